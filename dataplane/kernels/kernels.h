@@ -1,0 +1,69 @@
+#pragma once
+// The SIMD kernels behind one table, chosen once at start by CPU flags (never by -march). Every variant is
+// bit-equal to the scalar one.
+//
+// `entry`: host-order int32 values of a slot, 64-byte aligned. `wire`: big-endian int32 values inside a
+// packet, any alignment. `n`: number of elements; in the switch kernels a multiple of 16 (0 is legal), in the
+// worker kernels any. No kernel reads or writes outside n elements. Additions wrap modulo 2^32.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace tally {
+
+// sum1 = sum of the elements (without the rank key), sum2 = sum of (i+1)*element[i]; both modulo 2^32.
+struct Sums {
+  std::uint32_t sum1 = 0;
+  std::uint32_t sum2 = 0;
+  constexpr bool operator==(const Sums&) const noexcept = default;
+};
+
+// Sums of two adjoining runs of elements, the first of `head_elements`.
+constexpr Sums joined_sums(Sums head, std::uint32_t head_elements, Sums tail) noexcept {
+  return {head.sum1 + tail.sum1, head.sum2 + tail.sum2 + head_elements * tail.sum1};
+}
+
+struct Added {
+  Sums sums;              // of what the kernel's comment says
+  bool overflow = false;  // some element left int32 in this addition (two's complement overflow)
+};
+
+struct Packed {
+  Sums sums;                    // of the packed elements
+  std::uint32_t magnitude = 0;  // largest |element|, 2^31 for INT32_MIN
+};
+
+struct Kernels {
+  std::string_view name;  // "scalar", "avx2", "avx512"
+
+  // Switch: entry and packet.
+  void (*write)(std::int32_t* entry, const std::byte* wire, std::uint32_t n) noexcept;
+  bool (*add)(std::int32_t* entry, const std::byte* wire, std::uint32_t n) noexcept;        // returns overflow
+  Added (*add_sums)(std::int32_t* entry, const std::byte* wire, std::uint32_t n) noexcept;  // sums of the packet
+  // Completion in one pass: the sum goes to the entry and to the packet. Sums are those of the result.
+  Added (*add_emit)(std::int32_t* entry, std::byte* wire, std::uint32_t n) noexcept;
+  void (*subtract)(std::int32_t* entry, const std::byte* wire, std::uint32_t n) noexcept;  // undoes an add
+  void (*read)(const std::int32_t* entry, std::byte* wire, std::uint32_t n) noexcept;
+  void (*swap)(std::int32_t* entry, std::byte* wire, std::uint32_t n) noexcept;  // exchanges values
+  Sums (*sums)(const std::byte* wire, std::uint32_t n) noexcept;
+  std::uint32_t (*crc32c)(const std::byte* data, std::size_t bytes) noexcept;  // Castagnoli, init and xorout ~0
+
+  // Worker: spans and packet.
+  // Largest bit pattern of |x|, i.e. max of (bits & 0x7fffffff): > 0x7f800000 means a NaN, == an Inf.
+  std::uint32_t (*max_abs_bits)(const float* in, std::size_t n) noexcept;
+  // q = rint(x * scale), ties to even, clipped to +-limit; limit < 2^31. Sums of q, magnitude before the clip.
+  Packed (*quantise)(const float* in, std::byte* wire, std::uint32_t n, float scale, std::int32_t limit) noexcept;
+  void (*dequantise)(const std::byte* wire, float* out, std::uint32_t n, float scale) noexcept;  // float(q)*scale
+  Packed (*pack)(const std::int32_t* in, std::byte* wire, std::uint32_t n) noexcept;
+  void (*unpack)(const std::byte* wire, std::int32_t* out, std::uint32_t n) noexcept;
+};
+
+// The best table this CPU can run. Thread-safe; the choice is made once.
+[[nodiscard]] const Kernels& best_kernels() noexcept;
+
+// All tables this CPU can run, the scalar reference first.
+[[nodiscard]] std::span<const Kernels* const> usable_kernels() noexcept;
+
+}  // namespace tally

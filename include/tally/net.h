@@ -1,0 +1,77 @@
+#pragma once
+// Ethernet, VLAN, IPv4, IPv6 and UDP headers as they lie on the wire (IEEE 802.3/802.1Q, RFC 791, 8200, 768).
+
+#include <array>
+#include <cstdint>
+#include <cstddef>
+#include <type_traits>
+
+#include "tally/be.h"
+
+namespace tally {
+
+using Mac = std::array<std::uint8_t, 6>;
+using Ipv4 = std::array<std::uint8_t, 4>;
+using Ipv6 = std::array<std::uint8_t, 16>;
+
+inline constexpr Mac kBroadcastMac{0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
+inline constexpr std::uint16_t kEtherIpv4 = 0x0800;
+inline constexpr std::uint16_t kEtherIpv6 = 0x86DD;
+inline constexpr std::uint16_t kEtherVlan = 0x8100;
+inline constexpr std::uint8_t kProtocolUdp = 17;
+
+struct EthernetHeader {
+  Mac destination{};
+  Mac source{};
+  Be<std::uint16_t> type;
+};
+
+struct VlanTag {  // behind the type 0x8100
+  Be<std::uint16_t> tci;  // priority 3 bits, drop eligible 1, id 12
+  Be<std::uint16_t> type;
+};
+
+struct Ipv4Header {
+  std::uint8_t version_ihl = 0x45;
+  std::uint8_t tos = 0;
+  Be<std::uint16_t> total_length;
+  Be<std::uint16_t> id;
+  Be<std::uint16_t> fragment;  // bit 14 don't fragment, bit 13 more fragments, 12..0 offset
+  std::uint8_t ttl = 64;
+  std::uint8_t protocol = kProtocolUdp;
+  Be<std::uint16_t> checksum;
+  Ipv4 source{};
+  Ipv4 destination{};
+};
+
+struct Ipv6Header {
+  Be<std::uint32_t> version_class_flow{0x60000000U};
+  Be<std::uint16_t> payload_length;
+  std::uint8_t next_header = kProtocolUdp;
+  std::uint8_t hop_limit = 64;
+  Ipv6 source{};
+  Ipv6 destination{};
+};
+
+struct UdpHeader {
+  Be<std::uint16_t> source;
+  Be<std::uint16_t> destination;
+  Be<std::uint16_t> length;  // header and payload
+  Be<std::uint16_t> checksum;
+};
+
+static_assert(sizeof(EthernetHeader) == 14 && sizeof(VlanTag) == 4 && sizeof(Ipv4Header) == 20);
+static_assert(sizeof(Ipv6Header) == 40 && sizeof(UdpHeader) == 8 && alignof(Ipv6Header) == 1);
+static_assert(std::is_trivially_copyable_v<EthernetHeader> && std::is_trivially_copyable_v<UdpHeader>);
+
+inline constexpr std::size_t kMaxEncapsulation =
+    sizeof(EthernetHeader) + sizeof(VlanTag) + sizeof(Ipv6Header) + sizeof(UdpHeader);  // 66
+
+constexpr Ipv6 mapped(const Ipv4& a) noexcept {
+  return {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a[0], a[1], a[2], a[3]};
+}
+constexpr bool is_mapped_ipv4(const Ipv6& a) noexcept {
+  return mapped({a[12], a[13], a[14], a[15]}) == a;
+}
+
+}  // namespace tally

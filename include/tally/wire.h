@@ -1,0 +1,88 @@
+#pragma once
+// The native wire protocol, version 1: the 56-byte header in front of every UDP payload. The complete
+// description, good enough to write a client from, is docs/protocol.md.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "tally/be.h"
+#include "tally/ids.h"
+
+namespace tally {
+
+inline constexpr std::uint8_t kWireVersion = 1;
+inline constexpr std::uint16_t kBasePort = 0xBF00;       // + shard for data types; control types use shard 0
+inline constexpr std::uint16_t kMulticastPort = 0xBFFF;  // default destination port of multicast results
+inline constexpr std::size_t kHeaderBytes = 56;
+inline constexpr std::size_t kCheckedBytes = 52;         // `check` is the CRC32C of bytes 0..51
+inline constexpr std::uint32_t kElementGranule = 16;     // elements of a data packet: a multiple of this
+inline constexpr std::uint32_t kMaxElements = 2224;      // fills MTU 9000 under IPv6 with a VLAN tag
+inline constexpr std::int8_t kNoExponent = -128;         // the packet carries no block exponent
+
+enum class PacketType : std::uint8_t {
+  kContribute = 1, kResult = 2, kPartial = 3, kFlush = 4, kResend = 5, kQuery = 6, kAnswer = 7,
+  kReject = 8, kJoin = 9, kJoined = 10, kLeave = 11, kHeartbeat = 12, kAbort = 13, kProbe = 14,
+};
+
+// Control types go to the box's control thread (or come from it); the others are data types.
+constexpr bool is_control(PacketType t) noexcept { return t >= PacketType::kJoin && t <= PacketType::kProbe; }
+
+enum Flag : std::uint8_t {
+  kFlagRetransmit = 1,   // this contribution was sent before
+  kFlagDirect = 2,       // never merge at the switch: goes to the server
+  kFlagOverflow = 4,     // some element's magnitude exceeded floor((2^31-1)/N): the sum may have left int32
+  kFlagCollision = 8,    // bypassed because its slot was taken
+  kFlagIncomplete = 32,  // `contributors` names fewer ranks than the job has
+};
+inline constexpr std::uint8_t kKnownFlags =
+    kFlagRetransmit | kFlagDirect | kFlagOverflow | kFlagCollision | kFlagIncomplete;
+
+enum class Dtype : std::uint8_t { kInt32 = 0, kFloat32 = 1 };
+
+enum class RejectReason : std::uint32_t {
+  kEpoch = 1,    // the job lives in another epoch: JOIN
+  kJob = 2,      // no such job here: JOIN
+  kWaiting = 3,  // answer to a QUERY: the chunk is filling; `contributors` = the ranks already in it
+};
+
+struct Header {
+  std::uint8_t version = kWireVersion;
+  PacketType type{};
+  std::uint8_t flags = 0;
+  std::uint8_t priority = 0;
+  Be<std::uint16_t> job;
+  Be<std::uint16_t> rank;
+  Be<std::uint32_t> epoch;
+  Be<std::uint32_t> chunk;
+  Be<std::uint32_t> slot;  // ANSWER: the rank that asked; REJECT: the RejectReason
+  Be<std::uint16_t> elements;
+  std::uint8_t dtype = 0;
+  std::int8_t exponent = kNoExponent;
+  Be<std::uint64_t> contributors;
+  Be<std::uint64_t> cookie;
+  Be<std::uint32_t> sum1;  // control types: CRC32C of the bytes after the header (0 when there are none)
+  Be<std::uint32_t> sum2;
+  Be<std::uint32_t> total;
+  Be<std::uint32_t> check;
+
+  [[nodiscard]] JobId job_id() const noexcept { return JobId{job.host()}; }
+  [[nodiscard]] Rank rank_id() const noexcept { return Rank{rank.host()}; }
+  [[nodiscard]] Epoch epoch_id() const noexcept { return Epoch{epoch.host()}; }
+  [[nodiscard]] Chunk chunk_id() const noexcept { return Chunk{chunk.host()}; }
+};
+
+static_assert(sizeof(Header) == kHeaderBytes && alignof(Header) == 1);
+static_assert(offsetof(Header, type) == 1 && offsetof(Header, flags) == 2 && offsetof(Header, priority) == 3);
+static_assert(offsetof(Header, job) == 4 && offsetof(Header, rank) == 6 && offsetof(Header, epoch) == 8);
+static_assert(offsetof(Header, chunk) == 12 && offsetof(Header, slot) == 16 && offsetof(Header, elements) == 20);
+static_assert(offsetof(Header, dtype) == 22 && offsetof(Header, exponent) == 23);
+static_assert(offsetof(Header, contributors) == 24 && offsetof(Header, cookie) == 32);
+static_assert(offsetof(Header, sum1) == 40 && offsetof(Header, sum2) == 44 && offsetof(Header, total) == 48);
+static_assert(offsetof(Header, check) == kCheckedBytes);
+static_assert(std::is_trivially_copyable_v<Header>);
+
+constexpr bool valid_elements(std::uint32_t n) noexcept { return n <= kMaxElements && n % kElementGranule == 0; }
+
+}  // namespace tally
