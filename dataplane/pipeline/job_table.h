@@ -34,15 +34,15 @@ struct Job {
   Cookie result_cookie{};
   Discipline discipline = Discipline::kPool;
   ResultsMode results = ResultsMode::kUnicast;
-  std::uint8_t world = 1;          // N, 1..64
-  std::uint8_t shards = 1;         // data cores, 1..64
+  std::uint8_t world = 1;   // N, 1..64
+  std::uint8_t shards = 1;  // data cores, 1..64
   std::uint8_t max_priority = 254;
-  std::uint16_t elements = 0;      // most elements in a packet, 16..2224, a multiple of 16
-  std::uint32_t window = 0;        // W, a power of two, 16..16384
-  std::uint32_t span = 0;          // 2 x the largest window of the generation
-  std::uint64_t members = 0;       // bitmap of ranks 0..world-1
-  std::uint32_t key_sum = 0;       // sum of all members' keys
-  LineRange slots;                 // same range on every core (each core has its own region)
+  std::uint16_t elements = 0;  // most elements in a packet, 16..2224, a multiple of 16
+  std::uint32_t window = 0;    // W, a power of two, 16..16384
+  std::uint32_t span = 0;      // 2 x the largest window of the generation
+  std::uint64_t members = 0;   // bitmap of ranks 0..world-1
+  std::uint32_t key_sum = 0;   // sum of all members' keys
+  LineRange slots;             // same range on every core (each core has its own region)
   std::array<Member, kMaxRanks> ranks{};
 };
 
@@ -53,7 +53,8 @@ constexpr std::uint32_t entry_lines(std::uint32_t elements) noexcept { return 1 
 constexpr std::uint32_t pool_entries(std::uint32_t window, std::uint32_t shards) noexcept {
   return 2 * ((window + shards - 1) / shards);
 }
-constexpr std::uint32_t pool_lines(std::uint32_t window, std::uint32_t shards, std::uint32_t elements) noexcept {
+constexpr std::uint32_t pool_lines(std::uint32_t window, std::uint32_t shards,
+                                   std::uint32_t elements) noexcept {
   return pool_entries(window, shards) * entry_lines(elements);
 }
 

@@ -1,0 +1,50 @@
+#pragma once
+// What a discipline's `decide` says after its one read-modify-write of the head, and what it is told.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "registers.h"
+#include "tally/drop.h"
+#include "tally/ids.h"
+
+namespace tally {
+
+// What the later registers do with the packet's field.
+enum class Op : std::uint8_t {
+  kNone,      // the packet stops at the head
+  kWrite,     // first of its chunk: the entry takes the packet's
+  kAdd,       // merge into the entry
+  kAddEmit,   // merge, and the packet carries the outcome on
+  kRead,      // the packet carries the entry's
+  kSubtract,  // undoes kAdd of a packet that turned out corrupted
+};
+
+struct Decision {
+  Op op = Op::kNone;
+  Drop drop{};                 // why, with kNone
+  bool entry_is_ours = false;  // the entry already was of this (tag, chunk): its shape must match
+  std::int8_t occupancy = 0;   // change of the job's filling entries
+};
+
+// A contribution as the program sees it. `values` lie in the packet, big-endian; after kAddEmit and kRead
+// they and the fields marked (out) are the entry's.
+struct Contribution {
+  std::byte* values = nullptr;
+  std::uint32_t line = 0;  // of the entry, in the core's region
+  Chunk chunk{};
+  SlotIndex slot{};
+  Epoch epoch{};
+  Rank rank{};
+  std::uint64_t bit = 0;   // of the sender
+  std::uint32_t key = 0;   // k[rank]
+  std::uint32_t sum1 = 0;  // (out)
+  std::uint32_t sum2 = 0;  // (out)
+  Shape shape;
+  std::int8_t exponent = 0;   // (out)
+  std::uint8_t overflow = 0;  // (out) 0 or 1
+  bool verify = false;        // nobody vouches for the payload: check sum1 and sum2 before anything changes
+  bool direct = false;
+};
+
+}  // namespace tally

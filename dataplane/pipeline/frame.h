@@ -1,0 +1,37 @@
+#pragma once
+// The outer gate: Ethernet, VLAN, IP and UDP. Tells our packets from the L2 switch's, lengths first.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "binding.h"
+#include "box.h"
+#include "tally/drop.h"
+#include "tally/verdict.h"
+
+namespace tally {
+
+// A received frame, lent by the caller. The pipeline rewrites the payload in place and may grow it up to
+// `capacity` (a stored result answers a packet without values).
+struct Frame {
+  std::byte* data = nullptr;   // first byte of the Ethernet header
+  std::uint32_t length = 0;    // bytes in this segment
+  std::uint32_t capacity = 0;  // bytes from `data` to the end of the buffer
+  PortIndex port{};            // ingress
+  bool single_segment = true;
+  bool checksum_good = false;  // the port vouches for the UDP checksum
+};
+
+// What the outer gate found. kPunt stands for 'ours, go on' until the header is read.
+struct Datagram {
+  Verdict verdict = Verdict::kForward;  // kForward, kDrop or kPunt
+  Drop drop{};
+  std::uint32_t payload_bytes = 0;
+  std::byte* payload = nullptr;  // the 56-byte header and what follows
+  Binding source;
+};
+
+// Owner: the core that received the frame. Reads only bytes below frame.length.
+[[nodiscard]] Datagram open_frame(const Frame& frame, const Box& box) noexcept;
+
+}  // namespace tally

@@ -1,0 +1,115 @@
+#pragma once
+// The fused execution: the product. One cache-friendly entry per slot, the program inlined around one kernel
+// call per packet. Measured against hand-written code by bench/pipeline_bench.cc.
+
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <new>
+
+#include "decision.h"
+#include "job_table.h"
+#include "kernels.h"
+#include "region.h"
+#include "registers.h"
+
+namespace tally {
+
+template <class R>
+struct Cell {
+  typename R::Word word{};
+};
+template <class List>
+struct Cells;
+template <class... R>
+struct Cells<RegisterList<R...>> : Cell<R>... {};
+
+class Fused {
+ public:
+  // region: zeroed, outlives this object. kernels: of this CPU.
+  Fused(Region region, const Kernels& kernels)
+      : lines_(region.data()),
+        kernels_(&kernels),
+        rows_(std::make_unique<Cells<JobRegisters>[]>(kMaxJobs + 1)) {}
+
+  template <class R, class F>
+  auto rmw(std::uint32_t index, F f) noexcept {
+    return f(cell<R>(index).word);
+  }
+  template <class R>
+  void undo(std::uint32_t index, typename R::Word to) noexcept {
+    cell<R>(index).word = to;
+  }
+
+  // Control's accesses, outside any packet. Clearing wipes values too: the next job's entries may have
+  // another size, so that its register lines fall on what were values.
+  [[nodiscard]] Head head(std::uint32_t line) noexcept { return cell<HeadReg>(line).word; }
+  void clear(LineRange range) noexcept {
+    std::memset(lines_ + range.first, 0, std::size_t{range.count} * sizeof(Line));
+  }
+
+  // Would p, if nothing is wrong with it, be added to a filling entry that it does not finish?
+  template <class Discipline>
+  bool is_plain_add(const Contribution& p, const Job& job) noexcept {
+    Head copy = cell<HeadReg>(p.line).word;
+    return job.world > 1 && Discipline::decide(copy, p, job).op == Op::kAdd;
+  }
+
+  Sums payload_sums(const Contribution& p) const noexcept {
+    return kernels_->sums(p.values, p.shape.elements);
+  }
+
+  Added values(Op op, const Contribution& p, bool with_sums) noexcept {
+    std::int32_t* const entry = values_of(p.line);
+    const std::uint32_t n = p.shape.elements;
+    switch (op) {
+      case Op::kAdd:
+        if (with_sums) return kernels_->add_sums(entry, p.values, n);
+        return {.overflow = kernels_->add(entry, p.values, n)};
+      case Op::kAddEmit:
+        return kernels_->add_emit(entry, p.values, n);
+      case Op::kWrite:
+        kernels_->write(entry, p.values, n);
+        break;
+      case Op::kRead:
+        kernels_->read(entry, p.values, n);
+        break;
+      case Op::kSubtract:
+        kernels_->subtract(entry, p.values, n);
+        break;
+      case Op::kNone:
+        break;
+    }
+    return {};
+  }
+
+  void prefetch(std::uint32_t line, std::uint32_t elements) const noexcept {
+    // Registers and the first values; the hardware's streamer takes over behind them.
+    const Line* const at = lines_ + line;
+    __builtin_prefetch(at, 1);
+    if (elements != 0) __builtin_prefetch(at + 1, 1);
+    if (elements > 16) __builtin_prefetch(at + 2, 1);
+  }
+
+ private:
+  struct alignas(64) Registers : Cells<EntryRegisters> {};
+  static_assert(sizeof(Registers) == sizeof(Line));
+
+  template <class R>
+  Cell<R>& cell(std::uint32_t index) noexcept {
+    if constexpr (R::kIndex == IndexedBy::kJob) {
+      return rows_[index];
+    } else {
+      return *std::launder(reinterpret_cast<Registers*>(lines_ + index));
+    }
+  }
+  std::int32_t* values_of(std::uint32_t line) noexcept {
+    return reinterpret_cast<std::int32_t*>(lines_ + line + 1);
+  }
+
+  Line* lines_;
+  const Kernels* kernels_;
+  std::unique_ptr<Cells<JobRegisters>[]> rows_;
+};
+
+}  // namespace tally

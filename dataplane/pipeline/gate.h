@@ -1,0 +1,21 @@
+#pragma once
+// The inner gate: everything that can be said of the 56-byte header without any state.
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "kernels.h"
+#include "tally/drop.h"
+#include "tally/wire.h"
+
+namespace tally {
+
+// The first check that fails, in the order of docs/protocol.md; nothing if the header is well formed and its
+// type is one the box takes from outside. `bytes`: header and payload; at least 56. `vouched`: the port
+// answers for the checksum, so the header's own is not computed.
+[[nodiscard]] std::optional<Drop> refuse_header(const Header& h, const std::byte* datagram,
+                                                std::uint32_t bytes, bool vouched,
+                                                const Kernels& kernels) noexcept;
+
+}  // namespace tally

@@ -1,0 +1,80 @@
+#include "match.h"
+
+#include <bit>
+
+#include "pool.h"
+#include "tally/mix64.h"
+
+namespace tally {
+namespace {
+
+// Who may a packet of this type speak of? CONTRIBUTE: itself. QUERY: one other member. ANSWER: everybody.
+bool contributors_valid(PacketType type, std::uint64_t contributors, const Job& job, Rank sender,
+                        Drop& why) noexcept {
+  switch (type) {
+    case PacketType::kContribute:
+      why = Drop::kContributors;
+      return contributors == bit_of(sender);
+    case PacketType::kQuery:
+      why = Drop::kPeer;
+      return std::has_single_bit(contributors) && (contributors & job.members) != 0 &&
+             contributors != bit_of(sender);
+    default:
+      why = Drop::kContributors;
+      return contributors == job.members;
+  }
+}
+
+void refuse(Parsed& parsed, Drop why) noexcept {
+  parsed.verdict = Verdict::kDrop;
+  parsed.drop = why;
+}
+
+}  // namespace
+
+void match_job(Parsed& parsed, const Header& h, const JobTable* table, std::uint8_t core,
+               bool vouched) noexcept {
+  const Job* const job = table != nullptr ? table->find(h.job_id()) : nullptr;
+  parsed.reject = job == nullptr || h.epoch_id() != job->epoch;
+  if (job == nullptr) return refuse(parsed, Drop::kJob);
+  parsed.job = job;
+  if (parsed.reject) return refuse(parsed, Drop::kEpoch);
+  const Rank rank = h.rank_id();
+  if (raw(rank) >= job->world) return refuse(parsed, Drop::kRank);
+  const Member& member = job->ranks[raw(rank)];
+  if (h.cookie.host() != raw(member.cookie)) return refuse(parsed, Drop::kCookie);
+  if (parsed.source != member.binding) return refuse(parsed, Drop::kSource);
+  Drop why{};
+  if (!contributors_valid(h.type, h.contributors.host(), *job, rank, why)) return refuse(parsed, why);
+  if (h.elements.host() > job->elements) return refuse(parsed, Drop::kElements);
+
+  Contribution& p = parsed.contribution;
+  p.chunk = h.chunk_id();
+  p.slot = Pool::slot_of(p.chunk, *job);
+  if (h.type == PacketType::kAnswer) {
+    const std::uint32_t asker = h.slot.host();
+    if (asker >= job->world || asker == raw(rank)) return refuse(parsed, Drop::kAsker);
+  } else if (h.slot.host() != raw(p.slot)) {
+    return refuse(parsed, Drop::kSlot);
+  }
+  p.values = parsed.payload + kHeaderBytes;
+  p.line = Pool::line_of(p.chunk, *job);
+  p.epoch = job->epoch;
+  p.rank = rank;
+  p.bit = bit_of(rank);
+  p.key = member.key;
+  p.sum1 = h.sum1.host();
+  p.sum2 = h.sum2.host();
+  p.shape = {.total = h.total.host(), .elements = h.elements.host(), .dtype = h.dtype};
+  p.exponent = h.exponent;
+  p.overflow = (h.flags & kFlagOverflow) != 0 ? 1 : 0;
+  p.direct = (h.flags & kFlagDirect) != 0;
+  p.verify = !vouched;
+
+  // An ANSWER touches no entry, so any core may serve it.
+  parsed.owner = job->shards == 1 ? 0 : static_cast<std::uint8_t>(raw(p.slot) % job->shards);
+  parsed.verdict =
+      parsed.owner == core || h.type == PacketType::kAnswer ? Verdict::kAbsorb : Verdict::kHandOver;
+}
+
+}  // namespace tally

@@ -1,0 +1,109 @@
+#pragma once
+// One data core's pipeline: frame in, verdict and rewritten packet out. Pure: no clock, no I/O, no packet
+// memory of its own. Execution is Fused or Staged. Everything here belongs to the owner core, except the
+// counters and times that control reads.
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "box.h"
+#include "event.h"
+#include "frame.h"
+#include "job_state.h"
+#include "job_table.h"
+#include "kernels.h"
+#include "program.h"
+#include "region.h"
+#include "reject_limiter.h"
+#include "tally/counters.h"
+#include "tally/time.h"
+#include "tally/wire.h"
+
+namespace tally {
+
+// What the first pass found out: everything that needs no register. Valid until the frame or the table
+// changes.
+struct Parsed {
+  Verdict verdict = Verdict::kDrop;  // kAbsorb stands for 'a data packet that matched: run the program'
+  Drop drop{};
+  bool reject = false;  // answer by REJECT (kJob or kEpoch)
+  PacketType type{};
+  std::uint8_t owner = 0;    // kHandOver: the core that owns the slot
+  const Job* job = nullptr;  // nullptr: matched no job
+  std::byte* payload = nullptr;
+  std::uint32_t payload_bytes = 0;
+  Contribution contribution;
+  Binding source;
+};
+
+// What the caller must do with the packet. The payload (header included) starts at `payload` and has
+// `payload_bytes`; the caller puts the receivers' encapsulation in front of it.
+struct Outcome {
+  Verdict verdict = Verdict::kDrop;
+  Drop drop{};
+  std::uint8_t owner = 0;  // kHandOver: to that core
+  Rank to{};               // kRepeat, kRelay: the receiver; kComplete: all members
+  const Job* job = nullptr;
+  std::byte* payload = nullptr;
+  std::uint32_t payload_bytes = 0;
+  // A header-only packet beside it, back to where this one came from: Drop(job), Drop(epoch) within the rate
+  // limit, and a QUERY whose chunk is filling. Build it with write_reject before the frame is reused.
+  bool reject = false;
+  RejectReason reject_reason{};
+  std::uint64_t reject_contributors = 0;
+};
+
+struct PipelineOptions {
+  std::uint8_t core = 0;  // index among the data cores: owns the slots with slot mod shards = core
+  Box box;
+};
+
+template <class Exec>
+class Pipeline {
+ public:
+  // region: zeroed, outlives the pipeline. kernels: usable on this CPU.
+  Pipeline(const PipelineOptions& options, Region region, const Kernels& kernels);
+
+  // Takes up a snapshot, between bursts. It must live until the next adopt() returned.
+  void adopt(const JobTable* table) noexcept { table_ = table; }
+
+  // First pass: parse, check, match. Changes nothing.
+  [[nodiscard]] Parsed parse(const Frame& frame) const noexcept;
+  void prefetch(const Parsed& parsed) const noexcept;
+  // Second pass: registers and reply. Counts the packet in exactly one counter. `frame`: as parsed.
+  Outcome handle(Parsed& parsed, const Frame& frame, TimeNs now) noexcept;
+  Outcome process(const Frame& frame, TimeNs now) noexcept {
+    Parsed parsed = parse(frame);
+    return handle(parsed, frame, now);
+  }
+
+  // Frees every entry of a range that `job` gives back; before the range belongs to another job.
+  void release(const Job& job) noexcept;
+
+  // Events since the last call, oldest first; empty most of the time.
+  [[nodiscard]] EventQueue& events() noexcept { return events_; }
+
+  [[nodiscard]] const JobState& state(JobId id) const noexcept { return states_[raw(id)]; }
+  // Row 0: packets that matched no job.
+  [[nodiscard]] const JobCounters& counters(JobId id) const noexcept { return counters_[raw(id)]; }
+  [[nodiscard]] Exec& execution() noexcept { return exec_; }
+
+ private:
+  Outcome drop(const Parsed& parsed, Drop why, TimeNs now) noexcept;
+  Outcome contribute(Parsed& parsed, TimeNs now) noexcept;
+  Outcome query(Parsed& parsed, const Frame& frame, TimeNs now) noexcept;
+  Outcome answer(Parsed& parsed, TimeNs now) noexcept;
+  Outcome conclude(const Parsed& parsed, Verdict verdict, Rank to, TimeNs now) noexcept;
+
+  Exec exec_;
+  const Kernels* kernels_;
+  PipelineOptions options_;
+  const JobTable* table_ = nullptr;
+  std::unique_ptr<JobState[]> states_;
+  std::unique_ptr<JobCounters[]> counters_;
+  RejectLimiter rejects_;
+  EventQueue events_;
+};
+
+}  // namespace tally

@@ -1,0 +1,145 @@
+#pragma once
+// The aggregation program, written once. `Exec` supplies the registers: fused.h is the product, staged.h
+// asserts a chip's rules. Each register is touched once per pass; going back (undo) is a recirculation on a
+// chip and is counted there.
+
+#include <algorithm>
+#include <cstdint>
+
+#include "decision.h"
+#include "job_state.h"
+#include "job_table.h"
+#include "kernels.h"
+#include "tally/drop.h"
+#include "tally/mix64.h"
+#include "tally/verdict.h"
+
+namespace tally {
+
+struct Ruling {
+  Verdict verdict = Verdict::kDrop;
+  Drop drop{};
+};
+
+// What the entry held when a contribution of another size or type came.
+struct Mismatch {
+  std::uint64_t contributors = 0;
+  Shape shape;
+};
+
+template <class T, class Merge>
+constexpr T obey(Op op, T& reg, T in, Merge merge) noexcept {
+  if (op == Op::kWrite) return reg = in;
+  if (op == Op::kRead) return reg;
+  return reg = merge(reg, in);
+}
+
+template <class Exec>
+bool payload_matches(const Exec& x, const Contribution& p) noexcept {
+  const Sums s = x.payload_sums(p);
+  return s.sum1 + keyed(p.key, p.chunk) == p.sum1 && s.sum2 == p.sum2;
+}
+
+constexpr bool matches(Sums finished, std::uint32_t keys, const Contribution& p) noexcept {
+  return finished.sum1 + keyed(keys, p.chunk) == p.sum1 && finished.sum2 == p.sum2;
+}
+
+// Answers a QUERY: reads the entry of p's (epoch, chunk) if it is complete, else tells who is in it.
+struct Found {
+  bool complete = false;
+  std::uint64_t contributors = 0;  // 0: no such entry
+};
+template <class Exec>
+Found look_up(Exec& x, const Job& job, Contribution& p) noexcept {
+  const Head head = x.template rmw<HeadReg>(p.line, [](Head& h) { return h; });
+  if (head.tag != raw(p.epoch) || head.chunk != raw(p.chunk)) return {};
+  if (head.contributors != job.members) return {.contributors = head.contributors};
+  p.shape = x.template rmw<ShapeReg>(p.line, [](Shape& r) { return r; });
+  p.exponent = x.template rmw<ExponentReg>(p.line, [](std::int8_t& r) { return r; });
+  p.overflow = x.template rmw<OverflowReg>(p.line, [](std::uint8_t& r) { return r; });
+  p.sum1 = x.template rmw<Sum1Reg>(p.line, [](std::uint32_t& r) { return r; });
+  p.sum2 = x.template rmw<Sum2Reg>(p.line, [](std::uint32_t& r) { return r; });
+  return {.complete = true, .contributors = head.contributors};
+}
+
+// Discipline: pool.h. Everything that needs no register (check, epoch, cookie, binding, bit, slot) was
+// checked before. `why`: filled with kMismatch only.
+template <class Discipline, class Exec>
+Ruling aggregate(Exec& x, const Job& job, JobState& state, Contribution& p, Mismatch& why) noexcept {
+  // A corrupted contribution must change nothing. A plain add can fold that check in and take itself back;
+  // whatever would overwrite the entry or the packet is checked before the first register.
+  const bool check_later = p.verify && x.template is_plain_add<Discipline>(p, job);
+  if (p.verify && !check_later && !payload_matches(x, p)) return {.drop = Drop::kSum};
+  const auto refuse = [&](Drop d) noexcept {
+    return Ruling{.drop = check_later && !payload_matches(x, p) ? Drop::kSum : d};
+  };
+
+  if (p.direct) return refuse(Drop::kDirect);
+  if (job.world == 1) {  // fan-in 1: the packet is the sum, no entry
+    if (!p.verify && !payload_matches(x, p)) return {.drop = Drop::kBadSum};
+    return {.verdict = Verdict::kComplete};
+  }
+  const Decision order =
+      x.template rmw<HighReg>(raw(job.id), [&](High& high) { return Discipline::order(high, p, job); });
+  if (order.op == Op::kNone) return refuse(order.drop);
+
+  Head head_before;
+  const Decision d = x.template rmw<HeadReg>(p.line, [&](Head& head) {
+    head_before = head;
+    return Discipline::decide(head, p, job);
+  });
+  if (d.op == Op::kNone && !d.entry_is_ours) return refuse(d.drop);
+  const auto undo_head = [&](Head to) noexcept { x.template undo<HeadReg>(p.line, to); };
+
+  const Shape stored = x.template rmw<ShapeReg>(p.line, [&](Shape& shape) {
+    if (d.op == Op::kWrite) shape = p.shape;
+    return shape;
+  });
+  if (stored != p.shape) {
+    why = {head_before.contributors, stored};
+    if (d.op == Op::kAdd || d.op == Op::kAddEmit) undo_head(head_before);
+    return refuse(Drop::kMismatch);
+  }
+  if (d.op == Op::kNone) return refuse(d.drop);
+
+  const auto merge_max = [](std::int8_t a, std::int8_t b) noexcept { return std::max(a, b); };
+  const auto merge_or = [](std::uint8_t a, std::uint8_t b) noexcept {
+    return static_cast<std::uint8_t>(a | b);
+  };
+  const auto merge_add = [](std::uint32_t a, std::uint32_t b) noexcept { return a + b; };
+
+  if (check_later) {
+    const Added added = x.values(Op::kAdd, p, /*with_sums=*/true);
+    if (added.sums.sum1 + keyed(p.key, p.chunk) != p.sum1 || added.sums.sum2 != p.sum2) {
+      x.values(Op::kSubtract, p, false);
+      undo_head(head_before);  // `high` had no part in it: the entry's chunk was absorbed before
+      return {.drop = Drop::kSum};
+    }
+    state.overflows += added.overflow ? 1 : 0;
+  }
+  p.exponent = x.template rmw<ExponentReg>(
+      p.line, [&](std::int8_t& r) { return obey(d.op, r, p.exponent, merge_max); });
+  p.overflow = x.template rmw<OverflowReg>(
+      p.line, [&](std::uint8_t& r) { return obey(d.op, r, p.overflow, merge_or); });
+  p.sum1 =
+      x.template rmw<Sum1Reg>(p.line, [&](std::uint32_t& r) { return obey(d.op, r, p.sum1, merge_add); });
+  p.sum2 =
+      x.template rmw<Sum2Reg>(p.line, [&](std::uint32_t& r) { return obey(d.op, r, p.sum2, merge_add); });
+
+  state.occupancy += static_cast<std::uint32_t>(static_cast<std::int32_t>(d.occupancy));
+  if (check_later) return {.verdict = Verdict::kAbsorb};
+  const Added out = x.values(d.op, p, false);
+  state.overflows += out.overflow ? 1 : 0;
+  if (d.op == Op::kRead) return {.verdict = Verdict::kRepeat};
+  if (d.op != Op::kAddEmit) return {.verdict = Verdict::kAbsorb};
+
+  if (!matches(out.sums, job.key_sum, p)) {
+    undo_head(Head{});  // the workers' timers send the chunk again
+    state.finished_badly();
+    return {.drop = Drop::kBadSum};
+  }
+  state.finished_well();
+  return {.verdict = Verdict::kComplete};
+}
+
+}  // namespace tally

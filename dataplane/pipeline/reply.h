@@ -1,0 +1,39 @@
+#pragma once
+// Packets that leave the pipeline: the 56-byte header of a RESULT, QUERY relay or REJECT, and the Ethernet,
+// IP and UDP headers in front of it for one receiver (protocol.md, Addresses).
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "binding.h"
+#include "box.h"
+#include "decision.h"
+#include "job_table.h"
+#include "kernels.h"
+#include "tally/wire.h"
+
+namespace tally {
+
+// Rewrites `datagram` into the RESULT of p's chunk. Fields come from p, which holds the entry's. The values
+// behind the header are already in place.
+void write_result(std::byte* datagram, const Job& job, const Contribution& p, std::uint8_t flags,
+                  const Kernels& kernels) noexcept;
+
+// A QUERY or any other header whose cookie and check change on its way through the box.
+void relay_header(std::byte* datagram, Cookie cookie, const Kernels& kernels) noexcept;
+
+// The REJECT that answers `refused`; `out` holds kHeaderBytes. cookie: the result cookie when the job is
+// known, else 0. contributors: ranks already in the chunk, with kWaiting.
+void write_reject(std::span<std::byte, kHeaderBytes> out, const Header& refused, RejectReason reason,
+                  Cookie cookie, std::uint64_t contributors, const Kernels& kernels) noexcept;
+
+// Bytes of the headers in front of a UDP payload on its way to `to`: 42, 46, 62 or 66.
+[[nodiscard]] std::size_t encapsulation_bytes(const Binding& to) noexcept;
+
+// Writes them into `out` (exactly encapsulation_bytes(to) bytes): from the box to `to`. IPv4 UDP checksum 0;
+// IPv6's is computed over `payload`. source_port: kBasePort + shard.
+void write_encapsulation(std::span<std::byte> out, const Binding& to, const Box& box,
+                         std::uint16_t source_port, std::span<const std::byte> payload) noexcept;
+
+}  // namespace tally

@@ -1,0 +1,68 @@
+#include "staged.h"
+
+#include <algorithm>
+#include <type_traits>
+
+namespace tally {
+namespace {
+
+std::uint32_t load(const std::byte* at) noexcept {
+  std::uint32_t word;
+  std::memcpy(&word, at, sizeof word);
+  return __builtin_bswap32(word);
+}
+void store(std::byte* at, std::uint32_t value) noexcept {
+  const std::uint32_t word = __builtin_bswap32(value);
+  std::memcpy(at, &word, sizeof word);
+}
+void count(Sums& sums, std::uint32_t k, std::uint32_t value) noexcept {
+  sums.sum1 += value;
+  sums.sum2 += (k + 1) * value;
+}
+
+template <class... R>
+void clear_words(RegisterArrays<RegisterList<R...>>& arrays, LineRange range) {
+  const auto wipe = [&](auto& words) {
+    std::fill_n(words.begin() + range.first, range.count,
+                typename std::decay_t<decltype(words)>::value_type{});
+  };
+  (wipe(static_cast<RegisterArray<R>&>(arrays).words), ...);
+}
+
+}  // namespace
+
+void Staged::clear(LineRange range) noexcept {
+  clear_words(entries_, range);
+  std::fill_n(values_.begin() + static_cast<std::ptrdiff_t>(range.first * kValuesPerLine),
+              range.count * kValuesPerLine, 0);
+}
+
+Sums Staged::payload_sums(const Contribution& p) const noexcept {
+  Sums sums;
+  for (std::uint32_t k = 0; k < p.shape.elements; ++k) count(sums, k, load(p.values + 4 * k));
+  return sums;
+}
+
+// One value register after the other, each once per pass. `with_sums` is never asked of the reference: it
+// checks payloads before the first register.
+Added Staged::values(Op op, const Contribution& p, bool with_sums) noexcept {
+  TALLY_CHECK(!with_sums, "the reference folds no check into the add");
+  TALLY_CHECK(stage_ <= kFirstValueStage, "values before the packet's stage: a chip cannot go back");
+  stage_ = kFirstValueStage;
+  std::int32_t* const entry = values_.data() + (std::size_t{p.line} + 1) * kValuesPerLine;
+  Added out;
+  for (std::uint32_t k = 0; k < p.shape.elements; ++k) {
+    TALLY_CHECK(value_pass_[k] != pass_, "a value register touched twice in one pass");
+    value_pass_[k] = pass_;
+    std::byte* const wire = p.values + 4 * k;
+    std::int32_t& word = entry[k];
+    const auto in = static_cast<std::int32_t>(load(wire));
+    if (op == Op::kWrite) word = in;
+    if (op == Op::kAdd || op == Op::kAddEmit) out.overflow |= __builtin_add_overflow(word, in, &word);
+    if (op == Op::kAddEmit || op == Op::kRead) store(wire, static_cast<std::uint32_t>(word));
+    if (op == Op::kAddEmit) count(out.sums, k, static_cast<std::uint32_t>(word));
+  }
+  return out;
+}
+
+}  // namespace tally

@@ -1,0 +1,108 @@
+#pragma once
+// The staged execution: the reference. One array per register, the chip's rules asserted on every access, no
+// SIMD. Element k of the entry at line L is word k of its value register; it is stored where the fused
+// execution would, so both can be compared bit by bit.
+
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "decision.h"
+#include "job_table.h"
+#include "kernels.h"
+#include "region.h"
+#include "registers.h"
+#include "tally/be.h"
+#include "tally/check.h"
+#include "tally/wire.h"
+
+namespace tally {
+
+template <class R>
+struct RegisterArray {
+  std::vector<typename R::Word> words;
+  std::uint64_t last_pass = 0;
+};
+template <class List>
+struct RegisterArrays;
+template <class... R>
+struct RegisterArrays<RegisterList<R...>> : RegisterArray<R>... {
+  explicit RegisterArrays(std::size_t size) : RegisterArray<R>{std::vector<typename R::Word>(size)}... {}
+};
+
+class Staged {
+ public:
+  // Takes only the size of the region: registers live in arrays of their own. Kernels are not used.
+  Staged(Region region, const Kernels&)
+      : entries_(region.size()),
+        rows_(kMaxJobs + 1),
+        values_(region.size() * kValuesPerLine),
+        value_pass_(kMaxElements) {}
+
+  // A new packet enters the pipe.
+  void begin() noexcept {
+    ++pass_;
+    stage_ = 0;
+  }
+
+  template <class R, class F>
+  auto rmw(std::uint32_t index, F f) noexcept {
+    auto& array = array_of<R>();
+    TALLY_CHECK(R::kStage >= stage_, "a register array before the packet's stage: a chip cannot go back");
+    TALLY_CHECK(array.last_pass != pass_, "a register array touched twice in one pass");
+    stage_ = R::kStage;
+    array.last_pass = pass_;
+    return f(array.words[index]);
+  }
+  // Going back costs a chip one more trip through the pipe.
+  template <class R>
+  void undo(std::uint32_t index, typename R::Word to) noexcept {
+    recirculate();
+    rmw<R>(index, [&](typename R::Word& word) {
+      word = to;
+      return 0;
+    });
+  }
+  // Control's accesses, outside any packet.
+  [[nodiscard]] Head head(std::uint32_t line) const noexcept {
+    return static_cast<const RegisterArray<HeadReg>&>(entries_).words[line];
+  }
+  void clear(LineRange range) noexcept;
+
+  template <class Discipline>
+  bool is_plain_add(const Contribution&, const Job&) const noexcept {
+    return false;  // the reference checks first, always
+  }
+
+  Sums payload_sums(const Contribution& p) const noexcept;
+  Added values(Op op, const Contribution& p, bool with_sums) noexcept;
+  void prefetch(std::uint32_t, std::uint32_t) const noexcept {}
+
+  [[nodiscard]] std::uint64_t recirculations() const noexcept { return recirculations_; }
+
+ private:
+  static constexpr std::size_t kValuesPerLine = 16;
+
+  template <class R>
+  RegisterArray<R>& array_of() noexcept {
+    if constexpr (R::kIndex == IndexedBy::kJob) {
+      return rows_;
+    } else {
+      return entries_;
+    }
+  }
+  void recirculate() noexcept {
+    ++recirculations_;
+    begin();
+  }
+
+  RegisterArrays<EntryRegisters> entries_;
+  RegisterArrays<JobRegisters> rows_;
+  std::vector<std::int32_t> values_;
+  std::vector<std::uint64_t> value_pass_;
+  std::uint64_t pass_ = 0;
+  std::uint64_t recirculations_ = 0;
+  int stage_ = 0;
+};
+
+}  // namespace tally
