@@ -4,7 +4,8 @@
 //
 // `entry`: host-order int32 values of a slot, 64-byte aligned. `wire`: big-endian int32 values inside a
 // packet, any alignment. `n`: number of elements; in the switch kernels a multiple of 16 (0 is legal), in the
-// worker kernels any. No kernel reads or writes outside n elements. Additions wrap modulo 2^32.
+// worker kernels any. No kernel reads or writes outside n elements; entry, span and packet do not overlap.
+// Additions wrap modulo 2^32.
 
 #include <cstddef>
 #include <cstdint>
@@ -27,7 +28,7 @@ constexpr Sums joined_sums(Sums head, std::uint32_t head_elements, Sums tail) no
 
 struct Added {
   Sums sums;              // of what the kernel's comment says
-  bool overflow = false;  // some element left int32 in this addition (two's complement overflow)
+  std::uint32_t overflow = 0;  // 1: some element left int32 in this addition (two's complement overflow)
 };
 
 struct Packed {
@@ -38,24 +39,32 @@ struct Packed {
 struct Kernels {
   std::string_view name;  // "scalar", "avx2", "avx512"
 
-  // Switch: entry and packet.
+  // Switch: entry and packet. Overflow and sums are independent of each other: sums stay valid with overflow.
   void (*write)(std::int32_t* entry, const std::byte* wire, std::uint32_t n) noexcept;
-  bool (*add)(std::int32_t* entry, const std::byte* wire, std::uint32_t n) noexcept;        // returns overflow
-  Added (*add_sums)(std::int32_t* entry, const std::byte* wire, std::uint32_t n) noexcept;  // sums of the packet
+  // Returns whether some element overflowed.
+  bool (*add)(std::int32_t* entry, const std::byte* wire, std::uint32_t n) noexcept;
+  // Sums are those of the packet. subtract of the same packet undoes it when they are wrong.
+  Added (*add_sums)(std::int32_t* entry, const std::byte* wire, std::uint32_t n) noexcept;
   // Completion in one pass: the sum goes to the entry and to the packet. Sums are those of the result.
   Added (*add_emit)(std::int32_t* entry, std::byte* wire, std::uint32_t n) noexcept;
-  void (*subtract)(std::int32_t* entry, const std::byte* wire, std::uint32_t n) noexcept;  // undoes an add
+  void (*subtract)(std::int32_t* entry, const std::byte* wire, std::uint32_t n) noexcept;
   void (*read)(const std::int32_t* entry, std::byte* wire, std::uint32_t n) noexcept;
   void (*swap)(std::int32_t* entry, std::byte* wire, std::uint32_t n) noexcept;  // exchanges values
   Sums (*sums)(const std::byte* wire, std::uint32_t n) noexcept;
-  std::uint32_t (*crc32c)(const std::byte* data, std::size_t bytes) noexcept;  // Castagnoli, init and xorout ~0
+  // Castagnoli polynomial, reflected, initial value and final exclusive-or ~0 (RFC 3720); any length.
+  std::uint32_t (*crc32c)(const std::byte* data, std::size_t bytes) noexcept;
 
-  // Worker: spans and packet.
+  // Worker: spans and packet. `scale` is finite; the floating-point environment is the default one (round to
+  // nearest, no flush to zero), otherwise ranks would send different bits.
   // Largest bit pattern of |x|, i.e. max of (bits & 0x7fffffff): > 0x7f800000 means a NaN, == an Inf.
   std::uint32_t (*max_abs_bits)(const float* in, std::size_t n) noexcept;
-  // q = rint(x * scale), ties to even, clipped to +-limit; limit < 2^31. Sums of q, magnitude before the clip.
-  Packed (*quantise)(const float* in, std::byte* wire, std::uint32_t n, float scale, std::int32_t limit) noexcept;
-  void (*dequantise)(const std::byte* wire, float* out, std::uint32_t n, float scale) noexcept;  // float(q)*scale
+  // r = rint(float(x * scale)), ties to even, saturated to int32; q = r clipped to +-limit, limit >= 0. Sums
+  // are those of q, magnitude that of r. The caller refuses NaN by max_abs_bits; here it would count as
+  // INT32_MIN, so its magnitude raises OVERFLOW.
+  Packed (*quantise)(const float* in, std::byte* wire, std::uint32_t n, float scale,
+                     std::int32_t limit) noexcept;
+  // x = float(q) * scale, both rounded to nearest.
+  void (*dequantise)(const std::byte* wire, float* out, std::uint32_t n, float scale) noexcept;
   Packed (*pack)(const std::int32_t* in, std::byte* wire, std::uint32_t n) noexcept;
   void (*unpack)(const std::byte* wire, std::int32_t* out, std::uint32_t n) noexcept;
 };

@@ -23,7 +23,7 @@ struct Frame {
 };
 
 // What the outer gate found. kPunt stands for 'ours, go on' until the header is read.
-struct Datagram {
+struct OpenedFrame {
   Verdict verdict = Verdict::kForward;  // kForward, kDrop or kPunt
   Drop drop{};
   std::uint32_t payload_bytes = 0;
@@ -32,6 +32,6 @@ struct Datagram {
 };
 
 // Owner: the core that received the frame. Reads only bytes below frame.length.
-[[nodiscard]] Datagram open_frame(const Frame& frame, const Box& box) noexcept;
+[[nodiscard]] OpenedFrame open_frame(const Frame& frame, const Box& box) noexcept;
 
 }  // namespace tally

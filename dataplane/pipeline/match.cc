@@ -32,8 +32,8 @@ void refuse(Parsed& parsed, Drop why) noexcept {
 
 }  // namespace
 
-void match_job(Parsed& parsed, const Header& h, const JobTable* table, std::uint8_t core,
-               bool vouched) noexcept {
+void match_job(Parsed& parsed, const Header& h, const Binding& source, const JobTable* table,
+               std::uint8_t core, bool vouched) noexcept {
   const Job* const job = table != nullptr ? table->find(h.job_id()) : nullptr;
   parsed.reject = job == nullptr || h.epoch_id() != job->epoch;
   if (job == nullptr) return refuse(parsed, Drop::kJob);
@@ -43,7 +43,7 @@ void match_job(Parsed& parsed, const Header& h, const JobTable* table, std::uint
   if (raw(rank) >= job->world) return refuse(parsed, Drop::kRank);
   const Member& member = job->ranks[raw(rank)];
   if (h.cookie.host() != raw(member.cookie)) return refuse(parsed, Drop::kCookie);
-  if (parsed.source != member.binding) return refuse(parsed, Drop::kSource);
+  if (source != member.binding) return refuse(parsed, Drop::kSource);
   Drop why{};
   if (!contributors_valid(h.type, h.contributors.host(), *job, rank, why)) return refuse(parsed, why);
   if (h.elements.host() > job->elements) return refuse(parsed, Drop::kElements);

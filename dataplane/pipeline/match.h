@@ -12,7 +12,7 @@
 namespace tally {
 
 // Continues the parse of a well-formed data packet. Fills job, contribution, verdict and drop.
-void match_job(Parsed& parsed, const Header& h, const JobTable* table, std::uint8_t core,
-               bool vouched) noexcept;
+void match_job(Parsed& parsed, const Header& h, const Binding& source, const JobTable* table,
+               std::uint8_t core, bool vouched) noexcept;
 
 }  // namespace tally

@@ -30,15 +30,15 @@ Pipeline<Exec>::Pipeline(const PipelineOptions& options, Region region, const Ke
       counters_(std::make_unique<JobCounters[]>(kMaxJobs + 1)) {}
 
 template <class Exec>
-Parsed Pipeline<Exec>::parse(const Frame& frame) const noexcept {
-  const Datagram datagram = open_frame(frame, options_.box);
-  Parsed parsed;
+void Pipeline<Exec>::parse(const Frame& frame, Parsed& parsed) const noexcept {
+  const OpenedFrame datagram = open_frame(frame, options_.box);
   parsed.verdict = datagram.verdict;
   parsed.drop = datagram.drop;
-  if (datagram.verdict != Verdict::kPunt) return parsed;
-  parsed.source = datagram.source;
+  parsed.reject = false;
+  parsed.job = nullptr;
   parsed.payload = datagram.payload;
   parsed.payload_bytes = datagram.payload_bytes;
+  if (datagram.verdict != Verdict::kPunt) return;
 
   const Header h = header_at(datagram.payload);
   parsed.type = h.type;
@@ -46,26 +46,25 @@ Parsed Pipeline<Exec>::parse(const Frame& frame) const noexcept {
           refuse_header(h, datagram.payload, datagram.payload_bytes, frame.checksum_good, *kernels_)) {
     parsed.verdict = Verdict::kDrop;
     parsed.drop = *why;
-    return parsed;
+    return;
   }
-  if (is_control(h.type)) return parsed;
-  match_job(parsed, h, table_, options_.core, frame.checksum_good);
-  return parsed;
+  if (is_control(h.type)) return;
+  match_job(parsed, h, datagram.source, table_, options_.core, frame.checksum_good);
 }
 
 template <class Exec>
-void Pipeline<Exec>::prefetch(const Parsed& parsed) const noexcept {
+void Pipeline<Exec>::prefetch_entry(const Parsed& parsed) const noexcept {
   if (parsed.verdict == Verdict::kAbsorb) {
     exec_.prefetch(parsed.contribution.line, parsed.contribution.shape.elements);
   }
 }
 
 template <class Exec>
-Outcome Pipeline<Exec>::drop(const Parsed& parsed, Drop why, TimeNs now) noexcept {
+Outcome Pipeline<Exec>::drop(const Parsed& parsed, const Frame& frame, Drop why, TimeNs now) noexcept {
   const std::uint32_t row = parsed.job != nullptr ? raw(parsed.job->id) : 0;
   ++counters_[row].drops[static_cast<std::size_t>(why)];
   Outcome out{.verdict = Verdict::kDrop, .drop = why, .job = parsed.job, .payload = parsed.payload};
-  if (parsed.reject && rejects_.allow(parsed.source, now)) {
+  if (parsed.reject && rejects_.allow(open_frame(frame, options_.box).source, now)) {
     out.reject = true;
     out.reject_reason = why == Drop::kJob ? RejectReason::kJob : RejectReason::kEpoch;
   }
@@ -86,7 +85,7 @@ Outcome Pipeline<Exec>::conclude(const Parsed& parsed, Verdict verdict, Rank to,
 }
 
 template <class Exec>
-Outcome Pipeline<Exec>::contribute(Parsed& parsed, TimeNs now) noexcept {
+Outcome Pipeline<Exec>::contribute(Parsed& parsed, const Frame& frame, TimeNs now) noexcept {
   const Job& job = *parsed.job;
   Contribution& p = parsed.contribution;
   JobState& state = states_[raw(job.id)];
@@ -107,7 +106,7 @@ Outcome Pipeline<Exec>::contribute(Parsed& parsed, TimeNs now) noexcept {
   } else if (ruling.drop == Drop::kSum && suspect) {
     events_.push({EventKind::kPoisoned, job.id, job.epoch, p.chunk, p.rank, 0, p.shape, {}});
   }
-  return drop(parsed, ruling.drop, now);
+  return drop(parsed, frame, ruling.drop, now);
 }
 
 // A complete entry answers at once; else the named peer is asked, and when the chunk is filling the asker
@@ -120,7 +119,7 @@ Outcome Pipeline<Exec>::query(Parsed& parsed, const Frame& frame, TimeNs now) no
   if (found.complete) {
     const auto bytes = static_cast<std::uint32_t>(kHeaderBytes + 4 * p.shape.elements);
     const auto offset = static_cast<std::uint32_t>(parsed.payload - frame.data);
-    if (offset + bytes > frame.capacity) return drop(parsed, Drop::kRoom, now);
+    if (offset + bytes > frame.capacity) return drop(parsed, frame, Drop::kRoom, now);
     exec_.values(Op::kRead, p, false);
     parsed.payload_bytes = bytes;
     write_result(parsed.payload, job, p, kFlagRetransmit, *kernels_);
@@ -130,17 +129,17 @@ Outcome Pipeline<Exec>::query(Parsed& parsed, const Frame& frame, TimeNs now) no
       static_cast<std::uint16_t>(std::countr_zero(header_at(parsed.payload).contributors.host()));
   relay_header(parsed.payload, job.result_cookie, *kernels_);
   Outcome out = conclude(parsed, Verdict::kRelay, Rank{peer}, now);
-  out.reject = found.contributors != 0;
+  out.reject = found.contributors != 0 && rejects_.allow(open_frame(frame, options_.box).source, now);
   out.reject_reason = RejectReason::kWaiting;
   out.reject_contributors = found.contributors;
   return out;
 }
 
 template <class Exec>
-Outcome Pipeline<Exec>::answer(Parsed& parsed, TimeNs now) noexcept {
+Outcome Pipeline<Exec>::answer(Parsed& parsed, const Frame& frame, TimeNs now) noexcept {
   const Job& job = *parsed.job;
   Contribution& p = parsed.contribution;
-  if (!matches(exec_.payload_sums(p), job.key_sum, p)) return drop(parsed, Drop::kSum, now);
+  if (!matches(exec_.payload_sums(p), job.key_sum, p)) return drop(parsed, frame, Drop::kSum, now);
   const Rank asker{static_cast<std::uint16_t>(header_at(parsed.payload).slot.host())};
   write_result(parsed.payload, job, p, kFlagRetransmit, *kernels_);
   return conclude(parsed, Verdict::kRelay, asker, now);
@@ -149,7 +148,7 @@ Outcome Pipeline<Exec>::answer(Parsed& parsed, TimeNs now) noexcept {
 template <class Exec>
 Outcome Pipeline<Exec>::handle(Parsed& parsed, const Frame& frame, TimeNs now) noexcept {
   if constexpr (requires(Exec & x) { x.begin(); }) exec_.begin();
-  if (parsed.verdict == Verdict::kDrop) return drop(parsed, parsed.drop, now);
+  if (parsed.verdict == Verdict::kDrop) return drop(parsed, frame, parsed.drop, now);
   if (parsed.verdict != Verdict::kAbsorb) {
     const std::uint32_t row = parsed.job != nullptr ? raw(parsed.job->id) : 0;
     ++counters_[row].verdicts[static_cast<std::size_t>(parsed.verdict)];
@@ -161,23 +160,23 @@ Outcome Pipeline<Exec>::handle(Parsed& parsed, const Frame& frame, TimeNs now) n
   }
   switch (parsed.type) {
     case PacketType::kContribute:
-      return contribute(parsed, now);
+      return contribute(parsed, frame, now);
     case PacketType::kQuery:
       return query(parsed, frame, now);
     default:
-      return answer(parsed, now);  // the gate lets no other data type in
+      return answer(parsed, frame, now);  // the gate lets no other data type in
   }
 }
 
 template <class Exec>
-void Pipeline<Exec>::release(const Job& job) noexcept {
-  const std::uint32_t step = entry_lines(job.elements);
-  JobState& state = states_[raw(job.id)];
-  for (std::uint32_t line = job.slots.first; line + step <= job.slots.first + job.slots.count; line += step) {
-    const Head head = exec_.head(line);
-    if (head.tag != 0 && head.contributors != job.members) --state.occupancy;
+void Pipeline<Exec>::release(JobId job, LineRange lines, std::uint32_t elements,
+                             std::uint64_t members) noexcept {
+  const std::uint32_t step = entry_lines(elements);
+  for (std::uint32_t line = 0; line + step <= lines.count; line += step) {
+    const Head head = exec_.head(lines.first + line);
+    if (head.tag != 0 && head.contributors != members) --states_[raw(job)].occupancy;
   }
-  exec_.clear(job.slots);
+  exec_.clear(lines);
 }
 
 template class Pipeline<Fused>;

@@ -34,7 +34,6 @@ struct Parsed {
   std::byte* payload = nullptr;
   std::uint32_t payload_bytes = 0;
   Contribution contribution;
-  Binding source;
 };
 
 // What the caller must do with the packet. The payload (header included) starts at `payload` and has
@@ -68,18 +67,29 @@ class Pipeline {
   // Takes up a snapshot, between bursts. It must live until the next adopt() returned.
   void adopt(const JobTable* table) noexcept { table_ = table; }
 
-  // First pass: parse, check, match. Changes nothing.
-  [[nodiscard]] Parsed parse(const Frame& frame) const noexcept;
-  void prefetch(const Parsed& parsed) const noexcept;
+  // burst.h says when to call these.
+  static void prefetch_header(const Frame& frame) noexcept {
+    __builtin_prefetch(frame.data);
+    __builtin_prefetch(frame.data + 64);
+  }
+  // First pass: parse, check, match. Changes nothing but `parsed`.
+  void parse(const Frame& frame, Parsed& parsed) const noexcept;
+  void prefetch_entry(const Parsed& parsed) const noexcept;
+  static void prefetch_values(const Parsed& parsed) noexcept {
+    if (parsed.verdict != Verdict::kAbsorb) return;
+    for (std::uint32_t at = 0; at < parsed.payload_bytes; at += 64) __builtin_prefetch(parsed.payload + at);
+  }
   // Second pass: registers and reply. Counts the packet in exactly one counter. `frame`: as parsed.
   Outcome handle(Parsed& parsed, const Frame& frame, TimeNs now) noexcept;
   Outcome process(const Frame& frame, TimeNs now) noexcept {
-    Parsed parsed = parse(frame);
+    Parsed parsed;
+    parse(frame, parsed);
     return handle(parsed, frame, now);
   }
 
-  // Frees every entry of a range that `job` gives back; before the range belongs to another job.
-  void release(const Job& job) noexcept;
+  // Wipes a range that `job` gives back, before it belongs to another job: its filling entries (of `elements`
+  // each, from lines.first) leave the job's occupancy. members: bitmap of all its ranks.
+  void release(JobId job, LineRange lines, std::uint32_t elements, std::uint64_t members) noexcept;
 
   // Events since the last call, oldest first; empty most of the time.
   [[nodiscard]] EventQueue& events() noexcept { return events_; }
@@ -90,10 +100,10 @@ class Pipeline {
   [[nodiscard]] Exec& execution() noexcept { return exec_; }
 
  private:
-  Outcome drop(const Parsed& parsed, Drop why, TimeNs now) noexcept;
-  Outcome contribute(Parsed& parsed, TimeNs now) noexcept;
+  Outcome drop(const Parsed& parsed, const Frame& frame, Drop why, TimeNs now) noexcept;
+  Outcome contribute(Parsed& parsed, const Frame& frame, TimeNs now) noexcept;
   Outcome query(Parsed& parsed, const Frame& frame, TimeNs now) noexcept;
-  Outcome answer(Parsed& parsed, TimeNs now) noexcept;
+  Outcome answer(Parsed& parsed, const Frame& frame, TimeNs now) noexcept;
   Outcome conclude(const Parsed& parsed, Verdict verdict, Rank to, TimeNs now) noexcept;
 
   Exec exec_;

@@ -35,6 +35,7 @@ struct Pool {
       if (d >= span) return {.drop = Drop::kAhead};
       if (d <= 0) return {.op = Op::kRead};
     }
+    if (p.direct || job.world == 1) return {.op = Op::kRead};  // never absorbed: `high` does not move
     high = {raw(p.epoch), raw(p.chunk)};
     return {.op = Op::kWrite};
   }

@@ -74,14 +74,14 @@ Ruling aggregate(Exec& x, const Job& job, JobState& state, Contribution& p, Mism
     return Ruling{.drop = check_later && !payload_matches(x, p) ? Drop::kSum : d};
   };
 
-  if (p.direct) return refuse(Drop::kDirect);
+  const Decision order =
+      x.template rmw<HighReg>(raw(job.id), [&](High& high) { return Discipline::order(high, p, job); });
+  if (order.op == Op::kNone) return refuse(order.drop);
   if (job.world == 1) {  // fan-in 1: the packet is the sum, no entry
     if (!p.verify && !payload_matches(x, p)) return {.drop = Drop::kBadSum};
     return {.verdict = Verdict::kComplete};
   }
-  const Decision order =
-      x.template rmw<HighReg>(raw(job.id), [&](High& high) { return Discipline::order(high, p, job); });
-  if (order.op == Op::kNone) return refuse(order.drop);
+  if (p.direct) return refuse(Drop::kDirect);
 
   Head head_before;
   const Decision d = x.template rmw<HeadReg>(p.line, [&](Head& head) {

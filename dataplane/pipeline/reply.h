@@ -23,8 +23,9 @@ void write_result(std::byte* datagram, const Job& job, const Contribution& p, st
 // A QUERY or any other header whose cookie and check change on its way through the box.
 void relay_header(std::byte* datagram, Cookie cookie, const Kernels& kernels) noexcept;
 
-// The REJECT that answers `refused`; `out` holds kHeaderBytes. cookie: the result cookie when the job is
-// known, else 0. contributors: ranks already in the chunk, with kWaiting.
+// The REJECT that answers `refused`; `out` holds kHeaderBytes. cookie: the result cookie with kWaiting, whose
+// receiver proved who it is; else 0, or anyone could ask for it. contributors: ranks in the chunk, with
+// kWaiting.
 void write_reject(std::span<std::byte, kHeaderBytes> out, const Header& refused, RejectReason reason,
                   Cookie cookie, std::uint64_t contributors, const Kernels& kernels) noexcept;
 

@@ -26,7 +26,7 @@ inline constexpr std::size_t kDropCount = static_cast<std::size_t>(Drop::kCount)
 inline constexpr std::array<std::string_view, kDropCount> kDropNames{
     "segments",  // the frame spans several buffers: larger than the port's data room
     "runt",      // shorter than the headers it announces
-    "ip_header", // IP version, header length (no options) or next header is not what the protocol allows
+    "ip_header", // IP version, header length (no options) or source address is not what the protocol allows
     "fragment",  // IPv4 fragment
     "length",    // IP, UDP and payload lengths disagree
     "version",   // protocol version is not 1

@@ -1,0 +1,120 @@
+# The front door. `make help` lists what it can do; CMake, Ninja and the scripts of tools/ do it.
+
+.DEFAULT_GOAL := help
+# One target at a time: each uses JOBS processes itself.
+.NOTPARALLEL:
+
+#: JOBS       processes at a time; default: as many as there are cores
+JOBS ?= $(shell nproc)
+#: BUILD_DIR  where to build; sanitizers use BUILD_DIR-asan, fuzzers BUILD_DIR-fuzz; default: build
+BUILD_DIR ?= build
+#: YES        YES=1 installs missing packages without asking
+YES ?=
+#: TESTS      make test: only the tests whose names match this regular expression
+TESTS ?=
+#: JSON       make bench: also write the results to this file
+JSON ?=
+#: SEEDS      make soak: how many seeds, from 0 on, or FIRST:COUNT; default: 10000
+SEEDS ?= 10000
+#: SECONDS    make fuzz: how long each fuzzer runs; default: 60
+SECONDS ?= 60
+#: PREFIX     make install: where to; default: /usr/local
+PREFIX ?= /usr/local
+#: DESTDIR    make install: put before PREFIX, for packaging
+DESTDIR ?=
+
+override BUILD_DIR := $(patsubst %/,%,$(strip $(BUILD_DIR)))
+ASAN_DIR := $(BUILD_DIR)-asan
+FUZZ_DIR := $(BUILD_DIR)-fuzz
+ifeq ($(BUILD_DIR),)
+  $(error BUILD_DIR is empty; leave it out or name a directory, for example BUILD_DIR=build)
+endif
+ifeq ($(shell [ '$(JOBS)' -gt 0 ] 2>/dev/null && echo ok),)
+  $(error JOBS is '$(JOBS)'; it must be a whole number above 0, for example JOBS=2)
+endif
+
+CLANG := -DCMAKE_CXX_COMPILER=clang++-14 -DTALLY_SANITIZE=address -DTALLY_BUILD_BENCH=OFF
+# Debug keeps TALLY_DCHECK; -O1 keeps the tests under sanitizers fast. TALLY_SANITIZE adds -g.
+CLANG += -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O1
+IN_PARALLEL := xargs -d '\n' -r -n 8 -P $(JOBS)
+# In this order `make check` fails soon; the tests come last, so that their count is its last line.
+CHECK_STAGES := format rules build build-asan headers lint test
+
+.PHONY: help deps build build-asan demo test check bench fmt format rules headers lint soak fuzz install clean
+.PHONY: need configure configure-asan
+
+help: ## this list
+	@echo 'Tally, a software switch that sums gradients. Usage: make TARGET [VARIABLE=VALUE...]'
+	@echo; echo 'First time:  make deps && make test'
+	@echo; echo 'Targets:'
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-11s %s\n", $$1, $$2}' Makefile
+	@echo; echo 'Variables:'
+	@sed -n 's/^#: /  /p' Makefile
+
+deps: ## install the packages of tools/packages.txt that are missing (apt-get)
+	@tools/deps install
+
+# Every target that builds or runs something starts here; a stage of `make check` need not ask again.
+need:
+	@$(if $(DEPS_CHECKED),:,tools/deps check)
+
+configure: need
+	@tools/configure '$(BUILD_DIR)' -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_COMPILER=g++
+
+configure-asan: need
+	@tools/configure '$(ASAN_DIR)' $(CLANG)
+
+build: configure ## build everything: g++, Release, warnings are errors
+	@cmake --build '$(BUILD_DIR)' --parallel $(JOBS)
+
+build-asan: configure-asan ## build the tests with clang++, AddressSanitizer and UndefinedBehaviorSanitizer
+	@cmake --build '$(ASAN_DIR)' --parallel $(JOBS)
+
+demo: ## not in this version
+	@echo 'make demo: the daemon (tallyd) and its demo are not built yet; this version has the library' >&2
+	@echo 'parts and their tests. Try: make test' >&2
+	@exit 2
+
+test: build build-asan ## run the tests of both builds; the last line counts them
+	@tools/run-tests --jobs $(JOBS) --only '$(TESTS)' 'g++ Release=$(BUILD_DIR)' 'clang++ ASan+UBSan=$(ASAN_DIR)'
+
+check: need ## everything CI checks: format, rules, both builds, headers, lint, test
+	@MAKE='$(MAKE)' tools/stages $(CHECK_STAGES)
+
+bench: build ## run the benchmarks
+	@tools/run-bench $(if $(JSON),--json '$(JSON)') '$(BUILD_DIR)'
+
+fmt: need ## format every .h and .cc in place (clang-format-14)
+	@tools/sources cxx | $(IN_PARALLEL) clang-format-14 -i
+
+format: need ## check the format, change nothing
+	@tools/sources cxx | $(IN_PARALLEL) tools/check-format || \
+	  { echo 'format: mend all of it with: make fmt' >&2; exit 1; }
+
+rules: ## check where <rte_*> is included and that file names are unique
+	@tools/check-tree
+
+headers: configure configure-asan ## check that each header compiles alone, with both compilers
+	@tools/check-headers $(JOBS) '$(BUILD_DIR)' '$(ASAN_DIR)'
+
+lint: configure-asan ## clang-tidy over the product, shellcheck over the scripts
+	@tools/sources shell | $(IN_PARALLEL) shellcheck
+	@tools/lint $(JOBS) '$(ASAN_DIR)'
+
+soak: build ## run the simulator over many seeds
+	@[ -x '$(BUILD_DIR)/tests/sim/tally_sim_run' ] || \
+	  { echo 'soak: there is no $(BUILD_DIR)/tests/sim/tally_sim_run in this version' >&2; exit 2; }
+	@'$(BUILD_DIR)/tests/sim/tally_sim_run' --seeds $(if $(findstring :,$(SEEDS)),$(SEEDS),0:$(SEEDS))
+
+fuzz: need ## run each libFuzzer program for a while
+	@tools/configure '$(FUZZ_DIR)' $(CLANG) -DTALLY_FUZZ=ON
+	@tools/run-fuzz '$(FUZZ_DIR)' $(JOBS) '$(SECONDS)'
+
+install: build ## install below DESTDIR/PREFIX
+	@DESTDIR='$(DESTDIR)' cmake --install '$(BUILD_DIR)' --prefix '$(PREFIX)'
+
+clean: ## remove the build directories that make made, and only those
+	@for dir in '$(BUILD_DIR)' '$(ASAN_DIR)' '$(FUZZ_DIR)'; do \
+	  if [ -e "$$dir/.made-by-make" ]; then rm -rf -- "$$dir" && echo "removed $$dir"; \
+	  elif [ -e "$$dir" ]; then echo "clean: $$dir was not made by make; left alone"; fi; \
+	done

@@ -1,0 +1,37 @@
+// Would the program fit a real chip? tally_fit_report [PROFILE [ELEMENTS [WINDOW]]]; without arguments: ours
+// and SwitchML's on every profile.
+
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+
+#include "fit.h"
+#include "job_table.h"
+
+namespace {
+
+bool parse(const char* text, std::uint32_t& value) {
+  const char* const end = text + std::strlen(text);
+  return std::from_chars(text, end, value).ptr == end;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::uint32_t elements = 256;
+  std::uint32_t window = 256;
+  if (argc > 4 || (argc > 2 && !parse(argv[2], elements)) || (argc > 3 && !parse(argv[3], window)) ||
+      (argc > 1 && !tally::profile_named(argv[1]))) {
+    std::fputs("usage: tally_fit_report [tofino1|tofino2|commodity [ELEMENTS [WINDOW]]]\n", stderr);
+    return 2;
+  }
+  for (const auto& profile : tally::kProfiles) {
+    if (argc > 1 && profile.name != argv[1]) continue;
+    std::printf("%s\n", to_text(fit(tally::pool_program(tally::pool_entries(window, 1), elements,
+                                                        tally::kMaxJobs + 1, profile),
+                                    profile))
+                            .c_str());
+    std::printf("%s\n", to_text(fit(tally::switchml_program(16'384, elements), profile)).c_str());
+  }
+  return 0;
+}

@@ -1,0 +1,50 @@
+#include "harness.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <string_view>
+
+namespace tally::bench {
+
+std::vector<Figure> measure(std::vector<Contender>& contenders, int rounds) {
+  std::vector<std::vector<double>> ns(contenders.size());
+  for (int round = -1; round < rounds; ++round) {
+    for (std::size_t i = 0; i < contenders.size(); ++i) {
+      const auto [seconds, operations] = contenders[i].round();
+      if (round >= 0) ns[i].push_back(seconds * 1e9 / static_cast<double>(operations));
+    }
+  }
+  std::vector<Figure> figures;
+  for (std::size_t i = 0; i < contenders.size(); ++i) {
+    std::sort(ns[i].begin(), ns[i].end());
+    figures.push_back({contenders[i].name, ns[i][ns[i].size() / 2], ns[i].front(), ns[i].back()});
+  }
+  return figures;
+}
+
+std::string json_argument(int argc, char** argv) {
+  if (argc == 1) return {};
+  if (argc == 3 && std::string_view(argv[1]) == "--json") return argv[2];
+  std::fprintf(stderr, "usage: %s [--json FILE]\n", argv[0]);
+  std::exit(2);
+}
+
+void write_json(const std::string& file, const nlohmann::json& results) {
+  if (file.empty()) return;
+  std::ofstream out(file);
+  out << results.dump(1) << "\n";
+  if (!out.flush()) {
+    std::fprintf(stderr, "cannot write %s\n", file.c_str());
+    std::exit(1);
+  }
+}
+
+void require(bool right, const char* what) {
+  if (right) return;
+  std::fprintf(stderr, "WRONG RESULT, no figure: %s\n", what);
+  std::exit(1);
+}
+
+}  // namespace tally::bench

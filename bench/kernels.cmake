@@ -1,0 +1,3 @@
+find_package(benchmark REQUIRED)
+add_executable(tally_kernels_bench kernels_bench.cc)
+target_link_libraries(tally_kernels_bench PRIVATE tally_kernels benchmark::benchmark tally_warnings)

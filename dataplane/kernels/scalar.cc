@@ -1,0 +1,177 @@
+// The reference: one element after the other, no tricks. The other tables are tested to be bit-equal to it.
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "kernel_tables.h"
+#include "tally/be.h"
+
+namespace tally {
+namespace {
+
+using Element = Be<std::uint32_t>;
+
+std::uint32_t element(const std::byte* wire, std::uint32_t i) noexcept {
+  Element e;
+  std::memcpy(&e, wire + i * sizeof(Element), sizeof(Element));
+  return e.host();
+}
+
+void set_element(std::byte* wire, std::uint32_t i, std::uint32_t value) noexcept {
+  const Element e(value);
+  std::memcpy(wire + i * sizeof(Element), &e, sizeof(Element));
+}
+
+void take(Sums& sums, std::uint32_t i, std::uint32_t value) noexcept {
+  sums.sum1 += value;
+  sums.sum2 += (i + 1) * value;
+}
+
+std::uint32_t magnitude(std::int32_t value) noexcept {
+  const auto bits = static_cast<std::uint32_t>(value);
+  return value < 0 ? 0 - bits : bits;
+}
+
+void write(std::int32_t* entry, const std::byte* wire, std::uint32_t n) noexcept {
+  for (std::uint32_t i = 0; i < n; ++i) entry[i] = static_cast<std::int32_t>(element(wire, i));
+}
+
+bool add_element(std::int32_t& entry, std::uint32_t value) noexcept {
+  return __builtin_add_overflow(entry, static_cast<std::int32_t>(value), &entry);  // stores the wrapped sum
+}
+
+bool add(std::int32_t* entry, const std::byte* wire, std::uint32_t n) noexcept {
+  bool overflow = false;
+  for (std::uint32_t i = 0; i < n; ++i) overflow |= add_element(entry[i], element(wire, i));
+  return overflow;
+}
+
+Added add_sums(std::int32_t* entry, const std::byte* wire, std::uint32_t n) noexcept {
+  Added added;
+  for (std::uint32_t i = 0; i < n; ++i) {
+    const std::uint32_t value = element(wire, i);
+    added.overflow |= add_element(entry[i], value);
+    take(added.sums, i, value);
+  }
+  return added;
+}
+
+Added add_emit(std::int32_t* entry, std::byte* wire, std::uint32_t n) noexcept {
+  Added added;
+  for (std::uint32_t i = 0; i < n; ++i) {
+    added.overflow |= add_element(entry[i], element(wire, i));
+    const auto result = static_cast<std::uint32_t>(entry[i]);
+    set_element(wire, i, result);
+    take(added.sums, i, result);
+  }
+  return added;
+}
+
+void subtract(std::int32_t* entry, const std::byte* wire, std::uint32_t n) noexcept {
+  for (std::uint32_t i = 0; i < n; ++i)
+    entry[i] = static_cast<std::int32_t>(static_cast<std::uint32_t>(entry[i]) - element(wire, i));
+}
+
+void read(const std::int32_t* entry, std::byte* wire, std::uint32_t n) noexcept {
+  for (std::uint32_t i = 0; i < n; ++i) set_element(wire, i, static_cast<std::uint32_t>(entry[i]));
+}
+
+void swap(std::int32_t* entry, std::byte* wire, std::uint32_t n) noexcept {
+  for (std::uint32_t i = 0; i < n; ++i) {
+    const std::uint32_t value = element(wire, i);
+    set_element(wire, i,
+                static_cast<std::uint32_t>(std::exchange(entry[i], static_cast<std::int32_t>(value))));
+  }
+}
+
+Sums sums(const std::byte* wire, std::uint32_t n) noexcept {
+  Sums sums;
+  for (std::uint32_t i = 0; i < n; ++i) take(sums, i, element(wire, i));
+  return sums;
+}
+
+// CRC of each byte value alone, in the reflected form of the Castagnoli polynomial 0x1edc6f41.
+constexpr std::array<std::uint32_t, 256> kCrcTable = [] {
+  std::array<std::uint32_t, 256> table{};
+  for (std::uint32_t byte = 0; byte < 256; ++byte) {
+    std::uint32_t crc = byte;
+    for (int bit = 0; bit < 8; ++bit) crc = (crc & 1) != 0 ? crc >> 1 ^ 0x82f63b78u : crc >> 1;
+    table[byte] = crc;
+  }
+  return table;
+}();
+
+std::uint32_t crc32c(const std::byte* data, std::size_t bytes) noexcept {
+  std::uint32_t crc = ~0u;
+  for (std::size_t i = 0; i < bytes; ++i)
+    crc = crc >> 8 ^ kCrcTable[(crc ^ std::to_integer<std::uint32_t>(data[i])) & 0xff];
+  return ~crc;
+}
+
+std::uint32_t max_abs_bits(const float* in, std::size_t n) noexcept {
+  std::uint32_t max = 0;
+  for (std::size_t i = 0; i < n; ++i) max = std::max(max, std::bit_cast<std::uint32_t>(in[i]) & 0x7fffffff);
+  return max;
+}
+
+std::int32_t rounded(float product) noexcept {
+  if (product >= 0x1p31f) return std::numeric_limits<std::int32_t>::max();
+  if (!(product >= -0x1p31f)) return std::numeric_limits<std::int32_t>::min();  // NaN too
+  return static_cast<std::int32_t>(std::nearbyint(product));
+}
+
+Packed quantise(const float* in, std::byte* wire, std::uint32_t n, float scale, std::int32_t limit) noexcept {
+  Packed packed;
+  for (std::uint32_t i = 0; i < n; ++i) {
+    const std::int32_t q = rounded(in[i] * scale);
+    const auto clipped = static_cast<std::uint32_t>(std::clamp(q, -limit, limit));
+    packed.magnitude = std::max(packed.magnitude, magnitude(q));
+    take(packed.sums, i, clipped);
+    set_element(wire, i, clipped);
+  }
+  return packed;
+}
+
+void dequantise(const std::byte* wire, float* out, std::uint32_t n, float scale) noexcept {
+  for (std::uint32_t i = 0; i < n; ++i)
+    out[i] = static_cast<float>(static_cast<std::int32_t>(element(wire, i))) * scale;
+}
+
+Packed pack(const std::int32_t* in, std::byte* wire, std::uint32_t n) noexcept {
+  Packed packed;
+  for (std::uint32_t i = 0; i < n; ++i) {
+    const auto value = static_cast<std::uint32_t>(in[i]);
+    packed.magnitude = std::max(packed.magnitude, magnitude(in[i]));
+    take(packed.sums, i, value);
+    set_element(wire, i, value);
+  }
+  return packed;
+}
+
+void unpack(const std::byte* wire, std::int32_t* out, std::uint32_t n) noexcept { write(out, wire, n); }
+
+}  // namespace
+
+constinit const Kernels kScalarKernels = {
+    .name = "scalar",
+    .write = write,
+    .add = add,
+    .add_sums = add_sums,
+    .add_emit = add_emit,
+    .subtract = subtract,
+    .read = read,
+    .swap = swap,
+    .sums = sums,
+    .crc32c = crc32c,
+    .max_abs_bits = max_abs_bits,
+    .quantise = quantise,
+    .dequantise = dequantise,
+    .pack = pack,
+    .unpack = unpack,
+};
+
+}  // namespace tally

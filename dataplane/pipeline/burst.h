@@ -1,0 +1,35 @@
+#pragma once
+// How a burst goes through the pipeline: two passes, so that the memory a packet needs is on its way while
+// the packets before it are worked on.
+
+#include <array>
+#include <cstddef>
+
+#include "pipeline.h"
+
+namespace tally {
+
+inline constexpr std::size_t kBurst = 32;  // packets the loop takes at once
+// Packets whose values are fetched ahead in the second pass. Share of raw add at 256 elements, frames in L3,
+// by pipeline_bench: none 48 %, 2 ahead 51-54 %, 4 ahead 59-62 %.
+inline constexpr std::size_t kValuesAhead = 4;
+
+using ParsedBurst = std::array<Parsed, kBurst>;
+
+// `frame(i)`: the i-th Frame, i < count. `next(i)`: the frame that follows kBurst later, to fetch its header;
+// it may return an empty Frame. `done(i, outcome)`: called in order of arrival.
+template <class Exec, class FrameAt, class NextAt, class Done>
+void run_burst(Pipeline<Exec>& pipeline, ParsedBurst& parsed, std::size_t count, TimeNs now, FrameAt frame,
+               NextAt next, Done done) noexcept {
+  for (std::size_t i = 0; i < count; ++i) {
+    pipeline.prefetch_header(next(i));
+    pipeline.parse(frame(i), parsed[i]);
+    pipeline.prefetch_entry(parsed[i]);
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    if (i + kValuesAhead < count) pipeline.prefetch_values(parsed[i + kValuesAhead]);
+    done(i, pipeline.handle(parsed[i], frame(i), now));
+  }
+}
+
+}  // namespace tally

@@ -1,0 +1,65 @@
+#pragma once
+// Would this program fit a real chip? Places register arrays into stages by the rules of pipeline.md and says
+// what is used of what is there, how many passes a packet takes, and which rule is broken by how much.
+// Honest, not green: a program that does not fit is told so.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "profile.h"
+#include "registers.h"
+
+namespace tally {
+
+// One register array. Arrays of one level do not depend on each other; a level depends on those before it.
+struct ArrayNeed {
+  std::string name;
+  std::uint32_t word_bits = 0;
+  std::uint64_t words = 0;
+  int level = 0;
+};
+
+struct ProgramNeed {
+  std::string name;
+  std::vector<ArrayNeed> arrays;        // everything but the values
+  std::uint32_t elements = 0;           // per packet
+  std::uint64_t value_words = 0;        // words of each value array
+  std::uint32_t elements_per_word = 2;  // 32-bit values side by side in a word
+  std::vector<std::string> remarks;     // what the program does that no array shows
+};
+
+struct StageUse {
+  std::vector<std::string> arrays;
+  std::uint32_t blocks = 0;  // SRAM and as many map RAM
+};
+
+struct FitReport {
+  std::string program;
+  Profile profile;
+  std::vector<StageUse> stages;
+  std::uint32_t value_arrays = 0;  // in one pipe
+  std::uint32_t value_blocks = 0;  // of each value array
+  std::uint32_t elements_per_pass = 0;
+  std::uint32_t pipes = 0;          // elements / elements_per_pass
+  std::uint32_t passes_to_add = 0;  // of a contribution that does not complete
+  std::uint32_t passes_to_complete = 0;
+  std::uint64_t memory_bytes = 0;       // of all arrays, spares excluded
+  std::vector<std::string> violations;  // empty: fits
+  std::vector<std::string> remarks;
+  [[nodiscard]] bool fits() const noexcept { return violations.empty(); }
+};
+
+[[nodiscard]] FitReport fit(const ProgramNeed& program, const Profile& profile);
+[[nodiscard]] std::string to_text(const FitReport& report);
+
+// Blocks of one array: its words, rounded up, and the spare.
+[[nodiscard]] std::uint32_t blocks_of(std::uint64_t words, std::uint32_t word_bits) noexcept;
+
+// Our pool program. entries: of all jobs on one core; jobs: rows of `high`.
+[[nodiscard]] ProgramNeed pool_program(std::uint64_t entries, std::uint32_t elements, std::uint32_t jobs,
+                                       const Profile& profile);
+// The published program of SwitchML: 64 elements a pass in 32 arrays of pairs, a bitmap and a count per slot.
+[[nodiscard]] ProgramNeed switchml_program(std::uint64_t pairs, std::uint32_t elements);
+
+}  // namespace tally

@@ -1,0 +1,77 @@
+#pragma once
+// The network between the workers and the box: one link per worker with rate and delay, and everything that
+// may happen to a frame on it. Seeded; faults may be changed (healed) at any time.
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "frames.h"
+#include "rng.h"
+#include "schedule.h"
+#include "tally/time.h"
+
+namespace tally::sim {
+
+// Probabilities per frame and direction.
+struct Faults {
+  double loss = 0;
+  double duplicate = 0;
+  double reorder = 0;  // extra delay of up to reorder_delay
+  double corrupt = 0;  // a bit flips on the way: the port no longer vouches for it
+  double poison = 0;   // a bit of the values flips before the checksum was made: the port vouches for it
+  double replay = 0;   // some earlier frame of this link comes again, however old
+  TimeNs reorder_delay = kMillisecond;
+};
+
+struct LinkOptions {
+  TimeNs delay = 10 * kMicrosecond;
+  std::uint64_t bits_per_second = 0;  // 0: no serialisation time
+  bool vouched = false;               // the receiving port verifies UDP checksums
+};
+
+class Network {
+ public:
+  // `vouched` tells whether the port answers for the frame's checksum.
+  using Receiver = std::function<void(std::size_t worker, Bytes frame, bool vouched)>;
+
+  // Sees every frame that is sent, before anything happens to it.
+  using Observer = std::function<void(std::size_t worker, bool up, const Bytes& frame)>;
+
+  Network(Schedule& schedule, std::uint64_t seed, LinkOptions link, std::size_t workers);
+  void connect(Receiver to_box, Receiver to_worker);
+  void observe(Observer observer) { observer_ = std::move(observer); }
+  void set_faults(const Faults& faults) { faults_ = faults; }
+
+  void to_box(std::size_t worker, Bytes frame) { send(up_[worker], worker, std::move(frame), true); }
+  void to_worker(std::size_t worker, Bytes frame) { send(down_[worker], worker, std::move(frame), false); }
+
+  [[nodiscard]] std::uint64_t sent() const noexcept { return sent_; }
+
+ private:
+  static constexpr std::size_t kRemembered = 64;  // frames of a link that may be replayed
+
+  struct Link {
+    TimeNs busy_until = 0;
+    std::vector<Bytes> past;
+  };
+
+  void send(Link& link, std::size_t worker, Bytes frame, bool up);
+  void deliver(std::size_t worker, Bytes frame, bool up, TimeNs delay, bool vouched);
+  void remember(Link& link, const Bytes& frame);
+
+  Schedule& schedule_;
+  Rng rng_;
+  LinkOptions options_;
+  Faults faults_;
+  std::vector<Link> up_;
+  std::vector<Link> down_;
+  Receiver box_;
+  Receiver worker_;
+  Observer observer_;
+  std::uint64_t sent_ = 0;
+};
+
+}  // namespace tally::sim

@@ -1,0 +1,106 @@
+#include "scenario.h"
+
+#include <algorithm>
+
+#include "jobs.h"
+
+namespace tally::sim {
+namespace {
+
+// Present in half of the seeds; then anywhere up to `most`, small rates as likely as large ones.
+double swarm(Rng& rng, double most) { return rng.chance(0.5) ? 0 : most * rng.unit() * rng.unit(); }
+
+JobConfig random_job(Rng& rng, std::size_t index) {
+  JobConfig job;
+  job.name = "job" + std::to_string(index);
+  job.token = "token" + std::to_string(rng.below(100));
+  job.workers = static_cast<std::uint16_t>(rng.chance(0.05) ? rng.between(6, 12) : rng.between(1, 4));
+  job.elements = static_cast<std::uint16_t>(16 * rng.between(1, 4));
+  job.window = 16U << rng.below(2);
+  job.lease = rng.between(1, 2) * kSecond;
+  job.first_chunk = rng.chance(0.5) ? Chunk{0xFFFF'FFFDU} : Chunk{0};
+  return job;
+}
+
+void add_workers(Scenario& s, Rng& rng, const JobConfig& job) {
+  const bool leaves = rng.chance(0.2);
+  for (std::uint16_t r = 0; r < job.workers; ++r) {
+    WorkerOptions w;
+    w.index = s.workers.size();
+    w.job = job.name;
+    w.token = job.token;
+    w.rank = Rank{r};
+    w.world = job.workers;
+    w.elements = static_cast<std::uint16_t>(rng.chance(0.8) ? 2224 : 16 * rng.between(1, 4));
+    w.binding = test_binding(static_cast<std::uint16_t>(s.box.jobs.size()), r);
+    w.binding.port = PortIndex{static_cast<std::uint16_t>(w.index)};
+    w.in_flight = static_cast<std::uint32_t>(rng.between(1, 4));
+    w.early = rng.chance(0.5);
+    w.leaves = leaves;
+    s.workers.push_back(w);
+  }
+}
+
+void add_blows(Scenario& s, Rng& rng) {
+  const auto count = rng.below(5);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    PlannedBlow b;
+    b.when = rng.below(s.heal_at);
+    const auto pick = rng.below(12);
+    b.what = pick < 4    ? Blow::kPauseWorker
+             : pick < 5  ? Blow::kPauseSwitch
+             : pick < 6  ? Blow::kCrashWorker
+             : pick < 9  ? Blow::kRestartDataPlane
+             : pick < 11 ? Blow::kRestartSwitch
+                         : Blow::kAbortByWorker;
+    b.worker = rng.below(s.workers.size());
+    b.lasts = rng.below(rng.chance(0.2) ? 4 * kSecond : 50 * kMillisecond);
+    s.blows.push_back(b);
+  }
+}
+
+}  // namespace
+
+Scenario scenario_of(std::uint64_t seed) {
+  Rng rng(mix64(seed + 1));
+  Scenario s;
+  s.seed = seed;
+  const auto jobs = rng.chance(0.7) ? 1 : rng.between(2, 3);
+  s.box.cores = static_cast<std::uint8_t>(rng.between(1, 3));
+  s.box.staged = rng.chance(0.2);
+  for (std::size_t i = 0; i < jobs; ++i) {
+    s.box.jobs.push_back(random_job(rng, i));
+    add_workers(s, rng, s.box.jobs.back());
+  }
+  s.link.delay = rng.between(2, 200) * kMicrosecond;
+  s.link.vouched = rng.chance(0.5);
+  s.faults.loss = swarm(rng, 0.3);
+  s.faults.duplicate = swarm(rng, 0.3);
+  s.faults.reorder = swarm(rng, 0.5);
+  s.faults.reorder_delay = rng.between(1, 20'000) * kMicrosecond;
+  s.faults.corrupt = swarm(rng, 0.1);
+  s.faults.poison = s.link.vouched ? swarm(rng, 0.05) : 0;
+  s.faults.replay = swarm(rng, 0.5);
+  s.operations = static_cast<std::uint32_t>(rng.between(1, 6));
+  s.largest = static_cast<std::uint32_t>(rng.chance(0.1) ? 8000 : rng.between(20, 1500));
+  // Most plans end within tens of milliseconds; blows shall hit them.
+  s.heal_at = rng.chance(0.5) ? rng.between(1, 100) * kMillisecond : rng.between(1, 6) * kSecond;
+  s.give_up = s.heal_at + 60 * kSecond;
+  add_blows(s, rng);
+  return s;
+}
+
+std::string describe(const Scenario& s) {
+  const auto percent = [](double p) {
+    return std::to_string(static_cast<int>(p * 1000) / 10.0).substr(0, 4) + " %";
+  };
+  return std::to_string(s.box.jobs.size()) + " jobs, " + std::to_string(s.workers.size()) + " workers, " +
+         std::to_string(s.box.cores) + (s.box.staged ? " staged" : " fused") + " cores, loss " +
+         percent(s.faults.loss) + ", duplicate " + percent(s.faults.duplicate) + ", reorder " +
+         percent(s.faults.reorder) + ", corrupt " + percent(s.faults.corrupt) + ", poison " +
+         percent(s.faults.poison) + ", replay " + percent(s.faults.replay) + ", " +
+         std::to_string(s.blows.size()) + " blows, heals at " + std::to_string(s.heal_at / kMillisecond) +
+         " ms";
+}
+
+}  // namespace tally::sim

@@ -1,0 +1,48 @@
+#pragma once
+// What one seed means: the shape of the rack and of the jobs, the fault rates, and who suffers what and when.
+// Rates are swarmed: each fault is present in some seeds and absent in others, so that rare combinations
+// occur.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "network.h"
+#include "switch_node.h"
+#include "worker_node.h"
+
+namespace tally::sim {
+
+enum class Blow : std::uint8_t {
+  kPauseWorker,
+  kPauseSwitch,
+  kCrashWorker,
+  kRestartDataPlane,
+  kRestartSwitch,
+  kAbortByWorker,
+};
+
+struct PlannedBlow {
+  TimeNs when = 0;
+  Blow what{};
+  std::size_t worker = 0;
+  TimeNs lasts = 0;
+};
+
+struct Scenario {
+  std::uint64_t seed = 0;
+  SwitchOptions box;
+  LinkOptions link;
+  Faults faults;
+  std::vector<WorkerOptions> workers;
+  std::vector<PlannedBlow> blows;
+  TimeNs heal_at = 0;  // faults end, everybody alive again
+  TimeNs give_up = 0;  // after heal_at everything must have completed by then
+  std::uint32_t operations = 3;
+  std::uint32_t largest = 2000;  // elements of an operation
+};
+
+[[nodiscard]] Scenario scenario_of(std::uint64_t seed);
+[[nodiscard]] std::string describe(const Scenario& scenario);
+
+}  // namespace tally::sim

@@ -1,0 +1,33 @@
+// 2,400 seeds of the swarm: random racks, jobs, fault rates and blows, all of protocol.md's invariants that
+// the pool discipline can meet. `make soak SEEDS=...` runs more of the same.
+
+#include <gtest/gtest.h>
+
+#include "simulation.h"
+
+namespace tally::sim {
+namespace {
+
+constexpr int kTests = 24;
+constexpr std::uint64_t kSeedsPerTest = 100;
+
+class Swarm : public testing::TestWithParam<int> {};
+
+TEST_P(Swarm, holds_all_invariants) {
+  const auto first = static_cast<std::uint64_t>(GetParam()) * kSeedsPerTest;
+  std::uint64_t right = 0;
+  for (std::uint64_t seed = first; seed < first + kSeedsPerTest; ++seed) {
+    const Report report = Simulation(scenario_of(seed)).run();
+    right += report.right;
+    for (const auto& what : report.broken) {
+      ADD_FAILURE() << "seed " << seed << ": " << what << "\n  again: tally_sim_run --seed " << seed
+                    << " --verbose";
+    }
+  }
+  EXPECT_GT(right, kSeedsPerTest);  // a simulation that completes nothing shows nothing
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, Swarm, testing::Range(0, kTests));
+
+}  // namespace
+}  // namespace tally::sim

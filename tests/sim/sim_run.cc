@@ -1,0 +1,102 @@
+// Reruns seeds of the simulator: tally_sim_run --seed N | --seeds FIRST:COUNT [--verbose] [--trace]
+// Exit codes: 0 all invariants held, 1 some seed failed (its command is printed), 2 usage.
+
+#include <charconv>
+#include <cstdint>
+#include <cstdio>
+#include <optional>
+#include <string_view>
+
+#include "simulation.h"
+
+namespace {
+
+std::optional<std::uint64_t> number(std::string_view text) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+int usage() {
+  std::fputs("usage: tally_sim_run --seed N | --seeds FIRST:COUNT [--verbose] [--trace]\n", stderr);
+  return 2;
+}
+
+struct Totals {
+  std::uint64_t events = 0, frames = 0, right = 0, failed = 0, bad_seeds = 0;
+};
+
+// One line per frame: when, whose link, which way, and what the header says.
+void trace(tally::sim::Simulation& simulation) {
+  simulation.network().observe([&](std::size_t worker, bool up, const tally::Bytes& frame) {
+    constexpr std::size_t kOuter = 42;
+    const auto h = tally::header_of(std::span{frame}.subspan(kOuter));
+    std::printf(
+        "%12.3f us  worker %zu %s type %2u flags %2u job %u rank %5u epoch %08x chunk %u slot %u elements %u "
+        "contributors %lx\n",
+        static_cast<double>(simulation.schedule().now()) * 1e-3, worker, up ? "->" : "<-",
+        static_cast<unsigned>(h.type), h.flags, h.job.host(), h.rank.host(), h.epoch.host(), h.chunk.host(),
+        h.slot.host(), h.elements.host(), h.contributors.host());
+  });
+}
+
+void run_one(std::uint64_t seed, bool verbose, bool traced, Totals& totals) {
+  const auto scenario = tally::sim::scenario_of(seed);
+  if (verbose) std::printf("seed %lu: %s\n", seed, describe(scenario).c_str());
+  tally::sim::Simulation simulation(scenario);
+  if (traced) trace(simulation);
+  const auto report = simulation.run();
+  totals.events += report.events;
+  totals.frames += report.frames;
+  totals.right += report.right;
+  totals.failed += report.failed;
+  if (verbose) {
+    std::printf(
+        "  ended at %.3f s after %lu events and %lu frames: %lu operations right, %lu failed with an error\n",
+        static_cast<double>(report.ended) * 1e-9, report.events, report.frames, report.right, report.failed);
+  }
+  if (report.ok()) return;
+  ++totals.bad_seeds;
+  std::printf("seed %lu FAILED: %s\n", seed, describe(scenario).c_str());
+  for (const auto& what : report.broken) std::printf("  %s\n", what.c_str());
+  std::printf("  again: tally_sim_run --seed %lu --verbose\n", seed);
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::optional<std::uint64_t> first;
+  std::optional<std::uint64_t> count;
+  bool verbose = false;
+  bool traced = false;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view arg = argv[i];
+    const std::string_view value = i + 1 < argc ? argv[i + 1] : "";
+    if (arg == "--verbose") {
+      verbose = true;
+    } else if (arg == "--trace") {
+      traced = true;
+    } else if (arg == "--seed") {
+      first = number(value);
+      count = 1;
+      ++i;
+    } else if (arg == "--seeds") {
+      const auto colon = value.find(':');
+      if (colon == std::string_view::npos) return usage();
+      first = number(value.substr(0, colon));
+      count = number(value.substr(colon + 1));
+      ++i;
+    } else {
+      return usage();
+    }
+  }
+  if (!first || !count) return usage();
+  Totals totals;
+  for (std::uint64_t seed = *first; seed < *first + *count; ++seed) run_one(seed, verbose, traced, totals);
+  std::printf(
+      "%lu seeds, %lu events, %lu frames, %lu operations exact, %lu ended with an error, %lu seeds failed\n",
+      *count, totals.events, totals.frames, totals.right, totals.failed, totals.bad_seeds);
+  return totals.bad_seeds == 0 ? 0 : 1;
+}

@@ -1,0 +1,146 @@
+#include "simulation.h"
+
+#include <utility>
+
+namespace tally::sim {
+
+Simulation::Simulation(Scenario scenario)
+    : scenario_(std::move(scenario)),
+      workload_(scenario_.seed, scenario_.operations, scenario_.largest),
+      network_(schedule_, mix64(scenario_.seed + 2), scenario_.link, scenario_.workers.size()) {
+  const auto alarm_here = [this](std::string what) { alarm(std::move(what)); };
+  network_.set_faults(scenario_.faults);
+  network_.connect(
+      [this](std::size_t worker, const Bytes& frame, bool vouched) {
+        box_->receive(frame, PortIndex{static_cast<std::uint16_t>(worker)}, vouched);
+      },
+      [this](std::size_t worker, const Bytes& frame, bool) { workers_[worker]->receive(frame); });
+  // The port a binding names is the link of its worker; a port that no worker has leads nowhere.
+  box_ = std::make_unique<SwitchNode>(
+      schedule_, mix64(scenario_.seed + 3), scenario_.box,
+      [this](const Binding& to, Bytes frame) {
+        if (raw(to.port) < workers_.size()) network_.to_worker(raw(to.port), std::move(frame));
+      },
+      alarm_here);
+  for (const auto& options : scenario_.workers) {
+    workers_.push_back(std::make_unique<WorkerNode>(
+        schedule_, mix64(scenario_.seed + 100 + options.index), options, workload_,
+        [this](std::size_t index, Bytes frame) { network_.to_box(index, std::move(frame)); }, alarm_here));
+  }
+}
+
+void Simulation::alarm(std::string what) {
+  broken_.push_back("at " + std::to_string(schedule_.now() / kMicrosecond) + " us: " + std::move(what));
+}
+
+bool Simulation::step(TimeNs until) {
+  const bool more = schedule_.step(until);
+  events_ += more ? 1 : 0;
+  return more;
+}
+
+void Simulation::run_until(TimeNs until) {
+  while (broken_.empty() && step(until)) {
+  }
+}
+
+void Simulation::start() {
+  Rng rng(mix64(scenario_.seed + 4));
+  for (auto& worker : workers_) {
+    schedule_.after(rng.below(20 * kMillisecond), [w = worker.get()] { w->start(); });
+  }
+}
+
+void Simulation::strike(const PlannedBlow& blow) {
+  WorkerNode& worker = *workers_[blow.worker];
+  const TimeNs until = schedule_.now() + blow.lasts;
+  epochs_changed_ |= blow.what != Blow::kPauseWorker || blow.lasts > kMinLease;
+  switch (blow.what) {
+    case Blow::kPauseWorker:
+      worker.pause(until);
+      break;
+    case Blow::kPauseSwitch:
+      box_->pause(until);
+      break;
+    case Blow::kRestartDataPlane:
+      box_->restart_data_plane();
+      break;
+    case Blow::kRestartSwitch:
+      box_->restart();
+      break;
+    case Blow::kCrashWorker:
+      worker.crash();
+      schedule_.at(until, [&worker] {
+        if (!worker.alive()) worker.start();
+      });
+      break;
+    case Blow::kAbortByWorker:
+      if (worker.alive() && !worker.closed()) {
+        worker.engine().abort("the program was interrupted", schedule_.now());
+        worker.resume_service();
+      }
+      break;
+  }
+}
+
+// Users bring back what died or closed; a worker that left as planned stays away.
+void Simulation::revive() {
+  for (auto& worker : workers_) {
+    if (!worker->alive()) worker->start();
+    if (worker->closed() && !worker->left()) worker->program_again();
+  }
+  schedule_.after(200 * kMillisecond, [this] { revive(); });
+}
+
+// Members that left for good do not help the others after a crash or a restart; then only safety is asked of
+// their job.
+bool Simulation::settled(const WorkerNode& worker) const {
+  if (!worker.options().leaves) return worker.alive() && worker.plan_done();
+  return worker.left() || epochs_changed_;
+}
+
+bool Simulation::all_plans_done() const {
+  for (const auto& worker : workers_) {
+    if (!settled(*worker)) return false;
+  }
+  return true;
+}
+
+void Simulation::check_at_the_end() {
+  for (const auto& worker : workers_) {
+    if (settled(*worker)) continue;
+    alarm("invariant 3: not complete " + std::to_string((scenario_.give_up - scenario_.heal_at) / kSecond) +
+          " s after healing: " + worker->describe());
+  }
+  if (!broken_.empty() || epochs_changed_) return;
+  // A new epoch may leave a contribution alone in its entry: who holds the result does not offer it again.
+  for (const JobId job : box_->jobs()) {
+    if (box_->occupancy(job) != 0)
+      alarm("all results are in and job " + std::to_string(raw(job)) + " still has filling entries");
+  }
+}
+
+Report Simulation::run() {
+  start();
+  for (const auto& blow : scenario_.blows) {
+    schedule_.at(blow.when, [this, blow] { strike(blow); });
+  }
+  schedule_.after(300 * kMillisecond, [this] { revive(); });
+  run_until(scenario_.heal_at);
+  network_.set_faults({});
+  // Twice: late packets of the past do no harm, and a death before the healing may be noticed only now.
+  for (int i = 0; i < 2 && broken_.empty(); ++i) {
+    run_while_not([this] { return all_plans_done(); }, scenario_.give_up);
+    run_until(schedule_.now() + 20 * kMillisecond);
+  }
+  if (broken_.empty()) run_while_not([this] { return all_plans_done(); }, scenario_.give_up);
+  if (broken_.empty()) check_at_the_end();
+  Report report{.broken = broken_, .ended = schedule_.now(), .events = events_, .frames = network_.sent()};
+  for (const auto& worker : workers_) {
+    report.right += worker->right();
+    report.failed += worker->failed();
+  }
+  return report;
+}
+
+}  // namespace tally::sim

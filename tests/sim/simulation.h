@@ -1,0 +1,73 @@
+#pragma once
+// A run: the scenario's rack in virtual time, its invariants checked after every event, then the liveness
+// phase: everything healed, everything must complete. The oracle is protocol.md's invariants.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "network.h"
+#include "scenario.h"
+#include "schedule.h"
+#include "switch_node.h"
+#include "worker_node.h"
+#include "workload.h"
+
+namespace tally::sim {
+
+struct Report {
+  std::vector<std::string> broken;  // empty: all invariants held
+  TimeNs ended = 0;                 // virtual time
+  std::uint64_t events = 0;
+  std::uint64_t frames = 0;
+  std::uint64_t right = 0;   // operations completed and checked
+  std::uint64_t failed = 0;  // operations that ended with an error (only faults may cause it)
+  [[nodiscard]] bool ok() const noexcept { return broken.empty(); }
+};
+
+class Simulation {
+ public:
+  explicit Simulation(Scenario scenario);
+
+  // The whole run.
+  Report run();
+
+  // Piecewise, for tests that steer: starts every worker; runs until a time or until `done`.
+  void start();
+  void run_until(TimeNs until);
+  template <class Done>
+  bool run_while_not(Done done, TimeNs give_up) {
+    while (!done()) {
+      if (!broken_.empty() || !step(give_up)) return done();
+    }
+    return true;
+  }
+  [[nodiscard]] bool all_plans_done() const;
+
+  [[nodiscard]] Schedule& schedule() noexcept { return schedule_; }
+  [[nodiscard]] Network& network() noexcept { return network_; }
+  [[nodiscard]] SwitchNode& box() noexcept { return *box_; }
+  [[nodiscard]] WorkerNode& worker(std::size_t i) noexcept { return *workers_[i]; }
+  [[nodiscard]] const std::vector<std::string>& broken() const noexcept { return broken_; }
+  void alarm(std::string what);
+  void strike(const PlannedBlow& blow);
+
+ private:
+  bool step(TimeNs until);
+  void revive();  // what users do: restart the dead, join again with the closed
+  [[nodiscard]] bool settled(const WorkerNode& worker) const;
+  void check_at_the_end();
+
+  Scenario scenario_;
+  Schedule schedule_;
+  Workload workload_;
+  Network network_;
+  std::unique_ptr<SwitchNode> box_;
+  std::vector<std::unique_ptr<WorkerNode>> workers_;
+  std::vector<std::string> broken_;
+  std::uint64_t events_ = 0;
+  bool epochs_changed_ = false;  // some blow may have begun a new epoch or generation
+};
+
+}  // namespace tally::sim

@@ -1,0 +1,89 @@
+#pragma once
+// The box: production pipelines (one per data core) and membership engine, with the glue that the daemon will
+// have: steering, hand-over, punts, publication with a grace period, replies. Can lose its slots or
+// everything.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "fused.h"
+#include "jobs.h"
+#include "membership.h"
+#include "network.h"
+#include "pipeline.h"
+#include "rng.h"
+#include "schedule.h"
+#include "staged.h"
+
+namespace tally::sim {
+
+struct SwitchOptions {
+  std::uint8_t cores = 1;
+  std::uint32_t slot_lines = 1 << 14;
+  bool staged = false;
+  std::vector<JobConfig> jobs;
+};
+
+class SwitchNode {
+ public:
+  // Sends a frame to the worker behind `to`.
+  using Send = std::function<void(const Binding& to, Bytes frame)>;
+  // Called with a sentence when an invariant does not hold.
+  using Alarm = std::function<void(std::string)>;
+
+  SwitchNode(Schedule& schedule, std::uint64_t seed, SwitchOptions options, Send send, Alarm alarm);
+
+  void receive(const Bytes& frame, PortIndex port, bool vouched);
+  void pause(TimeNs until) { paused_until_ = until; }
+
+  void restart_data_plane();  // slots and tables are gone, control goes on
+  void restart();             // everything is gone but the configuration
+  [[nodiscard]] MembershipEngine& membership() noexcept { return *membership_; }
+  [[nodiscard]] const std::vector<JobId>& jobs() const noexcept { return jobs_; }
+  [[nodiscard]] const SwitchOptions& options() const noexcept { return options_; }
+
+  // Sums over the cores.
+  [[nodiscard]] JobCounters counters(JobId job) const;
+  [[nodiscard]] std::uint32_t occupancy(JobId job) const;
+
+  // Calls control with what time brought; a job is resized and so on by calls to membership() before it.
+  void service();
+
+ private:
+  using AnyPipeline = std::variant<Pipeline<Fused>, Pipeline<Staged>>;
+  struct Core {
+    std::unique_ptr<SlotMemory> memory;
+    std::unique_ptr<AnyPipeline> pipeline;
+    std::shared_ptr<const JobTable> table;
+    TimeNs takes_up_at = 0;  // the newest publication
+  };
+
+  void start_cores();
+  void start_control();
+  void run(std::size_t core, Bytes& buffer, std::uint32_t length, PortIndex port, bool vouched);
+  void reply(const Outcome& outcome, const Frame& frame);
+  void send_to(const Binding& to, std::span<const std::byte> datagram, std::uint16_t source_port);
+  void drain_events(AnyPipeline& pipeline);
+  void publish();
+  void take_up(std::size_t core, const Publication& publication);
+  void check_core(std::size_t core, const char* after);
+  [[nodiscard]] std::uint64_t packets_counted(std::size_t core) const;
+
+  Schedule& schedule_;
+  Rng rng_;
+  SwitchOptions options_;
+  Send send_;
+  Alarm alarm_;
+  std::vector<Core> cores_;
+  std::unique_ptr<MembershipEngine> membership_;
+  std::vector<JobId> jobs_;
+  std::uint64_t life_ = 0;  // restarts so far: events of an earlier life do nothing
+  TimeNs next_service_ = kNever;
+  TimeNs paused_until_ = 0;
+};
+
+}  // namespace tally::sim

@@ -1,0 +1,246 @@
+#include "worker_node.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "jobs.h"
+#include "tally/net.h"
+
+namespace tally::sim {
+namespace {
+
+constexpr std::size_t kInbox = 256;  // frames a paused process can hold
+
+// The host's stack: what is not for this address and port, or is cut short, never reaches the program.
+std::span<const std::byte> unwrap(const Bytes& frame, const Binding& self) {
+  constexpr std::size_t kOuter = sizeof(EthernetHeader) + sizeof(Ipv4Header) + sizeof(UdpHeader);
+  if (frame.size() < kOuter) return {};
+  EthernetHeader ethernet;
+  Ipv4Header ip;
+  UdpHeader udp;
+  std::memcpy(&ethernet, frame.data(), sizeof ethernet);
+  std::memcpy(&ip, frame.data() + sizeof ethernet, sizeof ip);
+  std::memcpy(&udp, frame.data() + sizeof ethernet + sizeof ip, sizeof udp);
+  const bool mine = ethernet.destination == self.mac && ethernet.type.host() == kEtherIpv4 &&
+                    ip.version_ihl == 0x45 && mapped(ip.destination) == self.address &&
+                    udp.destination.host() == self.udp_port;
+  const std::size_t length = udp.length.host();
+  if (!mine || length < sizeof udp || length > frame.size() - kOuter + sizeof udp) return {};
+  return std::span{frame}.subspan(kOuter, length - sizeof udp);
+}
+
+// Cuts one vector into the plan's spans.
+template <class T, class V>
+std::vector<std::span<T>> cut(V& values, const std::vector<std::uint32_t>& sizes) {
+  std::vector<std::span<T>> spans;
+  std::size_t at = 0;
+  for (const auto n : sizes) {
+    spans.emplace_back(values.data() + at, n);
+    at += n;
+  }
+  return spans;
+}
+
+template <class T>
+bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
+  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
+}
+
+}  // namespace
+
+WorkerNode::WorkerNode(Schedule& schedule, std::uint64_t seed, WorkerOptions options,
+                       const Workload& workload, Send send, Alarm alarm)
+    : schedule_(schedule),
+      rng_(seed),
+      options_(std::move(options)),
+      workload_(workload),
+      send_(std::move(send)),
+      alarm_(std::move(alarm)) {}
+
+void WorkerNode::start() {
+  if (alive()) return;
+  ++life_;
+  leaving_ = false;
+  wake_ = kNever;
+  generation_ = Generation{};
+  submitted_ = completed_ = 0;
+  EngineOptions o;
+  o.job = options_.job;
+  o.token = options_.token;
+  o.rank = options_.rank;
+  o.world = options_.world;
+  o.elements = options_.elements;
+  o.instance = rng_.next();
+  o.seed = rng_.next();
+  o.rto_floor = kPollRtoFloor;
+  const auto tables = usable_kernels();
+  auto engine = WorkerEngine::create(o, *tables[rng_.below(tables.size())]);
+  if (!engine) return alarm_("the engine refuses its options: " + engine.error().text());
+  engine_ = std::move(*engine);
+  service();
+}
+
+void WorkerNode::crash() {
+  ++life_;
+  engine_.reset();
+  running_.clear();
+  inbox_.clear();
+}
+
+void WorkerNode::program_again() {
+  if (!closed()) return;
+  leaving_ = false;
+  generation_ = Generation{};  // the program begins its plan again, also if it comes back into the same generation
+  submitted_ = completed_ = 0;
+  if (const auto again = engine_->rejoin(schedule_.now()); !again)
+    return alarm_("rejoin: " + again.error().text());
+  service();
+}
+
+void WorkerNode::pause(TimeNs until) {
+  paused_until_ = std::max(paused_until_, until);
+  schedule_.at(until, [this] {
+    if (engine_ == nullptr || schedule_.now() < paused_until_) return;  // a longer pause began meanwhile
+    while (!inbox_.empty()) {
+      const Bytes frame = std::move(inbox_.front());
+      inbox_.pop_front();
+      receive(frame);
+    }
+    service();
+  });
+}
+
+void WorkerNode::receive(const Bytes& frame) {
+  if (engine_ == nullptr) return;
+  if (schedule_.now() < paused_until_) {
+    if (inbox_.size() < kInbox) inbox_.push_back(frame);
+    return;
+  }
+  const auto datagram = unwrap(frame, options_.binding);
+  if (datagram.data() == nullptr) return;
+  const Bytes exact(datagram.begin(), datagram.end());  // its own heap block: over-reads are found
+  engine_->receive(exact, schedule_.now());
+  service();
+}
+
+void WorkerNode::wake_at(TimeNs when) {
+  if (when >= wake_) return;
+  wake_ = when;
+  schedule_.at(when, [this, when, life = life_] {
+    if (life != life_ || wake_ != when) return;
+    wake_ = kNever;
+    service();
+  });
+}
+
+void WorkerNode::service() {
+  if (engine_ == nullptr || schedule_.now() < paused_until_) return;
+  Bytes out(engine_->max_datagram_bytes());
+  for (;;) {
+    while (auto completion = engine_->next_completion()) finish(std::move(*completion));
+    submit();
+    std::uint16_t port = 0;
+    const std::size_t bytes = engine_->transmit(out, schedule_.now(), port);
+    if (bytes == 0) break;
+    send_(options_.index, wrap(std::span{out}.first(bytes), options_.binding, test_box(), port));
+  }
+  while (auto completion = engine_->next_completion()) finish(std::move(*completion));
+  if (const TimeNs deadline = engine_->deadline(); deadline != kNever) {
+    if (deadline <= schedule_.now())
+      return alarm_("the engine's deadline does not lie ahead after transmit() returned 0");
+    wake_at(deadline);
+  }
+}
+
+// The plan belongs to a generation; a new one starts it afresh. What is still running fails by itself.
+void WorkerNode::submit() {
+  if (closed() || leaving_) return;
+  if (const auto& membership = engine_->membership();
+      membership && engine_->state() == EngineState::kRunning && membership->generation != generation_) {
+    generation_ = membership->generation;
+    submitted_ = completed_ = 0;
+  }
+  if (generation_ == Generation{} || engine_->state() == EngineState::kClosed) return;
+  if (engine_->state() != EngineState::kRunning && !options_.early) return;
+  while (submitted_ < workload_.operations() && submitted_ - completed_ < options_.in_flight && !closed())
+    submit_one();
+  if (options_.leaves && plan_done() && engine_->state() == EngineState::kRunning) {
+    leaving_ = true;
+    engine_->leave(schedule_.now());
+  }
+}
+
+void WorkerNode::submit_one() {
+  auto op = std::make_unique<Running>();
+  op->k = submitted_++;
+  op->generation = generation_;
+  op->plan = workload_.operation(generation_, op->k);
+  const TimeNs now = schedule_.now();
+  Result<OperationId> id;
+  if (op->plan.kind == OperationKind::kBarrier) {
+    id = engine_->barrier(now);
+  } else if (op->plan.kind == OperationKind::kInt32) {
+    op->ints = workload_.ints(generation_, op->k, options_.rank);
+    op->int_out = op->plan.in_place ? op->ints : std::vector<std::int32_t>(op->ints.size(), 77);
+    const auto out = cut<std::int32_t>(op->int_out, op->plan.spans);
+    id = op->plan.in_place ? engine_->allreduce(out, now)
+                           : engine_->allreduce(cut<const std::int32_t>(op->ints, op->plan.spans), out, now);
+  } else {
+    op->floats = workload_.floats(generation_, op->k, options_.rank);
+    op->float_out = op->plan.in_place ? op->floats : std::vector<float>(op->floats.size(), 77.0F);
+    const auto out = cut<float>(op->float_out, op->plan.spans);
+    id = op->plan.in_place ? engine_->allreduce(out, now)
+                           : engine_->allreduce(cut<const float>(op->floats, op->plan.spans), out, now);
+  }
+  if (!id) return alarm_("an operation is refused: " + id.error().text());
+  running_.emplace(*id, std::move(op));
+}
+
+void WorkerNode::finish(Completion completion) {
+  const auto it = running_.find(completion.id);
+  if (it == running_.end()) return;  // the leave's own barrier
+  const auto op = std::move(it->second);
+  running_.erase(it);
+  if (!completion.result) {
+    ++failed_;
+    last_error_ = completion.result.error().text();
+    return;
+  }
+  check(*op, *completion.result);
+  ++right_;
+  if (op->generation == generation_) ++completed_;
+}
+
+// Invariants 1 and 2: what was delivered is the sum of every member's contribution once, the same bits for
+// all.
+void WorkerNode::check(const Running& op, const OperationStats& stats) {
+  if (!options_.checks_values) return;
+  const auto where = describe() + ", operation " + std::to_string(op.k);
+  if (op.plan.kind == OperationKind::kInt32 &&
+      !same_bits(op.int_out, workload_.int_sum(op.generation, op.k, options_.world))) {
+    alarm_("invariant 1: wrong int32 sum at " + where);
+  }
+  if (op.plan.kind == OperationKind::kFloat32 &&
+      !same_bits(op.float_out,
+                 workload_.float_sum(op.generation, op.k, options_.world, engine_->membership()->elements))) {
+    alarm_("invariant 1: wrong float32 sum at " + where);
+  }
+  if (stats.overflow != workload_.overflow(op.generation, op.k, options_.world)) {
+    alarm_("invariant 2: wrong OVERFLOW flag at " + where);
+  }
+}
+
+std::string WorkerNode::describe() const {
+  std::string text = options_.job + " rank " + std::to_string(raw(options_.rank));
+  if (engine_ == nullptr) return text + " (crashed)";
+  text += engine_->state() == EngineState::kRunning   ? " (running"
+          : engine_->state() == EngineState::kJoining ? " (joining"
+                                                      : " (closed: " + engine_->why_closed().text();
+  return text + ", generation " + std::to_string(raw(generation_)) + ", " + std::to_string(completed_) + "/" +
+         std::to_string(submitted_) + " of " + std::to_string(workload_.operations()) + " operations, " +
+         std::to_string(engine_->pending_operations()) +
+         " pending, last error: " + (last_error_.empty() ? "none" : last_error_) + ")";
+}
+
+}  // namespace tally::sim

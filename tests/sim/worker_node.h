@@ -1,0 +1,111 @@
+#pragma once
+// A worker process: production engine, a host stack that only wraps and unwraps, and a program that runs the
+// workload's plan and checks every sum. Can pause, crash and come back as another process.
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "box.h"
+#include "frames.h"
+#include "network.h"
+#include "schedule.h"
+#include "worker_engine.h"
+#include "workload.h"
+
+namespace tally::sim {
+
+struct WorkerOptions {
+  std::size_t index = 0;  // of its link in the network
+  std::string job;
+  std::string token;
+  Rank rank{};
+  std::uint16_t world = 1;
+  std::uint16_t elements = 32;
+  Binding binding;
+  std::uint32_t in_flight = 2;  // operations submitted at once
+  bool early = false;           // submits before it has joined
+  bool leaves = false;          // leaves when its plan is done
+  bool checks_values = true;    // false: only that operations complete (benchmarks)
+};
+
+class WorkerNode {
+ public:
+  using Send = std::function<void(std::size_t index, Bytes frame)>;
+  using Alarm = std::function<void(std::string)>;
+
+  WorkerNode(Schedule& schedule, std::uint64_t seed, WorkerOptions options, const Workload& workload,
+             Send send, Alarm alarm);
+
+  void receive(const Bytes& frame);
+  void pause(TimeNs until);
+  void crash();          // the process is gone
+  void start();          // as a new process
+  void program_again();  // a closed worker's program joins again
+  void resume_service() { service(); }
+
+  [[nodiscard]] bool alive() const noexcept { return engine_ != nullptr; }
+  [[nodiscard]] bool closed() const noexcept {
+    return engine_ != nullptr && engine_->state() == EngineState::kClosed;
+  }
+  [[nodiscard]] bool engine_running() const noexcept {
+    return alive() && engine_->state() == EngineState::kRunning;
+  }
+  [[nodiscard]] bool left() const noexcept { return leaving_ && closed(); }
+  // All operations of the present generation's plan completed and were right.
+  [[nodiscard]] bool plan_done() const noexcept { return completed_ == workload_.operations(); }
+  [[nodiscard]] Generation generation() const noexcept { return generation_; }
+  [[nodiscard]] const WorkerEngine& engine() const noexcept { return *engine_; }
+  [[nodiscard]] WorkerEngine& engine() noexcept { return *engine_; }
+  [[nodiscard]] const WorkerOptions& options() const noexcept { return options_; }
+  // Operations finished since the start, in every generation: right ones, and those that failed with an
+  // error.
+  [[nodiscard]] std::uint64_t right() const noexcept { return right_; }
+  [[nodiscard]] std::uint64_t failed() const noexcept { return failed_; }
+  [[nodiscard]] const std::string& last_error() const noexcept { return last_error_; }
+  [[nodiscard]] std::string describe() const;
+
+ private:
+  struct Running {
+    std::uint32_t k = 0;
+    Generation generation{};
+    PlannedOperation plan;
+    std::vector<std::int32_t> ints;
+    std::vector<float> floats;
+    std::vector<std::int32_t> int_out;
+    std::vector<float> float_out;
+  };
+
+  void service();
+  void submit();
+  void submit_one();
+  void finish(Completion completion);
+  void check(const Running& op, const OperationStats& stats);
+  void wake_at(TimeNs when);
+
+  Schedule& schedule_;
+  Rng rng_;
+  WorkerOptions options_;
+  const Workload& workload_;
+  Send send_;
+  Alarm alarm_;
+  std::unique_ptr<WorkerEngine> engine_;
+  std::map<OperationId, std::unique_ptr<Running>> running_;
+  Generation generation_{};
+  std::uint32_t submitted_ = 0;
+  std::uint32_t completed_ = 0;
+  std::uint64_t right_ = 0;
+  std::uint64_t failed_ = 0;
+  std::string last_error_;
+  bool leaving_ = false;
+  std::uint64_t life_ = 0;
+  TimeNs wake_ = kNever;
+  TimeNs paused_until_ = 0;
+  std::deque<Bytes> inbox_;  // what arrives while paused, as in a socket buffer
+};
+
+}  // namespace tally::sim

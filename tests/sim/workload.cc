@@ -1,0 +1,124 @@
+#include "workload.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+#include "rng.h"
+
+namespace tally::sim {
+namespace {
+
+Rng stream(std::uint64_t seed, Generation generation, std::uint32_t k, std::uint64_t who) {
+  return Rng(mix64(seed ^ mix64(raw(generation) ^ mix64(k * 0x10001ULL + who))));
+}
+constexpr std::uint64_t kPlan = 1000;  // no rank
+
+// protocol.md, Quantisation: s = floor(log2((2^31-1)/N)).
+int scale_bits(std::uint32_t world) {
+  int s = 0;
+  while ((std::int64_t{1} << (s + 1)) <= ((std::int64_t{1} << 31) - 1) / world) ++s;
+  return s;
+}
+
+// e = smallest integer with 2^e >= max|x|, clamped up to -96; all zero: -127.
+int block_exponent(float largest) {
+  if (largest == 0) return -127;
+  int e = 0;
+  const double mantissa =
+      std::frexp(static_cast<double>(largest), &e);  // largest = mantissa * 2^e, mantissa in [0.5, 1)
+  if (mantissa == 0.5) --e;
+  return std::max(e, -96);
+}
+
+}  // namespace
+
+std::uint32_t PlannedOperation::elements() const noexcept {
+  std::uint32_t n = 0;
+  for (const auto s : spans) n += s;
+  return n;
+}
+
+PlannedOperation Workload::operation(Generation generation, std::uint32_t k) const {
+  Rng rng = stream(seed_, generation, k, kPlan);
+  PlannedOperation op;
+  const auto pick = rng.below(20);
+  op.kind = pick == 0 ? OperationKind::kBarrier : pick < 10 ? OperationKind::kInt32 : OperationKind::kFloat32;
+  op.in_place = rng.chance(0.5);
+  op.extremes = rng.chance(0.2);
+  if (op.kind == OperationKind::kBarrier) return op;
+  const auto spans = rng.chance(0.6) ? 1 : rng.between(0, 4);
+  for (std::uint64_t i = 0; i < spans; ++i)
+    op.spans.push_back(
+        static_cast<std::uint32_t>(rng.below(largest_ / std::max<std::uint64_t>(spans, 1) + 1)));
+  return op;
+}
+
+std::vector<std::int32_t> Workload::ints(Generation generation, std::uint32_t k, Rank rank) const {
+  const PlannedOperation op = operation(generation, k);
+  Rng rng = stream(seed_, generation, k, raw(rank));
+  std::vector<std::int32_t> out(op.elements());
+  for (auto& v : out) v = static_cast<std::int32_t>(rng.next() >> (op.extremes ? 32 : 42));
+  return out;
+}
+
+std::vector<float> Workload::floats(Generation generation, std::uint32_t k, Rank rank) const {
+  const PlannedOperation op = operation(generation, k);
+  Rng rng = stream(seed_, generation, k, raw(rank));
+  std::vector<float> out(op.elements());
+  const bool zero = rng.chance(0.1);
+  for (auto& v : out) {
+    const double unit = 2 * rng.unit() - 1;
+    const int exponent = op.extremes ? static_cast<int>(rng.between(0, 270)) - 149 : -3;
+    v = zero ? 0.0F : static_cast<float>(std::ldexp(unit, exponent));
+  }
+  return out;
+}
+
+std::vector<std::int32_t> Workload::int_sum(Generation generation, std::uint32_t k,
+                                            std::uint32_t world) const {
+  std::vector<std::uint32_t> sum(operation(generation, k).elements());
+  for (std::uint16_t r = 0; r < world; ++r) {
+    const auto x = ints(generation, k, Rank{r});
+    for (std::size_t i = 0; i < x.size(); ++i) sum[i] += static_cast<std::uint32_t>(x[i]);
+  }
+  return {sum.begin(), sum.end()};
+}
+
+std::vector<float> Workload::float_sum(Generation generation, std::uint32_t k, std::uint32_t world,
+                                       std::uint32_t elements) const {
+  std::vector<std::vector<float>> x;
+  for (std::uint16_t r = 0; r < world; ++r) x.push_back(floats(generation, k, Rank{r}));
+  const int s = scale_bits(world);
+  std::vector<float> out(x.front().size());
+  for (std::size_t begin = 0; begin < out.size(); begin += elements) {
+    const std::size_t end = std::min<std::size_t>(begin + elements, out.size());
+    int exponent = -127;
+    for (const auto& rank : x) {
+      float largest = 0;
+      for (std::size_t i = begin; i < end; ++i) largest = std::max(largest, std::fabs(rank[i]));
+      exponent = std::max(exponent, block_exponent(largest));
+    }
+    for (std::size_t i = begin; i < end; ++i) {
+      std::int64_t q = 0;
+      for (const auto& rank : x) q += std::llrint(std::ldexp(static_cast<double>(rank[i]), s - exponent));
+      out[i] = exponent == -127
+                   ? 0.0F
+                   : static_cast<float>(std::ldexp(static_cast<double>(static_cast<float>(q)), exponent - s));
+    }
+  }
+  return out;
+}
+
+bool Workload::overflow(Generation generation, std::uint32_t k, std::uint32_t world) const {
+  if (operation(generation, k).kind != OperationKind::kInt32) return false;
+  const std::int64_t limit = ((std::int64_t{1} << 31) - 1) / world;
+  for (std::uint16_t r = 0; r < world; ++r) {
+    for (const auto v : ints(generation, k, Rank{r})) {
+      if (std::llabs(v) > limit) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace tally::sim

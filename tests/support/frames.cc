@@ -1,0 +1,111 @@
+#include "frames.h"
+
+#include <cstring>
+
+#include "kernels.h"
+#include "pool.h"
+#include "tally/mix64.h"
+#include "tally/net.h"
+
+namespace tally {
+namespace {
+
+const Kernels& reference() { return *usable_kernels().front(); }
+
+std::byte* append(std::byte* at, const auto& header) {
+  std::memcpy(at, &header, sizeof header);
+  return at + sizeof header;
+}
+
+}  // namespace
+
+Header header_of(std::span<const std::byte> datagram) {
+  Header h;
+  std::memcpy(&h, datagram.data(), sizeof h);
+  return h;
+}
+void set_header(Bytes& datagram, const Header& h) {
+  std::memcpy(datagram.data(), &h, sizeof h);
+  seal(datagram);
+}
+void seal(Bytes& datagram) {
+  Header h = header_of(datagram);
+  h.check = Be{reference().crc32c(datagram.data(), kCheckedBytes)};
+  std::memcpy(datagram.data(), &h, sizeof h);
+}
+
+Bytes make_contribution(const Job& job, const ContributionSpec& spec) {
+  const std::size_t n = spec.values.size();
+  Bytes out(kHeaderBytes + 4 * n);
+  Header h;
+  h.type = PacketType::kContribute;
+  h.flags = spec.flags;
+  h.job = Be{raw(job.id)};
+  h.rank = Be{raw(spec.rank)};
+  h.epoch = Be{raw(job.epoch)};
+  h.chunk = Be{raw(spec.chunk)};
+  h.slot = Be{raw(Pool::slot_of(spec.chunk, job))};
+  h.elements = Be{static_cast<std::uint16_t>(n)};
+  h.dtype = spec.dtype;
+  h.exponent = spec.exponent;
+  h.contributors = Be{bit_of(spec.rank)};
+  h.cookie = Be{raw(job.ranks[raw(spec.rank)].cookie)};
+  h.total = Be{spec.total};
+  std::uint32_t sum1 = keyed(job.ranks[raw(spec.rank)].key, spec.chunk);
+  std::uint32_t sum2 = 0;
+  std::byte* at = out.data() + kHeaderBytes;
+  for (std::uint32_t i = 0; i < n; ++i) {
+    const auto v = static_cast<std::uint32_t>(spec.values[i]);
+    sum1 += v;
+    sum2 += (i + 1) * v;
+    at = append(at, Be{v});
+  }
+  h.sum1 = Be{sum1};
+  h.sum2 = Be{sum2};
+  set_header(out, h);
+  return out;
+}
+
+Bytes make_query(const Job& job, Rank asker, Chunk chunk, Rank peer) {
+  Bytes out = make_contribution(job, {.rank = asker, .chunk = chunk});
+  Header h = header_of(out);
+  h.type = PacketType::kQuery;
+  h.contributors = Be{bit_of(peer)};
+  h.sum1 = Be{std::uint32_t{0}};
+  set_header(out, h);
+  return out;
+}
+
+Bytes wrap(std::span<const std::byte> datagram, const Binding& from, const Box& box,
+           std::uint16_t destination_port) {
+  const auto udp_bytes = static_cast<std::uint16_t>(sizeof(UdpHeader) + datagram.size());
+  Bytes out(sizeof(EthernetHeader) + sizeof(Ipv4Header) + udp_bytes);
+  Ipv4Header ip;
+  ip.total_length = Be{static_cast<std::uint16_t>(sizeof ip + udp_bytes)};
+  std::memcpy(ip.source.data(), from.address.data() + 12, 4);
+  ip.destination = box.ipv4;
+  std::byte* at = append(out.data(), EthernetHeader{box.mac, from.mac, Be{kEtherIpv4}});
+  at = append(at, ip);
+  at = append(at, UdpHeader{Be{from.udp_port}, Be{destination_port}, Be{udp_bytes}, {}});
+  if (!datagram.empty()) std::memcpy(at, datagram.data(), datagram.size());
+  return out;
+}
+
+ReceivedFrame::ReceivedFrame(std::span<const std::byte> bytes, PortIndex port, bool vouched,
+                             std::size_t tail_room)
+    : buffer_(bytes.begin(), bytes.end()),
+      length_(static_cast<std::uint32_t>(bytes.size())),
+      port_(port),
+      vouched_(vouched) {
+  buffer_.resize(bytes.size() + tail_room);
+}
+
+Frame ReceivedFrame::frame() noexcept {
+  return {.data = buffer_.data(),
+          .length = length_,
+          .capacity = static_cast<std::uint32_t>(buffer_.size()),
+          .port = port_,
+          .checksum_good = vouched_};
+}
+
+}  // namespace tally

@@ -1,0 +1,55 @@
+#pragma once
+// Frames as hosts send them: a datagram in UDP, IPv4 and Ethernet, from a member to the box.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "box.h"
+#include "frame.h"
+#include "job_table.h"
+#include "tally/wire.h"
+
+namespace tally {
+
+using Bytes = std::vector<std::byte>;
+
+// What a contribution says; make_contribution fills in what a correct worker would.
+struct ContributionSpec {
+  Rank rank{};
+  Chunk chunk{};
+  std::vector<std::int32_t> values;
+  std::uint8_t flags = 0;
+  std::uint8_t dtype = 0;
+  std::int8_t exponent = kNoExponent;
+  std::uint32_t total = 0;
+};
+
+[[nodiscard]] Bytes make_contribution(const Job& job, const ContributionSpec& spec);
+[[nodiscard]] Bytes make_query(const Job& job, Rank asker, Chunk chunk, Rank peer);
+// Recomputes header.check after a field was changed.
+void seal(Bytes& datagram);
+[[nodiscard]] Header header_of(std::span<const std::byte> datagram);
+void set_header(Bytes& datagram, const Header& h);
+
+// from -> box. The frame has no spare room behind it.
+[[nodiscard]] Bytes wrap(std::span<const std::byte> datagram, const Binding& from, const Box& box,
+                         std::uint16_t destination_port);
+
+// A received frame in a buffer with tail room, as a port would deliver it. Mutable: replies are made in
+// place.
+class ReceivedFrame {
+ public:
+  ReceivedFrame(std::span<const std::byte> bytes, PortIndex port, bool vouched, std::size_t tail_room = 0);
+  [[nodiscard]] Frame frame() noexcept;
+  [[nodiscard]] const Bytes& buffer() const noexcept { return buffer_; }
+
+ private:
+  Bytes buffer_;
+  std::uint32_t length_;
+  PortIndex port_;
+  bool vouched_;
+};
+
+}  // namespace tally

@@ -1,0 +1,40 @@
+#include "jobs.h"
+
+#include "tally/mix64.h"
+
+namespace tally {
+
+Box test_box() { return {.mac = {2, 0, 0, 0, 0, 0xb0}, .ipv4 = {10, 255, 0, 1}, .ipv6 = {}}; }
+
+Binding test_binding(std::uint16_t job, std::uint16_t rank) {
+  const auto low = static_cast<std::uint8_t>(rank + 1);
+  Binding b;
+  b.address = mapped({10, 0, static_cast<std::uint8_t>(job), low});
+  b.mac = {2, 1, 0, static_cast<std::uint8_t>(job >> 8), static_cast<std::uint8_t>(job), low};
+  b.udp_port = static_cast<std::uint16_t>(40000 + rank);
+  b.port = PortIndex{static_cast<std::uint16_t>(rank % 4)};
+  return b;
+}
+
+Job make_job(const JobSpec& spec) {
+  Job job;
+  job.id = JobId{spec.id};
+  job.epoch = Epoch{spec.epoch};
+  job.generation = Generation{spec.generation};
+  job.result_cookie = Cookie{mix64(spec.epoch * 31ULL + spec.id)};
+  job.world = spec.world;
+  job.shards = spec.shards;
+  job.elements = spec.elements;
+  job.window = spec.window;
+  job.span = 2 * spec.window;
+  job.members = members_of(spec.world);
+  job.slots = {spec.first_line, pool_lines(spec.window, spec.shards, spec.elements)};
+  for (std::uint16_t r = 0; r < spec.world; ++r) {
+    job.ranks[r] = {Cookie{mix64(spec.epoch * 97ULL + r)}, rank_key(job.generation, Rank{r}),
+                    test_binding(spec.id, r)};
+    job.key_sum += job.ranks[r].key;
+  }
+  return job;
+}
+
+}  // namespace tally

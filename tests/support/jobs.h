@@ -1,0 +1,39 @@
+#pragma once
+// Jobs for tests that do not go through membership: rows of the job table with made-up secrets.
+
+#include <cstdint>
+#include <vector>
+
+#include "box.h"
+#include "job_table.h"
+#include "region.h"
+
+namespace tally {
+
+struct JobSpec {
+  std::uint16_t id = 1;
+  std::uint32_t epoch = 0x1000'0001;
+  std::uint64_t generation = 0xfeed'beef;
+  std::uint8_t world = 2;
+  std::uint8_t shards = 1;
+  std::uint32_t window = 16;
+  std::uint16_t elements = 16;
+  std::uint32_t first_line = 0;
+};
+
+// Binding of rank: port = rank mod 4, 10.0.job.rank+1, one UDP port per rank.
+[[nodiscard]] Binding test_binding(std::uint16_t job, std::uint16_t rank);
+[[nodiscard]] Job make_job(const JobSpec& spec);
+[[nodiscard]] Box test_box();
+
+// Zeroed slot memory for one core.
+class SlotMemory {
+ public:
+  explicit SlotMemory(std::uint32_t lines) : lines_(lines) {}
+  [[nodiscard]] Region region() noexcept { return lines_; }
+
+ private:
+  std::vector<Line> lines_;
+};
+
+}  // namespace tally

@@ -1,0 +1,243 @@
+#include "fixture_file.h"
+
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+#include <stdexcept>
+#include <string_view>
+
+namespace tally::fixture {
+namespace {
+
+// One line: 'keyword plain... name=value... : hex'.
+struct Line {
+  int number = 0;
+  std::string keyword;
+  std::string rest;  // behind the keyword, hex without blanks
+  std::vector<std::string> plain;
+  std::map<std::string, std::string> named;
+  std::vector<std::byte> bytes;
+
+  [[nodiscard]] const std::string& at(const std::string& name) const {
+    const auto found = named.find(name);
+    if (found == named.end()) throw std::runtime_error(keyword + " without " + name);
+    return found->second;
+  }
+  [[nodiscard]] std::uint64_t number_at(const std::string& name, int base = 10) const {
+    return std::stoull(at(name), nullptr, base);
+  }
+  template <class T>
+  [[nodiscard]] T as(const std::string& name, int base = 10) const {
+    return static_cast<T>(number_at(name, base));
+  }
+  [[nodiscard]] bool has(const std::string& name) const { return named.contains(name); }
+};
+
+std::vector<std::byte> unhex(const std::string& text) {
+  if (text.size() % 2 != 0) throw std::runtime_error("odd number of hex digits");
+  std::vector<std::byte> out;
+  out.reserve(text.size() / 2);
+  for (std::size_t i = 0; i < text.size(); i += 2) {
+    out.push_back(static_cast<std::byte>(std::stoul(text.substr(i, 2), nullptr, 16)));
+  }
+  return out;
+}
+
+// Nothing for blank lines and comments.
+bool split(const std::string& text, Line& line) {
+  std::istringstream words(text);
+  if (!(words >> line.keyword) || line.keyword.front() == '#') return false;
+  std::string digits;
+  bool in_hex = false;
+  for (std::string word; words >> word;) {
+    if (in_hex) {
+      digits += word;
+      continue;
+    }
+    line.rest += (line.rest.empty() ? "" : " ") + word;
+    in_hex = word == ":";
+    const auto equals = word.find('=');
+    if (equals == std::string::npos) {
+      line.plain.push_back(word);
+    } else {
+      line.named[word.substr(0, equals)] = word.substr(equals + 1);
+    }
+  }
+  if (in_hex) line.rest += " " + digits;
+  if (line.keyword == "in" || line.keyword == "setup") line.bytes = unhex(digits);
+  return true;
+}
+
+Mac mac_of(const std::string& text) {
+  Mac mac{};
+  for (std::size_t i = 0; i < mac.size(); ++i) {
+    mac[i] = static_cast<std::uint8_t>(std::stoul(text.substr(3 * i, 2), nullptr, 16));
+  }
+  return mac;
+}
+template <class Address>
+Address ip_of(int family, const std::string& text) {
+  Address address{};
+  if (inet_pton(family, text.c_str(), address.data()) != 1)
+    throw std::runtime_error("not an address: " + text);
+  return address;
+}
+Ipv6 any_ip_of(const std::string& text) {
+  if (text.find(':') == std::string::npos) return mapped(ip_of<Ipv4>(AF_INET, text));
+  return ip_of<Ipv6>(AF_INET6, text);
+}
+
+class Reader {
+ public:
+  explicit Reader(std::string stem) : stem_(std::move(stem)) {}
+
+  void take(const Line& line) {
+    if (line.keyword == "box") {
+      plan_->box = {mac_of(line.at("mac")), ip_of<Ipv4>(AF_INET, line.at("ipv4")),
+                    ip_of<Ipv6>(AF_INET6, line.at("ipv6"))};
+    } else if (line.keyword == "job") {
+      job(line);
+    } else if (line.keyword == "member") {
+      member(line);
+    } else if (line.keyword == "case") {
+      cases_.push_back({.name = stem_ + "_" + line.plain.at(0), .core = line.as<std::uint8_t>("core")});
+    } else if (!cases_.empty()) {
+      step(cases_.back(), line);
+    } else {
+      throw std::runtime_error("unknown keyword " + line.keyword);
+    }
+  }
+
+  std::vector<Case> finish() {
+    for (auto& c : cases_) c.plan = plan_;
+    return std::move(cases_);
+  }
+
+ private:
+  void job(const Line& line) {
+    auto j = std::make_shared<Job>();
+    j->id = line.as<JobId>("id");
+    j->epoch = line.as<Epoch>("epoch", 16);
+    j->generation = line.as<Generation>("generation", 16);
+    j->result_cookie = line.as<Cookie>("result_cookie", 16);
+    j->world = line.as<std::uint8_t>("world");
+    j->shards = line.as<std::uint8_t>("shards");
+    j->elements = line.as<std::uint16_t>("elements");
+    j->window = line.as<std::uint32_t>("window");
+    j->span = line.as<std::uint32_t>("span");
+    j->members = members_of(j->world);
+    j->slots.count = pool_lines(j->window, j->shards, j->elements);
+    j->slots.first = line.has("memory") ? plan_->jobs.at(line.at("memory"))->slots.first : plan_->lines;
+    plan_->lines = std::max(plan_->lines, j->slots.first + j->slots.count);
+    plan_->jobs[line.plain.at(0)] = j;
+    job_ = std::move(j);
+  }
+
+  void member(const Line& line) {
+    const auto rank = line.as<Rank>("rank");
+    Member& m = job_->ranks.at(raw(rank));
+    m.cookie = line.as<Cookie>("cookie", 16);
+    m.key = rank_key(job_->generation, rank);
+    if (m.key != line.number_at("key", 16)) throw std::runtime_error("k[rank] is not rank_key()");
+    job_->key_sum += m.key;
+    m.binding.address = any_ip_of(line.at("ip"));
+    m.binding.mac = mac_of(line.at("mac"));
+    m.binding.udp_port = line.as<std::uint16_t>("udp");
+    m.binding.port = line.as<PortIndex>("port");
+    if (line.at("vlan") != "none") m.binding.vlan = line.as<std::uint16_t>("vlan");
+  }
+
+  static Packet packet(const Line& line) {
+    Packet p;
+    p.frame = line.bytes;
+    p.port = line.as<PortIndex>("port");
+    p.vouched = line.number_at("vouched") != 0;
+    p.ms = line.number_at("ms");
+    if (line.has("segments")) p.segments = line.as<std::uint32_t>("segments");
+    if (line.has("room")) p.room = line.as<std::uint32_t>("room");
+    if (!line.has("times")) return p;
+    p.times = line.as<std::uint32_t>("times");
+    p.header_at = line.number_at("header");
+    std::istringstream steps(line.at("step"));
+    for (std::string one; std::getline(steps, one, ',');) {
+      const auto colon = one.find(':');
+      p.steps.push_back({std::stoull(one.substr(0, colon)),
+                         static_cast<std::uint32_t>(std::stoull(one.substr(colon + 1)))});
+    }
+    return p;
+  }
+
+  static void step(Case& c, const Line& line) {
+    if (line.keyword == "note") return;
+    if (line.keyword == "disagrees") {
+      c.disagrees = line.rest;
+    } else if (line.keyword == "table" || line.keyword == "release") {
+      const auto kind = line.keyword == "table" ? StepKind::kTable : StepKind::kRelease;
+      c.steps.push_back({.kind = kind, .line = line.number, .jobs = line.plain});
+    } else if (line.keyword == "setup") {
+      c.steps.push_back({.kind = StepKind::kSetup,
+                         .line = line.number,
+                         .packet = packet(line),
+                         .verdict = line.plain.at(0)});
+    } else if (line.keyword == "in") {
+      c.steps.push_back({.kind = StepKind::kIn, .line = line.number, .packet = packet(line)});
+    } else if (!c.steps.empty() && c.steps.back().kind == StepKind::kIn) {
+      c.steps.back().expected.push_back(line.keyword + " " + line.rest);
+    } else {
+      throw std::runtime_error("unknown keyword " + line.keyword);
+    }
+  }
+
+  std::string stem_;
+  std::shared_ptr<Plan> plan_ = std::make_shared<Plan>();
+  std::shared_ptr<Job> job_;
+  std::vector<Case> cases_;
+};
+
+std::vector<Case> read_file(const std::filesystem::path& path) {
+  Reader reader(path.stem().string());
+  Line line;
+  try {
+    std::ifstream file(path);
+    if (!file) throw std::runtime_error("cannot be opened");
+    for (std::string text; std::getline(file, text);) {
+      line = {.number = line.number + 1};
+      if (split(text, line)) reader.take(line);
+    }
+    return reader.finish();
+  } catch (const std::exception& e) {
+    return {{.name = path.stem().string() + "_unreadable",
+             .unreadable = path.string() + ":" + std::to_string(line.number) + ": " + e.what()}};
+  }
+}
+
+}  // namespace
+
+std::vector<Case> read_fixtures(const std::filesystem::path& directory) {
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+    if (entry.path().extension() == ".fixture") files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  std::vector<Case> all;
+  for (const auto& file : files) {
+    for (auto& one : read_file(file)) all.push_back(std::move(one));
+  }
+  return all;
+}
+
+std::string hex(const std::byte* data, std::size_t bytes) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string out;
+  out.reserve(2 * bytes);
+  for (std::size_t i = 0; i < bytes; ++i) {
+    const auto value = std::to_integer<std::size_t>(data[i]);
+    out += kDigits[value >> 4];
+    out += kDigits[value & 15];
+  }
+  return out;
+}
+
+}  // namespace tally::fixture

@@ -1,0 +1,300 @@
+#include "fixture_run.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <memory>
+#include <type_traits>
+
+#include "fused.h"
+#include "pipeline.h"
+#include "reply.h"
+#include "staged.h"
+#include "tally/wire.h"
+
+namespace tally::fixture {
+namespace {
+
+// The frame in a heap block of exactly its size and room, so that AddressSanitizer sees every byte too many.
+struct Buffer {
+  explicit Buffer(const Packet& p)
+      : bytes(std::make_unique<std::byte[]>(p.frame.size() + p.room)),
+        frame{.data = bytes.get(),
+              .length = static_cast<std::uint32_t>(p.frame.size()),
+              .capacity = static_cast<std::uint32_t>(p.frame.size() + p.room),
+              .port = p.port,
+              .single_segment = p.segments == 1,
+              .checksum_good = p.vouched} {
+    std::copy(p.frame.begin(), p.frame.end(), bytes.get());
+  }
+  std::unique_ptr<std::byte[]> bytes;
+  Frame frame;
+};
+
+std::string text(const Outcome& out, char between) {
+  if (out.verdict != Verdict::kDrop) return std::string(name_of(out.verdict));
+  return "drop" + std::string(1, between) + std::string(name_of(out.drop));
+}
+std::string number(std::uint64_t value) { return std::to_string(value); }
+std::string digits(std::uint64_t value, std::size_t width) {
+  std::array<std::byte, 8> big{};
+  for (std::size_t i = 0; i < 8; ++i) big[i] = static_cast<std::byte>(value >> (56 - 8 * i));
+  return hex(big.data(), 8).substr(16 - width);
+}
+std::string text(const Shape& s) {
+  return number(s.elements) + "/" + number(s.dtype) + "/" + number(s.total);
+}
+std::string text(const Event& e) {
+  const std::string head = "event " + std::string(e.kind == EventKind::kMismatch ? "mismatch" : "poisoned") +
+                           " job=" + number(raw(e.job)) + " epoch=" + digits(raw(e.epoch), 8) +
+                           " chunk=" + number(raw(e.chunk)) + " rank=" + number(raw(e.rank));
+  if (e.kind != EventKind::kMismatch) return head;
+  return head + " others=" + digits(e.others, 16) + " sent=" + text(e.sent) + " stored=" + text(e.stored);
+}
+
+std::string framed(const Binding& to, const Box& box, std::uint16_t source_port,
+                   std::span<const std::byte> payload) {
+  std::vector<std::byte> head(encapsulation_bytes(to));
+  write_encapsulation(head, to, box, source_port, payload);
+  return "port=" + number(raw(to.port)) + " : " + hex(head.data(), head.size()) +
+         hex(payload.data(), payload.size());
+}
+
+Header header_at(const std::byte* datagram) {
+  Header h;
+  std::memcpy(&h, datagram, sizeof h);
+  return h;
+}
+
+template <class Exec>
+class Runner {
+ public:
+  Runner(const Case& c, const Kernels& kernels)
+      : case_(c),
+        kernels_(kernels),
+        memory_(c.plan->lines),
+        pipeline_({.core = c.core, .box = c.plan->box}, Region(memory_), kernels) {}
+
+  std::vector<std::string> run() {
+    for (const CaseStep& step : case_.steps) take(step);
+    return std::move(differences_);
+  }
+
+ private:
+  // Everything that a packet may change and that can be seen from outside.
+  struct Snapshot {
+    std::vector<JobCounters> counters;
+    std::map<std::uint32_t, JobState> states;
+    std::vector<Line> memory;  // fused
+    std::vector<Head> heads;   // staged
+  };
+
+  void take(const CaseStep& step) {
+    switch (step.kind) {
+      case StepKind::kTable: {
+        auto table = std::make_shared<const JobTable>();
+        for (const auto& name : step.jobs) {
+          const auto& job = case_.plan->jobs.at(name);
+          table = table->with(job->id, job);
+        }
+        pipeline_.adopt(table.get());
+        tables_.push_back(std::move(table));
+        break;
+      }
+      case StepKind::kRelease: {
+        const Job& job = *case_.plan->jobs.at(step.jobs.at(0));
+        pipeline_.release(job.id, job.slots, job.elements, job.members);
+        break;
+      }
+      case StepKind::kSetup:
+        setup(step);
+        break;
+      case StepKind::kIn:
+        compare(step, observe(step.packet));
+        break;
+    }
+  }
+
+  void setup(const CaseStep& step) {
+    Packet p = step.packet;
+    for (std::uint32_t i = 0; i < p.times; ++i) {
+      const Buffer buffer(p);
+      const std::string got = text(process(buffer.frame, p.ms * kMillisecond), ':');
+      while (pipeline_.events().pop()) {
+      }
+      if (got != step.verdict)
+        differences_.push_back("line " + number(static_cast<std::uint64_t>(step.line)) + ", setup " +
+                               number(i) + ": " + got + " instead of " + step.verdict);
+      for (const auto& [offset, addend] : p.steps) {
+        Be<std::uint32_t> word;
+        std::memcpy(&word, p.frame.data() + offset, sizeof word);
+        word = Be{word.host() + addend};
+        std::memcpy(p.frame.data() + offset, &word, sizeof word);
+      }
+      if (p.header_at == 0) continue;
+      std::byte* const header = p.frame.data() + p.header_at;
+      const Be check{kernels_.crc32c(header, kCheckedBytes)};
+      std::memcpy(header + kCheckedBytes, &check, sizeof check);
+    }
+  }
+
+  // One Parsed for all packets, as in a burst: nothing may be left in it from the packet before.
+  Outcome process(const Frame& frame, TimeNs now) {
+    pipeline_.parse(frame, parsed_);
+    pipeline_.prefetch_entry(parsed_);
+    pipeline_.prefetch_values(parsed_);
+    return pipeline_.handle(parsed_, frame, now);
+  }
+
+  Snapshot snapshot() {
+    Snapshot s;
+    for (std::uint32_t id = 0; id <= kMaxJobs; ++id) {
+      s.counters.push_back(pipeline_.counters(static_cast<JobId>(id)));
+    }
+    for (const auto& [name, job] : case_.plan->jobs) s.states[raw(job->id)] = pipeline_.state(job->id);
+    if constexpr (std::is_same_v<Exec, Fused>) {
+      s.memory = memory_;
+    } else {
+      for (std::uint32_t i = 0; i < memory_.size(); ++i) s.heads.push_back(pipeline_.execution().head(i));
+    }
+    return s;
+  }
+
+  std::vector<std::string> observe(const Packet& p) {
+    const TimeNs now = p.ms * kMillisecond;
+    const Snapshot before = snapshot();
+    const Buffer buffer(p);
+    const Outcome out = process(buffer.frame, now);
+    const Snapshot after = snapshot();
+
+    std::vector<std::string> seen{"verdict " + text(out, ' ')};
+    counters(before, after, seen);
+    frames(out, seen);
+    if (out.reject) seen.push_back("reject " + reject(out, buffer.frame));
+    if (out.verdict == Verdict::kHandOver) seen.push_back("owner " + number(out.owner));
+    leases(before, after, now, seen);
+    while (const auto event = pipeline_.events().pop()) seen.push_back(text(*event));
+    states(out, before, after, seen);
+    if (!may_write(out) && !same_memory(before, after)) seen.emplace_back("slot memory changed");
+    const bool untouched = out.verdict == Verdict::kForward || out.verdict == Verdict::kPunt ||
+                           out.verdict == Verdict::kHandOver;
+    if (untouched && !std::equal(p.frame.begin(), p.frame.end(), buffer.frame.data))
+      seen.emplace_back("the frame changed");
+    return seen;
+  }
+
+  static bool may_write(const Outcome& out) {
+    return out.verdict == Verdict::kAbsorb || out.verdict == Verdict::kComplete ||
+           (out.verdict == Verdict::kDrop && out.drop == Drop::kBadSum);
+  }
+  static bool same_memory(const Snapshot& a, const Snapshot& b) {
+    const auto same_head = [](const Head& x, const Head& y) {
+      return x.tag == y.tag && x.chunk == y.chunk && x.contributors == y.contributors;
+    };
+    const auto same_line = [](const Line& x, const Line& y) { return std::memcmp(&x, &y, sizeof x) == 0; };
+    return std::equal(a.memory.begin(), a.memory.end(), b.memory.begin(), same_line) &&
+           std::equal(a.heads.begin(), a.heads.end(), b.heads.begin(), same_head);
+  }
+
+  template <class Reason, std::size_t N>
+  static void grown(std::uint32_t row, std::string_view kind, const std::array<std::uint64_t, N>& before,
+                    const std::array<std::uint64_t, N>& after, std::vector<std::string>& seen) {
+    for (std::size_t i = 0; i < N; ++i) {
+      if (before[i] == after[i]) continue;
+      seen.push_back("counter job=" + number(row) + " " + std::string(kind) + "." +
+                     std::string(name_of(static_cast<Reason>(i))) + " +" + number(after[i] - before[i]));
+    }
+  }
+  static void counters(const Snapshot& before, const Snapshot& after, std::vector<std::string>& seen) {
+    for (std::uint32_t row = 0; row <= kMaxJobs; ++row) {
+      grown<Verdict>(row, "verdict", before.counters[row].verdicts, after.counters[row].verdicts, seen);
+      grown<Drop>(row, "drop", before.counters[row].drops, after.counters[row].drops, seen);
+    }
+  }
+
+  static std::uint16_t source_port(const Job& job, Chunk chunk) {
+    return static_cast<std::uint16_t>(kBasePort + raw(chunk) % job.window % job.shards);
+  }
+
+  void frames(const Outcome& out, std::vector<std::string>& seen) const {
+    const auto to_rank = [&](std::uint16_t rank) {
+      const std::span payload(out.payload, out.payload_bytes);
+      seen.push_back("out rank=" + number(rank) + " " +
+                     framed(out.job->ranks.at(rank).binding, case_.plan->box,
+                            source_port(*out.job, header_at(out.payload).chunk_id()), payload));
+    };
+    if (out.verdict == Verdict::kRepeat || out.verdict == Verdict::kRelay) to_rank(raw(out.to));
+    if (out.verdict != Verdict::kComplete) return;
+    for (std::uint16_t rank = 0; rank < out.job->world; ++rank) to_rank(rank);
+  }
+
+  // Only who has shown that it is a member learns the result cookie.
+  std::string reject(const Outcome& out, const Frame& frame) const {
+    if (out.payload == nullptr) return "of a packet without a header";
+    const bool waiting = out.reject_reason == RejectReason::kWaiting;
+    const Header refused = header_at(out.payload);
+    std::array<std::byte, kHeaderBytes> payload{};
+    write_reject(payload, refused, out.reject_reason, waiting ? out.job->result_cookie : Cookie{},
+                 out.reject_contributors, kernels_);
+    const auto port = waiting ? source_port(*out.job, refused.chunk_id())
+                              : static_cast<std::uint16_t>(kBasePort + case_.core);
+    return framed(open_frame(frame, case_.plan->box).source, case_.plan->box, port, payload);
+  }
+
+  static void leases(const Snapshot& before, const Snapshot& after, TimeNs now,
+                     std::vector<std::string>& seen) {
+    for (const auto& [id, state] : after.states) {
+      for (std::uint32_t rank = 0; rank < kMaxRanks; ++rank) {
+        if (state.last_seen[rank] == before.states.at(id).last_seen[rank]) continue;
+        seen.push_back("seen job=" + number(id) + " rank=" + number(rank) +
+                       (state.last_seen[rank] == now ? "" : " at another time"));
+      }
+    }
+  }
+
+  static void states(const Outcome& out, const Snapshot& before, const Snapshot& after,
+                     std::vector<std::string>& seen) {
+    for (const auto& [id, state] : after.states) {
+      const JobState& old = before.states.at(id);
+      const bool ours = out.job != nullptr && raw(out.job->id) == id;
+      if (ours || state.occupancy != old.occupancy)
+        seen.push_back("occupancy job=" + number(id) + " " +
+                       std::to_string(std::bit_cast<std::int32_t>(state.occupancy)));
+      if (ours || state.overflows != old.overflows)
+        seen.push_back("overflows job=" + number(id) + " " + number(state.overflows));
+    }
+  }
+
+  void compare(const CaseStep& step, const std::vector<std::string>& seen) {
+    const std::string where = "line " + number(static_cast<std::uint64_t>(step.line)) + ": ";
+    for (const auto& line : step.expected) {
+      if (std::count(seen.begin(), seen.end(), line) !=
+          std::count(step.expected.begin(), step.expected.end(), line))
+        differences_.push_back(where + "expected " + line);
+    }
+    for (const auto& line : seen) {
+      if (std::count(step.expected.begin(), step.expected.end(), line) == 0)
+        differences_.push_back(where + "saw      " + line);
+    }
+  }
+
+  const Case& case_;
+  const Kernels& kernels_;
+  std::vector<Line> memory_;
+  Pipeline<Exec> pipeline_;
+  Parsed parsed_;
+  std::vector<std::shared_ptr<const JobTable>> tables_;
+  std::vector<std::string> differences_;
+};
+
+}  // namespace
+
+template <class Exec>
+std::vector<std::string> run_case(const Case& c, const Kernels& kernels) {
+  return Runner<Exec>(c, kernels).run();
+}
+template std::vector<std::string> run_case<Fused>(const Case&, const Kernels&);
+template std::vector<std::string> run_case<Staged>(const Case&, const Kernels&);
+
+}  // namespace tally::fixture

@@ -1,0 +1,65 @@
+// The check values of pipeline.md: SwitchML's program on Tofino 1.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "fit.h"
+
+namespace tally {
+namespace {
+
+using testing::HasSubstr;
+
+const Profile kTofino1 = *profile_named("tofino1");
+const Profile kTofino2 = *profile_named("tofino2");
+const Profile kCommodity = *profile_named("commodity");
+
+TEST(FitReport, an_array_of_16384_pairs_takes_8_blocks_and_a_spare) { EXPECT_EQ(blocks_of(16'384, 64), 9u); }
+
+TEST(FitReport, switchml_on_tofino1_has_the_published_shape) {
+  const FitReport r = fit(switchml_program(16'384, 256), kTofino1);
+  EXPECT_TRUE(r.fits()) << to_text(r);
+  EXPECT_EQ(r.value_arrays, 32u);
+  EXPECT_EQ(r.elements_per_pass, 64u);
+  EXPECT_EQ(r.pipes, 4u);
+  EXPECT_EQ(r.passes_to_complete, 11u);
+  int full = 0;
+  for (const auto& stage : r.stages) full += stage.blocks == 36 && stage.arrays.size() == 4 ? 1 : 0;
+  EXPECT_EQ(full, 8);
+}
+
+TEST(FitReport, switchml_with_64_elements_completes_in_2_passes) {
+  const FitReport r = fit(switchml_program(16'384, 64), kTofino1);
+  EXPECT_EQ(r.pipes, 1u);
+  EXPECT_EQ(r.passes_to_complete, 2u);
+}
+
+TEST(FitReport, twice_the_pairs_are_refused_with_68_of_48_blocks) {
+  const FitReport r = fit(switchml_program(32'768, 256), kTofino1);
+  ASSERT_FALSE(r.fits());
+  EXPECT_THAT(r.violations.front(), HasSubstr("68 blocks of a stage's 48"));
+}
+
+TEST(FitReport, our_head_is_too_wide_for_tofino1_and_fits_tofino2) {
+  const FitReport one = fit(pool_program(512, 256, 1, kTofino1), kTofino1);
+  ASSERT_FALSE(one.fits());
+  EXPECT_THAT(one.violations.front(), HasSubstr("head is 128 bits wide"));
+  const FitReport two = fit(pool_program(512, 256, 1, kTofino2), kTofino2);
+  EXPECT_TRUE(two.fits()) << to_text(two);
+}
+
+TEST(FitReport, commodity_is_limited_by_memory_only) {
+  const FitReport r = fit(pool_program(1 << 20, 2'224, 1'024, kCommodity), kCommodity);
+  EXPECT_TRUE(r.fits());
+  EXPECT_EQ(r.passes_to_complete, 1u);
+  EXPECT_GT(r.memory_bytes, std::uint64_t{1} << 33);
+}
+
+TEST(FitReport, an_array_larger_than_a_stage_names_the_rule) {
+  const FitReport r = fit(pool_program(1 << 20, 256, 1, kTofino2), kTofino2);
+  ASSERT_FALSE(r.fits());
+  EXPECT_THAT(to_text(r), HasSubstr("DOES NOT FIT"));
+}
+
+}  // namespace
+}  // namespace tally
