@@ -1,0 +1,44 @@
+#pragma once
+// What all jobs of the box share.
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "epoch_source.h"
+#include "job_membership.h"
+#include "membership.h"
+#include "outbox.h"
+#include "publisher.h"
+#include "rate_limit.h"
+#include "slot_allocator.h"
+
+namespace tally {
+
+struct BoxState {
+  BoxState(const MembershipOptions& o, RandomWords random)
+      : options(o), source(std::move(random)), slots(o.slot_lines) {}
+
+  MembershipOptions options;
+  EpochSource source;
+  SlotAllocator slots;
+  Publisher publisher{};
+  Outbox outbox{};
+  RateLimit refusals{10, source.word()};  // JOINED(refused) to strangers, REJECT
+  RateLimit probes{100, source.word()};
+  MembershipCounters counters{};
+  std::array<std::unique_ptr<JobMembership>, kMaxJobs + 1> jobs{};
+  std::map<std::string, JobId, std::less<>> names{};
+
+  [[nodiscard]] JobMembership* find(JobId id) const noexcept {
+    return raw(id) <= kMaxJobs ? jobs[raw(id)].get() : nullptr;
+  }
+  void count(MembershipDrop d) noexcept { ++counters.drops[static_cast<std::size_t>(d)]; }
+  void accept(PacketType t) noexcept { ++counters.accepted[static_cast<std::size_t>(t)]; }
+  // An epoch that no job of the box lives in, is about to live in, or last lived in.
+  [[nodiscard]] Epoch draw_epoch();
+};
+
+}  // namespace tally

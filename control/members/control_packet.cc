@@ -1,0 +1,83 @@
+#include "control_packet.h"
+
+#include <bit>
+#include <cstring>
+
+#include "job_config.h"
+#include "kernels.h"
+
+namespace tally {
+namespace {
+
+constexpr auto kRefused = [](MembershipDrop d) { return tl::unexpected<MembershipDrop>(d); };
+
+bool taken_here(PacketType type) noexcept { return is_control(type) && type != PacketType::kJoined; }
+
+bool length_fits(PacketType type, std::size_t payload) noexcept {
+  switch (type) {
+    case PacketType::kJoin:
+      return payload >= sizeof(JoinPayload);
+    case PacketType::kAbort:
+      return payload <= kMaxTextBytes;
+    case PacketType::kProbe:
+      return payload <= 4 * std::size_t{kMaxElements};
+    default:
+      return payload == 0;
+  }
+}
+
+bool is_window(std::uint32_t w) noexcept {
+  return w >= kMinWindow && w <= kMaxWindow && std::has_single_bit(w);
+}
+
+bool is_member_elements(std::uint32_t n) noexcept { return n >= kMinElements && valid_elements(n); }
+
+bool record_valid(const GenerationRecord& r) noexcept {
+  if (r.generation.host() == 0) return r == GenerationRecord{};
+  return is_window(r.largest_window.host()) && is_window(r.lookahead.host()) &&
+         r.lookahead.host() <= r.largest_window.host() && is_member_elements(r.elements.host());
+}
+
+bool fields_valid(const Header& h, const JoinPayload& p) noexcept {
+  return h.job.host() == 0 && h.epoch.host() == 0 && h.cookie.host() == 0 && p.instance.host() != 0 &&
+         p.world.host() >= 1 && p.world.host() <= kMaxRanks && is_member_elements(p.elements.host()) &&
+         serial_difference(Chunk{p.next.host()}, Chunk{p.lowest.host()}) >= 0 && record_valid(p.last);
+}
+
+}  // namespace
+
+Gate<ControlPacket> read_control(std::span<const std::byte> datagram) noexcept {
+  if (datagram.size() < kHeaderBytes) return kRefused(MembershipDrop::kRunt);
+  const auto& crc32c = best_kernels().crc32c;
+  ControlPacket packet;
+  std::memcpy(&packet.header, datagram.data(), kHeaderBytes);
+  packet.payload = datagram.subspan(kHeaderBytes);
+  const Header& h = packet.header;
+  if (h.version != kWireVersion) return kRefused(MembershipDrop::kVersion);
+  if (h.check.host() != crc32c(datagram.data(), kCheckedBytes)) return kRefused(MembershipDrop::kCheck);
+  if (!taken_here(h.type)) return kRefused(MembershipDrop::kType);
+  if ((h.flags & ~unsigned{kKnownFlags}) != 0) return kRefused(MembershipDrop::kFlags);
+  if (!length_fits(h.type, packet.payload.size())) return kRefused(MembershipDrop::kLength);
+  const std::uint32_t sum = packet.payload.empty() ? 0 : crc32c(packet.payload.data(), packet.payload.size());
+  if (h.sum1.host() != sum) return kRefused(MembershipDrop::kPayload);
+  return packet;
+}
+
+Gate<JoinRequest> read_join(const ControlPacket& packet) noexcept {
+  JoinRequest join;
+  std::memcpy(&join.fixed, packet.payload.data(), sizeof(JoinPayload));
+  const JoinPayload& p = join.fixed;
+  if (p.name_bytes < 1 || p.name_bytes > kMaxNameBytes || p.token_bytes > kMaxTokenBytes ||
+      packet.payload.size() != sizeof(JoinPayload) + p.name_bytes + p.token_bytes) {
+    return kRefused(MembershipDrop::kLength);
+  }
+  if (!fields_valid(packet.header, p)) return kRefused(MembershipDrop::kField);
+  const auto texts = packet.payload.subspan(sizeof(JoinPayload));
+  const std::string_view chars(reinterpret_cast<const char*>(texts.data()), texts.size());
+  join.rank = packet.header.rank_id();
+  join.name = chars.substr(0, p.name_bytes);
+  join.token = chars.substr(p.name_bytes);
+  return join;
+}
+
+}  // namespace tally

@@ -1,0 +1,44 @@
+#pragma once
+// What the configuration says of one job, and what the box offers to all of them.
+
+#include <cstdint>
+#include <string>
+
+#include "tally/error.h"
+#include "tally/ids.h"
+#include "tally/net.h"
+#include "tally/time.h"
+#include "tally/wire_join.h"
+
+namespace tally {
+
+inline constexpr std::uint32_t kMinWindow = 16;
+inline constexpr std::uint32_t kMaxWindow = 16'384;
+inline constexpr std::uint16_t kMinElements = 16;
+inline constexpr std::uint8_t kMaxPriority = 254;
+inline constexpr TimeNs kMinLease = 100 * kMillisecond;
+inline constexpr TimeNs kMaxLease = 3'600 * kSecond;
+
+struct JobConfig {
+  std::string name{};            // 1..kMaxNameBytes, no control characters
+  std::string token{};           // 0..kMaxTokenBytes; an empty token admits whoever knows the name
+  std::uint16_t workers = 1;     // N, 1..kMaxRanks
+  std::uint16_t elements = 352;  // most elements in a packet: a multiple of 16, 16..kMaxElements
+  std::uint32_t window = 256;    // wish: a power of two, kMinWindow..kMaxWindow
+  std::uint8_t priority = 254;   // most the job may send, 0..254
+  TimeNs lease = 10 * kSecond;   // kMinLease..kMaxLease, whole milliseconds
+  ResultsMode results = ResultsMode::kUnicast;
+  Chunk first_chunk{};  // of every new generation; tests start near the wrap
+};
+
+struct MembershipOptions {
+  Mac box_mac{};                 // what JOINED tells the workers; not a multicast address
+  std::uint8_t shards = 1;       // data cores, 1..kMaxShards
+  std::uint32_t slot_lines = 0;  // slot memory of each core in lines of 64 bytes
+};
+
+// The first rule broken, as a sentence for a person; `where` is the job's name or the option's.
+[[nodiscard]] Result<void> validate(const JobConfig& config);
+[[nodiscard]] Result<void> validate(const MembershipOptions& options);
+
+}  // namespace tally

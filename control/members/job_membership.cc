@@ -1,0 +1,60 @@
+#include "job_membership.h"
+
+#include <algorithm>
+
+namespace tally {
+namespace {
+
+template <class Predicate>
+std::uint64_t ranks_where(const JobMembership& job, Predicate holds) noexcept {
+  std::uint64_t bits = 0;
+  for (std::uint16_t r = 0; r < job.config.workers; ++r) {
+    if (holds(job.members[r])) bits |= bit_of(Rank{r});
+  }
+  return bits;
+}
+
+}  // namespace
+
+std::uint64_t JobMembership::joined() const noexcept {
+  return ranks_where(*this, [](const MemberState& m) { return m.joined; });
+}
+
+std::uint64_t JobMembership::left() const noexcept {
+  return ranks_where(*this, [](const MemberState& m) { return m.left; });
+}
+
+std::uint64_t JobMembership::live(TimeNs now) const noexcept {
+  return ranks_where(*this, [&](const MemberState& m) { return m.joined && !m.left && lease_end(m) > now; });
+}
+
+TimeNs JobMembership::patience() const noexcept { return std::max(config.lease, kJoinPatience); }
+
+TimeNs JobMembership::lease_end(const MemberState& m) const noexcept {
+  return after(m.last_seen, phase == JobPhase::kForming ? patience() : config.lease);
+}
+
+JobStatus status_of(const JobMembership& job, TimeNs now) {
+  const Term& term = job.offered() ? job.offer : job.term;
+  JobStatus s;
+  s.id = job.id;
+  s.name = job.config.name;
+  s.phase = job.phase;
+  s.world = job.config.workers;
+  if (job.offered() || job.active()) s.epoch = term.epoch;
+  s.generation = term.generation();
+  s.elements = term.record.elements.host();
+  s.window = term.window;
+  s.largest_window = term.record.largest_window.host();
+  s.slots = job.slots;
+  if (job.phase == JobPhase::kForming) s.missing = job.missing();
+  s.live = job.live(now);
+  s.reason = job.reason;
+  for (std::uint16_t r = 0; r < job.config.workers; ++r) {
+    const MemberState& m = job.members[r];
+    s.ranks.push_back({m.joined, m.left, m.instance, m.attempt, m.next, m.last_seen, m.binding});
+  }
+  return s;
+}
+
+}  // namespace tally

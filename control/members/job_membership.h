@@ -1,0 +1,140 @@
+#pragma once
+// What membership remembers of one job.
+//
+//   declared -> forming -> running -> draining -> ended -> forming ...
+//   any of these -> aborted -> forming ...;   running, draining -> forming (a new epoch of the same
+//   generation)
+//
+// Forming has two kinds. Fresh: no epoch is alive, ranks come in and may go again. Re-forming (term.epoch is
+// not 0): the members of a living generation are called back for a new epoch, their secrets are known.
+// Either ends with an offer: its row is published, and when the cores have it the offer becomes the term.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "binding.h"
+#include "job_config.h"
+#include "job_table.h"
+#include "membership_status.h"
+#include "tally/ids.h"
+#include "tally/time.h"
+#include "tally/wire_join.h"
+
+namespace tally {
+
+// A worker that waits repeats its JOIN at least once a second; three misses end its patience with us and ours
+// with it, also where the lease is shorter than that.
+inline constexpr TimeNs kJoinPatience = 3 * kSecond;
+
+inline constexpr bool is_zero(const GenerationRecord& r) noexcept { return r == GenerationRecord{}; }
+inline constexpr TimeNs after(TimeNs t, TimeNs d) noexcept { return t > kNever - d ? kNever : t + d; }
+
+// Former processes of a rank, so that a replayed JOIN of one is known for what it is.
+class FormerInstances {
+ public:
+  void add(std::uint64_t instance, std::uint32_t attempt) noexcept {
+    former_[oldest_] = {instance, attempt};
+    oldest_ = (oldest_ + 1) % former_.size();
+  }
+  // The newest attempt of a former instance; nothing if it is not remembered.
+  [[nodiscard]] std::optional<std::uint32_t> attempt_of(std::uint64_t instance) const noexcept {
+    std::optional<std::uint32_t> newest;
+    for (const Former& f : former_) {
+      if (f.instance != instance) continue;
+      if (!newest || static_cast<std::int32_t>(f.attempt - *newest) > 0) newest = f.attempt;
+    }
+    return newest;
+  }
+
+ private:
+  struct Former {
+    std::uint64_t instance = 0;  // 0: none; no JOIN has it
+    std::uint32_t attempt = 0;
+  };
+  std::array<Former, 8> former_{};
+  std::size_t oldest_ = 0;
+};
+
+struct MemberState {
+  bool joined = false;     // has a place in this forming or epoch
+  bool left = false;       // LEAVE accepted, or silent for a lease while draining
+  bool confirmed = false;  // showed that it knows the term's epoch
+  bool repeated = false;   // forming: joined and repeated its JOIN, which a replayed JOIN does not
+  std::uint64_t instance = 0;
+  std::uint32_t attempt = 0;
+  FormerInstances former{};
+  std::uint64_t nonce = 0;
+  std::uint16_t elements = 0;  // wish
+  Chunk next{};
+  GenerationRecord reported{};  // in the JOIN that formed this epoch
+  Binding binding{};
+  TimeNs last_seen = 0;
+  std::uint64_t answer_at = 0;  // publication that must be in force before JOINED(running) leaves; 0 = none
+};
+
+// One epoch of a job.
+struct Term {
+  GenerationRecord record{};
+  Epoch epoch{};  // 0: no term
+  Cookie result{};
+  std::uint64_t salt = 0;
+  std::array<Cookie, kMaxRanks> contribution{};
+  std::uint32_t window = 0;
+  Rank most_advanced{};
+  Chunk base{};  // the newest number when the epoch began; renewal counts from here
+  ResultsMode results = ResultsMode::kUnicast;
+  Ipv6 group{};
+
+  [[nodiscard]] Generation generation() const noexcept { return Generation{record.generation.host()}; }
+};
+
+// The last term that came to its end, kept for members who have not heard of it.
+struct GoneTerm {
+  Term term{};
+  std::array<Binding, kMaxRanks> bindings{};
+  bool aborted = false;  // else ended by LEAVEs
+  std::string text{};
+};
+
+struct JobMembership {
+  JobId id{};
+  JobConfig config{};
+  JobPhase phase = JobPhase::kDeclared;
+  std::array<MemberState, kMaxRanks> members{};
+  Term term{};   // told to the members
+  Term offer{};  // forming: its row is published, nobody was told yet
+  std::uint64_t offer_version = 0;
+  GoneTerm gone{};
+  LineRange slots{};
+  std::uint16_t slot_elements = 0;  // layout of `slots`
+  TimeNs running_since = 0;
+  TimeNs returning_since = kNever;  // fresh forming: first JOIN that reported a living generation
+  std::string reason{};
+
+  [[nodiscard]] bool reforming() const noexcept {
+    return phase == JobPhase::kForming && term.epoch != Epoch{};
+  }
+  [[nodiscard]] bool offered() const noexcept { return offer.epoch != Epoch{}; }
+  [[nodiscard]] bool active() const noexcept {
+    return phase == JobPhase::kRunning || phase == JobPhase::kDraining;
+  }
+  [[nodiscard]] MemberState& member(Rank r) { return members.at(raw(r)); }
+  [[nodiscard]] const MemberState& member(Rank r) const { return members.at(raw(r)); }
+
+  [[nodiscard]] std::uint64_t everyone() const noexcept { return members_of(config.workers); }
+  [[nodiscard]] std::uint64_t joined() const noexcept;
+  [[nodiscard]] std::uint64_t left() const noexcept;
+  // Whom forming waits for: everyone who has neither joined nor left.
+  [[nodiscard]] std::uint64_t missing() const noexcept { return everyone() & ~joined() & ~left(); }
+  [[nodiscard]] std::uint64_t live(TimeNs now) const noexcept;
+  // When the silence of a member ends its lease.
+  [[nodiscard]] TimeNs lease_end(const MemberState& m) const noexcept;
+  [[nodiscard]] TimeNs patience() const noexcept;
+};
+
+[[nodiscard]] JobStatus status_of(const JobMembership& job, TimeNs now);
+
+}  // namespace tally

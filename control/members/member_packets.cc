@@ -1,0 +1,92 @@
+#include "member_packets.h"
+
+#include <algorithm>
+#include <string>
+
+#include "ending.h"
+#include "renewal.h"
+#include "texts.h"
+
+namespace tally {
+namespace {
+
+bool knows_secret(const Term& term, const Header& h) noexcept {
+  return raw(h.epoch_id()) != 0 && h.epoch_id() == term.epoch &&
+         Cookie{h.cookie.host()} == term.contribution[h.rank.host()];
+}
+
+std::string abort_text(Rank rank, std::span<const std::byte> payload) {
+  const std::string_view said(reinterpret_cast<const char*>(payload.data()), payload.size());
+  return "rank " + std::to_string(raw(rank)) + ": " + (said.empty() ? "gave no reason" : printable(said));
+}
+
+// A member of the term that ended last, which has not heard of its end.
+bool answer_gone(JobMembership& job, BoxState& box, const Header& h, const Binding& source) {
+  const GoneTerm& gone = job.gone;
+  if (!knows_secret(gone.term, h) || gone.bindings[h.rank.host()] != source) return false;
+  if (gone.aborted) {
+    box.count(MembershipDrop::kAborted);
+    box.outbox.send_abort(job.id, gone.term, gone.text, source);
+    return true;
+  }
+  if (h.type != PacketType::kLeave) return false;
+  box.accept(PacketType::kLeave);
+  box.outbox.send_echo(h, gone.term, 0, source);
+  return true;
+}
+
+void leave(JobMembership& job, BoxState& box, const Header& h, TimeNs now) {
+  MemberState& m = job.member(h.rank_id());
+  m.left = true;
+  job.phase = JobPhase::kDraining;
+  box.outbox.send_echo(h, job.term, job.live(now), m.binding);
+  if (job.left() == job.everyone()) end_job(job, box);
+}
+
+void heartbeat(JobMembership& job, BoxState& box, const Header& h, TimeNs now) {
+  box.outbox.send_echo(h, job.term, job.live(now), job.member(h.rank_id()).binding);
+  note_progress(job, box, h.rank_id(), h.chunk_id(), now);
+}
+
+}  // namespace
+
+void reject(BoxState& box, const Header& received, const Binding& source, TimeNs now, MembershipDrop why) {
+  box.count(why);
+  if (!box.refusals.take(source.address, now)) return;
+  const bool job = why == MembershipDrop::kJob;
+  box.outbox.send_reject(received, job ? RejectReason::kJob : RejectReason::kEpoch, source);
+}
+
+void handle_member_packet(JobMembership& job, BoxState& box, const ControlPacket& packet,
+                          const Binding& source, TimeNs now) {
+  const Header& h = packet.header;
+  if (h.rank.host() >= job.config.workers) {
+    box.count(MembershipDrop::kRank);
+    return;
+  }
+  if (h.epoch_id() != job.term.epoch || job.term.epoch == Epoch{}) {
+    if (!answer_gone(job, box, h, source)) reject(box, h, source, now, MembershipDrop::kEpoch);
+    return;
+  }
+  MemberState& m = job.member(h.rank_id());
+  if (!knows_secret(job.term, h)) {
+    box.count(MembershipDrop::kCookie);
+  } else if (m.binding != source) {
+    box.count(MembershipDrop::kSource);
+  } else if (h.type == PacketType::kAbort) {
+    // Also while the members are called back: the old epoch is the only one they know.
+    // Its sender gets the ABORT too: it repeats its own until it does.
+    box.accept(h.type);
+    m.confirmed = true;
+    abort_job(job, box, abort_text(h.rank_id(), packet.payload));
+  } else if (!job.active()) {
+    reject(box, h, source, now, MembershipDrop::kEpoch);
+  } else {
+    box.accept(h.type);
+    m.confirmed = true;
+    m.last_seen = std::max(m.last_seen, now);
+    h.type == PacketType::kLeave ? leave(job, box, h, now) : heartbeat(job, box, h, now);
+  }
+}
+
+}  // namespace tally

@@ -1,0 +1,219 @@
+#include "membership.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "answers.h"
+#include "box_state.h"
+#include "control_packet.h"
+#include "ending.h"
+#include "join_checks.h"
+#include "joining.h"
+#include "leases.h"
+#include "member_packets.h"
+#include "offer.h"
+#include "renewal.h"
+#include "texts.h"
+
+namespace tally {
+
+struct MembershipEngine::State {
+  State(const MembershipOptions& options, RandomWords random) : box(options, std::move(random)) {}
+
+  BoxState box;
+  std::uint32_t last_id = 0;  // ids rotate, so that a withdrawn job's is not taken at once
+
+  [[nodiscard]] JobId unused_id() noexcept;
+  void join(const ControlPacket& packet, const Binding& source, TimeNs now);
+  void probe(const ControlPacket& packet, const Binding& source, TimeNs now);
+  void from_member(const ControlPacket& packet, const Binding& source, TimeNs now);
+};
+
+namespace {
+
+std::string shape_text(std::uint16_t elements, std::uint32_t total) {
+  return std::to_string(elements) + " elements of an operation of " + std::to_string(total);
+}
+
+}  // namespace
+
+JobId MembershipEngine::State::unused_id() noexcept {
+  do {
+    last_id = last_id % kMaxJobs + 1;
+  } while (box.jobs[last_id] != nullptr);
+  return JobId{static_cast<std::uint16_t>(last_id)};
+}
+
+void MembershipEngine::State::join(const ControlPacket& packet, const Binding& source, TimeNs now) {
+  const auto join = read_join(packet);
+  if (!join) return box.count(join.error());
+  const auto named = box.names.find(join->name);
+  JobMembership* job = named == box.names.end() ? nullptr : box.find(named->second);
+  if (const auto no = objection_to(job, *join)) {
+    box.count(no->drop);
+    if (box.refusals.take(source.address, now)) {
+      answer_refused(box, join->fixed.nonce.host(), no->text, source);
+    }
+    return;
+  }
+  tick_job(*job, box, now);
+  handle_join(*job, box, *join, source, now);
+}
+
+void MembershipEngine::State::probe(const ControlPacket& packet, const Binding& source, TimeNs now) {
+  if (!box.probes.take(source.address, now)) return box.count(MembershipDrop::kRate);
+  box.accept(PacketType::kProbe);
+  box.outbox.send(packet.header, packet.payload, source);
+}
+
+void MembershipEngine::State::from_member(const ControlPacket& packet, const Binding& source, TimeNs now) {
+  JobMembership* job = box.find(packet.header.job_id());
+  if (job == nullptr) return reject(box, packet.header, source, now, MembershipDrop::kJob);
+  tick_job(*job, box, now);
+  handle_member_packet(*job, box, packet, source, now);
+}
+
+MembershipEngine::MembershipEngine(std::unique_ptr<State> state) noexcept : state_(std::move(state)) {}
+MembershipEngine::MembershipEngine(MembershipEngine&&) noexcept = default;
+MembershipEngine& MembershipEngine::operator=(MembershipEngine&&) noexcept = default;
+MembershipEngine::~MembershipEngine() = default;
+
+Result<MembershipEngine> MembershipEngine::create(const MembershipOptions& options, RandomWords random) {
+  if (auto valid = validate(options); !valid) return tl::unexpected<Error>(valid.error());
+  if (!random) return fail(ErrorCode::kInvalidArgument, "membership needs a source of random words");
+  return MembershipEngine(std::make_unique<State>(options, std::move(random)));
+}
+
+Result<JobId> MembershipEngine::declare(JobConfig config) noexcept {
+  if (auto valid = validate(config); !valid) return tl::unexpected<Error>(valid.error());
+  BoxState& box = state_->box;
+  if (box.names.contains(config.name)) {
+    return fail(ErrorCode::kInvalidArgument, "a job of this name is declared already",
+                "job '" + config.name + "'");
+  }
+  if (box.names.size() >= kMaxJobs) {
+    return fail(ErrorCode::kInvalidArgument, "the box holds at most " + std::to_string(kMaxJobs) + " jobs");
+  }
+  auto job = std::make_unique<JobMembership>();
+  job->config = std::move(config);
+  job->id = state_->unused_id();
+  box.names.emplace(job->config.name, job->id);
+  const JobId id = job->id;
+  box.jobs.at(raw(id)) = std::move(job);
+  return id;
+}
+
+Result<void> MembershipEngine::withdraw(std::string_view name) noexcept {
+  BoxState& box = state_->box;
+  const auto named = box.names.find(name);
+  if (named == box.names.end()) {
+    return fail(ErrorCode::kInvalidArgument, "no job of this name is declared",
+                "job '" + std::string(name) + "'");
+  }
+  const JobId id = named->second;
+  abort_job(*box.find(id), box, "the job was withdrawn from the box");
+  box.names.erase(named);
+  box.jobs.at(raw(id)).reset();
+  return {};
+}
+
+void MembershipEngine::receive(std::span<const std::byte> datagram, const Binding& source,
+                               TimeNs now) noexcept {
+  const auto packet = read_control(datagram);
+  if (!packet) return state_->box.count(packet.error());
+  if (packet->header.rank_id() == kSwitchRank) return state_->box.count(MembershipDrop::kRank);
+  switch (packet->header.type) {
+    case PacketType::kJoin:
+      return state_->join(*packet, source, now);
+    case PacketType::kProbe:
+      return state_->probe(*packet, source, now);
+    default:
+      return state_->from_member(*packet, source, now);
+  }
+}
+
+std::optional<Outgoing> MembershipEngine::next(std::span<std::byte> out) noexcept {
+  return state_->box.outbox.next(out);
+}
+
+void MembershipEngine::seen(JobId job, Rank rank, TimeNs last_seen) noexcept {
+  JobMembership* j = state_->box.find(job);
+  if (j == nullptr || raw(rank) >= j->config.workers || !j->active()) return;
+  MemberState& m = j->member(rank);
+  if (!m.joined) return;
+  m.last_seen = std::max(m.last_seen, last_seen);
+  // What a core saw after the members were told bears the epoch they were told.
+  m.confirmed = m.confirmed || last_seen > j->running_since;
+}
+
+void MembershipEngine::report_mismatch(JobId job, Epoch epoch, Rank a, std::uint64_t others,
+                                       std::uint16_t elements_a, std::uint16_t elements_b,
+                                       std::uint32_t total_a, std::uint32_t total_b, TimeNs now) noexcept {
+  JobMembership* j = state_->box.find(job);
+  if (j == nullptr) return;
+  tick_job(*j, state_->box, now);
+  if (!j->active() || j->term.epoch != epoch) return;
+  std::string text = "the ranks issued different operations: rank " + std::to_string(raw(a)) + " sent " +
+                     shape_text(elements_a, total_a) + ", " + ranks_text(others) + " " +
+                     shape_text(elements_b, total_b);
+  if (elements_a == elements_b && total_a == total_b) text += " with another element type";
+  abort_job(*j, state_->box, text);
+}
+
+void MembershipEngine::tick(TimeNs now) noexcept {
+  for (const auto& job : state_->box.jobs) {
+    if (job != nullptr) tick_job(*job, state_->box, now);
+  }
+}
+
+TimeNs MembershipEngine::deadline() const noexcept {
+  TimeNs next = kNever;
+  for (const auto& job : state_->box.jobs) {
+    if (job != nullptr) next = std::min(next, deadline_of(*job));
+  }
+  return next;
+}
+
+std::optional<Publication> MembershipEngine::publication() noexcept { return state_->box.publisher.take(); }
+
+void MembershipEngine::quiesced(std::uint64_t version, TimeNs now) noexcept {
+  for (const auto& job : state_->box.jobs) {
+    if (job != nullptr) tell_members(*job, state_->box, version, now);
+  }
+}
+
+void MembershipEngine::restart_data_plane(TimeNs now) noexcept {
+  BoxState& box = state_->box;
+  for (const auto& job : box.jobs) {
+    if (job == nullptr) continue;
+    if (job->active()) begin_reforming(*job, box, now);
+    if (job->offered()) job->offer_version = box.publisher.next_version();
+  }
+  box.publisher.republish();
+}
+
+std::vector<JobStatus> MembershipEngine::status(TimeNs now) const noexcept {
+  std::vector<JobStatus> all;
+  for (const auto& job : state_->box.jobs) {
+    if (job != nullptr) all.push_back(status_of(*job, now));
+  }
+  return all;
+}
+
+std::optional<JobStatus> MembershipEngine::status(JobId job, TimeNs now) const noexcept {
+  const JobMembership* j = state_->box.find(job);
+  if (j == nullptr) return std::nullopt;
+  return status_of(*j, now);
+}
+
+const MembershipCounters& MembershipEngine::counters() const noexcept { return state_->box.counters; }
+
+Ipv6 multicast_group(JobId job, bool ipv6) noexcept {
+  const auto hi = static_cast<std::uint8_t>(raw(job) >> 8);
+  const auto lo = static_cast<std::uint8_t>(raw(job) & 0xFFU);
+  if (!ipv6) return mapped({239, 192, hi, lo});
+  return {0xff, 0x15, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, hi, 0, lo};
+}
+
+}  // namespace tally

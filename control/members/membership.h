@@ -1,0 +1,121 @@
+#pragma once
+// Membership of the native protocol (docs/protocol.md, Membership) as a pure engine: datagrams, times and
+// random words in; datagrams and job tables out. No socket, clock or thread; one thread at a time may call.
+// Everything after create() is noexcept: out of memory ends the process, because a restart
+// adopts the running generations, and half a change of membership would not heal.
+//
+// The caller's loop, in this order, as often as anything happens and no later than deadline():
+//   1. seen() with the data cores' last-seen times (before receive and tick, which rely on them);
+//   2. receive() for every punted control packet, report_mismatch() for events, tick(now);
+//   3. publication(): if there is one, let every data core zero the `freed` lines and then load the table;
+//      when all of them have (each passed a quiescent point), quiesced(version, now);
+//   4. next() until it is empty, sending each datagram.
+// A publication replaces those before it; several may be under way, and quiesced(v) covers all up to v.
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "binding.h"
+#include "job_config.h"
+#include "job_table.h"
+#include "membership_status.h"
+#include "tally/error.h"
+#include "tally/ids.h"
+#include "tally/time.h"
+#include "tally/wire.h"
+
+namespace tally {
+
+// Uniform 64-bit words: getrandom in the daemon, a seeded generator in simulation. All secrets come from it.
+using RandomWords = std::function<std::uint64_t()>;
+
+// The largest datagram that next() writes (a PROBE echo; everything else is below 700 bytes).
+inline constexpr std::size_t kMaxMembershipBytes = kHeaderBytes + 4 * kMaxElements;
+
+// A datagram to send from the box's address and kBasePort to to.udp_port at to.address, through to.port,
+// to.vlan and to.mac.
+struct Outgoing {
+  std::size_t bytes = 0;  // written at the start of the caller's buffer
+  Binding to{};
+};
+
+// Lines that left a job, the same on every core. The core counts the job's filling entries in it out of its
+// occupancy and zeroes every line.
+struct FreedLines {
+  JobId job{};
+  std::uint16_t elements = 0;  // layout: entries of that many elements from lines.first on
+  LineRange lines{};
+  std::uint64_t members = 0;  // an entry with these contributors is complete, not filling
+};
+
+struct Publication {
+  std::uint64_t version = 0;  // increasing; never 0
+  std::shared_ptr<const JobTable> table{};
+  std::vector<FreedLines> freed{};  // to be zeroed by each core before it loads the table
+};
+
+// Group of multicast results: 239.192.hi.lo of the job id as ::ffff:239.192.hi.lo, or ff15::hi:lo.
+[[nodiscard]] Ipv6 multicast_group(JobId job, bool ipv6) noexcept;
+
+class MembershipEngine {
+ public:
+  // Fails on options out of range and on an empty `random`.
+  [[nodiscard]] static Result<MembershipEngine> create(const MembershipOptions& options, RandomWords random);
+  MembershipEngine(MembershipEngine&&) noexcept;
+  MembershipEngine& operator=(MembershipEngine&&) noexcept;
+  ~MembershipEngine();
+
+  // A job becomes known. Its id stays the same until withdraw(). Fails on a value out of range, a name
+  // already declared, or kMaxJobs jobs.
+  [[nodiscard]] Result<JobId> declare(JobConfig config) noexcept;
+  // The job becomes unknown: members get an ABORT (or JOINED(refused) while forming), its row is cleared and
+  // its lines are freed. Fails on an unknown name.
+  [[nodiscard]] Result<void> withdraw(std::string_view name) noexcept;
+
+  // A JOIN, LEAVE, HEARTBEAT, ABORT or PROBE as punted by a data core: the UDP payload, from anyone. Verifies
+  // everything. `source`: where it came from; answers go there.
+  void receive(std::span<const std::byte> datagram, const Binding& source, TimeNs now) noexcept;
+
+  // The next datagram to send; empty when there is none. `out` must hold kMaxMembershipBytes: a datagram that
+  // does not fit is discarded.
+  [[nodiscard]] std::optional<Outgoing> next(std::span<std::byte> out) noexcept;
+
+  // A data core last took a valid packet of the rank at `last_seen`. Values may repeat and go back.
+  void seen(JobId job, Rank rank, TimeNs last_seen) noexcept;
+
+  // A core dropped a contribution of rank `a` (elements_a, total_a) because the chunk's entry, filled by the
+  // ranks `others`, has elements_b, total_b: aborts the job naming both sides. Ignored for a dead epoch.
+  void report_mismatch(JobId job, Epoch epoch, Rank a, std::uint64_t others, std::uint16_t elements_a,
+                       std::uint16_t elements_b, std::uint32_t total_a, std::uint32_t total_b,
+                       TimeNs now) noexcept;
+
+  // Ends leases. After tick(now), deadline() > now.
+  void tick(TimeNs now) noexcept;
+  [[nodiscard]] TimeNs deadline() const noexcept;  // kNever: nothing to wait for
+
+  // What the data cores must load next; empty when they have been given the newest already. The first
+  // call returns the empty table.
+  [[nodiscard]] std::optional<Publication> publication() noexcept;
+  // Every data core uses publication `version` or a later one. Only now are the members told.
+  void quiesced(std::uint64_t version, TimeNs now) noexcept;
+  // The data plane lost slots and table. Every running job goes on in its generation with a new epoch; the
+  // present table is published anew.
+  void restart_data_plane(TimeNs now) noexcept;
+
+  [[nodiscard]] std::vector<JobStatus> status(TimeNs now) const noexcept;  // by job id
+  [[nodiscard]] std::optional<JobStatus> status(JobId job, TimeNs now) const noexcept;
+  [[nodiscard]] const MembershipCounters& counters() const noexcept;
+
+ private:
+  struct State;
+  explicit MembershipEngine(std::unique_ptr<State> state) noexcept;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace tally

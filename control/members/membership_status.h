@@ -1,0 +1,138 @@
+#pragma once
+// What membership shows to people: the state of each job, and why packets were not obeyed.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "binding.h"
+#include "job_table.h"
+#include "tally/ids.h"
+#include "tally/time.h"
+#include "tally/wire.h"
+
+namespace tally {
+
+enum class JobPhase : std::uint8_t {
+  kDeclared,  // nobody has joined
+  kForming,   // some ranks have joined, or an epoch is being renewed, or the cores do not know the row yet
+  kRunning,   // the row is in force and every rank was told
+  kDraining,  // some rank has left; the row stays for the others
+  kEnded,     // all ranks have left
+  kAborted,   // `reason` says why; forms again when workers come back
+};
+
+constexpr std::string_view name_of(JobPhase p) noexcept {
+  constexpr std::array<std::string_view, 6> kNames{"declared", "forming", "running",
+                                                   "draining", "ended",   "aborted"};
+  return kNames[static_cast<std::size_t>(p)];
+}
+
+struct RankStatus {
+  bool joined = false;         // has a place in the present forming or epoch
+  bool left = false;           // its LEAVE was accepted, or its lease ended while the job was draining
+  std::uint64_t instance = 0;  // of its newest accepted JOIN; 0 = never joined
+  std::uint32_t attempt = 0;
+  Chunk next{};  // next never-offered chunk as last reported (JOIN or HEARTBEAT)
+  TimeNs last_seen = 0;
+  Binding binding{};
+  bool operator==(const RankStatus&) const noexcept = default;
+};
+
+struct JobStatus {
+  JobId id{};
+  std::string name{};
+  JobPhase phase = JobPhase::kDeclared;
+  std::uint16_t world = 0;
+  Epoch epoch{};               // 0 unless a row is in force or about to be
+  Generation generation{};     // 0: none is alive
+  std::uint16_t elements = 0;  // of the generation
+  std::uint32_t window = 0;
+  std::uint32_t largest_window = 0;
+  LineRange slots{};          // count 0: none held
+  std::uint64_t missing = 0;  // forming: ranks awaited; 0 in every other phase
+  std::uint64_t live = 0;     // ranks that joined, have not left and whose lease runs
+  std::string reason{};       // why the job last aborted, ended or was not admitted
+  std::vector<RankStatus> ranks{};
+  bool operator==(const JobStatus&) const = default;
+};
+
+// Why a packet was not obeyed. Each such packet changes exactly one of these counters and nothing else
+// (refusals and REJECTs send one answer, within the rate limit).
+enum class MembershipDrop : std::uint8_t {
+  // any packet
+  kRunt,
+  kVersion,
+  kCheck,
+  kType,
+  kFlags,
+  kPayload,
+  kLength,
+  kRank,
+  // JOIN
+  kField,
+  kUnknownJob,
+  kToken,
+  kWorld,
+  kHeld,
+  kEnded,
+  kOldAttempt,
+  kAborted,
+  kWait,
+  // LEAVE, HEARTBEAT, ABORT
+  kJob,
+  kEpoch,
+  kCookie,
+  kSource,
+  // PROBE
+  kRate,
+  kCount,
+};
+
+inline constexpr std::size_t kMembershipDropCount = static_cast<std::size_t>(MembershipDrop::kCount);
+
+inline constexpr std::array<std::string_view, kMembershipDropCount> kMembershipDropNames{
+    "runt",         // shorter than a header
+    "version",      // protocol version is not 1
+    "check",        // header CRC32C
+    "type",         // not a type that membership takes
+    "flags",        // unknown flag
+    "payload",      // payload CRC32C
+    "length",       // payload length is not what the type and its own lengths say
+    "rank",         // rank outside the job's world (a JOIN is refused)
+    "field",        // a field of a JOIN out of its range
+    "unknown_job",  // names a job that is not declared: refused
+    "token",        // another token than the job's: refused
+    "world",        // expects another number of members: refused
+    "held",         // for a rank that a live process holds: refused
+    "ended",        // still reports a generation that ended: refused
+    "old_attempt",  // not newer than the newest of its process
+    "aborted",      // of an aborted generation (also LEAVE, HEARTBEAT, ABORT): answered by its ABORT again
+    "wait",         // for a place that is not free yet: answered JOINED(forming), not registered
+    "job",          // no such job here: answered by REJECT
+    "epoch",        // not the job's epoch: answered by REJECT
+    "cookie",       // not the secret of (job, epoch, rank)
+    "source",       // not the binding of the rank's JOIN
+    "rate",         // beyond 100/s of its source
+};
+
+constexpr std::string_view name_of(MembershipDrop d) noexcept {
+  return kMembershipDropNames[static_cast<std::size_t>(d)];
+}
+
+struct MembershipCounters {
+  std::array<std::uint64_t, kMembershipDropCount> drops{};
+  std::array<std::uint64_t, 16> accepted{};  // by PacketType
+  bool operator==(const MembershipCounters&) const noexcept = default;
+  [[nodiscard]] std::uint64_t of(MembershipDrop d) const noexcept {
+    return drops[static_cast<std::size_t>(d)];
+  }
+  [[nodiscard]] std::uint64_t of(PacketType t) const noexcept {
+    return accepted[static_cast<std::size_t>(t)];
+  }
+};
+
+}  // namespace tally

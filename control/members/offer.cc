@@ -1,0 +1,154 @@
+#include "offer.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "admission.h"
+#include "answers.h"
+#include "ending.h"
+
+namespace tally {
+namespace {
+
+// The record that all joined ranks report, if it is one and the same and not zero.
+std::optional<GenerationRecord> common_record(const JobMembership& job) {
+  std::optional<GenerationRecord> common;
+  for (std::uint16_t r = 0; r < job.config.workers; ++r) {
+    const MemberState& m = job.members[r];
+    if (!m.joined) continue;
+    if (is_zero(m.reported) || (common && *common != m.reported)) return std::nullopt;
+    common = m.reported;
+  }
+  return common;
+}
+
+std::uint16_t negotiated_elements(const JobMembership& job) {
+  std::uint16_t least = job.config.elements;
+  for (std::uint16_t r = 0; r < job.config.workers; ++r) {
+    if (job.members[r].joined) least = std::min(least, job.members[r].elements);
+  }
+  return least;
+}
+
+Rank most_advanced(const JobMembership& job) {
+  std::optional<Rank> best;
+  for (std::uint16_t r = 0; r < job.config.workers; ++r) {
+    if (!job.members[r].joined) continue;
+    if (!best || serial_difference(job.members[r].next, job.member(*best).next) > 0) best = Rank{r};
+  }
+  return best.value_or(Rank{0});
+}
+
+void fill_group(Term& term, const JobMembership& job) {
+  std::uint32_t ipv6 = 0;
+  for (std::uint16_t r = 0; r < job.config.workers; ++r) {
+    if (!is_mapped_ipv4(job.members[r].binding.address)) ++ipv6;
+  }
+  // One frame per port has one address family: a job of both gets unicast results.
+  const bool mixed = ipv6 != 0 && ipv6 != job.config.workers;
+  term.results = mixed ? ResultsMode::kUnicast : job.config.results;
+  if (term.results == ResultsMode::kMulticast) term.group = multicast_group(job.id, ipv6 != 0);
+}
+
+void draw_secrets(Term& term, const JobMembership& job, BoxState& box) {
+  term.epoch = box.draw_epoch();
+  term.result = box.source.cookie();
+  term.salt = box.source.word();
+  for (std::uint16_t r = 0; r < job.config.workers; ++r) term.contribution.at(r) = box.source.cookie();
+}
+
+GenerationRecord new_record(const JobMembership& job, BoxState& box, std::uint32_t window,
+                            std::uint16_t elements) {
+  GenerationRecord record;
+  record.generation = Be<std::uint64_t>(raw(box.source.generation()));
+  record.first_chunk = Be<std::uint32_t>(raw(job.config.first_chunk));
+  record.largest_window = Be<std::uint32_t>(window);
+  record.lookahead = Be<std::uint32_t>(window);
+  record.elements = Be<std::uint16_t>(elements);
+  return record;
+}
+
+void not_admitted(JobMembership& job, BoxState& box, std::uint16_t elements) {
+  const std::string text = admission_text(job, box, elements);
+  if (job.reforming()) {
+    abort_job(job, box, text);
+  } else {
+    refuse_waiting(job, box, job.everyone(), text);
+  }
+}
+
+}  // namespace
+
+void make_offer(JobMembership& job, BoxState& box) {
+  cancel_offer(job, box);
+  const auto common = common_record(job);
+  if (!common && job.left() != 0) {
+    abort_job(job, box, "a rank lost its membership while others were leaving the job");
+    return;
+  }
+  const std::uint16_t elements = common ? common->elements.host() : negotiated_elements(job);
+  const std::uint32_t wish =
+      common ? std::min(job.config.window, common->largest_window.host()) : job.config.window;
+  const std::uint32_t window = reserve_slots(job, box, wish, elements);
+  if (window == 0) {
+    not_admitted(job, box, elements);
+    return;
+  }
+  Term term;
+  term.record = common ? *common : new_record(job, box, window, elements);
+  term.window = window;
+  term.most_advanced = common ? most_advanced(job) : Rank{0};
+  term.base = common ? job.member(term.most_advanced).next : job.config.first_chunk;
+  fill_group(term, job);
+  draw_secrets(term, job, box);
+  job.offer_version = publish_row(job, box, term);
+  job.offer = term;
+}
+
+std::uint64_t publish_row(JobMembership& job, BoxState& box, const Term& term) {
+  auto row = std::make_shared<Job>();
+  row->id = job.id;
+  row->epoch = term.epoch;
+  row->generation = term.generation();
+  row->result_cookie = term.result;
+  row->results = term.results;
+  row->world = static_cast<std::uint8_t>(job.config.workers);
+  row->shards = box.options.shards;
+  row->max_priority = job.config.priority;
+  row->elements = term.record.elements.host();
+  row->window = term.window;
+  row->span = 2 * term.record.largest_window.host();
+  row->members = job.everyone();
+  row->slots = job.slots;
+  for (std::uint16_t r = 0; r < job.config.workers; ++r) {
+    const std::uint32_t key = rank_key(term.generation(), Rank{r});
+    row->ranks.at(r) = {term.contribution.at(r), key, job.members[r].binding};
+    row->key_sum += key;
+  }
+  box.publisher.set(job.id, std::move(row));
+  return box.publisher.next_version();
+}
+
+void tell_members(JobMembership& job, BoxState& box, std::uint64_t version, TimeNs now) {
+  const bool begins = job.offered() && job.offer_version <= version;
+  if (begins) {
+    job.term = std::exchange(job.offer, {});
+    job.offer_version = 0;
+    job.returning_since = kNever;
+    job.running_since = now;
+    job.reason.clear();
+    job.phase = job.left() != 0 ? JobPhase::kDraining : JobPhase::kRunning;
+  }
+  for (std::uint16_t r = 0; r < job.config.workers; ++r) {
+    MemberState& m = job.members[r];
+    const bool waits = m.answer_at != 0 && m.answer_at <= version;
+    if (!m.joined || m.left || !(begins || waits)) continue;
+    m.answer_at = 0;
+    if (begins) m.last_seen = std::max(m.last_seen, now);  // a whole lease from the moment it is told
+    answer_running(job, box, Rank{r});
+  }
+}
+
+}  // namespace tally

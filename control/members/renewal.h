@@ -1,0 +1,17 @@
+#pragma once
+// A new epoch for a living generation: after the data plane lost its slots, or before its numbers have gone
+// half way round within one epoch.
+
+#include "box_state.h"
+#include "job_membership.h"
+
+namespace tally {
+
+// The row goes; every member that has not left is called back.
+void begin_reforming(JobMembership& job, BoxState& box, TimeNs now);
+
+// A member's next never-offered chunk. Begins a new epoch when the numbers have advanced 2^29: well before
+// 2^30, where a packet of this epoch as old as half the number space would look new (protocol.md, Epoch).
+void note_progress(JobMembership& job, BoxState& box, Rank rank, Chunk next, TimeNs now);
+
+}  // namespace tally

@@ -1,0 +1,24 @@
+#pragma once
+// Pieces of the sentences that people read in JOINED(refused), ABORT and status.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "tally/ids.h"
+#include "tally/net.h"
+#include "tally/time.h"
+
+namespace tally {
+
+[[nodiscard]] std::string address_text(const Ipv6& address);  // 10.0.0.3 or fd00::3
+[[nodiscard]] std::string ranks_text(std::uint64_t ranks);    // "rank 3", "ranks 0, 2 and 5"
+[[nodiscard]] std::string seconds_text(TimeNs t);             // "10.0 s"
+[[nodiscard]] std::string kib_text(std::uint64_t lines);      // lines of 64 bytes as "23 KiB", rounded up
+
+// Text from the wire made fit for terminals and logs: control characters become spaces.
+[[nodiscard]] std::string printable(std::string_view text);
+// At most kMaxTextBytes, cut at the start of a UTF-8 character.
+[[nodiscard]] std::string_view bounded(std::string_view text) noexcept;
+
+}  // namespace tally

@@ -1,0 +1,387 @@
+// The gate of membership: what is not a correct packet of a known member changes one counter; the bytes of
+// JOINED; REJECT, PROBE and their limits.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstring>
+
+#include "control_packet.h"
+#include "members_support.h"
+#include "rate_limit.h"
+
+namespace tally::members_test {
+namespace {
+
+using testing::HasSubstr;
+
+Header header_of(const Bytes& datagram) {
+  Header h;
+  std::memcpy(&h, datagram.data(), kHeaderBytes);
+  return h;
+}
+
+Bytes payload_of(const Bytes& datagram) { return {datagram.begin() + kHeaderBytes, datagram.end()}; }
+
+struct RunningJob : Bench {
+  JobId id = declare(config_of(2));
+  std::vector<Peer> peers{Peer(0), Peer(1)};
+  RunningJob() { EXPECT_TRUE(form(peers)); }
+
+  std::uint64_t drops() const {
+    std::uint64_t n = 0;
+    for (const auto d : members->counters().drops) n += d;
+    return n;
+  }
+
+  // The packet moves the counter of `why` by one and nothing else that anyone can see.
+  void expect_drop(const Peer& from, const Bytes& datagram, MembershipDrop why, std::size_t replies = 0) {
+    SCOPED_TRACE(name_of(why));
+    MembershipCounters expected = members->counters();
+    ++expected.drops[static_cast<std::size_t>(why)];
+    const auto before = members->status(now);
+    const std::uint64_t version_before = version;
+    const TimeNs deadline = members->deadline();
+    EXPECT_EQ(send(from, datagram).size(), replies);
+    EXPECT_EQ(members->counters(), expected);
+    EXPECT_EQ(members->status(now), before);
+    EXPECT_EQ(version, version_before);
+    EXPECT_EQ(members->deadline(), deadline);
+  }
+};
+
+struct MembersPackets : testing::Test, RunningJob {
+  Peer joiner{0};
+  MembersPackets() {
+    joiner = peers[0];
+    joiner.attempt += 100;
+  }
+  // A JOIN of a member with one field of its payload changed, its CRCs right.
+  Bytes join_with(const std::function<void(JoinPayload&)>& change) {
+    const Bytes original = joiner.join();
+    Bytes payload = payload_of(original);
+    JoinPayload p;
+    std::memcpy(&p, payload.data(), sizeof p);
+    change(p);
+    std::memcpy(payload.data(), &p, sizeof p);
+    return sealed(header_of(original), payload);
+  }
+};
+
+TEST_F(MembersPackets, EveryTruncationIsARuntOrALength) {
+  const Bytes whole = joiner.join();
+  for (std::size_t n = 0; n < whole.size(); ++n) {
+    const Bytes cut(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(n));
+    const auto why = n < kHeaderBytes                         ? MembershipDrop::kRunt
+                     : n < kHeaderBytes + sizeof(JoinPayload) ? MembershipDrop::kLength
+                                                              : MembershipDrop::kPayload;
+    expect_drop(joiner, cut, why);
+  }
+}
+
+TEST_F(MembersPackets, EveryFlippedBitIsANamedDrop) {
+  const Bytes whole = joiner.join();
+  const auto before = members->status(now);
+  for (std::size_t bit = 0; bit < 8 * whole.size(); ++bit) {
+    Bytes flipped = whole;
+    flipped[bit / 8] ^= static_cast<std::byte>(1U << (bit % 8));
+    const std::uint64_t count = drops();
+    EXPECT_TRUE(send(joiner, flipped).empty()) << bit;
+    EXPECT_EQ(drops(), count + 1) << bit;
+  }
+  EXPECT_EQ(members->status(now), before);
+}
+
+TEST_F(MembersPackets, HeaderFieldsAreChecked) {
+  Header h = header_of(joiner.join());
+  const Bytes payload = payload_of(joiner.join_again());
+  const auto with = [&](auto change) {
+    Header changed = h;
+    change(changed);
+    return sealed(changed, payload);
+  };
+  expect_drop(joiner, with([](Header& x) { x.version = 2; }), MembershipDrop::kVersion);
+  expect_drop(joiner, with([](Header& x) { x.type = PacketType{0}; }), MembershipDrop::kType);
+  expect_drop(joiner, with([](Header& x) { x.type = PacketType{255}; }), MembershipDrop::kType);
+  expect_drop(joiner, with([](Header& x) { x.type = PacketType::kJoined; }), MembershipDrop::kType);
+  expect_drop(joiner, with([](Header& x) { x.type = PacketType::kContribute; }), MembershipDrop::kType);
+  expect_drop(joiner, with([](Header& x) { x.flags = 16; }), MembershipDrop::kFlags);
+  expect_drop(joiner, with([](Header& x) { x.rank = Be<std::uint16_t>(0xFFFF); }), MembershipDrop::kRank);
+  expect_drop(joiner, with([](Header& x) { x.job = Be<std::uint16_t>(1); }), MembershipDrop::kField);
+  expect_drop(joiner, with([](Header& x) { x.epoch = Be<std::uint32_t>(1); }), MembershipDrop::kField);
+  expect_drop(joiner, with([](Header& x) { x.cookie = Be<std::uint64_t>(1); }), MembershipDrop::kField);
+}
+
+TEST_F(MembersPackets, LengthsOfTextsMustAddUp) {
+  expect_drop(joiner, join_with([](auto& p) { p.name_bytes = 0; }), MembershipDrop::kLength);
+  expect_drop(joiner, join_with([](auto& p) { p.name_bytes = 65; }), MembershipDrop::kLength);
+  expect_drop(joiner, join_with([](auto& p) { p.token_bytes = 255; }), MembershipDrop::kLength);
+  expect_drop(joiner, join_with([](auto& p) { ++p.token_bytes; }), MembershipDrop::kLength);
+  joiner.token = std::string(65, 'x');
+  expect_drop(joiner, joiner.join(), MembershipDrop::kLength);
+  expect_drop(peers[0], peers[0].packet(PacketType::kHeartbeat, bytes_of("x")), MembershipDrop::kLength);
+  expect_drop(peers[0], peers[0].packet(PacketType::kLeave, bytes_of("x")), MembershipDrop::kLength);
+  expect_drop(peers[0], peers[0].abort(std::string(kMaxTextBytes + 1, 'x')), MembershipDrop::kLength);
+  expect_drop(peers[0], peers[0].packet(PacketType::kProbe, Bytes(4 * kMaxElements + 1)),
+              MembershipDrop::kLength);
+}
+
+TEST_F(MembersPackets, JoinFieldsHaveRanges) {
+  const auto bad = [&](auto change) { expect_drop(joiner, join_with(change), MembershipDrop::kField); };
+  bad([](auto& p) { p.instance = Be<std::uint64_t>(0); });
+  bad([](auto& p) { p.world = Be<std::uint16_t>(0); });
+  bad([](auto& p) { p.world = Be<std::uint16_t>(65); });
+  bad([](auto& p) { p.elements = Be<std::uint16_t>(0); });
+  bad([](auto& p) { p.elements = Be<std::uint16_t>(8); });
+  bad([](auto& p) { p.elements = Be<std::uint16_t>(2240); });
+  bad([](auto& p) { p.next = Be<std::uint32_t>(p.lowest.host() - 1); });
+  bad([](auto& p) { p.last.generation = Be<std::uint64_t>(0); });  // the rest of the record is not zero
+  bad([](auto& p) { p.last.largest_window = Be<std::uint32_t>(48); });
+  bad([](auto& p) { p.last.largest_window = Be<std::uint32_t>(32'768); });
+  bad([](auto& p) { p.last.lookahead = Be<std::uint32_t>(8); });
+  bad([](auto& p) { p.last.lookahead = Be<std::uint32_t>(2 * p.last.largest_window.host()); });
+  bad([](auto& p) { p.last.elements = Be<std::uint16_t>(8); });
+}
+
+TEST_F(MembersPackets, RefusalsSayWhy) {
+  Peer p(1);
+  p.instance = 77;
+  const auto refusal = [&](MembershipDrop why) {
+    const std::uint64_t count = members->counters().of(why);
+    const Sent s = only(send(p, p.join()), PacketType::kJoined, p);
+    EXPECT_EQ(members->counters().of(why), count + 1);
+    EXPECT_EQ(s.status(), JoinStatus::kRefused);
+    EXPECT_EQ(s.joined().nonce.host(), p.nonce);
+    EXPECT_EQ(s.header.epoch.host(), 0U);
+    EXPECT_EQ(s.header.cookie.host(), 0U);
+    EXPECT_EQ(s.joined().cookie.host(), 0U);
+    EXPECT_EQ(s.joined().text_bytes.host(), s.text().size());
+    return s.text();
+  };
+  p.job = "vgg";
+  EXPECT_EQ(refusal(MembershipDrop::kUnknownJob), "job 'vgg' is not declared on this box");
+  p.job = "v\x1b[g";
+  EXPECT_EQ(refusal(MembershipDrop::kUnknownJob), "job 'v [g' is not declared on this box");
+  p.job = "resnet";
+  for (const std::string token : {"", "secres", "secre", "secretsecret", "Secret"}) {
+    p.token = token;
+    EXPECT_EQ(refusal(MembershipDrop::kToken), "job 'resnet': wrong token") << token;
+  }
+  p.token = "secret";
+  p.world = 3;
+  EXPECT_EQ(refusal(MembershipDrop::kWorld), "job 'resnet' has 2 workers here, this worker expects 3");
+  p.world = 2;
+  p.rank = 2;
+  EXPECT_EQ(refusal(MembershipDrop::kRank), "job 'resnet' has ranks 0 to 1, not 2");
+  p.rank = 1;
+  EXPECT_EQ(refusal(MembershipDrop::kHeld), "rank 1 is held by a live process at 10.0.0.1");
+  EXPECT_EQ(status(id).phase, JobPhase::kRunning);
+}
+
+TEST_F(MembersPackets, RefusalsAreLimitedPerSource) {
+  Peer liar(1);
+  liar.token = "guess";
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(send(liar, liar.join()).size(), 1U);
+  for (int i = 0; i < 10; ++i) expect_drop(liar, liar.join(), MembershipDrop::kToken);
+  now += 100 * kMillisecond;
+  EXPECT_EQ(send(liar, liar.join()).size(), 1U);
+  expect_drop(liar, liar.join(), MembershipDrop::kToken);
+  Peer other(1);
+  other.binding.address = mapped({10, 9, 9, 9});
+  other.token = "guess";
+  EXPECT_EQ(send(other, other.join()).size(), 1U);
+}
+
+TEST_F(MembersPackets, ForgedMemberPacketsAreDropped) {
+  for (const auto type : {PacketType::kHeartbeat, PacketType::kLeave, PacketType::kAbort}) {
+    Peer forger = peers[1];
+    forger.cookie ^= 1;
+    expect_drop(forger, forger.packet(type), MembershipDrop::kCookie);
+    forger = peers[1];
+    forger.cookie = peers[0].cookie;
+    expect_drop(forger, forger.packet(type), MembershipDrop::kCookie);
+    forger.cookie = peers[1].result_cookie;
+    expect_drop(forger, forger.packet(type), MembershipDrop::kCookie);
+    forger = peers[1];
+    forger.binding.udp_port ^= 1;
+    expect_drop(forger, forger.packet(type), MembershipDrop::kSource);
+    forger = peers[1];
+    forger.binding.port = PortIndex{9};
+    expect_drop(forger, forger.packet(type), MembershipDrop::kSource);
+    forger = peers[1];
+    forger.rank = 2;
+    expect_drop(forger, forger.packet(type), MembershipDrop::kRank);
+    forger.rank = 0xFF00;
+    expect_drop(forger, forger.packet(type), MembershipDrop::kRank);
+  }
+}
+
+TEST_F(MembersPackets, DeadEpochAndUnknownJobGetAReject) {
+  Peer stale = peers[1];
+  stale.epoch ^= 1;
+  stale.next = 4711;
+  const auto expect_reject = [&](MembershipDrop why, RejectReason reason) {
+    const std::uint64_t count = members->counters().of(why);
+    const Sent s = only(send(stale, stale.heartbeat()), PacketType::kReject, stale);
+    EXPECT_EQ(members->counters().of(why), count + 1);
+    EXPECT_EQ(s.header.slot.host(), static_cast<std::uint32_t>(reason));
+    EXPECT_EQ(s.header.job.host(), stale.job_id);
+    EXPECT_EQ(s.header.epoch.host(), stale.epoch);
+    EXPECT_EQ(s.header.chunk.host(), 4711U);
+    EXPECT_EQ(s.header.cookie.host(), 0U);
+    EXPECT_TRUE(s.payload.empty());
+  };
+  expect_reject(MembershipDrop::kEpoch, RejectReason::kEpoch);
+  stale.epoch = 0;
+  expect_reject(MembershipDrop::kEpoch, RejectReason::kEpoch);
+  stale.epoch = peers[1].epoch;
+  stale.job_id = 2;
+  expect_reject(MembershipDrop::kJob, RejectReason::kJob);
+  stale.job_id = 0;
+  expect_reject(MembershipDrop::kJob, RejectReason::kJob);
+  stale.job_id = 0xFFFF;
+  expect_reject(MembershipDrop::kJob, RejectReason::kJob);
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(send(stale, stale.heartbeat()).size(), 1U);
+  expect_drop(stale, stale.heartbeat(), MembershipDrop::kJob);  // 10 per second and source
+}
+
+TEST_F(MembersPackets, ProbesAreEchoedAHundredTimesASecond) {
+  Peer anyone(9);
+  anyone.binding.address = mapped({192, 168, 1, 1});
+  anyone.cookie = 5;
+  const Bytes large(4 * kMaxElements, std::byte{0x5a});
+  const Sent s = only(send(anyone, anyone.packet(PacketType::kProbe, large)), PacketType::kProbe, anyone);
+  EXPECT_EQ(s.payload, large);
+  EXPECT_EQ(s.header.cookie.host(), 5U);
+  for (int i = 1; i < 100; ++i) EXPECT_EQ(send(anyone, anyone.packet(PacketType::kProbe)).size(), 1U);
+  expect_drop(anyone, anyone.packet(PacketType::kProbe), MembershipDrop::kRate);
+  now += 10 * kMillisecond;
+  EXPECT_EQ(send(anyone, anyone.packet(PacketType::kProbe)).size(), 1U);
+  expect_drop(anyone, anyone.packet(PacketType::kProbe), MembershipDrop::kRate);
+  EXPECT_EQ(members->counters().of(PacketType::kProbe), 101U);
+}
+
+TEST_F(MembersPackets, AnAnswerThatDoesNotFitIsDiscarded) {
+  members->receive(peers[0].packet(PacketType::kProbe, Bytes(100)), peers[0].binding, now);
+  members->receive(peers[0].heartbeat(), peers[0].binding, now);
+  std::array<std::byte, kHeaderBytes> small{};
+  const auto got = members->next(small);
+  ASSERT_TRUE(got);
+  EXPECT_EQ(PacketType(small[1]), PacketType::kHeartbeat);
+  EXPECT_FALSE(members->next(small));
+}
+
+// The layout of docs/protocol.md, byte by byte.
+TEST(MembersJoined, RunningIsByteExact) {
+  Bench bench;
+  JobConfig config = config_of(2);
+  config.results = ResultsMode::kMulticast;
+  config.first_chunk = Chunk{0xFFFFFFFD};
+  config.lease = 2500 * kMillisecond;
+  for (int i = 0; i < 257; ++i) {
+    config.name = "job" + std::to_string(i);
+    bench.declare(config);
+  }
+  const JobId id{0x0101};
+  std::vector<Peer> peers{Peer(0), Peer(1)};
+  for (auto& p : peers) p.job = "job256";
+  EXPECT_EQ(bench.send(peers[0], peers[0].join()).size(), 1U);
+  const auto sent = bench.send(peers[1], peers[1].join());
+  const Sent& s = sent.back();
+  ASSERT_EQ(s.to, peers[1].binding);
+  const Job* row = bench.row(id);
+  ASSERT_NE(row, nullptr);
+
+  Bytes expected;
+  const auto put = [&](std::uint64_t value, int bytes) {
+    for (int shift = 8 * (bytes - 1); shift >= 0; shift -= 8)
+      expected.push_back(static_cast<std::byte>((value >> shift) & 0xFFU));
+  };
+  put(peers[1].nonce, 8);
+  put(0, 8);  // missing
+  put(raw(row->ranks[1].cookie), 8);
+  put(s.joined().salt.host(), 8);  // random
+  put(raw(row->generation), 8);
+  put(0xFFFFFFFD, 4);  // first chunk
+  put(256, 4);         // largest window
+  put(256, 4);         // lookahead
+  put(352, 2);         // elements
+  put(2, 2);           // world
+  put(256, 4);         // window
+  put(0, 4);           // shared slots
+  put(2500, 4);        // lease in ms
+  put(0, 2);           // most advanced
+  put(0xBFFF, 2);      // group port
+  for (const int b : {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 239, 192, 1, 1})
+    put(static_cast<std::uint64_t>(b), 1);
+  for (const int b : {2, 1, 2, 3, 4, 5}) put(static_cast<std::uint64_t>(b), 1);  // MAC of the box
+  put(1, 1);                                                                     // running
+  put(1, 1);                                                                     // pool
+  put(2, 1);                                                                     // multicast
+  put(1, 1);                                                                     // shards
+  put(0, 2);                                                                     // text bytes
+  EXPECT_EQ(s.payload, expected);
+
+  EXPECT_EQ(s.header.type, PacketType::kJoined);
+  EXPECT_EQ(s.header.flags, 0);
+  EXPECT_EQ(s.header.job.host(), 0x0101);
+  EXPECT_EQ(s.header.epoch.host(), raw(row->epoch));
+  EXPECT_EQ(s.header.cookie.host(), raw(row->result_cookie));
+  EXPECT_EQ(s.header.elements.host(), 0);
+  EXPECT_EQ(s.header.contributors.host(), 0U);
+}
+
+TEST(MembersJoined, FormingShowsNoSecrets) {
+  Bench bench;
+  bench.declare(config_of(3));
+  Peer p(1, 3);
+  const Sent s = only(bench.send(p, p.join()), PacketType::kJoined, p);
+  JoinedPayload expected;
+  expected.nonce = Be<std::uint64_t>(p.nonce);
+  expected.missing = Be<std::uint64_t>(0b101);
+  expected.world = Be<std::uint16_t>(3);
+  expected.lease_ms = Be<std::uint32_t>(10'000);
+  expected.box_mac = bench.options.box_mac;
+  expected.status = JoinStatus::kForming;
+  expected.discipline = Discipline::kPool;
+  expected.results = ResultsMode::kUnicast;
+  expected.shards = 1;
+  ASSERT_EQ(s.payload.size(), sizeof expected);
+  EXPECT_EQ(std::memcmp(s.payload.data(), &expected, sizeof expected), 0);
+  EXPECT_EQ(s.header.job.host(), 0);
+  EXPECT_EQ(s.header.epoch.host(), 0U);
+  EXPECT_EQ(s.header.cookie.host(), 0U);
+}
+
+TEST(MembersRateLimit, GivesABurstThenTheRate) {
+  RateLimit limit(10, 1);
+  const Ipv6 a = mapped({10, 0, 0, 1});
+  int taken = 0;
+  for (TimeNs t = 0; t < 10 * kSecond; t += kMillisecond) taken += limit.take(a, t) ? 1 : 0;
+  EXPECT_EQ(taken, 10 + 99);  // the burst at 0, then one per 100 ms
+}
+
+TEST(MembersRateLimit, ForgedSourcesTogetherAreBounded) {
+  RateLimit limit(10, 1);
+  int taken = 0;
+  for (std::uint32_t i = 0; i < 100'000; ++i) {
+    taken += limit.take(mapped({1, static_cast<std::uint8_t>(i >> 16), static_cast<std::uint8_t>(i >> 8),
+                                static_cast<std::uint8_t>(i)}),
+                        kSecond)
+                 ? 1
+                 : 0;
+  }
+  EXPECT_LE(taken, 10'240);
+  EXPECT_GT(taken, 10'000);
+}
+
+TEST(MembersNames, EveryDropHasItsOwnName) {
+  for (std::size_t i = 0; i < kMembershipDropCount; ++i) {
+    EXPECT_FALSE(kMembershipDropNames[i].empty());
+    for (std::size_t j = 0; j < i; ++j) EXPECT_NE(kMembershipDropNames[i], kMembershipDropNames[j]);
+  }
+}
+
+}  // namespace
+}  // namespace tally::members_test

@@ -1,0 +1,208 @@
+// Random lives of several jobs under loss, replay, corruption, restarts of everything and slow cores. After
+// every event the things that must always hold do; in the end, with everything healed, every job runs.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "members_support.h"
+#include "tally/mix64.h"
+
+namespace tally::members_test {
+namespace {
+
+struct Worker : Peer {
+  using Peer::Peer;
+  bool leaving = false;
+
+  void program_starts_again() {
+    last = {};
+    epoch = 0;
+    lowest = next = 0;
+    leaving = false;
+  }
+};
+
+struct Life {
+  std::uint64_t state;
+  Bench bench;
+  std::vector<std::vector<Worker>> jobs;
+  std::array<std::uint32_t, 3> progress{};
+  std::vector<std::pair<Peer, Bytes>> captured;
+  std::vector<std::uint64_t> under_way;  // publications the cores have not reached
+
+  Life(std::uint64_t seed, std::uint32_t lines) : state(seed), bench(lines, 1, seed) {
+    bench.cores_wait = true;
+    for (std::uint16_t j = 0; j < 3; ++j) {
+      const auto world = static_cast<std::uint16_t>(j + 1);
+      JobConfig config = config_of(world, "job" + std::to_string(j));
+      config.first_chunk = Chunk{0xFFFFFFFD};
+      bench.declare(config);
+      std::vector<Worker> peers;
+      for (std::uint16_t r = 0; r < world; ++r) {
+        Worker p(r, world);
+        p.job = config.name;
+        p.binding.vlan = j;
+        p.instance = mix64(seed * 100 + j * 10U + r) | 1U;
+        peers.push_back(p);
+      }
+      jobs.push_back(peers);
+    }
+  }
+
+  std::uint64_t below(std::uint64_t n) { return mix64(state += 0x9e3779b97f4a7c15ULL) % n; }
+
+  void deliver(const std::vector<Sent>& sent, std::uint64_t loss_percent) {
+    for (const auto& s : sent) {
+      if (below(100) < loss_percent) continue;
+      for (auto& peers : jobs) {
+        for (auto& p : peers) {
+          if (s.to != p.binding) continue;
+          const GenerationRecord before = p.last;
+          Bench::take(p, {s});
+          if (p.last != before) progress[p.binding.vlan] = p.next;
+          if (p.last != before && before != GenerationRecord{}) p.leaving = false;  // nothing left to leave
+          const bool refused = s.type() == PacketType::kJoined && s.status() == JoinStatus::kRefused &&
+                               s.joined().nonce.host() == p.nonce;
+          const bool aborted = s.type() == PacketType::kAbort && p.epoch != 0 &&
+                               s.header.epoch.host() == p.epoch && s.header.cookie.host() == p.result_cookie;
+          const bool gone = s.type() == PacketType::kLeave && s.header.epoch.host() == p.epoch;
+          if (refused || aborted || gone) p.program_starts_again();
+          if (s.type() == PacketType::kReject && s.header.epoch.host() == p.epoch) p.epoch = 0;
+        }
+      }
+    }
+  }
+
+  void packet_of(Worker& p, std::uint64_t loss_percent) {
+    Bytes bytes;
+    const std::uint64_t what = below(100);
+    std::uint32_t& next = progress[p.binding.vlan];  // members are never far from each other
+    if (loss_percent != 0) next += static_cast<std::uint32_t>(below(1U << 26));
+    if (p.last != GenerationRecord{}) p.lowest = p.next = next;
+    if (p.epoch == 0 || what < 5) {
+      bytes = p.join();
+    } else if (p.leaving) {
+      bytes = p.leave();
+    } else if (what < 6 && below(10) == 0 && loss_percent != 0) {
+      bytes = p.abort("tired");
+    } else {
+      bytes = p.heartbeat();
+    }
+    captured.emplace_back(p, bytes);
+    if (below(100) < loss_percent) return;
+    bench.members->receive(bytes, p.binding, bench.now);
+  }
+
+  void misfortune() {
+    auto& peers = jobs[below(3)];
+    Worker& p = peers[0];
+    const std::uint64_t what = below(100);
+    if (what < 40 && !captured.empty()) {
+      const auto& [from, bytes] = captured[below(captured.size())];
+      Bytes copy = bytes;
+      if (below(4) == 0) copy[below(copy.size())] ^= static_cast<std::byte>(1U << below(8));
+      bench.members->receive(copy, from.binding, bench.now);
+    } else if (what < 42) {
+      p.restart();
+      p.leaving = false;
+    } else if (what < 44) {
+      p.binding.udp_port = static_cast<std::uint16_t>(p.binding.udp_port + 1);
+      p.epoch = 0;
+    } else if (what < 46) {
+      bench.members->restart_data_plane(bench.now);
+    } else if (what < 47) {
+      bench.forget_everything();
+      under_way.clear();
+    } else if (what < 48) {
+      // All have passed a barrier, so all know the generation.
+      const bool together = std::all_of(peers.begin(), peers.end(), [&](const Worker& w) {
+        return w.last == p.last && w.last != GenerationRecord{};
+      });
+      for (auto& leaver : peers) leaver.leaving = leaver.leaving || together;
+    } else if (what < 51) {
+      bench.now += below(15 * kSecond);
+    }
+  }
+
+  void cores(bool all) {
+    while (auto publication = bench.members->publication()) {
+      ASSERT_GT(publication->version, bench.version);
+      bench.version = publication->version;
+      bench.table = publication->table;
+      under_way.push_back(publication->version);
+    }
+    while (!under_way.empty() && (all || below(2) == 0)) {
+      bench.members->quiesced(under_way.front(), bench.now);
+      under_way.erase(under_way.begin());
+    }
+  }
+
+  void check() {
+    std::set<Epoch> epochs;
+    std::vector<LineRange> ranges;
+    for (const auto& s : bench.members->status(bench.now)) {
+      const Job* row = bench.row(s.id);
+      const bool active = s.phase == JobPhase::kRunning || s.phase == JobPhase::kDraining;
+      if (s.phase != JobPhase::kForming) {
+        ASSERT_EQ(row != nullptr, active);
+      }
+      if (row == nullptr) continue;
+      ASSERT_EQ(row->epoch, s.epoch);
+      ASSERT_TRUE(epochs.insert(row->epoch).second);
+      ASSERT_NE(raw(row->epoch), 0U);
+      ASSERT_LE(row->window, s.largest_window);
+      ASSERT_EQ(row->slots.count, pool_lines(row->window, row->shards, row->elements));
+      for (const auto& other : ranges) {
+        ASSERT_TRUE(row->slots.first >= other.first + other.count ||
+                    other.first >= row->slots.first + row->slots.count);
+      }
+      ranges.push_back(row->slots);
+      for (const auto& p : jobs[raw(s.id) - 1U]) {
+        if (p.epoch != raw(row->epoch)) continue;
+        ASSERT_EQ(p.cookie, raw(row->ranks[p.rank].cookie));
+        ASSERT_EQ(p.result_cookie, raw(row->result_cookie));
+        ASSERT_EQ(p.last.generation.host(), raw(row->generation));
+      }
+    }
+  }
+
+  void step(std::uint64_t loss_percent, bool misfortunes) {
+    bench.now += below(300 * kMillisecond);
+    bench.members->tick(bench.now);
+    ASSERT_GT(bench.members->deadline(), bench.now);
+    for (auto& peers : jobs) {
+      for (auto& p : peers) packet_of(p, loss_percent);
+    }
+    if (misfortunes) misfortune();
+    cores(!misfortunes);
+    check();
+    deliver(bench.answers(), loss_percent);
+  }
+};
+
+TEST(MembersRandom, InvariantsHoldWithLittleMemory) {
+  for (std::uint64_t seed = 1; seed <= 30; ++seed) {
+    SCOPED_TRACE(seed);
+    Life life(seed, pool_lines(128, 1, 352) + 3000);
+    for (int i = 0; i < 1000; ++i) ASSERT_NO_FATAL_FAILURE(life.step(20, true));
+  }
+}
+
+TEST(MembersRandom, InvariantsHoldAndEveryJobHeals) {
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    SCOPED_TRACE(seed);
+    Life life(seed, 3 * pool_lines(256, 1, 352));
+    for (int i = 0; i < 500; ++i) ASSERT_NO_FATAL_FAILURE(life.step(20, true));
+    for (int i = 0; i < 500; ++i) ASSERT_NO_FATAL_FAILURE(life.step(0, false));
+    for (const auto& s : life.bench.members->status(life.bench.now)) {
+      EXPECT_TRUE(s.phase == JobPhase::kRunning)
+          << s.name << " " << name_of(s.phase) << " missing " << s.missing << ": " << s.reason;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tally::members_test

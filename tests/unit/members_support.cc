@@ -1,0 +1,238 @@
+#include "members_support.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstring>
+
+#include "kernels.h"
+#include "tally/mix64.h"
+
+namespace tally::members_test {
+namespace {
+
+std::uint32_t crc(const Bytes& b) { return b.empty() ? 0 : best_kernels().crc32c(b.data(), b.size()); }
+
+RandomWords words(std::uint64_t seed) {
+  return [state = seed]() mutable { return mix64(state += 0x9e3779b97f4a7c15ULL); };
+}
+
+}  // namespace
+
+Bytes bytes_of(const std::string& text) {
+  Bytes b(text.size());
+  if (!text.empty()) std::memcpy(b.data(), text.data(), text.size());
+  return b;
+}
+
+Bytes sealed(Header header, const Bytes& payload) {
+  header.sum1 = Be<std::uint32_t>(crc(payload));
+  Bytes b(kHeaderBytes);
+  std::memcpy(b.data(), &header, kHeaderBytes);
+  header.check = Be<std::uint32_t>(best_kernels().crc32c(b.data(), kCheckedBytes));
+  std::memcpy(b.data(), &header, kHeaderBytes);
+  b.insert(b.end(), payload.begin(), payload.end());
+  return b;
+}
+
+Peer::Peer(std::uint16_t rank_in, std::uint16_t world_in)
+    : rank(rank_in), world(world_in), instance(1000U + rank_in) {
+  const auto host = static_cast<std::uint8_t>(rank_in);
+  binding.address = mapped({10, 0, 0, host});
+  binding.mac = {2, 0, 0, 0, 0, host};
+  binding.udp_port = static_cast<std::uint16_t>(40'000U + rank_in);
+  binding.port = PortIndex{rank_in};
+}
+
+JoinPayload Peer::join_payload() const {
+  JoinPayload p;
+  p.instance = Be<std::uint64_t>(instance);
+  p.nonce = Be<std::uint64_t>(nonce);
+  p.attempt = Be<std::uint32_t>(attempt);
+  p.lowest = Be<std::uint32_t>(lowest);
+  p.next = Be<std::uint32_t>(next);
+  p.world = Be<std::uint16_t>(world);
+  p.elements = Be<std::uint16_t>(elements);
+  p.last = last;
+  p.name_bytes = static_cast<std::uint8_t>(job.size());
+  p.token_bytes = static_cast<std::uint8_t>(token.size());
+  return p;
+}
+
+Bytes Peer::join() {
+  ++attempt;
+  nonce = mix64(instance + attempt);
+  return join_again();
+}
+
+Bytes Peer::join_again() const {
+  const JoinPayload p = join_payload();
+  Bytes payload(sizeof p);
+  std::memcpy(payload.data(), &p, sizeof p);
+  const Bytes texts = bytes_of(job + token);
+  payload.insert(payload.end(), texts.begin(), texts.end());
+  Header h;
+  h.type = PacketType::kJoin;
+  h.rank = Be<std::uint16_t>(rank);
+  return sealed(h, payload);
+}
+
+Bytes Peer::packet(PacketType type, const Bytes& payload) const {
+  Header h;
+  h.type = type;
+  h.job = Be<std::uint16_t>(job_id);
+  h.rank = Be<std::uint16_t>(rank);
+  h.epoch = Be<std::uint32_t>(epoch);
+  h.chunk = Be<std::uint32_t>(next);
+  h.cookie = Be<std::uint64_t>(cookie);
+  return sealed(h, payload);
+}
+
+void Peer::restart() {
+  instance = mix64(instance);
+  attempt = 0;
+  lowest = next = 0;
+  last = {};
+  epoch = 0;
+  cookie = result_cookie = 0;
+}
+
+JoinedPayload Sent::joined() const {
+  JoinedPayload p;
+  EXPECT_EQ(header.type, PacketType::kJoined);
+  EXPECT_GE(payload.size(), sizeof p);
+  if (payload.size() >= sizeof p) std::memcpy(&p, payload.data(), sizeof p);
+  return p;
+}
+
+std::string Sent::text() const {
+  const std::size_t skip = header.type == PacketType::kJoined ? sizeof(JoinedPayload) : 0;
+  return {reinterpret_cast<const char*>(payload.data()) + skip, payload.size() - skip};
+}
+
+Bench::Bench(std::uint32_t slot_lines, std::uint8_t shards, std::uint64_t seed_in)
+    : options{{2, 1, 2, 3, 4, 5}, shards, slot_lines}, seed(seed_in) {
+  forget_everything();
+}
+
+void Bench::forget_everything() {
+  members = *MembershipEngine::create(options, words(seed++));
+  for (const auto& job : jobs) EXPECT_TRUE(members->declare(job));
+  version = 0;
+  table = nullptr;
+}
+
+JobId Bench::declare(JobConfig config) {
+  jobs.push_back(config);
+  const auto id = members->declare(std::move(config));
+  EXPECT_TRUE(id) << (id ? "" : id.error().text());
+  return id.value_or(JobId{});
+}
+
+std::vector<Sent> Bench::answers() {
+  std::vector<Sent> all;
+  Bytes out(kMaxMembershipBytes);
+  while (const auto outgoing = members->next(out)) {
+    Sent s;
+    s.to = outgoing->to;
+    EXPECT_GE(outgoing->bytes, kHeaderBytes);
+    std::memcpy(&s.header, out.data(), kHeaderBytes);
+    const auto end = out.begin() + static_cast<std::ptrdiff_t>(outgoing->bytes);
+    s.payload.assign(out.begin() + kHeaderBytes, end);
+    EXPECT_EQ(s.header.version, kWireVersion);
+    EXPECT_EQ(s.header.rank_id(), kSwitchRank);
+    EXPECT_EQ(s.header.sum1.host(), crc(s.payload));
+    EXPECT_EQ(s.header.check.host(), best_kernels().crc32c(out.data(), kCheckedBytes));
+    all.push_back(std::move(s));
+  }
+  return all;
+}
+
+std::vector<Sent> Bench::settle() {
+  while (auto p = members->publication()) {
+    EXPECT_GT(p->version, version);
+    version = p->version;
+    table = p->table;
+    freed.insert(freed.end(), p->freed.begin(), p->freed.end());
+    if (!cores_wait) members->quiesced(version, now);
+  }
+  return answers();
+}
+
+std::vector<Sent> Bench::send(const Peer& from, const Bytes& datagram) {
+  members->receive(datagram, from.binding, now);
+  return settle();
+}
+
+std::vector<Sent> Bench::advance(TimeNs by) {
+  std::vector<Sent> all;
+  const TimeNs end = now + by;
+  while (true) {
+    now = std::min(end, std::max(now, members->deadline()));
+    members->tick(now);
+    EXPECT_GT(members->deadline(), now);
+    const auto some = settle();
+    all.insert(all.end(), some.begin(), some.end());
+    if (now == end) return all;
+  }
+}
+
+void Bench::take(Peer& peer, const std::vector<Sent>& sent) {
+  for (const auto& s : sent) {
+    if (s.type() != PacketType::kJoined || s.to != peer.binding) continue;
+    const JoinedPayload p = s.joined();
+    if (p.status != JoinStatus::kRunning || p.nonce.host() != peer.nonce) continue;
+    peer.job_id = s.header.job.host();
+    peer.epoch = s.header.epoch.host();
+    peer.result_cookie = s.header.cookie.host();
+    peer.cookie = p.cookie.host();
+    if (peer.last != p.record) peer.lowest = peer.next = p.record.first_chunk.host();
+    peer.last = p.record;
+  }
+}
+
+bool Bench::form(const std::vector<Peer*>& peers) {
+  std::vector<Sent> all;
+  for (Peer* p : peers) {
+    const auto some = send(*p, p->join());
+    all.insert(all.end(), some.begin(), some.end());
+  }
+  bool running = true;
+  for (Peer* p : peers) {
+    const std::uint32_t before = p->epoch;
+    take(*p, all);
+    running = running && p->epoch != before;
+  }
+  return running;
+}
+
+bool Bench::form(std::vector<Peer>& peers) {
+  std::vector<Peer*> all;
+  all.reserve(peers.size());
+  for (auto& p : peers) all.push_back(&p);
+  return form(all);
+}
+
+JobConfig config_of(std::uint16_t workers, const std::string& name) {
+  JobConfig c;
+  c.name = name;
+  c.token = "secret";
+  c.workers = workers;
+  return c;
+}
+
+std::size_t count_of(const std::vector<Sent>& sent, PacketType type, const Peer& to) {
+  std::size_t n = 0;
+  for (const auto& s : sent) n += s.type() == type && s.to == to.binding ? 1 : 0;
+  return n;
+}
+
+Sent only(const std::vector<Sent>& sent, PacketType type, const Peer& to) {
+  EXPECT_EQ(count_of(sent, type, to), 1U) << "packets of type " << int(type) << " to rank " << to.rank;
+  for (const auto& s : sent) {
+    if (s.type() == type && s.to == to.binding) return s;
+  }
+  return {};
+}
+
+}  // namespace tally::members_test

@@ -1,0 +1,104 @@
+#pragma once
+// A box's membership on a bench: hand-made packets in, decoded answers out, data cores that obey at once or
+// when told.
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "membership.h"
+#include "tally/wire.h"
+#include "tally/wire_join.h"
+
+namespace tally::members_test {
+
+using Bytes = std::vector<std::byte>;
+
+// Fills sum1 and check as a correct sender does.
+Bytes sealed(Header header, const Bytes& payload = {});
+Bytes bytes_of(const std::string& text);
+
+// A worker's side of membership, as far as packets show it.
+struct Peer {
+  std::uint16_t rank = 0;
+  std::uint16_t world = 2;
+  std::string job = "resnet";
+  std::string token = "secret";
+  std::uint64_t instance = 0;
+  std::uint64_t nonce = 0;
+  std::uint32_t attempt = 0;
+  std::uint32_t lowest = 0;
+  std::uint32_t next = 0;
+  std::uint16_t elements = 352;
+  GenerationRecord last{};
+  Binding binding{};
+  // From the newest JOINED(running).
+  std::uint16_t job_id = 0;
+  std::uint32_t epoch = 0;
+  std::uint64_t cookie = 0;
+  std::uint64_t result_cookie = 0;
+
+  explicit Peer(std::uint16_t rank_in, std::uint16_t world_in = 2);
+  [[nodiscard]] JoinPayload join_payload() const;
+  [[nodiscard]] Bytes join();              // the next attempt with a new nonce
+  [[nodiscard]] Bytes join_again() const;  // the same bytes as the newest
+  [[nodiscard]] Bytes packet(PacketType type, const Bytes& payload = {}) const;
+  [[nodiscard]] Bytes heartbeat() const { return packet(PacketType::kHeartbeat); }
+  [[nodiscard]] Bytes leave() const { return packet(PacketType::kLeave); }
+  [[nodiscard]] Bytes abort(const std::string& text) const {
+    return packet(PacketType::kAbort, bytes_of(text));
+  }
+  void restart();  // a new process on the same machine
+};
+
+struct Sent {
+  Binding to{};
+  Header header{};
+  Bytes payload{};
+
+  [[nodiscard]] PacketType type() const { return header.type; }
+  [[nodiscard]] JoinedPayload joined() const;
+  [[nodiscard]] JoinStatus status() const { return joined().status; }
+  [[nodiscard]] std::string text() const;  // of a JOINED or an ABORT
+};
+
+struct Bench {
+  explicit Bench(std::uint32_t slot_lines = 65'536, std::uint8_t shards = 1, std::uint64_t seed = 1);
+
+  JobId declare(JobConfig config);
+  void forget_everything();  // control dies and comes back with the same configuration
+
+  // One packet; the answers, after the data cores have taken up what it published (unless cores_wait).
+  std::vector<Sent> send(const Peer& from, const Bytes& datagram);
+  std::vector<Sent> settle();            // publications taken up, answers read
+  std::vector<Sent> answers();           // what next() gives now
+  std::vector<Sent> advance(TimeNs by);  // stops at every deadline on the way
+
+  // All peers join and take the JOINED(running) they get. False if some did not run in the end.
+  bool form(std::vector<Peer>& peers);
+  bool form(const std::vector<Peer*>& peers);
+  static void take(Peer& peer, const std::vector<Sent>& sent);  // notes the newest JOINED(running) for it
+
+  [[nodiscard]] JobStatus status(JobId id) const { return *members->status(id, now); }
+  [[nodiscard]] const Job* row(JobId id) const { return table == nullptr ? nullptr : table->find(id); }
+
+  MembershipOptions options;
+  std::uint64_t seed;
+  std::vector<JobConfig> jobs;
+  std::optional<MembershipEngine> members;
+  TimeNs now = 100 * kSecond;
+  bool cores_wait = false;
+  std::uint64_t version = 0;  // newest publication
+  std::shared_ptr<const JobTable> table;
+  std::vector<FreedLines> freed;  // of all publications
+};
+
+JobConfig config_of(std::uint16_t workers, const std::string& name = "resnet");
+
+// The only answer of that kind to that peer; fails the test if there is none or more than one.
+Sent only(const std::vector<Sent>& sent, PacketType type, const Peer& to);
+std::size_t count_of(const std::vector<Sent>& sent, PacketType type, const Peer& to);
+
+}  // namespace tally::members_test
