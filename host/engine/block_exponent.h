@@ -1,0 +1,51 @@
+#pragma once
+// Numbers of the block floating point (docs/protocol.md, Quantisation). A block is one data chunk of one
+// rank; its exponent e is the smallest integer with 2^e >= max|x|.
+
+#include <bit>
+#include <cstdint>
+
+namespace tally {
+
+inline constexpr int kZeroBlock = -127;        // all elements are 0
+inline constexpr int kLeastExponent = -96;     // keeps 2^(s-e) a normal float32 for every s
+inline constexpr int kGreatestExponent = 127;  // 2^128 is no float32
+inline constexpr std::uint32_t kGreatestMagnitude =
+    0x7f000000;  // bits of 2^127: more, Inf or NaN has no exponent
+
+// s = floor(log2((2^31-1)/world)): a sum of `world` values of magnitude 2^s stays inside int32.
+constexpr int sum_shift(std::uint32_t world) noexcept {
+  return static_cast<int>(std::bit_width(0x7fffffffU / world)) - 1;
+}
+
+// From the largest bit pattern of |x| in the block, at most kGreatestMagnitude. Denormals clamp like all that
+// is below 2^-96.
+constexpr int block_exponent(std::uint32_t max_abs_bits) noexcept {
+  if (max_abs_bits == 0) return kZeroBlock;
+  const int floor = static_cast<int>(max_abs_bits >> 23) - 127;
+  const int exponent = (max_abs_bits & 0x7fffffU) == 0 ? floor : floor + 1;  // 2^floor itself needs no more
+  return exponent < kLeastExponent ? kLeastExponent : exponent;
+}
+
+// 2^exponent, exact; -126..127.
+constexpr float power_of_two(int exponent) noexcept {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(exponent + 127) << 23);
+}
+
+// Factor from values to integers, and back. A zero block is zeros both ways.
+constexpr float quantise_scale(int shift, int exponent) noexcept {
+  return exponent == kZeroBlock ? 0.0F : power_of_two(shift - exponent);
+}
+constexpr float dequantise_scale(int shift, int exponent) noexcept {
+  return exponent == kZeroBlock ? 0.0F : power_of_two(exponent - shift);
+}
+
+// What a RESULT may carry: none, a zero block, or an exponent in range.
+constexpr bool valid_exponent(int exponent) noexcept {
+  return exponent <= kZeroBlock || exponent >= kLeastExponent;
+}
+
+static_assert(sum_shift(1) == 30 && sum_shift(2) == 29 && sum_shift(4) == 28 && sum_shift(8) == 27);
+static_assert(sum_shift(64) == 24);
+
+}  // namespace tally

@@ -1,0 +1,101 @@
+#include "chunk_stream.h"
+
+#include <algorithm>
+
+#include "block_exponent.h"
+
+namespace tally {
+
+bool ChunkStream::start(const Membership& membership) {
+  membership_ = membership;
+  window_.start(membership.largest_window);
+  numbered_end_ = 0;
+  if (!history_.start(membership.largest_window, membership.elements)) return false;
+  started_ = true;
+  for (const auto& operation : operations_) number(*operation);
+  ++statistics_.generations;
+  return true;
+}
+
+void ChunkStream::enter_epoch(const Membership& membership) noexcept {
+  membership_ = membership;
+  shift_ = sum_shift(membership.world);
+  window_.enter_epoch(membership.window);
+  rto_.progress();
+  answers_.clear();
+  missing_ = 0;
+}
+
+void ChunkStream::fail_all(const Error& error, const StreamFailure* culprit) {
+  for (const auto& operation : operations_) {
+    if (!operation->reported) continue;
+    const bool guilty = culprit != nullptr && culprit->id == operation->id();
+    completions_.push_back({operation->id(), tl::unexpected<Error>(guilty ? culprit->error : error)});
+  }
+  operations_.clear();
+  answers_.clear();
+  window_.start(0);
+  numbered_end_ = 0;
+  failure_.reset();
+  first_expiry_ = kNever;
+  missing_ = 0;
+  started_ = false;
+}
+
+void ChunkStream::submit(std::unique_ptr<Operation> operation) {
+  if (started_) number(*operation);
+  first_expiry_ = std::min(first_expiry_, operation->options().deadline);
+  operations_.push_back(std::move(operation));
+}
+
+void ChunkStream::number(Operation& operation) noexcept {
+  operation.number(numbered_end_, membership_.elements, membership_.lookahead);
+  numbered_end_ = operation.end();
+}
+
+std::optional<Completion> ChunkStream::next_completion() {
+  if (completions_.empty()) return std::nullopt;
+  std::optional<Completion> first(std::move(completions_.front()));
+  completions_.pop_front();
+  return first;
+}
+
+const Operation* ChunkStream::expired(TimeNs now) const noexcept {
+  if (now < first_expiry_) return nullptr;
+  for (const auto& operation : operations_)
+    if (operation->options().deadline <= now) return operation.get();
+  return nullptr;
+}
+
+TimeNs ChunkStream::deadline() const noexcept {
+  if (!answers_.empty() || window_.any_ready() || window_.cursor() < std::min(window_.limit(), numbered_end_))
+    return 0;
+  const Flight* const oldest = window_.oldest_sent();
+  return oldest == nullptr ? kNever : rto_.due(oldest->sent_at);
+}
+
+std::optional<std::uint64_t> ChunkStream::index_of(Chunk chunk) const noexcept {
+  const std::int64_t ahead = serial_difference(chunk, lowest_chunk());
+  if (ahead < 0 && static_cast<std::uint64_t>(-ahead) > window_.lowest()) return std::nullopt;
+  return window_.lowest() + static_cast<std::uint64_t>(ahead);
+}
+
+Operation* ChunkStream::operation_of(std::uint64_t index) const noexcept {
+  const auto after =
+      std::upper_bound(operations_.begin(), operations_.end(), index,
+                       [](std::uint64_t i, const auto& operation) { return i < operation->first(); });
+  return std::prev(after)->get();
+}
+
+int ChunkStream::exponent_of(const Operation& operation, std::uint64_t data_chunk) const noexcept {
+  if (operation.dtype() != Dtype::kFloat32) return kNoExponent;
+  return history_.find(operation.first() + data_chunk)->exponent;
+}
+
+void ChunkStream::find_first_expiry() noexcept {
+  first_expiry_ = kNever;
+  for (const auto& operation : operations_)
+    first_expiry_ = std::min(first_expiry_, operation->options().deadline);
+}
+
+}  // namespace tally

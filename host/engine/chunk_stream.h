@@ -1,0 +1,123 @@
+#pragma once
+// The chunks of one generation: operations get numbers, numbers become contributions inside the anchored
+// window, results go to the program and into the history, history answers peers. Knows nothing of joining;
+// its owner tells it the epoch and when data may flow.
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "answer_queue.h"
+#include "datagram.h"
+#include "engine_operation.h"
+#include "engine_statistics.h"
+#include "flight_window.h"
+#include "kernels.h"
+#include "result_history.h"
+#include "rto.h"
+#include "tally/error.h"
+#include "worker_membership.h"
+
+namespace tally {
+
+struct Completion {
+  OperationId id{};
+  Result<OperationStats> result;
+};
+
+// What ends the generation at this worker: the operation at fault and why.
+struct StreamFailure {
+  OperationId id{};
+  Error error;
+};
+
+class ChunkStream {
+ public:
+  // `kernels` and `statistics` must outlive the stream.
+  ChunkStream(Rank self, TimeNs rto_floor, const Kernels& kernels, EngineStatistics& statistics)
+      : self_(self), kernels_(kernels), statistics_(statistics), rto_(rto_floor) {}
+
+  // A generation begins; operations that wait get their numbers. false: no memory for the history.
+  [[nodiscard]] bool start(const Membership& membership);
+  // Within the generation: everything without a result is offered again. Also after start().
+  void enter_epoch(const Membership& membership) noexcept;
+  // The generation ends and every operation with it: `error`, but `culprit` gets its own.
+  void fail_all(const Error& error, const StreamFailure* culprit = nullptr);
+
+  void submit(std::unique_ptr<Operation> operation);
+  [[nodiscard]] std::size_t pending() const noexcept { return operations_.size(); }
+  [[nodiscard]] std::optional<Completion> next_completion();
+
+  // Datagrams of the current epoch, sender and cookie already checked.
+  [[nodiscard]] std::optional<Refused> on_result(const Datagram& datagram, TimeNs now);
+  [[nodiscard]] std::optional<Refused> on_waiting(const Header& header) noexcept;
+  [[nodiscard]] std::optional<Refused> on_query(const Header& header) noexcept;
+
+  // The next due datagram; 0 when nothing is due, or when failure() is set.
+  [[nodiscard]] std::size_t transmit(std::span<std::byte> out, TimeNs now, std::uint16_t& port);
+  [[nodiscard]] TimeNs deadline() const noexcept;  // of transmit()
+  [[nodiscard]] TimeNs first_expiry() const noexcept {
+    return first_expiry_;
+  }  // of an operation's own deadline
+  [[nodiscard]] const Operation* expired(TimeNs now) const noexcept;
+
+  // Set by on_result and transmit; the owner answers with fail_all, which clears it.
+  [[nodiscard]] const std::optional<StreamFailure>& failure() const noexcept { return failure_; }
+
+  [[nodiscard]] Chunk lowest_chunk() const noexcept { return wire(window_.lowest()); }
+  [[nodiscard]] Chunk next_chunk() const noexcept { return wire(window_.offered_end()); }
+  [[nodiscard]] std::uint64_t missing() const noexcept { return missing_; }
+
+ private:
+  [[nodiscard]] Chunk wire(std::uint64_t index) const noexcept {
+    return membership_.first_chunk + static_cast<std::uint32_t>(index);
+  }
+  // Index of a wire number near the window, or nothing if it lies before the generation's first chunk.
+  [[nodiscard]] std::optional<std::uint64_t> index_of(Chunk chunk) const noexcept;
+
+  void number(Operation& operation) noexcept;
+  [[nodiscard]] Operation* operation_of(std::uint64_t index) const noexcept;
+  [[nodiscard]] bool blocked(const Flight& flight) const noexcept;
+  void unblock(const Flight& finished) noexcept;
+  // E(j); meaningless for int32. Only for a data chunk that is not blocked.
+  [[nodiscard]] int exponent_of(const Operation& operation, std::uint64_t data_chunk) const noexcept;
+
+  [[nodiscard]] Flight* next_due(TimeNs now) noexcept;
+  [[nodiscard]] bool turn_to_query(const Flight& flight) const noexcept;
+  [[nodiscard]] Rank peer_to_query(const Flight& flight) const noexcept;
+  [[nodiscard]] Header data_header(PacketType type, std::uint64_t index) const noexcept;
+  [[nodiscard]] bool put_exponent(Flight& flight);
+  [[nodiscard]] std::size_t write_contribution(Flight& flight, std::span<std::byte> out, TimeNs now);
+  [[nodiscard]] std::size_t write_query(Flight& flight, std::span<std::byte> out, TimeNs now);
+  [[nodiscard]] std::size_t write_answer(const OwedAnswer& owed, std::span<std::byte> out) const noexcept;
+
+  [[nodiscard]] std::optional<Refused> judge(const Datagram& datagram, Flight& flight);
+  void accept(const Datagram& datagram, Flight& flight, TimeNs now);
+  void complete(const Operation& operation, TimeNs now);
+  void find_first_expiry() noexcept;
+
+  Rank self_;
+  const Kernels& kernels_;
+  EngineStatistics& statistics_;
+  Membership membership_;  // of the current epoch
+  bool started_ = false;
+  int shift_ = 0;  // sum_shift(world)
+  FlightWindow window_;
+  ResultHistory history_;
+  Rto rto_;
+  AnswerQueue answers_;
+  std::deque<std::unique_ptr<Operation>> operations_;  // in order of submission and of number
+  std::uint64_t numbered_end_ = 0;                     // index the next operation begins at
+  std::deque<Completion> completions_;
+  TimeNs first_expiry_ = kNever;
+  std::optional<StreamFailure> failure_;
+  std::uint64_t missing_ = 0;        // in the last REJECT(waiting) of the oldest chunk it was said of
+  std::uint64_t missing_index_ = 0;  // the chunk it spoke of
+};
+
+}  // namespace tally

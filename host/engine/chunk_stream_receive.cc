@@ -1,0 +1,128 @@
+// Receiving half of the chunk stream: what a RESULT must prove before a value of it is used.
+#include <algorithm>
+#include <string>
+
+#include "block_exponent.h"
+#include "chunk_codec.h"
+#include "chunk_stream.h"
+
+namespace tally {
+
+constexpr std::uint8_t kBadSumsPerChunk = 3;
+
+std::optional<Refused> ChunkStream::on_result(const Datagram& datagram, TimeNs now) {
+  const auto index = index_of(datagram.header.chunk_id());
+  if (!index || *index < window_.lowest()) return Refused::kLate;
+  if (!started_ || !window_.contains(*index)) return Refused::kNotWaited;
+  Flight& flight = window_.at(*index);
+  if (flight.state == FlightState::kDone) return Refused::kLate;
+  if (!flight.offered) return Refused::kNotWaited;
+  if (const auto wrong = judge(datagram, flight)) return wrong;
+  accept(datagram, flight, now);
+  return std::nullopt;
+}
+
+// The sums come last: they cost a pass over the payload, and their failure is evidence of corruption only
+// when all else is right.
+std::optional<Refused> ChunkStream::judge(const Datagram& datagram, Flight& flight) {
+  const Header& header = datagram.header;
+  const Operation& operation = *flight.operation;
+  const Chunk chunk = header.chunk_id();
+  if (header.slot.host() != membership_.slot_of(chunk)) return Refused::kSlot;
+  if ((header.flags & kFlagIncomplete) != 0) return Refused::kIncomplete;
+  if (header.contributors.host() != membership_.members()) return Refused::kContributors;
+  if (header.elements.host() != operation.wire_elements(flight.index - operation.first()) ||
+      header.dtype != static_cast<std::uint8_t>(operation.dtype()) ||
+      header.total.host() != operation.total())
+    return Refused::kShape;
+  if (flight.exponent == kNoExponent ? header.exponent != kNoExponent
+                                     : header.exponent < flight.exponent || !valid_exponent(header.exponent))
+    return Refused::kExponent;
+  const Sums sums = kernels_.sums(datagram.payload.data(), header.elements.host());
+  if (header.sum1.host() - keyed(membership_.key_sum, chunk) == sums.sum1 && header.sum2.host() == sums.sum2)
+    return std::nullopt;
+  if (++flight.bad_sums == kBadSumsPerChunk) {
+    failure_ =
+        StreamFailure{operation.id(),
+                      {ErrorCode::kCorrupt,
+                       "operation " + std::to_string(static_cast<std::uint64_t>(operation.id())) +
+                           ": three results of chunk " + std::to_string(raw(chunk)) + " failed their sums"}};
+  }
+  return Refused::kSum;
+}
+
+void ChunkStream::accept(const Datagram& datagram, Flight& flight, TimeNs now) {
+  Operation& operation = *flight.operation;
+  const std::uint64_t m = flight.index - operation.first();
+  history_.keep(flight.index, datagram.header, datagram.payload);
+  if (const auto data = operation.data_chunk(m)) {
+    decode_chunk(operation, operation.range(*data), exponent_of(operation, *data), shift_, datagram.payload,
+                 kernels_);
+  }
+  if ((datagram.header.flags & kFlagOverflow) != 0) {
+    operation.stats.overflow = true;
+    ++statistics_.overflows;
+  }
+  if (flight.state == FlightState::kSent && flight.sends == 1) {  // Karn
+    rto_.sample(now - flight.sent_at);
+    statistics_.srtt = rto_.srtt();
+  }
+  rto_.progress();
+  statistics_.rto = rto_.timeout();
+  ++statistics_.results;
+  if (missing_index_ == flight.index) missing_ = 0;
+  unblock(flight);
+  window_.done(flight);  // recycles the flight: not used below
+  if (--operation.remaining == 0) complete(operation, now);
+}
+
+// The result of chunk m brings E(m): data chunk m, which is chunk p + m, may have waited for it.
+void ChunkStream::unblock(const Flight& finished) noexcept {
+  const Operation& operation = *finished.operation;
+  const std::uint64_t m = finished.index - operation.first();
+  if (!operation.primes(m)) return;
+  const std::uint64_t waiting = finished.index + operation.priming();
+  if (!window_.contains(waiting)) return;
+  Flight& flight = window_.at(waiting);
+  if (flight.state == FlightState::kBlocked) window_.make_ready(flight);
+}
+
+void ChunkStream::complete(const Operation& operation, TimeNs now) {
+  const auto at = std::find_if(operations_.begin(), operations_.end(),
+                               [&](const auto& other) { return other.get() == &operation; });
+  (*at)->stats.finished = now;
+  if (operation.reported) completions_.push_back({operation.id(), operation.stats});
+  operations_.erase(at);
+  find_first_expiry();
+}
+
+std::optional<Refused> ChunkStream::on_waiting(const Header& header) noexcept {
+  const auto index = index_of(header.chunk_id());
+  if (!index || *index < window_.lowest()) return Refused::kLate;
+  if (!started_ || !window_.contains(*index)) return Refused::kNotWaited;
+  const Flight& flight = window_.at(*index);
+  if (flight.state == FlightState::kDone) return Refused::kLate;
+  if (!flight.offered) return Refused::kNotWaited;
+  ++statistics_.waiting;
+  // The oldest chunk is the one that everything waits for; later ones may lack ranks that are only behind.
+  if (missing_ == 0 || *index <= missing_index_) {
+    missing_ = membership_.members() & ~header.contributors.host();
+    missing_index_ = *index;
+  }
+  return std::nullopt;
+}
+
+std::optional<Refused> ChunkStream::on_query(const Header& header) noexcept {
+  const std::uint16_t asker = header.rank.host();
+  if (asker >= membership_.world || asker == raw(self_) || header.contributors.host() != bit_of(self_))
+    return Refused::kPeer;
+  const auto index = index_of(header.chunk_id());
+  if (!index || history_.find(*index) == nullptr) {
+    ++statistics_.queries_silent;
+    return std::nullopt;
+  }
+  if (!answers_.push({*index, Rank{asker}})) ++statistics_.answers_dropped;
+  return std::nullopt;
+}
+
+}  // namespace tally

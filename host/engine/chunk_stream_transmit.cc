@@ -1,0 +1,177 @@
+// Sending half of the chunk stream: what is due, and how it looks on the wire.
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <string>
+
+#include "block_exponent.h"
+#include "chunk_codec.h"
+#include "chunk_stream.h"
+
+namespace tally {
+namespace {
+
+constexpr std::uint32_t kPlainSends = 4;  // the first transmission and k = 3 retransmissions, then QUERYs
+
+std::string describe(const Operation& operation, const BadElement& bad) {
+  const auto place = operation.place_of(bad.element);
+  std::array<char, 160> text{};
+  const char* const what = std::isnan(bad.value)   ? "NaN"
+                           : std::isinf(bad.value) ? "Inf"
+                                                   : "a magnitude above 2^127";
+  std::snprintf(text.data(), text.size(), "operation %llu: %s in tensor %zu at offset %llu",
+                static_cast<unsigned long long>(operation.id()), what, place.span,
+                static_cast<unsigned long long>(place.offset));
+  return text.data();
+}
+
+}  // namespace
+
+std::size_t ChunkStream::transmit(std::span<std::byte> out, TimeNs now, std::uint16_t& port) {
+  while (!answers_.empty()) {
+    const OwedAnswer owed = answers_.pop();
+    if (history_.find(owed.index) == nullptr) continue;  // overwritten since it was asked for
+    port = membership_.port_of(wire(owed.index));
+    ++statistics_.answers;
+    return write_answer(owed, out);
+  }
+  Flight* const flight = next_due(now);
+  if (flight == nullptr) return 0;
+  port = membership_.port_of(wire(flight->index));
+  return turn_to_query(*flight) ? write_query(*flight, out, now) : write_contribution(*flight, out, now);
+}
+
+// Timers first: a lost chunk holds the window. Then what an exponent has set free, then new chunks in order.
+Flight* ChunkStream::next_due(TimeNs now) noexcept {
+  if (Flight* const oldest = window_.oldest_sent(); oldest != nullptr && rto_.due(oldest->sent_at) <= now) {
+    rto_.expired(oldest->sent_at, now);
+    statistics_.rto = rto_.timeout();
+    return oldest;
+  }
+  if (Flight* const ready = window_.first_ready()) return ready;
+  while (window_.cursor() < std::min(window_.limit(), numbered_end_)) {
+    Flight& flight = window_.take_up();
+    if (flight.state == FlightState::kDone) continue;
+    if (flight.operation == nullptr) flight.operation = operation_of(flight.index);
+    if (!blocked(flight)) return &flight;
+    flight.state = FlightState::kBlocked;
+  }
+  return nullptr;
+}
+
+// A float data chunk j waits for E(j), which the result of the operation's chunk j brings.
+bool ChunkStream::blocked(const Flight& flight) const noexcept {
+  const Operation& operation = *flight.operation;
+  const auto data = operation.data_chunk(flight.index - operation.first());
+  return data && operation.dtype() == Dtype::kFloat32 && history_.find(operation.first() + *data) == nullptr;
+}
+
+// Peers are asked every second time only, so that progress never depends on them alone.
+bool ChunkStream::turn_to_query(const Flight& flight) const noexcept {
+  return membership_.world > 1 && flight.sends >= kPlainSends && (flight.sends - kPlainSends) % 2 == 0;
+}
+
+// The most advanced rank, then the ranks after it in turn, without this one.
+Rank ChunkStream::peer_to_query(const Flight& flight) const noexcept {
+  const std::uint32_t world = membership_.world;
+  const std::uint32_t first = raw(membership_.most_advanced);
+  const std::uint32_t self_at = (raw(self_) + world - first) % world;
+  std::uint32_t step = flight.queries % (world - 1);
+  if (step >= self_at) ++step;
+  return Rank{static_cast<std::uint16_t>((first + step) % world)};
+}
+
+Header ChunkStream::data_header(PacketType type, std::uint64_t index) const noexcept {
+  Header header;
+  header.type = type;
+  header.job = Be<std::uint16_t>{raw(membership_.job)};
+  header.rank = Be<std::uint16_t>{raw(self_)};
+  header.epoch = Be<std::uint32_t>{raw(membership_.epoch)};
+  header.chunk = Be<std::uint32_t>{raw(wire(index))};
+  header.slot = Be<std::uint32_t>{membership_.slot_of(wire(index))};
+  header.cookie = Be<std::uint64_t>{raw(membership_.cookie)};
+  return header;
+}
+
+// Block exponent that the chunk contributes. false: its block has none, failure_ says why.
+bool ChunkStream::put_exponent(Flight& flight) {
+  const Operation& operation = *flight.operation;
+  const std::uint64_t m = flight.index - operation.first();
+  if (!operation.primes(m)) {
+    flight.exponent = kNoExponent;
+    return true;
+  }
+  const std::uint32_t bits = max_abs_bits(operation, operation.range(m), kernels_);
+  if (bits > kGreatestMagnitude) {
+    const auto bad = find_bad_element(operation, operation.range(m)).value_or(BadElement{});
+    failure_ = StreamFailure{operation.id(), {ErrorCode::kQuantise, describe(operation, bad)}};
+    return false;
+  }
+  flight.exponent = static_cast<std::int8_t>(block_exponent(bits));
+  return true;
+}
+
+std::size_t ChunkStream::write_contribution(Flight& flight, std::span<std::byte> out, TimeNs now) {
+  Operation& operation = *flight.operation;
+  if (!put_exponent(flight)) return 0;
+  const std::uint64_t m = flight.index - operation.first();
+  const std::uint32_t elements = operation.wire_elements(m);
+  const std::size_t bytes = std::size_t{4} * elements;
+
+  Header header = data_header(PacketType::kContribute, flight.index);
+  header.flags = flight.offered ? kFlagRetransmit : 0;
+  header.priority = operation.options().priority;
+  header.elements = Be<std::uint16_t>{static_cast<std::uint16_t>(elements)};
+  header.dtype = static_cast<std::uint8_t>(operation.dtype());
+  header.exponent = flight.exponent;
+  header.contributors = Be<std::uint64_t>{bit_of(self_)};
+  header.total = Be<std::uint32_t>{operation.total()};
+  Packed packed;
+  if (const auto data = operation.data_chunk(m)) {
+    packed = encode_chunk(operation, operation.range(*data), exponent_of(operation, *data), shift_,
+                          out.subspan(kHeaderBytes, bytes), kernels_);
+    if (packed.magnitude > 0x7fffffffU / membership_.world) header.flags |= kFlagOverflow;
+  }
+  header.sum1 = Be<std::uint32_t>{keyed(membership_.key, wire(flight.index)) + packed.sums.sum1};
+  header.sum2 = Be<std::uint32_t>{packed.sums.sum2};
+
+  ++operation.stats.packets;
+  if (flight.offered) ++operation.stats.retransmissions;
+  ++(flight.sends == 0 ? statistics_.contributions : statistics_.retransmissions);
+  window_.sent(flight, now);
+  return seal(header, bytes, out, kernels_);
+}
+
+std::size_t ChunkStream::write_query(Flight& flight, std::span<std::byte> out, TimeNs now) {
+  Operation& operation = *flight.operation;
+  Header header = data_header(PacketType::kQuery, flight.index);
+  header.priority = operation.options().priority;
+  header.dtype = static_cast<std::uint8_t>(operation.dtype());
+  header.contributors = Be<std::uint64_t>{bit_of(peer_to_query(flight))};
+  header.total = Be<std::uint32_t>{operation.total()};
+  ++flight.queries;
+  ++operation.stats.packets;
+  ++operation.stats.retransmissions;
+  ++statistics_.queries;
+  window_.sent(flight, now);
+  return seal(header, 0, out, kernels_);
+}
+
+std::size_t ChunkStream::write_answer(const OwedAnswer& owed, std::span<std::byte> out) const noexcept {
+  const KeptResult& kept = *history_.find(owed.index);
+  const auto values = history_.values(owed.index);
+  Header header = data_header(PacketType::kAnswer, owed.index);
+  header.flags = kept.flags;
+  header.slot = Be<std::uint32_t>{raw(owed.asker)};
+  header.elements = Be<std::uint16_t>{kept.elements};
+  header.dtype = kept.dtype;
+  header.exponent = kept.exponent;
+  header.contributors = Be<std::uint64_t>{membership_.members()};
+  header.sum1 = Be<std::uint32_t>{kept.sum1};
+  header.sum2 = Be<std::uint32_t>{kept.sum2};
+  header.total = Be<std::uint32_t>{kept.total};
+  std::copy(values.begin(), values.end(), out.begin() + kHeaderBytes);
+  return seal(header, values.size(), out, kernels_);
+}
+
+}  // namespace tally

@@ -1,0 +1,70 @@
+#include "datagram.h"
+
+#include <cstring>
+
+#include "tally/wire_join.h"
+
+namespace tally {
+namespace {
+
+std::optional<Refused> check_length(const Datagram& d) noexcept {
+  const std::size_t bytes = d.payload.size();
+  const std::uint32_t elements = d.header.elements.host();
+  bool right = false;
+  switch (d.header.type) {
+    case PacketType::kResult:
+      right = valid_elements(elements) && bytes == std::size_t{4} * elements;
+      break;
+    case PacketType::kQuery:
+      right = elements == 0 && bytes == 0;
+      break;
+    case PacketType::kReject:
+    case PacketType::kHeartbeat:
+    case PacketType::kLeave:
+      right = bytes == 0;
+      break;
+    case PacketType::kJoined:
+      right = bytes >= sizeof(JoinedPayload);
+      break;
+    case PacketType::kAbort:
+      right = bytes <= kMaxTextBytes;
+      break;
+    default:
+      return Refused::kType;
+  }
+  if (!right) return Refused::kLength;
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Refused> open_datagram(std::span<const std::byte> bytes, const Kernels& kernels,
+                                     Datagram& out) noexcept {
+  if (bytes.size() < kHeaderBytes) return Refused::kRunt;
+  Header& header = out.header;
+  std::memcpy(&header, bytes.data(), kHeaderBytes);
+  out.payload = bytes.subspan(kHeaderBytes);
+  if (header.version != kWireVersion) return Refused::kVersion;
+  if (header.check.host() != kernels.crc32c(bytes.data(), kCheckedBytes)) return Refused::kCheck;
+  if (const auto wrong = check_length(out)) return wrong;
+  if ((header.flags & ~kKnownFlags) != 0) return Refused::kFlags;
+  if (is_control(header.type) && header.sum1.host() != kernels.crc32c(out.payload.data(), out.payload.size()))
+    return Refused::kPayload;
+  return std::nullopt;
+}
+
+std::size_t seal(Header header, std::size_t payload_bytes, std::span<std::byte> out,
+                 const Kernels& kernels) noexcept {
+  std::memcpy(out.data(), &header, kHeaderBytes);
+  header.check = Be<std::uint32_t>{kernels.crc32c(out.data(), kCheckedBytes)};
+  std::memcpy(out.data() + kCheckedBytes, &header.check, sizeof header.check);
+  return kHeaderBytes + payload_bytes;
+}
+
+std::size_t seal_control(Header header, std::size_t payload_bytes, std::span<std::byte> out,
+                         const Kernels& kernels) noexcept {
+  header.sum1 = Be<std::uint32_t>{kernels.crc32c(out.data() + kHeaderBytes, payload_bytes)};
+  return seal(header, payload_bytes, out, kernels);
+}
+
+}  // namespace tally

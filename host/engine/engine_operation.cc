@@ -1,0 +1,42 @@
+#include "engine_operation.h"
+
+#include <utility>
+
+namespace tally {
+
+Operation::Operation(OperationId id, Dtype dtype, std::vector<Segment> segments,
+                     const OperationOptions& options, TimeNs now)
+    : id_(id), dtype_(dtype), segments_(std::move(segments)), options_(options) {
+  for (Segment& segment : segments_) {
+    segment.start = stats.elements;
+    stats.elements += segment.length;
+  }
+  stats.started = now;
+}
+
+void Operation::number(std::uint64_t first, std::uint32_t elements_per_chunk,
+                       std::uint32_t lookahead) noexcept {
+  first_ = first;
+  per_chunk_ = elements_per_chunk;
+  data_chunks_ = (stats.elements + per_chunk_ - 1) / per_chunk_;
+  priming_ = dtype_ == Dtype::kFloat32 ? std::min<std::uint64_t>(data_chunks_, lookahead) : 0;
+  stats.chunks = std::max<std::uint64_t>(priming_ + data_chunks_, 1);
+  remaining = stats.chunks;
+}
+
+std::uint32_t Operation::wire_elements(std::uint64_t m) const noexcept {
+  const auto data = data_chunk(m);
+  if (!data) return 0;
+  const std::uint32_t count = range(*data).count;
+  return (count + kElementGranule - 1) / kElementGranule * kElementGranule;
+}
+
+// The last span that starts at or before the element: spans of length 0 before it start there too.
+Operation::Place Operation::place_of(std::uint64_t element) const noexcept {
+  const auto next = std::upper_bound(segments_.begin(), segments_.end(), element,
+                                     [](std::uint64_t e, const Segment& s) { return e < s.start; });
+  const auto span = static_cast<std::size_t>(next - segments_.begin()) - 1;
+  return {span, element - segments_[span].start};
+}
+
+}  // namespace tally

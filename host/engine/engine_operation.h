@@ -1,0 +1,106 @@
+#pragma once
+// One operation: its spans as one concatenation, and the mapping from its chunks to their elements.
+// Chunks are counted here from 0 within the operation (protocol.md, Worker, Operations): a float operation
+// with n data chunks has p = min(n, lookahead) priming chunks 0..p-1, then data chunk j as chunk p + j.
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "engine_options.h"
+#include "engine_statistics.h"
+#include "tally/wire.h"
+
+namespace tally {
+
+enum class OperationId : std::uint64_t {};  // 1, 2, ... in order of submission
+
+// A span of the caller: input and output of the same length, maybe the same memory.
+struct Segment {
+  const void* in = nullptr;
+  void* out = nullptr;
+  std::uint64_t length = 0;  // elements
+  std::uint64_t start = 0;   // elements of the spans before it
+};
+
+// Elements first .. first + count - 1 of the concatenation.
+struct ElementRange {
+  std::uint64_t first = 0;
+  std::uint32_t count = 0;
+};
+
+class Operation {
+ public:
+  // `segments`: in order, `start` is filled in here.
+  Operation(OperationId id, Dtype dtype, std::vector<Segment> segments, const OperationOptions& options,
+            TimeNs now);
+
+  // Gives the chunks their numbers: `first` is the index of chunk 0 within the generation.
+  void number(std::uint64_t first, std::uint32_t elements_per_chunk, std::uint32_t lookahead) noexcept;
+
+  [[nodiscard]] OperationId id() const noexcept { return id_; }
+  [[nodiscard]] Dtype dtype() const noexcept { return dtype_; }
+  [[nodiscard]] const OperationOptions& options() const noexcept { return options_; }
+  [[nodiscard]] std::uint32_t total() const noexcept { return static_cast<std::uint32_t>(stats.elements); }
+  [[nodiscard]] std::uint64_t first() const noexcept { return first_; }
+  [[nodiscard]] std::uint64_t end() const noexcept { return first_ + stats.chunks; }
+
+  // Data chunk that chunk m carries; nothing in a priming chunk, a barrier or an empty operation.
+  [[nodiscard]] std::optional<std::uint64_t> data_chunk(std::uint64_t m) const noexcept {
+    if (m < priming_ || data_chunks_ == 0) return std::nullopt;
+    return m - priming_;
+  }
+  // Whether chunk m carries the block exponent of data chunk m.
+  [[nodiscard]] bool primes(std::uint64_t m) const noexcept {
+    return dtype_ == Dtype::kFloat32 && m < data_chunks_;
+  }
+  [[nodiscard]] std::uint64_t priming() const noexcept { return priming_; }
+
+  [[nodiscard]] ElementRange range(std::uint64_t data_chunk) const noexcept {
+    const std::uint64_t at = data_chunk * per_chunk_;
+    return {at, static_cast<std::uint32_t>(std::min<std::uint64_t>(per_chunk_, stats.elements - at))};
+  }
+  // Elements of chunk m on the wire, padding included.
+  [[nodiscard]] std::uint32_t wire_elements(std::uint64_t m) const noexcept;
+
+  // Calls piece(segment, offset in it, elements) for each part of the range, in order.
+  template <class Piece>
+  void for_each_piece(ElementRange range, Piece piece) const;
+
+  // Span of the caller's list that holds an element, and the offset in it.
+  struct Place {
+    std::size_t span = 0;
+    std::uint64_t offset = 0;
+  };
+  [[nodiscard]] Place place_of(std::uint64_t element) const noexcept;
+
+  OperationStats stats;         // kept by the stream
+  std::uint64_t remaining = 0;  // chunks without a result
+  bool reported = true;         // false: the engine's own, no completion for the program
+
+ private:
+  OperationId id_;
+  Dtype dtype_;
+  std::vector<Segment> segments_;
+  OperationOptions options_;
+  std::uint64_t first_ = 0;
+  std::uint64_t data_chunks_ = 0;
+  std::uint64_t priming_ = 0;
+  std::uint32_t per_chunk_ = 0;
+};
+
+template <class Piece>
+void Operation::for_each_piece(ElementRange range, Piece piece) const {
+  std::size_t at = place_of(range.first).span;
+  std::uint64_t offset = range.first - segments_[at].start;
+  for (std::uint32_t left = range.count; left != 0; ++at, offset = 0) {
+    const Segment& segment = segments_[at];
+    const auto n = static_cast<std::uint32_t>(std::min<std::uint64_t>(left, segment.length - offset));
+    if (n != 0) piece(segment, offset, n);
+    left -= n;
+  }
+}
+
+}  // namespace tally

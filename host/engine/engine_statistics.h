@@ -1,0 +1,114 @@
+#pragma once
+// What the worker engine counts. A datagram that is refused changes exactly one counter, the one of its
+// reason, and nothing else.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "tally/time.h"
+
+namespace tally {
+
+enum class Refused : std::uint8_t {
+  // frame
+  kRunt,
+  kVersion,
+  kCheck,
+  kType,
+  kFlags,
+  kLength,
+  kPayload,
+  // sender
+  kState,
+  kJob,
+  kRank,
+  kEpoch,
+  kCookie,
+  kNonce,
+  kJoined,
+  kReason,
+  kPeer,
+  // result
+  kLate,
+  kNotWaited,
+  kSlot,
+  kIncomplete,
+  kContributors,
+  kShape,
+  kExponent,
+  kSum,
+  kCount,
+};
+
+inline constexpr std::size_t kRefusedCount = static_cast<std::size_t>(Refused::kCount);
+
+inline constexpr std::array<std::string_view, kRefusedCount> kRefusedNames{
+    "runt",          // shorter than a header
+    "version",       // protocol version is not 1
+    "check",         // header CRC32C
+    "type",          // unknown, or one the box never sends to a worker
+    "flags",         // unknown flag
+    "length",        // payload is not what type and `elements` say
+    "payload",       // CRC32C of a control payload
+    "state",         // nothing of the kind is expected now: not joined yet, no JOIN outstanding, or closed
+    "job",           // another job
+    "rank",          // not from the box
+    "epoch",         // another epoch than the one joined
+    "cookie",        // not the result cookie
+    "nonce",         // JOINED that does not answer the newest JOIN
+    "joined",        // JOINED whose values contradict each other or the protocol's ranges
+    "reason",        // REJECT with an unknown reason
+    "peer",          // QUERY that does not name this rank, or asked by no other member
+    "late",          // result of a chunk that has one
+    "not_waited",    // chunk never offered
+    "slot",          // not the slot of the chunk
+    "incomplete",    // INCOMPLETE result: no job of this engine allows it
+    "contributors",  // not all members
+    "shape",         // elements, dtype or total differ from what was contributed
+    "exponent",      // below the one contributed, or impossible
+    "sum",           // end-to-end sums wrong: corrupted, or not the sum of every member once
+};
+
+constexpr std::string_view name_of(Refused r) noexcept { return kRefusedNames[static_cast<std::size_t>(r)]; }
+
+struct EngineStatistics {
+  std::uint64_t contributions = 0;     // first transmissions in an epoch
+  std::uint64_t retransmissions = 0;   // plain ones, after a timer
+  std::uint64_t queries = 0;           // sent
+  std::uint64_t answers = 0;           // sent
+  std::uint64_t answers_dropped = 0;   // asked for faster than they could leave: the asker asks again
+  std::uint64_t queries_silent = 0;    // received, but the result is not here (yet, or any more)
+  std::uint64_t results = 0;           // accepted
+  std::uint64_t overflows = 0;         // results with OVERFLOW
+  std::uint64_t waiting = 0;           // REJECT(waiting) accepted
+  std::uint64_t rejects = 0;           // REJECT(epoch or job) that caused a JOIN
+  std::uint64_t joins = 0;             // JOINs sent
+  std::uint64_t epochs = 0;            // entered
+  std::uint64_t generations = 0;       // begun
+  std::uint64_t heartbeats = 0;        // sent
+  std::uint64_t heartbeat_echoes = 0;  // received
+  TimeNs srtt = 0;                     // smoothed contribution-to-result time, 0 before the first sample
+  TimeNs rto = 0;                      // retransmission timeout in force, with back-off
+  std::array<std::uint64_t, kRefusedCount> refused{};
+
+  [[nodiscard]] std::uint64_t of(Refused r) const noexcept { return refused[static_cast<std::size_t>(r)]; }
+  [[nodiscard]] std::uint64_t refused_total() const noexcept {
+    std::uint64_t n = 0;
+    for (const auto v : refused) n += v;
+    return n;
+  }
+};
+
+struct OperationStats {
+  std::uint64_t elements = 0;         // of all its spans
+  std::uint64_t chunks = 0;           // priming ones included
+  std::uint64_t packets = 0;          // contributions and queries sent
+  std::uint64_t retransmissions = 0;  // of these, sent again after a timer or a new epoch, and queries
+  bool overflow = false;              // some sum may have left int32
+  TimeNs started = 0;
+  TimeNs finished = 0;
+};
+
+}  // namespace tally

@@ -1,0 +1,91 @@
+#pragma once
+// The anchored window: state of the chunks lowest .. lowest + largest window - 1, where lowest is the first
+// chunk without a result. Results above it do not move it. Chunks are indices within the generation (64 bit,
+// no wrap). Every step is O(1) but enter_epoch, which walks the window.
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "engine_operation.h"
+#include "tally/time.h"
+#include "tally/wire.h"
+
+namespace tally {
+
+enum class FlightState : std::uint8_t {
+  kIdle,     // not yet taken up in this epoch
+  kBlocked,  // taken up, but the exponent it needs is not known
+  kReady,    // was blocked, may be sent
+  kSent,     // in the order of sending
+  kDone,     // has its result
+};
+
+struct Flight {
+  std::uint64_t index = 0;
+  Operation* operation = nullptr;  // set when taken up
+  TimeNs sent_at = 0;              // last time
+  std::uint32_t sends = 0;         // in this epoch, queries included
+  std::uint32_t queries = 0;       // in this epoch
+  std::uint32_t previous = 0;      // links of the list it is in: positions in the ring
+  std::uint32_t next = 0;
+  FlightState state = FlightState::kIdle;
+  bool offered = false;                // sent in some epoch of the generation
+  std::uint8_t bad_sums = 0;           // results whose sums were wrong
+  std::int8_t exponent = kNoExponent;  // contributed
+};
+
+class FlightWindow {
+ public:
+  // A generation begins: index 0 is the first chunk. `largest_window`: a power of two; 0 holds nothing.
+  // Allocates.
+  void start(std::uint32_t largest_window);
+
+  // What has no result is taken up again from lowest on, with the new window.
+  void enter_epoch(std::uint32_t window) noexcept;
+
+  [[nodiscard]] std::uint64_t lowest() const noexcept { return lowest_; }
+  [[nodiscard]] std::uint64_t limit() const noexcept { return lowest_ + window_; }   // first that must wait
+  [[nodiscard]] std::uint64_t cursor() const noexcept { return cursor_; }            // next to take up
+  [[nodiscard]] std::uint64_t offered_end() const noexcept { return offered_end_; }  // next never offered
+  [[nodiscard]] bool contains(std::uint64_t index) const noexcept { return index - lowest_ < ring_.size(); }
+  [[nodiscard]] Flight& at(std::uint64_t index) noexcept { return ring_[position(index)]; }
+
+  Flight& take_up() noexcept { return at(cursor_++); }
+  void make_ready(Flight& flight) noexcept;
+  void sent(Flight& flight, TimeNs now) noexcept;
+  void done(Flight& flight) noexcept;  // may move lowest and recycle `flight`
+
+  [[nodiscard]] Flight* oldest_sent() noexcept { return sent_.head == kNone ? nullptr : &ring_[sent_.head]; }
+  [[nodiscard]] const Flight* oldest_sent() const noexcept {
+    return sent_.head == kNone ? nullptr : &ring_[sent_.head];
+  }
+  [[nodiscard]] Flight* first_ready() noexcept {
+    return ready_.head == kNone ? nullptr : &ring_[ready_.head];
+  }
+  [[nodiscard]] bool any_ready() const noexcept { return ready_.head != kNone; }
+
+ private:
+  static constexpr std::uint32_t kNone = ~std::uint32_t{0};
+  struct List {
+    std::uint32_t head = kNone;
+    std::uint32_t tail = kNone;
+  };
+
+  [[nodiscard]] std::size_t position(std::uint64_t index) const noexcept {
+    return index & (ring_.size() - 1);
+  }
+  void append(List& list, Flight& flight) noexcept;
+  void remove(List& list, Flight& flight) noexcept;
+  void unlink(Flight& flight) noexcept;
+
+  std::vector<Flight> ring_;
+  List sent_;
+  List ready_;
+  std::uint64_t lowest_ = 0;
+  std::uint64_t cursor_ = 0;
+  std::uint64_t offered_end_ = 0;
+  std::uint32_t window_ = 0;
+};
+
+}  // namespace tally

@@ -1,0 +1,35 @@
+#include "result_history.h"
+
+#include <cstring>
+#include <new>
+
+namespace tally {
+
+bool ResultHistory::start(std::uint32_t largest_window, std::uint32_t elements) {
+  const std::size_t count = std::size_t{3} * largest_window;  // a span below lowest, a window above
+  kept_.clear();
+  values_.reset();
+  stride_ = std::size_t{4} * elements;
+  // Not zeroed: values are read only where keep() wrote them.
+  values_.reset(new (std::nothrow) std::byte[count * stride_]);
+  if (!values_) return false;
+  kept_.resize(count);
+  return true;
+}
+
+void ResultHistory::keep(std::uint64_t index, const Header& header,
+                         std::span<const std::byte> values) noexcept {
+  const std::size_t at = index % kept_.size();
+  KeptResult& kept = kept_[at];
+  kept.tag = index + 1;
+  kept.sum1 = header.sum1.host();
+  kept.sum2 = header.sum2.host();
+  kept.total = header.total.host();
+  kept.elements = header.elements.host();
+  kept.dtype = header.dtype;
+  kept.flags = static_cast<std::uint8_t>(header.flags & kFlagOverflow);
+  kept.exponent = header.exponent;
+  if (!values.empty()) std::memcpy(values_.get() + at * stride_, values.data(), values.size());
+}
+
+}  // namespace tally

@@ -1,0 +1,52 @@
+#pragma once
+// The worker's own copy of results, as on the wire: what lies below `lowest` answers peers (at least the last
+// span = 2 x largest window, as much as the switch itself may still be asked for), what lies above or just
+// below gives exponents to the data chunks that wait for them. Memory is taken once per generation.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "tally/wire.h"
+
+namespace tally {
+
+struct KeptResult {
+  std::uint64_t tag = 0;  // index + 1; 0: nothing kept here
+  std::uint32_t sum1 = 0;
+  std::uint32_t sum2 = 0;
+  std::uint32_t total = 0;
+  std::uint16_t elements = 0;
+  std::uint8_t dtype = 0;
+  std::uint8_t flags = 0;  // OVERFLOW or none
+  std::int8_t exponent = kNoExponent;
+};
+
+class ResultHistory {
+ public:
+  // Forgets everything. false: the memory is not to be had, and the history is empty.
+  [[nodiscard]] bool start(std::uint32_t largest_window, std::uint32_t elements);
+
+  // Takes the place of the result 3 x largest window before it.
+  void keep(std::uint64_t index, const Header& header, std::span<const std::byte> values) noexcept;
+
+  [[nodiscard]] const KeptResult* find(std::uint64_t index) const noexcept {
+    if (kept_.empty()) return nullptr;
+    const KeptResult& kept = kept_[index % kept_.size()];
+    return kept.tag == index + 1 ? &kept : nullptr;
+  }
+  // Only for an index that find() knows.
+  [[nodiscard]] std::span<const std::byte> values(std::uint64_t index) const noexcept {
+    const std::size_t at = index % kept_.size();
+    return {values_.get() + at * stride_, std::size_t{4} * kept_[at].elements};
+  }
+
+ private:
+  std::vector<KeptResult> kept_;
+  std::unique_ptr<std::byte[]> values_;  // NOLINT(modernize-avoid-c-arrays)
+  std::size_t stride_ = 0;               // bytes per result
+};
+
+}  // namespace tally

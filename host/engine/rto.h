@@ -1,0 +1,50 @@
+#pragma once
+// Retransmission timeout after RFC 6298 with Karn's rule (the caller samples only chunks sent once). One
+// estimate and one back-off for all chunks in flight: the back-off doubles once per round of time-outs, not
+// once per lost packet, and any progress ends it.
+
+#include <algorithm>
+#include <cstdint>
+
+#include "tally/time.h"
+
+namespace tally {
+
+inline constexpr TimeNs kFirstRto = 100 * kMillisecond;
+inline constexpr TimeNs kRtoCeiling = kSecond;
+
+class Rto {
+ public:
+  explicit Rto(TimeNs floor) noexcept : floor_(floor), base_(std::max(floor, kFirstRto)) {}
+
+  void sample(TimeNs rtt) noexcept;
+
+  // A packet sent at `sent_at` ran out at `now`. Doubles unless it was sent before the last doubling: then it
+  // belongs to the round that caused it.
+  void expired(TimeNs sent_at, TimeNs now) noexcept;
+
+  void progress() noexcept { level_ = 0; }
+
+  // When a packet sent at `sent_at` runs out. Does not decrease with `sent_at`, so a list in order of sending
+  // is a list in order of running out.
+  [[nodiscard]] TimeNs due(TimeNs sent_at) const noexcept {
+    return sent_at + (level_ != 0 && sent_at < doubled_at_ ? timeout(level_ - 1) : timeout(level_));
+  }
+  [[nodiscard]] TimeNs timeout() const noexcept { return timeout(level_); }
+  [[nodiscard]] TimeNs srtt() const noexcept { return srtt_; }
+
+ private:
+  [[nodiscard]] TimeNs timeout(std::uint32_t level) const noexcept {
+    return std::min(base_ << level, kRtoCeiling);
+  }
+
+  TimeNs floor_;
+  TimeNs base_;  // without back-off
+  TimeNs srtt_ = 0;
+  TimeNs rttvar_ = 0;
+  TimeNs doubled_at_ = 0;
+  std::uint32_t level_ = 0;
+  bool sampled_ = false;
+};
+
+}  // namespace tally

@@ -1,0 +1,172 @@
+#pragma once
+// The worker of the native protocol (docs/protocol.md, Worker) as a pure state machine: no socket, no clock,
+// no thread. Bytes and time go in, datagrams and completions come out; the same code runs under UDP, DPDK,
+// a fuzzer and the simulator.
+//
+// Contract for the caller:
+//  * One thread at a time; time never goes back. All times are of the same monotonic clock.
+//  * Loop: receive() each datagram; transmit() until it returns 0; take next_completion() until empty; sleep
+//    until deadline() or input. After transmit() returned 0, deadline() is later than `now`. Time-outs
+//    (lease, operations) happen inside transmit(), so call it at deadline() also when nothing is to be sent.
+//  * A datagram is a UDP payload: 56-byte header and payload. transmit() writes it into memory the caller
+//    lends and names the UDP destination port (kBasePort + shard); the address is the transport's business.
+//  * Spans of an operation stay the caller's, alive and untouched from submission to completion. Input and
+//    output are the same memory (in place) or do not overlap. After an error the output is unspecified.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "backoff.h"
+#include "chunk_stream.h"
+#include "engine_operation.h"
+#include "engine_options.h"
+#include "engine_random.h"
+#include "engine_statistics.h"
+#include "kernels.h"
+#include "tally/error.h"
+#include "tally/time.h"
+#include "tally/wire_join.h"
+#include "worker_membership.h"
+
+namespace tally {
+
+enum class EngineState : std::uint8_t {
+  kJoining,  // waits for JOINED(running), the first time or for a new epoch; operations are queued
+  kRunning,
+  kClosed,  // see why_closed(); only rejoin() leads out
+};
+
+class WorkerEngine {
+ public:
+  // Joining: the first JOIN is due at once. kInvalidArgument names the option that is out of range.
+  // `kernels` must outlive the engine.
+  static Result<std::unique_ptr<WorkerEngine>> create(EngineOptions options, const Kernels& kernels);
+  WorkerEngine(const WorkerEngine&) = delete;
+  WorkerEngine& operator=(const WorkerEngine&) = delete;
+  ~WorkerEngine() = default;
+
+  // Takes one datagram. Trusts nothing: what is refused changes one counter of statistics().refused.
+  void receive(std::span<const std::byte> datagram, TimeNs now) noexcept;
+
+  // Writes the next due datagram into `out` and returns its bytes; 0: nothing is due now. `out` must hold
+  // max_datagram_bytes(); a smaller one gets nothing.
+  [[nodiscard]] std::size_t transmit(std::span<std::byte> out, TimeNs now, std::uint16_t& destination_port);
+
+  // Earliest time at which transmit() may send something or time something out without further input; 0 when
+  // that is already so, kNever if never.
+  [[nodiscard]] TimeNs deadline() const noexcept;
+
+  // Upper bound of every datagram this engine writes (it follows from the elements it wished for).
+  [[nodiscard]] std::size_t max_datagram_bytes() const noexcept;
+
+  // Sums element by element over all ranks. All ranks issue the same operations in the same order. A list of
+  // spans is one operation over their concatenation; spans may be empty, and so may the list. Output spans
+  // have the sizes of the input spans. Errors: kInvalidArgument (sizes differ), kClosed (closed or leaving).
+  Result<OperationId> allreduce(std::span<const std::span<const float>> in,
+                                std::span<const std::span<float>> out, TimeNs now,
+                                const OperationOptions& options = {});
+  Result<OperationId> allreduce(std::span<const std::span<const std::int32_t>> in,
+                                std::span<const std::span<std::int32_t>> out, TimeNs now,
+                                const OperationOptions& options = {});
+  // In place.
+  Result<OperationId> allreduce(std::span<const std::span<float>> spans, TimeNs now,
+                                const OperationOptions& options = {});
+  Result<OperationId> allreduce(std::span<const std::span<std::int32_t>> spans, TimeNs now,
+                                const OperationOptions& options = {});
+  Result<OperationId> allreduce(std::span<float> values, TimeNs now, const OperationOptions& options = {});
+  Result<OperationId> allreduce(std::span<std::int32_t> values, TimeNs now,
+                                const OperationOptions& options = {});
+
+  // Complete when every rank has issued it: an operation without values.
+  Result<OperationId> barrier(TimeNs now, const OperationOptions& options = {});
+
+  // The next finished operation, in order of finishing; each is handed out once.
+  [[nodiscard]] std::optional<Completion> next_completion();
+  [[nodiscard]] std::size_t pending_operations() const noexcept;  // submitted and not finished
+
+  // Fails everything pending with kAborted and the reason, tells control (which tells the other ranks),
+  // closes.
+  void abort(std::string_view reason, TimeNs now);
+
+  // Orderly end: no new operations; when all results are in, a barrier; then LEAVE, repeated until the box
+  // echoes it or five were sent; then closed with kClosed.
+  void leave(TimeNs now);
+
+  // Only when closed (otherwise kInvalidArgument): joins again as a new membership, with a fresh generation.
+  Result<void> rejoin(TimeNs now);
+
+  [[nodiscard]] EngineState state() const noexcept;
+  [[nodiscard]] const Error& why_closed() const noexcept;  // meaningful when closed
+  // The newest JOINED(running); nullopt before the first. While joining again: the former one.
+  [[nodiscard]] const std::optional<Membership>& membership() const noexcept;
+  // Bitmap of ranks that progress waits for, as far as the box said: joining: not joined yet; running: absent
+  // from the oldest chunk that a REJECT(waiting) spoke of. 0: unknown or none.
+  [[nodiscard]] std::uint64_t missing() const noexcept;
+  [[nodiscard]] std::uint64_t live() const noexcept;  // bitmap in the last heartbeat echo
+  [[nodiscard]] const EngineStatistics& statistics() const noexcept;
+
+ private:
+  enum class Leaving : std::uint8_t { kNo, kDraining, kBarrier, kSaying };
+
+  WorkerEngine(EngineOptions options, const Kernels& kernels);
+
+  Result<OperationId> submit(Dtype dtype, std::vector<Segment> segments, TimeNs now,
+                             const OperationOptions& options, bool reported);
+
+  // Receiving, by type (worker_receive.cc). What is refused changes nothing.
+  [[nodiscard]] std::optional<Refused> dispatch(const Datagram& datagram, TimeNs now);
+  [[nodiscard]] std::optional<Refused> check_current(const Header& header) const noexcept;
+  [[nodiscard]] std::optional<Refused> check_from_box(const Header& header) const noexcept;
+  [[nodiscard]] std::optional<Refused> on_joined(const Datagram& datagram, TimeNs now);
+  [[nodiscard]] std::optional<Refused> on_running(const Header& header, const JoinedPayload& joined,
+                                                  TimeNs now);
+  [[nodiscard]] std::optional<Refused> on_reject(const Header& header, TimeNs now);
+  [[nodiscard]] std::optional<Refused> on_query(const Header& header);
+  [[nodiscard]] std::optional<Refused> on_echo(const Header& header, TimeNs now);
+  [[nodiscard]] std::optional<Refused> on_abort(const Datagram& datagram);
+  void enter(const Membership& membership, const GenerationRecord& record, TimeNs now);
+
+  // Sending (worker_transmit.cc).
+  void time_out(TimeNs now);
+  [[nodiscard]] std::size_t transmit_control(std::span<std::byte> out, TimeNs now);
+  [[nodiscard]] std::size_t transmit_join(std::span<std::byte> out, TimeNs now);
+  [[nodiscard]] std::size_t transmit_abort(std::span<std::byte> out, TimeNs now);
+  [[nodiscard]] Header control_header(PacketType type) const noexcept;
+
+  void settle(TimeNs now);  // after any input: failures of the stream, next step of leaving
+  void start_joining(TimeNs now);
+  void close(Error error);
+  void fail_job(const Error& error, const StreamFailure* culprit, TimeNs now);  // closes and tells control
+  [[nodiscard]] TimeNs silence_limit() const noexcept;
+
+  EngineOptions options_;
+  const Kernels& kernels_;
+  EngineStatistics statistics_;
+  ChunkStream stream_;
+  EngineRandom random_;
+  EngineState state_ = EngineState::kJoining;
+  Error why_closed_{};
+  std::uint64_t last_operation_ = 0;
+
+  std::optional<Membership> membership_;
+  GenerationRecord record_{};  // of the last JOINED(running); zero: none
+  Backoff join_;
+  std::uint64_t nonce_ = 0;  // of the newest JOIN; 0: none sent since joining began
+  std::uint32_t attempt_ = 0;
+  std::uint64_t unjoined_ = 0;  // ranks missing in the last JOINED(forming)
+  TimeNs joining_since_ = 0;
+
+  std::optional<TimeNs> heard_;  // last answer of control, or when the waiting for one began
+  TimeNs heartbeat_due_ = kNever;
+  std::uint64_t live_ = 0;
+  Leaving leaving_ = Leaving::kNo;
+  Backoff leave_;
+  Backoff abort_;
+};
+
+}  // namespace tally

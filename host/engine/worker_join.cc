@@ -1,0 +1,107 @@
+#include "worker_join.h"
+
+#include <bit>
+#include <cstring>
+
+namespace tally {
+namespace {
+
+constexpr std::uint32_t kLeastWindow = 16;
+constexpr std::uint32_t kGreatestWindow = 16384;
+
+bool is_window(std::uint32_t w) noexcept {
+  return std::has_single_bit(w) && w >= kLeastWindow && w <= kGreatestWindow;
+}
+
+bool plausible(const Membership& m, Discipline discipline, const EngineOptions& options) noexcept {
+  return raw(m.job) != 0 && raw(m.job) <= kMaxJobs && raw(m.epoch) != 0 && raw(m.generation) != 0 &&
+         is_window(m.largest_window) && is_window(m.window) && m.window <= m.largest_window &&
+         is_window(m.lookahead) && m.lookahead <= m.largest_window && m.elements != 0 &&
+         valid_elements(m.elements) && m.elements <= options.elements && m.world >= 1 &&
+         m.world <= kMaxRanks && raw(m.most_advanced) < m.world && m.shards >= 1 && m.shards <= kMaxShards &&
+         m.lease != 0 && discipline == Discipline::kPool &&
+         (m.results == ResultsMode::kUnicast || m.results == ResultsMode::kMulticast);
+}
+
+}  // namespace
+
+std::size_t write_join(const EngineOptions& options, const JoinFacts& facts,
+                       std::span<std::byte> out) noexcept {
+  JoinPayload join;
+  join.instance = Be<std::uint64_t>{options.instance};
+  join.nonce = Be<std::uint64_t>{facts.nonce};
+  join.attempt = Be<std::uint32_t>{facts.attempt};
+  join.lowest = Be<std::uint32_t>{raw(facts.lowest)};
+  join.next = Be<std::uint32_t>{raw(facts.next)};
+  join.world = Be<std::uint16_t>{options.world};
+  join.elements = Be<std::uint16_t>{options.elements};
+  join.last = facts.last;
+  join.name_bytes = static_cast<std::uint8_t>(options.job.size());
+  join.token_bytes = static_cast<std::uint8_t>(options.token.size());
+  std::byte* at = out.data();
+  std::memcpy(at, &join, sizeof join);
+  at += sizeof join;
+  std::memcpy(at, options.job.data(), options.job.size());
+  at += options.job.size();
+  std::memcpy(at, options.token.data(), options.token.size());
+  at += options.token.size();
+  return static_cast<std::size_t>(at - out.data());
+}
+
+std::optional<Refused> read_joined(std::span<const std::byte> payload, Joined& out) noexcept {
+  std::memcpy(&out.fixed, payload.data(), sizeof out.fixed);
+  out.text = payload.subspan(sizeof out.fixed);
+  if (out.text.size() != out.fixed.text_bytes.host() || out.text.size() > kMaxTextBytes)
+    return Refused::kLength;
+  return std::nullopt;
+}
+
+std::optional<Membership> to_membership(const Header& header, const JoinedPayload& joined,
+                                        const EngineOptions& options) noexcept {
+  Membership m;
+  m.job = header.job_id();
+  m.epoch = header.epoch_id();
+  m.cookie = Cookie{joined.cookie.host()};
+  m.result_cookie = Cookie{header.cookie.host()};
+  m.generation = Generation{joined.record.generation.host()};
+  m.first_chunk = Chunk{joined.record.first_chunk.host()};
+  m.largest_window = joined.record.largest_window.host();
+  m.lookahead = joined.record.lookahead.host();
+  m.elements = joined.record.elements.host();
+  m.window = joined.window.host();
+  m.world = joined.world.host();
+  m.shards = joined.shards;
+  m.lease = TimeNs{joined.lease_ms.host()} * kMillisecond;
+  m.most_advanced = Rank{joined.most_advanced.host()};
+  m.results = joined.results;
+  m.group_port = joined.group_port.host();
+  m.group = joined.group;
+  m.box_mac = joined.box_mac;
+  if (!plausible(m, joined.discipline, options)) return std::nullopt;
+  m.key = rank_key(m.generation, options.rank);
+  for (std::uint32_t r = 0; r < m.world; ++r)
+    m.key_sum += rank_key(m.generation, Rank{static_cast<std::uint16_t>(r)});
+  return m;
+}
+
+std::string printable(std::span<const std::byte> text) {
+  std::string out;
+  out.reserve(text.size());
+  for (const std::byte b : text) {
+    const auto c = std::to_integer<unsigned char>(b);
+    out.push_back(c < 0x20 || c == 0x7f ? '?' : static_cast<char>(c));
+  }
+  return out;
+}
+
+std::string name_ranks(std::uint64_t ranks) {
+  if (ranks == 0) return {};
+  std::string out = std::has_single_bit(ranks) ? "rank " : "ranks ";
+  for (bool first = true; ranks != 0; ranks &= ranks - 1, first = false) {
+    if (!first) out += ", ";
+    out += std::to_string(std::countr_zero(ranks));
+  }
+  return out;
+}
+
+}  // namespace tally

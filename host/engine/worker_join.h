@@ -1,0 +1,50 @@
+#pragma once
+// JOIN and JOINED as the worker sees them: the payload it writes, the payload it believes.
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "engine_options.h"
+#include "engine_statistics.h"
+#include "tally/wire_join.h"
+#include "worker_membership.h"
+
+namespace tally {
+
+struct JoinFacts {
+  std::uint64_t nonce = 0;
+  std::uint32_t attempt = 0;
+  Chunk lowest{};           // first without a result; 0 without a generation
+  Chunk next{};             // first never offered
+  GenerationRecord last{};  // of the last JOINED(running); zero: none
+};
+
+inline constexpr std::size_t kMaxJoinBytes = sizeof(JoinPayload) + kMaxNameBytes + kMaxTokenBytes;
+
+// Returns the bytes written; `out` holds kMaxJoinBytes.
+std::size_t write_join(const EngineOptions& options, const JoinFacts& facts,
+                       std::span<std::byte> out) noexcept;
+
+struct Joined {
+  JoinedPayload fixed;
+  std::span<const std::byte> text;  // refused: why
+};
+
+// Lengths only. `payload` has at least the fixed part.
+[[nodiscard]] std::optional<Refused> read_joined(std::span<const std::byte> payload, Joined& out) noexcept;
+
+// JOINED(running) in host order; nothing if its values are out of the protocol's ranges, contradict each
+// other or exceed what this worker wished for. Job, epoch and result cookie come from the header.
+[[nodiscard]] std::optional<Membership> to_membership(const Header& header, const JoinedPayload& joined,
+                                                      const EngineOptions& options) noexcept;
+
+// Text from the wire for people: control characters become '?'.
+[[nodiscard]] std::string printable(std::span<const std::byte> text);
+
+// "rank 3", "ranks 1, 4"; empty for no rank.
+[[nodiscard]] std::string name_ranks(std::uint64_t ranks);
+
+}  // namespace tally

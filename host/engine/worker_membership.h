@@ -1,0 +1,45 @@
+#pragma once
+// What the newest JOINED(running) said, in host order, and what follows from it. Transports need the box's
+// MAC and the multicast group; the engine needs the rest.
+
+#include <array>
+#include <cstdint>
+
+#include "tally/ids.h"
+#include "tally/mix64.h"
+#include "tally/time.h"
+#include "tally/wire.h"
+#include "tally/wire_join.h"
+
+namespace tally {
+
+struct Membership {
+  JobId job{};
+  Epoch epoch{};
+  Cookie cookie{};  // contribution cookie of this rank
+  Cookie result_cookie{};
+  Generation generation{};
+  Chunk first_chunk{};
+  std::uint32_t largest_window = 0;
+  std::uint32_t lookahead = 0;
+  std::uint32_t elements = 0;  // most elements in a packet
+  std::uint32_t window = 0;    // W, at most largest_window
+  std::uint32_t world = 0;
+  std::uint32_t shards = 1;
+  TimeNs lease = 0;
+  Rank most_advanced{};
+  ResultsMode results = ResultsMode::kUnicast;
+  std::uint16_t group_port = 0;
+  std::array<std::uint8_t, 16> group{};
+  std::array<std::uint8_t, 6> box_mac{};
+  std::uint32_t key = 0;      // k of this rank
+  std::uint32_t key_sum = 0;  // sum of all members' k
+
+  [[nodiscard]] std::uint64_t members() const noexcept { return members_of(world); }
+  [[nodiscard]] std::uint32_t slot_of(Chunk chunk) const noexcept { return raw(chunk) & (window - 1); }
+  [[nodiscard]] std::uint16_t port_of(Chunk chunk) const noexcept {
+    return static_cast<std::uint16_t>(kBasePort + slot_of(chunk) % shards);
+  }
+};
+
+}  // namespace tally

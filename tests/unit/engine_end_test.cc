@@ -1,0 +1,294 @@
+// How it ends: time-outs that name the missing, ABORT, LEAVE, a box that is gone.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "engine_testbed.h"
+
+namespace tally::testbed {
+namespace {
+
+using testing::HasSubstr;
+
+JobShape four() {
+  JobShape s;
+  s.world = 4;
+  return s;
+}
+
+TEST(Timeout, NamesTheRanksOfTheLastWaiting) {
+  Rig rig(four());
+  ASSERT_TRUE(rig.run_until_running());
+  std::vector<float> x(100, 1.0F);
+  std::vector<float> y(100, 1.0F);
+  OperationOptions limited;
+  limited.deadline = rig.now + 5 * kSecond;
+  const auto id = *rig[0].allreduce(std::span<float>(x), rig.now, limited);
+  const auto after = *rig[0].barrier(rig.now);
+  (void)rig[2].allreduce(std::span<float>(y), rig.now);
+  ASSERT_TRUE(rig.run_until([&] { return rig.completed.contains({0, after}); }));
+  EXPECT_EQ(rig.now, limited.deadline);
+  const auto& r = rig.completed.at({0, id});
+  EXPECT_EQ(r.error().code, ErrorCode::kTimeout);
+  EXPECT_THAT(r.error().what, HasSubstr("operation 1 timed out; waiting for ranks 1, 3"));
+  EXPECT_EQ(rig.completed.at({0, after}).error().code, ErrorCode::kAborted);
+  EXPECT_EQ(rig[0].state(), EngineState::kClosed);
+  // The others are told.
+  ASSERT_TRUE(rig.run_until([&] { return rig[1].state() == EngineState::kClosed; }));
+  EXPECT_THAT(rig[3].why_closed().what, HasSubstr("rank 0: operation 1 timed out"));
+}
+
+TEST(Timeout, WhileForming) {
+  Rig rig(four());
+  rig.paused[3] = true;
+  OperationOptions limited;
+  limited.deadline = kSecond;
+  const auto id = *rig[0].barrier(0, limited);
+  ASSERT_TRUE(rig.run_until([&] { return rig.completed.contains({0, id}); }));
+  EXPECT_THAT(rig.completed.at({0, id}).error().what, HasSubstr("waiting for rank 3"));
+  EXPECT_TRUE(rig.box.aborts.empty()) << "there is no epoch to abort";
+}
+
+TEST(Timeout, OthersHaveNone) {
+  Rig rig({});
+  OperationOptions limited;
+  limited.deadline = 10 * kSecond;
+  const auto id = *rig[0].barrier(0, limited);
+  (void)rig[1].barrier(0, limited);
+  for (const auto& r : rig.finish(id)) EXPECT_TRUE(r);
+  EXPECT_FALSE(rig.run_until([&] { return rig[0].state() == EngineState::kClosed; }, 20 * kSecond));
+}
+
+TEST(Abort, LocalAbortReachesEveryRank) {
+  Rig rig(four());
+  ASSERT_TRUE(rig.run_until_running());
+  std::vector<std::vector<std::int32_t>> x(4, std::vector<std::int32_t>(5000, 1));
+  OperationId id{};
+  for (std::size_t r = 0; r < 4; ++r) id = *rig[r].allreduce(std::span<std::int32_t>(x[r]), rig.now);
+  ASSERT_TRUE(rig.run_until([&] { return rig[0].statistics().results > 30; }));
+  rig[2].abort("disk full", rig.now);
+  EXPECT_EQ(rig[2].state(), EngineState::kClosed);
+  for (const auto& r : rig.finish(id)) {
+    ASSERT_FALSE(r);
+    EXPECT_EQ(r.error().code, ErrorCode::kAborted);
+    EXPECT_THAT(r.error().what, HasSubstr("disk full"));
+  }
+  // The box's ABORT is the answer: nothing more is said.
+  ASSERT_TRUE(rig.run_until([&] { return rig[2].deadline() == kNever; }));
+  EXPECT_EQ(rig.box.aborts.size(), 1U);
+  const std::uint64_t late = rig[2].statistics().of(Refused::kState);
+  rig[2].receive(rig.box.abort("again"), rig.now);
+  EXPECT_EQ(rig[2].statistics().of(Refused::kState), late + 1);
+  EXPECT_THAT(rig[2].why_closed().what, HasSubstr("aborted here: disk full"));
+  EXPECT_FALSE(rig[0].barrier(rig.now));
+  EXPECT_EQ(rig[0].barrier(rig.now).error().code, ErrorCode::kClosed);
+}
+
+TEST(Abort, IsRepeatedFiveTimesWithoutAnswer) {
+  Rig rig({});
+  ASSERT_TRUE(rig.run_until_running());
+  std::uint64_t said = 0;
+  rig.lose = [&](bool to_box, std::uint16_t rank, const Header& h) {
+    if (to_box && rank == 0 && h.type == PacketType::kAbort) ++said;
+    return rank == 0;
+  };
+  rig[0].abort("x", rig.now);
+  EXPECT_TRUE(rig.run_until([&] { return rig[0].deadline() == kNever; }, 5 * kSecond));
+  EXPECT_EQ(said, 5U);
+}
+
+TEST(Abort, LongReasonIsCut) {
+  Rig rig({});
+  ASSERT_TRUE(rig.run_until_running());
+  rig[0].abort(std::string(2000, 'y'), rig.now);
+  ASSERT_TRUE(rig.run_until([&] { return !rig.box.aborts.empty(); }));
+  EXPECT_EQ(rig.box.aborts[0].size(), kMaxTextBytes);
+}
+
+TEST(Unreachable, RunningWorkerFailsAfterALease) {
+  Rig rig({});
+  ASSERT_TRUE(rig.run_until_running());
+  std::vector<float> x(100, 1.0F);
+  const auto id = *rig[0].allreduce(std::span<float>(x), rig.now);
+  ASSERT_FALSE(rig.run_until([] { return false; }, 3 * kSecond));
+  rig.lose = [](bool, std::uint16_t, const Header&) { return true; };
+  const TimeNs cut = rig.now;
+  ASSERT_TRUE(rig.run_until([&] { return rig.completed.contains({0, id}); }));
+  EXPECT_EQ(rig.completed.at({0, id}).error().code, ErrorCode::kUnreachable);
+  EXPECT_LE(rig.now, cut + 10 * kSecond);
+  EXPECT_GE(rig.now, cut + 9 * kSecond) << "heartbeats go every second";
+}
+
+TEST(Unreachable, IdleWorkerToo) {
+  Rig rig({});
+  ASSERT_TRUE(rig.run_until_running());
+  rig.lose = [](bool, std::uint16_t, const Header&) { return true; };
+  EXPECT_TRUE(rig.run_until([&] { return rig[1].state() == EngineState::kClosed; }, 11 * kSecond));
+  EXPECT_EQ(rig[1].why_closed().code, ErrorCode::kUnreachable);
+}
+
+TEST(Unreachable, HeartbeatsKeepAnIdleWorkerAlive) {
+  Rig rig({});
+  ASSERT_TRUE(rig.run_until_running());
+  EXPECT_FALSE(rig.run_until([&] { return rig[0].state() != EngineState::kRunning; }, 100 * kSecond));
+  EXPECT_EQ(rig[0].statistics().heartbeats, 100U);
+  EXPECT_EQ(rig[0].statistics().heartbeat_echoes, 99U);  // the last is under way
+  EXPECT_EQ(rig[0].live(), 3U);
+}
+
+bool all_closed(const Rig& rig) {
+  return std::all_of(rig.engines.begin(), rig.engines.end(),
+                     [](const auto& e) { return e->state() == EngineState::kClosed; });
+}
+
+TEST(Leave, DrainsThenBarrierThenLeave) {
+  Rig rig({});
+  std::vector<float> a(3000, 1.0F);
+  std::vector<float> b(3000, 1.0F);
+  const auto id = *rig[0].allreduce(std::span<float>(a), 0);
+  (void)rig[1].allreduce(std::span<float>(b), 0);
+  rig[0].leave(0);
+  rig[1].leave(0);
+  EXPECT_EQ(rig[0].barrier(0).error().code, ErrorCode::kClosed);
+  for (const auto& r : rig.finish(id)) EXPECT_TRUE(r);
+  ASSERT_TRUE(rig.run_until([&] { return all_closed(rig); }));
+  EXPECT_EQ(rig.box.left.size(), 2U);
+  EXPECT_EQ(rig[0].why_closed().code, ErrorCode::kClosed);
+  EXPECT_EQ(rig.completed.size(), 2U) << "the barrier of leaving is not the program's";
+  EXPECT_EQ(a[5], 2.0F);
+}
+
+TEST(Leave, WaitsForTheOthersBarrier) {
+  Rig rig({});
+  ASSERT_TRUE(rig.run_until_running());
+  rig[0].leave(rig.now);
+  EXPECT_EQ(rig[0].pending_operations(), 0U);
+  EXPECT_FALSE(rig.run_until([&] { return rig[0].state() == EngineState::kClosed; }, 30 * kSecond));
+  rig[1].leave(rig.now);
+  EXPECT_TRUE(rig.run_until([&] { return all_closed(rig); }));
+}
+
+TEST(Leave, LastResultLostAndEchoesLost) {
+  for (std::uint64_t seed = 1; seed < 20; ++seed) {
+    Rig rig(four());
+    std::uint64_t state = seed;
+    rig.lose = [&](bool, std::uint16_t, const Header&) {
+      state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+      return (state >> 33) % 100 < 30;
+    };
+    std::vector<std::vector<std::int32_t>> x(4, std::vector<std::int32_t>(300, 1));
+    OperationId id{};
+    for (std::size_t r = 0; r < 4; ++r) {
+      id = *rig[r].allreduce(std::span<std::int32_t>(x[r]), 0);
+      rig[r].leave(0);
+    }
+    for (const auto& r : rig.finish(id)) EXPECT_TRUE(r);
+    EXPECT_TRUE(rig.run_until([&] { return all_closed(rig); }));
+    for (std::size_t r = 0; r < 4; ++r) EXPECT_EQ(rig[r].why_closed().code, ErrorCode::kClosed);
+  }
+}
+
+TEST(Leave, FiveTriesWithoutEcho) {
+  Rig rig({});
+  std::uint64_t said = 0;
+  rig.lose = [&](bool to_box, std::uint16_t rank, const Header& h) {
+    if (h.type != PacketType::kLeave) return false;
+    if (to_box && rank == 0) ++said;
+    return true;
+  };
+  rig[0].leave(0);
+  EXPECT_EQ(rig[0].state(), EngineState::kClosed) << "never joined: nothing to say";
+  ASSERT_TRUE(rig[0].rejoin(0));
+  ASSERT_TRUE(rig.run_until_running());
+  rig[0].leave(rig.now);
+  rig[1].leave(rig.now);
+  ASSERT_TRUE(rig.run_until([&] { return all_closed(rig); }, 5 * kSecond));
+  EXPECT_EQ(said, 5U);
+  EXPECT_THAT(rig[0].why_closed().what, HasSubstr("did not answer"));
+}
+
+TEST(Leave, JobThatEndedMeanwhileIsNoFailure) {
+  Rig rig({});
+  ASSERT_TRUE(rig.run_until_running());
+  rig.lose = [&](bool, std::uint16_t rank, const Header& h) {
+    return rank == 0 && h.type == PacketType::kJoined;
+  };
+  rig[0].leave(rig.now);
+  ASSERT_FALSE(rig.run_until([] { return false; }, kSecond));
+  rig.box.restart();
+  ASSERT_TRUE(rig.run_until([&] { return rig.box.joins[0].size() == 2; }));
+  const std::uint64_t nonce = rig.box.last_join[0].nonce.host();
+  rig[0].receive(rig.box.joined(JoinStatus::kRefused, nonce, 0, "the job ended"), rig.now);
+  EXPECT_EQ(rig[0].state(), EngineState::kClosed);
+  EXPECT_EQ(rig[0].why_closed().code, ErrorCode::kClosed);
+  EXPECT_THAT(rig[0].why_closed().what, HasSubstr("the job ended"));
+}
+
+// After LEAVE was said, a box that knows the job no more is answer enough: no JOIN into a job that is over.
+TEST(Leave, RejectAfterLeaveCausesNoJoin) {
+  Rig rig({});
+  ASSERT_TRUE(rig.run_until_running());
+  rig.lose = [&](bool to_box, std::uint16_t, const Header& h) {
+    return !to_box && h.type == PacketType::kLeave;
+  };
+  rig[0].leave(rig.now);
+  rig[1].leave(rig.now);
+  ASSERT_TRUE(rig.run_until([&] { return rig.box.left.size() == 2; }));
+  rig.box.restart();
+  ASSERT_TRUE(rig.run_until([&] { return all_closed(rig); }));
+  EXPECT_GT(rig[0].statistics().rejects, 0U);
+  EXPECT_EQ(rig.box.joins[0].size(), 1U);
+  EXPECT_EQ(rig.box.joins[1].size(), 1U);
+}
+
+TEST(Leave, SurvivesARestartOfTheBox) {
+  Rig rig({});
+  ASSERT_TRUE(rig.run_until_running());
+  rig[0].leave(rig.now);
+  ASSERT_FALSE(rig.run_until([] { return false; }, kSecond));
+  rig.box.restart();
+  rig[1].leave(rig.now);
+  EXPECT_TRUE(rig.run_until([&] { return all_closed(rig); }));
+  EXPECT_EQ(rig.box.left.size(), 2U);
+}
+
+// Rank 1 has left for good; the box restarts before rank 0's LEAVE: the job is never formed again.
+TEST(Leave, DoesNotWaitForeverForThoseWhoLeft) {
+  Rig rig({});
+  ASSERT_TRUE(rig.run_until_running());
+  rig.lose = [&](bool to_box, std::uint16_t rank, const Header& h) {
+    return rank == 0 && (h.type == PacketType::kLeave || (!to_box && h.type == PacketType::kResult));
+  };
+  rig[0].leave(rig.now);
+  rig[1].leave(rig.now);
+  ASSERT_TRUE(rig.run_until([&] { return rig[1].state() == EngineState::kClosed; }));
+  rig.box.restart();
+  EXPECT_TRUE(rig.run_until([&] { return all_closed(rig); }, 30 * kSecond));
+  EXPECT_EQ(rig[0].why_closed().code, ErrorCode::kClosed);
+}
+
+TEST(Determinism, SameSeedSameBytes) {
+  std::array<std::vector<Bytes>, 2> runs;
+  for (auto& run : runs) {
+    Rig rig(four());
+    std::uint64_t n = 0;
+    std::vector<std::vector<float>> x(4, std::vector<float>(500, 0.5F));
+    rig.lose = [&](bool, std::uint16_t, const Header&) { return ++n % 9 == 0; };
+    for (std::size_t r = 0; r < 4; ++r) {
+      (void)rig[r].allreduce(std::span<float>(x[r]), 0);
+      rig[r].leave(0);
+    }
+    EXPECT_TRUE(rig.run_until([&] { return all_closed(rig); }));
+    run.push_back(text_bytes(std::to_string(rig.now)));
+    for (const auto& [rank, join] : rig.box.last_join) {
+      Bytes b(sizeof join);
+      std::memcpy(b.data(), &join, sizeof join);
+      run.push_back(b);
+    }
+  }
+  EXPECT_EQ(runs[0], runs[1]);
+}
+
+}  // namespace
+}  // namespace tally::testbed

@@ -1,0 +1,375 @@
+// Membership as the worker sees it: JOIN pacing, what JOINED is believed, new epochs and new generations.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "engine_testbed.h"
+
+namespace tally::testbed {
+namespace {
+
+using testing::HasSubstr;
+
+class Joining : public testing::Test {
+ protected:
+  Joining()
+      : engine_(std::move(*WorkerEngine::create(options_of(shape_, 0), best_kernels()))), box_(shape_) {}
+
+  // The JOIN that is due, or an empty one.
+  Bytes join(TimeNs now) {
+    const auto out = drain(*engine_, now);
+    EXPECT_LE(out.size(), 1U);
+    return out.empty() ? Bytes{} : out[0].bytes;
+  }
+  static JoinPayload payload(const Bytes& join) {
+    JoinPayload p;
+    EXPECT_GE(join.size(), kHeaderBytes + sizeof p);
+    std::memcpy(&p, join.data() + kHeaderBytes, sizeof p);
+    return p;
+  }
+  static std::uint64_t nonce(const Bytes& join) { return payload(join).nonce.host(); }
+  void run(TimeNs now) { engine_->receive(box_.joined(JoinStatus::kRunning, nonce(join(now)), 0), now); }
+
+  JobShape shape_;
+  std::unique_ptr<WorkerEngine> engine_;
+  Box box_;
+};
+
+TEST_F(Joining, FirstJoinIsDueAtOnceAndComplete) {
+  EXPECT_EQ(engine_->deadline(), 0U);
+  const auto out = drain(*engine_, 5);
+  ASSERT_EQ(out.size(), 1U);
+  EXPECT_EQ(out[0].port, kBasePort);
+  const Header h = header_of(out[0].bytes);
+  EXPECT_EQ(h.type, PacketType::kJoin);
+  EXPECT_EQ(h.rank.host(), 0);
+  EXPECT_EQ(h.job.host() | h.epoch.host() | h.cookie.host(), 0U);
+  const JoinPayload p = payload(out[0].bytes);
+  EXPECT_EQ(p.attempt.host(), 1U);
+  EXPECT_EQ(p.instance.host(), 1000U);
+  EXPECT_EQ(p.world.host(), 2);
+  EXPECT_EQ(p.elements.host(), shape_.elements);
+  EXPECT_EQ(p.last, GenerationRecord{});
+  EXPECT_EQ(p.lowest.host() | p.next.host(), 0U);
+  const Bytes texts(out[0].bytes.begin() + kHeaderBytes + sizeof p, out[0].bytes.end());
+  EXPECT_EQ(texts, text_bytes("testsecret"));
+}
+
+TEST_F(Joining, RepeatsWithDoublingIntervalNewNonceAndAttempt) {
+  std::vector<TimeNs> at;
+  std::vector<std::uint64_t> nonces;
+  for (TimeNs now = 0; at.size() < 6; now = engine_->deadline()) {
+    const Bytes j = join(now);
+    ASSERT_FALSE(j.empty());
+    at.push_back(now / kMillisecond);
+    nonces.push_back(nonce(j));
+    EXPECT_EQ(payload(j).attempt.host(), at.size());
+    engine_->receive(box_.joined(JoinStatus::kForming, nonce(j), 0), now);
+  }
+  EXPECT_EQ(at, (std::vector<TimeNs>{0, 100, 300, 700, 1500, 2500}));
+  std::sort(nonces.begin(), nonces.end());
+  EXPECT_EQ(std::unique(nonces.begin(), nonces.end()), nonces.end());
+  EXPECT_EQ(engine_->missing(), 3U) << "the forming answer names who is missing";
+  EXPECT_EQ(engine_->state(), EngineState::kJoining);
+}
+
+TEST_F(Joining, OnlyTheNewestNonceCounts) {
+  const std::uint64_t first = nonce(join(0));
+  const std::uint64_t second = nonce(join(100 * kMillisecond));
+  engine_->receive(box_.joined(JoinStatus::kRunning, first, 0), 101 * kMillisecond);
+  engine_->receive(box_.joined(JoinStatus::kRefused, first, 0, "no"), 101 * kMillisecond);
+  engine_->receive(box_.joined(JoinStatus::kRunning, 0, 0), 101 * kMillisecond);
+  EXPECT_EQ(engine_->state(), EngineState::kJoining);
+  EXPECT_EQ(engine_->statistics().of(Refused::kNonce), 3U);
+  engine_->receive(box_.joined(JoinStatus::kRunning, second, 0), 101 * kMillisecond);
+  EXPECT_EQ(engine_->state(), EngineState::kRunning);
+  ASSERT_TRUE(engine_->membership());
+  EXPECT_EQ(engine_->membership()->epoch, Epoch{box_.epoch});
+  // The same JOINED once more answers nothing.
+  engine_->receive(box_.joined(JoinStatus::kRunning, second, 0), 102 * kMillisecond);
+  EXPECT_EQ(engine_->statistics().of(Refused::kState), 1U);
+}
+
+TEST_F(Joining, RefusedIsFinalAndSaysWhy) {
+  engine_->receive(box_.joined(JoinStatus::kRefused, nonce(join(0)), 0, "token of job 'test' is wrong\x1b"),
+                   1);
+  EXPECT_EQ(engine_->state(), EngineState::kClosed);
+  EXPECT_EQ(engine_->why_closed().code, ErrorCode::kRefused);
+  EXPECT_THAT(engine_->why_closed().what, HasSubstr("token of job 'test' is wrong?"));
+  EXPECT_EQ(engine_->deadline(), kNever);
+  EXPECT_TRUE(drain(*engine_, kSecond).empty());
+}
+
+TEST_F(Joining, OtherWorldIsRefusedHere) {
+  box_.shape.world = 3;
+  engine_->receive(box_.joined(JoinStatus::kRunning, nonce(join(0)), 0), 1);
+  EXPECT_EQ(engine_->state(), EngineState::kClosed);
+  EXPECT_EQ(engine_->why_closed().code, ErrorCode::kRefused);
+  EXPECT_THAT(engine_->why_closed().what, HasSubstr("3 workers"));
+}
+
+TEST_F(Joining, ImplausibleJoinedIsCountedOnly) {
+  const Bytes j = join(0);
+  const std::vector<void (*)(Box&)> spoil{
+      [](Box& b) { b.job = 0; },
+      [](Box& b) { b.job = 1025; },
+      [](Box& b) { b.epoch = 0; },
+      [](Box& b) { b.generation = 0; },
+      [](Box& b) { b.shape.window = 24; },
+      [](Box& b) { b.shape.window = 32; },
+      [](Box& b) { b.shape.window = 8; },
+      [](Box& b) { b.shape.largest_window = 32768; },
+      [](Box& b) { b.shape.lookahead = 32; },
+      [](Box& b) { b.shape.lookahead = 0; },
+      [](Box& b) { b.shape.elements = 0; },
+      [](Box& b) { b.shape.elements = 48; },
+      [](Box& b) { b.shape.elements = 20; },
+      [](Box& b) { b.shape.world = 65; },
+      [](Box& b) { b.shape.shards = 0; },
+      [](Box& b) { b.shape.shards = 65; },
+      [](Box& b) { b.shape.lease_ms = 0; },
+      [](Box& b) { b.shape.most_advanced = 2; },
+  };
+  for (const auto& f : spoil) {
+    Box bad(shape_);
+    f(bad);
+    engine_->receive(bad.joined(JoinStatus::kRunning, nonce(j), 0), 1);
+  }
+  EXPECT_EQ(engine_->statistics().of(Refused::kJoined), spoil.size());
+  EXPECT_EQ(engine_->statistics().refused_total(), spoil.size());
+  EXPECT_EQ(engine_->state(), EngineState::kJoining);
+  engine_->receive(box_.joined(JoinStatus::kRunning, nonce(j), 0), 1);
+  EXPECT_EQ(engine_->state(), EngineState::kRunning);
+}
+
+TEST_F(Joining, RejectOnlyMakesItJoinAndNeverFasterThanTenPerSecond) {
+  run(0);
+  Header data = box_.from_box(PacketType::kContribute);
+  TimeNs now = 0;
+  std::vector<TimeNs> joins;
+  for (; now < 1000 * kMillisecond; now += kMillisecond) {
+    engine_->receive(box_.reject(RejectReason::kEpoch, data), now);
+    engine_->receive(box_.reject(RejectReason::kJob, data), now);
+    for (const auto& out : drain(*engine_, now)) {
+      if (header_of(out.bytes).type != PacketType::kJoin) continue;
+      joins.push_back(now);
+      engine_->receive(box_.joined(JoinStatus::kRunning, nonce(out.bytes), 0), now);
+    }
+    if (engine_->state() == EngineState::kRunning) {
+      EXPECT_EQ(engine_->membership()->epoch, Epoch{box_.epoch});
+    }
+  }
+  ASSERT_EQ(joins.size(), 9U);
+  for (std::size_t i = 1; i < joins.size(); ++i) EXPECT_GE(joins[i] - joins[i - 1], 100 * kMillisecond);
+  EXPECT_EQ(engine_->statistics().epochs, 1U) << "the same epoch again is no new one";
+}
+
+TEST_F(Joining, RejectOfAnotherEpochIsRefused) {
+  run(0);
+  Header data = box_.from_box(PacketType::kContribute);
+  data.epoch = Be<std::uint32_t>{box_.epoch - 1};
+  engine_->receive(box_.reject(RejectReason::kEpoch, data), 1);
+  EXPECT_EQ(engine_->statistics().of(Refused::kEpoch), 1U);
+  EXPECT_EQ(engine_->state(), EngineState::kRunning);
+}
+
+TEST_F(Joining, SilenceOfControlIsUnreachable) {
+  EXPECT_EQ(drain(*engine_, 0).size(), 1U);
+  std::vector<std::int32_t> x(4, 1);
+  const auto id = engine_->allreduce(std::span<std::int32_t>(x), 0);
+  TimeNs now = 0;
+  while (engine_->state() != EngineState::kClosed && now < kNever) {
+    now = engine_->deadline();
+    drain(*engine_, now);
+  }
+  EXPECT_EQ(now, 10 * kSecond);
+  EXPECT_EQ(engine_->why_closed().code, ErrorCode::kUnreachable);
+  const auto c = engine_->next_completion();
+  ASSERT_TRUE(c);
+  EXPECT_EQ(c->id, *id);
+  EXPECT_EQ(c->result.error().code, ErrorCode::kUnreachable);
+}
+
+TEST(Options, AreValidated) {
+  const auto refused = [](void (*spoil)(EngineOptions&)) {
+    EngineOptions o = options_of({}, 0);
+    spoil(o);
+    const auto engine = WorkerEngine::create(o, best_kernels());
+    return !engine && engine.error().code == ErrorCode::kInvalidArgument && !engine.error().what.empty();
+  };
+  EXPECT_TRUE(refused([](EngineOptions& o) { o.job.clear(); }));
+  EXPECT_TRUE(refused([](EngineOptions& o) { o.job.assign(65, 'x'); }));
+  EXPECT_TRUE(refused([](EngineOptions& o) { o.token.assign(65, 'x'); }));
+  EXPECT_TRUE(refused([](EngineOptions& o) { o.world = 0; }));
+  EXPECT_TRUE(refused([](EngineOptions& o) { o.world = 65; }));
+  EXPECT_TRUE(refused([](EngineOptions& o) { o.rank = Rank{2}; }));
+  EXPECT_TRUE(refused([](EngineOptions& o) { o.elements = 0; }));
+  EXPECT_TRUE(refused([](EngineOptions& o) { o.elements = 17; }));
+  EXPECT_TRUE(refused([](EngineOptions& o) { o.elements = 2240; }));
+  EXPECT_TRUE(refused([](EngineOptions& o) { o.rto_floor = 0; }));
+  EXPECT_TRUE(refused([](EngineOptions& o) { o.rto_floor = 2 * kSecond; }));
+  EXPECT_TRUE(refused([](EngineOptions& o) { o.unreachable_after = 0; }));
+  EXPECT_FALSE(refused([](EngineOptions& o) { o.token.clear(); }));
+}
+
+// All ranks together.
+
+std::vector<std::int32_t> ramp(std::size_t n, std::int32_t first) {
+  std::vector<std::int32_t> v(n);
+  std::iota(v.begin(), v.end(), first);
+  return v;
+}
+
+TEST(Epochs, OperationsSubmittedBeforeTheJobRunsAreQueued) {
+  Rig rig({});
+  auto a = ramp(100, 0);
+  auto b = ramp(100, 7);
+  const auto id = *rig[0].allreduce(std::span<std::int32_t>(a), 0);
+  (void)rig[1].allreduce(std::span<std::int32_t>(b), 0);
+  EXPECT_EQ(rig[0].pending_operations(), 1U);
+  for (const auto& r : rig.finish(id)) EXPECT_TRUE(r);
+  EXPECT_EQ(a[10], 27);
+  EXPECT_EQ(a, b);
+  EXPECT_EQ(rig[0].pending_operations(), 0U);
+}
+
+TEST(Epochs, NewEpochReoffersWhatHasNoResult) {
+  Rig rig({});
+  ASSERT_TRUE(rig.run_until_running());
+  auto a = ramp(4000, 0);
+  auto b = ramp(4000, 1);
+  const auto id = *rig[0].allreduce(std::span<std::int32_t>(a), rig.now);
+  (void)rig[1].allreduce(std::span<std::int32_t>(b), rig.now);
+  ASSERT_TRUE(rig.run_until([&] { return rig[0].statistics().results > 20; }));
+  const std::uint64_t before = rig[0].statistics().results;
+  rig.box.restart();
+  for (const auto& r : rig.finish(id)) {
+    ASSERT_TRUE(r);
+    EXPECT_GT(r->retransmissions, 0U);
+  }
+  EXPECT_EQ(rig[0].statistics().epochs, 2U);
+  EXPECT_EQ(rig[0].statistics().generations, 1U);
+  EXPECT_GT(rig.box.last_join[0].lowest.host(), 0U);
+  EXPECT_GE(rig.box.last_join[0].next.host(), before);
+  EXPECT_EQ(rig.box.last_join[0].last.generation.host(), rig.box.generation);
+  for (std::size_t i = 0; i < a.size(); ++i) ASSERT_EQ(a[i], static_cast<std::int32_t>(2 * i + 1));
+  EXPECT_EQ(a, b);
+}
+
+TEST(Epochs, RestartsWithLossStillSumExactly) {
+  Rig rig({});
+  std::mt19937_64 random(4);
+  rig.lose = [&](bool, std::uint16_t, const Header&) { return random() % 7 == 0; };
+  std::vector<float> a(10000);
+  std::vector<float> b(10000);
+  for (std::size_t i = 0; i < a.size(); ++i) a[i] = b[i] = static_cast<float>(i % 97) - 48;
+  const auto id = *rig[0].allreduce(std::span<float>(a), 0);
+  (void)rig[1].allreduce(std::span<float>(b), 0);
+  for (std::uint64_t results = 30; results < 300; results += 60) {
+    ASSERT_TRUE(rig.run_until([&] { return rig[0].statistics().results > results; }));
+    rig.box.restart();
+  }
+  for (const auto& r : rig.finish(id)) ASSERT_TRUE(r);
+  for (std::size_t i = 0; i < a.size(); ++i) ASSERT_EQ(a[i], 2 * (static_cast<float>(i % 97) - 48));
+  EXPECT_EQ(a, b);
+  EXPECT_EQ(rig[1].statistics().generations, 1U);
+}
+
+TEST(Epochs, IdleWorkerLearnsTheEpochByHeartbeat) {
+  Rig rig({});
+  ASSERT_TRUE(rig.run_until_running());
+  rig.box.restart();
+  EXPECT_TRUE(rig.run_until(
+      [&] { return rig[0].statistics().epochs == 2 && rig[1].statistics().epochs == 2; }, 3 * kSecond));
+}
+
+TEST(Epochs, WindowMayShrinkAndGrow) {
+  JobShape shape;
+  shape.largest_window = shape.window = shape.lookahead = 64;
+  Rig rig(shape);
+  std::vector<float> a(64 * 32 * 5, 1.5F);
+  auto b = a;
+  const auto id = *rig[0].allreduce(std::span<float>(a), 0);
+  (void)rig[1].allreduce(std::span<float>(b), 0);
+  std::uint64_t results = 50;
+  for (const std::uint32_t window : {16U, 64U, 32U}) {
+    ASSERT_TRUE(rig.run_until([&] { return rig[0].statistics().results > results; }));
+    rig.box.shape.window = window;
+    rig.box.restart();
+    results += 70;
+  }
+  for (const auto& r : rig.finish(id)) ASSERT_TRUE(r);
+  for (const float y : a) ASSERT_EQ(y, 3.0F);
+  EXPECT_EQ(rig[0].membership()->window, 32U);
+}
+
+TEST(Epochs, GrownWindowBeyondTheLookaheadWaitsForExponents) {
+  JobShape shape;
+  shape.largest_window = 64;
+  shape.window = 64;
+  shape.lookahead = 16;
+  Rig rig(shape);
+  std::uint64_t n = 0;
+  rig.lose = [&](bool, std::uint16_t, const Header&) { return ++n % 5 == 0; };
+  std::vector<float> a(32 * 200);
+  for (std::size_t i = 0; i < a.size(); ++i) a[i] = std::ldexp(1.0F, static_cast<int>(i / 32 % 100) - 60);
+  auto b = a;
+  const auto id = *rig[0].allreduce(std::span<float>(a), 0);
+  (void)rig[1].allreduce(std::span<float>(b), 0);
+  for (const auto& r : rig.finish(id)) ASSERT_TRUE(r);
+  for (std::size_t i = 0; i < a.size(); ++i)
+    ASSERT_EQ(a[i], std::ldexp(1.0F, static_cast<int>(i / 32 % 100) - 59));
+}
+
+TEST(Generations, NewGenerationFailsWhatIsInFlight) {
+  Rig rig({});
+  ASSERT_TRUE(rig.run_until_running());
+  auto a = ramp(4000, 0);
+  auto b = ramp(4000, 1);
+  const auto id = *rig[0].allreduce(std::span<std::int32_t>(a), rig.now);
+  (void)rig[1].allreduce(std::span<std::int32_t>(b), rig.now);
+  ASSERT_TRUE(rig.run_until([&] { return rig[0].statistics().results > 20; }));
+  rig.box.restart(true);
+  for (const auto& r : rig.finish(id)) {
+    ASSERT_FALSE(r);
+    EXPECT_EQ(r.error().code, ErrorCode::kAborted);
+    EXPECT_THAT(r.error().what, HasSubstr("new generation"));
+  }
+  ASSERT_TRUE(rig.run_until_running());
+  EXPECT_EQ(rig[0].statistics().generations, 2U);
+  // Numbers start afresh and work goes on.
+  auto c = ramp(100, 0);
+  auto d = ramp(100, 0);
+  const auto next = *rig[0].allreduce(std::span<std::int32_t>(c), rig.now);
+  (void)rig[1].allreduce(std::span<std::int32_t>(d), rig.now);
+  for (const auto& r : rig.finish(next)) ASSERT_TRUE(r);
+  EXPECT_EQ(c[99], 198);
+}
+
+TEST(Generations, RejoinAfterAbortIsANewMembership) {
+  Rig rig({});
+  ASSERT_TRUE(rig.run_until_running());
+  EXPECT_FALSE(rig[0].rejoin(rig.now)) << "only when closed";
+  rig[0].abort("test", rig.now);
+  ASSERT_TRUE(rig.run_until([&] { return rig[1].state() == EngineState::kClosed; }));
+  EXPECT_THAT(rig[1].why_closed().what, HasSubstr("rank 0: aborted here: test"));
+  rig.box.restart(true);
+  EXPECT_TRUE(rig[0].rejoin(rig.now));
+  EXPECT_TRUE(rig[1].rejoin(rig.now));
+  auto a = ramp(10, 1);
+  auto b = ramp(10, 1);
+  const auto id = *rig[0].allreduce(std::span<std::int32_t>(a), rig.now);
+  (void)rig[1].allreduce(std::span<std::int32_t>(b), rig.now);
+  for (const auto& r : rig.finish(id)) EXPECT_TRUE(r);
+  EXPECT_EQ(a[9], 20);
+  EXPECT_EQ(rig.box.last_join[0].last, GenerationRecord{});
+}
+
+}  // namespace
+}  // namespace tally::testbed

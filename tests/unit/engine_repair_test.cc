@@ -1,0 +1,402 @@
+// Repair: timers, QUERY of named peers after k plain retransmissions, ANSWER from history, silence.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "engine_testbed.h"
+
+namespace tally::testbed {
+namespace {
+
+// Rank 1 of 4 by hand: the box never answers data.
+class Alone : public testing::Test {
+ protected:
+  Alone() : box_(shape()) {
+    engine_ = std::move(*WorkerEngine::create(options_of(shape(), 1), best_kernels()));
+    const auto join = drain(*engine_, 0);
+    JoinPayload p;
+    std::memcpy(&p, join[0].bytes.data() + kHeaderBytes, sizeof p);
+    engine_->receive(box_.joined(JoinStatus::kRunning, p.nonce.host(), 1), 0);
+  }
+  static JobShape shape() {
+    JobShape s;
+    s.world = 4;
+    s.most_advanced = 2;
+    s.lease_ms = 1'000'000;  // heartbeats stay out of the way
+    return s;
+  }
+  Bytes one(TimeNs now) {
+    const auto out = drain(*engine_, now);
+    EXPECT_EQ(out.size(), 1U);
+    return out.empty() ? Bytes(kHeaderBytes) : out[0].bytes;
+  }
+
+  Box box_;
+  std::unique_ptr<WorkerEngine> engine_;
+};
+
+TEST_F(Alone, QueriesNamedPeersInTurnAfterThreePlainRetransmissions) {
+  (void)engine_->barrier(0);
+  const Header first = header_of(one(0));
+  EXPECT_EQ(first.type, PacketType::kContribute);
+  EXPECT_EQ(first.flags & kFlagRetransmit, 0);
+  std::vector<std::string> story;
+  std::vector<TimeNs> gaps;
+  TimeNs now = 0;
+  for (int i = 0; i < 11; ++i) {
+    const TimeNs due = engine_->deadline();
+    EXPECT_TRUE(drain(*engine_, due - 1).empty());
+    gaps.push_back((due - now) / kMillisecond);
+    now = due;
+    const Header h = header_of(one(now));
+    EXPECT_EQ(h.chunk.host(), 0U);
+    EXPECT_EQ(h.slot.host(), 0U);
+    EXPECT_EQ(h.cookie.host(), box_.cookie_of(1));
+    EXPECT_EQ(h.epoch.host(), box_.epoch);
+    EXPECT_EQ(h.rank.host(), 1);
+    if (h.type == PacketType::kQuery) {
+      EXPECT_EQ(h.sum1.host() | h.sum2.host() | h.elements.host(), 0U);
+      story.push_back("ask " + std::to_string(std::countr_zero(h.contributors.host())));
+    } else {
+      EXPECT_NE(h.flags & kFlagRetransmit, 0);
+      story.emplace_back("plain");
+    }
+  }
+  EXPECT_EQ(story, (std::vector<std::string>{"plain", "plain", "plain", "ask 2", "plain", "ask 3", "plain",
+                                             "ask 0", "plain", "ask 2", "plain"}));
+  EXPECT_EQ(gaps, (std::vector<TimeNs>{100, 200, 400, 800, 1000, 1000, 1000, 1000, 1000, 1000, 1000}));
+  EXPECT_EQ(engine_->statistics().queries, 4U);
+  EXPECT_EQ(engine_->statistics().retransmissions, 7U);
+}
+
+TEST_F(Alone, KarnsRuleSamplesOnlyWhatWasSentOnce) {
+  (void)engine_->barrier(0);
+  (void)engine_->barrier(0);
+  const auto out = drain(*engine_, 0);
+  ASSERT_EQ(out.size(), 2U);
+  EXPECT_EQ(drain(*engine_, 100 * kMillisecond).size(), 2U);
+  engine_->receive(box_.result_of(out[0].bytes), 101 * kMillisecond);
+  EXPECT_EQ(engine_->statistics().srtt, 0U) << "which of the two sendings was answered?";
+  EXPECT_EQ(engine_->statistics().rto, 100 * kMillisecond) << "back-off ended by progress";
+  (void)engine_->barrier(101 * kMillisecond);
+  const Bytes third = one(101 * kMillisecond);
+  engine_->receive(box_.result_of(third), 103 * kMillisecond);
+  EXPECT_EQ(engine_->statistics().srtt, 2 * kMillisecond);
+  EXPECT_EQ(engine_->statistics().rto, 6 * kMillisecond);
+}
+
+TEST_F(Alone, AnswersFromHistoryWithTheWireValues) {
+  std::vector<std::int32_t> x(40, 5);
+  x[0] = 0x7ffffff0;
+  (void)engine_->allreduce(std::span<std::int32_t>(x), 0);
+  const auto out = drain(*engine_, 0);
+  ASSERT_EQ(out.size(), 2U);
+  for (const auto& o : out) {
+    Bytes result = box_.result_of(o.bytes);
+    if (&o == &out[0]) {
+      Header h = header_of(result);
+      h.flags = kFlagOverflow | kFlagRetransmit;
+      result = sealed(h, payload_of(result));
+    }
+    engine_->receive(result, 1);
+  }
+  EXPECT_TRUE(engine_->next_completion()->result->overflow);
+  for (std::uint32_t chunk = 0; chunk < 2; ++chunk) {
+    Header q = box_.from_box(PacketType::kQuery);
+    q.rank = Be<std::uint16_t>{3};
+    q.chunk = Be<std::uint32_t>{chunk};
+    q.contributors = Be<std::uint64_t>{2};
+    engine_->receive(sealed(q), 2);
+    EXPECT_EQ(engine_->deadline(), 0U);
+    const Bytes answer = one(2);
+    const Header a = header_of(answer);
+    const Header r = header_of(box_.result_of(out[chunk].bytes));
+    EXPECT_EQ(a.type, PacketType::kAnswer);
+    EXPECT_EQ(a.rank.host(), 1);
+    EXPECT_EQ(a.cookie.host(), box_.cookie_of(1));
+    EXPECT_EQ(a.slot.host(), 3U) << "who asked";
+    EXPECT_EQ(a.contributors.host(), 15U);
+    EXPECT_EQ(a.flags, chunk == 0 ? kFlagOverflow : 0);
+    EXPECT_EQ(a.chunk, r.chunk);
+    EXPECT_EQ(a.elements, r.elements);
+    EXPECT_EQ(a.dtype, r.dtype);
+    EXPECT_EQ(a.exponent, r.exponent);
+    EXPECT_EQ(a.total, r.total);
+    EXPECT_EQ(a.sum1, r.sum1);
+    EXPECT_EQ(a.sum2, r.sum2);
+    EXPECT_EQ(payload_of(answer), payload_of(out[chunk].bytes));
+  }
+  EXPECT_EQ(engine_->statistics().answers, 2U);
+}
+
+TEST_F(Alone, SilentWithoutTheResult) {
+  (void)engine_->barrier(0);
+  (void)one(0);
+  Header q = box_.from_box(PacketType::kQuery);
+  q.rank = Be<std::uint16_t>{3};
+  q.contributors = Be<std::uint64_t>{2};
+  for (const std::uint32_t chunk : {0U, 1U, 4000U, 0xFFFFFFFFU, 0x80000000U}) {
+    q.chunk = Be<std::uint32_t>{chunk};
+    engine_->receive(sealed(q), 1);
+  }
+  EXPECT_TRUE(drain(*engine_, 1).empty());
+  EXPECT_EQ(engine_->statistics().queries_silent, 5U);
+  EXPECT_EQ(engine_->statistics().refused_total(), 0U);
+}
+
+TEST_F(Alone, HistoryHoldsTheSpanBelowLowest) {
+  for (int i = 0; i < 200; ++i) {
+    (void)engine_->barrier(0);
+    const Bytes sent = one(0);
+    engine_->receive(box_.result_of(sent), 1);
+  }
+  Header q = box_.from_box(PacketType::kQuery);
+  q.rank = Be<std::uint16_t>{0};
+  q.contributors = Be<std::uint64_t>{2};
+  for (std::uint32_t chunk = 200 - 2 * 16; chunk < 200; ++chunk) {
+    q.chunk = Be<std::uint32_t>{chunk};
+    engine_->receive(sealed(q), 2);
+    EXPECT_EQ(header_of(one(2)).chunk.host(), chunk);
+  }
+  q.chunk = Be<std::uint32_t>{100};
+  engine_->receive(sealed(q), 2);
+  EXPECT_TRUE(drain(*engine_, 2).empty());
+}
+
+TEST_F(Alone, AnswerIsForgottenWhenItsResultIsOverwritten) {
+  for (int i = 0; i < 48; ++i) {
+    (void)engine_->barrier(0);
+    engine_->receive(box_.result_of(one(0)), 1);
+  }
+  for (int i = 0; i < 16; ++i) (void)engine_->barrier(1);
+  const auto out = drain(*engine_, 1);
+  ASSERT_EQ(out.size(), 16U);
+  Header q = box_.from_box(PacketType::kQuery);
+  q.rank = Be<std::uint16_t>{0};
+  q.contributors = Be<std::uint64_t>{2};
+  q.chunk = Be<std::uint32_t>{15};  // older than the span, but still here
+  engine_->receive(sealed(q), 2);
+  engine_->receive(box_.result_of(out[15].bytes), 2);  // chunk 63 takes its place
+  EXPECT_TRUE(drain(*engine_, 2).empty());
+  EXPECT_EQ(engine_->statistics().answers, 0U);
+}
+
+TEST_F(Alone, NewEpochForgetsWhoWasMissing) {
+  (void)engine_->barrier(0);
+  const Bytes sent = one(0);
+  engine_->receive(box_.reject(RejectReason::kWaiting, header_of(sent), box_.result_cookie(), 0b0010), 1);
+  EXPECT_EQ(engine_->missing(), 0b1101U);
+  engine_->receive(box_.reject(RejectReason::kEpoch, header_of(sent)), 1);
+  EXPECT_EQ(engine_->state(), EngineState::kJoining);
+  EXPECT_EQ(engine_->missing(), 0U);
+  const Bytes join = one(kSecond);
+  JoinPayload p;
+  std::memcpy(&p, join.data() + kHeaderBytes, sizeof p);
+  EXPECT_EQ(p.next.host(), 1U);
+  box_.epoch += 1;
+  engine_->receive(box_.joined(JoinStatus::kRunning, p.nonce.host(), 1), kSecond);
+  EXPECT_EQ(engine_->missing(), 0U);
+  const Header again = header_of(one(kSecond));
+  EXPECT_EQ(again.epoch.host(), box_.epoch);
+  EXPECT_NE(again.flags & kFlagRetransmit, 0);
+}
+
+TEST_F(Alone, QueryStormIsBounded) {
+  (void)engine_->barrier(0);
+  engine_->receive(box_.result_of(one(0)), 1);
+  Header q = box_.from_box(PacketType::kQuery);
+  q.rank = Be<std::uint16_t>{0};
+  q.contributors = Be<std::uint64_t>{2};
+  for (int i = 0; i < 1000; ++i) engine_->receive(sealed(q), 2);
+  EXPECT_EQ(drain(*engine_, 2).size(), 128U);
+  EXPECT_EQ(engine_->statistics().answers_dropped, 872U);
+}
+
+TEST_F(Alone, WaitingNamesTheMissing) {
+  (void)engine_->barrier(0);
+  const Bytes sent = one(0);
+  engine_->receive(box_.reject(RejectReason::kWaiting, header_of(sent), box_.result_cookie(), 0b0011), 1);
+  EXPECT_EQ(engine_->missing(), 0b1100U);
+  EXPECT_EQ(engine_->state(), EngineState::kRunning);
+  engine_->receive(box_.result_of(sent), 2);
+  EXPECT_EQ(engine_->missing(), 0U);
+}
+
+TEST_F(Alone, ThreeWrongSumsFailTheOperationByName) {
+  std::vector<std::int32_t> x(16, 5);
+  const auto id = *engine_->allreduce(std::span<std::int32_t>(x), 0);
+  Bytes result = box_.result_of(one(0));
+  result.back() ^= std::byte{1};
+  engine_->receive(result, 1);
+  engine_->receive(result, 2);
+  EXPECT_EQ(engine_->statistics().of(Refused::kSum), 2U);
+  EXPECT_EQ(engine_->state(), EngineState::kRunning);
+  EXPECT_EQ(x, std::vector<std::int32_t>(16, 5)) << "verified before writing";
+  engine_->receive(result, 3);
+  EXPECT_EQ(engine_->state(), EngineState::kClosed);
+  const auto c = engine_->next_completion();
+  EXPECT_EQ(c->id, id);
+  EXPECT_EQ(c->result.error().code, ErrorCode::kCorrupt);
+  EXPECT_THAT(c->result.error().what, testing::HasSubstr("operation 1"));
+  EXPECT_EQ(header_of(one(3)).type, PacketType::kAbort);
+  EXPECT_EQ(x, std::vector<std::int32_t>(16, 5));
+}
+
+TEST_F(Alone, ImpossibleExponentIsRefused) {
+  std::vector<float> zeros(16, 0.0F);
+  (void)engine_->allreduce(std::span<float>(zeros), 0);
+  const Bytes primed = one(0);
+  EXPECT_EQ(header_of(primed).exponent, -127);
+  Header h = header_of(box_.result_of(primed));
+  h.exponent = -100;  // between a zero block and 2^-96
+  engine_->receive(sealed(h), 1);
+  EXPECT_EQ(engine_->statistics().of(Refused::kExponent), 1U);
+  h.exponent = -96;
+  engine_->receive(sealed(h), 1);
+  EXPECT_EQ(engine_->statistics().results, 1U);
+}
+
+TEST_F(Alone, SumsFindWhatPlainSumsWouldNot) {
+  std::vector<std::int32_t> x(16, 0);
+  (void)engine_->allreduce(std::span<std::int32_t>(x), 0);
+  const Bytes sent = one(0);
+  // The right values, but rank 3 counted twice and rank 2 not at all; or the sum of another chunk.
+  Header h = header_of(box_.result_of(sent));
+  const std::uint32_t right = h.sum1.host();
+  const auto key = [&](std::uint16_t r) { return rank_key(Generation{box_.generation}, Rank{r}); };
+  h.sum1 = Be<std::uint32_t>{right + keyed(key(3), Chunk{0}) - keyed(key(2), Chunk{0})};
+  engine_->receive(sealed(h, payload_of(sent)), 1);
+  std::uint32_t other = 0;
+  for (std::uint16_t r = 0; r < 4; ++r) other += keyed(key(r), Chunk{1});
+  h.sum1 = Be<std::uint32_t>{other};
+  engine_->receive(sealed(h, payload_of(sent)), 1);
+  EXPECT_EQ(engine_->statistics().of(Refused::kSum), 2U);
+  EXPECT_EQ(engine_->pending_operations(), 1U);
+}
+
+// Together: a result lost to one member, and then the box forgets it.
+TEST(Repair, PeerHistoryBringsBackALostResultAfterARestart) {
+  Rig rig({});
+  ASSERT_TRUE(rig.run_until_running());
+  bool lossy = true;
+  rig.lose = [&](bool to_box, std::uint16_t rank, const Header& h) {
+    return lossy && !to_box && rank == 0 && h.type == PacketType::kResult;
+  };
+  std::vector<std::int32_t> a(200, 1);
+  std::vector<std::int32_t> b(200, 2);
+  const auto id = *rig[0].allreduce(std::span<std::int32_t>(a), rig.now);
+  (void)rig[1].allreduce(std::span<std::int32_t>(b), rig.now);
+  ASSERT_TRUE(rig.run_until([&] { return rig.completed.contains({1, id}); }));
+  rig.box.restart();
+  lossy = false;
+  for (const auto& r : rig.finish(id)) ASSERT_TRUE(r);
+  EXPECT_EQ(a, std::vector<std::int32_t>(200, 3));
+  EXPECT_EQ(rig.box.answers, 7U);
+  EXPECT_EQ(rig[1].statistics().answers, 7U);
+}
+
+TEST(Repair, HeavyLossBothWays) {
+  JobShape shape;
+  shape.world = 3;
+  Rig rig(shape);
+  std::uint64_t state = 1;
+  rig.lose = [&](bool, std::uint16_t, const Header&) {
+    state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+    return (state >> 33) % 100 < 30;
+  };
+  std::vector<std::vector<float>> x(3, std::vector<float>(3000, 0.25F));
+  OperationId id{};
+  for (std::size_t r = 0; r < 3; ++r) id = *rig[r].allreduce(std::span<float>(x[r]), 0);
+  for (const auto& r : rig.finish(id)) ASSERT_TRUE(r);
+  for (const auto& v : x) EXPECT_EQ(v, std::vector<float>(3000, 0.75F));
+}
+
+// Loss, duplication, reordering, restarts and resizes at once; the box checks that no contribution ever
+// changes its values, and every sum is exact (small integers survive the quantisation unchanged).
+TEST(Repair, EverythingAtOnce) {
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937_64 random(seed);
+    JobShape shape;
+    shape.world = static_cast<std::uint16_t>(1 + random() % 4);
+    shape.largest_window = 16U << random() % 3;
+    shape.window = shape.lookahead = std::max(16U, shape.largest_window >> random() % 2);
+    shape.first_chunk = random() % 2 == 0 ? 0xFFFFFFFD : static_cast<std::uint32_t>(random());
+    shape.shards = static_cast<std::uint8_t>(1 + random() % 4);
+    Rig rig(shape);
+    rig.box.in_order = false;
+    const std::uint64_t loss = random() % 31;
+    rig.lose = [&](bool, std::uint16_t, const Header&) { return random() % 100 < loss; };
+    rig.delay = [&]() -> TimeNs { return random() % 10 == 0 ? random() % (20 * kMillisecond) : 0; };
+    rig.copies = [&]() { return random() % 10 == 0 ? 2U : 1U; };
+    constexpr std::size_t kOperations = 5;
+    std::vector<std::vector<std::vector<float>>> f(shape.world);
+    std::vector<std::vector<std::vector<std::int32_t>>> i(shape.world);
+    const std::size_t most = random() % 1500;
+    for (std::size_t op = 0; op < kOperations; ++op) {
+      const std::size_t n = random() % (most + 1);
+      for (std::size_t r = 0; r < shape.world; ++r) {
+        f[r].emplace_back(n);
+        i[r].emplace_back(n);
+        for (std::size_t k = 0; k < n; ++k) {
+          i[r][op][k] = static_cast<std::int32_t>(k * (r + 1) + op);
+          f[r][op][k] = static_cast<float>(i[r][op][k] % 1000);
+        }
+      }
+    }
+    const auto want_f = [&](std::size_t op, std::size_t k) {
+      float sum = 0;
+      for (std::size_t r = 0; r < shape.world; ++r) sum += static_cast<float>((k * (r + 1) + op) % 1000);
+      return sum;
+    };
+    for (std::size_t r = 0; r < shape.world; ++r) {
+      for (std::size_t op = 0; op < kOperations; ++op) {
+        (void)rig[r].allreduce(std::span<float>(f[r][op]), 0);
+        (void)rig[r].allreduce(std::span<std::int32_t>(i[r][op]), 0);
+      }
+      rig[r].leave(0);
+    }
+    const auto all_done = [&] { return rig.completed.size() == 2 * kOperations * shape.world; };
+    for (int restart = 0; restart < 3; ++restart) {
+      const std::uint64_t results = rig[0].statistics().results + random() % 100;
+      (void)rig.run_until([&] { return all_done() || rig[0].statistics().results >= results; });
+      if (all_done()) break;
+      rig.box.shape.window = std::max(16U, shape.largest_window >> random() % 3);
+      rig.box.restart();
+    }
+    ASSERT_TRUE(rig.run_until(all_done));
+    for (const auto& [who, r] : rig.completed) ASSERT_TRUE(r) << r.error().what;
+    for (std::size_t op = 0; op < kOperations; ++op)
+      for (std::size_t k = 0; k < f[0][op].size(); ++k) {
+        const auto ranks = static_cast<std::int32_t>(shape.world);
+        const auto factor = static_cast<std::int32_t>(k) * ranks * (ranks + 1) / 2;
+        for (std::size_t r = 0; r < shape.world; ++r) {
+          ASSERT_EQ(f[r][op][k], want_f(op, k));
+          ASSERT_EQ(i[r][op][k], factor + static_cast<std::int32_t>(op) * ranks);
+        }
+      }
+    if (HasFailure()) return;
+  }
+}
+
+TEST(Repair, SlowRankDelaysAndFailsNothing) {
+  Rig rig({});
+  ASSERT_TRUE(rig.run_until_running());
+  std::vector<float> a(600, 1.0F);
+  std::vector<float> b(600, 1.0F);
+  const auto id = *rig[0].allreduce(std::span<float>(a), rig.now);
+  EXPECT_FALSE(rig.run_until([&] { return rig.completed.contains({0, id}); }, 30 * kSecond));
+  EXPECT_EQ(rig[0].state(), EngineState::kRunning) << "alive, only slow";
+  (void)rig[1].allreduce(std::span<float>(b), rig.now);
+  for (const auto& r : rig.finish(id)) ASSERT_TRUE(r);
+  EXPECT_EQ(a, std::vector<float>(600, 2.0F));
+}
+
+}  // namespace
+}  // namespace tally::testbed
