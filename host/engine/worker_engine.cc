@@ -140,6 +140,8 @@ Result<void> WorkerEngine::rejoin(TimeNs now) {
   if (state_ != EngineState::kClosed)
     return fail(ErrorCode::kInvalidArgument, "rejoin: the worker is not closed");
   why_closed_ = {};
+  if (membership_) forsaken_ = membership_->generation;
+  unended_.reset();
   membership_.reset();
   record_ = {};
   live_ = 0;

@@ -136,6 +136,7 @@ class WorkerEngine {
   [[nodiscard]] std::size_t transmit_control(std::span<std::byte> out, TimeNs now);
   [[nodiscard]] std::size_t transmit_join(std::span<std::byte> out, TimeNs now);
   [[nodiscard]] std::size_t transmit_abort(std::span<std::byte> out, TimeNs now);
+  std::size_t transmit_end(std::span<std::byte> out);
   [[nodiscard]] Header control_header(PacketType type) const noexcept;
 
   void settle(TimeNs now);  // after any input: failures of the stream, next step of leaving
@@ -155,6 +156,11 @@ class WorkerEngine {
 
   std::optional<Membership> membership_;
   GenerationRecord record_{};  // of the last JOINED(running); zero: none
+  // What this engine was in before rejoin(). It offered values there that the program has given up, so it
+  // must not come back in: should control never have heard of the end, JOINED names the secrets to say it
+  // again.
+  Generation forsaken_{};
+  std::optional<Membership> unended_;
   Backoff join_;
   std::uint64_t nonce_ = 0;  // of the newest JOIN; 0: none sent since joining began
   std::uint32_t attempt_ = 0;

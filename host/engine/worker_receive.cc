@@ -89,6 +89,10 @@ std::optional<Refused> WorkerEngine::on_running(const Header& header, const Join
            options_.job});
     return std::nullopt;
   }
+  if (membership->generation == forsaken_) {
+    unended_ = *membership;
+    return std::nullopt;
+  }
   enter(*membership, joined.record, now);
   return std::nullopt;
 }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <string_view>
 
 #include "worker_engine.h"
 #include "worker_join.h"
@@ -38,6 +39,7 @@ TimeNs WorkerEngine::deadline() const noexcept {
   if (state_ == EngineState::kClosed) return abort_.due();
   TimeNs first = std::min(heard_ ? *heard_ + silence_limit() : 0, stream_.first_expiry());
   if (state_ == EngineState::kJoining) {
+    if (unended_) return 0;
     if (leaving_ >= Leaving::kBarrier) first = std::min(first, joining_since_ + silence_limit());
     return std::min(first, join_.due());
   }
@@ -89,7 +91,7 @@ Header WorkerEngine::control_header(PacketType type) const noexcept {
 }
 
 std::size_t WorkerEngine::transmit_control(std::span<std::byte> out, TimeNs now) {
-  if (state_ == EngineState::kJoining) return transmit_join(out, now);
+  if (state_ == EngineState::kJoining) return unended_ ? transmit_end(out) : transmit_join(out, now);
   if (state_ == EngineState::kClosed) return transmit_abort(out, now);
   if (heartbeat_due_ <= now) {
     heartbeat_due_ = now + membership_->lease / kBeatsPerLease;
@@ -115,6 +117,18 @@ std::size_t WorkerEngine::transmit_join(std::span<std::byte> out, TimeNs now) {
   }
   const std::size_t payload = write_join(options_, facts, out.subspan(kHeaderBytes));
   return seal_control(control_header(PacketType::kJoin), payload, out, kernels_);
+}
+
+// The generation that this engine gave up still runs: an ABORT under the secrets that JOINED has just told.
+std::size_t WorkerEngine::transmit_end(std::span<std::byte> out) {
+  constexpr std::string_view kWhy = "gave up its membership and joins anew";
+  Header header = control_header(PacketType::kAbort);
+  header.job = Be<std::uint16_t>{raw(unended_->job)};
+  header.epoch = Be<std::uint32_t>{raw(unended_->epoch)};
+  header.cookie = Be<std::uint64_t>{raw(unended_->cookie)};
+  unended_.reset();
+  std::memcpy(out.data() + kHeaderBytes, kWhy.data(), kWhy.size());
+  return seal_control(header, kWhy.size(), out, kernels_);
 }
 
 std::size_t WorkerEngine::transmit_abort(std::span<std::byte> out, TimeNs now) {

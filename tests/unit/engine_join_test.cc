@@ -371,5 +371,27 @@ TEST(Generations, RejoinAfterAbortIsANewMembership) {
   EXPECT_EQ(rig.box.last_join[0].last, GenerationRecord{});
 }
 
+// Control never hears of the end and believes that its first JOINED was lost. Coming back in would mix what
+// the program offered before with what it offers now.
+TEST(Generations, RejoinNeverLeadsBackIntoTheGenerationGivenUp) {
+  Rig rig({});
+  ASSERT_TRUE(rig.run_until_running());
+  bool deaf = true;
+  rig.lose = [&](bool to_box, std::uint16_t rank, const Header& h) {
+    return deaf && to_box && rank == 0 && h.type == PacketType::kAbort;
+  };
+  rig[0].abort("test", rig.now);
+  ASSERT_FALSE(rig.run_until([&] { return rig[1].state() == EngineState::kClosed; }, kSecond));
+  deaf = false;
+  ASSERT_TRUE(rig[0].rejoin(rig.now));
+  ASSERT_TRUE(rig.run_until([&] { return rig[1].state() == EngineState::kClosed; }));
+  EXPECT_THAT(rig[1].why_closed().what, HasSubstr("rank 0: gave up its membership"));
+  EXPECT_EQ(rig[0].state(), EngineState::kJoining);
+  EXPECT_FALSE(rig[0].membership());
+  rig.box.restart(true);
+  ASSERT_TRUE(rig[1].rejoin(rig.now));
+  ASSERT_TRUE(rig.run_until_running());
+}
+
 }  // namespace
 }  // namespace tally::testbed
