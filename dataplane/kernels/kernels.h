@@ -27,7 +27,7 @@ constexpr Sums joined_sums(Sums head, std::uint32_t head_elements, Sums tail) no
 }
 
 struct Added {
-  Sums sums;              // of what the kernel's comment says
+  Sums sums;                   // of what the kernel's comment says
   std::uint32_t overflow = 0;  // 1: some element left int32 in this addition (two's complement overflow)
 };
 

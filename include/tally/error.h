@@ -10,23 +10,23 @@
 namespace tally {
 
 enum class ErrorCode : std::uint8_t {
-  kInvalidArgument,     // the caller's value is out of range
-  kQuantise,            // NaN, Inf or a magnitude above 2^127 in a float32 block
-  kAborted,             // the job was aborted; the text names rank and reason
-  kRefused,             // the box refused the join; final
-  kUnreachable,         // no answer from the box for a lease
-  kTimeout,             // the operation's own timeout; the text names the missing ranks
-  kCorrupt,             // three results of one chunk failed their end-to-end sums
-  kFellBehind,          // a chunk older than every peer's history
-  kClosed,              // the worker left, failed or was aborted before
-  kSystem,              // a system call failed
+  kInvalidArgument,  // the caller's value is out of range
+  kQuantise,         // NaN, Inf or a magnitude above 2^127 in a float32 block
+  kAborted,          // the job was aborted; the text names rank and reason
+  kRefused,          // the box refused the join; final
+  kUnreachable,      // no answer from the box for a lease
+  kTimeout,          // the operation's own timeout; the text names the missing ranks
+  kCorrupt,          // three results of one chunk failed their end-to-end sums
+  kFellBehind,       // a chunk older than every peer's history
+  kClosed,           // the worker left, failed or was aborted before
+  kSystem,           // a system call failed
 };
 
 struct Error {
   ErrorCode code = ErrorCode::kInvalidArgument;
-  std::string what;      // a sentence for a person: what is wrong and what to do
-  std::string where{};   // file:line:col, key, job or rank; empty if nowhere in particular
-  int sys_errno = 0;     // 0 = no system call was involved
+  std::string what;     // a sentence for a person: what is wrong and what to do
+  std::string where{};  // file:line:col, key, job or rank; empty if nowhere in particular
+  int sys_errno = 0;    // 0 = no system call was involved
 
   [[nodiscard]] std::string text() const { return where.empty() ? what : where + ": " + what; }
 };

@@ -1,19 +1,20 @@
 #pragma once
-// Identifiers of the native protocol. Each is its own type, so a chunk cannot be passed where a slot is meant.
+// Identifiers of the native protocol. Each is its own type, so a chunk cannot be passed where a slot is
+// meant.
 
 #include <cstdint>
 #include <type_traits>
 
 namespace tally {
 
-enum class JobId : std::uint16_t {};        // 1..kMaxJobs; 0 is never valid
-enum class Rank : std::uint16_t {};         // 0..kMaxRanks-1 a worker; kSwitchRank the box
-enum class Epoch : std::uint32_t {};        // random, unique among the box's live jobs; 0 = none
-enum class Chunk : std::uint32_t {};        // number within the generation, modulo 2^32
-enum class SlotIndex : std::uint32_t {};    // what the wire carries; a function of the chunk
-enum class Generation : std::uint64_t {};   // changes with membership; 0 = none
-enum class Cookie : std::uint64_t {};       // secret of (job, epoch, rank), or of (job, epoch): the result cookie
-enum class PortIndex : std::uint16_t {};    // a port of the box
+enum class JobId : std::uint16_t {};       // 1..kMaxJobs; 0 is never valid
+enum class Rank : std::uint16_t {};        // 0..kMaxRanks-1 a worker; kSwitchRank the box
+enum class Epoch : std::uint32_t {};       // random, unique among the box's live jobs; 0 = none
+enum class Chunk : std::uint32_t {};       // number within the generation, modulo 2^32
+enum class SlotIndex : std::uint32_t {};   // what the wire carries; a function of the chunk
+enum class Generation : std::uint64_t {};  // changes with membership; 0 = none
+enum class Cookie : std::uint64_t {};  // secret of (job, epoch, rank), or of (job, epoch): the result cookie
+enum class PortIndex : std::uint16_t {};  // a port of the box
 
 inline constexpr std::uint32_t kMaxJobs = 1024;
 inline constexpr std::uint32_t kMaxRanks = 64;   // one bit per rank in `contributors`

@@ -24,6 +24,8 @@ constexpr std::uint32_t rank_key(Generation generation, Rank rank) noexcept {
 }
 
 // What rank's key adds to sum1 of a chunk: a contribution taken for another chunk changes the sum too.
-constexpr std::uint32_t keyed(std::uint32_t key, Chunk chunk) noexcept { return key * (2U * raw(chunk) + 1U); }
+constexpr std::uint32_t keyed(std::uint32_t key, Chunk chunk) noexcept {
+  return key * (2U * raw(chunk) + 1U);
+}
 
 }  // namespace tally

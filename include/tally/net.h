@@ -2,8 +2,8 @@
 // Ethernet, VLAN, IPv4, IPv6 and UDP headers as they lie on the wire (IEEE 802.3/802.1Q, RFC 791, 8200, 768).
 
 #include <array>
-#include <cstdint>
 #include <cstddef>
+#include <cstdint>
 #include <type_traits>
 
 #include "tally/be.h"
@@ -26,7 +26,7 @@ struct EthernetHeader {
   Be<std::uint16_t> type;
 };
 
-struct VlanTag {  // behind the type 0x8100
+struct VlanTag {          // behind the type 0x8100
   Be<std::uint16_t> tci;  // priority 3 bits, drop eligible 1, id 12
   Be<std::uint16_t> type;
 };
@@ -70,8 +70,6 @@ inline constexpr std::size_t kMaxEncapsulation =
 constexpr Ipv6 mapped(const Ipv4& a) noexcept {
   return {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a[0], a[1], a[2], a[3]};
 }
-constexpr bool is_mapped_ipv4(const Ipv6& a) noexcept {
-  return mapped({a[12], a[13], a[14], a[15]}) == a;
-}
+constexpr bool is_mapped_ipv4(const Ipv6& a) noexcept { return mapped({a[12], a[13], a[14], a[15]}) == a; }
 
 }  // namespace tally

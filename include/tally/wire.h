@@ -16,14 +16,26 @@ inline constexpr std::uint8_t kWireVersion = 1;
 inline constexpr std::uint16_t kBasePort = 0xBF00;       // + shard for data types; control types use shard 0
 inline constexpr std::uint16_t kMulticastPort = 0xBFFF;  // default destination port of multicast results
 inline constexpr std::size_t kHeaderBytes = 56;
-inline constexpr std::size_t kCheckedBytes = 52;         // `check` is the CRC32C of bytes 0..51
-inline constexpr std::uint32_t kElementGranule = 16;     // elements of a data packet: a multiple of this
-inline constexpr std::uint32_t kMaxElements = 2224;      // fills MTU 9000 under IPv6 with a VLAN tag
-inline constexpr std::int8_t kNoExponent = -128;         // the packet carries no block exponent
+inline constexpr std::size_t kCheckedBytes = 52;      // `check` is the CRC32C of bytes 0..51
+inline constexpr std::uint32_t kElementGranule = 16;  // elements of a data packet: a multiple of this
+inline constexpr std::uint32_t kMaxElements = 2224;   // fills MTU 9000 under IPv6 with a VLAN tag
+inline constexpr std::int8_t kNoExponent = -128;      // the packet carries no block exponent
 
 enum class PacketType : std::uint8_t {
-  kContribute = 1, kResult = 2, kPartial = 3, kFlush = 4, kResend = 5, kQuery = 6, kAnswer = 7,
-  kReject = 8, kJoin = 9, kJoined = 10, kLeave = 11, kHeartbeat = 12, kAbort = 13, kProbe = 14,
+  kContribute = 1,
+  kResult = 2,
+  kPartial = 3,
+  kFlush = 4,
+  kResend = 5,
+  kQuery = 6,
+  kAnswer = 7,
+  kReject = 8,
+  kJoin = 9,
+  kJoined = 10,
+  kLeave = 11,
+  kHeartbeat = 12,
+  kAbort = 13,
+  kProbe = 14,
 };
 
 // Control types go to the box's control thread (or come from it); the others are data types.
@@ -76,13 +88,16 @@ struct Header {
 static_assert(sizeof(Header) == kHeaderBytes && alignof(Header) == 1);
 static_assert(offsetof(Header, type) == 1 && offsetof(Header, flags) == 2 && offsetof(Header, priority) == 3);
 static_assert(offsetof(Header, job) == 4 && offsetof(Header, rank) == 6 && offsetof(Header, epoch) == 8);
-static_assert(offsetof(Header, chunk) == 12 && offsetof(Header, slot) == 16 && offsetof(Header, elements) == 20);
+static_assert(offsetof(Header, chunk) == 12 && offsetof(Header, slot) == 16 &&
+              offsetof(Header, elements) == 20);
 static_assert(offsetof(Header, dtype) == 22 && offsetof(Header, exponent) == 23);
 static_assert(offsetof(Header, contributors) == 24 && offsetof(Header, cookie) == 32);
 static_assert(offsetof(Header, sum1) == 40 && offsetof(Header, sum2) == 44 && offsetof(Header, total) == 48);
 static_assert(offsetof(Header, check) == kCheckedBytes);
 static_assert(std::is_trivially_copyable_v<Header>);
 
-constexpr bool valid_elements(std::uint32_t n) noexcept { return n <= kMaxElements && n % kElementGranule == 0; }
+constexpr bool valid_elements(std::uint32_t n) noexcept {
+  return n <= kMaxElements && n % kElementGranule == 0;
+}
 
 }  // namespace tally

@@ -37,7 +37,8 @@ struct JoinPayload {
   Be<std::uint32_t> lowest;    // lowest chunk without a result
   Be<std::uint32_t> next;      // next never-offered chunk
   Be<std::uint16_t> world;     // number of members the worker expects, 1..64
-  Be<std::uint16_t> elements;  // wish: the most elements per packet its path carries, 16..2224, multiple of 16
+  Be<std::uint16_t>
+      elements;  // wish: the most elements per packet its path carries, 16..2224, multiple of 16
   GenerationRecord last;
   std::uint8_t name_bytes = 0;
   std::uint8_t token_bytes = 0;
@@ -61,8 +62,8 @@ struct JoinedPayload {
   Be<std::uint32_t> window;
   Be<std::uint32_t> shared_slots;
   Be<std::uint32_t> lease_ms;
-  Be<std::uint16_t> most_advanced;  // rank whose `next` was the largest: the first peer to QUERY
-  Be<std::uint16_t> group_port;     // multicast results
+  Be<std::uint16_t> most_advanced;       // rank whose `next` was the largest: the first peer to QUERY
+  Be<std::uint16_t> group_port;          // multicast results
   std::array<std::uint8_t, 16> group{};  // IPv6, or IPv4 as ::ffff:a.b.c.d; all zero with unicast results
   std::array<std::uint8_t, 6> box_mac{};
   JoinStatus status{};
