@@ -86,9 +86,6 @@ class Runner {
   void burst(std::size_t first, std::size_t count) {
     run_burst(
         pipeline_, parsed_, count, 1, [&](std::size_t i) { return ring_.frame(first + i, vouched_); },
-        [&](std::size_t i) {
-          return first + i + kBurst < limit_ ? ring_.frame(first + i + kBurst, vouched_) : Frame{};
-        },
         [](std::size_t, const Outcome&) {});
   }
 

@@ -1,6 +1,7 @@
 #include "frame.h"
 
 #include <bit>
+#include <cstddef>
 #include <cstring>
 
 #include "tally/ids.h"
@@ -8,6 +9,11 @@
 
 namespace tally {
 namespace {
+
+constexpr std::uint64_t kMappedPrefix =
+    0xFFFF'0000;  // bytes 8..11 of ::ffff:a.b.c.d, as a little-endian word
+static_assert(sizeof(Binding) == 32 && offsetof(Binding, mac) == 16 && offsetof(Binding, vlan) == 22);
+static_assert(offsetof(Binding, udp_port) == 24 && offsetof(Binding, port) == 26);
 
 // Wire structs have alignment 1 and are trivially copyable, so viewing packet bytes as one is a copy that
 // the compiler turns into plain loads.
@@ -23,45 +29,55 @@ void drop(OpenedFrame& d, Drop why) noexcept {
   d.drop = why;
 }
 
-// Compared for every packet: a word or two instead of a call of memcmp.
-std::uint64_t word_of(const Mac& mac) noexcept {
-  std::uint64_t word = 0;
-  std::memcpy(&word, mac.data(), mac.size());
-  return word;
+// Of an address in the frame with one of ours: in registers, for every packet.
+bool same(const std::byte* at, const Mac& mac) noexcept {
+  const auto* const ours = reinterpret_cast<const std::byte*>(mac.data());
+  return peek<std::uint32_t>(at) == peek<std::uint32_t>(ours) &&
+         peek<std::uint16_t>(at + 4) == peek<std::uint16_t>(ours + 4);
 }
-bool same(const Mac& a, const Mac& b) noexcept { return word_of(a) == word_of(b); }
-bool same(const Ipv4& a, const Ipv4& b) noexcept {
-  return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
-}
+
+// The binding's 32 bytes as four words, put together in registers: stores of single fields would make the
+// comparison with the member's binding wait for all of them (no store forwarding from narrow to wide).
+struct SourceWords {
+  std::uint64_t address_high = 0;
+  std::uint64_t address_low = 0;
+  std::uint64_t mac_vlan = 0;
+  std::uint64_t ports = 0;
+};
 
 bool is_our_port(std::uint16_t port) noexcept { return port >= kBasePort && port < kBasePort + kMaxShards; }
 
 // `ip_payload` = bytes the IP header announces behind itself; `room` = bytes the frame really has there.
-void open_udp(std::byte* at, std::size_t ip_payload, std::size_t room, OpenedFrame& d) noexcept {
+void open_udp(std::byte* at, std::size_t ip_payload, std::size_t room, SourceWords& source,
+              OpenedFrame& d) noexcept {
   if (room < sizeof(UdpHeader)) return drop(d, Drop::kRunt);
   const auto udp = peek<UdpHeader>(at);
   if (!is_our_port(udp.destination.host())) return;
   if (ip_payload > room || udp.length.host() != ip_payload) return drop(d, Drop::kLength);
   if (ip_payload < sizeof(UdpHeader) + kHeaderBytes) return drop(d, Drop::kRunt);
   d.verdict = Verdict::kPunt;
-  d.source.udp_port = udp.source.host();
+  source.ports |= udp.source.host();
   d.payload = at + sizeof(UdpHeader);
   d.payload_bytes = static_cast<std::uint32_t>(ip_payload - sizeof(UdpHeader));
 }
 
-void open_ipv4(std::byte* at, std::size_t room, const Box& box, OpenedFrame& d) noexcept {
+void open_ipv4(std::byte* at, std::size_t room, const Box& box, SourceWords& source,
+               OpenedFrame& d) noexcept {
   if (room < sizeof(Ipv4Header)) return drop(d, Drop::kRunt);
   const auto ip = peek<Ipv4Header>(at);
-  if (!same(ip.destination, box.ipv4) || same(box.ipv4, Ipv4{}) || ip.protocol != kProtocolUdp) return;
+  const auto ours = std::bit_cast<std::uint32_t>(box.ipv4);
+  if (std::bit_cast<std::uint32_t>(ip.destination) != ours || ours == 0 || ip.protocol != kProtocolUdp)
+    return;
   if (ip.version_ihl != 0x45) return drop(d, Drop::kIpHeader);
   if ((ip.fragment.host() & 0x3FFF) != 0) return drop(d, Drop::kFragment);
   const std::size_t total = ip.total_length.host();
   if (total < sizeof(Ipv4Header)) return drop(d, Drop::kLength);
-  d.source.address = mapped(ip.source);
-  open_udp(at + sizeof ip, total - sizeof ip, room - sizeof ip, d);
+  source.address_low = kMappedPrefix | std::uint64_t{std::bit_cast<std::uint32_t>(ip.source)} << 32;
+  open_udp(at + sizeof ip, total - sizeof ip, room - sizeof ip, source, d);
 }
 
-void open_ipv6(std::byte* at, std::size_t room, const Box& box, OpenedFrame& d) noexcept {
+void open_ipv6(std::byte* at, std::size_t room, const Box& box, SourceWords& source,
+               OpenedFrame& d) noexcept {
   constexpr std::uint8_t kFragmentHeader = 44;
   if (room < sizeof(Ipv6Header)) return drop(d, Drop::kRunt);
   const auto ip = peek<Ipv6Header>(at);
@@ -70,8 +86,9 @@ void open_ipv6(std::byte* at, std::size_t room, const Box& box, OpenedFrame& d) 
   if (ip.next_header != kProtocolUdp) return;
   // ::ffff:a.b.c.d stands for an IPv4 member in bindings and never comes over IPv6 (RFC 4038, 4.2).
   if ((ip.version_class_flow.host() >> 28) != 6 || is_mapped_ipv4(ip.source)) return drop(d, Drop::kIpHeader);
-  d.source.address = ip.source;
-  open_udp(at + sizeof ip, ip.payload_length.host(), room - sizeof ip, d);
+  source.address_high = peek<std::uint64_t>(at + offsetof(Ipv6Header, source));
+  source.address_low = peek<std::uint64_t>(at + offsetof(Ipv6Header, source) + 8);
+  open_udp(at + sizeof ip, ip.payload_length.host(), room - sizeof ip, source, d);
 }
 
 }  // namespace
@@ -84,28 +101,32 @@ OpenedFrame open_frame(const Frame& frame, const Box& box) noexcept {
     drop(d, Drop::kRunt);
     return d;
   }
-  const auto ethernet = peek<EthernetHeader>(frame.data);
-  if (!same(ethernet.destination, box.mac) && !same(ethernet.destination, kBroadcastMac)) return d;
+  if (!same(frame.data, box.mac) && !same(frame.data, kBroadcastMac)) return d;
 
-  d.source.mac = ethernet.source;
-  d.source.port = frame.port;
-  std::size_t offset = sizeof ethernet;
-  std::uint16_t type = ethernet.type.host();
+  SourceWords source;
+  source.mac_vlan = peek<std::uint32_t>(frame.data + 6) | std::uint64_t{peek<std::uint16_t>(frame.data + 10)}
+                                                              << 32;
+  source.ports = std::uint64_t{raw(frame.port)} << 16;
+  std::uint64_t vlan = kUntagged;
+  std::size_t offset = sizeof(EthernetHeader);
+  std::uint16_t type = peek<Be<std::uint16_t>>(frame.data + offsetof(EthernetHeader, type)).host();
   if (type == kEtherVlan) {
     if (frame.length < offset + sizeof(VlanTag)) {
       drop(d, Drop::kRunt);
       return d;
     }
     const auto tag = peek<VlanTag>(frame.data + offset);
-    d.source.vlan = tag.tci.host() & 0xFFF;
+    vlan = tag.tci.host() & 0xFFF;
     type = tag.type.host();
     offset += sizeof tag;
   }
+  source.mac_vlan |= vlan << 48;
   if (type == kEtherIpv4) {
-    open_ipv4(frame.data + offset, frame.length - offset, box, d);
+    open_ipv4(frame.data + offset, frame.length - offset, box, source, d);
   } else if (type == kEtherIpv6) {
-    open_ipv6(frame.data + offset, frame.length - offset, box, d);
+    open_ipv6(frame.data + offset, frame.length - offset, box, source, d);
   }
+  d.source = std::bit_cast<Binding>(source);
   // Only now: a frame in several buffers that is not ours is the L2 switch's business.
   if (d.verdict != Verdict::kForward && !frame.single_segment) drop(d, Drop::kSegments);
   return d;
