@@ -120,7 +120,7 @@ void WorkerEngine::enter(const Membership& membership, const GenerationRecord& r
   unjoined_ = 0;
   join_.stop();
   heard_ = now;
-  heartbeat_due_ = now + membership.lease / 10;
+  heartbeat_due_ = now + membership.heartbeat_period();
 }
 
 std::optional<Refused> WorkerEngine::on_reject(const Header& header, TimeNs now) {

@@ -11,7 +11,6 @@ namespace tally {
 namespace {
 
 constexpr std::uint32_t kFarewells = 5;  // LEAVEs or ABORTs without an answer
-constexpr TimeNs kBeatsPerLease = 10;
 
 std::string in_ms(TimeNs t) { return std::to_string(t / kMillisecond) + " ms"; }
 
@@ -94,7 +93,7 @@ std::size_t WorkerEngine::transmit_control(std::span<std::byte> out, TimeNs now)
   if (state_ == EngineState::kJoining) return unended_ ? transmit_end(out) : transmit_join(out, now);
   if (state_ == EngineState::kClosed) return transmit_abort(out, now);
   if (heartbeat_due_ <= now) {
-    heartbeat_due_ = now + membership_->lease / kBeatsPerLease;
+    heartbeat_due_ = now + membership_->heartbeat_period();
     ++statistics_.heartbeats;
     return seal_control(control_header(PacketType::kHeartbeat), 0, out, kernels_);
   }
