@@ -43,12 +43,15 @@ void Network::deliver(std::size_t worker, Bytes frame, bool up, TimeNs delay, bo
 void Network::send(Link& link, std::size_t worker, Bytes frame, bool up) {
   ++sent_;
   if (observer_) observer_(worker, up, frame);
+  const Fate fate = filter_ ? filter_(worker, up, frame) : Fate::kPass;
+  if (fate == Fate::kLose) return;
   TimeNs delay = options_.delay;
   if (options_.bits_per_second != 0) {
     const TimeNs on_wire = (frame.size() + kFramingBytes) * 8 * kSecond / options_.bits_per_second;
     link.busy_until = std::max(link.busy_until, schedule_.now()) + on_wire;
     delay += link.busy_until - schedule_.now();
   }
+  if (fate == Fate::kTwice) deliver(worker, frame, up, delay, options_.vouched);
   const auto later = [&] { return delay + rng_.below(faults_.reorder_delay + 1); };
   if (faults_.replay > 0) {
     if (!link.past.empty() && rng_.chance(faults_.replay)) {

@@ -26,6 +26,9 @@ struct Faults {
   TimeNs reorder_delay = kMillisecond;
 };
 
+// What a test's filter decides about a frame, before the faults above get their turn.
+enum class Fate : std::uint8_t { kPass, kLose, kTwice };
+
 struct LinkOptions {
   TimeNs delay = 10 * kMicrosecond;
   std::uint64_t bits_per_second = 0;  // 0: no serialisation time
@@ -40,13 +43,22 @@ class Network {
   // Sees every frame that is sent, before anything happens to it.
   using Observer = std::function<void(std::size_t worker, bool up, const Bytes& frame)>;
 
+  // Decides about every frame that is sent, and may change it: as if the sender had written it so.
+  using Filter = std::function<Fate(std::size_t worker, bool up, Bytes& frame)>;
+
   Network(Schedule& schedule, std::uint64_t seed, LinkOptions link, std::size_t workers);
   void connect(Receiver to_box, Receiver to_worker);
   void observe(Observer observer) { observer_ = std::move(observer); }
+  void filter(Filter filter) { filter_ = std::move(filter); }
   void set_faults(const Faults& faults) { faults_ = faults; }
 
   void to_box(std::size_t worker, Bytes frame) { send(up_[worker], worker, std::move(frame), true); }
   void to_worker(std::size_t worker, Bytes frame) { send(down_[worker], worker, std::move(frame), false); }
+
+  // A frame that nobody sent (or long ago) comes off the link after its delay: no filter, no faults.
+  void inject(std::size_t worker, bool up, Bytes frame) {
+    deliver(worker, std::move(frame), up, options_.delay, options_.vouched);
+  }
 
   [[nodiscard]] std::uint64_t sent() const noexcept { return sent_; }
 
@@ -71,6 +83,7 @@ class Network {
   Receiver box_;
   Receiver worker_;
   Observer observer_;
+  Filter filter_;
   std::uint64_t sent_ = 0;
 };
 

@@ -56,6 +56,24 @@ void SwitchNode::start_control() {
   membership_ = std::make_unique<MembershipEngine>(std::move(*MembershipEngine::create(options, words)));
   jobs_.clear();
   for (const auto& job : options_.jobs) jobs_.push_back(*membership_->declare(job));
+  ever_ = {jobs_.begin(), jobs_.end()};
+  service();
+}
+
+JobId SwitchNode::declare(const JobConfig& job) {
+  options_.jobs.push_back(job);
+  jobs_.push_back(*membership_->declare(job));
+  ever_.insert(jobs_.back());
+  service();
+  return jobs_.back();
+}
+
+void SwitchNode::withdraw(std::string_view name) {
+  const auto job = std::find_if(options_.jobs.begin(), options_.jobs.end(),
+                                [&](const JobConfig& config) { return config.name == name; });
+  if (job == options_.jobs.end() || !membership_->withdraw(name)) return alarm_("no such job to withdraw");
+  jobs_.erase(jobs_.begin() + (job - options_.jobs.begin()));
+  options_.jobs.erase(job);
   service();
 }
 
@@ -88,7 +106,7 @@ std::uint64_t SwitchNode::packets_counted(std::size_t core) const {
   return std::visit(
       [&](const auto& p) {
         std::uint64_t n = p.counters(JobId{0}).packets();
-        for (const JobId job : jobs_) n += p.counters(job).packets();
+        for (const JobId job : ever_) n += p.counters(job).packets();
         return n;
       },
       *cores_[core].pipeline);
@@ -143,6 +161,7 @@ void SwitchNode::drain_events(AnyPipeline& pipeline) {
   std::visit(
       [&](auto& p) {
         while (const auto e = p.events().pop()) {
+          events_.push_back(*e);
           if (e->kind != EventKind::kMismatch) continue;
           membership_->report_mismatch(e->job, e->epoch, e->rank, e->others, e->sent.elements,
                                        e->stored.elements, e->sent.total, e->stored.total, schedule_.now());

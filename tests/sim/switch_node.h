@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -42,6 +44,10 @@ class SwitchNode {
 
   void restart_data_plane();  // slots and tables are gone, control goes on
   void restart();             // everything is gone but the configuration
+  // The configuration changes: a job comes, a job goes. A restart keeps what it says then.
+  JobId declare(const JobConfig& job);
+  void withdraw(std::string_view name);
+
   [[nodiscard]] MembershipEngine& membership() noexcept { return *membership_; }
   [[nodiscard]] const std::vector<JobId>& jobs() const noexcept { return jobs_; }
   [[nodiscard]] const SwitchOptions& options() const noexcept { return options_; }
@@ -49,6 +55,9 @@ class SwitchNode {
   // Sums over the cores.
   [[nodiscard]] JobCounters counters(JobId job) const;
   [[nodiscard]] std::uint32_t occupancy(JobId job) const;
+
+  // What the data cores told control, oldest first, of all lives.
+  [[nodiscard]] const std::vector<Event>& events() const noexcept { return events_; }
 
   // Calls control with what time brought; a job is resized and so on by calls to membership() before it.
   void service();
@@ -80,7 +89,9 @@ class SwitchNode {
   Alarm alarm_;
   std::vector<Core> cores_;
   std::unique_ptr<MembershipEngine> membership_;
-  std::vector<JobId> jobs_;
+  std::vector<JobId> jobs_;  // as in options_.jobs
+  std::set<JobId> ever_;     // ids that may have counted a packet in this life
+  std::vector<Event> events_;
   std::uint64_t life_ = 0;  // restarts so far: events of an earlier life do nothing
   TimeNs next_service_ = kNever;
   TimeNs paused_until_ = 0;

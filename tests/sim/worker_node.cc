@@ -85,13 +85,15 @@ void WorkerNode::crash() {
   ++life_;
   engine_.reset();
   running_.clear();
+  outcomes_.clear();
   inbox_.clear();
 }
 
 void WorkerNode::program_again() {
   if (!closed()) return;
   leaving_ = false;
-  generation_ = Generation{};  // the program begins its plan again, also if it comes back into the same generation
+  generation_ =
+      Generation{};  // the program begins its plan again, also if it comes back into the same generation
   submitted_ = completed_ = 0;
   if (const auto again = engine_->rejoin(schedule_.now()); !again)
     return alarm_("rejoin: " + again.error().text());
@@ -199,7 +201,10 @@ void WorkerNode::submit_one() {
 
 void WorkerNode::finish(Completion completion) {
   const auto it = running_.find(completion.id);
-  if (it == running_.end()) return;  // the leave's own barrier
+  if (it == running_.end()) {  // not of the plan
+    outcomes_.insert_or_assign(completion.id, std::move(completion.result));
+    return;
+  }
   const auto op = std::move(it->second);
   running_.erase(it);
   if (!completion.result) {

@@ -67,6 +67,12 @@ class WorkerNode {
   [[nodiscard]] std::uint64_t right() const noexcept { return right_; }
   [[nodiscard]] std::uint64_t failed() const noexcept { return failed_; }
   [[nodiscard]] const std::string& last_error() const noexcept { return last_error_; }
+  // How an operation ended that a test submitted to engine() itself; nullptr: not yet, or by a process that
+  // crashed.
+  [[nodiscard]] const Result<OperationStats>* outcome(OperationId id) const {
+    const auto it = outcomes_.find(id);
+    return it == outcomes_.end() ? nullptr : &it->second;
+  }
   [[nodiscard]] std::string describe() const;
 
  private:
@@ -95,6 +101,7 @@ class WorkerNode {
   Alarm alarm_;
   std::unique_ptr<WorkerEngine> engine_;
   std::map<OperationId, std::unique_ptr<Running>> running_;
+  std::map<OperationId, Result<OperationStats>> outcomes_;
   Generation generation_{};
   std::uint32_t submitted_ = 0;
   std::uint32_t completed_ = 0;

@@ -1,0 +1,222 @@
+// Hazards of protocol.md's list: what is lost, comes twice or late, on jobs of all sizes.
+
+#include <gtest/gtest.h>
+
+#include "hazard_rack.h"
+
+namespace tally::sim {
+namespace {
+
+constexpr auto kContribution = PacketType::kContribute;
+constexpr auto kResult = PacketType::kResult;
+
+TEST(Hazard, lost_contribution) {
+  HazardRack rack;
+  rack.join();
+  const Rule& lost = rack.lose({.worker = 1, .up = true, .type = kContribution, .chunk = Chunk{0}}, 1);
+  rack.expect_exact(rack.reduce(16));
+  EXPECT_EQ(lost.hits(), 1U);
+  EXPECT_EQ(rack.counted(1).retransmissions, 1U);
+  // Rank 0 sent again too: before rank 1's copy or after it.
+  EXPECT_EQ(rack.drops(Drop::kDuplicate) + rack.verdicts(Verdict::kRepeat), 1U);
+  EXPECT_EQ(rack.counted(0).srtt, 0U);  // Karn: what was sent twice is no sample
+  EXPECT_EQ(rack.counted(1).srtt, 0U);
+}
+
+TEST(Hazard, lost_contribution_of_every_rank_and_chunk) {
+  HazardRack rack({.world = 4});
+  rack.join();
+  const Rule& lost = rack.lose({.up = true, .type = kContribution, .also = [](const Header& h) {
+                                  return (h.flags & kFlagRetransmit) == 0;
+                                }});
+  rack.expect_exact(rack.reduce(16 * 50));
+  EXPECT_EQ(lost.hits(), 200U);
+}
+
+TEST(Hazard, lost_result) {
+  HazardRack rack;
+  rack.join();
+  const Rule& lost = rack.lose({.worker = 1, .up = false, .type = kResult, .chunk = Chunk{0}}, 1);
+  rack.expect_exact(rack.reduce(40));
+  EXPECT_EQ(lost.hits(), 1U);
+  EXPECT_EQ(rack.counted(1).retransmissions, 1U);
+  EXPECT_EQ(rack.verdicts(Verdict::kRepeat), 1U);
+  EXPECT_EQ(rack.counted(0).refused_total(), 0U) << "the repeat is for the rank that asked";
+  EXPECT_EQ(rack.counted(1).queries, 0U);
+}
+
+TEST(Hazard, lost_result_of_every_rank) {
+  HazardRack rack({.world = 3});
+  rack.join();
+  const Rule& lost = rack.lose({.up = false, .type = kResult, .also = [](const Header& h) {
+                                  return (h.flags & kFlagRetransmit) == 0;
+                                }});
+  rack.expect_exact(rack.reduce(16 * 20));
+  EXPECT_EQ(lost.hits(), 60U);
+  EXPECT_EQ(rack.verdicts(Verdict::kRepeat), 60U);
+}
+
+TEST(Hazard, duplicate) {
+  HazardRack rack;
+  rack.join();
+  const Rule& filling = rack.copy({.worker = 0, .up = true, .type = kContribution});
+  const Rule& complete = rack.copy({.worker = 1, .up = true, .type = kContribution});
+  const std::size_t sum = rack.reduce(16 * 20);
+  rack.expect_exact(sum);
+  rack.run_for(kSecond);
+  EXPECT_EQ(filling.hits(), 20U);
+  EXPECT_EQ(complete.hits(), 20U);
+  EXPECT_EQ(rack.drops(Drop::kDuplicate) + rack.verdicts(Verdict::kRepeat), 40U);
+  EXPECT_GT(rack.drops(Drop::kDuplicate), 0U);
+  EXPECT_GT(rack.verdicts(Verdict::kRepeat), 0U);
+  EXPECT_EQ(rack.verdicts(Verdict::kComplete), 20U);
+  EXPECT_EQ(rack.box().occupancy(rack.id()), 0U);
+}
+
+TEST(Hazard, duplicate_result) {
+  HazardRack rack;
+  rack.join();
+  const Rule& twice = rack.copy({.worker = 0, .up = false, .type = kResult});
+  rack.expect_exact(rack.reduce(16 * 20));
+  rack.run_for(kSecond);
+  EXPECT_EQ(twice.hits(), 20U);
+  EXPECT_EQ(rack.counted(0).of(Refused::kLate), 20U);
+  EXPECT_EQ(rack.counted(0).results, 20U);
+}
+
+// The first packet that the job's first entry ever sees is a retransmission, for one rank or for all.
+TEST(Hazard, retransmission_of_the_first_packet) {
+  for (const bool all : {false, true}) {
+    HazardRack rack({.first_chunk = Chunk{0xFFFF'FFFDU}});
+    rack.join();
+    const Chunk first{0xFFFF'FFFDU};
+    const Rule& sent = rack.record({.worker = 0, .up = true, .type = kContribution, .chunk = first});
+    const Rule& lost = all ? rack.lose({.up = true, .type = kContribution, .chunk = first}, 2)
+                           : rack.lose({.worker = 0, .up = true, .type = kContribution, .chunk = first}, 1);
+    rack.expect_exact(rack.reduce(16));
+    EXPECT_EQ(lost.hits(), all ? 2U : 1U);
+    ASSERT_EQ(sent.hits(), 2U);
+    EXPECT_EQ(header_in(sent.frames.front()).flags, 0U);
+    EXPECT_EQ(header_in(sent.frames.back()).flags, kFlagRetransmit);
+    // Its copies: while the entry is complete, and when `high` has gone a span beyond.
+    const std::uint64_t repeats = rack.verdicts(Verdict::kRepeat);
+    rack.replay(sent, 0, true);
+    EXPECT_EQ(rack.verdicts(Verdict::kRepeat), repeats + 2);
+    rack.expect_exact(rack.reduce(16 * 64));
+    rack.replay(sent, 0, true);
+    EXPECT_EQ(rack.drops(Drop::kStale), 2U);
+    rack.expect_healthy();
+  }
+}
+
+// A rank sends first after another chunk's worth of retransmissions by all others.
+TEST(Hazard, straggler) {
+  HazardRack rack({.world = 3, .lease = kSecond});
+  rack.join();
+  rack.reduce_at(0, 0, 16 * 40);
+  rack.reduce_at(2, 0, 16 * 40);
+  rack.run_for(5 * kSecond);  // rank 1 computes, for longer than a lease
+  EXPECT_EQ(rack.counted(0).results, 0U);
+  EXPECT_GT(rack.counted(0).retransmissions, 3U);
+  EXPECT_GT(rack.counted(0).waiting, 0U);
+  EXPECT_EQ(rack.worker(0).engine().missing(), bit_of(Rank{1}));
+  EXPECT_EQ(rack.box().occupancy(rack.id()), 16U) << "a window, no more";
+  rack.reduce_at(1, 0, 16 * 40);
+  rack.expect_exact(0);
+  EXPECT_EQ(rack.worker(2).engine().missing(), 0U);
+  EXPECT_EQ(rack.counted(0).epochs, 1U);
+}
+
+TEST(Hazard, rank_pausing_longer_than_rto_but_alive) {
+  HazardRack rack({.world = 3, .lease = kSecond});
+  rack.join();
+  rack.expect_healthy();  // the RTO is a few milliseconds from here on
+  const std::size_t sum = rack.reduce(16 * 200);
+  rack.run_for(30 * kMicrosecond);
+  rack.worker(1).pause(rack.now() + 700 * kMillisecond);
+  rack.run_for(600 * kMillisecond);
+  EXPECT_FALSE(rack.done(0, sum));
+  EXPECT_GT(rack.counted(0).retransmissions, 0U);
+  EXPECT_LT(rack.counted(0).rto, 700 * kMillisecond);
+  rack.expect_exact(sum);
+  EXPECT_EQ(rack.counted(1).epochs, 1U);
+  EXPECT_EQ(rack.worker(0).engine().live(), 7U);
+}
+
+TEST(Hazard, world_of_one) {
+  HazardRack rack({.world = 1, .first_chunk = Chunk{0xFFFF'FFFDU}});
+  rack.join();
+  rack.lose({.up = true, .type = kContribution, .also = [](const Header& h) { return h.flags == 0; }}, 5);
+  rack.lose({.up = false, .type = kResult}, 5);
+  const Rule& twice = rack.copy({.up = true, .type = kContribution});
+  const std::size_t sum = rack.reduce(16 * 40);
+  rack.run_for(20 * kMicrosecond);
+  rack.box().restart_data_plane();
+  rack.expect_exact(sum);
+  EXPECT_EQ(rack.counted(0).queries, 0U) << "there is nobody to ask";
+  EXPECT_GT(twice.hits(), 40U);
+  rack.box().restart();
+  rack.expect_exact(rack.reduce(16 * 40));
+  EXPECT_EQ(rack.counted(0).generations, 1U);
+  EXPECT_EQ(rack.counted(0).epochs, 3U);
+  EXPECT_EQ(rack.box().occupancy(rack.id()), 0U);
+}
+
+TEST(Hazard, world_of_64) {
+  HazardRack rack({.world = 64, .cores = 2});
+  rack.join();
+  EXPECT_EQ(rack.membership(0).members(), ~std::uint64_t{0});
+  const Rule& up = rack.lose({.worker = 63, .up = true, .type = kContribution}, 3);
+  const Rule& down = rack.lose({.up = false, .type = kResult, .chunk = Chunk{5}}, 64);
+  rack.expect_exact(rack.reduce(16 * 40));
+  EXPECT_EQ(up.hits(), 3U);
+  EXPECT_EQ(down.hits(), 64U);
+  EXPECT_GE(rack.verdicts(Verdict::kRepeat), 64U);
+}
+
+// Nothing of chunk 32 has arrived, and its entry still holds chunk 0: that is no answer.
+TEST(Hazard, query_for_a_chunk_whose_entry_holds_an_earlier_one) {
+  HazardRack rack;
+  rack.join();
+  rack.expect_exact(rack.reduce(16 * 32));
+  const Rule& lost = rack.lose({.up = true, .type = kContribution, .chunk = Chunk{32}}, 8);
+  const Rule& queries = rack.record({.up = true, .type = PacketType::kQuery});
+  const std::size_t sum = rack.reduce(16);
+  rack.expect_exact(sum);
+  EXPECT_EQ(lost.hits(), 8U);
+  EXPECT_EQ(queries.hits(), 2U);
+  EXPECT_EQ(rack.verdicts(Verdict::kRelay), 2U);
+  EXPECT_EQ(rack.counted(0).refused_total() + rack.counted(1).refused_total(), 0U);
+  EXPECT_EQ(rack.counted(0).queries_silent, 1U);
+}
+
+// One rank has the result, the box has forgotten it, and all others ask for it at once.
+TEST(Hazard, query_storm_with_64_ranks) {
+  HazardRack rack({.world = 64});
+  rack.join();
+  rack.expect_healthy();
+  for (std::size_t r = 0; r < 63; ++r) rack.lose({.worker = r, .up = false, .type = kResult}, 1);
+  const Rule& queries = rack.record({.up = true, .type = PacketType::kQuery});
+  const Rule& answers = rack.record({.up = true, .type = PacketType::kAnswer});
+  const Rule& waiting =
+      rack.record({.up = false, .type = PacketType::kReject, .also = [](const Header& h) {
+                     return h.slot.host() == static_cast<std::uint32_t>(RejectReason::kWaiting);
+                   }});
+  const std::size_t sum = rack.reduce(16);
+  ASSERT_TRUE(rack.until([&] { return rack.done(63, sum); }));
+  EXPECT_FALSE(rack.done(0, sum));
+  rack.box().restart_data_plane();
+  const TimeNs restarted = rack.now();
+  rack.expect_exact(sum, 0, 200 * kSecond);
+  RecordProperty("seconds", static_cast<int>((rack.now() - restarted) / kSecond));
+  EXPECT_EQ(rack.counted(63).answers, answers.hits());
+  EXPECT_GE(answers.hits(), 63U);
+  EXPECT_LE(answers.hits(), 3 * 63U) << "answered, not amplified";
+  EXPECT_LE(queries.hits(), 64U * 63) << "one named rank per try";
+  EXPECT_LE(waiting.hits(), queries.hits());
+  EXPECT_EQ(rack.counted(0).epochs, 2U);
+  rack.expect_healthy();
+}
+
+}  // namespace
+}  // namespace tally::sim

@@ -1,0 +1,312 @@
+#include "hazard_rack.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <stdexcept>
+#include <utility>
+
+#include "kernels.h"
+#include "reply.h"
+#include "tally/mix64.h"
+
+namespace tally::sim {
+namespace {
+
+constexpr std::size_t kOuterBytes = 42;
+
+WorkerOptions worker_options(const RackOptions& o, std::size_t index, std::uint16_t job, Rank rank) {
+  WorkerOptions w;
+  w.index = index;
+  w.job = "job" + std::to_string(job);
+  w.token = "secret";
+  w.rank = rank;
+  w.world = o.world;
+  w.elements = kMaxElements;
+  w.binding = test_binding(job, raw(rank));
+  w.binding.port = PortIndex{static_cast<std::uint16_t>(index)};
+  return w;
+}
+
+Scenario scenario_for(const RackOptions& o) {
+  Scenario s;
+  s.seed = 1;
+  s.operations = 0;
+  s.box.cores = o.cores;
+  s.box.slot_lines = o.slot_lines;
+  s.link.vouched = o.vouched;
+  for (std::uint16_t job = 0; job < o.jobs; ++job) {
+    JobConfig config;
+    config.name = "job" + std::to_string(job);
+    config.token = "secret";
+    config.workers = o.world;
+    config.elements = o.elements;
+    config.window = o.window;
+    config.lease = o.lease;
+    config.first_chunk = o.first_chunk;
+    s.box.jobs.push_back(config);
+    for (std::uint16_t r = 0; r < o.world; ++r)
+      s.workers.push_back(worker_options(o, s.workers.size(), job, Rank{r}));
+  }
+  for (const Rank rank : o.rivals) {
+    auto rival = worker_options(o, s.workers.size(), 0, rank);
+    rival.binding.address = mapped({10, 0, 99, static_cast<std::uint8_t>(s.workers.size())});
+    rival.binding.mac.back() = 0xEE;
+    s.workers.push_back(rival);
+  }
+  return s;
+}
+
+bool matches(const Match& m, std::size_t worker, bool up, const Header& h) {
+  return (!m.worker || *m.worker == worker) && (!m.up || *m.up == up) && (!m.type || *m.type == h.type) &&
+         (!m.chunk || *m.chunk == h.chunk_id()) && (!m.also || m.also(h));
+}
+
+}  // namespace
+
+Header header_in(const Bytes& frame) { return header_of(std::span{frame}.subspan(kOuterBytes)); }
+
+Bytes datagram_in(const Bytes& frame) { return {frame.begin() + kOuterBytes, frame.end()}; }
+
+void set_header_in(Bytes& frame, const Header& h) {
+  Bytes datagram = datagram_in(frame);
+  set_header(datagram, h);
+  std::copy(datagram.begin(), datagram.end(), frame.begin() + kOuterBytes);
+}
+
+HazardRack::HazardRack(RackOptions options)
+    : options_(std::move(options)),
+      reductions_(options_.jobs),
+      sim_(std::make_unique<Simulation>(scenario_for(options_))) {
+  sim_->network().filter(
+      [this](std::size_t worker, bool up, Bytes& frame) { return decide(worker, up, frame); });
+}
+
+HazardRack::~HazardRack() {
+  for (const auto& what : sim_->broken()) ADD_FAILURE() << what;
+}
+
+void HazardRack::join(std::uint16_t job) {
+  for (std::uint16_t r = 0; r < options_.world; ++r) worker(r, job).start();
+  EXPECT_TRUE(until([&] { return running(job); })) << worker(0, job).describe();
+}
+
+bool HazardRack::running(std::uint16_t job) {
+  for (std::uint16_t r = 0; r < options_.world; ++r) {
+    if (!worker(r, job).engine_running()) return false;
+  }
+  return true;
+}
+
+std::vector<std::uint16_t> HazardRack::ranks() const {
+  std::vector<std::uint16_t> all(options_.world);
+  std::iota(all.begin(), all.end(), std::uint16_t{0});
+  return all;
+}
+
+HazardRack::Reduction& HazardRack::reduction(std::size_t number, std::uint16_t job) {
+  auto& all = reductions_.at(job);
+  while (all.size() <= number) all.emplace_back(options_.world);
+  return all[number];
+}
+
+std::int32_t HazardRack::value(std::uint16_t rank, std::size_t number, std::size_t i,
+                               std::uint16_t job) const {
+  const std::uint64_t which = (std::uint64_t{job} << 56) | (std::uint64_t{rank} << 48) | (number << 24) | i;
+  return static_cast<std::int32_t>(mix64(which + 1) >> 32) >> 8;  // 64 of them stay inside int32
+}
+
+std::size_t HazardRack::reduce(std::uint32_t elements, std::uint16_t job) {
+  const std::size_t number = reductions_.at(job).size();
+  for (std::uint16_t r = 0; r < options_.world; ++r) reduce_at(r, number, elements, job);
+  return number;
+}
+
+void HazardRack::reduce_at(std::uint16_t rank, std::size_t number, std::uint32_t elements,
+                           std::uint16_t job) {
+  std::vector<std::int32_t> values(elements);
+  for (std::size_t i = 0; i < elements; ++i) values[i] = value(rank, number, i, job);
+  submit_ints(rank, number, std::move(values), job);
+}
+
+void HazardRack::submit_ints(std::uint16_t rank, std::size_t number, std::vector<std::int32_t> values,
+                             std::uint16_t job) {
+  Part& part = reduction(number, job).at(rank);
+  part.ints = std::move(values);
+  part.int_sums.assign(part.ints.size(), 77);
+  const std::span<const std::int32_t> in(part.ints);
+  const std::span<std::int32_t> out(part.int_sums);
+  const auto id = worker(rank, job).engine().allreduce(std::span{&in, 1}, std::span{&out, 1}, now());
+  ASSERT_TRUE(id) << id.error().text();
+  part.id = *id;
+  worker(rank, job).resume_service();
+}
+
+std::size_t HazardRack::reduce_ints(const std::vector<std::vector<std::int32_t>>& of_ranks) {
+  const std::size_t number = reductions_.at(0).size();
+  for (std::uint16_t r = 0; r < options_.world; ++r) submit_ints(r, number, of_ranks.at(r), 0);
+  return number;
+}
+
+std::size_t HazardRack::reduce_floats(const std::vector<std::vector<float>>& of_ranks) {
+  const std::size_t number = reductions_.at(0).size();
+  for (std::uint16_t r = 0; r < options_.world; ++r) {
+    Part& part = reduction(number, 0).at(r);
+    part.floats = of_ranks.at(r);
+    part.float_sums.assign(part.floats.size(), 77.0F);
+    const std::span<const float> in(part.floats);
+    const std::span<float> out(part.float_sums);
+    part.id = *worker(r).engine().allreduce(std::span{&in, 1}, std::span{&out, 1}, now());
+    worker(r).resume_service();
+  }
+  return number;
+}
+
+const Result<OperationStats>* HazardRack::outcome(std::uint16_t rank, std::size_t number, std::uint16_t job) {
+  const auto id = reduction(number, job).at(rank).id;
+  return id ? worker(rank, job).outcome(*id) : nullptr;
+}
+
+bool HazardRack::done(std::uint16_t rank, std::size_t number, std::uint16_t job) {
+  const auto* const how = outcome(rank, number, job);
+  return how != nullptr && how->has_value();
+}
+
+bool HazardRack::done(std::size_t number, std::uint16_t job) {
+  for (std::uint16_t r = 0; r < options_.world; ++r) {
+    if (!done(r, number, job)) return false;
+  }
+  return true;
+}
+
+bool HazardRack::failed(std::uint16_t rank, std::size_t number, std::uint16_t job) {
+  const auto* const how = outcome(rank, number, job);
+  return how != nullptr && !how->has_value();
+}
+
+std::string HazardRack::error(std::uint16_t rank, std::size_t number, std::uint16_t job) {
+  return failed(rank, number, job) ? outcome(rank, number, job)->error().text() : "";
+}
+
+const OperationStats& HazardRack::stats(std::uint16_t rank, std::size_t number, std::uint16_t job) {
+  const auto* const how = outcome(rank, number, job);
+  if (how == nullptr) throw std::logic_error("statistics of a reduction that has not ended");
+  return how->value();
+}
+
+const std::vector<float>& HazardRack::floats(std::uint16_t rank, std::size_t number) {
+  return reduction(number, 0).at(rank).float_sums;
+}
+
+void HazardRack::expect_exact(std::size_t number, std::uint16_t job, TimeNs patience) {
+  until([&] { return done(number, job); }, patience);
+  for (std::uint16_t r = 0; r < options_.world; ++r) expect_exact_at(r, number, job);
+}
+
+void HazardRack::expect_exact_at(std::uint16_t rank, std::size_t number, std::uint16_t job) {
+  ASSERT_TRUE(done(rank, number, job)) << "reduction " << number << " of " << worker(rank, job).describe();
+  const Reduction& parts = reduction(number, job);
+  std::vector<std::uint32_t> sums(parts.front().ints.size());
+  for (const Part& part : parts) {
+    for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += static_cast<std::uint32_t>(part.ints.at(i));
+  }
+  const std::vector<std::int32_t> wanted(sums.begin(), sums.end());
+  EXPECT_EQ(parts.at(rank).int_sums, wanted) << "reduction " << number << " at rank " << rank;
+}
+
+Fate HazardRack::decide(std::size_t worker, bool up, Bytes& frame) {
+  const Header h = header_in(frame);
+  for (Rule& rule : rules_) {
+    if (rule.left == 0 || !matches(rule.match, worker, up, h)) continue;
+    --rule.left;
+    if (rule.change) rule.change(frame);
+    rule.frames.push_back(frame);
+    if (rule.fate != Fate::kPass) return rule.fate;
+  }
+  return Fate::kPass;
+}
+
+Rule& HazardRack::lose(Match match, int times) {
+  return rules_.emplace_back(Rule{std::move(match), Fate::kLose, times});
+}
+Rule& HazardRack::copy(Match match, int times) {
+  return rules_.emplace_back(Rule{std::move(match), Fate::kTwice, times});
+}
+Rule& HazardRack::record(Match match) { return rules_.emplace_back(Rule{std::move(match)}); }
+Rule& HazardRack::change(Match match, std::function<void(Bytes& frame)> how, int times) {
+  return rules_.emplace_back(Rule{std::move(match), Fate::kPass, times, std::move(how)});
+}
+
+void HazardRack::inject_up(std::uint16_t rank, std::span<const std::byte> datagram, std::uint16_t job) {
+  const Header h = header_of(datagram);
+  const std::uint32_t shard = is_control(h.type) ? 0 : h.slot.host() % options_.cores;
+  sim_->network().inject(link(rank, job), true,
+                         wrap(datagram, worker(rank, job).options().binding, test_box(),
+                              static_cast<std::uint16_t>(kBasePort + shard)));
+}
+
+void HazardRack::inject_down(std::uint16_t rank, std::span<const std::byte> datagram, std::uint16_t job) {
+  const Binding& to = worker(rank, job).options().binding;
+  Bytes frame(encapsulation_bytes(to) + datagram.size());
+  write_encapsulation(std::span{frame}.first(encapsulation_bytes(to)), to, test_box(), kBasePort, datagram);
+  std::copy(datagram.begin(), datagram.end(),
+            frame.begin() + static_cast<std::ptrdiff_t>(encapsulation_bytes(to)));
+  sim_->network().inject(link(rank, job), false, std::move(frame));
+}
+
+void HazardRack::replay(const Rule& recorded, std::size_t worker, bool up) {
+  const std::vector<Bytes> frames = recorded.frames;  // the rule may record what follows from this
+  for (const Bytes& frame : frames) sim_->network().inject(worker, up, frame);
+  run_for(kMillisecond / 2);
+}
+
+Job HazardRack::row(std::uint16_t job) {
+  const Membership& m = membership(0, job);
+  Job row;
+  row.id = m.job;
+  row.epoch = m.epoch;
+  row.generation = m.generation;
+  row.result_cookie = m.result_cookie;
+  row.world = static_cast<std::uint8_t>(m.world);
+  row.elements = static_cast<std::uint16_t>(m.elements);
+  row.window = m.window;
+  row.span = 2 * m.largest_window;
+  row.members = m.members();
+  row.key_sum = m.key_sum;
+  for (std::uint16_t r = 0; r < options_.world; ++r)
+    row.ranks.at(r) = {membership(r, job).cookie, membership(r, job).key, worker(r, job).options().binding};
+  return row;
+}
+
+Bytes HazardRack::control(PacketType type, std::uint16_t rank, Chunk chunk, const std::string& text) {
+  const Membership& m = membership(rank);
+  Header h;
+  h.type = type;
+  h.job = Be{raw(m.job)};
+  h.rank = Be{rank};
+  h.epoch = Be{raw(m.epoch)};
+  h.chunk = Be{raw(chunk)};
+  h.cookie = Be{raw(m.cookie)};
+  const auto payload = std::as_bytes(std::span(text));
+  h.sum1 = Be{payload.empty() ? 0U : best_kernels().crc32c(payload.data(), payload.size())};
+  Bytes out(kHeaderBytes + payload.size());
+  std::copy(payload.begin(), payload.end(), out.begin() + kHeaderBytes);
+  set_header(out, h);
+  return out;
+}
+
+Bytes HazardRack::result(Chunk chunk, std::vector<std::int32_t> sums, std::uint32_t total) {
+  const Job job = row();
+  Bytes out = make_contribution(job, {.chunk = chunk, .values = std::move(sums), .total = total});
+  Header h = header_of(out);
+  h.type = PacketType::kResult;
+  h.rank = Be{raw(kSwitchRank)};
+  h.contributors = Be{job.members};
+  h.cookie = Be{raw(job.result_cookie)};
+  h.sum1 = Be{h.sum1.host() - keyed(job.ranks[0].key, chunk) + keyed(job.key_sum, chunk)};
+  set_header(out, h);
+  return out;
+}
+
+}  // namespace tally::sim

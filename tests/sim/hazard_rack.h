@@ -1,0 +1,174 @@
+#pragma once
+// A rack for tests that construct one hazard: jobs whose workers do nothing by themselves, a network that
+// loses, copies, changes or records exactly the frames a rule names, and reductions whose sums are known.
+// Nothing here is random but the moments at which workers start.
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "frames.h"
+#include "jobs.h"
+#include "simulation.h"
+#include "tally/wire.h"
+
+namespace tally::sim {
+
+struct RackOptions {
+  std::uint16_t world = 2;
+  std::uint16_t jobs = 1;  // all alike, "job0", "job1", ...; worker r of job j has link j * world + r
+  std::uint32_t window = 16;
+  std::uint16_t elements = 16;
+  TimeNs lease = 3 * kSecond;
+  Chunk first_chunk{};
+  std::uint8_t cores = 1;
+  std::uint32_t slot_lines = 1 << 14;
+  bool vouched = false;
+  std::vector<Rank> rivals;  // second processes for ranks of job 0, on the links behind all workers
+};
+
+// Which frames a rule is about; what is not said matches all.
+struct Match {
+  std::optional<std::size_t> worker;  // link
+  std::optional<bool> up;             // towards the box
+  std::optional<PacketType> type;
+  std::optional<Chunk> chunk;
+  std::function<bool(const Header&)> also;
+};
+
+struct Rule {
+  Match match;
+  Fate fate = Fate::kPass;
+  int left = 1 << 30;                        // times it still applies
+  std::function<void(Bytes& frame)> change;  // runs before the frame is recorded; may rewrite it
+  std::vector<Bytes> frames;                 // what it applied to
+  [[nodiscard]] std::size_t hits() const noexcept { return frames.size(); }
+};
+
+inline constexpr TimeNs kPatience = 30 * kSecond;  // no repair in these tests takes longer
+
+class HazardRack {
+ public:
+  explicit HazardRack(RackOptions options = {});
+  HazardRack(const HazardRack&) = delete;
+  HazardRack& operator=(const HazardRack&) = delete;
+  ~HazardRack();  // an invariant that did not hold fails the test
+
+  // Workers start and their job runs.
+  void join() {
+    for (std::uint16_t job = 0; job < options_.jobs; ++job) join(job);
+  }
+  void join(std::uint16_t job);
+  [[nodiscard]] bool running(std::uint16_t job = 0);
+
+  // Every rank of the job submits an int32 reduction of so many elements; returns its number.
+  std::size_t reduce(std::uint32_t elements, std::uint16_t job = 0);
+  // The rank takes its part in reduction `number` of the others, or of nobody yet.
+  void reduce_at(std::uint16_t rank, std::size_t number, std::uint32_t elements, std::uint16_t job = 0);
+  // Every rank its own values.
+  std::size_t reduce_ints(const std::vector<std::vector<std::int32_t>>& of_ranks);
+  std::size_t reduce_floats(const std::vector<std::vector<float>>& of_ranks);
+  [[nodiscard]] bool done(std::uint16_t rank, std::size_t number, std::uint16_t job = 0);
+  [[nodiscard]] bool done(std::size_t number, std::uint16_t job = 0);  // at every rank
+  [[nodiscard]] bool failed(std::uint16_t rank, std::size_t number, std::uint16_t job = 0);
+  [[nodiscard]] std::string error(std::uint16_t rank, std::size_t number, std::uint16_t job = 0);
+  [[nodiscard]] const OperationStats& stats(std::uint16_t rank, std::size_t number, std::uint16_t job = 0);
+  [[nodiscard]] const std::vector<float>& floats(std::uint16_t rank, std::size_t number);
+
+  // Runs until every rank has the exact sums; a failed expectation says who has not.
+  void expect_exact(std::size_t number, std::uint16_t job = 0, TimeNs patience = kPatience);
+  void expect_exact_at(std::uint16_t rank, std::size_t number, std::uint16_t job = 0);
+  // The job goes on: three more chunks.
+  void expect_healthy(std::uint16_t job = 0) { expect_exact(reduce(40, job), job); }
+
+  template <class Done>
+  bool until(Done done, TimeNs patience = kPatience) {
+    return sim_->run_while_not(done, now() + patience);
+  }
+  void run_for(TimeNs time) { sim_->run_until(now() + time); }
+  [[nodiscard]] TimeNs now() { return sim_->schedule().now(); }
+
+  // Rules are asked in order of their making; the first that matches and does not pass decides. They live as
+  // long as the rack.
+  Rule& lose(Match match, int times = 1 << 30);
+  Rule& copy(Match match, int times = 1 << 30);
+  Rule& record(Match match);
+  Rule& change(Match match, std::function<void(Bytes& frame)> how, int times = 1 << 30);
+
+  // Frames made here. A datagram goes up from where the rank's process is, or down as if from the box.
+  void inject_up(std::uint16_t rank, std::span<const std::byte> datagram, std::uint16_t job = 0);
+  void inject_down(std::uint16_t rank, std::span<const std::byte> datagram, std::uint16_t job = 0);
+  // Recorded frames once more, on the same link and in the same direction, and time to be dealt with.
+  void replay(const Rule& recorded, std::size_t worker, bool up);
+  // The job as its members were told: for make_contribution and make_query.
+  [[nodiscard]] Job row(std::uint16_t job = 0);
+  [[nodiscard]] Bytes control(PacketType type, std::uint16_t rank, Chunk chunk = {},
+                              const std::string& text = {});
+  // A whole RESULT (or anything else from the box) of the job's present epoch; the test spoils it.
+  [[nodiscard]] Bytes result(Chunk chunk, std::vector<std::int32_t> sums, std::uint32_t total);
+
+  [[nodiscard]] std::vector<std::uint16_t> ranks() const;
+  [[nodiscard]] Simulation& sim() noexcept { return *sim_; }
+  [[nodiscard]] SwitchNode& box() noexcept { return sim_->box(); }
+  [[nodiscard]] WorkerNode& worker(std::uint16_t rank, std::uint16_t job = 0) {
+    return sim_->worker(link(rank, job));
+  }
+  [[nodiscard]] WorkerNode& rival(std::size_t i) {
+    return sim_->worker(std::size_t{options_.jobs} * options_.world + i);
+  }
+  [[nodiscard]] const EngineStatistics& counted(std::uint16_t rank, std::uint16_t job = 0) {
+    return worker(rank, job).engine().statistics();
+  }
+  [[nodiscard]] const Membership& membership(std::uint16_t rank, std::uint16_t job = 0) {
+    return worker(rank, job).engine().membership().value();
+  }
+  [[nodiscard]] JobId id(std::uint16_t job = 0) { return box().jobs().at(job); }
+  [[nodiscard]] std::uint64_t drops(Drop why, std::uint16_t job = 0) {
+    return box().counters(id(job)).of(why);
+  }
+  [[nodiscard]] std::uint64_t verdicts(Verdict verdict, std::uint16_t job = 0) {
+    return box().counters(id(job)).of(verdict);
+  }
+  [[nodiscard]] std::uint64_t control_drops(MembershipDrop why) {
+    return box().membership().counters().of(why);
+  }
+  [[nodiscard]] JobStatus status(std::uint16_t job = 0) { return *box().membership().status(id(job), now()); }
+  [[nodiscard]] const RackOptions& options() const noexcept { return options_; }
+  [[nodiscard]] std::size_t link(std::uint16_t rank, std::uint16_t job = 0) const noexcept {
+    return std::size_t{job} * options_.world + rank;
+  }
+
+ private:
+  struct Part {  // of one rank in one reduction
+    std::optional<OperationId> id;
+    std::vector<std::int32_t> ints, int_sums;
+    std::vector<float> floats, float_sums;
+  };
+  using Reduction = std::vector<Part>;
+
+  Reduction& reduction(std::size_t number, std::uint16_t job);
+  void submit_ints(std::uint16_t rank, std::size_t number, std::vector<std::int32_t> values,
+                   std::uint16_t job);
+  [[nodiscard]] const Result<OperationStats>* outcome(std::uint16_t rank, std::size_t number,
+                                                      std::uint16_t job);
+  [[nodiscard]] std::int32_t value(std::uint16_t rank, std::size_t number, std::size_t i,
+                                   std::uint16_t job) const;
+  [[nodiscard]] Fate decide(std::size_t worker, bool up, Bytes& frame);
+
+  RackOptions options_;
+  std::deque<Rule> rules_;
+  std::vector<std::deque<Reduction>> reductions_;  // of each job
+  std::unique_ptr<Simulation> sim_;                // its engines point into the reductions: dies first
+};
+
+// The 56-byte header of a frame of this rack (Ethernet, IPv4, UDP in front), and the frame with another one.
+[[nodiscard]] Header header_in(const Bytes& frame);
+void set_header_in(Bytes& frame, const Header& h);
+[[nodiscard]] Bytes datagram_in(const Bytes& frame);
+
+}  // namespace tally::sim

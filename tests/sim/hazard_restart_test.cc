@@ -1,0 +1,342 @@
+// Hazards of protocol.md's list: the box loses its slots or everything, and the epochs that follow.
+
+#include <gtest/gtest.h>
+
+#include "hazard_rack.h"
+
+namespace tally::sim {
+namespace {
+
+constexpr auto kContribution = PacketType::kContribute;
+constexpr auto kResult = PacketType::kResult;
+
+// How much the box forgets.
+class HazardRestart : public testing::TestWithParam<bool> {
+ protected:
+  static void restart(HazardRack& rack) {
+    GetParam() ? rack.box().restart() : rack.box().restart_data_plane();
+  }
+  // Nobody noticed more than a new epoch.
+  static void expect_same_generation(HazardRack& rack, const Membership& before, std::uint64_t epochs) {
+    for (const std::uint16_t r : rack.ranks()) {
+      EXPECT_EQ(rack.membership(r).generation, before.generation);
+      EXPECT_NE(rack.membership(r).epoch, before.epoch);
+      EXPECT_EQ(rack.counted(r).generations, 1U);
+      EXPECT_EQ(rack.counted(r).epochs, epochs);
+      EXPECT_FALSE(rack.worker(r).closed());
+    }
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Forgets, HazardRestart, testing::Bool(),
+                         [](const auto& p) { return p.param ? "everything" : "slots"; });
+
+TEST_P(HazardRestart, switch_restart_with_all_state_lost_in_mid_operation) {
+  HazardRack rack({.world = 3, .first_chunk = Chunk{0xFFFF'FFFDU}, .cores = 2});
+  rack.join();
+  const Membership before = rack.membership(0);
+  const std::size_t sum = rack.reduce(16 * 400);
+  rack.run_for(200 * kMicrosecond);
+  ASSERT_FALSE(rack.done(0, sum));
+  ASSERT_GT(rack.counted(0).results, 50U);
+  restart(rack);
+  rack.expect_exact(sum);
+  expect_same_generation(rack, before, 2);
+  rack.expect_healthy();
+}
+
+// Rank 0 has the sum and does not offer its value again: only it can tell.
+TEST_P(HazardRestart, switch_restart_with_one_result_lost) {
+  HazardRack rack({.world = 3});
+  rack.join();
+  const Membership before = rack.membership(0);
+  Rule& lost = rack.lose({.worker = 1, .up = false, .type = kResult, .chunk = Chunk{4}});
+  const std::size_t sum = rack.reduce(16 * 10);
+  ASSERT_TRUE(rack.until([&] { return rack.done(0, sum) && rack.done(2, sum); }));
+  EXPECT_EQ(rack.counted(1).results, 9U);
+  const Rule& offered = rack.record({.up = true, .type = kContribution, .also = [&](const Header& h) {
+                                       return h.epoch_id() != before.epoch;
+                                     }});
+  restart(rack);
+  lost.left = 0;
+  rack.expect_exact(sum);
+  expect_same_generation(rack, before, 2);
+  EXPECT_GE(rack.counted(1).queries, 1U);
+  EXPECT_EQ(rack.counted(0).answers + rack.counted(2).answers, rack.counted(1).queries);
+  for (const Bytes& frame : offered.frames) {
+    EXPECT_EQ(header_in(frame).rank.host(), 1U) << "who has the result does not offer it again";
+    EXPECT_EQ(header_in(frame).chunk.host(), 4U);
+  }
+  rack.expect_healthy();
+}
+
+// Both lack a result that the other has: each asks, each answers, nobody waits for the other's offer.
+TEST_P(HazardRestart, switch_restart_with_different_results_lost) {
+  HazardRack rack;
+  rack.join();
+  Rule& first = rack.lose({.worker = 0, .up = false, .type = kResult, .chunk = Chunk{2}});
+  Rule& second = rack.lose({.worker = 1, .up = false, .type = kResult, .chunk = Chunk{5}});
+  const std::size_t sum = rack.reduce(16 * 10);
+  rack.run_for(10 * kMillisecond);
+  EXPECT_FALSE(rack.done(0, sum));
+  EXPECT_FALSE(rack.done(1, sum));
+  restart(rack);
+  first.left = second.left = 0;
+  rack.expect_exact(sum);
+  EXPECT_EQ(rack.counted(0).answers, 1U);
+  EXPECT_EQ(rack.counted(1).answers, 1U);
+  rack.expect_healthy();
+}
+
+// A contribution that alone reached its entry is offered again in the new epoch, with the same values.
+TEST_P(HazardRestart, switch_restart_with_a_chunk_half_full) {
+  HazardRack rack;
+  rack.join();
+  const Rule& sent = rack.record({.worker = 0, .up = true, .type = kContribution});
+  rack.reduce_at(0, 0, 16);
+  rack.run_for(kMillisecond);
+  EXPECT_EQ(rack.box().occupancy(rack.id()), 1U);
+  restart(rack);
+  ASSERT_TRUE(rack.until([&] { return rack.counted(0).epochs == 2; }));
+  rack.run_for(kMillisecond);
+  EXPECT_EQ(rack.box().occupancy(rack.id()), 1U);
+  rack.reduce_at(1, 0, 16);
+  rack.expect_exact(0);
+  ASSERT_GE(sent.hits(), 2U);
+  EXPECT_NE(header_in(sent.frames.front()).epoch.host(), header_in(sent.frames.back()).epoch.host());
+  for (const Bytes& frame : sent.frames)
+    EXPECT_EQ(header_in(frame).sum1.host(), header_in(sent.frames.front()).sum1.host());
+}
+
+// Rank 0 has everything and sleeps; only its heartbeat can tell it that there is a new epoch to answer in.
+TEST_P(HazardRestart, idle_peer_after_a_restart) {
+  HazardRack rack;
+  rack.join();
+  rack.expect_healthy();
+  Rule& lost = rack.lose({.worker = 1, .up = false, .type = kResult});
+  const std::size_t sum = rack.reduce(16);
+  ASSERT_TRUE(rack.until([&] { return rack.done(0, sum); }));
+  const std::uint64_t contributions = rack.counted(0).contributions;
+  const Rule& hint = rack.lose({.worker = 0, .up = false, .type = PacketType::kReject}, 1);
+  const Rule& beats = rack.record({.worker = 0, .up = true, .type = PacketType::kHeartbeat});
+  restart(rack);
+  lost.left = 0;
+  rack.expect_exact(sum);
+  EXPECT_EQ(hint.hits(), 1U);
+  EXPECT_GE(beats.hits(), GetParam() ? 2U : 1U) << "what calls it back";
+  EXPECT_EQ(rack.counted(0).epochs, 2U);
+  EXPECT_EQ(rack.counted(0).contributions, contributions);
+  EXPECT_EQ(rack.counted(0).answers, 1U);
+  rack.expect_healthy();
+}
+
+// JOINED of the new epoch is lost to one rank; the others are in it already.
+TEST_P(HazardRestart, joined_of_the_new_epoch_lost) {
+  HazardRack rack({.world = 3});
+  rack.join();
+  const Membership before = rack.membership(0);
+  const std::size_t sum = rack.reduce(16 * 400);
+  rack.run_for(200 * kMicrosecond);
+  restart(rack);
+  const Rule& lost = rack.lose({.worker = 2,
+                                .up = false,
+                                .type = PacketType::kJoined,
+                                .also = [](const Header& h) { return h.epoch.host() != 0; }},
+                               3);
+  rack.expect_exact(sum);
+  EXPECT_EQ(lost.hits(), 3U);
+  expect_same_generation(rack, before, 2);
+}
+
+TEST_P(HazardRestart, restart_while_the_members_are_called_back) {
+  HazardRack rack({.world = 3});
+  rack.join();
+  const Membership before = rack.membership(0);
+  const std::size_t sum = rack.reduce(16 * 400);
+  rack.run_for(200 * kMicrosecond);
+  rack.lose({.worker = 1, .up = true, .type = PacketType::kJoin}, 1);  // so that forming takes a while
+  for (int i = 0; i < 5; ++i) {
+    restart(rack);
+    rack.run_for(30 * kMillisecond);
+  }
+  rack.expect_exact(sum);
+  EXPECT_EQ(rack.membership(2).generation, before.generation);
+  rack.expect_healthy();
+}
+
+// The box comes back with less memory for the job, because another one was quicker, and later with more.
+TEST(Hazard, window_shrink_and_growth_with_history) {
+  HazardRack rack({.jobs = 2, .window = 64, .first_chunk = Chunk{0xFFFF'FFFDU}, .slot_lines = 320});
+  rack.join(0);
+  ASSERT_EQ(rack.membership(0).window, 64U);
+  // Rank 1 has not one of 64 results, rank 0 all: they are in its history only.
+  Rule& lost = rack.lose({.worker = 1, .up = false, .type = kResult});
+  const std::size_t sum = rack.reduce(16 * 64);
+  ASSERT_TRUE(rack.until([&] { return rack.done(0, sum); }));
+  for (const std::uint16_t r : rack.ranks()) rack.worker(r).pause(rack.now() + 500 * kMillisecond);
+  rack.box().restart();
+  rack.join(1);
+  ASSERT_EQ(rack.membership(0, 1).window, 64U);
+  lost.left = 0;
+  rack.expect_exact(sum);
+  EXPECT_EQ(rack.membership(0).window, 16U);
+  EXPECT_EQ(rack.membership(0).largest_window, 64U);
+  EXPECT_EQ(rack.counted(0).generations, 1U);
+  EXPECT_GE(rack.counted(0).answers, 64U);
+  rack.expect_exact(rack.reduce(16 * 300));
+
+  // Within the small window a span is 8 windows: a packet of an earlier chunk of the same entry passes the
+  // order test, and must not destroy the stored result.
+  const Chunk first = Chunk{0xFFFF'FFFDU} + (64 + 300);
+  const Rule& stale = rack.record({.worker = 0, .up = true, .type = kContribution, .chunk = first});
+  rack.expect_exact(rack.reduce(16 * 32));
+  ASSERT_EQ(stale.hits(), 1U);
+  lost.left = 1 << 20;
+  const std::size_t stored = rack.reduce(16);
+  ASSERT_TRUE(rack.until([&] { return rack.done(0, stored); }));
+  const std::uint64_t answers = rack.counted(0).answers;
+  const std::uint64_t drops = rack.drops(Drop::kStale);
+  rack.replay(stale, 0, true);
+  EXPECT_EQ(rack.drops(Drop::kStale), drops + 1);
+  lost.left = 0;
+  rack.expect_exact(stored);
+  EXPECT_EQ(rack.counted(0).answers, answers) << "the stored result was enough";
+
+  // Growth, with results lost under the small window.
+  lost.left = 1 << 20;
+  const std::size_t last = rack.reduce(16 * 16);
+  ASSERT_TRUE(rack.until([&] { return rack.done(0, last); }));
+  rack.box().withdraw("job1");
+  rack.box().restart_data_plane();
+  lost.left = 0;
+  rack.expect_exact(last);
+  EXPECT_EQ(rack.membership(0).window, 64U);
+  EXPECT_EQ(rack.counted(0).generations, 1U);
+  EXPECT_GE(rack.counted(0).answers, answers + 16);
+  const Rule& wide = rack.record({.worker = 0, .up = true, .type = kContribution});
+  rack.reduce_at(0, 5, 16 * 300);
+  rack.run_for(100 * kMicrosecond);
+  EXPECT_EQ(wide.hits(), 64U);
+  rack.reduce_at(1, 5, 16 * 300);
+  rack.expect_exact(5);
+}
+
+// A REJECT that was on its way while the new epoch was entered is of no concern.
+TEST(Hazard, late_reject) {
+  HazardRack rack;
+  rack.join();
+  const Rule& rejects = rack.record({.worker = 0, .up = false, .type = PacketType::kReject});
+  rack.box().restart_data_plane();
+  ASSERT_TRUE(rack.until([&] { return rack.running() && rack.counted(0).epochs == 2; }));
+  ASSERT_GE(rejects.hits(), 1U);
+  const std::size_t sum = rack.reduce(16 * 300);
+  rack.run_for(50 * kMicrosecond);
+  const std::uint64_t joins = rack.counted(0).joins;
+  const std::uint64_t refused = rack.counted(0).of(Refused::kEpoch);
+  const std::size_t replayed = rejects.hits();
+  rack.replay(rejects, 0, false);
+  EXPECT_EQ(rack.counted(0).of(Refused::kEpoch) - refused, replayed);
+  rack.expect_exact(sum);
+  EXPECT_EQ(rack.counted(0).joins, joins);
+  EXPECT_EQ(rack.counted(0).epochs, 2U);
+}
+
+// JOINED of the epoch that ended, while the worker waits for that of the next one.
+TEST(Hazard, late_joined) {
+  HazardRack rack;
+  const Rule& joined = rack.record({.worker = 0, .up = false, .type = PacketType::kJoined});
+  rack.join();
+  const Membership before = rack.membership(0);
+  Rule& lost = rack.lose({.worker = 1, .up = true, .type = PacketType::kJoin});
+  rack.box().restart_data_plane();
+  rack.run_for(150 * kMillisecond);  // a JOIN per 100 ms
+  ASSERT_EQ(rack.worker(0).engine().state(), EngineState::kJoining);
+  const std::size_t old = joined.hits();
+  const std::uint64_t refused = rack.counted(0).of(Refused::kNonce);
+  rack.replay(joined, 0, false);
+  EXPECT_EQ(rack.worker(0).engine().state(), EngineState::kJoining);
+  EXPECT_GE(rack.counted(0).of(Refused::kNonce) - refused, old - 1);  // the last one answers the newest JOIN
+  lost.left = 0;
+  rack.expect_healthy();
+  EXPECT_NE(rack.membership(0).epoch, before.epoch);
+  EXPECT_EQ(rack.counted(0).epochs, 2U);
+}
+
+class HazardLeave : public testing::Test {
+ protected:
+  static void leave(HazardRack& rack) {
+    for (const std::uint16_t r : rack.ranks()) {
+      rack.worker(r).engine().leave(rack.now());
+      rack.worker(r).resume_service();
+    }
+  }
+  static bool all_left(HazardRack& rack) {
+    for (const std::uint16_t r : rack.ranks()) {
+      if (!rack.worker(r).closed()) return false;
+    }
+    return true;
+  }
+  static void expect_left(HazardRack& rack) {
+    ASSERT_TRUE(rack.until([&] { return all_left(rack); }));
+    for (const std::uint16_t r : rack.ranks())
+      EXPECT_EQ(rack.worker(r).engine().why_closed().text(), "left the job");
+    EXPECT_EQ(rack.status().phase, JobPhase::kEnded);
+    EXPECT_EQ(rack.status().slots.count, 0U);
+  }
+};
+
+TEST_F(HazardLeave, leave_with_the_last_result_lost) {
+  HazardRack rack({.world = 3});
+  rack.join();
+  const Rule& lost = rack.lose({.worker = 1, .up = false, .type = kResult, .chunk = Chunk{1}}, 2);
+  const std::size_t sum = rack.reduce(16 * 2);
+  leave(rack);
+  rack.expect_exact(sum);
+  expect_left(rack);
+  EXPECT_EQ(lost.hits(), 2U);
+}
+
+// The barrier's own result is lost to rank 1 when the others have left: the entry is still there.
+TEST_F(HazardLeave, leave_with_the_result_of_the_barrier_lost) {
+  HazardRack rack({.world = 3});
+  rack.join();
+  Rule& lost = rack.lose({.worker = 1, .up = false, .type = kResult, .chunk = Chunk{2}});
+  const std::size_t sum = rack.reduce(16 * 2);
+  leave(rack);
+  ASSERT_TRUE(rack.until([&] { return rack.worker(0).closed() && rack.worker(2).closed(); }));
+  rack.expect_exact(sum);
+  rack.run_for(kSecond);
+  EXPECT_FALSE(rack.worker(1).closed());
+  EXPECT_EQ(rack.status().phase, JobPhase::kDraining);
+  lost.left = 0;
+  expect_left(rack);
+  EXPECT_GE(lost.hits(), 2U);
+}
+
+// As before, and then the box forgets its slots: nobody is left to answer. Rank 1 has every sum and only its
+// farewell to lose.
+TEST_F(HazardLeave, leave_with_the_result_of_the_barrier_lost_and_a_restart) {
+  HazardRack rack({.world = 2});
+  rack.join();
+  Rule& lost = rack.lose({.worker = 1, .up = false, .type = kResult, .chunk = Chunk{2}});
+  const std::size_t sum = rack.reduce(16 * 2);
+  leave(rack);
+  ASSERT_TRUE(rack.until([&] { return rack.worker(0).closed(); }));
+  rack.expect_exact(sum);
+  rack.box().restart();
+  lost.left = 0;
+  EXPECT_TRUE(rack.until([&] { return rack.worker(1).closed(); }, rack.options().lease + kSecond));
+}
+
+TEST_F(HazardLeave, leave_with_its_echo_lost) {
+  HazardRack rack;
+  rack.join();
+  rack.expect_healthy();
+  const Rule& lost = rack.lose({.up = false, .type = PacketType::kLeave}, 4);
+  leave(rack);
+  expect_left(rack);
+  EXPECT_EQ(lost.hits(), 4U);
+}
+
+}  // namespace
+}  // namespace tally::sim
