@@ -69,6 +69,7 @@ struct MemberState {
   std::uint64_t nonce = 0;
   std::uint16_t elements = 0;  // wish
   Chunk next{};
+  Chunk lowest{};               // as its newest JOIN said
   GenerationRecord reported{};  // in the JOIN that formed this epoch
   Binding binding{};
   TimeNs last_seen = 0;

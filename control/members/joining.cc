@@ -27,6 +27,7 @@ void note(MemberState& m, const JoinRequest& join, TimeNs now) {
   m.attempt = join.fixed.attempt.host();
   m.nonce = join.fixed.nonce.host();
   m.next = Chunk{join.fixed.next.host()};
+  m.lowest = Chunk{join.fixed.lowest.host()};
   m.last_seen = now;
 }
 

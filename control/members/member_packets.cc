@@ -79,6 +79,12 @@ void handle_member_packet(JobMembership& job, BoxState& box, const ControlPacket
     box.accept(h.type);
     m.confirmed = true;
     abort_job(job, box, abort_text(h.rank_id(), packet.payload));
+  } else if (h.type == PacketType::kLeave && job.reforming()) {
+    // It holds the result of the last barrier, so every rank is leaving and lacks at most that one.
+    box.accept(h.type);
+    m.left = true;
+    box.outbox.send_echo(h, job.term, job.live(now), m.binding);
+    end_job(job, box);
   } else if (!job.active()) {
     reject(box, h, source, now, MembershipDrop::kEpoch);
   } else {

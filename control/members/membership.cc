@@ -187,6 +187,11 @@ void MembershipEngine::restart_data_plane(TimeNs now) noexcept {
   BoxState& box = state_->box;
   for (const auto& job : box.jobs) {
     if (job == nullptr) continue;
+    // Who has left will not come back, and who remains lacks nothing but the result of the last barrier.
+    if (job->phase == JobPhase::kDraining) {
+      end_job(*job, box);
+      continue;
+    }
     if (job->active()) begin_reforming(*job, box, now);
     if (job->offered()) job->offer_version = box.publisher.next_version();
   }

@@ -32,11 +32,17 @@ std::uint16_t negotiated_elements(const JobMembership& job) {
   return least;
 }
 
+// The first peer to QUERY: the furthest in numbers; of those the one that lacks least.
+bool further(const MemberState& a, const MemberState& b) {
+  const std::int32_t by_next = serial_difference(a.next, b.next);
+  return by_next != 0 ? by_next > 0 : serial_difference(a.lowest, b.lowest) > 0;
+}
+
 Rank most_advanced(const JobMembership& job) {
   std::optional<Rank> best;
   for (std::uint16_t r = 0; r < job.config.workers; ++r) {
     if (!job.members[r].joined) continue;
-    if (!best || serial_difference(job.members[r].next, job.member(*best).next) > 0) best = Rank{r};
+    if (!best || further(job.members[r], job.member(*best))) best = Rank{r};
   }
   return best.value_or(Rank{0});
 }
@@ -84,10 +90,6 @@ void not_admitted(JobMembership& job, BoxState& box, std::uint16_t elements) {
 void make_offer(JobMembership& job, BoxState& box) {
   cancel_offer(job, box);
   const auto common = common_record(job);
-  if (!common && job.left() != 0) {
-    abort_job(job, box, "a rank lost its membership while others were leaving the job");
-    return;
-  }
   const std::uint16_t elements = common ? common->elements.host() : negotiated_elements(job);
   const std::uint32_t wish =
       common ? std::min(job.config.window, common->largest_window.host()) : job.config.window;
@@ -139,7 +141,7 @@ void tell_members(JobMembership& job, BoxState& box, std::uint64_t version, Time
     job.returning_since = kNever;
     job.running_since = now;
     job.reason.clear();
-    job.phase = job.left() != 0 ? JobPhase::kDraining : JobPhase::kRunning;
+    job.phase = JobPhase::kRunning;
   }
   for (std::uint16_t r = 0; r < job.config.workers; ++r) {
     MemberState& m = job.members[r];

@@ -26,9 +26,9 @@ std::optional<std::uint8_t> flags_of(PacketType type) noexcept {
 }  // namespace
 
 std::optional<Drop> refuse_header(const Header& h, const std::byte* datagram, std::uint32_t bytes,
-                                  bool vouched, const Kernels& kernels) noexcept {
+                                  const Kernels& kernels) noexcept {
   if (h.version != kWireVersion) return Drop::kVersion;
-  if (!vouched && kernels.crc32c(datagram, kCheckedBytes) != h.check.host()) return Drop::kCheck;
+  if (kernels.crc32c(datagram, kCheckedBytes) != h.check.host()) return Drop::kCheck;
   const auto allowed = flags_of(h.type);
   if (!allowed) return Drop::kType;
   if ((h.flags & ~*allowed) != 0) return Drop::kFlags;

@@ -15,7 +15,7 @@ struct JobState {
   std::uint32_t bad_sums_in_row = 0;  // finished sums that failed their check, one after the other
   std::uint32_t suspect_chunks = 0;   // > 0: verify every contribution whatever the port says
   std::uint64_t overflows = 0;        // additions in which an element left int32 (second witness of OVERFLOW)
-  std::array<TimeNs, kMaxRanks> last_seen{};  // of the rank's last packet that was not dropped
+  std::array<TimeNs, kMaxRanks> last_seen{};  // of the rank's last new contribution
 
   [[nodiscard]] bool suspect() const noexcept { return suspect_chunks > 0; }
 

@@ -42,8 +42,7 @@ void Pipeline<Exec>::parse(const Frame& frame, Parsed& parsed) const noexcept {
 
   const Header h = header_at(datagram.payload);
   parsed.type = h.type;
-  if (const auto why =
-          refuse_header(h, datagram.payload, datagram.payload_bytes, frame.checksum_good, *kernels_)) {
+  if (const auto why = refuse_header(h, datagram.payload, datagram.payload_bytes, *kernels_)) {
     parsed.verdict = Verdict::kDrop;
     parsed.drop = *why;
     return;
@@ -71,12 +70,15 @@ Outcome Pipeline<Exec>::drop(const Parsed& parsed, const Frame& frame, Drop why,
   return out;
 }
 
-// Counts a packet that was not dropped and renews its rank's lease.
+// Counts a packet that was not dropped; a new contribution renews its rank's lease.
 template <class Exec>
 Outcome Pipeline<Exec>::conclude(const Parsed& parsed, Verdict verdict, Rank to, TimeNs now) noexcept {
   const std::uint32_t row = raw(parsed.job->id);
   ++counters_[row].verdicts[static_cast<std::size_t>(verdict)];
-  states_[row].last_seen[raw(parsed.contribution.rank)] = now;
+  // Only what was new: anything else may be a replay of a dead rank. An idle rank has its heartbeats.
+  if (verdict == Verdict::kAbsorb || verdict == Verdict::kComplete) {
+    states_[row].last_seen[raw(parsed.contribution.rank)] = now;
+  }
   return {.verdict = verdict,
           .to = to,
           .job = parsed.job,

@@ -97,6 +97,7 @@ class ChunkStream {
   [[nodiscard]] std::size_t write_answer(const OwedAnswer& owed, std::span<std::byte> out) const noexcept;
 
   [[nodiscard]] std::optional<Refused> judge(const Datagram& datagram, Flight& flight);
+  [[nodiscard]] Refused strike(Flight& flight, Refused why);
   void accept(const Datagram& datagram, Flight& flight, TimeNs now);
   void complete(const Operation& operation, TimeNs now);
   void find_first_expiry() noexcept;

@@ -8,7 +8,7 @@
 
 namespace tally {
 
-constexpr std::uint8_t kBadSumsPerChunk = 3;
+constexpr std::uint8_t kBadResultsPerChunk = 3;
 
 std::optional<Refused> ChunkStream::on_result(const Datagram& datagram, TimeNs now) {
   const auto index = index_of(datagram.header.chunk_id());
@@ -22,8 +22,21 @@ std::optional<Refused> ChunkStream::on_result(const Datagram& datagram, TimeNs n
   return std::nullopt;
 }
 
-// The sums come last: they cost a pass over the payload, and their failure is evidence of corruption only
-// when all else is right.
+// Wrong although it comes from the box and names what is waited for. Not healing by itself, it must not hang
+// the operation: the third for one chunk fails it by name.
+Refused ChunkStream::strike(Flight& flight, Refused why) {
+  if (++flight.bad_results == kBadResultsPerChunk) {
+    const OperationId id = flight.operation->id();
+    failure_ = StreamFailure{
+        id,
+        {ErrorCode::kCorrupt, "operation " + std::to_string(static_cast<std::uint64_t>(id)) +
+                                  ": three results of chunk " + std::to_string(raw(wire(flight.index))) +
+                                  " were wrong, the last by its " + std::string(name_of(why))}};
+  }
+  return why;
+}
+
+// The sums come last: they cost a pass over the payload.
 std::optional<Refused> ChunkStream::judge(const Datagram& datagram, Flight& flight) {
   const Header& header = datagram.header;
   const Operation& operation = *flight.operation;
@@ -34,21 +47,14 @@ std::optional<Refused> ChunkStream::judge(const Datagram& datagram, Flight& flig
   if (header.elements.host() != operation.wire_elements(flight.index - operation.first()) ||
       header.dtype != static_cast<std::uint8_t>(operation.dtype()) ||
       header.total.host() != operation.total())
-    return Refused::kShape;
+    return strike(flight, Refused::kShape);
   if (flight.exponent == kNoExponent ? header.exponent != kNoExponent
                                      : header.exponent < flight.exponent || !valid_exponent(header.exponent))
-    return Refused::kExponent;
+    return strike(flight, Refused::kExponent);
   const Sums sums = kernels_.sums(datagram.payload.data(), header.elements.host());
   if (header.sum1.host() - keyed(membership_.key_sum, chunk) == sums.sum1 && header.sum2.host() == sums.sum2)
     return std::nullopt;
-  if (++flight.bad_sums == kBadSumsPerChunk) {
-    failure_ =
-        StreamFailure{operation.id(),
-                      {ErrorCode::kCorrupt,
-                       "operation " + std::to_string(static_cast<std::uint64_t>(operation.id())) +
-                           ": three results of chunk " + std::to_string(raw(chunk)) + " failed their sums"}};
-  }
-  return Refused::kSum;
+  return strike(flight, Refused::kSum);
 }
 
 void ChunkStream::accept(const Datagram& datagram, Flight& flight, TimeNs now) {

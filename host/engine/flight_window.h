@@ -31,7 +31,7 @@ struct Flight {
   std::uint32_t next = 0;
   FlightState state = FlightState::kIdle;
   bool offered = false;                // sent in some epoch of the generation
-  std::uint8_t bad_sums = 0;           // results whose sums were wrong
+  std::uint8_t bad_results = 0;        // results with wrong sums, shape or exponent
   std::int8_t exponent = kNoExponent;  // contributed
 };
 

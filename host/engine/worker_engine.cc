@@ -10,6 +10,7 @@ namespace tally {
 namespace {
 
 constexpr TimeNs kLeastRtoFloor = kMicrosecond;
+constexpr TimeNs kGreatestSilence = 3'600 * kSecond;  // the longest lease
 
 // Types of a span list: float or int32, input const or not.
 template <class In, class Out>
@@ -46,7 +47,8 @@ Result<void> validate(const EngineOptions& o) {
     return refuse("elements: " + std::to_string(o.elements) + " is not a multiple of 16 in 16..2224");
   if (o.rto_floor < kLeastRtoFloor || o.rto_floor > kRtoCeiling)
     return refuse("rto_floor: " + std::to_string(o.rto_floor) + " ns is not in 1 us..1 s");
-  if (o.unreachable_after == 0) return refuse("unreachable_after: 0 would fail at once");
+  if (o.unreachable_after == 0 || o.unreachable_after > kGreatestSilence)
+    return refuse("unreachable_after: " + std::to_string(o.unreachable_after) + " ns is not in 1 ns..1 h");
   return {};
 }
 
@@ -191,7 +193,9 @@ void WorkerEngine::fail_job(const Error& error, const StreamFailure* culprit, Ti
 }
 
 TimeNs WorkerEngine::silence_limit() const noexcept {
-  return membership_ ? membership_->lease : options_.unreachable_after;
+  const TimeNs limit = membership_ ? membership_->lease : options_.unreachable_after;
+  // JOINs come up to a second apart: a shorter lease must not be lost to one of them.
+  return state_ == EngineState::kJoining ? std::max(limit, 3 * kLastRepeat) : limit;
 }
 
 EngineState WorkerEngine::state() const noexcept { return state_; }

@@ -36,8 +36,8 @@ struct Membership {
   std::uint32_t key = 0;      // k of this rank
   std::uint32_t key_sum = 0;  // sum of all members' k
 
-  // Between two heartbeats. Also at most a second: they tell control how far the numbers have come, and it must
-  // renew the epoch in time however long the lease is.
+  // Between two heartbeats. Also at most a second: they tell control how far the numbers have come, and it
+  // must renew the epoch in time however long the lease is.
   [[nodiscard]] TimeNs heartbeat_period() const noexcept { return std::min(lease / 10, kSecond); }
   [[nodiscard]] std::uint64_t members() const noexcept { return members_of(world); }
   [[nodiscard]] std::uint32_t slot_of(Chunk chunk) const noexcept { return raw(chunk) & (window - 1); }

@@ -100,6 +100,12 @@ std::optional<Refused> WorkerEngine::on_running(const Header& header, const Join
 // What control adopts is the same generation under a new epoch; anything else is a new one, in which former
 // results and numbers mean nothing.
 void WorkerEngine::enter(const Membership& membership, const GenerationRecord& record, TimeNs now) {
+  if (record != record_ && record_ != GenerationRecord{} && leaving_ != Leaving::kNo) {
+    // It takes no part in the new generation, whose members must hear so: an ABORT under the new secrets.
+    membership_ = membership;
+    const auto code = leaving_ >= Leaving::kBarrier ? ErrorCode::kClosed : ErrorCode::kAborted;
+    return fail_job({code, "left while the job began a new generation", options_.job}, nullptr, now);
+  }
   if (record != record_) {
     if (record_ != GenerationRecord{})
       stream_.fail_all(
@@ -171,7 +177,8 @@ std::optional<Refused> WorkerEngine::on_abort(const Datagram& datagram) {
     abort_.stop();
     return std::nullopt;
   }
-  close({ErrorCode::kAborted, printable(datagram.payload), options_.job});
+  const std::string text = printable(datagram.payload);
+  close({ErrorCode::kAborted, text.empty() ? "the box aborted the job and gave no reason" : text, options_.job});
   return std::nullopt;
 }
 

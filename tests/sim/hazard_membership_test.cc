@@ -296,6 +296,24 @@ TEST(Hazard, replayed_join_changes_nothing) {
   EXPECT_EQ(rack.counted(0).of(Refused::kState), 0U);
 }
 
+// The box forgets everything while one rank is replaced: the others bring a generation, the new process none.
+// It cannot go on.
+TEST(Hazard, worker_replaced_while_the_box_restarts) {
+  HazardRack rack({.world = 3});
+  rack.join();
+  const Generation before = rack.membership(0).generation;
+  const std::size_t sum = rack.reduce(16 * 400);
+  rack.run_for(200 * kMicrosecond);
+  rack.worker(1).crash();
+  rack.box().restart();
+  rack.worker(1).start();
+  ASSERT_TRUE(rack.until([&] { return rack.failed(0, sum) && rack.failed(2, sum); }));
+  EXPECT_NE(rack.error(0, sum).find("new generation"), std::string::npos) << rack.error(0, sum);
+  ASSERT_TRUE(rack.until([&] { return rack.running(); }));
+  for (const std::uint16_t r : rack.ranks()) EXPECT_NE(rack.membership(r).generation, before);
+  rack.expect_healthy();
+}
+
 // A worker gives up before the box has heard anything of it, and its ABORT is lost: control takes the JOIN of
 // its program's second try for one whose JOINED was lost. It must not come back into what it gave up.
 TEST(Hazard, local_abort_lost_and_joined_again) {

@@ -172,18 +172,22 @@ TEST(Hazard, window_shrink_and_growth_with_history) {
   // Rank 1 has not one of 64 results, rank 0 all: they are in its history only.
   Rule& lost = rack.lose({.worker = 1, .up = false, .type = kResult});
   const std::size_t sum = rack.reduce(16 * 64);
+  const std::size_t next = rack.reduce(16 * 300);
   ASSERT_TRUE(rack.until([&] { return rack.done(0, sum); }));
   for (const std::uint16_t r : rack.ranks()) rack.worker(r).pause(rack.now() + 500 * kMillisecond);
   rack.box().restart();
   rack.join(1);
   ASSERT_EQ(rack.membership(0, 1).window, 64U);
+  // Rank 1 begins 64 chunks behind rank 0, four small windows: that is neither stale nor ahead.
+  rack.lose({.worker = 0, .up = true, .type = kContribution}, 16);
   lost.left = 0;
   rack.expect_exact(sum);
+  rack.expect_exact(next);
+  EXPECT_EQ(rack.drops(Drop::kAhead), 0U);
   EXPECT_EQ(rack.membership(0).window, 16U);
   EXPECT_EQ(rack.membership(0).largest_window, 64U);
   EXPECT_EQ(rack.counted(0).generations, 1U);
   EXPECT_GE(rack.counted(0).answers, 64U);
-  rack.expect_exact(rack.reduce(16 * 300));
 
   // Within the small window a span is 8 windows: a packet of an earlier chunk of the same entry passes the
   // order test, and must not destroy the stored result.
@@ -219,6 +223,26 @@ TEST(Hazard, window_shrink_and_growth_with_history) {
   EXPECT_EQ(wide.hits(), 64U);
   rack.reduce_at(1, 5, 16 * 300);
   rack.expect_exact(5);
+}
+
+// JOINED leaves when every data core knows the job: nobody's first packet is rejected, and none is lost.
+TEST(Hazard, joined_before_the_cores_know_the_job) {
+  HazardRack rack({.world = 4, .cores = 3});
+  for (const std::uint16_t r : rack.ranks()) {
+    rack.worker(r).start();
+    rack.reduce_at(r, 0, 16 * 40);  // goes out with JOINED
+  }
+  rack.expect_exact(0);
+  rack.box().restart_data_plane();
+  rack.run_for(20 * kMicrosecond);
+  ASSERT_EQ(rack.worker(0).engine().state(), EngineState::kJoining);
+  rack.expect_exact(rack.reduce(16 * 40));
+  for (const std::uint16_t r : rack.ranks()) {
+    EXPECT_EQ(rack.counted(r).rejects, 1U) << "what called it back";
+    EXPECT_EQ(rack.counted(r).epochs, 2U);
+  }
+  EXPECT_EQ(rack.box().counters(JobId{0}).of(Drop::kJob), 0U);
+  EXPECT_EQ(rack.drops(Drop::kEpoch), 0U);
 }
 
 // A REJECT that was on its way while the new epoch was entered is of no concern.
@@ -285,15 +309,26 @@ class HazardLeave : public testing::Test {
   }
 };
 
+// Nobody leaves before everybody has everything: the others must be there to answer, also after a restart.
 TEST_F(HazardLeave, leave_with_the_last_result_lost) {
-  HazardRack rack({.world = 3});
-  rack.join();
-  const Rule& lost = rack.lose({.worker = 1, .up = false, .type = kResult, .chunk = Chunk{1}}, 2);
-  const std::size_t sum = rack.reduce(16 * 2);
-  leave(rack);
-  rack.expect_exact(sum);
-  expect_left(rack);
-  EXPECT_EQ(lost.hits(), 2U);
+  for (const bool restarts : {false, true}) {
+    HazardRack rack({.world = 3});
+    rack.join();
+    Rule& lost = rack.lose({.worker = 1, .up = false, .type = kResult, .chunk = Chunk{1}});
+    const std::size_t sum = rack.reduce(16 * 2);
+    leave(rack);
+    rack.run_for(2 * kSecond);
+    EXPECT_TRUE(rack.done(0, sum));
+    EXPECT_FALSE(rack.done(1, sum));
+    EXPECT_FALSE(rack.worker(0).closed());
+    EXPECT_FALSE(rack.worker(2).closed());
+    EXPECT_GE(lost.hits(), 2U);
+    if (restarts) rack.box().restart();
+    lost.left = 0;
+    rack.expect_exact(sum);
+    expect_left(rack);
+    EXPECT_EQ(rack.counted(0).answers + rack.counted(2).answers != 0, restarts);
+  }
 }
 
 // The barrier's own result is lost to rank 1 when the others have left: the entry is still there.

@@ -67,8 +67,7 @@ void Network::send(Link& link, std::size_t worker, Bytes frame, bool up) {
     flip_bit(frame, rng_, 0);
     vouched = false;
   }
-  if (faults_.poison > 0 && up && rng_.chance(faults_.poison))
-    flip_bit(frame, rng_, kOuterBytes + kHeaderBytes);
+  if (faults_.poison > 0 && up && rng_.chance(faults_.poison)) flip_bit(frame, rng_, kOuterBytes);
   if (faults_.reorder > 0 && rng_.chance(faults_.reorder)) delay = later();
   deliver(worker, std::move(frame), up, delay, vouched);
 }

@@ -21,7 +21,7 @@ struct Faults {
   double duplicate = 0;
   double reorder = 0;  // extra delay of up to reorder_delay
   double corrupt = 0;  // a bit flips on the way: the port no longer vouches for it
-  double poison = 0;   // a bit of the values flips before the checksum was made: the port vouches for it
+  double poison = 0;   // a bit of the datagram flips before the checksum was made: the port vouches for it
   double replay = 0;   // some earlier frame of this link comes again, however old
   TimeNs reorder_delay = kMillisecond;
 };

@@ -96,7 +96,8 @@ void Simulation::revive() {
 // their job.
 bool Simulation::settled(const WorkerNode& worker) const {
   if (!worker.options().leaves) return worker.alive() && worker.plan_done();
-  return worker.left() || epochs_changed_;
+  // Nobody may wait for ever: with a job that runs, or for one that will not be formed again.
+  return worker.left() || (epochs_changed_ && !(worker.engine_running() && worker.busy()));
 }
 
 bool Simulation::all_plans_done() const {

@@ -55,6 +55,8 @@ class WorkerNode {
   [[nodiscard]] bool engine_running() const noexcept {
     return alive() && engine_->state() == EngineState::kRunning;
   }
+  // Waits for results.
+  [[nodiscard]] bool busy() const noexcept { return alive() && engine_->pending_operations() != 0; }
   [[nodiscard]] bool left() const noexcept { return leaving_ && closed(); }
   // All operations of the present generation's plan completed and were right.
   [[nodiscard]] bool plan_done() const noexcept { return completed_ == workload_.operations(); }

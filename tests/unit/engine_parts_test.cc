@@ -125,7 +125,7 @@ TEST_F(Window, ListIsInOrderOfLastSending) {
 
 TEST_F(Window, NewEpochTakesUpWhatHasNoResult) {
   for (TimeNs t = 0; t < 10; ++t) send(t);
-  window_.at(9).bad_sums = 2;
+  window_.at(9).bad_results = 2;
   window_.done(window_.at(0));
   window_.done(window_.at(3));
   window_.enter_epoch(16);
@@ -135,7 +135,7 @@ TEST_F(Window, NewEpochTakesUpWhatHasNoResult) {
   EXPECT_TRUE(window_.at(1).offered);
   EXPECT_EQ(window_.at(1).sends, 0U);
   EXPECT_EQ(window_.at(3).state, FlightState::kDone);
-  EXPECT_EQ(window_.at(9).bad_sums, 2);
+  EXPECT_EQ(window_.at(9).bad_results, 2);
 }
 
 TEST(WindowShrinks, LimitFollowsTheEpoch) {

@@ -1,0 +1,125 @@
+#include "control_scene.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels.h"
+#include "tally/check.h"
+#include "tally/mix64.h"
+
+namespace tally {
+namespace {
+
+Bytes sealed(const Header& header, std::span<const std::byte> payload) {
+  Bytes out(kHeaderBytes + payload.size());
+  std::memcpy(out.data(), &header, sizeof header);
+  std::copy(payload.begin(), payload.end(), out.begin() + kHeaderBytes);
+  reseal(out);
+  return out;
+}
+
+}  // namespace
+
+Header header_of(std::span<const std::byte> datagram) {
+  Header h;
+  std::memcpy(&h, datagram.data(), sizeof h);
+  return h;
+}
+
+void reseal(Bytes& datagram) {
+  if (datagram.size() < kHeaderBytes) return;
+  const auto& crc32c = best_kernels().crc32c;
+  Header h = header_of(datagram);
+  const std::size_t payload = datagram.size() - kHeaderBytes;
+  h.sum1 = Be{payload == 0 ? std::uint32_t{0} : crc32c(datagram.data() + kHeaderBytes, payload)};
+  std::memcpy(datagram.data(), &h, sizeof h);
+  h.check = Be{crc32c(datagram.data(), kCheckedBytes)};
+  std::memcpy(datagram.data(), &h, sizeof h);
+}
+
+Bytes Peer::join() {
+  ++attempt;
+  nonce = mix64(instance + attempt);
+  JoinPayload p;
+  p.instance = Be{instance};
+  p.nonce = Be{nonce};
+  p.attempt = Be{attempt};
+  p.lowest = Be{next};
+  p.next = Be{next};
+  p.world = Be{world};
+  p.elements = Be{elements};
+  p.last = last;
+  p.name_bytes = static_cast<std::uint8_t>(job.size());
+  p.token_bytes = 1;
+  const std::string texts = job + "t";
+  Bytes payload(sizeof p + texts.size());
+  std::memcpy(payload.data(), &p, sizeof p);
+  std::memcpy(payload.data() + sizeof p, texts.data(), texts.size());
+  Header h;
+  h.type = PacketType::kJoin;
+  h.rank = Be{rank};
+  return sealed(h, payload);
+}
+
+Bytes Peer::packet(PacketType type, std::span<const std::byte> payload) const {
+  Header h;
+  h.type = type;
+  h.job = Be{job_id};
+  h.rank = Be{rank};
+  h.epoch = Be{epoch};
+  h.chunk = Be{next};
+  h.cookie = Be{cookie};
+  return sealed(h, payload);
+}
+
+void Peer::restart() {
+  instance = mix64(instance) | 1;
+  attempt = 0;
+  next = 0;
+  last = {};
+  epoch = 0;
+}
+
+void Cores::load(const Publication& publication) {
+  TALLY_CHECK(publication.version > newest_, "versions increase");
+  newest_ = publication.version;
+  for (const FreedLines& freed : publication.freed) {
+    TALLY_CHECK(freed.lines.first + freed.lines.count <= lines_.size(), "freed lines exist");
+    for (std::uint32_t i = 0; i < freed.lines.count; ++i) {
+      Use& use = lines_[freed.lines.first + i];
+      TALLY_CHECK(use.job == JobId{} || use.job == freed.job, "only the job's own lines are freed");
+      use = {};
+    }
+  }
+  std::vector<JobId> taken(lines_.size());
+  for (std::uint16_t id = 1; id <= kMaxJobs; ++id) {
+    const Job* const row = publication.table->find(JobId{id});
+    if (row == nullptr) continue;
+    TALLY_CHECK(row->id == JobId{id} && row->epoch != Epoch{}, "a row of the job");
+    TALLY_CHECK(row->slots.count == pool_lines(row->window, row->shards, row->elements), "lines of the row");
+    TALLY_CHECK(row->slots.first + row->slots.count <= lines_.size(), "lines exist");
+    for (std::uint32_t i = row->slots.first; i < row->slots.first + row->slots.count; ++i) {
+      Use& use = lines_[i];
+      TALLY_CHECK(taken[i] == JobId{}, "no line in two rows");
+      TALLY_CHECK(use.job == JobId{} ||
+                      (use.job == row->id && use.first == row->slots.first && use.elements == row->elements),
+                  "a line is zeroed before it changes hands or layout");
+      taken[i] = row->id;
+      use = {row->id, row->slots.first, row->elements};
+    }
+  }
+  tables_[publication.version] = publication.table;
+  versions_.push_back(publication.version);
+}
+
+void Cores::forget() { lines_.assign(lines_.size(), {}); }
+
+void Cores::reached(std::uint64_t version) {
+  in_force_ = tables_.at(version);
+  std::erase_if(tables_, [&](const auto& t) { return t.first <= version; });
+  std::erase_if(versions_, [&](std::uint64_t v) { return v <= version; });
+}
+
+const Job* Cores::in_force(JobId id) const { return in_force_ == nullptr ? nullptr : in_force_->find(id); }
+
+}  // namespace tally

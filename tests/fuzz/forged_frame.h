@@ -1,0 +1,26 @@
+#pragma once
+// Contributions that are right but for one thing, and the drop that this must be.
+
+#include <cstdint>
+
+#include "frames.h"
+#include "pool_oracle.h"
+
+namespace tally {
+
+[[nodiscard]] Bytes datagram_of(const Job& job, const Offered& p);
+
+struct Forged {
+  Bytes datagram;
+  Binding from;
+  Drop why{};
+  bool before_match = false;  // dropped so whether the job exists or not
+};
+
+inline constexpr std::uint32_t kForgeries = 15;
+
+// which: below kForgeries. other: odd; how far the field is from what it should be, where that can be chosen.
+[[nodiscard]] Forged forged_contribution(const Job& job, const Offered& p, std::uint32_t which,
+                                         std::uint16_t other);
+
+}  // namespace tally

@@ -1,0 +1,351 @@
+// Arbitrary and almost right datagrams, times and doings of the data cores into membership with two declared
+// jobs, one running and one partly joined. Every datagram changes one counter; a dropped one changes no job's
+// status; next() comes to an end; JOINED(running) only tells what the cores have in force, and each secret
+// only to its rank; rows never overlap, and lines are zeroed before they change hands.
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "control_scene.h"
+#include "fuzz_input.h"
+#include "tally/check.h"
+#include "tally/mix64.h"
+
+namespace tally {
+namespace {
+
+constexpr std::uint32_t kLines = 400;  // not enough for both jobs at their widest
+constexpr int kMostOperations = 200;
+constexpr std::size_t kMostKept = 64;
+
+std::uint64_t sum(const MembershipCounters& c) {
+  return std::accumulate(c.drops.begin(), c.drops.end(), std::uint64_t{0}) +
+         std::accumulate(c.accepted.begin(), c.accepted.end(), std::uint64_t{0});
+}
+
+// Drops that may follow from what the same JOIN did change: it shows that its process gave up its place.
+bool may_change(const MembershipCounters& before, const MembershipCounters& after) {
+  for (const auto d : {MembershipDrop::kAborted, MembershipDrop::kEnded, MembershipDrop::kWait}) {
+    if (before.of(d) != after.of(d)) return true;
+  }
+  return false;
+}
+
+// Who was given a contribution cookie.
+struct Told {
+  Rank rank{};
+  std::vector<Binding> at;
+};
+
+class Session {
+ public:
+  explicit Session(FuzzInput in);
+  void run();
+
+ private:
+  static MembershipEngine make();
+  void declare(std::uint32_t job);
+  void operate();
+  Bytes honest(Peer& p);
+  void mutate(Bytes& datagram);
+  void receive(const Bytes& datagram, const Binding& source);
+  void check_accepted(std::span<const std::byte> datagram, const Binding& source,
+                      const std::vector<JobStatus>& jobs) const;
+  void cores(std::uint32_t how);
+  void drain();
+  void check_sent(const Header& h, std::span<const std::byte> payload, const Binding& to);
+  void take(const Header& h, const JoinedPayload& p, const Binding& to);
+  void check_status();
+  Peer& peer() { return peers_[in_.below(static_cast<std::uint32_t>(peers_.size()))]; }
+
+  FuzzInput in_;
+  MembershipEngine members_ = make();
+  Cores cores_{kLines};
+  std::vector<Peer> peers_;
+  std::vector<std::pair<Bytes, Binding>> captured_;
+  std::map<std::tuple<std::uint16_t, std::uint32_t, std::uint64_t>, Told> told_;  // by job, epoch, cookie
+  TimeNs now_ = 100 * kSecond;
+};
+
+MembershipEngine Session::make() {
+  const MembershipOptions options{.box_mac = {2, 0, 0, 0, 0, 0xb0}, .shards = 1, .slot_lines = kLines};
+  return *MembershipEngine::create(
+      options, [state = std::uint64_t{9}]() mutable { return mix64(state += 0x9e3779b97f4a7c15ULL); });
+}
+
+void Session::declare(std::uint32_t job) {
+  JobConfig config{.name = job == 0 ? "one" : "two",
+                   .token = "t",
+                   .workers = static_cast<std::uint16_t>(2 + job),
+                   .elements = 64,
+                   .window = 32,
+                   .lease = 5 * kSecond,
+                   .first_chunk = Chunk{0xFFFFFFFD}};
+  (void)members_.declare(config);  // fails when it is declared already
+}
+
+Session::Session(FuzzInput in) : in_(in) {
+  for (std::uint32_t job = 0; job < 2; ++job) {
+    declare(job);
+    for (std::uint16_t r = 0; r < 2 + job; ++r) {
+      Peer p{.job = job == 0 ? "one" : "two", .rank = r, .world = static_cast<std::uint16_t>(2 + job)};
+      p.instance = 1000U * (job + 1) + r;
+      p.binding.address = mapped({10, 0, static_cast<std::uint8_t>(job), static_cast<std::uint8_t>(r + 1)});
+      p.binding.mac = {2, 0, 0, 0, static_cast<std::uint8_t>(job), static_cast<std::uint8_t>(r)};
+      p.binding.udp_port = 40'000;
+      p.binding.port = PortIndex{r};
+      peers_.push_back(p);
+    }
+  }
+  for (const std::size_t i : {0U, 1U, 2U}) {
+    const Bytes join = peers_[i].join();
+    receive(join, peers_[i].binding);
+    captured_.emplace_back(join, peers_[i].binding);
+  }
+  cores(0);
+}
+
+void Session::run() {
+  for (int i = 0; i < kMostOperations && !in_.empty(); ++i) {
+    operate();
+    drain();
+    check_status();
+  }
+}
+
+void Session::operate() {
+  const std::uint32_t what = in_.below(32);
+  if (what < 18) {
+    Peer& p = peer();
+    Bytes datagram = honest(p);
+    Binding source = p.binding;
+    if (captured_.size() < kMostKept) captured_.emplace_back(datagram, source);
+    if (what < 7) mutate(datagram);
+    if (what == 7) source.udp_port = static_cast<std::uint16_t>(source.udp_port + 1 + in_.byte());
+    if (what == 8) source = peer().binding;
+    return receive(datagram, source);
+  }
+  if (what < 20) {  // a replay, perhaps from elsewhere
+    if (captured_.empty()) return;
+    auto [datagram, source] = captured_[in_.half() % captured_.size()];
+    if (what == 18) mutate(datagram);
+    return receive(datagram, source);
+  }
+  if (what < 22) {
+    const auto bytes = in_.take(in_.half() % 800);
+    return receive({bytes.begin(), bytes.end()}, peer().binding);
+  }
+  if (what < 25) return cores(in_.byte());
+  if (what < 28) {
+    now_ += TimeNs{in_.half()} * (what == 27 ? kMillisecond : 20 * kMicrosecond);
+    members_.tick(now_);
+    TALLY_CHECK(members_.deadline() > now_, "deadline after tick");
+    return;
+  }
+  if (what == 28) {
+    Peer& p = peer();
+    const std::uint8_t how = in_.byte();
+    if ((how & 1) != 0) p.restart();
+    if ((how & 2) != 0) p.binding.udp_port = static_cast<std::uint16_t>(40'000 + how);
+    if ((how & 4) != 0) p.elements = static_cast<std::uint16_t>(16 + (how & 0x30));
+    if ((how & 8) != 0) p.next += std::uint32_t{in_.half()} << 15;
+    return;
+  }
+  if (what == 29) {
+    const Peer& p = peer();
+    if (in_.flip()) return members_.seen(JobId{in_.byte()}, Rank{in_.byte()}, now_ - in_.half());
+    const std::uint16_t elements = in_.half();
+    return members_.report_mismatch(JobId{p.job_id}, Epoch{p.epoch}, Rank{p.rank}, in_.byte(), elements, 16,
+                                    in_.byte(), 5, now_);
+  }
+  if (what == 30) {
+    cores_.forget();
+    return members_.restart_data_plane(now_);
+  }
+  const std::uint32_t job = in_.below(2);
+  if (in_.flip()) (void)members_.withdraw(job == 0 ? "one" : "two");
+  declare(job);
+}
+
+Bytes Session::honest(Peer& p) {
+  switch (in_.below(8)) {
+    case 0:
+      return p.packet(PacketType::kLeave);
+    case 1:
+      return p.packet(PacketType::kAbort, in_.take(in_.byte()));
+    case 2:
+      return p.packet(PacketType::kProbe, in_.take(in_.byte()));
+    case 3:
+    case 4:
+      return p.packet(PacketType::kHeartbeat);
+    default:
+      return p.join();
+  }
+}
+
+void Session::mutate(Bytes& datagram) {
+  const std::uint8_t how = in_.byte();
+  if ((how & 0x80) != 0) datagram.resize(datagram.size() + in_.byte() % 64);
+  if ((how & 0x40) != 0)
+    datagram.resize(datagram.size() - std::min<std::size_t>(datagram.size(), in_.byte()));
+  for (std::uint32_t i = 0; i < (how & 3U) && !datagram.empty(); ++i) {
+    const std::size_t at = in_.byte();
+    datagram[at % datagram.size()] = std::byte{in_.byte()};
+  }
+  if ((how & 4) == 0) reseal(datagram);
+}
+
+void Session::receive(const Bytes& datagram, const Binding& source) {
+  members_.tick(now_);  // what time does is done before the datagram comes
+  drain();
+  const MembershipCounters before = members_.counters();
+  const auto jobs = members_.status(now_);
+  // On the heap in its exact size.
+  const auto copy = std::make_unique<std::byte[]>(datagram.size());
+  if (!datagram.empty()) std::memcpy(copy.get(), datagram.data(), datagram.size());
+  members_.receive({copy.get(), datagram.size()}, source, now_);
+  const MembershipCounters& after = members_.counters();
+  TALLY_CHECK(sum(after) == sum(before) + 1, "one counter");
+  if (after.accepted == before.accepted && !may_change(before, after)) {
+    TALLY_CHECK(members_.status(now_) == jobs, "a dropped packet changes no job");
+  }
+  if (after.accepted != before.accepted) check_accepted({copy.get(), datagram.size()}, source, jobs);
+}
+
+// Only who knows a token or was told a cookie is obeyed, and with a cookie only from where its rank is.
+void Session::check_accepted(std::span<const std::byte> datagram, const Binding& source,
+                             const std::vector<JobStatus>& jobs) const {
+  const Header h = header_of(datagram);
+  if (h.type == PacketType::kProbe) return;
+  if (h.type == PacketType::kJoin) {
+    JoinPayload p;
+    std::memcpy(&p, datagram.data() + kHeaderBytes, sizeof p);
+    TALLY_CHECK(datagram.size() == kHeaderBytes + sizeof p + p.name_bytes + p.token_bytes, "a JOIN's length");
+    const auto* const texts = reinterpret_cast<const char*>(datagram.data() + kHeaderBytes + sizeof p);
+    const std::string_view name(texts, p.name_bytes);
+    TALLY_CHECK(std::string_view(texts + p.name_bytes, p.token_bytes) == "t", "a JOIN's token");
+    const auto job =
+        std::find_if(jobs.begin(), jobs.end(), [&](const JobStatus& s) { return s.name == name; });
+    TALLY_CHECK(job != jobs.end() && job->world == p.world.host() && h.rank.host() < job->world,
+                "a JOIN's job");
+    return;
+  }
+  const auto told = told_.find({h.job.host(), h.epoch.host(), h.cookie.host()});
+  TALLY_CHECK(told != told_.end() && told->second.rank == h.rank_id(), "the cookie of its rank");
+  const auto& at = told->second.at;
+  const auto job =
+      std::find_if(jobs.begin(), jobs.end(), [&](const JobStatus& s) { return s.id == h.job_id(); });
+  TALLY_CHECK(
+      std::find(at.begin(), at.end(), source) != at.end() || job->ranks[raw(h.rank_id())].binding == source,
+      "from where its rank is");
+}
+
+// The data cores take up what there is, or are slow about it.
+void Session::cores(std::uint32_t how) {
+  if (const auto publication = members_.publication()) cores_.load(*publication);
+  if ((how & 1) == 0) TALLY_CHECK(!members_.publication(), "one publication says all");
+  if (cores_.loading().empty() || (how & 6) == 6) return;
+  const auto version = cores_.loading()[(how >> 3) % cores_.loading().size()];
+  cores_.reached(version);
+  members_.quiesced(version, now_);
+  drain();
+}
+
+void Session::drain() {
+  // No more than an ABORT and an answer per member of every job, whatever came.
+  constexpr std::size_t kMost = 32;
+  const auto out = std::make_unique<std::byte[]>(kMaxMembershipBytes);
+  std::size_t count = 0;
+  while (const auto sent = members_.next({out.get(), kMaxMembershipBytes})) {
+    TALLY_CHECK(++count <= kMost, "next comes to an end");
+    TALLY_CHECK(sent->bytes >= kHeaderBytes && sent->bytes <= kMaxMembershipBytes, "a datagram");
+    const std::span<const std::byte> bytes(out.get(), sent->bytes);
+    const Header h = header_of(bytes);
+    Bytes right(bytes.begin(), bytes.end());
+    reseal(right);
+    TALLY_CHECK(std::equal(right.begin(), right.end(), bytes.begin()), "sealed");
+    TALLY_CHECK(h.rank_id() == kSwitchRank, "in the name of the box");
+    check_sent(h, bytes.subspan(kHeaderBytes), sent->to);
+  }
+}
+
+void Session::check_sent(const Header& h, std::span<const std::byte> payload, const Binding& to) {
+  if (h.type != PacketType::kJoined) {
+    TALLY_CHECK(h.type == PacketType::kAbort || h.type == PacketType::kLeave ||
+                    h.type == PacketType::kProbe || h.type == PacketType::kHeartbeat ||
+                    h.type == PacketType::kReject,
+                "a type the box sends");
+    TALLY_CHECK(h.type != PacketType::kReject || h.cookie.host() == 0, "a REJECT carries no secret");
+    TALLY_CHECK(h.type != PacketType::kAbort || payload.size() <= kMaxTextBytes, "an ABORT's text");
+    return;
+  }
+  JoinedPayload p;
+  TALLY_CHECK(payload.size() >= sizeof p, "JOINED");
+  std::memcpy(&p, payload.data(), sizeof p);
+  TALLY_CHECK(payload.size() == sizeof p + p.text_bytes.host(), "JOINED's text");
+  if (p.status != JoinStatus::kRunning) {
+    TALLY_CHECK(h.cookie.host() == 0 && p.cookie.host() == 0, "only JOINED(running) carries secrets");
+    return;
+  }
+  const Job* const row = cores_.in_force(h.job_id());
+  TALLY_CHECK(row != nullptr && row->epoch == h.epoch_id(), "the members are told what is in force");
+  TALLY_CHECK(raw(row->result_cookie) == h.cookie.host(), "the result cookie in force");
+  TALLY_CHECK(raw(row->generation) == p.record.generation.host() &&
+                  row->elements == p.record.elements.host() && row->window == p.window.host() &&
+                  row->world == p.world.host(),
+              "the row in force");
+  const auto member = std::find_if(row->ranks.begin(), row->ranks.begin() + row->world,
+                                   [&](const Member& m) { return raw(m.cookie) == p.cookie.host(); });
+  TALLY_CHECK(member != row->ranks.begin() + row->world && member->binding == to, "a secret for its rank");
+  Told& told = told_[{h.job.host(), h.epoch.host(), p.cookie.host()}];
+  told.rank = Rank{static_cast<std::uint16_t>(member - row->ranks.begin())};
+  told.at.push_back(to);
+  take(h, p, to);
+}
+
+void Session::take(const Header& h, const JoinedPayload& p, const Binding& to) {
+  for (Peer& peer : peers_) {
+    if (peer.binding != to || peer.nonce != p.nonce.host()) continue;
+    peer.job_id = h.job.host();
+    peer.epoch = h.epoch.host();
+    peer.cookie = p.cookie.host();
+    if (peer.last != p.record) peer.next = p.record.first_chunk.host();
+    peer.last = p.record;
+  }
+}
+
+void Session::check_status() {
+  const auto jobs = members_.status(now_);
+  TALLY_CHECK(jobs.size() <= 2, "two jobs");
+  for (const JobStatus& s : jobs) {
+    const std::uint64_t everyone = members_of(s.world);
+    TALLY_CHECK(s.ranks.size() == s.world, "one status per rank");
+    TALLY_CHECK((s.missing & ~everyone) == 0 && (s.live & ~everyone) == 0, "ranks of the job");
+    TALLY_CHECK(s.missing == 0 || s.phase == JobPhase::kForming, "nobody is missing unless forming");
+    TALLY_CHECK((s.missing & s.live) == 0, "missing ranks are not live");
+    TALLY_CHECK(s.slots.first + s.slots.count <= kLines, "lines exist");
+    const auto copy = members_.status(s.id, now_);
+    TALLY_CHECK(copy && *copy == s, "the status of one job");
+  }
+  if (jobs.size() < 2) return;
+  const LineRange a = jobs[0].slots;
+  const LineRange b = jobs[1].slots;
+  TALLY_CHECK(a.count == 0 || b.count == 0 || a.first + a.count <= b.first || b.first + b.count <= a.first,
+              "ranges do not overlap");
+}
+
+}  // namespace
+}  // namespace tally
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  tally::Session(tally::FuzzInput(data, size)).run();
+  return 0;
+}

@@ -1,0 +1,87 @@
+#pragma once
+// What protocol.md says a core does with the packets of one job of the `pool` discipline, written a second
+// time: an entry is a list of contributions and a result is computed from the whole list at its end. No
+// registers, no running sums, no code of the pipeline.
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "event.h"
+#include "job_table.h"
+#include "tally/drop.h"
+#include "tally/time.h"
+#include "tally/verdict.h"
+
+namespace tally {
+
+// A contribution as its sender made it. `corrupt`: one bit of a value flips on the way to the box.
+struct Offered {
+  Rank rank{};
+  Chunk chunk{};
+  Shape shape;
+  std::int8_t exponent = 0;
+  bool overflow = false;
+  bool direct = false;
+  std::vector<std::int32_t> values;
+  bool corrupt = false;
+};
+
+// What a RESULT must say.
+struct Delivered {
+  Chunk chunk{};
+  Shape shape;
+  std::int8_t exponent = 0;
+  bool overflow = false;
+  std::vector<std::uint32_t> values;
+  bool operator==(const Delivered&) const = default;
+};
+
+struct Expected {
+  Verdict verdict = Verdict::kDrop;
+  Drop drop{};
+  std::optional<Delivered> result{};  // of kComplete and kRepeat
+  std::uint64_t waiting = 0;          // QUERY of a filling chunk: the ranks in it
+  std::optional<EventKind> event{};
+};
+
+class PoolOracle {
+ public:
+  void begin(const Job& job) { job_ = job; }  // also: a new epoch, entries stay
+  void release() { entries_.clear(); }
+
+  // Packets that passed header and match, on the core that owns the chunk. vouched: the port answers for it.
+  Expected contribute(const Offered& p, bool vouched, TimeNs now);
+  [[nodiscard]] Expected query(Chunk chunk, std::uint32_t element_room) const;
+
+  [[nodiscard]] std::uint32_t filling() const;
+  [[nodiscard]] bool holds_corrupt(Chunk chunk) const;
+  [[nodiscard]] const std::array<TimeNs, kMaxRanks>& last_seen() const { return last_seen_; }
+  [[nodiscard]] bool suspect() const { return suspect_chunks_ > 0; }
+
+ private:
+  struct Entry {
+    Epoch epoch{};
+    Chunk chunk{};
+    std::vector<Offered> in;
+    bool complete = false;
+  };
+
+  [[nodiscard]] std::uint32_t place_of(Chunk chunk) const { return raw(chunk) % (2 * job_.window); }
+  [[nodiscard]] Expected settle(const Offered& p, bool verified);
+  [[nodiscard]] Expected into_own(Entry& entry, const Offered& p);
+  [[nodiscard]] Expected finish(Entry& entry);
+  [[nodiscard]] static Delivered sum_of(const std::vector<Offered>& in);
+
+  Job job_;
+  std::map<std::uint32_t, Entry> entries_;  // by chunk mod 2W
+  Epoch high_epoch_{};
+  Chunk high_{};
+  std::uint32_t bad_in_row_ = 0;
+  std::uint32_t suspect_chunks_ = 0;
+  std::array<TimeNs, kMaxRanks> last_seen_{};
+};
+
+}  // namespace tally

@@ -1,0 +1,209 @@
+#include "worker_scene.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "kernels.h"
+#include "tally/check.h"
+#include "tally/mix64.h"
+
+namespace tally {
+namespace {
+
+constexpr std::size_t kMostDatagrams = 20'000;  // far above the window and all the answers owed
+
+std::uint32_t word_at(std::span<const std::byte> bytes, std::size_t at) {
+  Be<std::uint32_t> word;
+  std::memcpy(&word, bytes.data() + at, sizeof word);
+  return word.host();
+}
+
+// sum1 without keys, and sum2.
+std::pair<std::uint32_t, std::uint32_t> sums_of(std::span<const std::byte> datagram) {
+  std::uint32_t sum1 = 0;
+  std::uint32_t sum2 = 0;
+  for (std::uint32_t i = 0; kHeaderBytes + 4 * i + 4 <= datagram.size(); ++i) {
+    const std::uint32_t value = word_at(datagram, kHeaderBytes + 4 * i);
+    sum1 += value;
+    sum2 += (i + 1) * value;
+  }
+  return {sum1, sum2};
+}
+
+std::uint32_t keys(const Membership& m, Chunk chunk) {
+  std::uint32_t sum = 0;
+  for (std::uint16_t r = 0; r < m.world; ++r) sum += rank_key(m.generation, Rank{r}) * (2 * raw(chunk) + 1);
+  return sum;
+}
+
+}  // namespace
+
+Header header_of(std::span<const std::byte> datagram) {
+  Header h;
+  std::memcpy(&h, datagram.data(), sizeof h);
+  return h;
+}
+
+Bytes sealed(Header header, std::span<const std::byte> payload) {
+  Bytes out(kHeaderBytes + payload.size());
+  std::memcpy(out.data(), &header, sizeof header);
+  std::copy(payload.begin(), payload.end(), out.begin() + kHeaderBytes);
+  reseal(out);
+  return out;
+}
+
+void reseal(Bytes& datagram) {
+  if (datagram.size() < kHeaderBytes) return;
+  Header h = header_of(datagram);
+  const auto& crc32c = best_kernels().crc32c;
+  if (is_control(h.type)) {
+    h.sum1 = Be{crc32c(datagram.data() + kHeaderBytes, datagram.size() - kHeaderBytes)};
+    std::memcpy(datagram.data(), &h, sizeof h);
+  }
+  h.check = Be{crc32c(datagram.data(), kCheckedBytes)};
+  std::memcpy(datagram.data(), &h, sizeof h);
+}
+
+void resum(Bytes& datagram, const Membership& membership) {
+  if (datagram.size() < kHeaderBytes) return;
+  Header h = header_of(datagram);
+  const auto [sum1, sum2] = sums_of(datagram);
+  h.sum1 = Be{sum1 + keys(membership, h.chunk_id())};
+  h.sum2 = Be{sum2};
+  std::memcpy(datagram.data(), &h, sizeof h);
+}
+
+bool sums_right(std::span<const std::byte> datagram, const Membership& membership) {
+  const Header h = header_of(datagram);
+  const auto [sum1, sum2] = sums_of(datagram);
+  return h.sum1.host() == sum1 + keys(membership, h.chunk_id()) && h.sum2.host() == sum2;
+}
+
+Header Speaker::header(PacketType type) const {
+  Header h;
+  h.type = type;
+  h.job = Be{std::uint16_t{7}};
+  h.rank = Be{raw(kSwitchRank)};
+  h.epoch = Be{epoch};
+  h.cookie = Be{result_cookie()};
+  return h;
+}
+
+Bytes Speaker::joined(JoinStatus status, std::uint64_t nonce, std::span<const std::byte> text) const {
+  JoinedPayload p;
+  p.nonce = Be{nonce};
+  p.missing = Be{std::uint64_t{5}};
+  p.cookie = Be{std::uint64_t{0xC000} + epoch};
+  p.record.generation = Be{generation};
+  p.record.first_chunk = Be{first_chunk};
+  p.record.largest_window = Be{std::uint32_t{16}};
+  p.record.lookahead = Be{std::uint32_t{16}};
+  p.record.elements = Be{kElements};
+  p.world = Be{kWorld};
+  p.window = Be{window};
+  p.lease_ms = Be{std::uint32_t{10'000}};
+  p.status = status;
+  p.discipline = Discipline::kPool;
+  p.results = ResultsMode::kUnicast;
+  p.shards = 2;
+  p.text_bytes = Be{static_cast<std::uint16_t>(text.size())};
+  Bytes payload(sizeof p + text.size());
+  std::memcpy(payload.data(), &p, sizeof p);
+  std::copy(text.begin(), text.end(), payload.begin() + sizeof p);
+  Header h = header(PacketType::kJoined);
+  if (status != JoinStatus::kRunning) h.cookie = {};
+  return sealed(h, payload);
+}
+
+Bytes Speaker::result_of(std::span<const std::byte> contribution) const {
+  const Header c = header_of(contribution);
+  Header h = header(PacketType::kResult);
+  h.chunk = c.chunk;
+  h.slot = Be{c.chunk.host() % window};
+  h.elements = c.elements;
+  h.dtype = c.dtype;
+  h.exponent = c.exponent;
+  h.total = c.total;
+  h.contributors = Be{members_of(kWorld)};
+  Bytes out = sealed(h, contribution.subspan(kHeaderBytes));
+  Membership m;
+  m.generation = Generation{generation};
+  m.world = kWorld;
+  resum(out, m);
+  reseal(out);
+  return out;
+}
+
+Bytes Speaker::reject(RejectReason reason, std::uint32_t chunk, std::uint64_t contributors) const {
+  Header h = header(PacketType::kReject);
+  h.chunk = Be{chunk};
+  h.slot = Be{static_cast<std::uint32_t>(reason)};
+  h.contributors = Be{contributors};
+  return sealed(h);
+}
+
+Bytes Speaker::query(std::uint16_t asker, std::uint32_t chunk) const {
+  Header h = header(PacketType::kQuery);
+  h.rank = Be{asker};
+  h.chunk = Be{chunk};
+  h.slot = Be{chunk % window};
+  h.contributors = Be{bit_of(kSelf)};
+  return sealed(h);
+}
+
+Program::Program(const EngineOptions& options)
+    : engine_(std::move(*WorkerEngine::create(options, best_kernels()))) {}
+
+void Program::submit(std::uint32_t kind, std::uint32_t elements, std::uint32_t seed, TimeNs now,
+                     TimeNs deadline) {
+  const OperationOptions options{.deadline = deadline, .priority = 9};
+  const auto words = [&](std::uint32_t n, bool floats) {
+    auto& block = memory_.emplace_back(n);
+    for (std::uint32_t i = 0; i < n; ++i) {
+      block[i] = (seed ^ i) * 0x9E3779B9U;
+      if (floats) block[i] = std::bit_cast<std::uint32_t>(static_cast<float>(block[i] >> 8) * 0x1p-10F);
+    }
+    return block.data();
+  };
+  const auto floats = [&](std::uint32_t n) {
+    return std::span<float>(reinterpret_cast<float*>(words(n, true)), n);
+  };
+  const auto ints = [&] {
+    return std::span<std::int32_t>(reinterpret_cast<std::int32_t*>(words(elements, false)), elements);
+  };
+  if (kind == 0) {
+    (void)engine_->allreduce(floats(elements), now, options);
+  } else if (kind == 1) {
+    const std::array<std::span<const std::int32_t>, 1> in{ints()};
+    const std::array<std::span<std::int32_t>, 1> out{ints()};
+    (void)engine_->allreduce(in, out, now, options);
+  } else if (kind == 2) {
+    const std::array<std::span<float>, 2> both{floats(elements / 3), floats(elements - elements / 3)};
+    (void)engine_->allreduce(std::span<const std::span<float>>(both), now, options);
+  } else if (kind == 3) {
+    (void)engine_->barrier(now, options);
+  } else {
+    (void)engine_->allreduce(std::span<float>{}, now, options);
+  }
+}
+
+std::vector<Bytes> Program::transmit(TimeNs now) {
+  std::vector<Bytes> all;
+  const std::size_t room = engine_->max_datagram_bytes();
+  while (true) {
+    Bytes out(room);
+    std::uint16_t port = 0;
+    const std::size_t bytes = engine_->transmit(out, now, port);
+    TALLY_CHECK(bytes <= room, "a datagram within max_datagram_bytes");
+    if (bytes == 0) break;
+    TALLY_CHECK(bytes >= kHeaderBytes && port >= kBasePort && port < kBasePort + kMaxShards, "a datagram");
+    out.resize(bytes);
+    all.push_back(std::move(out));
+    TALLY_CHECK(all.size() < kMostDatagrams, "transmit comes to an end");
+  }
+  TALLY_CHECK(engine_->deadline() > now, "nothing is due after transmit returned 0");
+  return all;
+}
+
+}  // namespace tally
