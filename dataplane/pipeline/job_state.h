@@ -1,6 +1,7 @@
 #pragma once
-// What one data core remembers of one job beside the registers. Written by the owner core only; control reads
-// occupancy and last-seen times (relaxed loads of single words; no two fields need to agree).
+// What one data core remembers of one job beside the registers. Written by the owner core only. Plain words:
+// a reader on another thread needs std::atomic_ref (no two fields have to agree); nothing reads them from one
+// yet.
 
 #include <array>
 #include <cstdint>

@@ -88,7 +88,8 @@ TEST(Hazard, flipped_bit_in_three_results_of_a_chunk) {
   rack.change({.worker = 1, .up = false, .type = kResult, .chunk = Chunk{1}}, flip);
   const std::size_t sum = rack.reduce(40);
   ASSERT_TRUE(rack.until([&] { return rack.failed(1, sum); }));
-  EXPECT_NE(rack.error(1, sum).find("three results of chunk 1 were wrong, the last by its sum"), std::string::npos);
+  EXPECT_NE(rack.error(1, sum).find("three results of chunk 1 were wrong, the last by its sum"),
+            std::string::npos);
   rack.run_for(kMillisecond);
   EXPECT_TRUE(rack.done(0, sum));
   EXPECT_NE(rack.worker(0).engine().why_closed().text().find("rank 1: operation 1: three results of chunk 1"),

@@ -77,7 +77,7 @@ class HazardDeath : public testing::TestWithParam<Death> {};
 
 std::vector<Death> deaths() {
   std::vector<Death> all;
-  for (const TimeNs lease : {2 * kSecond, 3 * kSecond, 10 * kSecond}) {
+  for (const TimeNs lease : {kSecond, 2 * kSecond, 3 * kSecond, 10 * kSecond}) {
     for (std::uint8_t phase = 0; phase <= static_cast<std::uint8_t>(Phase::kLeaving); ++phase)
       all.push_back({Phase{phase}, lease});
   }

@@ -208,6 +208,23 @@ TEST(Leave, FiveTriesWithoutEcho) {
   EXPECT_THAT(rig[0].why_closed().what, HasSubstr("did not answer"));
 }
 
+// A rank that is about to go must not LEAVE a generation it never took part in: the others would wait for it.
+TEST(Leave, TakesNoPartInANewGeneration) {
+  Rig rig({});
+  ASSERT_TRUE(rig.run_until_running());
+  rig[0].leave(rig.now);  // its barrier waits for rank 1
+  rig.box.restart(true);
+  bool said_leave = false;
+  rig.lose = [&](bool to_box, std::uint16_t rank, const Header& h) {
+    said_leave |= to_box && rank == 0 && h.type == PacketType::kLeave;
+    return false;
+  };
+  ASSERT_TRUE(rig.run_until([&] { return all_closed(rig); }));
+  EXPECT_EQ(rig[0].why_closed().code, ErrorCode::kClosed);
+  EXPECT_EQ(rig[1].why_closed().code, ErrorCode::kAborted) << "told, not left waiting";
+  EXPECT_FALSE(said_leave);
+}
+
 TEST(Leave, JobThatEndedMeanwhileIsNoFailure) {
   Rig rig({});
   ASSERT_TRUE(rig.run_until_running());
