@@ -178,7 +178,8 @@ std::optional<Refused> WorkerEngine::on_abort(const Datagram& datagram) {
     return std::nullopt;
   }
   const std::string text = printable(datagram.payload);
-  close({ErrorCode::kAborted, text.empty() ? "the box aborted the job and gave no reason" : text, options_.job});
+  close({ErrorCode::kAborted, text.empty() ? "the box aborted the job and gave no reason" : text,
+         options_.job});
   return std::nullopt;
 }
 
