@@ -1,0 +1,118 @@
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "checks.h"
+#include "units.h"
+
+namespace tally {
+namespace {
+
+constexpr std::size_t kMaxPorts = 32;         // Debian's RTE_MAX_ETHPORTS
+constexpr std::uint32_t kEthernetBytes = 18;  // header and one VLAN tag
+
+// Where an argument stands inside the device's text; of the device when it is not there.
+Position position_of(const Checking& c, const std::string& path, const DeviceArgument* argument) {
+  Position at = c.places.of(path);
+  if (argument == nullptr) return at;
+  const std::string_view line = c.report.source().line(at.line);
+  const auto begin = line.find(argument->key + "=", c.report.source().byte_of(at));
+  return begin == std::string_view::npos ? at : c.report.source().position(at.line, begin);
+}
+
+void check_count(Checking& c) {
+  const auto& ports = c.config.ports;
+  if (ports.empty() && c.places.written("ports") && c.places.sound("ports")) {
+    c.report.error(c.places.of("ports"), "ports",
+                   {"the box has no port", "add one: - {name: w0, device: \"...\"}"});
+  }
+  if (ports.size() > kMaxPorts) {
+    const std::string path = "ports[" + std::to_string(kMaxPorts) + "]";
+    c.report.error(c.places.of(path), path,
+                   {"there are " + std::to_string(ports.size()) + " ports; DPDK has room for " +
+                        std::to_string(kMaxPorts),
+                    "remove the rest, or run a second instance"});
+  }
+}
+
+// seen: what a value was used for first, by its line.
+void check_unique(Checking& c, std::map<std::string, std::uint32_t>& seen, const std::string& value,
+                  const std::string& path, Position at, const std::string& what) {
+  const auto [first, is_new] = seen.emplace(value, at.line);
+  if (is_new) return;
+  c.report.error(
+      at, path,
+      {what + " is taken: line " + std::to_string(first->second) + " has it already", "choose another"});
+}
+
+void check_names_and_devices(Checking& c) {
+  std::map<std::string, std::uint32_t> names;
+  std::map<std::string, std::uint32_t> devices;
+  std::map<std::string, std::uint32_t> memif_ids;
+  for (std::size_t i = 0; i < c.config.ports.size(); ++i) {
+    const PortSection& port = c.config.ports[i];
+    const std::string name_path = path_of("ports", i, "name");
+    const std::string path = path_of("ports", i, "device");
+    if (c.places.sound(name_path)) {
+      check_unique(c, names, port.name, name_path, c.places.of(name_path), "the name " + port.name);
+    }
+    if (!c.places.sound(path)) continue;
+    check_unique(c, devices, port.device.name, path, c.places.of(path), "the device " + port.device.name);
+    if (port.device.kind != DeviceKind::kMemif) continue;
+    const std::string id = port.device.value_or("id", "0");
+    const std::string socket = port.device.value_or("socket", kMemifSocket);
+    std::string meeting = "id " + id;
+    meeting.append(" of ").append(socket);
+    check_unique(c, memif_ids, meeting, path, position_of(c, path, port.device.find("id")), meeting);
+  }
+}
+
+void check_memif(Checking& c, const PortSection& port, const std::string& path, bool mtu_is_sound) {
+  const DeviceArgument* const bsize = port.device.find("bsize");
+  const std::uint32_t frame = port.mtu + kEthernetBytes;
+  const auto buffer = parse_unsigned(port.device.value_or("bsize", std::to_string(kMemifBufferBytes)));
+  if (mtu_is_sound && buffer && *buffer < frame) {
+    c.report.error(position_of(c, path, bsize), path,
+                   {"bsize is " + std::to_string(*buffer) + ", but a frame of mtu " +
+                        std::to_string(port.mtu) + " has " + std::to_string(frame) + " bytes",
+                    frame <= kMemifBufferBytes ? "write bsize=2048" : "write bsize=9216"});
+  }
+  if (port.device.find("socket-abstract") == nullptr) {
+    c.report.warning(c.places.of(path), path,
+                     {"the socket is abstract: no file, and workers in containers do not see it",
+                      "add socket-abstract=no, or socket-abstract=yes if that is meant"});
+  }
+}
+
+void check_port(Checking& c, std::size_t i) {
+  const PortSection& port = c.config.ports[i];
+  const std::string device = path_of("ports", i, "device");
+  const std::string queues = path_of("ports", i, "queues");
+  if (c.places.sound(device) && port.device.kind == DeviceKind::kMemif) {
+    check_memif(c, port, device, c.places.sound(path_of("ports", i, "mtu")));
+  }
+  const std::size_t cores = c.config.dataplane.cores.size();
+  if (c.places.sound(queues) && c.places.sound("dataplane.cores") && port.queues > cores) {
+    c.report.error(c.places.of(queues), queues,
+                   {std::to_string(port.queues) + " queues, but dataplane.cores has " +
+                        std::to_string(cores) + (cores == 1 ? " core" : " cores"),
+                    "a queue is read by one core: write at most " + std::to_string(cores)});
+  }
+  const std::string loss = path_of("ports", i, "impair.loss");
+  if (c.places.sound(loss) && port.impair.loss_ppm > 0) {
+    c.report.warning(
+        c.places.of(loss), loss,
+        {percent_text(port.impair.loss_ppm) + " of this port's frames will be dropped on purpose",
+         "write 0% outside of rehearsals"});
+  }
+}
+
+}  // namespace
+
+void check_ports(Checking& c) {
+  check_count(c);
+  check_names_and_devices(c);
+  for (std::size_t i = 0; i < c.config.ports.size(); ++i) check_port(c, i);
+}
+
+}  // namespace tally

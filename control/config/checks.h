@@ -1,0 +1,37 @@
+#pragma once
+// What no key can say alone. A value that is already wrong by itself takes no part.
+
+#include <cstdint>
+
+#include "config.h"
+#include "places.h"
+#include "report.h"
+
+namespace tally {
+
+struct Checking {
+  Config& config;
+  const Places& places;
+  Report& report;
+};
+
+// Defaults that follow from other keys.
+void complete_defaults(Checking& checking);
+
+// All of the checks below.
+void check_config(Checking& checking);
+
+void check_ports(Checking& checking);    // check_ports.cc
+void check_jobs(Checking& checking);     // check_jobs.cc
+void check_slots(Checking& checking);    // check_slots.cc
+void check_profile(Checking& checking);  // check_profile.cc
+
+// Most values of a packet in an IP packet of `mtu` bytes; 0 if not even the headers fit.
+[[nodiscard]] std::uint16_t most_elements(std::uint32_t mtu, bool ipv4) noexcept;
+// Slot memory of each data core in lines of 64 bytes.
+[[nodiscard]] std::uint64_t slot_lines_per_core(const DataplaneSection& dataplane) noexcept;
+
+// jobs[2].window
+[[nodiscard]] std::string path_of(const char* list, std::size_t index, const char* key);
+
+}  // namespace tally

@@ -1,0 +1,37 @@
+#pragma once
+// Addresses as a configuration writes them: of a host with the length of its network, of Ethernet, of a
+// listening socket.
+
+#include <cstdint>
+#include <string>
+
+#include "complaint.h"
+#include "tally/net.h"
+
+namespace tally {
+
+struct Cidr4 {
+  Ipv4 address{};
+  std::uint8_t prefix = 0;  // 1..32
+  constexpr bool operator==(const Cidr4&) const noexcept = default;
+};
+
+struct Cidr6 {
+  Ipv6 address{};
+  std::uint8_t prefix = 0;  // 1..128
+  constexpr bool operator==(const Cidr6&) const noexcept = default;
+};
+
+// Of a host: not a network, broadcast, multicast, loopback or unspecified address.
+[[nodiscard]] Parsed<Cidr4> parse_cidr4(const std::string& text);
+[[nodiscard]] Parsed<Cidr6> parse_cidr6(const std::string& text);
+// A unicast address, aa:bb:cc:dd:ee:ff.
+[[nodiscard]] Parsed<Mac> parse_mac(const std::string& text);
+// ADDRESS:PORT or [ADDRESS]:PORT; returned as written.
+[[nodiscard]] Parsed<std::string> parse_endpoint(const std::string& text);
+
+[[nodiscard]] std::string to_text(const Cidr4& cidr);
+[[nodiscard]] std::string to_text(const Cidr6& cidr);
+[[nodiscard]] std::string to_text(const Mac& mac);
+
+}  // namespace tally

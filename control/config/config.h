@@ -1,0 +1,99 @@
+#pragma once
+// The configuration of tallyd as plain data. The initialisers are the defaults: the reference, --dump-config
+// and the checks read them here. Ranges and meaning: the schema_*.cc of each section.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cidr.h"
+#include "port_device.h"
+#include "tally/net.h"
+#include "tally/time.h"
+#include "tally/wire_join.h"
+
+namespace tally {
+
+inline constexpr std::uint64_t kKiB = 1024;
+inline constexpr std::uint64_t kMiB = 1024 * kKiB;
+inline constexpr std::uint64_t kGiB = 1024 * kMiB;
+
+struct DataplaneSection {
+  enum class Idle : std::uint8_t { kPoll, kAdaptive };
+  enum class Execution : std::uint8_t { kFused, kStaged };
+  enum class Hugepages : std::uint8_t { kAuto, kOn, kOff };
+
+  std::vector<std::uint16_t> cores{1};  // CPU numbers, one data core each; distinct
+  Idle idle = Idle::kAdaptive;
+  std::string profile = "commodity";  // a name of kProfiles
+  bool strict = false;
+  Execution execution = Execution::kFused;
+  std::uint64_t memory = 512 * kMiB;  // bytes, whole MiB
+  std::uint64_t slots = 64 * kMiB;    // bytes of `memory`, all data cores together
+  Hugepages hugepages = Hugepages::kAuto;
+  std::vector<std::string> eal{};
+  bool operator==(const DataplaneSection&) const = default;
+};
+
+struct BoxSection {
+  std::optional<Cidr4> ipv4{};
+  std::optional<Cidr6> ipv6{};
+  std::optional<Mac> mac{};  // empty: made of the instance name
+  bool operator==(const BoxSection&) const = default;
+};
+
+struct ImpairSection {
+  std::uint32_t loss_ppm = 0;  // frames of a million
+  std::uint64_t seed = 1;
+  bool operator==(const ImpairSection&) const = default;
+};
+
+struct PortSection {
+  enum class Checksum : std::uint8_t { kPort, kSoftware };
+
+  std::string name{};
+  PortDevice device{};
+  std::uint16_t mtu = 1500;
+  std::uint16_t queues = 1;
+  Checksum checksum = Checksum::kSoftware;
+  ImpairSection impair{};
+  bool operator==(const PortSection&) const = default;
+};
+
+struct ControlSection {
+  std::string socket{};  // empty only before the configuration is complete
+  bool operator==(const ControlSection&) const = default;
+};
+
+struct LogSection {
+  enum class Level : std::uint8_t { kTrace, kDebug, kInfo, kWarning, kError };
+  Level level = Level::kInfo;
+  bool operator==(const LogSection&) const = default;
+};
+
+struct JobSection {
+  std::string name{};
+  std::string token_file{};  // absolute; empty: none
+  std::string token{};       // what it holds; never printed
+  std::uint16_t workers = 1;
+  std::uint16_t elements = 352;
+  std::uint32_t window = 256;
+  ResultsMode results = ResultsMode::kUnicast;
+  std::uint8_t priority = 100;
+  TimeNs lease = 10 * kSecond;
+  bool operator==(const JobSection&) const = default;
+};
+
+struct Config {
+  std::string instance = "tally";
+  DataplaneSection dataplane{};
+  BoxSection box{};
+  std::vector<PortSection> ports{};
+  ControlSection control{};
+  LogSection log{};
+  std::vector<JobSection> jobs{};
+  bool operator==(const Config&) const = default;
+};
+
+}  // namespace tally

@@ -1,0 +1,207 @@
+#pragma once
+// The schema: each section of the YAML is a table of keys, written once in schema_*.cc. Reading with checks,
+// defaults, --dump-config and the reference all walk these tables.
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "reference_row.h"
+#include "schema_reading.h"
+#include "value_types.h"
+
+namespace tally {
+
+template <class S>
+struct SchemaKey {
+  std::string name;
+  bool required = false;
+  std::function<void(const YamlNode&, const std::string& path, S&, Reading&)> read;
+  std::function<void(const S&, const std::string& indent, std::string& out)> dump;  // empty: never dumped
+  std::function<void(const std::string& prefix, std::vector<ReferenceRow>&)>
+      describe;  // rows of the reference
+};
+
+template <class S>
+using Schema = std::vector<SchemaKey<S>>;
+
+// The keys that do something in this version.
+template <class S>
+std::vector<std::string> key_names(const Schema<S>& schema) {
+  std::vector<std::string> out;
+  for (const auto& key : schema) {
+    if (key.dump) out.push_back(key.name);
+  }
+  return out;
+}
+
+// Reads what is there into `out` and reports what is wrong; what is absent keeps its default.
+template <class S>
+void read_section(const YamlNode& node, const std::string& path, const Schema<S>& schema, S& out,
+                  Reading& reading) {
+  if (!expect_map(node, path, key_names(schema), reading)) return;
+  for (const auto& entry : node.entries) {
+    const auto key =
+        std::find_if(schema.begin(), schema.end(), [&](const auto& k) { return k.name == entry.key; });
+    if (key == schema.end()) {
+      report_unknown_key(entry, path, key_names(schema), reading);
+    } else {
+      key->read(entry.value, member_path(path, key->name), out, reading);
+    }
+  }
+  for (const auto& key : schema) {
+    if (key.required && !has_key(node, key.name)) report_missing(node, path, key.name, reading);
+  }
+}
+
+template <class S>
+void dump_section(const Schema<S>& schema, const S& section, const std::string& indent, std::string& out) {
+  for (const auto& key : schema) {
+    if (key.dump) key.dump(section, indent, out);
+  }
+}
+
+template <class S>
+void describe_section(const Schema<S>& schema, const std::string& prefix, std::vector<ReferenceRow>& rows) {
+  for (const auto& key : schema) key.describe(prefix, rows);
+}
+
+// A single value or a list of them. Its default is the member's initialiser; fallback: how the reference
+// shows it, where that is not the value itself.
+template <class S, class T>
+SchemaKey<S> value_key(std::string name, T S::*member, ValueType<T> type, std::string doc,
+                       std::string fallback = {}) {
+  if (fallback.empty()) fallback = type.print(S{}.*member);
+  SchemaKey<S> key{std::move(name)};
+  key.describe = [row = ReferenceRow{key.name, type.form, std::move(fallback), std::move(doc)}](
+                     const std::string& prefix, std::vector<ReferenceRow>& rows) {
+    rows.push_back(row);
+    rows.back().path = member_path(prefix, row.path);
+  };
+  key.dump = [name = key.name, member, print = type.print](const S& s, const std::string& indent,
+                                                           std::string& out) {
+    out += indent + name + ": " + print(s.*member) + "\n";
+  };
+  key.read = [member, read = std::move(type.read)](const YamlNode& node, const std::string& path, S& out,
+                                                   Reading& reading) {
+    reading.places.put(path, node.at);
+    if (!read(node, path, out.*member, reading)) reading.places.mark_broken(path);
+  };
+  return key;
+}
+
+template <class S, class T>
+SchemaKey<S> required_key(std::string name, T S::*member, ValueType<T> type, std::string doc) {
+  SchemaKey<S> key = value_key(std::move(name), member, std::move(type), std::move(doc), "(required)");
+  key.required = true;
+  return key;
+}
+
+// Its function is not built: only this one value is accepted, and every other is refused by name.
+template <class S, class T>
+SchemaKey<S> fixed_key(std::string name, T value, ValueType<T> type, std::string doc) {
+  const std::string text = type.print(value);
+  SchemaKey<S> key{std::move(name)};
+  key.describe = [row = ReferenceRow{key.name, text + "; others: not in this version", text, std::move(doc)}](
+                     const std::string& prefix, std::vector<ReferenceRow>& rows) {
+    rows.push_back(row);
+    rows.back().path = member_path(prefix, row.path);
+  };
+  key.dump = [line = key.name + ": " + text + "\n"](const S&, const std::string& indent, std::string& out) {
+    out += indent + line;
+  };
+  key.read = [text, value, type = std::move(type)](const YamlNode& node, const std::string& path, S&,
+                                                   Reading& reading) {
+    T seen = value;
+    if (type.read(node, path, seen, reading) && !(seen == value)) {
+      report_not_here(node, path, type.print(seen), text, reading);
+    }
+  };
+  return key;
+}
+
+// Not built, and it has no default either: refused wherever it stands.
+template <class S>
+SchemaKey<S> later_key(std::string name, std::string doc) {
+  SchemaKey<S> key{std::move(name)};
+  key.describe = [row = ReferenceRow{key.name, "not in this version", "", std::move(doc)}](
+                     const std::string& prefix, std::vector<ReferenceRow>& rows) {
+    rows.push_back(row);
+    rows.back().path = member_path(prefix, row.path);
+  };
+  key.read = [](const YamlNode& node, const std::string& path, S&, Reading& reading) {
+    report_not_here(node, path, "", "", reading);
+  };
+  return key;
+}
+
+// A section inside a section.
+template <class S, class T>
+SchemaKey<S> section_key(std::string name, T S::*member, const Schema<T>& schema) {
+  SchemaKey<S> key{std::move(name)};
+  key.describe = [name = key.name, &schema](const std::string& prefix, std::vector<ReferenceRow>& rows) {
+    describe_section(schema, member_path(prefix, name), rows);
+  };
+  key.dump = [name = key.name, member, &schema](const S& s, const std::string& indent, std::string& out) {
+    out += indent + name + ":\n";
+    dump_section(schema, s.*member, indent + "  ", out);
+  };
+  key.read = [member, &schema](const YamlNode& node, const std::string& path, S& out, Reading& reading) {
+    reading.places.put(path, node.at);
+    read_section(node, path, schema, out.*member, reading);
+  };
+  return key;
+}
+
+// A section of which nothing is built: all its keys are fixed.
+struct NothingYet {};
+
+template <class S>
+SchemaKey<S> fixed_section_key(std::string name, Schema<NothingYet> schema) {
+  SchemaKey<S> key{std::move(name)};
+  key.describe = [name = key.name, schema](const std::string& prefix, std::vector<ReferenceRow>& rows) {
+    describe_section(schema, member_path(prefix, name), rows);
+  };
+  key.dump = [name = key.name, schema](const S&, const std::string& indent, std::string& out) {
+    out += indent + name + ":\n";
+    dump_section(schema, NothingYet{}, indent + "  ", out);
+  };
+  key.read = [schema](const YamlNode& node, const std::string& path, S&, Reading& reading) {
+    NothingYet nothing;
+    read_section(node, path, schema, nothing, reading);
+  };
+  return key;
+}
+
+// A list of sections.
+template <class S, class T>
+SchemaKey<S> list_key(std::string name, std::vector<T> S::*member, const Schema<T>& schema) {
+  SchemaKey<S> key{std::move(name)};
+  key.describe = [name = key.name, &schema](const std::string& prefix, std::vector<ReferenceRow>& rows) {
+    describe_section(schema, member_path(prefix, name) + "[]", rows);
+  };
+  key.dump = [name = key.name, member, &schema](const S& s, const std::string& indent, std::string& out) {
+    out += indent + name + ((s.*member).empty() ? ": []\n" : ":\n");
+    for (const T& item : s.*member) {
+      std::string lines;
+      dump_section(schema, item, indent + "    ", lines);
+      lines[indent.size() + 2] = '-';
+      out += lines;
+    }
+  };
+  key.read = [member, &schema](const YamlNode& node, const std::string& path, S& out, Reading& reading) {
+    reading.places.put(path, node.at);
+    if (!expect_list(node, path, reading)) return;
+    for (std::size_t i = 0; i < node.items.size(); ++i) {
+      const std::string item = path + "[" + std::to_string(i) + "]";
+      reading.places.put(item, node.items[i].at);
+      (out.*member).emplace_back();
+      read_section(node.items[i], item, schema, (out.*member).back(), reading);
+    }
+  };
+  return key;
+}
+
+}  // namespace tally

@@ -1,0 +1,156 @@
+#include "port_device.h"
+
+#include <algorithm>
+#include <array>
+
+#include "memif_arguments.h"
+#include "nearest.h"
+
+namespace tally {
+namespace {
+
+struct Driver {
+  std::string_view prefix;
+  bool here;  // in this version
+  DeviceKind kind = DeviceKind::kNull;
+  std::string_view arguments{};  // space separated; empty: none
+};
+
+constexpr std::array kDrivers{
+    Driver{"net_memif", true, DeviceKind::kMemif, kMemifArguments},
+    Driver{"net_ring", true, DeviceKind::kRing, "nodeaction"},
+    Driver{"net_null", true, DeviceKind::kNull, "size copy no-rx"},
+    Driver{"net_af_packet", false},
+    Driver{"net_af_xdp", false},
+    Driver{"net_tap", false},
+    Driver{"net_pcap", false},
+};
+
+constexpr std::string_view kChoices =
+    "write net_memif, net_ring or net_null and a number, or a PCI address such as 0000:3b:00.0";
+
+bool is_hex(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
+
+// [DDDD:]BB:DD.F -> DDDD:bb:dd.f; empty if it is none.
+std::string pci_address(std::string_view name) {
+  std::string full(name);
+  std::transform(full.begin(), full.end(), full.begin(),
+                 [](char c) { return c >= 'A' && c <= 'F' ? static_cast<char>(c - 'A' + 'a') : c; });
+  if (full.size() == 7) full = "0000:" + full;
+  constexpr std::string_view kShape = "hhhh:hh:hh.f";
+  if (full.size() != kShape.size()) return {};
+  for (std::size_t i = 0; i < kShape.size(); ++i) {
+    const bool good = kShape[i] == 'h'   ? is_hex(full[i])
+                      : kShape[i] == 'f' ? full[i] >= '0' && full[i] <= '7'
+                                         : full[i] == kShape[i];
+    if (!good) return {};
+  }
+  return full;
+}
+
+std::vector<std::string> words(std::string_view list) {
+  std::vector<std::string> out;
+  while (!list.empty()) {
+    const auto end = std::min(list.find(' '), list.size());
+    out.emplace_back(list.substr(0, end));
+    list.remove_prefix(std::min(end + 1, list.size()));
+  }
+  return out;
+}
+
+std::vector<std::string> driver_names() {
+  std::vector<std::string> out;
+  out.reserve(kDrivers.size());
+  for (const auto& driver : kDrivers) out.emplace_back(driver.prefix);
+  return out;
+}
+
+Complaint unknown_device(const std::string& name) {
+  const std::string without_number = name.substr(0, name.find_last_not_of("0123456789") + 1);
+  if (name.starts_with("eth_")) {
+    return {shown(name) + " is an old name", "drivers of DPDK begin with net_: net_" + name.substr(4)};
+  }
+  const std::string near = nearest(without_number, driver_names());
+  return {shown(name) + " is neither a PCI address nor a device this version knows",
+          near.empty() ? std::string(kChoices) : "did you mean " + near + "? " + std::string(kChoices)};
+}
+
+// key=value,key=value behind the name.
+void split_arguments(PortDevice& device, std::size_t from, std::vector<Complaint>& complaints) {
+  for (std::size_t at = from; at < device.text.size();) {
+    const std::size_t begin = at + 1;  // behind the comma
+    at = std::min(device.text.find(',', begin), device.text.size());
+    const std::string part = device.text.substr(begin, at - begin);
+    const auto equals = part.find('=');
+    const auto offset = static_cast<std::uint32_t>(begin);
+    if (part.find(' ') != std::string::npos) {
+      complaints.push_back({shown(part) + " contains a space", "write the device without spaces", offset});
+    } else if (equals == std::string::npos || equals == 0 || equals + 1 == part.size()) {
+      complaints.push_back({shown(part) + " is not an argument of a device", "write key=value", offset});
+    } else if (device.find(part.substr(0, equals)) != nullptr) {
+      complaints.push_back(
+          {shown(part.substr(0, equals)) + " stands twice in the device", "keep one", offset});
+    } else {
+      device.arguments.push_back({part.substr(0, equals), part.substr(equals + 1), offset});
+    }
+  }
+}
+
+void check_argument_names(const PortDevice& device, const Driver& driver,
+                          std::vector<Complaint>& complaints) {
+  const auto known = words(driver.arguments);
+  for (const auto& argument : device.arguments) {
+    if (std::find(known.begin(), known.end(), argument.key) != known.end()) continue;
+    const std::string near = nearest(argument.key, known);
+    std::string help = near.empty() ? "" : "did you mean " + near + "? ";
+    help += std::string(driver.prefix) + " takes:";
+    for (const auto& key : known) help += " " + key;
+    complaints.push_back(
+        {std::string(driver.prefix) + " has no argument " + shown(argument.key), help, argument.offset});
+  }
+}
+
+}  // namespace
+
+const DeviceArgument* PortDevice::find(std::string_view key) const noexcept {
+  const auto at = std::find_if(arguments.begin(), arguments.end(),
+                               [key](const DeviceArgument& a) { return a.key == key; });
+  return at == arguments.end() ? nullptr : &*at;
+}
+
+std::string PortDevice::value_or(std::string_view key, std::string_view otherwise) const {
+  const DeviceArgument* const argument = find(key);
+  return argument == nullptr ? std::string(otherwise) : argument->value;
+}
+
+PortDevice parse_device(const std::string& text, std::vector<Complaint>& complaints) {
+  PortDevice device;
+  device.text = text;
+  const auto comma = std::min(text.find(','), text.size());
+  device.name = text.substr(0, comma);
+  if (const std::string pci = pci_address(device.name); !pci.empty()) {
+    device.kind = DeviceKind::kPci;
+    device.name = pci;
+    split_arguments(device, comma, complaints);  // which ones a NIC takes, its driver knows
+    return device;
+  }
+  const auto driver = std::find_if(kDrivers.begin(), kDrivers.end(), [&](const Driver& d) {
+    return device.name.starts_with(d.prefix) &&
+           device.name.find_first_not_of("0123456789", d.prefix.size()) == std::string::npos;
+  });
+  if (driver == kDrivers.end()) {
+    complaints.push_back(unknown_device(device.name));
+    return device;
+  }
+  if (!driver->here) {
+    complaints.push_back({std::string(driver->prefix) + " is not in this version", std::string(kChoices)});
+    return device;
+  }
+  device.kind = driver->kind;
+  split_arguments(device, comma, complaints);
+  check_argument_names(device, *driver, complaints);
+  if (device.kind == DeviceKind::kMemif) check_memif(device, complaints);
+  return device;
+}
+
+}  // namespace tally

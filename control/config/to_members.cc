@@ -1,0 +1,34 @@
+#include "to_members.h"
+
+#include "checks.h"
+#include "tally/mix64.h"
+
+namespace tally {
+
+JobConfig member_job(const JobSection& job) {
+  return {.name = job.name,
+          .token = job.token,
+          .workers = job.workers,
+          .elements = job.elements,
+          .window = job.window,
+          .priority = job.priority,
+          .lease = job.lease,
+          .results = job.results};
+}
+
+MembershipOptions member_options(const Config& config) {
+  return {.box_mac = box_mac(config),
+          .shards = static_cast<std::uint8_t>(config.dataplane.cores.size()),
+          .slot_lines = static_cast<std::uint32_t>(slot_lines_per_core(config.dataplane))};
+}
+
+Mac box_mac(const Config& config) {
+  if (config.box.mac) return *config.box.mac;
+  std::uint64_t hash = 0;
+  for (const char c : config.instance) hash = mix64(hash * 257 + static_cast<unsigned char>(c) + 1);
+  Mac mac{0x02};
+  for (std::size_t i = 1; i < mac.size(); ++i) mac[i] = static_cast<std::uint8_t>(hash >> (8 * i));
+  return mac;
+}
+
+}  // namespace tally

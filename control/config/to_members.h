@@ -1,0 +1,17 @@
+#pragma once
+// The configuration as the membership engine takes it.
+
+#include <string_view>
+
+#include "config.h"
+#include "job_config.h"
+
+namespace tally {
+
+[[nodiscard]] JobConfig member_job(const JobSection& job);
+[[nodiscard]] MembershipOptions member_options(const Config& config);
+
+// box.mac, or the one made of the instance name: 02 and 40 bits of its hash.
+[[nodiscard]] Mac box_mac(const Config& config);
+
+}  // namespace tally

@@ -1,0 +1,67 @@
+#pragma once
+// Receives yaml-cpp's events and builds the tree.
+
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include <yaml-cpp/eventhandler.h>
+
+#include "report.h"
+#include "yaml_node.h"
+
+namespace tally {
+
+class TreeBuilder final : public YAML::EventHandler {
+ public:
+  TreeBuilder(const YamlSource& source, Report& report) : source_(source), report_(report) {}
+
+  [[nodiscard]] YamlNode& root() noexcept { return root_; }
+  // The newest scalar went on in another line: a syntax error behind it is only its consequence.
+  [[nodiscard]] bool ran_on() const noexcept { return ran_on_; }
+  // A quote swallowed what follows: the tree says nothing about the file.
+  [[nodiscard]] bool swallowed() const noexcept { return swallowed_; }
+
+  void OnDocumentStart(const YAML::Mark& mark) override;
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override;
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override;
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                const std::string& value) override;
+  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                       YAML::EmitterStyle::value style) override;
+  void OnSequenceEnd() override { close(); }
+  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value style) override;
+  void OnMapEnd() override { close(); }
+
+ private:
+  struct Open {
+    YamlNode node;
+    bool flow = false;     // {...} or [...]
+    bool has_key = false;  // of a map: the key is known, its value comes next
+    bool ignore = false;   // that value belongs to a key that was refused
+    YamlEntry entry{};
+    std::unordered_map<std::string, std::uint32_t> lines{};  // of the keys so far
+  };
+
+  [[nodiscard]] Position position(const YAML::Mark& mark) const;
+  // Reports an anchor or a tag in front of a node.
+  bool decorated(Position at, std::string_view tag, YAML::anchor_t anchor);
+  // Reports a scalar that does not end in the line where it begins.
+  void check_one_line(YamlNode& scalar);
+  void check_plain(YamlNode& scalar, std::string_view behind);
+  void place(YamlNode node);
+  void place_key(Open& map, YamlNode node);
+  void close();
+
+  const YamlSource& source_;
+  Report& report_;
+  std::vector<Open> open_;
+  YamlNode root_;
+  bool ran_on_ = false;
+  bool swallowed_ = false;
+};
+
+}  // namespace tally

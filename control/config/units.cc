@@ -1,0 +1,146 @@
+#include "units.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <span>
+#include <string_view>
+
+namespace tally {
+namespace {
+
+struct Unit {
+  std::string_view name;
+  std::uint64_t factor;
+};
+
+constexpr std::array kSizes{Unit{"B", 1}, Unit{"KiB", 1ULL << 10U}, Unit{"MiB", 1ULL << 20U},
+                            Unit{"GiB", 1ULL << 30U}, Unit{"TiB", 1ULL << 40U}};
+constexpr std::array kTimes{Unit{"ns", 1},      Unit{"us", kMicrosecond}, Unit{"ms", kMillisecond},
+                            Unit{"s", kSecond}, Unit{"m", 60 * kSecond},  Unit{"h", 3'600 * kSecond}};
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+bool all_digits(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), is_digit);
+}
+
+std::string without_leading_zeros(std::string_view digits) {
+  return std::string(digits.substr(std::min(digits.find_first_not_of('0'), digits.size() - 1)));
+}
+
+// Why a text is not a plain decimal number.
+tl::unexpected<Complaint> not_a_number(const std::string& text) {
+  const std::string_view t = text;
+  if (t.find('#') != std::string_view::npos) {
+    return complain(shown(text) + " is not a whole number", "a comment needs a space in front of its '#'");
+  }
+  if (t.starts_with('-') && all_digits(t.substr(1))) return complain(text + " is below 0");
+  if (t.starts_with("0x") || t.starts_with("0X")) {
+    return complain(shown(text) + " is hexadecimal", "write it in decimal");
+  }
+  if (const auto dash = t.find('-');
+      dash != std::string_view::npos && all_digits(t.substr(0, dash)) && all_digits(t.substr(dash + 1))) {
+    return complain(shown(text) + " is not a whole number", "write a range as its numbers: 1, 2, 3");
+  }
+  if (t.find_first_of(",_'") != std::string_view::npos && is_digit(t[0])) {
+    return complain(shown(text) + " is not a whole number", "write the digits without separators");
+  }
+  return complain(shown(text) + " is not a whole number");
+}
+
+// NUMBER UNIT -> number * factor. what: 'a size', 'a time'; example: what to write.
+Parsed<std::uint64_t> parse_with_unit(const std::string& text, std::span<const Unit> units,
+                                      const std::string& what, const std::string& example) {
+  const auto end = std::min(text.find_first_not_of("0123456789"), text.size());
+  const std::string name = text.substr(end);
+  const std::string is_not = shown(text) + " is not " + what;
+  if (end == 0) return complain(is_not, "write " + example);
+  auto number = parse_unsigned(text.substr(0, end));
+  if (!number) return number;
+  const auto unit = std::find_if(units.begin(), units.end(), [&](const Unit& u) { return u.name == name; });
+  if (unit == units.end()) {
+    std::string names;
+    for (const auto& u : units) names += (names.empty() ? "" : ", ") + std::string(u.name);
+    const std::string help = "write a whole number and one of the units " + names + ", such as " + example;
+    if (name.empty()) return complain(is_not + ": it has no unit", help);
+    if (name[0] == '.') return complain(is_not + ": it has a fraction", help);
+    if (name[0] == ' ') return complain(is_not + ": a space stands before the unit", help);
+    return complain(is_not + ": " + shown(name) + " is not a unit", help);
+  }
+  if (*number > ~std::uint64_t{0} / unit->factor) return complain(shown(text) + " is too large");
+  return *number * unit->factor;
+}
+
+std::string with_unit(std::uint64_t value, std::span<const Unit> units) {
+  const Unit* best = &units[0];
+  for (const auto& unit : units) {
+    if (value != 0 && value % unit.factor == 0) best = &unit;
+  }
+  return std::to_string(value / best->factor) + std::string(best->name);
+}
+
+}  // namespace
+
+Parsed<std::uint64_t> parse_unsigned(const std::string& text) {
+  if (!all_digits(text)) return not_a_number(text);
+  if (text.size() > 1 && text[0] == '0') {
+    return complain(shown(text) + " begins with 0, which some programs read as octal",
+                    "write " + without_leading_zeros(text));
+  }
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{}) return complain(shown(text) + " is too large");
+  return value;
+}
+
+Parsed<std::uint64_t> parse_size(const std::string& text) {
+  return parse_with_unit(text, kSizes, "a size", "64MiB");
+}
+
+Parsed<TimeNs> parse_duration(const std::string& text) {
+  return parse_with_unit(text, kTimes, "a time", "10s");
+}
+
+Parsed<std::uint32_t> parse_percent(const std::string& text) {
+  constexpr std::uint32_t kPerPercent = 10'000;
+  const std::string help = "write a percentage from 0% to 100%, such as 25% or 0.5%";
+  if (!text.ends_with('%')) return complain(shown(text) + " is not a percentage: it has no %", help);
+  const std::string number = text.substr(0, text.size() - 1);
+  const auto point = std::min(number.find('.'), number.size());
+  const auto whole = parse_unsigned(number.substr(0, point));
+  std::string fraction = point < number.size() ? number.substr(point + 1) : "0";
+  if (!whole || !all_digits(fraction)) return complain(shown(text) + " is not a percentage", help);
+  if (fraction.size() > 4) return complain(shown(text) + " has more than four digits behind the point", help);
+  fraction.resize(4, '0');
+  const auto parts = parse_unsigned(without_leading_zeros(fraction));
+  if (*whole > 100 || *whole * kPerPercent + *parts > 100 * kPerPercent) {
+    return complain(shown(text) + " is above 100%", help);
+  }
+  return static_cast<std::uint32_t>(*whole * kPerPercent + *parts);
+}
+
+std::string size_text(std::uint64_t bytes) { return with_unit(bytes, kSizes); }
+
+std::string duration_text(TimeNs duration) { return with_unit(duration, kTimes); }
+
+std::string percent_text(std::uint32_t ppm) {
+  std::string out = std::to_string(ppm / 10'000);
+  if (const std::uint32_t rest = ppm % 10'000; rest != 0) {
+    std::string digits = std::to_string(10'000 + rest).substr(1);
+    while (digits.ends_with('0')) digits.pop_back();
+    out.append(".").append(digits);
+  }
+  return out + "%";
+}
+
+std::string rough_size(std::uint64_t bytes) {
+  constexpr std::uint64_t kMebi = 1ULL << 20U;
+  if (bytes < kMebi) return std::to_string((bytes + 1023) / 1024) + " KiB";
+  const std::uint64_t tenths = (bytes * 10 + kMebi - 1) / kMebi;
+  std::string out = std::to_string(tenths / 10);
+  if (tenths % 10 != 0) out.append(".").append(std::to_string(tenths % 10));
+  return out + " MiB";
+}
+
+}  // namespace tally

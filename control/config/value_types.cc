@@ -1,0 +1,180 @@
+#include "value_types.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "nearest.h"
+#include "printable.h"
+#include "units.h"
+
+namespace tally {
+namespace {
+
+std::string joined_by_or(const std::vector<std::string>& words) {
+  std::string out;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (i > 0) out += i + 1 == words.size() ? " or " : ", ";
+    out += words[i];
+  }
+  return out;
+}
+
+bool is_name_character(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-' || c == '.';
+}
+
+// A value that a range of some unit excludes.
+Parsed<std::uint64_t> in_range(Parsed<std::uint64_t> value, std::uint64_t lowest, std::uint64_t highest,
+                               std::string (*print)(std::uint64_t)) {
+  if (!value) return value;
+  if (*value < lowest) return complain(print(*value) + " is below " + print(lowest));
+  if (*value > highest) return complain(print(*value) + " is above " + print(highest));
+  return value;
+}
+
+std::string number_text(std::uint64_t number) { return std::to_string(number); }
+
+// 'off' and 'on' are words here; somebody who writes true, no, ... means one of them.
+std::string switched(const std::string& text, const std::vector<std::string>& words) {
+  std::string word = text;
+  for (char& c : word) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  if (word == "true" || word == "yes") word = "on";
+  if (word == "false" || word == "no" || word == "none") word = "off";
+  if (word == "off" && std::find(words.begin(), words.end(), word) == words.end()) word = "none";
+  return std::find(words.begin(), words.end(), word) != words.end() ? word : std::string();
+}
+
+Complaint not_one_of(const std::string& text, const std::vector<std::string>& words,
+                     const std::vector<std::string>& later) {
+  const std::string write = "write " + joined_by_or(words);
+  if (std::find(later.begin(), later.end(), text) != later.end()) {
+    return {text + " is not in this version", write};
+  }
+  std::vector<std::string> all = words;
+  all.insert(all.end(), later.begin(), later.end());
+  std::string near = switched(text, words);
+  if (near.empty()) near = nearest(text, all);
+  return {shown(text) + " is not a value of this key",
+          near.empty() || words.size() == 1 ? write : "did you mean " + near + "? " + write};
+}
+
+}  // namespace
+
+std::string yaml_text(const std::string& text) {
+  const bool plain = !text.empty() && text != "null" && text != "Null" && text != "NULL" &&
+                     (std::isalnum(static_cast<unsigned char>(text[0])) != 0 || text[0] == '/') &&
+                     text.back() != ':' && std::all_of(text.begin(), text.end(), [](char c) {
+                       return is_name_character(c) || c == '/' || c == ':';
+                     });
+  if (plain) return text;
+  std::string out = "\"";
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t length = character_length(text, at);
+    const std::string_view character = std::string_view(text).substr(at, length);
+    if (character == "\"" || character == "\\") out += '\\';
+    out += printable(character);
+    at += length;
+  }
+  return out + "\"";
+}
+
+void report_value(const YamlNode& node, const std::string& path, Complaint complaint, const std::string& form,
+                  Reading& reading) {
+  if (complaint.help.empty()) complaint.help = "write " + form;
+  Position at = node.at;
+  if (complaint.offset > 0) at.column += complaint.offset + (node.quoted ? 1 : 0);
+  reading.report.error(at, path, std::move(complaint));
+}
+
+ValueType<std::uint64_t> whole_number(std::uint64_t lowest, std::uint64_t highest) {
+  const std::string form = "a whole number from " + std::to_string(lowest) + " to " + std::to_string(highest);
+  return scalar_type<std::uint64_t>(
+      form,
+      [lowest, highest](const std::string& text) {
+        return in_range(parse_unsigned(text), lowest, highest, number_text);
+      },
+      [](const std::uint64_t& value) { return number_text(value); }, Quotes::kRefused);
+}
+
+ValueType<bool> true_or_false() {
+  return scalar_type<bool>(
+      "true or false",
+      [](const std::string& text) -> Parsed<bool> {
+        if (text == "true") return true;
+        if (text == "false") return false;
+        return complain(shown(text) + " is neither true nor false");
+      },
+      [](const bool& value) { return std::string(value ? "true" : "false"); }, Quotes::kRefused);
+}
+
+ValueType<std::uint64_t> size_between(std::uint64_t lowest, std::uint64_t highest) {
+  return scalar_type<std::uint64_t>(
+      "a size from " + size_text(lowest) + " to " + size_text(highest),
+      [lowest, highest](const std::string& text) {
+        return in_range(parse_size(text), lowest, highest, size_text);
+      },
+      size_text);
+}
+
+ValueType<TimeNs> time_between(TimeNs lowest, TimeNs highest) {
+  return scalar_type<TimeNs>(
+      "a time from " + duration_text(lowest) + " to " + duration_text(highest),
+      [lowest, highest](const std::string& text) {
+        return in_range(parse_duration(text), lowest, highest, duration_text);
+      },
+      duration_text);
+}
+
+ValueType<std::uint32_t> percentage() {
+  return scalar_type<std::uint32_t>("a percentage from 0% to 100%", parse_percent, percent_text);
+}
+
+ValueType<std::string> name_up_to(std::size_t longest) {
+  const std::string help = "write 1 to " + std::to_string(longest) +
+                           " letters (a-z), digits, '_', '-' and '.', beginning with a letter or a digit";
+  return scalar_type<std::string>(
+      "a name of at most " + std::to_string(longest) + " letters, digits, '_', '-' and '.'",
+      [longest, help](const std::string& text) -> Parsed<std::string> {
+        if (text.empty()) return complain("the name is empty", help);
+        if (text.size() > longest)
+          return complain("the name has " + std::to_string(text.size()) + " bytes", help);
+        const bool good = std::isalnum(static_cast<unsigned char>(text[0])) != 0 &&
+                          std::all_of(text.begin(), text.end(), is_name_character);
+        if (!good) return complain(shown(text) + " is not a name", help);
+        return text;
+      },
+      yaml_text);
+}
+
+ValueType<std::size_t> one_of_words(const std::vector<std::string>& words,
+                                    const std::vector<std::string>& later) {
+  std::string form = joined_by_or(words);
+  if (!later.empty()) form += "; later: " + joined_by_or(later);
+  const auto read = [words, later](const YamlNode& node, const std::string& path, std::size_t& out,
+                                   Reading& reading) {
+    if (!expect_scalar(node, path, joined_by_or(words), reading)) return false;
+    const auto word = std::find(words.begin(), words.end(), node.text);
+    if (word == words.end()) {
+      reading.report.error(node.at, path, not_one_of(node.text, words, later));
+      return false;
+    }
+    out = static_cast<std::size_t>(word - words.begin());
+    return true;
+  };
+  return {std::move(form), read, [words](const std::size_t& index) { return words.at(index); }};
+}
+
+ValueType<std::string> only_word(const std::string& word, const std::vector<std::string>& later) {
+  const ValueType<std::size_t> index = one_of_words({word}, later);
+  return {index.form,
+          [word, read = index.read](const YamlNode& node, const std::string& path, std::string& out,
+                                    Reading& reading) {
+            std::size_t at = 0;
+            if (!read(node, path, at, reading)) return false;
+            out = word;
+            return true;
+          },
+          [](const std::string& text) { return text; }};
+}
+
+}  // namespace tally

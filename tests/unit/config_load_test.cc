@@ -1,0 +1,272 @@
+// Whole configurations: defaults, the shipped examples, the dump, files and their permissions, tokens.
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "load_config.h"
+#include "to_members.h"
+
+namespace tally {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+constexpr const char* kSmall =
+    "box: {ipv4: 10.0.0.1/24}\n"
+    "ports: [{name: w0, device: net_ring0}]\n"
+    "jobs: [{name: resnet, workers: 4, token_file: none}]\n";
+
+// Every key that this version knows.
+constexpr const char* kRack = R"(
+instance: rack1
+dataplane: {cores: [1, 2], idle: poll, profile: commodity, strict: false, execution: fused, memory: 512MiB,
+            slots: 64MiB, shared: {slots: 4096, elements: 352}, hugepages: auto, eal: ["-n", "4"]}
+box:   {ipv4: 10.0.0.1/24, ipv6: fd00::1/64, mac: auto, mode: inline}
+ports:
+  - {name: w0, mtu: 1500, queues: 2, checksum: software, impair: {loss: 0%, seed: 1}, device:
+      "net_memif0,role=server,id=0,socket=/run/tally/rack1-memif.sock,socket-abstract=no,bsize=2048"}
+  - {name: nic, device: 0000:3b:00.0, mtu: 9000, checksum: port, impair: {loss: 0.25%, seed: 7}}
+control: {socket: /run/tally/rack1.sock, http: 127.0.0.1:9464, state: /var/lib/tally}
+log:   {level: debug}
+jobs:
+  - name: resnet
+    token_file: TOKEN
+    workers: 4
+    discipline: pool
+    elements: 352
+    window: 512
+    results: multicast
+    priority: 200
+    quota: {reserved: 0%, weight: 1, cap: 100%}
+    server: none
+    lease: 1500ms
+    stragglers: off
+    dialect: native
+)";
+
+std::string text_of(const ConfigResult& result) {
+  return to_text(result ? result->warnings : result.error());
+}
+
+// A directory of its own for each test, removed behind it.
+class ConfigFiles : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (fs::temp_directory_path() / "tally-config-XXXXXX").string();
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    directory_ = name;
+    fs::permissions(directory_, fs::perms::all);
+  }
+  void TearDown() override { fs::remove_all(directory_); }
+
+  fs::path write(const std::string& name, const std::string& text, fs::perms perms = fs::perms::owner_read) {
+    const fs::path path = directory_ / name;
+    std::ofstream(path, std::ios::binary) << text;
+    fs::permissions(path, perms);
+    return path;
+  }
+  // The small configuration with a token file that holds this.
+  ConfigResult with_token(const std::string& token, fs::perms perms = fs::perms::owner_read) {
+    write("job.token", token, perms);
+    return load_config(write("small.yaml", small("job.token")).string());
+  }
+  static std::string small(const std::string& token_file) {
+    std::string text = kSmall;
+    return text.replace(text.find("none"), 4, token_file);
+  }
+
+  fs::path directory_;
+};
+
+TEST(ConfigLoad, DefaultsAreWhatTheStructSays) {
+  const auto loaded = load_config_text(kSmall, "small.yaml");
+  ASSERT_TRUE(loaded) << text_of(loaded);
+  EXPECT_TRUE(loaded->warnings.empty()) << text_of(loaded);
+  EXPECT_EQ(loaded->config.instance, "tally");
+  EXPECT_EQ(loaded->config.control.socket, "/run/tally/tally.sock");
+  EXPECT_EQ(loaded->config.dataplane, DataplaneSection{});
+  EXPECT_EQ(loaded->config.log, LogSection{});
+  ASSERT_EQ(loaded->config.jobs.size(), 1U);
+  JobSection job;
+  job.name = "resnet";
+  job.workers = 4;
+  EXPECT_EQ(loaded->config.jobs[0], job);
+  EXPECT_EQ(loaded->config.ports[0].mtu, 1500);
+}
+
+TEST(ConfigLoad, DefaultElementsAreLoweredToWhatTheMtuCarries) {
+  std::string text = kSmall;
+  const auto six =
+      load_config_text(text.replace(text.find("ipv4: 10.0.0.1/24"), 17, "ipv6: fd00::1/64"), "f");
+  ASSERT_TRUE(six) << text_of(six);
+  EXPECT_EQ(six->config.jobs[0].elements, 336);
+  text = kSmall;
+  const auto small = load_config_text(text.replace(text.find("net_ring0"), 9, "net_ring0, mtu: 1280"), "f");
+  ASSERT_TRUE(small) << text_of(small);
+  EXPECT_EQ(small->config.jobs[0].elements, 288);
+}
+
+TEST(ConfigLoad, WordsThatYamlCallsBooleansAreWordsHere) {
+  const std::string text = std::string("dataplane: {hugepages: off}\n") + kSmall;
+  const auto loaded = load_config_text(text, "f");
+  ASSERT_TRUE(loaded) << text_of(loaded);
+  EXPECT_EQ(loaded->config.dataplane.hugepages, DataplaneSection::Hugepages::kOff);
+}
+
+TEST(ConfigLoad, TakesCarriageReturnsAndAByteOrderMark) {
+  std::string text = "\xEF\xBB\xBF";
+  for (const char* c = kSmall; *c != '\0'; ++c) text += *c == '\n' ? "\r\n" : std::string(1, *c);
+  const auto loaded = load_config_text(text, "f");
+  EXPECT_TRUE(loaded) << text_of(loaded);
+}
+
+TEST(ConfigLoad, JsonIsYaml) {
+  const auto loaded = load_config_text(
+      R"({"box": {"ipv4": "10.0.0.1/24"}, "ports": [{"name": "w0", "device": "net_ring0"}],
+ "jobs": [{"name": "resnet", "workers": 4, "token_file": "none"}]})",
+      "f");
+  EXPECT_TRUE(loaded) << text_of(loaded);
+}
+
+TEST(ConfigLoad, TheDemoLoadsWithoutAWord) {
+  const auto demo = load_config(TALLY_CONF_DIRECTORY "/demo.yaml");
+  ASSERT_TRUE(demo) << text_of(demo);
+  EXPECT_EQ(text_of(demo), "");
+  EXPECT_EQ(demo->config.ports.size(), 8U);
+  ASSERT_EQ(demo->config.jobs.size(), 2U);
+  EXPECT_EQ(demo->config.jobs[0].workers + demo->config.jobs[1].workers, 8);
+}
+
+TEST_F(ConfigFiles, ARackWithEveryKeyLoads) {
+  write("resnet.token", "secret\n");
+  std::string text = kRack;
+  text.replace(text.find("TOKEN"), 5, "resnet.token");
+  const auto loaded = load_config(write("rack.yaml", text).string());
+  ASSERT_TRUE(loaded) << text_of(loaded);
+  const Config& c = loaded->config;
+  EXPECT_EQ(c.instance, "rack1");
+  EXPECT_EQ(c.dataplane.cores, (std::vector<std::uint16_t>{1, 2}));
+  EXPECT_EQ(c.dataplane.eal, (std::vector<std::string>{"-n", "4"}));
+  EXPECT_EQ(c.box.ipv4, (Cidr4{{10, 0, 0, 1}, 24}));
+  EXPECT_TRUE(c.box.ipv6.has_value());
+  EXPECT_EQ(c.ports[0].queues, 2);
+  EXPECT_EQ(c.ports[1].device.kind, DeviceKind::kPci);
+  EXPECT_EQ(c.ports[1].impair.loss_ppm, 2'500U);
+  EXPECT_EQ(c.jobs[0].token, "secret");
+  EXPECT_EQ(c.jobs[0].lease, 1'500 * kMillisecond);
+  EXPECT_EQ(c.jobs[0].results, ResultsMode::kMulticast);
+  EXPECT_EQ(loaded->warnings.size(), 1U) << text_of(loaded);  // the impaired port
+}
+
+TEST_F(ConfigFiles, TheDumpLoadsAsTheSameConfiguration) {
+  write("my token", "secret\n");
+  std::string rack = kRack;
+  rack.replace(rack.find("TOKEN"), 5, "\"my token\"");
+  for (const std::string& text : {std::string(kSmall), rack}) {
+    const auto first = load_config_text(text, "f", directory_.string());
+    ASSERT_TRUE(first) << text_of(first);
+    const std::string dump = dump_config(first->config);
+    const auto again = load_config_text(dump, "dump", "/elsewhere");
+    ASSERT_TRUE(again) << dump << text_of(again);
+    EXPECT_EQ(first->config, again->config) << dump;
+    EXPECT_EQ(dump, dump_config(again->config));
+    EXPECT_THAT(dump, Not(HasSubstr("secret")));
+  }
+}
+
+TEST_F(ConfigFiles, AFileThatCannotBeReadIsNamed) {
+  const std::string missing = (directory_ / "missing.yaml").string();
+  EXPECT_THAT(text_of(load_config(missing)), testing::StartsWith(missing + ": error: cannot read "));
+  EXPECT_THAT(text_of(load_config(missing)),
+              HasSubstr("No such file or directory\n     = check the path\n1 error\n"));
+  EXPECT_THAT(text_of(load_config(directory_.string())),
+              HasSubstr("Is a directory\n     = name a file in it\n"));
+  EXPECT_THAT(text_of(load_config("/proc/self/mem")), HasSubstr("Input/output error"));
+  EXPECT_THAT(text_of(load_config("/dev/zero")), HasSubstr("has more than 1048576 bytes"));
+  EXPECT_THAT(text_of(load_config("")), HasSubstr("No such file"));
+}
+
+TEST_F(ConfigFiles, AFileThatOnlyOthersMayReadSaysWhatToDo) {
+  const std::string path = write("closed.yaml", kSmall, fs::perms::none).string();
+  const bool root = geteuid() == 0;
+  ASSERT_EQ(root ? seteuid(65'534) : 0, 0);
+  const std::string text = text_of(load_config(path));
+  ASSERT_EQ(root ? seteuid(0) : 0, 0);
+  EXPECT_THAT(text, HasSubstr("Permission denied\n     = let the user that runs tallyd read it"));
+}
+
+TEST_F(ConfigFiles, ATokenLosesItsLineEndOnly) {
+  for (const char* text : {"secret", "secret\n", "secret\r\n"}) {
+    const auto loaded = with_token(text);
+    ASSERT_TRUE(loaded) << text_of(loaded);
+    EXPECT_EQ(loaded->config.jobs[0].token, "secret");
+    EXPECT_EQ(loaded->config.jobs[0].token_file, (directory_ / "job.token").string());
+    fs::remove(directory_ / "job.token");
+    fs::remove(directory_ / "small.yaml");
+  }
+  const auto spaces = with_token(" a b \n");
+  ASSERT_TRUE(spaces);
+  EXPECT_EQ(spaces->config.jobs[0].token, " a b ");
+}
+
+TEST_F(ConfigFiles, ATokenThatEverybodyCanReadIsAWarning) {
+  const auto loaded = with_token("secret\n", fs::perms::owner_read | fs::perms::others_read);
+  ASSERT_TRUE(loaded) << text_of(loaded);
+  EXPECT_THAT(text_of(loaded),
+              HasSubstr("small.yaml:3:47: warning: jobs[0].token_file: 'job.token' can be read by "
+                        "every user of this host\n"));
+  EXPECT_THAT(text_of(loaded), HasSubstr("chmod o-r " + directory_.string() + "/job.token\n1 warning\n"));
+}
+
+TEST_F(ConfigFiles, ATokenThatIsNoneIsRefused) {
+  EXPECT_THAT(text_of(with_token("\n")), HasSubstr("error: jobs[0].token_file: 'job.token' is empty"));
+  fs::remove_all(directory_ / "job.token");
+  fs::remove(directory_ / "small.yaml");
+  EXPECT_THAT(text_of(with_token(std::string(65, 'x'))), HasSubstr("is longer than 64 bytes"));
+  fs::remove_all(directory_ / "job.token");
+  fs::remove(directory_ / "small.yaml");
+  EXPECT_THAT(text_of(with_token("two\nlines\n")), HasSubstr("contains a line break"));
+  fs::remove_all(directory_ / "job.token");
+  fs::create_directory(directory_ / "job.token");
+  EXPECT_THAT(text_of(load_config((directory_ / "small.yaml").string())), HasSubstr("Is a directory"));
+  fs::remove_all(directory_ / "job.token");
+  ASSERT_EQ(mkfifo((directory_ / "job.token").c_str(), 0600), 0);
+  EXPECT_THAT(text_of(load_config((directory_ / "small.yaml").string())), HasSubstr("is not a regular file"));
+}
+
+TEST(ConfigLoad, AnotherProgramsFileEndsSoon) {
+  std::string text = kSmall;
+  for (int i = 0; i < 5'000; ++i) text.append("k").append(std::to_string(i)).append(": 1\n");
+  const auto loaded = load_config_text(text, "f");
+  ASSERT_FALSE(loaded);
+  EXPECT_EQ(loaded.error().size(), 201U);
+  EXPECT_THAT(text_of(loaded), HasSubstr("there are 4800 more messages"));
+}
+
+TEST(ConfigLoad, MembersTakeWhatTheConfigurationSays) {
+  const auto loaded = load_config_text(kSmall, "f");
+  ASSERT_TRUE(loaded);
+  const JobConfig job = member_job(loaded->config.jobs[0]);
+  EXPECT_TRUE(validate(job));
+  EXPECT_EQ(job.name, "resnet");
+  EXPECT_EQ(job.workers, 4);
+  EXPECT_EQ(job.priority, 100);
+  const MembershipOptions options = member_options(loaded->config);
+  EXPECT_TRUE(validate(options));
+  EXPECT_EQ(options.slot_lines, 1U << 20U);  // 64 MiB on one core
+  EXPECT_EQ(options.box_mac[0], 2);
+  Config other = loaded->config;
+  other.instance = "other";
+  EXPECT_NE(box_mac(other), options.box_mac);
+}
+
+}  // namespace
+}  // namespace tally
