@@ -6,10 +6,12 @@
 
 #: JOBS       processes at a time; default: as many as there are cores
 JOBS ?= $(shell nproc)
-#: BUILD_DIR  where to build; sanitizers use BUILD_DIR-asan, fuzzers BUILD_DIR-fuzz; default: build
+#: BUILD_DIR  where to build; sanitizers use BUILD_DIR-asan and -tsan, fuzzers -fuzz; default: build
 BUILD_DIR ?= build
 #: YES        YES=1 installs missing packages without asking
 YES ?=
+#: LOSS       make demo: lose this share of all frames on purpose, for example LOSS=1%
+LOSS ?=
 #: TESTS      make test: only the tests whose names match this regular expression
 TESTS ?=
 #: JSON       make bench: also write the results to this file
@@ -25,6 +27,7 @@ DESTDIR ?=
 
 override BUILD_DIR := $(patsubst %/,%,$(strip $(BUILD_DIR)))
 ASAN_DIR := $(BUILD_DIR)-asan
+TSAN_DIR := $(BUILD_DIR)-tsan
 FUZZ_DIR := $(BUILD_DIR)-fuzz
 ifeq ($(BUILD_DIR),)
   $(error BUILD_DIR is empty; leave it out or name a directory, for example BUILD_DIR=build)
@@ -33,15 +36,20 @@ ifeq ($(shell [ '$(JOBS)' -gt 0 ] 2>/dev/null && echo ok),)
   $(error JOBS is '$(JOBS)'; it must be a whole number above 0, for example JOBS=2)
 endif
 
-CLANG := -DCMAKE_CXX_COMPILER=clang++-14 -DTALLY_SANITIZE=address -DTALLY_BUILD_BENCH=OFF
 # Debug keeps TALLY_DCHECK; -O1 keeps the tests under sanitizers fast. TALLY_SANITIZE adds -g.
-CLANG += -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O1
+CLANG := -DCMAKE_CXX_COMPILER=clang++-14 -DTALLY_BUILD_BENCH=OFF
+CLANG += -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O1 -DTALLY_SANITIZE
+# ThreadSanitizer: what has more than one thread, and nothing else.
+TSAN_TARGETS := tests/e2e/all api_test api_plugin_test daemon_test tally_io_test
+# Root reserves what is missing of the hugepages that some tests need, and gives it back. For others, and where the
+# kernel has no more, those tests are skipped.
+HUGEPAGES := $(if $(filter 0,$(shell id -u)),tools/hugepages run 72 --)
 IN_PARALLEL := xargs -d '\n' -r -n 8 -P $(JOBS)
 # In this order `make check` fails soon; the tests come last, so that their count is its last line.
-CHECK_STAGES := format rules build build-asan headers lint test
+CHECK_STAGES := format rules build build-asan build-tsan headers lint test
 
-.PHONY: help deps build build-asan demo test check bench fmt format rules headers lint soak fuzz install clean
-.PHONY: need configure configure-asan
+.PHONY: help deps build build-asan build-tsan demo test check bench fmt format rules headers lint soak fuzz install clean
+.PHONY: need configure configure-asan configure-tsan
 
 help: ## this list
 	@echo 'Tally, a software switch that sums gradients. Usage: make TARGET [VARIABLE=VALUE...]'
@@ -62,7 +70,10 @@ configure: need
 	@tools/configure '$(BUILD_DIR)' -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_COMPILER=g++
 
 configure-asan: need
-	@tools/configure '$(ASAN_DIR)' $(CLANG)
+	@tools/configure '$(ASAN_DIR)' $(CLANG)=address
+
+configure-tsan: need
+	@tools/configure '$(TSAN_DIR)' $(CLANG)=thread
 
 build: configure ## build everything: g++, Release, warnings are errors
 	@cmake --build '$(BUILD_DIR)' --parallel $(JOBS)
@@ -70,15 +81,18 @@ build: configure ## build everything: g++, Release, warnings are errors
 build-asan: configure-asan ## build the tests with clang++, AddressSanitizer and UndefinedBehaviorSanitizer
 	@cmake --build '$(ASAN_DIR)' --parallel $(JOBS)
 
-demo: ## not in this version
-	@echo 'make demo: the daemon (tallyd) and its demo are not built yet; this version has the library' >&2
-	@echo 'parts and their tests. Try: make test' >&2
-	@exit 2
+build-tsan: configure-tsan ## build the tests that have threads with clang++ and ThreadSanitizer
+	@cmake --build '$(TSAN_DIR)' --parallel $(JOBS) --target $(TSAN_TARGETS)
 
-test: build build-asan ## run the tests of both builds; the last line counts them
-	@tools/run-tests --jobs $(JOBS) --only '$(TESTS)' 'g++ Release=$(BUILD_DIR)' 'clang++ ASan+UBSan=$(ASAN_DIR)'
+demo: configure ## one switch, two training jobs of 4 workers each, every sum checked
+	@cmake --build '$(BUILD_DIR)' --parallel $(JOBS) --target tally-demo tallyd tally_dpdk_transport
+	@tools/demo '$(BUILD_DIR)' $(if $(LOSS),--loss '$(LOSS)')
 
-check: need ## everything CI checks: format, rules, both builds, headers, lint, test
+test: build build-asan build-tsan ## run the tests of the three builds; the last line counts them
+	@$(HUGEPAGES) tools/run-tests --jobs $(JOBS) --only '$(TESTS)' 'g++ Release=$(BUILD_DIR)' \
+	  'clang++ ASan+UBSan=$(ASAN_DIR)' 'clang++ TSan=$(TSAN_DIR):unit|e2e'
+
+check: need ## everything CI checks: format, rules, the three builds, headers, lint, test
 	@MAKE='$(MAKE)' tools/stages $(CHECK_STAGES)
 
 bench: build ## run the benchmarks
@@ -107,14 +121,14 @@ soak: build ## run the simulator over many seeds
 	@'$(BUILD_DIR)/tests/sim/tally_sim_run' --seeds $(if $(findstring :,$(SEEDS)),$(SEEDS),0:$(SEEDS))
 
 fuzz: need ## run each libFuzzer program for a while
-	@tools/configure '$(FUZZ_DIR)' $(CLANG) -DTALLY_FUZZ=ON
+	@tools/configure '$(FUZZ_DIR)' $(CLANG)=address -DTALLY_FUZZ=ON
 	@tools/run-fuzz '$(FUZZ_DIR)' $(JOBS) '$(SECONDS)'
 
 install: build ## install below DESTDIR/PREFIX
 	@DESTDIR='$(DESTDIR)' cmake --install '$(BUILD_DIR)' --prefix '$(PREFIX)'
 
 clean: ## remove the build directories that make made, and only those
-	@for dir in '$(BUILD_DIR)' '$(ASAN_DIR)' '$(FUZZ_DIR)'; do \
+	@for dir in '$(BUILD_DIR)' '$(ASAN_DIR)' '$(TSAN_DIR)' '$(FUZZ_DIR)'; do \
 	  if [ -e "$$dir/.made-by-make" ]; then rm -rf -- "$$dir" && echo "removed $$dir"; \
 	  elif [ -e "$$dir" ]; then echo "clean: $$dir was not made by make; left alone"; fi; \
 	done

@@ -28,7 +28,7 @@ float value(std::size_t i, std::uint16_t rank) {
 }
 
 struct Model {
-  explicit Model(const std::vector<std::uint32_t>& sizes) : sizes_(sizes) {
+  explicit Model(std::span<const std::uint32_t> sizes) : sizes_(sizes.begin(), sizes.end()) {
     for (const auto n : sizes) parameters += n;
     values.resize(kWorkers, std::vector<float>(parameters));
   }
@@ -109,7 +109,7 @@ Way run(Model& model, Submission how, const char* name) {
 int main(int argc, char** argv) {
   using namespace tally::bench;
   const std::string file = json_argument(argc, argv);
-  Model model(resnet50());
+  Model model(tally::kResnet50);
   // Bound: all data frames of a worker back to back on its link, then one round trip. 42 + 56 bytes of
   // headers, 24 of FCS, preamble and gap.
   const double frames = std::ceil(static_cast<double>(model.parameters) / kElements);

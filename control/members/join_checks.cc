@@ -20,7 +20,7 @@ bool tokens_equal(std::string_view wanted, std::string_view given) noexcept {
 }  // namespace
 
 std::optional<Objection> objection_to(const JobMembership* job, const JoinRequest& join) {
-  const std::string name = "job '" + printable(join.name) + "'";
+  const std::string name = "job '" + cleaned(join.name) + "'";
   if (job == nullptr) return Objection{MembershipDrop::kUnknownJob, name + " is not declared on this box"};
   if (!tokens_equal(job->config.token, join.token)) {
     return Objection{MembershipDrop::kToken, name + ": wrong token"};

@@ -17,7 +17,7 @@ bool knows_secret(const Term& term, const Header& h) noexcept {
 
 std::string abort_text(Rank rank, std::span<const std::byte> payload) {
   const std::string_view said(reinterpret_cast<const char*>(payload.data()), payload.size());
-  return "rank " + std::to_string(raw(rank)) + ": " + (said.empty() ? "gave no reason" : printable(said));
+  return "rank " + std::to_string(raw(rank)) + ": " + (said.empty() ? "gave no reason" : cleaned(said));
 }
 
 // A member of the term that ended last, which has not heard of its end.

@@ -23,6 +23,7 @@ struct MembershipEngine::State {
 
   BoxState box;
   std::uint32_t last_id = 0;  // ids rotate, so that a withdrawn job's is not taken at once
+  std::string closed{};       // why nothing new is admitted; empty: it is
 
   [[nodiscard]] JobId unused_id() noexcept;
   void join(const ControlPacket& packet, const Binding& source, TimeNs now);
@@ -50,7 +51,8 @@ void MembershipEngine::State::join(const ControlPacket& packet, const Binding& s
   if (!join) return box.count(join.error());
   const auto named = box.names.find(join->name);
   JobMembership* job = named == box.names.end() ? nullptr : box.find(named->second);
-  if (const auto no = objection_to(job, *join)) {
+  if (auto no = objection_to(job, *join)) {
+    if (job == nullptr && !closed.empty()) no->text = closed;
     box.count(no->drop);
     if (box.refusals.take(source.address, now)) {
       answer_refused(box, join->fixed.nonce.host(), no->text, source);
@@ -104,7 +106,7 @@ Result<JobId> MembershipEngine::declare(JobConfig config) noexcept {
   return id;
 }
 
-Result<void> MembershipEngine::withdraw(std::string_view name) noexcept {
+Result<void> MembershipEngine::withdraw(std::string_view name, std::string_view reason) noexcept {
   BoxState& box = state_->box;
   const auto named = box.names.find(name);
   if (named == box.names.end()) {
@@ -112,10 +114,23 @@ Result<void> MembershipEngine::withdraw(std::string_view name) noexcept {
                 "job '" + std::string(name) + "'");
   }
   const JobId id = named->second;
-  abort_job(*box.find(id), box, "the job was withdrawn from the box");
+  abort_job(*box.find(id), box, reason);
   box.names.erase(named);
   box.jobs.at(raw(id)).reset();
   return {};
+}
+
+std::size_t MembershipEngine::close(std::string_view reason) noexcept {
+  BoxState& box = state_->box;
+  state_->closed = reason;
+  std::erase_if(box.names, [&](const auto& named) {
+    JobMembership& job = *box.find(named.second);
+    if (job.active() || job.reforming()) return false;
+    abort_job(job, box, reason);
+    box.jobs.at(raw(named.second)).reset();
+    return true;
+  });
+  return box.names.size();
 }
 
 void MembershipEngine::receive(std::span<const std::byte> datagram, const Binding& source,
@@ -213,12 +228,5 @@ std::optional<JobStatus> MembershipEngine::status(JobId job, TimeNs now) const n
 }
 
 const MembershipCounters& MembershipEngine::counters() const noexcept { return state_->box.counters; }
-
-Ipv6 multicast_group(JobId job, bool ipv6) noexcept {
-  const auto hi = static_cast<std::uint8_t>(raw(job) >> 8);
-  const auto lo = static_cast<std::uint8_t>(raw(job) & 0xFFU);
-  if (!ipv6) return mapped({239, 192, hi, lo});
-  return {0xff, 0x15, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, hi, 0, lo};
-}
 
 }  // namespace tally

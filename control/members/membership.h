@@ -25,6 +25,8 @@
 #include "job_config.h"
 #include "job_table.h"
 #include "membership_status.h"
+#include "multicast.h"
+#include "publication.h"
 #include "tally/error.h"
 #include "tally/ids.h"
 #include "tally/time.h"
@@ -36,7 +38,7 @@ namespace tally {
 using RandomWords = std::function<std::uint64_t()>;
 
 // The largest datagram that next() writes (a PROBE echo; everything else is below 700 bytes).
-inline constexpr std::size_t kMaxMembershipBytes = kHeaderBytes + 4 * kMaxElements;
+inline constexpr std::size_t kMaxMembershipBytes = kMaxDatagramBytes;
 
 // A datagram to send from the box's address and kBasePort to to.udp_port at to.address, through to.port,
 // to.vlan and to.mac.
@@ -44,24 +46,6 @@ struct Outgoing {
   std::size_t bytes = 0;  // written at the start of the caller's buffer
   Binding to{};
 };
-
-// Lines that left a job, the same on every core. The core counts the job's filling entries in it out of its
-// occupancy and zeroes every line.
-struct FreedLines {
-  JobId job{};
-  std::uint16_t elements = 0;  // layout: entries of that many elements from lines.first on
-  LineRange lines{};
-  std::uint64_t members = 0;  // an entry with these contributors is complete, not filling
-};
-
-struct Publication {
-  std::uint64_t version = 0;  // increasing; never 0
-  std::shared_ptr<const JobTable> table{};
-  std::vector<FreedLines> freed{};  // to be zeroed by each core before it loads the table
-};
-
-// Group of multicast results: 239.192.hi.lo of the job id as ::ffff:239.192.hi.lo, or ff15::hi:lo.
-[[nodiscard]] Ipv6 multicast_group(JobId job, bool ipv6) noexcept;
 
 class MembershipEngine {
  public:
@@ -74,9 +58,14 @@ class MembershipEngine {
   // A job becomes known. Its id stays the same until withdraw(). Fails on a value out of range, a name
   // already declared, or kMaxJobs jobs.
   [[nodiscard]] Result<JobId> declare(JobConfig config) noexcept;
-  // The job becomes unknown: members get an ABORT (or JOINED(refused) while forming), its row is cleared and
-  // its lines are freed. Fails on an unknown name.
-  [[nodiscard]] Result<void> withdraw(std::string_view name) noexcept;
+  // The job becomes unknown: members get an ABORT (or JOINED(refused) while forming) with the reason, its row
+  // is cleared and its lines are freed. Fails on an unknown name.
+  [[nodiscard]] Result<void> withdraw(
+      std::string_view name, std::string_view reason = "the job was withdrawn from the box") noexcept;
+  // Admits nothing new from now on: jobs without a living generation are withdrawn with this reason, and a
+  // JOIN for a job that is not declared is refused with it. Returns how many jobs are left; to be called
+  // again when some may have ended.
+  std::size_t close(std::string_view reason) noexcept;
 
   // A JOIN, LEAVE, HEARTBEAT, ABORT or PROBE as punted by a data core: the UDP payload, from anyone. Verifies
   // everything. `source`: where it came from; answers go there.

@@ -76,6 +76,22 @@ GenerationRecord new_record(const JobMembership& job, BoxState& box, std::uint32
   return record;
 }
 
+// The first rank of each (port, VLAN, IP version): one identical frame serves all that share them.
+std::uint64_t leaders_of(const Job& row) {
+  std::uint64_t leaders = 0;
+  for (std::uint16_t r = 0; r < row.world; ++r) {
+    const auto same_wire = [&](std::uint16_t other) {
+      const Binding& a = row.ranks.at(r).binding;
+      const Binding& b = row.ranks.at(other).binding;
+      return a.port == b.port && a.vlan == b.vlan && is_mapped_ipv4(a.address) == is_mapped_ipv4(b.address);
+    };
+    bool led = false;
+    for (std::uint16_t other = 0; other < r && !led; ++other) led = same_wire(other);
+    if (!led) leaders |= bit_of(Rank{r});
+  }
+  return leaders;
+}
+
 void not_admitted(JobMembership& job, BoxState& box, std::uint16_t elements) {
   const std::string text = admission_text(job, box, elements);
   if (job.reforming()) {
@@ -129,6 +145,7 @@ std::uint64_t publish_row(JobMembership& job, BoxState& box, const Term& term) {
     row->ranks.at(r) = {term.contribution.at(r), key, job.members[r].binding};
     row->key_sum += key;
   }
+  row->leaders = leaders_of(*row);
   box.publisher.set(job.id, std::move(row));
   return box.publisher.next_version();
 }

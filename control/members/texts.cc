@@ -37,7 +37,7 @@ std::string seconds_text(TimeNs t) {
 
 std::string kib_text(std::uint64_t lines) { return std::to_string((lines + 15) / 16) + " KiB"; }
 
-std::string printable(std::string_view text) {
+std::string cleaned(std::string_view text) {
   std::string clean(text);
   std::replace_if(
       clean.begin(), clean.end(), [](char c) { return (c >= 0 && c < 0x20) || c == 0x7f; }, ' ');

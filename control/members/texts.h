@@ -17,7 +17,7 @@ namespace tally {
 [[nodiscard]] std::string kib_text(std::uint64_t lines);      // lines of 64 bytes as "23 KiB", rounded up
 
 // Text from the wire made fit for terminals and logs: control characters become spaces.
-[[nodiscard]] std::string printable(std::string_view text);
+[[nodiscard]] std::string cleaned(std::string_view text);
 // At most kMaxTextBytes, cut at the start of a UTF-8 character.
 [[nodiscard]] std::string_view bounded(std::string_view text) noexcept;
 

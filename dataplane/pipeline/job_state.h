@@ -1,22 +1,23 @@
 #pragma once
-// What one data core remembers of one job beside the registers. Written by the owner core only. Plain words:
-// a reader on another thread needs std::atomic_ref (no two fields have to agree); nothing reads them from one
-// yet.
+// What one data core remembers of one job beside the registers. Written by the owner core only; control reads
+// the OneWriter words.
 
 #include <array>
 #include <cstdint>
 
 #include "tally/ids.h"
+#include "tally/one_writer.h"
 #include "tally/time.h"
 
 namespace tally {
 
 struct JobState {
-  std::uint32_t occupancy = 0;        // the job's filling entries on this core, any epoch; never reset
-  std::uint32_t bad_sums_in_row = 0;  // finished sums that failed their check, one after the other
-  std::uint32_t suspect_chunks = 0;   // > 0: verify every contribution whatever the port says
-  std::uint64_t overflows = 0;        // additions in which an element left int32 (second witness of OVERFLOW)
-  std::array<TimeNs, kMaxRanks> last_seen{};  // of the rank's last new contribution
+  OneWriter<std::uint32_t> occupancy = 0;  // the job's filling entries on this core, any epoch; never reset
+  std::uint32_t bad_sums_in_row = 0;       // finished sums that failed their check, one after the other
+  std::uint32_t suspect_chunks = 0;        // > 0: verify every contribution whatever the port says
+  OneWriter<std::uint64_t> overflows =
+      0;  // additions in which an element left int32 (second witness of OVERFLOW)
+  std::array<OneWriter<TimeNs>, kMaxRanks> last_seen{};  // of the rank's last new contribution
 
   [[nodiscard]] bool suspect() const noexcept { return suspect_chunks > 0; }
 

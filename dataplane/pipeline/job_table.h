@@ -41,8 +41,10 @@ struct Job {
   std::uint32_t window = 0;    // W, a power of two, 16..16384
   std::uint32_t span = 0;      // 2 x the largest window of the generation
   std::uint64_t members = 0;   // bitmap of ranks 0..world-1
-  std::uint32_t key_sum = 0;   // sum of all members' keys
-  LineRange slots;             // same range on every core (each core has its own region)
+  // Results multicast: one rank for each (port, VLAN, IP version) that has a member; a frame goes to each.
+  std::uint64_t leaders = 0;
+  std::uint32_t key_sum = 0;  // sum of all members' keys
+  LineRange slots;            // same range on every core (each core has its own region)
   std::array<Member, kMaxRanks> ranks{};
 };
 

@@ -15,7 +15,8 @@ const float* floats(const Segment& segment, std::uint64_t offset) noexcept {
 
 }  // namespace
 
-std::uint32_t max_abs_bits(const Operation& operation, ElementRange range, const Kernels& kernels) noexcept {
+std::uint32_t max_abs_bits(const EngineOperation& operation, ElementRange range,
+                           const Kernels& kernels) noexcept {
   std::uint32_t bits = 0;
   operation.for_each_piece(range, [&](const Segment& segment, std::uint64_t offset, std::uint32_t n) {
     bits = std::max(bits, kernels.max_abs_bits(floats(segment, offset), n));
@@ -23,7 +24,7 @@ std::uint32_t max_abs_bits(const Operation& operation, ElementRange range, const
   return bits;
 }
 
-std::optional<BadElement> find_bad_element(const Operation& operation, ElementRange range) noexcept {
+std::optional<BadElement> find_bad_element(const EngineOperation& operation, ElementRange range) noexcept {
   std::optional<BadElement> found;
   operation.for_each_piece(range, [&](const Segment& segment, std::uint64_t offset, std::uint32_t n) {
     for (std::uint32_t i = 0; i < n && !found; ++i) {
@@ -35,7 +36,7 @@ std::optional<BadElement> find_bad_element(const Operation& operation, ElementRa
   return found;
 }
 
-Packed encode_chunk(const Operation& operation, ElementRange range, int exponent, int shift,
+Packed encode_chunk(const EngineOperation& operation, ElementRange range, int exponent, int shift,
                     std::span<std::byte> wire, const Kernels& kernels) noexcept {
   const bool quantised = operation.dtype() == Dtype::kFloat32;
   const float scale = quantised ? quantise_scale(shift, exponent) : 0.0F;
@@ -55,7 +56,7 @@ Packed encode_chunk(const Operation& operation, ElementRange range, int exponent
   return all;
 }
 
-void decode_chunk(const Operation& operation, ElementRange range, int exponent, int shift,
+void decode_chunk(const EngineOperation& operation, ElementRange range, int exponent, int shift,
                   std::span<const std::byte> wire, const Kernels& kernels) noexcept {
   const bool quantised = operation.dtype() == Dtype::kFloat32;
   const float scale = quantised ? dequantise_scale(shift, exponent) : 0.0F;

@@ -14,7 +14,7 @@
 namespace tally {
 
 // Largest bit pattern of |x| of the elements.
-[[nodiscard]] std::uint32_t max_abs_bits(const Operation& operation, ElementRange range,
+[[nodiscard]] std::uint32_t max_abs_bits(const EngineOperation& operation, ElementRange range,
                                          const Kernels& kernels) noexcept;
 
 // Element that has no block exponent: NaN, Inf or a magnitude above 2^127.
@@ -22,17 +22,17 @@ struct BadElement {
   std::uint64_t element = 0;  // in the concatenation
   float value = 0;
 };
-[[nodiscard]] std::optional<BadElement> find_bad_element(const Operation& operation,
+[[nodiscard]] std::optional<BadElement> find_bad_element(const EngineOperation& operation,
                                                          ElementRange range) noexcept;
 
 // Writes the elements, then zeros up to the end of `wire` (a multiple of 16 elements).
 // `exponent`: E of the data chunk, at least that of its own block; ignored for int32. `shift`:
 // sum_shift(world).
-Packed encode_chunk(const Operation& operation, ElementRange range, int exponent, int shift,
+Packed encode_chunk(const EngineOperation& operation, ElementRange range, int exponent, int shift,
                     std::span<std::byte> wire, const Kernels& kernels) noexcept;
 
 // Writes the sums to the output spans; the padding is ignored.
-void decode_chunk(const Operation& operation, ElementRange range, int exponent, int shift,
+void decode_chunk(const EngineOperation& operation, ElementRange range, int exponent, int shift,
                   std::span<const std::byte> wire, const Kernels& kernels) noexcept;
 
 }  // namespace tally

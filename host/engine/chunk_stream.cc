@@ -42,13 +42,13 @@ void ChunkStream::fail_all(const Error& error, const StreamFailure* culprit) {
   started_ = false;
 }
 
-void ChunkStream::submit(std::unique_ptr<Operation> operation) {
+void ChunkStream::submit(std::unique_ptr<EngineOperation> operation) {
   if (started_) number(*operation);
   first_expiry_ = std::min(first_expiry_, operation->options().deadline);
   operations_.push_back(std::move(operation));
 }
 
-void ChunkStream::number(Operation& operation) noexcept {
+void ChunkStream::number(EngineOperation& operation) noexcept {
   operation.number(numbered_end_, membership_.elements, membership_.lookahead);
   numbered_end_ = operation.end();
 }
@@ -60,7 +60,7 @@ std::optional<Completion> ChunkStream::next_completion() {
   return first;
 }
 
-const Operation* ChunkStream::expired(TimeNs now) const noexcept {
+const EngineOperation* ChunkStream::expired(TimeNs now) const noexcept {
   if (now < first_expiry_) return nullptr;
   for (const auto& operation : operations_)
     if (operation->options().deadline <= now) return operation.get();
@@ -80,14 +80,14 @@ std::optional<std::uint64_t> ChunkStream::index_of(Chunk chunk) const noexcept {
   return window_.lowest() + static_cast<std::uint64_t>(ahead);
 }
 
-Operation* ChunkStream::operation_of(std::uint64_t index) const noexcept {
+EngineOperation* ChunkStream::operation_of(std::uint64_t index) const noexcept {
   const auto after =
       std::upper_bound(operations_.begin(), operations_.end(), index,
                        [](std::uint64_t i, const auto& operation) { return i < operation->first(); });
   return std::prev(after)->get();
 }
 
-int ChunkStream::exponent_of(const Operation& operation, std::uint64_t data_chunk) const noexcept {
+int ChunkStream::exponent_of(const EngineOperation& operation, std::uint64_t data_chunk) const noexcept {
   if (operation.dtype() != Dtype::kFloat32) return kNoExponent;
   return history_.find(operation.first() + data_chunk)->exponent;
 }

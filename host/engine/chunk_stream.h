@@ -15,11 +15,11 @@
 #include "answer_queue.h"
 #include "datagram.h"
 #include "engine_operation.h"
-#include "engine_statistics.h"
 #include "flight_window.h"
 #include "kernels.h"
 #include "result_history.h"
 #include "rto.h"
+#include "tally/engine_statistics.h"
 #include "tally/error.h"
 #include "worker_membership.h"
 
@@ -49,7 +49,7 @@ class ChunkStream {
   // The generation ends and every operation with it: `error`, but `culprit` gets its own.
   void fail_all(const Error& error, const StreamFailure* culprit = nullptr);
 
-  void submit(std::unique_ptr<Operation> operation);
+  void submit(std::unique_ptr<EngineOperation> operation);
   [[nodiscard]] std::size_t pending() const noexcept { return operations_.size(); }
   [[nodiscard]] std::optional<Completion> next_completion();
 
@@ -64,7 +64,7 @@ class ChunkStream {
   [[nodiscard]] TimeNs first_expiry() const noexcept {
     return first_expiry_;
   }  // of an operation's own deadline
-  [[nodiscard]] const Operation* expired(TimeNs now) const noexcept;
+  [[nodiscard]] const EngineOperation* expired(TimeNs now) const noexcept;
 
   // Set by on_result and transmit; the owner answers with fail_all, which clears it.
   [[nodiscard]] const std::optional<StreamFailure>& failure() const noexcept { return failure_; }
@@ -80,12 +80,12 @@ class ChunkStream {
   // Index of a wire number near the window, or nothing if it lies before the generation's first chunk.
   [[nodiscard]] std::optional<std::uint64_t> index_of(Chunk chunk) const noexcept;
 
-  void number(Operation& operation) noexcept;
-  [[nodiscard]] Operation* operation_of(std::uint64_t index) const noexcept;
+  void number(EngineOperation& operation) noexcept;
+  [[nodiscard]] EngineOperation* operation_of(std::uint64_t index) const noexcept;
   [[nodiscard]] bool blocked(const Flight& flight) const noexcept;
   void unblock(const Flight& finished) noexcept;
   // E(j); meaningless for int32. Only for a data chunk that is not blocked.
-  [[nodiscard]] int exponent_of(const Operation& operation, std::uint64_t data_chunk) const noexcept;
+  [[nodiscard]] int exponent_of(const EngineOperation& operation, std::uint64_t data_chunk) const noexcept;
 
   [[nodiscard]] Flight* next_due(TimeNs now) noexcept;
   [[nodiscard]] bool turn_to_query(const Flight& flight) const noexcept;
@@ -99,7 +99,7 @@ class ChunkStream {
   [[nodiscard]] std::optional<Refused> judge(const Datagram& datagram, Flight& flight);
   [[nodiscard]] Refused strike(Flight& flight, Refused why);
   void accept(const Datagram& datagram, Flight& flight, TimeNs now);
-  void complete(const Operation& operation, TimeNs now);
+  void complete(const EngineOperation& operation, TimeNs now);
   void find_first_expiry() noexcept;
 
   Rank self_;
@@ -112,8 +112,8 @@ class ChunkStream {
   ResultHistory history_;
   Rto rto_;
   AnswerQueue answers_;
-  std::deque<std::unique_ptr<Operation>> operations_;  // in order of submission and of number
-  std::uint64_t numbered_end_ = 0;                     // index the next operation begins at
+  std::deque<std::unique_ptr<EngineOperation>> operations_;  // in order of submission and of number
+  std::uint64_t numbered_end_ = 0;                           // index the next operation begins at
   std::deque<Completion> completions_;
   TimeNs first_expiry_ = kNever;
   std::optional<StreamFailure> failure_;

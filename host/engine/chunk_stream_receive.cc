@@ -39,7 +39,7 @@ Refused ChunkStream::strike(Flight& flight, Refused why) {
 // The sums come last: they cost a pass over the payload.
 std::optional<Refused> ChunkStream::judge(const Datagram& datagram, Flight& flight) {
   const Header& header = datagram.header;
-  const Operation& operation = *flight.operation;
+  const EngineOperation& operation = *flight.operation;
   const Chunk chunk = header.chunk_id();
   if (header.slot.host() != membership_.slot_of(chunk)) return Refused::kSlot;
   if ((header.flags & kFlagIncomplete) != 0) return Refused::kIncomplete;
@@ -58,7 +58,7 @@ std::optional<Refused> ChunkStream::judge(const Datagram& datagram, Flight& flig
 }
 
 void ChunkStream::accept(const Datagram& datagram, Flight& flight, TimeNs now) {
-  Operation& operation = *flight.operation;
+  EngineOperation& operation = *flight.operation;
   const std::uint64_t m = flight.index - operation.first();
   history_.keep(flight.index, datagram.header, datagram.payload);
   if (const auto data = operation.data_chunk(m)) {
@@ -84,7 +84,7 @@ void ChunkStream::accept(const Datagram& datagram, Flight& flight, TimeNs now) {
 
 // The result of chunk m brings E(m): data chunk m, which is chunk p + m, may have waited for it.
 void ChunkStream::unblock(const Flight& finished) noexcept {
-  const Operation& operation = *finished.operation;
+  const EngineOperation& operation = *finished.operation;
   const std::uint64_t m = finished.index - operation.first();
   if (!operation.primes(m)) return;
   const std::uint64_t waiting = finished.index + operation.priming();
@@ -93,7 +93,7 @@ void ChunkStream::unblock(const Flight& finished) noexcept {
   if (flight.state == FlightState::kBlocked) window_.make_ready(flight);
 }
 
-void ChunkStream::complete(const Operation& operation, TimeNs now) {
+void ChunkStream::complete(const EngineOperation& operation, TimeNs now) {
   const auto at = std::find_if(operations_.begin(), operations_.end(),
                                [&](const auto& other) { return other.get() == &operation; });
   (*at)->stats.finished = now;

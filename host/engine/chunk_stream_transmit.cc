@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint32_t kPlainSends = 4;  // the first transmission and k = 3 retransmissions, then QUERYs
 
-std::string describe(const Operation& operation, const BadElement& bad) {
+std::string describe(const EngineOperation& operation, const BadElement& bad) {
   const auto place = operation.place_of(bad.element);
   std::array<char, 160> text{};
   const char* const what = std::isnan(bad.value)   ? "NaN"
@@ -61,7 +61,7 @@ Flight* ChunkStream::next_due(TimeNs now) noexcept {
 
 // A float data chunk j waits for E(j), which the result of the operation's chunk j brings.
 bool ChunkStream::blocked(const Flight& flight) const noexcept {
-  const Operation& operation = *flight.operation;
+  const EngineOperation& operation = *flight.operation;
   const auto data = operation.data_chunk(flight.index - operation.first());
   return data && operation.dtype() == Dtype::kFloat32 && history_.find(operation.first() + *data) == nullptr;
 }
@@ -95,7 +95,7 @@ Header ChunkStream::data_header(PacketType type, std::uint64_t index) const noex
 
 // Block exponent that the chunk contributes. false: its block has none, failure_ says why.
 bool ChunkStream::put_exponent(Flight& flight) {
-  const Operation& operation = *flight.operation;
+  const EngineOperation& operation = *flight.operation;
   const std::uint64_t m = flight.index - operation.first();
   if (!operation.primes(m)) {
     flight.exponent = kNoExponent;
@@ -112,7 +112,7 @@ bool ChunkStream::put_exponent(Flight& flight) {
 }
 
 std::size_t ChunkStream::write_contribution(Flight& flight, std::span<std::byte> out, TimeNs now) {
-  Operation& operation = *flight.operation;
+  EngineOperation& operation = *flight.operation;
   if (!put_exponent(flight)) return 0;
   const std::uint64_t m = flight.index - operation.first();
   const std::uint32_t elements = operation.wire_elements(m);
@@ -143,7 +143,7 @@ std::size_t ChunkStream::write_contribution(Flight& flight, std::span<std::byte>
 }
 
 std::size_t ChunkStream::write_query(Flight& flight, std::span<std::byte> out, TimeNs now) {
-  Operation& operation = *flight.operation;
+  EngineOperation& operation = *flight.operation;
   Header header = data_header(PacketType::kQuery, flight.index);
   header.priority = operation.options().priority;
   header.dtype = static_cast<std::uint8_t>(operation.dtype());

@@ -5,8 +5,8 @@
 #include <optional>
 #include <span>
 
-#include "engine_statistics.h"
 #include "kernels.h"
+#include "tally/engine_statistics.h"
 #include "tally/wire.h"
 
 namespace tally {

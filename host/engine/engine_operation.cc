@@ -4,8 +4,8 @@
 
 namespace tally {
 
-Operation::Operation(OperationId id, Dtype dtype, std::vector<Segment> segments,
-                     const OperationOptions& options, TimeNs now)
+EngineOperation::EngineOperation(OperationId id, Dtype dtype, std::vector<Segment> segments,
+                                 const OperationOptions& options, TimeNs now)
     : id_(id), dtype_(dtype), segments_(std::move(segments)), options_(options) {
   for (Segment& segment : segments_) {
     segment.start = stats.elements;
@@ -14,8 +14,8 @@ Operation::Operation(OperationId id, Dtype dtype, std::vector<Segment> segments,
   stats.started = now;
 }
 
-void Operation::number(std::uint64_t first, std::uint32_t elements_per_chunk,
-                       std::uint32_t lookahead) noexcept {
+void EngineOperation::number(std::uint64_t first, std::uint32_t elements_per_chunk,
+                             std::uint32_t lookahead) noexcept {
   first_ = first;
   per_chunk_ = elements_per_chunk;
   data_chunks_ = (stats.elements + per_chunk_ - 1) / per_chunk_;
@@ -24,7 +24,7 @@ void Operation::number(std::uint64_t first, std::uint32_t elements_per_chunk,
   remaining = stats.chunks;
 }
 
-std::uint32_t Operation::wire_elements(std::uint64_t m) const noexcept {
+std::uint32_t EngineOperation::wire_elements(std::uint64_t m) const noexcept {
   const auto data = data_chunk(m);
   if (!data) return 0;
   const std::uint32_t count = range(*data).count;
@@ -32,7 +32,7 @@ std::uint32_t Operation::wire_elements(std::uint64_t m) const noexcept {
 }
 
 // The last span that starts at or before the element: spans of length 0 before it start there too.
-Operation::Place Operation::place_of(std::uint64_t element) const noexcept {
+EngineOperation::Place EngineOperation::place_of(std::uint64_t element) const noexcept {
   const auto next = std::upper_bound(segments_.begin(), segments_.end(), element,
                                      [](std::uint64_t e, const Segment& s) { return e < s.start; });
   const auto span = static_cast<std::size_t>(next - segments_.begin()) - 1;

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "engine_options.h"
-#include "engine_statistics.h"
+#include "tally/engine_statistics.h"
 #include "tally/wire.h"
 
 namespace tally {
@@ -31,11 +31,11 @@ struct ElementRange {
   std::uint32_t count = 0;
 };
 
-class Operation {
+class EngineOperation {
  public:
   // `segments`: in order, `start` is filled in here.
-  Operation(OperationId id, Dtype dtype, std::vector<Segment> segments, const OperationOptions& options,
-            TimeNs now);
+  EngineOperation(OperationId id, Dtype dtype, std::vector<Segment> segments, const OperationOptions& options,
+                  TimeNs now);
 
   // Gives the chunks their numbers: `first` is the index of chunk 0 within the generation.
   void number(std::uint64_t first, std::uint32_t elements_per_chunk, std::uint32_t lookahead) noexcept;
@@ -92,7 +92,7 @@ class Operation {
 };
 
 template <class Piece>
-void Operation::for_each_piece(ElementRange range, Piece piece) const {
+void EngineOperation::for_each_piece(ElementRange range, Piece piece) const {
   std::size_t at = place_of(range.first).span;
   std::uint64_t offset = range.first - segments_[at].start;
   for (std::uint32_t left = range.count; left != 0; ++at, offset = 0) {

@@ -23,11 +23,11 @@ enum class FlightState : std::uint8_t {
 
 struct Flight {
   std::uint64_t index = 0;
-  Operation* operation = nullptr;  // set when taken up
-  TimeNs sent_at = 0;              // last time
-  std::uint32_t sends = 0;         // in this epoch, queries included
-  std::uint32_t queries = 0;       // in this epoch
-  std::uint32_t previous = 0;      // links of the list it is in: positions in the ring
+  EngineOperation* operation = nullptr;  // set when taken up
+  TimeNs sent_at = 0;                    // last time
+  std::uint32_t sends = 0;               // in this epoch, queries included
+  std::uint32_t queries = 0;             // in this epoch
+  std::uint32_t previous = 0;            // links of the list it is in: positions in the ring
   std::uint32_t next = 0;
   FlightState state = FlightState::kIdle;
   bool offered = false;                // sent in some epoch of the generation

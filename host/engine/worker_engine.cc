@@ -113,7 +113,7 @@ Result<OperationId> WorkerEngine::submit(Dtype dtype, std::vector<Segment> segme
     return fail(ErrorCode::kClosed, "the worker is closed: " + why_closed_.what);
   if (reported && leaving_ != Leaving::kNo) return fail(ErrorCode::kClosed, "the worker is leaving");
   const OperationId id{++last_operation_};
-  auto operation = std::make_unique<Operation>(id, dtype, std::move(segments), options, now);
+  auto operation = std::make_unique<EngineOperation>(id, dtype, std::move(segments), options, now);
   operation->reported = reported;
   stream_.submit(std::move(operation));
   return id;

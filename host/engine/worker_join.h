@@ -8,7 +8,7 @@
 #include <string>
 
 #include "engine_options.h"
-#include "engine_statistics.h"
+#include "tally/engine_statistics.h"
 #include "tally/wire_join.h"
 #include "worker_membership.h"
 

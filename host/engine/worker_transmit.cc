@@ -62,7 +62,7 @@ void WorkerEngine::time_out(TimeNs now) {
     return close({ErrorCode::kUnreachable,
                   "switch unreachable: no answer from its control for " + in_ms(silence_limit()),
                   options_.job});
-  if (const Operation* const late = stream_.expired(now)) {
+  if (const EngineOperation* const late = stream_.expired(now)) {
     const std::string ranks = name_ranks(missing());
     const std::string name = "operation " + std::to_string(static_cast<std::uint64_t>(late->id()));
     const StreamFailure failure{

@@ -7,21 +7,23 @@
 #include <cstdint>
 
 #include "tally/drop.h"
+#include "tally/one_writer.h"
 #include "tally/verdict.h"
 
 namespace tally {
 
 struct JobCounters {
-  std::array<std::uint64_t, kVerdictCount> verdicts{};  // [kDrop] stays 0: drops are counted by reason
-  std::array<std::uint64_t, kDropCount> drops{};
+  std::array<OneWriter<std::uint64_t>, kVerdictCount>
+      verdicts{};  // [kDrop] stays 0: drops are counted by reason
+  std::array<OneWriter<std::uint64_t>, kDropCount> drops{};
 
   bool operator==(const JobCounters&) const noexcept = default;
   [[nodiscard]] std::uint64_t of(Verdict v) const noexcept { return verdicts[static_cast<std::size_t>(v)]; }
   [[nodiscard]] std::uint64_t of(Drop d) const noexcept { return drops[static_cast<std::size_t>(d)]; }
   [[nodiscard]] std::uint64_t packets() const noexcept {
     std::uint64_t n = 0;
-    for (const auto v : verdicts) n += v;
-    for (const auto d : drops) n += d;
+    for (const auto& v : verdicts) n += v;
+    for (const auto& d : drops) n += d;
     return n;
   }
 };

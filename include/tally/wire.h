@@ -19,7 +19,8 @@ inline constexpr std::size_t kHeaderBytes = 56;
 inline constexpr std::size_t kCheckedBytes = 52;      // `check` is the CRC32C of bytes 0..51
 inline constexpr std::uint32_t kElementGranule = 16;  // elements of a data packet: a multiple of this
 inline constexpr std::uint32_t kMaxElements = 2224;   // fills MTU 9000 under IPv6 with a VLAN tag
-inline constexpr std::int8_t kNoExponent = -128;      // the packet carries no block exponent
+inline constexpr std::size_t kMaxDatagramBytes = kHeaderBytes + 4 * kMaxElements;
+inline constexpr std::int8_t kNoExponent = -128;  // the packet carries no block exponent
 
 enum class PacketType : std::uint8_t {
   kContribute = 1,

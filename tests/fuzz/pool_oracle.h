@@ -12,6 +12,7 @@
 #include "event.h"
 #include "job_table.h"
 #include "tally/drop.h"
+#include "tally/one_writer.h"
 #include "tally/time.h"
 #include "tally/verdict.h"
 
@@ -58,7 +59,7 @@ class PoolOracle {
 
   [[nodiscard]] std::uint32_t filling() const;
   [[nodiscard]] bool holds_corrupt(Chunk chunk) const;
-  [[nodiscard]] const std::array<TimeNs, kMaxRanks>& last_seen() const { return last_seen_; }
+  [[nodiscard]] const std::array<OneWriter<TimeNs>, kMaxRanks>& last_seen() const { return last_seen_; }
   [[nodiscard]] bool suspect() const { return suspect_chunks_ > 0; }
 
  private:
@@ -81,7 +82,7 @@ class PoolOracle {
   Chunk high_{};
   std::uint32_t bad_in_row_ = 0;
   std::uint32_t suspect_chunks_ = 0;
-  std::array<TimeNs, kMaxRanks> last_seen_{};
+  std::array<OneWriter<TimeNs>, kMaxRanks> last_seen_{};
 };
 
 }  // namespace tally

@@ -1,6 +1,8 @@
 tally_test(config_test
-  SOURCES config_golden_test.cc config_load_test.cc config_random_test.cc config_scalars_test.cc
+  SOURCES config_golden_test.cc config_load_test.cc config_random_test.cc config_readme_test.cc
+          config_scalars_test.cc
   LABEL unit LINK tally_config)
 target_compile_definitions(config_test PRIVATE
   TALLY_GOLDEN_DIRECTORY="${PROJECT_SOURCE_DIR}/tests/golden/config"
+  TALLY_README="${PROJECT_SOURCE_DIR}/README.md"
   TALLY_CONF_DIRECTORY="${PROJECT_SOURCE_DIR}/conf")

@@ -64,8 +64,8 @@ struct Chunked {
   int exponent = 0;
 };
 
-Operation operation_on(std::vector<float>& in, std::vector<float>& out) {
-  Operation op(OperationId{1}, Dtype::kFloat32, {{in.data(), out.data(), in.size()}}, {}, 0);
+EngineOperation operation_on(std::vector<float>& in, std::vector<float>& out) {
+  EngineOperation op(OperationId{1}, Dtype::kFloat32, {{in.data(), out.data(), in.size()}}, {}, 0);
   op.number(0, 2224, 16);
   return op;
 }
@@ -83,14 +83,14 @@ Chunked reduce(std::vector<std::vector<float>>& ranks, const Kernels& kernels) {
   Chunked result{std::vector<float>(n), kNoExponent};
   std::vector<float> unused(n);
   for (auto& x : ranks) {
-    const Operation op = operation_on(x, unused);
+    const EngineOperation op = operation_on(x, unused);
     result.exponent = std::max(result.exponent, block_exponent(max_abs_bits(op, op.range(0), kernels)));
   }
   std::vector<std::uint32_t> sum(n);
   std::vector<std::int64_t> exact(n);
   std::vector<std::byte> wire((n + 15) / 16 * 64);
   for (auto& x : ranks) {
-    const Operation op = operation_on(x, unused);
+    const EngineOperation op = operation_on(x, unused);
     const Packed packed = encode_chunk(op, op.range(0), result.exponent, s, wire, kernels);
     EXPECT_LE(packed.magnitude, 0x7fffffffU / world);
     EXPECT_EQ(packed.sums, kernels.sums(wire.data(), static_cast<std::uint32_t>(wire.size() / 4)));
@@ -105,7 +105,7 @@ Chunked reduce(std::vector<std::vector<float>>& ranks, const Kernels& kernels) {
     const std::uint32_t w = __builtin_bswap32(sum[i]);
     std::copy_n(reinterpret_cast<const std::byte*>(&w), 4, wire.begin() + static_cast<std::ptrdiff_t>(4 * i));
   }
-  const Operation op = operation_on(result.y, result.y);
+  const EngineOperation op = operation_on(result.y, result.y);
   decode_chunk(op, op.range(0), result.exponent, s, wire, kernels);
   return result;
 }
@@ -205,13 +205,13 @@ TEST(Quantise, BadElementsAreFound) {
                           std::nextafter(std::ldexp(1.0F, 127), std::numeric_limits<float>::infinity())}) {
     std::vector<float> x(40, 1.0F);
     x[33] = bad;
-    const Operation op = operation_on(x, x);
+    const EngineOperation op = operation_on(x, x);
     EXPECT_GT(max_abs_bits(op, op.range(0), best_kernels()), kGreatestMagnitude);
     ASSERT_TRUE(find_bad_element(op, op.range(0)));
     EXPECT_EQ(find_bad_element(op, op.range(0))->element, 33U);
   }
   std::vector<float> fine(4, std::ldexp(1.0F, 127));
-  const Operation op = operation_on(fine, fine);
+  const EngineOperation op = operation_on(fine, fine);
   EXPECT_FALSE(find_bad_element(op, op.range(0)));
 }
 
@@ -223,9 +223,9 @@ TEST(Codec, PiecesEqualTheWhole) {
                              {x.data() + 1, y.data() + 1, 0},
                              {x.data() + 1, y.data() + 1, 70},
                              {x.data() + 71, y.data() + 71, 29}};
-  Operation pieces(OperationId{1}, Dtype::kFloat32, split, {}, 0);
+  EngineOperation pieces(OperationId{1}, Dtype::kFloat32, split, {}, 0);
   pieces.number(0, 2224, 16);
-  const Operation whole = operation_on(x, y);
+  const EngineOperation whole = operation_on(x, y);
   for (const Kernels* k : usable_kernels()) {
     std::vector<std::byte> a(112 * 4);
     std::vector<std::byte> b(112 * 4, std::byte{0xff});

@@ -198,8 +198,9 @@ class Runner {
   }
 
   template <class Reason, std::size_t N>
-  static void grown(std::uint32_t row, std::string_view kind, const std::array<std::uint64_t, N>& before,
-                    const std::array<std::uint64_t, N>& after, std::vector<std::string>& seen) {
+  static void grown(std::uint32_t row, std::string_view kind,
+                    const std::array<OneWriter<std::uint64_t>, N>& before,
+                    const std::array<OneWriter<std::uint64_t>, N>& after, std::vector<std::string>& seen) {
     for (std::size_t i = 0; i < N; ++i) {
       if (before[i] == after[i]) continue;
       seen.push_back("counter job=" + number(row) + " " + std::string(kind) + "." +
@@ -260,7 +261,7 @@ class Runner {
       const bool ours = out.job != nullptr && raw(out.job->id) == id;
       if (ours || state.occupancy != old.occupancy)
         seen.push_back("occupancy job=" + number(id) + " " +
-                       std::to_string(std::bit_cast<std::int32_t>(state.occupancy)));
+                       std::to_string(static_cast<std::int32_t>(state.occupancy.get())));
       if (ours || state.overflows != old.overflows)
         seen.push_back("overflows job=" + number(id) + " " + number(state.overflows));
     }

@@ -88,6 +88,22 @@ TEST_F(MembersRunning, MovedMemberIsPublishedBeforeItIsAnswered) {
   EXPECT_EQ(send(p, p.heartbeat()).size(), 1U);
 }
 
+// A multicast result is one frame for each port, VLAN and IP version that has a member.
+TEST(MembersLeaders, OneRankLeadsEachPortVlanAndIpVersion) {
+  Bench bench;
+  const JobId id = bench.declare(config_of(6));
+  std::vector<Peer> peers;
+  for (std::uint16_t r = 0; r < 6; ++r) peers.emplace_back(r, std::uint16_t{6});
+  for (auto& p : peers) p.binding.port = PortIndex{3};
+  peers[2].binding.port = PortIndex{4};
+  peers[3].binding.vlan = 7;
+  peers[5].binding.vlan = 7;
+  peers[4].binding.address = {0xfd, 0x01};
+  ASSERT_TRUE(bench.form(peers));
+  ASSERT_NE(bench.row(id), nullptr);
+  EXPECT_EQ(bench.row(id)->leaders, 0b011101U);
+}
+
 TEST_F(MembersRunning, OldJoinReplayedIsIgnored) {
   const Bytes old = peers[1].join();
   send(peers[1], peers[1].join());
@@ -374,6 +390,32 @@ TEST_F(MembersRunning, WithdrawalRefusesThoseWhoWait) {
   const Sent s = only(settle(), PacketType::kJoined, p);
   EXPECT_EQ(s.status(), JoinStatus::kRefused);
   EXPECT_EQ(s.text(), "the job was withdrawn from the box");
+}
+
+TEST_F(MembersRunning, WithdrawalGivesTheReasonItWasGiven) {
+  everyone_beats();
+  ASSERT_TRUE(members->withdraw("resnet", "maintenance at noon"));
+  const auto sent = settle();
+  for (const auto& p : peers) EXPECT_EQ(only(sent, PacketType::kAbort, p).text(), "maintenance at noon");
+}
+
+TEST_F(MembersRunning, AClosedBoxAdmitsNothingNewAndKeepsWhatRuns) {
+  declare(config_of(2, "vgg"));
+  Peer waiting(0);
+  waiting.job = "vgg";
+  send(waiting, waiting.join());
+  EXPECT_EQ(members->close("the box is shutting down"), 1U);
+  Sent s = only(settle(), PacketType::kJoined, waiting);
+  EXPECT_EQ(s.status(), JoinStatus::kRefused);
+  EXPECT_EQ(s.text(), "the box is shutting down");
+  waiting.restart();
+  EXPECT_EQ(only(send(waiting, waiting.join()), PacketType::kJoined, waiting).text(),
+            "the box is shutting down");
+  everyone_beats();
+  EXPECT_EQ(status(id).phase, JobPhase::kRunning);
+  for (const auto& p : peers) send(p, p.leave());
+  EXPECT_EQ(members->close("the box is shutting down"), 0U);
+  EXPECT_FALSE(members->status(id, now));
 }
 
 // The id may come back, the epoch does not: a packet of the old job finds a foreign epoch.

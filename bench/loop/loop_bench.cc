@@ -1,0 +1,173 @@
+// The data plane's loop on the in-memory port against the raw add kernel and the pipeline alone, in one run:
+// performance.md, goal 1. 256 elements, window 256, frames from a ring of at least 4 MiB. One thread.
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "eal.h"
+#include "fused.h"
+#include "harness.h"
+#include "loop_rig.h"
+#include "pipeline_contenders.h"
+#include "scratch.h"
+#include "started.h"
+
+namespace tally::bench {
+namespace {
+
+constexpr std::uint16_t kElements = 256;
+constexpr std::uint8_t kMembers = 8;
+constexpr int kRounds = 31;
+// Frame, FCS, preamble and gap: what a contribution takes of a link.
+constexpr double kWireBits = 8.0 * (Traffic::kHeaders + 4 * kElements + 4 + 20);
+constexpr double kUnicastGoal = 4.5;  // times raw add
+constexpr double kMulticastGoal = 2.6;
+
+struct Row {
+  std::string key;         // for programs
+  std::uint8_t world = 0;  // compared with raw add at as many members
+  double goal = 0;         // at most so many times raw add; 0: none
+};
+
+// Contenders that are measured in turn, and what is known of each, in the order of the table.
+class Bench {
+ public:
+  explicit Bench(std::string directory) : directory_(std::move(directory)) {}
+
+  void add_raw(std::uint8_t world) {
+    const Job job = make_job({.world = world, .elements = kElements});
+    raw_.push_back(std::make_unique<RawAdd>(job, job_box(), best_kernels()));
+    add({"raw_add", world}, "raw add", [raw = raw_.back().get()] { return undisturbed(*raw); });
+  }
+  void add_pipeline() {
+    const Job job = make_job({.world = kMembers, .elements = kElements});
+    pipeline_ = std::make_unique<PipelineAlone<Fused>>(job, job_box(), best_kernels(), true);
+    add({"pipeline", kMembers}, "pipeline alone", [this] { return undisturbed(*pipeline_); });
+  }
+  void add_rig(const Row& row, const std::string& name, const RigOptions& options) {
+    rigs_.push_back(std::make_unique<LoopRig>(options, "bench" + std::to_string(rigs_.size()), directory_));
+    add(row, name, [rig = rigs_.back().get()] { return undisturbed(*rig); });
+  }
+
+  [[nodiscard]] nlohmann::json run() {
+    const auto figures = measure(contenders_, kRounds);
+    nlohmann::json rows = nlohmann::json::array();
+    for (std::size_t i = 0; i < figures.size(); ++i) rows.push_back(print(rows_[i], figures[i], figures));
+    return rows;
+  }
+
+ private:
+  void add(Row row, std::string name, std::function<std::pair<double, std::uint64_t>()> round) {
+    rows_.push_back(std::move(row));
+    contenders_.push_back({std::move(name), std::move(round)});
+  }
+
+  [[nodiscard]] double raw_ns(std::uint8_t world, const std::vector<Figure>& figures) const {
+    for (std::size_t i = 0; i < rows_.size(); ++i)
+      if (rows_[i].key == "raw_add" && rows_[i].world == world) return figures[i].median_ns;
+    return 0;
+  }
+
+  nlohmann::json print(const Row& row, const Figure& f, const std::vector<Figure>& figures) const {
+    const double ratio = f.median_ns / raw_ns(row.world, figures);
+    const double gbits = kWireBits / f.median_ns;
+    std::printf("%-40s %4u %7.1f %7.1f %7.1f %6.2f %6.2f %6.2f %6.1f", f.name.c_str(), row.world, f.median_ns,
+                f.min_ns, f.max_ns, ratio, 1e3 / f.median_ns, kElements / f.median_ns, gbits);
+    if (row.goal > 0)
+      std::printf("  goal <= %.1f: %s", row.goal, ratio <= row.goal ? "reached" : "NOT reached");
+    std::printf("\n");
+    return {{"key", row.key},           {"name", f.name},      {"members", row.world},
+            {"median_ns", f.median_ns}, {"min_ns", f.min_ns},  {"max_ns", f.max_ns},
+            {"times_raw_add", ratio},   {"gbit_per_s", gbits}, {"goal_times_raw_add", row.goal}};
+  }
+
+  std::string directory_;
+  std::vector<std::unique_ptr<RawAdd>> raw_;
+  std::unique_ptr<PipelineAlone<Fused>> pipeline_;
+  std::vector<std::unique_ptr<LoopRig>> rigs_;
+  std::vector<Row> rows_;
+  std::vector<Contender> contenders_;
+};
+
+JobShape shape(std::uint8_t world, bool multicast, std::uint8_t ports = 1) {
+  return {.world = world,
+          .elements = kElements,
+          .results = multicast ? ResultsMode::kMulticast : ResultsMode::kUnicast,
+          .ports = ports};
+}
+
+using Runs = RigOptions::Runs;
+
+void add_eight(Bench& bench) {
+  bench.add_raw(kMembers);
+  bench.add_rig({"raw_add_mbufs", kMembers}, "raw add over the port's mbufs",
+                {.job = shape(kMembers, false), .runs = Runs::kRawAdd});
+  bench.add_pipeline();
+  bench.add_rig({"port", kMembers}, "port alone: receive and free",
+                {.job = shape(kMembers, false), .runs = Runs::kPortAlone});
+  bench.add_rig({"unicast", kMembers, kUnicastGoal}, "loop, unicast", {.job = shape(kMembers, false)});
+  bench.add_rig({"multicast", kMembers, kMulticastGoal}, "loop, multicast", {.job = shape(kMembers, true)});
+  bench.add_rig({"unicast_inline", kMembers, kUnicastGoal}, "loop, unicast, a port for each member",
+                {.job = shape(kMembers, false, kMembers)});
+  bench.add_rig({"multicast_inline", kMembers, kMulticastGoal}, "loop, multicast, a port for each member",
+                {.job = shape(kMembers, true, kMembers)});
+  bench.add_rig({"port_headers_only", kMembers}, "port alone, payload not read",
+                {.job = shape(kMembers, false), .runs = Runs::kPortAlone, .read_payload = false});
+  bench.add_rig({"unicast_headers_only", kMembers}, "loop, unicast, payload not read",
+                {.job = shape(kMembers, false), .read_payload = false});
+  bench.add_rig({"multicast_headers_only", kMembers}, "loop, multicast, payload not read",
+                {.job = shape(kMembers, true), .read_payload = false});
+}
+
+void add_world(Bench& bench, std::uint8_t world) {
+  bench.add_raw(world);
+  bench.add_rig({"unicast", world}, "loop, unicast", {.job = shape(world, false)});
+  bench.add_rig({"multicast", world}, "loop, multicast", {.job = shape(world, true)});
+}
+
+}  // namespace
+}  // namespace tally::bench
+
+int main(int argc, char** argv) {
+  using namespace tally::bench;
+  const std::string file = json_argument(argc, argv);
+  nlohmann::json results{{"environment", environment()}};
+  print_environment(results["environment"]);
+  // On pages of 4 KiB an mbuf takes a page.
+  constexpr std::uint64_t kHugeMemory = std::uint64_t{240} << 20;
+  const bool huge = tally::free_hugepage_bytes() >= kHugeMemory;
+  const tally::EalOptions options{.program = argv[0],
+                                  .instance = "bench-" + std::to_string(getpid()),
+                                  .memory_bytes = huge ? kHugeMemory : 2 * kHugeMemory};
+  const tally::Eal eal = started(tally::Eal::start(options, print_warnings));
+  static const Scratch scratch;  // std::exit() removes it too
+  std::printf("\n%u elements, window %u, kernels %s, %s, rings of 4 MiB, %d rounds interleaved\n", kElements,
+              kBenchWindow, std::string(tally::best_kernels().name).c_str(),
+              eal.hugepages() ? "hugepages" : "NO HUGEPAGES: every frame costs a walk of the page table",
+              kRounds);
+  std::printf("%-40s %4s %7s %7s %7s %6s %6s %6s %6s\n", "", "of", "ns", "min", "max", "x raw", "Mpps",
+              "Gel/s", "Gb/s");
+  results["loop"] = {{"elements", kElements},
+                     {"window", kBenchWindow},
+                     {"kernels", tally::best_kernels().name},
+                     {"hugepages", eal.hugepages()},
+                     {"rounds", kRounds}};
+  nlohmann::json& rows = results["loop"]["rows"] = nlohmann::json::array();
+  // Groups, so that their rings are not too many for the L3 cache at a time; each with its own raw add.
+  for (const std::uint8_t world : std::initializer_list<std::uint8_t>{kMembers, 2, 4, 16, 32}) {
+    Bench bench(scratch.path());
+    if (world == kMembers) {
+      add_eight(bench);
+    } else {
+      add_world(bench, world);
+    }
+    for (auto& row : bench.run()) rows.push_back(std::move(row));
+  }
+  write_json(file, results);
+  return 0;
+}

@@ -1,0 +1,173 @@
+#include "loop_rig.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "burst.h"
+#include "harness.h"
+#include "pool.h"
+#include "started.h"
+
+#include <rte_ethdev.h>
+#include <rte_mbuf.h>
+#include <rte_mempool.h>
+
+namespace tally::bench {
+namespace {
+
+constexpr std::size_t kRingBytes = std::size_t{4} << 20;
+constexpr std::uint16_t kTransmitDescriptors = 512;
+
+// Descriptors of each port: together at least kRingBytes of frames, and bursts come out even.
+std::uint32_t descriptors_for(std::uint32_t frame_bytes, std::uint32_t ports) {
+  const std::size_t frames = kRingBytes / frame_bytes + 1;
+  const std::size_t granule = kBurst * ports;
+  return static_cast<std::uint32_t>((frames + granule - 1) / granule * kBurst);
+}
+
+void paint(rte_mempool*, void* traffic, void* object, unsigned index) {
+  const auto* const m = static_cast<const rte_mbuf*>(object);
+  static_cast<const Traffic*>(traffic)->paint(static_cast<std::byte*>(m->buf_addr) + RTE_PKTMBUF_HEADROOM,
+                                              index);
+}
+
+}  // namespace
+
+LoopRig::LoopRig(const RigOptions& options, const std::string& name, const std::string& directory)
+    : options_(options),
+      job_(make_job(options.job)),
+      traffic_(job_, job_box(), best_kernels(), options.job.ports),
+      descriptors_(descriptors_for(traffic_.frame_bytes(), options.job.ports)) {
+  const std::uint32_t ports = options_.job.ports;
+  const PoolSizes sizes = size_pools({.ports = ports,
+                                      .cores = 1,
+                                      .receive_descriptors = ports * descriptors_,
+                                      .transmit_descriptors = ports * kTransmitDescriptors,
+                                      .frame_bytes = static_cast<std::uint16_t>(traffic_.frame_bytes() + 4),
+                                      .nic = true});
+  pools_ = started(make_pools(sizes, name, -1));
+  frames_ = pools_.frames.get();
+  rte_mempool_obj_iter(frames_, paint, &traffic_);
+  open_ports(name, directory);
+  if (options_.runs == RigOptions::Runs::kDataPlane) {
+    const DataPlaneOptions plane{.box = job_box(), .prefix = name, .slot_lines = job_.slots.count};
+    plane_ = started(DataPlane::create(plane, std::move(pools_), std::move(ports_), best_kernels()));
+    plane_->publish({.version = 1, .table = JobTable().with(job_.id, std::make_shared<Job>(job_))});
+  }
+  for (std::size_t p = 0; p < ports; ++p) {
+    const MemoryPortOptions port{.ethdev = ethdevs_[p],
+                                 .index = p,
+                                 .descriptors = descriptors_,
+                                 .frames = frames_,
+                                 .read_payload = options_.read_payload,
+                                 .check = plane_ != nullptr};
+    memory_ports_.push_back(std::make_unique<MemoryPort>(port, traffic_));
+  }
+}
+
+void LoopRig::open_ports(const std::string& name, const std::string& directory) {
+  static int devices = 0;
+  for (std::size_t p = 0; p < options_.job.ports; ++p) {
+    const std::string device = "net_vhost" + std::to_string(devices++);
+    const PortOptions options{.name = name + std::to_string(p),
+                              .device = device + ",iface=" + directory + "/" + device,
+                              .mtu = static_cast<std::uint16_t>(traffic_.frame_bytes() - 14),
+                              .checksum = true};
+    Port port = started(Port::open(options, frames_));
+    const PortTraits& traits = port.traits();
+    if (!traits.segments || !traits.vouches || traits.same_mbuf)
+      give_up("net_vhost does not stand for a NIC here");
+    ethdevs_.push_back(traits.id);
+    ports_.push_back({.port = std::move(port)});
+  }
+}
+
+std::uint64_t LoopRig::ring_bytes() const noexcept {
+  return std::uint64_t{descriptors_} * options_.job.ports * traffic_.frame_bytes();
+}
+
+void LoopRig::turn() {
+  if (plane_ != nullptr) {
+    plane_->turn(0, clock_.now());
+    return;
+  }
+  std::array<rte_mbuf*, kBurst> burst;
+  for (const std::uint16_t port : ethdevs_) {
+    const std::uint16_t n = rte_eth_rx_burst(port, 0, burst.data(), kBurst);
+    rte_eth_tx_burst(port, 0, burst.data(), n);
+  }
+}
+
+std::uint64_t LoopRig::received() const noexcept {
+  std::uint64_t n = 0;
+  for (const auto& port : memory_ports_) n += port->received();
+  return n;
+}
+
+// One turn of every ring.
+Round LoopRig::turn_rings() {
+  for (const auto& port : memory_ports_) port->prepare();
+  const RoundTimer timer;
+  while (received() < traffic_.contributions()) turn();
+  return timer.done(std::uint64_t{descriptors_} * memory_ports_.size());
+}
+
+// As RawAdd, over the frames of the ring and the entries that the box would use.
+Round LoopRig::add_ring() {
+  struct Step {
+    std::int32_t* entry;
+    std::byte* values;
+    bool completes;
+  };
+  MemoryPort& port = *memory_ports_.front();
+  port.prepare();
+  entries_.resize(job_.slots.count);
+  std::vector<Step> steps(descriptors_);
+  auto all = std::byte{0};
+  for (std::uint32_t i = 0; i < descriptors_; ++i) {
+    Header h;
+    std::memcpy(&h, port.headers(i) + Traffic::kHeaders - kHeaderBytes, sizeof h);
+    steps[i] = {reinterpret_cast<std::int32_t*>(&entries_[Pool::line_of(h.chunk_id(), job_) + 1]),
+                port.values(i), h.rank.host() + 1U == job_.world};
+    for (std::size_t at = 0; at < 4U * job_.elements; at += sizeof(Line)) all |= steps[i].values[at];
+  }
+  const Kernels& kernels = best_kernels();
+  bool overflow = false;
+  const RoundTimer timer;
+  for (const Step& s : steps) {
+    overflow |= s.completes ? kernels.add_emit(s.entry, s.values, job_.elements).overflow
+                            : kernels.add(s.entry, s.values, job_.elements);
+  }
+  const Round result = timer.done(descriptors_);
+  asm volatile("" : : "r"(overflow), "r"(all));
+  return result;
+}
+
+Round LoopRig::round() {
+  if (options_.runs == RigOptions::Runs::kRawAdd) return add_ring();
+  rte_mempool_obj_iter(frames_, paint, &traffic_);
+  turn_rings();
+  const Round result = turn_rings();
+  if (plane_ != nullptr) check();
+  return result;
+}
+
+void LoopRig::check() const {
+  if (traffic_.wrong() != nullptr) require(false, traffic_.wrong());
+  for (const auto& port : memory_ports_) require(port->starved() == 0, "the mempool ran empty");
+  const CoreStatistics& core = plane_->statistics(0);
+  require(traffic_.delivered() == traffic_.chunks(),
+          "a finished chunk's result did not reach every receiver");
+  require(traffic_.compared() != 0, "no result was compared value by value");
+  require(core.frames_in.get() == traffic_.contributions() && core.no_mbuf.get() == 0 &&
+              core.refused.get() == 0 && core.copied.get() == 0,
+          "frames were lost or copied");
+  const JobCounters counters = plane_->counters(0, job_.id);
+  require(counters.packets() == traffic_.contributions() &&
+              counters.of(Verdict::kComplete) == traffic_.chunks() &&
+              counters.of(Verdict::kAbsorb) == traffic_.contributions() - traffic_.chunks(),
+          "contributions were not absorbed and completed one by one");
+}
+
+}  // namespace tally::bench

@@ -1,0 +1,68 @@
+#pragma once
+// One configuration of the loop to be measured: pools, in-memory ports, and the production data plane turned
+// by the caller's thread; or the ports without it, to show what they cost; or raw add over their frames.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bench_job.h"
+#include "core_clock.h"
+#include "data_plane.h"
+#include "memory_port.h"
+#include "region.h"
+#include "round_timer.h"
+#include "traffic.h"
+
+namespace tally::bench {
+
+struct RigOptions {
+  JobShape job{};
+  enum class Runs : std::uint8_t {
+    kDataPlane,
+    kPortAlone,  // frames go back as they came
+    kRawAdd,     // the add kernel over the values of the frames; one port
+  } runs = Runs::kDataPlane;
+  bool read_payload = true;  // as the definition of the in-memory port says
+};
+
+class LoopRig {
+ public:
+  // EAL has been started. name: short, unlike any other rig's. directory: for the sockets of net_vhost, which
+  // nobody connects to. Ends the process with a message if something does not start.
+  LoopRig(const RigOptions& options, const std::string& name, const std::string& directory);
+  LoopRig(const LoopRig&) = delete;
+  LoopRig& operator=(const LoopRig&) = delete;
+  ~LoopRig() = default;
+
+  // One turn of the receive rings to warm up, then one measured; operations are contributions. Ends the
+  // process if a result is wrong or missing.
+  Round round();
+
+  // Receive rings of all ports, frames only.
+  [[nodiscard]] std::uint64_t ring_bytes() const noexcept;
+
+ private:
+  void open_ports(const std::string& name, const std::string& directory);
+  [[nodiscard]] std::uint64_t received() const noexcept;
+  Round turn_rings();
+  Round add_ring();
+  void turn();
+  void check() const;
+
+  RigOptions options_;
+  Job job_;
+  Traffic traffic_;
+  Pools pools_{};  // until the data plane has them
+  std::vector<BoxPort> ports_;
+  rte_mempool* frames_ = nullptr;
+  std::uint32_t descriptors_;  // of each port
+  std::vector<std::uint16_t> ethdevs_;
+  std::unique_ptr<DataPlane> plane_;
+  std::vector<Line> entries_;  // kRawAdd
+  std::vector<std::unique_ptr<MemoryPort>> memory_ports_;
+  CoreClock clock_;
+};
+
+}  // namespace tally::bench

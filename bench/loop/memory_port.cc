@@ -1,0 +1,115 @@
+#include "memory_port.h"
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+
+#include "started.h"
+
+#include <rte_ethdev.h>
+#include <rte_mbuf.h>
+
+namespace tally::bench {
+namespace {
+
+constexpr std::size_t kLine = 64;
+
+std::byte* frame_at(const rte_mbuf* m) noexcept {
+  return static_cast<std::byte*>(m->buf_addr) + RTE_PKTMBUF_HEADROOM;
+}
+
+// Where frame_at() will be, without reading the mbuf: our pools have no private area.
+void prefetch_frame(const rte_mbuf* m) noexcept {
+  const auto* const at = reinterpret_cast<const std::byte*>(m);
+  const std::byte* const frame = at + sizeof(rte_mbuf) + RTE_PKTMBUF_HEADROOM;
+  __builtin_prefetch(at, 1);
+  __builtin_prefetch(frame, 1);
+  __builtin_prefetch(frame + kLine, 1);
+}
+
+void read_lines(const std::byte* from, std::size_t bytes) noexcept {
+  std::uint64_t all = 0;
+  for (std::size_t at = 0; at < bytes; at += kLine) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, from + at, sizeof word);
+    all |= word;
+  }
+  asm volatile("" : : "r"(all));
+}
+
+}  // namespace
+
+MemoryPort::MemoryPort(const MemoryPortOptions& options, Traffic& traffic)
+    : options_(options),
+      traffic_(traffic),
+      ring_(options.descriptors),
+      prepared_(options.descriptors),
+      queue_{this} {
+  if (rte_pktmbuf_alloc_bulk(options_.frames, ring_.data(), options_.descriptors) != 0)
+    give_up("the mempool does not fill the receive ring");
+  std::shuffle(ring_.begin(), ring_.end(), std::mt19937_64(options_.index + 1));
+  auto& burst = rte_eth_fp_ops[options_.ethdev];
+  burst.rx_pkt_burst = [](void* queue, rte_mbuf** frames, std::uint16_t count) {
+    return static_cast<MemoryPort*>(queue)->receive(frames, count);
+  };
+  burst.tx_pkt_burst = [](void* queue, rte_mbuf** frames, std::uint16_t count) {
+    return static_cast<MemoryPort*>(queue)->transmit(frames, count);
+  };
+  burst.rxq.data = queue_.data();
+  burst.txq.data = queue_.data();
+}
+
+MemoryPort::~MemoryPort() { rte_pktmbuf_free_bulk(ring_.data(), options_.descriptors); }
+
+std::byte* MemoryPort::values(std::size_t i) const noexcept { return frame_at(ring_[i]) + Traffic::kHeaders; }
+
+void MemoryPort::prepare() noexcept {
+  for (std::size_t i = 0; i < ring_.size(); ++i)
+    traffic_.next_headers(options_.index, frame_at(ring_[i]), prepared_[i].bytes);
+}
+
+std::uint16_t MemoryPort::receive(rte_mbuf** frames, std::uint16_t count) noexcept {
+  count = static_cast<std::uint16_t>(std::min<std::size_t>(count, ring_.size() - head_));
+  rte_mbuf** const oldest = &ring_[head_];
+  std::copy_n(oldest, count, frames);
+  if (rte_mempool_get_bulk(options_.frames, reinterpret_cast<void**>(oldest), count) != 0) {
+    std::copy_n(frames, count, oldest);
+    ++starved_;
+    return 0;
+  }
+  const Headers* const headers = &prepared_[head_];
+  head_ = (head_ + count) % ring_.size();
+  received_ += count;
+  const std::uint32_t bytes = traffic_.frame_bytes();
+  for (std::uint16_t i = 0; i < count; ++i) prefetch_frame(frames[i]);
+  for (std::uint16_t i = 0; i < count; ++i) {
+    rte_mbuf* const m = frames[i];
+    m->data_off = RTE_PKTMBUF_HEADROOM;
+    m->port = options_.ethdev;
+    m->ol_flags = RTE_MBUF_F_RX_L4_CKSUM_GOOD | RTE_MBUF_F_RX_IP_CKSUM_GOOD;
+    m->pkt_len = bytes;
+    m->data_len = static_cast<std::uint16_t>(bytes);
+    std::byte* const frame = frame_at(m);
+    std::memcpy(frame, headers[i].bytes.data(), Traffic::kHeaders);
+    if (options_.read_payload) read_lines(frame + Traffic::kHeaders, bytes - Traffic::kHeaders);
+  }
+  return count;
+}
+
+std::uint16_t MemoryPort::transmit(rte_mbuf** frames, std::uint16_t count) noexcept {
+  for (std::uint16_t i = 0; i < count; ++i) {
+    const rte_mbuf* const m = frames[i];
+    const auto* const start = rte_pktmbuf_mtod(m, const std::byte*);
+    if (options_.check) {
+      const std::byte* const datagram = m->nb_segs == 1 ? start + Traffic::kHeaders - kHeaderBytes
+                                                        : rte_pktmbuf_mtod(m->next, const std::byte*);
+      traffic_.check(options_.index, start, datagram);
+    } else {
+      read_lines(start, Traffic::kHeaders);
+    }
+  }
+  rte_pktmbuf_free_bulk(frames, count);
+  return count;
+}
+
+}  // namespace tally::bench

@@ -1,0 +1,170 @@
+#include "traffic.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "pool.h"
+#include "tally/mix64.h"
+#include "tally/net.h"
+
+namespace tally::bench {
+namespace {
+
+constexpr std::uint32_t kSkewChunks = 4;  // as FrameRing's
+constexpr std::size_t kDatagram = Traffic::kHeaders - kHeaderBytes;
+
+Header header_at(const std::byte* datagram) noexcept {
+  Header h;
+  std::memcpy(&h, datagram, sizeof h);
+  return h;
+}
+
+std::uint32_t value_at(const std::byte* values, std::size_t k) noexcept {
+  std::uint32_t big = 0;
+  std::memcpy(&big, values + 4 * k, sizeof big);
+  return __builtin_bswap32(big);
+}
+
+// Everything that does not change from chunk to chunk.
+std::array<std::byte, Traffic::kHeaders> template_of(const Job& job, std::uint16_t rank, const Box& box) {
+  const Member& member = job.ranks[rank];
+  const auto udp_bytes = static_cast<std::uint16_t>(sizeof(UdpHeader) + kHeaderBytes + 4U * job.elements);
+  const EthernetHeader ethernet{box.mac, member.binding.mac, Be{kEtherIpv4}};
+  Ipv4Header ip;
+  ip.total_length = Be{static_cast<std::uint16_t>(sizeof ip + udp_bytes)};
+  std::memcpy(ip.source.data(), member.binding.address.data() + 12, 4);
+  ip.destination = box.ipv4;
+  const UdpHeader udp{Be{member.binding.udp_port}, Be{kBasePort}, Be{udp_bytes}, {}};
+  Header h;
+  h.type = PacketType::kContribute;
+  h.job = Be{raw(job.id)};
+  h.rank = Be{rank};
+  h.epoch = Be{raw(job.epoch)};
+  h.elements = Be{job.elements};
+  h.exponent = 3;
+  h.contributors = Be{bit_of(Rank{rank})};
+  h.cookie = Be{raw(member.cookie)};
+  h.total = Be{std::uint32_t{1'000'000}};
+  std::array<std::byte, Traffic::kHeaders> out{};
+  std::memcpy(out.data(), &ethernet, sizeof ethernet);
+  std::memcpy(out.data() + 14, &ip, sizeof ip);
+  std::memcpy(out.data() + 34, &udp, sizeof udp);
+  std::memcpy(out.data() + kDatagram, &h, sizeof h);
+  return out;
+}
+
+}  // namespace
+
+Traffic::Traffic(const Job& job, const Box& box, const Kernels& kernels, std::size_t ports, bool lossy)
+    : job_(job),
+      kernels_(kernels),
+      lossy_(lossy),
+      frame_bytes_(static_cast<std::uint32_t>(kHeaders + 4U * job.elements)),
+      receivers_(job.results == ResultsMode::kMulticast ? members_of(static_cast<std::uint8_t>(ports))
+                                                        : job.members),
+      senders_(ports),
+      expected_(kUnderWay, {.contributed = job.members, .delivered = receivers_}),
+      samples_(kUnderWay / kSampleEvery * job.elements) {
+  for (std::uint16_t r = 0; r < job.world; ++r) {
+    senders_[r % ports].ranks.push_back(r);
+    templates_[r] = template_of(job, r, box);
+  }
+}
+
+void Traffic::paint(std::byte* frame, std::uint64_t seed) const noexcept {
+  Header h = header_at(frame + kDatagram);
+  if (h.type == PacketType::kProbe) return;  // painted and not used since
+  std::byte* const values = frame + kHeaders;
+  for (std::uint32_t k = 0; k < job_.elements; ++k) {
+    const std::uint64_t random = mix64(seed * kMaxElements + k);
+    const Be value{static_cast<std::int32_t>(random & 0xFF) - 128};
+    std::memcpy(values + 4 * k, &value, sizeof value);
+  }
+  const Sums sums = kernels_.sums(values, job_.elements);
+  h = {};
+  h.type = PacketType::kProbe;
+  h.sum1 = Be{sums.sum1};
+  h.sum2 = Be{sums.sum2};
+  std::memcpy(frame + kDatagram, &h, sizeof h);
+}
+
+void Traffic::next_headers(std::size_t port, const std::byte* frame,
+                           std::span<std::byte, kHeaders> out) noexcept {
+  Sender& sender = senders_[port];
+  std::uint16_t rank = 0;
+  std::int64_t at = -1;
+  while (at < 0) {  // at the start the last members still wait
+    rank = sender.ranks[sender.next];
+    at = std::int64_t{sender.step} - std::int64_t{kSkewChunks} * rank;
+    if (++sender.next == sender.ranks.size()) {
+      sender.next = 0;
+      ++sender.step;
+    }
+  }
+  const Chunk chunk{static_cast<std::uint32_t>(at)};
+  const Header old = header_at(frame + kDatagram);
+  std::uint32_t plain = old.sum1.host();
+  if (old.type == PacketType::kResult) plain -= keyed(job_.key_sum, old.chunk_id());
+  if (old.type == PacketType::kContribute) plain -= keyed(job_.ranks[old.rank.host()].key, old.chunk_id());
+  expect(raw(chunk), rank, plain, old.sum2.host(), frame + kHeaders);
+
+  const std::array<std::byte, kHeaders>& fixed = templates_[rank];
+  std::memcpy(out.data(), fixed.data(), kHeaders);
+  Header h = header_at(fixed.data() + kDatagram);
+  h.chunk = Be{raw(chunk)};
+  h.slot = Be{raw(Pool::slot_of(chunk, job_))};
+  h.sum1 = Be{plain + keyed(job_.ranks[rank].key, chunk)};
+  h.sum2 = old.sum2;
+  std::byte* const datagram = out.data() + kDatagram;
+  std::memcpy(datagram, &h, sizeof h);
+  h.check = Be{kernels_.crc32c(datagram, kCheckedBytes)};
+  std::memcpy(datagram + kCheckedBytes, &h.check, sizeof h.check);
+}
+
+void Traffic::expect(std::uint32_t chunk, std::uint16_t rank, std::uint32_t sum1, std::uint32_t sum2,
+                     const std::byte* values) noexcept {
+  Expected& e = expected(chunk);
+  if (e.contributed == job_.members) {  // of an earlier chunk
+    if (e.delivered != receivers_ && !lossy_) fail("a chunk's result did not reach every receiver");
+    e = {.chunk = chunk};
+  }
+  if (e.chunk != chunk) fail("the benchmark runs ahead of itself");
+  e.sum1 += sum1;
+  e.sum2 += sum2;
+  if (sampled(chunk)) {
+    const std::span<std::uint32_t> sums = sample(chunk);
+    if (e.contributed == 0) std::ranges::fill(sums, 0);
+    for (std::size_t k = 0; k < sums.size(); ++k) sums[k] += value_at(values, k);
+  }
+  e.contributed |= bit_of(Rank{rank});
+  ++contributions_;
+  if (e.contributed == job_.members) ++chunks_;
+}
+
+void Traffic::check(std::size_t port, const std::byte* encapsulation, const std::byte* datagram) noexcept {
+  EthernetHeader ethernet;
+  std::memcpy(&ethernet, encapsulation, sizeof ethernet);
+  const Header h = header_at(datagram);
+  const bool multicast = job_.results == ResultsMode::kMulticast;
+  const std::size_t receiver = multicast ? port : ethernet.destination[5];
+  if (!multicast && receiver % senders_.size() != port) return fail("a result left through another port");
+  const std::uint32_t chunk = raw(h.chunk_id());
+  Expected& e = expected(chunk);
+  if (h.type != PacketType::kResult || h.contributors.host() != job_.members || e.chunk != chunk ||
+      e.contributed != job_.members)
+    return fail("a frame that left is not the result of a finished chunk");
+  if (h.sum1.host() != e.sum1 + keyed(job_.key_sum, h.chunk_id()) || h.sum2.host() != e.sum2)
+    return fail("a result has other sums than its contributions");
+  const std::uint64_t bit = std::uint64_t{1} << receiver % 64;
+  if ((e.delivered & bit) != 0) return fail("a receiver got a result twice");
+  e.delivered |= bit;
+  if (e.delivered == receivers_) ++delivered_;
+  if (!sampled(chunk)) return;
+  ++compared_;
+  const std::span<const std::uint32_t> sums = sample(chunk);
+  std::uint32_t difference = 0;
+  for (std::size_t k = 0; k < sums.size(); ++k) difference |= sums[k] ^ value_at(datagram + kHeaderBytes, k);
+  if (difference != 0) fail("a value of a result is not the sum of its contributions");
+}
+
+}  // namespace tally::bench

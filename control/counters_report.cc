@@ -1,0 +1,144 @@
+#include "counters_report.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <functional>
+#include <utility>
+
+#include "text_table.h"
+#include "texts.h"
+
+namespace tally {
+namespace {
+
+std::string ports_text(const CountersSnapshot& all) {
+  TextTable table({"port", "link", "rx packets", "rx bytes", "missed", "errors", "no mbuf", "tx packets",
+                   "tx bytes", "tx errors"});
+  for (const PortCounts& port : all.ports) {
+    const PortStatistics& s = port.statistics;
+    table.add({port.name, port.link_up ? "up" : "down", grouped(s.rx_packets), grouped(s.rx_bytes),
+               grouped(s.rx_missed), grouped(s.rx_errors), grouped(s.rx_no_mbuf), grouped(s.tx_packets),
+               grouped(s.tx_bytes), grouped(s.tx_errors)});
+  }
+  return table.text();
+}
+
+// A line of the table of cores.
+struct CoreLine {
+  const char* name;
+  bool always;  // else left out when it is 0 on every core
+  OneWriter<std::uint64_t> CoreStatistics::*value;
+};
+
+constexpr std::array<CoreLine, 20> kCoreLines{{
+    {"frames in", true, &CoreStatistics::frames_in},
+    {"frames out", true, &CoreStatistics::frames_out},
+    {"results", true, &CoreStatistics::results},
+    {"replicas", true, &CoreStatistics::replicas},
+    {"bursts", true, &CoreStatistics::bursts},
+    {"turns", true, &CoreStatistics::turns},
+    {"sleeps", true, &CoreStatistics::sleeps},
+    {"handed over", false, &CoreStatistics::handed_over},
+    {"taken over", false, &CoreStatistics::taken_over},
+    {"sent for control or other cores", false, &CoreStatistics::sent_for},
+    {"rejects sent", false, &CoreStatistics::rejects},
+    {"lost on purpose, in", false, &CoreStatistics::impaired_in},
+    {"lost on purpose, out", false, &CoreStatistics::impaired_out},
+    {"not ours", false, &CoreStatistics::forwarded},
+    {"copied to be writable", false, &CoreStatistics::copied},
+    {"lost: no mbuf", false, &CoreStatistics::no_mbuf},
+    {"lost: transmit ring full", false, &CoreStatistics::refused},
+    {"lost: core's ring full", false, &CoreStatistics::hand_over_lost},
+    {"lost: control's ring full", false, &CoreStatistics::punts_lost},
+    {"lost: events", false, &CoreStatistics::events_lost},
+}};
+
+std::string cycles_text(const CoreCounts& core) {
+  const std::uint64_t frames = core.statistics.frames_in;
+  return frames == 0 ? "-" : grouped(core.statistics.busy_cycles / frames);
+}
+
+using CoreSpan = std::span<const CoreCounts>;
+
+void add_cores(TextTable& table, const char* name, CoreSpan cores,
+               const std::function<std::string(const CoreCounts&)>& cell) {
+  std::vector<std::string> row{name};
+  for (const CoreCounts& core : cores) row.push_back(cell(core));
+  table.add(std::move(row));
+}
+
+std::string cores_text(const CountersSnapshot& all, CoreSpan cores, std::size_t first) {
+  std::vector<std::string> header{"core (CPU)"};
+  for (std::size_t i = 0; i < cores.size(); ++i)
+    header.push_back(std::to_string(first + i) + " (" + std::to_string(cores[i].cpu) + ")");
+  TextTable table(std::move(header));
+  add_cores(table, "contributions", cores, [](const CoreCounts& c) { return grouped(c.contributions); });
+  for (const CoreLine& line : kCoreLines) {
+    const bool zero = std::all_of(cores.begin(), cores.end(),
+                                  [&](const CoreCounts& c) { return c.statistics.*line.value == 0U; });
+    if (zero && !line.always) continue;
+    add_cores(table, line.name, cores,
+              [&](const CoreCounts& c) { return grouped(c.statistics.*line.value); });
+  }
+  add_cores(table, "busy", cores,
+            [&](const CoreCounts& c) { return share_text(c.statistics.busy_cycles, all.uptime_cycles); });
+  add_cores(table, "cycles per frame in", cores, cycles_text);
+  return table.text();
+}
+
+std::string jobs_text(const CountersSnapshot& all) {
+  TextTable table({"job", "phase", "ranks alive", "contributions", "results", "repeats", "relays",
+                   "filling slots", "overflows"});
+  for (const JobCounts& job : all.jobs) {
+    const JobCounters& c = job.counters;
+    table.add({job.status.name, std::string(name_of(job.status.phase)),
+               std::to_string(std::popcount(job.status.live)) + " of " + std::to_string(job.status.world),
+               grouped(c.of(Verdict::kAbsorb) + c.of(Verdict::kComplete)), grouped(c.of(Verdict::kComplete)),
+               grouped(c.of(Verdict::kRepeat)), grouped(c.of(Verdict::kRelay)), grouped(job.occupancy),
+               grouped(job.overflows)});
+  }
+  return table.text();
+}
+
+// "stale 12, duplicate 5"; empty when all are 0.
+template <class Counts, class Names>
+std::string reasons_text(const Counts& counts, const Names& names) {
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (counts[i] == 0U) continue;
+    text += (text.empty() ? "" : ", ") + std::string(names[i]) + " " + grouped(counts[i]);
+  }
+  return text;
+}
+
+void add_line(std::string& out, const std::string& name, const std::string& text) {
+  if (!text.empty()) out += name + ": " + text + "\n";
+}
+
+std::string drops_text(const CountersSnapshot& all) {
+  std::string out;
+  for (const JobCounts& job : all.jobs)
+    add_line(out, "dropped of job " + job.status.name, reasons_text(job.counters.drops, kDropNames));
+  add_line(out, "dropped, of no job", reasons_text(all.no_job.drops, kDropNames));
+  add_line(out, "control packets not obeyed", reasons_text(all.membership.drops, kMembershipDropNames));
+  if (all.answers_unsent != 0) add_line(out, "control answers not sent", grouped(all.answers_unsent));
+  return out.empty() ? "nothing was dropped\n" : out;
+}
+
+}  // namespace
+
+std::string counters_text(const CountersSnapshot& all) {
+  constexpr std::size_t kCoresAbreast = 8;
+  std::string out = "tallyd " + all.instance + ": counters after " + seconds_text(all.uptime) + ", " +
+                    grouped(all.mbufs_in_use) + " packet buffers in use\n\n";
+  out += ports_text(all) + "\n";
+  for (std::size_t first = 0; first < all.cores.size(); first += kCoresAbreast) {
+    const CoreSpan rest = CoreSpan(all.cores).subspan(first);
+    out += cores_text(all, rest.first(std::min(kCoresAbreast, rest.size())), first) + "\n";
+  }
+  if (!all.jobs.empty()) out += jobs_text(all) + "\n";
+  return out + drops_text(all);
+}
+
+}  // namespace tally

@@ -1,0 +1,52 @@
+#pragma once
+// Everything that the daemon counts, at one moment, as plain data. Words of different cores are read one
+// after the other, so sums may be off by what moved meanwhile.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "membership_status.h"
+#include "plane.h"
+#include "tally/counters.h"
+#include "tally/time.h"
+
+namespace tally {
+
+struct PortCounts {
+  std::string name;
+  bool link_up = false;
+  PortStatistics statistics{};
+};
+
+struct CoreCounts {
+  std::uint16_t cpu = 0;
+  std::uint64_t contributions = 0;
+  CoreStatistics statistics{};
+};
+
+struct JobCounts {
+  JobStatus status{};
+  JobCounters counters{};  // of all cores
+  std::uint64_t occupancy = 0;
+  std::uint64_t overflows = 0;
+};
+
+struct CountersSnapshot {
+  std::string instance;
+  TimeNs uptime = 0;
+  std::uint64_t uptime_cycles = 0;  // TSC
+  std::vector<PortCounts> ports{};
+  std::vector<CoreCounts> cores{};
+  std::vector<JobCounts> jobs{};
+  JobCounters no_job{};  // packets that matched no job
+  MembershipCounters membership{};
+  std::uint64_t answers_unsent = 0;
+  std::uint32_t mbufs_in_use = 0;
+};
+
+// What the ports, the cores and the jobs count. jobs: of interest; cpus: of each core.
+[[nodiscard]] CountersSnapshot take_snapshot(const Plane& plane, const std::vector<JobStatus>& jobs,
+                                             const std::vector<std::uint16_t>& cpus);
+
+}  // namespace tally

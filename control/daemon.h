@@ -1,0 +1,32 @@
+#pragma once
+// The control thread: signals and timers around the control loop.
+
+#include <chrono>
+#include <memory>
+
+#include "config.h"
+#include "data_plane.h"
+#include "membership.h"
+#include "sd_notify.h"
+
+namespace tally {
+
+// Takes the signals from its construction on, so that none is lost or fatal while the box starts.
+class Daemon {
+ public:
+  Daemon();
+  Daemon(const Daemon&) = delete;
+  Daemon& operator=(const Daemon&) = delete;
+  ~Daemon();
+
+  // Runs until SIGTERM or SIGINT have ended it. The cores of `plane` run and go on running.
+  void run(const Config& config, DataPlane& plane, MembershipEngine engine, bool hugepages,
+           std::chrono::seconds drain);
+
+ private:
+  struct Signals;
+  std::unique_ptr<Signals> signals_;
+  ServiceManager manager_;
+};
+
+}  // namespace tally

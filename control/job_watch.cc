@@ -1,0 +1,126 @@
+#include "job_watch.h"
+
+#include <array>
+#include <charconv>
+#include <cstddef>
+#include <set>
+
+#include "texts.h"
+
+namespace tally {
+namespace {
+
+std::string hex(std::uint64_t value) {
+  std::array<char, 16> digits{};
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value, 16);
+  return "0x" + std::string(digits.data(), end.ptr);
+}
+
+bool alive(JobPhase phase) noexcept { return phase == JobPhase::kRunning || phase == JobPhase::kDraining; }
+
+std::string joined_count(const JobStatus& job) {
+  std::size_t here = 0;
+  for (const auto& rank : job.ranks) here += rank.joined ? 1 : 0;
+  return std::to_string(here) + " of " + std::to_string(job.world) + " ranks are here";
+}
+
+std::string running_text(const JobStatus& job) {
+  return "running: generation " + hex(raw(job.generation)) + ", epoch " + hex(raw(job.epoch)) + ", window " +
+         std::to_string(job.window) + ", " + std::to_string(job.elements) + " elements per packet";
+}
+
+std::uint64_t left_ranks(const JobStatus& job) {
+  std::uint64_t left = 0;
+  for (std::size_t r = 0; r < job.ranks.size(); ++r)
+    left |= job.ranks[r].left ? bit_of(Rank{static_cast<std::uint16_t>(r)}) : 0;
+  return left;
+}
+
+}  // namespace
+
+void JobWatch::say(LogLevel level, const JobStatus& job, const std::string& text) const {
+  log_(level, "job '" + job.name + "': " + text);
+}
+
+std::string JobWatch::job_name(JobId id) const {
+  const auto job = jobs_.find(id);
+  return job == jobs_.end() ? "job " + std::to_string(raw(id)) : "job '" + job->second.name + "'";
+}
+
+std::string JobWatch::place_of(const Binding& binding) const {
+  const std::size_t port = raw(binding.port);
+  return address_text(binding.address) + " (port " +
+         (port < ports_.size() ? ports_[port] : std::to_string(port)) + ")";
+}
+
+void JobWatch::compare_ranks(const JobStatus& was, const JobStatus& is) const {
+  for (std::size_t r = 0; r < is.ranks.size(); ++r) {
+    const RankStatus before = r < was.ranks.size() ? was.ranks[r] : RankStatus{};
+    const RankStatus& now = is.ranks[r];
+    const std::string rank = "rank " + std::to_string(r);
+    if (now.joined && (!before.joined || before.instance != now.instance)) {
+      say(LogLevel::kInfo, is, rank + " joined from " + place_of(now.binding) + "; " + joined_count(is));
+    } else if (before.joined && !now.joined && is.phase == JobPhase::kForming) {
+      say(LogLevel::kInfo, is, rank + " is gone again; " + joined_count(is));
+    }
+    if (now.left && !before.left) say(LogLevel::kInfo, is, rank + " left");
+  }
+}
+
+void JobWatch::phase_line(const JobStatus& was, const JobStatus& is) const {
+  switch (is.phase) {
+    case JobPhase::kDeclared:
+      return say(LogLevel::kInfo, is, "nobody is joined any more");
+    case JobPhase::kForming:
+      if (alive(was.phase)) return say(LogLevel::kInfo, is, "forming anew: its members are called back");
+      return say(LogLevel::kInfo, is, "forming");
+    case JobPhase::kRunning:
+      return say(LogLevel::kInfo, is, running_text(is));
+    case JobPhase::kDraining:
+      return say(LogLevel::kInfo, is, "draining: " + ranks_text(left_ranks(is)) + " left, the others go on");
+    case JobPhase::kEnded:
+      return say(LogLevel::kInfo, is, "ended: every rank has left");
+    case JobPhase::kAborted:
+      return say(LogLevel::kWarning, is, "aborted: " + is.reason);
+  }
+}
+
+void JobWatch::compare(const JobStatus& was, const JobStatus& is) const {
+  const bool reason = is.reason != was.reason && !is.reason.empty();
+  const bool aborted_between = reason && alive(was.phase) && is.phase == JobPhase::kForming;
+  if (aborted_between) {
+    say(LogLevel::kWarning, is, "aborted, and forms again: " + is.reason);
+  } else if (reason && is.phase != JobPhase::kAborted) {
+    say(LogLevel::kWarning, is, is.reason);
+  }
+  const bool new_phase = is.phase != was.phase && !aborted_between;
+  const bool forms = is.phase == JobPhase::kForming;
+  if (new_phase && forms) phase_line(was, is);
+  compare_ranks(aborted_between ? JobStatus{} : was, is);
+  const bool new_epoch = is.phase == JobPhase::kRunning && is.epoch != was.epoch;
+  const bool aborted_again = is.phase == JobPhase::kAborted && reason;
+  if ((new_phase && !forms) || new_epoch || aborted_again) phase_line(was, is);
+}
+
+void JobWatch::look(const std::vector<JobStatus>& now) {
+  std::set<JobId> present;
+  for (const JobStatus& is : now) {
+    present.insert(is.id);
+    const auto [known, fresh] = jobs_.try_emplace(is.id, is);
+    if (fresh) {
+      compare(JobStatus{.id = is.id, .name = is.name, .world = is.world}, is);
+    } else {
+      compare(known->second, is);
+      known->second = is;
+    }
+  }
+  for (auto& [id, status] : jobs_) {
+    if (present.contains(id) || status.generation == Generation{}) continue;
+    say(LogLevel::kWarning, status, "withdrawn; its workers are told");
+    status.phase = JobPhase::kAborted;
+    status.generation = {};
+    status.live = 0;
+  }
+}
+
+}  // namespace tally

@@ -1,0 +1,48 @@
+#pragma once
+// Steering in hardware: rte_flow rules that bring each shard's packets to the queue of the core that owns the
+// shard. Everything else, control packets included, needs no rule: without RSS a port puts it into queue 0.
+// A port without rules works too; its packets are handed over between the cores.
+//
+// flow_rules() is pure. Virtual devices have no rte_flow, so on a machine without such a NIC nothing but
+// flow_rules() and the refusal can be tested.
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "tally/error.h"
+#include "tally/net.h"
+
+namespace tally {
+
+enum class FlowLayer : std::uint8_t { kEthernet, kVlan, kIpv4, kIpv6, kUdp };
+
+// One header of a pattern: the bits of `spec` that are set in `mask` must be equal. The bytes are those of
+// the header on the wire; for kVlan the TCI and the inner type, for kEthernet the type is the first one.
+struct FlowItem {
+  FlowLayer layer = FlowLayer::kEthernet;
+  std::vector<std::byte> spec{};
+  std::vector<std::byte> mask{};
+};
+
+struct FlowRule {
+  std::vector<FlowItem> pattern{};
+  std::uint16_t queue = 0;
+};
+
+struct FlowOptions {
+  Ipv4 ipv4{};  // of the box; all zero: none
+  Ipv6 ipv6{};
+  std::uint32_t shards = 1;  // 1..kMaxShards
+  std::uint16_t queues = 1;  // receive queues of the port; shard s goes to queue s mod queues
+  bool vlan = false;         // also packets with one tag, of any id
+};
+
+// No rule for shard 0: its port is the one of control packets and its queue 0 takes the rest anyway.
+[[nodiscard]] std::vector<FlowRule> flow_rules(const FlowOptions& options);
+
+// Applies all rules to a started port, or none. The error says what the driver said; the port stays usable.
+// Whether the rules outlive Port::restart() depends on the driver: apply them again.
+[[nodiscard]] Result<void> apply_flow_rules(std::uint16_t port, const std::vector<FlowRule>& rules);
+
+}  // namespace tally

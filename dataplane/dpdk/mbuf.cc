@@ -1,0 +1,171 @@
+#include "mbuf.h"
+
+#include <cstring>
+
+#include "port_gate.h"
+#include "tally/check.h"
+#include "thread_hints.h"
+
+#include <rte_ethdev.h>
+
+namespace tally {
+namespace {
+
+// The buffer's address names the mbuf. Releases accumulate, so a buffer with several references is fine too.
+inline void released(const rte_mbuf* m) noexcept { handing_over(m->buf_addr); }
+inline void taken(const rte_mbuf* m) noexcept { taking_over(m->buf_addr); }
+
+inline void all_released([[maybe_unused]] std::span<rte_mbuf* const> frames) noexcept {
+#ifdef TALLY_THREAD_SANITIZER
+  for (const rte_mbuf* m : frames) {
+    while (m != nullptr) {
+      const rte_mbuf* const next = m->next;  // before the release: a shared body may then be freed by others
+      released(m);
+      m = next;
+    }
+  }
+#endif
+}
+
+inline void all_taken([[maybe_unused]] std::span<rte_mbuf* const> frames) noexcept {
+#ifdef TALLY_THREAD_SANITIZER
+  for (const rte_mbuf* frame : frames)
+    for (const rte_mbuf* m = frame; m != nullptr; m = m->next) taken(m);
+#endif
+}
+
+void drop_all(std::span<rte_mbuf* const> frames) noexcept {
+  for (rte_mbuf* m : frames) drop(m);
+}
+
+}  // namespace
+
+// As rte_pktmbuf_alloc(), but nothing of the mbuf is touched before it is ours.
+rte_mbuf* allocate(rte_mempool* pool, MbufCounters& counters) noexcept {
+  void* object = nullptr;
+  if (rte_mempool_get(pool, &object) != 0) {
+    ++counters.no_mbuf;
+    return nullptr;
+  }
+  auto* m = static_cast<rte_mbuf*>(object);
+  taken(m);
+  TALLY_DCHECK(rte_mbuf_refcnt_read(m) == 1 && m->next == nullptr && m->nb_segs == 1,
+               "an mbuf in a mempool belongs to nobody");
+  rte_pktmbuf_reset(m);
+  return m;
+}
+
+std::span<rte_mbuf*> receive(std::uint16_t port, std::uint16_t queue, std::span<rte_mbuf*> room) noexcept {
+  PortGate& gate = PortGate::of(port);
+  const bool guarded = gate.guarded();
+  if (guarded && !gate.enter(PortGate::kReceive, queue)) return {};
+  const auto burst =
+      room.first(rte_eth_rx_burst(port, queue, room.data(), static_cast<std::uint16_t>(room.size())));
+  if (guarded) gate.leave(PortGate::kReceive, queue);
+  all_taken(burst);
+  return burst;
+}
+
+std::span<rte_mbuf*> receive(rte_ring* ring, std::span<rte_mbuf*> room) noexcept {
+  const auto burst = room.first(rte_ring_dequeue_burst(ring, reinterpret_cast<void**>(room.data()),
+                                                       static_cast<unsigned>(room.size()), nullptr));
+  all_taken(burst);
+  return burst;
+}
+
+// As rte_pktmbuf_free(). Whoever is not the last to let go of a segment only counts down; the last one alone
+// writes its fields. The first release is for the bytes that this thread read or wrote, the second for the
+// fields that the last one resets.
+void drop(rte_mbuf* m) noexcept {
+  while (m != nullptr) {
+    rte_mbuf* const next = m->next;
+    released(m);
+    if (rte_mbuf* last = rte_pktmbuf_prefree_seg(m); last != nullptr) {
+      rte_mempool* const pool = last->pool;
+      released(last);
+      rte_mempool_put(pool, last);
+    }
+    m = next;
+  }
+}
+
+std::size_t send(std::uint16_t port, std::uint16_t queue, std::span<rte_mbuf*> frames,
+                 MbufCounters& counters) noexcept {
+  if (frames.empty()) return 0;
+  all_released(frames);
+  PortGate& gate = PortGate::of(port);
+  const bool guarded = gate.guarded();
+  std::size_t sent = 0;
+  if (!guarded || gate.enter(PortGate::kTransmit, queue)) {
+    sent = rte_eth_tx_burst(port, queue, frames.data(), static_cast<std::uint16_t>(frames.size()));
+    if (guarded) gate.leave(PortGate::kTransmit, queue);
+  }
+  if (sent == frames.size()) return sent;
+  counters.refused += frames.size() - sent;
+  drop_all(frames.subspan(sent));
+  return sent;
+}
+
+bool send(rte_ring* ring, rte_mbuf* m, MbufCounters& counters) noexcept {
+  all_released({&m, 1});
+  if (rte_ring_enqueue(ring, m) == 0) return true;
+  ++counters.refused;
+  drop(m);
+  return false;
+}
+
+rte_mbuf* made_writable(rte_mbuf* m, rte_mempool* copies, MbufCounters& counters) noexcept {
+  if (writable(m)) {
+    taken(m);  // from former holders of other references
+    return m;
+  }
+  rte_mbuf* copy = rte_pktmbuf_copy(m, copies, 0, UINT32_MAX);
+  if (copy != nullptr) all_taken({&copy, 1});
+  ++(copy != nullptr ? counters.copied : counters.no_mbuf);
+  drop(m);
+  return copy;
+}
+
+std::span<std::byte> reuse(rte_mbuf* m, const std::byte* payload, std::uint32_t payload_bytes,
+                           std::size_t head) noexcept {
+  TALLY_DCHECK(writable(m) && m->nb_segs == 1, "only the one owner of a whole frame turns it into another");
+  const auto offset = static_cast<std::size_t>(payload - static_cast<const std::byte*>(m->buf_addr));
+  TALLY_DCHECK(offset >= head && offset + payload_bytes <= m->buf_len, "the frame fits into its buffer");
+  m->data_off = static_cast<std::uint16_t>(offset - head);
+  m->data_len = static_cast<std::uint16_t>(head + payload_bytes);
+  m->pkt_len = m->data_len;
+  m->ol_flags = 0;  // what a port said of the frame that arrived is not true of this one
+  return {data_of(m), head};
+}
+
+// The body is the caller's very mbuf. Safe because nobody writes its fields from here on: drivers only read
+// `next` (null), `data_off` and `data_len` of a second segment, never its nb_segs and pkt_len; and each
+// holder of a reference frees it by counting down, where only the last one resets fields. So the chain, other
+// chains of the same body and the caller's own reference may be freed in any order by any threads.
+rte_mbuf* refer(rte_mbuf* body, std::size_t head, rte_mempool* heads, MbufCounters& counters) noexcept {
+  TALLY_DCHECK(body->nb_segs == 1 && body->next == nullptr, "a body is one segment");
+  rte_mbuf* m = allocate(heads, counters);
+  if (m == nullptr) return nullptr;
+  TALLY_DCHECK(head <= rte_pktmbuf_tailroom(m), "the pool's data room holds every header");
+  rte_mbuf_refcnt_update(body, 1);
+  m->data_len = static_cast<std::uint16_t>(head);
+  m->pkt_len = static_cast<std::uint32_t>(head) + body->data_len;
+  m->nb_segs = 2;
+  m->next = body;
+  return m;
+}
+
+rte_mbuf* duplicate(const rte_mbuf* body, std::size_t head, rte_mempool* frames,
+                    MbufCounters& counters) noexcept {
+  TALLY_DCHECK(body->nb_segs == 1, "a body is one segment");
+  rte_mbuf* m = allocate(frames, counters);
+  if (m == nullptr) return nullptr;
+  const std::size_t bytes = head + body->data_len;
+  TALLY_DCHECK(bytes <= rte_pktmbuf_tailroom(m), "the pool's data room holds every frame of the box");
+  m->data_len = static_cast<std::uint16_t>(bytes);
+  m->pkt_len = m->data_len;
+  std::memcpy(data_of(m) + head, data_of(body), body->data_len);
+  return m;
+}
+
+}  // namespace tally

@@ -1,0 +1,131 @@
+#include "pools.h"
+
+#include <algorithm>
+#include <bit>
+
+#include <rte_eal.h>
+#include <rte_errno.h>
+#include <rte_mbuf.h>
+
+namespace tally {
+namespace {
+
+static_assert(kPoolCache == RTE_MEMPOOL_CACHE_MAX_SIZE && kHeadRoom == RTE_PKTMBUF_HEADROOM);
+
+constexpr std::uint32_t kBurst = 32;
+constexpr std::uint32_t kPending = 64;    // frames that a core gathers for a port before it sends them
+constexpr std::uint32_t kLine = 64;       // of cache
+constexpr std::uint16_t kHeadBytes = 66;  // Ethernet, VLAN tag, IPv6, UDP
+// A reply is written into the request's buffer, whose headers may have been longer than its own.
+constexpr std::uint32_t kReplySlack = 64;
+// A mempool keeps up to 1.5 times its cache per lcore before it gives objects back.
+constexpr std::uint32_t kMostCached = kPoolCache + kPoolCache / 2;
+
+constexpr std::uint64_t rounded(std::uint64_t bytes, std::uint64_t to) noexcept {
+  return (bytes + to - 1) / to * to;
+}
+
+// 12,345
+std::string text(std::uint64_t n) {
+  std::string digits = std::to_string(n);
+  for (std::size_t at = digits.size(); at > 3;) digits.insert(at -= 3, 1, ',');
+  return digits;
+}
+
+std::string mebibytes(std::uint64_t bytes) { return text(rounded(bytes, 1 << 20) >> 20) + " MiB"; }
+
+// A sum that explains itself.
+struct Sum {
+  std::uint64_t total = 0;
+  std::string words{};
+  void add(std::uint64_t n, const char* what) {
+    if (n == 0) return;
+    total += n;
+    if (!words.empty()) words += " + ";
+    words += text(n) + ' ' + what;
+  }
+};
+
+// What DPDK's mempool takes: objects with a header of one line and a trailer of at most one, none across the
+// end of a page, and a ring of pointers, a power of two.
+std::uint64_t pool_bytes(std::uint64_t mbufs, std::uint32_t room, bool hugepages) {
+  const std::uint64_t object = rounded(kLine + sizeof(rte_mbuf) + kHeadRoom + room, kLine) + kLine;
+  const std::uint64_t page = hugepages ? 2 << 20 : 4 << 10;
+  const std::uint64_t in_page = page / object;  // 0: larger than a page
+  const std::uint64_t objects =
+      in_page == 0 ? mbufs * object : mbufs / in_page * page + mbufs % in_page * object;
+  return objects + std::bit_ceil(mbufs + 1) * sizeof(void*);
+}
+
+constexpr std::uint16_t head_room_of_pool() noexcept {
+  return static_cast<std::uint16_t>(rounded(kHeadBytes, kLine));
+}
+
+// Where it pays: a small pool would lie in the caches of threads that do not need it.
+constexpr std::uint32_t cache_of(std::uint32_t mbufs) noexcept {
+  return mbufs >= 4 * kMostCached ? kPoolCache : 0;
+}
+
+Result<Mempool> make_pool(const std::string& name, std::uint32_t mbufs, std::uint16_t room, int socket) {
+  const auto data_room = static_cast<std::uint16_t>(kHeadRoom + room);
+  Mempool pool(rte_pktmbuf_pool_create(name.c_str(), mbufs, cache_of(mbufs), 0, data_room, socket));
+  if (pool != nullptr) return pool;
+  const int code = rte_errno;
+  std::string what = "the memory does not hold the mempool '" + name + "' of " + text(mbufs) + " mbufs of " +
+                     text(room) + " bytes, " +
+                     mebibytes(pool_bytes(mbufs, room, rte_eal_has_hugepages() != 0));
+  if (socket >= 0) what += " on NUMA node " + std::to_string(socket);
+  what += std::string(" (") + rte_strerror(code) + "): raise dataplane.memory";
+  Error error{.code = ErrorCode::kSystem, .what = std::move(what), .sys_errno = code};
+  return tl::unexpected<Error>(std::move(error));
+}
+
+}  // namespace
+
+PoolSizes size_pools(const PoolDemand& demand) {
+  const std::uint64_t cores = demand.cores;
+  const std::uint64_t pending = std::uint64_t{demand.ports} * cores * kPending;
+  const std::uint64_t between = cores > 1 ? 2 * cores * kHandOverFrames : 0;
+  const std::uint64_t cached = (cores + 1) * kMostCached;
+
+  Sum frames;
+  frames.add(demand.receive_descriptors, "rx descriptors");
+  frames.add(demand.transmit_descriptors, "tx descriptors");
+  frames.add(cores * kBurst, "in bursts");
+  frames.add(pending, "gathered for sending");
+  frames.add(between, "in rings between data cores");
+  frames.add(2 * cores * kHandOverFrames, "in rings from and to control");
+  frames.add(cached, "in caches");
+  Sum heads;
+  heads.add(demand.transmit_descriptors, "tx descriptors");
+  heads.add(pending, "gathered for sending");
+  heads.add(between, "in rings between data cores");
+  heads.add(cached, "in caches");
+
+  PoolSizes sizes;
+  const std::uint64_t room = rounded(demand.frame_bytes + kReplySlack, demand.nic ? 1024 : kLine);
+  sizes.frame_room = static_cast<std::uint16_t>(std::min<std::uint64_t>(room, UINT16_MAX - kHeadRoom));
+  sizes.frames = static_cast<std::uint32_t>(frames.total);
+  sizes.heads = static_cast<std::uint32_t>(heads.total);
+  const std::uint64_t frame_bytes = pool_bytes(sizes.frames, sizes.frame_room, demand.hugepages);
+  const std::uint64_t head_bytes = pool_bytes(sizes.heads, head_room_of_pool(), demand.hugepages);
+  sizes.bytes = frame_bytes + head_bytes;
+  sizes.explanation = "frames: " + frames.words + " = " + text(frames.total) + " of " +
+                      text(sizes.frame_room) + " bytes, " + mebibytes(frame_bytes) +
+                      "; heads: " + heads.words + " = " + text(heads.total) + ", " + mebibytes(head_bytes);
+  return sizes;
+}
+
+void FreeMempool::operator()(rte_mempool* pool) const noexcept { rte_mempool_free(pool); }
+
+Result<Pools> make_pools(const PoolSizes& sizes, const std::string& prefix, int socket) {
+  // DPDK's limit of a mempool's name, less the longest ending.
+  const std::string start = prefix.substr(0, RTE_MEMPOOL_NAMESIZE - 1 - sizeof "_frames");
+  auto frames = make_pool(start + "_frames", sizes.frames, sizes.frame_room, socket);
+  if (!frames) return tl::unexpected<Error>(std::move(frames.error()));
+  auto heads = make_pool(start + "_heads", sizes.heads, head_room_of_pool(), socket);
+  if (!heads) return tl::unexpected<Error>(std::move(heads.error()));
+  return Pools{.frames = std::move(*frames), .heads = std::move(*heads)};
+}
+
+}  // namespace tally

@@ -1,0 +1,51 @@
+#pragma once
+// The mempools of a box: how many mbufs each needs, why, and whether they fit into the memory.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "tally/error.h"
+
+struct rte_mempool;
+
+namespace tally {
+
+inline constexpr std::uint32_t kPoolCache = 512;        // per lcore; RTE_MEMPOOL_CACHE_MAX_SIZE
+inline constexpr std::uint16_t kHeadRoom = 128;         // RTE_PKTMBUF_HEADROOM
+inline constexpr std::uint16_t kHandOverFrames = 1024;  // size of each ring between threads
+
+struct PoolDemand {
+  std::uint32_t ports = 0;
+  std::uint32_t cores = 1;
+  std::uint32_t receive_descriptors = 0;   // sum over all queues of all ports
+  std::uint32_t transmit_descriptors = 0;  // the same
+  std::uint16_t frame_bytes = 0;           // the largest frame, without FCS: MTU + 18
+  bool hugepages = true;                   // ordinary pages waste more
+  bool nic = false;                        // some port is a NIC: many of them fill buffers in whole KiB only
+};
+
+// Numbers, and the sum that explains each in words ("2,048 rx descriptors + ...").
+struct PoolSizes {
+  std::uint32_t frames = 0;      // data room for whole frames
+  std::uint32_t heads = 0;       // headers in front of a shared payload
+  std::uint16_t frame_room = 0;  // behind the headroom
+  std::uint64_t bytes = 0;       // of both, with mempool overhead
+  std::string explanation{};
+};
+[[nodiscard]] PoolSizes size_pools(const PoolDemand& demand);
+
+struct FreeMempool {
+  void operator()(rte_mempool* pool) const noexcept;
+};
+using Mempool = std::unique_ptr<rte_mempool, FreeMempool>;
+
+// Where a thread takes mbufs from. Any lcore or registered thread may.
+struct Pools {
+  Mempool frames;  // received frames, copies, control packets, REJECTs
+  Mempool heads;   // 66 bytes and headroom
+};
+// socket: NUMA node, or -1. Fails naming the pool, the bytes it needs and dataplane.memory.
+[[nodiscard]] Result<Pools> make_pools(const PoolSizes& sizes, const std::string& prefix, int socket);
+
+}  // namespace tally

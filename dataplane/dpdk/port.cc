@@ -1,0 +1,247 @@
+#include "port.h"
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+#include "eal_log.h"
+#include "interrupt_thread.h"
+#include "memif_device.h"
+#include "memif_door.h"
+#include "port_gate.h"
+#include "probed_device.h"
+
+#include <rte_dev.h>
+#include <rte_errno.h>
+#include <rte_ethdev.h>
+
+namespace tally {
+namespace {
+
+bool takes_mtu(const PortOptions& options) { return options.pci; }
+
+rte_eth_conf configuration_of(const PortOptions& options, const rte_eth_dev_info& info) {
+  rte_eth_conf conf{};
+  // Never MBUF_FAST_FREE: payloads are shared and mbufs come from several mempools.
+  conf.txmode.offloads = info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
+  if (options.checksum) conf.rxmode.offloads = info.rx_offload_capa & RTE_ETH_RX_OFFLOAD_UDP_CKSUM;
+  // Of NICs only: memif, af_packet and tap refuse more than 1,500 and carry it all the same.
+  if (takes_mtu(options)) conf.rxmode.mtu = options.mtu;
+  return conf;
+}
+
+std::uint16_t clamped(std::uint16_t wished, std::uint16_t most) noexcept {
+  return std::max<std::uint16_t>(1, std::min(wished, most));
+}
+
+// Many workers of one process may open and close ports at once; DPDK's probing and memif's table of sockets
+// have no lock. Recursive: open() closes what it could not finish.
+std::recursive_mutex& one_at_a_time() {
+  static std::recursive_mutex mutex;
+  return mutex;
+}
+
+}  // namespace
+
+Result<Port> Port::open(const PortOptions& options, rte_mempool* frames) {
+  const std::lock_guard lock(one_at_a_time());
+  const auto named = [&](Error error) {
+    error.where = "port " + options.name + (error.where.empty() ? "" : ": " + error.where);
+    return tl::unexpected<Error>(std::move(error));
+  };
+  auto p = prepare_device(options);
+  if (!p) return named(std::move(p.error()));
+  const auto id = probe_device(options, *p);
+  if (!id) return named(id.error());
+  Port port;
+  port.memif_ = p->memif;
+  port.memif_id_ = p->id;
+  port.door_ = p->door;
+  PortOptions granted = options;
+  granted.device = p->device;
+  if (auto done = port.take(*id, granted, frames); !done)
+    return tl::unexpected<Error>(std::move(done.error()));
+  return port;
+}
+
+Result<Port> Port::adopt(std::uint16_t id, const PortOptions& options, rte_mempool* frames) {
+  const std::lock_guard lock(one_at_a_time());
+  Port port;
+  if (auto done = port.take(id, options, frames); !done)
+    return tl::unexpected<Error>(std::move(done.error()));
+  return port;
+}
+
+Result<void> Port::take(std::uint16_t id, const PortOptions& options, rte_mempool* frames) {
+  name_ = options.name;
+  device_ = options.device;
+  traits_.id = id;
+  open_ = true;  // closed and removed also when what follows fails
+  if (auto done = set_up(options, frames); !done) return done;
+  auto done = start();
+  // A client starts only while its server is there; it waits for that in restart().
+  if (!done && memif_ && !door_) return {};
+  return done;
+}
+
+Port::Port(Port&& other) noexcept { swap(other); }
+
+Port& Port::operator=(Port&& other) noexcept {
+  if (this == &other) return *this;
+  close();
+  swap(other);
+  return *this;
+}
+
+void Port::swap(Port& other) noexcept {
+  std::swap(name_, other.name_);
+  std::swap(device_, other.device_);
+  std::swap(traits_, other.traits_);
+  std::swap(open_, other.open_);
+  std::swap(memif_, other.memif_);
+  std::swap(memif_id_, other.memif_id_);
+  std::swap(door_, other.door_);
+}
+
+Port::~Port() { close(); }
+
+// Not rte_eth_dev_close(): it would leave the name of a virtual device taken. A memif server is only stopped:
+// removing it would free the record of its listening socket while the interrupt thread still uses it, which
+// ends the process sooner or later (DPDK 22.11). Nobody can reach it without its door.
+void Port::close() noexcept {
+  if (!std::exchange(open_, false)) return;
+  const std::lock_guard lock(one_at_a_time());
+  if (door_) door_->dismiss(memif_id_);
+  on_its_thread([this] {
+    rte_eth_dev_stop(traits_.id);
+    if (door_) return;
+    rte_eth_dev_info info{};
+    if (rte_eth_dev_info_get(traits_.id, &info) != 0 || rte_dev_remove(info.device) != 0)
+      rte_eth_dev_close(traits_.id);
+  });
+  if (door_) park_device(device_);
+  door_.reset();
+}
+
+// A memif's records belong to the interrupt thread.
+void Port::on_its_thread(const std::function<void()>& work) const {
+  if (memif_) {
+    on_interrupt_thread(work);
+  } else {
+    work();
+  }
+}
+
+Error Port::error(const std::string& what, int code) const {
+  Error e{.code = ErrorCode::kSystem, .what = what, .where = "port " + name_ + ": " + device_};
+  if (code != 0) {
+    e.sys_errno = code < 0 ? -code : code;
+    e.what += std::string(": ") + rte_strerror(e.sys_errno);
+  }
+  return e;
+}
+
+std::uint16_t Port::descriptors_of(const PortOptions& options) noexcept {
+  if (!is_memif(options.device)) return options.descriptors;
+  const auto memif = parse_memif(options.device, options.descriptors, 1);
+  return memif ? memif->descriptors : options.descriptors;
+}
+
+Result<void> Port::set_up(const PortOptions& options, rte_mempool* frames) {
+  const HeardErrors heard;
+  const auto failed = [&](const std::string& what, int code) {
+    return tl::unexpected<Error>(error(what + heard.text(), code));
+  };
+  const std::uint32_t room = rte_pktmbuf_data_room_size(frames) - RTE_PKTMBUF_HEADROOM;
+  if (room < frame_bytes(options))
+    return failed("mbufs hold " + std::to_string(room) + " bytes, frames of this mtu need " +
+                      std::to_string(frame_bytes(options)),
+                  0);
+  rte_eth_dev_info info{};
+  if (const int code = rte_eth_dev_info_get(traits_.id, &info); code != 0)
+    return failed("DPDK does not know the device", code);
+  if (takes_mtu(options) && options.mtu > info.max_mtu)
+    return failed("the device takes an mtu of at most " + std::to_string(info.max_mtu) + ", not " +
+                      std::to_string(options.mtu),
+                  0);
+  traits_.receive_queues = clamped(options.receive_queues, info.max_rx_queues);
+  traits_.transmit_queues = clamped(options.transmit_queues, info.max_tx_queues);
+  if (memif_) {
+    traits_.receive_queues = std::min(traits_.receive_queues, kMostGatedQueues);
+    traits_.transmit_queues = std::min(traits_.transmit_queues, traits_.receive_queues);
+  }
+  const rte_eth_conf conf = configuration_of(options, info);
+  traits_.segments = (conf.txmode.offloads & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0;
+  traits_.vouches = (conf.rxmode.offloads & RTE_ETH_RX_OFFLOAD_UDP_CKSUM) != 0;
+  traits_.same_mbuf = std::string_view(info.driver_name) == "net_ring";
+  traits_.socket = rte_eth_dev_socket_id(traits_.id);
+  if (const int code =
+          rte_eth_dev_configure(traits_.id, traits_.receive_queues, traits_.transmit_queues, &conf);
+      code != 0)
+    return failed("the device does not take its settings", code);
+  if (auto done = set_up_queues(descriptors_of(options), frames); !done) return done;
+  // A virtual device may have no such mode and receive everything anyway.
+  if (options.promiscuous) rte_eth_promiscuous_enable(traits_.id);
+  return {};
+}
+
+Result<void> Port::set_up_queues(std::uint16_t descriptors, rte_mempool* frames) {
+  const HeardErrors heard;
+  const auto failed = [&](const std::string& what, int code) {
+    return tl::unexpected<Error>(
+        error(what + " of " + std::to_string(descriptors) + " descriptors" + heard.text(), code));
+  };
+  const auto node = static_cast<unsigned>(traits_.socket);
+  traits_.receive_descriptors = traits_.transmit_descriptors = descriptors;
+  const int adjusted = rte_eth_dev_adjust_nb_rx_tx_desc(traits_.id, &traits_.receive_descriptors,
+                                                        &traits_.transmit_descriptors);
+  if (adjusted != 0) return failed("the device has no queues", adjusted);
+  for (std::uint16_t q = 0; q < traits_.receive_queues; ++q) {
+    const int code =
+        rte_eth_rx_queue_setup(traits_.id, q, traits_.receive_descriptors, node, nullptr, frames);
+    if (code != 0) return failed("receive queue " + std::to_string(q), code);
+  }
+  for (std::uint16_t q = 0; q < traits_.transmit_queues; ++q) {
+    const int code = rte_eth_tx_queue_setup(traits_.id, q, traits_.transmit_descriptors, node, nullptr);
+    if (code != 0) return failed("transmit queue " + std::to_string(q), code);
+  }
+  return {};
+}
+
+Result<void> Port::start() {
+  Result<void> result;
+  on_its_thread([&] {
+    const HeardErrors heard;
+    const int code = rte_eth_dev_start(traits_.id);
+    if (code != 0) result = tl::unexpected<Error>(error("the device does not start" + heard.text(), code));
+  });
+  if (result && door_) door_->admit(memif_id_, traits_.id, traits_.receive_queues, traits_.transmit_queues);
+  return result;
+}
+
+bool Port::link_up() const noexcept {
+  rte_eth_link link{};
+  return rte_eth_link_get_nowait(traits_.id, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
+}
+
+PortStatistics Port::statistics() const noexcept {
+  rte_eth_stats s{};
+  if (rte_eth_stats_get(traits_.id, &s) != 0) return {};
+  return {.rx_packets = s.ipackets,
+          .rx_bytes = s.ibytes,
+          .rx_missed = s.imissed,
+          .rx_errors = s.ierrors,
+          .rx_no_mbuf = s.rx_nombuf,
+          .tx_packets = s.opackets,
+          .tx_bytes = s.obytes,
+          .tx_errors = s.oerrors};
+}
+
+Result<void> Port::restart() {
+  const std::lock_guard lock(one_at_a_time());
+  if (door_) door_->dismiss(memif_id_);
+  on_its_thread([this] { rte_eth_dev_stop(traits_.id); });
+  return start();
+}
+
+}  // namespace tally

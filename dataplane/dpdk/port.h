@@ -1,0 +1,97 @@
+#pragma once
+// An ethdev port of the box: opened by PCI address or as a virtual device, set up, started. Owner: the thread
+// that opened it, except the data functions in mbuf.h (one thread for each queue).
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tally/error.h"
+
+struct rte_mempool;
+
+namespace tally {
+
+class MemifDoor;
+
+struct PortOptions {
+  std::string name{};    // ours, in counters and messages
+  std::string device{};  // 0000:3b:00.0, or net_memif0,role=server,...
+  bool pci = false;
+  std::uint16_t mtu = 1500;
+  std::uint16_t receive_queues = 1;
+  // Wished: one for each data core; fewer if the device has fewer. Of a memif at most as many as receive
+  // queues: both ends must have the same number each way, and the other one cannot be asked.
+  std::uint16_t transmit_queues = 1;
+  std::uint16_t descriptors = 1024;  // per queue, wished
+  bool checksum = false;             // trust the port's verdict on UDP checksums, if it gives one
+  bool promiscuous = true;           // a virtual device has no multicast filter
+};
+
+// What the loop has to know of a port.
+struct PortTraits {
+  std::uint16_t id = 0;  // of ethdev
+  std::uint16_t receive_queues = 1;
+  std::uint16_t transmit_queues = 1;
+  bool segments = false;   // frames may have several segments (MULTI_SEGS was granted)
+  bool same_mbuf = false;  // hands the very mbuf to the reader (net_ring): its fields are not ours any more
+  bool vouches = false;    // RTE_MBUF_F_RX_L4_CKSUM_GOOD is set by hardware, and trusted
+  int socket = -1;         // NUMA node
+  std::uint16_t receive_descriptors = 0;  // of each queue, as granted
+  std::uint16_t transmit_descriptors = 0;
+};
+
+struct PortStatistics {
+  std::uint64_t rx_packets = 0, rx_bytes = 0, rx_missed = 0, rx_errors = 0, rx_no_mbuf = 0;
+  std::uint64_t tx_packets = 0, tx_bytes = 0, tx_errors = 0;
+};
+
+class Port {
+ public:
+  // Probes the device (rte_dev_probe of a vdev or PCI device), configures, starts. Errors name the port, the
+  // device, what DPDK said, and what to do: unknown device (with the list of those present), a driver that is
+  // not installed (with the package), a memif socket directory that does not exist or is not writable, a
+  // busy socket (a stale one is removed), mbufs that are too small. A memif client whose server is not there
+  // is opened all the same, with its link down: see restart().
+  [[nodiscard]] static Result<Port> open(const PortOptions& options, rte_mempool* frames);
+  // Takes over a port of ethdev that exists already and is not configured (net_ring in tests, benchmarks).
+  [[nodiscard]] static Result<Port> adopt(std::uint16_t id, const PortOptions& options, rte_mempool* frames);
+  Port(Port&& other) noexcept;
+  Port& operator=(Port&& other) noexcept;
+  // Stops, closes and removes the device, and a memif server's socket file; the same can be opened again.
+  ~Port();
+
+  // Descriptors that open() would take, for the size of the pools.
+  [[nodiscard]] static std::uint16_t descriptors_of(const PortOptions& options) noexcept;
+
+  [[nodiscard]] const PortTraits& traits() const noexcept { return traits_; }
+  [[nodiscard]] const std::string& name() const noexcept { return name_; }
+  [[nodiscard]] bool link_up() const noexcept;
+  [[nodiscard]] PortStatistics statistics() const noexcept;
+  // Stops and starts the device: a memif client connects only then. Queues must be idle. After an error the
+  // device is stopped; it may be restarted again, and its queues carry nothing until then.
+  [[nodiscard]] Result<void> restart();
+
+ private:
+  Port() = default;
+  [[nodiscard]] Result<void> take(std::uint16_t id, const PortOptions& options, rte_mempool* frames);
+  [[nodiscard]] Result<void> set_up(const PortOptions& options, rte_mempool* frames);
+  [[nodiscard]] Result<void> set_up_queues(std::uint16_t descriptors, rte_mempool* frames);
+  [[nodiscard]] Result<void> start();
+  [[nodiscard]] Error error(const std::string& what, int code = 0) const;
+  void on_its_thread(const std::function<void()>& work) const;
+  void swap(Port& other) noexcept;
+  void close() noexcept;
+
+  std::string name_;
+  std::string device_;
+  PortTraits traits_;
+  bool open_ = false;
+  bool memif_ = false;
+  std::uint32_t memif_id_ = 0;
+  std::shared_ptr<MemifDoor> door_;  // of a memif server
+};
+
+}  // namespace tally

@@ -1,0 +1,207 @@
+#include "data_core.h"
+
+#include <cstring>
+#include <type_traits>
+#include <utility>
+
+#include "core_clock.h"
+#include "core_idle.h"
+#include "fused.h"
+#include "own_frame.h"
+#include "pool.h"
+#include "reply.h"
+#include "staged.h"
+
+#include <rte_cycles.h>
+#include <rte_ring_elem.h>
+
+namespace tally {
+
+static_assert(std::is_trivially_copyable_v<Event> && sizeof(Event) % 4 == 0, "events go through a ring");
+
+namespace {
+
+Header header_at(const std::byte* datagram) noexcept {
+  Header h;
+  std::memcpy(&h, datagram, sizeof h);
+  return h;
+}
+
+}  // namespace
+
+template <class Exec>
+PipelineCore<Exec>::PipelineCore(CoreOptions options, CoreRings& rings, Region region)
+    : DataCore(options.egress.size()),
+      options_(std::move(options)),
+      rings_(rings),
+      pipeline_({.core = options_.index, .box = options_.box}, region, *options_.kernels),
+      ingress_(options_.ingress, options_.frames, mbufs_, statistics, traffic),
+      egress_(options_.egress, mbufs_, statistics, traffic),
+      replicator_(options_.frames, options_.heads, egress_, mbufs_, statistics),
+      source_port_(static_cast<std::uint16_t>(kBasePort + options_.index)) {}
+
+template <class Exec>
+void PipelineCore<Exec>::run() noexcept {
+  if (options_.idle == IdlePolicy::kAdaptive) sleep_precisely();
+  CoreClock clock;
+  CoreIdle idle(options_.idle);
+  while (!options_.stop->load(std::memory_order_acquire)) {
+    const TimeNs now = clock.now();
+    const std::size_t moved = turn(now, clock.cycles());
+    const CoreIdle::Step step = idle.after_turn(moved, now);
+    if (step.action == CoreIdle::Action::kSleep) ++statistics.sleeps;
+    CoreIdle::rest(step);
+  }
+  returned.store(true, std::memory_order_release);
+}
+
+template <class Exec>
+std::size_t PipelineCore<Exec>::turn(TimeNs now, std::uint64_t cycles) noexcept {
+  follow_publications();
+  std::size_t moved = 0;
+  for (std::size_t n = 0; n < ingress_.queues(); ++n) {
+    std::size_t received = 0;
+    const auto burst = ingress_.take(room_, received);
+    moved += received;
+    if (!burst.empty()) process(burst, now);
+  }
+  ingress_.rotate();
+  moved += take_handed_over(now);
+  moved += send_for_others(rings_.to_send.get());
+  moved += send_for_others(rings_.injected.get());
+  ++statistics.turns;
+  statistics.last_turn = now;
+  if (moved == 0) return 0;
+  egress_.flush();
+  statistics.no_mbuf = mbufs_.no_mbuf.get();
+  statistics.refused = mbufs_.refused.get();
+  statistics.copied = mbufs_.copied.get();
+  statistics.busy_cycles += rte_rdtsc() - cycles;
+  return moved;
+}
+
+// Between bursts nothing points into the old table: frames in rings are parsed again.
+template <class Exec>
+void PipelineCore<Exec>::follow_publications() noexcept {
+  while (const PublicationNode* next = publications.at->next.load(std::memory_order_acquire)) {
+    for (const FreedLines& freed : next->publication.freed)
+      pipeline_.release(freed.job, freed.lines, freed.elements, freed.members);
+    pipeline_.adopt(next->publication.table.get());
+    publications.at = next;
+    publications.adopted.store(next->publication.version, std::memory_order_release);
+  }
+}
+
+template <class Exec>
+void PipelineCore<Exec>::process(std::span<rte_mbuf* const> burst, TimeNs now) noexcept {
+  for (std::size_t i = 0; i < burst.size(); ++i) frames_[i] = frame_of(burst[i]);
+  run_burst(
+      pipeline_, parsed_, burst.size(), now, [&](std::size_t i) -> const Frame& { return frames_[i]; },
+      [&](std::size_t i, const Outcome& out) { conclude(burst[i], frames_[i], out); });
+  tell_control();
+}
+
+// At most a ring full, so that its own ports come round again. (rte_ring_count() would say how much is there,
+// but it reads what other threads write as if they did not.)
+template <class Exec>
+std::size_t PipelineCore<Exec>::take_handed_over(TimeNs now) noexcept {
+  rte_ring* const ring = rings_.handed_over.get();
+  const std::size_t most = rte_ring_get_capacity(ring);
+  std::size_t taken = 0;
+  for (std::size_t burst = kBurst; burst == kBurst && taken < most; taken += burst) {
+    const auto frames = receive(ring, room_);
+    burst = frames.size();
+    if (burst != 0) process(frames, now);
+  }
+  if (taken != 0) statistics.taken_over += taken;
+  return taken;
+}
+
+template <class Exec>
+std::size_t PipelineCore<Exec>::send_for_others(rte_ring* ring) noexcept {
+  const std::size_t most = rte_ring_get_capacity(ring);
+  std::size_t sent = 0;
+  for (std::size_t burst = kBurst; burst == kBurst && sent < most; sent += burst) {
+    const auto frames = receive(ring, room_);
+    burst = frames.size();
+    for (rte_mbuf* m : frames) egress_.push(PortIndex{m->port}, m);
+  }
+  if (sent != 0) statistics.sent_for += sent;
+  return sent;
+}
+
+// Before: the core owns `m`. After: it does not; each verdict ends in one drop (at the end of the burst) or
+// one push of it.
+template <class Exec>
+void PipelineCore<Exec>::conclude(rte_mbuf* m, const Frame& frame, const Outcome& out) noexcept {
+  if (out.reject) reject(frame, out);  // first: it reads the headers that a reply overwrites
+  switch (out.verdict) {
+    case Verdict::kComplete:
+      return replicator_.replicate(m, out.payload, out.payload_bytes, *out.job,
+                                   publications.at->headers.of(*out.job), source_port_);
+    case Verdict::kRepeat:
+    case Verdict::kRelay:
+      return reply(m, out);
+    case Verdict::kHandOver:
+      return hand_over(m, out.owner);
+    case Verdict::kPunt:
+      return punt(m);
+    case Verdict::kForward:
+      ++statistics.forwarded;
+      return drop(m);
+    default:  // absorbed, or dropped by name
+      return drop(m);
+  }
+}
+
+template <class Exec>
+void PipelineCore<Exec>::hand_over(rte_mbuf* m, std::uint8_t owner) noexcept {
+  const bool taken = send(options_.owners[owner], m, ring_mbufs_);
+  ++(taken ? statistics.handed_over : statistics.hand_over_lost);
+}
+
+template <class Exec>
+void PipelineCore<Exec>::punt(rte_mbuf* m) noexcept {
+  if (!send(rings_.punts.get(), m, ring_mbufs_)) ++statistics.punts_lost;
+}
+
+// To one member, in the mbuf that came: repair needs no other.
+template <class Exec>
+void PipelineCore<Exec>::reply(rte_mbuf* m, const Outcome& out) noexcept {
+  const Receiver& to = publications.at->headers.of(*out.job).members[raw(out.to)];
+  // An ANSWER is served by whichever core got it; what it becomes comes from its chunk's shard all the same.
+  const SlotIndex slot = Pool::slot_of(header_at(out.payload).chunk_id(), *out.job);
+  const auto source_port = static_cast<std::uint16_t>(kBasePort + raw(slot) % out.job->shards);
+  const std::uint32_t sum = to.header.ipv6() ? internet_sum({out.payload, out.payload_bytes}) : 0;
+  const auto head = reuse(m, out.payload, out.payload_bytes, to.header.bytes());
+  to.header.write(head.data(), source_port, out.payload_bytes, sum);
+  egress_.push(to.port, m);
+}
+
+// Back to where the packet came from. Only who has shown that it is a member learns the result cookie.
+template <class Exec>
+void PipelineCore<Exec>::reject(const Frame& frame, const Outcome& out) noexcept {
+  std::array<std::byte, kHeaderBytes> datagram{};
+  const Cookie cookie = out.reject_reason == RejectReason::kWaiting ? out.job->result_cookie : Cookie{0};
+  write_reject(datagram, header_at(out.payload), out.reject_reason, cookie, out.reject_contributors,
+               *options_.kernels);
+  const Binding to = open_frame(frame, options_.box).source;
+  rte_mbuf* const m = make_frame(to, options_.box, source_port_, datagram, options_.frames, mbufs_);
+  if (m == nullptr) return;
+  ++statistics.rejects;
+  egress_.push(to.port, m);
+}
+
+template <class Exec>
+void PipelineCore<Exec>::tell_control() noexcept {
+  while (const auto event = pipeline_.events().pop()) {
+    if (rte_ring_enqueue_elem(rings_.events.get(), const_cast<Event*>(&*event), sizeof(Event)) != 0)
+      ++events_refused_;
+    statistics.events_lost = events_refused_ + pipeline_.events().lost();
+  }
+}
+
+template class PipelineCore<Fused>;
+template class PipelineCore<Staged>;
+
+}  // namespace tally

@@ -1,0 +1,108 @@
+#pragma once
+// The worker loop of one data core: receive, pipeline, verdicts, send, to completion. Made by control; from
+// then on run by one thread, but for what says otherwise.
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "burst.h"
+#include "data_plane.h"
+#include "egress.h"
+#include "ingress.h"
+#include "node_memory.h"
+#include "pipeline.h"
+#include "publication_chain.h"
+#include "replicator.h"
+
+namespace tally {
+
+// Between this core and the other threads; it is the only consumer of the first three, and the only producer
+// of the others.
+struct CoreRings {
+  ThreadRing handed_over;  // frames that other cores received: parse them again
+  ThreadRing to_send;      // frames of other cores for ports where this one has a transmit queue; m->port
+  ThreadRing injected;     // the same from control
+  ThreadRing punts;        // control packets, for control
+  ThreadRing events;       // Event by value, for control
+};
+
+struct CoreOptions {
+  std::uint8_t index = 0;
+  Box box;
+  IdlePolicy idle = IdlePolicy::kAdaptive;
+  int socket = -1;  // NUMA node
+  rte_mempool* frames = nullptr;
+  rte_mempool* heads = nullptr;
+  const Kernels* kernels = nullptr;
+  std::vector<IngressQueue> ingress;
+  std::vector<EgressPort> egress;           // by PortIndex
+  std::vector<rte_ring*> owners;            // handed_over of each core
+  const std::atomic<bool>* stop = nullptr;  // the loop ends soon after it is set
+};
+
+class alignas(64) DataCore {
+ public:
+  explicit DataCore(std::size_t ports) : traffic(ports) {}
+  DataCore(const DataCore&) = delete;
+  DataCore& operator=(const DataCore&) = delete;
+  virtual ~DataCore() = default;
+
+  // One turn. cycles: the TSC now. Returns the frames that came in from ports and rings.
+  virtual std::size_t turn(TimeNs now, std::uint64_t cycles) noexcept = 0;
+  // Turns until told to stop.
+  virtual void run() noexcept = 0;
+  // Any thread.
+  [[nodiscard]] virtual const JobCounters& counters(JobId job) const noexcept = 0;
+  [[nodiscard]] virtual const JobState& state(JobId job) const noexcept = 0;
+
+  CoreStatistics statistics;
+  std::vector<PortTraffic> traffic;  // by PortIndex
+  PublicationReader publications;
+  std::atomic<bool> returned{true};  // run() has ended, and all it did is visible
+};
+
+// Execution is Fused or Staged. region: zeroed.
+template <class Exec>
+class PipelineCore final : public DataCore {
+ public:
+  PipelineCore(CoreOptions options, CoreRings& rings, Region region);
+
+  std::size_t turn(TimeNs now, std::uint64_t cycles) noexcept override;
+  void run() noexcept override;
+  [[nodiscard]] const JobCounters& counters(JobId job) const noexcept override {
+    return pipeline_.counters(job);
+  }
+  [[nodiscard]] const JobState& state(JobId job) const noexcept override { return pipeline_.state(job); }
+
+ private:
+  void follow_publications() noexcept;
+  void process(std::span<rte_mbuf* const> burst, TimeNs now) noexcept;
+  std::size_t take_handed_over(TimeNs now) noexcept;
+  std::size_t send_for_others(rte_ring* ring) noexcept;
+  void conclude(rte_mbuf* m, const Frame& frame, const Outcome& out) noexcept;
+  void hand_over(rte_mbuf* m, std::uint8_t owner) noexcept;
+  void punt(rte_mbuf* m) noexcept;
+  void reply(rte_mbuf* m, const Outcome& out) noexcept;
+  void reject(const Frame& frame, const Outcome& out) noexcept;
+  void tell_control() noexcept;
+
+  CoreOptions options_;
+  CoreRings& rings_;
+  MbufCounters mbufs_;
+  MbufCounters ring_mbufs_;  // what rings between threads refuse has counters of its own
+  Pipeline<Exec> pipeline_;
+  Ingress ingress_;
+  Egress egress_;
+  Replicator replicator_;
+  std::uint16_t source_port_;
+  std::uint64_t events_refused_ = 0;
+  std::array<rte_mbuf*, kBurst> room_{};
+  std::array<Frame, kBurst> frames_{};
+  ParsedBurst parsed_{};
+};
+
+}  // namespace tally

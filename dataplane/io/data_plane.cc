@@ -1,0 +1,304 @@
+#include "data_plane.h"
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "data_core.h"
+#include "eal.h"
+#include "frame.h"
+#include "fused.h"
+#include "own_frame.h"
+#include "staged.h"
+#include "tally/check.h"
+#include "thread_hints.h"
+
+#include <rte_cycles.h>
+#include <rte_launch.h>
+#include <rte_lcore.h>
+#include <rte_mempool.h>
+#include <rte_ring_elem.h>
+
+namespace tally {
+namespace {
+
+constexpr std::uint32_t kEvents = 256;  // size of a core's ring of them
+
+int socket_of(std::size_t core) {
+  const unsigned lcore = Eal::lcore(core);
+  return rte_lcore_is_enabled(lcore) != 0 ? static_cast<int>(rte_lcore_to_socket_id(lcore)) : SOCKET_ID_ANY;
+}
+
+// What tells the random numbers of one core, port and direction from the others.
+std::uint64_t stream_of(std::size_t core, std::size_t port, bool out) {
+  return (core << 32) | (port << 1) | (out ? 1U : 0U);
+}
+
+// EAL's libraries pass the core to its thread and back.
+int launch(void* core) {
+  taking_over(core);
+  static_cast<DataCore*>(core)->run();
+  handing_over(core);
+  return 0;
+}
+
+void empty(rte_ring* ring) noexcept {
+  std::array<rte_mbuf*, kBurst> room{};
+  for (auto burst = receive(ring, room); !burst.empty(); burst = receive(ring, room)) {
+    for (rte_mbuf* m : burst) drop(m);
+  }
+}
+
+std::string memory_sum(const DataPlaneOptions& o) {
+  const std::size_t slots = std::size_t{o.slot_lines} * sizeof(Line);
+  const std::size_t rings = 4 * ring_bytes(o.hand_over, sizeof(void*)) + ring_bytes(kEvents, sizeof(Event));
+  const auto cores = static_cast<std::size_t>(o.cores);
+  return std::to_string(cores) + " data cores x (" + std::to_string(slots) + " bytes of slots + " +
+         std::to_string(rings) + " bytes of rings) = " + std::to_string(cores * (slots + rings)) + " bytes";
+}
+
+}  // namespace
+
+struct DataPlane::State {
+  State(const DataPlaneOptions& o, Pools p, std::vector<BoxPort> b)
+      : options(o), pools(std::move(p)), ports(std::move(b)) {}
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  ~State() = default;
+
+  [[nodiscard]] bool make_memory();
+  void make_cores(const Kernels& kernels);
+  [[nodiscard]] CoreOptions options_of(std::size_t core, const Kernels& kernels) const;
+  void empty_rings() noexcept;
+  void check(const JobTable& table) const;
+
+  DataPlaneOptions options;
+  // In this order: ports hold mbufs of the pools, and cores send into ports.
+  Pools pools;
+  std::vector<BoxPort> ports;
+  std::vector<NodeMemory<Line>> slots;  // of each core
+  std::vector<CoreRings> rings;         // of each core
+  std::vector<std::unique_ptr<DataCore>> cores;
+  std::unique_ptr<PublicationChain> chain;
+  MbufCounters mbufs;          // of control
+  std::size_t next_punts = 0;  // core whose punts control looks at next
+  alignas(64) std::atomic<bool> stop{false};
+};
+
+bool DataPlane::State::make_memory() {
+  const auto producers = options.cores > 2 ? Producers::kSeveral : Producers::kOne;
+  const std::uint32_t size = options.hand_over;
+  for (std::size_t c = 0; c < options.cores; ++c) {
+    const int socket = socket_of(c);
+    slots.push_back(make_lines(std::max(options.slot_lines, 1U), socket));
+    CoreRings r{.handed_over = make_ring(size, sizeof(void*), producers, socket),
+                .to_send = make_ring(size, sizeof(void*), producers, socket),
+                .injected = make_ring(size, sizeof(void*), Producers::kOne, socket),
+                .punts = make_ring(size, sizeof(void*), Producers::kOne, socket),
+                .events = make_ring(kEvents, sizeof(Event), Producers::kOne, socket)};
+    if (!slots.back() || !r.handed_over || !r.to_send || !r.injected || !r.punts || !r.events) return false;
+    rings.push_back(std::move(r));
+  }
+  return true;
+}
+
+CoreOptions DataPlane::State::options_of(std::size_t core, const Kernels& kernels) const {
+  CoreOptions o{.index = static_cast<std::uint8_t>(core),
+                .box = options.box,
+                .idle = options.idle,
+                .frames = pools.frames.get(),
+                .heads = pools.heads.get(),
+                .kernels = &kernels,
+                .stop = &stop};
+  for (const CoreRings& r : rings) o.owners.push_back(r.handed_over.get());
+  for (std::size_t p = 0; p < ports.size(); ++p) {
+    const PortTraits& t = ports[p].port.traits();
+    const ImpairOptions& impair = ports[p].impair;
+    for (std::size_t q = core; q < t.receive_queues; q += options.cores)
+      o.ingress.push_back({t.id, static_cast<std::uint16_t>(q), PortIndex{static_cast<std::uint16_t>(p)},
+                           t.vouches, Impair(impair, stream_of(core, p, false))});
+    const std::size_t sender = core % t.transmit_queues;
+    o.egress.push_back({t, static_cast<std::uint16_t>(core),
+                        sender == core ? nullptr : rings[sender].to_send.get(),
+                        Impair(impair, stream_of(core, p, true))});
+  }
+  return o;
+}
+
+void DataPlane::State::make_cores(const Kernels& kernels) {
+  std::vector<PublicationReader*> readers;
+  for (std::size_t c = 0; c < options.cores; ++c) {
+    CoreOptions o = options_of(c, kernels);
+    const Region region(slots[c].get(), options.slot_lines);
+    if (options.staged)
+      cores.push_back(std::make_unique<PipelineCore<Staged>>(std::move(o), rings[c], region));
+    else
+      cores.push_back(std::make_unique<PipelineCore<Fused>>(std::move(o), rings[c], region));
+    readers.push_back(&cores.back()->publications);
+  }
+  chain = std::make_unique<PublicationChain>(options.box, std::move(readers));
+}
+
+void DataPlane::State::empty_rings() noexcept {
+  for (const CoreRings& r : rings) {
+    for (rte_ring* ring : {r.handed_over.get(), r.to_send.get(), r.injected.get(), r.punts.get()})
+      empty(ring);
+    rte_ring_reset(r.events.get());
+  }
+}
+
+// The loop indexes cores, lines and ports by what a row says.
+void DataPlane::State::check(const JobTable& table) const {
+  for (std::uint32_t id = 1; id <= kMaxJobs; ++id) {
+    const Job* const job = table.find(static_cast<JobId>(id));
+    if (job == nullptr) continue;
+    TALLY_CHECK(job->shards == options.cores, "a job has one shard for each data core");
+    TALLY_CHECK(std::uint64_t{job->slots.first} + job->slots.count <= options.slot_lines,
+                "a job's lines lie in slot memory");
+    for (std::uint32_t r = 0; r < job->world; ++r)
+      TALLY_CHECK(raw(job->ranks[r].binding.port) < ports.size(), "a member is behind a port of the box");
+  }
+}
+
+Result<std::unique_ptr<DataPlane>> DataPlane::create(const DataPlaneOptions& options, Pools pools,
+                                                     std::vector<BoxPort> ports, const Kernels& kernels) {
+  const auto invalid = [](std::string what) { return fail(ErrorCode::kInvalidArgument, std::move(what)); };
+  if (options.cores < 1 || options.cores > kMaxShards)
+    return invalid("the data plane has " + std::to_string(options.cores) + " cores; it may have 1 to " +
+                   std::to_string(kMaxShards));
+  if (options.hand_over < 2 || !std::has_single_bit(options.hand_over))
+    return invalid("hand_over is " + std::to_string(options.hand_over) +
+                   "; it must be a power of two, 2 or more");
+  if (pools.frames == nullptr || pools.heads == nullptr) return invalid("the data plane needs both mempools");
+  for (const BoxPort& p : ports)
+    if (p.port.traits().receive_queues == 0 || p.port.traits().transmit_queues == 0)
+      return invalid("port " + p.port.name() + " has no queue in one direction");
+  auto state = std::make_unique<State>(options, std::move(pools), std::move(ports));
+  if (!state->make_memory())
+    return fail(ErrorCode::kSystem,
+                "slot memory and rings do not fit into dataplane.memory beside the pools: " +
+                    memory_sum(options) + "; raise dataplane.memory or lower dataplane.slots");
+  state->make_cores(kernels);
+  return std::unique_ptr<DataPlane>(new DataPlane(std::move(state)));
+}
+
+DataPlane::DataPlane(std::unique_ptr<State> state) noexcept : state_(std::move(state)) {}
+DataPlane::~DataPlane() { stop(); }
+
+Result<void> DataPlane::start() {
+  state_->stop.store(false, std::memory_order_release);
+  for (std::size_t c = 0; c < cores(); ++c) {
+    const unsigned lcore = Eal::lcore(c);
+    DataCore& core = *state_->cores[c];
+    core.returned.store(false, std::memory_order_release);
+    handing_over(&core);
+    const int error =
+        rte_lcore_is_enabled(lcore) != 0 ? rte_eal_remote_launch(launch, &core, lcore) : -ENODEV;
+    if (error == 0) continue;
+    core.returned.store(true, std::memory_order_release);
+    stop();
+    return fail(ErrorCode::kSystem,
+                "data core " + std::to_string(c) + " does not start: lcore " + std::to_string(lcore) +
+                    (error == -ENODEV ? " does not exist; EAL was started with fewer cores"
+                                      : " is busy with something else"));
+  }
+  return {};
+}
+
+void DataPlane::stop() noexcept {
+  state_->stop.store(true, std::memory_order_release);
+  for (std::size_t c = 0; c < cores(); ++c) {
+    if (state_->cores[c]->returned.load(std::memory_order_acquire)) continue;
+    rte_eal_wait_lcore(Eal::lcore(c));
+    taking_over(state_->cores[c].get());
+    static_cast<void>(state_->cores[c]->returned.load(std::memory_order_acquire));
+  }
+  state_->empty_rings();
+}
+
+std::size_t DataPlane::turn(std::size_t core, TimeNs now) noexcept {
+  return state_->cores[core]->turn(now, rte_rdtsc());
+}
+
+void DataPlane::publish(Publication publication) {
+  state_->check(*publication.table);
+  state_->chain->publish(std::move(publication));
+}
+std::uint64_t DataPlane::adopted() const noexcept { return state_->chain->adopted(); }
+
+std::optional<Punt> DataPlane::next_punt(std::span<std::byte> out) noexcept {
+  for (std::size_t tried = 0; tried < cores();) {
+    rte_mbuf* m = nullptr;
+    if (receive(state_->rings[state_->next_punts].punts.get(), {&m, 1}).empty()) {
+      state_->next_punts = (state_->next_punts + 1) % cores();
+      ++tried;
+      continue;
+    }
+    const OpenedFrame opened = open_frame(frame_of(m), state_->options.box);
+    const Punt punt{.bytes = opened.payload_bytes, .source = opened.source};
+    const bool whole = opened.verdict == Verdict::kPunt && punt.bytes <= out.size();
+    if (whole) std::memcpy(out.data(), opened.payload, punt.bytes);
+    drop(m);
+    if (whole) return punt;
+  }
+  return std::nullopt;
+}
+
+bool DataPlane::inject(const Binding& to, std::span<const std::byte> datagram) noexcept {
+  if (raw(to.port) >= ports()) return false;
+  rte_mbuf* const m =
+      make_frame(to, state_->options.box, kBasePort, datagram, state_->pools.frames.get(), state_->mbufs);
+  if (m == nullptr) return false;
+  m->port = raw(to.port);
+  const std::size_t senders = std::min<std::size_t>(cores(), port(to.port).traits().transmit_queues);
+  return send(state_->rings[raw(to.port) % senders].injected.get(), m, state_->mbufs);
+}
+
+std::optional<Event> DataPlane::next_event() noexcept {
+  Event event;
+  for (const CoreRings& r : state_->rings) {
+    if (rte_ring_dequeue_elem(r.events.get(), &event, sizeof event) == 0) return event;
+  }
+  return std::nullopt;
+}
+
+std::size_t DataPlane::cores() const noexcept { return state_->cores.size(); }
+std::size_t DataPlane::ports() const noexcept { return state_->ports.size(); }
+const Port& DataPlane::port(PortIndex index) const noexcept { return state_->ports[raw(index)].port; }
+PortStatistics DataPlane::port_statistics(PortIndex index) const noexcept {
+  PortStatistics all = port(index).statistics();
+  all.rx_packets = all.rx_bytes = all.tx_packets = all.tx_bytes = 0;
+  for (const auto& core : state_->cores) {
+    const PortTraffic& traffic = core->traffic[raw(index)];
+    all.rx_packets += traffic.frames_in;
+    all.rx_bytes += traffic.bytes_in;
+    all.tx_packets += traffic.frames_out;
+    all.tx_bytes += traffic.bytes_out;
+  }
+  return all;
+}
+const CoreStatistics& DataPlane::statistics(std::size_t core) const noexcept {
+  return state_->cores[core]->statistics;
+}
+JobCounters DataPlane::counters(std::size_t core, JobId job) const noexcept {
+  return raw(job) <= kMaxJobs ? state_->cores[core]->counters(job) : JobCounters{};
+}
+TimeNs DataPlane::last_seen(std::size_t core, JobId job, Rank rank) const noexcept {
+  if (raw(job) > kMaxJobs || raw(rank) >= kMaxRanks) return 0;
+  return state_->cores[core]->state(job).last_seen[raw(rank)];
+}
+std::uint32_t DataPlane::occupancy(std::size_t core, JobId job) const noexcept {
+  return raw(job) <= kMaxJobs ? state_->cores[core]->state(job).occupancy.get() : 0;
+}
+std::uint64_t DataPlane::overflows(std::size_t core, JobId job) const noexcept {
+  return raw(job) <= kMaxJobs ? state_->cores[core]->state(job).overflows.get() : 0;
+}
+std::uint32_t DataPlane::mbufs_in_use() const noexcept {
+  return rte_mempool_in_use_count(state_->pools.frames.get()) +
+         rte_mempool_in_use_count(state_->pools.heads.get());
+}
+
+}  // namespace tally

@@ -1,0 +1,146 @@
+#pragma once
+// The data plane as control sees it: ports, pools, slot memory and one loop per data core, and the narrow
+// ways between control and the cores. Everything here is called by the control thread unless it says
+// otherwise. Data cores never wait for control, and control never waits for a core except in stop().
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "binding.h"
+#include "box.h"
+#include "event.h"
+#include "impair.h"
+#include "job_table.h"
+#include "kernels.h"
+#include "pools.h"
+#include "port.h"
+#include "publication.h"
+#include "tally/counters.h"
+#include "tally/error.h"
+#include "tally/one_writer.h"
+#include "tally/time.h"
+
+namespace tally {
+
+enum class IdlePolicy : std::uint8_t {
+  kPoll,      // never sleeps
+  kAdaptive,  // yields, then sleeps for at most kLongestSleep when nothing arrives
+};
+inline constexpr TimeNs kLongestSleep = kMillisecond;
+
+struct DataPlaneOptions {
+  Box box;
+  std::string prefix = "tally";  // of the names of rings and zones
+  std::uint8_t cores = 1;        // data cores, 1..kMaxShards: core i owns the slots with slot mod cores = i
+  IdlePolicy idle = IdlePolicy::kAdaptive;
+  bool staged = false;             // the reference execution
+  std::uint32_t slot_lines = 0;    // of each core
+  std::uint16_t hand_over = 1024;  // frames that wait for another thread, per ring; a power of two
+};
+
+// A port as the box has it; PortIndex is its place in the list.
+struct BoxPort {
+  Port port;
+  ImpairOptions impair{};
+};
+
+// Written by one core, read by anyone.
+struct alignas(64) CoreStatistics {
+  OneWriter<std::uint64_t> turns = 0;        // of the loop
+  OneWriter<std::uint64_t> bursts = 0;       // receive bursts with at least one frame
+  OneWriter<std::uint64_t> frames_in = 0;    // received by this core from ports
+  OneWriter<std::uint64_t> frames_out = 0;   // taken by ports
+  OneWriter<std::uint64_t> handed_over = 0;  // contributions that another core owns
+  OneWriter<std::uint64_t> taken_over = 0;   // ... and those that this one got
+  OneWriter<std::uint64_t> sent_for = 0;     // frames of control, and of cores without a queue of their own
+  OneWriter<std::uint64_t> results = 0;      // finished chunks
+  OneWriter<std::uint64_t> replicas = 0;     // frames made of them
+  OneWriter<std::uint64_t> rejects = 0;      // REJECTs sent
+  OneWriter<std::uint64_t> impaired_in = 0;  // lost on purpose
+  OneWriter<std::uint64_t> impaired_out = 0;
+  OneWriter<std::uint64_t> forwarded = 0;       // not ours: dropped, there is no L2 switch in this version
+  OneWriter<std::uint64_t> punts_lost = 0;      // control packets that found control's ring full
+  OneWriter<std::uint64_t> hand_over_lost = 0;  // frames that found another core's ring full
+  OneWriter<std::uint64_t> events_lost = 0;
+  OneWriter<std::uint64_t> no_mbuf = 0;  // as MbufCounters
+  OneWriter<std::uint64_t> refused = 0;
+  OneWriter<std::uint64_t> copied = 0;
+  OneWriter<std::uint64_t> sleeps = 0;
+  OneWriter<std::uint64_t> busy_cycles = 0;  // TSC cycles of turns that moved a frame
+  OneWriter<std::uint64_t> last_turn = 0;    // TimeNs: the watchdog's witness
+};
+
+// What one core took from a port and gave to it. A driver's own counters are not used for this: memif's are
+// forgotten with each worker that goes.
+struct alignas(64) PortTraffic {
+  OneWriter<std::uint64_t> frames_in = 0;
+  OneWriter<std::uint64_t> bytes_in = 0;  // from the Ethernet header on, without FCS
+  OneWriter<std::uint64_t> frames_out = 0;
+  OneWriter<std::uint64_t> bytes_out = 0;
+};
+
+// A control packet as a data core received it.
+struct Punt {
+  std::size_t bytes = 0;  // UDP payload, at the start of the caller's buffer
+  Binding source{};
+};
+
+class DataPlane {
+ public:
+  // Takes the ports over. Slot memory comes from the NUMA node of each core. Fails naming what did not fit
+  // into dataplane.memory, with all the sums. kernels: usable on this CPU; outlive the data plane.
+  [[nodiscard]] static Result<std::unique_ptr<DataPlane>> create(const DataPlaneOptions& options, Pools pools,
+                                                                 std::vector<BoxPort> ports,
+                                                                 const Kernels& kernels);
+  DataPlane(const DataPlane&) = delete;
+  DataPlane& operator=(const DataPlane&) = delete;
+  ~DataPlane();  // stop() first
+
+  // Launches core i on lcore i + 1. Fails if an lcore does not exist or is busy.
+  [[nodiscard]] Result<void> start();
+  // Asks the cores to return and waits for them; what is under way in rings is dropped.
+  void stop() noexcept;
+  // One turn of one core in the caller's thread, instead of start(): tests and benchmarks. Returns the frames
+  // that came in from ports and other threads. Times are those of CLOCK_MONOTONIC where the cores read them.
+  std::size_t turn(std::size_t core, TimeNs now) noexcept;
+
+  // Hands the next snapshot to every core: each zeroes the freed lines, in order of publication, and then
+  // loads the table. The publication stays alive until all cores use a later one. Its rows have one shard per
+  // core, lines within slot_lines and members behind ports of this box.
+  void publish(Publication publication);
+  // Every core uses this version or a later one. 0: none yet.
+  [[nodiscard]] std::uint64_t adopted() const noexcept;
+
+  // The next control packet; `out` holds kMaxDatagramBytes.
+  [[nodiscard]] std::optional<Punt> next_punt(std::span<std::byte> out) noexcept;
+  // Sends a datagram from the box's address and kBasePort to `to`. False: no mbuf or a full ring; the caller
+  // treats it as lost on the wire.
+  bool inject(const Binding& to, std::span<const std::byte> datagram) noexcept;
+  [[nodiscard]] std::optional<Event> next_event() noexcept;
+
+  [[nodiscard]] std::size_t cores() const noexcept;
+  [[nodiscard]] std::size_t ports() const noexcept;
+  [[nodiscard]] const Port& port(PortIndex index) const noexcept;
+  // Packets and bytes as the cores counted them; missed, errors and no mbuf as the driver says.
+  [[nodiscard]] PortStatistics port_statistics(PortIndex port) const noexcept;
+  [[nodiscard]] const CoreStatistics& statistics(std::size_t core) const noexcept;
+  // Row 0: packets that matched no job. A copy; any thread.
+  [[nodiscard]] JobCounters counters(std::size_t core, JobId job) const noexcept;
+  [[nodiscard]] TimeNs last_seen(std::size_t core, JobId job, Rank rank) const noexcept;
+  [[nodiscard]] std::uint32_t occupancy(std::size_t core, JobId job) const noexcept;
+  [[nodiscard]] std::uint64_t overflows(std::size_t core, JobId job) const noexcept;
+  // Mbufs that are not in their pools now (frames, heads); exact only when nothing runs.
+  [[nodiscard]] std::uint32_t mbufs_in_use() const noexcept;
+
+ private:
+  struct State;
+  explicit DataPlane(std::unique_ptr<State> state) noexcept;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace tally

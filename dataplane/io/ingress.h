@@ -1,0 +1,65 @@
+#pragma once
+// The ways into one data core: the receive queues that it reads. Owner: the core.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "frame.h"
+#include "impair.h"
+#include "mbuf.h"
+#include "tally/ids.h"
+
+namespace tally {
+
+struct CoreStatistics;
+struct PortTraffic;
+
+struct IngressQueue {
+  std::uint16_t port = 0;  // of ethdev
+  std::uint16_t queue = 0;
+  PortIndex index{};
+  bool vouches = false;
+  Impair impair;
+};
+
+// A view for the pipeline, valid until m changes hands or shape. The pipeline writes only into frames of one
+// segment. m: from Ingress, so m->port is our PortIndex, and ol_flags says nothing but what a trusted port
+// said of the UDP checksum.
+[[nodiscard]] inline Frame frame_of(const rte_mbuf* m) noexcept {
+  return {.data = data_of(m),
+          .length = m->data_len,
+          .capacity = static_cast<std::uint32_t>(m->buf_len - m->data_off),
+          .port = PortIndex{m->port},
+          .single_segment = m->nb_segs == 1,
+          .checksum_good = m->ol_flags == RTE_MBUF_F_RX_L4_CKSUM_GOOD};
+}
+
+class Ingress {
+ public:
+  // copies: for frames that arrive shared.
+  Ingress(std::vector<IngressQueue> queues, rte_mempool* copies, MbufCounters& mbufs,
+          CoreStatistics& statistics, std::span<PortTraffic> traffic);
+
+  [[nodiscard]] std::size_t queues() const noexcept { return queues_.size(); }
+  // The next frames of the next queue: the caller owns them, may write those of one segment, and finds in
+  // m->port and m->ol_flags what frame_of() says. Some of those received may be missing: lost on purpose, or
+  // shared and no mbuf for the copy. received: all of them. There is at least one queue.
+  [[nodiscard]] std::span<rte_mbuf*> take(std::span<rte_mbuf*> room, std::size_t& received) noexcept;
+  // The next turn begins one queue further: what comes last in a turn finds rings and mempools exhausted
+  // first, and must not be the same member for ever.
+  void rotate() noexcept {
+    if (++next_ >= queues_.size()) next_ = 0;
+  }
+
+ private:
+  std::vector<IngressQueue> queues_;
+  std::size_t next_ = 0;
+  rte_mempool* copies_;
+  MbufCounters& mbufs_;
+  CoreStatistics& statistics_;
+  std::span<PortTraffic> traffic_;  // by PortIndex
+};
+
+}  // namespace tally

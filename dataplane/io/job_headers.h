@@ -1,0 +1,44 @@
+#pragma once
+// Header templates of every member and of every multicast group of a job: made by control with the job's row,
+// read by all data cores, immutable.
+
+#include <array>
+#include <cstdint>
+#include <memory>
+
+#include "header_template.h"
+#include "job_table.h"
+#include "tally/ids.h"
+
+namespace tally {
+
+// One receiver of results: a member, or the members that a multicast frame reaches.
+struct Receiver {
+  HeaderTemplate header;
+  PortIndex port{};
+};
+
+struct JobHeaders {
+  JobHeaders(const Job& job, const Box& box);
+
+  bool ipv6 = false;              // some header needs the payload's sum
+  bool one_frame = false;         // multicast: the frames to all leaders are the same bytes
+  std::uint64_t group_ports = 0;  // multicast: bitmap of the leaders' ports, those below 64
+  std::array<Receiver, kMaxRanks> members{};
+  std::array<Receiver, kMaxRanks> groups{};  // multicast, by leader
+};
+
+// By job id, beside a job table.
+class HeaderTable {
+ public:
+  // Of `table`; takes over what `before`, the headers of `table_before`, has of rows that did not change.
+  HeaderTable(const JobTable& table, const Box& box, const HeaderTable* before, const JobTable* table_before);
+
+  // job: a row of the table.
+  [[nodiscard]] const JobHeaders& of(const Job& job) const noexcept { return *rows_[raw(job.id)]; }
+
+ private:
+  std::array<std::shared_ptr<const JobHeaders>, kMaxJobs + 1> rows_{};
+};
+
+}  // namespace tally

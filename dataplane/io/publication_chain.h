@@ -1,0 +1,57 @@
+#pragma once
+// How publications reach the data cores: a chain that control appends to and every core follows at its own
+// pace, none skipped. A node dies when every core uses a later one.
+//
+// This is read-copy-update with the grace period in the chain itself. rte_rcu_qsbr is not used: there a
+// reader that sleeps goes offline and is not waited for, but here every core has to execute every
+// publication (it wipes lines of its own slot memory) before control may hand the lines to another job, so
+// no core can be exempted. What a core last executed says all that a quiescent state would.
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "job_headers.h"
+#include "publication.h"
+
+namespace tally {
+
+struct PublicationNode {
+  explicit PublicationNode(Publication p, const Box& box, const PublicationNode* before)
+      : publication(std::move(p)),
+        headers(*publication.table, box, before != nullptr ? &before->headers : nullptr,
+                before != nullptr ? before->publication.table.get() : nullptr) {}
+
+  Publication publication;
+  HeaderTable headers;
+  std::atomic<PublicationNode*> next{nullptr};
+};
+
+// Where one core is. Written by the core, read by control; a line of its own.
+struct alignas(64) PublicationReader {
+  const PublicationNode* at = nullptr;    // core only
+  std::atomic<std::uint64_t> adopted{0};  // version of `at`: it and what follows must live
+};
+
+// Owner: control.
+class PublicationChain {
+ public:
+  // readers: outlive the chain; each starts at the empty table, version 0.
+  PublicationChain(const Box& box, std::vector<PublicationReader*> readers);
+  PublicationChain(const PublicationChain&) = delete;
+  PublicationChain& operator=(const PublicationChain&) = delete;
+  ~PublicationChain();  // no core may follow it any more
+
+  // Appends, and frees what every core has passed. publication.table must not be null.
+  void publish(Publication publication);
+  // The version that every core has reached.
+  [[nodiscard]] std::uint64_t adopted() const noexcept;
+
+ private:
+  Box box_;
+  std::vector<PublicationReader*> readers_;
+  PublicationNode* oldest_ = nullptr;
+  PublicationNode* newest_ = nullptr;
+};
+
+}  // namespace tally

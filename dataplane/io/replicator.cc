@@ -1,0 +1,76 @@
+#include "replicator.h"
+
+#include <bit>
+
+#include "data_plane.h"
+#include "egress.h"
+
+namespace tally {
+
+void Replicator::replicate(rte_mbuf* m, const std::byte* payload, std::uint32_t payload_bytes, const Job& job,
+                           const JobHeaders& headers, std::uint16_t source_port) noexcept {
+  ++statistics_.results;
+  const std::uint32_t sum = headers.ipv6 ? internet_sum({payload, payload_bytes}) : 0;
+  const Result result{m, payload, payload_bytes, sum, source_port};
+  if (job.results != ResultsMode::kMulticast) return send_to_each(result, job.members, headers.members);
+  // The mbuf itself may go to several ports only if none of them gives it to somebody who writes its fields.
+  if (headers.one_frame && (headers.group_ports & ~egress_.sharing_ports()) == 0)
+    return send_one_frame(result, job, headers);
+  send_to_each(result, job.leaders, headers.groups);
+}
+
+// The same bytes to every port: no mbuf is needed but the one that is here.
+void Replicator::send_one_frame(const Result& result, const Job& job, const JobHeaders& headers) noexcept {
+  const auto leaders = static_cast<unsigned>(std::popcount(job.leaders));
+  const HeaderTemplate& header = headers.groups[static_cast<unsigned>(std::countr_zero(job.leaders))].header;
+  const auto head = reuse(result.m, result.payload, result.payload_bytes, header.bytes());
+  header.write(head.data(), result.source_port, result.payload_bytes, result.payload_sum);
+  if (leaders > 1) rte_mbuf_refcnt_update(result.m, static_cast<std::int16_t>(leaders - 1));
+  statistics_.replicas += leaders;
+  for (std::uint64_t left = job.leaders; left != 0; left &= left - 1)
+    egress_.push(headers.groups[static_cast<unsigned>(std::countr_zero(left))].port, result.m);
+}
+
+// Header and payload by reference, or a copy of both. The last receiver gets the mbuf itself when no
+// reference to it is under way, that is with one receiver, and on ports that take no segments.
+void Replicator::send_to_each(const Result& result, std::uint64_t ranks,
+                              const std::array<Receiver, kMaxRanks>& receivers) noexcept {
+  rte_mbuf* m = result.m;
+  static_cast<void>(reuse(m, result.payload, result.payload_bytes, 0));
+  bool referred = false;
+  bool short_of_mbufs = false;
+  const std::uint64_t from_first = ~std::uint64_t{0} << first_;
+  for (std::uint64_t half : {ranks & from_first, ranks & ~from_first}) {
+    for (; half != 0; half &= half - 1) {
+      const auto r = static_cast<unsigned>(std::countr_zero(half));
+      const Receiver& to = receivers[r];
+      ranks &= ~(std::uint64_t{1} << r);
+      rte_mbuf* frame = m;
+      if (ranks != 0 || referred) {
+        frame = replica(m, to, referred);
+      } else {
+        static_cast<void>(reuse(m, result.payload, result.payload_bytes, to.header.bytes()));
+        m = nullptr;
+      }
+      if (frame == nullptr) {
+        if (!short_of_mbufs) first_ = r;
+        short_of_mbufs = true;
+        continue;
+      }
+      to.header.write(data_of(frame), result.source_port, result.payload_bytes, result.payload_sum);
+      ++statistics_.replicas;
+      egress_.push(to.port, frame);
+    }
+  }
+  if (m != nullptr) drop(m);
+}
+
+rte_mbuf* Replicator::replica(rte_mbuf* body, const Receiver& to, bool& referred) noexcept {
+  const std::size_t head = to.header.bytes();
+  if (!egress_.traits(to.port).segments) return duplicate(body, head, frames_, mbufs_);
+  rte_mbuf* const frame = refer(body, head, heads_, mbufs_);
+  referred |= frame != nullptr;
+  return frame;
+}
+
+}  // namespace tally

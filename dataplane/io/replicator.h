@@ -1,0 +1,49 @@
+#pragma once
+// One finished result becomes the frames that its members get. Owner: the core.
+
+#include <cstdint>
+
+#include "job_headers.h"
+#include "job_table.h"
+#include "mbuf.h"
+
+namespace tally {
+
+class Egress;
+struct CoreStatistics;
+
+class Replicator {
+ public:
+  // frames, heads: as in Pools.
+  Replicator(rte_mempool* frames, rte_mempool* heads, Egress& egress, MbufCounters& mbufs,
+             CoreStatistics& statistics) noexcept
+      : frames_(frames), heads_(heads), egress_(egress), mbufs_(mbufs), statistics_(statistics) {}
+
+  // Before: the core owns `m`, writable and of one segment, whose payload (in m's buffer, at least
+  // kMaxEncapsulation bytes behind its start) is the RESULT for all members of `job`. After: the ports, or a
+  // mempool; members whose frame found no mbuf ask again.
+  void replicate(rte_mbuf* m, const std::byte* payload, std::uint32_t payload_bytes, const Job& job,
+                 const JobHeaders& headers, std::uint16_t source_port) noexcept;
+
+ private:
+  struct Result {
+    rte_mbuf* m;
+    const std::byte* payload;
+    std::uint32_t payload_bytes;
+    std::uint32_t payload_sum;
+    std::uint16_t source_port;
+  };
+  void send_one_frame(const Result& result, const Job& job, const JobHeaders& headers) noexcept;
+  void send_to_each(const Result& result, std::uint64_t ranks,
+                    const std::array<Receiver, kMaxRanks>& receivers) noexcept;
+  [[nodiscard]] rte_mbuf* replica(rte_mbuf* body, const Receiver& to, bool& referred) noexcept;
+
+  rte_mempool* frames_;
+  rte_mempool* heads_;
+  Egress& egress_;
+  MbufCounters& mbufs_;
+  CoreStatistics& statistics_;
+  unsigned first_ = 0;  // rank that is served first: the one that went short last time
+};
+
+}  // namespace tally

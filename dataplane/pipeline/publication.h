@@ -1,0 +1,29 @@
+#pragma once
+// How a new job table reaches the data cores.
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "job_table.h"
+#include "tally/ids.h"
+
+namespace tally {
+
+// Lines that left a job, the same on every core. The core counts the job's filling entries in it out of its
+// occupancy and zeroes every line.
+struct FreedLines {
+  JobId job{};
+  std::uint16_t elements = 0;  // layout: entries of that many elements from lines.first on
+  LineRange lines{};
+  std::uint64_t members = 0;  // an entry with these contributors is complete, not filling
+};
+
+// Every core executes every publication, in order: `freed` first, then the table.
+struct Publication {
+  std::uint64_t version = 0;  // increasing; never 0
+  std::shared_ptr<const JobTable> table{};
+  std::vector<FreedLines> freed{};  // to be zeroed by each core before it loads the table
+};
+
+}  // namespace tally

@@ -1,0 +1,231 @@
+#include "c_api.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <utility>
+#include <vector>
+
+namespace tally {
+namespace {
+
+struct NamedCounter {
+  const char* name;
+  std::uint64_t EngineStatistics::*counter;
+};
+
+constexpr std::array<NamedCounter, 17> kCounters{{{"contributions", &EngineStatistics::contributions},
+                                                  {"retransmissions", &EngineStatistics::retransmissions},
+                                                  {"queries", &EngineStatistics::queries},
+                                                  {"answers", &EngineStatistics::answers},
+                                                  {"answers_dropped", &EngineStatistics::answers_dropped},
+                                                  {"queries_silent", &EngineStatistics::queries_silent},
+                                                  {"results", &EngineStatistics::results},
+                                                  {"overflows", &EngineStatistics::overflows},
+                                                  {"waiting", &EngineStatistics::waiting},
+                                                  {"rejects", &EngineStatistics::rejects},
+                                                  {"joins", &EngineStatistics::joins},
+                                                  {"epochs", &EngineStatistics::epochs},
+                                                  {"generations", &EngineStatistics::generations},
+                                                  {"heartbeats", &EngineStatistics::heartbeats},
+                                                  {"heartbeat_echoes", &EngineStatistics::heartbeat_echoes},
+                                                  {"srtt_ns", &EngineStatistics::srtt},
+                                                  {"rto_ns", &EngineStatistics::rto}}};
+constexpr const char* kRefusedTotal = "refused";
+
+std::chrono::milliseconds timeout_of(std::int64_t ms) {
+  return ms < 0 ? std::chrono::milliseconds::max() : std::chrono::milliseconds(ms);
+}
+
+tally_code reduce_options(const tally_reduce_options* from, ReduceOptions& to) {
+  if (from == nullptr) return TALLY_OK;
+  tally_reduce_options o = TALLY_REDUCE_OPTIONS_INIT;
+  if (const tally_code bad = take_struct(from, sizeof o, &o, sizeof o, "tally_reduce_options")) return bad;
+  if (o.priority < 0 || o.priority > static_cast<int>(Priority::kHighest))
+    return c_invalid("priority: " + std::to_string(o.priority) + " is not in 0..254");
+  to.priority = static_cast<Priority>(o.priority);
+  to.timeout = std::chrono::milliseconds(o.timeout_ms);
+  return TALLY_OK;
+}
+
+// issue(options) starts the operation. One that is known to have failed is reported by tally_wait, except for
+// a worker that is closed: a program that does not wait shall hear of it.
+template <class Issue>
+tally_code issue(tally_worker* worker, const tally_reduce_options* options, tally_operation** operation,
+                 Issue issue_it) {
+  if (operation == nullptr) return c_invalid("operation is NULL");
+  *operation = nullptr;
+  if (worker == nullptr) return c_invalid("worker is NULL");
+  ReduceOptions with;
+  if (const tally_code bad = reduce_options(options, with)) return bad;
+  if (const tally_code closed = tally_check(worker)) return closed;
+  *operation = new tally_operation{issue_it(with)};
+  return TALLY_OK;
+}
+
+template <class T, class CSpan>
+tally_code issue_list(tally_worker* worker, const CSpan* spans, std::size_t count,
+                      const tally_reduce_options* options, tally_operation** operation) {
+  if (spans == nullptr && count != 0)
+    return c_invalid("spans is NULL, but count is " + std::to_string(count));
+  std::vector<std::span<T>> list;
+  list.reserve(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (spans[i].values == nullptr && spans[i].count != 0)
+      return c_invalid("span " + std::to_string(i) + ": values is NULL, but count is " +
+                       std::to_string(spans[i].count));
+    list.emplace_back(spans[i].values, spans[i].count);
+  }
+  return issue(worker, options, operation, [&](const ReduceOptions& with) {
+    return worker->worker.allreduce_async(std::span<const std::span<T>>(list), with);
+  });
+}
+
+std::string all_names() {
+  std::string names;
+  for (std::size_t i = 0; const char* const name = tally_statistic_name(i); ++i)
+    names += (names.empty() ? "" : ", ") + std::string(name);
+  return names;
+}
+
+}  // namespace
+}  // namespace tally
+
+using tally::c_failure;
+using tally::c_invalid;
+
+tally_code tally_join(const tally_options* options, tally_worker** worker) {
+  if (worker == nullptr) return c_invalid("worker is NULL");
+  *worker = nullptr;
+  tally::WorkerOptions with;
+  if (options == nullptr) {
+    auto read = tally::WorkerOptions::from_environment();
+    if (!read) return c_failure(read.error());
+    with = std::move(*read);
+  } else if (const tally_code bad = tally::worker_options(*options, with)) {
+    return bad;
+  }
+  auto joined = tally::Worker::join(with);
+  if (!joined) return c_failure(joined.error());
+  *worker = new tally_worker{std::move(*joined)};
+  return TALLY_OK;
+}
+
+void tally_worker_free(tally_worker* worker) { delete worker; }
+
+tally_code tally_allreduce_float_async(tally_worker* worker, float* values, size_t count,
+                                       const tally_reduce_options* options, tally_operation** operation) {
+  const tally_float_span span{values, count};
+  return tally::issue_list<float>(worker, &span, 1, options, operation);
+}
+
+tally_code tally_allreduce_int32_async(tally_worker* worker, int32_t* values, size_t count,
+                                       const tally_reduce_options* options, tally_operation** operation) {
+  const tally_int32_span span{values, count};
+  return tally::issue_list<std::int32_t>(worker, &span, 1, options, operation);
+}
+
+tally_code tally_allreduce_float_list_async(tally_worker* worker, const tally_float_span* spans, size_t count,
+                                            const tally_reduce_options* options,
+                                            tally_operation** operation) {
+  return tally::issue_list<float>(worker, spans, count, options, operation);
+}
+
+tally_code tally_allreduce_int32_list_async(tally_worker* worker, const tally_int32_span* spans, size_t count,
+                                            const tally_reduce_options* options,
+                                            tally_operation** operation) {
+  return tally::issue_list<std::int32_t>(worker, spans, count, options, operation);
+}
+
+tally_code tally_barrier_async(tally_worker* worker, const tally_reduce_options* options,
+                               tally_operation** operation) {
+  return tally::issue(worker, options, operation,
+                      [&](const tally::ReduceOptions& with) { return worker->worker.barrier_async(with); });
+}
+
+tally_code tally_barrier(tally_worker* worker) {
+  if (worker == nullptr) return c_invalid("worker is NULL");
+  const auto done = worker->worker.barrier();
+  return done ? TALLY_OK : c_failure(done.error());
+}
+
+tally_code tally_wait(tally_operation* operation, int64_t timeout_ms, tally_operation_stats* stats) {
+  if (operation == nullptr) return c_invalid("operation is NULL");
+  const auto result = operation->operation.wait(tally::timeout_of(timeout_ms));
+  if (!result) return c_failure(result.error());
+  if (stats == nullptr) return TALLY_OK;
+  const tally_operation_stats known{sizeof(tally_operation_stats),
+                                    result->elements,
+                                    result->chunks,
+                                    result->packets,
+                                    result->retransmissions,
+                                    result->finished - result->started,
+                                    result->overflow ? 1 : 0};
+  return tally::give_struct(&known, sizeof known, stats, sizeof known, "tally_operation_stats");
+}
+
+int tally_done(const tally_operation* operation) {
+  return operation == nullptr || operation->operation.done() ? 1 : 0;
+}
+
+void tally_operation_free(tally_operation* operation) { delete operation; }
+
+tally_code tally_abort(tally_worker* worker, const char* reason) {
+  if (worker == nullptr) return c_invalid("worker is NULL");
+  worker->worker.abort(reason == nullptr ? "no reason given" : reason);
+  return TALLY_OK;
+}
+
+tally_code tally_leave(tally_worker* worker, int64_t timeout_ms) {
+  if (worker == nullptr) return c_invalid("worker is NULL");
+  const auto left = worker->worker.leave(tally::timeout_of(timeout_ms));
+  return left ? TALLY_OK : c_failure(left.error());
+}
+
+tally_code tally_check(const tally_worker* worker) {
+  if (worker == nullptr) return c_invalid("worker is NULL");
+  auto closed = worker->worker.why_closed();
+  if (!closed) return TALLY_OK;
+  closed->code = tally::ErrorCode::kClosed;
+  return c_failure(*closed);
+}
+
+tally_code tally_get_membership(const tally_worker* worker, tally_membership* membership) {
+  if (worker == nullptr || membership == nullptr) return c_invalid("worker or membership is NULL");
+  const auto m = worker->worker.membership();
+  if (!m) return tally_check(worker);  // only in the child of a fork
+  const tally_membership known{sizeof(tally_membership),
+                               m->rank,
+                               m->world,
+                               m->elements,
+                               static_cast<std::uint16_t>(m->multicast ? 1 : 0),
+                               m->window,
+                               m->shards,
+                               m->epoch,
+                               static_cast<std::uint32_t>(m->lease.count()),
+                               m->generation};
+  return tally::give_struct(&known, sizeof known, membership, sizeof known, "tally_membership");
+}
+
+tally_code tally_statistic(const tally_worker* worker, const char* name, uint64_t* value) {
+  if (worker == nullptr || name == nullptr || value == nullptr)
+    return c_invalid("worker, name or value is NULL");
+  const std::string wanted(name);
+  const tally::EngineStatistics statistics = worker->worker.statistics();
+  const auto found = std::find_if(tally::kCounters.begin(), tally::kCounters.end(),
+                                  [&](const auto& each) { return wanted == each.name; });
+  if (found != tally::kCounters.end()) {
+    *value = statistics.*found->counter;
+    return TALLY_OK;
+  }
+  if (wanted != tally::kRefusedTotal)
+    return c_invalid("'" + wanted + "' is not a statistic; there are " + tally::all_names());
+  *value = statistics.refused_total();
+  return TALLY_OK;
+}
+
+const char* tally_statistic_name(size_t index) {
+  if (index < tally::kCounters.size()) return tally::kCounters.at(index).name;
+  return index == tally::kCounters.size() ? tally::kRefusedTotal : nullptr;
+}

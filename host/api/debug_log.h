@@ -1,0 +1,44 @@
+#pragma once
+// TALLY_DEBUG: lines on stderr. INFO: whom a joining worker waits for, one for every generation joined, one
+// when the Worker closes, one at its end. TRACE: also epochs, rejects, and whatever was refused or repeated
+// since the last line.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "tally/engine_statistics.h"
+#include "tally/error.h"
+#include "tally/worker.h"
+#include "transport.h"
+
+namespace tally {
+
+// Owner: the progress thread. Silent unless options.debug says otherwise.
+class DebugLog {
+ public:
+  explicit DebugLog(const WorkerOptions& options);
+
+  // The job's packets are smaller than the program wished for, or than the path allows.
+  void lowered(std::uint16_t wished, std::uint16_t carried) const;
+  void attached(const Transport& transport) const;
+  void joined(const Membership& membership, const EngineStatistics& statistics, const Transport& transport);
+  void changed(const EngineStatistics& statistics);
+  // While joining; ranks: bitmap, 0: the box has not said. Says each new answer once.
+  void waiting(std::uint64_t ranks);
+  void closed(const Error& error) const;
+  void summary(const EngineStatistics& statistics, std::uint64_t datagrams) const;
+
+ private:
+  void line(std::string_view text) const;
+
+  bool info_ = false;
+  bool trace_ = false;
+  std::string prefix_;
+  std::string path_;  // box and transport
+  std::uint64_t generation_ = 0;
+  std::uint64_t waiting_for_ = 0;
+  EngineStatistics last_{};
+};
+
+}  // namespace tally

@@ -1,0 +1,225 @@
+#include "worker_impl.h"
+
+#include <pthread.h>
+#include <sys/random.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <system_error>
+
+#include "check_options.h"
+#include "kernels.h"
+#include "worker_join.h"
+
+namespace tally {
+namespace {
+
+Result<std::uint64_t> random_word() {
+  std::uint64_t word = 0;
+  while (word == 0) {
+    if (getrandom(&word, sizeof word, 0) == sizeof word) continue;
+    const int why = errno;
+    if (why == EINTR) continue;
+    return tl::unexpected(Error{
+        ErrorCode::kSystem, std::string("no random numbers: getrandom: ") + std::strerror(why), {}, why});
+  }
+  return word;
+}
+
+Result<std::unique_ptr<WorkerEngine>> make_engine(const WorkerOptions& options, std::uint16_t elements) {
+  const auto instance = random_word();
+  if (!instance) return tl::unexpected(instance.error());
+  const auto seed = random_word();
+  if (!seed) return tl::unexpected(seed.error());
+  EngineOptions engine;
+  engine.job = options.job;
+  engine.token = options.token;
+  engine.rank = Rank{options.rank};
+  engine.world = options.world;
+  engine.elements = elements;
+  engine.instance = *instance;
+  engine.seed = *seed;
+  engine.rto_floor = options.poll ? kPollRtoFloor : kAdaptiveRtoFloor;
+  return WorkerEngine::create(std::move(engine), best_kernels());
+}
+
+// Signals are the program's business: none is handled on this thread.
+Result<std::thread> start_thread(const std::shared_ptr<Progress>& progress, const std::string& name) {
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  Result<std::thread> started = fail(ErrorCode::kSystem, "");
+  try {
+    started = std::thread([progress, name] {
+      pthread_setname_np(pthread_self(), name.c_str());
+      progress->run();
+    });
+  } catch (const std::system_error& error) {
+    started = tl::unexpected(Error{ErrorCode::kSystem,
+                                   std::string("cannot start the progress thread: ") + error.what(),
+                                   {},
+                                   error.code().value()});
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return started;
+}
+
+std::string hint(const WorkerOptions& options) {
+  return "is tallyd running there, and are TALLY_SWITCH (" + options.box + ") and TALLY_TRANSPORT (" +
+         options.transport + ") right?";
+}
+
+Error late(const WorkerOptions& options, const WorkerView::Content& content) {
+  const std::string after = " within " + std::to_string(options.join_timeout.count()) + " ms";
+  const std::uint64_t refused = content.statistics.refused_total();
+  if (content.datagrams == 0)
+    return {ErrorCode::kUnreachable, "the box did not answer" + after + ": " + hint(options), options.job};
+  if (content.datagrams <= refused)
+    return {ErrorCode::kUnreachable,
+            "nothing that arrived" + after + " answers this worker (" + std::to_string(refused) +
+                " datagrams refused): " + hint(options),
+            options.job};
+  const std::string ranks = name_ranks(content.missing);
+  if (ranks.empty())
+    return {ErrorCode::kTimeout, "the box answered, but the job did not start" + after, options.job};
+  return {ErrorCode::kTimeout,
+          ranks + " did not join" + after + "; the box waits for all " + std::to_string(options.world) +
+              " workers of the job",
+          options.job};
+}
+
+// Kept for ever, but findable, so that leak checkers stay quiet.
+struct LeftBehind {
+  std::shared_ptr<Progress> progress;
+  std::thread thread;
+  LeftBehind* next = nullptr;
+};
+std::atomic<LeftBehind*> left_behind = nullptr;
+
+}  // namespace
+
+WorkerImpl::WorkerImpl(std::shared_ptr<WorkerView> view, std::shared_ptr<Progress> progress) noexcept
+    : view_(std::move(view)), progress_(std::move(progress)) {}
+
+Result<std::unique_ptr<WorkerImpl>> WorkerImpl::start(const WorkerOptions& options) {
+  if (auto sound = check_options(options, {}, true); !sound) return tl::unexpected(std::move(sound.error()));
+  auto transport = make_transport(
+      options.transport,
+      {.box = options.box, .address = options.address, .mtu = options.mtu, .poll = options.poll});
+  if (!transport) return tl::unexpected(std::move(transport.error()));
+  const std::uint16_t most = (*transport)->most_elements();
+  const std::uint16_t elements = options.elements == 0 ? most : std::min(options.elements, most);
+  if (elements < options.elements) DebugLog(options).lowered(options.elements, elements);
+  auto engine = make_engine(options, elements);
+  if (!engine) return tl::unexpected(std::move(engine.error()));
+
+  auto view = std::make_shared<WorkerView>();
+  auto progress = std::make_shared<Progress>(std::move(*transport), std::move(*engine), view, options);
+  std::unique_ptr<WorkerImpl> impl(new WorkerImpl(std::move(view), std::move(progress)));
+  auto thread = start_thread(impl->progress_, "tally-" + std::to_string(options.rank));
+  if (!thread) return tl::unexpected(std::move(thread.error()));
+  impl->thread_ = std::move(*thread);
+  return impl;
+}
+
+WorkerImpl::~WorkerImpl() {
+  if (view_->foreign()) {
+    leave_behind();
+  } else if (thread_.joinable()) {
+    progress_->post(StopRequest{});
+    // In a callback the thread cannot wait for itself: it ends, and destroys what it owns, on its own.
+    view_->on_progress_thread() ? thread_.detach() : thread_.join();
+  }
+}
+
+void WorkerImpl::leave_behind() {
+  auto* const kept = new LeftBehind{std::move(progress_), std::move(thread_), nullptr};
+  kept->next = left_behind.exchange(kept);
+}
+
+Result<void> WorkerImpl::wait_joined(const WorkerOptions& options) {
+  const bool settled =
+      view_->wait_until(moment_after(options.join_timeout), [](const WorkerView::Content& content) {
+        return content.membership.has_value() || content.closed.has_value();
+      });
+  const WorkerView::Content content = view_->content();
+  if (!settled) {
+    const Error error = late(options, content);
+    abort(error.what);  // should the job start this very moment, the others hear why it ends
+    return tl::unexpected(error);
+  }
+  if (!content.closed) return {};
+  Error error = *content.closed;
+  if (error.code == ErrorCode::kUnreachable) error.what += ": " + hint(options);
+  return tl::unexpected(std::move(error));
+}
+
+template <class Spans>
+Operation WorkerImpl::reduce(Spans spans, const ReduceOptions& options) {
+  auto state = std::make_shared<OperationState>(view_, options.done);
+  Operation operation(state);
+  if (view_->foreign()) {  // there is no other thread to call the callback
+    state->finish(tl::unexpected(view_->foreign_error()));
+    return operation;
+  }
+  ReduceRequest request{std::move(spans), {}, state, objection(options)};
+  if (request.refused && !options.done) {
+    state->finish(tl::unexpected(std::move(*request.refused)));
+    return operation;
+  }
+  request.options.priority = static_cast<std::uint8_t>(options.priority);
+  if (options.timeout.count() > 0) {
+    const auto due = moment_after(options.timeout).time_since_epoch();
+    request.options.deadline = static_cast<TimeNs>(std::chrono::nanoseconds(due).count());
+  }
+  progress_->post(std::move(request));
+  return operation;
+}
+template Operation WorkerImpl::reduce(FloatSpans spans, const ReduceOptions& options);
+template Operation WorkerImpl::reduce(Int32Spans spans, const ReduceOptions& options);
+
+// Why an operation cannot be issued.
+std::optional<Error> WorkerImpl::objection(const ReduceOptions& options) const {
+  if (options.timeout.count() < 0)
+    return Error{ErrorCode::kInvalidArgument,
+                 "timeout: " + std::to_string(options.timeout.count()) + " ms is negative; 0 means never"};
+  if (options.priority > Priority::kHighest)
+    return Error{ErrorCode::kInvalidArgument, "priority: 255 is not in 0..254"};
+  const auto closed = view_->closed();
+  if (!closed) return std::nullopt;
+  return Error{ErrorCode::kClosed, "the worker is closed: " + closed->what, closed->where};
+}
+
+void WorkerImpl::abort(std::string_view reason) {
+  if (view_->foreign()) return;
+  progress_->post(AbortRequest{std::string(reason)});
+  if (view_->on_progress_thread()) return;
+  (void)view_->wait_until(moment_after(std::chrono::milliseconds(Progress::kFarewell / kMillisecond)),
+                          [](const WorkerView::Content& content) { return content.told; });
+}
+
+Result<void> WorkerImpl::leave(std::chrono::milliseconds timeout) {
+  if (view_->foreign()) return tl::unexpected(view_->foreign_error());
+  if (view_->on_progress_thread())
+    return fail(ErrorCode::kInvalidArgument,
+                "leave: called in a callback; the progress thread cannot wait for itself");
+  progress_->post(LeaveRequest{});
+  const bool closed = view_->wait_until(
+      moment_after(timeout), [](const WorkerView::Content& content) { return content.closed.has_value(); });
+  const WorkerView::Content content = view_->content();
+  if (!closed) {
+    const std::string ranks = name_ranks(content.missing);
+    return fail(ErrorCode::kTimeout,
+                "leave: not done after " + std::to_string(timeout.count()) + " ms, " +
+                    (ranks.empty() ? "the box has not said who is missing" : "waiting for " + ranks) +
+                    "; call it again, or destroy the Worker, which aborts the job");
+  }
+  if (content.closed->code == ErrorCode::kClosed) return {};
+  return tl::unexpected(*content.closed);
+}
+
+}  // namespace tally

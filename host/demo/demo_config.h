@@ -1,0 +1,34 @@
+#pragma once
+// The daemon's configuration, made fit for one run of the demo. Input is what `tallyd --dump-config` prints:
+// every key, one to a line, so that any configuration a person may write arrives in the same form. Pure.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tally/error.h"
+
+namespace tally {
+
+struct DemoJobConfig {
+  std::string name{};
+  std::string token_file{};  // empty: none
+  std::uint16_t workers = 0;
+};
+
+struct DemoConfig {
+  std::string text{};  // the YAML to start tallyd with
+  std::string box{};   // its address, 10.0.0.1
+  std::vector<DemoJobConfig> jobs{};
+  std::vector<std::string> transports{};  // TALLY_TRANSPORT of the worker on each port
+  std::vector<std::string> addresses{};   // and its TALLY_ADDRESS
+  std::vector<std::uint16_t> mtus{};      // and its TALLY_MTU
+};
+
+// socket: where the memif ports of this run meet. loss: a percentage for `impair:` of every port; empty: what
+// the configuration says. Errors say what the demo needs of a configuration.
+[[nodiscard]] Result<DemoConfig> make_demo_config(const std::string& dumped, std::string_view socket,
+                                                  std::string_view loss);
+
+}  // namespace tally

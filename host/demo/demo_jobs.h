@@ -1,0 +1,38 @@
+#pragma once
+// What the demo's jobs sum: by the name that the configuration gives a job.
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "layer_list.h"
+
+namespace tally {
+
+struct DemoModel {
+  std::string_view job;    // its name in the configuration
+  std::string_view title;  // for people
+  std::span<const std::uint32_t> tensors;
+
+  [[nodiscard]] constexpr std::uint64_t parameters() const noexcept {
+    std::uint64_t n = 0;
+    for (const auto tensor : tensors) n += tensor;
+    return n;
+  }
+};
+
+inline constexpr std::array<DemoModel, 2> kDemoModels{{
+    {"resnet50", "ResNet-50", kResnet50},
+    {"bert", "BERT-base", kBertBase},
+}};
+
+// nullptr: the demo has no such job.
+constexpr const DemoModel* find_model(std::string_view job) noexcept {
+  for (const auto& model : kDemoModels) {
+    if (model.job == job) return &model;
+  }
+  return nullptr;
+}
+
+}  // namespace tally

@@ -1,0 +1,25 @@
+#pragma once
+// The command line of tally-demo, for the person and for the processes it starts.
+
+#include <cstdint>
+#include <string>
+
+#include "tally/error.h"
+
+namespace tally {
+
+struct DemoOptions {
+  enum class Role : std::uint8_t { kParent, kWorker, kHelp };
+  Role role = Role::kParent;
+  std::string tallyd{};  // program; empty: beside this one
+  std::string config{};
+  std::string loss{};  // percentage, empty: as the configuration says
+  std::uint32_t iterations = 0;
+  std::uint64_t seed = 1;
+  bool verbose = false;
+  std::string help{};
+};
+
+[[nodiscard]] Result<DemoOptions> parse_demo_options(int argc, const char* const* argv);
+
+}  // namespace tally

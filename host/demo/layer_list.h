@@ -1,0 +1,84 @@
+#pragma once
+// Real layer lists: elements of each gradient tensor, in the order in which the model declares its
+// parameters.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+
+namespace tally {
+
+template <std::size_t Tensors>
+using LayerList = std::array<std::uint32_t, Tensors>;
+
+template <std::size_t Tensors>
+constexpr std::uint64_t parameters_of(const LayerList<Tensors>& tensors) noexcept {
+  return std::accumulate(tensors.begin(), tensors.end(), std::uint64_t{0});
+}
+
+// ResNet-50 (He et al., CVPR'16; ImageNet head). A convolution has weights only, each is followed by a batch
+// norm's weight and bias.
+constexpr LayerList<161> resnet50() noexcept {
+  LayerList<161> tensors{};
+  std::size_t n = 0;
+  const auto convolution = [&](std::uint32_t in, std::uint32_t out, std::uint32_t side) {
+    tensors[n++] = in * out * side * side;
+    tensors[n++] = out;
+    tensors[n++] = out;
+  };
+  convolution(3, 64, 7);
+  std::uint32_t in = 64;
+  const std::array<std::uint32_t, 4> blocks{3, 4, 6, 3};
+  for (std::uint32_t stage = 0; stage < 4; ++stage) {
+    const std::uint32_t width = 64U << stage;
+    for (std::uint32_t block = 0; block < blocks[stage]; ++block) {
+      convolution(in, width, 1);
+      convolution(width, width, 3);
+      convolution(width, 4 * width, 1);
+      if (block == 0) convolution(in, 4 * width, 1);  // the shortcut changes its width
+      in = 4 * width;
+    }
+  }
+  tensors[n++] = in * 1000;
+  tensors[n++] = 1000;
+  return tensors;
+}
+
+// BERT-base, uncased, the encoder without a task's head (Devlin et al., NAACL'19): embeddings, 12 layers,
+// pooler.
+constexpr LayerList<199> bert_base() noexcept {
+  LayerList<199> tensors{};
+  std::size_t n = 0;
+  const std::uint32_t hidden = 768;
+  const auto dense = [&](std::uint32_t in, std::uint32_t out) {  // weight, bias
+    tensors[n++] = in * out;
+    tensors[n++] = out;
+  };
+  const auto layer_norm = [&] {
+    tensors[n++] = hidden;
+    tensors[n++] = hidden;
+  };
+  tensors[n++] = 30522 * hidden;  // words
+  tensors[n++] = 512 * hidden;    // positions
+  tensors[n++] = 2 * hidden;      // token types
+  layer_norm();
+  for (int layer = 0; layer < 12; ++layer) {
+    for (int i = 0; i < 4; ++i) dense(hidden, hidden);  // query, key, value, attention output
+    layer_norm();
+    dense(hidden, 4 * hidden);
+    dense(4 * hidden, hidden);
+    layer_norm();
+  }
+  dense(hidden, hidden);
+  return tensors;
+}
+
+inline constexpr LayerList<161> kResnet50 = resnet50();
+inline constexpr LayerList<199> kBertBase = bert_base();
+
+// A tensor too few would leave a 0 at the end, one too many would not compile.
+static_assert(kResnet50.back() == 1000 && parameters_of(kResnet50) == 25'557'032);
+static_assert(kBertBase.back() == 768 && parameters_of(kBertBase) == 109'482'240);
+
+}  // namespace tally

@@ -1,0 +1,44 @@
+#pragma once
+// Who a worker is on the wire, and whom it talks to. Pure.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "tally/error.h"
+#include "tally/net.h"
+
+namespace tally {
+
+struct WorkerAddress {
+  Ipv6 own{};  // IPv4 as ::ffff:a.b.c.d
+  Ipv6 box{};  // of the same family
+  Mac mac{};
+  std::uint16_t udp_port = 0;
+
+  [[nodiscard]] bool ipv4() const noexcept { return is_mapped_ipv4(own); }
+};
+
+// box: an IP address; address: CIDR of this worker, in a network that holds the box, for JOIN goes out as an
+// Ethernet broadcast and there is no router in between. random: makes the locally administered MAC and the
+// UDP port (49152..65535). Errors name TALLY_SWITCH or TALLY_ADDRESS.
+[[nodiscard]] Result<WorkerAddress> make_worker_address(std::string_view box, std::string_view address,
+                                                        std::uint64_t random);
+
+// Where multicast results for `group` arrive (RFC 1112, 6.4; RFC 2464, 7).
+[[nodiscard]] Mac multicast_mac(const Ipv6& group) noexcept;
+
+// The UDP payload of a frame to one of `ours` from the box, empty if it is somebody else's or malformed:
+// lengths first, no options, no fragments, no VLAN tag. group, group_mac, group_port: port 0 means unicast
+// only.
+struct WorkerFilter {
+  WorkerAddress ours;
+  Ipv6 group{};
+  Mac group_mac{};
+  std::uint16_t group_port = 0;
+};
+[[nodiscard]] std::span<const std::byte> open_worker_frame(std::span<const std::byte> frame,
+                                                           const WorkerFilter& filter) noexcept;
+
+}  // namespace tally

@@ -1,0 +1,43 @@
+#pragma once
+// The command line of tally-perf.
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "tally/error.h"
+#include "tally/wire.h"
+
+namespace tally {
+
+struct PerfOptions {
+  std::uint64_t min_bytes = 4 << 10;
+  std::uint64_t max_bytes = 64 << 20;
+  std::uint64_t factor = 4;  // >= 2
+  std::uint32_t iterations = 20;
+  std::uint32_t warm_up = 5;
+  bool check = true;
+  Dtype type = Dtype::kFloat32;
+  std::uint64_t seed = 1;
+  double line_rate = 0;              // of a worker's link, Gbit/s; 0: not known
+  std::chrono::seconds timeout{60};  // of one operation
+  bool all_ranks = false;            // every rank prints its table, not only rank 0
+  std::string json{};                // file; rank 0 writes it
+  std::string csv{};
+};
+
+struct PerfHelp {
+  std::string text;
+};
+
+// Options of the worker (--job, --rank ...) go into the environment, where WorkerOptions::from_environment()
+// finds them: one place says what is right. Call before other threads exist.
+[[nodiscard]] Result<std::variant<PerfOptions, PerfHelp>> parse_perf_options(int argc,
+                                                                             const char* const* argv);
+
+// Bytes of the messages, from min_bytes to at most max_bytes; each a whole number of elements.
+[[nodiscard]] std::vector<std::uint64_t> perf_sizes(const PerfOptions& options);
+
+}  // namespace tally

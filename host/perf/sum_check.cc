@@ -1,0 +1,97 @@
+#include "sum_check.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "error_bound.h"
+#include "tally/wire.h"
+#include "value_stream.h"
+
+namespace tally {
+namespace {
+
+constexpr double kLargestFloat = std::numeric_limits<float>::max();
+
+using Sums = std::array<double, kMaxElements>;
+
+// Sums of all ranks' values, exact in float64 or nearly so; returns the largest abs(x).
+double add_ranks(Sums& sums, std::uint64_t first, std::size_t n, float scale,
+                 const SumCheckOptions& options) noexcept {
+  std::fill_n(sums.begin(), n, 0.0);
+  std::int32_t largest = 0;
+  for (std::uint32_t rank = 0; rank < options.world; ++rank) {
+    ValueStream(options.seed, options.iteration, rank).each(first, n, [&](std::size_t k, std::int32_t value) {
+      sums[k] += static_cast<double>(float_value(value, scale));
+      largest = std::max(largest, value < 0 ? -value : value);
+    });
+  }
+  return static_cast<double>(float_value(largest, scale));
+}
+
+void check_packet(std::span<const float> got, const Sums& sums, std::size_t at, double rounding,
+                  SumCheckResult& result) noexcept {
+  for (std::size_t k = 0; k < got.size(); ++k) {
+    const double y = static_cast<double>(got[k]);
+    const double error = std::abs(y - sums[k]);
+    // The bound is for finite sums; an Inf must not widen its own.
+    const double bound = rounding + kFloatHalfUnit * std::min(std::abs(y), kLargestFloat);
+    if (error <= result.largest_error * bound) continue;
+    if (error <= bound) {
+      result.largest_error = error / bound;
+    } else if (result.wrong++ == 0) {  // also NaN, which compares with nothing
+      result.first_wrong = at + k;
+      result.got = y;
+      result.expected = sums[k];
+    }
+  }
+}
+
+}  // namespace
+
+void SumCheckResult::add(const SumCheckResult& other) noexcept {
+  if (wrong == 0 && other.wrong > 0) {
+    first_wrong = other.first_wrong;
+    got = other.got;
+    expected = other.expected;
+  }
+  wrong += other.wrong;
+  largest_error = std::max(largest_error, other.largest_error);
+}
+
+SumCheckResult check_sums(std::span<const float> sums, std::uint64_t first, float scale,
+                          const SumCheckOptions& options) noexcept {
+  SumCheckResult result;
+  Sums expected;
+  for (std::size_t at = 0; at < sums.size(); at += options.elements) {
+    const auto packet = sums.subspan(at, std::min<std::size_t>(options.elements, sums.size() - at));
+    const double largest = add_ranks(expected, first + at, packet.size(), scale, options);
+    check_packet(packet, expected, at, rounding_bound(options.world, largest), result);
+  }
+  return result;
+}
+
+SumCheckResult check_sums(std::span<const std::int32_t> sums, std::uint64_t first,
+                          const SumCheckOptions& options) noexcept {
+  constexpr std::size_t kBlock = 512;
+  SumCheckResult result;
+  std::array<std::int32_t, kBlock> expected{};
+  for (std::size_t at = 0; at < sums.size(); at += kBlock) {
+    const std::size_t n = std::min(kBlock, sums.size() - at);
+    expected.fill(0);
+    for (std::uint32_t rank = 0; rank < options.world; ++rank) {
+      ValueStream(options.seed, options.iteration, rank)
+          .each(first + at, n, [&](std::size_t k, std::int32_t value) { expected[k] += int_value(value); });
+    }
+    for (std::size_t k = 0; k < n; ++k) {
+      if (sums[at + k] == expected[k] || result.wrong++ > 0) continue;
+      result.first_wrong = at + k;
+      result.got = sums[at + k];
+      result.expected = expected[k];
+    }
+  }
+  return result;
+}
+
+}  // namespace tally

@@ -1,0 +1,182 @@
+#ifndef TALLY_TALLY_H
+#define TALLY_TALLY_H
+/*
+ * libtally in C: join a job, sum arrays with the other ranks. The same library and the same rules as
+ * tally/worker.h, which says more about them.
+ *
+ *   tally_worker* worker;
+ *   tally_operation* sum;
+ *   if (tally_join(NULL, &worker) != TALLY_OK) return fail(tally_last_error());   // from the environment
+ *   if (tally_allreduce_float_async(worker, gradient, count, NULL, &sum) != TALLY_OK) ...
+ *   if (tally_wait(sum, TALLY_FOREVER, NULL) != TALLY_OK) ...
+ *   tally_operation_free(sum);
+ *   tally_leave(worker, 60000);
+ *   tally_worker_free(worker);
+ *
+ * Errors     every function that can fail returns a tally_code; tally_last_error() has the sentence.
+ * Ownership  the caller frees what a function gave it through a pointer: each operation with
+ *            tally_operation_free (also before it is done: that forgets it, it goes on), each worker with
+ *            tally_worker_free, operations before or after. Strings that are passed in are copied. Strings
+ *            that are returned belong to the library.
+ * Buffers    stay the caller's: alive and untouched until their operation is done.
+ * Threads    any thread may call any function, also with the same worker or operation; only the two free
+ *            functions need that nobody else uses the object any more.
+ * fork       in the child every call with a parent's object returns TALLY_CLOSED; it may join for itself.
+ * Memory     running out of it ends the process.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* C's own naming. NOLINTBEGIN(readability-identifier-naming) */
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tally_worker tally_worker;
+typedef struct tally_operation tally_operation;
+
+/* The numbers are fixed; new ones may be added. */
+typedef enum tally_code {
+  TALLY_OK = 0,
+  TALLY_INVALID_ARGUMENT = 1, /* the caller's value is out of range */
+  TALLY_QUANTISE = 2,         /* NaN, Inf or a magnitude above 2^127 in a float array */
+  TALLY_ABORTED = 3,          /* the job was aborted; the text names rank and reason */
+  TALLY_REFUSED = 4,          /* the box refused the join; the text is the box's */
+  TALLY_UNREACHABLE = 5,      /* no answer from the box */
+  TALLY_TIMEOUT = 6,          /* the text names the missing ranks */
+  TALLY_CORRUPT = 7,          /* three results of one chunk failed their end-to-end sums */
+  TALLY_FELL_BEHIND = 8,      /* a chunk older than every peer's history */
+  TALLY_CLOSED = 9,           /* the worker left, failed or was aborted before */
+  TALLY_SYSTEM = 10           /* a system call failed */
+} tally_code;
+
+/* Why the last call on this thread that failed did so; "" before the first. Valid until the next call that
+ * fails on this thread. */
+const char* tally_last_error(void);
+/* "TALLY_TIMEOUT"; "TALLY_?" for a number that is none. */
+const char* tally_code_name(int code);
+/* "0.1.0" */
+const char* tally_version(void);
+
+/* As tally::WorkerOptions. Always begin with TALLY_OPTIONS_INIT or tally_options_from_environment: later
+ * versions add members at the end, and `size` tells the library which version the program was compiled
+ * with. NULL strings are empty. */
+typedef struct tally_options {
+  size_t size;              /* sizeof(tally_options) */
+  const char* job;          /* 1..64 bytes */
+  const char* token;        /* 0..64 bytes */
+  const char* box;          /* IP address */
+  const char* transport;    /* dpdk:DEVICE */
+  const char* address;      /* CIDR of this worker */
+  const char* debug;        /* "", "INFO" or "TRACE" */
+  uint16_t rank;            /* below world */
+  uint16_t world;           /* 1..64 */
+  uint16_t elements;        /* most values in a packet; 0: what the MTU carries */
+  uint16_t mtu;             /* of the path to the box */
+  int32_t poll;             /* 1: never sleep */
+  uint32_t join_timeout_ms; /* for all ranks to arrive */
+} tally_options;
+
+#define TALLY_OPTIONS_INIT \
+  { sizeof(tally_options), NULL, NULL, NULL, NULL, NULL, NULL, 0, 1, 0, 1500, 0, 60000 }
+
+/* Fills `options`, whose size must be set, from TALLY_CONFIG and the environment. The strings belong to the
+ * library and are valid until the next call of this function on this thread. */
+tally_code tally_options_from_environment(tally_options* options);
+
+/* Returns when all ranks have joined. options NULL: from the environment. *worker is NULL after an error. */
+tally_code tally_join(const tally_options* options, tally_worker** worker);
+/* Aborts the job unless the worker left or is closed. NULL is allowed. */
+void tally_worker_free(tally_worker* worker);
+
+/* Of one operation. NULL where one may be passed: normal priority, no timeout. */
+typedef struct tally_reduce_options {
+  size_t size;         /* sizeof(tally_reduce_options) */
+  int32_t priority;    /* 0..254; clamped by the box to the job's maximum */
+  uint32_t timeout_ms; /* the operation, and with it the job, fails when it takes longer; 0: never */
+} tally_reduce_options;
+
+#define TALLY_REDUCE_OPTIONS_INIT \
+  { sizeof(tally_reduce_options), 100, 0 }
+
+typedef struct tally_float_span {
+  float* values;
+  size_t count;
+} tally_float_span;
+typedef struct tally_int32_span {
+  int32_t* values;
+  size_t count;
+} tally_int32_span;
+
+/* Sums element by element over all ranks, in place. All ranks issue the same operations in the same order.
+ * TALLY_OK means issued: what becomes of it, tally_wait says. A list is one operation over the concatenation
+ * of its spans; the list itself may go when the call has returned. */
+tally_code tally_allreduce_float_async(tally_worker* worker, float* values, size_t count,
+                                       const tally_reduce_options* options, tally_operation** operation);
+tally_code tally_allreduce_int32_async(tally_worker* worker, int32_t* values, size_t count,
+                                       const tally_reduce_options* options, tally_operation** operation);
+tally_code tally_allreduce_float_list_async(tally_worker* worker, const tally_float_span* spans, size_t count,
+                                            const tally_reduce_options* options, tally_operation** operation);
+tally_code tally_allreduce_int32_list_async(tally_worker* worker, const tally_int32_span* spans, size_t count,
+                                            const tally_reduce_options* options, tally_operation** operation);
+/* Done when every rank has issued it. */
+tally_code tally_barrier_async(tally_worker* worker, const tally_reduce_options* options,
+                               tally_operation** operation);
+tally_code tally_barrier(tally_worker* worker);
+
+/* Set size before the call; members that the library does not know stay as they are. */
+typedef struct tally_operation_stats {
+  size_t size; /* sizeof(tally_operation_stats) */
+  uint64_t elements;
+  uint64_t chunks;          /* packets' worth, priming ones included */
+  uint64_t packets;         /* sent */
+  uint64_t retransmissions; /* of these, sent again */
+  uint64_t duration_ns;
+  int32_t overflow; /* 1: some sum may have left int32 */
+} tally_operation_stats;
+
+#define TALLY_OPERATION_STATS_INIT \
+  { sizeof(tally_operation_stats), 0, 0, 0, 0, 0, 0 }
+
+#define TALLY_FOREVER (-1)
+
+/* Blocks until the operation is done; timeout_ms 0 only looks. TALLY_TIMEOUT ends the waiting, not the
+ * operation, unless the operation's own timeout passed (tally_done tells). stats may be NULL. */
+tally_code tally_wait(tally_operation* operation, int64_t timeout_ms, tally_operation_stats* stats);
+/* 1: done, with or without success. */
+int tally_done(const tally_operation* operation);
+/* NULL is allowed. */
+void tally_operation_free(tally_operation* operation);
+
+/* Fails everything pending here and at the other ranks with the reason, and closes the worker. */
+tally_code tally_abort(tally_worker* worker, const char* reason);
+/* Orderly end: waits for pending operations and the other ranks, then says goodbye. */
+tally_code tally_leave(tally_worker* worker, int64_t timeout_ms);
+/* TALLY_OK while the worker is not closed; else TALLY_CLOSED, with the reason in tally_last_error(). */
+tally_code tally_check(const tally_worker* worker);
+
+/* Set size before the call. */
+typedef struct tally_membership {
+  size_t size; /* sizeof(tally_membership) */
+  uint16_t rank, world, elements;
+  uint16_t multicast; /* 1: results come as multicast */
+  uint32_t window, shards, epoch, lease_ms;
+  uint64_t generation;
+} tally_membership;
+
+#define TALLY_MEMBERSHIP_INIT \
+  { sizeof(tally_membership), 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+
+tally_code tally_get_membership(const tally_worker* worker, tally_membership* membership);
+
+/* A counter of the worker by name: contributions, retransmissions, results ...; TALLY_INVALID_ARGUMENT names
+ * them all. tally_statistic_name(i): the i-th name, NULL behind the last. */
+tally_code tally_statistic(const tally_worker* worker, const char* name, uint64_t* value);
+const char* tally_statistic_name(size_t index);
+
+#ifdef __cplusplus
+}
+#endif
+/* NOLINTEND(readability-identifier-naming) */
+#endif

@@ -1,0 +1,282 @@
+// Workers that go away at a bad moment, or do not keep to the protocol: the daemon's memif survives them all.
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <iterator>
+#include <optional>
+#include <thread>
+
+#include "dpdk_testbed.h"
+#include "memif_message.h"
+#include "tally/check.h"
+
+namespace tally::e2e {
+namespace {
+
+using std::chrono::milliseconds;
+
+// The bytes of a memif control message.
+MemifMessage message(MemifType type, std::initializer_list<int> behind = {}) {
+  MemifMessage m;
+  m.bytes[0] = static_cast<std::byte>(type);
+  std::size_t at = 2;
+  for (const int b : behind) m.bytes.at(at++) = static_cast<std::byte>(b);
+  return m;
+}
+
+class DpdkDoor : public testing::Test {
+ protected:
+  void SetUp() override { open({.name = "box", .device = device()}); }
+  void TearDown() override {
+    stop_polling();
+    server_.reset();
+    EXPECT_FALSE(std::filesystem::exists(path()));
+    EXPECT_EQ(audit(pools_.frames.get()), "");
+  }
+  [[nodiscard]] std::string path() const { return scratch_.file("door.sock"); }
+  [[nodiscard]] std::string device() const {
+    return "net_memif9,role=server,id=0,socket=" + path() + ",socket-abstract=no";
+  }
+  void open(const PortOptions& options) {
+    server_.reset();
+    auto port = Port::open(options, pools_.frames.get());
+    ASSERT_TRUE(port) << port.error().text();
+    server_.emplace(std::move(*port));
+  }
+  // A data core: takes what arrives and sends it back.
+  void poll_port() {
+    polling_ = true;
+    core_ = std::thread([this] {
+      std::array<rte_mbuf*, 32> room{};
+      while (polling_) {
+        const auto frames = receive(server_->traits().id, 0, room);
+        arrived_ += frames.size();
+        send(server_->traits().id, 0, frames, counters_);
+        if (frames.empty()) std::this_thread::yield();
+      }
+    });
+  }
+  void stop_polling() {
+    polling_ = false;
+    if (core_.joinable()) core_.join();
+  }
+  // Within ten seconds.
+  template <class Condition>
+  static bool soon(Condition condition) {
+    for (int i = 0; i < 10000 && !condition(); ++i) std::this_thread::sleep_for(milliseconds(1));
+    return condition();
+  }
+  [[nodiscard]] pid_t visitor() const {
+    const pid_t pid = fork();
+    if (pid == 0) {
+      close_range(3, ~0U, 0);  // the driver's sockets would outlive what this process closes
+      execl(TALLY_MEMIF_VISITOR, "visitor", path().c_str(), nullptr);
+      _exit(9);
+    }
+    return pid;
+  }
+  [[nodiscard]] UniqueFd knock() const {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    path().copy(std::begin(address.sun_path), sizeof address.sun_path - 1);
+    UniqueFd fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    const auto* name = reinterpret_cast<const sockaddr*>(&address);
+    TALLY_CHECK(connect(fd.get(), name, sizeof address) == 0, "the door is open");
+    return fd;
+  }
+  // The next message; nothing if the door hung up or is silent for ten seconds.
+  static std::optional<MemifMessage> hear(const UniqueFd& fd) {
+    pollfd ready{fd.get(), POLLIN, 0};
+    MemifMessage m;
+    if (::poll(&ready, 1, 10000) != 1 || receive_memif(fd.get(), m) != MemifReceived::kMessage)
+      return std::nullopt;
+    return m;
+  }
+  static bool hears(const UniqueFd& fd, MemifType type) {
+    const auto m = hear(fd);
+    return m && m->type() == type;
+  }
+  void expect_a_visitor_is_served() {
+    if (!polling_) poll_port();
+    const std::uint64_t before = arrived_;
+    const pid_t pid = visitor();
+    EXPECT_TRUE(soon([&] { return arrived_ > before + 100; }));
+    kill(pid, SIGKILL);
+    waitpid(pid, nullptr, 0);
+    EXPECT_TRUE(soon([&] { return !server_->link_up(); }));
+  }
+
+  Scratch scratch_;
+  Pools pools_ = small_pools(511, 31);
+  MbufCounters counters_;
+  std::optional<Port> server_;
+  std::thread core_;
+  std::atomic<bool> polling_ = false;
+  std::atomic<std::uint64_t> arrived_ = 0;
+};
+
+// Without the door: a segmentation fault within about ten of them.
+TEST_F(DpdkDoor, WorkersKilledUnderLoadDoNoHarm) {
+  for (int i = 0; i < 12 && !HasFailure(); ++i) expect_a_visitor_is_served();
+}
+
+// Without the door: rte_panic in EAL's interrupt thread.
+TEST_F(DpdkDoor, ConnectionsThatEndAtOnceDoNoHarm) {
+  for (int i = 0; i < 200; ++i) static_cast<void>(knock());
+  expect_a_visitor_is_served();
+}
+
+TEST_F(DpdkDoor, NonsenseIsHungUpOn) {
+  for (const MemifType type :
+       {MemifType::kNone, MemifType::kConnected, MemifType::kAddRing, MemifType{0xFF}}) {
+    const UniqueFd fd = knock();
+    ASSERT_TRUE(hears(fd, MemifType::kHello));
+    ASSERT_TRUE(send_memif(fd.get(), message(type)));
+    const auto answer = hear(fd);
+    EXPECT_TRUE(!answer || answer->type() == MemifType::kDisconnect);
+  }
+  {
+    const UniqueFd fd = knock();
+    ASSERT_TRUE(hears(fd, MemifType::kHello));
+    ASSERT_EQ(::send(fd.get(), "short", 5, MSG_NOSIGNAL), 5);
+    EXPECT_FALSE(hear(fd));
+  }
+  expect_a_visitor_is_served();
+}
+
+// A worker in its introduction, as far as the regions.
+UniqueFd introduced(UniqueFd fd) {
+  EXPECT_TRUE(send_memif(fd.get(), message(MemifType::kInit, {0, 2, 0, 0, 0, 0, 0})));
+  return fd;
+}
+// Shared memory of 4,096 bytes that says it has `bytes`.
+MemifMessage region_of(std::uint8_t bytes_in_kib) {
+  MemifMessage m =
+      message(MemifType::kAddRegion, {0, 0, 0, static_cast<std::uint8_t>(bytes_in_kib * 4), 0, 0, 0});
+  m.fd.reset(memfd_create("region", MFD_CLOEXEC));
+  EXPECT_EQ(ftruncate(m.fd.get(), 4'096), 0);
+  return m;
+}
+// Index 0 to the server, in region `region`, 2^log2 descriptors.
+MemifMessage ring_of(std::uint8_t region, std::uint8_t log2) {
+  MemifMessage m = message(MemifType::kAddRing, {1, 0, 0, 0, region, 0, 0, 0, 0, 0, log2});
+  m.fd.reset(eventfd(0, EFD_CLOEXEC));
+  return m;
+}
+std::size_t open_descriptors() {
+  return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {}));
+}
+
+// The driver would use what lies outside, or belongs to the worker before.
+TEST_F(DpdkDoor, MemoryThatIsNotWhatItSaysIsHungUpOn) {
+  const auto is_hung_up_on = [&](const std::function<void(const UniqueFd&)>& say) {
+    const UniqueFd fd = introduced(knock());
+    EXPECT_TRUE(hears(fd, MemifType::kHello));
+    EXPECT_TRUE(hears(fd, MemifType::kAck));
+    say(fd);
+    while (const auto m = hear(fd))
+      if (m->type() != MemifType::kAck) return m->type() == MemifType::kDisconnect;
+    return true;
+  };
+  const auto sent = [](const UniqueFd& fd, const MemifMessage& m) { EXPECT_TRUE(send_memif(fd.get(), m)); };
+  EXPECT_TRUE(is_hung_up_on([&](const UniqueFd& fd) { sent(fd, region_of(8)); }));
+  EXPECT_TRUE(is_hung_up_on([&](const UniqueFd& fd) { sent(fd, ring_of(0, 2)); }));
+  struct Place {
+    std::uint8_t region, log2;
+  };
+  for (const Place place : {Place{1, 2}, Place{0, 9}, Place{0, 60}}) {
+    EXPECT_TRUE(is_hung_up_on([&](const UniqueFd& fd) {
+      sent(fd, region_of(4));
+      sent(fd, ring_of(place.region, place.log2));
+    }));
+  }
+  EXPECT_TRUE(is_hung_up_on([&](const UniqueFd& fd) {
+    sent(fd, region_of(4));
+    sent(fd, ring_of(0, 2));
+    sent(fd, ring_of(0, 2));
+  }));
+  EXPECT_TRUE(is_hung_up_on([&](const UniqueFd& fd) {
+    sent(fd, message(MemifType::kInit, {0, 2, 0, 0, 0, 0, 0}));
+  }));
+  expect_a_visitor_is_served();
+}
+
+// The driver does not close the memory of one that leaves before it is connected.
+TEST_F(DpdkDoor, WhoLeavesBeforeItIsConnectedLeavesNothingOpen) {
+  expect_a_visitor_is_served();
+  const std::size_t before = open_descriptors();
+  for (int i = 0; i < 20; ++i) {
+    const UniqueFd fd = introduced(knock());
+    ASSERT_TRUE(hears(fd, MemifType::kHello));
+    ASSERT_TRUE(hears(fd, MemifType::kAck));
+    ASSERT_TRUE(send_memif(fd.get(), region_of(4)));
+    ASSERT_TRUE(hears(fd, MemifType::kAck));
+  }
+  EXPECT_TRUE(soon([&] { return open_descriptors() <= before; }));
+  expect_a_visitor_is_served();
+}
+
+TEST_F(DpdkDoor, AnotherNumberOfQueuesIsRefusedWithTheNumbers) {
+  const UniqueFd fd = knock();
+  ASSERT_TRUE(hears(fd, MemifType::kHello));
+  ASSERT_TRUE(send_memif(fd.get(), message(MemifType::kInit, {0, 2, 0, 0, 0, 0, 0})));  // version 2.0, id 0
+  ASSERT_TRUE(hears(fd, MemifType::kAck));
+  ASSERT_TRUE(send_memif(fd.get(), message(MemifType::kConnect)));
+  const auto answer = hear(fd);
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->type(), MemifType::kDisconnect);
+  EXPECT_STREQ(reinterpret_cast<const char*>(answer->bytes.data() + 6),
+               "the port has 1 queues to it and 1 from it, you have 0 and 0");
+  expect_a_visitor_is_served();
+}
+
+TEST_F(DpdkDoor, AnUnknownInterfaceIsAnsweredByTheDriver) {
+  const UniqueFd fd = knock();
+  ASSERT_TRUE(hears(fd, MemifType::kHello));
+  ASSERT_TRUE(send_memif(fd.get(), message(MemifType::kInit, {0, 2, 77, 0, 0, 0, 0})));
+  const auto answer = hear(fd);
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->type(), MemifType::kDisconnect);
+  expect_a_visitor_is_served();
+}
+
+TEST_F(DpdkDoor, RestartingThePortUnderLoadEndsTheConnectionCleanly) {
+  poll_port();
+  const pid_t pid = visitor();
+  EXPECT_TRUE(soon([&] { return arrived_ > 100; }));
+  const auto done = server_->restart();
+  EXPECT_TRUE(done) << done.error().text();
+  EXPECT_FALSE(server_->link_up());
+  kill(pid, SIGKILL);
+  waitpid(pid, nullptr, 0);
+  expect_a_visitor_is_served();
+}
+
+TEST_F(DpdkDoor, APortThatIsClosedUnderLoadOfItsWorkerDoesNoHarm) {
+  for (int i = 0; i < 3; ++i) {
+    poll_port();
+    const pid_t pid = visitor();
+    const std::uint64_t before = arrived_;
+    EXPECT_TRUE(soon([&] { return arrived_ > before + 100; }));
+    stop_polling();
+    open({.name = "box", .device = device()});
+    kill(pid, SIGKILL);
+    waitpid(pid, nullptr, 0);
+  }
+}
+
+}  // namespace
+}  // namespace tally::e2e

@@ -1,0 +1,220 @@
+// How mbufs change hands: shapes that share a buffer, refusals, empty pools, and that each comes back once.
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <thread>
+
+#include "dpdk_testbed.h"
+
+#include <rte_ring.h>
+
+namespace tally::e2e {
+namespace {
+
+constexpr std::size_t kHead = 42;
+
+struct FreeRing {
+  void operator()(rte_ring* ring) const noexcept { rte_ring_free(ring); }
+};
+using Ring = std::unique_ptr<rte_ring, FreeRing>;
+
+Ring make_ring(const char* name, unsigned size) {
+  return Ring(rte_ring_create(name, size, SOCKET_ID_ANY, 0));
+}
+
+class DpdkMbuf : public testing::Test {
+ protected:
+  void TearDown() override {
+    EXPECT_EQ(audit(pools_.frames.get()), "");
+    EXPECT_EQ(audit(pools_.heads.get()), "");
+  }
+  rte_mbuf* chain(rte_mbuf* body) {
+    rte_mbuf* m = refer(body, kHead, pools_.heads.get(), counters_);
+    if (m != nullptr) std::memset(data_of(m), 0x55, kHead);
+    return m;
+  }
+
+  Pools pools_ = small_pools(63, 31);
+  MbufCounters counters_;
+};
+
+TEST_F(DpdkMbuf, AllocatedIsEmptyAndWritable) {
+  rte_mbuf* m = allocate(pools_.frames.get(), counters_);
+  ASSERT_NE(m, nullptr);
+  EXPECT_TRUE(writable(m));
+  EXPECT_EQ(m->data_len, 0);
+  EXPECT_EQ(m->pkt_len, 0U);
+  EXPECT_EQ(m->nb_segs, 1);
+  EXPECT_EQ(m->ol_flags, 0U);
+  EXPECT_EQ(m->data_off, kHeadRoom);
+  drop(m);
+}
+
+TEST_F(DpdkMbuf, AnEmptyPoolIsCountedForEachFrameThatItDenies) {
+  std::vector<rte_mbuf*> all;
+  while (rte_mbuf* m = allocate(pools_.heads.get(), counters_)) all.push_back(m);
+  EXPECT_EQ(all.size(), 31U);
+  EXPECT_EQ(counters_.no_mbuf, 1U);
+  rte_mbuf* body = tagged(pools_.frames.get(), 100, 1, counters_);
+  EXPECT_EQ(chain(body), nullptr);
+  EXPECT_EQ(counters_.no_mbuf, 2U);
+  EXPECT_TRUE(writable(body)) << "a chain that was not made holds no reference";
+  for (rte_mbuf* m : all) drop(m);
+  drop(body);
+}
+
+TEST_F(DpdkMbuf, AChainIsTheHeadAndTheVeryBody) {
+  rte_mbuf* body = tagged(pools_.frames.get(), 1000, 7, counters_);
+  rte_mbuf* m = chain(body);
+  ASSERT_NE(m, nullptr);
+  EXPECT_EQ(m->next, body);
+  EXPECT_EQ(m->nb_segs, 2);
+  EXPECT_EQ(m->pkt_len, kHead + 1000);
+  EXPECT_FALSE(writable(body));
+  EXPECT_TRUE(has_tag(m, kHead, 7));
+  drop(m);
+  EXPECT_TRUE(writable(body));
+  drop(body);
+}
+
+TEST_F(DpdkMbuf, TheBodyMayBeDroppedBeforeTheChains) {
+  rte_mbuf* body = tagged(pools_.frames.get(), 1000, 7, counters_);
+  rte_mbuf* first = chain(body);
+  rte_mbuf* second = chain(body);
+  drop(body);
+  drop(first);
+  EXPECT_TRUE(has_tag(second, kHead, 7));
+  EXPECT_EQ(rte_mempool_in_use_count(pools_.frames.get()), 1U);
+  drop(second);
+}
+
+TEST_F(DpdkMbuf, TheBodyMayBeDroppedBetweenOrAfterTheChains) {
+  for (int when = 0; when < 2; ++when) {
+    rte_mbuf* body = tagged(pools_.frames.get(), 1000, 9, counters_);
+    rte_mbuf* first = chain(body);
+    rte_mbuf* second = chain(body);
+    drop(second);
+    if (when == 0) drop(body);
+    drop(first);
+    if (when == 1) drop(body);
+    EXPECT_EQ(rte_mempool_in_use_count(pools_.frames.get()), 0U);
+  }
+}
+
+// The last reference goes on whichever thread comes last.
+TEST_F(DpdkMbuf, ChainsOfOneBodyMayBeDroppedByOtherThreads) {
+  constexpr int kRounds = 300;
+  const Ring ring = make_ring("chains", 32);
+  std::thread reader([&] {
+    std::array<rte_mbuf*, 4> room{};
+    for (int dropped = 0; dropped < 2 * kRounds;) {
+      const auto burst = receive(ring.get(), room);
+      for (rte_mbuf* m : burst) {
+        EXPECT_TRUE(has_tag(m, kHead, 3));
+        drop(m);
+      }
+      dropped += static_cast<int>(burst.size());
+      if (burst.empty()) std::this_thread::yield();
+    }
+  });
+  for (int i = 0; i < kRounds; ++i) {
+    rte_mbuf* body = nullptr;
+    while ((body = tagged(pools_.frames.get(), 600, 3, counters_)) == nullptr) std::this_thread::yield();
+    for (int copies = 0; copies < 2;) {
+      rte_mbuf* m = chain(body);
+      if (m != nullptr && send(ring.get(), m, counters_)) {
+        ++copies;
+      } else {
+        std::this_thread::yield();  // no head, or a full ring: then the chain was dropped
+      }
+    }
+    drop(body);
+  }
+  reader.join();
+}
+
+TEST_F(DpdkMbuf, ADuplicateLeavesTheBodyAlone) {
+  rte_mbuf* body = tagged(pools_.frames.get(), 1000, 5, counters_);
+  rte_mbuf* m = duplicate(body, kHead, pools_.frames.get(), counters_);
+  ASSERT_NE(m, nullptr);
+  EXPECT_EQ(m->nb_segs, 1);
+  EXPECT_TRUE(has_tag(m, kHead, 5));
+  EXPECT_TRUE(writable(body));
+  drop(body);
+  drop(m);
+}
+
+TEST_F(DpdkMbuf, ReuseKeepsThePayloadAndForgetsTheFlags) {
+  rte_mbuf* m = tagged(pools_.frames.get(), 500, 1, counters_);
+  m->ol_flags = RTE_MBUF_F_RX_L4_CKSUM_GOOD;
+  const std::byte* payload = data_of(m) + 20;
+  const auto head = reuse(m, payload, 700, kHead);  // longer than it was: into the tail room
+  EXPECT_EQ(head.size(), kHead);
+  EXPECT_EQ(head.data(), data_of(m));
+  EXPECT_EQ(data_of(m) + kHead, payload);
+  EXPECT_EQ(m->pkt_len, 700 + kHead);
+  EXPECT_EQ(m->data_len, 700 + kHead);
+  EXPECT_EQ(m->ol_flags, 0U);
+  drop(m);
+}
+
+TEST_F(DpdkMbuf, ASharedFrameIsCopiedAndTheOriginalKeepsItsBytes) {
+  rte_mbuf* m = tagged(pools_.frames.get(), 300, 8, counters_);
+  rte_mbuf_refcnt_update(m, 1);  // another holder, as a switch that floods one mbuf
+  rte_mbuf* mine = made_writable(m, pools_.frames.get(), counters_);
+  ASSERT_NE(mine, nullptr);
+  EXPECT_NE(mine, m);
+  EXPECT_EQ(counters_.copied, 1U);
+  EXPECT_TRUE(has_tag(mine, 0, 8));
+  std::memset(data_of(mine), 0, 300);
+  EXPECT_TRUE(has_tag(m, 0, 8));
+  drop(mine);
+  EXPECT_EQ(made_writable(m, pools_.frames.get(), counters_), m);
+  EXPECT_EQ(counters_.copied, 1U);
+  drop(m);
+}
+
+TEST_F(DpdkMbuf, AFullRingGivesTheMbufBackAndIsCounted) {
+  const Ring ring = make_ring("small", 8);
+  for (std::uint64_t i = 0; i < 10; ++i)
+    EXPECT_EQ(send(ring.get(), tagged(pools_.frames.get(), 64, 1, counters_), counters_), i < 7);
+  EXPECT_EQ(counters_.refused, 3U);
+  EXPECT_EQ(rte_mempool_in_use_count(pools_.frames.get()), 7U);
+  std::array<rte_mbuf*, 16> room{};
+  for (rte_mbuf* m : receive(ring.get(), room)) drop(m);
+}
+
+TEST(DpdkPools, MemoryIsWhatSizePoolsSays) {
+  const PoolSizes sizes = size_pools({.ports = 4,
+                                      .cores = 2,
+                                      .receive_descriptors = 4096,
+                                      .transmit_descriptors = 4096,
+                                      .frame_bytes = 1518,
+                                      .hugepages = false});
+  auto pools = make_pools(sizes, "a_name_that_is_much_longer_than_dpdk_allows", -1);
+  ASSERT_TRUE(pools) << pools.error().text();
+  EXPECT_EQ(pools->frames->size, sizes.frames);
+  EXPECT_EQ(pools->frames->cache_size, kPoolCache);
+  EXPECT_EQ(rte_pktmbuf_data_room_size(pools->frames.get()), kHeadRoom + sizes.frame_room);
+  EXPECT_GE(rte_pktmbuf_data_room_size(pools->heads.get()), kHeadRoom + 66);
+  std::uint64_t bytes = 0;
+  const auto add = [](rte_mempool*, void* sum, rte_mempool_memhdr* part, unsigned) {
+    *static_cast<std::uint64_t*>(sum) += part->len;
+  };
+  rte_mempool_mem_iter(pools->frames.get(), add, &bytes);
+  rte_mempool_mem_iter(pools->heads.get(), add, &bytes);
+  EXPECT_LE(bytes, sizes.bytes);
+  EXPECT_GE(bytes * 20, sizes.bytes * 19) << "not far above the truth either";
+}
+
+TEST(DpdkPools, TooMuchIsRefusedByNameAndKey) {
+  const auto pools = make_pools({.frames = 1 << 20, .heads = 1024, .frame_room = 2048}, "big", -1);
+  ASSERT_FALSE(pools);
+  EXPECT_NE(pools.error().what.find("'big_frames' of 1,048,576 mbufs"), std::string::npos)
+      << pools.error().what;
+  EXPECT_NE(pools.error().what.find("raise dataplane.memory"), std::string::npos) << pools.error().what;
+}
+
+}  // namespace
+}  // namespace tally::e2e

@@ -1,0 +1,13 @@
+# Ports, pools and mbufs on virtual devices. One EAL per process, so one entry of ctest.
+add_executable(tally_memif_visitor dpdk_visitor.cc)
+target_link_libraries(tally_memif_visitor PRIVATE tally_dpdk tally_warnings)
+add_executable(tally_dpdk_port_test
+  dpdk_port_test.cc dpdk_mbuf_test.cc dpdk_memif_test.cc dpdk_door_test.cc dpdk_testbed.cc)
+target_compile_definitions(tally_dpdk_port_test PRIVATE
+  TALLY_MEMIF_VISITOR="$<TARGET_FILE:tally_memif_visitor>")
+add_dependencies(tally_dpdk_port_test tally_memif_visitor)
+target_link_libraries(tally_dpdk_port_test PRIVATE
+  tally_dpdk ${DPDK_NET_RING} GTest::gmock GTest::gtest_main tally_warnings)
+add_test(NAME dpdk_port COMMAND tally_dpdk_port_test)
+set_tests_properties(dpdk_port PROPERTIES LABELS e2e TIMEOUT 300
+  ENVIRONMENT "TSAN_OPTIONS=suppressions=${CMAKE_CURRENT_LIST_DIR}/tsan_suppressions.txt")

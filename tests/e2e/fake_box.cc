@@ -1,0 +1,135 @@
+#include "fake_box.h"
+
+#include <array>
+#include <cstdio>
+#include <cstring>
+#include <set>
+#include <thread>
+
+#include "frame.h"
+#include "mbuf.h"
+#include "reply.h"
+#include "tally/check.h"
+#include "worker_eal.h"
+
+#include <rte_ethdev.h>
+#include <rte_mempool.h>
+
+namespace tally::e2e {
+namespace {
+
+constexpr unsigned kMbufs = 4095;
+constexpr unsigned kCache = 0;  // every mbuf that is not in use is in the pool's ring
+
+std::string fresh_name() {
+  static unsigned count = 0;
+  return "fake-box-" + std::to_string(count++);
+}
+
+}  // namespace
+
+std::string audit_pool(rte_mempool* pool) {
+  const std::string name = std::string("pool ") + pool->name + ": ";
+  if (const unsigned n = rte_mempool_in_use_count(pool); n != 0)
+    return name + std::to_string(n) + " mbufs did not come back";
+  // What the caches of lcores hold cannot be taken out one by one from here; the rest must be distinct.
+  std::vector<rte_mbuf*> all;
+  MbufCounters ignored;
+  while (rte_mbuf* m = allocate(pool, ignored)) all.push_back(m);
+  const std::set<rte_mbuf*> distinct(all.begin(), all.end());
+  for (rte_mbuf* m : distinct) drop(m);
+  if (distinct.size() == all.size()) return {};
+  return name + std::to_string(all.size()) + " mbufs, only " + std::to_string(distinct.size()) + " distinct";
+}
+
+FakeBox::FakeBox(const std::string& device, bool ipv6, std::uint16_t mtu, std::uint16_t queues) {
+  TALLY_CHECK(worker_eal({}), "EAL starts");
+  box_.mac = kMac;
+  if (ipv6) {
+    box_.ipv6 = Ipv6{0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
+  } else {
+    box_.ipv4 = {10, 0, 0, 1};
+  }
+  const std::string name = fresh_name();
+  pool_.reset(rte_pktmbuf_pool_create(name.c_str(), kMbufs, kCache, 0,
+                                      static_cast<std::uint16_t>(kHeadRoom + mtu + 64), SOCKET_ID_ANY));
+  TALLY_CHECK(pool_ != nullptr, "there is memory for the box's mbufs");
+  PortOptions options;
+  options.name = name;
+  options.device = device;
+  options.mtu = mtu;
+  options.receive_queues = queues;
+  options.transmit_queues = queues;
+  auto port = Port::open(options, pool_.get());
+  if (!port) std::fprintf(stderr, "%s\n", port.error().text().c_str());
+  TALLY_CHECK(port, "the box's port opens");
+  port_ = std::make_unique<Port>(std::move(*port));
+  auto fence = InterruptFence::create();
+  TALLY_CHECK(fence, "there is an interrupt thread");
+  fence_ = std::move(*fence);
+}
+
+FakeBox::~FakeBox() {
+  fence_->wait();
+  port_.reset();
+  fence_->wait();
+}
+
+void FakeBox::settle() {
+  while (port_->link_up()) std::this_thread::yield();
+  fence_->wait();
+}
+
+std::vector<FakeBox::Arrived> FakeBox::poll() {
+  std::vector<Arrived> all;
+  for (std::uint16_t queue = 0; queue < port_->traits().receive_queues; ++queue) {
+    std::array<rte_mbuf*, 32> room;
+    while (true) {
+      const auto burst = receive(port_->traits().id, queue, room);
+      for (rte_mbuf* m : burst) {
+        Frame frame{data_of(m), m->data_len, m->data_len, PortIndex{0}, m->nb_segs == 1, false};
+        const OpenedFrame opened = open_frame(frame, box_);
+        Arrived& a = all.emplace_back();
+        a.frame.assign(frame.data, frame.data + frame.length);
+        std::memcpy(a.destination.data(), frame.data, a.destination.size());
+        a.queue = queue;
+        if (opened.verdict == Verdict::kPunt) {
+          a.payload.assign(opened.payload, opened.payload + opened.payload_bytes);
+          a.source = opened.source;
+          UdpHeader udp;
+          std::memcpy(&udp, opened.payload - sizeof udp, sizeof udp);
+          a.port = udp.destination.host();
+        }
+        drop(m);
+      }
+      if (burst.empty()) break;
+    }
+  }
+  return all;
+}
+
+std::vector<std::byte> FakeBox::frame_for(const Binding& to, std::span<const std::byte> payload,
+                                          std::uint16_t source_port) const {
+  std::vector<std::byte> frame(encapsulation_bytes(to) + payload.size());
+  const std::span<std::byte> head{frame.data(), encapsulation_bytes(to)};
+  write_encapsulation(head, to, box_, source_port, payload);
+  std::copy(payload.begin(), payload.end(), frame.begin() + static_cast<std::ptrdiff_t>(head.size()));
+  return frame;
+}
+
+bool FakeBox::send_frame(std::span<const std::byte> frame, std::uint16_t queue) {
+  MbufCounters counters;
+  rte_mbuf* m = allocate(pool_.get(), counters);
+  if (m == nullptr) return false;
+  std::memcpy(rte_pktmbuf_append(m, static_cast<std::uint16_t>(frame.size())), frame.data(), frame.size());
+  return tally::send(port_->traits().id, queue, {&m, 1}, counters) == 1;
+}
+
+std::size_t FakeBox::echo() {
+  std::size_t sent = 0;
+  for (const Arrived& a : poll())
+    if (!a.payload.empty() && send(a.source, a.payload, a.queue)) ++sent;
+  return sent;
+}
+
+}  // namespace tally::e2e

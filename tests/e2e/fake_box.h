@@ -1,0 +1,67 @@
+#pragma once
+// The daemon's end of a worker's cable: a memif port of role server, in this process, that shows what arrives
+// and sends what a test wants. One thread.
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "binding.h"
+#include "box.h"
+#include "interrupt_fence.h"
+#include "pools.h"
+#include "port.h"
+
+struct rte_mempool;
+
+namespace tally::e2e {
+
+// Empty when every mbuf is in its mempool exactly once, otherwise what is wrong.
+[[nodiscard]] std::string audit_pool(rte_mempool* pool);
+
+class FakeBox {
+ public:
+  static constexpr Mac kMac{0x02, 0xB0, 0x0C, 0, 0, 1};
+
+  struct Arrived {
+    std::vector<std::byte> frame;
+    std::vector<std::byte> payload;  // empty: open_frame() refused it
+    Binding source;
+    Mac destination{};
+    std::uint16_t queue = 0;
+    std::uint16_t port = 0;  // UDP destination
+  };
+
+  // device: of role server. Ends the process when it cannot be opened.
+  FakeBox(const std::string& device, bool ipv6 = false, std::uint16_t mtu = 1500, std::uint16_t queues = 1);
+  FakeBox(const FakeBox&) = delete;
+  FakeBox& operator=(const FakeBox&) = delete;
+  ~FakeBox();
+
+  [[nodiscard]] const Box& box() const noexcept { return box_; }
+  [[nodiscard]] bool up() const noexcept { return port_->link_up(); }
+  // Everything that is there now, from all queues.
+  [[nodiscard]] std::vector<Arrived> poll();
+  // A frame as the box would send it to `to`, for tests that spoil it before send_frame().
+  [[nodiscard]] std::vector<std::byte> frame_for(const Binding& to, std::span<const std::byte> payload,
+                                                 std::uint16_t source_port = 0xBF00) const;
+  // False: the ring is full.
+  bool send_frame(std::span<const std::byte> frame, std::uint16_t queue = 0);
+  bool send(const Binding& to, std::span<const std::byte> payload, std::uint16_t queue = 0) {
+    return send_frame(frame_for(to, payload), queue);
+  }
+  // Sends all that has arrived back to where it came from; returns how many.
+  std::size_t echo();
+  // After the worker's end was closed: returns when the driver is done with it.
+  void settle();
+
+ private:
+  Box box_;
+  Mempool pool_;
+  std::unique_ptr<InterruptFence> fence_;
+  std::unique_ptr<Port> port_;
+};
+
+}  // namespace tally::e2e

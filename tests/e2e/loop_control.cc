@@ -1,0 +1,85 @@
+#include "loop_control.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "loop_packets.h"
+#include "rng.h"
+
+namespace tally::e2e {
+
+LoopControl::LoopControl(DataPlane& plane, std::uint32_t slot_lines, std::uint64_t seed)
+    : plane_(plane),
+      membership_(std::move(*MembershipEngine::create({.box_mac = loop_box().mac,
+                                                       .shards = static_cast<std::uint8_t>(plane.cores()),
+                                                       .slot_lines = slot_lines},
+                                                      [rng = Rng(seed)]() mutable { return rng.next(); }))),
+      datagram_(kMaxMembershipBytes) {}
+
+JobId LoopControl::declare(const JobConfig& job) {
+  const JobId id = *membership_.declare(job);
+  if (std::ranges::find(jobs_, id) == jobs_.end()) jobs_.push_back(id);
+  return id;
+}
+
+void LoopControl::withdraw(std::string_view name) { static_cast<void>(membership_.withdraw(name)); }
+
+std::size_t LoopControl::turn(TimeNs now) {
+  tell_seen();
+  std::size_t moved = take_punts(now) + take_events(now);
+  membership_.tick(now);
+  moved += publish(now);
+  return moved + send();
+}
+
+void LoopControl::tell_seen() {
+  for (const JobId job : jobs_) {
+    for (std::size_t core = 0; core < plane_.cores(); ++core) {
+      for (std::uint16_t r = 0; r < kMaxRanks; ++r)
+        membership_.seen(job, Rank{r}, plane_.last_seen(core, job, Rank{r}));
+    }
+  }
+}
+
+std::size_t LoopControl::take_punts(TimeNs now) {
+  std::size_t n = 0;
+  for (; const auto punt = plane_.next_punt(datagram_); ++n)
+    membership_.receive(std::span{datagram_}.first(punt->bytes), punt->source, now);
+  punts_ += n;
+  return n;
+}
+
+std::size_t LoopControl::take_events(TimeNs now) {
+  std::size_t n = 0;
+  for (; const auto e = plane_.next_event(); ++n) {
+    events_.push_back(*e);
+    if (e->kind != EventKind::kMismatch) continue;
+    membership_.report_mismatch(e->job, e->epoch, e->rank, e->others, e->sent.elements, e->stored.elements,
+                                e->sent.total, e->stored.total, now);
+  }
+  return n;
+}
+
+std::size_t LoopControl::publish(TimeNs now) {
+  std::size_t n = 0;
+  for (; auto publication = membership_.publication(); ++n) {
+    newest_ = publication->version;
+    plane_.publish(std::move(*publication));
+    ++published_;
+  }
+  const std::uint64_t adopted = plane_.adopted();
+  if (adopted > told_) {
+    told_ = adopted;
+    membership_.quiesced(adopted, now);
+  }
+  return n + (told_ < newest_ ? 1 : 0);
+}
+
+std::size_t LoopControl::send() {
+  std::size_t n = 0;
+  for (; const auto out = membership_.next(datagram_); ++n)
+    not_injected_ += plane_.inject(out->to, std::span{datagram_}.first(out->bytes)) ? 0 : 1;
+  return n;
+}
+
+}  // namespace tally::e2e

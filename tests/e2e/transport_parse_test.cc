@@ -1,0 +1,182 @@
+// What a person may get wrong in TALLY_TRANSPORT, TALLY_SWITCH, TALLY_ADDRESS and TALLY_MTU; the idle policy.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "idle_wait.h"
+#include "transport_harness.h"
+#include "worker_address.h"
+#include "worker_device.h"
+
+namespace tally::e2e {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr std::uint32_t kFrame = 1518;
+
+struct Mistake {
+  std::string device;
+  std::string told;
+};
+
+TEST(TransportDevice, NamesEveryMistake) {
+  const std::vector<Mistake> mistakes{
+      {"memif0,socket=/tmp/x", "is no device"},
+      {"", "is no device"},
+      {"net_memif0,role=server,socket=/tmp/x", "the box is the server"},
+      {"net_memif0,role=boss", "role is server or client"},
+      {"net_memif0,sockett=/tmp/x", "sockett=/tmp/x"},
+      {"net_memif0,socket=/tmp/x,socket-abstract=maybe", "yes or no"},
+      {"net_memif0,socket=/no/such/place/x,socket-abstract=no", "there is no directory '/no/such/place'"},
+      {"net_memif0,socket=x,socket-abstract=no", "with its whole path"},
+      {"net_memif0,socket=" + std::string(108, 's'), "at most 107 bytes"},
+      {"net_memif0,socket=/tmp/x,id=one", "id=one: must be a number"},
+      {"net_memif0,socket=/tmp/x,rsize=15", "1..14"},
+      {"net_memif0,socket=/tmp/x,bsize=1024", "a buffer holds a whole frame, 1518 bytes"},
+      {"net_memif0,socket=/tmp/x,zero-copy=yes", "not in this version"},
+      {"net_memif0,socket=/tmp/x,queues=0", "from 1 to 64"},
+      {"net_memif0,socket=/tmp/x,queues=65", "from 1 to 64"},
+      {"net_memif0,socket=/tmp/x,", "is not KEY=VALUE"},
+      {"net_memif0,socket=/tmp/x,abstract", "'abstract' is not KEY=VALUE"},
+  };
+  for (const Mistake& m : mistakes) {
+    const auto parsed = parse_worker_device(m.device, kFrame);
+    ASSERT_FALSE(parsed) << m.device;
+    EXPECT_THAT(parsed.error().text(), HasSubstr(m.told)) << m.device;
+    EXPECT_EQ(parsed.error().code, ErrorCode::kInvalidArgument);
+  }
+}
+
+TEST(TransportDevice, GivesTheDriverThePrivateSocket) {
+  const auto small =
+      parse_worker_device("net_memif3,role=client,id=7,socket=/tmp/x,socket-abstract=no,queues=2", kFrame);
+  ASSERT_TRUE(small) << small.error().text();
+  EXPECT_TRUE(small->memif);
+  EXPECT_EQ(small->queues, 2);
+  EXPECT_EQ(small->socket, "/tmp/x");
+  EXPECT_FALSE(small->abstract_socket);
+  EXPECT_EQ(small->driver_string("mine"), "net_memif3,role=client,socket-abstract=yes,socket=mine,id=7");
+  const auto abstract = parse_worker_device("net_memif3,socket=name,bsize=9300", 9018);
+  ASSERT_TRUE(abstract);
+  EXPECT_TRUE(abstract->abstract_socket);
+  EXPECT_THAT(abstract->driver_string("mine"), HasSubstr("socket=mine,bsize=9300"));
+  const auto card = parse_worker_device("0000:3b:00.0,queues=4,some=thing", kFrame);
+  ASSERT_TRUE(card);
+  EXPECT_TRUE(card->pci);
+  EXPECT_EQ(card->queues, 4);
+  EXPECT_EQ(card->driver_string(""), "0000:3b:00.0,some=thing");
+}
+
+TEST(TransportAddress, NamesEveryMistake) {
+  struct Case {
+    std::string box, address, where, told;
+  };
+  const std::vector<Case> cases{
+      {"", "10.0.0.11/24", "TALLY_SWITCH", "not an IP address"},
+      {"box", "10.0.0.11/24", "TALLY_SWITCH", "not an IP address"},
+      {"10.0.0.1/24", "10.0.0.11/24", "TALLY_SWITCH", "not an IP address"},
+      {"10.0.0.1", "", "TALLY_ADDRESS", "for example 10.0.0.11/24"},
+      {"10.0.0.1", "10.0.0.11", "TALLY_ADDRESS", "for example 10.0.0.11/24"},
+      {"10.0.0.1", "10.0.0.11/33", "TALLY_ADDRESS", "1 to 32"},
+      {"10.0.0.1", "10.0.0.11/0", "TALLY_ADDRESS", "1 to 32"},
+      {"10.0.0.1", "10.0.0.11/2x", "TALLY_ADDRESS", "1 to 32"},
+      {"10.0.0.1", "10.0.1.11/24", "TALLY_ADDRESS", "not in the network"},
+      {"10.0.0.1", "fd00::11/64", "TALLY_ADDRESS", "not in the network"},
+      {"fd00::1", "fd00:0:0:1::11/64", "TALLY_ADDRESS", "not in the network"},
+      {"10.0.0.1", "10.0.0.1/24", "TALLY_ADDRESS", "box's own"},
+      {"10.0.0.1", "10.0.0.0/24", "TALLY_ADDRESS", "network's"},
+      {"10.0.0.1", "10.0.0.255/24", "TALLY_ADDRESS", "broadcast"},
+  };
+  for (const Case& c : cases) {
+    const auto made = make_worker_address(c.box, c.address, 1);
+    ASSERT_FALSE(made) << c.box << " " << c.address;
+    EXPECT_EQ(made.error().where, c.where);
+    EXPECT_THAT(made.error().what, HasSubstr(c.told)) << c.address;
+  }
+}
+
+TEST(TransportAddress, MakesALocalMacAndAPortOutsideTheBoxs) {
+  for (std::uint64_t seed = 0; seed < 1000; ++seed) {
+    const auto made = make_worker_address("10.0.0.1", "10.0.0.11/24", seed);
+    ASSERT_TRUE(made);
+    EXPECT_EQ(made->mac[0], 0x02);
+    EXPECT_GE(made->udp_port, 49152);
+  }
+  EXPECT_TRUE(make_worker_address("10.0.0.0", "10.0.0.1/31", 1)) << "RFC 3021: both ends are hosts";
+  EXPECT_TRUE(make_worker_address("fd00::3", "fd00::2/127", 1));
+  EXPECT_EQ(multicast_mac(mapped({239, 192, 1, 2})), (Mac{0x01, 0x00, 0x5e, 0x40, 1, 2}));
+}
+
+TEST(TransportOpen, RefusesAnImpossibleMtu) {
+  WorkerSetup setup{.device = "net_memif0,socket=x"};
+  for (const int mtu : {0, 575, 9199, 65535}) {
+    setup.mtu = static_cast<std::uint16_t>(mtu);
+    const auto opened = setup.open();
+    ASSERT_FALSE(opened);
+    EXPECT_EQ(opened.error().where, "TALLY_MTU");
+  }
+}
+
+TEST(IdlePolicy, YieldsThenNapsLongerAndLongerUntilSomethingHappens) {
+  IdleWait idle(false);
+  for (unsigned i = 0; i < IdleWait::kYields; ++i) {
+    EXPECT_EQ(idle.next_nap(), 0U);
+    idle.wait(kNever);
+  }
+  EXPECT_EQ(idle.next_nap(), IdleWait::kFirstNap);
+  TimeNs before = 0;
+  for (int i = 0; i < 8; ++i) {
+    EXPECT_GE(idle.next_nap(), before);
+    before = idle.next_nap();
+    idle.wait(kNever);
+  }
+  EXPECT_EQ(before, IdleWait::kLongestNap);
+  idle.busy();
+  EXPECT_EQ(idle.next_nap(), 0U);
+}
+
+TEST(IdlePolicy, PollNeverSleeps) {
+  IdleWait idle(true);
+  for (unsigned i = 0; i < 2 * IdleWait::kYields; ++i) idle.wait(kNever);
+  EXPECT_EQ(idle.next_nap(), 0U);
+}
+
+// A wake() between two waits must end the second one, or a submission would wait for a nap to end.
+TEST(IdlePolicy, AWakeBeforeTheWaitIsNotLost) {
+  IdleWait idle(false);
+  while (idle.next_nap() == 0) idle.wait(kNever);
+  idle.wake();
+  idle.wait(kNever);
+  EXPECT_EQ(idle.next_nap(), 0U) << "woken counts as busy";
+  idle.wait(kNever);
+  for (unsigned i = 1; i < IdleWait::kYields; ++i) idle.wait(kNever);
+  EXPECT_GT(idle.next_nap(), 0U) << "one wake() ends one wait()";
+}
+
+TEST(IdlePolicy, AWakeFromAnotherThreadEndsTheNap) {
+  IdleWait idle(false);
+  std::atomic<bool> stop = false;
+  std::thread waker([&] {
+    while (!stop) {
+      idle.wake();
+      std::this_thread::yield();
+    }
+  });
+  // Whenever a nap was about to begin, a wake() ended it or the next one: napping never becomes the rule.
+  unsigned woken = 0;
+  for (int i = 0; i < 2000; ++i) {
+    const bool napped = idle.next_nap() != 0;
+    idle.wait(kNever);
+    if (napped && idle.next_nap() == 0) ++woken;
+    if (!napped && idle.next_nap() == 0) ++woken;
+  }
+  stop = true;
+  waker.join();
+  EXPECT_GT(woken, 1000U);
+}
+
+}  // namespace
+}  // namespace tally::e2e

@@ -1,0 +1,156 @@
+"""The box: a configuration, and the tallyd that runs on it."""
+import dataclasses
+import os
+import pathlib
+import signal
+
+import counters
+from programs import Program, Programs, wait_until
+
+
+@dataclasses.dataclass
+class Job:
+    """A job of the configuration; its workers have the ports first_port, first_port + 1, ..."""
+    name: str = "job"
+    workers: int = 2
+    token: str = ""
+    lease: str = "10s"
+    window: int = 256
+    elements: int = 0  # 0: the default
+    results: str = "unicast"
+    first_port: int = 0
+
+    def yaml(self, lab):
+        lines = [f"  - name: {self.name}", f"    workers: {self.workers}", f"    lease: {self.lease}",
+                 f"    window: {self.window}", f"    results: {self.results}"]
+        if self.elements:
+            lines.append(f"    elements: {self.elements}")
+        if self.token:
+            path = pathlib.Path(lab.directory, f"{self.name}.token")
+            path.write_text(self.token + "\n")
+            path.chmod(0o600)
+            lines.append(f"    token_file: {path}")
+        return "\n".join(lines)
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """What differs between boxes."""
+    spare_ports: int = 0
+    data_cores: int = 1
+    memory: str = "128MiB"
+    hugepages: str = "off"
+    mtu: int = 1500
+    device: str = ""  # more arguments of each memif, with a leading comma
+    loss: str = ""
+    ipv6: bool = False
+    idle: str = "adaptive"
+    execution: str = "fused"
+    eal: tuple = ()
+    libraries: str = ""  # a folder where the loader looks too
+    queues: int = 0  # of each port; 0: one for each data core
+
+
+def cpus_of_ours():
+    return sorted(os.sched_getaffinity(0))
+
+
+def run_box(lab, jobs, *arguments, **options):
+    """A box with these options (Options), started and ready."""
+    return Box(lab, jobs, Options(**options)).start(*arguments)
+
+
+class Box:
+    """One configuration; start() and start() again after kill() use the same one."""
+
+    def __init__(self, lab, jobs, options=Options()):
+        self.lab = lab
+        self.jobs = jobs
+        self.options = options
+        self.socket = os.path.join(lab.directory, "memif.sock")
+        self.config = pathlib.Path(lab.directory, "box.yaml")
+        self.daemon = None
+        self.lives = 0
+        self.queues = self.options.queues or self.options.data_cores
+        next_port = 0
+        for job in jobs:
+            job.first_port = next_port
+            next_port += job.workers
+        self.ports = next_port + self.options.spare_ports
+        self.config.write_text(self.yaml())
+
+    def yaml(self):
+        o = self.options
+        # The last CPUs: interrupts and the rest of the world prefer the first.
+        cpus = cpus_of_ours()[-o.data_cores:]
+        lines = ["instance: test" + str(os.getpid()), "dataplane:", f"  cores: {cpus}", f"  memory: {o.memory}",
+                 "  slots: 16MiB", f"  hugepages: {o.hugepages}", f"  idle: {o.idle}",
+                 f"  execution: {o.execution}", f"  eal: [{', '.join(repr(word) for word in o.eal)}]",
+                 "box: {ipv6: fd00::fe/64}" if o.ipv6 else "box: {ipv4: 10.0.0.254/24}", "ports:"]
+        for port in range(self.ports):
+            impair = f", impair: {{loss: {o.loss}, seed: {port + 1}}}" if o.loss else ""
+            lines.append(f"  - {{name: p{port}, mtu: {o.mtu}, queues: {self.queues}{impair}, device: "
+                         f"\"net_memif{port},role=server,id={port},socket={self.socket},socket-abstract=no"
+                         f"{o.device}\"}}")
+        return "\n".join(lines + ["jobs:"] + [job.yaml(self.lab) for job in self.jobs]) + "\n"
+
+    def launch(self, *arguments):
+        """Starts tallyd and does not wait for it to be ready."""
+        self.lives += 1
+        self.daemon = self.lab.run(f"tallyd{self.lives}",
+                                   [self.lab.path_of(Programs.tallyd), "--config", str(self.config), *arguments],
+                                   {"LD_LIBRARY_PATH": self.options.libraries} if self.options.libraries else {})
+        return self.daemon
+
+    def start(self, *arguments):
+        daemon = self.launch(*arguments)
+        wait_until(lambda: f"tallyd to be ready; it said:\n{daemon.complained()}",
+                   lambda: "ready: " in daemon.complained() or not daemon.runs())
+        assert daemon.runs(), f"tallyd ended with {daemon.process.returncode}"
+        return self
+
+    def kill(self):
+        """kill -9, as by the kernel when memory runs out."""
+        return self.daemon.kill()
+
+    def stop(self):
+        """SIGTERM; all its counters. No packet buffer is lost, whatever the case did."""
+        self.daemon.signal(signal.SIGTERM)
+        code = self.daemon.wait()
+        assert code == 0, f"tallyd ended with {code}"
+        counted = self.counters_printed()
+        assert counted.packet_buffers == 0, counted.text
+        return counted
+
+    def counters_printed(self):
+        return counters.last_of(self.daemon.said())
+
+    def counters(self):
+        """SIGUSR1, and what it prints."""
+        before = counters.count_of(self.daemon.said())
+        self.daemon.signal(signal.SIGUSR1)
+
+        def printed():
+            text = self.daemon.said()
+            # The last line of a report is about drops; it is printed in one piece.
+            return counters.count_of(text) > before and text.endswith("\n")
+
+        wait_until("the counters after SIGUSR1", printed)
+        return self.counters_printed()
+
+    def wait_for_log(self, words, seconds=20):
+        wait_until(lambda: f"'{words}' in the log of tallyd", lambda: words in self.daemon.complained(), seconds)
+
+    def address(self):
+        """TALLY_SWITCH"""
+        return "fd00::fe" if self.options.ipv6 else "10.0.0.254"
+
+    def address_of(self, port):
+        """TALLY_ADDRESS of the worker on this port."""
+        return f"fd00::{port + 1:x}/64" if self.options.ipv6 else f"10.0.0.{port + 1}/24"
+
+    def device_of(self, port):
+        """TALLY_TRANSPORT of the worker on this port."""
+        queues = f",queues={self.queues}" if self.queues > 1 else ""
+        return (f"dpdk:net_memif{port},role=client,id={port},socket={self.socket},socket-abstract=no{queues}"
+                f"{self.options.device}")

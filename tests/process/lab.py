@@ -1,0 +1,67 @@
+"""The place of one case: a private directory, and the processes that must not outlive it."""
+import os
+import shutil
+import tempfile
+
+from programs import Program, Programs
+
+NOBODY = 65534
+CASES = {}
+
+
+class Skipped(Exception):
+    """The case cannot run here; the text says why."""
+
+
+def case(*sanitizers):
+    """Makes a function of a lab a case, named as the function. sanitizers: 'address', 'thread', under which it
+    runs too."""
+    def register(function):
+        assert function.__name__ not in CASES, f"two cases are named {function.__name__}"
+        function.sanitizers = sanitizers
+        CASES[function.__name__] = function
+        return function
+    return register
+
+
+class Lab:
+    """Hands out processes and names of files; everything is gone when it closes."""
+
+    def __init__(self):
+        # Short: the name of a Unix socket has at most 107 bytes.
+        self.directory = tempfile.mkdtemp(prefix="tally-")
+        self.logs = self.directory
+        self.programs = []
+        self.user = None
+        self.variables = {"TMPDIR": self.directory}  # environment of every program
+
+    def become_ordinary(self):
+        """Programs run as 'nobody' from now on. They are copies: the build directory may be closed to others."""
+        self.user = NOBODY
+        for file in (Programs.tallyd, Programs.worker, *Programs.libraries):
+            shutil.copy(file, self.directory)
+        os.chown(self.directory, NOBODY, NOBODY)
+        self.variables["LD_LIBRARY_PATH"] = self.directory
+
+    def path_of(self, program):
+        """Where to run it from."""
+        return program if self.user is None else os.path.join(self.directory, os.path.basename(program))
+
+    def run(self, name, command, environment=None):
+        name += "'" * sum(program.name.rstrip("'") == name for program in self.programs)
+        program = Program(self, name, command, {**self.variables, **(environment or {})})
+        self.programs.append(program)
+        return program
+
+    def print_logs(self, most=12000):
+        """What the programs said, for the report of a failure."""
+        for program in self.programs:
+            for path in (program.err, program.out):
+                text = path.read_text(errors="replace")
+                if text:
+                    print(f"--- {path.name}\n{'...' if len(text) > most else ''}{text[-most:]}", flush=True)
+
+    def close(self):
+        for program in self.programs:
+            program.close()
+        shutil.rmtree(self.directory, ignore_errors=True)

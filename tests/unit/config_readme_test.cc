@@ -1,0 +1,44 @@
+// What README.md tells a user to write must work as written.
+
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "load_config.h"
+
+namespace tally {
+namespace {
+
+// The bodies of the fenced blocks of one language.
+std::vector<std::string> fenced(const std::string& path, const std::string& language) {
+  std::vector<std::string> blocks;
+  std::ifstream in(path);
+  bool inside = false;
+  for (std::string line; std::getline(in, line);) {
+    if (!inside && line == "```" + language) {
+      blocks.emplace_back();
+      inside = true;
+    } else if (inside && line == "```") {
+      inside = false;
+    } else if (inside) {
+      blocks.back() += line + "\n";
+    }
+  }
+  return blocks;
+}
+
+TEST(Readme, ConfigurationExamplesLoadWithoutAComplaint) {
+  const auto examples = fenced(TALLY_README, "yaml");
+  ASSERT_FALSE(examples.empty());
+  for (const auto& example : examples) {
+    const auto loaded = load_config_text(example, "README.md");
+    ASSERT_TRUE(loaded.has_value()) << to_text(loaded.error());
+    EXPECT_TRUE(loaded->warnings.empty()) << to_text(loaded->warnings);
+  }
+}
+
+}  // namespace
+}  // namespace tally

@@ -1,0 +1,97 @@
+// What the daemon tells of links, cores and memory, and how often.
+
+#include <gtest/gtest.h>
+
+#include "box_watch.h"
+#include "daemon_plane.h"
+#include "log_limit.h"
+
+namespace tally::daemon_test {
+namespace {
+
+class DaemonBox : public testing::Test {
+ protected:
+  void look(TimeNs by = kBoxLook) {
+    now += by;
+    for (std::size_t core = 0; core < plane.cores(); ++core) {
+      if (core != stuck) plane.core_statistics[core].last_turn = now - kMillisecond;
+    }
+    watch.look(now);
+  }
+
+  TimeNs now = 100 * kSecond;
+  std::size_t stuck = 99;
+  FakePlane plane;
+  Journal journal;
+  BoxWatch watch{plane, journal.sink(), now};
+};
+
+TEST_F(DaemonBox, QuietWhileNothingHappens) {
+  for (int i = 0; i < 20; ++i) look();
+  EXPECT_TRUE(journal.lines.empty()) << journal.all();
+}
+
+TEST_F(DaemonBox, LinksThatComeAndGoAreTold) {
+  plane.links[1] = true;
+  look();
+  look();
+  plane.links[1] = false;
+  look();
+  EXPECT_EQ(journal.all(), "port w1: link up\nport w1: link down\n");
+}
+
+TEST_F(DaemonBox, ACoreThatStandsStillIsTold) {
+  look();
+  stuck = 1;
+  for (int i = 0; i < 5; ++i) look();
+  EXPECT_EQ(journal.count("data core 1 has not done a turn for"), 1U);
+  EXPECT_EQ(journal.lines[0].first, LogLevel::kWarning);
+  EXPECT_GE(watch.longest_silence(now), 5 * kBoxLook);
+  stuck = 99;
+  look();
+  EXPECT_EQ(journal.count("data core 1 runs again after 601 ms"), 1U) << journal.all();
+  EXPECT_LT(watch.longest_silence(now), kStalled);
+}
+
+TEST_F(DaemonBox, ACoreThatNeverDidATurnIsMissedFromTheStart) {
+  stuck = 0;
+  look(kStalled);
+  EXPECT_EQ(journal.count("data core 0 has not done a turn for 100 ms"), 1U) << journal.all();
+}
+
+TEST_F(DaemonBox, ExhaustedBuffersAreToldAtOnceAndThenOnceAMinute) {
+  plane.core_statistics[0].no_mbuf = 3;
+  look();
+  EXPECT_EQ(journal.count("packet buffers ran out: 3 frames lost"), 1U);
+  for (int i = 0; i < 50; ++i) {
+    plane.port_statistics_[1].rx_no_mbuf += 2;
+    look(kSecond);
+  }
+  EXPECT_EQ(journal.lines.size(), 1U);
+  look(10 * kSecond);
+  EXPECT_EQ(journal.count("packet buffers ran out: 100 frames lost"), 1U) << journal.all();
+}
+
+TEST_F(DaemonBox, LostControlPacketsAreTold) {
+  plane.core_statistics[1].punts_lost = 5;
+  look();
+  look();
+  EXPECT_EQ(journal.count("control packets came faster than they could be answered: 5 lost"), 1U);
+  EXPECT_EQ(journal.lines.size(), 1U);
+}
+
+TEST(DaemonLogLimit, GivesABurstThenOneEachInterval) {
+  LogLimit limit(2, kSecond);
+  EXPECT_EQ(limit.take(0), 0U);
+  EXPECT_EQ(limit.take(1), 0U);
+  EXPECT_FALSE(limit.take(2));
+  EXPECT_FALSE(limit.take(kSecond - 1));
+  EXPECT_EQ(limit.take(kSecond), 2U);
+  EXPECT_FALSE(limit.take(kSecond + 1));
+  EXPECT_EQ(limit.take(100 * kSecond), 1U);
+  EXPECT_EQ(limit.take(100 * kSecond), 0U);
+  EXPECT_FALSE(limit.take(100 * kSecond));
+}
+
+}  // namespace
+}  // namespace tally::daemon_test

@@ -1,0 +1,241 @@
+// The control loop over a data plane that obeys when told: order, answers, leases, lines.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "control_loop.h"
+#include "daemon_plane.h"
+#include "tally/mix64.h"
+
+namespace tally::daemon_test {
+namespace {
+
+using members_test::config_of;
+using testing::HasSubstr;
+
+MembershipEngine engine_with(const std::vector<JobConfig>& jobs) {
+  const MembershipOptions options{.box_mac = {2, 1, 2, 3, 4, 5}, .shards = 2, .slot_lines = 65'536};
+  auto engine = MembershipEngine::create(
+      options, [state = std::uint64_t{7}]() mutable { return mix64(state += 0x9e3779b97f4a7c15ULL); });
+  for (const auto& job : jobs) EXPECT_TRUE(engine->declare(job));
+  return std::move(*engine);
+}
+
+class DaemonLoop : public testing::Test {
+ protected:
+  // One turn after `by`; the cores obey before it unless they wait.
+  TimeNs turn(TimeNs by = kMillisecond) {
+    now += by;
+    if (!cores_wait) plane.obey(now);
+    return loop.turn(now);
+  }
+  void turns(int n) {
+    for (int i = 0; i < n; ++i) turn();
+  }
+  void form() {
+    for (Peer& p : peers) plane.receive(p, p.join());
+    turns(4);
+    for (Peer& p : peers) members_test::Bench::take(p, plane.injected);
+  }
+  [[nodiscard]] JobStatus status() { return loop.members().engine().status(now).at(0); }
+  [[nodiscard]] std::vector<Sent> to(const Peer& peer, PacketType type) const {
+    std::vector<Sent> some;
+    for (const Sent& s : plane.injected) {
+      if (s.to == peer.binding && s.type() == type) some.push_back(s);
+    }
+    return some;
+  }
+
+  static constexpr TimeNs kDrain = 10 * kSecond;
+  TimeNs now = 100 * kSecond;
+  bool cores_wait = false;
+  FakePlane plane;
+  Journal journal;
+  std::vector<Peer> peers{Peer(0), Peer(1)};
+  ControlLoop loop{plane, engine_with({config_of(2)}), journal.sink(), kDrain, now};
+};
+
+TEST_F(DaemonLoop, TheFirstTurnPublishesTheEmptyTable) {
+  cores_wait = true;
+  turn();
+  ASSERT_EQ(plane.publications.size(), 1U);
+  EXPECT_NE(plane.publications[0].table, nullptr);
+  EXPECT_EQ(plane.publications[0].table->find(JobId{1}), nullptr);
+}
+
+TEST_F(DaemonLoop, PuntsAreAnsweredAndTheJobRuns) {
+  form();
+  EXPECT_EQ(status().phase, JobPhase::kRunning);
+  EXPECT_NE(peers[0].epoch, 0U);
+  EXPECT_EQ(peers[0].epoch, peers[1].epoch);
+  EXPECT_EQ(journal.count("job 'resnet': rank 1 joined from 10.0.0.1 (port w1); 2 of 2 ranks are here"), 1U);
+  EXPECT_EQ(journal.count("running: generation 0x"), 1U);
+  EXPECT_EQ(journal.count("window 256, 352 elements per packet"), 1U);
+}
+
+TEST_F(DaemonLoop, NobodyIsToldToRunBeforeEveryCoreHasTheRow) {
+  turns(2);
+  cores_wait = true;
+  for (Peer& p : peers) plane.receive(p, p.join());
+  for (int i = 0; i < 50; ++i) turn();
+  const auto told = [&] {
+    std::size_t n = 0;
+    for (const Sent& s : plane.injected) n += s.status() == JoinStatus::kRunning ? 1 : 0;
+    return n;
+  };
+  EXPECT_EQ(told(), 0U);
+  EXPECT_FALSE(loop.members().settled());
+  cores_wait = false;
+  turn();
+  EXPECT_EQ(told(), 2U);
+  EXPECT_TRUE(loop.members().settled());
+}
+
+TEST_F(DaemonLoop, NoPublicationIsSkippedAndVersionsRise) {
+  cores_wait = true;  // publications pile up
+  for (Peer& p : peers) plane.receive(p, p.join());
+  turns(2);
+  cores_wait = false;
+  turn();
+  for (Peer& p : peers) members_test::Bench::take(p, plane.injected);
+  cores_wait = true;
+  plane.receive(peers[0], peers[0].abort("no more"));
+  turn();
+  for (Peer& p : peers) p.restart();
+  for (Peer& p : peers) plane.receive(p, p.join());
+  turns(2);
+  std::uint64_t before = 0;
+  std::size_t freed = 0;
+  for (const auto& p : plane.publications) {
+    EXPECT_EQ(p.version, before + 1);
+    before = p.version;
+    freed += p.freed.size();
+  }
+  EXPECT_EQ(plane.publications.size(), 3U);  // empty or the first row, cleared, the second row
+  EXPECT_EQ(freed, 1U);
+}
+
+TEST_F(DaemonLoop, PublicationsComeBeforeTheAnswersOfTheTurn) {
+  form();
+  plane.trace.clear();
+  plane.receive(peers[0], peers[0].abort("no more"));
+  turn();
+  ASSERT_GE(plane.trace.size(), 2U);
+  EXPECT_THAT(plane.trace[0], HasSubstr("publish"));
+  EXPECT_EQ(plane.trace[1], "inject 13");
+}
+
+TEST_F(DaemonLoop, AMismatchAbortsTheJobNamingBothSides) {
+  form();
+  Event event{.kind = EventKind::kMismatch, .job = JobId{1}, .epoch = Epoch{peers[0].epoch}, .rank = Rank{1}};
+  event.others = 1;
+  event.sent = {.total = 16, .elements = 16};
+  event.stored = {.total = 7'000, .elements = 352};
+  plane.events.push_back(event);
+  turn();
+  EXPECT_EQ(status().phase, JobPhase::kAborted);
+  for (const Peer& p : peers) {
+    ASSERT_EQ(to(p, PacketType::kAbort).size(), 1U);
+    EXPECT_THAT(to(p, PacketType::kAbort)[0].text(), HasSubstr("rank 1 sent 16 elements"));
+  }
+  EXPECT_EQ(journal.count("job 'resnet': aborted: the ranks issued different operations"), 1U);
+}
+
+TEST_F(DaemonLoop, APoisoningRankIsNamedAndTheLinesAreLimited) {
+  form();
+  for (int i = 0; i < 100; ++i)
+    plane.events.push_back({.kind = EventKind::kPoisoned, .job = JobId{1}, .rank = Rank{1}});
+  turn();
+  EXPECT_EQ(journal.count("job 'resnet': rank 1 sends values that do not match"), 4U);
+  EXPECT_EQ(status().phase, JobPhase::kRunning);
+  turn(10 * kSecond - 1);  // shorter than a lease after all
+  plane.events.push_back({.kind = EventKind::kPoisoned, .job = JobId{1}, .rank = Rank{1}});
+  turn(kMillisecond);
+  EXPECT_EQ(journal.count("(96 lines like this were left out)"), 1U);
+}
+
+TEST_F(DaemonLoop, ASilentRankAbortsTheJobAndTheOthersHearWhy) {
+  form();
+  for (int second = 0; second < 12; ++second) {
+    plane.receive(peers[0], peers[0].heartbeat());
+    turn(kSecond);
+  }
+  EXPECT_EQ(status().phase, JobPhase::kAborted);
+  ASSERT_GE(to(peers[0], PacketType::kAbort).size(), 1U);
+  EXPECT_THAT(to(peers[0], PacketType::kAbort)[0].text(), HasSubstr("rank 1"));
+}
+
+TEST_F(DaemonLoop, WhatACoreSawKeepsARankAlive) {
+  form();
+  for (int second = 0; second < 40; ++second) {
+    plane.receive(peers[0], peers[0].heartbeat());
+    plane.seen[{1, JobId{1}, Rank{1}}] = now;  // contributions only, and on the second core
+    turn(kSecond);
+  }
+  EXPECT_EQ(status().phase, JobPhase::kRunning);
+}
+
+TEST_F(DaemonLoop, RefusalsAreLoggedWithTheReasonAndLimited) {
+  Peer stranger(1);
+  stranger.token = "guess";
+  for (int i = 0; i < 30; ++i) {
+    plane.receive(stranger, stranger.join());
+    turn(150 * kMillisecond);  // slower than the engine's limit per source
+  }
+  EXPECT_EQ(plane.count(PacketType::kJoined), 30U);
+  const std::size_t lines =
+      journal.count("refused a worker at 10.0.0.1 (port w1): job 'resnet': wrong token");
+  EXPECT_GE(lines, 8U);
+  EXPECT_LE(lines, 13U);  // 8 at once, then one per second
+}
+
+TEST_F(DaemonLoop, AFullRingLosesAnswersAndCountsThem) {
+  plane.full = true;
+  plane.receive(peers[0], peers[0].join());
+  turns(2);
+  EXPECT_EQ(plane.injected.size(), 0U);
+  EXPECT_GE(loop.members().unsent(), 1U);
+}
+
+TEST_F(DaemonLoop, AFloodOfPuntsIsTakenInTurns) {
+  for (int i = 0; i < 1'000; ++i) plane.receive(peers[0], peers[0].join_again());
+  EXPECT_EQ(turn(), 0U) << "what waits is not left for the timer";
+  EXPECT_GT(plane.punts.size(), 0U);
+  turns(4);
+  EXPECT_EQ(plane.punts.size(), 0U);
+}
+
+TEST_F(DaemonLoop, TurnsAreBriskWhileJobsChangeAndSlowAfterwards) {
+  form();
+  EXPECT_EQ(turn(), ControlLoop::kBriskTurn);
+  EXPECT_EQ(turn(ControlLoop::kBriskFor), ControlLoop::kIdleTurn);
+  plane.receive(peers[0], peers[0].heartbeat());  // an echo is no hurry
+  EXPECT_EQ(turn(), ControlLoop::kIdleTurn);
+  plane.receive(peers[0], peers[0].leave());
+  EXPECT_EQ(turn(), ControlLoop::kBriskTurn);
+}
+
+TEST_F(DaemonLoop, AJobThatDrainsAndEndsIsTold) {
+  form();
+  plane.receive(peers[0], peers[0].leave());
+  turn();
+  EXPECT_EQ(journal.count("job 'resnet': rank 0 left"), 1U);
+  EXPECT_EQ(journal.count("draining: rank 0 left, the others go on"), 1U);
+  plane.receive(peers[1], peers[1].leave());
+  turn();
+  EXPECT_EQ(journal.count("job 'resnet': ended: every rank has left"), 1U);
+}
+
+TEST_F(DaemonLoop, AnAbortFollowedByAJoinInTheSameTurnIsTold) {
+  form();
+  plane.receive(peers[0], peers[0].abort("out of memory"));
+  peers[1].restart();
+  plane.receive(peers[1], peers[1].join());
+  turn();
+  EXPECT_EQ(status().phase, JobPhase::kForming);
+  EXPECT_EQ(journal.count("job 'resnet': aborted, and forms again: rank 0: out of memory"), 1U)
+      << journal.all();
+}
+
+}  // namespace
+}  // namespace tally::daemon_test

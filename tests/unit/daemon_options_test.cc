@@ -1,0 +1,114 @@
+// The configuration as the parts of the data plane get it.
+
+#include <gtest/gtest.h>
+
+#include "box_options.h"
+#include "box_start.h"
+#include "load_config.h"
+#include "to_members.h"
+
+namespace tally {
+namespace {
+
+Config config_of(const std::string& text) {
+  auto loaded = load_config_text(text, "test.yaml");
+  EXPECT_TRUE(loaded) << to_text(loaded.error());
+  return loaded ? loaded->config : Config{};
+}
+
+const Config& two_cores() {
+  static const Config config = config_of(R"(
+instance: rack1
+dataplane: {cores: [2, 5], idle: poll, execution: staged, memory: 128MiB, slots: 8MiB, hugepages: "off", eal: ["--telemetry"]}
+box: {ipv4: 10.0.0.1/24, ipv6: "fd00::1/64", mac: "02:00:00:00:00:09"}
+ports:
+  - {name: a, device: "net_memif0,role=server,id=3,socket=/tmp/x.sock,socket-abstract=no", queues: 2, impair: {loss: 2.5%, seed: 9}}
+  - {name: b, device: "3b:00.0", mtu: 9000, checksum: port}
+log: {level: debug}
+jobs:
+  - {name: one, workers: 3, token_file: none}
+)");
+  return config;
+}
+
+TEST(DaemonOptions, Eal) {
+  const EalOptions eal = eal_options(two_cores());
+  EXPECT_EQ(eal.program, "tallyd");
+  EXPECT_EQ(eal.instance, "rack1");
+  EXPECT_EQ(eal.cores, (std::vector<std::uint16_t>{2, 5}));
+  EXPECT_TRUE(eal.pinned);
+  EXPECT_EQ(eal.memory_bytes, 128U << 20U);
+  EXPECT_EQ(eal.hugepages, EalOptions::Hugepages::kOff);
+  EXPECT_EQ(eal.pci, std::vector<std::string>{two_cores().ports[1].device.text});
+  EXPECT_EQ(eal.extra, std::vector<std::string>{"--telemetry"});
+}
+
+TEST(DaemonOptions, Ports) {
+  const PortOptions a = port_options(two_cores(), two_cores().ports[0]);
+  EXPECT_EQ(a.name, "a");
+  EXPECT_EQ(a.device, "net_memif0,role=server,id=3,socket=/tmp/x.sock,socket-abstract=no");
+  EXPECT_FALSE(a.pci);
+  EXPECT_EQ(a.mtu, 1500);
+  EXPECT_EQ(a.receive_queues, 2);
+  EXPECT_EQ(a.transmit_queues, 2);
+  EXPECT_FALSE(a.checksum);
+  const ImpairOptions loss = impair_options(two_cores().ports[0]);
+  EXPECT_EQ(loss.loss_ppm, 25'000U);
+  EXPECT_EQ(loss.seed, 9U);
+  const PortOptions b = port_options(two_cores(), two_cores().ports[1]);
+  EXPECT_TRUE(b.pci);
+  EXPECT_EQ(b.mtu, 9000);
+  EXPECT_EQ(b.receive_queues, 1);
+  EXPECT_EQ(b.transmit_queues, 2);
+  EXPECT_TRUE(b.checksum);
+  EXPECT_EQ(impair_options(two_cores().ports[1]).loss_ppm, 0U);
+}
+
+TEST(DaemonOptions, PoolsAreSizedFromThePorts) {
+  const PoolDemand demand = pool_demand(two_cores());
+  const std::uint32_t a = Port::descriptors_of(port_options(two_cores(), two_cores().ports[0]));
+  const std::uint32_t b = Port::descriptors_of(port_options(two_cores(), two_cores().ports[1]));
+  EXPECT_EQ(demand.ports, 2U);
+  EXPECT_EQ(demand.cores, 2U);
+  EXPECT_EQ(demand.receive_descriptors, 2 * a + b);
+  EXPECT_EQ(demand.transmit_descriptors, 2 * a + 2 * b);
+  EXPECT_EQ(demand.frame_bytes, 9018);
+}
+
+TEST(DaemonOptions, Plane) {
+  const DataPlaneOptions plane = plane_options(two_cores());
+  EXPECT_EQ(plane.cores, 2);
+  EXPECT_EQ(plane.idle, IdlePolicy::kPoll);
+  EXPECT_TRUE(plane.staged);
+  EXPECT_EQ(plane.slot_lines, (8U << 20U) / 64 / 2);
+  EXPECT_EQ(plane.box.mac, (Mac{2, 0, 0, 0, 0, 9}));
+  EXPECT_EQ(plane.box.ipv4, (Ipv4{10, 0, 0, 1}));
+  EXPECT_EQ(plane.box.ipv6[0], 0xfd);
+  EXPECT_EQ(plane.slot_lines, member_options(two_cores()).slot_lines);
+  EXPECT_EQ(plane.box.mac, member_options(two_cores()).box_mac);
+}
+
+TEST(DaemonOptions, TheSummaryCounts) {
+  EXPECT_EQ(summary(two_cores()), "instance rack1: 2 data cores (CPUs 2, 5), 2 ports, 1 job of 3 workers");
+  EXPECT_EQ(log_level(two_cores()), LogLevel::kDebug);
+}
+
+TEST(DaemonOptions, EveryJobIsDeclaredAndEveryStartDrawsAnew) {
+  auto one = start_members(two_cores());
+  ASSERT_TRUE(one);
+  const auto jobs = one->status(0);
+  ASSERT_EQ(jobs.size(), 1U);
+  EXPECT_EQ(jobs[0].name, "one");
+  EXPECT_EQ(jobs[0].world, 3);
+}
+
+TEST(DaemonOptions, LevelsOfDpdk) {
+  EXPECT_EQ(level_of_dpdk(4), LogLevel::kError);
+  EXPECT_EQ(level_of_dpdk(5), LogLevel::kWarning);
+  EXPECT_EQ(level_of_dpdk(6), LogLevel::kDebug);
+  EXPECT_EQ(level_of_dpdk(7), LogLevel::kDebug);
+  EXPECT_EQ(level_of_dpdk(8), LogLevel::kTrace);
+}
+
+}  // namespace
+}  // namespace tally

@@ -1,0 +1,129 @@
+#pragma once
+// A data plane for tests of control: it notes what it is given and does what it is told, without EAL.
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "log.h"
+#include "members_support.h"
+#include "plane.h"
+
+namespace tally::daemon_test {
+
+using members_test::Bytes;
+using members_test::Peer;
+using members_test::Sent;
+
+struct FakePlane final : Plane {
+  struct Waiting {
+    Bytes datagram;
+    Binding source;
+  };
+
+  explicit FakePlane(std::size_t cores_in = 2, std::size_t ports_in = 2)
+      : core_statistics(cores_in), port_statistics_(ports_in), links(ports_in, false) {}
+
+  void publish(Publication p) override {
+    trace.push_back("publish " + std::to_string(p.version));
+    publications.push_back(std::move(p));
+  }
+  std::uint64_t adopted() const override { return adopted_version; }
+  std::optional<Punt> next_punt(std::span<std::byte> out) override {
+    if (punts.empty()) return std::nullopt;
+    const Waiting first = punts.front();
+    punts.pop_front();
+    std::copy(first.datagram.begin(), first.datagram.end(), out.begin());
+    return Punt{first.datagram.size(), first.source};
+  }
+  bool inject(const Binding& to, std::span<const std::byte> datagram) override {
+    Sent s;
+    s.to = to;
+    std::memcpy(&s.header, datagram.data(), kHeaderBytes);
+    s.payload.assign(datagram.begin() + kHeaderBytes, datagram.end());
+    trace.push_back("inject " + std::to_string(static_cast<int>(s.header.type)));
+    if (!full) injected.push_back(std::move(s));
+    return !full;
+  }
+  std::optional<Event> next_event() override {
+    if (events.empty()) return std::nullopt;
+    const Event e = events.front();
+    events.pop_front();
+    return e;
+  }
+
+  std::size_t cores() const override { return core_statistics.size(); }
+  std::size_t ports() const override { return links.size(); }
+  std::string port_name(PortIndex port) const override {
+    return std::string("w").append(std::to_string(raw(port)));
+  }
+  bool link_up(PortIndex port) const override { return links.at(raw(port)); }
+  PortStatistics port_statistics(PortIndex port) const override { return port_statistics_.at(raw(port)); }
+  const CoreStatistics& statistics(std::size_t core) const override { return core_statistics.at(core); }
+  JobCounters counters(std::size_t core, JobId job) const override {
+    const auto at = job_counters.find({core, job});
+    return at == job_counters.end() ? JobCounters{} : at->second;
+  }
+  TimeNs last_seen(std::size_t core, JobId job, Rank rank) const override {
+    const auto at = seen.find({core, job, rank});
+    return at == seen.end() ? 0 : at->second;
+  }
+  std::uint32_t occupancy(std::size_t core, JobId) const override {
+    return static_cast<std::uint32_t>(core) + 1;
+  }
+  std::uint64_t overflows(std::size_t core, JobId) const override { return 10 * (core + 1); }
+  std::uint32_t mbufs_in_use() const override { return 12'345; }
+
+  // Every core did two turns and uses what was published.
+  void obey(TimeNs now) {
+    if (!publications.empty()) adopted_version = publications.back().version;
+    for (auto& core : core_statistics) {
+      core.turns += 2;
+      core.last_turn = now;
+    }
+  }
+  void receive(const Peer& from, const Bytes& datagram) { punts.push_back({datagram, from.binding}); }
+  [[nodiscard]] std::size_t count(PacketType type) const {
+    return static_cast<std::size_t>(
+        std::count_if(injected.begin(), injected.end(), [&](const Sent& s) { return s.type() == type; }));
+  }
+
+  std::deque<Waiting> punts;
+  std::deque<Event> events;
+  std::vector<Publication> publications;
+  std::vector<Sent> injected;
+  std::vector<std::string> trace;  // in the order of the calls
+  std::uint64_t adopted_version = 0;
+  bool full = false;  // inject takes nothing
+  std::vector<CoreStatistics> core_statistics;
+  std::vector<PortStatistics> port_statistics_;
+  std::vector<bool> links;
+  std::map<std::pair<std::size_t, JobId>, JobCounters> job_counters;
+  std::map<std::tuple<std::size_t, JobId, Rank>, TimeNs> seen;
+};
+
+// What was logged, as "level text".
+struct Journal {
+  std::vector<std::pair<LogLevel, std::string>> lines;
+
+  [[nodiscard]] LogSink sink() {
+    return [this](LogLevel level, std::string_view text) { lines.emplace_back(level, std::string(text)); };
+  }
+  [[nodiscard]] std::size_t count(const std::string& part) const {
+    return static_cast<std::size_t>(std::count_if(lines.begin(), lines.end(), [&](const auto& line) {
+      return line.second.find(part) != std::string::npos;
+    }));
+  }
+  [[nodiscard]] std::string all() const {
+    std::string text;
+    for (const auto& line : lines) text += line.second + "\n";
+    return text;
+  }
+};
+
+}  // namespace tally::daemon_test

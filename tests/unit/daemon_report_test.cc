@@ -1,0 +1,122 @@
+// The counters as people see them. UPDATE_GOLDEN=1 writes the expected text instead; read the difference.
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include <gtest/gtest.h>
+
+#include "counters_report.h"
+#include "daemon_plane.h"
+#include "text_table.h"
+
+namespace tally::daemon_test {
+namespace {
+
+void golden(const std::string& name, const std::string& seen) {
+  const std::string path = std::string(TALLY_GOLDEN_DIRECTORY) + "/" + name;
+  if (std::getenv("UPDATE_GOLDEN") != nullptr) std::ofstream(path, std::ios::binary) << seen;
+  std::ostringstream wanted;
+  wanted << std::ifstream(path, std::ios::binary).rdbuf();
+  EXPECT_EQ(seen, wanted.str()) << "of " << name << "; UPDATE_GOLDEN=1 rewrites it";
+}
+
+JobStatus job_of(std::uint16_t id, const std::string& name, JobPhase phase, std::uint64_t live) {
+  JobStatus status;
+  status.id = JobId{id};
+  status.name = name;
+  status.phase = phase;
+  status.world = 4;
+  status.live = live;
+  return status;
+}
+
+void set(JobCounters& counters, Verdict verdict, std::uint64_t n) {
+  counters.verdicts[static_cast<std::size_t>(verdict)] = n;
+}
+void set(JobCounters& counters, Drop drop, std::uint64_t n) {
+  counters.drops[static_cast<std::size_t>(drop)] = n;
+}
+
+void make_busy(FakePlane& plane) {
+  plane.links[0] = true;
+  plane.port_statistics_[0] = {.rx_packets = 1'234'567,
+                               .rx_bytes = 1'864'196'170,
+                               .rx_missed = 3,
+                               .tx_packets = 99'999,
+                               .tx_bytes = 1'000};
+  CoreStatistics& core = plane.core_statistics[0];
+  core.frames_in = 1'000'000;
+  core.frames_out = 4'000'000;
+  core.results = 250'000;
+  core.replicas = 1'000'000;
+  core.busy_cycles = 300'000'000;
+  core.turns = 5'000'000;
+  core.sleeps = 17;
+  core.handed_over = 12;
+  plane.core_statistics[1].no_mbuf = 7;
+  JobCounters& first = plane.job_counters[{0, JobId{1}}];
+  set(first, Verdict::kAbsorb, 750'000);
+  set(first, Verdict::kComplete, 250'000);
+  set(first, Verdict::kRepeat, 21);
+  set(first, Drop::kStale, 12);
+  set(first, Drop::kDuplicate, 1'500);
+  set(plane.job_counters[{1, JobId{1}}], Verdict::kAbsorb, 5);
+  set(plane.job_counters[{0, JobId{0}}], Drop::kRunt, 2);
+  set(plane.job_counters[{1, JobId{0}}], Drop::kRunt, 3);
+}
+
+TEST(DaemonReport, OfABusyBox) {
+  FakePlane plane;
+  make_busy(plane);
+  CountersSnapshot all = take_snapshot(
+      plane, {job_of(1, "resnet50", JobPhase::kRunning, 0xF), job_of(2, "bert", JobPhase::kForming, 0x5)},
+      {1, 3});
+  EXPECT_EQ(all.cores[0].contributions, 1'000'000U);
+  EXPECT_EQ(all.cores[1].contributions, 5U);
+  EXPECT_EQ(all.jobs[0].occupancy, 3U);
+  all.instance = "rack1";
+  all.uptime = 12'340 * kMillisecond;
+  all.uptime_cycles = 3'000'000'000;
+  all.membership.drops[static_cast<std::size_t>(MembershipDrop::kToken)] = 4;
+  all.answers_unsent = 1;
+  golden("busy.txt", counters_text(all));
+}
+
+TEST(DaemonReport, OfABoxThatDidNothing) {
+  const FakePlane plane(1, 1);
+  CountersSnapshot all = take_snapshot(plane, {}, {0});
+  all.instance = "idle";
+  golden("idle.txt", counters_text(all));
+}
+
+TEST(DaemonReport, ManyCoresStandInBlocks) {
+  const FakePlane plane(11, 1);
+  const std::string text = counters_text(take_snapshot(plane, {}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}));
+  EXPECT_NE(text.find(" 7 (7)\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("core (CPU)           8 (8)"), std::string::npos) << text;
+}
+
+TEST(DaemonReport, DigitsAreGrouped) {
+  EXPECT_EQ(grouped(0), "0");
+  EXPECT_EQ(grouped(999), "999");
+  EXPECT_EQ(grouped(1'000), "1,000");
+  EXPECT_EQ(grouped(UINT64_MAX), "18,446,744,073,709,551,615");
+}
+
+TEST(DaemonReport, SharesHaveOneDigit) {
+  EXPECT_EQ(share_text(1, 0), "-");
+  EXPECT_EQ(share_text(0, 10), "0.0 %");
+  EXPECT_EQ(share_text(1, 3), "33.3 %");
+  EXPECT_EQ(share_text(10, 10), "100.0 %");
+}
+
+TEST(DaemonReport, TablesAlignNumbersToTheRight) {
+  TextTable table({"name", "n", "more"});
+  table.add({"a", "1,000", "2"});
+  table.add({"longer", "3"});
+  EXPECT_EQ(table.text(), "name        n  more\na       1,000     2\nlonger      3\n");
+}
+
+}  // namespace
+}  // namespace tally::daemon_test

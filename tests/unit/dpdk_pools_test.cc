@@ -1,0 +1,64 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "pools.h"
+
+namespace tally {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr PoolDemand kEightPorts{
+    .ports = 8, .cores = 1, .receive_descriptors = 8192, .transmit_descriptors = 8192, .frame_bytes = 1518};
+
+TEST(SizePools, TheSumIsExplained) {
+  const PoolSizes sizes = size_pools(kEightPorts);
+  // 8,192 + 8,192 + 32 + 8 * 64 + 2 * 1,024 + 2 * 768
+  EXPECT_EQ(sizes.frames, 20512U);
+  EXPECT_EQ(sizes.heads, 8192U + 512 + 1536);
+  EXPECT_THAT(
+      sizes.explanation,
+      HasSubstr("frames: 8,192 rx descriptors + 8,192 tx descriptors + 32 in bursts + 512 gathered for "
+                "sending + 2,048 in rings from and to control + 1,536 in caches = 20,512 of 1,600 bytes"));
+  EXPECT_THAT(sizes.explanation,
+              HasSubstr("; heads: 8,192 tx descriptors + 512 gathered for sending + 1,536 in "
+                        "caches = 10,240, "));
+}
+
+TEST(SizePools, MoreCoresHandOverToEachOther) {
+  PoolDemand two = kEightPorts;
+  two.cores = 2;
+  const PoolSizes one = size_pools(kEightPorts);
+  const PoolSizes both = size_pools(two);
+  // One more core: burst, gathered, cache, control's rings; and the rings between both.
+  EXPECT_EQ(both.frames - one.frames, 32U + 512 + 768 + 2 * kHandOverFrames + 4 * kHandOverFrames);
+  EXPECT_EQ(both.heads - one.heads, 512U + 768 + 4 * kHandOverFrames);
+  EXPECT_THAT(both.explanation, HasSubstr("4,096 in rings between data cores"));
+}
+
+TEST(SizePools, RoomForTheFrameAndLongerHeadersInFrontOfAReply) {
+  EXPECT_EQ(size_pools(kEightPorts).frame_room, 1600);
+  PoolDemand jumbo = kEightPorts;
+  jumbo.frame_bytes = 9018;
+  EXPECT_EQ(size_pools(jumbo).frame_room, 9088);
+}
+
+TEST(SizePools, NicsFillWholeKibibytes) {
+  PoolDemand nic = kEightPorts;
+  nic.nic = true;
+  EXPECT_EQ(size_pools(nic).frame_room, 2048);
+}
+
+TEST(SizePools, BytesGrowWithTheFrameAndOrdinaryPagesWasteSome) {
+  PoolDemand jumbo = kEightPorts;
+  jumbo.frame_bytes = 9018;
+  const std::uint64_t usual = size_pools(kEightPorts).bytes;
+  EXPECT_GT(usual, std::uint64_t{20512} * 1600);
+  EXPECT_GT(size_pools(jumbo).bytes, usual + std::uint64_t{20512} * 7400);
+  PoolDemand ordinary = kEightPorts;
+  ordinary.hugepages = false;
+  EXPECT_GT(size_pools(ordinary).bytes, usual);
+}
+
+}  // namespace
+}  // namespace tally

@@ -1,0 +1,130 @@
+// Headers of results: templates against write_encapsulation(), and the groups of multicast results.
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <vector>
+
+#include "header_template.h"
+#include "job_headers.h"
+#include "jobs.h"
+#include "multicast.h"
+#include "reply.h"
+#include "rng.h"
+
+namespace tally {
+namespace {
+
+constexpr Box kBox{.mac = {2, 0, 0, 0, 0, 0xb0}, .ipv4 = {10, 0, 0, 1}, .ipv6 = {0xfd, 0, 0, 1}};
+
+std::vector<std::byte> random_bytes(Rng& rng, std::size_t n) {
+  std::vector<std::byte> bytes(n);
+  for (auto& b : bytes) b = static_cast<std::byte>(rng.below(256));
+  return bytes;
+}
+
+Binding random_receiver(Rng& rng, bool ipv6, bool tagged) {
+  Binding b;
+  for (auto& octet : b.address) octet = static_cast<std::uint8_t>(rng.below(256));
+  if (!ipv6) b.address = mapped({b.address[0], b.address[1], b.address[2], b.address[3]});
+  for (auto& octet : b.mac) octet = static_cast<std::uint8_t>(rng.below(256));
+  b.vlan = tagged ? static_cast<std::uint16_t>(rng.below(4096)) : kUntagged;
+  b.udp_port = static_cast<std::uint16_t>(rng.below(65536));
+  return b;
+}
+
+TEST(HeaderTemplate, WritesWhatWriteEncapsulationWrites) {
+  Rng rng(1);
+  for (int i = 0; i < 4'000; ++i) {
+    const bool ipv6 = i % 2 == 1;
+    const Binding to = random_receiver(rng, ipv6, i / 2 % 2 == 1);
+    const auto payload = random_bytes(rng, rng.below(9'001));
+    const auto port = static_cast<std::uint16_t>(kBasePort + rng.below(64));
+    std::vector<std::byte> expected(encapsulation_bytes(to));
+    write_encapsulation(expected, to, kBox, port, payload);
+
+    const HeaderTemplate header(to, kBox);
+    ASSERT_EQ(header.bytes(), expected.size());
+    ASSERT_EQ(header.ipv6(), ipv6);
+    std::vector<std::byte> got(header.bytes());
+    header.write(got.data(), port, static_cast<std::uint32_t>(payload.size()), internet_sum(payload));
+    ASSERT_EQ(got, expected) << "receiver " << i << ", " << payload.size() << " bytes";
+  }
+}
+
+// All ones and all zeros are the corner cases of the ones' complement: a UDP checksum of 0 is sent as 0xFFFF.
+TEST(HeaderTemplate, ExtremePayloadsHaveTheSameChecksum) {
+  Rng rng(2);
+  const Binding to = random_receiver(rng, true, false);
+  const HeaderTemplate header(to, kBox);
+  for (const std::size_t bytes : {0UL, 1UL, 2UL, 3UL, 56UL, 1'465UL, 8'952UL}) {
+    for (const int fill : {0x00, 0xFF}) {
+      const std::vector<std::byte> payload(bytes, static_cast<std::byte>(fill));
+      std::vector<std::byte> expected(62);
+      std::vector<std::byte> got(62);
+      write_encapsulation(expected, to, kBox, kBasePort, payload);
+      header.write(got.data(), kBasePort, static_cast<std::uint32_t>(bytes), internet_sum(payload));
+      EXPECT_EQ(got, expected) << bytes << " bytes of " << fill;
+    }
+  }
+  // A payload word that makes the sum all ones.
+  std::vector<std::byte> payload(2);
+  int zero_checksums = 0;
+  for (std::uint32_t word = 0; word < 65'536; ++word) {
+    const Be<std::uint16_t> be{static_cast<std::uint16_t>(word)};
+    std::memcpy(payload.data(), &be, 2);
+    std::vector<std::byte> expected(62);
+    std::vector<std::byte> got(62);
+    write_encapsulation(expected, to, kBox, kBasePort, payload);
+    header.write(got.data(), kBasePort, 2, internet_sum(payload));
+    ASSERT_EQ(got, expected) << word;
+    zero_checksums += got[60] == std::byte{0xFF} && got[61] == std::byte{0xFF} ? 1 : 0;
+  }
+  EXPECT_GT(zero_checksums, 0);
+}
+
+TEST(Multicast, GroupsHaveTheAddressesOfTheProtocol) {
+  const Binding v4{
+      .address = mapped({10, 0, 0, 9}), .mac = {2}, .vlan = 7, .udp_port = 99, .port = PortIndex{3}};
+  const Binding group = multicast_binding(JobId{0x0102}, v4);
+  EXPECT_EQ(group.address, mapped({239, 192, 1, 2}));
+  EXPECT_EQ(group.mac, (Mac{0x01, 0x00, 0x5e, 0x40, 0x01, 0x02}));
+  EXPECT_EQ(group.udp_port, kMulticastPort);
+  EXPECT_EQ(group.vlan, 7);
+  EXPECT_EQ(group.port, PortIndex{3});
+  const Binding v6{.address = {0xfd, 1}, .port = PortIndex{4}};
+  const Binding group6 = multicast_binding(JobId{0x0102}, v6);
+  EXPECT_EQ(group6.address, (Ipv6{0xff, 0x15, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 2}));
+  EXPECT_EQ(group6.mac, (Mac{0x33, 0x33, 0x00, 0x01, 0x00, 0x02}));
+}
+
+TEST(JobHeaders, OneFrameServesLeadersOfOneVlanAndIpVersion) {
+  Job job = make_job({.world = 8});  // ports 0..3, twice
+  job.leaders = 0b1111;
+  EXPECT_TRUE(JobHeaders(job, kBox).one_frame);
+  EXPECT_EQ(JobHeaders(job, kBox).group_ports, 0b1111U);
+  EXPECT_FALSE(JobHeaders(job, kBox).ipv6);
+  job.ranks[2].binding.vlan = 5;
+  EXPECT_FALSE(JobHeaders(job, kBox).one_frame);
+  job.ranks[2].binding.vlan = kUntagged;
+  job.ranks[1].binding.address = {0xfd, 1};
+  EXPECT_FALSE(JobHeaders(job, kBox).one_frame);
+  EXPECT_TRUE(JobHeaders(job, kBox).ipv6);
+  job.leaders = 0;
+  EXPECT_FALSE(JobHeaders(job, kBox).one_frame);
+}
+
+TEST(HeaderTable, KeepsTheHeadersOfRowsThatDidNotChange) {
+  auto first = std::make_shared<const Job>(make_job({.id = 1}));
+  auto second = std::make_shared<const Job>(make_job({.id = 2}));
+  auto renewed = std::make_shared<const Job>(make_job({.id = 2, .epoch = 7}));
+  const auto before = JobTable().with(JobId{1}, first)->with(JobId{2}, second);
+  const auto after = before->with(JobId{2}, renewed);
+  const HeaderTable old(*before, kBox, nullptr, nullptr);
+  const HeaderTable now(*after, kBox, &old, before.get());
+  EXPECT_EQ(&now.of(*first), &old.of(*first));
+  EXPECT_NE(&now.of(*renewed), &old.of(*second));
+}
+
+}  // namespace
+}  // namespace tally

@@ -1,0 +1,48 @@
+// What a data core does when nothing arrives.
+
+#include <gtest/gtest.h>
+
+#include "core_idle.h"
+
+namespace tally {
+namespace {
+
+using Action = CoreIdle::Action;
+
+TEST(CoreIdle, PollingNeverRests) {
+  CoreIdle idle(IdlePolicy::kPoll);
+  for (TimeNs now = 0; now < kSecond; now += kMillisecond)
+    EXPECT_EQ(idle.after_turn(0, now).action, Action::kPoll);
+}
+
+TEST(CoreIdle, SilenceLeadsFromPollingOverYieldingToGrowingSleeps) {
+  CoreIdle idle(IdlePolicy::kAdaptive);
+  TimeNs now = 5 * kSecond;
+  EXPECT_EQ(idle.after_turn(1, now).action, Action::kPoll);
+  EXPECT_EQ(idle.after_turn(0, now).action, Action::kPoll);
+  EXPECT_EQ(idle.after_turn(0, now + CoreIdle::kPollFor - 1).action, Action::kPoll);
+  EXPECT_EQ(idle.after_turn(0, now + CoreIdle::kPollFor).action, Action::kYield);
+  EXPECT_EQ(idle.after_turn(0, now + CoreIdle::kYieldFor - 1).action, Action::kYield);
+  TimeNs last = 0;
+  for (now += CoreIdle::kYieldFor; now < 6 * kSecond;) {
+    const CoreIdle::Step step = idle.after_turn(0, now);
+    ASSERT_EQ(step.action, Action::kSleep);
+    ASSERT_GE(step.sleep, last);
+    ASSERT_GE(step.sleep, CoreIdle::kYieldFor / CoreIdle::kSilencePerSleep);
+    ASSERT_LE(step.sleep, kLongestSleep);
+    last = step.sleep;
+    now += step.sleep;
+  }
+  EXPECT_EQ(last, kLongestSleep);
+}
+
+TEST(CoreIdle, TrafficEndsTheSilence) {
+  CoreIdle idle(IdlePolicy::kAdaptive);
+  EXPECT_EQ(idle.after_turn(0, 0).action, Action::kPoll);
+  EXPECT_EQ(idle.after_turn(0, kSecond).action, Action::kSleep);
+  EXPECT_EQ(idle.after_turn(3, kSecond).action, Action::kPoll);
+  EXPECT_EQ(idle.after_turn(0, 2 * kSecond).action, Action::kPoll) << "the silence begins here";
+}
+
+}  // namespace
+}  // namespace tally

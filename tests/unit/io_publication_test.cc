@@ -1,0 +1,77 @@
+// The chain of publications: none skipped, in order, and freed when every core is past it.
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+#include "jobs.h"
+#include "publication_chain.h"
+
+namespace tally {
+namespace {
+
+class Chain : public testing::Test {
+ protected:
+  std::weak_ptr<const JobTable> publish(std::uint64_t version) {
+    auto table = std::make_shared<const JobTable>();
+    std::weak_ptr<const JobTable> alive = table;
+    chain_.publish({.version = version, .table = std::move(table)});
+    return alive;
+  }
+  // As a core does between bursts. Returns the version executed; 0: there is no other.
+  static std::uint64_t follow(PublicationReader& reader) {
+    const PublicationNode* next = reader.at->next.load(std::memory_order_acquire);
+    if (next == nullptr) return 0;
+    reader.at = next;
+    reader.adopted.store(next->publication.version, std::memory_order_release);
+    return next->publication.version;
+  }
+  PublicationReader one_;
+  PublicationReader two_;
+  PublicationChain chain_{test_box(), {&one_, &two_}};
+};
+
+TEST_F(Chain, BeginsWithAnEmptyTable) {
+  ASSERT_NE(one_.at, nullptr);
+  EXPECT_EQ(one_.at->publication.table->find(JobId{1}), nullptr);
+  EXPECT_EQ(chain_.adopted(), 0U);
+  EXPECT_EQ(follow(one_), 0U);
+}
+
+TEST_F(Chain, EveryCoreExecutesEveryPublicationInOrder) {
+  for (const std::uint64_t version : {3U, 4U, 9U}) publish(version);
+  for (PublicationReader* core : {&one_, &two_}) {
+    EXPECT_EQ(follow(*core), 3U);
+    EXPECT_EQ(follow(*core), 4U);
+    EXPECT_EQ(follow(*core), 9U);
+    EXPECT_EQ(follow(*core), 0U);
+  }
+  EXPECT_EQ(chain_.adopted(), 9U);
+}
+
+TEST_F(Chain, ATableLivesUntilTheLastCoreUsesALaterOne) {
+  const auto first = publish(1);
+  const auto second = publish(2);
+  while (follow(one_) != 0) {
+  }
+  EXPECT_EQ(follow(two_), 1U);
+  EXPECT_EQ(chain_.adopted(), 1U);
+  publish(3);
+  EXPECT_FALSE(first.expired()) << "core two uses it";
+  EXPECT_EQ(follow(two_), 2U);
+  publish(4);
+  EXPECT_TRUE(first.expired());
+  EXPECT_FALSE(second.expired());
+}
+
+TEST_F(Chain, CarriesTheHeadersOfItsJobs) {
+  const auto job = std::make_shared<const Job>(make_job({.id = 5, .world = 3}));
+  chain_.publish({.version = 1, .table = JobTable().with(JobId{5}, job)});
+  ASSERT_EQ(follow(one_), 1U);
+  EXPECT_EQ(one_.at->headers.of(*job).members[2].port, job->ranks[2].binding.port);
+  EXPECT_EQ(one_.at->headers.of(*job).members[2].header.bytes(), 42U);
+}
+
+}  // namespace
+}  // namespace tally
