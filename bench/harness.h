@@ -27,10 +27,10 @@ struct Figure {
 // One warm-up round of each, then `rounds` of each, interleaved.
 [[nodiscard]] std::vector<Figure> measure(std::vector<Contender>& contenders, int rounds);
 
-// CPU, cores, governor, kernel, load, commit: what a reader needs to judge a figure; and warnings about what
+// CPU, cores, governor, kernel, load, version: what a reader needs to judge a figure; and warnings about what
 // spoils figures on this machine right now.
 [[nodiscard]] nlohmann::json environment();
-void print_environment(const nlohmann::json& environment);
+void print_environment();
 
 // `--json FILE` from the command line; empty if absent. Ends the process (exit code 2) on anything else.
 [[nodiscard]] std::string json_argument(int argc, char** argv);

@@ -1,6 +1,5 @@
-// Pipeline alone (parse to verdict, no I/O) against the raw add kernel over the
-// same entries and frames, in one run: performance.md, Goal 2. 256 elements, 8
-// members, window 256, frames from a ring of at least 4 MiB.
+// Pipeline alone (parse to verdict, no I/O) against the raw add kernel over the same entries and frames, in
+// one run: performance.md, Goal 2. 256 elements, 8 members, window 256, frames from a ring of at least 4 MiB.
 
 #include <cstdio>
 
@@ -45,11 +44,9 @@ nlohmann::json run(std::uint16_t elements, const Kernels& kernels) {
   };
   const auto figures = measure(contenders, kRounds);
   const double raw_ns = figures.front().median_ns;
-  std::printf(
-      "\n%u elements, %u members, window %u, kernels %s, ring of %.1f "
-      "MiB, %d rounds interleaved\n",
-      elements, job.world, kBenchWindow, std::string(kernels.name).c_str(),
-      static_cast<double>(raw.ring_bytes()) / (1 << 20), kRounds);
+  std::printf("\n%u elements, %u members, window %u, kernels %s, ring of %.1f MiB, %d rounds interleaved\n",
+              elements, job.world, kBenchWindow, std::string(kernels.name).c_str(),
+              static_cast<double>(raw.ring_bytes()) / (1 << 20), kRounds);
   std::printf("%-34s %8s %8s %8s %9s %8s %9s\n", "", "ns", "min", "max", "Mpps", "Gel/s", "of raw");
   nlohmann::json rows = nlohmann::json::array();
   for (std::size_t i = 0; i < figures.size(); ++i) {
@@ -80,7 +77,7 @@ int main(int argc, char** argv) {
   using namespace tally::bench;
   const std::string file = json_argument(argc, argv);
   nlohmann::json results{{"environment", environment()}, {"runs", nlohmann::json::array()}};
-  print_environment(results["environment"]);
+  print_environment();
   for (const std::uint16_t elements : {std::uint16_t{256}, std::uint16_t{352}, std::uint16_t{64}}) {
     results["runs"].push_back(run(elements, tally::best_kernels()));
   }

@@ -5,7 +5,7 @@
 namespace tally {
 
 ControlLoop::ControlLoop(Plane& plane, MembershipEngine engine, const LogSink& log, TimeNs drain, TimeNs now)
-    : members_(plane, std::move(engine), log),
+    : members_(plane, std::move(engine), log, now),
       box_(plane, log, now),
       shutdown_(plane, members_, log, drain),
       changed_(now) {}

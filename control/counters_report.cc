@@ -6,20 +6,21 @@
 #include <functional>
 #include <utility>
 
-#include "text_table.h"
+#include "column_table.h"
+#include "numbers.h"
 #include "texts.h"
 
 namespace tally {
 namespace {
 
 std::string ports_text(const CountersSnapshot& all) {
-  TextTable table({"port", "link", "rx packets", "rx bytes", "missed", "errors", "no mbuf", "tx packets",
-                   "tx bytes", "tx errors"});
+  ColumnTable table({"port", "link", "rx packets", "rx bytes", "missed", "errors", "no mbuf", "tx packets",
+                     "tx bytes", "tx errors"});
   for (const PortCounts& port : all.ports) {
     const PortStatistics& s = port.statistics;
-    table.add({port.name, port.link_up ? "up" : "down", grouped(s.rx_packets), grouped(s.rx_bytes),
-               grouped(s.rx_missed), grouped(s.rx_errors), grouped(s.rx_no_mbuf), grouped(s.tx_packets),
-               grouped(s.tx_bytes), grouped(s.tx_errors)});
+    table.add({port.name, port.link_up ? "up" : "down", with_commas(s.rx_packets), with_commas(s.rx_bytes),
+               with_commas(s.rx_missed), with_commas(s.rx_errors), with_commas(s.rx_no_mbuf),
+               with_commas(s.tx_packets), with_commas(s.tx_bytes), with_commas(s.tx_errors)});
   }
   return table.text();
 }
@@ -56,12 +57,12 @@ constexpr std::array<CoreLine, 20> kCoreLines{{
 
 std::string cycles_text(const CoreCounts& core) {
   const std::uint64_t frames = core.statistics.frames_in;
-  return frames == 0 ? "-" : grouped(core.statistics.busy_cycles / frames);
+  return frames == 0 ? "-" : with_commas(core.statistics.busy_cycles / frames);
 }
 
 using CoreSpan = std::span<const CoreCounts>;
 
-void add_cores(TextTable& table, const char* name, CoreSpan cores,
+void add_cores(ColumnTable& table, const char* name, CoreSpan cores,
                const std::function<std::string(const CoreCounts&)>& cell) {
   std::vector<std::string> row{name};
   for (const CoreCounts& core : cores) row.push_back(cell(core));
@@ -72,14 +73,14 @@ std::string cores_text(const CountersSnapshot& all, CoreSpan cores, std::size_t 
   std::vector<std::string> header{"core (CPU)"};
   for (std::size_t i = 0; i < cores.size(); ++i)
     header.push_back(std::to_string(first + i) + " (" + std::to_string(cores[i].cpu) + ")");
-  TextTable table(std::move(header));
-  add_cores(table, "contributions", cores, [](const CoreCounts& c) { return grouped(c.contributions); });
+  ColumnTable table(std::move(header));
+  add_cores(table, "contributions", cores, [](const CoreCounts& c) { return with_commas(c.contributions); });
   for (const CoreLine& line : kCoreLines) {
     const bool zero = std::all_of(cores.begin(), cores.end(),
                                   [&](const CoreCounts& c) { return c.statistics.*line.value == 0U; });
     if (zero && !line.always) continue;
     add_cores(table, line.name, cores,
-              [&](const CoreCounts& c) { return grouped(c.statistics.*line.value); });
+              [&](const CoreCounts& c) { return with_commas(c.statistics.*line.value); });
   }
   add_cores(table, "busy", cores,
             [&](const CoreCounts& c) { return share_text(c.statistics.busy_cycles, all.uptime_cycles); });
@@ -88,15 +89,15 @@ std::string cores_text(const CountersSnapshot& all, CoreSpan cores, std::size_t 
 }
 
 std::string jobs_text(const CountersSnapshot& all) {
-  TextTable table({"job", "phase", "ranks alive", "contributions", "results", "repeats", "relays",
-                   "filling slots", "overflows"});
+  ColumnTable table({"job", "phase", "ranks alive", "contributions", "results", "repeats", "relays",
+                     "filling slots", "overflows"});
   for (const JobCounts& job : all.jobs) {
     const JobCounters& c = job.counters;
     table.add({job.status.name, std::string(name_of(job.status.phase)),
                std::to_string(std::popcount(job.status.live)) + " of " + std::to_string(job.status.world),
-               grouped(c.of(Verdict::kAbsorb) + c.of(Verdict::kComplete)), grouped(c.of(Verdict::kComplete)),
-               grouped(c.of(Verdict::kRepeat)), grouped(c.of(Verdict::kRelay)), grouped(job.occupancy),
-               grouped(job.overflows)});
+               with_commas(c.of(Verdict::kAbsorb) + c.of(Verdict::kComplete)),
+               with_commas(c.of(Verdict::kComplete)), with_commas(c.of(Verdict::kRepeat)),
+               with_commas(c.of(Verdict::kRelay)), with_commas(job.occupancy), with_commas(job.overflows)});
   }
   return table.text();
 }
@@ -107,7 +108,7 @@ std::string reasons_text(const Counts& counts, const Names& names) {
   std::string text;
   for (std::size_t i = 0; i < names.size(); ++i) {
     if (counts[i] == 0U) continue;
-    text += (text.empty() ? "" : ", ") + std::string(names[i]) + " " + grouped(counts[i]);
+    text += (text.empty() ? "" : ", ") + std::string(names[i]) + " " + with_commas(counts[i]);
   }
   return text;
 }
@@ -122,7 +123,7 @@ std::string drops_text(const CountersSnapshot& all) {
     add_line(out, "dropped of job " + job.status.name, reasons_text(job.counters.drops, kDropNames));
   add_line(out, "dropped, of no job", reasons_text(all.no_job.drops, kDropNames));
   add_line(out, "control packets not obeyed", reasons_text(all.membership.drops, kMembershipDropNames));
-  if (all.answers_unsent != 0) add_line(out, "control answers not sent", grouped(all.answers_unsent));
+  if (all.answers_unsent != 0) add_line(out, "control answers not sent", with_commas(all.answers_unsent));
   return out.empty() ? "nothing was dropped\n" : out;
 }
 
@@ -131,7 +132,7 @@ std::string drops_text(const CountersSnapshot& all) {
 std::string counters_text(const CountersSnapshot& all) {
   constexpr std::size_t kCoresAbreast = 8;
   std::string out = "tallyd " + all.instance + ": counters after " + seconds_text(all.uptime) + ", " +
-                    grouped(all.mbufs_in_use) + " packet buffers in use\n\n";
+                    with_commas(all.mbufs_in_use) + " packet buffers in use\n\n";
   out += ports_text(all) + "\n";
   for (std::size_t first = 0; first < all.cores.size(); first += kCoresAbreast) {
     const CoreSpan rest = CoreSpan(all.cores).subspan(first);

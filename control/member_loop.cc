@@ -26,10 +26,16 @@ bool changes_more_than_a_lease(std::span<const std::byte> datagram) noexcept {
 
 }  // namespace
 
-MemberLoop::MemberLoop(Plane& plane, MembershipEngine engine, LogSink log)
-    : plane_(plane), engine_(std::move(engine)), log_(log), watch_(std::move(log), port_names(plane)) {}
+MemberLoop::MemberLoop(Plane& plane, MembershipEngine engine, LogSink log, TimeNs now)
+    : plane_(plane),
+      engine_(std::move(engine)),
+      log_(log),
+      watch_(std::move(log), port_names(plane)),
+      turned_(now) {}
 
 bool MemberLoop::turn(TimeNs now) {
+  if (now > turned_ + kLate) engine_.unheard(turned_, now);
+  turned_ = now;
   std::optional<Punt> punt = plane_.next_punt(buffer_);
   std::optional<Event> event = plane_.next_event();
   bool changed = event.has_value();

@@ -19,7 +19,7 @@ namespace tally {
 class MemberLoop {
  public:
   // plane: outlives the loop.
-  MemberLoop(Plane& plane, MembershipEngine engine, LogSink log);
+  MemberLoop(Plane& plane, MembershipEngine engine, LogSink log, TimeNs now);
 
   // Does all there is to do now. True: something about a job changed or is about to; false: at most
   // heartbeats.
@@ -40,6 +40,8 @@ class MemberLoop {
   [[nodiscard]] std::uint64_t unsent() const noexcept { return unsent_; }
 
  private:
+  // A turn that comes so long after the last one: the thread was starved or stopped, and the queues are old.
+  static constexpr TimeNs kLate = 50 * kMillisecond;
   static constexpr std::size_t kMostPunts = 256;  // of a turn, so that signals and timers get their own
 
   void refresh_seen();
@@ -56,6 +58,7 @@ class MemberLoop {
   JobWatch watch_;
   LogLimit refusals_{8, kSecond};
   LogLimit poisoned_{4, 10 * kSecond};
+  TimeNs turned_;
   std::uint64_t published_ = 0;
   std::uint64_t quiesced_ = 0;
   std::uint64_t unsent_ = 0;

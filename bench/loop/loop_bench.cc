@@ -137,7 +137,7 @@ int main(int argc, char** argv) {
   using namespace tally::bench;
   const std::string file = json_argument(argc, argv);
   nlohmann::json results{{"environment", environment()}};
-  print_environment(results["environment"]);
+  print_environment();
   // On pages of 4 KiB an mbuf takes a page.
   constexpr std::uint64_t kHugeMemory = std::uint64_t{240} << 20;
   const bool huge = tally::free_hugepage_bytes() >= kHugeMemory;

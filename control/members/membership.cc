@@ -176,6 +176,15 @@ void MembershipEngine::report_mismatch(JobId job, Epoch epoch, Rank a, std::uint
   abort_job(*j, state_->box, text);
 }
 
+void MembershipEngine::unheard(TimeNs from, TimeNs now) noexcept {
+  for (const auto& job : state_->box.jobs) {
+    if (job == nullptr) continue;
+    for (MemberState& m : job->members) m.last_seen = std::min(now, after(m.last_seen, now - from));
+    if (job->returning_since != kNever)
+      job->returning_since = std::min(now, after(job->returning_since, now - from));
+  }
+}
+
 void MembershipEngine::tick(TimeNs now) noexcept {
   for (const auto& job : state_->box.jobs) {
     if (job != nullptr) tick_job(*job, state_->box, now);

@@ -5,7 +5,9 @@
 // adopts the running generations, and half a change of membership would not heal.
 //
 // The caller's loop, in this order, as often as anything happens and no later than deadline():
-//   1. seen() with the data cores' last-seen times (before receive and tick, which rely on them);
+//   1. seen() with the data cores' last-seen times (before receive and tick, which rely on them), and
+//   unheard()
+//      if the loop was late;
 //   2. receive() for every punted control packet, report_mismatch() for events, tick(now);
 //   3. publication(): if there is one, let every data core zero the `freed` lines and then load the table;
 //      when all of them have (each passed a quiescent point), quiesced(version, now);
@@ -83,6 +85,10 @@ class MembershipEngine {
   void report_mismatch(JobId job, Epoch epoch, Rank a, std::uint64_t others, std::uint16_t elements_a,
                        std::uint16_t elements_b, std::uint32_t total_a, std::uint32_t total_b,
                        TimeNs now) noexcept;
+
+  // Nobody called from `from` to `now`, because the caller was starved or stopped: that time counts against
+  // no lease. Before receive() and tick(), else members are buried whose heartbeats lie in a queue.
+  void unheard(TimeNs from, TimeNs now) noexcept;
 
   // Ends leases. After tick(now), deadline() > now.
   void tick(TimeNs now) noexcept;

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "byte_sizes.h"
 #include "column_table.h"
+#include "numbers.h"
 
 namespace tally {
 

@@ -8,8 +8,8 @@
 #include <filesystem>
 #include <utility>
 
-#include "byte_sizes.h"
 #include "error_bound.h"
+#include "numbers.h"
 
 namespace tally {
 namespace {

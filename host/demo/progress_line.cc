@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "byte_sizes.h"
+#include "numbers.h"
 
 namespace tally {
 namespace {

@@ -9,7 +9,7 @@
 #include <memory>
 #include <thread>
 
-#include "byte_sizes.h"
+#include "numbers.h"
 
 namespace tally {
 namespace {

@@ -1,19 +1,15 @@
-#include <nlohmann/json.hpp>
+#include <utility>
 
+#include "machine_json.h"
 #include "perf_report.h"
 
 namespace tally {
 
 std::string perf_json(const PerfOptions& options, const PerfSetting& setting,
                       const std::vector<PerfRow>& rows) {
-  nlohmann::json out{{"environment",
-                      {{"cpu", setting.machine.cpu},
-                       {"cores", setting.machine.cores},
-                       {"kernel", setting.machine.kernel},
-                       {"governor", setting.machine.governor},
-                       {"load", setting.machine.load},
-                       {"version", setting.machine.version},
-                       {"warnings", perf_warnings(options, setting)}}},
+  nlohmann::json environment = machine_json(setting.machine);
+  environment["warnings"] = perf_warnings(options, setting);
+  nlohmann::json out{{"environment", std::move(environment)},
                      {"job", setting.job},
                      {"transport", setting.transport},
                      {"world", setting.world},

@@ -2,9 +2,9 @@
 
 #include <utility>
 
-#include "byte_sizes.h"
 #include "column_table.h"
 #include "error_bound.h"
+#include "numbers.h"
 #include "tally/wire.h"
 
 namespace tally {

@@ -212,7 +212,7 @@ TEST_F(TransportReconnect, MoreQueuesThanThePortHasAreNamed) {
   auto other = WorkerSetup{.device = directory_.client(0, ",queues=2")}.open();
   ASSERT_TRUE(other) << other.error().text();
   EXPECT_TRUE(turn_until(**other, [&] {
-    return (*other)->describe().find("fewer queues than this worker's") != std::string::npos;
+    return (*other)->describe().find("you have 2 and 2") != std::string::npos;
   })) << (*other)->describe();
 }
 

@@ -32,6 +32,10 @@ class DaemonLoop : public testing::Test {
   void turns(int n) {
     for (int i = 0; i < n; ++i) turn();
   }
+  // Turns as an idle daemon takes them.
+  void pass(TimeNs time) {
+    for (const TimeNs end = now + time; now < end;) turn(ControlLoop::kIdleTurn);
+  }
   void form() {
     for (Peer& p : peers) plane.receive(p, p.join());
     turns(4);
@@ -158,7 +162,7 @@ TEST_F(DaemonLoop, ASilentRankAbortsTheJobAndTheOthersHearWhy) {
   form();
   for (int second = 0; second < 12; ++second) {
     plane.receive(peers[0], peers[0].heartbeat());
-    turn(kSecond);
+    pass(kSecond);
   }
   EXPECT_EQ(status().phase, JobPhase::kAborted);
   ASSERT_GE(to(peers[0], PacketType::kAbort).size(), 1U);
@@ -170,9 +174,22 @@ TEST_F(DaemonLoop, WhatACoreSawKeepsARankAlive) {
   for (int second = 0; second < 40; ++second) {
     plane.receive(peers[0], peers[0].heartbeat());
     plane.seen[{1, JobId{1}, Rank{1}}] = now;  // contributions only, and on the second core
-    turn(kSecond);
+    pass(kSecond);
   }
   EXPECT_EQ(status().phase, JobPhase::kRunning);
+}
+
+// A starved or stopped daemon: the heartbeats came in time, nobody read them.
+TEST_F(DaemonLoop, TimeInWhichNobodyListenedCountsAgainstNoLease) {
+  form();
+  pass(6 * kSecond);
+  for (const Peer& p : peers) plane.receive(p, p.heartbeat());
+  turn(30 * kSecond);
+  EXPECT_EQ(status().phase, JobPhase::kRunning);
+  // The silence before and after it does count.
+  plane.receive(peers[0], peers[0].heartbeat());
+  pass(10 * kSecond);
+  EXPECT_EQ(status().phase, JobPhase::kAborted);
 }
 
 TEST_F(DaemonLoop, RefusalsAreLoggedWithTheReasonAndLimited) {

@@ -6,9 +6,10 @@
 
 #include <gtest/gtest.h>
 
+#include "column_table.h"
 #include "counters_report.h"
 #include "daemon_plane.h"
-#include "text_table.h"
+#include "numbers.h"
 
 namespace tally::daemon_test {
 namespace {
@@ -98,10 +99,10 @@ TEST(DaemonReport, ManyCoresStandInBlocks) {
 }
 
 TEST(DaemonReport, DigitsAreGrouped) {
-  EXPECT_EQ(grouped(0), "0");
-  EXPECT_EQ(grouped(999), "999");
-  EXPECT_EQ(grouped(1'000), "1,000");
-  EXPECT_EQ(grouped(UINT64_MAX), "18,446,744,073,709,551,615");
+  EXPECT_EQ(with_commas(0), "0");
+  EXPECT_EQ(with_commas(999), "999");
+  EXPECT_EQ(with_commas(1'000), "1,000");
+  EXPECT_EQ(with_commas(UINT64_MAX), "18,446,744,073,709,551,615");
 }
 
 TEST(DaemonReport, SharesHaveOneDigit) {
@@ -112,7 +113,7 @@ TEST(DaemonReport, SharesHaveOneDigit) {
 }
 
 TEST(DaemonReport, TablesAlignNumbersToTheRight) {
-  TextTable table({"name", "n", "more"});
+  ColumnTable table({"name", "n", "more"});
   table.add({"a", "1,000", "2"});
   table.add({"longer", "3"});
   EXPECT_EQ(table.text(), "name        n  more\na       1,000     2\nlonger      3\n");

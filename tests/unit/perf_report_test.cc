@@ -12,6 +12,7 @@
 
 #include "byte_sizes.h"
 #include "column_table.h"
+#include "numbers.h"
 #include "percentiles.h"
 #include "perf_options.h"
 #include "perf_report.h"

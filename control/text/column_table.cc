@@ -13,7 +13,8 @@ ColumnTable::ColumnTable(std::vector<std::string> header, std::size_t left)
 }
 
 void ColumnTable::add(std::vector<std::string> row) {
-  TALLY_CHECK(row.size() == widths_.size(), "a row has as many cells as its table has columns");
+  TALLY_CHECK(row.size() <= widths_.size(), "a row has no more cells than its table has columns");
+  row.resize(widths_.size());
   for (std::size_t i = 0; i < row.size(); ++i) widen(i, row[i].size());
   rows_.push_back(std::move(row));
 }

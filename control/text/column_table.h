@@ -11,8 +11,8 @@ class ColumnTable {
  public:
   // left: how many columns from the first on are text and stand to the left.
   explicit ColumnTable(std::vector<std::string> header, std::size_t left = 1);
-  void add(std::vector<std::string> row);  // as many cells as the header
-  [[nodiscard]] std::string text() const;  // lines with their ends
+  void add(std::vector<std::string> row);  // cells that it lacks at its end stay empty
+  [[nodiscard]] std::string text() const;  // lines with their ends, no blanks before them
   // A wide enough column keeps the rows of a table that is printed line by line under its header.
   void widen(std::size_t column, std::size_t width);
   [[nodiscard]] std::string header_line() const { return line(rows_.front()); }
