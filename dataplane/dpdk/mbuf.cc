@@ -77,6 +77,14 @@ std::span<rte_mbuf*> receive(rte_ring* ring, std::span<rte_mbuf*> room) noexcept
 // writes its fields. The first release is for the bytes that this thread read or wrote, the second for the
 // fields that the last one resets.
 void drop(rte_mbuf* m) noexcept {
+  // The commonest frame first: one segment with one owner. Its `next` is null (a head that says so has no
+  // more segments), and not looking at it saves a second cache line, which nothing else of a frame touches.
+  if (m->nb_segs == 1 && RTE_MBUF_DIRECT(m) && rte_mbuf_refcnt_read(m) == 1) {
+    TALLY_DCHECK(m->next == nullptr, "a frame of one segment ends there");
+    released(m);
+    rte_mempool_put(m->pool, m);
+    return;
+  }
   while (m != nullptr) {
     rte_mbuf* const next = m->next;
     released(m);
