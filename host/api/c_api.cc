@@ -15,8 +15,9 @@ struct NamedCounter {
   std::uint64_t EngineStatistics::*counter;
 };
 
-constexpr std::array<NamedCounter, 17> kCounters{{{"contributions", &EngineStatistics::contributions},
+constexpr std::array<NamedCounter, 18> kCounters{{{"contributions", &EngineStatistics::contributions},
                                                   {"retransmissions", &EngineStatistics::retransmissions},
+                                                  {"early", &EngineStatistics::early},
                                                   {"queries", &EngineStatistics::queries},
                                                   {"answers", &EngineStatistics::answers},
                                                   {"answers_dropped", &EngineStatistics::answers_dropped},

@@ -30,6 +30,7 @@ std::string differences(const EngineStatistics& now, const EngineStatistics& the
     if (a != b) text += counted(name, a - b);
   };
   add("retransmissions", now.retransmissions, then.retransmissions);
+  add("early ones", now.early, then.early);
   add("queries", now.queries, then.queries);
   add("answers", now.answers, then.answers);
   add("overflows", now.overflows, then.overflows);

@@ -70,8 +70,14 @@ const EngineOperation* ChunkStream::expired(TimeNs now) const noexcept {
 TimeNs ChunkStream::deadline() const noexcept {
   if (!answers_.empty() || window_.any_ready() || window_.cursor() < std::min(window_.limit(), numbered_end_))
     return 0;
-  const Flight* const oldest = window_.oldest_sent();
-  return oldest == nullptr ? kNever : rto_.due(oldest->sent_at);
+  TimeNs due = kNever;
+  if (const Flight* const oldest = window_.oldest_sent(); oldest != nullptr) {
+    if (overtaken(*oldest)) return 0;
+    due = rto_.due(oldest->sent_at);
+  }
+  if (const Flight* const early = window_.oldest_early(); early != nullptr)
+    due = std::min(due, rto_.early_due(early->sent_at));
+  return due;
 }
 
 std::optional<std::uint64_t> ChunkStream::index_of(Chunk chunk) const noexcept {

@@ -87,12 +87,19 @@ class ChunkStream {
   // E(j); meaningless for int32. Only for a data chunk that is not blocked.
   [[nodiscard]] int exponent_of(const EngineOperation& operation, std::uint64_t data_chunk) const noexcept;
 
-  [[nodiscard]] Flight* next_due(TimeNs now) noexcept;
+  enum class Cause : std::uint8_t { kNew, kTimer, kEarly };
+  struct Due {
+    Flight* flight = nullptr;
+    Cause cause = Cause::kNew;
+  };
+  [[nodiscard]] Due next_due(TimeNs now) noexcept;
+  [[nodiscard]] bool overtaken(const Flight& flight) const noexcept;
   [[nodiscard]] bool turn_to_query(const Flight& flight) const noexcept;
   [[nodiscard]] Rank peer_to_query(const Flight& flight) const noexcept;
   [[nodiscard]] Header data_header(PacketType type, std::uint64_t index) const noexcept;
   [[nodiscard]] bool put_exponent(Flight& flight);
-  [[nodiscard]] std::size_t write_contribution(Flight& flight, std::span<std::byte> out, TimeNs now);
+  [[nodiscard]] std::size_t write_contribution(Flight& flight, Cause cause, std::span<std::byte> out,
+                                               TimeNs now);
   [[nodiscard]] std::size_t write_query(Flight& flight, std::span<std::byte> out, TimeNs now);
   [[nodiscard]] std::size_t write_answer(const OwedAnswer& owed, std::span<std::byte> out) const noexcept;
 

@@ -78,6 +78,7 @@ void ChunkStream::accept(const Datagram& datagram, Flight& flight, TimeNs now) {
   ++statistics_.results;
   if (missing_index_ == flight.index) missing_ = 0;
   unblock(flight);
+  window_.delivered(flight, membership_.shard_of(wire(flight.index)));
   window_.done(flight);  // recycles the flight: not used below
   if (--operation.remaining == 0) complete(operation, now);
 }

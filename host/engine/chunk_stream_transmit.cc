@@ -35,28 +35,39 @@ std::size_t ChunkStream::transmit(std::span<std::byte> out, TimeNs now, std::uin
     ++statistics_.answers;
     return write_answer(owed, out);
   }
-  Flight* const flight = next_due(now);
+  const auto [flight, cause] = next_due(now);
   if (flight == nullptr) return 0;
   port = membership_.port_of(wire(flight->index));
-  return turn_to_query(*flight) ? write_query(*flight, out, now) : write_contribution(*flight, out, now);
+  if (cause == Cause::kTimer && turn_to_query(*flight)) return write_query(*flight, out, now);
+  return write_contribution(*flight, cause, out, now);
 }
 
-// Timers first: a lost chunk holds the window. Then what an exponent has set free, then new chunks in order.
-Flight* ChunkStream::next_due(TimeNs now) noexcept {
-  if (Flight* const oldest = window_.oldest_sent(); oldest != nullptr && rto_.due(oldest->sent_at) <= now) {
-    rto_.expired(oldest->sent_at, now);
-    statistics_.rto = rto_.timeout();
-    return oldest;
+// What is lost first: it holds the window. Then what an exponent has set free, then new chunks in order.
+ChunkStream::Due ChunkStream::next_due(TimeNs now) noexcept {
+  if (Flight* const oldest = window_.oldest_sent()) {
+    if (rto_.due(oldest->sent_at) <= now) {
+      rto_.expired(oldest->sent_at, now);
+      statistics_.rto = rto_.timeout();
+      return {oldest, Cause::kTimer};
+    }
+    if (overtaken(*oldest)) return {oldest, Cause::kEarly};
   }
-  if (Flight* const ready = window_.first_ready()) return ready;
+  // Those that were sent early as often as may be wait for the timer from now on.
+  if (Flight* const early = window_.oldest_early(); early != nullptr && rto_.early_due(early->sent_at) <= now)
+    return {early, early->early < FlightWindow::kMostEarly ? Cause::kEarly : Cause::kNew};
+  if (Flight* const ready = window_.first_ready()) return {ready};
   while (window_.cursor() < std::min(window_.limit(), numbered_end_)) {
     Flight& flight = window_.take_up();
     if (flight.state == FlightState::kDone) continue;
     if (flight.operation == nullptr) flight.operation = operation_of(flight.index);
-    if (!blocked(flight)) return &flight;
+    if (!blocked(flight)) return {&flight};
     flight.state = FlightState::kBlocked;
   }
-  return nullptr;
+  return {};
+}
+
+bool ChunkStream::overtaken(const Flight& flight) const noexcept {
+  return window_.overtaken(flight, membership_.shard_of(wire(flight.index)));
 }
 
 // A float data chunk j waits for E(j), which the result of the operation's chunk j brings.
@@ -66,9 +77,11 @@ bool ChunkStream::blocked(const Flight& flight) const noexcept {
   return data && operation.dtype() == Dtype::kFloat32 && history_.find(operation.first() + *data) == nullptr;
 }
 
-// Peers are asked every second time only, so that progress never depends on them alone.
+// Peers are asked every second time only, so that progress never depends on them alone. Early sendings do not
+// count: no timer ran out.
 bool ChunkStream::turn_to_query(const Flight& flight) const noexcept {
-  return membership_.world > 1 && flight.sends >= kPlainSends && (flight.sends - kPlainSends) % 2 == 0;
+  const std::uint32_t timed = flight.sends - flight.early;
+  return membership_.world > 1 && timed >= kPlainSends && (timed - kPlainSends) % 2 == 0;
 }
 
 // The most advanced rank, then the ranks after it in turn, without this one.
@@ -111,7 +124,8 @@ bool ChunkStream::put_exponent(Flight& flight) {
   return true;
 }
 
-std::size_t ChunkStream::write_contribution(Flight& flight, std::span<std::byte> out, TimeNs now) {
+std::size_t ChunkStream::write_contribution(Flight& flight, Cause cause, std::span<std::byte> out,
+                                            TimeNs now) {
   EngineOperation& operation = *flight.operation;
   if (!put_exponent(flight)) return 0;
   const std::uint64_t m = flight.index - operation.first();
@@ -138,7 +152,12 @@ std::size_t ChunkStream::write_contribution(Flight& flight, std::span<std::byte>
   ++operation.stats.packets;
   if (flight.offered) ++operation.stats.retransmissions;
   ++(flight.sends == 0 ? statistics_.contributions : statistics_.retransmissions);
-  window_.sent(flight, now);
+  if (cause == Cause::kEarly) {
+    ++statistics_.early;
+    window_.sent_early(flight, now);
+  } else {
+    window_.sent(flight, now);
+  }
   return seal(header, bytes, out, kernels_);
 }
 

@@ -4,24 +4,31 @@
 
 namespace tally {
 
+// TCP's three later arrivals; in a large window more, for what cores and queues of a host put out of order.
+constexpr std::uint32_t kLeastLead = 3;
+constexpr std::uint32_t kLeadShare = 8;
+
 void FlightWindow::start(std::uint32_t largest_window) {
   ring_.assign(largest_window, Flight{});
   for (std::uint64_t i = 0; i < ring_.size(); ++i) ring_[i].index = i;
-  sent_ = {};
-  ready_ = {};
+  sent_ = early_ = ready_ = {};
   lowest_ = cursor_ = offered_end_ = 0;
   window_ = 0;
+  sendings_ = 0;
+  delivered_ = {};
 }
 
 void FlightWindow::enter_epoch(std::uint32_t window) noexcept {
   window_ = window;
+  lead_ = std::max(kLeastLead, window / kLeadShare);
   cursor_ = lowest_;
-  sent_ = {};
-  ready_ = {};
+  sent_ = early_ = ready_ = {};
   for (Flight& flight : ring_) {
     if (flight.state == FlightState::kDone) continue;
     flight.state = FlightState::kIdle;
     flight.sends = flight.queries = 0;
+    flight.early = 0;
+    flight.probing = false;
   }
 }
 
@@ -30,14 +37,27 @@ void FlightWindow::make_ready(Flight& flight) noexcept {
   append(ready_, flight);
 }
 
-void FlightWindow::sent(Flight& flight, TimeNs now) noexcept {
+void FlightWindow::sent_early(Flight& flight, TimeNs now) noexcept {
+  sent(flight, now, early_);
+  ++flight.early;
+  flight.probing = true;
+}
+
+void FlightWindow::sent(Flight& flight, TimeNs now, List& list) noexcept {
   unlink(flight);
   flight.state = FlightState::kSent;
+  flight.probing = false;
+  flight.order = ++sendings_;
   flight.sent_at = now;
   ++flight.sends;
   flight.offered = true;
   offered_end_ = std::max(offered_end_, flight.index + 1);
-  append(sent_, flight);
+  append(list, flight);
+}
+
+void FlightWindow::delivered(const Flight& flight, std::uint32_t shard) noexcept {
+  if (flight.state == FlightState::kSent && flight.sends == 1)
+    delivered_[shard] = std::max(delivered_[shard], flight.order);
 }
 
 void FlightWindow::done(Flight& flight) noexcept {
@@ -66,7 +86,7 @@ void FlightWindow::remove(List& list, Flight& flight) noexcept {
 }
 
 void FlightWindow::unlink(Flight& flight) noexcept {
-  if (flight.state == FlightState::kSent) remove(sent_, flight);
+  if (flight.state == FlightState::kSent) remove(flight.probing ? early_ : sent_, flight);
   if (flight.state == FlightState::kReady) remove(ready_, flight);
 }
 

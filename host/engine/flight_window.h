@@ -2,12 +2,19 @@
 // The anchored window: state of the chunks lowest .. lowest + largest window - 1, where lowest is the first
 // chunk without a result. Results above it do not move it. Chunks are indices within the generation (64 bit,
 // no wrap). Every step is O(1) but enter_epoch, which walks the window.
+//
+// Loss is seen before its timer runs out (docs/protocol.md, 8): of one shard, what is sent later arrives
+// later and is answered later, so a chunk without a result is *overtaken* when one sent `lead` sendings after
+// it has its own. Only chunks sent once overtake: their results prove that every rank came by. (A result that
+// the box had stored proves nothing of the other ranks.)
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "engine_operation.h"
+#include "tally/ids.h"
 #include "tally/time.h"
 #include "tally/wire.h"
 
@@ -25,12 +32,15 @@ struct Flight {
   std::uint64_t index = 0;
   EngineOperation* operation = nullptr;  // set when taken up
   TimeNs sent_at = 0;                    // last time
+  std::uint64_t order = 0;               // of that sending among all of the generation
   std::uint32_t sends = 0;               // in this epoch, queries included
   std::uint32_t queries = 0;             // in this epoch
   std::uint32_t previous = 0;            // links of the list it is in: positions in the ring
   std::uint32_t next = 0;
   FlightState state = FlightState::kIdle;
   bool offered = false;                // sent in some epoch of the generation
+  bool probing = false;                // the last sending was an early one
+  std::uint8_t early = 0;              // of `sends`: early ones
   std::uint8_t bad_results = 0;        // results with wrong sums, shape or exponent
   std::int8_t exponent = kNoExponent;  // contributed
 };
@@ -53,17 +63,25 @@ class FlightWindow {
 
   Flight& take_up() noexcept { return at(cursor_++); }
   void make_ready(Flight& flight) noexcept;
-  void sent(Flight& flight, TimeNs now) noexcept;
+  void sent(Flight& flight, TimeNs now) noexcept { sent(flight, now, sent_); }
+  // Again, since it is overtaken. kMostEarly times in an epoch at most.
+  void sent_early(Flight& flight, TimeNs now) noexcept;
+  // The chunk of a result that has just been accepted, before done().
+  void delivered(const Flight& flight, std::uint32_t shard) noexcept;
   void done(Flight& flight) noexcept;  // may move lowest and recycle `flight`
 
-  [[nodiscard]] Flight* oldest_sent() noexcept { return sent_.head == kNone ? nullptr : &ring_[sent_.head]; }
-  [[nodiscard]] const Flight* oldest_sent() const noexcept {
-    return sent_.head == kNone ? nullptr : &ring_[sent_.head];
+  // Of those that wait for their timer, and of those that were last sent early.
+  [[nodiscard]] Flight* oldest_sent() noexcept { return first(sent_); }
+  [[nodiscard]] const Flight* oldest_sent() const noexcept { return first(sent_); }
+  [[nodiscard]] Flight* oldest_early() noexcept { return first(early_); }
+  [[nodiscard]] const Flight* oldest_early() const noexcept { return first(early_); }
+  [[nodiscard]] bool overtaken(const Flight& flight, std::uint32_t shard) const noexcept {
+    return flight.early < kMostEarly && delivered_[shard] >= flight.order + lead_;
   }
-  [[nodiscard]] Flight* first_ready() noexcept {
-    return ready_.head == kNone ? nullptr : &ring_[ready_.head];
-  }
+  [[nodiscard]] Flight* first_ready() noexcept { return first(ready_); }
   [[nodiscard]] bool any_ready() const noexcept { return ready_.head != kNone; }
+
+  static constexpr std::uint8_t kMostEarly = 3;
 
  private:
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
@@ -71,6 +89,14 @@ class FlightWindow {
     std::uint32_t head = kNone;
     std::uint32_t tail = kNone;
   };
+
+  [[nodiscard]] Flight* first(const List& list) noexcept {
+    return list.head == kNone ? nullptr : &ring_[list.head];
+  }
+  [[nodiscard]] const Flight* first(const List& list) const noexcept {
+    return list.head == kNone ? nullptr : &ring_[list.head];
+  }
+  void sent(Flight& flight, TimeNs now, List& list) noexcept;
 
   [[nodiscard]] std::size_t position(std::uint64_t index) const noexcept {
     return index & (ring_.size() - 1);
@@ -81,7 +107,11 @@ class FlightWindow {
 
   std::vector<Flight> ring_;
   List sent_;
+  List early_;
   List ready_;
+  std::uint64_t sendings_ = 0;
+  std::uint64_t lead_ = 0;
+  std::array<std::uint64_t, kMaxShards> delivered_{};  // order of the last sending among those with a result
   std::uint64_t lowest_ = 0;
   std::uint64_t cursor_ = 0;
   std::uint64_t offered_end_ = 0;

@@ -12,6 +12,7 @@ namespace tally {
 
 inline constexpr TimeNs kFirstRto = 100 * kMillisecond;
 inline constexpr TimeNs kRtoCeiling = kSecond;
+inline constexpr TimeNs kLeastEarly = kMillisecond;
 
 class Rto {
  public:
@@ -31,6 +32,11 @@ class Rto {
     return sent_at + (level_ != 0 && sent_at < doubled_at_ ? timeout(level_ - 1) : timeout(level_));
   }
   [[nodiscard]] TimeNs timeout() const noexcept { return timeout(level_); }
+  // When to send again what was sent again early: the path is known to work, so neither back-off nor the
+  // floor that allows for sleepers applies.
+  [[nodiscard]] TimeNs early_due(TimeNs sent_at) const noexcept {
+    return sent_at + std::min(std::max(srtt_ + 4 * rttvar_, kLeastEarly), base_);
+  }
   [[nodiscard]] TimeNs srtt() const noexcept { return srtt_; }
 
  private:

@@ -41,8 +41,9 @@ struct Membership {
   [[nodiscard]] TimeNs heartbeat_period() const noexcept { return std::min(lease / 10, kSecond); }
   [[nodiscard]] std::uint64_t members() const noexcept { return members_of(world); }
   [[nodiscard]] std::uint32_t slot_of(Chunk chunk) const noexcept { return raw(chunk) & (window - 1); }
+  [[nodiscard]] std::uint32_t shard_of(Chunk chunk) const noexcept { return slot_of(chunk) % shards; }
   [[nodiscard]] std::uint16_t port_of(Chunk chunk) const noexcept {
-    return static_cast<std::uint16_t>(kBasePort + slot_of(chunk) % shards);
+    return static_cast<std::uint16_t>(kBasePort + shard_of(chunk));
   }
 };
 

@@ -75,7 +75,8 @@ constexpr std::string_view name_of(Refused r) noexcept { return kRefusedNames[st
 
 struct EngineStatistics {
   std::uint64_t contributions = 0;     // first transmissions in an epoch
-  std::uint64_t retransmissions = 0;   // plain ones, after a timer
+  std::uint64_t retransmissions = 0;   // contributions sent again in the same epoch
+  std::uint64_t early = 0;             // of these, not after a timer: later chunks had their results
   std::uint64_t queries = 0;           // sent
   std::uint64_t answers = 0;           // sent
   std::uint64_t answers_dropped = 0;   // asked for faster than they could leave: the asker asks again
@@ -105,7 +106,7 @@ struct OperationStats {
   std::uint64_t elements = 0;         // of all its spans
   std::uint64_t chunks = 0;           // priming ones included
   std::uint64_t packets = 0;          // contributions and queries sent
-  std::uint64_t retransmissions = 0;  // of these, sent again after a timer or a new epoch, and queries
+  std::uint64_t retransmissions = 0;  // of these, sent again in the same or a new epoch, and queries
   bool overflow = false;              // some sum may have left int32
   TimeNs started = 0;
   TimeNs finished = 0;

@@ -23,6 +23,31 @@ TEST(Hazard, lost_contribution) {
   EXPECT_EQ(rack.counted(1).srtt, 0U);
 }
 
+// Every rank sees that later chunks have their results; nobody waits for a timer.
+TEST(Hazard, lost_contribution_amid_others) {
+  HazardRack rack({.world = 3});
+  rack.join();
+  const Rule& lost = rack.lose({.worker = 1, .up = true, .type = kContribution, .chunk = Chunk{20}}, 1);
+  rack.expect_exact(rack.reduce(16 * 100));
+  EXPECT_EQ(lost.hits(), 1U);
+  for (std::uint16_t rank = 0; rank < 3; ++rank) {
+    EXPECT_EQ(rack.counted(rank).early, 1U) << rank;
+    EXPECT_EQ(rack.counted(rank).retransmissions, 1U) << rank;
+  }
+  EXPECT_EQ(rack.drops(Drop::kDuplicate) + rack.verdicts(Verdict::kRepeat), 2U);
+}
+
+TEST(Hazard, lost_result_amid_others) {
+  HazardRack rack({.world = 3});
+  rack.join();
+  const Rule& lost = rack.lose({.worker = 1, .up = false, .type = kResult, .chunk = Chunk{20}}, 1);
+  rack.expect_exact(rack.reduce(16 * 100));
+  EXPECT_EQ(lost.hits(), 1U);
+  EXPECT_EQ(rack.counted(1).early, 1U);
+  EXPECT_EQ(rack.counted(0).retransmissions + rack.counted(2).retransmissions, 0U);
+  EXPECT_EQ(rack.verdicts(Verdict::kRepeat), 1U);
+}
+
 TEST(Hazard, lost_contribution_of_every_rank_and_chunk) {
   HazardRack rack({.world = 4});
   rack.join();
