@@ -34,7 +34,7 @@ MemberLoop::MemberLoop(Plane& plane, MembershipEngine engine, LogSink log, TimeN
       turned_(now) {}
 
 bool MemberLoop::turn(TimeNs now) {
-  if (now > turned_ + kLate) engine_.unheard(turned_, now);
+  if (now > turned_ + kLate) engine_.unheard(now - turned_);
   turned_ = now;
   std::optional<Punt> punt = plane_.next_punt(buffer_);
   std::optional<Event> event = plane_.next_event();

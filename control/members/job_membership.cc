@@ -31,7 +31,8 @@ std::uint64_t JobMembership::live(TimeNs now) const noexcept {
 TimeNs JobMembership::patience() const noexcept { return std::max(config.lease, kJoinPatience); }
 
 TimeNs JobMembership::lease_end(const MemberState& m) const noexcept {
-  return after(m.last_seen, phase == JobPhase::kForming ? patience() : config.lease);
+  const TimeNs limit = phase == JobPhase::kForming ? patience() : config.lease;
+  return after(after(m.last_seen, limit), std::min(m.unheard, limit));
 }
 
 JobStatus status_of(const JobMembership& job, TimeNs now) {

@@ -73,7 +73,14 @@ struct MemberState {
   GenerationRecord reported{};  // in the JOIN that formed this epoch
   Binding binding{};
   TimeNs last_seen = 0;
+  TimeNs unheard = 0;           // of the time since then: nobody listened
   std::uint64_t answer_at = 0;  // publication that must be in force before JOINED(running) leaves; 0 = none
+
+  void heard(TimeNs at) noexcept {
+    if (at <= last_seen) return;
+    last_seen = at;
+    unheard = 0;
+  }
 };
 
 // One epoch of a job.
@@ -131,7 +138,9 @@ struct JobMembership {
   // Whom forming waits for: everyone who has neither joined nor left.
   [[nodiscard]] std::uint64_t missing() const noexcept { return everyone() & ~joined() & ~left(); }
   [[nodiscard]] std::uint64_t live(TimeNs now) const noexcept;
-  // When the silence of a member ends its lease.
+  // When the silence of a member ends its lease. Time in which nobody listened counts for nothing up to one
+  // more lease; by then a worker that had no echo has closed by itself, and a box that is always late must
+  // notice the dead all the same.
   [[nodiscard]] TimeNs lease_end(const MemberState& m) const noexcept;
   [[nodiscard]] TimeNs patience() const noexcept;
 };

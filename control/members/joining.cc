@@ -28,7 +28,7 @@ void note(MemberState& m, const JoinRequest& join, TimeNs now) {
   m.nonce = join.fixed.nonce.host();
   m.next = Chunk{join.fixed.next.host()};
   m.lowest = Chunk{join.fixed.lowest.host()};
-  m.last_seen = now;
+  m.heard(now);
 }
 
 void refuse(BoxState& box, const JoinRequest& join, const Binding& source, TimeNs now, MembershipDrop why,

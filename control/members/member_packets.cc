@@ -90,7 +90,7 @@ void handle_member_packet(JobMembership& job, BoxState& box, const ControlPacket
   } else {
     box.accept(h.type);
     m.confirmed = true;
-    m.last_seen = std::max(m.last_seen, now);
+    m.heard(now);
     h.type == PacketType::kLeave ? leave(job, box, h, now) : heartbeat(job, box, h, now);
   }
 }

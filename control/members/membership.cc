@@ -157,7 +157,7 @@ void MembershipEngine::seen(JobId job, Rank rank, TimeNs last_seen) noexcept {
   if (j == nullptr || raw(rank) >= j->config.workers || !j->active()) return;
   MemberState& m = j->member(rank);
   if (!m.joined) return;
-  m.last_seen = std::max(m.last_seen, last_seen);
+  m.heard(last_seen);
   // What a core saw after the members were told bears the epoch they were told.
   m.confirmed = m.confirmed || last_seen > j->running_since;
 }
@@ -176,12 +176,10 @@ void MembershipEngine::report_mismatch(JobId job, Epoch epoch, Rank a, std::uint
   abort_job(*j, state_->box, text);
 }
 
-void MembershipEngine::unheard(TimeNs from, TimeNs now) noexcept {
+void MembershipEngine::unheard(TimeNs time) noexcept {
   for (const auto& job : state_->box.jobs) {
     if (job == nullptr) continue;
-    for (MemberState& m : job->members) m.last_seen = std::min(now, after(m.last_seen, now - from));
-    if (job->returning_since != kNever)
-      job->returning_since = std::min(now, after(job->returning_since, now - from));
+    for (MemberState& m : job->members) m.unheard = after(m.unheard, time);
   }
 }
 

@@ -86,9 +86,10 @@ class MembershipEngine {
                        std::uint16_t elements_b, std::uint32_t total_a, std::uint32_t total_b,
                        TimeNs now) noexcept;
 
-  // Nobody called from `from` to `now`, because the caller was starved or stopped: that time counts against
-  // no lease. Before receive() and tick(), else members are buried whose heartbeats lie in a queue.
-  void unheard(TimeNs from, TimeNs now) noexcept;
+  // Nobody called for `time` until now, because the caller was starved or stopped: leases are longer by that
+  // (twice as long at most). Before receive() and tick(), else members are buried whose heartbeats lie in a
+  // queue.
+  void unheard(TimeNs time) noexcept;
 
   // Ends leases. After tick(now), deadline() > now.
   void tick(TimeNs now) noexcept;

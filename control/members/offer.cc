@@ -165,7 +165,7 @@ void tell_members(JobMembership& job, BoxState& box, std::uint64_t version, Time
     const bool waits = m.answer_at != 0 && m.answer_at <= version;
     if (!m.joined || m.left || !(begins || waits)) continue;
     m.answer_at = 0;
-    if (begins) m.last_seen = std::max(m.last_seen, now);  // a whole lease from the moment it is told
+    if (begins) m.heard(now);  // a whole lease from the moment it is told
     answer_running(job, box, Rank{r});
   }
 }

@@ -26,7 +26,7 @@ void begin_reforming(JobMembership& job, BoxState& box, TimeNs now) {
     MemberState& m = job.members[r];
     m.joined = m.repeated = false;
     m.answer_at = 0;
-    m.last_seen = std::max(m.last_seen, now);
+    m.heard(now);
     if (!m.left) call_back(job, box, Rank{r});
   }
 }

@@ -73,9 +73,9 @@ std::span<rte_mbuf*> receive(rte_ring* ring, std::span<rte_mbuf*> room) noexcept
   return burst;
 }
 
-// As rte_pktmbuf_free(). Whoever is not the last to let go of a segment only counts down; the last one alone
-// writes its fields. The first release is for the bytes that this thread read or wrote, the second for the
-// fields that the last one resets.
+// As rte_pktmbuf_free(), but never of null. Whoever is not the last to let go of a segment only counts down;
+// the last one alone writes its fields. The first release is for the bytes that this thread read or wrote,
+// the second for the fields that the last one resets.
 void drop(rte_mbuf* m) noexcept {
   // The commonest frame first: one segment with one owner. Its `next` is null (a head that says so has no
   // more segments), and not looking at it saves a second cache line, which nothing else of a frame touches.

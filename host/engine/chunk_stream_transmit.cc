@@ -52,9 +52,8 @@ ChunkStream::Due ChunkStream::next_due(TimeNs now) noexcept {
     }
     if (overtaken(*oldest)) return {oldest, Cause::kEarly};
   }
-  // Those that were sent early as often as may be wait for the timer from now on.
   if (Flight* const early = window_.oldest_early(); early != nullptr && rto_.early_due(early->sent_at) <= now)
-    return {early, early->early < FlightWindow::kMostEarly ? Cause::kEarly : Cause::kNew};
+    return {early, Cause::kEarly};
   if (Flight* const ready = window_.first_ready()) return {ready};
   while (window_.cursor() < std::min(window_.limit(), numbered_end_)) {
     Flight& flight = window_.take_up();

@@ -38,9 +38,10 @@ void FlightWindow::make_ready(Flight& flight) noexcept {
 }
 
 void FlightWindow::sent_early(Flight& flight, TimeNs now) noexcept {
-  sent(flight, now, early_);
+  const bool last = flight.early + 1 == kMostEarly;
+  sent(flight, now, last ? sent_ : early_);
   ++flight.early;
-  flight.probing = true;
+  flight.probing = !last;
 }
 
 void FlightWindow::sent(Flight& flight, TimeNs now, List& list) noexcept {

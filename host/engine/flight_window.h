@@ -5,8 +5,9 @@
 //
 // Loss is seen before its timer runs out (docs/protocol.md, 8): of one shard, what is sent later arrives
 // later and is answered later, so a chunk without a result is *overtaken* when one sent `lead` sendings after
-// it has its own. Only chunks sent once overtake: their results prove that every rank came by. (A result that
-// the box had stored proves nothing of the other ranks.)
+// it has its own. Only chunks sent once overtake: a result that the box had stored says nothing of what the
+// other ranks sent lately. Only the oldest sending is looked at; behind one that waits for its timer, others
+// wait too.
 
 #include <array>
 #include <cstddef>
@@ -39,7 +40,7 @@ struct Flight {
   std::uint32_t next = 0;
   FlightState state = FlightState::kIdle;
   bool offered = false;                // sent in some epoch of the generation
-  bool probing = false;                // the last sending was an early one
+  bool probing = false;                // was last sent early and may be again, after a round trip
   std::uint8_t early = 0;              // of `sends`: early ones
   std::uint8_t bad_results = 0;        // results with wrong sums, shape or exponent
   std::int8_t exponent = kNoExponent;  // contributed
@@ -64,7 +65,7 @@ class FlightWindow {
   Flight& take_up() noexcept { return at(cursor_++); }
   void make_ready(Flight& flight) noexcept;
   void sent(Flight& flight, TimeNs now) noexcept { sent(flight, now, sent_); }
-  // Again, since it is overtaken. kMostEarly times in an epoch at most.
+  // Again, since it is overtaken. kMostEarly times in an epoch at most; the last time it waits for its timer.
   void sent_early(Flight& flight, TimeNs now) noexcept;
   // The chunk of a result that has just been accepted, before done().
   void delivered(const Flight& flight, std::uint32_t shard) noexcept;

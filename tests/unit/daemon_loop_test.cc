@@ -184,11 +184,30 @@ TEST_F(DaemonLoop, TimeInWhichNobodyListenedCountsAgainstNoLease) {
   form();
   pass(6 * kSecond);
   for (const Peer& p : peers) plane.receive(p, p.heartbeat());
-  turn(30 * kSecond);
+  turn(9 * kSecond);
   EXPECT_EQ(status().phase, JobPhase::kRunning);
   // The silence before and after it does count.
   plane.receive(peers[0], peers[0].heartbeat());
   pass(10 * kSecond);
+  EXPECT_EQ(status().phase, JobPhase::kAborted);
+}
+
+TEST_F(DaemonLoop, ADaemonThatIsAlwaysLateNoticesTheDeadWithinTwoLeases) {
+  form();
+  for (int i = 0; i < 199; ++i) {
+    plane.receive(peers[0], peers[0].heartbeat());
+    turn(100 * kMillisecond);
+  }
+  EXPECT_EQ(status().phase, JobPhase::kRunning);
+  turn(100 * kMillisecond);
+  EXPECT_EQ(status().phase, JobPhase::kAborted);
+}
+
+// By then the workers have closed by themselves, and new ones wait for their places.
+TEST_F(DaemonLoop, AStallOfMoreThanALeaseEndsTheJob) {
+  form();
+  for (const Peer& p : peers) plane.receive(p, p.heartbeat());
+  turn(30 * kSecond);
   EXPECT_EQ(status().phase, JobPhase::kAborted);
 }
 

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <initializer_list>
 #include <vector>
 
 #include "engine_testbed.h"
@@ -24,7 +25,7 @@ class Early : public testing::Test {
     std::memcpy(&p, join[0].bytes.data() + kHeaderBytes, sizeof p);
     engine_->receive(box_.joined(JoinStatus::kRunning, p.nonce.host(), 1), 0);
     send(1, 0);
-    answer(0, kRtt);
+    answer({0}, kRtt);
   }
   static JobShape shape(std::uint8_t shards) {
     JobShape s;
@@ -39,7 +40,9 @@ class Early : public testing::Test {
     for (std::size_t i = 0; i < n; ++i) (void)engine_->barrier(now);
     for (const Out& o : drain(*engine_, now)) sent_.push_back(o.bytes);
   }
-  void answer(std::size_t chunk, TimeNs now) { engine_->receive(box_.result_of(sent_.at(chunk)), now); }
+  void answer(std::initializer_list<std::uint32_t> chunks, TimeNs now) {
+    for (const std::uint32_t chunk : chunks) engine_->receive(box_.result_of(sent_.at(chunk)), now);
+  }
   // Chunks that are due now, heartbeats left out; all sent again.
   std::vector<std::uint32_t> again(TimeNs now) {
     std::vector<std::uint32_t> chunks;
@@ -65,25 +68,25 @@ class EarlyTwoShards : public Early {
 
 TEST_F(Early, WhatFourLaterOnesOvertookIsSentAgainAtOnce) {
   send(8, kRtt);  // chunks 1 to 8
-  for (const std::size_t chunk : {2, 3, 4}) answer(chunk, 2 * kRtt);
+  answer({2, 3, 4}, 2 * kRtt);
   EXPECT_GT(engine_->deadline(), 2 * kRtt);
   EXPECT_EQ(again(2 * kRtt), Chunks{});
-  answer(5, 2 * kRtt);
+  answer({5}, 2 * kRtt);
   EXPECT_EQ(engine_->deadline(), 0U);
   EXPECT_EQ(again(2 * kRtt), Chunks{1});
   EXPECT_GT(engine_->deadline(), 2 * kRtt) << "once";
   EXPECT_EQ(engine_->statistics().early, 1U);
   EXPECT_EQ(engine_->statistics().retransmissions, 1U);
   EXPECT_EQ(engine_->statistics().rto, kRto) << "nothing ran out: no back-off";
-  answer(1, 3 * kRtt);
+  answer({1}, 3 * kRtt);
   EXPECT_EQ(engine_->statistics().results, 6U);
 }
 
 TEST_F(EarlyTwoShards, OnlyTheSameShardOvertakes) {
   send(8, kRtt);
-  for (const std::size_t chunk : {2, 4, 6, 8}) answer(chunk, 2 * kRtt);  // another core is faster
+  answer({2, 4, 6, 8}, 2 * kRtt);  // another core is faster
   EXPECT_EQ(again(2 * kRtt), Chunks{});
-  answer(5, 2 * kRtt);
+  answer({5}, 2 * kRtt);
   EXPECT_EQ(again(2 * kRtt), Chunks{1});
 }
 
@@ -92,32 +95,36 @@ TEST_F(Early, WhatWasSentTwiceOvertakesNothing) {
   send(8, kRtt);
   const TimeNs ran_out = engine_->deadline();
   EXPECT_EQ(again(ran_out), (Chunks{1, 2, 3, 4, 5, 6, 7, 8}));
-  for (const std::size_t chunk : {5, 6, 7, 8}) answer(chunk, ran_out + kRtt);
+  answer({5, 6, 7, 8}, ran_out + kRtt);
   EXPECT_EQ(again(ran_out + kRtt), Chunks{});
 }
 
 TEST_F(Early, LostAgainItWaitsForARoundTripAndNotForTheTimer) {
   send(8, kRtt);
-  for (std::size_t chunk = 2; chunk <= 8; ++chunk) answer(chunk, 2 * kRtt);
+  answer({2, 3, 4, 5, 6, 7, 8}, 2 * kRtt);
   TimeNs now = 2 * kRtt;
   ASSERT_EQ(again(now), Chunks{1});
-  for (const std::uint64_t sendings : {2, 3}) {
+  for (const std::uint64_t sendings : {2U, 3U}) {
     const TimeNs due = engine_->deadline();
     EXPECT_EQ(due - now, kMillisecond) << "the least";
     EXPECT_EQ(again(now = due), Chunks{1});
     EXPECT_EQ(engine_->statistics().early, sendings);
   }
-  // Three times are enough: it is not loss. From now on its timer, with back-off.
-  EXPECT_EQ(again(now += kMillisecond), Chunks{1});
+  // Three times are enough: it is not loss. From now on its timer, three times before anybody is asked.
+  EXPECT_EQ(again(now += kRto - 1), Chunks{});
+  EXPECT_EQ(again(now += 1), Chunks{1});
   EXPECT_EQ(engine_->statistics().early, 3U);
-  EXPECT_EQ(engine_->deadline() - now, kRto);
-  answer(1, now);
+  EXPECT_EQ(engine_->deadline() - now, 2 * kRto) << "with back-off";
+  EXPECT_EQ(again(now += 2 * kRto), Chunks{1});
+  EXPECT_EQ(again(now += 4 * kRto), Chunks{1});
+  EXPECT_EQ(engine_->statistics().queries, 0U);
+  answer({1}, now);
   EXPECT_EQ(engine_->deadline(), kSecond) << "only a heartbeat is left";
 }
 
 TEST_F(Early, ANewEpochStartsAnew) {
   send(8, kRtt);
-  for (std::size_t chunk = 2; chunk <= 5; ++chunk) answer(chunk, 2 * kRtt);
+  answer({2, 3, 4, 5}, 2 * kRtt);
   ASSERT_EQ(again(2 * kRtt), Chunks{1});
   engine_->receive(box_.reject(RejectReason::kEpoch, header_of(sent_[1])), 2 * kRtt);
   const auto join = drain(*engine_, kSecond);
