@@ -1,5 +1,6 @@
 #include "memif_door.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -10,6 +11,7 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -59,12 +61,20 @@ Result<UniqueFd> listener_at(const MemifDevice& device) {
   return tl::unexpected<Error>(std::move(error));
 }
 
-// A worker's own descriptor: none beside what needs one, and its memory is as large as it says.
-bool sound(const MemifMessage& message) {
+// What is wrong with the descriptor of a region or ring; empty: nothing. Memory must be as large as its
+// worker says and stay so: on a file that is cut off afterwards the box would end with SIGBUS. (Both DPDK's
+// driver and libmemif seal theirs. The seal first: after it the size cannot fall.)
+std::string_view fault_of(const MemifMessage& message) {
+  if (!message.fd) return "a region or ring came without its file descriptor";
+  if (message.type() != MemifType::kAddRegion) return {};
+  const int seals = fcntl(message.fd.get(), F_GET_SEALS);
+  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0)
+    return "its shared memory may shrink: seal the memfd with F_SEAL_SHRINK";
   struct stat memory {};
-  if (!message.fd || fstat(message.fd.get(), &memory) != 0) return false;
-  return message.type() != MemifType::kAddRegion ||
-         static_cast<std::uint64_t>(memory.st_size) >= message.region().bytes;
+  if (fstat(message.fd.get(), &memory) != 0 ||
+      static_cast<std::uint64_t>(memory.st_size) < message.region().bytes)
+    return "its shared memory is smaller than it says";
+  return {};
 }
 
 }  // namespace
@@ -197,7 +207,11 @@ bool MemifDoor::take(Visit& visit, MemifMessage message) {
 }
 
 bool MemifDoor::hold(Visit& visit, MemifMessage message) {
-  if (visit.held.size() == kMostHeld || !sound(message)) return false;
+  if (visit.held.size() == kMostHeld) return false;
+  if (const std::string_view fault = fault_of(message); !fault.empty()) {
+    send_memif(visit.worker.get(), memif_disconnect(fault));
+    return false;
+  }
   if (message.type() == MemifType::kAddRegion) {
     if (message.region().index != visit.regions.size()) return false;
     visit.regions.push_back(message.region().bytes);

@@ -6,7 +6,8 @@
 //  - a connection that ends before the driver has greeted it aborts the process (a descriptor that the driver
 //    closed is still on EAL's list: rte_panic);
 //  - a client with fewer queues than the server is connected, and the server uses rings that do not exist;
-//  - what a client says of its memory is believed, and not given back when it leaves before it is connected.
+//  - what a client says of its memory is believed, and not given back when it leaves before it is connected;
+//  - a client that cuts off its memory afterwards ends the daemon with SIGBUS.
 //
 // One per socket and process, with a thread of its own; several ports with different ids may share it.
 

@@ -1,5 +1,7 @@
 // Workers that go away at a bad moment, or do not keep to the protocol: the daemon's memif survives them all.
 
+#include <fcntl.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
@@ -163,11 +165,12 @@ UniqueFd introduced(UniqueFd fd) {
   return fd;
 }
 // Shared memory of 4,096 bytes that says it has `bytes`.
-MemifMessage region_of(std::uint8_t bytes_in_kib) {
+MemifMessage region_of(std::uint8_t bytes_in_kib, int seals = F_SEAL_SHRINK) {
   MemifMessage m =
       message(MemifType::kAddRegion, {0, 0, 0, static_cast<std::uint8_t>(bytes_in_kib * 4), 0, 0, 0});
-  m.fd.reset(memfd_create("region", MFD_CLOEXEC));
+  m.fd.reset(memfd_create("region", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   EXPECT_EQ(ftruncate(m.fd.get(), 4'096), 0);
+  EXPECT_EQ(fcntl(m.fd.get(), F_ADD_SEALS, seals), 0);
   return m;
 }
 // Index 0 to the server, in region `region`, 2^log2 descriptors.
@@ -211,6 +214,20 @@ TEST_F(DpdkDoor, MemoryThatIsNotWhatItSaysIsHungUpOn) {
   EXPECT_TRUE(is_hung_up_on([&](const UniqueFd& fd) {
     sent(fd, message(MemifType::kInit, {0, 2, 0, 0, 0, 0, 0}));
   }));
+  expect_a_visitor_is_served();
+}
+
+// A worker that truncates its memory later would end the box.
+TEST_F(DpdkDoor, MemoryThatMayShrinkIsHungUpOnWithTheReason) {
+  for (const int seals : {0, F_SEAL_GROW, F_SEAL_SEAL}) {
+    const UniqueFd fd = introduced(knock());
+    ASSERT_TRUE(hears(fd, MemifType::kHello));
+    ASSERT_TRUE(hears(fd, MemifType::kAck));
+    ASSERT_TRUE(send_memif(fd.get(), region_of(4, seals)));
+    const auto answer = hear(fd);
+    ASSERT_TRUE(answer && answer->type() == MemifType::kDisconnect);
+    EXPECT_THAT(reinterpret_cast<const char*>(answer->bytes.data() + 6), testing::HasSubstr("F_SEAL_SHRINK"));
+  }
   expect_a_visitor_is_served();
 }
 
