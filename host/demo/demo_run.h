@@ -27,6 +27,7 @@ class DemoRun {
 
  private:
   using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::milliseconds kTurn{100};
   struct Rank {
     Supervisor::Child* child = nullptr;
     std::size_t job = 0;
