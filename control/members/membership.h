@@ -5,9 +5,8 @@
 // adopts the running generations, and half a change of membership would not heal.
 //
 // The caller's loop, in this order, as often as anything happens and no later than deadline():
-//   1. seen() with the data cores' last-seen times (before receive and tick, which rely on them), and
-//   unheard()
-//      if the loop was late;
+//   1. seen() with the data cores' last-seen times, and unheard() if the loop was late (before receive and
+//      tick, which rely on them);
 //   2. receive() for every punted control packet, report_mismatch() for events, tick(now);
 //   3. publication(): if there is one, let every data core zero the `freed` lines and then load the table;
 //      when all of them have (each passed a quiescent point), quiesced(version, now);

@@ -1,6 +1,5 @@
 #include "data_core.h"
 
-#include <cstring>
 #include <type_traits>
 #include <utility>
 
@@ -18,16 +17,6 @@
 namespace tally {
 
 static_assert(std::is_trivially_copyable_v<Event> && sizeof(Event) % 4 == 0, "events go through a ring");
-
-namespace {
-
-Header header_at(const std::byte* datagram) noexcept {
-  Header h;
-  std::memcpy(&h, datagram, sizeof h);
-  return h;
-}
-
-}  // namespace
 
 template <class Exec>
 PipelineCore<Exec>::PipelineCore(CoreOptions options, CoreRings& rings, Region region)

@@ -15,8 +15,8 @@ struct JobState {
   OneWriter<std::uint32_t> occupancy = 0;  // the job's filling entries on this core, any epoch; never reset
   std::uint32_t bad_sums_in_row = 0;       // finished sums that failed their check, one after the other
   std::uint32_t suspect_chunks = 0;        // > 0: verify every contribution whatever the port says
-  OneWriter<std::uint64_t> overflows =
-      0;  // additions in which an element left int32 (second witness of OVERFLOW)
+  // Additions in which an element left int32 (second witness of OVERFLOW).
+  OneWriter<std::uint64_t> overflows = 0;
   std::array<OneWriter<TimeNs>, kMaxRanks> last_seen{};  // of the rank's last new contribution
 
   [[nodiscard]] bool suspect() const noexcept { return suspect_chunks > 0; }

@@ -1,7 +1,6 @@
 #include "pipeline.h"
 
 #include <bit>
-#include <cstring>
 
 #include "fused.h"
 #include "gate.h"
@@ -11,15 +10,6 @@
 #include "staged.h"
 
 namespace tally {
-namespace {
-
-Header header_at(const std::byte* datagram) noexcept {
-  Header h;
-  std::memcpy(&h, datagram, sizeof h);
-  return h;
-}
-
-}  // namespace
 
 template <class Exec>
 Pipeline<Exec>::Pipeline(const PipelineOptions& options, Region region, const Kernels& kernels)

@@ -84,8 +84,7 @@ void write_result(std::byte* datagram, const Job& job, const Contribution& p, st
 }
 
 void relay_header(std::byte* datagram, Cookie cookie, const Kernels& kernels) noexcept {
-  Header h;
-  std::memcpy(&h, datagram, sizeof h);
+  Header h = header_at(datagram);
   h.cookie = Be{raw(cookie)};
   seal(datagram, h, kernels);
 }

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 
 #include "binding.h"
@@ -14,6 +15,13 @@
 #include "tally/wire.h"
 
 namespace tally {
+
+// The header of a datagram, which may lie at any address.
+[[nodiscard]] inline Header header_at(const std::byte* datagram) noexcept {
+  Header h;
+  std::memcpy(&h, datagram, sizeof h);
+  return h;
+}
 
 // Rewrites `datagram` into the RESULT of p's chunk. Fields come from p, which holds the entry's. The values
 // behind the header are already in place.

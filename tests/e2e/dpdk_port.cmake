@@ -2,7 +2,7 @@
 add_executable(tally_memif_visitor dpdk_visitor.cc)
 target_link_libraries(tally_memif_visitor PRIVATE tally_dpdk tally_warnings)
 add_executable(tally_dpdk_port_test
-  dpdk_port_test.cc dpdk_mbuf_test.cc dpdk_memif_test.cc dpdk_door_test.cc dpdk_testbed.cc)
+  dpdk_port_test.cc dpdk_mbuf_test.cc dpdk_memif_test.cc dpdk_door_test.cc dpdk_testbed.cc pool_audit.cc)
 target_compile_definitions(tally_dpdk_port_test PRIVATE
   TALLY_MEMIF_VISITOR="$<TARGET_FILE:tally_memif_visitor>")
 add_dependencies(tally_dpdk_port_test tally_memif_visitor)

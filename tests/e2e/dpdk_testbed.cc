@@ -4,10 +4,8 @@
 #include <stdlib.h>
 
 #include <chrono>
-#include <cstring>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <thread>
 
 #include "eal.h"
@@ -57,22 +55,6 @@ Pools small_pools(std::uint32_t frames, std::uint32_t heads, std::uint16_t room)
   auto pools = make_pools({.frames = frames, .heads = heads, .frame_room = room}, prefix, -1);
   TALLY_CHECK(pools.has_value(), "EAL's memory holds every mempool of the tests");
   return std::move(*pools);
-}
-
-std::string audit(rte_mempool* pool) {
-  const std::string name = std::string("pool ") + pool->name + ": ";
-  if (const unsigned n = rte_mempool_in_use_count(pool); n != 0)
-    return name + std::to_string(n) + " mbufs did not come back";
-  std::vector<rte_mbuf*> all;
-  while (rte_mbuf* m = rte_pktmbuf_alloc(pool)) all.push_back(m);
-  const std::set<rte_mbuf*> distinct(all.begin(), all.end());
-  std::string wrong;
-  if (all.size() != pool->size || distinct.size() != all.size()) {
-    wrong = name + std::to_string(all.size()) + " mbufs, " + std::to_string(distinct.size()) +
-            " of them distinct, in a pool of " + std::to_string(pool->size);
-  }
-  for (rte_mbuf* m : distinct) rte_pktmbuf_free(m);
-  return wrong;
 }
 
 rte_mbuf* tagged(rte_mempool* pool, std::uint32_t bytes, std::uint8_t tag, MbufCounters& counters) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "mbuf.h"
+#include "pool_audit.h"
 #include "pools.h"
 #include "port.h"
 
@@ -19,9 +20,6 @@ namespace tally::e2e {
 
 // Small pools have no caches: empty when their last mbuf is taken.
 [[nodiscard]] Pools small_pools(std::uint32_t frames, std::uint32_t heads, std::uint16_t room = 1600);
-
-// Empty when every mbuf is in its mempool exactly once, otherwise what is wrong.
-[[nodiscard]] std::string audit(rte_mempool* pool);
 
 // A frame of `bytes` bytes, the first of which is `tag` and byte i is tag + i.
 [[nodiscard]] rte_mbuf* tagged(rte_mempool* pool, std::uint32_t bytes, std::uint8_t tag,

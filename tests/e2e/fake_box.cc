@@ -3,7 +3,6 @@
 #include <array>
 #include <cstdio>
 #include <cstring>
-#include <set>
 #include <thread>
 
 #include "frame.h"
@@ -27,20 +26,6 @@ std::string fresh_name() {
 }
 
 }  // namespace
-
-std::string audit_pool(rte_mempool* pool) {
-  const std::string name = std::string("pool ") + pool->name + ": ";
-  if (const unsigned n = rte_mempool_in_use_count(pool); n != 0)
-    return name + std::to_string(n) + " mbufs did not come back";
-  // What the caches of lcores hold cannot be taken out one by one from here; the rest must be distinct.
-  std::vector<rte_mbuf*> all;
-  MbufCounters ignored;
-  while (rte_mbuf* m = allocate(pool, ignored)) all.push_back(m);
-  const std::set<rte_mbuf*> distinct(all.begin(), all.end());
-  for (rte_mbuf* m : distinct) drop(m);
-  if (distinct.size() == all.size()) return {};
-  return name + std::to_string(all.size()) + " mbufs, only " + std::to_string(distinct.size()) + " distinct";
-}
 
 FakeBox::FakeBox(const std::string& device, bool ipv6, std::uint16_t mtu, std::uint16_t queues) {
   TALLY_CHECK(worker_eal({}), "EAL starts");

@@ -14,12 +14,7 @@
 #include "pools.h"
 #include "port.h"
 
-struct rte_mempool;
-
 namespace tally::e2e {
-
-// Empty when every mbuf is in its mempool exactly once, otherwise what is wrong.
-[[nodiscard]] std::string audit_pool(rte_mempool* pool);
 
 class FakeBox {
  public:

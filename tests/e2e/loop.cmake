@@ -1,6 +1,6 @@
 # The daemon's loop on DPDK's ring ports. The tests need EAL, which starts once per process: one entry of ctest.
 add_library(tally_loop_rack OBJECT
-  loop_cable.cc loop_control.cc loop_eal.cc loop_host.cc loop_packets.cc loop_rack.cc loop_worker.cc)
+  loop_cable.cc loop_control.cc loop_eal.cc loop_host.cc loop_packets.cc loop_rack.cc loop_worker.cc pool_audit.cc)
 target_include_directories(tally_loop_rack PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
 # Drivers are not among pkg-config's libraries.
 target_link_libraries(tally_loop_rack PUBLIC

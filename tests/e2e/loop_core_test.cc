@@ -8,6 +8,7 @@
 #include "loop_eal.h"
 #include "loop_packets.h"
 #include "loop_rack.h"
+#include "pool_audit.h"
 
 namespace tally::e2e {
 namespace {

@@ -2,9 +2,7 @@
 
 #include <cstdio>
 #include <optional>
-#include <set>
 #include <string_view>
-#include <vector>
 
 #include "eal.h"
 
@@ -42,23 +40,6 @@ struct Environment {
 const std::string& start_eal() {
   static const Environment environment;
   return environment.error;
-}
-
-std::string audit(rte_mempool* pool) {
-  const std::string name = std::string("pool ") + pool->name + ": ";
-  if (const unsigned n = rte_mempool_in_use_count(pool); n != 0)
-    return name + std::to_string(n) + " mbufs did not come back";
-  if (pool->cache_size != 0) return {};  // what other lcores' caches hold is out of reach here
-  std::vector<rte_mbuf*> all;
-  while (rte_mbuf* m = rte_pktmbuf_alloc(pool)) all.push_back(m);
-  const std::set<rte_mbuf*> distinct(all.begin(), all.end());
-  std::string wrong;
-  if (all.size() != pool->size || distinct.size() != all.size()) {
-    wrong = name + std::to_string(all.size()) + " mbufs, " + std::to_string(distinct.size()) +
-            " of them distinct, in a pool of " + std::to_string(pool->size);
-  }
-  for (rte_mbuf* m : distinct) rte_pktmbuf_free(m);
-  return wrong;
 }
 
 }  // namespace tally::e2e

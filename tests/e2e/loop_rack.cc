@@ -9,6 +9,7 @@
 #include "kernels.h"
 #include "loop_eal.h"
 #include "loop_packets.h"
+#include "pool_audit.h"
 #include "tally/check.h"
 
 #include <rte_lcore.h>

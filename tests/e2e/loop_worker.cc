@@ -1,33 +1,16 @@
 #include "loop_worker.h"
 
-#include <cstring>
 #include <utility>
 
 #include "kernels.h"
 #include "loop_packets.h"
+#include "spans.h"
 #include "tally/mix64.h"
 
 namespace tally::e2e {
 namespace {
 
 constexpr std::uint32_t kInFlight = 2;  // operations submitted at once
-
-// Cuts one vector into the plan's spans.
-template <class T>
-std::vector<std::span<T>> cut(std::vector<T>& values, const std::vector<std::uint32_t>& sizes) {
-  std::vector<std::span<T>> spans;
-  std::size_t at = 0;
-  for (const auto n : sizes) {
-    spans.emplace_back(values.data() + at, n);
-    at += n;
-  }
-  return spans;
-}
-
-template <class T>
-bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
-  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
-}
 
 template <class T>
 std::uint32_t crc_of(const std::vector<T>& values) {
@@ -81,10 +64,10 @@ void LoopWorker::submit(TimeNs now) {
     Result<OperationId> id;
     if (op->plan.kind == sim::OperationKind::kInt32) {
       op->ints = workload_.ints(generation, op->k, options_.rank);
-      id = engine_->allreduce(cut(op->ints, op->plan.spans), now);
+      id = engine_->allreduce(cut<std::int32_t>(op->ints, op->plan.spans), now);
     } else if (op->plan.kind == sim::OperationKind::kFloat32) {
       op->floats = workload_.floats(generation, op->k, options_.rank);
-      id = engine_->allreduce(cut(op->floats, op->plan.spans), now);
+      id = engine_->allreduce(cut<float>(op->floats, op->plan.spans), now);
     } else {
       id = engine_->barrier(now);
     }

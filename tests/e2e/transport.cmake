@@ -1,6 +1,7 @@
 # The worker's transport 'dpdk' against boxes in this process and in others.
 add_library(tally_transport_harness STATIC
-  ${CMAKE_CURRENT_LIST_DIR}/fake_box.cc ${CMAKE_CURRENT_LIST_DIR}/transport_harness.cc)
+  ${CMAKE_CURRENT_LIST_DIR}/fake_box.cc ${CMAKE_CURRENT_LIST_DIR}/pool_audit.cc
+  ${CMAKE_CURRENT_LIST_DIR}/transport_harness.cc)
 target_include_directories(tally_transport_harness PUBLIC ${CMAKE_CURRENT_LIST_DIR})
 target_link_libraries(tally_transport_harness PUBLIC
   tally_worker_dpdk GTest::gmock PRIVATE tally_warnings)

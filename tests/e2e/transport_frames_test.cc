@@ -11,6 +11,7 @@
 #include <set>
 #include <thread>
 
+#include "pool_audit.h"
 #include "transport_harness.h"
 
 #include <rte_ethdev.h>
@@ -359,7 +360,7 @@ TEST(TransportDevices, SegmentsAreReadAsOneDatagram) {
   }
   ASSERT_EQ(send(port, 0, {&whole, 1}, counters), 1U);
   EXPECT_THAT(take_all(worker), testing::ElementsAre(payload));
-  EXPECT_EQ(audit_pool(worker.pool()), "");
+  EXPECT_EQ(audit(worker.pool()), "");
 }
 
 // DPDK's threads and memory are the parent's.

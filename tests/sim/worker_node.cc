@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "jobs.h"
+#include "spans.h"
 #include "tally/net.h"
 
 namespace tally::sim {
@@ -28,23 +29,6 @@ std::span<const std::byte> unwrap(const Bytes& frame, const Binding& self) {
   const std::size_t length = udp.length.host();
   if (!mine || length < sizeof udp || length > frame.size() - kOuter + sizeof udp) return {};
   return std::span{frame}.subspan(kOuter, length - sizeof udp);
-}
-
-// Cuts one vector into the plan's spans.
-template <class T, class V>
-std::vector<std::span<T>> cut(V& values, const std::vector<std::uint32_t>& sizes) {
-  std::vector<std::span<T>> spans;
-  std::size_t at = 0;
-  for (const auto n : sizes) {
-    spans.emplace_back(values.data() + at, n);
-    at += n;
-  }
-  return spans;
-}
-
-template <class T>
-bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
-  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
 }
 
 }  // namespace
