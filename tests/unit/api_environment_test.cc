@@ -33,8 +33,10 @@ class Environment {
   }
   // DIR stands for the test's folder.
   [[nodiscard]] std::string with_paths(std::string text) const {
-    for (std::size_t at = text.find("DIR"); at != std::string::npos; at = text.find("DIR"))
-      text.replace(at, 3, folder_.string());
+    const std::string folder = folder_.string();
+    // Behind each replacement: a folder's random letters spell DIR one day.
+    for (std::size_t at = 0; (at = text.find("DIR", at)) != std::string::npos; at += folder.size())
+      text.replace(at, 3, folder);
     return text;
   }
 
