@@ -16,6 +16,10 @@ LOSS ?=
 TESTS ?=
 #: JSON       make bench: also write the results to this file
 JSON ?=
+#: BASE       make ab: the commit to compare HEAD with
+BASE ?=
+#: THRESHOLD  make ab: how many percent slower HEAD may be; default: 3
+THRESHOLD ?= 3
 #: SEEDS      make soak: how many seeds, from 0 on, or FIRST:COUNT; default: 10000
 SEEDS ?= 10000
 #: SECONDS    make fuzz: how long each fuzzer runs; default: 60
@@ -48,7 +52,7 @@ IN_PARALLEL := xargs -d '\n' -r -n 8 -P $(JOBS)
 # In this order `make check` fails soon; the tests come last, so that their count is its last line.
 CHECK_STAGES := format rules build build-asan build-tsan headers lint test
 
-.PHONY: help deps build build-asan build-tsan demo test check bench fmt format rules headers lint soak fuzz install clean
+.PHONY: help deps build build-asan build-tsan demo test check bench ab fmt format rules headers lint soak fuzz install clean
 .PHONY: need configure configure-asan configure-tsan
 
 help: ## this list
@@ -97,6 +101,9 @@ check: need ## everything CI checks: format, rules, the three builds, headers, l
 
 bench: build ## run the benchmarks
 	@tools/run-bench $(if $(JSON),--json '$(JSON)') '$(BUILD_DIR)'
+
+ab: need ## the loop bench of BASE and of HEAD in turn; fails when HEAD is slower
+	@bench/ab BASE='$(BASE)' THRESHOLD='$(THRESHOLD)' JOBS=$(JOBS)
 
 fmt: need ## format every .h and .cc in place (clang-format-14)
 	@tools/sources cxx | $(IN_PARALLEL) clang-format-14 -i

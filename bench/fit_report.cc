@@ -1,5 +1,5 @@
-// Would the program fit a real chip? tally_fit_report [PROFILE [ELEMENTS [WINDOW]]]; without arguments: ours
-// and SwitchML's on every profile.
+// Would the program fit a real chip? tally_fit_report [PROFILE [ELEMENTS [WINDOW]]]; without arguments: our
+// two, with as many entries and for one job, and SwitchML's on every profile.
 
 #include <charconv>
 #include <cstdio>
@@ -31,6 +31,11 @@ int main(int argc, char** argv) {
                                                         tally::kMaxJobs + 1, profile),
                                     profile))
                             .c_str());
+    std::printf("%s\n",
+                to_text(fit(tally::shared_program(tally::pool_entries(window, 1), 2 * std::uint64_t{window},
+                                                  elements, tally::kMaxJobs + 1, profile),
+                            profile))
+                    .c_str());
     std::printf("%s\n", to_text(fit(tally::switchml_program(16'384, elements), profile)).c_str());
   }
   return 0;

@@ -16,6 +16,38 @@ constexpr std::uint32_t kSkewChunks = 4;  // each member is that far behind the 
 
 }  // namespace
 
+void write_contribution(std::byte* frame, const Job& job, const Box& box, std::uint16_t rank, Chunk chunk,
+                        Sums values, std::uint16_t elements, const Kernels& kernels) {
+  const Member& member = job.ranks[rank];
+  Header h;
+  h.type = PacketType::kContribute;
+  h.job = Be{raw(job.id)};
+  h.rank = Be{rank};
+  h.epoch = Be{raw(job.epoch)};
+  h.chunk = Be{raw(chunk)};
+  h.slot = Be{slot_of(slot_map(job), chunk)};
+  h.elements = Be{elements};
+  h.exponent = 3;
+  h.contributors = Be{bit_of(Rank{rank})};
+  h.cookie = Be{raw(member.cookie)};
+  h.sum1 = Be{values.sum1 + keyed(member.key, chunk)};
+  h.sum2 = Be{values.sum2};
+  h.total = Be{std::uint32_t{1'000'000}};
+  h.check = Be{kernels.crc32c(reinterpret_cast<const std::byte*>(&h), kCheckedBytes)};
+
+  const auto udp_bytes = static_cast<std::uint16_t>(sizeof(UdpHeader) + kHeaderBytes + 4 * elements);
+  const EthernetHeader ethernet{box.mac, member.binding.mac, Be{kEtherIpv4}};
+  Ipv4Header ip;
+  ip.total_length = Be{static_cast<std::uint16_t>(sizeof ip + udp_bytes)};
+  std::memcpy(ip.source.data(), member.binding.address.data() + 12, 4);
+  ip.destination = box.ipv4;
+  const UdpHeader udp{Be{member.binding.udp_port}, Be{kBasePort}, Be{udp_bytes}, {}};
+  std::memcpy(frame, &ethernet, sizeof ethernet);
+  std::memcpy(frame + 14, &ip, sizeof ip);
+  std::memcpy(frame + 34, &udp, sizeof udp);
+  std::memcpy(frame + 42, &h, sizeof h);
+}
+
 FrameRing::FrameRing(const Job& job, const Box& box, const Kernels& kernels)
     : kernels_(kernels),
       box_(box),
@@ -61,37 +93,7 @@ void FrameRing::write_headers(std::size_t i, const Job& job) {
   if (old.type == PacketType::kResult) plain -= keyed(job.key_sum, old.chunk_id());
   if (old.type == PacketType::kContribute) plain -= keyed(job.ranks[rank].key, old.chunk_id());
 
-  const Member& member = job.ranks[rank];
-  const Chunk chunk{index};
-  Header h;
-  h.type = PacketType::kContribute;
-  h.job = Be{raw(job.id)};
-  h.rank = Be{rank};
-  h.epoch = Be{raw(job.epoch)};
-  h.chunk = Be{raw(chunk)};
-  h.slot = Be{raw(Pool::slot_of(chunk, job))};
-  h.elements = Be{job.elements};
-  h.exponent = 3;
-  h.contributors = Be{bit_of(Rank{rank})};
-  h.cookie = Be{raw(member.cookie)};
-  h.sum1 = Be{plain + keyed(member.key, chunk)};
-  h.sum2 = old.sum2;
-  h.total = Be{std::uint32_t{1'000'000}};
-  std::memcpy(datagram, &h, sizeof h);
-  h.check = Be{kernels_.crc32c(datagram, kCheckedBytes)};
-
-  const auto udp_bytes = static_cast<std::uint16_t>(sizeof(UdpHeader) + frame_bytes_ - 42);
-  const EthernetHeader ethernet{box_.mac, member.binding.mac, Be{kEtherIpv4}};
-  Ipv4Header ip;
-  ip.total_length = Be{static_cast<std::uint16_t>(sizeof ip + udp_bytes)};
-  std::memcpy(ip.source.data(), member.binding.address.data() + 12, 4);
-  ip.destination = box_.ipv4;
-  const UdpHeader udp{Be{member.binding.udp_port}, Be{kBasePort}, Be{udp_bytes}, {}};
-  std::byte* to = at(i);
-  std::memcpy(to, &ethernet, sizeof ethernet);
-  std::memcpy(to + 14, &ip, sizeof ip);
-  std::memcpy(to + 34, &udp, sizeof udp);
-  std::memcpy(to + 42, &h, sizeof h);
+  write_contribution(at(i), job, box_, rank, Chunk{index}, {plain, old.sum2.host()}, job.elements, kernels_);
 }
 
 void FrameRing::refill(const Job& job) {

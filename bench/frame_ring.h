@@ -14,6 +14,10 @@
 
 namespace tally::bench {
 
+// The headers of a contribution, 98 bytes, in front of `elements` values whose plain sums are `values`.
+void write_contribution(std::byte* frame, const Job& job, const Box& box, std::uint16_t rank, Chunk chunk,
+                        Sums values, std::uint16_t elements, const Kernels& kernels);
+
 class FrameRing {
  public:
   // chunks x world frames of job.elements elements; at least 4 MiB of them.

@@ -7,6 +7,7 @@
 #include "fused.h"
 #include "harness.h"
 #include "pipeline_contenders.h"
+#include "shared_runs.h"
 #include "staged.h"
 
 namespace tally::bench {
@@ -81,6 +82,7 @@ int main(int argc, char** argv) {
   for (const std::uint16_t elements : {std::uint16_t{256}, std::uint16_t{352}, std::uint16_t{64}}) {
     results["runs"].push_back(run(elements, tally::best_kernels()));
   }
+  results["shared"] = run_shared(tally::best_kernels());
   write_json(file, results);
   return 0;
 }

@@ -75,7 +75,10 @@ DataPlaneOptions plane_options(const Config& config) {
           .cores = static_cast<std::uint8_t>(d.cores.size()),
           .idle = d.idle == DataplaneSection::Idle::kPoll ? IdlePolicy::kPoll : IdlePolicy::kAdaptive,
           .staged = d.execution == DataplaneSection::Execution::kStaged,
-          .slot_lines = static_cast<std::uint32_t>(slot_lines_per_core(d))};
+          .slot_lines = static_cast<std::uint32_t>(slot_lines_per_core(d)),
+          .shared_entries = shared_entries_per_core(d),
+          .shared_elements = d.shared.elements,
+          .server_lines = static_cast<std::uint32_t>(server_lines_per_core(d))};
 }
 
 LogLevel log_level(const Config& config) noexcept {

@@ -95,11 +95,35 @@ std::string jobs_text(const CountersSnapshot& all) {
     const JobCounters& c = job.counters;
     table.add({job.status.name, std::string(name_of(job.status.phase)),
                std::to_string(std::popcount(job.status.live)) + " of " + std::to_string(job.status.world),
-               with_commas(c.of(Verdict::kAbsorb) + c.of(Verdict::kComplete)),
-               with_commas(c.of(Verdict::kComplete)), with_commas(c.of(Verdict::kRepeat)),
-               with_commas(c.of(Verdict::kRelay)), with_commas(job.occupancy), with_commas(job.overflows)});
+               with_commas(contributions_of(c)), with_commas(c.of(Verdict::kComplete) + job.slots.served),
+               with_commas(c.of(Verdict::kRepeat)), with_commas(c.of(Verdict::kRelay)),
+               with_commas(job.occupancy), with_commas(job.overflows)});
   }
   return table.text();
+}
+
+bool shares(const JobCounts& job) { return shares_slots(job.status.discipline); }
+
+// Of the jobs that share slots; empty if there is none.
+std::string shared_slots_text(const CountersSnapshot& all) {
+  if (std::none_of(all.jobs.begin(), all.jobs.end(), shares)) return "";
+  ColumnTable table({"shared slots", "class", "claims", "denied", "swaps", "evicted", "partials", "swept",
+                     "served", "filling"});
+  for (const JobCounts& job : all.jobs) {
+    if (!shares(job)) continue;
+    const SlotCounters& s = job.slots;
+    table.add({job.status.name, std::to_string(class_of(job.status.priority)), with_commas(s.claims),
+               with_commas(s.denied), with_commas(s.swaps), with_commas(s.evicted), with_commas(s.partials),
+               with_commas(s.swept), with_commas(s.served), with_commas(job.occupancy)});
+  }
+  ColumnTable server({"server", "unfinished", "finished", "merged", "completed", "forgotten", "aged"});
+  for (std::size_t i = 0; i < all.cores.size(); ++i) {
+    const MergeCounters& m = all.cores[i].server;
+    server.add({"core " + std::to_string(i), with_commas(m.incomplete), with_commas(m.complete),
+                with_commas(m.merged), with_commas(m.completed), with_commas(m.forgotten),
+                with_commas(m.aged)});
+  }
+  return table.text() + "\n" + server.text() + "\n";
 }
 
 // "stale 12, duplicate 5"; empty when all are 0.
@@ -138,7 +162,7 @@ std::string counters_text(const CountersSnapshot& all) {
     const CoreSpan rest = CoreSpan(all.cores).subspan(first);
     out += cores_text(all, rest.first(std::min(kCoresAbreast, rest.size())), first) + "\n";
   }
-  if (!all.jobs.empty()) out += jobs_text(all) + "\n";
+  if (!all.jobs.empty()) out += jobs_text(all) + "\n" + shared_slots_text(all);
   return out + drops_text(all);
 }
 

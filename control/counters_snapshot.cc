@@ -10,12 +10,23 @@ void add(JobCounters& sum, const JobCounters& part) {
   for (std::size_t i = 0; i < kDropCount; ++i) sum.drops[i] += part.drops[i].get();
 }
 
+void add(SlotCounters& sum, const SlotCounters& part) {
+  sum.claims += part.claims;
+  sum.denied += part.denied;
+  sum.swaps += part.swaps;
+  sum.evicted += part.evicted;
+  sum.partials += part.partials;
+  sum.swept += part.swept;
+  sum.served += part.served;
+}
+
 JobCounts count_job(const Plane& plane, const JobStatus& status, std::vector<CoreCounts>& cores) {
   JobCounts job{.status = status};
   for (std::size_t core = 0; core < cores.size(); ++core) {
     const JobCounters part = plane.counters(core, status.id);
     add(job.counters, part);
-    cores[core].contributions += part.of(Verdict::kAbsorb) + part.of(Verdict::kComplete);
+    cores[core].contributions += contributions_of(part);
+    add(job.slots, plane.slots(core, status.id));
     job.occupancy += plane.occupancy(core, status.id);
     job.overflows += plane.overflows(core, status.id);
   }
@@ -32,7 +43,8 @@ CountersSnapshot take_snapshot(const Plane& plane, const std::vector<JobStatus>&
     all.ports.push_back({plane.port_name(port), plane.link_up(port), plane.port_statistics(port)});
   }
   for (std::size_t core = 0; core < plane.cores(); ++core) {
-    all.cores.push_back({.cpu = cpus.at(core), .statistics = plane.statistics(core)});
+    all.cores.push_back(
+        {.cpu = cpus.at(core), .statistics = plane.statistics(core), .server = plane.server(core)});
     add(all.no_job, plane.counters(core, JobId{0}));
   }
   all.jobs.reserve(jobs.size());

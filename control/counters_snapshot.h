@@ -23,6 +23,7 @@ struct CoreCounts {
   std::uint16_t cpu = 0;
   std::uint64_t contributions = 0;
   CoreStatistics statistics{};
+  MergeCounters server{};
 };
 
 struct JobCounts {
@@ -30,6 +31,7 @@ struct JobCounts {
   JobCounters counters{};  // of all cores
   std::uint64_t occupancy = 0;
   std::uint64_t overflows = 0;
+  SlotCounters slots{};
 };
 
 struct CountersSnapshot {
@@ -44,6 +46,11 @@ struct CountersSnapshot {
   std::uint64_t answers_unsent = 0;
   std::uint32_t mbufs_in_use = 0;
 };
+
+// Those that were summed somewhere: in a slot or at the server.
+[[nodiscard]] inline std::uint64_t contributions_of(const JobCounters& c) noexcept {
+  return c.of(Verdict::kAbsorb) + c.of(Verdict::kComplete) + c.of(Verdict::kBypass) + c.of(Verdict::kEvict);
+}
 
 // What the ports, the cores and the jobs count. jobs: of interest; cpus: of each core.
 [[nodiscard]] CountersSnapshot take_snapshot(const Plane& plane, const std::vector<JobStatus>& jobs,

@@ -31,6 +31,7 @@ MemberLoop::MemberLoop(Plane& plane, MembershipEngine engine, LogSink log, TimeN
       engine_(std::move(engine)),
       log_(log),
       watch_(std::move(log), port_names(plane)),
+      shares_(plane),
       turned_(now) {}
 
 bool MemberLoop::turn(TimeNs now) {
@@ -51,6 +52,7 @@ bool MemberLoop::turn(TimeNs now) {
   changed = take_quiesced(now) || changed;
   changed = send_answers(now) || changed;
   if (changed) look(now);
+  rebalance(now);
   return changed;
 }
 
@@ -105,15 +107,29 @@ bool MemberLoop::publish() {
     plane_.publish(std::move(*publication));
     any = true;
   }
+  if (any) news_ = published_;
   return any;
+}
+
+// New caps are no change of a job: nobody waits for them and nothing is told.
+void MemberLoop::rebalance(TimeNs now) {
+  if (now < rebalanced_ + kRebalance) return;
+  rebalanced_ = now;
+  const auto demand = shares_.look(watch_.jobs());
+  if (demand.empty()) return;
+  engine_.rebalance(demand);
+  const std::uint64_t news = news_;
+  publish();
+  news_ = news;
 }
 
 bool MemberLoop::take_quiesced(TimeNs now) {
   const std::uint64_t adopted = plane_.adopted();
   if (adopted <= quiesced_) return false;
+  const bool news = quiesced_ < news_;
   quiesced_ = adopted;
   engine_.quiesced(adopted, now);
-  return true;
+  return news;
 }
 
 bool MemberLoop::send_answers(TimeNs now) {

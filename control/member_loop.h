@@ -13,6 +13,7 @@
 #include "log_limit.h"
 #include "membership.h"
 #include "plane.h"
+#include "share_watch.h"
 
 namespace tally {
 
@@ -42,12 +43,14 @@ class MemberLoop {
  private:
   // A turn that comes so long after the last one: the thread was starved or stopped, and the queues are old.
   static constexpr TimeNs kLate = 50 * kMillisecond;
+  static constexpr TimeNs kRebalance = 50 * kMillisecond;
   static constexpr std::size_t kMostPunts = 256;  // of a turn, so that signals and timers get their own
 
   void refresh_seen();
   bool take_punts(std::optional<Punt> punt, TimeNs now);
   void take_event(const Event& event, TimeNs now);
   bool publish();
+  void rebalance(TimeNs now);
   bool take_quiesced(TimeNs now);
   bool send_answers(TimeNs now);
   void log_refusal(std::span<const std::byte> datagram, const Binding& to, TimeNs now);
@@ -56,10 +59,13 @@ class MemberLoop {
   MembershipEngine engine_;
   LogSink log_;
   JobWatch watch_;
+  ShareWatch shares_;
   LogLimit refusals_{8, kSecond};
   LogLimit poisoned_{4, 10 * kSecond};
   TimeNs turned_;
+  TimeNs rebalanced_ = 0;
   std::uint64_t published_ = 0;
+  std::uint64_t news_ = 0;  // the newest publication of more than caps
   std::uint64_t quiesced_ = 0;
   std::uint64_t unsent_ = 0;
   bool crowded_ = false;

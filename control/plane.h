@@ -34,6 +34,8 @@ class Plane {
   [[nodiscard]] virtual JobCounters counters(std::size_t core, JobId job) const = 0;
   [[nodiscard]] virtual TimeNs last_seen(std::size_t core, JobId job, Rank rank) const = 0;
   [[nodiscard]] virtual std::uint32_t occupancy(std::size_t core, JobId job) const = 0;
+  [[nodiscard]] virtual SlotCounters slots(std::size_t core, JobId job) const = 0;
+  [[nodiscard]] virtual MergeCounters server(std::size_t core) const = 0;
   [[nodiscard]] virtual std::uint64_t overflows(std::size_t core, JobId job) const = 0;
   [[nodiscard]] virtual std::uint32_t mbufs_in_use() const = 0;
 };
@@ -62,6 +64,8 @@ class RunningPlane final : public Plane {
     return plane_.last_seen(core, job, rank);
   }
   std::uint32_t occupancy(std::size_t core, JobId job) const override { return plane_.occupancy(core, job); }
+  SlotCounters slots(std::size_t core, JobId job) const override { return plane_.slots(core, job); }
+  MergeCounters server(std::size_t core) const override { return plane_.server(core); }
   std::uint64_t overflows(std::size_t core, JobId job) const override { return plane_.overflows(core, job); }
   std::uint32_t mbufs_in_use() const override { return plane_.mbufs_in_use(); }
 

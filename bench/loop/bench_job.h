@@ -17,6 +17,7 @@ struct JobShape {
   std::uint16_t elements = 256;
   ResultsMode results = ResultsMode::kUnicast;
   std::uint8_t ports = 1;  // rank r is behind port r mod ports
+  std::uint16_t id = 1;
 };
 
 [[nodiscard]] inline Box job_box() {
@@ -25,9 +26,9 @@ struct JobShape {
 
 [[nodiscard]] inline Job make_job(const JobShape& shape) {
   Job job;
-  job.id = JobId{1};
+  job.id = JobId{shape.id};
   job.epoch = Epoch{1};
-  job.generation = Generation{0x5eed};
+  job.generation = Generation{0x5eecU + shape.id};
   job.result_cookie = Cookie{0xc00c1e};
   job.results = shape.results;
   job.world = shape.world;

@@ -49,16 +49,23 @@ void check_elements(Checking& c) {
   const bool ipv4 = c.config.box.ipv4.has_value() || !c.config.box.ipv6.has_value();
   const std::uint16_t most = most_elements(mtu.largest, ipv4);
   const std::uint16_t most_there = most_elements(mtu.smallest, ipv4);
+  const auto too_large = [&](const std::string& path, std::uint16_t elements) {
+    c.report.error(c.places.of(path), path,
+                   {std::to_string(elements) + " elements do not fit an " + (ipv4 ? "IPv4" : "IPv6") +
+                        " packet of " + std::to_string(mtu.largest) + " bytes, the largest mtu of the ports",
+                    "write at most " + std::to_string(most) + ", or raise mtu (9000 carries 2224)"});
+  };
+  const SharedSection& shared = c.config.dataplane.shared;
+  const std::string shared_path = "dataplane.shared.elements";
+  if (shared.slots != 0 && shared.elements > most && c.places.sound(shared_path))
+    too_large(shared_path, shared.elements);
   for (std::size_t i = 0; i < c.config.jobs.size(); ++i) {
     const std::string path = path_of("jobs", i, "elements");
     const std::uint16_t elements = c.config.jobs[i].elements;
     if (!c.places.sound(path)) continue;
     const std::string size = std::to_string(elements) + " elements";
     if (elements > most) {
-      c.report.error(c.places.of(path), path,
-                     {size + " do not fit an " + (ipv4 ? "IPv4" : "IPv6") + " packet of " +
-                          std::to_string(mtu.largest) + " bytes, the largest mtu of the ports",
-                      "write at most " + std::to_string(most) + ", or raise mtu (9000 carries 2224)"});
+      too_large(path, elements);
     } else if (elements > most_there) {
       c.report.warning(
           c.places.of(path), path,

@@ -14,8 +14,13 @@ void check_profile(Checking& c) {
   std::uint64_t entries = 0;  // on one core
   std::uint32_t elements = 0;
   for (const auto& job : c.config.jobs) {
+    if (shares_slots(job.discipline)) continue;
     entries += pool_entries(job.window, static_cast<std::uint32_t>(d.cores.size()));
     elements = std::max<std::uint32_t>(elements, job.elements);
+  }
+  if (const std::uint32_t shared = shared_entries_per_core(d); shared != 0) {
+    entries += shared;
+    elements = std::max<std::uint32_t>(elements, d.shared.elements);
   }
   const FitReport report = fit(pool_program(entries, elements, kMaxJobs + 1, *profile), *profile);
   if (report.fits()) return;

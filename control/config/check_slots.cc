@@ -2,7 +2,8 @@
 
 #include "checks.h"
 #include "job_config.h"
-#include "job_table.h"
+#include "own_lines.h"
+#include "shared_region.h"
 #include "units.h"
 
 namespace tally {
@@ -12,8 +13,18 @@ std::uint32_t shards_of(const Config& config) {
   return static_cast<std::uint32_t>(config.dataplane.cores.size());
 }
 
+// Of a job's own: the entries of a pool, a ledger, or nothing.
 std::uint32_t lines_of(const Config& config, const JobSection& job, std::uint32_t window) {
-  return pool_lines(window, shards_of(config), job.elements);
+  return own_lines(job.discipline, window, 2 * window, shards_of(config), job.elements);
+}
+
+std::uint64_t lines_shared(const Config& config) {
+  return shared_lines(shared_entries_per_core(config.dataplane), config.dataplane.shared.elements);
+}
+
+// What the jobs' own ranges may take of each core.
+std::uint64_t lines_left(const Config& config) {
+  return slot_lines_per_core(config.dataplane) - lines_shared(config);
 }
 
 // The same lines lie on every core.
@@ -21,32 +32,62 @@ std::uint64_t bytes_of(const Config& config, std::uint64_t lines_per_core) {
   return lines_per_core * 64 * shards_of(config);
 }
 
+std::string slots_text(const Config& config) {
+  std::string text = "dataplane.slots is " + size_text(config.dataplane.slots);
+  if (lines_shared(config) != 0)
+    text += ", of which the shared slots leave " + rough_size(bytes_of(config, lines_left(config)));
+  return text;
+}
+
+// False, and reported, if the shared slots take more than there is.
+bool check_shared(Checking& c) {
+  const std::uint64_t shared = lines_shared(c.config);
+  if (shared <= slot_lines_per_core(c.config.dataplane)) return true;
+  const DataplaneSection& d = c.config.dataplane;
+  const std::string path = "dataplane.shared.slots";
+  const std::uint64_t fit = slot_lines_per_core(d) / entry_lines(d.shared.elements) * shards_of(c.config);
+  c.report.error(c.places.of(path), path,
+                 {std::to_string(d.shared.slots) + " shared slots of " + std::to_string(d.shared.elements) +
+                      " elements take " + rough_size(bytes_of(c.config, shared)) + "; dataplane.slots is " +
+                      size_text(d.slots),
+                  (fit == 0 ? std::string("not even one for each data core fits; ")
+                            : "at most " + std::to_string(fit) + " fit; otherwise ") +
+                      "raise dataplane.slots"});
+  return false;
+}
+
 // The largest window that fits an empty box; 0 if none does.
 std::uint32_t largest_window(const Config& config, const JobSection& job) {
   for (std::uint32_t window = job.window; window >= kMinWindow; window /= 2) {
-    if (lines_of(config, job, window) <= slot_lines_per_core(config.dataplane)) return window;
+    if (lines_of(config, job, window) <= lines_left(config)) return window;
   }
   return 0;
+}
+
+std::string need_text(const Config& config, const JobSection& job) {
+  const std::string chunks = std::to_string(job.window) + " chunks";
+  return (job.discipline == Discipline::kShared
+              ? "the ledger for a window of " + chunks
+              : "a window of " + chunks + " of " + std::to_string(job.elements) + " elements") +
+         " takes " + rough_size(bytes_of(config, lines_of(config, job, job.window))) + " of slots; " +
+         slots_text(config);
 }
 
 // False, and reported, if the job's window does not even fit alone.
 bool check_alone(Checking& c, const JobSection& job, const std::string& path) {
   const std::uint32_t most = largest_window(c.config, job);
   if (most == job.window) return true;
-  const std::string need = rough_size(bytes_of(c.config, lines_of(c.config, job, job.window)));
-  c.report.error(
-      c.places.of(path), path,
-      {"a window of " + std::to_string(job.window) + " chunks of " + std::to_string(job.elements) +
-           " elements takes " + need + " of slots; dataplane.slots is " + size_text(c.config.dataplane.slots),
-       (most == 0 ? std::string("not even a window of 16 fits; ")
-                  : "the largest window that fits is " + std::to_string(most) + "; otherwise ") +
-           "raise dataplane.slots"});
+  c.report.error(c.places.of(path), path,
+                 {need_text(c.config, job),
+                  (most == 0 ? std::string("not even a window of 16 fits; ")
+                             : "the largest window that fits is " + std::to_string(most) + "; otherwise ") +
+                      "raise dataplane.slots"});
   return false;
 }
 
 // Windows are wishes, so too little for all of them is no error as long as the smallest ones fit.
 void check_together(Checking& c) {
-  const std::uint64_t lines = slot_lines_per_core(c.config.dataplane);
+  const std::uint64_t lines = lines_left(c.config);
   std::uint64_t wanted = 0;
   std::uint64_t smallest = 0;
   bool warned = false;
@@ -58,7 +99,7 @@ void check_together(Checking& c) {
     if (smallest > lines) {
       c.report.error(c.places.of(path), path,
                      {"up to this job, windows of 16 take " + rough_size(bytes_of(c.config, smallest)) +
-                          " of slots; dataplane.slots is " + size_text(c.config.dataplane.slots),
+                          " of slots; " + slots_text(c.config),
                       "raise dataplane.slots, or declare fewer jobs"});
       return;
     }
@@ -66,8 +107,7 @@ void check_together(Checking& c) {
     warned = true;
     c.report.warning(c.places.of(path), path,
                      {"up to this job, the windows take " + rough_size(bytes_of(c.config, wanted)) +
-                          " of slots; dataplane.slots is " + size_text(c.config.dataplane.slots) +
-                          ": jobs that form last get smaller windows",
+                          " of slots; " + slots_text(c.config) + ": jobs that form last get smaller windows",
                       "raise dataplane.slots, or lower windows"});
   }
 }
@@ -77,10 +117,13 @@ void check_together(Checking& c) {
 void check_slots(Checking& c) {
   if (!c.places.sound("dataplane.slots") || !c.places.sound("dataplane.cores") || !c.places.sound("jobs"))
     return;
-  bool good = true;
+  if (!c.places.sound("dataplane.shared.slots") || !c.places.sound("dataplane.shared.elements")) return;
+  bool good = check_shared(c);
+  if (!good) return;
   for (std::size_t i = 0; i < c.config.jobs.size(); ++i) {
     const std::string path = path_of("jobs", i, "window");
-    const bool sound = c.places.sound(path) && c.places.sound(path_of("jobs", i, "elements"));
+    const bool sound = c.places.sound(path) && c.places.sound(path_of("jobs", i, "elements")) &&
+                       c.places.sound(path_of("jobs", i, "discipline"));
     good = sound && check_alone(c, c.config.jobs[i], path) && good;
   }
   if (good) check_together(c);

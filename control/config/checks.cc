@@ -28,13 +28,25 @@ void check_box(Checking& c) {
 
 void check_memory(Checking& c) {
   const DataplaneSection& d = c.config.dataplane;
-  if (!c.places.sound("dataplane.slots") || !c.places.sound("dataplane.memory") || d.slots <= d.memory)
+  if (!c.places.sound("dataplane.slots") || !c.places.sound("dataplane.memory")) return;
+  if (d.slots > d.memory) {
+    const char* const path = c.places.written("dataplane.slots") ? "dataplane.slots" : "dataplane.memory";
+    c.report.error(
+        c.places.of(path), path,
+        {"slots (" + size_text(d.slots) + ") are part of memory (" + size_text(d.memory) + ") and exceed it",
+         "raise memory or lower slots"});
     return;
-  const char* const path = c.places.written("dataplane.slots") ? "dataplane.slots" : "dataplane.memory";
+  }
+  if (d.shared.slots == 0 || !c.places.sound("dataplane.shared.slots") ||
+      !c.places.sound("dataplane.shared.server") || d.shared.server <= d.memory - d.slots) {
+    return;
+  }
+  const std::string path = "dataplane.shared.server";
   c.report.error(
       c.places.of(path), path,
-      {"slots (" + size_text(d.slots) + ") are part of memory (" + size_text(d.memory) + ") and exceed it",
-       "raise memory or lower slots"});
+      {"the server's memory (" + size_text(d.shared.server) + ") and slots (" + size_text(d.slots) +
+           ") are parts of memory (" + size_text(d.memory) + ") and exceed it",
+       "raise memory, or lower server or slots"});
 }
 
 void check_socket(Checking& c) {
@@ -46,16 +58,29 @@ void check_socket(Checking& c) {
       {c.config.control.socket + " is not in this version", "write " + usual + ", or leave the key out"});
 }
 
-// The default suits MTU 1500 and IPv4; elsewhere it is lowered rather than refused.
+// The default suits MTU 1500, IPv4 and the default of shared slots; elsewhere it is lowered rather than
+// refused.
 void lower_default_elements(Checking& c) {
   std::uint32_t mtu = 0;
   for (const auto& port : c.config.ports) mtu = std::max<std::uint32_t>(mtu, port.mtu);
   const std::uint16_t most =
       most_elements(mtu, c.config.box.ipv4.has_value() || !c.config.box.ipv6.has_value());
-  if (c.config.ports.empty() || most == 0) return;
+  const bool known = !c.config.ports.empty() && most != 0;
+  auto& shared = c.config.dataplane.shared.elements;
+  if (known && !c.places.written("dataplane.shared.elements")) shared = std::min(shared, most);
   for (std::size_t i = 0; i < c.config.jobs.size(); ++i) {
-    auto& elements = c.config.jobs[i].elements;
-    if (!c.places.written(path_of("jobs", i, "elements"))) elements = std::min(elements, most);
+    JobSection& job = c.config.jobs[i];
+    if (c.places.written(path_of("jobs", i, "elements"))) continue;
+    if (known) job.elements = std::min(job.elements, most);
+    if (shares_slots(job.discipline)) job.elements = std::min(job.elements, shared);
+  }
+}
+
+void complete_servers(Checking& c) {
+  for (std::size_t i = 0; i < c.config.jobs.size(); ++i) {
+    JobSection& job = c.config.jobs[i];
+    if (shares_slots(job.discipline) && !c.places.written(path_of("jobs", i, "server")))
+      job.server = ServerKind::kEmbedded;
   }
 }
 
@@ -77,9 +102,20 @@ std::uint64_t slot_lines_per_core(const DataplaneSection& dataplane) noexcept {
   return dataplane.slots / 64 / std::max<std::size_t>(dataplane.cores.size(), 1);
 }
 
+std::uint32_t shared_entries_per_core(const DataplaneSection& dataplane) noexcept {
+  const auto cores = static_cast<std::uint32_t>(std::max<std::size_t>(dataplane.cores.size(), 1));
+  return dataplane.shared.slots / cores;
+}
+
+std::uint64_t server_lines_per_core(const DataplaneSection& dataplane) noexcept {
+  if (dataplane.shared.slots == 0) return 0;
+  return dataplane.shared.server / 64 / std::max<std::size_t>(dataplane.cores.size(), 1);
+}
+
 void complete_defaults(Checking& c) {
   if (c.config.control.socket.empty()) c.config.control.socket = "/run/tally/" + c.config.instance + ".sock";
   lower_default_elements(c);
+  complete_servers(c);
 }
 
 void check_config(Checking& c) {
@@ -88,6 +124,7 @@ void check_config(Checking& c) {
   check_socket(c);
   check_ports(c);
   check_jobs(c);
+  check_sharing(c);
   check_slots(c);
   check_profile(c);
 }

@@ -23,13 +23,17 @@ void check_config(Checking& checking);
 
 void check_ports(Checking& checking);    // check_ports.cc
 void check_jobs(Checking& checking);     // check_jobs.cc
+void check_sharing(Checking& checking);  // check_sharing.cc
 void check_slots(Checking& checking);    // check_slots.cc
 void check_profile(Checking& checking);  // check_profile.cc
 
 // Most values of a packet in an IP packet of `mtu` bytes; 0 if not even the headers fit.
 [[nodiscard]] std::uint16_t most_elements(std::uint32_t mtu, bool ipv4) noexcept;
-// Slot memory of each data core in lines of 64 bytes.
+// Slot memory of each data core in lines of 64 bytes; the shared slots are part of it.
 [[nodiscard]] std::uint64_t slot_lines_per_core(const DataplaneSection& dataplane) noexcept;
+[[nodiscard]] std::uint32_t shared_entries_per_core(const DataplaneSection& dataplane) noexcept;
+// Memory of the embedded server on each data core in lines; 0 if there are no shared slots.
+[[nodiscard]] std::uint64_t server_lines_per_core(const DataplaneSection& dataplane) noexcept;
 
 // jobs[2].window
 [[nodiscard]] std::string path_of(const char* list, std::size_t index, const char* key);

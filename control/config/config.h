@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "cidr.h"
+#include "job_config.h"
 #include "port_device.h"
+#include "tally/discipline.h"
 #include "tally/net.h"
 #include "tally/time.h"
 #include "tally/wire_join.h"
@@ -18,6 +20,14 @@ namespace tally {
 inline constexpr std::uint64_t kKiB = 1024;
 inline constexpr std::uint64_t kMiB = 1024 * kKiB;
 inline constexpr std::uint64_t kGiB = 1024 * kMiB;
+
+// Entries for the jobs that share slots; they lie in `slots`, the server beside it.
+struct SharedSection {
+  std::uint32_t slots = 0;           // on all data cores together; 0: none
+  std::uint16_t elements = 352;      // of each
+  std::uint64_t server = 16 * kMiB;  // bytes of `memory`, all data cores together; taken if there are slots
+  bool operator==(const SharedSection&) const = default;
+};
 
 struct DataplaneSection {
   enum class Idle : std::uint8_t { kPoll, kAdaptive };
@@ -31,6 +41,7 @@ struct DataplaneSection {
   Execution execution = Execution::kFused;
   std::uint64_t memory = 512 * kMiB;  // bytes, whole MiB
   std::uint64_t slots = 64 * kMiB;    // bytes of `memory`, all data cores together
+  SharedSection shared{};
   Hugepages hugepages = Hugepages::kAuto;
   std::vector<std::string> eal{};
   bool operator==(const DataplaneSection&) const = default;
@@ -77,10 +88,14 @@ struct JobSection {
   std::string token_file{};  // absolute; empty: none
   std::string token{};       // what it holds; never printed
   std::uint16_t workers = 1;
+  Discipline discipline = Discipline::kPool;
+  Decay decay = Decay::kSilence;  // discipline preemptive
   std::uint16_t elements = 352;
   std::uint32_t window = 256;
   ResultsMode results = ResultsMode::kUnicast;
   std::uint8_t priority = 100;
+  Quota quota{};
+  ServerKind server = ServerKind::kNone;  // its default follows from the discipline
   TimeNs lease = 10 * kSecond;
   bool operator==(const JobSection&) const = default;
 };

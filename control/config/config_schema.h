@@ -155,26 +155,6 @@ SchemaKey<S> section_key(std::string name, T S::*member, const Schema<T>& schema
   return key;
 }
 
-// A section of which nothing is built: all its keys are fixed.
-struct NothingYet {};
-
-template <class S>
-SchemaKey<S> fixed_section_key(std::string name, Schema<NothingYet> schema) {
-  SchemaKey<S> key{std::move(name)};
-  key.describe = [name = key.name, schema](const std::string& prefix, std::vector<ReferenceRow>& rows) {
-    describe_section(schema, member_path(prefix, name), rows);
-  };
-  key.dump = [name = key.name, schema](const S&, const std::string& indent, std::string& out) {
-    out += indent + name + ":\n";
-    dump_section(schema, NothingYet{}, indent + "  ", out);
-  };
-  key.read = [schema](const YamlNode& node, const std::string& path, S&, Reading& reading) {
-    NothingYet nothing;
-    read_section(node, path, schema, nothing, reading);
-  };
-  return key;
-}
-
 // A list of sections.
 template <class S, class T>
 SchemaKey<S> list_key(std::string name, std::vector<T> S::*member, const Schema<T>& schema) {

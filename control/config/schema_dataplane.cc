@@ -54,15 +54,6 @@ ValueType<std::uint64_t> whole_mib() {
   return type;
 }
 
-Schema<NothingYet> shared_schema() {
-  return {
-      fixed_key<NothingYet>("slots", std::uint64_t{4096}, whole_number(1, 1U << 24U),
-                            "Slots of the shared region."),
-      fixed_key<NothingYet>("elements", std::uint64_t{352}, whole_number(16, 2224),
-                            "Elements of each of its slots."),
-  };
-}
-
 }  // namespace
 
 const Schema<DataplaneSection>& dataplane_schema() {
@@ -84,10 +75,12 @@ const Schema<DataplaneSection>& dataplane_schema() {
                 "`fused` is the product; `staged` is slow and checks the chip's rules at every access."),
       value_key("memory", &Dataplane::memory, whole_mib(),
                 "All memory of the data plane: packets, rings and slots. Hugepages where there are any."),
-      value_key("slots", &Dataplane::slots, size_between(64 * kKiB, 64 * kGiB),
-                "Slot memory, part of `memory`, all data cores together. A job takes 2 x window entries of "
-                "64 + 4 x elements bytes."),
-      fixed_section_key<Dataplane>("shared", shared_schema()),
+      value_key(
+          "slots", &Dataplane::slots, size_between(64 * kKiB, 64 * kGiB),
+          "Slot memory, part of `memory`, all data cores together. A job of the discipline pool takes 2 x "
+          "window entries of 64 + 4 x elements bytes, one of the discipline shared 32 bytes for each chunk "
+          "of its window."),
+      section_key("shared", &Dataplane::shared, shared_schema()),
       value_key("hugepages", &Dataplane::hugepages, one_of(kHugepages),
                 "auto: use them if enough are free, otherwise ordinary memory with a warning."),
       value_key(

@@ -10,6 +10,14 @@ namespace {
 
 constexpr std::array<Choice<ResultsMode>, 2> kResults{
     {{"unicast", ResultsMode::kUnicast}, {"multicast", ResultsMode::kMulticast}}};
+constexpr std::array<Choice<Discipline>, 4> kDisciplines{{{"pool", Discipline::kPool},
+                                                          {"shared", Discipline::kShared},
+                                                          {"fcfs", Discipline::kFcfs},
+                                                          {"preemptive", Discipline::kPreemptive}}};
+constexpr std::array<Choice<Decay>, 3> kDecays{
+    {{"silence", Decay::kSilence}, {"none", Decay::kNone}, {"denial", Decay::kDenial}}};
+constexpr std::array<Choice<ServerKind>, 2> kServers{
+    {{"none", ServerKind::kNone}, {"embedded", ServerKind::kEmbedded}}};
 
 ValueType<std::string> token_path() {
   return scalar_type<std::string>(
@@ -19,28 +27,6 @@ ValueType<std::string> token_path() {
         return text == "none" ? std::string() : text;
       },
       [](const std::string& path) { return path.empty() ? "none" : yaml_text(path); });
-}
-
-ValueType<std::uint16_t> elements() {
-  constexpr std::uint32_t kStep = kElementGranule;
-  ValueType<std::uint16_t> type =
-      whole_number_in<std::uint16_t>(kMinElements, static_cast<std::uint16_t>(kMaxElements));
-  type.form = "a multiple of 16 from 16 to " + std::to_string(kMaxElements);
-  type.read = [read = type.read](const YamlNode& node, const std::string& path, std::uint16_t& out,
-                                 Reading& reading) {
-    std::uint16_t value = 0;
-    if (!read(node, path, value, reading)) return false;
-    if (value % kStep != 0) {
-      const std::uint32_t below = value / kStep * kStep;
-      reading.report.error(node.at, path,
-                           {node.text + " is not a multiple of 16",
-                            "write " + std::to_string(below) + " or " + std::to_string(below + kStep)});
-      return false;
-    }
-    out = value;
-    return true;
-  };
-  return type;
 }
 
 ValueType<std::uint32_t> window() {
@@ -94,15 +80,35 @@ ValueType<std::string> stragglers() {
   return type;
 }
 
-Schema<NothingYet> quota_schema() {
-  return {
-      fixed_key<NothingYet>("reserved", std::uint32_t{0}, percentage(),
-                            "Share of the slots that is guaranteed."),
-      fixed_key<NothingYet>("weight", std::uint64_t{1}, whole_number(1, 1000),
-                            "Weight in the division of what is free."),
-      fixed_key<NothingYet>("cap", std::uint32_t{1'000'000}, percentage(),
-                            "Share of the slots never to be exceeded."),
+const Schema<Quota>& quota_schema() {
+  static const Schema<Quota> schema{
+      value_key(
+          "reserved", &Quota::reserved_ppm, percentage(),
+          "Share of the shared slots that is guaranteed, of the slots of every data core. The jobs' shares "
+          "add up to 100% at most."),
+      value_key(
+          "weight", &Quota::weight, whole_number_in<std::uint32_t>(1, kMaxWeight),
+          "Weight in the division of the shared slots among the jobs that want more. What a job leaves, "
+          "the others take."),
+      value_key(
+          "cap", &Quota::cap_ppm, percentage(),
+          "Share of the shared slots never to be exceeded, of the slots of every data core; at least one "
+          "slot on each."),
   };
+  return schema;
+}
+
+// Dumped for the one discipline that takes it, so that the dump of any job can be read again.
+SchemaKey<JobSection> decay_key() {
+  SchemaKey<JobSection> key = value_key(
+      "decay", &JobSection::decay, one_of(kDecays),
+      "Only with discipline preemptive: what lowers the priority of a slot that is held. silence: halved for "
+      "each time-out in which nothing came for it; denial: halved whenever it denies another; none: "
+      "nothing.");
+  key.dump = [dump = key.dump](const JobSection& job, const std::string& indent, std::string& out) {
+    if (job.discipline == Discipline::kPreemptive) dump(job, indent, out);
+  };
+  return key;
 }
 
 SchemaKey<JobSection> fixed_word(const char* name, const char* word, const std::vector<std::string>& later,
@@ -122,12 +128,17 @@ const Schema<JobSection>& job_schema() {
           "Relative to this file. none: whoever reaches the box may join."),
       required_key("workers", &JobSection::workers, whole_number_in<std::uint16_t>(1, kMaxRanks),
                    "How many ranks the job has; it starts when all have joined."),
-      fixed_word("discipline", "pool", {"shared", "fcfs", "preemptive"},
-                 "pool: the job has slots of its own, 2 x window of them."),
       value_key(
-          "elements", &JobSection::elements, elements(),
+          "discipline", &JobSection::discipline, one_of(kDisciplines),
+          "pool: the job has slots of its own, 2 x window of them. The others share dataplane.shared.slots; "
+          "what finds no slot is summed by the server. shared: any free slot, new chunks take the place of "
+          "stuck ones; fcfs and preemptive, for comparison: a slot by hash, kept by who came first or "
+          "taken by the higher priority."),
+      decay_key(),
+      value_key(
+          "elements", &JobSection::elements, element_count(),
           "Most values in a packet; at most what the ports' MTU carries: 352 (IPv6: 336) at 1500, 2224 at "
-          "9000. A default that does not fit is lowered.",
+          "9000, and what a shared slot holds. A default that does not fit is lowered.",
           "352"),
       value_key(
           "window", &JobSection::window, window(),
@@ -137,17 +148,21 @@ const Schema<JobSection>& job_schema() {
           "results", &JobSection::results, one_of(kResults),
           "unicast: a copy for each worker; multicast: one frame per port, which the workers' network must "
           "deliver."),
+      value_key("priority", &JobSection::priority, whole_number_in<std::uint8_t>(0, kMaxPriority),
+                "The highest priority its packets may carry. Its class, 0 to 3, is priority / 64: a higher "
+                "class takes "
+                "shared slots from a lower one. Jobs of the discipline pool do not compete by it."),
+      section_key("quota", &JobSection::quota, quota_schema()),
       value_key(
-          "priority", &JobSection::priority, whole_number_in<std::uint8_t>(0, kMaxPriority),
-          "The highest priority its packets may carry. Jobs of the discipline pool do not compete by it."),
-      fixed_section_key<JobSection>("quota", quota_schema()),
-      fixed_word("server", "none", {"embedded", "external"}, "The parameter server behind the slots."),
+          "server", &JobSection::server, one_of(kServers, {"external"}),
+          "Where contributions without a slot are summed. embedded: on the data core that owns the slot. "
+          "Jobs of the discipline pool have and need none.",
+          "(none with pool, else embedded)"),
       value_key("lease", &JobSection::lease, lease(),
                 "A worker silent for so long is dead, and the others are told so."),
       fixed_key<JobSection>("stragglers", std::string("off"), stragglers(),
                             "off: every sum waits for all workers."),
       fixed_word("dialect", "native", {"switchml"}, "The packets the workers speak: docs/protocol.md."),
-      later_key<JobSection>("decay", "Of the discipline preemptive."),
       later_key<JobSection>("payload", "Of the dialect switchml."),
       later_key<JobSection>("slots", "Of the dialect switchml."),
       later_key<JobSection>("tsi", "Of the dialect switchml."),

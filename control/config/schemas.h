@@ -14,6 +14,7 @@ inline constexpr std::uint16_t kMaxMtu = 9198;  // 9216 bytes of buffer less Eth
 
 [[nodiscard]] const Schema<Config>& config_schema();
 [[nodiscard]] const Schema<DataplaneSection>& dataplane_schema();
+[[nodiscard]] const Schema<SharedSection>& shared_schema();
 [[nodiscard]] const Schema<BoxSection>& box_schema();
 [[nodiscard]] const Schema<PortSection>& port_schema();
 [[nodiscard]] const Schema<JobSection>& job_schema();

@@ -13,13 +13,19 @@ JobConfig member_job(const JobSection& job) {
           .window = job.window,
           .priority = job.priority,
           .lease = job.lease,
-          .results = job.results};
+          .results = job.results,
+          .discipline = job.discipline,
+          .server = job.server,
+          .decay = job.decay,
+          .quota = job.quota};
 }
 
 MembershipOptions member_options(const Config& config) {
   return {.box_mac = box_mac(config),
           .shards = static_cast<std::uint8_t>(config.dataplane.cores.size()),
-          .slot_lines = static_cast<std::uint32_t>(slot_lines_per_core(config.dataplane))};
+          .slot_lines = static_cast<std::uint32_t>(slot_lines_per_core(config.dataplane)),
+          .shared_entries = shared_entries_per_core(config.dataplane),
+          .shared_elements = config.dataplane.shared.elements};
 }
 
 Mac box_mac(const Config& config) {

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cctype>
 
+#include "job_config.h"
 #include "nearest.h"
 #include "printable.h"
+#include "tally/wire.h"
 #include "units.h"
 
 namespace tally {
@@ -94,6 +96,28 @@ ValueType<std::uint64_t> whole_number(std::uint64_t lowest, std::uint64_t highes
         return in_range(parse_unsigned(text), lowest, highest, number_text);
       },
       [](const std::uint64_t& value) { return number_text(value); }, Quotes::kRefused);
+}
+
+ValueType<std::uint16_t> element_count() {
+  constexpr std::uint32_t kStep = kElementGranule;
+  ValueType<std::uint16_t> type =
+      whole_number_in<std::uint16_t>(kMinElements, static_cast<std::uint16_t>(kMaxElements));
+  type.form = "a multiple of 16 from 16 to " + std::to_string(kMaxElements);
+  type.read = [read = type.read](const YamlNode& node, const std::string& path, std::uint16_t& out,
+                                 Reading& reading) {
+    std::uint16_t value = 0;
+    if (!read(node, path, value, reading)) return false;
+    if (value % kStep != 0) {
+      const std::uint32_t below = value / kStep * kStep;
+      reading.report.error(node.at, path,
+                           {node.text + " is not a multiple of 16",
+                            "write " + std::to_string(below) + " or " + std::to_string(below + kStep)});
+      return false;
+    }
+    out = value;
+    return true;
+  };
+  return type;
 }
 
 ValueType<bool> true_or_false() {

@@ -72,6 +72,8 @@ ValueType<T> whole_number_in(T lowest, T highest) {
           [](const T& value) { return std::to_string(value); }};
 }
 
+// Values in a packet or a slot: a multiple of 16.
+[[nodiscard]] ValueType<std::uint16_t> element_count();
 [[nodiscard]] ValueType<bool> true_or_false();
 [[nodiscard]] ValueType<std::uint64_t> size_between(std::uint64_t lowest, std::uint64_t highest);
 [[nodiscard]] ValueType<TimeNs> time_between(TimeNs lowest, TimeNs highest);

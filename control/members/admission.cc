@@ -1,38 +1,116 @@
 #include "admission.h"
 
+#include <algorithm>
+#include <utility>
+
+#include "own_lines.h"
 #include "texts.h"
 
 namespace tally {
+namespace {
 
-std::uint32_t reserve_slots(JobMembership& job, BoxState& box, std::uint32_t wish, std::uint16_t elements) {
-  const std::uint32_t shards = box.options.shards;
-  if (job.slot_elements == elements && job.slots.count == pool_lines(wish, shards, elements)) return wish;
+// A reservation is rounded down: those of all jobs together never exceed the region.
+SharedQuota quota_of(const JobConfig& config, std::uint32_t entries) {
+  if (!shares_slots(config.discipline)) return {};
+  const auto share = [entries](std::uint32_t ppm) {
+    return static_cast<std::uint32_t>(std::uint64_t{entries} * ppm / kWholePpm);
+  };
+  const std::uint32_t limit = std::max(share(config.quota.cap_ppm), 1U);
+  return {share(config.quota.reserved_ppm), limit, limit};
+}
+
+std::uint64_t reserved_by_others(const JobMembership& job, const BoxState& box) {
+  std::uint64_t sum = 0;
+  for (const auto& other : box.jobs) {
+    if (other != nullptr && other.get() != &job) sum += other->quota.reserved;
+  }
+  return sum;
+}
+
+std::string refusal(const JobMembership& job, const std::string& what) {
+  return "admission: job '" + job.config.name + "' " + what;
+}
+
+// Why the shared region has no place for the job; empty: it has.
+std::string objection(const JobMembership& job, const BoxState& box, const Wish& wish,
+                      const SharedQuota& quota) {
+  if (!shares_slots(job.config.discipline)) return {};
+  const MembershipOptions& o = box.options;
+  if (wish.elements > o.shared_elements) {
+    return refusal(job, "goes on with packets of " + std::to_string(wish.elements) +
+                            " elements, and a shared slot holds " + std::to_string(o.shared_elements) +
+                            ": raise dataplane.shared.elements, or start its workers anew");
+  }
+  const std::uint64_t others = reserved_by_others(job, box);
+  if (others + quota.reserved <= o.shared_entries) return {};
+  return refusal(
+      job, "reserves " + std::to_string(quota.reserved) + " of the " + std::to_string(o.shared_entries) +
+               " shared slots of each core, and " + std::to_string(others) +
+               " are reserved for other jobs: lower quota.reserved or raise dataplane.shared.slots");
+}
+
+std::uint32_t lines_for(const JobMembership& job, const BoxState& box, const Wish& wish,
+                        std::uint32_t window) {
+  const std::uint32_t largest = wish.largest_window != 0 ? wish.largest_window : window;
+  return own_lines(job.config.discipline, window, 2 * largest, box.options.shards, wish.elements);
+}
+
+// What FreedLines says of the layout.
+std::uint16_t layout(const JobMembership& job, const Wish& wish) {
+  return job.config.discipline == Discipline::kPool ? wish.elements : std::uint16_t{0};
+}
+
+// The window, or 0.
+std::uint32_t hold_lines(JobMembership& job, BoxState& box, const Wish& wish) {
+  const std::uint32_t wanted = lines_for(job, box, wish, wish.window);
+  if (job.slots.count != 0 && job.slots.count == wanted && job.slot_elements == layout(job, wish)) {
+    if (job.slot_elements == 0) box.publisher.freed({job.id, 0, job.slots, job.everyone()});
+    return wish.window;
+  }
   release_slots(job, box);
-  for (std::uint32_t window = wish; window >= kMinWindow; window /= 2) {
-    const auto lines = box.slots.allocate(pool_lines(window, shards, elements));
+  if (wanted == 0) return wish.window;
+  for (std::uint32_t window = wish.window; window >= kMinWindow; window /= 2) {
+    const auto lines = box.slots.allocate(lines_for(job, box, wish, window));
     if (!lines) continue;
     job.slots = *lines;
-    job.slot_elements = elements;
+    job.slot_elements = layout(job, wish);
     return window;
   }
   return 0;
 }
 
+std::string no_room_text(const JobMembership& job, const BoxState& box, const Wish& wish) {
+  const std::uint32_t needed = lines_for(job, box, wish, kMinWindow);
+  const bool ledger = job.config.discipline == Discipline::kShared;
+  const std::string what =
+      ledger ? " for the ledger of a window of " +
+                   std::to_string(wish.largest_window != 0 ? wish.largest_window : kMinWindow) + " chunks"
+             : " for its smallest window (" + std::to_string(kMinWindow) + " chunks of " +
+                   std::to_string(wish.elements) + " elements)";
+  return refusal(job, "needs " + kib_text(needed) + " of slot memory per core" + what + "; " +
+                          kib_text(box.slots.free_lines()) + " of " + kib_text(box.slots.lines()) +
+                          " are free, the largest hole has " + kib_text(box.slots.largest_hole()) +
+                          ": raise dataplane.slots or give other jobs less");
+}
+
+}  // namespace
+
+tl::expected<std::uint32_t, std::string> admit(JobMembership& job, BoxState& box, const Wish& wish) {
+  const SharedQuota quota = quota_of(job.config, box.options.shared_entries);
+  if (std::string no = objection(job, box, wish, quota); !no.empty()) return tl::unexpected(std::move(no));
+  const std::uint32_t window = hold_lines(job, box, wish);
+  if (window == 0) return tl::unexpected(no_room_text(job, box, wish));
+  job.quota = quota;
+  return window;
+}
+
 void release_slots(JobMembership& job, BoxState& box) {
+  job.quota = {};
   if (job.slots.count == 0) return;
   box.slots.release(job.slots);
   box.publisher.freed({job.id, job.slot_elements, job.slots, job.everyone()});
   job.slots = {};
   job.slot_elements = 0;
-}
-
-std::string admission_text(const JobMembership& job, const BoxState& box, std::uint16_t elements) {
-  const std::uint32_t needed = pool_lines(kMinWindow, box.options.shards, elements);
-  return "admission: job '" + job.config.name + "' needs " + kib_text(needed) +
-         " of slot memory per core for its smallest window (" + std::to_string(kMinWindow) + " chunks of " +
-         std::to_string(elements) + " elements); " + kib_text(box.slots.free_lines()) + " of " +
-         kib_text(box.slots.lines()) + " are free, the largest hole has " +
-         kib_text(box.slots.largest_hole()) + ": raise dataplane.slots or give other jobs less";
 }
 
 }  // namespace tally

@@ -3,22 +3,27 @@
 
 #include <cstdint>
 #include <string>
+#include <tl/expected.hpp>
 
 #include "box_state.h"
 #include "job_membership.h"
 
 namespace tally {
 
-// Holds lines for the largest power of two <= wish that fits and returns it; 0 if not even the
-// smallest fits. A range that fits exactly stays; otherwise what the job held is given back first, so the
-// answer is never worse than before.
-[[nodiscard]] std::uint32_t reserve_slots(JobMembership& job, BoxState& box, std::uint32_t wish,
-                                          std::uint16_t elements);
-// Gives them back; the cores zero them before the next table is in force.
-void release_slots(JobMembership& job, BoxState& box);
+// What a job that forms would like.
+struct Wish {
+  std::uint16_t elements = 0;
+  std::uint32_t window = 0;
+  std::uint32_t largest_window = 0;  // of a generation that goes on; 0: the window granted will be it
+};
 
-// Why reserve_slots returned 0, with the numbers.
-[[nodiscard]] std::string admission_text(const JobMembership& job, const BoxState& box,
-                                         std::uint16_t elements);
+// Holds the lines of the job's own for the largest power of two <= wish.window that fits, and its quota of
+// the shared slots; returns the window, or why there is none, with the numbers. A range that fits exactly
+// stays; otherwise what the job held is given back first, so the answer is never worse than before. A ledger
+// that is held is to be zeroed before the next table is in force, also where the job had it already.
+[[nodiscard]] tl::expected<std::uint32_t, std::string> admit(JobMembership& job, BoxState& box,
+                                                             const Wish& wish);
+// Gives all of it back; the cores zero the lines before the next table is in force.
+void release_slots(JobMembership& job, BoxState& box);
 
 }  // namespace tally

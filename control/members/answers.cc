@@ -31,6 +31,8 @@ void answer_running(const JobMembership& job, BoxState& box, Rank rank) {
   p.record = term.record;
   p.window = Be<std::uint32_t>(term.window);
   p.most_advanced = Be<std::uint16_t>(raw(term.most_advanced));
+  p.discipline = job.config.discipline;
+  if (shares_slots(p.discipline)) p.shared_slots = Be<std::uint32_t>(box.shared_slots());
   p.results = term.results;
   if (term.results == ResultsMode::kMulticast) {
     p.group = term.group;
@@ -40,6 +42,8 @@ void answer_running(const JobMembership& job, BoxState& box, Rank rank) {
   header.job = Be<std::uint16_t>(raw(job.id));
   header.epoch = Be<std::uint32_t>(raw(term.epoch));
   header.cookie = Be<std::uint64_t>(raw(term.result));
+  // Its workers order their packets below this maximum; clamped by the cores, all would be equal.
+  if (shares_slots(p.discipline)) header.priority = job.config.priority;
   box.outbox.send_joined(header, p, {}, m.binding);
 }
 

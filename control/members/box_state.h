@@ -13,17 +13,23 @@
 #include "outbox.h"
 #include "publisher.h"
 #include "rate_limit.h"
+#include "shared_region.h"
 #include "slot_allocator.h"
 
 namespace tally {
 
+// Lines of each core that pools and ledgers may take.
+constexpr std::uint32_t own_slot_lines(const MembershipOptions& o) noexcept {
+  return o.slot_lines - static_cast<std::uint32_t>(shared_lines(o.shared_entries, o.shared_elements));
+}
+
 struct BoxState {
   BoxState(const MembershipOptions& o, RandomWords random)
-      : options(o), source(std::move(random)), slots(o.slot_lines) {}
+      : options(o), source(std::move(random)), slots(own_slot_lines(o)) {}
 
   MembershipOptions options;
   EpochSource source;
-  SlotAllocator slots;
+  SlotAllocator slots;  // in front of the shared region
   Publisher publisher{};
   Outbox outbox{};
   RateLimit refusals{10, source.word()};  // JOINED(refused) to strangers, REJECT
@@ -34,6 +40,10 @@ struct BoxState {
 
   [[nodiscard]] JobMembership* find(JobId id) const noexcept {
     return raw(id) <= kMaxJobs ? jobs[raw(id)].get() : nullptr;
+  }
+  // Of all cores together.
+  [[nodiscard]] std::uint32_t shared_slots() const noexcept {
+    return options.shared_entries * options.shards;
   }
   void count(MembershipDrop d) noexcept { ++counters.drops[static_cast<std::size_t>(d)]; }
   void accept(PacketType t) noexcept { ++counters.accepted[static_cast<std::size_t>(t)]; }

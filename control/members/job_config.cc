@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "shared_region.h"
 #include "tally/wire.h"
 
 namespace tally {
@@ -20,10 +21,34 @@ std::string not_in(const char* key, std::uint64_t value, const std::string& rang
   return std::string(key) + " is " + std::to_string(value) + "; it must be " + range;
 }
 
+std::string where(const JobConfig& c) { return "job '" + c.name.substr(0, kMaxNameBytes) + "'"; }
+
+// The discipline and what depends on it.
+Result<void> validate_sharing(const JobConfig& c) {
+  const auto discipline = static_cast<std::uint8_t>(c.discipline);
+  if (discipline < 1 || discipline > 4) return bad(where(c), not_in("discipline", discipline, "1 to 4"));
+  if (static_cast<std::uint8_t>(c.decay) > 2) {
+    return bad(where(c), not_in("decay", static_cast<std::uint8_t>(c.decay), "0 to 2"));
+  }
+  const bool shares = shares_slots(c.discipline);
+  if (c.server != (shares ? ServerKind::kEmbedded : ServerKind::kNone)) {
+    return bad(where(c), "server must be embedded with a discipline that shares slots and none with pool");
+  }
+  const Quota& q = c.quota;
+  if (q.weight < 1 || q.weight > kMaxWeight) {
+    return bad(where(c), not_in("weight", q.weight, "1 to " + std::to_string(kMaxWeight)));
+  }
+  if (q.cap_ppm > kWholePpm || q.reserved_ppm > q.cap_ppm) {
+    return bad(where(c), "reserved must be at most cap, and cap at most the whole");
+  }
+  if (!shares && q != Quota{}) return bad(where(c), "a quota divides shared slots; the job has its own");
+  return {};
+}
+
 }  // namespace
 
 Result<void> validate(const JobConfig& c) {
-  const std::string job = "job '" + c.name.substr(0, kMaxNameBytes) + "'";
+  const std::string job = where(c);
   if (c.name.empty() || c.name.size() > kMaxNameBytes || has_control_characters(c.name)) {
     return bad(job, "name must be 1 to 64 bytes without control characters");
   }
@@ -43,13 +68,37 @@ Result<void> validate(const JobConfig& c) {
   if (c.results != ResultsMode::kUnicast && c.results != ResultsMode::kMulticast) {
     return bad(job, not_in("results", static_cast<std::uint8_t>(c.results), "unicast or multicast"));
   }
-  return {};
+  return validate_sharing(c);
 }
 
 Result<void> validate(const MembershipOptions& o) {
   if (o.shards < 1 || o.shards > kMaxShards) return bad("shards", not_in("shards", o.shards, "1 to 64"));
   if ((o.box_mac[0] & 1U) != 0 || o.box_mac == Mac{}) {
     return bad("box_mac", "the box's MAC must be a unicast address");
+  }
+  if (o.shared_entries == 0) return {};
+  if (o.shared_elements < kMinElements || !valid_elements(o.shared_elements)) {
+    return bad("shared_elements",
+               not_in("shared_elements", o.shared_elements, "a multiple of 16 from 16 to 2224"));
+  }
+  if (const std::uint64_t all = std::uint64_t{o.shared_entries} * o.shards; all > kMaxSharedSlots) {
+    return bad("shared_entries",
+               not_in("their number on all cores", all, "at most " + std::to_string(kMaxSharedSlots)));
+  }
+  const std::uint64_t lines = shared_lines(o.shared_entries, o.shared_elements);
+  if (lines > o.slot_lines) {
+    return bad("shared_entries", "they take " + std::to_string(lines) + " of " +
+                                     std::to_string(o.slot_lines) + " lines of slot memory");
+  }
+  return {};
+}
+
+Result<void> validate(const JobConfig& c, const MembershipOptions& o) {
+  if (!shares_slots(c.discipline)) return {};
+  if (o.shared_entries == 0) return bad(where(c), "the box has no shared slots");
+  if (c.elements > o.shared_elements) {
+    return bad(where(c), not_in("elements", c.elements,
+                                "at most the " + std::to_string(o.shared_elements) + " of a shared slot"));
   }
   return {};
 }

@@ -16,8 +16,19 @@ inline constexpr std::uint32_t kMinWindow = 16;
 inline constexpr std::uint32_t kMaxWindow = 16'384;
 inline constexpr std::uint16_t kMinElements = 16;
 inline constexpr std::uint8_t kMaxPriority = 254;
+inline constexpr std::uint32_t kMaxSharedSlots = 1U << 24U;  // of all cores together
+inline constexpr std::uint32_t kMaxWeight = 1'000;
+inline constexpr std::uint32_t kWholePpm = 1'000'000;
 inline constexpr TimeNs kMinLease = 100 * kMillisecond;
 inline constexpr TimeNs kMaxLease = 3'600 * kSecond;
+
+// Shares of the shared slots in parts of a million, the same on every core, and the weight in dividing them.
+struct Quota {
+  std::uint32_t reserved_ppm = 0;     // guaranteed, 0..1,000,000
+  std::uint32_t weight = 1;           // 1..1,000
+  std::uint32_t cap_ppm = kWholePpm;  // never exceeded, reserved_ppm..1,000,000
+  bool operator==(const Quota&) const = default;
+};
 
 struct JobConfig {
   std::string name{};            // 1..kMaxNameBytes, no control characters
@@ -28,17 +39,25 @@ struct JobConfig {
   std::uint8_t priority = 254;   // most the job may send, 0..254
   TimeNs lease = 10 * kSecond;   // kMinLease..kMaxLease, whole milliseconds
   ResultsMode results = ResultsMode::kUnicast;
+  Discipline discipline = Discipline::kPool;
+  ServerKind server = ServerKind::kNone;  // kEmbedded with every discipline that shares slots
+  Decay decay = Decay::kSilence;          // discipline preemptive
+  Quota quota{};
   Chunk first_chunk{};  // of every new generation; tests start near the wrap
 };
 
 struct MembershipOptions {
   Mac box_mac{};                 // what JOINED tells the workers; not a multicast address
   std::uint8_t shards = 1;       // data cores, 1..kMaxShards
-  std::uint32_t slot_lines = 0;  // slot memory of each core in lines of 64 bytes
+  std::uint32_t slot_lines = 0;  // slot memory of each core in lines of 64 bytes, the shared region included
+  std::uint32_t shared_entries = 0;   // of the shared region, on each core; 0: none; kMaxSharedSlots on all
+  std::uint16_t shared_elements = 0;  // values that such an entry holds, a multiple of 16
 };
 
 // The first rule broken, as a sentence for a person; `where` is the job's name or the option's.
 [[nodiscard]] Result<void> validate(const JobConfig& config);
 [[nodiscard]] Result<void> validate(const MembershipOptions& options);
+// What the job asks of the box; both are valid by themselves.
+[[nodiscard]] Result<void> validate(const JobConfig& config, const MembershipOptions& options);
 
 }  // namespace tally

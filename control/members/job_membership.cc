@@ -48,6 +48,10 @@ JobStatus status_of(const JobMembership& job, TimeNs now) {
   s.window = term.window;
   s.largest_window = term.record.largest_window.host();
   s.slots = job.slots;
+  s.discipline = job.config.discipline;
+  s.priority = job.config.priority;
+  s.reserved = job.quota.reserved;
+  s.cap = job.quota.cap;
   if (job.phase == JobPhase::kForming) s.missing = job.missing();
   s.live = job.live(now);
   s.reason = job.reason;

@@ -107,6 +107,13 @@ struct GoneTerm {
   std::string text{};
 };
 
+// What an admitted job may hold of the shared slots, in entries of one core; zero before and after.
+struct SharedQuota {
+  std::uint32_t reserved = 0;
+  std::uint32_t limit = 0;  // never exceeded
+  std::uint32_t cap = 0;    // now in force: what the other jobs leave, at most the limit
+};
+
 struct JobMembership {
   JobId id{};
   JobConfig config{};
@@ -116,8 +123,9 @@ struct JobMembership {
   Term offer{};  // forming: its row is published, nobody was told yet
   std::uint64_t offer_version = 0;
   GoneTerm gone{};
-  LineRange slots{};
-  std::uint16_t slot_elements = 0;  // layout of `slots`
+  LineRange slots{};                // of its own
+  std::uint16_t slot_elements = 0;  // layout of `slots`; 0: a ledger
+  SharedQuota quota{};
   TimeNs running_since = 0;
   TimeNs returning_since = kNever;  // fresh forming: first JOIN that reported a living generation
   std::string reason{};

@@ -13,6 +13,7 @@
 #include "leases.h"
 #include "member_packets.h"
 #include "offer.h"
+#include "rebalance.h"
 #include "renewal.h"
 #include "texts.h"
 
@@ -90,6 +91,7 @@ Result<MembershipEngine> MembershipEngine::create(const MembershipOptions& optio
 Result<JobId> MembershipEngine::declare(JobConfig config) noexcept {
   if (auto valid = validate(config); !valid) return tl::unexpected<Error>(valid.error());
   BoxState& box = state_->box;
+  if (auto fits = validate(config, box.options); !fits) return tl::unexpected<Error>(fits.error());
   if (box.names.contains(config.name)) {
     return fail(ErrorCode::kInvalidArgument, "a job of this name is declared already",
                 "job '" + config.name + "'");
@@ -195,6 +197,10 @@ TimeNs MembershipEngine::deadline() const noexcept {
     if (job != nullptr) next = std::min(next, deadline_of(*job));
   }
   return next;
+}
+
+void MembershipEngine::rebalance(std::span<const SharedDemand> demand) noexcept {
+  rebalance_shared(state_->box, demand);
 }
 
 std::optional<Publication> MembershipEngine::publication() noexcept { return state_->box.publisher.take(); }

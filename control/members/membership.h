@@ -48,6 +48,13 @@ struct Outgoing {
   Binding to{};
 };
 
+// What a job that shares slots wants, in entries of the core where it wants most.
+struct SharedDemand {
+  JobId job{};
+  std::uint32_t entries = 0;  // held now
+  bool denied = false;        // it found none since the last time: it wants all it can get
+};
+
 class MembershipEngine {
  public:
   // Fails on options out of range and on an empty `random`.
@@ -93,6 +100,10 @@ class MembershipEngine {
   // Ends leases. After tick(now), deadline() > now.
   void tick(TimeNs now) noexcept;
   [[nodiscard]] TimeNs deadline() const noexcept;  // kNever: nothing to wait for
+
+  // Divides the shared slots among the jobs that run, by what they want now (division.h), and gives each its
+  // cap. To be called every 10 to 100 ms while jobs share slots; jobs that are not named want nothing.
+  void rebalance(std::span<const SharedDemand> demand) noexcept;
 
   // What the data cores must load next; empty when they have been given the newest already. The first
   // call returns the empty table.

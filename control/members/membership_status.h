@@ -52,10 +52,14 @@ struct JobStatus {
   std::uint16_t elements = 0;  // of the generation
   std::uint32_t window = 0;
   std::uint32_t largest_window = 0;
-  LineRange slots{};          // count 0: none held
-  std::uint64_t missing = 0;  // forming: ranks awaited; 0 in every other phase
-  std::uint64_t live = 0;     // ranks that joined, have not left and whose lease runs
-  std::string reason{};       // why the job last aborted, ended or was not admitted
+  LineRange slots{};  // count 0: none held
+  Discipline discipline = Discipline::kPool;
+  std::uint8_t priority = 0;   // most that its packets may carry
+  std::uint32_t reserved = 0;  // shared slots of each core that are the job's when it wants them
+  std::uint32_t cap = 0;       // ... and the most it may hold now; both 0 unless it is admitted
+  std::uint64_t missing = 0;   // forming: ranks awaited; 0 in every other phase
+  std::uint64_t live = 0;      // ranks that joined, have not left and whose lease runs
+  std::string reason{};        // why the job last aborted, ended or was not admitted
   std::vector<RankStatus> ranks{};
   bool operator==(const JobStatus&) const = default;
 };

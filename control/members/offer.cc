@@ -92,8 +92,7 @@ std::uint64_t leaders_of(const Job& row) {
   return leaders;
 }
 
-void not_admitted(JobMembership& job, BoxState& box, std::uint16_t elements) {
-  const std::string text = admission_text(job, box, elements);
+void not_admitted(JobMembership& job, BoxState& box, const std::string& text) {
   if (job.reforming()) {
     abort_job(job, box, text);
   } else {
@@ -107,16 +106,16 @@ void make_offer(JobMembership& job, BoxState& box) {
   cancel_offer(job, box);
   const auto common = common_record(job);
   const std::uint16_t elements = common ? common->elements.host() : negotiated_elements(job);
-  const std::uint32_t wish =
-      common ? std::min(job.config.window, common->largest_window.host()) : job.config.window;
-  const std::uint32_t window = reserve_slots(job, box, wish, elements);
-  if (window == 0) {
-    not_admitted(job, box, elements);
+  const std::uint32_t largest = common ? common->largest_window.host() : 0;
+  const std::uint32_t wish = common ? std::min(job.config.window, largest) : job.config.window;
+  const auto window = admit(job, box, {elements, wish, largest});
+  if (!window) {
+    not_admitted(job, box, window.error());
     return;
   }
   Term term;
-  term.record = common ? *common : new_record(job, box, window, elements);
-  term.window = window;
+  term.record = common ? *common : new_record(job, box, *window, elements);
+  term.window = *window;
   term.most_advanced = common ? most_advanced(job) : Rank{0};
   term.base = common ? job.member(term.most_advanced).next : job.config.first_chunk;
   fill_group(term, job);
@@ -131,6 +130,9 @@ std::uint64_t publish_row(JobMembership& job, BoxState& box, const Term& term) {
   row->epoch = term.epoch;
   row->generation = term.generation();
   row->result_cookie = term.result;
+  row->discipline = job.config.discipline;
+  row->server = job.config.server;
+  row->decay = job.config.decay;
   row->results = term.results;
   row->world = static_cast<std::uint8_t>(job.config.workers);
   row->shards = box.options.shards;
@@ -140,6 +142,12 @@ std::uint64_t publish_row(JobMembership& job, BoxState& box, const Term& term) {
   row->span = 2 * term.record.largest_window.host();
   row->members = job.everyone();
   row->slots = job.slots;
+  if (shares_slots(row->discipline)) {
+    row->shared_slots = box.shared_slots();
+    row->salt = term.salt;
+    row->reserved = job.quota.reserved;
+    row->cap = job.quota.cap;
+  }
   for (std::uint16_t r = 0; r < job.config.workers; ++r) {
     const std::uint32_t key = rank_key(term.generation(), Rank{r});
     row->ranks.at(r) = {term.contribution.at(r), key, job.members[r].binding};

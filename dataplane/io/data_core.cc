@@ -1,5 +1,6 @@
 #include "data_core.h"
 
+#include <bit>
 #include <type_traits>
 #include <utility>
 
@@ -7,7 +8,6 @@
 #include "core_idle.h"
 #include "fused.h"
 #include "own_frame.h"
-#include "pool.h"
 #include "reply.h"
 #include "staged.h"
 
@@ -19,11 +19,13 @@ namespace tally {
 static_assert(std::is_trivially_copyable_v<Event> && sizeof(Event) % 4 == 0, "events go through a ring");
 
 template <class Exec>
-PipelineCore<Exec>::PipelineCore(CoreOptions options, CoreRings& rings, Region region)
+PipelineCore<Exec>::PipelineCore(CoreOptions options, CoreRings& rings)
     : DataCore(options.egress.size()),
       options_(std::move(options)),
       rings_(rings),
-      pipeline_({.core = options_.index, .box = options_.box}, region, *options_.kernels),
+      pipeline_(
+          {.core = options_.index, .box = options_.box, .shared = options_.shared, .server = options_.server},
+          options_.slots, *options_.kernels),
       ingress_(options_.ingress, options_.frames, mbufs_, statistics, traffic),
       egress_(options_.egress, mbufs_, statistics, traffic),
       replicator_(options_.frames, options_.heads, egress_, mbufs_, statistics),
@@ -58,6 +60,7 @@ std::size_t PipelineCore<Exec>::turn(TimeNs now, std::uint64_t cycles) noexcept 
   moved += take_handed_over(now);
   moved += send_for_others(rings_.to_send.get());
   moved += send_for_others(rings_.injected.get());
+  moved += sweep(now);
   ++statistics.turns;
   statistics.last_turn = now;
   if (moved == 0) return 0;
@@ -88,6 +91,28 @@ void PipelineCore<Exec>::process(std::span<rte_mbuf* const> burst, TimeNs now) n
       pipeline_, parsed_, burst.size(), now, [&](std::size_t i) -> const Frame& { return frames_[i]; },
       [&](std::size_t i, const Outcome& out) { conclude(burst[i], frames_[i], out); });
   tell_control();
+}
+
+// Shared entries that nobody touched for too long go to the server, which may complete their chunk. One step
+// in each kSweepPeriod: what it looks at is memory that packets have no use for.
+template <class Exec>
+std::size_t PipelineCore<Exec>::sweep(TimeNs now) noexcept {
+  constexpr TimeNs kSweepPeriod = 100 * kMicrosecond;
+  constexpr std::size_t kSteps = 16;
+  if (options_.shared.entries == 0 || now < next_sweep_) return 0;
+  next_sweep_ = now + kSweepPeriod;
+  std::size_t swept = 0;
+  for (std::size_t i = 0; i < kSteps; ++i) {
+    if (!pipeline_.aged(now)) continue;
+    rte_mbuf* const m = allocate(options_.frames, mbufs_);
+    if (m == nullptr) break;
+    std::byte* const payload = data_of(m) + kMaxEncapsulation;
+    const std::size_t room = rte_pktmbuf_tailroom(m) - kMaxEncapsulation;
+    conclude(m, frame_of(m), pipeline_.sweep({payload, room}, now));
+    ++swept;
+  }
+  if (swept != 0) tell_control();
+  return swept;
 }
 
 // At most a ring full, so that its own ports come round again. (rte_ring_count() would say how much is there,
@@ -129,8 +154,12 @@ void PipelineCore<Exec>::conclude(rte_mbuf* m, const Frame& frame, const Outcome
       return replicator_.replicate(m, out.payload, out.payload_bytes, *out.job,
                                    publications.at->headers.of(*out.job), source_port_);
     case Verdict::kRepeat:
+      if (std::has_single_bit(out.ranks))
+        return reply(m, out, Rank{static_cast<std::uint16_t>(std::countr_zero(out.ranks))});
+      return replicator_.repeat(m, out.payload, out.payload_bytes, out.ranks,
+                                publications.at->headers.of(*out.job), source_port_);
     case Verdict::kRelay:
-      return reply(m, out);
+      return reply(m, out, out.to);
     case Verdict::kHandOver:
       return hand_over(m, out.owner);
     case Verdict::kPunt:
@@ -156,11 +185,11 @@ void PipelineCore<Exec>::punt(rte_mbuf* m) noexcept {
 
 // To one member, in the mbuf that came: repair needs no other.
 template <class Exec>
-void PipelineCore<Exec>::reply(rte_mbuf* m, const Outcome& out) noexcept {
-  const Receiver& to = publications.at->headers.of(*out.job).members[raw(out.to)];
+void PipelineCore<Exec>::reply(rte_mbuf* m, const Outcome& out, Rank rank) noexcept {
+  const Receiver& to = publications.at->headers.of(*out.job).members[raw(rank)];
   // An ANSWER is served by whichever core got it; what it becomes comes from its chunk's shard all the same.
-  const SlotIndex slot = Pool::slot_of(header_at(out.payload).chunk_id(), *out.job);
-  const auto source_port = static_cast<std::uint16_t>(kBasePort + raw(slot) % out.job->shards);
+  const std::uint32_t slot = slot_of(slot_map(*out.job), header_at(out.payload).chunk_id());
+  const auto source_port = static_cast<std::uint16_t>(kBasePort + slot % out.job->shards);
   const std::uint32_t sum = to.header.ipv6() ? internet_sum({out.payload, out.payload_bytes}) : 0;
   const auto head = reuse(m, out.payload, out.payload_bytes, to.header.bytes());
   to.header.write(head.data(), source_port, out.payload_bytes, sum);

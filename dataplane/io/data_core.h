@@ -41,6 +41,9 @@ struct CoreOptions {
   std::vector<IngressQueue> ingress;
   std::vector<EgressPort> egress;           // by PortIndex
   std::vector<rte_ring*> owners;            // handed_over of each core
+  Region slots{};                           // zeroed
+  SharedRegion shared{};                    // at the end of it
+  Region server{};                          // of the embedded server
   const std::atomic<bool>* stop = nullptr;  // the loop ends soon after it is set
 };
 
@@ -58,6 +61,7 @@ class alignas(64) DataCore {
   // Any thread.
   [[nodiscard]] virtual const JobCounters& counters(JobId job) const noexcept = 0;
   [[nodiscard]] virtual const JobState& state(JobId job) const noexcept = 0;
+  [[nodiscard]] virtual const MergeCounters& server() const noexcept = 0;
 
   CoreStatistics statistics;
   std::vector<PortTraffic> traffic;  // by PortIndex
@@ -65,11 +69,11 @@ class alignas(64) DataCore {
   std::atomic<bool> returned{true};  // run() has ended, and all it did is visible
 };
 
-// Execution is Fused or Staged. region: zeroed.
+// Execution is Fused or Staged.
 template <class Exec>
 class PipelineCore final : public DataCore {
  public:
-  PipelineCore(CoreOptions options, CoreRings& rings, Region region);
+  PipelineCore(CoreOptions options, CoreRings& rings);
 
   std::size_t turn(TimeNs now, std::uint64_t cycles) noexcept override;
   void run() noexcept override;
@@ -77,16 +81,18 @@ class PipelineCore final : public DataCore {
     return pipeline_.counters(job);
   }
   [[nodiscard]] const JobState& state(JobId job) const noexcept override { return pipeline_.state(job); }
+  [[nodiscard]] const MergeCounters& server() const noexcept override { return pipeline_.server(); }
 
  private:
   void follow_publications() noexcept;
   void process(std::span<rte_mbuf* const> burst, TimeNs now) noexcept;
   std::size_t take_handed_over(TimeNs now) noexcept;
   std::size_t send_for_others(rte_ring* ring) noexcept;
+  std::size_t sweep(TimeNs now) noexcept;
   void conclude(rte_mbuf* m, const Frame& frame, const Outcome& out) noexcept;
   void hand_over(rte_mbuf* m, std::uint8_t owner) noexcept;
   void punt(rte_mbuf* m) noexcept;
-  void reply(rte_mbuf* m, const Outcome& out) noexcept;
+  void reply(rte_mbuf* m, const Outcome& out, Rank to) noexcept;
   void reject(const Frame& frame, const Outcome& out) noexcept;
   void tell_control() noexcept;
 
@@ -100,6 +106,7 @@ class PipelineCore final : public DataCore {
   Replicator replicator_;
   std::uint16_t source_port_;
   std::uint64_t events_refused_ = 0;
+  TimeNs next_sweep_ = 0;
   std::array<rte_mbuf*, kBurst> room_{};
   std::array<Frame, kBurst> frames_{};
   ParsedBurst parsed_{};

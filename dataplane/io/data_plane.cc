@@ -54,10 +54,12 @@ void empty(rte_ring* ring) noexcept {
 
 std::string memory_sum(const DataPlaneOptions& o) {
   const std::size_t slots = std::size_t{o.slot_lines} * sizeof(Line);
+  const std::size_t server = std::size_t{o.server_lines} * sizeof(Line);
   const std::size_t rings = 4 * ring_bytes(o.hand_over, sizeof(void*)) + ring_bytes(kEvents, sizeof(Event));
   const auto cores = static_cast<std::size_t>(o.cores);
   return std::to_string(cores) + " data cores x (" + std::to_string(slots) + " bytes of slots + " +
-         std::to_string(rings) + " bytes of rings) = " + std::to_string(cores * (slots + rings)) + " bytes";
+         std::to_string(server) + " bytes of the embedded server + " + std::to_string(rings) +
+         " bytes of rings) = " + std::to_string(cores * (slots + server + rings)) + " bytes";
 }
 
 }  // namespace
@@ -79,8 +81,9 @@ struct DataPlane::State {
   // In this order: ports hold mbufs of the pools, and cores send into ports.
   Pools pools;
   std::vector<BoxPort> ports;
-  std::vector<NodeMemory<Line>> slots;  // of each core
-  std::vector<CoreRings> rings;         // of each core
+  std::vector<NodeMemory<Line>> slots;   // of each core
+  std::vector<NodeMemory<Line>> server;  // of each core
+  std::vector<CoreRings> rings;          // of each core
   std::vector<std::unique_ptr<DataCore>> cores;
   std::unique_ptr<PublicationChain> chain;
   MbufCounters mbufs;          // of control
@@ -94,12 +97,15 @@ bool DataPlane::State::make_memory() {
   for (std::size_t c = 0; c < options.cores; ++c) {
     const int socket = socket_of(c);
     slots.push_back(make_lines(std::max(options.slot_lines, 1U), socket));
+    server.push_back(make_lines(std::max(options.server_lines, 1U), socket));
     CoreRings r{.handed_over = make_ring(size, sizeof(void*), producers, socket),
                 .to_send = make_ring(size, sizeof(void*), producers, socket),
                 .injected = make_ring(size, sizeof(void*), Producers::kOne, socket),
                 .punts = make_ring(size, sizeof(void*), Producers::kOne, socket),
                 .events = make_ring(kEvents, sizeof(Event), Producers::kOne, socket)};
-    if (!slots.back() || !r.handed_over || !r.to_send || !r.injected || !r.punts || !r.events) return false;
+    if (!slots.back() || !server.back() || !r.handed_over || !r.to_send || !r.injected || !r.punts ||
+        !r.events)
+      return false;
     rings.push_back(std::move(r));
   }
   return true;
@@ -132,11 +138,13 @@ void DataPlane::State::make_cores(const Kernels& kernels) {
   std::vector<PublicationReader*> readers;
   for (std::size_t c = 0; c < options.cores; ++c) {
     CoreOptions o = options_of(c, kernels);
-    const Region region(slots[c].get(), options.slot_lines);
+    o.slots = Region(slots[c].get(), options.slot_lines);
+    o.server = Region(server[c].get(), options.server_lines);
+    o.shared = shared_region(options.slot_lines, options.shared_entries, options.shared_elements);
     if (options.staged)
-      cores.push_back(std::make_unique<PipelineCore<Staged>>(std::move(o), rings[c], region));
+      cores.push_back(std::make_unique<PipelineCore<Staged>>(std::move(o), rings[c]));
     else
-      cores.push_back(std::make_unique<PipelineCore<Fused>>(std::move(o), rings[c], region));
+      cores.push_back(std::make_unique<PipelineCore<Fused>>(std::move(o), rings[c]));
     readers.push_back(&cores.back()->publications);
   }
   chain = std::make_unique<PublicationChain>(options.box, std::move(readers));
@@ -158,6 +166,10 @@ void DataPlane::State::check(const JobTable& table) const {
     TALLY_CHECK(job->shards == options.cores, "a job has one shard for each data core");
     TALLY_CHECK(std::uint64_t{job->slots.first} + job->slots.count <= options.slot_lines,
                 "a job's lines lie in slot memory");
+    TALLY_CHECK(!shares_slots(job->discipline) ||
+                    (job->shared_slots == options.shared_entries * options.cores && job->shared_slots != 0 &&
+                     job->elements <= options.shared_elements && job->server == ServerKind::kEmbedded),
+                "a job that shares slots is served, and fits the box's shared region");
     for (std::uint32_t r = 0; r < job->world; ++r)
       TALLY_CHECK(raw(job->ranks[r].binding.port) < ports.size(), "a member is behind a port of the box");
   }
@@ -173,6 +185,18 @@ Result<std::unique_ptr<DataPlane>> DataPlane::create(const DataPlaneOptions& opt
     return invalid("hand_over is " + std::to_string(options.hand_over) +
                    "; it must be a power of two, 2 or more");
   if (pools.frames == nullptr || pools.heads == nullptr) return invalid("the data plane needs both mempools");
+  const std::uint64_t shared = shared_lines(options.shared_entries, options.shared_elements);
+  if (options.shared_elements > kMaxElements || options.shared_elements % kElementGranule != 0 ||
+      shared > options.slot_lines)
+    return invalid(std::to_string(options.shared_entries) + " shared slots of " +
+                   std::to_string(options.shared_elements) + " elements do not fit the slot memory");
+  // Whatever a shared slot holds may have to leave in the frame that takes its place.
+  const std::size_t datagram = kHeaderBytes + 4 * std::size_t{options.shared_elements};
+  if (options.shared_entries != 0 &&
+      RTE_PKTMBUF_HEADROOM + kMaxEncapsulation + datagram > rte_pktmbuf_data_room_size(pools.frames.get()))
+    return invalid("shared slots of " + std::to_string(options.shared_elements) +
+                   " elements are larger than the packets of every port; lower dataplane.shared.elements or "
+                   "raise an mtu");
   for (const BoxPort& p : ports)
     if (p.port.traits().receive_queues == 0 || p.port.traits().transmit_queues == 0)
       return invalid("port " + p.port.name() + " has no queue in one direction");
@@ -296,6 +320,10 @@ std::uint32_t DataPlane::occupancy(std::size_t core, JobId job) const noexcept {
 std::uint64_t DataPlane::overflows(std::size_t core, JobId job) const noexcept {
   return raw(job) <= kMaxJobs ? state_->cores[core]->state(job).overflows.get() : 0;
 }
+SlotCounters DataPlane::slots(std::size_t core, JobId job) const noexcept {
+  return raw(job) <= kMaxJobs ? state_->cores[core]->state(job).slots : SlotCounters{};
+}
+MergeCounters DataPlane::server(std::size_t core) const noexcept { return state_->cores[core]->server(); }
 std::uint32_t DataPlane::mbufs_in_use() const noexcept {
   return rte_mempool_in_use_count(state_->pools.frames.get()) +
          rte_mempool_in_use_count(state_->pools.heads.get());

@@ -15,8 +15,10 @@
 #include "box.h"
 #include "event.h"
 #include "impair.h"
+#include "job_state.h"
 #include "job_table.h"
 #include "kernels.h"
+#include "merge_table.h"
 #include "pools.h"
 #include "port.h"
 #include "publication.h"
@@ -38,8 +40,13 @@ struct DataPlaneOptions {
   std::string prefix = "tally";  // of the names of rings and zones
   std::uint8_t cores = 1;        // data cores, 1..kMaxShards: core i owns the slots with slot mod cores = i
   IdlePolicy idle = IdlePolicy::kAdaptive;
-  bool staged = false;             // the reference execution
-  std::uint32_t slot_lines = 0;    // of each core
+  bool staged = false;           // the reference execution
+  std::uint32_t slot_lines = 0;  // of each core, the shared region included
+  // Of each core: entries of the shared region (0: none), values that one holds, and lines of 64 bytes for
+  // the states of the embedded server.
+  std::uint32_t shared_entries = 0;
+  std::uint32_t shared_elements = 0;
+  std::uint32_t server_lines = 0;
   std::uint16_t hand_over = 1024;  // frames that wait for another thread, per ring; a power of two
 };
 
@@ -134,6 +141,8 @@ class DataPlane {
   [[nodiscard]] TimeNs last_seen(std::size_t core, JobId job, Rank rank) const noexcept;
   [[nodiscard]] std::uint32_t occupancy(std::size_t core, JobId job) const noexcept;
   [[nodiscard]] std::uint64_t overflows(std::size_t core, JobId job) const noexcept;
+  [[nodiscard]] SlotCounters slots(std::size_t core, JobId job) const noexcept;  // a copy; any thread
+  [[nodiscard]] MergeCounters server(std::size_t core) const noexcept;           // a copy; any thread
   // Mbufs that are not in their pools now (frames, heads); exact only when nothing runs.
   [[nodiscard]] std::uint32_t mbufs_in_use() const noexcept;
 

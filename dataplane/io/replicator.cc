@@ -19,6 +19,12 @@ void Replicator::replicate(rte_mbuf* m, const std::byte* payload, std::uint32_t 
   send_to_each(result, job.leaders, headers.groups);
 }
 
+void Replicator::repeat(rte_mbuf* m, const std::byte* payload, std::uint32_t payload_bytes,
+                        std::uint64_t ranks, const JobHeaders& headers, std::uint16_t source_port) noexcept {
+  const std::uint32_t sum = headers.ipv6 ? internet_sum({payload, payload_bytes}) : 0;
+  send_to_each({m, payload, payload_bytes, sum, source_port}, ranks, headers.members);
+}
+
 // The same bytes to every port: no mbuf is needed but the one that is here.
 void Replicator::send_one_frame(const Result& result, const Job& job, const JobHeaders& headers) noexcept {
   const auto leaders = static_cast<unsigned>(std::popcount(job.leaders));

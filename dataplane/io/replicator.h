@@ -25,6 +25,10 @@ class Replicator {
   void replicate(rte_mbuf* m, const std::byte* payload, std::uint32_t payload_bytes, const Job& job,
                  const JobHeaders& headers, std::uint16_t source_port) noexcept;
 
+  // The same for a stored result that only some ranks (bitmap, not 0) asked for.
+  void repeat(rte_mbuf* m, const std::byte* payload, std::uint32_t payload_bytes, std::uint64_t ranks,
+              const JobHeaders& headers, std::uint16_t source_port) noexcept;
+
  private:
   struct Result {
     rte_mbuf* m;

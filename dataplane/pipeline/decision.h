@@ -18,6 +18,7 @@ enum class Op : std::uint8_t {
   kAddEmit,   // merge, and the packet carries the outcome on
   kRead,      // the packet carries the entry's
   kSubtract,  // undoes kAdd of a packet that turned out corrupted
+  kSwap,      // the packet and the entry change places
 };
 
 struct Decision {
@@ -43,6 +44,10 @@ struct Contribution {
   Shape shape;
   std::int8_t exponent = 0;   // (out)
   std::uint8_t overflow = 0;  // (out) 0 or 1
+  std::uint8_t priority = 0;  // clamped to the job's maximum
+  std::uint32_t row = 0;      // discipline shared: of the ledger
+  std::uint32_t room = 0;     // elements that `values` can take
+  std::uint32_t swapped = 0;  // kSwap: elements of the longer of the two
   bool verify = false;        // nobody vouches for the payload: check sum1 and sum2 before anything changes
   bool direct = false;
 };

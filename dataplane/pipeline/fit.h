@@ -59,6 +59,10 @@ struct FitReport {
 // Our pool program. entries: of all jobs on one core; jobs: rows of `high`.
 [[nodiscard]] ProgramNeed pool_program(std::uint64_t entries, std::uint32_t elements, std::uint32_t jobs,
                                        const Profile& profile);
+// Our program of the discipline `shared`. entries: of the shared region on one core; ledger_rows: of all jobs
+// together, a span of chunks each.
+[[nodiscard]] ProgramNeed shared_program(std::uint64_t entries, std::uint64_t ledger_rows,
+                                         std::uint32_t elements, std::uint32_t jobs, const Profile& profile);
 // The published program of SwitchML: 64 elements a pass in 32 arrays of pairs, a bitmap and a count per slot.
 [[nodiscard]] ProgramNeed switchml_program(std::uint64_t pairs, std::uint32_t elements);
 

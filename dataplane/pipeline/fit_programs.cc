@@ -12,6 +12,14 @@ void list(std::vector<ArrayNeed>& out, RegisterList<R...>, std::uint64_t words) 
    ...);
 }
 
+std::uint32_t elements_per_word(const Profile& profile) {
+  return profile.word_bits >= 128 || !profile.limited ? 4 : 2;
+}
+
+const char* const kSums =
+    "the sums over all elements of a packet have no place in stages; a chip would leave them to the "
+    "receivers";
+
 }  // namespace
 
 ProgramNeed pool_program(std::uint64_t entries, std::uint32_t elements, std::uint32_t jobs,
@@ -20,15 +28,41 @@ ProgramNeed pool_program(std::uint64_t entries, std::uint32_t elements, std::uin
   need.name =
       "native pool, " + std::to_string(elements) + " elements, " + std::to_string(entries) + " entries";
   list(need.arrays, JobRegisters{}, jobs);
-  list(need.arrays, EntryRegisters{}, entries);
+  list(need.arrays, PoolRegisters{}, entries);
   need.elements = elements;
   need.value_words = entries;
-  need.elements_per_word = profile.word_bits >= 128 || !profile.limited ? 4 : 2;
+  need.elements_per_word = elements_per_word(profile);
   need.remarks = {
       "occupancy is match-stage metadata here and would cost a chip a recirculation",
       "a mismatch, a corrupted payload found late and a bad finished sum take one recirculation each",
-      "the sums over all elements of a packet have no place in stages; a chip would leave them to the "
-      "receivers",
+      kSums,
+  };
+  return need;
+}
+
+ProgramNeed shared_program(std::uint64_t entries, std::uint64_t ledger_rows, std::uint32_t elements,
+                           std::uint32_t jobs, const Profile& profile) {
+  // Who may have the entry is decided by what both hold, and both change together: to a chip they are one
+  // word.
+  constexpr std::size_t kHeadBytes = sizeof(Head) + sizeof(Owner) - sizeof(Owner::unused);
+  ProgramNeed need;
+  need.name = "native shared, " + std::to_string(elements) + " elements, " + std::to_string(entries) +
+              " entries, " + std::to_string(ledger_rows) + " ledger rows";
+  list(need.arrays, JobRegisters{}, jobs);
+  list(need.arrays, LedgerRegisters{}, ledger_rows);
+  need.arrays.push_back({std::string(HeadReg::kName) + "+" + std::string(OwnerReg::kName),
+                         static_cast<std::uint32_t>(8 * kHeadBytes), entries, HeadReg::kStage});
+  list(need.arrays, RegisterList<ShapeReg, ExponentReg, OverflowReg, Sum1Reg, Sum2Reg>{}, entries);
+  need.elements = elements;
+  need.value_words = entries;
+  need.elements_per_word = elements_per_word(profile);
+  need.remarks = {
+      "a claim behind a stale ledger pointer takes one recirculation, a swap two",
+      "the last arrival of a chunk whose rest is at the server takes one recirculation, a bad finished sum "
+      "one, a mismatch up to two",
+      "free list, clock hand, occupancy and what the server has are match-stage metadata here; a chip would "
+      "have them in registers of their own, with recirculations",
+      kSums,
   };
   return need;
 }

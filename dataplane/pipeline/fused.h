@@ -12,6 +12,7 @@
 #include "kernels.h"
 #include "region.h"
 #include "registers.h"
+#include "shared_region.h"
 
 namespace tally {
 
@@ -41,9 +42,16 @@ class Fused {
     cell<R>(index).word = to;
   }
 
+  // The packet goes through the pipe once more: costs a chip something, and us nothing.
+  void again() noexcept {}
+
   // Control's accesses, outside any packet. Clearing wipes values too: the next job's entries may have
   // another size, so that its register lines fall on what were values.
-  [[nodiscard]] Head head(std::uint32_t line) noexcept { return cell<HeadReg>(line).word; }
+  template <class R>
+  [[nodiscard]] typename R::Word peek(std::uint32_t index) noexcept {
+    return cell<R>(index).word;
+  }
+  [[nodiscard]] Head head(std::uint32_t line) noexcept { return peek<HeadReg>(line); }
   void clear(LineRange range) noexcept {
     std::memset(lines_ + range.first, 0, std::size_t{range.count} * sizeof(Line));
   }
@@ -77,12 +85,18 @@ class Fused {
       case Op::kSubtract:
         kernels_->subtract(entry, p.values, n);
         break;
+      case Op::kSwap:
+        kernels_->swap(entry, p.values, p.swapped);
+        break;
       case Op::kNone:
         break;
     }
     return {};
   }
 
+  void prefetch_row(std::uint32_t row) const noexcept {
+    __builtin_prefetch(lines_ + row / kLedgerRowsPerLine, 1);
+  }
   void prefetch(std::uint32_t line, std::uint32_t elements) const noexcept {
     // Registers and the first values; the hardware's streamer takes over behind them.
     const Line* const at = lines_ + line;
@@ -94,11 +108,14 @@ class Fused {
  private:
   struct alignas(64) Registers : Cells<EntryRegisters> {};
   static_assert(sizeof(Registers) == sizeof(Line));
+  static_assert(sizeof(Cell<LedgerReg>) * kLedgerRowsPerLine == sizeof(Line));
 
   template <class R>
   Cell<R>& cell(std::uint32_t index) noexcept {
     if constexpr (R::kIndex == IndexedBy::kJob) {
       return rows_[index];
+    } else if constexpr (R::kIndex == IndexedBy::kLedgerRow) {
+      return reinterpret_cast<Cell<R>*>(lines_)[index];
     } else {
       return *std::launder(reinterpret_cast<Registers*>(lines_ + index));
     }

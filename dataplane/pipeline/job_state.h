@@ -2,21 +2,37 @@
 // What one data core remembers of one job beside the registers. Written by the owner core only; control reads
 // the OneWriter words.
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 
+#include "registers.h"
 #include "tally/ids.h"
 #include "tally/one_writer.h"
 #include "tally/time.h"
 
 namespace tally {
 
+// What became of the entries of the shared region, as the job saw it.
+struct SlotCounters {
+  OneWriter<std::uint64_t> claims = 0;  // entries taken from the free list (or, by hash, found free)
+  OneWriter<std::uint64_t> denied =
+      0;  // contributions that found no entry: COLLISION, they went to the server
+  OneWriter<std::uint64_t> swaps = 0;     // entries taken from somebody
+  OneWriter<std::uint64_t> evicted = 0;   // entries that somebody took
+  OneWriter<std::uint64_t> partials = 0;  // entries that went to the server with the last arrival
+  OneWriter<std::uint64_t> swept = 0;     // entries that nobody touched for too long
+  OneWriter<std::uint64_t> served = 0;    // chunks that the server completed
+};
+
 struct JobState {
   OneWriter<std::uint32_t> occupancy = 0;  // the job's filling entries on this core, any epoch; never reset
   std::uint32_t bad_sums_in_row = 0;       // finished sums that failed their check, one after the other
   std::uint32_t suspect_chunks = 0;        // > 0: verify every contribution whatever the port says
+  std::uint32_t filling_time = 0;          // smoothed time from claim to finish, in stamps; 0: not known yet
   // Additions in which an element left int32 (second witness of OVERFLOW).
   OneWriter<std::uint64_t> overflows = 0;
+  SlotCounters slots;
   std::array<OneWriter<TimeNs>, kMaxRanks> last_seen{};  // of the rank's last new contribution
 
   [[nodiscard]] bool suspect() const noexcept { return suspect_chunks > 0; }
@@ -27,6 +43,17 @@ struct JobState {
   }
   void finished_badly() noexcept {
     if (++bad_sums_in_row >= kSuspectAfter || suspect()) suspect_chunks = kSuspectChunks;
+  }
+
+  // tau of scheduling.md: twice the smoothed (1/8) time from claim to finish, 200 us to 100 ms; in stamps.
+  [[nodiscard]] std::uint32_t tau() const noexcept {
+    return std::clamp(2 * filling_time, stamp(200 * kMicrosecond), stamp(100 * kMillisecond));
+  }
+  // An entry untouched for so long belongs to the server.
+  [[nodiscard]] std::uint32_t age() const noexcept { return std::max(10 * tau(), stamp(10 * kMillisecond)); }
+  void filled_in(std::uint32_t stamps) noexcept {
+    const std::uint32_t sample = std::min(stamps, stamp(kSecond));
+    filling_time = filling_time == 0 ? sample : filling_time - filling_time / 8 + sample / 8;
   }
 
   static constexpr std::uint32_t kSuspectAfter = 3;       // protocol.md, finish

@@ -4,10 +4,12 @@
 // quiescent point.
 
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <memory>
 
 #include "binding.h"
+#include "tally/discipline.h"
 #include "tally/ids.h"
 #include "tally/mix64.h"
 #include "tally/wire_join.h"
@@ -33,6 +35,8 @@ struct Job {
   Generation generation{};
   Cookie result_cookie{};
   Discipline discipline = Discipline::kPool;
+  ServerKind server = ServerKind::kNone;  // disciplines with shared slots have one
+  Decay decay = Decay::kSilence;          // discipline preemptive
   ResultsMode results = ResultsMode::kUnicast;
   std::uint8_t world = 1;   // N, 1..64
   std::uint8_t shards = 1;  // data cores, 1..64
@@ -44,9 +48,29 @@ struct Job {
   // Results multicast: one rank for each (port, VLAN, IP version) that has a member; a frame goes to each.
   std::uint64_t leaders = 0;
   std::uint32_t key_sum = 0;  // sum of all members' keys
-  LineRange slots;            // same range on every core (each core has its own region)
+  // pool: its entries; shared: its ledger; by hash: empty. Same range on every core (each core has its own
+  // region).
+  LineRange slots;
+  std::uint32_t shared_slots = 0;  // entries of the shared region on all cores together
+  std::uint64_t salt = 0;          // of the disciplines by hash, new with every epoch
+  // Quota in the shared region, entries of one core. Claims stop at cap; what a job holds up to `reserved` is
+  // taken by nobody of its class while it is in use.
+  std::uint32_t reserved = 0;
+  std::uint32_t cap = 0;
   std::array<Member, kMaxRanks> ranks{};
 };
+
+// Sum of the keys of some of a job's ranks.
+inline std::uint32_t keys_of(const Job& job, std::uint64_t ranks) noexcept {
+  std::uint32_t keys = 0;
+  for (; ranks != 0; ranks &= ranks - 1)
+    keys += job.ranks[static_cast<unsigned>(std::countr_zero(ranks))].key;
+  return keys;
+}
+
+constexpr SlotMap slot_map(const Job& job) noexcept {
+  return {job.discipline, job.id, job.window, job.span, job.shared_slots, job.salt};
+}
 
 // Lines of one entry: a line of registers, then the values.
 constexpr std::uint32_t entry_lines(std::uint32_t elements) noexcept { return 1 + elements / 16; }

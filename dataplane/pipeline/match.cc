@@ -1,5 +1,6 @@
 #include "match.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "pool.h"
@@ -30,10 +31,21 @@ void refuse(Parsed& parsed, Drop why) noexcept {
   parsed.drop = why;
 }
 
+// Where the registers of the chunk lie that no other register has to be asked for.
+void locate(Contribution& p, const Job& job, const SharedRegion& shared) noexcept {
+  if (job.discipline == Discipline::kPool) [[likely]] {
+    p.line = Pool::line_of(p.chunk, job);
+  } else if (job.discipline == Discipline::kShared) {
+    p.row = job.slots.first * kLedgerRowsPerLine + raw(p.slot) / job.shards;
+  } else {
+    p.line = shared.line_of(raw(p.slot) / job.shards);
+  }
+}
+
 }  // namespace
 
 void match_job(Parsed& parsed, const Header& h, const Binding& source, const JobTable* table,
-               std::uint8_t core, bool vouched) noexcept {
+               const SharedRegion& shared, std::uint8_t core, bool vouched) noexcept {
   const Job* const job = table != nullptr ? table->find(h.job_id()) : nullptr;
   parsed.reject = job == nullptr || h.epoch_id() != job->epoch;
   if (job == nullptr) return refuse(parsed, Drop::kJob);
@@ -50,7 +62,7 @@ void match_job(Parsed& parsed, const Header& h, const Binding& source, const Job
 
   Contribution& p = parsed.contribution;
   p.chunk = h.chunk_id();
-  p.slot = Pool::slot_of(p.chunk, *job);
+  p.slot = SlotIndex{slot_of(slot_map(*job), p.chunk)};
   if (h.type == PacketType::kAnswer) {
     const std::uint32_t asker = h.slot.host();
     if (asker >= job->world || asker == raw(rank)) return refuse(parsed, Drop::kAsker);
@@ -58,7 +70,7 @@ void match_job(Parsed& parsed, const Header& h, const Binding& source, const Job
     return refuse(parsed, Drop::kSlot);
   }
   p.values = parsed.payload + kHeaderBytes;
-  p.line = Pool::line_of(p.chunk, *job);
+  locate(p, *job, shared);
   p.epoch = job->epoch;
   p.rank = rank;
   p.bit = bit_of(rank);
@@ -70,6 +82,8 @@ void match_job(Parsed& parsed, const Header& h, const Binding& source, const Job
   p.overflow = (h.flags & kFlagOverflow) != 0 ? 1 : 0;
   p.direct = (h.flags & kFlagDirect) != 0;
   p.verify = !vouched;
+  p.priority = std::min(h.priority, job->max_priority);
+  p.room = parsed.room;
 
   // An ANSWER touches no entry, so any core may serve it.
   parsed.owner = job->shards == 1 ? 0 : static_cast<std::uint8_t>(raw(p.slot) % job->shards);

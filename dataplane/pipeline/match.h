@@ -7,12 +7,13 @@
 #include "decision.h"
 #include "job_table.h"
 #include "pipeline.h"
+#include "shared_region.h"
 #include "tally/wire.h"
 
 namespace tally {
 
 // Continues the parse of a well-formed data packet. Fills job, contribution, verdict and drop.
 void match_job(Parsed& parsed, const Header& h, const Binding& source, const JobTable* table,
-               std::uint8_t core, bool vouched) noexcept;
+               const SharedRegion& shared, std::uint8_t core, bool vouched) noexcept;
 
 }  // namespace tally

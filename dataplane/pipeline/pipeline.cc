@@ -5,6 +5,7 @@
 #include "fused.h"
 #include "gate.h"
 #include "match.h"
+#include "pipeline_shared.h"
 #include "pool.h"
 #include "reply.h"
 #include "staged.h"
@@ -14,6 +15,8 @@ namespace tally {
 template <class Exec>
 Pipeline<Exec>::Pipeline(const PipelineOptions& options, Region region, const Kernels& kernels)
     : exec_(region, kernels),
+      slots_(options.shared),
+      server_(options.server, options.shared.elements(), kernels),
       kernels_(&kernels),
       options_(options),
       states_(std::make_unique<JobState[]>(kMaxJobs + 1)),
@@ -38,14 +41,16 @@ void Pipeline<Exec>::parse(const Frame& frame, Parsed& parsed) const noexcept {
     return;
   }
   if (is_control(h.type)) return;
-  match_job(parsed, h, datagram.source, table_, options_.core, frame.checksum_good);
+  const auto in_front = static_cast<std::uint32_t>(datagram.payload + kHeaderBytes - frame.data);
+  parsed.room = (frame.capacity - in_front) / 4;
+  match_job(parsed, h, datagram.source, table_, options_.shared, options_.core, frame.checksum_good);
 }
 
 template <class Exec>
 void Pipeline<Exec>::prefetch_entry(const Parsed& parsed) const noexcept {
-  if (parsed.verdict == Verdict::kAbsorb) {
-    exec_.prefetch(parsed.contribution.line, parsed.contribution.shape.elements);
-  }
+  if (parsed.verdict != Verdict::kAbsorb) return;
+  if (parsed.job->discipline == Discipline::kShared) return exec_.prefetch_row(parsed.contribution.row);
+  exec_.prefetch(parsed.contribution.line, parsed.contribution.shape.elements);
 }
 
 template <class Exec>
@@ -60,17 +65,16 @@ Outcome Pipeline<Exec>::drop(const Parsed& parsed, const Frame& frame, Drop why,
   return out;
 }
 
-// Counts a packet that was not dropped; a new contribution renews its rank's lease.
+// Counts a packet that was not dropped. fresh: a new contribution, which renews its rank's lease. Anything
+// else may be a replay of a dead rank; an idle rank has its heartbeats.
 template <class Exec>
-Outcome Pipeline<Exec>::conclude(const Parsed& parsed, Verdict verdict, Rank to, TimeNs now) noexcept {
+Outcome Pipeline<Exec>::conclude(const Parsed& parsed, Verdict verdict, bool fresh, TimeNs now) noexcept {
   const std::uint32_t row = raw(parsed.job->id);
   ++counters_[row].verdicts[static_cast<std::size_t>(verdict)];
-  // Only what was new: anything else may be a replay of a dead rank. An idle rank has its heartbeats.
-  if (verdict == Verdict::kAbsorb || verdict == Verdict::kComplete) {
-    states_[row].last_seen[raw(parsed.contribution.rank)] = now;
-  }
+  const Rank rank = parsed.contribution.rank;
+  if (fresh) states_[row].last_seen[raw(rank)] = now;
   return {.verdict = verdict,
-          .to = to,
+          .ranks = verdict == Verdict::kComplete ? parsed.job->members : bit_of(rank),
           .job = parsed.job,
           .payload = parsed.payload,
           .payload_bytes = parsed.payload_bytes};
@@ -79,6 +83,7 @@ Outcome Pipeline<Exec>::conclude(const Parsed& parsed, Verdict verdict, Rank to,
 template <class Exec>
 Outcome Pipeline<Exec>::contribute(Parsed& parsed, const Frame& frame, TimeNs now) noexcept {
   const Job& job = *parsed.job;
+  if (shares_slots(job.discipline)) return contribute_shared(parsed, frame, now);
   Contribution& p = parsed.contribution;
   JobState& state = states_[raw(job.id)];
   const bool suspect = state.suspect();
@@ -87,18 +92,25 @@ Outcome Pipeline<Exec>::contribute(Parsed& parsed, const Frame& frame, TimeNs no
   Mismatch why;
   const Ruling ruling = aggregate<Pool>(exec_, job, state, p, why);
   if (ruling.verdict == Verdict::kAbsorb) [[likely]]
-    return conclude(parsed, Verdict::kAbsorb, p.rank, now);
+    return conclude(parsed, Verdict::kAbsorb, true, now);
   if (ruling.verdict != Verdict::kDrop) {
     write_result(parsed.payload, job, p, ruling.verdict == Verdict::kRepeat ? kFlagRetransmit : 0, *kernels_);
-    return conclude(parsed, ruling.verdict, p.rank, now);
+    return conclude(parsed, ruling.verdict, ruling.verdict == Verdict::kComplete, now);
   }
-  if (ruling.drop == Drop::kMismatch) {
+  report(job, p, ruling.drop, why, suspect);
+  return drop(parsed, frame, ruling.drop, now);
+}
+
+// What control has to hear of a contribution that was dropped.
+template <class Exec>
+void Pipeline<Exec>::report(const Job& job, const Contribution& p, Drop why, const Mismatch& other,
+                            bool suspect) noexcept {
+  if (why == Drop::kMismatch) {
     events_.push(
-        {EventKind::kMismatch, job.id, job.epoch, p.chunk, p.rank, why.contributors, p.shape, why.shape});
-  } else if (ruling.drop == Drop::kSum && suspect) {
+        {EventKind::kMismatch, job.id, job.epoch, p.chunk, p.rank, other.contributors, p.shape, other.shape});
+  } else if (why == Drop::kSum && suspect) {
     events_.push({EventKind::kPoisoned, job.id, job.epoch, p.chunk, p.rank, 0, p.shape, {}});
   }
-  return drop(parsed, frame, ruling.drop, now);
 }
 
 // A complete entry answers at once; else the named peer is asked, and when the chunk is filling the asker
@@ -107,20 +119,21 @@ template <class Exec>
 Outcome Pipeline<Exec>::query(Parsed& parsed, const Frame& frame, TimeNs now) noexcept {
   const Job& job = *parsed.job;
   Contribution& p = parsed.contribution;
-  const Found found = look_up(exec_, job, p);
+  const Found found = find(job, p);
   if (found.complete) {
     const auto bytes = static_cast<std::uint32_t>(kHeaderBytes + 4 * p.shape.elements);
     const auto offset = static_cast<std::uint32_t>(parsed.payload - frame.data);
     if (offset + bytes > frame.capacity) return drop(parsed, frame, Drop::kRoom, now);
-    exec_.values(Op::kRead, p, false);
+    if (!found.at_server) exec_.values(Op::kRead, p, false);
     parsed.payload_bytes = bytes;
     write_result(parsed.payload, job, p, kFlagRetransmit, *kernels_);
-    return conclude(parsed, Verdict::kRepeat, p.rank, now);
+    return conclude(parsed, Verdict::kRepeat, false, now);
   }
   const auto peer =
       static_cast<std::uint16_t>(std::countr_zero(header_at(parsed.payload).contributors.host()));
   relay_header(parsed.payload, job.result_cookie, *kernels_);
-  Outcome out = conclude(parsed, Verdict::kRelay, Rank{peer}, now);
+  Outcome out = conclude(parsed, Verdict::kRelay, false, now);
+  out.to = Rank{peer};
   out.reject = found.contributors != 0 && rejects_.allow(open_frame(frame, options_.box).source, now);
   out.reject_reason = RejectReason::kWaiting;
   out.reject_contributors = found.contributors;
@@ -134,7 +147,9 @@ Outcome Pipeline<Exec>::answer(Parsed& parsed, const Frame& frame, TimeNs now) n
   if (!matches(exec_.payload_sums(p), job.key_sum, p)) return drop(parsed, frame, Drop::kSum, now);
   const Rank asker{static_cast<std::uint16_t>(header_at(parsed.payload).slot.host())};
   write_result(parsed.payload, job, p, kFlagRetransmit, *kernels_);
-  return conclude(parsed, Verdict::kRelay, asker, now);
+  Outcome out = conclude(parsed, Verdict::kRelay, false, now);
+  out.to = asker;
+  return out;
 }
 
 template <class Exec>
@@ -164,7 +179,7 @@ template <class Exec>
 void Pipeline<Exec>::release(JobId job, LineRange lines, std::uint32_t elements,
                              std::uint64_t members) noexcept {
   const std::uint32_t step = entry_lines(elements);
-  for (std::uint32_t line = 0; line + step <= lines.count; line += step) {
+  for (std::uint32_t line = 0; elements != 0 && line + step <= lines.count; line += step) {
     const Head head = exec_.head(lines.first + line);
     if (head.tag != 0 && head.contributors != members) --states_[raw(job)].occupancy;
   }

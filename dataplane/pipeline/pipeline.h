@@ -13,9 +13,11 @@
 #include "job_state.h"
 #include "job_table.h"
 #include "kernels.h"
+#include "merge_table.h"
 #include "program.h"
 #include "region.h"
 #include "reject_limiter.h"
+#include "shared_slots.h"
 #include "tally/counters.h"
 #include "tally/time.h"
 #include "tally/wire.h"
@@ -33,6 +35,7 @@ struct Parsed {
   const Job* job = nullptr;  // nullptr: matched no job
   std::byte* payload = nullptr;
   std::uint32_t payload_bytes = 0;
+  std::uint32_t room = 0;  // values that the frame's buffer can take
   Contribution contribution;
 };
 
@@ -41,9 +44,10 @@ struct Parsed {
 struct Outcome {
   Verdict verdict = Verdict::kDrop;
   Drop drop{};
-  std::uint8_t owner = 0;  // kHandOver: to that core
-  Rank to{};               // kRepeat, kRelay: the receiver; kComplete: all members
-  const Job* job = nullptr;
+  std::uint8_t owner = 0;    // kHandOver: to that core
+  Rank to{};                 // kRelay: the receiver
+  std::uint64_t ranks = 0;   // kComplete, kRepeat: bitmap of the receivers of the RESULT
+  const Job* job = nullptr;  // kComplete, kRepeat: whose RESULT it is, with shared slots perhaps another's
   std::byte* payload = nullptr;
   std::uint32_t payload_bytes = 0;
   // A header-only packet beside it, back to where this one came from: Drop(job), Drop(epoch) within the rate
@@ -56,6 +60,8 @@ struct Outcome {
 struct PipelineOptions {
   std::uint8_t core = 0;  // index among the data cores: owns the slots with slot mod shards = core
   Box box;
+  SharedRegion shared{};  // at the end of the slot memory
+  Region server{};        // memory of the embedded server, zeroed or not; outlives the pipeline
 };
 
 template <class Exec>
@@ -65,7 +71,7 @@ class Pipeline {
   Pipeline(const PipelineOptions& options, Region region, const Kernels& kernels);
 
   // Takes up a snapshot, between bursts. It must live until the next adopt() returned.
-  void adopt(const JobTable* table) noexcept { table_ = table; }
+  void adopt(const JobTable* table) noexcept;
 
   // burst.h says when to call these.
   static void prefetch_header(const Frame& frame) noexcept {
@@ -87,6 +93,12 @@ class Pipeline {
     return handle(parsed, frame, now);
   }
 
+  // The age sweep: looks at a few shared entries and says whether one is there that nobody touched for too
+  // long. If so, sweep() moves it to the server; what that completes lies behind a header at `payload`, which
+  // has room for a whole datagram of the shared region. Otherwise kDrop.
+  [[nodiscard]] bool aged(TimeNs now) noexcept;
+  Outcome sweep(std::span<std::byte> payload, TimeNs now) noexcept;
+
   // Wipes a range that `job` gives back, before it belongs to another job: its filling entries (of `elements`
   // each, from lines.first) leave the job's occupancy. members: bitmap of all its ranks.
   void release(JobId job, LineRange lines, std::uint32_t elements, std::uint64_t members) noexcept;
@@ -95,6 +107,8 @@ class Pipeline {
   [[nodiscard]] EventQueue& events() noexcept { return events_; }
 
   [[nodiscard]] const JobState& state(JobId id) const noexcept { return states_[raw(id)]; }
+  [[nodiscard]] const MergeCounters& server() const noexcept { return server_.counters(); }
+  [[nodiscard]] const SharedSlots& shared() const noexcept { return slots_; }
   // Row 0: packets that matched no job.
   [[nodiscard]] const JobCounters& counters(JobId id) const noexcept { return counters_[raw(id)]; }
   [[nodiscard]] Exec& execution() noexcept { return exec_; }
@@ -102,11 +116,24 @@ class Pipeline {
  private:
   Outcome drop(const Parsed& parsed, const Frame& frame, Drop why, TimeNs now) noexcept;
   Outcome contribute(Parsed& parsed, const Frame& frame, TimeNs now) noexcept;
+  void report(const Job& job, const Contribution& p, Drop why, const Mismatch& other, bool suspect) noexcept;
+  [[nodiscard]] Found find(const Job& job, Contribution& p) noexcept;
+  Outcome ask_peer(const Parsed& parsed, Outcome out) noexcept;
+  Outcome contribute_shared(Parsed& parsed, const Frame& frame, TimeNs now) noexcept;
+  // p, whose values lie at parsed.contribution.values, goes to the embedded server of `job`.
+  MergeResult serve(const Job& job, Contribution& p, TimeNs now) noexcept;
+  MergeResult serve_along(const Job& job, Contribution& p, const MergeResult& otherwise, TimeNs now) noexcept;
+  const Job* take_out(std::uint32_t entry, Contribution& p) noexcept;
+  [[nodiscard]] std::uint32_t entry_of(const Job& job, const Contribution& p) noexcept;
+  [[nodiscard]] bool is_within_span(const Job& job, Chunk chunk) noexcept;
+  void free_entry(std::uint32_t entry, JobState& state) noexcept;
   Outcome query(Parsed& parsed, const Frame& frame, TimeNs now) noexcept;
   Outcome answer(Parsed& parsed, const Frame& frame, TimeNs now) noexcept;
-  Outcome conclude(const Parsed& parsed, Verdict verdict, Rank to, TimeNs now) noexcept;
+  Outcome conclude(const Parsed& parsed, Verdict verdict, bool fresh, TimeNs now) noexcept;
 
   Exec exec_;
+  SharedSlots slots_;
+  MergeTable server_;
   const Kernels* kernels_;
   PipelineOptions options_;
   const JobTable* table_ = nullptr;
@@ -114,6 +141,8 @@ class Pipeline {
   std::unique_ptr<JobCounters[]> counters_;
   RejectLimiter rejects_;
   EventQueue events_;
+  std::uint32_t asks_ = 0;         // of peers, for lost results
+  std::uint32_t aged_ = kNoEntry;  // found by aged(), for sweep()
 };
 
 }  // namespace tally

@@ -44,9 +44,27 @@ constexpr bool matches(Sums finished, std::uint32_t keys, const Contribution& p)
   return finished.sum1 + keyed(keys, p.chunk) == p.sum1 && finished.sum2 == p.sum2;
 }
 
+// The packet's numbers and the entry's, as `op` says. Inlined by order: two programs use it, and a call costs
+// every packet of both.
+template <class Exec>
+[[gnu::always_inline]] inline void merge_numbers(Exec& x, Op op, Contribution& p) noexcept {
+  const auto merge_max = [](std::int8_t a, std::int8_t b) noexcept { return std::max(a, b); };
+  const auto merge_or = [](std::uint8_t a, std::uint8_t b) noexcept {
+    return static_cast<std::uint8_t>(a | b);
+  };
+  const auto merge_add = [](std::uint32_t a, std::uint32_t b) noexcept { return a + b; };
+  p.exponent =
+      x.template rmw<ExponentReg>(p.line, [&](std::int8_t& r) { return obey(op, r, p.exponent, merge_max); });
+  p.overflow =
+      x.template rmw<OverflowReg>(p.line, [&](std::uint8_t& r) { return obey(op, r, p.overflow, merge_or); });
+  p.sum1 = x.template rmw<Sum1Reg>(p.line, [&](std::uint32_t& r) { return obey(op, r, p.sum1, merge_add); });
+  p.sum2 = x.template rmw<Sum2Reg>(p.line, [&](std::uint32_t& r) { return obey(op, r, p.sum2, merge_add); });
+}
+
 // Answers a QUERY: reads the entry of p's (epoch, chunk) if it is complete, else tells who is in it.
 struct Found {
   bool complete = false;
+  bool at_server = false;          // its values are in the packet already
   std::uint64_t contributors = 0;  // 0: no such entry
 };
 template <class Exec>
@@ -102,12 +120,6 @@ Ruling aggregate(Exec& x, const Job& job, JobState& state, Contribution& p, Mism
   }
   if (d.op == Op::kNone) return refuse(d.drop);
 
-  const auto merge_max = [](std::int8_t a, std::int8_t b) noexcept { return std::max(a, b); };
-  const auto merge_or = [](std::uint8_t a, std::uint8_t b) noexcept {
-    return static_cast<std::uint8_t>(a | b);
-  };
-  const auto merge_add = [](std::uint32_t a, std::uint32_t b) noexcept { return a + b; };
-
   if (check_later) {
     const Added added = x.values(Op::kAdd, p, /*with_sums=*/true);
     if (added.sums.sum1 + keyed(p.key, p.chunk) != p.sum1 || added.sums.sum2 != p.sum2) {
@@ -117,14 +129,7 @@ Ruling aggregate(Exec& x, const Job& job, JobState& state, Contribution& p, Mism
     }
     state.overflows += added.overflow ? 1 : 0;
   }
-  p.exponent = x.template rmw<ExponentReg>(
-      p.line, [&](std::int8_t& r) { return obey(d.op, r, p.exponent, merge_max); });
-  p.overflow = x.template rmw<OverflowReg>(
-      p.line, [&](std::uint8_t& r) { return obey(d.op, r, p.overflow, merge_or); });
-  p.sum1 =
-      x.template rmw<Sum1Reg>(p.line, [&](std::uint32_t& r) { return obey(d.op, r, p.sum1, merge_add); });
-  p.sum2 =
-      x.template rmw<Sum2Reg>(p.line, [&](std::uint32_t& r) { return obey(d.op, r, p.sum2, merge_add); });
+  merge_numbers(x, d.op, p);
 
   state.occupancy += static_cast<std::uint32_t>(static_cast<std::int32_t>(d.occupancy));
   if (check_later) return {.verdict = Verdict::kAbsorb};

@@ -14,7 +14,8 @@ namespace tally {
 // occupancy and zeroes every line.
 struct FreedLines {
   JobId job{};
-  std::uint16_t elements = 0;  // layout: entries of that many elements from lines.first on
+  // Layout: entries of that many elements from lines.first on. 0: a ledger, nothing but to be zeroed.
+  std::uint16_t elements = 0;
   LineRange lines{};
   std::uint64_t members = 0;  // an entry with these contributors is complete, not filling
 };

@@ -6,11 +6,14 @@
 #include <cstdint>
 #include <string_view>
 
+#include "shape.h"
+#include "tally/time.h"
+
 namespace tally {
 
-enum class IndexedBy : std::uint8_t { kJob, kEntry };
+enum class IndexedBy : std::uint8_t { kJob, kLedgerRow, kEntry };
 
-// Highest chunk absorbed, per job. The pair is keyed by epoch, so a new epoch starts unset.
+// Highest chunk absorbed or bypassed, per job. The pair is keyed by epoch, so a new epoch starts unset.
 struct High {
   std::uint32_t epoch = 0;
   std::uint32_t chunk = 0;
@@ -22,6 +25,27 @@ struct HighReg {
   static constexpr std::string_view kName = "high";
 };
 
+// What the discipline `shared` remembers of a chunk in flight: the ranks whose contribution was seen,
+// wherever it went, and the entry that was claimed for it. The entry may be somebody else's by now: only one
+// whose head has the chunk's epoch and number is its own. seen == 0: the row is empty.
+//
+// A row is *asking* when everybody's contribution was seen and neither entry nor server knows of the chunk
+// any more: most likely it was finished long ago, and who still sends it lost the result. Then `seen` is of
+// those for whom a peer was asked since.
+struct LedgerRow {
+  std::uint64_t seen = 0;
+  std::uint32_t chunk = 0;
+  std::uint32_t entry = 0;  // number in the shared region + 1; 0: none; kAsking
+
+  static constexpr std::uint32_t kAsking = 0xFFFF'FFFF;
+};
+struct LedgerReg {
+  using Word = LedgerRow;
+  static constexpr int kStage = 1;
+  static constexpr IndexedBy kIndex = IndexedBy::kLedgerRow;
+  static constexpr std::string_view kName = "ledger";
+};
+
 // The one register that decides. tag = epoch, 0 = free; complete = contributors == members.
 struct Head {
   std::uint32_t tag = 0;
@@ -30,57 +54,69 @@ struct Head {
 };
 struct HeadReg {
   using Word = Head;
-  static constexpr int kStage = 1;
+  static constexpr int kStage = 2;
   static constexpr IndexedBy kIndex = IndexedBy::kEntry;
   static constexpr std::string_view kName = "head";
 };
 
-// What all contributions of a chunk must agree on.
-struct Shape {
-  std::uint32_t total = 0;
-  std::uint16_t elements = 0;
-  std::uint8_t dtype = 0;
+// Time in a register: units of 1,024 ns modulo 2^32, 73 minutes.
+constexpr std::uint32_t stamp(TimeNs at) noexcept { return static_cast<std::uint32_t>(at >> 10); }
+
+// Shared entries only: whose it is and how it may be taken. On a chip these bits would be part of head.
+struct Owner {
+  std::uint32_t touched = 0;  // stamp() of the last claim, swap or add
+  std::uint32_t claimed = 0;  // stamp() of the claim or swap
+  std::uint16_t job = 0;
+  std::uint8_t priority = 0;  // of the packet that claimed it, clamped to the job's maximum
   std::uint8_t unused = 0;
-  constexpr bool operator==(const Shape&) const noexcept = default;
 };
+struct OwnerReg {
+  using Word = Owner;
+  static constexpr int kStage = 2;
+  static constexpr IndexedBy kIndex = IndexedBy::kEntry;
+  static constexpr std::string_view kName = "owner";
+};
+
 struct ShapeReg {
   using Word = Shape;
-  static constexpr int kStage = 2;
+  static constexpr int kStage = 3;
   static constexpr IndexedBy kIndex = IndexedBy::kEntry;
   static constexpr std::string_view kName = "shape";
 };
 
 struct ExponentReg {  // maximum over the contributions
   using Word = std::int8_t;
-  static constexpr int kStage = 3;
+  static constexpr int kStage = 4;
   static constexpr IndexedBy kIndex = IndexedBy::kEntry;
   static constexpr std::string_view kName = "exponent";
 };
 struct OverflowReg {  // the senders' OVERFLOW flags, or-ed
   using Word = std::uint8_t;
-  static constexpr int kStage = 3;
+  static constexpr int kStage = 4;
   static constexpr IndexedBy kIndex = IndexedBy::kEntry;
   static constexpr std::string_view kName = "overflow";
 };
 struct Sum1Reg {
   using Word = std::uint32_t;
-  static constexpr int kStage = 3;
+  static constexpr int kStage = 4;
   static constexpr IndexedBy kIndex = IndexedBy::kEntry;
   static constexpr std::string_view kName = "sum1";
 };
 struct Sum2Reg {
   using Word = std::uint32_t;
-  static constexpr int kStage = 3;
+  static constexpr int kStage = 4;
   static constexpr IndexedBy kIndex = IndexedBy::kEntry;
   static constexpr std::string_view kName = "sum2";
 };
 
-inline constexpr int kFirstValueStage = 4;  // element k lives in stage 4 + k / (arrays per stage)
+inline constexpr int kFirstValueStage = 5;  // element k lives in stage 5 + k / (arrays per stage)
 
 template <class... R>
 struct RegisterList {};
 
 using JobRegisters = RegisterList<HighReg>;
-using EntryRegisters = RegisterList<HeadReg, ShapeReg, ExponentReg, OverflowReg, Sum1Reg, Sum2Reg>;
+using LedgerRegisters = RegisterList<LedgerReg>;
+using PoolRegisters = RegisterList<HeadReg, ShapeReg, ExponentReg, OverflowReg, Sum1Reg, Sum2Reg>;
+using EntryRegisters = RegisterList<HeadReg, OwnerReg, ShapeReg, ExponentReg, OverflowReg, Sum1Reg, Sum2Reg>;
 
 }  // namespace tally

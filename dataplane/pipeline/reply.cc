@@ -83,6 +83,22 @@ void write_result(std::byte* datagram, const Job& job, const Contribution& p, st
   seal(datagram, h, kernels);
 }
 
+void write_query(std::byte* datagram, const Job& job, const Contribution& p, Rank peer,
+                 const Kernels& kernels) noexcept {
+  Header h;
+  h.type = PacketType::kQuery;
+  h.flags = kFlagRetransmit;
+  h.job = Be{raw(job.id)};
+  h.rank = Be{raw(p.rank)};
+  h.epoch = Be{raw(job.epoch)};
+  h.chunk = Be{raw(p.chunk)};
+  h.slot = Be{raw(p.slot)};
+  h.dtype = p.shape.dtype;
+  h.contributors = Be{bit_of(peer)};
+  h.cookie = Be{raw(job.result_cookie)};
+  seal(datagram, h, kernels);
+}
+
 void relay_header(std::byte* datagram, Cookie cookie, const Kernels& kernels) noexcept {
   Header h = header_at(datagram);
   h.cookie = Be{raw(cookie)};

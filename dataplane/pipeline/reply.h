@@ -28,6 +28,10 @@ namespace tally {
 void write_result(std::byte* datagram, const Job& job, const Contribution& p, std::uint8_t flags,
                   const Kernels& kernels) noexcept;
 
+// The QUERY of p's sender to `peer` for p's chunk, which the box makes in its place.
+void write_query(std::byte* datagram, const Job& job, const Contribution& p, Rank peer,
+                 const Kernels& kernels) noexcept;
+
 // A QUERY or any other header whose cookie and check change on its way through the box.
 void relay_header(std::byte* datagram, Cookie cookie, const Kernels& kernels) noexcept;
 

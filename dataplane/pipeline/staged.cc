@@ -33,6 +33,7 @@ void clear_words(RegisterArrays<RegisterList<R...>>& arrays, LineRange range) {
 
 void Staged::clear(LineRange range) noexcept {
   clear_words(entries_, range);
+  clear_words(ledgers_, {range.first * kLedgerRowsPerLine, range.count * kLedgerRowsPerLine});
   std::fill_n(values_.begin() + static_cast<std::ptrdiff_t>(range.first * kValuesPerLine),
               range.count * kValuesPerLine, 0);
 }
@@ -51,13 +52,15 @@ Added Staged::values(Op op, const Contribution& p, bool with_sums) noexcept {
   stage_ = kFirstValueStage;
   std::int32_t* const entry = values_.data() + (std::size_t{p.line} + 1) * kValuesPerLine;
   Added out;
-  for (std::uint32_t k = 0; k < p.shape.elements; ++k) {
+  const std::uint32_t n = op == Op::kSwap ? p.swapped : p.shape.elements;
+  for (std::uint32_t k = 0; k < n; ++k) {
     TALLY_CHECK(value_pass_[k] != pass_, "a value register touched twice in one pass");
     value_pass_[k] = pass_;
     std::byte* const wire = p.values + 4 * k;
     std::int32_t& word = entry[k];
     const auto in = static_cast<std::int32_t>(load(wire));
-    if (op == Op::kWrite) word = in;
+    if (op == Op::kSwap) store(wire, static_cast<std::uint32_t>(word));
+    if (op == Op::kWrite || op == Op::kSwap) word = in;
     if (op == Op::kAdd || op == Op::kAddEmit) out.overflow |= __builtin_add_overflow(word, in, &word);
     if (op == Op::kAddEmit || op == Op::kRead) store(wire, static_cast<std::uint32_t>(word));
     if (op == Op::kAddEmit) count(out.sums, k, static_cast<std::uint32_t>(word));

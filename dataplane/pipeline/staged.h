@@ -12,6 +12,7 @@
 #include "kernels.h"
 #include "region.h"
 #include "registers.h"
+#include "shared_region.h"
 #include "tally/be.h"
 #include "tally/check.h"
 #include "tally/wire.h"
@@ -35,6 +36,7 @@ class Staged {
   // Takes only the size of the region: registers live in arrays of their own. Kernels are not used.
   Staged(Region region, const Kernels&)
       : entries_(region.size()),
+        ledgers_(region.size() * kLedgerRowsPerLine),
         rows_(kMaxJobs + 1),
         values_(region.size() * kValuesPerLine),
         value_pass_(kMaxElements) {}
@@ -55,18 +57,24 @@ class Staged {
     return f(array.words[index]);
   }
   // Going back costs a chip one more trip through the pipe.
+  void again() noexcept {
+    ++recirculations_;
+    begin();
+  }
   template <class R>
   void undo(std::uint32_t index, typename R::Word to) noexcept {
-    recirculate();
+    again();
     rmw<R>(index, [&](typename R::Word& word) {
       word = to;
       return 0;
     });
   }
   // Control's accesses, outside any packet.
-  [[nodiscard]] Head head(std::uint32_t line) const noexcept {
-    return static_cast<const RegisterArray<HeadReg>&>(entries_).words[line];
+  template <class R>
+  [[nodiscard]] typename R::Word peek(std::uint32_t index) noexcept {
+    return array_of<R>().words[index];
   }
+  [[nodiscard]] Head head(std::uint32_t line) noexcept { return peek<HeadReg>(line); }
   void clear(LineRange range) noexcept;
 
   template <class Discipline>
@@ -76,6 +84,7 @@ class Staged {
 
   Sums payload_sums(const Contribution& p) const noexcept;
   Added values(Op op, const Contribution& p, bool with_sums) noexcept;
+  void prefetch_row(std::uint32_t) const noexcept {}
   void prefetch(std::uint32_t, std::uint32_t) const noexcept {}
 
   [[nodiscard]] std::uint64_t recirculations() const noexcept { return recirculations_; }
@@ -87,16 +96,14 @@ class Staged {
   RegisterArray<R>& array_of() noexcept {
     if constexpr (R::kIndex == IndexedBy::kJob) {
       return rows_;
+    } else if constexpr (R::kIndex == IndexedBy::kLedgerRow) {
+      return ledgers_;
     } else {
       return entries_;
     }
   }
-  void recirculate() noexcept {
-    ++recirculations_;
-    begin();
-  }
-
   RegisterArrays<EntryRegisters> entries_;
+  RegisterArrays<LedgerRegisters> ledgers_;
   RegisterArrays<JobRegisters> rows_;
   std::vector<std::int32_t> values_;
   std::vector<std::uint64_t> value_pass_;

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "packet_priority.h"
+
 namespace tally {
 namespace {
 
@@ -39,13 +41,19 @@ std::chrono::milliseconds timeout_of(std::int64_t ms) {
   return ms < 0 ? std::chrono::milliseconds::max() : std::chrono::milliseconds(ms);
 }
 
+// -1, TALLY_PRIORITY_CLASS(c), or the value itself.
+Priority priority_of(std::int32_t number) noexcept {
+  constexpr std::int32_t kClasses = TALLY_PRIORITY_CLASS(0);
+  if (number == TALLY_PRIORITY_OF_WORKER) return {};
+  return number < kClasses ? Priority::exactly(number) : Priority::in_class(number - kClasses);
+}
+
 tally_code reduce_options(const tally_reduce_options* from, ReduceOptions& to) {
   if (from == nullptr) return TALLY_OK;
   tally_reduce_options o = TALLY_REDUCE_OPTIONS_INIT;
   if (const tally_code bad = take_struct(from, sizeof o, &o, sizeof o, "tally_reduce_options")) return bad;
-  if (o.priority < 0 || o.priority > static_cast<int>(Priority::kHighest))
-    return c_invalid("priority: " + std::to_string(o.priority) + " is not in 0..254");
-  to.priority = static_cast<Priority>(o.priority);
+  to.priority = priority_of(o.priority);
+  if (std::string why = objection_to(to.priority); !why.empty()) return c_invalid(std::move(why));
   to.timeout = std::chrono::milliseconds(o.timeout_ms);
   return TALLY_OK;
 }

@@ -1,12 +1,16 @@
 // Options, structs that grow, and error texts of the C face.
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstring>
 
 #include "c_api.h"
 
 namespace tally {
 namespace {
+
+// tally_options as it was at first.
+constexpr std::size_t kFirstOptions = offsetof(tally_options, priority);
 
 std::string& last_error() {
   thread_local std::string text;
@@ -61,7 +65,10 @@ tally_code give_struct(const void* from, std::size_t known, void* to, std::size_
 
 tally_code worker_options(const tally_options& from, WorkerOptions& to) noexcept {
   tally_options o = TALLY_OPTIONS_INIT;
-  if (const tally_code bad = take_struct(&from, sizeof o, &o, sizeof o, "tally_options")) return bad;
+  if (const tally_code bad = take_struct(&from, kFirstOptions, &o, sizeof o, "tally_options")) return bad;
+  if (o.reserved != 0) return c_invalid("tally_options: reserved is not 0, begin with its _INIT macro");
+  if (o.priority > kGreatestPriority)
+    return c_invalid("priority: " + std::to_string(o.priority) + " is not in 0..254");
   to.job = text_of(o.job);
   to.token = text_of(o.token);
   to.box = text_of(o.box);
@@ -74,6 +81,7 @@ tally_code worker_options(const tally_options& from, WorkerOptions& to) noexcept
   to.mtu = o.mtu;
   to.poll = o.poll != 0;
   to.join_timeout = std::chrono::milliseconds(o.join_timeout_ms);
+  to.priority = static_cast<std::uint16_t>(o.priority);
   return TALLY_OK;
 }
 
@@ -109,6 +117,8 @@ tally_code tally_options_from_environment(tally_options* options) {
                             read.elements,
                             read.mtu,
                             read.poll ? 1 : 0,
-                            static_cast<std::uint32_t>(read.join_timeout.count())};
-  return tally::give_struct(&known, sizeof known, options, sizeof known, "tally_options");
+                            static_cast<std::uint32_t>(read.join_timeout.count()),
+                            read.priority,
+                            0};
+  return tally::give_struct(&known, sizeof known, options, tally::kFirstOptions, "tally_options");
 }

@@ -75,6 +75,8 @@ class Checker {
     if (o_.mtu < kLeastMtu || o_.mtu > kGreatestMtu)
       return refuse("mtu", std::to_string(o_.mtu) + " is not in " + std::to_string(kLeastMtu) + ".." +
                                std::to_string(kGreatestMtu));
+    if (o_.priority > kGreatestPriority)
+      return refuse("priority", std::to_string(o_.priority) + " is not in 0..254");
     if (o_.join_timeout.count() < 1 || o_.join_timeout > kGreatestJoinTimeout)
       return refuse("join_timeout", std::to_string(o_.join_timeout.count()) + " ms is not in 1 ms..24 h");
     return {};

@@ -11,9 +11,9 @@
 
 namespace tally {
 
-inline constexpr std::array<std::string_view, 13> kSettings{
-    "job",   "token",    "token_file", "switch", "transport",    "address", "rank",
-    "world", "elements", "mtu",        "idle",   "join_timeout", "debug"};
+inline constexpr std::array<std::string_view, 14> kSettings{
+    "job",   "token",    "token_file", "switch", "transport",    "address",  "rank",
+    "world", "elements", "mtu",        "idle",   "join_timeout", "priority", "debug"};
 
 struct OptionText {
   std::string value{};

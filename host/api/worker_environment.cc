@@ -130,8 +130,8 @@ Result<void> apply_numbers(const OptionTexts& texts, WorkerOptions& options) {
   };
   for (const Number& each :
        {Number{"world", 1, kMaxRanks, &options.world}, Number{"rank", 0, kMaxRanks - 1, &options.rank},
-        Number{"elements", 0, 2224, &options.elements},
-        Number{"mtu", kLeastMtu, kGreatestMtu, &options.mtu}}) {
+        Number{"elements", 0, 2224, &options.elements}, Number{"mtu", kLeastMtu, kGreatestMtu, &options.mtu},
+        Number{"priority", 0, kGreatestPriority, &options.priority}}) {
     const auto text = texts.find(each.setting);
     if (text == texts.end()) continue;
     const auto number = whole_number(text->second, each.low, each.high);

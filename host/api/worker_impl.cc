@@ -12,6 +12,7 @@
 
 #include "check_options.h"
 #include "kernels.h"
+#include "packet_priority.h"
 #include "worker_join.h"
 
 namespace tally {
@@ -42,6 +43,7 @@ Result<std::unique_ptr<WorkerEngine>> make_engine(const WorkerOptions& options, 
   engine.elements = elements;
   engine.instance = *instance;
   engine.seed = *seed;
+  engine.priority = static_cast<std::uint8_t>(options.priority);
   engine.rto_floor = options.poll ? kPollRtoFloor : kAdaptiveRtoFloor;
   return WorkerEngine::create(std::move(engine), best_kernels());
 }
@@ -171,7 +173,7 @@ Operation WorkerImpl::reduce(Spans spans, const ReduceOptions& options) {
     state->finish(tl::unexpected(std::move(*request.refused)));
     return operation;
   }
-  request.options.priority = static_cast<std::uint8_t>(options.priority);
+  request.options.priority = options.priority;
   if (options.timeout.count() > 0) {
     const auto due = moment_after(options.timeout).time_since_epoch();
     request.options.deadline = static_cast<TimeNs>(std::chrono::nanoseconds(due).count());
@@ -187,8 +189,8 @@ std::optional<Error> WorkerImpl::objection(const ReduceOptions& options) const {
   if (options.timeout.count() < 0)
     return Error{ErrorCode::kInvalidArgument,
                  "timeout: " + std::to_string(options.timeout.count()) + " ms is negative; 0 means never"};
-  if (options.priority > Priority::kHighest)
-    return Error{ErrorCode::kInvalidArgument, "priority: 255 is not in 0..254"};
+  if (auto why = objection_to(options.priority); !why.empty())
+    return Error{ErrorCode::kInvalidArgument, std::move(why)};
   const auto closed = view_->closed();
   if (!closed) return std::nullopt;
   return Error{ErrorCode::kClosed, "the worker is closed: " + closed->what, closed->where};

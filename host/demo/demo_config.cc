@@ -8,6 +8,8 @@
 #include <sstream>
 
 #include "demo_jobs.h"
+#include "slot_use.h"
+#include "tally/discipline.h"
 
 namespace tally {
 namespace {
@@ -27,8 +29,9 @@ std::optional<std::string> value_of(std::string_view line, std::string_view key)
   return std::string(line.substr(key.size() + 2));
 }
 
-std::uint16_t number(const std::string& text) {
-  std::uint16_t n = 0;
+template <class N = std::uint16_t>
+N number(const std::string& text) {
+  N n = 0;
   std::from_chars(text.data(), text.data() + text.size(), n);
   return n;
 }
@@ -47,6 +50,7 @@ struct Reader {
   std::string_view loss;
   DemoConfig config{};
   std::string section{};
+  std::string subsection{};
   std::string cidr{};
 
   Result<void> line(std::string line);
@@ -56,7 +60,10 @@ struct Reader {
 
 Result<void> Reader::line(std::string line) {
   if (!line.empty() && line.front() != ' ') section = line.substr(0, line.find(':'));
-  if (section == "box") {
+  if (line.starts_with("  ") && !line.starts_with("   ")) subsection = line.substr(2, line.find(':') - 2);
+  if (section == "dataplane" && subsection == "shared") {
+    if (const auto value = value_of(line, "slots")) config.shared_slots = number<std::uint32_t>(*value);
+  } else if (section == "box") {
     if (const auto value = value_of(line, "ipv4")) cidr = *value;
   } else if (section == "ports") {
     if (auto done = port(line); !done) return done;
@@ -90,6 +97,10 @@ void Reader::job(const std::string& line) {
     config.jobs.back().token_file = quoted ? file->substr(1, file->size() - 2) : *file;
   } else if (const auto workers = value_of(line, "workers")) {
     config.jobs.back().workers = number(*workers);
+  } else if (const auto discipline = value_of(line, "discipline")) {
+    config.jobs.back().discipline = *discipline;
+  } else if (const auto priority = value_of(line, "priority")) {
+    config.jobs.back().priority = number<std::uint8_t>(*priority);
   }
 }
 
@@ -116,14 +127,20 @@ Result<void> choose_addresses(DemoConfig& config, const std::string& cidr) {
   return {};
 }
 
+std::string known_jobs() {
+  std::vector<std::string> names;
+  for (const auto& model : kDemoModels) names.emplace_back(model.job);
+  return listed(names);
+}
+
 Result<void> check_jobs_fit(const DemoConfig& config) {
   std::size_t workers = 0;
   for (const auto& job : config.jobs) {
     if (find_model(job.name) == nullptr)
-      return unfit("job " + job.name + " is unknown to the demo, which has resnet50 and bert");
+      return unfit("job " + job.name + " is unknown to the demo, which has " + known_jobs());
     workers += job.workers;
   }
-  if (config.jobs.empty()) return unfit("there is no job; the demo has resnet50 and bert");
+  if (config.jobs.empty()) return unfit("there is no job; the demo has " + known_jobs());
   if (workers > config.transports.size())
     return unfit(std::to_string(workers) + " workers need as many memif ports, and there are " +
                  std::to_string(config.transports.size()));
@@ -131,6 +148,10 @@ Result<void> check_jobs_fit(const DemoConfig& config) {
 }
 
 }  // namespace
+
+std::string DemoJobConfig::slots_text() const {
+  return discipline == "pool" ? discipline : discipline + ", class " + std::to_string(class_of(priority));
+}
 
 Result<DemoConfig> make_demo_config(const std::string& dumped, std::string_view socket,
                                     std::string_view loss) {

@@ -15,11 +15,17 @@ struct DemoJobConfig {
   std::string name{};
   std::string token_file{};  // empty: none
   std::uint16_t workers = 0;
+  std::string discipline{};  // pool, shared ...
+  std::uint8_t priority = 0;
+
+  // "shared, class 3"; "pool", where classes mean nothing.
+  [[nodiscard]] std::string slots_text() const;
 };
 
 struct DemoConfig {
   std::string text{};  // the YAML to start tallyd with
   std::string box{};   // its address, 10.0.0.1
+  std::uint32_t shared_slots = 0;
   std::vector<DemoJobConfig> jobs{};
   std::vector<std::string> transports{};  // TALLY_TRANSPORT of the worker on each port
   std::vector<std::string> addresses{};   // and its TALLY_ADDRESS

@@ -5,6 +5,7 @@
 
 #include "column_table.h"
 #include "numbers.h"
+#include "slot_use.h"
 
 namespace tally {
 
@@ -61,15 +62,24 @@ double DemoJob::largest_error() const {
   return largest;
 }
 
-std::string demo_table(const std::vector<DemoJob>& jobs) {
-  ColumnTable table({"job", "workers", "tensors", "bytes", "iterations", "time s", "reducing s", "algbw GB/s",
-                     "verifying CPU s", "retransmissions", "#wrong"});
-  for (const auto& job : jobs) {
-    table.add({std::string(job.model().job), std::to_string(job.world()),
-               std::to_string(job.model().tensors.size()), with_commas(job.bytes()),
-               std::to_string(job.iterations()), fixed(job.wall_s(), 1), fixed(job.reducing_s(), 1),
-               fixed(job.algbw(), 3), fixed(job.verifying_s(), 1), with_commas(job.retransmissions()),
-               std::to_string(job.wrong())});
+bool half_way(const std::vector<DemoJob>& jobs) {
+  return std::ranges::all_of(jobs,
+                             [](const DemoJob& j) { return j.model().comes_midway || j.share() >= 0.5; });
+}
+
+std::string demo_table(const std::vector<DemoJob>& jobs, const std::vector<DemoJobConfig>& configs,
+                       const BoxReport& report) {
+  ColumnTable table({"job", "slots", "workers", "bytes", "iterations", "time s", "reducing s", "algbw GB/s",
+                     "verifying CPU s", "retransmissions", "slots taken", "slots lost", "#wrong"},
+                    2);
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    const DemoJob& job = jobs[i];
+    const auto use = slot_use(report, configs[i].name);
+    table.add({configs[i].name, configs[i].slots_text(), std::to_string(job.world()),
+               with_commas(job.bytes()), std::to_string(job.iterations()), fixed(job.wall_s(), 1),
+               fixed(job.reducing_s(), 1), fixed(job.algbw(), 3), fixed(job.verifying_s(), 1),
+               with_commas(job.retransmissions()), use ? with_commas(use->taken) : "-",
+               use ? with_commas(use->lost) : "-", std::to_string(job.wrong())});
   }
   return table.text();
 }

@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "box_report.h"
 #include "crc_ledger.h"
+#include "demo_config.h"
 #include "demo_jobs.h"
 #include "demo_record.h"
 
@@ -57,7 +59,11 @@ class DemoJob {
   Clock::time_point ended_{};
 };
 
-// A line for each job.
-[[nodiscard]] std::string demo_table(const std::vector<DemoJob>& jobs);
+// The jobs that do not come midway have done half of their work.
+[[nodiscard]] bool half_way(const std::vector<DemoJob>& jobs);
+
+// A line for each job. configs: of the same jobs; report: what the switch counted.
+[[nodiscard]] std::string demo_table(const std::vector<DemoJob>& jobs,
+                                     const std::vector<DemoJobConfig>& configs, const BoxReport& report);
 
 }  // namespace tally

@@ -14,6 +14,9 @@ struct DemoModel {
   std::string_view job;    // its name in the configuration
   std::string_view title;  // for people
   std::span<const std::uint32_t> tensors;
+  std::uint32_t times =
+      1;  // iterations for each of the largest model's, so that all have about as much to do
+  bool comes_midway = false;  // its workers are started when the other jobs are half way
 
   [[nodiscard]] constexpr std::uint64_t parameters() const noexcept {
     std::uint64_t n = 0;
@@ -22,9 +25,10 @@ struct DemoModel {
   }
 };
 
-inline constexpr std::array<DemoModel, 2> kDemoModels{{
-    {"resnet50", "ResNet-50", kResnet50},
+inline constexpr std::array<DemoModel, 3> kDemoModels{{
+    {"resnet50", "ResNet-50", kResnet50, 4},
     {"bert", "BERT-base", kBertBase},
+    {"urgent", "DLRM", kDlrm, 12, true},
 }};
 
 // nullptr: the demo has no such job.

@@ -1,4 +1,4 @@
-// tally-demo: one switch and two training jobs on this machine, every sum checked.
+// tally-demo: one switch and three training jobs on this machine, every sum checked.
 
 #include <cstdio>
 #include <exception>

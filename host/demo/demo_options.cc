@@ -18,7 +18,7 @@ std::string check_loss(const std::string& text) {
 
 Result<DemoOptions> parse_demo_options(int argc, const char* const* argv) {
   DemoOptions options;
-  CLI::App app{"tally-demo: one switch and two training jobs on this machine; every sum is checked",
+  CLI::App app{"tally-demo: one switch and three training jobs on this machine; every sum is checked",
                "tally-demo"};
   try {
     app.add_option("--tallyd", options.tallyd, "The switch's program (default: beside this one, or in PATH)")
@@ -27,7 +27,8 @@ Result<DemoOptions> parse_demo_options(int argc, const char* const* argv) {
     app.add_option("--loss", options.loss, "Lose this share of all frames at every port, on purpose: 1%")
         ->type_name("PERCENT")
         ->check(check_loss);
-    app.add_option("--iterations", options.iterations, "How often each model is summed (default 8)")
+    app.add_option("--iterations", options.iterations,
+                   "How often BERT is summed, others more often (default 4)")
         ->check(CLI::Range(1U, kMostIterations));
     app.add_option("--seed", options.seed, "Of all values (default 1)");
     app.add_flag("--verbose", options.verbose, "Show what the switch says while it runs");

@@ -14,7 +14,7 @@ struct DemoOptions {
   std::string tallyd{};  // program; empty: beside this one
   std::string config{};
   std::string loss{};            // percentage, empty: as the configuration says
-  std::uint32_t iterations = 8;  // of both models; one costs about 10 s of CPU
+  std::uint32_t iterations = 4;  // of the largest model (DemoModel::times); one costs about 20 s of CPU
   std::uint64_t seed = 1;
   bool verbose = false;
   std::string help{};

@@ -37,11 +37,12 @@ int DemoRun::run() {
 void DemoRun::watch() {
   last_news_ = Clock::now();
   std::vector<ProgressPart> parts;
-  while (workers_running() && supervisor_->interrupts() == 0) {
+  while ((workers_running() || (midway_ == Midway::kNotYet && !failed_)) && supervisor_->interrupts() == 0) {
     parts.clear();
     for (const auto& job : jobs_) parts.push_back({std::string(job.model().job), job.share()});
     progress_.show(parts);
     supervisor_->turn(kTurn);
+    follow_midway();
     const auto now = Clock::now();
     if (failed_ && now > give_up_) break;
     if (!failed_ && now - last_news_ > kSilence)
@@ -74,7 +75,7 @@ void DemoRun::worker_ended(const Rank& rank) {
 
 void DemoRun::box_line(Supervisor::Stream stream, std::string_view line) {
   if (stream == Supervisor::Stream::kOut) {
-    box_counters_.append(line).append("\n");
+    if (box_report_.take(line) && asked_) tell_midway();
     return;
   }
   box_log_.emplace_back(line);

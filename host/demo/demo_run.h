@@ -9,12 +9,14 @@
 #include <string>
 #include <vector>
 
+#include "box_report.h"
 #include "demo_config.h"
 #include "demo_directory.h"
 #include "demo_job.h"
 #include "demo_options.h"
 #include "progress_line.h"
 #include "ready_socket.h"
+#include "slot_use.h"
 #include "supervisor.h"
 
 namespace tally {
@@ -38,10 +40,13 @@ class DemoRun {
   Result<void> begin();
   Result<std::string> dumped_config();
   Result<void> start_box();
-  Result<void> start_workers();
-  Result<void> start_worker(std::size_t job, std::uint16_t rank);
+  // midway: of the jobs that come midway, else of the others.
+  Result<void> start_workers(bool midway);
+  Result<void> start_worker(std::size_t job, std::uint16_t rank, std::size_t port);
   void introduce() const;
   void watch();
+  void follow_midway();
+  void tell_midway();
   void take_records(Rank& rank, std::span<const std::byte> bytes);
   void worker_ended(const Rank& rank);
   void box_line(Supervisor::Stream stream, std::string_view line);
@@ -61,8 +66,11 @@ class DemoRun {
   std::vector<DemoJob> jobs_{};
   std::deque<Rank> ranks_{};
   ProgressLine progress_{};
-  std::deque<std::string> box_log_{};  // its newest lines
-  std::string box_counters_{};
+  enum class Midway : std::uint8_t { kNotYet, kHere, kGone } midway_ = Midway::kNotYet;
+  bool asked_ = false;                      // the switch, for its counters; it has not answered yet
+  std::optional<SlotUse> others_before_{};  // what came midway
+  std::deque<std::string> box_log_{};       // its newest lines
+  BoxReport box_report_{};
   bool ending_ = false;  // from now on the end of a child is no news
   bool failed_ = false;
   Clock::time_point give_up_{};    // once failed

@@ -1,4 +1,5 @@
-// How the demo starts: a configuration from tallyd itself, the switch, then the workers.
+// How the demo starts: a configuration from tallyd itself, the switch, then the workers of the jobs that are
+// there from the beginning.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -42,10 +43,10 @@ Result<void> DemoRun::begin() {
   if (!config) return tl::unexpected<Error>(config.error());
   config_ = std::move(*config);
   for (const auto& job : config_.jobs)
-    jobs_.emplace_back(*find_model(job.name), job.workers, options_.iterations);
+    jobs_.emplace_back(*find_model(job.name), job.workers, options_.iterations * find_model(job.name)->times);
   introduce();
   if (auto started = start_box(); !started) return started;
-  return start_workers();
+  return start_workers(false);
 }
 
 Result<std::string> DemoRun::dumped_config() {
@@ -106,21 +107,22 @@ Result<void> DemoRun::start_box() {
   return {};
 }
 
-Result<void> DemoRun::start_workers() {
+Result<void> DemoRun::start_workers(bool midway) {
+  std::size_t port = 0;  // in the order of the configuration, whenever they start
   for (std::size_t job = 0; job < jobs_.size(); ++job) {
-    for (std::uint16_t rank = 0; rank < jobs_[job].world(); ++rank) {
-      if (auto started = start_worker(job, rank); !started) return started;
+    for (std::uint16_t rank = 0; rank < jobs_[job].world(); ++rank, ++port) {
+      if (jobs_[job].model().comes_midway != midway) continue;
+      if (auto started = start_worker(job, rank, port); !started) return started;
     }
   }
   return {};
 }
 
-Result<void> DemoRun::start_worker(std::size_t job, std::uint16_t rank) {
-  const std::size_t port = ranks_.size();
+Result<void> DemoRun::start_worker(std::size_t job, std::uint16_t rank, std::size_t port) {
   const auto& of_job = config_.jobs[job];
   auto child = supervisor_->start(
       {.name = of_job.name + " rank " + std::to_string(rank),
-       .command = {own_program(), "worker", "--iterations", std::to_string(options_.iterations), "--seed",
+       .command = {own_program(), "worker", "--iterations", std::to_string(jobs_[job].iterations()), "--seed",
                    std::to_string(options_.seed)},
        .environment = {{"TALLY_JOB", of_job.name},
                        {"TALLY_TOKEN", ""},
@@ -132,6 +134,7 @@ Result<void> DemoRun::start_worker(std::size_t job, std::uint16_t rank) {
                        {"TALLY_ADDRESS", config_.addresses[port]},
                        {"TALLY_MTU", std::to_string(config_.mtus[port])},
                        {"TALLY_ELEMENTS", ""},
+                       {"TALLY_PRIORITY", ""},
                        {"TALLY_CONFIG", ""},
                        {"NOTIFY_SOCKET", ""},
                        {"RUNTIME_DIRECTORY", directory_->path()}},

@@ -22,6 +22,8 @@ void DemoRun::introduce() const {
                 std::string(job.model().job).c_str(), job.world(), std::string(job.model().title).c_str(),
                 job.model().tensors.size(), with_commas(job.model().parameters()).c_str(), job.iterations());
   }
+  if (config_.shared_slots > 0)
+    std::printf("They share %s slots of the switch.\n", with_commas(config_.shared_slots).c_str());
   std::string bound = bound_text(jobs_.front().world());
   bound.insert(bound.find('\n') + 1, "  ");
   std::printf("Each worker checks every sum y against the float64 sum of all ranks' values x:\n  %s\n",
@@ -34,7 +36,7 @@ void DemoRun::conclude() const {
   const bool finished =
       std::all_of(jobs_.begin(), jobs_.end(), [](const DemoJob& j) { return j.finished(); });
   if (finished && !jobs_.empty()) {
-    std::printf("%s\n", demo_table(jobs_).c_str());
+    std::printf("%s\n", demo_table(jobs_, config_.jobs, box_report_).c_str());
     std::printf(
         "bytes: of one iteration, summed over %u workers. time: wall clock. reducing: of it while sums were "
         "under way.\nalgbw: bytes of all iterations / reducing. verifying: CPU time of a worker for its "
@@ -46,7 +48,8 @@ void DemoRun::conclude() const {
       std::printf("%s: not finished, %s %% done, #wrong %s so far\n", std::string(job.model().job).c_str(),
                   fixed(100 * job.share(), 1).c_str(), std::to_string(job.wrong()).c_str());
   }
-  if (!box_counters_.empty()) std::printf("The switch's own counters:\n%s\n", box_counters_.c_str());
+  if (!box_report_.text().empty())
+    std::printf("The switch's own counters:\n%s\n", box_report_.text().c_str());
   if (!all_right()) {
     std::printf("FAILED; the reasons are above.\n");
     return;

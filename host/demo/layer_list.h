@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
+#include <span>
 
 namespace tally {
 
@@ -74,11 +75,32 @@ constexpr LayerList<199> bert_base() noexcept {
   return tensors;
 }
 
+// DLRM for the Criteo terabyte data set (Naumov et al., arXiv 1906.00091; the sizes of MLPerf): the two
+// perceptrons, whose gradients are summed. The embedding tables are divided among the workers and are not.
+constexpr LayerList<16> dlrm() noexcept {
+  LayerList<16> tensors{};
+  std::size_t n = 0;
+  const auto perceptron = [&](std::span<const std::uint32_t> widths) {
+    for (std::size_t i = 1; i < widths.size(); ++i) {
+      tensors[n++] = widths[i - 1] * widths[i];
+      tensors[n++] = widths[i];
+    }
+  };
+  // 13 numbers; their 128 features and the products of each two of 27 vectors.
+  const std::array<std::uint32_t, 4> bottom{13, 512, 256, 128};
+  const std::array<std::uint32_t, 6> top{128 + 27 * 26 / 2, 1024, 1024, 512, 256, 1};
+  perceptron(bottom);
+  perceptron(top);
+  return tensors;
+}
+
 inline constexpr LayerList<161> kResnet50 = resnet50();
 inline constexpr LayerList<199> kBertBase = bert_base();
+inline constexpr LayerList<16> kDlrm = dlrm();
 
 // A tensor too few would leave a 0 at the end, one too many would not compile.
 static_assert(kResnet50.back() == 1000 && parameters_of(kResnet50) == 25'557'032);
 static_assert(kBertBase.back() == 768 && parameters_of(kBertBase) == 109'482'240);
+static_assert(kDlrm.back() == 1 && parameters_of(kDlrm) == 2'368'897);
 
 }  // namespace tally

@@ -21,6 +21,7 @@ void ChunkStream::enter_epoch(const Membership& membership) noexcept {
   membership_ = membership;
   shift_ = sum_shift(membership.world);
   window_.enter_epoch(membership.window);
+  answered_at_.reset();
   rto_.progress();
   answers_.clear();
   missing_ = 0;

@@ -38,9 +38,11 @@ struct StreamFailure {
 
 class ChunkStream {
  public:
-  // `kernels` and `statistics` must outlive the stream.
-  ChunkStream(Rank self, TimeNs rto_floor, const Kernels& kernels, EngineStatistics& statistics)
-      : self_(self), kernels_(kernels), statistics_(statistics), rto_(rto_floor) {}
+  // `priority`: its class is that of operations that choose none. `kernels` and `statistics` must outlive the
+  // stream.
+  ChunkStream(Rank self, std::uint8_t priority, TimeNs rto_floor, const Kernels& kernels,
+              EngineStatistics& statistics)
+      : self_(self), priority_(priority), kernels_(kernels), statistics_(statistics), rto_(rto_floor) {}
 
   // A generation begins; operations that wait get their numbers. false: no memory for the history.
   [[nodiscard]] bool start(const Membership& membership);
@@ -93,10 +95,12 @@ class ChunkStream {
     Cause cause = Cause::kNew;
   };
   [[nodiscard]] Due next_due(TimeNs now) noexcept;
+  void restart_slowly(TimeNs now) noexcept;
   [[nodiscard]] bool overtaken(const Flight& flight) const noexcept;
   [[nodiscard]] bool turn_to_query(const Flight& flight) const noexcept;
   [[nodiscard]] Rank peer_to_query(const Flight& flight) const noexcept;
   [[nodiscard]] Header data_header(PacketType type, std::uint64_t index) const noexcept;
+  [[nodiscard]] std::uint8_t priority_of(const EngineOperation& operation) const noexcept;
   [[nodiscard]] bool put_exponent(Flight& flight);
   [[nodiscard]] std::size_t write_contribution(Flight& flight, Cause cause, std::span<std::byte> out,
                                                TimeNs now);
@@ -110,6 +114,7 @@ class ChunkStream {
   void find_first_expiry() noexcept;
 
   Rank self_;
+  std::uint8_t priority_;
   const Kernels& kernels_;
   EngineStatistics& statistics_;
   Membership membership_;  // of the current epoch
@@ -118,6 +123,7 @@ class ChunkStream {
   FlightWindow window_;
   ResultHistory history_;
   Rto rto_;
+  std::optional<TimeNs> answered_at_;  // newest result of the epoch
   AnswerQueue answers_;
   std::deque<std::unique_ptr<EngineOperation>> operations_;  // in order of submission and of number
   std::uint64_t numbered_end_ = 0;                           // index the next operation begins at

@@ -74,6 +74,7 @@ void ChunkStream::accept(const Datagram& datagram, Flight& flight, TimeNs now) {
     statistics_.srtt = rto_.srtt();
   }
   rto_.progress();
+  answered_at_ = now;
   statistics_.rto = rto_.timeout();
   ++statistics_.results;
   if (missing_index_ == flight.index) missing_ = 0;

@@ -1,4 +1,5 @@
 // Sending half of the chunk stream: what is due, and how it looks on the wire.
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdio>
@@ -7,11 +8,19 @@
 #include "block_exponent.h"
 #include "chunk_codec.h"
 #include "chunk_stream.h"
+#include "packet_priority.h"
 
 namespace tally {
 namespace {
 
 constexpr std::uint32_t kPlainSends = 4;  // the first transmission and k = 3 retransmissions, then QUERYs
+
+// Jobs that share slots. A chunk holds its slot until the last rank has sent it, so a rank that is early by a
+// step of computing would fill the memory with chunks that only wait. The first result shows that all ranks
+// are there. It costs a round trip, so a pause is one RTO, which is longer; but no more than 10 ms, because
+// the RTO grows with the lateness of the other ranks, against which this helps, and allows for sleepers.
+constexpr std::uint32_t kRestartChunks = 4;
+constexpr TimeNs kLongestGap = 10 * kMillisecond;
 
 std::string describe(const EngineOperation& operation, const BadElement& bad) {
   const auto place = operation.place_of(bad.element);
@@ -55,6 +64,7 @@ ChunkStream::Due ChunkStream::next_due(TimeNs now) noexcept {
   if (Flight* const early = window_.oldest_early(); early != nullptr && rto_.early_due(early->sent_at) <= now)
     return {early, Cause::kEarly};
   if (Flight* const ready = window_.first_ready()) return {ready};
+  restart_slowly(now);
   while (window_.cursor() < std::min(window_.limit(), numbered_end_)) {
     Flight& flight = window_.take_up();
     if (flight.state == FlightState::kDone) continue;
@@ -63,6 +73,14 @@ ChunkStream::Due ChunkStream::next_due(TimeNs now) noexcept {
     flight.state = FlightState::kBlocked;
   }
   return {};
+}
+
+// The first chunk without a result is always allowed, so ranks that pause at different chunks do not wait for
+// each other for ever.
+void ChunkStream::restart_slowly(TimeNs now) noexcept {
+  if (!shares_slots(membership_.discipline) || !window_.idle()) return;
+  if (!answered_at_ || now - *answered_at_ >= std::min(rto_.timeout(), kLongestGap))
+    window_.narrow(kRestartChunks);
 }
 
 bool ChunkStream::overtaken(const Flight& flight) const noexcept {
@@ -105,6 +123,11 @@ Header ChunkStream::data_header(PacketType type, std::uint64_t index) const noex
   return header;
 }
 
+std::uint8_t ChunkStream::priority_of(const EngineOperation& operation) const noexcept {
+  return packet_priority(operation.options().priority, priority_, membership_.max_priority,
+                         operation.remaining);
+}
+
 // Block exponent that the chunk contributes. false: its block has none, failure_ says why.
 bool ChunkStream::put_exponent(Flight& flight) {
   const EngineOperation& operation = *flight.operation;
@@ -133,7 +156,7 @@ std::size_t ChunkStream::write_contribution(Flight& flight, Cause cause, std::sp
 
   Header header = data_header(PacketType::kContribute, flight.index);
   header.flags = flight.offered ? kFlagRetransmit : 0;
-  header.priority = operation.options().priority;
+  header.priority = priority_of(operation);
   header.elements = Be<std::uint16_t>{static_cast<std::uint16_t>(elements)};
   header.dtype = static_cast<std::uint8_t>(operation.dtype());
   header.exponent = flight.exponent;
@@ -163,7 +186,7 @@ std::size_t ChunkStream::write_contribution(Flight& flight, Cause cause, std::sp
 std::size_t ChunkStream::write_query(Flight& flight, std::span<std::byte> out, TimeNs now) {
   EngineOperation& operation = *flight.operation;
   Header header = data_header(PacketType::kQuery, flight.index);
-  header.priority = operation.options().priority;
+  header.priority = priority_of(operation);
   header.dtype = static_cast<std::uint8_t>(operation.dtype());
   header.contributors = Be<std::uint64_t>{bit_of(peer_to_query(flight))};
   header.total = Be<std::uint32_t>{operation.total()};

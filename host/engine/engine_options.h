@@ -5,6 +5,7 @@
 #include <string>
 
 #include "tally/ids.h"
+#include "tally/priority.h"
 #include "tally/time.h"
 
 namespace tally {
@@ -24,11 +25,12 @@ struct EngineOptions {
   TimeNs rto_floor = kAdaptiveRtoFloor;
   TimeNs unreachable_after =
       10 * kSecond;  // silence of control that fails the worker until JOINED says the lease
+  std::uint8_t priority = kGreatestPriority;  // 0..254; its class is that of operations that choose none
 };
 
 struct OperationOptions {
-  TimeNs deadline = kNever;   // absolute; passed without all results: kTimeout, and the job is aborted
-  std::uint8_t priority = 0;  // 0..254, clamped by the box to the job's maximum
+  TimeNs deadline = kNever;  // absolute; passed without all results: kTimeout, and the job is aborted
+  Priority priority{};
 };
 
 }  // namespace tally

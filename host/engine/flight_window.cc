@@ -13,13 +13,13 @@ void FlightWindow::start(std::uint32_t largest_window) {
   for (std::uint64_t i = 0; i < ring_.size(); ++i) ring_[i].index = i;
   sent_ = early_ = ready_ = {};
   lowest_ = cursor_ = offered_end_ = 0;
-  window_ = 0;
+  window_ = allowed_ = 0;
   sendings_ = 0;
   delivered_ = {};
 }
 
 void FlightWindow::enter_epoch(std::uint32_t window) noexcept {
-  window_ = window;
+  window_ = allowed_ = window;
   lead_ = std::max(kLeastLead, window / kLeadShare);
   cursor_ = lowest_;
   sent_ = early_ = ready_ = {};
@@ -64,6 +64,7 @@ void FlightWindow::delivered(const Flight& flight, std::uint32_t shard) noexcept
 void FlightWindow::done(Flight& flight) noexcept {
   unlink(flight);
   flight.state = FlightState::kDone;
+  allowed_ = window_;
   while (at(lowest_).state == FlightState::kDone) {
     Flight& passed = at(lowest_);
     passed = Flight{};

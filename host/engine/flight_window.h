@@ -9,6 +9,7 @@
 // other ranks sent lately. Only the oldest sending is looked at; behind one that waits for its timer, others
 // wait too.
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -56,11 +57,16 @@ class FlightWindow {
   void enter_epoch(std::uint32_t window) noexcept;
 
   [[nodiscard]] std::uint64_t lowest() const noexcept { return lowest_; }
-  [[nodiscard]] std::uint64_t limit() const noexcept { return lowest_ + window_; }   // first that must wait
+  [[nodiscard]] std::uint64_t limit() const noexcept { return lowest_ + allowed_; }  // first that must wait
   [[nodiscard]] std::uint64_t cursor() const noexcept { return cursor_; }            // next to take up
   [[nodiscard]] std::uint64_t offered_end() const noexcept { return offered_end_; }  // next never offered
   [[nodiscard]] bool contains(std::uint64_t index) const noexcept { return index - lowest_ < ring_.size(); }
   [[nodiscard]] Flight& at(std::uint64_t index) noexcept { return ring_[position(index)]; }
+
+  // Everything that was ever offered has its result.
+  [[nodiscard]] bool idle() const noexcept { return offered_end_ == lowest_; }
+  // Until the next result a window of `chunks`.
+  void narrow(std::uint32_t chunks) noexcept { allowed_ = std::min(chunks, window_); }
 
   Flight& take_up() noexcept { return at(cursor_++); }
   void make_ready(Flight& flight) noexcept;
@@ -117,6 +123,7 @@ class FlightWindow {
   std::uint64_t cursor_ = 0;
   std::uint64_t offered_end_ = 0;
   std::uint32_t window_ = 0;
+  std::uint32_t allowed_ = 0;  // window_, or less until the next result
 };
 
 }  // namespace tally

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "packet_priority.h"
 #include "worker_join.h"
 
 namespace tally {
@@ -49,6 +50,8 @@ Result<void> validate(const EngineOptions& o) {
     return refuse("rto_floor: " + std::to_string(o.rto_floor) + " ns is not in 1 us..1 s");
   if (o.unreachable_after == 0 || o.unreachable_after > kGreatestSilence)
     return refuse("unreachable_after: " + std::to_string(o.unreachable_after) + " ns is not in 1 ns..1 h");
+  if (o.priority > kGreatestPriority)
+    return refuse("priority: " + std::to_string(o.priority) + " is not in 0..254");
   return {};
 }
 
@@ -62,7 +65,7 @@ Result<std::unique_ptr<WorkerEngine>> WorkerEngine::create(EngineOptions options
 WorkerEngine::WorkerEngine(EngineOptions options, const Kernels& kernels)
     : options_(std::move(options)),
       kernels_(kernels),
-      stream_(options_.rank, options_.rto_floor, kernels, statistics_),
+      stream_(options_.rank, options_.priority, options_.rto_floor, kernels, statistics_),
       random_(options_.seed) {
   join_.start(0);
 }
@@ -112,6 +115,8 @@ Result<OperationId> WorkerEngine::submit(Dtype dtype, std::vector<Segment> segme
   if (state_ == EngineState::kClosed)
     return fail(ErrorCode::kClosed, "the worker is closed: " + why_closed_.what);
   if (reported && leaving_ != Leaving::kNo) return fail(ErrorCode::kClosed, "the worker is leaving");
+  if (auto why = objection_to(options.priority); !why.empty())
+    return fail(ErrorCode::kInvalidArgument, std::move(why));
   const OperationId id{++last_operation_};
   auto operation = std::make_unique<EngineOperation>(id, dtype, std::move(segments), options, now);
   operation->reported = reported;
@@ -122,7 +127,7 @@ Result<OperationId> WorkerEngine::submit(Dtype dtype, std::vector<Segment> segme
 std::optional<Completion> WorkerEngine::next_completion() { return stream_.next_completion(); }
 
 std::size_t WorkerEngine::pending_operations() const noexcept {
-  return stream_.pending() - (leaving_ == Leaving::kBarrier && stream_.pending() != 0 ? 1 : 0);
+  return stream_.pending() - (leaving_ >= Leaving::kBarrier && stream_.pending() != 0 ? 1 : 0);
 }
 
 void WorkerEngine::abort(std::string_view reason, TimeNs now) {
@@ -172,10 +177,16 @@ void WorkerEngine::settle(TimeNs now) {
   if (leaving_ == Leaving::kDraining && stream_.pending() == 0) {
     leaving_ = Leaving::kBarrier;
     (void)submit(Dtype::kInt32, {}, now, {}, false);
-  } else if (leaving_ == Leaving::kBarrier && stream_.pending() == 0) {
+  } else if (leaving_ == Leaving::kBarrier && (stream_.pending() == 0 || somebody_left())) {
     leaving_ = Leaving::kSaying;
     leave_.start(now);
   }
+}
+
+// Who left had the barrier's result, so every rank had all of its own. The box may have forgotten that
+// result, its slot being somebody else's by now, and there may be no rank any more to ask for it.
+bool WorkerEngine::somebody_left() const noexcept {
+  return live_ != 0 && (membership_->members() & ~live_) != 0;
 }
 
 void WorkerEngine::close(Error error) {

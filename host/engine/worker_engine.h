@@ -66,7 +66,8 @@ class WorkerEngine {
 
   // Sums element by element over all ranks. All ranks issue the same operations in the same order. A list of
   // spans is one operation over their concatenation; spans may be empty, and so may the list. Output spans
-  // have the sizes of the input spans. Errors: kInvalidArgument (sizes differ), kClosed (closed or leaving).
+  // have the sizes of the input spans. Errors: kInvalidArgument (sizes differ, no such priority), kClosed
+  // (closed or leaving).
   Result<OperationId> allreduce(std::span<const std::span<const float>> in,
                                 std::span<const std::span<float>> out, TimeNs now,
                                 const OperationOptions& options = {});
@@ -139,6 +140,7 @@ class WorkerEngine {
   std::size_t transmit_end(std::span<std::byte> out);
   [[nodiscard]] Header control_header(PacketType type) const noexcept;
 
+  [[nodiscard]] bool somebody_left() const noexcept;
   void settle(TimeNs now);  // after any input: failures of the stream, next step of leaving
   void start_joining(TimeNs now);
   void close(Error error);

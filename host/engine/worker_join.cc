@@ -13,13 +13,25 @@ bool is_window(std::uint32_t w) noexcept {
   return std::has_single_bit(w) && w >= kLeastWindow && w <= kGreatestWindow;
 }
 
-bool plausible(const Membership& m, Discipline discipline, const EngineOptions& options) noexcept {
+bool plausible_slots(const Membership& m) noexcept {
+  switch (m.discipline) {
+    case Discipline::kPool:
+      return true;
+    case Discipline::kFcfs:
+    case Discipline::kPreemptive:
+    case Discipline::kShared:
+      return m.shared_slots >= m.shards;  // each data core has some
+  }
+  return false;
+}
+
+bool plausible(const Membership& m, const EngineOptions& options) noexcept {
   return raw(m.job) != 0 && raw(m.job) <= kMaxJobs && raw(m.epoch) != 0 && raw(m.generation) != 0 &&
          is_window(m.largest_window) && is_window(m.window) && m.window <= m.largest_window &&
          is_window(m.lookahead) && m.lookahead <= m.largest_window && m.elements != 0 &&
          valid_elements(m.elements) && m.elements <= options.elements && m.world >= 1 &&
          m.world <= kMaxRanks && raw(m.most_advanced) < m.world && m.shards >= 1 && m.shards <= kMaxShards &&
-         m.lease != 0 && discipline == Discipline::kPool &&
+         m.lease != 0 && plausible_slots(m) && m.max_priority <= kGreatestPriority &&
          (m.results == ResultsMode::kUnicast || m.results == ResultsMode::kMulticast);
 }
 
@@ -71,13 +83,17 @@ std::optional<Membership> to_membership(const Header& header, const JoinedPayloa
   m.window = joined.window.host();
   m.world = joined.world.host();
   m.shards = joined.shards;
+  m.discipline = joined.discipline;
+  m.shared_slots = joined.shared_slots.host();
+  m.salt = joined.salt.host();
+  if (header.priority != 0) m.max_priority = header.priority;
   m.lease = TimeNs{joined.lease_ms.host()} * kMillisecond;
   m.most_advanced = Rank{joined.most_advanced.host()};
   m.results = joined.results;
   m.group_port = joined.group_port.host();
   m.group = joined.group;
   m.box_mac = joined.box_mac;
-  if (!plausible(m, joined.discipline, options)) return std::nullopt;
+  if (!plausible(m, options)) return std::nullopt;
   m.key = rank_key(m.generation, options.rank);
   for (std::uint32_t r = 0; r < m.world; ++r)
     m.key_sum += rank_key(m.generation, Rank{static_cast<std::uint16_t>(r)});

@@ -6,8 +6,9 @@
 #include <array>
 #include <cstdint>
 
+#include "tally/discipline.h"
 #include "tally/ids.h"
-#include "tally/mix64.h"
+#include "tally/priority.h"
 #include "tally/time.h"
 #include "tally/wire.h"
 #include "tally/wire_join.h"
@@ -27,6 +28,10 @@ struct Membership {
   std::uint32_t window = 0;    // W, at most largest_window
   std::uint32_t world = 0;
   std::uint32_t shards = 1;
+  Discipline discipline = Discipline::kPool;
+  std::uint32_t shared_slots = 0;                 // of all data cores; 0 with the discipline pool
+  std::uint64_t salt = 0;                         // disciplines by hash
+  std::uint8_t max_priority = kGreatestPriority;  // of the job, if the box said it
   TimeNs lease = 0;
   Rank most_advanced{};
   ResultsMode results = ResultsMode::kUnicast;
@@ -40,7 +45,9 @@ struct Membership {
   // must renew the epoch in time however long the lease is.
   [[nodiscard]] TimeNs heartbeat_period() const noexcept { return std::min(lease / 10, kSecond); }
   [[nodiscard]] std::uint64_t members() const noexcept { return members_of(world); }
-  [[nodiscard]] std::uint32_t slot_of(Chunk chunk) const noexcept { return raw(chunk) & (window - 1); }
+  [[nodiscard]] std::uint32_t slot_of(Chunk chunk) const noexcept {
+    return tally::slot_of({discipline, job, window, 2 * largest_window, shared_slots, salt}, chunk);
+  }
   [[nodiscard]] std::uint32_t shard_of(Chunk chunk) const noexcept { return slot_of(chunk) % shards; }
   [[nodiscard]] std::uint16_t port_of(Chunk chunk) const noexcept {
     return static_cast<std::uint16_t>(kBasePort + shard_of(chunk));

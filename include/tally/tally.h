@@ -76,10 +76,12 @@ typedef struct tally_options {
   uint16_t mtu;             /* of the path to the box */
   int32_t poll;             /* 1: never sleep */
   uint32_t join_timeout_ms; /* for all ranks to arrive */
+  uint32_t priority;        /* 0..254; its class, priority / 64, is that of operations that choose none */
+  uint32_t reserved;        /* 0 */
 } tally_options;
 
 #define TALLY_OPTIONS_INIT \
-  { sizeof(tally_options), NULL, NULL, NULL, NULL, NULL, NULL, 0, 1, 0, 1500, 0, 60000 }
+  { sizeof(tally_options), NULL, NULL, NULL, NULL, NULL, NULL, 0, 1, 0, 1500, 0, 60000, 254, 0 }
 
 /* Fills `options`, whose size must be set, from TALLY_CONFIG and the environment. The strings belong to the
  * library and are valid until the next call of this function on this thread. */
@@ -90,15 +92,20 @@ tally_code tally_join(const tally_options* options, tally_worker** worker);
 /* Aborts the job unless the worker left or is closed. NULL is allowed. */
 void tally_worker_free(tally_worker* worker);
 
-/* Of one operation. NULL where one may be passed: normal priority, no timeout. */
+/* How urgent an operation is; tally/priority.h says what for. Any of these, or a value 0..254 that every
+ * packet carries. Ranks may choose differently without harm, and jobs with slots of their own ignore it. */
+#define TALLY_PRIORITY_OF_WORKER (-1)        /* the class of tally_options.priority */
+#define TALLY_PRIORITY_CLASS(c) (1000 + (c)) /* 0 gives way to all, 3 to none */
+
+/* Of one operation. NULL where one may be passed: the worker's priority, no timeout. */
 typedef struct tally_reduce_options {
   size_t size;         /* sizeof(tally_reduce_options) */
-  int32_t priority;    /* 0..254; clamped by the box to the job's maximum */
+  int32_t priority;    /* as above; the box lowers what is above the job's maximum */
   uint32_t timeout_ms; /* the operation, and with it the job, fails when it takes longer; 0: never */
 } tally_reduce_options;
 
 #define TALLY_REDUCE_OPTIONS_INIT \
-  { sizeof(tally_reduce_options), 100, 0 }
+  { sizeof(tally_reduce_options), TALLY_PRIORITY_OF_WORKER, 0 }
 
 typedef struct tally_float_span {
   float* values;

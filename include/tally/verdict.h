@@ -17,12 +17,14 @@ enum class Verdict : std::uint8_t {
   kHandOver,  // another data core owns the slot
   kPunt,      // control type: a copy goes to the control thread
   kForward,   // not ours: the L2 switch's business
+  kBypass,    // went to the parameter server, which may have completed the chunk
+  kEvict,     // took a shared entry from another chunk, which went to the server
   kCount,
 };
 
 inline constexpr std::size_t kVerdictCount = static_cast<std::size_t>(Verdict::kCount);
 inline constexpr std::array<std::string_view, kVerdictCount> kVerdictNames{
-    "drop", "absorb", "complete", "repeat", "relay", "hand_over", "punt", "forward"};
+    "drop", "absorb", "complete", "repeat", "relay", "hand_over", "punt", "forward", "bypass", "evict"};
 
 constexpr std::string_view name_of(Verdict v) noexcept { return kVerdictNames[static_cast<std::size_t>(v)]; }
 

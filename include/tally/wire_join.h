@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "tally/be.h"
+#include "tally/discipline.h"
 #include "tally/ids.h"
 
 namespace tally {
@@ -48,7 +49,6 @@ static_assert(sizeof(JoinPayload) == 56 && offsetof(JoinPayload, last) == 32);
 static_assert(offsetof(JoinPayload, name_bytes) == 54);
 
 enum class JoinStatus : std::uint8_t { kRunning = 1, kForming = 2, kRefused = 3 };
-enum class Discipline : std::uint8_t { kPool = 1, kFcfs = 2, kPreemptive = 3, kShared = 4 };
 enum class ResultsMode : std::uint8_t { kUnicast = 1, kMulticast = 2 };
 
 // Header fields of a JOINED: rank 0xFFFF, job, epoch and the result cookie (0 unless running).

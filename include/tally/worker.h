@@ -29,6 +29,7 @@
 #include "tally/engine_statistics.h"
 #include "tally/error.h"
 #include "tally/ids.h"
+#include "tally/priority.h"
 
 namespace tally {
 
@@ -43,6 +44,9 @@ struct WorkerOptions {
   std::uint16_t elements = 0;  // TALLY_ELEMENTS: most values in a packet; 0: what the MTU carries
   std::uint16_t mtu = 1500;    // TALLY_MTU: of the path to the box, 616..9198
   bool poll = false;           // TALLY_IDLE=poll|adaptive: never sleep
+  // TALLY_PRIORITY: 0..254 as `priority:` of tallyd's jobs. Its class, priority / 64, is that of operations
+  // that choose none. The box lowers what is above the job's own; so the default is the job's.
+  std::uint16_t priority = kGreatestPriority;
   std::chrono::milliseconds join_timeout{60'000};  // TALLY_JOIN_TIMEOUT, seconds; for all ranks to arrive
   std::string debug{};                             // TALLY_DEBUG: empty, INFO or TRACE; lines go to stderr
 
@@ -54,10 +58,10 @@ struct WorkerOptions {
   [[nodiscard]] static Result<WorkerOptions> from_environment();
 };
 
-enum class Priority : std::uint8_t { kLowest = 0, kNormal = 100, kHighest = 254 };
-
 struct ReduceOptions {
-  Priority priority = Priority::kNormal;  // clamped by the box to the job's maximum
+  // Priority::in_class(0..3) or Priority::exactly(0..254), else the worker's. The box lowers what is above
+  // the job's maximum.
+  Priority priority{};
   // The operation fails by itself, and with it the job at every rank, when it takes longer. 0: never.
   std::chrono::milliseconds timeout{0};
   // Called once, on the progress thread, before done() turns true and wait() returns. Must not block or

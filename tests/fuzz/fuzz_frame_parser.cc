@@ -3,6 +3,7 @@
 // (Arrival); the rest is the frame.
 
 #include <array>
+#include <bit>
 #include <cstring>
 #include <memory>
 #include <vector>
@@ -189,7 +190,8 @@ void check_other_entries(const World& world, const Outcome& out, Chunk chunk) {
 
 void check_same(const Outcome& x, const Outcome& y, const HeapFrame& f, const HeapFrame& s) {
   TALLY_CHECK(x.verdict == y.verdict && x.drop == y.drop, "both executions agree");
-  TALLY_CHECK(x.to == y.to && x.owner == y.owner && x.job == y.job, "both executions agree");
+  TALLY_CHECK(x.to == y.to && x.ranks == y.ranks && x.owner == y.owner && x.job == y.job,
+              "both executions agree");
   TALLY_CHECK(x.payload_bytes == y.payload_bytes && x.reject == y.reject, "both executions agree");
   TALLY_CHECK(x.reject_reason == y.reject_reason, "both executions agree");
   TALLY_CHECK(x.reject_contributors == y.reject_contributors, "both executions agree");
@@ -207,8 +209,11 @@ void send(const Outcome& out, const HeapFrame& frame) {
   const auto offset = static_cast<std::size_t>(out.payload - frame.buffer().data());
   TALLY_CHECK(offset + out.payload_bytes <= frame.buffer().size(), "payload inside the buffer");
   if (out.verdict != Verdict::kRepeat && out.verdict != Verdict::kRelay) return;
-  TALLY_CHECK(raw(out.to) < out.job->world, "a receiver of the job");
-  const Binding& to = out.job->ranks[raw(out.to)].binding;
+  const bool relayed = out.verdict == Verdict::kRelay;
+  TALLY_CHECK(relayed || std::has_single_bit(out.ranks), "a stored RESULT is for one");
+  const int rank = relayed ? raw(out.to) : std::countr_zero(out.ranks);
+  TALLY_CHECK(rank < out.job->world, "a receiver of the job");
+  const Binding& to = out.job->ranks[static_cast<unsigned>(rank)].binding;
   Bytes headers(encapsulation_bytes(to));
   write_encapsulation(headers, to, box(), kBasePort, {out.payload, out.payload_bytes});
 }

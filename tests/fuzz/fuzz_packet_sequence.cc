@@ -239,7 +239,8 @@ void Sequence::expect_contribution(Life& l, const Bytes& datagram, const Offered
   const Outcome out = pass(l, l.row.ranks[raw(p.rank)].binding, datagram, vouched, expected);
   if (!expected.result) return;
   check_result(l, out, *expected.result, expected.verdict == Verdict::kRepeat);
-  TALLY_CHECK(out.to == p.rank, "the receiver");
+  const bool to_all = expected.verdict == Verdict::kComplete;
+  TALLY_CHECK(out.ranks == (to_all ? l.row.members : bit_of(p.rank)), "the receivers");
   // Alone, a rank gets every contribution back and nothing is stored.
   if (l.row.world > 1) note(l, *expected.result, expected.verdict == Verdict::kComplete);
 }
@@ -269,7 +270,7 @@ void Sequence::query(Life& l) {
   }
   if (expected.result) {
     check_result(l, out, *expected.result, true);
-    TALLY_CHECK(out.to == asker, "the asker gets the RESULT");
+    TALLY_CHECK(out.ranks == bit_of(asker), "the asker gets the RESULT");
     note(l, *expected.result, false);
   }
 }

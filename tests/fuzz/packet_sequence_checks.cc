@@ -15,7 +15,8 @@ void check_verdicts(const Outcome& x, const Outcome& y, const Expected& expected
                  name_of(expected.drop).data(), name_of(x.verdict).data(), name_of(x.drop).data());
     TALLY_CHECK(false, "the verdict of protocol.md");
   }
-  TALLY_CHECK(x.verdict == y.verdict && x.drop == y.drop && x.to == y.to, "both executions agree");
+  TALLY_CHECK(x.verdict == y.verdict && x.drop == y.drop && x.to == y.to && x.ranks == y.ranks,
+              "both executions agree");
   TALLY_CHECK(x.payload_bytes == y.payload_bytes && x.owner == y.owner, "both executions agree");
   TALLY_CHECK(x.reject == y.reject && x.reject_contributors == y.reject_contributors, "both agree");
   const bool unknown = x.verdict == Verdict::kDrop && (x.drop == Drop::kJob || x.drop == Drop::kEpoch);

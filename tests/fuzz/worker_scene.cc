@@ -157,7 +157,7 @@ Program::Program(const EngineOptions& options)
 
 void Program::submit(std::uint32_t kind, std::uint32_t elements, std::uint32_t seed, TimeNs now,
                      TimeNs deadline) {
-  const OperationOptions options{.deadline = deadline, .priority = 9};
+  const OperationOptions options{.deadline = deadline, .priority = Priority::exactly(9)};
   const auto words = [&](std::uint32_t n, bool floats) {
     auto& block = memory_.emplace_back(n);
     for (std::uint32_t i = 0; i < n; ++i) {

@@ -18,11 +18,15 @@ class Job:
     window: int = 256
     elements: int = 0  # 0: the default
     results: str = "unicast"
+    discipline: str = "pool"
+    priority: int = 100
+    weight: int = 1
     first_port: int = 0
 
     def yaml(self, lab):
         lines = [f"  - name: {self.name}", f"    workers: {self.workers}", f"    lease: {self.lease}",
-                 f"    window: {self.window}", f"    results: {self.results}"]
+                 f"    window: {self.window}", f"    results: {self.results}", f"    discipline: {self.discipline}",
+                 f"    priority: {self.priority}", f"    quota: {{weight: {self.weight}}}"]
         if self.elements:
             lines.append(f"    elements: {self.elements}")
         if self.token:
@@ -43,6 +47,7 @@ class Options:
     mtu: int = 1500
     device: str = ""  # more arguments of each memif, with a leading comma
     loss: str = ""
+    shared_slots: int = 0
     ipv6: bool = False
     idle: str = "adaptive"
     execution: str = "fused"
@@ -85,7 +90,8 @@ class Box:
         cpus = cpus_of_ours()[-o.data_cores:]
         lines = ["instance: test" + str(os.getpid()), "dataplane:", f"  cores: {cpus}", f"  memory: {o.memory}",
                  "  slots: 16MiB", f"  hugepages: {o.hugepages}", f"  idle: {o.idle}",
-                 f"  execution: {o.execution}", f"  eal: [{', '.join(repr(word) for word in o.eal)}]",
+                 f"  execution: {o.execution}", f"  shared: {{slots: {o.shared_slots}}}",
+                 f"  eal: [{', '.join(repr(word) for word in o.eal)}]",
                  "box: {ipv6: fd00::fe/64}" if o.ipv6 else "box: {ipv4: 10.0.0.254/24}", "ports:"]
         for port in range(self.ports):
             impair = f", impair: {{loss: {o.loss}, seed: {port + 1}}}" if o.loss else ""

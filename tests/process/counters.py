@@ -9,21 +9,22 @@ def number(text):
 
 
 class Counters:
-    """ports[name][column], cores[line][core], jobs[name][column], drops[job name][reason]; '' is 'of no job'."""
+    """ports[name][column], cores[line][core], jobs[name][column], slots[job name][column], server[core][column],
+    drops[job name][reason]; '' is 'of no job'."""
 
     def __init__(self, text):
         self.text = text
         self.ports, self.cores, self.jobs, self.drops = {}, {}, {}, {}
+        self.slots, self.server = {}, {}
+        tables = {"port": self.ports, "job": self.jobs, "shared slots": self.slots, "server": self.server}
         for block in text.split("\n\n"):
             rows = [re.split(r"  +", line) for line in block.strip("\n").split("\n")]
             header = rows[0]
-            if header[0] == "port":
-                self.ports.update((row[0], dict(zip(header[1:], map(number, row[1:])))) for row in rows[1:])
+            if header[0] in tables:
+                tables[header[0]].update((row[0], dict(zip(header[1:], map(number, row[1:])))) for row in rows[1:])
             elif header[0] == "core (CPU)":
                 for row in rows[1:]:
                     self.cores.setdefault(row[0], []).extend(map(number, row[1:]))
-            elif header[0] == "job":
-                self.jobs.update((row[0], dict(zip(header[1:], map(number, row[1:])))) for row in rows[1:])
         self.packet_buffers = number(re.search(r"([\d,]+) packet buffers", text).group(1))
         for job, reasons in re.findall(r"^dropped(?: of job ([^:]+)|, of no job): (.*)$", text, re.M):
             self.drops[job] = {word: number(count) for word, count in re.findall(r"(\w+) ([\d,]+)", reasons)}

@@ -14,11 +14,13 @@ import traceback
 import cases_faults
 import cases_members
 import cases_operation
+import cases_shared
 import cases_sums
 import lab as labs
 from programs import Programs
 
-assert cases_faults and cases_members and cases_operation and cases_sums  # importing them registers their cases
+# Importing them registers their cases.
+assert cases_faults and cases_members and cases_operation and cases_shared and cases_sums
 
 SKIPPED = 77
 

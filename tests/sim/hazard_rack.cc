@@ -26,6 +26,7 @@ WorkerOptions worker_options(const RackOptions& o, std::size_t index, std::uint1
   w.elements = kMaxElements;
   w.binding = test_binding(job, raw(rank));
   w.binding.port = PortIndex{static_cast<std::uint16_t>(index)};
+  if (job < o.priorities.size()) w.priority = o.priorities[job];
   return w;
 }
 
@@ -36,6 +37,11 @@ Scenario scenario_for(const RackOptions& o) {
   s.box.cores = o.cores;
   s.box.slot_lines = o.slot_lines;
   s.link.vouched = o.vouched;
+  if (shares_slots(o.discipline)) {
+    s.box.shared_entries = o.shared_entries;
+    s.box.shared_elements = o.elements;
+    s.box.server_lines = o.server_states * entry_lines(o.elements);
+  }
   for (std::uint16_t job = 0; job < o.jobs; ++job) {
     JobConfig config;
     config.name = "job" + std::to_string(job);
@@ -45,6 +51,9 @@ Scenario scenario_for(const RackOptions& o) {
     config.window = o.window;
     config.lease = o.lease;
     config.first_chunk = o.first_chunk;
+    config.discipline = o.discipline;
+    if (shares_slots(o.discipline)) config.server = ServerKind::kEmbedded;
+    if (job < o.quotas.size()) config.quota = o.quotas[job];
     s.box.jobs.push_back(config);
     for (std::uint16_t r = 0; r < o.world; ++r)
       s.workers.push_back(worker_options(o, s.workers.size(), job, Rank{r}));
@@ -273,6 +282,9 @@ Job HazardRack::row(std::uint16_t job) {
   row.window = m.window;
   row.span = 2 * m.largest_window;
   row.members = m.members();
+  row.discipline = m.discipline;
+  row.shared_slots = m.shared_slots;
+  row.salt = m.salt;
   row.key_sum = m.key_sum;
   for (std::uint16_t r = 0; r < options_.world; ++r)
     row.ranks.at(r) = {membership(r, job).cookie, membership(r, job).key, worker(r, job).options().binding};

@@ -29,6 +29,11 @@ struct RackOptions {
   std::uint8_t cores = 1;
   std::uint32_t slot_lines = 1 << 14;
   bool vouched = false;
+  Discipline discipline = Discipline::kPool;  // of all jobs
+  std::uint32_t shared_entries = 8;           // of each core, when jobs share slots
+  std::uint32_t server_states = 64;           // of each core
+  std::vector<std::uint8_t> priorities;       // of each job's workers; what is missing: the greatest
+  std::vector<Quota> quotas;                  // of each job; what is missing: the default
   std::vector<Rank> rivals;  // second processes for ranks of job 0, on the links behind all workers
 };
 
@@ -134,6 +139,7 @@ class HazardRack {
   [[nodiscard]] std::uint64_t verdicts(Verdict verdict, std::uint16_t job = 0) {
     return box().counters(id(job)).of(verdict);
   }
+  [[nodiscard]] SlotCounters shared(std::uint16_t job = 0) { return box().shared_counters(id(job)); }
   [[nodiscard]] std::uint64_t control_drops(MembershipDrop why) {
     return box().membership().counters().of(why);
   }

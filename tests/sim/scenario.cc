@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "jobs.h"
+#include "sharing.h"
 
 namespace tally::sim {
 namespace {
@@ -63,9 +64,14 @@ void add_blows(Scenario& s, Rng& rng) {
 
 Scenario scenario_of(std::uint64_t seed) {
   Rng rng(mix64(seed + 1));
+  Rng sharing(mix64(seed + 5));  // of its own: what is drawn here changes nothing else
+  const bool shares = sharing.chance(0.6);
+  const bool many = shares && sharing.chance(0.2);
   Scenario s;
   s.seed = seed;
-  const auto jobs = rng.chance(0.7) ? 1 : rng.between(2, 3);
+  auto jobs = rng.chance(0.7) ? 1 : rng.between(2, 3);
+  if (shares && jobs == 1 && sharing.chance(0.5)) jobs = 2;
+  if (many) jobs = sharing.between(4, 16);
   s.box.cores = static_cast<std::uint8_t>(rng.between(1, 3));
   s.box.staged = rng.chance(0.2);
   for (std::size_t i = 0; i < jobs; ++i) {
@@ -83,10 +89,13 @@ Scenario scenario_of(std::uint64_t seed) {
   s.faults.replay = swarm(rng, 0.5);
   s.operations = static_cast<std::uint32_t>(rng.between(1, 6));
   s.largest = static_cast<std::uint32_t>(rng.chance(0.1) ? 8000 : rng.between(20, 1500));
+  if (shares) s.largest = std::min(s.largest, many ? 200U : 1'000U);
+  if (many) s.operations = std::min(s.operations, 2U);
   // Most plans end within tens of milliseconds; blows shall hit them.
   s.heal_at = rng.chance(0.5) ? rng.between(1, 100) * kMillisecond : rng.between(1, 6) * kSecond;
   s.give_up = s.heal_at + 60 * kSecond;
   add_blows(s, rng);
+  if (shares) share_slots(s, sharing);
   return s;
 }
 
@@ -94,8 +103,12 @@ std::string describe(const Scenario& s) {
   const auto percent = [](double p) {
     return std::to_string(static_cast<int>(p * 1000) / 10.0).substr(0, 4) + " %";
   };
-  return std::to_string(s.box.jobs.size()) + " jobs, " + std::to_string(s.workers.size()) + " workers, " +
-         std::to_string(s.box.cores) + (s.box.staged ? " staged" : " fused") + " cores, loss " +
+  std::string disciplines;
+  for (const JobConfig& job : s.box.jobs) disciplines += "-pfes"[static_cast<int>(job.discipline)];
+  return std::to_string(s.box.jobs.size()) + " jobs (" + disciplines + "), " +
+         std::to_string(s.workers.size()) + " workers, " + std::to_string(s.box.cores) +
+         (s.box.staged ? " staged" : " fused") + " cores, " + std::to_string(s.box.shared_entries) +
+         " shared entries, " + std::to_string(s.box.server_lines) + " server lines, loss " +
          percent(s.faults.loss) + ", duplicate " + percent(s.faults.duplicate) + ", reorder " +
          percent(s.faults.reorder) + ", corrupt " + percent(s.faults.corrupt) + ", poison " +
          percent(s.faults.poison) + ", replay " + percent(s.faults.replay) + ", " +

@@ -3,6 +3,12 @@
 #include <utility>
 
 namespace tally::sim {
+namespace {
+
+constexpr TimeNs kLongestSweep =
+    5 * kSecond;  // ten times the longest tau, and what may touch the entry again
+
+}  // namespace
 
 Simulation::Simulation(Scenario scenario)
     : scenario_(std::move(scenario)),
@@ -113,10 +119,14 @@ void Simulation::check_at_the_end() {
     alarm("invariant 3: not complete " + std::to_string((scenario_.give_up - scenario_.heal_at) / kSecond) +
           " s after healing: " + worker->describe());
   }
-  if (!broken_.empty() || epochs_changed_) return;
-  // A new epoch may leave a contribution alone in its entry: who holds the result does not offer it again.
-  for (const JobId job : box_->jobs()) {
-    if (box_->occupancy(job) != 0)
+  if (!broken_.empty()) return;
+  // What is filling in the shared region after the last result, a replay or the work of an earlier epoch, is
+  // swept. Slots of a job's own may keep it: who holds the result does not offer it again.
+  for (std::size_t i = 0; i < box_->jobs().size(); ++i) {
+    const JobId job = box_->jobs()[i];
+    const bool shares = shares_slots(scenario_.box.jobs[i].discipline);
+    if (shares) run_while_not([&] { return box_->occupancy(job) == 0; }, schedule_.now() + kLongestSweep);
+    if (box_->occupancy(job) != 0 && (shares || !epochs_changed_))
       alarm("all results are in and job " + std::to_string(raw(job)) + " still has filling entries");
   }
 }

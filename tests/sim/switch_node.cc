@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 #include "kernels.h"
 #include "reply.h"
@@ -12,6 +13,9 @@ namespace {
 
 constexpr std::size_t kTailRoom = kHeaderBytes + 4 * kMaxElements;
 constexpr std::size_t kUdpOffset = 34;  // Ethernet and IPv4 in front
+
+constexpr TimeNs kSweepEvery = kMillisecond;           // while something may age
+constexpr TimeNs kRebalanceEvery = 50 * kMillisecond;  // as the daemon does
 
 // Where steering would put the frame: the shard its UDP destination port names.
 std::size_t steered_core(const Bytes& frame, std::size_t cores) {
@@ -36,10 +40,15 @@ SwitchNode::SwitchNode(Schedule& schedule, std::uint64_t seed, SwitchOptions opt
 void SwitchNode::start_cores() {
   const auto tables = usable_kernels();
   cores_.clear();
+  const SharedRegion shared =
+      shared_region(options_.slot_lines, options_.shared_entries, options_.shared_elements);
   for (std::uint8_t i = 0; i < options_.cores; ++i) {
     Core core;
     core.memory = std::make_unique<SlotMemory>(options_.slot_lines);
-    const PipelineOptions pipeline{.core = i, .box = test_box()};
+    core.server_memory = std::make_unique<SlotMemory>(options_.server_lines);
+    core.watch = SharedWatch(shared);
+    const PipelineOptions pipeline{
+        .core = i, .box = test_box(), .shared = shared, .server = core.server_memory->region()};
     const Kernels& kernels = *tables[rng_.below(tables.size())];
     core.pipeline = options_.staged ? std::make_unique<AnyPipeline>(std::in_place_type<Pipeline<Staged>>,
                                                                     pipeline, core.memory->region(), kernels)
@@ -50,20 +59,31 @@ void SwitchNode::start_cores() {
 }
 
 void SwitchNode::start_control() {
-  const MembershipOptions options{
-      .box_mac = test_box().mac, .shards = options_.cores, .slot_lines = options_.slot_lines};
+  const MembershipOptions options{.box_mac = test_box().mac,
+                                  .shards = options_.cores,
+                                  .slot_lines = options_.slot_lines,
+                                  .shared_entries = options_.shared_entries,
+                                  .shared_elements = options_.shared_elements};
   auto words = [rng = std::make_shared<Rng>(rng_.next())] { return rng->next(); };
   membership_ = std::make_unique<MembershipEngine>(std::move(*MembershipEngine::create(options, words)));
   jobs_.clear();
-  for (const auto& job : options_.jobs) jobs_.push_back(*membership_->declare(job));
-  ever_ = {jobs_.begin(), jobs_.end()};
+  ever_.clear();
+  denied_.clear();
+  for (const auto& job : options_.jobs) make_known(job);
+  if (options_.shared_entries != 0) rebalance_later();
   service();
+}
+
+void SwitchNode::make_known(const JobConfig& job) {
+  const auto id = membership_->declare(job);
+  if (!id) return alarm_("membership refuses a job: " + id.error().text());
+  jobs_.push_back(*id);
+  ever_[*id] |= job.discipline == Discipline::kPool;
 }
 
 JobId SwitchNode::declare(const JobConfig& job) {
   options_.jobs.push_back(job);
-  jobs_.push_back(*membership_->declare(job));
-  ever_.insert(jobs_.back());
+  make_known(job);
   service();
   return jobs_.back();
 }
@@ -106,7 +126,7 @@ std::uint64_t SwitchNode::packets_counted(std::size_t core) const {
   return std::visit(
       [&](const auto& p) {
         std::uint64_t n = p.counters(JobId{0}).packets();
-        for (const JobId job : ever_) n += p.counters(job).packets();
+        for (const auto& [job, pool] : ever_) n += p.counters(job).packets();
         return n;
       },
       *cores_[core].pipeline);
@@ -119,10 +139,22 @@ void SwitchNode::run(std::size_t core, Bytes& buffer, std::uint32_t length, Port
                     .port = port,
                     .checksum_good = vouched};
   const std::uint64_t before = packets_counted(core);
-  const Outcome outcome =
-      std::visit([&](auto& p) { return p.process(frame, schedule_.now()); }, *cores_[core].pipeline);
+  std::optional<Arrival> arrival;
+  const Outcome outcome = std::visit(
+      [&](auto& p) {
+        Parsed parsed;
+        p.parse(frame, parsed);
+        if (parsed.verdict == Verdict::kAbsorb && parsed.type == PacketType::kContribute)
+          arrival = Arrival{parsed.job, parsed.contribution};
+        return p.handle(parsed, frame, schedule_.now());
+      },
+      *cores_[core].pipeline);
   if (packets_counted(core) != before + 1) alarm_("invariant 5: a packet changed other than one counter");
-  check_core(core, "a packet");
+  if (arrival) {
+    arrival->dropped = outcome.verdict == Verdict::kDrop;
+    arrival->drop = outcome.drop;
+  }
+  check_core(core, "a packet", arrival);
   drain_events(*cores_[core].pipeline);
   if (outcome.verdict == Verdict::kHandOver) return run(outcome.owner, buffer, length, port, vouched);
   reply(outcome, frame);
@@ -141,12 +173,12 @@ void SwitchNode::reply(const Outcome& out, const Frame& frame) {
   if (out.verdict == Verdict::kPunt) {
     membership_->receive(datagram, open_frame(frame, test_box()).source, schedule_.now());
   }
-  if (out.verdict == Verdict::kRepeat || out.verdict == Verdict::kRelay) {
-    send_to(out.job->ranks[raw(out.to)].binding, datagram, kBasePort);
-  }
-  if (out.verdict == Verdict::kComplete) {
-    for (std::uint32_t r = 0; r < out.job->world; ++r)
-      send_to(out.job->ranks[r].binding, datagram, kBasePort);
+  if (out.verdict == Verdict::kRelay) send_to(out.job->ranks[raw(out.to)].binding, datagram, kBasePort);
+  if (out.verdict == Verdict::kRepeat || out.verdict == Verdict::kComplete) {
+    for (std::uint32_t r = 0; r < out.job->world; ++r) {
+      if ((out.ranks & bit_of(Rank{static_cast<std::uint16_t>(r)})) != 0)
+        send_to(out.job->ranks[r].binding, datagram, kBasePort);
+    }
   }
   if (out.reject) {
     std::array<std::byte, kHeaderBytes> reject{};
@@ -170,28 +202,97 @@ void SwitchNode::drain_events(AnyPipeline& pipeline) {
       pipeline);
 }
 
-// Invariant 4, after every event: occupancy = the job's filling entries.
-void SwitchNode::check_core(std::size_t core, const char* after) {
-  const Core& c = cores_[core];
+// Invariant 4, after every event: occupancy = the job's filling entries, of its own and shared ones, also
+// when the job is gone.
+void SwitchNode::check_core(std::size_t core, const char* after, const std::optional<Arrival>& arrival) {
+  Core& c = cores_[core];
   if (c.table == nullptr) return;
+  const auto alarm = [&](const std::string& what) { alarm_(what + " after " + after); };
+  c.watch.look(*c.pipeline, *c.table, arrival, alarm);
   std::visit(
       [&](auto& p) {
-        for (const JobId id : jobs_) {
-          const Job* job = c.table->find(id);
-          if (job == nullptr) continue;
-          std::uint32_t filling = 0;
-          for (std::uint32_t line = 0; line < job->slots.count; line += entry_lines(job->elements)) {
-            const Head head = p.execution().head(job->slots.first + line);
-            filling += head.tag != 0 && head.contributors != job->members ? 1 : 0;
+        for (const auto& [id, had_own_slots] : ever_) {
+          std::uint32_t filling = c.watch.filling(id);
+          const Job* const job = c.table->find(id);
+          if (job == nullptr && had_own_slots) continue;  // while it forms anew, control holds its slots
+          if (job != nullptr && job->discipline == Discipline::kPool) {
+            for (std::uint32_t line = 0; line < job->slots.count; line += entry_lines(job->elements)) {
+              const Head head = p.execution().head(job->slots.first + line);
+              filling += head.tag != 0 && head.contributors != job->members ? 1 : 0;
+            }
           }
           if (filling != p.state(id).occupancy) {
-            alarm_("invariant 4: job " + std::to_string(raw(id)) + " has " + std::to_string(filling) +
-                   " filling entries and occupancy " + std::to_string(p.state(id).occupancy) + " after " +
-                   after);
+            alarm("invariant 4: job " + std::to_string(raw(id)) + " has " + std::to_string(filling) +
+                  " filling entries and occupancy " + std::to_string(p.state(id).occupancy));
           }
         }
       },
       *c.pipeline);
+  if (has_to_sweep(core)) sweep_later(core);
+}
+
+bool SwitchNode::has_to_sweep(std::size_t core) const {
+  const bool states =
+      std::visit([](const auto& p) { return p.server().incomplete != 0; }, *cores_[core].pipeline);
+  return states || cores_[core].watch.filling() != 0;
+}
+
+// A core sweeps whenever it has nothing else to do. Here it looks at its whole region, as it would by then.
+void SwitchNode::sweep(std::size_t core) {
+  if (schedule_.now() < paused_until_) return sweep_later(core);
+  Bytes buffer(kHeaderBytes + 4 * std::size_t{options_.shared_elements});
+  for (std::uint32_t looks = 0; looks <= options_.shared_entries; ++looks) {
+    const auto moved = std::visit(
+        [&](auto& p) -> std::optional<Outcome> {
+          if (!p.aged(schedule_.now())) return std::nullopt;
+          return p.sweep(buffer, schedule_.now());
+        },
+        *cores_[core].pipeline);
+    if (!moved) continue;
+    check_core(core, "a sweep");
+    reply(*moved, {});
+  }
+  if (has_to_sweep(core)) sweep_later(core);
+}
+
+void SwitchNode::sweep_later(std::size_t core) {
+  if (cores_[core].sweeps) return;
+  cores_[core].sweeps = true;
+  const TimeNs pause =
+      cores_[core].watch.filling() != 0 ? kSweepEvery : 100 * kSweepEvery;  // states age slowly
+  schedule_.after(pause, [this, core, life = life_] {
+    if (life != life_) return;
+    cores_[core].sweeps = false;
+    sweep(core);
+  });
+}
+
+void SwitchNode::rebalance() {
+  std::vector<SharedDemand> demand;
+  for (const JobId id : jobs_) {
+    SharedDemand wanted{.job = id};
+    std::uint64_t denied = 0;
+    for (const auto& core : cores_) {
+      std::visit(
+          [&](const auto& p) {
+            wanted.entries = std::max(wanted.entries, p.state(id).occupancy.get());
+            denied += p.state(id).slots.denied;
+          },
+          *core.pipeline);
+    }
+    wanted.denied = denied != std::exchange(denied_[id], denied);
+    demand.push_back(wanted);
+  }
+  membership_->rebalance(demand);
+}
+
+void SwitchNode::rebalance_later() {
+  schedule_.after(kRebalanceEvery, [this, life = life_] {
+    if (life != life_) return;
+    rebalance();
+    service();
+    rebalance_later();
+  });
 }
 
 void SwitchNode::take_up(std::size_t core, const Publication& publication) {
@@ -276,6 +377,37 @@ std::uint32_t SwitchNode::occupancy(JobId job) const {
   for (const auto& core : cores_)
     n += std::visit([&](const auto& p) { return p.state(job).occupancy; }, *core.pipeline);
   return n;
+}
+
+SlotCounters SwitchNode::shared_counters(JobId job) const {
+  SlotCounters sum;
+  for (const auto& core : cores_) {
+    const SlotCounters& one =
+        std::visit([&](const auto& p) -> const SlotCounters& { return p.state(job).slots; }, *core.pipeline);
+    sum.claims += one.claims;
+    sum.denied += one.denied;
+    sum.swaps += one.swaps;
+    sum.evicted += one.evicted;
+    sum.partials += one.partials;
+    sum.swept += one.swept;
+    sum.served += one.served;
+  }
+  return sum;
+}
+
+MergeCounters SwitchNode::server() const {
+  MergeCounters sum;
+  for (const auto& core : cores_) {
+    const MergeCounters& one =
+        std::visit([](const auto& p) -> const MergeCounters& { return p.server(); }, *core.pipeline);
+    sum.merged += one.merged;
+    sum.completed += one.completed;
+    sum.forgotten += one.forgotten;
+    sum.aged += one.aged;
+    sum.incomplete += one.incomplete;
+    sum.complete += one.complete;
+  }
+  return sum;
 }
 
 }  // namespace tally::sim

@@ -5,27 +5,29 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
-#include <set>
+#include <optional>
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
-#include "fused.h"
 #include "jobs.h"
 #include "membership.h"
 #include "network.h"
 #include "pipeline.h"
 #include "rng.h"
 #include "schedule.h"
-#include "staged.h"
+#include "shared_watch.h"
 
 namespace tally::sim {
 
 struct SwitchOptions {
   std::uint8_t cores = 1;
   std::uint32_t slot_lines = 1 << 14;
+  std::uint32_t shared_entries = 0;   // of each core, at the end of slot_lines
+  std::uint16_t shared_elements = 0;  // values of such an entry
+  std::uint32_t server_lines = 0;     // memory of each core's embedded server
   bool staged = false;
   std::vector<JobConfig> jobs;
 };
@@ -55,6 +57,8 @@ class SwitchNode {
   // Sums over the cores.
   [[nodiscard]] JobCounters counters(JobId job) const;
   [[nodiscard]] std::uint32_t occupancy(JobId job) const;
+  [[nodiscard]] SlotCounters shared_counters(JobId job) const;
+  [[nodiscard]] MergeCounters server() const;
 
   // What the data cores told control, oldest first, of all lives.
   [[nodiscard]] const std::vector<Event>& events() const noexcept { return events_; }
@@ -63,23 +67,31 @@ class SwitchNode {
   void service();
 
  private:
-  using AnyPipeline = std::variant<Pipeline<Fused>, Pipeline<Staged>>;
   struct Core {
     std::unique_ptr<SlotMemory> memory;
+    std::unique_ptr<SlotMemory> server_memory;
     std::unique_ptr<AnyPipeline> pipeline;
     std::shared_ptr<const JobTable> table;
+    SharedWatch watch;
     TimeNs takes_up_at = 0;  // the newest publication
+    bool sweeps = false;     // the next age sweep is scheduled
   };
 
   void start_cores();
   void start_control();
+  void make_known(const JobConfig& job);
   void run(std::size_t core, Bytes& buffer, std::uint32_t length, PortIndex port, bool vouched);
   void reply(const Outcome& outcome, const Frame& frame);
   void send_to(const Binding& to, std::span<const std::byte> datagram, std::uint16_t source_port);
   void drain_events(AnyPipeline& pipeline);
   void publish();
   void take_up(std::size_t core, const Publication& publication);
-  void check_core(std::size_t core, const char* after);
+  void check_core(std::size_t core, const char* after, const std::optional<Arrival>& arrival = {});
+  void sweep(std::size_t core);
+  void sweep_later(std::size_t core);
+  [[nodiscard]] bool has_to_sweep(std::size_t core) const;
+  void rebalance();
+  void rebalance_later();
   [[nodiscard]] std::uint64_t packets_counted(std::size_t core) const;
 
   Schedule& schedule_;
@@ -90,7 +102,9 @@ class SwitchNode {
   std::vector<Core> cores_;
   std::unique_ptr<MembershipEngine> membership_;
   std::vector<JobId> jobs_;  // as in options_.jobs
-  std::set<JobId> ever_;     // ids that may have counted a packet in this life
+  // Ids that may have counted a packet in this life. true: once of a job with slots of its own.
+  std::map<JobId, bool> ever_;
+  std::map<JobId, std::uint64_t> denied_;  // when the shared slots were last divided
   std::vector<Event> events_;
   std::uint64_t life_ = 0;  // restarts so far: events of an earlier life do nothing
   TimeNs next_service_ = kNever;

@@ -55,6 +55,7 @@ void WorkerNode::start() {
   o.rank = options_.rank;
   o.world = options_.world;
   o.elements = options_.elements;
+  o.priority = options_.priority;
   o.instance = rng_.next();
   o.seed = rng_.next();
   o.rto_floor = kPollRtoFloor;

@@ -27,6 +27,7 @@ struct WorkerOptions {
   std::uint16_t world = 1;
   std::uint16_t elements = 32;
   Binding binding;
+  std::uint8_t priority = kGreatestPriority;
   std::uint32_t in_flight = 2;  // operations submitted at once
   bool early = false;           // submits before it has joined
   bool leaves = false;          // leaves when its plan is done

@@ -3,7 +3,6 @@
 #include <cstring>
 
 #include "kernels.h"
-#include "pool.h"
 #include "tally/mix64.h"
 #include "tally/net.h"
 
@@ -40,11 +39,12 @@ Bytes make_contribution(const Job& job, const ContributionSpec& spec) {
   Header h;
   h.type = PacketType::kContribute;
   h.flags = spec.flags;
+  h.priority = spec.priority;
   h.job = Be{raw(job.id)};
   h.rank = Be{raw(spec.rank)};
   h.epoch = Be{raw(job.epoch)};
   h.chunk = Be{raw(spec.chunk)};
-  h.slot = Be{raw(Pool::slot_of(spec.chunk, job))};
+  h.slot = Be{slot_of(slot_map(job), spec.chunk)};
   h.elements = Be{static_cast<std::uint16_t>(n)};
   h.dtype = spec.dtype;
   h.exponent = spec.exponent;

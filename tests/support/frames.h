@@ -24,6 +24,7 @@ struct ContributionSpec {
   std::uint8_t dtype = 0;
   std::int8_t exponent = kNoExponent;
   std::uint32_t total = 0;
+  std::uint8_t priority = 0;
 };
 
 [[nodiscard]] Bytes make_contribution(const Job& job, const ContributionSpec& spec);

@@ -3,6 +3,14 @@
 #include "tally/mix64.h"
 
 namespace tally {
+namespace {
+
+std::uint32_t own_lines(const Job& job) {
+  if (job.discipline == Discipline::kShared) return ledger_lines(job.span, job.shards);
+  return by_hash(job.discipline) ? 0 : pool_lines(job.window, job.shards, job.elements);
+}
+
+}  // namespace
 
 Box test_box() { return {.mac = {2, 0, 0, 0, 0, 0xb0}, .ipv4 = {10, 255, 0, 1}, .ipv6 = {}}; }
 
@@ -28,7 +36,15 @@ Job make_job(const JobSpec& spec) {
   job.window = spec.window;
   job.span = 2 * spec.window;
   job.members = members_of(spec.world);
-  job.slots = {spec.first_line, pool_lines(spec.window, spec.shards, spec.elements)};
+  job.discipline = spec.discipline;
+  if (shares_slots(spec.discipline)) job.server = ServerKind::kEmbedded;
+  job.decay = spec.decay;
+  job.max_priority = spec.max_priority;
+  job.reserved = spec.reserved;
+  job.cap = spec.cap;
+  job.shared_slots = spec.shared_slots;
+  job.salt = spec.salt;
+  job.slots = {spec.first_line, own_lines(job)};
   for (std::uint16_t r = 0; r < spec.world; ++r) {
     job.ranks[r] = {Cookie{mix64(spec.epoch * 97ULL + r)}, rank_key(job.generation, Rank{r}),
                     test_binding(spec.id, r)};

@@ -7,6 +7,7 @@
 #include "box.h"
 #include "job_table.h"
 #include "region.h"
+#include "shared_region.h"
 
 namespace tally {
 
@@ -18,7 +19,15 @@ struct JobSpec {
   std::uint8_t shards = 1;
   std::uint32_t window = 16;
   std::uint16_t elements = 16;
-  std::uint32_t first_line = 0;
+  std::uint32_t first_line = 0;  // of its pool or ledger
+  // With shared slots the server is the embedded one, unless the test says otherwise.
+  Discipline discipline = Discipline::kPool;
+  Decay decay = Decay::kSilence;
+  std::uint8_t max_priority = 254;
+  std::uint32_t reserved = 0;
+  std::uint32_t cap = 0xFFFF'FFFF;
+  std::uint32_t shared_slots = 0;
+  std::uint64_t salt = 0;
 };
 
 // Binding of rank: port = rank mod 4, 10.0.job.rank+1, one UDP port per rank.

@@ -24,6 +24,26 @@ static tally_options options_of(const char* transport, uint16_t rank) {
   return options;
 }
 
+static int priorities(tally_worker* worker) {
+  static const struct {
+    int32_t number;
+    const char* text;
+  } bad[] = {{-2, "priority: -2 is not in 0..254"},
+             {255, "priority: 255 is not in 0..254"},
+             {TALLY_PRIORITY_CLASS(-1), "priority: 999 is not in 0..254"},
+             {TALLY_PRIORITY_CLASS(4), "priority: class 4 is not in 0..3"}};
+  tally_reduce_options reduce = TALLY_REDUCE_OPTIONS_INIT;
+  tally_operation* operation = NULL;
+  size_t i;
+  EXPECT(reduce.priority == TALLY_PRIORITY_OF_WORKER);
+  for (i = 0; i < sizeof bad / sizeof bad[0]; ++i) {
+    reduce.priority = bad[i].number;
+    EXPECT(tally_barrier_async(worker, &reduce, &operation) == TALLY_INVALID_ARGUMENT && operation == NULL);
+    EXPECT(strcmp(tally_last_error(), bad[i].text) == 0);
+  }
+  return 0;
+}
+
 static int sums(tally_worker* worker) {
   float values[100];
   int32_t integers[3] = {1, -2, 3};
@@ -47,7 +67,8 @@ static int sums(tally_worker* worker) {
   for (i = 0; i < 100; ++i) EXPECT(values[i] == 1.0F);
   tally_operation_free(operation);
 
-  EXPECT(tally_allreduce_int32_async(worker, integers, 3, NULL, &operation) == TALLY_OK);
+  reduce.priority = TALLY_PRIORITY_CLASS(3);
+  EXPECT(tally_allreduce_int32_async(worker, integers, 3, &reduce, &operation) == TALLY_OK);
   EXPECT(tally_wait(operation, TALLY_FOREVER, NULL) == TALLY_OK);
   EXPECT(integers[0] == 2 && integers[1] == -4 && integers[2] == 6);
   tally_operation_free(operation);
@@ -90,6 +111,8 @@ int api_c_program(const char* transport, uint16_t rank) {
   EXPECT(tally_get_membership(worker, &membership) == TALLY_OK);
   EXPECT(membership.rank == rank && membership.world == 2 && membership.generation != 0);
   wrong = sums(worker);
+  if (wrong != 0) return wrong;
+  wrong = priorities(worker);
   if (wrong != 0) return wrong;
   EXPECT(tally_statistic(worker, "results", &value) == TALLY_OK && value != 0);
   for (i = 0; tally_statistic_name(i) != NULL; ++i)
@@ -141,10 +164,22 @@ int api_c_mistakes(const char* transport) {
   EXPECT(tally_join(&newer.known, &worker) == TALLY_INVALID_ARGUMENT);
   EXPECT(strstr(tally_last_error(), "does not know is set") != NULL);
 
+  newer.known.size = offsetof(tally_options, priority); /* an older program's: the rest is not looked at */
+  newer.known.priority = newer.known.reserved = 0xFFFFFFFF;
+  EXPECT(tally_join(&newer.known, &worker) == TALLY_REFUSED);
+
   EXPECT(tally_join(NULL, NULL) == TALLY_INVALID_ARGUMENT);
   EXPECT(tally_allreduce_float_async(NULL, &value, 1, NULL, &operation) == TALLY_INVALID_ARGUMENT);
   EXPECT(tally_allreduce_float_async(NULL, NULL, 1, NULL, &operation) == TALLY_INVALID_ARGUMENT);
   EXPECT(strstr(tally_last_error(), "values is NULL, but count is 1") != NULL);
+  options = options_of(transport, 0);
+  options.priority = 255;
+  EXPECT(tally_join(&options, &worker) == TALLY_INVALID_ARGUMENT);
+  EXPECT(strcmp(tally_last_error(), "priority: 255 is not in 0..254") == 0);
+  options.priority = 254;
+  options.reserved = 1;
+  EXPECT(tally_join(&options, &worker) == TALLY_INVALID_ARGUMENT);
+  EXPECT(strstr(tally_last_error(), "reserved is not 0") != NULL);
   EXPECT(tally_barrier(NULL) == TALLY_INVALID_ARGUMENT);
   EXPECT(tally_wait(NULL, 0, NULL) == TALLY_INVALID_ARGUMENT);
   EXPECT(tally_abort(NULL, NULL) == TALLY_INVALID_ARGUMENT);

@@ -34,12 +34,15 @@ TEST(ApiC, OptionsFromTheEnvironment) {
   setenv("TALLY_JOB", LoopbackBox::kJob, 1);
   setenv("TALLY_TOKEN", "secret", 1);
   setenv("TALLY_SWITCH", "10.255.0.1", 1);
+  setenv("TALLY_PRIORITY", "7", 1);
   setenv("TALLY_TRANSPORT", box.worker(0).transport.c_str(), 1);
   tally_options options = TALLY_OPTIONS_INIT;
   ASSERT_EQ(tally_options_from_environment(&options), TALLY_OK) << tally_last_error();
   EXPECT_STREQ(options.job, "resnet");
   EXPECT_STREQ(options.debug, "");
   EXPECT_EQ(options.join_timeout_ms, 60'000U);
+  EXPECT_EQ(options.priority, 7U);
+  EXPECT_EQ(options.reserved, 0U);
   EXPECT_EQ(options.size, sizeof options);
   tally_worker* worker = nullptr;
   ASSERT_EQ(tally_join(nullptr, &worker), TALLY_OK) << tally_last_error();
@@ -48,7 +51,8 @@ TEST(ApiC, OptionsFromTheEnvironment) {
   setenv("TALLY_MTU", "x", 1);
   EXPECT_EQ(tally_join(nullptr, &worker), TALLY_INVALID_ARGUMENT);
   EXPECT_STREQ(tally_last_error(), "TALLY_MTU: 'x' is not a whole number in 616..9198");
-  for (const char* name : {"TALLY_JOB", "TALLY_TOKEN", "TALLY_SWITCH", "TALLY_TRANSPORT", "TALLY_MTU"})
+  for (const char* name :
+       {"TALLY_JOB", "TALLY_TOKEN", "TALLY_SWITCH", "TALLY_TRANSPORT", "TALLY_MTU", "TALLY_PRIORITY"})
     unsetenv(name);
 }
 

@@ -87,6 +87,12 @@ const std::vector<Mistake>& mistakes() {
       {{{"TALLY_ELEMENTS", "2240"}}, "", "TALLY_ELEMENTS: '2240' is not a whole number in 0..2224"},
       {{{"TALLY_MTU", "500"}}, "", "TALLY_MTU: '500' is not a whole number in 616..9198"},
       {{{"TALLY_MTU", "99999999999"}}, "", "TALLY_MTU: '99999999999' is not a whole number in 616..9198"},
+      {{{"TALLY_PRIORITY", "255"}}, "", "TALLY_PRIORITY: '255' is not a whole number in 0..254"},
+      {{{"TALLY_PRIORITY", "high"}}, "", "TALLY_PRIORITY: 'high' is not a whole number in 0..254"},
+      {{{"TALLY_PRIORTY", "3"}},
+       "",
+       "TALLY_PRIORTY: is not a variable of Tally; did you mean TALLY_PRIORITY?"},
+      {{{"TALLY_CONFIG", "DIR/FILE"}}, "priority = -1\n", "DIR/FILE:1: '-1' is not a whole number in 0..254"},
       {{{"TALLY_JOIN_TIMEOUT", "0"}}, "", "TALLY_JOIN_TIMEOUT: '0' is not a whole number in 1..86400"},
       {{{"TALLY_JOIN_TIMEOUT", "60s"}}, "", "TALLY_JOIN_TIMEOUT: '60s' is not a whole number in 1..86400"},
       // Rank and world.
@@ -231,6 +237,7 @@ TEST(ApiEnvironment, DefaultsWithoutAnything) {
   EXPECT_EQ(options->world, 1);
   EXPECT_EQ(options->elements, 0);
   EXPECT_EQ(options->mtu, 1500);
+  EXPECT_EQ(options->priority, 254);
   EXPECT_FALSE(options->poll);
   EXPECT_EQ(options->join_timeout, std::chrono::seconds(60));
   EXPECT_TRUE(options->job.empty() && options->token.empty() && options->debug.empty());
@@ -247,6 +254,7 @@ TEST(ApiEnvironment, EveryVariableArrives) {
                                  {"TALLY_ELEMENTS", "352"},
                                  {"TALLY_MTU", "9000"},
                                  {"TALLY_IDLE", "poll"},
+                                 {"TALLY_PRIORITY", "200"},
                                  {"TALLY_JOIN_TIMEOUT", "5"},
                                  {"TALLY_DEBUG", "TRACE"},
                                  {"TALLY_PERF_SOMETHING", "is somebody else's"}},
@@ -263,6 +271,7 @@ TEST(ApiEnvironment, EveryVariableArrives) {
   EXPECT_EQ(options->elements, 352);
   EXPECT_EQ(options->mtu, 9000);
   EXPECT_TRUE(options->poll);
+  EXPECT_EQ(options->priority, 200);
   EXPECT_EQ(options->join_timeout, std::chrono::seconds(5));
   EXPECT_EQ(options->debug, "TRACE");
 }

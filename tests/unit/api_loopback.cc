@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <future>
 #include <map>
 
 #include "jobs.h"
 #include "tally/net.h"
+#include "tally/wire.h"
 #include "transport.h"
 
 namespace tally::api_test {
@@ -152,10 +154,13 @@ std::shared_ptr<Inbox> LoopbackBox::plug() {
 
 void LoopbackBox::receive(std::uint16_t plug, Bytes datagram, std::uint16_t destination_port) {
   const Binding from = binding_of(plug);
+  Header header;
+  std::memcpy(&header, datagram.data(), sizeof header);
   Bytes frame = wrap(datagram, from, test_box(), destination_port);
   {
     const std::lock_guard lock(mutex_);
     if (silent_) return;
+    if (header.type == PacketType::kContribute) priorities_.insert(header.priority);
     arrivals_.push_back({from, std::move(frame)});
   }
   something_.notify_one();
@@ -164,6 +169,11 @@ void LoopbackBox::receive(std::uint16_t plug, Bytes datagram, std::uint16_t dest
 void LoopbackBox::silence() {
   const std::lock_guard lock(mutex_);
   silent_ = true;
+}
+
+std::set<unsigned> LoopbackBox::priorities() {
+  const std::lock_guard lock(mutex_);
+  return priorities_;
 }
 
 void LoopbackBox::run(const std::function<void(sim::SwitchNode&)>& action) {

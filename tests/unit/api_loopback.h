@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -44,6 +45,8 @@ class LoopbackBox {
   // On the box's thread; returns when it is done.
   void run(const std::function<void(sim::SwitchNode&)>& action);
   void silence();  // nothing is heard or said any more
+  // Priority bytes of all contributions that arrived, as a set.
+  [[nodiscard]] std::set<unsigned> priorities();
 
   // Transport's side. Any thread.
   [[nodiscard]] std::shared_ptr<Inbox> plug();
@@ -66,6 +69,7 @@ class LoopbackBox {
   std::mutex mutex_;  // of everything below
   std::condition_variable something_;
   std::vector<Arrival> arrivals_;
+  std::set<unsigned> priorities_;
   std::vector<std::function<void()>> actions_;
   std::vector<std::shared_ptr<Inbox>> plugs_;
   bool silent_ = false;

@@ -241,11 +241,33 @@ TEST(ApiReduce, ImpossibleOptionsAreRefusedHereAndHarmNobody) {
   const auto negative = workers[0].allreduce_async(std::span(values), {.timeout = milliseconds(-1)});
   EXPECT_TRUE(negative.done());
   EXPECT_EQ(negative.wait().error().code, ErrorCode::kInvalidArgument);
-  const auto priority =
-      workers[0].allreduce_async(std::span(values), {.priority = static_cast<Priority>(255)}).wait();
-  EXPECT_EQ(priority.error().what, "priority: 255 is not in 0..254");
+  const auto value = workers[0].allreduce_async(std::span(values), {.priority = Priority::exactly(255)});
+  EXPECT_TRUE(value.done());
+  EXPECT_EQ(value.wait().error().what, "priority: 255 is not in 0..254");
+  const auto of_class = workers[0].barrier_async({.priority = Priority::in_class(4)}).wait();
+  EXPECT_EQ(of_class.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(of_class.error().what, "priority: class 4 is not in 0..3");
+  WorkerOptions options = box.worker(0);
+  options.priority = 255;
+  const auto joined = Worker::join(options);
+  ASSERT_FALSE(joined);
+  EXPECT_EQ(joined.error().text(), "TALLY_PRIORITY: 255 is not in 0..254");
   ASSERT_TRUE(workers[0].allreduce_async(std::span(values)).wait(kPatience));
   EXPECT_EQ(values[0], 4);
+}
+
+TEST(ApiReduce, PriorityIsTheOperationsOrElseTheWorkers) {
+  LoopbackBox box({.workers = 1});
+  WorkerOptions options = box.worker(0);
+  options.priority = 70;  // class 1
+  auto worker = Worker::join(options);
+  ASSERT_TRUE(worker) << worker.error().text();
+  ASSERT_TRUE(worker->barrier());
+  EXPECT_EQ(box.priorities(), std::set<unsigned>{127});
+  ASSERT_TRUE(worker->barrier_async({Priority::in_class(2)}).wait(kPatience));
+  EXPECT_EQ(box.priorities(), (std::set<unsigned>{127, 191}));
+  ASSERT_TRUE(worker->barrier_async({Priority::exactly(5)}).wait(kPatience));
+  EXPECT_EQ(box.priorities(), (std::set<unsigned>{5, 127, 191}));
 }
 
 TEST(ApiReduce, ABoxThatLosesItsStateIsNoticedByNobody) {

@@ -28,7 +28,7 @@ constexpr const char* kSmall =
 constexpr const char* kRack = R"(
 instance: rack1
 dataplane: {cores: [1, 2], idle: poll, profile: commodity, strict: false, execution: fused, memory: 512MiB,
-            slots: 64MiB, shared: {slots: 4096, elements: 352}, hugepages: auto, eal: ["-n", "4"]}
+            slots: 64MiB, shared: {slots: 4096, elements: 336, server: 8MiB}, hugepages: auto, eal: ["-n", "4"]}
 box:   {ipv4: 10.0.0.1/24, ipv6: fd00::1/64, mac: auto, mode: inline}
 ports:
   - {name: w0, mtu: 1500, queues: 2, checksum: software, impair: {loss: 0%, seed: 1}, device:
@@ -50,6 +50,10 @@ jobs:
     lease: 1500ms
     stragglers: off
     dialect: native
+  - {name: bert, token_file: none, workers: 2, discipline: preemptive, decay: denial, server: embedded,
+     quota: {reserved: 12.5%, weight: 3, cap: 50%}}
+  - {name: vgg, token_file: none, workers: 2, discipline: shared}
+  - {name: dlrm, token_file: none, workers: 2, discipline: fcfs, elements: 64}
 )";
 
 std::string text_of(const ConfigResult& result) {
@@ -114,6 +118,31 @@ TEST(ConfigLoad, DefaultElementsAreLoweredToWhatTheMtuCarries) {
   EXPECT_EQ(small->config.jobs[0].elements, 288);
 }
 
+// What a job shares must hold its packets, and somebody must sum what finds no slot.
+TEST(ConfigLoad, ASharersDefaultsFollowFromItsDiscipline) {
+  const std::string region = "dataplane: {shared: {slots: 64, elements: 128}}\n";
+  std::string text = region + kSmall;
+  text.replace(text.find("workers: 4"), 10, "workers: 4, discipline: shared");
+  const auto loaded = load_config_text(text, "f");
+  ASSERT_TRUE(loaded) << text_of(loaded);
+  EXPECT_EQ(loaded->config.jobs[0].elements, 128);
+  EXPECT_EQ(loaded->config.jobs[0].server, ServerKind::kEmbedded);
+  EXPECT_EQ(loaded->config.jobs[0].quota, Quota{});
+  const auto pool = load_config_text(region + kSmall, "f");
+  ASSERT_TRUE(pool) << text_of(pool);
+  EXPECT_EQ(pool->config.jobs[0].elements, 352);
+}
+
+TEST(ConfigLoad, DefaultElementsOfSharedSlotsAreLoweredToWhatTheMtuCarries) {
+  std::string text = std::string("dataplane: {shared: {slots: 64}}\n") + kSmall;
+  text.replace(text.find("workers: 4"), 10, "workers: 4, discipline: fcfs");
+  text.replace(text.find("net_ring0"), 9, "net_ring0, mtu: 1280");
+  const auto loaded = load_config_text(text, "f");
+  ASSERT_TRUE(loaded) << text_of(loaded);
+  EXPECT_EQ(loaded->config.dataplane.shared.elements, 288);
+  EXPECT_EQ(loaded->config.jobs[0].elements, 288);
+}
+
 TEST(ConfigLoad, WordsThatYamlCallsBooleansAreWordsHere) {
   const std::string text = std::string("dataplane: {hugepages: off}\n") + kSmall;
   const auto loaded = load_config_text(text, "f");
@@ -140,9 +169,11 @@ TEST(ConfigLoad, TheDemoLoadsWithoutAWord) {
   const auto demo = load_config(TALLY_CONF_DIRECTORY "/demo.yaml");
   ASSERT_TRUE(demo) << text_of(demo);
   EXPECT_EQ(text_of(demo), "");
-  EXPECT_EQ(demo->config.ports.size(), 8U);
-  ASSERT_EQ(demo->config.jobs.size(), 2U);
-  EXPECT_EQ(demo->config.jobs[0].workers + demo->config.jobs[1].workers, 8);
+  EXPECT_EQ(demo->config.ports.size(), 10U);
+  ASSERT_EQ(demo->config.jobs.size(), 3U);
+  std::size_t workers = 0;
+  for (const JobSection& job : demo->config.jobs) workers += job.workers;
+  EXPECT_EQ(workers, demo->config.ports.size());
 }
 
 TEST_F(ConfigFiles, ARackWithEveryKeyLoads) {
@@ -163,6 +194,14 @@ TEST_F(ConfigFiles, ARackWithEveryKeyLoads) {
   EXPECT_EQ(c.jobs[0].token, "secret");
   EXPECT_EQ(c.jobs[0].lease, 1'500 * kMillisecond);
   EXPECT_EQ(c.jobs[0].results, ResultsMode::kMulticast);
+  EXPECT_EQ(c.jobs[0].discipline, Discipline::kPool);
+  EXPECT_EQ(c.jobs[0].server, ServerKind::kNone);
+  EXPECT_EQ(c.dataplane.shared, (SharedSection{4096, 336, 8 * kMiB}));
+  EXPECT_EQ(c.jobs[1].discipline, Discipline::kPreemptive);
+  EXPECT_EQ(c.jobs[1].decay, Decay::kDenial);
+  EXPECT_EQ(c.jobs[1].quota, (Quota{125'000, 3, 500'000}));
+  EXPECT_EQ(c.jobs[2].discipline, Discipline::kShared);
+  EXPECT_EQ(c.jobs[3].discipline, Discipline::kFcfs);
   EXPECT_EQ(loaded->warnings.size(), 1U) << text_of(loaded);  // the impaired port
 }
 
@@ -263,9 +302,30 @@ TEST(ConfigLoad, MembersTakeWhatTheConfigurationSays) {
   EXPECT_TRUE(validate(options));
   EXPECT_EQ(options.slot_lines, 1U << 20U);  // 64 MiB on one core
   EXPECT_EQ(options.box_mac[0], 2);
+  EXPECT_EQ(options.shared_entries, 0U);
   Config other = loaded->config;
   other.instance = "other";
   EXPECT_NE(box_mac(other), options.box_mac);
+}
+
+TEST(ConfigLoad, MembersTakeSharersAndTheirRegion) {
+  std::string text = std::string("dataplane: {cores: [1, 2, 3], shared: {slots: 1000}}\n") + kSmall;
+  text.replace(
+      text.find("workers: 4"), 10,
+      "workers: 4, discipline: preemptive, decay: none, quota: {reserved: 10%, weight: 7, cap: 20%}");
+  const auto loaded = load_config_text(text, "f");
+  ASSERT_TRUE(loaded) << text_of(loaded);
+  const MembershipOptions options = member_options(loaded->config);
+  EXPECT_TRUE(validate(options));
+  EXPECT_EQ(options.shared_entries, 333U);  // of each of three cores
+  EXPECT_EQ(options.shared_elements, 352);
+  const JobConfig job = member_job(loaded->config.jobs[0]);
+  EXPECT_TRUE(validate(job));
+  EXPECT_TRUE(validate(job, options));
+  EXPECT_EQ(job.discipline, Discipline::kPreemptive);
+  EXPECT_EQ(job.server, ServerKind::kEmbedded);
+  EXPECT_EQ(job.decay, Decay::kNone);
+  EXPECT_EQ(job.quota, (Quota{100'000, 7, 200'000}));
 }
 
 }  // namespace

@@ -87,7 +87,7 @@ TEST(DaemonCli, WrongUsageIsTwo) {
 TEST(DaemonCli, CheckOfTheDemoIsGood) {
   const Ended run = tallyd("--check --config " + kDemo);
   EXPECT_EQ(run.code, 0) << run.err;
-  EXPECT_EQ(run.out, kDemo + ": good: instance demo: 1 data core (CPU 1), 8 ports, 2 jobs of 8 workers\n");
+  EXPECT_EQ(run.out, kDemo + ": good: instance demo: 1 data core (CPU 1), 10 ports, 3 jobs of 10 workers\n");
 }
 
 TEST(DaemonCli, CheckGivesAllErrorsAtOnce) {

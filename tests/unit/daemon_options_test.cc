@@ -88,6 +88,26 @@ TEST(DaemonOptions, Plane) {
   EXPECT_EQ(plane.box.mac, member_options(two_cores()).box_mac);
 }
 
+TEST(DaemonOptions, SharedSlotsAndTheServerAreDividedAmongTheCores) {
+  const DataPlaneOptions none = plane_options(two_cores());
+  EXPECT_EQ(none.shared_entries, 0U);
+  EXPECT_EQ(none.server_lines, 0U);
+  const Config config = config_of(R"(
+dataplane: {cores: [2, 5], memory: 128MiB, slots: 8MiB, shared: {slots: 1001, elements: 256, server: 4MiB}}
+box: {ipv4: 10.0.0.1/24}
+ports: [{name: a, device: net_ring0}]
+jobs: [{name: one, workers: 3, token_file: none, discipline: shared}]
+)");
+  const DataPlaneOptions plane = plane_options(config);
+  EXPECT_EQ(plane.slot_lines, (8U << 20U) / 64 / 2);
+  EXPECT_EQ(plane.shared_entries, 500U);
+  EXPECT_EQ(plane.shared_elements, 256);
+  EXPECT_EQ(plane.server_lines, (4U << 20U) / 64 / 2);
+  EXPECT_EQ(plane.shared_entries, member_options(config).shared_entries);
+  EXPECT_EQ(plane.shared_elements, member_options(config).shared_elements);
+  EXPECT_TRUE(start_members(config));
+}
+
 TEST(DaemonOptions, TheSummaryCounts) {
   EXPECT_EQ(summary(two_cores()), "instance rack1: 2 data cores (CPUs 2, 5), 2 ports, 1 job of 3 workers");
   EXPECT_EQ(log_level(two_cores()), LogLevel::kDebug);

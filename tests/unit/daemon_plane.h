@@ -73,8 +73,16 @@ struct FakePlane final : Plane {
     const auto at = seen.find({core, job, rank});
     return at == seen.end() ? 0 : at->second;
   }
-  std::uint32_t occupancy(std::size_t core, JobId) const override {
-    return static_cast<std::uint32_t>(core) + 1;
+  std::uint32_t occupancy(std::size_t core, JobId job) const override {
+    const auto at = held.find({core, job});
+    return at == held.end() ? static_cast<std::uint32_t>(core) + 1 : at->second;
+  }
+  SlotCounters slots(std::size_t core, JobId job) const override {
+    const auto at = slot_counters.find({core, job});
+    return at == slot_counters.end() ? SlotCounters{} : at->second;
+  }
+  MergeCounters server(std::size_t core) const override {
+    return core < servers.size() ? servers[core] : MergeCounters{};
   }
   std::uint64_t overflows(std::size_t core, JobId) const override { return 10 * (core + 1); }
   std::uint32_t mbufs_in_use() const override { return 12'345; }
@@ -105,6 +113,9 @@ struct FakePlane final : Plane {
   std::vector<bool> links;
   std::map<std::pair<std::size_t, JobId>, JobCounters> job_counters;
   std::map<std::tuple<std::size_t, JobId, Rank>, TimeNs> seen;
+  std::map<std::pair<std::size_t, JobId>, std::uint32_t> held;  // shared slots
+  std::map<std::pair<std::size_t, JobId>, SlotCounters> slot_counters;
+  std::vector<MergeCounters> servers;  // by core
 };
 
 // What was logged, as "level text".

@@ -36,14 +36,14 @@ TEST(DemoConfigTest, WithLossItLoadsAndChangesOnlyLossAndSockets) {
   ASSERT_TRUE(made.has_value()) << made.error().text();
   const auto loaded = load_config_text(made->text, "made.yaml");
   ASSERT_TRUE(loaded.has_value()) << to_text(loaded.error());
-  EXPECT_EQ(loaded->config.ports.size(), 8U);
+  EXPECT_EQ(loaded->config.ports.size(), 10U);
   for (const auto& port : loaded->config.ports) {
     EXPECT_EQ(port.impair.loss_ppm, 15'000U);
     EXPECT_EQ(port.device.value_or("socket", ""), "/tmp/tally-demo.x/memif.sock");
     EXPECT_EQ(port.device.value_or("role", ""), "server");
   }
   auto expected = load_config(TALLY_CONF_DIRECTORY "/demo.yaml")->config;
-  for (std::size_t i = 0; i < 8; ++i) {
+  for (std::size_t i = 0; i < 10; ++i) {
     expected.ports[i].impair = loaded->config.ports[i].impair;
     expected.ports[i].device = loaded->config.ports[i].device;
   }
@@ -62,13 +62,25 @@ TEST(DemoConfigTest, TellsEachWorkerItsWay) {
   const auto made = make_demo_config(shipped(), "/tmp/d/m.sock", "");
   ASSERT_TRUE(made.has_value());
   EXPECT_EQ(made->box, "10.0.0.1");
-  ASSERT_EQ(made->jobs.size(), 2U);
+  ASSERT_EQ(made->jobs.size(), 3U);
   EXPECT_EQ(made->jobs[1].name, "bert");
   EXPECT_EQ(made->jobs[1].workers, 4);
-  ASSERT_EQ(made->transports.size(), 8U);
+  ASSERT_EQ(made->transports.size(), 10U);
   EXPECT_EQ(made->transports[5], "dpdk:net_memif5,role=client,id=5,socket=/tmp/d/m.sock,socket-abstract=no");
   EXPECT_EQ(made->addresses[5], "10.0.0.15/24");
   EXPECT_EQ(made->mtus[5], 1500);
+}
+
+TEST(DemoConfigTest, KnowsWhoSharesSlots) {
+  const auto made = make_demo_config(shipped(), "/tmp/t", "");
+  ASSERT_TRUE(made.has_value());
+  EXPECT_EQ(made->shared_slots, 256U);
+  EXPECT_EQ(made->jobs[0].slots_text(), "shared, class 1");
+  EXPECT_EQ(made->jobs[2].slots_text(), "shared, class 3");
+  const auto pool = make_demo_config(dumped(kBox + "ports:\n" + kPort + kJob), "/tmp/t", "");
+  ASSERT_TRUE(pool.has_value()) << pool.error().text();
+  EXPECT_EQ(pool->shared_slots, 0U) << "dataplane.slots is another key";
+  EXPECT_EQ(pool->jobs[0].slots_text(), "pool");
 }
 
 TEST(DemoConfigTest, AddressesAvoidTheBox) {
@@ -91,7 +103,8 @@ TEST(DemoConfigTest, SaysWhatItNeeds) {
     const auto made = make_demo_config(dumped(yaml), "/tmp/t", "");
     return made ? std::string("no error") : made.error().text();
   };
-  EXPECT_THAT(why(kBox + "ports:\n" + kPort + "jobs: [{name: gpt, workers: 1}]\n"), HasSubstr("job gpt"));
+  EXPECT_THAT(why(kBox + "ports:\n" + kPort + "jobs: [{name: gpt, workers: 1}]\n"),
+              HasSubstr("job gpt is unknown to the demo, which has resnet50, bert and urgent"));
   EXPECT_THAT(why(kBox + "ports:\n" + kPort + "jobs: [{name: bert, workers: 2}]\n"), HasSubstr("2 workers"));
   EXPECT_THAT(why("box: {ipv6: fd00::1/64}\nports:\n" + kPort + kJob), HasSubstr("IPv4"));
   EXPECT_THAT(why("box: {ipv4: 10.0.0.1/30}\nports:\n" + kPort + kJob), HasSubstr("too small"));

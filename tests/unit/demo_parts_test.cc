@@ -17,6 +17,7 @@
 namespace tally {
 namespace {
 
+using testing::ContainsRegex;
 using testing::HasSubstr;
 
 Result<DemoOptions> parsed(std::vector<const char*> arguments) {
@@ -42,6 +43,13 @@ TEST(LayerListTest, BertBaseIsTheRealOne) {
   for (std::size_t i = 5; i < 21; ++i) layer += kBertBase[i];
   EXPECT_EQ(layer, 7'087'872U);
   EXPECT_EQ(kBertBase[197], 589'824U);
+}
+
+TEST(LayerListTest, DlrmIsTheRealOne) {
+  EXPECT_EQ(kDlrm[0], 13U * 512U);
+  EXPECT_EQ(kDlrm[5], 128U);
+  EXPECT_EQ(kDlrm[6], 479U * 1024U);
+  EXPECT_EQ(parameters_of(kDlrm), 2'368'897U);
 }
 
 TEST(DemoModels, AreFoundByJobName) {
@@ -76,6 +84,7 @@ TEST(CrcLedgerTest, WhatNobodyAskedForIsNoProof) {
 }
 
 constexpr DemoModel kSmall{"small", "Small", std::span(kResnet50).first(2)};
+constexpr DemoModel kLate{"late", "Late", std::span(kResnet50).first(2), 1, true};
 
 DemoRecord tensor(std::uint32_t number, std::uint32_t crc, std::uint64_t wrong = 0) {
   return {.kind = DemoRecord::Kind::kTensor, .tensor = number, .crc = crc, .wrong = wrong};
@@ -116,13 +125,35 @@ TEST(DemoJobTest, IsFinishedOnlyWhenAllRanksAreAndAllWasCompared) {
   EXPECT_DOUBLE_EQ(job.algbw(), (9408 + 64) * 4 / 1.5 * 1e-9);
 }
 
-TEST(DemoJobTest, TableHasALinePerJob) {
+TEST(DemoJobTest, HalfWayIsWhenAllAreThatDoNotComeMidway) {
+  std::vector<DemoJob> jobs;
+  jobs.emplace_back(kSmall, 1, 2);
+  jobs.emplace_back(kSmall, 1, 1);
+  jobs.emplace_back(kLate, 1, 1);
+  const auto now = DemoJob::Clock::now();
+  EXPECT_EQ(jobs[1].take(0, tensor(0, 7), now), "");
+  EXPECT_FALSE(half_way(jobs));
+  EXPECT_EQ(jobs[0].take(0, tensor(0, 7), now), "");
+  EXPECT_FALSE(half_way(jobs)) << "the smaller tensor is missing";
+  EXPECT_EQ(jobs[0].take(0, tensor(1, 7), now), "");
+  EXPECT_TRUE(half_way(jobs));
+}
+
+TEST(DemoJobTest, TableHasALinePerJobWithItsSlots) {
   std::vector<DemoJob> jobs;
   jobs.emplace_back(*find_model("resnet50"), 4, 5);
   jobs.emplace_back(*find_model("bert"), 4, 5);
-  const std::string table = demo_table(jobs);
+  const std::vector<DemoJobConfig> configs{{.name = "resnet50", .discipline = "pool"},
+                                           {.name = "bert", .discipline = "shared", .priority = 254}};
+  BoxReport report;
+  for (const char* line : {"job   contributions", "bert            900", "",
+                           "shared slots  denied  swaps  evicted", "bert               1  4,321      765"})
+    report.take(line);
+  const std::string table = demo_table(jobs, configs, report);
   EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 3);
   EXPECT_THAT(table, HasSubstr("437,928,960"));
+  EXPECT_THAT(table, ContainsRegex("resnet50 +pool +4 .* - +- +0\n"));
+  EXPECT_THAT(table, ContainsRegex("bert +shared, class 3 +4 .* 4,321 +765 +0\n"));
 }
 
 TEST(DemoOptionsTest, LossIsAPercentage) {
@@ -134,7 +165,7 @@ TEST(DemoOptionsTest, LossIsAPercentage) {
 }
 
 TEST(DemoOptionsTest, IterationsByDefaultAndByOption) {
-  EXPECT_EQ(parsed({"--config", "x"})->iterations, 8U);
+  EXPECT_EQ(parsed({"--config", "x"})->iterations, 4U);
   EXPECT_EQ(parsed({"--config", "x", "--loss", "1%", "--iterations", "9"})->iterations, 9U);
 }
 

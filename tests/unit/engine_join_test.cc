@@ -135,6 +135,17 @@ TEST_F(Joining, ImplausibleJoinedIsCountedOnly) {
       [](Box& b) { b.shape.shards = 65; },
       [](Box& b) { b.shape.lease_ms = 0; },
       [](Box& b) { b.shape.most_advanced = 2; },
+      [](Box& b) { b.shape.discipline = Discipline{0}; },
+      [](Box& b) { b.shape.discipline = Discipline{5}; },
+      [](Box& b) { b.shape.discipline = Discipline::kFcfs; },  // no shared slots
+      [](Box& b) { b.shape.discipline = Discipline::kPreemptive; },
+      [](Box& b) { b.shape.discipline = Discipline::kShared; },
+      [](Box& b) {
+        b.shape.discipline = Discipline::kFcfs;
+        b.shape.shards = 3;
+        b.shape.shared_slots = 2;
+      },
+      [](Box& b) { b.shape.max_priority = 255; },
   };
   for (const auto& f : spoil) {
     Box bad(shape_);
@@ -215,6 +226,7 @@ TEST(Options, AreValidated) {
   EXPECT_TRUE(refused([](EngineOptions& o) { o.rto_floor = 0; }));
   EXPECT_TRUE(refused([](EngineOptions& o) { o.rto_floor = 2 * kSecond; }));
   EXPECT_TRUE(refused([](EngineOptions& o) { o.unreachable_after = 0; }));
+  EXPECT_TRUE(refused([](EngineOptions& o) { o.priority = 255; }));
   EXPECT_FALSE(refused([](EngineOptions& o) { o.token.clear(); }));
 }
 

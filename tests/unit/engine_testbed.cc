@@ -82,6 +82,14 @@ Bytes text_bytes(const std::string& text) {
   return out;
 }
 
+// As docs/protocol.md says it, without the product's function.
+std::uint32_t Box::slot_of(std::uint32_t chunk) const {
+  if (shape.discipline == Discipline::kPool) return chunk % shape.window;
+  if (shape.discipline == Discipline::kShared) return chunk % (2 * shape.largest_window);
+  return static_cast<std::uint32_t>(mix64(shape.salt ^ ((std::uint64_t{job} << 32) + chunk)) %
+                                    shape.shared_slots);
+}
+
 Header Box::from_box(PacketType type) const {
   Header h;
   h.type = type;
@@ -109,7 +117,9 @@ Bytes Box::joined(JoinStatus status, std::uint64_t nonce, std::uint16_t rank, co
   p.lease_ms = Be<std::uint32_t>{shape.lease_ms};
   p.most_advanced = Be<std::uint16_t>{shape.most_advanced};
   p.status = status;
-  p.discipline = Discipline::kPool;
+  p.discipline = shape.discipline;
+  p.shared_slots = Be<std::uint32_t>{shape.shared_slots};
+  p.salt = Be<std::uint64_t>{shape.salt};
   p.results = ResultsMode::kUnicast;
   p.shards = shape.shards;
   p.text_bytes = Be<std::uint16_t>{static_cast<std::uint16_t>(text.size())};
@@ -119,6 +129,7 @@ Bytes Box::joined(JoinStatus status, std::uint64_t nonce, std::uint16_t rank, co
   payload.insert(payload.end(), tail.begin(), tail.end());
   Header h = from_box(PacketType::kJoined);
   if (status != JoinStatus::kRunning) h.cookie = Be<std::uint64_t>{0};
+  if (status == JoinStatus::kRunning) h.priority = shape.max_priority;
   return sealed(h, payload);
 }
 
@@ -255,7 +266,7 @@ void Box::contribute(const Bytes& datagram, std::uint16_t port, std::vector<Sent
   const std::uint32_t chunk = h.chunk.host();
   const auto values = values_of(datagram);
   ++contributions;
-  EXPECT_EQ(h.slot.host(), chunk % shape.window);
+  EXPECT_EQ(h.slot.host(), slot_of(chunk));
   EXPECT_EQ(port, kBasePort + h.slot.host() % shape.shards);
   EXPECT_EQ(h.contributors.host(), std::uint64_t{1} << rank);
   EXPECT_TRUE(valid_elements(h.elements.host()));
@@ -304,7 +315,7 @@ Bytes Box::result(std::uint32_t chunk, const Entry& e) const {
   Header h = from_box(PacketType::kResult);
   h.flags = e.flags;
   h.chunk = Be<std::uint32_t>{chunk};
-  h.slot = Be<std::uint32_t>{chunk % shape.window};
+  h.slot = Be<std::uint32_t>{slot_of(chunk)};
   h.elements = e.header.elements;
   h.dtype = e.header.dtype;
   h.exponent = static_cast<std::int8_t>(e.exponent);
@@ -322,6 +333,7 @@ void Box::query(const Header& h, std::vector<Sent>& out) {
   ++queries;
   const std::uint16_t rank = h.rank.host();
   EXPECT_EQ(h.elements.host(), 0);
+  EXPECT_EQ(h.slot.host(), slot_of(h.chunk.host()));
   EXPECT_TRUE(std::has_single_bit(h.contributors.host()));
   const auto peer = static_cast<std::uint16_t>(std::countr_zero(h.contributors.host()));
   EXPECT_NE(peer, rank);
@@ -346,7 +358,7 @@ void Box::answer(const Bytes& datagram, std::vector<Sent>& out) {
   h.type = PacketType::kResult;
   h.rank = Be<std::uint16_t>{raw(kSwitchRank)};
   h.cookie = Be<std::uint64_t>{result_cookie()};
-  h.slot = Be<std::uint32_t>{h.chunk.host() % shape.window};
+  h.slot = Be<std::uint32_t>{slot_of(h.chunk.host())};
   out.push_back({asker, sealed(h, payload_of(datagram))});
 }
 
@@ -376,6 +388,15 @@ std::vector<Out> drain(WorkerEngine& engine, TimeNs now) {
   }
   EXPECT_GT(engine.deadline(), now);
   return all;
+}
+
+std::unique_ptr<WorkerEngine> joined_engine(const Box& box, const EngineOptions& options) {
+  auto engine = std::move(*WorkerEngine::create(options, best_kernels()));
+  JoinPayload p;
+  std::memcpy(&p, drain(*engine, 0).at(0).bytes.data() + kHeaderBytes, sizeof p);
+  engine->receive(box.joined(JoinStatus::kRunning, p.nonce.host(), raw(options.rank)), 0);
+  EXPECT_EQ(engine->state(), EngineState::kRunning);
+  return engine;
 }
 
 Rig::Rig(const JobShape& shape) : box(shape), paused(shape.world, false) {

@@ -36,6 +36,10 @@ struct JobShape {
   std::uint8_t shards = 1;
   std::uint32_t lease_ms = 10'000;
   std::uint16_t most_advanced = 0;
+  Discipline discipline = Discipline::kPool;
+  std::uint32_t shared_slots = 0;
+  std::uint64_t salt = 0;
+  std::uint8_t max_priority = 0;  // 0: the box does not say
 };
 
 Header header_of(const Bytes& datagram);
@@ -71,6 +75,7 @@ class Box {
   [[nodiscard]] Header from_box(PacketType type) const;  // current epoch, result cookie
   // The RESULT of a contribution to which every other rank contributed zeros and the same exponent.
   [[nodiscard]] Bytes result_of(const Bytes& contribution) const;
+  [[nodiscard]] std::uint32_t slot_of(std::uint32_t chunk) const;
   [[nodiscard]] std::uint64_t cookie_of(std::uint16_t rank) const { return 0xC000 + 0x100 * epoch + rank; }
   [[nodiscard]] std::uint64_t result_cookie() const { return 0xAB00000000ULL + epoch; }
 
@@ -126,6 +131,9 @@ struct Out {
   std::uint16_t port = 0;
 };
 std::vector<Out> drain(WorkerEngine& engine, TimeNs now);
+
+// An engine to which the box has just said JOINED(running), at time 0.
+std::unique_ptr<WorkerEngine> joined_engine(const Box& box, const EngineOptions& options);
 
 class Rig {
  public:

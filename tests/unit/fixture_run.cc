@@ -225,9 +225,10 @@ class Runner {
                      framed(out.job->ranks.at(rank).binding, case_.plan->box,
                             source_port(*out.job, header_at(out.payload).chunk_id()), payload));
     };
-    if (out.verdict == Verdict::kRepeat || out.verdict == Verdict::kRelay) to_rank(raw(out.to));
-    if (out.verdict != Verdict::kComplete) return;
-    for (std::uint16_t rank = 0; rank < out.job->world; ++rank) to_rank(rank);
+    if (out.verdict == Verdict::kRelay) to_rank(raw(out.to));
+    if (out.verdict != Verdict::kComplete && out.verdict != Verdict::kRepeat) return;
+    for (std::uint64_t left = out.ranks; left != 0; left &= left - 1)
+      to_rank(static_cast<std::uint16_t>(std::countr_zero(left)));
   }
 
   // Only who has shown that it is a member learns the result cookie.

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "kernels.h"
+#include "shared_region.h"
 #include "tally/mix64.h"
 
 namespace tally::members_test {
@@ -111,7 +112,10 @@ std::string Sent::text() const {
 }
 
 Bench::Bench(std::uint32_t slot_lines, std::uint8_t shards, std::uint64_t seed_in)
-    : options{{2, 1, 2, 3, 4, 5}, shards, slot_lines}, seed(seed_in) {
+    : Bench({.box_mac = {2, 1, 2, 3, 4, 5}, .shards = shards, .slot_lines = slot_lines}, seed_in) {}
+
+Bench::Bench(const MembershipOptions& options_in, std::uint64_t seed_in)
+    : options(options_in), seed(seed_in) {
   forget_everything();
 }
 
@@ -219,6 +223,23 @@ JobConfig config_of(std::uint16_t workers, const std::string& name) {
   c.token = "secret";
   c.workers = workers;
   return c;
+}
+
+JobConfig sharer_of(std::uint16_t workers, Discipline discipline, const std::string& name) {
+  JobConfig c = config_of(workers, name);
+  c.discipline = discipline;
+  c.server = ServerKind::kEmbedded;
+  return c;
+}
+
+MembershipOptions shared_box(std::uint32_t own_lines, std::uint32_t entries, std::uint8_t shards,
+                             std::uint16_t elements) {
+  const auto shared = static_cast<std::uint32_t>(shared_lines(entries, elements));
+  return {.box_mac = {2, 1, 2, 3, 4, 5},
+          .shards = shards,
+          .slot_lines = own_lines + shared,
+          .shared_entries = entries,
+          .shared_elements = elements};
 }
 
 std::size_t count_of(const std::vector<Sent>& sent, PacketType type, const Peer& to) {

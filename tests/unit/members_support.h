@@ -66,6 +66,7 @@ struct Sent {
 
 struct Bench {
   explicit Bench(std::uint32_t slot_lines = 65'536, std::uint8_t shards = 1, std::uint64_t seed = 1);
+  explicit Bench(const MembershipOptions& options, std::uint64_t seed = 1);
 
   JobId declare(JobConfig config);
   void forget_everything();  // control dies and comes back with the same configuration
@@ -96,6 +97,11 @@ struct Bench {
 };
 
 JobConfig config_of(std::uint16_t workers, const std::string& name = "resnet");
+// A job that shares slots.
+JobConfig sharer_of(std::uint16_t workers, Discipline discipline, const std::string& name = "resnet");
+// A box with shared slots: `own_lines` in front of them on each core.
+MembershipOptions shared_box(std::uint32_t own_lines, std::uint32_t entries, std::uint8_t shards = 1,
+                             std::uint16_t elements = 352);
 
 // The only answer of that kind to that peer; fails the test if there is none or more than one.
 Sent only(const std::vector<Sent>& sent, PacketType type, const Peer& to);

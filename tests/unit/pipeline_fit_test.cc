@@ -8,6 +8,7 @@
 namespace tally {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
 
 const Profile kTofino1 = *profile_named("tofino1");
@@ -46,6 +47,34 @@ TEST(FitReport, our_head_is_too_wide_for_tofino1_and_fits_tofino2) {
   EXPECT_THAT(one.violations.front(), HasSubstr("head is 128 bits wide"));
   const FitReport two = fit(pool_program(512, 256, 1, kTofino2), kTofino2);
   EXPECT_TRUE(two.fits()) << to_text(two);
+}
+
+TEST(FitReport, a_shared_entry_needs_a_head_wider_than_tofino2_has) {
+  const FitReport r = fit(shared_program(512, 512, 256, 1, kTofino2), kTofino2);
+  ASSERT_EQ(r.violations.size(), 1u) << to_text(r);
+  EXPECT_THAT(r.violations.front(), HasSubstr("head+owner is 216 bits wide"));
+  const FitReport one = fit(shared_program(512, 512, 256, 1, kTofino1), kTofino1);
+  EXPECT_THAT(to_text(one), HasSubstr("ledger is 128 bits wide"));
+  EXPECT_THAT(to_text(one), HasSubstr("a claim behind a stale ledger pointer takes one recirculation"));
+}
+
+TEST(FitReport, a_shared_packet_asks_the_ledger_before_it_knows_its_entry) {
+  const FitReport r = fit(shared_program(512, 512, 256, 1, kTofino2), kTofino2);
+  ASSERT_GE(r.stages.size(), 5u);
+  EXPECT_THAT(r.stages[0].arrays, ElementsAre("high"));
+  EXPECT_THAT(r.stages[1].arrays, ElementsAre("ledger"));
+  EXPECT_THAT(r.stages[2].arrays, ElementsAre("head+owner"));
+  EXPECT_THAT(r.stages[3].arrays, ElementsAre("shape"));
+  EXPECT_THAT(r.stages[4].arrays, ElementsAre("exponent", "overflow", "sum1", "sum2"));
+}
+
+TEST(FitReport, the_shared_program_needs_a_ledger_beside_the_pools_registers) {
+  const FitReport pool = fit(pool_program(512, 256, 1, kCommodity), kCommodity);
+  const FitReport shared = fit(shared_program(512, 1'024, 256, 1, kCommodity), kCommodity);
+  EXPECT_TRUE(shared.fits()) << to_text(shared);
+  constexpr std::uint64_t kOwnerBytes = 11;
+  constexpr std::uint64_t kRowBytes = 16;
+  EXPECT_EQ(shared.memory_bytes, pool.memory_bytes + 512 * kOwnerBytes + 1'024 * kRowBytes);
 }
 
 TEST(FitReport, commodity_is_limited_by_memory_only) {

@@ -63,8 +63,10 @@ TEST(PipelineFixtures, NameEveryVerdictAndDrop) {
     }
   }
   for (const auto name : kDropNames) EXPECT_TRUE(named.contains("verdict drop " + std::string(name))) << name;
+  // Fixtures are of the pool discipline, which has no server and takes nobody's entry.
+  const std::set<std::string_view> elsewhere{"drop", name_of(Verdict::kBypass), name_of(Verdict::kEvict)};
   for (const auto name : kVerdictNames) {
-    const bool found = name == "drop" || named.contains("verdict " + std::string(name));
+    const bool found = elsewhere.contains(name) || named.contains("verdict " + std::string(name));
     EXPECT_TRUE(found) << name;
   }
 }

@@ -1,0 +1,159 @@
+#include "shared_packets.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "harness.h"
+#include "tally/be.h"
+
+namespace tally::bench {
+namespace {
+
+using Scene = SharedPackets;
+
+constexpr std::uint32_t kFrameBytes = FrameRing::kValuesOffset + 4 * Scene::kElements;
+constexpr std::uint32_t kFrameLines = (kFrameBytes + 63) / 64;
+constexpr std::uint32_t kJobFrames = Scene::kWorld * Scene::kChunks;
+constexpr std::uint32_t kStep = entry_lines(Scene::kElements);
+constexpr std::uint32_t kLedger = ledger_lines(2 * kBenchWindow, 1);
+constexpr std::uint32_t kPool = pool_lines(kBenchWindow, 1, Scene::kElements);
+constexpr std::uint32_t kRangeOfJob = std::max(kLedger, kPool);
+constexpr std::uint32_t kLines = 2 * kRangeOfJob + Scene::kChunks * kStep;
+
+Job job_of(Discipline discipline, std::uint16_t id) {
+  Job job = make_job({.world = Scene::kWorld, .elements = Scene::kElements, .id = id});
+  job.discipline = discipline;
+  job.slots.first = (id - 1U) * kRangeOfJob;
+  if (!shares_slots(discipline)) return job;
+  job.slots.count = kLedger;
+  job.server = ServerKind::kEmbedded;
+  job.shared_slots = Scene::kChunks;
+  job.cap = Scene::kChunks;
+  return job;
+}
+
+void read(const void* data, std::size_t bytes) {
+  constexpr std::size_t kLine = 64;
+  auto all = std::byte{0};
+  for (std::size_t at = 0; at < bytes; at += kLine) all |= static_cast<const std::byte*>(data)[at];
+  asm volatile("" : : "r"(all));
+}
+
+}  // namespace
+
+SharedPackets::SharedPackets(Discipline discipline, const Kernels& kernels)
+    : kernels_(kernels),
+      frames_(std::size_t{2} * kJobFrames * kFrameLines),
+      memory_(kLines),
+      states_(std::size_t{kChunks} * kStep),
+      pipeline_({.core = 0,
+                 .box = job_box(),
+                 .shared = shared_region(kLines, kChunks, kElements),
+                 .server = states_},
+                memory_, kernels),
+      senders_{{{.job = job_of(discipline, 1)}, {.job = job_of(discipline, 2)}}} {
+  entries_ = {shares_slots(discipline) ? pipeline_.shared().region().first : 0, kChunks * kStep};
+  std::uint64_t random = 1;
+  Line* next = frames_.data();
+  for (Sender& sender : senders_) {
+    for (std::uint32_t i = 0; i < kJobFrames; ++i, next += kFrameLines) {
+      sender.frames.push_back(reinterpret_cast<std::byte*>(next));
+      for (std::uint32_t k = 0; k < kElements; ++k) {
+        const Be value{static_cast<std::int32_t>(mix64(random++) & 0xFFF)};
+        std::memcpy(sender.frames.back() + FrameRing::kValuesOffset + 4 * k, &value, sizeof value);
+      }
+    }
+  }
+}
+
+// The ledger's rows know no epoch; control frees and so clears them with each.
+void SharedPackets::next_epoch(Sender& sender) {
+  sender.job.epoch = Epoch{++epoch_};
+  if (sender.job.discipline == Discipline::kShared)
+    pipeline_.release(sender.job.id, sender.job.slots, 0, sender.job.members);
+}
+
+void SharedPackets::publish() {
+  auto table = JobTable().with(senders_[0].job.id, std::make_shared<Job>(senders_[0].job));
+  table = table->with(senders_[1].job.id, std::make_shared<Job>(senders_[1].job));
+  pipeline_.adopt(table.get());
+  table_ = std::move(table);
+}
+
+void SharedPackets::write_headers(const Sender& sender) {
+  for (std::uint16_t rank = 0; rank < kWorld; ++rank) {
+    for (std::uint32_t c = 0; c < kChunks; ++c) {
+      std::byte* const at = frame(sender, rank, c);
+      write_contribution(at, sender.job, job_box(), rank, Chunk{first_ + c}, sums(at), kElements, kernels_);
+    }
+  }
+}
+
+// Other chunks in the same slots: what the server has completed it knows in every epoch.
+void SharedPackets::begin() {
+  first_ += 2 * kBenchWindow;
+  for (Sender& sender : senders_) {
+    next_epoch(sender);
+    write_headers(sender);
+  }
+  publish();
+}
+
+// Those in question come last. All together are more than an L2 cache holds.
+void SharedPackets::warm(const Sender& sender, std::uint16_t rank) const {
+  const auto* const first = reinterpret_cast<const Line*>(frame(sender, rank, 0));
+  const Line* const middle = first + kChunks * kFrameLines;
+  const Line* const begin = frames_.data();
+  const Line* const end = begin + frames_.size();
+  read(middle, static_cast<std::size_t>(end - middle) * sizeof(Line));
+  read(begin, static_cast<std::size_t>(middle - begin) * sizeof(Line));
+  read(states_.data(), states_.size() * sizeof(Line));
+  for (const Sender& s : senders_) read(&memory_[s.job.slots.first], kLedger * sizeof(Line));
+  read(&memory_[entries_.first], entries_.count * sizeof(Line));
+}
+
+void SharedPackets::send(const Sender& sender, std::uint16_t rank, Verdict verdict) {
+  // The last arrivals come in another order, or the free list would keep the entries' own.
+  const std::uint32_t step = rank + 1 == kWorld ? 37 : 1;
+  const std::uint64_t before = pipeline_.counters(sender.job.id).of(verdict);
+  for (std::uint32_t c = 0; c < kChunks; c += kBurst) {
+    run_burst(
+        pipeline_, parsed_, kBurst, 1,
+        [&](std::size_t i) {
+          const std::uint32_t chunk = (c + static_cast<std::uint32_t>(i)) * step % kChunks;
+          return Frame{.data = frame(sender, rank, chunk),
+                       .length = kFrameBytes,
+                       .capacity = kFrameLines * sizeof(Line),
+                       .port = PortIndex{0},
+                       .checksum_good = true};
+        },
+        [](std::size_t, const Outcome&) {});
+  }
+  require(pipeline_.counters(sender.job.id).of(verdict) - before == kChunks, "an unexpected verdict");
+}
+
+// Less what the clock costs: a batch takes a few microseconds, the two readings of it 0.4.
+void SharedPackets::send_timed(const Sender& sender, std::uint16_t rank, Verdict verdict) {
+  warm(sender, rank);
+  const Round nothing = RoundTimer().done(0);
+  const RoundTimer timer;
+  send(sender, rank, verdict);
+  const Round done = timer.done(kChunks);
+  total_.seconds += done.seconds - nothing.seconds;
+  total_.operations += done.operations;
+  total_.disturbed |= done.disturbed || nothing.disturbed;
+}
+
+void SharedPackets::finish(const Sender& sender, std::uint16_t from) {
+  for (std::uint16_t rank = from; rank + 1 < kWorld; ++rank) send(sender, rank, Verdict::kAbsorb);
+  send(sender, kWorld - 1, Verdict::kComplete);
+}
+
+void SharedPackets::finish_at_server(const Sender& sender, std::uint16_t from) {
+  const auto served = [&] { return pipeline_.state(sender.job.id).slots.served.get(); };
+  const std::uint64_t before = served();
+  for (std::uint16_t rank = from; rank < kWorld; ++rank) send(sender, rank, Verdict::kBypass);
+  require(served() - before == kChunks, "the server did not complete every chunk with right sums");
+}
+
+}  // namespace tally::bench

@@ -1,0 +1,47 @@
+#include "rebalance.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "division.h"
+#include "offer.h"
+
+namespace tally {
+namespace {
+
+// A publication for each entry that comes and goes would be noise. The limit itself is always given, so that
+// a job alone has all it may have.
+bool worth_a_publication(const SharedQuota& quota, std::uint32_t cap) noexcept {
+  if (cap == quota.limit) return quota.cap != cap;
+  const std::uint32_t change = cap > quota.cap ? cap - quota.cap : quota.cap - cap;
+  return change > quota.cap / 16;
+}
+
+std::uint32_t wanted_by(JobId job, std::span<const SharedDemand> demand) {
+  const auto named =
+      std::find_if(demand.begin(), demand.end(), [job](const auto& d) { return d.job == job; });
+  if (named == demand.end()) return 0;
+  return named->denied ? Sharer::kEverything : named->entries;
+}
+
+}  // namespace
+
+void rebalance_shared(BoxState& box, std::span<const SharedDemand> demand) {
+  std::vector<JobMembership*> jobs;
+  std::vector<Sharer> sharers;
+  for (const auto& job : box.jobs) {
+    if (job == nullptr || !job->active() || !shares_slots(job->config.discipline)) continue;
+    jobs.push_back(job.get());
+    sharers.push_back(
+        {job->config.quota.weight, job->quota.reserved, job->quota.limit, wanted_by(job->id, demand)});
+  }
+  const auto caps = divide(sharers, box.options.shared_entries);
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    JobMembership& job = *jobs[i];
+    if (!worth_a_publication(job.quota, caps[i])) continue;
+    job.quota.cap = caps[i];
+    publish_row(job, box, job.term);
+  }
+}
+
+}  // namespace tally

@@ -1,0 +1,253 @@
+#pragma once
+// What Pipeline does for jobs with shared slots and their embedded server. Included by pipeline.cc alone.
+
+#include <algorithm>
+#include <bit>
+
+#include "pipeline.h"
+#include "reply.h"
+#include "shared_program.h"
+
+namespace tally {
+
+template <class Exec>
+void Pipeline<Exec>::adopt(const JobTable* table) noexcept {
+  // An epoch that is over leaves nothing at the server: a finished sum that stayed would be taken for that of
+  // the same number 2^32 chunks later. Its entries are taken or swept like any others.
+  if (table_ != nullptr && options_.shared.entries != 0) {
+    for (std::uint32_t id = 1; id <= kMaxJobs; ++id) {
+      const Job* const before = table_->find(JobId{static_cast<std::uint16_t>(id)});
+      if (before == nullptr || before->server == ServerKind::kNone) continue;
+      const Job* const now = table != nullptr ? table->find(before->id) : nullptr;
+      if (now == nullptr || now->epoch != before->epoch) server_.forget(before->id);
+    }
+  }
+  table_ = table;
+}
+
+// The filling or complete entry of p's chunk; kNoEntry: there is none. Control's way to it, outside any pass.
+template <class Exec>
+std::uint32_t Pipeline<Exec>::entry_of(const Job& job, const Contribution& p) noexcept {
+  std::uint32_t entry = raw(p.slot) / job.shards;
+  if (job.discipline == Discipline::kShared) {
+    const LedgerRow row = exec_.template peek<LedgerReg>(job.slots.first * kLedgerRowsPerLine + entry);
+    if (row.seen == 0 || row.chunk != raw(p.chunk) || row.entry == 0) return kNoEntry;
+    if (row.entry == LedgerRow::kAsking) return kNoEntry;
+    entry = row.entry - 1;
+  }
+  const Head head = exec_.head(slots_.line_of(entry));
+  return head.tag == raw(job.epoch) && head.chunk == raw(p.chunk) ? entry : kNoEntry;
+}
+
+// A filling entry is of no use to its job any more.
+template <class Exec>
+void Pipeline<Exec>::free_entry(std::uint32_t entry, JobState& state) noexcept {
+  exec_.template undo<HeadReg>(slots_.line_of(entry), Head{});
+  slots_.released(entry);
+  --state.occupancy;
+}
+
+template <class Exec>
+MergeResult Pipeline<Exec>::serve(const Job& job, Contribution& p, TimeNs now) noexcept {
+  Partial partial{.chunk = p.chunk,
+                  .contributors = p.bit,
+                  .keys = p.key,
+                  .shape = p.shape,
+                  .exponent = p.exponent,
+                  .overflow = p.overflow,
+                  .sum1 = p.sum1,
+                  .sum2 = p.sum2,
+                  .values = p.values,
+                  .room = p.room};
+  const MergeResult result = server_.merge(merge_job(job), partial, now);
+  JobState& state = states_[raw(job.id)];
+  if (result.merged == Merged::kBadSum || result.merged == Merged::kBadInput) state.finished_badly();
+  if (result.merged != Merged::kComplete && result.merged != Merged::kKnown) return result;
+  p.slot = SlotIndex{slot_of(slot_map(job), p.chunk)};
+  p.shape = partial.shape;
+  p.exponent = partial.exponent;
+  p.overflow = partial.overflow;
+  p.sum1 = partial.sum1;
+  p.sum2 = partial.sum2;
+  if (result.merged != Merged::kComplete) return result;
+  state.finished_well();
+  ++state.slots.served;
+  if (const std::uint32_t entry = entry_of(job, p); entry != kNoEntry && slots_.filling(entry))
+    free_entry(entry, state);
+  return result;
+}
+
+// The last arrival came with DIRECT and is at the server: what the others have in the entry goes along,
+// because nobody else will come to finish it.
+template <class Exec>
+MergeResult Pipeline<Exec>::serve_along(const Job& job, Contribution& p, const MergeResult& otherwise,
+                                        TimeNs now) noexcept {
+  const std::uint32_t entry = entry_of(job, p);
+  if (entry == kNoEntry || !slots_.filling(entry) || p.room < slots_.region().elements()) return otherwise;
+  exec_.again();
+  return take_out(entry, p) != nullptr ? serve(job, p, now) : otherwise;
+}
+
+// What a filling entry holds goes into p, and the entry is free. The job whose it is; nullptr: it is of no
+// use to anybody, because its epoch is over or its chunk a span behind.
+template <class Exec>
+const Job* Pipeline<Exec>::take_out(std::uint32_t entry, Contribution& p) noexcept {
+  p.line = slots_.line_of(entry);
+  const Owner owner = exec_.template peek<OwnerReg>(p.line);
+  const Head head = exec_.head(p.line);
+  p.chunk = Chunk{head.chunk};
+  p.bit = head.contributors;
+  const Job* const job = table_ != nullptr ? table_->find(JobId{owner.job}) : nullptr;
+  const bool lives = job != nullptr && raw(job->epoch) == head.tag && is_within_span(*job, p.chunk);
+  if (lives) {
+    p.key = keys_of(*job, p.bit);
+    p.shape = exec_.template peek<ShapeReg>(p.line);
+    p.exponent = exec_.template peek<ExponentReg>(p.line);
+    p.overflow = exec_.template peek<OverflowReg>(p.line);
+    p.sum1 = exec_.template peek<Sum1Reg>(p.line);
+    p.sum2 = exec_.template peek<Sum2Reg>(p.line);
+    exec_.values(Op::kRead, p, false);
+  }
+  free_entry(entry, states_[owner.job]);
+  return lives ? job : nullptr;
+}
+
+// The contribution becomes the QUERY that its sender would come to think of after some time-outs; one peer
+// after the other.
+template <class Exec>
+Outcome Pipeline<Exec>::ask_peer(const Parsed& parsed, Outcome out) noexcept {
+  const Job& job = *parsed.job;
+  const std::uint32_t rank = raw(parsed.contribution.rank);
+  const std::uint32_t next = 1 + asks_++ % (job.world - 1U);
+  out.verdict = Verdict::kRelay;
+  out.to = Rank{static_cast<std::uint16_t>((rank + next) % job.world)};
+  out.payload_bytes = kHeaderBytes;
+  write_query(out.payload, job, parsed.contribution, out.to, *kernels_);
+  return out;
+}
+
+template <class Exec>
+Outcome Pipeline<Exec>::contribute_shared(Parsed& parsed, const Frame& frame, TimeNs now) noexcept {
+  const Job& job = *parsed.job;
+  Contribution& p = parsed.contribution;
+  const bool suspect = states_[raw(job.id)].suspect();
+  p.verify |= suspect;
+
+  Mismatch why;
+  SharedProgram<Exec> program(exec_, slots_, server_, states_.get(), *table_, now);
+  const SharedRuling ruling = program.run(job, p, why);
+  if (ruling.leaving == nullptr) {
+    if (ruling.verdict == Verdict::kComplete || ruling.verdict == Verdict::kRepeat)
+      write_result(parsed.payload, job, p, ruling.verdict == Verdict::kRepeat ? kFlagRetransmit : 0,
+                   *kernels_);
+    if (ruling.asks) return ask_peer(parsed, conclude(parsed, Verdict::kRelay, false, now));
+    if (ruling.verdict != Verdict::kDrop) return conclude(parsed, ruling.verdict, ruling.fresh, now);
+    report(job, p, ruling.drop, why, suspect);
+    return drop(parsed, frame, ruling.drop, now);
+  }
+
+  const Job& owner = *ruling.leaving;
+  const Rank sender = p.rank;
+  if (ruling.verdict == Verdict::kEvict && !is_within_span(owner, p.chunk))
+    return conclude(parsed, ruling.verdict, ruling.fresh, now);
+  MergeResult result = serve(owner, p, now);
+  const bool own = ruling.verdict == Verdict::kBypass;  // what went to the server is the packet as it came
+  if (result.merged == Merged::kMismatch) {
+    // Of a partial sum anyone in it may be named: all of them sent the same.
+    const Rank one{static_cast<std::uint16_t>(std::countr_zero(p.bit))};
+    events_.push({EventKind::kMismatch, owner.id, owner.epoch, p.chunk, own ? sender : one, result.held,
+                  p.shape, result.stored});
+  }
+  if (own && result.merged == Merged::kMismatch) return drop(parsed, frame, Drop::kMismatch, now);
+  if (own && result.merged == Merged::kBadInput) return drop(parsed, frame, Drop::kSum, now);
+  if (own && result.merged == Merged::kBadSum) return drop(parsed, frame, Drop::kBadSum, now);
+  // By hash no ledger tells a replay, which renews no lease; the server's table does.
+  const bool replayed = own && (result.merged == Merged::kInside || result.merged == Merged::kKnown);
+  const bool fresh = ruling.fresh && !replayed;
+  if (p.direct && ruling.last && result.merged != Merged::kComplete && result.merged != Merged::kKnown)
+    result = serve_along(job, p, result, now);
+
+  const bool complete = result.merged == Merged::kComplete;
+  const bool result_leaves = complete || result.merged == Merged::kKnown;
+  // Chunks that the server completes have a counter of their own, whoever's packet did it.
+  const bool repeats = result.merged == Merged::kKnown && own;
+  Outcome out = conclude(parsed, repeats ? Verdict::kRepeat : ruling.verdict, fresh, now);
+  if (!result_leaves) return ruling.asks ? ask_peer(parsed, out) : out;
+  out.verdict = complete ? Verdict::kComplete : Verdict::kRepeat;
+  out.ranks = complete ? owner.members : p.bit;
+  out.job = &owner;
+  out.payload_bytes = static_cast<std::uint32_t>(kHeaderBytes + 4 * p.shape.elements);
+  write_result(parsed.payload, owner, p, complete ? 0 : kFlagRetransmit, *kernels_);
+  return out;
+}
+
+// The entry is asked first, the server's table only when there is none.
+template <class Exec>
+Found Pipeline<Exec>::find(const Job& job, Contribution& p) noexcept {
+  if (!shares_slots(job.discipline)) return look_up(exec_, job, p);
+  std::uint64_t held = 0;
+  if (const std::uint32_t entry = entry_of(job, p); entry != kNoEntry) {
+    p.line = slots_.line_of(entry);
+    const Found found = look_up(exec_, job, p);
+    if (found.complete) return found;
+    held = found.contributors;
+  }
+  Partial partial{.chunk = p.chunk, .values = p.values, .room = p.room};
+  if (!server_.read(merge_job(job), partial))
+    return {.contributors = held | server_.contributors(merge_job(job), p.chunk)};
+  p.shape = partial.shape;
+  p.exponent = partial.exponent;
+  p.overflow = partial.overflow;
+  p.sum1 = partial.sum1;
+  p.sum2 = partial.sum2;
+  return {.complete = true, .at_server = true, .contributors = job.members};
+}
+
+template <class Exec>
+bool Pipeline<Exec>::aged(TimeNs now) noexcept {
+  constexpr std::uint32_t kLook = 4;  // entries and states each time
+  // Incomplete states outlive two rounds in which workers offer again what waits (every 2 s at the latest):
+  // what one worker offers must still be there when the next one does. Longer they must not live, for a
+  // table that is full of them takes nothing else.
+  constexpr TimeNs kStateAge = 4 * kSecond;
+  server_.sweep(now > kStateAge ? now - kStateAge : 0, kLook);
+  if (slots_.filling() == 0) return false;
+  for (std::uint32_t i = 0; i < kLook; ++i) {
+    const std::uint32_t entry = slots_.next_to_sweep();
+    if (!slots_.filling(entry)) continue;
+    const Owner owner = exec_.template peek<OwnerReg>(slots_.line_of(entry));
+    if (!untouched_for(owner, stamp(now), states_[owner.job].age())) continue;
+    aged_ = entry;
+    return true;
+  }
+  return false;
+}
+
+template <class Exec>
+Outcome Pipeline<Exec>::sweep(std::span<std::byte> payload, TimeNs now) noexcept {
+  Contribution p{.values = payload.data() + kHeaderBytes};
+  p.room = static_cast<std::uint32_t>((payload.size() - kHeaderBytes) / 4);
+  ++states_[exec_.template peek<OwnerReg>(slots_.line_of(aged_)).job].slots.swept;
+  if constexpr (requires(Exec & x) { x.begin(); }) exec_.begin();
+  const Job* const job = take_out(aged_, p);
+  if (job == nullptr) return {};
+  const MergeResult result = serve(*job, p, now);
+  const bool complete = result.merged == Merged::kComplete;
+  if (!complete && result.merged != Merged::kKnown) return {};
+  write_result(payload.data(), *job, p, complete ? 0 : kFlagRetransmit, *kernels_);
+  return {.verdict = complete ? Verdict::kComplete : Verdict::kRepeat,
+          .ranks = complete ? job->members : p.bit,
+          .job = job,
+          .payload = payload.data(),
+          .payload_bytes = static_cast<std::uint32_t>(kHeaderBytes + 4 * p.shape.elements)};
+}
+
+// Results older than a span are nobody's business any more.
+template <class Exec>
+bool Pipeline<Exec>::is_within_span(const Job& job, Chunk chunk) noexcept {
+  const High high = exec_.template peek<HighReg>(raw(job.id));
+  return high.epoch != raw(job.epoch) ||
+         serial_difference(chunk, Chunk{high.chunk}) > -static_cast<std::int32_t>(job.span);
+}
+
+}  // namespace tally

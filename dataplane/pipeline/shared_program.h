@@ -1,0 +1,300 @@
+#pragma once
+// The aggregation program of the disciplines with shared slots (scheduling.md, 'shared'), written once like
+// program.h. What a chip cannot do in one pass is asked for by again() and counted there: a claim behind a
+// stale pointer one recirculation, a swap two.
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "merge_table.h"
+#include "program.h"
+#include "shared.h"
+#include "shared_slots.h"
+
+namespace tally {
+
+struct SharedRuling {
+  Verdict verdict = Verdict::kDrop;
+  Drop drop{};
+  bool asks = false;             // a peer shall be asked for the result
+  bool fresh = false;            // seen for the first time: its rank is alive
+  bool last = false;             // kBypass: now everybody's was seen
+  const Job* leaving = nullptr;  // set: the packet now carries this job's (partial) sum for its server
+};
+
+inline MergeJob merge_job(const Job& job) noexcept {
+  return {job.id, job.generation, job.epoch, job.members, job.key_sum};
+}
+
+template <class Exec>
+class SharedProgram {
+ public:
+  // states: by job id. server: only asked what it knows.
+  SharedProgram(Exec& x, SharedSlots& slots, const MergeTable& server, JobState* states,
+                const JobTable& table, TimeNs now) noexcept
+      : x_(x), slots_(slots), server_(server), states_(states), table_(table), now_(stamp(now)) {}
+
+  // As aggregate(). After a ruling with `leaving`, p's chunk, epoch, bit (of all who are in it), key, shape,
+  // numbers and values are those of what leaves.
+  SharedRuling run(const Job& job, Contribution& p, Mismatch& why) noexcept {
+    if (p.verify && !payload_matches(x_, p)) return {.drop = Drop::kSum};
+    const Decision order =
+        x_.template rmw<HighReg>(raw(job.id), [&](High& high) { return order_shared(high, p, job); });
+    if (order.op == Op::kNone) return {.drop = order.drop};
+    if (job.world == 1) {
+      if (!p.verify && !payload_matches(x_, p)) return {.drop = Drop::kBadSum};
+      return {.verdict = Verdict::kComplete, .fresh = true};
+    }
+    JobState& state = states_[raw(job.id)];
+    const bool below_cap = state.occupancy < job.cap;
+    if (by_hash(job.discipline)) return by_slot(job, state, p, why, below_cap);
+
+    // Most packets find their entry, and need not know what the server has.
+    std::optional<bool> asked;
+    const auto known = [&]() noexcept {
+      if (!asked) asked = server_.knows(merge_job(job), p.chunk);
+      return *asked;
+    };
+    const Seen seen = x_.template rmw<LedgerReg>(p.row, [&](LedgerRow& row) {
+      return see(row, p, job, [&]() noexcept -> std::uint32_t {
+        const bool may_claim = below_cap && !p.direct && !known();
+        const std::uint32_t oldest = may_claim ? slots_.oldest_available() : kNoEntry;
+        return oldest == kNoEntry ? 0 : oldest + 1;
+      });
+    });
+    if (p.direct) return bypass(job, seen);
+    if (seen.entry != 0) {
+      if (const auto ruling = enter(job, state, p, seen, seen.entry - 1, seen.first, why)) return *ruling;
+    }
+    if (seen.everybody && !known()) return ask(job, p, seen);
+    // A duplicate never claims, and a last arrival has nothing left to merge with.
+    if (seen.duplicate || seen.last || known()) return bypass(job, seen);
+    if (const std::uint32_t entry = below_cap ? slots_.oldest_available() : kNoEntry; entry != kNoEntry) {
+      x_.again();
+      point(p.row, entry);
+      return *enter(job, state, p, seen, entry, true, why);
+    }
+    return fight(job, state, p, seen, below_cap);
+  }
+
+ private:
+  // The disciplines by hash: one entry, and whoever is in it.
+  SharedRuling by_slot(const Job& job, JobState& state, Contribution& p, Mismatch& why,
+                       bool below_cap) noexcept {
+    const Seen seen;
+    if (p.direct) return bypass(job, seen);
+    const bool known = server_.knows(merge_job(job), p.chunk);
+    const std::uint32_t entry = raw(p.slot) / job.shards;
+    const bool available = !slots_.filling(entry);
+    if (const auto ruling = enter(job, state, p, seen, entry, available && below_cap && !known, why))
+      return *ruling;
+    if (known) return bypass(job, seen);
+    if (available || job.discipline == Discipline::kFcfs) return collide(job, state, seen);
+    return take(job, state, p, seen, entry, [&](Owner& owner, const Victim& v) {
+      const bool wins = p.priority > decayed(v, now_) && (below_cap || v.same_job);
+      if (!wins && v.decay == Decay::kDenial) owner.priority >>= 1;
+      return wins;
+    });
+  }
+
+  // No entry is free for it, or it is at its cap: one try to take one.
+  SharedRuling fight(const Job& job, JobState& state, Contribution& p, const Seen& seen,
+                     bool below_cap) noexcept {
+    const std::uint32_t entry = slots_.next_victim();
+    if (entry == kNoEntry) return collide(job, state, seen);
+    const bool under_reserved = state.occupancy < job.reserved;
+    const std::uint32_t row = p.row;
+    const SharedRuling ruling = take(job, state, p, seen, entry, [&](Owner&, const Victim& v) {
+      return (below_cap || v.same_job) && wins(p, seen, under_reserved, v);
+    });
+    if (ruling.verdict == Verdict::kEvict) {
+      x_.again();
+      point(row, entry);
+    }
+    return ruling;
+  }
+
+  SharedRuling bypass(const Job& job, const Seen& seen) const noexcept {
+    return {.verdict = Verdict::kBypass, .fresh = !seen.duplicate, .last = seen.last, .leaving = &job};
+  }
+  // Somebody has the result, most likely: ask a peer instead of summing a chunk anew that nobody else sends.
+  // Whoever comes again is summed all the same, for the server may have forgotten the chunk unfinished.
+  SharedRuling ask(const Job& job, const Contribution& p, const Seen& seen) noexcept {
+    SharedRuling ruling = seen.asked ? bypass(job, seen) : SharedRuling{.verdict = Verdict::kRelay};
+    ruling.asks = true;
+    if (seen.asking) return ruling;
+    x_.again();
+    x_.template rmw<LedgerReg>(p.row, [&](LedgerRow& r) {
+      return r = {p.bit, raw(p.chunk), LedgerRow::kAsking};
+    });
+    return ruling;
+  }
+  SharedRuling collide(const Job& job, JobState& state, const Seen& seen) const noexcept {
+    ++state.slots.denied;
+    return bypass(job, seen);
+  }
+  void point(std::uint32_t row, std::uint32_t entry) noexcept {
+    x_.template rmw<LedgerReg>(row, [&](LedgerRow& r) { return r.entry = entry + 1; });
+  }
+
+  struct Choice {
+    Op op = Op::kNone;
+    bool ours = false;    // the entry is of this (tag, chunk)
+    bool bypass = false;  // with kNone: to the server, else dropped
+    Drop drop{};
+  };
+  static Choice decide(Head& head, const Contribution& p, const Job& job, const Seen& seen,
+                       bool may_claim) noexcept {
+    if (head.tag == raw(p.epoch) && head.chunk == raw(p.chunk)) {
+      if (head.contributors == job.members) return {.op = Op::kRead, .ours = true};
+      if ((head.contributors & p.bit) != 0) return {.ours = true, .drop = Drop::kDuplicate};
+      if (seen.duplicate) return {.ours = true, .bypass = true};  // it may be in what was evicted
+      head.contributors |= p.bit;
+      const bool emit = seen.last || head.contributors == job.members;
+      return {.op = emit ? Op::kAddEmit : Op::kAdd, .ours = true};
+    }
+    if (!may_claim) return {};
+    head = {raw(p.epoch), raw(p.chunk), p.bit};
+    return {.op = Op::kWrite};
+  }
+
+  // The contribution at an entry that may be its chunk's, or may be claimed. Nothing: it is neither.
+  std::optional<SharedRuling> enter(const Job& job, JobState& state, Contribution& p, const Seen& seen,
+                                    std::uint32_t entry, bool may_claim, Mismatch& why) noexcept {
+    p.line = slots_.line_of(entry);
+    Head before;
+    Head after;
+    const Choice d = x_.template rmw<HeadReg>(p.line, [&](Head& head) {
+      before = head;
+      const Choice decision = decide(head, p, job, seen, may_claim);
+      after = head;
+      return decision;
+    });
+    if (d.op == Op::kNone && !d.ours) return std::nullopt;
+    Owner untouched;
+    const Owner owner = x_.template rmw<OwnerReg>(p.line, [&](Owner& o) {
+      untouched = o;
+      if (d.op == Op::kWrite) o = {now_, now_, raw(job.id), p.priority, 0};
+      if (d.op == Op::kAdd) o.touched = now_;
+      return o;
+    });
+    const Shape stored = x_.template rmw<ShapeReg>(p.line, [&](Shape& shape) {
+      if (d.op == Op::kWrite) shape = p.shape;
+      return shape;
+    });
+    if (stored != p.shape) {
+      why = {before.contributors, stored};
+      if (after.contributors != before.contributors) {
+        x_.template undo<HeadReg>(p.line, before);
+        x_.template rmw<OwnerReg>(p.line, [&](Owner& o) { return o = untouched; });
+      }
+      if (!seen.duplicate) unsee(job, p);
+      return SharedRuling{.drop = Drop::kMismatch};
+    }
+    if (d.op == Op::kNone) return d.bypass ? bypass(job, seen) : SharedRuling{.drop = d.drop};
+    merge_numbers(x_, d.op, p);
+    const Added out = x_.values(d.op, p, false);
+    state.overflows += out.overflow ? 1 : 0;
+    if (d.op == Op::kRead) return SharedRuling{.verdict = Verdict::kRepeat};
+    if (d.op == Op::kAdd) return SharedRuling{.verdict = Verdict::kAbsorb, .fresh = true};
+    if (d.op == Op::kWrite) {
+      slots_.claimed(entry);
+      ++state.occupancy;
+      ++state.slots.claims;
+      return SharedRuling{.verdict = Verdict::kAbsorb, .fresh = true};
+    }
+    slots_.released(entry);
+    --state.occupancy;
+    if (after.contributors != job.members) return split(job, state, p, after.contributors);
+    if (!matches(out.sums, job.key_sum, p)) {
+      x_.again();
+      if (!by_hash(job.discipline)) x_.template rmw<LedgerReg>(p.row, [](LedgerRow& r) { return r = {}; });
+      x_.template rmw<HeadReg>(p.line, [](Head& h) { return h = {}; });
+      state.finished_badly();
+      return SharedRuling{.drop = Drop::kBadSum};
+    }
+    state.finished_well();
+    state.filled_in(now_ - owner.claimed);
+    return SharedRuling{.verdict = Verdict::kComplete, .fresh = true};
+  }
+
+  // Everybody was seen, and not everybody is here: the rest is at the server, and nothing more can come.
+  SharedRuling split(const Job& job, JobState& state, Contribution& p, std::uint64_t contributors) noexcept {
+    x_.template undo<HeadReg>(p.line, Head{});
+    p.bit = contributors;
+    p.key = keys_of(job, contributors);
+    ++state.slots.partials;
+    return {.verdict = Verdict::kAbsorb, .fresh = true, .leaving = &job};
+  }
+
+  // A packet that fails a check leaves no trace.
+  void unsee(const Job& job, const Contribution& p) noexcept {
+    if (by_hash(job.discipline)) return;
+    x_.again();
+    x_.template rmw<LedgerReg>(p.row, [&](LedgerRow& r) { return r.seen &= ~p.bit; });
+  }
+
+  // Packet and filling entry change places if `wins` says so; then the packet leaves for the evicted job's
+  // server. The frame must have room for whatever the entry holds.
+  template <class Wins>
+  SharedRuling take(const Job& job, JobState& state, Contribution& p, const Seen& seen, std::uint32_t entry,
+                    Wins may_win) noexcept {
+    x_.again();
+    const std::uint32_t line = slots_.line_of(entry);
+    Owner old;
+    const bool won =
+        p.room >= slots_.region().elements() && x_.template rmw<OwnerReg>(line, [&](Owner& owner) {
+          const Victim v = victim(owner, job);
+          if (!may_win(owner, v) || !legal(v, now_)) return false;
+          old = std::exchange(owner, Owner{now_, now_, raw(job.id), p.priority, 0});
+          return true;
+        });
+    if (!won) return collide(job, state, seen);
+    const Head head = x_.template rmw<HeadReg>(line, [&](Head& h) {
+      return std::exchange(h, Head{raw(p.epoch), raw(p.chunk), p.bit});
+    });
+    const Shape shape = x_.template rmw<ShapeReg>(line, [&](Shape& s) { return std::exchange(s, p.shape); });
+    p.swapped = std::max<std::uint32_t>(shape.elements, p.shape.elements);
+    p.line = line;
+    p.shape = shape;
+    p.exponent = x_.template rmw<ExponentReg>(line, [&](auto& r) { return std::exchange(r, p.exponent); });
+    p.overflow = x_.template rmw<OverflowReg>(line, [&](auto& r) { return std::exchange(r, p.overflow); });
+    p.sum1 = x_.template rmw<Sum1Reg>(line, [&](auto& r) { return std::exchange(r, p.sum1); });
+    p.sum2 = x_.template rmw<Sum2Reg>(line, [&](auto& r) { return std::exchange(r, p.sum2); });
+    x_.values(Op::kSwap, p, false);
+    p.epoch = Epoch{head.tag};
+    p.chunk = Chunk{head.chunk};
+    p.bit = head.contributors;
+    JobState& theirs = states_[old.job];
+    --theirs.occupancy;
+    ++theirs.slots.evicted;
+    ++state.occupancy;
+    ++state.slots.swaps;
+    // What belongs to an epoch that is over is of no use to anybody.
+    const Job* const loser = table_.find(JobId{old.job});
+    const bool lives = loser != nullptr && loser->epoch == p.epoch;
+    if (lives) p.key = keys_of(*loser, p.bit);
+    return {.verdict = Verdict::kEvict, .fresh = true, .leaving = lives ? loser : nullptr};
+  }
+
+  Victim victim(const Owner& owner, const Job& by) const noexcept {
+    const Job* const row = table_.find(JobId{owner.job});
+    const JobState& state = states_[owner.job];
+    return {.owner = owner,
+            .same_job = owner.job == raw(by.id),
+            .over_reserved = state.occupancy > (row != nullptr ? row->reserved : 0),
+            .decay = row != nullptr && row->discipline == Discipline::kPreemptive ? row->decay : Decay::kNone,
+            .tau = state.tau()};
+  }
+
+  Exec& x_;
+  SharedSlots& slots_;
+  const MergeTable& server_;
+  JobState* states_;
+  const JobTable& table_;
+  std::uint32_t now_;
+};
+
+}  // namespace tally

@@ -1,0 +1,210 @@
+#include "merge_table.h"
+
+#include <algorithm>
+
+#include "tally/check.h"
+#include "tally/mix64.h"
+
+namespace tally {
+
+namespace {
+
+bool matches(Sums values, std::uint32_t keys, Chunk chunk, std::uint32_t sum1, std::uint32_t sum2) noexcept {
+  return values.sum1 + keyed(keys, chunk) == sum1 && values.sum2 == sum2;
+}
+
+// The kernels' sums are those of packets; this is for a finished sum that is in no packet (kNoRoom).
+Sums sums_of(const std::int32_t* values, std::uint32_t n) noexcept {
+  Sums sums;
+  for (std::uint32_t i = 0; i < n; ++i) {
+    const auto element = static_cast<std::uint32_t>(values[i]);
+    sums.sum1 += element;
+    sums.sum2 += (i + 1) * element;
+  }
+  return sums;
+}
+
+void take_words(Partial& p, const MergeState& s) noexcept {
+  p.shape = s.shape;
+  p.exponent = s.exponent;
+  p.overflow = s.overflow;
+  p.sum1 = s.sum1;
+  p.sum2 = s.sum2;
+}
+
+// May the oldest incomplete state be forgotten for a new chunk? If every newcomer could have it, the chunks
+// in flight would chase each other out of a table that is too small for them, each before its last
+// contribution comes, and none would ever complete. So a state stays until it completes or ages. It gives way
+// to an earlier chunk of its own job, because the later one may have to wait for that one's result: a float's
+// exponents.
+bool gives_way(const MergeState& s, const MergeJob& job, Chunk chunk) noexcept {
+  if (s.job != job.id) return false;
+  return s.generation != job.generation || s.epoch != job.epoch || serial_difference(s.chunk, chunk) > 0;
+}
+
+}  // namespace
+
+MergeTable::MergeTable(Region memory, std::uint32_t elements, const Kernels& kernels)
+    : store_(memory, elements), kernels_(&kernels) {}
+
+MergeResult MergeTable::merge(const MergeJob& job, Partial& p, TimeNs now) noexcept {
+  TALLY_DCHECK(p.contributors != 0 && (p.contributors & ~job.members) == 0, "contributors are no members");
+  const Sums sums = kernels_->sums(p.values, p.shape.elements);
+  if (!matches(sums, p.keys, p.chunk, p.sum1, p.sum2)) return {.merged = Merged::kBadInput};
+
+  const StateIndex at = find(job, p.chunk);
+  if (at == kNoState) return begin(job, p, sums, now);
+  const MergeState& s = store_.state(at);
+  if (s.shape != p.shape) {
+    return {.merged = Merged::kMismatch, .held = s.contributors, .stored = s.shape};
+  }
+  if (s.complete()) return {.merged = emit(at, p) ? Merged::kKnown : Merged::kNoRoom};
+
+  const std::uint64_t missing = p.contributors & ~s.contributors;
+  if (missing == 0) return {.merged = Merged::kInside};
+  if (missing == p.contributors) return add(job, at, p, now);
+  if ((s.contributors & ~p.contributors) == 0) return replace(job, at, p, sums, now);
+  return {.merged = Merged::kOverlap, .missing = missing};
+}
+
+// The first Partial of a chunk.
+MergeResult MergeTable::begin(const MergeJob& job, Partial& p, Sums sums, TimeNs now) noexcept {
+  // Of another epoch or generation: nobody needs it any more.
+  if (const StateIndex outdated = store_.find(job.id, p.chunk); outdated != kNoState) drop(outdated);
+  const StateIndex at = p.shape.elements <= store_.elements() ? place(job, p.chunk) : kNoState;
+  if (at == kNoState) {
+    ++counters_.forgotten;
+    return {.merged = Merged::kHeld};
+  }
+  return replace(job, at, p, sums, now);
+}
+
+MergeResult MergeTable::replace(const MergeJob& job, StateIndex at, Partial& p, Sums sums,
+                                TimeNs now) noexcept {
+  MergeState& s = store_.state(at);
+  kernels_->write(store_.values(at), p.values, p.shape.elements);
+  s.contributors = p.contributors;
+  s.shape = p.shape;
+  s.exponent = p.exponent;
+  s.overflow = p.overflow;
+  s.sum1 = p.sum1;
+  s.sum2 = p.sum2;
+  return s.contributors == job.members ? finish(job, at, p, sums) : hold(at, now);
+}
+
+MergeResult MergeTable::add(const MergeJob& job, StateIndex at, Partial& p, TimeNs now) noexcept {
+  MergeState& s = store_.state(at);
+  std::int32_t* const values = store_.values(at);
+  const std::uint32_t n = s.shape.elements;
+  s.contributors |= p.contributors;
+  s.exponent = std::max(s.exponent, p.exponent);
+  s.overflow = static_cast<std::uint8_t>(s.overflow | p.overflow);
+  s.sum1 += p.sum1;
+  s.sum2 += p.sum2;
+  if (s.contributors == job.members && p.room >= n) {
+    return finish(job, at, p, kernels_->add_emit(values, p.values, n).sums);
+  }
+  kernels_->add(values, p.values, n);
+  return s.contributors == job.members ? finish(job, at, p, sums_of(values, n)) : hold(at, now);
+}
+
+MergeResult MergeTable::hold(StateIndex at, TimeNs now) noexcept {
+  ++counters_.merged;
+  store_.state(at).touched = now;
+  store_.touch(at);
+  return {.merged = Merged::kHeld};
+}
+
+// All ranks are in the state. sums: of its values, which p holds too if it has room for them.
+MergeResult MergeTable::finish(const MergeJob& job, StateIndex at, Partial& p, Sums sums) noexcept {
+  ++counters_.merged;
+  const MergeState& s = store_.state(at);
+  if (!matches(sums, job.key_sum, s.chunk, s.sum1, s.sum2)) {
+    drop(at);
+    return {.merged = Merged::kBadSum};
+  }
+  store_.complete(at);
+  ++counters_.completed;
+  --counters_.incomplete;
+  ++counters_.complete;
+  if (p.room < s.shape.elements) return {.merged = Merged::kNoRoom};
+  take_words(p, s);
+  p.contributors = job.members;
+  p.keys = job.key_sum;
+  return {.merged = Merged::kComplete};
+}
+
+bool MergeTable::knows(const MergeJob& job, Chunk chunk) const noexcept {
+  return find(job, chunk) != kNoState;
+}
+
+std::uint64_t MergeTable::contributors(const MergeJob& job, Chunk chunk) const noexcept {
+  const StateIndex at = find(job, chunk);
+  return at == kNoState ? 0 : store_.state(at).contributors;
+}
+
+bool MergeTable::read(const MergeJob& job, Partial& p) const noexcept {
+  const StateIndex at = find(job, p.chunk);
+  return at != kNoState && store_.state(at).complete() && emit(at, p);
+}
+
+// The stored sum into p, unless it has no room.
+bool MergeTable::emit(StateIndex at, Partial& p) const noexcept {
+  const MergeState& s = store_.state(at);
+  if (p.room < s.shape.elements) return false;
+  kernels_->read(store_.values(at), p.values, s.shape.elements);
+  take_words(p, s);
+  return true;
+}
+
+void MergeTable::sweep(TimeNs before, std::uint32_t steps) noexcept {
+  for (; steps > 0; --steps) {
+    const StateIndex at = store_.oldest_incomplete();
+    if (at == kNoState || store_.state(at).touched >= before) return;
+    drop(at);
+    ++counters_.aged;
+  }
+}
+
+void MergeTable::forget(JobId job) noexcept {
+  for (StateIndex at : {store_.oldest_incomplete(), store_.oldest_complete()}) {
+    while (at != kNoState) {
+      const StateIndex next = store_.state(at).newer;
+      if (store_.state(at).job == job) drop(at);
+      at = next;
+    }
+  }
+}
+
+// What is of another generation, or incomplete and of another epoch, is as good as absent.
+StateIndex MergeTable::find(const MergeJob& job, Chunk chunk) const noexcept {
+  const StateIndex at = store_.find(job.id, chunk);
+  if (at == kNoState) return kNoState;
+  const MergeState& s = store_.state(at);
+  const bool valid = s.generation == job.generation && (s.complete() || s.epoch == job.epoch);
+  return valid ? at : kNoState;
+}
+
+// kNoState: none can be had.
+StateIndex MergeTable::place(const MergeJob& job, Chunk chunk) noexcept {
+  if (store_.full()) {
+    StateIndex victim = store_.oldest_complete();
+    if (victim == kNoState) {
+      victim = store_.oldest_incomplete();
+      if (victim == kNoState || !gives_way(store_.state(victim), job, chunk)) return kNoState;
+      ++counters_.forgotten;
+    }
+    drop(victim);
+  }
+  const StateIndex at = store_.place(job.id, chunk, job.epoch);
+  store_.state(at).generation = job.generation;
+  ++counters_.incomplete;
+  return at;
+}
+
+void MergeTable::drop(StateIndex at) noexcept {
+  --(store_.state(at).complete() ? counters_.complete : counters_.incomplete);
+  store_.remove(at);
+}
+
+}  // namespace tally

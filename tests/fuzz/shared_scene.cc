@@ -1,0 +1,229 @@
+#include "shared_scene.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "tally/check.h"
+#include "tally/mix64.h"
+
+namespace tally {
+namespace {
+
+constexpr std::array kKinds{Discipline::kShared, Discipline::kPreemptive, Discipline::kShared,
+                            Discipline::kFcfs};
+
+}  // namespace
+
+SharedRegion SharedScene::region_of(std::uint32_t entries) {
+  const auto own = kSharedJobs * kLedgerPlace;
+  return shared_region(own + static_cast<std::uint32_t>(shared_lines(entries, kSharedElements)), entries,
+                       kSharedElements);
+}
+
+SharedScene::SharedScene(FuzzInput& in)
+    : kernels_(*usable_kernels()[in.below(static_cast<std::uint32_t>(usable_kernels().size()))]),
+      region_(region_of(1 + in.below(5))),
+      server_states_(std::array{0U, 1U, 3U, 64U}[in.below(4)]),
+      memory_(region_.line_of(region_.entries)),
+      server_(server_states_ * entry_lines(kSharedElements)),
+      reference_server_(server_states_ * entry_lines(kSharedElements)),
+      fused_({.core = 0, .box = test_box(), .shared = region_, .server = server_.region()}, memory_.region(),
+             kernels_),
+      staged_({.core = 0, .box = test_box(), .shared = region_, .server = reference_server_.region()},
+              memory_.region(), kernels_) {
+  for (std::uint16_t i = 0; i < kSharedJobs; ++i) join(i, in.byte());
+}
+
+void SharedScene::publish(const std::shared_ptr<const JobTable>& next) {
+  fused_.adopt(next.get());
+  staged_.adopt(next.get());
+  table_ = next;
+}
+
+void SharedScene::join(std::uint16_t index, std::uint8_t how) {
+  SharedLife& l = lives_[index];
+  JobSpec spec{.id = static_cast<std::uint16_t>(index + 1), .epoch = ++last_epoch_};
+  spec.generation = last_epoch_ * 77;
+  spec.world = static_cast<std::uint8_t>(2 + (how & 1) + (how >> 1 & 1));
+  spec.elements = static_cast<std::uint16_t>((how & 4) != 0 ? 32 : 16);
+  spec.window = kSharedWindow;
+  spec.first_line = index * kLedgerPlace;
+  spec.discipline = kKinds[how >> 3 & 3];
+  spec.decay = static_cast<Decay>(last_epoch_ % 3);
+  spec.reserved = (how & 0x20) != 0 ? 1 : 0;
+  if ((how & 0x40) != 0) spec.cap = 1;
+  spec.shared_slots = region_.entries;
+  spec.salt = last_epoch_;
+  l = {.row = make_job(spec), .present = true};
+  l.front = Chunk{(how & 0x80) != 0 ? 0xFFFFFFFD : 5};
+  members_[raw(l.row.epoch)] = l.row.members;
+  publish(table_->with(l.row.id, std::make_shared<const Job>(l.row)));
+}
+
+void SharedScene::release_ledger(const SharedLife& l) {
+  if (l.row.discipline != Discipline::kShared) return;
+  fused_.release(l.row.id, l.row.slots, 0, l.row.members);
+  staged_.release(l.row.id, l.row.slots, 0, l.row.members);
+}
+
+void SharedScene::leave(SharedLife& l) {
+  release_ledger(l);
+  publish(table_->with(l.row.id, nullptr));
+  l.present = false;
+}
+
+void SharedScene::new_epoch(SharedLife& l) {
+  release_ledger(l);
+  l.row.epoch = Epoch{++last_epoch_};
+  l.row.salt = last_epoch_;
+  members_[raw(l.row.epoch)] = l.row.members;
+  publish(table_->with(l.row.id, std::make_shared<const Job>(l.row)));
+}
+
+ContributionSpec SharedScene::contribution(const SharedLife& l, Rank rank, Chunk chunk) const {
+  const std::uint64_t seed = mix64(raw(l.row.generation) * 31 + raw(chunk) * 64ULL + raw(rank));
+  ContributionSpec p{.rank = rank, .chunk = chunk};
+  const std::uint32_t n = l.row.elements - (raw(chunk) % 8 == 7 ? 16U : 0U);
+  for (std::uint32_t i = 0; i < n; ++i) p.values.push_back(static_cast<std::int32_t>(mix64(seed + i)));
+  p.exponent = static_cast<std::int8_t>(seed >> 8);
+  p.flags = (seed & 0x70000) == 0 ? kFlagOverflow : 0;
+  p.total = 1000 + raw(chunk) / 8;
+  p.dtype = static_cast<std::uint8_t>(raw(l.row.generation) & 1);
+  return p;
+}
+
+Outcome SharedScene::send(SharedLife& l, Rank rank, const Bytes& datagram, bool vouched) {
+  const Binding& from = l.row.ranks[raw(rank)].binding;
+  const Bytes wire = frame_from(from, test_box(), datagram, kBasePort);
+  const std::size_t room = 4 * region_.elements();
+  HeapFrame f(wire, room);
+  HeapFrame s(wire, room);
+  const JobState& state = fused_.state(l.row.id);
+  const std::uint32_t held = state.occupancy;
+  const std::uint64_t counted = fused_.counters(l.row.id).packets() + fused_.counters(JobId{0}).packets();
+  const Outcome x = fused_.process(f.frame(from.port, vouched), now_);
+  const Outcome y = staged_.process(s.frame(from.port, vouched), now_);
+  check_same(x, y);
+  if (x.verdict != Verdict::kDrop) TALLY_CHECK(same_bytes(f.buffer(), s.buffer()), "same bytes leave");
+  TALLY_CHECK(fused_.counters(l.row.id).packets() + fused_.counters(JobId{0}).packets() == counted + 1,
+              "one counter for each packet");
+  TALLY_CHECK(state.occupancy <= std::max(held, l.row.cap), "occupancy never rises at the cap");
+  check_result(x);
+  while (fused_.events().pop()) TALLY_CHECK(staged_.events().pop().has_value(), "same events");
+  return x;
+}
+
+bool SharedScene::sweep() {
+  const bool found = fused_.aged(now_);
+  TALLY_CHECK(staged_.aged(now_) == found, "both executions find the same");
+  if (!found) return false;
+  Bytes f(kHeaderBytes + 4 * kSharedElements);
+  Bytes s(f.size());
+  const Outcome x = fused_.sweep(f, now_);
+  check_same(x, staged_.sweep(s, now_));
+  TALLY_CHECK(f == s, "same bytes leave");
+  check_result(x);
+  return true;
+}
+
+void SharedScene::check_same(const Outcome& x, const Outcome& y) const {
+  TALLY_CHECK(x.verdict == y.verdict && x.drop == y.drop && x.to == y.to, "both executions agree");
+  TALLY_CHECK(x.ranks == y.ranks && x.job == y.job, "both executions agree");
+  TALLY_CHECK(x.payload_bytes == y.payload_bytes && x.reject == y.reject, "both executions agree");
+  TALLY_CHECK(x.reject_contributors == y.reject_contributors, "both executions agree");
+}
+
+// Nothing but the sum of all members' contributions to the chunk leaves as a RESULT.
+void SharedScene::check_result(const Outcome& out) {
+  if (out.verdict != Verdict::kComplete && out.verdict != Verdict::kRepeat) return;
+  const SharedLife& l = lives_.at(raw(out.job->id) - 1U);
+  TALLY_CHECK(l.present && out.job->epoch == l.row.epoch, "a RESULT of a job that lives");
+  TALLY_CHECK(out.ranks != 0 && (out.ranks & ~l.row.members) == 0, "receivers are members");
+  const Header h = header_of({out.payload, kHeaderBytes});
+  const Chunk chunk = h.chunk_id();
+  std::vector<std::uint32_t> sum;
+  std::int8_t exponent = kNoExponent;
+  bool overflow = false;
+  std::uint32_t total = 0;
+  for (std::uint16_t r = 0; r < l.row.world; ++r) {
+    const ContributionSpec p = contribution(l, Rank{r}, chunk);
+    sum.resize(p.values.size());
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += static_cast<std::uint32_t>(p.values[i]);
+    exponent = std::max(exponent, p.exponent);
+    overflow = overflow || p.flags == kFlagOverflow;
+    total = p.total;
+  }
+  TALLY_CHECK(out.payload_bytes == kHeaderBytes + 4 * sum.size(), "bytes of the RESULT");
+  for (std::size_t i = 0; i < sum.size(); ++i) {
+    Be<std::uint32_t> value;
+    std::memcpy(&value, out.payload + kHeaderBytes + 4 * i, sizeof value);
+    TALLY_CHECK(value.host() == sum[i], "each contribution exactly once");
+  }
+  TALLY_CHECK(h.type == PacketType::kResult && h.contributors.host() == l.row.members, "all are in it");
+  TALLY_CHECK(h.job_id() == l.row.id && h.epoch_id() == l.row.epoch, "job and epoch of the RESULT");
+  TALLY_CHECK(h.cookie.host() == raw(l.row.result_cookie), "cookie of the RESULT");
+  TALLY_CHECK(h.slot.host() == slot_of(slot_map(l.row), chunk), "slot of the RESULT");
+  TALLY_CHECK(h.elements.host() == sum.size() && h.exponent == exponent, "shape of the RESULT");
+  TALLY_CHECK(((h.flags & kFlagOverflow) != 0) == overflow, "OVERFLOW of the RESULT");
+  TALLY_CHECK(l.rogue || h.total.host() == total, "total of the RESULT");
+}
+
+// The invariants of the model (ledger.cc): what the ledger says of an entry that is filling.
+void SharedScene::check_entry(std::uint32_t entry) {
+  const std::uint32_t line = region_.line_of(entry);
+  const Head h = fused_.execution().head(line);
+  const Head g = staged_.execution().head(line);
+  TALLY_CHECK(h.tag == g.tag && h.chunk == g.chunk && h.contributors == g.contributors, "heads");
+  const bool filling = h.tag != 0 && h.contributors != members_.at(h.tag);
+  TALLY_CHECK(fused_.shared().filling(entry) == filling, "the list of filling entries");
+  if (!filling) return;
+  const Owner owner = fused_.execution().peek<OwnerReg>(line);
+  ++filling_.at(owner.job);
+  const SharedLife& l = lives_.at(owner.job - 1U);
+  if (!l.present || raw(l.row.epoch) != h.tag || l.row.discipline != Discipline::kShared) return;
+  const LedgerRow row =
+      fused_.execution().peek<LedgerReg>(l.row.slots.first * kLedgerRowsPerLine + h.chunk % l.row.span);
+  if (row.seen == 0 || row.chunk != h.chunk) return;  // a span behind
+  TALLY_CHECK(row.entry == entry + 1, "a filling entry is the one that its row names");
+  TALLY_CHECK((h.contributors & ~row.seen) == 0, "contributors were seen");
+  TALLY_CHECK(l.rogue || l.corrupt || row.seen != l.row.members, "no entry waits when everybody was seen");
+}
+
+void SharedScene::check_state() {
+  filling_.fill(0);
+  for (std::uint32_t i = 0; i < region_.entries; ++i) check_entry(i);
+  for (std::uint16_t id = 1; id <= kSharedJobs; ++id) {
+    const JobState& a = fused_.state(JobId{id});
+    const JobState& b = staged_.state(JobId{id});
+    TALLY_CHECK(a.occupancy == filling_[id], "occupancy is what is filling");
+    TALLY_CHECK(b.occupancy == a.occupancy && b.last_seen == a.last_seen, "staged state");
+    TALLY_CHECK(fused_.counters(JobId{id}) == staged_.counters(JobId{id}), "staged counters");
+  }
+  TALLY_CHECK(fused_.server().incomplete == staged_.server().incomplete, "staged server");
+  TALLY_CHECK(fused_.server().complete == staged_.server().complete, "staged server");
+}
+
+void SharedScene::expect_progress(SharedLife& l) {
+  const High high = fused_.execution().peek<HighReg>(raw(l.row.id));
+  // A server that holds next to nothing forgets one chunk for the other.
+  if (!l.present || l.rogue || high.epoch != raw(l.row.epoch) || server_states_ < 64) return;
+  for (std::uint32_t back = 0; back < 6; ++back) {
+    const Chunk chunk = Chunk{high.chunk} - back;
+    std::uint64_t received = 0;
+    for (int round = 0; round < 8 && received != l.row.members; ++round) {
+      now_ += 2 * kSecond;
+      for (std::uint32_t i = 0; i <= region_.entries; ++i) sweep();
+      for (std::uint16_t r = 0; r < l.row.world; ++r) {
+        const Outcome out =
+            send(l, Rank{r}, make_contribution(l.row, contribution(l, Rank{r}, chunk)), false);
+        const bool result = out.verdict == Verdict::kComplete || out.verdict == Verdict::kRepeat;
+        if (result && out.job->id == l.row.id) received |= out.ranks;
+        check_state();
+      }
+    }
+    TALLY_CHECK(received == l.row.members, "every chunk completes");
+  }
+}
+
+}  // namespace tally

@@ -1,0 +1,80 @@
+#pragma once
+// Three jobs in one small shared region with the embedded server, on both executions, and what must hold
+// whatever is sent: a delivered sum is the sum of what the ranks sent for the chunk, each exactly once.
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "fused.h"
+#include "fuzz_input.h"
+#include "heap_frame.h"
+#include "jobs.h"
+#include "pipeline.h"
+#include "staged.h"
+
+namespace tally {
+
+inline constexpr std::uint16_t kSharedJobs = 3;
+inline constexpr std::uint32_t kSharedWindow = 16;
+inline constexpr std::uint32_t kSharedElements = 32;  // of an entry; a job's may be half of it
+inline constexpr std::uint32_t kLedgerPlace = 16;     // lines
+
+struct SharedLife {
+  Job row;
+  bool present = false;
+  Chunk front{};
+  bool rogue = false;    // some rank sent another total or dtype: a chunk may be refused for ever
+  bool corrupt = false;  // some rank's values were flipped on the way
+};
+
+class SharedScene {
+ public:
+  explicit SharedScene(FuzzInput& in);
+
+  // What a job is, and when.
+  void join(std::uint16_t index, std::uint8_t how);  // another generation, after leave()
+  void leave(SharedLife& l);
+  void new_epoch(SharedLife& l);
+  void pass_time(TimeNs by) { now_ += by; }
+
+  // The contribution of a rank to a chunk, the same whenever it is sent in the generation.
+  [[nodiscard]] ContributionSpec contribution(const SharedLife& l, Rank rank, Chunk chunk) const;
+  // From the rank, through both executions; what comes out was checked.
+  Outcome send(SharedLife& l, Rank rank, const Bytes& datagram, bool vouched);
+  // One entry or none; false: none was found.
+  bool sweep();
+  void check_state();
+  // Every chunk that is not over completes when its ranks send again often enough.
+  void expect_progress(SharedLife& l);
+
+  [[nodiscard]] SharedLife& life(std::uint32_t index) { return lives_[index]; }
+
+ private:
+  static SharedRegion region_of(std::uint32_t entries);
+  void publish(const std::shared_ptr<const JobTable>& next);
+  void release_ledger(const SharedLife& l);
+  void check_same(const Outcome& x, const Outcome& y) const;
+  void check_result(const Outcome& out);
+  void check_entry(std::uint32_t entry);
+
+  const Kernels& kernels_;
+  SharedRegion region_;
+  std::uint32_t server_states_;
+  SlotMemory memory_;
+  SlotMemory server_;
+  SlotMemory reference_server_;
+  Pipeline<Fused> fused_;
+  Pipeline<Staged> staged_;
+  std::array<SharedLife, kSharedJobs> lives_;
+  std::array<std::uint32_t, kSharedJobs + 1> filling_{};  // check_state's count
+  std::map<std::uint32_t, std::uint64_t> members_;        // of every epoch there ever was
+  std::shared_ptr<const JobTable> table_ = std::make_shared<JobTable>();
+  std::uint32_t last_epoch_ = 0x7000;
+  TimeNs now_ = kSecond;
+};
+
+}  // namespace tally

@@ -1,0 +1,98 @@
+// Shared slots under the control loop: caps follow what the cores show, without a stir.
+
+#include <gtest/gtest.h>
+
+#include "control_loop.h"
+#include "daemon_plane.h"
+#include "tally/mix64.h"
+
+namespace tally::daemon_test {
+namespace {
+
+class DaemonShares : public testing::Test {
+ protected:
+  DaemonShares() {
+    for (Peer& p : as) p.job = std::string("a");
+    for (Peer& p : bs) {
+      p.job = std::string("b");
+      p.binding.udp_port = static_cast<std::uint16_t>(p.binding.udp_port + 100);
+    }
+    for (auto* peers : {&as, &bs}) {
+      for (Peer& p : *peers) plane.receive(p, p.join());
+    }
+    pass(kSecond);
+    EXPECT_NE(row(1), nullptr);
+    EXPECT_NE(row(2), nullptr);
+  }
+  TimeNs turn(TimeNs by) {
+    now += by;
+    plane.obey(now);
+    return loop.turn(now);
+  }
+  // The last turn's answer: how long the loop would wait.
+  TimeNs pass(TimeNs time) {
+    TimeNs wait = 0;
+    for (const TimeNs end = now + time; now < end;) wait = turn(ControlLoop::kIdleTurn);
+    return wait;
+  }
+  [[nodiscard]] const Job* row(std::uint16_t id) const {
+    return plane.publications.back().table->find(JobId{id});
+  }
+  static MembershipEngine engine() {
+    auto engine = MembershipEngine::create(
+        members_test::shared_box(65'536, 1'000, 2),
+        [state = std::uint64_t{7}]() mutable { return mix64(state += 0x9e3779b97f4a7c15ULL); });
+    for (const char* name : {"a", "b"})
+      EXPECT_TRUE(engine->declare(members_test::sharer_of(2, Discipline::kShared, name)));
+    return std::move(*engine);
+  }
+
+  TimeNs now = 100 * kSecond;
+  FakePlane plane;
+  Journal journal;
+  std::vector<Peer> as{Peer(0), Peer(1)};
+  std::vector<Peer> bs{Peer(0), Peer(1)};
+  ControlLoop loop{plane, engine(), journal.sink(), 10 * kSecond, now};
+};
+
+TEST_F(DaemonShares, CapsFollowWhatTheCoresShow) {
+  plane.held[{0, JobId{2}}] = 150;
+  plane.held[{1, JobId{2}}] = 300;  // the busiest core counts
+  plane.slot_counters[{1, JobId{1}}].denied = 7;
+  pass(50 * kMillisecond);
+  EXPECT_EQ(row(1)->cap, 700U);
+  plane.slot_counters[{0, JobId{2}}].denied = 1;
+  pass(50 * kMillisecond);
+  EXPECT_EQ(row(1)->cap, 500U);
+  plane.held[{1, JobId{2}}] = 10;  // what it was denied is history
+  pass(50 * kMillisecond);
+  EXPECT_EQ(row(1)->cap, 850U);
+}
+
+TEST_F(DaemonShares, DemandThatStaysIsNoPublication) {
+  plane.slot_counters[{0, JobId{1}}].denied = 1;
+  plane.held[{0, JobId{1}}] = 900;
+  plane.held[{0, JobId{2}}] = 400;
+  pass(100 * kMillisecond);
+  const std::size_t before = plane.publications.size();
+  for (int i = 0; i < 20; ++i) {
+    plane.slot_counters[{0, JobId{1}}].denied += 5;
+    pass(50 * kMillisecond);
+  }
+  EXPECT_EQ(plane.publications.size(), before);
+}
+
+TEST_F(DaemonShares, NewCapsAreNoHurryAndNoNews) {
+  const std::size_t lines = journal.lines.size();
+  const std::size_t publications = plane.publications.size();
+  for (const std::uint32_t held : {400U, 10U, 300U}) {
+    plane.held[{0, JobId{2}}] = held;
+    pass(50 * kMillisecond);
+    EXPECT_EQ(turn(ControlLoop::kIdleTurn), ControlLoop::kIdleTurn);
+  }
+  EXPECT_GE(plane.publications.size(), publications + 2);
+  EXPECT_EQ(journal.lines.size(), lines) << journal.all();
+}
+
+}  // namespace
+}  // namespace tally::daemon_test

@@ -1,0 +1,336 @@
+// Jobs that share slots: what rows and JOINED say, ledgers, reservations, caps.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "members_support.h"
+#include "own_lines.h"
+
+namespace tally::members_test {
+namespace {
+
+using testing::HasSubstr;
+
+// Two jobs of two workers; those of the second sit behind other ports.
+struct Sharers : Bench {
+  Sharers(const MembershipOptions& o, const JobConfig& a, const JobConfig& b) : Bench(o) {
+    first = declare(a);
+    second = declare(b);
+    for (auto& p : as) p.job = a.name;
+    for (auto& p : bs) {
+      p.job = b.name;
+      p.binding.udp_port = static_cast<std::uint16_t>(p.binding.udp_port + 100);
+    }
+  }
+  JobId first{};
+  JobId second{};
+  std::vector<Peer> as{Peer(0), Peer(1)};
+  std::vector<Peer> bs{Peer(0), Peer(1)};
+};
+
+TEST(MembersShared, TheRowSaysHowTheJobShares) {
+  Bench bench(shared_box(0, 100, 2));
+  JobConfig config = sharer_of(2, Discipline::kPreemptive);
+  config.decay = Decay::kDenial;
+  config.quota = {.reserved_ppm = 255'000, .weight = 2, .cap_ppm = 509'999};
+  const JobId id = bench.declare(config);
+  std::vector<Peer> peers{Peer(0), Peer(1)};
+  ASSERT_TRUE(bench.form(peers));
+  const Job& row = *bench.row(id);
+  EXPECT_EQ(row.discipline, Discipline::kPreemptive);
+  EXPECT_EQ(row.server, ServerKind::kEmbedded);
+  EXPECT_EQ(row.decay, Decay::kDenial);
+  EXPECT_EQ(row.shared_slots, 200U);
+  EXPECT_EQ(row.reserved, 25U);  // of the 100 of each core
+  EXPECT_EQ(row.cap, 50U);
+  EXPECT_EQ(row.slots, LineRange{});
+  EXPECT_EQ(row.window, 256U);
+  EXPECT_EQ(bench.status(id).discipline, Discipline::kPreemptive);
+  EXPECT_EQ(bench.status(id).reserved, 25U);
+  EXPECT_EQ(bench.status(id).cap, 50U);
+}
+
+TEST(MembersShared, JoinedTellsTheWorkerWhereItsSlotsLie) {
+  Bench bench(shared_box(0, 100, 2));
+  const JobId id = bench.declare(sharer_of(2, Discipline::kFcfs));
+  std::vector<Peer> peers{Peer(0), Peer(1)};
+  bench.send(peers[0], peers[0].join());
+  const auto running = [&](std::vector<Sent> sent) {
+    std::erase_if(sent, [](const Sent& s) {
+      return s.type() != PacketType::kJoined || s.status() != JoinStatus::kRunning;
+    });
+    Bench::take(peers[0], sent);
+    Bench::take(peers[1], sent);
+    return only(sent, PacketType::kJoined, peers[1]).joined();
+  };
+  const JoinedPayload joined = running(bench.send(peers[1], peers[1].join()));
+  EXPECT_EQ(joined.discipline, Discipline::kFcfs);
+  EXPECT_EQ(joined.shared_slots.host(), 200U);
+  EXPECT_EQ(joined.salt.host(), bench.row(id)->salt);
+  bench.members->restart_data_plane(bench.now);
+  bench.settle();
+  bench.send(peers[0], peers[0].join());
+  const JoinedPayload again = running(bench.send(peers[1], peers[1].join()));
+  EXPECT_NE(again.salt.host(), joined.salt.host());
+  EXPECT_EQ(again.salt.host(), bench.row(id)->salt);
+}
+
+TEST(MembersShared, APoolBesideSharedSlotsKnowsNothingOfThem) {
+  Bench bench(shared_box(pool_lines(16, 1, 352), 100));
+  const JobId id = bench.declare(config_of(2));
+  std::vector<Peer> peers{Peer(0), Peer(1)};
+  ASSERT_TRUE(bench.form(peers));
+  EXPECT_EQ(bench.row(id)->slots, (LineRange{0, pool_lines(16, 1, 352)}));
+  EXPECT_EQ(bench.row(id)->shared_slots, 0U);
+  EXPECT_EQ(bench.row(id)->cap, 0U);
+  EXPECT_EQ(bench.row(id)->server, ServerKind::kNone);
+}
+
+TEST(MembersShared, TheLedgerLiesInFrontOfTheSharedRegionAndItsWindowIsHalvedToFit) {
+  const std::uint32_t room = ledger_lines(2 * 64, 2) + 3;
+  Bench bench(shared_box(room, 100, 2));
+  const JobId id = bench.declare(sharer_of(2, Discipline::kShared));
+  std::vector<Peer> peers{Peer(0), Peer(1)};
+  ASSERT_TRUE(bench.form(peers));
+  EXPECT_EQ(bench.row(id)->window, 64U);
+  EXPECT_EQ(bench.row(id)->span, 128U);
+  EXPECT_EQ(bench.row(id)->slots, (LineRange{0, ledger_lines(128, 2)}));
+}
+
+TEST(MembersShared, ALedgerThatDoesNotFitIsRefusedWithNumbers) {
+  Bench bench(shared_box(ledger_lines(2 * 16, 1) - 1, 100));
+  bench.declare(sharer_of(2, Discipline::kShared));
+  Peer a(0);
+  Peer b(1);
+  bench.send(a, a.join());
+  const auto sent = bench.send(b, b.join());
+  EXPECT_EQ(
+      only(sent, PacketType::kJoined, a).text(),
+      "admission: job 'resnet' needs 1 KiB of slot memory per core for the ledger of a window of 16 chunks; "
+      "1 KiB of 1 KiB are free, the largest hole has 1 KiB: raise dataplane.slots or give other jobs less");
+}
+
+// The window may shrink within a generation, the span may not: packets of all its chunks are under way.
+TEST(MembersShared, TheLedgerCoversTheLargestWindowOfTheGeneration) {
+  Bench bench(shared_box(65'536, 100));
+  const JobId id = bench.declare(sharer_of(2, Discipline::kShared));
+  std::vector<Peer> peers{Peer(0), Peer(1)};
+  ASSERT_TRUE(bench.form(peers));
+  bench.jobs[0].window = 64;
+  bench.forget_everything();
+  ASSERT_TRUE(bench.form(peers));
+  EXPECT_EQ(bench.row(id)->window, 64U);
+  EXPECT_EQ(bench.row(id)->span, 512U);
+  EXPECT_EQ(bench.row(id)->slots.count, ledger_lines(512, 1));
+}
+
+TEST(MembersShared, TheLedgerIsZeroedWithEveryNewEpochAlsoWhereItStays) {
+  Bench bench(shared_box(65'536, 100));
+  const JobId id = bench.declare(sharer_of(2, Discipline::kShared));
+  std::vector<Peer> peers{Peer(0), Peer(1)};
+  ASSERT_TRUE(bench.form(peers));
+  EXPECT_TRUE(bench.freed.empty());
+  const LineRange ledger = bench.row(id)->slots;
+  for (Peer& p : peers) p.next = 1U << 29U;
+  bench.send(peers[0], peers[0].heartbeat());  // half way round: a new epoch
+  ASSERT_EQ(bench.row(id), nullptr);
+  EXPECT_TRUE(bench.freed.empty());
+  bench.send(peers[0], peers[0].join());
+  EXPECT_TRUE(bench.freed.empty());
+  bench.members->receive(peers[1].join(), peers[1].binding, bench.now);
+  const auto publication = bench.members->publication();
+  ASSERT_TRUE(publication);
+  ASSERT_NE(publication->table->find(id), nullptr);
+  EXPECT_EQ(publication->table->find(id)->slots, ledger);
+  ASSERT_EQ(publication->freed.size(), 1U);
+  EXPECT_EQ(publication->freed[0].job, id);
+  EXPECT_EQ(publication->freed[0].elements, 0);
+  EXPECT_EQ(publication->freed[0].lines, ledger);
+}
+
+TEST(MembersShared, TheLedgerIsZeroedWhenItIsGivenBack) {
+  Bench bench(shared_box(65'536, 100));
+  const JobId id = bench.declare(sharer_of(2, Discipline::kShared));
+  std::vector<Peer> peers{Peer(0), Peer(1)};
+  ASSERT_TRUE(bench.form(peers));
+  const LineRange ledger = bench.row(id)->slots;
+  for (const Peer& p : peers) bench.send(p, p.leave());
+  ASSERT_EQ(bench.freed.size(), 1U);
+  EXPECT_EQ(bench.freed[0].elements, 0);
+  EXPECT_EQ(bench.freed[0].lines, ledger);
+  EXPECT_EQ(bench.status(id).cap, 0U);
+}
+
+TEST(MembersShared, JobsByHashNeedNoMemoryOfTheirOwn) {
+  Sharers box(shared_box(0, 100), sharer_of(2, Discipline::kFcfs, "a"),
+              sharer_of(2, Discipline::kPreemptive, "b"));
+  EXPECT_TRUE(box.form(box.as));
+  EXPECT_TRUE(box.form(box.bs));
+  for (const auto& p : box.as) box.send(p, p.leave());
+  EXPECT_TRUE(box.freed.empty());
+}
+
+TEST(MembersShared, AGenerationOfLargerPacketsThanTheBoxNowHoldsIsRefused) {
+  Bench bench(shared_box(65'536, 100));
+  bench.declare(sharer_of(2, Discipline::kShared));
+  std::vector<Peer> peers{Peer(0), Peer(1)};
+  ASSERT_TRUE(bench.form(peers));
+  bench.options = shared_box(65'536, 100, 1, 256);
+  bench.jobs[0].elements = 256;
+  bench.forget_everything();
+  bench.send(peers[0], peers[0].join());
+  const auto sent = bench.send(peers[1], peers[1].join());
+  for (const Peer& p : peers) {
+    EXPECT_EQ(
+        only(sent, PacketType::kJoined, p).text(),
+        "admission: job 'resnet' goes on with packets of 352 elements, and a shared slot holds 256: raise "
+        "dataplane.shared.elements, or start its workers anew");
+  }
+}
+
+TEST(MembersShared, ReservationsBeyondTheRegionAreRefusedAndComeBack) {
+  JobConfig a = sharer_of(2, Discipline::kShared, "a");
+  a.quota.reserved_ppm = 600'000;
+  JobConfig b = sharer_of(2, Discipline::kFcfs, "b");
+  b.quota.reserved_ppm = 410'000;
+  Sharers box(shared_box(65'536, 100), a, b);
+  ASSERT_TRUE(box.form(box.as));
+  box.send(box.bs[0], box.bs[0].join());
+  const auto sent = box.send(box.bs[1], box.bs[1].join());
+  EXPECT_EQ(
+      only(sent, PacketType::kJoined, box.bs[0]).text(),
+      "admission: job 'b' reserves 41 of the 100 shared slots of each core, and 60 are reserved for other "
+      "jobs: lower quota.reserved or raise dataplane.shared.slots");
+  EXPECT_EQ(box.row(box.second), nullptr);
+  for (const auto& p : box.as) box.send(p, p.leave());
+  ASSERT_TRUE(box.form(box.bs));
+  EXPECT_EQ(box.row(box.second)->reserved, 41U);
+}
+
+// A re-forming job keeps its reservation: its workers are on their way back.
+TEST(MembersShared, WhoFormsAnewDoesNotCountItsOwnReservation) {
+  JobConfig a = sharer_of(2, Discipline::kShared, "a");
+  a.quota.reserved_ppm = 1'000'000;
+  Sharers box(shared_box(65'536, 100), a, sharer_of(2, Discipline::kFcfs, "b"));
+  ASSERT_TRUE(box.form(box.as));
+  box.members->restart_data_plane(box.now);
+  box.settle();
+  EXPECT_EQ(box.status(box.first).reserved, 100U);
+  ASSERT_TRUE(box.form(box.as));
+  ASSERT_TRUE(box.form(box.bs));
+}
+
+TEST(MembersShared, CapsFollowTheDemand) {
+  Sharers box(shared_box(65'536, 1'000), sharer_of(2, Discipline::kShared, "a"),
+              sharer_of(2, Discipline::kShared, "b"));
+  ASSERT_TRUE(box.form(box.as));
+  ASSERT_TRUE(box.form(box.bs));
+  const auto caps = [&](std::vector<SharedDemand> demand) {
+    box.members->rebalance(demand);
+    EXPECT_TRUE(box.settle().empty()) << "nobody is told of a cap";
+    return std::pair(box.row(box.first)->cap, box.row(box.second)->cap);
+  };
+  EXPECT_EQ(caps({{box.first, 700, false}, {box.second, 100, false}}), std::pair(900U, 500U));
+  EXPECT_EQ(caps({{box.first, 890, true}, {box.second, 200, false}}), std::pair(800U, 500U));
+  EXPECT_EQ(caps({{box.first, 900, true}, {box.second, 500, true}}), std::pair(500U, 500U));
+  const Epoch epoch = box.row(box.first)->epoch;
+  EXPECT_EQ(caps({{box.first, 100, false}}), std::pair(1'000U, 900U));
+  EXPECT_EQ(box.row(box.first)->epoch, epoch);
+  EXPECT_EQ(box.status(box.second).cap, 900U);
+}
+
+TEST(MembersShared, ASmallChangeOfDemandIsNoPublication) {
+  Sharers box(shared_box(65'536, 1'000), sharer_of(2, Discipline::kShared, "a"),
+              sharer_of(2, Discipline::kShared, "b"));
+  ASSERT_TRUE(box.form(box.as));
+  ASSERT_TRUE(box.form(box.bs));
+  const auto publications = [&](std::uint32_t held) {
+    const std::uint64_t before = box.version;
+    box.members->rebalance({{{box.first, 0, true}, {box.second, held, false}}});
+    box.settle();
+    return box.version - before;
+  };
+  EXPECT_EQ(publications(100), 1U);
+  for (const std::uint32_t held : {110U, 60U, 90U, 150U}) EXPECT_EQ(publications(held), 0U) << held;
+  EXPECT_EQ(box.row(box.first)->cap, 900U);
+  EXPECT_EQ(publications(300), 1U);
+  EXPECT_EQ(box.row(box.first)->cap, 700U);
+}
+
+TEST(MembersShared, AMoveOfAMemberKeepsTheCap) {
+  Sharers box(shared_box(65'536, 1'000), sharer_of(2, Discipline::kShared, "a"),
+              sharer_of(2, Discipline::kShared, "b"));
+  ASSERT_TRUE(box.form(box.as));
+  ASSERT_TRUE(box.form(box.bs));
+  box.members->rebalance({{{box.first, 0, true}, {box.second, 0, true}}});
+  box.settle();
+  box.as[1].binding.udp_port = 4'321;
+  box.send(box.as[1], box.as[1].join());
+  EXPECT_EQ(box.row(box.first)->ranks[1].binding.udp_port, 4'321);
+  EXPECT_EQ(box.row(box.first)->cap, 500U);
+}
+
+TEST(MembersShared, OnlyRunningSharersAreRebalanced) {
+  Bench bench(shared_box(65'536, 1'000));
+  const JobId pool = bench.declare(config_of(2));
+  const JobId idle = bench.declare(sharer_of(2, Discipline::kShared, "idle"));
+  std::vector<Peer> peers{Peer(0), Peer(1)};
+  ASSERT_TRUE(bench.form(peers));
+  const std::uint64_t before = bench.version;
+  bench.members->rebalance({{{pool, 10, true}, {idle, 10, true}, {JobId{77}, 1, true}}});
+  bench.settle();
+  EXPECT_EQ(bench.version, before);
+}
+
+TEST(MembersShared, AJobThatTheBoxCannotServeIsNotDeclared) {
+  Bench none;
+  const auto refused = [](Bench& bench, const JobConfig& config) -> std::string {
+    const auto id = bench.members->declare(config);
+    return id ? std::string() : id.error().text();
+  };
+  EXPECT_THAT(refused(none, sharer_of(2, Discipline::kShared)), HasSubstr("no shared slots"));
+  Bench small(shared_box(65'536, 10, 1, 256));
+  EXPECT_THAT(refused(small, sharer_of(2, Discipline::kFcfs)),
+              HasSubstr("elements is 352; it must be at most the 256 of a shared slot"));
+  JobConfig fits = sharer_of(2, Discipline::kFcfs);
+  fits.elements = 256;
+  EXPECT_EQ(refused(small, fits), "");
+  EXPECT_EQ(refused(small, config_of(2, "pool")), "");
+}
+
+TEST(MembersShared, AConfigurationThatContradictsItselfIsInvalid) {
+  const auto error = [](auto change, Discipline discipline = Discipline::kShared) {
+    JobConfig c = sharer_of(2, discipline);
+    if (discipline == Discipline::kPool) c.server = ServerKind::kNone;
+    change(c);
+    const auto valid = validate(c);
+    return valid ? std::string() : valid.error().text();
+  };
+  EXPECT_EQ(error([](JobConfig&) {}), "");
+  EXPECT_EQ(error([](JobConfig&) {}, Discipline::kPool), "");
+  EXPECT_THAT(error([](JobConfig& c) { c.discipline = static_cast<Discipline>(5); }), HasSubstr("1 to 4"));
+  EXPECT_THAT(error([](JobConfig& c) { c.decay = static_cast<Decay>(3); }), HasSubstr("0 to 2"));
+  EXPECT_THAT(error([](JobConfig& c) { c.server = ServerKind::kNone; }), HasSubstr("server"));
+  EXPECT_THAT(error([](JobConfig& c) { c.server = ServerKind::kEmbedded; }, Discipline::kPool),
+              HasSubstr("server"));
+  EXPECT_THAT(error([](JobConfig& c) { c.quota.weight = 0; }), HasSubstr("weight"));
+  EXPECT_THAT(error([](JobConfig& c) { c.quota.weight = 1'001; }), HasSubstr("weight"));
+  EXPECT_THAT(error([](JobConfig& c) { c.quota.cap_ppm = 1'000'001; }), HasSubstr("cap"));
+  EXPECT_THAT(error([](JobConfig& c) { c.quota = {500'001, 1, 500'000}; }), HasSubstr("reserved"));
+  EXPECT_THAT(error([](JobConfig& c) { c.quota.weight = 2; }, Discipline::kPool), HasSubstr("its own"));
+}
+
+TEST(MembersShared, ASharedRegionMustFitTheSlotMemory) {
+  MembershipOptions o = shared_box(0, 100);
+  EXPECT_TRUE(validate(o));
+  --o.slot_lines;
+  EXPECT_FALSE(validate(o));
+  o = shared_box(0, 100);
+  o.shared_elements = 100;
+  EXPECT_FALSE(validate(o));
+  o = shared_box(0, (1U << 24U) / 64 + 1, 64, 16);
+  EXPECT_FALSE(validate(o));
+}
+
+}  // namespace
+}  // namespace tally::members_test

@@ -1,0 +1,109 @@
+#include "random_packets.h"
+
+#include <algorithm>
+#include <array>
+
+namespace tally {
+namespace {
+
+constexpr std::array kDisciplines{Discipline::kPool, Discipline::kFcfs, Discipline::kPreemptive,
+                                  Discipline::kShared};
+
+JobSpec random_spec(Rng& rng, bool mixed) {
+  JobSpec spec{.epoch = static_cast<std::uint32_t>(rng.next() | 1), .generation = rng.next()};
+  spec.world = static_cast<std::uint8_t>(rng.chance(0.1) ? 64 : rng.between(1, 5));
+  spec.window = 16U << rng.below(2);
+  spec.shards = static_cast<std::uint8_t>(rng.between(1, 3));
+  spec.elements = static_cast<std::uint16_t>(16 * rng.between(1, rng.chance(0.05) ? 139 : 6));
+  if (!mixed) return spec;
+  spec.discipline = rng.chance(0.5) ? Discipline::kShared : kDisciplines[rng.below(kDisciplines.size())];
+  spec.decay = static_cast<Decay>(rng.below(3));
+  spec.max_priority = static_cast<std::uint8_t>(rng.chance(0.3) ? rng.below(255) : 254);
+  spec.reserved = static_cast<std::uint32_t>(rng.chance(0.3) ? rng.below(4) : 0);
+  if (rng.chance(0.3)) spec.cap = static_cast<std::uint32_t>(rng.below(4));
+  spec.salt = rng.next();
+  return spec;
+}
+
+// An answer; its sums are right in one of two cases.
+void make_answer(Rng& rng, const Job& job, Rank rank, Bytes& out) {
+  Header h = header_of(out);
+  h.type = PacketType::kAnswer;
+  h.flags = 0;
+  h.contributors = Be{job.members};
+  h.slot = Be{static_cast<std::uint32_t>(rng.below(job.world + 1u))};
+  if (rng.chance(0.5)) {
+    h.sum1 =
+        Be{h.sum1.host() - keyed(job.ranks[raw(rank)].key, h.chunk_id()) + keyed(job.key_sum, h.chunk_id())};
+  }
+  set_header(out, h);
+}
+
+}  // namespace
+
+void RandomWorld::publish(std::size_t which, const Job& job) {
+  jobs[which] = job;
+  table = table->with(job.id, std::make_shared<const Job>(job));
+}
+
+RandomWorld random_world(Rng& rng, bool mixed) {
+  RandomWorld w;
+  const auto count = mixed ? rng.between(2, 5) : rng.between(1, 3);
+  const auto entries = static_cast<std::uint32_t>(mixed ? rng.between(1, 8) : 0);
+  std::uint16_t elements = 0;
+  for (std::uint16_t id = 1; id <= count; ++id) {
+    JobSpec spec = random_spec(rng, mixed);
+    spec.id = id;
+    spec.first_line = w.lines;
+    spec.shared_slots = entries * spec.shards;
+    w.jobs.push_back(make_job(spec));
+    w.lines += w.jobs.back().slots.count;
+    w.table = w.table->with(JobId{id}, std::make_shared<const Job>(w.jobs.back()));
+    elements = std::max(elements, spec.elements);
+  }
+  w.front.assign(w.jobs.size(), static_cast<std::uint32_t>(0) - 20);
+  if (!mixed) return w;
+  w.lines += static_cast<std::uint32_t>(shared_lines(entries, elements));
+  w.shared = shared_region(w.lines, entries, elements);
+  // From a table that forgets nearly everything to one that forgets nothing.
+  w.server_lines = static_cast<std::uint32_t>(rng.below(40)) * entry_lines(elements);
+  return w;
+}
+
+Job with_new_epoch(Rng& rng, const Job& job) {
+  Job next = job;
+  next.epoch = Epoch{static_cast<std::uint32_t>(rng.next() | 1)};
+  next.result_cookie = Cookie{rng.next()};
+  next.salt = rng.next();
+  for (Member& member : next.ranks) member.cookie = Cookie{rng.next()};
+  return next;
+}
+
+Bytes random_datagram(Rng& rng, const Job& job, std::uint32_t front) {
+  const Rank rank{static_cast<std::uint16_t>(rng.below(job.world))};
+  const auto back = rng.chance(0.02) ? rng.below(5 * job.span) : rng.below(8);
+  ContributionSpec spec{.rank = rank, .chunk = Chunk{static_cast<std::uint32_t>(front - back)}};
+  if (rng.chance(0.01)) spec.chunk = spec.chunk + 3 * job.span;
+  const std::uint32_t n =
+      rng.chance(0.95) ? job.elements : static_cast<std::uint32_t>(16 * rng.below(job.elements / 16 + 1));
+  for (std::uint32_t i = 0; i < n; ++i)
+    spec.values.push_back(static_cast<std::int32_t>(rng.next() >> (rng.chance(0.5) ? 32 : 48)));
+  spec.total = rng.chance(0.99) ? 5000 : 4999;
+  spec.exponent = static_cast<std::int8_t>(rng.next());
+  spec.flags = static_cast<std::uint8_t>(rng.chance(0.1) ? rng.below(8) : 0);
+  spec.dtype = rng.chance(0.99) ? 0 : 1;
+  if (shares_slots(job.discipline)) spec.priority = static_cast<std::uint8_t>(rng.below(255));
+  if (job.world > 1 && rng.chance(0.05)) {
+    return make_query(
+        job, rank, spec.chunk,
+        Rank{static_cast<std::uint16_t>((raw(rank) + rng.between(1, job.world - 1u)) % job.world)});
+  }
+  Bytes out = make_contribution(job, spec);
+  if (rng.chance(0.02)) make_answer(rng, job, rank, out);
+  if (rng.chance(0.06))
+    out[rng.below(out.size())] ^= std::byte{static_cast<unsigned char>(1U << rng.below(8))};
+  if (rng.chance(0.5)) seal(out);  // else the header check names what was flipped there
+  return out;
+}
+
+}  // namespace tally

@@ -1,0 +1,253 @@
+// What the table keeps and for how long: capacity, epochs, generations, ids that come again, age.
+#include "server_support.h"
+
+namespace tally {
+namespace {
+
+constexpr std::uint16_t kElements = 16;
+
+class MergeMemory : public testing::Test {
+ protected:
+  static constexpr std::uint32_t kStates = 3;
+
+  Merged merge(const MergeJob& job, std::uint32_t chunk, std::uint64_t ranks, TimeNs now = 1) {
+    Packet p(job, Chunk{chunk}, ranks, kElements);
+    return guarded_.table.merge(job, p.partial, now).merged;
+  }
+  Merged merge(std::uint32_t chunk, std::uint64_t ranks, TimeNs now = 1) {
+    return merge(job_, chunk, ranks, now);
+  }
+  void finish(std::uint32_t chunk) { EXPECT_EQ(merge(chunk, job_.members), Merged::kComplete); }
+  // Which of the chunks 0..9 the table knows.
+  [[nodiscard]] std::vector<std::uint32_t> known() const {
+    std::vector<std::uint32_t> chunks;
+    for (std::uint32_t c = 0; c < 10; ++c)
+      if (table_.knows(job_, Chunk{c})) chunks.push_back(c);
+    return chunks;
+  }
+  using Chunks = std::vector<std::uint32_t>;
+
+  MergeJob job_ = merge_job(1, 0xfeed, 5, 3);
+  // One line more than the states need, so there is no fourth.
+  GuardedTable guarded_{kStates * entry_lines(kElements) + 1, kElements, best_kernels()};
+  MergeTable& table_ = guarded_.table;
+};
+
+TEST_F(MergeMemory, CapacityIsWhatTheMemoryHolds) {
+  EXPECT_EQ(table_.capacity(), kStates);
+  EXPECT_EQ(GuardedTable(0, 16, best_kernels()).table.capacity(), 0U);
+  EXPECT_EQ(GuardedTable(1, 16, best_kernels()).table.capacity(), 0U);
+  EXPECT_EQ(GuardedTable(2, 16, best_kernels()).table.capacity(), 1U);
+  EXPECT_EQ(GuardedTable(140, 2224, best_kernels()).table.capacity(), 1U);
+  EXPECT_EQ(GuardedTable(279, 2224, best_kernels()).table.capacity(), 1U);
+  EXPECT_EQ(GuardedTable(7, 0, best_kernels()).table.capacity(), 7U);
+}
+
+TEST_F(MergeMemory, FullTableGivesUpTheOldestSumFirst) {
+  merge(0, 0b001);
+  finish(1);
+  finish(2);
+  EXPECT_EQ(merge(1, 0b001), Merged::kKnown);  // being asked for keeps a sum no longer
+  EXPECT_EQ(merge(3, 0b001), Merged::kHeld);
+  EXPECT_EQ(known(), (Chunks{0, 2, 3}));
+  EXPECT_EQ(merge(4, 0b001), Merged::kHeld);
+  EXPECT_EQ(known(), (Chunks{0, 3, 4}));
+  EXPECT_EQ(counted(table_), (Counted{.merged = 5, .completed = 2, .incomplete = 3}));
+  EXPECT_TRUE(guarded_.intact());
+}
+
+TEST_F(MergeMemory, SumsAreGivenUpInTheOrderOfTheirCompletion) {
+  for (const std::uint32_t c : {0U, 1U, 2U}) merge(c, 0b001);
+  for (const std::uint32_t c : {1U, 2U, 0U}) EXPECT_EQ(merge(c, 0b110), Merged::kComplete);
+  merge(3, 0b001);
+  EXPECT_EQ(known(), (Chunks{0, 2, 3}));
+  merge(4, 0b001);
+  EXPECT_EQ(known(), (Chunks{0, 3, 4}));
+}
+
+// Else those in flight would chase each other out, and none would ever complete.
+TEST_F(MergeMemory, WithoutSumsALaterChunkIsForgotten) {
+  const MergeJob other = merge_job(2, 0xabcd, 8, 3);
+  for (const std::uint32_t c : {4U, 5U, 6U}) merge(c, 0b001);
+  EXPECT_EQ(merge(7, 0b001), Merged::kHeld);
+  EXPECT_EQ(merge(other, 0, 0b001), Merged::kHeld);
+  EXPECT_EQ(known(), (Chunks{4, 5, 6}));
+  EXPECT_FALSE(table_.knows(other, Chunk{0}));
+  EXPECT_EQ(counted(table_), (Counted{.merged = 3, .forgotten = 2, .incomplete = 3}));
+  for (const std::uint32_t c : {4U, 5U, 6U}) EXPECT_EQ(merge(c, 0b110), Merged::kComplete);
+}
+
+// An earlier chunk of the job takes the place of the one that took nothing for longest.
+TEST_F(MergeMemory, WithoutSumsALaterChunkGivesWayToAnEarlierOne) {
+  for (const std::uint32_t c : {4U, 5U, 6U}) merge(c, 0b001);
+  merge(4, 0b010);                              // took a contribution
+  EXPECT_EQ(merge(5, 0b001), Merged::kInside);  // took nothing
+  merge(3, 0b001);
+  EXPECT_EQ(known(), (Chunks{3, 4, 6}));
+  merge(2, 0b001);
+  EXPECT_EQ(known(), (Chunks{2, 3, 4}));
+  EXPECT_EQ(counted(table_), (Counted{.merged = 6, .forgotten = 2, .incomplete = 3}));
+}
+
+TEST_F(MergeMemory, LaterIsSerial) {
+  for (const std::uint32_t c : {1U, 2U, 3U}) merge(c, 0b001);
+  merge(0xFFFF'FFFFU, 0b001);
+  EXPECT_EQ(known(), (Chunks{2, 3}));
+  EXPECT_TRUE(table_.knows(job_, Chunk{0xFFFF'FFFFU}));
+}
+
+TEST_F(MergeMemory, WhatIsOutdatedGivesWay) {
+  for (const std::uint32_t c : {1U, 2U, 3U}) merge(c, 0b001);
+  job_.epoch = Epoch{6};
+  merge(4, 0b001);
+  EXPECT_EQ(known(), Chunks{4});
+}
+
+TEST_F(MergeMemory, ForgottenChunkBeginsAfresh) {
+  for (const std::uint32_t c : {4U, 5U, 6U, 3U}) merge(c, 0b001);
+  for (const std::uint32_t c : {5U, 6U, 3U}) EXPECT_EQ(merge(c, 0b110), Merged::kComplete);
+  EXPECT_EQ(merge(4, 0b110), Merged::kHeld);
+  EXPECT_EQ(table_.contributors(job_, Chunk{4}), 0b110U);
+  EXPECT_EQ(merge(4, 0b001), Merged::kComplete);
+}
+
+TEST_F(MergeMemory, FreedMemoryIsTakenBeforeAnythingIsGivenUp) {
+  finish(0);
+  merge(1, 0b001);
+  merge(2, 0b001, 9);
+  table_.sweep(9, 1);
+  merge(3, 0b001);
+  EXPECT_EQ(known(), (Chunks{0, 2, 3}));
+  EXPECT_EQ(counted(table_),
+            (Counted{.merged = 4, .completed = 1, .aged = 1, .incomplete = 2, .complete = 1}));
+}
+
+TEST_F(MergeMemory, EpochChangeClearsIncompleteStatesOnly) {
+  finish(0);
+  merge(1, 0b001);
+  const MergeJob old = job_;
+  job_.epoch = Epoch{6};
+  EXPECT_EQ(known(), Chunks{0});
+  EXPECT_EQ(table_.contributors(job_, Chunk{0}), job_.members);
+  EXPECT_EQ(table_.contributors(job_, Chunk{1}), 0U);
+  EXPECT_EQ(merge(0, 0b001), Merged::kKnown);
+  EXPECT_EQ(merge(1, 0b010), Merged::kHeld);  // in the place of the old one
+  EXPECT_EQ(table_.contributors(job_, Chunk{1}), 0b010U);
+  EXPECT_FALSE(table_.knows(old, Chunk{1}));
+  EXPECT_EQ(counted(table_), (Counted{.merged = 3, .completed = 1, .incomplete = 1, .complete = 1}));
+  EXPECT_EQ(merge(1, 0b101), Merged::kComplete);
+}
+
+TEST_F(MergeMemory, NewGenerationKnowsNothingOfTheOldOne) {
+  finish(0);
+  merge(1, 0b001);
+  const MergeJob old = job_;
+  job_ = merge_job(1, 0xbeef, 5, 3);
+  EXPECT_EQ(known(), Chunks{});
+  Packet asker(job_, Chunk{0}, 0b001, 0, kElements);
+  EXPECT_FALSE(table_.read(job_, asker.partial));
+  EXPECT_EQ(merge(0, 0b100), Merged::kHeld);
+  EXPECT_EQ(merge(1, 0b110), Merged::kHeld);
+  EXPECT_FALSE(table_.knows(old, Chunk{0}));
+  EXPECT_EQ(counted(table_), (Counted{.merged = 4, .completed = 1, .incomplete = 2}));
+  EXPECT_EQ(merge(0, 0b011), Merged::kComplete);
+  EXPECT_EQ(merge(1, 0b001), Merged::kComplete);
+}
+
+TEST_F(MergeMemory, OutdatedStateIsNoMismatch) {
+  Packet wide(job_, Chunk{0}, 0b001, kElements);
+  EXPECT_EQ(table_.merge(job_, wide.partial, 1).merged, Merged::kHeld);
+  job_.epoch = Epoch{6};
+  Packet narrow(job_, Chunk{0}, 0b011, 0);
+  EXPECT_EQ(table_.merge(job_, narrow.partial, 1).merged, Merged::kHeld);
+}
+
+TEST_F(MergeMemory, JobsDoNotShareChunks) {
+  const MergeJob other = merge_job(2, 0xfeed, 5, 3);
+  merge(job_, 7, 0b001);
+  merge(other, 7, 0b010);
+  EXPECT_EQ(table_.contributors(job_, Chunk{7}), 0b001U);
+  EXPECT_EQ(table_.contributors(other, Chunk{7}), 0b010U);
+}
+
+TEST_F(MergeMemory, ForgetTakesAllOfOneJobAndNothingElse) {
+  const MergeJob other = merge_job(2, 0xabcd, 8, 3);
+  finish(0);
+  merge(other, 0, 0b001);
+  merge(1, 0b001);
+  table_.forget(job_.id);
+  EXPECT_EQ(known(), Chunks{});
+  EXPECT_EQ(table_.contributors(other, Chunk{0}), 0b001U);
+  EXPECT_EQ(counted(table_), (Counted{.merged = 3, .completed = 1, .incomplete = 1}));
+  // The id comes again, even with the words of before.
+  EXPECT_EQ(merge(0, 0b010), Merged::kHeld);
+  EXPECT_EQ(merge(1, 0b010), Merged::kHeld);
+  EXPECT_EQ(table_.contributors(other, Chunk{0}), 0b001U);
+  table_.forget(JobId{3});
+  EXPECT_EQ(counted(table_), (Counted{.merged = 5, .completed = 1, .incomplete = 3}));
+}
+
+TEST_F(MergeMemory, SweepDropsWhatTookNothingSince) {
+  merge(0, 0b001, 10);
+  merge(1, 0b001, 20);
+  merge(2, 0b001, 30);
+  merge(0, 0b010, 40);
+  EXPECT_EQ(merge(1, 0b001, 50), Merged::kInside);
+  table_.sweep(20, 9);
+  EXPECT_EQ(known(), (Chunks{0, 1, 2}));
+  table_.sweep(31, 1);
+  EXPECT_EQ(known(), (Chunks{0, 2}));
+  table_.sweep(40, 9);
+  EXPECT_EQ(known(), (Chunks{0}));
+  EXPECT_EQ(counted(table_), (Counted{.merged = 4, .aged = 2, .incomplete = 1}));
+}
+
+TEST_F(MergeMemory, SweepLeavesFinishedSums) {
+  finish(0);
+  merge(1, 0b001);
+  table_.sweep(kNever, 9);
+  EXPECT_EQ(known(), Chunks{0});
+  EXPECT_EQ(counted(table_), (Counted{.merged = 2, .completed = 1, .aged = 1, .complete = 1}));
+}
+
+TEST_F(MergeMemory, TableWithoutMemoryForgetsAtOnce) {
+  GuardedTable none(1, kElements, best_kernels());
+  Packet first(job_, Chunk{0}, 0b001, kElements);
+  EXPECT_EQ(none.table.merge(job_, first.partial, 1), MergeResult{Merged::kHeld});
+  EXPECT_FALSE(none.table.knows(job_, Chunk{0}));
+  EXPECT_EQ(none.table.contributors(job_, Chunk{0}), 0U);
+  EXPECT_FALSE(none.table.read(job_, first.partial));
+  Packet rest(job_, Chunk{0}, 0b110, kElements);
+  EXPECT_EQ(none.table.merge(job_, rest.partial, 2), MergeResult{Merged::kHeld});
+  ++rest.partial.sum2;
+  EXPECT_EQ(none.table.merge(job_, rest.partial, 2), MergeResult{Merged::kBadInput});
+  none.table.sweep(kNever, 9);
+  none.table.forget(job_.id);
+  EXPECT_EQ(counted(none.table), Counted{.forgotten = 2});
+  EXPECT_TRUE(none.intact());
+}
+
+TEST_F(MergeMemory, PartialLargerThanAnyStateIsForgottenAtOnce) {
+  for (std::uint32_t c = 0; c < kStates; ++c) finish(c);
+  Packet large(job_, Chunk{3}, 0b001, kElements + 16);
+  EXPECT_EQ(table_.merge(job_, large.partial, 1), MergeResult{Merged::kHeld});
+  EXPECT_EQ(known(), (Chunks{0, 1, 2}));
+  EXPECT_EQ(counted(table_), (Counted{.merged = 3, .completed = 3, .forgotten = 1, .complete = 3}));
+  EXPECT_TRUE(guarded_.intact());
+}
+
+TEST_F(MergeMemory, OneStateServesChunkAfterChunk) {
+  GuardedTable one(entry_lines(kElements), kElements, best_kernels());
+  for (std::uint32_t c = 0; c < 1000; ++c) {
+    for (const std::uint64_t ranks : {0b010U, 0b101U}) {
+      Packet p(job_, Chunk{c}, ranks, kElements);
+      one.table.merge(job_, p.partial, c);
+    }
+    ASSERT_EQ(one.table.contributors(job_, Chunk{c}), job_.members);
+  }
+  EXPECT_EQ(counted(one.table), (Counted{.merged = 2000, .completed = 1000, .complete = 1}));
+  EXPECT_TRUE(one.intact());
+}
+
+}  // namespace
+}  // namespace tally
