@@ -88,7 +88,7 @@ build-asan: configure-asan ## build the tests with clang++, AddressSanitizer and
 build-tsan: configure-tsan ## build the tests that have threads with clang++ and ThreadSanitizer
 	@cmake --build '$(TSAN_DIR)' --parallel $(JOBS) --target $(TSAN_TARGETS)
 
-demo: configure ## one switch, two training jobs of 4 workers each, every sum checked
+demo: configure ## one switch, two training jobs and an urgent one midway, every sum checked
 	@cmake --build '$(BUILD_DIR)' --parallel $(JOBS) --target tally-demo tallyd tally_dpdk_transport
 	@tools/demo '$(BUILD_DIR)' $(if $(LOSS),--loss '$(LOSS)')
 

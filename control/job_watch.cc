@@ -85,7 +85,19 @@ void JobWatch::phase_line(const JobStatus& was, const JobStatus& is) const {
   }
 }
 
+void JobWatch::window_line(const JobStatus& was, const JobStatus& is) const {
+  if (!is.shrunk_for.empty() && (is.shrunk_for != was.shrunk_for || is.limit < was.limit)) {
+    say(LogLevel::kInfo, is,
+        "gives slot memory to job '" + is.shrunk_for + "' of higher priority: its window shrinks from " +
+            std::to_string(was.window) + " to " + std::to_string(is.limit));
+  } else if (was.limit != 0 && is.limit > was.limit) {
+    say(LogLevel::kInfo, is,
+        "grows back: window " + std::to_string(is.limit) + " of " + std::to_string(is.wanted_window));
+  }
+}
+
 void JobWatch::compare(const JobStatus& was, const JobStatus& is) const {
+  window_line(was, is);
   const bool reason = is.reason != was.reason && !is.reason.empty();
   const bool aborted_between = reason && alive(was.phase) && is.phase == JobPhase::kForming;
   if (aborted_between) {

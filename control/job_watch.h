@@ -26,6 +26,7 @@ class JobWatch {
  private:
   void compare(const JobStatus& was, const JobStatus& is) const;
   void compare_ranks(const JobStatus& was, const JobStatus& is) const;
+  void window_line(const JobStatus& was, const JobStatus& is) const;
   void phase_line(const JobStatus& was, const JobStatus& is) const;
   void say(LogLevel level, const JobStatus& job, const std::string& text) const;
 

@@ -31,30 +31,6 @@ std::string refusal(const JobMembership& job, const std::string& what) {
   return "admission: job '" + job.config.name + "' " + what;
 }
 
-// Why the shared region has no place for the job; empty: it has.
-std::string objection(const JobMembership& job, const BoxState& box, const Wish& wish,
-                      const SharedQuota& quota) {
-  if (!shares_slots(job.config.discipline)) return {};
-  const MembershipOptions& o = box.options;
-  if (wish.elements > o.shared_elements) {
-    return refusal(job, "goes on with packets of " + std::to_string(wish.elements) +
-                            " elements, and a shared slot holds " + std::to_string(o.shared_elements) +
-                            ": raise dataplane.shared.elements, or start its workers anew");
-  }
-  const std::uint64_t others = reserved_by_others(job, box);
-  if (others + quota.reserved <= o.shared_entries) return {};
-  return refusal(
-      job, "reserves " + std::to_string(quota.reserved) + " of the " + std::to_string(o.shared_entries) +
-               " shared slots of each core, and " + std::to_string(others) +
-               " are reserved for other jobs: lower quota.reserved or raise dataplane.shared.slots");
-}
-
-std::uint32_t lines_for(const JobMembership& job, const BoxState& box, const Wish& wish,
-                        std::uint32_t window) {
-  const std::uint32_t largest = wish.largest_window != 0 ? wish.largest_window : window;
-  return own_lines(job.config.discipline, window, 2 * largest, box.options.shards, wish.elements);
-}
-
 // What FreedLines says of the layout.
 std::uint16_t layout(const JobMembership& job, const Wish& wish) {
   return job.config.discipline == Discipline::kPool ? wish.elements : std::uint16_t{0};
@@ -63,14 +39,16 @@ std::uint16_t layout(const JobMembership& job, const Wish& wish) {
 // The window, or 0.
 std::uint32_t hold_lines(JobMembership& job, BoxState& box, const Wish& wish) {
   const std::uint32_t wanted = lines_for(job, box, wish, wish.window);
-  if (job.slots.count != 0 && job.slots.count == wanted && job.slot_elements == layout(job, wish)) {
+  if (!wish.moves && job.slots.count != 0 && job.slots.count == wanted &&
+      job.slot_elements == layout(job, wish)) {
     if (job.slot_elements == 0) box.publisher.freed({job.id, 0, job.slots, job.everyone()});
     return wish.window;
   }
   release_slots(job, box);
   if (wanted == 0) return wish.window;
   for (std::uint32_t window = wish.window; window >= kMinWindow; window /= 2) {
-    const auto lines = box.slots.allocate(lines_for(job, box, wish, window));
+    const std::uint32_t count = lines_for(job, box, wish, window);
+    const auto lines = wish.grows ? box.slots.allocate_high(count) : box.slots.allocate(count);
     if (!lines) continue;
     job.slots = *lines;
     job.slot_elements = layout(job, wish);
@@ -95,17 +73,40 @@ std::string no_room_text(const JobMembership& job, const BoxState& box, const Wi
 
 }  // namespace
 
+std::string objection(const JobMembership& job, const BoxState& box, const Wish& wish) {
+  if (!shares_slots(job.config.discipline)) return {};
+  const MembershipOptions& o = box.options;
+  const SharedQuota quota = quota_of(job.config, o.shared_entries);
+  if (wish.elements > o.shared_elements) {
+    return refusal(job, "goes on with packets of " + std::to_string(wish.elements) +
+                            " elements, and a shared slot holds " + std::to_string(o.shared_elements) +
+                            ": raise dataplane.shared.elements, or start its workers anew");
+  }
+  const std::uint64_t others = reserved_by_others(job, box);
+  if (others + quota.reserved <= o.shared_entries) return {};
+  return refusal(
+      job, "reserves " + std::to_string(quota.reserved) + " of the " + std::to_string(o.shared_entries) +
+               " shared slots of each core, and " + std::to_string(others) +
+               " are reserved for other jobs: lower quota.reserved or raise dataplane.shared.slots");
+}
+
+std::uint32_t lines_for(const JobMembership& job, const BoxState& box, const Wish& wish,
+                        std::uint32_t window) {
+  const std::uint32_t largest = wish.largest_window != 0 ? wish.largest_window : window;
+  return own_lines(job.config.discipline, window, 2 * largest, box.options.shards, wish.elements);
+}
+
 tl::expected<std::uint32_t, std::string> admit(JobMembership& job, BoxState& box, const Wish& wish) {
-  const SharedQuota quota = quota_of(job.config, box.options.shared_entries);
-  if (std::string no = objection(job, box, wish, quota); !no.empty()) return tl::unexpected(std::move(no));
+  if (std::string no = objection(job, box, wish); !no.empty()) return tl::unexpected(std::move(no));
   const std::uint32_t window = hold_lines(job, box, wish);
   if (window == 0) return tl::unexpected(no_room_text(job, box, wish));
-  job.quota = quota;
+  job.quota = quota_of(job.config, box.options.shared_entries);
   return window;
 }
 
 void release_slots(JobMembership& job, BoxState& box) {
   job.quota = {};
+  box.slots_changed = true;
   if (job.slots.count == 0) return;
   box.slots.release(job.slots);
   box.publisher.freed({job.id, job.slot_elements, job.slots, job.everyone()});

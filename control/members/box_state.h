@@ -29,7 +29,9 @@ struct BoxState {
 
   MembershipOptions options;
   EpochSource source;
-  SlotAllocator slots;  // in front of the shared region
+  SlotAllocator slots;         // in front of the shared region
+  bool slots_changed = false;  // jobs that wait for lines are to be tried again
+  TimeNs grow_at = kNever;     // when the next shrunk pool may grow
   Publisher publisher{};
   Outbox outbox{};
   RateLimit refusals{10, source.word()};  // JOINED(refused) to strangers, REJECT

@@ -27,6 +27,8 @@ void close(JobMembership& job, BoxState& box, JobPhase phase) {
   job.term = {};
   job.offer = {};
   job.offer_version = 0;
+  job.limit = kNoLimit;
+  job.shrunk_for.clear();
   job.returning_since = kNever;
   job.phase = phase;
 }
@@ -60,6 +62,7 @@ void cancel_offer(JobMembership& job, BoxState& box) {
 
 void refuse_waiting(JobMembership& job, BoxState& box, std::uint64_t which, std::string_view text) {
   job.reason = bounded(text);
+  box.slots_changed = true;  // if it waited, others may grow
   for (std::uint16_t r = 0; r < job.config.workers; ++r) {
     MemberState& m = job.members[r];
     if (!m.joined || (which & bit_of(Rank{r})) == 0) continue;

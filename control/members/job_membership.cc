@@ -31,8 +31,8 @@ std::uint64_t JobMembership::live(TimeNs now) const noexcept {
 TimeNs JobMembership::patience() const noexcept { return std::max(config.lease, kJoinPatience); }
 
 TimeNs JobMembership::lease_end(const MemberState& m) const noexcept {
-  const TimeNs limit = phase == JobPhase::kForming ? patience() : config.lease;
-  return after(after(m.last_seen, limit), std::min(m.unheard, limit));
+  const TimeNs most = phase == JobPhase::kForming ? patience() : config.lease;
+  return after(after(m.last_seen, most), std::min(m.unheard, most));
 }
 
 JobStatus status_of(const JobMembership& job, TimeNs now) {
@@ -47,6 +47,9 @@ JobStatus status_of(const JobMembership& job, TimeNs now) {
   s.elements = term.record.elements.host();
   s.window = term.window;
   s.largest_window = term.record.largest_window.host();
+  s.wanted_window = job.config.window;
+  s.limit = job.limit == kNoLimit ? 0 : job.limit;
+  s.shrunk_for = job.shrunk_for;
   s.slots = job.slots;
   s.discipline = job.config.discipline;
   s.priority = job.config.priority;

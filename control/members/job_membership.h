@@ -29,6 +29,8 @@ namespace tally {
 // with it, also where the lease is shorter than that.
 inline constexpr TimeNs kJoinPatience = 3 * kSecond;
 
+inline constexpr std::uint32_t kNoLimit = kMaxWindow;
+
 inline constexpr bool is_zero(const GenerationRecord& r) noexcept { return r == GenerationRecord{}; }
 inline constexpr TimeNs after(TimeNs t, TimeNs d) noexcept { return t > kNever - d ? kNever : t + d; }
 
@@ -126,6 +128,8 @@ struct JobMembership {
   LineRange slots{};                // of its own
   std::uint16_t slot_elements = 0;  // layout of `slots`; 0: a ledger
   SharedQuota quota{};
+  std::uint32_t limit = kNoLimit;  // of the window, while a job of higher priority has what it gave
+  std::string shrunk_for{};        // the name of that job
   TimeNs running_since = 0;
   TimeNs returning_since = kNever;  // fresh forming: first JOIN that reported a living generation
   std::string reason{};

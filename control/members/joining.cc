@@ -91,7 +91,7 @@ void take_place(JobMembership& job, BoxState& box, const JoinRequest& join, cons
   if (!job.reforming() && !is_zero(m.reported) && job.returning_since == kNever) job.returning_since = now;
   if (job.missing() == 0) {
     if (!job.offered() || changed) {
-      make_offer(job, box);  // a changed report replaces an offer that rested on the old one
+      make_offer(job, box, now);  // a changed report replaces an offer that rested on the old one
     } else if (moved) {
       job.offer_version = publish_row(job, box, job.offer);
     }

@@ -46,13 +46,15 @@ std::uint64_t returning_ranks(const JobMembership& job) {
 void tick_fresh(JobMembership& job, BoxState& box, TimeNs now) {
   if (const std::uint64_t silent = silent_ranks(job, now); silent != 0) {
     cancel_offer(job, box);
+    box.slots_changed = true;  // nobody makes room for it any more
     for (std::uint16_t r = 0; r < job.config.workers; ++r) {
       if ((silent & bit_of(Rank{r})) != 0) job.members[r].joined = job.members[r].repeated = false;
     }
   }
   const std::uint64_t returning = returning_ranks(job);
   if (returning == 0) job.returning_since = kNever;
-  if (returning != 0 && !job.offered() && after(job.returning_since, job.patience()) <= now) {
+  if (returning != 0 && job.missing() != 0 && !job.offered() &&
+      after(job.returning_since, job.patience()) <= now) {
     refuse_waiting(job, box, returning,
                    "the job's generation cannot go on: " + ranks_text(job.missing()) +
                        " did not come back within " + seconds_text(job.patience()));
@@ -91,7 +93,7 @@ TimeNs deadline_of(const JobMembership& job) noexcept {
     const MemberState& m = job.members[r];
     if (watched(job, m)) next = std::min(next, job.lease_end(m));
   }
-  if (job.phase == JobPhase::kForming && !job.offered()) {
+  if (job.phase == JobPhase::kForming && job.missing() != 0 && !job.offered()) {
     next = std::min(next, after(job.returning_since, job.patience()));
   }
   return next;

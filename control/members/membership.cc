@@ -13,8 +13,10 @@
 #include "leases.h"
 #include "member_packets.h"
 #include "offer.h"
+#include "preemption.h"
 #include "rebalance.h"
 #include "renewal.h"
+#include "resizing.h"
 #include "texts.h"
 
 namespace tally {
@@ -36,6 +38,11 @@ namespace {
 
 std::string shape_text(std::uint16_t elements, std::uint32_t total) {
   return std::to_string(elements) + " elements of an operation of " + std::to_string(total);
+}
+
+tl::unexpected<Error> unknown_job(std::string_view name) {
+  return fail(ErrorCode::kInvalidArgument, "no job of this name is declared",
+              "job '" + std::string(name) + "'");
 }
 
 }  // namespace
@@ -111,10 +118,7 @@ Result<JobId> MembershipEngine::declare(JobConfig config) noexcept {
 Result<void> MembershipEngine::withdraw(std::string_view name, std::string_view reason) noexcept {
   BoxState& box = state_->box;
   const auto named = box.names.find(name);
-  if (named == box.names.end()) {
-    return fail(ErrorCode::kInvalidArgument, "no job of this name is declared",
-                "job '" + std::string(name) + "'");
-  }
+  if (named == box.names.end()) return unknown_job(name);
   const JobId id = named->second;
   abort_job(*box.find(id), box, reason);
   box.names.erase(named);
@@ -142,12 +146,21 @@ void MembershipEngine::receive(std::span<const std::byte> datagram, const Bindin
   if (packet->header.rank_id() == kSwitchRank) return state_->box.count(MembershipDrop::kRank);
   switch (packet->header.type) {
     case PacketType::kJoin:
-      return state_->join(*packet, source, now);
+      state_->join(*packet, source, now);
+      break;
     case PacketType::kProbe:
       return state_->probe(*packet, source, now);
     default:
-      return state_->from_member(*packet, source, now);
+      state_->from_member(*packet, source, now);
   }
+  settle_slots(state_->box, now);
+}
+
+Result<void> MembershipEngine::resize(std::string_view name, std::uint32_t window, TimeNs now) noexcept {
+  BoxState& box = state_->box;
+  const auto named = box.names.find(name);
+  if (named == box.names.end()) return unknown_job(name);
+  return resize_job(*box.find(named->second), box, window, now);
 }
 
 std::optional<Outgoing> MembershipEngine::next(std::span<std::byte> out) noexcept {
@@ -176,6 +189,7 @@ void MembershipEngine::report_mismatch(JobId job, Epoch epoch, Rank a, std::uint
                      shape_text(elements_b, total_b);
   if (elements_a == elements_b && total_a == total_b) text += " with another element type";
   abort_job(*j, state_->box, text);
+  settle_slots(state_->box, now);
 }
 
 void MembershipEngine::unheard(TimeNs time) noexcept {
@@ -189,10 +203,13 @@ void MembershipEngine::tick(TimeNs now) noexcept {
   for (const auto& job : state_->box.jobs) {
     if (job != nullptr) tick_job(*job, state_->box, now);
   }
+  settle_slots(state_->box, now);
+  grow_pools(state_->box, now);
 }
 
 TimeNs MembershipEngine::deadline() const noexcept {
-  TimeNs next = kNever;
+  if (state_->box.slots_changed) return 0;  // jobs wait for what close() or withdraw() freed
+  TimeNs next = state_->box.grow_at;
   for (const auto& job : state_->box.jobs) {
     if (job != nullptr) next = std::min(next, deadline_of(*job));
   }
@@ -209,6 +226,7 @@ void MembershipEngine::quiesced(std::uint64_t version, TimeNs now) noexcept {
   for (const auto& job : state_->box.jobs) {
     if (job != nullptr) tell_members(*job, state_->box, version, now);
   }
+  settle_slots(state_->box, now);
 }
 
 void MembershipEngine::restart_data_plane(TimeNs now) noexcept {
@@ -224,6 +242,7 @@ void MembershipEngine::restart_data_plane(TimeNs now) noexcept {
     if (job->offered()) job->offer_version = box.publisher.next_version();
   }
   box.publisher.republish();
+  settle_slots(box, now);
 }
 
 std::vector<JobStatus> MembershipEngine::status(TimeNs now) const noexcept {

@@ -83,6 +83,12 @@ class MembershipEngine {
   // does not fit is discarded.
   [[nodiscard]] std::optional<Outgoing> next(std::span<std::byte> out) noexcept;
 
+  // A running pool job goes on with another window, in a new epoch of its generation: its members are called
+  // back, and what they have begun goes on. The wish replaces JobConfig::window. Fails on an unknown name, a
+  // job that does not run or shares slots, and a window out of range or above the largest of the generation.
+  // If there is not enough memory the job gets the largest window that fits, at least what it had.
+  [[nodiscard]] Result<void> resize(std::string_view name, std::uint32_t window, TimeNs now) noexcept;
+
   // A data core last took a valid packet of the rank at `last_seen`. Values may repeat and go back.
   void seen(JobId job, Rank rank, TimeNs last_seen) noexcept;
 

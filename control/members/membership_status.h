@@ -52,7 +52,10 @@ struct JobStatus {
   std::uint16_t elements = 0;  // of the generation
   std::uint32_t window = 0;
   std::uint32_t largest_window = 0;
-  LineRange slots{};  // count 0: none held
+  std::uint32_t wanted_window = 0;  // as configured or last resized
+  std::uint32_t limit = 0;          // of the window, while a job of higher priority has what it gave; 0: none
+  std::string shrunk_for{};         // the name of that job
+  LineRange slots{};                // count 0: none held
   Discipline discipline = Discipline::kPool;
   std::uint8_t priority = 0;   // most that its packets may carry
   std::uint32_t reserved = 0;  // shared slots of each core that are the job's when it wants them

@@ -8,6 +8,7 @@
 #include "admission.h"
 #include "answers.h"
 #include "ending.h"
+#include "preemption.h"
 
 namespace tally {
 namespace {
@@ -102,13 +103,17 @@ void not_admitted(JobMembership& job, BoxState& box, const std::string& text) {
 
 }  // namespace
 
-void make_offer(JobMembership& job, BoxState& box) {
+void make_offer(JobMembership& job, BoxState& box, TimeNs now) {
   cancel_offer(job, box);
   const auto common = common_record(job);
   const std::uint16_t elements = common ? common->elements.host() : negotiated_elements(job);
   const std::uint32_t largest = common ? common->largest_window.host() : 0;
-  const std::uint32_t wish = common ? std::min(job.config.window, largest) : job.config.window;
-  const auto window = admit(job, box, {elements, wish, largest});
+  const bool gives = job.reforming() && outranked(job, box);
+  const std::uint32_t most = std::min({job.config.window, job.limit, gives ? job.term.window : job.limit});
+  const bool grows = job.reforming() && job.limit != kNoLimit && most > job.term.window;
+  const Wish wish{elements, common ? std::min(most, largest) : most, largest, grows, gives};
+  if (objection(job, box, wish).empty() && must_wait(job, box, wish, now)) return;
+  const auto window = admit(job, box, wish);
   if (!window) {
     not_admitted(job, box, window.error());
     return;
@@ -167,6 +172,11 @@ void tell_members(JobMembership& job, BoxState& box, std::uint64_t version, Time
     job.running_since = now;
     job.reason.clear();
     job.phase = JobPhase::kRunning;
+    if (job.term.window >= std::min(job.config.window, job.term.record.largest_window.host())) {
+      job.limit = kNoLimit;
+      job.shrunk_for.clear();
+    }
+    box.slots_changed = true;  // it can be called back again
   }
   for (std::uint16_t r = 0; r < job.config.workers; ++r) {
     MemberState& m = job.members[r];

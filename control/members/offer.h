@@ -9,8 +9,9 @@
 
 namespace tally {
 
-// Forming with nobody missing: makes the offer, or refuses or aborts with the reason in the text.
-void make_offer(JobMembership& job, BoxState& box);
+// Forming with nobody missing: makes the offer, or refuses or aborts with the reason in the text, or does
+// nothing yet, because pools of lower priority are to make room first (preemption.h).
+void make_offer(JobMembership& job, BoxState& box, TimeNs now);
 
 // (Re)publishes the row of a term with the members' present bindings; returns the version that carries it.
 std::uint64_t publish_row(JobMembership& job, BoxState& box, const Term& term);

@@ -31,6 +31,12 @@ void begin_reforming(JobMembership& job, BoxState& box, TimeNs now) {
   }
 }
 
+void call_missing(const JobMembership& job, BoxState& box) {
+  for (std::uint16_t r = 0; r < job.config.workers; ++r) {
+    if ((job.missing() & bit_of(Rank{r})) != 0) call_back(job, box, Rank{r});
+  }
+}
+
 void note_progress(JobMembership& job, BoxState& box, Rank rank, Chunk next, TimeNs now) {
   job.member(rank).next = next;
   const bool due = serial_difference(next, job.term.base) >= kRenewAfter;

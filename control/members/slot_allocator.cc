@@ -1,6 +1,7 @@
 #include "slot_allocator.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace tally {
 
@@ -16,6 +17,16 @@ std::optional<LineRange> SlotAllocator::allocate(std::uint32_t count) {
   hole->first += count;
   hole->count -= count;
   if (hole->count == 0) holes_.erase(hole);
+  return granted;
+}
+
+std::optional<LineRange> SlotAllocator::allocate_high(std::uint32_t count) {
+  const auto hole =
+      std::find_if(holes_.rbegin(), holes_.rend(), [count](LineRange h) { return h.count >= count; });
+  if (count == 0 || hole == holes_.rend()) return std::nullopt;
+  hole->count -= count;
+  const LineRange granted{hole->first + hole->count, count};
+  if (hole->count == 0) holes_.erase(std::next(hole).base());
   return granted;
 }
 

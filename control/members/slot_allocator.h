@@ -16,6 +16,8 @@ class SlotAllocator {
 
   // The lowest free range of `count` lines, count >= 1; empty if no hole is large enough.
   [[nodiscard]] std::optional<LineRange> allocate(std::uint32_t count);
+  // As many at the end of the highest hole that has them.
+  [[nodiscard]] std::optional<LineRange> allocate_high(std::uint32_t count);
   // Gives back exactly a range that allocate() returned.
   void release(LineRange range);
 

@@ -53,6 +53,8 @@ Scenario scenario_for(const RackOptions& o) {
     config.first_chunk = o.first_chunk;
     config.discipline = o.discipline;
     if (shares_slots(o.discipline)) config.server = ServerKind::kEmbedded;
+    if (job < o.job_priorities.size()) config.priority = o.job_priorities[job];
+    if (job < o.windows.size()) config.window = o.windows[job];
     if (job < o.quotas.size()) config.quota = o.quotas[job];
     s.box.jobs.push_back(config);
     for (std::uint16_t r = 0; r < o.world; ++r)

@@ -33,6 +33,8 @@ struct RackOptions {
   std::uint32_t shared_entries = 8;           // of each core, when jobs share slots
   std::uint32_t server_states = 64;           // of each core
   std::vector<std::uint8_t> priorities;       // of each job's workers; what is missing: the greatest
+  std::vector<std::uint8_t> job_priorities;   // in the configuration; what is missing: the greatest
+  std::vector<std::uint32_t> windows;         // of each job; what is missing: `window`
   std::vector<Quota> quotas;                  // of each job; what is missing: the default
   std::vector<Rank> rivals;  // second processes for ranks of job 0, on the links behind all workers
 };

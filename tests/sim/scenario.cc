@@ -60,6 +60,17 @@ void add_blows(Scenario& s, Rng& rng) {
   }
 }
 
+void add_resizes(Scenario& s, Rng& rng) {
+  if (rng.chance(0.6)) return;
+  const auto count = rng.between(1, 6);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    s.blows.push_back({.when = rng.below(s.heal_at),
+                       .what = Blow::kResize,
+                       .worker = rng.below(s.workers.size()),
+                       .window = 16U << rng.below(2)});
+  }
+}
+
 }  // namespace
 
 Scenario scenario_of(std::uint64_t seed) {
@@ -95,6 +106,8 @@ Scenario scenario_of(std::uint64_t seed) {
   s.heal_at = rng.chance(0.5) ? rng.between(1, 100) * kMillisecond : rng.between(1, 6) * kSecond;
   s.give_up = s.heal_at + 60 * kSecond;
   add_blows(s, rng);
+  Rng resizes(mix64(seed + 9));  // of its own, as `sharing`
+  add_resizes(s, resizes);
   if (shares) share_slots(s, sharing);
   return s;
 }

@@ -20,6 +20,7 @@ enum class Blow : std::uint8_t {
   kRestartDataPlane,
   kRestartSwitch,
   kAbortByWorker,
+  kResize,  // the worker's job, if it is a pool that runs
 };
 
 struct PlannedBlow {
@@ -27,6 +28,7 @@ struct PlannedBlow {
   Blow what{};
   std::size_t worker = 0;
   TimeNs lasts = 0;
+  std::uint32_t window = 0;  // kResize
 };
 
 struct Scenario {

@@ -80,6 +80,9 @@ void Simulation::strike(const PlannedBlow& blow) {
         if (!worker.alive()) worker.start();
       });
       break;
+    case Blow::kResize:
+      box_->resize(worker.options().job, blow.window);
+      break;
     case Blow::kAbortByWorker:
       if (worker.alive() && !worker.closed()) {
         worker.engine().abort("the program was interrupted", schedule_.now());

@@ -97,6 +97,12 @@ void SwitchNode::withdraw(std::string_view name) {
   service();
 }
 
+bool SwitchNode::resize(std::string_view name, std::uint32_t window) {
+  const bool called_back = membership_->resize(name, window, schedule_.now()).has_value();
+  service();
+  return called_back;
+}
+
 void SwitchNode::restart_data_plane() {
   ++life_;
   start_cores();

@@ -49,6 +49,8 @@ class SwitchNode {
   // The configuration changes: a job comes, a job goes. A restart keeps what it says then.
   JobId declare(const JobConfig& job);
   void withdraw(std::string_view name);
+  // Another window for a running pool job; refused if it does not run, which is no error here.
+  bool resize(std::string_view name, std::uint32_t window);
 
   [[nodiscard]] MembershipEngine& membership() noexcept { return *membership_; }
   [[nodiscard]] const std::vector<JobId>& jobs() const noexcept { return jobs_; }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <set>
+#include <tuple>
 
 #include "members_support.h"
 #include "own_lines.h"
@@ -45,6 +46,7 @@ struct Life {
       JobConfig config = shares ? sharer_of(world, disciplines.at(j), name) : config_of(world, name);
       if (shares) config.quota.reserved_ppm = 400'000;
       config.first_chunk = Chunk{0xFFFFFFFD};
+      if (seed % 3 != 0) config.priority = static_cast<std::uint8_t>(60 * j);  // else nobody is above another
       bench.declare(config);
       std::vector<Worker> peers;
       for (std::uint16_t r = 0; r < world; ++r) {
@@ -136,10 +138,12 @@ struct Life {
       for (std::uint16_t id = 1; id <= 3; ++id)
         demand.push_back({JobId{id}, static_cast<std::uint32_t>(below(50)), below(2) == 0});
       bench.members->rebalance(demand);
+    } else if (what < 84) {
+      std::ignore = bench.members->resize(p.job, 16U << below(6), bench.now);  // fails where it must
     }
   }
 
-  void cores(bool all) {
+  void take_publications() {
     while (auto publication = bench.members->publication()) {
       ASSERT_GT(publication->version, bench.version);
       bench.version = publication->version;
@@ -150,9 +154,14 @@ struct Life {
       ASSERT_NO_FATAL_FAILURE(write_ledgers());
       under_way.push_back(publication->version);
     }
+  }
+
+  void cores(bool all) {
+    ASSERT_NO_FATAL_FAILURE(take_publications());
     while (!under_way.empty() && (all || below(2) == 0)) {
       bench.members->quiesced(under_way.front(), bench.now);
       under_way.erase(under_way.begin());
+      ASSERT_NO_FATAL_FAILURE(take_publications());  // members who have been told may be called back at once
     }
   }
 
@@ -241,6 +250,26 @@ TEST(MembersRandom, InvariantsHoldWithLittleMemory) {
     Life life(seed, shared_box(pool_lines(128, 1, 352) + 3000, 0), kPools);
     for (int i = 0; i < 1000; ++i) ASSERT_NO_FATAL_FAILURE(life.step(20, true));
   }
+}
+
+// Memory for one job's wish and three smallest windows: whoever came first, the highest priority runs in the
+// end.
+TEST(MembersRandom, TheHighestPriorityRunsWithLittleMemory) {
+  std::uint32_t gave = 0;
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    if (seed % 3 == 0) continue;
+    SCOPED_TRACE(seed);
+    Life life(seed, shared_box(pool_lines(256 + 48, 1, 352), 0), kPools);
+    for (int i = 0; i < 500; ++i) {
+      ASSERT_NO_FATAL_FAILURE(life.step(20, true));
+      for (const auto& s : life.bench.members->status(life.bench.now)) gave += s.shrunk_for.empty() ? 0 : 1;
+    }
+    for (int i = 0; i < 500; ++i) ASSERT_NO_FATAL_FAILURE(life.step(0, false));
+    const auto highest = life.bench.members->status(life.bench.now).back();
+    EXPECT_TRUE(highest.phase == JobPhase::kRunning)
+        << name_of(highest.phase) << " missing " << highest.missing << ": " << highest.reason;
+  }
+  EXPECT_GT(gave, 500U) << "it did not happen often enough";
 }
 
 TEST(MembersRandom, InvariantsHoldAndEveryJobHeals) {

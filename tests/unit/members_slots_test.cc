@@ -31,6 +31,19 @@ TEST(MembersSlots, FirstFitTakesTheLowestHole) {
   EXPECT_EQ(a.allocate(50), (LineRange{10, 50}));
 }
 
+TEST(MembersSlots, HighTakesTheEndOfTheHighestHole) {
+  SlotAllocator a(100);
+  const auto x = a.allocate_high(30);
+  EXPECT_EQ(x, (LineRange{70, 30}));
+  EXPECT_EQ(a.allocate(60), (LineRange{0, 60}));
+  a.release(*x);
+  EXPECT_EQ(a.allocate_high(5), (LineRange{95, 5}));
+  EXPECT_FALSE(a.allocate_high(36));
+  EXPECT_FALSE(a.allocate_high(0));
+  EXPECT_EQ(a.allocate_high(35), (LineRange{60, 35}));
+  EXPECT_EQ(a.free_lines(), 0U);
+}
+
 TEST(MembersSlots, RangesNeverOverlapAndAllComesBack) {
   constexpr std::uint32_t kLines = 1000;
   SlotAllocator a(kLines);
@@ -42,7 +55,7 @@ TEST(MembersSlots, RangesNeverOverlapAndAllComesBack) {
     if (r % 2 == 0 || held.empty()) {
       const auto count = static_cast<std::uint32_t>(1 + (r >> 8) % 200);
       const std::uint32_t largest = a.largest_hole();
-      const auto got = a.allocate(count);
+      const auto got = (r >> 32) % 3 == 0 ? a.allocate_high(count) : a.allocate(count);
       ASSERT_EQ(got.has_value(), count <= largest);
       if (!got) continue;
       ASSERT_EQ(got->count, count);
