@@ -105,10 +105,11 @@ void check_together(Checking& c) {
     }
     if (wanted <= lines || warned) continue;
     warned = true;
-    c.report.warning(c.places.of(path), path,
-                     {"up to this job, the windows take " + rough_size(bytes_of(c.config, wanted)) +
-                          " of slots; " + slots_text(c.config) + ": jobs that form last get smaller windows",
-                      "raise dataplane.slots, or lower windows"});
+    c.report.warning(
+        c.places.of(path), path,
+        {"up to this job, the windows take " + rough_size(bytes_of(c.config, wanted)) + " of slots; " +
+             slots_text(c.config) + ": jobs of lower priority, and those that form last, get smaller windows",
+         "raise dataplane.slots, or lower windows"});
   }
 }
 

@@ -150,8 +150,8 @@ const Schema<JobSection>& job_schema() {
           "deliver."),
       value_key("priority", &JobSection::priority, whole_number_in<std::uint8_t>(0, kMaxPriority),
                 "The highest priority its packets may carry. Its class, 0 to 3, is priority / 64: a higher "
-                "class takes "
-                "shared slots from a lower one. Jobs of the discipline pool do not compete by it."),
+                "class takes shared slots from a lower one. A job that does not fit takes slot memory from "
+                "pools of lower priority."),
       section_key("quota", &JobSection::quota, quota_schema()),
       value_key(
           "server", &JobSection::server, one_of(kServers, {"external"}),

@@ -149,6 +149,9 @@ struct JobMembership {
   [[nodiscard]] std::uint64_t left() const noexcept;
   // Whom forming waits for: everyone who has neither joined nor left.
   [[nodiscard]] std::uint64_t missing() const noexcept { return everyone() & ~joined() & ~left(); }
+  // Who has joined and has not left: what echoes say. A lease that has run out is an ABORT's business, and a
+  // worker takes a rank that is missing in an echo for one that has left.
+  [[nodiscard]] std::uint64_t present() const noexcept { return joined() & ~left(); }
   [[nodiscard]] std::uint64_t live(TimeNs now) const noexcept;
   // When the silence of a member ends its lease. Time in which nobody listened counts for nothing up to one
   // more lease; by then a worker that had no echo has closed by itself, and a box that is always late must

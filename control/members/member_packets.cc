@@ -35,16 +35,16 @@ bool answer_gone(JobMembership& job, BoxState& box, const Header& h, const Bindi
   return true;
 }
 
-void leave(JobMembership& job, BoxState& box, const Header& h, TimeNs now) {
+void leave(JobMembership& job, BoxState& box, const Header& h) {
   MemberState& m = job.member(h.rank_id());
   m.left = true;
   job.phase = JobPhase::kDraining;
-  box.outbox.send_echo(h, job.term, job.live(now), m.binding);
+  box.outbox.send_echo(h, job.term, job.present(), m.binding);
   if (job.left() == job.everyone()) end_job(job, box);
 }
 
 void heartbeat(JobMembership& job, BoxState& box, const Header& h, TimeNs now) {
-  box.outbox.send_echo(h, job.term, job.live(now), job.member(h.rank_id()).binding);
+  box.outbox.send_echo(h, job.term, job.present(), job.member(h.rank_id()).binding);
   note_progress(job, box, h.rank_id(), h.chunk_id(), now);
 }
 
@@ -83,7 +83,7 @@ void handle_member_packet(JobMembership& job, BoxState& box, const ControlPacket
     // It holds the result of the last barrier, so every rank is leaving and lacks at most that one.
     box.accept(h.type);
     m.left = true;
-    box.outbox.send_echo(h, job.term, job.live(now), m.binding);
+    box.outbox.send_echo(h, job.term, job.present(), m.binding);
     end_job(job, box);
   } else if (!job.active()) {
     reject(box, h, source, now, MembershipDrop::kEpoch);
@@ -91,7 +91,7 @@ void handle_member_packet(JobMembership& job, BoxState& box, const ControlPacket
     box.accept(h.type);
     m.confirmed = true;
     m.heard(now);
-    h.type == PacketType::kLeave ? leave(job, box, h, now) : heartbeat(job, box, h, now);
+    h.type == PacketType::kLeave ? leave(job, box, h) : heartbeat(job, box, h, now);
   }
 }
 

@@ -119,6 +119,7 @@ void WorkerEngine::enter(const Membership& membership, const GenerationRecord& r
   if (!membership_ || record != record_ || membership.epoch != membership_->epoch) {
     stream_.enter_epoch(membership);
     ++statistics_.epochs;
+    live_ = 0;  // who had left an earlier epoch says nothing of this one
   }
   membership_ = membership;
   record_ = record;

@@ -1,5 +1,5 @@
 # The packet fixtures (tests/fixtures): the pipeline keeps them, and they are what their generator writes.
-tally_test(pipeline_fixtures_test
+tally_test(pipeline_fixtures_test PURE
   SOURCES pipeline_fixtures_test.cc fixture_file.cc fixture_run.cc
   LABEL unit
   LINK tally_pipeline)

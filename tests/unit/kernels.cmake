@@ -1,4 +1,4 @@
-tally_test(kernels_test
+tally_test(kernels_test PURE
   SOURCES kernels_switch_test.cc kernels_worker_test.cc kernels_table_test.cc
   LABEL unit LINK tally_kernels)
 

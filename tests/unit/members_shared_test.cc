@@ -239,6 +239,23 @@ TEST(MembersShared, CapsFollowTheDemand) {
   EXPECT_EQ(box.status(box.second).cap, 900U);
 }
 
+// A class is bounded by those beside and above it, and by what is reserved below it; by nothing else that is
+// wanted below.
+TEST(MembersShared, CapsAreStrictByClass) {
+  JobConfig bulk = sharer_of(2, Discipline::kShared, "bulk");
+  bulk.priority = 100;
+  bulk.quota.reserved_ppm = 250'000;
+  JobConfig urgent = sharer_of(2, Discipline::kShared, "urgent");
+  urgent.priority = 254;
+  Sharers box(shared_box(65'536, 1'000), bulk, urgent);
+  ASSERT_TRUE(box.form(box.as));
+  ASSERT_TRUE(box.form(box.bs));
+  box.members->rebalance(std::vector<SharedDemand>{{box.first, 900, true}, {box.second, 100, true}});
+  EXPECT_TRUE(box.settle().empty());
+  EXPECT_EQ(box.row(box.second)->cap, 750U);
+  EXPECT_EQ(box.row(box.first)->cap, 500U);
+}
+
 TEST(MembersShared, ASmallChangeOfDemandIsNoPublication) {
   Sharers box(shared_box(65'536, 1'000), sharer_of(2, Discipline::kShared, "a"),
               sharer_of(2, Discipline::kShared, "b"));
