@@ -129,6 +129,7 @@ Result<void> choose_addresses(DemoConfig& config, const std::string& cidr) {
 
 std::string known_jobs() {
   std::vector<std::string> names;
+  names.reserve(std::size(kDemoModels));
   for (const auto& model : kDemoModels) names.emplace_back(model.job);
   return listed(names);
 }
