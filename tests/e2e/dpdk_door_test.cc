@@ -183,6 +183,29 @@ std::size_t open_descriptors() {
   return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {}));
 }
 
+// The link goes down before everything is closed, and the door may open something anew behind it.
+std::size_t settled_descriptors() {
+  std::size_t count = open_descriptors();
+  for (int same = 0; same < 100; ++same) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (const std::size_t now = open_descriptors(); now != count) {
+      count = now;
+      same = 0;
+    }
+  }
+  return count;
+}
+
+std::string what_is_open() {
+  std::string text;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    text += entry.path().filename().string() + " " +
+            std::filesystem::read_symlink(entry.path(), gone).string() + "\n";
+  }
+  return text;
+}
+
 // The driver would use what lies outside, or belongs to the worker before.
 TEST_F(DpdkDoor, MemoryThatIsNotWhatItSaysIsHungUpOn) {
   const auto is_hung_up_on = [&](const std::function<void(const UniqueFd&)>& say) {
@@ -234,7 +257,7 @@ TEST_F(DpdkDoor, MemoryThatMayShrinkIsHungUpOnWithTheReason) {
 // The driver does not close the memory of one that leaves before it is connected.
 TEST_F(DpdkDoor, WhoLeavesBeforeItIsConnectedLeavesNothingOpen) {
   expect_a_visitor_is_served();
-  const std::size_t before = open_descriptors();
+  const std::size_t before = settled_descriptors();
   for (int i = 0; i < 20; ++i) {
     const UniqueFd fd = introduced(knock());
     ASSERT_TRUE(hears(fd, MemifType::kHello));
@@ -242,7 +265,8 @@ TEST_F(DpdkDoor, WhoLeavesBeforeItIsConnectedLeavesNothingOpen) {
     ASSERT_TRUE(send_memif(fd.get(), region_of(4)));
     ASSERT_TRUE(hears(fd, MemifType::kAck));
   }
-  EXPECT_TRUE(soon([&] { return open_descriptors() <= before; }));
+  EXPECT_TRUE(soon([&] { return open_descriptors() <= before; })) << before << " before, now\n"
+                                                                  << what_is_open();
   expect_a_visitor_is_served();
 }
 
