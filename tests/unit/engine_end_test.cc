@@ -285,6 +285,36 @@ TEST(Leave, DoesNotWaitForeverForThoseWhoLeft) {
   EXPECT_EQ(rig[0].why_closed().code, ErrorCode::kClosed);
 }
 
+// The barrier's result is lost for good, and the rank that had it is gone. Who left had it, so all is done.
+TEST(Leave, AnEchoThatLacksARankEndsTheBarrier) {
+  Rig rig({});
+  ASSERT_TRUE(rig.run_until_running());
+  rig.lose = [](bool to_box, std::uint16_t rank, const Header& h) {
+    return !to_box && rank == 0 && h.type == PacketType::kResult;
+  };
+  rig[0].leave(rig.now);
+  rig[1].leave(rig.now);
+  EXPECT_TRUE(rig.run_until([&] { return all_closed(rig); }, 10 * kSecond));
+  EXPECT_EQ(rig.box.left.size(), 2U);
+}
+
+// Who was missing in an earlier epoch says nothing of this one: the barrier is waited for.
+TEST(Leave, AnEchoOfAnEarlierEpochEndsNoBarrier) {
+  Rig rig({});
+  ASSERT_TRUE(rig.run_until_running());
+  rig.box.left.insert(1);
+  ASSERT_TRUE(rig.run_until([&] { return rig[0].live() == 1; }, 20 * kSecond));
+  rig.box.left.clear();
+  const std::uint64_t epochs = rig[0].statistics().epochs;
+  rig.box.restart();
+  ASSERT_TRUE(rig.run_until([&] { return rig[0].statistics().epochs > epochs; }, 20 * kSecond));
+  rig.lose = [](bool, std::uint16_t rank, const Header& h) {
+    return rank == 0 && h.type == PacketType::kHeartbeat;
+  };
+  rig[0].leave(rig.now);
+  EXPECT_FALSE(rig.run_until([&] { return !rig.box.left.empty(); }, kSecond));
+}
+
 TEST(Determinism, SameSeedSameBytes) {
   std::array<std::vector<Bytes>, 2> runs;
   for (auto& run : runs) {

@@ -211,7 +211,9 @@ std::vector<Sent> Box::receive(const Bytes& datagram, std::uint16_t port) {
       break;
     case PacketType::kHeartbeat: {
       Header echo = from_box(PacketType::kHeartbeat);
-      echo.contributors = Be<std::uint64_t>{members()};
+      std::uint64_t present = members();
+      for (const std::uint16_t gone : left) present &= ~bit_of(Rank{gone});
+      echo.contributors = Be<std::uint64_t>{present};
       out.push_back({rank, sealed(echo)});
       break;
     }
