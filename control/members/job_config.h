@@ -40,7 +40,8 @@ struct JobConfig {
   TimeNs lease = 10 * kSecond;   // kMinLease..kMaxLease, whole milliseconds
   ResultsMode results = ResultsMode::kUnicast;
   Discipline discipline = Discipline::kPool;
-  ServerKind server = ServerKind::kNone;  // kEmbedded with every discipline that shares slots
+  ServerKind server = ServerKind::kNone;  // kEmbedded or kExternal with disciplines that share slots
+  std::uint8_t servers = 0;               // kExternal: how many, 1..kMaxServers; else 0
   Decay decay = Decay::kSilence;          // discipline preemptive
   Quota quota{};
   Chunk first_chunk{};  // of every new generation; tests start near the wrap

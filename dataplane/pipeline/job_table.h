@@ -58,6 +58,8 @@ struct Job {
   std::uint32_t reserved = 0;
   std::uint32_t cap = 0;
   std::array<Member, kMaxRanks> ranks{};
+  std::uint8_t servers = 0;                        // external ones, 1..kMaxServers; 0: none
+  std::array<Member, kMaxServers> server_ranks{};  // by server_index(); keys 0
 };
 
 // Sum of the keys of some of a job's ranks.

@@ -39,6 +39,8 @@ struct Parsed {
   Contribution contribution;
 };
 
+inline constexpr std::uint8_t kNoServer = 0xFF;
+
 // What the caller must do with the packet. The payload (header included) starts at `payload` and has
 // `payload_bytes`; the caller puts the receivers' encapsulation in front of it.
 struct Outcome {
@@ -48,6 +50,10 @@ struct Outcome {
   Rank to{};                 // kRelay: the receiver
   std::uint64_t ranks = 0;   // kComplete, kRepeat: bitmap of the receivers of the RESULT
   const Job* job = nullptr;  // kComplete, kRepeat: whose RESULT it is, with shared slots perhaps another's
+  // Set: the packet goes to this server of `job`, whatever the verdict (kBypass, kEvict, kAbsorb, kRelay),
+  // and waits for it in the queue of its priority.
+  std::uint8_t server = kNoServer;
+  std::uint8_t priority = 0;
   std::byte* payload = nullptr;
   std::uint32_t payload_bytes = 0;
   // A header-only packet beside it, back to where this one came from: Drop(job), Drop(epoch) within the rate

@@ -32,7 +32,14 @@ enum class Decay : std::uint8_t {
 enum class ServerKind : std::uint8_t {
   kNone = 0,
   kEmbedded = 1,  // the merge engine on the owner core
+  kExternal = 2,  // processes of their own (tally-ps), which the box reaches through its ports
 };
+
+// Which of a job's servers (1..kMaxServers of them) sums a chunk. The same everywhere: what one of them holds
+// of a chunk, no other has.
+constexpr std::uint32_t server_of(Chunk chunk, std::uint32_t servers) noexcept {
+  return raw(chunk) % servers;
+}
 
 // Scheduling class 0..3 of a priority 0..254: higher classes take slots from lower ones.
 constexpr std::uint8_t class_of(std::uint8_t priority) noexcept {
