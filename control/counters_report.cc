@@ -107,14 +107,15 @@ bool shares(const JobCounts& job) { return shares_slots(job.status.discipline); 
 // Of the jobs that share slots; empty if there is none.
 std::string shared_slots_text(const CountersSnapshot& all) {
   if (std::none_of(all.jobs.begin(), all.jobs.end(), shares)) return "";
-  ColumnTable table({"shared slots", "class", "claims", "denied", "swaps", "evicted", "partials", "swept",
-                     "served", "filling"});
+  ColumnTable table({"shared slots", "class", "claims", "denied", "swaps", "evicted", "partials", "flushed",
+                     "swept", "served", "filling"});
   for (const JobCounts& job : all.jobs) {
     if (!shares(job)) continue;
     const SlotCounters& s = job.slots;
     table.add({job.status.name, std::to_string(class_of(job.status.priority)), with_commas(s.claims),
                with_commas(s.denied), with_commas(s.swaps), with_commas(s.evicted), with_commas(s.partials),
-               with_commas(s.swept), with_commas(s.served), with_commas(job.occupancy)});
+               with_commas(s.flushed), with_commas(s.swept), with_commas(s.served),
+               with_commas(job.occupancy)});
   }
   ColumnTable server({"server", "unfinished", "finished", "merged", "completed", "forgotten", "aged"});
   for (std::size_t i = 0; i < all.cores.size(); ++i) {

@@ -16,6 +16,7 @@ void add(SlotCounters& sum, const SlotCounters& part) {
   sum.swaps += part.swaps;
   sum.evicted += part.evicted;
   sum.partials += part.partials;
+  sum.flushed += part.flushed;
   sum.swept += part.swept;
   sum.served += part.served;
 }

@@ -11,7 +11,10 @@ std::optional<std::uint8_t> flags_of(PacketType type) noexcept {
     case PacketType::kQuery:
       return kFlagRetransmit;
     case PacketType::kAnswer:
+    case PacketType::kResult:
       return kFlagRetransmit | kFlagOverflow;
+    case PacketType::kFlush:
+    case PacketType::kResend:
     case PacketType::kJoin:
     case PacketType::kLeave:
     case PacketType::kHeartbeat:

@@ -22,6 +22,7 @@ struct SlotCounters {
   OneWriter<std::uint64_t> evicted = 0;   // entries that somebody took
   OneWriter<std::uint64_t> partials = 0;  // entries that went to the server with the last arrival
   OneWriter<std::uint64_t> swept = 0;     // entries that nobody touched for too long
+  OneWriter<std::uint64_t> flushed = 0;   // entries that an external server asked for
   OneWriter<std::uint64_t> served = 0;    // chunks that the server completed
 };
 

@@ -9,6 +9,22 @@
 namespace tally {
 namespace {
 
+// The row of who sends it, a member or one of the job's servers; nullptr: it is neither. What only a server
+// sends, only a server may.
+const Member* sender_of(const Job& job, const Header& h) noexcept {
+  const Rank rank = h.rank_id();
+  if (!is_from_server(h.type)) return raw(rank) < job.world ? &job.ranks[raw(rank)] : nullptr;
+  const std::uint32_t server = server_index(rank);
+  if (server >= job.servers || server != server_of(h.chunk_id(), job.servers)) return nullptr;
+  return &job.server_ranks[server];
+}
+
+// May a worker's ANSWER be for this rank? One that a server asked for goes there.
+bool may_ask(const Job& job, std::uint32_t asker, Rank peer) noexcept {
+  if (asker < job.world) return asker != raw(peer);
+  return asker <= 0xFFFF && server_index(Rank{static_cast<std::uint16_t>(asker)}) < job.servers;
+}
+
 // Who may a packet of this type speak of? CONTRIBUTE: itself. QUERY: one other member. ANSWER: everybody.
 bool contributors_valid(PacketType type, std::uint64_t contributors, const Job& job, Rank sender,
                         Drop& why) noexcept {
@@ -20,6 +36,13 @@ bool contributors_valid(PacketType type, std::uint64_t contributors, const Job& 
       why = Drop::kPeer;
       return std::has_single_bit(contributors) && (contributors & job.members) != 0 &&
              contributors != bit_of(sender);
+    case PacketType::kResult:  // of a server: to them
+    case PacketType::kResend:
+      why = Drop::kContributors;
+      return contributors != 0 && (contributors & ~job.members) == 0;
+    case PacketType::kFlush:
+      why = Drop::kContributors;
+      return contributors == 0;
     default:
       why = Drop::kContributors;
       return contributors == job.members;
@@ -47,25 +70,26 @@ void locate(Contribution& p, const Job& job, const SharedRegion& shared) noexcep
 void match_job(Parsed& parsed, const Header& h, const Binding& source, const JobTable* table,
                const SharedRegion& shared, std::uint8_t core, bool vouched) noexcept {
   const Job* const job = table != nullptr ? table->find(h.job_id()) : nullptr;
+  if (is_from_server(h.type) && (job == nullptr || job->servers == 0)) return refuse(parsed, Drop::kType);
   parsed.reject = job == nullptr || h.epoch_id() != job->epoch;
   if (job == nullptr) return refuse(parsed, Drop::kJob);
   parsed.job = job;
   if (parsed.reject) return refuse(parsed, Drop::kEpoch);
   const Rank rank = h.rank_id();
-  if (raw(rank) >= job->world) return refuse(parsed, Drop::kRank);
-  const Member& member = job->ranks[raw(rank)];
-  if (h.cookie.host() != raw(member.cookie)) return refuse(parsed, Drop::kCookie);
-  if (source != member.binding) return refuse(parsed, Drop::kSource);
+  const Member* const member = sender_of(*job, h);
+  if (member == nullptr) return refuse(parsed, Drop::kRank);
+  if (h.cookie.host() != raw(member->cookie)) return refuse(parsed, Drop::kCookie);
+  if (source != member->binding) return refuse(parsed, Drop::kSource);
   Drop why{};
   if (!contributors_valid(h.type, h.contributors.host(), *job, rank, why)) return refuse(parsed, why);
-  if (h.elements.host() > job->elements) return refuse(parsed, Drop::kElements);
+  const bool valueless = h.type == PacketType::kFlush || h.type == PacketType::kResend;
+  if (h.elements.host() > (valueless ? 0 : job->elements)) return refuse(parsed, Drop::kElements);
 
   Contribution& p = parsed.contribution;
   p.chunk = h.chunk_id();
   p.slot = SlotIndex{slot_of(slot_map(*job), p.chunk)};
   if (h.type == PacketType::kAnswer) {
-    const std::uint32_t asker = h.slot.host();
-    if (asker >= job->world || asker == raw(rank)) return refuse(parsed, Drop::kAsker);
+    if (!may_ask(*job, h.slot.host(), rank)) return refuse(parsed, Drop::kAsker);
   } else if (h.slot.host() != raw(p.slot)) {
     return refuse(parsed, Drop::kSlot);
   }
@@ -73,8 +97,8 @@ void match_job(Parsed& parsed, const Header& h, const Binding& source, const Job
   locate(p, *job, shared);
   p.epoch = job->epoch;
   p.rank = rank;
-  p.bit = bit_of(rank);
-  p.key = member.key;
+  p.bit = is_from_server(h.type) ? h.contributors.host() : bit_of(rank);
+  p.key = member->key;
   p.sum1 = h.sum1.host();
   p.sum2 = h.sum2.host();
   p.shape = {.total = h.total.host(), .elements = h.elements.host(), .dtype = h.dtype};
@@ -85,10 +109,11 @@ void match_job(Parsed& parsed, const Header& h, const Binding& source, const Job
   p.priority = std::min(h.priority, job->max_priority);
   p.room = parsed.room;
 
-  // An ANSWER touches no entry, so any core may serve it.
+  // What touches no entry any core may serve.
+  const bool anywhere =
+      h.type == PacketType::kAnswer || h.type == PacketType::kResult || h.type == PacketType::kResend;
   parsed.owner = job->shards == 1 ? 0 : static_cast<std::uint8_t>(raw(p.slot) % job->shards);
-  parsed.verdict =
-      parsed.owner == core || h.type == PacketType::kAnswer ? Verdict::kAbsorb : Verdict::kHandOver;
+  parsed.verdict = parsed.owner == core || anywhere ? Verdict::kAbsorb : Verdict::kHandOver;
 }
 
 }  // namespace tally

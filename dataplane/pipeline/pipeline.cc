@@ -5,6 +5,7 @@
 #include "fused.h"
 #include "gate.h"
 #include "match.h"
+#include "pipeline_server.h"
 #include "pipeline_shared.h"
 #include "pool.h"
 #include "reply.h"
@@ -149,6 +150,7 @@ Outcome Pipeline<Exec>::answer(Parsed& parsed, const Frame& frame, TimeNs now) n
   write_result(parsed.payload, job, p, kFlagRetransmit, *kernels_);
   Outcome out = conclude(parsed, Verdict::kRelay, false, now);
   out.to = asker;
+  if (raw(asker) >= job.world) towards(server_index(asker), p.priority, out);
   return out;
 }
 
@@ -170,6 +172,11 @@ Outcome Pipeline<Exec>::handle(Parsed& parsed, const Frame& frame, TimeNs now) n
       return contribute(parsed, frame, now);
     case PacketType::kQuery:
       return query(parsed, frame, now);
+    case PacketType::kResult:
+    case PacketType::kResend:
+      return relay_from_server(parsed, frame, now);
+    case PacketType::kFlush:
+      return flush(parsed, frame, now);
     default:
       return answer(parsed, frame, now);  // the gate lets no other data type in
   }

@@ -63,6 +63,8 @@ struct Outcome {
   std::uint64_t reject_contributors = 0;
 };
 
+struct SharedRuling;
+
 struct PipelineOptions {
   std::uint8_t core = 0;  // index among the data cores: owns the slots with slot mod shards = core
   Box box;
@@ -133,6 +135,12 @@ class Pipeline {
   [[nodiscard]] std::uint32_t entry_of(const Job& job, const Contribution& p) noexcept;
   [[nodiscard]] bool is_within_span(const Job& job, Chunk chunk) noexcept;
   void free_entry(std::uint32_t entry, JobState& state) noexcept;
+  Outcome depart(Parsed& parsed, const SharedRuling& ruling, TimeNs now) noexcept;
+  Outcome partial_of(const Job& job, const Contribution& p, std::byte* payload) noexcept;
+  Outcome relay_from_server(Parsed& parsed, const Frame& frame, TimeNs now) noexcept;
+  Outcome flush(Parsed& parsed, const Frame& frame, TimeNs now) noexcept;
+  // Counts a server's packet that was not dropped.
+  Outcome conclude_server(const Parsed& parsed) noexcept;
   Outcome query(Parsed& parsed, const Frame& frame, TimeNs now) noexcept;
   Outcome answer(Parsed& parsed, const Frame& frame, TimeNs now) noexcept;
   Outcome conclude(const Parsed& parsed, Verdict verdict, bool fresh, TimeNs now) noexcept;

@@ -17,7 +17,7 @@ void Pipeline<Exec>::adopt(const JobTable* table) noexcept {
   if (table_ != nullptr && options_.shared.entries != 0) {
     for (std::uint32_t id = 1; id <= kMaxJobs; ++id) {
       const Job* const before = table_->find(JobId{static_cast<std::uint16_t>(id)});
-      if (before == nullptr || before->server == ServerKind::kNone) continue;
+      if (before == nullptr || before->server != ServerKind::kEmbedded) continue;
       const Job* const now = table != nullptr ? table->find(before->id) : nullptr;
       if (now == nullptr || now->epoch != before->epoch) server_.forget(before->id);
     }
@@ -97,6 +97,7 @@ const Job* Pipeline<Exec>::take_out(std::uint32_t entry, Contribution& p) noexce
   const Head head = exec_.head(p.line);
   p.chunk = Chunk{head.chunk};
   p.bit = head.contributors;
+  p.priority = owner.priority;
   const Job* const job = table_ != nullptr ? table_->find(JobId{owner.job}) : nullptr;
   const bool lives = job != nullptr && raw(job->epoch) == head.tag && is_within_span(*job, p.chunk);
   if (lives) {
@@ -150,6 +151,7 @@ Outcome Pipeline<Exec>::contribute_shared(Parsed& parsed, const Frame& frame, Ti
   const Rank sender = p.rank;
   if (ruling.verdict == Verdict::kEvict && !is_within_span(owner, p.chunk))
     return conclude(parsed, ruling.verdict, ruling.fresh, now);
+  if (owner.server == ServerKind::kExternal) return depart(parsed, ruling, now);
   MergeResult result = serve(owner, p, now);
   const bool own = ruling.verdict == Verdict::kBypass;  // what went to the server is the packet as it came
   if (result.merged == Merged::kMismatch) {
@@ -231,6 +233,7 @@ Outcome Pipeline<Exec>::sweep(std::span<std::byte> payload, TimeNs now) noexcept
   if constexpr (requires(Exec & x) { x.begin(); }) exec_.begin();
   const Job* const job = take_out(aged_, p);
   if (job == nullptr) return {};
+  if (job->server == ServerKind::kExternal) return partial_of(*job, p, payload.data());
   const MergeResult result = serve(*job, p, now);
   const bool complete = result.merged == Merged::kComplete;
   if (!complete && result.merged != Merged::kKnown) return {};

@@ -99,8 +99,31 @@ void write_query(std::byte* datagram, const Job& job, const Contribution& p, Ran
   seal(datagram, h, kernels);
 }
 
-void relay_header(std::byte* datagram, Cookie cookie, const Kernels& kernels) noexcept {
+void write_partial(std::byte* datagram, const Job& job, const Contribution& p,
+                   const Kernels& kernels) noexcept {
+  Header h;
+  h.type = PacketType::kPartial;
+  h.flags = p.overflow != 0 ? std::uint8_t{kFlagOverflow} : std::uint8_t{0};
+  h.priority = p.priority;
+  h.job = Be{raw(job.id)};
+  h.rank = Be{raw(kSwitchRank)};
+  h.epoch = Be{raw(job.epoch)};
+  h.chunk = Be{raw(p.chunk)};
+  h.slot = Be{slot_of(slot_map(job), p.chunk)};
+  h.elements = Be{p.shape.elements};
+  h.dtype = p.shape.dtype;
+  h.exponent = p.exponent;
+  h.contributors = Be{p.bit};
+  h.cookie = Be{raw(job.result_cookie)};
+  h.sum1 = Be{p.sum1};
+  h.sum2 = Be{p.sum2};
+  h.total = Be{p.shape.total};
+  seal(datagram, h, kernels);
+}
+
+void relay_header(std::byte* datagram, Cookie cookie, const Kernels& kernels, std::uint8_t flags) noexcept {
   Header h = header_at(datagram);
+  h.flags |= flags;
   h.cookie = Be{raw(cookie)};
   seal(datagram, h, kernels);
 }

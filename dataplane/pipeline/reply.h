@@ -32,8 +32,15 @@ void write_result(std::byte* datagram, const Job& job, const Contribution& p, st
 void write_query(std::byte* datagram, const Job& job, const Contribution& p, Rank peer,
                  const Kernels& kernels) noexcept;
 
-// A QUERY or any other header whose cookie and check change on its way through the box.
-void relay_header(std::byte* datagram, Cookie cookie, const Kernels& kernels) noexcept;
+// Rewrites `datagram` into the PARTIAL of what p holds: the sum of the ranks p.bit. The values behind the
+// header are already in place.
+void write_partial(std::byte* datagram, const Job& job, const Contribution& p,
+                   const Kernels& kernels) noexcept;
+
+// A QUERY or any other header whose cookie and check change on its way through the box, and which may get
+// flags there.
+void relay_header(std::byte* datagram, Cookie cookie, const Kernels& kernels,
+                  std::uint8_t flags = 0) noexcept;
 
 // The REJECT that answers `refused`; `out` holds kHeaderBytes. cookie: the result cookie with kWaiting, whose
 // receiver proved who it is; else 0, or anyone could ask for it. contributors: ranks in the chunk, with

@@ -21,6 +21,7 @@ struct SharedRuling {
   bool asks = false;             // a peer shall be asked for the result
   bool fresh = false;            // seen for the first time: its rank is alive
   bool last = false;             // kBypass: now everybody's was seen
+  bool collision = false;        // kBypass: there was no entry for it
   const Job* leaving = nullptr;  // set: the packet now carries this job's (partial) sum for its server
 };
 
@@ -31,7 +32,8 @@ inline MergeJob merge_job(const Job& job) noexcept {
 template <class Exec>
 class SharedProgram {
  public:
-  // states: by job id. server: only asked what it knows.
+  // states: by job id. server: the embedded one, only asked what it knows. What an external one knows, it
+  // alone does: of its jobs nothing is known here, and what would be asked for goes to it.
   SharedProgram(Exec& x, SharedSlots& slots, const MergeTable& server, JobState* states,
                 const JobTable& table, TimeNs now) noexcept
       : x_(x), slots_(slots), server_(server), states_(states), table_(table), now_(stamp(now)) {}
@@ -68,7 +70,7 @@ class SharedProgram {
     if (seen.entry != 0) {
       if (const auto ruling = enter(job, state, p, seen, seen.entry - 1, seen.first, why)) return *ruling;
     }
-    if (seen.everybody && !known()) return ask(job, p, seen);
+    if (seen.everybody && job.server == ServerKind::kEmbedded && !known()) return ask(job, p, seen);
     // A duplicate never claims, and a last arrival has nothing left to merge with.
     if (seen.duplicate || seen.last || known()) return bypass(job, seen);
     if (const std::uint32_t entry = below_cap ? slots_.oldest_available() : kNoEntry; entry != kNoEntry) {
@@ -133,7 +135,9 @@ class SharedProgram {
   }
   SharedRuling collide(const Job& job, JobState& state, const Seen& seen) const noexcept {
     ++state.slots.denied;
-    return bypass(job, seen);
+    SharedRuling ruling = bypass(job, seen);
+    ruling.collision = true;
+    return ruling;
   }
   void point(std::uint32_t row, std::uint32_t entry) noexcept {
     x_.template rmw<LedgerReg>(row, [&](LedgerRow& r) { return r.entry = entry + 1; });
@@ -267,6 +271,7 @@ class SharedProgram {
     p.epoch = Epoch{head.tag};
     p.chunk = Chunk{head.chunk};
     p.bit = head.contributors;
+    p.priority = old.priority;
     JobState& theirs = states_[old.job];
     --theirs.occupancy;
     ++theirs.slots.evicted;

@@ -60,6 +60,11 @@ enum class RejectReason : std::uint32_t {
   kWaiting = 3,  // answer to a QUERY: the chunk is filling; `contributors` = the ranks already in it
 };
 
+// Types that only an external server sends to the box.
+constexpr bool is_from_server(PacketType t) noexcept {
+  return t == PacketType::kResult || t == PacketType::kFlush || t == PacketType::kResend;
+}
+
 struct Header {
   std::uint8_t version = kWireVersion;
   PacketType type{};

@@ -395,6 +395,7 @@ SlotCounters SwitchNode::shared_counters(JobId job) const {
     sum.swaps += one.swaps;
     sum.evicted += one.evicted;
     sum.partials += one.partials;
+    sum.flushed += one.flushed;
     sum.swept += one.swept;
     sum.served += one.served;
   }

@@ -33,6 +33,26 @@ void seal(Bytes& datagram) {
   std::memcpy(datagram.data(), &h, sizeof h);
 }
 
+namespace {
+
+// Writes the values behind the header and the sums into it. keys: of whose sum it is.
+void fill(Bytes& out, Header& h, const std::vector<std::int32_t>& values, std::uint32_t keys) {
+  std::uint32_t sum1 = keyed(keys, h.chunk_id());
+  std::uint32_t sum2 = 0;
+  std::byte* at = out.data() + kHeaderBytes;
+  for (std::uint32_t i = 0; i < values.size(); ++i) {
+    const auto v = static_cast<std::uint32_t>(values[i]);
+    sum1 += v;
+    sum2 += (i + 1) * v;
+    at = append(at, Be{v});
+  }
+  h.sum1 = Be{sum1};
+  h.sum2 = Be{sum2};
+  set_header(out, h);
+}
+
+}  // namespace
+
 Bytes make_contribution(const Job& job, const ContributionSpec& spec) {
   const std::size_t n = spec.values.size();
   Bytes out(kHeaderBytes + 4 * n);
@@ -51,18 +71,25 @@ Bytes make_contribution(const Job& job, const ContributionSpec& spec) {
   h.contributors = Be{bit_of(spec.rank)};
   h.cookie = Be{raw(job.ranks[raw(spec.rank)].cookie)};
   h.total = Be{spec.total};
-  std::uint32_t sum1 = keyed(job.ranks[raw(spec.rank)].key, spec.chunk);
-  std::uint32_t sum2 = 0;
-  std::byte* at = out.data() + kHeaderBytes;
-  for (std::uint32_t i = 0; i < n; ++i) {
-    const auto v = static_cast<std::uint32_t>(spec.values[i]);
-    sum1 += v;
-    sum2 += (i + 1) * v;
-    at = append(at, Be{v});
-  }
-  h.sum1 = Be{sum1};
-  h.sum2 = Be{sum2};
-  set_header(out, h);
+  fill(out, h, spec.values, job.ranks[raw(spec.rank)].key);
+  return out;
+}
+
+Bytes make_server_packet(const Job& job, PacketType type, Chunk chunk, std::uint64_t ranks,
+                         const std::vector<std::int32_t>& values) {
+  const std::uint32_t server = server_of(chunk, job.servers);
+  Bytes out(kHeaderBytes + 4 * values.size());
+  Header h;
+  h.type = type;
+  h.job = Be{raw(job.id)};
+  h.rank = Be{raw(server_rank(server))};
+  h.epoch = Be{raw(job.epoch)};
+  h.chunk = Be{raw(chunk)};
+  h.slot = Be{slot_of(slot_map(job), chunk)};
+  h.elements = Be{static_cast<std::uint16_t>(values.size())};
+  h.contributors = Be{ranks};
+  h.cookie = Be{raw(job.server_ranks.at(server).cookie)};
+  fill(out, h, values, job.key_sum);
   return out;
 }
 

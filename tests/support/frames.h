@@ -28,6 +28,10 @@ struct ContributionSpec {
 };
 
 [[nodiscard]] Bytes make_contribution(const Job& job, const ContributionSpec& spec);
+// What a server says. type: kResult (values, with the sums of all members), kResend or kFlush (no values).
+// ranks: in `contributors`. The server is the chunk's.
+[[nodiscard]] Bytes make_server_packet(const Job& job, PacketType type, Chunk chunk, std::uint64_t ranks,
+                                       const std::vector<std::int32_t>& values = {});
 [[nodiscard]] Bytes make_query(const Job& job, Rank asker, Chunk chunk, Rank peer);
 // Recomputes header.check after a field was changed.
 void seal(Bytes& datagram);

@@ -38,6 +38,12 @@ Job make_job(const JobSpec& spec) {
   job.members = members_of(spec.world);
   job.discipline = spec.discipline;
   if (shares_slots(spec.discipline)) job.server = ServerKind::kEmbedded;
+  if (spec.servers != 0) job.server = ServerKind::kExternal;
+  job.servers = spec.servers;
+  for (std::uint16_t i = 0; i < spec.servers; ++i) {
+    job.server_ranks[i] = {Cookie{mix64(spec.epoch * 89ULL + i)}, 0,
+                           test_binding(spec.id, static_cast<std::uint16_t>(100 + i))};
+  }
   job.decay = spec.decay;
   job.max_priority = spec.max_priority;
   job.reserved = spec.reserved;

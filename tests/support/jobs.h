@@ -20,7 +20,8 @@ struct JobSpec {
   std::uint32_t window = 16;
   std::uint16_t elements = 16;
   std::uint32_t first_line = 0;  // of its pool or ledger
-  // With shared slots the server is the embedded one, unless the test says otherwise.
+  // With shared slots the server is the embedded one, or there are external ones.
+  std::uint8_t servers = 0;
   Discipline discipline = Discipline::kPool;
   Decay decay = Decay::kSilence;
   std::uint8_t max_priority = 254;

@@ -53,7 +53,7 @@ class Pair {
     if (rng.chance(0.6 / job.world)) ++world_.front[which];
     const Bytes datagram = random_datagram(rng, job, world_.front[which]);
     const Rank sender = header_of(datagram).rank_id();
-    const Binding from = test_binding(raw(job.id), raw(sender) < job.world ? raw(sender) : 0);
+    const Binding from = binding_of_sender(job, sender);
     const Bytes wire = wrap(datagram, from, test_box(), kBasePort);
     const bool vouched = rng.chance(0.5);
     const std::size_t room = rng.chance(0.9) ? 9000 : 0;
@@ -127,6 +127,7 @@ class Pair {
       EXPECT_EQ(x.slots.swaps, y.slots.swaps);
       EXPECT_EQ(x.slots.evicted, y.slots.evicted);
       EXPECT_EQ(x.slots.swept, y.slots.swept);
+      EXPECT_EQ(x.slots.flushed, y.slots.flushed);
       EXPECT_EQ(x.slots.served, y.slots.served);
       EXPECT_TRUE(same(fused_.peek<HighReg>(raw(job.id)), staged_.peek<HighReg>(raw(job.id))));
       if (by_hash(job.discipline)) continue;
@@ -153,6 +154,11 @@ class Pair {
       for (std::size_t d = 0; d < kDropCount; ++d) seen.drops[d] += c.drops[d];
     }
   }
+  [[nodiscard]] std::uint64_t flushed() const {
+    std::uint64_t n = 0;
+    for (const Job& job : world_.jobs) n += staged_.pipeline.state(job.id).slots.flushed;
+    return n;
+  }
   [[nodiscard]] std::uint64_t swept() const {
     std::uint64_t n = 0;
     for (const Job& job : world_.jobs) n += staged_.pipeline.state(job.id).slots.swept;
@@ -172,6 +178,8 @@ class Pair {
     ASSERT_EQ(x.to, y.to);
     ASSERT_EQ(x.ranks, y.ranks);
     ASSERT_EQ(x.job, y.job);
+    ASSERT_EQ(x.server, y.server);
+    ASSERT_EQ(x.priority, y.priority);
     ASSERT_EQ(x.payload_bytes, y.payload_bytes);
     ASSERT_EQ(x.reject, y.reject);
     ASSERT_EQ(x.reject_contributors, y.reject_contributors);
@@ -199,8 +207,14 @@ class Pair {
   Side<Staged> staged_;
 };
 
-void run(std::uint64_t seed, int packets, bool mixed, JobCounters* seen = nullptr,
-         std::uint64_t* swept = nullptr) {
+// What many runs saw.
+struct Coverage {
+  JobCounters counters;
+  std::uint64_t swept = 0;
+  std::uint64_t flushed = 0;
+};
+
+void run(std::uint64_t seed, int packets, bool mixed, Coverage* coverage = nullptr) {
   SCOPED_TRACE("seed " + std::to_string(seed));
   Rng rng(seed);
   RandomWorld world = random_world(rng, mixed);
@@ -223,8 +237,10 @@ void run(std::uint64_t seed, int packets, bool mixed, JobCounters* seen = nullpt
     if (i % 64 == 0) pair.expect_same_state();
   }
   pair.expect_same_state();
-  if (seen != nullptr) pair.count(*seen);
-  if (swept != nullptr) *swept += pair.swept();
+  if (coverage == nullptr) return;
+  pair.count(coverage->counters);
+  coverage->swept += pair.swept();
+  coverage->flushed += pair.flushed();
 }
 
 // 400 worlds of 400 packets, 160,000 in all, of the discipline pool; and 320 worlds of 800 packets of all
@@ -244,10 +260,9 @@ INSTANTIATE_TEST_SUITE_P(Worlds, FusedEqualsStaged, testing::Range(0, 8));
 
 // A random mix that never finishes a chunk or never repeats one would prove little.
 TEST(FusedEqualsStagedCoverage, every_verdict_and_state_drop_occurs) {
-  JobCounters seen;
-  std::uint64_t swept = 0;
-  for (std::uint64_t w = 0; w < 60; ++w)
-    ASSERT_NO_FATAL_FAILURE(run(7000 + w, 400, w % 2 == 0, &seen, &swept));
+  Coverage coverage;
+  for (std::uint64_t w = 0; w < 60; ++w) ASSERT_NO_FATAL_FAILURE(run(7000 + w, 400, w % 2 == 0, &coverage));
+  const JobCounters& seen = coverage.counters;
   for (const auto v : {Verdict::kAbsorb, Verdict::kComplete, Verdict::kRepeat, Verdict::kRelay,
                        Verdict::kHandOver, Verdict::kBypass, Verdict::kEvict}) {
     EXPECT_GT(seen.of(v), 0u) << name_of(v);
@@ -257,7 +272,8 @@ TEST(FusedEqualsStagedCoverage, every_verdict_and_state_drop_occurs) {
         Drop::kBadSum, Drop::kAsker, Drop::kSlot, Drop::kCookie, Drop::kEpoch}) {
     EXPECT_GT(seen.of(d), 0u) << name_of(d);
   }
-  EXPECT_GT(swept, 0u);
+  EXPECT_GT(coverage.swept, 0u);
+  EXPECT_GT(coverage.flushed, 0u);
 }
 
 }  // namespace

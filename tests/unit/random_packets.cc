@@ -22,6 +22,9 @@ JobSpec random_spec(Rng& rng, bool mixed) {
   spec.reserved = static_cast<std::uint32_t>(rng.chance(0.3) ? rng.below(4) : 0);
   if (rng.chance(0.3)) spec.cap = static_cast<std::uint32_t>(rng.below(4));
   spec.salt = rng.next();
+  if (spec.discipline != Discipline::kPool && rng.chance(0.3)) {
+    spec.servers = static_cast<std::uint8_t>(rng.between(1, 3));
+  }
   return spec;
 }
 
@@ -32,6 +35,7 @@ void make_answer(Rng& rng, const Job& job, Rank rank, Bytes& out) {
   h.flags = 0;
   h.contributors = Be{job.members};
   h.slot = Be{static_cast<std::uint32_t>(rng.below(job.world + 1u))};
+  if (rng.chance(0.3)) h.slot = Be{std::uint32_t{raw(server_rank(0))}};
   if (rng.chance(0.5)) {
     h.sum1 =
         Be{h.sum1.host() - keyed(job.ranks[raw(rank)].key, h.chunk_id()) + keyed(job.key_sum, h.chunk_id())};
@@ -39,7 +43,30 @@ void make_answer(Rng& rng, const Job& job, Rank rank, Bytes& out) {
   set_header(out, h);
 }
 
+// Of one of its servers, now and then of one that it has not; the sums of a RESULT are right.
+Bytes make_servers(Rng& rng, const Job& job, Chunk chunk, const std::vector<std::int32_t>& values) {
+  constexpr std::array kTypes{PacketType::kResult, PacketType::kResend, PacketType::kFlush};
+  const PacketType type = kTypes[rng.below(kTypes.size())];
+  const std::uint64_t ranks = type == PacketType::kFlush ? 0
+                              : rng.chance(0.5)          ? job.members
+                                                         : job.members & rng.next();
+  const bool valued = type == PacketType::kResult;
+  Bytes out = make_server_packet(job, type, chunk, ranks, valued ? values : std::vector<std::int32_t>{});
+  Header h = header_of(out);
+  if (valued && rng.chance(0.3)) h.flags = kFlagRetransmit;
+  if (rng.chance(0.03)) h.rank = Be{raw(server_rank(static_cast<std::uint32_t>(rng.below(4))))};
+  set_header(out, h);
+  return out;
+}
+
 }  // namespace
+
+Binding binding_of_sender(const Job& job, Rank sender) {
+  if (const std::uint32_t server = server_index(sender); server < job.servers) {
+    return job.server_ranks.at(server).binding;
+  }
+  return test_binding(raw(job.id), raw(sender) < job.world ? raw(sender) : 0);
+}
 
 void RandomWorld::publish(std::size_t which, const Job& job) {
   jobs[which] = job;
@@ -76,6 +103,7 @@ Job with_new_epoch(Rng& rng, const Job& job) {
   next.result_cookie = Cookie{rng.next()};
   next.salt = rng.next();
   for (Member& member : next.ranks) member.cookie = Cookie{rng.next()};
+  for (Member& member : next.server_ranks) member.cookie = Cookie{rng.next()};
   return next;
 }
 
@@ -98,6 +126,7 @@ Bytes random_datagram(Rng& rng, const Job& job, std::uint32_t front) {
         job, rank, spec.chunk,
         Rank{static_cast<std::uint16_t>((raw(rank) + rng.between(1, job.world - 1u)) % job.world)});
   }
+  if (job.servers != 0 && rng.chance(0.15)) return make_servers(rng, job, spec.chunk, spec.values);
   Bytes out = make_contribution(job, spec);
   if (rng.chance(0.02)) make_answer(rng, job, rank, out);
   if (rng.chance(0.06))

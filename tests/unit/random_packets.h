@@ -30,6 +30,9 @@ struct RandomWorld {
 // The same job as it goes on after its epoch ended.
 [[nodiscard]] Job with_new_epoch(Rng& rng, const Job& job);
 
+// Where a packet of this rank, a member's or a server's, comes from; of a rank that there is not: rank 0's.
+[[nodiscard]] Binding binding_of_sender(const Job& job, Rank sender);
+
 // Mostly sensible contributions around the front, some queries and answers, a few of everything wrong.
 [[nodiscard]] Bytes random_datagram(Rng& rng, const Job& job, std::uint32_t front);
 

@@ -1,0 +1,303 @@
+// Jobs with external servers: what goes to them, what they may say, and whom it reaches.
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstring>
+#include <vector>
+
+#include "shared_core.h"
+
+namespace tally {
+namespace {
+
+template <class Exec>
+class ExternalServer : public SharedCore<Exec> {
+ protected:
+  Outcome say(const Job& job, const Bytes& datagram) {
+    const Binding& from = job.server_ranks.at(server_index(header_of(datagram).rank_id())).binding;
+    return arrive(datagram, from);
+  }
+  Outcome arrive(const Bytes& datagram, const Binding& from) {
+    this->frame_.emplace(wrap(datagram, from, test_box(), kBasePort), from.port, true, 4 * kMaxElements);
+    return this->pipeline_->process(this->frame_->frame(), this->now_);
+  }
+  static std::vector<std::int32_t> sum_of(const Job& job, Chunk chunk) {
+    std::int32_t sum = 0;
+    for (std::uint32_t r = 0; r < job.world; ++r) sum += value_of(r, chunk);
+    return std::vector<std::int32_t>(16, sum);
+  }
+  static std::int32_t first_value(const Outcome& out) {
+    Be<std::uint32_t> value;
+    std::memcpy(&value, out.payload + kHeaderBytes, sizeof value);
+    return static_cast<std::int32_t>(value.host());
+  }
+  // What leaves for the chunk's server is of `job` and carries what `ranks` sent, with sums that say so.
+  static void expect_departs(const Outcome& out, const Job& job, Chunk chunk, std::uint64_t ranks) {
+    ASSERT_NE(out.server, kNoServer) << name_of(out.verdict) << " " << name_of(out.drop);
+    EXPECT_EQ(out.server, server_of(chunk, job.servers));
+    ASSERT_NE(out.job, nullptr);
+    EXPECT_EQ(out.job->id, job.id);
+    ASSERT_EQ(out.payload_bytes, kHeaderBytes + 4U * 16);
+    const Header h = header_of({out.payload, kHeaderBytes});
+    EXPECT_EQ(h.job_id(), job.id);
+    EXPECT_EQ(h.epoch_id(), job.epoch);
+    EXPECT_EQ(h.chunk_id(), chunk);
+    EXPECT_EQ(h.contributors.host(), ranks);
+    EXPECT_EQ(h.cookie.host(), raw(job.result_cookie));
+    std::int32_t sum = 0;
+    for (std::uint32_t r = 0; r < job.world; ++r) sum += (ranks >> r & 1) != 0 ? value_of(r, chunk) : 0;
+    EXPECT_EQ(first_value(out), sum);
+    const Sums sums = best_kernels().sums(out.payload + kHeaderBytes, 16);
+    EXPECT_EQ(h.sum1.host(), sums.sum1 + keyed(keys_of(job, ranks), chunk));
+    EXPECT_EQ(h.sum2.host(), sums.sum2);
+    Bytes sealed(out.payload, out.payload + out.payload_bytes);
+    seal(sealed);
+    EXPECT_EQ(header_of(sealed).check.host(), h.check.host());
+  }
+  static PacketType type_of(const Outcome& out) { return header_of({out.payload, kHeaderBytes}).type; }
+  static std::uint8_t flags_of(const Outcome& out) { return header_of({out.payload, kHeaderBytes}).flags; }
+};
+TYPED_TEST_SUITE(ExternalServer, BothExecutions);
+
+TYPED_TEST(ExternalServer, gets_what_found_no_entry_as_it_came_and_flagged_COLLISION) {
+  this->start(1);
+  const Job bulk = this->shared_job({.id = 2});
+  const Job job = this->shared_job({.servers = 1});
+  EXPECT_EQ(this->send(bulk, 0, Chunk{0}, {.priority = kClass3}).verdict, Verdict::kAbsorb);
+  const Outcome out = this->send(job, 1, Chunk{5}, {.priority = 70, .flags = kFlagOverflow});
+  EXPECT_EQ(out.verdict, Verdict::kBypass);
+  this->expect_departs(out, job, Chunk{5}, 0b10);
+  EXPECT_EQ(this->type_of(out), PacketType::kContribute);
+  EXPECT_EQ(header_of({out.payload, kHeaderBytes}).rank_id(), Rank{1});
+  EXPECT_EQ(this->flags_of(out), kFlagOverflow | kFlagCollision);
+  EXPECT_EQ(out.priority, 70);
+  EXPECT_EQ(this->state(job).slots.denied, 1U);
+  EXPECT_EQ(this->server().merged, 0U) << "the embedded server has no part in it";
+}
+
+TYPED_TEST(ExternalServer, gets_a_DIRECT_contribution_unmerged_and_without_COLLISION) {
+  this->start(4);
+  const Job job = this->shared_job({.servers = 1});
+  EXPECT_EQ(this->send(job, 0, Chunk{3}).verdict, Verdict::kAbsorb);
+  const Outcome out = this->send(job, 1, Chunk{3}, {.flags = kFlagDirect});
+  EXPECT_EQ(out.verdict, Verdict::kBypass);
+  this->expect_departs(out, job, Chunk{3}, 0b10);
+  EXPECT_EQ(this->flags_of(out), kFlagDirect);
+  EXPECT_EQ(this->occupancy(job), 1U) << "the entry stays until the server asks for it";
+}
+
+TYPED_TEST(ExternalServer, of_the_evicted_job_gets_its_partial_whoever_evicts) {
+  this->start(1);
+  const Job low = this->shared_job({.id = 2, .world = 3, .servers = 2});
+  const Job high = this->shared_job({});  // with the embedded server
+  EXPECT_EQ(this->send(low, 0, Chunk{7}, {.priority = 9}).verdict, Verdict::kAbsorb);
+  EXPECT_EQ(this->send(low, 2, Chunk{7}, {.priority = 9}).verdict, Verdict::kAbsorb);
+  const Outcome out = this->send(high, 0, Chunk{0}, {.priority = kClass3});
+  EXPECT_EQ(out.verdict, Verdict::kEvict);
+  this->expect_departs(out, low, Chunk{7}, 0b101);
+  EXPECT_EQ(this->type_of(out), PacketType::kPartial);
+  EXPECT_EQ(header_of({out.payload, kHeaderBytes}).rank_id(), kSwitchRank);
+  EXPECT_EQ(out.server, 1) << "odd chunks are server 1's";
+  EXPECT_EQ(out.priority, 9) << "it queues with the priority of what it was";
+  EXPECT_EQ(this->occupancy(low), 0U);
+  EXPECT_EQ(this->occupancy(high), 1U);
+}
+
+TYPED_TEST(ExternalServer, the_embedded_server_of_an_evicted_job_merges_at_once) {
+  this->start(1);
+  const Job low = this->shared_job({.id = 2});
+  const Job high = this->shared_job({.servers = 1});
+  EXPECT_EQ(this->send(low, 0, Chunk{7}).verdict, Verdict::kAbsorb);
+  const Outcome out = this->send(high, 0, Chunk{0}, {.priority = kClass3});
+  EXPECT_EQ(out.verdict, Verdict::kEvict);
+  EXPECT_EQ(out.server, kNoServer);
+  EXPECT_EQ(this->server().merged, 1U);
+}
+
+TYPED_TEST(ExternalServer, gets_a_split_chunk_with_its_last_arrival) {
+  this->start(1);
+  const Job job = this->shared_job({.world = 3, .servers = 1});
+  EXPECT_EQ(this->send(job, 0, Chunk{0}, {.flags = kFlagDirect}).verdict, Verdict::kBypass);
+  EXPECT_EQ(this->send(job, 1, Chunk{0}).verdict, Verdict::kAbsorb);
+  const Outcome out = this->send(job, 2, Chunk{0});
+  EXPECT_EQ(out.verdict, Verdict::kAbsorb);
+  this->expect_departs(out, job, Chunk{0}, 0b110);
+  EXPECT_EQ(this->type_of(out), PacketType::kPartial);
+  EXPECT_EQ(this->occupancy(job), 0U);
+  EXPECT_EQ(this->state(job).slots.partials, 1U);
+}
+
+TYPED_TEST(ExternalServer, gets_every_duplicate_since_it_alone_knows) {
+  this->start(2);
+  const Job job = this->shared_job({.servers = 1});
+  for (const std::uint32_t rank : {0U, 1U}) {
+    EXPECT_EQ(this->send(job, rank, Chunk{0}, {.flags = kFlagDirect}).verdict, Verdict::kBypass);
+  }
+  for (const std::uint32_t rank : {0U, 1U, 1U}) {  // no peer is asked, as with the embedded one
+    const Outcome out = this->send(job, rank, Chunk{0}, {.flags = kFlagRetransmit});
+    EXPECT_EQ(out.verdict, Verdict::kBypass);
+    this->expect_departs(out, job, Chunk{0}, std::uint64_t{1} << rank);
+    EXPECT_EQ(this->flags_of(out), kFlagRetransmit);
+  }
+  EXPECT_EQ(this->occupancy(job), 0U) << "a duplicate never claims";
+}
+
+TYPED_TEST(ExternalServer, gets_what_nobody_touched_for_too_long) {
+  this->start(2);
+  const Job job = this->shared_job({.world = 3, .servers = 1});
+  EXPECT_EQ(this->send(job, 2, Chunk{4}).verdict, Verdict::kAbsorb);
+  this->now_ += 5 * kSecond;
+  const auto out = this->sweep();
+  ASSERT_TRUE(out.has_value());
+  this->expect_departs(*out, job, Chunk{4}, 0b100);
+  EXPECT_EQ(this->type_of(*out), PacketType::kPartial);
+  EXPECT_EQ(this->occupancy(job), 0U);
+}
+
+TYPED_TEST(ExternalServer, a_RESULT_to_all_is_a_finished_chunk) {
+  this->start(1);
+  const Job job = this->shared_job({.world = 3, .servers = 1});
+  const Bytes result =
+      make_server_packet(job, PacketType::kResult, Chunk{9}, job.members, this->sum_of(job, Chunk{9}));
+  this->expect_result(this->say(job, result), Verdict::kComplete, job, Chunk{9}, 0b111);
+  EXPECT_EQ(header_of({this->frame_->buffer().data() + 42, kHeaderBytes}).rank_id(), kSwitchRank);
+  EXPECT_EQ(this->state(job).slots.served, 1U);
+  EXPECT_EQ(this->pipeline_->counters(job.id).of(Verdict::kRelay), 1U);
+}
+
+TYPED_TEST(ExternalServer, a_RESULT_to_some_says_that_all_contributed) {
+  this->start(1);
+  const Job job = this->shared_job({.world = 3, .servers = 1});
+  const Bytes result =
+      make_server_packet(job, PacketType::kResult, Chunk{9}, 0b101, this->sum_of(job, Chunk{9}));
+  this->expect_result(this->say(job, result), Verdict::kRepeat, job, Chunk{9}, 0b101);
+  EXPECT_EQ(this->state(job).slots.served, 0U);
+}
+
+TYPED_TEST(ExternalServer, a_RESULT_with_wrong_sums_reaches_nobody) {
+  this->start(1);
+  const Job job = this->shared_job({.servers = 1});
+  std::vector<std::int32_t> wrong = this->sum_of(job, Chunk{9});
+  Bytes result = make_server_packet(job, PacketType::kResult, Chunk{9}, job.members, wrong);
+  result[kHeaderBytes + 7] ^= std::byte{4};
+  const Outcome out = this->say(job, result);
+  EXPECT_EQ(out.verdict, Verdict::kDrop);
+  EXPECT_EQ(out.drop, Drop::kSum);
+  EXPECT_EQ(this->state(job).slots.served, 0U);
+}
+
+TYPED_TEST(ExternalServer, a_RESEND_goes_to_the_ranks_that_it_names) {
+  this->start(1);
+  const Job job = this->shared_job({.world = 3, .servers = 1});
+  const Outcome out = this->say(job, make_server_packet(job, PacketType::kResend, Chunk{2}, 0b110));
+  EXPECT_EQ(out.verdict, Verdict::kRepeat);
+  EXPECT_EQ(out.ranks, 0b110U);
+  EXPECT_EQ(out.payload_bytes, kHeaderBytes);
+  const Header h = header_of({out.payload, kHeaderBytes});
+  EXPECT_EQ(h.type, PacketType::kResend);
+  EXPECT_EQ(h.rank_id(), server_rank(0));
+  EXPECT_EQ(h.cookie.host(), raw(job.result_cookie));
+}
+
+TYPED_TEST(ExternalServer, a_FLUSH_fetches_a_filling_entry_and_frees_it) {
+  this->start(2);
+  const Job job = this->shared_job({.world = 3, .servers = 1});
+  EXPECT_EQ(this->send(job, 0, Chunk{2}, {.priority = 33}).verdict, Verdict::kAbsorb);
+  const Outcome out = this->say(job, make_server_packet(job, PacketType::kFlush, Chunk{2}, 0));
+  this->expect_departs(out, job, Chunk{2}, 0b001);
+  EXPECT_EQ(this->type_of(out), PacketType::kPartial);
+  EXPECT_EQ(out.priority, 33);
+  EXPECT_EQ(this->occupancy(job), 0U);
+  EXPECT_EQ(this->state(job).slots.flushed, 1U);
+  // Its ledger row stays: who was in the entry is a duplicate, and who was not has nothing to merge with
+  // here.
+  EXPECT_EQ(this->send(job, 0, Chunk{2}).verdict, Verdict::kBypass);
+  EXPECT_EQ(this->occupancy(job), 0U);
+}
+
+TYPED_TEST(ExternalServer, a_FLUSH_of_a_complete_entry_is_answered_by_the_result) {
+  this->start(2);
+  const Job job = this->shared_job({.servers = 1});
+  EXPECT_EQ(this->send(job, 0, Chunk{2}).verdict, Verdict::kAbsorb);
+  EXPECT_EQ(this->send(job, 1, Chunk{2}).verdict, Verdict::kComplete);
+  const Outcome out = this->say(job, make_server_packet(job, PacketType::kFlush, Chunk{2}, 0));
+  this->expect_departs(out, job, Chunk{2}, job.members);
+  EXPECT_EQ(this->type_of(out), PacketType::kResult);
+  EXPECT_EQ(this->send(job, 1, Chunk{2}).verdict, Verdict::kRepeat) << "the entry keeps it";
+}
+
+TYPED_TEST(ExternalServer, a_FLUSH_of_anything_else_is_ignored) {
+  this->start(2);
+  const Job job = this->shared_job({.servers = 1});
+  const Outcome out = this->say(job, make_server_packet(job, PacketType::kFlush, Chunk{2}, 0));
+  EXPECT_EQ(out.verdict, Verdict::kAbsorb);
+  EXPECT_EQ(out.server, kNoServer);
+}
+
+TYPED_TEST(ExternalServer, an_ANSWER_for_it_becomes_the_RESULT_that_it_lacks) {
+  this->start(1);
+  const Job job = this->shared_job({.servers = 2});
+  Bytes answer =
+      make_contribution(job, {.rank = Rank{1}, .chunk = Chunk{3}, .values = this->sum_of(job, Chunk{3})});
+  Header h = header_of(answer);
+  h.type = PacketType::kAnswer;
+  h.contributors = Be{job.members};
+  h.slot = Be{std::uint32_t{raw(server_rank(1))}};
+  h.sum1 = Be{h.sum1.host() - keyed(job.ranks[1].key, Chunk{3}) + keyed(job.key_sum, Chunk{3})};
+  set_header(answer, h);
+  const Outcome out = this->arrive(answer, job.ranks[1].binding);
+  this->expect_departs(out, job, Chunk{3}, job.members);
+  EXPECT_EQ(this->type_of(out), PacketType::kResult);
+}
+
+TYPED_TEST(ExternalServer, says_nothing_of_chunks_that_are_another_servers) {
+  this->start(1);
+  const Job job = this->shared_job({.servers = 2});
+  Bytes resend = make_server_packet(job, PacketType::kResend, Chunk{2}, 0b11);
+  Header h = header_of(resend);
+  h.rank = Be{raw(server_rank(1))};
+  h.cookie = Be{raw(job.server_ranks[1].cookie)};
+  set_header(resend, h);
+  EXPECT_EQ(this->say(job, resend).drop, Drop::kRank);
+}
+
+TYPED_TEST(ExternalServer, is_believed_with_its_secret_and_from_its_place_only) {
+  this->start(1);
+  const Job job = this->shared_job({.servers = 1});
+  const Bytes resend = make_server_packet(job, PacketType::kResend, Chunk{2}, 0b11);
+  EXPECT_EQ(this->arrive(resend, job.ranks[0].binding).drop, Drop::kSource);
+  struct Case {
+    void (*change)(Header&);
+    Drop why;
+  };
+  const std::array<Case, 6> cases{{
+      {[](Header& h) { h.cookie = Be{h.cookie.host() ^ 1}; }, Drop::kCookie},
+      {[](Header& h) { h.rank = Be{std::uint16_t{0}}; }, Drop::kRank},
+      {[](Header& h) { h.contributors = Be{std::uint64_t{0}}; }, Drop::kContributors},
+      {[](Header& h) { h.contributors = Be{std::uint64_t{0b100}}; }, Drop::kContributors},
+      {[](Header& h) { h.slot = Be{h.slot.host() + 1}; }, Drop::kSlot},
+      {[](Header& h) { h.epoch = Be{h.epoch.host() + 1}; }, Drop::kEpoch},
+  }};
+  for (const auto& [change, why] : cases) {
+    Bytes changed = resend;
+    Header h = header_of(changed);
+    change(h);
+    set_header(changed, h);
+    EXPECT_EQ(this->arrive(changed, job.server_ranks[0].binding).drop, why) << name_of(why);
+  }
+}
+
+TYPED_TEST(ExternalServer, what_only_a_server_sends_is_no_type_for_a_job_without) {
+  this->start(1);
+  const Job job = this->shared_job({});
+  Job served = job;
+  served.servers = 1;
+  for (const auto type : {PacketType::kResult, PacketType::kResend, PacketType::kFlush}) {
+    const Bytes packet = make_server_packet(served, type, Chunk{0}, 0b11);
+    EXPECT_EQ(this->arrive(packet, job.ranks[0].binding).drop, Drop::kType);
+  }
+}
+
+}  // namespace
+}  // namespace tally
