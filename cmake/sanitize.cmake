@@ -1,9 +1,9 @@
 # -DTALLY_SANITIZE=address: AddressSanitizer with UndefinedBehaviorSanitizer, every finding fatal.
 if(TALLY_SANITIZE STREQUAL "address")
-  add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -g)
+  add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)
   add_link_options(-fsanitize=address,undefined)
 elseif(TALLY_SANITIZE STREQUAL "thread")
-  add_compile_options(-fsanitize=thread -fno-omit-frame-pointer -g)
+  add_compile_options(-fsanitize=thread -fno-omit-frame-pointer -g1)
   add_link_options(-fsanitize=thread)
 elseif(TALLY_SANITIZE)
   message(FATAL_ERROR "TALLY_SANITIZE is '${TALLY_SANITIZE}'; it may be empty, 'address' or 'thread'")
