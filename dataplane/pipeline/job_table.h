@@ -54,7 +54,7 @@ struct Job {
   std::uint32_t shared_slots = 0;  // entries of the shared region on all cores together
   std::uint64_t salt = 0;          // of the disciplines by hash, new with every epoch
   // Quota in the shared region, entries of one core. Claims stop at cap; what a job holds up to `reserved` is
-  // taken by nobody of its class while it is in use.
+  // taken by nobody while it is in use (scheduling.md).
   std::uint32_t reserved = 0;
   std::uint32_t cap = 0;
   std::array<Member, kMaxRanks> ranks{};
