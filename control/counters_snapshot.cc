@@ -10,24 +10,13 @@ void add(JobCounters& sum, const JobCounters& part) {
   for (std::size_t i = 0; i < kDropCount; ++i) sum.drops[i] += part.drops[i].get();
 }
 
-void add(SlotCounters& sum, const SlotCounters& part) {
-  sum.claims += part.claims;
-  sum.denied += part.denied;
-  sum.swaps += part.swaps;
-  sum.evicted += part.evicted;
-  sum.partials += part.partials;
-  sum.flushed += part.flushed;
-  sum.swept += part.swept;
-  sum.served += part.served;
-}
-
 JobCounts count_job(const Plane& plane, const JobStatus& status, std::vector<CoreCounts>& cores) {
   JobCounts job{.status = status};
   for (std::size_t core = 0; core < cores.size(); ++core) {
     const JobCounters part = plane.counters(core, status.id);
     add(job.counters, part);
     cores[core].contributions += contributions_of(part);
-    add(job.slots, plane.slots(core, status.id));
+    job.slots += plane.slots(core, status.id);
     job.occupancy += plane.occupancy(core, status.id);
     job.overflows += plane.overflows(core, status.id);
   }

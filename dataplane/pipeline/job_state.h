@@ -24,6 +24,19 @@ struct SlotCounters {
   OneWriter<std::uint64_t> swept = 0;     // entries that nobody touched for too long
   OneWriter<std::uint64_t> flushed = 0;   // entries that an external server asked for
   OneWriter<std::uint64_t> served = 0;    // chunks that the server completed
+
+  // For sums of several cores.
+  SlotCounters& operator+=(const SlotCounters& other) noexcept {
+    claims += other.claims;
+    denied += other.denied;
+    swaps += other.swaps;
+    evicted += other.evicted;
+    partials += other.partials;
+    swept += other.swept;
+    flushed += other.flushed;
+    served += other.served;
+    return *this;
+  }
 };
 
 struct JobState {

@@ -72,6 +72,17 @@ struct MergeCounters {
   OneWriter<std::uint64_t> aged = 0;        // incomplete states that took nothing for too long
   OneWriter<std::uint32_t> incomplete = 0;  // states now
   OneWriter<std::uint32_t> complete = 0;    // states now
+
+  // For sums of several cores.
+  MergeCounters& operator+=(const MergeCounters& other) noexcept {
+    merged += other.merged;
+    completed += other.completed;
+    forgotten += other.forgotten;
+    aged += other.aged;
+    incomplete += other.incomplete;
+    complete += other.complete;
+    return *this;
+  }
 };
 
 class MergeTable {

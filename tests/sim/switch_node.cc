@@ -388,16 +388,8 @@ std::uint32_t SwitchNode::occupancy(JobId job) const {
 SlotCounters SwitchNode::shared_counters(JobId job) const {
   SlotCounters sum;
   for (const auto& core : cores_) {
-    const SlotCounters& one =
+    sum +=
         std::visit([&](const auto& p) -> const SlotCounters& { return p.state(job).slots; }, *core.pipeline);
-    sum.claims += one.claims;
-    sum.denied += one.denied;
-    sum.swaps += one.swaps;
-    sum.evicted += one.evicted;
-    sum.partials += one.partials;
-    sum.flushed += one.flushed;
-    sum.swept += one.swept;
-    sum.served += one.served;
   }
   return sum;
 }
@@ -405,14 +397,7 @@ SlotCounters SwitchNode::shared_counters(JobId job) const {
 MergeCounters SwitchNode::server() const {
   MergeCounters sum;
   for (const auto& core : cores_) {
-    const MergeCounters& one =
-        std::visit([](const auto& p) -> const MergeCounters& { return p.server(); }, *core.pipeline);
-    sum.merged += one.merged;
-    sum.completed += one.completed;
-    sum.forgotten += one.forgotten;
-    sum.aged += one.aged;
-    sum.incomplete += one.incomplete;
-    sum.complete += one.complete;
+    sum += std::visit([](const auto& p) -> const MergeCounters& { return p.server(); }, *core.pipeline);
   }
   return sum;
 }
