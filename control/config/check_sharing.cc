@@ -66,9 +66,25 @@ void check_sharer(Checking& c, const JobAt& at) {
   }
 }
 
+// A reservation is rounded down to slots of each data core.
+void warn_of_no_slot(Checking& c, const JobAt& at) {
+  const std::uint32_t entries = shared_entries_per_core(c.config.dataplane);
+  const std::uint64_t ppm = at.job.quota.reserved_ppm;
+  if (!c.places.sound("dataplane.shared.slots") || !c.places.sound("dataplane.cores")) return;
+  if (ppm == 0 || entries == 0 || entries * ppm >= kWholePpm) return;
+  const std::string path = at.path("quota.reserved");
+  const std::uint64_t least = (kWholePpm + entries - 1) / entries;
+  c.report.warning(c.places.of(path), path,
+                   {percent_text(at.job.quota.reserved_ppm) + " of the " + std::to_string(entries) +
+                        " shared slots of each data core are less than one: nothing is reserved",
+                    "write at least " + percent_text(static_cast<std::uint32_t>(least)) +
+                        ", or raise dataplane.shared.slots"});
+}
+
 void check_quota(Checking& c, const JobAt& at, std::uint64_t& reserved_ppm) {
   if (!c.places.sound(at.path("quota.reserved")) || !c.places.sound(at.path("quota.cap"))) return;
   const Quota& quota = at.job.quota;
+  warn_of_no_slot(c, at);
   if (quota.cap_ppm < quota.reserved_ppm) {
     const std::string path = at.path(c.places.written(at.path("quota.cap")) ? "quota.cap" : "quota.reserved");
     error_at(c, path,

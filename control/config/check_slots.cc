@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <string>
 
 #include "checks.h"
@@ -39,20 +40,29 @@ std::string slots_text(const Config& config) {
   return text;
 }
 
+// Shared slots that leave the jobs their windows, on all cores together.
+std::uint64_t most_shared(const Config& config) {
+  std::uint64_t own = 0;
+  for (const JobSection& job : config.jobs) own += lines_of(config, job, job.window);
+  const std::uint64_t all = slot_lines_per_core(config.dataplane);
+  return (all - std::min(all, own)) / entry_lines(config.dataplane.shared.elements) * shards_of(config);
+}
+
 // False, and reported, if the shared slots take more than there is.
 bool check_shared(Checking& c) {
   const std::uint64_t shared = lines_shared(c.config);
   if (shared <= slot_lines_per_core(c.config.dataplane)) return true;
   const DataplaneSection& d = c.config.dataplane;
   const std::string path = "dataplane.shared.slots";
-  const std::uint64_t fit = slot_lines_per_core(d) / entry_lines(d.shared.elements) * shards_of(c.config);
-  c.report.error(c.places.of(path), path,
-                 {std::to_string(d.shared.slots) + " shared slots of " + std::to_string(d.shared.elements) +
-                      " elements take " + rough_size(bytes_of(c.config, shared)) + "; dataplane.slots is " +
-                      size_text(d.slots),
-                  (fit == 0 ? std::string("not even one for each data core fits; ")
-                            : "at most " + std::to_string(fit) + " fit; otherwise ") +
-                      "raise dataplane.slots"});
+  const std::uint64_t fit = most_shared(c.config);
+  c.report.error(
+      c.places.of(path), path,
+      {std::to_string(d.shared.slots) + " shared slots of " + std::to_string(d.shared.elements) +
+           " elements take " + rough_size(bytes_of(c.config, shared)) + "; dataplane.slots is " +
+           size_text(d.slots),
+       (fit == 0 ? std::string("not even one for each data core fits beside the jobs' windows; ")
+                 : "at most " + std::to_string(fit) + " fit beside the jobs' windows; otherwise ") +
+           "raise dataplane.slots"});
   return false;
 }
 
