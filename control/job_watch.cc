@@ -1,6 +1,8 @@
 #include "job_watch.h"
 
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <charconv>
 #include <cstddef>
 #include <set>
@@ -18,10 +20,19 @@ std::string hex(std::uint64_t value) {
 
 bool alive(JobPhase phase) noexcept { return phase == JobPhase::kRunning || phase == JobPhase::kDraining; }
 
-std::string joined_count(const JobStatus& job) {
-  std::size_t here = 0;
-  for (const auto& rank : job.ranks) here += rank.joined ? 1 : 0;
-  return std::to_string(here) + " of " + std::to_string(job.world) + " ranks are here";
+std::string joined_of(const std::vector<RankStatus>& all) {
+  const auto here = std::count_if(all.begin(), all.end(), [](const RankStatus& r) { return r.joined; });
+  return std::to_string(here) + " of " + std::to_string(all.size());
+}
+
+// The last few are named: those are worth a look.
+std::string who_is_here(const JobStatus& job) {
+  std::string text = joined_of(job.ranks) + " ranks";
+  if (!job.servers.empty()) text += " and " + joined_of(job.servers) + " servers";
+  text += " are here";
+  const int missing = std::popcount(job.missing) + std::popcount(job.missing_servers);
+  if (job.phase != JobPhase::kForming || missing == 0 || missing > 3) return text;
+  return text + ", waiting for " + members_text(job.missing, job.missing_servers);
 }
 
 std::string running_text(const JobStatus& job) {
@@ -53,18 +64,25 @@ std::string JobWatch::place_of(const Binding& binding) const {
          (port < ports_.size() ? ports_[port] : std::to_string(port)) + ")";
 }
 
-void JobWatch::compare_ranks(const JobStatus& was, const JobStatus& is) const {
-  for (std::size_t r = 0; r < is.ranks.size(); ++r) {
-    const RankStatus before = r < was.ranks.size() ? was.ranks[r] : RankStatus{};
-    const RankStatus& now = is.ranks[r];
-    const std::string rank = "rank " + std::to_string(r);
-    if (now.joined && (!before.joined || before.instance != now.instance)) {
-      say(LogLevel::kInfo, is, rank + " joined from " + place_of(now.binding) + "; " + joined_count(is));
-    } else if (before.joined && !now.joined && is.phase == JobPhase::kForming) {
-      say(LogLevel::kInfo, is, rank + " is gone again; " + joined_count(is));
-    }
-    if (now.left && !before.left) say(LogLevel::kInfo, is, rank + " left");
+void JobWatch::compare_rank(const JobStatus& is, Rank rank, const RankStatus& before,
+                            const RankStatus& now) const {
+  const std::string who = rank_text(rank);
+  if (now.joined && (!before.joined || before.instance != now.instance)) {
+    say(LogLevel::kInfo, is, who + " joined from " + place_of(now.binding) + "; " + who_is_here(is));
+  } else if (before.joined && !now.joined && is.phase == JobPhase::kForming) {
+    say(LogLevel::kInfo, is, who + " is gone again; " + who_is_here(is));
   }
+  if (now.left && !before.left) say(LogLevel::kInfo, is, who + " left");
+}
+
+void JobWatch::compare_ranks(const JobStatus& was, const JobStatus& is) const {
+  const auto former = [](const std::vector<RankStatus>& all, std::size_t i) {
+    return i < all.size() ? all[i] : RankStatus{};
+  };
+  for (std::size_t r = 0; r < is.ranks.size(); ++r)
+    compare_rank(is, Rank{static_cast<std::uint16_t>(r)}, former(was.ranks, r), is.ranks[r]);
+  for (std::uint32_t s = 0; s < is.servers.size(); ++s)
+    compare_rank(is, server_rank(s), former(was.servers, s), is.servers[s]);
 }
 
 void JobWatch::phase_line(const JobStatus& was, const JobStatus& is) const {

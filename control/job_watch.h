@@ -25,6 +25,7 @@ class JobWatch {
 
  private:
   void compare(const JobStatus& was, const JobStatus& is) const;
+  void compare_rank(const JobStatus& is, Rank rank, const RankStatus& before, const RankStatus& now) const;
   void compare_ranks(const JobStatus& was, const JobStatus& is) const;
   void window_line(const JobStatus& was, const JobStatus& is) const;
   void phase_line(const JobStatus& was, const JobStatus& is) const;

@@ -26,7 +26,7 @@ void answer_running(const JobMembership& job, BoxState& box, Rank rank) {
   const Term& term = job.term;
   JoinedPayload p = common_part(box, m.nonce, JoinStatus::kRunning);
   fill_job_part(p, job);
-  p.cookie = Be<std::uint64_t>(raw(term.contribution.at(raw(rank))));
+  p.cookie = Be<std::uint64_t>(raw(term.contribution.at(place_of(rank))));
   p.salt = Be<std::uint64_t>(term.salt);
   p.record = term.record;
   p.window = Be<std::uint32_t>(term.window);

@@ -11,7 +11,7 @@ namespace tally {
 
 // To the rank's binding with the nonce of its newest JOIN: the job's term is in force.
 void answer_running(const JobMembership& job, BoxState& box, Rank rank);
-// `missing`: whose JOIN forming waits for.
+// `missing`: the workers whose JOIN forming waits for; 0 also while it waits for servers only.
 void answer_forming(const JobMembership& job, BoxState& box, std::uint64_t nonce, std::uint64_t missing,
                     const Binding& to);
 // Final: the worker gives up with this text.

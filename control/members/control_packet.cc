@@ -38,9 +38,15 @@ bool record_valid(const GenerationRecord& r) noexcept {
          r.lookahead.host() <= r.largest_window.host() && is_member_elements(r.elements.host());
 }
 
+// A server asks for the world instead of telling what it expects.
+bool world_valid(Rank rank, std::uint32_t world) noexcept {
+  if (server_index(rank) < kMaxServers) return world == 0;
+  return world >= 1 && world <= kMaxRanks;
+}
+
 bool fields_valid(const Header& h, const JoinPayload& p) noexcept {
   return h.job.host() == 0 && h.epoch.host() == 0 && h.cookie.host() == 0 && p.instance.host() != 0 &&
-         p.world.host() >= 1 && p.world.host() <= kMaxRanks && is_member_elements(p.elements.host()) &&
+         world_valid(h.rank_id(), p.world.host()) && is_member_elements(p.elements.host()) &&
          serial_difference(Chunk{p.next.host()}, Chunk{p.lowest.host()}) >= 0 && record_valid(p.last);
 }
 

@@ -28,7 +28,7 @@ struct JoinRequest {
 template <class T>
 using Gate = tl::expected<T, MembershipDrop>;
 
-// A LEAVE, HEARTBEAT, ABORT, PROBE or JOIN of a worker whose two CRCs hold and whose length fits its type.
+// A LEAVE, HEARTBEAT, ABORT, PROBE or JOIN whose two CRCs hold and whose length fits its type.
 [[nodiscard]] Gate<ControlPacket> read_control(std::span<const std::byte> datagram) noexcept;
 
 // The payload of a JOIN: lengths add up and every field is in its range.

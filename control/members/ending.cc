@@ -2,6 +2,7 @@
 
 #include "admission.h"
 #include "answers.h"
+#include "renewal.h"
 #include "texts.h"
 
 namespace tally {
@@ -17,7 +18,7 @@ void remember(JobMembership& job, bool aborted, std::string_view text) {
   job.gone.term = job.term;
   job.gone.aborted = aborted;
   job.gone.text = text;
-  for (std::size_t r = 0; r < kMaxRanks; ++r) job.gone.bindings[r] = job.members[r].binding;
+  for (std::size_t i = 0; i < kMaxPlaces; ++i) job.gone.bindings[i] = job.members[i].binding;
 }
 
 void close(JobMembership& job, BoxState& box, JobPhase phase) {
@@ -37,11 +38,14 @@ void close(JobMembership& job, BoxState& box, JobPhase phase) {
 
 void abort_job(JobMembership& job, BoxState& box, std::string_view text, std::optional<Rank> except) {
   job.reason = bounded(text);
-  for (std::uint16_t r = 0; r < job.config.workers; ++r) {
-    const MemberState& m = job.members[r];
-    if (m.left || except == Rank{r} || (!m.joined && !job.reforming())) continue;
-    if (job.term.epoch != Epoch{}) box.outbox.send_abort(job.id, job.term, job.reason, m.binding);
-    if (m.joined && !m.confirmed) answer_refused(box, m.nonce, job.reason, m.binding);
+  const bool alive = job.term.epoch != Epoch{};
+  for (const Rank r : job.ranks()) {
+    const MemberState& m = job.member(r);
+    if (m.left || except == r || (!m.joined && !job.reforming())) continue;
+    if (alive) box.outbox.send_abort(job.id, job.term, job.reason, m.binding);
+    // A server outlives the epochs of its job: it comes back to the next one.
+    const bool final = !is_server(r) || !alive;
+    if (m.joined && !m.confirmed && final) answer_refused(box, m.nonce, job.reason, m.binding);
   }
   remember(job, true, job.reason);
   close(job, box, JobPhase::kAborted);
@@ -49,6 +53,7 @@ void abort_job(JobMembership& job, BoxState& box, std::string_view text, std::op
 
 void end_job(JobMembership& job, BoxState& box) {
   remember(job, false, "the job ended: every other rank has left");
+  for (std::uint32_t i = 0; i < job.config.servers; ++i) call_back(job, box, server_rank(i));
   close(job, box, JobPhase::kEnded);
 }
 
@@ -69,8 +74,8 @@ void refuse_waiting(JobMembership& job, BoxState& box, std::uint64_t which, std:
     answer_refused(box, m.nonce, job.reason, m.binding);
     vacate(m);
   }
-  if (job.joined() != 0) return;
-  job.returning_since = kNever;
+  if (job.joined() == 0) job.returning_since = kNever;
+  if (!job.deserted()) return;
   job.phase = JobPhase::kDeclared;
 }
 

@@ -31,9 +31,16 @@ Result<void> validate_sharing(const JobConfig& c) {
     return bad(where(c), not_in("decay", static_cast<std::uint8_t>(c.decay), "0 to 2"));
   }
   const bool shares = shares_slots(c.discipline);
-  if (c.server != (shares ? ServerKind::kEmbedded : ServerKind::kNone)) {
-    return bad(where(c), "server must be embedded with a discipline that shares slots and none with pool");
+  if (c.server > ServerKind::kExternal || shares != (c.server != ServerKind::kNone)) {
+    return bad(where(c),
+               "server must be embedded or external with a discipline that shares slots and none with pool");
   }
+  const bool external = c.server == ServerKind::kExternal;
+  if (external && (c.servers < 1 || c.servers > kMaxServers)) {
+    return bad(where(c), not_in("servers", c.servers, "1 to " + std::to_string(kMaxServers)));
+  }
+  if (!external && c.servers != 0)
+    return bad(where(c), not_in("servers", c.servers, "0 without external ones"));
   const Quota& q = c.quota;
   if (q.weight < 1 || q.weight > kMaxWeight) {
     return bad(where(c), not_in("weight", q.weight, "1 to " + std::to_string(kMaxWeight)));

@@ -1,6 +1,7 @@
 #include "job_membership.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace tally {
 namespace {
@@ -26,6 +27,18 @@ std::uint64_t JobMembership::left() const noexcept {
 
 std::uint64_t JobMembership::live(TimeNs now) const noexcept {
   return ranks_where(*this, [&](const MemberState& m) { return m.joined && !m.left && lease_end(m) > now; });
+}
+
+std::uint32_t JobMembership::missing_servers() const noexcept {
+  std::uint32_t bits = 0;
+  for (std::uint32_t i = 0; i < config.servers; ++i) {
+    if (!members[place_of(server_rank(i))].joined) bits |= std::uint32_t{1} << i;
+  }
+  return bits;
+}
+
+bool JobMembership::deserted() const noexcept {
+  return joined() == 0 && static_cast<std::uint32_t>(std::popcount(missing_servers())) == config.servers;
 }
 
 TimeNs JobMembership::patience() const noexcept { return std::max(config.lease, kJoinPatience); }
@@ -55,12 +68,16 @@ JobStatus status_of(const JobMembership& job, TimeNs now) {
   s.priority = job.config.priority;
   s.reserved = job.quota.reserved;
   s.cap = job.quota.cap;
-  if (job.phase == JobPhase::kForming) s.missing = job.missing();
+  if (job.phase == JobPhase::kForming) {
+    s.missing = job.missing();
+    s.missing_servers = job.missing_servers();
+  }
   s.live = job.live(now);
   s.reason = job.reason;
-  for (std::uint16_t r = 0; r < job.config.workers; ++r) {
-    const MemberState& m = job.members[r];
-    s.ranks.push_back({m.joined, m.left, m.instance, m.attempt, m.next, m.last_seen, m.binding});
+  for (const Rank r : job.ranks()) {
+    const MemberState& m = job.member(r);
+    auto& list = is_server(r) ? s.servers : s.ranks;
+    list.push_back({m.joined, m.left, m.instance, m.attempt, m.next, m.last_seen, m.binding});
   }
   return s;
 }

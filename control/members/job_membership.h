@@ -31,6 +31,45 @@ inline constexpr TimeNs kJoinPatience = 3 * kSecond;
 
 inline constexpr std::uint32_t kNoLimit = kMaxWindow;
 
+// Workers and servers of a job side by side: where what is kept of a rank stands in an array of kMaxPlaces.
+inline constexpr std::size_t kMaxPlaces = kMaxRanks + kMaxServers;
+// rank: below kMaxRanks, or a server's with an index below kMaxServers.
+constexpr std::size_t place_of(Rank rank) noexcept {
+  const std::uint32_t server = server_index(rank);
+  return server < kMaxServers ? kMaxRanks + server : raw(rank);
+}
+constexpr bool is_server(Rank rank) noexcept { return server_index(rank) < kMaxServers; }
+
+// All ranks of a job: its workers (at least one), then its servers.
+class RankRange {
+ public:
+  class Iterator {
+   public:
+    constexpr Iterator(std::uint16_t rank, std::uint16_t workers) noexcept : rank_(rank), workers_(workers) {}
+    constexpr Rank operator*() const noexcept { return Rank{rank_}; }
+    constexpr Iterator& operator++() noexcept {
+      if (++rank_ == workers_) rank_ = kServerRankBase;
+      return *this;
+    }
+    constexpr bool operator!=(const Iterator& other) const noexcept { return rank_ != other.rank_; }
+
+   private:
+    std::uint16_t rank_;
+    std::uint16_t workers_;
+  };
+
+  constexpr RankRange(std::uint16_t workers, std::uint16_t servers) noexcept
+      : workers_(workers), servers_(servers) {}
+  [[nodiscard]] constexpr Iterator begin() const noexcept { return {0, workers_}; }
+  [[nodiscard]] constexpr Iterator end() const noexcept {
+    return {static_cast<std::uint16_t>(kServerRankBase + servers_), workers_};
+  }
+
+ private:
+  std::uint16_t workers_;
+  std::uint16_t servers_;
+};
+
 inline constexpr bool is_zero(const GenerationRecord& r) noexcept { return r == GenerationRecord{}; }
 inline constexpr TimeNs after(TimeNs t, TimeNs d) noexcept { return t > kNever - d ? kNever : t + d; }
 
@@ -91,7 +130,7 @@ struct Term {
   Epoch epoch{};  // 0: no term
   Cookie result{};
   std::uint64_t salt = 0;
-  std::array<Cookie, kMaxRanks> contribution{};
+  std::array<Cookie, kMaxPlaces> contribution{};
   std::uint32_t window = 0;
   Rank most_advanced{};
   Chunk base{};  // the newest number when the epoch began; renewal counts from here
@@ -104,7 +143,7 @@ struct Term {
 // The last term that came to its end, kept for members who have not heard of it.
 struct GoneTerm {
   Term term{};
-  std::array<Binding, kMaxRanks> bindings{};
+  std::array<Binding, kMaxPlaces> bindings{};
   bool aborted = false;  // else ended by LEAVEs
   std::string text{};
 };
@@ -120,7 +159,7 @@ struct JobMembership {
   JobId id{};
   JobConfig config{};
   JobPhase phase = JobPhase::kDeclared;
-  std::array<MemberState, kMaxRanks> members{};
+  std::array<MemberState, kMaxPlaces> members{};
   Term term{};   // told to the members
   Term offer{};  // forming: its row is published, nobody was told yet
   std::uint64_t offer_version = 0;
@@ -141,14 +180,24 @@ struct JobMembership {
   [[nodiscard]] bool active() const noexcept {
     return phase == JobPhase::kRunning || phase == JobPhase::kDraining;
   }
-  [[nodiscard]] MemberState& member(Rank r) { return members.at(raw(r)); }
-  [[nodiscard]] const MemberState& member(Rank r) const { return members.at(raw(r)); }
+  [[nodiscard]] MemberState& member(Rank r) { return members.at(place_of(r)); }
+  [[nodiscard]] const MemberState& member(Rank r) const { return members.at(place_of(r)); }
+  [[nodiscard]] RankRange ranks() const noexcept { return {config.workers, config.servers}; }
+  [[nodiscard]] bool has_rank(Rank r) const noexcept {
+    return raw(r) < config.workers || server_index(r) < config.servers;
+  }
 
+  // Bitmaps are of workers, where nothing else is said.
   [[nodiscard]] std::uint64_t everyone() const noexcept { return members_of(config.workers); }
   [[nodiscard]] std::uint64_t joined() const noexcept;
   [[nodiscard]] std::uint64_t left() const noexcept;
-  // Whom forming waits for: everyone who has neither joined nor left.
+  // Whom forming waits for: everyone who has neither joined nor left, and by index the servers that have not
+  // joined.
   [[nodiscard]] std::uint64_t missing() const noexcept { return everyone() & ~joined() & ~left(); }
+  [[nodiscard]] std::uint32_t missing_servers() const noexcept;
+  [[nodiscard]] bool complete() const noexcept { return missing() == 0 && missing_servers() == 0; }
+  // Neither a worker nor a server has a place.
+  [[nodiscard]] bool deserted() const noexcept;
   // Who has joined and has not left: what echoes say. A lease that has run out is an ABORT's business, and a
   // worker takes a rank that is missing in an echo for one that has left.
   [[nodiscard]] std::uint64_t present() const noexcept { return joined() & ~left(); }

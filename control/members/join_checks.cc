@@ -17,6 +17,18 @@ bool tokens_equal(std::string_view wanted, std::string_view given) noexcept {
   return difference == 0;
 }
 
+std::optional<Objection> objection_to_server(const JobMembership& job, const JoinRequest& join,
+                                             const std::string& name) {
+  const std::uint32_t servers = job.config.servers;
+  if (server_index(join.rank) < servers) return std::nullopt;
+  if (servers == 0) {
+    return Objection{MembershipDrop::kRank,
+                     name + " has no external server here: write server: external in its configuration"};
+  }
+  return Objection{MembershipDrop::kRank, name + " has servers 0 to " + std::to_string(servers - 1) +
+                                              ", not " + std::to_string(server_index(join.rank))};
+}
+
 }  // namespace
 
 std::optional<Objection> objection_to(const JobMembership* job, const JoinRequest& join) {
@@ -25,6 +37,7 @@ std::optional<Objection> objection_to(const JobMembership* job, const JoinReques
   if (!tokens_equal(job->config.token, join.token)) {
     return Objection{MembershipDrop::kToken, name + ": wrong token"};
   }
+  if (is_server(join.rank)) return objection_to_server(*job, join, name);
   const std::uint16_t world = join.fixed.world.host();
   if (world != job->config.workers) {
     return Objection{MembershipDrop::kWorld, name + " has " + std::to_string(job->config.workers) +

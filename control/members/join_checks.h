@@ -11,7 +11,7 @@ namespace tally {
 
 struct Objection {
   MembershipDrop drop{};
-  std::string text{};  // for the worker's JOINED(refused)
+  std::string text{};  // for JOINED(refused)
 };
 
 // `job`: what the JOIN names, nullptr if nothing of that name is declared.

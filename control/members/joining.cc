@@ -1,54 +1,21 @@
 #include "joining.h"
 
-#include <optional>
 #include <string>
 
 #include "answers.h"
 #include "ending.h"
-#include "offer.h"
+#include "joining_steps.h"
+#include "server_joining.h"
 #include "texts.h"
 
 namespace tally {
 namespace {
-
-bool same_instance(const MemberState& m, const JoinRequest& join) noexcept {
-  return m.instance == join.fixed.instance.host();
-}
-
-// Whether this JOIN, or a later one of its process, was taken before. Attempts count up from any start and
-// may wrap.
-bool outdated(const JoinRequest& join, const MemberState& m) noexcept {
-  const std::uint64_t instance = join.fixed.instance.host();
-  const auto newest = instance == m.instance ? std::optional(m.attempt) : m.former.attempt_of(instance);
-  return newest && static_cast<std::int32_t>(join.fixed.attempt.host() - *newest) <= 0;
-}
-
-void note(MemberState& m, const JoinRequest& join, TimeNs now) {
-  m.attempt = join.fixed.attempt.host();
-  m.nonce = join.fixed.nonce.host();
-  m.next = Chunk{join.fixed.next.host()};
-  m.lowest = Chunk{join.fixed.lowest.host()};
-  m.heard(now);
-}
-
-void refuse(BoxState& box, const JoinRequest& join, const Binding& source, TimeNs now, MembershipDrop why,
-            const std::string& text) {
-  box.count(why);
-  if (box.refusals.take(source.address, now)) answer_refused(box, join.fixed.nonce.host(), text, source);
-}
 
 void refuse_held(const JobMembership& job, BoxState& box, const JoinRequest& join, const Binding& source,
                  TimeNs now) {
   refuse(box, join, source, now, MembershipDrop::kHeld,
          "rank " + std::to_string(raw(join.rank)) + " is held by a live process at " +
              address_text(job.member(join.rank).binding.address));
-}
-
-// The place may become free, or be proven taken, within a lease: the worker keeps asking, nothing is noted.
-void let_wait(const JobMembership& job, BoxState& box, const JoinRequest& join, const Binding& source) {
-  box.count(MembershipDrop::kWait);
-  const std::uint64_t missing = job.phase == JobPhase::kForming ? job.missing() : job.everyone();
-  answer_forming(job, box, join.fixed.nonce.host(), missing | bit_of(join.rank), source);
 }
 
 // A worker that still believes in the term that ended last. It accepts the ABORT if it knows the term's last
@@ -72,34 +39,6 @@ bool answer_gone(JobMembership& job, BoxState& box, const JoinRequest& join, con
   return true;
 }
 
-void take_place(JobMembership& job, BoxState& box, const JoinRequest& join, const Binding& source,
-                TimeNs now) {
-  MemberState& m = job.member(join.rank);
-  const std::uint16_t wish = join.fixed.elements.host();
-  const bool changed = !m.joined || m.reported != join.fixed.last || m.elements != wish;
-  const bool moved = m.binding != source;
-  box.accept(PacketType::kJoin);
-  m.repeated = m.joined && same_instance(m, join);
-  if (m.instance != 0 && !same_instance(m, join)) m.former.add(m.instance, m.attempt);
-  m.joined = true;
-  m.confirmed = false;
-  m.instance = join.fixed.instance.host();
-  m.reported = join.fixed.last;
-  m.elements = wish;
-  m.binding = source;
-  note(m, join, now);
-  if (!job.reforming() && !is_zero(m.reported) && job.returning_since == kNever) job.returning_since = now;
-  if (job.missing() == 0) {
-    if (!job.offered() || changed) {
-      make_offer(job, box, now);  // a changed report replaces an offer that rested on the old one
-    } else if (moved) {
-      job.offer_version = publish_row(job, box, job.offer);
-    }
-    if (job.phase != JobPhase::kForming) return;  // everyone has been told why
-  }
-  answer_forming(job, box, m.nonce, job.missing(), source);
-}
-
 void join_forming(JobMembership& job, BoxState& box, const JoinRequest& join, const Binding& source,
                   TimeNs now) {
   const MemberState& m = job.member(join.rank);
@@ -114,20 +53,6 @@ void join_forming(JobMembership& job, BoxState& box, const JoinRequest& join, co
   } else {
     take_place(job, box, join, source, now);
   }
-}
-
-// The newest JOIN gets the term's JOINED; if the member moved, when the cores know where it is.
-void answer_member(JobMembership& job, BoxState& box, const JoinRequest& join, const Binding& source,
-                   TimeNs now) {
-  MemberState& m = job.member(join.rank);
-  box.accept(PacketType::kJoin);
-  m.confirmed = m.confirmed || join.fixed.last != m.reported;
-  note(m, join, now);
-  if (m.binding != source) {
-    m.binding = source;
-    m.answer_at = publish_row(job, box, job.term);
-  }
-  if (m.answer_at == 0) answer_running(job, box, join.rank);
 }
 
 // The process is alive but has given up its membership, so its values of this generation are gone. The others
@@ -171,6 +96,7 @@ void handle_join(JobMembership& job, BoxState& box, const JoinRequest& join, con
     box.count(MembershipDrop::kOldAttempt);
     return;
   }
+  if (is_server(join.rank)) return handle_server_join(job, box, join, source, now);
   if (answer_gone(job, box, join, source, now)) return;
   if (job.active()) {
     join_active(job, box, join, source, now);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include "ending.h"
 #include "texts.h"
@@ -10,26 +11,27 @@ namespace tally {
 namespace {
 
 // Ranks whose silence matters now.
-bool watched(const JobMembership& job, const MemberState& m) noexcept {
+bool watched(const JobMembership& job, Rank rank) noexcept {
+  // Whoever is still here while the job drains lacks nothing that a server could give.
+  if (is_server(rank) && job.phase == JobPhase::kDraining) return false;
+  const MemberState& m = job.member(rank);
   return !m.left && (m.joined || job.reforming());
 }
 
-std::uint64_t silent_ranks(const JobMembership& job, TimeNs now) {
-  std::uint64_t silent = 0;
-  for (std::uint16_t r = 0; r < job.config.workers; ++r) {
-    const MemberState& m = job.members[r];
-    if (watched(job, m) && job.lease_end(m) <= now) silent |= bit_of(Rank{r});
+std::vector<Rank> silent_ranks(const JobMembership& job, TimeNs now) {
+  std::vector<Rank> silent;
+  for (const Rank r : job.ranks()) {
+    if (watched(job, r) && job.lease_end(job.member(r)) <= now) silent.push_back(r);
   }
   return silent;
 }
 
-std::string silence_text(const JobMembership& job, std::uint64_t silent, TimeNs now) {
+std::string silence_text(const JobMembership& job, const std::vector<Rank>& silent, TimeNs now) {
   std::string text;
-  for (std::uint16_t r = 0; r < job.config.workers; ++r) {
-    if ((silent & bit_of(Rank{r})) == 0) continue;
-    const MemberState& m = job.members[r];
+  for (const Rank r : silent) {
+    const MemberState& m = job.member(r);
     if (!text.empty()) text += "; ";
-    text += "rank " + std::to_string(r) + " at " + address_text(m.binding.address) + " was silent for " +
+    text += rank_text(r) + " at " + address_text(m.binding.address) + " was silent for " +
             seconds_text(now - m.last_seen);
   }
   return text + " (lease " + seconds_text(job.config.lease) + ")";
@@ -44,31 +46,28 @@ std::uint64_t returning_ranks(const JobMembership& job) {
 }
 
 void tick_fresh(JobMembership& job, BoxState& box, TimeNs now) {
-  if (const std::uint64_t silent = silent_ranks(job, now); silent != 0) {
+  if (const auto silent = silent_ranks(job, now); !silent.empty()) {
     cancel_offer(job, box);
     box.slots_changed = true;  // nobody makes room for it any more
-    for (std::uint16_t r = 0; r < job.config.workers; ++r) {
-      if ((silent & bit_of(Rank{r})) != 0) job.members[r].joined = job.members[r].repeated = false;
-    }
+    for (const Rank r : silent) job.member(r).joined = job.member(r).repeated = false;
   }
   const std::uint64_t returning = returning_ranks(job);
   if (returning == 0) job.returning_since = kNever;
-  if (returning != 0 && job.missing() != 0 && !job.offered() &&
+  if (returning != 0 && !job.complete() && !job.offered() &&
       after(job.returning_since, job.patience()) <= now) {
-    refuse_waiting(job, box, returning,
-                   "the job's generation cannot go on: " + ranks_text(job.missing()) +
-                       " did not come back within " + seconds_text(job.patience()));
+    refuse_waiting(
+        job, box, returning,
+        "the job's generation cannot go on: " + members_text(job.missing(), job.missing_servers()) +
+            " did not come back within " + seconds_text(job.patience()));
     job.returning_since = kNever;
   }
-  if (job.joined() == 0) job.phase = JobPhase::kDeclared;
+  if (job.deserted()) job.phase = JobPhase::kDeclared;
 }
 
 void tick_draining(JobMembership& job, BoxState& box, TimeNs now) {
-  const std::uint64_t silent = silent_ranks(job, now);
-  if (silent == 0) return;
-  for (std::uint16_t r = 0; r < job.config.workers; ++r) {
-    if ((silent & bit_of(Rank{r})) != 0) job.members[r].left = true;
-  }
+  const auto silent = silent_ranks(job, now);
+  if (silent.empty()) return;
+  for (const Rank r : silent) job.member(r).left = true;
   job.reason = silence_text(job, silent, now) + " while the job was draining";
   if (job.left() == job.everyone()) end_job(job, box);
 }
@@ -77,7 +76,7 @@ void tick_draining(JobMembership& job, BoxState& box, TimeNs now) {
 
 void tick_job(JobMembership& job, BoxState& box, TimeNs now) {
   if (job.phase == JobPhase::kRunning || job.reforming()) {
-    if (const std::uint64_t silent = silent_ranks(job, now); silent != 0) {
+    if (const auto silent = silent_ranks(job, now); !silent.empty()) {
       abort_job(job, box, silence_text(job, silent, now));
     }
   } else if (job.phase == JobPhase::kDraining) {
@@ -89,11 +88,10 @@ void tick_job(JobMembership& job, BoxState& box, TimeNs now) {
 
 TimeNs deadline_of(const JobMembership& job) noexcept {
   TimeNs next = kNever;
-  for (std::uint16_t r = 0; r < job.config.workers; ++r) {
-    const MemberState& m = job.members[r];
-    if (watched(job, m)) next = std::min(next, job.lease_end(m));
+  for (const Rank r : job.ranks()) {
+    if (watched(job, r)) next = std::min(next, job.lease_end(job.member(r)));
   }
-  if (job.phase == JobPhase::kForming && job.missing() != 0 && !job.offered()) {
+  if (job.phase == JobPhase::kForming && !job.complete() && !job.offered()) {
     next = std::min(next, after(job.returning_since, job.patience()));
   }
   return next;

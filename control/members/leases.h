@@ -1,10 +1,10 @@
 #pragma once
 // What silence does to a job.
 //
-// running     a silent rank aborts the job, which names it
-// draining    it counts as having left: whoever is still here has its contributions already
-// re-forming  as running: its generation cannot go on without it
-// fresh       it loses its place, and forming waits for somebody else. (Also how the replayed JOIN of a dead
+// running     a silent rank aborts the job, which names it: a server too
+// draining    it counts as having left: whoever is still here has its contributions already, and needs no
+// server re-forming  as running: its generation cannot go on without it fresh       it loses its place, and
+// forming waits for somebody else. (Also how the replayed JOIN of a dead
 //             process that nobody here remembers heals: nothing follows it, so its lease runs out. If forming
 //             was complete with it, that is the running job's case.)
 // fresh, with ranks that bring a living generation from before control lost its state: those are refused when

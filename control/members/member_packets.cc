@@ -12,18 +12,18 @@ namespace {
 
 bool knows_secret(const Term& term, const Header& h) noexcept {
   return raw(h.epoch_id()) != 0 && h.epoch_id() == term.epoch &&
-         Cookie{h.cookie.host()} == term.contribution[h.rank.host()];
+         Cookie{h.cookie.host()} == term.contribution.at(place_of(h.rank_id()));
 }
 
 std::string abort_text(Rank rank, std::span<const std::byte> payload) {
   const std::string_view said(reinterpret_cast<const char*>(payload.data()), payload.size());
-  return "rank " + std::to_string(raw(rank)) + ": " + (said.empty() ? "gave no reason" : cleaned(said));
+  return rank_text(rank) + ": " + (said.empty() ? "gave no reason" : cleaned(said));
 }
 
 // A member of the term that ended last, which has not heard of its end.
 bool answer_gone(JobMembership& job, BoxState& box, const Header& h, const Binding& source) {
   const GoneTerm& gone = job.gone;
-  if (!knows_secret(gone.term, h) || gone.bindings[h.rank.host()] != source) return false;
+  if (!knows_secret(gone.term, h) || gone.bindings.at(place_of(h.rank_id())) != source) return false;
   if (gone.aborted) {
     box.count(MembershipDrop::kAborted);
     box.outbox.send_abort(job.id, gone.term, gone.text, source);
@@ -45,7 +45,7 @@ void leave(JobMembership& job, BoxState& box, const Header& h) {
 
 void heartbeat(JobMembership& job, BoxState& box, const Header& h, TimeNs now) {
   box.outbox.send_echo(h, job.term, job.present(), job.member(h.rank_id()).binding);
-  note_progress(job, box, h.rank_id(), h.chunk_id(), now);
+  if (!is_server(h.rank_id())) note_progress(job, box, h.rank_id(), h.chunk_id(), now);
 }
 
 }  // namespace
@@ -60,10 +60,9 @@ void reject(BoxState& box, const Header& received, const Binding& source, TimeNs
 void handle_member_packet(JobMembership& job, BoxState& box, const ControlPacket& packet,
                           const Binding& source, TimeNs now) {
   const Header& h = packet.header;
-  if (h.rank.host() >= job.config.workers) {
-    box.count(MembershipDrop::kRank);
-    return;
-  }
+  if (!job.has_rank(h.rank_id())) return box.count(MembershipDrop::kRank);
+  // A server ends with the epoch, by ABORT, or by its silence.
+  if (is_server(h.rank_id()) && h.type == PacketType::kLeave) return box.count(MembershipDrop::kType);
   if (h.epoch_id() != job.term.epoch || job.term.epoch == Epoch{}) {
     if (!answer_gone(job, box, h, source)) reject(box, h, source, now, MembershipDrop::kEpoch);
     return;

@@ -57,13 +57,15 @@ struct JobStatus {
   std::string shrunk_for{};         // the name of that job
   LineRange slots{};                // count 0: none held
   Discipline discipline = Discipline::kPool;
-  std::uint8_t priority = 0;   // most that its packets may carry
-  std::uint32_t reserved = 0;  // shared slots of each core that are the job's when it wants them
-  std::uint32_t cap = 0;       // ... and the most it may hold now; both 0 unless it is admitted
-  std::uint64_t missing = 0;   // forming: ranks awaited; 0 in every other phase
-  std::uint64_t live = 0;      // ranks that joined, have not left and whose lease runs
-  std::string reason{};        // why the job last aborted, ended or was not admitted
-  std::vector<RankStatus> ranks{};
+  std::uint8_t priority = 0;          // most that its packets may carry
+  std::uint32_t reserved = 0;         // shared slots of each core that are the job's when it wants them
+  std::uint32_t cap = 0;              // ... and the most it may hold now; both 0 unless it is admitted
+  std::uint64_t missing = 0;          // forming: workers awaited; 0 in every other phase
+  std::uint32_t missing_servers = 0;  // ... and external servers, by index
+  std::uint64_t live = 0;             // ranks that joined, have not left and whose lease runs
+  std::string reason{};               // why the job last aborted, ended or was not admitted
+  std::vector<RankStatus> ranks{};    // workers
+  std::vector<RankStatus> servers{};  // external ones, by index; they never leave
   bool operator==(const JobStatus&) const = default;
 };
 
@@ -105,12 +107,12 @@ inline constexpr std::array<std::string_view, kMembershipDropCount> kMembershipD
     "runt",         // shorter than a header
     "version",      // protocol version is not 1
     "check",        // header CRC32C
-    "type",         // not a type that membership takes
+    "type",         // not a type that membership takes, from a server a LEAVE
     "flags",        // unknown flag
     "payload",      // payload CRC32C
     "length",       // payload length is not what the type and its own lengths say
     "rank",         // rank outside the job's world (a JOIN is refused)
-    "field",        // a field of a JOIN out of its range
+    "field",        // a field of a JOIN out of its range (a server's path too narrow for the job: refused)
     "unknown_job",  // names a job that is not declared: refused
     "token",        // another token than the job's: refused
     "world",        // expects another number of members: refused

@@ -9,6 +9,7 @@
 #include "answers.h"
 #include "ending.h"
 #include "preemption.h"
+#include "texts.h"
 
 namespace tally {
 namespace {
@@ -27,10 +28,26 @@ std::optional<GenerationRecord> common_record(const JobMembership& job) {
 
 std::uint16_t negotiated_elements(const JobMembership& job) {
   std::uint16_t least = job.config.elements;
-  for (std::uint16_t r = 0; r < job.config.workers; ++r) {
-    if (job.members[r].joined) least = std::min(least, job.members[r].elements);
+  for (const Rank r : job.ranks()) {
+    if (job.member(r).joined) least = std::min(least, job.member(r).elements);
   }
   return least;
+}
+
+// A generation that goes on keeps the size of its packets. Servers whose path does not carry them are
+// refused, and their places wait for others.
+bool refuse_narrow_servers(JobMembership& job, BoxState& box, std::uint16_t elements) {
+  bool any = false;
+  for (std::uint32_t i = 0; i < job.config.servers; ++i) {
+    MemberState& m = job.member(server_rank(i));
+    if (!m.joined || m.elements >= elements) continue;
+    any = true;
+    m.joined = m.repeated = false;
+    job.reason = too_narrow_text(server_rank(i), m.elements, elements);
+    answer_refused(box, m.nonce, job.reason, m.binding);
+  }
+  box.slots_changed = box.slots_changed || any;  // it waits no longer for slot memory
+  return any;
 }
 
 // The first peer to QUERY: the furthest in numbers; of those the one that lacks least.
@@ -63,7 +80,7 @@ void draw_secrets(Term& term, const JobMembership& job, BoxState& box) {
   term.epoch = box.draw_epoch();
   term.result = box.source.cookie();
   term.salt = box.source.word();
-  for (std::uint16_t r = 0; r < job.config.workers; ++r) term.contribution.at(r) = box.source.cookie();
+  for (const Rank r : job.ranks()) term.contribution.at(place_of(r)) = box.source.cookie();
 }
 
 GenerationRecord new_record(const JobMembership& job, BoxState& box, std::uint32_t window,
@@ -107,6 +124,7 @@ void make_offer(JobMembership& job, BoxState& box, TimeNs now) {
   cancel_offer(job, box);
   const auto common = common_record(job);
   const std::uint16_t elements = common ? common->elements.host() : negotiated_elements(job);
+  if (refuse_narrow_servers(job, box, elements)) return;
   const std::uint32_t largest = common ? common->largest_window.host() : 0;
   const bool gives = job.reforming() && outranked(job, box);
   const std::uint32_t most = std::min({job.config.window, job.limit, gives ? job.term.window : job.limit});
@@ -158,6 +176,11 @@ std::uint64_t publish_row(JobMembership& job, BoxState& box, const Term& term) {
     row->ranks.at(r) = {term.contribution.at(r), key, job.members[r].binding};
     row->key_sum += key;
   }
+  row->servers = job.config.servers;
+  for (std::uint32_t i = 0; i < job.config.servers; ++i) {
+    const Rank r = server_rank(i);
+    row->server_ranks.at(i) = {term.contribution.at(place_of(r)), 0, job.member(r).binding};
+  }
   row->leaders = leaders_of(*row);
   box.publisher.set(job.id, std::move(row));
   return box.publisher.next_version();
@@ -178,13 +201,13 @@ void tell_members(JobMembership& job, BoxState& box, std::uint64_t version, Time
     }
     box.slots_changed = true;  // it can be called back again
   }
-  for (std::uint16_t r = 0; r < job.config.workers; ++r) {
-    MemberState& m = job.members[r];
+  for (const Rank r : job.ranks()) {
+    MemberState& m = job.member(r);
     const bool waits = m.answer_at != 0 && m.answer_at <= version;
     if (!m.joined || m.left || !(begins || waits)) continue;
     m.answer_at = 0;
     if (begins) m.heard(now);  // a whole lease from the moment it is told
-    answer_running(job, box, Rank{r});
+    answer_running(job, box, r);
   }
 }
 

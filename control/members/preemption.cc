@@ -12,7 +12,7 @@ namespace {
 
 // Every rank is there, and there is no offer: only slot memory is missing.
 bool waits(const JobMembership& job) noexcept {
-  return job.phase == JobPhase::kForming && job.missing() == 0 && !job.offered();
+  return job.phase == JobPhase::kForming && job.complete() && !job.offered();
 }
 
 // A pool moves down only when what lies below it has been given, so not before those who give are back.

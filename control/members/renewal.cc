@@ -7,7 +7,8 @@ namespace {
 
 constexpr std::int32_t kRenewAfter = std::int32_t{1} << 29;
 
-// The data plane answers a busy member by REJECT; an idle one would notice at its next heartbeat only.
+}  // namespace
+
 void call_back(const JobMembership& job, BoxState& box, Rank rank) {
   const MemberState& m = job.member(rank);
   Header hint;
@@ -17,23 +18,21 @@ void call_back(const JobMembership& job, BoxState& box, Rank rank) {
   box.outbox.send_reject(hint, RejectReason::kEpoch, m.binding);
 }
 
-}  // namespace
-
 void begin_reforming(JobMembership& job, BoxState& box, TimeNs now) {
   box.publisher.clear(job.id);
   job.phase = JobPhase::kForming;
-  for (std::uint16_t r = 0; r < job.config.workers; ++r) {
-    MemberState& m = job.members[r];
+  for (const Rank r : job.ranks()) {
+    MemberState& m = job.member(r);
     m.joined = m.repeated = false;
     m.answer_at = 0;
     m.heard(now);
-    if (!m.left) call_back(job, box, Rank{r});
+    if (!m.left) call_back(job, box, r);
   }
 }
 
 void call_missing(const JobMembership& job, BoxState& box) {
-  for (std::uint16_t r = 0; r < job.config.workers; ++r) {
-    if ((job.missing() & bit_of(Rank{r})) != 0) call_back(job, box, Rank{r});
+  for (const Rank r : job.ranks()) {
+    if (!job.member(r).joined && !job.member(r).left) call_back(job, box, r);
   }
 }
 

@@ -9,6 +9,21 @@
 #include "tally/wire_join.h"
 
 namespace tally {
+namespace {
+
+// "rank 3", "ranks 0, 2 and 5"
+std::string numbered(const char* word, std::uint64_t bits) {
+  std::string text = word + std::string(std::popcount(bits) == 1 ? " " : "s ");
+  for (bool first = true; bits != 0; first = false) {
+    const int number = std::countr_zero(bits);
+    bits &= bits - 1;
+    if (!first) text += bits == 0 ? " and " : ", ";
+    text += std::to_string(number);
+  }
+  return text;
+}
+
+}  // namespace
 
 std::string address_text(const Ipv6& address) {
   std::array<char, INET6_ADDRSTRLEN> text{};
@@ -18,16 +33,16 @@ std::string address_text(const Ipv6& address) {
   return done != nullptr ? done : "?";
 }
 
-std::string ranks_text(std::uint64_t ranks) {
-  if (ranks == 0) return "no rank";
-  std::string text = std::popcount(ranks) == 1 ? "rank " : "ranks ";
-  for (bool first = true; ranks != 0; first = false) {
-    const int rank = std::countr_zero(ranks);
-    ranks &= ranks - 1;
-    if (!first) text += ranks == 0 ? " and " : ", ";
-    text += std::to_string(rank);
-  }
-  return text;
+std::string ranks_text(std::uint64_t ranks) { return ranks == 0 ? "no rank" : numbered("rank", ranks); }
+
+std::string rank_text(Rank rank) {
+  const std::uint32_t server = server_index(rank);
+  return server < kMaxServers ? "server " + std::to_string(server) : "rank " + std::to_string(raw(rank));
+}
+
+std::string members_text(std::uint64_t ranks, std::uint32_t servers) {
+  if (servers == 0) return ranks_text(ranks);
+  return (ranks == 0 ? "" : ranks_text(ranks) + " and ") + numbered("server", servers);
 }
 
 std::string seconds_text(TimeNs t) {
@@ -36,6 +51,12 @@ std::string seconds_text(TimeNs t) {
 }
 
 std::string kib_text(std::uint64_t lines) { return std::to_string((lines + 15) / 16) + " KiB"; }
+
+std::string too_narrow_text(Rank server, std::uint16_t carries, std::uint16_t elements) {
+  return "admission: " + rank_text(server) + " carries packets of " + std::to_string(carries) +
+         " elements at most, and the job's have " + std::to_string(elements) +
+         ": raise its mtu, or start the workers anew";
+}
 
 std::string cleaned(std::string_view text) {
   std::string clean(text);

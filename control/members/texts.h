@@ -13,8 +13,14 @@ namespace tally {
 
 [[nodiscard]] std::string address_text(const Ipv6& address);  // 10.0.0.3 or fd00::3
 [[nodiscard]] std::string ranks_text(std::uint64_t ranks);    // "rank 3", "ranks 0, 2 and 5"
-[[nodiscard]] std::string seconds_text(TimeNs t);             // "10.0 s"
-[[nodiscard]] std::string kib_text(std::uint64_t lines);      // lines of 64 bytes as "23 KiB", rounded up
+[[nodiscard]] std::string rank_text(Rank rank);               // "rank 3", "server 0"
+// Workers and servers: "ranks 0 and 2 and server 1", "server 0".
+[[nodiscard]] std::string members_text(std::uint64_t ranks, std::uint32_t servers);
+[[nodiscard]] std::string seconds_text(TimeNs t);         // "10.0 s"
+[[nodiscard]] std::string kib_text(std::uint64_t lines);  // lines of 64 bytes as "23 KiB", rounded up
+
+// A server whose path carries less than the job's packets.
+[[nodiscard]] std::string too_narrow_text(Rank server, std::uint16_t carries, std::uint16_t elements);
 
 // Text from the wire made fit for terminals and logs: control characters become spaces.
 [[nodiscard]] std::string cleaned(std::string_view text);

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "kernels.h"
+#include "own_lines.h"
 #include "tally/check.h"
 #include "tally/mix64.h"
 
@@ -96,7 +97,9 @@ void Cores::load(const Publication& publication) {
     const Job* const row = publication.table->find(JobId{id});
     if (row == nullptr) continue;
     TALLY_CHECK(row->id == JobId{id} && row->epoch != Epoch{}, "a row of the job");
-    TALLY_CHECK(row->slots.count == pool_lines(row->window, row->shards, row->elements), "lines of the row");
+    TALLY_CHECK(
+        row->slots.count == own_lines(row->discipline, row->window, row->span, row->shards, row->elements),
+        "lines of the row");
     TALLY_CHECK(row->slots.first + row->slots.count <= lines_.size(), "lines exist");
     for (std::uint32_t i = row->slots.first; i < row->slots.first + row->slots.count; ++i) {
       Use& use = lines_[i];

@@ -1,7 +1,8 @@
-// Arbitrary and almost right datagrams, times and doings of the data cores into membership with two declared
-// jobs, one running and one partly joined. Every datagram changes one counter; a dropped one changes no job's
-// status; next() comes to an end; JOINED(running) only tells what the cores have in force, and each secret
-// only to its rank; rows never overlap, and lines are zeroed before they change hands.
+// Arbitrary and almost right datagrams, times and doings of the data cores into membership with three
+// declared jobs: one running, one partly joined, one of two workers and two external servers of which three
+// are there. Every datagram changes one counter; a dropped one changes no job's status; next() comes to an
+// end; JOINED(running) only tells what the cores have in force, and each secret only to its rank; rows never
+// overlap, and lines are zeroed before they change hands.
 
 #include <algorithm>
 #include <array>
@@ -9,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -16,6 +18,7 @@
 
 #include "control_scene.h"
 #include "fuzz_input.h"
+#include "shared_region.h"
 #include "tally/check.h"
 #include "tally/mix64.h"
 
@@ -23,6 +26,11 @@ namespace tally {
 namespace {
 
 constexpr std::uint32_t kLines = 400;  // not enough for both jobs at their widest
+constexpr std::uint32_t kJobs = 3;
+constexpr std::array<const char*, kJobs> kNames{"one", "two", "served"};
+constexpr std::array<std::uint16_t, kJobs> kWorkers{2, 3, 2};
+constexpr std::uint8_t kServers = 2;  // of the last job
+constexpr std::uint16_t kElements = 64;
 constexpr int kMostOperations = 200;
 constexpr std::size_t kMostKept = 64;
 
@@ -44,6 +52,29 @@ struct Told {
   Rank rank{};
   std::vector<Binding> at;
 };
+
+// Of a member whose packet was accepted.
+const RankStatus& place_in(const JobStatus& job, Rank rank) {
+  const std::uint32_t server = server_index(rank);
+  return server < kMaxServers ? job.servers.at(server) : job.ranks.at(raw(rank));
+}
+
+// The worker or server that has this contribution cookie and sits there.
+std::optional<Rank> owner_of(const Job& row, Cookie cookie, const Binding& at) {
+  for (std::uint16_t r = 0; r < row.world; ++r) {
+    if (row.ranks.at(r).cookie == cookie && row.ranks.at(r).binding == at) return Rank{r};
+  }
+  for (std::uint32_t s = 0; s < row.servers; ++s) {
+    const Member& m = row.server_ranks.at(s);
+    if (m.cookie == cookie && m.binding == at) return server_rank(s);
+  }
+  return std::nullopt;
+}
+
+void check_apart(LineRange a, LineRange b) {
+  TALLY_CHECK(a.count == 0 || b.count == 0 || a.first + a.count <= b.first || b.first + b.count <= a.first,
+              "ranges do not overlap");
+}
 
 class Session {
  public:
@@ -76,27 +107,44 @@ class Session {
 };
 
 MembershipEngine Session::make() {
-  const MembershipOptions options{.box_mac = {2, 0, 0, 0, 0, 0xb0}, .shards = 1, .slot_lines = kLines};
+  constexpr std::uint32_t kShared = 4;
+  const MembershipOptions options{
+      .box_mac = {2, 0, 0, 0, 0, 0xb0},
+      .shards = 1,
+      .slot_lines = kLines + static_cast<std::uint32_t>(shared_lines(kShared, kElements)),
+      .shared_entries = kShared,
+      .shared_elements = kElements};
   return *MembershipEngine::create(
       options, [state = std::uint64_t{9}]() mutable { return mix64(state += 0x9e3779b97f4a7c15ULL); });
 }
 
 void Session::declare(std::uint32_t job) {
-  JobConfig config{.name = job == 0 ? "one" : "two",
+  JobConfig config{.name = kNames.at(job),
                    .token = "t",
-                   .workers = static_cast<std::uint16_t>(2 + job),
-                   .elements = 64,
+                   .workers = kWorkers.at(job),
+                   .elements = kElements,
                    .window = 32,
                    .lease = 5 * kSecond,
                    .first_chunk = Chunk{0xFFFFFFFD}};
+  if (job + 1 == kJobs) {
+    config.discipline = Discipline::kShared;
+    config.server = ServerKind::kExternal;
+    config.servers = kServers;
+  }
   (void)members_.declare(config);  // fails when it is declared already
 }
 
 Session::Session(FuzzInput in) : in_(in) {
-  for (std::uint32_t job = 0; job < 2; ++job) {
+  for (std::uint32_t job = 0; job < kJobs; ++job) {
     declare(job);
-    for (std::uint16_t r = 0; r < 2 + job; ++r) {
-      Peer p{.job = job == 0 ? "one" : "two", .rank = r, .world = static_cast<std::uint16_t>(2 + job)};
+    const std::uint16_t workers = kWorkers.at(job);
+    const std::uint16_t servers = job + 1 == kJobs ? kServers : 0;
+    for (std::uint16_t r = 0; r < workers + servers; ++r) {
+      Peer p{.job = kNames.at(job), .rank = r, .world = workers};
+      if (r >= workers) {
+        p.rank = raw(server_rank(r - workers));
+        p.world = 0;
+      }
       p.instance = 1000U * (job + 1) + r;
       p.binding.address = mapped({10, 0, static_cast<std::uint8_t>(job), static_cast<std::uint8_t>(r + 1)});
       p.binding.mac = {2, 0, 0, 0, static_cast<std::uint8_t>(job), static_cast<std::uint8_t>(r)};
@@ -105,7 +153,7 @@ Session::Session(FuzzInput in) : in_(in) {
       peers_.push_back(p);
     }
   }
-  for (const std::size_t i : {0U, 1U, 2U}) {
+  for (const std::size_t i : {0U, 1U, 2U, 5U, 6U, 7U}) {
     const Bytes join = peers_[i].join();
     receive(join, peers_[i].binding);
     captured_.emplace_back(join, peers_[i].binding);
@@ -170,8 +218,8 @@ void Session::operate() {
     cores_.forget();
     return members_.restart_data_plane(now_);
   }
-  const std::uint32_t job = in_.below(2);
-  if (in_.flip()) (void)members_.withdraw(job == 0 ? "one" : "two");
+  const std::uint32_t job = in_.below(kJobs);
+  if (in_.flip()) (void)members_.withdraw(kNames.at(job));
   declare(job);
 }
 
@@ -234,8 +282,10 @@ void Session::check_accepted(std::span<const std::byte> datagram, const Binding&
     TALLY_CHECK(std::string_view(texts + p.name_bytes, p.token_bytes) == "t", "a JOIN's token");
     const auto job =
         std::find_if(jobs.begin(), jobs.end(), [&](const JobStatus& s) { return s.name == name; });
-    TALLY_CHECK(job != jobs.end() && job->world == p.world.host() && h.rank.host() < job->world,
-                "a JOIN's job");
+    TALLY_CHECK(job != jobs.end(), "a JOIN's job");
+    const bool worker = job->world == p.world.host() && h.rank.host() < job->world;
+    const bool server = p.world.host() == 0 && server_index(h.rank_id()) < job->servers.size();
+    TALLY_CHECK(worker || server, "a JOIN's rank");
     return;
   }
   const auto told = told_.find({h.job.host(), h.epoch.host(), h.cookie.host()});
@@ -244,7 +294,7 @@ void Session::check_accepted(std::span<const std::byte> datagram, const Binding&
   const auto job =
       std::find_if(jobs.begin(), jobs.end(), [&](const JobStatus& s) { return s.id == h.job_id(); });
   TALLY_CHECK(
-      std::find(at.begin(), at.end(), source) != at.end() || job->ranks[raw(h.rank_id())].binding == source,
+      std::find(at.begin(), at.end(), source) != at.end() || place_in(*job, h.rank_id()).binding == source,
       "from where its rank is");
 }
 
@@ -302,11 +352,10 @@ void Session::check_sent(const Header& h, std::span<const std::byte> payload, co
                   row->elements == p.record.elements.host() && row->window == p.window.host() &&
                   row->world == p.world.host(),
               "the row in force");
-  const auto member = std::find_if(row->ranks.begin(), row->ranks.begin() + row->world,
-                                   [&](const Member& m) { return raw(m.cookie) == p.cookie.host(); });
-  TALLY_CHECK(member != row->ranks.begin() + row->world && member->binding == to, "a secret for its rank");
+  const auto rank = owner_of(*row, Cookie{p.cookie.host()}, to);
+  TALLY_CHECK(rank.has_value(), "a secret for its rank");
   Told& told = told_[{h.job.host(), h.epoch.host(), p.cookie.host()}];
-  told.rank = Rank{static_cast<std::uint16_t>(member - row->ranks.begin())};
+  told.rank = *rank;
   told.at.push_back(to);
   take(h, p, to);
 }
@@ -317,29 +366,30 @@ void Session::take(const Header& h, const JoinedPayload& p, const Binding& to) {
     peer.job_id = h.job.host();
     peer.epoch = h.epoch.host();
     peer.cookie = p.cookie.host();
-    if (peer.last != p.record) peer.next = p.record.first_chunk.host();
+    if (peer.last != p.record && peer.world != 0) peer.next = p.record.first_chunk.host();
     peer.last = p.record;
   }
 }
 
 void Session::check_status() {
   const auto jobs = members_.status(now_);
-  TALLY_CHECK(jobs.size() <= 2, "two jobs");
+  TALLY_CHECK(jobs.size() <= kJobs, "no more jobs than were declared");
   for (const JobStatus& s : jobs) {
     const std::uint64_t everyone = members_of(s.world);
     TALLY_CHECK(s.ranks.size() == s.world, "one status per rank");
     TALLY_CHECK((s.missing & ~everyone) == 0 && (s.live & ~everyone) == 0, "ranks of the job");
-    TALLY_CHECK(s.missing == 0 || s.phase == JobPhase::kForming, "nobody is missing unless forming");
+    TALLY_CHECK(s.servers.size() == (s.name == kNames.back() ? kServers : 0), "one status per server");
+    TALLY_CHECK((s.missing_servers >> s.servers.size()) == 0, "servers of the job");
+    TALLY_CHECK((s.missing == 0 && s.missing_servers == 0) || s.phase == JobPhase::kForming,
+                "nobody is missing unless forming");
     TALLY_CHECK((s.missing & s.live) == 0, "missing ranks are not live");
     TALLY_CHECK(s.slots.first + s.slots.count <= kLines, "lines exist");
     const auto copy = members_.status(s.id, now_);
     TALLY_CHECK(copy && *copy == s, "the status of one job");
   }
-  if (jobs.size() < 2) return;
-  const LineRange a = jobs[0].slots;
-  const LineRange b = jobs[1].slots;
-  TALLY_CHECK(a.count == 0 || b.count == 0 || a.first + a.count <= b.first || b.first + b.count <= a.first,
-              "ranges do not overlap");
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    for (std::size_t k = 0; k < i; ++k) check_apart(jobs[i].slots, jobs[k].slots);
+  }
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What the log says when slot memory moves between pools.
+// What the log says of jobs: slot memory that moves between pools, whom a job waits for.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -57,6 +57,42 @@ TEST_F(DaemonWatch, SaysWhichPoolGivesToWhomAndWhenItGrows) {
   bulk.limit = 256;
   EXPECT_THAT(look(), ElementsAre("job 'bulk': grows back: window 256 of 256",
                                   "job 'bulk': forming anew: its members are called back"));
+}
+
+// The last few that a job waits for are named, servers too; a server that restarts is told of.
+TEST_F(DaemonWatch, SaysWhomAFormingJobWaitsFor) {
+  JobStatus& job = bulk;
+  const RankStatus there{.joined = true, .instance = 9};
+  job = {.id = JobId{1}, .name = "bulk", .phase = JobPhase::kForming, .world = 5};
+  job.missing = 0b11110;
+  job.missing_servers = 0b10;
+  job.ranks = {there, {}, {}, {}, {}};
+  job.servers = {there, {}};
+  EXPECT_THAT(
+      look(),
+      ElementsAre("job 'bulk': forming",
+                  "job 'bulk': rank 0 joined from :: (port w0); 1 of 5 ranks and 1 of 2 servers are here",
+                  "job 'bulk': server 0 joined from :: (port w0); 1 of 5 ranks and 1 of 2 servers are here"));
+  job.missing = 0b00100;
+  job.ranks = {there, there, {}, there, there};
+  EXPECT_EQ(look().at(2),
+            "job 'bulk': rank 4 joined from :: (port w0); 4 of 5 ranks and 1 of 2 servers are here, waiting "
+            "for rank 2 "
+            "and server 1");
+  job.missing = 0;
+  job.missing_servers = 0b11;
+  job.ranks[2] = there;
+  job.servers[0] = {};
+  EXPECT_EQ(look().at(1),
+            "job 'bulk': server 0 is gone again; 5 of 5 ranks and 0 of 2 servers are here, waiting for "
+            "servers 0 and 1");
+  job.missing_servers = 0;
+  job.servers = {there, there};
+  look();
+  job.servers[0].instance = 10;
+  EXPECT_THAT(
+      look(),
+      ElementsAre("job 'bulk': server 0 joined from :: (port w0); 5 of 5 ranks and 2 of 2 servers are here"));
 }
 
 }  // namespace

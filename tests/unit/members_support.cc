@@ -45,6 +45,12 @@ Peer::Peer(std::uint16_t rank_in, std::uint16_t world_in)
   binding.port = PortIndex{rank_in};
 }
 
+Peer Peer::server(std::uint32_t index) {
+  Peer p(static_cast<std::uint16_t>(200 + index), 0);  // its host
+  p.rank = raw(server_rank(index));
+  return p;
+}
+
 JoinPayload Peer::join_payload() const {
   JoinPayload p;
   p.instance = Be<std::uint64_t>(instance);
@@ -190,7 +196,8 @@ void Bench::take(Peer& peer, const std::vector<Sent>& sent) {
     peer.epoch = s.header.epoch.host();
     peer.result_cookie = s.header.cookie.host();
     peer.cookie = p.cookie.host();
-    if (peer.last != p.record) peer.lowest = peer.next = p.record.first_chunk.host();
+    const bool server = server_index(Rank{peer.rank}) < kMaxServers;
+    if (peer.last != p.record && !server) peer.lowest = peer.next = p.record.first_chunk.host();
     peer.last = p.record;
   }
 }
@@ -229,6 +236,13 @@ JobConfig sharer_of(std::uint16_t workers, Discipline discipline, const std::str
   JobConfig c = config_of(workers, name);
   c.discipline = discipline;
   c.server = ServerKind::kEmbedded;
+  return c;
+}
+
+JobConfig served_of(std::uint16_t workers, std::uint8_t servers, const std::string& name) {
+  JobConfig c = sharer_of(workers, Discipline::kShared, name);
+  c.server = ServerKind::kExternal;
+  c.servers = servers;
   return c;
 }
 

@@ -41,6 +41,7 @@ struct Peer {
   std::uint64_t result_cookie = 0;
 
   explicit Peer(std::uint16_t rank_in, std::uint16_t world_in = 2);
+  static Peer server(std::uint32_t index);  // an external one: behind the worker's ports, asks for the world
   [[nodiscard]] JoinPayload join_payload() const;
   [[nodiscard]] Bytes join();              // the next attempt with a new nonce
   [[nodiscard]] Bytes join_again() const;  // the same bytes as the newest
@@ -99,6 +100,8 @@ struct Bench {
 JobConfig config_of(std::uint16_t workers, const std::string& name = "resnet");
 // A job that shares slots.
 JobConfig sharer_of(std::uint16_t workers, Discipline discipline, const std::string& name = "resnet");
+// ... and is summed by external servers.
+JobConfig served_of(std::uint16_t workers, std::uint8_t servers, const std::string& name = "resnet");
 // A box with shared slots: `own_lines` in front of them on each core.
 MembershipOptions shared_box(std::uint32_t own_lines, std::uint32_t entries, std::uint8_t shards = 1,
                              std::uint16_t elements = 352);
