@@ -50,7 +50,7 @@ void check_sharer(Checking& c, const JobAt& at) {
   if (at.job.server == ServerKind::kNone && c.places.sound(at.path("server"))) {
     error_at(c, at.path("server"),
              {"a job that shares slots needs a server for what finds none",
-              "write embedded, or discipline: pool"});
+              "write embedded or external, or discipline: pool"});
   }
   if (shared.slots == 0 && c.places.sound("dataplane.shared.slots")) {
     error_at(c, at.path("discipline"),
@@ -102,6 +102,15 @@ void check_quota(Checking& c, const JobAt& at, std::uint64_t& reserved_ppm) {
   }
 }
 
+void check_servers(Checking& c, const JobAt& at) {
+  const std::string path = at.path("servers");
+  if (at.job.server == ServerKind::kExternal || !c.places.written(path)) return;
+  if (!c.places.sound(path) || !c.places.sound(at.path("server"))) return;
+  error_at(c, path,
+           {"servers counts external servers, and this job has none",
+            shares_slots(at.job.discipline) ? "remove it, or write server: external" : "remove it"});
+}
+
 void check_region(Checking& c, bool used) {
   const DataplaneSection& d = c.config.dataplane;
   const std::string path = "dataplane.shared.slots";
@@ -120,7 +129,8 @@ void check_region(Checking& c, bool used) {
                       "give a job discipline: shared, or leave the key out"});
   }
   const bool sound = c.places.sound("dataplane.shared.elements") && c.places.sound("dataplane.shared.server");
-  if (!sound || server_lines_per_core(d) >= entry_lines(d.shared.elements)) return;
+  if (!sound || !has_embedded_server(c.config) || server_lines_per_core(d) >= entry_lines(d.shared.elements))
+    return;
   const std::uint64_t least = std::uint64_t{64} * entry_lines(d.shared.elements) * d.cores.size();
   error_at(c, "dataplane.shared.server",
            {size_text(d.shared.server) + " hold not even one sum of " + std::to_string(d.shared.elements) +
@@ -143,6 +153,7 @@ void check_sharing(Checking& c) {
     used = used || shares;
     shares ? check_sharer(c, at) : check_pool(c, at);
     if (shares) check_quota(c, at, reserved_ppm);
+    check_servers(c, at);
     if (at.job.discipline != Discipline::kPreemptive && c.places.written(at.path("decay"))) {
       error_at(c, at.path("decay"),
                {"decay belongs to the discipline preemptive", "remove it, or write discipline: preemptive"});

@@ -112,6 +112,14 @@ std::uint64_t server_lines_per_core(const DataplaneSection& dataplane) noexcept 
   return dataplane.shared.server / 64 / std::max<std::size_t>(dataplane.cores.size(), 1);
 }
 
+bool has_embedded_server(const Config& config) noexcept {
+  const auto& jobs = config.jobs;
+  const auto external = [](const JobSection& job) { return job.server == ServerKind::kExternal; };
+  return std::none_of(jobs.begin(), jobs.end(), external) ||
+         std::any_of(jobs.begin(), jobs.end(),
+                     [](const JobSection& job) { return job.server == ServerKind::kEmbedded; });
+}
+
 void complete_defaults(Checking& c) {
   if (c.config.control.socket.empty()) c.config.control.socket = "/run/tally/" + c.config.instance + ".sock";
   lower_default_elements(c);

@@ -32,8 +32,10 @@ void check_profile(Checking& checking);  // check_profile.cc
 // Slot memory of each data core in lines of 64 bytes; the shared slots are part of it.
 [[nodiscard]] std::uint64_t slot_lines_per_core(const DataplaneSection& dataplane) noexcept;
 [[nodiscard]] std::uint32_t shared_entries_per_core(const DataplaneSection& dataplane) noexcept;
-// Memory of the embedded server on each data core in lines; 0 if there are no shared slots.
+// Memory of the embedded server on each data core in lines, wherever there are shared slots.
 [[nodiscard]] std::uint64_t server_lines_per_core(const DataplaneSection& dataplane) noexcept;
+// Some job is summed there. The server is the default, so also while what a job says is not clear.
+[[nodiscard]] bool has_embedded_server(const Config& config) noexcept;
 
 // jobs[2].window
 [[nodiscard]] std::string path_of(const char* list, std::size_t index, const char* key);

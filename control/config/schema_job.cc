@@ -16,8 +16,8 @@ constexpr std::array<Choice<Discipline>, 4> kDisciplines{{{"pool", Discipline::k
                                                           {"preemptive", Discipline::kPreemptive}}};
 constexpr std::array<Choice<Decay>, 3> kDecays{
     {{"silence", Decay::kSilence}, {"none", Decay::kNone}, {"denial", Decay::kDenial}}};
-constexpr std::array<Choice<ServerKind>, 2> kServers{
-    {{"none", ServerKind::kNone}, {"embedded", ServerKind::kEmbedded}}};
+constexpr std::array<Choice<ServerKind>, 3> kServers{
+    {{"none", ServerKind::kNone}, {"embedded", ServerKind::kEmbedded}, {"external", ServerKind::kExternal}}};
 
 ValueType<std::string> token_path() {
   return scalar_type<std::string>(
@@ -111,6 +111,18 @@ SchemaKey<JobSection> decay_key() {
   return key;
 }
 
+// Dumped for external servers only, for the same reason.
+SchemaKey<JobSection> servers_key() {
+  SchemaKey<JobSection> key =
+      value_key("servers", &JobSection::servers, whole_number_in<std::uint8_t>(1, kMaxServers),
+                "Only with server: external: how many servers the job has. Server i sums the chunks whose "
+                "number leaves the remainder i.");
+  key.dump = [dump = key.dump](const JobSection& job, const std::string& indent, std::string& out) {
+    if (job.server == ServerKind::kExternal) dump(job, indent, out);
+  };
+  return key;
+}
+
 SchemaKey<JobSection> fixed_word(const char* name, const char* word, const std::vector<std::string>& later,
                                  const char* doc) {
   return fixed_key<JobSection>(name, std::string(word), only_word(word, later), doc);
@@ -154,10 +166,12 @@ const Schema<JobSection>& job_schema() {
                 "pools of lower priority."),
       section_key("quota", &JobSection::quota, quota_schema()),
       value_key(
-          "server", &JobSection::server, one_of(kServers, {"external"}),
-          "Where contributions without a slot are summed. embedded: on the data core that owns the slot. "
-          "Jobs of the discipline pool have and need none.",
+          "server", &JobSection::server, one_of(kServers),
+          "Where contributions without a slot are summed. embedded: on the data core that owns the slot; "
+          "external: by programs of their own (tally-ps), which join the job as its workers do. Jobs of the "
+          "discipline pool have and need none.",
           "(none with pool, else embedded)"),
+      servers_key(),
       value_key("lease", &JobSection::lease, lease(),
                 "A worker silent for so long is dead, and the others are told so."),
       fixed_key<JobSection>("stragglers", std::string("off"), stragglers(),

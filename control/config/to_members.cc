@@ -16,6 +16,7 @@ JobConfig member_job(const JobSection& job) {
           .results = job.results,
           .discipline = job.discipline,
           .server = job.server,
+          .servers = job.server == ServerKind::kExternal ? job.servers : std::uint8_t{0},
           .decay = job.decay,
           .quota = job.quota};
 }

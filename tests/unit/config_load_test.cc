@@ -54,6 +54,7 @@ jobs:
      quota: {reserved: 12.5%, weight: 3, cap: 50%}}
   - {name: vgg, token_file: none, workers: 2, discipline: shared}
   - {name: dlrm, token_file: none, workers: 2, discipline: fcfs, elements: 64}
+  - {name: moe, token_file: none, workers: 2, discipline: shared, server: external, servers: 16}
 )";
 
 std::string text_of(const ConfigResult& result) {
@@ -202,7 +203,24 @@ TEST_F(ConfigFiles, ARackWithEveryKeyLoads) {
   EXPECT_EQ(c.jobs[1].quota, (Quota{125'000, 3, 500'000}));
   EXPECT_EQ(c.jobs[2].discipline, Discipline::kShared);
   EXPECT_EQ(c.jobs[3].discipline, Discipline::kFcfs);
+  EXPECT_EQ(c.jobs[4].server, ServerKind::kExternal);
+  EXPECT_EQ(c.jobs[4].servers, 16);
   EXPECT_EQ(loaded->warnings.size(), 1U) << text_of(loaded);  // the impaired port
+}
+
+// The memory for sums in the box is of no use when none are made there.
+TEST(ConfigServers, ExternalOnesNeedNoMemoryOfTheBox) {
+  const std::string text =
+      "instance: rack1\n"
+      "dataplane: {cores: [1, 2, 3, 4, 5, 6, 7, 8], shared: {slots: 64, elements: 2224, server: 64KiB}}\n"
+      "box: {ipv4: 10.0.0.1/24}\nports:\n  - {name: w0, device: net_ring0, mtu: 9000}\njobs:\n"
+      "  - {name: one, workers: 2, token_file: none, discipline: shared, server: external}\n";
+  const auto alone = load_config_text(text, "f");
+  ASSERT_TRUE(alone) << text_of(alone);
+  EXPECT_EQ(alone->config.jobs[0].servers, 1) << "the default";
+  const auto both =
+      load_config_text(text + "  - {name: two, workers: 2, token_file: none, discipline: shared}\n", "f");
+  EXPECT_THAT(text_of(both), HasSubstr("hold not even one sum"));
 }
 
 TEST_F(ConfigFiles, TheDumpLoadsAsTheSameConfiguration) {
