@@ -2,6 +2,7 @@
 
 #include <csignal>
 
+#include <algorithm>
 #include <array>
 #include <asio.hpp>
 #include <cstdio>
@@ -13,8 +14,10 @@
 #include "control_loop.h"
 #include "counters_report.h"
 #include "kernels.h"
+#include "load_config.h"
 #include "log.h"
 #include "plane.h"
+#include "reload.h"
 
 namespace tally {
 namespace {
@@ -33,12 +36,13 @@ std::uint64_t cycles_now() noexcept { return __builtin_ia32_rdtsc(); }
 class Session {
  public:
   Session(asio::io_context& io, asio::signal_set& signals, const ServiceManager& manager,
-          const Config& config, DataPlane& plane, MembershipEngine engine, TimeNs drain)
+          const Daemon::Start& start, DataPlane& plane, MembershipEngine engine, TimeNs drain)
       : io_(io),
         signals_(signals),
         timer_(io),
         manager_(manager),
-        config_(config),
+        start_(start),
+        reload_(start.config, log_line),
         plane_(plane),
         started_(steady_now()),
         loop_(plane_, std::move(engine), log_line, drain, started_) {}
@@ -55,8 +59,8 @@ class Session {
     if (!loop_.done()) members.look(now);
     std::vector<JobStatus> jobs;
     for (const auto& [id, status] : members.watch().jobs()) jobs.push_back(status);
-    CountersSnapshot all = take_snapshot(plane_, jobs, config_.dataplane.cores);
-    all.instance = config_.instance;
+    CountersSnapshot all = take_snapshot(plane_, jobs, start_.config.dataplane.cores);
+    all.instance = start_.config.instance;
     all.uptime = now - started_;
     all.uptime_cycles = cycles_now() - started_cycles_;
     all.membership = members.engine().counters();
@@ -80,12 +84,12 @@ class Session {
   void take_signal(int number) {
     if (number == SIGUSR1) return print_counters();
     if (number == SIGHUP) {
-      log_line(LogLevel::kWarning,
-               "SIGHUP ignored: reloading the configuration is not in this version; restart tallyd");
-      return;
+      if (loop_.ending()) return log_line(LogLevel::kWarning, "SIGHUP ignored: shutting down");
+      reload_.take(load_config(start_.path), loop_.members().engine(), steady_now());
+    } else {
+      loop_.end(steady_now());
+      manager_.stopping("shutting down");
     }
-    loop_.end(steady_now());
-    manager_.stopping("shutting down");
     turn();
   }
 
@@ -110,9 +114,9 @@ class Session {
     }
     if (loop_.ending() || now < status_at_ + kStatusInterval) return;
     status_at_ = now;
-    std::size_t running = 0;
-    const auto& jobs = loop_.members().watch().jobs();
-    for (const auto& [id, job] : jobs) running += job.phase == JobPhase::kRunning ? 1 : 0;
+    const auto jobs = loop_.members().engine().status(now);
+    const auto running = std::count_if(jobs.begin(), jobs.end(),
+                                       [](const JobStatus& job) { return job.phase == JobPhase::kRunning; });
     std::string status = std::to_string(running) + " of " + std::to_string(jobs.size()) + " jobs running";
     if (status == status_) return;
     status_ = std::move(status);
@@ -123,7 +127,8 @@ class Session {
   asio::signal_set& signals_;
   asio::steady_timer timer_;
   const ServiceManager& manager_;
-  const Config& config_;
+  const Daemon::Start& start_;
+  Reload reload_;
   RunningPlane plane_;
   TimeNs started_;
   std::uint64_t started_cycles_ = cycles_now();
@@ -149,11 +154,10 @@ Daemon::Daemon() : signals_(std::make_unique<Signals>()), manager_(ServiceManage
 }
 Daemon::~Daemon() = default;
 
-void Daemon::run(const Config& config, DataPlane& plane, MembershipEngine engine, bool hugepages,
-                 std::chrono::seconds drain) {
-  const auto drain_ns = static_cast<TimeNs>(std::chrono::nanoseconds(drain).count());
-  Session session(signals_->io, signals_->set, manager_, config, plane, std::move(engine), drain_ns);
-  const std::string what = summary(config);
+void Daemon::run(const Start& start, DataPlane& plane, MembershipEngine engine, bool hugepages) {
+  const auto drain_ns = static_cast<TimeNs>(std::chrono::nanoseconds(start.drain).count());
+  Session session(signals_->io, signals_->set, manager_, start, plane, std::move(engine), drain_ns);
+  const std::string what = summary(start.config);
   log_line(LogLevel::kInfo, "ready: " + what + ", " + (hugepages ? "hugepages" : "ordinary memory") +
                                 ", kernels " + std::string(best_kernels().name));
   manager_.ready(what);

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <memory>
+#include <string>
 
 #include "config.h"
 #include "data_plane.h"
@@ -19,9 +20,14 @@ class Daemon {
   Daemon& operator=(const Daemon&) = delete;
   ~Daemon();
 
+  struct Start {
+    std::string path{};  // of the configuration, read again with SIGHUP
+    Config config{};     // with which the box has started
+    std::chrono::seconds drain{};
+  };
+
   // Runs until SIGTERM or SIGINT have ended it. The cores of `plane` run and go on running.
-  void run(const Config& config, DataPlane& plane, MembershipEngine engine, bool hugepages,
-           std::chrono::seconds drain);
+  void run(const Start& start, DataPlane& plane, MembershipEngine engine, bool hugepages);
 
  private:
   struct Signals;

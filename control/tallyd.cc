@@ -37,11 +37,6 @@ int dump(const std::string& path) {
   return kExitOk;
 }
 
-std::string one_line(const Diagnostic& d) {
-  return d.file + ":" + std::to_string(d.at.line) + ":" + std::to_string(d.at.column) + ": " + d.message +
-         (d.help.empty() ? "" : "; " + d.help);
-}
-
 int failed_to_start(const Error& error) {
   log_line(LogLevel::kError, "cannot start: " + error.text());
   return kExitFailed;
@@ -61,7 +56,7 @@ int run(const CommandLine& line) {
   if (!members) return failed_to_start(members.error());
   auto box = StartedBox::start(config, log_line);
   if (!box) return failed_to_start(box.error());
-  daemon.run(config, box->plane(), std::move(*members), box->hugepages(), line.drain);
+  daemon.run({line.config, config, line.drain}, box->plane(), std::move(*members), box->hugepages());
   return kExitOk;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 // The schema: each section of the YAML is a table of keys, written once in schema_*.cc. Reading with checks,
-// defaults, --dump-config and the reference all walk these tables.
+// defaults, --dump-config, the reference and comparing all walk these tables.
 
 #include <algorithm>
 #include <functional>
@@ -22,6 +22,8 @@ struct SchemaKey {
   std::function<void(const S&, const std::string& indent, std::string& out)> dump;  // empty: never dumped
   std::function<void(const std::string& prefix, std::vector<ReferenceRow>&)>
       describe;  // rows of the reference
+  // Paths of what is not the same in both; empty: nothing can differ.
+  std::function<void(const S&, const S&, const std::string& path, std::vector<std::string>& out)> compare;
 };
 
 template <class S>
@@ -64,6 +66,14 @@ void dump_section(const Schema<S>& schema, const S& section, const std::string& 
 }
 
 template <class S>
+void compare_sections(const Schema<S>& schema, const S& a, const S& b, const std::string& prefix,
+                      std::vector<std::string>& out) {
+  for (const auto& key : schema) {
+    if (key.compare) key.compare(a, b, member_path(prefix, key.name), out);
+  }
+}
+
+template <class S>
 void describe_section(const Schema<S>& schema, const std::string& prefix, std::vector<ReferenceRow>& rows) {
   for (const auto& key : schema) key.describe(prefix, rows);
 }
@@ -83,6 +93,9 @@ SchemaKey<S> value_key(std::string name, T S::*member, ValueType<T> type, std::s
   key.dump = [name = key.name, member, print = type.print](const S& s, const std::string& indent,
                                                            std::string& out) {
     out += indent + name + ": " + print(s.*member) + "\n";
+  };
+  key.compare = [member](const S& a, const S& b, const std::string& path, std::vector<std::string>& out) {
+    if (!(a.*member == b.*member)) out.push_back(path);
   };
   key.read = [member, read = std::move(type.read)](const YamlNode& node, const std::string& path, S& out,
                                                    Reading& reading) {
@@ -148,6 +161,10 @@ SchemaKey<S> section_key(std::string name, T S::*member, const Schema<T>& schema
     out += indent + name + ":\n";
     dump_section(schema, s.*member, indent + "  ", out);
   };
+  key.compare = [member, &schema](const S& a, const S& b, const std::string& path,
+                                  std::vector<std::string>& out) {
+    compare_sections(schema, a.*member, b.*member, path, out);
+  };
   key.read = [member, &schema](const YamlNode& node, const std::string& path, S& out, Reading& reading) {
     reading.places.put(path, node.at);
     read_section(node, path, schema, out.*member, reading);
@@ -170,6 +187,12 @@ SchemaKey<S> list_key(std::string name, std::vector<T> S::*member, const Schema<
       lines[indent.size() + 2] = '-';
       out += lines;
     }
+  };
+  key.compare = [member, &schema](const S& a, const S& b, const std::string& path,
+                                  std::vector<std::string>& out) {
+    if ((a.*member).size() != (b.*member).size()) return out.push_back(path);
+    for (std::size_t i = 0; i < (a.*member).size(); ++i)
+      compare_sections(schema, (a.*member)[i], (b.*member)[i], path + "[" + std::to_string(i) + "]", out);
   };
   key.read = [member, &schema](const YamlNode& node, const std::string& path, S& out, Reading& reading) {
     reading.places.put(path, node.at);

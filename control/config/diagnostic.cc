@@ -34,6 +34,17 @@ std::string to_text(const Diagnostic& d) {
   return out;
 }
 
+std::string one_line(const Diagnostic& d) {
+  std::string line = d.file;
+  if (d.at.line > 0) {
+    line.append(":").append(std::to_string(d.at.line)).append(":").append(std::to_string(d.at.column));
+  }
+  if (!d.path.empty()) line.append(": ").append(d.path);
+  line.append(": ").append(d.message);
+  if (!d.help.empty()) line.append("; ").append(d.help);
+  return line;
+}
+
 std::string to_text(const Diagnostics& diagnostics) {
   std::string out;
   for (const auto& d : diagnostics) out += to_text(d);

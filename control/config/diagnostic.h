@@ -32,6 +32,8 @@ struct Diagnostic {
 using Diagnostics = std::vector<Diagnostic>;  // in the order of the file
 
 [[nodiscard]] std::string to_text(const Diagnostic& diagnostic);
+// For a log: file:line:col: message; what to do
+[[nodiscard]] std::string one_line(const Diagnostic& diagnostic);
 // All of them, and a last line that counts.
 [[nodiscard]] std::string to_text(const Diagnostics& diagnostics);
 

@@ -84,8 +84,9 @@ class MembershipEngine {
   [[nodiscard]] std::optional<Outgoing> next(std::span<std::byte> out) noexcept;
 
   // A running pool job goes on with another window, in a new epoch of its generation: its members are called
-  // back, and what they have begun goes on. The wish replaces JobConfig::window. Fails on an unknown name, a
-  // job that does not run or shares slots, and a window out of range or above the largest of the generation.
+  // back, and what they have begun goes on. The wish replaces JobConfig::window; a job that has no generation
+  // takes it when it forms. Fails on an unknown name, a job that shares slots, or that drains or is called
+  // back at the moment, and a window out of range or above the largest of the generation.
   // If there is not enough memory the job gets the largest window that fits, at least what it had.
   [[nodiscard]] Result<void> resize(std::string_view name, std::uint32_t window, TimeNs now) noexcept;
 

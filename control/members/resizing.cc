@@ -13,8 +13,12 @@ std::string objection_to(const JobMembership& job, std::uint32_t window) {
   if (job.config.discipline != Discipline::kPool) {
     return "it shares slots: what it holds follows from its quota, not from its window";
   }
+  // Without a generation the job takes it when it forms.
+  const bool fresh = !job.active() && !job.reforming() && !job.offered();
+  if (fresh) return {};
   if (job.phase != JobPhase::kRunning) {
-    return "only a running job can be resized, and this one is " + std::string(name_of(job.phase));
+    return "a job can be resized while it runs or before it begins, and this one is " +
+           std::string(name_of(job.phase));
   }
   const std::uint32_t largest = job.term.record.largest_window.host();
   if (window <= largest) return {};
@@ -36,7 +40,7 @@ Result<void> resize_job(JobMembership& job, BoxState& box, std::uint32_t window,
   job.config.window = window;
   job.limit = kNoLimit;
   job.shrunk_for.clear();
-  if (window != job.term.window) begin_reforming(job, box, now);
+  if (job.phase == JobPhase::kRunning && window != job.term.window) begin_reforming(job, box, now);
   return {};
 }
 

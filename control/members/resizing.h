@@ -1,5 +1,5 @@
 #pragma once
-// A running pool job gets another window by the operator's will.
+// A pool job gets another window by the operator's will.
 
 #include <cstdint>
 

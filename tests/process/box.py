@@ -115,6 +115,11 @@ class Box:
         assert daemon.runs(), f"tallyd ended with {daemon.process.returncode}"
         return self
 
+    def reload(self):
+        """Writes the configuration as self.jobs and self.options are now, and SIGHUP."""
+        self.config.write_text(self.yaml())
+        self.daemon.signal(signal.SIGHUP)
+
     def kill(self):
         """kill -9, as by the kernel when memory runs out."""
         return self.daemon.kill()

@@ -14,13 +14,14 @@ import traceback
 import cases_faults
 import cases_members
 import cases_operation
+import cases_reload
 import cases_shared
 import cases_sums
 import lab as labs
 from programs import Programs
 
 # Importing them registers their cases.
-assert cases_faults and cases_members and cases_operation and cases_shared and cases_sums
+assert cases_faults and cases_members and cases_operation and cases_reload and cases_shared and cases_sums
 
 SKIPPED = 77
 

@@ -81,10 +81,20 @@ TEST_F(MembersResize, RefusesBadWindowsAndDisturbsNobody) {
   EXPECT_EQ(status(id).phase, JobPhase::kRunning);
 }
 
-TEST_F(MembersResize, RefusesAJobThatDoesNotRun) {
+TEST_F(MembersResize, AJobThatHasNotBegunTakesItWhenItForms) {
   const JobId other = declare(config_of(2, "bert"));
-  EXPECT_THAT(refusal(64, "bert"), HasSubstr("only a running job can be resized, and this one is declared"));
+  std::vector<Peer> others{Peer(0), Peer(1)};
+  for (Peer& p : others) p.job = "bert";
+  ASSERT_TRUE(members->resize("bert", 64, now));
   EXPECT_EQ(status(other).phase, JobPhase::kDeclared);
+  EXPECT_EQ(status(other).wanted_window, 64U);
+  send(others[0], others[0].join());
+  ASSERT_TRUE(members->resize("bert", 1'024, now)) << "no generation bounds it";
+  ASSERT_TRUE(form(others));
+  EXPECT_EQ(status(other).window, 1'024U);
+}
+
+TEST_F(MembersResize, RefusesAJobThatDrainsOrIsCalledBack) {
   ASSERT_TRUE(members->resize("resnet", 64, now));
   settle();
   EXPECT_THAT(refusal(32), HasSubstr("this one is forming"));

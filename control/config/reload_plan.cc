@@ -1,0 +1,49 @@
+#include "reload_plan.h"
+
+#include <algorithm>
+
+#include "schemas.h"
+
+namespace tally {
+namespace {
+
+const JobSection* find_job(const Config& config, const std::string& name) {
+  const auto job = std::find_if(config.jobs.begin(), config.jobs.end(),
+                                [&](const JobSection& j) { return j.name == name; });
+  return job == config.jobs.end() ? nullptr : &*job;
+}
+
+void compare_jobs(const JobSection& is, const JobSection& wanted, const std::string& path, ReloadPlan& plan) {
+  const bool pool = is.discipline == Discipline::kPool && wanted.discipline == Discipline::kPool;
+  for (const auto& key : job_schema()) {
+    if (!key.compare || (pool && key.name == "window")) continue;
+    key.compare(is, wanted, member_path(path, key.name), plan.restart);
+  }
+  // No key, so that it is never printed.
+  if (is.token_file == wanted.token_file && is.token != wanted.token)
+    plan.restart.push_back(member_path(path, "token_file") + " (what it holds)");
+  if (pool && is.window != wanted.window) plan.resize.push_back({wanted.name, wanted.window});
+}
+
+}  // namespace
+
+ReloadPlan plan_reload(const Config& running, const Config& wanted) {
+  ReloadPlan plan;
+  for (const auto& key : config_schema()) {
+    if (key.compare && key.name != "jobs") key.compare(running, wanted, key.name, plan.restart);
+  }
+  for (const JobSection& is : running.jobs) {
+    if (find_job(wanted, is.name) == nullptr) plan.withdraw.push_back(is.name);
+  }
+  for (std::size_t i = 0; i < wanted.jobs.size(); ++i) {
+    const JobSection& job = wanted.jobs[i];
+    if (const JobSection* const is = find_job(running, job.name); is != nullptr) {
+      compare_jobs(*is, job, "jobs[" + std::to_string(i) + "]", plan);
+    } else {
+      plan.declare.push_back(job);
+    }
+  }
+  return plan;
+}
+
+}  // namespace tally

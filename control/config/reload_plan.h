@@ -1,0 +1,31 @@
+#pragma once
+// What a configuration that was read again asks of a running box: what can be done while it runs, and what
+// takes a restart. Pure.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "config.h"
+
+namespace tally {
+
+struct ReloadPlan {
+  struct Resize {
+    std::string job{};
+    std::uint32_t window = 0;
+    bool operator==(const Resize&) const = default;
+  };
+
+  std::vector<std::string> withdraw{};  // names of jobs that are gone
+  std::vector<Resize> resize{};         // jobs of the discipline pool
+  std::vector<JobSection> declare{};    // jobs that are new
+  // Keys that differ and stay as they are, by their path in `wanted`: "dataplane.slots", "jobs[1].lease".
+  std::vector<std::string> restart{};
+};
+
+// `running`: what is in force; `wanted`: a configuration without errors. Jobs are the same when their names
+// are, in whatever order they stand.
+[[nodiscard]] ReloadPlan plan_reload(const Config& running, const Config& wanted);
+
+}  // namespace tally

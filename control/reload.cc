@@ -1,0 +1,71 @@
+#include "reload.h"
+
+#include <algorithm>
+#include <string>
+
+#include "to_members.h"
+
+namespace tally {
+namespace {
+
+constexpr std::string_view kGone = "the job was withdrawn: it is gone from the box's configuration";
+
+std::string listed(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
+  return text;
+}
+
+std::string of_job(const std::string& name) { return "reload: job '" + name + "' "; }
+
+}  // namespace
+
+void Reload::take(const ConfigResult& read, MembershipEngine& engine, TimeNs now) {
+  if (!read) return refuse(read.error());
+  for (const Diagnostic& warning : read->warnings) log_(LogLevel::kWarning, one_line(warning));
+  const ReloadPlan plan = plan_reload(config_, read->config);
+  const bool nothing = plan.withdraw.empty() && plan.resize.empty() && plan.declare.empty();
+  for (const auto& name : plan.withdraw) withdraw(name, engine);
+  for (const auto& wish : plan.resize) resize(wish, engine, now);
+  for (const auto& job : plan.declare) declare(job, engine);
+  if (!plan.restart.empty()) {
+    log_(LogLevel::kWarning, "reload: restart to apply: " + listed(plan.restart));
+  } else if (nothing) {
+    log_(LogLevel::kInfo, "reload: nothing differs from what runs");
+  }
+}
+
+void Reload::refuse(const Diagnostics& diagnostics) {
+  for (const Diagnostic& d : diagnostics) {
+    log_(d.severity == Severity::kError ? LogLevel::kError : LogLevel::kWarning, one_line(d));
+  }
+  log_(LogLevel::kError, "reload: the configuration has errors; nothing was changed");
+}
+
+void Reload::withdraw(const std::string& name, MembershipEngine& engine) {
+  if (auto done = engine.withdraw(name, kGone); !done)
+    return log_(LogLevel::kError, "reload: " + done.error().text());
+  std::erase_if(config_.jobs, [&](const JobSection& job) { return job.name == name; });
+  log_(LogLevel::kInfo, of_job(name) + "is gone from the configuration");
+}
+
+void Reload::resize(const ReloadPlan::Resize& wish, MembershipEngine& engine, TimeNs now) {
+  const auto job = std::find_if(config_.jobs.begin(), config_.jobs.end(),
+                                [&](const JobSection& j) { return j.name == wish.job; });
+  if (auto done = engine.resize(wish.job, wish.window, now); !done) {
+    return log_(LogLevel::kError, "reload: " + done.error().text() + "; the window stays " +
+                                      std::to_string(job->window) + ", reload again when that has changed");
+  }
+  log_(LogLevel::kInfo, of_job(wish.job) + "gets a window of " + std::to_string(wish.window) +
+                            " instead of " + std::to_string(job->window));
+  job->window = wish.window;
+}
+
+void Reload::declare(const JobSection& job, MembershipEngine& engine) {
+  if (auto id = engine.declare(member_job(job)); !id)
+    return log_(LogLevel::kError, "reload: " + id.error().text() + "; the job is not declared");
+  config_.jobs.push_back(job);
+  log_(LogLevel::kInfo, of_job(job.name) + "is declared: its workers may come");
+}
+
+}  // namespace tally

@@ -1,0 +1,127 @@
+// SIGHUP: what of a new configuration becomes of a running box, and what the log says.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "daemon_plane.h"
+#include "members_support.h"
+#include "reload.h"
+#include "to_members.h"
+
+namespace tally::daemon_test {
+namespace {
+
+using members_test::Bench;
+using testing::HasSubstr;
+
+constexpr const char* kText = R"(instance: rack1
+dataplane: {cores: [1], slots: 32MiB}
+box: {ipv4: 10.0.0.1/24}
+ports:
+  - {name: w0, device: net_ring0}
+jobs:
+  - {name: one, workers: 2, token_file: none, window: 256}
+)";
+
+std::string with(const std::string& old, const std::string& by) {
+  std::string text = kText;
+  return text.replace(text.find(old), old.size(), by);
+}
+
+struct DaemonReload : testing::Test {
+  DaemonReload() : bench(member_options(config)) {
+    for (const JobSection& job : config.jobs) id = bench.declare(member_job(job));
+    for (Peer& p : peers) {
+      p.job = "one";
+      p.token.clear();
+    }
+  }
+  void reload(const std::string& text) {
+    journal.lines.clear();
+    reload_.take(load_config_text(text, "box.yaml"), *bench.members, bench.now);
+    told = bench.settle();
+  }
+
+  Config config = load_config_text(kText, "box.yaml")->config;
+  Bench bench;
+  JobId id{};
+  std::vector<Peer> peers{Peer(0), Peer(1)};
+  Journal journal;
+  Reload reload_{config, journal.sink()};
+  std::vector<Sent> told;
+};
+
+TEST_F(DaemonReload, ARunningPoolIsResized) {
+  ASSERT_TRUE(bench.form(peers));
+  const std::uint32_t epoch = peers[0].epoch;
+  reload(with("window: 256", "window: 64"));
+  EXPECT_EQ(told.size(), 2U) << "both are called back";
+  EXPECT_EQ(journal.count("reload: job 'one' gets a window of 64 instead of 256"), 1U);
+  ASSERT_TRUE(bench.form(peers));
+  EXPECT_EQ(bench.status(id).window, 64U);
+  EXPECT_NE(peers[0].epoch, epoch);
+  reload(with("window: 256", "window: 64"));
+  EXPECT_EQ(journal.count("reload: nothing differs from what runs"), 1U);
+}
+
+TEST_F(DaemonReload, AFileWithErrorsChangesNothingAndSaysWhere) {
+  ASSERT_TRUE(bench.form(peers));
+  reload(with("{name: one", "{name: two, workrs: 1") + "  - {name: three, workers: 2, token_file: none}\n");
+  EXPECT_EQ(journal.count("box.yaml:7:17: jobs[0]: unknown key 'workrs'"), 1U);
+  EXPECT_EQ(journal.count("reload: the configuration has errors; nothing was changed"), 1U);
+  EXPECT_TRUE(told.empty());
+  EXPECT_EQ(bench.members->status(bench.now).size(), 1U);
+  EXPECT_EQ(bench.status(id).phase, JobPhase::kRunning);
+}
+
+TEST_F(DaemonReload, WhatTakesARestartIsNamedInOneLineEveryTime) {
+  std::string text = with("slots: 32MiB", "slots: 16MiB");
+  text.replace(text.find("net_ring0"), 9, "net_ring0, mtu: 9000");
+  for (int i = 0; i < 2; ++i) {
+    reload(text);
+    EXPECT_EQ(journal.count("reload: restart to apply: dataplane.slots, ports[0].mtu"), 1U);
+  }
+  EXPECT_EQ(reload_.config(), config);
+}
+
+TEST_F(DaemonReload, JobsAreDeclaredAndWithdrawn) {
+  ASSERT_TRUE(bench.form(peers));
+  reload(with("name: one", "name: two"));
+  EXPECT_EQ(journal.count("reload: job 'one' is gone from the configuration"), 1U);
+  EXPECT_EQ(journal.count("reload: job 'two' is declared: its workers may come"), 1U);
+  EXPECT_THAT(members_test::only(told, PacketType::kAbort, peers[0]).text(),
+              HasSubstr("gone from the box's configuration"));
+  for (Peer& p : peers) {
+    p.restart();
+    p.job = "two";
+  }
+  ASSERT_TRUE(bench.form(peers));
+  reload(with("name: one", "name: two"));
+  EXPECT_EQ(journal.count("reload: nothing differs from what runs"), 1U);
+}
+
+TEST_F(DaemonReload, AWindowThatTheGenerationForbidsIsTriedAgainByTheNext) {
+  ASSERT_TRUE(bench.form(peers));
+  for (int i = 0; i < 2; ++i) {
+    reload(with("window: 256", "window: 512"));
+    EXPECT_EQ(journal.count("window is 512; the largest of this generation is 256"), 1U);
+    EXPECT_EQ(journal.count("the window stays 256"), 1U);
+    EXPECT_TRUE(told.empty());
+  }
+  for (const Peer& p : peers) bench.send(p, p.leave());
+  reload(with("window: 256", "window: 512"));
+  for (Peer& p : peers) p.restart();
+  ASSERT_TRUE(bench.form(peers));
+  EXPECT_EQ(bench.status(id).window, 512U);
+}
+
+TEST_F(DaemonReload, AJobThatTheRunningBoxCannotServeIsNotDeclared) {
+  reload(with("slots: 32MiB", "slots: 32MiB, shared: {slots: 64}") +
+         "  - {name: two, workers: 2, token_file: none, discipline: shared}\n");
+  EXPECT_EQ(journal.count("the box has no shared slots; the job is not declared"), 1U);
+  EXPECT_EQ(journal.count("restart to apply: dataplane.shared.slots"), 1U);
+  EXPECT_EQ(reload_.config().jobs.size(), 1U);
+}
+
+}  // namespace
+}  // namespace tally::daemon_test
