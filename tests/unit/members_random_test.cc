@@ -15,9 +15,13 @@
 namespace tally::members_test {
 namespace {
 
+// Or a server.
 struct Worker : Peer {
   using Peer::Peer;
+  explicit Worker(const Peer& p) : Peer(p) {}
   bool leaving = false;
+
+  [[nodiscard]] bool serves() const { return server_index(Rank{rank}) < kMaxServers; }
 
   void program_starts_again() {
     last = {};
@@ -35,9 +39,11 @@ struct Life {
   std::vector<std::pair<Peer, Bytes>> captured;
   std::vector<std::uint64_t> under_way;  // publications the cores have not reached
   std::vector<Epoch> written;  // by line: the epoch whose ledger may have written it since it was zeroed
+  std::uint8_t servers;        // of each job that shares slots; 0: embedded
 
-  Life(std::uint64_t seed, const MembershipOptions& options, const std::array<Discipline, 3>& disciplines)
-      : state(seed), bench(options, seed), written(options.slot_lines) {
+  Life(std::uint64_t seed, const MembershipOptions& options, const std::array<Discipline, 3>& disciplines,
+       std::uint8_t servers_in = 0)
+      : state(seed), bench(options, seed), written(options.slot_lines), servers(servers_in) {
     bench.cores_wait = true;
     for (std::uint16_t j = 0; j < 3; ++j) {
       const auto world = static_cast<std::uint16_t>(j + 1);
@@ -45,6 +51,9 @@ struct Life {
       const bool shares = shares_slots(disciplines.at(j));
       JobConfig config = shares ? sharer_of(world, disciplines.at(j), name) : config_of(world, name);
       if (shares) config.quota.reserved_ppm = 400'000;
+      const bool served = shares && servers != 0;
+      if (served) config.server = ServerKind::kExternal;
+      if (served) config.servers = servers;
       config.first_chunk = Chunk{0xFFFFFFFD};
       if (seed % 3 != 0) config.priority = static_cast<std::uint8_t>(60 * j);  // else nobody is above another
       bench.declare(config);
@@ -54,6 +63,13 @@ struct Life {
         p.job = config.name;
         p.binding.vlan = j;
         p.instance = mix64(seed * 100 + j * 10U + r) | 1U;
+        peers.push_back(p);
+      }
+      for (std::uint32_t s = 0; served && s < servers; ++s) {
+        Worker p(Peer::server(s));
+        p.job = config.name;
+        p.binding.vlan = j;
+        p.instance = mix64(seed * 100 + j * 10U + 5 + s) | 1U;
         peers.push_back(p);
       }
       jobs.push_back(peers);
@@ -70,7 +86,7 @@ struct Life {
           if (s.to != p.binding) continue;
           const GenerationRecord before = p.last;
           Bench::take(p, {s});
-          if (p.last != before) progress[p.binding.vlan] = p.next;
+          if (p.last != before && !p.serves()) progress[p.binding.vlan] = p.next;
           if (p.last != before && before != GenerationRecord{}) p.leaving = false;  // nothing left to leave
           const bool refused = s.type() == PacketType::kJoined && s.status() == JoinStatus::kRefused &&
                                s.joined().nonce.host() == p.nonce;
@@ -89,7 +105,7 @@ struct Life {
     const std::uint64_t what = below(100);
     std::uint32_t& next = progress[p.binding.vlan];  // members are never far from each other
     if (loss_percent != 0) next += static_cast<std::uint32_t>(below(1U << 26));
-    if (p.last != GenerationRecord{}) p.lowest = p.next = next;
+    if (p.last != GenerationRecord{} && !p.serves()) p.lowest = p.next = next;
     if (p.epoch == 0 || what < 5) {
       bytes = p.join();
     } else if (p.leaving) {
@@ -106,7 +122,7 @@ struct Life {
 
   void misfortune() {
     auto& peers = jobs[below(3)];
-    Worker& p = peers[0];
+    Worker& p = peers[servers == 0 ? 0 : below(peers.size())];
     const std::uint64_t what = below(100);
     if (what < 40 && !captured.empty()) {
       const auto& [from, bytes] = captured[below(captured.size())];
@@ -130,7 +146,7 @@ struct Life {
       const bool together = std::all_of(peers.begin(), peers.end(), [&](const Worker& w) {
         return w.last == p.last && w.last != GenerationRecord{};
       });
-      for (auto& leaver : peers) leaver.leaving = leaver.leaving || together;
+      for (auto& leaver : peers) leaver.leaving = !leaver.serves() && (leaver.leaving || together);
     } else if (what < 51) {
       bench.now += below(15 * kSecond);
     } else if (what < 80) {
@@ -206,7 +222,8 @@ struct Life {
       ranges.push_back(row->slots);
       for (const auto& p : jobs[raw(s.id) - 1U]) {
         if (p.epoch != raw(row->epoch)) continue;
-        ASSERT_EQ(p.cookie, raw(row->ranks[p.rank].cookie));
+        const Member& m = p.serves() ? row->server_ranks[server_index(Rank{p.rank})] : row->ranks[p.rank];
+        ASSERT_EQ(p.cookie, raw(m.cookie));
         ASSERT_EQ(p.result_cookie, raw(row->result_cookie));
         ASSERT_EQ(p.last.generation.host(), raw(row->generation));
       }
@@ -242,6 +259,32 @@ TEST(MembersRandom, InvariantsHoldWhereJobsShareSlots) {
       EXPECT_TRUE(little || s.phase == JobPhase::kRunning) << s.name << " " << name_of(s.phase) << s.reason;
     }
   }
+}
+
+// Servers restart, move, lose packets and come back under other names as workers do.
+TEST(MembersRandom, InvariantsHoldAndEveryJobHealsWithExternalServers) {
+  std::uint64_t taken_over = 0;
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    SCOPED_TRACE(seed);
+    Life life(seed, shared_box(20'000, 50), kMixed, static_cast<std::uint8_t>(1 + seed % 3));
+    std::uint64_t instance = 0;
+    Epoch epoch{};
+    for (int i = 0; i < 500; ++i) {
+      ASSERT_NO_FATAL_FAILURE(life.step(20, true));
+      const JobStatus s = life.bench.status(JobId{3});
+      if (s.phase == JobPhase::kRunning && s.epoch == epoch && s.servers[0].instance != instance)
+        ++taken_over;
+      instance = s.servers[0].instance;
+      epoch = s.epoch;
+    }
+    for (int i = 0; i < 500; ++i) ASSERT_NO_FATAL_FAILURE(life.step(0, false));
+    for (const auto& s : life.bench.members->status(life.bench.now)) {
+      EXPECT_TRUE(s.phase == JobPhase::kRunning)
+          << s.name << " " << name_of(s.phase) << " missing " << s.missing << ", servers "
+          << s.missing_servers << ": " << s.reason;
+    }
+  }
+  EXPECT_GT(taken_over, 5U) << "it did not happen often enough";
 }
 
 TEST(MembersRandom, InvariantsHoldWithLittleMemory) {
