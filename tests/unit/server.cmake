@@ -2,3 +2,7 @@
 tally_test(server_test PURE
   SOURCES server_merge_test.cc server_memory_test.cc server_random_test.cc
   LABEL unit LINK tally_server)
+
+# The queue towards external servers.
+tally_test(server_queue_test PURE SOURCES server_queue_test.cc server_queue_random_test.cc
+  LABEL unit LINK tally_server tally_test_support)
