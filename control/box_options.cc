@@ -63,6 +63,7 @@ PoolDemand pool_demand(const Config& config) {
     demand.nic |= options.pci;
     demand.frame_bytes = std::max(demand.frame_bytes, static_cast<std::uint16_t>(port.mtu + kFrameOverhead));
   }
+  for (const JobSection& job : config.jobs) demand.servers |= job.server == ServerKind::kExternal;
   return demand;
 }
 

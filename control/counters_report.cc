@@ -32,7 +32,7 @@ struct CoreLine {
   OneWriter<std::uint64_t> CoreStatistics::*value;
 };
 
-constexpr std::array<CoreLine, 20> kCoreLines{{
+constexpr std::array<CoreLine, 23> kCoreLines{{
     {"frames in", true, &CoreStatistics::frames_in},
     {"frames out", true, &CoreStatistics::frames_out},
     {"results", true, &CoreStatistics::results},
@@ -44,12 +44,15 @@ constexpr std::array<CoreLine, 20> kCoreLines{{
     {"taken over", false, &CoreStatistics::taken_over},
     {"sent for control or other cores", false, &CoreStatistics::sent_for},
     {"rejects sent", false, &CoreStatistics::rejects},
+    {"to servers", false, &CoreStatistics::to_servers},
+    {"queued for servers", false, &CoreStatistics::server_queued},
     {"lost on purpose, in", false, &CoreStatistics::impaired_in},
     {"lost on purpose, out", false, &CoreStatistics::impaired_out},
     {"not ours", false, &CoreStatistics::forwarded},
     {"copied to be writable", false, &CoreStatistics::copied},
     {"lost: no mbuf", false, &CoreStatistics::no_mbuf},
     {"lost: transmit ring full", false, &CoreStatistics::refused},
+    {"lost: queue for servers full", false, &CoreStatistics::server_refused},
     {"lost: core's ring full", false, &CoreStatistics::hand_over_lost},
     {"lost: control's ring full", false, &CoreStatistics::punts_lost},
     {"lost: events", false, &CoreStatistics::events_lost},

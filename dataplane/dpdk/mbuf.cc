@@ -97,17 +97,28 @@ void drop(rte_mbuf* m) noexcept {
   }
 }
 
-std::size_t send(std::uint16_t port, std::uint16_t queue, std::span<rte_mbuf*> frames,
-                 MbufCounters& counters) noexcept {
+// A release of what stays here does no harm: it only says that what was done before may be seen.
+std::size_t offer(std::uint16_t port, std::uint16_t queue, std::span<rte_mbuf*> frames) noexcept {
   if (frames.empty()) return 0;
   all_released(frames);
   PortGate& gate = PortGate::of(port);
   const bool guarded = gate.guarded();
-  std::size_t sent = 0;
-  if (!guarded || gate.enter(PortGate::kTransmit, queue)) {
-    sent = rte_eth_tx_burst(port, queue, frames.data(), static_cast<std::uint16_t>(frames.size()));
-    if (guarded) gate.leave(PortGate::kTransmit, queue);
-  }
+  if (guarded && !gate.enter(PortGate::kTransmit, queue)) return 0;
+  const std::size_t taken =
+      rte_eth_tx_burst(port, queue, frames.data(), static_cast<std::uint16_t>(frames.size()));
+  if (guarded) gate.leave(PortGate::kTransmit, queue);
+  return taken;
+}
+
+std::size_t offer(rte_ring* ring, std::span<rte_mbuf*> frames) noexcept {
+  all_released(frames);
+  return rte_ring_enqueue_burst(ring, reinterpret_cast<void**>(frames.data()),
+                                static_cast<unsigned>(frames.size()), nullptr);
+}
+
+std::size_t send(std::uint16_t port, std::uint16_t queue, std::span<rte_mbuf*> frames,
+                 MbufCounters& counters) noexcept {
+  const std::size_t sent = offer(port, queue, frames);
   if (sent == frames.size()) return sent;
   counters.refused += frames.size() - sent;
   drop_all(frames.subspan(sent));

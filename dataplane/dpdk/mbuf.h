@@ -5,8 +5,9 @@
 //
 //   mempool --allocate--> loop      ring --receive--> loop      loop --drop--> mempool
 //   loop --send--> ring; what the ring refuses: mempool
+//   loop --offer--> ring; what the ring refuses: loop
 //
-// These four also tell ThreadSanitizer that the bytes change hands: DPDK's libraries are not instrumented.
+// These five also tell ThreadSanitizer that the bytes change hands: DPDK's libraries are not instrumented.
 // Owning an mbuf is owning its fields. Its buffer may be shared, and a shared buffer is read-only for all.
 
 #include <cstddef>
@@ -57,7 +58,14 @@ void drop(rte_mbuf* m) noexcept;
 std::size_t send(std::uint16_t port, std::uint16_t queue, std::span<rte_mbuf*> frames,
                  MbufCounters& counters) noexcept;
 
-// The same into a ring between threads. Nothing found out about the frame so far goes along but m->port.
+// The same, but what the port does not take stays the caller's: the last of `frames`. Not counted.
+[[nodiscard]] std::size_t offer(std::uint16_t port, std::uint16_t queue,
+                                std::span<rte_mbuf*> frames) noexcept;
+
+// The same for a ring between threads.
+[[nodiscard]] std::size_t offer(rte_ring* ring, std::span<rte_mbuf*> frames) noexcept;
+
+// As send() into a ring between threads. Nothing found out about the frame so far goes along but m->port.
 bool send(rte_ring* ring, rte_mbuf* m, MbufCounters& counters) noexcept;
 
 // --- shapes: before and after, the caller owns everything named -----------------------------------------

@@ -93,6 +93,7 @@ PoolSizes size_pools(const PoolDemand& demand) {
   frames.add(demand.transmit_descriptors, "tx descriptors");
   frames.add(cores * kBurst, "in bursts");
   frames.add(pending, "gathered for sending");
+  frames.add(demand.servers ? demand.ports * cores * kServerQueueFrames : 0, "queued for servers");
   frames.add(between, "in rings between data cores");
   frames.add(2 * cores * kHandOverFrames, "in rings from and to control");
   frames.add(cached, "in caches");

@@ -11,15 +11,17 @@ struct rte_mempool;
 
 namespace tally {
 
-inline constexpr std::uint32_t kPoolCache = 512;        // per lcore; RTE_MEMPOOL_CACHE_MAX_SIZE
-inline constexpr std::uint16_t kHeadRoom = 128;         // RTE_PKTMBUF_HEADROOM
-inline constexpr std::uint16_t kHandOverFrames = 1024;  // size of each ring between threads
+inline constexpr std::uint32_t kPoolCache = 512;          // per lcore; RTE_MEMPOOL_CACHE_MAX_SIZE
+inline constexpr std::uint16_t kHeadRoom = 128;           // RTE_PKTMBUF_HEADROOM
+inline constexpr std::uint16_t kHandOverFrames = 1024;    // size of each ring between threads
+inline constexpr std::uint32_t kServerQueueFrames = 512;  // that wait for servers, per core and port
 
 struct PoolDemand {
   std::uint32_t ports = 0;
   std::uint32_t cores = 1;
   std::uint32_t receive_descriptors = 0;   // sum over all queues of all ports
   std::uint32_t transmit_descriptors = 0;  // the same
+  bool servers = false;                    // some job has external servers, behind whichever ports
   std::uint16_t frame_bytes = 0;           // the largest frame, without FCS: MTU + 18
   bool hugepages = true;                   // ordinary pages waste more
   bool nic = false;                        // some port is a NIC: many of them fill buffers in whole KiB only

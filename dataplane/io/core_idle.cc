@@ -10,7 +10,7 @@ namespace tally {
 
 void sleep_precisely() noexcept { prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL); }
 
-CoreIdle::Step CoreIdle::after_turn(std::size_t moved, TimeNs now) noexcept {
+CoreIdle::Step CoreIdle::after_turn(std::size_t moved, TimeNs now, bool backlog) noexcept {
   if (moved != 0 || !adaptive_) {
     silent_ = false;
     return {};
@@ -22,7 +22,8 @@ CoreIdle::Step CoreIdle::after_turn(std::size_t moved, TimeNs now) noexcept {
   const TimeNs silence = now - since_;
   if (silence < kPollFor) return {};
   if (silence < kYieldFor) return {Action::kYield};
-  return {Action::kSleep, std::min(silence / kSilencePerSleep, kLongestSleep)};
+  const TimeNs longest = backlog ? kLongestSleepWithBacklog : kLongestSleep;
+  return {Action::kSleep, std::min(silence / kSilencePerSleep, longest)};
 }
 
 void CoreIdle::rest(const Step& step) noexcept {

@@ -21,8 +21,8 @@ class CoreIdle {
     TimeNs sleep = 0;  // kSleep: how long
   };
 
-  // After a turn at `now` that moved so many frames.
-  [[nodiscard]] Step after_turn(std::size_t moved, TimeNs now) noexcept;
+  // After a turn at `now` that moved so many frames. backlog: frames wait for a port that takes none now.
+  [[nodiscard]] Step after_turn(std::size_t moved, TimeNs now, bool backlog = false) noexcept;
 
   // Does it: polls again at once, lets other threads of this CPU run, or sleeps.
   static void rest(const Step& step) noexcept;
@@ -34,6 +34,9 @@ class CoreIdle {
   // Then a sleep is this part of the silence so far, so that it adds at most as much to what ends it; it
   // reaches kLongestSleep after 8 ms.
   static constexpr TimeNs kSilencePerSleep = 8;
+  // With a backlog no sleep is longer: the port may take frames at any time, and who is on the other side of
+  // a link that is down must not cost a CPU either. At 10 Gb/s these are 40 frames.
+  static constexpr TimeNs kLongestSleepWithBacklog = 50 * kMicrosecond;
 
  private:
   bool adaptive_;

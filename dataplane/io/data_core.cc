@@ -29,6 +29,7 @@ PipelineCore<Exec>::PipelineCore(CoreOptions options, CoreRings& rings)
       ingress_(options_.ingress, options_.frames, mbufs_, statistics, traffic),
       egress_(options_.egress, mbufs_, statistics, traffic),
       replicator_(options_.frames, options_.heads, egress_, mbufs_, statistics),
+      servers_(options_.egress.size(), {.capacity = kServerQueueFrames}, egress_, statistics),
       source_port_(static_cast<std::uint16_t>(kBasePort + options_.index)) {}
 
 template <class Exec>
@@ -39,7 +40,7 @@ void PipelineCore<Exec>::run() noexcept {
   while (!options_.stop->load(std::memory_order_acquire)) {
     const TimeNs now = clock.now();
     const std::size_t moved = turn(now, clock.cycles());
-    const CoreIdle::Step step = idle.after_turn(moved, now);
+    const CoreIdle::Step step = idle.after_turn(moved, now, servers_.waiting() != 0);
     if (step.action == CoreIdle::Action::kSleep) ++statistics.sleeps;
     CoreIdle::rest(step);
   }
@@ -63,8 +64,9 @@ std::size_t PipelineCore<Exec>::turn(TimeNs now, std::uint64_t cycles) noexcept 
   moved += sweep(now);
   ++statistics.turns;
   statistics.last_turn = now;
+  if (moved != 0) egress_.flush();
+  if (servers_.waiting() != 0) moved += servers_.drain();
   if (moved == 0) return 0;
-  egress_.flush();
   statistics.no_mbuf = mbufs_.no_mbuf.get();
   statistics.refused = mbufs_.refused.get();
   statistics.copied = mbufs_.copied.get();
@@ -159,7 +161,7 @@ void PipelineCore<Exec>::conclude(rte_mbuf* m, const Frame& frame, const Outcome
       return replicator_.repeat(m, out.payload, out.payload_bytes, out.ranks,
                                 publications.at->headers.of(*out.job), source_port_);
     case Verdict::kRelay:
-      return reply(m, out, out.to);
+      return out.server != kNoServer ? to_server(m, out) : reply(m, out, out.to);
     case Verdict::kHandOver:
       return hand_over(m, out.owner);
     case Verdict::kPunt:
@@ -167,8 +169,8 @@ void PipelineCore<Exec>::conclude(rte_mbuf* m, const Frame& frame, const Outcome
     case Verdict::kForward:
       ++statistics.forwarded;
       return drop(m);
-    default:  // absorbed, or dropped by name
-      return drop(m);
+    default:  // absorbed, or dropped by name; or it has found no slot, or taken another's
+      return out.server != kNoServer ? to_server(m, out) : drop(m);
   }
 }
 
@@ -187,13 +189,27 @@ void PipelineCore<Exec>::punt(rte_mbuf* m) noexcept {
 template <class Exec>
 void PipelineCore<Exec>::reply(rte_mbuf* m, const Outcome& out, Rank rank) noexcept {
   const Receiver& to = publications.at->headers.of(*out.job).members[raw(rank)];
+  readdress(m, out, to.header);
+  egress_.push(to.port, m);
+}
+
+// To an external server, in the mbuf that came. It leaves with this turn, unless the port is busy.
+template <class Exec>
+void PipelineCore<Exec>::to_server(rte_mbuf* m, const Outcome& out) noexcept {
+  const Receiver& to = publications.at->headers.of(*out.job).servers[out.server];
+  readdress(m, out, to.header);
+  servers_.push(to.port, m, out.job->id, out.priority);
+}
+
+// `m` becomes a frame of the box that carries out's payload, which lies in its buffer.
+template <class Exec>
+void PipelineCore<Exec>::readdress(rte_mbuf* m, const Outcome& out, const HeaderTemplate& header) noexcept {
   // An ANSWER is served by whichever core got it; what it becomes comes from its chunk's shard all the same.
   const std::uint32_t slot = slot_of(slot_map(*out.job), header_at(out.payload).chunk_id());
   const auto source_port = static_cast<std::uint16_t>(kBasePort + slot % out.job->shards);
-  const std::uint32_t sum = to.header.ipv6() ? internet_sum({out.payload, out.payload_bytes}) : 0;
-  const auto head = reuse(m, out.payload, out.payload_bytes, to.header.bytes());
-  to.header.write(head.data(), source_port, out.payload_bytes, sum);
-  egress_.push(to.port, m);
+  const std::uint32_t sum = header.ipv6() ? internet_sum({out.payload, out.payload_bytes}) : 0;
+  const auto head = reuse(m, out.payload, out.payload_bytes, header.bytes());
+  header.write(head.data(), source_port, out.payload_bytes, sum);
 }
 
 // Back to where the packet came from. Only who has shown that it is a member learns the result cookie.

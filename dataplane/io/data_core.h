@@ -17,6 +17,7 @@
 #include "pipeline.h"
 #include "publication_chain.h"
 #include "replicator.h"
+#include "server_egress.h"
 
 namespace tally {
 
@@ -54,10 +55,13 @@ class alignas(64) DataCore {
   DataCore& operator=(const DataCore&) = delete;
   virtual ~DataCore() = default;
 
-  // One turn. cycles: the TSC now. Returns the frames that came in from ports and rings.
+  // One turn. cycles: the TSC now. Returns the frames that came in from ports and rings, and those that
+  // waited for servers and left.
   virtual std::size_t turn(TimeNs now, std::uint64_t cycles) noexcept = 0;
   // Turns until told to stop.
   virtual void run() noexcept = 0;
+  // Drops what waits for servers. The thread that stopped the core.
+  virtual void drop_queued() noexcept = 0;
   // Any thread.
   [[nodiscard]] virtual const JobCounters& counters(JobId job) const noexcept = 0;
   [[nodiscard]] virtual const JobState& state(JobId job) const noexcept = 0;
@@ -77,6 +81,7 @@ class PipelineCore final : public DataCore {
 
   std::size_t turn(TimeNs now, std::uint64_t cycles) noexcept override;
   void run() noexcept override;
+  void drop_queued() noexcept override { servers_.clear(); }
   [[nodiscard]] const JobCounters& counters(JobId job) const noexcept override {
     return pipeline_.counters(job);
   }
@@ -93,6 +98,8 @@ class PipelineCore final : public DataCore {
   void hand_over(rte_mbuf* m, std::uint8_t owner) noexcept;
   void punt(rte_mbuf* m) noexcept;
   void reply(rte_mbuf* m, const Outcome& out, Rank to) noexcept;
+  void to_server(rte_mbuf* m, const Outcome& out) noexcept;
+  void readdress(rte_mbuf* m, const Outcome& out, const HeaderTemplate& header) noexcept;
   void reject(const Frame& frame, const Outcome& out) noexcept;
   void tell_control() noexcept;
 
@@ -104,6 +111,7 @@ class PipelineCore final : public DataCore {
   Ingress ingress_;
   Egress egress_;
   Replicator replicator_;
+  ServerEgress servers_;
   std::uint16_t source_port_;
   std::uint64_t events_refused_ = 0;
   TimeNs next_sweep_ = 0;

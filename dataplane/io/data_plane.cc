@@ -74,7 +74,7 @@ struct DataPlane::State {
   [[nodiscard]] bool make_memory();
   void make_cores(const Kernels& kernels);
   [[nodiscard]] CoreOptions options_of(std::size_t core, const Kernels& kernels) const;
-  void empty_rings() noexcept;
+  void empty_all() noexcept;
   void check(const JobTable& table) const;
 
   DataPlaneOptions options;
@@ -150,12 +150,13 @@ void DataPlane::State::make_cores(const Kernels& kernels) {
   chain = std::make_unique<PublicationChain>(options.box, std::move(readers));
 }
 
-void DataPlane::State::empty_rings() noexcept {
+void DataPlane::State::empty_all() noexcept {
   for (const CoreRings& r : rings) {
     for (rte_ring* ring : {r.handed_over.get(), r.to_send.get(), r.injected.get(), r.punts.get()})
       empty(ring);
     rte_ring_reset(r.events.get());
   }
+  for (const auto& core : cores) core->drop_queued();
 }
 
 // The loop indexes cores, lines and ports by what a row says.
@@ -168,8 +169,13 @@ void DataPlane::State::check(const JobTable& table) const {
                 "a job's lines lie in slot memory");
     TALLY_CHECK(!shares_slots(job->discipline) ||
                     (job->shared_slots == options.shared_entries * options.cores && job->shared_slots != 0 &&
-                     job->elements <= options.shared_elements && job->server == ServerKind::kEmbedded),
+                     job->elements <= options.shared_elements && job->server != ServerKind::kNone),
                 "a job that shares slots is served, and fits the box's shared region");
+    TALLY_CHECK(job->servers <= kMaxServers && (job->servers != 0) == (job->server == ServerKind::kExternal),
+                "a job has external servers, or it says that it has none");
+    for (std::uint32_t s = 0; s < job->servers; ++s)
+      TALLY_CHECK(raw(job->server_ranks[s].binding.port) < ports.size(),
+                  "a server is behind a port of the box");
     for (std::uint32_t r = 0; r < job->world; ++r)
       TALLY_CHECK(raw(job->ranks[r].binding.port) < ports.size(), "a member is behind a port of the box");
   }
@@ -240,7 +246,7 @@ void DataPlane::stop() noexcept {
     taking_over(state_->cores[c].get());
     static_cast<void>(state_->cores[c]->returned.load(std::memory_order_acquire));
   }
-  state_->empty_rings();
+  state_->empty_all();
 }
 
 std::size_t DataPlane::turn(std::size_t core, TimeNs now) noexcept {

@@ -77,6 +77,9 @@ struct alignas(64) CoreStatistics {
   OneWriter<std::uint64_t> no_mbuf = 0;  // as MbufCounters
   OneWriter<std::uint64_t> refused = 0;
   OneWriter<std::uint64_t> copied = 0;
+  OneWriter<std::uint64_t> server_queued = 0;   // frames that wait for external servers now
+  OneWriter<std::uint64_t> server_refused = 0;  // ... that were dropped since their port's queue was full
+  OneWriter<std::uint64_t> to_servers = 0;      // ... that ports, or cores that send for this one, have taken
   OneWriter<std::uint64_t> sleeps = 0;
   OneWriter<std::uint64_t> busy_cycles = 0;  // TSC cycles of turns that moved a frame
   OneWriter<std::uint64_t> last_turn = 0;    // TimeNs: the watchdog's witness
@@ -110,7 +113,7 @@ class DataPlane {
 
   // Launches core i on lcore i + 1. Fails if an lcore does not exist or is busy.
   [[nodiscard]] Result<void> start();
-  // Asks the cores to return and waits for them; what is under way in rings is dropped.
+  // Asks the cores to return and waits for them; what is under way in rings and queues is dropped.
   void stop() noexcept;
   // One turn of one core in the caller's thread, instead of start(): tests and benchmarks. Returns the frames
   // that came in from ports and other threads. Times are those of CLOCK_MONOTONIC where the cores read them.

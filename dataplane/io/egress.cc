@@ -2,8 +2,6 @@
 
 #include <numeric>
 
-#include "data_plane.h"
-
 namespace tally {
 
 Egress::Egress(std::vector<EgressPort> ports, MbufCounters& mbufs, CoreStatistics& statistics,
@@ -26,10 +24,7 @@ void Egress::push(PortIndex port, rte_mbuf* m) noexcept {
     if (!send(box.via, m, ring_mbufs_)) ++statistics_.hand_over_lost;
     return;
   }
-  if (box.impair.on() && box.impair.lose()) {
-    ++statistics_.impaired_out;
-    return drop(m);
-  }
+  if (lose(box)) return drop(m);
   box.bytes[box.count] = m->pkt_len;
   box.frames[box.count++] = m;
   if (box.count == kOutbox) send_all(box);
@@ -38,10 +33,29 @@ void Egress::push(PortIndex port, rte_mbuf* m) noexcept {
 void Egress::send_all(Outbox& box) noexcept {
   const auto frames = std::span{box.frames}.first(box.count);
   const std::size_t taken = send(box.traits.id, box.queue, frames, mbufs_);
-  statistics_.frames_out += taken;
-  box.traffic->frames_out += taken;
-  box.traffic->bytes_out += std::accumulate(box.bytes.begin(), box.bytes.begin() + taken, std::uint64_t{0});
+  count(box, std::span{box.bytes}.first(taken));
   box.count = 0;
+}
+
+// bytes: of each frame that the port took.
+void Egress::count(Outbox& box, std::span<const std::uint32_t> bytes) noexcept {
+  statistics_.frames_out += bytes.size();
+  box.traffic->frames_out += bytes.size();
+  box.traffic->bytes_out += std::accumulate(bytes.begin(), bytes.end(), std::uint64_t{0});
+}
+
+std::size_t Egress::offer(PortIndex port, std::span<rte_mbuf*> frames) noexcept {
+  Outbox& box = boxes_[raw(port)];
+  if (box.via != nullptr) {
+    for (rte_mbuf* m : frames) m->port = raw(port);
+    return tally::offer(box.via, frames);
+  }
+  if (box.count != 0) send_all(box);
+  std::array<std::uint32_t, kOutbox> bytes;
+  for (std::size_t i = 0; i < frames.size(); ++i) bytes[i] = frames[i]->pkt_len;
+  const std::size_t taken = tally::offer(box.traits.id, box.queue, frames);
+  count(box, std::span{bytes}.first(taken));
+  return taken;
 }
 
 void Egress::flush() noexcept {

@@ -8,15 +8,13 @@
 #include <span>
 #include <vector>
 
+#include "data_plane.h"
 #include "impair.h"
 #include "mbuf.h"
 #include "port.h"
 #include "tally/ids.h"
 
 namespace tally {
-
-struct CoreStatistics;
-struct PortTraffic;
 
 // Where frames of a core for a port go.
 struct EgressPort {
@@ -39,6 +37,12 @@ class Egress {
   void push(PortIndex port, rte_mbuf* m) noexcept;
   // Sends what waits.
   void flush() noexcept;
+  // Before: the core owns `frames`, at most kOutbox, to be sent on `port` after what was pushed. After: the
+  // port, or the ring of the core that sends for this one, owns the first of them, as many as are returned;
+  // the core still owns the others. Loses nothing on purpose: see lose().
+  [[nodiscard]] std::size_t offer(PortIndex port, std::span<rte_mbuf*> frames) noexcept;
+  // Whether a frame for `port` shall be lost on purpose, which is counted; asked once for each.
+  [[nodiscard]] bool lose(PortIndex port) noexcept { return lose(boxes_[raw(port)]); }
 
   // Frames sent in one call: the results of two receive bursts, at most.
   static constexpr std::size_t kOutbox = 64;
@@ -54,7 +58,14 @@ class Egress {
     std::array<std::uint32_t, kOutbox> bytes{};  // of each; once sent, a frame is not ours to ask
     PortTraffic* traffic = nullptr;
   };
+  // The core that sends for this one loses frames itself.
+  [[nodiscard]] bool lose(Outbox& box) noexcept {
+    if (box.via != nullptr || !box.impair.on() || !box.impair.lose()) return false;
+    ++statistics_.impaired_out;
+    return true;
+  }
   void send_all(Outbox& box) noexcept;
+  void count(Outbox& box, std::span<const std::uint32_t> bytes) noexcept;
 
   std::vector<Outbox> boxes_;  // by PortIndex
   std::uint64_t sharing_ = 0;

@@ -12,6 +12,10 @@ JobHeaders::JobHeaders(const Job& job, const Box& box) : one_frame(job.leaders !
     members[r] = {HeaderTemplate(to, box), to.port};
     ipv6 |= members[r].header.ipv6();
   }
+  for (std::uint32_t s = 0; s < job.servers; ++s) {
+    const Binding& to = job.server_ranks[s].binding;
+    servers[s] = {HeaderTemplate(to, box), to.port};
+  }
   const Binding& first = job.ranks[static_cast<unsigned>(std::countr_zero(job.leaders)) % kMaxRanks].binding;
   for (std::uint64_t left = job.leaders; left != 0; left &= left - 1) {
     const auto r = static_cast<unsigned>(std::countr_zero(left));

@@ -1,6 +1,6 @@
 #pragma once
-// Header templates of every member and of every multicast group of a job: made by control with the job's row,
-// read by all data cores, immutable.
+// Header templates of every member, multicast group and external server of a job: made by control with the
+// job's row, read by all data cores, immutable.
 
 #include <array>
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace tally {
 
-// One receiver of results: a member, or the members that a multicast frame reaches.
+// One receiver: a member, the members that a multicast frame reaches, or a server.
 struct Receiver {
   HeaderTemplate header;
   PortIndex port{};
@@ -21,11 +21,12 @@ struct Receiver {
 struct JobHeaders {
   JobHeaders(const Job& job, const Box& box);
 
-  bool ipv6 = false;              // some header needs the payload's sum
+  bool ipv6 = false;              // some header of members or groups needs the payload's sum
   bool one_frame = false;         // multicast: the frames to all leaders are the same bytes
   std::uint64_t group_ports = 0;  // multicast: bitmap of the leaders' ports, those below 64
   std::array<Receiver, kMaxRanks> members{};
   std::array<Receiver, kMaxRanks> groups{};  // multicast, by leader
+  std::array<Receiver, kMaxServers> servers{};
 };
 
 // By job id, beside a job table.

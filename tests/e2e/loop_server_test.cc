@@ -1,0 +1,198 @@
+// The way to external servers: what a port refuses waits for it, by class and job, and nothing of it is lost
+// but by name.
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <optional>
+
+#include "loop_cable.h"
+#include "loop_eal.h"
+#include "node_memory.h"
+#include "pool_audit.h"
+#include "port.h"
+#include "server_egress.h"
+
+namespace tally::e2e {
+namespace {
+
+constexpr unsigned kRing = 8;  // its room is one less
+constexpr std::uint32_t kBytes = 200;
+
+class LoopServer : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!start_eal().empty()) GTEST_SKIP() << start_eal();
+    auto pools = make_pools({.frames = 255, .heads = 16, .frame_room = 2'048}, "server", -1);
+    ASSERT_TRUE(pools.has_value()) << pools.error().text();
+    pools_ = std::move(*pools);
+    cable_.emplace(CableOptions{.name = "server", .size = kRing}, pools_.frames.get());
+    auto port = Port::adopt(cable_->box_port(), {.name = "server"}, pools_.frames.get());
+    ASSERT_TRUE(port.has_value()) << port.error().text();
+    port_.emplace(std::move(*port));
+  }
+  void TearDown() override {
+    if (!cable_) return;
+    static_cast<void>(arrived());
+    EXPECT_EQ(audit(pools_.frames.get()), "");
+  }
+
+  // A frame that carries its number.
+  rte_mbuf* frame(std::uint32_t number) {
+    rte_mbuf* m = allocate(pools_.frames.get(), mbufs_);
+    if (m == nullptr) return nullptr;
+    m->data_len = kBytes;
+    m->pkt_len = kBytes;
+    std::memcpy(data_of(m), &number, sizeof number);
+    return m;
+  }
+  static std::uint32_t number_of(rte_mbuf* m) {
+    std::uint32_t number = 0;
+    std::memcpy(&number, data_of(m), sizeof number);
+    drop(m);
+    return number;
+  }
+  // What the far end of the cable has received.
+  std::vector<std::uint32_t> arrived() {
+    std::array<rte_mbuf*, 32> room{};
+    std::vector<std::uint32_t> all;
+    for (rte_mbuf* m : receive(cable_->worker_port(), 0, room)) all.push_back(number_of(m));
+    return all;
+  }
+  void push(ServerEgress& servers, std::uint32_t number, std::uint16_t job, std::uint8_t priority) {
+    rte_mbuf* const m = frame(number);
+    ASSERT_NE(m, nullptr);
+    servers.push(PortIndex{0}, m, JobId{job}, priority);
+  }
+
+  Pools pools_;
+  std::optional<Cable> cable_;
+  std::optional<Port> port_;
+  MbufCounters mbufs_;
+  CoreStatistics statistics_;
+  std::array<PortTraffic, 2> traffic_;
+};
+
+TEST_F(LoopServer, WhatAPortRefusesWaitsForIt) {
+  Egress egress({{.traits = port_->traits(), .impair = {{}, 1}}}, mbufs_, statistics_, traffic_);
+  ServerEgress servers(1, {.capacity = 100}, egress, statistics_);
+  EXPECT_EQ(servers.drain(), 0U);
+  for (std::uint32_t i = 0; i < 50; ++i) push(servers, i, 1, 100);
+  EXPECT_EQ(servers.waiting(), 50U);
+  EXPECT_EQ(statistics_.server_queued, 50U);
+  std::vector<std::uint32_t> all;
+  for (int turns = 0; servers.waiting() != 0; ++turns) {
+    ASSERT_LT(turns, 10);
+    EXPECT_EQ(servers.drain(), std::min<std::size_t>(kRing - 1, 50 - all.size()));
+    EXPECT_EQ(servers.drain(), 0U) << "the ring is full, or nothing waits";
+    for (const std::uint32_t n : arrived()) all.push_back(n);
+    EXPECT_EQ(servers.waiting(), 50 - all.size());
+  }
+  ASSERT_EQ(all.size(), 50U);
+  for (std::uint32_t i = 0; i < 50; ++i) EXPECT_EQ(all[i], i);
+  EXPECT_EQ(statistics_.server_queued, 0U);
+  EXPECT_EQ(statistics_.to_servers, 50U);
+  EXPECT_EQ(statistics_.frames_out, 50U);
+  EXPECT_EQ(traffic_[0].frames_out, 50U);
+  EXPECT_EQ(traffic_[0].bytes_out, 50U * kBytes);
+  EXPECT_EQ(mbufs_.refused, 0U) << "nothing was lost";
+}
+
+// While frames wait, an urgent one overtakes them, also those that the port has refused before.
+TEST_F(LoopServer, AnUrgentFrameOvertakesWhatAPortRefused) {
+  Egress egress({{.traits = port_->traits(), .impair = {{}, 1}}}, mbufs_, statistics_, traffic_);
+  ServerEgress servers(1, {.capacity = 100}, egress, statistics_);
+  for (std::uint32_t i = 0; i < 10; ++i) push(servers, i, 1, 0);
+  EXPECT_EQ(servers.drain(), kRing - 1);
+  push(servers, 77, 2, 254);
+  static_cast<void>(arrived());
+  EXPECT_EQ(servers.drain(), 4U);
+  EXPECT_EQ(arrived(), (std::vector<std::uint32_t>{77, 7, 8, 9}));
+}
+
+// Results first: they are pushed into the outbox, and the queue gets what is left of the ring.
+TEST_F(LoopServer, ResultsGoBeforeWhatWaitsForServers) {
+  Egress egress({{.traits = port_->traits(), .impair = {{}, 1}}}, mbufs_, statistics_, traffic_);
+  ServerEgress servers(1, {.capacity = 100}, egress, statistics_);
+  for (std::uint32_t i = 0; i < 5; ++i) push(servers, i, 1, 254);
+  for (std::uint32_t i = 100; i < 104; ++i) egress.push(PortIndex{0}, frame(i));
+  EXPECT_EQ(servers.drain(), kRing - 1 - 4);
+  EXPECT_EQ(arrived(), (std::vector<std::uint32_t>{100, 101, 102, 103, 0, 1, 2}));
+  EXPECT_EQ(servers.waiting(), 2U);
+}
+
+TEST_F(LoopServer, WhatFindsTheQueueFullIsCountedAndFreed) {
+  Egress egress({{.traits = port_->traits(), .impair = {{}, 1}}}, mbufs_, statistics_, traffic_);
+  ServerEgress servers(1, {.capacity = 4}, egress, statistics_);
+  for (std::uint32_t i = 0; i < 6; ++i) push(servers, i, 1, 0);
+  EXPECT_EQ(statistics_.server_refused, 2U);
+  push(servers, 50, 2, 254);
+  EXPECT_EQ(statistics_.server_refused, 3U) << "the urgent one is there, the newest other one is not";
+  EXPECT_EQ(statistics_.server_queued, 4U);
+  EXPECT_EQ(servers.drain(), 4U);
+  EXPECT_EQ(arrived(), (std::vector<std::uint32_t>{50, 0, 1, 2}));
+}
+
+TEST_F(LoopServer, WhatIsLostOnPurposeIsDecidedOnce) {
+  Egress egress({{.traits = port_->traits(), .impair = {{.loss_ppm = 500'000, .seed = 3}, 1}}}, mbufs_,
+                statistics_, traffic_);
+  ServerEgress servers(1, {.capacity = 200}, egress, statistics_);
+  for (std::uint32_t i = 0; i < 100; ++i) push(servers, i, 1, 0);
+  const std::uint64_t lost = statistics_.impaired_out;
+  EXPECT_GT(lost, 20U);
+  EXPECT_EQ(servers.waiting(), 100 - lost);
+  std::size_t got = 0;
+  while (servers.drain() != 0) got += arrived().size();
+  EXPECT_EQ(got, 100 - lost);
+  EXPECT_EQ(statistics_.impaired_out, lost);
+}
+
+// Another core has the transmit queue: frames go through its ring, which says of each where it goes.
+TEST_F(LoopServer, TheRingOfTheCoreThatSendsTakesWhatItHasRoomFor) {
+  const ThreadRing ring = make_ring(kRing, sizeof(void*), Producers::kOne, SOCKET_ID_ANY);
+  ASSERT_TRUE(ring);
+  Egress egress({{.traits = port_->traits(), .impair = {{}, 1}},
+                 {.traits = port_->traits(), .via = ring.get(), .impair = {{}, 1}}},
+                mbufs_, statistics_, traffic_);
+  ServerEgress servers(2, {.capacity = 100}, egress, statistics_);
+  for (std::uint32_t i = 0; i < 10; ++i) {
+    rte_mbuf* const m = frame(i);
+    ASSERT_NE(m, nullptr);
+    servers.push(PortIndex{1}, m, JobId{1}, 0);
+  }
+  EXPECT_EQ(servers.drain(), kRing - 1);
+  EXPECT_EQ(servers.waiting(), 10 - (kRing - 1));
+  EXPECT_EQ(statistics_.to_servers, kRing - 1);
+  EXPECT_EQ(statistics_.frames_out, 0U) << "that is the other core's to count";
+  EXPECT_EQ(statistics_.hand_over_lost, 0U);
+  std::array<rte_mbuf*, 16> room{};
+  std::uint32_t next = 0;
+  for (int turns = 0; turns < 2; ++turns) {
+    for (rte_mbuf* m : receive(ring.get(), room)) {
+      EXPECT_EQ(m->port, 1U);
+      EXPECT_EQ(number_of(m), next++);
+    }
+    servers.drain();
+  }
+  EXPECT_EQ(next, 10U);
+}
+
+// The server is away, or the box stops.
+TEST_F(LoopServer, WhatStillWaitsIsFreedWithTheQueue) {
+  Egress egress({{.traits = port_->traits(), .impair = {{}, 1}}}, mbufs_, statistics_, traffic_);
+  {
+    ServerEgress servers(1, {.capacity = 100}, egress, statistics_);
+    for (std::uint32_t i = 0; i < 30; ++i) push(servers, i, 1, 0);
+    EXPECT_EQ(servers.drain(), kRing - 1);
+    servers.clear();
+    EXPECT_EQ(servers.waiting(), 0U);
+    EXPECT_EQ(statistics_.server_queued, 0U);
+    EXPECT_EQ(servers.drain(), 0U);
+    for (std::uint32_t i = 0; i < 30; ++i) push(servers, i, 1, 0);
+  }
+  static_cast<void>(arrived());
+  EXPECT_EQ(audit(pools_.frames.get()), "");
+}
+
+}  // namespace
+}  // namespace tally::e2e
