@@ -56,6 +56,9 @@ void make_busy(FakePlane& plane) {
   core.sleeps = 17;
   core.handed_over = 12;
   plane.core_statistics[1].no_mbuf = 7;
+  core.to_servers = 31'000;
+  core.server_queued = 44;
+  plane.core_statistics[1].server_refused = 55;
   JobCounters& first = plane.job_counters[{0, JobId{1}}];
   set(first, Verdict::kAbsorb, 750'000);
   set(first, Verdict::kComplete, 250'000);

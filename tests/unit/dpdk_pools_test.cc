@@ -36,6 +36,18 @@ TEST(SizePools, MoreCoresHandOverToEachOther) {
   EXPECT_THAT(both.explanation, HasSubstr("4,096 in rings between data cores"));
 }
 
+// What waits for a server's port must not be missing where frames are received.
+TEST(SizePools, QueuesForServersArePaidForWhereSomeJobHasThem) {
+  PoolDemand demand = kEightPorts;
+  demand.cores = 2;
+  const PoolSizes without = size_pools(demand);
+  demand.servers = true;
+  const PoolSizes with = size_pools(demand);
+  EXPECT_EQ(with.frames - without.frames, 2U * 8 * kServerQueueFrames);
+  EXPECT_EQ(with.heads, without.heads);
+  EXPECT_THAT(with.explanation, HasSubstr("8,192 queued for servers"));
+}
+
 TEST(SizePools, RoomForTheFrameAndLongerHeadersInFrontOfAReply) {
   EXPECT_EQ(size_pools(kEightPorts).frame_room, 1600);
   PoolDemand jumbo = kEightPorts;

@@ -114,6 +114,35 @@ TEST(JobHeaders, OneFrameServesLeadersOfOneVlanAndIpVersion) {
   EXPECT_FALSE(JobHeaders(job, kBox).one_frame);
 }
 
+// Each server has headers of its own: IPv4 or IPv6, with or without a tag, behind whichever port. The
+// members' results need no sum of the payload because a server is reached by IPv6.
+TEST(JobHeaders, EveryExternalServerHasItsHeaders) {
+  Rng rng(3);
+  Job job = make_job({.world = 2});
+  job.server = ServerKind::kExternal;
+  job.servers = kMaxServers;
+  for (std::uint32_t s = 0; s < kMaxServers; ++s) {
+    job.server_ranks[s].binding = random_receiver(rng, s % 2 == 1, s / 2 % 2 == 1);
+    job.server_ranks[s].binding.port = PortIndex{static_cast<std::uint16_t>(s + 3)};
+  }
+  const JobHeaders headers(job, kBox);
+  EXPECT_FALSE(headers.ipv6);
+  for (std::uint32_t s = 0; s < kMaxServers; ++s) {
+    const Binding& to = job.server_ranks[s].binding;
+    const auto payload = random_bytes(rng, 1'464);
+    std::vector<std::byte> expected(encapsulation_bytes(to));
+    write_encapsulation(expected, to, kBox, kBasePort + 5, payload);
+    const Receiver& server = headers.servers[s];
+    EXPECT_EQ(server.port, to.port);
+    EXPECT_EQ(server.header.ipv6(), s % 2 == 1);
+    std::vector<std::byte> got(server.header.bytes());
+    server.header.write(got.data(), kBasePort + 5, 1'464, internet_sum(payload));
+    EXPECT_EQ(got, expected) << "server " << s;
+  }
+  job.servers = 1;
+  EXPECT_EQ(JobHeaders(job, kBox).servers[1].header.bytes(), 0U);
+}
+
 TEST(HeaderTable, KeepsTheHeadersOfRowsThatDidNotChange) {
   auto first = std::make_shared<const Job>(make_job({.id = 1}));
   auto second = std::make_shared<const Job>(make_job({.id = 2}));

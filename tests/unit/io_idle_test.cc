@@ -36,6 +36,20 @@ TEST(CoreIdle, SilenceLeadsFromPollingOverYieldingToGrowingSleeps) {
   EXPECT_EQ(last, kLongestSleep);
 }
 
+// A port that takes nothing may take something at any time; and it may be down for hours.
+TEST(CoreIdle, WithABacklogSleepsAreShort) {
+  CoreIdle idle(IdlePolicy::kAdaptive);
+  EXPECT_EQ(idle.after_turn(0, 0, true).action, Action::kPoll);
+  EXPECT_EQ(idle.after_turn(0, CoreIdle::kPollFor, true).action, Action::kYield);
+  for (const TimeNs now : {CoreIdle::kYieldFor, 10 * kMillisecond, 3'600 * kSecond}) {
+    const CoreIdle::Step step = idle.after_turn(0, now, true);
+    EXPECT_EQ(step.action, Action::kSleep);
+    EXPECT_GE(step.sleep, CoreIdle::kYieldFor / CoreIdle::kSilencePerSleep);
+    EXPECT_LE(step.sleep, CoreIdle::kLongestSleepWithBacklog);
+  }
+  EXPECT_EQ(idle.after_turn(0, 3'600 * kSecond).sleep, kLongestSleep) << "the backlog is gone";
+}
+
 TEST(CoreIdle, TrafficEndsTheSilence) {
   CoreIdle idle(IdlePolicy::kAdaptive);
   EXPECT_EQ(idle.after_turn(0, 0).action, Action::kPoll);
