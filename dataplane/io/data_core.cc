@@ -153,13 +153,15 @@ void PipelineCore<Exec>::conclude(rte_mbuf* m, const Frame& frame, const Outcome
   if (out.reject) reject(frame, out);  // first: it reads the headers that a reply overwrites
   switch (out.verdict) {
     case Verdict::kComplete:
+      // What an external server finished may have come to any core.
       return replicator_.replicate(m, out.payload, out.payload_bytes, *out.job,
-                                   publications.at->headers.of(*out.job), source_port_);
+                                   publications.at->headers.of(*out.job),
+                                   out.job->servers == 0 ? source_port_ : source_port_of(out));
     case Verdict::kRepeat:
       if (std::has_single_bit(out.ranks))
         return reply(m, out, Rank{static_cast<std::uint16_t>(std::countr_zero(out.ranks))});
       return replicator_.repeat(m, out.payload, out.payload_bytes, out.ranks,
-                                publications.at->headers.of(*out.job), source_port_);
+                                publications.at->headers.of(*out.job), source_port_of(out));
     case Verdict::kRelay:
       return out.server != kNoServer ? to_server(m, out) : reply(m, out, out.to);
     case Verdict::kHandOver:
@@ -204,12 +206,18 @@ void PipelineCore<Exec>::to_server(rte_mbuf* m, const Outcome& out) noexcept {
 // `m` becomes a frame of the box that carries out's payload, which lies in its buffer.
 template <class Exec>
 void PipelineCore<Exec>::readdress(rte_mbuf* m, const Outcome& out, const HeaderTemplate& header) noexcept {
-  // An ANSWER is served by whichever core got it; what it becomes comes from its chunk's shard all the same.
-  const std::uint32_t slot = slot_of(slot_map(*out.job), header_at(out.payload).chunk_id());
-  const auto source_port = static_cast<std::uint16_t>(kBasePort + slot % out.job->shards);
+  const std::uint16_t source_port = source_port_of(out);
   const std::uint32_t sum = header.ipv6() ? internet_sum({out.payload, out.payload_bytes}) : 0;
   const auto head = reuse(m, out.payload, out.payload_bytes, header.bytes());
   header.write(head.data(), source_port, out.payload_bytes, sum);
+}
+
+// An ANSWER, and what a server says, is served by whichever core got it; what it becomes comes from its
+// chunk's shard all the same.
+template <class Exec>
+std::uint16_t PipelineCore<Exec>::source_port_of(const Outcome& out) noexcept {
+  const std::uint32_t slot = slot_of(slot_map(*out.job), header_at(out.payload).chunk_id());
+  return static_cast<std::uint16_t>(kBasePort + slot % out.job->shards);
 }
 
 // Back to where the packet came from. Only who has shown that it is a member learns the result cookie.

@@ -99,6 +99,7 @@ class PipelineCore final : public DataCore {
   void punt(rte_mbuf* m) noexcept;
   void reply(rte_mbuf* m, const Outcome& out, Rank to) noexcept;
   void to_server(rte_mbuf* m, const Outcome& out) noexcept;
+  [[nodiscard]] static std::uint16_t source_port_of(const Outcome& out) noexcept;
   void readdress(rte_mbuf* m, const Outcome& out, const HeaderTemplate& header) noexcept;
   void reject(const Frame& frame, const Outcome& out) noexcept;
   void tell_control() noexcept;
