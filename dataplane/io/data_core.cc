@@ -91,7 +91,12 @@ void PipelineCore<Exec>::process(std::span<rte_mbuf* const> burst, TimeNs now) n
   for (std::size_t i = 0; i < burst.size(); ++i) frames_[i] = frame_of(burst[i]);
   run_burst(
       pipeline_, parsed_, burst.size(), now, [&](std::size_t i) -> const Frame& { return frames_[i]; },
-      [&](std::size_t i, const Outcome& out) { conclude(burst[i], frames_[i], out); });
+      [&](std::size_t i, const Outcome& out) {
+        // Most packets were added, and nothing leaves, no REJECT either: that is said here, without a call.
+        if (out.verdict == Verdict::kAbsorb && out.server == kNoServer) [[likely]]
+          return drop(burst[i]);
+        conclude(burst[i], frames_[i], out);
+      });
   tell_control();
 }
 
