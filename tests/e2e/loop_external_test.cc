@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <thread>
 #include <vector>
 
 #include "loop_eal.h"
@@ -171,6 +172,22 @@ TEST_F(LoopExternal, AServerThatTakesNothingCostsABoundedNumberOfFrames) {
   EXPECT_EQ(rig.plane().statistics(0).server_queued, kServerQueueFrames);
   EXPECT_EQ(rig.plane().statistics(0).to_servers, 63U);
   EXPECT_EQ(rig.plane().statistics(0).server_refused, sent - kServerQueueFrames - 63);
+  rig.expect_all_mbufs_back();
+}
+
+// With the cores on their threads: what waits in their queues is the stopping thread's.
+TEST_F(LoopExternal, StoppingTheCoresFreesWhatWaits) {
+  ServerRig rig({.cores = 2, .up = 2, .down = 1, .ring = 64});
+  for (int starts = 0; starts < 2; ++starts) {
+    const auto started = rig.plane().start();
+    ASSERT_TRUE(started.has_value()) << started.error().text();
+    for (std::uint32_t n = 0; rig.sum(&CoreStatistics::server_queued) < 100; ++n) {
+      rig.contribute(0, Chunk{n % 8}, kFlagDirect, n % 2);
+      std::this_thread::yield();
+    }
+    rig.plane().stop();
+    EXPECT_EQ(rig.sum(&CoreStatistics::server_queued), 0U);
+  }
   rig.expect_all_mbufs_back();
 }
 

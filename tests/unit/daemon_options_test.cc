@@ -75,6 +75,16 @@ TEST(DaemonOptions, PoolsAreSizedFromThePorts) {
   EXPECT_EQ(demand.frame_bytes, 9018);
 }
 
+TEST(DaemonOptions, PoolsPayForServersQueuesWhereSomeJobHasThem) {
+  Config config = two_cores();
+  config.jobs = {{.name = "embedded", .discipline = Discipline::kShared, .server = ServerKind::kEmbedded}};
+  EXPECT_FALSE(pool_demand(config).servers);
+  config.jobs.push_back(
+      {.name = "external", .discipline = Discipline::kShared, .server = ServerKind::kExternal});
+  config.jobs.push_back({.name = "pool"});
+  EXPECT_TRUE(pool_demand(config).servers);
+}
+
 TEST(DaemonOptions, Plane) {
   const DataPlaneOptions plane = plane_options(two_cores());
   EXPECT_EQ(plane.cores, 2);
