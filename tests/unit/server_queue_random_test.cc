@@ -37,10 +37,10 @@ class Model {
       const auto lowest = std::ranges::find_if(levels_, [](const Level& l) { return l.size() != 0; });
       if (&level < &*lowest) return w.packet;
       const auto most = longest(*lowest);
-      if (&level == &*lowest && (!most || packets(level, *most) < packets(level, w.job) + 2)) return w.packet;
+      if (&level == &*lowest && (!most || level.packets[*most] < level.packets[w.job] + 2)) return w.packet;
       victim = remove(*lowest, most);
     }
-    if (packets(level, w.job) == 0) level.turns.push_back({w.job, options_.quantum});
+    if (level.packets[w.job]++ == 0) level.turns.push_back({w.job, options_.quantum});
     level.waiting.push_back(w);
     return victim;
   }
@@ -68,21 +68,18 @@ class Model {
     std::deque<std::uint32_t> named;
     std::vector<Waiting> waiting;  // in order of arrival
     std::deque<Turn> turns;
+    std::array<std::size_t, kMaxJobs + 1> packets{};  // that wait, by job
     [[nodiscard]] std::size_t size() const { return named.size() + waiting.size(); }
   };
 
-  static std::size_t packets(const Level& level, std::uint16_t job) {
-    return static_cast<std::size_t>(
-        std::ranges::count_if(level.waiting, [&](const Waiting& w) { return w.job == job; }));
-  }
   static std::optional<std::uint16_t> longest(const Level& level) {
     std::optional<std::uint16_t> most;
     for (const Turn& t : level.turns)
-      if (!most || packets(level, t.job) > packets(level, *most)) most = t.job;
+      if (!most || level.packets[t.job] > level.packets[*most]) most = t.job;
     return most;
   }
-  static void end_turns_of(Level& level, std::uint16_t job) {
-    if (packets(level, job) == 0) std::erase_if(level.turns, [&](const Turn& t) { return t.job == job; });
+  static void took_one_of(Level& level, std::uint16_t job) {
+    if (--level.packets[job] == 0) std::erase_if(level.turns, [&](const Turn& t) { return t.job == job; });
   }
   static std::uint32_t remove(Level& level, std::optional<std::uint16_t> job) {
     if (!job) {
@@ -94,7 +91,7 @@ class Model {
                                              [&](const Waiting& w) { return w.job == *job; });
     const std::uint32_t packet = newest->packet;
     level.waiting.erase(std::next(newest).base());
-    end_turns_of(level, *job);
+    took_one_of(level, *job);
     return packet;
   }
   bool name(Level& level) const {
@@ -106,7 +103,7 @@ class Model {
         level.turns.front().credit -= oldest->bytes;
         level.named.push_back(oldest->packet);
         level.waiting.erase(oldest);
-        end_turns_of(level, turn.job);
+        took_one_of(level, turn.job);
         return true;
       }
       level.turns.pop_front();
