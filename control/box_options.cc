@@ -63,7 +63,8 @@ PoolDemand pool_demand(const Config& config) {
     demand.nic |= options.pci;
     demand.frame_bytes = std::max(demand.frame_bytes, static_cast<std::uint16_t>(port.mtu + kFrameOverhead));
   }
-  for (const JobSection& job : config.jobs) demand.servers |= job.server == ServerKind::kExternal;
+  // The first job with external servers may come with a reload, and the mempools are made once.
+  demand.servers = shared_entries_per_core(config.dataplane) != 0;
   return demand;
 }
 

@@ -21,7 +21,7 @@ struct PoolDemand {
   std::uint32_t cores = 1;
   std::uint32_t receive_descriptors = 0;   // sum over all queues of all ports
   std::uint32_t transmit_descriptors = 0;  // the same
-  bool servers = false;                    // some job has external servers, behind whichever ports
+  bool servers = false;                    // jobs may have external servers, behind whichever ports
   std::uint16_t frame_bytes = 0;           // the largest frame, without FCS: MTU + 18
   bool hugepages = true;                   // ordinary pages waste more
   bool nic = false;                        // some port is a NIC: many of them fill buffers in whole KiB only

@@ -75,13 +75,12 @@ TEST(DaemonOptions, PoolsAreSizedFromThePorts) {
   EXPECT_EQ(demand.frame_bytes, 9018);
 }
 
-TEST(DaemonOptions, PoolsPayForServersQueuesWhereSomeJobHasThem) {
+// Whether a job has external servers may change while the daemon runs; whether slots are shared may not.
+TEST(DaemonOptions, PoolsPayForServersQueuesWhereSlotsAreShared) {
   Config config = two_cores();
-  config.jobs = {{.name = "embedded", .discipline = Discipline::kShared, .server = ServerKind::kEmbedded}};
+  config.dataplane.shared = {};
   EXPECT_FALSE(pool_demand(config).servers);
-  config.jobs.push_back(
-      {.name = "external", .discipline = Discipline::kShared, .server = ServerKind::kExternal});
-  config.jobs.push_back({.name = "pool"});
+  config.dataplane.shared = {.slots = 64, .elements = 352};
   EXPECT_TRUE(pool_demand(config).servers);
 }
 

@@ -37,7 +37,7 @@ TEST(SizePools, MoreCoresHandOverToEachOther) {
 }
 
 // What waits for a server's port must not be missing where frames are received.
-TEST(SizePools, QueuesForServersArePaidForWhereSomeJobHasThem) {
+TEST(SizePools, QueuesForServersArePaidForWhereJobsMayHaveThem) {
   PoolDemand demand = kEightPorts;
   demand.cores = 2;
   const PoolSizes without = size_pools(demand);
