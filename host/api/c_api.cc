@@ -17,13 +17,16 @@ struct NamedCounter {
   std::uint64_t EngineStatistics::*counter;
 };
 
-constexpr std::array<NamedCounter, 18> kCounters{{{"contributions", &EngineStatistics::contributions},
+constexpr std::array<NamedCounter, 21> kCounters{{{"contributions", &EngineStatistics::contributions},
                                                   {"retransmissions", &EngineStatistics::retransmissions},
                                                   {"early", &EngineStatistics::early},
                                                   {"queries", &EngineStatistics::queries},
                                                   {"answers", &EngineStatistics::answers},
                                                   {"answers_dropped", &EngineStatistics::answers_dropped},
                                                   {"queries_silent", &EngineStatistics::queries_silent},
+                                                  {"direct", &EngineStatistics::direct},
+                                                  {"resends_dropped", &EngineStatistics::resends_dropped},
+                                                  {"resends_silent", &EngineStatistics::resends_silent},
                                                   {"results", &EngineStatistics::results},
                                                   {"overflows", &EngineStatistics::overflows},
                                                   {"waiting", &EngineStatistics::waiting},

@@ -1,6 +1,6 @@
 #pragma once
-// Answers owed to peers, first come first served. Small on purpose: a worker that is asked faster than it can
-// answer forgets, and the peer asks another or again.
+// Answers owed to peers and servers, first come first served. Small on purpose: a worker that is asked faster
+// than it can answer forgets, and the peer asks another or again.
 
 #include <array>
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace tally {
 
 struct OwedAnswer {
   std::uint64_t index = 0;  // of the chunk
-  Rank asker{};
+  Rank asker{};             // a peer or a server
 };
 
 class AnswerQueue {

@@ -27,6 +27,8 @@ class Backoff {
     interval_ = std::min(2 * interval_, kLastRepeat);
     ++tries_;
   }
+  // Not before that time.
+  void put_off(TimeNs until) noexcept { due_ = std::max(due_, until); }
   [[nodiscard]] TimeNs due() const noexcept { return due_; }
   [[nodiscard]] std::uint32_t tries() const noexcept { return tries_; }
 

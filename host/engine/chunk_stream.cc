@@ -24,6 +24,7 @@ void ChunkStream::enter_epoch(const Membership& membership) noexcept {
   answered_at_.reset();
   rto_.progress();
   answers_.clear();
+  direct_.clear();
   missing_ = 0;
 }
 
@@ -35,6 +36,7 @@ void ChunkStream::fail_all(const Error& error, const StreamFailure* culprit) {
   }
   operations_.clear();
   answers_.clear();
+  direct_.clear();
   window_.start(0);
   numbered_end_ = 0;
   failure_.reset();
@@ -69,7 +71,8 @@ const EngineOperation* ChunkStream::expired(TimeNs now) const noexcept {
 }
 
 TimeNs ChunkStream::deadline() const noexcept {
-  if (!answers_.empty() || window_.any_ready() || window_.cursor() < std::min(window_.limit(), numbered_end_))
+  if (!answers_.empty() || !direct_.empty() || window_.any_ready() ||
+      window_.cursor() < std::min(window_.limit(), numbered_end_))
     return 0;
   TimeNs due = kNever;
   if (const Flight* const oldest = window_.oldest_sent(); oldest != nullptr) {

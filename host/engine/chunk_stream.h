@@ -59,6 +59,7 @@ class ChunkStream {
   [[nodiscard]] std::optional<Refused> on_result(const Datagram& datagram, TimeNs now);
   [[nodiscard]] std::optional<Refused> on_waiting(const Header& header) noexcept;
   [[nodiscard]] std::optional<Refused> on_query(const Header& header) noexcept;
+  [[nodiscard]] std::optional<Refused> on_resend(const Header& header) noexcept;
 
   // The next due datagram; 0 when nothing is due, or when failure() is set.
   [[nodiscard]] std::size_t transmit(std::span<std::byte> out, TimeNs now, std::uint16_t& port);
@@ -89,12 +90,13 @@ class ChunkStream {
   // E(j); meaningless for int32. Only for a data chunk that is not blocked.
   [[nodiscard]] int exponent_of(const EngineOperation& operation, std::uint64_t data_chunk) const noexcept;
 
-  enum class Cause : std::uint8_t { kNew, kTimer, kEarly };
+  enum class Cause : std::uint8_t { kNew, kTimer, kEarly, kServer };
   struct Due {
     Flight* flight = nullptr;
     Cause cause = Cause::kNew;
   };
   [[nodiscard]] Due next_due(TimeNs now) noexcept;
+  [[nodiscard]] Flight* in_flight(std::uint64_t index) noexcept;
   void restart_slowly(TimeNs now) noexcept;
   [[nodiscard]] bool overtaken(const Flight& flight) const noexcept;
   [[nodiscard]] bool turn_to_query(const Flight& flight) const noexcept;
@@ -125,6 +127,7 @@ class ChunkStream {
   Rto rto_;
   std::optional<TimeNs> answered_at_;  // newest result of the epoch
   AnswerQueue answers_;
+  AnswerQueue direct_;                                       // contributions owed to servers
   std::deque<std::unique_ptr<EngineOperation>> operations_;  // in order of submission and of number
   std::uint64_t numbered_end_ = 0;                           // index the next operation begins at
   std::deque<Completion> completions_;

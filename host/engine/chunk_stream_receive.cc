@@ -133,4 +133,25 @@ std::optional<Refused> ChunkStream::on_query(const Header& header) noexcept {
   return std::nullopt;
 }
 
+// A server lacks this rank. What is in flight it gets again; of what is finished the whole sum, by way of the
+// box. What was not sent in this epoch yet will be, in its turn.
+std::optional<Refused> ChunkStream::on_resend(const Header& header) noexcept {
+  if ((header.contributors.host() & bit_of(self_)) == 0) return Refused::kPeer;
+  const auto index = index_of(header.chunk_id());
+  if (index && history_.find(*index) != nullptr) {
+    if (!answers_.push({*index, header.rank_id()})) ++statistics_.answers_dropped;
+  } else if (!index || in_flight(*index) == nullptr) {
+    ++statistics_.resends_silent;
+  } else if (!direct_.push({*index, header.rank_id()})) {
+    ++statistics_.resends_dropped;
+  }
+  return std::nullopt;
+}
+
+Flight* ChunkStream::in_flight(std::uint64_t index) noexcept {
+  if (!started_ || !window_.contains(index)) return nullptr;
+  Flight& flight = window_.at(index);
+  return flight.state == FlightState::kSent ? &flight : nullptr;
+}
+
 }  // namespace tally

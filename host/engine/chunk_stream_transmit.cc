@@ -44,6 +44,12 @@ std::size_t ChunkStream::transmit(std::span<std::byte> out, TimeNs now, std::uin
     ++statistics_.answers;
     return write_answer(owed, out);
   }
+  while (!direct_.empty()) {
+    Flight* const wanted = in_flight(direct_.pop().index);
+    if (wanted == nullptr) continue;  // its result came meanwhile
+    port = membership_.port_of(wire(wanted->index));
+    return write_contribution(*wanted, Cause::kServer, out, now);
+  }
   const auto [flight, cause] = next_due(now);
   if (flight == nullptr) return 0;
   port = membership_.port_of(wire(flight->index));
@@ -156,6 +162,7 @@ std::size_t ChunkStream::write_contribution(Flight& flight, Cause cause, std::sp
 
   Header header = data_header(PacketType::kContribute, flight.index);
   header.flags = flight.offered ? kFlagRetransmit : 0;
+  if (cause == Cause::kServer) header.flags |= kFlagDirect;
   header.priority = priority_of(operation);
   header.elements = Be<std::uint16_t>{static_cast<std::uint16_t>(elements)};
   header.dtype = static_cast<std::uint8_t>(operation.dtype());
@@ -174,6 +181,7 @@ std::size_t ChunkStream::write_contribution(Flight& flight, Cause cause, std::sp
   ++operation.stats.packets;
   if (flight.offered) ++operation.stats.retransmissions;
   ++(flight.sends == 0 ? statistics_.contributions : statistics_.retransmissions);
+  if (cause == Cause::kServer) ++statistics_.direct;
   if (cause == Cause::kEarly) {
     ++statistics_.early;
     window_.sent_early(flight, now);

@@ -7,15 +7,38 @@
 namespace tally {
 namespace {
 
+bool taken(PacketType type, Opener opener) noexcept {
+  switch (type) {
+    case PacketType::kContribute:
+    case PacketType::kPartial:
+      return opener == Opener::kServer;
+    case PacketType::kQuery:
+    case PacketType::kResend:
+    case PacketType::kLeave:
+      return opener == Opener::kWorker;
+    case PacketType::kResult:
+    case PacketType::kReject:
+    case PacketType::kJoined:
+    case PacketType::kHeartbeat:
+    case PacketType::kAbort:
+      return true;
+    default:
+      return false;
+  }
+}
+
 std::optional<Refused> check_length(const Datagram& d) noexcept {
   const std::size_t bytes = d.payload.size();
   const std::uint32_t elements = d.header.elements.host();
   bool right = false;
   switch (d.header.type) {
+    case PacketType::kContribute:
+    case PacketType::kPartial:
     case PacketType::kResult:
       right = valid_elements(elements) && bytes == std::size_t{4} * elements;
       break;
     case PacketType::kQuery:
+    case PacketType::kResend:
       right = elements == 0 && bytes == 0;
       break;
     case PacketType::kReject:
@@ -30,7 +53,7 @@ std::optional<Refused> check_length(const Datagram& d) noexcept {
       right = bytes <= kMaxTextBytes;
       break;
     default:
-      return Refused::kType;
+      break;
   }
   if (!right) return Refused::kLength;
   return std::nullopt;
@@ -38,14 +61,15 @@ std::optional<Refused> check_length(const Datagram& d) noexcept {
 
 }  // namespace
 
-std::optional<Refused> open_datagram(std::span<const std::byte> bytes, const Kernels& kernels,
-                                     Datagram& out) noexcept {
+std::optional<Refused> open_datagram(std::span<const std::byte> bytes, const Kernels& kernels, Datagram& out,
+                                     Opener opener) noexcept {
   if (bytes.size() < kHeaderBytes) return Refused::kRunt;
   Header& header = out.header;
   std::memcpy(&header, bytes.data(), kHeaderBytes);
   out.payload = bytes.subspan(kHeaderBytes);
   if (header.version != kWireVersion) return Refused::kVersion;
   if (header.check.host() != kernels.crc32c(bytes.data(), kCheckedBytes)) return Refused::kCheck;
+  if (!taken(header.type, opener)) return Refused::kType;
   if (const auto wrong = check_length(out)) return wrong;
   if ((header.flags & ~kKnownFlags) != 0) return Refused::kFlags;
   if (is_control(header.type) && header.sum1.host() != kernels.crc32c(out.payload.data(), out.payload.size()))

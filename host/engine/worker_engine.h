@@ -128,6 +128,7 @@ class WorkerEngine {
                                                   TimeNs now);
   [[nodiscard]] std::optional<Refused> on_reject(const Header& header, TimeNs now);
   [[nodiscard]] std::optional<Refused> on_query(const Header& header);
+  [[nodiscard]] std::optional<Refused> on_resend(const Header& header);
   [[nodiscard]] std::optional<Refused> on_echo(const Header& header, TimeNs now);
   [[nodiscard]] std::optional<Refused> on_abort(const Datagram& datagram);
   void enter(const Membership& membership, const GenerationRecord& record, TimeNs now);

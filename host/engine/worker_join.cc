@@ -25,13 +25,13 @@ bool plausible_slots(const Membership& m) noexcept {
   return false;
 }
 
-bool plausible(const Membership& m, const EngineOptions& options) noexcept {
+bool plausible(const Membership& m, std::uint16_t elements) noexcept {
   return raw(m.job) != 0 && raw(m.job) <= kMaxJobs && raw(m.epoch) != 0 && raw(m.generation) != 0 &&
          is_window(m.largest_window) && is_window(m.window) && m.window <= m.largest_window &&
          is_window(m.lookahead) && m.lookahead <= m.largest_window && m.elements != 0 &&
-         valid_elements(m.elements) && m.elements <= options.elements && m.world >= 1 &&
-         m.world <= kMaxRanks && raw(m.most_advanced) < m.world && m.shards >= 1 && m.shards <= kMaxShards &&
-         m.lease != 0 && plausible_slots(m) && m.max_priority <= kGreatestPriority &&
+         valid_elements(m.elements) && m.elements <= elements && m.world >= 1 && m.world <= kMaxRanks &&
+         raw(m.most_advanced) < m.world && m.shards >= 1 && m.shards <= kMaxShards && m.lease != 0 &&
+         plausible_slots(m) && m.max_priority <= kGreatestPriority &&
          (m.results == ResultsMode::kUnicast || m.results == ResultsMode::kMulticast);
 }
 
@@ -68,8 +68,8 @@ std::optional<Refused> read_joined(std::span<const std::byte> payload, Joined& o
   return std::nullopt;
 }
 
-std::optional<Membership> to_membership(const Header& header, const JoinedPayload& joined,
-                                        const EngineOptions& options) noexcept {
+std::optional<Membership> read_membership(const Header& header, const JoinedPayload& joined,
+                                          std::uint16_t elements) noexcept {
   Membership m;
   m.job = header.job_id();
   m.epoch = header.epoch_id();
@@ -93,10 +93,16 @@ std::optional<Membership> to_membership(const Header& header, const JoinedPayloa
   m.group_port = joined.group_port.host();
   m.group = joined.group;
   m.box_mac = joined.box_mac;
-  if (!plausible(m, options)) return std::nullopt;
-  m.key = rank_key(m.generation, options.rank);
+  if (!plausible(m, elements)) return std::nullopt;
   for (std::uint32_t r = 0; r < m.world; ++r)
     m.key_sum += rank_key(m.generation, Rank{static_cast<std::uint16_t>(r)});
+  return m;
+}
+
+std::optional<Membership> to_membership(const Header& header, const JoinedPayload& joined,
+                                        const EngineOptions& options) noexcept {
+  auto m = read_membership(header, joined, options.elements);
+  if (m) m->key = rank_key(m->generation, options.rank);
   return m;
 }
 

@@ -36,8 +36,12 @@ struct Joined {
 // Lengths only. `payload` has at least the fixed part.
 [[nodiscard]] std::optional<Refused> read_joined(std::span<const std::byte> payload, Joined& out) noexcept;
 
-// JOINED(running) in host order; nothing if its values are out of the protocol's ranges, contradict each
-// other or exceed what this worker wished for. Job, epoch and result cookie come from the header.
+// JOINED(running) in host order, for a worker or a server that wished for `elements`; nothing if its values
+// are out of the protocol's ranges, contradict each other or exceed the wish. Without the own key. Job,
+// epoch and result cookie come from the header.
+[[nodiscard]] std::optional<Membership> read_membership(const Header& header, const JoinedPayload& joined,
+                                                        std::uint16_t elements) noexcept;
+// The same for this worker, with its key.
 [[nodiscard]] std::optional<Membership> to_membership(const Header& header, const JoinedPayload& joined,
                                                       const EngineOptions& options) noexcept;
 

@@ -36,6 +36,8 @@ std::optional<Refused> WorkerEngine::dispatch(const Datagram& datagram, TimeNs n
       return stream_.on_result(datagram, now);
     case PacketType::kQuery:
       return on_query(header);
+    case PacketType::kResend:
+      return on_resend(header);
     default:
       return on_echo(header, now);  // HEARTBEAT, LEAVE: the gate lets nothing else through
   }
@@ -156,6 +158,13 @@ std::optional<Refused> WorkerEngine::on_reject(const Header& header, TimeNs now)
 std::optional<Refused> WorkerEngine::on_query(const Header& header) {
   if (const auto wrong = check_current(header)) return wrong;
   return stream_.on_query(header);
+}
+
+// The box passes it on in the server's name, under its own cookie.
+std::optional<Refused> WorkerEngine::on_resend(const Header& header) {
+  if (server_index(header.rank_id()) >= kMaxServers) return Refused::kRank;
+  if (const auto wrong = check_current(header)) return wrong;
+  return stream_.on_resend(header);
 }
 
 std::optional<Refused> WorkerEngine::on_echo(const Header& header, TimeNs now) {

@@ -54,13 +54,13 @@ inline constexpr std::array<std::string_view, kRefusedCount> kRefusedNames{
     "payload",       // CRC32C of a control payload
     "state",         // nothing of the kind is expected now: not joined yet, no JOIN outstanding, or closed
     "job",           // another job
-    "rank",          // not from the box
+    "rank",          // not from the box; RESEND: not a server's
     "epoch",         // another epoch than the one joined
     "cookie",        // not the result cookie
     "nonce",         // JOINED that does not answer the newest JOIN
     "joined",        // JOINED whose values contradict each other or the protocol's ranges
     "reason",        // REJECT with an unknown reason
-    "peer",          // QUERY that does not name this rank, or asked by no other member
+    "peer",          // QUERY or RESEND that does not name this rank, or QUERY of no other member
     "late",          // result of a chunk that has one
     "not_waited",    // chunk never offered
     "slot",          // not the slot of the chunk
@@ -81,6 +81,9 @@ struct EngineStatistics {
   std::uint64_t answers = 0;           // sent
   std::uint64_t answers_dropped = 0;   // asked for faster than they could leave: the asker asks again
   std::uint64_t queries_silent = 0;    // received, but the result is not here (yet, or any more)
+  std::uint64_t direct = 0;            // of the retransmissions, those that a server's RESEND asked for
+  std::uint64_t resends_dropped = 0;   // asked for faster than they could leave: the server asks again
+  std::uint64_t resends_silent = 0;    // received; the chunk is not in flight, and its result not here
   std::uint64_t results = 0;           // accepted
   std::uint64_t overflows = 0;         // results with OVERFLOW
   std::uint64_t waiting = 0;           // REJECT(waiting) accepted

@@ -108,7 +108,7 @@ void Session::operate() {
 // What a box that means well sends, right or late.
 Bytes Session::honest(std::uint32_t what) {
   const std::uint32_t chunk = box_.first_chunk + in_.byte();
-  if (what < 8 || what >= 18) {
+  if (what < 8 || what == 18) {
     if (const Bytes* c = some(what % 4 == 3 ? results_ : contributions_)) {
       if (what % 4 == 3) return *c;
       Bytes result = box_.result_of(*c);
@@ -134,6 +134,8 @@ Bytes Session::honest(std::uint32_t what) {
       return sealed(box_.header(PacketType::kHeartbeat));
     case 16:
       return sealed(box_.header(PacketType::kLeave));
+    case 19:
+      return box_.resend(in_.below(kMaxServers), chunk, bit_of(kSelf) | in_.byte());
     default: {
       const auto bytes = in_.take(in_.half() % 700);
       return {bytes.begin(), bytes.end()};
@@ -217,7 +219,9 @@ void Session::check_believed(std::span<const std::byte> bytes,
   TALLY_CHECK(membership.has_value() && h.job_id() == membership->job, "of this job");
   TALLY_CHECK(h.epoch_id() == membership->epoch, "of this epoch");
   TALLY_CHECK(hint || Cookie{h.cookie.host()} == membership->result_cookie, "with the result cookie");
-  TALLY_CHECK(h.type == PacketType::kQuery || h.rank_id() == kSwitchRank, "from the box");
+  TALLY_CHECK(h.type == PacketType::kQuery || h.type == PacketType::kResend || h.rank_id() == kSwitchRank,
+              "from the box");
+  TALLY_CHECK(h.type != PacketType::kResend || server_index(h.rank_id()) < kMaxServers, "of a server");
 }
 
 void Session::transmit() {

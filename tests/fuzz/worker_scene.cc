@@ -152,6 +152,15 @@ Bytes Speaker::query(std::uint16_t asker, std::uint32_t chunk) const {
   return sealed(h);
 }
 
+Bytes Speaker::resend(std::uint32_t server, std::uint32_t chunk, std::uint64_t ranks) const {
+  Header h = header(PacketType::kResend);
+  h.rank = Be{raw(server_rank(server))};
+  h.chunk = Be{chunk};
+  h.slot = Be{chunk % window};
+  h.contributors = Be{ranks};
+  return sealed(h);
+}
+
 Program::Program(const EngineOptions& options)
     : engine_(std::move(*WorkerEngine::create(options, best_kernels()))) {}
 

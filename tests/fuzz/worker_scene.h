@@ -44,6 +44,8 @@ struct Speaker {
   [[nodiscard]] Bytes result_of(std::span<const std::byte> contribution) const;
   [[nodiscard]] Bytes reject(RejectReason reason, std::uint32_t chunk, std::uint64_t contributors) const;
   [[nodiscard]] Bytes query(std::uint16_t asker, std::uint32_t chunk) const;
+  // In the name of rank 0xFF00 + server.
+  [[nodiscard]] Bytes resend(std::uint32_t server, std::uint32_t chunk, std::uint64_t ranks) const;
 };
 
 // An engine with its own copies of the operations' memory.
