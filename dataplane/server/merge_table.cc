@@ -166,13 +166,26 @@ void MergeTable::sweep(TimeNs before, std::uint32_t steps) noexcept {
   }
 }
 
+bool MergeTable::discard(const MergeJob& job, Chunk chunk) noexcept {
+  const StateIndex at = find(job, chunk);
+  if (at == kNoState) return false;
+  drop(at);
+  return true;
+}
+
 void MergeTable::forget(JobId job) noexcept {
-  for (StateIndex at : {store_.oldest_incomplete(), store_.oldest_complete()}) {
-    while (at != kNoState) {
-      const StateIndex next = store_.state(at).newer;
-      if (store_.state(at).job == job) drop(at);
-      at = next;
-    }
+  forget_incomplete(job);
+  drop_of(job, store_.oldest_complete());
+}
+
+void MergeTable::forget_incomplete(JobId job) noexcept { drop_of(job, store_.oldest_incomplete()); }
+
+// From there on to the newest of its kind.
+void MergeTable::drop_of(JobId job, StateIndex oldest) noexcept {
+  for (StateIndex at = oldest; at != kNoState;) {
+    const StateIndex next = store_.state(at).newer;
+    if (store_.state(at).job == job) drop(at);
+    at = next;
   }
 }
 

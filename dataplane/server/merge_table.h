@@ -106,11 +106,22 @@ class MergeTable {
   // Complete states only: p takes the stored sum, as with kKnown. False: none, or no room in p.
   bool read(const MergeJob& job, Partial& p) const noexcept;
 
+  // Of the state of this chunk, complete or incomplete, for a caller that keeps something beside each state:
+  // below capacity(), the same until the state is gone, then perhaps another chunk's. kNoState: there is
+  // none.
+  [[nodiscard]] StateIndex state_of(const MergeJob& job, Chunk chunk) const noexcept {
+    return find(job, chunk);
+  }
+  // Forgets what is known of this chunk. false: nothing was.
+  bool discard(const MergeJob& job, Chunk chunk) noexcept;
+
   // Looks at up to `steps` of the oldest incomplete states and drops those that took no Partial since
   // `before`. One that is kInside or kOverlap does not count: a replay must not keep a state alive.
   void sweep(TimeNs before, std::uint32_t steps) noexcept;
   // The job is gone. Looks at every state in use.
   void forget(JobId job) noexcept;
+  // The job's epoch is over: complete states stay. Looks at every incomplete state.
+  void forget_incomplete(JobId job) noexcept;
 
   [[nodiscard]] const MergeCounters& counters() const noexcept { return counters_; }
   [[nodiscard]] std::uint32_t capacity() const noexcept { return store_.capacity(); }  // states
@@ -125,6 +136,7 @@ class MergeTable {
   [[nodiscard]] StateIndex find(const MergeJob& job, Chunk chunk) const noexcept;
   StateIndex place(const MergeJob& job, Chunk chunk) noexcept;
   void drop(StateIndex at) noexcept;
+  void drop_of(JobId job, StateIndex oldest) noexcept;
 
   StateStore store_;
   const Kernels* kernels_;

@@ -249,5 +249,73 @@ TEST_F(MergeMemory, OneStateServesChunkAfterChunk) {
   EXPECT_TRUE(one.intact());
 }
 
+TEST(ServerMemory, DiscardForgetsOneChunk) {
+  const MergeJob job = merge_job(1, 77, 5, 2);
+  GuardedTable memory(2 * entry_lines(16), 16, best_kernels());
+  MergeTable& table = memory.table;
+  for (const Chunk chunk : {Chunk{3}, Chunk{4}}) {
+    Packet p(job, chunk, 1, 16);
+    EXPECT_EQ(table.merge(job, p.partial, 1).merged, Merged::kHeld);
+  }
+  EXPECT_TRUE(table.discard(job, Chunk{3}));
+  EXPECT_FALSE(table.discard(job, Chunk{3}));
+  EXPECT_FALSE(table.knows(job, Chunk{3}));
+  EXPECT_TRUE(table.knows(job, Chunk{4}));
+  Packet last(job, Chunk{4}, 2, 16);
+  EXPECT_EQ(table.merge(job, last.partial, 1).merged, Merged::kComplete);
+  EXPECT_TRUE(table.discard(job, Chunk{4}));
+  EXPECT_EQ(counted(table), (Counted{.merged = 3, .completed = 1}));
+  EXPECT_TRUE(memory.intact());
+}
+
+TEST(ServerMemory, AStateKeepsItsNumberUntilItIsGone) {
+  const MergeJob job = merge_job(1, 77, 5, 3);
+  GuardedTable memory(3 * entry_lines(16), 16, best_kernels());
+  MergeTable& table = memory.table;
+  EXPECT_EQ(table.state_of(job, Chunk{3}), kNoState);
+  for (const Chunk chunk : {Chunk{3}, Chunk{4}, Chunk{5}}) {
+    Packet p(job, chunk, 1, 16);
+    (void)table.merge(job, p.partial, 1);
+  }
+  const StateIndex at = table.state_of(job, Chunk{3});
+  EXPECT_LT(at, table.capacity());
+  EXPECT_NE(at, table.state_of(job, Chunk{4}));
+  Packet second(job, Chunk{3}, 2, 16);
+  (void)table.merge(job, second.partial, 2);
+  EXPECT_EQ(table.state_of(job, Chunk{3}), at);
+  Packet whole(job, Chunk{3}, 7, 16);
+  (void)table.merge(job, whole.partial, 2);
+  EXPECT_EQ(table.state_of(job, Chunk{3}), at) << "also complete";
+  Packet newcomer(job, Chunk{6}, 1, 16);
+  (void)table.merge(job, newcomer.partial, 3);
+  EXPECT_EQ(table.state_of(job, Chunk{3}), kNoState);
+  EXPECT_EQ(table.state_of(job, Chunk{6}), at);
+  MergeJob next = job;
+  next.epoch = Epoch{6};
+  EXPECT_EQ(table.state_of(next, Chunk{4}), kNoState) << "of another epoch";
+}
+
+TEST(ServerMemory, TheEndOfAnEpochTakesOneJobsIncompleteStates) {
+  const MergeJob a = merge_job(1, 77, 5, 2);
+  const MergeJob b = merge_job(2, 78, 6, 2);
+  GuardedTable memory(6 * entry_lines(16), 16, best_kernels());
+  MergeTable& table = memory.table;
+  for (const MergeJob& job : {a, b}) {
+    for (const Chunk chunk : {Chunk{1}, Chunk{2}, Chunk{3}}) {
+      Packet p(job, chunk, chunk == Chunk{2} ? 3 : 1, 16);
+      (void)table.merge(job, p.partial, 1);
+    }
+  }
+  table.forget_incomplete(a.id);
+  EXPECT_FALSE(table.knows(a, Chunk{1}) || table.knows(a, Chunk{3}));
+  EXPECT_EQ(table.contributors(a, Chunk{2}), a.members);
+  for (const Chunk chunk : {Chunk{1}, Chunk{2}, Chunk{3}}) EXPECT_TRUE(table.knows(b, chunk));
+  EXPECT_EQ(table.counters().incomplete, 2U);
+  EXPECT_EQ(table.counters().complete, 2U);
+  table.forget(b.id);
+  EXPECT_EQ(table.counters().incomplete, 0U);
+  EXPECT_EQ(table.counters().complete, 1U);
+}
+
 }  // namespace
 }  // namespace tally

@@ -1,0 +1,154 @@
+#include "ps_engine.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "job_table.h"
+#include "worker_join.h"
+
+namespace tally {
+namespace {
+
+Result<void> validate_job(const PsJobOptions& job) {
+  const auto refuse = [&](std::string what) {
+    return fail(ErrorCode::kInvalidArgument, std::move(what), job.job);
+  };
+  if (job.job.empty() || job.job.size() > kMaxNameBytes)
+    return refuse("job: a name of 1.." + std::to_string(kMaxNameBytes) + " bytes is needed, this one has " +
+                  std::to_string(job.job.size()));
+  if (job.token.size() > kMaxTokenBytes)
+    return refuse("token: at most " + std::to_string(kMaxTokenBytes) + " bytes, this one has " +
+                  std::to_string(job.token.size()));
+  if (job.index >= kMaxServers)
+    return refuse("index: " + std::to_string(job.index) + " is not in 0.." + std::to_string(kMaxServers - 1));
+  return {};
+}
+
+Result<void> validate(const PsOptions& o) {
+  if (o.jobs.empty() || o.jobs.size() > kMaxJobs)
+    return fail(ErrorCode::kInvalidArgument, "jobs: " + std::to_string(o.jobs.size()) +
+                                                 " of them; a server needs 1.." + std::to_string(kMaxJobs));
+  std::set<std::string_view> names;
+  for (const auto& job : o.jobs) {
+    if (auto valid = validate_job(job); !valid) return valid;
+    if (!names.insert(job.job).second)
+      return fail(ErrorCode::kInvalidArgument,
+                  "job: named twice. Two servers of one job are two processes, each with its own address",
+                  job.job);
+  }
+  if (o.elements == 0 || !valid_elements(o.elements))
+    return fail(ErrorCode::kInvalidArgument,
+                "elements: " + std::to_string(o.elements) + " is not a multiple of 16 in 16..2224");
+  const std::size_t least = entry_lines(o.elements) * sizeof(Line);
+  if (o.memory < least)
+    return fail(ErrorCode::kInvalidArgument, "memory: " + std::to_string(o.memory) +
+                                                 " bytes hold no sum of " + std::to_string(o.elements) +
+                                                 " elements; the least is " + std::to_string(least));
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<PsEngine>> PsEngine::create(PsOptions options, const Kernels& kernels) {
+  if (auto valid = validate(options); !valid) return tl::unexpected<Error>(std::move(valid.error()));
+  const std::size_t lines = options.memory / sizeof(Line);
+  Lines memory(new (std::nothrow) Line[lines]);
+  if (memory == nullptr)
+    return fail(ErrorCode::kSystem, "memory: " + std::to_string(options.memory) + " bytes are not to be had");
+  return std::unique_ptr<PsEngine>(new PsEngine(options, std::move(memory), lines, kernels));
+}
+
+PsEngine::PsEngine(const PsOptions& options, Lines memory, std::size_t lines, const Kernels& kernels)
+    : kernels_(kernels),
+      elements_(options.elements),
+      memory_(std::move(memory)),
+      table_({memory_.get(), lines}, options.elements, kernels),
+      timers_(table_.capacity()) {
+  const PsShared shared{kernels_, table_, timers_, queue_, events_};
+  for (std::size_t i = 0; i < options.jobs.size(); ++i)
+    seats_.emplace_back(options, static_cast<std::uint16_t>(i), shared);
+}
+
+std::size_t PsEngine::max_datagram_bytes() const noexcept {
+  return kHeaderBytes + std::max(std::size_t{4} * elements_, kMaxJoinBytes);
+}
+
+void PsEngine::receive(std::span<const std::byte> bytes, TimeNs now) {
+  if (const auto refused = dispatch(bytes, now)) ++refused_[static_cast<std::size_t>(*refused)];
+}
+
+std::optional<Refused> PsEngine::dispatch(std::span<const std::byte> bytes, TimeNs now) {
+  Datagram datagram;
+  if (const auto wrong = open_datagram(bytes, kernels_, datagram, Opener::kServer)) return wrong;
+  Seat* const seat = seat_of(datagram);
+  if (seat == nullptr) return datagram.header.type == PacketType::kJoined ? Refused::kNonce : Refused::kJob;
+  std::optional<Refused> wrong;
+  if (!is_control(datagram.header.type) && datagram.header.type != PacketType::kReject) {
+    wrong = seat->member.check_current(datagram.header);
+    if (!wrong) wrong = seat->sums.receive(datagram, now);
+  } else {
+    MemberNews news{};
+    wrong = seat->member.receive(datagram, now, news);
+    if (news == MemberNews::kEnded) seat->sums.end();
+    if (news == MemberNews::kSameEpoch) seat->sums.renew(*seat->member.membership());
+    if (news == MemberNews::kEpoch || news == MemberNews::kGeneration) {
+      seat->sums.enter(*seat->member.membership(), news == MemberNews::kGeneration);
+      by_id_[raw(seat->member.membership()->job)] = seat;
+    }
+  }
+  due_ = std::min(due_, seat->deadline());
+  return wrong;
+}
+
+// A JOINED names the nonce. What belongs to a running epoch is found by the box's id; only who has lost its
+// id to another job, by a restart of the box, is looked for by its epoch, in what may tell it so.
+PsEngine::Seat* PsEngine::seat_of(const Datagram& datagram) noexcept {
+  const Header& header = datagram.header;
+  if (header.type == PacketType::kJoined) {
+    JoinedPayload joined;
+    std::memcpy(&joined, datagram.payload.data(), sizeof joined);
+    const auto it = std::find_if(seats_.begin(), seats_.end(),
+                                 [&](const Seat& s) { return s.member.awaits(joined.nonce.host()); });
+    return it == seats_.end() ? nullptr : &*it;
+  }
+  Seat* const seat = header.job.host() <= kMaxJobs ? by_id_[header.job.host()] : nullptr;
+  if (!is_control(header.type) && header.type != PacketType::kReject) return seat;
+  const auto in_epoch = [&](const Seat& s) {
+    const auto& m = s.member.membership();
+    return m && m->job == header.job_id() && m->epoch == header.epoch_id();
+  };
+  if (seat == nullptr || in_epoch(*seat)) return seat;
+  const auto it = std::find_if(seats_.begin(), seats_.end(), in_epoch);
+  return it == seats_.end() ? seat : &*it;
+}
+
+void PsEngine::time_out(TimeNs now) {
+  due_ = kNever;
+  for (Seat& seat : seats_) {
+    seat.member.time_out(now);
+    seat.sums.time_out(now);
+    due_ = std::min(due_, seat.deadline());
+  }
+}
+
+std::size_t PsEngine::transmit(std::span<std::byte> out, TimeNs now, std::uint16_t& destination_port) {
+  if (due_ <= now) time_out(now);
+  if (out.size() < max_datagram_bytes()) return 0;
+  if (due_ <= now) {  // somebody has something to say to control
+    destination_port = kBasePort;
+    for (Seat& seat : seats_) {
+      if (const std::size_t bytes = seat.member.transmit(out, now)) return bytes;
+    }
+  }
+  while (!queue_.empty()) {
+    const Owed owed = queue_.pop();
+    if (const std::size_t bytes = seats_[owed.job].sums.write(owed, out, destination_port)) return bytes;
+  }
+  return 0;
+}
+
+}  // namespace tally

@@ -1,0 +1,100 @@
+#pragma once
+// A parameter server of the native protocol (docs/protocol.md, 11.7) for many jobs at once, as a pure state
+// machine: no socket, no clock, no thread. Bytes and time go in, datagrams go out.
+//
+// Contract for the caller, as with WorkerEngine:
+//  * One thread at a time; time never goes back. All times are of the same monotonic clock.
+//  * Loop: receive() each datagram; transmit() until it returns 0; sleep until deadline() or input. After
+//    transmit() returned 0, deadline() is later than `now`. Time-outs happen inside transmit().
+//  * A datagram is a UDP payload: 56-byte header and payload. transmit() writes it into memory the caller
+//    lends and names the UDP destination port (kBasePort + shard); the address is the transport's business.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "kernels.h"
+#include "merge_table.h"
+#include "ps_event.h"
+#include "ps_job.h"
+#include "ps_options.h"
+#include "ps_statistics.h"
+#include "send_queue.h"
+#include "server_member.h"
+#include "state_timers.h"
+#include "tally/error.h"
+#include "tally/time.h"
+
+namespace tally {
+
+class PsEngine {
+ public:
+  // Joining: the first JOINs are due at once. Takes options.memory from the heap. kInvalidArgument names the
+  // option that is out of range, kSystem: no such memory. `kernels` must outlive the engine.
+  static Result<std::unique_ptr<PsEngine>> create(PsOptions options, const Kernels& kernels);
+  PsEngine(const PsEngine&) = delete;
+  PsEngine& operator=(const PsEngine&) = delete;
+  ~PsEngine() = default;
+
+  // Takes one datagram. Trusts nothing: what is refused changes one counter of refused().
+  void receive(std::span<const std::byte> datagram, TimeNs now);
+
+  // Writes the next due datagram into `out` and returns its bytes; 0: nothing is due now. `out` must hold
+  // max_datagram_bytes(); a smaller one gets nothing.
+  [[nodiscard]] std::size_t transmit(std::span<std::byte> out, TimeNs now, std::uint16_t& destination_port);
+
+  // Earliest time at which transmit() may send something or time something out without further input; 0 when
+  // that is already so.
+  [[nodiscard]] TimeNs deadline() const noexcept { return queue_.empty() ? due_ : 0; }
+  [[nodiscard]] std::size_t max_datagram_bytes() const noexcept;
+
+  // By index in PsOptions::jobs.
+  [[nodiscard]] std::size_t jobs() const noexcept { return seats_.size(); }
+  [[nodiscard]] const ServerMember& member(std::size_t job) const noexcept { return seats_[job].member; }
+  [[nodiscard]] const PsJobStatistics& statistics(std::size_t job) const noexcept {
+    return seats_[job].statistics;
+  }
+  [[nodiscard]] const PsRefused& refused() const noexcept { return refused_; }
+  [[nodiscard]] const MergeCounters& memory() const noexcept { return table_.counters(); }
+  [[nodiscard]] std::uint32_t capacity() const noexcept { return table_.capacity(); }  // states
+  [[nodiscard]] std::optional<PsEvent> next_event() { return events_.next(); }
+  [[nodiscard]] std::uint64_t events_lost() const noexcept { return events_.lost(); }
+
+ private:
+  using Lines = std::unique_ptr<Line[]>;  // NOLINT(modernize-avoid-c-arrays)
+
+  struct Seat {
+    Seat(const PsOptions& options, std::uint16_t job, const PsShared& shared)
+        : member(options, job, shared.kernels, shared.events, statistics),
+          sums(shared, job, member.rank(), statistics) {}
+    PsJobStatistics statistics;
+    ServerMember member;
+    PsJob sums;
+    [[nodiscard]] TimeNs deadline() const noexcept { return std::min(member.deadline(), sums.deadline()); }
+  };
+
+  PsEngine(const PsOptions& options, Lines memory, std::size_t lines, const Kernels& kernels);
+
+  [[nodiscard]] std::optional<Refused> dispatch(std::span<const std::byte> datagram, TimeNs now);
+  [[nodiscard]] Seat* seat_of(const Datagram& datagram) noexcept;
+  void time_out(TimeNs now);
+
+  const Kernels& kernels_;
+  std::uint16_t elements_;
+  Lines memory_;
+  MergeTable table_;
+  StateTimerPool timers_;
+  SendQueue queue_;
+  PsEventLog events_;
+  std::deque<Seat> seats_;                   // never moved: they refer to their own statistics
+  std::array<Seat*, kMaxJobs + 1> by_id_{};  // the box's ids; a seat that entered an epoch later wins
+  PsRefused refused_{};
+  TimeNs due_ = 0;  // of all seats, or earlier
+};
+
+}  // namespace tally

@@ -1,0 +1,239 @@
+#include "ps_job.h"
+
+#include <bit>
+#include <string>
+
+#include "tally/mix64.h"
+#include "worker_join.h"
+
+namespace tally {
+
+PsJob::PsJob(const PsShared& shared, std::uint16_t index, Rank self, PsJobStatistics& statistics)
+    : shared_(shared),
+      index_(index),
+      self_(self),
+      statistics_(statistics),
+      job_{.id = JobId{static_cast<std::uint16_t>(index + 1)}},
+      timers_(shared.timers, index) {}
+
+void PsJob::enter(const Membership& membership, bool new_generation) noexcept {
+  timers_.stop_all();
+  new_generation ? shared_.table.forget(job_.id) : shared_.table.forget_incomplete(job_.id);
+  membership_ = membership;
+  job_.generation = membership.generation;
+  job_.epoch = membership.epoch;
+  job_.members = membership.members();
+  job_.key_sum = membership.key_sum;
+  for (std::uint16_t r = 0; r < membership.world; ++r) keys_[r] = rank_key(membership.generation, Rank{r});
+  high_.reset();
+}
+
+void PsJob::end() noexcept {
+  timers_.stop_all();
+  shared_.table.forget(job_.id);
+  membership_.reset();
+}
+
+std::optional<Refused> PsJob::receive(const Datagram& datagram, TimeNs now) {
+  const Header& header = datagram.header;
+  if (const auto wrong = check_sender(header)) return wrong;
+  if (const auto wrong = check_chunk(header)) return wrong;
+  Partial p{
+      .chunk = header.chunk_id(),
+      .contributors = header.contributors.host(),
+      .keys = keys_of(header.contributors.host()),
+      .shape = {.total = header.total.host(), .elements = header.elements.host(), .dtype = header.dtype},
+      .exponent = header.exponent,
+      .overflow = static_cast<std::uint8_t>((header.flags & kFlagOverflow) != 0 ? 1 : 0),
+      .sum1 = header.sum1.host(),
+      .sum2 = header.sum2.host(),
+      // Without room the table only reads them: a finished sum is read from it when it is sent.
+      .values = const_cast<std::byte*>(datagram.payload.data()),
+      .room = 0};
+  const std::uint64_t held = shared_.table.contributors(job_, p.chunk);
+  const StateIndex before = shared_.table.state_of(job_, p.chunk);
+  const bool answer = header.type != PacketType::kContribute && timers_.find(before) != nullptr;
+  const MergeResult result = shared_.table.merge(job_, p, now);
+  if (result.merged == Merged::kBadInput) return Refused::kSum;
+  ++(header.type == PacketType::kContribute ? statistics_.contributions
+     : header.type == PacketType::kPartial  ? statistics_.partials
+                                            : statistics_.sums);
+  if (answer) {
+    timers_.answered(before, now);
+    statistics_.flush_time = timers_.flush_time();
+  }
+  advance(p.chunk);
+  if (timers_.find(before) != nullptr) {
+    const StateIndex after = shared_.table.state_of(job_, p.chunk);
+    if (after != before || shared_.table.contributors(job_, p.chunk) == job_.members) timers_.stop(before);
+  }
+  after_merge(header, result, held, now);
+  return std::nullopt;
+}
+
+std::optional<Refused> PsJob::check_sender(const Header& header) const noexcept {
+  const std::uint64_t ranks = header.contributors.host();
+  if ((header.flags & kFlagIncomplete) != 0) return Refused::kIncomplete;
+  if (header.type == PacketType::kContribute) {
+    if (header.rank.host() >= membership_->world) return Refused::kRank;
+    return ranks == bit_of(header.rank_id()) ? std::nullopt : std::optional(Refused::kContributors);
+  }
+  if (header.rank_id() != kSwitchRank) return Refused::kRank;
+  const bool right =
+      header.type == PacketType::kResult ? ranks == job_.members : ranks != 0 && (ranks & ~job_.members) == 0;
+  return right ? std::nullopt : std::optional(Refused::kContributors);
+}
+
+std::optional<Refused> PsJob::check_chunk(const Header& header) const noexcept {
+  if (header.elements.host() > membership_->elements ||
+      header.dtype > static_cast<std::uint8_t>(Dtype::kFloat32))
+    return Refused::kShape;
+  if (header.slot.host() != membership_->slot_of(header.chunk_id())) return Refused::kSlot;
+  if (outdated(header.chunk_id())) return Refused::kLate;
+  return std::nullopt;
+}
+
+// No worker can want it any more: see the anchored window.
+bool PsJob::outdated(Chunk chunk) const noexcept {
+  const auto span = static_cast<std::int32_t>(2 * membership_->largest_window);
+  return high_ && serial_difference(chunk, *high_) <= -span;
+}
+
+void PsJob::advance(Chunk chunk) noexcept {
+  if (!high_ || serial_difference(chunk, *high_) > 0) high_ = chunk;
+}
+
+void PsJob::after_merge(const Header& header, const MergeResult& result, std::uint64_t held, TimeNs now) {
+  const Chunk chunk = header.chunk_id();
+  switch (result.merged) {
+    case Merged::kHeld:
+      if (const StateIndex at = shared_.table.state_of(job_, chunk); at != kNoState) {
+        ++statistics_.merged;
+        timers_.start(at, chunk, now);
+      } else {
+        ++statistics_.no_room;
+      }
+      return;
+    case Merged::kInside:
+      ++statistics_.inside;
+      return;
+    case Merged::kOverlap:
+      ++statistics_.overlaps;
+      return owe(OwedKind::kResend, chunk, result.missing);
+    case Merged::kComplete:
+    case Merged::kKnown:
+    case Merged::kNoRoom:  // complete, as always without room
+      if (held != job_.members) return completed(header, held);
+      ++statistics_.known;
+      // The answer to a FLUSH that came too late to be needed: who asks for the sum asks otherwise.
+      if (header.type != PacketType::kResult) owe(OwedKind::kResult, chunk, header.contributors.host(), true);
+      return;
+    case Merged::kMismatch:
+      ++statistics_.mismatches;
+      return report_mismatch(header, result);
+    case Merged::kBadSum:
+      ++statistics_.bad_sums;
+      return;
+    case Merged::kBadInput:
+      return;  // refused before
+  }
+}
+
+// What the box itself had finished went to all members; but those who came here instead may have missed it.
+// What the slots still hold of the chunk is of no use now.
+void PsJob::completed(const Header& header, std::uint64_t held) noexcept {
+  ++statistics_.completed;
+  const bool by_box = header.type == PacketType::kResult;
+  if (const std::uint64_t ranks = by_box ? held : job_.members; ranks != 0)
+    owe(OwedKind::kResult, header.chunk_id(), ranks, by_box);
+  owe(OwedKind::kFlush, header.chunk_id(), 0);
+}
+
+void PsJob::report_mismatch(const Header& header, const MergeResult& result) {
+  shared_.events.add({index_, PsEventKind::kMismatch,
+                      name_ranks(header.contributors.host()) + " sent " +
+                          std::to_string(header.elements.host()) + " of " +
+                          std::to_string(header.total.host()) + " elements for chunk " +
+                          std::to_string(raw(header.chunk_id())) + ", " + name_ranks(result.held) + " " +
+                          std::to_string(result.stored.elements) + " of " +
+                          std::to_string(result.stored.total) + ": they issue different operations"});
+}
+
+void PsJob::time_out(TimeNs now) noexcept {
+  for (StateIndex at = timers_.due(now); at != kNoState; at = timers_.due(now)) step(at, now);
+}
+
+void PsJob::step(StateIndex at, TimeNs now) noexcept {
+  const StateTimer& timer = *timers_.find(at);
+  const Chunk chunk = timer.chunk;
+  if (shared_.table.state_of(job_, chunk) != at) return timers_.stop(at);  // it made room for another
+  const std::uint64_t held = shared_.table.contributors(job_, chunk);
+  const bool old = outdated(chunk);
+  if (old || timer.steps == StateTimers::kSteps) {
+    ++(old ? statistics_.outdated : statistics_.fruitless);
+    timers_.stop(at);
+    shared_.table.discard(job_, chunk);
+    return;
+  }
+  timer.steps % 2 == 0 ? owe(OwedKind::kFlush, chunk, 0)
+                       : owe(OwedKind::kResend, chunk, job_.members & ~held);
+  timers_.stepped(at, now);
+}
+
+void PsJob::owe(OwedKind kind, Chunk chunk, std::uint64_t ranks, bool again) noexcept {
+  const Owed owed{ranks, job_.epoch, chunk, index_, kind, again};
+  if (!shared_.queue.push(owed)) ++statistics_.queue_full;
+}
+
+std::uint32_t PsJob::keys_of(std::uint64_t ranks) const noexcept {
+  std::uint32_t keys = 0;
+  for (; ranks != 0; ranks &= ranks - 1) keys += keys_[static_cast<unsigned>(std::countr_zero(ranks))];
+  return keys;
+}
+
+Header PsJob::header_of(PacketType type, const Owed& owed) const noexcept {
+  Header header;
+  header.type = type;
+  header.priority = membership_->max_priority;
+  header.job = Be<std::uint16_t>{raw(membership_->job)};
+  header.rank = Be<std::uint16_t>{raw(self_)};
+  header.epoch = Be<std::uint32_t>{raw(membership_->epoch)};
+  header.chunk = Be<std::uint32_t>{raw(owed.chunk)};
+  header.slot = Be<std::uint32_t>{membership_->slot_of(owed.chunk)};
+  header.contributors = Be<std::uint64_t>{owed.ranks};
+  header.cookie = Be<std::uint64_t>{raw(membership_->cookie)};
+  return header;
+}
+
+std::size_t PsJob::write(const Owed& owed, std::span<std::byte> out, std::uint16_t& port) {
+  if (!membership_ || owed.epoch != membership_->epoch) {
+    ++statistics_.overtaken;
+    return 0;
+  }
+  port = membership_->port_of(owed.chunk);
+  if (owed.kind != OwedKind::kResult) {
+    const bool flush = owed.kind == OwedKind::kFlush;
+    ++(flush ? statistics_.flushes : statistics_.resends);
+    return seal(header_of(flush ? PacketType::kFlush : PacketType::kResend, owed), 0, out, shared_.kernels);
+  }
+  Partial p{.chunk = owed.chunk,
+            .values = out.data() + kHeaderBytes,
+            .room = static_cast<std::uint32_t>((out.size() - kHeaderBytes) / 4)};
+  if (!shared_.table.read(job_, p)) {
+    ++statistics_.overtaken;
+    return 0;
+  }
+  ++statistics_.results;
+  Header header = header_of(PacketType::kResult, owed);
+  if (p.overflow != 0) header.flags |= kFlagOverflow;
+  if (owed.again) header.flags |= kFlagRetransmit;
+  header.elements = Be<std::uint16_t>{p.shape.elements};
+  header.dtype = p.shape.dtype;
+  header.exponent = p.exponent;
+  header.sum1 = Be<std::uint32_t>{p.sum1};
+  header.sum2 = Be<std::uint32_t>{p.sum2};
+  header.total = Be<std::uint32_t>{p.shape.total};
+  return seal(header, std::size_t{4} * p.shape.elements, out, shared_.kernels);
+}
+
+}  // namespace tally

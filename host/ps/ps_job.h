@@ -1,0 +1,78 @@
+#pragma once
+// The sums of one job at a server (protocol.md, Parameter server): what comes in goes into the table, what
+// the table says goes out. Knows nothing of joining; its owner tells it the epoch.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "datagram.h"
+#include "kernels.h"
+#include "merge_table.h"
+#include "ps_event.h"
+#include "ps_statistics.h"
+#include "send_queue.h"
+#include "state_timers.h"
+#include "tally/time.h"
+#include "worker_membership.h"
+
+namespace tally {
+
+// What the jobs of one server share.
+struct PsShared {
+  const Kernels& kernels;
+  MergeTable& table;
+  StateTimerPool& timers;  // one for each state of the table
+  SendQueue& queue;
+  PsEventLog& events;
+};
+
+class PsJob {
+ public:
+  // index: in PsOptions::jobs.
+  PsJob(const PsShared& shared, std::uint16_t index, Rank self, PsJobStatistics& statistics);
+
+  // The same epoch, which the server has asked about again: nothing is lost.
+  void renew(const Membership& membership) noexcept { membership_ = membership; }
+  // A new one: what was incomplete is gone; of another generation everything is.
+  void enter(const Membership& membership, bool new_generation) noexcept;
+  void end() noexcept;
+
+  // CONTRIBUTE, PARTIAL or RESULT of the present epoch: job, epoch and cookie are checked. What is refused
+  // changes nothing.
+  [[nodiscard]] std::optional<Refused> receive(const Datagram& datagram, TimeNs now);
+
+  // Takes the steps that are due.
+  void time_out(TimeNs now) noexcept;
+  [[nodiscard]] TimeNs deadline() const noexcept { return timers_.deadline(); }
+
+  // Of what is owed: bytes of the datagram, 0 if it is of no use any more.
+  [[nodiscard]] std::size_t write(const Owed& owed, std::span<std::byte> out, std::uint16_t& port);
+
+ private:
+  [[nodiscard]] std::optional<Refused> check_sender(const Header& header) const noexcept;
+  [[nodiscard]] std::optional<Refused> check_chunk(const Header& header) const noexcept;
+  [[nodiscard]] bool outdated(Chunk chunk) const noexcept;
+  void advance(Chunk chunk) noexcept;
+  void after_merge(const Header& header, const MergeResult& result, std::uint64_t held, TimeNs now);
+  void completed(const Header& header, std::uint64_t held) noexcept;
+  void report_mismatch(const Header& header, const MergeResult& result);
+  void step(StateIndex at, TimeNs now) noexcept;
+  void owe(OwedKind kind, Chunk chunk, std::uint64_t ranks, bool again = false) noexcept;
+  [[nodiscard]] std::uint32_t keys_of(std::uint64_t ranks) const noexcept;
+  [[nodiscard]] Header header_of(PacketType type, const Owed& owed) const noexcept;
+
+  PsShared shared_;
+  std::uint16_t index_;
+  Rank self_;
+  PsJobStatistics& statistics_;
+  std::optional<Membership> membership_;
+  MergeJob job_;  // its id is ours, so that sums outlive a box that gives out its ids anew
+  std::array<std::uint32_t, kMaxRanks> keys_{};
+  StateTimers timers_;
+  std::optional<Chunk> high_;  // the newest chunk of this epoch
+};
+
+}  // namespace tally

@@ -1,0 +1,73 @@
+#pragma once
+// The timer of each incomplete state of a job (protocol.md, Parameter server): FLUSH, then RESEND, in rounds
+// whose intervals double; after kRounds of them that brought nothing the state is given up. A list for each
+// step, in order of running out, so every call takes constant time.
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "merge_state.h"
+#include "tally/ids.h"
+#include "tally/time.h"
+
+namespace tally {
+
+struct StateTimer {
+  TimeNs due = 0;
+  TimeNs flushed_at = 0;  // the only FLUSH since the state took something; 0: none or several
+  StateIndex previous = kNoState;
+  StateIndex next = kNoState;
+  Chunk chunk{};
+  std::uint16_t job = 0;   // index in PsOptions::jobs
+  std::uint8_t steps = 0;  // FLUSHes and RESENDs since the state took something
+  bool running = false;    // in a list of its job
+};
+
+// One for each state of the table, shared by all jobs.
+using StateTimerPool = std::vector<StateTimer>;
+
+class StateTimers {
+ public:
+  StateTimers(StateTimerPool& pool, std::uint16_t job) : pool_(pool), job_(job) {}
+
+  // The state has just taken something: its rounds begin. Also if the number was that of another chunk of the
+  // job before, whose state is gone.
+  void start(StateIndex at, Chunk chunk, TimeNs now) noexcept;
+  void stop(StateIndex at) noexcept;
+  void stop_all() noexcept;
+  // The next step of a timer that is due was taken.
+  void stepped(StateIndex at, TimeNs now) noexcept;
+  // The FLUSH of a state was answered at `now`: a sample of the time that takes, unless there were several.
+  void answered(StateIndex at, TimeNs now) noexcept;
+
+  [[nodiscard]] StateIndex due(TimeNs now) const noexcept;  // kNoState: none
+  [[nodiscard]] TimeNs deadline() const noexcept;
+  // Of this job and running; else nullptr.
+  [[nodiscard]] const StateTimer* find(StateIndex at) const noexcept {
+    if (at == kNoState || !pool_[at].running || pool_[at].job != job_) return nullptr;
+    return &pool_[at];
+  }
+  [[nodiscard]] TimeNs flush_time() const noexcept { return flush_time_; }  // smoothed; 0 before a sample
+
+  static constexpr std::uint8_t kRounds = 4;
+  static constexpr std::uint8_t kSteps = 2 * kRounds;
+  static constexpr TimeNs kLeastWait = 2 * kMillisecond;
+  static constexpr TimeNs kLongestWait = 100 * kMillisecond;
+
+ private:
+  struct List {
+    StateIndex head = kNoState;
+    StateIndex tail = kNoState;
+  };
+  void append(StateIndex at, TimeNs now) noexcept;
+  void unlink(StateIndex at) noexcept;
+  [[nodiscard]] TimeNs wait_after(std::uint8_t steps) const noexcept;
+
+  StateTimerPool& pool_;
+  std::array<List, kSteps + 1> lists_{};  // by steps taken
+  TimeNs flush_time_ = 0;
+  std::uint16_t job_;
+};
+
+}  // namespace tally

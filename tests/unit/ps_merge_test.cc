@@ -1,0 +1,265 @@
+// What comes in, and what goes out for it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "ps_support.h"
+
+namespace tally::psbed {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class PsMerge : public testing::Test {
+ protected:
+  PsMerge() : server({job}) {
+    server.join(job);
+    (void)server.events();
+  }
+  // The bytes of a whole answer to a chunk's end.
+  void expect_complete(Chunk chunk, std::uint16_t n = 16) {
+    const auto out = server.drain();
+    ASSERT_EQ(out.size(), 2U);
+    job.expect_result(out[0].bytes, 0b111, chunk, n);
+    job.expect_bare(out[1].bytes, PacketType::kFlush, 0, chunk);
+    for (const Out& o : out) EXPECT_EQ(o.port, kBasePort + raw(chunk) % 32 % 2);
+  }
+  BoxJob job;
+  Server server;
+};
+
+TEST_F(PsMerge, TheLastContributionBringsTheResultToAllAndOneFlush) {
+  for (const Chunk chunk : {Chunk{0}, Chunk{1}, Chunk{15}}) {
+    server.hear(job.contribution(2, chunk));
+    server.hear(job.contribution(0, chunk));
+    server.none();
+    server.hear(job.contribution(1, chunk));
+    expect_complete(chunk);
+  }
+  EXPECT_EQ(server.counted().contributions, 9U);
+  EXPECT_EQ(server.counted().merged, 6U);
+  EXPECT_EQ(server.counted().completed, 3U);
+  EXPECT_EQ(server.counted().results, 3U);
+  EXPECT_EQ(server.counted().flushes, 3U);
+}
+
+TEST_F(PsMerge, PartialsAreAddedAsContributionsAre) {
+  server.hear(job.partial(0b101, Chunk{4}, 32));
+  server.hear(job.contribution(1, Chunk{4}, 32));
+  expect_complete(Chunk{4}, 32);
+}
+
+TEST_F(PsMerge, ABarrierHasNoValuesAndIsSummedAllTheSame) {
+  for (std::uint16_t r = 0; r < 3; ++r) server.hear(job.contribution(r, Chunk{4}, 0));
+  expect_complete(Chunk{4}, 0);
+  server.hear(job.contribution(1, Chunk{4}, 0));
+  job.expect_result(server.one(), 0b010, Chunk{4}, 0);
+}
+
+TEST_F(PsMerge, TheLargestExponentAndAnyOverflowPassOn) {
+  for (std::uint16_t r = 0; r < 3; ++r) {
+    Header h = job.part(PacketType::kContribute, bit_of(Rank{r}), Chunk{4});
+    h.rank = Be{r};
+    h.dtype = 1;
+    h.exponent = static_cast<std::int8_t>(r == 1 ? 12 : -96);
+    h.flags = r == 2 ? kFlagOverflow | kFlagDirect : kFlagRetransmit;
+    server.hear(sealed(h, job.offered(r, Chunk{4}, 16)));
+  }
+  const auto out = server.drain();
+  ASSERT_EQ(out.size(), 2U);
+  EXPECT_EQ(out[0].header().exponent, 12);
+  EXPECT_EQ(out[0].header().dtype, 1);
+  EXPECT_EQ(out[0].header().flags, kFlagOverflow);
+}
+
+TEST_F(PsMerge, WhoAsksForAKnownChunkGetsItAlone) {
+  server.hear(job.partial(0b111, Chunk{4}));
+  expect_complete(Chunk{4});
+  server.hear(job.contribution(1, Chunk{4}));
+  const Bytes again = server.one();
+  job.expect_result(again, 0b010, Chunk{4});
+  EXPECT_EQ(header_of(again).flags, kFlagRetransmit);
+  server.hear(job.partial(0b101, Chunk{4}));
+  job.expect_result(server.one(), 0b101, Chunk{4});
+  EXPECT_EQ(server.counted().known, 2U);
+}
+
+TEST_F(PsMerge, WhatIsInsideIsIgnored) {
+  server.hear(job.partial(0b011, Chunk{4}));
+  server.hear(job.contribution(0, Chunk{4}));
+  server.hear(job.partial(0b011, Chunk{4}));
+  server.none();
+  EXPECT_EQ(server.counted().inside, 2U);
+  server.hear(job.contribution(2, Chunk{4}));
+  expect_complete(Chunk{4});
+}
+
+TEST_F(PsMerge, WhatContainsTheStateReplacesIt) {
+  server.hear(job.contribution(0, Chunk{4}));
+  server.hear(job.partial(0b011, Chunk{4}));
+  server.none();
+  server.hear(job.contribution(2, Chunk{4}));
+  expect_complete(Chunk{4});
+}
+
+TEST_F(PsMerge, AnOverlapAsksItsOtherRanksAgain) {
+  server.hear(job.partial(0b011, Chunk{4}));
+  server.hear(job.partial(0b110, Chunk{4}));
+  job.expect_bare(server.one(), PacketType::kResend, 0b100, Chunk{4});
+  EXPECT_EQ(server.counted().overlaps, 1U);
+  server.hear(job.contribution(2, Chunk{4}));
+  expect_complete(Chunk{4});
+}
+
+// Of what the box had finished and still keeps, all heard; who came here instead may not have.
+TEST_F(PsMerge, ASumOfTheBoxCompletesTheStateForThoseWhoAreInIt) {
+  server.hear(job.contribution(1, Chunk{4}));
+  server.hear(job.result(Chunk{4}));
+  const auto out = server.drain();
+  ASSERT_EQ(out.size(), 2U);
+  job.expect_result(out[0].bytes, 0b010, Chunk{4});
+  job.expect_bare(out[1].bytes, PacketType::kFlush, 0, Chunk{4});
+  server.hear(job.result(Chunk{4}));
+  server.none();
+  EXPECT_EQ(server.counted().sums, 2U);
+  EXPECT_EQ(server.counted().completed, 1U);
+}
+
+TEST_F(PsMerge, OtherSizesAreCountedAndNamed) {
+  server.hear(job.contribution(0, Chunk{4}, 16));
+  server.hear(job.contribution(1, Chunk{4}, 32));
+  server.none();
+  EXPECT_EQ(server.counted().mismatches, 1U);
+  EXPECT_THAT(server.events(),
+              ElementsAre(HasSubstr("rank 1 sent 32 of 32 elements for chunk 4, rank 0 16 of 16")));
+}
+
+TEST_F(PsMerge, ADamagedPayloadChangesNothing) {
+  Bytes bad = job.contribution(0, Chunk{4});
+  bad.back() ^= std::byte{4};
+  server.expect_refused(bad, Refused::kSum);
+  EXPECT_EQ(server.engine->memory().incomplete, 0U);
+  EXPECT_EQ(server.counted().taken(), 0U);
+  // Right values under the key of another rank.
+  Header h = job.part(PacketType::kContribute, bit_of(Rank{0}), Chunk{4});
+  h.rank = Be{std::uint16_t{1}};
+  h.contributors = Be{bit_of(Rank{1})};
+  server.expect_refused(sealed(h, job.offered(0, Chunk{4}, 16)), Refused::kSum);
+}
+
+TEST_F(PsMerge, OnlyTheBoxOfThisEpochIsBelieved) {
+  const Header good = job.part(PacketType::kPartial, 0b011, Chunk{4});
+  const Values values = job.sum(0b011, Chunk{4}, 16);
+  const auto with = [&](auto change) {
+    Header h = good;
+    change(h);
+    return sealed(h, values);
+  };
+  server.expect_refused(with([](Header& h) { h.epoch = Be{99U}; }), Refused::kEpoch);
+  server.expect_refused(with([](Header& h) { h.job = Be{std::uint16_t{9}}; }), Refused::kJob);
+  server.expect_refused(with([](Header& h) { h.job = Be{std::uint16_t{9999}}; }), Refused::kJob);
+  server.expect_refused(with([](Header& h) { h.cookie = Be{std::uint64_t{1}}; }), Refused::kCookie);
+  server.expect_refused(with([&](Header& h) { h.cookie = Be{job.cookie()}; }), Refused::kCookie);
+  server.expect_refused(with([](Header& h) { h.rank = Be{std::uint16_t{0}}; }), Refused::kRank);
+  server.expect_refused(with([](Header& h) { h.rank = Be{std::uint16_t{0xFF00}}; }), Refused::kRank);
+  server.expect_refused(with([](Header& h) { h.slot = Be{5U}; }), Refused::kSlot);
+  server.expect_refused(with([](Header& h) { h.contributors = {}; }), Refused::kContributors);
+  server.expect_refused(with([](Header& h) { h.contributors = Be{std::uint64_t{0b1001}}; }),
+                        Refused::kContributors);
+  server.expect_refused(with([](Header& h) { h.flags = kFlagIncomplete; }), Refused::kIncomplete);
+  server.expect_refused(with([](Header& h) { h.flags = 64; }), Refused::kFlags);
+  server.expect_refused(with([](Header& h) { h.dtype = 2; }), Refused::kShape);
+  server.expect_refused(with([](Header& h) { h.elements = Be{std::uint16_t{32}}; }), Refused::kLength);
+  server.expect_refused(with([](Header& h) { h.type = PacketType::kResult; }), Refused::kContributors);
+  server.expect_refused(with([](Header& h) { h.type = PacketType::kAnswer; }), Refused::kType);
+  server.expect_refused(with([](Header& h) { h.type = PacketType::kQuery; }), Refused::kType);
+  server.expect_refused(with([](Header& h) { h.type = PacketType::kContribute; }), Refused::kRank);
+  server.expect_refused(job.partial(0b011, Chunk{4}, 48), Refused::kShape);
+  Header of_two = good;
+  of_two.type = PacketType::kContribute;
+  of_two.rank = Be{std::uint16_t{1}};
+  server.expect_refused(sealed(of_two, values), Refused::kContributors);
+  of_two.rank = Be{std::uint16_t{3}};
+  server.expect_refused(sealed(of_two, values), Refused::kRank);
+  server.expect_refused(Bytes(20), Refused::kRunt);
+  EXPECT_EQ(server.counted().taken(), 0U);
+}
+
+// Nobody can want a chunk that is a span behind the newest: everybody has its result.
+TEST_F(PsMerge, WhatIsASpanOldIsLate) {
+  server.hear(job.contribution(0, Chunk{0x8000'0020}));
+  server.expect_refused(job.contribution(1, Chunk{0x8000'0000}), Refused::kLate);
+  server.hear(job.contribution(1, Chunk{0x8000'0001}));
+  EXPECT_EQ(server.counted().contributions, 2U);
+  server.hear(job.contribution(1, Chunk{0x8000'0021}));
+  server.expect_refused(job.contribution(2, Chunk{0x8000'0001}), Refused::kLate);
+}
+
+TEST_F(PsMerge, ChunkNumbersWrap) {
+  for (std::uint32_t c = 0xFFFF'FFFD; c != 3; ++c) {
+    server.hear(job.partial(0b011, Chunk{c}));
+    server.hear(job.contribution(2, Chunk{c}));
+    expect_complete(Chunk{c});
+  }
+}
+
+// What is too much for the memory is refused by name, and comes again.
+TEST(PsMemory, IsBoundedAndWhatExceedsItIsCounted) {
+  const BoxJob job;
+  Server server({job}, 4);
+  server.join(job);
+  ASSERT_EQ(server.engine->capacity(), 4U);
+  for (std::uint32_t c = 0; c < 6; ++c) server.hear(job.contribution(0, Chunk{c}));
+  EXPECT_EQ(server.counted().merged, 4U);
+  EXPECT_EQ(server.counted().no_room, 2U);
+  EXPECT_EQ(server.engine->memory().incomplete, 4U);
+  server.hear(job.partial(0b110, Chunk{2}));
+  job.expect_result(server.drain().at(0).bytes, 0b111, Chunk{2});
+  server.hear(job.contribution(0, Chunk{4}));  // in the place of the finished one
+  EXPECT_EQ(server.counted().no_room, 2U);
+  EXPECT_EQ(server.engine->memory().incomplete, 4U);
+  EXPECT_EQ(server.engine->memory().complete, 0U);
+}
+
+// An earlier chunk of the job may have the place of the one that has waited longest; its timer goes with it.
+TEST(PsMemory, AnEarlierChunkTakesTheOldestStatesPlace) {
+  const BoxJob job;
+  Server server({job}, 2);
+  server.join(job);
+  server.hear(job.contribution(0, Chunk{8}));
+  server.hear(job.contribution(0, Chunk{9}));
+  server.now += kMillisecond;
+  server.hear(job.contribution(0, Chunk{1}));
+  EXPECT_EQ(server.counted().no_room, 0U);
+  server.now += kMillisecond;
+  job.expect_bare(server.one(), PacketType::kFlush, 0, Chunk{9});
+  server.now += kMillisecond;
+  job.expect_bare(server.one(), PacketType::kFlush, 0, Chunk{1});
+}
+
+// A sum that was forgotten before its turn to be sent is counted; its workers send again.
+TEST(PsMemory, ASumMayBeGoneBeforeItsTurn) {
+  const BoxJob job;
+  Server server({job}, 1);
+  server.join(job);
+  server.hear(job.partial(0b111, Chunk{0}));
+  server.hear(job.partial(0b011, Chunk{1}));
+  const auto out = server.drain();
+  ASSERT_EQ(out.size(), 1U);
+  job.expect_bare(out[0].bytes, PacketType::kFlush, 0, Chunk{0});
+  EXPECT_EQ(server.counted().overtaken, 1U);
+}
+
+TEST(PsMemory, TheQueueIsBounded) {
+  const BoxJob job;
+  Server server({job});
+  server.join(job);
+  server.hear(job.partial(0b111, Chunk{0}));
+  (void)server.drain();
+  for (std::uint32_t i = 0; i < SendQueue::kRoom + 10; ++i) server.hear(job.contribution(0, Chunk{0}));
+  EXPECT_EQ(server.counted().queue_full, 10U);
+  EXPECT_EQ(server.drain().size(), SendQueue::kRoom);
+}
+
+}  // namespace
+}  // namespace tally::psbed

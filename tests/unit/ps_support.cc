@@ -1,0 +1,225 @@
+#include "ps_support.h"
+
+#include <cstring>
+
+#include "job_table.h"
+#include "tally/mix64.h"
+
+namespace tally::psbed {
+namespace {
+
+std::uint32_t plain_sum1(const Values& values) {
+  std::uint32_t sum = 0;
+  for (const auto v : values) sum += static_cast<std::uint32_t>(v);
+  return sum;
+}
+
+std::uint32_t plain_sum2(const Values& values) {
+  std::uint32_t sum = 0;
+  for (std::uint32_t i = 0; i < values.size(); ++i) sum += (i + 1) * static_cast<std::uint32_t>(values[i]);
+  return sum;
+}
+
+}  // namespace
+
+Header BoxJob::from_box(PacketType type) const {
+  Header h;
+  h.type = type;
+  h.job = Be{id};
+  h.rank = Be{raw(kSwitchRank)};
+  h.epoch = Be{epoch};
+  h.cookie = Be{result_cookie()};
+  return h;
+}
+
+Bytes BoxJob::joined(JoinStatus status, std::uint64_t nonce, const std::string& text) const {
+  JoinedPayload p;
+  p.nonce = Be{nonce};
+  p.missing = Be{status == JoinStatus::kForming ? members() : 0};
+  p.cookie = Be{cookie()};
+  p.record.generation = Be{generation};
+  p.record.largest_window = Be{window};
+  p.record.lookahead = Be{window};
+  p.record.elements = Be{elements};
+  p.world = Be{world};
+  p.window = Be{window};
+  p.shared_slots = Be{std::uint32_t{64}};
+  p.lease_ms = Be{lease_ms};
+  p.status = status;
+  p.discipline = discipline;
+  p.results = ResultsMode::kUnicast;
+  p.shards = shards;
+  p.text_bytes = Be{static_cast<std::uint16_t>(text.size())};
+  Bytes payload(sizeof p);
+  std::memcpy(payload.data(), &p, sizeof p);
+  const Bytes tail = testbed::text_bytes(text);
+  payload.insert(payload.end(), tail.begin(), tail.end());
+  Header h = from_box(PacketType::kJoined);
+  if (status != JoinStatus::kRunning) h.job = {}, h.epoch = {}, h.cookie = {};
+  return sealed(h, payload);
+}
+
+Bytes BoxJob::reject(RejectReason reason) const {
+  Header h = from_box(PacketType::kReject);
+  h.cookie = {};
+  h.slot = Be{static_cast<std::uint32_t>(reason)};
+  return sealed(h);
+}
+
+Bytes BoxJob::abort(const std::string& text) const {
+  return sealed(from_box(PacketType::kAbort), testbed::text_bytes(text));
+}
+
+Bytes BoxJob::echo() const { return sealed(from_box(PacketType::kHeartbeat)); }
+
+Values BoxJob::offered(std::uint16_t rank, Chunk chunk, std::uint16_t n) const {
+  Values values(n);
+  for (std::uint32_t i = 0; i < n; ++i)
+    values[i] =
+        static_cast<std::int32_t>(mix64(mix64(generation ^ raw(chunk)) + std::uint64_t{rank} * 4096 + i));
+  return values;
+}
+
+Values BoxJob::sum(std::uint64_t ranks, Chunk chunk, std::uint16_t n) const {
+  Values total(n);
+  for (std::uint16_t r = 0; r < world; ++r) {
+    if ((ranks >> r & 1) == 0) continue;
+    const Values one = offered(r, chunk, n);
+    for (std::uint32_t i = 0; i < n; ++i)
+      total[i] = static_cast<std::int32_t>(static_cast<std::uint32_t>(total[i]) +
+                                           static_cast<std::uint32_t>(one[i]));
+  }
+  return total;
+}
+
+Header BoxJob::part(PacketType type, std::uint64_t ranks, Chunk chunk, std::uint16_t n) const {
+  Header h = from_box(type);
+  h.chunk = Be{raw(chunk)};
+  h.slot = Be{raw(chunk) % (2 * window)};
+  h.elements = Be{n};
+  h.contributors = Be{ranks};
+  const Values values = sum(ranks, chunk, n);
+  std::uint32_t keys = 0;
+  for (std::uint16_t r = 0; r < world; ++r)
+    if ((ranks >> r & 1) != 0) keys += rank_key(Generation{generation}, Rank{r});
+  h.sum1 = Be{plain_sum1(values) + keyed(keys, chunk)};
+  h.sum2 = Be{plain_sum2(values)};
+  h.total = Be{std::uint32_t{n}};
+  return h;
+}
+
+Bytes BoxJob::contribution(std::uint16_t rank, Chunk chunk, std::uint16_t n) const {
+  Header h = part(PacketType::kContribute, bit_of(Rank{rank}), chunk, n);
+  h.rank = Be{rank};
+  h.flags = kFlagCollision;
+  return sealed(h, offered(rank, chunk, n));
+}
+
+Bytes BoxJob::partial(std::uint64_t ranks, Chunk chunk, std::uint16_t n) const {
+  return sealed(part(PacketType::kPartial, ranks, chunk, n), sum(ranks, chunk, n));
+}
+
+Bytes BoxJob::result(Chunk chunk, std::uint16_t n) const {
+  return sealed(part(PacketType::kResult, members(), chunk, n), sum(members(), chunk, n));
+}
+
+void BoxJob::expect_from_server(const Header& h, Chunk chunk) const {
+  EXPECT_EQ(h.rank_id(), server_rank(server));
+  EXPECT_EQ(h.job.host(), id);
+  EXPECT_EQ(h.epoch.host(), epoch);
+  EXPECT_EQ(h.cookie.host(), cookie());
+  EXPECT_EQ(h.chunk_id(), chunk);
+  EXPECT_EQ(h.slot.host(), raw(chunk) % (2 * window));
+}
+
+void BoxJob::expect_result(const Bytes& sent, std::uint64_t ranks, Chunk chunk, std::uint16_t n) const {
+  const Header h = header_of(sent);
+  ASSERT_EQ(h.type, PacketType::kResult);
+  expect_from_server(h, chunk);
+  EXPECT_EQ(h.contributors.host(), ranks);
+  EXPECT_EQ(values_of(sent), sum(members(), chunk, n));
+  const Header whole = part(PacketType::kResult, members(), chunk, n);
+  EXPECT_EQ(h.elements, whole.elements);
+  EXPECT_EQ(h.total, whole.total);
+  EXPECT_EQ(h.sum1, whole.sum1);
+  EXPECT_EQ(h.sum2, whole.sum2);
+  EXPECT_EQ(testbed::resealed(sent), sent) << "its check";
+}
+
+void BoxJob::expect_bare(const Bytes& sent, PacketType type, std::uint64_t ranks, Chunk chunk) const {
+  const Header h = header_of(sent);
+  ASSERT_EQ(h.type, type);
+  expect_from_server(h, chunk);
+  EXPECT_EQ(h.contributors.host(), ranks);
+  EXPECT_EQ(h.elements.host(), 0);
+  EXPECT_EQ(sent.size(), kHeaderBytes);
+  EXPECT_EQ(testbed::resealed(sent), sent) << "its check";
+}
+
+JoinPayload join_payload(const Bytes& join) {
+  EXPECT_EQ(header_of(join).type, PacketType::kJoin);
+  JoinPayload p;
+  std::memcpy(&p, join.data() + kHeaderBytes, sizeof p);
+  EXPECT_EQ(join.size(), kHeaderBytes + sizeof p + p.name_bytes + p.token_bytes);
+  return p;
+}
+
+PsOptions options_of(const std::vector<BoxJob>& jobs, std::size_t states, std::uint16_t elements) {
+  PsOptions o;
+  for (const BoxJob& job : jobs) o.jobs.push_back({job.name, job.token, job.server});
+  o.elements = elements;
+  o.instance = 77;
+  o.seed = 5;
+  o.memory = states * entry_lines(elements) * sizeof(Line);
+  return o;
+}
+
+Server::Server(const std::vector<BoxJob>& jobs, std::size_t states, std::uint16_t elements)
+    : engine(std::move(*PsEngine::create(options_of(jobs, states, elements), best_kernels()))) {}
+
+std::vector<Out> Server::drain() {
+  std::vector<Out> all;
+  for (;;) {
+    Bytes out(engine->max_datagram_bytes());
+    std::uint16_t port = 0;
+    const std::size_t bytes = engine->transmit(out, now, port);
+    if (bytes == 0) break;
+    out.resize(bytes);
+    const Header h = header_of(out);
+    EXPECT_TRUE(!is_control(h.type) || port == kBasePort);
+    if (h.type != PacketType::kHeartbeat) all.push_back({std::move(out), port});
+  }
+  EXPECT_GT(engine->deadline(), now);
+  return all;
+}
+
+Bytes Server::one() {
+  auto all = drain();
+  EXPECT_EQ(all.size(), 1U);
+  return all.empty() ? Bytes(kHeaderBytes) : all[0].bytes;
+}
+
+void Server::join(const BoxJob& job) {
+  for (const Out& out : drain()) {
+    if (out.header().type != PacketType::kJoin) continue;
+    const JoinPayload p = join_payload(out.bytes);
+    const auto* const name = reinterpret_cast<const char*>(out.bytes.data() + kHeaderBytes + sizeof p);
+    if (std::string(name, p.name_bytes) == job.name) hear(job.joined(JoinStatus::kRunning, p.nonce.host()));
+  }
+}
+
+void Server::expect_refused(const Bytes& datagram, Refused why) {
+  PsRefused before = engine->refused();
+  hear(datagram);
+  ++before[static_cast<std::size_t>(why)];
+  EXPECT_EQ(engine->refused(), before) << name_of(why);
+  none();
+}
+
+std::vector<std::string> Server::events() {
+  std::vector<std::string> all;
+  while (auto event = engine->next_event()) all.push_back(event->text);
+  return all;
+}
+
+}  // namespace tally::psbed
