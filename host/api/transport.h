@@ -63,6 +63,8 @@ struct TransportOptions {
   std::string_view address;  // CIDR, may be empty
   std::uint16_t mtu = 1500;
   bool poll = false;
+  // Not 0: MAC and UDP port are made from it, and are the same whenever it is the same. 0: at random.
+  std::uint64_t identity = 0;
 };
 
 using TransportFactory = Result<std::unique_ptr<Transport>> (*)(const TransportOptions& options);

@@ -54,7 +54,7 @@ Result<std::unique_ptr<DpdkTransport>> DpdkTransport::open(const TransportOption
                     std::to_string(kMostMtu),
                 "TALLY_MTU");
   }
-  const auto random = random_word();
+  const auto random = options.identity != 0 ? options.identity : random_word();
   if (!random) return tl::unexpected(random.error());
   const auto address = make_worker_address(options.box, options.address, *random);
   if (!address) return tl::unexpected(address.error());

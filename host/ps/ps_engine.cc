@@ -68,13 +68,13 @@ PsEngine::PsEngine(const PsOptions& options, Lines memory, std::size_t lines, co
       memory_(std::move(memory)),
       table_({memory_.get(), lines}, options.elements, kernels),
       timers_(table_.capacity()) {
-  const PsShared shared{kernels_, table_, timers_, queue_, events_};
+  const PsShared shared{kernels_, table_, timers_, queue_};
   for (std::size_t i = 0; i < options.jobs.size(); ++i)
-    seats_.emplace_back(options, static_cast<std::uint16_t>(i), shared);
+    seats_.emplace_back(options, static_cast<std::uint16_t>(i), shared, events_);
 }
 
 std::size_t PsEngine::max_datagram_bytes() const noexcept {
-  return kHeaderBytes + std::max(std::size_t{4} * elements_, kMaxJoinBytes);
+  return kHeaderBytes + std::max({std::size_t{4} * elements_, kMaxJoinBytes, kMaxTextBytes});
 }
 
 void PsEngine::receive(std::span<const std::byte> bytes, TimeNs now) {
@@ -90,6 +90,7 @@ std::optional<Refused> PsEngine::dispatch(std::span<const std::byte> bytes, Time
   if (!is_control(datagram.header.type) && datagram.header.type != PacketType::kReject) {
     wrong = seat->member.check_current(datagram.header);
     if (!wrong) wrong = seat->sums.receive(datagram, now);
+    if (auto why = seat->sums.take_failure(); !why.empty()) seat->member.abort(std::move(why), now);
   } else {
     MemberNews news{};
     wrong = seat->member.receive(datagram, now, news);

@@ -9,6 +9,7 @@
 //  * A datagram is a UDP payload: 56-byte header and payload. transmit() writes it into memory the caller
 //    lends and names the UDP destination port (kBasePort + shard); the address is the transport's business.
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -69,8 +70,8 @@ class PsEngine {
   using Lines = std::unique_ptr<Line[]>;  // NOLINT(modernize-avoid-c-arrays)
 
   struct Seat {
-    Seat(const PsOptions& options, std::uint16_t job, const PsShared& shared)
-        : member(options, job, shared.kernels, shared.events, statistics),
+    Seat(const PsOptions& options, std::uint16_t job, const PsShared& shared, PsEventLog& events)
+        : member(options, job, shared.kernels, events, statistics),
           sums(shared, job, member.rank(), statistics) {}
     PsJobStatistics statistics;
     ServerMember member;

@@ -16,7 +16,7 @@ enum class PsEventKind : std::uint8_t {
   kCalled,    // the box no longer knows the epoch: joins again
   kAborted,   // the job was aborted: joins again, for the next generation
   kSilent,    // no answer of the box for a lease: joins again
-  kMismatch,  // ranks issued different operations
+  kMismatch,  // ranks issue different operations: it aborts the job
 };
 
 struct PsEvent {

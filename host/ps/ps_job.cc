@@ -130,7 +130,8 @@ void PsJob::after_merge(const Header& header, const MergeResult& result, std::ui
       return;
     case Merged::kMismatch:
       ++statistics_.mismatches;
-      return report_mismatch(header, result);
+      failure_ = mismatch_text(header, result);
+      return;
     case Merged::kBadSum:
       ++statistics_.bad_sums;
       return;
@@ -149,14 +150,12 @@ void PsJob::completed(const Header& header, std::uint64_t held) noexcept {
   owe(OwedKind::kFlush, header.chunk_id(), 0);
 }
 
-void PsJob::report_mismatch(const Header& header, const MergeResult& result) {
-  shared_.events.add({index_, PsEventKind::kMismatch,
-                      name_ranks(header.contributors.host()) + " sent " +
-                          std::to_string(header.elements.host()) + " of " +
-                          std::to_string(header.total.host()) + " elements for chunk " +
-                          std::to_string(raw(header.chunk_id())) + ", " + name_ranks(result.held) + " " +
-                          std::to_string(result.stored.elements) + " of " +
-                          std::to_string(result.stored.total) + ": they issue different operations"});
+std::string PsJob::mismatch_text(const Header& header, const MergeResult& result) {
+  return name_ranks(header.contributors.host()) + " sent " + std::to_string(header.elements.host()) + " of " +
+         std::to_string(header.total.host()) + " elements for chunk " +
+         std::to_string(raw(header.chunk_id())) + ", " + name_ranks(result.held) + " " +
+         std::to_string(result.stored.elements) + " of " + std::to_string(result.stored.total) +
+         ": they issue different operations";
 }
 
 void PsJob::time_out(TimeNs now) noexcept {

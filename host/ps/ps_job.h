@@ -7,11 +7,12 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
+#include <utility>
 
 #include "datagram.h"
 #include "kernels.h"
 #include "merge_table.h"
-#include "ps_event.h"
 #include "ps_statistics.h"
 #include "send_queue.h"
 #include "state_timers.h"
@@ -26,7 +27,6 @@ struct PsShared {
   MergeTable& table;
   StateTimerPool& timers;  // one for each state of the table
   SendQueue& queue;
-  PsEventLog& events;
 };
 
 class PsJob {
@@ -44,6 +44,9 @@ class PsJob {
   // changes nothing.
   [[nodiscard]] std::optional<Refused> receive(const Datagram& datagram, TimeNs now);
 
+  // Why the job cannot go on: its ranks issue different operations. Handed out once.
+  [[nodiscard]] std::string take_failure() { return std::exchange(failure_, {}); }
+
   // Takes the steps that are due.
   void time_out(TimeNs now) noexcept;
   [[nodiscard]] TimeNs deadline() const noexcept { return timers_.deadline(); }
@@ -58,7 +61,7 @@ class PsJob {
   void advance(Chunk chunk) noexcept;
   void after_merge(const Header& header, const MergeResult& result, std::uint64_t held, TimeNs now);
   void completed(const Header& header, std::uint64_t held) noexcept;
-  void report_mismatch(const Header& header, const MergeResult& result);
+  [[nodiscard]] static std::string mismatch_text(const Header& header, const MergeResult& result);
   void step(StateIndex at, TimeNs now) noexcept;
   void owe(OwedKind kind, Chunk chunk, std::uint64_t ranks, bool again = false) noexcept;
   [[nodiscard]] std::uint32_t keys_of(std::uint64_t ranks) const noexcept;
@@ -73,6 +76,7 @@ class PsJob {
   std::array<std::uint32_t, kMaxRanks> keys_{};
   StateTimers timers_;
   std::optional<Chunk> high_;  // the newest chunk of this epoch
+  std::string failure_;
 };
 
 }  // namespace tally

@@ -1,10 +1,14 @@
 #include "server_member.h"
 
+#include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "worker_join.h"
 
 namespace tally {
+
+constexpr std::uint32_t kFarewells = 5;  // ABORTs without an answer
 
 ServerMember::ServerMember(const PsOptions& options, std::size_t job, const Kernels& kernels,
                            PsEventLog& events, PsJobStatistics& statistics)
@@ -88,6 +92,8 @@ std::optional<Refused> ServerMember::on_running(const Header& header, const Join
   heartbeat_due_ = now + membership->heartbeat_period();
   news = MemberNews::kSameEpoch;
   if (same_epoch) return std::nullopt;
+  abort_.stop();
+  abort_text_.clear();
   ++statistics_.epochs;
   if (!same_generation) ++statistics_.generations;
   news = same_generation ? MemberNews::kEpoch : MemberNews::kGeneration;
@@ -131,6 +137,7 @@ std::optional<Refused> ServerMember::on_abort(const Datagram& datagram, TimeNs n
   membership_.reset();
   record_ = {};
   entered_ = {};
+  abort_.stop();
   news = MemberNews::kEnded;
   start_joining(now);
   return std::nullopt;
@@ -143,7 +150,15 @@ void ServerMember::start_joining(TimeNs now) {
   join_.start(now);
 }
 
+void ServerMember::abort(std::string why, TimeNs now) {
+  if (!abort_text_.empty()) return;
+  abort_text_ = std::move(why);
+  report(PsEventKind::kMismatch, "aborts it: " + abort_text_);
+  abort_.start(now);
+}
+
 void ServerMember::time_out(TimeNs now) {
+  if (abort_.tries() >= kFarewells) abort_.stop();
   if (joining_ || heard_ + membership_->lease > now) return;
   ++statistics_.silences;
   report(PsEventKind::kSilent,
@@ -152,21 +167,34 @@ void ServerMember::time_out(TimeNs now) {
 }
 
 TimeNs ServerMember::deadline() const noexcept {
-  return joining_ ? join_.due() : std::min(heartbeat_due_, heard_ + membership_->lease);
+  if (joining_) return join_.due();
+  return std::min({heartbeat_due_, heard_ + membership_->lease, abort_.due()});
 }
 
 std::size_t ServerMember::transmit(std::span<std::byte> out, TimeNs now) {
   if (joining_) return join_.due() <= now ? write_join(out, now) : 0;
+  if (abort_.due() <= now) return write_abort(out, now);
   if (heartbeat_due_ > now) return 0;
   heartbeat_due_ = now + membership_->heartbeat_period();
   ++statistics_.heartbeats;
+  return seal_control(own_header(PacketType::kHeartbeat), 0, out, kernels_);
+}
+
+Header ServerMember::own_header(PacketType type) const noexcept {
   Header header;
-  header.type = PacketType::kHeartbeat;
+  header.type = type;
   header.job = Be<std::uint16_t>{raw(membership_->job)};
   header.rank = Be<std::uint16_t>{raw(options_.rank)};
   header.epoch = Be<std::uint32_t>{raw(membership_->epoch)};
   header.cookie = Be<std::uint64_t>{raw(membership_->cookie)};
-  return seal_control(header, 0, out, kernels_);
+  return header;
+}
+
+std::size_t ServerMember::write_abort(std::span<std::byte> out, TimeNs now) {
+  abort_.said(now);
+  const std::size_t bytes = std::min(abort_text_.size(), kMaxTextBytes);
+  std::memcpy(out.data() + kHeaderBytes, abort_text_.data(), bytes);
+  return seal_control(own_header(PacketType::kAbort), bytes, out, kernels_);
 }
 
 std::size_t ServerMember::write_join(std::span<std::byte> out, TimeNs now) {

@@ -41,6 +41,10 @@ class ServerMember {
     return joining_ && nonce_ != 0 && nonce == nonce_;
   }
 
+  // Tells control that the job cannot go on, and why; repeated until the epoch ends, a few times. Only the
+  // first word of an epoch counts.
+  void abort(std::string why, TimeNs now);
+
   void time_out(TimeNs now);
   [[nodiscard]] std::size_t transmit(std::span<std::byte> out, TimeNs now);  // 0: nothing is due
   [[nodiscard]] TimeNs deadline() const noexcept;
@@ -61,6 +65,8 @@ class ServerMember {
   [[nodiscard]] std::optional<Refused> on_abort(const Datagram& datagram, TimeNs now, MemberNews& news);
   void start_joining(TimeNs now);
   [[nodiscard]] std::size_t write_join(std::span<std::byte> out, TimeNs now);
+  [[nodiscard]] std::size_t write_abort(std::span<std::byte> out, TimeNs now);
+  [[nodiscard]] Header own_header(PacketType type) const noexcept;  // of the epoch
   void report(PsEventKind kind, std::string text) { events_.add({job_, kind, std::move(text)}); }
 
   EngineOptions options_;
@@ -77,7 +83,9 @@ class ServerMember {
   std::uint64_t nonce_ = 0;  // of the newest JOIN; 0: none sent since joining began
   std::uint32_t attempt_ = 0;
   std::uint64_t missing_ = 0;
-  std::string refusal_;  // the newest one reported, until the box says something else
+  Backoff abort_;
+  std::string abort_text_;  // empty: the epoch is sound
+  std::string refusal_;     // the newest one reported, until the box says something else
   TimeNs heard_ = 0;
   TimeNs heartbeat_due_ = kNever;
 };

@@ -2,3 +2,7 @@
 tally_test(ps_test PURE
   SOURCES engine_testbed.cc ps_support.cc ps_join_test.cc ps_merge_test.cc ps_timer_test.cc ps_random_test.cc
   LABEL unit LINK tally_ps_engine)
+find_package(nlohmann_json REQUIRED)
+tally_test(ps_program_test
+  SOURCES engine_testbed.cc ps_support.cc ps_program_test.cc
+  LABEL unit LINK tally_ps_parts nlohmann_json::nlohmann_json)

@@ -125,13 +125,34 @@ TEST_F(PsMerge, ASumOfTheBoxCompletesTheStateForThoseWhoAreInIt) {
   EXPECT_EQ(server.counted().completed, 1U);
 }
 
-TEST_F(PsMerge, OtherSizesAreCountedAndNamed) {
+// What its own server does for a box: the job must end, or its ranks would wait for ever.
+TEST_F(PsMerge, OtherSizesAreCountedAndAbortTheJob) {
   server.hear(job.contribution(0, Chunk{4}, 16));
   server.hear(job.contribution(1, Chunk{4}, 32));
-  server.none();
+  const Bytes sent = server.one();
+  const Header h = header_of(sent);
+  EXPECT_EQ(h.type, PacketType::kAbort);
+  EXPECT_EQ(h.rank_id(), server_rank(0));
+  EXPECT_EQ(h.job.host(), job.id);
+  EXPECT_EQ(h.epoch.host(), job.epoch);
+  EXPECT_EQ(h.cookie.host(), job.cookie());
+  EXPECT_EQ(sealed(h, payload_of(sent)), sent);
+  const Bytes text = payload_of(sent);
+  EXPECT_THAT(std::string(reinterpret_cast<const char*>(text.data()), text.size()),
+              testing::StartsWith("rank 1 sent 32 of 32 elements for chunk 4"));
   EXPECT_EQ(server.counted().mismatches, 1U);
   EXPECT_THAT(server.events(),
               ElementsAre(HasSubstr("rank 1 sent 32 of 32 elements for chunk 4, rank 0 16 of 16")));
+  server.hear(job.contribution(1, Chunk{4}, 32));
+  server.none();
+  std::size_t aborts = 1;
+  for (int i = 0; i < 60; ++i) {  // until the box answers, a few times
+    server.now += 100 * kMillisecond;
+    for (const Out& out : server.drain()) aborts += out.header().type == PacketType::kAbort ? 1 : 0;
+  }
+  EXPECT_EQ(aborts, 5U);
+  server.hear(job.abort("server 0: rank 1 sent ..."));
+  EXPECT_EQ(header_of(server.one()).type, PacketType::kJoin);
 }
 
 TEST_F(PsMerge, ADamagedPayloadChangesNothing) {

@@ -1,0 +1,163 @@
+#include "ps_command_line.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+
+#include "byte_sizes.h"
+#include "kernels.h"
+#include "ps_token.h"
+#include "tally/wire.h"
+#include "tally/wire_join.h"
+
+namespace tally {
+namespace {
+
+constexpr const char* kFooter =
+    "\nA server of a job with `server: external` in tallyd's configuration: it sums what finds no slot in "
+    "the box. Start\n"
+    "one for each of the job's servers (`servers: 2` needs NAME:0 and NAME:1, in two processes). One process "
+    "may serve\n"
+    "many jobs. It outlives them: started before or after tallyd and the workers, it joins each job again "
+    "and again.\n"
+    "\n"
+    "Example: two jobs, each with its token:\n"
+    "  tally-ps --transport dpdk:net_memif0,role=client,id=9,socket=/run/tally/ps.sock --box 10.0.0.254 \\\n"
+    "    --address 10.0.0.9/24 --job resnet --token-file /etc/tally/resnet.token --job bert --token-file "
+    "/etc/tally/bert.token\n"
+    "\n"
+    "SIGTERM ends it: a last line of statistics, exit code 0. Exit codes: 0 good, 1 failed, 2 wrong usage.\n";
+
+std::string version() {
+  return "tally-ps " TALLY_VERSION "\nDPDK " TALLY_DPDK_VERSION "\nkernels " +
+         std::string(best_kernels().name) + "\n";
+}
+
+struct Texts {
+  std::string transport;
+  std::string memory = "64MiB";
+  std::uint32_t statistics_s = 10;
+  std::vector<std::string> jobs;
+  std::vector<std::string> token_files;  // of each job; empty: none of its own
+  std::string common_token_file;         // given before the first --job
+};
+
+Result<PsJobOptions> job_of(const std::string& text) {
+  PsJobOptions job;
+  const std::size_t colon = text.find(':');
+  job.job = text.substr(0, colon);
+  if (job.job.empty() || job.job.size() > kMaxNameBytes)
+    return fail(ErrorCode::kInvalidArgument,
+                "'" + text + "': a job's name has 1.." + std::to_string(kMaxNameBytes) + " letters", "--job");
+  if (colon == std::string::npos) return job;
+  const char* const end = text.data() + text.size();
+  const auto read = std::from_chars(text.data() + colon + 1, end, job.index);
+  if (read.ec != std::errc{} || read.ptr != end || job.index >= kMaxServers)
+    return fail(ErrorCode::kInvalidArgument,
+                "'" + text + "': behind the colon is which of the job's servers this is, 0.." +
+                    std::to_string(kMaxServers - 1) + ", as in " + job.job + ":0",
+                "--job");
+  return job;
+}
+
+Result<void> take_jobs(const Texts& texts, PsSettings& settings) {
+  for (std::size_t i = 0; i < texts.jobs.size(); ++i) {
+    auto job = job_of(texts.jobs[i]);
+    if (!job) return tl::unexpected(job.error());
+    const auto same = [&](const PsJobOptions& other) { return other.job == job->job; };
+    if (std::any_of(settings.jobs.begin(), settings.jobs.end(), same))
+      return fail(ErrorCode::kInvalidArgument,
+                  "'" + job->job +
+                      "' is named twice; two servers of one job are two processes, each with its own address",
+                  "--job");
+    const std::string& own = texts.token_files[i];
+    if (const std::string& path = own.empty() ? texts.common_token_file : own; !path.empty()) {
+      auto token = read_token_file(path);
+      if (!token) return tl::unexpected(token.error());
+      job->token = std::move(*token);
+    }
+    settings.jobs.push_back(std::move(*job));
+  }
+  return {};
+}
+
+Result<void> complete(const Texts& texts, PsSettings& settings) {
+  constexpr std::string_view kScheme = "dpdk:";
+  if (!texts.transport.starts_with(kScheme))
+    return fail(ErrorCode::kInvalidArgument,
+                "there is no transport '" + texts.transport +
+                    "'; write dpdk:DEVICE, for example "
+                    "dpdk:net_memif0,role=client,id=0,socket=PATH",
+                "--transport");
+  settings.device = texts.transport.substr(kScheme.size());
+  const auto memory = parse_bytes(texts.memory);
+  if (!memory) return fail(ErrorCode::kInvalidArgument, memory.error().what, "--memory");
+  settings.memory = *memory;
+  settings.statistics = std::chrono::seconds(texts.statistics_s);
+  if (settings.elements != 0 && !valid_elements(settings.elements))
+    return fail(ErrorCode::kInvalidArgument,
+                std::to_string(settings.elements) + " is not a multiple of 16 in 16..2224", "--elements");
+  return take_jobs(texts, settings);
+}
+
+void declare(CLI::App& app, PsSettings& settings, Texts& texts) {
+  app.add_option_function<std::string>(
+         "--job",
+         [&texts](const std::string& job) {
+           texts.jobs.push_back(job);
+           texts.token_files.emplace_back();
+         },
+         "NAME or NAME:INDEX, a job to serve, and which of its servers this is (default 0); again for each "
+         "job")
+      ->required()
+      ->trigger_on_parse()
+      ->type_name("NAME[:INDEX]");
+  app.add_option_function<std::string>(
+         "--token-file",
+         [&texts](const std::string& path) {
+           (texts.jobs.empty() ? texts.common_token_file : texts.token_files.back()) = path;
+         },
+         "File with the token of the --job before it; before the first --job: of all that have none of their "
+         "own")
+      ->trigger_on_parse()
+      ->type_name("FILE");
+  app.add_option("--transport", texts.transport, "dpdk:DEVICE")->required()->type_name("TRANSPORT");
+  app.add_option("--box", settings.box, "The box's IP address")->required()->type_name("IP");
+  app.add_option("--address", settings.address, "This server's address, such as 10.0.0.9/24")
+      ->required()
+      ->type_name("CIDR");
+  app.add_option("--mtu", settings.mtu, "Of the path to the box (default 1500)");
+  app.add_option("--elements", settings.elements, "Most values in a packet (default: what the MTU carries)");
+  app.add_option("--memory", texts.memory, "For partial and kept sums, of all jobs together (default 64MiB)")
+      ->type_name("SIZE");
+  app.add_flag("--poll", settings.poll, "Never sleep: a core for the least delay");
+  app.add_option("--stats", texts.statistics_s,
+                 "Seconds between lines of statistics (default 10); 0: only at the end")
+      ->check(CLI::Range(0U, 86'400U))
+      ->type_name("SECONDS");
+  app.add_flag("--json", settings.json, "Statistics as one JSON object in each line");
+  app.set_version_flag("--version", version());
+  app.footer(kFooter);
+}
+
+}  // namespace
+
+Result<std::variant<PsSettings, PsText>> parse_ps_command_line(int argc, const char* const* argv) {
+  PsSettings settings;
+  Texts texts;
+  CLI::App app{"tally-ps: a parameter server of Tally.", "tally-ps"};
+  try {
+    declare(app, settings, texts);
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    return PsText{app.help()};
+  } catch (const CLI::CallForVersion&) {
+    return PsText{version()};
+  } catch (const CLI::Error& e) {
+    return fail(ErrorCode::kInvalidArgument, e.what());
+  }
+  if (const auto done = complete(texts, settings); !done) return tl::unexpected<Error>(done.error());
+  return settings;
+}
+
+}  // namespace tally

@@ -1,0 +1,38 @@
+#pragma once
+// The command line of tally-ps.
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "ps_options.h"
+#include "tally/error.h"
+
+namespace tally {
+
+struct PsSettings {
+  std::vector<PsJobOptions> jobs;  // each name once
+  std::string device;              // behind 'dpdk:'
+  std::string box;                 // IP address
+  std::string address;             // CIDR of this server
+  std::uint16_t mtu = 1500;
+  std::uint16_t elements = 0;  // 0: what the MTU carries
+  std::size_t memory = 0;      // bytes
+  bool poll = false;
+  std::chrono::seconds statistics{10};  // 0: at the end only
+  bool json = false;
+};
+
+// What --help or --version prints.
+struct PsText {
+  std::string text;
+};
+
+// Reads token files. Errors name the option, the value and what would be right.
+[[nodiscard]] Result<std::variant<PsSettings, PsText>> parse_ps_command_line(int argc,
+                                                                             const char* const* argv);
+
+}  // namespace tally

@@ -1,0 +1,18 @@
+#pragma once
+// What tally-ps says: a line for each event, a line of statistics, as text or JSON. Pure.
+
+#include <string>
+
+#include "ps_engine.h"
+
+namespace tally {
+
+// "job 'resnet': runs with 4 workers, ..."
+[[nodiscard]] std::string ps_event_line(const PsEngine& engine, const PsEvent& event);
+
+// Sums over all jobs and what is in memory now, in one line.
+[[nodiscard]] std::string ps_statistics_line(const PsEngine& engine);
+// The same and every counter of every job, in one line; refused datagrams by reason.
+[[nodiscard]] std::string ps_statistics_json(const PsEngine& engine);
+
+}  // namespace tally

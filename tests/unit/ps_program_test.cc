@@ -1,0 +1,148 @@
+// tally-ps without its loop: command line, tokens, what it says.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "ps_command_line.h"
+#include "ps_report.h"
+#include "ps_support.h"
+
+namespace tally::psbed {
+namespace {
+
+using testing::HasSubstr;
+
+class PsProgram : public testing::Test {
+ protected:
+  ~PsProgram() override {
+    for (const auto& path : files_) std::remove(path.c_str());
+  }
+  static auto parse(std::vector<std::string> more, bool complete = true) {
+    std::vector<std::string> all{"tally-ps"};
+    if (complete) {
+      for (const char* word :
+           {"--transport", "dpdk:net_memif0,id=9", "--box", "10.0.0.254", "--address", "10.0.0.9/24"})
+        all.emplace_back(word);
+    }
+    all.insert(all.end(), more.begin(), more.end());
+    std::vector<const char*> words;
+    for (const auto& word : all) words.push_back(word.c_str());
+    return parse_ps_command_line(static_cast<int>(words.size()), words.data());
+  }
+  static PsSettings settings(std::vector<std::string> more) {
+    auto parsed = parse(std::move(more));
+    if (!parsed) ADD_FAILURE() << parsed.error().text();
+    return parsed ? std::get<PsSettings>(*parsed) : PsSettings{};
+  }
+  static std::string error(std::vector<std::string> more, bool complete = true) {
+    auto parsed = parse(std::move(more), complete);
+    return parsed ? "none" : parsed.error().text();
+  }
+  std::string file(const std::string& text) {
+    const std::string path =
+        testing::TempDir() + "ps_token_" + std::to_string(::getpid()) + "_" + std::to_string(files_.size());
+    std::ofstream(path) << text;
+    files_.push_back(path);
+    return path;
+  }
+
+ private:
+  std::vector<std::string> files_;
+};
+
+TEST_F(PsProgram, DefaultsAndEveryOption) {
+  const PsSettings few = settings({"--job", "resnet"});
+  EXPECT_EQ(few.device, "net_memif0,id=9");
+  EXPECT_EQ(few.box, "10.0.0.254");
+  EXPECT_EQ(few.address, "10.0.0.9/24");
+  EXPECT_EQ(few.mtu, 1500);
+  EXPECT_EQ(few.elements, 0);
+  EXPECT_EQ(few.memory, std::size_t{64} << 20);
+  EXPECT_FALSE(few.poll || few.json);
+  EXPECT_EQ(few.statistics.count(), 10);
+  const PsSettings all = settings({"--job", "a:3", "--mtu", "9000", "--elements", "352", "--memory", "1GiB",
+                                   "--poll", "--stats", "0", "--json"});
+  EXPECT_EQ(all.jobs.at(0).index, 3U);
+  EXPECT_EQ(all.mtu, 9000);
+  EXPECT_EQ(all.elements, 352);
+  EXPECT_EQ(all.memory, std::size_t{1} << 30);
+  EXPECT_TRUE(all.poll && all.json);
+  EXPECT_EQ(all.statistics.count(), 0);
+}
+
+TEST_F(PsProgram, ATokenFileIsOfTheJobBeforeItOrOfAllWithoutTheirOwn) {
+  const std::string common = file("everybody\n");
+  const std::string own = file("mine\r\n");
+  const PsSettings s =
+      settings({"--token-file", common, "--job", "a", "--job", "b:2", "--token-file", own, "--job", "c"});
+  ASSERT_EQ(s.jobs.size(), 3U);
+  EXPECT_EQ(s.jobs[0].token, "everybody");
+  EXPECT_EQ(s.jobs[1].job, "b");
+  EXPECT_EQ(s.jobs[1].index, 2U);
+  EXPECT_EQ(s.jobs[1].token, "mine");
+  EXPECT_EQ(s.jobs[2].token, "everybody");
+  EXPECT_EQ(settings({"--job", "a"}).jobs[0].token, "");
+}
+
+TEST_F(PsProgram, MistakesAreNamed) {
+  EXPECT_THAT(error({}), HasSubstr("--job"));
+  EXPECT_THAT(error({"--job", "a"}, false), HasSubstr("required"));
+  EXPECT_THAT(error({"--job", "a:16"}), HasSubstr("--job: 'a:16': behind the colon"));
+  EXPECT_THAT(error({"--job", "a:x"}), HasSubstr("as in a:0"));
+  EXPECT_THAT(error({"--job", ":1"}), HasSubstr("a job's name has 1..64 letters"));
+  EXPECT_THAT(error({"--job", "a:0", "--job", "a:1"}), HasSubstr("'a' is named twice"));
+  EXPECT_THAT(error({"--job", "a", "--token-file", "/no/such"}),
+              HasSubstr("cannot read '/no/such': No such file"));
+  EXPECT_THAT(error({"--job", "a", "--token-file", file("")}), HasSubstr("is empty"));
+  EXPECT_THAT(error({"--job", "a", "--token-file", file(std::string(65, 'x'))}),
+              HasSubstr("at most 64 bytes"));
+  EXPECT_THAT(error({"--job", "a", "--token-file", file("two\nlines")}), HasSubstr("control characters"));
+  EXPECT_THAT(error({"--job", "a", "--memory", "12x"}), HasSubstr("--memory: write a size"));
+  EXPECT_THAT(error({"--job", "a", "--elements", "100"}),
+              HasSubstr("--elements: 100 is not a multiple of 16"));
+  EXPECT_THAT(error({"--job", "a", "--transport", "udp:eth0"}), HasSubstr("--transport"));
+  EXPECT_THAT(error({"--job", "a", "--stats", "-1"}), HasSubstr("--stats"));
+  EXPECT_THAT(error({"--job", "a", "--nonsense"}), HasSubstr("--nonsense"));
+}
+
+TEST_F(PsProgram, HelpAndVersion) {
+  const auto text = [](const char* option) { return std::get<PsText>(*parse({option}, false)).text; };
+  for (const char* word : {"--job", "--token-file", "--transport", "--box", "--address", "--mtu", "--memory",
+                           "--poll", "--json", "--stats", "--version", "SIGTERM"})
+    EXPECT_THAT(text("--help"), HasSubstr(word));
+  EXPECT_THAT(text("--version"), testing::StartsWith("tally-ps "));
+}
+
+TEST_F(PsProgram, TellsWhatItDid) {
+  const BoxJob job;
+  Server server({job});
+  server.join(job);
+  EXPECT_EQ(ps_event_line(*server.engine, *server.engine->next_event()),
+            "job 'a': runs with 3 workers, 32 elements, span 32");
+  server.hear(job.partial(0b011, Chunk{0}));
+  server.hear(job.contribution(2, Chunk{0}));
+  server.hear(job.contribution(2, Chunk{1}));
+  server.hear(Bytes(3));
+  (void)server.drain();
+  EXPECT_EQ(ps_statistics_line(*server.engine),
+            "1 of 1 jobs run; in 3 (contributions 2, partials 1, sums 0), refused 1; chunks completed 1, no "
+            "room 0, "
+            "given up 0; out 2 (results 1, flushes 1, resends 0), queue full 0; states 1 incomplete, 1 kept, "
+            "of 64");
+  const auto all = nlohmann::json::parse(ps_statistics_json(*server.engine));
+  EXPECT_EQ(all["jobs"][0]["job"], "a");
+  EXPECT_EQ(all["jobs"][0]["server"], 0);
+  EXPECT_EQ(all["jobs"][0]["running"], true);
+  EXPECT_EQ(all["jobs"][0]["contributions"], 2);
+  EXPECT_EQ(all["jobs"][0]["completed"], 1);
+  EXPECT_EQ(all["refused"]["runt"], 1);
+  EXPECT_EQ(all["states"]["incomplete"], 1);
+  EXPECT_EQ(all["states"]["capacity"], 64);
+}
+
+}  // namespace
+}  // namespace tally::psbed
