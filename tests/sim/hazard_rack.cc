@@ -30,6 +30,21 @@ WorkerOptions worker_options(const RackOptions& o, std::size_t index, std::uint1
   return w;
 }
 
+// Also of a restarted server: it takes its place from where it was.
+ServerOptions server_options(const RackOptions& o, std::size_t link, std::uint8_t i) {
+  ServerOptions s;
+  s.index = link;
+  for (std::uint16_t job = 0; job < o.jobs; ++job)
+    s.jobs.push_back({"job" + std::to_string(job), "secret", i});
+  s.elements = o.elements;
+  s.states = o.server_states;
+  s.binding.address = mapped({10, 0, 200, static_cast<std::uint8_t>(i + 1)});
+  s.binding.mac = {2, 5, 0, 0, 0, i};
+  s.binding.udp_port = 50'000;
+  s.binding.port = PortIndex{static_cast<std::uint16_t>(link)};
+  return s;
+}
+
 Scenario scenario_for(const RackOptions& o) {
   Scenario s;
   s.seed = 1;
@@ -53,6 +68,8 @@ Scenario scenario_for(const RackOptions& o) {
     config.first_chunk = o.first_chunk;
     config.discipline = o.discipline;
     if (shares_slots(o.discipline)) config.server = ServerKind::kEmbedded;
+    if (o.servers != 0) config.server = ServerKind::kExternal;
+    config.servers = o.servers;
     if (job < o.job_priorities.size()) config.priority = o.job_priorities[job];
     if (job < o.windows.size()) config.window = o.windows[job];
     if (job < o.quotas.size()) config.quota = o.quotas[job];
@@ -66,6 +83,8 @@ Scenario scenario_for(const RackOptions& o) {
     rival.binding.mac.back() = 0xEE;
     s.workers.push_back(rival);
   }
+  for (std::uint8_t i = 0; i < o.servers; ++i)
+    s.servers.push_back(server_options(o, s.workers.size() + i, i));
   return s;
 }
 
@@ -99,6 +118,7 @@ HazardRack::~HazardRack() {
 }
 
 void HazardRack::join(std::uint16_t job) {
+  for (std::uint8_t i = 0; i < options_.servers; ++i) server(i).start();
   for (std::uint16_t r = 0; r < options_.world; ++r) worker(r, job).start();
   EXPECT_TRUE(until([&] { return running(job); })) << worker(0, job).describe();
 }

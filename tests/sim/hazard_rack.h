@@ -31,11 +31,14 @@ struct RackOptions {
   bool vouched = false;
   Discipline discipline = Discipline::kPool;  // of all jobs
   std::uint32_t shared_entries = 8;           // of each core, when jobs share slots
-  std::uint32_t server_states = 64;           // of each core
-  std::vector<std::uint8_t> priorities;       // of each job's workers; what is missing: the greatest
-  std::vector<std::uint8_t> job_priorities;   // in the configuration; what is missing: the greatest
-  std::vector<std::uint32_t> windows;         // of each job; what is missing: `window`
-  std::vector<Quota> quotas;                  // of each job; what is missing: the default
+  std::uint32_t server_states = 64;           // of each core, or of each external server
+  // External ones, 0: embedded. Server i is server i of every job, on link server_link(i), and has started
+  // before the first join().
+  std::uint8_t servers = 0;
+  std::vector<std::uint8_t> priorities;      // of each job's workers; what is missing: the greatest
+  std::vector<std::uint8_t> job_priorities;  // in the configuration; what is missing: the greatest
+  std::vector<std::uint32_t> windows;        // of each job; what is missing: `window`
+  std::vector<Quota> quotas;                 // of each job; what is missing: the default
   std::vector<Rank> rivals;  // second processes for ranks of job 0, on the links behind all workers
 };
 
@@ -124,6 +127,10 @@ class HazardRack {
   [[nodiscard]] SwitchNode& box() noexcept { return sim_->box(); }
   [[nodiscard]] WorkerNode& worker(std::uint16_t rank, std::uint16_t job = 0) {
     return sim_->worker(link(rank, job));
+  }
+  [[nodiscard]] ServerNode& server(std::size_t i = 0) { return sim_->server(i); }
+  [[nodiscard]] std::size_t server_link(std::size_t i = 0) const noexcept {
+    return std::size_t{options_.jobs} * options_.world + options_.rivals.size() + i;
   }
   [[nodiscard]] WorkerNode& rival(std::size_t i) {
     return sim_->worker(std::size_t{options_.jobs} * options_.world + i);

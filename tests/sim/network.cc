@@ -17,12 +17,12 @@ void flip_bit(Bytes& frame, Rng& rng, std::size_t from) {
 
 }  // namespace
 
-Network::Network(Schedule& schedule, std::uint64_t seed, LinkOptions link, std::size_t workers)
-    : schedule_(schedule), rng_(seed), options_(link), up_(workers), down_(workers) {}
+Network::Network(Schedule& schedule, std::uint64_t seed, LinkOptions link, std::size_t endpoints)
+    : schedule_(schedule), rng_(seed), options_(link), up_(endpoints), down_(endpoints) {}
 
-void Network::connect(Receiver to_box, Receiver to_worker) {
+void Network::connect(Receiver to_box, Receiver from_box) {
   box_ = std::move(to_box);
-  worker_ = std::move(to_worker);
+  endpoint_ = std::move(from_box);
 }
 
 // A sample of everything ever sent: recent frames and very old ones.
@@ -34,16 +34,16 @@ void Network::remember(Link& link, const Bytes& frame) {
   }
 }
 
-void Network::deliver(std::size_t worker, Bytes frame, bool up, TimeNs delay, bool vouched) {
-  schedule_.after(delay, [this, worker, up, vouched, f = std::move(frame)]() mutable {
-    (up ? box_ : worker_)(worker, std::move(f), vouched);
+void Network::deliver(std::size_t endpoint, Bytes frame, bool up, TimeNs delay, bool vouched) {
+  schedule_.after(delay, [this, endpoint, up, vouched, f = std::move(frame)]() mutable {
+    (up ? box_ : endpoint_)(endpoint, std::move(f), vouched);
   });
 }
 
-void Network::send(Link& link, std::size_t worker, Bytes frame, bool up) {
+void Network::send(Link& link, std::size_t endpoint, Bytes frame, bool up) {
   ++sent_;
-  if (observer_) observer_(worker, up, frame);
-  const Fate fate = filter_ ? filter_(worker, up, frame) : Fate::kPass;
+  if (observer_) observer_(endpoint, up, frame);
+  const Fate fate = filter_ ? filter_(endpoint, up, frame) : Fate::kPass;
   if (fate == Fate::kLose) return;
   TimeNs delay = options_.delay;
   if (options_.bits_per_second != 0) {
@@ -51,17 +51,17 @@ void Network::send(Link& link, std::size_t worker, Bytes frame, bool up) {
     link.busy_until = std::max(link.busy_until, schedule_.now()) + on_wire;
     delay += link.busy_until - schedule_.now();
   }
-  if (fate == Fate::kTwice) deliver(worker, frame, up, delay, options_.vouched);
+  if (fate == Fate::kTwice) deliver(endpoint, frame, up, delay, options_.vouched);
   const auto later = [&] { return delay + rng_.below(faults_.reorder_delay + 1); };
   if (faults_.replay > 0) {
     if (!link.past.empty() && rng_.chance(faults_.replay)) {
-      deliver(worker, link.past[rng_.below(link.past.size())], up, later(), options_.vouched);
+      deliver(endpoint, link.past[rng_.below(link.past.size())], up, later(), options_.vouched);
     }
     remember(link, frame);
   }
   if (faults_.loss > 0 && rng_.chance(faults_.loss)) return;
   if (faults_.duplicate > 0 && rng_.chance(faults_.duplicate))
-    deliver(worker, frame, up, later(), options_.vouched);
+    deliver(endpoint, frame, up, later(), options_.vouched);
   bool vouched = options_.vouched;
   if (faults_.corrupt > 0 && rng_.chance(faults_.corrupt)) {
     flip_bit(frame, rng_, 0);
@@ -69,7 +69,7 @@ void Network::send(Link& link, std::size_t worker, Bytes frame, bool up) {
   }
   if (faults_.poison > 0 && up && rng_.chance(faults_.poison)) flip_bit(frame, rng_, kOuterBytes);
   if (faults_.reorder > 0 && rng_.chance(faults_.reorder)) delay = later();
-  deliver(worker, std::move(frame), up, delay, vouched);
+  deliver(endpoint, std::move(frame), up, delay, vouched);
 }
 
 }  // namespace tally::sim

@@ -1,6 +1,6 @@
 #pragma once
-// The network between the workers and the box: one link per worker with rate and delay, and everything that
-// may happen to a frame on it. Seeded; faults may be changed (healed) at any time.
+// The network between the box and its endpoints, workers and then servers: one link each with rate and delay,
+// and everything that may happen to a frame on it. Seeded; faults may be changed (healed) at any time.
 
 #include <cstddef>
 #include <cstdint>
@@ -38,26 +38,29 @@ struct LinkOptions {
 class Network {
  public:
   // `vouched` tells whether the port answers for the frame's checksum.
-  using Receiver = std::function<void(std::size_t worker, Bytes frame, bool vouched)>;
+  using Receiver = std::function<void(std::size_t endpoint, Bytes frame, bool vouched)>;
 
   // Sees every frame that is sent, before anything happens to it.
-  using Observer = std::function<void(std::size_t worker, bool up, const Bytes& frame)>;
+  using Observer = std::function<void(std::size_t endpoint, bool up, const Bytes& frame)>;
 
   // Decides about every frame that is sent, and may change it: as if the sender had written it so.
-  using Filter = std::function<Fate(std::size_t worker, bool up, Bytes& frame)>;
+  using Filter = std::function<Fate(std::size_t endpoint, bool up, Bytes& frame)>;
 
-  Network(Schedule& schedule, std::uint64_t seed, LinkOptions link, std::size_t workers);
-  void connect(Receiver to_box, Receiver to_worker);
+  Network(Schedule& schedule, std::uint64_t seed, LinkOptions link, std::size_t endpoints);
+  void connect(Receiver to_box, Receiver from_box);
   void observe(Observer observer) { observer_ = std::move(observer); }
   void filter(Filter filter) { filter_ = std::move(filter); }
   void set_faults(const Faults& faults) { faults_ = faults; }
 
-  void to_box(std::size_t worker, Bytes frame) { send(up_[worker], worker, std::move(frame), true); }
-  void to_worker(std::size_t worker, Bytes frame) { send(down_[worker], worker, std::move(frame), false); }
+  void to_box(std::size_t endpoint, Bytes frame) { send(up_[endpoint], endpoint, std::move(frame), true); }
+  // Or to a server.
+  void to_worker(std::size_t endpoint, Bytes frame) {
+    send(down_[endpoint], endpoint, std::move(frame), false);
+  }
 
   // A frame that nobody sent (or long ago) comes off the link after its delay: no filter, no faults.
-  void inject(std::size_t worker, bool up, Bytes frame) {
-    deliver(worker, std::move(frame), up, options_.delay, options_.vouched);
+  void inject(std::size_t endpoint, bool up, Bytes frame) {
+    deliver(endpoint, std::move(frame), up, options_.delay, options_.vouched);
   }
 
   [[nodiscard]] std::uint64_t sent() const noexcept { return sent_; }
@@ -70,8 +73,8 @@ class Network {
     std::vector<Bytes> past;
   };
 
-  void send(Link& link, std::size_t worker, Bytes frame, bool up);
-  void deliver(std::size_t worker, Bytes frame, bool up, TimeNs delay, bool vouched);
+  void send(Link& link, std::size_t endpoint, Bytes frame, bool up);
+  void deliver(std::size_t endpoint, Bytes frame, bool up, TimeNs delay, bool vouched);
   void remember(Link& link, const Bytes& frame);
 
   Schedule& schedule_;
@@ -81,7 +84,7 @@ class Network {
   std::vector<Link> up_;
   std::vector<Link> down_;
   Receiver box_;
-  Receiver worker_;
+  Receiver endpoint_;
   Observer observer_;
   Filter filter_;
   std::uint64_t sent_ = 0;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "network.h"
+#include "server_node.h"
 #include "switch_node.h"
 #include "worker_node.h"
 
@@ -37,6 +38,7 @@ struct Scenario {
   LinkOptions link;
   Faults faults;
   std::vector<WorkerOptions> workers;
+  std::vector<ServerOptions> servers;  // external ones; their links are behind the workers'
   std::vector<PlannedBlow> blows;
   TimeNs heal_at = 0;  // faults end, everybody alive again
   TimeNs give_up = 0;  // after heal_at everything must have completed by then

@@ -13,24 +13,34 @@ constexpr TimeNs kLongestSweep =
 Simulation::Simulation(Scenario scenario)
     : scenario_(std::move(scenario)),
       workload_(scenario_.seed, scenario_.operations, scenario_.largest),
-      network_(schedule_, mix64(scenario_.seed + 2), scenario_.link, scenario_.workers.size()) {
+      network_(schedule_, mix64(scenario_.seed + 2), scenario_.link,
+               scenario_.workers.size() + scenario_.servers.size()) {
   const auto alarm_here = [this](std::string what) { alarm(std::move(what)); };
   network_.set_faults(scenario_.faults);
   network_.connect(
       [this](std::size_t worker, const Bytes& frame, bool vouched) {
         box_->receive(frame, PortIndex{static_cast<std::uint16_t>(worker)}, vouched);
       },
-      [this](std::size_t worker, const Bytes& frame, bool) { workers_[worker]->receive(frame); });
-  // The port a binding names is the link of its worker; a port that no worker has leads nowhere.
+      [this](std::size_t to, const Bytes& frame, bool) {
+        if (to < workers_.size()) return workers_[to]->receive(frame);
+        servers_[to - workers_.size()]->receive(frame);
+      });
+  // The port a binding names is the link of its endpoint; a port that none has leads nowhere.
   box_ = std::make_unique<SwitchNode>(
       schedule_, mix64(scenario_.seed + 3), scenario_.box,
       [this](const Binding& to, Bytes frame) {
-        if (raw(to.port) < workers_.size()) network_.to_worker(raw(to.port), std::move(frame));
+        if (raw(to.port) < workers_.size() + servers_.size())
+          network_.to_worker(raw(to.port), std::move(frame));
       },
       alarm_here);
   for (const auto& options : scenario_.workers) {
     workers_.push_back(std::make_unique<WorkerNode>(
         schedule_, mix64(scenario_.seed + 100 + options.index), options, workload_,
+        [this](std::size_t index, Bytes frame) { network_.to_box(index, std::move(frame)); }, alarm_here));
+  }
+  for (const auto& options : scenario_.servers) {
+    servers_.push_back(std::make_unique<ServerNode>(
+        schedule_, mix64(scenario_.seed + 100 + options.index), options,
         [this](std::size_t index, Bytes frame) { network_.to_box(index, std::move(frame)); }, alarm_here));
   }
 }
@@ -54,6 +64,9 @@ void Simulation::start() {
   Rng rng(mix64(scenario_.seed + 4));
   for (auto& worker : workers_) {
     schedule_.after(rng.below(20 * kMillisecond), [w = worker.get()] { w->start(); });
+  }
+  for (auto& server : servers_) {
+    schedule_.after(rng.below(20 * kMillisecond), [s = server.get()] { s->start(); });
   }
 }
 
@@ -94,6 +107,7 @@ void Simulation::strike(const PlannedBlow& blow) {
 
 // Users bring back what died or closed; a worker that left as planned stays away.
 void Simulation::revive() {
+  for (auto& server : servers_) server->start();
   for (auto& worker : workers_) {
     if (!worker->alive()) worker->start();
     if (worker->closed() && !worker->left()) worker->program_again();

@@ -10,6 +10,7 @@
 #include "network.h"
 #include "scenario.h"
 #include "schedule.h"
+#include "server_node.h"
 #include "switch_node.h"
 #include "worker_node.h"
 #include "workload.h"
@@ -49,6 +50,7 @@ class Simulation {
   [[nodiscard]] Network& network() noexcept { return network_; }
   [[nodiscard]] SwitchNode& box() noexcept { return *box_; }
   [[nodiscard]] WorkerNode& worker(std::size_t i) noexcept { return *workers_[i]; }
+  [[nodiscard]] ServerNode& server(std::size_t i) noexcept { return *servers_[i]; }
   [[nodiscard]] const std::vector<std::string>& broken() const noexcept { return broken_; }
   void alarm(std::string what);
   void strike(const PlannedBlow& blow);
@@ -65,6 +67,7 @@ class Simulation {
   Network network_;
   std::unique_ptr<SwitchNode> box_;
   std::vector<std::unique_ptr<WorkerNode>> workers_;
+  std::vector<std::unique_ptr<ServerNode>> servers_;
   std::vector<std::string> broken_;
   std::uint64_t events_ = 0;
   bool epochs_changed_ = false;  // some blow may have begun a new epoch or generation

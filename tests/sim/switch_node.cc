@@ -179,6 +179,12 @@ void SwitchNode::reply(const Outcome& out, const Frame& frame) {
   if (out.verdict == Verdict::kPunt) {
     membership_->receive(datagram, open_frame(frame, test_box()).source, schedule_.now());
   }
+  if (out.server != kNoServer) {
+    const Binding& server = out.job->server_ranks.at(out.server).binding;
+    const auto port =
+        static_cast<std::uint16_t>(kBasePort + header_of(datagram).slot.host() % out.job->shards);
+    return send_to(server, datagram, port);
+  }
   if (out.verdict == Verdict::kRelay) send_to(out.job->ranks[raw(out.to)].binding, datagram, kBasePort);
   if (out.verdict == Verdict::kRepeat || out.verdict == Verdict::kComplete) {
     for (std::uint32_t r = 0; r < out.job->world; ++r) {

@@ -1,0 +1,26 @@
+#include "host_stack.h"
+
+#include <cstring>
+
+#include "tally/net.h"
+
+namespace tally::sim {
+
+std::span<const std::byte> unwrap(const Bytes& frame, const Binding& self) {
+  constexpr std::size_t kOuter = sizeof(EthernetHeader) + sizeof(Ipv4Header) + sizeof(UdpHeader);
+  if (frame.size() < kOuter) return {};
+  EthernetHeader ethernet;
+  Ipv4Header ip;
+  UdpHeader udp;
+  std::memcpy(&ethernet, frame.data(), sizeof ethernet);
+  std::memcpy(&ip, frame.data() + sizeof ethernet, sizeof ip);
+  std::memcpy(&udp, frame.data() + sizeof ethernet + sizeof ip, sizeof udp);
+  const bool mine = ethernet.destination == self.mac && ethernet.type.host() == kEtherIpv4 &&
+                    ip.version_ihl == 0x45 && mapped(ip.destination) == self.address &&
+                    udp.destination.host() == self.udp_port;
+  const std::size_t length = udp.length.host();
+  if (!mine || length < sizeof udp || length > frame.size() - kOuter + sizeof udp) return {};
+  return std::span{frame}.subspan(kOuter, length - sizeof udp);
+}
+
+}  // namespace tally::sim

@@ -1,0 +1,15 @@
+#pragma once
+// A host's IP stack, as far as a process of the simulated rack needs one.
+
+#include <span>
+
+#include "binding.h"
+#include "frames.h"
+
+namespace tally::sim {
+
+// The UDP payload of a frame; without data: it is cut short, or not for this address and port, and never
+// reaches the program.
+[[nodiscard]] std::span<const std::byte> unwrap(const Bytes& frame, const Binding& self);
+
+}  // namespace tally::sim

@@ -1,0 +1,66 @@
+#pragma once
+// A parameter server's process (tally-ps): production engine behind a host stack that only wraps and unwraps.
+// Can pause, crash, and come back as another process with an empty table at the same address.
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "binding.h"
+#include "frames.h"
+#include "ps_engine.h"
+#include "rng.h"
+#include "schedule.h"
+
+namespace tally::sim {
+
+struct ServerOptions {
+  std::size_t index = 0;  // of its link in the network
+  std::vector<PsJobOptions> jobs;
+  std::uint16_t elements = kMaxElements;
+  std::uint32_t states = 64;  // its memory, in states of so many elements
+  Binding binding;
+};
+
+class ServerNode {
+ public:
+  using Send = std::function<void(std::size_t index, Bytes frame)>;
+  using Alarm = std::function<void(std::string)>;
+
+  ServerNode(Schedule& schedule, std::uint64_t seed, ServerOptions options, Send send, Alarm alarm);
+
+  void receive(const Bytes& frame);
+  void pause(TimeNs until);
+  void crash();  // the process is gone, and its sums
+  void start();  // as a new process
+
+  [[nodiscard]] bool alive() const noexcept { return engine_ != nullptr; }
+  [[nodiscard]] bool running() const noexcept;  // all its jobs run
+  [[nodiscard]] const PsEngine& engine() const noexcept { return *engine_; }
+  [[nodiscard]] const PsJobStatistics& counted(std::size_t job = 0) const { return engine_->statistics(job); }
+  [[nodiscard]] const ServerOptions& options() const noexcept { return options_; }
+  [[nodiscard]] std::uint32_t incomplete() const noexcept { return engine_->memory().incomplete; }
+  // What it told people, of this process.
+  [[nodiscard]] const std::vector<std::string>& events() const noexcept { return events_; }
+
+ private:
+  void service();
+  void wake_at(TimeNs when);
+
+  Schedule& schedule_;
+  Rng rng_;
+  ServerOptions options_;
+  Send send_;
+  Alarm alarm_;
+  std::unique_ptr<PsEngine> engine_;
+  std::vector<std::string> events_;
+  std::uint64_t life_ = 0;
+  TimeNs wake_ = kNever;
+  TimeNs paused_until_ = 0;
+  std::deque<Bytes> inbox_;  // what arrives while paused, as in a receive ring
+};
+
+}  // namespace tally::sim
