@@ -53,7 +53,7 @@ Result<void> validate(const PsOptions& o) {
 
 }  // namespace
 
-Result<std::unique_ptr<PsEngine>> PsEngine::create(PsOptions options, const Kernels& kernels) {
+Result<std::unique_ptr<PsEngine>> PsEngine::create(const PsOptions& options, const Kernels& kernels) {
   if (auto valid = validate(options); !valid) return tl::unexpected<Error>(std::move(valid.error()));
   const std::size_t lines = options.memory / sizeof(Line);
   Lines memory(new (std::nothrow) Line[lines]);

@@ -37,7 +37,7 @@ class PsEngine {
  public:
   // Joining: the first JOINs are due at once. Takes options.memory from the heap. kInvalidArgument names the
   // option that is out of range, kSystem: no such memory. `kernels` must outlive the engine.
-  static Result<std::unique_ptr<PsEngine>> create(PsOptions options, const Kernels& kernels);
+  static Result<std::unique_ptr<PsEngine>> create(const PsOptions& options, const Kernels& kernels);
   PsEngine(const PsEngine&) = delete;
   PsEngine& operator=(const PsEngine&) = delete;
   ~PsEngine() = default;

@@ -77,7 +77,7 @@ Result<std::unique_ptr<PsEngine>> make_engine(const PsSettings& settings, std::u
   options.instance = *instance;
   options.seed = *seed;
   options.memory = settings.memory;
-  return PsEngine::create(std::move(options), best_kernels());
+  return PsEngine::create(options, best_kernels());
 }
 
 int serve(const PsSettings& settings) {

@@ -105,7 +105,7 @@ std::optional<Refused> ServerMember::on_running(const Header& header, const Join
 
 // Not final: a server waits for its job to be declared, and for the one before it to lose its lease. It says
 // nothing of what it was in, which may be what the box minds.
-void ServerMember::on_refused(std::string text, TimeNs now) {
+void ServerMember::on_refused(const std::string& text, TimeNs now) {
   ++statistics_.refusals;
   record_ = {};
   missing_ = 0;

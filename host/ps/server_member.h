@@ -60,7 +60,7 @@ class ServerMember {
   [[nodiscard]] std::optional<Refused> on_joined(const Datagram& datagram, TimeNs now, MemberNews& news);
   [[nodiscard]] std::optional<Refused> on_running(const Header& header, const JoinedPayload& joined,
                                                   TimeNs now, MemberNews& news);
-  void on_refused(std::string text, TimeNs now);
+  void on_refused(const std::string& text, TimeNs now);
   [[nodiscard]] std::optional<Refused> on_reject(const Header& header, TimeNs now);
   [[nodiscard]] std::optional<Refused> on_abort(const Datagram& datagram, TimeNs now, MemberNews& news);
   void start_joining(TimeNs now);

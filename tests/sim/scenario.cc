@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "jobs.h"
+#include "outside_servers.h"
 #include "sharing.h"
 
 namespace tally::sim {
@@ -109,6 +110,8 @@ Scenario scenario_of(std::uint64_t seed) {
   Rng resizes(mix64(seed + 9));  // of its own, as `sharing`
   add_resizes(s, resizes);
   if (shares) share_slots(s, sharing);
+  Rng outside(mix64(seed + 13));  // of its own
+  serve_outside(s, outside);
   return s;
 }
 
@@ -121,12 +124,12 @@ std::string describe(const Scenario& s) {
   return std::to_string(s.box.jobs.size()) + " jobs (" + disciplines + "), " +
          std::to_string(s.workers.size()) + " workers, " + std::to_string(s.box.cores) +
          (s.box.staged ? " staged" : " fused") + " cores, " + std::to_string(s.box.shared_entries) +
-         " shared entries, " + std::to_string(s.box.server_lines) + " server lines, loss " +
-         percent(s.faults.loss) + ", duplicate " + percent(s.faults.duplicate) + ", reorder " +
-         percent(s.faults.reorder) + ", corrupt " + percent(s.faults.corrupt) + ", poison " +
-         percent(s.faults.poison) + ", replay " + percent(s.faults.replay) + ", " +
-         std::to_string(s.blows.size()) + " blows, heals at " + std::to_string(s.heal_at / kMillisecond) +
-         " ms";
+         " shared entries, " + std::to_string(s.box.server_lines) + " server lines, " +
+         std::to_string(s.servers.size()) + " servers outside, loss " + percent(s.faults.loss) +
+         ", duplicate " + percent(s.faults.duplicate) + ", reorder " + percent(s.faults.reorder) +
+         ", corrupt " + percent(s.faults.corrupt) + ", poison " + percent(s.faults.poison) + ", replay " +
+         percent(s.faults.replay) + ", " + std::to_string(s.blows.size()) + " blows, heals at " +
+         std::to_string(s.heal_at / kMillisecond) + " ms";
 }
 
 }  // namespace tally::sim

@@ -22,12 +22,14 @@ enum class Blow : std::uint8_t {
   kRestartSwitch,
   kAbortByWorker,
   kResize,  // the worker's job, if it is a pool that runs
+  kPauseServer,
+  kCrashServer,
 };
 
 struct PlannedBlow {
   TimeNs when = 0;
   Blow what{};
-  std::size_t worker = 0;
+  std::size_t worker = 0;  // or server
   TimeNs lasts = 0;
   std::uint32_t window = 0;  // kResize
 };

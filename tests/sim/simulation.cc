@@ -71,8 +71,15 @@ void Simulation::start() {
 }
 
 void Simulation::strike(const PlannedBlow& blow) {
-  WorkerNode& worker = *workers_[blow.worker];
   const TimeNs until = schedule_.now() + blow.lasts;
+  if (blow.what == Blow::kPauseServer || blow.what == Blow::kCrashServer) {
+    epochs_changed_ |= blow.lasts > kMinLease;
+    ServerNode& server = *servers_[blow.worker];
+    if (blow.what == Blow::kPauseServer) return server.pause(until);
+    server.crash();
+    return schedule_.at(until, [&server] { server.start(); });
+  }
+  WorkerNode& worker = *workers_[blow.worker];
   epochs_changed_ |= blow.what != Blow::kPauseWorker || blow.lasts > kMinLease;
   switch (blow.what) {
     case Blow::kPauseWorker:
@@ -96,6 +103,9 @@ void Simulation::strike(const PlannedBlow& blow) {
     case Blow::kResize:
       box_->resize(worker.options().job, blow.window);
       break;
+    case Blow::kPauseServer:
+    case Blow::kCrashServer:
+      break;  // above
     case Blow::kAbortByWorker:
       if (worker.alive() && !worker.closed()) {
         worker.engine().abort("the program was interrupted", schedule_.now());
