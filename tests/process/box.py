@@ -21,12 +21,15 @@ class Job:
     discipline: str = "pool"
     priority: int = 100
     weight: int = 1
+    servers: int = 0  # external ones; they have the ports behind the workers'
     first_port: int = 0
 
     def yaml(self, lab):
         lines = [f"  - name: {self.name}", f"    workers: {self.workers}", f"    lease: {self.lease}",
                  f"    window: {self.window}", f"    results: {self.results}", f"    discipline: {self.discipline}",
                  f"    priority: {self.priority}", f"    quota: {{weight: {self.weight}}}"]
+        if self.servers:
+            lines += ["    server: external", f"    servers: {self.servers}"]
         if self.elements:
             lines.append(f"    elements: {self.elements}")
         if self.token:
@@ -80,7 +83,7 @@ class Box:
         next_port = 0
         for job in jobs:
             job.first_port = next_port
-            next_port += job.workers
+            next_port += job.workers + job.servers
         self.ports = next_port + self.options.spare_ports
         self.config.write_text(self.yaml())
 

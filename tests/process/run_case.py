@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""run_case.py NAME --tallyd FILE --worker FILE --scarce-pool FILE --libraries FILE... [--sanitizer address|thread]
+"""run_case.py NAME --tallyd FILE --worker FILE --server FILE --scarce-pool FILE --libraries FILE... [--sanitizer address|thread]
      [--verbose]
    run_case.py --list [--sanitizer ...]
 
@@ -15,13 +15,15 @@ import cases_faults
 import cases_members
 import cases_operation
 import cases_reload
+import cases_server
 import cases_shared
 import cases_sums
 import lab as labs
 from programs import Programs
 
 # Importing them registers their cases.
-assert cases_faults and cases_members and cases_operation and cases_reload and cases_shared and cases_sums
+assert (cases_faults and cases_members and cases_operation and cases_reload and cases_server and cases_shared
+        and cases_sums)
 
 SKIPPED = 77
 
@@ -57,6 +59,7 @@ def main():
     parser.add_argument("--verbose", action="store_true", help="print what the programs said, failed or not")
     parser.add_argument("--tallyd", default="")
     parser.add_argument("--worker", default="")
+    parser.add_argument("--server", default="")
     parser.add_argument("--scarce-pool", default="")
     parser.add_argument("--libraries", nargs="*", default=[])
     parser.add_argument("--sanitizer", default="")
@@ -68,6 +71,7 @@ def main():
     if options.name not in labs.CASES:
         parser.error(f"there is no case '{options.name}'; --list names them")
     Programs.tallyd, Programs.worker = options.tallyd, options.worker
+    Programs.server = options.server
     Programs.scarce_pool, Programs.libraries = options.scarce_pool, options.libraries
     Programs.sanitizer = options.sanitizer
     return run(options.name, options.verbose)
