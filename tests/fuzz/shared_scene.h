@@ -1,6 +1,7 @@
 #pragma once
-// Three jobs in one small shared region with the embedded server, on both executions, and what must hold
-// whatever is sent: a delivered sum is the sum of what the ranks sent for the chunk, each exactly once.
+// Three jobs in one small shared region, on both executions, with the embedded server or with two external
+// ones (shared_scene_server.cc), and what must hold whatever is sent: a delivered sum is the sum of what the
+// ranks sent for the chunk, each exactly once.
 
 #include <array>
 #include <cstdint>
@@ -57,6 +58,10 @@ class SharedScene {
   static SharedRegion region_of(std::uint32_t entries);
   void publish(const std::shared_ptr<const JobTable>& next);
   void release_ledger(const SharedLife& l);
+  Outcome pass(const Job& row, const Binding& from, const Bytes& datagram, bool vouched);
+  // What leaves for an external server is merged there, and what the server says comes back at once.
+  void depart(const Outcome& out);
+  void say(const Job& row, const Bytes& datagram);
   void check_same(const Outcome& x, const Outcome& y) const;
   void check_result(const Outcome& out);
   void check_entry(std::uint32_t entry);
@@ -69,7 +74,13 @@ class SharedScene {
   SlotMemory reference_server_;
   Pipeline<Fused> fused_;
   Pipeline<Staged> staged_;
+  SlotMemory external_memory_{256 * entry_lines(kSharedElements)};
+  MergeTable external_{external_memory_.region(), kSharedElements, kernels_};
   std::array<SharedLife, kSharedJobs> lives_;
+  // Of which chunk expect_progress() waits for a RESULT, and who got it.
+  JobId awaited_job_{};
+  Chunk awaited_{};
+  std::uint64_t received_ = 0;
   std::array<std::uint32_t, kSharedJobs + 1> filling_{};  // check_state's count
   std::map<std::uint32_t, std::uint64_t> members_;        // of every epoch there ever was
   std::shared_ptr<const JobTable> table_ = std::make_shared<JobTable>();
