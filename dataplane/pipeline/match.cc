@@ -11,9 +11,10 @@ namespace {
 
 // The row of who sends it, a member or one of the job's servers; nullptr: it is neither. What only a server
 // sends, only a server may.
-const Member* sender_of(const Job& job, const Header& h) noexcept {
+const Member* sender_of(const Job& job, const Header& h, bool server_says) noexcept {
   const Rank rank = h.rank_id();
-  if (!is_from_server(h.type)) return raw(rank) < job.world ? &job.ranks[raw(rank)] : nullptr;
+  if (!server_says) [[likely]]
+    return raw(rank) < job.world ? &job.ranks[raw(rank)] : nullptr;
   const std::uint32_t server = server_index(rank);
   if (server >= job.servers || server != server_of(h.chunk_id(), job.servers)) return nullptr;
   return &job.server_ranks[server];
@@ -54,14 +55,20 @@ void refuse(Parsed& parsed, Drop why) noexcept {
   parsed.drop = why;
 }
 
-// Where the registers of the chunk lie that no other register has to be asked for.
+// Its slot, and where the registers of the chunk lie that no other register has to be asked for. The pool's
+// are a mask away, without the sum of what other disciplines depend on.
 void locate(Contribution& p, const Job& job, const SharedRegion& shared) noexcept {
   if (job.discipline == Discipline::kPool) [[likely]] {
+    p.slot = Pool::slot_of(p.chunk, job);
     p.line = Pool::line_of(p.chunk, job);
-  } else if (job.discipline == Discipline::kShared) {
-    p.row = job.slots.first * kLedgerRowsPerLine + raw(p.slot) / job.shards;
+    return;
+  }
+  p.slot = SlotIndex{slot_of(slot_map(job), p.chunk)};
+  const std::uint32_t local = raw(p.slot) / job.shards;
+  if (job.discipline == Discipline::kShared) {
+    p.row = job.slots.first * kLedgerRowsPerLine + local;
   } else {
-    p.line = shared.line_of(raw(p.slot) / job.shards);
+    p.line = shared.line_of(local);
   }
 }
 
@@ -70,34 +77,36 @@ void locate(Contribution& p, const Job& job, const SharedRegion& shared) noexcep
 void match_job(Parsed& parsed, const Header& h, const Binding& source, const JobTable* table,
                const SharedRegion& shared, std::uint8_t core, bool vouched) noexcept {
   const Job* const job = table != nullptr ? table->find(h.job_id()) : nullptr;
-  if (is_from_server(h.type) && (job == nullptr || job->servers == 0)) return refuse(parsed, Drop::kType);
+  // The commonest packet is asked for first, once; what else there is does not cost it anything.
+  const bool contributes = h.type == PacketType::kContribute;
+  const bool server_says = !contributes && is_from_server(h.type);
+  if (server_says && (job == nullptr || job->servers == 0)) return refuse(parsed, Drop::kType);
   parsed.reject = job == nullptr || h.epoch_id() != job->epoch;
   if (job == nullptr) return refuse(parsed, Drop::kJob);
   parsed.job = job;
   if (parsed.reject) return refuse(parsed, Drop::kEpoch);
   const Rank rank = h.rank_id();
-  const Member* const member = sender_of(*job, h);
+  const Member* const member = sender_of(*job, h, server_says);
   if (member == nullptr) return refuse(parsed, Drop::kRank);
   if (h.cookie.host() != raw(member->cookie)) return refuse(parsed, Drop::kCookie);
   if (source != member->binding) return refuse(parsed, Drop::kSource);
   Drop why{};
   if (!contributors_valid(h.type, h.contributors.host(), *job, rank, why)) return refuse(parsed, why);
-  const bool valueless = h.type == PacketType::kFlush || h.type == PacketType::kResend;
+  const bool valueless = server_says && h.type != PacketType::kResult;
   if (h.elements.host() > (valueless ? 0 : job->elements)) return refuse(parsed, Drop::kElements);
 
   Contribution& p = parsed.contribution;
   p.chunk = h.chunk_id();
-  p.slot = SlotIndex{slot_of(slot_map(*job), p.chunk)};
+  locate(p, *job, shared);
   if (h.type == PacketType::kAnswer) {
     if (!may_ask(*job, h.slot.host(), rank)) return refuse(parsed, Drop::kAsker);
   } else if (h.slot.host() != raw(p.slot)) {
     return refuse(parsed, Drop::kSlot);
   }
   p.values = parsed.payload + kHeaderBytes;
-  locate(p, *job, shared);
   p.epoch = job->epoch;
   p.rank = rank;
-  p.bit = is_from_server(h.type) ? h.contributors.host() : bit_of(rank);
+  p.bit = server_says ? h.contributors.host() : bit_of(rank);
   p.key = member->key;
   p.sum1 = h.sum1.host();
   p.sum2 = h.sum2.host();
@@ -110,8 +119,8 @@ void match_job(Parsed& parsed, const Header& h, const Binding& source, const Job
   p.room = parsed.room;
 
   // What touches no entry any core may serve.
-  const bool anywhere =
-      h.type == PacketType::kAnswer || h.type == PacketType::kResult || h.type == PacketType::kResend;
+  const bool anywhere = !contributes && (h.type == PacketType::kAnswer || h.type == PacketType::kResult ||
+                                         h.type == PacketType::kResend);
   parsed.owner = job->shards == 1 ? 0 : static_cast<std::uint8_t>(raw(p.slot) % job->shards);
   parsed.verdict = parsed.owner == core || anywhere ? Verdict::kAbsorb : Verdict::kHandOver;
 }
