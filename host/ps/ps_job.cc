@@ -63,12 +63,18 @@ std::optional<Refused> PsJob::receive(const Datagram& datagram, TimeNs now) {
     statistics_.flush_time = timers_.flush_time();
   }
   advance(p.chunk);
-  if (timers_.find(before) != nullptr) {
-    const StateIndex after = shared_.table.state_of(job_, p.chunk);
-    if (after != before || shared_.table.contributors(job_, p.chunk) == job_.members) timers_.stop(before);
-  }
+  stop_timers(p.chunk, before);
   after_merge(header, result, held, now);
   return std::nullopt;
+}
+
+// before: the chunk's state as it was. It may be complete or gone now; and a new state may be complete at
+// once, in the place of an incomplete one that had to give way with its timer running.
+void PsJob::stop_timers(Chunk chunk, StateIndex before) noexcept {
+  const StateIndex after = shared_.table.state_of(job_, chunk);
+  const bool waits = after != kNoState && shared_.table.contributors(job_, chunk) != job_.members;
+  if (timers_.find(before) != nullptr && (before != after || !waits)) timers_.stop(before);
+  if (timers_.find(after) != nullptr && !waits) timers_.stop(after);
 }
 
 std::optional<Refused> PsJob::check_sender(const Header& header) const noexcept {

@@ -59,6 +59,7 @@ class PsJob {
   [[nodiscard]] std::optional<Refused> check_chunk(const Header& header) const noexcept;
   [[nodiscard]] bool outdated(Chunk chunk) const noexcept;
   void advance(Chunk chunk) noexcept;
+  void stop_timers(Chunk chunk, StateIndex before) noexcept;
   void after_merge(const Header& header, const MergeResult& result, std::uint64_t held, TimeNs now);
   void completed(const Header& header, std::uint64_t held) noexcept;
   [[nodiscard]] static std::string mismatch_text(const Header& header, const MergeResult& result);

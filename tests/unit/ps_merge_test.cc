@@ -258,6 +258,28 @@ TEST(PsMemory, AnEarlierChunkTakesTheOldestStatesPlace) {
   job.expect_bare(server.one(), PacketType::kFlush, 0, Chunk{1});
 }
 
+// The newcomer may be complete at once: the timer of the state that gave way ends all the same, and the place
+// may become another job's.
+TEST(PsMemory, ACompleteNewcomerEndsTheTimerOfTheStateItReplaces) {
+  const BoxJob a;
+  BoxJob b;
+  b.name = "b", b.id = 8, b.epoch = 200, b.generation = 0xBBBB;
+  Server server({a, b}, 1);
+  const auto joins = server.drain();
+  server.hear(a.joined(JoinStatus::kRunning, join_payload(joins.at(0).bytes).nonce.host()));
+  server.hear(b.joined(JoinStatus::kRunning, join_payload(joins.at(1).bytes).nonce.host()));
+  server.hear(a.contribution(0, Chunk{9}));
+  server.hear(a.partial(0b111, Chunk{1}));
+  ASSERT_EQ(server.drain().size(), 2U);
+  server.hear(b.contribution(1, Chunk{4}));
+  EXPECT_EQ(server.engine->memory().incomplete, 1U);
+  server.now += 2 * kMillisecond;
+  b.expect_bare(server.one(), PacketType::kFlush, 0, Chunk{4});
+  server.now += kSecond / 2;
+  (void)server.drain();
+  EXPECT_EQ(server.counted(0).flushes, 1U) << "the one after its sum";
+}
+
 // A sum that was forgotten before its turn to be sent is counted; its workers send again.
 TEST(PsMemory, ASumMayBeGoneBeforeItsTurn) {
   const BoxJob job;
