@@ -31,6 +31,10 @@ int main(int argc, char** argv) {
                                                         tally::kMaxJobs + 1, profile),
                                     profile))
                             .c_str());
+    std::printf("%s\n", to_text(fit(tally::straggler_program(tally::pool_entries(window, 1), elements,
+                                                             tally::kMaxJobs + 1, profile),
+                                    profile))
+                            .c_str());
     std::printf("%s\n",
                 to_text(fit(tally::shared_program(tally::pool_entries(window, 1), 2 * std::uint64_t{window},
                                                   elements, tally::kMaxJobs + 1, profile),

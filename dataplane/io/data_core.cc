@@ -100,13 +100,14 @@ void PipelineCore<Exec>::process(std::span<rte_mbuf* const> burst, TimeNs now) n
   tell_control();
 }
 
-// Shared entries that nobody touched for too long go to the server, which may complete their chunk. One step
-// in each kSweepPeriod: what it looks at is memory that packets have no use for.
+// Shared entries that nobody touched for too long go to the server, which may complete their chunk; entries
+// that stragglers do not come to are finished without them. One step in each kSweepPeriod: what it looks at
+// is memory that packets have no use for.
 template <class Exec>
 std::size_t PipelineCore<Exec>::sweep(TimeNs now) noexcept {
   constexpr TimeNs kSweepPeriod = 100 * kMicrosecond;
   constexpr std::size_t kSteps = 16;
-  if (options_.shared.entries == 0 || now < next_sweep_) return 0;
+  if (!pipeline_.sweeps() || now < next_sweep_) return 0;
   next_sweep_ = now + kSweepPeriod;
   std::size_t swept = 0;
   for (std::size_t i = 0; i < kSteps; ++i) {

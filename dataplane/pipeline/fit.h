@@ -59,6 +59,9 @@ struct FitReport {
 // Our pool program. entries: of all jobs on one core; jobs: rows of `high`.
 [[nodiscard]] ProgramNeed pool_program(std::uint64_t entries, std::uint32_t elements, std::uint32_t jobs,
                                        const Profile& profile);
+// The same with stragglers: two registers more at each entry.
+[[nodiscard]] ProgramNeed straggler_program(std::uint64_t entries, std::uint32_t elements, std::uint32_t jobs,
+                                            const Profile& profile);
 // Our program of the discipline `shared`. entries: of the shared region on one core; ledger_rows: of all jobs
 // together, a span of chunks each.
 [[nodiscard]] ProgramNeed shared_program(std::uint64_t entries, std::uint64_t ledger_rows,

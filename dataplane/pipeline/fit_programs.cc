@@ -40,6 +40,20 @@ ProgramNeed pool_program(std::uint64_t entries, std::uint32_t elements, std::uin
   return need;
 }
 
+ProgramNeed straggler_program(std::uint64_t entries, std::uint32_t elements, std::uint32_t jobs,
+                              const Profile& profile) {
+  ProgramNeed need = pool_program(entries, elements, jobs, profile);
+  need.name = "native pool with stragglers, " + std::to_string(elements) + " elements, " +
+              std::to_string(entries) + " entries";
+  need.arrays.clear();
+  list(need.arrays, JobRegisters{}, jobs);
+  list(need.arrays, StragglerRegisters{}, entries);
+  need.remarks.insert(need.remarks.begin(),
+                      "the sweep is a packet of the box's own that goes round for ever: one pass to find an "
+                      "entry that is due, one more to finish it");
+  return need;
+}
+
 ProgramNeed shared_program(std::uint64_t entries, std::uint64_t ledger_rows, std::uint32_t elements,
                            std::uint32_t jobs, const Profile& profile) {
   // Who may have the entry is decided by what both hold, and both change together: to a chip they are one

@@ -11,6 +11,7 @@ std::optional<std::uint8_t> flags_of(PacketType type) noexcept {
     case PacketType::kQuery:
       return kFlagRetransmit;
     case PacketType::kAnswer:
+      return kFlagRetransmit | kFlagOverflow | kFlagIncomplete;  // the last: of some jobs only
     case PacketType::kResult:
       return kFlagRetransmit | kFlagOverflow;
     case PacketType::kFlush:

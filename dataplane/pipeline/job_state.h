@@ -13,17 +13,19 @@
 
 namespace tally {
 
-// What became of the entries of the shared region, as the job saw it.
+// What became of entries, as the job saw it: of the shared region, and at the end of a job with stragglers.
 struct SlotCounters {
   OneWriter<std::uint64_t> claims = 0;  // entries taken from the free list (or, by hash, found free)
   OneWriter<std::uint64_t> denied =
       0;  // contributions that found no entry: COLLISION, they went to the server
-  OneWriter<std::uint64_t> swaps = 0;     // entries taken from somebody
-  OneWriter<std::uint64_t> evicted = 0;   // entries that somebody took
-  OneWriter<std::uint64_t> partials = 0;  // entries that went to the server with the last arrival
-  OneWriter<std::uint64_t> swept = 0;     // entries that nobody touched for too long
-  OneWriter<std::uint64_t> flushed = 0;   // entries that an external server asked for
-  OneWriter<std::uint64_t> served = 0;    // chunks that the server completed
+  OneWriter<std::uint64_t> swaps = 0;           // entries taken from somebody
+  OneWriter<std::uint64_t> evicted = 0;         // entries that somebody took
+  OneWriter<std::uint64_t> partials = 0;        // entries that went to the server with the last arrival
+  OneWriter<std::uint64_t> swept = 0;           // entries that nobody touched for too long
+  OneWriter<std::uint64_t> flushed = 0;         // entries that an external server asked for
+  OneWriter<std::uint64_t> served = 0;          // chunks that the server completed
+  OneWriter<std::uint64_t> incomplete = 0;      // finished without everybody: INCOMPLETE results
+  OneWriter<std::uint64_t> incomplete_bad = 0;  // due, but their sums were wrong: freed, and nothing was sent
 
   // For sums of several cores.
   SlotCounters& operator+=(const SlotCounters& other) noexcept {
@@ -35,6 +37,8 @@ struct SlotCounters {
     swept += other.swept;
     flushed += other.flushed;
     served += other.served;
+    incomplete += other.incomplete;
+    incomplete_bad += other.incomplete_bad;
     return *this;
   }
 };

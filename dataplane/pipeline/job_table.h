@@ -22,6 +22,13 @@ struct Member {
   Binding binding;
 };
 
+// What becomes of an entry that some ranks do not come to (docs/protocol.md, 11.7).
+struct Stragglers {
+  std::uint32_t timeout = 0;  // of a filling entry, in stamps of 1,024 ns; 0: it waits for everybody
+  std::uint8_t least = 1;     // contributors, 1..world
+  Chunk fence{};              // no chunk before it: the largest `next` in the JOINs of the epoch
+};
+
 // Slot memory of one core, in lines of 64 bytes from the start of the core's region.
 struct LineRange {
   std::uint32_t first = 0;
@@ -35,6 +42,7 @@ struct Job {
   Generation generation{};
   Cookie result_cookie{};
   Discipline discipline = Discipline::kPool;
+  Stragglers stragglers;                  // discipline pool
   ServerKind server = ServerKind::kNone;  // disciplines with shared slots have one
   Decay decay = Decay::kSilence;          // discipline preemptive
   ResultsMode results = ResultsMode::kUnicast;

@@ -26,10 +26,24 @@ bool may_ask(const Job& job, std::uint32_t asker, Rank peer) noexcept {
   return asker <= 0xFFFF && server_index(Rank{static_cast<std::uint16_t>(asker)}) < job.servers;
 }
 
-// Who may a packet of this type speak of? CONTRIBUTE: itself. QUERY: one other member. ANSWER: everybody.
-bool contributors_valid(PacketType type, std::uint64_t contributors, const Job& job, Rank sender,
-                        Drop& why) noexcept {
-  switch (type) {
+// An ANSWER speaks of everybody; under INCOMPLETE of some (their number is not judged: the job may have asked
+// for fewer when the result was made), or of nobody: the sender had the result and has forgotten it.
+bool answer_valid(const Header& h, const Job& job, Drop& why) noexcept {
+  const std::uint64_t contributors = h.contributors.host();
+  why = Drop::kContributors;
+  if ((h.flags & kFlagIncomplete) == 0) return contributors == job.members;
+  if (job.stragglers.timeout == 0) {
+    why = Drop::kFlags;
+    return false;
+  }
+  if (contributors == 0) return h.elements.host() == 0;
+  return (contributors & ~job.members) == 0 && contributors != job.members;
+}
+
+// Who may a packet of this type speak of? CONTRIBUTE: itself. QUERY: one other member.
+bool contributors_valid(const Header& h, const Job& job, Rank sender, Drop& why) noexcept {
+  const std::uint64_t contributors = h.contributors.host();
+  switch (h.type) {
     case PacketType::kContribute:
       why = Drop::kContributors;
       return contributors == bit_of(sender);
@@ -45,8 +59,7 @@ bool contributors_valid(PacketType type, std::uint64_t contributors, const Job& 
       why = Drop::kContributors;
       return contributors == 0;
     default:
-      why = Drop::kContributors;
-      return contributors == job.members;
+      return answer_valid(h, job, why);
   }
 }
 
@@ -91,7 +104,7 @@ void match_job(Parsed& parsed, const Header& h, const Binding& source, const Job
   if (h.cookie.host() != raw(member->cookie)) return refuse(parsed, Drop::kCookie);
   if (source != member->binding) return refuse(parsed, Drop::kSource);
   Drop why{};
-  if (!contributors_valid(h.type, h.contributors.host(), *job, rank, why)) return refuse(parsed, why);
+  if (!contributors_valid(h, *job, rank, why)) return refuse(parsed, why);
   const bool valueless = server_says && h.type != PacketType::kResult;
   if (h.elements.host() > (valueless ? 0 : job->elements)) return refuse(parsed, Drop::kElements);
 

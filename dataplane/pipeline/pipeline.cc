@@ -5,11 +5,13 @@
 #include "fused.h"
 #include "gate.h"
 #include "match.h"
+#include "pipeline_late.h"
 #include "pipeline_server.h"
 #include "pipeline_shared.h"
 #include "pool.h"
 #include "reply.h"
 #include "staged.h"
+#include "straggler_pool.h"
 
 namespace tally {
 
@@ -85,6 +87,7 @@ template <class Exec>
 Outcome Pipeline<Exec>::contribute(Parsed& parsed, const Frame& frame, TimeNs now) noexcept {
   const Job& job = *parsed.job;
   if (shares_slots(job.discipline)) return contribute_shared(parsed, frame, now);
+  if (job.stragglers.timeout != 0) return contribute_late(parsed, frame, now);
   Contribution& p = parsed.contribution;
   JobState& state = states_[raw(job.id)];
   const bool suspect = state.suspect();
@@ -127,7 +130,7 @@ Outcome Pipeline<Exec>::query(Parsed& parsed, const Frame& frame, TimeNs now) no
     if (offset + bytes > frame.capacity) return drop(parsed, frame, Drop::kRoom, now);
     if (!found.at_server) exec_.values(Op::kRead, p, false);
     parsed.payload_bytes = bytes;
-    write_result(parsed.payload, job, p, kFlagRetransmit, *kernels_);
+    write_result(parsed.payload, job, p, kFlagRetransmit, *kernels_, found.missing);
     return conclude(parsed, Verdict::kRepeat, false, now);
   }
   const auto peer =
@@ -145,9 +148,12 @@ template <class Exec>
 Outcome Pipeline<Exec>::answer(Parsed& parsed, const Frame& frame, TimeNs now) noexcept {
   const Job& job = *parsed.job;
   Contribution& p = parsed.contribution;
-  if (!matches(exec_.payload_sums(p), job.key_sum, p)) return drop(parsed, frame, Drop::kSum, now);
-  const Rank asker{static_cast<std::uint16_t>(header_at(parsed.payload).slot.host())};
-  write_result(parsed.payload, job, p, kFlagRetransmit, *kernels_);
+  const Header h = header_at(parsed.payload);
+  const std::uint64_t missing = job.members & ~h.contributors.host();
+  const std::uint32_t keys = missing == 0 ? job.key_sum : keys_of(job, h.contributors.host());
+  if (!matches(exec_.payload_sums(p), keys, p)) return drop(parsed, frame, Drop::kSum, now);
+  const Rank asker{static_cast<std::uint16_t>(h.slot.host())};
+  write_result(parsed.payload, job, p, kFlagRetransmit, *kernels_, missing);
   Outcome out = conclude(parsed, Verdict::kRelay, false, now);
   out.to = asker;
   if (raw(asker) >= job.world) towards(server_index(asker), p.priority, out);

@@ -13,6 +13,7 @@
 #include "job_state.h"
 #include "job_table.h"
 #include "kernels.h"
+#include "late_sweep.h"
 #include "merge_table.h"
 #include "program.h"
 #include "region.h"
@@ -101,9 +102,11 @@ class Pipeline {
     return handle(parsed, frame, now);
   }
 
-  // The age sweep: looks at a few shared entries and says whether one is there that nobody touched for too
-  // long. If so, sweep() moves it to the server; what that completes lies behind a header at `payload`, which
-  // has room for a whole datagram of the shared region. Otherwise kDrop.
+  // The age sweep: looks at a few entries and says whether one is there that has waited for too long. If so,
+  // sweep() finishes it without its stragglers, or moves the shared one to the server. A RESULT that comes of
+  // it lies behind a header at `payload`, which has room for a whole datagram of the shared region and of any
+  // job with stragglers. Otherwise kDrop. sweeps(): whether there is anything to look at.
+  [[nodiscard]] bool sweeps() const noexcept { return options_.shared.entries != 0 || !late_.empty(); }
   [[nodiscard]] bool aged(TimeNs now) noexcept;
   Outcome sweep(std::span<std::byte> payload, TimeNs now) noexcept;
 
@@ -127,6 +130,10 @@ class Pipeline {
   void report(const Job& job, const Contribution& p, Drop why, const Mismatch& other, bool suspect) noexcept;
   [[nodiscard]] Found find(const Job& job, Contribution& p) noexcept;
   Outcome ask_peer(const Parsed& parsed, Outcome out) noexcept;
+  Outcome contribute_late(Parsed& parsed, const Frame& frame, TimeNs now) noexcept;
+  // Of jobs with stragglers: an entry that is due, and its result without those who are missing.
+  [[nodiscard]] bool find_late(TimeNs now) noexcept;
+  Outcome finish_late(std::span<std::byte> payload) noexcept;
   Outcome contribute_shared(Parsed& parsed, const Frame& frame, TimeNs now) noexcept;
   // p, whose values lie at parsed.contribution.values, goes to the embedded server of `job`.
   MergeResult serve(const Job& job, Contribution& p, TimeNs now) noexcept;
@@ -157,6 +164,7 @@ class Pipeline {
   EventQueue events_;
   std::uint32_t asks_ = 0;         // of peers, for lost results
   std::uint32_t aged_ = kNoEntry;  // found by aged(), for sweep()
+  LateSweep late_;
 };
 
 }  // namespace tally

@@ -23,6 +23,7 @@ void Pipeline<Exec>::adopt(const JobTable* table) noexcept {
     }
   }
   table_ = table;
+  late_.adopt(table);
 }
 
 // The filling or complete entry of p's chunk; kNoEntry: there is none. Control's way to it, outside any pass.
@@ -212,6 +213,7 @@ bool Pipeline<Exec>::aged(TimeNs now) noexcept {
   // what one worker offers must still be there when the next one does. Longer they must not live, for a
   // table that is full of them takes nothing else.
   constexpr TimeNs kStateAge = 4 * kSecond;
+  if (find_late(now)) return true;
   server_.sweep(now > kStateAge ? now - kStateAge : 0, kLook);
   if (slots_.filling() == 0) return false;
   for (std::uint32_t i = 0; i < kLook; ++i) {
@@ -227,6 +229,7 @@ bool Pipeline<Exec>::aged(TimeNs now) noexcept {
 
 template <class Exec>
 Outcome Pipeline<Exec>::sweep(std::span<std::byte> payload, TimeNs now) noexcept {
+  if (late_.found()) return finish_late(payload);
   Contribution p{.values = payload.data() + kHeaderBytes};
   p.room = static_cast<std::uint32_t>((payload.size() - kHeaderBytes) / 4);
   ++states_[exec_.template peek<OwnerReg>(slots_.line_of(aged_)).job].slots.swept;

@@ -66,24 +66,30 @@ struct Found {
   bool complete = false;
   bool at_server = false;          // its values are in the packet already
   std::uint64_t contributors = 0;  // 0: no such entry
+  std::uint64_t missing = 0;       // complete: ranks that its result lacks
 };
 template <class Exec>
 Found look_up(Exec& x, const Job& job, Contribution& p) noexcept {
   const Head head = x.template rmw<HeadReg>(p.line, [](Head& h) { return h; });
   if (head.tag != raw(p.epoch) || head.chunk != raw(p.chunk)) return {};
   if (head.contributors != job.members) return {.contributors = head.contributors};
+  std::uint64_t missing = 0;
+  if (job.stragglers.timeout != 0)
+    missing = x.template rmw<MissingReg>(p.line, [](std::uint64_t& m) { return m; });
   p.shape = x.template rmw<ShapeReg>(p.line, [](Shape& r) { return r; });
   p.exponent = x.template rmw<ExponentReg>(p.line, [](std::int8_t& r) { return r; });
   p.overflow = x.template rmw<OverflowReg>(p.line, [](std::uint8_t& r) { return r; });
   p.sum1 = x.template rmw<Sum1Reg>(p.line, [](std::uint32_t& r) { return r; });
   p.sum2 = x.template rmw<Sum2Reg>(p.line, [](std::uint32_t& r) { return r; });
-  return {.complete = true, .contributors = head.contributors};
+  return {.complete = true, .contributors = head.contributors, .missing = missing};
 }
 
 // Discipline: pool.h. Everything that needs no register (check, epoch, cookie, binding, bit, slot) was
-// checked before. `why`: filled with kMismatch only.
+// checked before. `why`: filled with kMismatch only. own: of a discipline with registers of its own at the
+// entry (straggler_pool.h).
 template <class Discipline, class Exec>
-Ruling aggregate(Exec& x, const Job& job, JobState& state, Contribution& p, Mismatch& why) noexcept {
+Ruling aggregate(Exec& x, const Job& job, JobState& state, Contribution& p, Mismatch& why,
+                 [[maybe_unused]] Discipline* own = nullptr) noexcept {
   // A corrupted contribution must change nothing. A plain add can fold that check in and take itself back;
   // whatever would overwrite the entry or the packet is checked before the first register.
   const bool check_later = p.verify && x.template is_plain_add<Discipline>(p, job);
@@ -108,6 +114,7 @@ Ruling aggregate(Exec& x, const Job& job, JobState& state, Contribution& p, Mism
   });
   if (d.op == Op::kNone && !d.entry_is_ours) return refuse(d.drop);
   const auto undo_head = [&](Head to) noexcept { x.template undo<HeadReg>(p.line, to); };
+  if constexpr (requires { own->at_entry(x, d.op, p); }) own->at_entry(x, d.op, p);
 
   const Shape stored = x.template rmw<ShapeReg>(p.line, [&](Shape& shape) {
     if (d.op == Op::kWrite) shape = p.shape;

@@ -77,6 +77,21 @@ struct OwnerReg {
   static constexpr std::string_view kName = "owner";
 };
 
+// Of jobs with stragglers only: since when an entry fills, and whom a result that could not wait lacks. Such
+// an entry's head names all members, as of any complete entry, so that nothing is ever added to it again.
+struct ClaimedReg {
+  using Word = std::uint32_t;  // stamp() of the claim
+  static constexpr int kStage = 3;
+  static constexpr IndexedBy kIndex = IndexedBy::kEntry;
+  static constexpr std::string_view kName = "claimed";
+};
+struct MissingReg {
+  using Word = std::uint64_t;  // bitmap of ranks; 0: filling, or everybody is in it
+  static constexpr int kStage = 3;
+  static constexpr IndexedBy kIndex = IndexedBy::kEntry;
+  static constexpr std::string_view kName = "missing";
+};
+
 struct ShapeReg {
   using Word = Shape;
   static constexpr int kStage = 3;
@@ -117,6 +132,9 @@ struct RegisterList {};
 using JobRegisters = RegisterList<HighReg>;
 using LedgerRegisters = RegisterList<LedgerReg>;
 using PoolRegisters = RegisterList<HeadReg, ShapeReg, ExponentReg, OverflowReg, Sum1Reg, Sum2Reg>;
-using EntryRegisters = RegisterList<HeadReg, OwnerReg, ShapeReg, ExponentReg, OverflowReg, Sum1Reg, Sum2Reg>;
+using StragglerRegisters =
+    RegisterList<HeadReg, ClaimedReg, MissingReg, ShapeReg, ExponentReg, OverflowReg, Sum1Reg, Sum2Reg>;
+using EntryRegisters = RegisterList<HeadReg, MissingReg, OwnerReg, ClaimedReg, ShapeReg, ExponentReg,
+                                    OverflowReg, Sum1Reg, Sum2Reg>;
 
 }  // namespace tally

@@ -63,10 +63,11 @@ std::uint16_t ipv6_udp_checksum(const Ipv6Header& ip, const UdpHeader& udp,
 }  // namespace
 
 void write_result(std::byte* datagram, const Job& job, const Contribution& p, std::uint8_t flags,
-                  const Kernels& kernels) noexcept {
+                  const Kernels& kernels, std::uint64_t missing) noexcept {
   Header h;
   h.type = PacketType::kResult;
-  h.flags = static_cast<std::uint8_t>(flags | (p.overflow != 0 ? kFlagOverflow : 0));
+  h.flags = static_cast<std::uint8_t>(flags | (p.overflow != 0 ? kFlagOverflow : 0) |
+                                      (missing != 0 ? kFlagIncomplete : 0));
   h.job = Be{raw(job.id)};
   h.rank = Be{raw(kSwitchRank)};
   h.epoch = Be{raw(job.epoch)};
@@ -75,7 +76,7 @@ void write_result(std::byte* datagram, const Job& job, const Contribution& p, st
   h.elements = Be{p.shape.elements};
   h.dtype = p.shape.dtype;
   h.exponent = p.exponent;
-  h.contributors = Be{job.members};
+  h.contributors = Be{job.members & ~missing};
   h.cookie = Be{raw(job.result_cookie)};
   h.sum1 = Be{p.sum1};
   h.sum2 = Be{p.sum2};

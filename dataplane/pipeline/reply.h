@@ -24,9 +24,9 @@ namespace tally {
 }
 
 // Rewrites `datagram` into the RESULT of p's chunk. Fields come from p, which holds the entry's. The values
-// behind the header are already in place.
+// behind the header are already in place. missing: ranks that it lacks, which makes it INCOMPLETE.
 void write_result(std::byte* datagram, const Job& job, const Contribution& p, std::uint8_t flags,
-                  const Kernels& kernels) noexcept;
+                  const Kernels& kernels, std::uint64_t missing = 0) noexcept;
 
 // The QUERY of p's sender to `peer` for p's chunk, which the box makes in its place.
 void write_query(std::byte* datagram, const Job& job, const Contribution& p, Rank peer,

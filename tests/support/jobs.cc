@@ -45,6 +45,7 @@ Job make_job(const JobSpec& spec) {
                            test_binding(spec.id, static_cast<std::uint16_t>(100 + i))};
   }
   job.decay = spec.decay;
+  job.stragglers = spec.stragglers;
   job.max_priority = spec.max_priority;
   job.reserved = spec.reserved;
   job.cap = spec.cap;

@@ -28,6 +28,7 @@ struct JobSpec {
   std::uint32_t reserved = 0;
   std::uint32_t cap = 0xFFFF'FFFF;
   std::uint32_t shared_slots = 0;
+  Stragglers stragglers{};
   std::uint64_t salt = 0;
 };
 

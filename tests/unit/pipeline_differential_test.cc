@@ -129,6 +129,8 @@ class Pair {
       EXPECT_EQ(x.slots.swept, y.slots.swept);
       EXPECT_EQ(x.slots.flushed, y.slots.flushed);
       EXPECT_EQ(x.slots.served, y.slots.served);
+      EXPECT_EQ(x.slots.incomplete, y.slots.incomplete);
+      EXPECT_EQ(x.slots.incomplete_bad, y.slots.incomplete_bad);
       EXPECT_TRUE(same(fused_.peek<HighReg>(raw(job.id)), staged_.peek<HighReg>(raw(job.id))));
       if (by_hash(job.discipline)) continue;
       const bool pool = job.discipline == Discipline::kPool;
@@ -164,6 +166,11 @@ class Pair {
     for (const Job& job : world_.jobs) n += staged_.pipeline.state(job.id).slots.swept;
     return n;
   }
+  [[nodiscard]] std::uint64_t incomplete() const {
+    std::uint64_t n = 0;
+    for (const Job& job : world_.jobs) n += staged_.pipeline.state(job.id).slots.incomplete;
+    return n;
+  }
 
  private:
   void adopt() {
@@ -194,6 +201,8 @@ class Pair {
     ASSERT_TRUE(same(head, staged_.peek<HeadReg>(line))) << "entry at line " << line;
     if (head.tag == 0) return;
     EXPECT_TRUE(same(fused_.peek<OwnerReg>(line), staged_.peek<OwnerReg>(line)));
+    EXPECT_EQ(fused_.peek<ClaimedReg>(line), staged_.peek<ClaimedReg>(line));
+    EXPECT_EQ(fused_.peek<MissingReg>(line), staged_.peek<MissingReg>(line));
     EXPECT_EQ(fused_.peek<ShapeReg>(line), staged_.peek<ShapeReg>(line));
     EXPECT_EQ(fused_.peek<ExponentReg>(line), staged_.peek<ExponentReg>(line));
     EXPECT_EQ(fused_.peek<OverflowReg>(line), staged_.peek<OverflowReg>(line));
@@ -212,6 +221,7 @@ struct Coverage {
   JobCounters counters;
   std::uint64_t swept = 0;
   std::uint64_t flushed = 0;
+  std::uint64_t incomplete = 0;
 };
 
 void run(std::uint64_t seed, int packets, bool mixed, Coverage* coverage = nullptr) {
@@ -228,10 +238,10 @@ void run(std::uint64_t seed, int packets, bool mixed, Coverage* coverage = nullp
   for (int i = 0; i < packets; ++i) {
     const TimeNs now = kSecond + static_cast<TimeNs>(i) * step;
     ASSERT_NO_FATAL_FAILURE(pair.packet(rng, now));
-    if (!mixed) continue;
     if (rng.chance(0.3)) {
       ASSERT_NO_FATAL_FAILURE(pair.sweep(now));
     }
+    if (!mixed) continue;
     if (rng.chance(0.005)) pair.change_epoch(rng);
     if (rng.chance(0.002)) pair.leave(rng);
     if (i % 64 == 0) pair.expect_same_state();
@@ -241,6 +251,7 @@ void run(std::uint64_t seed, int packets, bool mixed, Coverage* coverage = nullp
   pair.count(coverage->counters);
   coverage->swept += pair.swept();
   coverage->flushed += pair.flushed();
+  coverage->incomplete += pair.incomplete();
 }
 
 // 400 worlds of 400 packets, 160,000 in all, of the discipline pool; and 320 worlds of 800 packets of all
@@ -274,6 +285,7 @@ TEST(FusedEqualsStagedCoverage, every_verdict_and_state_drop_occurs) {
   }
   EXPECT_GT(coverage.swept, 0u);
   EXPECT_GT(coverage.flushed, 0u);
+  EXPECT_GT(coverage.incomplete, 0u);
 }
 
 }  // namespace

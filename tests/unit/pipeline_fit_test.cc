@@ -49,6 +49,18 @@ TEST(FitReport, our_head_is_too_wide_for_tofino1_and_fits_tofino2) {
   EXPECT_TRUE(two.fits()) << to_text(two);
 }
 
+// Two arrays more than the pool, one of them narrow, and no other stage.
+TEST(FitReport, stragglers_cost_two_arrays_and_still_fit_tofino2) {
+  const FitReport pool = fit(pool_program(512, 256, 1, kTofino2), kTofino2);
+  const FitReport late = fit(straggler_program(512, 256, 1, kTofino2), kTofino2);
+  EXPECT_TRUE(late.fits()) << to_text(late);
+  EXPECT_EQ(late.memory_bytes - pool.memory_bytes,
+            512u * (sizeof(ClaimedReg::Word) + sizeof(MissingReg::Word)));
+  EXPECT_EQ(late.passes_to_add, pool.passes_to_add);
+  EXPECT_THAT(to_text(late), HasSubstr("claimed"));
+  EXPECT_THAT(to_text(late), HasSubstr("missing"));
+}
+
 TEST(FitReport, a_shared_entry_needs_a_head_wider_than_tofino2_has) {
   const FitReport r = fit(shared_program(512, 512, 256, 1, kTofino2), kTofino2);
   ASSERT_EQ(r.violations.size(), 1u) << to_text(r);

@@ -15,8 +15,14 @@ JobSpec random_spec(Rng& rng, bool mixed) {
   spec.window = 16U << rng.below(2);
   spec.shards = static_cast<std::uint8_t>(rng.between(1, 3));
   spec.elements = static_cast<std::uint16_t>(16 * rng.between(1, rng.chance(0.05) ? 139 : 6));
+  if (mixed ? rng.chance(0.5) : rng.chance(0.3)) {
+    spec.stragglers = {.timeout = static_cast<std::uint32_t>(20ULL << rng.below(10)),
+                       .least = static_cast<std::uint8_t>(rng.between(1, spec.world)),
+                       .fence = Chunk{static_cast<std::uint32_t>(rng.between(0, 20)) - 20}};
+  }
   if (!mixed) return spec;
   spec.discipline = rng.chance(0.5) ? Discipline::kShared : kDisciplines[rng.below(kDisciplines.size())];
+  if (shares_slots(spec.discipline)) spec.stragglers = {};
   spec.decay = static_cast<Decay>(rng.below(3));
   spec.max_priority = static_cast<std::uint8_t>(rng.chance(0.3) ? rng.below(255) : 254);
   spec.reserved = static_cast<std::uint32_t>(rng.chance(0.3) ? rng.below(4) : 0);
@@ -32,13 +38,13 @@ JobSpec random_spec(Rng& rng, bool mixed) {
 void make_answer(Rng& rng, const Job& job, Rank rank, Bytes& out) {
   Header h = header_of(out);
   h.type = PacketType::kAnswer;
-  h.flags = 0;
-  h.contributors = Be{job.members};
+  h.flags = rng.chance(0.3) ? kFlagIncomplete : 0;
+  h.contributors = Be{h.flags == 0 ? job.members : job.members & rng.next()};
   h.slot = Be{static_cast<std::uint32_t>(rng.below(job.world + 1u))};
   if (rng.chance(0.3)) h.slot = Be{std::uint32_t{raw(server_rank(0))}};
   if (rng.chance(0.5)) {
-    h.sum1 =
-        Be{h.sum1.host() - keyed(job.ranks[raw(rank)].key, h.chunk_id()) + keyed(job.key_sum, h.chunk_id())};
+    h.sum1 = Be{h.sum1.host() - keyed(job.ranks[raw(rank)].key, h.chunk_id()) +
+                keyed(keys_of(job, h.contributors.host()), h.chunk_id())};
   }
   set_header(out, h);
 }
