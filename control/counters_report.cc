@@ -130,6 +130,19 @@ std::string shared_slots_text(const CountersSnapshot& all) {
   return table.text() + "\n" + server.text() + "\n";
 }
 
+// Of the jobs that did not wait for their stragglers; empty if there is none.
+std::string late_text(const CountersSnapshot& all) {
+  std::string out;
+  for (const JobCounts& job : all.jobs) {
+    const SlotCounters& s = job.slots;
+    if (s.incomplete == 0U && s.incomplete_bad == 0U) continue;
+    out += "incomplete results of job " + job.status.name + ": " + with_commas(s.incomplete);
+    if (s.incomplete_bad != 0U) out += ", not sent because of wrong sums: " + with_commas(s.incomplete_bad);
+    out += "\n";
+  }
+  return out.empty() ? out : out + "\n";
+}
+
 // "stale 12, duplicate 5"; empty when all are 0.
 template <class Counts, class Names>
 std::string reasons_text(const Counts& counts, const Names& names) {
@@ -166,7 +179,7 @@ std::string counters_text(const CountersSnapshot& all) {
     const CoreSpan rest = CoreSpan(all.cores).subspan(first);
     out += cores_text(all, rest.first(std::min(kCoresAbreast, rest.size())), first) + "\n";
   }
-  if (!all.jobs.empty()) out += jobs_text(all) + "\n" + shared_slots_text(all);
+  if (!all.jobs.empty()) out += jobs_text(all) + "\n" + shared_slots_text(all) + late_text(all);
   return out + drops_text(all);
 }
 

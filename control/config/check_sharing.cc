@@ -45,6 +45,21 @@ void check_pool(Checking& c, const JobAt& at) {
   }
 }
 
+void check_stragglers(Checking& c, const JobAt& at) {
+  const std::string path = at.path("stragglers");
+  if (!at.job.stragglers || !c.places.sound(path)) return;
+  if (shares_slots(at.job.discipline)) {
+    error_at(c, path,
+             {"a job that shares slots cannot send sums without stragglers: its server may hold their values",
+              "write off, or discipline: pool"});
+  } else if (at.job.stragglers->least > at.job.workers && c.places.sound(at.path("workers"))) {
+    error_at(c, path + ".min",
+             {"min is " + std::to_string(at.job.stragglers->least) + ", and the job has " +
+                  std::to_string(at.job.workers) + " workers",
+              "write at most " + std::to_string(at.job.workers)});
+  }
+}
+
 void check_sharer(Checking& c, const JobAt& at) {
   const SharedSection& shared = c.config.dataplane.shared;
   if (at.job.server == ServerKind::kNone && c.places.sound(at.path("server"))) {
@@ -154,6 +169,7 @@ void check_sharing(Checking& c) {
     shares ? check_sharer(c, at) : check_pool(c, at);
     if (shares) check_quota(c, at, reserved_ppm);
     check_servers(c, at);
+    check_stragglers(c, at);
     if (at.job.discipline != Discipline::kPreemptive && c.places.written(at.path("decay"))) {
       error_at(c, at.path("decay"),
                {"decay belongs to the discipline preemptive", "remove it, or write discipline: preemptive"});

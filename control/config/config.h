@@ -95,8 +95,9 @@ struct JobSection {
   ResultsMode results = ResultsMode::kUnicast;
   std::uint8_t priority = 100;
   Quota quota{};
-  ServerKind server = ServerKind::kNone;  // its default follows from the discipline
-  std::uint8_t servers = 1;               // with kExternal: how many
+  std::optional<StragglerPolicy> stragglers{};  // empty: off
+  ServerKind server = ServerKind::kNone;        // its default follows from the discipline
+  std::uint8_t servers = 1;                     // with kExternal: how many
   TimeNs lease = 10 * kSecond;
   bool operator==(const JobSection&) const = default;
 };

@@ -68,15 +68,38 @@ ValueType<TimeNs> lease() {
   return type;
 }
 
-// `off`, or a map of which nothing is built.
-ValueType<std::string> stragglers() {
-  ValueType<std::string> type = only_word("off", {});
-  type.read = [read = type.read](const YamlNode& node, const std::string& path, std::string& out,
-                                 Reading& reading) {
-    if (node.kind != YamlNode::Kind::kMap) return read(node, path, out, reading);
-    report_not_here(node, path, "a time-out for stragglers", "off", reading);
-    return false;
+const Schema<StragglerPolicy>& straggler_schema() {
+  static const Schema<StragglerPolicy> schema{
+      required_key("timeout", &StragglerPolicy::timeout, time_between(kMinStraggler, kMaxStraggler), ""),
+      required_key("min", &StragglerPolicy::least, whole_number_in<std::uint16_t>(1, kMaxRanks), ""),
   };
+  return schema;
+}
+
+// `off`, or both keys of the map.
+ValueType<std::optional<StragglerPolicy>> stragglers() {
+  ValueType<StragglerPolicy> map;
+  map.form = "{timeout: a time from 1ms to 10m, min: a whole number from 1 to 64}";
+  const auto no_map =
+      scalar_type<StragglerPolicy>("off, or {timeout: 50ms, min: 3}",
+                                   [](const std::string& text) -> Parsed<StragglerPolicy> {
+                                     return complain(shown(text) + " is not a value of this key");
+                                   },
+                                   {});
+  map.read = [no_map](const YamlNode& node, const std::string& path, StragglerPolicy& out, Reading& reading) {
+    if (node.kind != YamlNode::Kind::kMap) return no_map.read(node, path, out, reading);
+    StragglerPolicy seen;
+    read_section(node, path, straggler_schema(), seen, reading);
+    const bool sound = reading.places.sound(path) && reading.places.sound(path + ".timeout") &&
+                       reading.places.sound(path + ".min") && has_key(node, "timeout") &&
+                       has_key(node, "min");
+    if (sound) out = seen;
+    return sound;
+  };
+  map.print = [](const StragglerPolicy& policy) {
+    return "{timeout: " + duration_text(policy.timeout) + ", min: " + std::to_string(policy.least) + "}";
+  };
+  ValueType<std::optional<StragglerPolicy>> type = or_word("off", std::move(map));
   return type;
 }
 
@@ -174,8 +197,12 @@ const Schema<JobSection>& job_schema() {
       servers_key(),
       value_key("lease", &JobSection::lease, lease(),
                 "A worker silent for so long is dead, and the others are told so."),
-      fixed_key<JobSection>("stragglers", std::string("off"), stragglers(),
-                            "off: every sum waits for all workers."),
+      value_key(
+          "stragglers", &JobSection::stragglers, stragglers(),
+          "off: every sum waits for all workers. Else a sum that was begun timeout ago and has the values of "
+          "at "
+          "least min workers is sent without the others, marked INCOMPLETE with the ranks that are in it. "
+          "Only with discipline pool. Workers that stay behind for more than 2 x window sums fail."),
       fixed_word("dialect", "native", {"switchml"}, "The packets the workers speak: docs/protocol.md."),
       later_key<JobSection>("payload", "Of the dialect switchml."),
       later_key<JobSection>("slots", "Of the dialect switchml."),

@@ -18,7 +18,8 @@ JobConfig member_job(const JobSection& job) {
           .server = job.server,
           .servers = job.server == ServerKind::kExternal ? job.servers : std::uint8_t{0},
           .decay = job.decay,
-          .quota = job.quota};
+          .quota = job.quota,
+          .stragglers = job.stragglers.value_or(StragglerPolicy{})};
 }
 
 MembershipOptions member_options(const Config& config) {

@@ -44,6 +44,7 @@ void answer_running(const JobMembership& job, BoxState& box, Rank rank) {
   header.cookie = Be<std::uint64_t>(raw(term.result));
   // Its workers order their packets below this maximum; clamped by the cores, all would be equal.
   if (shares_slots(p.discipline)) header.priority = job.config.priority;
+  if (job.config.stragglers.timeout != 0) header.flags = kFlagIncomplete;
   box.outbox.send_joined(header, p, {}, m.binding);
 }
 

@@ -52,6 +52,20 @@ Result<void> validate_sharing(const JobConfig& c) {
   return {};
 }
 
+Result<void> validate_stragglers(const JobConfig& c) {
+  const StragglerPolicy& s = c.stragglers;
+  if (s.timeout == 0) return {};
+  if (shares_slots(c.discipline)) return bad(where(c), "stragglers are for the discipline pool only");
+  if (s.timeout < kMinStraggler || s.timeout > kMaxStraggler) {
+    return bad(where(c), not_in("the stragglers' timeout in ns", s.timeout, "1 ms to 10 min"));
+  }
+  if (s.least < 1 || s.least > c.workers) {
+    return bad(where(c),
+               not_in("the stragglers' min", s.least, "1 to the " + std::to_string(c.workers) + " workers"));
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<void> validate(const JobConfig& c) {
@@ -75,6 +89,7 @@ Result<void> validate(const JobConfig& c) {
   if (c.results != ResultsMode::kUnicast && c.results != ResultsMode::kMulticast) {
     return bad(job, not_in("results", static_cast<std::uint8_t>(c.results), "unicast or multicast"));
   }
+  if (auto stragglers = validate_stragglers(c); !stragglers) return stragglers;
   return validate_sharing(c);
 }
 

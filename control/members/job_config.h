@@ -21,6 +21,8 @@ inline constexpr std::uint32_t kMaxWeight = 1'000;
 inline constexpr std::uint32_t kWholePpm = 1'000'000;
 inline constexpr TimeNs kMinLease = 100 * kMillisecond;
 inline constexpr TimeNs kMaxLease = 3'600 * kSecond;
+inline constexpr TimeNs kMinStraggler = kMillisecond;
+inline constexpr TimeNs kMaxStraggler = 600 * kSecond;  // far below what a stamp can tell apart
 
 // Shares of the shared slots in parts of a million, the same on every core, and the weight in dividing them.
 struct Quota {
@@ -28,6 +30,13 @@ struct Quota {
   std::uint32_t weight = 1;           // 1..1,000
   std::uint32_t cap_ppm = kWholePpm;  // never exceeded, reserved_ppm..1,000,000
   bool operator==(const Quota&) const = default;
+};
+
+// Results that need not wait for everybody (docs/protocol.md, 11.7).
+struct StragglerPolicy {
+  TimeNs timeout = 0;       // of a chunk, from its first contribution: kMinStraggler..kMaxStraggler; 0: off
+  std::uint16_t least = 1;  // contributors, 1..workers
+  bool operator==(const StragglerPolicy&) const = default;
 };
 
 struct JobConfig {
@@ -44,7 +53,8 @@ struct JobConfig {
   std::uint8_t servers = 0;               // kExternal: how many, 1..kMaxServers; else 0
   Decay decay = Decay::kSilence;          // discipline preemptive
   Quota quota{};
-  Chunk first_chunk{};  // of every new generation; tests start near the wrap
+  StragglerPolicy stragglers{};  // discipline pool
+  Chunk first_chunk{};           // of every new generation; tests start near the wrap
 };
 
 struct MembershipOptions {

@@ -9,6 +9,7 @@
 #include "answers.h"
 #include "ending.h"
 #include "preemption.h"
+#include "registers.h"
 #include "texts.h"
 
 namespace tally {
@@ -154,6 +155,10 @@ std::uint64_t publish_row(JobMembership& job, BoxState& box, const Term& term) {
   row->generation = term.generation();
   row->result_cookie = term.result;
   row->discipline = job.config.discipline;
+  if (const StragglerPolicy& late = job.config.stragglers; late.timeout != 0) {
+    // Whatever was offered or finished in an earlier epoch lies before the term's base.
+    row->stragglers = {stamp(late.timeout), static_cast<std::uint8_t>(late.least), term.base};
+  }
   row->server = job.config.server;
   row->decay = job.config.decay;
   row->results = term.results;

@@ -55,6 +55,7 @@ jobs:
   - {name: vgg, token_file: none, workers: 2, discipline: shared}
   - {name: dlrm, token_file: none, workers: 2, discipline: fcfs, elements: 64}
   - {name: moe, token_file: none, workers: 2, discipline: shared, server: external, servers: 16}
+  - {name: late, token_file: none, workers: 3, stragglers: {timeout: 50ms, min: 2}}
 )";
 
 std::string text_of(const ConfigResult& result) {
@@ -205,6 +206,8 @@ TEST_F(ConfigFiles, ARackWithEveryKeyLoads) {
   EXPECT_EQ(c.jobs[3].discipline, Discipline::kFcfs);
   EXPECT_EQ(c.jobs[4].server, ServerKind::kExternal);
   EXPECT_EQ(c.jobs[4].servers, 16);
+  EXPECT_FALSE(c.jobs[0].stragglers.has_value());
+  EXPECT_EQ(c.jobs[5].stragglers, (StragglerPolicy{50 * kMillisecond, 2}));
   EXPECT_EQ(loaded->warnings.size(), 1U) << text_of(loaded);  // the impaired port
 }
 

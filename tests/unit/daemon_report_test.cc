@@ -94,6 +94,20 @@ TEST(DaemonReport, OfABoxThatDidNothing) {
   golden("idle.txt", counters_text(all));
 }
 
+TEST(DaemonReport, SaysHowManyResultsLackStragglers) {
+  FakePlane plane;
+  plane.slot_counters[{0, JobId{1}}].incomplete = 1'200;
+  plane.slot_counters[{1, JobId{1}}].incomplete = 34;
+  plane.slot_counters[{1, JobId{1}}].incomplete_bad = 2;
+  const std::string text = counters_text(take_snapshot(
+      plane, {job_of(1, "late", JobPhase::kRunning, 0xF), job_of(2, "strict", JobPhase::kRunning, 0x5)},
+      {1, 3}));
+  EXPECT_NE(text.find("\nincomplete results of job late: 1,234, not sent because of wrong sums: 2\n"),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(text.find("of job strict"), std::string::npos) << text;
+}
+
 TEST(DaemonReport, ManyCoresStandInBlocks) {
   const FakePlane plane(11, 1);
   const std::string text = counters_text(take_snapshot(plane, {}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}));

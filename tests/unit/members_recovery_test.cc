@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "members_support.h"
+#include "registers.h"
 
 namespace tally::members_test {
 namespace {
@@ -294,6 +295,50 @@ TEST_F(MembersRecovery, EpochsAreNewEveryTime) {
     EXPECT_THAT(seen_epochs, testing::Not(testing::Contains(peers[0].epoch)));
     seen_epochs.push_back(peers[0].epoch);
   }
+}
+
+// No INCOMPLETE result for what a member may have a result of, or has offered, in an earlier epoch.
+TEST_F(MembersRecovery, StragglersAreFencedOffByTheLargestNext) {
+  JobConfig config = config_of(2, "late");
+  config.stragglers = {50 * kMillisecond, 2};
+  config.first_chunk = Chunk{0xFFFFFFFD};
+  const JobId late = declare(config);
+  std::vector<Peer> two{Peer(0, 2), Peer(1, 2)};
+  for (auto& p : two) p.job = "late";
+  ASSERT_TRUE(form(two));
+  EXPECT_EQ(row(late)->stragglers.timeout, stamp(50 * kMillisecond));
+  EXPECT_EQ(row(late)->stragglers.least, 2);
+  EXPECT_EQ(row(late)->stragglers.fence, config.first_chunk) << "nothing was before it";
+  two[0].lowest = 0xFFFFFFFE;
+  two[0].next = 1;
+  two[1].lowest = two[1].next = 5;
+  members->restart_data_plane(now);
+  settle();
+  ASSERT_TRUE(form(two));
+  EXPECT_EQ(row(late)->stragglers.fence, Chunk{5});
+  forget_everything();
+  two[0].lowest = two[0].next = 40;
+  ASSERT_TRUE(form(two));
+  EXPECT_EQ(row(late)->stragglers.fence, Chunk{40}) << "adopted";
+}
+
+TEST_F(MembersRecovery, OnlyWorkersOfSuchAJobAreToldOfStragglers) {
+  JobConfig config = config_of(1, "late");
+  config.stragglers = {50 * kMillisecond, 1};
+  declare(config);
+  Peer one(0, 1);
+  one.job = "late";
+  const auto sent = send(one, one.join());
+  EXPECT_EQ(sent.front().status(), JoinStatus::kForming);
+  EXPECT_EQ(sent.front().header.flags, 0U);
+  EXPECT_EQ(sent.back().status(), JoinStatus::kRunning);
+  EXPECT_EQ(sent.back().header.flags, kFlagIncomplete);
+  members->restart_data_plane(now);
+  settle();
+  send(peers[0], peers[0].join());
+  send(peers[1], peers[1].join());
+  EXPECT_EQ(send(peers[2], peers[2].join()).back().header.flags, 0U);
+  EXPECT_EQ(row(id)->stragglers.timeout, 0U);
 }
 
 }  // namespace

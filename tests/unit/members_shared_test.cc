@@ -335,6 +335,16 @@ TEST(MembersShared, AConfigurationThatContradictsItselfIsInvalid) {
   EXPECT_THAT(error([](JobConfig& c) { c.quota.cap_ppm = 1'000'001; }), HasSubstr("cap"));
   EXPECT_THAT(error([](JobConfig& c) { c.quota = {500'001, 1, 500'000}; }), HasSubstr("reserved"));
   EXPECT_THAT(error([](JobConfig& c) { c.quota.weight = 2; }, Discipline::kPool), HasSubstr("its own"));
+  const auto late = [&](TimeNs timeout, std::uint16_t least, Discipline discipline = Discipline::kPool) {
+    return error([&](JobConfig& c) { c.stragglers = {timeout, least}; }, discipline);
+  };
+  EXPECT_EQ(late(kMillisecond, 2), "");
+  EXPECT_EQ(late(0, 0, Discipline::kShared), "") << "off";
+  EXPECT_THAT(late(kSecond, 1, Discipline::kShared), HasSubstr("pool only"));
+  EXPECT_THAT(late(kMillisecond - 1, 1), HasSubstr("1 ms to 10 min"));
+  EXPECT_THAT(late(600 * kSecond + 1, 1), HasSubstr("1 ms to 10 min"));
+  EXPECT_THAT(late(kSecond, 0), HasSubstr("min"));
+  EXPECT_THAT(late(kSecond, 3), HasSubstr("1 to the 2 workers"));
 }
 
 TEST(MembersShared, ASharedRegionMustFitTheSlotMemory) {
