@@ -1,6 +1,7 @@
 #include "chunk_codec.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 
@@ -11,6 +12,22 @@ namespace {
 
 const float* floats(const Segment& segment, std::uint64_t offset) noexcept {
   return static_cast<const float*>(segment.in) + offset;
+}
+
+// What is beyond the range of int32 has no rounding that keeps its sign, so that it is clipped before.
+Packed quantise_clipped(const float* in, std::byte* wire, std::uint32_t n, float scale, float most,
+                        std::int32_t limit, const Kernels& kernels) noexcept {
+  std::array<float, 256> block{};
+  Packed all;
+  for (std::uint32_t done = 0; done < n;) {
+    const auto count = std::min<std::uint32_t>(block.size(), n - done);
+    for (std::uint32_t i = 0; i < count; ++i) block.at(i) = std::clamp(in[done + i], -most, most);
+    const Packed part = kernels.quantise(block.data(), wire + std::size_t{4} * done, count, scale, limit);
+    all.sums = joined_sums(all.sums, done, part.sums);
+    all.magnitude = std::max(all.magnitude, part.magnitude);
+    done += count;
+  }
+  return all;
 }
 
 }  // namespace
@@ -37,17 +54,19 @@ std::optional<BadElement> find_bad_element(const EngineOperation& operation, Ele
 }
 
 Packed encode_chunk(const EngineOperation& operation, ElementRange range, int exponent, int shift,
-                    std::span<std::byte> wire, const Kernels& kernels) noexcept {
+                    std::span<std::byte> wire, const Kernels& kernels, bool late) noexcept {
   const bool quantised = operation.dtype() == Dtype::kFloat32;
   const float scale = quantised ? quantise_scale(shift, exponent) : 0.0F;
+  const float most = late && exponent != kZeroBlock ? power_of_two(exponent) : 0.0F;
   const std::int32_t limit = std::int32_t{1} << shift;
   Packed all;
   std::uint32_t done = 0;
   operation.for_each_piece(range, [&](const Segment& segment, std::uint64_t offset, std::uint32_t n) {
     std::byte* const at = wire.data() + std::size_t{4} * done;
-    const Packed part = quantised
-                            ? kernels.quantise(floats(segment, offset), at, n, scale, limit)
-                            : kernels.pack(static_cast<const std::int32_t*>(segment.in) + offset, at, n);
+    const Packed part =
+        quantised && late ? quantise_clipped(floats(segment, offset), at, n, scale, most, limit, kernels)
+        : quantised       ? kernels.quantise(floats(segment, offset), at, n, scale, limit)
+                          : kernels.pack(static_cast<const std::int32_t*>(segment.in) + offset, at, n);
     all.sums = joined_sums(all.sums, done, part.sums);
     all.magnitude = std::max(all.magnitude, part.magnitude);
     done += n;
@@ -57,15 +76,19 @@ Packed encode_chunk(const EngineOperation& operation, ElementRange range, int ex
 }
 
 void decode_chunk(const EngineOperation& operation, ElementRange range, int exponent, int shift,
-                  std::span<const std::byte> wire, const Kernels& kernels) noexcept {
+                  std::span<const std::byte> wire, const Kernels& kernels,
+                  std::uint32_t contributors) noexcept {
   const bool quantised = operation.dtype() == Dtype::kFloat32;
   const float scale = quantised ? dequantise_scale(shift, exponent) : 0.0F;
   const std::byte* at = wire.data();
   operation.for_each_piece(range, [&](const Segment& segment, std::uint64_t offset, std::uint32_t n) {
+    float* const out = static_cast<float*>(segment.out) + offset;
     if (quantised)
-      kernels.dequantise(at, static_cast<float*>(segment.out) + offset, n, scale);
+      kernels.dequantise(at, out, n, scale);
     else
       kernels.unpack(at, static_cast<std::int32_t*>(segment.out) + offset, n);
+    if (operation.options().mean)
+      for (std::uint32_t i = 0; i < n; ++i) out[i] /= static_cast<float>(contributors);
     at += std::size_t{4} * n;
   });
 }

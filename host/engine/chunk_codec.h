@@ -26,13 +26,15 @@ struct BadElement {
                                                          ElementRange range) noexcept;
 
 // Writes the elements, then zeros up to the end of `wire` (a multiple of 16 elements).
-// `exponent`: E of the data chunk, at least that of its own block; ignored for int32. `shift`:
-// sum_shift(world).
+// `exponent`: E of the data chunk; ignored for int32. Of a block that exceeds it, `late` must be set: its
+// values are clipped to +-2^E. `shift`: sum_shift(world).
 Packed encode_chunk(const EngineOperation& operation, ElementRange range, int exponent, int shift,
-                    std::span<std::byte> wire, const Kernels& kernels) noexcept;
+                    std::span<std::byte> wire, const Kernels& kernels, bool late = false) noexcept;
 
-// Writes the sums to the output spans; the padding is ignored.
+// Writes the sums to the output spans; the padding is ignored. contributors: how many ranks are in them, by
+// which an operation that wants the mean divides.
 void decode_chunk(const EngineOperation& operation, ElementRange range, int exponent, int shift,
-                  std::span<const std::byte> wire, const Kernels& kernels) noexcept;
+                  std::span<const std::byte> wire, const Kernels& kernels,
+                  std::uint32_t contributors = 1) noexcept;
 
 }  // namespace tally

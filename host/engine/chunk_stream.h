@@ -108,8 +108,18 @@ class ChunkStream {
                                                TimeNs now);
   [[nodiscard]] std::size_t write_query(Flight& flight, std::span<std::byte> out, TimeNs now);
   [[nodiscard]] std::size_t write_answer(const OwedAnswer& owed, std::span<std::byte> out) const noexcept;
+  [[nodiscard]] std::size_t write_gone(const OwedAnswer& owed, std::span<std::byte> out) const noexcept;
+  // The data chunk's E lacks this rank, whose own block exceeds it.
+  [[nodiscard]] bool exceeds(const EngineOperation& operation, std::uint64_t data_chunk) const noexcept;
 
   [[nodiscard]] std::optional<Refused> judge(const Datagram& datagram, Flight& flight);
+  [[nodiscard]] std::optional<Refused> judge_contributors(const Header& header) const noexcept;
+  [[nodiscard]] bool says_gone(const Header& header) const noexcept;
+  [[nodiscard]] std::optional<Refused> on_gone(const Header& header, Flight& flight);
+  // With stragglers a peer may ask for what lies further back than any history.
+  [[nodiscard]] bool forgotten(std::uint64_t index) const noexcept {
+    return membership_.stragglers && index < window_.lowest() && history_.find(index) == nullptr;
+  }
   [[nodiscard]] Refused strike(Flight& flight, Refused why);
   void accept(const Datagram& datagram, Flight& flight, TimeNs now);
   void complete(const EngineOperation& operation, TimeNs now);

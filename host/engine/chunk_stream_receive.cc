@@ -1,5 +1,6 @@
 // Receiving half of the chunk stream: what a RESULT must prove before a value of it is used.
 #include <algorithm>
+#include <bit>
 #include <string>
 
 #include "block_exponent.h"
@@ -17,6 +18,7 @@ std::optional<Refused> ChunkStream::on_result(const Datagram& datagram, TimeNs n
   Flight& flight = window_.at(*index);
   if (flight.state == FlightState::kDone) return Refused::kLate;
   if (!flight.offered) return Refused::kNotWaited;
+  if (says_gone(datagram.header)) return on_gone(datagram.header, flight);
   if (const auto wrong = judge(datagram, flight)) return wrong;
   accept(datagram, flight, now);
   return std::nullopt;
@@ -36,23 +38,59 @@ Refused ChunkStream::strike(Flight& flight, Refused why) {
   return why;
 }
 
+// A peer's ANSWER that names nobody: it had the result and has forgotten it.
+bool ChunkStream::says_gone(const Header& header) const noexcept {
+  return membership_.stragglers && (header.flags & kFlagIncomplete) != 0 && header.contributors.host() == 0;
+}
+
+// The others are so far ahead that the box refuses this chunk as stale. As long as one of them may still have
+// the result it is worth asking; after that it is nowhere.
+std::optional<Refused> ChunkStream::on_gone(const Header& header, Flight& flight) {
+  if (header.slot.host() != membership_.slot_of(header.chunk_id())) return Refused::kSlot;
+  if (header.elements.host() != 0 || header.sum1.host() != 0 || header.sum2.host() != 0) return Refused::kSum;
+  flight.gone = true;
+  if (flight.queries + 1 < membership_.world) return std::nullopt;
+  const OperationId id = flight.operation->id();
+  failure_ = StreamFailure{
+      id,
+      {ErrorCode::kFellBehind, "operation " + std::to_string(static_cast<std::uint64_t>(id)) +
+                                   ": fell behind: the other ranks went on without this one, and chunk " +
+                                   std::to_string(raw(wire(flight.index))) +
+                                   " is older than what any of them remembers"}};
+  return std::nullopt;
+}
+
+// All members, or, where the job says so, some of them under INCOMPLETE.
+std::optional<Refused> ChunkStream::judge_contributors(const Header& header) const noexcept {
+  const std::uint64_t ranks = header.contributors.host();
+  const std::uint64_t members = membership_.members();
+  if ((header.flags & kFlagIncomplete) == 0)
+    return ranks == members ? std::nullopt : std::optional(Refused::kContributors);
+  if (!membership_.stragglers) return Refused::kIncomplete;
+  const bool some = ranks != 0 && ranks != members && (ranks & ~members) == 0;
+  return some ? std::nullopt : std::optional(Refused::kContributors);
+}
+
 // The sums come last: they cost a pass over the payload.
 std::optional<Refused> ChunkStream::judge(const Datagram& datagram, Flight& flight) {
   const Header& header = datagram.header;
   const EngineOperation& operation = *flight.operation;
   const Chunk chunk = header.chunk_id();
   if (header.slot.host() != membership_.slot_of(chunk)) return Refused::kSlot;
-  if ((header.flags & kFlagIncomplete) != 0) return Refused::kIncomplete;
-  if (header.contributors.host() != membership_.members()) return Refused::kContributors;
+  if (const auto wrong = judge_contributors(header)) return wrong;
+  const std::uint64_t ranks = header.contributors.host();
+  const bool is_in_it = (ranks & bit_of(self_)) != 0;  // else its exponent may be above the maximum
   if (header.elements.host() != operation.wire_elements(flight.index - operation.first()) ||
       header.dtype != static_cast<std::uint8_t>(operation.dtype()) ||
       header.total.host() != operation.total())
     return strike(flight, Refused::kShape);
   if (flight.exponent == kNoExponent ? header.exponent != kNoExponent
-                                     : header.exponent < flight.exponent || !valid_exponent(header.exponent))
+                                     : (is_in_it && header.exponent < flight.exponent) ||
+                                           header.exponent == kNoExponent || !valid_exponent(header.exponent))
     return strike(flight, Refused::kExponent);
   const Sums sums = kernels_.sums(datagram.payload.data(), header.elements.host());
-  if (header.sum1.host() - keyed(membership_.key_sum, chunk) == sums.sum1 && header.sum2.host() == sums.sum2)
+  if (header.sum1.host() - keyed(membership_.keys_of(ranks), chunk) == sums.sum1 &&
+      header.sum2.host() == sums.sum2)
     return std::nullopt;
   return strike(flight, Refused::kSum);
 }
@@ -61,9 +99,13 @@ void ChunkStream::accept(const Datagram& datagram, Flight& flight, TimeNs now) {
   EngineOperation& operation = *flight.operation;
   const std::uint64_t m = flight.index - operation.first();
   history_.keep(flight.index, datagram.header, datagram.payload);
+  const std::uint64_t ranks = datagram.header.contributors.host();
+  if (ranks != membership_.members()) ++statistics_.incomplete;
   if (const auto data = operation.data_chunk(m)) {
-    decode_chunk(operation, operation.range(*data), exponent_of(operation, *data), shift_, datagram.payload,
-                 kernels_);
+    const ElementRange range = operation.range(*data);
+    decode_chunk(operation, range, exponent_of(operation, *data), shift_, datagram.payload, kernels_,
+                 static_cast<std::uint32_t>(std::popcount(ranks)));
+    if (ranks != membership_.members()) operation.stats.partial.push_back({range.first, range.count, ranks});
   }
   if ((datagram.header.flags & kFlagOverflow) != 0) {
     operation.stats.overflow = true;
@@ -99,6 +141,7 @@ void ChunkStream::complete(const EngineOperation& operation, TimeNs now) {
   const auto at = std::find_if(operations_.begin(), operations_.end(),
                                [&](const auto& other) { return other.get() == &operation; });
   (*at)->stats.finished = now;
+  (*at)->name_contributors(membership_.members());
   if (operation.reported) completions_.push_back({operation.id(), operation.stats});
   operations_.erase(at);
   find_first_expiry();
@@ -125,7 +168,7 @@ std::optional<Refused> ChunkStream::on_query(const Header& header) noexcept {
   if (asker >= membership_.world || asker == raw(self_) || header.contributors.host() != bit_of(self_))
     return Refused::kPeer;
   const auto index = index_of(header.chunk_id());
-  if (!index || history_.find(*index) == nullptr) {
+  if (!index || (history_.find(*index) == nullptr && !forgotten(*index))) {
     ++statistics_.queries_silent;
     return std::nullopt;
   }

@@ -39,10 +39,11 @@ std::string describe(const EngineOperation& operation, const BadElement& bad) {
 std::size_t ChunkStream::transmit(std::span<std::byte> out, TimeNs now, std::uint16_t& port) {
   while (!answers_.empty()) {
     const OwedAnswer owed = answers_.pop();
-    if (history_.find(owed.index) == nullptr) continue;  // overwritten since it was asked for
+    const bool gone = forgotten(owed.index);
+    if (!gone && history_.find(owed.index) == nullptr) continue;  // overwritten since it was asked for
     port = membership_.port_of(wire(owed.index));
     ++statistics_.answers;
-    return write_answer(owed, out);
+    return gone ? write_gone(owed, out) : write_answer(owed, out);
   }
   while (!direct_.empty()) {
     Flight* const wanted = in_flight(direct_.pop().index);
@@ -101,8 +102,9 @@ bool ChunkStream::blocked(const Flight& flight) const noexcept {
 }
 
 // Peers are asked every second time only, so that progress never depends on them alone. Early sendings do not
-// count: no timer ran out.
+// count: no timer ran out. What a peer has forgotten the box takes no more: only the other peers are left.
 bool ChunkStream::turn_to_query(const Flight& flight) const noexcept {
+  if (flight.gone) return true;
   const std::uint32_t timed = flight.sends - flight.early;
   return membership_.world > 1 && timed >= kPlainSends && (timed - kPlainSends) % 2 == 0;
 }
@@ -152,6 +154,13 @@ bool ChunkStream::put_exponent(Flight& flight) {
   return true;
 }
 
+bool ChunkStream::exceeds(const EngineOperation& operation, std::uint64_t data_chunk) const noexcept {
+  if (operation.dtype() != Dtype::kFloat32) return false;
+  const KeptResult& kept = *history_.find(operation.first() + data_chunk);
+  if ((kept.contributors & bit_of(self_)) != 0) return false;
+  return block_exponent(max_abs_bits(operation, operation.range(data_chunk), kernels_)) > kept.exponent;
+}
+
 std::size_t ChunkStream::write_contribution(Flight& flight, Cause cause, std::span<std::byte> out,
                                             TimeNs now) {
   EngineOperation& operation = *flight.operation;
@@ -171,9 +180,10 @@ std::size_t ChunkStream::write_contribution(Flight& flight, Cause cause, std::sp
   header.total = Be<std::uint32_t>{operation.total()};
   Packed packed;
   if (const auto data = operation.data_chunk(m)) {
+    const bool late = exceeds(operation, *data);
     packed = encode_chunk(operation, operation.range(*data), exponent_of(operation, *data), shift_,
-                          out.subspan(kHeaderBytes, bytes), kernels_);
-    if (packed.magnitude > 0x7fffffffU / membership_.world) header.flags |= kFlagOverflow;
+                          out.subspan(kHeaderBytes, bytes), kernels_, late);
+    if (late || packed.magnitude > 0x7fffffffU / membership_.world) header.flags |= kFlagOverflow;
   }
   header.sum1 = Be<std::uint32_t>{keyed(membership_.key, wire(flight.index)) + packed.sums.sum1};
   header.sum2 = Be<std::uint32_t>{packed.sums.sum2};
@@ -215,12 +225,20 @@ std::size_t ChunkStream::write_answer(const OwedAnswer& owed, std::span<std::byt
   header.elements = Be<std::uint16_t>{kept.elements};
   header.dtype = kept.dtype;
   header.exponent = kept.exponent;
-  header.contributors = Be<std::uint64_t>{membership_.members()};
+  header.contributors = Be<std::uint64_t>{kept.contributors};
   header.sum1 = Be<std::uint32_t>{kept.sum1};
   header.sum2 = Be<std::uint32_t>{kept.sum2};
   header.total = Be<std::uint32_t>{kept.total};
   std::copy(values.begin(), values.end(), out.begin() + kHeaderBytes);
   return seal(header, values.size(), out, kernels_);
+}
+
+// An ANSWER that names nobody: the result was here once. Whoever needs it has fallen behind.
+std::size_t ChunkStream::write_gone(const OwedAnswer& owed, std::span<std::byte> out) const noexcept {
+  Header header = data_header(PacketType::kAnswer, owed.index);
+  header.flags = kFlagIncomplete;
+  header.slot = Be<std::uint32_t>{raw(owed.asker)};
+  return seal(header, 0, out, kernels_);
 }
 
 }  // namespace tally

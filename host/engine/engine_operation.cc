@@ -31,6 +31,25 @@ std::uint32_t EngineOperation::wire_elements(std::uint64_t m) const noexcept {
   return (count + kElementGranule - 1) / kElementGranule * kElementGranule;
 }
 
+void EngineOperation::name_contributors(std::uint64_t members) {
+  stats.contributors = members;
+  stats.incomplete = !stats.partial.empty();
+  stats.incomplete_chunks = stats.partial.size();
+  std::sort(stats.partial.begin(), stats.partial.end(),
+            [](const PartialSum& a, const PartialSum& b) { return a.first < b.first; });
+  std::vector<PartialSum> joined;
+  for (const PartialSum& next : stats.partial) {
+    stats.contributors &= next.contributors;
+    if (joined.empty() || joined.back().first + joined.back().count != next.first ||
+        joined.back().contributors != next.contributors) {
+      joined.push_back(next);
+    } else {
+      joined.back().count += next.count;
+    }
+  }
+  stats.partial = std::move(joined);
+}
+
 // The last span that starts at or before the element: spans of length 0 before it start there too.
 EngineOperation::Place EngineOperation::place_of(std::uint64_t element) const noexcept {
   const auto next = std::upper_bound(segments_.begin(), segments_.end(), element,

@@ -76,6 +76,9 @@ class EngineOperation {
   };
   [[nodiscard]] Place place_of(std::uint64_t element) const noexcept;
 
+  // All results are in: puts together what `partial` holds in order of arrival.
+  void name_contributors(std::uint64_t members);
+
   OperationStats stats;         // kept by the stream
   std::uint64_t remaining = 0;  // chunks without a result
   bool reported = true;         // false: the engine's own, no completion for the program

@@ -31,6 +31,7 @@ struct EngineOptions {
 struct OperationOptions {
   TimeNs deadline = kNever;  // absolute; passed without all results: kTimeout, and the job is aborted
   Priority priority{};
+  bool mean = false;  // float only: each sum divided by the number of ranks in it
 };
 
 }  // namespace tally

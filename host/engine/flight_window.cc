@@ -29,6 +29,7 @@ void FlightWindow::enter_epoch(std::uint32_t window) noexcept {
     flight.sends = flight.queries = 0;
     flight.early = 0;
     flight.probing = false;
+    flight.gone = false;
   }
 }
 

@@ -41,6 +41,7 @@ struct Flight {
   std::uint32_t next = 0;
   FlightState state = FlightState::kIdle;
   bool offered = false;                // sent in some epoch of the generation
+  bool gone = false;                   // a peer said that it has forgotten the result
   bool probing = false;                // was last sent early and may be again, after a round trip
   std::uint8_t early = 0;              // of `sends`: early ones
   std::uint8_t bad_results = 0;        // results with wrong sums, shape or exponent

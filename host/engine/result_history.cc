@@ -27,7 +27,8 @@ void ResultHistory::keep(std::uint64_t index, const Header& header,
   kept.total = header.total.host();
   kept.elements = header.elements.host();
   kept.dtype = header.dtype;
-  kept.flags = static_cast<std::uint8_t>(header.flags & kFlagOverflow);
+  kept.contributors = header.contributors.host();
+  kept.flags = static_cast<std::uint8_t>(header.flags & (kFlagOverflow | kFlagIncomplete));
   kept.exponent = header.exponent;
   if (!values.empty()) std::memcpy(values_.get() + at * stride_, values.data(), values.size());
 }

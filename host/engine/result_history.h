@@ -14,13 +14,14 @@
 namespace tally {
 
 struct KeptResult {
-  std::uint64_t tag = 0;  // index + 1; 0: nothing kept here
+  std::uint64_t tag = 0;           // index + 1; 0: nothing kept here
+  std::uint64_t contributors = 0;  // bitmap of the ranks that are in it
   std::uint32_t sum1 = 0;
   std::uint32_t sum2 = 0;
   std::uint32_t total = 0;
   std::uint16_t elements = 0;
   std::uint8_t dtype = 0;
-  std::uint8_t flags = 0;  // OVERFLOW or none
+  std::uint8_t flags = 0;  // OVERFLOW, INCOMPLETE
   std::int8_t exponent = kNoExponent;
 };
 

@@ -117,6 +117,8 @@ Result<OperationId> WorkerEngine::submit(Dtype dtype, std::vector<Segment> segme
   if (reported && leaving_ != Leaving::kNo) return fail(ErrorCode::kClosed, "the worker is leaving");
   if (auto why = objection_to(options.priority); !why.empty())
     return fail(ErrorCode::kInvalidArgument, std::move(why));
+  if (options.mean && dtype != Dtype::kFloat32)
+    return fail(ErrorCode::kInvalidArgument, "mean: only sums of float have one");
   const OperationId id{++last_operation_};
   auto operation = std::make_unique<EngineOperation>(id, dtype, std::move(segments), options, now);
   operation->reported = reported;

@@ -83,7 +83,7 @@ class WorkerEngine {
   Result<OperationId> allreduce(std::span<std::int32_t> values, TimeNs now,
                                 const OperationOptions& options = {});
 
-  // Complete when every rank has issued it: an operation without values.
+  // Complete when every rank has issued it, whatever the job says of stragglers: an operation without values.
   Result<OperationId> barrier(TimeNs now, const OperationOptions& options = {});
 
   // The next finished operation, in order of finishing; each is handed out once.

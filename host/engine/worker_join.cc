@@ -31,7 +31,8 @@ bool plausible(const Membership& m, std::uint16_t elements) noexcept {
          is_window(m.lookahead) && m.lookahead <= m.largest_window && m.elements != 0 &&
          valid_elements(m.elements) && m.elements <= elements && m.world >= 1 && m.world <= kMaxRanks &&
          raw(m.most_advanced) < m.world && m.shards >= 1 && m.shards <= kMaxShards && m.lease != 0 &&
-         plausible_slots(m) && m.max_priority <= kGreatestPriority &&
+         plausible_slots(m) && !(m.stragglers && shares_slots(m.discipline)) &&
+         m.max_priority <= kGreatestPriority &&
          (m.results == ResultsMode::kUnicast || m.results == ResultsMode::kMulticast);
 }
 
@@ -87,6 +88,7 @@ std::optional<Membership> read_membership(const Header& header, const JoinedPayl
   m.shared_slots = joined.shared_slots.host();
   m.salt = joined.salt.host();
   if (header.priority != 0) m.max_priority = header.priority;
+  m.stragglers = (header.flags & kFlagIncomplete) != 0;
   m.lease = TimeNs{joined.lease_ms.host()} * kMillisecond;
   m.most_advanced = Rank{joined.most_advanced.host()};
   m.results = joined.results;

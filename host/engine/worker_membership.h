@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
 
 #include "tally/discipline.h"
 #include "tally/ids.h"
+#include "tally/mix64.h"
 #include "tally/priority.h"
 #include "tally/time.h"
 #include "tally/wire.h"
@@ -32,6 +34,7 @@ struct Membership {
   std::uint32_t shared_slots = 0;                 // of all data cores; 0 with the discipline pool
   std::uint64_t salt = 0;                         // disciplines by hash
   std::uint8_t max_priority = kGreatestPriority;  // of the job, if the box said it
+  bool stragglers = false;                        // results may be INCOMPLETE
   TimeNs lease = 0;
   Rank most_advanced{};
   ResultsMode results = ResultsMode::kUnicast;
@@ -45,6 +48,14 @@ struct Membership {
   // must renew the epoch in time however long the lease is.
   [[nodiscard]] TimeNs heartbeat_period() const noexcept { return std::min(lease / 10, kSecond); }
   [[nodiscard]] std::uint64_t members() const noexcept { return members_of(world); }
+  // Sum of the keys of some ranks.
+  [[nodiscard]] std::uint32_t keys_of(std::uint64_t ranks) const noexcept {
+    if (ranks == members()) return key_sum;
+    std::uint32_t keys = 0;
+    for (; ranks != 0; ranks &= ranks - 1)
+      keys += rank_key(generation, Rank{static_cast<std::uint16_t>(std::countr_zero(ranks))});
+    return keys;
+  }
   [[nodiscard]] std::uint32_t slot_of(Chunk chunk) const noexcept {
     return tally::slot_of({discipline, job, window, 2 * largest_window, shared_slots, salt}, chunk);
   }

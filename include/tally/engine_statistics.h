@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "tally/time.h"
 
@@ -64,8 +65,8 @@ inline constexpr std::array<std::string_view, kRefusedCount> kRefusedNames{
     "late",          // result of a chunk that has one
     "not_waited",    // chunk never offered
     "slot",          // not the slot of the chunk
-    "incomplete",    // INCOMPLETE result: no job of this engine allows it
-    "contributors",  // not all members
+    "incomplete",    // INCOMPLETE result of a job that did not opt in to them
+    "contributors",  // not all members, or INCOMPLETE and not some of them
     "shape",         // elements, dtype or total differ from what was contributed
     "exponent",      // below the one contributed, or impossible
     "sum",           // end-to-end sums wrong: corrupted, or not the sum of every member once
@@ -86,6 +87,7 @@ struct EngineStatistics {
   std::uint64_t resends_silent = 0;    // received; the chunk is not in flight, and its result not here
   std::uint64_t results = 0;           // accepted
   std::uint64_t overflows = 0;         // results with OVERFLOW
+  std::uint64_t incomplete = 0;        // results with INCOMPLETE: they lack ranks
   std::uint64_t waiting = 0;           // REJECT(waiting) accepted
   std::uint64_t rejects = 0;           // REJECT(epoch or job) that caused a JOIN
   std::uint64_t joins = 0;             // JOINs sent
@@ -105,12 +107,25 @@ struct EngineStatistics {
   }
 };
 
+// Elements whose sum lacks ranks, of a job with stragglers.
+struct PartialSum {
+  std::uint64_t first = 0;  // element in the concatenation of the operation's spans
+  std::uint64_t count = 0;
+  std::uint64_t contributors = 0;  // bitmap of the ranks that are in it, never 0
+  constexpr bool operator==(const PartialSum&) const noexcept = default;
+};
+
 struct OperationStats {
   std::uint64_t elements = 0;         // of all its spans
   std::uint64_t chunks = 0;           // priming ones included
   std::uint64_t packets = 0;          // contributions and queries sent
   std::uint64_t retransmissions = 0;  // of these, sent again in the same or a new epoch, and queries
-  bool overflow = false;              // some sum may have left int32
+  bool overflow = false;              // some sum may have left int32, or a late rank's values were clipped
+  // Of a job with stragglers. All ranks get the same.
+  bool incomplete = false;              // some sums lack ranks: `partial` says which
+  std::uint64_t contributors = 0;       // bitmap of the ranks that are in every sum
+  std::uint64_t incomplete_chunks = 0;  // packets' worth of values whose sums lack ranks
+  std::vector<PartialSum> partial{};  // ascending, disjoint, neighbours differ; what is not here lacks nobody
   TimeNs started = 0;
   TimeNs finished = 0;
 };

@@ -130,6 +130,7 @@ Bytes Box::joined(JoinStatus status, std::uint64_t nonce, std::uint16_t rank, co
   Header h = from_box(PacketType::kJoined);
   if (status != JoinStatus::kRunning) h.cookie = Be<std::uint64_t>{0};
   if (status == JoinStatus::kRunning) h.priority = shape.max_priority;
+  if (status == JoinStatus::kRunning && shape.stragglers) h.flags = kFlagIncomplete;
   return sealed(h, payload);
 }
 
@@ -147,6 +148,23 @@ Bytes Box::reject(RejectReason reason, const Header& rejected, std::uint64_t coo
 
 Bytes Box::abort(const std::string& text) const {
   return sealed(from_box(PacketType::kAbort), text_bytes(text));
+}
+
+Bytes Box::result_of(const Bytes& contribution, std::uint64_t ranks) const {
+  Header h = header_of(result_of(contribution));
+  const std::uint32_t whole = h.sum1.host();
+  std::uint32_t missing = 0;
+  for (std::uint16_t r = 0; r < shape.world; ++r)
+    if ((ranks >> r & 1) == 0) missing += keyed(key_of(generation, r), h.chunk_id());
+  if (ranks != members()) h.flags |= kFlagIncomplete;
+  h.contributors = Be<std::uint64_t>{ranks};
+  h.sum1 = Be<std::uint32_t>{whole - missing};
+  if (ranks == 0) {
+    h.elements = Be<std::uint16_t>{0};
+    h.sum1 = h.sum2 = Be<std::uint32_t>{0};
+    return sealed(h);
+  }
+  return sealed(h, payload_of(contribution));
 }
 
 Bytes Box::result_of(const Bytes& contribution) const {

@@ -40,6 +40,7 @@ struct JobShape {
   std::uint32_t shared_slots = 0;
   std::uint64_t salt = 0;
   std::uint8_t max_priority = 0;  // 0: the box does not say
+  bool stragglers = false;        // results may be INCOMPLETE
 };
 
 Header header_of(const Bytes& datagram);
@@ -75,6 +76,8 @@ class Box {
   [[nodiscard]] Header from_box(PacketType type) const;  // current epoch, result cookie
   // The RESULT of a contribution to which every other rank contributed zeros and the same exponent.
   [[nodiscard]] Bytes result_of(const Bytes& contribution) const;
+  // The same with zeros of these ranks only; of nobody: the ANSWER of a peer that has forgotten the chunk.
+  [[nodiscard]] Bytes result_of(const Bytes& contribution, std::uint64_t ranks) const;
   [[nodiscard]] std::uint32_t slot_of(std::uint32_t chunk) const;
   [[nodiscard]] std::uint64_t cookie_of(std::uint16_t rank) const { return 0xC000 + 0x100 * epoch + rank; }
   [[nodiscard]] std::uint64_t result_cookie() const { return 0xAB00000000ULL + epoch; }
