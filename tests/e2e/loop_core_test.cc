@@ -59,6 +59,33 @@ TEST_F(LoopCore, AnEpochIsRenewedWhileItsTrafficRuns) {
   }
 }
 
+// One rank is held back until the cores have sent results without it, in mbufs of their own; then it goes on
+// with what the others have. Unicast and multicast, one core and two.
+TEST_F(LoopCore, StragglersAreNotWaitedFor) {
+  for (const bool multicast : {false, true}) {
+    Rack rack({.name = "Stragglers",
+               .cores = 2,
+               .up = 2,
+               .down = 2,
+               .multicast = multicast,
+               .stragglers = {10 * kMillisecond, 2},
+               .operations = 8,
+               .largest = 20'000});
+    const auto incomplete = [&] {
+      std::uint64_t n = 0;
+      for (std::size_t core = 0; core < 2; ++core) n += rack.plane().slots(core, rack.job()).incomplete;
+      return n;
+    };
+    EXPECT_TRUE(rack.run([&] { rack.worker(1).hold(incomplete() < 20); }));
+    EXPECT_GE(incomplete(), 20U);
+    rack.settle();
+    rack.expect_right_sums();
+    for (std::uint16_t r = 1; r < 4; ++r) EXPECT_EQ(rack.worker(r).digest(), rack.worker(0).digest()) << r;
+    rack.expect_all_mbufs_back();
+    for (std::size_t core = 0; core < 2; ++core) EXPECT_EQ(rack.plane().occupancy(core, rack.job()), 0U);
+  }
+}
+
 // The verdict counts from a port that vouches only, and what a sender left in the mbuf counts never.
 TEST_F(LoopCore, ChecksumVerdictsAreBelievedFromPortsThatVouchOnly) {
   auto pools = make_pools({.frames = 64, .heads = 16, .frame_room = 2'048}, "verdict", -1);

@@ -51,7 +51,8 @@ Rack::Rack(const RackCase& c)
               .workers = c.world,
               .elements = c.elements,
               .window = c.window,
-              .results = c.multicast ? ResultsMode::kMulticast : ResultsMode::kUnicast},
+              .results = c.multicast ? ResultsMode::kMulticast : ResultsMode::kUnicast,
+              .stragglers = c.stragglers},
       workload_(7, c.operations, c.largest),
       workers_pool_(make_pool("workers", c.worker_mbufs, room_of(c))) {
   for (std::uint16_t p = 0; p < c.world / c.per_port; ++p) {

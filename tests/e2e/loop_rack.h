@@ -39,6 +39,7 @@ struct RackCase {
   std::uint16_t elements = 352;
   std::uint32_t window = 256;
   bool multicast = false;
+  StragglerPolicy stragglers{};
   bool ipv6 = false;
   bool ipv6_odd = false;  // odd ranks only
   bool vlans = false;     // even ranks in VLAN 7, odd ones in VLAN 9

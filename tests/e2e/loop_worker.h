@@ -36,6 +36,8 @@ class LoopWorker {
 
   // Whenever the job ends before the work does, the program joins again and starts anew.
   void start_over_when_aborted() noexcept { persistent_ = true; }
+  // Submits nothing more, or goes on.
+  void hold(bool held) noexcept { held_ = held; }
   // Operation k is a barrier, whatever the plan says: the program is another than the other ranks'.
   void differ_at(std::uint32_t k) noexcept { differs_at_ = k; }
 
@@ -50,6 +52,8 @@ class LoopWorker {
   void submit(TimeNs now);
   void finish(const Completion& completion);
   void check(const Running& op, const Completion& completion);
+  void check_named(const Running& op, const OperationStats& stats);
+  void note(const Running& op);
 
   EngineOptions options_;
   Binding self_;
@@ -60,6 +64,7 @@ class LoopWorker {
   std::uint32_t completed_ = 0;
   bool leaving_ = false;
   bool persistent_ = false;
+  bool held_ = false;
   std::uint32_t differs_at_ = ~0U;
   std::uint64_t digest_ = 0;
   std::vector<std::string> wrong_;

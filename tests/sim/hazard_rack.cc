@@ -73,6 +73,7 @@ Scenario scenario_for(const RackOptions& o) {
     if (job < o.job_priorities.size()) config.priority = o.job_priorities[job];
     if (job < o.windows.size()) config.window = o.windows[job];
     if (job < o.quotas.size()) config.quota = o.quotas[job];
+    config.stragglers = o.stragglers;
     s.box.jobs.push_back(config);
     for (std::uint16_t r = 0; r < o.world; ++r)
       s.workers.push_back(worker_options(o, s.workers.size(), job, Rank{r}));
@@ -244,6 +245,22 @@ void HazardRack::expect_exact_at(std::uint16_t rank, std::size_t number, std::ui
   }
   const std::vector<std::int32_t> wanted(sums.begin(), sums.end());
   EXPECT_EQ(parts.at(rank).int_sums, wanted) << "reduction " << number << " at rank " << rank;
+}
+
+void HazardRack::expect_named_at(std::uint16_t rank, std::size_t number, std::uint16_t job) {
+  ASSERT_TRUE(done(rank, number, job)) << "reduction " << number << " of " << worker(rank, job).describe();
+  const Reduction& parts = reduction(number, job);
+  const std::vector<std::int32_t>& sums = parts.at(rank).int_sums;
+  std::vector<std::uint64_t> named(sums.size(), members_of(options_.world));
+  for (const PartialSum& partial : stats(rank, number, job).partial)
+    std::fill_n(named.begin() + static_cast<std::ptrdiff_t>(partial.first), partial.count,
+                partial.contributors);
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    std::uint32_t wanted = 0;
+    for (std::uint16_t r = 0; r < options_.world; ++r)
+      if ((named[i] & bit_of(Rank{r})) != 0) wanted += static_cast<std::uint32_t>(parts.at(r).ints.at(i));
+    ASSERT_EQ(static_cast<std::uint32_t>(sums[i]), wanted) << "element " << i << " at rank " << rank;
+  }
 }
 
 Fate HazardRack::decide(std::size_t worker, bool up, Bytes& frame) {

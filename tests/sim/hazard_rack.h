@@ -39,6 +39,7 @@ struct RackOptions {
   std::vector<std::uint8_t> job_priorities;  // in the configuration; what is missing: the greatest
   std::vector<std::uint32_t> windows;        // of each job; what is missing: `window`
   std::vector<Quota> quotas;                 // of each job; what is missing: the default
+  StragglerPolicy stragglers{};              // of all jobs
   std::vector<Rank> rivals;  // second processes for ranks of job 0, on the links behind all workers
 };
 
@@ -93,6 +94,8 @@ class HazardRack {
   // Runs until every rank has the exact sums; a failed expectation says who has not.
   void expect_exact(std::size_t number, std::uint16_t job = 0, TimeNs patience = kPatience);
   void expect_exact_at(std::uint16_t rank, std::size_t number, std::uint16_t job = 0);
+  // What the rank has are, element by element, the sums of exactly the ranks that its statistics name.
+  void expect_named_at(std::uint16_t rank, std::size_t number, std::uint16_t job = 0);
   // The job goes on: three more chunks.
   void expect_healthy(std::uint16_t job = 0) { expect_exact(reduce(40, job), job); }
 

@@ -72,6 +72,17 @@ void add_resizes(Scenario& s, Rng& rng) {
   }
 }
 
+// Who is late is late by a pause or by losses; the shortest time-outs take a round trip for lateness.
+void add_stragglers(Scenario& s, Rng& rng) {
+  for (std::size_t i = 0; i < s.box.jobs.size(); ++i) {
+    JobConfig& job = s.box.jobs[i];
+    if (shares_slots(job.discipline) || job.workers < 2 || !rng.chance(0.3)) continue;
+    job.stragglers.timeout = rng.between(1, rng.chance(0.5) ? 5 : 100) * kMillisecond;
+    job.stragglers.least = static_cast<std::uint16_t>(rng.between(1, job.workers));
+    for (WorkerOptions& worker : s.workers) worker.stragglers |= worker.job == job.name;
+  }
+}
+
 }  // namespace
 
 Scenario scenario_of(std::uint64_t seed) {
@@ -112,6 +123,8 @@ Scenario scenario_of(std::uint64_t seed) {
   if (shares) share_slots(s, sharing);
   Rng outside(mix64(seed + 13));  // of its own
   serve_outside(s, outside);
+  Rng late(mix64(seed + 17));
+  add_stragglers(s, late);
   return s;
 }
 
@@ -120,7 +133,8 @@ std::string describe(const Scenario& s) {
     return std::to_string(static_cast<int>(p * 1000) / 10.0).substr(0, 4) + " %";
   };
   std::string disciplines;
-  for (const JobConfig& job : s.box.jobs) disciplines += "-pfes"[static_cast<int>(job.discipline)];
+  for (const JobConfig& job : s.box.jobs)
+    disciplines += job.stragglers.timeout != 0 ? 'l' : "-pfes"[static_cast<int>(job.discipline)];
   return std::to_string(s.box.jobs.size()) + " jobs (" + disciplines + "), " +
          std::to_string(s.workers.size()) + " workers, " + std::to_string(s.box.cores) +
          (s.box.staged ? " staged" : " fused") + " cores, " + std::to_string(s.box.shared_entries) +

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "simulation.h"
 
 namespace tally::sim {
@@ -25,6 +27,18 @@ TEST_P(Swarm, holds_all_invariants) {
     }
   }
   EXPECT_GT(right, kSeedsPerTest);  // a simulation that completes nothing shows nothing
+}
+
+// A few hundred milliseconds of the swarm whose jobs opted in: they do get INCOMPLETE results.
+TEST(SwarmCoverage, some_results_are_incomplete) {
+  std::uint64_t incomplete = 0;
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    const Scenario scenario = scenario_of(seed);
+    const bool late = std::any_of(scenario.box.jobs.begin(), scenario.box.jobs.end(),
+                                  [](const JobConfig& job) { return job.stragglers.timeout != 0; });
+    if (late) incomplete += Simulation(scenario).run().incomplete;
+  }
+  EXPECT_GT(incomplete, 0U);
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, Swarm, testing::Range(0, kTests));

@@ -24,7 +24,7 @@ int usage() {
 }
 
 struct Totals {
-  std::uint64_t events = 0, frames = 0, right = 0, failed = 0, bad_seeds = 0;
+  std::uint64_t events = 0, frames = 0, right = 0, failed = 0, incomplete = 0, bad_seeds = 0;
 };
 
 // One line per frame: when, whose link, which way, and what the header says.
@@ -51,6 +51,7 @@ void run_one(std::uint64_t seed, bool verbose, bool traced, Totals& totals) {
   totals.frames += report.frames;
   totals.right += report.right;
   totals.failed += report.failed;
+  totals.incomplete += report.incomplete;
   if (verbose) {
     std::printf(
         "  ended at %.3f s after %lu events and %lu frames: %lu operations right, %lu failed with an error\n",
@@ -96,7 +97,8 @@ int main(int argc, char** argv) {
   Totals totals;
   for (std::uint64_t seed = *first; seed < *first + *count; ++seed) run_one(seed, verbose, traced, totals);
   std::printf(
-      "%lu seeds, %lu events, %lu frames, %lu operations exact, %lu ended with an error, %lu seeds failed\n",
-      *count, totals.events, totals.frames, totals.right, totals.failed, totals.bad_seeds);
+      "%lu seeds, %lu events, %lu frames, %lu operations exact, %lu ended with an error, %lu results "
+      "incomplete, %lu seeds failed\n",
+      *count, totals.events, totals.frames, totals.right, totals.failed, totals.incomplete, totals.bad_seeds);
   return totals.bad_seeds == 0 ? 0 : 1;
 }

@@ -34,8 +34,9 @@ Simulation::Simulation(Scenario scenario)
       },
       alarm_here);
   for (const auto& options : scenario_.workers) {
+    epochs_changed_ |= options.stragglers;  // who falls behind ends the job, and it begins anew
     workers_.push_back(std::make_unique<WorkerNode>(
-        schedule_, mix64(scenario_.seed + 100 + options.index), options, workload_,
+        schedule_, mix64(scenario_.seed + 100 + options.index), options, workload_, agreement_,
         [this](std::size_t index, Bytes frame) { network_.to_box(index, std::move(frame)); }, alarm_here));
   }
   for (const auto& options : scenario_.servers) {
@@ -174,6 +175,7 @@ Report Simulation::run() {
   if (broken_.empty()) run_while_not([this] { return all_plans_done(); }, scenario_.give_up);
   if (broken_.empty()) check_at_the_end();
   Report report{.broken = broken_, .ended = schedule_.now(), .events = events_, .frames = network_.sent()};
+  for (const JobId job : box_->jobs()) report.incomplete += box_->incomplete(job);
   for (const auto& worker : workers_) {
     report.right += worker->right();
     report.failed += worker->failed();

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "agreement.h"
 #include "network.h"
 #include "scenario.h"
 #include "schedule.h"
@@ -22,8 +23,9 @@ struct Report {
   TimeNs ended = 0;                 // virtual time
   std::uint64_t events = 0;
   std::uint64_t frames = 0;
-  std::uint64_t right = 0;   // operations completed and checked
-  std::uint64_t failed = 0;  // operations that ended with an error (only faults may cause it)
+  std::uint64_t incomplete = 0;  // results without everybody, in the box's last life
+  std::uint64_t right = 0;       // operations completed and checked
+  std::uint64_t failed = 0;      // operations that ended with an error (only faults may cause it)
   [[nodiscard]] bool ok() const noexcept { return broken.empty(); }
 };
 
@@ -66,6 +68,7 @@ class Simulation {
   Workload workload_;
   Network network_;
   std::unique_ptr<SwitchNode> box_;
+  Agreement agreement_;
   std::vector<std::unique_ptr<WorkerNode>> workers_;
   std::vector<std::unique_ptr<ServerNode>> servers_;
   std::vector<std::string> broken_;

@@ -246,14 +246,30 @@ void SwitchNode::check_core(std::size_t core, const char* after, const std::opti
 bool SwitchNode::has_to_sweep(std::size_t core) const {
   const bool states =
       std::visit([](const auto& p) { return p.server().incomplete != 0; }, *cores_[core].pipeline);
-  return states || cores_[core].watch.filling() != 0;
+  return states || cores_[core].watch.filling() != 0 || late_entries(core) != 0;
+}
+
+std::uint32_t SwitchNode::late_entries(std::size_t core) const {
+  if (cores_[core].table == nullptr) return 0;
+  std::uint32_t entries = 0;
+  std::visit(
+      [&](const auto& p) {
+        for (const auto& [id, pool] : ever_) {
+          const Job* const job = cores_[core].table->find(id);
+          const bool waits = job != nullptr && job->stragglers.timeout != 0 && p.state(id).occupancy != 0;
+          if (waits) entries += job->slots.count / entry_lines(job->elements);
+        }
+      },
+      *cores_[core].pipeline);
+  return entries;
 }
 
 // A core sweeps whenever it has nothing else to do. Here it looks at its whole region, as it would by then.
 void SwitchNode::sweep(std::size_t core) {
   if (schedule_.now() < paused_until_) return sweep_later(core);
-  Bytes buffer(kHeaderBytes + 4 * std::size_t{options_.shared_elements});
-  for (std::uint32_t looks = 0; looks <= options_.shared_entries; ++looks) {
+  Bytes buffer(kMaxDatagramBytes);
+  const std::uint32_t all = options_.shared_entries + late_entries(core);
+  for (std::uint32_t looks = 0; looks <= all; ++looks) {
     const auto moved = std::visit(
         [&](auto& p) -> std::optional<Outcome> {
           if (!p.aged(schedule_.now())) return std::nullopt;
@@ -270,8 +286,8 @@ void SwitchNode::sweep(std::size_t core) {
 void SwitchNode::sweep_later(std::size_t core) {
   if (cores_[core].sweeps) return;
   cores_[core].sweeps = true;
-  const TimeNs pause =
-      cores_[core].watch.filling() != 0 ? kSweepEvery : 100 * kSweepEvery;  // states age slowly
+  const bool fills = cores_[core].watch.filling() != 0 || late_entries(core) != 0;
+  const TimeNs pause = fills ? kSweepEvery : 100 * kSweepEvery;  // states age slowly
   schedule_.after(pause, [this, core, life = life_] {
     if (life != life_) return;
     cores_[core].sweeps = false;
@@ -398,6 +414,13 @@ SlotCounters SwitchNode::shared_counters(JobId job) const {
         std::visit([&](const auto& p) -> const SlotCounters& { return p.state(job).slots; }, *core.pipeline);
   }
   return sum;
+}
+
+std::uint64_t SwitchNode::incomplete(JobId job) const {
+  std::uint64_t n = 0;
+  for (const auto& core : cores_)
+    n += std::visit([&](const auto& p) { return p.state(job).slots.incomplete.get(); }, *core.pipeline);
+  return n;
 }
 
 MergeCounters SwitchNode::server() const {

@@ -61,6 +61,7 @@ class SwitchNode {
   [[nodiscard]] std::uint32_t occupancy(JobId job) const;
   [[nodiscard]] SlotCounters shared_counters(JobId job) const;
   [[nodiscard]] MergeCounters server() const;
+  [[nodiscard]] std::uint64_t incomplete(JobId job) const;  // results without everybody
 
   // What the data cores told control, oldest first, of all lives.
   [[nodiscard]] const std::vector<Event>& events() const noexcept { return events_; }
@@ -92,6 +93,7 @@ class SwitchNode {
   void sweep(std::size_t core);
   void sweep_later(std::size_t core);
   [[nodiscard]] bool has_to_sweep(std::size_t core) const;
+  [[nodiscard]] std::uint32_t late_entries(std::size_t core) const;  // of jobs with stragglers that wait
   void rebalance();
   void rebalance_later();
   [[nodiscard]] std::uint64_t packets_counted(std::size_t core) const;

@@ -15,11 +15,12 @@ constexpr std::size_t kInbox = 256;  // frames a paused process can hold
 }  // namespace
 
 WorkerNode::WorkerNode(Schedule& schedule, std::uint64_t seed, WorkerOptions options,
-                       const Workload& workload, Send send, Alarm alarm)
+                       const Workload& workload, Agreement& agreement, Send send, Alarm alarm)
     : schedule_(schedule),
       rng_(seed),
       options_(std::move(options)),
       workload_(workload),
+      agreement_(agreement),
       send_(std::move(send)),
       alarm_(std::move(alarm)) {}
 
@@ -187,6 +188,7 @@ void WorkerNode::finish(Completion completion) {
 // all.
 void WorkerNode::check(const Running& op, const OperationStats& stats) {
   if (!options_.checks_values) return;
+  if (options_.stragglers) return check_named(op, stats);
   const auto where = describe() + ", operation " + std::to_string(op.k);
   if (op.plan.kind == OperationKind::kInt32 &&
       !same_bits(op.int_out, workload_.int_sum(op.generation, op.k, options_.world))) {
@@ -200,6 +202,25 @@ void WorkerNode::check(const Running& op, const OperationStats& stats) {
   if (stats.overflow != workload_.overflow(op.generation, op.k, options_.world)) {
     alarm_("invariant 2: wrong OVERFLOW flag at " + where);
   }
+}
+
+// With stragglers: each int32 sum is that of exactly the ranks that are named. Floats depend on who was in
+// time with its exponents, too; but whatever they are, all members have the same bits, as everything else.
+void WorkerNode::check_named(const Running& op, const OperationStats& stats) {
+  const auto where = describe() + ", operation " + std::to_string(op.k);
+  std::uint64_t everywhere = members_of(options_.world);
+  for (const PartialSum& partial : stats.partial) everywhere &= partial.contributors;
+  if (stats.contributors != everywhere || stats.incomplete == stats.partial.empty())
+    alarm_("invariant 1: other contributors than those of the parts at " + where);
+  if (op.plan.kind == OperationKind::kBarrier && stats.incomplete)
+    alarm_("a barrier without everybody at " + where);
+  if (op.plan.kind == OperationKind::kInt32 &&
+      !same_bits(op.int_out, workload_.named_sum(op.generation, op.k, options_.world, stats.partial)))
+    alarm_("invariant 1: not the sum of the ranks that are named at " + where);
+  const bool same = op.plan.kind == OperationKind::kFloat32
+                        ? agreement_.agrees(options_.job, op.generation, op.k, op.float_out, stats)
+                        : agreement_.agrees(options_.job, op.generation, op.k, op.int_out, stats);
+  if (!same) alarm_("invariant 2: another member has another result at " + where);
 }
 
 std::string WorkerNode::describe() const {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "agreement.h"
 #include "box.h"
 #include "frames.h"
 #include "network.h"
@@ -32,6 +33,7 @@ struct WorkerOptions {
   bool early = false;           // submits before it has joined
   bool leaves = false;          // leaves when its plan is done
   bool checks_values = true;    // false: only that operations complete (benchmarks)
+  bool stragglers = false;      // the job's sums may lack ranks
 };
 
 class WorkerNode {
@@ -39,8 +41,9 @@ class WorkerNode {
   using Send = std::function<void(std::size_t index, Bytes frame)>;
   using Alarm = std::function<void(std::string)>;
 
+  // agreement: of all members of the job.
   WorkerNode(Schedule& schedule, std::uint64_t seed, WorkerOptions options, const Workload& workload,
-             Send send, Alarm alarm);
+             Agreement& agreement, Send send, Alarm alarm);
 
   void receive(const Bytes& frame);
   void pause(TimeNs until);
@@ -94,12 +97,14 @@ class WorkerNode {
   void submit_one();
   void finish(Completion completion);
   void check(const Running& op, const OperationStats& stats);
+  void check_named(const Running& op, const OperationStats& stats);
   void wake_at(TimeNs when);
 
   Schedule& schedule_;
   Rng rng_;
   WorkerOptions options_;
   const Workload& workload_;
+  Agreement& agreement_;
   Send send_;
   Alarm alarm_;
   std::unique_ptr<WorkerEngine> engine_;

@@ -85,6 +85,20 @@ std::vector<std::int32_t> Workload::int_sum(Generation generation, std::uint32_t
   return {sum.begin(), sum.end()};
 }
 
+std::vector<std::int32_t> Workload::named_sum(Generation generation, std::uint32_t k, std::uint32_t world,
+                                              const std::vector<PartialSum>& partial) const {
+  std::vector<std::uint64_t> named(operation(generation, k).elements(), members_of(world));
+  for (const PartialSum& p : partial)
+    std::fill_n(named.begin() + static_cast<std::ptrdiff_t>(p.first), p.count, p.contributors);
+  std::vector<std::uint32_t> sum(named.size());
+  for (std::uint16_t r = 0; r < world; ++r) {
+    const auto x = ints(generation, k, Rank{r});
+    for (std::size_t i = 0; i < x.size(); ++i)
+      if ((named[i] & bit_of(Rank{r})) != 0) sum[i] += static_cast<std::uint32_t>(x[i]);
+  }
+  return {sum.begin(), sum.end()};
+}
+
 std::vector<float> Workload::float_sum(Generation generation, std::uint32_t k, std::uint32_t world,
                                        std::uint32_t elements) const {
   std::vector<std::vector<float>> x;

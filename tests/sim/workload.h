@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "tally/engine_statistics.h"
 #include "tally/ids.h"
 
 namespace tally::sim {
@@ -35,6 +36,10 @@ class Workload {
   // The exact sums over ranks 0..world-1; floats in blocks of `elements` as the job's packets carry them.
   [[nodiscard]] std::vector<std::int32_t> int_sum(Generation generation, std::uint32_t k,
                                                   std::uint32_t world) const;
+  // The same, but of the elements of `partial` only the ranks that it names.
+  [[nodiscard]] std::vector<std::int32_t> named_sum(Generation generation, std::uint32_t k,
+                                                    std::uint32_t world,
+                                                    const std::vector<PartialSum>& partial) const;
   [[nodiscard]] std::vector<float> float_sum(Generation generation, std::uint32_t k, std::uint32_t world,
                                              std::uint32_t elements) const;
   // OVERFLOW of the whole operation: did any rank send a magnitude above floor((2^31-1)/N)?
