@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <utility>
@@ -17,7 +18,7 @@ struct NamedCounter {
   std::uint64_t EngineStatistics::*counter;
 };
 
-constexpr std::array<NamedCounter, 21> kCounters{{{"contributions", &EngineStatistics::contributions},
+constexpr std::array<NamedCounter, 22> kCounters{{{"contributions", &EngineStatistics::contributions},
                                                   {"retransmissions", &EngineStatistics::retransmissions},
                                                   {"early", &EngineStatistics::early},
                                                   {"queries", &EngineStatistics::queries},
@@ -29,6 +30,7 @@ constexpr std::array<NamedCounter, 21> kCounters{{{"contributions", &EngineStati
                                                   {"resends_silent", &EngineStatistics::resends_silent},
                                                   {"results", &EngineStatistics::results},
                                                   {"overflows", &EngineStatistics::overflows},
+                                                  {"incomplete", &EngineStatistics::incomplete},
                                                   {"waiting", &EngineStatistics::waiting},
                                                   {"rejects", &EngineStatistics::rejects},
                                                   {"joins", &EngineStatistics::joins},
@@ -39,6 +41,10 @@ constexpr std::array<NamedCounter, 21> kCounters{{{"contributions", &EngineStati
                                                   {"srtt_ns", &EngineStatistics::srtt},
                                                   {"rto_ns", &EngineStatistics::rto}}};
 constexpr const char* kRefusedTotal = "refused";
+
+// The structs as they were at first.
+constexpr std::size_t kFirstReduceOptions = offsetof(tally_reduce_options, mean);
+constexpr std::size_t kFirstStats = offsetof(tally_operation_stats, contributors);
 
 std::chrono::milliseconds timeout_of(std::int64_t ms) {
   return ms < 0 ? std::chrono::milliseconds::max() : std::chrono::milliseconds(ms);
@@ -54,7 +60,12 @@ Priority priority_of(std::int32_t number) noexcept {
 tally_code reduce_options(const tally_reduce_options* from, ReduceOptions& to) {
   if (from == nullptr) return TALLY_OK;
   tally_reduce_options o = TALLY_REDUCE_OPTIONS_INIT;
-  if (const tally_code bad = take_struct(from, sizeof o, &o, sizeof o, "tally_reduce_options")) return bad;
+  if (const tally_code bad = take_struct(from, kFirstReduceOptions, &o, sizeof o, "tally_reduce_options"))
+    return bad;
+  if (o.mean > 1 || o.reserved != 0)
+    return c_invalid(
+        "tally_reduce_options: mean is not 0 or 1, or reserved not 0; begin with its _INIT macro");
+  to.mean = o.mean != 0;
   to.priority = priority_of(o.priority);
   if (std::string why = objection_to(to.priority); !why.empty()) return c_invalid(std::move(why));
   to.timeout = std::chrono::milliseconds(o.timeout_ms);
@@ -173,8 +184,24 @@ tally_code tally_wait(tally_operation* operation, int64_t timeout_ms, tally_oper
                                     result->packets,
                                     result->retransmissions,
                                     result->finished - result->started,
-                                    result->overflow ? 1 : 0};
-  return tally::give_struct(&known, sizeof known, stats, sizeof known, "tally_operation_stats");
+                                    result->overflow ? 1 : 0,
+                                    result->incomplete ? 1 : 0,
+                                    result->contributors,
+                                    result->incomplete_chunks,
+                                    result->partial.size()};
+  return tally::give_struct(&known, sizeof known, stats, tally::kFirstStats, "tally_operation_stats");
+}
+
+tally_code tally_get_partial_sum(tally_operation* operation, uint64_t index, tally_partial_sum* partial) {
+  if (operation == nullptr || partial == nullptr) return c_invalid("operation or partial is NULL");
+  const auto result = operation->operation.wait(tally::timeout_of(0));
+  if (!result) return c_failure(result.error());
+  if (index >= result->partial.size())
+    return c_invalid("index: there are " + std::to_string(result->partial.size()) +
+                     " partial sums, counted from 0");
+  const tally::PartialSum& sum = result->partial[index];
+  *partial = {sum.first, sum.count, sum.contributors};
+  return TALLY_OK;
 }
 
 int tally_done(const tally_operation* operation) {

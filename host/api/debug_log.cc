@@ -34,6 +34,7 @@ std::string differences(const EngineStatistics& now, const EngineStatistics& the
   add("queries", now.queries, then.queries);
   add("answers", now.answers, then.answers);
   add("overflows", now.overflows, then.overflows);
+  add("incomplete", now.incomplete, then.incomplete);
   add("waiting", now.waiting, then.waiting);
   add("rejects", now.rejects, then.rejects);
   add("joins", now.joins, then.joins);

@@ -174,6 +174,7 @@ Operation WorkerImpl::reduce(Spans spans, const ReduceOptions& options) {
     return operation;
   }
   request.options.priority = options.priority;
+  request.options.mean = options.mean;
   if (options.timeout.count() > 0) {
     const auto due = moment_after(options.timeout).time_since_epoch();
     request.options.deadline = static_cast<TimeNs>(std::chrono::nanoseconds(due).count());

@@ -102,10 +102,12 @@ typedef struct tally_reduce_options {
   size_t size;         /* sizeof(tally_reduce_options) */
   int32_t priority;    /* as above; the box lowers what is above the job's maximum */
   uint32_t timeout_ms; /* the operation, and with it the job, fails when it takes longer; 0: never */
+  uint32_t mean;       /* 1, with floats only: each sum divided by the number of ranks in it */
+  uint32_t reserved;   /* 0 */
 } tally_reduce_options;
 
 #define TALLY_REDUCE_OPTIONS_INIT \
-  { sizeof(tally_reduce_options), TALLY_PRIORITY_OF_WORKER, 0 }
+  { sizeof(tally_reduce_options), TALLY_PRIORITY_OF_WORKER, 0, 0, 0 }
 
 typedef struct tally_float_span {
   float* values;
@@ -140,17 +142,32 @@ typedef struct tally_operation_stats {
   uint64_t packets;         /* sent */
   uint64_t retransmissions; /* of these, sent again */
   uint64_t duration_ns;
-  int32_t overflow; /* 1: some sum may have left int32 */
+  int32_t overflow; /* 1: some sum may have left int32, or a late rank's values were clipped */
+  /* Of a job with stragglers; the same at all ranks. */
+  int32_t incomplete;         /* 1: some sums lack ranks */
+  uint64_t contributors;      /* bitmap of the ranks that are in every sum */
+  uint64_t incomplete_chunks; /* packets' worth of values whose sums lack ranks */
+  uint64_t partial_sums;      /* how many stretches of elements these are: tally_get_partial_sum */
 } tally_operation_stats;
 
 #define TALLY_OPERATION_STATS_INIT \
-  { sizeof(tally_operation_stats), 0, 0, 0, 0, 0, 0 }
+  { sizeof(tally_operation_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+
+/* Elements whose sums lack the same ranks. */
+typedef struct tally_partial_sum {
+  uint64_t first; /* element in the concatenation of the operation's spans */
+  uint64_t count;
+  uint64_t contributors; /* bitmap of the ranks that are in it */
+} tally_partial_sum;
 
 #define TALLY_FOREVER (-1)
 
 /* Blocks until the operation is done; timeout_ms 0 only looks. TALLY_TIMEOUT ends the waiting, not the
  * operation, unless the operation's own timeout passed (tally_done tells). stats may be NULL. */
 tally_code tally_wait(tally_operation* operation, int64_t timeout_ms, tally_operation_stats* stats);
+/* The index-th of an operation that is done with success, from the first element on;
+ * TALLY_INVALID_ARGUMENT behind the last. What lies in none of them is the sum of all ranks. */
+tally_code tally_get_partial_sum(tally_operation* operation, uint64_t index, tally_partial_sum* partial);
 /* 1: done, with or without success. */
 int tally_done(const tally_operation* operation);
 /* NULL is allowed. */

@@ -64,6 +64,9 @@ struct ReduceOptions {
   Priority priority{};
   // The operation fails by itself, and with it the job at every rank, when it takes longer. 0: never.
   std::chrono::milliseconds timeout{0};
+  // Of float: each sum divided by the number of ranks in it, which is the world unless the job has stragglers
+  // and some came too late. With integers kInvalidArgument.
+  bool mean = false;
   // Called once, on the progress thread, before done() turns true and wait() returns. Must not block or
   // throw. It may issue operations, abort, and destroy the Worker (whose thread then ends by itself a moment
   // later).
@@ -113,14 +116,16 @@ class Worker {
   // it. Pending operations fail with kClosed.
   ~Worker();
 
-  // Sums element by element over all ranks, in place, exactly as docs/protocol.md, Quantisation, says.
+  // Sums element by element over all ranks, in place, exactly as docs/protocol.md, Quantisation, says. In a
+  // job with stragglers some sums may lack ranks, the same at every rank: OperationStats names them, element
+  // by element. A rank that stays too far behind fails with kFellBehind.
   Operation allreduce_async(std::span<float> values, const ReduceOptions& options = {});
   Operation allreduce_async(std::span<std::int32_t> values, const ReduceOptions& options = {});
   // One operation over the concatenation of the spans.
   Operation allreduce_async(std::span<const std::span<float>> spans, const ReduceOptions& options = {});
   Operation allreduce_async(std::span<const std::span<std::int32_t>> spans,
                             const ReduceOptions& options = {});
-  // Done when every rank has issued it: an operation without values.
+  // Done when every rank has issued it, stragglers too: an operation without values.
   Operation barrier_async(const ReduceOptions& options = {});
   [[nodiscard]] Result<OperationStats> barrier();
 

@@ -1,7 +1,9 @@
 // The C face, used by a program that was compiled as C.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdlib>
+#include <vector>
 
 #include "api_loopback.h"
 #include "tally/tally.h"
@@ -21,6 +23,49 @@ TEST(ApiC, AProgramInC) {
     EXPECT_EQ(api_c_program(transport.c_str(), static_cast<std::uint16_t>(rank)), 0)
         << "is the line of api_c_program.c; " << tally_last_error();
   });
+}
+
+// As C programs see sums without a straggler; who comes late is not here at all.
+TEST(ApiC, PartialSumsAndTheMean) {
+  LoopbackBox box({.workers = 2, .stragglers = {20 * kMillisecond, 1}});
+  std::array<tally_worker*, 2> workers{};
+  on_all(2, [&](std::size_t rank) {
+    const WorkerOptions with = box.worker(static_cast<std::uint16_t>(rank));
+    tally_options options = TALLY_OPTIONS_INIT;
+    options.job = with.job.c_str();
+    options.token = with.token.c_str();
+    options.box = with.box.c_str();
+    options.transport = with.transport.c_str();
+    options.rank = with.rank;
+    options.world = with.world;
+    EXPECT_EQ(tally_join(&options, &workers.at(rank)), TALLY_OK) << tally_last_error();
+  });
+  tally_worker* const worker = workers[0];
+  ASSERT_NE(worker, nullptr);
+  std::vector<float> values(70, 3.0F);
+  tally_reduce_options how = TALLY_REDUCE_OPTIONS_INIT;
+  how.mean = 1;
+  tally_operation* operation = nullptr;
+  ASSERT_EQ(tally_allreduce_float_async(worker, values.data(), values.size(), &how, &operation), TALLY_OK);
+  tally_operation_stats stats = TALLY_OPERATION_STATS_INIT;
+  ASSERT_EQ(tally_wait(operation, TALLY_FOREVER, &stats), TALLY_OK) << tally_last_error();
+  EXPECT_EQ(values, std::vector<float>(70, 3.0F));
+  EXPECT_EQ(stats.incomplete, 1);
+  EXPECT_EQ(stats.contributors, 0b01U);
+  EXPECT_EQ(stats.incomplete_chunks, 2U);
+  ASSERT_EQ(stats.partial_sums, 1U);
+  tally_partial_sum partial{};
+  ASSERT_EQ(tally_get_partial_sum(operation, 0, &partial), TALLY_OK);
+  EXPECT_EQ(partial.first, 0U);
+  EXPECT_EQ(partial.count, 70U);
+  EXPECT_EQ(partial.contributors, 0b01U);
+  EXPECT_EQ(tally_get_partial_sum(operation, 1, &partial), TALLY_INVALID_ARGUMENT);
+  EXPECT_STREQ(tally_last_error(), "index: there are 1 partial sums, counted from 0");
+  how.mean = 2;
+  tally_operation* none = nullptr;
+  EXPECT_EQ(tally_allreduce_float_async(worker, values.data(), 1, &how, &none), TALLY_INVALID_ARGUMENT);
+  tally_operation_free(operation);
+  for (tally_worker* each : workers) tally_worker_free(each);
 }
 
 TEST(ApiC, MistakesAreToldByCodeAndText) {

@@ -109,6 +109,7 @@ LoopbackBox::LoopbackBox(const BoxOptions& options)
   job.elements = options.elements;
   job.window = options.window;
   job.lease = options.lease;
+  job.stragglers = options.stragglers;
   box.jobs.push_back(job);
   node_ = std::make_unique<sim::SwitchNode>(
       schedule_, options.seed, box, [this](const Binding& to, const Bytes& frame) { deliver(to, frame); },

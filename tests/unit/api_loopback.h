@@ -29,6 +29,7 @@ struct BoxOptions {
   std::uint32_t window = 16;
   std::uint16_t elements = 64;
   TimeNs lease = 10 * kSecond;
+  StragglerPolicy stragglers{};
 };
 
 class LoopbackBox {

@@ -299,5 +299,58 @@ TEST(ApiReduce, PollingGivesTheSameSums) {
   EXPECT_EQ(values, std::vector<std::int32_t>(500, 9));
 }
 
+TEST(ApiReduce, TheMeanOfAllRanks) {
+  LoopbackBox box({.workers = 4});
+  auto workers = join_all(box, 4);
+  ASSERT_EQ(workers.size(), 4U);
+  on_all(4, [&](std::size_t rank) {
+    std::vector<float> values(200, static_cast<float>(rank + 1));
+    const auto mean = workers[rank].allreduce_async(std::span(values), {.mean = true}).wait(kPatience);
+    ASSERT_TRUE(mean) << mean.error().text();
+    EXPECT_EQ(values, std::vector<float>(200, 2.5F));
+    EXPECT_EQ(mean->contributors, 0b1111U);
+    EXPECT_FALSE(mean->incomplete);
+    std::vector<std::int32_t> integers(3, 1);
+    const auto refused = workers[rank].allreduce_async(std::span(integers), {.mean = true}).wait(kPatience);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
+  });
+}
+
+// Rank 1 issues nothing before rank 0 has its sums: these can only be without it. The mean is of those who
+// are in it; what comes late gets the same bits.
+TEST(ApiReduce, SumsWithoutAStragglerNameWhoIsInThem) {
+  LoopbackBox box({.workers = 2, .stragglers = {20 * kMillisecond, 1}});
+  auto workers = join_all(box, 2);
+  ASSERT_EQ(workers.size(), 2U);
+  std::vector<float> mine(70, 3.0F);
+  std::vector<std::int32_t> integers(5, 7);
+  const auto mean = workers[0].allreduce_async(std::span(mine), {.mean = true}).wait(kPatience);
+  ASSERT_TRUE(mean) << mean.error().text();
+  const auto sum = workers[0].allreduce_async(std::span(integers)).wait(kPatience);
+  ASSERT_TRUE(sum) << sum.error().text();
+  EXPECT_EQ(mine, std::vector<float>(70, 3.0F));
+  EXPECT_TRUE(mean->incomplete);
+  EXPECT_EQ(mean->contributors, 0b01U);
+  EXPECT_EQ(mean->incomplete_chunks, 2U);
+  EXPECT_EQ(mean->partial, (std::vector<PartialSum>{{0, 70, 0b01}}));
+  EXPECT_EQ(integers, std::vector<std::int32_t>(5, 7)) << "the partial sum";
+  EXPECT_TRUE(sum->incomplete);
+
+  std::vector<float> late(70, 1e9F);
+  std::vector<std::int32_t> late_integers(5, 1);
+  const auto late_mean = workers[1].allreduce_async(std::span(late), {.mean = true}).wait(kPatience);
+  ASSERT_TRUE(late_mean) << late_mean.error().text();
+  EXPECT_EQ(late_mean->partial, mean->partial);
+  EXPECT_EQ(late, mine);
+  const auto late_sum = workers[1].allreduce_async(std::span(late_integers)).wait(kPatience);
+  ASSERT_TRUE(late_sum) << late_sum.error().text();
+  EXPECT_EQ(late_integers, integers);
+  on_all(2, [&](std::size_t rank) {
+    EXPECT_TRUE(workers[rank].barrier());
+    EXPECT_TRUE(workers[rank].leave(kPatience));
+  });
+}
+
 }  // namespace
 }  // namespace tally::api_test
