@@ -32,7 +32,7 @@ struct Quota {
   bool operator==(const Quota&) const = default;
 };
 
-// Results that need not wait for everybody (docs/protocol.md, 11.7).
+// Results that need not wait for everybody (docs/protocol.md, 11.8).
 struct StragglerPolicy {
   TimeNs timeout = 0;       // of a chunk, from its first contribution: kMinStraggler..kMaxStraggler; 0: off
   std::uint16_t least = 1;  // contributors, 1..workers

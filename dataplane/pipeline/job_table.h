@@ -22,7 +22,7 @@ struct Member {
   Binding binding;
 };
 
-// What becomes of an entry that some ranks do not come to (docs/protocol.md, 11.7).
+// What becomes of an entry that some ranks do not come to (docs/protocol.md, 11.8).
 struct Stragglers {
   std::uint32_t timeout = 0;  // of a filling entry, in stamps of 1,024 ns; 0: it waits for everybody
   std::uint8_t least = 1;     // contributors, 1..world
