@@ -22,6 +22,8 @@ BASE ?=
 THRESHOLD ?= 3
 #: SEEDS      make soak: how many seeds, from 0 on, or FIRST:COUNT; default: 10000
 SEEDS ?= 10000
+#: QUICK      make experiment: QUICK=1 looks whether it works, in a minute; its figures are worth nothing
+QUICK ?=
 #: SECONDS    make fuzz: how long each fuzzer runs; default: 60
 SECONDS ?= 60
 #: PREFIX     make install: where to; default: /usr/local
@@ -52,7 +54,7 @@ IN_PARALLEL := xargs -d '\n' -r -n 8 -P $(JOBS)
 # In this order `make check` fails soon; the tests come last, so that their count is its last line.
 CHECK_STAGES := format rules build build-asan build-tsan headers lint test
 
-.PHONY: help deps build build-asan build-tsan demo test check bench ab fmt format rules headers lint soak fuzz install clean
+.PHONY: help deps build build-asan build-tsan demo test check bench ab experiment fmt format rules headers lint soak fuzz install clean
 .PHONY: need configure configure-asan configure-tsan
 
 help: ## this list
@@ -104,6 +106,12 @@ bench: build ## run the benchmarks
 
 ab: need ## the loop bench of BASE and of HEAD in turn; fails when HEAD is slower
 	@bench/ab BASE='$(BASE)' THRESHOLD='$(THRESHOLD)' JOBS=$(JOBS)
+
+experiment: configure ## compare the disciplines in virtual time, 15 minutes; QUICK=1 for a look
+	@cmake --build '$(BUILD_DIR)' --parallel $(JOBS) --target tally_experiment
+	@mkdir -p bench/out
+	@'$(BUILD_DIR)/bench/experiment/tally_experiment' --jobs $(JOBS) \
+	  $(if $(QUICK),--quick bench/out/experiment,bench/results/experiment)
 
 fmt: need ## format every .h and .cc in place (clang-format-14)
 	@tools/sources cxx | $(IN_PARALLEL) clang-format-14 -i

@@ -94,13 +94,49 @@ constexpr LayerList<16> dlrm() noexcept {
   return tensors;
 }
 
+// VGG-19 (Simonyan, Zisserman, ICLR'15; configuration E, ImageNet head): 16 convolutions of 3 x 3, three
+// dense layers.
+constexpr LayerList<38> vgg19() noexcept {
+  LayerList<38> tensors{};
+  std::size_t n = 0;
+  std::uint32_t in = 3;
+  const std::array<std::uint32_t, 5> widths{64, 128, 256, 512, 512};
+  for (std::uint32_t stage = 0; stage < 5; ++stage) {
+    for (std::uint32_t i = 0; i < (stage < 2 ? 2U : 4U); ++i) {
+      tensors[n++] = in * widths[stage] * 9;
+      tensors[n++] = widths[stage];
+      in = widths[stage];
+    }
+  }
+  std::uint32_t from = 512 * 7 * 7;
+  for (const std::uint32_t to : {4096U, 4096U, 1000U}) {
+    tensors[n++] = from * to;
+    tensors[n++] = to;
+    from = to;
+  }
+  return tensors;
+}
+
+// NeuMF (He et al., WWW'17) with MLPerf's sizes for MovieLens-20M: embeddings of users and items for the
+// product (64 wide) and for the perceptron (128 wide), whose gradients are summed like all others.
+constexpr LayerList<12> neumf() noexcept {
+  const std::uint32_t users = 138'493;
+  const std::uint32_t items = 26'744;
+  return {users * 64, items * 64, users * 128, items * 128, 256 * 256, 256,
+          256 * 128,  128,        128 * 64,    64,          128,       1};
+}
+
 inline constexpr LayerList<161> kResnet50 = resnet50();
 inline constexpr LayerList<199> kBertBase = bert_base();
 inline constexpr LayerList<16> kDlrm = dlrm();
+inline constexpr LayerList<38> kVgg19 = vgg19();
+inline constexpr LayerList<12> kNeuMf = neumf();
 
 // A tensor too few would leave a 0 at the end, one too many would not compile.
 static_assert(kResnet50.back() == 1000 && parameters_of(kResnet50) == 25'557'032);
 static_assert(kBertBase.back() == 768 && parameters_of(kBertBase) == 109'482'240);
 static_assert(kDlrm.back() == 1 && parameters_of(kDlrm) == 2'368'897);
+static_assert(kVgg19.back() == 1000 && parameters_of(kVgg19) == 143'667'240);
+static_assert(kNeuMf.back() == 1 && parameters_of(kNeuMf) == 31'832'577);
 
 }  // namespace tally

@@ -1,0 +1,253 @@
+#include "box_model.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <string_view>
+
+#include "broken.h"
+#include "datagram.h"
+#include "job_rows.h"
+#include "jobs.h"
+#include "kernels.h"
+#include "reply.h"
+#include "tally/wire_join.h"
+
+namespace tally::experiment {
+namespace {
+
+constexpr TimeNs kSweepEvery = kMillisecond;
+constexpr std::uint32_t kEmbeddedStates = 16'384;
+constexpr std::uint32_t kLeaseMs = 3'600'000;
+
+std::uint32_t own_lines(const std::vector<Job>& rows) {
+  std::uint32_t lines = 0;
+  for (const Job& row : rows) lines = std::max(lines, row.slots.first + row.slots.count);
+  return lines;
+}
+
+std::uint32_t shared_slots(const std::vector<Job>& rows) {
+  std::uint32_t slots = 0;
+  for (const Job& row : rows) slots = std::max(slots, row.shared_slots);
+  return slots;
+}
+
+}  // namespace
+
+BoxModel::BoxModel(VirtualTime& time, Packets& packets, const Setting& setting, TimeNs round_trip,
+                   const std::vector<Job>& rows)
+    : time_(time), packets_(packets), setting_(setting), round_trip_(round_trip) {
+  const std::uint32_t slots = shared_slots(rows);
+  const auto lines = own_lines(rows) + static_cast<std::uint32_t>(shared_lines(slots, kElements));
+  memory_.resize(lines);
+  if (setting.embedded) server_memory_.resize(std::size_t{kEmbeddedStates} * entry_lines(kElements));
+  const PipelineOptions options{.core = 0,
+                                .box = test_box(),
+                                .shared = shared_region(lines, slots, kElements),
+                                .server = server_memory_};
+  pipeline_ = std::make_unique<Pipeline<Fused>>(options, memory_, best_kernels());
+  table_ = std::make_shared<JobTable>();
+  for (const Job& row : rows) {
+    rows_.push_back(std::make_shared<const Job>(row));
+    table_ = table_->with(row.id, rows_.back());
+  }
+  pipeline_->adopt(table_.get());
+  front_ = front_of(setting, slots);
+  if (setting.gap_repair && by_hash(setting.row.discipline))
+    gaps_ = std::make_unique<GapRepair>(rows.size(), 2 * round_trip);
+}
+
+void BoxModel::connect(std::vector<std::vector<std::unique_ptr<Link>>> to_workers,
+                       std::vector<std::unique_ptr<ServerLink>> to_servers) {
+  to_workers_ = std::move(to_workers);
+  to_servers_ = std::move(to_servers);
+}
+
+std::vector<std::byte> BoxModel::answer_join(std::span<const std::byte> join) const {
+  const Header asked = header_at(join.data());
+  JoinPayload wish;
+  std::memcpy(&wish, join.data() + kHeaderBytes, sizeof wish);
+  const std::string_view name(reinterpret_cast<const char*>(join.data() + kHeaderBytes + sizeof wish),
+                              wish.name_bytes);
+  const auto named =
+      std::find_if(rows_.begin(), rows_.end(), [&](const auto& r) { return name_of(*r) == name; });
+  if (named == rows_.end()) broken("a JOIN for a job that there is not");
+  const Job& job = **named;
+  const std::uint32_t server = server_index(asked.rank_id());
+  JoinedPayload said;
+  said.nonce = wish.nonce;
+  said.cookie = Be{raw(server < kMaxServers ? job.server_ranks.at(server).cookie
+                                            : job.ranks.at(asked.rank.host()).cookie)};
+  said.salt = Be{job.salt};
+  said.record.generation = Be{raw(job.generation)};
+  said.record.largest_window = Be{job.span / 2};
+  said.record.lookahead = Be{job.window};
+  said.record.elements = Be{job.elements};
+  said.world = Be{std::uint16_t{job.world}};
+  said.window = Be{job.window};
+  said.shared_slots = Be{job.shared_slots};
+  said.lease_ms = Be{kLeaseMs};
+  said.box_mac = test_box().mac;
+  said.status = JoinStatus::kRunning;
+  said.discipline = job.discipline;
+  said.results = ResultsMode::kUnicast;
+  said.shards = 1;
+  Header header;
+  header.type = PacketType::kJoined;
+  header.priority = job.max_priority;
+  header.job = Be{raw(job.id)};
+  header.rank = Be{raw(kSwitchRank)};
+  header.epoch = Be{raw(job.epoch)};
+  header.cookie = Be{raw(job.result_cookie)};
+  std::vector<std::byte> out(kHeaderBytes + sizeof said);
+  std::memcpy(out.data() + kHeaderBytes, &said, sizeof said);
+  seal_control(header, sizeof said, out, best_kernels());
+  return out;
+}
+
+void BoxModel::on_event(std::uint32_t what, std::uint32_t detail) {
+  if (what == kSweep) {
+    sweep();
+  } else {
+    process(detail);
+  }
+  look_at_slots();
+}
+
+void BoxModel::process(PacketId id) {
+  Packet& packet = packets_[id];
+  const std::span<std::byte> datagram = std::span{packet.bytes}.subspan(kOuterBytes);
+  Header header = header_at(datagram.data());
+  const Job& job = row(raw(header.job_id()) - 1U);
+  if (front_ && is_from_server(header.type) && front_->heard(job, header)) return packets_.release(id);
+  const bool contributes = header.type == PacketType::kContribute;
+  if (front_ && contributes && front_->arrives(job, header, *pipeline_))
+    seal(header, packet.datagram_bytes - kHeaderBytes, datagram, best_kernels());
+  const Frame frame{.data = packet.bytes.data(),
+                    .length = static_cast<std::uint32_t>(kOuterBytes + packet.datagram_bytes),
+                    .capacity = static_cast<std::uint32_t>(packet.bytes.size()),
+                    .port = PortIndex{0},
+                    .checksum_good = true};
+  Outcome outcome = pipeline_->process(frame, time_.now());
+  const bool finished = outcome.verdict == Verdict::kComplete || outcome.verdict == Verdict::kRepeat;
+  if (front_ && contributes && finished) by_way_of_server(outcome);
+  dispatch(id, outcome);
+}
+
+// The RESULT of a slot becomes the PARTIAL of all members, if the front says so.
+void BoxModel::by_way_of_server(Outcome& outcome) {
+  Header header = header_at(outcome.payload);
+  if (!front_->finished(*outcome.job, header.chunk_id())) return;
+  header.type = PacketType::kPartial;
+  header.flags &= kFlagOverflow;
+  seal(header, outcome.payload_bytes - kHeaderBytes, {outcome.payload, outcome.payload_bytes},
+       best_kernels());
+  outcome.server = 0;
+  outcome.priority = outcome.job->max_priority;
+}
+
+// Workers would notice when the result reaches them, and say so.
+void BoxModel::repair_gaps(const Job& job, Chunk finished) {
+  for (const Chunk chunk : gaps_->finished(job, finished, time_.now())) {
+    const PacketId id = packets_.take();
+    write_flush(packets_[id], job, chunk);
+    time_.at(time_.now() + round_trip_, *this, kFromServer, id);
+  }
+}
+
+// Carries out what the pipeline says of a packet, and takes the packet.
+void BoxModel::dispatch(PacketId id, const Outcome& outcome) {
+  Packet& packet = packets_[id];
+  packet.datagram_bytes = static_cast<std::uint16_t>(outcome.payload_bytes);
+  if (outcome.reject && outcome.job != nullptr) {
+    const Header refused = header_at(outcome.payload);
+    const PacketId answer = packets_.take();
+    Packet& reject = packets_[answer];
+    reject.datagram_bytes = kHeaderBytes;
+    const Cookie cookie =
+        outcome.reject_reason == RejectReason::kWaiting ? outcome.job->result_cookie : Cookie{0};
+    write_reject(std::span<std::byte, kHeaderBytes>(reject.datagram(), kHeaderBytes), refused,
+                 outcome.reject_reason, cookie, outcome.reject_contributors, best_kernels());
+    to_ranks(answer, *outcome.job, bit_of(refused.rank_id()));
+  }
+  if (outcome.server != kNoServer) {
+    const std::size_t host = (raw(outcome.job->id) - 1U) / setting_.jobs_of_server;
+    return to_servers_[host]->push(id, outcome.job->id, outcome.priority);
+  }
+  switch (outcome.verdict) {
+    case Verdict::kRelay:
+      return to_ranks(id, *outcome.job, bit_of(outcome.to));
+    case Verdict::kComplete:
+      if (gaps_) repair_gaps(*outcome.job, header_at(outcome.payload).chunk_id());
+      [[fallthrough]];
+    case Verdict::kRepeat:
+      return to_ranks(id, *outcome.job, outcome.ranks);
+    case Verdict::kHandOver:
+    case Verdict::kPunt:
+    case Verdict::kForward:
+      broken("a data packet of a job is not taken for one");
+    default:
+      packets_.release(id);
+  }
+}
+
+void BoxModel::to_ranks(PacketId id, const Job& job, std::uint64_t ranks) {
+  const auto n = static_cast<std::uint16_t>(std::popcount(ranks));
+  if (n == 0) return packets_.release(id);
+  packets_.use(id, static_cast<std::uint16_t>(n - 1));
+  for (; ranks != 0; ranks &= ranks - 1)
+    to_workers_[raw(job.id) - 1U][static_cast<unsigned>(std::countr_zero(ranks))]->send(id);
+}
+
+// The product sweeps whenever a core is idle; here it looks at all slots now and then.
+void BoxModel::sweep() {
+  sweeps_ = false;
+  const std::uint32_t looks = pipeline_->shared().region().entries / 4 + 1;
+  for (std::uint32_t i = 0; i < looks; ++i) {
+    if (!pipeline_->aged(time_.now())) continue;
+    const PacketId id = packets_.take();
+    Packet& packet = packets_[id];
+    const Outcome outcome = pipeline_->sweep(std::span{packet.bytes}.subspan(kOuterBytes), time_.now());
+    if (outcome.verdict == Verdict::kDrop) {
+      packets_.release(id);
+    } else {
+      dispatch(id, outcome);
+    }
+  }
+}
+
+void BoxModel::look_at_slots() {
+  filling_ns_ += static_cast<double>(filling_) * static_cast<double>(time_.now() - looked_at_);
+  looked_at_ = time_.now();
+  filling_ = 0;
+  for (const auto& row : rows_) filling_ += pipeline_->state(row->id).occupancy;
+  if (front_) filling_ += front_->held();
+  if (sweeps_ || filling_ == 0) return;
+  sweeps_ = true;
+  time_.at(time_.now() + kSweepEvery, *this, kSweep);
+}
+
+void BoxModel::report(Outcomes& out, TimeNs end) const {
+  for (const auto& row : rows_) {
+    const SlotCounters& slots = pipeline_->state(row->id).slots;
+    out.claims += slots.claims;
+    out.denied += slots.denied;
+    out.evicted += slots.evicted;
+    out.partials += slots.partials;
+    out.swept += slots.swept;
+    out.served += slots.served;
+  }
+  for (const auto& ranks : to_workers_)
+    for (const auto& link : ranks) out.lost += link->lost();
+  for (const auto& link : to_servers_) {
+    out.to_servers += link->packets_offered();
+    out.server_bytes += link->bytes();
+    out.queue_drops += link->dropped();
+    out.lost += link->lost();
+    out.longest_queue = std::max(out.longest_queue, link->longest());
+  }
+  if (out.slots != 0)
+    out.utilisation = filling_ns_ / (static_cast<double>(out.slots) * static_cast<double>(end));
+}
+
+}  // namespace tally::experiment

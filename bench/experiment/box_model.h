@@ -1,0 +1,73 @@
+#pragma once
+// The box: the production pipeline between the workers' links and those to the servers. Its job rows are
+// written directly, as control would: membership is no part of the experiment.
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "gap_repair.h"
+#include "job_table.h"
+#include "links.h"
+#include "packets.h"
+#include "pipeline.h"
+#include "server_link.h"
+#include "setting.h"
+#include "slot_front.h"
+#include "virtual_time.h"
+
+namespace tally::experiment {
+
+class BoxModel final : public Actor {
+ public:
+  enum Event : std::uint32_t { kFromWorker, kFromServer, kSweep };
+
+  // round_trip: from the box to a server and back.
+  BoxModel(VirtualTime& time, Packets& packets, const Setting& setting, TimeNs round_trip,
+           const std::vector<Job>& rows);
+
+  [[nodiscard]] const Job& row(std::size_t job) const { return *rows_[job]; }
+  // By job, then rank; and by server host.
+  void connect(std::vector<std::vector<std::unique_ptr<Link>>> to_workers,
+               std::vector<std::unique_ptr<ServerLink>> to_servers);
+  // nullptr: the row has none.
+  [[nodiscard]] GapRepair* gaps() noexcept { return gaps_.get(); }
+  // The answer to a JOIN, as control gives it.
+  [[nodiscard]] std::vector<std::byte> answer_join(std::span<const std::byte> join) const;
+
+  void on_event(std::uint32_t what, std::uint32_t detail) override;
+
+  // Adds its counters; `end`: of the run.
+  void report(Outcomes& out, TimeNs end) const;
+
+ private:
+  void process(PacketId id);
+  void by_way_of_server(Outcome& outcome);
+  void repair_gaps(const Job& job, Chunk finished);
+  void dispatch(PacketId id, const Outcome& outcome);
+  void to_ranks(PacketId id, const Job& job, std::uint64_t ranks);
+  void sweep();
+  void look_at_slots();
+
+  VirtualTime& time_;
+  Packets& packets_;
+  Setting setting_;
+  TimeNs round_trip_;
+  std::vector<std::shared_ptr<const Job>> rows_;
+  std::shared_ptr<const JobTable> table_;
+  std::vector<Line> memory_;
+  std::vector<Line> server_memory_;
+  std::unique_ptr<Pipeline<Fused>> pipeline_;
+  std::unique_ptr<SlotFront> front_;
+  std::unique_ptr<GapRepair> gaps_;
+  std::vector<std::vector<std::unique_ptr<Link>>> to_workers_;
+  std::vector<std::unique_ptr<ServerLink>> to_servers_;
+  bool sweeps_ = false;
+  // Filling slots, integrated over time.
+  double filling_ns_ = 0;
+  TimeNs looked_at_ = 0;
+  std::uint32_t filling_ = 0;
+};
+
+}  // namespace tally::experiment

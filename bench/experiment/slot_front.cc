@@ -1,0 +1,131 @@
+#include "slot_front.h"
+
+#include <unordered_set>
+#include <vector>
+
+#include "shared_region.h"
+#include "tally/discipline.h"
+#include "tally/mix64.h"
+
+namespace tally::experiment {
+namespace {
+
+constexpr std::uint64_t key_of(const Job& job, Chunk chunk) noexcept {
+  return std::uint64_t{raw(job.id)} << 32 | raw(chunk);
+}
+
+// ATP: first come, first served by hash. A complete sum goes to the server, and its slot is free when the
+// server's result passes, which acknowledges it. `holds` false: free at once, but still by way of the server.
+class AtpHash final : public SlotFront {
+ public:
+  AtpHash(std::uint32_t slots, bool holds) : slots_(slots), holds_(holds) {}
+
+  bool arrives(const Job& job, Header& header, Pipeline<Fused>& /*pipeline*/) override {
+    const Held& held = at(job, header.chunk_id());
+    if (!held.waits || held.key == key_of(job, header.chunk_id())) return false;
+    header.flags |= kFlagDirect;
+    return true;
+  }
+  bool finished(const Job& job, Chunk chunk) override {
+    Held& held = at(job, chunk);
+    if (!held.waits) held_ += holds_ ? 1 : 0;
+    held = {key_of(job, chunk), holds_};
+    return true;
+  }
+  // The FLUSH behind the server's result is for what it has already.
+  bool heard(const Job& job, const Header& header) override {
+    Held& held = at(job, header.chunk_id());
+    if (held.key != key_of(job, header.chunk_id())) return false;
+    if (header.type == PacketType::kFlush) return true;
+    if (held.waits) --held_;
+    held.waits = false;
+    return false;
+  }
+  std::uint32_t held() const noexcept override { return held_; }
+
+ private:
+  struct Held {
+    std::uint64_t key = 0;  // of the chunk that was finished here last
+    bool waits = false;     // for its acknowledgement
+  };
+  Held& at(const Job& job, Chunk chunk) noexcept { return slots_[slot_of(slot_map(job), chunk)]; }
+
+  std::vector<Held> slots_;
+  bool holds_;
+  std::uint32_t held_ = 0;
+};
+
+// Any free slot, from the product's free list, and no swap: what finds none goes to the server. It keeps the
+// ledger, so a chunk that was split does not wait for a FLUSH. `acknowledged`: slots are held as in ATP.
+class AnyFree final : public SlotFront {
+ public:
+  AnyFree(std::uint32_t slots, bool acknowledged) : slots_(slots), acknowledged_(acknowledged) {}
+
+  bool arrives(const Job& job, Header& header, Pipeline<Fused>& pipeline) override {
+    if (pipeline.shared().filling() + held() < slots_ || has_entry(job, header.chunk_id(), pipeline))
+      return false;
+    header.flags |= kFlagDirect;
+    return true;
+  }
+  bool finished(const Job& job, Chunk chunk) override {
+    if (acknowledged_) waiting_.insert(key_of(job, chunk));
+    return acknowledged_;
+  }
+  bool heard(const Job& job, const Header& header) override {
+    if (!acknowledged_) return false;
+    if (header.type == PacketType::kResult) {
+      if (waiting_.erase(key_of(job, header.chunk_id())) != 0)
+        flushed_.insert(key_of(job, header.chunk_id()));
+      return false;
+    }
+    return header.type == PacketType::kFlush && flushed_.erase(key_of(job, header.chunk_id())) != 0;
+  }
+  std::uint32_t held() const noexcept override { return static_cast<std::uint32_t>(waiting_.size()); }
+
+ private:
+  static bool has_entry(const Job& job, Chunk chunk, Pipeline<Fused>& pipeline) noexcept {
+    const std::uint32_t row = job.slots.first * kLedgerRowsPerLine + slot_of(slot_map(job), chunk);
+    const LedgerRow ledger = pipeline.execution().peek<LedgerReg>(row);
+    if (ledger.seen == 0 || ledger.chunk != raw(chunk) || ledger.entry == 0) return false;
+    if (ledger.entry == LedgerRow::kAsking) return false;
+    const Head head = pipeline.execution().head(pipeline.shared().line_of(ledger.entry - 1));
+    return head.tag == raw(job.epoch) && head.chunk == raw(chunk);
+  }
+
+  std::uint32_t slots_;
+  bool acknowledged_;
+  std::unordered_set<std::uint64_t> waiting_;
+  std::unordered_set<std::uint64_t> flushed_;  // acknowledged, the FLUSH behind is to come
+};
+
+class RandomPriority final : public SlotFront {
+ public:
+  bool arrives(const Job& job, Header& header, Pipeline<Fused>& /*pipeline*/) override {
+    header.priority = static_cast<std::uint8_t>(mix64(job.salt ^ key_of(job, header.chunk_id())) % 255);
+    return true;
+  }
+  bool finished(const Job& /*job*/, Chunk /*chunk*/) override { return false; }
+  bool heard(const Job& /*job*/, const Header& /*header*/) override { return false; }
+};
+
+}  // namespace
+
+std::unique_ptr<SlotFront> front_of(const Setting& setting, std::uint32_t slots) {
+  switch (setting.row.front) {
+    case Front::kAtpHash:
+      return std::make_unique<AtpHash>(slots, true);
+    case Front::kViaServer:
+      return std::make_unique<AtpHash>(slots, false);
+    case Front::kAtpAnyFree:
+      return std::make_unique<AnyFree>(slots, true);
+    case Front::kNoSwap:
+      return std::make_unique<AnyFree>(slots, false);
+    case Front::kRandomPriority:
+      return std::make_unique<RandomPriority>();
+    case Front::kNone:
+      break;
+  }
+  return nullptr;
+}
+
+}  // namespace tally::experiment

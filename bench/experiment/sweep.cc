@@ -1,0 +1,148 @@
+#include "sweep.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <thread>
+
+#include "job_rows.h"
+#include "training_run.h"
+
+namespace tally::experiment {
+namespace {
+
+constexpr ServerState kEighth{"1/8", 1, 1};
+constexpr ServerState kSixteenth{"1/16", 1, 2};
+constexpr ServerState kOne{"1", 8, 1};
+
+std::vector<Place> places_of(bool quick) {
+  std::vector<Place> places;
+  const auto add = [&](const ServerState& server, std::initializer_list<double> percents) {
+    for (const double percent : percents) places.push_back({server, percent / 100});
+  };
+  if (quick) {
+    add(kEighth, {5, 10});
+    add(kOne, {10});
+    return places;
+  }
+  add(kEighth, {1, 2, 5, 10, 25, 50, 100});
+  add(kSixteenth, {2, 5, 10, 25, 100});
+  add(kOne, {2, 10, 100});
+  return places;
+}
+
+// Rows that give nobody a slot are one row, whatever the number of slots.
+Setting setting_of(const Setting& base, const Place& place, const Row& row, std::uint64_t seed) {
+  Setting s = base;
+  s.row = row;
+  s.seed = seed;
+  s.slots_share = place.slots_share;
+  s.server_rate = place.server.rate;
+  s.jobs_of_server = place.server.jobs_of_server;
+  if (row.server_only || gets_no_pool(s)) {
+    s.row = row_at(kNoInaRow);
+    s.slots_share = 0;
+  }
+  return s;
+}
+
+double percentile_99(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const auto at = static_cast<std::size_t>(std::ceil(0.99 * static_cast<double>(values.size())));
+  return values[std::min(values.size(), at) - 1];
+}
+
+Cell summary_of(const std::vector<const Outcomes*>& runs) {
+  Cell cell;
+  std::vector<double> jobs;
+  const auto n = static_cast<double>(runs.size());
+  for (const Outcomes* run : runs) {
+    cell.times.push_back(run->mean_time());
+    for (const JobOutcome& job : run->jobs) jobs.push_back(job.time);
+    cell.mean_time += run->mean_time() / n;
+    cell.aggregation += run->aggregation() / n;
+    cell.utilisation += run->utilisation / n;
+    cell.evictions += static_cast<double>(run->evicted) / n;
+    cell.server_gigabytes += static_cast<double>(run->server_bytes) * 1e-9 / n;
+    cell.retransmissions +=
+        static_cast<double>(run->retransmissions) / static_cast<double>(run->contributions) / n;
+    cell.wrong += run->wrong;
+    cell.queue_drops += run->queue_drops;
+  }
+  cell.p99_time = percentile_99(std::move(jobs));
+  return cell;
+}
+
+}  // namespace
+
+std::vector<Outcomes> run_all(const std::vector<Setting>& settings, unsigned threads) {
+  std::vector<Outcomes> outcomes(settings.size());
+  std::atomic<std::size_t> next{0};
+  const auto work = [&] {
+    for (std::size_t i = next++; i < settings.size(); i = next++) {
+      outcomes[i] = run(settings[i]);
+      if (i % 100 == 0) std::fprintf(stderr, "\r%zu of %zu runs", i, settings.size());
+    }
+  };
+  std::vector<std::thread> pool;
+  for (unsigned i = 1; i < threads; ++i) pool.emplace_back(work);
+  work();
+  for (auto& thread : pool) thread.join();
+  std::fprintf(stderr, "\r%zu runs          \n", settings.size());
+  return outcomes;
+}
+
+Setting base_setting(const SweepOptions& options) {
+  Setting s;
+  if (options.quick) {
+    s.scale = 512;
+    s.iterations = 6;
+  }
+  return s;
+}
+
+double Grid::speed_up(std::size_t place, RowIndex row, RowIndex over) const {
+  const Cell& slow = at(place, over);
+  const Cell& fast = at(place, row);
+  double sum = 0;
+  for (std::size_t i = 0; i < fast.times.size(); ++i) sum += slow.times[i] / fast.times[i];
+  return sum / static_cast<double>(fast.times.size());
+}
+
+Grid run_grid(const SweepOptions& options) {
+  Grid grid;
+  grid.places = places_of(options.quick);
+  for (std::uint64_t seed = 201; seed <= (options.quick ? 202U : 208U); ++seed) grid.seeds.push_back(seed);
+  const Setting base = base_setting(options);
+
+  std::vector<Setting> settings;
+  std::map<std::string, std::size_t> known;
+  std::vector<std::size_t> index;  // of the setting of each (place, row, seed)
+  for (const Place& place : grid.places) {
+    for (const Row& row : all_rows()) {
+      for (const std::uint64_t seed : grid.seeds) {
+        const Setting s = setting_of(base, place, row, seed);
+        const auto key = std::string(s.row.name) + "|" + std::string(place.server.name) + "|" +
+                         std::to_string(s.slots_share) + "|" + std::to_string(seed);
+        const auto [at, first] = known.try_emplace(key, settings.size());
+        if (first) settings.push_back(s);
+        index.push_back(at->second);
+      }
+    }
+  }
+  const std::vector<Outcomes> outcomes = run_all(settings, options.threads);
+  auto at = index.begin();
+  for (std::size_t place = 0; place < grid.places.size(); ++place) {
+    auto& rows = grid.cells.emplace_back();
+    for (std::size_t row = 0; row < kRowCount; ++row) {
+      std::vector<const Outcomes*> runs;
+      for (std::size_t seed = 0; seed < grid.seeds.size(); ++seed) runs.push_back(&outcomes[*at++]);
+      rows.push_back(summary_of(runs));
+    }
+  }
+  return grid;
+}
+
+}  // namespace tally::experiment

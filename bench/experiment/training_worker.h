@@ -1,0 +1,78 @@
+#pragma once
+// One worker of a training job: the production engine, a link to the box, and the plan that it follows. Every
+// sum that the engine delivers is compared with the exact one.
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "chance.h"
+#include "job_plan.h"
+#include "job_table.h"
+#include "links.h"
+#include "packets.h"
+#include "virtual_time.h"
+#include "worker_engine.h"
+
+namespace tally::experiment {
+
+class TrainingWorker final : public Actor {
+ public:
+  enum Event : std::uint32_t { kReceive, kWake, kIterate, kSubmit };
+
+  struct Options {
+    const Job& job;
+    Rank rank{};
+    const JobPlan& plan;
+    double u = 0;  // ns
+    double skew = 0;
+    TimeNs rto_floor = kAdaptiveRtoFloor;
+  };
+  TrainingWorker(VirtualTime& time, Packets& packets, const Chance& chance, const Options& options);
+
+  // Before the start: where its packets go.
+  void connect(std::unique_ptr<Link> to_box) { to_box_ = std::move(to_box); }
+  // JOIN and JOINED, without the network: the first thing it says, and the answer.
+  [[nodiscard]] std::span<const std::byte> say_join();
+  void hear(std::span<const std::byte> datagram);
+  void start(TimeNs at);
+
+  void on_event(std::uint32_t what, std::uint32_t detail) override;
+
+  [[nodiscard]] WorkerEngine& engine() noexcept { return *engine_; }
+  [[nodiscard]] bool finished() const noexcept { return iteration_ == options_.plan.iterations; }
+  [[nodiscard]] TimeNs finished_at() const noexcept { return finished_at_; }
+  [[nodiscard]] std::uint64_t wrong() const noexcept { return wrong_; }
+  [[nodiscard]] const Link& link() const noexcept { return *to_box_; }
+
+ private:
+  void receive(PacketId id);
+  void iterate();
+  void submit();
+  void service();
+  void take_completions();
+  void fill(std::vector<std::int32_t>& values) const;
+  void check(const std::vector<std::int32_t>& values, std::uint32_t bucket);
+  [[nodiscard]] TimeNs after(double u) const noexcept;
+
+  VirtualTime& time_;
+  Packets& packets_;
+  const Chance& chance_;
+  Options options_;
+  OuterHeaders headers_;
+  std::unique_ptr<WorkerEngine> engine_;
+  std::unique_ptr<Link> to_box_;
+  std::vector<std::byte> out_;
+  std::vector<std::vector<std::int32_t>> values_;  // by bucket, input and then sums
+  std::vector<TimeNs> summed_at_;                  // by bucket, in this iteration
+  double pace_ = 1;                                // of computing in this iteration
+  std::uint32_t iteration_ = 0;
+  std::uint32_t submitted_ = 0;  // buckets in this iteration
+  std::uint32_t summed_ = 0;
+  TimeNs wake_ = kNever;
+  TimeNs finished_at_ = 0;
+  std::uint64_t wrong_ = 0;
+};
+
+}  // namespace tally::experiment

@@ -1,0 +1,123 @@
+// The experiment behind `make experiment`, in its smallest form: what it must be whatever its figures are.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "extremes.h"
+#include "goals.h"
+#include "reports.h"
+#include "rows.h"
+#include "sweep.h"
+#include "training_run.h"
+
+namespace tally::experiment {
+namespace {
+
+Setting small(RowIndex row) {
+  Setting s;
+  s.row = row_at(row);
+  s.scale = 1024;
+  s.iterations = 4;
+  if (row == kPoolRow) s.slots_share = 1;  // with fewer it gets none
+  return s;
+}
+
+class EveryRow : public testing::TestWithParam<int> {
+ protected:
+  static RowIndex row() { return static_cast<RowIndex>(GetParam()); }
+};
+
+TEST_P(EveryRow, SumsAreExactAndEveryJobEnds) {
+  const Outcomes out = run(small(row()));
+  EXPECT_EQ(out.wrong, 0U);
+  ASSERT_EQ(out.jobs.size(), 8U);
+  for (const JobOutcome& job : out.jobs) EXPECT_GT(job.time, 0) << job.model;
+  EXPECT_GT(out.contributions, 0U);
+}
+
+TEST_P(EveryRow, SumsAreExactWithLoss) {
+  Setting s = small(row());
+  s.loss = 0.002;
+  const Outcomes out = run(s);
+  EXPECT_EQ(out.wrong, 0U);
+  EXPECT_GT(out.lost, 0U);
+  EXPECT_GT(out.retransmissions, 0U);
+}
+
+TEST_P(EveryRow, ASeedIsARun) {
+  const Outcomes first = run(small(row()));
+  const Outcomes again = run(small(row()));
+  EXPECT_EQ(first.end, again.end);
+  EXPECT_EQ(first.events, again.events);
+  EXPECT_EQ(first.to_servers, again.to_servers);
+  Setting other = small(row());
+  ++other.seed;
+  EXPECT_NE(first.end, run(other).end);
+}
+
+INSTANTIATE_TEST_SUITE_P(Experiment, EveryRow, testing::Range(0, static_cast<int>(kRowCount)));
+
+TEST(Experiment, WithoutInaEverythingGoesToTheServers) {
+  const Outcomes out = run(small(kNoInaRow));
+  EXPECT_GE(out.to_servers, out.contributions);
+  EXPECT_EQ(out.claims, 0U);
+}
+
+TEST(Experiment, WithASlotForEachChunkInFlightNothingGoesToTheServers) {
+  Setting s = small(kSharedRow);
+  s.slots_share = 1;
+  const Outcomes out = run(s);
+  EXPECT_EQ(out.denied, 0U);
+  EXPECT_EQ(out.evicted, 0U);
+  EXPECT_EQ(out.to_servers, 0U);
+}
+
+// ATP's slots are held for a round trip to the server, so the same slots serve fewer chunks.
+TEST(Experiment, SlotsThatWaitForTheServerAggregateLess) {
+  EXPECT_LT(run(small(kAtpHashRow)).aggregation(), run(small(kFcfsViaServerRow)).aggregation());
+  EXPECT_LT(run(small(kAtpAnyFreeRow)).aggregation(), run(small(kNoSwapRow)).aggregation());
+}
+
+TEST(Experiment, TheNumberOfThreadsChangesNothing) {
+  std::vector<Setting> settings;
+  for (int row = 0; row < kRowCount; ++row) settings.push_back(small(static_cast<RowIndex>(row)));
+  const auto one = run_all(settings, 1);
+  const auto three = run_all(settings, 3);
+  for (std::size_t i = 0; i < settings.size(); ++i) EXPECT_EQ(one[i].end, three[i].end) << i;
+}
+
+TEST(Experiment, ReportsNameEveryRowGoalAndOmission) {
+  SweepOptions quick{.quick = true, .threads = 2};
+  const Grid grid = run_grid(quick);
+  const auto regimes = run_regimes(quick);
+  const auto urgent = run_urgent(quick);
+  const Judgement judgement = judge(grid, regimes, urgent);
+  EXPECT_EQ(judgement.wrong, 0U);
+  EXPECT_EQ(judgement.goals.size(), 5U);
+  EXPECT_EQ(judgement.contests.size(), grid.places.size());
+  const Setting base = base_setting(quick);
+  const Report report{grid, regimes, urgent, judgement, base};
+
+  const std::string text = markdown_of(report);
+  for (const Row& row : all_rows())
+    EXPECT_THAT(text, testing::HasSubstr("| " + std::string(row.name) + " |"));
+  for (const LeftOut& row : left_out())
+    EXPECT_THAT(text, testing::HasSubstr("- " + std::string(row.name) + ":"));
+  for (const Goal& goal : judgement.goals)
+    EXPECT_THAT(text, testing::HasSubstr(goal.text + " | " + goal.figure));
+
+  const auto json = nlohmann::json::parse(json_of(report));
+  EXPECT_EQ(json.at("cells").size(), grid.places.size() * kRowCount);
+  EXPECT_EQ(json.at("wrong"), 0);
+  EXPECT_EQ(json.at("regimes").size(), regimes.size());
+  EXPECT_EQ(json.at("cells")[0].at("mean_jct_by_seed").size(), grid.seeds.size());
+
+  const std::string svg = svg_of(grid);
+  EXPECT_THAT(svg, testing::StartsWith("<svg"));
+  EXPECT_THAT(svg, testing::EndsWith("</svg>\n"));
+}
+
+}  // namespace
+}  // namespace tally::experiment
