@@ -55,13 +55,16 @@ def three_classes(lab, size, **options):
     bulk = [start_job(box, job, busy_until_told(job, size)) for job in jobs[:2]]
     for workers in bulk:
         wait_for_middle(workers)
-    # One chunk at a time: no chunk of its own takes its slot.
-    single = start_job(box, jobs[2], "--sizes 32 --dtype int32 --iterations 50")
-    finish(single)
-    alone = box.counters().slots["urgent"]
-    assert alone["claims"] + alone["swaps"] > 0 and alone["evicted"] == 0, alone
+    # At once: the bulk jobs must still be at work when it takes their slots.
     urgent = start_job(box, jobs[2], f"--sizes {size} --iterations 10")
     finish(urgent)
+    # One chunk at a time: no chunk of its own takes its slot, and no other may.
+    before = box.counters().slots["urgent"]
+    single = start_job(box, jobs[2], "--sizes 32 --dtype int32 --iterations 50")
+    finish(single)
+    after = box.counters().slots["urgent"]
+    assert after["claims"] + after["swaps"] > before["claims"] + before["swaps"], (before, after)
+    assert after["evicted"] == before["evicted"], (before, after)
     for workers in bulk:
         go_on(workers)
         finish(workers)
