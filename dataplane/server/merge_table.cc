@@ -174,11 +174,9 @@ bool MergeTable::discard(const MergeJob& job, Chunk chunk) noexcept {
 }
 
 void MergeTable::forget(JobId job) noexcept {
-  forget_incomplete(job);
+  drop_of(job, store_.oldest_incomplete());
   drop_of(job, store_.oldest_complete());
 }
-
-void MergeTable::forget_incomplete(JobId job) noexcept { drop_of(job, store_.oldest_incomplete()); }
 
 // From there on to the newest of its kind.
 void MergeTable::drop_of(JobId job, StateIndex oldest) noexcept {

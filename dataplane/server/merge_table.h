@@ -118,10 +118,8 @@ class MergeTable {
   // Looks at up to `steps` of the oldest incomplete states and drops those that took no Partial since
   // `before`. One that is kInside or kOverlap does not count: a replay must not keep a state alive.
   void sweep(TimeNs before, std::uint32_t steps) noexcept;
-  // The job is gone. Looks at every state in use.
+  // The job is gone, or its epoch is over. Looks at every state in use.
   void forget(JobId job) noexcept;
-  // The job's epoch is over: complete states stay. Looks at every incomplete state.
-  void forget_incomplete(JobId job) noexcept;
 
   [[nodiscard]] const MergeCounters& counters() const noexcept { return counters_; }
   [[nodiscard]] std::uint32_t capacity() const noexcept { return store_.capacity(); }  // states

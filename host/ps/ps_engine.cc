@@ -96,8 +96,8 @@ std::optional<Refused> PsEngine::dispatch(std::span<const std::byte> bytes, Time
     wrong = seat->member.receive(datagram, now, news);
     if (news == MemberNews::kEnded) seat->sums.end();
     if (news == MemberNews::kSameEpoch) seat->sums.renew(*seat->member.membership());
-    if (news == MemberNews::kEpoch || news == MemberNews::kGeneration) {
-      seat->sums.enter(*seat->member.membership(), news == MemberNews::kGeneration);
+    if (news == MemberNews::kEpoch) {
+      seat->sums.enter(*seat->member.membership());
       by_id_[raw(seat->member.membership()->job)] = seat;
     }
   }

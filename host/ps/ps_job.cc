@@ -16,9 +16,9 @@ PsJob::PsJob(const PsShared& shared, std::uint16_t index, Rank self, PsJobStatis
       job_{.id = JobId{static_cast<std::uint16_t>(index + 1)}},
       timers_(shared.timers, index) {}
 
-void PsJob::enter(const Membership& membership, bool new_generation) noexcept {
+void PsJob::enter(const Membership& membership) noexcept {
   timers_.stop_all();
-  new_generation ? shared_.table.forget(job_.id) : shared_.table.forget_incomplete(job_.id);
+  shared_.table.forget(job_.id);
   membership_ = membership;
   job_.generation = membership.generation;
   job_.epoch = membership.epoch;

@@ -36,8 +36,9 @@ class PsJob {
 
   // The same epoch, which the server has asked about again: nothing is lost.
   void renew(const Membership& membership) noexcept { membership_ = membership; }
-  // A new one: what was incomplete is gone; of another generation everything is.
-  void enter(const Membership& membership, bool new_generation) noexcept;
+  // A new one: every sum is gone. One that was kept would be taken for that of the same number, 2^32 chunks
+  // later in the same generation.
+  void enter(const Membership& membership) noexcept;
   void end() noexcept;
 
   // CONTRIBUTE, PARTIAL or RESULT of the present epoch: job, epoch and cookie are checked. What is refused
@@ -73,7 +74,7 @@ class PsJob {
   Rank self_;
   PsJobStatistics& statistics_;
   std::optional<Membership> membership_;
-  MergeJob job_;  // its id is ours, so that sums outlive a box that gives out its ids anew
+  MergeJob job_;  // its id is ours: a box that gives out its ids anew must not mix two jobs
   std::array<std::uint32_t, kMaxRanks> keys_{};
   StateTimers timers_;
   std::optional<Chunk> high_;  // the newest chunk of this epoch

@@ -96,7 +96,7 @@ std::optional<Refused> ServerMember::on_running(const Header& header, const Join
   abort_text_.clear();
   ++statistics_.epochs;
   if (!same_generation) ++statistics_.generations;
-  news = same_generation ? MemberNews::kEpoch : MemberNews::kGeneration;
+  news = MemberNews::kEpoch;
   report(PsEventKind::kRunning, "runs with " + std::to_string(membership->world) + " workers, " +
                                     std::to_string(membership->elements) + " elements, span " +
                                     std::to_string(2 * membership->largest_window));

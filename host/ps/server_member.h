@@ -24,7 +24,7 @@
 namespace tally {
 
 // What a datagram means for the sums of the job.
-enum class MemberNews : std::uint8_t { kNone, kSameEpoch, kEpoch, kGeneration, kEnded };
+enum class MemberNews : std::uint8_t { kNone, kSameEpoch, kEpoch, kEnded };
 
 class ServerMember {
  public:
