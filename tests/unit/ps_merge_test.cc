@@ -280,6 +280,37 @@ TEST(PsMemory, ACompleteNewcomerEndsTheTimerOfTheStateItReplaces) {
   EXPECT_EQ(server.counted(0).flushes, 1U) << "the one after its sum";
 }
 
+// The same with a sum of the box, and another state of the job still waiting.
+TEST(PsMemory, ASumOfTheBoxEndsTheTimerOfTheLaterStateItReplaces) {
+  const BoxJob a;
+  BoxJob b;
+  b.name = "b", b.id = 8, b.epoch = 200, b.generation = 0xBBBB;
+  Server server({a, b}, 2);
+  const auto joins = server.drain();
+  server.hear(a.joined(JoinStatus::kRunning, join_payload(joins.at(0).bytes).nonce.host()));
+  server.hear(b.joined(JoinStatus::kRunning, join_payload(joins.at(1).bytes).nonce.host()));
+  server.hear(a.contribution(0, Chunk{8}));
+  server.hear(a.contribution(0, Chunk{9}));
+  server.hear(a.result(Chunk{5}));
+  EXPECT_EQ(server.engine->memory().complete, 1U);
+  server.hear(b.contribution(1, Chunk{1}));
+  EXPECT_EQ(server.engine->memory().complete, 0U);
+  EXPECT_EQ(server.engine->memory().incomplete, 2U);
+  (void)server.drain();
+  server.now += 2 * kMillisecond;
+  const auto out = server.drain();
+  ASSERT_EQ(out.size(), 2U) << "one timer each";
+  a.expect_bare(out[0].bytes, PacketType::kFlush, 0, Chunk{9});
+  b.expect_bare(out[1].bytes, PacketType::kFlush, 0, Chunk{1});
+  for (int i = 0; i < 1000; ++i) {
+    server.now += kMillisecond;
+    (void)server.drain();
+  }
+  EXPECT_EQ(server.engine->memory().incomplete, 0U);
+  EXPECT_EQ(server.counted(0).fruitless, 1U);
+  EXPECT_EQ(server.counted(1).fruitless, 1U);
+}
+
 // A sum that was forgotten before its turn to be sent is counted; its workers send again.
 TEST(PsMemory, ASumMayBeGoneBeforeItsTurn) {
   const BoxJob job;
