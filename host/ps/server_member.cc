@@ -158,7 +158,10 @@ void ServerMember::abort(std::string why, TimeNs now) {
 }
 
 void ServerMember::time_out(TimeNs now) {
-  if (abort_.tries() >= kFarewells) abort_.stop();
+  if (abort_.tries() >= kFarewells && abort_.due() <= now) {
+    abort_.stop();
+    abort_text_.clear();  // nobody heard it: the next mismatch of the epoch is told again
+  }
   if (joining_ || heard_ + membership_->lease > now) return;
   ++statistics_.silences;
   report(PsEventKind::kSilent,

@@ -41,8 +41,8 @@ class ServerMember {
     return joining_ && nonce_ != 0 && nonce == nonce_;
   }
 
-  // Tells control that the job cannot go on, and why; repeated until the epoch ends, a few times. Only the
-  // first word of an epoch counts.
+  // Tells control that the job cannot go on, and why; repeated until the epoch ends, a few times, during
+  // which later words are not heard.
   void abort(std::string why, TimeNs now);
 
   void time_out(TimeNs now);
@@ -84,7 +84,7 @@ class ServerMember {
   std::uint32_t attempt_ = 0;
   std::uint64_t missing_ = 0;
   Backoff abort_;
-  std::string abort_text_;  // empty: the epoch is sound
+  std::string abort_text_;  // empty: nothing is being told
   std::string refusal_;     // the newest one reported, until the box says something else
   TimeNs heard_ = 0;
   TimeNs heartbeat_due_ = kNever;

@@ -155,6 +155,24 @@ TEST_F(PsMerge, OtherSizesAreCountedAndAbortTheJob) {
   EXPECT_EQ(header_of(server.one()).type, PacketType::kJoin);
 }
 
+// An ABORT that nobody answered is not the last word of the epoch.
+TEST_F(PsMerge, AMismatchAfterTheLastAbortIsToldAgain) {
+  server.hear(job.contribution(0, Chunk{4}, 16));
+  std::size_t aborts = 0;
+  for (int i = 0; i < 120; ++i) {
+    if (i == 0 || i == 10 || i == 60) server.hear(job.contribution(1, Chunk{4}, 32));
+    for (const Out& out : server.drain()) aborts += out.header().type == PacketType::kAbort ? 1 : 0;
+    server.now += 100 * kMillisecond;
+    server.hear(job.echo());
+    if (i == 59) {
+      EXPECT_EQ(aborts, 5U) << "while one is told the next is not";
+      server.hear(job.contribution(0, Chunk{4}, 16));  // its state was dropped meanwhile
+    }
+  }
+  EXPECT_EQ(aborts, 10U);
+  EXPECT_EQ(server.events().size(), 2U);
+}
+
 TEST_F(PsMerge, ADamagedPayloadChangesNothing) {
   Bytes bad = job.contribution(0, Chunk{4});
   bad.back() ^= std::byte{4};
