@@ -221,6 +221,7 @@ std::size_t ChunkStream::write_answer(const OwedAnswer& owed, std::span<std::byt
   const auto values = history_.values(owed.index);
   Header header = data_header(PacketType::kAnswer, owed.index);
   header.flags = kept.flags;
+  header.priority = membership_.max_priority;  // its operation is over; somebody waits
   header.slot = Be<std::uint32_t>{raw(owed.asker)};
   header.elements = Be<std::uint16_t>{kept.elements};
   header.dtype = kept.dtype;

@@ -23,6 +23,7 @@ class Resend : public testing::Test {
     s.shards = 3;
     s.discipline = Discipline::kShared;
     s.shared_slots = 64;
+    s.max_priority = 200;
     s.lease_ms = 1'000'000;
     return s;
   }
@@ -102,6 +103,7 @@ TEST_F(Resend, FinishedAndKeptIsAnswered) {
   Header want = header_of(result);
   want.type = PacketType::kAnswer;
   want.rank = Be<std::uint16_t>{1};
+  want.priority = shape().max_priority;  // not the lowest class of the queue towards the server
   want.slot = Be<std::uint32_t>{kServer};
   want.cookie = Be<std::uint64_t>{box_.cookie_of(1)};
   EXPECT_EQ(out[0].bytes, sealed(want, payload_of(result)));
