@@ -101,11 +101,12 @@ bool ChunkStream::blocked(const Flight& flight) const noexcept {
   return data && operation.dtype() == Dtype::kFloat32 && history_.find(operation.first() + *data) == nullptr;
 }
 
-// Peers are asked every second time only, so that progress never depends on them alone. Early sendings do not
-// count: no timer ran out. What a peer has forgotten the box takes no more: only the other peers are left.
+// Peers are asked every second time only, so that progress never depends on them alone. Early sendings and
+// those that a server asked for do not count: no timer ran out. What a peer has forgotten the box takes no
+// more: only the other peers are left.
 bool ChunkStream::turn_to_query(const Flight& flight) const noexcept {
   if (flight.gone) return true;
-  const std::uint32_t timed = flight.sends - flight.early;
+  const std::uint32_t timed = flight.sends - flight.early - flight.direct;
   return membership_.world > 1 && timed >= kPlainSends && (timed - kPlainSends) % 2 == 0;
 }
 
@@ -191,7 +192,10 @@ std::size_t ChunkStream::write_contribution(Flight& flight, Cause cause, std::sp
   ++operation.stats.packets;
   if (flight.offered) ++operation.stats.retransmissions;
   ++(flight.sends == 0 ? statistics_.contributions : statistics_.retransmissions);
-  if (cause == Cause::kServer) ++statistics_.direct;
+  if (cause == Cause::kServer) {
+    ++statistics_.direct;
+    ++flight.direct;
+  }
   if (cause == Cause::kEarly) {
     ++statistics_.early;
     window_.sent_early(flight, now);

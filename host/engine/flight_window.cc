@@ -26,7 +26,7 @@ void FlightWindow::enter_epoch(std::uint32_t window) noexcept {
   for (Flight& flight : ring_) {
     if (flight.state == FlightState::kDone) continue;
     flight.state = FlightState::kIdle;
-    flight.sends = flight.queries = 0;
+    flight.sends = flight.queries = flight.direct = 0;
     flight.early = 0;
     flight.probing = false;
     flight.gone = false;

@@ -37,6 +37,7 @@ struct Flight {
   std::uint64_t order = 0;               // of that sending among all of the generation
   std::uint32_t sends = 0;               // in this epoch, queries included
   std::uint32_t queries = 0;             // in this epoch
+  std::uint32_t direct = 0;              // of `sends`: asked for by a server
   std::uint32_t previous = 0;            // links of the list it is in: positions in the ring
   std::uint32_t next = 0;
   FlightState state = FlightState::kIdle;

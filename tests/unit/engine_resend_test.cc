@@ -90,6 +90,26 @@ TEST_F(Resend, TheNextCopyIsPlainAndKeepsItsTimer) {
   EXPECT_EQ(header_of(plain[0].bytes).flags, kFlagRetransmit);
 }
 
+// No timer ran out: three plain retransmissions still come before the first QUERY, and then every second one.
+TEST_F(Resend, DoesNotBringTheQueryNearer) {
+  (void)engine_->barrier(0);
+  ASSERT_EQ(drain(*engine_, 0).size(), 1U);
+  std::vector<PacketType> story;
+  while (story.size() < 7) {
+    now_ = engine_->deadline();
+    for (const Out& out : drain(*engine_, now_)) {
+      if (header_of(out.bytes).type != PacketType::kHeartbeat) story.push_back(header_of(out.bytes).type);
+    }
+    engine_->receive(sealed(resend(0)), now_);
+    const auto asked = drain(*engine_, now_);
+    ASSERT_EQ(asked.size(), 1U);
+    EXPECT_NE(header_of(asked[0].bytes).flags & kFlagDirect, 0);
+  }
+  constexpr auto kPlain = PacketType::kContribute;
+  constexpr auto kQuery = PacketType::kQuery;
+  EXPECT_EQ(story, (std::vector{kPlain, kPlain, kPlain, kQuery, kPlain, kQuery, kPlain}));
+}
+
 TEST_F(Resend, FinishedAndKeptIsAnswered) {
   std::vector<std::int32_t> x(20, 9);
   (void)engine_->allreduce(std::span<std::int32_t>(x), 0);
