@@ -363,6 +363,40 @@ TEST_F(MembersServer, AServerThatIsCalledBackInVainAbortsTheJobAndIsNamed) {
   EXPECT_EQ(count_of(sent, PacketType::kJoined, workers[0]), 1U);
 }
 
+// A job that is called back keeps its generation, whose elements do not change: it does not wait for ever for
+// a server that cannot carry them.
+TEST_F(MembersServer, AServerThatIsCalledBackTooNarrowIsRefusedAndItsLeaseEndsTheJob) {
+  ASSERT_TRUE(form(all()));
+  members->restart_data_plane(now);
+  settle();
+  servers[1].elements = 336;
+  const auto sent = send(servers[1], servers[1].join());
+  EXPECT_EQ(
+      only(sent, PacketType::kJoined, servers[1]).text(),
+      "admission: server 1 carries packets of 336 elements at most, and the job's have 352: raise its mtu, "
+      "or start the workers anew");
+  EXPECT_EQ(dropped(MembershipDrop::kField), 1U);
+  for (int i = 0; i < 11 && status(id).phase != JobPhase::kAborted; ++i) {
+    for (Peer* p : all()) send(*p, p->join());
+    advance(kSecond);
+  }
+  EXPECT_EQ(status(id).phase, JobPhase::kAborted);
+  EXPECT_THAT(status(id).reason, HasSubstr("server 1 at 10.0.0.201 was silent"));
+}
+
+TEST_F(MembersServer, AServerThatIsCalledBackTooNarrowMayComeAgainWider) {
+  ASSERT_TRUE(form(all()));
+  const std::uint64_t generation = workers[0].last.generation.host();
+  members->restart_data_plane(now);
+  settle();
+  servers[1].elements = 336;
+  for (Peer* p : all()) send(*p, p->join());
+  EXPECT_EQ(status(id).missing_servers, 0b10U);
+  servers[1].elements = 352;
+  ASSERT_TRUE(form(all()));
+  EXPECT_EQ(workers[0].last.generation.host(), generation);
+}
+
 TEST_F(MembersServer, AnAbortReachesServersAndTheyFormAgain) {
   ASSERT_TRUE(form(all()));
   const auto sent = send(workers[1], workers[1].abort("bad input"));
