@@ -139,6 +139,7 @@ class Pipeline {
   MergeResult serve(const Job& job, Contribution& p, TimeNs now) noexcept;
   MergeResult serve_along(const Job& job, Contribution& p, const MergeResult& otherwise, TimeNs now) noexcept;
   const Job* take_out(std::uint32_t entry, Contribution& p) noexcept;
+  [[nodiscard]] std::uint64_t seen_of(const Job& job, const Contribution& p) noexcept;
   [[nodiscard]] std::uint32_t entry_of(const Job& job, const Contribution& p) noexcept;
   [[nodiscard]] bool is_within_span(const Job& job, Chunk chunk) noexcept;
   void free_entry(std::uint32_t entry, JobState& state) noexcept;

@@ -184,6 +184,17 @@ Outcome Pipeline<Exec>::contribute_shared(Parsed& parsed, const Frame& frame, Ti
   return out;
 }
 
+// Whose contributions of an unfinished chunk came by, also those that are at an external server; 0: not
+// known. By hash nothing tells who is there, and what the entry holds would name wrong ranks.
+template <class Exec>
+std::uint64_t Pipeline<Exec>::seen_of(const Job& job, const Contribution& p) noexcept {
+  if (job.discipline != Discipline::kShared) return 0;
+  const std::uint32_t line = job.slots.first * kLedgerRowsPerLine;
+  const LedgerRow row = exec_.template peek<LedgerReg>(line + raw(p.slot) / job.shards);
+  if (row.chunk != raw(p.chunk) || row.entry == LedgerRow::kAsking) return 0;
+  return row.seen != job.members ? row.seen : 0;  // nobody is waited for
+}
+
 // The entry is asked first, the server's table only when there is none.
 template <class Exec>
 Found Pipeline<Exec>::find(const Job& job, Contribution& p) noexcept {
@@ -195,6 +206,7 @@ Found Pipeline<Exec>::find(const Job& job, Contribution& p) noexcept {
     if (found.complete) return found;
     held = found.contributors;
   }
+  if (job.server == ServerKind::kExternal) return {.contributors = seen_of(job, p)};
   Partial partial{.chunk = p.chunk, .values = p.values, .room = p.room};
   if (!server_.read(merge_job(job), partial))
     return {.contributors = held | server_.contributors(merge_job(job), p.chunk)};

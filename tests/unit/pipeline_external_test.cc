@@ -155,6 +155,44 @@ TYPED_TEST(ExternalServer, gets_what_nobody_touched_for_too_long) {
   EXPECT_EQ(this->occupancy(job), 0U);
 }
 
+// A QUERY names whom everybody waits for: also those are there whose contributions went to the server.
+TYPED_TEST(ExternalServer, waiting_names_who_was_not_seen_also_of_what_it_holds) {
+  this->start(2);
+  const Job job = this->shared_job({.world = 4, .servers = 1});
+  const auto query = [&](Chunk chunk) {
+    this->now_ += kSecond;  // REJECTs are limited
+    return this->take(job, 0, make_query(job, Rank{0}, chunk, Rank{1}));
+  };
+  EXPECT_FALSE(query(Chunk{0}).reject) << "nobody was seen";
+  EXPECT_EQ(this->send(job, 0, Chunk{0}).verdict, Verdict::kAbsorb);
+  EXPECT_EQ(this->send(job, 3, Chunk{0}, {.flags = kFlagDirect}).verdict, Verdict::kBypass);
+  const Outcome half = query(Chunk{0});
+  EXPECT_EQ(half.verdict, Verdict::kRelay);
+  EXPECT_TRUE(half.reject);
+  EXPECT_EQ(half.reject_reason, RejectReason::kWaiting);
+  EXPECT_EQ(half.reject_contributors, 0b1001U) << "one in the entry, one at the server";
+  EXPECT_EQ(this->send(job, 2, Chunk{1}, {.flags = kFlagDirect}).verdict, Verdict::kBypass);
+  EXPECT_EQ(query(Chunk{1}).reject_contributors, 0b0100U) << "without an entry";
+  for (const std::uint32_t rank : {0U, 1U, 2U, 3U})
+    EXPECT_EQ(this->send(job, rank, Chunk{2}, {.flags = kFlagDirect}).verdict, Verdict::kBypass);
+  EXPECT_FALSE(query(Chunk{2}).reject) << "nobody is waited for";
+  EXPECT_FALSE(query(Chunk{0} + job.span).reject) << "the row is another chunk's";
+}
+
+TYPED_TEST(ExternalServer, waiting_is_not_said_by_hash_where_nothing_tells_who_is_there) {
+  this->start(8);
+  for (const auto discipline : {Discipline::kFcfs, Discipline::kPreemptive}) {
+    const std::uint16_t id = discipline == Discipline::kFcfs ? 1 : 2;
+    const Job job = this->publish({.id = id, .world = 3, .servers = 1, .discipline = discipline});
+    EXPECT_EQ(this->send(job, 0, Chunk{id}).verdict, Verdict::kAbsorb);
+    EXPECT_EQ(this->send(job, 2, Chunk{id}, {.flags = kFlagDirect}).verdict, Verdict::kBypass);
+    this->now_ += kSecond;
+    const Outcome out = this->take(job, 0, make_query(job, Rank{0}, Chunk{id}, Rank{1}));
+    EXPECT_EQ(out.verdict, Verdict::kRelay);
+    EXPECT_FALSE(out.reject);
+  }
+}
+
 TYPED_TEST(ExternalServer, a_RESULT_to_all_is_a_finished_chunk) {
   this->start(1);
   const Job job = this->shared_job({.world = 3, .servers = 1});
