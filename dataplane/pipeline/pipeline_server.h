@@ -30,7 +30,9 @@ template <class Exec>
 Outcome Pipeline<Exec>::depart(Parsed& parsed, const SharedRuling& ruling, TimeNs now) noexcept {
   const Job& owner = *ruling.leaving;
   const Contribution& p = parsed.contribution;
-  Outcome out = conclude(parsed, ruling.verdict, ruling.fresh, now);
+  // By hash no ledger tells a replay that goes by, which renews no lease; what the server knows is not heard.
+  const bool told = ruling.verdict != Verdict::kBypass || !by_hash(owner.discipline);
+  Outcome out = conclude(parsed, ruling.verdict, ruling.fresh && told, now);
   if (ruling.verdict == Verdict::kBypass) {
     relay_header(parsed.payload, owner.result_cookie, *kernels_,
                  ruling.collision ? std::uint8_t{kFlagCollision} : std::uint8_t{0});

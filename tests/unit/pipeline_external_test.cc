@@ -193,6 +193,23 @@ TYPED_TEST(ExternalServer, waiting_is_not_said_by_hash_where_nothing_tells_who_i
   }
 }
 
+// The ledger tells a replay; by hash nothing does, so what goes by renews no lease.
+TYPED_TEST(ExternalServer, a_bypass_renews_a_lease_only_where_a_ledger_tells_a_replay) {
+  this->start(8);
+  const Job hashed = this->publish({.id = 2, .servers = 1, .discipline = Discipline::kFcfs});
+  const Job job = this->shared_job({.servers = 1});
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(this->send(hashed, 1, Chunk{0}, {.flags = kFlagDirect}).verdict, Verdict::kBypass);
+    EXPECT_EQ(this->state(hashed).last_seen[1], 0U);
+  }
+  const TimeNs first = this->now_;
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(this->send(job, 1, Chunk{0}, {.flags = kFlagDirect}).verdict, Verdict::kBypass);
+    EXPECT_EQ(this->state(job).last_seen[1], first);
+    this->now_ += kSecond;
+  }
+}
+
 TYPED_TEST(ExternalServer, a_RESULT_to_all_is_a_finished_chunk) {
   this->start(1);
   const Job job = this->shared_job({.world = 3, .servers = 1});
