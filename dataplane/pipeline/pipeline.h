@@ -143,7 +143,7 @@ class Pipeline {
   [[nodiscard]] std::uint32_t entry_of(const Job& job, const Contribution& p) noexcept;
   [[nodiscard]] bool is_within_span(const Job& job, Chunk chunk) noexcept;
   void free_entry(std::uint32_t entry, JobState& state) noexcept;
-  Outcome depart(Parsed& parsed, const SharedRuling& ruling, TimeNs now) noexcept;
+  Outcome depart(Parsed& parsed, const SharedRuling& ruling, const Frame& frame, TimeNs now) noexcept;
   Outcome partial_of(const Job& job, const Contribution& p, std::byte* payload) noexcept;
   Outcome relay_from_server(Parsed& parsed, const Frame& frame, TimeNs now) noexcept;
   Outcome flush(Parsed& parsed, const Frame& frame, TimeNs now) noexcept;

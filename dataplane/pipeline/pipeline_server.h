@@ -26,10 +26,18 @@ Outcome Pipeline<Exec>::partial_of(const Job& job, const Contribution& p, std::b
 // The packet leaves for the server of the job whose sum it carries: as it came, or as a PARTIAL. A filling
 // entry does not go along with the last arrival, as it does with the embedded server: one frame cannot become
 // two. The server's timer fetches it.
+// What goes by is verified here, as the embedded server does: the server only drops what does not match, and
+// the job would hang with nobody to blame.
 template <class Exec>
-Outcome Pipeline<Exec>::depart(Parsed& parsed, const SharedRuling& ruling, TimeNs now) noexcept {
+Outcome Pipeline<Exec>::depart(Parsed& parsed, const SharedRuling& ruling, const Frame& frame,
+                               TimeNs now) noexcept {
   const Job& owner = *ruling.leaving;
   const Contribution& p = parsed.contribution;
+  if (ruling.verdict == Verdict::kBypass && !p.verify && !payload_matches(exec_, p)) {
+    states_[raw(owner.id)].finished_badly();
+    if (ruling.fresh) unsee(exec_, owner, p);
+    return drop(parsed, frame, Drop::kSum, now);
+  }
   // By hash no ledger tells a replay that goes by, which renews no lease; what the server knows is not heard.
   const bool told = ruling.verdict != Verdict::kBypass || !by_hash(owner.discipline);
   Outcome out = conclude(parsed, ruling.verdict, ruling.fresh && told, now);

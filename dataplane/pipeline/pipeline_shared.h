@@ -152,7 +152,7 @@ Outcome Pipeline<Exec>::contribute_shared(Parsed& parsed, const Frame& frame, Ti
   const Rank sender = p.rank;
   if (ruling.verdict == Verdict::kEvict && !is_within_span(owner, p.chunk))
     return conclude(parsed, ruling.verdict, ruling.fresh, now);
-  if (owner.server == ServerKind::kExternal) return depart(parsed, ruling, now);
+  if (owner.server == ServerKind::kExternal) return depart(parsed, ruling, frame, now);
   MergeResult result = serve(owner, p, now);
   const bool own = ruling.verdict == Verdict::kBypass;  // what went to the server is the packet as it came
   if (result.merged == Merged::kMismatch) {

@@ -29,6 +29,14 @@ inline MergeJob merge_job(const Job& job) noexcept {
   return {job.id, job.generation, job.epoch, job.members, job.key_sum};
 }
 
+// A packet that fails a check leaves no trace.
+template <class Exec>
+void unsee(Exec& x, const Job& job, const Contribution& p) noexcept {
+  if (by_hash(job.discipline)) return;
+  x.again();
+  x.template rmw<LedgerReg>(p.row, [&](LedgerRow& r) { return r.seen &= ~p.bit; });
+}
+
 template <class Exec>
 class SharedProgram {
  public:
@@ -194,7 +202,7 @@ class SharedProgram {
         x_.template undo<HeadReg>(p.line, before);
         x_.template rmw<OwnerReg>(p.line, [&](Owner& o) { return o = untouched; });
       }
-      if (!seen.duplicate) unsee(job, p);
+      if (!seen.duplicate) unsee(x_, job, p);
       return SharedRuling{.drop = Drop::kMismatch};
     }
     if (d.op == Op::kNone) return d.bypass ? bypass(job, seen) : SharedRuling{.drop = d.drop};
@@ -231,13 +239,6 @@ class SharedProgram {
     p.key = keys_of(job, contributors);
     ++state.slots.partials;
     return {.verdict = Verdict::kAbsorb, .fresh = true, .leaving = &job};
-  }
-
-  // A packet that fails a check leaves no trace.
-  void unsee(const Job& job, const Contribution& p) noexcept {
-    if (by_hash(job.discipline)) return;
-    x_.again();
-    x_.template rmw<LedgerReg>(p.row, [&](LedgerRow& r) { return r.seen &= ~p.bit; });
   }
 
   // Packet and filling entry change places if `wins` says so; then the packet leaves for the evicted job's

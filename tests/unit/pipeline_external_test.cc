@@ -210,6 +210,39 @@ TYPED_TEST(ExternalServer, a_bypass_renews_a_lease_only_where_a_ledger_tells_a_r
   }
 }
 
+// The port vouched for what it is not worth: no server gets it, and the rank that goes on so is named.
+TYPED_TEST(ExternalServer, gets_no_damaged_contribution_and_who_goes_on_sending_them_is_named) {
+  this->start(4);
+  const Job job = this->shared_job({.world = 3, .servers = 1});
+  std::uint32_t sent = 0;
+  for (; !this->state(job).suspect(); ++sent) {
+    ASSERT_LT(sent, 10U);
+    const Outcome out = this->send(job, 1, Chunk{0}, {.flags = kFlagDirect, .corrupt = true});
+    EXPECT_EQ(out.drop, Drop::kSum);
+    EXPECT_EQ(out.server, kNoServer);
+    EXPECT_EQ(this->row(job, Chunk{0}).seen, 0U) << "it leaves no trace";
+  }
+  EXPECT_EQ(sent, JobState::kSuspectAfter);
+  EXPECT_EQ(this->state(job).last_seen[1], 0U);
+  EXPECT_FALSE(this->pipeline_->events().pop().has_value());
+  EXPECT_EQ(this->send(job, 1, Chunk{0}, {.flags = kFlagDirect, .corrupt = true}).drop, Drop::kSum);
+  const auto event = this->pipeline_->events().pop();
+  ASSERT_TRUE(event.has_value());
+  EXPECT_EQ(event->kind, EventKind::kPoisoned);
+  EXPECT_EQ(event->rank, Rank{1});
+  EXPECT_EQ(this->send(job, 1, Chunk{0}, {.flags = kFlagDirect}).verdict, Verdict::kBypass);
+  EXPECT_EQ(this->row(job, Chunk{0}).seen, 0b010U);
+}
+
+// A damaged copy of what was seen takes nothing back.
+TYPED_TEST(ExternalServer, a_damaged_duplicate_is_dropped_and_its_rank_stays_seen) {
+  this->start(4);
+  const Job job = this->shared_job({.world = 3, .servers = 1});
+  EXPECT_EQ(this->send(job, 1, Chunk{0}, {.flags = kFlagDirect}).verdict, Verdict::kBypass);
+  EXPECT_EQ(this->send(job, 1, Chunk{0}, {.flags = kFlagDirect, .corrupt = true}).drop, Drop::kSum);
+  EXPECT_EQ(this->row(job, Chunk{0}).seen, 0b010U);
+}
+
 TYPED_TEST(ExternalServer, a_RESULT_to_all_is_a_finished_chunk) {
   this->start(1);
   const Job job = this->shared_job({.world = 3, .servers = 1});
