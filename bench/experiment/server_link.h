@@ -1,45 +1,41 @@
 #pragma once
-// The link from the box to one server host, and the queue in front of it: strict by class, then fair per job,
-// bounded.
+// The link from the box to one server host, and the product's queue in front of it (server_queue.h).
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
-#include <deque>
-#include <map>
 
 #include "links.h"
-#include "tally/discipline.h"
+#include "server_queue.h"
 #include "tally/ids.h"
 
 namespace tally::experiment {
 
 class ServerLink final : public Actor {
  public:
-  // bound: packets that wait at most; one that does not fit is dropped and counted.
+  // bound: packets that wait at most; one that finds no place, or gives its own up, is dropped and counted.
   ServerLink(VirtualTime& time, Packets& packets, const Chance& chance, const LinkModel& model,
              std::uint32_t bound, Actor& host, std::uint32_t what)
       : time_(time),
         packets_(packets),
         model_(model),
-        bound_(bound),
-        link_(time, packets, chance, model, host, what) {}
+        link_(time, packets, chance, model, host, what),
+        queue_({.capacity = bound}) {}
 
   void push(PacketId id, JobId job, std::uint8_t priority) {
     ++offered_;
     bytes_ += packets_[id].wire_bytes();
-    if (waiting_ == bound_) {
+    if (const auto away = queue_.push(id, job, priority, packets_[id].wire_bytes())) {
       ++dropped_;
-      packets_.release(id);
-      return;
+      packets_.release(*away);
     }
-    classes_[class_of(priority)].push(id, job);
-    longest_ = std::max<std::uint64_t>(longest_, ++waiting_);
+    longest_ = std::max<std::uint64_t>(longest_, queue_.size());
     if (!busy_) leave();
   }
 
   void on_event(std::uint32_t /*what*/, std::uint32_t /*detail*/) override {
     busy_ = false;
-    if (waiting_ != 0) leave();
+    if (!queue_.empty()) leave();
   }
 
   [[nodiscard]] std::uint64_t packets_offered() const noexcept { return offered_; }
@@ -49,36 +45,12 @@ class ServerLink final : public Actor {
   [[nodiscard]] std::uint64_t lost() const noexcept { return link_.lost(); }
 
  private:
-  // One packet of each job in turn.
-  class Class {
-   public:
-    void push(PacketId id, JobId job) {
-      auto& queue = queues_[job];
-      if (queue.empty()) turns_.push_back(job);
-      queue.push_back(id);
-    }
-    [[nodiscard]] bool empty() const noexcept { return turns_.empty(); }
-    PacketId pop() {
-      const JobId job = turns_.front();
-      turns_.pop_front();
-      auto& queue = queues_[job];
-      const PacketId id = queue.front();
-      queue.pop_front();
-      if (!queue.empty()) turns_.push_back(job);
-      return id;
-    }
-
-   private:
-    std::map<JobId, std::deque<PacketId>> queues_;
-    std::deque<JobId> turns_;
-  };
-
   void leave() {
-    auto first = classes_.rbegin();
-    while (first->empty()) ++first;
-    const PacketId id = first->pop();
-    --waiting_;
+    std::array<PacketId, 1> first{};
+    if (queue_.next(first) == 0) return;
+    queue_.sent(1);
     busy_ = true;
+    const PacketId id = first[0];
     time_.at(time_.now() + static_cast<TimeNs>(model_.ns_per_byte * packets_[id].wire_bytes()), *this, 0);
     link_.send(id);
   }
@@ -86,10 +58,8 @@ class ServerLink final : public Actor {
   VirtualTime& time_;
   Packets& packets_;
   LinkModel model_;
-  std::uint32_t bound_;
   Link link_;
-  std::array<Class, 4> classes_;
-  std::uint32_t waiting_ = 0;
+  ServerQueue<PacketId> queue_;
   bool busy_ = false;
   std::uint64_t offered_ = 0;
   std::uint64_t bytes_ = 0;

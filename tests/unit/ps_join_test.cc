@@ -50,7 +50,7 @@ TEST(PsJoin, RepeatsItselfUntilTheJobRuns) {
   std::vector<TimeNs> at;
   const TimeNs start = server.now;
   std::uint64_t nonce = 0;
-  for (int i = 0; i < 6; ++i) {
+  for (std::uint32_t i = 0; i < 6; ++i) {
     const JoinPayload p = join_payload(server.one());
     EXPECT_EQ(p.attempt.host(), i + 1U);
     EXPECT_NE(p.nonce.host(), nonce);
