@@ -5,6 +5,7 @@
 #include "answers.h"
 #include "ending.h"
 #include "joining_steps.h"
+#include "renewal.h"
 #include "server_joining.h"
 #include "texts.h"
 
@@ -80,6 +81,14 @@ void join_active(JobMembership& job, BoxState& box, const JoinRequest& join, con
   // Whoever has not shown that it knows the epoch and reports what it did when the epoch formed has not got
   // the JOINED.
   const bool unheard = !m.confirmed && join.fixed.last == m.reported;
+  // It was an old copy of its JOIN that formed the epoch, and the fence lies before chunks that it holds.
+  const Chunk next{join.fixed.next.host()};
+  if (job.config.stragglers.timeout != 0 && unheard && job.phase == JobPhase::kRunning &&
+      serial_difference(next, job.term.base) > 0) {
+    begin_reforming(job, box, now);
+    handle_join(job, box, join, source, now);  // at most once: the job is forming
+    return;
+  }
   if (join.fixed.last == job.term.record || unheard) {
     answer_member(job, box, join, source, now);
     return;

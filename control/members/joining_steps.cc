@@ -48,11 +48,13 @@ void let_wait(const JobMembership& job, BoxState& box, const JoinRequest& join, 
 void take_place(JobMembership& job, BoxState& box, const JoinRequest& join, const Binding& source,
                 TimeNs now) {
   MemberState& m = job.member(join.rank);
-  const bool changed = !tells_the_same(m, join);
+  bool changed = !tells_the_same(m, join);
   const bool moved = m.binding != source;
   box.accept(PacketType::kJoin);
   m.repeated = m.joined && same_instance(m, join);
   note(m, join, now);
+  // The first JOINs after a loss of all state may be old copies; the fence rests on what is offered now.
+  changed |= job.offered() && serial_difference(m.next, job.offer.base) > 0;
   m.joined = true;
   m.confirmed = false;
   m.reported = join.fixed.last;

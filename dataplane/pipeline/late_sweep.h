@@ -21,7 +21,7 @@ class LateSweep {
       const Job* const job = table->find(JobId{static_cast<std::uint16_t>(id)});
       if (job != nullptr && job->stragglers.timeout != 0 && job->slots.count != 0) jobs_.push_back(job);
     }
-    if (at_ >= jobs_.size()) at_ = offset_ = 0;
+    at_ = offset_ = 0;  // where it was may be behind the end of what is another job's now
   }
   [[nodiscard]] bool empty() const noexcept { return jobs_.empty(); }
 

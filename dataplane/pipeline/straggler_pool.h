@@ -14,6 +14,17 @@ struct StragglerPool : Pool {
   std::uint32_t now = 0;      // stamp()
   std::uint64_t missing = 0;  // (out) ranks that the entry's result lacks; 0 while it fills
 
+  // No older than the chunk whose entry it would have been: with a window that was made smaller the span
+  // reaches further back than two windows, and an entry that a bad sum freed no longer says what it held. A
+  // chunk that has a result must not be begun again, for now it may get another one. Whom this refuses asks
+  // peers; if none had the result, nobody would be 2W ahead in this epoch.
+  static Decision order(High& high, const Contribution& p, const Job& job) noexcept {
+    const auto back = -static_cast<std::int32_t>(2 * job.window);
+    if (high.epoch == raw(p.epoch) && serial_difference(p.chunk, Chunk{high.chunk}) <= back)
+      return {.drop = Drop::kStale};
+    return Pool::order(high, p, job);
+  }
+
   // Between head and shape.
   template <class Exec>
   void at_entry(Exec& x, Op op, const Contribution& p) noexcept {

@@ -48,8 +48,11 @@ bool ChunkStream::says_gone(const Header& header) const noexcept {
 std::optional<Refused> ChunkStream::on_gone(const Header& header, Flight& flight) {
   if (header.slot.host() != membership_.slot_of(header.chunk_id())) return Refused::kSlot;
   if (header.elements.host() != 0 || header.sum1.host() != 0 || header.sum2.host() != 0) return Refused::kSum;
+  // From now on there are only QUERYs, and they count afresh: everybody is asked twice before it is given up.
+  if (!flight.gone) flight.queries = 0;
   flight.gone = true;
-  if (flight.queries + 1 < membership_.world) return std::nullopt;
+  rto_.progress();
+  if (flight.queries < 2 * (membership_.world - 1)) return std::nullopt;
   const OperationId id = flight.operation->id();
   failure_ = StreamFailure{
       id,

@@ -193,7 +193,7 @@ TEST_F(Stragglers, a_rank_that_needs_what_all_have_forgotten_fails) {
     receive(sealed(box.from_box(PacketType::kHeartbeat)));
   }
   ASSERT_EQ(engine->state(), EngineState::kClosed);
-  EXPECT_THAT(asked, ElementsAre(0b010, 0b100, 0b010));
+  EXPECT_THAT(asked, ElementsAre(0b010, 0b010, 0b100, 0b010, 0b100, 0b010));
   const auto completion = engine->next_completion();
   ASSERT_TRUE(completion.has_value() && !completion->result.has_value());
   EXPECT_EQ(completion->result.error().code, ErrorCode::kFellBehind);

@@ -341,5 +341,30 @@ TEST_F(MembersRecovery, OnlyWorkersOfSuchAJobAreToldOfStragglers) {
   EXPECT_EQ(row(id)->stragglers.timeout, 0U);
 }
 
+// Control has lost everything, and old copies of JOINs form the epoch before the members' own come.
+TEST_F(MembersRecovery, the_fence_of_stragglers_is_what_the_members_say_now) {
+  JobConfig config = config_of(2, "late");
+  config.stragglers = {50 * kMillisecond, 1};
+  const JobId late = declare(config);
+  std::vector<Peer> two{Peer(0, 2), Peer(1, 2)};
+  for (Peer& peer : two) {
+    peer.job = "late";
+    peer.next = peer.lowest = 10;
+  }
+  ASSERT_TRUE(form(two));
+  members->restart_data_plane(now);
+  settle();
+  const Bytes old = two[0].join();  // next = 10
+  send(two[0], old);
+  ASSERT_TRUE(form(two));
+  two[0].next = two[0].lowest = 200;  // it went on without rank 1
+  forget_everything();
+  send(two[0], old);
+  Bench::take(two[1], send(two[1], two[1].join()));
+  Bench::take(two[0], send(two[0], two[0].join()));
+  ASSERT_TRUE(form(two));
+  EXPECT_EQ(row(late)->stragglers.fence, Chunk{200});
+}
+
 }  // namespace
 }  // namespace tally::members_test

@@ -221,6 +221,43 @@ TYPED_TEST(StragglerCore, a_wrong_sum_frees_the_entry_and_is_counted) {
 }
 
 // A straggler with other sizes is named beside those who are in the result, not beside itself.
+// With a window smaller than the generation's largest the span reaches further back than two windows.
+TYPED_TEST(StragglerCore, a_chunk_that_has_a_result_is_not_begun_again_in_an_entry_that_a_bad_sum_freed) {
+  Job job = this->late_job();
+  job.span = 4 * job.window;
+  this->adopt(this->table_->with(job.id, std::make_shared<const Job>(job)));
+  this->give(job, 0, Chunk{0}, Verdict::kAbsorb);
+  this->give(job, 1, Chunk{0}, Verdict::kAbsorb);
+  this->wait(kTimeout + kMillisecond);
+  ASSERT_EQ(this->sweep_all().size(), 1U);
+  const Chunk next{2 * job.window};  // of the same entry
+  this->give(job, 0, next, Verdict::kAbsorb);
+  this->give(job, 1, next, Verdict::kAbsorb);
+  EXPECT_EQ(this->send(job, 2, next, {.total = 16, .corrupt = true}).drop, Drop::kBadSum);
+  EXPECT_EQ(this->send(job, 2, Chunk{0}, {.total = 16}).drop, Drop::kStale);
+  EXPECT_EQ(this->occupancy(job), 0U);
+}
+
+TYPED_TEST(StragglerCore, the_sweep_begins_anew_when_the_jobs_change) {
+  this->start(2);
+  const Stragglers late{stamp(kTimeout), 1, Chunk{}};
+  JobSpec large{.id = 1, .world = 3, .window = 64};
+  large.stragglers = late;
+  const Job first = this->publish(large);
+  JobSpec small{.id = 5, .world = 3};
+  small.stragglers = late;
+  const Job second = this->publish(small);
+  this->give(first, 0, Chunk{0}, Verdict::kAbsorb);
+  for (int looks = 0; looks < 10; ++looks)
+    EXPECT_FALSE(this->pipeline_->aged(this->now_));  // deep in the first
+  this->give(second, 0, Chunk{0}, Verdict::kAbsorb);
+  this->remove(first);
+  this->wait(kTimeout + kMillisecond);
+  const auto results = this->sweep_all();
+  ASSERT_EQ(results.size(), 1U);
+  this->expect_sum(results[0], second, Chunk{0}, 0b001);
+}
+
 TYPED_TEST(StragglerCore, a_late_mismatch_names_those_who_came) {
   const Job job = this->late_job();
   this->give(job, 0, Chunk{0}, Verdict::kAbsorb);
