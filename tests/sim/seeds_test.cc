@@ -29,10 +29,10 @@ TEST_P(Swarm, holds_all_invariants) {
   EXPECT_GT(right, kSeedsPerTest);  // a simulation that completes nothing shows nothing
 }
 
-// A few hundred milliseconds of the swarm whose jobs opted in: they do get INCOMPLETE results.
+// Of the seeds whose jobs opted in, one of the first does get INCOMPLETE results.
 TEST(SwarmCoverage, some_results_are_incomplete) {
   std::uint64_t incomplete = 0;
-  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+  for (std::uint64_t seed = 0; incomplete == 0 && seed < 1'000; ++seed) {
     const Scenario scenario = scenario_of(seed);
     const bool late = std::any_of(scenario.box.jobs.begin(), scenario.box.jobs.end(),
                                   [](const JobConfig& job) { return job.stragglers.timeout != 0; });
