@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "late_sweep.h"
 #include "shared_core.h"
 
 namespace tally {
@@ -236,6 +237,20 @@ TYPED_TEST(StragglerCore, a_chunk_that_has_a_result_is_not_begun_again_in_an_ent
   EXPECT_EQ(this->send(job, 2, next, {.total = 16, .corrupt = true}).drop, Drop::kBadSum);
   EXPECT_EQ(this->send(job, 2, Chunk{0}, {.total = 16}).drop, Drop::kStale);
   EXPECT_EQ(this->occupancy(job), 0U);
+}
+
+// Deep in one job's entries when that job goes: the same place would be behind the end of the next one's.
+TEST(LateSweep, looks_at_nothing_outside_the_job_s_range_after_the_jobs_change) {
+  const Stragglers late{stamp(kTimeout), 1, Chunk{}};
+  const Job first = make_job({.id = 1, .window = 64, .stragglers = late});
+  const Job second = make_job({.id = 2, .first_line = first.slots.count, .stragglers = late});
+  const auto only_second = JobTable{}.with(second.id, std::make_shared<const Job>(second));
+  const auto both = only_second->with(first.id, std::make_shared<const Job>(first));
+  LateSweep sweep;
+  sweep.adopt(both.get());
+  for (std::uint32_t i = 0; i < second.slots.count; ++i) ASSERT_TRUE(sweep.step());
+  sweep.adopt(only_second.get());
+  EXPECT_EQ(sweep.line(), second.slots.first);
 }
 
 TYPED_TEST(StragglerCore, the_sweep_begins_anew_when_the_jobs_change) {
