@@ -7,6 +7,7 @@
 
 #include "loop_packets.h"
 #include "pool_audit.h"
+#include "pools.h"
 #include "reply.h"
 #include "tally/check.h"
 
@@ -22,6 +23,15 @@ Mempool make_pool(const char* name, unsigned mbufs) {
   Mempool pool(rte_pktmbuf_pool_create(name, mbufs, 0, 0, RTE_PKTMBUF_HEADROOM + kRoom, SOCKET_ID_ANY));
   TALLY_CHECK(pool != nullptr, "EAL's memory holds every mempool of the test");
   return pool;
+}
+
+// Of all who are not the box: more than can be under way at once, so that a sender whose box gets no CPU
+// loses frames at a ring and never finds the pool empty.
+unsigned far_mbufs(const RigCase& c) {
+  constexpr unsigned kBursts = 4 * 64;  // in hand of a core: received, and to be sent
+  const unsigned cables = kServersPort + 1;
+  return cables * (c.up + c.down) * c.ring +
+         c.cores * (kServerQueueFrames + DataPlaneOptions{}.hand_over + kBursts);
 }
 
 Binding behind(std::uint16_t port, Binding b) {
@@ -51,7 +61,7 @@ Bytes bytes_of(const rte_mbuf* m) {
 
 }  // namespace
 
-ServerRig::ServerRig(const RigCase& c) : job(job_of(c)), far_(make_pool("far", 1'024)) {
+ServerRig::ServerRig(const RigCase& c) : job(job_of(c)), far_(make_pool("far", far_mbufs(c))) {
   auto pools = make_pools({.frames = c.frames, .heads = 512, .frame_room = kRoom}, "rig", -1);
   TALLY_CHECK(pools.has_value(), "EAL's memory holds the pools");
   frames_ = pools->frames.get();
