@@ -48,9 +48,12 @@ struct DataplaneSection {
 };
 
 struct BoxSection {
+  enum class Mode : std::uint8_t { kInline, kOneArm };
+
   std::optional<Cidr4> ipv4{};
   std::optional<Cidr6> ipv6{};
   std::optional<Mac> mac{};  // empty: made of the instance name
+  Mode mode = Mode::kInline;
   bool operator==(const BoxSection&) const = default;
 };
 

@@ -11,23 +11,26 @@ namespace {
 
 struct Driver {
   std::string_view prefix;
-  bool here;  // in this version
-  DeviceKind kind = DeviceKind::kNull;
-  std::string_view arguments{};  // space separated; empty: none
+  DeviceKind kind;
+  std::string_view arguments;  // space separated; empty: none
 };
 
+// Arguments as in DPDK 22.11.
 constexpr std::array kDrivers{
-    Driver{"net_memif", true, DeviceKind::kMemif, kMemifArguments},
-    Driver{"net_ring", true, DeviceKind::kRing, "nodeaction"},
-    Driver{"net_null", true, DeviceKind::kNull, "size copy no-rx"},
-    Driver{"net_af_packet", false},
-    Driver{"net_af_xdp", false},
-    Driver{"net_tap", false},
-    Driver{"net_pcap", false},
+    Driver{"net_memif", DeviceKind::kMemif, kMemifArguments},
+    Driver{"net_ring", DeviceKind::kRing, "nodeaction"},
+    Driver{"net_null", DeviceKind::kNull, "size copy no-rx"},
+    Driver{"net_af_packet", DeviceKind::kAfPacket, "iface qpairs blocksz framesz framecnt qdisc_bypass"},
+    Driver{"net_af_xdp", DeviceKind::kAfXdp,
+           "iface start_queue queue_count shared_umem xdp_prog busy_budget force_copy"},
+    Driver{"net_tap", DeviceKind::kTap, "iface mac remote"},
+    Driver{"net_pcap", DeviceKind::kPcap,
+           "rx_pcap tx_pcap rx_iface rx_iface_in tx_iface iface phy_mac infinite_rx"},
 };
 
 constexpr std::string_view kChoices =
-    "write net_memif, net_ring or net_null and a number, or a PCI address such as 0000:3b:00.0";
+    "write net_memif, net_af_packet, net_af_xdp, net_tap, net_pcap, net_ring or net_null and a number, or a "
+    "PCI address such as 0000:3b:00.0";
 
 bool is_hex(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
 
@@ -140,10 +143,6 @@ PortDevice parse_device(const std::string& text, std::vector<Complaint>& complai
   });
   if (driver == kDrivers.end()) {
     complaints.push_back(unknown_device(device.name));
-    return device;
-  }
-  if (!driver->here) {
-    complaints.push_back({std::string(driver->prefix) + " is not in this version", std::string(kChoices)});
     return device;
   }
   device.kind = driver->kind;

@@ -10,7 +10,7 @@
 
 namespace tally {
 
-enum class DeviceKind : std::uint8_t { kPci, kMemif, kRing, kNull };
+enum class DeviceKind : std::uint8_t { kPci, kMemif, kRing, kNull, kAfPacket, kAfXdp, kTap, kPcap };
 
 struct DeviceArgument {
   std::string key;

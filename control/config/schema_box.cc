@@ -3,6 +3,9 @@
 namespace tally {
 namespace {
 
+constexpr std::array<Choice<BoxSection::Mode>, 2> kMode{
+    {{"inline", BoxSection::Mode::kInline}, {"one-arm", BoxSection::Mode::kOneArm}}};
+
 template <class T>
 ValueType<T> address(std::string form, Parsed<T> (*parse)(const std::string&)) {
   return scalar_type<T>(std::move(form), parse, [](const T& value) { return to_text(value); });
@@ -23,8 +26,10 @@ const Schema<BoxSection>& box_schema() {
       value_key("mac", &BoxSection::mac,
                 or_word("auto", address<Mac>("a MAC such as 02:00:00:00:00:01", parse_mac)),
                 "The box's MAC on all its ports. auto: 02 and 40 bits made of the instance name."),
-      fixed_key<BoxSection>("mode", std::string("inline"), only_word("inline", {"one-arm"}),
-                            "inline: the workers hang on the box's ports and the box is their switch."),
+      value_key(
+          "mode", &BoxSection::mode, one_of(kMode),
+          "inline: the workers hang on the box's ports, and the box is their switch. one-arm: the box hangs "
+          "on a switch, answers for its own address and forwards nothing."),
   };
   return schema;
 }

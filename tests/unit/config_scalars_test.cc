@@ -129,7 +129,7 @@ TEST(ConfigDevice, KindNameAndArguments) {
   EXPECT_TRUE(complaints.empty());
   for (const char* bad : {"", ",", "eth0", "net_memif", "net_memif0", "net_ring0,", "net_ring0,x",
                           "net_ring0,=", "net_ring0,nodeaction=", "net_ringx", "3b:00.8", "3b:00",
-                          "0000:3g:00.0", "net_tap0"}) {
+                          "0000:3g:00.0", "net_tun0"}) {
     complaints.clear();
     static_cast<void>(parse_device(bad, complaints));
     EXPECT_FALSE(complaints.empty()) << bad;
