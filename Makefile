@@ -10,6 +10,8 @@ JOBS ?= $(shell nproc)
 BUILD_DIR ?= build
 #: YES        YES=1 installs missing packages without asking
 YES ?=
+#: NET        make demo: NET=veth has workers on kernel sockets and veth links instead of memif
+NET ?=
 #: LOSS       make demo: lose this share of all frames on purpose, for example LOSS=1%
 LOSS ?=
 #: TESTS      make test: only the tests whose names match this regular expression
@@ -92,7 +94,7 @@ build-tsan: configure-tsan ## build the tests that have threads with clang++ and
 
 demo: configure ## one switch, two training jobs and an urgent one midway, every sum checked
 	@cmake --build '$(BUILD_DIR)' --parallel $(JOBS) --target tally-demo tallyd tally_dpdk_transport
-	@tools/demo '$(BUILD_DIR)' $(if $(LOSS),--loss '$(LOSS)')
+	@NET='$(NET)' tools/demo '$(BUILD_DIR)' $(if $(LOSS),--loss '$(LOSS)')
 
 test: build build-asan build-tsan ## run the tests of the three builds; the last line counts them
 	@$(HUGEPAGES) tools/run-tests --jobs $(JOBS) --only '$(TESTS)' 'g++ Release=$(BUILD_DIR)' \

@@ -1,6 +1,7 @@
 #include "child_process.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -37,6 +38,16 @@ void set_environment(const ChildOptions& options) {
   }
 }
 
+// In the child.
+void enter(const std::string& network_namespace) {
+  if (network_namespace.empty()) return;
+  const int fd = open(network_namespace.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd >= 0 && setns(fd, CLONE_NEWNET) == 0) return;
+  dprintf(STDERR_FILENO, "cannot enter the network namespace %s: %s\n", network_namespace.c_str(),
+          std::strerror(errno));
+  _exit(127);
+}
+
 // In the child; it has one thread, as the parent has, so ordinary functions may be used.
 [[noreturn]] void become(const ChildOptions& options, pid_t parent, int out, int err, int extra) {
   prctl(PR_SET_PDEATHSIG, options.death_signal);
@@ -52,6 +63,7 @@ void set_environment(const ChildOptions& options) {
     else
       dup2(extra, options.extra_fd);
   }
+  enter(options.network_namespace);
   set_environment(options);
   sigset_t none;
   sigemptyset(&none);

@@ -33,8 +33,9 @@ struct ChildOptions {
   std::string name{};                                              // for messages
   std::vector<std::string> command{};                              // [0]: path, or name to be found in PATH
   std::vector<std::pair<std::string, std::string>> environment{};  // set; an empty value removes
-  int death_signal = SIGKILL;                                      // what it gets when this process dies
-  int extra_fd = -1;  // >= 3: another pipe, for the child to write to under this number
+  std::string network_namespace{};  // a file such as /proc/PID/ns/net; empty: this process's own
+  int death_signal = SIGKILL;       // what it gets when this process dies
+  int extra_fd = -1;                // >= 3: another pipe, for the child to write to under this number
 };
 
 class ChildProcess {

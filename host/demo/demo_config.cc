@@ -46,8 +46,7 @@ std::string with_argument(const std::string& device, std::string_view key, std::
 }
 
 struct Reader {
-  std::string_view socket;
-  std::string_view loss;
+  const DemoWish& wish;
   DemoConfig config{};
   std::string section{};
   std::string subsection{};
@@ -55,6 +54,7 @@ struct Reader {
 
   Result<void> line(std::string line);
   Result<void> port(std::string& line);
+  std::string device(const std::string& memif);
   void job(const std::string& line);
 };
 
@@ -78,15 +78,25 @@ Result<void> Reader::port(std::string& line) {
   if (const auto value = value_of(line, "device")) {
     if (!value->starts_with("\"net_memif") || !value->ends_with('"'))
       return unfit("port device " + *value + " is no net_memif; the demo's workers are on this machine");
-    const std::string device = with_argument(value->substr(1, value->size() - 2), "socket", socket);
-    line = "    device: \"" + device + "\"";
-    config.transports.push_back("dpdk:" + with_argument(device, "role", "client"));
+    line = "    device: \"" + device(value->substr(1, value->size() - 2)) + "\"";
   } else if (const auto mtu = value_of(line, "mtu")) {
     config.mtus.push_back(number(*mtu));
-  } else if (value_of(line, "loss") && !loss.empty()) {
-    line = "      loss: " + std::string(loss);
+  } else if (value_of(line, "loss") && !wish.loss.empty()) {
+    line = "      loss: " + std::string(wish.loss);
   }
   return {};
+}
+
+// Of the next port; also notes the way of its worker.
+std::string Reader::device(const std::string& memif) {
+  if (wish.driver.empty()) {
+    std::string device = with_argument(memif, "socket", wish.socket);
+    config.transports.push_back("dpdk:" + with_argument(device, "role", "client"));
+    return device;
+  }
+  const std::string number = std::to_string(config.transports.size());
+  config.transports.emplace_back("udp");
+  return "net_" + std::string(wish.driver) + number + ",iface=port" + number;
 }
 
 void Reader::job(const std::string& line) {
@@ -154,9 +164,8 @@ std::string DemoJobConfig::slots_text() const {
   return discipline == "pool" ? discipline : discipline + ", class " + std::to_string(class_of(priority));
 }
 
-Result<DemoConfig> make_demo_config(const std::string& dumped, std::string_view socket,
-                                    std::string_view loss) {
-  Reader reader{.socket = socket, .loss = loss};
+Result<DemoConfig> make_demo_config(const std::string& dumped, const DemoWish& wish) {
+  Reader reader{.wish = wish};
   std::istringstream lines(dumped);
   for (std::string line; std::getline(lines, line);) {
     if (auto done = reader.line(line); !done) return tl::unexpected<Error>(done.error());

@@ -32,9 +32,15 @@ struct DemoConfig {
   std::vector<std::uint16_t> mtus{};      // and its TALLY_MTU
 };
 
-// socket: where the memif ports of this run meet. loss: a percentage for `impair:` of every port; empty: what
-// the configuration says. Errors say what the demo needs of a configuration.
-[[nodiscard]] Result<DemoConfig> make_demo_config(const std::string& dumped, std::string_view socket,
-                                                  std::string_view loss);
+// What this run changes in a configuration.
+struct DemoWish {
+  std::string_view socket{};  // where its memif ports meet
+  std::string_view loss{};    // a percentage for `impair:` of every port; empty: what the configuration says
+  // af_xdp, af_packet: the i-th port becomes the kernel interface port<i>, and its worker uses sockets.
+  // Empty: memif, as the configuration says.
+  std::string_view driver{};
+};
+// Errors say what the demo needs of a configuration.
+[[nodiscard]] Result<DemoConfig> make_demo_config(const std::string& dumped, const DemoWish& wish);
 
 }  // namespace tally

@@ -27,6 +27,16 @@ Result<DemoOptions> parse_demo_options(int argc, const char* const* argv) {
     app.add_option("--loss", options.loss, "Lose this share of all frames at every port, on purpose: 1%")
         ->type_name("PERCENT")
         ->check(check_loss);
+    auto* const driver =
+        app.add_option("--driver", options.driver,
+                       "Workers use kernel sockets, the switch the interfaces port0, port1, ... through this "
+                       "driver: af_xdp or af_packet (tools/veth-rack makes the interfaces)")
+            ->check(CLI::IsMember({"af_xdp", "af_packet"}));
+    auto* const hosts = app.add_option("--hosts", options.hosts, "The workers' network namespaces, as files")
+                            ->type_name("FILE,...")
+                            ->delimiter(',');
+    driver->needs(hosts);
+    hosts->needs(driver);
     app.add_option("--iterations", options.iterations,
                    "How often BERT is summed, others more often (default 4)")
         ->check(CLI::Range(1U, kMostIterations));

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "tally/error.h"
 
@@ -13,8 +14,10 @@ struct DemoOptions {
   Role role = Role::kParent;
   std::string tallyd{};  // program; empty: beside this one
   std::string config{};
-  std::string loss{};            // percentage, empty: as the configuration says
-  std::uint32_t iterations = 4;  // of the largest model (DemoModel::times); one costs about 20 s of CPU
+  std::string loss{};    // percentage, empty: as the configuration says
+  std::string driver{};  // of the switch's ports: af_xdp, af_packet; empty: memif, as the configuration says
+  std::vector<std::string> hosts{};  // with a driver: the network namespace of each worker, as a file
+  std::uint32_t iterations = 4;      // of the largest model (DemoModel::times); one costs about 20 s of CPU
   std::uint64_t seed = 1;
   bool verbose = false;
   std::string help{};

@@ -39,7 +39,9 @@ Result<void> DemoRun::begin() {
   directory_.emplace(std::move(*directory));
   const auto dumped = dumped_config();
   if (!dumped) return tl::unexpected<Error>(dumped.error());
-  auto config = make_demo_config(*dumped, directory_->path() + "/memif.sock", options_.loss);
+  const std::string socket = directory_->path() + "/memif.sock";
+  auto config =
+      make_demo_config(*dumped, {.socket = socket, .loss = options_.loss, .driver = options_.driver});
   if (!config) return tl::unexpected<Error>(config.error());
   config_ = std::move(*config);
   for (const auto& job : config_.jobs)
@@ -120,6 +122,11 @@ Result<void> DemoRun::start_workers(bool midway) {
 
 Result<void> DemoRun::start_worker(std::size_t job, std::uint16_t rank, std::size_t port) {
   const auto& of_job = config_.jobs[job];
+  const bool kernel = !options_.driver.empty();
+  if (kernel && port >= options_.hosts.size())
+    return tally::fail(ErrorCode::kInvalidArgument,
+                       "--hosts names " + std::to_string(options_.hosts.size()) +
+                           " namespaces; there are more workers, and each needs one");
   auto child = supervisor_->start(
       {.name = of_job.name + " rank " + std::to_string(rank),
        .command = {own_program(), "worker", "--iterations", std::to_string(jobs_[job].iterations()), "--seed",
@@ -138,6 +145,7 @@ Result<void> DemoRun::start_worker(std::size_t job, std::uint16_t rank, std::siz
                        {"TALLY_CONFIG", ""},
                        {"NOTIFY_SOCKET", ""},
                        {"RUNTIME_DIRECTORY", directory_->path()}},
+       .network_namespace = kernel ? options_.hosts[port] : std::string(),
        .extra_fd = kRecordsFd});
   if (!child) return tl::unexpected<Error>(child.error());
   Rank& one = ranks_.emplace_back(Rank{.child = *child, .job = job, .rank = rank});

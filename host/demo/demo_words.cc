@@ -14,8 +14,13 @@ void DemoRun::introduce() const {
   for (const auto& job : jobs_) workers += job.world();
   std::printf(
       "One switch (tallyd), %zu jobs, %zu workers; each worker is a process with a port of its own "
-      "(memif)%s%s.\n",
-      jobs_.size(), workers, options_.loss.empty() ? "" : "; every port loses ",
+      "(%s)%s%s.\n",
+      jobs_.size(), workers,
+      options_.driver.empty()
+          ? "memif"
+          : ("kernel sockets in a network namespace, a veth link, " + options_.driver + " at the switch")
+                .c_str(),
+      options_.loss.empty() ? "" : "; every port loses ",
       options_.loss.empty() ? "" : (options_.loss + " of its frames each way").c_str());
   for (const auto& job : jobs_) {
     std::printf("  %-8s  %u x %s: %zu tensors, %s parameters, float32; iterations: %u\n",

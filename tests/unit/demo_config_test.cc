@@ -32,7 +32,7 @@ const std::string kPort =
 const std::string kJob = "jobs: [{name: bert, workers: 1}]\n";
 
 TEST(DemoConfigTest, WithLossItLoadsAndChangesOnlyLossAndSockets) {
-  const auto made = make_demo_config(shipped(), "/tmp/tally-demo.x/memif.sock", "1.5%");
+  const auto made = make_demo_config(shipped(), {.socket = "/tmp/tally-demo.x/memif.sock", .loss = "1.5%"});
   ASSERT_TRUE(made.has_value()) << made.error().text();
   const auto loaded = load_config_text(made->text, "made.yaml");
   ASSERT_TRUE(loaded.has_value()) << to_text(loaded.error());
@@ -53,13 +53,13 @@ TEST(DemoConfigTest, WithLossItLoadsAndChangesOnlyLossAndSockets) {
 TEST(DemoConfigTest, WithoutLossTheConfigurationsOwnStays) {
   const auto made = make_demo_config(
       dumped(kBox + "ports:\n" + kPort.substr(0, kPort.size() - 2) + ", impair: {loss: 3%}}\n" + kJob),
-      "/tmp/t", "");
+      {.socket = "/tmp/t"});
   ASSERT_TRUE(made.has_value()) << made.error().text();
   EXPECT_EQ(load_config_text(made->text, "made.yaml")->config.ports[0].impair.loss_ppm, 30'000U);
 }
 
 TEST(DemoConfigTest, TellsEachWorkerItsWay) {
-  const auto made = make_demo_config(shipped(), "/tmp/d/m.sock", "");
+  const auto made = make_demo_config(shipped(), {.socket = "/tmp/d/m.sock"});
   ASSERT_TRUE(made.has_value());
   EXPECT_EQ(made->box, "10.0.0.1");
   ASSERT_EQ(made->jobs.size(), 3U);
@@ -71,20 +71,32 @@ TEST(DemoConfigTest, TellsEachWorkerItsWay) {
   EXPECT_EQ(made->mtus[5], 1500);
 }
 
+TEST(DemoConfigTest, OnKernelPortsTheWorkersUseSockets) {
+  const auto made = make_demo_config(shipped(), {.driver = "af_xdp"});
+  ASSERT_TRUE(made.has_value()) << made.error().text();
+  const auto loaded = load_config_text(made->text, "made.yaml");
+  ASSERT_TRUE(loaded.has_value()) << to_text(loaded.error());
+  ASSERT_EQ(loaded->config.ports.size(), 10U);
+  EXPECT_EQ(loaded->config.ports[7].device.kind, DeviceKind::kAfXdp);
+  EXPECT_EQ(loaded->config.ports[7].device.value_or("iface", ""), "port7");
+  EXPECT_EQ(made->transports, std::vector<std::string>(10, "udp"));
+  EXPECT_EQ(made->addresses[7], "10.0.0.17/24");
+}
+
 TEST(DemoConfigTest, KnowsWhoSharesSlots) {
-  const auto made = make_demo_config(shipped(), "/tmp/t", "");
+  const auto made = make_demo_config(shipped(), {.socket = "/tmp/t"});
   ASSERT_TRUE(made.has_value());
   EXPECT_EQ(made->shared_slots, 256U);
   EXPECT_EQ(made->jobs[0].slots_text(), "shared, class 1");
   EXPECT_EQ(made->jobs[2].slots_text(), "shared, class 3");
-  const auto pool = make_demo_config(dumped(kBox + "ports:\n" + kPort + kJob), "/tmp/t", "");
+  const auto pool = make_demo_config(dumped(kBox + "ports:\n" + kPort + kJob), {.socket = "/tmp/t"});
   ASSERT_TRUE(pool.has_value()) << pool.error().text();
   EXPECT_EQ(pool->shared_slots, 0U) << "dataplane.slots is another key";
   EXPECT_EQ(pool->jobs[0].slots_text(), "pool");
 }
 
 TEST(DemoConfigTest, AddressesAvoidTheBox) {
-  const auto made = make_demo_config(dumped(kBox + "ports:\n" + kPort + kJob), "/tmp/t", "");
+  const auto made = make_demo_config(dumped(kBox + "ports:\n" + kPort + kJob), {.socket = "/tmp/t"});
   ASSERT_TRUE(made.has_value()) << made.error().text();
   EXPECT_EQ(made->addresses[0], "10.1.0.11/24") << "10.1.0.10 is the box";
 }
@@ -93,14 +105,14 @@ TEST(DemoConfigTest, AddsASocketThatWasLeftOut) {
   const auto made = make_demo_config(
       dumped(kBox + "ports:\n  - {name: p0, device: \"net_memif0,role=server,socket-abstract=yes\"}\n" +
              kJob),
-      "/tmp/t", "");
+      {.socket = "/tmp/t"});
   ASSERT_TRUE(made.has_value()) << made.error().text();
   EXPECT_EQ(made->transports[0], "dpdk:net_memif0,role=client,socket-abstract=yes,socket=/tmp/t");
 }
 
 TEST(DemoConfigTest, SaysWhatItNeeds) {
   const auto why = [](const std::string& yaml) {
-    const auto made = make_demo_config(dumped(yaml), "/tmp/t", "");
+    const auto made = make_demo_config(dumped(yaml), {.socket = "/tmp/t"});
     return made ? std::string("no error") : made.error().text();
   };
   EXPECT_THAT(why(kBox + "ports:\n" + kPort + "jobs: [{name: gpt, workers: 1}]\n"),

@@ -164,6 +164,15 @@ TEST(DemoOptionsTest, LossIsAPercentage) {
   EXPECT_THAT(parsed({"--config", "x", "--loss", "5"}).error().text(), HasSubstr("such as 1%"));
 }
 
+TEST(DemoOptionsTest, KernelPortsNeedTheirHosts) {
+  const auto options = parsed({"--config", "x", "--driver", "af_xdp", "--hosts", "/a,/b"});
+  ASSERT_TRUE(options.has_value()) << options.error().text();
+  EXPECT_EQ(options->hosts, (std::vector<std::string>{"/a", "/b"}));
+  EXPECT_FALSE(parsed({"--config", "x", "--driver", "af_xdp"}).has_value());
+  EXPECT_FALSE(parsed({"--config", "x", "--hosts", "/a"}).has_value());
+  EXPECT_FALSE(parsed({"--config", "x", "--driver", "memif", "--hosts", "/a"}).has_value());
+}
+
 TEST(DemoOptionsTest, IterationsByDefaultAndByOption) {
   EXPECT_EQ(parsed({"--config", "x"})->iterations, 4U);
   EXPECT_EQ(parsed({"--config", "x", "--loss", "1%", "--iterations", "9"})->iterations, 9U);

@@ -99,6 +99,35 @@ TEST(ChildProcessTest, AMissingProgramSaysSo) {
   EXPECT_THAT(heard.err[0], HasSubstr("/no/such/program"));
 }
 
+TEST(ChildProcessTest, ItsNetworkNamespaceIsEntered) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root enters the network namespace of another process";
+  Heard there;
+  auto* const host = shell("exec unshare --net sh -c 'readlink /proc/self/ns/net; sleep 1000'", there);
+  wait_until([&] { return !there.out.empty() || host->told; });
+  ASSERT_EQ(there.out.size(), 1U) << "no namespace can be made";
+  Heard heard;
+  const std::string file = "/proc/" + std::to_string(host->process.pid()) + "/ns/net";
+  auto child = supervisor().start(
+      {.name = "guest", .command = {"readlink", "/proc/self/ns/net"}, .network_namespace = file});
+  ASSERT_TRUE(child.has_value());
+  (*child)->on_line = [&](Supervisor::Stream, std::string_view line) { heard.out.emplace_back(line); };
+  wait_for_end(*child);
+  EXPECT_EQ(heard.out, there.out);
+  supervisor().end(std::vector{host}, milliseconds(5000));
+}
+
+TEST(ChildProcessTest, ANamespaceThatIsNotThereSaysSo) {
+  Heard heard;
+  auto child =
+      supervisor().start({.name = "none", .command = {"true"}, .network_namespace = "/no/such/namespace"});
+  ASSERT_TRUE(child.has_value());
+  (*child)->on_line = [&](Supervisor::Stream, std::string_view line) { heard.err.emplace_back(line); };
+  wait_for_end(*child);
+  EXPECT_EQ((*child)->process.code(), 127);
+  ASSERT_EQ(heard.err.size(), 1U);
+  EXPECT_THAT(heard.err[0], HasSubstr("/no/such/namespace"));
+}
+
 TEST(ChildProcessTest, TermEndsItAndKillWhatIgnoresTerm) {
   Heard heard;
   auto* const polite = shell("sleep 100 & wait", heard);
