@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "checks.h"
+#include "impairment_of.h"
 #include "to_members.h"
 
 namespace tally {
@@ -48,9 +49,7 @@ PortOptions port_options(const Config& config, const PortSection& port) {
           .checksum = port.checksum == PortSection::Checksum::kPort};
 }
 
-ImpairOptions impair_options(const PortSection& port) noexcept {
-  return {.loss_ppm = port.impair.loss_ppm, .seed = port.impair.seed};
-}
+PortImpairment impair_options(const PortSection& port) noexcept { return impairment_of(port.impair); }
 
 PoolDemand pool_demand(const Config& config) {
   PoolDemand demand{.ports = static_cast<std::uint32_t>(config.ports.size()),
@@ -60,6 +59,9 @@ PoolDemand pool_demand(const Config& config) {
     const std::uint32_t descriptors = Port::descriptors_of(options);
     demand.receive_descriptors += descriptors * options.receive_queues;
     demand.transmit_descriptors += descriptors * options.transmit_queues;
+    const PortImpairment impair = impair_options(port);
+    demand.impaired_in += most_kept(impair.in) * options.receive_queues;
+    demand.impaired_out += most_kept(impair.out) * options.transmit_queues;
     demand.nic |= options.pci;
     demand.frame_bytes = std::max(demand.frame_bytes, static_cast<std::uint16_t>(port.mtu + kFrameOverhead));
   }

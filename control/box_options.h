@@ -15,7 +15,7 @@ namespace tally {
 
 [[nodiscard]] EalOptions eal_options(const Config& config);
 [[nodiscard]] PortOptions port_options(const Config& config, const PortSection& port);
-[[nodiscard]] ImpairOptions impair_options(const PortSection& port) noexcept;
+[[nodiscard]] PortImpairment impair_options(const PortSection& port) noexcept;
 [[nodiscard]] PoolDemand pool_demand(const Config& config);
 [[nodiscard]] DataPlaneOptions plane_options(const Config& config);
 [[nodiscard]] LogLevel log_level(const Config& config) noexcept;

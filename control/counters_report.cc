@@ -25,6 +25,24 @@ std::string ports_text(const CountersSnapshot& all) {
   return table.text();
 }
 
+// Of the ports and directions with faults on purpose; empty if there is none.
+std::string impaired_text(const CountersSnapshot& all) {
+  ColumnTable table(
+      {"impaired", "direction", "lost", "duplicated", "reordered", "corrupted", "delayed", "queue full"});
+  bool any = false;
+  const auto add = [&](const std::string& port, const char* direction, const ImpairCounters& c) {
+    if ((c.lost | c.duplicated | c.reordered | c.corrupted | c.delayed | c.overflow) == 0U) return;
+    any = true;
+    table.add({port, direction, with_commas(c.lost), with_commas(c.duplicated), with_commas(c.reordered),
+               with_commas(c.corrupted), with_commas(c.delayed), with_commas(c.overflow)});
+  };
+  for (const PortCounts& port : all.ports) {
+    add(port.name, "in", port.impaired.in);
+    add(port.name, "out", port.impaired.out);
+  }
+  return any ? table.text() + "\n" : "";
+}
+
 // A line of the table of cores.
 struct CoreLine {
   const char* name;
@@ -174,7 +192,7 @@ std::string counters_text(const CountersSnapshot& all) {
   constexpr std::size_t kCoresAbreast = 8;
   std::string out = "tallyd " + all.instance + ": counters after " + seconds_text(all.uptime) + ", " +
                     with_commas(all.mbufs_in_use) + " packet buffers in use\n\n";
-  out += ports_text(all) + "\n";
+  out += ports_text(all) + "\n" + impaired_text(all);
   for (std::size_t first = 0; first < all.cores.size(); first += kCoresAbreast) {
     const CoreSpan rest = CoreSpan(all.cores).subspan(first);
     out += cores_text(all, rest.first(std::min(kCoresAbreast, rest.size())), first) + "\n";

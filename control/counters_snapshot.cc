@@ -30,7 +30,8 @@ CountersSnapshot take_snapshot(const Plane& plane, const std::vector<JobStatus>&
   CountersSnapshot all;
   for (std::size_t i = 0; i < plane.ports(); ++i) {
     const PortIndex port{static_cast<std::uint16_t>(i)};
-    all.ports.push_back({plane.port_name(port), plane.link_up(port), plane.port_statistics(port)});
+    all.ports.push_back(
+        {plane.port_name(port), plane.link_up(port), plane.port_statistics(port), plane.impaired(port)});
   }
   for (std::size_t core = 0; core < plane.cores(); ++core) {
     all.cores.push_back(

@@ -17,6 +17,7 @@ struct PortCounts {
   std::string name;
   bool link_up = false;
   PortStatistics statistics{};
+  DataPlane::ImpairedPort impaired{};
 };
 
 struct CoreCounts {

@@ -30,6 +30,7 @@ class Plane {
   [[nodiscard]] virtual std::string port_name(PortIndex port) const = 0;
   [[nodiscard]] virtual bool link_up(PortIndex port) const = 0;
   [[nodiscard]] virtual PortStatistics port_statistics(PortIndex port) const = 0;
+  [[nodiscard]] virtual DataPlane::ImpairedPort impaired(PortIndex port) const = 0;
   [[nodiscard]] virtual const CoreStatistics& statistics(std::size_t core) const = 0;
   [[nodiscard]] virtual JobCounters counters(std::size_t core, JobId job) const = 0;
   [[nodiscard]] virtual TimeNs last_seen(std::size_t core, JobId job, Rank rank) const = 0;
@@ -58,6 +59,7 @@ class RunningPlane final : public Plane {
   std::string port_name(PortIndex port) const override { return plane_.port(port).name(); }
   bool link_up(PortIndex port) const override { return plane_.port(port).link_up(); }
   PortStatistics port_statistics(PortIndex port) const override { return plane_.port_statistics(port); }
+  DataPlane::ImpairedPort impaired(PortIndex port) const override { return plane_.impaired(port); }
   const CoreStatistics& statistics(std::size_t core) const override { return plane_.statistics(core); }
   JobCounters counters(std::size_t core, JobId job) const override { return plane_.counters(core, job); }
   TimeNs last_seen(std::size_t core, JobId job, Rank rank) const override {

@@ -98,13 +98,6 @@ void check_port(Checking& c, std::size_t i) {
                         std::to_string(cores) + (cores == 1 ? " core" : " cores"),
                     "a queue is read by one core: write at most " + std::to_string(cores)});
   }
-  const std::string loss = path_of("ports", i, "impair.loss");
-  if (c.places.sound(loss) && port.impair.loss_ppm > 0) {
-    c.report.warning(
-        c.places.of(loss), loss,
-        {percent_text(port.impair.loss_ppm) + " of this port's frames will be dropped on purpose",
-         "write 0% outside of rehearsals"});
-  }
 }
 
 }  // namespace
@@ -112,7 +105,10 @@ void check_port(Checking& c, std::size_t i) {
 void check_ports(Checking& c) {
   check_count(c);
   check_names_and_devices(c);
-  for (std::size_t i = 0; i < c.config.ports.size(); ++i) check_port(c, i);
+  for (std::size_t i = 0; i < c.config.ports.size(); ++i) {
+    check_port(c, i);
+    check_impair(c, i);
+  }
 }
 
 }  // namespace tally

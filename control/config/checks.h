@@ -1,6 +1,7 @@
 #pragma once
 // What no key can say alone. A value that is already wrong by itself takes no part.
 
+#include <cstddef>
 #include <cstdint>
 
 #include "config.h"
@@ -21,11 +22,12 @@ void complete_defaults(Checking& checking);
 // All of the checks below.
 void check_config(Checking& checking);
 
-void check_ports(Checking& checking);    // check_ports.cc
-void check_jobs(Checking& checking);     // check_jobs.cc
-void check_sharing(Checking& checking);  // check_sharing.cc
-void check_slots(Checking& checking);    // check_slots.cc
-void check_profile(Checking& checking);  // check_profile.cc
+void check_ports(Checking& checking);                     // check_ports.cc
+void check_impair(Checking& checking, std::size_t port);  // check_impair.cc, of one port
+void check_jobs(Checking& checking);                      // check_jobs.cc
+void check_sharing(Checking& checking);                   // check_sharing.cc
+void check_slots(Checking& checking);                     // check_slots.cc
+void check_profile(Checking& checking);                   // check_profile.cc
 
 // Most values of a packet in an IP packet of `mtu` bytes; 0 if not even the headers fit.
 [[nodiscard]] std::uint16_t most_elements(std::uint32_t mtu, bool ipv4) noexcept;

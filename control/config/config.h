@@ -57,9 +57,32 @@ struct BoxSection {
   bool operator==(const BoxSection&) const = default;
 };
 
+// For one direction only. Empty: what ImpairSection says for both.
+struct ImpairWaySection {
+  std::optional<std::uint32_t> loss_ppm{};
+  std::optional<std::uint32_t> burst{};
+  std::optional<std::uint32_t> duplicate_ppm{};
+  std::optional<std::uint32_t> reorder_ppm{};
+  std::optional<std::uint32_t> corrupt_ppm{};
+  std::optional<TimeNs> delay{};
+  std::optional<TimeNs> jitter{};
+  std::optional<std::uint32_t> queue{};
+  bool operator==(const ImpairWaySection&) const = default;
+};
+
+// Shares are frames of a million. What holds for each direction in the end: impairment_of().
 struct ImpairSection {
-  std::uint32_t loss_ppm = 0;  // frames of a million
+  std::uint32_t loss_ppm = 0;
+  std::uint32_t burst = 1;
+  std::uint32_t duplicate_ppm = 0;
+  std::uint32_t reorder_ppm = 0;
+  std::uint32_t corrupt_ppm = 0;
+  TimeNs delay = 0;
+  TimeNs jitter = 0;
+  std::uint32_t queue = 1024;
   std::uint64_t seed = 1;
+  ImpairWaySection in{};
+  ImpairWaySection out{};
   bool operator==(const ImpairSection&) const = default;
 };
 

@@ -19,17 +19,6 @@ ValueType<PortDevice> device_type() {
   return {form, read, [](const PortDevice& device) { return yaml_text(device.text); }};
 }
 
-const Schema<ImpairSection>& impair_schema() {
-  static const Schema<ImpairSection> schema{
-      value_key(
-          "loss", &ImpairSection::loss_ppm, percentage(),
-          "Drop this share of the frames, on purpose, to rehearse faults. 0%: not in the packet's path."),
-      value_key("seed", &ImpairSection::seed, whole_number(0, ~std::uint64_t{0}),
-                "The same seed drops the same frames."),
-  };
-  return schema;
-}
-
 }  // namespace
 
 const Schema<PortSection>& port_schema() {

@@ -1,6 +1,6 @@
 #pragma once
-// The tables of keys, one file each: schema_dataplane.cc, schema_box.cc, schema_port.cc, schema_job.cc, and
-// schema_top.cc for the rest.
+// The tables of keys, one file each: schema_dataplane.cc, schema_box.cc, schema_port.cc, schema_impair.cc,
+// schema_job.cc, schema_shared.cc, and schema_top.cc for the rest.
 
 #include "config.h"
 #include "config_schema.h"
@@ -17,6 +17,7 @@ inline constexpr std::uint16_t kMaxMtu = 9198;  // 9216 bytes of buffer less Eth
 [[nodiscard]] const Schema<SharedSection>& shared_schema();
 [[nodiscard]] const Schema<BoxSection>& box_schema();
 [[nodiscard]] const Schema<PortSection>& port_schema();
+[[nodiscard]] const Schema<ImpairSection>& impair_schema();
 [[nodiscard]] const Schema<JobSection>& job_schema();
 
 }  // namespace tally

@@ -138,11 +138,48 @@ rte_mbuf* made_writable(rte_mbuf* m, rte_mempool* copies, MbufCounters& counters
     taken(m);  // from former holders of other references
     return m;
   }
-  rte_mbuf* copy = rte_pktmbuf_copy(m, copies, 0, UINT32_MAX);
-  if (copy != nullptr) all_taken({&copy, 1});
-  ++(copy != nullptr ? counters.copied : counters.no_mbuf);
+  rte_mbuf* const copy = copy_of(m, copies, counters);
+  if (copy != nullptr) ++counters.copied;
   drop(m);
   return copy;
+}
+
+rte_mbuf* copy_of(const rte_mbuf* m, rte_mempool* copies, MbufCounters& counters) noexcept {
+  rte_mbuf* copy = rte_pktmbuf_copy(m, copies, 0, UINT32_MAX);
+  if (copy == nullptr) {
+    ++counters.no_mbuf;
+    return nullptr;
+  }
+  all_taken({&copy, 1});
+  return copy;
+}
+
+// Whether the first segment is shared says of the others nothing: a chain's body may be.
+rte_mbuf* with_flipped_bit(rte_mbuf* m, std::uint64_t bit, rte_mempool* copies,
+                           MbufCounters& counters) noexcept {
+  const auto segment_of = [](rte_mbuf* frame, std::uint64_t& at) {
+    rte_mbuf* segment = frame;
+    for (; at >= segment->data_len; segment = segment->next) at -= segment->data_len;
+    return segment;
+  };
+  std::uint64_t at = bit / 8;
+  TALLY_DCHECK(at < m->pkt_len, "the bit is one of the frame's");
+  rte_mbuf* segment = segment_of(m, at);
+  // The fields of a frame that somebody else holds are not ours either.
+  if (!writable(m) || !writable(segment)) {
+    rte_mbuf* const copy = copy_of(m, copies, counters);
+    drop(m);
+    if (copy == nullptr) return nullptr;
+    m = copy;
+    at = bit / 8;
+    segment = segment_of(m, at);
+  } else {
+    taken(m);  // from former holders of other references
+    taken(segment);
+  }
+  data_of(segment)[at] ^= std::byte{1} << (bit % 8);
+  m->ol_flags = 0;
+  return m;
 }
 
 std::span<std::byte> reuse(rte_mbuf* m, const std::byte* payload, std::uint32_t payload_bytes,

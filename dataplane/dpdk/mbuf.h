@@ -74,6 +74,15 @@ bool send(rte_ring* ring, rte_mbuf* m, MbufCounters& counters) noexcept;
 // counted.
 [[nodiscard]] rte_mbuf* made_writable(rte_mbuf* m, rte_mempool* copies, MbufCounters& counters) noexcept;
 
+// The whole frame in buffers of its own, written by nobody yet; `m` stays. nullptr: the pool is empty, which
+// is counted.
+[[nodiscard]] rte_mbuf* copy_of(const rte_mbuf* m, rte_mempool* copies, MbufCounters& counters) noexcept;
+
+// A frame whose bit `bit` (below 8 * pkt_len) is another, in place of `m`, which is given away: m itself, or
+// a copy where somebody else sees that bit. No port vouches for it. nullptr: lost and counted.
+[[nodiscard]] rte_mbuf* with_flipped_bit(rte_mbuf* m, std::uint64_t bit, rte_mempool* copies,
+                                         MbufCounters& counters) noexcept;
+
 // `m` (writable, one segment) becomes `head` bytes (returned, to be written) and the payload, which stays
 // where it is in the buffer and may reach into the former tail room.
 [[nodiscard]] std::span<std::byte> reuse(rte_mbuf* m, const std::byte* payload, std::uint32_t payload_bytes,

@@ -94,12 +94,14 @@ PoolSizes size_pools(const PoolDemand& demand) {
   frames.add(cores * kBurst, "in bursts");
   frames.add(pending, "gathered for sending");
   frames.add(demand.servers ? demand.ports * cores * kServerQueueFrames : 0, "queued for servers");
+  frames.add(std::uint64_t{demand.impaired_in} + demand.impaired_out, "kept by impair");
   frames.add(between, "in rings between data cores");
   frames.add(2 * cores * kHandOverFrames, "in rings from and to control");
   frames.add(cached, "in caches");
   Sum heads;
   heads.add(demand.transmit_descriptors, "tx descriptors");
   heads.add(pending, "gathered for sending");
+  heads.add(demand.impaired_out, "kept by impair");
   heads.add(between, "in rings between data cores");
   heads.add(cached, "in caches");
 

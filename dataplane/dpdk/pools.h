@@ -22,9 +22,11 @@ struct PoolDemand {
   std::uint32_t receive_descriptors = 0;   // sum over all queues of all ports
   std::uint32_t transmit_descriptors = 0;  // the same
   bool servers = false;                    // jobs may have external servers, behind whichever ports
-  std::uint16_t frame_bytes = 0;           // the largest frame, without FCS: MTU + 18
-  bool hugepages = true;                   // ordinary pages waste more
-  bool nic = false;                        // some port is a NIC: many of them fill buffers in whole KiB only
+  std::uint32_t impaired_in = 0;           // that `impair` of ports keeps at most (most_kept()), all cores
+  std::uint32_t impaired_out = 0;
+  std::uint16_t frame_bytes = 0;  // the largest frame, without FCS: MTU + 18
+  bool hugepages = true;          // ordinary pages waste more
+  bool nic = false;               // some port is a NIC: many of them fill buffers in whole KiB only
 };
 
 // Numbers, and the sum that explains each in words ("2,048 rx descriptors + ...").

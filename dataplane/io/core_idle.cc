@@ -10,7 +10,7 @@ namespace tally {
 
 void sleep_precisely() noexcept { prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL); }
 
-CoreIdle::Step CoreIdle::after_turn(std::size_t moved, TimeNs now, bool backlog) noexcept {
+CoreIdle::Step CoreIdle::after_turn(std::size_t moved, TimeNs now, bool backlog, TimeNs due) noexcept {
   if (moved != 0 || !adaptive_) {
     silent_ = false;
     return {};
@@ -23,7 +23,8 @@ CoreIdle::Step CoreIdle::after_turn(std::size_t moved, TimeNs now, bool backlog)
   if (silence < kPollFor) return {};
   if (silence < kYieldFor) return {Action::kYield};
   const TimeNs longest = backlog ? kLongestSleepWithBacklog : kLongestSleep;
-  return {Action::kSleep, std::min(silence / kSilencePerSleep, longest)};
+  if (due <= now) return {};
+  return {Action::kSleep, std::min({silence / kSilencePerSleep, longest, due - now})};
 }
 
 void CoreIdle::rest(const Step& step) noexcept {

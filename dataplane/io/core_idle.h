@@ -22,7 +22,9 @@ class CoreIdle {
   };
 
   // After a turn at `now` that moved so many frames. backlog: frames wait for a port that takes none now.
-  [[nodiscard]] Step after_turn(std::size_t moved, TimeNs now, bool backlog = false) noexcept;
+  // due: when one that waits on purpose leaves; no sleep is longer.
+  [[nodiscard]] Step after_turn(std::size_t moved, TimeNs now, bool backlog = false,
+                                TimeNs due = kNever) noexcept;
 
   // Does it: polls again at once, lets other threads of this CPU run, or sleeps.
   static void rest(const Step& step) noexcept;

@@ -27,7 +27,7 @@ PipelineCore<Exec>::PipelineCore(CoreOptions options, CoreRings& rings)
           {.core = options_.index, .box = options_.box, .shared = options_.shared, .server = options_.server},
           options_.slots, *options_.kernels),
       ingress_(options_.ingress, options_.frames, mbufs_, statistics, traffic),
-      egress_(options_.egress, mbufs_, statistics, traffic),
+      egress_(options_.egress, options_.frames, mbufs_, statistics, traffic),
       replicator_(options_.frames, options_.heads, egress_, mbufs_, statistics),
       servers_(options_.egress.size(), {.capacity = kServerQueueFrames}, egress_, statistics),
       source_port_(static_cast<std::uint16_t>(kBasePort + options_.index)) {}
@@ -40,7 +40,7 @@ void PipelineCore<Exec>::run() noexcept {
   while (!options_.stop->load(std::memory_order_acquire)) {
     const TimeNs now = clock.now();
     const std::size_t moved = turn(now, clock.cycles());
-    const CoreIdle::Step step = idle.after_turn(moved, now, servers_.waiting() != 0);
+    const CoreIdle::Step step = idle.after_turn(moved, now, servers_.waiting() != 0, next_due());
     if (step.action == CoreIdle::Action::kSleep) ++statistics.sleeps;
     CoreIdle::rest(step);
   }
@@ -50,10 +50,10 @@ void PipelineCore<Exec>::run() noexcept {
 template <class Exec>
 std::size_t PipelineCore<Exec>::turn(TimeNs now, std::uint64_t cycles) noexcept {
   follow_publications();
-  std::size_t moved = 0;
+  std::size_t moved = egress_.begin(now);
   for (std::size_t n = 0; n < ingress_.queues(); ++n) {
     std::size_t received = 0;
-    const auto burst = ingress_.take(room_, received);
+    const auto burst = ingress_.take(room_, received, now);
     moved += received;
     if (!burst.empty()) process(burst, now);
   }

@@ -2,6 +2,7 @@
 // The worker loop of one data core: receive, pipeline, verdicts, send, to completion. Made by control; from
 // then on run by one thread, but for what says otherwise.
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -60,7 +61,9 @@ class alignas(64) DataCore {
   virtual std::size_t turn(TimeNs now, std::uint64_t cycles) noexcept = 0;
   // Turns until told to stop.
   virtual void run() noexcept = 0;
-  // Drops what waits for servers. The thread that stopped the core.
+  // When a frame that waits on purpose (`impair`) leaves; kNever: none does. Between turns, as turn().
+  [[nodiscard]] virtual TimeNs next_due() const noexcept = 0;
+  // Drops what waits for servers or on purpose. The thread that stopped the core.
   virtual void drop_queued() noexcept = 0;
   // Any thread.
   [[nodiscard]] virtual const JobCounters& counters(JobId job) const noexcept = 0;
@@ -81,7 +84,14 @@ class PipelineCore final : public DataCore {
 
   std::size_t turn(TimeNs now, std::uint64_t cycles) noexcept override;
   void run() noexcept override;
-  void drop_queued() noexcept override { servers_.clear(); }
+  [[nodiscard]] TimeNs next_due() const noexcept override {
+    return std::min(ingress_.next_due(), egress_.next_due());
+  }
+  void drop_queued() noexcept override {
+    servers_.clear();
+    ingress_.clear();
+    egress_.clear();
+  }
   [[nodiscard]] const JobCounters& counters(JobId job) const noexcept override {
     return pipeline_.counters(job);
   }

@@ -32,9 +32,9 @@ int socket_of(std::size_t core) {
   return rte_lcore_is_enabled(lcore) != 0 ? static_cast<int>(rte_lcore_to_socket_id(lcore)) : SOCKET_ID_ANY;
 }
 
-// What tells the random numbers of one core, port and direction from the others.
-std::uint64_t stream_of(std::size_t core, std::size_t port, bool out) {
-  return (core << 32) | (port << 1) | (out ? 1U : 0U);
+// What tells the random numbers of one core, queue, port and direction from the others.
+std::uint64_t stream_of(std::size_t core, std::size_t queue, std::size_t port, bool out) {
+  return (core << 48) | (queue << 32) | (port << 1) | (out ? 1U : 0U);
 }
 
 // EAL's libraries pass the core to its thread and back.
@@ -122,14 +122,18 @@ CoreOptions DataPlane::State::options_of(std::size_t core, const Kernels& kernel
   for (const CoreRings& r : rings) o.owners.push_back(r.handed_over.get());
   for (std::size_t p = 0; p < ports.size(); ++p) {
     const PortTraits& t = ports[p].port.traits();
-    const ImpairOptions& impair = ports[p].impair;
+    const PortImpairment& impair = ports[p].impair;
     for (std::size_t q = core; q < t.receive_queues; q += options.cores)
-      o.ingress.push_back({t.id, static_cast<std::uint16_t>(q), PortIndex{static_cast<std::uint16_t>(p)},
-                           t.vouches, Impair(impair, stream_of(core, p, false))});
+      o.ingress.push_back({t.id,
+                           static_cast<std::uint16_t>(q),
+                           PortIndex{static_cast<std::uint16_t>(p)},
+                           t.vouches,
+                           {impair.in, stream_of(core, q, p, false)}});
     const std::size_t sender = core % t.transmit_queues;
-    o.egress.push_back({t, static_cast<std::uint16_t>(core),
+    o.egress.push_back({t,
+                        static_cast<std::uint16_t>(core),
                         sender == core ? nullptr : rings[sender].to_send.get(),
-                        Impair(impair, stream_of(core, p, true))});
+                        {impair.out, stream_of(core, core, p, true)}});
   }
   return o;
 }
@@ -253,6 +257,12 @@ std::size_t DataPlane::turn(std::size_t core, TimeNs now) noexcept {
   return state_->cores[core]->turn(now, rte_rdtsc());
 }
 
+TimeNs DataPlane::next_due() const noexcept {
+  TimeNs due = kNever;
+  for (const auto& core : state_->cores) due = std::min(due, core->next_due());
+  return due;
+}
+
 void DataPlane::publish(Publication publication) {
   state_->check(*publication.table);
   state_->chain->publish(std::move(publication));
@@ -307,6 +317,14 @@ PortStatistics DataPlane::port_statistics(PortIndex index) const noexcept {
     all.rx_bytes += traffic.bytes_in;
     all.tx_packets += traffic.frames_out;
     all.tx_bytes += traffic.bytes_out;
+  }
+  return all;
+}
+DataPlane::ImpairedPort DataPlane::impaired(PortIndex index) const noexcept {
+  ImpairedPort all;
+  for (const auto& core : state_->cores) {
+    all.in += core->traffic[raw(index)].impaired_in;
+    all.out += core->traffic[raw(index)].impaired_out;
   }
   return all;
 }

@@ -14,7 +14,7 @@
 #include "binding.h"
 #include "box.h"
 #include "event.h"
-#include "impair.h"
+#include "impair_options.h"
 #include "job_state.h"
 #include "job_table.h"
 #include "kernels.h"
@@ -53,7 +53,7 @@ struct DataPlaneOptions {
 // A port as the box has it; PortIndex is its place in the list.
 struct BoxPort {
   Port port;
-  ImpairOptions impair{};
+  PortImpairment impair{};
 };
 
 // Written by one core, read by anyone.
@@ -92,6 +92,8 @@ struct alignas(64) PortTraffic {
   OneWriter<std::uint64_t> bytes_in = 0;  // from the Ethernet header on, without FCS
   OneWriter<std::uint64_t> frames_out = 0;
   OneWriter<std::uint64_t> bytes_out = 0;
+  ImpairCounters impaired_in{};  // frames_in: what the port gave; frames_out: what it took after this
+  ImpairCounters impaired_out{};
 };
 
 // A control packet as a data core received it.
@@ -113,11 +115,14 @@ class DataPlane {
 
   // Launches core i on lcore i + 1. Fails if an lcore does not exist or is busy.
   [[nodiscard]] Result<void> start();
-  // Asks the cores to return and waits for them; what is under way in rings and queues is dropped.
+  // Asks the cores to return and waits for them; what is under way in rings and queues, or waits on purpose,
+  // is dropped.
   void stop() noexcept;
   // One turn of one core in the caller's thread, instead of start(): tests and benchmarks. Returns the frames
   // that came in from ports and other threads. Times are those of CLOCK_MONOTONIC where the cores read them.
   std::size_t turn(std::size_t core, TimeNs now) noexcept;
+  // When the next turn of some core has a frame that waits on purpose; kNever: none does. As turn().
+  [[nodiscard]] TimeNs next_due() const noexcept;
 
   // Hands the next snapshot to every core: each zeroes the freed lines, in order of publication, and then
   // loads the table. The publication stays alive until all cores use a later one. Its rows have one shard per
@@ -138,6 +143,12 @@ class DataPlane {
   [[nodiscard]] const Port& port(PortIndex index) const noexcept;
   // Packets and bytes as the cores counted them; missed, errors and no mbuf as the driver says.
   [[nodiscard]] PortStatistics port_statistics(PortIndex port) const noexcept;
+  // What `impair` did to the frames of a port, all cores together.
+  struct ImpairedPort {
+    ImpairCounters in{};
+    ImpairCounters out{};
+  };
+  [[nodiscard]] ImpairedPort impaired(PortIndex port) const noexcept;
   [[nodiscard]] const CoreStatistics& statistics(std::size_t core) const noexcept;
   // Row 0: packets that matched no job. A copy; any thread.
   [[nodiscard]] JobCounters counters(std::size_t core, JobId job) const noexcept;

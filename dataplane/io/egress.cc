@@ -1,16 +1,28 @@
 #include "egress.h"
 
+#include <algorithm>
 #include <numeric>
 
 namespace tally {
 
-Egress::Egress(std::vector<EgressPort> ports, MbufCounters& mbufs, CoreStatistics& statistics,
-               std::span<PortTraffic> traffic)
+Egress::Egress(const std::vector<EgressPort>& ports, rte_mempool* copies, MbufCounters& mbufs,
+               CoreStatistics& statistics, std::span<PortTraffic> traffic)
     : mbufs_(mbufs), statistics_(statistics) {
   for (std::size_t i = 0; i < ports.size(); ++i) {
     const EgressPort& p = ports[i];
-    boxes_.push_back(
-        {.traits = p.traits, .queue = p.queue, .via = p.via, .impair = p.impair, .traffic = &traffic[i]});
+    ImpairedWay* way = nullptr;
+    if (p.via == nullptr && p.impair.options.on()) {
+      ways_.push_back(std::make_unique<ImpairedWay>(p.impair, copies, mbufs, traffic[i].impaired_out,
+                                                    statistics.impaired_out));
+      way = ways_.back().get();
+      if (way->timed()) timed_.push_back(i);
+    }
+    boxes_.push_back({.traits = p.traits,
+                      .queue = p.queue,
+                      .detour = p.via != nullptr || way != nullptr,
+                      .via = p.via,
+                      .way = way,
+                      .traffic = &traffic[i]});
     // On its way to another core a frame carries its port in the mbuf; a port that hands the mbuf itself to a
     // reader gives its fields away.
     if (p.via == nullptr && !p.traits.same_mbuf && i < 64) sharing_ |= std::uint64_t{1} << i;
@@ -19,15 +31,61 @@ Egress::Egress(std::vector<EgressPort> ports, MbufCounters& mbufs, CoreStatistic
 
 void Egress::push(PortIndex port, rte_mbuf* m) noexcept {
   Outbox& box = boxes_[raw(port)];
+  if (box.detour) return push_elsewhere(box, port, m);
+  add(box, m);
+}
+
+void Egress::push_elsewhere(Outbox& box, PortIndex port, rte_mbuf* m) noexcept {
   if (box.via != nullptr) {
     m->port = raw(port);
     if (!send(box.via, m, ring_mbufs_)) ++statistics_.hand_over_lost;
     return;
   }
-  if (lose(box)) return drop(m);
+  std::array<rte_mbuf*, 2> room{};
+  const auto frames = box.way->alter(m, room);
+  if (!box.way->timed()) {
+    for (rte_mbuf* frame : frames) add(box, frame);
+    return;
+  }
+  for (rte_mbuf* frame : frames) box.way->hold(frame, now_);
+  release(box);
+}
+
+void Egress::add(Outbox& box, rte_mbuf* m) noexcept {
   box.bytes[box.count] = m->pkt_len;
   box.frames[box.count++] = m;
   if (box.count == kOutbox) send_all(box);
+}
+
+std::size_t Egress::release(Outbox& box) noexcept {
+  std::size_t n = 0;
+  rte_mbuf* m = nullptr;
+  for (; !box.way->leave(now_, {&m, 1}).empty(); ++n) add(box, m);
+  return n;
+}
+
+std::size_t Egress::begin(TimeNs now) noexcept {
+  now_ = now;
+  std::size_t n = 0;
+  for (const std::size_t i : timed_) n += release(boxes_[i]);
+  return n;
+}
+
+std::span<rte_mbuf*> Egress::alter(PortIndex port, rte_mbuf* m, std::span<rte_mbuf*, 2> room) noexcept {
+  ImpairedWay* const way = boxes_[raw(port)].way;
+  if (way != nullptr) return way->alter(m, room);
+  room[0] = m;
+  return room.first(1);
+}
+
+TimeNs Egress::next_due() const noexcept {
+  TimeNs due = kNever;
+  for (const std::size_t i : timed_) due = std::min(due, boxes_[i].way->next_due());
+  return due;
+}
+
+void Egress::clear() noexcept {
+  for (const auto& way : ways_) way->clear();
 }
 
 void Egress::send_all(Outbox& box) noexcept {
@@ -49,6 +107,13 @@ std::size_t Egress::offer(PortIndex port, std::span<rte_mbuf*> frames) noexcept 
   if (box.via != nullptr) {
     for (rte_mbuf* m : frames) m->port = raw(port);
     return tally::offer(box.via, frames);
+  }
+  if (box.way != nullptr && box.way->timed()) {
+    std::size_t kept = 0;
+    while (kept < frames.size() && box.way->has_room()) box.way->hold(frames[kept++], now_);
+    release(box);
+    if (box.count != 0) send_all(box);
+    return kept;
   }
   if (box.count != 0) send_all(box);
   std::array<std::uint32_t, kOutbox> bytes;

@@ -5,14 +5,17 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "data_plane.h"
-#include "impair.h"
+#include "impair_options.h"
+#include "impaired_way.h"
 #include "mbuf.h"
 #include "port.h"
 #include "tally/ids.h"
+#include "tally/time.h"
 
 namespace tally {
 
@@ -21,13 +24,14 @@ struct EgressPort {
   PortTraits traits;
   std::uint16_t queue = 0;  // the core's own, if via is null
   rte_ring* via = nullptr;  // to the core that sends for this one
-  Impair impair;
+  ImpairStream impair{};
 };
 
 class Egress {
  public:
-  Egress(std::vector<EgressPort> ports, MbufCounters& mbufs, CoreStatistics& statistics,
-         std::span<PortTraffic> traffic);
+  // copies: for `impair`.
+  Egress(const std::vector<EgressPort>& ports, rte_mempool* copies, MbufCounters& mbufs,
+         CoreStatistics& statistics, std::span<PortTraffic> traffic);
 
   [[nodiscard]] const PortTraits& traits(PortIndex port) const noexcept { return boxes_[raw(port)].traits; }
   // Ports that take an mbuf that goes to other ports as well: bitmap of those below 64.
@@ -38,11 +42,21 @@ class Egress {
   // Sends what waits.
   void flush() noexcept;
   // Before: the core owns `frames`, at most kOutbox, to be sent on `port` after what was pushed. After: the
-  // port, or the ring of the core that sends for this one, owns the first of them, as many as are returned;
-  // the core still owns the others. Loses nothing on purpose: see lose().
+  // port, or the ring of the core that sends for this one, or the delay of `impair`, owns the first of them,
+  // as many as are returned; the core still owns the others. They have been through alter() before.
   [[nodiscard]] std::size_t offer(PortIndex port, std::span<rte_mbuf*> frames) noexcept;
-  // Whether a frame for `port` shall be lost on purpose, which is counted; asked once for each.
-  [[nodiscard]] bool lose(PortIndex port) noexcept { return lose(boxes_[raw(port)]); }
+  // What `impair` makes of a frame that will be offered to `port`, asked once for each: lost, doubled or
+  // corrupted. Before: the core owns `m`. After: it owns the frames returned, of `room`.
+  [[nodiscard]] std::span<rte_mbuf*> alter(PortIndex port, rte_mbuf* m,
+                                           std::span<rte_mbuf*, 2> room) noexcept;
+
+  // The time for `impair`, at the start of each turn; then pushes what it kept and whose time has come.
+  // Returns how many frames those were.
+  std::size_t begin(TimeNs now) noexcept;
+  // When begin() has a frame that waits on purpose; kNever: none does.
+  [[nodiscard]] TimeNs next_due() const noexcept;
+  // Drops what waits on purpose.
+  void clear() noexcept;
 
   // Frames sent in one call: the results of two receive bursts, at most.
   static constexpr std::size_t kOutbox = 64;
@@ -51,23 +65,24 @@ class Egress {
   struct alignas(64) Outbox {
     PortTraits traits;
     std::uint16_t queue = 0;
+    bool detour = false;  // via or way
     std::size_t count = 0;
     rte_ring* via = nullptr;
-    Impair impair;
+    ImpairedWay* way = nullptr;  // null: not impaired, or by the core that sends for this one
     std::array<rte_mbuf*, kOutbox> frames{};
     std::array<std::uint32_t, kOutbox> bytes{};  // of each; once sent, a frame is not ours to ask
     PortTraffic* traffic = nullptr;
   };
-  // The core that sends for this one loses frames itself.
-  [[nodiscard]] bool lose(Outbox& box) noexcept {
-    if (box.via != nullptr || !box.impair.on() || !box.impair.lose()) return false;
-    ++statistics_.impaired_out;
-    return true;
-  }
+  void push_elsewhere(Outbox& box, PortIndex port, rte_mbuf* m) noexcept;
+  void add(Outbox& box, rte_mbuf* m) noexcept;
+  std::size_t release(Outbox& box) noexcept;
   void send_all(Outbox& box) noexcept;
   void count(Outbox& box, std::span<const std::uint32_t> bytes) noexcept;
 
   std::vector<Outbox> boxes_;  // by PortIndex
+  std::vector<std::unique_ptr<ImpairedWay>> ways_;
+  std::vector<std::size_t> timed_;  // boxes whose way keeps frames for later
+  TimeNs now_ = 0;
   std::uint64_t sharing_ = 0;
   MbufCounters& mbufs_;
   MbufCounters ring_mbufs_;  // what rings between threads refuse is not a port's refusal

@@ -1,6 +1,7 @@
 #include "ingress.h"
 
-#include <utility>
+#include <algorithm>
+#include <array>
 
 #include "data_plane.h"
 
@@ -8,15 +9,27 @@ namespace tally {
 
 Ingress::Ingress(std::vector<IngressQueue> queues, rte_mempool* copies, MbufCounters& mbufs,
                  CoreStatistics& statistics, std::span<PortTraffic> traffic)
-    : queues_(std::move(queues)),
-      copies_(copies),
-      mbufs_(mbufs),
-      statistics_(statistics),
-      traffic_(traffic) {}
+    : copies_(copies), mbufs_(mbufs), statistics_(statistics), traffic_(traffic) {
+  for (const IngressQueue& q : queues) {
+    queues_.push_back({.from = q});
+    if (!q.impair.options.on()) continue;
+    ways_.push_back(std::make_unique<ImpairedWay>(q.impair, copies, mbufs, traffic[raw(q.index)].impaired_in,
+                                                  statistics.impaired_in));
+    queues_.back().way = ways_.back().get();
+  }
+}
 
-std::span<rte_mbuf*> Ingress::take(std::span<rte_mbuf*> room, std::size_t& received) noexcept {
-  IngressQueue& queue = queues_[next_];
+std::span<rte_mbuf*> Ingress::take(std::span<rte_mbuf*> room, std::size_t& received, TimeNs now) noexcept {
+  Queue& queue = queues_[next_];
   rotate();
+  if (queue.way != nullptr) [[unlikely]]
+    return impaired(queue, room, received, now);
+  return received_by(queue.from, room, received);
+}
+
+// The next burst from the port.
+std::span<rte_mbuf*> Ingress::received_by(const IngressQueue& queue, std::span<rte_mbuf*> room,
+                                          std::size_t& received) noexcept {
   const auto burst = receive(queue.port, queue.queue, room);
   received = burst.size();
   if (burst.empty()) return burst;
@@ -26,11 +39,6 @@ std::span<rte_mbuf*> Ingress::take(std::span<rte_mbuf*> room, std::size_t& recei
   std::uint64_t bytes = 0;
   for (rte_mbuf* arrived : burst) {
     bytes += arrived->pkt_len;
-    if (queue.impair.on() && queue.impair.lose()) {
-      ++statistics_.impaired_in;
-      drop(arrived);
-      continue;
-    }
     const bool good =
         queue.vouches && (arrived->ol_flags & RTE_MBUF_F_RX_L4_CKSUM_MASK) == RTE_MBUF_F_RX_L4_CKSUM_GOOD;
     rte_mbuf* const m = made_writable(arrived, copies_, mbufs_);
@@ -44,6 +52,32 @@ std::span<rte_mbuf*> Ingress::take(std::span<rte_mbuf*> room, std::size_t& recei
   traffic.frames_in += burst.size();
   traffic.bytes_in += bytes;
   return room.first(kept);
+}
+
+// Nothing is received before all that is due has left, so what passes through finds room (kPassing).
+std::span<rte_mbuf*> Ingress::impaired(Queue& queue, std::span<rte_mbuf*> room, std::size_t& received,
+                                       TimeNs now) noexcept {
+  ImpairedWay& way = *queue.way;
+  const std::size_t before = way.leave(now, room).size();
+  received = 0;
+  if (before != room.size()) {
+    for (rte_mbuf* m : received_by(queue.from, room.subspan(before), received)) {
+      std::array<rte_mbuf*, 2> altered{};
+      for (rte_mbuf* frame : way.alter(m, altered)) way.hold(frame, now);
+    }
+  }
+  received += before;
+  return room.first(before + way.leave(now, room.subspan(before)).size());
+}
+
+TimeNs Ingress::next_due() const noexcept {
+  TimeNs due = kNever;
+  for (const auto& way : ways_) due = std::min(due, way->next_due());
+  return due;
+}
+
+void Ingress::clear() noexcept {
+  for (const auto& way : ways_) way->clear();
 }
 
 }  // namespace tally

@@ -3,13 +3,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "frame.h"
-#include "impair.h"
+#include "impair_options.h"
+#include "impaired_way.h"
 #include "mbuf.h"
 #include "tally/ids.h"
+#include "tally/time.h"
 
 namespace tally {
 
@@ -21,7 +24,7 @@ struct IngressQueue {
   std::uint16_t queue = 0;
   PortIndex index{};
   bool vouches = false;
-  Impair impair;
+  ImpairStream impair{};
 };
 
 // A view for the pipeline, valid until m changes hands or shape. The pipeline writes only into frames of one
@@ -38,23 +41,40 @@ struct IngressQueue {
 
 class Ingress {
  public:
-  // copies: for frames that arrive shared.
+  // copies: for frames that arrive shared, and for `impair`.
   Ingress(std::vector<IngressQueue> queues, rte_mempool* copies, MbufCounters& mbufs,
           CoreStatistics& statistics, std::span<PortTraffic> traffic);
 
   [[nodiscard]] std::size_t queues() const noexcept { return queues_.size(); }
   // The next frames of the next queue: the caller owns them, may write those of one segment, and finds in
-  // m->port and m->ol_flags what frame_of() says. Some of those received may be missing: lost on purpose, or
-  // shared and no mbuf for the copy. received: all of them. There is at least one queue.
-  [[nodiscard]] std::span<rte_mbuf*> take(std::span<rte_mbuf*> room, std::size_t& received) noexcept;
+  // m->port and m->ol_flags what frame_of() says. Some of those received may be missing: shared and no mbuf
+  // for the copy, or impaired. received: all of them, and those of an impaired queue whose time has come.
+  // There is at least one queue, and room.
+  [[nodiscard]] std::span<rte_mbuf*> take(std::span<rte_mbuf*> room, std::size_t& received,
+                                          TimeNs now) noexcept;
   // The next turn begins one queue further: what comes last in a turn finds rings and mempools exhausted
   // first, and must not be the same member for ever.
   void rotate() noexcept {
     if (++next_ >= queues_.size()) next_ = 0;
   }
 
+  // When take() has a frame that waits on purpose; kNever: none does.
+  [[nodiscard]] TimeNs next_due() const noexcept;
+  // Drops what waits on purpose.
+  void clear() noexcept;
+
  private:
-  std::vector<IngressQueue> queues_;
+  struct Queue {
+    IngressQueue from;
+    ImpairedWay* way = nullptr;  // null: not impaired
+  };
+  [[nodiscard]] std::span<rte_mbuf*> received_by(const IngressQueue& queue, std::span<rte_mbuf*> room,
+                                                 std::size_t& received) noexcept;
+  [[nodiscard]] std::span<rte_mbuf*> impaired(Queue& queue, std::span<rte_mbuf*> room, std::size_t& received,
+                                              TimeNs now) noexcept;
+
+  std::vector<Queue> queues_;
+  std::vector<std::unique_ptr<ImpairedWay>> ways_;  // of those that are impaired
   std::size_t next_ = 0;
   rte_mempool* copies_;
   MbufCounters& mbufs_;

@@ -9,12 +9,14 @@ ServerEgress::ServerEgress(std::size_t ports, const ServerQueueOptions& options,
     : queues_(ports, ServerQueue<rte_mbuf*>(options)), egress_(egress), statistics_(statistics) {}
 
 void ServerEgress::push(PortIndex port, rte_mbuf* m, JobId job, std::uint8_t priority) noexcept {
-  if (egress_.lose(port)) return drop(m);
-  ++waiting_;
-  if (const auto away = queues_[raw(port)].push(m, job, priority, m->pkt_len)) {
-    --waiting_;
-    ++statistics_.server_refused;
-    drop(*away);
+  std::array<rte_mbuf*, 2> room{};
+  for (rte_mbuf* frame : egress_.alter(port, m, room)) {
+    ++waiting_;
+    if (const auto away = queues_[raw(port)].push(frame, job, priority, frame->pkt_len)) {
+      --waiting_;
+      ++statistics_.server_refused;
+      drop(*away);
+    }
   }
   statistics_.server_queued = waiting_;
 }

@@ -24,7 +24,8 @@ class ServerEgress {
   ~ServerEgress() { clear(); }
 
   // Before: the core owns `m`, a frame of `job` for `port`, which exists. After: the queue owns it; the
-  // mempool has what gave way or found no place, which is counted, and what was lost on purpose.
+  // mempool has what gave way or found no place, which is counted, and what was lost on purpose;
+  // a duplicate on purpose has a place of its own.
   void push(PortIndex port, rte_mbuf* m, JobId job, std::uint8_t priority) noexcept;
   // Frames that wait, before all ports.
   [[nodiscard]] std::size_t waiting() const noexcept { return waiting_; }

@@ -82,7 +82,8 @@ Result<void> Reader::port(std::string& line) {
   } else if (const auto mtu = value_of(line, "mtu")) {
     config.mtus.push_back(number(*mtu));
   } else if (value_of(line, "loss") && !wish.loss.empty()) {
-    line = "      loss: " + std::string(wish.loss);
+    // Of both directions, or of the one that has a word of its own.
+    line = line.substr(0, line.find("loss")) + "loss: " + std::string(wish.loss);
   }
   return {};
 }

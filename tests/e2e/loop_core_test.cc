@@ -112,7 +112,7 @@ TEST_F(LoopCore, ChecksumVerdictsAreBelievedFromPortsThatVouchOnly) {
       ASSERT_EQ(send(cable.worker_port(), 0, {&m, 1}, counters), 1U);
       std::array<rte_mbuf*, 4> room{};
       std::size_t received = 0;
-      const auto burst = ingress.take(room, received);
+      const auto burst = ingress.take(room, received, 0);
       ASSERT_EQ(burst.size(), 1U);
       const Frame frame = frame_of(burst[0]);
       EXPECT_EQ(frame.checksum_good, vouches && (flags == kGood || flags == (kGood | kVlan))) << flags;

@@ -26,7 +26,8 @@ struct RackCase {
   std::uint16_t down = 1;  // transmit queues
   bool staged = false;
   std::uint16_t hand_over = 1024;
-  std::uint32_t loss_ppm = 0;
+  std::uint32_t loss_ppm = 0;  // both ways
+  PortImpairment impair{};     // instead, where it is on
   unsigned frame_mbufs = 1024;
   unsigned head_mbufs = 1024;
   // Cables
@@ -85,6 +86,8 @@ class Rack {
   [[nodiscard]] const JobConfig& config() const noexcept { return config_; }
   [[nodiscard]] TimeNs now() const noexcept { return now_; }
 
+  // What `impair` did, all ports together.
+  [[nodiscard]] DataPlane::ImpairedPort impaired() const;
   // Sums over the cores, the job and packets that matched none.
   [[nodiscard]] std::uint64_t count(Verdict verdict) const;
   [[nodiscard]] std::uint64_t count(Drop drop) const;
@@ -115,6 +118,7 @@ class Rack {
   JobId job_{};
   TimeNs now_ = 0;
   bool interrupted_ = false;
+  bool cut_off_ = false;  // the plane was stopped with frames on their way
 };
 
 }  // namespace tally::e2e

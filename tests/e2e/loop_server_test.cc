@@ -74,7 +74,8 @@ class LoopServer : public testing::Test {
 };
 
 TEST_F(LoopServer, WhatAPortRefusesWaitsForIt) {
-  Egress egress({{.traits = port_->traits(), .impair = {{}, 1}}}, mbufs_, statistics_, traffic_);
+  Egress egress({{.traits = port_->traits(), .impair = {{}, 1}}}, pools_.frames.get(), mbufs_, statistics_,
+                traffic_);
   ServerEgress servers(1, {.capacity = 100}, egress, statistics_);
   EXPECT_EQ(servers.drain(), 0U);
   for (std::uint32_t i = 0; i < 50; ++i) push(servers, i, 1, 100);
@@ -100,7 +101,8 @@ TEST_F(LoopServer, WhatAPortRefusesWaitsForIt) {
 
 // While frames wait, an urgent one overtakes them, also those that the port has refused before.
 TEST_F(LoopServer, AnUrgentFrameOvertakesWhatAPortRefused) {
-  Egress egress({{.traits = port_->traits(), .impair = {{}, 1}}}, mbufs_, statistics_, traffic_);
+  Egress egress({{.traits = port_->traits(), .impair = {{}, 1}}}, pools_.frames.get(), mbufs_, statistics_,
+                traffic_);
   ServerEgress servers(1, {.capacity = 100}, egress, statistics_);
   for (std::uint32_t i = 0; i < 10; ++i) push(servers, i, 1, 0);
   EXPECT_EQ(servers.drain(), kRing - 1);
@@ -112,7 +114,8 @@ TEST_F(LoopServer, AnUrgentFrameOvertakesWhatAPortRefused) {
 
 // Results first: they are pushed into the outbox, and the queue gets what is left of the ring.
 TEST_F(LoopServer, ResultsGoBeforeWhatWaitsForServers) {
-  Egress egress({{.traits = port_->traits(), .impair = {{}, 1}}}, mbufs_, statistics_, traffic_);
+  Egress egress({{.traits = port_->traits(), .impair = {{}, 1}}}, pools_.frames.get(), mbufs_, statistics_,
+                traffic_);
   ServerEgress servers(1, {.capacity = 100}, egress, statistics_);
   for (std::uint32_t i = 0; i < 5; ++i) push(servers, i, 1, 254);
   for (std::uint32_t i = 100; i < 104; ++i) egress.push(PortIndex{0}, frame(i));
@@ -122,7 +125,8 @@ TEST_F(LoopServer, ResultsGoBeforeWhatWaitsForServers) {
 }
 
 TEST_F(LoopServer, WhatFindsTheQueueFullIsCountedAndFreed) {
-  Egress egress({{.traits = port_->traits(), .impair = {{}, 1}}}, mbufs_, statistics_, traffic_);
+  Egress egress({{.traits = port_->traits(), .impair = {{}, 1}}}, pools_.frames.get(), mbufs_, statistics_,
+                traffic_);
   ServerEgress servers(1, {.capacity = 4}, egress, statistics_);
   for (std::uint32_t i = 0; i < 6; ++i) push(servers, i, 1, 0);
   EXPECT_EQ(statistics_.server_refused, 2U);
@@ -134,8 +138,8 @@ TEST_F(LoopServer, WhatFindsTheQueueFullIsCountedAndFreed) {
 }
 
 TEST_F(LoopServer, WhatIsLostOnPurposeIsDecidedOnce) {
-  Egress egress({{.traits = port_->traits(), .impair = {{.loss_ppm = 500'000, .seed = 3}, 1}}}, mbufs_,
-                statistics_, traffic_);
+  Egress egress({{.traits = port_->traits(), .impair = {{.loss_ppm = 500'000, .seed = 3}, 1}}},
+                pools_.frames.get(), mbufs_, statistics_, traffic_);
   ServerEgress servers(1, {.capacity = 200}, egress, statistics_);
   for (std::uint32_t i = 0; i < 100; ++i) push(servers, i, 1, 0);
   const std::uint64_t lost = statistics_.impaired_out;
@@ -153,7 +157,7 @@ TEST_F(LoopServer, TheRingOfTheCoreThatSendsTakesWhatItHasRoomFor) {
   ASSERT_TRUE(ring);
   Egress egress({{.traits = port_->traits(), .impair = {{}, 1}},
                  {.traits = port_->traits(), .via = ring.get(), .impair = {{}, 1}}},
-                mbufs_, statistics_, traffic_);
+                pools_.frames.get(), mbufs_, statistics_, traffic_);
   ServerEgress servers(2, {.capacity = 100}, egress, statistics_);
   for (std::uint32_t i = 0; i < 10; ++i) {
     rte_mbuf* const m = frame(i);
@@ -179,7 +183,8 @@ TEST_F(LoopServer, TheRingOfTheCoreThatSendsTakesWhatItHasRoomFor) {
 
 // The server is away, or the box stops.
 TEST_F(LoopServer, WhatStillWaitsIsFreedWithTheQueue) {
-  Egress egress({{.traits = port_->traits(), .impair = {{}, 1}}}, mbufs_, statistics_, traffic_);
+  Egress egress({{.traits = port_->traits(), .impair = {{}, 1}}}, pools_.frames.get(), mbufs_, statistics_,
+                traffic_);
   {
     ServerEgress servers(1, {.capacity = 100}, egress, statistics_);
     for (std::uint32_t i = 0; i < 30; ++i) push(servers, i, 1, 0);

@@ -50,6 +50,7 @@ class Options:
     mtu: int = 1500
     device: str = ""  # more arguments of each memif, with a leading comma
     loss: str = ""
+    impair: str = ""  # instead: the inside of impair: {...}, but the seed
     shared_slots: int = 0
     ipv6: bool = False
     idle: str = "adaptive"
@@ -97,7 +98,8 @@ class Box:
                  f"  eal: [{', '.join(repr(word) for word in o.eal)}]",
                  "box: {ipv6: fd00::fe/64}" if o.ipv6 else "box: {ipv4: 10.0.0.254/24}", "ports:"]
         for port in range(self.ports):
-            impair = f", impair: {{loss: {o.loss}, seed: {port + 1}}}" if o.loss else ""
+            faults = o.impair or (f"loss: {o.loss}" if o.loss else "")
+            impair = f", impair: {{{faults}, seed: {port + 1}}}" if faults else ""
             lines.append(f"  - {{name: p{port}, mtu: {o.mtu}, queues: {self.queues}{impair}, device: "
                          f"\"net_memif{port},role=server,id={port},socket={self.socket},socket-abstract=no"
                          f"{o.device}\"}}")

@@ -3,7 +3,7 @@ import os
 import signal
 import time
 
-from box import Job, run_box
+from box import Job, cpus_of_ours, run_box
 from lab import case
 from programs import Programs
 from workers import TestWorker, finish, go_on, start_job, total
@@ -146,7 +146,29 @@ def lossy(lab, loss, script):
     assert total(workers, "retransmissions") > 0
     line = counted.jobs[job.name]
     assert line["results"] == workers[0].statistics()["results"], counted.text
-    assert f"{loss} of this port's frames will be dropped on purpose" in box.daemon.complained()
+    assert f"frames are impaired on purpose, in and out: {loss} lost" in box.daemon.complained()
+
+
+@case("address", "thread")
+def every_fault_at_once(lab):
+    """impair: loss in bursts, copies, reordering, flipped bits and delays each way, results to all and to each."""
+    jobs = [Job(workers=2), Job(workers=2, name="group", results="multicast")]
+    box = run_box(lab, jobs, data_cores=min(2, len(cpus_of_ours())),
+                  impair="loss: 1%, burst: 3, duplicate: 1%, reorder: 1%, corrupt: 1%, delay: 200us, "
+                         "jitter: 100us, out: {delay: 1ms}")
+    workers = [start_job(box, job, "--sizes 50000,353 --iterations 3") for job in jobs]
+    for job in workers:
+        finish(job)
+    counted = box.stop()
+    assert len(counted.impaired) == 2 * box.ports, counted.text
+    for column in ("lost", "duplicated", "reordered", "corrupted", "delayed"):
+        for direction in ("in", "out"):
+            assert sum(row[column] for (_, way), row in counted.impaired.items() if way == direction) > 0, counted.text
+    for job, of_job in zip(jobs, workers):
+        assert counted.jobs[job.name]["results"] == of_job[0].statistics()["results"], counted.text
+    assert ("on purpose, in: 1% lost in bursts of 3, 1% duplicated, 1% reordered, 1% corrupted, delayed by 200us "
+            "+-100us; out: 1% lost in bursts of 3, 1% duplicated, 1% reordered, 1% corrupted, delayed by 1ms +-100us"
+            in box.daemon.complained())
 
 
 @case("address")

@@ -10,18 +10,21 @@ def number(text):
 
 class Counters:
     """ports[name][column], cores[line][core], jobs[name][column], slots[job name][column], server[core][column],
-    drops[job name][reason]; '' is 'of no job'."""
+    drops[job name][reason]; '' is 'of no job'. impaired[port name, direction][column]."""
 
     def __init__(self, text):
         self.text = text
         self.ports, self.cores, self.jobs, self.drops = {}, {}, {}, {}
-        self.slots, self.server = {}, {}
+        self.slots, self.server, self.impaired = {}, {}, {}
         tables = {"port": self.ports, "job": self.jobs, "shared slots": self.slots, "server": self.server}
         for block in text.split("\n\n"):
             rows = [re.split(r"  +", line) for line in block.strip("\n").split("\n")]
             header = rows[0]
             if header[0] in tables:
                 tables[header[0]].update((row[0], dict(zip(header[1:], map(number, row[1:])))) for row in rows[1:])
+            elif header[0] == "impaired":
+                for row in rows[1:]:
+                    self.impaired[row[0], row[1]] = dict(zip(header[2:], map(number, row[2:])))
             elif header[0] == "core (CPU)":
                 for row in rows[1:]:
                     self.cores.setdefault(row[0], []).extend(map(number, row[1:]))

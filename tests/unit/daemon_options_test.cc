@@ -52,16 +52,58 @@ TEST(DaemonOptions, Ports) {
   EXPECT_EQ(a.receive_queues, 2);
   EXPECT_EQ(a.transmit_queues, 2);
   EXPECT_FALSE(a.checksum);
-  const ImpairOptions loss = impair_options(two_cores().ports[0]);
-  EXPECT_EQ(loss.loss_ppm, 25'000U);
-  EXPECT_EQ(loss.seed, 9U);
+  const ImpairOptions loss{.loss_ppm = 25'000, .seed = 9};
+  EXPECT_EQ(impair_options(two_cores().ports[0]).in, loss);
+  EXPECT_EQ(impair_options(two_cores().ports[0]).out, loss);
   const PortOptions b = port_options(two_cores(), two_cores().ports[1]);
   EXPECT_TRUE(b.pci);
   EXPECT_EQ(b.mtu, 9000);
   EXPECT_EQ(b.receive_queues, 1);
   EXPECT_EQ(b.transmit_queues, 2);
   EXPECT_TRUE(b.checksum);
-  EXPECT_EQ(impair_options(two_cores().ports[1]).loss_ppm, 0U);
+  EXPECT_FALSE(impair_options(two_cores().ports[1]).in.on());
+  EXPECT_FALSE(impair_options(two_cores().ports[1]).out.on());
+}
+
+TEST(DaemonOptions, ADirectionsOwnWordsReplaceThoseForBoth) {
+  const Config config = config_of(R"(
+box: {ipv4: 10.0.0.1/24}
+ports:
+  - name: a
+    device: net_ring0
+    impair: {loss: 1%, burst: 4, delay: 2ms, seed: 7, in: {loss: 0%, duplicate: 3%, queue: 10}, out: {burst: 1, reorder: 4%, corrupt: 5%, jitter: 1ms}}
+jobs: [{name: one, workers: 3, token_file: none}]
+)");
+  const PortImpairment impair = impair_options(config.ports[0]);
+  EXPECT_EQ(impair.in, (ImpairOptions{.loss_ppm = 0,
+                                      .burst = 4,
+                                      .duplicate_ppm = 30'000,
+                                      .delay = 2 * kMillisecond,
+                                      .queue = 10,
+                                      .seed = 7}));
+  EXPECT_EQ(impair.out, (ImpairOptions{.loss_ppm = 10'000,
+                                       .reorder_ppm = 40'000,
+                                       .corrupt_ppm = 50'000,
+                                       .delay = 2 * kMillisecond,
+                                       .jitter = kMillisecond,
+                                       .seed = 7}));
+  // It reads back what it dumps, with nothing said for a direction that the file did not say.
+  const std::string dumped = dump_config(config);
+  EXPECT_EQ(config_of(dumped), config) << dumped;
+  EXPECT_EQ(dump_config(two_cores()).find("in:\n"), std::string::npos);
+}
+
+// Every queue that a core reads, and every core that sends, keeps frames of its own.
+TEST(DaemonOptions, PoolsPayForWhatImpairKeeps) {
+  Config config = two_cores();
+  EXPECT_EQ(pool_demand(config).impaired_in, 0U) << "loss keeps nothing";
+  config.ports[0].impair.delay = kMillisecond;
+  config.ports[0].impair.out.queue = 100;
+  EXPECT_EQ(pool_demand(config).impaired_in, 2 * 1'024U);
+  EXPECT_EQ(pool_demand(config).impaired_out, 2 * 100U);
+  config.ports[1].impair.reorder_ppm = 5;
+  EXPECT_EQ(pool_demand(config).impaired_in, 2 * 1'024U + kPassing + kFarthest);
+  EXPECT_EQ(pool_demand(config).impaired_out, 2 * 100U + 2 * (kPassing + kFarthest));
 }
 
 TEST(DaemonOptions, PoolsAreSizedFromThePorts) {

@@ -64,6 +64,9 @@ struct FakePlane final : Plane {
   }
   bool link_up(PortIndex port) const override { return links.at(raw(port)); }
   PortStatistics port_statistics(PortIndex port) const override { return port_statistics_.at(raw(port)); }
+  DataPlane::ImpairedPort impaired(PortIndex port) const override {
+    return raw(port) < impaired_.size() ? impaired_[raw(port)] : DataPlane::ImpairedPort{};
+  }
   const CoreStatistics& statistics(std::size_t core) const override { return core_statistics.at(core); }
   JobCounters counters(std::size_t core, JobId job) const override {
     const auto at = job_counters.find({core, job});
@@ -110,6 +113,7 @@ struct FakePlane final : Plane {
   bool full = false;  // inject takes nothing
   std::vector<CoreStatistics> core_statistics;
   std::vector<PortStatistics> port_statistics_;
+  std::vector<DataPlane::ImpairedPort> impaired_;  // by PortIndex
   std::vector<bool> links;
   std::map<std::pair<std::size_t, JobId>, JobCounters> job_counters;
   std::map<std::tuple<std::size_t, JobId, Rank>, TimeNs> seen;

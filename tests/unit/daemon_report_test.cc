@@ -57,6 +57,13 @@ void make_busy(FakePlane& plane) {
   core.handed_over = 12;
   plane.core_statistics[1].no_mbuf = 7;
   core.to_servers = 31'000;
+  plane.impaired_.resize(2);
+  plane.impaired_[0].in.lost = 10'000;
+  plane.impaired_[0].in.corrupted = 7;
+  plane.impaired_[1].out.duplicated = 3;
+  plane.impaired_[1].out.reordered = 4;
+  plane.impaired_[1].out.delayed = 1'234'567;
+  plane.impaired_[1].out.overflow = 5;
   core.server_queued = 44;
   plane.core_statistics[1].server_refused = 55;
   JobCounters& first = plane.job_counters[{0, JobId{1}}];

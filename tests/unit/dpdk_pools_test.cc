@@ -48,6 +48,19 @@ TEST(SizePools, QueuesForServersArePaidForWhereJobsMayHaveThem) {
   EXPECT_THAT(with.explanation, HasSubstr("8,192 queued for servers"));
 }
 
+// What goes out may be a head and a shared body, what comes in is whole.
+TEST(SizePools, WhatImpairKeepsIsPaidFor) {
+  PoolDemand demand = kEightPorts;
+  const PoolSizes without = size_pools(demand);
+  demand.impaired_in = 300;
+  demand.impaired_out = 1'100;
+  const PoolSizes with = size_pools(demand);
+  EXPECT_EQ(with.frames - without.frames, 1'400U);
+  EXPECT_EQ(with.heads - without.heads, 1'100U);
+  EXPECT_THAT(with.explanation, HasSubstr("1,400 kept by impair"));
+  EXPECT_THAT(with.explanation, HasSubstr("1,100 kept by impair"));
+}
+
 TEST(SizePools, RoomForTheFrameAndLongerHeadersInFrontOfAReply) {
   EXPECT_EQ(size_pools(kEightPorts).frame_room, 1600);
   PoolDemand jumbo = kEightPorts;

@@ -50,6 +50,20 @@ TEST(CoreIdle, WithABacklogSleepsAreShort) {
   EXPECT_EQ(idle.after_turn(0, 3'600 * kSecond).sleep, kLongestSleep) << "the backlog is gone";
 }
 
+// A frame that waits on purpose leaves when it should.
+TEST(CoreIdle, NoSleepIsLongerThanToTheNextFrameThatWaits) {
+  CoreIdle idle(IdlePolicy::kAdaptive);
+  EXPECT_EQ(idle.after_turn(0, 0, false, 5).action, Action::kPoll);
+  const TimeNs now = kSecond;
+  const CoreIdle::Step step = idle.after_turn(0, now, false, now + 7);
+  EXPECT_EQ(step.action, Action::kSleep);
+  EXPECT_EQ(step.sleep, 7U);
+  EXPECT_EQ(idle.after_turn(0, now, false, now).action, Action::kPoll) << "it is due";
+  EXPECT_EQ(idle.after_turn(0, now, false, now - 5).action, Action::kPoll);
+  EXPECT_EQ(idle.after_turn(0, now, true, now + kSecond).sleep, CoreIdle::kLongestSleepWithBacklog);
+  EXPECT_EQ(idle.after_turn(0, now, false, now + kSecond).sleep, kLongestSleep);
+}
+
 TEST(CoreIdle, TrafficEndsTheSilence) {
   CoreIdle idle(IdlePolicy::kAdaptive);
   EXPECT_EQ(idle.after_turn(0, 0).action, Action::kPoll);

@@ -1,0 +1,288 @@
+// Faults on purpose (`impair:`) in the daemon's loop, in both directions, one kind by one and all at once:
+// every sum is right to the bit, every mbuf comes back, every frame is in one counter.
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <bit>
+#include <cstring>
+#include <vector>
+
+#include "impaired_way.h"
+#include "loop_eal.h"
+#include "loop_packets.h"
+#include "loop_rack.h"
+#include "pool_audit.h"
+
+namespace tally::e2e {
+namespace {
+
+class LoopImpair : public testing::TestWithParam<RackCase> {
+ protected:
+  void SetUp() override {
+    if (!start_eal().empty()) GTEST_SKIP() << start_eal();
+  }
+};
+
+constexpr PortImpairment both(const ImpairOptions& o) { return {o, o}; }
+
+constexpr ImpairOptions kAll{.loss_ppm = 20'000,
+                             .burst = 3,
+                             .duplicate_ppm = 20'000,
+                             .reorder_ppm = 20'000,
+                             .corrupt_ppm = 20'000,
+                             .delay = 100 * kMicrosecond,
+                             .jitter = 30 * kMicrosecond,
+                             .seed = 5};
+
+void expect_counted(const ImpairCounters& seen, const ImpairOptions& o, bool small_queue) {
+  EXPECT_EQ(seen.lost > 0, o.loss_ppm > 0);
+  EXPECT_EQ(seen.duplicated > 0, o.duplicate_ppm > 0);
+  EXPECT_EQ(seen.reordered > 0, o.reorder_ppm > 0);
+  EXPECT_EQ(seen.corrupted > 0, o.corrupt_ppm > 0);
+  EXPECT_EQ(seen.delayed > 0, o.delay > 0);
+  EXPECT_EQ(seen.overflow > 0, small_queue);
+}
+
+TEST_P(LoopImpair, EverySumIsRightAndEveryMbufComesBack) {
+  const RackCase& c = GetParam();
+  Rack rack(c);
+  EXPECT_TRUE(rack.run()) << "the workers did not finish";
+  rack.settle();
+  rack.expect_right_sums();
+  rack.expect_all_mbufs_back();
+  rack.expect_every_frame_counted();
+  expect_counted(rack.impaired().in, c.impair.in, c.impair.in.queue < 64);
+  expect_counted(rack.impaired().out, c.impair.out, c.impair.out.queue < 64);
+  EXPECT_EQ(rack.sum(&CoreStatistics::no_mbuf) > 0, c.head_mbufs < 256);
+}
+
+RackCase impaired(std::string name, const PortImpairment& impair, RackCase c = {}) {
+  c.name = std::move(name);
+  c.impair = impair;
+  c.operations = 8;
+  return c;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    OneByOne, LoopImpair,
+    testing::Values(impaired("Loss", both({.loss_ppm = 100'000})),
+                    impaired("BurstLoss", both({.loss_ppm = 50'000, .burst = 8})),
+                    impaired("Duplicate", both({.duplicate_ppm = 100'000})),
+                    impaired("EverythingTwice", both({.duplicate_ppm = 1'000'000})),
+                    impaired("Reorder", both({.reorder_ppm = 100'000})),
+                    impaired("EverythingReordered", both({.reorder_ppm = 1'000'000})),
+                    impaired("Corrupt", both({.corrupt_ppm = 50'000})),
+                    impaired("Delay", both({.delay = 300 * kMicrosecond})),
+                    impaired("Jitter", both({.delay = kMillisecond, .jitter = kMillisecond})),
+                    impaired("SmallQueues", {{.delay = 100 * kMicrosecond, .queue = 20},
+                                             {.delay = 100 * kMicrosecond, .queue = 4}})),
+    [](const auto& one) { return one.param.name; });
+
+INSTANTIATE_TEST_SUITE_P(
+    AllAtOnce, LoopImpair,
+    testing::Values(
+        impaired("OneCore", both(kAll)), impaired("InOnly", {.in = kAll}), impaired("OutOnly", {.out = kAll}),
+        impaired("TwoCores", both(kAll), {.cores = 2, .up = 2, .down = 2, .host = {.stray_every = 5}}),
+        impaired("TwoCoresOneQueue", both(kAll), {.cores = 2}),
+        impaired("Staged", both(kAll), {.cores = 2, .up = 2, .down = 2, .staged = true}),
+        impaired("Copies", both(kAll), {.segments = false}),
+        impaired("SharedSplitFrames", both(kAll), {.host = {.share_every = 7, .split_every = 50}}),
+        impaired("TinyPools", both(kAll), {.frame_mbufs = 24, .head_mbufs = 40, .worker_mbufs = 200}),
+        impaired("Multicast", both(kAll), {.multicast = true}),
+        impaired("MulticastIdentical", both(kAll), {.copies = true, .multicast = true}),
+        impaired("MulticastTwoCores", both(kAll),
+                 {.cores = 2, .up = 2, .down = 2, .copies = true, .multicast = true}),
+        impaired("VlansIpv6", both(kAll), {.per_port = 2, .ipv6 = true, .vlans = true})),
+    [](const auto& one) { return one.param.name; });
+
+class LoopImpairOnce : public LoopImpair {};
+
+// Virtual time, one thread: the same run gives the same figures, another seed others.
+TEST_F(LoopImpairOnce, TheSameSeedGivesTheSameRun) {
+  const auto figures = [](std::uint64_t seed) {
+    PortImpairment impair = both(kAll);
+    impair.in.seed = impair.out.seed = seed;
+    Rack rack(impaired("Seed", impair));
+    EXPECT_TRUE(rack.run());
+    rack.settle();
+    std::vector<std::uint64_t> out;
+    for (const ImpairCounters& c : {rack.impaired().in, rack.impaired().out})
+      for (const std::uint64_t n : {c.lost.get(), c.duplicated.get(), c.reordered.get(), c.corrupted.get()})
+        out.push_back(n);
+    out.push_back(rack.sum(&CoreStatistics::frames_in));
+    out.push_back(rack.sum(&CoreStatistics::frames_out));
+    return out;
+  };
+  EXPECT_EQ(figures(5), figures(5));
+  EXPECT_NE(figures(5), figures(6));
+}
+
+// With the daemon's threads, and cores that sleep while frames wait.
+TEST_F(LoopImpairOnce, WithThreads) {
+  for (const bool multicast : {false, true}) {
+    PortImpairment impair = both(kAll);
+    impair.out.delay = kMillisecond;
+    Rack rack(impaired("Threads", impair,
+                       {.cores = 2, .up = 2, .down = 2, .copies = multicast, .multicast = multicast}));
+    EXPECT_TRUE(rack.run_threads()) << "the workers did not finish";
+    rack.settle();
+    rack.expect_right_sums();
+    rack.expect_all_mbufs_back();
+    rack.expect_every_frame_counted();
+  }
+}
+
+TEST_F(LoopImpairOnce, FramesThatWaitWhenTheCoresStopAreDropped) {
+  Rack rack(impaired("Stop", both({.delay = 10 * kSecond})));
+  for (int i = 0; i < 100; ++i) rack.turn();
+  EXPECT_NE(rack.plane().next_due(), kNever);
+  rack.plane().stop();
+  EXPECT_EQ(rack.plane().next_due(), kNever);
+  for (std::size_t p = 0; p < rack.plane().ports(); ++p) static_cast<void>(rack.host(p).drain());
+  rack.expect_all_mbufs_back();
+}
+
+// --- one way by itself ------------------------------------------------------------------------------------
+
+class LoopWay : public LoopImpair {
+ protected:
+  void SetUp() override {
+    LoopImpair::SetUp();
+    if (IsSkipped()) return;
+    auto pools = make_pools({.frames = 63, .heads = 31, .frame_room = 2'048}, "way", -1);
+    ASSERT_TRUE(pools.has_value()) << pools.error().text();
+    pools_ = std::move(*pools);
+  }
+  void TearDown() override {
+    if (pools_.frames == nullptr) return;
+    EXPECT_EQ(audit(pools_.frames.get()), "");
+    EXPECT_EQ(audit(pools_.heads.get()), "");
+  }
+  rte_mbuf* frame(std::uint16_t bytes) {
+    rte_mbuf* const m = allocate(pools_.frames.get(), mbufs_);
+    m->data_len = bytes;
+    m->pkt_len = bytes;
+    std::memset(data_of(m), 0, bytes);
+    m->ol_flags = RTE_MBUF_F_RX_L4_CKSUM_GOOD;
+    return m;
+  }
+  // Bits set in a frame of zeros.
+  static int bits_of(const rte_mbuf* m) {
+    int n = 0;
+    for (; m != nullptr; m = m->next)
+      for (std::size_t i = 0; i < m->data_len; ++i)
+        n += std::popcount(std::to_integer<unsigned>(data_of(m)[i]));
+    return n;
+  }
+  ImpairedWay way(const ImpairOptions& o) {
+    return ImpairedWay({o, 1}, pools_.frames.get(), mbufs_, counters_, lost_);
+  }
+
+  Pools pools_;
+  MbufCounters mbufs_;
+  ImpairCounters counters_;
+  OneWriter<std::uint64_t> lost_ = 0;
+  std::array<rte_mbuf*, 2> room_{};
+};
+
+TEST_F(LoopWay, CorruptionFlipsOneBitInPlaceAndNoPortVouchesForIt) {
+  ImpairedWay way = this->way({.corrupt_ppm = 1'000'000});
+  rte_mbuf* const m = frame(100);
+  const auto out = way.alter(m, room_);
+  ASSERT_EQ(out.size(), 1U);
+  EXPECT_EQ(out[0], m) << "nobody else sees it";
+  EXPECT_EQ(bits_of(m), 1);
+  EXPECT_EQ(m->ol_flags, 0U);
+  EXPECT_EQ(counters_.corrupted, 1U);
+  drop(m);
+}
+
+TEST_F(LoopWay, WhatOthersSeeIsCopiedBeforeABitFlips) {
+  ImpairedWay way = this->way({.corrupt_ppm = 1'000'000});
+  rte_mbuf* const m = frame(100);
+  rte_mbuf_refcnt_update(m, 1);
+  const auto out = way.alter(m, room_);
+  ASSERT_EQ(out.size(), 1U);
+  EXPECT_NE(out[0], m);
+  EXPECT_EQ(bits_of(out[0]), 1);
+  EXPECT_EQ(bits_of(m), 0);
+  EXPECT_TRUE(writable(m)) << "its reference was given back";
+  drop(out[0]);
+  drop(m);
+}
+
+// Wherever in the chain the bit is: other chains share the body.
+TEST_F(LoopWay, TheSharedBodyOfAChainIsNeverWritten) {
+  ImpairedWay way = this->way({.corrupt_ppm = 1'000'000});
+  rte_mbuf* const body = frame(60);
+  int copied = 0;
+  for (int i = 0; i < 64; ++i) {
+    rte_mbuf* const chain = refer(body, 40, pools_.heads.get(), mbufs_);
+    ASSERT_NE(chain, nullptr);
+    std::memset(data_of(chain), 0, 40);
+    const auto out = way.alter(chain, room_);
+    ASSERT_EQ(out.size(), 1U);
+    EXPECT_EQ(bits_of(out[0]), 1);
+    EXPECT_EQ(out[0]->pkt_len, 100U);
+    EXPECT_EQ(bits_of(body), 0);
+    copied += out[0]->nb_segs == 1 ? 1 : 0;
+    drop(out[0]);
+  }
+  EXPECT_GT(copied, 16) << "a bit of the body";
+  EXPECT_LT(copied, 60) << "a bit of the head, which is private";
+  EXPECT_TRUE(writable(body));
+  drop(body);
+}
+
+TEST_F(LoopWay, ADuplicateIsAFrameOfItsOwn) {
+  ImpairedWay way = this->way({.duplicate_ppm = 1'000'000, .corrupt_ppm = 1'000'000});
+  rte_mbuf* const body = frame(60);
+  rte_mbuf* const chain = refer(body, 40, pools_.heads.get(), mbufs_);
+  std::memset(data_of(chain), 0, 40);
+  chain->port = 7;
+  const auto out = way.alter(chain, room_);
+  ASSERT_EQ(out.size(), 2U);
+  for (rte_mbuf* m : out) {
+    EXPECT_EQ(bits_of(m), 1);
+    EXPECT_EQ(m->pkt_len, 100U);
+    EXPECT_EQ(m->port, 7U);
+  }
+  EXPECT_EQ(bits_of(body), 0);
+  EXPECT_EQ(counters_.duplicated, 1U);
+  EXPECT_EQ(counters_.corrupted, 2U);
+  drop(out[0]);
+  drop(out[1]);
+  drop(body);
+}
+
+TEST_F(LoopWay, WithoutAnMbufThereIsNoDuplicateAndWhatCannotBeCorruptedIsLost) {
+  ImpairedWay twice = way({.duplicate_ppm = 1'000'000});
+  ImpairedWay corrupt = way({.corrupt_ppm = 1'000'000});
+  rte_mbuf* const m = frame(100);
+  std::vector<rte_mbuf*> rest;
+  while (rte_mbuf* other = allocate(pools_.frames.get(), mbufs_)) rest.push_back(other);
+  const std::uint64_t before = mbufs_.no_mbuf;
+  const auto out = twice.alter(m, room_);
+  ASSERT_EQ(out.size(), 1U);
+  EXPECT_EQ(out[0], m);
+  EXPECT_EQ(counters_.duplicated, 0U);
+  rte_mbuf_refcnt_update(m, 1);
+  EXPECT_TRUE(corrupt.alter(m, room_).empty());
+  EXPECT_EQ(counters_.corrupted, 0U);
+  EXPECT_EQ(mbufs_.no_mbuf, before + 2);
+  EXPECT_TRUE(writable(m));
+  drop(m);
+  for (rte_mbuf* other : rest) drop(other);
+}
+
+TEST_F(LoopWay, WhatStillWaitsIsFreedWithIt) {
+  ImpairedWay way = this->way({.reorder_ppm = 500'000, .delay = kSecond, .queue = 20});
+  for (int i = 0; i < 50; ++i) way.hold(frame(60), 0);
+  EXPECT_GT(way.waiting(), 20U);
+  EXPECT_GT(counters_.overflow, 0U);
+  EXPECT_TRUE(way.leave(0, room_).empty());
+}
+
+}  // namespace
+}  // namespace tally::e2e
