@@ -151,6 +151,48 @@ TEST_F(LoopServer, WhatIsLostOnPurposeIsDecidedOnce) {
   EXPECT_EQ(statistics_.impaired_out, lost);
 }
 
+// Each copy is a packet for the queue, which stays bounded.
+TEST_F(LoopServer, ADuplicateOnPurposeHasAPlaceOfItsOwn) {
+  Egress egress({{.traits = port_->traits(), .impair = {{.duplicate_ppm = 1'000'000}, 1}}},
+                pools_.frames.get(), mbufs_, statistics_, traffic_);
+  ServerEgress servers(1, {.capacity = 5}, egress, statistics_);
+  for (std::uint32_t i = 0; i < 3; ++i) push(servers, i, 1, 0);
+  EXPECT_EQ(servers.waiting(), 5U);
+  EXPECT_EQ(statistics_.server_refused, 1U);
+  EXPECT_EQ(servers.drain(), 5U);
+  EXPECT_EQ(arrived(), (std::vector<std::uint32_t>{0, 0, 1, 1, 2}));
+  EXPECT_EQ(traffic_[0].impaired_out.duplicated, 3U);
+}
+
+// Frames leave the queue for the delay, as many as it has room for, and the port when their time has come.
+TEST_F(LoopServer, WhatIsDelayedOnPurposeLeavesWhenItsTimeHasCome) {
+  Egress egress({{.traits = port_->traits(), .impair = {{.delay = 100, .queue = 5}, 1}}}, pools_.frames.get(),
+                mbufs_, statistics_, traffic_);
+  ServerEgress servers(1, {.capacity = 100}, egress, statistics_);
+  EXPECT_EQ(egress.begin(1'000), 0U);
+  EXPECT_EQ(egress.next_due(), kNever);
+  for (std::uint32_t i = 0; i < 12; ++i) push(servers, i, 1, 0);
+  EXPECT_EQ(servers.drain(), 5U);
+  EXPECT_EQ(servers.waiting(), 7U);
+  EXPECT_EQ(arrived(), std::vector<std::uint32_t>{});
+  EXPECT_EQ(egress.next_due(), 1'100U);
+  EXPECT_EQ(egress.begin(1'099), 0U);
+  EXPECT_EQ(servers.drain(), 0U);
+  EXPECT_EQ(egress.begin(1'100), 5U);
+  egress.flush();
+  EXPECT_EQ(arrived(), (std::vector<std::uint32_t>{0, 1, 2, 3, 4}));
+  EXPECT_EQ(servers.drain(), 5U);
+  egress.push(PortIndex{0}, frame(77));
+  EXPECT_EQ(traffic_[0].impaired_out.overflow, 1U) << "a result finds it full";
+  egress.clear();
+  EXPECT_EQ(egress.next_due(), kNever);
+  EXPECT_EQ(servers.drain(), 2U) << "there is room again";
+  EXPECT_EQ(egress.begin(1'200), 2U);
+  egress.flush();
+  EXPECT_EQ(arrived(), (std::vector<std::uint32_t>{10, 11}));
+  EXPECT_EQ(traffic_[0].impaired_out.delayed, 12U);
+}
+
 // Another core has the transmit queue: frames go through its ring, which says of each where it goes.
 TEST_F(LoopServer, TheRingOfTheCoreThatSendsTakesWhatItHasRoomFor) {
   const ThreadRing ring = make_ring(kRing, sizeof(void*), Producers::kOne, SOCKET_ID_ANY);

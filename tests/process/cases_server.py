@@ -60,9 +60,10 @@ def server_of_its_own(lab):
 
 @case("address")
 def servers_share_the_chunks(lab):
-    """Two tally-ps for one job, each sums every other chunk; with 1 % of the frames lost."""
+    """Two tally-ps for one job, each sums every other chunk; with every kind of fault on all ports."""
     job = Job("job", discipline="shared", elements=32, servers=2)
-    box = run_box(lab, [job], shared_slots=FEW, loss="1%")
+    box = run_box(lab, [job], shared_slots=FEW,
+                  impair="loss: 1%, duplicate: 1%, reorder: 1%, corrupt: 1%, delay: 200us, jitter: 100us")
     servers = [Server(box, [job], index) for index in range(2)]
     workers = start_job(box, job, "--sizes 20000,353 --iterations 3")
     finish(workers)
