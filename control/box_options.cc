@@ -76,6 +76,7 @@ DataPlaneOptions plane_options(const Config& config) {
   if (config.box.ipv4) box.ipv4 = config.box.ipv4->address;
   if (config.box.ipv6) box.ipv6 = config.box.ipv6->address;
   return {.box = box,
+          .mode = config.box.mode == BoxSection::Mode::kOneArm ? BoxMode::kOneArm : BoxMode::kInline,
           .cores = static_cast<std::uint8_t>(d.cores.size()),
           .idle = d.idle == DataplaneSection::Idle::kPoll ? IdlePolicy::kPoll : IdlePolicy::kAdaptive,
           .staged = d.execution == DataplaneSection::Execution::kStaged,

@@ -66,7 +66,7 @@ constexpr std::array<CoreLine, 23> kCoreLines{{
     {"queued for servers", false, &CoreStatistics::server_queued},
     {"lost on purpose, in", false, &CoreStatistics::impaired_in},
     {"lost on purpose, out", false, &CoreStatistics::impaired_out},
-    {"not ours", false, &CoreStatistics::forwarded},
+    {"not ours", false, &CoreStatistics::not_ours},
     {"copied to be writable", false, &CoreStatistics::copied},
     {"lost: no mbuf", false, &CoreStatistics::no_mbuf},
     {"lost: transmit ring full", false, &CoreStatistics::refused},

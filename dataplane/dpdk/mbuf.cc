@@ -224,4 +224,26 @@ rte_mbuf* duplicate(const rte_mbuf* body, std::size_t head, rte_mempool* frames,
   return m;
 }
 
+std::uint32_t room_of(rte_mempool* pool) noexcept {
+  return rte_pktmbuf_data_room_size(pool) - std::uint32_t{RTE_PKTMBUF_HEADROOM};
+}
+
+rte_mbuf* copied_whole(const rte_mbuf* m, rte_mempool* frames, MbufCounters& counters) noexcept {
+  if (m->pkt_len > room_of(frames)) return nullptr;
+  rte_mbuf* const copy = allocate(frames, counters);
+  if (copy == nullptr) return nullptr;
+  std::byte* to = data_of(copy);
+  for (const rte_mbuf* segment = m; segment != nullptr; segment = segment->next) {
+    std::memcpy(to, data_of(segment), segment->data_len);
+    to += segment->data_len;
+  }
+  copy->data_len = static_cast<std::uint16_t>(m->pkt_len);
+  copy->pkt_len = m->pkt_len;
+  return copy;
+}
+
+void share(rte_mbuf* m, std::uint16_t others) noexcept {
+  if (others != 0) rte_pktmbuf_refcnt_update(m, static_cast<std::int16_t>(others));
+}
+
 }  // namespace tally

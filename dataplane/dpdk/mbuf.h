@@ -99,4 +99,15 @@ bool send(rte_ring* ring, rte_mbuf* m, MbufCounters& counters) noexcept;
 [[nodiscard]] rte_mbuf* duplicate(const rte_mbuf* body, std::size_t head, rte_mempool* frames,
                                   MbufCounters& counters) noexcept;
 
+// Bytes behind the usual headroom of an mbuf of this pool.
+[[nodiscard]] std::uint32_t room_of(rte_mempool* pool) noexcept;
+
+// A copy of `m`, of however many segments, in one. nullptr: the pool is empty, which is counted, or its
+// buffers are too small.
+[[nodiscard]] rte_mbuf* copied_whole(const rte_mbuf* m, rte_mempool* frames, MbufCounters& counters) noexcept;
+
+// `m` and all its segments are from now on owned `others` times more: each owner sends or drops it once, and
+// nobody writes its fields or bytes. Not for a port that hands the mbuf itself to a reader.
+void share(rte_mbuf* m, std::uint16_t others) noexcept;
+
 }  // namespace tally

@@ -166,6 +166,7 @@ Result<void> Port::set_up(const PortOptions& options, rte_mempool* frames) {
                   0);
   traits_.receive_queues = clamped(options.receive_queues, info.max_rx_queues);
   traits_.transmit_queues = clamped(options.transmit_queues, info.max_tx_queues);
+  traits_.mtu = options.mtu;
   if (memif_) {
     traits_.receive_queues = std::min(traits_.receive_queues, kMostGatedQueues);
     traits_.transmit_queues = std::min(traits_.transmit_queues, traits_.receive_queues);

@@ -35,10 +35,11 @@ struct PortTraits {
   std::uint16_t id = 0;  // of ethdev
   std::uint16_t receive_queues = 1;
   std::uint16_t transmit_queues = 1;
-  bool segments = false;   // frames may have several segments (MULTI_SEGS was granted)
-  bool same_mbuf = false;  // hands the very mbuf to the reader (net_ring): its fields are not ours any more
-  bool vouches = false;    // RTE_MBUF_F_RX_L4_CKSUM_GOOD is set by hardware, and trusted
-  int socket = -1;         // NUMA node
+  std::uint16_t mtu = 1500;  // as configured: longer frames may not be sent here
+  bool segments = false;     // frames may have several segments (MULTI_SEGS was granted)
+  bool same_mbuf = false;    // hands the very mbuf to the reader (net_ring): its fields are not ours any more
+  bool vouches = false;      // RTE_MBUF_F_RX_L4_CKSUM_GOOD is set by hardware, and trusted
+  int socket = -1;           // NUMA node
   std::uint16_t receive_descriptors = 0;  // of each queue, as granted
   std::uint16_t transmit_descriptors = 0;
 };

@@ -30,6 +30,8 @@ PipelineCore<Exec>::PipelineCore(CoreOptions options, CoreRings& rings)
       egress_(options_.egress, options_.frames, mbufs_, statistics, traffic),
       replicator_(options_.frames, options_.heads, egress_, mbufs_, statistics),
       servers_(options_.egress.size(), {.capacity = kServerQueueFrames}, egress_, statistics),
+      switch_(options_.mode, options_.box, options_.egress.size(), *options_.hosts, options_.frames, egress_,
+              mbufs_, statistics.l2),
       source_port_(static_cast<std::uint16_t>(kBasePort + options_.index)) {}
 
 template <class Exec>
@@ -95,7 +97,7 @@ void PipelineCore<Exec>::process(std::span<rte_mbuf* const> burst, TimeNs now) n
         // Most packets were added, and nothing leaves, no REJECT either: that is said here, without a call.
         if (out.verdict == Verdict::kAbsorb && out.server == kNoServer) [[likely]]
           return drop(burst[i]);
-        conclude(burst[i], frames_[i], out);
+        conclude(burst[i], frames_[i], out, now);
       });
   tell_control();
 }
@@ -116,7 +118,7 @@ std::size_t PipelineCore<Exec>::sweep(TimeNs now) noexcept {
     if (m == nullptr) break;
     std::byte* const payload = data_of(m) + kMaxEncapsulation;
     const std::size_t room = rte_pktmbuf_tailroom(m) - kMaxEncapsulation;
-    conclude(m, frame_of(m), pipeline_.sweep({payload, room}, now));
+    conclude(m, frame_of(m), pipeline_.sweep({payload, room}, now), now);
     ++swept;
   }
   if (swept != 0) tell_control();
@@ -155,7 +157,7 @@ std::size_t PipelineCore<Exec>::send_for_others(rte_ring* ring) noexcept {
 // Before: the core owns `m`. After: it does not; each verdict ends in one drop (at the end of the burst) or
 // one push of it.
 template <class Exec>
-void PipelineCore<Exec>::conclude(rte_mbuf* m, const Frame& frame, const Outcome& out) noexcept {
+void PipelineCore<Exec>::conclude(rte_mbuf* m, const Frame& frame, const Outcome& out, TimeNs now) noexcept {
   if (out.reject) reject(frame, out);  // first: it reads the headers that a reply overwrites
   switch (out.verdict) {
     case Verdict::kComplete:
@@ -173,10 +175,10 @@ void PipelineCore<Exec>::conclude(rte_mbuf* m, const Frame& frame, const Outcome
     case Verdict::kHandOver:
       return hand_over(m, out.owner);
     case Verdict::kPunt:
-      return punt(m);
+      return punt(m, now);
     case Verdict::kForward:
-      ++statistics.forwarded;
-      return drop(m);
+      ++statistics.not_ours;
+      return switch_.handle(m, now);
     default:  // absorbed, or dropped by name; or it has found no slot, or taken another's
       return out.server != kNoServer ? to_server(m, out) : drop(m);
   }
@@ -189,7 +191,8 @@ void PipelineCore<Exec>::hand_over(rte_mbuf* m, std::uint8_t owner) noexcept {
 }
 
 template <class Exec>
-void PipelineCore<Exec>::punt(rte_mbuf* m) noexcept {
+void PipelineCore<Exec>::punt(rte_mbuf* m, TimeNs now) noexcept {
+  switch_.learn(m, now);
   if (!send(rings_.punts.get(), m, ring_mbufs_)) ++statistics.punts_lost;
 }
 

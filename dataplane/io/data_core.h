@@ -14,6 +14,7 @@
 #include "data_plane.h"
 #include "egress.h"
 #include "ingress.h"
+#include "l2_switch.h"
 #include "node_memory.h"
 #include "pipeline.h"
 #include "publication_chain.h"
@@ -35,6 +36,8 @@ struct CoreRings {
 struct CoreOptions {
   std::uint8_t index = 0;
   Box box;
+  BoxMode mode = BoxMode::kInline;
+  MacTable* hosts = nullptr;  // of all cores
   IdlePolicy idle = IdlePolicy::kAdaptive;
   int socket = -1;  // NUMA node
   rte_mempool* frames = nullptr;
@@ -104,9 +107,9 @@ class PipelineCore final : public DataCore {
   std::size_t take_handed_over(TimeNs now) noexcept;
   std::size_t send_for_others(rte_ring* ring) noexcept;
   std::size_t sweep(TimeNs now) noexcept;
-  void conclude(rte_mbuf* m, const Frame& frame, const Outcome& out) noexcept;
+  void conclude(rte_mbuf* m, const Frame& frame, const Outcome& out, TimeNs now) noexcept;
   void hand_over(rte_mbuf* m, std::uint8_t owner) noexcept;
-  void punt(rte_mbuf* m) noexcept;
+  void punt(rte_mbuf* m, TimeNs now) noexcept;
   void reply(rte_mbuf* m, const Outcome& out, Rank to) noexcept;
   void to_server(rte_mbuf* m, const Outcome& out) noexcept;
   [[nodiscard]] static std::uint16_t source_port_of(const Outcome& out) noexcept;
@@ -123,6 +126,7 @@ class PipelineCore final : public DataCore {
   Egress egress_;
   Replicator replicator_;
   ServerEgress servers_;
+  L2Switch switch_;
   std::uint16_t source_port_;
   std::uint64_t events_refused_ = 0;
   TimeNs next_sweep_ = 0;

@@ -73,7 +73,7 @@ struct DataPlane::State {
 
   [[nodiscard]] bool make_memory();
   void make_cores(const Kernels& kernels);
-  [[nodiscard]] CoreOptions options_of(std::size_t core, const Kernels& kernels) const;
+  [[nodiscard]] CoreOptions options_of(std::size_t core, const Kernels& kernels);
   void empty_all() noexcept;
   void check(const JobTable& table) const;
 
@@ -81,6 +81,7 @@ struct DataPlane::State {
   // In this order: ports hold mbufs of the pools, and cores send into ports.
   Pools pools;
   std::vector<BoxPort> ports;
+  MacTable hosts;                        // behind the ports; cores share it
   std::vector<NodeMemory<Line>> slots;   // of each core
   std::vector<NodeMemory<Line>> server;  // of each core
   std::vector<CoreRings> rings;          // of each core
@@ -111,9 +112,11 @@ bool DataPlane::State::make_memory() {
   return true;
 }
 
-CoreOptions DataPlane::State::options_of(std::size_t core, const Kernels& kernels) const {
+CoreOptions DataPlane::State::options_of(std::size_t core, const Kernels& kernels) {
   CoreOptions o{.index = static_cast<std::uint8_t>(core),
                 .box = options.box,
+                .mode = options.mode,
+                .hosts = &hosts,
                 .idle = options.idle,
                 .frames = pools.frames.get(),
                 .heads = pools.heads.get(),
@@ -207,6 +210,9 @@ Result<std::unique_ptr<DataPlane>> DataPlane::create(const DataPlaneOptions& opt
     return invalid("shared slots of " + std::to_string(options.shared_elements) +
                    " elements are larger than the packets of every port; lower dataplane.shared.elements or "
                    "raise an mtu");
+  if (ports.size() > MacTable::kPorts)
+    return invalid("the data plane has " + std::to_string(ports.size()) + " ports; it may have " +
+                   std::to_string(MacTable::kPorts));
   for (const BoxPort& p : ports)
     if (p.port.traits().receive_queues == 0 || p.port.traits().transmit_queues == 0)
       return invalid("port " + p.port.name() + " has no queue in one direction");
@@ -348,6 +354,11 @@ SlotCounters DataPlane::slots(std::size_t core, JobId job) const noexcept {
   return raw(job) <= kMaxJobs ? state_->cores[core]->state(job).slots : SlotCounters{};
 }
 MergeCounters DataPlane::server(std::size_t core) const noexcept { return state_->cores[core]->server(); }
+std::size_t DataPlane::hosts() const noexcept {
+  TimeNs now = 0;
+  for (const auto& core : state_->cores) now = std::max<TimeNs>(now, core->statistics.last_turn);
+  return state_->hosts.size(now / kSecond);
+}
 std::uint32_t DataPlane::mbufs_in_use() const noexcept {
   return rte_mempool_in_use_count(state_->pools.frames.get()) +
          rte_mempool_in_use_count(state_->pools.heads.get());

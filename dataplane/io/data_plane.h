@@ -14,6 +14,7 @@
 #include "binding.h"
 #include "box.h"
 #include "event.h"
+#include "forwarding.h"
 #include "impair_options.h"
 #include "job_state.h"
 #include "job_table.h"
@@ -37,6 +38,7 @@ inline constexpr TimeNs kLongestSleep = kMillisecond;
 
 struct DataPlaneOptions {
   Box box;
+  BoxMode mode = BoxMode::kInline;
   std::string prefix = "tally";  // of the names of rings and zones
   std::uint8_t cores = 1;        // data cores, 1..kMaxShards: core i owns the slots with slot mod cores = i
   IdlePolicy idle = IdlePolicy::kAdaptive;
@@ -70,7 +72,7 @@ struct alignas(64) CoreStatistics {
   OneWriter<std::uint64_t> rejects = 0;      // REJECTs sent
   OneWriter<std::uint64_t> impaired_in = 0;  // lost on purpose
   OneWriter<std::uint64_t> impaired_out = 0;
-  OneWriter<std::uint64_t> forwarded = 0;       // not ours: dropped, there is no L2 switch in this version
+  OneWriter<std::uint64_t> not_ours = 0;        // frames for the L2 switch: see l2
   OneWriter<std::uint64_t> punts_lost = 0;      // control packets that found control's ring full
   OneWriter<std::uint64_t> hand_over_lost = 0;  // frames that found another core's ring full
   OneWriter<std::uint64_t> events_lost = 0;
@@ -83,6 +85,7 @@ struct alignas(64) CoreStatistics {
   OneWriter<std::uint64_t> sleeps = 0;
   OneWriter<std::uint64_t> busy_cycles = 0;  // TSC cycles of turns that moved a frame
   OneWriter<std::uint64_t> last_turn = 0;    // TimeNs: the watchdog's witness
+  SwitchCounters l2{};
 };
 
 // What one core took from a port and gave to it. A driver's own counters are not used for this: memif's are
@@ -157,6 +160,8 @@ class DataPlane {
   [[nodiscard]] std::uint64_t overflows(std::size_t core, JobId job) const noexcept;
   [[nodiscard]] SlotCounters slots(std::size_t core, JobId job) const noexcept;  // a copy; any thread
   [[nodiscard]] MergeCounters server(std::size_t core) const noexcept;           // a copy; any thread
+  // Hosts that the L2 switch knows, as of the cores' last turns; any thread.
+  [[nodiscard]] std::size_t hosts() const noexcept;
   // Mbufs that are not in their pools now (frames, heads); exact only when nothing runs.
   [[nodiscard]] std::uint32_t mbufs_in_use() const noexcept;
 

@@ -7,11 +7,6 @@
 namespace tally {
 namespace {
 
-std::uint16_t folded(std::uint32_t sum) noexcept {
-  while ((sum >> 16) != 0) sum = (sum & 0xFFFF) + (sum >> 16);
-  return static_cast<std::uint16_t>(sum);
-}
-
 template <class T>
 T header_at(const std::byte* at) noexcept {
   T header;
@@ -25,24 +20,6 @@ void put(std::byte* at, const T& value) noexcept {
 using Be16 = Be<std::uint16_t>;
 
 }  // namespace
-
-// In 32-bit words of the machine's order, so that the compiler can vectorise it; the sum's bytes are then in
-// the other order (RFC 1071, 2, B).
-std::uint32_t internet_sum(std::span<const std::byte> bytes) noexcept {
-  std::uint64_t sum = 0;
-  std::size_t i = 0;
-  for (; i + 4 <= bytes.size(); i += 4) {
-    std::uint32_t word = 0;
-    std::memcpy(&word, bytes.data() + i, sizeof word);
-    sum += word;
-  }
-  std::uint32_t rest = 0;
-  if (i < bytes.size()) std::memcpy(&rest, bytes.data() + i, bytes.size() - i);
-  sum += rest;
-  sum = (sum & 0xFFFF'FFFF) + (sum >> 32);
-  const auto half = (sum & 0xFFFF) + (sum >> 16 & 0xFFFF) + (sum >> 32);
-  return __builtin_bswap16(folded(static_cast<std::uint32_t>(half)));
-}
 
 HeaderTemplate::HeaderTemplate(const Binding& to, const Box& box) noexcept
     : bytes_(static_cast<std::uint8_t>(encapsulation_bytes(to))), ipv6_(!is_mapped_ipv4(to.address)) {

@@ -9,13 +9,10 @@
 
 #include "binding.h"
 #include "box.h"
+#include "internet_sum.h"
 #include "tally/net.h"
 
 namespace tally {
-
-// Ones' complement sum of big-endian 16-bit words, for write(); a byte left over counts as the high half of
-// a word (RFC 1071).
-[[nodiscard]] std::uint32_t internet_sum(std::span<const std::byte> bytes) noexcept;
 
 class HeaderTemplate {
  public:

@@ -88,7 +88,7 @@ TEST_F(LoopFaults, WhatIsWrongOnTheWireIsCountedOnceAndFreed) {
     EXPECT_EQ(count(), before + 1) << w.name;
     EXPECT_EQ(rack.sum(&CoreStatistics::rejects), rejects + w.rejects) << w.name;
   }
-  EXPECT_EQ(rack.count(Verdict::kForward), rack.sum(&CoreStatistics::forwarded));
+  EXPECT_EQ(rack.count(Verdict::kForward), rack.sum(&CoreStatistics::not_ours));
   EXPECT_EQ(rack.plane().statistics(0).last_turn, 1'000U);
   EXPECT_TRUE(rack.run());
   expect_clean(rack);

@@ -236,7 +236,7 @@ void Rack::expect_every_frame_counted() {
             sum(&CoreStatistics::handed_over) + sum(&CoreStatistics::hand_over_lost));
   EXPECT_LE(sum(&CoreStatistics::taken_over), sum(&CoreStatistics::handed_over));
   EXPECT_EQ(count(Verdict::kComplete), sum(&CoreStatistics::results));
-  EXPECT_EQ(count(Verdict::kForward), sum(&CoreStatistics::forwarded));
+  EXPECT_EQ(count(Verdict::kForward), sum(&CoreStatistics::not_ours));
   // A shared frame found no copy; or frames waited on purpose when the cores were stopped.
   if (cut_off_ && case_.impair.in.timed()) return;
   EXPECT_GE(packets + sum(&CoreStatistics::no_mbuf), in);

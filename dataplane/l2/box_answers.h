@@ -1,0 +1,41 @@
+#pragma once
+// What the box says for its own addresses: ARP replies, neighbour advertisements and echo replies, written
+// into the frame that asked. Pure.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "box.h"
+#include "l2_counters.h"
+#include "tally/net.h"
+
+namespace tally {
+
+// A frame that is not the pipeline's, in one piece, lent by the caller.
+struct AskedFrame {
+  std::byte* data = nullptr;   // first byte of the Ethernet header; at least that header is there
+  std::uint32_t length = 0;    // bytes of the frame
+  std::uint32_t capacity = 0;  // bytes from `data` to the end of the buffer
+};
+
+struct Answer {
+  enum class Kind : std::uint8_t {
+    kNone,     // not for the box, or for others too: not a byte has changed
+    kAnswer,   // the frame became the answer, which goes back out of the port that it came from
+    kDropped,  // it is for the box alone, and dropped by name: not a byte has changed
+  };
+  Kind kind = Kind::kNone;
+  SwitchFate fate{};         // unless kNone
+  std::uint32_t length = 0;  // kAnswer: of the frame
+};
+
+// Whether answer() may say anything but kNone: the box's own MAC, broadcast (ARP), and the group of its IPv6
+// address's neighbour solicitations.
+[[nodiscard]] bool may_ask(const Mac& destination, const Box& box) noexcept;
+
+// Answers, if that is due. The tag of the frame is kept; a frame that was padded stays padded. Frames to the
+// box's MAC are never kNone. The Ethernet source is one host's, not the box (wrong_source()). Reads only
+// bytes below frame.length, writes only those below frame.capacity.
+[[nodiscard]] Answer answer(const AskedFrame& frame, const Box& box) noexcept;
+
+}  // namespace tally
