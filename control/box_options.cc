@@ -56,9 +56,11 @@ PoolDemand pool_demand(const Config& config) {
                     .cores = static_cast<std::uint32_t>(config.dataplane.cores.size())};
   for (const PortSection& port : config.ports) {
     const PortOptions options = port_options(config, port);
-    const std::uint32_t descriptors = Port::descriptors_of(options);
-    demand.receive_descriptors += descriptors * options.receive_queues;
-    demand.transmit_descriptors += descriptors * options.transmit_queues;
+    const PortNeeds needs = Port::needs_of(options);
+    demand.receive_descriptors += needs.receive_mbufs;
+    demand.transmit_descriptors += needs.transmit_mbufs;
+    demand.umem_mbufs += needs.umem_mbufs;
+    demand.least_room = std::max(demand.least_room, needs.least_room);
     const PortImpairment impair = impair_options(port);
     demand.impaired_in += most_kept(impair.in) * options.receive_queues;
     demand.impaired_out += most_kept(impair.out) * options.transmit_queues;

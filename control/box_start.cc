@@ -2,6 +2,8 @@
 
 #include <sys/sysinfo.h>
 
+#include <algorithm>
+#include <array>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,11 +19,17 @@ namespace {
 
 constexpr int kAnySocket = -1;
 
-// memif complains of a service for secondary processes that EAL has switched off, as we asked it to.
-constexpr std::string_view kNoise = "Failed to register mp action callback";
+// What drivers call an error and is none here. memif and tap complain of a service for secondary processes
+// that EAL has switched off, as we asked it to; tap of the flow rules that its interface has no queueing for.
+constexpr std::array<std::string_view, 6> kNoise{
+    "Failed to register mp action callback", "Failed to send start req to secondary",
+    "Specified qdisc kind is unknown",       "qdisc_create_multiq(): Could not add multiq qdisc",
+    "failed to create multiq qdisc",         "Disabling rte flow support"};
 
 void log_dpdk(const LogSink& log, std::uint32_t level, std::string_view line) {
-  log(line.find(kNoise) == std::string_view::npos ? level_of_dpdk(level) : LogLevel::kDebug, line);
+  const bool noise = std::ranges::any_of(
+      kNoise, [&](std::string_view words) { return line.find(words) != std::string_view::npos; });
+  log(noise ? LogLevel::kDebug : level_of_dpdk(level), line);
 }
 
 // EAL would clear ordinary memory for a quarter of a minute before it gave up.

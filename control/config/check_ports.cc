@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 
 #include "checks.h"
+#include "kernel_device.h"
 #include "units.h"
 
 namespace tally {
@@ -10,6 +12,8 @@ namespace {
 
 constexpr std::size_t kMaxPorts = 32;         // Debian's RTE_MAX_ETHPORTS
 constexpr std::uint32_t kEthernetBytes = 18;  // header and one VLAN tag
+constexpr std::uint32_t kReplySlack = 64;     // of a buffer behind its frame (size_pools)
+constexpr std::uint32_t kDescriptors = 1024;  // of each queue; no check depends on it
 
 // Where an argument stands inside the device's text; of the device when it is not there.
 Position position_of(const Checking& c, const std::string& path, const DeviceArgument* argument) {
@@ -45,10 +49,24 @@ void check_unique(Checking& c, std::map<std::string, std::uint32_t>& seen, const
       {what + " is taken: line " + std::to_string(first->second) + " has it already", "choose another"});
 }
 
+// The network interfaces that a port takes frames from, gives frames to, or makes. Two ports on one would
+// each get a part of its frames, or both get all.
+std::set<std::string> interfaces_of(const PortDevice& device) {
+  std::set<std::string> names;
+  if (device.kind != DeviceKind::kAfPacket && device.kind != DeviceKind::kAfXdp &&
+      device.kind != DeviceKind::kTap && device.kind != DeviceKind::kPcap)
+    return names;
+  for (const char* const key : {"iface", "remote", "rx_iface", "rx_iface_in", "tx_iface"}) {
+    if (const DeviceArgument* const a = device.find(key); a != nullptr) names.insert(a->value);
+  }
+  return names;
+}
+
 void check_names_and_devices(Checking& c) {
   std::map<std::string, std::uint32_t> names;
   std::map<std::string, std::uint32_t> devices;
   std::map<std::string, std::uint32_t> memif_ids;
+  std::map<std::string, std::uint32_t> interfaces;
   for (std::size_t i = 0; i < c.config.ports.size(); ++i) {
     const PortSection& port = c.config.ports[i];
     const std::string name_path = path_of("ports", i, "name");
@@ -58,6 +76,11 @@ void check_names_and_devices(Checking& c) {
     }
     if (!c.places.sound(path)) continue;
     check_unique(c, devices, port.device.name, path, c.places.of(path), "the device " + port.device.name);
+    for (const std::string& interface : interfaces_of(port.device)) {
+      const auto at = std::find_if(port.device.arguments.begin(), port.device.arguments.end(),
+                                   [&](const DeviceArgument& a) { return a.value == interface; });
+      check_unique(c, interfaces, interface, path, position_of(c, path, &*at), "the interface " + interface);
+    }
     if (port.device.kind != DeviceKind::kMemif) continue;
     const std::string id = port.device.value_or("id", "0");
     const std::string socket = port.device.value_or("socket", kMemifSocket);
@@ -84,6 +107,50 @@ void check_memif(Checking& c, const PortSection& port, const std::string& path, 
   }
 }
 
+// What the kernel's drivers do not take. At the argument, or at the port's own key.
+void check_kernel_port(Checking& c, std::size_t i) {
+  const PortSection& port = c.config.ports[i];
+  const std::string device = path_of("ports", i, "device");
+  if (!c.places.sound(device)) return;
+  const KernelDevice kernel = examine_kernel_device(port.device.text, port.mtu, port.queues, kDescriptors);
+  for (const DeviceComplaint& complaint : kernel.complaints) {
+    const bool own = complaint.about == "mtu" || complaint.about == "queues";
+    const std::string path = own ? path_of("ports", i, complaint.about.c_str()) : device;
+    if (!c.places.sound(path)) continue;
+    const Position at = own && c.places.written(path)
+                            ? c.places.of(path)
+                            : position_of(c, device, port.device.find(complaint.about));
+    c.report.error(at, path, {complaint.message, complaint.help});
+  }
+}
+
+// All ports take their buffers from one mempool, which af_xdp shares with the kernel in pieces of a page at
+// most.
+void check_umem_room(Checking& c) {
+  const auto& ports = c.config.ports;
+  const auto is_xdp = [](const PortSection& port) { return port.device.kind == DeviceKind::kAfXdp; };
+  const auto xdp = std::find_if(ports.begin(), ports.end(), is_xdp);
+  if (xdp == ports.end()) return;
+  for (std::size_t i = 0; i < ports.size(); ++i) {
+    const std::string device = path_of("ports", i, "device");
+    const std::string mtu = path_of("ports", i, "mtu");
+    if (is_xdp(ports[i]) || !c.places.sound(device) || !c.places.sound(mtu)) continue;
+    const KernelDevice kernel =
+        examine_kernel_device(ports[i].device.text, ports[i].mtu, ports[i].queues, kDescriptors);
+    if (!kernel.complaints.empty()) continue;
+    const std::uint32_t own = ports[i].mtu + kEthernetBytes + kReplySlack;
+    const std::uint32_t grain = ports[i].device.kind == DeviceKind::kPci ? 1024 : 64;
+    const std::uint32_t room = std::max((own + grain - 1) / grain * grain, kernel.least_room);
+    if (room <= kMostUmemRoom) continue;
+    const bool by_mtu = c.places.written(mtu);
+    c.report.error(
+        c.places.of(by_mtu ? mtu : device), by_mtu ? mtu : device,
+        {"this port wants buffers of " + std::to_string(room) + " bytes, and those that " + xdp->name +
+             " (net_af_xdp) shares with the kernel have at most " + std::to_string(kMostUmemRoom),
+         "lower its mtu, or write net_af_packet instead of net_af_xdp"});
+  }
+}
+
 void check_port(Checking& c, std::size_t i) {
   const PortSection& port = c.config.ports[i];
   const std::string device = path_of("ports", i, "device");
@@ -107,8 +174,10 @@ void check_ports(Checking& c) {
   check_names_and_devices(c);
   for (std::size_t i = 0; i < c.config.ports.size(); ++i) {
     check_port(c, i);
+    check_kernel_port(c, i);
     check_impair(c, i);
   }
+  check_umem_room(c);
 }
 
 }  // namespace tally

@@ -6,8 +6,10 @@
 
 #include "eal_log.h"
 #include "interrupt_thread.h"
+#include "kernel_device.h"
 #include "memif_device.h"
 #include "memif_door.h"
+#include "pools.h"
 #include "port_gate.h"
 #include "probed_device.h"
 
@@ -57,6 +59,7 @@ Result<Port> Port::open(const PortOptions& options, rte_mempool* frames) {
   port.memif_ = p->memif;
   port.memif_id_ = p->id;
   port.door_ = p->door;
+  port.kernel_ = p->kernel;
   PortOptions granted = options;
   granted.device = p->device;
   if (auto done = port.take(*id, granted, frames); !done)
@@ -101,6 +104,7 @@ void Port::swap(Port& other) noexcept {
   std::swap(memif_, other.memif_);
   std::swap(memif_id_, other.memif_id_);
   std::swap(door_, other.door_);
+  std::swap(kernel_, other.kernel_);
 }
 
 Port::~Port() { close(); }
@@ -147,6 +151,21 @@ std::uint16_t Port::descriptors_of(const PortOptions& options) noexcept {
   return memif ? memif->descriptors : options.descriptors;
 }
 
+PortNeeds Port::needs_of(const PortOptions& options) {
+  const std::uint32_t descriptors = descriptors_of(options);
+  const KernelDevice kernel =
+      examine_kernel_device(options.device, options.mtu, options.receive_queues, descriptors);
+  if (options.pci || kernel.driver == KernelDriver::kNone)
+    return {.receive_mbufs = descriptors * options.receive_queues,
+            .transmit_mbufs = descriptors * options.transmit_queues};
+  PortNeeds needs{.receive_mbufs = kernel.receive_mbufs * options.receive_queues,
+                  .transmit_mbufs = kernel.transmit_mbufs * options.receive_queues,
+                  .least_room = kernel.least_room};
+  if (kernel.umem) needs.umem_mbufs = needs.receive_mbufs + needs.transmit_mbufs;
+  if (kernel.umem) needs.receive_mbufs = needs.transmit_mbufs = 0;
+  return needs;
+}
+
 Result<void> Port::set_up(const PortOptions& options, rte_mempool* frames) {
   const HeardErrors heard;
   const auto failed = [&](const std::string& what, int code) {
@@ -157,6 +176,9 @@ Result<void> Port::set_up(const PortOptions& options, rte_mempool* frames) {
     return failed("mbufs hold " + std::to_string(room) + " bytes, frames of this mtu need " +
                       std::to_string(frame_bytes(options)),
                   0);
+  if (kernel_ == KernelDriver::kAfXdp) {
+    if (auto shared = check_umem(frames); !shared) return failed(shared.error().what, 0);
+  }
   rte_eth_dev_info info{};
   if (const int code = rte_eth_dev_info_get(traits_.id, &info); code != 0)
     return failed("DPDK does not know the device", code);
@@ -171,6 +193,7 @@ Result<void> Port::set_up(const PortOptions& options, rte_mempool* frames) {
     traits_.receive_queues = std::min(traits_.receive_queues, kMostGatedQueues);
     traits_.transmit_queues = std::min(traits_.transmit_queues, traits_.receive_queues);
   }
+  if (kernel_ != KernelDriver::kNone) traits_.transmit_queues = traits_.receive_queues;
   const rte_eth_conf conf = configuration_of(options, info);
   traits_.segments = (conf.txmode.offloads & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0;
   traits_.vouches = (conf.rxmode.offloads & RTE_ETH_RX_OFFLOAD_UDP_CKSUM) != 0;

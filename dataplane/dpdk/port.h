@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "kernel_device.h"
 #include "tally/error.h"
 
 struct rte_mempool;
@@ -23,7 +24,8 @@ struct PortOptions {
   std::uint16_t mtu = 1500;
   std::uint16_t receive_queues = 1;
   // Wished: one for each data core; fewer if the device has fewer. Of a memif at most as many as receive
-  // queues: both ends must have the same number each way, and the other one cannot be asked.
+  // queues: both ends must have the same number each way, and the other one cannot be asked. Of a kernel
+  // port exactly as many: it spreads frames over all pairs, and those without a reader would be lost.
   std::uint16_t transmit_queues = 1;
   std::uint16_t descriptors = 1024;  // per queue, wished
   bool checksum = false;             // trust the port's verdict on UDP checksums, if it gives one
@@ -44,6 +46,14 @@ struct PortTraits {
   std::uint16_t transmit_descriptors = 0;
 };
 
+// What a port takes from its mempool, in all its queues.
+struct PortNeeds {
+  std::uint32_t receive_mbufs = 0;
+  std::uint32_t transmit_mbufs = 0;
+  std::uint32_t umem_mbufs = 0;  // of af_xdp: then check_umem() must hold, and the others are 0
+  std::uint32_t least_room = 0;  // behind the headroom
+};
+
 struct PortStatistics {
   std::uint64_t rx_packets = 0, rx_bytes = 0, rx_missed = 0, rx_errors = 0, rx_no_mbuf = 0;
   std::uint64_t tx_packets = 0, tx_bytes = 0, tx_errors = 0;
@@ -54,8 +64,9 @@ class Port {
   // Probes the device (rte_dev_probe of a vdev or PCI device), configures, starts. Errors name the port, the
   // device, what DPDK said, and what to do: unknown device (with the list of those present), a driver that is
   // not installed (with the package), a memif socket directory that does not exist or is not writable, a
-  // busy socket (a stale one is removed), mbufs that are too small. A memif client whose server is not there
-  // is opened all the same, with its link down: see restart().
+  // busy socket (a stale one is removed), mbufs that are too small, an interface that is not there, is too
+  // narrow or may not be used. What will cost frames is warned of in DPDK's log: docs/ports.md. A memif
+  // client whose server is not there is opened all the same, with its link down: see restart().
   [[nodiscard]] static Result<Port> open(const PortOptions& options, rte_mempool* frames);
   // Takes over a port of ethdev that exists already and is not configured (net_ring in tests, benchmarks).
   [[nodiscard]] static Result<Port> adopt(std::uint16_t id, const PortOptions& options, rte_mempool* frames);
@@ -66,6 +77,8 @@ class Port {
 
   // Descriptors that open() would take, for the size of the pools.
   [[nodiscard]] static std::uint16_t descriptors_of(const PortOptions& options) noexcept;
+  // The same of the mempool: more than the descriptors for af_xdp, none for af_packet, which copies.
+  [[nodiscard]] static PortNeeds needs_of(const PortOptions& options);
 
   [[nodiscard]] const PortTraits& traits() const noexcept { return traits_; }
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
@@ -93,6 +106,7 @@ class Port {
   bool memif_ = false;
   std::uint32_t memif_id_ = 0;
   std::shared_ptr<MemifDoor> door_;  // of a memif server
+  KernelDriver kernel_{};
 };
 
 }  // namespace tally

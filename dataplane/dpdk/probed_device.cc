@@ -6,6 +6,7 @@
 
 #include "eal_log.h"
 #include "interrupt_thread.h"
+#include "kernel_port.h"
 #include "known_devices.h"
 #include "memif_device.h"
 
@@ -69,7 +70,11 @@ Result<ProbedDevice> prepare_device(const PortOptions& options) {
   const std::string given = std::exchange(p.name, free_name(p.name));
   if (taken(p.name))
     return fail(ErrorCode::kInvalidArgument, "another port has this device; give each its own number", given);
-  if (!is_memif(options.device)) return p;
+  if (!is_memif(options.device)) {
+    if (auto done = prepare_kernel_port(options, p); !done)
+      return tl::unexpected<Error>(std::move(done.error()));
+    return p;
+  }
   const auto memif = parse_memif(options.device, options.descriptors, frame_bytes(options));
   if (!memif) return tl::unexpected<Error>(memif.error());
   p.memif = true;
@@ -87,7 +92,7 @@ Result<std::uint16_t> probe_device(const PortOptions& options, const ProbedDevic
   if (p.memif) note_memif();
   const int code = rte_dev_probe(p.device.c_str());
   if (code == 0 && rte_eth_dev_get_port_by_name(p.name.c_str(), &id) == 0) return id;
-  std::string what = "DPDK does not open the device" + heard.text();
+  std::string what = "DPDK does not open the device" + heard.text() + missing_rights(p.kernel);
   if (options.pci)
     what += "; network devices here: " + pci_devices() + "; a NIC is bound with dpdk-devbind.py";
   return tl::unexpected<Error>(Error{.code = ErrorCode::kSystem,

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "kernel_device.h"
 #include "memif_door.h"
 #include "port.h"
 #include "tally/error.h"
@@ -18,6 +19,7 @@ struct ProbedDevice {
   bool memif = false;
   std::uint32_t id = 0;               // of the memif
   std::shared_ptr<MemifDoor> door{};  // of a memif server: it listens already
+  KernelDriver kernel{};
 };
 
 // With a tag, without FCS.
