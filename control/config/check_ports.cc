@@ -12,7 +12,6 @@ namespace {
 
 constexpr std::size_t kMaxPorts = 32;         // Debian's RTE_MAX_ETHPORTS
 constexpr std::uint32_t kEthernetBytes = 18;  // header and one VLAN tag
-constexpr std::uint32_t kReplySlack = 64;     // of a buffer behind its frame (size_pools)
 constexpr std::uint32_t kDescriptors = 1024;  // of each queue; no check depends on it
 
 // Where an argument stands inside the device's text; of the device when it is not there.
@@ -138,9 +137,10 @@ void check_umem_room(Checking& c) {
     const KernelDevice kernel =
         examine_kernel_device(ports[i].device.text, ports[i].mtu, ports[i].queues, kDescriptors);
     if (!kernel.complaints.empty()) continue;
-    const std::uint32_t own = ports[i].mtu + kEthernetBytes + kReplySlack;
-    const std::uint32_t grain = ports[i].device.kind == DeviceKind::kPci ? 1024 : 64;
-    const std::uint32_t room = std::max((own + grain - 1) / grain * grain, kernel.least_room);
+    const std::uint32_t own = ports[i].mtu + kFrameBytes + kReplySlack;
+    std::uint32_t room = std::max(own + kXdpHeadroom, kernel.least_room);
+    // Many NICs fill buffers in whole KiB only.
+    if (ports[i].device.kind == DeviceKind::kPci) room = std::max(room, (own + 1023) / 1024 * 1024);
     if (room <= kMostUmemRoom) continue;
     const bool by_mtu = c.places.written(mtu);
     c.report.error(

@@ -45,7 +45,7 @@ void examine_af_xdp(DeviceWords& words, std::uint32_t mtu, std::uint32_t queues,
   device.umem = true;
   device.receive_mbufs = kFillRing;
   device.transmit_mbufs = descriptors + kCompletionRing;
-  device.least_room = std::max(mtu + 18 + kXdpHeadroom, kLeastChunk - kMbufOverhead);
+  device.least_room = std::max(mtu + kFrameBytes + kReplySlack + kXdpHeadroom, kLeastChunk - kMbufOverhead);
 }
 
 }  // namespace tally

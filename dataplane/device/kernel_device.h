@@ -23,8 +23,12 @@ inline constexpr std::uint32_t kMbufOverhead = 64 + 128 + 128;
 inline constexpr std::uint32_t kMostUmemRoom = 4096 - kMbufOverhead;  // 3,776
 // What the kernel keeps free in front of a frame (XDP_PACKET_HEADROOM).
 inline constexpr std::uint32_t kXdpHeadroom = 256;
-// The largest IP packet behind a VLAN tag that fits.
-inline constexpr std::uint32_t kMostXdpMtu = kMostUmemRoom - kXdpHeadroom - 18;  // 3,502
+// Ethernet header and VLAN tag. Behind a frame: a reply is written into the request's buffer, whose headers
+// may have been longer than its own.
+inline constexpr std::uint32_t kFrameBytes = 18;
+inline constexpr std::uint32_t kReplySlack = 64;
+inline constexpr std::uint32_t kMostXdpMtu =
+    kMostUmemRoom - kXdpHeadroom - kFrameBytes - kReplySlack;  // 3,438
 
 struct KernelDevice {
   KernelDriver driver = KernelDriver::kNone;  // none: some other port, and nothing below holds

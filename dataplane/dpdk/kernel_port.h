@@ -12,4 +12,7 @@ struct ProbedDevice;
 // Does nothing for other devices. What will cost frames is warned of in DPDK's log.
 [[nodiscard]] Result<void> prepare_kernel_port(const PortOptions& options, ProbedDevice& device);
 
+// Its receive queue was set up.
+void note_xdp(const std::string& interface);
+
 }  // namespace tally

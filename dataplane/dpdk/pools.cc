@@ -19,8 +19,6 @@ constexpr std::uint32_t kBurst = 32;
 constexpr std::uint32_t kPending = 64;    // frames that a core gathers for a port before it sends them
 constexpr std::uint32_t kLine = 64;       // of cache
 constexpr std::uint16_t kHeadBytes = 66;  // Ethernet, VLAN tag, IPv6, UDP
-// A reply is written into the request's buffer, whose headers may have been longer than its own.
-constexpr std::uint32_t kReplySlack = 64;
 // A mempool keeps up to 1.5 times its cache per lcore before it gives objects back.
 constexpr std::uint32_t kMostCached = kPoolCache + kPoolCache / 2;
 
@@ -123,7 +121,10 @@ PoolSizes size_pools(const PoolDemand& demand) {
   std::uint64_t room =
       std::max<std::uint64_t>(rounded(demand.frame_bytes + kReplySlack, demand.nic ? 1024 : kLine),
                               rounded(demand.least_room, kLine));
-  if (sizes.umem) room = std::min<std::uint64_t>(room, kMostUmemRoom);
+  // Whatever came from there may be answered with the longest frame of all ports.
+  if (sizes.umem)
+    room = std::min<std::uint64_t>(
+        std::max(room, rounded(demand.frame_bytes + kReplySlack + kXdpHeadroom, kLine)), kMostUmemRoom);
   sizes.frame_room = static_cast<std::uint16_t>(std::min<std::uint64_t>(room, UINT16_MAX - kHeadRoom));
   sizes.frames = static_cast<std::uint32_t>(frames.total);
   sizes.heads = static_cast<std::uint32_t>(heads.total);

@@ -7,6 +7,7 @@
 #include "eal_log.h"
 #include "interrupt_thread.h"
 #include "kernel_device.h"
+#include "kernel_port.h"
 #include "memif_device.h"
 #include "memif_door.h"
 #include "pools.h"
@@ -62,8 +63,11 @@ Result<Port> Port::open(const PortOptions& options, rte_mempool* frames) {
   port.kernel_ = p->kernel;
   PortOptions granted = options;
   granted.device = p->device;
-  if (auto done = port.take(*id, granted, frames); !done)
+  if (auto done = port.take(*id, granted, frames); !done) {
+    done.error().what += missing_rights(p->kernel);
     return tl::unexpected<Error>(std::move(done.error()));
+  }
+  if (p->kernel == KernelDriver::kAfXdp) note_xdp(p->interface);
   return port;
 }
 

@@ -20,6 +20,7 @@ struct ProbedDevice {
   std::uint32_t id = 0;               // of the memif
   std::shared_ptr<MemifDoor> door{};  // of a memif server: it listens already
   KernelDriver kernel{};
+  std::string interface {};  // of a kernel port
 };
 
 // With a tag, without FCS.

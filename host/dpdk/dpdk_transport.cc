@@ -112,13 +112,18 @@ Result<void> DpdkTransport::open_port(const TransportOptions& options) {
 
 Result<void> DpdkTransport::make_pool(const PortOptions& port) {
   static std::atomic<unsigned> count = 0;
-  const unsigned descriptors = Port::descriptors_of(port);
+  const PortNeeds needs = Port::needs_of(port);
   // Full queues both ways, what the cache may keep to itself, a burst in hand and one in stock.
-  const unsigned mbufs = descriptors * (port.receive_queues + port.transmit_queues) + kPoolCache * 3 / 2 +
+  const unsigned mbufs = needs.receive_mbufs + needs.transmit_mbufs + needs.umem_mbufs + kPoolCache * 3 / 2 +
                          2 * static_cast<unsigned>(kBurst);
-  const auto room = static_cast<std::uint16_t>(kHeadRoom + frame_bytes(mtu_));
+  const auto room = static_cast<std::uint16_t>(std::max(frame_bytes(mtu_), needs.least_room));
   const std::string name = "tally-worker-" + std::to_string(count++);
-  pool_.reset(rte_pktmbuf_pool_create(name.c_str(), mbufs, kPoolCache, 0, room, SOCKET_ID_ANY));
+  if (needs.umem_mbufs != 0) {
+    if (auto pool = tally::make_pool(name, mbufs, room, SOCKET_ID_ANY, true); pool) pool_ = std::move(*pool);
+  } else {
+    pool_.reset(rte_pktmbuf_pool_create(name.c_str(), mbufs, kPoolCache, 0,
+                                        static_cast<std::uint16_t>(kHeadRoom + room), SOCKET_ID_ANY));
+  }
   if (pool_ != nullptr) return {};
   return fail(ErrorCode::kSystem,
               "no memory for " + std::to_string(mbufs) + " packets of " + std::to_string(frame_bytes(mtu_)) +

@@ -1,0 +1,147 @@
+// net_af_xdp on a veth, alone and together with others. Its driver keeps 2,048 mbufs from the beginning, and
+// does not give them back when it is closed.
+
+#include "dpdk_kernel_bed.h"
+
+namespace tally::e2e {
+namespace {
+
+constexpr unsigned kKept = 2048;  // of each port
+
+PortOptions xdp_on(const std::string& interface, const std::string& number, std::uint16_t mtu = 1500) {
+  return {.name = interface, .device = "net_af_xdp" + number + ",iface=" + interface, .mtu = mtu};
+}
+
+class AfXdp : public KernelPorts {};
+
+TEST_F(AfXdp, FramesOfEverySizeArriveWholeBothWays) {
+  make_veth("ax0", 1500);
+  const Wire wire("ax0-w");
+  const Port port = open(xdp_on("ax0", "0"));
+  EXPECT_FALSE(port.traits().segments);
+  for (const std::size_t bytes : {60, 61, 64, 1000, 1513, 1514}) carries(port, wire, bytes);
+  for (const std::size_t bytes : {64, 1518}) carries(port, wire, bytes, true);
+  EXPECT_TRUE(in_use_becomes({&port}, kKept));
+}
+
+TEST_F(AfXdp, TheLargestFramesArriveWhole) {
+  make_veth("ax1", kMostXdpMtu);
+  const Wire wire("ax1-w");
+  const Port port = open(xdp_on("ax1", "0", kMostXdpMtu));
+  carries(port, wire, kMostXdpMtu + 14);
+  carries(port, wire, kMostXdpMtu + 18, true);
+}
+
+TEST_F(AfXdp, ABurstThatTheRingsDoNotHoldLosesItsEndAndNoMbuf) {
+  make_veth("ax2", 1500);
+  const Wire wire("ax2-w");
+  const Port port = open(xdp_on("ax2", "0"));
+  for (int i = 0; i < 3000; ++i) wire.send(test_frame(100, static_cast<std::uint8_t>(i)));
+  const std::size_t arrived = receive_copies(port, 3000).size();
+  EXPECT_GE(arrived, 1024U);
+  EXPECT_LT(arrived, 3000U);
+  EXPECT_TRUE(in_use_becomes({&port}, kKept));
+  carries(port, wire, 300);
+  // The other way what is sent has left when the call returns.
+  std::size_t sent = 0;
+  for (int i = 0; i < 100; ++i) {
+    std::vector<rte_mbuf*> burst;
+    for (int k = 0; k < 32; ++k) burst.push_back(mbuf_of(test_frame(100, 1)));
+    sent += send_all(port, burst);
+  }
+  EXPECT_EQ(sent + counters_.refused, 3200U);
+  EXPECT_EQ(wire.receive(sent).size(), sent);
+  EXPECT_TRUE(in_use_becomes({&port}, kKept));
+}
+
+// The driver sends from the very mbuf, which other ports may send as well.
+TEST_F(AfXdp, OneMbufLeavesOnSeveralPortsAndOutlivesAll) {
+  make_veth("ax3", 1500);
+  make_veth("ax4", 1500);
+  make_veth("ax5", 1500);
+  const PortOptions packet{.name = "ax5", .device = "net_af_packet9,iface=ax5"};
+  make_pools_for({xdp_on("ax3", "0"), xdp_on("ax4", "1"), packet});
+  const Wire w3("ax3-w");
+  const Wire w4("ax4-w");
+  const Wire w5("ax5-w");
+  const Port p3 = open(xdp_on("ax3", "0"));
+  const Port p4 = open(xdp_on("ax4", "1"));
+  const Port p5 = open(packet);
+  const auto frame = test_frame(1400, 9);
+  // Received on one, sent on all, each with a reference of its own.
+  w3.send(frame);
+  const auto arrived = receive_some(p3, 1);
+  ASSERT_EQ(arrived.size(), 1U);
+  rte_mbuf* const m = arrived[0];
+  EXPECT_TRUE(writable(m));
+  rte_mbuf_refcnt_update(m, 3);
+  EXPECT_EQ(send_all(p3, {m}), 1U);
+  EXPECT_EQ(send_all(p4, {m}), 1U);
+  EXPECT_EQ(send_all(p5, {m}), 1U);
+  EXPECT_THAT(w3.receive(1), testing::ElementsAre(frame));
+  EXPECT_THAT(w4.receive(1), testing::ElementsAre(frame));
+  EXPECT_THAT(w5.receive(1), testing::ElementsAre(frame));
+  for (int i = 0; i < 100 && !writable(m); ++i) static_cast<void>(in_use_becomes({&p3, &p4}, 2 * kKept + 1));
+  EXPECT_TRUE(writable(m));
+  EXPECT_TRUE(std::equal(frame.begin(), frame.end(), data_of(m)));
+  drop(m);
+  EXPECT_TRUE(in_use_becomes({&p3, &p4, &p5}, 2 * kKept));
+}
+
+TEST_F(AfXdp, FramesPassFromPortToPort) {
+  make_veth("ax6", 1500);
+  make_veth("ax7", 1500);
+  const PortOptions packet{.name = "ax7", .device = "net_af_packet9,iface=ax7"};
+  make_pools_for({xdp_on("ax6", "0"), packet});
+  const Wire w6("ax6-w");
+  const Wire w7("ax7-w");
+  const Port p6 = open(xdp_on("ax6", "0"));
+  const Port p7 = open(packet);
+  for (int i = 0; i < 200; ++i) {
+    const bool there = i % 2 == 0;
+    const auto frame = test_frame(64 + static_cast<std::size_t>(i) * 7, static_cast<std::uint8_t>(i));
+    (there ? w6 : w7).send(frame);
+    auto burst = receive_some(there ? p6 : p7, 1);
+    ASSERT_EQ(burst.size(), 1U);
+    ASSERT_EQ(send_all(there ? p7 : p6, burst), 1U);
+    ASSERT_THAT((there ? w7 : w6).receive(1), testing::ElementsAre(frame));
+  }
+  EXPECT_TRUE(in_use_becomes({&p6, &p7}, kKept));
+}
+
+// DPDK 22.11 keeps the queue of the interface until the process ends.
+TEST_F(AfXdp, AnInterfaceIsOpenedOnceInAProcess) {
+  make_veth("ax8", 1500);
+  static_cast<void>(open(xdp_on("ax8", "0")));
+  const auto again = Port::open(xdp_on("ax8", "0"), frames());
+  ASSERT_FALSE(again);
+  EXPECT_THAT(again.error().text(), testing::HasSubstr("ax8 was a port of this process before"));
+}
+
+TEST_F(AfXdp, AnInterfaceThatGoesDownTakesFramesWithItAndComesBack) {
+  make_veth("ax9", 1500);
+  const Wire wire("ax9-w");
+  const Port port = open(xdp_on("ax9", "0"));
+  ip("link set ax9 down");
+  for (int i = 0; i < 100; ++i) {
+    std::vector<rte_mbuf*> burst;
+    for (int k = 0; k < 32; ++k) burst.push_back(mbuf_of(test_frame(100, 1)));
+    static_cast<void>(send_all(port, burst));
+  }
+  EXPECT_GT(counters_.refused, 0U);
+  ip("link set ax9 up");
+  EXPECT_TRUE(in_use_becomes({&port}, kKept));
+  static_cast<void>(wire.receive(3200));
+  carries(port, wire, 500);
+}
+
+TEST_F(AfXdp, AMempoolThatTheKernelCannotShareIsRefusedByName) {
+  make_veth("axa", 1500);
+  const auto pools = small_pools(4095, 63, 9088);
+  const auto port = Port::open(xdp_on("axa", "0"), pools.frames.get());
+  ASSERT_FALSE(port);
+  EXPECT_THAT(port.error().text(), testing::HasSubstr("af_xdp shares those of 2,048 to 4,096"));
+}
+
+}  // namespace
+}  // namespace tally::e2e
