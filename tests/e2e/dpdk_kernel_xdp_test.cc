@@ -1,7 +1,16 @@
 // net_af_xdp on a veth, alone and together with others. Its driver keeps 2,048 mbufs from the beginning, and
 // does not give them back when it is closed.
 
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+
 #include "dpdk_kernel_bed.h"
+#include "tally/check.h"
 
 namespace tally::e2e {
 namespace {
@@ -11,6 +20,41 @@ constexpr unsigned kKept = 2048;  // of each port
 PortOptions xdp_on(const std::string& interface, const std::string& number, std::uint16_t mtu = 1500) {
   return {.name = interface, .device = "net_af_xdp" + number + ",iface=" + interface, .mtu = mtu};
 }
+
+// Another process of this program that runs one test, until that says that it holds its ports. Killed at the
+// end.
+class KilledHolder {
+ public:
+  explicit KilledHolder(const std::string& test) {
+    std::array<int, 2> out{};
+    TALLY_CHECK(pipe(out.data()) == 0, "a pipe is made");
+    const std::string filter = "--gtest_filter=" + test;
+    pid_ = fork();
+    if (pid_ == 0) {
+      dup2(out[1], STDOUT_FILENO);
+      setenv("TALLY_TEST_IN_NAMESPACE", "1", 1);
+      execl("/proc/self/exe", "holder", filter.c_str(), "--gtest_also_run_disabled_tests", nullptr);
+      _exit(127);
+    }
+    close(out[1]);
+    std::string said;
+    for (char byte = 0; said.find("holding") == std::string::npos && read(out[0], &byte, 1) == 1;)
+      said += byte;
+    held_ = said.find("holding") != std::string::npos;
+    close(out[0]);
+  }
+  KilledHolder(const KilledHolder&) = delete;
+  KilledHolder& operator=(const KilledHolder&) = delete;
+  ~KilledHolder() {
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+  [[nodiscard]] bool held() const noexcept { return held_; }
+
+ private:
+  pid_t pid_ = -1;
+  bool held_ = false;
+};
 
 class AfXdp : public KernelPorts {};
 
@@ -133,6 +177,34 @@ TEST_F(AfXdp, AnInterfaceThatGoesDownTakesFramesWithItAndComesBack) {
   EXPECT_TRUE(in_use_becomes({&port}, kKept));
   static_cast<void>(wire.receive(3200));
   carries(port, wire, 500);
+}
+
+// What the other process of the test below is killed in.
+TEST_F(AfXdp, DISABLED_HoldsAPortUntilItIsKilled) {
+  make_pools_for({xdp_on("axb", "0"), {.name = "axc", .device = "net_af_packet9,iface=axc"}});
+  const Port xdp = open(xdp_on("axb", "0"));
+  const Port packet = open({.name = "axc", .device = "net_af_packet9,iface=axc"});
+  std::printf("holding\n");
+  std::fflush(stdout);
+  for (;;) pause();
+}
+
+// The XDP program of a killed process stays on the interface; the next one takes it over.
+TEST_F(AfXdp, PortsOfAKilledProcessCanBeOpenedAndCarryFrames) {
+  make_veth("axb", 1500);
+  make_veth("axc", 1500);
+  {
+    const KilledHolder holder("AfXdp.DISABLED_HoldsAPortUntilItIsKilled");
+    ASSERT_TRUE(holder.held());
+  }
+  const Wire wb("axb-w");
+  const Wire wc("axc-w");
+  const PortOptions packet{.name = "axc", .device = "net_af_packet9,iface=axc"};
+  make_pools_for({xdp_on("axb", "0"), packet});
+  const Port p = open(xdp_on("axb", "0"));
+  const Port q = open(packet);
+  carries(p, wb, 1514);
+  carries(q, wc, 1514);
 }
 
 TEST_F(AfXdp, AMempoolThatTheKernelCannotShareIsRefusedByName) {

@@ -18,4 +18,10 @@ add_executable(tally_dpdk_kernel_test
   dpdk_testbed.cc pool_audit.cc)
 target_link_libraries(tally_dpdk_kernel_test PRIVATE tally_dpdk GTest::gmock GTest::gtest_main tally_warnings)
 add_test(NAME dpdk_kernel COMMAND tally_dpdk_kernel_test)
-set_tests_properties(dpdk_kernel PROPERTIES LABELS e2e TIMEOUT 300 SKIP_RETURN_CODE 77)
+set_tests_properties(dpdk_kernel PROPERTIES
+  ENVIRONMENT "TSAN_OPTIONS=suppressions=${CMAKE_CURRENT_LIST_DIR}/tsan_suppressions.txt")
+add_test(NAME dpdk_kernel_hugepages COMMAND tally_dpdk_kernel_test
+  "--gtest_filter=*.FramesOfEverySizeArriveWholeBothWays:AfXdp.OneMbufLeavesOnSeveralPortsAndOutlivesAll")
+set_tests_properties(dpdk_kernel_hugepages PROPERTIES
+  ENVIRONMENT "TALLY_TEST_HUGEPAGES=1;TSAN_OPTIONS=suppressions=${CMAKE_CURRENT_LIST_DIR}/tsan_suppressions.txt")
+set_tests_properties(dpdk_kernel dpdk_kernel_hugepages PROPERTIES LABELS e2e TIMEOUT 300 SKIP_RETURN_CODE 77)

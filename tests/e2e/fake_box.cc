@@ -1,5 +1,6 @@
 #include "fake_box.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstring>
@@ -36,15 +37,16 @@ FakeBox::FakeBox(const std::string& device, bool ipv6, std::uint16_t mtu, std::u
     box_.ipv4 = {10, 0, 0, 1};
   }
   const std::string name = fresh_name();
-  pool_.reset(rte_pktmbuf_pool_create(name.c_str(), kMbufs, kCache, 0,
-                                      static_cast<std::uint16_t>(kHeadRoom + mtu + 64), SOCKET_ID_ANY));
-  TALLY_CHECK(pool_ != nullptr, "there is memory for the box's mbufs");
   PortOptions options;
   options.name = name;
   options.device = device;
   options.mtu = mtu;
   options.receive_queues = queues;
   options.transmit_queues = queues;
+  const std::uint32_t room = std::max<std::uint32_t>(mtu + 64U, Port::needs_of(options).least_room);
+  pool_.reset(rte_pktmbuf_pool_create(name.c_str(), kMbufs, kCache, 0,
+                                      static_cast<std::uint16_t>(kHeadRoom + room), SOCKET_ID_ANY));
+  TALLY_CHECK(pool_ != nullptr, "there is memory for the box's mbufs");
   auto port = Port::open(options, pool_.get());
   if (!port) std::fprintf(stderr, "%s\n", port.error().text().c_str());
   TALLY_CHECK(port, "the box's port opens");

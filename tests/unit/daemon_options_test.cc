@@ -117,6 +117,23 @@ TEST(DaemonOptions, PoolsAreSizedFromThePorts) {
   EXPECT_EQ(demand.frame_bytes, 9018);
 }
 
+TEST(DaemonOptions, PoolsAreSizedForWhatTheKernelHolds) {
+  Config config = two_cores();
+  config.ports.resize(1);
+  PortSection& port = config.ports[0];
+  port.mtu = 1500;
+  port.queues = 1;
+  port.device = {
+      .text = "net_af_packet0,iface=eth1", .kind = DeviceKind::kAfPacket, .name = "net_af_packet0"};
+  const PoolDemand packet = pool_demand(config);
+  EXPECT_EQ(packet.receive_descriptors + packet.transmit_descriptors + packet.umem_mbufs, 0U) << "it copies";
+  EXPECT_EQ(packet.least_room, 2016U);
+  port.device = {.text = "net_af_xdp0,iface=eth1", .kind = DeviceKind::kAfXdp, .name = "net_af_xdp0"};
+  const PoolDemand xdp = pool_demand(config);
+  EXPECT_EQ(xdp.receive_descriptors + xdp.transmit_descriptors, 0U);
+  EXPECT_EQ(xdp.umem_mbufs, 2048U + 1024 + 2048) << "fill ring, transmit ring, completion ring; one queue";
+}
+
 // Whether a job has external servers may change while the daemon runs; whether slots are shared may not.
 TEST(DaemonOptions, PoolsPayForServersQueuesWhereSlotsAreShared) {
   Config config = two_cores();

@@ -68,6 +68,32 @@ TEST(SizePools, RoomForTheFrameAndLongerHeadersInFrontOfAReply) {
   EXPECT_EQ(size_pools(jumbo).frame_room, 9088);
 }
 
+// af_xdp shares the mempool with the kernel: mbufs that the kernel holds, and room that it keeps in front.
+TEST(SizePools, AfXdpHoldsMbufsAndWantsThemInOnePage) {
+  PoolDemand xdp = kEightPorts;
+  xdp.umem_mbufs = 5120;
+  xdp.least_room = 1838;
+  const PoolSizes sizes = size_pools(xdp);
+  EXPECT_TRUE(sizes.umem);
+  EXPECT_EQ(sizes.frames - size_pools(kEightPorts).frames, 5120U);
+  EXPECT_EQ(sizes.heads, size_pools(kEightPorts).heads);
+  EXPECT_EQ(sizes.frame_room, 1856);
+  EXPECT_THAT(sizes.explanation, HasSubstr(" + 5,120 in af_xdp's rings + "));
+  // What arrives there may be answered with the longest frame of any port.
+  xdp.frame_bytes = 3018;
+  EXPECT_EQ(size_pools(xdp).frame_room, 3392);
+  xdp.nic = true;
+  xdp.frame_bytes = 3456;
+  EXPECT_EQ(size_pools(xdp).frame_room, 3776);
+  EXPECT_FALSE(size_pools(kEightPorts).umem);
+}
+
+TEST(SizePools, APortMayWantMoreRoomThanItsFramesNeed) {
+  PoolDemand packet = kEightPorts;
+  packet.least_room = 2016;
+  EXPECT_EQ(size_pools(packet).frame_room, 2048);  // whole cache lines
+}
+
 TEST(SizePools, NicsFillWholeKibibytes) {
   PoolDemand nic = kEightPorts;
   nic.nic = true;
