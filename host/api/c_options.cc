@@ -72,7 +72,7 @@ tally_code worker_options(const tally_options& from, WorkerOptions& to) noexcept
   to.job = text_of(o.job);
   to.token = text_of(o.token);
   to.box = text_of(o.box);
-  to.transport = text_of(o.transport);
+  if (o.transport != nullptr) to.transport = o.transport;
   to.address = text_of(o.address);
   to.debug = text_of(o.debug);
   to.rank = o.rank;

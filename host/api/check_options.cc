@@ -36,9 +36,6 @@ class Checker {
   [[nodiscard]] Result<void> missing() const {
     if (o_.job.empty()) return refuse("job", "no job is named: the name of a job in tallyd's configuration");
     if (o_.box.empty()) return refuse("switch", "no box is named: its IP address, for example 10.0.0.1");
-    if (o_.transport.empty())
-      return refuse("transport",
-                    "no transport is named: for example dpdk:net_memif0,role=client,id=0,socket=PATH");
     return {};
   }
 
@@ -52,13 +49,13 @@ class Checker {
                                   " is not an IP address; names are not looked up: write "
                                   "10.0.0.1 or fd00::1");
     const std::size_t colon = o_.transport.find(':');
-    if (!o_.transport.empty() && (colon == std::string::npos || colon == 0))
+    if (colon == 0 || (colon == std::string::npos && !o_.transport.empty() && o_.transport != "udp"))
       return refuse("transport", quoted(o_.transport) +
-                                     " is not SCHEME:DEVICE, for example "
+                                     " is neither udp nor SCHEME:DEVICE, for example "
                                      "dpdk:net_memif0,role=client,id=0,socket=PATH");
-    if (!o_.address.empty() && !is_cidr(o_.address))
+    if (!o_.address.empty() && address_bits(o_.address) == 0 && !is_cidr(o_.address))
       return refuse("address", quoted(o_.address) +
-                                   " is not an IP address with a prefix length, for example "
+                                   " is not an IP address, alone or with a prefix length, for example "
                                    "10.0.0.11/24");
     if (!o_.debug.empty() && o_.debug != "INFO" && o_.debug != "TRACE")
       return refuse("debug", quoted(o_.debug) + " is not INFO or TRACE");

@@ -11,7 +11,7 @@ inline constexpr std::uint16_t kGreatestMtu = 9198;  // as the box's ports
 inline constexpr std::chrono::milliseconds kGreatestJoinTimeout = std::chrono::hours(24);
 
 // The first rule broken, as a sentence with the value and what would be right. `texts`: where the settings
-// come from; what is not there came from the program. `complete`: job, box and transport must be set.
+// come from; what is not there came from the program. `complete`: job and box must be set.
 [[nodiscard]] Result<void> check_options(const WorkerOptions& options, const OptionTexts& texts,
                                          bool complete);
 

@@ -90,6 +90,12 @@ void DebugLog::waiting(std::uint64_t ranks) {
   waiting_for_ = ranks;
 }
 
+void DebugLog::troubled(const std::string& trouble) {
+  if (!info_ || trouble == trouble_) return;
+  if (trouble_.empty()) line("path: " + trouble);
+  trouble_ = trouble;
+}
+
 void DebugLog::closed(const Error& error) const {
   if (info_) line("closed: " + error.text());
 }
@@ -100,7 +106,8 @@ void DebugLog::summary(const EngineStatistics& s, std::uint64_t datagrams) const
        counted("retransmissions", s.retransmissions) + counted("queries", s.queries) +
        counted("answers", s.answers) + counted("overflows", s.overflows) + counted("epochs", s.epochs) +
        counted("rejects", s.rejects) + counted("received", datagrams) +
-       counted("refused", s.refused_total()) + counted("srtt_us", s.srtt / kMicrosecond));
+       counted("refused", s.refused_total()) + counted("srtt_us", s.srtt / kMicrosecond) +
+       (trouble_.empty() ? "" : "; path: " + trouble_));
 }
 
 }  // namespace tally

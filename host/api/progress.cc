@@ -194,8 +194,11 @@ void Progress::publish() {
   if (closed && !closed_published_) log_.closed(engine_->why_closed());
   closed_published_ = closed;
   told_published_ = told();
+  std::string trouble = transport_->trouble();
+  log_.troubled(trouble);
   view_->publish(news, [&](WorkerView::Content& content) {
     content.statistics = statistics;
+    content.trouble = std::move(trouble);
     content.missing = engine_->missing();
     content.datagrams = datagrams_;
     content.told = told_published_;

@@ -54,13 +54,16 @@ class Transport {
   virtual void wake() noexcept = 0;  // any thread
   // One line for people: device, MTU, queues, link.
   [[nodiscard]] virtual std::string describe() const = 0;
+  // What went wrong on the path so far, for people, with what to do; empty if nothing did. Progress thread,
+  // at most once a millisecond.
+  [[nodiscard]] virtual std::string trouble() const { return {}; }
 };
 
 // What a transport needs of WorkerOptions.
 struct TransportOptions {
   std::string_view device;   // behind the scheme: of TALLY_TRANSPORT
   std::string_view box;      // IP address
-  std::string_view address;  // CIDR, may be empty
+  std::string_view address;  // with or without a prefix length; may be empty
   std::uint16_t mtu = 1500;
   bool poll = false;
   // Not 0: MAC and UDP port are made from it, and are the same whenever it is the same. 0: at random.
@@ -69,8 +72,10 @@ struct TransportOptions {
 
 using TransportFactory = Result<std::unique_ptr<Transport>> (*)(const TransportOptions& options);
 
-// Transports by scheme ('dpdk', later 'udp'). libtally_dpdk.so registers itself when it is loaded; libtally
-// loads it when TALLY_TRANSPORT asks for it, so that a program without DPDK never links it:
+inline constexpr std::string_view kDefaultTransport = "udp";
+
+// Transports by scheme. 'udp' is inside libtally. libtally_dpdk.so registers 'dpdk' when it is loaded;
+// libtally loads it when TALLY_TRANSPORT asks for it, so that a program without DPDK never links it:
 // libtally_dpdk.so.0 from libtally's own folder, else from where the loader looks.
 void register_transport(std::string_view scheme, TransportFactory factory);
 [[nodiscard]] Result<std::unique_ptr<Transport>> make_transport(std::string_view transport,

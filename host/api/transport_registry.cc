@@ -5,6 +5,7 @@
 #include <string>
 
 #include "transport.h"
+#include "udp_transport.h"
 
 namespace tally {
 namespace {
@@ -23,8 +24,8 @@ Registry& registry() {
 TransportFactory find_factory(std::string_view scheme) {
   Registry& all = registry();
   const std::lock_guard lock(all.mutex);
-  const auto found = all.factories.find(scheme);
-  return found == all.factories.end() ? nullptr : found->second;
+  if (const auto found = all.factories.find(scheme); found != all.factories.end()) return found->second;
+  return scheme == "udp" ? &make_udp_transport : nullptr;
 }
 
 constexpr const char* kDpdkLibrary = "libtally_dpdk.so.0";
@@ -82,7 +83,7 @@ Result<std::unique_ptr<Transport>> make_transport(std::string_view transport, Tr
   if (factory == nullptr)
     return fail(ErrorCode::kInvalidArgument,
                 "there is no transport '" + std::string(scheme) +
-                    "' in this version; write dpdk:DEVICE, for example "
+                    "' in this version; write udp, or dpdk:DEVICE, for example "
                     "dpdk:net_memif0,role=client,id=0,socket=PATH",
                 "TALLY_TRANSPORT");
   options.device = colon == std::string_view::npos ? std::string_view() : transport.substr(colon + 1);

@@ -70,20 +70,21 @@ Result<std::thread> start_thread(const std::shared_ptr<Progress>& progress, cons
   return started;
 }
 
-std::string hint(const WorkerOptions& options) {
+std::string hint(const WorkerOptions& options, const WorkerView::Content& content) {
   return "is tallyd running there, and are TALLY_SWITCH (" + options.box + ") and TALLY_TRANSPORT (" +
-         options.transport + ") right?";
+         options.transport + ") right?" + (content.trouble.empty() ? "" : " There were " + content.trouble);
 }
 
 Error late(const WorkerOptions& options, const WorkerView::Content& content) {
   const std::string after = " within " + std::to_string(options.join_timeout.count()) + " ms";
   const std::uint64_t refused = content.statistics.refused_total();
   if (content.datagrams == 0)
-    return {ErrorCode::kUnreachable, "the box did not answer" + after + ": " + hint(options), options.job};
+    return {ErrorCode::kUnreachable, "the box did not answer" + after + ": " + hint(options, content),
+            options.job};
   if (content.datagrams <= refused)
     return {ErrorCode::kUnreachable,
             "nothing that arrived" + after + " answers this worker (" + std::to_string(refused) +
-                " datagrams refused): " + hint(options),
+                " datagrams refused): " + hint(options, content),
             options.job};
   const std::string ranks = name_ranks(content.missing);
   if (ranks.empty())
@@ -110,7 +111,7 @@ WorkerImpl::WorkerImpl(std::shared_ptr<WorkerView> view, std::shared_ptr<Progres
 Result<std::unique_ptr<WorkerImpl>> WorkerImpl::start(const WorkerOptions& options) {
   if (auto sound = check_options(options, {}, true); !sound) return tl::unexpected(std::move(sound.error()));
   auto transport = make_transport(
-      options.transport,
+      options.transport.empty() ? kDefaultTransport : options.transport,
       {.box = options.box, .address = options.address, .mtu = options.mtu, .poll = options.poll});
   if (!transport) return tl::unexpected(std::move(transport.error()));
   const std::uint16_t most = (*transport)->most_elements();
@@ -156,7 +157,7 @@ Result<void> WorkerImpl::wait_joined(const WorkerOptions& options) {
   }
   if (!content.closed) return {};
   Error error = *content.closed;
-  if (error.code == ErrorCode::kUnreachable) error.what += ": " + hint(options);
+  if (error.code == ErrorCode::kUnreachable) error.what += ": " + hint(options, content);
   return tl::unexpected(std::move(error));
 }
 

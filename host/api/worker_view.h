@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <mutex>
 #include <optional>
+#include <string>
 
 #include "tally/engine_statistics.h"
 #include "tally/error.h"
@@ -23,6 +24,7 @@ class WorkerView {
     std::optional<WorkerMembership> membership{};
     std::uint64_t missing = 0;    // ranks that progress waits for, as far as the box said
     std::uint64_t datagrams = 0;  // received, refused ones included
+    std::string trouble{};        // what the transport says of the path
     std::optional<Error> closed{};
     bool told = false;  // closed, and the box knows or was told often enough
   };

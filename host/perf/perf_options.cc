@@ -22,7 +22,7 @@ constexpr std::array<Variable, 9> kVariables{{
     {"--rank", "TALLY_RANK", "This process, from 0 on"},
     {"--world", "TALLY_WORLD", "How many ranks the job has"},
     {"--switch", "TALLY_SWITCH", "The box's IP address"},
-    {"--transport", "TALLY_TRANSPORT", "dpdk:DEVICE"},
+    {"--transport", "TALLY_TRANSPORT", "udp (the default) or dpdk:DEVICE"},
     {"--address", "TALLY_ADDRESS", "This worker's address, such as 10.0.0.11/24"},
     {"--token-file", "TALLY_TOKEN_FILE", "File with the job's token"},
     {"--mtu", "TALLY_MTU", "Of the path to the box"},

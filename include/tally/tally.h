@@ -67,8 +67,8 @@ typedef struct tally_options {
   const char* job;          /* 1..64 bytes */
   const char* token;        /* 0..64 bytes */
   const char* box;          /* IP address */
-  const char* transport;    /* dpdk:DEVICE */
-  const char* address;      /* CIDR of this worker */
+  const char* transport;    /* udp or dpdk:DEVICE; NULL: udp */
+  const char* address;      /* of this worker, 10.0.0.11/24; NULL with udp */
   const char* debug;        /* "", "INFO" or "TRACE" */
   uint16_t rank;            /* below world */
   uint16_t world;           /* 1..64 */

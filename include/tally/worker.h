@@ -34,13 +34,15 @@
 namespace tally {
 
 struct WorkerOptions {
-  std::string job{};           // TALLY_JOB: name, 1..64 bytes
-  std::string token{};         // TALLY_TOKEN, or the content of the file TALLY_TOKEN_FILE; 0..64 bytes
-  std::string box{};           // TALLY_SWITCH: the box's IP address
-  std::string transport{};     // TALLY_TRANSPORT: dpdk:DEVICE, e.g. dpdk:net_memif0,role=client,id=0,...
-  std::string address{};       // TALLY_ADDRESS: CIDR of this worker, e.g. 10.0.0.11/24 (transport dpdk)
-  std::uint16_t rank = 0;      // TALLY_RANK, RANK, OMPI_COMM_WORLD_RANK, SLURM_PROCID, PMI_RANK
-  std::uint16_t world = 1;     // TALLY_WORLD, WORLD_SIZE, OMPI_COMM_WORLD_SIZE, SLURM_NTASKS, PMI_SIZE
+  std::string job{};    // TALLY_JOB: name, 1..64 bytes
+  std::string token{};  // TALLY_TOKEN, or the content of the file TALLY_TOKEN_FILE; 0..64 bytes
+  std::string box{};    // TALLY_SWITCH: the box's IP address
+  // TALLY_TRANSPORT: udp (sockets of the kernel, docs/udp.md), or dpdk:DEVICE, e.g.
+  // dpdk:net_memif0,role=client,id=0,...; empty: udp
+  std::string transport{"udp"};
+  std::string address{};    // TALLY_ADDRESS: of this worker, e.g. 10.0.0.11/24; dpdk needs it, udp does not
+  std::uint16_t rank = 0;   // TALLY_RANK, RANK, OMPI_COMM_WORLD_RANK, SLURM_PROCID, PMI_RANK
+  std::uint16_t world = 1;  // TALLY_WORLD, WORLD_SIZE, OMPI_COMM_WORLD_SIZE, SLURM_NTASKS, PMI_SIZE
   std::uint16_t elements = 0;  // TALLY_ELEMENTS: most values in a packet; 0: what the MTU carries
   std::uint16_t mtu = 1500;    // TALLY_MTU: of the path to the box, 616..9198
   bool poll = false;           // TALLY_IDLE=poll|adaptive: never sleep

@@ -120,15 +120,17 @@ const std::vector<Mistake>& mistakes() {
        "",
        "TALLY_SWITCH: '10.0.0.1:48896' is not an IP address; names are not looked up: write 10.0.0.1 or "
        "fd00::1"},
-      {{{"TALLY_ADDRESS", "10.0.0.11"}},
+      {{{"TALLY_ADDRESS", "10.0.0"}},
        "",
-       "TALLY_ADDRESS: '10.0.0.11' is not an IP address with a prefix length, for example 10.0.0.11/24"},
+       "TALLY_ADDRESS: '10.0.0' is not an IP address, alone or with a prefix length, for example "
+       "10.0.0.11/24"},
       {{{"TALLY_ADDRESS", "10.0.0.11/33"}},
        "",
-       "TALLY_ADDRESS: '10.0.0.11/33' is not an IP address with a prefix length, for example 10.0.0.11/24"},
+       "TALLY_ADDRESS: '10.0.0.11/33' is not an IP address, alone or with a prefix length, for example "
+       "10.0.0.11/24"},
       {{{"TALLY_TRANSPORT", "net_memif0"}},
        "",
-       "TALLY_TRANSPORT: 'net_memif0' is not SCHEME:DEVICE, for example "
+       "TALLY_TRANSPORT: 'net_memif0' is neither udp nor SCHEME:DEVICE, for example "
        "dpdk:net_memif0,role=client,id=0,socket=PATH"},
       {{{"TALLY_JOB", kSixtyFive}},
        "",
@@ -210,14 +212,17 @@ struct Incomplete {
 };
 
 TEST(ApiEnvironment, WhatIsMissingIsSaidByJoin) {
-  const std::string example = "for example dpdk:net_memif0,role=client,id=0,socket=PATH";
   const std::vector<Incomplete> all{
       {{}, "TALLY_JOB: no job is named: the name of a job in tallyd's configuration"},
       {{{"TALLY_JOB", "a"}}, "TALLY_SWITCH: no box is named: its IP address, for example 10.0.0.1"},
-      {{{"TALLY_JOB", "a"}, {"TALLY_SWITCH", "fd00::1"}},
-       "TALLY_TRANSPORT: no transport is named: " + example},
+      // Only the transport itself is missing nothing: it is udp.
+      {{{"TALLY_JOB", "a"}, {"TALLY_SWITCH", "127.0.0.1"}, {"TALLY_ADDRESS", "192.0.2.1"}},
+       "TALLY_ADDRESS: no interface of this machine has the address 192.0.2.1 (see: ip address)"},
       {{{"TALLY_JOB", "a"}, {"TALLY_SWITCH", "10.0.0.1"}, {"TALLY_TRANSPORT", "udp:eth0"}},
-       "TALLY_TRANSPORT: there is no transport 'udp' in this version; write dpdk:DEVICE, " + example}};
+       "TALLY_TRANSPORT: 'eth0' is not KEY=VALUE: write udp, or for example udp:buffer=8MiB"},
+      {{{"TALLY_JOB", "a"}, {"TALLY_SWITCH", "10.0.0.1"}, {"TALLY_TRANSPORT", "tcp:eth0"}},
+       "TALLY_TRANSPORT: there is no transport 'tcp' in this version; write udp, or dpdk:DEVICE, for example "
+       "dpdk:net_memif0,role=client,id=0,socket=PATH"}};
   for (const Incomplete& each : all) {
     const Environment environment(each.variables, "");
     const auto options = WorkerOptions::from_environment();
@@ -237,6 +242,7 @@ TEST(ApiEnvironment, DefaultsWithoutAnything) {
   EXPECT_EQ(options->world, 1);
   EXPECT_EQ(options->elements, 0);
   EXPECT_EQ(options->mtu, 1500);
+  EXPECT_EQ(options->transport, "udp");
   EXPECT_EQ(options->priority, 254);
   EXPECT_FALSE(options->poll);
   EXPECT_EQ(options->join_timeout, std::chrono::seconds(60));

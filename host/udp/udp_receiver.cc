@@ -1,0 +1,55 @@
+#include "udp_receiver.h"
+
+#include <cerrno>
+
+namespace tally {
+namespace {
+
+constexpr std::size_t kCacheLine = 64;
+
+}  // namespace
+
+UdpReceiver::UdpReceiver(const UdpAddress& box, std::size_t most_bytes, PathErrors& errors)
+    : box_(box),
+      stride_((most_bytes + kCacheLine - 1) / kCacheLine * kCacheLine),
+      errors_(errors),
+      bytes_(kBurst * stride_) {
+  for (std::size_t i = 0; i < kBurst; ++i) {
+    rooms_[i] = {bytes_.data() + i * stride_, most_bytes};
+    headers_[i].msg_hdr.msg_iov = &rooms_[i];
+    headers_[i].msg_hdr.msg_iovlen = 1;
+    headers_[i].msg_hdr.msg_name = senders_[i].raw();
+    headers_[i].msg_hdr.msg_namelen = UdpAddress::kRoom;
+  }
+}
+
+bool UdpReceiver::from_box(const UdpAddress& sender) const noexcept {
+  const unsigned shard = sender.port() - unsigned{kBasePort};
+  return shard < kMaxShards && sender.same_ip(box_);
+}
+
+std::size_t UdpReceiver::receive(int fd, const DatagramSink& sink) {
+  const int taken = recvmmsg(fd, headers_.data(), kBurst, MSG_DONTWAIT, nullptr);
+  if (taken < 0) {
+    if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) errors_.note(errno);
+    return 0;
+  }
+  std::size_t handed = 0;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(taken); ++i) {
+    mmsghdr& message = headers_[i];
+    if (!from_box(senders_[i])) {
+      ++counters_.foreign;
+    } else if ((message.msg_hdr.msg_flags & MSG_TRUNC) != 0) {
+      ++counters_.too_long;
+    } else {
+      sink({bytes_.data() + i * stride_, message.msg_len});
+      ++handed;
+    }
+    message.msg_hdr.msg_namelen = UdpAddress::kRoom;
+    message.msg_hdr.msg_flags = 0;
+  }
+  counters_.received += handed;
+  return handed;
+}
+
+}  // namespace tally

@@ -1,0 +1,195 @@
+#include "udp_transport.h"
+
+#include <poll.h>
+#include <sys/random.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <ctime>
+
+#include "check_options.h"
+#include "tally/mix64.h"
+#include "tally/net.h"
+#include "tally/wire.h"
+
+namespace tally {
+namespace {
+
+constexpr std::uint16_t kFirstPort = 49'152;  // RFC 6335; above the box's own ports
+constexpr unsigned kPortTries = 256;
+constexpr TimeNs kLongestWait = 3600 * kSecond;
+constexpr TimeNs kQueueRetry = kMillisecond;  // an interface's queue does not tell when it has room
+
+std::size_t header_bytes(bool ipv4) noexcept {
+  return (ipv4 ? sizeof(Ipv4Header) : sizeof(Ipv6Header)) + sizeof(UdpHeader);
+}
+
+std::uint16_t elements_that_fit(std::uint16_t mtu, bool ipv4) noexcept {
+  const std::size_t values = (mtu - header_bytes(ipv4) - kHeaderBytes) / sizeof(std::int32_t);
+  return static_cast<std::uint16_t>(std::min<std::size_t>(values - values % kElementGranule, kMaxElements));
+}
+
+Result<std::uint64_t> random_word() {
+  std::uint64_t word = 0;
+  if (getrandom(&word, sizeof word, 0) != sizeof word) return system_failure("no random numbers", errno);
+  return word;
+}
+
+// The port that was asked for, or the first free one of a sequence that `seed` makes: who comes again with
+// the same seed gets the same port.
+Result<void> bind_port(const UdpSocket& socket, UdpAddress to, std::uint16_t wanted, std::uint64_t seed) {
+  int error = EADDRINUSE;
+  for (unsigned i = 0; i < kPortTries && error == EADDRINUSE; ++i) {
+    seed = mix64(seed + 1);
+    to.set_port(wanted != 0 ? wanted : static_cast<std::uint16_t>(kFirstPort + seed % (65'536 - kFirstPort)));
+    error = socket.bind(to);
+    if (wanted != 0) break;
+  }
+  if (error == 0) return {};
+  if (wanted != 0 && error == EADDRINUSE)
+    return fail(
+        ErrorCode::kSystem,
+        "port=" + std::to_string(wanted) + ": another process has it; leave port= out, or see: ss -ulpn",
+        "TALLY_TRANSPORT");
+  return system_failure("cannot bind a UDP socket to " + to.text(), error, "TALLY_ADDRESS");
+}
+
+Result<void> set_busy_poll(const UdpSocket& socket, std::uint32_t us) {
+  if (us == 0) return {};
+  const int error = socket.set(SOL_SOCKET, SO_BUSY_POLL, static_cast<int>(us));
+  if (error == EPERM)
+    return fail(ErrorCode::kSystem,
+                "busy-poll=" + std::to_string(us) +
+                    " needs CAP_NET_ADMIN; or give it to all sockets: sysctl -w net.core.busy_read=" +
+                    std::to_string(us),
+                "TALLY_TRANSPORT");
+  if (error != 0) return system_failure("busy-poll=" + std::to_string(us), error, "TALLY_TRANSPORT");
+  // Without CAP_NET_ADMIN: interrupts may still do the card's work.
+  static_cast<void>(socket.set(SOL_SOCKET, SO_PREFER_BUSY_POLL, 1));
+  return {};
+}
+
+std::string kib(std::size_t bytes) { return std::to_string(bytes >> 10) + " KiB"; }
+
+std::string buffer_text(const char* name, const char* limit, std::size_t granted, std::size_t wanted) {
+  std::string text = std::string(", ") + name + " buffer " + kib(granted);
+  if (granted < wanted)
+    text += " of " + kib(wanted) + " wanted (sysctl -w net.core." + limit + "=" + std::to_string(wanted) +
+            " allows it, or CAP_NET_ADMIN)";
+  return text;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<UdpTransport>> UdpTransport::open(const TransportOptions& options) {
+  Parts parts;
+  auto settings = parse_udp_settings(options.device);
+  if (!settings) return tl::unexpected(settings.error());
+  parts.settings = *settings;
+  auto ends = parse_udp_ends(options.box, options.address);
+  if (!ends) return tl::unexpected(ends.error());
+  parts.ends = *ends;
+  auto route = find_route(ends->box, ends->own);
+  if (!route) return tl::unexpected(route.error());
+  parts.route = std::move(*route);
+  if (options.mtu < kLeastMtu || parts.route.mtu < kLeastMtu)
+    return fail(ErrorCode::kInvalidArgument,
+                std::to_string(std::min<std::uint32_t>(options.mtu, parts.route.mtu)) +
+                    ": the path to the box must carry " + std::to_string(kLeastMtu) + " bytes or more",
+                "TALLY_MTU");
+  parts.mtu = static_cast<std::uint16_t>(
+      std::min({std::uint32_t{options.mtu}, parts.route.mtu, std::uint32_t{kGreatestMtu}}));
+  const auto random = options.identity != 0 ? options.identity : random_word();
+  if (!random) return tl::unexpected(random.error());
+
+  auto socket = UdpSocket::open(ends->box.family());
+  if (!socket) return tl::unexpected(socket.error());
+  parts.socket = std::move(*socket);
+  parts.buffers = parts.socket.grow_buffers(settings->buffer);
+  if (auto polls = set_busy_poll(parts.socket, settings->busy_poll_us); !polls)
+    return tl::unexpected(polls.error());
+  if (auto bound = bind_port(parts.socket, parts.route.source, settings->port, *random); !bound)
+    return tl::unexpected(bound.error());
+  std::unique_ptr<UdpTransport> made(new UdpTransport(std::move(parts)));
+  if (const int error = made->event_.error(); error != 0) return system_failure("no eventfd", error);
+  return made;
+}
+
+UdpTransport::UdpTransport(Parts parts)
+    : ends_(parts.ends),
+      settings_(parts.settings),
+      route_(std::move(parts.route)),
+      socket_(std::move(parts.socket)),
+      buffers_(parts.buffers),
+      mtu_(parts.mtu),
+      most_elements_(elements_that_fit(mtu_, ends_.box.ipv4())),
+      receiver_(ends_.box, most_bytes(), errors_),
+      sender_(socket_.fd(), ends_.box, most_bytes(), settings_.gso, errors_) {}
+
+std::size_t UdpTransport::most_bytes() const noexcept { return mtu_ - header_bytes(ends_.box.ipv4()); }
+
+std::size_t UdpTransport::receive(const DatagramSink& sink) {
+  static_cast<void>(sender_.flush());  // what waits has no other caller when the engine is done
+  std::size_t handed = receiver_.receive(socket_.fd(), sink);
+  if (group_.joined()) handed += receiver_.receive(group_.socket().fd(), sink);
+  if (errors_.take_queued()) drain_errors(socket_.fd());
+  return handed;
+}
+
+void UdpTransport::joined(const Membership& membership) {
+  group_trouble_.clear();
+  if (membership.results != ResultsMode::kMulticast) return group_.leave();
+  GroupAddress to{UdpAddress(membership.group, membership.group_port), route_.interface};
+  // The way to the box may have changed since the last epoch.
+  if (const auto route = find_route(ends_.box, ends_.own)) to.interface = route->interface;
+  if (const auto joined = group_.join(to, settings_.buffer); !joined)
+    group_trouble_ = joined.error().what + ": results by multicast do not arrive, each is asked for";
+}
+
+void UdpTransport::wait(TimeNs now, TimeNs until) {
+  if (until <= now) return;
+  TimeNs longest = std::min(until - now, kLongestWait);
+  const UdpSender::Waits waits = sender_.waits();
+  if (waits == UdpSender::Waits::kQueue) longest = std::min(longest, kQueueRetry);
+  const bool writable = waits == UdpSender::Waits::kSocket;
+  std::array<pollfd, 3> all{{{socket_.fd(), static_cast<short>(writable ? POLLIN | POLLOUT : POLLIN), 0},
+                             {event_.fd(), POLLIN, 0},
+                             {group_.socket().fd(), POLLIN, 0}}};  // -1: passed over
+  const timespec patience{static_cast<time_t>(longest / kSecond), static_cast<long>(longest % kSecond)};
+  if (ppoll(all.data(), all.size(), &patience, nullptr) <= 0) return;
+  if ((all[1].revents & POLLIN) != 0) event_.clear();
+  if ((all[0].revents & POLLERR) != 0) drain_errors(socket_.fd());
+  if ((all[2].revents & POLLERR) != 0) drain_errors(group_.socket().fd());
+}
+
+std::string UdpTransport::describe() const {
+  std::string text = "UDP " + address().text();
+  if (!route_.interface_name.empty()) text += " on " + route_.interface_name;
+  text += ", MTU " + std::to_string(mtu_);
+  if (route_.mtu > mtu_) text += " (the route carries " + std::to_string(route_.mtu) + ")";
+  text += buffer_text("receive", "rmem_max", buffers_.receive, settings_.buffer) +
+          buffer_text("send", "wmem_max", buffers_.send, settings_.buffer);
+  if (settings_.gso) text += sender_.segmentation_refused() ? ", GSO refused by the kernel, off" : ", GSO";
+  if (settings_.busy_poll_us != 0) text += ", busy-poll " + std::to_string(settings_.busy_poll_us) + " us";
+  if (group_.joined()) text += ", group " + group_.address().group.text();
+  return text;
+}
+
+std::string UdpTransport::trouble() const {
+  std::string text = errors_.text(ends_.box);
+  const auto add = [&text](const std::string& more) { text += (text.empty() ? "" : "; ") + more; };
+  if (const std::uint64_t lost = socket_.overruns() + group_.socket().overruns(); lost != 0)
+    add(std::to_string(lost) + " datagrams lost because the receive buffer was full (buffer= is " +
+        kib(settings_.buffer) + ", granted " + kib(buffers_.receive) + ", net.core.rmem_max limits it)");
+  if (!group_trouble_.empty()) add(group_trouble_);
+  return text;
+}
+
+Result<std::unique_ptr<Transport>> make_udp_transport(const TransportOptions& options) {
+  auto opened = UdpTransport::open(options);
+  if (!opened) return tl::unexpected(opened.error());
+  return std::unique_ptr<Transport>(std::move(*opened));
+}
+
+}  // namespace tally

@@ -1,0 +1,79 @@
+#pragma once
+// Transport 'udp': a worker's datagrams over sockets of the kernel. Nothing to install, no rights needed.
+//
+// One socket sends to all shards and receives; a second one receives results by multicast, if the job has
+// them. Neither is connected: answers come from every shard's port.
+//
+// Threads: created and destroyed on any thread; everything else but wake() on the progress thread. A child of
+// fork() may close its copies, and nothing else.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "group_socket.h"
+#include "path_errors.h"
+#include "transport.h"
+#include "udp_receiver.h"
+#include "udp_route.h"
+#include "udp_sender.h"
+#include "udp_settings.h"
+#include "udp_socket.h"
+#include "wake_event.h"
+
+namespace tally {
+
+class UdpTransport final : public Transport {
+ public:
+  [[nodiscard]] static Result<std::unique_ptr<UdpTransport>> open(const TransportOptions& options);
+
+  [[nodiscard]] Result<void> attach() override { return {}; }
+  [[nodiscard]] std::uint16_t most_elements() const noexcept override { return most_elements_; }
+  std::size_t receive(const DatagramSink& sink) override;
+  [[nodiscard]] std::span<Outbound> lend(std::size_t wanted, std::size_t bytes) override {
+    return sender_.lend(wanted, bytes);
+  }
+  void send(std::size_t filled) override { sender_.send(filled); }
+  void joined(const Membership& membership) override;
+  void wait(TimeNs now, TimeNs until) override;
+  void wake() noexcept override { event_.wake(); }
+  [[nodiscard]] std::string describe() const override;
+  [[nodiscard]] std::string trouble() const override;
+
+  [[nodiscard]] UdpAddress address() const noexcept { return socket_.local(); }
+  [[nodiscard]] const UdpSender& sender() const noexcept { return sender_; }
+  [[nodiscard]] const UdpReceiver& receiver() const noexcept { return receiver_; }
+  [[nodiscard]] const GroupSocket& group() const noexcept { return group_; }
+  [[nodiscard]] const PathErrors& errors() const noexcept { return errors_; }
+
+ private:
+  struct Parts {
+    UdpEnds ends;
+    UdpSettings settings;
+    UdpRoute route;
+    UdpSocket socket;
+    UdpSocket::Buffers buffers;
+    std::uint16_t mtu = 0;
+  };
+  explicit UdpTransport(Parts parts);
+  [[nodiscard]] std::size_t most_bytes() const noexcept;
+
+  const UdpEnds ends_;
+  const UdpSettings settings_;
+  const UdpRoute route_;  // when the transport was opened
+  const UdpSocket socket_;
+  const UdpSocket::Buffers buffers_;
+  const std::uint16_t mtu_;
+  const std::uint16_t most_elements_;
+  PathErrors errors_;
+  UdpReceiver receiver_;
+  UdpSender sender_;
+  GroupSocket group_;
+  std::string group_trouble_;  // why there is no group; empty if there is or need not be
+  WakeEvent event_;
+};
+
+// For the registry.
+[[nodiscard]] Result<std::unique_ptr<Transport>> make_udp_transport(const TransportOptions& options);
+
+}  // namespace tally
