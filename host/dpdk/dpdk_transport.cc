@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstring>
 
+#include "group_report.h"
 #include "reply.h"
 #include "tally/check.h"
 #include "tally/wire.h"
@@ -19,7 +21,11 @@ namespace {
 constexpr std::uint16_t kLeastMtu = 576;  // every IPv4 path carries it, and a JOIN fits
 constexpr std::uint16_t kMostMtu = 9198;  // with its Ethernet header and a VLAN tag 9216 bytes
 constexpr TimeNs kLinkPeriod =
-    10 * kMillisecond;                        // how often another device than memif is asked for its link
+    10 * kMillisecond;  // how often another device than memif is asked for its link
+// A report may be lost, so a second one follows; then one well within the 260 s after which switches forget
+// (RFC 2236, 8.4), for nobody here hears a querier.
+constexpr TimeNs kSecondReport = kSecond;
+constexpr TimeNs kReportPeriod = 60 * kSecond;
 constexpr std::uint32_t kMaintainTurns = 64;  // receive() looks at the clock this often; wait() always
 
 TimeNs now_ns() noexcept {
@@ -144,7 +150,12 @@ std::uint64_t DpdkTransport::connections() const noexcept {
 }
 
 // The daemon that comes back may have another MAC.
-void DpdkTransport::link_lost() noexcept { box_mac_ = kBroadcastMac; }
+void DpdkTransport::link_lost() noexcept {
+  box_mac_ = kBroadcastMac;
+  if (report_due_ == kNever) return;
+  report_due_ = 0;
+  reported_ = false;
+}
 
 void DpdkTransport::maintain(TimeNs now) {
   if (link_ != nullptr) {
@@ -155,6 +166,20 @@ void DpdkTransport::maintain(TimeNs now) {
     up_ = port_->link_up();
     link_due_ = now + kLinkPeriod;
   }
+  if (up_ && now >= report_due_) report_group(now);
+}
+
+void DpdkTransport::report_group(TimeNs now) noexcept {
+  rte_mbuf* m = allocate(pool_.get(), counters_.mbufs);
+  if (m == nullptr) return;  // the next turn tries again
+  const GroupReport report = make_group_report(filter_.ours, filter_.group);
+  std::memcpy(data_of(m), report.frame.data(), report.length);
+  m->data_len = static_cast<std::uint16_t>(report.length);
+  m->pkt_len = m->data_len;
+  if (tally::send(port_->traits().id, 0, {&m, 1}, counters_.mbufs) == 0) return;
+  ++counters_.reports;
+  report_due_ = now + (reported_ ? kReportPeriod : kSecondReport);
+  reported_ = true;
 }
 
 std::size_t DpdkTransport::receive(const DatagramSink& sink) {
@@ -245,10 +270,19 @@ void DpdkTransport::send(std::size_t filled) {
 }
 
 void DpdkTransport::joined(const Membership& membership) {
+  const bool multicast = membership.results == ResultsMode::kMulticast;
+  const bool in_it = report_due_ != kNever && filter_.group == membership.group;
   box_mac_ = membership.box_mac;
-  filter_.group_port = membership.results == ResultsMode::kMulticast ? membership.group_port : 0;
+  filter_.group_port = multicast ? membership.group_port : 0;
   filter_.group = membership.group;
   filter_.group_mac = multicast_mac(membership.group);
+  if (!multicast) {
+    report_due_ = kNever;
+  } else if (!in_it) {
+    reported_ = false;
+    report_due_ = 0;
+    maintain(now_ns());  // before the first contribution leaves
+  }
 }
 
 void DpdkTransport::wait(TimeNs now, TimeNs until) {

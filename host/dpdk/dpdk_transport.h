@@ -30,6 +30,7 @@ struct DpdkTransportCounters {
   OneWriter<std::uint64_t> received = 0;  // datagrams handed to the sink
   OneWriter<std::uint64_t> foreign = 0;   // frames that were not for us, or not from the box
   OneWriter<std::uint64_t> sent = 0;      // frames that the port took
+  OneWriter<std::uint64_t> reports = 0;   // of membership of the multicast group
 };
 
 class DpdkTransport final : public Transport {
@@ -64,6 +65,7 @@ class DpdkTransport final : public Transport {
   [[nodiscard]] Result<void> open_port(const TransportOptions& options);
   [[nodiscard]] Result<void> make_pool(const PortOptions& port);
   void maintain(TimeNs now);
+  void report_group(TimeNs now) noexcept;
   void link_lost() noexcept;
   void encapsulate(rte_mbuf* m, const Outbound& datagram) noexcept;
   [[nodiscard]] Mac destination_of(std::span<const std::byte> payload) const noexcept;
@@ -71,6 +73,8 @@ class DpdkTransport final : public Transport {
   WorkerDevice device_;
   WorkerFilter filter_;  // who we are, and the group
   Box self_;             // the same as the sender that write_encapsulation() wants
+  TimeNs report_due_ = kNever;
+  bool reported_ = false;  // since we are in the group, or the link came up
   Mac box_mac_ = kBroadcastMac;
   std::uint16_t mtu_ = 0;
   std::uint16_t most_elements_ = 0;

@@ -10,7 +10,7 @@ add_executable(tally_echo_box ${CMAKE_CURRENT_LIST_DIR}/echo_box.cc)
 target_link_libraries(tally_echo_box PRIVATE tally_transport_harness tally_warnings)
 
 # One EAL per process, so one process per file and one entry of ctest.
-foreach(group parse frames reconnect kernel)
+foreach(group parse frames reconnect kernel report)
   set(name tally_transport_${group}_test)
   add_executable(${name} ${CMAKE_CURRENT_LIST_DIR}/transport_${group}_test.cc)
   target_compile_definitions(${name} PRIVATE TALLY_ECHO_BOX="$<TARGET_FILE:tally_echo_box>")
