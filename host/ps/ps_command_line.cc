@@ -21,7 +21,8 @@ constexpr const char* kFooter =
     "many jobs. It outlives them: started before or after tallyd and the workers, it joins each job again "
     "and again.\n"
     "\n"
-    "Example: two jobs, each with its token:\n"
+    "Examples: over the kernel's sockets; over shared memory two jobs, each with its token:\n"
+    "  tally-ps --box 10.0.0.254 --job resnet --token-file /etc/tally/resnet.token\n"
     "  tally-ps --transport dpdk:net_memif0,role=client,id=9,socket=/run/tally/ps.sock --box 10.0.0.254 \\\n"
     "    --address 10.0.0.9/24 --job resnet --token-file /etc/tally/resnet.token --job bert --token-file "
     "/etc/tally/bert.token\n"
@@ -34,7 +35,6 @@ std::string version() {
 }
 
 struct Texts {
-  std::string transport;
   std::string memory = "64MiB";
   std::uint32_t statistics_s = 10;
   std::vector<std::string> jobs;
@@ -82,14 +82,17 @@ Result<void> take_jobs(const Texts& texts, PsSettings& settings) {
 }
 
 Result<void> complete(const Texts& texts, PsSettings& settings) {
-  constexpr std::string_view kScheme = "dpdk:";
-  if (!texts.transport.starts_with(kScheme))
+  const std::string scheme = settings.transport.substr(0, settings.transport.find(':'));
+  if (scheme != "udp" && scheme != "dpdk")
     return fail(ErrorCode::kInvalidArgument,
-                "there is no transport '" + texts.transport +
-                    "'; write dpdk:DEVICE, for example "
+                "there is no transport '" + settings.transport +
+                    "'; write udp, or dpdk:DEVICE, for example "
                     "dpdk:net_memif0,role=client,id=0,socket=PATH",
                 "--transport");
-  settings.device = texts.transport.substr(kScheme.size());
+  if (scheme == "dpdk" && settings.address.empty())
+    return fail(ErrorCode::kInvalidArgument,
+                "over dpdk a server has an address of its own; give it, for example 10.0.0.9/24",
+                "--address");
   const auto memory = parse_bytes(texts.memory);
   if (!memory) return fail(ErrorCode::kInvalidArgument, memory.error().what, "--memory");
   settings.memory = *memory;
@@ -121,11 +124,13 @@ void declare(CLI::App& app, PsSettings& settings, Texts& texts) {
          "own")
       ->trigger_on_parse()
       ->type_name("FILE");
-  app.add_option("--transport", texts.transport, "dpdk:DEVICE")->required()->type_name("TRANSPORT");
+  app.add_option("--transport", settings.transport,
+                 "udp, sockets of the kernel (the default), or dpdk:DEVICE")
+      ->type_name("TRANSPORT");
   app.add_option("--box", settings.box, "The box's IP address")->required()->type_name("IP");
-  app.add_option("--address", settings.address, "This server's address, such as 10.0.0.9/24")
-      ->required()
-      ->type_name("CIDR");
+  app.add_option("--address", settings.address,
+                 "This server's address, such as 10.0.0.9/24; over udp the route's, unless it is given")
+      ->type_name("ADDRESS");
   app.add_option("--mtu", settings.mtu, "Of the path to the box (default 1500)");
   app.add_option("--elements", settings.elements, "Most values in a packet (default: what the MTU carries)");
   app.add_option("--memory", texts.memory, "For partial and kept sums, of all jobs together (default 64MiB)")

@@ -15,9 +15,9 @@ namespace tally {
 
 struct PsSettings {
   std::vector<PsJobOptions> jobs;  // each name once
-  std::string device;              // behind 'dpdk:'
+  std::string transport = "udp";   // udp, udp:KEY=VALUE,..., or dpdk:DEVICE
   std::string box;                 // IP address
-  std::string address;             // CIDR of this server
+  std::string address;             // of this server, 10.0.0.9/24; may be empty with udp
   std::uint16_t mtu = 1500;
   std::uint16_t elements = 0;  // 0: what the MTU carries
   std::size_t memory = 0;      // bytes

@@ -12,12 +12,12 @@
 #include <string>
 #include <utility>
 
-#include "dpdk_transport.h"
 #include "interrupt_watch.h"
 #include "kernels.h"
 #include "ps_command_line.h"
 #include "ps_run.h"
 #include "tally/mix64.h"
+#include "transport.h"
 
 namespace tally {
 namespace {
@@ -60,9 +60,14 @@ Result<std::uint64_t> random_word() {
 // once, without a new epoch, if it comes from where it was.
 std::uint64_t identity_of(const PsSettings& settings) {
   std::uint64_t word = 1;
-  for (const std::string* text : {&settings.address, &settings.device}) {
-    for (const char c : *text) word = mix64(word * 257 + static_cast<unsigned char>(c));
-  }
+  const auto take = [&word](const std::string& text) {
+    for (const char c : text) word = mix64(word * 257 + static_cast<unsigned char>(c));
+    word = mix64(word);
+  };
+  take(settings.address);
+  take(settings.transport);
+  // Several servers of one machine differ in nothing else over udp.
+  for (const PsJobOptions& job : settings.jobs) take(job.job + ":" + std::to_string(job.index));
   return word == 0 ? 1 : word;
 }
 
@@ -90,12 +95,11 @@ int serve(const PsSettings& settings) {
     else
       _exit(128 + signal);
   });
-  auto transport = DpdkTransport::open({.device = settings.device,
-                                        .box = settings.box,
-                                        .address = settings.address,
-                                        .mtu = settings.mtu,
-                                        .poll = settings.poll,
-                                        .identity = identity_of(settings)});
+  auto transport = make_transport(settings.transport, {.box = settings.box,
+                                                       .address = settings.address,
+                                                       .mtu = settings.mtu,
+                                                       .poll = settings.poll,
+                                                       .identity = identity_of(settings)});
   if (!transport) return complain(transport.error());
   auto engine = make_engine(settings, (*transport)->most_elements());
   if (!engine) return complain(engine.error());

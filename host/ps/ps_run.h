@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "ps_command_line.h"
@@ -44,6 +45,7 @@ class PsRun {
   TimeNs statistics_due_ = kNever;
   bool path_full_ = false;
   std::vector<std::uint64_t> epochs_followed_;  // by job
+  std::string trouble_;                         // of the path, as it was last told
 };
 
 }  // namespace tally

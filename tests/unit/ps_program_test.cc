@@ -56,7 +56,7 @@ class PsProgram : public testing::Test {
 
 TEST_F(PsProgram, DefaultsAndEveryOption) {
   const PsSettings few = settings({"--job", "resnet"});
-  EXPECT_EQ(few.device, "net_memif0,id=9");
+  EXPECT_EQ(few.transport, "dpdk:net_memif0,id=9");
   EXPECT_EQ(few.box, "10.0.0.254");
   EXPECT_EQ(few.address, "10.0.0.9/24");
   EXPECT_EQ(few.mtu, 1500);
@@ -72,6 +72,15 @@ TEST_F(PsProgram, DefaultsAndEveryOption) {
   EXPECT_EQ(all.memory, std::size_t{1} << 30);
   EXPECT_TRUE(all.poll && all.json);
   EXPECT_EQ(all.statistics.count(), 0);
+}
+
+TEST_F(PsProgram, OverSocketsBoxAndJobAreEnough) {
+  const auto parsed = parse({"--box", "10.0.0.254", "--job", "resnet"}, false);
+  ASSERT_TRUE(parsed) << parsed.error().text();
+  EXPECT_EQ(std::get<PsSettings>(*parsed).transport, "udp");
+  EXPECT_EQ(std::get<PsSettings>(*parsed).address, "");
+  EXPECT_THAT(error({"--box", "10.0.0.254", "--job", "a", "--transport", "dpdk:net_memif0"}, false),
+              HasSubstr("--address: over dpdk a server has an address of its own"));
 }
 
 TEST_F(PsProgram, ATokenFileIsOfTheJobBeforeItOrOfAllWithoutTheirOwn) {
@@ -104,7 +113,8 @@ TEST_F(PsProgram, MistakesAreNamed) {
   EXPECT_THAT(error({"--job", "a", "--memory", "12x"}), HasSubstr("--memory: write a size"));
   EXPECT_THAT(error({"--job", "a", "--elements", "100"}),
               HasSubstr("--elements: 100 is not a multiple of 16"));
-  EXPECT_THAT(error({"--job", "a", "--transport", "udp:eth0"}), HasSubstr("--transport"));
+  EXPECT_THAT(error({"--box", "10.0.0.254", "--job", "a", "--transport", "tcp:eth0"}, false),
+              HasSubstr("--transport: there is no transport 'tcp:eth0'; write udp"));
   EXPECT_THAT(error({"--job", "a", "--stats", "-1"}), HasSubstr("--stats"));
   EXPECT_THAT(error({"--job", "a", "--nonsense"}), HasSubstr("--nonsense"));
 }
