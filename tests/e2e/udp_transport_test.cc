@@ -1,0 +1,259 @@
+// Transport 'udp' against plain sockets in a network namespace of its own: what goes out, what is taken, and
+// what becomes of errors.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "own_network.h"
+#include "udp_transport.h"
+
+namespace tally::e2e {
+namespace {
+
+using testing::HasSubstr;
+using Payload = std::vector<std::byte>;
+
+constexpr TimeNs kPatience = 20 * kSecond;  // a bound, never an expectation
+
+TimeNs real_now() {
+  const auto since = std::chrono::steady_clock::now().time_since_epoch();
+  return static_cast<TimeNs>(std::chrono::duration_cast<std::chrono::nanoseconds>(since).count());
+}
+
+Payload payload(std::uint32_t seed, std::size_t bytes) {
+  Payload made(bytes);
+  for (std::size_t i = 0; i < bytes; ++i) made[i] = static_cast<std::byte>(seed * 131 + i * 7 + i / 251);
+  return made;
+}
+
+UdpSocket bound(const UdpAddress& at) {
+  auto socket = UdpSocket::open(at.family());
+  EXPECT_TRUE(socket);
+  EXPECT_EQ(socket->bind(at), 0) << at.text();
+  static_cast<void>(socket->grow_buffers(std::size_t{1} << 20));
+  return std::move(*socket);
+}
+
+class UdpTransports : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!why_no_own_network().empty()) GTEST_SKIP() << why_no_own_network();
+  }
+  [[nodiscard]] static Result<std::unique_ptr<UdpTransport>> try_open(TransportOptions options = {}) {
+    if (options.box.empty()) options.box = "127.0.0.1";
+    return UdpTransport::open(options);
+  }
+  [[nodiscard]] static std::unique_ptr<UdpTransport> open(const TransportOptions& options = {}) {
+    auto opened = try_open(options);
+    EXPECT_TRUE(opened) << opened.error().text();
+    return opened ? std::move(*opened) : nullptr;
+  }
+  [[nodiscard]] static UdpSocket box(std::uint16_t shard = 0, const char* address = "127.0.0.1") {
+    UdpAddress at = *parse_udp_address(address);
+    at.set_port(static_cast<std::uint16_t>(kBasePort + shard));
+    return bound(at);
+  }
+  static void send(UdpTransport& from, const std::vector<Payload>& all, std::uint16_t shards = 1) {
+    std::size_t most = 0;
+    for (const Payload& each : all) most = std::max(most, each.size());
+    const auto room = from.lend(all.size(), most);
+    ASSERT_EQ(room.size(), all.size());
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      std::copy(all[i].begin(), all[i].end(), room[i].room.begin());
+      room[i].bytes = all[i].size();
+      room[i].destination_port = static_cast<std::uint16_t>(kBasePort + i % shards);
+    }
+    from.send(all.size());
+  }
+  // What arrives at a plain socket, `count` or more.
+  [[nodiscard]] static std::vector<Payload> arrivals(const UdpSocket& at, std::size_t count) {
+    std::vector<Payload> all;
+    pollfd readable{at.fd(), POLLIN, 0};
+    while (all.size() < count && ::poll(&readable, 1, 20'000) > 0) {
+      Payload one(10'000);
+      const ssize_t got = recv(at.fd(), one.data(), one.size(), 0);
+      if (got < 0) break;
+      one.resize(static_cast<std::size_t>(got));
+      all.push_back(std::move(one));
+    }
+    return all;
+  }
+  static bool send_to(const UdpSocket& from, UdpAddress to, const Payload& bytes) {
+    return sendto(from.fd(), bytes.data(), bytes.size(), 0, to.raw(), to.size()) ==
+           static_cast<ssize_t>(bytes.size());
+  }
+  // What the transport hands up until there are `count`, or nothing has come for a moment.
+  [[nodiscard]] static std::vector<Payload> taken(UdpTransport& by, std::size_t count) {
+    std::vector<Payload> all;
+    const DatagramSink sink = [&](std::span<const std::byte> bytes) {
+      all.emplace_back(bytes.begin(), bytes.end());
+    };
+    const TimeNs end = real_now() + kPatience;
+    while (all.size() < count && real_now() < end) {
+      if (by.receive(sink) == 0) by.wait(real_now(), real_now() + kMillisecond);
+    }
+    while (by.receive(sink) != 0) continue;  // more than was asked for is a finding, too
+    return all;
+  }
+  [[nodiscard]] static Membership multicast(std::uint8_t last) {
+    Membership m;
+    m.results = ResultsMode::kMulticast;
+    m.group = mapped({239, 192, 0, last});
+    m.group_port = kMulticastPort;
+    return m;
+  }
+};
+
+TEST_F(UdpTransports, CarryContentBothWaysAndOnAllShards) {
+  const UdpSocket first = box(0);
+  const UdpSocket second = box(1);
+  const auto worker = open();
+  EXPECT_EQ(worker->most_elements(), 352);
+  const std::vector<Payload> sent{payload(1, 1464), payload(2, 56), payload(3, 1464), payload(4, 200)};
+  send(*worker, sent, 2);
+  EXPECT_THAT(arrivals(first, 2), testing::ElementsAre(sent[0], sent[2]));
+  EXPECT_THAT(arrivals(second, 2), testing::ElementsAre(sent[1], sent[3]));
+  for (const UdpSocket* from : {&first, &second}) ASSERT_TRUE(send_to(*from, worker->address(), sent[0]));
+  EXPECT_THAT(taken(*worker, 2), testing::ElementsAre(sent[0], sent[0]));
+  EXPECT_EQ(worker->trouble(), "");
+}
+
+TEST_F(UdpTransports, SegmentedBurstsArriveAsTheyWere) {
+  const UdpSocket first = box(0);
+  const UdpSocket second = box(1);
+  const auto worker = open({.device = "gso=on"});
+  std::vector<Payload> sent;
+  for (std::uint32_t i = 0; i < 32; ++i) sent.push_back(payload(i, i == 30 ? 120 : 1464));
+  send(*worker, sent, 2);
+  std::vector<Payload> even;
+  std::vector<Payload> odd;
+  for (std::uint32_t i = 0; i < 32; ++i) (i % 2 == 0 ? even : odd).push_back(sent[i]);
+  EXPECT_EQ(arrivals(first, 16), even);
+  EXPECT_EQ(arrivals(second, 16), odd);
+  EXPECT_EQ(worker->sender().counters().sent.get(), 32U);
+}
+
+TEST_F(UdpTransports, TakeFromTheBoxOnly) {
+  const UdpSocket real = box();
+  const auto worker = open();
+  UdpAddress elsewhere = *parse_udp_address("127.0.0.2");
+  elsewhere.set_port(kBasePort);
+  UdpAddress other_port = *parse_udp_address("127.0.0.1");
+  other_port.set_port(kBasePort + 64);
+  ASSERT_TRUE(send_to(bound(elsewhere), worker->address(), payload(1, 60)));
+  ASSERT_TRUE(send_to(bound(other_port), worker->address(), payload(2, 60)));
+  ASSERT_TRUE(send_to(real, worker->address(), payload(3, 1500)));  // longer than the MTU carries
+  ASSERT_TRUE(send_to(real, worker->address(), payload(4, 60)));
+  EXPECT_THAT(taken(*worker, 1), testing::ElementsAre(payload(4, 60)));
+  EXPECT_EQ(worker->receiver().counters().foreign.get(), 2U);
+  EXPECT_EQ(worker->receiver().counters().too_long.get(), 1U);
+}
+
+TEST_F(UdpTransports, EveryWorkerOfTheMachineGetsWhatTheGroupGets) {
+  const UdpSocket real = box();
+  const ip_mreqn loopback{{}, {}, 1};
+  ASSERT_EQ(setsockopt(real.fd(), IPPROTO_IP, IP_MULTICAST_IF, &loopback, sizeof loopback), 0);
+  const auto one = open();
+  const auto two = open();
+  const UdpAddress group(mapped({239, 192, 0, 1}), kMulticastPort);
+  const UdpAddress other(mapped({239, 192, 0, 2}), kMulticastPort);
+  ASSERT_TRUE(send_to(real, group, payload(1, 60)));  // before they are in it
+  one->joined(multicast(1));
+  two->joined(multicast(1));
+  EXPECT_THAT(one->describe(), HasSubstr("group 239.192.0.1:49151"));
+  ASSERT_TRUE(send_to(real, group, payload(2, 60)));
+  ASSERT_TRUE(send_to(real, other, payload(3, 60)));
+  for (const auto& each : {one.get(), two.get()}) {
+    EXPECT_THAT(taken(*each, 1), testing::ElementsAre(payload(2, 60))) << "once, and of this group only";
+    ASSERT_TRUE(send_to(real, each->address(), payload(4, 60)));
+    EXPECT_THAT(taken(*each, 1), testing::ElementsAre(payload(4, 60))) << "repairs stay unicast";
+  }
+  one->joined(multicast(2));
+  two->joined(Membership{});
+  ASSERT_TRUE(send_to(real, group, payload(5, 60)));
+  ASSERT_TRUE(send_to(real, other, payload(6, 60)));
+  EXPECT_THAT(taken(*one, 1), testing::ElementsAre(payload(6, 60)));
+  ASSERT_TRUE(send_to(real, two->address(), payload(7, 60)));
+  EXPECT_THAT(taken(*two, 1), testing::ElementsAre(payload(7, 60)));
+}
+
+TEST_F(UdpTransports, AnswersOfThePathAreCountedAndSaidAndEndNothing) {
+  const auto worker = open();
+  for (int i = 0; i < 4; ++i) {
+    send(*worker, {payload(1, 60), payload(2, 60)});
+    EXPECT_TRUE(taken(*worker, 0).empty());
+  }
+  EXPECT_GE(worker->errors().count(), 1U);
+  EXPECT_THAT(worker->trouble(), HasSubstr("Connection refused"));
+  // Errors that wait would end every wait at once: this one lasts until the datagram.
+  const UdpSocket real = box();
+  send(*worker, {payload(3, 60)});
+  ASSERT_TRUE(send_to(real, worker->address(), payload(4, 60)));
+  EXPECT_THAT(taken(*worker, 1), testing::ElementsAre(payload(4, 60)));
+  EXPECT_THAT(arrivals(real, 1), testing::ElementsAre(payload(3, 60)));
+}
+
+TEST_F(UdpTransports, WhatIsTooLongIsNotFragmented) {
+  const UdpSocket real = box();
+  const auto worker = open();
+  ASSERT_TRUE(set_loopback_mtu(1000));
+  send(*worker, {payload(1, 1464), payload(2, 60)});
+  EXPECT_THAT(arrivals(real, 1), testing::ElementsAre(payload(2, 60)));
+  EXPECT_EQ(worker->sender().counters().too_long.get(), 1U);
+  EXPECT_THAT(worker->trouble(), HasSubstr("lower TALLY_MTU"));
+  const auto later = open();
+  EXPECT_EQ(later->most_elements(), 224) << "the route's MTU is below TALLY_MTU";
+  ASSERT_TRUE(set_loopback_mtu(600));
+  const auto refused = try_open();
+  ASSERT_TRUE(set_loopback_mtu(65'536));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().text(), "TALLY_MTU: 600: the path to the box must carry 616 bytes or more");
+}
+
+TEST_F(UdpTransports, WakeEndsTheWaitUnderWayAndTheNextOne) {
+  const auto worker = open();
+  const TimeNs began = real_now();
+  worker->wake();
+  worker->wait(began, began + kPatience);
+  std::thread waker([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    worker->wake();
+  });
+  worker->wait(real_now(), real_now() + kPatience);
+  waker.join();
+  EXPECT_LT(real_now() - began, kPatience);
+}
+
+TEST_F(UdpTransports, TheSameIdentityComesFromTheSamePort) {
+  const std::uint16_t port = open({.identity = 7})->address().port();
+  EXPECT_GE(port, 49'152);
+  const auto again = open({.identity = 7});
+  EXPECT_EQ(again->address().port(), port);
+  EXPECT_NE(open({.identity = 7})->address().port(), port) << "another process has it";
+  EXPECT_EQ(open({.device = "port=20000"})->address().port(), 20'000);
+  const std::string taken = "port=" + std::to_string(port);
+  const auto refused = try_open({.device = taken});
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().text(), HasSubstr("another process has it"));
+}
+
+TEST_F(UdpTransports, SayWhatTheKernelGranted) {
+  EXPECT_THAT(open({.device = "buffer=1MiB"})->describe(),
+              testing::AllOf(HasSubstr("on lo, MTU 1500 (the route carries 6553"),
+                             testing::ContainsRegex("receive buffer (1024 KiB|[0-9]+ KiB of 1024 KiB wanted "
+                                                    ".sysctl -w net.core.rmem_max=1048576)")));
+  const auto nowhere = try_open({.box = "203.0.113.1"});
+  ASSERT_FALSE(nowhere);
+  EXPECT_EQ(nowhere.error().text(),
+            "TALLY_SWITCH: there is no way from here to the box 203.0.113.1 (see: ip route get 203.0.113.1): "
+            "Network is unreachable");
+}
+
+}  // namespace
+}  // namespace tally::e2e
