@@ -22,7 +22,7 @@ void ChunkStream::enter_epoch(const Membership& membership) noexcept {
   shift_ = sum_shift(membership.world);
   window_.enter_epoch(membership.window);
   answered_at_.reset();
-  rto_.progress();
+  rto_.forget_back_off();
   answers_.clear();
   direct_.clear();
   missing_ = 0;

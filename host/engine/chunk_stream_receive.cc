@@ -51,7 +51,7 @@ std::optional<Refused> ChunkStream::on_gone(const Header& header, Flight& flight
   // From now on there are only QUERYs, and they count afresh: everybody is asked twice before it is given up.
   if (!flight.gone) flight.queries = 0;
   flight.gone = true;
-  rto_.progress();
+  rto_.forget_back_off();
   if (flight.queries < 2 * (membership_.world - 1)) return std::nullopt;
   const OperationId id = flight.operation->id();
   failure_ = StreamFailure{
@@ -118,7 +118,6 @@ void ChunkStream::accept(const Datagram& datagram, Flight& flight, TimeNs now) {
     rto_.sample(now - flight.sent_at);
     statistics_.srtt = rto_.srtt();
   }
-  rto_.progress();
   answered_at_ = now;
   statistics_.rto = rto_.timeout();
   ++statistics_.results;

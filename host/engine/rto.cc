@@ -15,6 +15,7 @@ void Rto::sample(TimeNs rtt) noexcept {
     rttvar_ = rttvar_ - rttvar_ / 4 + deviation / 4;
     srtt_ = srtt_ - srtt_ / 8 + rtt / 8;
   }
+  level_ = 0;
   base_ = std::clamp(srtt_ + 4 * rttvar_, floor_, kRtoCeiling);
 }
 

@@ -1,7 +1,8 @@
 #pragma once
 // Retransmission timeout after RFC 6298 with Karn's rule (the caller samples only chunks sent once). One
 // estimate and one back-off for all chunks in flight: the back-off doubles once per round of time-outs, not
-// once per lost packet, and any progress ends it.
+// once per lost packet, and a sample ends it. Other results do not: if the timeout is shorter than the round
+// trip, everything is sent twice, nothing is ever sampled, and it would stay too short for ever.
 
 #include <algorithm>
 #include <cstdint>
@@ -24,7 +25,8 @@ class Rto {
   // belongs to the round that caused it.
   void expired(TimeNs sent_at, TimeNs now) noexcept;
 
-  void progress() noexcept { level_ = 0; }
+  // What the back-off was for is over.
+  void forget_back_off() noexcept { level_ = 0; }
 
   // When a packet sent at `sent_at` runs out. Does not decrease with `sent_at`, so a list in order of sending
   // is a list in order of running out.

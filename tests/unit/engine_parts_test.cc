@@ -40,7 +40,7 @@ TEST(Rto, StaysBetweenFloorAndCeiling) {
   EXPECT_EQ(rto.timeout(), kRtoCeiling);
 }
 
-TEST(Rto, DoublesOncePerRoundAndEndsWithProgress) {
+TEST(Rto, DoublesOncePerRound) {
   Rto rto(kPollRtoFloor);
   // Three packets, sent at 0, 1 and 2 ms, all lost.
   rto.expired(0, rto.due(0));
@@ -52,7 +52,7 @@ TEST(Rto, DoublesOncePerRoundAndEndsWithProgress) {
   EXPECT_EQ(rto.due(100 * kMillisecond), 300 * kMillisecond);
   rto.expired(100 * kMillisecond, 300 * kMillisecond);
   EXPECT_EQ(rto.timeout(), 400 * kMillisecond);
-  rto.progress();
+  rto.forget_back_off();
   EXPECT_EQ(rto.timeout(), 100 * kMillisecond);
   EXPECT_EQ(rto.due(300 * kMillisecond), 400 * kMillisecond);
 }

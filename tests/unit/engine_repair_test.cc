@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <map>
 #include <random>
 #include <string>
 #include <vector>
@@ -103,12 +104,31 @@ TEST_F(Alone, KarnsRuleSamplesOnlyWhatWasSentOnce) {
   EXPECT_EQ(drain(*engine_, 100 * kMillisecond).size(), 2U);
   engine_->receive(box_.result_of(out[0].bytes), 101 * kMillisecond);
   EXPECT_EQ(engine_->statistics().srtt, 0U) << "which of the two sendings was answered?";
-  EXPECT_EQ(engine_->statistics().rto, 100 * kMillisecond) << "back-off ended by progress";
+  EXPECT_EQ(engine_->statistics().rto, 200 * kMillisecond) << "it may have been too short";
   (void)engine_->barrier(101 * kMillisecond);
   const Bytes third = one(101 * kMillisecond);
   engine_->receive(box_.result_of(third), 103 * kMillisecond);
   EXPECT_EQ(engine_->statistics().srtt, 2 * kMillisecond);
-  EXPECT_EQ(engine_->statistics().rto, 6 * kMillisecond);
+  EXPECT_EQ(engine_->statistics().rto, 6 * kMillisecond) << "back-off ended by a sample";
+}
+
+// A path of 300 ms: the first timeouts are too short, and must grow until a chunk is answered that was sent
+// once.
+TEST_F(Alone, TheTimeoutGrowsBeyondARoundTripThatNobodyCouldSample) {
+  constexpr TimeNs kRoundTrip = 300 * kMillisecond;
+  std::multimap<TimeNs, Bytes> under_way;
+  std::uint64_t sent = 0;
+  for (TimeNs now = 0; now < 20 * kSecond; now += kMillisecond) {
+    if (now % (50 * kMillisecond) == 0) (void)engine_->barrier(now);
+    for (auto& o : drain(*engine_, now)) {
+      ++sent;
+      under_way.emplace(now + kRoundTrip, box_.result_of(o.bytes));
+    }
+    for (; !under_way.empty() && under_way.begin()->first <= now; under_way.erase(under_way.begin()))
+      engine_->receive(under_way.begin()->second, now);
+  }
+  EXPECT_GE(engine_->statistics().srtt, kRoundTrip);
+  EXPECT_LT(engine_->statistics().retransmissions, 40U) << "of " << sent;
 }
 
 TEST_F(Alone, AnswersFromHistoryWithTheWireValues) {
