@@ -65,8 +65,8 @@ class Ingress {
 
  private:
   struct Queue {
-    IngressQueue from;
     ImpairedWay* way = nullptr;  // null: not impaired
+    IngressQueue from;
   };
   [[nodiscard]] std::span<rte_mbuf*> received_by(const IngressQueue& queue, std::span<rte_mbuf*> room,
                                                  std::size_t& received) noexcept;
