@@ -176,11 +176,31 @@ void add_line(std::string& out, const std::string& name, const std::string& text
   if (!text.empty()) out += name + ": " + text + "\n";
 }
 
+constexpr std::size_t kSwitchDrops = kSwitchFateCount - kFirstSwitchDrop;
+
+// Empty if the switch has done nothing.
+std::string switch_text(const CountersSnapshot& all) {
+  const SwitchCounters& s = all.l2;
+  std::string out;
+  const auto done = std::span(s.fates).first<kFirstSwitchDrop>();
+  add_line(out, "switch", reasons_text(done, std::span(kSwitchFateNames).first<kFirstSwitchDrop>()));
+  constexpr std::array<std::string_view, 5> kNames{"copies of flooded frames",
+                                                   "copies too long for their port", "learned", "moved",
+                                                   "forgotten for others"};
+  const std::array<std::uint64_t, 5> counts{s.copies, s.not_flooded, s.learned, s.moved, s.evicted};
+  add_line(out, "switch, beside", reasons_text(counts, kNames));
+  if (s.learned != 0U || all.hosts != 0) add_line(out, "hosts known now", with_commas(all.hosts));
+  return out.empty() ? out : out + "\n";
+}
+
 std::string drops_text(const CountersSnapshot& all) {
   std::string out;
   for (const JobCounts& job : all.jobs)
     add_line(out, "dropped of job " + job.status.name, reasons_text(job.counters.drops, kDropNames));
   add_line(out, "dropped, of no job", reasons_text(all.no_job.drops, kDropNames));
+  add_line(out, "dropped by the switch",
+           reasons_text(std::span(all.l2.fates).last<kSwitchDrops>(),
+                        std::span(kSwitchFateNames).last<kSwitchDrops>()));
   add_line(out, "control packets not obeyed", reasons_text(all.membership.drops, kMembershipDropNames));
   if (all.answers_unsent != 0) add_line(out, "control answers not sent", with_commas(all.answers_unsent));
   return out.empty() ? "nothing was dropped\n" : out;
@@ -198,7 +218,7 @@ std::string counters_text(const CountersSnapshot& all) {
     out += cores_text(all, rest.first(std::min(kCoresAbreast, rest.size())), first) + "\n";
   }
   if (!all.jobs.empty()) out += jobs_text(all) + "\n" + shared_slots_text(all) + late_text(all);
-  return out + drops_text(all);
+  return out + switch_text(all) + drops_text(all);
 }
 
 }  // namespace tally

@@ -37,9 +37,11 @@ CountersSnapshot take_snapshot(const Plane& plane, const std::vector<JobStatus>&
     all.cores.push_back(
         {.cpu = cpus.at(core), .statistics = plane.statistics(core), .server = plane.server(core)});
     add(all.no_job, plane.counters(core, JobId{0}));
+    all.l2 += plane.statistics(core).l2;
   }
   all.jobs.reserve(jobs.size());
   for (const JobStatus& job : jobs) all.jobs.push_back(count_job(plane, job, all.cores));
+  all.hosts = plane.hosts();
   all.mbufs_in_use = plane.mbufs_in_use();
   return all;
 }

@@ -42,7 +42,9 @@ struct CountersSnapshot {
   std::vector<PortCounts> ports{};
   std::vector<CoreCounts> cores{};
   std::vector<JobCounts> jobs{};
-  JobCounters no_job{};  // packets that matched no job
+  JobCounters no_job{};   // packets that matched no job
+  SwitchCounters l2{};    // of all cores
+  std::size_t hosts = 0;  // that the switch knows
   MembershipCounters membership{};
   std::uint64_t answers_unsent = 0;
   std::uint32_t mbufs_in_use = 0;

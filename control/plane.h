@@ -38,6 +38,7 @@ class Plane {
   [[nodiscard]] virtual SlotCounters slots(std::size_t core, JobId job) const = 0;
   [[nodiscard]] virtual MergeCounters server(std::size_t core) const = 0;
   [[nodiscard]] virtual std::uint64_t overflows(std::size_t core, JobId job) const = 0;
+  [[nodiscard]] virtual std::size_t hosts() const = 0;
   [[nodiscard]] virtual std::uint32_t mbufs_in_use() const = 0;
 };
 
@@ -69,6 +70,7 @@ class RunningPlane final : public Plane {
   SlotCounters slots(std::size_t core, JobId job) const override { return plane_.slots(core, job); }
   MergeCounters server(std::size_t core) const override { return plane_.server(core); }
   std::uint64_t overflows(std::size_t core, JobId job) const override { return plane_.overflows(core, job); }
+  std::size_t hosts() const override { return plane_.hosts(); }
   std::uint32_t mbufs_in_use() const override { return plane_.mbufs_in_use(); }
 
  private:

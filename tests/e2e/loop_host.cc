@@ -43,9 +43,12 @@ void LoopHost::take(rte_mbuf* m, TimeNs now) {
   chains_ += bytes == line_.data() ? 1 : 0;
   ++received_;
   received_bytes_ += m->pkt_len;
-  bool wanted = false;
+  const auto* const frame = static_cast<const std::byte*>(bytes);
+  const bool is_plain = m->pkt_len > 14 && frame[12] == std::byte{0x88} && frame[13] == std::byte{0xB5};
+  plain_ += is_plain ? 1 : 0;
+  bool wanted = is_plain;
   for (const auto& worker : workers_)
-    wanted |= worker->take({static_cast<const std::byte*>(bytes), m->pkt_len}, now);
+    wanted |= !is_plain && worker->take({static_cast<const std::byte*>(bytes), m->pkt_len}, now);
   if (!wanted) wrong_.emplace_back("a frame that is for nobody here arrived on this port");
   drop(m);
 }
@@ -78,12 +81,18 @@ std::size_t LoopHost::transmit(LoopWorker& worker, TimeNs now) {
 }
 
 void LoopHost::send_raw(std::span<const std::byte> frame, std::uint16_t queue) {
+  TALLY_CHECK(try_send_raw(frame, queue), "the host has an mbuf for it");
+}
+
+bool LoopHost::try_send_raw(std::span<const std::byte> frame, std::uint16_t queue) {
   rte_mbuf* m = allocate(pool_, mbufs_);
-  TALLY_CHECK(m != nullptr && frame.size() <= rte_pktmbuf_tailroom(m), "the host has an mbuf for it");
+  if (m == nullptr) return false;
+  TALLY_CHECK(frame.size() <= rte_pktmbuf_tailroom(m), "the host's mbufs are large enough");
   if (!frame.empty()) std::memcpy(data_of(m), frame.data(), frame.size());
   m->data_len = static_cast<std::uint16_t>(frame.size());
   m->pkt_len = m->data_len;
   send(cable_.worker_port(), queue, {&m, 1}, mbufs_);
+  return true;
 }
 
 // Before and after: the host owns the frame. nullptr: no mbuf for the second half; the frame is dropped.

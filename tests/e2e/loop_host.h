@@ -38,6 +38,8 @@ class LoopHost {
   std::size_t turn(TimeNs now);
   // Sends a frame as it is.
   void send_raw(std::span<const std::byte> frame, std::uint16_t queue);
+  // The same; false: the host has no mbuf.
+  bool try_send_raw(std::span<const std::byte> frame, std::uint16_t queue);
   // Drops what arrived and the second references that it still holds. Returns the frames that arrived.
   std::size_t drain();
 
@@ -47,6 +49,8 @@ class LoopHost {
   }  // frames of several segments received
   [[nodiscard]] std::uint64_t received() const noexcept { return received_; }
   [[nodiscard]] std::uint64_t received_bytes() const noexcept { return received_bytes_; }
+  // Frames of plain_frame()'s EtherType: the switch's, for no worker.
+  [[nodiscard]] std::uint64_t plain() const noexcept { return plain_; }
   [[nodiscard]] std::uint64_t sent() const noexcept { return sent_; }
   [[nodiscard]] const std::vector<std::string>& wrong() const noexcept { return wrong_; }
 
@@ -69,6 +73,7 @@ class LoopHost {
   std::uint64_t chains_ = 0;
   std::uint64_t received_ = 0;
   std::uint64_t received_bytes_ = 0;
+  std::uint64_t plain_ = 0;
   std::uint32_t sent_ = 0;
   std::deque<Shared> shared_;
   std::vector<std::string> wrong_;

@@ -151,9 +151,11 @@ bool Rack::run_threads(const std::function<void()>& each) {
   std::atomic<bool> done = false;
   std::thread hosts([&] {
     TALLY_CHECK(rte_thread_register() == 0, "the hosts' thread may use mempools with caches");
+    std::uint32_t number = 0;
     while (!stop.load(std::memory_order_acquire)) {
       std::size_t moved = 0;
       for (const auto& host : hosts_) moved += host->turn(clock_now());
+      if (babble_ && sum(&CoreStatistics::results) != 0) babble_once(number++);
       if (moved == 0) std::this_thread::yield();
       if (all_done()) done.store(true, std::memory_order_release);
     }
@@ -171,6 +173,12 @@ bool Rack::run_threads(const std::function<void()>& each) {
   cut_off_ = true;
   plane_->stop();
   return done;
+}
+
+void Rack::babble_once(std::uint32_t number) {
+  for (std::size_t h = 0; h < hosts_.size(); ++h)
+    hosts_[h]->try_send_raw(babble_(static_cast<std::uint16_t>(h), number),
+                            static_cast<std::uint16_t>(number % case_.up));
 }
 
 void Rack::settle() {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "data_plane.h"
+#include "frames.h"
 #include "loop_cable.h"
 #include "loop_control.h"
 #include "loop_host.h"
@@ -68,6 +69,11 @@ class Rack {
   // The same with threads: data cores on their lcores, one thread for the hosts, control in this one; `each`
   // before each turn of control.
   bool run_threads(const std::function<void()>& each = {});
+  // run_threads(): the hosts also send these, a frame of host i on each of its turns with the next number,
+  // once the first results are there, if it has an mbuf.
+  void babble(std::function<Bytes(std::uint16_t host, std::uint32_t number)> frame) {
+    babble_ = std::move(frame);
+  }
   // From `each`: both return at the end of this turn.
   void interrupt() noexcept { interrupted_ = true; }
 
@@ -99,6 +105,7 @@ class Rack {
  private:
   void make_plane();
   void add_worker(std::uint16_t rank);
+  void babble_once(std::uint32_t number);
   [[nodiscard]] bool all_done() const;
   [[nodiscard]] TimeNs next_deadline() const;
   [[nodiscard]] std::uint64_t counted(const std::function<std::uint64_t(const JobCounters&)>& f) const;
@@ -119,6 +126,7 @@ class Rack {
   TimeNs now_ = 0;
   bool interrupted_ = false;
   bool cut_off_ = false;  // the plane was stopped with frames on their way
+  std::function<Bytes(std::uint16_t, std::uint32_t)> babble_;
 };
 
 }  // namespace tally::e2e

@@ -156,6 +156,13 @@ TEST(DaemonOptions, Plane) {
   EXPECT_EQ(plane.box.mac, member_options(two_cores()).box_mac);
 }
 
+TEST(DaemonOptions, TheBoxIsASwitchUnlessItHangsOnOne) {
+  Config config = two_cores();
+  EXPECT_EQ(plane_options(config).mode, BoxMode::kInline);
+  config.box.mode = BoxSection::Mode::kOneArm;
+  EXPECT_EQ(plane_options(config).mode, BoxMode::kOneArm);
+}
+
 TEST(DaemonOptions, SharedSlotsAndTheServerAreDividedAmongTheCores) {
   const DataPlaneOptions none = plane_options(two_cores());
   EXPECT_EQ(none.shared_entries, 0U);

@@ -88,6 +88,7 @@ struct FakePlane final : Plane {
     return core < servers.size() ? servers[core] : MergeCounters{};
   }
   std::uint64_t overflows(std::size_t core, JobId) const override { return 10 * (core + 1); }
+  std::size_t hosts() const override { return known_hosts; }
   std::uint32_t mbufs_in_use() const override { return 12'345; }
 
   // Every core did two turns and uses what was published.
@@ -120,6 +121,7 @@ struct FakePlane final : Plane {
   std::map<std::pair<std::size_t, JobId>, std::uint32_t> held;  // shared slots
   std::map<std::pair<std::size_t, JobId>, SlotCounters> slot_counters;
   std::vector<MergeCounters> servers;  // by core
+  std::size_t known_hosts = 0;
 };
 
 // What was logged, as "level text".

@@ -115,6 +115,31 @@ TEST(DaemonReport, SaysHowManyResultsLackStragglers) {
   EXPECT_EQ(text.find("of job strict"), std::string::npos) << text;
 }
 
+// Of all cores together; nothing is said of a switch that has nothing to do.
+TEST(DaemonReport, SaysWhatTheSwitchDid) {
+  FakePlane plane;
+  EXPECT_EQ(counters_text(take_snapshot(plane, {}, {1, 3})).find("switch"), std::string::npos);
+  SwitchCounters& one = plane.core_statistics[0].l2;
+  SwitchCounters& other = plane.core_statistics[1].l2;
+  for (int i = 0; i < 1'200; ++i) one.add(SwitchFate::kForwarded);
+  for (int i = 0; i < 34; ++i) other.add(SwitchFate::kForwarded);
+  other.add(SwitchFate::kArpAnswered);
+  other.add(SwitchFate::kNotServed);
+  one.add(SwitchFate::kReserved);
+  one.copies = 9;
+  other.copies = 3;
+  other.moved = 1;
+  one.learned = 5;
+  plane.known_hosts = 4;
+  const std::string text = counters_text(take_snapshot(plane, {}, {1, 3}));
+  EXPECT_NE(text.find("\nswitch: forwarded 1,234, ARP answered 1\n"
+                      "switch, beside: copies of flooded frames 12, learned 5, moved 1\n"
+                      "hosts known now: 4\n\n"
+                      "dropped by the switch: reserved 1, not_served 1\n"),
+            std::string::npos)
+      << text;
+}
+
 TEST(DaemonReport, ManyCoresStandInBlocks) {
   const FakePlane plane(11, 1);
   const std::string text = counters_text(take_snapshot(plane, {}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}));
