@@ -86,7 +86,6 @@ rte_mbuf* L2Switch::whole(rte_mbuf* m) noexcept {
     drop_as(m, SwitchFate::kNoMbuf);
     return nullptr;
   }
-  copy->port = m->port;
   drop(m);
   return copy;
 }
