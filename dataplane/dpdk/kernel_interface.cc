@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 #include <array>
+#include <cstdint>
+#include <fstream>
 #include <string_view>
 
 #include "unique_fd.h"
@@ -47,13 +49,16 @@ struct Right {
   std::string_view name;
 };
 constexpr std::array kRights{Right{CAP_NET_RAW, "CAP_NET_RAW"}, Right{CAP_NET_ADMIN, "CAP_NET_ADMIN"},
-                             Right{CAP_BPF, "CAP_BPF"}, Right{CAP_IPC_LOCK, "CAP_IPC_LOCK"}};
+                             Right{CAP_SYS_ADMIN, "CAP_SYS_ADMIN"}, Right{CAP_IPC_LOCK, "CAP_IPC_LOCK"}};
 
 bool needs(KernelDriver driver, unsigned right) {
   switch (driver) {
     case KernelDriver::kAfXdp:
+      // CAP_BPF is not enough: libxdp asks for a program by its number.
       return true;
     case KernelDriver::kAfPacket:
+      // ethdev gives the interface its own MAC address again, and makes it promiscuous.
+      return right == CAP_NET_RAW || right == CAP_NET_ADMIN;
     case KernelDriver::kPcap:
       return right == CAP_NET_RAW;
     case KernelDriver::kTap:
@@ -76,6 +81,13 @@ bool may_lock_memory(std::uint64_t rights) {
   rlimit limit{};
   return (rights >> CAP_IPC_LOCK & 1) != 0 ||
          (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur == RLIM_INFINITY);
+}
+
+// Whose rights hold in networks of its own only.
+bool in_user_namespace() {
+  std::ifstream map("/proc/self/uid_map");
+  std::uint64_t inside = 0, outside = 0, count = 0;
+  return map >> inside >> outside >> count && count < UINT32_MAX;
 }
 
 }  // namespace
@@ -111,7 +123,10 @@ std::string missing_rights(KernelDriver driver) {
     if (right.number == CAP_IPC_LOCK && may_lock_memory(rights)) continue;
     missing.append(missing.empty() ? "" : ", ").append(right.name);
   }
-  if (missing.empty()) return {};
+  if (missing.empty()) {
+    const bool powerless = driver == KernelDriver::kAfXdp && in_user_namespace();
+    return powerless ? "; a user namespace has no right to XDP programs: use net_af_packet" : "";
+  }
   return "; this process lacks " + missing +
          ": run it as root, or give it AmbientCapabilities= in its systemd unit";
 }

@@ -13,7 +13,8 @@ namespace tally {
 // Names, in the kernel's order.
 [[nodiscard]] std::vector<std::string> interfaces_present();
 
-// "; this process lacks CAP_NET_RAW: ..." with what to do, or nothing when the driver finds all it needs.
+// "; this process lacks CAP_NET_RAW: ..." with what to do, or nothing when the driver has all rights it
+// needs.
 [[nodiscard]] std::string missing_rights(KernelDriver driver);
 
 }  // namespace tally

@@ -64,6 +64,26 @@ TEST_F(AfPacket, ABurstThatTheRingDoesNotHoldLosesItsEndAndNoMbuf) {
   carries(port, wire, 300);
 }
 
+TEST_F(AfPacket, AllPairsOfQueuesAreRead) {
+  make_veth("ap7", 1500);
+  const Wire wire("ap7-w");
+  PortOptions options = port_on("ap7");
+  options.receive_queues = 2;
+  options.transmit_queues = 4;
+  const Port port = open(options);
+  EXPECT_EQ(port.traits().receive_queues, 2);
+  EXPECT_EQ(port.traits().transmit_queues, 2);
+  for (int i = 0; i < 200; ++i) wire.send(test_frame(100, static_cast<std::uint8_t>(i)));
+  const auto arrived = receive_some(port, 200);
+  EXPECT_EQ(arrived.size(), 200U);
+  for (rte_mbuf* m : arrived) drop(m);
+  for (const std::uint16_t queue : {std::uint16_t{0}, std::uint16_t{1}}) {
+    std::array<rte_mbuf*, 1> burst{mbuf_of(test_frame(100, 1))};
+    EXPECT_EQ(send(port.traits().id, queue, burst, counters_), 1U);
+  }
+  EXPECT_EQ(wire.receive(2).size(), 2U);
+}
+
 TEST_F(AfPacket, AFrameInPiecesLeavesInOne) {
   make_veth("ap2", 1500);
   const Wire wire("ap2-w");
