@@ -26,8 +26,8 @@ TEST_F(AfPacket, FramesOfEverySizeArriveWholeBothWays) {
   const Port port = open(port_on("ap0"));
   EXPECT_TRUE(port.traits().segments);
   EXPECT_TRUE(port.link_up());
-  for (const std::size_t bytes : {60, 61, 64, 1000, 1513, 1514}) carries(port, wire, bytes);
-  for (const std::size_t bytes : {64, 1518}) carries(port, wire, bytes, true);
+  for (const std::size_t bytes : {60U, 61U, 64U, 1000U, 1513U, 1514U}) carries(port, wire, bytes);
+  for (const std::size_t bytes : {64U, 1518U}) carries(port, wire, bytes, true);
   EXPECT_EQ(port.statistics().rx_packets, 8U);
   EXPECT_EQ(port.statistics().tx_packets, 8U);
 }

@@ -19,8 +19,8 @@ TEST_F(Tap, FramesOfEverySizeArriveWholeBothWays) {
   {
     const Port port = open({.name = "t", .device = "net_tap0,iface=tt0"});
     const Wire wire("tt0");
-    for (const std::size_t bytes : {60, 61, 64, 1000, 1513, 1514}) carries(port, wire, bytes);
-    for (const std::size_t bytes : {64, 1518}) carries(port, wire, bytes, true);
+    for (const std::size_t bytes : {60U, 61U, 64U, 1000U, 1513U, 1514U}) carries(port, wire, bytes);
+    for (const std::size_t bytes : {64U, 1518U}) carries(port, wire, bytes, true);
   }
   EXPECT_FALSE(std::filesystem::exists("/sys/class/net/tt0"));
 }
@@ -66,7 +66,7 @@ TEST_F(Pcap, AnInterfaceIsBothWays) {
   make_veth("tp0", 1500);
   const Wire wire("tp0-w");
   const Port port = open({.name = "p", .device = "net_pcap0,iface=tp0"});
-  for (const std::size_t bytes : {60, 1000, 1514}) carries(port, wire, bytes);
+  for (const std::size_t bytes : {60U, 1000U, 1514U}) carries(port, wire, bytes);
 }
 
 }  // namespace

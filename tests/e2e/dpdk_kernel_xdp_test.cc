@@ -63,8 +63,8 @@ TEST_F(AfXdp, FramesOfEverySizeArriveWholeBothWays) {
   const Wire wire("ax0-w");
   const Port port = open(xdp_on("ax0", "0"));
   EXPECT_FALSE(port.traits().segments);
-  for (const std::size_t bytes : {60, 61, 64, 1000, 1513, 1514}) carries(port, wire, bytes);
-  for (const std::size_t bytes : {64, 1518}) carries(port, wire, bytes, true);
+  for (const std::size_t bytes : {60U, 61U, 64U, 1000U, 1513U, 1514U}) carries(port, wire, bytes);
+  for (const std::size_t bytes : {64U, 1518U}) carries(port, wire, bytes, true);
   EXPECT_TRUE(in_use_becomes({&port}, kKept));
 }
 
