@@ -41,8 +41,9 @@ Result<std::size_t> size(std::string_view key, std::string_view value) {
 
 Result<void> take(std::string_view key, std::string_view value, UdpSettings& settings) {
   if (key == "gso") {
-    if (value != "on" && value != "off") return bad(said(key, value) + ": must be on or off");
-    settings.gso = value == "on";
+    if (value != "on" && value != "off" && value != "auto")
+      return bad(said(key, value) + ": must be on, off or auto");
+    settings.gso = value == "on" ? Gso::kOn : value == "off" ? Gso::kOff : Gso::kAuto;
     return {};
   }
   if (key == "buffer") {

@@ -9,10 +9,16 @@
 
 namespace tally {
 
+enum class Gso : std::uint8_t {
+  kOff,
+  kOn,
+  kAuto,  // where the kernel cuts the message into frames itself, before the interface sees it
+};
+
 struct UdpSettings {
   std::uint16_t port = 0;          // port=1024..65535: the socket's own; 0: the transport chooses
   std::size_t buffer = kBuffer;    // buffer=64KiB..1GiB: of the socket, each way
-  bool gso = false;                // gso=on|off: the kernel or the card cuts bursts into frames
+  Gso gso = Gso::kAuto;            // gso=on|off|auto: bursts to one port go to the kernel as one message
   std::uint32_t busy_poll_us = 0;  // busy-poll=1..1000: the kernel looks into the card's queue so long
 
   // A window of 1024 results of MTU 1500 fits: the kernel counts about 2.3 KiB for each.

@@ -9,6 +9,7 @@
 #include <ctime>
 
 #include "check_options.h"
+#include "interface_features.h"
 #include "tally/mix64.h"
 #include "tally/net.h"
 #include "tally/wire.h"
@@ -70,6 +71,14 @@ Result<void> set_busy_poll(const UdpSocket& socket, std::uint32_t us) {
   return {};
 }
 
+bool wants_segments(Gso gso, const std::string& interface) {
+  if (gso != Gso::kAuto) return gso == Gso::kOn;
+  // An interface that takes it uncut may be one of two whose other end is a box's, which would see one giant
+  // frame and drop it.
+  const auto uncut = takes_uncut_udp(interface);
+  return uncut.has_value() && !*uncut;
+}
+
 std::string kib(std::size_t bytes) { return std::to_string(bytes >> 10) + " KiB"; }
 
 std::string buffer_text(const char* name, const char* limit, std::size_t granted, std::size_t wanted) {
@@ -120,12 +129,13 @@ UdpTransport::UdpTransport(Parts parts)
     : ends_(parts.ends),
       settings_(parts.settings),
       route_(std::move(parts.route)),
+      segmented_(wants_segments(settings_.gso, route_.interface_name)),
       socket_(std::move(parts.socket)),
       buffers_(parts.buffers),
       mtu_(parts.mtu),
       most_elements_(elements_that_fit(mtu_, ends_.box.ipv4())),
       receiver_(ends_.box, most_bytes(), errors_),
-      sender_(socket_.fd(), ends_.box, most_bytes(), settings_.gso, errors_) {}
+      sender_(socket_.fd(), ends_.box, most_bytes(), segmented_, errors_) {}
 
 std::size_t UdpTransport::most_bytes() const noexcept { return mtu_ - header_bytes(ends_.box.ipv4()); }
 
@@ -170,7 +180,7 @@ std::string UdpTransport::describe() const {
   if (route_.mtu > mtu_) text += " (the route carries " + std::to_string(route_.mtu) + ")";
   text += buffer_text("receive", "rmem_max", buffers_.receive, settings_.buffer) +
           buffer_text("send", "wmem_max", buffers_.send, settings_.buffer);
-  if (settings_.gso) text += sender_.segmentation_refused() ? ", GSO refused by the kernel, off" : ", GSO";
+  if (segmented_) text += sender_.segmentation_refused() ? ", GSO refused by the kernel, off" : ", GSO";
   if (settings_.busy_poll_us != 0) text += ", busy-poll " + std::to_string(settings_.busy_poll_us) + " us";
   if (group_.joined()) text += ", group " + group_.address().group.text();
   return text;

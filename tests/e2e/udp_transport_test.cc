@@ -10,6 +10,7 @@
 #include <cstring>
 #include <thread>
 
+#include "interface_features.h"
 #include "own_network.h"
 #include "udp_transport.h"
 
@@ -137,6 +138,14 @@ TEST_F(UdpTransports, SegmentedBurstsArriveAsTheyWere) {
   EXPECT_EQ(arrivals(first, 16), even);
   EXPECT_EQ(arrivals(second, 16), odd);
   EXPECT_EQ(worker->sender().counters().sent.get(), 32U);
+}
+
+TEST_F(UdpTransports, LeftToThemselvesSegmentOnlyWhereTheKernelCuts) {
+  // The loopback interface takes messages uncut, like one end of a veth, whose other end a box may have.
+  EXPECT_EQ(takes_uncut_udp("lo"), std::optional<bool>(true));
+  EXPECT_EQ(takes_uncut_udp("no-such-one"), std::nullopt);
+  EXPECT_FALSE(open()->sender().segmented());
+  EXPECT_TRUE(open({.device = "gso=on"})->sender().segmented());
 }
 
 TEST_F(UdpTransports, TakeFromTheBoxOnly) {

@@ -24,13 +24,14 @@ TEST(UdpSettings, DefaultsAndEveryOption) {
   ASSERT_TRUE(none);
   EXPECT_EQ(none->port, 0);
   EXPECT_EQ(none->buffer, std::size_t{4} << 20);
-  EXPECT_FALSE(none->gso);
+  EXPECT_EQ(none->gso, Gso::kAuto);
   EXPECT_EQ(none->busy_poll_us, 0U);
   const auto all = parse_udp_settings("port=20000,buffer=64KiB,gso=on,busy-poll=50");
   ASSERT_TRUE(all) << all.error().text();
   EXPECT_EQ(all->port, 20'000);
   EXPECT_EQ(all->buffer, std::size_t{64} << 10);
-  EXPECT_TRUE(all->gso);
+  EXPECT_EQ(all->gso, Gso::kOn);
+  EXPECT_EQ(parse_udp_settings("gso=off")->gso, Gso::kOff);
   EXPECT_EQ(all->busy_poll_us, 50U);
   EXPECT_EQ(parse_udp_settings("buffer=1GiB")->buffer, std::size_t{1} << 30);
   EXPECT_EQ(parse_udp_settings("buffer=100000")->buffer, 100'000U);
@@ -42,7 +43,7 @@ TEST(UdpSettings, NameEveryMistake) {
       {"=1", "'=1' is not KEY=VALUE"},
       {"gso=on,", ""},
       {"gso=on,,", "'' is not KEY=VALUE"},
-      {"gso=yes", "gso=yes: must be on or off"},
+      {"gso=yes", "gso=yes: must be on, off or auto"},
       {"port=80", "port=80: must be a number from 1024 to 65535"},
       {"port=65536", "must be a number from 1024 to 65535"},
       {"port=", "port=: must be a number"},
