@@ -71,13 +71,9 @@ Result<void> set_busy_poll(const UdpSocket& socket, std::uint32_t us) {
   return {};
 }
 
-bool wants_segments(Gso gso, const std::string& interface) {
-  if (gso != Gso::kAuto) return gso == Gso::kOn;
-  // An interface that takes it uncut may be one of two whose other end is a box's, which would see one giant
-  // frame and drop it.
-  const auto uncut = takes_uncut_udp(interface);
-  return uncut.has_value() && !*uncut;
-}
+// An interface that takes messages uncut may be one end of a veth whose other end is a box's, which would see
+// one giant frame and drop it.
+bool wants_segments(Gso gso, bool uncut) noexcept { return gso == Gso::kOn || (gso == Gso::kAuto && !uncut); }
 
 std::string kib(std::size_t bytes) { return std::to_string(bytes >> 10) + " KiB"; }
 
@@ -129,7 +125,8 @@ UdpTransport::UdpTransport(Parts parts)
     : ends_(parts.ends),
       settings_(parts.settings),
       route_(std::move(parts.route)),
-      segmented_(wants_segments(settings_.gso, route_.interface_name)),
+      uncut_(takes_uncut_udp(route_.interface_name).value_or(true)),
+      segmented_(wants_segments(settings_.gso, uncut_)),
       socket_(std::move(parts.socket)),
       buffers_(parts.buffers),
       mtu_(parts.mtu),
@@ -181,6 +178,9 @@ std::string UdpTransport::describe() const {
   text += buffer_text("receive", "rmem_max", buffers_.receive, settings_.buffer) +
           buffer_text("send", "wmem_max", buffers_.send, settings_.buffer);
   if (segmented_) text += sender_.segmentation_refused() ? ", GSO refused by the kernel, off" : ", GSO";
+  if (sender_.segmented() && uncut_)
+    text += " (" + (route_.interface_name.empty() ? std::string("the interface") : route_.interface_name) +
+            " may pass bursts on uncut: a box at the other end of a veth would lose them)";
   if (settings_.busy_poll_us != 0) text += ", busy-poll " + std::to_string(settings_.busy_poll_us) + " us";
   if (group_.joined()) text += ", group " + group_.address().group.text();
   return text;

@@ -61,6 +61,7 @@ class UdpTransport final : public Transport {
   const UdpEnds ends_;
   const UdpSettings settings_;
   const UdpRoute route_;  // when the transport was opened
+  const bool uncut_;      // its interface takes messages of several frames, or does not say
   const bool segmented_;  // bursts go to the kernel as one message
   const UdpSocket socket_;
   const UdpSocket::Buffers buffers_;

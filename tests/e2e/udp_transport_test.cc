@@ -145,7 +145,9 @@ TEST_F(UdpTransports, LeftToThemselvesSegmentOnlyWhereTheKernelCuts) {
   EXPECT_EQ(takes_uncut_udp("lo"), std::optional<bool>(true));
   EXPECT_EQ(takes_uncut_udp("no-such-one"), std::nullopt);
   EXPECT_FALSE(open()->sender().segmented());
-  EXPECT_TRUE(open({.device = "gso=on"})->sender().segmented());
+  const auto forced = open({.device = "gso=on"});
+  EXPECT_TRUE(forced->sender().segmented());
+  EXPECT_THAT(forced->describe(), HasSubstr(", GSO (lo may pass bursts on uncut"));
 }
 
 TEST_F(UdpTransports, TakeFromTheBoxOnly) {
