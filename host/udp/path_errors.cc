@@ -1,5 +1,6 @@
 #include "path_errors.h"
 
+#include <linux/errqueue.h>
 #include <sys/socket.h>
 
 #include <array>
@@ -33,6 +34,19 @@ std::string advice(int error, const std::string& box) {
   }
 }
 
+int error_of(msghdr& message) noexcept {
+  for (const cmsghdr* each = CMSG_FIRSTHDR(&message); each != nullptr;
+       each = CMSG_NXTHDR(&message, const_cast<cmsghdr*>(each))) {
+    const bool v4 = each->cmsg_level == IPPROTO_IP && each->cmsg_type == IP_RECVERR;
+    const bool v6 = each->cmsg_level == IPPROTO_IPV6 && each->cmsg_type == IPV6_RECVERR;
+    if (!v4 && !v6) continue;
+    sock_extended_err said{};
+    std::memcpy(&said, CMSG_DATA(each), sizeof said);
+    return static_cast<int>(said.ee_errno);
+  }
+  return 0;
+}
+
 }  // namespace
 
 std::string PathErrors::text(const UdpAddress& box) const {
@@ -42,14 +56,20 @@ std::string PathErrors::text(const UdpAddress& box) const {
          " of the path, the last: " + std::strerror(last_) + (what.empty() ? "" : " (" + what + ")");
 }
 
-void drain_errors(int fd) noexcept {
-  std::array<std::byte, 64> piece;  // the rest of the datagram that failed is not needed
-  iovec vector{piece.data(), piece.size()};
-  msghdr message{};
-  message.msg_iov = &vector;
-  message.msg_iovlen = 1;
+void drain_errors(int fd, PathErrors& errors) noexcept {
   constexpr int kMost = 1024;  // whoever sends errors faster than this is not obeyed
-  for (int i = 0; i < kMost && recvmsg(fd, &message, MSG_ERRQUEUE | MSG_DONTWAIT) >= 0; ++i) continue;
+  for (int i = 0; i < kMost; ++i) {
+    alignas(cmsghdr) std::array<std::byte, 512> control;
+    std::array<std::byte, 64> piece;  // the rest of the datagram that failed is not needed
+    iovec vector{piece.data(), piece.size()};
+    msghdr message{};
+    message.msg_iov = &vector;
+    message.msg_iovlen = 1;
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    if (recvmsg(fd, &message, MSG_ERRQUEUE | MSG_DONTWAIT) < 0) return;
+    if (const int error = error_of(message); error != 0) errors.note(error);
+  }
 }
 
 }  // namespace tally

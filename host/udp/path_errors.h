@@ -13,8 +13,9 @@ class PathErrors {
   void note(int error) noexcept {
     ++count_;
     last_ = error;
-    queued_ = true;
   }
+  // A call failed, and what it said may lie in the socket's queue of errors, from which it is counted.
+  void expect_queued() noexcept { queued_ = true; }
   // Whether the socket's queue of errors may hold something since the last call.
   [[nodiscard]] bool take_queued() noexcept {
     const bool queued = queued_;
@@ -31,7 +32,8 @@ class PathErrors {
   bool queued_ = false;
 };
 
-// Throws away what a socket's queue of errors holds: while something is there, every wait ends at once.
-void drain_errors(int fd) noexcept;
+// Notes and throws away what a socket's queue of errors holds: while something is there, every wait ends at
+// once.
+void drain_errors(int fd, PathErrors& errors) noexcept;
 
 }  // namespace tally

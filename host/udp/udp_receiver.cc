@@ -31,7 +31,7 @@ bool UdpReceiver::from_box(const UdpAddress& sender) const noexcept {
 std::size_t UdpReceiver::receive(int fd, const DatagramSink& sink) {
   const int taken = recvmmsg(fd, headers_.data(), kBurst, MSG_DONTWAIT, nullptr);
   if (taken < 0) {
-    if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) errors_.note(errno);
+    if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) errors_.expect_queued();
     return 0;
   }
   std::size_t handed = 0;

@@ -75,13 +75,14 @@ bool UdpSender::handle(int error) {
     batch_.split();
     return true;
   }
-  errors_.note(error);
   // It may be what became of an earlier datagram: the kernel tells it with the next call, which then does
   // nothing else.
+  errors_.expect_queued();
   if (!tried_) {
     tried_ = true;
     return true;
   }
+  if (error != EMSGSIZE) errors_.note(error);  // that one is in the queue
   tried_ = false;
   counters_.refused += batch_.datagrams();
   if (error == EMSGSIZE) counters_.too_long += batch_.datagrams();

@@ -140,7 +140,7 @@ std::size_t UdpTransport::receive(const DatagramSink& sink) {
   static_cast<void>(sender_.flush());  // what waits has no other caller when the engine is done
   std::size_t handed = receiver_.receive(socket_.fd(), sink);
   if (group_.joined()) handed += receiver_.receive(group_.socket().fd(), sink);
-  if (errors_.take_queued()) drain_errors(socket_.fd());
+  if (errors_.take_queued()) drain_errors(socket_.fd(), errors_);
   return handed;
 }
 
@@ -166,8 +166,8 @@ void UdpTransport::wait(TimeNs now, TimeNs until) {
   const timespec patience{static_cast<time_t>(longest / kSecond), static_cast<long>(longest % kSecond)};
   if (ppoll(all.data(), all.size(), &patience, nullptr) <= 0) return;
   if ((all[1].revents & POLLIN) != 0) event_.clear();
-  if ((all[0].revents & POLLERR) != 0) drain_errors(socket_.fd());
-  if ((all[2].revents & POLLERR) != 0) drain_errors(group_.socket().fd());
+  if ((all[0].revents & POLLERR) != 0) drain_errors(socket_.fd(), errors_);
+  if ((all[2].revents & POLLERR) != 0) drain_errors(group_.socket().fd(), errors_);
 }
 
 std::string UdpTransport::describe() const {

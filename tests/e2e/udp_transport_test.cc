@@ -217,6 +217,7 @@ TEST_F(UdpTransports, WhatIsTooLongIsNotFragmented) {
   send(*worker, {payload(1, 1464), payload(2, 60)});
   EXPECT_THAT(arrivals(real, 1), testing::ElementsAre(payload(2, 60)));
   EXPECT_EQ(worker->sender().counters().too_long.get(), 1U);
+  EXPECT_TRUE(taken(*worker, 0).empty());
   EXPECT_THAT(worker->trouble(), HasSubstr("lower TALLY_MTU"));
   const auto later = open();
   EXPECT_EQ(later->most_elements(), 224) << "the route's MTU is below TALLY_MTU";

@@ -214,13 +214,14 @@ TEST(UdpPathErrors, AreCountedAndSaidWithWhatToDo) {
   PathErrors errors;
   const UdpAddress box(mapped({10, 0, 0, 1}));
   EXPECT_EQ(errors.text(box), "");
-  EXPECT_FALSE(errors.take_queued());
   errors.note(ECONNREFUSED);
   EXPECT_THAT(errors.text(box), HasSubstr("1 error of the path, the last: Connection refused (the machine at "
                                           "10.0.0.1 is there, but no box listens on it"));
   errors.note(EMSGSIZE);
   EXPECT_THAT(errors.text(box), HasSubstr("2 errors of the path, the last: Message too long"));
   EXPECT_THAT(errors.text(box), HasSubstr("lower TALLY_MTU"));
+  EXPECT_FALSE(errors.take_queued());
+  errors.expect_queued();
   EXPECT_TRUE(errors.take_queued());
   EXPECT_FALSE(errors.take_queued());
 }
