@@ -96,22 +96,29 @@ class Box:
                  "  slots: 16MiB", f"  hugepages: {o.hugepages}", f"  idle: {o.idle}",
                  f"  execution: {o.execution}", f"  shared: {{slots: {o.shared_slots}}}",
                  f"  eal: [{', '.join(repr(word) for word in o.eal)}]",
-                 "box: {ipv6: fd00::fe/64}" if o.ipv6 else "box: {ipv4: 10.0.0.254/24}", "ports:"]
-        for port in range(self.ports):
-            faults = o.impair or (f"loss: {o.loss}" if o.loss else "")
-            impair = f", impair: {{{faults}, seed: {port + 1}}}" if faults else ""
-            lines.append(f"  - {{name: p{port}, mtu: {o.mtu}, queues: {self.queues}{impair}, device: "
-                         f"\"net_memif{port},role=server,id={port},socket={self.socket},socket-abstract=no"
-                         f"{o.device}\"}}")
+                 self.address_yaml(), "ports:", *map(self.port_yaml, range(self.ports))]
         return "\n".join(lines + ["jobs:"] + [job.yaml(self.lab) for job in self.jobs]) + "\n"
+
+    def address_yaml(self):
+        return "box: {ipv6: fd00::fe/64}" if self.options.ipv6 else "box: {ipv4: 10.0.0.254/24}"
+
+    def port_yaml(self, port):
+        o = self.options
+        faults = o.impair or (f"loss: {o.loss}" if o.loss else "")
+        impair = f", impair: {{{faults}, seed: {port + 1}}}" if faults else ""
+        return (f"  - {{name: p{port}, mtu: {o.mtu}, queues: {self.queues}{impair}, device: "
+                f"\"net_memif{port},role=server,id={port},socket={self.socket},socket-abstract=no{o.device}\"}}")
 
     def launch(self, *arguments):
         """Starts tallyd and does not wait for it to be ready."""
         self.lives += 1
-        self.daemon = self.lab.run(f"tallyd{self.lives}",
-                                   [self.lab.path_of(Programs.tallyd), "--config", str(self.config), *arguments],
-                                   {"LD_LIBRARY_PATH": self.options.libraries} if self.options.libraries else {})
+        self.daemon = self.run_program(
+            f"tallyd{self.lives}", [self.lab.path_of(Programs.tallyd), "--config", str(self.config), *arguments],
+            {"LD_LIBRARY_PATH": self.options.libraries} if self.options.libraries else {})
         return self.daemon
+
+    def run_program(self, name, command, environment):
+        return self.lab.run(name, command, environment)
 
     def start(self, *arguments):
         daemon = self.launch(*arguments)

@@ -1,0 +1,114 @@
+"""Datagrams: docs/protocol.md, sections 3 to 5. Written from that page alone; nothing of the product is used."""
+import collections
+import struct
+
+JOIN_PORT = 0xBF00
+CONTRIBUTE, RESULT, RESEND, QUERY, ANSWER, REJECT, JOIN, JOINED, LEAVE, HEARTBEAT, ABORT, PROBE = 1, 2, *range(5, 15)
+DATA = (CONTRIBUTE, RESULT, RESEND, QUERY, ANSWER, REJECT)
+RETRANSMIT, DIRECT, OVERFLOW, COLLISION, INCOMPLETE = 1, 2, 4, 8, 32
+BOX = 0xFFFF
+NONE = -128
+M32, M64 = 2**32 - 1, 2**64 - 1
+
+HEADER = struct.Struct(">BBBBHHIIIHBbQQIII")  # without `check`
+FIELDS = ("version type flags priority job rank epoch chunk slot elements dtype exponent contributors cookie "
+          "sum1 sum2 total")
+Header = collections.namedtuple("Header", FIELDS, defaults=[0] * 11 + [NONE] + [0] * 5)
+Record = collections.namedtuple("Record", "generation first_chunk largest_window lookahead elements")
+RECORD = struct.Struct(">QIIIH")
+NO_RECORD = Record(0, 0, 0, 0, 0)
+Joined = collections.namedtuple("Joined", "nonce missing cookie salt record world window shared_slots lease "
+                                "most_advanced group_port group box_mac status discipline results shards text")
+TABLE = []
+for byte in range(256):
+    for _ in range(8):
+        byte = byte >> 1 ^ (0x82F63B78 if byte & 1 else 0)
+    TABLE.append(byte)
+
+
+class Dropped(Exception):
+    """A datagram that is not taken; the word is the reason."""
+
+
+def crc32c(data):
+    crc = M32
+    for byte in data:
+        crc = TABLE[(crc ^ byte) & 255] ^ crc >> 8
+    return crc ^ M32
+
+
+def mix64(x):
+    x &= M64
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9 & M64
+    x = (x ^ x >> 27) * 0x94d049bb133111eb & M64
+    return x ^ x >> 31
+
+
+def rank_key(generation, rank):
+    return (mix64(generation + rank) % 2**25) << 7 | rank << 1 | 1
+
+
+def sums(keys, chunk, values):
+    """sum1, sum2 of values (signed or not) with the sum of these ranks' keys."""
+    return (keys * (2 * chunk + 1) + sum(values)) & M32, sum(n * v for n, v in enumerate(values, 1)) & M32
+
+
+def signed(a):
+    """A number modulo 2^32, as a signed one: the serial difference of two chunks."""
+    return (a + 2**31) % 2**32 - 2**31
+
+
+def datagram(header, payload=b""):
+    if header.type not in DATA:
+        header = header._replace(sum1=crc32c(payload) if payload else 0)
+    head = HEADER.pack(*header)
+    return head + struct.pack(">I", crc32c(head)) + payload
+
+
+def make(kind, payload=b"", **fields):
+    return datagram(Header(version=1, type=kind, **fields), payload)
+
+
+def values_to_bytes(values):
+    return struct.pack(f">{len(values)}i", *values)
+
+
+def parse(data):
+    """(Header, payload) of a datagram from the box, checked by itself."""
+    if len(data) < 56:
+        raise Dropped("runt")
+    header, check = Header(*HEADER.unpack_from(data)), int.from_bytes(data[52:56], "big")
+    payload = data[56:]
+    if header.version != 1:
+        raise Dropped("version")
+    if crc32c(data[:52]) != check:
+        raise Dropped("check")
+    if header.type in DATA:
+        if header.elements % 16 or header.elements > 2224 or len(payload) != 4 * header.elements:
+            raise Dropped("length")
+        if header.dtype > 1 and header.type == RESULT:
+            raise Dropped("dtype")
+    elif header.sum1 != (crc32c(payload) if payload else 0):
+        raise Dropped("payload")
+    return header, payload
+
+
+def join_payload(instance, nonce, attempt, lowest, following, world, elements, last, name, token):
+    return (struct.pack(">QQIIIHH", instance, nonce, attempt, lowest, following, world, elements) + RECORD.pack(*last)
+            + bytes([len(name), len(token)]) + name + token)
+
+
+def parse_joined(payload):
+    if len(payload) < 100:
+        raise Dropped("length")
+    nonce, missing, cookie, salt = struct.unpack_from(">QQQQ", payload)
+    record = Record(*RECORD.unpack_from(payload, 32))
+    rest = struct.unpack_from(">HIIIHH16s6sBBBBH", payload, 54)
+    if len(payload) != 100 + rest[-1]:
+        raise Dropped("length")
+    return Joined(nonce, missing, cookie, salt, record, *rest[:-1], text=printable(payload[100:]))
+
+
+def printable(text):
+    """Words from the wire without what would steer a terminal."""
+    return "".join(c if c.isprintable() else "?" for c in text.decode("utf-8", "replace"))

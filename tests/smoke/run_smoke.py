@@ -1,0 +1,22 @@
+#!/usr/bin/python3
+"""run_smoke.py NAME --tallyd FILE --worker FILE --server FILE [--sanitizer address|thread] [--verbose]
+   run_smoke.py --list [--sanitizer ...]
+
+Runs one case on real kernel interfaces: tallyd in a network namespace, hosts in others. Exit 0: passed; 1: failed;
+77: skipped, and the last line says why. --list prints the names of the cases that run under the sanitizer.
+"""
+import pathlib
+import sys
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "process"))
+
+# pylint: disable=wrong-import-position
+import case_main  # noqa: E402
+import cases_page  # noqa: E402
+import cases_client  # noqa: E402
+
+# Importing them registers their cases.
+assert cases_page and cases_client
+
+if __name__ == "__main__":
+    sys.exit(case_main.main(__doc__))
