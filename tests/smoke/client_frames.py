@@ -31,7 +31,7 @@ class FrameLink:
         self.mac = self.socket.getsockname()[4]
         self.box, self.source = (ipaddress.IPv4Address(a).packed for a in (box, source))
         self.port, self.vlan, self.box_mac = source_port, vlan, BROADCAST
-        self.group = None
+        self.group, self.grouped = None, 0
 
     def send(self, shard, data):
         self.send_frame(self.box_mac, self.udp(JOIN_PORT + shard, data))
@@ -80,6 +80,7 @@ class FrameLink:
         if frame[26:30] != self.box or not (single or grouped):
             return None
         self.box_mac = frame[6:12]
+        self.grouped += grouped
         return frame[42:34 + length]
 
     def join_group(self, group, port):

@@ -16,6 +16,7 @@ class SocketLink:
     def __init__(self, box, source="", interface=""):
         self.family = socket.AF_INET6 if ":" in box else socket.AF_INET
         self.box, self.group = box, None
+        self.grouped = 0  # datagrams that came to the group
         self.index = socket.if_nametoindex(interface) if interface else 0
         self.sockets = [socket.socket(self.family, socket.SOCK_DGRAM)]
         self.sockets[0].setsockopt(*DO_NOT_FRAGMENT[self.family])
@@ -36,6 +37,7 @@ class SocketLink:
             try:
                 while len(out) < 64:
                     out.append(one.recv(LARGEST, socket.MSG_DONTWAIT))
+                    self.grouped += one is not self.sockets[0]
             except OSError:
                 pass
         return out

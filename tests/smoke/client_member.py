@@ -1,7 +1,6 @@
-"""One rank of a job: joins, stays, sums, leaves: docs/protocol.md, section 5. One thread; step() does what is due."""
+"""One rank of a job: joins, stays, sums, leaves: docs/protocol.md, section 5. One thread; step() is a turn."""
 import collections
 import secrets
-import struct
 import time
 
 import client_wire as wire
@@ -105,7 +104,13 @@ class Member:
                 raise Closed(self.why)
             if time.monotonic() > end:
                 raise TimeoutError(f"waited {seconds} s for {what}; awaited: {self.missing:#x}, alive: {self.alive:#x}")
-            self.step()
+            self.step(end)
+
+    def rest(self, seconds):
+        """Stays a member and issues nothing."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and self.state != "closed":
+            self.step(end)
 
     def listen_until(self, condition, seconds):
         end = time.monotonic() + seconds
@@ -113,13 +118,14 @@ class Member:
             self.receive(end - time.monotonic())
         return condition()
 
-    def step(self):
+    def step(self, end):
+        """One turn: sends what is due, and takes what comes before the next thing is, or `end`."""
         now = time.monotonic()
         silence = self.lease if self.state == "running" else max(3, self.lease)
         if now - self.heard > silence:
             self.state, self.why = "closed", "switch unreachable"
             return
-        due = self.heard + silence
+        due = min(end, self.heard + silence)
         if self.state == "joining":
             if now >= self.next_join:
                 self.send_join(now)

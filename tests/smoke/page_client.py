@@ -70,7 +70,7 @@ def live(options, speaker):
         outcome = 0
         for n in range(options.iterations):
             if n:
-                wait(member, options.gap)
+                member.rest(options.gap / 1000)
             outcome = outcome or iterate(member, options, n, speaker)
         if options.ending == "leave":
             member.leave()
@@ -83,16 +83,8 @@ def live(options, speaker):
     counts = member.flight.counts if member.flight else {}
     speaker.say("statistics", **{word: counts.get(word, 0) for word in (
         "contributions", "retransmissions", "queries", "answers", "results")}, joins=member.joins, epochs=member.epochs,
-        echoes=member.echoes, dropped=dict(member.dropped), refused=sum(member.dropped.values()))
+        echoes=member.echoes, grouped=link.grouped, dropped=dict(member.dropped), refused=sum(member.dropped.values()))
     return outcome
-
-
-def wait(member, milliseconds):
-    end = time.monotonic() + milliseconds / 1000
-    try:
-        member.run_until(lambda: time.monotonic() >= end, milliseconds / 1000 + 10, "nothing")
-    except TimeoutError:
-        pass
 
 
 def main():

@@ -14,6 +14,8 @@ class Wires(Options):
     impair: str = ""  # of every port, YAML: 'loss: 1%, duplicate: 1%'
     mode: str = ""
     memory: str = "256MiB"
+    mtu: int = 2100
+    addresses: bool = True  # of the hosts
 
 
 class Host:
@@ -33,7 +35,8 @@ class Host:
     def give_addresses(self):
         self.namespace.ip(f"address add {self.ipv4}/24 dev eth0", f"address add {self.ipv6}/64 dev eth0 nodad",
                           "route add 224.0.0.0/4 dev eth0")
-        return self
+        self.namespace.ip(f"neighbour replace 10.0.0.254 lladdr {BOX_MAC} dev eth0",
+                          f"neighbour replace fd00::fe lladdr {BOX_MAC} dev eth0")
 
     def call(self, *command, **options):
         return self.namespace.call(*command, **options)
@@ -45,6 +48,11 @@ class Host:
         return int(said.split(" received")[0].split()[-1])
 
 
+def run_rack(lab, jobs, *arguments, **options):
+    """A rack with these options (Wires), its box ready."""
+    return Rack(lab, jobs, **options).start(*arguments)
+
+
 class Rack(Box):
     """jobs and options as of a Box; ports without a job's worker are behind the jobs' (spare_ports)."""
 
@@ -52,6 +60,13 @@ class Rack(Box):
         super().__init__(lab, jobs, Wires(**options))
         self.namespace = Namespace(lab, "box")
         self.hosts = [Host(self, port) for port in range(self.ports)]
+        if self.options.addresses:
+            for host in self.hosts:
+                host.give_addresses()
+
+    def address_for(self, ipv6):
+        """The box's, for a host's sockets."""
+        return "fd00::fe" if ipv6 else "10.0.0.254"
 
     def address_yaml(self):
         mode = f", mode: {self.options.mode}" if self.options.mode else ""
