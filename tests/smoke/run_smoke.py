@@ -14,9 +14,12 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "process"))
 import case_main  # noqa: E402
 import cases_page  # noqa: E402
 import cases_client  # noqa: E402
+import cases_sockets  # noqa: E402
+import cases_switch  # noqa: E402
+import cases_trouble  # noqa: E402
 
 # Importing them registers their cases.
-assert cases_page and cases_client
+assert cases_page and cases_client and cases_sockets and cases_switch and cases_trouble
 
 if __name__ == "__main__":
     sys.exit(case_main.main(__doc__))

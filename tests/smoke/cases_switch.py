@@ -1,0 +1,126 @@
+"""The box as a switch between plain hosts, and as a host that answers for its own address."""
+import json
+
+from box import Job
+from lab import case
+from namespace import need
+from programs import wait_until
+from rack import BOX_MAC, Rack, run_rack
+from socket_worker import start_sockets
+from workers import finish
+
+HEADERS = 28  # IPv4 and ICMP
+
+
+def idle_rack(lab, hosts, **options):
+    """A box whose job nobody joins."""
+    need("ping")
+    return run_rack(lab, [Job()], hosts=hosts, **options)
+
+
+@case("address")
+def ping_of_the_box(lab):
+    """ARP, neighbour discovery, echo of both families from the smallest to the full MTU; also one-arm."""
+    for mode in ("inline", "one-arm"):
+        rack = idle_rack(lab, 1, mode=mode)
+        host, mtu = rack.hosts[0], rack.options.mtu
+        for size in (0, 1, 56, mtu - HEADERS):
+            assert host.ping("10.0.0.254", size=size) == 3, size
+        for size in (0, 56, mtu - HEADERS - 20):
+            assert host.ping("fd00::fe", size=size) == 3, size
+        neighbours = host.call("ip", "neighbour")
+        assert neighbours.count(BOX_MAC) >= 2, neighbours
+        rack.stop()
+
+
+@case("address")
+def ping_between_hosts(lab):
+    """Through the box at the full MTU, ARP and neighbour discovery too; not in one-arm mode."""
+    rack = idle_rack(lab, 3)
+    for a, b in ((0, 1), (1, 2), (2, 0)):
+        for size in (0, 56, rack.options.mtu - HEADERS):
+            assert rack.hosts[a].ping(rack.hosts[b].ipv4, size=size) == 3
+        assert rack.hosts[a].ping(rack.hosts[b].ipv6, size=rack.options.mtu - HEADERS - 20) == 3
+    rack.stop()
+    rack = idle_rack(lab, 2, mode="one-arm")
+    assert rack.hosts[0].ping("10.0.0.254") == 3
+    assert rack.hosts[0].call("ping", "-n", "-c", "1", "-W", "1", rack.hosts[1].ipv4, fails=True).count("100% packet loss")
+    rack.stop()
+
+
+@case()
+def frames_are_flooded_and_learned(lab):
+    """To a stranger: to all ports but the one it came from. To a known host: to that one only."""
+    rack = idle_rack(lab, 3, addresses=False)
+    ours = [host.mac() for host in rack.hosts]
+    stranger = "02:00:00:00:00:99"
+
+    def hears(source, destination, *expected):
+        """Five frames; how many of them each host gets."""
+        before = [host.frames_in() for host in rack.hosts]
+        rack.hosts[source].send_frames(destination, 5)
+
+        def heard():
+            return [host.frames_in() - old for host, old in zip(rack.hosts, before)]
+
+        wait_until(lambda: f"{expected} frames; {heard()} came", lambda: heard() == list(expected))
+        # What must not come has had its time: the box says what it counted twice in the meantime.
+        in_box = rack.counters().port("rx packets")
+        assert rack.counters().port("rx packets") == in_box and heard() == list(expected), heard()
+
+    hears(0, stranger, 0, 5, 5)
+    hears(0, "ff:ff:ff:ff:ff:ff", 0, 5, 5)
+    hears(1, ours[0], 5, 0, 0)
+    hears(0, ours[1], 0, 5, 0)
+    hears(2, ours[2], 0, 0, 0)  # known behind the port it came from
+    hears(0, BOX_MAC, 0, 0, 0)  # for the box, and nobody serves it
+    hears(0, "01:80:c2:00:00:00", 0, 0, 0)  # 802.1D keeps these to one link
+    rack.stop()
+
+
+def iperf(rack, *words):
+    """What iperf3 says at the end of a second from host 1 to host 0."""
+    server, client = rack.hosts
+    program = server.namespace.run("iperf", ["iperf3", "--server", "--one-off"])
+    wait_until("iperf3 to listen", lambda: "5201" in server.call("ss", "-tln"))
+    said = json.loads(client.call("iperf3", "--client", server.ipv4, "--time", "1", "--json", *words, fails=True))
+    assert "error" not in said, said["error"]
+    program.wait()
+    return said["end"]
+
+
+@case()
+def streams_between_hosts(lab):
+    """iperf3 through the box: TCP, and UDP with datagrams of the full MTU, over both drivers. No figure is expected."""
+    need("iperf3")
+    for driver in ("af_packet", "af_xdp"):
+        rack = idle_rack(lab, 2, driver=driver)
+        assert iperf(rack)["sum_received"]["bytes"] > 2**20
+        size = str(rack.options.mtu - 28)
+        udp = iperf(rack, "--udp", "--bandwidth", "20M", "--length", size)["sum"]
+        assert udp["packets"] > 0 and udp["lost_percent"] < 50, udp
+        rack.stop()
+
+
+@case("address")
+def sums_beside_other_traffic(lab):
+    """A job of one host's and another's workers, while the same hosts ping each other through the box."""
+    need("ping")
+    job = Job(workers=2)
+    rack = run_rack(lab, [job])
+    workers = start_sockets(rack, job, "--sizes 50000,353 --iterations 10")
+    assert rack.hosts[0].ping(rack.hosts[1].ipv4, count=20, size=rack.options.mtu - HEADERS) >= 15
+    finish(workers)
+    counted = rack.stop()
+    assert counted.jobs[job.name]["results"] > 0, counted.text
+
+
+@case()
+def thirty_two_ports(lab):
+    """As many as a box has, of the cheapest kind; a 33rd is refused by name."""
+    rack = run_rack(lab, [Job(workers=1)], driver="null", hosts=32)
+    assert len(rack.counters().ports) == 32
+    rack.stop()
+    rack = Rack(lab, [Job(workers=1)], driver="null", hosts=33)
+    assert rack.launch().wait() == 1
+    assert "33 ports" in rack.daemon.complained() and "32" in rack.daemon.complained(), rack.daemon.complained()

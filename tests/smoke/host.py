@@ -1,0 +1,63 @@
+"""Hosts: where workers and plain programs are, on one port of the box each."""
+import pathlib
+import sys
+
+from namespace import Namespace
+
+SEND_FRAMES = pathlib.Path(__file__).with_name("send_frames.py")
+
+
+class Host:
+    """A namespace of its own with the interface eth0, a veth whose other end is the box's port."""
+
+    def __init__(self, rack, port):
+        self.rack, self.interface = rack, "eth0"
+        self.ipv4, self.ipv6 = f"10.0.0.{port + 1}", f"fd00::{port + 1:x}"
+        self.namespace = Namespace(rack.lab, f"host{port}")
+        mtu = rack.options.mtu
+        rack.namespace.ip(f"link add p{port} mtu {mtu} type veth peer name eth0 mtu {mtu} "
+                          f"netns {self.namespace.holder.pid}",
+                          f"link set p{port} addrgenmode none", f"link set p{port} up")
+        # Large segments and checksums that nobody has made yet must not reach a port that takes frames as they are.
+        self.call("ethtool", "-K", "eth0", "tx", "off")
+        if rack.options.addresses:
+            self.give_addresses()
+        else:
+            # Nothing is heard but what a case sends.
+            self.namespace.ip("link set eth0 addrgenmode none", "link set eth0 up")
+
+    def give_addresses(self):
+        self.namespace.ip(f"link set {self.interface} up", f"address add {self.ipv4}/24 dev {self.interface}",
+                          f"address add {self.ipv6}/64 dev {self.interface} nodad",
+                          f"route add 224.0.0.0/4 dev {self.interface}")
+
+    def call(self, *command, **options):
+        return self.namespace.call(*command, **options)
+
+    def ping(self, address, count=3, size=56):
+        """How many answers came."""
+        said = self.call("ping", "-n", "-i", "0.02", "-c", str(count), "-W", "2", "-s", str(size), "-M", "do", address,
+                         fails=True)
+        assert " received" in said, said
+        return int(said.split(" received")[0].split()[-1])
+
+    def send_frames(self, destination, count):
+        self.call(sys.executable, "-B", str(SEND_FRAMES), self.interface, destination, str(count))
+
+    def interface_file(self, name):
+        """A file of the interface in the namespace's own /sys."""
+        return pathlib.Path(f"/proc/{self.namespace.holder.pid}/root/sys/class/net/{self.interface}/{name}").read_text()
+
+    def mac(self):
+        return self.interface_file("address").strip()
+
+    def frames_in(self):
+        return int(self.interface_file("statistics/rx_packets"))
+
+
+class TapHost(Host):
+    """The box's own machine, on which the port is an interface while the box runs."""
+
+    def __init__(self, rack, port):  # pylint: disable=super-init-not-called
+        self.rack, self.interface, self.namespace = rack, f"p{port}", rack.namespace
+        self.ipv4, self.ipv6 = f"10.0.0.{port + 1}", f"fd00::{port + 1:x}"
