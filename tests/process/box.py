@@ -142,8 +142,12 @@ class Box:
         code = self.daemon.wait()
         assert code == 0, f"tallyd ended with {code}"
         counted = self.counters_printed()
-        assert counted.packet_buffers == 0, counted.text
+        assert counted.packet_buffers <= self.kept_by_drivers(), counted.text
         return counted
+
+    def kept_by_drivers(self):
+        """Packet buffers that are in use as long as the ports are open."""
+        return 0
 
     def counters_printed(self):
         return counters.last_of(self.daemon.said())

@@ -19,7 +19,7 @@ def start_pages(rack, job, *script, **options):
 def client_of_the_page_alone(lab):
     """Two such clients join, sum integers and floats, and leave; every sum is right. A third has the wrong token."""
     job = Job(workers=2, token="s3cret")
-    rack = run_rack(lab, [job], spare_ports=1)
+    rack = run_rack(lab, [job], hosts=3)
     for dtype in ("int32", "float32"):
         finish(start_pages(rack, job, SMALL, f"--dtype {dtype}"))
     stranger = PageMember(rack.hosts[2], Job(job.name, token="secret"), 0)
