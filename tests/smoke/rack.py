@@ -6,13 +6,16 @@ from host import Host, TapHost
 from namespace import Namespace
 
 BOX_MAC = "02:7a:11:00:00:fe"
+# Packet buffers of an open port: af_xdp's fill ring and what is on its way through the kernel's other rings; what
+# tap has ready for frames.
+KEPT = {"af_xdp": 2048 + 64, "tap": 1024}
 
 
 @dataclasses.dataclass(frozen=True)
 class Wires(Options):
     """What differs between racks."""
     driver: object = "af_packet"  # of all ports, or a tuple: one for each
-    hosts: int = 0                # ports, if more than the jobs have workers and servers
+    hosts: int = 0                # ports; 0: as many as the jobs have workers and servers
     impair: str = ""              # of every port, YAML: 'loss: 1%, duplicate: 1%'
     mode: str = "inline"
     addresses: bool = True        # of the hosts
@@ -30,7 +33,8 @@ class Rack(Box):
     def __init__(self, lab, jobs, **options):
         options = Wires(**options)
         taken = sum(job.workers + job.servers for job in jobs)
-        options = dataclasses.replace(options, spare_ports=max(0, options.hosts - taken))
+        if options.hosts:
+            options = dataclasses.replace(options, spare_ports=options.hosts - taken)
         super().__init__(lab, jobs, options)
         self.namespace = Namespace(lab, "box")
         kinds = {"af_packet": Host, "af_xdp": Host, "tap": TapHost}
@@ -49,8 +53,7 @@ class Rack(Box):
         return self
 
     def kept_by_drivers(self):
-        # af_xdp: a fill ring of 2,048, and what is on its way through the kernel's other rings.
-        return sum(2048 + 64 for port in range(self.ports) if self.driver(port) == "af_xdp")
+        return sum(KEPT.get(self.driver(port), 0) for port in range(self.ports))
 
     def address_for(self, ipv6):
         """The box's, for a host's sockets."""
@@ -65,7 +68,7 @@ class Rack(Box):
         if driver == "memif":
             return super().port_yaml(port)
         impair = f", impair: {{{self.options.impair}, seed: {port + 1}}}" if self.options.impair else ""
-        interface = "" if driver == "null" else f",iface=p{port}"
+        interface = ",no-rx=1" if driver == "null" else f",iface=p{port}"
         return (f"  - {{name: p{port}, mtu: {self.options.mtu}, queues: {self.queues}{impair}, "
                 f"device: \"net_{driver}{port}{interface}{self.options.device}\"}}")
 
