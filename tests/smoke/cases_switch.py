@@ -4,6 +4,7 @@ import json
 from box import Job
 from lab import case
 from namespace import need
+from one_arm import run_one_arm
 from programs import wait_until
 from rack import BOX_MAC, Rack, run_rack
 from socket_worker import start_sockets
@@ -114,6 +115,22 @@ def sums_beside_other_traffic(lab):
     finish(workers)
     counted = rack.stop()
     assert counted.jobs[job.name]["results"] > 0, counted.text
+
+
+@case("address")
+def box_on_one_arm(lab):
+    """All ranks come through one port, from behind a switch that is not ours; it learns the box's groups from the hosts,
+    and who is in none hears nothing of them."""
+    need("ping")
+    jobs = [Job("single"), Job("group", results="multicast")]
+    rack = run_one_arm(lab, jobs, hosts=3)
+    assert rack.hosts[2].ping("10.0.0.254") == 3 and rack.hosts[2].ping("fd00::fe") == 3
+    for job in jobs:
+        before = rack.hosts[2].frames_in()
+        finish(start_sockets(rack, job, "--sizes 50000,353 --iterations 3"))
+        stray = rack.hosts[2].frames_in() - before
+        assert stray < 50, f"{stray} frames came to a host that has no part in job '{job.name}'"
+    rack.stop()
 
 
 @case()

@@ -8,16 +8,16 @@ SEND_FRAMES = pathlib.Path(__file__).with_name("send_frames.py")
 
 
 class Host:
-    """A namespace of its own with the interface eth0, a veth whose other end is the box's port."""
+    """A namespace of its own with the interface eth0, a veth whose other end is interface pN of the namespace `far`."""
 
-    def __init__(self, rack, port):
+    def __init__(self, rack, port, far):
         self.rack, self.interface = rack, "eth0"
         self.ipv4, self.ipv6 = f"10.0.0.{port + 1}", f"fd00::{port + 1:x}"
         self.namespace = Namespace(rack.lab, f"host{port}")
         mtu = rack.options.mtu
-        rack.namespace.ip(f"link add p{port} mtu {mtu} type veth peer name eth0 mtu {mtu} "
-                          f"netns {self.namespace.holder.pid}",
-                          f"link set p{port} addrgenmode none", f"link set p{port} up")
+        far.ip(f"link add p{port} mtu {mtu} type veth peer name eth0 mtu {mtu} "
+               f"netns {self.namespace.holder.pid}",
+               f"link set p{port} addrgenmode none", f"link set p{port} up")
         # Large segments and checksums that nobody has made yet must not reach a port that takes frames as they are.
         self.call("ethtool", "-K", "eth0", "tx", "off")
         if rack.options.addresses:
@@ -58,6 +58,6 @@ class Host:
 class TapHost(Host):
     """The box's own machine, on which the port is an interface while the box runs."""
 
-    def __init__(self, rack, port):  # pylint: disable=super-init-not-called
+    def __init__(self, rack, port, _far):  # pylint: disable=super-init-not-called
         self.rack, self.interface, self.namespace = rack, f"p{port}", rack.namespace
         self.ipv4, self.ipv6 = f"10.0.0.{port + 1}", f"fd00::{port + 1:x}"

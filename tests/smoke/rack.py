@@ -16,7 +16,6 @@ class Wires(Options):
     """What differs between racks."""
     driver: object = "af_packet"  # of all ports, or a tuple: one for each
     hosts: int = 0                # ports; 0: as many as the jobs have workers and servers
-    impair: str = ""              # of every port, YAML: 'loss: 1%, duplicate: 1%'
     mode: str = "inline"
     addresses: bool = True        # of the hosts
     memory: str = "256MiB"
@@ -37,9 +36,12 @@ class Rack(Box):
             options = dataclasses.replace(options, spare_ports=options.hosts - taken)
         super().__init__(lab, jobs, options)
         self.namespace = Namespace(lab, "box")
+        self.hosts = self.make_hosts()
+
+    def make_hosts(self):
         kinds = {"af_packet": Host, "af_xdp": Host, "tap": TapHost}
-        self.hosts = [kinds[self.driver(port)](self, port) if self.driver(port) in kinds else None
-                      for port in range(self.ports)]
+        return [kinds[self.driver(port)](self, port, self.namespace) if self.driver(port) in kinds else None
+                for port in range(self.ports)]
 
     def driver(self, port):
         drivers = self.options.driver
