@@ -5,6 +5,7 @@ from box import Job
 from lab import case
 from page_member import PageMember, probe
 from rack import run_rack
+from socket_worker import SocketServer
 from workers import finish
 
 SMALL = "--sizes 1000,5 --iterations 2"
@@ -30,13 +31,13 @@ def client_of_the_page_alone(lab):
 
 @case()
 def client_over_ipv6_stays_by_heartbeats(lab):
-    """Idle for three leases between two sums: each HEARTBEAT is echoed, and nobody is given up."""
-    job = Job(workers=2, lease="300ms")
+    """Idle for two leases between two sums: each HEARTBEAT is echoed, and nobody is given up."""
+    job = Job(workers=2, lease="1s")
     rack = run_rack(lab, [job])
-    members = start_pages(rack, job, SMALL, "--elements 336 --gap 900", ipv6=True)
+    members = start_pages(rack, job, SMALL, "--elements 336 --gap 2200", ipv6=True)
     finish(members)
     assert all(member.events("joined")[0]["elements"] == 336 for member in members)
-    assert all(member.statistics()["echoes"] >= 15 for member in members)
+    assert all(member.statistics()["echoes"] >= 3 for member in members)
     rack.stop()
 
 
@@ -69,15 +70,15 @@ def client_in_a_vlan(lab):
     rack.stop()
 
 
-@case("address")
+@case()
 def client_survives_the_box(lab):
     """kill -9 of tallyd and a new one: the same clients go on with the numbers they have, and every sum is right."""
     job = Job(workers=3)
     rack = run_rack(lab, [job])
-    members = start_pages(rack, job, "--sizes 700 --iterations 24 --gap 20")
+    members = start_pages(rack, job, "--sizes 700 --iterations 16 --gap 20")
     for life in (1, 2):
         for member in members:
-            member.wait_for("iteration", 8 * life)
+            member.wait_for("iteration", 5 * life)
         rack.kill()
         time.sleep(0.2)
         rack.start()
@@ -92,7 +93,7 @@ def client_among_losses(lab):
     """3 % of all frames lost, each way: timers, QUERY and ANSWER heal it."""
     job = Job(workers=3)
     rack = run_rack(lab, [job], impair="loss: 3%")
-    members = start_pages(rack, job, "--sizes 20000 --iterations 2")
+    members = start_pages(rack, job, "--sizes 20000")
     finish(members)
     assert sum(member.statistics()["retransmissions"] for member in members) > 0
     counted = rack.stop()
@@ -102,7 +103,7 @@ def client_among_losses(lab):
 @case()
 def client_that_aborts_or_dies(lab):
     """ABORT tells the others at once, a death within the lease; both are told which rank it was."""
-    job = Job(workers=2, lease="500ms")
+    job = Job(workers=2, lease="1s")
     rack = run_rack(lab, [job])
     for ending, words in (("abort", "rank 1: the client was told to"), ("vanish", "rank 1")):
         stays = PageMember(rack.hosts[0], job, 0, "--sizes 100 --iterations 1000 --gap 10")
@@ -120,3 +121,19 @@ def client_probes_the_path(lab):
     found = probe(rack.hosts[0], [0, 1, 1000, largest, largest + 1])
     assert found == {"0": True, "1": True, "1000": True, str(largest): True, str(largest + 1): False}, found
     rack.stop()
+
+
+@case()
+def client_of_jobs_that_share_slots(lab):
+    """The slots of each discipline, far fewer than chunks; what finds none is summed in the box, or by a tally-ps, which
+    asks for contributions again."""
+    jobs = [Job("shared", discipline="shared", elements=32), Job("fcfs", discipline="fcfs", elements=32),
+            Job("preemptive", discipline="preemptive", elements=32),
+            Job("external", discipline="shared", elements=32, servers=1)]
+    rack = run_rack(lab, jobs, shared_slots=4, driver="af_xdp", impair="loss: 1%")
+    server = SocketServer(rack.hosts[-1], jobs[-1:])
+    for job in jobs:
+        finish(start_pages(rack, job, "--sizes 3000,5 --dtype int32"))
+    server.stop()
+    counted = rack.stop()
+    assert all(counted.slots[job.name]["served"] > 0 for job in jobs), counted.text

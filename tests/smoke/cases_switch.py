@@ -7,7 +7,7 @@ from namespace import need
 from one_arm import run_one_arm
 from programs import wait_until
 from rack import BOX_MAC, Rack, run_rack
-from socket_worker import start_sockets
+from socket_worker import SocketWorker, start_sockets
 from workers import finish
 
 HEADERS = 28  # IPv4 and ICMP
@@ -34,7 +34,7 @@ def ping_of_the_box(lab):
         rack.stop()
 
 
-@case("address")
+@case()
 def ping_between_hosts(lab):
     """Through the box at the full MTU, ARP and neighbour discovery too; not in one-arm mode."""
     rack = idle_rack(lab, 3)
@@ -104,14 +104,14 @@ def streams_between_hosts(lab):
         rack.stop()
 
 
-@case("address")
+@case()
 def sums_beside_other_traffic(lab):
     """A job of one host's and another's workers, while the same hosts ping each other through the box."""
     need("ping")
     job = Job(workers=2)
     rack = run_rack(lab, [job])
     workers = start_sockets(rack, job, "--sizes 50000,353 --iterations 10")
-    assert rack.hosts[0].ping(rack.hosts[1].ipv4, count=20, size=rack.options.mtu - HEADERS) >= 15
+    assert rack.hosts[0].ping(rack.hosts[1].ipv4, count=20, size=rack.options.mtu - HEADERS) > 0
     finish(workers)
     counted = rack.stop()
     assert counted.jobs[job.name]["results"] > 0, counted.text
@@ -130,6 +130,21 @@ def box_on_one_arm(lab):
         finish(start_sockets(rack, job, "--sizes 50000,353 --iterations 3"))
         stray = rack.hosts[2].frames_in() - before
         assert stray < 50, f"{stray} frames came to a host that has no part in job '{job.name}'"
+    rack.stop()
+
+
+@case()
+def dpdk_worker_behind_a_switch_that_snoops(lab):
+    """A worker without a kernel reports its group itself, or the switch would keep the results from it."""
+    job = Job("group", results="multicast")
+    rack = run_one_arm(lab, [job], hosts=2)
+    rack.hosts[1].call("ip", "address", "flush", "dev", "eth0")  # its kernel must not answer for it
+    script = "--sizes 50000,353 --iterations 3"
+    own = {"TALLY_TRANSPORT": "dpdk:net_af_packet0,iface=eth0", "TALLY_ADDRESS": f"{rack.hosts[1].ipv4}/24"}
+    workers = [SocketWorker(rack.hosts[0], job, 0, script), SocketWorker(rack.hosts[1], job, 1, script, environment=own)]
+    finish(workers)
+    members = rack.switch.call("bridge", "mdb", "show", "dev", "br0")
+    assert "port p0 grp 239.192.0.1 " in members and "port p1 grp 239.192.0.1 " in members, members
     rack.stop()
 
 

@@ -21,7 +21,7 @@ class OneArm(Rack):
 
     def make_hosts(self):
         """The bridge knows who is in which group, and forwards a group's frames to these only."""
-        switch = Namespace(self.lab, "switch")
+        self.switch = switch = Namespace(self.lab, "switch")
         mtu = self.options.mtu
         switch.ip("link add br0 type bridge mcast_query_response_interval 10", "link set br0 type bridge mcast_querier 1",
                   f"link add box mtu {mtu} type veth peer name p0 mtu {mtu} netns {self.namespace.holder.pid}",

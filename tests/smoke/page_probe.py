@@ -9,9 +9,9 @@ from client_link import SocketLink
 
 def comes_back(link, size):
     payload = os.urandom(size)
-    for _ in range(3):
+    for _ in range(4):
         link.send(0, wire.make(wire.PROBE, payload, chunk=size))
-        for data in link.receive(1):
+        for data in link.receive(0.3):
             header, got = wire.parse(data)
             if (header.type, header.rank, header.chunk, got) == (wire.PROBE, wire.BOX, size, payload):
                 return True

@@ -1,4 +1,6 @@
-"""tally_test_worker on a host: libtally over kernel sockets."""
+"""tally_test_worker and tally-ps on a host: libtally over kernel sockets."""
+import signal
+
 from programs import Programs
 from workers import TestWorker
 
@@ -25,3 +27,17 @@ def start_sockets(rack, job, script="", **options):
     """All ranks of a job, each on a host of its own."""
     return [SocketWorker(rack.hosts[job.first_port + rank], job, rank, script, **options)
             for rank in range(job.workers)]
+
+
+class SocketServer:
+    """One tally-ps, server 0 of each of `jobs`."""
+
+    def __init__(self, host, jobs):
+        words = [word for job in jobs for word in ("--job", f"{job.name}:0")]
+        self.program = host.namespace.run("server", [
+            Programs.server, "--transport", "udp", "--box", host.rack.address_for(False), "--address", host.ipv4,
+            "--mtu", str(host.rack.options.mtu), *words])
+
+    def stop(self):
+        self.program.signal(signal.SIGTERM)
+        assert self.program.wait() == 0, self.program.complained()
