@@ -115,7 +115,7 @@ def client_that_aborts_or_dies(lab):
 
 @case()
 def client_probes_the_path(lab):
-    """PROBE comes back as it was, up to the MTU of the path, for a stranger too; one byte more does not leave the host."""
+    """PROBE comes back as it was up to the path's MTU, to a stranger too; one byte more does not leave the host."""
     rack = run_rack(lab, [Job(workers=1)])
     largest = rack.options.mtu - 28 - 56
     found = probe(rack.hosts[0], [0, 1, 1000, largest, largest + 1])
@@ -125,8 +125,8 @@ def client_probes_the_path(lab):
 
 @case()
 def client_of_jobs_that_share_slots(lab):
-    """The slots of each discipline, far fewer than chunks; what finds none is summed in the box, or by a tally-ps, which
-    asks for contributions again."""
+    """The slots of each discipline, far fewer than chunks; what finds none is summed in the box, or by a tally-ps,
+    which asks for contributions again."""
     jobs = [Job("shared", discipline="shared", elements=32), Job("fcfs", discipline="fcfs", elements=32),
             Job("preemptive", discipline="preemptive", elements=32),
             Job("external", discipline="shared", elements=32, servers=1)]

@@ -3,11 +3,9 @@ import pathlib
 import re
 
 import client_wire as wire
-from client_flight import Flight
 from client_member import Member
 from client_numbers import to_float32
 from lab import case
-from page_client import Values
 
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "protocol.md"
 EXAMPLE = dict(token="s3cret", elements=352)
@@ -143,5 +141,4 @@ def client_drops_what_is_not_right(_lab):
         except wire.Dropped:
             pass
     members[0].take(*wire.parse(good), 0.0)
-    assert not members[0].flight.chunks and isinstance(members[0].flight, Flight)
-    assert Values(1, 0, 0).wrong([], 0, 2) == 0
+    assert not members[0].flight.chunks

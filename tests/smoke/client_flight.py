@@ -107,7 +107,8 @@ class Flight:
         sum1, sum2 = wire.sums(key, number, values)
         self.member.send_data(wire.CONTRIBUTE, number, wire.values_to_bytes(values), flags=flags, elements=len(values),
                               dtype=chunk.operation.dtype, exponent=chunk.operation.exponent(chunk.place),
-                              contributors=1 << self.member.rank, sum1=sum1, sum2=sum2, total=chunk.operation.total & wire.M32)
+                              contributors=1 << self.member.rank, sum1=sum1, sum2=sum2,
+                              total=chunk.operation.total & wire.M32)
 
     def take_result(self, header, payload, now):
         """Section 9, in its order; who calls has checked 1 and 2."""
@@ -120,8 +121,10 @@ class Flight:
         operation, place = chunk.operation, chunk.place
         if (header.elements, header.dtype, header.total) != (operation.size(place), operation.dtype, operation.total):
             raise Dropped("shape")
-        own = operation.exponent(place)
-        if header.exponent != wire.NONE if own == wire.NONE else header.exponent not in {-127, *range(-96, 128)} or header.exponent < own:
+        own, got = operation.exponent(place), header.exponent
+        if own == wire.NONE and got != wire.NONE:
+            raise Dropped("exponent")
+        if own != wire.NONE and (got < own or got not in (-127, *range(-96, 128))):
             raise Dropped("exponent")
         values = list(struct.unpack(f">{header.elements}i", payload))
         if wire.sums(self.member.key_sum(), header.chunk, values) != (header.sum1, header.sum2):

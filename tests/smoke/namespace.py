@@ -1,6 +1,6 @@
 """A network namespace without a name: it lives as long as a process that the lab ends, or the kernel if we are killed.
 So nothing has to be removed, and nothing can meet what somebody else made."""
-import os
+import shutil
 import subprocess
 
 from lab import Skipped
@@ -13,7 +13,7 @@ PACKAGES = {"ip": "iproute2", "ethtool": "ethtool", "ping": "iputils-ping", "ipe
 def need(*words):
     """Skips the case unless these programs are there."""
     for word in words:
-        if not any(os.access(os.path.join(folder, word), os.X_OK) for folder in ("/usr/sbin", "/usr/bin", "/sbin", "/bin")):
+        if shutil.which(word, path="/usr/sbin:/usr/bin:/sbin:/bin") is None:
             raise Skipped(f"needs {word}: apt-get install {PACKAGES.get(word, word)}")
 
 

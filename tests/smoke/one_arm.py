@@ -23,7 +23,8 @@ class OneArm(Rack):
         """The bridge knows who is in which group, and forwards a group's frames to these only."""
         self.switch = switch = Namespace(self.lab, "switch")
         mtu = self.options.mtu
-        switch.ip("link add br0 type bridge mcast_query_response_interval 10", "link set br0 type bridge mcast_querier 1",
+        switch.ip("link add br0 type bridge mcast_query_response_interval 10",
+                  "link set br0 type bridge mcast_querier 1",
                   f"link add box mtu {mtu} type veth peer name p0 mtu {mtu} netns {self.namespace.holder.pid}",
                   "link set box master br0", "link set box up", "link set br0 up")
         self.namespace.ip("link set p0 addrgenmode none", "link set p0 up")
