@@ -240,7 +240,9 @@ void Rack::expect_every_frame_counted() {
   const std::uint64_t in = sum(&CoreStatistics::frames_in) + sum(&CoreStatistics::taken_over) +
                            impaired_in.duplicated - impaired_in.lost - impaired_in.overflow;
   EXPECT_LE(packets, in);
-  EXPECT_EQ(count(Verdict::kHandOver),
+  // What a core could not hand to the one that sends for it is in hand_over_lost as well.
+  EXPECT_GE(count(Verdict::kHandOver), sum(&CoreStatistics::handed_over));
+  EXPECT_LE(count(Verdict::kHandOver),
             sum(&CoreStatistics::handed_over) + sum(&CoreStatistics::hand_over_lost));
   EXPECT_LE(sum(&CoreStatistics::taken_over), sum(&CoreStatistics::handed_over));
   EXPECT_EQ(count(Verdict::kComplete), sum(&CoreStatistics::results));

@@ -55,7 +55,8 @@ SwitchRig::SwitchRig(const SwitchCase& c) : case_(c), hosts_pool_(host_pool(c.fr
     if (p < c.mtus.size()) o.mtu = c.mtus[p];
     auto port = Port::adopt(cables_.back()->box_port(), o, frames_);
     TALLY_CHECK(port.has_value(), "the box takes the port");
-    ports.push_back({std::move(*port), {.loss_ppm = c.loss_ppm, .seed = 5}});
+    const ImpairOptions impair{.loss_ppm = c.loss_ppm, .seed = 5};
+    ports.push_back({std::move(*port), {impair, impair}});
   }
   DataPlaneOptions o;
   o.box = loop_box();
