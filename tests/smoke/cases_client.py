@@ -27,6 +27,7 @@ def client_of_the_page_alone(lab):
     assert "wrong token" in stranger.error()["text"]
     counted = rack.stop()
     assert counted.jobs[job.name]["phase"] == "ended", counted.text
+    assert "control packets not obeyed: token 1" in counted.text, counted.text
 
 
 @case()
