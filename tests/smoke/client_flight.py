@@ -30,6 +30,7 @@ class RoundTrips:
         self.round_began = 0
 
     def sample(self, seconds):
+        self.backed_off = 1
         if self.smooth is None:
             self.smooth, self.varies = seconds, seconds / 2
         else:
@@ -131,7 +132,6 @@ class Flight:
             raise Dropped("sums")
         if chunk.sendings == 1 and chunk.queries == 0:
             self.trips.sample(now - chunk.sent_at)
-        self.trips.backed_off = 1
         operation.accept(place, header, values, bool(header.flags & wire.OVERFLOW))
         del self.chunks[header.chunk]
         self.copies[header.chunk] = (header, payload)
