@@ -45,7 +45,7 @@ def ping_between_hosts(lab):
     rack.stop()
     rack = idle_rack(lab, 2, mode="one-arm")
     assert rack.hosts[0].ping("10.0.0.254") == 3
-    silence = rack.hosts[0].call("ping", "-n", "-c", "1", "-W", "1", rack.hosts[1].ipv4, fails=True)
+    silence = rack.hosts[0].call("ping", "-n", "-c", "1", "-W", "0.3", rack.hosts[1].ipv4, fails=True)
     assert "100% packet loss" in silence, silence
     rack.stop()
 

@@ -24,7 +24,7 @@ def impaired(lab, impair, driver="af_packet", sizes="100000,353"):
 def frames_lost(lab):
     """0.1 to 10 % of the frames of each port, each way, over both drivers."""
     for loss, driver in (("0.1%", "af_packet"), ("1%", "af_xdp"), ("10%", "af_packet")):
-        sizes = "20000,353" if loss == "10%" else "50000,353"
+        sizes = "20000,353" if loss == "10%" else "30000,353"
         counted, workers = impaired(lab, f"loss: {loss}", driver, sizes)
         assert counted.core("lost on purpose, in") + counted.core("lost on purpose, out") > 0, counted.text
         assert total(workers, "retransmissions") > 0

@@ -36,7 +36,7 @@ class Host:
 
     def ping(self, address, count=3, size=56):
         """How many answers came."""
-        said = self.call("ping", "-n", "-i", "0.02", "-c", str(count), "-W", "10", "-s", str(size), "-M", "do", address,
+        said = self.call("ping", "-n", "-i", "0.01", "-c", str(count), "-W", "10", "-s", str(size), "-M", "do", address,
                          fails=True)
         assert " received" in said, said
         return int(said.split(" received")[0].split()[-1])
