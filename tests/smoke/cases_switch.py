@@ -26,9 +26,9 @@ def ping_of_the_box(lab):
         rack = idle_rack(lab, 1, mode=mode)
         host, mtu = rack.hosts[0], rack.options.mtu
         for size in (0, 1, 56, mtu - HEADERS):
-            assert host.ping("10.0.0.254", size=size) == 3, size
+            assert host.ping("10.0.0.254", size=size), size
         for size in (0, 56, mtu - HEADERS - 20):
-            assert host.ping("fd00::fe", size=size) == 3, size
+            assert host.ping("fd00::fe", size=size), size
         neighbours = host.call("ip", "neighbour")
         assert neighbours.count(BOX_MAC) >= 2, neighbours
         rack.stop()
@@ -40,11 +40,11 @@ def ping_between_hosts(lab):
     rack = idle_rack(lab, 3)
     for a, b in ((0, 1), (1, 2), (2, 0)):
         for size in (0, 56, rack.options.mtu - HEADERS):
-            assert rack.hosts[a].ping(rack.hosts[b].ipv4, size=size) == 3
-        assert rack.hosts[a].ping(rack.hosts[b].ipv6, size=rack.options.mtu - HEADERS - 20) == 3
+            assert rack.hosts[a].ping(rack.hosts[b].ipv4, size=size), size
+        assert rack.hosts[a].ping(rack.hosts[b].ipv6, size=rack.options.mtu - HEADERS - 20)
     rack.stop()
     rack = idle_rack(lab, 2, mode="one-arm")
-    assert rack.hosts[0].ping("10.0.0.254") == 3
+    assert rack.hosts[0].ping("10.0.0.254")
     silence = rack.hosts[0].call("ping", "-n", "-c", "1", "-W", "0.3", rack.hosts[1].ipv4, fails=True)
     assert "100% packet loss" in silence, silence
     rack.stop()
@@ -101,7 +101,7 @@ def streams_between_hosts(lab):
         assert iperf(rack, "--bytes", "20M")["sum_received"]["bytes"] > 2**20
         size = str(rack.options.mtu - 28)
         udp = iperf(rack, "--udp", "--bandwidth", "50M", "--bytes", "2M", "--length", size)["sum"]
-        assert udp["packets"] > 0 and udp["lost_percent"] < 50, udp
+        assert udp["packets"] > udp["lost_packets"], udp
         rack.stop()
 
 
@@ -112,7 +112,7 @@ def sums_beside_other_traffic(lab):
     job = Job(workers=2)
     rack = run_rack(lab, [job])
     workers = start_sockets(rack, job, "--sizes 50000,353 --iterations 10")
-    assert rack.hosts[0].ping(rack.hosts[1].ipv4, count=20, size=rack.options.mtu - HEADERS) > 0
+    assert all(rack.hosts[0].ping(rack.hosts[1].ipv4, size=rack.options.mtu - HEADERS) for _ in range(10))
     finish(workers)
     counted = rack.stop()
     assert counted.jobs[job.name]["results"] > 0, counted.text
@@ -125,7 +125,7 @@ def box_on_one_arm(lab):
     need("ping")
     jobs = [Job("single"), Job("group", results="multicast")]
     rack = run_one_arm(lab, jobs, hosts=3)
-    assert rack.hosts[2].ping("10.0.0.254") == 3 and rack.hosts[2].ping("fd00::fe") == 3
+    assert rack.hosts[2].ping("10.0.0.254") and rack.hosts[2].ping("fd00::fe")
     for job in jobs:
         before = rack.hosts[2].frames_in()
         finish(start_sockets(rack, job, "--sizes 50000,353 --iterations 3"))
