@@ -134,7 +134,7 @@ def client_of_jobs_that_share_slots(lab):
     rack = run_rack(lab, jobs, shared_slots=4, driver="af_xdp", impair="loss: 1%")
     server = SocketServer(rack.hosts[-1], jobs[-1:])
     for job in jobs:
-        finish(start_pages(rack, job, "--sizes 3000,5 --dtype int32"))
+        finish(start_pages(rack, job, "--sizes 2000,5 --dtype int32"))
     server.stop()
     counted = rack.stop()
     assert all(counted.slots[job.name]["served"] > 0 for job in jobs), counted.text
