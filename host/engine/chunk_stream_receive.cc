@@ -117,6 +117,8 @@ void ChunkStream::accept(const Datagram& datagram, Flight& flight, TimeNs now) {
   if (flight.state == FlightState::kSent && flight.sends == 1) {  // Karn
     rto_.sample(now - flight.sent_at);
     statistics_.srtt = rto_.srtt();
+  } else {
+    rto_.result_without_sample();
   }
   answered_at_ = now;
   statistics_.rto = rto_.timeout();

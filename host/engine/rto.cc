@@ -16,7 +16,14 @@ void Rto::sample(TimeNs rtt) noexcept {
     srtt_ = srtt_ - srtt_ / 8 + rtt / 8;
   }
   level_ = 0;
+  without_sample_ = 0;
   base_ = std::clamp(srtt_ + 4 * rttvar_, floor_, kRtoCeiling);
+}
+
+void Rto::result_without_sample() noexcept {
+  if (without_sample_ == kWithoutSample) return;
+  ++without_sample_;
+  level_ = 0;
 }
 
 void Rto::expired(TimeNs sent_at, TimeNs now) noexcept {

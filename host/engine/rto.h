@@ -1,8 +1,10 @@
 #pragma once
 // Retransmission timeout after RFC 6298 with Karn's rule (the caller samples only chunks sent once). One
 // estimate and one back-off for all chunks in flight: the back-off doubles once per round of time-outs, not
-// once per lost packet, and a sample ends it. Other results do not: if the timeout is shorter than the round
-// trip, everything is sent twice, nothing is ever sampled, and it would stay too short for ever.
+// once per lost packet, and a sample ends it. So does any other result while samples come: with many ranks
+// hardly a chunk gets through without a loss somewhere. When none of the last kWithoutSample results was one,
+// the timeout is probably shorter than the round trip: everything is sent twice, nothing is sampled, and it
+// must grow.
 
 #include <algorithm>
 #include <cstdint>
@@ -14,12 +16,15 @@ namespace tally {
 inline constexpr TimeNs kFirstRto = 100 * kMillisecond;
 inline constexpr TimeNs kRtoCeiling = kSecond;
 inline constexpr TimeNs kLeastEarly = kMillisecond;
+inline constexpr std::uint32_t kWithoutSample = 32;
 
 class Rto {
  public:
   explicit Rto(TimeNs floor) noexcept : floor_(floor), base_(std::max(floor, kFirstRto)) {}
 
   void sample(TimeNs rtt) noexcept;
+  // A result of a chunk that was sent more than once.
+  void result_without_sample() noexcept;
 
   // A packet sent at `sent_at` ran out at `now`. Doubles unless it was sent before the last doubling: then it
   // belongs to the round that caused it.
@@ -52,6 +57,7 @@ class Rto {
   TimeNs rttvar_ = 0;
   TimeNs doubled_at_ = 0;
   std::uint32_t level_ = 0;
+  std::uint32_t without_sample_ = kWithoutSample;  // results since the last one
   bool sampled_ = false;
 };
 

@@ -243,5 +243,18 @@ TEST(Hazard, query_storm_with_64_ranks) {
   rack.expect_healthy();
 }
 
+// Six of seven chunks meet a loss somewhere, so hardly any is a sample of the round trip; the others must end
+// the back-off as well, or all ranks would soon wait for seconds together.
+TEST(Hazard, many_ranks_under_loss_do_not_wait_for_each_others_back_off) {
+  constexpr int kSums = 200;
+  HazardRack rack({.world = 32, .window = 64, .lease = 60 * kSecond, .slot_lines = 1 << 16});
+  rack.join();
+  for (int i = 0; i < 20; ++i) rack.expect_exact(rack.reduce(16));
+  rack.sim().network().set_faults({.loss = 0.03});
+  const TimeNs begun = rack.now();
+  for (int i = 0; i < kSums; ++i) rack.expect_exact(rack.reduce(16), 0, 600 * kSecond);
+  EXPECT_LT(rack.now() - begun, kSums * 5 * kMillisecond);
+}
+
 }  // namespace
 }  // namespace tally::sim

@@ -109,7 +109,7 @@ TEST_F(Alone, KarnsRuleSamplesOnlyWhatWasSentOnce) {
   const Bytes third = one(101 * kMillisecond);
   engine_->receive(box_.result_of(third), 103 * kMillisecond);
   EXPECT_EQ(engine_->statistics().srtt, 2 * kMillisecond);
-  EXPECT_EQ(engine_->statistics().rto, 6 * kMillisecond) << "back-off ended by a sample";
+  EXPECT_EQ(engine_->statistics().rto, 6 * kMillisecond) << "a sample ends the back-off";
 }
 
 // A path of 300 ms: the first timeouts are too short, and must grow until a chunk is answered that was sent
