@@ -28,15 +28,22 @@ class RoundTrips:
         self.rto = 0.1
         self.backed_off = 1
         self.round_began = 0
+        self.without_sample = 32  # results since the last one
 
     def sample(self, seconds):
         self.backed_off = 1
+        self.without_sample = 0
         if self.smooth is None:
             self.smooth, self.varies = seconds, seconds / 2
         else:
             self.varies = 0.75 * self.varies + 0.25 * abs(self.smooth - seconds)
             self.smooth = 0.875 * self.smooth + 0.125 * seconds
         self.rto = min(1, max(self.FLOOR, self.smooth + 4 * self.varies))
+
+    def no_sample(self):
+        if self.without_sample < 32:
+            self.without_sample += 1
+            self.backed_off = 1
 
     def wait(self):
         return min(1, self.rto * self.backed_off)
@@ -132,6 +139,8 @@ class Flight:
             raise Dropped("sums")
         if chunk.sendings == 1 and chunk.queries == 0:
             self.trips.sample(now - chunk.sent_at)
+        else:
+            self.trips.no_sample()
         operation.accept(place, header, values, bool(header.flags & wire.OVERFLOW))
         del self.chunks[header.chunk]
         self.copies[header.chunk] = (header, payload)

@@ -1,6 +1,7 @@
 // tools/veth-rack: a rack of kernel interfaces that leaves nothing behind; and a child in a host of it.
 
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
 #include <cstdio>
@@ -37,7 +38,8 @@ const std::string kRack = TALLY_VETH_RACK;
 class VethRackTest : public testing::Test {
  protected:
   void SetUp() override {
-    if (const Ran ran = run(kRack + " 0 10.0.0.0/24 -- true"); ran.code != 0) GTEST_SKIP() << ran.output;
+    const Ran ran = run(geteuid() == 0 ? "unshare --net true" : "unshare -Urn true");
+    if (ran.code != 0) GTEST_SKIP() << "no namespaces: " << ran.output;
   }
 };
 
@@ -68,11 +70,27 @@ TEST_F(VethRackTest, ItsHostsDoNotOutliveItsDeath) {
       << host;
 }
 
+TEST_F(VethRackTest, ItsCommandEndsWithIt) {
+  for (const std::string signal : {"TERM", "KILL"}) {
+    const Ran ran =
+        run(kRack + " 0 10.9.0.0/24 -- sh -c 'echo $$; kill -" + signal + " $PPID; exec sleep 1000'");
+    const std::string pid = ran.output.substr(0, ran.output.find('\n'));
+    EXPECT_EQ(
+        run("for i in $(seq 500); do test -e /proc/" + pid + "/ns/net || exit 0; sleep 0.02; done; exit 1")
+            .code,
+        0)
+        << signal << ": process " << pid << " is still there";
+  }
+}
+
 TEST(VethRack, TellsHowItIsUsed) {
   EXPECT_EQ(run(kRack + " 1 -- true").code, 2);
   const Ran ran = run(kRack + " 1 10.0.0.300/24 -- true");
   EXPECT_EQ(ran.code, 2);
   EXPECT_THAT(ran.output, HasSubstr("10.0.0.300/24"));
+  EXPECT_THAT(run(kRack + " 1 10.0.0.0/29 -- true").output,
+              HasSubstr("10.0.0.0/29 is too small for 1 hosts"));
+  EXPECT_EQ(run(kRack + " 1 10.0.0.0/24 --").code, 2);
 }
 
 }  // namespace
