@@ -51,9 +51,10 @@ std::size_t MacTable::bucket_of(std::uint64_t mac) const noexcept {
   return static_cast<std::size_t>(mix64(mac)) & (kBuckets - 1);
 }
 
-// Seconds wrap around in a word; after a pause in which that may have happened nobody is young.
-void MacTable::forget_silent(Seconds now) noexcept {
-  const bool all = now - aged_.load(std::memory_order_relaxed) > kAgeing;
+// Seconds wrap around in a word; after a pause in which that may have happened nobody is young. aged: as
+// age() read it; another core may have stored a later second since.
+void MacTable::forget_silent(Seconds now, Seconds aged) noexcept {
+  const bool all = nobody_is_young(now, aged);
   for (Bucket& bucket : *buckets_) {
     for (auto& word : bucket.words) {
       const Word seen = word.load(std::memory_order_relaxed);
@@ -111,8 +112,7 @@ std::optional<PortIndex> MacTable::find(const Mac& mac, Seconds now) const noexc
 }
 
 std::size_t MacTable::size(Seconds now) const noexcept {
-  const Seconds aged = aged_.load(std::memory_order_acquire);
-  if (now > aged && now - aged > kAgeing) return 0;
+  if (nobody_is_young(now, aged_.load(std::memory_order_acquire))) return 0;
   std::size_t n = 0;
   for (const Bucket& bucket : *buckets_)
     for (const auto& word : bucket.words) n += alive(word.load(std::memory_order_relaxed), now) ? 1 : 0;

@@ -38,7 +38,13 @@ class MacTable {
   // Any core, before the other two and with the same `now`: forgets the silent ones. Looks through the table
   // once in a second, otherwise costs one load.
   void age(Seconds now) noexcept {
-    if (now > aged_.load(std::memory_order_acquire)) forget_silent(now);
+    const Seconds aged = aged_.load(std::memory_order_acquire);
+    if (now > aged) forget_silent(now, aged);
+  }
+  // Whether nobody that was heard by `aged`, when the silent ones were forgotten last, is young at `now`. A
+  // core whose clock is behind may find an `aged` that is later than its `now`.
+  [[nodiscard]] static constexpr bool nobody_is_young(Seconds now, Seconds aged) noexcept {
+    return now > aged && now - aged > kAgeing;
   }
   // Any core. mac: of one host, not 0. port: below kPorts.
   Learned learn(const Mac& mac, PortIndex port, Seconds now) noexcept;
@@ -53,7 +59,7 @@ class MacTable {
     std::array<std::atomic<Word>, kWays> words{};
   };
 
-  void forget_silent(Seconds now) noexcept;
+  void forget_silent(Seconds now, Seconds aged) noexcept;
   [[nodiscard]] std::size_t bucket_of(std::uint64_t mac) const noexcept;
 
   std::unique_ptr<std::array<Bucket, kBuckets>> buckets_;

@@ -118,6 +118,20 @@ TEST(MacTable, AClockThatIsBehindForgetsNobody) {
   EXPECT_EQ(table.size(1'020), 1U);
 }
 
+// Another core may store a later second while this one is on its way to forget the silent ones.
+TEST(MacTable, ASecondThatAnotherCoreIsAheadIsNoPause) {
+  static_assert(!MacTable::nobody_is_young(1'000, 1'001));
+  static_assert(!MacTable::nobody_is_young(1'000, 1'005));
+  static_assert(!MacTable::nobody_is_young(1'000, 1'000));
+  static_assert(!MacTable::nobody_is_young(1'300, 1'000));
+  static_assert(MacTable::nobody_is_young(1'301, 1'000));
+  MacTable table;
+  learn(table, host(1), kOne, 1'001);
+  learn(table, host(2), kTwo, 1'000);
+  EXPECT_EQ(find(table, host(1), 1'000), kOne);
+  EXPECT_EQ(table.size(1'000), 2U);
+}
+
 TEST(MacTable, AFullBucketForgetsTheOneThatWasSilentLongest) {
   MacTable table;
   const auto hosts = crowd(MacTable::kWays + 2);
