@@ -55,8 +55,7 @@ SwitchRig::SwitchRig(const SwitchCase& c) : case_(c), hosts_pool_(host_pool(c.fr
     if (p < c.mtus.size()) o.mtu = c.mtus[p];
     auto port = Port::adopt(cables_.back()->box_port(), o, frames_);
     TALLY_CHECK(port.has_value(), "the box takes the port");
-    const ImpairOptions impair{.loss_ppm = c.loss_ppm, .seed = 5};
-    ports.push_back({std::move(*port), {impair, impair}});
+    ports.push_back({std::move(*port), (c.impaired >> p & 1) != 0 ? c.impair : PortImpairment{}});
   }
   DataPlaneOptions o;
   o.box = loop_box();

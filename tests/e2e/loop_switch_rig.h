@@ -25,7 +25,8 @@ struct SwitchCase {
   std::vector<std::uint16_t> mtus;  // of each port; those that are missing: 1500
   unsigned frame_mbufs = 512;
   std::uint16_t frame_room = 2'048;
-  std::uint32_t loss_ppm = 0;
+  PortImpairment impair{};
+  unsigned impaired = ~0U;  // bitmap: the ports that have it
 };
 
 inline std::ostream& operator<<(std::ostream& out, const SwitchCase& c) { return out << c.name; }

@@ -157,7 +157,8 @@ TEST_F(LoopSwitch, AQuestionInPiecesThatFindsNoMbufIsCounted) {
 }
 
 TEST_F(LoopSwitch, LossOnPurposeAppliesToWhatIsForwarded) {
-  SwitchRig rig({.name = "Loss", .copies = true, .loss_ppm = 300'000});
+  const ImpairOptions loss{.loss_ppm = 300'000, .seed = 5};
+  SwitchRig rig({.name = "Loss", .copies = true, .impair = {loss, loss}});
   for (int i = 0; i < 100; ++i) rig.send(0, plain_frame(kBroadcastMac, kA));
   rig.turn();
   std::size_t arrived = 0;
