@@ -10,6 +10,8 @@ namespace tally {
 namespace {
 
 constexpr std::uint16_t kEtherServiceVlan = 0x88A8;
+// Some NICs stop their transmit queue at a frame below this.
+constexpr std::uint32_t kShortestSent = 17;
 
 EthernetHeader ethernet_of(const rte_mbuf* m) noexcept {
   EthernetHeader header;
@@ -40,6 +42,7 @@ L2Switch::L2Switch(BoxMode mode, const Box& box, std::size_t ports, MacTable& ho
 }
 
 void L2Switch::handle(rte_mbuf* m, TimeNs now) noexcept {
+  if (m->pkt_len < kShortestSent) return drop_as(m, SwitchFate::kRunt);
   const EthernetHeader header = ethernet_of(m);
   const PortIndex ingress{m->port};
   if (const auto why = wrong_source(header.source, box_.mac)) return drop_as(m, *why);

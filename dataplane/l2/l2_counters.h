@@ -60,7 +60,7 @@ inline constexpr std::array<std::string_view, kSwitchFateCount> kSwitchFateNames
     "conflict",            // another host says that it has the box's address
     "too_long",            // longer than the MTU of its port allows
     "no_mbuf",             // a question in several buffers that found none for the whole
-    "runt",                // shorter than its headers
+    "runt",                // shorter than its headers, or than any frame that may be sent (17 bytes)
     "length",              // lengths disagree
     "ip_header",           // IP version or header checksum is wrong
     "ip_options",          // IPv4 options or an IPv6 extension header

@@ -236,6 +236,17 @@ TEST_F(LoopSwitch, WhatIsWrongIsDroppedByName) {
   rig.expect_clean();
 }
 
+TEST_F(LoopSwitch, WhatIsTooShortToBeSentIsARunt) {
+  SwitchRig rig({.name = "Short"});
+  for (const std::size_t bytes : {14U, 15U, 16U})
+    for (const Mac& to : {kBroadcastMac, kB, loop_box().mac})
+      EXPECT_EQ(rig.ports_of(0, plain_frame(to, kA, bytes)), "") << bytes;
+  EXPECT_EQ(rig.counters().of(SwitchFate::kRunt), 9U);
+  EXPECT_EQ(rig.plane().hosts(), 0U);
+  EXPECT_EQ(rig.ports_of(0, plain_frame(kBroadcastMac, kA, 17)), "1 2 3");
+  rig.expect_clean();
+}
+
 TEST_F(LoopSwitch, ABoxWithOnePortFloodsToNobody) {
   SwitchRig rig({.name = "Alone", .ports = 1});
   EXPECT_EQ(rig.ports_of(0, plain_frame(kBroadcastMac, kA)), "");
