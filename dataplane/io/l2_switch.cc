@@ -54,9 +54,10 @@ void L2Switch::handle(rte_mbuf* m, TimeNs now) noexcept {
     if (out.kind != Answer::Kind::kNone) {
       if (mode_ == BoxMode::kInline) forwarding_.learn(header.source, ingress, now);
       if (out.kind == Answer::Kind::kDropped) return drop_as(m, out.fate);
-      counters_.add(out.fate);
       m->data_len = static_cast<std::uint16_t>(out.length);
       m->pkt_len = out.length;
+      if (!fits(m, ingress)) return drop_as(m, SwitchFate::kTooLong);
+      counters_.add(out.fate);
       return push(ingress, m);
     }
   }

@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "internet_sum.h"
 #include "loop_eal.h"
 #include "loop_packets.h"
 #include "loop_switch_rig.h"
@@ -244,6 +245,42 @@ TEST_F(LoopSwitch, WhatIsTooShortToBeSentIsARunt) {
   EXPECT_EQ(rig.counters().of(SwitchFate::kRunt), 9U);
   EXPECT_EQ(rig.plane().hosts(), 0U);
   EXPECT_EQ(rig.ports_of(0, plain_frame(kBroadcastMac, kA, 17)), "1 2 3");
+  rig.expect_clean();
+}
+
+// A ping of A to the box, with this many bytes behind the Ethernet header.
+Bytes echo_request(std::uint16_t bytes) {
+  Bytes frame = plain_frame(loop_box().mac, kA, 14U + bytes);
+  const auto put16 = [&](std::size_t at, std::uint32_t value) {
+    frame[at] = static_cast<std::byte>(value >> 8);
+    frame[at + 1] = static_cast<std::byte>(value);
+  };
+  const auto put_sum = [&](std::size_t at, std::size_t from, std::size_t length) {
+    put16(at, 0);
+    put16(at, 0xFFFFU & ~folded(internet_sum({frame.data() + from, length})));
+  };
+  const std::array<std::uint8_t, 16> ip{0x45, 0, 0, 0, 0, 0, 0, 0, 64, 1, 0, 0, 10, 0, 1, 77};
+  put16(12, kEtherIpv4);
+  std::memcpy(frame.data() + 14, ip.data(), ip.size());
+  put16(16, bytes);
+  std::memcpy(frame.data() + 30, loop_box().ipv4.data(), 4);
+  put_sum(24, 14, 20);
+  put16(34, 0x0800);
+  put_sum(36, 34, bytes - 20U);
+  return frame;
+}
+
+TEST_F(LoopSwitch, AnAnswerLongerThanThePortsMtuIsNotSent) {
+  SwitchRig rig({.name = "LongPing"});
+  rig.send(1, echo_request(1'501));
+  rig.turn();
+  EXPECT_TRUE(rig.received(1).empty());
+  EXPECT_EQ(rig.counters().of(SwitchFate::kTooLong), 1U);
+  EXPECT_EQ(rig.counters().of(SwitchFate::kEchoAnswered), 0U);
+  rig.send(1, echo_request(1'500));
+  rig.turn();
+  EXPECT_EQ(rig.received(1).size(), 1U);
+  EXPECT_EQ(rig.counters().of(SwitchFate::kEchoAnswered), 1U);
   rig.expect_clean();
 }
 
