@@ -1,5 +1,7 @@
 #include "l2_switch.h"
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 
@@ -63,6 +65,7 @@ void L2Switch::handle(rte_mbuf* m, TimeNs now) noexcept {
   }
   if (mode_ == BoxMode::kOneArm) return drop_as(m, SwitchFate::kNotForUs);
   const Route route = forwarding_.route(ingress, header.destination, header.source, now);
+  if (route.fate != SwitchFate::kReserved && claims_our_address(m)) return drop_as(m, SwitchFate::kConflict);
   if (route.fate == SwitchFate::kForwarded) return forward(m, route.to);
   if (route.fate == SwitchFate::kFlooded) return flood(m, ingress);
   drop_as(m, route.fate);
@@ -92,6 +95,14 @@ rte_mbuf* L2Switch::whole(rte_mbuf* m) noexcept {
   }
   drop(m);
   return copy;
+}
+
+// answer() has looked at broadcasts and at what is sent to the box; a claim may be sent to one other host.
+bool L2Switch::claims_our_address(const rte_mbuf* m) const noexcept {
+  std::array<std::byte, kClaimBytes> room{};
+  const std::uint32_t bytes = std::min(m->pkt_len, kClaimBytes);
+  const auto* const head = static_cast<const std::byte*>(rte_pktmbuf_read(m, 0, bytes, room.data()));
+  return head != nullptr && claims_address({head, bytes}, box_);
 }
 
 // Whether the port's MTU allows it. A tag does not count.

@@ -31,6 +31,7 @@ class L2Switch {
   void drop_as(rte_mbuf* m, SwitchFate fate) noexcept;
   // The frame in one segment; nullptr: dropped and counted.
   [[nodiscard]] rte_mbuf* whole(rte_mbuf* m) noexcept;
+  [[nodiscard]] bool claims_our_address(const rte_mbuf* m) const noexcept;
   [[nodiscard]] bool fits(const rte_mbuf* m, PortIndex port) const noexcept;
   [[nodiscard]] bool takes_form(const rte_mbuf* m, PortIndex port) const noexcept;
   void forward(rte_mbuf* m, PortIndex to) noexcept;

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "box.h"
 #include "l2_counters.h"
@@ -37,5 +38,10 @@ struct Answer {
 // box's MAC are never kNone. The Ethernet source is one host's, not the box (wrong_source()). Reads only
 // bytes below frame.length, writes only those below frame.capacity.
 [[nodiscard]] Answer answer(const AskedFrame& frame, const Box& box) noexcept;
+
+// Whether an ARP packet says that another host has the box's IPv4 address. head: the first bytes of a frame,
+// kClaimBytes of them if it has so many.
+inline constexpr std::uint32_t kClaimBytes = 46;
+[[nodiscard]] bool claims_address(std::span<const std::byte> head, const Box& box) noexcept;
 
 }  // namespace tally

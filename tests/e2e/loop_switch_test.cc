@@ -284,6 +284,35 @@ TEST_F(LoopSwitch, AnAnswerLongerThanThePortsMtuIsNotSent) {
   rig.expect_clean();
 }
 
+// A reply of A that says it has the box's address, to whoever.
+Bytes arp_claim(const Mac& to, bool tagged) {
+  Bytes frame = arp_request();
+  std::memcpy(frame.data(), to.data(), 6);
+  frame[21] = std::byte{2};
+  std::memcpy(frame.data() + 28, loop_box().ipv4.data(), 4);
+  constexpr std::array<std::byte, 4> kTag{std::byte{0x81}, std::byte{0}, std::byte{0}, std::byte{9}};
+  if (tagged) frame.insert(frame.begin() + 12, kTag.begin(), kTag.end());
+  return frame;
+}
+
+TEST_F(LoopSwitch, ArpThatClaimsTheBoxsAddressReachesNobody) {
+  SwitchRig rig({.name = "Claims"});
+  EXPECT_EQ(rig.ports_of(1, plain_frame(kBroadcastMac, kB)), "0 2 3");
+  std::uint64_t claims = 0;
+  for (const Mac& to : {kB, host_mac(9), kGroup, kBroadcastMac, loop_box().mac}) {
+    for (const bool tagged : {false, true}) {
+      for (const std::size_t segments : {1U, 2U}) {
+        EXPECT_EQ(rig.ports_of(0, arp_claim(to, tagged), 0, segments), "") << tagged << segments;
+        EXPECT_EQ(rig.counters().of(SwitchFate::kConflict), ++claims);
+      }
+    }
+  }
+  Bytes other = arp_claim(kB, false);
+  other[31] ^= std::byte{1};
+  EXPECT_EQ(rig.ports_of(0, other), "1") << "what others say of themselves passes";
+  rig.expect_clean();
+}
+
 TEST_F(LoopSwitch, ABoxWithOnePortFloodsToNobody) {
   SwitchRig rig({.name = "Alone", .ports = 1});
   EXPECT_EQ(rig.ports_of(0, plain_frame(kBroadcastMac, kA)), "");
