@@ -1,6 +1,8 @@
 #pragma once
 // What happens to the next frame of a stream. Pure. Each kind of fault has random numbers of its own: to
-// switch one on or off changes nothing in the others.
+// switch one on or off changes nothing in what the others draw. But a frame that is lost draws no more, and a
+// copy draws what its original does, so a kind that comes first moves the draws of those behind it to other
+// frames.
 
 #include <cstdint>
 

@@ -279,6 +279,70 @@ TEST_F(LoopWay, WithoutAnMbufThereIsNoDuplicateAndWhatCannotBeCorruptedIsLost) {
   for (rte_mbuf* other : rest) drop(other);
 }
 
+// What became of 2,000 numbered frames, kind by kind, in the order of the stages.
+struct Fates {
+  std::vector<std::vector<int>> hit{4};  // lost, doubled, bits that flipped, order of leaving
+};
+
+TEST_F(LoopWay, WhatAKindHitsDoesNotDependOnTheKindsBehindIt) {
+  constexpr std::uint16_t kBytes = 64;
+  const auto fates = [&](const ImpairOptions& o) {
+    ImpairedWay way = this->way(o);
+    Fates seen;
+    std::array<rte_mbuf*, 64> left{};
+    const auto note = [&](TimeNs now) {
+      for (rte_mbuf* m : way.leave(now, left)) {
+        seen.hit[3].push_back(m->port);
+        drop(m);
+      }
+    };
+    for (std::uint16_t n = 0; n < 2'000; ++n) {
+      const TimeNs now = n * kMicrosecond;
+      rte_mbuf* const m = frame(kBytes);
+      m->port = n;
+      const auto out = way.alter(m, room_);
+      seen.hit[0].push_back(out.empty() ? 1 : 0);
+      seen.hit[1].push_back(out.size() == 2 ? 1 : 0);
+      for (rte_mbuf* one : out) {
+        int at = -1;  // which bit
+        for (int bit = 0; bit < kBytes * 8; ++bit) {
+          const auto byte = data_of(one)[bit / 8];
+          if ((std::to_integer<unsigned>(byte) >> bit % 8 & 1) != 0) at = bit;
+        }
+        seen.hit[2].push_back(at);
+        way.hold(one, now);
+      }
+      note(now);
+    }
+    note(kSecond);
+    return seen;
+  };
+  const ImpairOptions all{.loss_ppm = 100'000,
+                          .burst = 2,
+                          .duplicate_ppm = 100'000,
+                          .reorder_ppm = 100'000,
+                          .corrupt_ppm = 100'000,
+                          .delay = 5 * kMicrosecond,
+                          .seed = 3};
+  const Fates with_all = fates(all);
+  ImpairOptions fewer = all;
+  const auto same_up_to = [&](std::size_t kinds, const char* off) {
+    const Fates now = fates(fewer);
+    for (std::size_t i = 0; i < kinds; ++i) EXPECT_EQ(now.hit[i], with_all.hit[i]) << off << ' ' << i;
+    if (kinds < 4) {
+      EXPECT_NE(now.hit[kinds], with_all.hit[kinds]) << off;
+    }
+  };
+  fewer.delay = 0;
+  same_up_to(4, "delay");
+  fewer.reorder_ppm = 0;
+  same_up_to(3, "reorder");
+  fewer.corrupt_ppm = 0;
+  same_up_to(2, "corrupt");
+  fewer.duplicate_ppm = 0;
+  same_up_to(1, "duplicate");
+}
+
 TEST_F(LoopWay, WhatStillWaitsIsFreedWithIt) {
   ImpairedWay way = this->way({.reorder_ppm = 500'000, .delay = kSecond, .queue = 20});
   for (int i = 0; i < 50; ++i) way.hold(frame(60), 0);
