@@ -19,8 +19,8 @@ std::span<rte_mbuf*> ImpairedWay::alter(rte_mbuf* m, std::span<rte_mbuf*, 2> roo
     drop(m);
     return {};
   }
-  // The copy is made before either is corrupted: they are two frames from here on.
-  rte_mbuf* const copy = faults_.duplicated() ? copy_of(m, copies_, mbufs_) : nullptr;
+  // The copy is made before either is corrupted: they are two frames from here on. Of nothing there is none.
+  rte_mbuf* const copy = faults_.duplicated() && m->pkt_len != 0 ? copy_of(m, copies_, mbufs_) : nullptr;
   std::size_t n = 0;
   if (rte_mbuf* const one = maybe_corrupted(m); one != nullptr) room[n++] = one;
   if (copy == nullptr) return room.first(n);

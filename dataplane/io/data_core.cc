@@ -68,10 +68,10 @@ std::size_t PipelineCore<Exec>::turn(TimeNs now, std::uint64_t cycles) noexcept 
   statistics.last_turn = now;
   if (moved != 0) egress_.flush();
   if (servers_.waiting() != 0) moved += servers_.drain();
-  if (moved == 0) return 0;
   statistics.no_mbuf = mbufs_.no_mbuf.get();
   statistics.refused = mbufs_.refused.get();
   statistics.copied = mbufs_.copied.get();
+  if (moved == 0) return 0;
   statistics.busy_cycles += rte_rdtsc() - cycles;
   return moved;
 }

@@ -79,8 +79,8 @@ constexpr std::string_view name_of(SwitchFate fate) noexcept {
 
 struct SwitchCounters {
   std::array<OneWriter<std::uint64_t>, kSwitchFateCount> fates{};
-  OneWriter<std::uint64_t> copies = 0;       // frames that ports got because one was flooded
-  OneWriter<std::uint64_t> not_flooded = 0;  // ... that a port did not get because they exceed its MTU
+  OneWriter<std::uint64_t> copies = 0;       // frames made or shared for ports because one was flooded
+  OneWriter<std::uint64_t> not_flooded = 0;  // ... not made: longer than the MTU or a buffer
   OneWriter<std::uint64_t> learned = 0;      // hosts that were not known
   OneWriter<std::uint64_t> moved = 0;        // hosts that came in by another port than before
   OneWriter<std::uint64_t> evicted = 0;      // hosts that were forgotten for others; the table is too small

@@ -279,6 +279,17 @@ TEST_F(LoopWay, WithoutAnMbufThereIsNoDuplicateAndWhatCannotBeCorruptedIsLost) {
   for (rte_mbuf* other : rest) drop(other);
 }
 
+TEST_F(LoopWay, OfAnEmptyFrameThereIsNoDuplicateAndNoMbufIsMissing) {
+  ImpairedWay way = this->way({.duplicate_ppm = 1'000'000, .corrupt_ppm = 1'000'000});
+  rte_mbuf* const m = frame(0);
+  const auto out = way.alter(m, room_);
+  ASSERT_EQ(out.size(), 1U);
+  EXPECT_EQ(out[0], m);
+  EXPECT_EQ(counters_.duplicated, 0U);
+  EXPECT_EQ(mbufs_.no_mbuf, 0U);
+  drop(m);
+}
+
 // What became of 2,000 numbered frames, kind by kind, in the order of the stages.
 struct Fates {
   std::vector<std::vector<int>> hit{4};  // lost, doubled, bits that flipped, order of leaving
