@@ -83,6 +83,26 @@ TEST(L2Arp, AnotherHostWithTheBoxsAddressIsAConflict) {
   expect_dropped(with(announcement, 0, "020000000001"), SwitchFate::kConflict);
 }
 
+TEST(L2Arp, AClaimIsSeenWhoeverItIsSentTo) {
+  const Bytes claim = with(with(kRequest, kSender, "0a000001"), 0, "020000000002");
+  EXPECT_TRUE(claims_address(claim, kBox));
+  EXPECT_TRUE(claims_address(with(claim, kOperation, "0002"), kBox));
+  EXPECT_TRUE(claims_address(tagged(claim), kBox));
+  EXPECT_EQ(tagged(claim).size(), kClaimBytes);
+  EXPECT_FALSE(claims_address(with(claim, kSender, "0a000002"), kBox));
+  EXPECT_FALSE(claims_address(with(claim, 12, "0800"), kBox));
+  EXPECT_FALSE(claims_address(with(claim, 16, "86dd"), kBox));
+  EXPECT_FALSE(claims_address(claim, {.mac = kBox.mac})) << "the box has no IPv4 address";
+  EXPECT_FALSE(claims_address(with(claim, kSender, "00000000"), {.mac = kBox.mac}));
+  for (std::size_t length = 0; length < claim.size(); ++length)
+    EXPECT_FALSE(
+        claims_address(Bytes(claim.begin(), claim.begin() + static_cast<std::ptrdiff_t>(length)), kBox));
+  for (std::size_t length = 0; length < kClaimBytes; ++length) {
+    const Bytes all = tagged(claim);
+    EXPECT_FALSE(claims_address(Bytes(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(length)), kBox));
+  }
+}
+
 TEST(L2Arp, OnlySomeDestinationsMayAsk) {
   EXPECT_TRUE(may_ask(kBox.mac, kBox));
   EXPECT_TRUE(may_ask(kBroadcastMac, kBox));
