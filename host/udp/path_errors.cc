@@ -42,6 +42,7 @@ int error_of(msghdr& message) noexcept {
     if (!v4 && !v6) continue;
     sock_extended_err said{};
     std::memcpy(&said, CMSG_DATA(each), sizeof said);
+    if (said.ee_origin == SO_EE_ORIGIN_LOCAL) return 0;  // the call that failed said it, too
     return static_cast<int>(said.ee_errno);
   }
   return 0;

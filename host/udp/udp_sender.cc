@@ -57,7 +57,11 @@ bool UdpSender::flush() {
       counters_.sent += batch_.datagrams();
       batch_.advance();
     }
-    tried_ = false;
+    if (suspected_) {
+      segmented_ = false;
+      segmentation_refused_ = true;
+    }
+    tried_ = suspected_ = false;
   }
   return true;
 }
@@ -69,12 +73,6 @@ bool UdpSender::handle(int error) {
     ++counters_.held_back;
     return false;
   }
-  if (batch_.datagrams() > 1 && says_no_segmentation(error)) {
-    segmented_ = false;
-    segmentation_refused_ = true;
-    batch_.split();
-    return true;
-  }
   // It may be what became of an earlier datagram: the kernel tells it with the next call, which then does
   // nothing else.
   errors_.expect_queued();
@@ -82,12 +80,23 @@ bool UdpSender::handle(int error) {
     tried_ = true;
     return true;
   }
-  if (error != EMSGSIZE) errors_.note(error);  // that one is in the queue
   tried_ = false;
+  if (batch_.datagrams() > 1 && (error == EMSGSIZE || says_no_segmentation(error))) {
+    // Kernels of Linux 6.1 say EINVAL also when the path is too narrow: the first datagram alone shows it.
+    suspected_ = error != EMSGSIZE;
+    batch_.split();
+    return true;
+  }
+  refuse(error);
+  return true;
+}
+
+void UdpSender::refuse(int error) {
+  suspected_ = false;
+  errors_.note(error);
   counters_.refused += batch_.datagrams();
   if (error == EMSGSIZE) counters_.too_long += batch_.datagrams();
   batch_.advance();
-  return true;
 }
 
 }  // namespace tally

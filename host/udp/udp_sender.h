@@ -48,13 +48,16 @@ class UdpSender {
  private:
   // What becomes of the first message that is left. False: it waits.
   bool handle(int error);
+  // Gives it up.
+  void refuse(int error);
 
   const int fd_;
   const std::size_t most_bytes_;
   const std::size_t stride_;
   bool segmented_;
   bool segmentation_refused_ = false;
-  bool tried_ = false;  // the first message that is left, once more after an error
+  bool tried_ = false;      // the first message that is left, once more after an error
+  bool suspected_ = false;  // the kernel refused several as one message; the first of them is tried alone
   Waits waits_ = Waits::kNothing;
   PathErrors& errors_;
   std::vector<std::byte> bytes_;

@@ -228,6 +228,51 @@ TEST_F(UdpTransports, WhatIsTooLongIsNotFragmented) {
   EXPECT_EQ(refused.error().text(), "TALLY_MTU: 600: the path to the box must carry 616 bytes or more");
 }
 
+TEST_F(UdpTransports, ADatagramThatIsTooLongIsOneErrorEachTime) {
+  const UdpSocket real = box();
+  for (const char* const device : {"gso=off", "gso=on"}) {
+    const auto worker = open({.device = device});
+    ASSERT_TRUE(set_loopback_mtu(1000));
+    send(*worker, {payload(1, 1464)});
+    EXPECT_TRUE(taken(*worker, 0).empty());
+    EXPECT_THAT(worker->trouble(), HasSubstr("1 error of the path, the last: Message too long")) << device;
+    ASSERT_TRUE(set_loopback_mtu(65'536));
+  }
+}
+
+// As WhatIsTooLongIsNotFragmented, with bursts that are one message to the kernel.
+TEST_F(UdpTransports, ASegmentedBurstThatIsTooLongIsSaidAndItsShortDatagramArrives) {
+  const UdpSocket real = box();
+  const auto worker = open({.device = "gso=on"});
+  ASSERT_TRUE(set_loopback_mtu(1000));
+  send(*worker, {payload(1, 1464), payload(2, 1464), payload(3, 60)});
+  EXPECT_EQ(worker->sender().counters().too_long.get(), 2U);
+  EXPECT_TRUE(taken(*worker, 0).empty());
+  ASSERT_TRUE(set_loopback_mtu(65'536));
+  EXPECT_THAT(worker->trouble(), HasSubstr("2 errors of the path, the last: Message too long"));
+  EXPECT_THAT(worker->trouble(), HasSubstr("lower TALLY_MTU"));
+  ASSERT_TRUE(worker->sender().segmented()) << "segmenting is not what failed";
+  EXPECT_THAT(arrivals(real, 1), testing::ElementsAre(payload(3, 60)));
+}
+
+TEST_F(UdpTransports, SegmentingEndsWhereTheKernelTakesOneDatagramButNotSeveral) {
+  const UdpSocket real = box();
+  const UdpSocket socket = bound(*parse_udp_address("127.0.0.1"));
+  ASSERT_EQ(socket.set(SOL_SOCKET, SO_NO_CHECK, 1), 0);  // the kernel segments nothing without checksums
+  UdpAddress to = *parse_udp_address("127.0.0.1");
+  to.set_port(kBasePort);
+  PathErrors errors;
+  UdpSender sender(socket.fd(), to, 1472, true, errors);
+  const auto room = sender.lend(4, 1464);
+  ASSERT_EQ(room.size(), 4U);
+  for (Outbound& each : room) each.bytes = 1464;
+  sender.send(4);
+  EXPECT_EQ(arrivals(real, 4).size(), 4U);
+  EXPECT_FALSE(sender.segmented());
+  EXPECT_TRUE(sender.segmentation_refused());
+  EXPECT_EQ(sender.counters().refused.get(), 0U);
+}
+
 TEST_F(UdpTransports, WakeEndsTheWaitUnderWayAndTheNextOne) {
   const auto worker = open();
   const TimeNs began = real_now();
