@@ -10,7 +10,7 @@
 namespace tally {
 namespace {
 
-std::string advice(int error, const std::string& box) {
+std::string advice(int error, const std::string& box, const std::string& interface) {
   switch (error) {
     case ECONNREFUSED:
       return "the machine at " + box +
@@ -29,6 +29,9 @@ std::string advice(int error, const std::string& box) {
     case EADDRNOTAVAIL:
     case EINVAL:
       return "did this machine lose its address?";
+    case ENOBUFS:
+      return "the interface's queue or a policy drops it: tc -s qdisc show dev " +
+             (interface.empty() ? "IF" : interface);
     default:
       return {};
   }
@@ -50,9 +53,9 @@ int error_of(msghdr& message) noexcept {
 
 }  // namespace
 
-std::string PathErrors::text(const UdpAddress& box) const {
+std::string PathErrors::text(const UdpAddress& box, const std::string& interface) const {
   if (count_ == 0) return {};
-  const std::string what = advice(last_, box.ip_text());
+  const std::string what = advice(last_, box.ip_text(), interface);
   return std::to_string(count_) + (count_ == 1 ? " error" : " errors") +
          " of the path, the last: " + std::strerror(last_) + (what.empty() ? "" : " (" + what + ")");
 }

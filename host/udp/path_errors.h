@@ -23,8 +23,8 @@ class PathErrors {
     return queued;
   }
   [[nodiscard]] std::uint64_t count() const noexcept { return count_; }
-  // The last one in words, with what to do; empty if there was none.
-  [[nodiscard]] std::string text(const UdpAddress& box) const;
+  // The last one in words, with what to do; empty if there was none. interface: empty if it is not known.
+  [[nodiscard]] std::string text(const UdpAddress& box, const std::string& interface = {}) const;
 
  private:
   std::uint64_t count_ = 0;

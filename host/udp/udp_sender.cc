@@ -9,6 +9,7 @@ namespace tally {
 namespace {
 
 constexpr std::size_t kCacheLine = 64;
+constexpr std::chrono::milliseconds kQueuePatience{8};  // some 60 frames of 100 Mbit/s
 
 bool says_no_segmentation(int error) noexcept {
   return error == EIO || error == EINVAL || error == EOPNOTSUPP || error == ENOPROTOOPT;
@@ -62,14 +63,24 @@ bool UdpSender::flush() {
       segmentation_refused_ = true;
     }
     tried_ = suspected_ = false;
+    full_since_.reset();
   }
   return true;
 }
 
 bool UdpSender::handle(int error) {
   if (error == EINTR) return true;
-  if (error == EAGAIN || error == EWOULDBLOCK || error == ENOBUFS || error == ENOMEM) {
-    waits_ = error == ENOBUFS || error == ENOMEM ? Waits::kQueue : Waits::kSocket;
+  if (error == EAGAIN || error == EWOULDBLOCK) {
+    waits_ = Waits::kSocket;
+    ++counters_.held_back;
+    return false;
+  }
+  if (error == ENOBUFS || error == ENOMEM) {
+    if (queue_gives_up()) {
+      refuse(error);
+      return true;
+    }
+    waits_ = Waits::kQueue;
     ++counters_.held_back;
     return false;
   }
@@ -89,6 +100,14 @@ bool UdpSender::handle(int error) {
   }
   refuse(error);
   return true;
+}
+
+// A queue that took nothing for so long is full for good, or its policy drops: what is behind this message, a
+// HEARTBEAT perhaps, must not wait for it. Until something is taken everything has one try only.
+bool UdpSender::queue_gives_up() noexcept {
+  const auto now = std::chrono::steady_clock::now();
+  if (!full_since_) full_since_ = now;
+  return now - *full_since_ >= kQueuePatience;
 }
 
 void UdpSender::refuse(int error) {

@@ -3,7 +3,9 @@
 // else; what the path refuses is counted, and the engine sends it again. Progress thread.
 
 #include <array>
+#include <chrono>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -50,6 +52,7 @@ class UdpSender {
   bool handle(int error);
   // Gives it up.
   void refuse(int error);
+  [[nodiscard]] bool queue_gives_up() noexcept;
 
   const int fd_;
   const std::size_t most_bytes_;
@@ -58,6 +61,7 @@ class UdpSender {
   bool segmentation_refused_ = false;
   bool tried_ = false;      // the first message that is left, once more after an error
   bool suspected_ = false;  // the kernel refused several as one message; the first of them is tried alone
+  std::optional<std::chrono::steady_clock::time_point> full_since_;  // the interface's queue
   Waits waits_ = Waits::kNothing;
   PathErrors& errors_;
   std::vector<std::byte> bytes_;

@@ -187,7 +187,7 @@ std::string UdpTransport::describe() const {
 }
 
 std::string UdpTransport::trouble() const {
-  std::string text = errors_.text(ends_.box);
+  std::string text = errors_.text(ends_.box, route_.interface_name);
   const auto add = [&text](const std::string& more) { text += (text.empty() ? "" : "; ") + more; };
   if (const std::uint64_t lost = socket_.overruns() + group_.socket().overruns(); lost != 0)
     add(std::to_string(lost) + " datagrams lost because the receive buffer was full (buffer= is " +

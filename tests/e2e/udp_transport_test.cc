@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <thread>
 
@@ -271,6 +272,65 @@ TEST_F(UdpTransports, SegmentingEndsWhereTheKernelTakesOneDatagramButNotSeveral)
   EXPECT_FALSE(sender.segmented());
   EXPECT_TRUE(sender.segmentation_refused());
   EXPECT_EQ(sender.counters().refused.get(), 0U);
+}
+
+// While it lives, the interface's queue has no room.
+class Dropping {
+ public:
+  Dropping() : works_(tc("qdisc add dev lo root pfifo limit 0")) {}
+  Dropping(const Dropping&) = delete;
+  Dropping& operator=(const Dropping&) = delete;
+  ~Dropping() { tc("qdisc del dev lo root"); }
+  [[nodiscard]] bool works() const { return works_; }
+
+ private:
+  static bool tc(const std::string& words) {
+    return std::system(("tc " + words + " 2>/dev/null").c_str()) == 0;
+  }
+  const bool works_;
+};
+
+TEST_F(UdpTransports, WhatTheQueueDropsIsLostAndHoldsNothingBack) {
+  const UdpSocket real = box();
+  const auto worker = open();
+  {
+    const Dropping dropping;
+    if (!dropping.works()) GTEST_SKIP() << "tc sets no queue here";
+    send(*worker, {payload(1, 1464), payload(2, 1464)});
+    EXPECT_EQ(worker->sender().waits(), UdpSender::Waits::kQueue) << "it may be full for a moment only";
+    const TimeNs end = real_now() + kPatience;
+    while (worker->sender().counters().refused.get() < 2 && real_now() < end) {
+      EXPECT_TRUE(taken(*worker, 0).empty());
+      worker->wait(real_now(), real_now() + kMillisecond);
+    }
+    EXPECT_EQ(worker->sender().counters().refused.get(), 2U);
+    EXPECT_THAT(
+        worker->trouble(),
+        HasSubstr("2 errors of the path, the last: No buffer space available (the interface's queue or a "
+                  "policy drops it: tc -s qdisc show dev lo)"));
+    send(*worker, {payload(3, 60)});
+    EXPECT_EQ(worker->sender().waits(), UdpSender::Waits::kNothing) << "it has waited enough";
+  }
+  send(*worker, {payload(4, 60)});
+  EXPECT_THAT(arrivals(real, 1), testing::ElementsAre(payload(4, 60)));
+}
+
+TEST_F(UdpTransports, SegmentingDoesNotEndWhenTheDatagramAloneIsRefusedToo) {
+  const UdpSocket socket = bound(*parse_udp_address("127.0.0.1"));
+  ASSERT_EQ(socket.set(SOL_SOCKET, SO_NO_CHECK, 1), 0);  // EINVAL, as for a path that is too narrow in 6.1
+  PathErrors errors;
+  UdpAddress to = *parse_udp_address("127.0.0.1");
+  to.set_port(kBasePort);
+  UdpSender sender(socket.fd(), to, 1472, true, errors);
+  const Dropping dropping;
+  if (!dropping.works()) GTEST_SKIP() << "tc sets no queue here";
+  const auto room = sender.lend(2, 1464);
+  for (Outbound& each : room) each.bytes = 1464;
+  sender.send(2);
+  const TimeNs end = real_now() + kPatience;
+  while (!sender.flush() && real_now() < end) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_EQ(sender.counters().refused.get(), 2U);
+  EXPECT_TRUE(sender.segmented());
 }
 
 TEST_F(UdpTransports, WakeEndsTheWaitUnderWayAndTheNextOne) {
