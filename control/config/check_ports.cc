@@ -142,12 +142,15 @@ void check_umem_room(Checking& c) {
     // Many NICs fill buffers in whole KiB only.
     if (ports[i].device.kind == DeviceKind::kPci) room = std::max(room, (own + 1023) / 1024 * 1024);
     if (room <= kMostUmemRoom) continue;
-    const bool by_mtu = c.places.written(mtu);
+    const DeviceArgument* const framesz =
+        own + kXdpHeadroom <= kMostUmemRoom ? ports[i].device.find("framesz") : nullptr;
+    const bool by_mtu = framesz == nullptr && c.places.written(mtu);
     c.report.error(
-        c.places.of(by_mtu ? mtu : device), by_mtu ? mtu : device,
+        by_mtu ? c.places.of(mtu) : position_of(c, device, framesz), by_mtu ? mtu : device,
         {"this port wants buffers of " + std::to_string(room) + " bytes, and those that " + xdp->name +
              " (net_af_xdp) shares with the kernel have at most " + std::to_string(kMostUmemRoom),
-         "lower its mtu, or write net_af_packet instead of net_af_xdp"});
+         (framesz != nullptr ? "leave framesz out" : "lower its mtu") +
+             std::string(", or write net_af_packet instead of net_af_xdp")});
   }
 }
 
