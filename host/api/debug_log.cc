@@ -90,9 +90,9 @@ void DebugLog::waiting(std::uint64_t ranks) {
   waiting_for_ = ranks;
 }
 
-void DebugLog::troubled(const std::string& trouble) {
-  if (!info_ || trouble == trouble_) return;
-  if (trouble_.empty()) line("path: " + trouble);
+void DebugLog::troubled(const std::string& trouble, TimeNs now) {
+  if (!info_) return;
+  if (news_.is_news(trouble, now)) line("path: " + trouble);
   trouble_ = trouble;
 }
 

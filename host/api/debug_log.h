@@ -1,7 +1,7 @@
 #pragma once
 // TALLY_DEBUG: lines on stderr. INFO: whom a joining worker waits for, one for every generation joined, one
-// when the path first makes trouble, when the Worker closes, one at its end. TRACE: also epochs, rejects, and
-// whatever was refused or repeated since the last line.
+// when the path makes trouble of a new kind (at most every minute), when the Worker closes, one at its end.
+// TRACE: also epochs, rejects, and whatever was refused or repeated since the last line.
 
 #include <cstdint>
 #include <string>
@@ -11,6 +11,7 @@
 #include "tally/error.h"
 #include "tally/worker.h"
 #include "transport.h"
+#include "trouble_news.h"
 
 namespace tally {
 
@@ -26,8 +27,8 @@ class DebugLog {
   void changed(const EngineStatistics& statistics);
   // While joining; ranks: bitmap, 0: the box has not said. Says each new answer once.
   void waiting(std::uint64_t ranks);
-  // What the transport says of the path; empty: nothing. Said when it begins, and again at the end.
-  void troubled(const std::string& trouble);
+  // What the transport says of the path; empty: nothing. Said as TroubleNews decides, and again at the end.
+  void troubled(const std::string& trouble, TimeNs now);
   void closed(const Error& error) const;
   void summary(const EngineStatistics& statistics, std::uint64_t datagrams) const;
 
@@ -41,6 +42,7 @@ class DebugLog {
   std::uint64_t generation_ = 0;
   std::uint64_t waiting_for_ = 0;
   std::string trouble_;
+  TroubleNews news_;
   EngineStatistics last_{};
 };
 

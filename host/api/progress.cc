@@ -195,7 +195,7 @@ void Progress::publish() {
   closed_published_ = closed;
   told_published_ = told();
   std::string trouble = transport_->trouble();
-  log_.troubled(trouble);
+  log_.troubled(trouble, now_);
   view_->publish(news, [&](WorkerView::Content& content) {
     content.statistics = statistics;
     content.trouble = std::move(trouble);

@@ -101,7 +101,7 @@ void PsRun::tell_events() {
 void PsRun::tell_statistics() {
   if (const std::string trouble = transport_->trouble(); trouble != trouble_) {
     trouble_ = trouble;
-    std::fprintf(stderr, "tally-ps: path: %s\n", trouble.c_str());
+    if (!trouble.empty()) std::fprintf(stderr, "tally-ps: path: %s\n", trouble.c_str());
   }
   const std::string line = settings_.json ? ps_statistics_json(*engine_) : ps_statistics_line(*engine_);
   std::printf("%s\n", line.c_str());

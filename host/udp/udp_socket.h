@@ -36,7 +36,7 @@ class UdpSocket {
     std::size_t send = 0;
   };
   [[nodiscard]] Buffers grow_buffers(std::size_t bytes) const noexcept;
-  // Datagrams that the kernel threw away because the receive buffer was full.
+  // Datagrams that the kernel threw away because the receive buffer was full or their checksum wrong.
   [[nodiscard]] std::uint64_t overruns() const noexcept;
 
  private:

@@ -190,7 +190,8 @@ std::string UdpTransport::trouble() const {
   std::string text = errors_.text(ends_.box, route_.interface_name);
   const auto add = [&text](const std::string& more) { text += (text.empty() ? "" : "; ") + more; };
   if (const std::uint64_t lost = socket_.overruns() + group_.socket().overruns(); lost != 0)
-    add(std::to_string(lost) + " datagrams lost because the receive buffer was full (buffer= is " +
+    add(std::to_string(lost) +
+        " datagrams lost because the receive buffer was full, or damaged (buffer= is " +
         kib(settings_.buffer) + ", granted " + kib(buffers_.receive) + ", net.core.rmem_max limits it)");
   if (!group_trouble_.empty()) add(group_trouble_);
   return text;

@@ -9,6 +9,7 @@
 
 #include "datagram_batch.h"
 #include "path_errors.h"
+#include "trouble_news.h"
 #include "udp_address.h"
 #include "udp_route.h"
 #include "udp_settings.h"
@@ -208,6 +209,21 @@ TEST_F(UdpBatch, WhatIsLeftCanBeSplit) {
   EXPECT_TRUE(batch_.done());
   batch_.split();
   EXPECT_TRUE(batch_.done());
+}
+
+TEST(UdpPathErrors, ANewKindIsNewsAtMostOnceAMinute) {
+  TroubleNews news;
+  const std::string refused = "1 error of the path, the last: Connection refused";
+  const std::string too_long = "7 errors of the path, the last: Message too long";
+  EXPECT_FALSE(news.is_news("", 1 * kSecond));
+  EXPECT_TRUE(news.is_news(refused, 1 * kSecond));
+  EXPECT_FALSE(news.is_news("2 errors of the path, the last: Connection refused", 60 * kSecond));
+  EXPECT_FALSE(news.is_news(too_long, 60 * kSecond)) << "too early";
+  EXPECT_FALSE(news.is_news("2 errors of the path, the last: Connection refused", 61 * kSecond));
+  EXPECT_TRUE(news.is_news(too_long, 61 * kSecond));
+  EXPECT_FALSE(news.is_news("99 errors of the path, the last: Message too long", 600 * kSecond));
+  EXPECT_FALSE(news.is_news("", 600 * kSecond));
+  EXPECT_TRUE(news.is_news(refused, 600 * kSecond));
 }
 
 TEST(UdpPathErrors, AreCountedAndSaidWithWhatToDo) {
