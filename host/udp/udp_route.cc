@@ -1,14 +1,13 @@
 #include "udp_route.h"
 
-#include <ifaddrs.h>
 #include <linux/in6.h>
 #include <net/if.h>
 #include <sys/socket.h>
 
+#include <array>
 #include <cerrno>
-#include <cstring>
-#include <memory>
 
+#include "route_query.h"
 #include "tally/wire.h"
 #include "udp_socket.h"
 
@@ -32,26 +31,12 @@ bool names_a_host(const UdpAddress& address) noexcept {
   return ip != Ipv6{} && ip[0] != 0xff;
 }
 
-// The interface that has this address. Of several the first that is up: the kernel's own order.
-void find_interface(UdpRoute& route) {
-  ifaddrs* all = nullptr;
-  if (getifaddrs(&all) != 0) return;
-  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(all, &freeifaddrs);
-  for (const ifaddrs* each = all; each != nullptr; each = each->ifa_next) {
-    if (each->ifa_addr == nullptr || (each->ifa_flags & IFF_UP) == 0) continue;
-    if (each->ifa_addr->sa_family != route.source.family()) continue;
-    UdpAddress address;
-    std::memcpy(address.raw(), each->ifa_addr, route.source.size());
-    if (!address.same_ip(route.source)) continue;
-    route.interface = if_nametoindex(each->ifa_name);
-    route.interface_name = each->ifa_name;
-    return;
-  }
-  // 127.0.0.2 and its like: the whole network is the loopback interface's.
-  if (route.source.ipv4() && route.source.ip()[12] == 127) {
-    route.interface = if_nametoindex("lo");
-    route.interface_name = "lo";
-  }
+void find_interface(UdpRoute& route, const UdpAddress& box) {
+  std::array<char, IF_NAMESIZE> name{};
+  const unsigned index = find_outgoing_interface(box, route.source);
+  if (index == 0 || if_indextoname(index, name.data()) == nullptr) return;
+  route.interface = index;
+  route.interface_name = name.data();
 }
 
 std::uint32_t mtu_of(const UdpSocket& connected) noexcept {
@@ -109,7 +94,7 @@ Result<UdpRoute> find_route(const UdpAddress& box, const UdpAddress& own) {
   route.source = probe->local();
   route.source.set_port(0);
   route.mtu = mtu_of(*probe);
-  find_interface(route);
+  find_interface(route, box);
   return route;
 }
 

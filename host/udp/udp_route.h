@@ -13,8 +13,8 @@ namespace tally {
 struct UdpRoute {
   UdpAddress source;           // of this machine, port 0
   std::uint32_t mtu = 0;       // of the route; what the path reported is in it
-  unsigned interface = 0;      // index of the one that has `source`; 0: none
-  std::string interface_name;  // empty: none
+  unsigned interface = 0;      // index of the one that leads to the box; 0: unknown
+  std::string interface_name;  // empty: unknown
 };
 
 // box: with its port. own: the source address that was asked for, or of no family. Errors name TALLY_SWITCH

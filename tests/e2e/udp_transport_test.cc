@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <net/if.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -193,6 +194,27 @@ TEST_F(UdpTransports, EveryWorkerOfTheMachineGetsWhatTheGroupGets) {
   EXPECT_THAT(taken(*one, 1), testing::ElementsAre(payload(6, 60)));
   ASSERT_TRUE(send_to(real, two->address(), payload(7, 60)));
   EXPECT_THAT(taken(*two, 1), testing::ElementsAre(payload(7, 60)));
+}
+
+TEST_F(UdpTransports, TheInterfaceIsTheOneThatLeadsToTheBoxWhereverTheAddressIs) {
+  const auto ip = [](const std::string& words) {
+    return std::system(("ip " + words + " 2>/dev/null").c_str()) == 0;
+  };
+  if (!ip("link add fuA type veth peer name fuB")) GTEST_SKIP() << "ip makes no veth here";
+  for (const char* const words :
+       {"link set fuA up", "link set fuB up", "addr add 10.9.0.2/24 dev fuA", "addr add 10.77.0.5/32 dev lo",
+        "addr add fd09::2/64 dev fuA nodad", "addr add fd77::5/128 dev lo nodad"})
+    ASSERT_TRUE(ip(words)) << words;
+  for (const char* const own : {"", "10.77.0.5"}) {
+    const auto worker = open({.box = "10.9.0.1", .address = own});
+    EXPECT_THAT(worker->describe(), HasSubstr(" on fuA, "));
+    worker->joined(multicast(1));
+    EXPECT_EQ(worker->group().address().interface, if_nametoindex("fuA"));
+  }
+  EXPECT_THAT(open({.box = "fd09::1", .address = "fd77::5"})->describe(), HasSubstr(" on fuA, "));
+  ASSERT_TRUE(ip("link del fuA"));
+  ASSERT_TRUE(ip("addr del 10.77.0.5/32 dev lo"));
+  ASSERT_TRUE(ip("addr del fd77::5/128 dev lo"));
 }
 
 TEST_F(UdpTransports, AnswersOfThePathAreCountedAndSaidAndEndNothing) {
