@@ -1,0 +1,138 @@
+"""Runs inside a rack: one driver's contenders in turn. Prints one object of figures.
+
+   measure.py DRIVER ROUNDS HOSTS BUILD_DIR FILE
+"""
+import json
+import os
+import pathlib
+import re
+import sys
+import tempfile
+import time
+
+from contenders import BOX, Generator, Tallyd, Testpmd
+from ends import Host, NoFigure, Process, die_with_parent
+
+SIZES = (60, 1514)  # without the checksum of the frame: 64 and 1,518 on a wire
+SETTLE = 0.15       # seconds
+MEASURED = 0.5
+SUM_BYTES = 1 << 20
+ITERATIONS = 20
+
+
+class Rack:
+    def __init__(self, driver, files, build, scratch):
+        self.driver, self.build, self.scratch = driver, build, scratch
+        self.hosts = [Host(index, file) for index, file in enumerate(files)]
+        self.cpus = sorted(os.sched_getaffinity(0))
+        self.taken = 0
+        for index in range(len(files)):
+            pathlib.Path(f"/proc/sys/net/ipv6/conf/port{index}/disable_ipv6").write_text("1")
+
+    def take_ports(self):
+        self.taken += 2
+        return self.taken - 2
+
+
+def forward(forwarder, generator, size):
+    """Frames per second that came in at host a and went out at host b."""
+    def now():
+        return time.monotonic(), forwarder.a.packets()[1], forwarder.b.packets()[0], forwarder.process.cpu_ns()
+    forwarder.go_on()
+    generator.start(size)
+    time.sleep(SETTLE)
+    before = now()
+    time.sleep(MEASURED)
+    seconds, sent, received, cpu = (late - early for late, early in zip(now(), before))
+    generator.stop()
+    forwarder.rest()
+    if received < 1000 * seconds:
+        raise NoFigure(f"{forwarder.name} forwarded {received} frames of {sent}")
+    return {"offered_per_s": sent / seconds, "forwarded_per_s": received / seconds, "cpu_ns": cpu / received}
+
+
+def busy_cycles(counted):
+    return counted.core("cycles per frame in") * counted.core("frames in")
+
+
+def hertz(counted):
+    """Of the counter of cycles: from the share of the uptime that the core was busy."""
+    uptime = float(re.search(r"counters after ([\d,.]+)", counted.text).group(1).replace(",", ""))
+    return busy_cycles(counted) / (float(counted.cores["busy"][0].split()[0]) / 100 * uptime)
+
+
+def add_up(box, rack):
+    """One job of two workers over udp, on the generators' CPU."""
+    box.go_on()
+    before = box.count()
+    file = pathlib.Path(rack.scratch, "perf.json")
+    workers = []
+    for rank, host in enumerate((box.a, box.b)):
+        variables = {"TALLY_JOB": "bench", "TALLY_SWITCH": BOX, "TALLY_WORLD": "2", "TALLY_RANK": str(rank),
+                     "TALLY_TRANSPORT": "udp"}
+        workers.append(Process(rack.scratch, f"worker{rank}", [
+            *host.inside, rack.build / "host/perf/tally-perf", "-b", SUM_BYTES, "-e", SUM_BYTES, "-n", ITERATIONS, "-w", 2,
+            "-d", "int32", *(["--json", file] if rank == 0 else [])], rack.cpus[:1], variables))
+    try:
+        for worker in workers:
+            worker.end_well()
+    finally:
+        for worker in workers:
+            worker.close()
+    after = box.count()
+    box.rest()
+    perf = json.loads(file.read_text())
+    row = perf["rows"][0]
+    if row["wrong"]:
+        raise NoFigure(f"{row['wrong']} sums are wrong")
+    chunks = -(-row["bytes"] // 4 // perf["elements"])
+    return {"contributions_per_s": 2 * chunks / (row["us"]["avg"] * 1e-6), "algbw_gbytes_s": row["algbw_gbytes_s"],
+            "retransmissions": row["retransmissions"],
+            "busy_cycles": (busy_cycles(after) - busy_cycles(before)) /
+                           (after.core("frames in") - before.core("frames in"))}
+
+
+def measure(rack, rounds, processes):
+    contenders = []
+    for make in (lambda: Tallyd(rack, "poll", "poll"), lambda: Tallyd(rack, "adaptive", "adaptive"),
+                 lambda: Testpmd(rack, "testpmd"), lambda: Tallyd(rack, "sums", "poll")):
+        contenders.append(make())
+        processes.append(contenders[-1].process)
+        contenders[-1].rest()
+    forwarders, box = contenders[:-1], contenders[-1]
+    generators = []
+    for forwarder in forwarders:
+        generators.append(Generator(rack, forwarder))
+        processes.append(generators[-1].process)
+    figures = {"forwarding": [], "aggregation": []}
+    for _ in range(rounds):
+        for size in SIZES:
+            for forwarder, generator in zip(forwarders, generators):
+                figures["forwarding"].append(
+                    {"size": size, "by": forwarder.name, **forward(forwarder, generator, size)})
+        figures["aggregation"].append(add_up(box, rack))
+    forwarders[0].go_on()
+    rate = hertz(forwarders[0].count())
+    for one in figures["aggregation"]:
+        one["box_ns_per_frame"] = one.pop("busy_cycles") / rate * 1e9
+    return figures
+
+
+def main():
+    die_with_parent()
+    driver, rounds, hosts, build, file = sys.argv[1:]
+    processes = []
+    with tempfile.TemporaryDirectory(prefix="tally-bench-") as scratch:
+        rack = Rack(driver, hosts.split(","), pathlib.Path(build).resolve(), scratch)
+        try:
+            figures = measure(rack, int(rounds), processes)
+        except NoFigure as reason:
+            sys.exit(f"bench-ports: {driver}: {reason}")
+        finally:
+            for process in processes:
+                process.close()
+    pathlib.Path(file).write_text(json.dumps(figures))
+
+
+if __name__ == "__main__":
+    main()

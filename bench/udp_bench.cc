@@ -1,0 +1,191 @@
+// What the transport 'udp' costs by itself: CPU time of UdpSender and UdpReceiver per datagram, with and without
+// GSO. One thread sends a few bursts and takes them out again, so that nothing is lost and nothing else is in
+// the figures; where the kernel delivers at once, as veth and loopback do, the sender pays for that too.
+//
+//   tally_udp_bench [--json FILE] [--from ADDRESS [--namespace FILE]] [--to ADDRESS]
+//
+// Without addresses over loopback. FILE is a network namespace, in which the sending socket is made.
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <string>
+
+#include "harness.h"
+#include "tally/wire.h"
+#include "udp_receiver.h"
+#include "udp_sender.h"
+#include "udp_settings.h"
+#include "udp_socket.h"
+
+namespace tally::bench {
+namespace {
+
+constexpr std::size_t kBytes = 1464;  // 352 elements and the header: what MTU 1500 carries
+constexpr int kRounds = 5;
+constexpr int kTurns = 400;      // of a round
+constexpr int kBurstsAtOnce = 2;  // fit into the least receive buffer, 208 KiB
+constexpr int kPatienceMs = 2000;
+
+struct Words {
+  std::string json;
+  std::string from = "127.0.0.1";
+  std::string to = "127.0.0.1";
+  std::string space;
+};
+
+UdpAddress address(const std::string& text, std::uint16_t port) {
+  auto parsed = parse_udp_address(text);
+  require(parsed.has_value(), "--from and --to take an IP address");
+  parsed->set_port(port);
+  return *parsed;
+}
+
+double cpu_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+void enter(const std::string& space) {
+  const int fd = ::open(space.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0 || setns(fd, CLONE_NEWNET) != 0) {
+    std::perror(("cannot enter the network namespace " + space).c_str());
+    std::exit(1);
+  }
+  ::close(fd);
+}
+
+UdpSocket bound(const UdpAddress& own) {
+  auto socket = UdpSocket::open(own.family());
+  if (!socket) {
+    std::fprintf(stderr, "%s\n", socket.error().text().c_str());
+    std::exit(1);
+  }
+  static_cast<void>(socket->grow_buffers(UdpSettings::kBuffer));
+  if (const int error = socket->bind(own); error != 0) {
+    std::fprintf(stderr, "cannot bind to %s: %s\n", own.text().c_str(), strerror(error));
+    std::exit(1);
+  }
+  return std::move(*socket);
+}
+
+struct Spent {
+  double sending = 0;
+  double receiving = 0;
+  std::uint64_t datagrams = 0;
+};
+
+// Both ends in this thread. The sender stands where a box does, because the receiver takes nothing else.
+class Pair {
+ public:
+  Pair(int sending, int receiving, const UdpAddress& from, const UdpAddress& to, bool gso)
+      : receiving_(receiving),
+        port_(to.port()),
+        sender_(sending, to, kBytes, gso, errors_),
+        receiver_(from, kBytes, errors_) {}
+
+  Spent round() {
+    Spent spent;
+    for (int turn = 0; turn < kTurns; ++turn) {
+      const double begin = cpu_seconds();
+      std::size_t sent = 0;
+      for (int burst = 0; burst < kBurstsAtOnce; ++burst) sent += send();
+      spent.sending += cpu_seconds() - begin;
+      for (std::size_t got = 0; got < sent;) got += receive(spent);
+      spent.datagrams += sent;
+    }
+    return spent;
+  }
+  [[nodiscard]] bool refused() const { return sender_.segmentation_refused(); }
+
+ private:
+  std::size_t send() {
+    const auto room = sender_.lend(DatagramBatch::kMost, kBytes);
+    require(room.size() == DatagramBatch::kMost, "the sender has no room");
+    for (Outbound& one : room) {
+      one.bytes = kBytes;
+      one.destination_port = port_;
+    }
+    sender_.send(room.size());
+    require(sender_.waits() == UdpSender::Waits::kNothing && errors_.count() == 0, "the kernel took no datagram");
+    return room.size();
+  }
+  std::size_t receive(Spent& spent) {
+    pollfd readable{receiving_, POLLIN, 0};
+    require(poll(&readable, 1, kPatienceMs) == 1, "a datagram is missing: is the receive buffer too small?");
+    bool whole = true;
+    const double begin = cpu_seconds();
+    const std::size_t got =
+        receiver_.receive(receiving_, [&](std::span<const std::byte> bytes) { whole &= bytes.size() == kBytes; });
+    spent.receiving += cpu_seconds() - begin;
+    require(whole && receiver_.counters().foreign == 0U, "a datagram is not one that was sent");
+    return got;
+  }
+
+  const int receiving_;
+  const std::uint16_t port_;
+  PathErrors errors_;
+  UdpSender sender_;
+  UdpReceiver receiver_;
+};
+
+void print(const Figure& figure) {
+  std::printf("  %-34s %8.0f ns of CPU per datagram (%.0f..%.0f), %.2f s per GB\n", figure.name.c_str(),
+              figure.median_ns, figure.min_ns, figure.max_ns, figure.median_ns / kBytes);
+}
+
+void run(const Words& words) {
+  const UdpAddress from = address(words.from, kBasePort);
+  const UdpSocket receiving = bound(address(words.to, 0));
+  if (!words.space.empty()) enter(words.space);
+  const UdpSocket sending = bound(from);
+  Pair plain(sending.fd(), receiving.fd(), from, receiving.local(), false);
+  Pair gso(sending.fd(), receiving.fd(), from, receiving.local(), true);
+  // A round of one pair yields two figures; the second contender of each reports what the first one spent.
+  Spent spent;
+  const auto sends = [&spent](Pair& pair) {
+    return [&] { return spent = pair.round(), std::pair{spent.sending, spent.datagrams}; };
+  };
+  const auto receives = [&spent] { return std::pair{spent.receiving, spent.datagrams}; };
+  std::vector<Contender> contenders{{"send_plain", sends(plain)},
+                                    {"receive_plain", receives},
+                                    {"send_gso", sends(gso)},
+                                    {"receive_gso", receives}};
+  nlohmann::json out{{"environment", environment()}, {"bytes", kBytes}, {"from", words.from}, {"to", words.to}};
+  std::printf("datagrams of %zu bytes from %s to %s, bursts of %zu, medians of %d rounds%s\n", kBytes,
+              words.from.c_str(), words.to.c_str(), DatagramBatch::kMost, kRounds,
+              words.space.empty() ? "" : ", between namespaces");
+  for (const Figure& figure : measure(contenders, kRounds)) {
+    print(figure);
+    out[figure.name] = {{"cpu_ns", figure.median_ns},
+                        {"min_ns", figure.min_ns},
+                        {"max_ns", figure.max_ns},
+                        {"cpu_s_per_gb", figure.median_ns / kBytes}};
+  }
+  out["gso_refused"] = gso.refused();
+  if (gso.refused()) std::puts("  the kernel refused GSO here: both lines are without it");
+  write_json(words.json, out);
+}
+
+}  // namespace
+}  // namespace tally::bench
+
+int main(int argc, char** argv) {
+  tally::bench::Words words;
+  CLI::App app{"CPU time of the transport udp per datagram", "tally_udp_bench"};
+  app.add_option("--json", words.json, "Also write the figures to this file");
+  app.add_option("--from", words.from, "Address of the sender (default 127.0.0.1)");
+  app.add_option("--to", words.to, "Address of the receiver (default 127.0.0.1)");
+  app.add_option("--namespace", words.space, "Network namespace of the sender, a file");
+  CLI11_PARSE(app, argc, argv);
+  tally::bench::run(words);
+  return 0;
+}
