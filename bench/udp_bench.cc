@@ -1,13 +1,11 @@
-// What the transport 'udp' costs by itself: CPU time of UdpSender and UdpReceiver per datagram, with and without
-// GSO. One thread sends a few bursts and takes them out again, so that nothing is lost and nothing else is in
-// the figures; where the kernel delivers at once, as veth and loopback do, the sender pays for that too.
+// What the transport 'udp' costs by itself: CPU time of UdpSender and UdpReceiver per datagram, with and
+// without GSO.
 //
 //   tally_udp_bench [--json FILE] [--from ADDRESS [--namespace FILE]] [--to ADDRESS]
 //
 // Without addresses over loopback. FILE is a network namespace, in which the sending socket is made.
 
 #include <fcntl.h>
-#include <poll.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -15,24 +13,18 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <ctime>
 #include <string>
 
 #include "harness.h"
 #include "tally/wire.h"
-#include "udp_receiver.h"
-#include "udp_sender.h"
+#include "udp_pair.h"
 #include "udp_settings.h"
 #include "udp_socket.h"
 
 namespace tally::bench {
 namespace {
 
-constexpr std::size_t kBytes = 1464;  // 352 elements and the header: what MTU 1500 carries
 constexpr int kRounds = 5;
-constexpr int kTurns = 400;      // of a round
-constexpr int kBurstsAtOnce = 2;  // fit into the least receive buffer, 208 KiB
-constexpr int kPatienceMs = 2000;
 
 struct Words {
   std::string json;
@@ -46,12 +38,6 @@ UdpAddress address(const std::string& text, std::uint16_t port) {
   require(parsed.has_value(), "--from and --to take an IP address");
   parsed->set_port(port);
   return *parsed;
-}
-
-double cpu_seconds() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
 void enter(const std::string& space) {
@@ -77,69 +63,9 @@ UdpSocket bound(const UdpAddress& own) {
   return std::move(*socket);
 }
 
-struct Spent {
-  double sending = 0;
-  double receiving = 0;
-  std::uint64_t datagrams = 0;
-};
-
-// Both ends in this thread. The sender stands where a box does, because the receiver takes nothing else.
-class Pair {
- public:
-  Pair(int sending, int receiving, const UdpAddress& from, const UdpAddress& to, bool gso)
-      : receiving_(receiving),
-        port_(to.port()),
-        sender_(sending, to, kBytes, gso, errors_),
-        receiver_(from, kBytes, errors_) {}
-
-  Spent round() {
-    Spent spent;
-    for (int turn = 0; turn < kTurns; ++turn) {
-      const double begin = cpu_seconds();
-      std::size_t sent = 0;
-      for (int burst = 0; burst < kBurstsAtOnce; ++burst) sent += send();
-      spent.sending += cpu_seconds() - begin;
-      for (std::size_t got = 0; got < sent;) got += receive(spent);
-      spent.datagrams += sent;
-    }
-    return spent;
-  }
-  [[nodiscard]] bool refused() const { return sender_.segmentation_refused(); }
-
- private:
-  std::size_t send() {
-    const auto room = sender_.lend(DatagramBatch::kMost, kBytes);
-    require(room.size() == DatagramBatch::kMost, "the sender has no room");
-    for (Outbound& one : room) {
-      one.bytes = kBytes;
-      one.destination_port = port_;
-    }
-    sender_.send(room.size());
-    require(sender_.waits() == UdpSender::Waits::kNothing && errors_.count() == 0, "the kernel took no datagram");
-    return room.size();
-  }
-  std::size_t receive(Spent& spent) {
-    pollfd readable{receiving_, POLLIN, 0};
-    require(poll(&readable, 1, kPatienceMs) == 1, "a datagram is missing: is the receive buffer too small?");
-    bool whole = true;
-    const double begin = cpu_seconds();
-    const std::size_t got =
-        receiver_.receive(receiving_, [&](std::span<const std::byte> bytes) { whole &= bytes.size() == kBytes; });
-    spent.receiving += cpu_seconds() - begin;
-    require(whole && receiver_.counters().foreign == 0U, "a datagram is not one that was sent");
-    return got;
-  }
-
-  const int receiving_;
-  const std::uint16_t port_;
-  PathErrors errors_;
-  UdpSender sender_;
-  UdpReceiver receiver_;
-};
-
 void print(const Figure& figure) {
   std::printf("  %-34s %8.0f ns of CPU per datagram (%.0f..%.0f), %.2f s per GB\n", figure.name.c_str(),
-              figure.median_ns, figure.min_ns, figure.max_ns, figure.median_ns / kBytes);
+              figure.median_ns, figure.min_ns, figure.max_ns, figure.median_ns / UdpPair::kBytes);
 }
 
 void run(const Words& words) {
@@ -147,11 +73,11 @@ void run(const Words& words) {
   const UdpSocket receiving = bound(address(words.to, 0));
   if (!words.space.empty()) enter(words.space);
   const UdpSocket sending = bound(from);
-  Pair plain(sending.fd(), receiving.fd(), from, receiving.local(), false);
-  Pair gso(sending.fd(), receiving.fd(), from, receiving.local(), true);
+  UdpPair plain(sending.fd(), receiving.fd(), from, receiving.local(), false);
+  UdpPair gso(sending.fd(), receiving.fd(), from, receiving.local(), true);
   // A round of one pair yields two figures; the second contender of each reports what the first one spent.
-  Spent spent;
-  const auto sends = [&spent](Pair& pair) {
+  UdpPair::Spent spent;
+  const auto sends = [&spent](UdpPair& pair) {
     return [&] { return spent = pair.round(), std::pair{spent.sending, spent.datagrams}; };
   };
   const auto receives = [&spent] { return std::pair{spent.receiving, spent.datagrams}; };
@@ -159,16 +85,17 @@ void run(const Words& words) {
                                     {"receive_plain", receives},
                                     {"send_gso", sends(gso)},
                                     {"receive_gso", receives}};
-  nlohmann::json out{{"environment", environment()}, {"bytes", kBytes}, {"from", words.from}, {"to", words.to}};
-  std::printf("datagrams of %zu bytes from %s to %s, bursts of %zu, medians of %d rounds%s\n", kBytes,
-              words.from.c_str(), words.to.c_str(), DatagramBatch::kMost, kRounds,
+  nlohmann::json out{
+      {"environment", environment()}, {"bytes", UdpPair::kBytes}, {"from", words.from}, {"to", words.to}};
+  std::printf("datagrams of %zu bytes from %s to %s, bursts of %zu, medians of %d rounds%s\n",
+              UdpPair::kBytes, words.from.c_str(), words.to.c_str(), DatagramBatch::kMost, kRounds,
               words.space.empty() ? "" : ", between namespaces");
   for (const Figure& figure : measure(contenders, kRounds)) {
     print(figure);
     out[figure.name] = {{"cpu_ns", figure.median_ns},
                         {"min_ns", figure.min_ns},
                         {"max_ns", figure.max_ns},
-                        {"cpu_s_per_gb", figure.median_ns / kBytes}};
+                        {"cpu_s_per_gb", figure.median_ns / UdpPair::kBytes}};
   }
   out["gso_refused"] = gso.refused();
   if (gso.refused()) std::puts("  the kernel refused GSO here: both lines are without it");

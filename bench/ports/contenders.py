@@ -4,12 +4,13 @@ import pathlib
 import signal
 import sys
 
-from ends import Process, testpmd
+from ends import NoFigure, Process, testpmd
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "process"))
 import counters  # noqa: E402  pylint: disable=wrong-import-position
 
 BOX = "10.0.0.1"
+ATTEMPTS = 8
 # What tallyd adds by itself (docs/ports.md), for testpmd.
 ADDED = {"af_packet": "", "af_xdp": ",busy_budget=0,force_copy=1"}
 
@@ -21,7 +22,19 @@ class Forwarder:
     def __init__(self, rack, name):
         self.rack, self.name, self.first = rack, name, rack.take_ports()
         self.a, self.b = rack.hosts[self.first:self.first + 2]
-        self.process = self.start()
+        self.process = self.start_in_the_end()
+
+    def start_in_the_end(self):
+        """DPDK's af_packet names a group of sockets by process xor interface, and two processes of one namespace may
+        get the same name; the next process gets another one."""
+        for _ in range(ATTEMPTS):
+            try:
+                return self.start()
+            except NoFigure as reason:
+                if "PACKET_FANOUT" not in str(reason):
+                    raise
+                last = reason
+        raise last
 
     def rest(self):
         self.process.signal(signal.SIGSTOP)
