@@ -7,7 +7,7 @@
 
 namespace tally {
 
-Ingress::Ingress(std::vector<IngressQueue> queues, rte_mempool* copies, MbufCounters& mbufs,
+Ingress::Ingress(const std::vector<IngressQueue>& queues, rte_mempool* copies, MbufCounters& mbufs,
                  CoreStatistics& statistics, std::span<PortTraffic> traffic)
     : copies_(copies), mbufs_(mbufs), statistics_(statistics), traffic_(traffic) {
   for (const IngressQueue& q : queues) {

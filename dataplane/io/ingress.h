@@ -42,7 +42,7 @@ struct IngressQueue {
 class Ingress {
  public:
   // copies: for frames that arrive shared, and for `impair`.
-  Ingress(std::vector<IngressQueue> queues, rte_mempool* copies, MbufCounters& mbufs,
+  Ingress(const std::vector<IngressQueue>& queues, rte_mempool* copies, MbufCounters& mbufs,
           CoreStatistics& statistics, std::span<PortTraffic> traffic);
 
   [[nodiscard]] std::size_t queues() const noexcept { return queues_.size(); }
