@@ -102,7 +102,7 @@ TEST(ChildProcessTest, AMissingProgramSaysSo) {
 TEST(ChildProcessTest, ItsNetworkNamespaceIsEntered) {
   if (geteuid() != 0) GTEST_SKIP() << "only root enters the network namespace of another process";
   Heard there;
-  auto* const host = shell("exec unshare --net sh -c 'readlink /proc/self/ns/net; sleep 1000'", there);
+  auto* const host = shell("exec unshare --net sh -c 'readlink /proc/self/ns/net; exec sleep 1000'", there);
   wait_until([&] { return !there.out.empty() || host->told; });
   ASSERT_EQ(there.out.size(), 1U) << "no namespace can be made";
   Heard heard;
