@@ -11,6 +11,7 @@
 #include "box_options.h"
 #include "kernels.h"
 #include "random_words.h"
+#include "steering.h"
 #include "to_members.h"
 #include "units.h"
 
@@ -73,6 +74,7 @@ Result<StartedBox> StartedBox::start(const Config& config, const LogSink& log) {
   if (!pools) return tl::unexpected<Error>(std::move(pools.error()));
   auto ports = open_ports(config, pools->frames.get());
   if (!ports) return tl::unexpected<Error>(std::move(ports.error()));
+  steer_ports(config, *ports, log);
   auto plane = DataPlane::create(plane_options(config), std::move(*pools), std::move(*ports), best_kernels());
   if (!plane) return tl::unexpected<Error>(std::move(plane.error()));
   StartedBox box(std::move(owned_eal), std::move(*plane));

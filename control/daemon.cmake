@@ -6,7 +6,7 @@ mark_as_advanced(ASIO_INCLUDE_DIR)
 
 tally_library(tally_daemon
   SOURCES box_options.cc box_start.cc box_watch.cc command_line.cc control_loop.cc counters_report.cc
-          counters_snapshot.cc daemon.cc job_watch.cc log.cc member_loop.cc random_words.cc reload.cc sd_notify.cc share_watch.cc shutdown.cc
+          counters_snapshot.cc daemon.cc job_watch.cc log.cc member_loop.cc random_words.cc reload.cc sd_notify.cc share_watch.cc shutdown.cc steering.cc
           version_text.cc
   LINK tally_config tally_members tally_io tally_text)
 target_include_directories(tally_daemon SYSTEM PRIVATE ${ASIO_INCLUDE_DIR})
