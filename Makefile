@@ -56,7 +56,7 @@ IN_PARALLEL := xargs -d '\n' -r -n 8 -P $(JOBS)
 # In this order `make check` fails soon; the tests come last, so that their count is its last line.
 CHECK_STAGES := format rules build build-asan build-tsan headers lint test
 
-.PHONY: help deps build build-asan build-tsan demo test check bench ab experiment fmt format rules headers lint soak fuzz install clean
+.PHONY: help deps build build-asan build-tsan demo test check bench bench-full ab experiment fmt format rules headers lint soak fuzz install clean
 .PHONY: need configure configure-asan configure-tsan
 
 help: ## this list
@@ -103,8 +103,13 @@ test: build build-asan build-tsan ## run the tests of the three builds; the last
 check: need ## everything CI checks: format, rules, the three builds, headers, lint, test
 	@MAKE='$(MAKE)' tools/stages $(CHECK_STAGES)
 
-bench: build ## run the benchmarks
+bench: build ## the benchmarks that say most, 5 minutes
 	@tools/run-bench $(if $(JSON),--json '$(JSON)') '$(BUILD_DIR)'
+
+bench-full: ## all of them, as root, recorded with plots in bench/results
+	@TALLY_PACKAGES=tools/packages-bench.txt tools/deps check
+	@'$(MAKE)' build
+	@tools/run-bench --full --record bench/results $(if $(JSON),--json '$(JSON)') '$(BUILD_DIR)'
 
 ab: need ## the loop bench of BASE and of HEAD in turn; fails when HEAD is slower
 	@bench/ab BASE='$(BASE)' THRESHOLD='$(THRESHOLD)' JOBS=$(JOBS)
