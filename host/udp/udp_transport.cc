@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <ctime>
 
 #include "check_options.h"
@@ -21,6 +22,12 @@ constexpr std::uint16_t kFirstPort = 49'152;  // RFC 6335; above the box's own p
 constexpr unsigned kPortTries = 256;
 constexpr TimeNs kLongestWait = 3600 * kSecond;
 constexpr TimeNs kQueueRetry = kMillisecond;  // an interface's queue does not tell when it has room
+
+TimeNs now_ns() noexcept {
+  return static_cast<TimeNs>(std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                 std::chrono::steady_clock::now().time_since_epoch())
+                                 .count());
+}
 
 std::size_t header_bytes(bool ipv4) noexcept {
   return (ipv4 ? sizeof(Ipv4Header) : sizeof(Ipv6Header)) + sizeof(UdpHeader);
@@ -144,14 +151,30 @@ std::size_t UdpTransport::receive(const DatagramSink& sink) {
   return handed;
 }
 
+std::span<Outbound> UdpTransport::lend(std::size_t wanted, std::size_t bytes) {
+  if (reported_at_ != 0) {
+    if (now_ns() < reported_at_) return {};
+    reported_at_ = 0;
+  }
+  return sender_.lend(wanted, bytes);
+}
+
 void UdpTransport::joined(const Membership& membership) {
   group_trouble_.clear();
-  if (membership.results != ResultsMode::kMulticast) return group_.leave();
+  if (membership.results != ResultsMode::kMulticast) {
+    reported_at_ = 0;
+    return group_.leave();
+  }
   GroupAddress to{UdpAddress(membership.group, membership.group_port), route_.interface};
   // The way to the box may have changed since the last epoch.
   if (const auto route = find_route(ends_.box, ends_.own)) to.interface = route->interface;
-  if (const auto joined = group_.join(to, settings_.buffer); !joined)
+  const auto joined = group_.join(to, settings_.buffer);
+  if (!joined) {
+    reported_at_ = 0;
     group_trouble_ = joined.error().what + ": results by multicast do not arrive, each is asked for";
+  } else if (*joined) {
+    reported_at_ = now_ns() + report_delay();
+  }
 }
 
 void UdpTransport::wait(TimeNs now, TimeNs until) {

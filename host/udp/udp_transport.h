@@ -2,7 +2,9 @@
 // Transport 'udp': a worker's datagrams over sockets of the kernel. Nothing to install, no rights needed.
 //
 // One socket sends to all shards and receives; a second one receives results by multicast, if the job has
-// them. Neither is connected: answers come from every shard's port.
+// them. Neither is connected: answers come from every shard's port. After joining a group nothing is sent
+// until the kernel has reported the membership: a switch that snoops would keep the first results from us,
+// a window of them, and a worker that has no result yet repeats after 100 ms only.
 //
 // Threads: created and destroyed on any thread; everything else but wake() on the progress thread. A child of
 // fork() may close its copies, and nothing else.
@@ -30,9 +32,7 @@ class UdpTransport final : public Transport {
   [[nodiscard]] Result<void> attach() override { return {}; }
   [[nodiscard]] std::uint16_t most_elements() const noexcept override { return most_elements_; }
   std::size_t receive(const DatagramSink& sink) override;
-  [[nodiscard]] std::span<Outbound> lend(std::size_t wanted, std::size_t bytes) override {
-    return sender_.lend(wanted, bytes);
-  }
+  [[nodiscard]] std::span<Outbound> lend(std::size_t wanted, std::size_t bytes) override;
   void send(std::size_t filled) override { sender_.send(filled); }
   void joined(const Membership& membership) override;
   void wait(TimeNs now, TimeNs until) override;
@@ -44,6 +44,8 @@ class UdpTransport final : public Transport {
   [[nodiscard]] const UdpSender& sender() const noexcept { return sender_; }
   [[nodiscard]] const UdpReceiver& receiver() const noexcept { return receiver_; }
   [[nodiscard]] const GroupSocket& group() const noexcept { return group_; }
+  // When the kernel has reported the group, on steady_clock; 0: nothing to wait for.
+  [[nodiscard]] TimeNs reported_at() const noexcept { return reported_at_; }
   [[nodiscard]] const PathErrors& errors() const noexcept { return errors_; }
 
  private:
@@ -72,6 +74,7 @@ class UdpTransport final : public Transport {
   UdpSender sender_;
   GroupSocket group_;
   std::string group_trouble_;  // why there is no group; empty if there is or need not be
+  TimeNs reported_at_ = 0;
   WakeEvent event_;
 };
 

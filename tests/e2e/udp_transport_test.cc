@@ -196,6 +196,35 @@ TEST_F(UdpTransports, EveryWorkerOfTheMachineGetsWhatTheGroupGets) {
   EXPECT_THAT(taken(*two, 1), testing::ElementsAre(payload(7, 60)));
 }
 
+// A switch that snoops passes a group on to those whose kernel has reported it; what we send first makes
+// results.
+TEST_F(UdpTransports, NothingLeavesBeforeTheKernelHasReportedTheGroup) {
+  const auto worker = open();
+  // What it lent before `then` would be too early. The clock is read afterwards, so a pause here does no
+  // harm.
+  const auto lends_only_after = [&worker](TimeNs then) {
+    while (worker->lend(1, 60).empty()) {
+      if (real_now() > then + kPatience) return false;
+    }
+    return real_now() >= then;
+  };
+  EXPECT_GE(report_delay(), 4 * kMillisecond) << "two to three ticks, and a tick is 1 ms or more";
+  const TimeNs begun = real_now();
+  worker->joined(multicast(1));
+  const TimeNs reported = worker->reported_at();
+  EXPECT_GE(reported, begun + report_delay());
+  worker->joined(multicast(1));  // a new epoch
+  EXPECT_EQ(worker->reported_at(), reported);
+  EXPECT_TRUE(lends_only_after(reported));
+
+  worker->joined(multicast(1));
+  EXPECT_EQ(worker->reported_at(), 0U) << "the switch knows of it already";
+  worker->joined(multicast(2));
+  EXPECT_GT(worker->reported_at(), reported);
+  worker->joined(Membership{});
+  EXPECT_EQ(worker->reported_at(), 0U) << "results by unicast";
+}
+
 TEST_F(UdpTransports, TheInterfaceIsTheOneThatLeadsToTheBoxWhereverTheAddressIs) {
   const auto ip = [](const std::string& words) {
     return std::system(("ip " + words + " 2>/dev/null").c_str()) == 0;

@@ -1,5 +1,7 @@
 """The box as a switch between plain hosts, and as a host that answers for its own address."""
 import json
+import pathlib
+import sys
 
 from box import Job
 from lab import case
@@ -11,6 +13,7 @@ from socket_worker import SocketWorker, start_sockets
 from workers import finish
 
 HEADERS = 28  # IPv4 and ICMP
+FIRST_FRAMES = pathlib.Path(__file__).with_name("first_frames.py")
 
 
 def idle_rack(lab, hosts, **options):
@@ -136,15 +139,22 @@ def box_on_one_arm(lab):
 
 @case()
 def dpdk_worker_behind_a_switch_that_snoops(lab):
-    """A worker without a kernel reports its group itself, or the switch would keep the results from it."""
+    """A worker without a kernel reports its group itself, or the switch would keep the results from it. Each says so
+    before it contributes: the kernel's own report takes its time, and the first results would be lost."""
     job = Job("group", results="multicast")
     rack = run_one_arm(lab, [job], hosts=2)
+    listeners = [rack.switch.run(f"p{n}", [sys.executable, "-B", str(FIRST_FRAMES), f"p{n}"]) for n in (0, 1)]
+    for listener in listeners:
+        wait_until("a listener", listener.said)
     rack.hosts[1].call("ip", "address", "flush", "dev", "eth0")  # its kernel must not answer for it
     script = "--sizes 50000,353 --iterations 3"
     own = {"TALLY_TRANSPORT": "dpdk:net_af_packet0,iface=eth0", "TALLY_ADDRESS": f"{rack.hosts[1].ipv4}/24"}
     finish([SocketWorker(rack.hosts[0], job, 0, script), SocketWorker(rack.hosts[1], job, 1, script, environment=own)])
     members = rack.switch.call("bridge", "mdb", "show", "dev", "br0")
     assert "port p0 grp 239.192.0.1 " in members and "port p1 grp 239.192.0.1 " in members, members
+    for listener in listeners:
+        assert listener.wait() == 0
+        assert listener.said().split("\n")[1:3] == ["report 239.192.0.1", "contribution"], listener.said()
     rack.stop()
 
 
