@@ -3,8 +3,9 @@
 
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
-#include <initializer_list>
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,11 +23,18 @@ namespace {
 
 constexpr std::uint16_t kElements = 256;
 constexpr std::uint8_t kMembers = 8;
-constexpr int kRounds = 31;
 // Frame, FCS, preamble and gap: what a contribution takes of a link.
 constexpr double kWireBits = 8.0 * (Traffic::kHeaders + 4 * kElements + 4 + 20);
-constexpr double kUnicastGoal = 4.5;  // times raw add
-constexpr double kMulticastGoal = 2.6;
+constexpr double kUnicastGoal = 3.2;  // times raw add
+constexpr double kMulticastGoal = 2.0;
+
+// What the command line asks for.
+struct Wish {
+  std::string json{};
+  std::vector<std::uint16_t> members{kMembers, 2, 4, 16, 32};
+  std::vector<std::string> only{};  // keys of rows beside raw add; empty: all
+  int rounds = 31;
+};
 
 struct Row {
   std::string key;         // for programs
@@ -37,7 +45,7 @@ struct Row {
 // Contenders that are measured in turn, and what is known of each, in the order of the table.
 class Bench {
  public:
-  explicit Bench(std::string directory) : directory_(std::move(directory)) {}
+  Bench(std::string directory, const Wish& wish) : directory_(std::move(directory)), wish_(wish) {}
 
   void add_raw(std::uint8_t world) {
     const Job job = make_job({.world = world, .elements = kElements});
@@ -45,17 +53,19 @@ class Bench {
     add({"raw_add", world}, "raw add", [raw = raw_.back().get()] { return undisturbed(*raw); });
   }
   void add_pipeline() {
+    if (!wished("pipeline")) return;
     const Job job = make_job({.world = kMembers, .elements = kElements});
     pipeline_ = std::make_unique<PipelineAlone<Fused>>(job, job_box(), best_kernels(), true);
     add({"pipeline", kMembers}, "pipeline alone", [this] { return undisturbed(*pipeline_); });
   }
   void add_rig(const Row& row, const std::string& name, const RigOptions& options) {
+    if (!wished(row.key)) return;
     rigs_.push_back(std::make_unique<LoopRig>(options, "bench" + std::to_string(rigs_.size()), directory_));
     add(row, name, [rig = rigs_.back().get()] { return undisturbed(*rig); });
   }
 
   [[nodiscard]] nlohmann::json run() {
-    const auto figures = measure(contenders_, kRounds);
+    const auto figures = measure(contenders_, wish_.rounds);
     nlohmann::json rows = nlohmann::json::array();
     for (std::size_t i = 0; i < figures.size(); ++i) rows.push_back(print(rows_[i], figures[i], figures));
     return rows;
@@ -65,6 +75,10 @@ class Bench {
   void add(Row row, std::string name, std::function<std::pair<double, std::uint64_t>()> round) {
     rows_.push_back(std::move(row));
     contenders_.push_back({std::move(name), std::move(round)});
+  }
+
+  [[nodiscard]] bool wished(const std::string& key) const {
+    return wish_.only.empty() || std::ranges::find(wish_.only, key) != wish_.only.end();
   }
 
   [[nodiscard]] double raw_ns(std::uint8_t world, const std::vector<Figure>& figures) const {
@@ -87,6 +101,7 @@ class Bench {
   }
 
   std::string directory_;
+  const Wish& wish_;
   std::vector<std::unique_ptr<RawAdd>> raw_;
   std::unique_ptr<PipelineAlone<Fused>> pipeline_;
   std::vector<std::unique_ptr<LoopRig>> rigs_;
@@ -135,7 +150,16 @@ void add_world(Bench& bench, std::uint8_t world) {
 
 int main(int argc, char** argv) {
   using namespace tally::bench;
-  const std::string file = json_argument(argc, argv);
+  Wish wish;
+  CLI::App app{"the data plane's loop on the in-memory port"};
+  app.add_option("--json", wish.json, "also write the figures to this file");
+  app.add_option("--members", wish.members, "numbers of members, in this order")
+      ->delimiter(',')
+      ->check(CLI::Range(2, 64));
+  app.add_option("--only", wish.only, "keys of rows, as in the JSON; raw add is always there")
+      ->delimiter(',');
+  app.add_option("--rounds", wish.rounds, "of each row")->check(CLI::PositiveNumber);
+  CLI11_PARSE(app, argc, argv);
   nlohmann::json results{{"environment", environment()}};
   print_environment();
   // On pages of 4 KiB an mbuf takes a page.
@@ -149,25 +173,25 @@ int main(int argc, char** argv) {
   std::printf("\n%u elements, window %u, kernels %s, %s, rings of 4 MiB, %d rounds interleaved\n", kElements,
               kBenchWindow, std::string(tally::best_kernels().name).c_str(),
               eal.hugepages() ? "hugepages" : "NO HUGEPAGES: every frame costs a walk of the page table",
-              kRounds);
+              wish.rounds);
   std::printf("%-40s %4s %7s %7s %7s %6s %6s %6s %6s\n", "", "of", "ns", "min", "max", "x raw", "Mpps",
               "Gel/s", "Gb/s");
   results["loop"] = {{"elements", kElements},
                      {"window", kBenchWindow},
                      {"kernels", tally::best_kernels().name},
                      {"hugepages", eal.hugepages()},
-                     {"rounds", kRounds}};
+                     {"rounds", wish.rounds}};
   nlohmann::json& rows = results["loop"]["rows"] = nlohmann::json::array();
   // Groups, so that their rings are not too many for the L3 cache at a time; each with its own raw add.
-  for (const std::uint8_t world : std::initializer_list<std::uint8_t>{kMembers, 2, 4, 16, 32}) {
-    Bench bench(scratch.path());
+  for (const std::uint16_t world : wish.members) {
+    Bench bench(scratch.path(), wish);
     if (world == kMembers) {
       add_eight(bench);
     } else {
-      add_world(bench, world);
+      add_world(bench, static_cast<std::uint8_t>(world));
     }
     for (auto& row : bench.run()) rows.push_back(std::move(row));
   }
-  write_json(file, results);
+  write_json(wish.json, results);
   return 0;
 }
