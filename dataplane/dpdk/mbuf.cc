@@ -4,7 +4,6 @@
 
 #include "port_gate.h"
 #include "tally/check.h"
-#include "thread_hints.h"
 
 #include <rte_ethdev.h>
 
@@ -34,8 +33,10 @@ inline void all_taken([[maybe_unused]] std::span<rte_mbuf* const> frames) noexce
 #endif
 }
 
-void drop_all(std::span<rte_mbuf* const> frames) noexcept {
-  for (rte_mbuf* m : frames) drop(m);
+// The commonest frame: one segment with one owner. Its `next` is null (a head that says so has no more
+// segments), and not looking at it saves a second cache line, which nothing else of a frame touches.
+inline bool is_simple(const rte_mbuf* m) noexcept {
+  return m->nb_segs == 1 && RTE_MBUF_DIRECT(m) && rte_mbuf_refcnt_read(m) == 1;
 }
 
 }  // namespace
@@ -53,6 +54,19 @@ rte_mbuf* allocate(rte_mempool* pool, MbufCounters& counters) noexcept {
                "an mbuf in a mempool belongs to nobody");
   rte_pktmbuf_reset(m);
   return m;
+}
+
+bool allocate_all(rte_mempool* pool, std::span<rte_mbuf*> room) noexcept {
+  if (rte_mempool_get_bulk(pool, reinterpret_cast<void**>(room.data()), static_cast<unsigned>(room.size())) !=
+      0)
+    return false;
+  for (rte_mbuf* m : room) {
+    taken(m);
+    TALLY_DCHECK(rte_mbuf_refcnt_read(m) == 1 && m->next == nullptr && m->nb_segs == 1,
+                 "an mbuf in a mempool belongs to nobody");
+    rte_pktmbuf_reset(m);
+  }
+  return true;
 }
 
 std::span<rte_mbuf*> receive(std::uint16_t port, std::uint16_t queue, std::span<rte_mbuf*> room) noexcept {
@@ -77,9 +91,7 @@ std::span<rte_mbuf*> receive(rte_ring* ring, std::span<rte_mbuf*> room) noexcept
 // the last one alone writes its fields. The first release is for the bytes that this thread read or wrote,
 // the second for the fields that the last one resets.
 void drop(rte_mbuf* m) noexcept {
-  // The commonest frame first: one segment with one owner. Its `next` is null (a head that says so has no
-  // more segments), and not looking at it saves a second cache line, which nothing else of a frame touches.
-  if (m->nb_segs == 1 && RTE_MBUF_DIRECT(m) && rte_mbuf_refcnt_read(m) == 1) {
+  if (is_simple(m)) {
     TALLY_DCHECK(m->next == nullptr, "a frame of one segment ends there");
     released(m);
     rte_mempool_put(m->pool, m);
@@ -95,6 +107,31 @@ void drop(rte_mbuf* m) noexcept {
     }
     m = next;
   }
+}
+
+// Simple frames of one pool in a row go back to it together.
+void drop_all(std::span<rte_mbuf*> frames) noexcept {
+  std::size_t simple = 0;  // frames in front that wait to go back to `pool`
+  rte_mempool* pool = nullptr;
+  const auto give_back = [&]() noexcept {
+    if (simple != 0)
+      rte_mempool_put_bulk(pool, reinterpret_cast<void**>(frames.data()), static_cast<unsigned>(simple));
+    simple = 0;
+  };
+  for (rte_mbuf* m : frames) {
+    if (!is_simple(m)) [[unlikely]] {
+      drop(m);
+      continue;
+    }
+    TALLY_DCHECK(m->next == nullptr, "a frame of one segment ends there");
+    released(m);
+    if (m->pool != pool) {
+      give_back();
+      pool = m->pool;
+    }
+    frames[simple++] = m;
+  }
+  give_back();
 }
 
 // A release of what stays here does no harm: it only says that what was done before may be seen.
@@ -133,11 +170,7 @@ bool send(rte_ring* ring, rte_mbuf* m, MbufCounters& counters) noexcept {
   return false;
 }
 
-rte_mbuf* made_writable(rte_mbuf* m, rte_mempool* copies, MbufCounters& counters) noexcept {
-  if (writable(m)) {
-    taken(m);  // from former holders of other references
-    return m;
-  }
+rte_mbuf* copied_writable(rte_mbuf* m, rte_mempool* copies, MbufCounters& counters) noexcept {
   rte_mbuf* const copy = copy_of(m, copies, counters);
   if (copy != nullptr) ++counters.copied;
   drop(m);
@@ -209,6 +242,17 @@ rte_mbuf* refer(rte_mbuf* body, std::size_t head, rte_mempool* heads, MbufCounte
   m->nb_segs = 2;
   m->next = body;
   return m;
+}
+
+// As refer(). The references are counted before anybody else has one, so that one plain store does it where
+// refer() needs an atomic step for each; and the caller's goes with the last frame.
+void refer_all(rte_mbuf* body, std::span<rte_mbuf* const> heads) noexcept {
+  TALLY_DCHECK(body->nb_segs == 1 && body->next == nullptr, "a body is one segment");
+  rte_mbuf_refcnt_update(body, static_cast<std::int16_t>(heads.size() - 1));
+  for (rte_mbuf* m : heads) {
+    m->nb_segs = 2;
+    m->next = body;
+  }
 }
 
 rte_mbuf* duplicate(const rte_mbuf* body, std::size_t head, rte_mempool* frames,

@@ -26,6 +26,7 @@ Egress::Egress(const std::vector<EgressPort>& ports, rte_mempool* copies, MbufCo
     // On its way to another core a frame carries its port in the mbuf; a port that hands the mbuf itself to a
     // reader gives its fields away.
     if (p.via == nullptr && !p.traits.same_mbuf && i < 64) sharing_ |= std::uint64_t{1} << i;
+    if (p.traits.segments && i < 64) segments_ |= std::uint64_t{1} << i;
   }
 }
 

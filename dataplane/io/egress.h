@@ -36,6 +36,8 @@ class Egress {
   [[nodiscard]] const PortTraits& traits(PortIndex port) const noexcept { return boxes_[raw(port)].traits; }
   // Ports that take an mbuf that goes to other ports as well: bitmap of those below 64.
   [[nodiscard]] std::uint64_t sharing_ports() const noexcept { return sharing_; }
+  // Ports that take frames of several segments: the same.
+  [[nodiscard]] std::uint64_t segment_ports() const noexcept { return segments_; }
 
   // Before: the core owns `m`, to be sent on `port`, which exists. After: its outbox, or another core's ring.
   void push(PortIndex port, rte_mbuf* m) noexcept;
@@ -84,6 +86,7 @@ class Egress {
   std::vector<std::size_t> timed_;  // boxes whose way keeps frames for later
   TimeNs now_ = 0;
   std::uint64_t sharing_ = 0;
+  std::uint64_t segments_ = 0;
   MbufCounters& mbufs_;
   MbufCounters ring_mbufs_;  // what rings between threads refuse is not a port's refusal
   CoreStatistics& statistics_;

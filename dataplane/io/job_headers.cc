@@ -5,12 +5,20 @@
 #include "multicast.h"
 
 namespace tally {
+namespace {
+
+std::uint64_t bit_of_port(PortIndex port) noexcept {
+  return raw(port) < 64 ? std::uint64_t{1} << raw(port) : ~std::uint64_t{0};
+}
+
+}  // namespace
 
 JobHeaders::JobHeaders(const Job& job, const Box& box) : one_frame(job.leaders != 0) {
   for (std::uint32_t r = 0; r < job.world; ++r) {
     const Binding& to = job.ranks[r].binding;
     members[r] = {HeaderTemplate(to, box), to.port};
     ipv6 |= members[r].header.ipv6();
+    member_ports |= bit_of_port(to.port);
   }
   for (std::uint32_t s = 0; s < job.servers; ++s) {
     const Binding& to = job.server_ranks[s].binding;
@@ -23,7 +31,7 @@ JobHeaders::JobHeaders(const Job& job, const Box& box) : one_frame(job.leaders !
     groups[r] = {HeaderTemplate(multicast_binding(job.id, leader), box), leader.port};
     one_frame &= leader.vlan == first.vlan &&
                  is_mapped_ipv4(leader.address) == is_mapped_ipv4(first.address) && raw(leader.port) < 64;
-    group_ports |= std::uint64_t{1} << raw(leader.port) % 64;
+    group_ports |= bit_of_port(leader.port);
   }
 }
 

@@ -21,9 +21,11 @@ struct Receiver {
 struct JobHeaders {
   JobHeaders(const Job& job, const Box& box);
 
-  bool ipv6 = false;              // some header of members or groups needs the payload's sum
-  bool one_frame = false;         // multicast: the frames to all leaders are the same bytes
-  std::uint64_t group_ports = 0;  // multicast: bitmap of the leaders' ports, those below 64
+  bool ipv6 = false;       // some header of members or groups needs the payload's sum
+  bool one_frame = false;  // multicast: the frames to all leaders are the same bytes
+  // Bitmaps of ports; all of them if one is not below 64.
+  std::uint64_t member_ports = 0;
+  std::uint64_t group_ports = 0;  // multicast: of the leaders
   std::array<Receiver, kMaxRanks> members{};
   std::array<Receiver, kMaxRanks> groups{};  // multicast, by leader
   std::array<Receiver, kMaxServers> servers{};

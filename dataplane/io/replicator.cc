@@ -10,19 +10,22 @@ namespace tally {
 void Replicator::replicate(rte_mbuf* m, const std::byte* payload, std::uint32_t payload_bytes, const Job& job,
                            const JobHeaders& headers, std::uint16_t source_port) noexcept {
   ++statistics_.results;
+  // Nothing has touched this line so far, and whoever frees a frame that is or was shared looks at `next`.
+  __builtin_prefetch(&m->next, 1);
   const std::uint32_t sum = headers.ipv6 ? internet_sum({payload, payload_bytes}) : 0;
   const Result result{m, payload, payload_bytes, sum, source_port};
-  if (job.results != ResultsMode::kMulticast) return send_to_each(result, job.members, headers.members);
+  if (job.results != ResultsMode::kMulticast)
+    return send_to_each(result, job.members, headers.members, headers.member_ports);
   // The mbuf itself may go to several ports only if none of them gives it to somebody who writes its fields.
   if (headers.one_frame && (headers.group_ports & ~egress_.sharing_ports()) == 0)
     return send_one_frame(result, job, headers);
-  send_to_each(result, job.leaders, headers.groups);
+  send_to_each(result, job.leaders, headers.groups, headers.group_ports);
 }
 
 void Replicator::repeat(rte_mbuf* m, const std::byte* payload, std::uint32_t payload_bytes,
                         std::uint64_t ranks, const JobHeaders& headers, std::uint16_t source_port) noexcept {
   const std::uint32_t sum = headers.ipv6 ? internet_sum({payload, payload_bytes}) : 0;
-  send_to_each({m, payload, payload_bytes, sum, source_port}, ranks, headers.members);
+  send_to_each({m, payload, payload_bytes, sum, source_port}, ranks, headers.members, headers.member_ports);
 }
 
 // The same bytes to every port: no mbuf is needed but the one that is here.
@@ -37,10 +40,39 @@ void Replicator::send_one_frame(const Result& result, const Job& job, const JobH
     egress_.push(headers.groups[static_cast<unsigned>(std::countr_zero(left))].port, result.m);
 }
 
+void Replicator::send_to_each(const Result& result, std::uint64_t ranks,
+                              const std::array<Receiver, kMaxRanks>& receivers,
+                              std::uint64_t ports) noexcept {
+  const bool chains = !std::has_single_bit(ranks) && (ports & ~egress_.segment_ports()) == 0;
+  if (chains && send_chains(result, ranks, receivers)) [[likely]]
+    return;
+  send_one_by_one(result, ranks, receivers);
+}
+
+// All heads at once, and the references counted once: unicast to 8 took 10 % less than one by one. False:
+// there are not enough heads for all.
+bool Replicator::send_chains(const Result& result, std::uint64_t ranks,
+                             const std::array<Receiver, kMaxRanks>& receivers) noexcept {
+  std::array<rte_mbuf*, kMaxRanks> room;
+  const auto heads = std::span{room}.first(static_cast<std::size_t>(std::popcount(ranks)));
+  if (!allocate_all(heads_, heads)) return false;
+  static_cast<void>(reuse(result.m, result.payload, result.payload_bytes, 0));
+  refer_all(result.m, heads);
+  statistics_.replicas += heads.size();
+  for (rte_mbuf* m : heads) {
+    const Receiver& to = receivers[static_cast<unsigned>(std::countr_zero(ranks))];
+    ranks &= ranks - 1;
+    lead(m, to.header.bytes(), result.payload_bytes);
+    to.header.write(data_of(m), result.source_port, result.payload_bytes, result.payload_sum);
+    egress_.push(to.port, m);
+  }
+  return true;
+}
+
 // Header and payload by reference, or a copy of both. The last receiver gets the mbuf itself when no
 // reference to it is under way, that is with one receiver, and on ports that take no segments.
-void Replicator::send_to_each(const Result& result, std::uint64_t ranks,
-                              const std::array<Receiver, kMaxRanks>& receivers) noexcept {
+void Replicator::send_one_by_one(const Result& result, std::uint64_t ranks,
+                                 const std::array<Receiver, kMaxRanks>& receivers) noexcept {
   rte_mbuf* m = result.m;
   static_cast<void>(reuse(m, result.payload, result.payload_bytes, 0));
   bool referred = false;

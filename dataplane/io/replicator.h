@@ -38,8 +38,13 @@ class Replicator {
     std::uint16_t source_port;
   };
   void send_one_frame(const Result& result, const Job& job, const JobHeaders& headers) noexcept;
+  // ports: bitmap of at least those of `ranks`.
   void send_to_each(const Result& result, std::uint64_t ranks,
-                    const std::array<Receiver, kMaxRanks>& receivers) noexcept;
+                    const std::array<Receiver, kMaxRanks>& receivers, std::uint64_t ports) noexcept;
+  [[nodiscard]] bool send_chains(const Result& result, std::uint64_t ranks,
+                                 const std::array<Receiver, kMaxRanks>& receivers) noexcept;
+  void send_one_by_one(const Result& result, std::uint64_t ranks,
+                       const std::array<Receiver, kMaxRanks>& receivers) noexcept;
   [[nodiscard]] rte_mbuf* replica(rte_mbuf* body, const Receiver& to, bool& referred) noexcept;
 
   rte_mempool* frames_;
