@@ -91,14 +91,19 @@ void PipelineCore<Exec>::follow_publications() noexcept {
 template <class Exec>
 void PipelineCore<Exec>::process(std::span<rte_mbuf* const> burst, TimeNs now) noexcept {
   for (std::size_t i = 0; i < burst.size(); ++i) frames_[i] = frame_of(burst[i]);
+  std::array<rte_mbuf*, kBurst> done;  // together they go back in a third of the time
+  std::size_t absorbed = 0;
   run_burst(
       pipeline_, parsed_, burst.size(), now, [&](std::size_t i) -> const Frame& { return frames_[i]; },
       [&](std::size_t i, const Outcome& out) {
         // Most packets were added, and nothing leaves, no REJECT either: that is said here, without a call.
-        if (out.verdict == Verdict::kAbsorb && out.server == kNoServer) [[likely]]
-          return drop(burst[i]);
+        if (out.verdict == Verdict::kAbsorb && out.server == kNoServer) [[likely]] {
+          done[absorbed++] = burst[i];
+          return;
+        }
         conclude(burst[i], frames_[i], out, now);
       });
+  drop_all(std::span{done}.first(absorbed));
   tell_control();
 }
 
