@@ -37,19 +37,29 @@ bool same(const std::byte* at, const Mac& mac) noexcept {
 }
 
 // The binding's 32 bytes as four words, put together in registers: stores of single fields would make the
-// comparison with the member's binding wait for all of them (no store forwarding from narrow to wide).
+// comparison with the member's binding wait for all of them (no store forwarding from narrow to wide). Hence
+// the functions that fill them are inlined by order, and they are stored one by one: a copy of 16 bytes at a
+// time would wait for two stores of 8.
 struct SourceWords {
   std::uint64_t address_high = 0;
   std::uint64_t address_low = 0;
   std::uint64_t mac_vlan = 0;
   std::uint64_t ports = 0;
+
+  void store(Binding& to) const noexcept {
+    auto* const at = reinterpret_cast<std::byte*>(&to);
+    std::memcpy(at, &address_high, sizeof address_high);
+    std::memcpy(at + 8, &address_low, sizeof address_low);
+    std::memcpy(at + 16, &mac_vlan, sizeof mac_vlan);
+    std::memcpy(at + 24, &ports, sizeof ports);
+  }
 };
 
 bool is_our_port(std::uint16_t port) noexcept { return port >= kBasePort && port < kBasePort + kMaxShards; }
 
 // `ip_payload` = bytes the IP header announces behind itself; `room` = bytes the frame really has there.
-void open_udp(std::byte* at, std::size_t ip_payload, std::size_t room, SourceWords& source,
-              OpenedFrame& d) noexcept {
+[[gnu::always_inline]] inline void open_udp(std::byte* at, std::size_t ip_payload, std::size_t room,
+                                            SourceWords& source, OpenedFrame& d) noexcept {
   if (room < sizeof(UdpHeader)) return drop(d, Drop::kRunt);
   const auto udp = peek<UdpHeader>(at);
   if (!is_our_port(udp.destination.host())) return;
@@ -61,8 +71,8 @@ void open_udp(std::byte* at, std::size_t ip_payload, std::size_t room, SourceWor
   d.payload_bytes = static_cast<std::uint32_t>(ip_payload - sizeof(UdpHeader));
 }
 
-void open_ipv4(std::byte* at, std::size_t room, const Box& box, SourceWords& source,
-               OpenedFrame& d) noexcept {
+[[gnu::always_inline]] inline void open_ipv4(std::byte* at, std::size_t room, const Box& box,
+                                             SourceWords& source, OpenedFrame& d) noexcept {
   if (room < sizeof(Ipv4Header)) return drop(d, Drop::kRunt);
   const auto ip = peek<Ipv4Header>(at);
   const auto ours = std::bit_cast<std::uint32_t>(box.ipv4);
@@ -76,8 +86,8 @@ void open_ipv4(std::byte* at, std::size_t room, const Box& box, SourceWords& sou
   open_udp(at + sizeof ip, total - sizeof ip, room - sizeof ip, source, d);
 }
 
-void open_ipv6(std::byte* at, std::size_t room, const Box& box, SourceWords& source,
-               OpenedFrame& d) noexcept {
+[[gnu::always_inline]] inline void open_ipv6(std::byte* at, std::size_t room, const Box& box,
+                                             SourceWords& source, OpenedFrame& d) noexcept {
   constexpr std::uint8_t kFragmentHeader = 44;
   if (room < sizeof(Ipv6Header)) return drop(d, Drop::kRunt);
   const auto ip = peek<Ipv6Header>(at);
@@ -126,7 +136,7 @@ OpenedFrame open_frame(const Frame& frame, const Box& box) noexcept {
   } else if (type == kEtherIpv6) {
     open_ipv6(frame.data + offset, frame.length - offset, box, source, d);
   }
-  d.source = std::bit_cast<Binding>(source);
+  source.store(d.source);
   // Only now: a frame in several buffers that is not ours is the L2 switch's business.
   if (d.verdict != Verdict::kForward && !frame.single_segment) drop(d, Drop::kSegments);
   return d;
