@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "eal.h"
@@ -27,6 +28,7 @@ constexpr std::uint8_t kMembers = 8;
 constexpr double kWireBits = 8.0 * (Traffic::kHeaders + 4 * kElements + 4 + 20);
 constexpr double kUnicastGoal = 3.2;  // times raw add
 constexpr double kMulticastGoal = 2.0;
+constexpr double kServerGoal = 25;  // times the elements of a scalar server
 
 // What the command line asks for.
 struct Wish {
@@ -109,6 +111,40 @@ class Bench {
   std::vector<Contender> contenders_;
 };
 
+double ns_of(const nlohmann::json& rows, std::string_view key) {
+  for (const auto& row : rows)
+    if (row["key"] == key) return row["median_ns"];
+  return 0;
+}
+
+// performance.md, goal 3. The port's own cost is the same in all of them; what is left when it is taken off
+// is printed too.
+nlohmann::json beside_servers(const nlohmann::json& rows) {
+  nlohmann::json out = nlohmann::json::array();
+  const double port = ns_of(rows, "port");
+  std::printf(
+      "\nelements/s per core, times those of a server (in brackets: without the port's own %.0f ns)\n", port);
+  for (const char* const server : {"scalar_server", "vectorised_server"}) {
+    const double theirs = ns_of(rows, server);
+    for (const char* const ours : {"unicast", "multicast"}) {
+      const double ns = ns_of(rows, ours);
+      const double times = theirs / ns;
+      const double without_port = (theirs - port) / (ns - port);
+      std::printf("  %-9s / %-17s %5.2f (%.2f)", ours, server, times, without_port);
+      if (std::string_view(server) == "scalar_server")
+        std::printf("  goal >= %.0f: %s", kServerGoal, times >= kServerGoal ? "reached" : "NOT reached");
+      std::printf("\n");
+      out.push_back({{"ours", ours},
+                     {"server", server},
+                     {"times", times},
+                     {"times_without_port", without_port},
+                     {"goal_times", kServerGoal}});
+    }
+  }
+  std::printf("\n");
+  return out;
+}
+
 JobShape shape(std::uint8_t world, bool multicast, std::uint8_t ports = 1) {
   return {.world = world,
           .elements = kElements,
@@ -137,6 +173,19 @@ void add_eight(Bench& bench) {
                 {.job = shape(kMembers, false), .read_payload = false});
   bench.add_rig({"multicast_headers_only", kMembers}, "loop, multicast, payload not read",
                 {.job = shape(kMembers, true), .read_payload = false});
+}
+
+// Once more, beside servers of the same job on the same port.
+void add_servers(Bench& bench) {
+  bench.add_raw(kMembers);
+  bench.add_rig({"port", kMembers}, "port alone: receive and free",
+                {.job = shape(kMembers, false), .runs = Runs::kPortAlone});
+  bench.add_rig({"unicast", kMembers}, "loop, unicast", {.job = shape(kMembers, false)});
+  bench.add_rig({"multicast", kMembers}, "loop, multicast", {.job = shape(kMembers, true)});
+  bench.add_rig({"scalar_server", kMembers}, "scalar server: deep copies, unicast",
+                {.job = shape(kMembers, false), .runs = Runs::kScalarServer});
+  bench.add_rig({"vectorised_server", kMembers}, "the same, vectorised by the compiler",
+                {.job = shape(kMembers, false), .runs = Runs::kVectorisedServer});
 }
 
 void add_world(Bench& bench, std::uint8_t world) {
@@ -191,6 +240,12 @@ int main(int argc, char** argv) {
       add_world(bench, static_cast<std::uint8_t>(world));
     }
     for (auto& row : bench.run()) rows.push_back(std::move(row));
+  }
+  if (wish.only.empty()) {
+    Bench servers(scratch.path(), wish);
+    add_servers(servers);
+    nlohmann::json beside = servers.run();
+    results["loop"]["servers"] = {{"ratios", beside_servers(beside)}, {"rows", std::move(beside)}};
   }
   write_json(wish.json, results);
   return 0;

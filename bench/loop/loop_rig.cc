@@ -55,13 +55,20 @@ LoopRig::LoopRig(const RigOptions& options, const std::string& name, const std::
     plane_ = started(DataPlane::create(plane, std::move(pools_), std::move(ports_), best_kernels()));
     plane_->publish({.version = 1, .table = JobTable().with(job_.id, std::make_shared<Job>(job_))});
   }
+  if (options_.runs == RigOptions::Runs::kScalarServer ||
+      options_.runs == RigOptions::Runs::kVectorisedServer) {
+    using Loops = ScalarServer::Loops;
+    const bool plain = options_.runs == RigOptions::Runs::kScalarServer;
+    server_ = std::make_unique<ScalarServer>(job_, job_box(), ethdevs_.front(), frames_,
+                                             plain ? Loops::kOneByOne : Loops::kVectorised);
+  }
   for (std::size_t p = 0; p < ports; ++p) {
     const MemoryPortOptions port{.ethdev = ethdevs_[p],
                                  .index = p,
                                  .descriptors = descriptors_,
                                  .frames = frames_,
                                  .read_payload = options_.read_payload,
-                                 .check = plane_ != nullptr};
+                                 .check = plane_ != nullptr || server_ != nullptr};
     memory_ports_.push_back(std::make_unique<MemoryPort>(port, traffic_));
   }
 }
@@ -92,6 +99,7 @@ void LoopRig::turn() {
     plane_->turn(0, clock_.now());
     return;
   }
+  if (server_ != nullptr) return server_->turn();
   std::array<rte_mbuf*, kBurst> burst;
   for (const std::uint16_t port : ethdevs_) {
     const std::uint16_t n = rte_eth_rx_burst(port, 0, burst.data(), kBurst);
@@ -149,7 +157,7 @@ Round LoopRig::round() {
   rte_mempool_obj_iter(frames_, paint, &traffic_);
   turn_rings();
   const Round result = turn_rings();
-  if (plane_ != nullptr) check();
+  if (plane_ != nullptr || server_ != nullptr) check();
   return result;
 }
 

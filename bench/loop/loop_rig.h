@@ -13,6 +13,7 @@
 #include "memory_port.h"
 #include "region.h"
 #include "round_timer.h"
+#include "scalar_server.h"
 #include "traffic.h"
 
 namespace tally::bench {
@@ -21,8 +22,10 @@ struct RigOptions {
   JobShape job{};
   enum class Runs : std::uint8_t {
     kDataPlane,
-    kPortAlone,  // frames go back as they came
-    kRawAdd,     // the add kernel over the values of the frames; one port
+    kPortAlone,         // frames go back as they came
+    kRawAdd,            // the add kernel over the values of the frames; one port
+    kScalarServer,      // ScalarServer, as its loops are written; one port
+    kVectorisedServer,  // ... as the compiler vectorises them
   } runs = Runs::kDataPlane;
   bool read_payload = true;  // as the definition of the in-memory port says
 };
@@ -50,6 +53,7 @@ class LoopRig {
   Round add_ring();
   void turn();
   void check() const;
+  void check_plane() const;
 
   RigOptions options_;
   Job job_;
@@ -60,6 +64,7 @@ class LoopRig {
   std::uint32_t descriptors_;  // of each port
   std::vector<std::uint16_t> ethdevs_;
   std::unique_ptr<DataPlane> plane_;
+  std::unique_ptr<ScalarServer> server_;
   std::vector<Line> entries_;  // kRawAdd
   std::vector<std::unique_ptr<MemoryPort>> memory_ports_;
   CoreClock clock_;
