@@ -14,6 +14,10 @@ namespace {
 
 constexpr std::size_t kLine = 64;
 
+// What ethdev passes to the burst functions, by port and queue.
+constexpr std::size_t kMostQueues = 8;
+std::array<std::array<void*, kMostQueues>, RTE_MAX_ETHPORTS> queues;
+
 std::byte* frame_at(const rte_mbuf* m) noexcept {
   return static_cast<std::byte*>(m->buf_addr) + RTE_PKTMBUF_HEADROOM;
 }
@@ -40,14 +44,10 @@ void read_lines(const std::byte* from, std::size_t bytes) noexcept {
 }  // namespace
 
 MemoryPort::MemoryPort(const MemoryPortOptions& options, Traffic& traffic)
-    : options_(options),
-      traffic_(traffic),
-      ring_(options.descriptors),
-      prepared_(options.descriptors),
-      queue_{this} {
+    : options_(options), traffic_(traffic), ring_(options.descriptors), prepared_(options.descriptors) {
   if (rte_pktmbuf_alloc_bulk(options_.frames, ring_.data(), options_.descriptors) != 0)
     give_up("the mempool does not fill the receive ring");
-  std::shuffle(ring_.begin(), ring_.end(), std::mt19937_64(options_.index + 1));
+  std::shuffle(ring_.begin(), ring_.end(), std::mt19937_64(options_.index + options_.queue + 1));
   auto& burst = rte_eth_fp_ops[options_.ethdev];
   burst.rx_pkt_burst = [](void* queue, rte_mbuf** frames, std::uint16_t count) {
     return static_cast<MemoryPort*>(queue)->receive(frames, count);
@@ -55,20 +55,28 @@ MemoryPort::MemoryPort(const MemoryPortOptions& options, Traffic& traffic)
   burst.tx_pkt_burst = [](void* queue, rte_mbuf** frames, std::uint16_t count) {
     return static_cast<MemoryPort*>(queue)->transmit(frames, count);
   };
-  burst.rxq.data = queue_.data();
-  burst.txq.data = queue_.data();
+  queues.at(options_.ethdev).at(options_.queue) = this;
+  burst.rxq.data = queues[options_.ethdev].data();
+  burst.txq.data = queues[options_.ethdev].data();
 }
 
 MemoryPort::~MemoryPort() { rte_pktmbuf_free_bulk(ring_.data(), options_.descriptors); }
 
 std::byte* MemoryPort::values(std::size_t i) const noexcept { return frame_at(ring_[i]) + Traffic::kHeaders; }
 
-void MemoryPort::prepare() noexcept {
-  for (std::size_t i = 0; i < ring_.size(); ++i)
-    traffic_.next_headers(options_.index, frame_at(ring_[i]), prepared_[i].bytes);
+void MemoryPort::prepare() {
+  prepare([this](std::size_t, const std::byte* frame, std::span<std::byte, Traffic::kHeaders> headers) {
+    traffic_.next_headers(options_.index, frame, headers);
+  });
+}
+
+void MemoryPort::prepare(const NextHeaders& next) {
+  for (std::size_t i = 0; i < ring_.size(); ++i) next(i, frame_at(ring_[i]), prepared_[i].bytes);
 }
 
 std::uint16_t MemoryPort::receive(rte_mbuf** frames, std::uint16_t count) noexcept {
+  if (options_.other != nullptr && received_ > options_.other->load(std::memory_order_acquire) + kPace)
+    return 0;
   count = static_cast<std::uint16_t>(std::min<std::size_t>(count, ring_.size() - head_));
   rte_mbuf** const oldest = &ring_[head_];
   std::copy_n(oldest, count, frames);
@@ -80,6 +88,7 @@ std::uint16_t MemoryPort::receive(rte_mbuf** frames, std::uint16_t count) noexce
   const Headers* const headers = &prepared_[head_];
   head_ = (head_ + count) % ring_.size();
   received_ += count;
+  if (options_.pace != nullptr) options_.pace->store(received_, std::memory_order_release);
   const std::uint32_t bytes = traffic_.frame_bytes();
   for (std::uint16_t i = 0; i < count; ++i) prefetch_frame(frames[i]);
   for (std::uint16_t i = 0; i < count; ++i) {

@@ -9,7 +9,10 @@
 // which without a guest does nothing.
 
 #include <array>
+#include <atomic>
 #include <cstdint>
+#include <functional>
+#include <span>
 #include <vector>
 
 #include "traffic.h"
@@ -20,16 +23,23 @@ struct rte_mempool;
 namespace tally::bench {
 
 struct MemoryPortOptions {
-  std::uint16_t ethdev = 0;  // started; queue 0 is taken over
-  std::size_t index = 0;     // as Traffic numbers ports
+  std::uint16_t ethdev = 0;  // started; its queue is taken over
+  std::uint16_t queue = 0;
+  std::size_t index = 0;  // as Traffic numbers ports
   std::uint32_t descriptors = 0;
   rte_mempool* frames = nullptr;  // every mbuf painted
   bool read_payload = true;
   bool check = true;  // false: what is transmitted is not a result (cost of the port alone)
+  // Frames received so far, for the port of another thread; and that one's: this one is not kPace ahead.
+  std::atomic<std::uint64_t>* pace = nullptr;
+  const std::atomic<std::uint64_t>* other = nullptr;
 };
 
 class MemoryPort {
  public:
+  // Bounds what waits for a core that other cores hand frames to.
+  static constexpr std::uint64_t kPace = 256;
+
   // traffic: outlives the port.
   MemoryPort(const MemoryPortOptions& options, Traffic& traffic);
   MemoryPort(const MemoryPort&) = delete;
@@ -38,7 +48,11 @@ class MemoryPort {
 
   // Makes the headers of the frames that lie in the ring now, that is of its next turn, which must be
   // complete before this is called again.
-  void prepare() noexcept;
+  void prepare();
+  // The same from elsewhere: next(i, frame, headers) writes those of the i-th.
+  using NextHeaders = std::function<void(std::size_t i, const std::byte* frame,
+                                         std::span<std::byte, Traffic::kHeaders> headers)>;
+  void prepare(const NextHeaders& next);
   // The i-th frame of that turn: its headers, and its values.
   [[nodiscard]] const std::byte* headers(std::size_t i) const noexcept { return prepared_[i].bytes.data(); }
   [[nodiscard]] std::byte* values(std::size_t i) const noexcept;
@@ -60,7 +74,6 @@ class MemoryPort {
   std::vector<Headers> prepared_;  // as ring_
   std::uint64_t received_ = 0;
   std::uint64_t starved_ = 0;
-  std::array<void*, 1> queue_;  // what ethdev passes to the burst functions
 };
 
 }  // namespace tally::bench

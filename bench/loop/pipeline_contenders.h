@@ -35,8 +35,14 @@ class RawAdd {
   [[nodiscard]] std::size_t ring_bytes() const noexcept { return ring_.bytes(); }
 
   Round round() {
+    return round([] {});
+  }
+  // ready() is called before what is timed.
+  template <class Ready>
+  Round round(const Ready& ready) {
     ring_.refill(job_);
     bring_near(ring_, job_.elements);
+    ready();
     const RoundTimer timer;
     bool overflow = false;
     for (std::size_t i = 0; i < ring_.size(); ++i) {

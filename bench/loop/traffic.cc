@@ -55,13 +55,16 @@ std::array<std::byte, Traffic::kHeaders> template_of(const Job& job, std::uint16
 
 }  // namespace
 
-Traffic::Traffic(const Job& job, const Box& box, const Kernels& kernels, std::size_t ports, bool lossy)
+Traffic::Traffic(const Job& job, const Box& box, const Kernels& kernels, std::size_t ports, bool lossy,
+                 ChunkShard shard)
     : job_(job),
       kernels_(kernels),
       lossy_(lossy),
+      shard_(shard),
       frame_bytes_(static_cast<std::uint32_t>(kHeaders + 4U * job.elements)),
-      receivers_(job.results == ResultsMode::kMulticast ? members_of(static_cast<std::uint8_t>(ports))
-                                                        : job.members),
+      receivers_(job.results == ResultsMode::kMulticast
+                     ? members_of(static_cast<std::uint8_t>(shard.bits == 0 ? ports : 1))
+                     : job.members),
       senders_(ports),
       expected_(kUnderWay, {.contributed = job.members, .delivered = receivers_}),
       samples_(kUnderWay / kSampleEvery * job.elements) {
@@ -101,7 +104,7 @@ void Traffic::next_headers(std::size_t port, const std::byte* frame,
       ++sender.step;
     }
   }
-  const Chunk chunk{static_cast<std::uint32_t>(at)};
+  const Chunk chunk{static_cast<std::uint32_t>(at) << shard_.bits | shard_.index};
   const Header old = header_at(frame + kDatagram);
   std::uint32_t plain = old.sum1.host();
   if (old.type == PacketType::kResult) plain -= keyed(job_.key_sum, old.chunk_id());
@@ -147,7 +150,8 @@ void Traffic::check(std::size_t port, const std::byte* encapsulation, const std:
   const Header h = header_at(datagram);
   const bool multicast = job_.results == ResultsMode::kMulticast;
   const std::size_t receiver = multicast ? port : ethernet.destination[5];
-  if (!multicast && receiver % senders_.size() != port) return fail("a result left through another port");
+  if (!multicast && shard_.bits == 0 && receiver % senders_.size() != port)
+    return fail("a result left through another port");
   const std::uint32_t chunk = raw(h.chunk_id());
   Expected& e = expected(chunk);
   if (h.type != PacketType::kResult || h.contributors.host() != job_.members || e.chunk != chunk ||

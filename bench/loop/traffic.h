@@ -19,12 +19,20 @@
 
 namespace tally::bench {
 
+// Of all chunks those that one of 2^bits data cores owns: index, index + 2^bits, ...
+struct ChunkShard {
+  std::uint32_t index = 0;
+  std::uint32_t bits = 0;
+};
+
 class Traffic {
  public:
   static constexpr std::size_t kHeaders = 98;  // Ethernet, IPv4, UDP, ours
 
   // ports: rank r sends to and receives from port r mod ports. lossy: results may get lost on their way back.
-  Traffic(const Job& job, const Box& box, const Kernels& kernels, std::size_t ports, bool lossy = false);
+  // shard: of bits 1 and more, `ports` are queues that frames arrive by, and all results leave by queue 0.
+  Traffic(const Job& job, const Box& box, const Kernels& kernels, std::size_t ports, bool lossy = false,
+          ChunkShard shard = {});
 
   [[nodiscard]] std::uint32_t frame_bytes() const noexcept { return frame_bytes_; }
 
@@ -61,11 +69,16 @@ class Traffic {
   static constexpr std::size_t kUnderWay = 8192;
   static constexpr std::uint32_t kSampleEvery = 128;
 
-  [[nodiscard]] Expected& expected(std::uint32_t chunk) noexcept { return expected_[chunk % kUnderWay]; }
-  [[nodiscard]] static bool sampled(std::uint32_t chunk) noexcept { return chunk % kSampleEvery == 0; }
+  [[nodiscard]] Expected& expected(std::uint32_t chunk) noexcept {
+    return expected_[(chunk >> shard_.bits) % kUnderWay];
+  }
+  [[nodiscard]] bool sampled(std::uint32_t chunk) const noexcept {
+    return (chunk >> shard_.bits) % kSampleEvery == 0;
+  }
   // Sums of the values of a sampled chunk.
   [[nodiscard]] std::span<std::uint32_t> sample(std::uint32_t chunk) noexcept {
-    return std::span{samples_}.subspan(chunk % kUnderWay / kSampleEvery * job_.elements, job_.elements);
+    const std::size_t at = (chunk >> shard_.bits) % kUnderWay / kSampleEvery;
+    return std::span{samples_}.subspan(at * job_.elements, job_.elements);
   }
   void expect(std::uint32_t chunk, std::uint16_t rank, std::uint32_t sum1, std::uint32_t sum2,
               const std::byte* values) noexcept;
@@ -76,6 +89,7 @@ class Traffic {
   Job job_;
   const Kernels& kernels_;
   bool lossy_;
+  ChunkShard shard_;
   std::uint32_t frame_bytes_;
   std::uint64_t receivers_;  // bitmap: ranks, or ports with multicast
   std::vector<Sender> senders_;
