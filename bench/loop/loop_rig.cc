@@ -164,10 +164,15 @@ Round LoopRig::round() {
 void LoopRig::check() const {
   if (traffic_.wrong() != nullptr) require(false, traffic_.wrong());
   for (const auto& port : memory_ports_) require(port->starved() == 0, "the mempool ran empty");
-  const CoreStatistics& core = plane_->statistics(0);
   require(traffic_.delivered() == traffic_.chunks(),
           "a finished chunk's result did not reach every receiver");
   require(traffic_.compared() != 0, "no result was compared value by value");
+  if (server_ != nullptr) require(server_->lost() == 0, "the server lost frames");
+  if (plane_ != nullptr) check_plane();
+}
+
+void LoopRig::check_plane() const {
+  const CoreStatistics& core = plane_->statistics(0);
   require(core.frames_in.get() == traffic_.contributions() && core.no_mbuf.get() == 0 &&
               core.refused.get() == 0 && core.copied.get() == 0,
           "frames were lost or copied");

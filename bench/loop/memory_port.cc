@@ -72,12 +72,14 @@ void MemoryPort::prepare() {
 
 void MemoryPort::prepare(const NextHeaders& next) {
   for (std::size_t i = 0; i < ring_.size(); ++i) next(i, frame_at(ring_[i]), prepared_[i].bytes);
+  left_ = ring_.size();
 }
 
 std::uint16_t MemoryPort::receive(rte_mbuf** frames, std::uint16_t count) noexcept {
   if (options_.other != nullptr && received_ > options_.other->load(std::memory_order_acquire) + kPace)
     return 0;
-  count = static_cast<std::uint16_t>(std::min<std::size_t>(count, ring_.size() - head_));
+  count = static_cast<std::uint16_t>(std::min({std::size_t{count}, ring_.size() - head_, left_}));
+  if (count == 0) return 0;
   rte_mbuf** const oldest = &ring_[head_];
   std::copy_n(oldest, count, frames);
   if (rte_mempool_get_bulk(options_.frames, reinterpret_cast<void**>(oldest), count) != 0) {
@@ -88,6 +90,7 @@ std::uint16_t MemoryPort::receive(rte_mbuf** frames, std::uint16_t count) noexce
   const Headers* const headers = &prepared_[head_];
   head_ = (head_ + count) % ring_.size();
   received_ += count;
+  left_ -= count;
   if (options_.pace != nullptr) options_.pace->store(received_, std::memory_order_release);
   const std::uint32_t bytes = traffic_.frame_bytes();
   for (std::uint16_t i = 0; i < count; ++i) prefetch_frame(frames[i]);

@@ -47,7 +47,7 @@ class MemoryPort {
   ~MemoryPort();  // the ethdev must not be used any more
 
   // Makes the headers of the frames that lie in the ring now, that is of its next turn, which must be
-  // complete before this is called again.
+  // complete before this is called again. Nothing is received beyond that turn.
   void prepare();
   // The same from elsewhere: next(i, frame, headers) writes those of the i-th.
   using NextHeaders = std::function<void(std::size_t i, const std::byte* frame,
@@ -72,6 +72,7 @@ class MemoryPort {
     std::array<std::byte, Traffic::kHeaders> bytes;
   };
   std::vector<Headers> prepared_;  // as ring_
+  std::size_t left_ = 0;           // of the turn
   std::uint64_t received_ = 0;
   std::uint64_t starved_ = 0;
 };
