@@ -25,3 +25,26 @@ if(TALLY_SANITIZE STREQUAL "thread")
   set_tests_properties(loop_race_is_reported PROPERTIES
     LABELS e2e TIMEOUT 60 SKIP_RETURN_CODE 77 PASS_REGULAR_EXPRESSION "WARNING: ThreadSanitizer: data race")
 endif()
+
+# What a data core asks of the kernel, of allocators and of locks. Not under sanitizers: malloc is theirs, and they make
+# calls of their own.
+if(NOT TALLY_SANITIZE)
+  add_library(tally_core_calls OBJECT call_watch.cc watched_functions.cc core_calls_rig.cc core_calls_ends.cc loop_eal.cc
+    ${PROJECT_SOURCE_DIR}/bench/loop/traffic.cc)
+  target_include_directories(tally_core_calls PUBLIC ${CMAKE_CURRENT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/bench/loop)
+  target_link_libraries(tally_core_calls PUBLIC
+    tally_io ${DPDK_NET_RING} ${CMAKE_DL_LIBS} GTest::gmock GTest::gtest tally_warnings)
+
+  add_executable(tally_core_calls_test core_calls_test.cc loop_cable.cc)
+  target_link_libraries(tally_core_calls_test PRIVATE tally_core_calls GTest::gtest_main)
+  target_link_options(tally_core_calls_test PRIVATE -Wl,--wrap=rte_eth_dev_info_get)
+  # In a namespace of its own; exit code 77: this user may not make one.
+  add_executable(tally_core_calls_kernel_test core_calls_kernel_test.cc dpdk_namespace.cc)
+  target_link_libraries(tally_core_calls_kernel_test PRIVATE tally_core_calls GTest::gtest_main)
+  # So that libraries and drivers call what watches them.
+  set_target_properties(tally_core_calls_test tally_core_calls_kernel_test PROPERTIES ENABLE_EXPORTS ON)
+  add_test(NAME core_calls COMMAND tally_core_calls_test)
+  add_test(NAME core_calls_kernel COMMAND tally_core_calls_kernel_test)
+  set_tests_properties(core_calls core_calls_kernel PROPERTIES
+    LABELS e2e TIMEOUT 300 SKIP_RETURN_CODE 77 SKIP_REGULAR_EXPRESSION "SKIPPED \\] [1-9]")
+endif()
