@@ -1,0 +1,150 @@
+// A running tallyd, measured from outside.
+
+#include <sys/random.h>
+
+#include <utility>
+#include <vector>
+
+#include "eal.h"
+#include "load_generator.h"
+#include "load_session.h"
+#include "rate_search.h"
+#include "session_parts.h"
+#include "worker_device.h"
+#include "worker_places.h"
+
+namespace tally::bench {
+namespace {
+
+std::uint64_t random_word() {
+  std::uint64_t word = 0;
+  static_cast<void>(!getrandom(&word, sizeof word, 0));
+  return word | 1;
+}
+
+Result<std::vector<WorkerDevice>> devices_of(const LoadOptions& options) {
+  std::vector<WorkerDevice> devices;
+  for (const std::string& text : options.ports) {
+    auto device = parse_worker_device(text, load_frame_bytes(options.mtu));
+    if (!device) {
+      Error error = device.error();
+      error.where = "--port";
+      return tl::unexpected<Error>(std::move(error));
+    }
+    for (const WorkerDevice& other : devices)
+      if (other.name == device->name)
+        return fail(ErrorCode::kInvalidArgument, device->name + " is there twice: number the devices",
+                    "--port");
+    devices.push_back(std::move(*device));
+  }
+  return devices;
+}
+
+LoadSetting setting_of(const LoadOptions& options, const LoadGenerator& generator, bool hugepages) {
+  const Membership& job = generator.membership();
+  LoadSetting s = common_setting(options, hugepages);
+  s.job = options.job;
+  s.ports.clear();
+  for (const auto& port : generator.ports()) s.ports += (s.ports.empty() ? "" : " ") + port->name();
+  s.elements = static_cast<std::uint16_t>(job.elements);
+  s.window = job.window;
+  s.multicast = job.results == ResultsMode::kMulticast;
+  s.ipv6 = options.box.find(':') != std::string::npos;
+  for (const auto& port : generator.ports())
+    s.line_rate += options.line_rate > 0 ? options.line_rate : port->line_rate();
+  if (options.box_pid && options.cpu && shares_cpu(*options.box_pid, *options.cpu))
+    s.warnings.push_back("a thread of the box is bound to the generator's CPU " +
+                         std::to_string(*options.cpu));
+  if (job.elements < options.elements)
+    s.warnings.push_back("the job has at most " + std::to_string(job.elements) +
+                         " elements per packet, not " + std::to_string(options.elements));
+  return s;
+}
+
+class BoxSession {
+ public:
+  BoxSession(const LoadOptions& options, const LoadListener& listener, LoadGenerator& generator) noexcept
+      : options_(options), listener_(listener), generator_(generator) {}
+
+  Result<LoadOutcome> measure() {
+    if (options_.rate.kind == LoadRate::Kind::kSearch) return search();
+    const bool fixed = options_.rate.kind == LoadRate::Kind::kFixed;
+    if (auto f = run(fixed ? "rate" : "max", options_.rate.per_s, options_.seconds); !f)
+      return tl::unexpected(f.error());
+    return LoadOutcome::kGood;
+  }
+
+ private:
+  Result<LoadFigures> run(const char* name, double rate, double seconds) {
+    auto f = generator_.run(rate, options_.warm_up_s, seconds);
+    if (!f) return f;
+    f->name = name;
+    listener_.run(*f);
+    return f;
+  }
+
+  Result<LoadOutcome> search() {
+    auto most = run("max", 0, options_.trial_s);
+    if (!most) return tl::unexpected(most.error());
+    RateSearch search(most->sent_per_s(), options_.resolution);
+    while (const auto rate = search.trial()) {
+      const auto f = run("trial", *rate, options_.trial_s);
+      if (!f) return tl::unexpected(f.error());
+      search.trial_was(f->carried());
+    }
+    while (const auto rate = search.final_rate()) {
+      const auto f = run("final", *rate, options_.seconds);
+      if (!f) return tl::unexpected(f.error());
+      search.final_was(f->carried());
+    }
+    return search.found() ? LoadOutcome::kGood : LoadOutcome::kNoRate;
+  }
+
+  const LoadOptions& options_;
+  const LoadListener& listener_;
+  LoadGenerator& generator_;
+};
+
+}  // namespace
+
+Result<LoadOutcome> measure_box(const LoadOptions& options, const LoadListener& listener,
+                                const std::atomic<bool>& interrupted) {
+  const std::uint64_t seed = random_word();
+  auto places = worker_places(options.box, options.address, options.workers, seed);
+  if (!places) return tl::unexpected(places.error());
+  const auto devices = devices_of(options);
+  if (!devices) return tl::unexpected(devices.error());
+  std::vector<std::string> cards;
+  for (const WorkerDevice& device : *devices)
+    if (device.pci) cards.push_back(device.name);
+  const auto eal = start_eal(options, std::move(cards));
+  if (!eal) return tl::unexpected(eal.error());
+  if (auto pinned = pin_to(options.cpu); !pinned) return tl::unexpected(pinned.error());
+  std::vector<std::unique_ptr<LoadPort>> ports;
+  for (const WorkerDevice& device : *devices) {
+    auto port = LoadPort::open(device, options.mtu, ports.size());
+    if (!port) return tl::unexpected(port.error());
+    ports.push_back(std::move(*port));
+  }
+  LoadGenerator generator({.job = options.job,
+                           .token = options.token,
+                           .addresses = std::move(*places),
+                           .elements = options.elements,
+                           .mtu = options.mtu,
+                           .join_timeout = options.join_timeout,
+                           .deadline = options.deadline,
+                           .seed = seed,
+                           .box_pid = options.box_pid},
+                          std::move(ports), interrupted);
+  Result<LoadOutcome> outcome = LoadOutcome::kGood;
+  if (auto joined = generator.join(); !joined) {
+    outcome = tl::unexpected(joined.error());
+  } else {
+    listener.begin(setting_of(options, generator, eal->hugepages()));
+    outcome = BoxSession(options, listener, generator).measure();
+  }
+  generator.leave();
+  return outcome;
+}
+
+}  // namespace tally::bench

@@ -1,0 +1,116 @@
+#pragma once
+// The generator: N ranks of one job behind one or more ports, in one thread. It joins with all of them, keeps
+// them alive, sends their contributions as fast as the window allows or at a rate, and checks every result.
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "contribution_writer.h"
+#include "core_clock.h"
+#include "frame_pacer.h"
+#include "load_figures.h"
+#include "load_images.h"
+#include "load_ledger.h"
+#include "load_member.h"
+#include "load_port.h"
+#include "mbuf.h"
+#include "worker_address.h"
+
+namespace tally::bench {
+
+struct GeneratorOptions {
+  std::string job{};
+  std::string token{};
+  std::vector<WorkerAddress> addresses{};  // by rank; the last byte of the MAC is the rank
+  std::uint16_t elements = 0;              // wish
+  std::uint16_t mtu = 1500;
+  TimeNs join_timeout = 30 * kSecond;
+  TimeNs deadline = 20 * kMillisecond;  // see ChunkLedger
+  std::uint64_t seed = 1;
+  std::optional<int> box_pid{};  // tallyd on this machine, whose CPU time is of interest
+};
+
+class LoadGenerator {
+ public:
+  // ports: at least one, at most one for each rank; rank r is behind port r mod ports. interrupted: any
+  // thread may set it; calls then return soon with an error.
+  LoadGenerator(GeneratorOptions options, std::vector<std::unique_ptr<LoadPort>> ports,
+                const std::atomic<bool>& interrupted);
+  LoadGenerator(const LoadGenerator&) = delete;
+  LoadGenerator& operator=(const LoadGenerator&) = delete;
+  ~LoadGenerator();
+
+  // Links up, all ranks running.
+  [[nodiscard]] Result<void> join();
+  // After join(). rate: contributions per second of all ranks together; 0: as many as the window allows. Ends
+  // when all that was sent has its results. A wrong sum is an error.
+  [[nodiscard]] Result<LoadFigures> run(double rate, double warm_up_s, double seconds);
+  // All ranks, as far as the box answers.
+  void leave();
+
+  [[nodiscard]] const Membership& membership() const noexcept { return members_.front().membership(); }
+  [[nodiscard]] const std::vector<std::unique_ptr<LoadPort>>& ports() const noexcept { return ports_; }
+
+ private:
+  static constexpr std::size_t kBurstFrames = 32;
+  struct Waiting {  // written, not yet taken by a queue
+    std::array<rte_mbuf*, kBurstFrames> frames{};
+    std::array<Contributed, kBurstFrames> what{};
+    std::array<bool, kBurstFrames> again{};
+    std::size_t count = 0;
+  };
+  struct Lane {
+    FramePacer pacer{};
+    std::vector<Waiting> queues{};
+  };
+  struct Snapshot {
+    LedgerCounts counts{};
+    std::uint64_t frames = 0;
+    std::uint64_t skipped = 0;
+    TimeNs at = 0;
+    double box_cpu_s = 0;
+  };
+
+  [[nodiscard]] Result<void> start_ledger();
+  [[nodiscard]] Result<void> trouble() const;
+  [[nodiscard]] Result<void> turn_until(TimeNs end);
+  [[nodiscard]] Result<void> finish();
+  [[nodiscard]] Snapshot snapshot() noexcept;
+  void turn();
+  void control(TimeNs now);
+  void speak(std::size_t rank, TimeNs now);
+  [[nodiscard]] bool receive(std::size_t port, TimeNs now);  // whether no more frames are there
+  void take(std::span<const std::byte> frame, std::size_t port, TimeNs now);
+  void fill(std::size_t port, TimeNs now);
+  void add_frame(std::size_t port, rte_mbuf* m, const Contributed& what, bool again);
+  void offer_frames(std::size_t port);
+
+  GeneratorOptions options_;
+  std::vector<std::unique_ptr<LoadPort>> ports_;
+  const std::atomic<bool>& interrupted_;
+  const Kernels& kernels_;
+  CoreClock clock_;
+  std::vector<LoadMember> members_;
+  std::vector<WorkerFilter> filters_;  // by rank
+  std::vector<ContributionWriter> writers_;
+  std::optional<LoadImages> images_{};
+  std::optional<ChunkLedger> ledger_{};
+  Mempool contributions_{};  // their values stay in them; hash.usr of each says which
+  std::vector<Lane> lanes_;
+  std::vector<std::byte> linear_;  // a frame that arrived in several segments
+  std::array<std::byte, kMaxDatagramBytes> datagram_{};
+  MbufCounters mbufs_{};
+  TimeNs control_due_ = 0;
+  TimeNs scan_due_ = 0;
+  TimeNs last_turn_ = 0;
+  TimeNs longest_gap_ = 0;    // between two turns
+  std::uint64_t frames_ = 0;  // RESULTs
+  bool sending_ = false;
+};
+
+}  // namespace tally::bench

@@ -1,0 +1,59 @@
+#pragma once
+// A port of the generator: the same devices, words and memif reconnection as a worker's (`dpdk:` in
+// TALLY_TRANSPORT). Owner: one thread.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "memif_link.h"
+#include "memif_relay.h"
+#include "pools.h"
+#include "port.h"
+#include "tally/error.h"
+#include "tally/time.h"
+#include "worker_device.h"
+
+namespace tally::bench {
+
+class LoadPort {
+ public:
+  // EAL has been started. number: distinguishes its mempool. frame_bytes: the largest frame. Errors name
+  // --port.
+  [[nodiscard]] static Result<std::unique_ptr<LoadPort>> open(const WorkerDevice& device, std::uint16_t mtu,
+                                                              std::size_t number);
+
+  // Brings the link up and keeps it up. Nothing may be in a burst.
+  void maintain(TimeNs now);
+  [[nodiscard]] bool up() const noexcept { return up_; }
+  [[nodiscard]] std::uint16_t id() const noexcept { return port_->traits().id; }
+  [[nodiscard]] std::uint16_t queues() const noexcept { return port_->traits().receive_queues; }
+  [[nodiscard]] std::uint16_t transmit_queues() const noexcept { return port_->traits().transmit_queues; }
+  [[nodiscard]] std::uint32_t transmit_descriptors() const noexcept { return transmit_descriptors_; }
+  // Received frames, and those of control.
+  [[nodiscard]] rte_mempool* pool() const noexcept { return pool_.get(); }
+  // Gbit/s of a card's link; 0: a virtual port has none.
+  [[nodiscard]] double line_rate() const noexcept;
+  [[nodiscard]] std::string why_down() const;
+  [[nodiscard]] const std::string& name() const noexcept { return name_; }
+
+ private:
+  LoadPort() = default;
+
+  std::string name_{};
+  bool card_ = false;
+  std::uint32_t transmit_descriptors_ = 0;
+  // In this order: destroyed from the last to the first (memif_link.h).
+  std::unique_ptr<MemifRelay> relay_{};
+  Mempool pool_{};
+  std::optional<Port> port_{};
+  std::unique_ptr<MemifLink> link_{};
+  bool up_ = false;
+  TimeNs due_ = 0;
+};
+
+// Ethernet header, VLAN tag and the mtu.
+[[nodiscard]] std::uint16_t load_frame_bytes(std::uint16_t mtu) noexcept;
+
+}  // namespace tally::bench

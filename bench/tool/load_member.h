@@ -1,0 +1,69 @@
+#pragma once
+// One rank of the generator as control sees it: JOIN until the box says running, HEARTBEATs, LEAVE. Unlike a
+// worker it never joins again: a figure that spans two epochs is none. Pure: datagrams and time in, datagrams
+// out.
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "backoff.h"
+#include "datagram.h"
+#include "engine_options.h"
+#include "engine_random.h"
+#include "kernels.h"
+#include "tally/time.h"
+#include "worker_membership.h"
+
+namespace tally::bench {
+
+class LoadMember {
+ public:
+  enum class State : std::uint8_t { kJoining, kRunning, kLeaving, kLeft, kFailed };
+
+  // options.instance: random; unreachable_after: how long it tries to join. kernels: outlive it.
+  LoadMember(EngineOptions options, const Kernels& kernels, TimeNs now);
+
+  // A datagram for this rank that is no RESULT; what does not concern it changes nothing.
+  void receive(const Datagram& datagram, TimeNs now);
+  // When running: says so until the box has heard it, or for a while. All results are in at all ranks, so
+  // there is no need for the barrier that workers make first.
+  void leave(TimeNs now);
+  // Writes what is due to `out` (kMaxDatagramBytes) and returns its length; 0: nothing is. next: one past the
+  // newest chunk sent.
+  [[nodiscard]] std::size_t transmit(std::span<std::byte> out, Chunk next, TimeNs now);
+
+  [[nodiscard]] State state() const noexcept { return state_; }
+  // Once running.
+  [[nodiscard]] const Membership& membership() const noexcept { return membership_; }
+  // What is missing, or why it failed; for people.
+  [[nodiscard]] std::string why() const;
+
+ private:
+  void on_joined(const Datagram& datagram, TimeNs now);
+  void fail_with(std::string why) {
+    state_ = State::kFailed;
+    why_ = std::move(why);
+  }
+  [[nodiscard]] bool of_the_box(const Header& header, bool proves) const noexcept;
+  [[nodiscard]] std::size_t write_join_to(std::span<std::byte> out, TimeNs now);
+  [[nodiscard]] std::size_t write_own(PacketType type, Chunk next, std::span<std::byte> out) const noexcept;
+
+  static constexpr std::uint32_t kFarewells = 5;
+
+  EngineOptions options_;
+  const Kernels& kernels_;
+  EngineRandom random_;
+  State state_ = State::kJoining;
+  Membership membership_{};
+  Backoff say_;  // JOIN or LEAVE
+  std::uint64_t nonce_ = 0;
+  std::uint32_t attempt_ = 0;
+  std::uint64_t missing_ = 0;  // ranks, while forming
+  bool answered_ = false;
+  TimeNs heard_;
+  TimeNs heartbeat_due_ = kNever;
+  std::string why_{};
+};
+
+}  // namespace tally::bench

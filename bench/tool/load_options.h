@@ -1,0 +1,59 @@
+#pragma once
+// The command line of tally-bench.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "tally/error.h"
+#include "tally/time.h"
+
+namespace tally::bench {
+
+struct LoadRate {
+  enum class Kind : std::uint8_t { kMax, kFixed, kSearch } kind = Kind::kMax;
+  double per_s = 0;  // kFixed: contributions per second
+};
+
+// max, search, or a number with k, M or G behind it, such as 1.2M.
+[[nodiscard]] Result<LoadRate> parse_rate(std::string_view text);
+
+struct LoadOptions {
+  std::vector<std::string>
+      ports{};               // devices as a worker has them, without `dpdk:`; empty: the in-memory port
+  std::string box{};         // IP address
+  std::string address = "";  // of rank 0, with the network's length; the others have the next ones
+  std::string job = "bench";
+  std::string token{};
+  std::uint16_t workers = 8;
+  std::uint16_t elements = 256;
+  bool multicast = false;  // of the in-memory port; otherwise the job's configuration says it
+  LoadRate rate{};
+  double seconds = 5;  // of the run that counts
+  double trial_s = 0.5;
+  double warm_up_s = 0.2;
+  double resolution = 0.01;
+  TimeNs deadline = 20 * kMillisecond;
+  TimeNs join_timeout = 30 * kSecond;
+  std::uint16_t mtu = 1500;
+  std::optional<std::uint16_t> cpu{};
+  std::uint64_t memory_mib = 256;
+  std::optional<int> box_pid{};
+  double line_rate = 0;  // Gbit/s of one port; 0: not known
+  double ceiling = 0;    // packets per second; 0: not known
+  std::string json{};
+  std::string csv{};
+};
+
+struct LoadHelp {
+  std::string text;
+};
+
+// Reads the token's file too.
+[[nodiscard]] Result<std::variant<LoadOptions, LoadHelp>> parse_load_options(int argc,
+                                                                             const char* const* argv);
+
+}  // namespace tally::bench

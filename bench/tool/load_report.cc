@@ -1,0 +1,171 @@
+#include "load_report.h"
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "column_table.h"
+#include "machine_json.h"
+#include "numbers.h"
+#include "tally/wire.h"
+
+namespace tally::bench {
+namespace {
+
+constexpr double kOnWire = 14 + 8 + kHeaderBytes + 4 + 20;  // Ethernet, UDP, ours, FCS, preamble and gap
+
+std::string micro(TimeNs ns) { return fixed(static_cast<double>(ns) / 1e3, 1); }
+
+std::vector<std::string> cells(const LoadSetting& s, const LoadFigures& f) {
+  const double bits = wire_bits(s);
+  const double sent = f.sent_per_s();
+  const double gbit = sent * bits / 1e9;
+  return {f.name,
+          f.asked > 0 ? fixed(f.asked / 1e6, 3) : "max",
+          fixed(sent / 1e6, 3),
+          fixed(f.received_per_s() / 1e6, 3),
+          fixed(sent * s.elements / 1e9, 3),
+          fixed(gbit, 2),
+          fixed(f.received_per_s() * bits / 1e9, 2),
+          s.line_rate > 0 ? fixed(100 * gbit / s.line_rate, 1) : "n/a",
+          s.ceiling > 0 ? fixed(100 * sent / s.ceiling, 1) : "n/a",
+          std::to_string(f.late),
+          std::to_string(f.resent),
+          micro(f.latency.p50),
+          micro(f.latency.p99),
+          micro(f.latency.p999),
+          micro(f.latency.max),
+          f.box_cpu_s ? fixed(*f.box_cpu_s * 1e9 / static_cast<double>(f.sent), 1) : "n/a",
+          f.busy ? fixed(100 * *f.busy, 1) : "n/a",
+          f.cycles_per_packet ? fixed(*f.cycles_per_packet, 0) : "n/a"};
+}
+
+const std::vector<std::string>& columns() {
+  static const std::vector<std::string> names{"run",        "asked M/s", "in M/s",    "out M/s",   "Gel/s",
+                                              "in Gb/s",    "out Gb/s",  "% of line", "% of ceil", "late",
+                                              "resent",     "p50 us",    "p99 us",    "p99.9 us",  "max us",
+                                              "CPU ns/pkt", "busy %",    "cycles/pkt"};
+  return names;
+}
+
+ColumnTable table_of() {
+  ColumnTable table(columns());
+  table.widen(0, 10);
+  for (std::size_t i = 1; i < columns().size(); ++i) table.widen(i, 8);
+  return table;
+}
+
+}  // namespace
+
+double wire_bits(const LoadSetting& s) noexcept {
+  return 8 * (kOnWire + (s.ipv6 ? 40 : 20) + 4.0 * s.elements);
+}
+
+std::vector<std::string> load_warnings(const LoadSetting& s) {
+  auto warnings = machine_warnings(s.machine);
+  warnings.insert(warnings.end(), s.warnings.begin(), s.warnings.end());
+  return warnings;
+}
+
+std::string load_head(const LoadSetting& s) {
+  std::string out = "# " + machine_line(s.machine) + ", " + s.dpdk + "\n# " + s.ports + ", " +
+                    std::to_string(s.workers) + " workers, " + std::to_string(s.elements) +
+                    " elements per packet, window " + std::to_string(s.window) +
+                    (s.multicast ? ", multicast" : ", unicast") + " results, MTU " + std::to_string(s.mtu) +
+                    (s.hugepages ? ", hugepages" : ", no hugepages") +
+                    (s.cpu < 0 ? "" : ", generator on CPU " + std::to_string(s.cpu)) + "\n";
+  for (const auto& warning : load_warnings(s)) out += "# warning: " + warning + "\n";
+  out +=
+      "# in: contributions; out: RESULT frames; Gb/s with headers, FCS, preamble and gap; us: from the last "
+      "contribution of a chunk to its result; every sum checked\n";
+  return out + table_of().header_line();
+}
+
+std::string load_line(const LoadSetting& s, const LoadFigures& f) {
+  std::string line = table_of().line(cells(s, f));
+  for (const auto& remark : load_remarks(f)) line += "# " + remark + "\n";
+  return line;
+}
+
+std::vector<std::string> load_remarks(const LoadFigures& f) {
+  std::vector<std::string> remarks;
+  if (f.longest_gap > kMillisecond)
+    remarks.push_back("others had the generator's CPU for up to " +
+                      fixed(static_cast<double>(f.longest_gap) / 1e6, 1) + " ms");
+  if (f.asked > 0 && !(f.sent_per_s() >= f.asked * 0.99))
+    remarks.push_back("not sent in time: " + std::to_string(f.skipped) +
+                      "; generator, ports or window are the limit");
+  if (f.corrupt > 0)
+    remarks.push_back(std::to_string(f.corrupt) + " results arrived damaged and were asked for again");
+  return remarks;
+}
+
+std::string load_csv(const LoadSetting& s, const std::vector<LoadFigures>& runs) {
+  std::string out =
+      "run,asked_mpps,in_mpps,out_mpps,gelements_s,in_gbit_s,out_gbit_s,line_percent,ceiling_percent,late,"
+      "resent,p50_us,"
+      "p99_us,p999_us,max_us,box_cpu_ns_per_packet,busy_percent,cycles_per_packet\n";
+  for (const auto& run : runs) {
+    std::string line;
+    for (const auto& cell : cells(s, run)) line += (line.empty() ? "" : ",") + cell;
+    out += line + "\n";
+  }
+  return out;
+}
+
+std::string load_json(const LoadSetting& s, const std::vector<LoadFigures>& runs) {
+  const auto or_null = [](const auto& value) { return value ? nlohmann::json(*value) : nlohmann::json(); };
+  const auto rated = [](double value, double whole) {
+    return whole > 0 ? nlohmann::json(value / whole) : nlohmann::json();
+  };
+  nlohmann::json environment = machine_json(s.machine);
+  environment["warnings"] = load_warnings(s);
+  environment["dpdk"] = s.dpdk;
+  environment["hugepages"] = s.hugepages;
+  environment["generator_cpu"] = s.cpu < 0 ? nlohmann::json() : nlohmann::json(s.cpu);
+  nlohmann::json out{{"environment", std::move(environment)},
+                     {"ports", s.ports},
+                     {"job", s.job},
+                     {"workers", s.workers},
+                     {"elements", s.elements},
+                     {"window", s.window},
+                     {"mtu", s.mtu},
+                     {"results", s.multicast ? "multicast" : "unicast"},
+                     {"deadline_ms", s.deadline_ms},
+                     {"runs", nlohmann::json::array()}};
+  for (const auto& f : runs) {
+    const double gbit = f.sent_per_s() * wire_bits(s) / 1e9;
+    out["runs"].push_back({{"name", f.name},
+                           {"asked_per_s", f.asked > 0 ? nlohmann::json(f.asked) : nlohmann::json()},
+                           {"seconds", f.seconds},
+                           {"sent", f.sent},
+                           {"received", f.received},
+                           {"sent_per_s", f.sent_per_s()},
+                           {"received_per_s", f.received_per_s()},
+                           {"elements_per_s", f.sent_per_s() * s.elements},
+                           {"in_gbit_s", gbit},
+                           {"out_gbit_s", f.received_per_s() * wire_bits(s) / 1e9},
+                           {"line_share", rated(gbit, s.line_rate)},
+                           {"ceiling_share", rated(f.sent_per_s(), s.ceiling)},
+                           {"chunks", f.chunks},
+                           {"late_chunks", f.late},
+                           {"resent", f.resent},
+                           {"corrupt", f.corrupt},
+                           {"skipped", f.skipped},
+                           {"compared_by_value", f.compared},
+                           {"longest_gap_ns", f.longest_gap},
+                           {"latency_ns",
+                            {{"count", f.latency.count},
+                             {"p50", f.latency.p50},
+                             {"p99", f.latency.p99},
+                             {"p99.9", f.latency.p999},
+                             {"max", f.latency.max}}},
+                           {"box_cpu_s", or_null(f.box_cpu_s)},
+                           {"busy_share", or_null(f.busy)},
+                           {"cycles_per_packet", or_null(f.cycles_per_packet)},
+                           {"remarks", load_remarks(f)},
+                           {"carried", f.carried()}});
+  }
+  return out.dump(1) + "\n";
+}
+
+}  // namespace tally::bench

@@ -1,0 +1,33 @@
+#pragma once
+// The two things that tally-bench does, from its options to its figures.
+
+#include <atomic>
+#include <functional>
+
+#include "load_figures.h"
+#include "load_options.h"
+#include "load_report.h"
+#include "tally/error.h"
+
+namespace tally::bench {
+
+// Told once before the first run, and of each run when it has ended; trials of a search too.
+struct LoadListener {
+  std::function<void(const LoadSetting&)> begin{};
+  std::function<void(const LoadFigures&)> run{};
+};
+
+enum class LoadOutcome : std::uint8_t {
+  kGood,
+  kNoRate,  // the search found none at which nothing was late
+};
+
+// Against a running tallyd. interrupted: any thread may set it; the session then ends soon with an error.
+[[nodiscard]] Result<LoadOutcome> measure_box(const LoadOptions& options, const LoadListener& listener,
+                                              const std::atomic<bool>& interrupted);
+
+// The data plane in this thread, over the in-memory port.
+[[nodiscard]] Result<LoadOutcome> measure_memory(const LoadOptions& options, const LoadListener& listener,
+                                                 const std::atomic<bool>& interrupted);
+
+}  // namespace tally::bench

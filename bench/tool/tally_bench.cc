@@ -1,0 +1,94 @@
+// tally-bench: how fast a box sums.
+
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <exception>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "interrupt_watch.h"
+#include "load_options.h"
+#include "load_report.h"
+#include "load_session.h"
+
+namespace tally::bench {
+namespace {
+
+constexpr int kFailed = 1;
+constexpr int kUsage = 2;
+constexpr int kNoRate = 3;
+
+int complain(const Error& error, int code) {
+  std::fprintf(stderr, "tally-bench: %s\n", error.text().c_str());
+  return code;
+}
+
+bool write_file(const std::string& path, const std::string& text) {
+  if (path.empty()) return true;
+  std::ofstream out(path);
+  out << text;
+  out.close();
+  if (!out) std::fprintf(stderr, "tally-bench: cannot write %s\n", path.c_str());
+  return static_cast<bool>(out);
+}
+
+int measure(const LoadOptions& options, const std::atomic<bool>& interrupted) {
+  LoadSetting setting;
+  std::vector<LoadFigures> runs;
+  const LoadListener listener{.begin =
+                                  [&](const LoadSetting& s) {
+                                    setting = s;
+                                    std::fputs(load_head(setting).c_str(), stdout);
+                                    std::fflush(stdout);
+                                  },
+                              .run =
+                                  [&](const LoadFigures& f) {
+                                    runs.push_back(f);
+                                    std::fputs(load_line(setting, f).c_str(), stdout);
+                                    std::fflush(stdout);
+                                  }};
+  const auto outcome = options.ports.empty() ? measure_memory(options, listener, interrupted)
+                                             : measure_box(options, listener, interrupted);
+  if (!outcome)
+    return complain(outcome.error(), outcome.error().code == ErrorCode::kInvalidArgument ? kUsage : kFailed);
+  const bool json = write_file(options.json, load_json(setting, runs));
+  const bool csv = write_file(options.csv, load_csv(setting, runs));
+  if (!json || !csv) return kFailed;
+  if (*outcome != LoadOutcome::kNoRate) return 0;
+  std::fputs("tally-bench: at every rate that was tried for --seconds some result was late\n", stderr);
+  return kNoRate;
+}
+
+int run(int argc, char** argv) {
+  const auto parsed = parse_load_options(argc, argv);
+  if (!parsed) {
+    complain(parsed.error(), kUsage);
+    std::fputs("Try 'tally-bench --help'.\n", stderr);
+    return kUsage;
+  }
+  if (const auto* help = std::get_if<LoadHelp>(&*parsed)) {
+    std::fputs(help->text.c_str(), stdout);
+    return 0;
+  }
+  std::atomic<bool> interrupted = false;
+  InterruptWatch watch([&interrupted](int signal) {
+    if (interrupted.exchange(true)) _exit(128 + signal);  // the second one
+  });
+  const int code = measure(std::get<LoadOptions>(*parsed), interrupted);
+  return watch.signal() != 0 ? 128 + watch.signal() : code;
+}
+
+}  // namespace
+}  // namespace tally::bench
+
+int main(int argc, char** argv) {
+  try {
+    return tally::bench::run(argc, argv);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "tally-bench: %s\n", e.what());
+    return 1;
+  }
+}
