@@ -45,6 +45,9 @@ class LoopRig {
 
   // Receive rings of all ports, frames only.
   [[nodiscard]] std::uint64_t ring_bytes() const noexcept;
+  // The first port; and the data plane, if there is one.
+  [[nodiscard]] std::uint16_t ethdev() const noexcept { return ethdevs_.front(); }
+  [[nodiscard]] const DataPlane* plane() const noexcept { return plane_.get(); }
 
  private:
   void open_ports(const std::string& name, const std::string& directory);

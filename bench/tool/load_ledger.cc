@@ -157,8 +157,24 @@ void ChunkLedger::receive(const Datagram& result, std::size_t port, std::uint16_
     return;
   }
   latency_.record(now - f.complete);
+  deliver(f, receivers);
+}
+
+void ChunkLedger::receive_echo(Chunk number, std::uint16_t rank, TimeNs now) noexcept {
+  const auto chunk = chunk_of(number);
+  if (!chunk || *chunk < lowest_ || (flight(*chunk).delivered & bit_of(Rank{rank})) != 0) {
+    ++counts_.repeats;
+    return;
+  }
+  Flight& f = flight(*chunk);
+  if (f.contributed == membership_.members() && rank + 1U == membership_.world)
+    latency_.record(now - f.complete);
+  deliver(f, bit_of(Rank{rank}));
+}
+
+void ChunkLedger::deliver(Flight& f, std::uint64_t ranks) noexcept {
   ++counts_.results;
-  f.delivered |= receivers;
+  f.delivered |= ranks;
   while (lowest_ < newest_ && flight(lowest_).delivered == membership_.members()) {
     flight(lowest_) = {};
     ++lowest_;

@@ -69,6 +69,9 @@ class ChunkLedger {
   void receive(const Datagram& result, std::size_t port, std::uint16_t rank, bool multicast,
                TimeNs now) noexcept;
 
+  // A contribution that came back as it was: the other end is an echo, and no box.
+  void receive_echo(Chunk number, std::uint16_t rank, TimeNs now) noexcept;
+
   [[nodiscard]] Chunk number_of(std::uint64_t chunk) const noexcept {
     return first_ + static_cast<std::uint32_t>(chunk);
   }
@@ -102,6 +105,7 @@ class ChunkLedger {
   [[nodiscard]] bool right(const Datagram& result, std::uint64_t chunk, const Flight& f) noexcept;
   [[nodiscard]] bool same_values(const Datagram& result, std::uint64_t chunk) noexcept;
   void offer_again(std::uint64_t chunk, std::uint64_t ranks);
+  void deliver(Flight& f, std::uint64_t ranks) noexcept;
   void fail(const char* what) noexcept {
     if (wrong_ == nullptr) wrong_ = what;
   }

@@ -53,6 +53,13 @@ void add_job(CLI::App& app, LoadOptions& o, Texts& t) {
       ->type_name("CIDR");
   app.add_option("-j,--job", o.job, "The job's name (default bench)");
   app.add_option("--token-file", t.token_file, "File with the job's token")->type_name("FILE");
+  app.add_flag("--echo", o.echo,
+               "There is no box: the other end sends every frame back, as dpdk-testpmd "
+               "--forward-mode=macswap. Measures what "
+               "the ports carry, for --ceiling");
+  app.add_option("--window", o.window,
+                 "With --echo: chunks in flight, a power of two (default 256); else the job's")
+      ->check(CLI::IsMember({16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384}));
   app.add_option("--mtu", o.mtu, "Of the path to the box (default 1500)")->check(CLI::Range(616, 9198));
 }
 
@@ -89,7 +96,7 @@ void add_output(CLI::App& app, LoadOptions& o, Texts& t) {
   app.add_option("--cpu", t.cpu, "Runs on this CPU only; give it one that no data core has")
       ->check(CLI::Range(0, 4095))
       ->group(group);
-  app.add_option("--memory", o.memory_mib, "MiB for packets (default 256)")
+  app.add_option("--memory", o.memory_mib, "MiB for packets (default 240)")
       ->check(CLI::Range(64, 65536))
       ->group(group);
   app.add_option("--pid", t.pid, "Of tallyd on this machine: shows its CPU time per packet")
@@ -123,20 +130,21 @@ Result<void> check_memory(const LoadOptions& o) {
     return bad(
         "the in-memory port never loses a frame: --rate max is its limit, a number measures latency there",
         "--rate search");
-  if (!o.box.empty() || !o.address.empty())
-    return bad("with --port memory the box is in this process; leave --switch and --address out",
+  if (!o.box.empty() || !o.address.empty() || o.echo)
+    return bad("with --port memory the box is in this process; leave --switch, --address and --echo out",
                "--port memory");
   return {};
 }
 
 Result<void> check_ports(const LoadOptions& o, bool results_given) {
-  if (o.box.empty()) return bad("needs the box's IP address (box.ipv4 of its configuration)", "--switch");
-  if (o.address.empty())
-    return bad("needs worker 0's address with its network, such as 10.0.0.10/24", "--address");
   if (o.ports.size() > o.workers)
     return bad(std::to_string(o.ports.size()) + " ports for " + std::to_string(o.workers) +
                    " workers: every port needs one",
                "--port");
+  if (o.echo) return {};
+  if (o.box.empty()) return bad("needs the box's IP address (box.ipv4 of its configuration)", "--switch");
+  if (o.address.empty())
+    return bad("needs worker 0's address with its network, such as 10.0.0.10/24", "--address");
   if (results_given)
     return bad("only with --port memory; a running box's job says it: `results:` of its configuration",
                "--results");
@@ -166,6 +174,10 @@ Result<void> complete(LoadOptions& o, const Texts& t, bool results_given) {
                "--elements");
   }
   if (auto done = read_token(t.token_file, o.token); !done) return done;
+  if (o.echo && o.box.empty() && o.address.empty()) {
+    o.box = "10.0.0.1";  // nobody looks at them
+    o.address = "10.0.0.10/24";
+  }
   return o.ports.empty() ? check_memory(o) : check_ports(o, results_given);
 }
 

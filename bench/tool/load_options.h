@@ -30,7 +30,9 @@ struct LoadOptions {
   std::string token{};
   std::uint16_t workers = 8;
   std::uint16_t elements = 256;
-  bool multicast = false;  // of the in-memory port; otherwise the job's configuration says it
+  bool echo = false;           // the other end is no box, it sends every frame back
+  std::uint32_t window = 256;  // echo: chunks in flight
+  bool multicast = false;      // of the in-memory port; otherwise the job's configuration says it
   LoadRate rate{};
   double seconds = 5;  // of the run that counts
   double trial_s = 0.5;
@@ -40,7 +42,7 @@ struct LoadOptions {
   TimeNs join_timeout = 30 * kSecond;
   std::uint16_t mtu = 1500;
   std::optional<std::uint16_t> cpu{};
-  std::uint64_t memory_mib = 256;
+  std::uint64_t memory_mib = 240;
   std::optional<int> box_pid{};
   double line_rate = 0;  // Gbit/s of one port; 0: not known
   double ceiling = 0;    // packets per second; 0: not known

@@ -70,8 +70,10 @@ std::string load_head(const LoadSetting& s) {
   std::string out = "# " + machine_line(s.machine) + ", " + s.dpdk + "\n# " + s.ports + ", " +
                     std::to_string(s.workers) + " workers, " + std::to_string(s.elements) +
                     " elements per packet, window " + std::to_string(s.window) +
-                    (s.multicast ? ", multicast" : ", unicast") + " results, MTU " + std::to_string(s.mtu) +
-                    (s.hugepages ? ", hugepages" : ", no hugepages") +
+                    (s.job.empty() ? ", echo"
+                     : s.multicast ? ", multicast results"
+                                   : ", unicast results") +
+                    ", MTU " + std::to_string(s.mtu) + (s.hugepages ? ", hugepages" : ", no hugepages") +
                     (s.cpu < 0 ? "" : ", generator on CPU " + std::to_string(s.cpu)) + "\n";
   for (const auto& warning : load_warnings(s)) out += "# warning: " + warning + "\n";
   out +=

@@ -43,7 +43,7 @@ Result<std::vector<WorkerDevice>> devices_of(const LoadOptions& options) {
 LoadSetting setting_of(const LoadOptions& options, const LoadGenerator& generator, bool hugepages) {
   const Membership& job = generator.membership();
   LoadSetting s = common_setting(options, hugepages);
-  s.job = options.job;
+  if (!options.echo) s.job = options.job;
   s.ports.clear();
   for (const auto& port : generator.ports()) s.ports += (s.ports.empty() ? "" : " ") + port->name();
   s.elements = static_cast<std::uint16_t>(job.elements);
@@ -53,7 +53,7 @@ LoadSetting setting_of(const LoadOptions& options, const LoadGenerator& generato
   for (const auto& port : generator.ports())
     s.line_rate += options.line_rate > 0 ? options.line_rate : port->line_rate();
   if (options.box_pid && options.cpu && shares_cpu(*options.box_pid, *options.cpu))
-    s.warnings.push_back("a thread of the box is bound to the generator's CPU " +
+    s.warnings.push_back("a data core of the box has the generator's CPU " +
                          std::to_string(*options.cpu));
   if (job.elements < options.elements)
     s.warnings.push_back("the job has at most " + std::to_string(job.elements) +
@@ -134,6 +134,7 @@ Result<LoadOutcome> measure_box(const LoadOptions& options, const LoadListener& 
                            .join_timeout = options.join_timeout,
                            .deadline = options.deadline,
                            .seed = seed,
+                           .echo_window = options.echo ? options.window : 0,
                            .box_pid = options.box_pid},
                           std::move(ports), interrupted);
   Result<LoadOutcome> outcome = LoadOutcome::kGood;

@@ -4,12 +4,13 @@
 #include <cstring>
 
 #include "load_generator.h"
+#include "reply.h"
 
 #include <rte_mbuf.h>
 
 namespace tally::bench {
 
-bool LoadGenerator::receive(std::size_t port, TimeNs now) {
+bool LoadGenerator::receive(std::size_t port) {
   const LoadPort& p = *ports_[port];
   bool emptied = true;
   for (std::uint16_t queue = 0; queue < p.queues(); ++queue) {
@@ -17,6 +18,7 @@ bool LoadGenerator::receive(std::size_t port, TimeNs now) {
     const std::span<rte_mbuf*> frames = tally::receive(p.id(), queue, burst);
     if (frames.empty()) continue;
     emptied = emptied && frames.size() < kBurstFrames;
+    const TimeNs now = clock_.now();
     for (rte_mbuf* m : frames) {
       if (m->nb_segs == 1) {
         take({data_of(m), m->data_len}, port, now);
@@ -36,7 +38,8 @@ void LoadGenerator::take(std::span<const std::byte> frame, std::size_t port, Tim
   if (frame.size() < sizeof(EthernetHeader)) return;
   const bool multicast = (std::to_integer<unsigned>(frame[0]) & 1U) != 0;
   const std::size_t rank = multicast ? port : std::to_integer<std::size_t>(frame[5]);
-  if (rank >= members_.size() || rank % ports_.size() != port) return;
+  if (rank >= options_.addresses.size() || rank % ports_.size() != port) return;
+  if (options_.echo_window != 0) return take_echo(frame, rank, now);
   const auto payload = open_worker_frame(frame, filters_[rank]);
   Datagram datagram{};
   if (payload.empty() || open_datagram(payload, kernels_, datagram)) return;
@@ -44,6 +47,17 @@ void LoadGenerator::take(std::span<const std::byte> frame, std::size_t port, Tim
   if (!ledger_) return;
   ++frames_;
   ledger_->receive(datagram, port, static_cast<std::uint16_t>(rank), multicast, now);
+}
+
+// The frame as it was sent, but for its Ethernet addresses.
+void LoadGenerator::take_echo(std::span<const std::byte> frame, std::size_t rank, TimeNs now) {
+  const ContributionWriter& writer = writers_[rank];
+  const Mac& own = options_.addresses[rank].mac;
+  if (frame.size() != writer.frame_bytes() || std::memcmp(frame.data(), own.data(), own.size()) != 0) return;
+  const Header header = header_at(frame.data() + writer.encapsulation());
+  if (header.type != PacketType::kContribute) return;
+  ++frames_;
+  ledger_->receive_echo(header.chunk_id(), static_cast<std::uint16_t>(rank), now);
 }
 
 // Repetitions first, and whatever the rate: the window waits for them. The mbuf comes before the

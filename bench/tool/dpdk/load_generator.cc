@@ -32,6 +32,8 @@ void paint(rte_mempool*, void* painter, void* object, unsigned index) {
   m->hash.usr = image;
 }
 
+void pause_a_little() { std::this_thread::sleep_for(std::chrono::microseconds(200)); }
+
 LatencyFigures figures_of(const LatencyHistogram& h) {
   return {h.count(), h.percentile(0.5), h.percentile(0.99), h.percentile(0.999), h.max()};
 }
@@ -57,15 +59,28 @@ LoadGenerator::~LoadGenerator() {
 
 Result<void> LoadGenerator::join() {
   const TimeNs give_up = clock_.now() + options_.join_timeout;
-  const auto pause = [] { std::this_thread::sleep_for(std::chrono::microseconds(200)); };
+  if (auto up = wait_for_links(give_up); !up) return up;
+  if (options_.echo_window != 0) {
+    make_up_memberships();
+  } else if (auto joined = join_job(give_up); !joined) {
+    return joined;
+  }
+  return start_ledger();
+}
+
+Result<void> LoadGenerator::wait_for_links(TimeNs give_up) {
   for (const auto& port : ports_) {
     for (port->maintain(clock_.now()); !port->up(); port->maintain(clock_.now())) {
       if (interrupted_) return fail(ErrorCode::kClosed, "interrupted");
       if (clock_.now() > give_up)
         return fail(ErrorCode::kUnreachable, "no link: " + port->why_down(), "--port " + port->name());
-      pause();
+      pause_a_little();
     }
   }
+  return {};
+}
+
+Result<void> LoadGenerator::join_job(TimeNs give_up) {
   const TimeNs now = clock_.now();
   for (std::uint16_t r = 0; r < options_.addresses.size(); ++r) {
     EngineOptions engine;
@@ -85,9 +100,21 @@ Result<void> LoadGenerator::join() {
     if (clock_.now() > give_up)
       return fail(ErrorCode::kTimeout, members_.front().why(), "job " + options_.job);
     turn();
-    pause();
+    pause_a_little();
   }
-  return start_ledger();
+  for (const LoadMember& member : members_) memberships_.push_back(member.membership());
+  return {};
+}
+
+void LoadGenerator::make_up_memberships() {
+  Membership m;
+  m.job = JobId{1};
+  m.epoch = Epoch{1};
+  m.elements = options_.elements;
+  m.window = m.largest_window = options_.echo_window;
+  m.world = static_cast<std::uint32_t>(options_.addresses.size());
+  m.box_mac = {2, 0, 0, 0, 0, 1};
+  memberships_.assign(m.world, m);
 }
 
 Result<void> LoadGenerator::start_ledger() {
@@ -108,8 +135,8 @@ Result<void> LoadGenerator::start_ledger() {
   const std::size_t head = encapsulation_of(options_.addresses.front());
   Painter painter{*images_, kHeadRoom + head + kHeaderBytes};
   rte_mempool_obj_iter(contributions_.get(), paint, &painter);
-  for (std::uint16_t r = 0; r < members_.size(); ++r) {
-    writers_.emplace_back(options_.addresses[r], members_[r].membership(), r, elements, kernels_);
+  for (std::uint16_t r = 0; r < memberships_.size(); ++r) {
+    writers_.emplace_back(options_.addresses[r], memberships_[r], r, elements, kernels_);
     if (first.results != ResultsMode::kMulticast) continue;
     filters_[r].group = first.group;
     filters_[r].group_mac = multicast_mac(first.group);
@@ -143,8 +170,9 @@ LoadGenerator::Snapshot LoadGenerator::snapshot() noexcept {
 Result<LoadFigures> LoadGenerator::run(double rate, double warm_up_s, double seconds) {
   const TimeNs start = clock_.now();
   for (std::size_t p = 0; p < lanes_.size(); ++p) {
-    const std::size_t ranks = (members_.size() - p + lanes_.size() - 1) / lanes_.size();
-    lanes_[p].pacer.start(rate * static_cast<double>(ranks) / static_cast<double>(members_.size()), start);
+    const std::size_t ranks = (memberships_.size() - p + lanes_.size() - 1) / lanes_.size();
+    lanes_[p].pacer.start(rate * static_cast<double>(ranks) / static_cast<double>(memberships_.size()),
+                          start);
   }
   sending_ = true;
   if (auto bad = turn_until(start + static_cast<TimeNs>(warm_up_s * 1e9)); !bad)
@@ -204,7 +232,7 @@ void LoadGenerator::leave() {
   const TimeNs give_up = clock_.now() + kSecond;
   while (std::ranges::any_of(members_, waits) && clock_.now() < give_up) {
     turn();
-    std::this_thread::sleep_for(std::chrono::microseconds(200));
+    pause_a_little();
   }
 }
 
@@ -216,7 +244,7 @@ void LoadGenerator::turn() {
   bool emptied = true;
   for (std::size_t p = 0; p < ports_.size(); ++p) {
     if (!ports_[p]->up()) continue;
-    emptied = receive(p, now) && emptied;
+    emptied = receive(p) && emptied;
     if (!sending_) continue;
     fill(p, now);
     offer_frames(p);

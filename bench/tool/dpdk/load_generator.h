@@ -32,7 +32,8 @@ struct GeneratorOptions {
   TimeNs join_timeout = 30 * kSecond;
   TimeNs deadline = 20 * kMillisecond;  // see ChunkLedger
   std::uint64_t seed = 1;
-  std::optional<int> box_pid{};  // tallyd on this machine, whose CPU time is of interest
+  std::uint32_t echo_window = 0;  // not 0: no job, the other end sends every frame back; chunks in flight
+  std::optional<int> box_pid{};   // tallyd on this machine, whose CPU time is of interest
 };
 
 class LoadGenerator {
@@ -45,7 +46,7 @@ class LoadGenerator {
   LoadGenerator& operator=(const LoadGenerator&) = delete;
   ~LoadGenerator();
 
-  // Links up, all ranks running.
+  // Links up, all ranks running; with an echo links only.
   [[nodiscard]] Result<void> join();
   // After join(). rate: contributions per second of all ranks together; 0: as many as the window allows. Ends
   // when all that was sent has its results. A wrong sum is an error.
@@ -53,7 +54,7 @@ class LoadGenerator {
   // All ranks, as far as the box answers.
   void leave();
 
-  [[nodiscard]] const Membership& membership() const noexcept { return members_.front().membership(); }
+  [[nodiscard]] const Membership& membership() const noexcept { return memberships_.front(); }
   [[nodiscard]] const std::vector<std::unique_ptr<LoadPort>>& ports() const noexcept { return ports_; }
 
  private:
@@ -76,6 +77,9 @@ class LoadGenerator {
     double box_cpu_s = 0;
   };
 
+  [[nodiscard]] Result<void> wait_for_links(TimeNs give_up);
+  [[nodiscard]] Result<void> join_job(TimeNs give_up);
+  void make_up_memberships();
   [[nodiscard]] Result<void> start_ledger();
   [[nodiscard]] Result<void> trouble() const;
   [[nodiscard]] Result<void> turn_until(TimeNs end);
@@ -84,8 +88,9 @@ class LoadGenerator {
   void turn();
   void control(TimeNs now);
   void speak(std::size_t rank, TimeNs now);
-  [[nodiscard]] bool receive(std::size_t port, TimeNs now);  // whether no more frames are there
+  [[nodiscard]] bool receive(std::size_t port);  // whether no more frames are there
   void take(std::span<const std::byte> frame, std::size_t port, TimeNs now);
+  void take_echo(std::span<const std::byte> frame, std::size_t rank, TimeNs now);
   void fill(std::size_t port, TimeNs now);
   void add_frame(std::size_t port, rte_mbuf* m, const Contributed& what, bool again);
   void offer_frames(std::size_t port);
@@ -95,8 +100,9 @@ class LoadGenerator {
   const std::atomic<bool>& interrupted_;
   const Kernels& kernels_;
   CoreClock clock_;
-  std::vector<LoadMember> members_;
-  std::vector<WorkerFilter> filters_;  // by rank
+  std::vector<LoadMember> members_;      // none with an echo
+  std::vector<Membership> memberships_;  // by rank, once joined
+  std::vector<WorkerFilter> filters_;    // by rank
   std::vector<ContributionWriter> writers_;
   std::optional<LoadImages> images_{};
   std::optional<ChunkLedger> ledger_{};

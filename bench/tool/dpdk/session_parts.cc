@@ -19,6 +19,8 @@ namespace {
 // memif says so at every device because there are no secondary processes here, and means nothing by it.
 constexpr std::string_view kHarmless = "Failed to register mp action callback";
 
+constexpr std::string_view kDataCore = "lcore-worker";  // what EAL names a data core's thread
+
 void log_to_stderr(std::uint32_t level, std::string_view line) {
   if (level > RTE_LOG_WARNING || line.find(kHarmless) != std::string_view::npos) return;
   std::fprintf(stderr, "tally-bench: DPDK: %.*s\n", static_cast<int>(line.size()), line.data());
@@ -55,6 +57,9 @@ bool shares_cpu(int process, std::uint16_t cpu) {
   std::error_code ignored;
   for (const auto& task :
        std::filesystem::directory_iterator("/proc/" + std::to_string(process) + "/task", ignored)) {
+    std::string name;
+    std::getline(std::ifstream(task.path() / "comm"), name);
+    if (!name.starts_with(kDataCore)) continue;
     std::ifstream in(task.path() / "status");
     for (std::string line; std::getline(in, line);)
       if (line == "Cpus_allowed_list:\t" + std::to_string(cpu)) return true;

@@ -17,7 +17,7 @@ namespace tally::bench {
 [[nodiscard]] Result<Eal> start_eal(const LoadOptions& options, std::vector<std::string> cards);
 // The calling thread runs there only. Nothing: where it likes.
 [[nodiscard]] Result<void> pin_to(std::optional<std::uint16_t> cpu);
-// Whether a thread of the process may run on that CPU only.
+// Whether a data core of the process, which DPDK made, runs on that CPU only.
 [[nodiscard]] bool shares_cpu(int process, std::uint16_t cpu);
 // Machine, options, and warnings about where the generator runs.
 [[nodiscard]] LoadSetting common_setting(const LoadOptions& options, bool hugepages);

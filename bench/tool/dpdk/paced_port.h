@@ -1,0 +1,57 @@
+#pragma once
+// Arrivals at the in-memory port at a rate, as from a link, and how long each result takes. Stands in front
+// of the burst functions of a MemoryPort: a frame is there from the moment on at which it would have arrived,
+// however late the data core asks for it.
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "core_clock.h"
+#include "latency_histogram.h"
+#include "tally/time.h"
+
+struct rte_mbuf;
+
+namespace tally::bench {
+
+class PacedPort {
+ public:
+  // ethdev: with a MemoryPort in place, whose ring holds `frames`, of a job of `world` members whose last one
+  // is the last to contribute. One thread; the MemoryPort outlives this.
+  PacedPort(std::uint16_t ethdev, std::uint64_t frames, std::uint16_t world, double rate);
+  PacedPort(const PacedPort&) = delete;
+  PacedPort& operator=(const PacedPort&) = delete;
+  ~PacedPort();  // the MemoryPort's own functions again
+
+  // From the arrival of a chunk's last contribution to the transmission of each of its results.
+  [[nodiscard]] LatencyHistogram& latency() noexcept { return latency_; }
+  // In which frames were arriving: between two turns of the ring nothing does.
+  [[nodiscard]] TimeNs arriving() const noexcept { return arriving_; }
+  void clear() noexcept;
+
+ private:
+  using Burst = std::uint16_t (*)(void*, rte_mbuf**, std::uint16_t);
+  std::uint16_t receive(rte_mbuf** frames, std::uint16_t count) noexcept;
+  std::uint16_t transmit(rte_mbuf** frames, std::uint16_t count) noexcept;
+
+  static constexpr std::size_t kUnderWay = 8192;  // chunks, as Traffic's
+
+  std::uint16_t ethdev_;
+  std::uint64_t ring_;
+  std::uint16_t last_rank_;
+  double ns_per_frame_;
+  Burst receive_before_;
+  Burst transmit_before_;
+  void** receive_queue_;
+  void** transmit_queue_;
+  std::array<void*, 1> queue_;
+  CoreClock clock_;
+  TimeNs start_ = 0;         // of this turn of the ring
+  std::uint64_t taken_ = 0;  // of it
+  std::vector<TimeNs> complete_;
+  TimeNs arriving_ = 0;
+  LatencyHistogram latency_;
+};
+
+}  // namespace tally::bench
