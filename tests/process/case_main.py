@@ -47,6 +47,7 @@ def main(about):
     parser.add_argument("--worker", default="")
     parser.add_argument("--server", default="")
     parser.add_argument("--scarce-pool", default="")
+    parser.add_argument("--bench", default="")
     parser.add_argument("--libraries", nargs="*", default=[])
     parser.add_argument("--sanitizer", default="")
     options = parser.parse_args()
@@ -57,7 +58,7 @@ def main(about):
     if options.name not in labs.CASES:
         parser.error(f"there is no case '{options.name}'; --list names them")
     Programs.tallyd, Programs.worker = options.tallyd, options.worker
-    Programs.server = options.server
+    Programs.server, Programs.bench = options.server, options.bench
     Programs.scarce_pool, Programs.libraries = options.scarce_pool, options.libraries
     Programs.sanitizer = options.sanitizer
     return run(options.name, options.verbose)

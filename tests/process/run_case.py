@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""run_case.py NAME --tallyd FILE --worker FILE --server FILE --scarce-pool FILE --libraries FILE... [--sanitizer address|thread]
+"""run_case.py NAME --tallyd FILE --worker FILE --server FILE --scarce-pool FILE --bench FILE --libraries FILE... [--sanitizer address|thread]
      [--verbose]
    run_case.py --list [--sanitizer ...]
 
@@ -9,6 +9,7 @@ last line says why. --list prints the names of the cases that run under the sani
 import sys
 
 import case_main
+import cases_bench
 import cases_faults
 import cases_members
 import cases_operation
@@ -18,7 +19,7 @@ import cases_shared
 import cases_sums
 
 # Importing them registers their cases.
-assert (cases_faults and cases_members and cases_operation and cases_reload and cases_server and cases_shared
+assert (cases_bench and cases_faults and cases_members and cases_operation and cases_reload and cases_server and cases_shared
         and cases_sums)
 
 if __name__ == "__main__":

@@ -53,8 +53,7 @@ LoadSetting setting_of(const LoadOptions& options, const LoadGenerator& generato
   for (const auto& port : generator.ports())
     s.line_rate += options.line_rate > 0 ? options.line_rate : port->line_rate();
   if (options.box_pid && options.cpu && shares_cpu(*options.box_pid, *options.cpu))
-    s.warnings.push_back("a data core of the box has the generator's CPU " +
-                         std::to_string(*options.cpu));
+    s.warnings.push_back("a data core of the box has the generator's CPU " + std::to_string(*options.cpu));
   if (job.elements < options.elements)
     s.warnings.push_back("the job has at most " + std::to_string(job.elements) +
                          " elements per packet, not " + std::to_string(options.elements));

@@ -131,8 +131,7 @@ Result<LoadOutcome> measure_memory(const LoadOptions& options, const LoadListene
   setting.mtu =
       static_cast<std::uint16_t>(Traffic::kHeaders + 4U * options.elements - sizeof(EthernetHeader));
   if (!eal->hugepages())
-    setting.warnings.emplace_back(
-        "no hugepages: every frame costs a walk of the page table");
+    setting.warnings.emplace_back("no hugepages: every frame costs a walk of the page table");
   MemorySession session(options, listener, interrupted);
   listener.begin(setting);
   return session.measure();

@@ -1,0 +1,89 @@
+"""tally-bench: against a box on memif, and by itself."""
+import json
+import pathlib
+
+from box import Job, run_box
+from lab import Skipped, case
+from programs import Programs
+
+
+def run_bench(lab, *arguments):
+    """Its program, ended, and the exit code."""
+    if not Programs.bench:
+        raise Skipped("tally-bench was not built (TALLY_BUILD_BENCH=OFF)")
+    program = lab.run("tally-bench", [Programs.bench, *map(str, arguments)], {})
+    return program, program.wait(60)
+
+
+def at_box(box, job):
+    """Arguments: all workers of the job, each behind a port of its own."""
+    words = ["--switch", box.address(), "--address", box.address_of(0), "--job", job.name, "--workers", job.workers,
+             "--elements", 64, "--memory", 64]
+    for port in range(job.workers):
+        words += ["--port", box.device_of(port)]
+    return words
+
+
+def figures_of(lab, name="bench.json"):
+    return json.loads(pathlib.Path(lab.directory, name).read_text())
+
+
+@case()
+def bench_checks_every_sum(lab):
+    """Half a second as fast as the window allows: all sums right, counted as the box counts, all ranks left."""
+    job = Job("bench", workers=3)
+    box = run_box(lab, [job])
+    file, table = (pathlib.Path(lab.directory, name) for name in ("bench.json", "bench.csv"))
+    program, code = run_bench(lab, *at_box(box, job), "--seconds", 0.5, "--warm-up", 0, "--json", file, "--csv", table,
+                              "--pid", box.daemon.pid)
+    assert code == 0, program.complained()
+    run = figures_of(lab)["runs"][0]
+    assert run["name"] == "max" and run["sent"] > 0 and run["compared_by_value"] > 0 and run["corrupt"] == 0, run
+    assert run["box_cpu_s"] > 0 and run["latency_ns"]["count"] > 0, run
+    assert len(table.read_text().splitlines()) == 2
+    box.wait_for_log("job 'bench': ended: every rank has left")
+    counted = box.stop().jobs["bench"]
+    assert counted["results"] * 3 == counted["contributions"] >= run["sent"], counted
+
+
+@case()
+def bench_sends_again_what_is_lost(lab):
+    """Frames are lost both ways: results come late, and come; the search says that no rate is without loss."""
+    job = Job("bench", workers=2, results="multicast")
+    box = run_box(lab, [job], loss="2%")
+    file = pathlib.Path(lab.directory, "bench.json")
+    program, code = run_bench(lab, *at_box(box, job), "--rate", "20k", "--seconds", 0.5, "--deadline", 10, "--json", file)
+    assert code == 0, program.complained()
+    run = figures_of(lab)["runs"][0]
+    assert run["late_chunks"] > 0 and run["resent"] > 0 and not run["carried"], run
+    program, code = run_bench(lab, *at_box(box, job), "--rate", "search", "--seconds", 0.1, "--trial", 0.1,
+                              "--warm-up", 0, "--deadline", 10, "--resolution", 0.3)
+    assert code == 3, program.complained()
+    box.stop()
+
+
+@case()
+def bench_says_why_it_cannot(lab):
+    """Wrong words are exit code 2 and a sentence; a box that refuses is exit code 1 and its reason."""
+    program, code = run_bench(lab, "--port", "net_memif0,role=server", "--switch", "10.0.0.1", "--address", "10.0.0.10/24")
+    assert code == 2 and "--port: role=server" in program.complained(), program.complained()
+    program, code = run_bench(lab, "--port", "memory", "--elements", 100)
+    assert code == 2 and "multiple of 16" in program.complained(), program.complained()
+    job = Job("bench", workers=2)
+    box = run_box(lab, [job])
+    program, code = run_bench(lab, *at_box(box, job), "--workers", 2, "--job", "other")
+    assert code == 1 and "refuses" in program.complained(), program.complained()
+    box.stop()
+
+
+@case()
+def bench_measures_the_data_plane_in_memory(lab):
+    """--port memory needs nothing else: the loop beside its parts, and its latency at half its rate."""
+    file = pathlib.Path(lab.directory, "bench.json")
+    program, code = run_bench(lab, "--port", "memory", "--workers", 2, "--elements", 64, "--seconds", 0.1, "--warm-up", 0,
+                              "--json", file)
+    assert code == 0, program.complained()
+    runs = {run["name"]: run for run in figures_of(lab)["runs"]}
+    assert list(runs) == ["raw add", "port alone", "max", "50 % load"], list(runs)
+    assert runs["50 % load"]["latency_ns"]["count"] > 0
+    assert runs["max"]["cycles_per_packet"] > 0
