@@ -103,9 +103,9 @@ void DebugLog::closed(const Error& error) const {
 void DebugLog::summary(const EngineStatistics& s, std::uint64_t datagrams) const {
   if (!info_) return;
   line("end" + counted("contributions", s.contributions) + counted("results", s.results) +
-       counted("retransmissions", s.retransmissions) + counted("queries", s.queries) +
-       counted("answers", s.answers) + counted("overflows", s.overflows) + counted("epochs", s.epochs) +
-       counted("rejects", s.rejects) + counted("received", datagrams) +
+       counted("retransmissions", s.retransmissions) + counted("early", s.early) +
+       counted("queries", s.queries) + counted("answers", s.answers) + counted("overflows", s.overflows) +
+       counted("epochs", s.epochs) + counted("rejects", s.rejects) + counted("received", datagrams) +
        counted("refused", s.refused_total()) + counted("srtt_us", s.srtt / kMicrosecond) +
        (trouble_.empty() ? "" : "; path: " + trouble_));
 }

@@ -79,7 +79,7 @@ bool PsRun::transmit() {
 }
 
 // The transport must know the box before the first sum leaves. It needs its MAC only: a server is no member,
-// and gets no results by multicast.
+// has no window, and gets no results by multicast.
 void PsRun::follow_memberships() {
   for (std::size_t job = 0; job < engine_->jobs(); ++job) {
     const std::uint64_t epochs = engine_->statistics(job).epochs;
@@ -88,6 +88,7 @@ void PsRun::follow_memberships() {
     if (const auto& membership = engine_->member(job).membership()) {
       Membership box = *membership;
       box.results = ResultsMode::kUnicast;
+      box.window = 0;
       transport_->joined(box);
     }
   }

@@ -52,6 +52,12 @@ Result<void> take(std::string_view key, std::string_view value, UdpSettings& set
     settings.buffer = *bytes;
     return {};
   }
+  if (key == "backlog") {
+    const auto datagrams = number(key, value, UdpSettings::kLeastBacklog, UdpSettings::kMostBacklog);
+    if (!datagrams) return tl::unexpected(datagrams.error());
+    settings.backlog = *datagrams;
+    return {};
+  }
   if (key == "port") {
     const auto port = number(key, value, 1024, 65'535);
     if (!port) return tl::unexpected(port.error());
@@ -64,7 +70,8 @@ Result<void> take(std::string_view key, std::string_view value, UdpSettings& set
     settings.busy_poll_us = *us;
     return {};
   }
-  return bad(in_quotes(key) + " is no option of udp: there are port=, buffer=, gso= and busy-poll=");
+  return bad(in_quotes(key) +
+             " is no option of udp: there are port=, buffer=, backlog=, gso= and busy-poll=");
 }
 
 }  // namespace

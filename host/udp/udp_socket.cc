@@ -87,6 +87,10 @@ UdpSocket::Buffers UdpSocket::grow_buffers(std::size_t bytes) const noexcept {
   return {buffer(fd_, SO_RCVBUFFORCE, SO_RCVBUF, bytes), buffer(fd_, SO_SNDBUFFORCE, SO_SNDBUF, bytes)};
 }
 
+std::size_t UdpSocket::send_buffer(std::size_t bytes) const noexcept {
+  return buffer(fd_, SO_SNDBUFFORCE, SO_SNDBUF, bytes);
+}
+
 std::uint64_t UdpSocket::overruns() const noexcept {
   std::array<std::uint32_t, SK_MEMINFO_VARS> memory{};
   socklen_t size = sizeof memory;

@@ -36,6 +36,8 @@ class UdpSocket {
     std::size_t send = 0;
   };
   [[nodiscard]] Buffers grow_buffers(std::size_t bytes) const noexcept;
+  // The same for what waits to be sent alone; it may become less.
+  [[nodiscard]] std::size_t send_buffer(std::size_t bytes) const noexcept;
   // Datagrams that the kernel threw away because the receive buffer was full or their checksum wrong.
   [[nodiscard]] std::uint64_t overruns() const noexcept;
 

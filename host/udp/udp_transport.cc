@@ -136,6 +136,7 @@ UdpTransport::UdpTransport(Parts parts)
       segmented_(wants_segments(settings_.gso, uncut_)),
       socket_(std::move(parts.socket)),
       buffers_(parts.buffers),
+      send_wanted_(settings_.buffer),
       mtu_(parts.mtu),
       most_elements_(elements_that_fit(mtu_, ends_.box.ipv4())),
       receiver_(ends_.box, most_bytes(), errors_),
@@ -160,6 +161,8 @@ std::span<Outbound> UdpTransport::lend(std::size_t wanted, std::size_t bytes) {
 }
 
 void UdpTransport::joined(const Membership& membership) {
+  backlog_.start(membership.window);
+  limit_backlog(settings_.backlog != 0 ? settings_.backlog : backlog_.limit());
   group_trouble_.clear();
   if (membership.results != ResultsMode::kMulticast) {
     reported_at_ = 0;
@@ -177,10 +180,21 @@ void UdpTransport::joined(const Membership& membership) {
   }
 }
 
+void UdpTransport::limit_backlog(std::uint32_t datagrams) noexcept {
+  const std::size_t wanted =
+      datagrams == 0 ? settings_.buffer : std::min(settings_.buffer, send_buffer_of(datagrams, most_bytes()));
+  if (wanted == send_wanted_) return;
+  send_wanted_ = wanted;
+  buffers_.send = socket_.send_buffer(wanted);
+}
+
 void UdpTransport::wait(TimeNs now, TimeNs until) {
+  const UdpSender::Waits waits = sender_.waits();
+  if (waits == UdpSender::Waits::kSocket && settings_.backlog == 0 &&
+      backlog_.full(now, sender_.counters().sent))
+    limit_backlog(backlog_.limit());
   if (until <= now) return;
   TimeNs longest = std::min(until - now, kLongestWait);
-  const UdpSender::Waits waits = sender_.waits();
   if (waits == UdpSender::Waits::kQueue) longest = std::min(longest, kQueueRetry);
   const bool writable = waits == UdpSender::Waits::kSocket;
   std::array<pollfd, 3> all{{{socket_.fd(), static_cast<short>(writable ? POLLIN | POLLOUT : POLLIN), 0},
@@ -199,7 +213,7 @@ std::string UdpTransport::describe() const {
   text += ", MTU " + std::to_string(mtu_);
   if (route_.mtu > mtu_) text += " (the route carries " + std::to_string(route_.mtu) + ")";
   text += buffer_text("receive", "rmem_max", buffers_.receive, settings_.buffer) +
-          buffer_text("send", "wmem_max", buffers_.send, settings_.buffer);
+          buffer_text("send", "wmem_max", buffers_.send, send_wanted_);
   if (segmented_) text += sender_.segmentation_refused() ? ", GSO refused by the kernel, off" : ", GSO";
   if (sender_.segmented() && uncut_)
     text += " (" + (route_.interface_name.empty() ? std::string("the interface") : route_.interface_name) +

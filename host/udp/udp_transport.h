@@ -15,6 +15,7 @@
 
 #include "group_socket.h"
 #include "path_errors.h"
+#include "send_backlog.h"
 #include "transport.h"
 #include "udp_receiver.h"
 #include "udp_route.h"
@@ -59,6 +60,7 @@ class UdpTransport final : public Transport {
   };
   explicit UdpTransport(Parts parts);
   [[nodiscard]] std::size_t most_bytes() const noexcept;
+  void limit_backlog(std::uint32_t datagrams) noexcept;  // 0: by `buffer` alone
 
   const UdpEnds ends_;
   const UdpSettings settings_;
@@ -66,12 +68,14 @@ class UdpTransport final : public Transport {
   const bool uncut_;      // its interface takes messages of several frames, or does not say
   const bool segmented_;  // bursts go to the kernel as one message
   const UdpSocket socket_;
-  const UdpSocket::Buffers buffers_;
+  UdpSocket::Buffers buffers_;
+  std::size_t send_wanted_;
   const std::uint16_t mtu_;
   const std::uint16_t most_elements_;
   PathErrors errors_;
   UdpReceiver receiver_;
   UdpSender sender_;
+  SendBacklog backlog_;
   GroupSocket group_;
   std::string group_trouble_;  // why there is no group; empty if there is or need not be
   TimeNs reported_at_ = 0;

@@ -27,13 +27,15 @@ TEST(UdpSettings, DefaultsAndEveryOption) {
   EXPECT_EQ(none->buffer, std::size_t{4} << 20);
   EXPECT_EQ(none->gso, Gso::kAuto);
   EXPECT_EQ(none->busy_poll_us, 0U);
-  const auto all = parse_udp_settings("port=20000,buffer=64KiB,gso=on,busy-poll=50");
+  EXPECT_EQ(none->backlog, 0U);
+  const auto all = parse_udp_settings("port=20000,buffer=64KiB,backlog=128,gso=on,busy-poll=50");
   ASSERT_TRUE(all) << all.error().text();
   EXPECT_EQ(all->port, 20'000);
   EXPECT_EQ(all->buffer, std::size_t{64} << 10);
   EXPECT_EQ(all->gso, Gso::kOn);
   EXPECT_EQ(parse_udp_settings("gso=off")->gso, Gso::kOff);
   EXPECT_EQ(all->busy_poll_us, 50U);
+  EXPECT_EQ(all->backlog, 128U);
   EXPECT_EQ(parse_udp_settings("buffer=1GiB")->buffer, std::size_t{1} << 30);
   EXPECT_EQ(parse_udp_settings("buffer=100000")->buffer, 100'000U);
 }
@@ -52,8 +54,9 @@ TEST(UdpSettings, NameEveryMistake) {
       {"buffer=2GiB", "must be a size"},
       {"buffer=4MB", "must be a size"},
       {"buffer=4294967295GiB", "must be a size"},
+      {"backlog=15", "backlog=15: must be a number from 16 to 16384"},
       {"busy-poll=0", "busy-poll=0: must be a number from 1 to 1000"},
-      {"gro=on", "'gro' is no option of udp: there are port=, buffer=, gso= and busy-poll="}};
+      {"gro=on", "'gro' is no option of udp: there are port=, buffer=, backlog=, gso= and busy-poll="}};
   for (const auto& [text, told] : mistakes) {
     const auto settings = parse_udp_settings(text);
     if (told.empty()) {
