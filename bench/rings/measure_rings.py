@@ -1,0 +1,79 @@
+"""Runs inside a rack: the contenders of one part in turn. Writes one object of figures.
+
+   measure_rings.py PART WORKERS' HOSTS BUILD_DIR RATE QUEUE MEBIBYTES ROUNDS FILE
+"""
+import json
+import os
+import pathlib
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent / "ports"), str(HERE.parents[1] / "tests" / "process")]
+import ring_jobs  # noqa: E402  pylint: disable=wrong-import-position
+from ends import NoFigure, die_with_parent  # noqa: E402  pylint: disable=wrong-import-position
+from retry_watch import RetryWatch  # noqa: E402  pylint: disable=wrong-import-position
+from shaped_rack import ShapedRack, Switch  # noqa: E402  pylint: disable=wrong-import-position
+
+LOSSES = (0.0, 0.1, 1.0, 5.0)  # percent, each way
+RINGS = {"gloo": "bench/rings/tally_gloo_ring", "mpi": "bench/rings/tally_mpi_ring"}
+
+
+def rings(rack, plan, rounds):
+    """name -> rows, one for each round. All through one tallyd that keeps running."""
+    contenders = ["tally"] + [name for name, file in RINGS.items() if os.access(rack.build / file, os.X_OK)]
+    rows = {name: [] for name in contenders}
+    box = Switch(rack, "box")
+    try:
+        for _ in range(rounds):
+            for name in contenders:
+                before = rack.queue_drops()
+                row = ring_jobs.with_cpu(getattr(ring_jobs, name), rack, plan)
+                row["queue_drops"] = [late - early for late, early in zip(rack.queue_drops(), before)]
+                rows[name].append(row)
+    finally:
+        box.close()
+    return rows
+
+
+def retried(rack, plan):
+    """tally() with the chunks that somebody sent again. Barriers and warm-up are chunks, too."""
+    with RetryWatch() as watch:
+        row = ring_jobs.with_cpu(ring_jobs.tally, rack, plan)
+    chunks = (plan.iterations + plan.warm_up) * (row["chunks"] + 1)
+    row["retried_share"] = len(watch.chunks) / chunks
+    row["again_share"] = row["retransmissions"] / (plan.iterations * row["chunks"] * len(rack.hosts))
+    return row
+
+
+def losses(rack, plan, rounds):
+    """loss in percent -> rows. A tallyd for each."""
+    rows = {loss: [] for loss in LOSSES}
+    for turn in range(rounds):
+        for loss in LOSSES:
+            box = Switch(rack, f"loss{loss}.{turn}", loss, seed=1000 * turn)
+            try:
+                rows[loss].append(retried(rack, plan))
+            finally:
+                box.close()
+    return rows
+
+
+def main():
+    die_with_parent()
+    part, hosts, build, rate, queue, mebibytes, rounds, file = sys.argv[1:]
+    plan = ring_jobs.Plan(float(mebibytes), 3, 1)
+    with tempfile.TemporaryDirectory(prefix="tally-rings-") as scratch:
+        try:
+            rack = ShapedRack(hosts.split(","), pathlib.Path(build).resolve(), scratch, float(rate), int(queue))
+            rows = {"rings": rings, "loss": losses}[part](rack, plan, int(rounds))
+        except NoFigure as reason:
+            sys.exit(f"bench-rings: {part}: {reason}")
+    pathlib.Path(file).write_text(json.dumps(rows))
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,100 @@
+"""One allreduce job over a shaped rack: its workers are started, their sums checked, their times read."""
+import json
+import os
+import pathlib
+import statistics
+import sys
+import tempfile
+
+from ends import NoFigure, Process
+from shaped_rack import BOX, JOB, machine_ns
+
+PATIENCE = 140  # seconds for a job
+# UCX looks for interfaces in /sys, which shows the namespace in which it was mounted.
+OWN_SYS = ["unshare", "--mount", "--propagation", "private", "sh", "-c", 'mount -t sysfs sysfs /sys && exec "$@"', "sh"]
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+def run_all(processes):
+    """Waits for them; all are gone afterwards."""
+    try:
+        for process in processes:
+            process.end_well(PATIENCE)
+    finally:
+        for process in processes:
+            process.close()
+
+
+def figures(us, bytes_of_array, wrong, **others):
+    if wrong:
+        raise NoFigure(f"{wrong} sums are wrong")
+    return {"mbit_s": bytes_of_array * 8 / statistics.mean(us), "us": us, **others}
+
+
+class Plan:
+    """How much one job of a round does."""
+
+    def __init__(self, mebibytes, iterations, warm_up):
+        self.bytes, self.iterations, self.warm_up = int(mebibytes * (1 << 20)), iterations, warm_up
+
+    def words(self):
+        return ["-n", self.iterations, "-w", self.warm_up]
+
+
+def tally(rack, plan):
+    """Ours: tally-perf over udp in every host, floats."""
+    with tempfile.TemporaryDirectory(dir=rack.scratch) as scratch:
+        file = pathlib.Path(scratch, "perf.json")
+        workers = []
+        for host in rack.hosts:
+            variables = {"TALLY_JOB": JOB, "TALLY_SWITCH": BOX, "TALLY_WORLD": str(len(rack.hosts)),
+                         "TALLY_RANK": str(host.index), "TALLY_TRANSPORT": os.environ.get("RINGS_TRANSPORT", "udp"),
+                         "TALLY_DEBUG": os.environ.get("RINGS_DEBUG", "")}
+            words = [*host.inside, rack.build / "host/perf/tally-perf", "-b", plan.bytes, "-e", plan.bytes, *plan.words()]
+            workers.append(Process(scratch, f"worker{host.index}", words + (["--json", file] if host.index == 0 else []),
+                                   environment=variables))
+        try:
+            run_all(workers)
+        finally:
+            if os.environ.get("RINGS_DEBUG"):
+                print(workers[0].said()[-2500:], file=sys.stderr)
+        perf = json.loads(file.read_text())
+    row = perf["rows"][0]
+    return figures([row["us"]["avg"]], row["bytes"], row["wrong"], retransmissions=row["retransmissions"],
+                   chunks=row["packets"], least_us=row["us"]["min"], most_us=row["us"]["max"])
+
+
+def gloo(rack, plan):
+    with tempfile.TemporaryDirectory(dir=rack.scratch) as scratch:
+        file, store = pathlib.Path(scratch, "gloo.json"), pathlib.Path(scratch, "store")
+        store.mkdir()
+        run_all([Process(scratch, f"gloo{host.index}", [
+            *host.inside, rack.build / "bench/rings/tally_gloo_ring", "-b", plan.bytes, *plan.words(), "--rank", host.index,
+            "--world", len(rack.hosts), "--store", store, "--address", host.address, "--json", file])
+                 for host in rack.hosts])
+        done = json.loads(file.read_text())
+    return figures(done["us"], done["bytes"], done["wrong"])
+
+
+def mpi(rack, plan, algorithm="tsp_ring"):
+    """MPICH starts its ranks through a stand-in for ssh that enters the host's namespace; the rest of it uses TCP only."""
+    with tempfile.TemporaryDirectory(dir=rack.scratch) as scratch:
+        file = pathlib.Path(scratch, "mpi.json")
+        variables = {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "eth0", "UCX_WARN_UNUSED_ENV_VARS": "n",
+                     "MPIR_CVAR_IALLREDUCE_INTRA_ALGORITHM": algorithm, "TALLY_MPI_HOSTS": json.dumps(
+                         {host.address: host.inside for host in rack.hosts})}
+        words = [*rack.hosts[0].inside, *OWN_SYS, "mpiexec.hydra", "-launcher", "ssh", "-launcher-exec", HERE / "enter_host.py",
+                 "-iface", "eth0", "-hosts", ",".join(host.address for host in rack.hosts), "-ppn", "1",
+                 rack.build / "bench/rings/tally_mpi_ring", "-b", plan.bytes, *plan.words(), "--json", file]
+        run_all([Process(scratch, "mpi", words, environment=variables)])
+        done = json.loads(file.read_text())
+    return figures(done["us"], done["bytes"], done["wrong"])
+
+
+def with_cpu(job, *arguments):
+    """The job's figures with the share of the machine's CPUs that was in use meanwhile."""
+    busy, every = machine_ns()
+    row = job(*arguments)
+    busy_after, every_after = machine_ns()
+    row["cpu_share"] = (busy_after - busy) / max(1, every_after - every)
+    return row

@@ -1,0 +1,98 @@
+"""A rack whose cables have a rate: tallyd is the switch of all hosts, and what leaves either end of a cable goes
+through a token bucket (tbf). Who uses it has bench/ports and tests/process in its sys.path."""
+import os
+import pathlib
+import signal
+import subprocess
+
+import counters
+from ends import Host, NoFigure, Process
+
+BOX = "10.0.0.1"
+BOX_MAC = "02:7a:11:00:00:fe"  # the same for every box, or the hosts would send to the one before
+JOB = "bench"
+BURST = "16kb"  # of the bucket: what may leave at once, some 10 frames
+ATTEMPTS = 8
+
+
+def machine_ns():
+    """(busy, all) time of the CPUs that this process may use, since boot, in ticks."""
+    busy = every = 0
+    for line in pathlib.Path("/proc/stat").read_text().splitlines():
+        words = line.split()
+        if words[0][:3] == "cpu" and words[0][3:].isdigit() and int(words[0][3:]) in os.sched_getaffinity(0):
+            ticks = [int(word) for word in words[1:9]]
+            every += sum(ticks)
+            busy += sum(ticks) - ticks[3] - ticks[4]
+    return busy, every
+
+
+class ShapedRack:
+    """`rate` in Mbit/s and `queue` in KiB hold for both ends of every cable."""
+
+    def __init__(self, files, build, scratch, rate, queue):
+        self.build, self.scratch, self.rate = build, scratch, rate
+        self.hosts = [Host(index, file) for index, file in enumerate(files)]
+        self.cpus = sorted(os.sched_getaffinity(0))
+        for host in self.hosts:
+            port = f"port{host.index}"
+            pathlib.Path(f"/proc/sys/net/ipv6/conf/{port}/disable_ipv6").write_text("1")
+            shape = ["root", "tbf", "rate", f"{rate}mbit", "burst", BURST, "limit", f"{queue}kb"]
+            for words in ([*host.inside, "tc", "qdisc", "add", "dev", "eth0", *shape],
+                          ["tc", "qdisc", "add", "dev", port, *shape]):
+                done = subprocess.run(words, capture_output=True, text=True, check=False)
+                if done.returncode != 0:
+                    raise NoFigure(f"{' '.join(words)}: {done.stderr.strip()} (is sch_tbf in this kernel?)")
+
+    def queue_drops(self):
+        """Frames that the cables' queues had no room for, so far: (of the hosts, of the box)."""
+        def dropped(words):
+            out = subprocess.run([*words, "tc", "-s", "qdisc", "show"], check=True, capture_output=True, text=True).stdout
+            return sum(int(line.split("dropped ")[1].split(",")[0]) for line in out.splitlines() if "dropped " in line)
+        return sum(dropped(host.inside) for host in self.hosts), dropped([])
+
+
+class Switch:
+    """tallyd on af_packet. `loss` of frames, each way, in percent; `window` of its job; other losses with another `seed`."""
+
+    def __init__(self, rack, name, loss=0.0, window=256, seed=0):
+        self.rack, self.name = rack, name
+        for _ in range(ATTEMPTS):
+            self.process = Process(rack.scratch, name, [rack.build / "control/tallyd", "--config", self.configure(loss, window, seed)])
+            try:
+                self.process.wait_for("'ready'", lambda: "ready: " in self.process.said())
+                break
+            except NoFigure as reason:  # as in bench/ports/contenders.py: two processes, one group of sockets
+                self.process.close()
+                if "PACKET_FANOUT" not in str(reason):
+                    raise
+                last = reason
+        else:
+            raise last
+        if loss == 0:
+            for host in rack.hosts[1:]:
+                rack.hosts[0].ping(host)
+
+    def configure(self, loss, window, seed):
+        lines = [f"instance: {self.name}{os.getpid()}",
+                 f"dataplane: {{cores: [{self.rack.cpus[-1]}], memory: 256MiB, slots: 64MiB, hugepages: off}}",
+                 f"box: {{ipv4: {BOX}/24, mac: '{BOX_MAC}'}}", "ports:"]
+        for host in self.rack.hosts:
+            n = host.index
+            impair = f", impair: {{loss: {loss}%, seed: {seed + n + 1}}}" if loss else ""
+            lines.append(f"  - {{name: p{n}, device: \"net_af_packet{n},iface=port{n}\"{impair}}}")
+        lines.append(f"jobs: [{{name: {JOB}, workers: {len(self.rack.hosts)}, window: {window}, token_file: none}}]")
+        path = pathlib.Path(self.rack.scratch, self.name + ".yaml")
+        path.write_text("\n".join(lines) + "\n")
+        return path
+
+    def count(self):
+        """Its counters now."""
+        before = counters.count_of(self.process.said())
+        self.process.signal(signal.SIGUSR1)
+        self.process.wait_for("its counters", lambda: counters.count_of(self.process.said()) > before and
+                              "packet buffers" in self.process.said() and self.process.said().endswith("\n"))
+        return counters.last_of(self.process.said())
+
+    def close(self):
+        self.process.close()
