@@ -41,6 +41,7 @@ PARTS = (
     Part("tally_kernels_bench", program="bench/tally_kernels_bench"),
     Part("tally_pipeline_bench", program="bench/tally_pipeline_bench"),
     Part("tally_loop_bench", program="bench/loop/tally_loop_bench", hugepages=120),
+    Part("tally_worker_bench", program="bench/worker/tally_worker_bench"),
     Part("tally_cores_bench", program="bench/loop/tally_cores_bench", hugepages=120),
     Part("tally_priming_bench", program="bench/tally_priming_bench"),
     Part("bench-memif", script="bench-memif", needs=("bench/loop/tally_memif_bench",)),

@@ -1,0 +1,250 @@
+#include "worker_run.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <type_traits>
+
+#include "block_exponent.h"
+#include "harness.h"
+
+namespace tally::bench {
+namespace {
+
+constexpr std::uint64_t kLargeBytes = std::uint64_t{256} << 20;
+constexpr std::uint64_t kSmallBytes = std::uint64_t{128} << 10;
+constexpr std::uint64_t kSmallRound = std::uint64_t{64} << 20;  // bytes that a round over small memory sums
+constexpr TimeNs kTurn = kMicrosecond;                          // virtual: no timer runs out
+constexpr std::size_t kCacheLine = 64;
+
+// Of every magnitude below 2^23, exact in float32 and in int32, and so are the sums.
+template <class T>
+T value_of(std::uint64_t i) {
+  const auto number = static_cast<std::int32_t>(static_cast<std::uint32_t>(i) * 2654435761U >> 8) - (1 << 23);
+  if constexpr (std::is_same_v<T, float>)
+    return static_cast<float>(number) * 0x1p-30F;
+  else
+    return number;
+}
+
+std::uint64_t chunks_in(std::uint64_t bytes, const RunShape& shape) {
+  return bytes / (sizeof(float) * shape.elements);
+}
+
+double seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+// A window of datagrams, taken in turn.
+template <class T>
+class WorkerRun<T>::Frames {
+ public:
+  explicit Frames(std::uint16_t elements)
+      : stride_((kHeaderBytes + sizeof(T) * elements + kCacheLine - 1) / kCacheLine * kCacheLine +
+                kCacheLine),
+        bytes_(kWorkerWindow * stride_) {}
+
+  [[nodiscard]] std::span<std::byte> room(std::uint64_t number) noexcept {
+    return {bytes_.data() + number % kWorkerWindow * stride_, stride_};
+  }
+  [[nodiscard]] std::size_t& length(std::uint64_t number) noexcept {
+    return lengths_[number % kWorkerWindow];
+  }
+  std::uint64_t sent = 0;
+  std::uint64_t received = 0;
+
+ private:
+  const std::size_t stride_;
+  std::vector<std::byte> bytes_;
+  std::array<std::size_t, kWorkerWindow> lengths_{};
+};
+
+template <class T>
+WorkerRun<T>::WorkerRun(const RunShape& shape, const Kernels& kernels)
+    : shape_(shape),
+      kernels_(kernels),
+      chunks_(chunks_in(shape.small ? kSmallRound : kLargeBytes, shape)),
+      here_(shape.small ? chunks_in(kSmallBytes, shape) : chunks_),
+      out_(here_ * shape.elements),
+      box_({shape.elements, kWorkerWindow}, kernels),
+      frames_(std::make_unique<Frames>(shape.elements)) {
+  for (std::uint64_t i = 0; i < out_.size(); ++i) out_[i] = value_of<T>(i);
+  if (shape.small) in_ = out_;
+  for (std::uint64_t done = 0; done < chunks_; done += here_) {
+    const std::uint64_t n = std::min(here_, chunks_ - done) * shape.elements;
+    outs_.push_back(std::span(out_).first(n));
+    ins_.push_back(std::span<const T>(shape.small ? in_ : out_).first(n));
+  }
+  EngineOptions options;
+  options.job = "bench";
+  options.world = MirrorBox::kWorld;
+  options.elements = shape.elements;
+  options.instance = options.seed = 1;
+  auto made = WorkerEngine::create(options, kernels);
+  require(made.has_value(), "the engine refuses its options");
+  engine_ = std::move(*made);
+  join();
+}
+
+template <class T>
+WorkerRun<T>::~WorkerRun() = default;
+
+template <class T>
+void WorkerRun<T>::join() {
+  std::vector<std::byte> join(engine_->max_datagram_bytes());
+  std::uint16_t port = 0;
+  const std::size_t bytes = engine_->transmit(join, now_, port);
+  const auto joined = box_.control(std::span(join).first(bytes));
+  require(joined.has_value(), "the engine does not join");
+  engine_->receive(*joined, now_);
+  require(engine_->state() == EngineState::kRunning, "the engine does not run");
+}
+
+template <class T>
+void WorkerRun<T>::check(bool negative) const {
+  bool right = true;
+  for (std::uint64_t i = 0; i < out_.size(); ++i)
+    right &= out_[i] == (negative ? -value_of<T>(i) : value_of<T>(i));
+  require(right, "a sum is not what was sent");
+}
+
+template <class T>
+std::span<T> WorkerRun<T>::out_of(std::uint64_t chunk) noexcept {
+  return std::span(out_).subspan(chunk % here_ * shape_.elements, shape_.elements);
+}
+template <class T>
+std::span<const T> WorkerRun<T>::in_of(std::uint64_t chunk) const noexcept {
+  return std::span(in_.empty() ? out_ : in_).subspan(chunk % here_ * shape_.elements, shape_.elements);
+}
+
+// send(number) and receive(number) until both have done all; a window is between them.
+template <class T>
+template <class Send, class Receive>
+Spent WorkerRun<T>::in_bursts(Send send, Receive receive) {
+  Spent spent{{}, {}, static_cast<double>(sizeof(T) * shape_.elements)};
+  std::uint64_t sent = 0;
+  for (std::uint64_t received = 0; received < chunks_;) {
+    const double begin = seconds();
+    std::size_t n = 0;
+    for (; n < kWorkerBurst && sent < chunks_ && sent - received < kWorkerWindow; ++n) send(sent++);
+    const double middle = seconds();
+    spent.sending.add(middle - begin, n);
+    if (sent - received < kWorkerWindow && sent < chunks_) continue;
+    for (n = 0; n < kWorkerBurst && received < sent; ++n) receive(received++);
+    spent.receiving.add(seconds() - middle, n);
+  }
+  return spent;
+}
+
+template <class T>
+Spent WorkerRun<T>::engine() {
+  if (shape_.small) std::fill(out_.begin(), out_.end(), T{});
+  const auto id = engine_->allreduce(std::span<const std::span<const T>>(ins_),
+                                     std::span<const std::span<T>>(outs_), now_);
+  require(id.has_value(), "the engine refuses an operation");
+  Spent spent;
+  std::optional<Completion> done;
+  while (!(done = engine_->next_completion())) exchange(spent);
+  require(done->result.has_value() && done->result->retransmissions == 0, "the operation failed");
+  spent.bytes_per_chunk =
+      static_cast<double>(chunks_ * shape_.elements * sizeof(T)) / static_cast<double>(done->result->chunks);
+  negative_ = shape_.small || !negative_;
+  check(negative_);
+  return spent;
+}
+
+// A turn of the progress thread: a burst out, and when the window is full or nothing is left, a burst in.
+template <class T>
+void WorkerRun<T>::exchange(Spent& spent) {
+  Frames& frames = *frames_;
+  now_ += kTurn;
+  std::size_t n = 0;
+  const double begin = seconds();
+  for (; n < kWorkerBurst && frames.sent - frames.received < kWorkerWindow; ++n, ++frames.sent) {
+    std::uint16_t port = 0;
+    frames.length(frames.sent) = engine_->transmit(frames.room(frames.sent), now_, port);
+    if (frames.length(frames.sent) == 0) break;
+  }
+  spent.sending.add(seconds() - begin, n);
+  if (n == kWorkerBurst && frames.sent - frames.received < kWorkerWindow) return;
+  const std::uint64_t end = std::min(frames.sent, frames.received + kWorkerBurst);
+  std::uint64_t next = frames.received;
+  for (; next != end; ++next) {
+    const auto datagram = frames.room(next).first(frames.length(next));
+    if (const auto answer = box_.control(datagram)) {
+      engine_->receive(*answer, now_);
+      frames.length(next) = 0;
+    } else {
+      box_.mirror(datagram);
+    }
+  }
+  const std::uint64_t burst = end - frames.received;
+  const double middle = seconds();
+  for (; frames.received != end; ++frames.received) {
+    const std::size_t bytes = frames.length(frames.received);
+    if (bytes != 0) engine_->receive(frames.room(frames.received).first(bytes), now_);
+  }
+  spent.receiving.add(seconds() - middle, burst);
+}
+
+template <class T>
+Spent WorkerRun<T>::kernels() {
+  const std::uint32_t n = shape_.elements;
+  const int shift = sum_shift(MirrorBox::kWorld);
+  constexpr int kExponent = -7;  // of the largest value
+  std::uint32_t bits = 0;
+  Sums both;
+  const Spent spent = in_bursts(
+      [&](std::uint64_t chunk) {
+        std::byte* const wire = frames_->room(chunk).data() + kHeaderBytes;
+        Packed packed;
+        if constexpr (std::is_same_v<T, float>) {
+          const T* const later = in_of(std::min(chunk + kWorkerWindow, chunks_ - 1)).data();
+          bits = std::max(bits, kernels_.max_abs_bits(later, n));
+          packed = kernels_.quantise(in_of(chunk).data(), wire, n, quantise_scale(shift, kExponent),
+                                     std::int32_t{1} << shift);
+        } else {
+          packed = kernels_.pack(in_of(chunk).data(), wire, n);
+        }
+        both = {both.sum1 + packed.sums.sum1, both.sum2 + packed.sums.sum2};
+      },
+      [&](std::uint64_t chunk) {
+        const std::byte* const wire = frames_->room(chunk).data() + kHeaderBytes;
+        const Sums sums = kernels_.sums(wire, n);
+        both = {both.sum1 - sums.sum1, both.sum2 - sums.sum2};
+        if constexpr (std::is_same_v<T, float>)
+          kernels_.dequantise(wire, out_of(chunk).data(), n, dequantise_scale(shift, kExponent));
+        else
+          kernels_.unpack(wire, out_of(chunk).data(), n);
+      });
+  require(both == Sums{} && (!std::is_same_v<T, float> || block_exponent(bits) == kExponent),
+          "the kernels' sums differ");
+  if (shape_.small) negative_ = false;
+  check(negative_);
+  return spent;
+}
+
+template <class T>
+Spent WorkerRun<T>::copies() {
+  const Spent spent = in_bursts(
+      [&](std::uint64_t chunk) {
+        const auto values = std::as_bytes(in_of(chunk));
+        std::copy(values.begin(), values.end(), frames_->room(chunk).begin() + kHeaderBytes);
+      },
+      [&](std::uint64_t chunk) {
+        const auto values = std::as_writable_bytes(out_of(chunk));
+        const auto wire = frames_->room(chunk).subspan(kHeaderBytes, values.size());
+        std::copy(wire.begin(), wire.end(), values.begin());
+      });
+  if (shape_.small) negative_ = false;
+  check(negative_);
+  return spent;
+}
+
+template class WorkerRun<float>;
+template class WorkerRun<std::int32_t>;
+
+}  // namespace tally::bench

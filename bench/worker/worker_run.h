@@ -1,0 +1,95 @@
+#pragma once
+// Rounds of the worker benchmark over one piece of memory: the engine against a MirrorBox, and what it cannot
+// do without, its kernels or two copies, in the same order over the same memory.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "kernels.h"
+#include "mirror_box.h"
+#include "worker_engine.h"
+
+namespace tally::bench {
+
+struct RunShape {
+  std::uint16_t elements = 352;
+  bool small = false;  // values in L2: few, read and written again and again
+};
+
+constexpr std::uint32_t kWorkerWindow = 256;
+constexpr std::size_t kWorkerBurst = 32;  // as the progress thread of libtally
+
+// Time of one half of the work. A burst that took longer than any work of ours does was interrupted: the
+// kernel gave the CPU to somebody else. It is left out, with its chunks.
+class Half {
+ public:
+  void add(double seconds, std::uint64_t chunks) noexcept {
+    if (seconds > kInterrupted) return;
+    seconds_ += seconds;
+    chunks_ += chunks;
+  }
+  [[nodiscard]] double ns_per_chunk() const noexcept { return 1e9 * seconds_ / static_cast<double>(chunks_); }
+  [[nodiscard]] std::uint64_t chunks() const noexcept { return chunks_; }
+
+ private:
+  static constexpr double kInterrupted = 400e-6;
+  double seconds_ = 0;
+  std::uint64_t chunks_ = 0;
+};
+
+struct Spent {
+  Half sending;
+  Half receiving;
+  double bytes_per_chunk = 0;  // of values
+};
+
+// T: float or std::int32_t.
+template <class T>
+class WorkerRun {
+ public:
+  WorkerRun(const RunShape& shape, const Kernels& kernels);
+  WorkerRun(const WorkerRun&) = delete;
+  WorkerRun& operator=(const WorkerRun&) = delete;
+  ~WorkerRun();
+
+  // One operation over all the memory. Ends the process when a sum is wrong.
+  [[nodiscard]] Spent engine();
+  // max_abs_bits and quantise, or pack; sums and dequantise, or unpack: nothing else.
+  [[nodiscard]] Spent kernels();
+  // memcpy of the values to the packet, and back.
+  [[nodiscard]] Spent copies();
+
+ private:
+  class Frames;
+
+  void join();
+  template <class Send, class Receive>
+  [[nodiscard]] Spent in_bursts(Send send, Receive receive);
+  void exchange(Spent& spent);
+  void check(bool negative) const;
+  [[nodiscard]] std::span<T> out_of(std::uint64_t chunk) noexcept;
+  [[nodiscard]] std::span<const T> in_of(std::uint64_t chunk) const noexcept;
+
+  const RunShape shape_;
+  const Kernels& kernels_;
+  const std::uint64_t chunks_;  // of data in an operation
+  const std::uint64_t here_;    // chunks that lie in memory: fewer, if it is small
+  std::vector<T> out_;
+  std::vector<T> in_;  // empty: in place
+  std::vector<std::span<const T>> ins_;
+  std::vector<std::span<T>> outs_;
+  bool negative_ = false;  // what out_ holds
+  MirrorBox box_;
+  std::unique_ptr<WorkerEngine> engine_;
+  std::unique_ptr<Frames> frames_;
+  TimeNs now_ = 0;
+};
+
+extern template class WorkerRun<float>;
+extern template class WorkerRun<std::int32_t>;
+
+}  // namespace tally::bench
