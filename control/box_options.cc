@@ -15,6 +15,17 @@ std::string counted(std::size_t n, const std::string& word) {
   return std::to_string(n) + " " + word + (n == 1 ? "" : "s");
 }
 
+// What the workers behind a port may have in flight: of a switch's port all of them, else at least one.
+std::uint32_t burst_of(const Config& config) {
+  std::uint32_t all = 0;
+  std::uint32_t one = 0;
+  for (const JobSection& job : config.jobs) {
+    all += job.window * job.workers;
+    one = std::max(one, job.window);
+  }
+  return config.box.mode == BoxSection::Mode::kOneArm ? all : one;
+}
+
 }  // namespace
 
 EalOptions eal_options(const Config& config) {
@@ -46,6 +57,7 @@ PortOptions port_options(const Config& config, const PortSection& port) {
           .mtu = port.mtu,
           .receive_queues = port.queues,
           .transmit_queues = static_cast<std::uint16_t>(config.dataplane.cores.size()),
+          .burst = burst_of(config),
           .checksum = port.checksum == PortSection::Checksum::kPort};
 }
 

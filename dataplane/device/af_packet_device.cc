@@ -21,6 +21,8 @@ constexpr std::uint32_t kNotCopied = 32;
 constexpr std::uint32_t kAlignment = 16;  // TPACKET_ALIGNMENT
 constexpr std::uint32_t kGrain = 1024;    // four frames of whole KiB fill whole pages
 constexpr std::uint64_t kMostRing = 1ULL << 30;
+// What rings for bursts may cost of a port: they are the kernel's memory, which is never swapped.
+constexpr std::uint32_t kMostForBursts = 32U << 20;
 
 std::string numbered(std::string_view key, std::uint32_t value) {
   return std::string(key) + "=" + std::to_string(value);
@@ -32,6 +34,14 @@ std::uint32_t frame_for(std::uint32_t mtu) {
 
 // Frames are counted through without looking at blocks, so a block must have no rest.
 std::uint32_t block_for(std::uint32_t frame) { return std::lcm(frame, kPage); }
+
+// Of each ring. The kernel spreads flows over the queues as it likes, so each may get all of a burst.
+std::uint32_t count_for(std::uint32_t burst, std::uint32_t frame, std::uint32_t queues,
+                        std::uint32_t in_block) {
+  const std::uint32_t affordable = kMostForBursts / (2 * frame * queues);
+  const std::uint32_t wanted = std::max(std::min(burst, affordable), kUsualCount);
+  return (wanted + in_block - 1) / in_block * in_block;
+}
 
 void check_queues(DeviceWords& words, std::uint32_t queues, std::vector<DeviceComplaint>& complaints) {
   const auto pairs = words.number("qpairs", 1, 256, queues, complaints);
@@ -45,7 +55,8 @@ void check_queues(DeviceWords& words, std::uint32_t queues, std::vector<DeviceCo
 
 }  // namespace
 
-void examine_af_packet(DeviceWords& words, std::uint32_t mtu, std::uint32_t queues, KernelDevice& device) {
+void examine_af_packet(DeviceWords& words, std::uint32_t mtu, std::uint32_t queues, std::uint32_t burst,
+                       KernelDevice& device) {
   auto& wrong = device.complaints;
   device.interface = required_interface(words, wrong);
   check_queues(words, queues, wrong);
@@ -78,7 +89,7 @@ void examine_af_packet(DeviceWords& words, std::uint32_t mtu, std::uint32_t queu
     return;
   }
   const std::uint32_t in_block = *block / *frame;
-  const std::uint32_t usual = (kUsualCount + in_block - 1) / in_block * in_block;
+  const std::uint32_t usual = count_for(burst, *frame, queues, in_block);
   const auto count = words.number("framecnt", in_block, 1U << 20, usual, wrong);
   if (!count) return;
   if (*count % in_block != 0) {

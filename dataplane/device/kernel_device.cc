@@ -44,13 +44,13 @@ void one_queue_only(std::string_view driver, std::uint32_t queues, std::vector<D
 }
 
 KernelDevice examine_kernel_device(std::string_view text, std::uint32_t mtu, std::uint32_t queues,
-                                   std::uint32_t descriptors) {
+                                   std::uint32_t descriptors, std::uint32_t burst) {
   KernelDevice device{.driver = driver_of(text), .device = std::string(text)};
   if (device.driver == KernelDriver::kNone) return device;
   DeviceWords words(text);
   switch (device.driver) {
     case KernelDriver::kAfPacket:
-      examine_af_packet(words, mtu, queues, device);
+      examine_af_packet(words, mtu, queues, burst, device);
       break;
     case KernelDriver::kAfXdp:
       examine_af_xdp(words, mtu, queues, descriptors, device);

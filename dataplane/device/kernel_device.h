@@ -42,12 +42,15 @@ struct KernelDevice {
   bool umem = false;             // the whole mempool is shared with the kernel: at most kMostUmemRoom
 };
 
-// descriptors: wished, of each queue. No exceptions but std::bad_alloc.
+// descriptors: wished, of each queue. burst: frames that may arrive before we look, 0 if nobody knows; of
+// af_packet, whose ring costs no mbufs. No complaint follows from it. No exceptions but std::bad_alloc.
 [[nodiscard]] KernelDevice examine_kernel_device(std::string_view text, std::uint32_t mtu,
-                                                 std::uint32_t queues, std::uint32_t descriptors);
+                                                 std::uint32_t queues, std::uint32_t descriptors,
+                                                 std::uint32_t burst = 0);
 
 // Of one driver each. `device` is filled in, `words` completed.
-void examine_af_packet(DeviceWords& words, std::uint32_t mtu, std::uint32_t queues, KernelDevice& device);
+void examine_af_packet(DeviceWords& words, std::uint32_t mtu, std::uint32_t queues, std::uint32_t burst,
+                       KernelDevice& device);
 void examine_af_xdp(DeviceWords& words, std::uint32_t mtu, std::uint32_t queues, std::uint32_t descriptors,
                     KernelDevice& device);
 void examine_tap(const DeviceWords& words, std::uint32_t mtu, std::uint32_t queues, std::uint32_t descriptors,

@@ -26,8 +26,8 @@ std::set<std::string>& used_by_xdp() {
 void note_xdp(const std::string& interface) { used_by_xdp().insert(interface); }
 
 Result<void> prepare_kernel_port(const PortOptions& options, ProbedDevice& p) {
-  const KernelDevice device =
-      examine_kernel_device(options.device, options.mtu, options.receive_queues, options.descriptors);
+  const KernelDevice device = examine_kernel_device(options.device, options.mtu, options.receive_queues,
+                                                    options.descriptors, options.burst);
   p.kernel = device.driver;
   if (device.driver == KernelDriver::kNone) return {};
   if (!device.complaints.empty())

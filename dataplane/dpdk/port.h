@@ -28,6 +28,7 @@ struct PortOptions {
   // port exactly as many: it spreads frames over all pairs, and those without a reader would be lost.
   std::uint16_t transmit_queues = 1;
   std::uint16_t descriptors = 1024;  // per queue, wished
+  std::uint32_t burst = 0;           // frames that may arrive before we look; 0: nobody knows
   bool checksum = false;             // trust the port's verdict on UDP checksums, if it gives one
   bool promiscuous = true;           // a virtual device has no multicast filter
 };

@@ -43,6 +43,25 @@ TEST(DaemonOptions, Eal) {
   EXPECT_EQ(eal.extra, std::vector<std::string>{"--telemetry"});
 }
 
+TEST(DaemonOptions, APortIsToldHowManyFramesItsWorkersMayHaveInFlight) {
+  const auto burst_in = [](const std::string& mode) {
+    const Config config = config_of(R"(
+instance: rack1
+dataplane: {cores: [2], memory: 128MiB, slots: 8MiB}
+box: {ipv4: 10.0.0.1/24, mode: )" + mode +
+                                    R"(}
+ports:
+  - {name: a, device: "net_af_packet0,iface=eth1"}
+jobs:
+  - {name: one, workers: 8, window: 128, token_file: none}
+  - {name: two, workers: 3, window: 512, token_file: none}
+)");
+    return port_options(config, config.ports[0]).burst;
+  };
+  EXPECT_EQ(burst_in("inline"), 512U) << "a worker behind each port";
+  EXPECT_EQ(burst_in("one-arm"), 8U * 128 + 3 * 512) << "all of them behind one";
+}
+
 TEST(DaemonOptions, Ports) {
   const PortOptions a = port_options(two_cores(), two_cores().ports[0]);
   EXPECT_EQ(a.name, "a");

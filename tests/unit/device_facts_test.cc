@@ -77,6 +77,30 @@ TEST(AfPacketDevice, EveryRingThatIsMadeHoldsTheMtuAndHasNoGaps) {
             "net_af_packet0,iface=e,framesz=9216,blocksz=36864");
 }
 
+// Whatever the burst: no complaint, whole blocks, the usual ring or more, and at most 32 MiB for a port's
+// rings.
+TEST(AfPacketDevice, ARingHoldsABurstWithinTheMemoryForIt) {
+  const auto ring_for = [](std::uint32_t burst, std::uint32_t mtu = 1500, std::uint32_t queues = 1,
+                           const std::string& more = "") {
+    const KernelDevice device =
+        examine_kernel_device("net_af_packet0,iface=e" + more, mtu, queues, 1024, burst);
+    EXPECT_THAT(device.complaints, IsEmpty()) << burst;
+    std::vector<DeviceComplaint> none;
+    return *DeviceWords(device.device).number("framecnt", 0, UINT32_MAX, 512, none);
+  };
+  EXPECT_EQ(ring_for(0), 512U);
+  EXPECT_EQ(ring_for(512), 512U);
+  EXPECT_EQ(ring_for(513), 514U) << "two frames in a block";
+  EXPECT_EQ(ring_for(2048), 2048U);
+  EXPECT_EQ(ring_for(1'000'000), 8192U);
+  EXPECT_EQ(ring_for(UINT32_MAX, 1500, 4), 2048U);
+  EXPECT_EQ(ring_for(UINT32_MAX, 9000), 1820U) << "of 9 KiB, four in a block";
+  EXPECT_EQ(ring_for(UINT32_MAX, 9000, 64), 512U) << "the usual ring in any case";
+  EXPECT_EQ(ring_for(2048, 1500, 1, ",framecnt=64"), 64U) << "what is written is kept";
+  for (const std::uint32_t burst : {1U, 777U, 5000U})
+    EXPECT_EQ(ring_for(burst, 1500, 1, ",blocksz=65536") % 32, 0U) << burst;
+}
+
 TEST(AfPacketDevice, WhatIsWrittenIsKeptOrBlamed) {
   EXPECT_EQ(examined("net_af_packet0,iface=e,framesz=16384,blocksz=65536", 9000).device,
             "net_af_packet0,iface=e,framesz=16384,blocksz=65536");
