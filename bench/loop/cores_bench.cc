@@ -50,26 +50,29 @@ nlohmann::json run(ResultsMode results, const std::string& directory) {
     rows.push_back({"raw_add", cores});
     contenders.push_back({name, [add = raw.back().get()] { return undisturbed(*add); }});
   };
-  const auto add = [&](const char* key, const char* name, std::uint8_t cores, HandedOver handed_over) {
+  const auto add = [&](const char* key, const char* name, std::uint8_t cores, HandedOver handed_over,
+                       std::uint8_t active) {
     const std::string prefix = "cores" + std::to_string(rigs.size());
-    const CoresOptions options{.cores = cores, .handed_over = handed_over, .results = results};
+    const CoresOptions options{
+        .cores = cores, .active = active, .handed_over = handed_over, .results = results};
     rigs.push_back(std::make_unique<CoresRig>(options, prefix, directory));
-    rows.push_back({key, cores});
+    rows.push_back({key, active});
     contenders.push_back({name, [rig = rigs.back().get()] { return undisturbed(*rig); }});
   };
   add_raw("raw add, one core", 1);
   add_raw("raw add, both cores at once", 2);
-  add("own", "loop, one core", 1, HandedOver::kNone);
-  add("own", "loop, two cores, each its own frames", 2, HandedOver::kNone);
-  add("half", "loop, two cores, half handed over", 2, HandedOver::kHalf);
-  add("all", "loop, two cores, all handed over", 2, HandedOver::kAll);
+  add("own", "loop, one core", 1, HandedOver::kNone, 1);
+  add("own", "loop, two cores, each its own frames", 2, HandedOver::kNone, 2);
+  add("shard", "loop, the first of two, the other asleep", 2, HandedOver::kNone, 1);
+  add("half", "loop, two cores, half handed over", 2, HandedOver::kHalf, 2);
+  add("all", "loop, two cores, all handed over", 2, HandedOver::kAll, 2);
 
   const auto figures = measure(contenders, kRounds);
   const double raw_one = figures[0].median_ns;
   const double loop_one = figures[2].median_ns;
   const double loop_own = figures[3].median_ns;
   const bool multicast = results == ResultsMode::kMulticast;
-  std::printf("\n%s results%*s %9s %9s %9s %9s %9s %9s\n", multicast ? "multicast" : "unicast", 22, "",
+  std::printf("\n%s results%*s %9s %9s %9s %9s %9s %9s\n", multicast ? "multicast" : "unicast", 25, "",
               "ns, core", "min", "max", "Mpps, all", "Gel/s", "efficiency");
   nlohmann::json out = nlohmann::json::array();
   for (std::size_t i = 0; i < figures.size(); ++i) {
@@ -78,9 +81,9 @@ nlohmann::json run(ResultsMode results, const std::string& directory) {
     const double mpps = row.cores * 1e3 / f.median_ns;
     const double one = row.key == "raw_add" ? raw_one : loop_one;
     const double efficiency = one / f.median_ns;
-    std::printf("%-38s %9.1f %9.1f %9.1f %9.2f %9.2f", f.name.c_str(), f.median_ns, f.min_ns, f.max_ns, mpps,
+    std::printf("%-41s %9.1f %9.1f %9.1f %9.2f %9.2f", f.name.c_str(), f.median_ns, f.min_ns, f.max_ns, mpps,
                 mpps * kElements / 1e3);
-    if (row.cores == 2) std::printf("      %3.0f %%", 100 * efficiency);
+    if (row.cores == 2 || row.key == "shard") std::printf("      %3.0f %%", 100 * efficiency);
     if (row.key == "own" && row.cores == 2)
       std::printf("  goal >= %.0f %%: %s", 100 * kGoal, efficiency >= kGoal ? "reached" : "NOT reached");
     if (row.key == "half" || row.key == "all")

@@ -166,10 +166,10 @@ Round CoresRig::round() {
   rte_mempool_obj_iter(frames_, paint, traffic_.front().get());
   std::array<Round, kMostCores> rounds{};
   for (int turn = 0; turn < 2; ++turn, ++turns_) {
-    SpinBarrier barrier(options_.cores);
-    on_lcores(options_.cores, [&](unsigned core) {
+    SpinBarrier barrier(options_.active);
+    on_lcores(options_.active, [&](unsigned core) {
       // One after the other: with frames handed over they draw from the same traffic.
-      for (unsigned c = 0; c < options_.cores; ++c) {
+      for (unsigned c = 0; c < options_.active; ++c) {
         if (c == core) prepare(core);
         barrier.meet();
       }
@@ -177,13 +177,13 @@ Round CoresRig::round() {
     });
     check();
   }
-  return average(rounds, options_.cores);
+  return average(rounds, options_.active);
 }
 
 void CoresRig::check() const {
   std::uint64_t handed_over = 0;
   const std::uint64_t frames = (turns_ + 1) * descriptors_;
-  for (unsigned c = 0; c < options_.cores; ++c) {
+  for (unsigned c = 0; c < options_.active; ++c) {
     const Traffic& traffic = *traffic_[c];
     if (traffic.wrong() != nullptr) require(false, traffic.wrong());
     require(queues_[c]->starved() == 0, "the mempool ran empty");
@@ -203,7 +203,7 @@ void CoresRig::check() const {
   }
   constexpr std::array<std::uint64_t, 3> kShares{0, 1, 2};  // of 2
   require(
-      2 * handed_over == kShares[static_cast<std::size_t>(options_.handed_over)] * frames * options_.cores,
+      2 * handed_over == kShares[static_cast<std::size_t>(options_.handed_over)] * frames * options_.active,
       "another share of the frames was handed over");
 }
 

@@ -35,7 +35,8 @@ class SpinBarrier {
 };
 
 struct CoresOptions {
-  std::uint8_t cores = 1;  // 1 or 2
+  std::uint8_t cores = 1;   // 1 or 2: of the data plane
+  std::uint8_t active = 1;  // of these, which run and get frames; the others own slots that nobody asks for
   // How many of the frames arrive at the core that does not own their slot (two cores).
   enum class HandedOver : std::uint8_t { kNone, kHalf, kAll } handed_over = HandedOver::kNone;
   ResultsMode results = ResultsMode::kUnicast;

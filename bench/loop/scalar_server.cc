@@ -67,12 +67,12 @@ __attribute__((target("avx2"))) void take_avx2(std::byte* values, std::uint32_t*
                                                std::size_t elements) noexcept {
   take_sums<false>(values, sums, elements);
 }
-__attribute__((target("avx512f,avx512bw,prefer-vector-width=512"))) void add_avx512(
-    std::uint32_t* sums, const std::byte* values, std::size_t elements) noexcept {
+__attribute__((target("avx512f,avx512bw"))) void add_avx512(std::uint32_t* sums, const std::byte* values,
+                                                            std::size_t elements) noexcept {
   add_values<false>(sums, values, elements);
 }
-__attribute__((target("avx512f,avx512bw,prefer-vector-width=512"))) void take_avx512(
-    std::byte* values, std::uint32_t* sums, std::size_t elements) noexcept {
+__attribute__((target("avx512f,avx512bw"))) void take_avx512(std::byte* values, std::uint32_t* sums,
+                                                             std::size_t elements) noexcept {
   take_sums<false>(values, sums, elements);
 }
 
