@@ -44,8 +44,8 @@ PARTS = (
     Part("tally_worker_bench", program="bench/worker/tally_worker_bench"),
     Part("tally_cores_bench", program="bench/loop/tally_cores_bench", hugepages=120),
     Part("tally_priming_bench", program="bench/tally_priming_bench"),
-    Part("bench-memif", script="bench-memif", needs=("bench/loop/tally_memif_bench",)),
+    Part("bench-box", script="bench-box", needs=("control/tallyd", "bench/tool/tally-bench"), commands=("dpdk-testpmd",)),
     Part("bench-ports", script="bench-ports", root=True, only_full=True,
          needs=("control/tallyd", "host/perf/tally-perf", "bench/tally_udp_bench")),
-    Part("bench-idle", script="bench-idle", needs=("bench/loop/tally_memif_bench", "control/tallyd")),
+    Part("bench-idle", script="bench-idle", needs=("control/tallyd",)),
 )

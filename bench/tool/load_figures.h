@@ -24,10 +24,11 @@ struct LoadFigures {
   std::uint64_t late = 0;      // chunks; until the last one sent in that time was finished
   std::uint64_t resent = 0;    // contributions, for these
   std::uint64_t corrupt = 0;
-  std::uint64_t skipped = 0;          // contributions that were due and neither port nor window had room for
-  std::uint64_t compared = 0;         // results compared value by value
-  TimeNs longest_gap = 0;             // in which the generator did not run: others had its CPU
-  LatencyFigures latency{};           // last contribution of a chunk -> each of its results
+  std::uint64_t skipped = 0;   // contributions that were due and neither port nor window had room for
+  std::uint64_t compared = 0;  // results compared value by value
+  double full = 0;             // share of bursts of which a port took not all: the other end is the limit
+  TimeNs longest_gap = 0;      // in which the generator did not run: others had its CPU
+  LatencyFigures latency{};    // last contribution of a chunk -> each of its results
   std::optional<double> box_cpu_s{};  // of the box's process, in that time
   std::optional<double> busy{};       // share of the time in which the data core had frames
   std::optional<double> cycles_per_packet{};

@@ -155,6 +155,7 @@ std::string load_json(const LoadSetting& s, const std::vector<LoadFigures>& runs
                            {"skipped", f.skipped},
                            {"compared_by_value", f.compared},
                            {"longest_gap_ns", f.longest_gap},
+                           {"full_share", f.full},
                            {"latency_ns",
                             {{"count", f.latency.count},
                              {"p50", f.latency.p50},

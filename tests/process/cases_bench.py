@@ -1,4 +1,5 @@
 """tally-bench: against a box on memif, and by itself."""
+import dataclasses
 import json
 import pathlib
 
@@ -71,7 +72,7 @@ def bench_says_why_it_cannot(lab):
     assert code == 2 and "multiple of 16" in program.complained(), program.complained()
     job = Job("bench", workers=2)
     box = run_box(lab, [job])
-    program, code = run_bench(lab, *at_box(box, job), "--workers", 2, "--job", "other")
+    program, code = run_bench(lab, *at_box(box, dataclasses.replace(job, name="other")))
     assert code == 1 and "refuses" in program.complained(), program.complained()
     box.stop()
 

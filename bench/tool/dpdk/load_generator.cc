@@ -32,6 +32,10 @@ void paint(rte_mempool*, void* painter, void* object, unsigned index) {
   m->hash.usr = image;
 }
 
+double share_of(std::uint64_t part, std::uint64_t whole) noexcept {
+  return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
+}
+
 void pause_a_little() { std::this_thread::sleep_for(std::chrono::microseconds(200)); }
 
 LatencyFigures figures_of(const LatencyHistogram& h) {
@@ -161,7 +165,8 @@ Result<void> LoadGenerator::trouble() const {
 }
 
 LoadGenerator::Snapshot LoadGenerator::snapshot() noexcept {
-  Snapshot s{.counts = ledger_->counts(), .frames = frames_, .at = clock_.now()};
+  Snapshot s{
+      .counts = ledger_->counts(), .frames = frames_, .bursts = bursts_, .full = full_, .at = clock_.now()};
   for (const Lane& lane : lanes_) s.skipped += lane.pacer.skipped();
   if (options_.box_pid) s.box_cpu_s = process_cpu_seconds(*options_.box_pid);
   return s;
@@ -189,6 +194,7 @@ Result<LoadFigures> LoadGenerator::run(double rate, double warm_up_s, double sec
                 .received = after.frames - before.frames,
                 .chunks = after.counts.chunks - before.counts.chunks,
                 .skipped = after.skipped - before.skipped,
+                .full = share_of(after.full - before.full, after.bursts - before.bursts),
                 .longest_gap = longest_gap_,
                 .latency = figures_of(ledger_->latency())};
   if (options_.box_pid) f.box_cpu_s = after.box_cpu_s - before.box_cpu_s;

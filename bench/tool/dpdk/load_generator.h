@@ -72,6 +72,8 @@ class LoadGenerator {
   struct Snapshot {
     LedgerCounts counts{};
     std::uint64_t frames = 0;
+    std::uint64_t bursts = 0;
+    std::uint64_t full = 0;
     std::uint64_t skipped = 0;
     TimeNs at = 0;
     double box_cpu_s = 0;
@@ -116,6 +118,8 @@ class LoadGenerator {
   TimeNs last_turn_ = 0;
   TimeNs longest_gap_ = 0;    // between two turns
   std::uint64_t frames_ = 0;  // RESULTs
+  std::uint64_t bursts_ = 0;  // offered to ports
+  std::uint64_t full_ = 0;    // ... that did not take all
   bool sending_ = false;
 };
 
