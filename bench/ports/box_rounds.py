@@ -6,6 +6,7 @@ figures. Runs inside a rack, but for memif.
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -58,7 +59,18 @@ def start_tallyd(place, case, number):
 
 def start_testpmd(place, number):
     return testpmd(place.scratch, f"echo{number}", place.cpus[-1], [place.far + place.far_added],
-                   ["--auto-start", "--forward-mode=macswap"])
+                   ["--auto-start", "--forward-mode=macswap", "--record-core-cycles"])
+
+
+def cycles_of(far, name):
+    """Ends its work. TSC cycles per frame received, of turns that received some, since it started."""
+    if name == "testpmd":
+        far.line("stop")
+        far.wait_for("its cycles", lambda: re.search(r"CPU cycles/packet=[\d.]+ ", far.said()))
+        return float(re.search(r"CPU cycles/packet=([\d.]+) ", far.said()).group(1))
+    far.signal(signal.SIGTERM)
+    far.end_well()
+    return counters.last_of(far.said()).core("cycles per frame in")
 
 
 def generate(place, name, case, far, seconds):
@@ -96,10 +108,7 @@ def one_round(place, name, number, seconds):
                 raise
     try:
         environment, figures = generate(place, name, case, far, seconds)
-        if name != "testpmd":
-            far.signal(signal.SIGTERM)
-            far.end_well()
-            figures["cycles_per_frame"] = counters.last_of(far.said()).core("cycles per frame in")
+        figures["cycles_per_frame"] = cycles_of(far, name)
         return environment, figures
     finally:
         far.close()
