@@ -66,8 +66,12 @@ def cycles_of(far, name):
     """Ends its work. TSC cycles per frame received, of turns that received some, since it started."""
     if name == "testpmd":
         far.line("stop")
-        far.wait_for("its cycles", lambda: re.search(r"CPU cycles/packet=[\d.]+ ", far.said()))
-        return float(re.search(r"CPU cycles/packet=([\d.]+) ", far.said()).group(1))
+        far.line("quit")
+        far.end_well()  # it keeps what it says to itself until then
+        found = re.search(r"CPU cycles/packet=([\d.]+) ", far.said())
+        if not found:
+            raise NoFigure(f"testpmd did not tell its cycles; it said:\n{far.said()}")
+        return float(found.group(1))
     far.signal(signal.SIGTERM)
     far.end_well()
     return counters.last_of(far.said()).core("cycles per frame in")

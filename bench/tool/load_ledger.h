@@ -49,7 +49,7 @@ class ChunkLedger {
 
   // The next first contribution of a port; nothing when the window is full, or the last chunk is reached.
   [[nodiscard]] std::optional<Contributed> next(std::size_t port) noexcept;
-  // The port has taken it, with the values of `image`.
+  // The port has taken it, with the values of `image`; now: when it was offered.
   void sent(const Contributed& what, ImageIndex image, TimeNs now) noexcept;
   // A contribution to be sent again through a port, and its values.
   [[nodiscard]] std::optional<Contributed> next_again(std::size_t port) noexcept;
@@ -89,7 +89,7 @@ class ChunkLedger {
     std::uint64_t contributed = 0;  // ranks
     std::uint64_t delivered = 0;
     Sums sums{};
-    TimeNs complete = 0;  // when the last contribution left
+    TimeNs complete = 0;  // when the last contribution was given to the port
     TimeNs due = kNever;
     bool late = false;
   };

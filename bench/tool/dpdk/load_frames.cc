@@ -112,10 +112,11 @@ void LoadGenerator::offer_frames(std::size_t port) {
     if (w.count == 0) continue;
     std::array<ImageIndex, kBurstFrames> images;  // a frame that was taken is not ours to look at
     for (std::size_t i = 0; i < w.count; ++i) images[i] = static_cast<ImageIndex>(w.frames[i]->hash.usr);
+    // Before the burst: a port of the kernel may bring the frames to the box, and its answer back, within it.
+    const TimeNs now = clock_.now();
     const std::size_t taken = offer(ports_[port]->id(), id, {w.frames.data(), w.count});
     ++bursts_;
     if (taken < w.count) ++full_;
-    const TimeNs now = clock_.now();
     for (std::size_t i = 0; i < taken; ++i) {
       if (w.again[i]) {
         ledger_->sent_again();
