@@ -46,8 +46,13 @@ int main(int argc, char** argv) {
                    MPI_COMM_WORLD, &request);
     finish(request);
   };
-  const bool good = tally::run_ring(ring, options) == 0;
-  if (!good) std::fprintf(stderr, "mpi: rank %d got wrong sums\n", rank);
-  MPI_Finalize();
-  return good ? 0 : 1;
+  ring.everywhere = [](std::uint64_t wrong) {
+    MPI_Allreduce(MPI_IN_PLACE, &wrong, 1, MPI_UINT64_T, MPI_SUM, MPI_COMM_WORLD);
+    return wrong;
+  };
+  const std::uint64_t wrong = tally::run_ring(ring, options);
+  // MPI_Finalize of MPICH 4.0.2 over UCX's TCP waits for ever now and then (3 of 16 runs): all is said and
+  // written.
+  if (rank == 0) MPI_Abort(MPI_COMM_WORLD, wrong == 0 ? 0 : 1);
+  for (;;) std::this_thread::sleep_for(std::chrono::seconds(1));
 }

@@ -3,13 +3,14 @@ import json
 import os
 import pathlib
 import statistics
+import subprocess
 import sys
 import tempfile
 
 from ends import NoFigure, Process
 from shaped_rack import BOX, JOB, machine_ns
 
-PATIENCE = 140  # seconds for a job
+PATIENCE = 60  # seconds for a job
 # UCX looks for interfaces in /sys, which shows the namespace in which it was mounted.
 OWN_SYS = ["unshare", "--mount", "--propagation", "private", "sh", "-c", 'mount -t sysfs sysfs /sys && exec "$@"', "sh"]
 HERE = pathlib.Path(__file__).resolve().parent
@@ -20,9 +21,22 @@ def run_all(processes):
     try:
         for process in processes:
             process.end_well(PATIENCE)
+    except subprocess.TimeoutExpired as late:
+        raise NoFigure(f"a job did not end within {PATIENCE} s") from late
     finally:
         for process in processes:
-            process.close()
+            end(process)
+
+
+def end(process):
+    """A launcher ends its ranks when it is asked to."""
+    if process.process.poll() is None:
+        process.process.terminate()
+        try:
+            process.process.wait(5)
+        except subprocess.TimeoutExpired:
+            pass
+    process.close()
 
 
 def figures(us, bytes_of_array, wrong, **others):
@@ -48,20 +62,17 @@ def tally(rack, plan):
         workers = []
         for host in rack.hosts:
             variables = {"TALLY_JOB": JOB, "TALLY_SWITCH": BOX, "TALLY_WORLD": str(len(rack.hosts)),
-                         "TALLY_RANK": str(host.index), "TALLY_TRANSPORT": os.environ.get("RINGS_TRANSPORT", "udp"),
-                         "TALLY_DEBUG": os.environ.get("RINGS_DEBUG", "")}
+                         "TALLY_RANK": str(host.index), "TALLY_TRANSPORT": os.environ.get("TALLY_TRANSPORT", "udp"),
+                         "TALLY_DEBUG": "INFO"}
             words = [*host.inside, rack.build / "host/perf/tally-perf", "-b", plan.bytes, "-e", plan.bytes, *plan.words()]
             workers.append(Process(scratch, f"worker{host.index}", words + (["--json", file] if host.index == 0 else []),
                                    environment=variables))
-        try:
-            run_all(workers)
-        finally:
-            if os.environ.get("RINGS_DEBUG"):
-                print(workers[0].said()[-2500:], file=sys.stderr)
+        run_all(workers)
+        said = workers[0].said()
         perf = json.loads(file.read_text())
     row = perf["rows"][0]
     return figures([row["us"]["avg"]], row["bytes"], row["wrong"], retransmissions=row["retransmissions"],
-                   chunks=row["packets"], least_us=row["us"]["min"], most_us=row["us"]["max"])
+                   chunks=row["packets"], ends=said[said.rfind(": end, "):].strip(), least_us=row["us"]["min"], most_us=row["us"]["max"])
 
 
 def gloo(rack, plan):

@@ -72,6 +72,7 @@ std::uint64_t run_ring(const Ring& ring, const RingOptions& options) {
     wrong += count_wrong(values, ring.world, operation);
   }
   ring.barrier();
+  if (ring.everywhere) wrong = ring.everywhere(wrong);
   if (ring.rank == 0 && !options.json.empty()) {
     const nlohmann::json out{{"ring", ring.name},
                              {"world", ring.world},

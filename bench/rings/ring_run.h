@@ -28,12 +28,14 @@ struct Ring {
   std::uint32_t world = 1;
   std::function<void()> barrier{};
   std::function<void(std::span<float>)> sum{};  // in place; returns when this rank has all sums
+  // The sum over all ranks, at all ranks; where it is missing each rank's exit code tells its own.
+  std::function<std::uint64_t(std::uint64_t)> everywhere{};
 };
 
 // Prints what is wrong and ends the process with 2 if it is the command line.
 RingOptions parse_ring_options(int argc, const char* const* argv, bool launched);
 
-// Returns how many values were wrong at this rank: 0, or the run proves nothing.
+// Returns how many values were wrong, here or everywhere: 0, or the run proves nothing.
 std::uint64_t run_ring(const Ring& ring, const RingOptions& options);
 
 }  // namespace tally

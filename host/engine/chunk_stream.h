@@ -99,6 +99,7 @@ class ChunkStream {
   [[nodiscard]] Flight* in_flight(std::uint64_t index) noexcept;
   void restart_slowly(TimeNs now) noexcept;
   [[nodiscard]] bool overtaken(const Flight& flight) const noexcept;
+  [[nodiscard]] bool at_rest() const noexcept;
   [[nodiscard]] bool turn_to_query(const Flight& flight) const noexcept;
   [[nodiscard]] Rank peer_to_query(const Flight& flight) const noexcept;
   [[nodiscard]] Header data_header(PacketType type, std::uint64_t index) const noexcept;

@@ -79,6 +79,8 @@ ChunkStream::Due ChunkStream::next_due(TimeNs now) noexcept {
     if (!blocked(flight)) return {&flight};
     flight.state = FlightState::kBlocked;
   }
+  if (Flight* const oldest = window_.oldest_sent(); oldest != nullptr && overtaken(*oldest))
+    return {oldest, Cause::kEarly};  // at rest only now
   return {};
 }
 
@@ -91,7 +93,12 @@ void ChunkStream::restart_slowly(TimeNs now) noexcept {
 }
 
 bool ChunkStream::overtaken(const Flight& flight) const noexcept {
-  return window_.overtaken(flight, membership_.shard_of(wire(flight.index)));
+  return window_.overtaken(flight, membership_.shard_of(wire(flight.index)), at_rest());
+}
+
+// The window or the operations are at their end, until results come.
+bool ChunkStream::at_rest() const noexcept {
+  return !window_.any_ready() && window_.cursor() >= std::min(window_.limit(), numbered_end_);
 }
 
 // A float data chunk j waits for E(j), which the result of the operation's chunk j brings.

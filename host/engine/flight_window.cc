@@ -4,10 +4,8 @@
 
 namespace tally {
 
-// TCP's three later arrivals; in a large window more, for what cores and queues of a host put out of order.
-// More than a burst would be seen too late: on a link of 100 Mbit/s 128 packets take 15 ms, and the timer
-// comes first.
-constexpr std::uint32_t kLeastLead = 3;
+// In a large window more than the least, for what cores and queues of a host put out of order. More than a
+// burst would be seen too late: on a link of 100 Mbit/s 128 packets take 15 ms, and the timer comes first.
 constexpr std::uint32_t kMostLead = 32;
 constexpr std::uint32_t kLeadShare = 8;
 
@@ -17,7 +15,7 @@ void FlightWindow::start(std::uint32_t largest_window) {
   sent_ = early_ = ready_ = {};
   lowest_ = cursor_ = offered_end_ = 0;
   window_ = allowed_ = 0;
-  sendings_ = 0;
+  sendings_ = newest_ = 0;
   delivered_ = {};
 }
 
@@ -54,7 +52,7 @@ void FlightWindow::sent(Flight& flight, TimeNs now, List& list) noexcept {
   flight.probing = false;
   flight.order = ++sendings_;
   flight.sent_at = now;
-  ++flight.sends;
+  if (++flight.sends == 1) newest_ = flight.order;
   flight.offered = true;
   offered_end_ = std::max(offered_end_, flight.index + 1);
   append(list, flight);

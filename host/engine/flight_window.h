@@ -84,13 +84,17 @@ class FlightWindow {
   [[nodiscard]] const Flight* oldest_sent() const noexcept { return first(sent_); }
   [[nodiscard]] Flight* oldest_early() noexcept { return first(early_); }
   [[nodiscard]] const Flight* oldest_early() const noexcept { return first(early_); }
-  [[nodiscard]] bool overtaken(const Flight& flight, std::uint32_t shard) const noexcept {
-    return flight.early < kMostEarly && delivered_[shard] >= flight.order + lead_;
+  // `at_rest`: nothing new may be sent. Then the last ones can have no `lead` behind them, and kLeastLead
+  // will do.
+  [[nodiscard]] bool overtaken(const Flight& flight, std::uint32_t shard, bool at_rest) const noexcept {
+    const std::uint64_t lead = at_rest && newest_ < flight.order + lead_ ? kLeastLead : lead_;
+    return flight.early < kMostEarly && delivered_[shard] >= flight.order + lead;
   }
   [[nodiscard]] Flight* first_ready() noexcept { return first(ready_); }
   [[nodiscard]] bool any_ready() const noexcept { return ready_.head != kNone; }
 
   static constexpr std::uint8_t kMostEarly = 3;
+  static constexpr std::uint32_t kLeastLead = 3;  // TCP's three later arrivals
 
  private:
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
@@ -119,6 +123,7 @@ class FlightWindow {
   List early_;
   List ready_;
   std::uint64_t sendings_ = 0;
+  std::uint64_t newest_ = 0;  // order of the newest sending of a chunk that was sent once
   std::uint64_t lead_ = 0;
   std::array<std::uint64_t, kMaxShards> delivered_{};  // order of the last sending among those with a result
   std::uint64_t lowest_ = 0;

@@ -82,6 +82,17 @@ TEST_F(Early, WhatFourLaterOnesOvertookIsSentAgainAtOnce) {
   EXPECT_EQ(engine_->statistics().results, 6U);
 }
 
+// Behind the last ones no four can come, so three are enough; not while more are on their way.
+TEST_F(Early, OfTheLastOnesThreeLaterOnesAreEnough) {
+  send(8, kRtt);
+  answer({1, 2, 3, 4, 6, 7}, 2 * kRtt);
+  EXPECT_EQ(again(2 * kRtt), Chunks{});
+  answer({8}, 2 * kRtt);
+  EXPECT_EQ(engine_->deadline(), 0U);
+  EXPECT_EQ(again(2 * kRtt), Chunks{5});
+  EXPECT_GT(engine_->deadline(), 2 * kRtt);
+}
+
 TEST_F(EarlyTwoShards, OnlyTheSameShardOvertakes) {
   send(8, kRtt);
   answer({2, 4, 6, 8}, 2 * kRtt);  // another core is faster
