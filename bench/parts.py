@@ -47,5 +47,6 @@ PARTS = (
     Part("bench-box", script="bench-box", needs=("control/tallyd", "bench/tool/tally-bench"), commands=("dpdk-testpmd",)),
     Part("bench-ports", script="bench-ports", root=True, only_full=True,
          needs=("control/tallyd", "host/perf/tally-perf", "bench/tally_udp_bench")),
+    Part("bench-rings", script="bench-rings", root=True, only_full=True, needs=("control/tallyd", "host/perf/tally-perf")),
     Part("bench-idle", script="bench-idle", needs=("control/tallyd",)),
 )

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <thread>
+#include <tuple>
 
 #include "interface_features.h"
 #include "own_network.h"
@@ -325,13 +326,13 @@ TEST_F(UdpTransports, SegmentingEndsWhereTheKernelTakesOneDatagramButNotSeveral)
   EXPECT_EQ(sender.counters().refused.get(), 0U);
 }
 
-// While it lives, the interface's queue has no room.
-class Dropping {
+// While it lives, the interface has this queue.
+class LoQueue {
  public:
-  Dropping() : works_(tc("qdisc add dev lo root pfifo limit 0")) {}
-  Dropping(const Dropping&) = delete;
-  Dropping& operator=(const Dropping&) = delete;
-  ~Dropping() { tc("qdisc del dev lo root"); }
+  explicit LoQueue(const std::string& words) : works_(tc("qdisc add dev lo root " + words)) {}
+  LoQueue(const LoQueue&) = delete;
+  LoQueue& operator=(const LoQueue&) = delete;
+  ~LoQueue() { tc("qdisc del dev lo root"); }
   [[nodiscard]] bool works() const { return works_; }
 
  private:
@@ -340,12 +341,31 @@ class Dropping {
   }
   const bool works_;
 };
+const char* const kNoRoom = "pfifo limit 0";
+
+TEST_F(UdpTransports, TwoBurstsWaitForTheWireAndNotTheWindow) {
+  const LoQueue slow("tbf rate 8kbit burst 2kb limit 10mb");  // a datagram takes longer than the test
+  if (!slow.works()) GTEST_SKIP() << "tc makes no token bucket here";
+  for (const auto& [device, least, most] : {std::tuple{"", 64U, 96U}, std::tuple{"backlog=16", 16U, 48U}}) {
+    const auto worker = open({.device = device});
+    Membership with_window;
+    with_window.window = 1024;
+    worker->joined(with_window);
+    for (int burst = 0; burst < 32; ++burst) {
+      if (worker->lend(32, 1464).empty()) break;
+      send(*worker, std::vector<Payload>(32, payload(1, 1464)));
+    }
+    EXPECT_EQ(worker->sender().waits(), UdpSender::Waits::kSocket) << device;
+    EXPECT_GE(worker->sender().counters().sent.get(), least) << device;
+    EXPECT_LT(worker->sender().counters().sent.get(), most) << device;
+  }
+}
 
 TEST_F(UdpTransports, WhatTheQueueDropsIsLostAndHoldsNothingBack) {
   const UdpSocket real = box();
   const auto worker = open();
   {
-    const Dropping dropping;
+    const LoQueue dropping(kNoRoom);
     if (!dropping.works()) GTEST_SKIP() << "tc sets no queue here";
     send(*worker, {payload(1, 1464), payload(2, 1464)});
     EXPECT_EQ(worker->sender().waits(), UdpSender::Waits::kQueue) << "it may be full for a moment only";
@@ -373,7 +393,7 @@ TEST_F(UdpTransports, SegmentingDoesNotEndWhenTheDatagramAloneIsRefusedToo) {
   UdpAddress to = *parse_udp_address("127.0.0.1");
   to.set_port(kBasePort);
   UdpSender sender(socket.fd(), to, 1472, true, errors);
-  const Dropping dropping;
+  const LoQueue dropping(kNoRoom);
   if (!dropping.works()) GTEST_SKIP() << "tc sets no queue here";
   const auto room = sender.lend(2, 1464);
   for (Outbound& each : room) each.bytes = 1464;
