@@ -205,6 +205,8 @@ constexpr std::pair<const char*, WorkerCall> kWorkerKernels[] = {
                 std::uint32_t n) { use(k.pack(reinterpret_cast<std::int32_t*>(x), w, n)); }},
     {"unpack", [](const Kernels& k, float* x, std::byte* w,
                   std::uint32_t n) { k.unpack(w, reinterpret_cast<std::int32_t*>(x), n); }},
+    {"copy_sums", [](const Kernels& k, float* x, std::byte* w,
+                     std::uint32_t n) { use(k.copy_sums(w, reinterpret_cast<std::byte*>(x), n)); }},
 };
 
 void worker_in_cache(benchmark::State& state, const Kernels& kernels, WorkerCall call, std::uint32_t n) {

@@ -67,6 +67,8 @@ struct Kernels {
   void (*dequantise)(const std::byte* wire, float* out, std::uint32_t n, float scale) noexcept;
   Packed (*pack)(const std::int32_t* in, std::byte* wire, std::uint32_t n) noexcept;
   void (*unpack)(const std::byte* wire, std::int32_t* out, std::uint32_t n) noexcept;
+  // The sums of a packet while its bytes go to `to` as they are; they do not overlap.
+  Sums (*copy_sums)(const std::byte* wire, std::byte* to, std::uint32_t n) noexcept;
 };
 
 // The best table this CPU can run. Thread-safe; the choice is made once.

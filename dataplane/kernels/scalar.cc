@@ -124,6 +124,11 @@ std::int32_t rounded(float product) noexcept {
   return static_cast<std::int32_t>(std::nearbyint(product));
 }
 
+Sums copy_sums(const std::byte* wire, std::byte* to, std::uint32_t n) noexcept {
+  std::copy_n(wire, n * sizeof(Element), to);
+  return sums(wire, n);
+}
+
 Packed quantise(const float* in, std::byte* wire, std::uint32_t n, float scale, std::int32_t limit) noexcept {
   Packed packed;
   for (std::uint32_t i = 0; i < n; ++i) {
@@ -172,6 +177,7 @@ constinit const Kernels kScalarKernels = {
     .dequantise = dequantise,
     .pack = pack,
     .unpack = unpack,
+    .copy_sums = copy_sums,
 };
 
 }  // namespace tally

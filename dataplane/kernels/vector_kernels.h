@@ -28,6 +28,7 @@ consteval Kernels vector_kernels(std::string_view name) {
       .dequantise = Worker::dequantise,
       .pack = Worker::pack,
       .unpack = Worker::unpack,
+      .copy_sums = Worker::copy_sums,
   };
 }
 

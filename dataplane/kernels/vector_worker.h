@@ -36,9 +36,20 @@ class WorkerKernels {
   static void unpack(const std::byte* wire, std::int32_t* out, std::uint32_t n) noexcept {
     unpacked(AsIs{}, wire, out, n);
   }
+  static Sums copy_sums(const std::byte* wire, std::byte* to, std::uint32_t n) noexcept {
+    LaneSums<Isa> sums;
+    const std::uint32_t rest = n % Isa::kLanes;
+    const std::size_t whole = n - rest;
+#pragma GCC unroll 2
+    for (std::size_t i = 0; i < whole; i += Isa::kLanes)
+      copy_block(wire + i * kBytes, to + i * kBytes, Whole{}, sums);
+    if (rest != 0) copy_block(wire + whole * kBytes, to + whole * kBytes, Isa::first(rest), sums);
+    return sums.folded(n / Isa::kLanes + (rest != 0 ? 1 : 0));
+  }
 
  private:
   using Int = typename Isa::Int;
+  static constexpr std::size_t kBytes = sizeof(std::int32_t);
 
   // How a vector of the span becomes integers, and these what is sent; or how they become the span's again.
   struct AsIs {
@@ -83,6 +94,13 @@ class WorkerKernels {
     if (rest != 0) pack_block(form, in + whole, wire + whole * sizeof(Value), Isa::first(rest), totals);
     const std::uint32_t blocks = n / Isa::kLanes + (rest != 0 ? 1 : 0);
     return {totals.sums.folded(blocks), Isa::largest(totals.magnitude)};
+  }
+
+  template <class Part>
+  static void copy_block(const std::byte* wire, std::byte* to, Part part, LaneSums<Isa>& sums) noexcept {
+    const Int bits = Isa::load(wire, part);
+    Isa::store(to, bits, part);
+    sums.take(Isa::swapped(bits));
   }
 
   template <class Form, class Part>

@@ -71,7 +71,8 @@ Packed encode_chunk(const EngineOperation& operation, ElementRange range, int ex
     all.magnitude = std::max(all.magnitude, part.magnitude);
     done += n;
   });
-  std::memset(wire.data() + std::size_t{4} * done, 0, wire.size() - std::size_t{4} * done);
+  if (const std::size_t bytes = std::size_t{4} * done; bytes != wire.size())
+    std::memset(wire.data() + bytes, 0, wire.size() - bytes);
   return all;
 }
 

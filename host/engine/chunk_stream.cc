@@ -19,6 +19,10 @@ bool ChunkStream::start(const Membership& membership) {
 
 void ChunkStream::enter_epoch(const Membership& membership) noexcept {
   membership_ = membership;
+  of_epoch_.job = Be<std::uint16_t>{raw(membership.job)};
+  of_epoch_.rank = Be<std::uint16_t>{raw(self_)};
+  of_epoch_.epoch = Be<std::uint32_t>{raw(membership.epoch)};
+  of_epoch_.cookie = Be<std::uint64_t>{raw(membership.cookie)};
   shift_ = sum_shift(membership.world);
   window_.enter_epoch(membership.window);
   answered_at_.reset();
@@ -35,6 +39,7 @@ void ChunkStream::fail_all(const Error& error, const StreamFailure* culprit) {
     completions_.push_back({operation->id(), tl::unexpected<Error>(guilty ? culprit->error : error)});
   }
   operations_.clear();
+  taken_up_ = nullptr;
   answers_.clear();
   direct_.clear();
   window_.start(0);
@@ -90,11 +95,12 @@ std::optional<std::uint64_t> ChunkStream::index_of(Chunk chunk) const noexcept {
   return window_.lowest() + static_cast<std::uint64_t>(ahead);
 }
 
-EngineOperation* ChunkStream::operation_of(std::uint64_t index) const noexcept {
+EngineOperation* ChunkStream::operation_of(std::uint64_t index) noexcept {
+  if (taken_up_ != nullptr && index - taken_up_->first() < taken_up_->stats.chunks) return taken_up_;
   const auto after =
       std::upper_bound(operations_.begin(), operations_.end(), index,
                        [](std::uint64_t i, const auto& operation) { return i < operation->first(); });
-  return std::prev(after)->get();
+  return taken_up_ = std::prev(after)->get();
 }
 
 int ChunkStream::exponent_of(const EngineOperation& operation, std::uint64_t data_chunk) const noexcept {

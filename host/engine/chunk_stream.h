@@ -84,7 +84,7 @@ class ChunkStream {
   [[nodiscard]] std::optional<std::uint64_t> index_of(Chunk chunk) const noexcept;
 
   void number(EngineOperation& operation) noexcept;
-  [[nodiscard]] EngineOperation* operation_of(std::uint64_t index) const noexcept;
+  [[nodiscard]] EngineOperation* operation_of(std::uint64_t index) noexcept;
   [[nodiscard]] bool blocked(const Flight& flight) const noexcept;
   void unblock(const Flight& finished) noexcept;
   // E(j); meaningless for int32. Only for a data chunk that is not blocked.
@@ -131,6 +131,7 @@ class ChunkStream {
   const Kernels& kernels_;
   EngineStatistics& statistics_;
   Membership membership_;  // of the current epoch
+  Header of_epoch_;        // what all datagrams of this rank have in common in it
   bool started_ = false;
   int shift_ = 0;  // sum_shift(world)
   FlightWindow window_;
@@ -141,6 +142,7 @@ class ChunkStream {
   AnswerQueue direct_;                                       // contributions owed to servers
   std::deque<std::unique_ptr<EngineOperation>> operations_;  // in order of submission and of number
   std::uint64_t numbered_end_ = 0;                           // index the next operation begins at
+  EngineOperation* taken_up_ = nullptr;                      // the operation of the newest chunk taken up
   std::deque<Completion> completions_;
   TimeNs first_expiry_ = kNever;
   std::optional<StreamFailure> failure_;

@@ -74,7 +74,7 @@ std::optional<Refused> ChunkStream::judge_contributors(const Header& header) con
   return some ? std::nullopt : std::optional(Refused::kContributors);
 }
 
-// The sums come last: they cost a pass over the payload.
+// The sums come last: they cost a pass over the payload, in which it also goes into the history.
 std::optional<Refused> ChunkStream::judge(const Datagram& datagram, Flight& flight) {
   const Header& header = datagram.header;
   const EngineOperation& operation = *flight.operation;
@@ -91,7 +91,8 @@ std::optional<Refused> ChunkStream::judge(const Datagram& datagram, Flight& flig
                                      : (is_in_it && header.exponent < flight.exponent) ||
                                            header.exponent == kNoExponent || !valid_exponent(header.exponent))
     return strike(flight, Refused::kExponent);
-  const Sums sums = kernels_.sums(datagram.payload.data(), header.elements.host());
+  const Sums sums =
+      kernels_.copy_sums(datagram.payload.data(), history_.room(flight.index), header.elements.host());
   if (header.sum1.host() - keyed(membership_.keys_of(ranks), chunk) == sums.sum1 &&
       header.sum2.host() == sums.sum2)
     return std::nullopt;
@@ -101,7 +102,7 @@ std::optional<Refused> ChunkStream::judge(const Datagram& datagram, Flight& flig
 void ChunkStream::accept(const Datagram& datagram, Flight& flight, TimeNs now) {
   EngineOperation& operation = *flight.operation;
   const std::uint64_t m = flight.index - operation.first();
-  history_.keep(flight.index, datagram.header, datagram.payload);
+  history_.keep(flight.index, datagram.header);
   const std::uint64_t ranks = datagram.header.contributors.host();
   if (ranks != membership_.members()) ++statistics_.incomplete;
   if (const auto data = operation.data_chunk(m)) {
@@ -146,6 +147,7 @@ void ChunkStream::complete(const EngineOperation& operation, TimeNs now) {
                                [&](const auto& other) { return other.get() == &operation; });
   (*at)->stats.finished = now;
   (*at)->name_contributors(membership_.members());
+  if (taken_up_ == &operation) taken_up_ = nullptr;
   if (operation.reported) completions_.push_back({operation.id(), operation.stats});
   operations_.erase(at);
   find_first_expiry();

@@ -128,14 +128,10 @@ Rank ChunkStream::peer_to_query(const Flight& flight) const noexcept {
 }
 
 Header ChunkStream::data_header(PacketType type, std::uint64_t index) const noexcept {
-  Header header;
+  Header header = of_epoch_;
   header.type = type;
-  header.job = Be<std::uint16_t>{raw(membership_.job)};
-  header.rank = Be<std::uint16_t>{raw(self_)};
-  header.epoch = Be<std::uint32_t>{raw(membership_.epoch)};
   header.chunk = Be<std::uint32_t>{raw(wire(index))};
   header.slot = Be<std::uint32_t>{membership_.slot_of(wire(index))};
-  header.cookie = Be<std::uint64_t>{raw(membership_.cookie)};
   return header;
 }
 

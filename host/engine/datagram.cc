@@ -77,14 +77,6 @@ std::optional<Refused> open_datagram(std::span<const std::byte> bytes, const Ker
   return std::nullopt;
 }
 
-std::size_t seal(Header header, std::size_t payload_bytes, std::span<std::byte> out,
-                 const Kernels& kernels) noexcept {
-  std::memcpy(out.data(), &header, kHeaderBytes);
-  header.check = Be<std::uint32_t>{kernels.crc32c(out.data(), kCheckedBytes)};
-  std::memcpy(out.data() + kCheckedBytes, &header.check, sizeof header.check);
-  return kHeaderBytes + payload_bytes;
-}
-
 std::size_t seal_control(Header header, std::size_t payload_bytes, std::span<std::byte> out,
                          const Kernels& kernels) noexcept {
   header.sum1 = Be<std::uint32_t>{kernels.crc32c(out.data() + kHeaderBytes, payload_bytes)};

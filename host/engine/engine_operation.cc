@@ -51,10 +51,11 @@ void EngineOperation::name_contributors(std::uint64_t members) {
 }
 
 // The last span that starts at or before the element: spans of length 0 before it start there too.
-EngineOperation::Place EngineOperation::place_of(std::uint64_t element) const noexcept {
+EngineOperation::Place EngineOperation::find_place(std::uint64_t element) const noexcept {
   const auto next = std::upper_bound(segments_.begin(), segments_.end(), element,
                                      [](std::uint64_t e, const Segment& s) { return e < s.start; });
   const auto span = static_cast<std::size_t>(next - segments_.begin()) - 1;
+  last_spans_ = {span, last_spans_[0]};
   return {span, element - segments_[span].start};
 }
 

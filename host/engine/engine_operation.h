@@ -4,6 +4,7 @@
 // with n data chunks has p = min(n, lookahead) priming chunks 0..p-1, then data chunk j as chunk p + j.
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -58,8 +59,12 @@ class EngineOperation {
   }
   [[nodiscard]] std::uint64_t priming() const noexcept { return priming_; }
 
+  // First element of a data chunk, also of one behind the last.
+  [[nodiscard]] std::uint64_t start_of(std::uint64_t data_chunk) const noexcept {
+    return data_chunk * per_chunk_;
+  }
   [[nodiscard]] ElementRange range(std::uint64_t data_chunk) const noexcept {
-    const std::uint64_t at = data_chunk * per_chunk_;
+    const std::uint64_t at = start_of(data_chunk);
     return {at, static_cast<std::uint32_t>(std::min<std::uint64_t>(per_chunk_, stats.elements - at))};
   }
   // Elements of chunk m on the wire, padding included.
@@ -74,7 +79,14 @@ class EngineOperation {
     std::size_t span = 0;
     std::uint64_t offset = 0;
   };
-  [[nodiscard]] Place place_of(std::uint64_t element) const noexcept;
+  [[nodiscard]] Place place_of(std::uint64_t element) const noexcept {
+    for (const std::size_t span : last_spans_) {
+      if (span >= segments_.size()) break;
+      const Segment& last = segments_[span];
+      if (element - last.start < last.length) return {span, element - last.start};
+    }
+    return find_place(element);
+  }
 
   // All results are in: puts together what `partial` holds in order of arrival.
   void name_contributors(std::uint64_t members);
@@ -84,6 +96,8 @@ class EngineOperation {
   bool reported = true;         // false: the engine's own, no completion for the program
 
  private:
+  [[nodiscard]] Place find_place(std::uint64_t element) const noexcept;
+
   OperationId id_;
   Dtype dtype_;
   std::vector<Segment> segments_;
@@ -92,6 +106,9 @@ class EngineOperation {
   std::uint64_t data_chunks_ = 0;
   std::uint64_t priming_ = 0;
   std::uint32_t per_chunk_ = 0;
+  // Where the last places were: the next one is mostly there, too. Two, because exponents are sought a window
+  // ahead of values.
+  mutable std::array<std::size_t, 2> last_spans_{};
 };
 
 template <class Piece>

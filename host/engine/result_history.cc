@@ -1,6 +1,6 @@
 #include "result_history.h"
 
-#include <cstring>
+#include <bit>
 #include <new>
 
 namespace tally {
@@ -10,17 +10,16 @@ bool ResultHistory::start(std::uint32_t largest_window, std::uint32_t elements) 
   kept_.clear();
   values_.reset();
   stride_ = std::size_t{4} * elements;
-  // Not zeroed: values are read only where keep() wrote them.
+  window_bits_ = std::countr_zero(largest_window);
+  // Not zeroed: values are read only where a kept result has them.
   values_.reset(new (std::nothrow) std::byte[count * stride_]);
   if (!values_) return false;
   kept_.resize(count);
   return true;
 }
 
-void ResultHistory::keep(std::uint64_t index, const Header& header,
-                         std::span<const std::byte> values) noexcept {
-  const std::size_t at = index % kept_.size();
-  KeptResult& kept = kept_[at];
+void ResultHistory::keep(std::uint64_t index, const Header& header) noexcept {
+  KeptResult& kept = kept_[position(index)];
   kept.tag = index + 1;
   kept.sum1 = header.sum1.host();
   kept.sum2 = header.sum2.host();
@@ -30,7 +29,6 @@ void ResultHistory::keep(std::uint64_t index, const Header& header,
   kept.contributors = header.contributors.host();
   kept.flags = static_cast<std::uint8_t>(header.flags & (kFlagOverflow | kFlagIncomplete));
   kept.exponent = header.exponent;
-  if (!values.empty()) std::memcpy(values_.get() + at * stride_, values.data(), values.size());
 }
 
 }  // namespace tally

@@ -27,27 +27,41 @@ struct KeptResult {
 
 class ResultHistory {
  public:
-  // Forgets everything. false: the memory is not to be had, and the history is empty.
+  // Forgets everything. `largest_window`: a power of two. false: the memory is not to be had, and the history
+  // is empty.
   [[nodiscard]] bool start(std::uint32_t largest_window, std::uint32_t elements);
 
-  // Takes the place of the result 3 x largest window before it.
-  void keep(std::uint64_t index, const Header& header, std::span<const std::byte> values) noexcept;
+  // Where the values of a result go, the most that one may have. What lay there is forgotten: the result
+  // 3 x largest window before it.
+  [[nodiscard]] std::byte* room(std::uint64_t index) noexcept {
+    const std::size_t at = position(index);
+    kept_[at].tag = 0;
+    return values_.get() + at * stride_;
+  }
+  // The values are in room(index).
+  void keep(std::uint64_t index, const Header& header) noexcept;
 
   [[nodiscard]] const KeptResult* find(std::uint64_t index) const noexcept {
     if (kept_.empty()) return nullptr;
-    const KeptResult& kept = kept_[index % kept_.size()];
+    const KeptResult& kept = kept_[position(index)];
     return kept.tag == index + 1 ? &kept : nullptr;
   }
   // Only for an index that find() knows.
   [[nodiscard]] std::span<const std::byte> values(std::uint64_t index) const noexcept {
-    const std::size_t at = index % kept_.size();
+    const std::size_t at = position(index);
     return {values_.get() + at * stride_, std::size_t{4} * kept_[at].elements};
   }
 
  private:
+  // index % (3 x largest window), without a division by what the compiler does not know.
+  [[nodiscard]] std::size_t position(std::uint64_t index) const noexcept {
+    return ((index >> window_bits_) % 3 << window_bits_) | (index & ((std::uint64_t{1} << window_bits_) - 1));
+  }
+
   std::vector<KeptResult> kept_;
   std::unique_ptr<std::byte[]> values_;  // NOLINT(modernize-avoid-c-arrays)
   std::size_t stride_ = 0;               // bytes per result
+  int window_bits_ = 0;                  // log2 of the largest window
 };
 
 }  // namespace tally

@@ -171,10 +171,10 @@ void WorkerEngine::start_joining(TimeNs now) {
 
 // The barrier is sent only when every other result is held: then losing its own result costs nobody anything.
 void WorkerEngine::settle(TimeNs now) {
-  if (const auto failure = stream_.failure()) {
-    const Error others{ErrorCode::kAborted,
-                       "another operation of this worker failed: " + failure->error.what};
-    return fail_job(others, &*failure, now);
+  if (stream_.failure()) {
+    const StreamFailure failure = *stream_.failure();  // fail_job clears it
+    const Error others{ErrorCode::kAborted, "another operation of this worker failed: " + failure.error.what};
+    return fail_job(others, &failure, now);
   }
   if (leaving_ == Leaving::kDraining && stream_.pending() == 0) {
     leaving_ = Leaving::kBarrier;

@@ -59,7 +59,10 @@ struct Membership {
   [[nodiscard]] std::uint32_t slot_of(Chunk chunk) const noexcept {
     return tally::slot_of({discipline, job, window, 2 * largest_window, shared_slots, salt}, chunk);
   }
-  [[nodiscard]] std::uint32_t shard_of(Chunk chunk) const noexcept { return slot_of(chunk) % shards; }
+  [[nodiscard]] std::uint32_t shard_of(Chunk chunk) const noexcept {
+    const std::uint32_t slot = slot_of(chunk);  // mostly no division is needed, and there are several a chunk
+    return std::has_single_bit(shards) ? slot & (shards - 1) : slot % shards;
+  }
   [[nodiscard]] std::uint16_t port_of(Chunk chunk) const noexcept {
     return static_cast<std::uint16_t>(kBasePort + shard_of(chunk));
   }

@@ -160,7 +160,8 @@ TEST(History, KeepsASpanBelowAndAWindowAbove) {
   header.exponent = 5;
   for (std::uint64_t i = 0; i < 48; ++i) {
     values[0] = static_cast<std::byte>(i);
-    h.keep(i, header, values);
+    std::copy(values.begin(), values.end(), h.room(i));
+    h.keep(i, header);
   }
   for (std::uint64_t i = 0; i < 48; ++i) {
     ASSERT_NE(h.find(i), nullptr);
@@ -169,7 +170,11 @@ TEST(History, KeepsASpanBelowAndAWindowAbove) {
   }
   EXPECT_EQ(h.find(0)->flags, kFlagOverflow) << "RETRANSMIT is of the packet, not of the result";
   EXPECT_EQ(h.find(48), nullptr);
-  h.keep(48, header, values);
+  std::copy(values.begin(), values.end(), h.room(48));
+  EXPECT_EQ(h.find(0), nullptr) << "its place is being written to";
+  EXPECT_EQ(h.find(48), nullptr) << "not verified yet";
+  EXPECT_NE(h.find(1), nullptr);
+  h.keep(48, header);
   EXPECT_EQ(h.find(0), nullptr);
   EXPECT_NE(h.find(48), nullptr);
   ASSERT_TRUE(h.start(16, 32));

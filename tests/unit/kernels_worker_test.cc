@@ -203,6 +203,21 @@ TEST_P(WorkerKernelsTest, PackAndUnpackEverySize) {
   }
 }
 
+TEST_P(WorkerKernelsTest, CopySumsEverySize) {
+  std::mt19937_64 random(6);
+  const Values values = some_values(random, kMaxElements);
+  for (std::uint32_t n = 0; n <= kMaxElements; ++n) {
+    const Values in(values.begin(), values.begin() + n);
+    Guarded wire(n * sizeof(std::int32_t), n % 64);
+    Guarded to(n * sizeof(std::int32_t), n % 16);
+    put_wire(wire.data(), in);
+    ASSERT_EQ(kernels_.copy_sums(wire.data(), to.data(), n), naive_sums(in));
+    ASSERT_EQ(wire_values(wire.data(), n), in);
+    ASSERT_EQ(wire_values(to.data(), n), in);
+    ASSERT_TRUE(wire.intact() && to.intact());
+  }
+}
+
 TEST_P(WorkerKernelsTest, MagnitudeOfTheSmallestInteger) {
   const Values in = {5, INT32_MIN, INT32_MAX};
   std::array<std::byte, 12> wire{};
@@ -220,6 +235,7 @@ TEST_P(WorkerKernelsTest, ReadsNothingOutside) {
       kernels_.dequantise(wire.as<std::byte>(), span.as<float>(), n, 1.0f);
       kernels_.pack(span.as<std::int32_t>(), wire.as<std::byte>(), n);
       kernels_.unpack(wire.as<std::byte>(), span.as<std::int32_t>(), n);
+      kernels_.copy_sums(wire.as<std::byte>(), span.as<std::byte>(), n);
     }
   }
 }
