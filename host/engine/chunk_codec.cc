@@ -30,7 +30,20 @@ Packed quantise_clipped(const float* in, std::byte* wire, std::uint32_t n, float
   return all;
 }
 
+constexpr std::uint64_t kFetchAhead = 2;
+constexpr std::uint64_t kMostFetched = 512;  // values; of a longer chunk the CPU finds the rest by itself
+constexpr std::uint64_t kValuesOfLine = 16;
+
 }  // namespace
+
+void fetch_ahead(const EngineOperation& operation, std::uint64_t data_chunk) noexcept {
+  const std::uint64_t next = operation.start_of(data_chunk + kFetchAhead);
+  if (next >= operation.stats.elements) return;
+  const auto place = operation.place_of(next);
+  const Segment& segment = operation.segment(place.span);
+  const std::uint64_t n = std::min(segment.length - place.offset, kMostFetched);
+  for (std::uint64_t i = 0; i < n; i += kValuesOfLine) __builtin_prefetch(floats(segment, place.offset + i));
+}
 
 std::uint32_t max_abs_bits(const EngineOperation& operation, ElementRange range,
                            const Kernels& kernels) noexcept {

@@ -13,6 +13,10 @@
 
 namespace tally {
 
+// Has the CPU fetch what is read for the first time soon, kFetchAhead data chunks behind this one: its own
+// prefetchers stop at the end of a page.
+void fetch_ahead(const EngineOperation& operation, std::uint64_t data_chunk) noexcept;
+
 // Largest bit pattern of |x| of the elements.
 [[nodiscard]] std::uint32_t max_abs_bits(const EngineOperation& operation, ElementRange range,
                                          const Kernels& kernels) noexcept;

@@ -149,6 +149,7 @@ bool ChunkStream::put_exponent(Flight& flight) {
     return true;
   }
   const std::uint32_t bits = max_abs_bits(operation, operation.range(m), kernels_);
+  fetch_ahead(operation, m);
   if (bits > kGreatestMagnitude) {
     const auto bad = find_bad_element(operation, operation.range(m)).value_or(BadElement{});
     failure_ = StreamFailure{operation.id(), {ErrorCode::kQuantise, describe(operation, bad)}};
@@ -185,6 +186,7 @@ std::size_t ChunkStream::write_contribution(Flight& flight, Cause cause, std::sp
   Packed packed;
   if (const auto data = operation.data_chunk(m)) {
     const bool late = exceeds(operation, *data);
+    if (operation.dtype() == Dtype::kInt32) fetch_ahead(operation, *data);  // float32: with the exponents
     packed = encode_chunk(operation, operation.range(*data), exponent_of(operation, *data), shift_,
                           out.subspan(kHeaderBytes, bytes), kernels_, late);
     if (late || packed.magnitude > 0x7fffffffU / membership_.world) header.flags |= kFlagOverflow;

@@ -74,6 +74,8 @@ class EngineOperation {
   template <class Piece>
   void for_each_piece(ElementRange range, Piece piece) const;
 
+  [[nodiscard]] const Segment& segment(std::size_t span) const noexcept { return segments_[span]; }
+
   // Span of the caller's list that holds an element, and the offset in it.
   struct Place {
     std::size_t span = 0;
