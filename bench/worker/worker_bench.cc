@@ -1,6 +1,6 @@
 // What a chunk costs the worker engine by itself, without a transport: one thread, a window of 256 chunks in
 // flight, bursts of 32, against a box in the same thread whose time is not counted. Beside it, over the same
-// memory in the same run, its kernels alone and two copies of the values: the engine cannot be faster.
+// memory in the same run, its kernels alone and two copies of the values.
 //
 //   tally_worker_bench [--json FILE] [--rounds N] [--only WORD]    WORD: of a line, such as float32 or 352
 

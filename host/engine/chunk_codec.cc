@@ -31,17 +31,19 @@ Packed quantise_clipped(const float* in, std::byte* wire, std::uint32_t n, float
 }
 
 constexpr std::uint64_t kFetchAhead = 2;
-constexpr std::uint64_t kMostFetched = 512;  // values; of a longer chunk the CPU finds the rest by itself
+constexpr std::uint64_t kMostFetched = 512;  // values; in longer chunks the CPU's own prefetchers keep up
 constexpr std::uint64_t kValuesOfLine = 16;
 
 }  // namespace
 
 void fetch_ahead(const EngineOperation& operation, std::uint64_t data_chunk) noexcept {
+  if (operation.range(data_chunk).count > kMostFetched) return;
   const std::uint64_t next = operation.start_of(data_chunk + kFetchAhead);
   if (next >= operation.stats.elements) return;
   const auto place = operation.place_of(next);
   const Segment& segment = operation.segment(place.span);
-  const std::uint64_t n = std::min(segment.length - place.offset, kMostFetched);
+  const std::uint64_t n =
+      std::min<std::uint64_t>(segment.length - place.offset, operation.range(data_chunk).count);
   for (std::uint64_t i = 0; i < n; i += kValuesOfLine) __builtin_prefetch(floats(segment, place.offset + i));
 }
 
