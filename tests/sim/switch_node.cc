@@ -1,7 +1,8 @@
+// The box as a whole: its lives, its control, what the cores are told.
+
 #include "switch_node.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <utility>
 
@@ -14,7 +15,6 @@ namespace {
 constexpr std::size_t kTailRoom = kHeaderBytes + 4 * kMaxElements;
 constexpr std::size_t kUdpOffset = 34;  // Ethernet and IPv4 in front
 
-constexpr TimeNs kSweepEvery = kMillisecond;           // while something may age
 constexpr TimeNs kRebalanceEvery = 50 * kMillisecond;  // as the daemon does
 
 // Where steering would put the frame: the shard its UDP destination port names.
@@ -128,173 +128,6 @@ void SwitchNode::receive(const Bytes& frame, PortIndex port, bool vouched) {
   service();
 }
 
-std::uint64_t SwitchNode::packets_counted(std::size_t core) const {
-  return std::visit(
-      [&](const auto& p) {
-        std::uint64_t n = p.counters(JobId{0}).packets();
-        for (const auto& [job, pool] : ever_) n += p.counters(job).packets();
-        return n;
-      },
-      *cores_[core].pipeline);
-}
-
-void SwitchNode::run(std::size_t core, Bytes& buffer, std::uint32_t length, PortIndex port, bool vouched) {
-  const Frame frame{.data = buffer.data(),
-                    .length = length,
-                    .capacity = static_cast<std::uint32_t>(buffer.size()),
-                    .port = port,
-                    .checksum_good = vouched};
-  const std::uint64_t before = packets_counted(core);
-  std::optional<Arrival> arrival;
-  const Outcome outcome = std::visit(
-      [&](auto& p) {
-        Parsed parsed;
-        p.parse(frame, parsed);
-        if (parsed.verdict == Verdict::kAbsorb && parsed.type == PacketType::kContribute)
-          arrival = Arrival{parsed.job, parsed.contribution};
-        return p.handle(parsed, frame, schedule_.now());
-      },
-      *cores_[core].pipeline);
-  if (packets_counted(core) != before + 1) alarm_("invariant 5: a packet changed other than one counter");
-  if (arrival) {
-    arrival->dropped = outcome.verdict == Verdict::kDrop;
-    arrival->drop = outcome.drop;
-  }
-  check_core(core, "a packet", arrival);
-  drain_events(*cores_[core].pipeline);
-  if (outcome.verdict == Verdict::kHandOver) return run(outcome.owner, buffer, length, port, vouched);
-  reply(outcome, frame);
-}
-
-void SwitchNode::send_to(const Binding& to, std::span<const std::byte> datagram, std::uint16_t source_port) {
-  const std::size_t head = encapsulation_bytes(to);
-  Bytes frame(head + datagram.size());
-  std::copy(datagram.begin(), datagram.end(), frame.begin() + static_cast<std::ptrdiff_t>(head));
-  write_encapsulation(std::span{frame}.first(head), to, test_box(), source_port, datagram);
-  send_(to, std::move(frame));
-}
-
-void SwitchNode::reply(const Outcome& out, const Frame& frame) {
-  const std::span<const std::byte> datagram{out.payload, out.payload_bytes};
-  if (out.verdict == Verdict::kPunt) {
-    membership_->receive(datagram, open_frame(frame, test_box()).source, schedule_.now());
-  }
-  if (out.server != kNoServer) {
-    const Binding& server = out.job->server_ranks.at(out.server).binding;
-    const auto port =
-        static_cast<std::uint16_t>(kBasePort + header_of(datagram).slot.host() % out.job->shards);
-    return send_to(server, datagram, port);
-  }
-  if (out.verdict == Verdict::kRelay) send_to(out.job->ranks[raw(out.to)].binding, datagram, kBasePort);
-  if (out.verdict == Verdict::kRepeat || out.verdict == Verdict::kComplete) {
-    for (std::uint32_t r = 0; r < out.job->world; ++r) {
-      if ((out.ranks & bit_of(Rank{static_cast<std::uint16_t>(r)})) != 0)
-        send_to(out.job->ranks[r].binding, datagram, kBasePort);
-    }
-  }
-  if (out.reject) {
-    std::array<std::byte, kHeaderBytes> reject{};
-    const Cookie cookie = out.reject_reason == RejectReason::kWaiting ? out.job->result_cookie : Cookie{0};
-    write_reject(reject, header_of({out.payload, kHeaderBytes}), out.reject_reason, cookie,
-                 out.reject_contributors, best_kernels());
-    send_to(open_frame(frame, test_box()).source, reject, kBasePort);
-  }
-}
-
-void SwitchNode::drain_events(AnyPipeline& pipeline) {
-  std::visit(
-      [&](auto& p) {
-        while (const auto e = p.events().pop()) {
-          events_.push_back(*e);
-          if (e->kind != EventKind::kMismatch) continue;
-          membership_->report_mismatch(e->job, e->epoch, e->rank, e->others, e->sent.elements,
-                                       e->stored.elements, e->sent.total, e->stored.total, schedule_.now());
-        }
-      },
-      pipeline);
-}
-
-// Invariant 4, after every event: occupancy = the job's filling entries, of its own and shared ones, also
-// when the job is gone.
-void SwitchNode::check_core(std::size_t core, const char* after, const std::optional<Arrival>& arrival) {
-  Core& c = cores_[core];
-  if (c.table == nullptr) return;
-  const auto alarm = [&](const std::string& what) { alarm_(what + " after " + after); };
-  c.watch.look(*c.pipeline, *c.table, arrival, alarm);
-  std::visit(
-      [&](auto& p) {
-        for (const auto& [id, had_own_slots] : ever_) {
-          std::uint32_t filling = c.watch.filling(id);
-          const Job* const job = c.table->find(id);
-          if (job == nullptr && had_own_slots) continue;  // while it forms anew, control holds its slots
-          if (job != nullptr && job->discipline == Discipline::kPool) {
-            for (std::uint32_t line = 0; line < job->slots.count; line += entry_lines(job->elements)) {
-              const Head head = p.execution().head(job->slots.first + line);
-              filling += head.tag != 0 && head.contributors != job->members ? 1 : 0;
-            }
-          }
-          if (filling != p.state(id).occupancy) {
-            alarm("invariant 4: job " + std::to_string(raw(id)) + " has " + std::to_string(filling) +
-                  " filling entries and occupancy " + std::to_string(p.state(id).occupancy));
-          }
-        }
-      },
-      *c.pipeline);
-  if (has_to_sweep(core)) sweep_later(core);
-}
-
-bool SwitchNode::has_to_sweep(std::size_t core) const {
-  const bool states =
-      std::visit([](const auto& p) { return p.server().incomplete != 0; }, *cores_[core].pipeline);
-  return states || cores_[core].watch.filling() != 0 || late_entries(core) != 0;
-}
-
-std::uint32_t SwitchNode::late_entries(std::size_t core) const {
-  if (cores_[core].table == nullptr) return 0;
-  std::uint32_t entries = 0;
-  std::visit(
-      [&](const auto& p) {
-        for (const auto& [id, pool] : ever_) {
-          const Job* const job = cores_[core].table->find(id);
-          const bool waits = job != nullptr && job->stragglers.timeout != 0 && p.state(id).occupancy != 0;
-          if (waits) entries += job->slots.count / entry_lines(job->elements);
-        }
-      },
-      *cores_[core].pipeline);
-  return entries;
-}
-
-// A core sweeps whenever it has nothing else to do. Here it looks at its whole region, as it would by then.
-void SwitchNode::sweep(std::size_t core) {
-  if (schedule_.now() < paused_until_) return sweep_later(core);
-  Bytes buffer(kMaxDatagramBytes);
-  const std::uint32_t all = options_.shared_entries + late_entries(core);
-  for (std::uint32_t looks = 0; looks <= all; ++looks) {
-    const auto moved = std::visit(
-        [&](auto& p) -> std::optional<Outcome> {
-          if (!p.aged(schedule_.now())) return std::nullopt;
-          return p.sweep(buffer, schedule_.now());
-        },
-        *cores_[core].pipeline);
-    if (!moved) continue;
-    check_core(core, "a sweep");
-    reply(*moved, {});
-  }
-  if (has_to_sweep(core)) sweep_later(core);
-}
-
-void SwitchNode::sweep_later(std::size_t core) {
-  if (cores_[core].sweeps) return;
-  cores_[core].sweeps = true;
-  const bool fills = cores_[core].watch.filling() != 0 || late_entries(core) != 0;
-  const TimeNs pause = fills ? kSweepEvery : 100 * kSweepEvery;  // states age slowly
-  schedule_.after(pause, [this, core, life = life_] {
-    if (life != life_) return;
-    cores_[core].sweeps = false;
-    sweep(core);
-  });
-}
-
 void SwitchNode::rebalance() {
   std::vector<SharedDemand> demand;
   for (const JobId id : jobs_) {
@@ -321,19 +154,6 @@ void SwitchNode::rebalance_later() {
     service();
     rebalance_later();
   });
-}
-
-void SwitchNode::take_up(std::size_t core, const Publication& publication) {
-  Core& c = cores_[core];
-  std::visit(
-      [&](auto& p) {
-        for (const auto& freed : publication.freed)
-          p.release(freed.job, freed.lines, freed.elements, freed.members);
-        p.adopt(publication.table.get());
-      },
-      *c.pipeline);
-  c.table = publication.table;
-  check_core(core, "a publication");
 }
 
 // Every core takes the table up at its own time; control hears of it when the last one has.
@@ -385,50 +205,6 @@ void SwitchNode::service() {
       service();
     });
   }
-}
-
-JobCounters SwitchNode::counters(JobId job) const {
-  JobCounters sum;
-  for (const auto& core : cores_) {
-    std::visit(
-        [&](const auto& p) {
-          for (std::size_t i = 0; i < kVerdictCount; ++i) sum.verdicts[i] += p.counters(job).verdicts[i];
-          for (std::size_t i = 0; i < kDropCount; ++i) sum.drops[i] += p.counters(job).drops[i];
-        },
-        *core.pipeline);
-  }
-  return sum;
-}
-
-std::uint32_t SwitchNode::occupancy(JobId job) const {
-  std::uint32_t n = 0;
-  for (const auto& core : cores_)
-    n += std::visit([&](const auto& p) { return p.state(job).occupancy; }, *core.pipeline);
-  return n;
-}
-
-SlotCounters SwitchNode::shared_counters(JobId job) const {
-  SlotCounters sum;
-  for (const auto& core : cores_) {
-    sum +=
-        std::visit([&](const auto& p) -> const SlotCounters& { return p.state(job).slots; }, *core.pipeline);
-  }
-  return sum;
-}
-
-std::uint64_t SwitchNode::incomplete(JobId job) const {
-  std::uint64_t n = 0;
-  for (const auto& core : cores_)
-    n += std::visit([&](const auto& p) { return p.state(job).slots.incomplete.get(); }, *core.pipeline);
-  return n;
-}
-
-MergeCounters SwitchNode::server() const {
-  MergeCounters sum;
-  for (const auto& core : cores_) {
-    sum += std::visit([](const auto& p) -> const MergeCounters& { return p.server(); }, *core.pipeline);
-  }
-  return sum;
 }
 
 }  // namespace tally::sim
