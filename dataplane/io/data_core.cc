@@ -91,7 +91,7 @@ void PipelineCore<Exec>::follow_publications() noexcept {
 template <class Exec>
 void PipelineCore<Exec>::process(std::span<rte_mbuf* const> burst, TimeNs now) noexcept {
   for (std::size_t i = 0; i < burst.size(); ++i) frames_[i] = frame_of(burst[i]);
-  std::array<rte_mbuf*, kBurst> done;  // together they go back in a third of the time
+  std::array<rte_mbuf*, kBurst> done;  // go back to their mempool together
   std::size_t absorbed = 0;
   run_burst(
       pipeline_, parsed_, burst.size(), now, [&](std::size_t i) -> const Frame& { return frames_[i]; },

@@ -102,6 +102,65 @@ TEST_F(DpdkMbuf, TheBodyMayBeDroppedBetweenOrAfterTheChains) {
   }
 }
 
+TEST_F(DpdkMbuf, ManyAreAllocatedAllOrNone) {
+  std::array<rte_mbuf*, 32> room{};
+  EXPECT_FALSE(allocate_all(pools_.heads.get(), room)) << "the pool has 31";
+  EXPECT_EQ(counters_.no_mbuf, 0U) << "whoever asks may ask for fewer";
+  EXPECT_EQ(rte_mempool_in_use_count(pools_.heads.get()), 0U);
+  const auto all = std::span{room}.first(31);
+  ASSERT_TRUE(allocate_all(pools_.heads.get(), all));
+  for (const rte_mbuf* m : all) {
+    EXPECT_TRUE(writable(m));
+    EXPECT_EQ(m->data_len, 0);
+    EXPECT_EQ(m->pkt_len, 0U);
+    EXPECT_EQ(m->nb_segs, 1);
+    EXPECT_EQ(m->data_off, kHeadRoom);
+  }
+  drop_all(all);
+}
+
+TEST_F(DpdkMbuf, ChainsMadeTogetherTakeTheBodyAlong) {
+  for (const std::size_t many : {1U, 2U, 8U}) {
+    rte_mbuf* body = tagged(pools_.frames.get(), 1000, 7, counters_);
+    std::array<rte_mbuf*, 8> room{};
+    const auto heads = std::span{room}.first(many);
+    ASSERT_TRUE(allocate_all(pools_.heads.get(), heads));
+    refer_all(body, heads);
+    EXPECT_EQ(rte_mbuf_refcnt_read(body), many) << "none is left to the caller";
+    for (rte_mbuf* m : heads) {
+      lead(m, kHead, 1000);
+      EXPECT_EQ(m->next, body);
+      EXPECT_EQ(m->nb_segs, 2);
+      EXPECT_EQ(m->data_len, kHead);
+      EXPECT_EQ(m->pkt_len, kHead + 1000);
+      EXPECT_TRUE(has_tag(m, kHead, 7));
+    }
+    for (std::size_t i = many; i-- > 0;) {
+      EXPECT_EQ(rte_mempool_in_use_count(pools_.frames.get()), 1U);
+      drop(heads[i]);
+    }
+    EXPECT_EQ(rte_mempool_in_use_count(pools_.frames.get()), 0U);
+  }
+}
+
+TEST_F(DpdkMbuf, ABurstIsDroppedWhateverItsFramesAre) {
+  rte_mbuf* body = tagged(pools_.frames.get(), 1000, 7, counters_);
+  rte_mbuf* shared = tagged(pools_.frames.get(), 200, 8, counters_);
+  share(shared, 1);
+  std::array<rte_mbuf*, 7> burst{tagged(pools_.frames.get(), 100, 1, counters_), chain(body),
+                                 allocate(pools_.heads.get(), counters_),        shared,
+                                 tagged(pools_.frames.get(), 100, 2, counters_), chain(body),
+                                 tagged(pools_.frames.get(), 100, 3, counters_)};
+  drop_all(burst);
+  drop_all({});
+  EXPECT_EQ(rte_mempool_in_use_count(pools_.heads.get()), 0U);
+  EXPECT_EQ(rte_mempool_in_use_count(pools_.frames.get()), 2U);
+  EXPECT_TRUE(writable(body));
+  EXPECT_TRUE(has_tag(shared, 0, 8));
+  drop(shared);
+  drop(body);
+}
+
 // The last reference goes on whichever thread comes last.
 TEST_F(DpdkMbuf, ChainsOfOneBodyMayBeDroppedByOtherThreads) {
   constexpr int kRounds = 300;
@@ -206,6 +265,19 @@ TEST(DpdkPools, MemoryIsWhatSizePoolsSays) {
   rte_mempool_mem_iter(pools->heads.get(), add, &bytes);
   EXPECT_LE(bytes, sizes.bytes);
   EXPECT_GE(bytes * 20, sizes.bytes * 19) << "not far above the truth either";
+}
+
+// Without one, each head costs two atomic steps on the pool's ring.
+TEST(DpdkPools, TheSmallestDaemonHasCaches) {
+  const PoolSizes sizes = size_pools({.ports = 1,
+                                      .receive_descriptors = 512,
+                                      .transmit_descriptors = 512,
+                                      .frame_bytes = 1518,
+                                      .hugepages = false});
+  const auto pools = make_pools(sizes, "smallest", -1);
+  ASSERT_TRUE(pools) << pools.error().text();
+  EXPECT_EQ(pools->heads->cache_size, kPoolCache);
+  EXPECT_EQ(pools->frames->cache_size, kPoolCache);
 }
 
 TEST(DpdkPools, TooMuchIsRefusedByNameAndKey) {
