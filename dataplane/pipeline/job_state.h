@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 
 #include "registers.h"
@@ -43,7 +44,8 @@ struct SlotCounters {
   }
 };
 
-struct JobState {
+// Lines of its own, the first of which is all that most packets touch, beside the time of their rank.
+struct alignas(64) JobState {
   OneWriter<std::uint32_t> occupancy = 0;  // the job's filling entries on this core, any epoch; never reset
   std::uint32_t bad_sums_in_row = 0;       // finished sums that failed their check, one after the other
   std::uint32_t suspect_chunks = 0;        // > 0: verify every contribution whatever the port says
@@ -77,5 +79,6 @@ struct JobState {
   static constexpr std::uint32_t kSuspectAfter = 3;       // protocol.md, finish
   static constexpr std::uint32_t kSuspectChunks = 1'024;  // finished chunks without bad_sum
 };
+static_assert(sizeof(JobState) % 64 == 0 && offsetof(JobState, slots) <= 64);
 
 }  // namespace tally

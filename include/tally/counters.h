@@ -12,7 +12,8 @@
 
 namespace tally {
 
-struct JobCounters {
+// Lines of its own: what lies beside it may be another core's.
+struct alignas(64) JobCounters {
   std::array<OneWriter<std::uint64_t>, kVerdictCount>
       verdicts{};  // [kDrop] stays 0: drops are counted by reason
   std::array<OneWriter<std::uint64_t>, kDropCount> drops{};
@@ -27,5 +28,7 @@ struct JobCounters {
     return n;
   }
 };
+static_assert(sizeof(JobCounters) % 64 == 0 && static_cast<std::size_t>(Verdict::kComplete) < 8,
+              "contributions and results are counted in one line");
 
 }  // namespace tally
