@@ -4,11 +4,12 @@ find_package(CLI11 2.1 REQUIRED)
 find_path(ASIO_INCLUDE_DIR asio.hpp REQUIRED)
 mark_as_advanced(ASIO_INCLUDE_DIR)
 
-tally_library(tally_daemon
+tally_library(tally_daemon DPDK
   SOURCES box_options.cc box_start.cc box_watch.cc command_line.cc control_loop.cc counters_report.cc
           counters_snapshot.cc daemon.cc job_watch.cc log.cc member_loop.cc random_words.cc reload.cc sd_notify.cc share_watch.cc shutdown.cc steering.cc
           version_text.cc
   LINK tally_config tally_members tally_io tally_text)
+tally_cold(command_line.cc)
 target_include_directories(tally_daemon SYSTEM PRIVATE ${ASIO_INCLUDE_DIR})
 target_compile_definitions(tally_daemon PRIVATE ASIO_STANDALONE
   TALLY_VERSION="${PROJECT_VERSION}" TALLY_DPDK_VERSION="${dpdk_VERSION}"

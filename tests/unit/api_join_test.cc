@@ -106,7 +106,7 @@ std::uint64_t instance_of_rank_0(LoopbackBox& box) {
 // The box keeps the place of one that gave up for 3 s, since it hears nothing of it, and refuses its
 // successor until then.
 TEST(ApiJoin, ARankThatGaveUpMayComeBack) {
-  LoopbackBox box;
+  LoopbackBox box({.lease = 3 * kSecond});  // a longer one would keep it longer
   (void)failed_join(box.worker(0), ErrorCode::kTimeout);
   const std::uint64_t former = instance_of_rank_0(box);
   on_all(2, [&](std::size_t rank) {
