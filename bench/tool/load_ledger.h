@@ -100,7 +100,7 @@ class ChunkLedger {
     std::size_t at = 0;                // in ranks
     std::vector<Contributed> again{};  // last in, first out; capacity for all in flight
   };
-  [[nodiscard]] Flight& flight(std::uint64_t chunk) noexcept { return flights_[chunk % flights_.size()]; }
+  [[nodiscard]] Flight& flight(std::uint64_t chunk) noexcept { return flights_[chunk & mask_]; }
   [[nodiscard]] std::optional<std::uint64_t> chunk_of(Chunk number) const noexcept;
   [[nodiscard]] bool right(const Datagram& result, std::uint64_t chunk, const Flight& f) noexcept;
   [[nodiscard]] bool same_values(const Datagram& result, std::uint64_t chunk) noexcept;
@@ -120,6 +120,7 @@ class ChunkLedger {
   std::uint64_t lowest_ = 0;  // first without its result somewhere
   std::uint64_t newest_ = 0;  // one past the newest sent
   std::uint64_t limit_ = UINT64_MAX;
+  std::uint64_t mask_;  // window - 1, the window is a power of two: no division for each frame
   std::vector<Flight> flights_;
   std::vector<ImageIndex> of_rank_;  // [chunk mod window][rank]
   std::vector<Lane> lanes_;

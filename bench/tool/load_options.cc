@@ -110,6 +110,10 @@ void add_output(CLI::App& app, LoadOptions& o, Texts& t) {
                  "Packets per second that the port carries without us, such as testpmd's, for '% of ceiling'")
       ->check(CLI::PositiveNumber)
       ->group(group);
+  app.add_flag(
+         "--hold", o.hold,
+         "Keeps the ports until standard input ends: some programs forget their counters with the connection")
+      ->group(group);
   app.add_option("--json", o.json, "Writes all figures and the environment to this file")
       ->type_name("FILE")
       ->group(group);

@@ -46,6 +46,7 @@ struct LoadOptions {
   std::optional<int> box_pid{};
   double line_rate = 0;  // Gbit/s of one port; 0: not known
   double ceiling = 0;    // packets per second; 0: not known
+  bool hold = false;     // keeps the ports until standard input ends
   std::string json{};
   std::string csv{};
 };

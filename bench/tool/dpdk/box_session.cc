@@ -2,6 +2,7 @@
 
 #include <sys/random.h>
 
+#include <cstdio>
 #include <utility>
 #include <vector>
 
@@ -144,6 +145,8 @@ Result<LoadOutcome> measure_box(const LoadOptions& options, const LoadListener& 
     outcome = BoxSession(options, listener, generator).measure();
   }
   generator.leave();
+  while (options.hold && outcome && std::getchar() != EOF) {
+  }
   return outcome;
 }
 

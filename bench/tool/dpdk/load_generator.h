@@ -98,6 +98,8 @@ class LoadGenerator {
   void offer_frames(std::size_t port);
 
   GeneratorOptions options_;
+  // Before the ports: a card gives back what it has sent when it is closed.
+  Mempool contributions_{};  // their values stay in them; hash.usr of each says which
   std::vector<std::unique_ptr<LoadPort>> ports_;
   const std::atomic<bool>& interrupted_;
   const Kernels& kernels_;
@@ -108,7 +110,6 @@ class LoadGenerator {
   std::vector<ContributionWriter> writers_;
   std::optional<LoadImages> images_{};
   std::optional<ChunkLedger> ledger_{};
-  Mempool contributions_{};  // their values stay in them; hash.usr of each says which
   std::vector<Lane> lanes_;
   std::vector<std::byte> linear_;  // a frame that arrived in several segments
   std::array<std::byte, kMaxDatagramBytes> datagram_{};
