@@ -82,7 +82,7 @@ TimeNs ChunkStream::deadline() const noexcept {
   TimeNs due = kNever;
   if (const Flight* const oldest = window_.oldest_sent(); oldest != nullptr) {
     if (overtaken(*oldest)) return 0;
-    due = rto_.due(oldest->sent_at);
+    due = std::max(rto_.due(oldest->sent_at), rto_.pause_end(membership_.window));
   }
   if (const Flight* const early = window_.oldest_early(); early != nullptr)
     due = std::min(due, rto_.early_due(early->sent_at));

@@ -61,7 +61,7 @@ std::size_t ChunkStream::transmit(std::span<std::byte> out, TimeNs now, std::uin
 // What is lost first: it holds the window. Then what an exponent has set free, then new chunks in order.
 ChunkStream::Due ChunkStream::next_due(TimeNs now) noexcept {
   if (Flight* const oldest = window_.oldest_sent()) {
-    if (rto_.due(oldest->sent_at) <= now) {
+    if (std::max(rto_.due(oldest->sent_at), rto_.pause_end(membership_.window)) <= now) {
       rto_.expired(oldest->sent_at, now);
       statistics_.rto = rto_.timeout();
       return {oldest, Cause::kTimer};

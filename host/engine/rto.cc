@@ -4,6 +4,9 @@ namespace tally {
 
 // 1 us << 20 is beyond the ceiling, and 1 s << 20 still far from overflow.
 constexpr std::uint32_t kMaxLevel = 20;
+// Hundreds of samples in a round trip: that those of one window are equal says little about the next one.
+// With less, RTO is SRTT after a quiet window, and the first small delay lets everything run out.
+constexpr TimeNs kLeastSpread = 16;  // part of SRTT
 
 void Rto::sample(TimeNs rtt) noexcept {
   if (!sampled_) {  // RFC 6298, 2.2
@@ -15,6 +18,7 @@ void Rto::sample(TimeNs rtt) noexcept {
     rttvar_ = rttvar_ - rttvar_ / 4 + deviation / 4;
     srtt_ = srtt_ - srtt_ / 8 + rtt / 8;
   }
+  rttvar_ = std::max(rttvar_, srtt_ / kLeastSpread);
   level_ = 0;
   without_sample_ = 0;
   base_ = std::clamp(srtt_ + 4 * rttvar_, floor_, kRtoCeiling);
@@ -27,9 +31,15 @@ void Rto::result_without_sample() noexcept {
 }
 
 void Rto::expired(TimeNs sent_at, TimeNs now) noexcept {
-  if (level_ != 0 && sent_at < doubled_at_) return;
-  level_ = std::min(level_ + 1, kMaxLevel);
-  doubled_at_ = now;
+  if (level_ == 0 || sent_at >= doubled_at_) {
+    level_ = std::min(level_ + 1, kMaxLevel);
+    doubled_at_ = burst_at_ = now;
+    burst_ = 0;
+  } else if (now - burst_at_ >= timeout()) {
+    burst_at_ = now;
+    burst_ = 0;
+  }
+  ++burst_;
 }
 
 }  // namespace tally

@@ -17,6 +17,7 @@ inline constexpr TimeNs kFirstRto = 100 * kMillisecond;
 inline constexpr TimeNs kRtoCeiling = kSecond;
 inline constexpr TimeNs kLeastEarly = kMillisecond;
 inline constexpr std::uint32_t kWithoutSample = 32;
+inline constexpr std::uint32_t kLeastBurst = 16;
 
 class Rto {
  public:
@@ -29,6 +30,14 @@ class Rto {
   // A packet sent at `sent_at` ran out at `now`. Doubles unless it was sent before the last doubling: then it
   // belongs to the round that caused it.
   void expired(TimeNs sent_at, TimeNs now) noexcept;
+
+  // When the next one that ran out may be sent. While there is a back-off, at most `window` >> doublings (at
+  // least kLeastBurst) leave in the time of one timeout, those that waited longest first: a queue that is too
+  // short for all would lose the same ones every time, and these may be other ones at each rank.
+  [[nodiscard]] TimeNs pause_end(std::uint32_t window) const noexcept {
+    if (level_ == 0 || burst_ < std::max(kLeastBurst, window >> level_)) return 0;
+    return burst_at_ + timeout();
+  }
 
   // What the back-off was for is over.
   void forget_back_off() noexcept { level_ = 0; }
@@ -56,6 +65,8 @@ class Rto {
   TimeNs srtt_ = 0;
   TimeNs rttvar_ = 0;
   TimeNs doubled_at_ = 0;
+  TimeNs burst_at_ = 0;
+  std::uint32_t burst_ = 0;  // ran out and were sent since then
   std::uint32_t level_ = 0;
   std::uint32_t without_sample_ = kWithoutSample;  // results since the last one
   bool sampled_ = false;

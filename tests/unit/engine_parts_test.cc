@@ -57,6 +57,35 @@ TEST(Rto, DoublesOncePerRound) {
   EXPECT_EQ(rto.due(300 * kMillisecond), 400 * kMillisecond);
 }
 
+TEST(Rto, EqualSamplesLeaveRoomForASmallDelay) {
+  Rto rto(kPollRtoFloor);
+  for (int i = 0; i < 256; ++i) rto.sample(16 * kMillisecond);
+  EXPECT_EQ(rto.timeout(), 20 * kMillisecond);
+}
+
+TEST(Rto, ABackOffAnswersFewerTimeOutsAtATime) {
+  constexpr std::uint32_t kWindow = 256;
+  Rto rto(kPollRtoFloor);
+  TimeNs now = 100 * kMillisecond;
+  for (unsigned answered = 1; answered <= 128; ++answered) {  // 200 chunks sent at 0: one doubling
+    EXPECT_EQ(rto.pause_end(kWindow), 0) << answered;
+    rto.expired(0, now);
+  }
+  EXPECT_EQ(rto.pause_end(kWindow), 300 * kMillisecond) << "a timeout after the first of them";
+  now = 300 * kMillisecond;
+  rto.expired(0, now);  // the others, sent before the doubling
+  EXPECT_EQ(rto.timeout(), 200 * kMillisecond);
+  EXPECT_EQ(rto.pause_end(kWindow), 0);
+  for (int doublings = 0; doublings < 9; ++doublings) rto.expired(now, now);
+  for (int answered = 1; answered < 16; ++answered) {
+    EXPECT_EQ(rto.pause_end(kWindow), 0) << "16 at least";
+    rto.expired(0, now);
+  }
+  EXPECT_EQ(rto.pause_end(kWindow), now + kSecond);
+  rto.forget_back_off();
+  EXPECT_EQ(rto.pause_end(kWindow), 0);
+}
+
 TEST(Rto, DueIsInOrderOfSending) {
   Rto rto(kPollRtoFloor);
   rto.expired(10, 100 * kMillisecond);
