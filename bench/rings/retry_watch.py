@@ -6,7 +6,10 @@ import socket
 import struct
 import threading
 
+from ends import NoFigure
+
 ETH_P_IP = 0x0800
+SOL_PACKET, PACKET_STATISTICS = 263, 6
 SO_ATTACH_FILTER = 26
 ROOM = 64 << 20
 # Offsets in a frame without a tag, docs/protocol.md: UDP port 36, our header 42 (type 1, flags 2, epoch 8, chunk 12).
@@ -36,11 +39,16 @@ class RetryWatch:
     def __exit__(self, *_):
         self.done.set()
         self.reader.join()
+        _, dropped = struct.unpack("II", self.socket.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8))
         self.socket.close()
+        if dropped:
+            raise NoFigure(f"{dropped:,} repeated contributions were not seen in time, so their chunks cannot be counted")
 
     def read(self):
-        while not self.done.is_set():
+        while True:
             if not select.select([self.socket], [], [], 0.05)[0]:
+                if self.done.is_set():
+                    return
                 continue
             frame = self.socket.recv(64)
             if frame[12:14] == b"\x08\x00":
