@@ -38,15 +38,18 @@ class Part:
 
 
 PARTS = (
-    Part("tally_kernels_bench", program="bench/tally_kernels_bench"),
+    Part("tally_kernels_bench", program="bench/tally_kernels_bench", quick=("--benchmark_min_time=0.05",)),
     Part("tally_pipeline_bench", program="bench/tally_pipeline_bench"),
-    Part("tally_loop_bench", program="bench/loop/tally_loop_bench", hugepages=120),
-    Part("tally_worker_bench", program="bench/worker/tally_worker_bench"),
-    Part("tally_cores_bench", program="bench/loop/tally_cores_bench", hugepages=120),
+    Part("tally_loop_bench", program="bench/loop/tally_loop_bench", hugepages=120,
+         quick=("--members", "8,2,32", "--rounds", "15")),
+    Part("tally_cores_bench", program="bench/loop/tally_cores_bench", hugepages=120, only_full=True),
+    Part("tally_worker_bench", program="bench/worker/tally_worker_bench", quick=("--rounds", "3")),
     Part("tally_priming_bench", program="bench/tally_priming_bench"),
-    Part("bench-box", script="bench-box", needs=("control/tallyd", "bench/tool/tally-bench"), commands=("dpdk-testpmd",)),
-    Part("bench-ports", script="bench-ports", root=True, only_full=True,
+    Part("bench-box", script="bench-box", needs=("control/tallyd", "bench/tool/tally-bench"),
+         commands=("dpdk-testpmd",), quick=("--ports", "memif")),
+    Part("bench-ports", script="bench-ports", root=True, only_full=True, commands=("dpdk-testpmd",),
          needs=("control/tallyd", "host/perf/tally-perf", "bench/tally_udp_bench")),
-    Part("bench-rings", script="bench-rings", root=True, only_full=True, needs=("control/tallyd", "host/perf/tally-perf")),
-    Part("bench-idle", script="bench-idle", needs=("control/tallyd",)),
+    Part("bench-rings", script="bench-rings", root=True, only_full=True,
+         needs=("control/tallyd", "host/perf/tally-perf", "bench/rings/tally_gloo_ring", "bench/rings/tally_mpi_ring")),
+    Part("bench-idle", script="bench-idle", needs=("control/tallyd",), commands=("dpdk-testpmd",)),
 )
