@@ -39,11 +39,12 @@ class LoopRig {
   LoopRig& operator=(const LoopRig&) = delete;
   ~LoopRig() = default;
 
-  // One turn of the receive rings to warm up, then one measured; operations are contributions. Ends the
-  // process if a result is wrong or missing.
+  // One turn of the receive rings to warm up, more of them until a first result was compared value by value,
+  // then one measured; operations are contributions. Ends the process if a result is wrong or missing.
   Round round();
 
-  // Receive rings of all ports, frames only.
+  // Receive rings of all ports.
+  [[nodiscard]] std::uint64_t ring_frames() const noexcept;
   [[nodiscard]] std::uint64_t ring_bytes() const noexcept;
   // The first port; and the data plane, if there is one.
   [[nodiscard]] std::uint16_t ethdev() const noexcept { return ethdevs_.front(); }
