@@ -54,8 +54,17 @@ std::atomic<bool> counting{false};
 constinit thread_local bool watched = false;
 
 constexpr std::array<const char*, static_cast<std::size_t>(WatchedFunction::kCount)> kFunctionNames{
-    "malloc",   "calloc",        "realloc",        "memalign",     "free",     "rte_malloc",
-    "rte_free", "pthread_mutex", "pthread_rwlock", "pthread_spin", "semaphore"};
+    "malloc",
+    "calloc",
+    "realloc",
+    "memalign",
+    "free",
+    "rte_malloc",
+    "rte_free",
+    "pthread_mutex",
+    "pthread_rwlock",
+    "pthread_spin",
+    "sem_wait or sem_post"};
 
 // What a data core might be suspected of; others are told by number.
 constexpr std::array kCallNames{

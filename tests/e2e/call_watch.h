@@ -5,8 +5,8 @@
 // but those from one address: there the handler of the trap makes the call in the thread's place, after
 // counting it, so a call is found and yet does what it should. (A clock read through the vDSO is no call.)
 // Functions: watched_functions.cc stands in front of malloc and its like, DPDK's own allocator, and the
-// blocking locks of pthreads, for this program and every library it loads. Locks that are inlined
-// (rte_spinlock_t) are out of its reach.
+// locks of pthreads, sem_wait and sem_post, for this program and every library it loads. Locks that are
+// inlined (rte_spinlock_t) are out of its reach.
 
 #include <cstdint>
 #include <string>
@@ -24,7 +24,7 @@ enum class WatchedFunction : std::uint8_t {
   kMutex,
   kReadWriteLock,
   kSpinLock,
-  kSemaphore,
+  kSemaphore,  // sem_wait and sem_post
   kCount,
 };
 inline constexpr auto kFirstLock = WatchedFunction::kMutex;
