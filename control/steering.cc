@@ -15,6 +15,14 @@ FlowOptions flow_options(const Config& config, const PortTraits& port) {
   return options;
 }
 
+std::string brings(const FlowOptions& options, const char* what) {
+  const std::string chunks = std::string("the card brings ") + what;
+  if (options.queues >= options.shards) return chunks + " to the core that owns it";
+  return chunks + " to a queue; " + std::to_string(options.shards) + " shards share " +
+         std::to_string(options.queues) +
+         " of them, and what comes to another core than its own is handed over between the cores";
+}
+
 }  // namespace
 
 void steer_ports(const Config& config, std::span<const BoxPort> ports, const LogSink& log) {
@@ -26,17 +34,16 @@ void steer_ports(const Config& config, std::span<const BoxPort> ports, const Log
     if (rules.empty()) continue;
     const std::string name = "port " + port.name() + ": ";
     if (apply_flow_rules(port.traits().id, rules)) {
-      log(LogLevel::kInfo, name + "the card brings each chunk to the core that owns it");
+      log(LogLevel::kInfo, name + brings(options, "each chunk"));
       continue;
     }
     options.vlan = false;
     const auto untagged = apply_flow_rules(port.traits().id, flow_rules(options));
     const bool card = config.ports[i].device.kind == DeviceKind::kPci;
     log(untagged || !card ? LogLevel::kInfo : LogLevel::kWarning,
-        name + (untagged
-                    ? "the card brings each chunk without a VLAN tag to the core that owns it; tagged ones "
-                      "are handed over between the cores"
-                    : untagged.error().what));
+        name + (untagged ? brings(options, "each chunk without a VLAN tag") +
+                               "; tagged ones are handed over between the cores"
+                         : untagged.error().what));
   }
 }
 
