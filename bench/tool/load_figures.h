@@ -23,7 +23,7 @@ struct LoadFigures {
   std::uint64_t chunks = 0;    // finished everywhere
   std::uint64_t late = 0;      // chunks; until the last one sent in that time was finished
   std::uint64_t resent = 0;    // contributions, for these
-  std::uint64_t corrupt = 0;
+  std::uint64_t corrupt = 0;   // results that arrived damaged, while warming up too
   std::uint64_t skipped = 0;   // contributions that were due and neither port nor window had room for
   std::uint64_t compared = 0;  // results compared value by value
   double full = 0;             // share of bursts of which a port took not all: the other end is the limit

@@ -32,7 +32,7 @@ struct LedgerCounts {
   std::uint64_t results = 0;  // that were awaited: one for each rank, or for each port with multicast
   std::uint64_t late = 0;     // chunks without their result at a rank `deadline` after the last contribution
   std::uint64_t resent = 0;   // contributions sent again for these
-  std::uint64_t repeats = 0;  // right results of chunks that had theirs
+  std::uint64_t repeats = 0;  // right results that a rank had; all of chunks finished everywhere, unchecked
   std::uint64_t corrupt =
       0;  // results whose values do not fit their sums: damaged under way, asked for again
   std::uint64_t foreign = 0;   // results of another job or epoch, which a worker ignores

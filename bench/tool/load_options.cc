@@ -12,7 +12,9 @@ namespace tally::bench {
 namespace {
 
 constexpr std::string_view kMemory = "memory";
-constexpr std::size_t kElementsHead = 84;  // IPv4, UDP and our header in front of the values
+constexpr std::size_t kElementsHead = 84;      // IPv4, UDP and our header in front of the values
+constexpr std::size_t kElementsHead6 = 104;    // IPv6
+constexpr std::uint64_t kLeastInMemory = 240;  // MiB: three rigs, each with rings of 4 MiB and their pools
 
 struct Texts {
   std::vector<std::string> ports{};
@@ -84,7 +86,11 @@ void add_load(CLI::App& app, LoadOptions& o, Texts& t) {
       ->group(load);
   app.add_option("--deadline", t.deadline_ms,
                  "A result is late, and asked for again, so many ms after the last contribution (default 20)")
-      ->check(CLI::Range(0.1, 1e4))
+      ->check(CLI::Range(2.0, 1e4))
+      ->group(load);
+  app.add_flag("--allow-damage", o.allow_damage,
+               "Results that arrive damaged do not fail the run; for a box or a path told to damage frames "
+               "(impair)")
       ->group(load);
   app.add_option("--join-timeout", t.join_timeout_s, "Seconds for the job to start (default 30)")
       ->check(CLI::Range(0.1, 3600.0))
@@ -96,7 +102,7 @@ void add_output(CLI::App& app, LoadOptions& o, Texts& t) {
   app.add_option("--cpu", t.cpu, "Runs on this CPU only; give it one that no data core has")
       ->check(CLI::Range(0, 4095))
       ->group(group);
-  app.add_option("--memory", o.memory_mib, "MiB for packets (default 240)")
+  app.add_option("--memory", o.memory_mib, "MiB for packets (default 240, the least with --port memory)")
       ->check(CLI::Range(64, 65536))
       ->group(group);
   app.add_option("--pid", t.pid, "Of tallyd on this machine: shows its CPU time per packet")
@@ -134,6 +140,10 @@ Result<void> check_memory(const LoadOptions& o) {
     return bad(
         "the in-memory port never loses a frame: --rate max is its limit, a number measures latency there",
         "--rate search");
+  if (o.memory_mib < kLeastInMemory)
+    return bad(std::to_string(o.memory_mib) + " MiB is too little for --port memory: give it " +
+                   std::to_string(kLeastInMemory) + " or more, or leave it out",
+               "--memory");
   if (!o.box.empty() || !o.address.empty() || o.echo)
     return bad("with --port memory the box is in this process; leave --switch, --address and --echo out",
                "--port memory");
@@ -171,7 +181,8 @@ Result<void> complete(LoadOptions& o, const Texts& t, bool results_given) {
   }
   if (o.ports.size() != t.ports.size() && t.ports.size() != 1)
     return bad("'memory' stands alone: it is a box of its own", "--port");
-  const std::size_t most = (o.mtu - kElementsHead) / 4 / kElementGranule * kElementGranule;
+  const std::size_t head = o.box.find(':') == std::string::npos ? kElementsHead : kElementsHead6;
+  const std::size_t most = (o.mtu - head) / 4 / kElementGranule * kElementGranule;
   if (o.elements == 0 || !valid_elements(o.elements) || (!o.ports.empty() && o.elements > most)) {
     return bad(std::to_string(o.elements) + ": must be a multiple of 16 from 16 to " +
                    std::to_string(o.ports.empty() ? std::size_t{kMaxElements} : most),
@@ -207,7 +218,7 @@ Result<std::variant<LoadOptions, LoadHelp>> parse_load_options(int argc, const c
   CLI::App app{
       "tally-bench: how fast a box sums. Plays all workers of a job against a running tallyd, or measures "
       "the "
-      "data plane by itself (--port memory). Every sum is checked.",
+      "data plane by itself (--port memory). The sums that a box sends back are checked, every one.",
       "tally-bench"};
   try {
     add_job(app, options, texts);
@@ -215,8 +226,8 @@ Result<std::variant<LoadOptions, LoadHelp>> parse_load_options(int argc, const c
     add_output(app, options, texts);
     app.footer(
         "docs/bench.md tells how to measure a box.\n"
-        "Exit codes: 0 good, 1 failed or a sum was wrong, 2 wrong usage, 3 no rate without late results was "
-        "found.");
+        "Exit codes: 0 good; 1 failed, a sum was wrong, or results arrived damaged (but for --allow-damage); "
+        "2 wrong usage; 3 the search found no rate that was carried.");
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
     return LoadHelp{app.help()};

@@ -44,9 +44,10 @@ struct LoadOptions {
   std::optional<std::uint16_t> cpu{};
   std::uint64_t memory_mib = 240;
   std::optional<int> box_pid{};
-  double line_rate = 0;  // Gbit/s of one port; 0: not known
-  double ceiling = 0;    // packets per second; 0: not known
-  bool hold = false;     // keeps the ports until standard input ends
+  double line_rate = 0;       // Gbit/s of one port; 0: not known
+  double ceiling = 0;         // packets per second; 0: not known
+  bool allow_damage = false;  // damaged results do not fail the run
+  bool hold = false;          // keeps the ports until standard input ends
   std::string json{};
   std::string csv{};
 };

@@ -1,5 +1,6 @@
 #include "load_report.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -47,6 +48,18 @@ const std::vector<std::string>& columns() {
   return names;
 }
 
+const char* checked_text(LoadSetting::Checked checked) noexcept {
+  switch (checked) {
+    case LoadSetting::Checked::kEverySum:
+      return "every sum checked";
+    case LoadSetting::Checked::kHeaders:
+      return "the sums in every result's header checked, and the values of every 128th";
+    case LoadSetting::Checked::kNothing:
+      break;
+  }
+  return "nothing checked";
+}
+
 ColumnTable table_of() {
   ColumnTable table(columns());
   table.widen(0, 10);
@@ -78,7 +91,8 @@ std::string load_head(const LoadSetting& s) {
   for (const auto& warning : load_warnings(s)) out += "# warning: " + warning + "\n";
   out +=
       "# in: contributions; out: RESULT frames; Gb/s with headers, FCS, preamble and gap; us: from the last "
-      "contribution of a chunk to its result; every sum checked\n";
+      "contribution of a chunk to its result; ";
+  out += std::string(checked_text(s.checked)) + "\n";
   return out + table_of().header_line();
 }
 
@@ -94,11 +108,27 @@ std::vector<std::string> load_remarks(const LoadFigures& f) {
     remarks.push_back("others had the generator's CPU for up to " +
                       fixed(static_cast<double>(f.longest_gap) / 1e6, 1) + " ms");
   if (f.asked > 0 && !(f.sent_per_s() >= f.asked * 0.99))
-    remarks.push_back("not sent in time: " + std::to_string(f.skipped) +
-                      "; generator, ports or window are the limit");
+    remarks.push_back(f.busy
+                          ? "not all was taken in time: the data core was at its limit, or others had its CPU"
+                          : "not sent in time: " + std::to_string(f.skipped) +
+                                "; generator, ports or window are the limit");
   if (f.corrupt > 0)
     remarks.push_back(std::to_string(f.corrupt) + " results arrived damaged and were asked for again");
   return remarks;
+}
+
+std::uint64_t damaged_results(const std::vector<LoadFigures>& runs) noexcept {
+  std::uint64_t n = 0;
+  for (const auto& run : runs) n += run.corrupt;
+  return n;
+}
+
+std::string no_rate_text(const std::vector<LoadFigures>& runs) {
+  const auto finals = std::ranges::count(runs, "final", &LoadFigures::name);
+  return (finals == 0 ? "no trial was carried, so none was confirmed by a run of --seconds"
+                      : "trials were carried, but none of the " + std::to_string(finals) +
+                            " runs of --seconds that followed") +
+         std::string(": each had late or damaged results, or sent less than 99 % of what was asked for");
 }
 
 std::string load_csv(const LoadSetting& s, const std::vector<LoadFigures>& runs) {

@@ -22,6 +22,11 @@ struct LoadSetting {
   bool multicast = false;
   bool ipv6 = false;
   bool hugepages = false;
+  enum class Checked : std::uint8_t {
+    kEverySum,  // the sums of each awaited result, and the values of samples
+    kHeaders,   // the sums in the header of each result, and the values of samples
+    kNothing,   // echo
+  } checked = Checked::kEverySum;
   int cpu = -1;          // of the generator; -1: floats
   double line_rate = 0;  // of all ports together, Gbit/s; 0: none
   double ceiling = 0;    // packets per second; 0: not known
@@ -35,6 +40,10 @@ struct LoadSetting {
 [[nodiscard]] std::vector<std::string> load_warnings(const LoadSetting& setting);
 // What a reader of the run's figures must know, for people.
 [[nodiscard]] std::vector<std::string> load_remarks(const LoadFigures& figures);
+// Results that arrived damaged in all runs.
+[[nodiscard]] std::uint64_t damaged_results(const std::vector<LoadFigures>& runs) noexcept;
+// Why a search ended without a rate; for people.
+[[nodiscard]] std::string no_rate_text(const std::vector<LoadFigures>& runs);
 // Environment, warnings and column heads; then a line for each run.
 [[nodiscard]] std::string load_head(const LoadSetting& setting);
 [[nodiscard]] std::string load_line(const LoadSetting& setting, const LoadFigures& figures);

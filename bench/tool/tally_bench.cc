@@ -57,8 +57,16 @@ int measure(const LoadOptions& options, const std::atomic<bool>& interrupted) {
   const bool json = write_file(options.json, load_json(setting, runs));
   const bool csv = write_file(options.csv, load_csv(setting, runs));
   if (!json || !csv) return kFailed;
+  if (const std::uint64_t damaged = damaged_results(runs); damaged > 0 && !options.allow_damage) {
+    std::fprintf(
+        stderr,
+        "tally-bench: DAMAGED RESULTS: %llu arrived with values that do not fit their sums, and were "
+        "asked for again. Box, path or memory damage frames; --allow-damage if they were told to\n",
+        static_cast<unsigned long long>(damaged));
+    return kFailed;
+  }
   if (*outcome != LoadOutcome::kNoRate) return 0;
-  std::fputs("tally-bench: at every rate that was tried for --seconds some result was late\n", stderr);
+  std::fprintf(stderr, "tally-bench: %s\n", no_rate_text(runs).c_str());
   return kNoRate;
 }
 

@@ -64,12 +64,32 @@ def bench_sends_again_what_is_lost(lab):
 
 
 @case()
+def bench_fails_when_results_are_damaged(lab):
+    """The box flips bits of what it sends: exit code 1 and a word, unless that is allowed; the figures tell in both cases."""
+    job = Job("bench", workers=2)
+    box = run_box(lab, [job], impair="out: {corrupt: 5%}")
+    file = pathlib.Path(lab.directory, "bench.json")
+    words = [*at_box(box, job), "--rate", "5k", "--seconds", 0.4, "--deadline", 5, "--json", file]
+    program, code = run_bench(lab, *words)
+    assert code == 1 and "DAMAGED RESULTS" in program.complained(), program.complained()
+    assert figures_of(lab)["runs"][0]["corrupt"] > 0
+    program, code = run_bench(lab, *words, "--allow-damage")
+    assert code == 0, program.complained()
+    assert figures_of(lab)["runs"][0]["corrupt"] > 0
+    box.stop()
+
+
+@case()
 def bench_says_why_it_cannot(lab):
     """Wrong words are exit code 2 and a sentence; a box that refuses is exit code 1 and its reason."""
     program, code = run_bench(lab, "--port", "net_memif0,role=server", "--switch", "10.0.0.1", "--address", "10.0.0.10/24")
     assert code == 2 and "--port: role=server" in program.complained(), program.complained()
     program, code = run_bench(lab, "--port", "memory", "--elements", 100)
     assert code == 2 and "multiple of 16" in program.complained(), program.complained()
+    program, code = run_bench(lab, "--port", "memory", "--cpu", 4000)
+    assert code == 2 and "--cpu" in program.complained(), program.complained()
+    program, code = run_bench(lab, "--port", "memory", "--rate", 10, "--seconds", 0.1)
+    assert code == 2 and "--rate: two turns of the ring" in program.complained(), program.complained()
     job = Job("bench", workers=2)
     box = run_box(lab, [job])
     program, code = run_bench(lab, *at_box(box, dataclasses.replace(job, name="other")))
@@ -88,3 +108,10 @@ def bench_measures_the_data_plane_in_memory(lab):
     assert list(runs) == ["raw add", "port alone", "max", "50 % load"], list(runs)
     assert runs["50 % load"]["latency_ns"]["count"] > 0
     assert runs["max"]["cycles_per_packet"] > 0
+
+
+@case()
+def bench_in_memory_takes_as_many_workers_as_a_job(lab):
+    """64 workers, the last of them 252 chunks behind the first: results are compared before the first check looks."""
+    program, code = run_bench(lab, "--port", "memory", "--workers", 64, "--seconds", 0.05, "--warm-up", 0)
+    assert code == 0, program.complained()

@@ -62,6 +62,30 @@ TEST(LoadOptions, TheInMemoryPortIsABoxOfItsOwn) {
             std::string::npos);
 }
 
+TEST(LoadOptions, TheInMemoryPortHasTheMemoryItNeeds) {
+  EXPECT_NE(error_of({"--port", "memory", "--memory", "239"}).find("--memory: 239 MiB is too little"),
+            std::string::npos);
+  EXPECT_EQ(error_of({"--port", "memory", "--memory", "240"}), "");
+  EXPECT_EQ(error_of(with({"--memory", "64"})), "");
+}
+
+TEST(LoadOptions, ValuesLeaveRoomForTheHeadersOfTheBoxesFamily) {
+  const std::vector<std::string> ipv6{
+      "--port", "net_memif0,role=client", "--switch", "fd00::1", "--address", "fd00::10/64", "--mtu", "1116"};
+  const auto elements = [](std::vector<std::string> words, const char* count) {
+    words.insert(words.end(), {"--elements", count});
+    return error_of(words);
+  };
+  EXPECT_NE(elements(ipv6, "256").find("from 16 to 240"), std::string::npos);  // 1,116 less 104 is 253 values
+  EXPECT_EQ(elements(ipv6, "240"), "");
+  EXPECT_EQ(elements(with({"--mtu", "1116"}), "256"), "");
+}
+
+TEST(LoadOptions, DamageIsAllowedOnlyByName) {
+  EXPECT_FALSE(std::get<LoadOptions>(*parse(kBox)).allow_damage);
+  EXPECT_TRUE(std::get<LoadOptions>(*parse(with({"--allow-damage"}))).allow_damage);
+}
+
 TEST(LoadOptions, AnEchoNeedsNoBox) {
   EXPECT_EQ(error_of({"--port", "net_memif0", "--echo", "--window", "64"}), "");
   EXPECT_NE(error_of({"--port", "net_memif0", "--echo", "--window", "65"}), "");
@@ -80,6 +104,8 @@ TEST(LoadOptions, WhatIsMissingOrWrongIsNamed) {
   EXPECT_NE(error_of(with({"--results", "multicast"})).find("configuration"), std::string::npos);
   EXPECT_NE(error_of(with({"--rate", "fast"})).find("--rate: 'fast'"), std::string::npos);
   EXPECT_NE(error_of(with({"--token-file", "/nowhere"})).find("--token-file"), std::string::npos);
+  EXPECT_NE(error_of(with({"--deadline", "1.9"})).find("--deadline"), std::string::npos);
+  EXPECT_EQ(error_of(with({"--deadline", "2"})), "");
   EXPECT_NE(error_of(with({"--speed", "9"})).find("--speed"), std::string::npos);
 }
 
@@ -88,10 +114,11 @@ TEST(LoadOptions, TheHelpNamesEveryOptionAndTheExitCodes) {
   ASSERT_TRUE(parsed);
   const std::string& text = std::get<LoadHelp>(*parsed).text;
   for (const char* const word :
-       {"--port",       "--workers",    "--elements", "--results",      "--switch",  "--address", "--job",
-        "--token-file", "--echo",       "--window",   "--mtu",          "--rate",    "--seconds", "--trial",
-        "--warm-up",    "--resolution", "--deadline", "--join-timeout", "--cpu",     "--memory",  "--pid",
-        "--line-rate",  "--ceiling",    "--json",     "--csv",          "Exit codes"})
+       {"--port",    "--workers",    "--elements",     "--results",    "--switch",   "--address",
+        "--job",     "--token-file", "--echo",         "--window",     "--mtu",      "--rate",
+        "--seconds", "--trial",      "--warm-up",      "--resolution", "--deadline", "--join-timeout",
+        "--cpu",     "--memory",     "--pid",          "--line-rate",  "--ceiling",  "--json",
+        "--csv",     "--hold",       "--allow-damage", "Exit codes"})
     EXPECT_NE(text.find(word), std::string::npos) << word;
 }
 

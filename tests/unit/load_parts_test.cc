@@ -222,6 +222,37 @@ TEST(LoadReport, CountsWhatAFrameTakesOfALink) {
   EXPECT_NE(load_line({.elements = 256}, f).find("n/a"), std::string::npos);
 }
 
+TEST(LoadReport, SaysThatSumsWereCheckedOnlyWhereTheyWere) {
+  LoadSetting s{.elements = 256};
+  EXPECT_NE(load_head(s).find("; every sum checked\n"), std::string::npos) << load_head(s);
+  s.checked = LoadSetting::Checked::kHeaders;
+  EXPECT_NE(load_head(s).find("; the sums in every result's header checked"), std::string::npos);
+  EXPECT_EQ(load_head(s).find("every sum"), std::string::npos);
+  s.checked = LoadSetting::Checked::kNothing;
+  EXPECT_NE(load_head(s).find("; nothing checked\n"), std::string::npos);
+}
+
+TEST(LoadReport, NamesTheLimitOfAShortRun) {
+  LoadFigures f{.asked = 1000, .seconds = 1, .sent = 500};
+  ASSERT_EQ(load_remarks(f).size(), 1U);
+  EXPECT_NE(load_remarks(f)[0].find("generator, ports or window"), std::string::npos);
+  f.busy = 1;  // the in-memory port, which has neither
+  ASSERT_EQ(load_remarks(f).size(), 1U);
+  EXPECT_NE(load_remarks(f)[0].find("the data core was at its limit"), std::string::npos);
+}
+
+TEST(LoadReport, ASearchWithoutARateSaysHowFarItCame) {
+  std::vector<LoadFigures> runs{{.name = "max"}, {.name = "trial"}};
+  EXPECT_NE(no_rate_text(runs).find("no trial was carried"), std::string::npos) << no_rate_text(runs);
+  runs.insert(runs.end(), 3, {.name = "final"});
+  EXPECT_NE(no_rate_text(runs).find("none of the 3 runs"), std::string::npos) << no_rate_text(runs);
+}
+
+TEST(LoadReport, CountsTheDamagedResultsOfAllRuns) {
+  EXPECT_EQ(damaged_results({}), 0U);
+  EXPECT_EQ(damaged_results({{.corrupt = 2}, {}, {.corrupt = 3}}), 5U);
+}
+
 TEST(LoadReport, ARunThatWasLateOrShortIsNotCarried) {
   LoadFigures f{.asked = 1000, .seconds = 1, .sent = 990};
   EXPECT_TRUE(f.carried());

@@ -45,6 +45,7 @@ LoadSetting setting_of(const LoadOptions& options, const LoadGenerator& generato
   const Membership& job = generator.membership();
   LoadSetting s = common_setting(options, hugepages);
   if (!options.echo) s.job = options.job;
+  if (options.echo) s.checked = LoadSetting::Checked::kNothing;
   s.ports.clear();
   for (const auto& port : generator.ports()) s.ports += (s.ports.empty() ? "" : " ") + port->name();
   s.elements = static_cast<std::uint16_t>(job.elements);

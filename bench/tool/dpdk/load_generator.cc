@@ -64,6 +64,7 @@ LoadGenerator::Snapshot LoadGenerator::snapshot() noexcept {
 
 Result<LoadFigures> LoadGenerator::run(double rate, double warm_up_s, double seconds) {
   const TimeNs start = clock_.now();
+  const std::uint64_t corrupt = ledger_->counts().corrupt;
   for (std::size_t p = 0; p < lanes_.size(); ++p) {
     const std::size_t ranks = (memberships_.size() - p + lanes_.size() - 1) / lanes_.size();
     lanes_[p].pacer.start(rate * static_cast<double>(ranks) / static_cast<double>(memberships_.size()),
@@ -92,7 +93,7 @@ Result<LoadFigures> LoadGenerator::run(double rate, double warm_up_s, double sec
   const LedgerCounts& end = ledger_->counts();
   f.late = end.late - before.counts.late;
   f.resent = end.resent - before.counts.resent;
-  f.corrupt = end.corrupt - before.counts.corrupt;
+  f.corrupt = end.corrupt - corrupt;
   f.compared = end.compared - before.counts.compared;
   return f;
 }

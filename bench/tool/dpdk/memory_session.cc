@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <functional>
 #include <memory>
 #include <string>
@@ -20,6 +21,8 @@
 
 namespace tally::bench {
 namespace {
+
+constexpr double kTurnsOfARound = 2;  // the first one warms up
 
 using SteadyClock = std::chrono::steady_clock;
 
@@ -53,6 +56,18 @@ class MemorySession {
         port_(rig_of(options, RigOptions::Runs::kPortAlone), "port", scratch_.path()),
         loop_(rig_of(options, RigOptions::Runs::kDataPlane), "loop", scratch_.path()) {}
 
+  // Nothing can be cut short between two turns of the ring, so one round must fit into --seconds.
+  [[nodiscard]] Result<void> fits() const {
+    if (options_.rate.kind != LoadRate::Kind::kFixed) return {};
+    const double least = kTurnsOfARound * static_cast<double>(loop_.ring_frames()) / options_.seconds;
+    if (options_.rate.per_s >= least) return {};
+    return fail(ErrorCode::kInvalidArgument,
+                "two turns of the ring, " + std::to_string(loop_.ring_frames()) +
+                    " frames each, take longer than --seconds at this rate: ask for " +
+                    std::to_string(static_cast<std::uint64_t>(std::ceil(least))) + " or more",
+                "--rate");
+  }
+
   Result<LoadOutcome> measure() {
     const auto most = alone();
     if (!most) return tl::unexpected(most.error());
@@ -84,8 +99,7 @@ class MemorySession {
   }
 
   Result<LoadOutcome> at_rate(const char* name, double rate) {
-    const std::uint64_t ring = loop_.ring_bytes() / (Traffic::kHeaders + 4U * options_.elements);
-    PacedPort port(loop_.ethdev(), ring, options_.workers, rate);
+    PacedPort port(loop_.ethdev(), loop_.ring_frames(), options_.workers, rate, interrupted_);
     static_cast<void>(loop_.round());
     port.clear();
     const CoreStatistics& core = loop_.plane()->statistics(0);
@@ -127,12 +141,14 @@ Result<LoadOutcome> measure_memory(const LoadOptions& options, const LoadListene
   if (auto pinned = pin_to(options.cpu); !pinned) return tl::unexpected(pinned.error());
   LoadSetting setting = common_setting(options, eal->hugepages());
   setting.job = "in this process";
+  setting.checked = LoadSetting::Checked::kHeaders;
   setting.window = kBenchWindow;
   setting.mtu =
       static_cast<std::uint16_t>(Traffic::kHeaders + 4U * options.elements - sizeof(EthernetHeader));
   if (!eal->hugepages())
     setting.warnings.emplace_back("no hugepages: every frame costs a walk of the page table");
   MemorySession session(options, listener, interrupted);
+  if (auto fits = session.fits(); !fits) return tl::unexpected(fits.error());
   listener.begin(setting);
   return session.measure();
 }

@@ -4,6 +4,7 @@
 // however late the data core asks for it.
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <vector>
 
@@ -18,8 +19,10 @@ namespace tally::bench {
 class PacedPort {
  public:
   // ethdev: with a MemoryPort in place, whose ring holds `frames`, of a job of `world` members whose last one
-  // is the last to contribute. One thread; the MemoryPort outlives this.
-  PacedPort(std::uint16_t ethdev, std::uint64_t frames, std::uint16_t world, double rate);
+  // is the last to contribute. hurry: any thread may set it; all frames are there at once from then on. One
+  // thread; the MemoryPort outlives this.
+  PacedPort(std::uint16_t ethdev, std::uint64_t frames, std::uint16_t world, double rate,
+            const std::atomic<bool>& hurry);
   PacedPort(const PacedPort&) = delete;
   PacedPort& operator=(const PacedPort&) = delete;
   ~PacedPort();  // the MemoryPort's own functions again
@@ -41,6 +44,7 @@ class PacedPort {
   std::uint64_t ring_;
   std::uint16_t last_rank_;
   double ns_per_frame_;
+  const std::atomic<bool>& hurry_;
   Burst receive_before_;
   Burst transmit_before_;
   void** receive_queue_;

@@ -46,7 +46,7 @@ Result<void> pin_to(std::optional<std::uint16_t> cpu) {
   CPU_ZERO(&set);
   CPU_SET(*cpu, &set);
   if (sched_setaffinity(0, sizeof set, &set) == 0) return {};
-  Error error{.code = ErrorCode::kSystem,
+  Error error{.code = ErrorCode::kInvalidArgument,
               .what = "CPU " + std::to_string(*cpu) + " does not exist or is not allowed to this process",
               .where = "--cpu",
               .sys_errno = errno};
