@@ -43,6 +43,7 @@ LoopRig::LoopRig(const RigOptions& options, const std::string& name, const std::
       traffic_(job_, job_box(), best_kernels(), options.job.ports),
       descriptors_(descriptors_for(traffic_.frame_bytes(), options.job.ports)) {
   const std::uint32_t ports = options_.job.ports;
+  traffic_.hold(ring_frames());
   const PoolSizes sizes = size_pools({.ports = ports,
                                       .cores = 1,
                                       .receive_descriptors = ports * descriptors_,
@@ -97,9 +98,7 @@ std::uint64_t LoopRig::ring_frames() const noexcept {
   return std::uint64_t{descriptors_} * options_.job.ports;
 }
 
-std::uint64_t LoopRig::ring_bytes() const noexcept {
-  return ring_frames() * traffic_.frame_bytes();
-}
+std::uint64_t LoopRig::ring_bytes() const noexcept { return ring_frames() * traffic_.frame_bytes(); }
 
 void LoopRig::turn() {
   if (plane_ != nullptr) {

@@ -1,6 +1,7 @@
 #include "traffic.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "pool.h"
@@ -72,6 +73,13 @@ Traffic::Traffic(const Job& job, const Box& box, const Kernels& kernels, std::si
     senders_[r % ports].ranks.push_back(r);
     templates_[r] = template_of(job, r, box);
   }
+}
+
+void Traffic::hold(std::uint64_t frames) {
+  const std::uint64_t chunks = frames / job_.world + std::uint64_t{kSkewChunks} * job_.world + 1;
+  const std::size_t under_way = std::bit_ceil(std::max<std::uint64_t>(chunks, kUnderWay));
+  expected_.assign(under_way, {.contributed = job_.members, .delivered = receivers_});
+  samples_.assign(under_way / kSampleEvery * job_.elements, 0);
 }
 
 void Traffic::paint(std::byte* frame, std::uint64_t seed) const noexcept {

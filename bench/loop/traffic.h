@@ -34,6 +34,10 @@ class Traffic {
   Traffic(const Job& job, const Box& box, const Kernels& kernels, std::size_t ports, bool lossy = false,
           ChunkShard shard = {});
 
+  // All rings together hold so many frames. Before any other call; not needed if they are well below
+  // kUnderWay chunks.
+  void hold(std::uint64_t frames);
+
   [[nodiscard]] std::uint32_t frame_bytes() const noexcept { return frame_bytes_; }
 
   // Small values into a buffer of frame_bytes(), if it has none or others: sums of sums grow.
@@ -64,20 +68,19 @@ class Traffic {
     std::uint64_t contributed = 0;
     std::uint64_t delivered = 0;
   };
-  // Chunks that may be anywhere between their first contribution and their last result: more than all rings
-  // of a benchmark hold frames.
+  // Chunks that may be anywhere between their first contribution and their last result: at least so many.
   static constexpr std::size_t kUnderWay = 8192;
   static constexpr std::uint32_t kSampleEvery = 128;
 
   [[nodiscard]] Expected& expected(std::uint32_t chunk) noexcept {
-    return expected_[(chunk >> shard_.bits) % kUnderWay];
+    return expected_[(chunk >> shard_.bits) & (expected_.size() - 1)];
   }
   [[nodiscard]] bool sampled(std::uint32_t chunk) const noexcept {
     return (chunk >> shard_.bits) % kSampleEvery == 0;
   }
   // Sums of the values of a sampled chunk.
   [[nodiscard]] std::span<std::uint32_t> sample(std::uint32_t chunk) noexcept {
-    const std::size_t at = (chunk >> shard_.bits) % kUnderWay / kSampleEvery;
+    const std::size_t at = ((chunk >> shard_.bits) & (expected_.size() - 1)) / kSampleEvery;
     return std::span{samples_}.subspan(at * job_.elements, job_.elements);
   }
   void expect(std::uint32_t chunk, std::uint16_t rank, std::uint32_t sum1, std::uint32_t sum2,
@@ -94,7 +97,7 @@ class Traffic {
   std::uint64_t receivers_;  // bitmap: ranks, or ports with multicast
   std::vector<Sender> senders_;
   std::array<std::array<std::byte, kHeaders>, kMaxRanks> templates_{};
-  std::vector<Expected> expected_;
+  std::vector<Expected> expected_;  // a power of two
   std::vector<std::uint32_t> samples_;
   std::uint64_t contributions_ = 0;
   std::uint64_t chunks_ = 0;
