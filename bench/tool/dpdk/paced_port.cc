@@ -48,11 +48,6 @@ PacedPort::~PacedPort() {
   burst.txq.data = transmit_queue_;
 }
 
-void PacedPort::clear() noexcept {
-  latency_.clear();
-  arriving_ = 0;
-}
-
 std::uint16_t PacedPort::receive(rte_mbuf** frames, std::uint16_t count) noexcept {
   const TimeNs now = clock_.now();
   if (taken_ == ring_) {  // a new turn of the ring was prepared meanwhile

@@ -31,7 +31,6 @@ class PacedPort {
   [[nodiscard]] LatencyHistogram& latency() noexcept { return latency_; }
   // In which frames were arriving: between two turns of the ring nothing does.
   [[nodiscard]] TimeNs arriving() const noexcept { return arriving_; }
-  void clear() noexcept;
 
  private:
   using Burst = std::uint16_t (*)(void*, rte_mbuf**, std::uint16_t);
