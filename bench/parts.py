@@ -37,12 +37,16 @@ class Part:
         return borrow + what + list(self.full if full else self.quick)
 
 
+# Cost and, at half the load, the time from the last contribution of a chunk to its result.
+LATENCY = ("--port", "memory", "--workers", "8", "--results", "multicast", "--seconds", "3")
+
 PARTS = (
     Part("tally_kernels_bench", program="bench/tally_kernels_bench", quick=("--benchmark_min_time=0.05",)),
     Part("tally_pipeline_bench", program="bench/tally_pipeline_bench"),
     Part("tally_loop_bench", program="bench/loop/tally_loop_bench", hugepages=120,
          quick=("--members", "8,2,32", "--rounds", "15")),
     Part("tally_cores_bench", program="bench/loop/tally_cores_bench", hugepages=120, only_full=True),
+    Part("latency", program="bench/tool/tally-bench", hugepages=150, full=LATENCY, quick=LATENCY),
     Part("tally_worker_bench", program="bench/worker/tally_worker_bench", quick=("--rounds", "3")),
     Part("tally_priming_bench", program="bench/tally_priming_bench"),
     Part("bench-box", script="bench-box", needs=("control/tallyd", "bench/tool/tally-bench"),

@@ -49,7 +49,61 @@ def pipeline(axes, results):
     return True
 
 
-PLOTS = {"loop": loop, "pipeline": pipeline}
+def cores(axes, results):
+    """Efficiency of two data cores by share of frames handed over."""
+    rows = results.get("tally_cores_bench", {}).get("cores", {}).get("rows")
+    if not rows:
+        return False
+    kinds = sorted({row["results"] for row in rows}, reverse=True)
+    names = [row["name"] for row in rows if row["results"] == kinds[0] and row["cores"] == 2]
+    for i, kind in enumerate(kinds):
+        shares = [100 * row["efficiency"] for row in rows if row["results"] == kind and row["cores"] == 2]
+        axes.bar([x + (i - 0.5) * 0.4 for x in range(len(shares))], shares, 0.38, color=COLOURS[kind], label=kind)
+    axes.axhline(90, color="black", linewidth=0.8, linestyle=":", label="goal")
+    axes.set_xticks(range(len(names)), [name.replace(", ", ",\n").replace(" its ", "\nits ") for name in names], fontsize="x-small")
+    axes.set_ylabel("% of twice one core")
+    axes.set_title("Two data cores")
+    return True
+
+
+RINGS = {"tally": "tally", "gloo": "Gloo's ring", "mpi": "MPICH's ring"}
+
+
+def rings(axes, results):
+    """algbw of each contender as a share of the links' rate, with its own limit."""
+    by_workers = results.get("bench-rings", {}).get("rings")
+    if not by_workers:
+        return False
+    for i, (key, name) in enumerate(RINGS.items()):
+        present = [(x, at) for x, at in enumerate(by_workers.values()) if key in at]
+        places = [x + (i - 1) * 0.27 for x, _ in present]
+        axes.bar(places, [100 * at[key]["mbit_s"] / at["rate_mbit_s"] for _, at in present], 0.25, label=name)
+        axes.scatter(places, [100 * at["limits"][key] / at["rate_mbit_s"] for _, at in present], marker="_", s=900, color="black",
+                     label="limit" if i == 0 else None)
+    axes.set_xticks(range(len(by_workers)), [f"{workers} workers, {at['rate_mbit_s']:g} Mbit/s" for workers, at in by_workers.items()])
+    axes.set_ylabel("algbw, % of the links' rate")
+    axes.set_title("Allreduce on shaped links, one switch for all")
+    return True
+
+
+def loss(axes, results):
+    """Goodput with loss, of that without."""
+    by_workers = results.get("bench-rings", {}).get("loss")
+    if not by_workers:
+        return False
+    for workers, at in by_workers.items():
+        losses = sorted((key for key in at if isinstance(at[key], dict) and "of_lossless" in at[key]), key=float)
+        line, = axes.plot(losses, [100 * at[key]["of_lossless"] for key in losses], "o-", label=f"{workers} workers")
+        axes.plot(losses, [100 * at[key]["ideal_once_more"] for key in losses], "--", color=line.get_color(), linewidth=0.8,
+                  label=f"bound, {workers} workers")
+    axes.plot(losses, [100 * at[key]["ideal"] for key in losses], ":", color="black", linewidth=0.8, label="(1-p)^2")
+    axes.set_xlabel("frames lost each way, %")
+    axes.set_ylabel("goodput, % of lossless")
+    axes.set_title("With loss")
+    return True
+
+
+PLOTS = {"loop": loop, "pipeline": pipeline, "cores": cores, "rings": rings, "loss": loss}
 
 
 def draw(plot, results, path):
