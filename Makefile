@@ -103,7 +103,7 @@ test: build build-asan build-tsan ## run the tests of the three builds; the last
 check: need ## everything CI checks: format, rules, the three builds, headers, lint, test
 	@MAKE='$(MAKE)' tools/stages $(CHECK_STAGES)
 
-bench: build ## the benchmarks that say most, 5 minutes
+bench: build ## the benchmarks that say most, 2 minutes
 	@tools/run-bench $(if $(JSON),--json '$(JSON)') '$(BUILD_DIR)'
 
 bench-full: ## all of them, as root, recorded with plots in bench/results

@@ -4,9 +4,6 @@ namespace tally {
 
 // 1 us << 20 is beyond the ceiling, and 1 s << 20 still far from overflow.
 constexpr std::uint32_t kMaxLevel = 20;
-// Hundreds of samples in a round trip: that those of one window are equal says little about the next one.
-// With less, RTO is SRTT after a quiet window, and the first small delay lets everything run out.
-constexpr TimeNs kLeastSpread = 16;  // part of SRTT
 
 void Rto::sample(TimeNs rtt) noexcept {
   if (!sampled_) {  // RFC 6298, 2.2
@@ -18,7 +15,6 @@ void Rto::sample(TimeNs rtt) noexcept {
     rttvar_ = rttvar_ - rttvar_ / 4 + deviation / 4;
     srtt_ = srtt_ - srtt_ / 8 + rtt / 8;
   }
-  rttvar_ = std::max(rttvar_, srtt_ / kLeastSpread);
   level_ = 0;
   without_sample_ = 0;
   base_ = std::clamp(srtt_ + 4 * rttvar_, floor_, kRtoCeiling);

@@ -57,12 +57,6 @@ TEST(Rto, DoublesOncePerRound) {
   EXPECT_EQ(rto.due(300 * kMillisecond), 400 * kMillisecond);
 }
 
-TEST(Rto, EqualSamplesLeaveRoomForASmallDelay) {
-  Rto rto(kPollRtoFloor);
-  for (int i = 0; i < 256; ++i) rto.sample(16 * kMillisecond);
-  EXPECT_EQ(rto.timeout(), 20 * kMillisecond);
-}
-
 TEST(Rto, ABackOffAnswersFewerTimeOutsAtATime) {
   constexpr std::uint32_t kWindow = 256;
   Rto rto(kPollRtoFloor);
