@@ -5,7 +5,6 @@
 #include <atomic>
 #include <cstdio>
 #include <exception>
-#include <fstream>
 #include <string>
 #include <vector>
 
@@ -13,6 +12,7 @@
 #include "load_options.h"
 #include "load_report.h"
 #include "load_session.h"
+#include "result_file.h"
 
 namespace tally::bench {
 namespace {
@@ -24,15 +24,6 @@ constexpr int kNoRate = 3;
 int complain(const Error& error, int code) {
   std::fprintf(stderr, "tally-bench: %s\n", error.text().c_str());
   return code;
-}
-
-bool write_file(const std::string& path, const std::string& text) {
-  if (path.empty()) return true;
-  std::ofstream out(path);
-  out << text;
-  out.close();
-  if (!out) std::fprintf(stderr, "tally-bench: cannot write %s\n", path.c_str());
-  return static_cast<bool>(out);
 }
 
 int measure(const LoadOptions& options, const std::atomic<bool>& interrupted) {
@@ -54,8 +45,8 @@ int measure(const LoadOptions& options, const std::atomic<bool>& interrupted) {
                                              : measure_box(options, listener, interrupted);
   if (!outcome)
     return complain(outcome.error(), outcome.error().code == ErrorCode::kInvalidArgument ? kUsage : kFailed);
-  const bool json = write_file(options.json, load_json(setting, runs));
-  const bool csv = write_file(options.csv, load_csv(setting, runs));
+  const bool json = write_result_file("tally-bench", options.json, load_json(setting, runs));
+  const bool csv = write_result_file("tally-bench", options.csv, load_csv(setting, runs));
   if (!json || !csv) return kFailed;
   if (const std::uint64_t damaged = damaged_results(runs); damaged > 0 && !options.allow_damage) {
     std::fprintf(

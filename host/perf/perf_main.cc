@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <cstdio>
-#include <fstream>
 #include <string>
 #include <utility>
 
@@ -12,6 +11,7 @@
 #include "perf_options.h"
 #include "perf_report.h"
 #include "perf_run.h"
+#include "result_file.h"
 #include "tally/worker.h"
 
 namespace tally {
@@ -23,15 +23,6 @@ constexpr int kUsage = 2;
 int complain(const Error& error, int code) {
   std::fprintf(stderr, "tally-perf: %s\n", error.text().c_str());
   return code;
-}
-
-bool write_file(const std::string& path, const std::string& text) {
-  if (path.empty()) return true;
-  std::ofstream out(path);
-  out << text;
-  out.close();
-  if (!out) std::fprintf(stderr, "tally-perf: cannot write %s\n", path.c_str());
-  return static_cast<bool>(out);
 }
 
 PerfSetting setting_of(const WorkerOptions& worker, const WorkerMembership& membership) {
@@ -66,8 +57,8 @@ int measure_all(Worker& worker, const WorkerOptions& how, const PerfOptions& opt
   if (const auto left = worker.leave(); !left) return complain(left.error(), kFailed);
   bool written = true;
   if (how.rank == 0) {
-    written = write_file(options.json, perf_json(options, setting, rows)) && written;
-    written = write_file(options.csv, perf_csv(options, setting, rows)) && written;
+    written = write_result_file("tally-perf", options.json, perf_json(options, setting, rows)) && written;
+    written = write_result_file("tally-perf", options.csv, perf_csv(options, setting, rows)) && written;
   }
   if (wrong > 0) std::fprintf(stderr, "tally-perf: rank %d: %lu elements were WRONG\n", how.rank, wrong);
   return written && wrong == 0 ? 0 : kFailed;
