@@ -1,17 +1,16 @@
 #include "contribution_writer.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "datagram.h"
+#include "internet_sum.h"
 #include "reply.h"
 #include "tally/mix64.h"
 
 namespace tally::bench {
 namespace {
 
-constexpr std::size_t kUdpDestination = sizeof(EthernetHeader) + sizeof(Ipv4Header) + 2;
-
+// The sender that the box's own header functions want.
 Box box_of(const WorkerAddress& address) noexcept {
   Box box{.mac = address.mac, .ipv4 = {}, .ipv6 = {}};
   if (address.ipv4()) {
@@ -22,68 +21,64 @@ Box box_of(const WorkerAddress& address) noexcept {
   return box;
 }
 
-Binding binding_of(const WorkerAddress& address, const Mac& mac, std::uint16_t udp_port) noexcept {
+Binding binding_of(const WorkerAddress& address, std::uint16_t vlan, const Mac& mac,
+                   std::uint16_t udp_port) noexcept {
   Binding to;
   to.address = address.box;
   to.mac = mac;
+  to.vlan = vlan;
   to.udp_port = udp_port;
   return to;
 }
 
 }  // namespace
 
-void encapsulate(const WorkerAddress& from, const Mac& to, std::uint16_t udp_port, std::span<std::byte> head,
+void encapsulate(const WorkerAddress& from, std::uint16_t vlan, const Mac& to, std::span<std::byte> head,
                  std::span<const std::byte> datagram) noexcept {
-  write_encapsulation(head, binding_of(from, to, udp_port), box_of(from), from.udp_port, datagram);
+  write_encapsulation(head, binding_of(from, vlan, to, kBasePort), box_of(from), from.udp_port, datagram);
 }
 
-std::size_t encapsulation_of(const WorkerAddress& from) noexcept {
-  return encapsulation_bytes(binding_of(from, {}, 0));
+std::size_t encapsulation_of(const WorkerAddress& from, std::uint16_t vlan) noexcept {
+  return encapsulation_bytes(binding_of(from, vlan, {}, 0));
 }
 
-ContributionWriter::ContributionWriter(const WorkerAddress& address, const Membership& membership,
-                                       std::uint16_t rank, std::uint16_t elements, const Kernels& kernels)
-    : address_(address),
-      self_(box_of(address)),
-      membership_(membership),
-      elements_(elements),
-      kernels_(kernels),
-      head_bytes_(encapsulation_of(address)) {
+ContributionWriter::ContributionWriter(const WorkerAddress& address, std::uint16_t vlan,
+                                       const Membership& membership, std::uint16_t rank,
+                                       const LoadImages& images, const Kernels& kernels)
+    : udp_port_(address.udp_port), membership_(membership), images_(images), kernels_(kernels) {
   header_.type = PacketType::kContribute;
   header_.priority = membership.max_priority;
   header_.job = Be{raw(membership.job)};
   header_.rank = Be{rank};
   header_.epoch = Be{raw(membership.epoch)};
-  header_.elements = Be{elements};
+  header_.elements = Be{images.elements()};
+  header_.dtype = static_cast<std::uint8_t>(images.dtype());
   header_.contributors = Be{bit_of(Rank{rank})};
   header_.cookie = Be{raw(membership.cookie)};
-  header_.total = Be<std::uint32_t>{elements};  // each chunk is an operation of its own
-  if (!address.ipv4()) return;                  // a checksum over the payload: made for each frame
-  const std::array<std::byte, kMaxDatagramBytes> datagram{};
-  encapsulate(address, membership.box_mac, kBasePort, std::span{head_}.first(head_bytes_),
-              std::span{datagram}.first(kHeaderBytes + std::size_t{4} * elements));
+  header_.total = Be{images.total()};
+  for (std::uint32_t shard = 0; shard < membership.shards; ++shard) {
+    const auto to = static_cast<std::uint16_t>(kBasePort + shard);
+    heads_.emplace_back(binding_of(address, vlan, membership.box_mac, to), box_of(address));
+  }
 }
 
-void ContributionWriter::write(std::span<std::byte> frame, Chunk chunk, Sums sums,
+void ContributionWriter::write(std::span<std::byte> frame, Chunk chunk, ImageIndex image,
                                bool again) const noexcept {
+  const Sums sums = images_.sums(image);
   Header h = header_;
   h.flags = again ? kFlagRetransmit : 0;
   h.chunk = Be{raw(chunk)};
-  const std::uint32_t slot = membership_.slot_of(chunk);
-  h.slot = Be{slot};
+  h.slot = Be{membership_.slot_of(chunk)};
+  h.exponent = images_.exponent(image);
   h.sum1 = Be{sums.sum1 + keyed(membership_.key, chunk)};
   h.sum2 = Be{sums.sum2};
-  const std::span<std::byte> datagram = frame.subspan(head_bytes_);
+  const HeaderTemplate& head = heads_[membership_.shard_of(chunk)];
+  const std::span<std::byte> datagram = frame.subspan(head.bytes());
   seal(h, datagram.size() - kHeaderBytes, datagram, kernels_);
-  const auto udp_port = static_cast<std::uint16_t>(kBasePort + slot % membership_.shards);
-  if (!address_.ipv4()) {
-    write_encapsulation(frame.first(head_bytes_), binding_of(address_, membership_.box_mac, udp_port), self_,
-                        address_.udp_port, datagram);
-    return;
-  }
-  std::memcpy(frame.data(), head_.data(), head_bytes_);
-  const Be port{udp_port};
-  std::memcpy(frame.data() + kUdpDestination, &port, sizeof port);
+  // Of the values it was made once: to read them all for each frame is slower than the box.
+  const std::uint32_t sum =
+      head.ipv6() ? internet_sum(datagram.first(kHeaderBytes)) + images_.internet_sum(image) : 0;
+  head.write(frame.data(), udp_port_, static_cast<std::uint32_t>(datagram.size()), sum);
 }
 
 }  // namespace tally::bench

@@ -1,13 +1,14 @@
 #pragma once
 // The frames of one rank: everything that does not change from chunk to chunk is written once. Pure.
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
-#include "box.h"
+#include "header_template.h"
 #include "kernels.h"
+#include "load_images.h"
 #include "tally/net.h"
 #include "tally/wire.h"
 #include "worker_address.h"
@@ -17,32 +18,30 @@ namespace tally::bench {
 
 class ContributionWriter {
  public:
-  // address: of the rank. membership: its own. elements: of every contribution.
-  ContributionWriter(const WorkerAddress& address, const Membership& membership, std::uint16_t rank,
-                     std::uint16_t elements, const Kernels& kernels);
+  // address, vlan: of the rank; kUntagged: no tag. membership: its own. images: outlive it.
+  ContributionWriter(const WorkerAddress& address, std::uint16_t vlan, const Membership& membership,
+                     std::uint16_t rank, const LoadImages& images, const Kernels& kernels);
 
-  // Ethernet to UDP: 42 bytes, 62 with IPv6.
-  [[nodiscard]] std::size_t encapsulation() const noexcept { return head_bytes_; }
+  // Ethernet to UDP: 42 bytes, 62 with IPv6, and 4 with a tag.
+  [[nodiscard]] std::size_t encapsulation() const noexcept { return heads_.front().bytes(); }
   [[nodiscard]] std::size_t frame_bytes() const noexcept {
-    return head_bytes_ + kHeaderBytes + std::size_t{4} * elements_;
+    return encapsulation() + kHeaderBytes + std::size_t{4} * images_.elements();
   }
-  // Headers in front of the values, which are in place; `frame` is frame_bytes() long. sums: of the values.
-  void write(std::span<std::byte> frame, Chunk chunk, Sums sums, bool again) const noexcept;
+  // Headers in front of the image's values, which are in place; `frame` is frame_bytes() long.
+  void write(std::span<std::byte> frame, Chunk chunk, ImageIndex image, bool again) const noexcept;
 
  private:
-  WorkerAddress address_;
-  Box self_;  // the sender that write_encapsulation() wants
+  std::uint16_t udp_port_;
   Membership membership_;
   Header header_;
-  std::uint16_t elements_;
+  const LoadImages& images_;
   const Kernels& kernels_;
-  std::size_t head_bytes_;
-  std::array<std::byte, kMaxEncapsulation> head_{};  // IPv4: as for shard 0
+  std::vector<HeaderTemplate> heads_{};  // by shard, which differ in the port they are sent to
 };
 
 // Any datagram of a rank, with its payload in place behind encapsulation(): control types.
-void encapsulate(const WorkerAddress& from, const Mac& to, std::uint16_t udp_port, std::span<std::byte> head,
+void encapsulate(const WorkerAddress& from, std::uint16_t vlan, const Mac& to, std::span<std::byte> head,
                  std::span<const std::byte> datagram) noexcept;
-[[nodiscard]] std::size_t encapsulation_of(const WorkerAddress& from) noexcept;
+[[nodiscard]] std::size_t encapsulation_of(const WorkerAddress& from, std::uint16_t vlan) noexcept;
 
 }  // namespace tally::bench

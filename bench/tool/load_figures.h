@@ -28,6 +28,7 @@ struct LoadFigures {
   std::uint64_t compared = 0;  // results compared value by value
   double full = 0;             // share of bursts of which a port took not all: the other end is the limit
   TimeNs longest_gap = 0;      // in which the generator did not run: others had its CPU
+  TimeNs away = 0;             // all such gaps of more than a millisecond
   LatencyFigures latency{};    // last contribution of a chunk -> each of its results
   std::optional<double> box_cpu_s{};  // of the box's process, in that time
   std::optional<double> busy{};       // share of the time in which the data core had frames
@@ -37,9 +38,15 @@ struct LoadFigures {
   [[nodiscard]] double received_per_s() const noexcept { return static_cast<double>(received) / seconds; }
   // Nothing was late, and what was asked for was sent but for 1 %.
   [[nodiscard]] bool carried() const noexcept {
-    constexpr double kEnough = 0.99;
     return late == 0 && corrupt == 0 && sent_per_s() >= kEnough * asked;
   }
+  // Not carried, and it says nothing of the box: had the generator had its CPU, enough would have been sent.
+  [[nodiscard]] bool disturbed() const noexcept {
+    if (carried() || late > 0 || corrupt > 0) return false;
+    const double missed = asked * static_cast<double>(away) / 1e9;
+    return static_cast<double>(sent) + missed >= kEnough * asked * seconds;
+  }
+  static constexpr double kEnough = 0.99;
 };
 
 }  // namespace tally::bench

@@ -2,19 +2,34 @@
 
 #include <cstring>
 
+#include "internet_sum.h"
 #include "tally/be.h"
 #include "tally/mix64.h"
 
 namespace tally::bench {
+namespace {
 
-LoadImages::LoadImages(std::uint16_t elements, const Kernels& kernels)
-    : elements_(elements), bytes_(std::size_t{kImages} * 4 * elements) {
+constexpr std::int8_t kOfZeros = -127;
+constexpr int kLeastExponent = -96;
+constexpr std::uint64_t kExponents = 127 + 96 + 1;
+
+std::int8_t exponent_of(ImageIndex image) noexcept {
+  if (image == 0) return kOfZeros;
+  return static_cast<std::int8_t>(kLeastExponent + static_cast<int>(mix64(image) % kExponents));
+}
+
+}  // namespace
+
+LoadImages::LoadImages(std::uint16_t elements, Dtype dtype, const Kernels& kernels)
+    : elements_(elements), dtype_(dtype), bytes_(std::size_t{kImages} * 4 * elements) {
   for (std::size_t i = 0; i < std::size_t{kImages} * elements; ++i) {
     const Be value{static_cast<std::int32_t>(mix64(i + 1) >> 39) - (1 << 24)};
     std::memcpy(&bytes_[4 * i], &value, sizeof value);
   }
   for (ImageIndex image = 0; image < kImages; ++image)
-    sums_.push_back(kernels.sums(values(image).data(), elements));
+    facts_.push_back({.sums = kernels.sums(values(image).data(), elements),
+                      .internet = tally::internet_sum(values(image)),
+                      .exponent = dtype == Dtype::kFloat32 ? exponent_of(image) : kNoExponent});
 }
 
 }  // namespace tally::bench

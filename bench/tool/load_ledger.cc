@@ -19,6 +19,8 @@ ChunkLedger::ChunkLedger(const Membership& membership, std::uint16_t ports, cons
       deadline_(deadline),
       first_(membership.first_chunk),
       skew_(std::min<std::uint64_t>(kSkewChunks, membership.window / 2 / membership.world)),
+      ahead_(images.dtype() == Dtype::kFloat32 ? std::min(membership.window, membership.lookahead)
+                                               : membership.window),
       mask_(membership.window - 1),
       flights_(membership.window),
       of_rank_(std::size_t{membership.window} * membership.world),
@@ -51,7 +53,7 @@ std::optional<Contributed> ChunkLedger::next(std::size_t port) noexcept {
       advance();
       continue;
     }
-    if (chunk >= lowest_ + flights_.size()) return std::nullopt;
+    if (chunk >= lowest_ + ahead_) return std::nullopt;
     const Contributed what{chunk, lane.ranks[lane.at]};
     advance();
     return what;
@@ -65,6 +67,7 @@ void ChunkLedger::sent(const Contributed& what, ImageIndex image, TimeNs now) no
   const Sums sums = images_.sums(image);
   f.sums.sum1 += sums.sum1;
   f.sums.sum2 += sums.sum2;
+  f.exponent = std::max(f.exponent, images_.exponent(image));
   f.contributed |= bit_of(Rank{what.rank});
   of_rank_[(what.chunk & mask_) * membership_.world + what.rank] = image;
   newest_ = std::max(newest_, what.chunk + 1);

@@ -4,7 +4,8 @@
 // Pure; nothing allocates once it is made.
 //
 // Chunks are counted from 0, the first of the job, in 64 bits. A rank sends chunk c only when chunk c -
-// window has its result at all ranks, as docs/protocol.md wants it.
+// window has its result at all ranks, as docs/protocol.md wants it; of floats, chunk c - lookahead, which
+// brings the exponent that c was quantised with.
 
 #include <cstddef>
 #include <cstdint>
@@ -89,7 +90,8 @@ class ChunkLedger {
     std::uint64_t contributed = 0;  // ranks
     std::uint64_t delivered = 0;
     Sums sums{};
-    TimeNs complete = 0;  // when the last contribution was given to the port
+    std::int8_t exponent = kNoExponent;  // the greatest contributed
+    TimeNs complete = 0;                 // when the last contribution was given to the port
     TimeNs due = kNever;
     bool late = false;
   };
@@ -103,6 +105,8 @@ class ChunkLedger {
   [[nodiscard]] Flight& flight(std::uint64_t chunk) noexcept { return flights_[chunk & mask_]; }
   [[nodiscard]] std::optional<std::uint64_t> chunk_of(Chunk number) const noexcept;
   [[nodiscard]] bool right(const Datagram& result, std::uint64_t chunk, const Flight& f) noexcept;
+  // What workers compare with their own contribution: elements, dtype, total; and flags.
+  [[nodiscard]] bool same_shape(const Header& h) const noexcept;
   [[nodiscard]] bool same_values(const Datagram& result, std::uint64_t chunk) noexcept;
   void offer_again(std::uint64_t chunk, std::uint64_t ranks);
   void deliver(Flight& f, std::uint64_t ranks) noexcept;
@@ -120,7 +124,8 @@ class ChunkLedger {
   std::uint64_t lowest_ = 0;  // first without its result somewhere
   std::uint64_t newest_ = 0;  // one past the newest sent
   std::uint64_t limit_ = UINT64_MAX;
-  std::uint64_t mask_;  // window - 1, the window is a power of two: no division for each frame
+  std::uint64_t ahead_;  // chunks that may be sent from lowest_ on
+  std::uint64_t mask_;   // window - 1, the window is a power of two: no division for each frame
   std::vector<Flight> flights_;
   std::vector<ImageIndex> of_rank_;  // [chunk mod window][rank]
   std::vector<Lane> lanes_;

@@ -1,37 +1,15 @@
 #include "load_options.h"
 
 #include <CLI/CLI.hpp>
-#include <charconv>
-#include <fstream>
 
-#include "tally/ids.h"
-#include "tally/wire.h"
-#include "tally/wire_join.h"
+#include "load_option_checks.h"
 
 namespace tally::bench {
 namespace {
 
-constexpr std::string_view kMemory = "memory";
-constexpr std::size_t kElementsHead = 84;      // IPv4, UDP and our header in front of the values
-constexpr std::size_t kElementsHead6 = 104;    // IPv6
-constexpr std::uint64_t kLeastInMemory = 240;  // MiB: three rigs, each with rings of 4 MiB and their pools
+constexpr int kLastVlan = 4094;  // IEEE 802.1Q: 4095 is reserved
 
-struct Texts {
-  std::vector<std::string> ports{};
-  std::string rate = "max";
-  std::string results = "unicast";
-  std::string token_file{};
-  double deadline_ms = 20;
-  double join_timeout_s = 30;
-  int cpu = -1;
-  int pid = 0;
-};
-
-tl::unexpected<Error> bad(std::string what, const char* option) {
-  return fail(ErrorCode::kInvalidArgument, std::move(what), option);
-}
-
-void add_job(CLI::App& app, LoadOptions& o, Texts& t) {
+void add_job(CLI::App& app, LoadOptions& o, LoadTexts& t) {
   app.add_option(
          "-p,--port", t.ports,
          "'memory': the data plane in this process over the in-memory port; else a device as a worker has "
@@ -43,15 +21,24 @@ void add_job(CLI::App& app, LoadOptions& o, Texts& t) {
       ->required();
   app.add_option("-w,--workers", o.workers, "Of the job, all played by this process (default 8)")
       ->check(CLI::Range(1, 64));
-  app.add_option("-e,--elements", o.elements,
-                 "Values in a packet, a multiple of 16; the job may have fewer (default 256)");
+  app.add_option(
+      "-e,--elements", o.elements,
+      "Values in a packet, a multiple of 16 up to 2224, of which each takes 4 bytes of the MTU (default "
+      "256, or what --mtu and the job have room for)");
+  app.add_option("-d,--dtype", t.dtype,
+                 "int32 (default) or float32: quantised values, and exponents whose maximum is checked")
+      ->type_name("TYPE")
+      ->check(CLI::IsMember({"int32", "float32"}));
+  app.add_option("--vlan", t.vlan, "Every frame has a tag of this id, 0 to 4094 (default: no tag)")
+      ->type_name("ID")
+      ->check(CLI::Range(0, kLastVlan));
   app.add_option("--results", t.results,
                  "With --port memory: unicast (default) or multicast; else the job's configuration says it")
       ->type_name("MODE")
       ->check(CLI::IsMember({"unicast", "multicast"}));
-  app.add_option("-s,--switch", o.box, "The box's IP address");
+  app.add_option("-s,--switch", o.box, "The box's address; an IPv6 one makes all frames IPv6");
   app.add_option("-a,--address", o.address,
-                 "Of worker 0, such as 10.0.0.10/24; the others have the next ones")
+                 "Of worker 0, such as 10.0.0.10/24 or fd00::10/64; the others have the next ones")
       ->type_name("CIDR");
   app.add_option("-j,--job", o.job, "The job's name (default bench)");
   app.add_option("--token-file", t.token_file, "File with the job's token")->type_name("FILE");
@@ -62,10 +49,11 @@ void add_job(CLI::App& app, LoadOptions& o, Texts& t) {
   app.add_option("--window", o.window,
                  "With --echo: chunks in flight, a power of two (default 256); else the job's")
       ->check(CLI::IsMember({16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384}));
-  app.add_option("--mtu", o.mtu, "Of the path to the box (default 1500)")->check(CLI::Range(616, 9198));
+  app.add_option("--mtu", o.mtu, "Of the path to the box (default 1500); box and ports must carry it, too")
+      ->check(CLI::Range(616, 9198));
 }
 
-void add_load(CLI::App& app, LoadOptions& o, Texts& t) {
+void add_load(CLI::App& app, LoadOptions& o, LoadTexts& t) {
   const auto* const load = "Load";
   app.add_option("-r,--rate", t.rate,
                  "Contributions per second of all workers: a number such as 800k or 1.2M; 'max' (default): "
@@ -97,7 +85,7 @@ void add_load(CLI::App& app, LoadOptions& o, Texts& t) {
       ->group(load);
 }
 
-void add_output(CLI::App& app, LoadOptions& o, Texts& t) {
+void add_output(CLI::App& app, LoadOptions& o, LoadTexts& t) {
   const auto* const group = "Machine and output";
   app.add_option("--cpu", t.cpu, "Runs on this CPU only; give it one that no data core has")
       ->check(CLI::Range(0, 4095))
@@ -112,9 +100,11 @@ void add_output(CLI::App& app, LoadOptions& o, Texts& t) {
       ->type_name("GBIT/S")
       ->check(CLI::PositiveNumber)
       ->group(group);
-  app.add_option("--ceiling", o.ceiling,
-                 "Packets per second that the port carries without us, such as testpmd's, for '% of ceiling'")
-      ->check(CLI::PositiveNumber)
+  app.add_option(
+         "--ceiling", t.ceiling,
+         "What the port carries without us, for '% of ceiling': packets per second, such as 1.2M, or the "
+         "--json file of an --echo run over it")
+      ->type_name("RATE|FILE")
       ->group(group);
   app.add_flag(
          "--hold", o.hold,
@@ -126,95 +116,11 @@ void add_output(CLI::App& app, LoadOptions& o, Texts& t) {
   app.add_option("--csv", o.csv, "Writes the table to this file")->type_name("FILE")->group(group);
 }
 
-Result<void> read_token(const std::string& file, std::string& token) {
-  if (file.empty()) return {};
-  std::ifstream in(file);
-  std::getline(in, token);
-  if (!in || token.empty() || token.size() > kMaxTokenBytes)
-    return bad("cannot read a token of 1 to 64 bytes from '" + file + "'", "--token-file");
-  return {};
-}
-
-Result<void> check_memory(const LoadOptions& o) {
-  if (o.rate.kind == LoadRate::Kind::kSearch)
-    return bad(
-        "the in-memory port never loses a frame: --rate max is its limit, a number measures latency there",
-        "--rate search");
-  if (o.memory_mib < kLeastInMemory)
-    return bad(std::to_string(o.memory_mib) + " MiB is too little for --port memory: give it " +
-                   std::to_string(kLeastInMemory) + " or more, or leave it out",
-               "--memory");
-  if (!o.box.empty() || !o.address.empty() || o.echo)
-    return bad("with --port memory the box is in this process; leave --switch, --address and --echo out",
-               "--port memory");
-  return {};
-}
-
-Result<void> check_ports(const LoadOptions& o, bool results_given) {
-  if (o.ports.size() > o.workers)
-    return bad(std::to_string(o.ports.size()) + " ports for " + std::to_string(o.workers) +
-                   " workers: every port needs one",
-               "--port");
-  if (o.echo) return {};
-  if (o.box.empty()) return bad("needs the box's IP address (box.ipv4 of its configuration)", "--switch");
-  if (o.address.empty())
-    return bad("needs worker 0's address with its network, such as 10.0.0.10/24", "--address");
-  if (results_given)
-    return bad("only with --port memory; a running box's job says it: `results:` of its configuration",
-               "--results");
-  if (o.job.empty() || o.job.size() > kMaxNameBytes) return bad("must have 1 to 64 bytes", "--job");
-  return {};
-}
-
-Result<void> complete(LoadOptions& o, const Texts& t, bool results_given) {
-  const auto rate = parse_rate(t.rate);
-  if (!rate) return tl::unexpected(rate.error());
-  o.rate = *rate;
-  o.deadline = static_cast<TimeNs>(t.deadline_ms * 1e6);
-  o.join_timeout = static_cast<TimeNs>(t.join_timeout_s * 1e9);
-  o.multicast = t.results == "multicast";
-  if (t.cpu >= 0) o.cpu = static_cast<std::uint16_t>(t.cpu);
-  if (t.pid > 0) o.box_pid = t.pid;
-  for (const std::string& port : t.ports) {
-    if (port == kMemory) continue;
-    o.ports.push_back(port.starts_with("dpdk:") ? port.substr(5) : port);
-  }
-  if (o.ports.size() != t.ports.size() && t.ports.size() != 1)
-    return bad("'memory' stands alone: it is a box of its own", "--port");
-  const std::size_t head = o.box.find(':') == std::string::npos ? kElementsHead : kElementsHead6;
-  const std::size_t most = (o.mtu - head) / 4 / kElementGranule * kElementGranule;
-  if (o.elements == 0 || !valid_elements(o.elements) || (!o.ports.empty() && o.elements > most)) {
-    return bad(std::to_string(o.elements) + ": must be a multiple of 16 from 16 to " +
-                   std::to_string(o.ports.empty() ? std::size_t{kMaxElements} : most),
-               "--elements");
-  }
-  if (auto done = read_token(t.token_file, o.token); !done) return done;
-  if (o.echo && o.box.empty() && o.address.empty()) {
-    o.box = "10.0.0.1";  // nobody looks at them
-    o.address = "10.0.0.10/24";
-  }
-  return o.ports.empty() ? check_memory(o) : check_ports(o, results_given);
-}
-
 }  // namespace
-
-Result<LoadRate> parse_rate(std::string_view text) {
-  if (text == "max") return LoadRate{};
-  if (text == "search") return LoadRate{LoadRate::Kind::kSearch, 0};
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const std::string_view unit = text.substr(static_cast<std::size_t>(end - text.data()));
-  const double scale = unit.empty() ? 1 : unit == "k" ? 1e3 : unit == "M" ? 1e6 : unit == "G" ? 1e9 : 0;
-  if (error != std::errc{} || scale == 0 || !(value * scale >= 1) || value * scale > 1e12)
-    return bad(
-        "'" + std::string(text) + "': must be max, search, or contributions per second such as 800k or 1.2M",
-        "--rate");
-  return LoadRate{LoadRate::Kind::kFixed, value * scale};
-}
 
 Result<std::variant<LoadOptions, LoadHelp>> parse_load_options(int argc, const char* const* argv) {
   LoadOptions options;
-  Texts texts;
+  LoadTexts texts;
   CLI::App app{
       "tally-bench: how fast a box sums. Plays all workers of a job against a running tallyd, or measures "
       "the "
@@ -234,7 +140,8 @@ Result<std::variant<LoadOptions, LoadHelp>> parse_load_options(int argc, const c
   } catch (const CLI::Error& e) {
     return fail(ErrorCode::kInvalidArgument, e.what());
   }
-  if (const auto done = complete(options, texts, app.count("--results") > 0); !done)
+  options.elements_given = app.count("--elements") > 0;
+  if (const auto done = complete_options(options, texts, app.count("--results") > 0); !done)
     return tl::unexpected<Error>(done.error());
   return options;
 }

@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "load_format.h"
 #include "tally/error.h"
 #include "tally/time.h"
 
@@ -18,7 +19,10 @@ struct LoadRate {
   double per_s = 0;  // kFixed: contributions per second
 };
 
-// max, search, or a number with k, M or G behind it, such as 1.2M.
+// A number from 1 to 1e12, which may have k, M or G behind it, such as 1.2M.
+[[nodiscard]] std::optional<double> parse_per_s(std::string_view text) noexcept;
+
+// max, search, or such a number.
 [[nodiscard]] Result<LoadRate> parse_rate(std::string_view text);
 
 struct LoadOptions {
@@ -30,6 +34,8 @@ struct LoadOptions {
   std::string token{};
   std::uint16_t workers = 8;
   std::uint16_t elements = 256;
+  bool elements_given = false;  // by the user: a job with fewer is refused
+  LoadFormat format{};
   bool echo = false;           // the other end is no box, it sends every frame back
   std::uint32_t window = 256;  // echo: chunks in flight
   bool multicast = false;      // of the in-memory port; otherwise the job's configuration says it
@@ -45,7 +51,7 @@ struct LoadOptions {
   std::uint64_t memory_mib = 240;
   std::optional<int> box_pid{};
   double line_rate = 0;       // Gbit/s of one port; 0: not known
-  double ceiling = 0;         // packets per second; 0: not known
+  double ceiling = 0;         // packets per second, as given or as an echo run found; 0: not known
   bool allow_damage = false;  // damaged results do not fail the run
   bool hold = false;          // keeps the ports until standard input ends
   std::string json{};
@@ -56,7 +62,7 @@ struct LoadHelp {
   std::string text;
 };
 
-// Reads the token's file too.
+// Reads the token's file and --ceiling's, too.
 [[nodiscard]] Result<std::variant<LoadOptions, LoadHelp>> parse_load_options(int argc,
                                                                              const char* const* argv);
 

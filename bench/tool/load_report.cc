@@ -7,12 +7,19 @@
 #include "column_table.h"
 #include "machine_json.h"
 #include "numbers.h"
+#include "tally/net.h"
 #include "tally/wire.h"
 
 namespace tally::bench {
 namespace {
 
 constexpr double kOnWire = 14 + 8 + kHeaderBytes + 4 + 20;  // Ethernet, UDP, ours, FCS, preamble and gap
+
+bool tagged(const LoadSetting& s) noexcept { return s.format.vlan != kUntagged; }
+
+const char* dtype_name(const LoadSetting& s) noexcept {
+  return s.format.dtype == Dtype::kFloat32 ? "float32" : "int32";
+}
 
 std::string micro(TimeNs ns) { return fixed(static_cast<double>(ns) / 1e3, 1); }
 
@@ -70,7 +77,7 @@ ColumnTable table_of() {
 }  // namespace
 
 double wire_bits(const LoadSetting& s) noexcept {
-  return 8 * (kOnWire + (s.ipv6 ? 40 : 20) + 4.0 * s.elements);
+  return 8 * (kOnWire + (tagged(s) ? sizeof(VlanTag) : 0) + (s.ipv6 ? 40 : 20) + 4.0 * s.elements);
 }
 
 std::vector<std::string> load_warnings(const LoadSetting& s) {
@@ -82,7 +89,9 @@ std::vector<std::string> load_warnings(const LoadSetting& s) {
 std::string load_head(const LoadSetting& s) {
   std::string out = "# " + machine_line(s.machine) + ", " + s.dpdk + "\n# " + s.ports + ", " +
                     std::to_string(s.workers) + " workers, " + std::to_string(s.elements) +
-                    " elements per packet, window " + std::to_string(s.window) +
+                    " elements per packet, " + dtype_name(s) + (s.ipv6 ? ", IPv6" : ", IPv4") +
+                    (tagged(s) ? ", VLAN " + std::to_string(s.format.vlan) : "") + ", window " +
+                    std::to_string(s.window) +
                     (s.job.empty() ? ", echo"
                      : s.multicast ? ", multicast results"
                                    : ", unicast results") +
@@ -110,8 +119,10 @@ std::vector<std::string> load_remarks(const LoadFigures& f) {
   if (f.asked > 0 && !(f.sent_per_s() >= f.asked * 0.99))
     remarks.push_back(f.busy
                           ? "not all was taken in time: the data core was at its limit, or others had its CPU"
-                          : "not sent in time: " + std::to_string(f.skipped) +
-                                "; generator, ports or window are the limit");
+                      : f.disturbed() ? "not sent in time: " + std::to_string(f.skipped) +
+                                            ", while others had the generator's CPU"
+                                      : "not sent in time: " + std::to_string(f.skipped) +
+                                            "; generator, ports or window are the limit");
   if (f.corrupt > 0)
     remarks.push_back(std::to_string(f.corrupt) + " results arrived damaged and were asked for again");
   return remarks;
@@ -129,6 +140,12 @@ std::string no_rate_text(const std::vector<LoadFigures>& runs) {
                       : "trials were carried, but none of the " + std::to_string(finals) +
                             " runs of --seconds that followed") +
          std::string(": each had late or damaged results, or sent less than 99 % of what was asked for");
+}
+
+std::string disturbed_text() {
+  return "the search found nothing: others had the generator's CPU in one run after the other, so none says "
+         "what the "
+         "box carries. Give the generator a CPU of its own (--cpu), and data cores others";
 }
 
 std::string load_csv(const LoadSetting& s, const std::vector<LoadFigures>& runs) {
@@ -159,6 +176,10 @@ std::string load_json(const LoadSetting& s, const std::vector<LoadFigures>& runs
                      {"job", s.job},
                      {"workers", s.workers},
                      {"elements", s.elements},
+                     {"dtype", dtype_name(s)},
+                     {"ipv6", s.ipv6},
+                     {"vlan", tagged(s) ? nlohmann::json(s.format.vlan) : nlohmann::json()},
+                     {"echo", s.checked == LoadSetting::Checked::kNothing},
                      {"window", s.window},
                      {"mtu", s.mtu},
                      {"results", s.multicast ? "multicast" : "unicast"},
@@ -185,6 +206,7 @@ std::string load_json(const LoadSetting& s, const std::vector<LoadFigures>& runs
                            {"skipped", f.skipped},
                            {"compared_by_value", f.compared},
                            {"longest_gap_ns", f.longest_gap},
+                           {"away_ns", f.away},
                            {"full_share", f.full},
                            {"latency_ns",
                             {{"count", f.latency.count},
@@ -196,7 +218,8 @@ std::string load_json(const LoadSetting& s, const std::vector<LoadFigures>& runs
                            {"busy_share", or_null(f.busy)},
                            {"cycles_per_packet", or_null(f.cycles_per_packet)},
                            {"remarks", load_remarks(f)},
-                           {"carried", f.carried()}});
+                           {"carried", f.carried()},
+                           {"disturbed", f.disturbed()}});
   }
   return out.dump(1) + "\n";
 }

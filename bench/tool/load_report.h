@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "load_figures.h"
+#include "load_format.h"
 #include "machine.h"
 
 namespace tally::bench {
@@ -21,6 +22,7 @@ struct LoadSetting {
   std::uint16_t mtu = 0;
   bool multicast = false;
   bool ipv6 = false;
+  LoadFormat format{};
   bool hugepages = false;
   enum class Checked : std::uint8_t {
     kEverySum,  // the sums of each awaited result, and the values of samples
@@ -44,6 +46,8 @@ struct LoadSetting {
 [[nodiscard]] std::uint64_t damaged_results(const std::vector<LoadFigures>& runs) noexcept;
 // Why a search ended without a rate; for people.
 [[nodiscard]] std::string no_rate_text(const std::vector<LoadFigures>& runs);
+// Why a search gave up; for people.
+[[nodiscard]] std::string disturbed_text();
 // Environment, warnings and column heads; then a line for each run.
 [[nodiscard]] std::string load_head(const LoadSetting& setting);
 [[nodiscard]] std::string load_line(const LoadSetting& setting, const LoadFigures& figures);

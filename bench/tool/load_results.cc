@@ -78,8 +78,8 @@ bool ChunkLedger::right(const Datagram& result, std::uint64_t chunk, const Fligh
     fail("a RESULT came before all contributions, or without some of them");
     return false;
   }
-  if (h.elements.host() != images_.elements()) {
-    fail("a RESULT has another number of values than its contributions");
+  if (!same_shape(h)) {
+    fail("a RESULT has other elements, dtype or total than its contributions, or OVERFLOW, which no sum has");
     return false;
   }
   const std::uint32_t keys = keyed(membership_.key_sum, h.chunk_id());
@@ -92,11 +92,20 @@ bool ChunkLedger::right(const Datagram& result, std::uint64_t chunk, const Fligh
     fail("a RESULT is not the sum of what was contributed");
     return false;
   }
+  if (h.exponent != f.exponent) {
+    fail("the exponent of a RESULT is not the greatest of those contributed");
+    return false;
+  }
   if (chunk % kSampleEvery != 0) return true;
   ++counts_.compared;
   if (same_values(result, chunk)) return true;
   fail("a value of a RESULT is not the sum of the values contributed");
   return false;
+}
+
+bool ChunkLedger::same_shape(const Header& h) const noexcept {
+  return h.elements.host() == images_.elements() && h.dtype == static_cast<std::uint8_t>(images_.dtype()) &&
+         h.total.host() == images_.total() && (h.flags & kFlagOverflow) == 0;
 }
 
 bool ChunkLedger::same_values(const Datagram& result, std::uint64_t chunk) noexcept {

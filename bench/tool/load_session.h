@@ -19,7 +19,8 @@ struct LoadListener {
 
 enum class LoadOutcome : std::uint8_t {
   kGood,
-  kNoRate,  // the search found none at which nothing was late
+  kNoRate,     // the search found none at which nothing was late
+  kDisturbed,  // it could not know: others had the generator's CPU again and again
 };
 
 // Against a running tallyd. interrupted: any thread may set it; the session then ends soon with an error.

@@ -56,8 +56,9 @@ int measure(const LoadOptions& options, const std::atomic<bool>& interrupted) {
         static_cast<unsigned long long>(damaged));
     return kFailed;
   }
-  if (*outcome != LoadOutcome::kNoRate) return 0;
-  std::fprintf(stderr, "tally-bench: %s\n", no_rate_text(runs).c_str());
+  if (*outcome == LoadOutcome::kGood) return 0;
+  std::fprintf(stderr, "tally-bench: %s\n",
+               *outcome == LoadOutcome::kDisturbed ? disturbed_text().c_str() : no_rate_text(runs).c_str());
   return kNoRate;
 }
 

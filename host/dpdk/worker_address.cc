@@ -12,6 +12,7 @@
 namespace tally {
 namespace {
 
+constexpr std::uint16_t kVlanId = 0xFFF;          // of a tag; the rest is priority
 constexpr std::uint16_t kFirstEphemeral = 49152;  // RFC 6335; above the box's own ports
 
 std::string in_quotes(std::string_view text) { return std::string("'").append(text).append("'"); }
@@ -126,7 +127,12 @@ std::span<const std::byte> open_worker_frame(std::span<const std::byte> frame,
   if (!ethernet) return {};
   const bool multicast = filter.group_port != 0 && ethernet->destination == filter.group_mac;
   if (!multicast && ethernet->destination != filter.ours.mac) return {};
-  const std::uint16_t type = ethernet->type.host();
+  std::uint16_t type = ethernet->type.host();
+  if (filter.vlan != kUntagged) {
+    const auto tag = take<VlanTag>(frame);
+    if (type != kEtherVlan || !tag || (tag->tci.host() & kVlanId) != filter.vlan) return {};
+    type = tag->type.host();
+  }
   if (type != (filter.ours.ipv4() ? kEtherIpv4 : kEtherIpv6)) return {};
   auto packet = type == kEtherIpv4 ? open_ipv4(frame) : open_ipv6(frame);
   if (!packet || packet->source != filter.ours.box) return {};

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "binding.h"
 #include "tally/error.h"
 #include "tally/net.h"
 
@@ -30,13 +31,14 @@ struct WorkerAddress {
 [[nodiscard]] Mac multicast_mac(const Ipv6& group) noexcept;
 
 // The UDP payload of a frame to one of `ours` from the box, empty if it is somebody else's or malformed:
-// lengths first, no options, no fragments, no VLAN tag. group, group_mac, group_port: port 0 means unicast
-// only.
+// lengths first, no options, no fragments, the VLAN tag of that id or none. group, group_mac, group_port:
+// port 0 means unicast only. vlan: 12 bits, or kUntagged.
 struct WorkerFilter {
   WorkerAddress ours;
   Ipv6 group{};
   Mac group_mac{};
   std::uint16_t group_port = 0;
+  std::uint16_t vlan = kUntagged;
 };
 [[nodiscard]] std::span<const std::byte> open_worker_frame(std::span<const std::byte> frame,
                                                            const WorkerFilter& filter) noexcept;

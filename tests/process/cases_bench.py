@@ -3,7 +3,7 @@ import dataclasses
 import json
 import pathlib
 
-from box import Job, run_box
+from box import Job, cpus_of_ours, run_box
 from lab import Skipped, case
 from programs import Programs
 
@@ -16,12 +16,12 @@ def run_bench(lab, *arguments):
     return program, program.wait(60)
 
 
-def at_box(box, job):
+def at_box(box, job, elements=64):
     """Arguments: all workers of the job, each behind a port of its own."""
     words = ["--switch", box.address(), "--address", box.address_of(0), "--job", job.name, "--workers", job.workers,
-             "--elements", 64, "--memory", 64]
+             "--elements", elements, "--memory", 64 if elements <= 352 else 160]
     for port in range(job.workers):
-        words += ["--port", box.device_of(port)]
+        words += ["--port", box.device_of(job.first_port + port)]
     return words
 
 
@@ -45,6 +45,91 @@ def bench_checks_every_sum(lab):
     box.wait_for_log("job 'bench': ended: every rank has left")
     counted = box.stop().jobs["bench"]
     assert counted["results"] * 3 == counted["contributions"] >= run["sent"], counted
+
+
+def carried(lab, box, job, *arguments, elements=64, name="bench.json"):
+    """A short run in which every sum was right and the box counted what the generator did: the whole JSON."""
+    before = box.counters().jobs[job.name]["results"]
+    file = pathlib.Path(lab.directory, name)
+    program, code = run_bench(lab, *at_box(box, job, elements), "--seconds", 0.3, "--warm-up", 0, "--json", file, *arguments)
+    assert code == 0, program.complained()
+    figures = figures_of(lab, name)
+    run = figures["runs"][0]
+    assert run["sent"] > 0 and run["compared_by_value"] > 0 and run["corrupt"] == 0, run
+    assert figures["elements"] == elements, figures
+    results = box.counters().jobs[job.name]["results"] - before
+    assert results * job.workers >= run["sent"], (results, run)
+    return figures
+
+
+@case()
+def bench_sends_floats_and_checks_their_exponents(lab):
+    """dtype float32: the box takes the maximum of the exponents, and the generator believes no other."""
+    job = Job("bench", workers=3)
+    box = run_box(lab, [job])
+    assert carried(lab, box, job, "--dtype", "float32")["dtype"] == "float32"
+    box.stop()
+
+
+@case()
+def bench_speaks_ipv6_and_tags(lab):
+    """IPv6 by the box's address, with and without a VLAN tag, unicast and multicast, both types."""
+    jobs = [Job("one", workers=2), Job("many", workers=2, results="multicast")]
+    box = run_box(lab, jobs, ipv6=True)
+    for job in jobs:
+        for words in ([], ["--vlan", 7, "--dtype", "float32"]):
+            figures = carried(lab, box, job, *words)
+            assert figures["ipv6"] and figures["vlan"] == (7 if words else None), figures
+    box.stop()
+
+
+@case()
+def bench_tags_ipv4(lab):
+    """A VLAN tag over IPv4; id 0 is a tag as well."""
+    job = Job("bench", workers=2)
+    box = run_box(lab, [job])
+    for vlan in (0, 4094):
+        assert carried(lab, box, job, "--vlan", vlan)["vlan"] == vlan
+    box.stop()
+
+
+@case()
+def bench_fills_any_frame(lab):
+    """As many values as MTU 1500 carries, and as 9000 does."""
+    for mtu, elements, device in ((1500, 352, ""), (9000, 2224, ",bsize=9216")):
+        job = Job("bench", workers=2, elements=elements)
+        box = run_box(lab, [job], mtu=mtu, device=device)
+        carried(lab, box, job, "--mtu", mtu, elements=elements)
+        box.stop()
+
+
+@case()
+def bench_uses_every_queue(lab):
+    """Two data cores and two queues of each port: each core gets the chunks it owns by a queue of its own."""
+    job = Job("bench", workers=2)
+    box = run_box(lab, [job], data_cores=min(2, len(cpus_of_ours())), queues=2)
+    if box.options.data_cores < 2:
+        raise Skipped("needs two CPUs for two data cores")
+    carried(lab, box, job)
+    counted = box.stop()
+    assert all(frames > 0 for frames in counted.cores["frames in"]), counted.text
+    assert counted.core("handed over") == 0, counted.text
+
+
+@case()
+def bench_refuses_what_cannot_be(lab):
+    """More elements than the job has, more queues than a port has, and a frame that the MTU does not carry."""
+    job = Job("bench", workers=1, elements=64)
+    box = run_box(lab, [job])
+    program, code = run_bench(lab, *at_box(box, job, 128))
+    assert code == 2 and "--elements: job bench has at most 64 elements" in program.complained(), program.complained()
+    carried(lab, box, job)  # its rank has left: nothing need time out
+    program, code = run_bench(lab, *at_box(box, job, 368))
+    assert code == 2 and "--mtu is 1500: 352 at most" in program.complained(), program.complained()
+    words = [f"{word},queues=2" if str(word).startswith("dpdk:") else word for word in at_box(box, job)]
+    program, code = run_bench(lab, *words, "--join-timeout", 2)
+    assert code == 1 and "the port has 1 queues to it and 1 from it, you have 2 and 2" in program.complained(), program.complained()
+    box.stop()
 
 
 @case()

@@ -5,6 +5,7 @@
 #include <deque>
 #include <map>
 #include <set>
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -25,7 +26,7 @@ Membership job_of(std::uint32_t world, std::uint32_t window) {
   m.result_cookie = Cookie{0xfeed};
   m.generation = Generation{0x1234};
   m.first_chunk = Chunk{0xFFFFFFF0};  // wraps soon
-  m.window = m.largest_window = window;
+  m.window = m.largest_window = m.lookahead = window;
   m.world = world;
   m.elements = kElements;
   for (std::uint16_t r = 0; r < world; ++r) m.key_sum += rank_key(m.generation, Rank{r});
@@ -33,8 +34,13 @@ Membership job_of(std::uint32_t world, std::uint32_t window) {
 }
 
 struct Rack {
-  explicit Rack(std::uint32_t world = 2, std::uint16_t ports = 1, std::uint32_t window = 16)
-      : job(job_of(world, window)), ledger(job, ports, images, best_kernels(), kDeadline) {}
+  explicit Rack(std::uint32_t world = 2, std::uint16_t ports = 1, std::uint32_t window = 16,
+                Dtype dtype = Dtype::kInt32)
+      : Rack(job_of(world, window), ports, dtype) {}
+  Rack(const Membership& membership, std::uint16_t ports, Dtype dtype)
+      : job(membership),
+        images(kElements, dtype, best_kernels()),
+        ledger(job, ports, images, best_kernels(), kDeadline) {}
 
   // Sends all that may be sent through a port; the images go round.
   std::vector<Contributed> send_all(std::size_t port = 0) {
@@ -75,6 +81,10 @@ struct Rack {
     h.chunk = Be{raw(ledger.number_of(chunk))};
     h.elements = Be{kElements};
     h.contributors = Be{job.members()};
+    h.dtype = static_cast<std::uint8_t>(images.dtype());
+    h.total = Be{images.total()};
+    for (std::uint16_t r = 0; r < job.world; ++r)
+      h.exponent = std::max(h.exponent, images.exponent(ledger.image_of({chunk, r})));
     seal_sums(out);
     return out;
   }
@@ -100,7 +110,7 @@ struct Rack {
   }
 
   Membership job;
-  LoadImages images{kElements, best_kernels()};
+  LoadImages images;
   ChunkLedger ledger;
   TimeNs now = kSecond;
   std::size_t next_image = 0;
@@ -162,6 +172,76 @@ TEST(LoadLedger, ValuesThatCancelInBothSumsAreFoundWhereAllAreCompared) {
   ASSERT_EQ(r.header.sum2, right.header.sum2);
   rack.take(r, 0);
   EXPECT_STREQ(rack.ledger.wrong(), "a value of a RESULT is not the sum of the values contributed");
+}
+
+TEST(LoadLedger, TheExponentOfAResultIsTheGreatestOfThoseContributedWhoeverCameLast) {
+  for (const Dtype dtype : {Dtype::kInt32, Dtype::kFloat32}) {
+    Rack rack(3, 1, 64, dtype);
+    bool first_was_greatest = false, last_was_greatest = false;
+    for (int round = 0; round < 40; ++round) {
+      rack.send_all();
+      const std::uint64_t chunk = rack.ledger.counts().chunks;
+      const Rack::Result r = rack.result_of(chunk);
+      const auto of = [&](std::uint16_t rank) {
+        return rack.images.exponent(rack.ledger.image_of({chunk, rank}));
+      };
+      first_was_greatest |= of(0) > of(2);
+      last_was_greatest |= of(2) > of(0);
+      EXPECT_EQ(r.header.exponent == kNoExponent, dtype == Dtype::kInt32);
+      rack.answer(chunk);
+      ASSERT_EQ(rack.ledger.wrong(), nullptr) << chunk;
+    }
+    EXPECT_EQ(rack.ledger.counts().chunks, 40U);
+    EXPECT_EQ(first_was_greatest && last_was_greatest, dtype == Dtype::kFloat32);
+    rack.send_all();
+    for (const int by : {-1, 1}) {
+      Rack wrong(3, 1, 64, dtype);
+      wrong.send_all();
+      Rack::Result r = wrong.result_of(1);
+      r.header.exponent = static_cast<std::int8_t>(r.header.exponent + by);
+      wrong.take(r, 0);
+      EXPECT_STREQ(wrong.ledger.wrong(), "the exponent of a RESULT is not the greatest of those contributed");
+    }
+  }
+}
+
+TEST(LoadLedger, ExponentsOfAllRanksMayBeNegative) {
+  Rack rack(2, 1, 16, Dtype::kFloat32);
+  for (const Contributed& what : {Contributed{0, 0}, Contributed{0, 1}})
+    rack.ledger.sent(what, 0, rack.now);  // image 0: the exponent of zeros
+  const Rack::Result r = rack.result_of(0);
+  EXPECT_EQ(r.header.exponent, -127);
+  rack.take(r, 0);
+  EXPECT_EQ(rack.ledger.wrong(), nullptr);
+}
+
+TEST(LoadLedger, FloatsWaitForTheResultThatBringsTheirExponent) {
+  Membership job = job_of(2, 64);
+  job.lookahead = 16;
+  const auto newest = [&job](Dtype dtype) {
+    Rack rack(job, 1, dtype);
+    return std::ranges::max(rack.send_all(), {}, &Contributed::chunk).chunk;
+  };
+  EXPECT_EQ(newest(Dtype::kFloat32), 15U);
+  EXPECT_EQ(newest(Dtype::kInt32), 63U);
+}
+
+TEST(LoadLedger, AResultOfAnotherShapeIsWrong) {
+  const auto spoil = [](auto change) {
+    Rack rack;
+    rack.send_all();
+    Rack::Result r = rack.result_of(1);
+    change(r.header);
+    rack.take(r, 0);
+    return std::string(rack.ledger.wrong() == nullptr ? "" : rack.ledger.wrong());
+  };
+  const std::string why =
+      "a RESULT has other elements, dtype or total than its contributions, or OVERFLOW, which no sum has";
+  EXPECT_EQ(spoil([](Header&) {}), "");
+  EXPECT_EQ(spoil([](Header& h) { h.elements = Be<std::uint16_t>{kElements / 2}; }), why);
+  EXPECT_EQ(spoil([](Header& h) { h.dtype = 1; }), why);
+  EXPECT_EQ(spoil([](Header& h) { h.total = Be<std::uint32_t>{kElements + 1}; }), why);
+  EXPECT_EQ(spoil([](Header& h) { h.flags = kFlagOverflow; }), why);
 }
 
 TEST(LoadLedger, ADamagedResultIsCountedAndAskedForAgain) {

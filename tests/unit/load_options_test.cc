@@ -1,11 +1,13 @@
 // The command line of tally-bench: what is wrong with it is said in a sentence that names the option.
 
+#include <fstream>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "load_options.h"
+#include "load_report.h"
 
 namespace tally::bench {
 namespace {
@@ -76,9 +78,72 @@ TEST(LoadOptions, ValuesLeaveRoomForTheHeadersOfTheBoxesFamily) {
     words.insert(words.end(), {"--elements", count});
     return error_of(words);
   };
-  EXPECT_NE(elements(ipv6, "256").find("from 16 to 240"), std::string::npos);  // 1,116 less 104 is 253 values
+  EXPECT_NE(elements(ipv6, "256").find("and --mtu is 1116: 240 at most"),
+            std::string::npos);  // 1,116 less 104: 253
   EXPECT_EQ(elements(ipv6, "240"), "");
   EXPECT_EQ(elements(with({"--mtu", "1116"}), "256"), "");
+}
+
+TEST(LoadOptions, ElementsThatNobodyGaveAreWhatTheMtuCarries) {
+  const auto parsed = parse(with({"--mtu", "616"}));
+  ASSERT_TRUE(parsed) << parsed.error().text();
+  EXPECT_EQ(std::get<LoadOptions>(*parsed).elements, 128);  // 616 less 84 is 133 values
+  EXPECT_FALSE(std::get<LoadOptions>(*parsed).elements_given);
+  EXPECT_NE(error_of(with({"--mtu", "616", "--elements", "256"}))
+                .find("--elements: 256 values are packets of 1108 bytes"),
+            std::string::npos);
+  EXPECT_TRUE(std::get<LoadOptions>(*parse(with({"--elements", "352"}))).elements_given);
+  EXPECT_NE(error_of(with({"--elements", "2224"})).find("352 at most, or a larger --mtu"), std::string::npos);
+  EXPECT_EQ(error_of(with({"--elements", "2224", "--mtu", "9000"})), "");
+}
+
+TEST(LoadOptions, FramesAreOfATypeAndMayHaveATag) {
+  const auto plain = std::get<LoadOptions>(*parse(kBox)).format;
+  EXPECT_EQ(plain.dtype, Dtype::kInt32);
+  EXPECT_EQ(plain.vlan, kUntagged);
+  const auto parsed = parse(with({"--dtype", "float32", "--vlan", "0"}));
+  ASSERT_TRUE(parsed) << parsed.error().text();
+  EXPECT_EQ(std::get<LoadOptions>(*parsed).format.dtype, Dtype::kFloat32);
+  EXPECT_EQ(std::get<LoadOptions>(*parsed).format.vlan, 0);
+  EXPECT_NE(error_of(with({"--dtype", "float16"})).find("--dtype"), std::string::npos);
+  EXPECT_NE(error_of(with({"--vlan", "4095"})).find("--vlan"), std::string::npos);
+  EXPECT_NE(error_of({"--port", "memory", "--dtype", "float32"}).find("--port memory"), std::string::npos);
+  EXPECT_NE(error_of({"--port", "memory", "--vlan", "5"}).find("--port memory"), std::string::npos);
+}
+
+// A --json file of an echo run of 128 elements over IPv4 whose runs brought back so much.
+std::string echo_file(const char* name, const std::vector<double>& back, bool echo = true) {
+  LoadSetting s{.elements = 128};
+  if (echo) s.checked = LoadSetting::Checked::kNothing;
+  std::vector<LoadFigures> runs;
+  for (const double each : back)
+    runs.push_back({.seconds = 2, .sent = 99'000'000, .received = static_cast<std::uint64_t>(2 * each)});
+  const std::string file = testing::TempDir() + name;
+  std::ofstream(file) << load_json(s, runs);
+  return file;
+}
+
+TEST(LoadOptions, TheCeilingIsANumberOrWhatAnEchoRunBroughtBack) {
+  const auto ceiling = [](const std::string& text, std::vector<std::string> more = {"--elements", "128"}) {
+    more.insert(more.end(), {"--ceiling", text});
+    const auto parsed = parse(with(more));
+    return parsed ? std::to_string(std::get<LoadOptions>(*parsed).ceiling) : parsed.error().text();
+  };
+  EXPECT_EQ(ceiling("1.2M"), std::to_string(1.2e6));
+  EXPECT_EQ(ceiling("77"), std::to_string(77.0));
+  EXPECT_EQ(ceiling(echo_file("load_echo.json", {5000, 7000, 6000})), std::to_string(7000.0));
+  EXPECT_NE(ceiling("fast").find("--ceiling: 'fast' is neither packets per second"), std::string::npos);
+  EXPECT_NE(ceiling("0").find("--ceiling"), std::string::npos);
+  EXPECT_NE(ceiling(echo_file("load_box.json", {5000}, false)).find("against a box"), std::string::npos);
+  EXPECT_NE(ceiling(echo_file("load_none.json", {0})).find("nothing came back"), std::string::npos);
+  const std::string echo = echo_file("load_others.json", {5000});
+  EXPECT_NE(ceiling(echo, {"--elements", "64"}).find("128 elements, IPv4, not 64 elements, IPv4"),
+            std::string::npos);
+  EXPECT_NE(ceiling(echo, {"--elements", "128", "--vlan", "3"}).find("not 128 elements, IPv4, tagged"),
+            std::string::npos);
+  const std::string broken = testing::TempDir() + "load_broken.json";
+  std::ofstream(broken) << "{\"runs\": 3";
+  EXPECT_NE(ceiling(broken).find("is no --json file of tally-bench"), std::string::npos) << ceiling(broken);
 }
 
 TEST(LoadOptions, DamageIsAllowedOnlyByName) {
@@ -96,7 +161,7 @@ TEST(LoadOptions, WhatIsMissingOrWrongIsNamed) {
   EXPECT_NE(error_of({"--port", "net_memif0"}).find("--switch"), std::string::npos);
   EXPECT_NE(error_of({"--port", "net_memif0", "--switch", "10.0.0.1"}).find("--address"), std::string::npos);
   EXPECT_NE(
-      error_of(with({"--elements", "100"})).find("--elements: 100: must be a multiple of 16 from 16 to 352"),
+      error_of(with({"--elements", "100"})).find("--elements: 100: must be a multiple of 16 from 16 to 2224"),
       std::string::npos);
   EXPECT_NE(error_of(with({"--workers", "65"})).find("--workers"), std::string::npos);
   EXPECT_NE(error_of(with({"--port", "net_memif1", "--workers", "1"})).find("2 ports for 1 workers"),
@@ -118,7 +183,7 @@ TEST(LoadOptions, TheHelpNamesEveryOptionAndTheExitCodes) {
         "--job",     "--token-file", "--echo",         "--window",     "--mtu",      "--rate",
         "--seconds", "--trial",      "--warm-up",      "--resolution", "--deadline", "--join-timeout",
         "--cpu",     "--memory",     "--pid",          "--line-rate",  "--ceiling",  "--json",
-        "--csv",     "--hold",       "--allow-damage", "Exit codes"})
+        "--csv",     "--hold",       "--allow-damage", "--dtype",      "--vlan",     "Exit codes"})
     EXPECT_NE(text.find(word), std::string::npos) << word;
 }
 

@@ -1,4 +1,4 @@
-// What tally-bench computes with: percentiles, pace, the search for a rate, addresses, frames.
+// What tally-bench computes with: percentiles, pace, the search for a rate, addresses, reports.
 
 #include <algorithm>
 #include <random>
@@ -6,15 +6,12 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
-#include "contribution_writer.h"
-#include "datagram.h"
 #include "frame_pacer.h"
 #include "latency_histogram.h"
-#include "load_images.h"
 #include "load_report.h"
 #include "rate_search.h"
-#include "tally/mix64.h"
 #include "worker_places.h"
 
 namespace tally::bench {
@@ -80,6 +77,8 @@ TEST(LoadPacer, WithoutARateEverythingIsDue) {
   EXPECT_EQ(pacer.due(1), UINT64_MAX);
 }
 
+TrialOutcome verdict(bool good) { return good ? TrialOutcome::kCarried : TrialOutcome::kNotCarried; }
+
 // A box that carries up to `capacity` in short trials and `lasting` in long ones.
 struct Searched {
   std::optional<double> found;
@@ -92,11 +91,11 @@ Searched search_of(double most, double capacity, double lasting) {
   while (const auto rate = search.trial()) {
     ++out.trials;
     out.highest = std::max(out.highest, *rate);
-    search.trial_was(*rate <= capacity);
+    search.trial_was(verdict(*rate <= capacity));
   }
   while (const auto rate = search.final_rate()) {
     ++out.finals;
-    search.final_was(*rate <= lasting);
+    search.final_was(verdict(*rate <= lasting));
   }
   out.found = search.found();
   return out;
@@ -125,6 +124,37 @@ TEST(LoadSearch, GoesDownWhenTheLongRunLosesWhatTheShortOneDidNot) {
   EXPECT_LE(*s.found, 0.7e6);
   EXPECT_GE(*s.found, 0.7e6 * 0.94);
   EXPECT_GT(s.finals, 1);
+}
+
+TEST(LoadSearch, TriesADisturbedRateAgainAndBelievesNothingOfIt) {
+  RateSearch search(1e6, 0.01);
+  int runs = 0;
+  for (int turn = 0; const auto rate = search.trial(); ++runs) {
+    if (++turn % 5 != 0) {  // four of five are disturbed
+      search.trial_was(TrialOutcome::kDisturbed);
+      EXPECT_EQ(search.trial(), rate);
+    } else {
+      search.trial_was(verdict(*rate <= 0.3e6));
+    }
+  }
+  EXPECT_FALSE(search.gave_up());
+  const auto rate = search.final_rate();
+  ASSERT_TRUE(rate);
+  EXPECT_NEAR(*rate, 0.3e6, 0.01e6);
+  search.final_was(TrialOutcome::kDisturbed);
+  EXPECT_EQ(search.final_rate(), rate);
+  search.final_was(TrialOutcome::kCarried);
+  EXPECT_EQ(search.found(), rate);
+}
+
+TEST(LoadSearch, GivesUpWhenOneRunAfterTheOtherIsDisturbed) {
+  RateSearch search(1e6, 0.01);
+  int runs = 0;
+  for (; search.trial(); ++runs) search.trial_was(TrialOutcome::kDisturbed);
+  EXPECT_EQ(runs, 5);
+  EXPECT_TRUE(search.gave_up());
+  EXPECT_FALSE(search.final_rate());
+  EXPECT_FALSE(search.found());
 }
 
 TEST(LoadSearch, EndsWithoutARateWhenEveryRunLoses) {
@@ -164,62 +194,27 @@ TEST(LoadPlaces, SaysThatTheNetworkIsTooSmall) {
   EXPECT_NE(full.error().what.find("no room for 8 workers"), std::string::npos) << full.error().text();
 }
 
-class LoadFrames : public testing::TestWithParam<const char*> {};
-
-TEST_P(LoadFrames, AreContributionsAsTheProtocolWantsThem) {
-  const std::string box = GetParam();
-  const bool ipv4 = box.find(':') == std::string::npos;
-  const auto places = worker_places(box, ipv4 ? "10.0.0.10/24" : "fd00::10/64", 2, 5);
-  ASSERT_TRUE(places) << places.error().text();
-  Membership m;
-  m.job = JobId{3};
-  m.epoch = Epoch{77};
-  m.cookie = Cookie{0xabc};
-  m.generation = Generation{0x1234};
-  m.window = m.largest_window = 64;
-  m.world = 2;
-  m.shards = 4;
-  m.key = rank_key(m.generation, Rank{1});
-  m.box_mac = {2, 9, 9, 9, 9, 9};
-  const Kernels& kernels = best_kernels();
-  const LoadImages images(32, kernels);
-  const ContributionWriter writer((*places)[1], m, 1, 32, kernels);
-  EXPECT_EQ(writer.frame_bytes(), (ipv4 ? 42U : 62U) + 56 + 128);
-  std::vector<std::byte> frame(writer.frame_bytes());
-  std::ranges::copy(images.values(9), frame.end() - 128);
-  for (const std::uint32_t chunk : {0U, 5U, 0xFFFFFFFFU}) {
-    writer.write(frame, Chunk{chunk}, images.sums(9), chunk == 5);
-    EthernetHeader ethernet;
-    std::memcpy(&ethernet, frame.data(), sizeof ethernet);
-    EXPECT_EQ(ethernet.destination, m.box_mac);
-    EXPECT_EQ(ethernet.source, (*places)[1].mac);
-    UdpHeader udp;
-    std::memcpy(&udp, frame.data() + writer.encapsulation() - sizeof udp, sizeof udp);
-    EXPECT_EQ(udp.destination.host(), 0xBF00 + chunk % 64 % 4);
-    EXPECT_EQ(udp.source.host(), (*places)[1].udp_port);
-    EXPECT_EQ(udp.checksum.host() == 0, ipv4);
-    Datagram d{};
-    ASSERT_FALSE(
-        open_datagram(std::span(frame).subspan(writer.encapsulation()), kernels, d, Opener::kServer));
-    EXPECT_EQ(d.header.type, PacketType::kContribute);
-    EXPECT_EQ(d.header.flags, chunk == 5 ? kFlagRetransmit : 0);
-    EXPECT_EQ(d.header.slot.host(), chunk % 64);
-    EXPECT_EQ(d.header.contributors.host(), 2U);
-    EXPECT_EQ(d.header.cookie.host(), 0xabcU);
-    const Sums sums = kernels.sums(d.payload.data(), 32);
-    EXPECT_EQ(d.header.sum1.host(), sums.sum1 + keyed(m.key, Chunk{chunk}));
-    EXPECT_EQ(d.header.sum2.host(), sums.sum2);
-  }
-}
-INSTANTIATE_TEST_SUITE_P(BothFamilies, LoadFrames, testing::Values("10.0.0.1", "fd00::1"));
-
 TEST(LoadReport, CountsWhatAFrameTakesOfALink) {
   LoadSetting s{.elements = 256};
   EXPECT_EQ(wire_bits(s), 8 * (1126 + 20));  // design: native 256 elements, with its FCS
+  EXPECT_EQ(wire_bits({.elements = 256, .ipv6 = true, .format = {.vlan = 7}}), 8 * (1126 + 20 + 20 + 4));
   s.line_rate = 10;
   const LoadFigures f{.name = "max", .seconds = 2, .sent = 2'000'000};
   EXPECT_NE(load_line(s, f).find(" 91.7 "), std::string::npos) << load_line(s, f);  // % of line
   EXPECT_NE(load_line({.elements = 256}, f).find("n/a"), std::string::npos);
+}
+
+TEST(LoadReport, SaysWhatTheFramesWere) {
+  LoadSetting s{.elements = 256};
+  EXPECT_NE(load_head(s).find("256 elements per packet, int32, IPv4, window"), std::string::npos)
+      << load_head(s);
+  s.ipv6 = true;
+  s.format = {.dtype = Dtype::kFloat32, .vlan = 7};
+  EXPECT_NE(load_head(s).find("float32, IPv6, VLAN 7, window"), std::string::npos) << load_head(s);
+  const auto json = nlohmann::json::parse(load_json(s, {}));
+  EXPECT_EQ(json.at("dtype"), "float32");
+  EXPECT_EQ(json.at("vlan"), 7);
+  EXPECT_EQ(json.at("ipv6"), true);
 }
 
 TEST(LoadReport, SaysThatSumsWereCheckedOnlyWhereTheyWere) {
@@ -261,6 +256,22 @@ TEST(LoadReport, ARunThatWasLateOrShortIsNotCarried) {
   f.sent = 1000;
   f.late = 1;
   EXPECT_FALSE(f.carried());
+}
+
+TEST(LoadReport, ARunIsDisturbedOnlyIfItsGapsAreAllThatItLacks) {
+  LoadFigures f{.asked = 1000, .seconds = 1, .sent = 900, .away = 89 * kMillisecond};
+  EXPECT_FALSE(f.disturbed()) << "989 of 1000";
+  f.away = 90 * kMillisecond;
+  EXPECT_TRUE(f.disturbed());
+  EXPECT_NE(load_remarks(f)[0].find("while others had the generator's CPU"), std::string::npos)
+      << load_remarks(f)[0];
+  f.late = 1;
+  EXPECT_FALSE(f.disturbed());
+  f.late = 0;
+  f.corrupt = 1;
+  EXPECT_FALSE(f.disturbed());
+  f = {.asked = 1000, .seconds = 1, .sent = 1000, .away = kSecond};
+  EXPECT_FALSE(f.disturbed()) << "carried";
 }
 
 }  // namespace

@@ -62,6 +62,11 @@ LoadSetting setting_of(const LoadOptions& options, const LoadGenerator& generato
   return s;
 }
 
+TrialOutcome outcome_of(const LoadFigures& f) noexcept {
+  if (f.disturbed()) return TrialOutcome::kDisturbed;
+  return f.carried() ? TrialOutcome::kCarried : TrialOutcome::kNotCarried;
+}
+
 class BoxSession {
  public:
   BoxSession(const LoadOptions& options, const LoadListener& listener, LoadGenerator& generator) noexcept
@@ -91,13 +96,14 @@ class BoxSession {
     while (const auto rate = search.trial()) {
       const auto f = run("trial", *rate, options_.trial_s);
       if (!f) return tl::unexpected(f.error());
-      search.trial_was(f->carried());
+      search.trial_was(outcome_of(*f));
     }
     while (const auto rate = search.final_rate()) {
       const auto f = run("final", *rate, options_.seconds);
       if (!f) return tl::unexpected(f.error());
-      search.final_was(f->carried());
+      search.final_was(outcome_of(*f));
     }
+    if (search.gave_up()) return LoadOutcome::kDisturbed;
     return search.found() ? LoadOutcome::kGood : LoadOutcome::kNoRate;
   }
 
@@ -131,6 +137,8 @@ Result<LoadOutcome> measure_box(const LoadOptions& options, const LoadListener& 
                            .token = options.token,
                            .addresses = std::move(*places),
                            .elements = options.elements,
+                           .lower = !options.elements_given,
+                           .format = options.format,
                            .mtu = options.mtu,
                            .join_timeout = options.join_timeout,
                            .deadline = options.deadline,

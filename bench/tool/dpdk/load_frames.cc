@@ -98,7 +98,7 @@ void LoadGenerator::add_frame(std::size_t port, rte_mbuf* m, const Contributed& 
     m->hash.usr = image;
   }
   const Chunk number = ledger_->number_of(what.chunk);
-  writer.write(frame, number, images_->sums(static_cast<ImageIndex>(m->hash.usr)), again);
+  writer.write(frame, number, static_cast<ImageIndex>(m->hash.usr), again);
   Lane& lane = lanes_[port];
   Waiting& waiting = lane.queues[membership().shard_of(number) % lane.queues.size()];
   waiting.frames[waiting.count] = m;

@@ -9,8 +9,9 @@ namespace tally::bench {
 namespace {
 
 constexpr TimeNs kControlPeriod = kMillisecond;
-constexpr TimeNs kPatience = 10 * kSecond;  // for the results of what was sent last
-constexpr int kTurnsPerLook = 16;           // at the clock, for the end of a run
+constexpr TimeNs kLongestTurn = kMillisecond;  // a longer one was interrupted
+constexpr TimeNs kPatience = 10 * kSecond;     // for the results of what was sent last
+constexpr int kTurnsPerLook = 16;              // at the clock, for the end of a run
 
 double share_of(std::uint64_t part, std::uint64_t whole) noexcept {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
@@ -30,7 +31,8 @@ LoadGenerator::LoadGenerator(GeneratorOptions options, std::vector<std::unique_p
       kernels_(best_kernels()),
       lanes_(ports_.size()) {
   for (std::size_t p = 0; p < ports_.size(); ++p) lanes_[p].queues.resize(ports_[p]->transmit_queues());
-  for (const WorkerAddress& address : options_.addresses) filters_.push_back({.ours = address});
+  for (const WorkerAddress& address : options_.addresses)
+    filters_.push_back({.ours = address, .vlan = options_.format.vlan});
 }
 
 LoadGenerator::~LoadGenerator() {
@@ -75,7 +77,7 @@ Result<LoadFigures> LoadGenerator::run(double rate, double warm_up_s, double sec
     return tl::unexpected(bad.error());
   const Snapshot before = snapshot();
   ledger_->latency().clear();
-  longest_gap_ = 0;
+  longest_gap_ = away_ = 0;
   if (auto bad = turn_until(before.at + static_cast<TimeNs>(seconds * 1e9)); !bad)
     return tl::unexpected(bad.error());
   const Snapshot after = snapshot();
@@ -87,6 +89,7 @@ Result<LoadFigures> LoadGenerator::run(double rate, double warm_up_s, double sec
                 .skipped = after.skipped - before.skipped,
                 .full = share_of(after.full - before.full, after.bursts - before.bursts),
                 .longest_gap = longest_gap_,
+                .away = away_,
                 .latency = figures_of(ledger_->latency())};
   if (options_.box_pid) f.box_cpu_s = after.box_cpu_s - before.box_cpu_s;
   if (auto bad = finish(); !bad) return tl::unexpected(bad.error());
@@ -126,6 +129,7 @@ Result<void> LoadGenerator::finish() {
 void LoadGenerator::turn() {
   const TimeNs now = clock_.now();
   longest_gap_ = std::max(longest_gap_, now - last_turn_);
+  if (now - last_turn_ > kLongestTurn) away_ += now - last_turn_;
   last_turn_ = now;
   if (now >= control_due_) control(now);
   bool emptied = true;

@@ -14,6 +14,7 @@
 #include "core_clock.h"
 #include "frame_pacer.h"
 #include "load_figures.h"
+#include "load_format.h"
 #include "load_images.h"
 #include "load_ledger.h"
 #include "load_member.h"
@@ -28,6 +29,8 @@ struct GeneratorOptions {
   std::string token{};
   std::vector<WorkerAddress> addresses{};  // by rank; the last byte of the MAC is the rank
   std::uint16_t elements = 0;              // wish
+  bool lower = true;                       // the job may have fewer
+  LoadFormat format{};
   std::uint16_t mtu = 1500;
   TimeNs join_timeout = 30 * kSecond;
   TimeNs deadline = 20 * kMillisecond;  // see ChunkLedger
@@ -118,6 +121,7 @@ class LoadGenerator {
   TimeNs scan_due_ = 0;
   TimeNs last_turn_ = 0;
   TimeNs longest_gap_ = 0;    // between two turns
+  TimeNs away_ = 0;           // in all gaps that are no turn's own
   std::uint64_t frames_ = 0;  // RESULTs
   std::uint64_t bursts_ = 0;  // offered to ports
   std::uint64_t full_ = 0;    // ... that did not take all

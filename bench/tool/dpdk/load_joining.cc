@@ -78,7 +78,13 @@ Result<void> LoadGenerator::join_job(TimeNs give_up) {
     pause_a_little();
   }
   for (const LoadMember& member : members_) memberships_.push_back(member.membership());
-  return {};
+  // Only now: ranks that have joined can leave, and need not be waited for by the next run.
+  if (options_.lower || membership().elements >= options_.elements) return {};
+  return fail(ErrorCode::kInvalidArgument,
+              "job " + options_.job + " has at most " + std::to_string(membership().elements) +
+                  " elements per packet, not " + std::to_string(options_.elements) +
+                  ": ask for those, or raise `elements:` of the job and `mtu:` of the box's ports",
+              "--elements");
 }
 
 void LoadGenerator::make_up_memberships() {
@@ -86,7 +92,7 @@ void LoadGenerator::make_up_memberships() {
   m.job = JobId{1};
   m.epoch = Epoch{1};
   m.elements = options_.elements;
-  m.window = m.largest_window = options_.echo_window;
+  m.window = m.largest_window = m.lookahead = options_.echo_window;
   m.world = static_cast<std::uint32_t>(options_.addresses.size());
   m.box_mac = {2, 0, 0, 0, 0, 1};
   memberships_.assign(m.world, m);
@@ -94,8 +100,7 @@ void LoadGenerator::make_up_memberships() {
 
 Result<void> LoadGenerator::start_ledger() {
   const Membership& first = membership();
-  const auto elements = static_cast<std::uint16_t>(first.elements);
-  images_.emplace(elements, kernels_);
+  images_.emplace(static_cast<std::uint16_t>(first.elements), options_.format.dtype, kernels_);
   ledger_.emplace(first, static_cast<std::uint16_t>(ports_.size()), *images_, kernels_, options_.deadline);
   std::uint32_t mbufs = kPoolCache * 3 / 2;
   for (const auto& port : ports_)
@@ -107,11 +112,12 @@ Result<void> LoadGenerator::start_ledger() {
   if (contributions_ == nullptr)
     return fail(ErrorCode::kSystem,
                 "no memory for " + std::to_string(mbufs) + " packets: use a larger --memory");
-  const std::size_t head = encapsulation_of(options_.addresses.front());
+  const std::size_t head = encapsulation_of(options_.addresses.front(), options_.format.vlan);
   Painter painter{*images_, kHeadRoom + head + kHeaderBytes};
   rte_mempool_obj_iter(contributions_.get(), paint, &painter);
   for (std::uint16_t r = 0; r < memberships_.size(); ++r) {
-    writers_.emplace_back(options_.addresses[r], memberships_[r], r, elements, kernels_);
+    writers_.emplace_back(options_.addresses[r], options_.format.vlan, memberships_[r], r, *images_,
+                          kernels_);
     if (first.results != ResultsMode::kMulticast) continue;
     filters_[r].group = first.group;
     filters_[r].group_mac = multicast_mac(first.group);
@@ -139,12 +145,12 @@ void LoadGenerator::speak(std::size_t rank, TimeNs now) {
   rte_mbuf* m = allocate(port.pool(), mbufs_);
   if (m == nullptr) return;
   const WorkerAddress& from = options_.addresses[rank];
-  const std::size_t head = encapsulation_of(from);
+  const std::size_t head = encapsulation_of(from, options_.format.vlan);
   m->data_len = static_cast<std::uint16_t>(head + bytes);
   m->pkt_len = m->data_len;
   std::memcpy(data_of(m) + head, datagram_.data(), bytes);
   const bool joined = members_[rank].state() != LoadMember::State::kJoining;
-  encapsulate(from, joined ? members_[rank].membership().box_mac : kBroadcastMac, kBasePort,
+  encapsulate(from, options_.format.vlan, joined ? members_[rank].membership().box_mac : kBroadcastMac,
               {data_of(m), head}, std::span{datagram_}.first(bytes));
   send(port.id(), 0, {&m, 1}, mbufs_);
 }

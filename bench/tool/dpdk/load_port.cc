@@ -61,6 +61,12 @@ Result<std::unique_ptr<LoadPort>> LoadPort::open(const WorkerDevice& device, std
   auto port = Port::open(options, made->pool_.get());
   if (!port) return tl::unexpected(port.error());
   made->port_.emplace(std::move(*port));
+  const std::uint16_t granted = std::min(made->queues(), made->transmit_queues());
+  if (granted < device.queues)
+    return fail(ErrorCode::kInvalidArgument,
+                device.name + " has " + std::to_string(granted) +
+                    " queues each way here: queues=" + std::to_string(device.queues) + " is too many",
+                "--port");
   if (made->relay_ == nullptr) return made;
   auto link = MemifLink::create(*made->relay_, *made->port_, mix64(number + 1));
   if (!link) return tl::unexpected(link.error());

@@ -19,8 +19,8 @@ namespace tally::bench {
 
 class LoadPort {
  public:
-  // EAL has been started. number: distinguishes its mempool. frame_bytes: the largest frame. Errors name
-  // --port.
+  // EAL has been started. number: distinguishes its mempool. Errors name --port: so
+  // does a device with fewer queues than device.queues.
   [[nodiscard]] static Result<std::unique_ptr<LoadPort>> open(const WorkerDevice& device, std::uint16_t mtu,
                                                               std::size_t number);
 

@@ -75,6 +75,7 @@ LoadSetting common_setting(const LoadOptions& options, bool hugepages) {
                 .elements = options.elements,
                 .mtu = options.mtu,
                 .multicast = options.multicast,
+                .format = options.format,
                 .hugepages = hugepages,
                 .cpu = options.cpu ? *options.cpu : -1,
                 .ceiling = options.ceiling,
