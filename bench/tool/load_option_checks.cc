@@ -1,7 +1,12 @@
 #include "load_option_checks.h"
 
+#include <unistd.h>
+
+#include <cerrno>
 #include <charconv>
+#include <filesystem>
 #include <fstream>
+#include <system_error>
 #include <utility>
 
 #include "load_ceiling.h"
@@ -28,6 +33,25 @@ Result<void> read_token(const std::string& file, std::string& token) {
   if (!in || token.empty() || token.size() > kMaxTokenBytes)
     return bad("cannot read a token of 1 to 64 bytes from '" + file + "'", "--token-file");
   return {};
+}
+
+// Before the runs, which would be lost.
+Result<void> check_writable(const std::string& file, const char* option) {
+  if (file.empty()) return {};
+  const std::filesystem::path path(file);
+  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
+  std::error_code ignored;
+  const bool exists = std::filesystem::exists(path, ignored);
+  errno = EISDIR;
+  if (!std::filesystem::is_directory(path, ignored) && access((exists ? path : folder).c_str(), W_OK) == 0)
+    return {};
+  return bad("cannot write '" + file + "': " + std::generic_category().message(errno), option);
+}
+
+// Its CPU time would be 0, which is no figure.
+Result<void> check_process(int pid) {
+  if (pid == 0 || std::filesystem::exists("/proc/" + std::to_string(pid))) return {};
+  return bad("there is no process " + std::to_string(pid) + " here; `pidof tallyd` tells", "--pid");
 }
 
 Result<void> check_memory(const LoadOptions& o) {
@@ -123,6 +147,9 @@ Result<void> complete_options(LoadOptions& o, const LoadTexts& t, bool results_g
   if (t.vlan >= 0) o.format.vlan = static_cast<std::uint16_t>(t.vlan);
   if (auto fits = fit_elements(o); !fits) return fits;
   if (auto done = read_token(t.token_file, o.token); !done) return done;
+  if (auto done = check_process(t.pid); !done) return done;
+  if (auto done = check_writable(o.json, "--json"); !done) return done;
+  if (auto done = check_writable(o.csv, "--csv"); !done) return done;
   if (o.echo && o.box.empty() && o.address.empty()) {
     o.box = "10.0.0.1";  // nobody looks at them
     o.address = "10.0.0.10/24";

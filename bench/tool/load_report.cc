@@ -21,7 +21,10 @@ const char* dtype_name(const LoadSetting& s) noexcept {
   return s.format.dtype == Dtype::kFloat32 ? "float32" : "int32";
 }
 
-std::string micro(TimeNs ns) { return fixed(static_cast<double>(ns) / 1e3, 1); }
+// A run in which no result was timed has no latency.
+std::string micro(const LoadFigures& f, TimeNs ns) {
+  return f.latency.count > 0 ? fixed(static_cast<double>(ns) / 1e3, 1) : "n/a";
+}
 
 std::vector<std::string> cells(const LoadSetting& s, const LoadFigures& f) {
   const double bits = wire_bits(s);
@@ -38,10 +41,10 @@ std::vector<std::string> cells(const LoadSetting& s, const LoadFigures& f) {
           s.ceiling > 0 ? fixed(100 * sent / s.ceiling, 1) : "n/a",
           std::to_string(f.late),
           std::to_string(f.resent),
-          micro(f.latency.p50),
-          micro(f.latency.p99),
-          micro(f.latency.p999),
-          micro(f.latency.max),
+          micro(f, f.latency.p50),
+          micro(f, f.latency.p99),
+          micro(f, f.latency.p999),
+          micro(f, f.latency.max),
           f.box_cpu_s ? fixed(*f.box_cpu_s * 1e9 / static_cast<double>(f.sent), 1) : "n/a",
           f.busy ? fixed(100 * *f.busy, 1) : "n/a",
           f.cycles_per_packet ? fixed(*f.cycles_per_packet, 0) : "n/a"};

@@ -44,13 +44,13 @@ TEST(LoadOptions, RatesAreNumbersWithAUnitOrWords) {
 
 TEST(LoadOptions, DevicesMayBeWrittenAsAWorkersTransport) {
   const auto parsed =
-      parse(with({"--port", "dpdk:net_memif1,id=1", "--workers", "4", "--rate", "2M", "--pid", "77"}));
+      parse(with({"--port", "dpdk:net_memif1,id=1", "--workers", "4", "--rate", "2M", "--pid", "1"}));
   ASSERT_TRUE(parsed) << parsed.error().text();
   const auto& o = std::get<LoadOptions>(*parsed);
   EXPECT_EQ(o.ports, (std::vector<std::string>{"net_memif0,role=client", "net_memif1,id=1"}));
   EXPECT_EQ(o.workers, 4);
   EXPECT_EQ(o.rate.per_s, 2e6);
-  EXPECT_EQ(o.box_pid, 77);
+  EXPECT_EQ(o.box_pid, 1);
 }
 
 TEST(LoadOptions, TheInMemoryPortIsABoxOfItsOwn) {
@@ -172,6 +172,20 @@ TEST(LoadOptions, WhatIsMissingOrWrongIsNamed) {
   EXPECT_NE(error_of(with({"--deadline", "1.9"})).find("--deadline"), std::string::npos);
   EXPECT_EQ(error_of(with({"--deadline", "2"})), "");
   EXPECT_NE(error_of(with({"--speed", "9"})).find("--speed"), std::string::npos);
+}
+
+TEST(LoadOptions, WhatWouldSpoilTheFiguresAtTheEndIsSaidAtOnce) {
+  EXPECT_NE(error_of(with({"--pid", "2147483647"})).find("--pid: there is no process 2147483647 here"),
+            std::string::npos);
+  for (const char* const option : {"--json", "--csv"}) {
+    EXPECT_NE(error_of(with({option, "/no/such/folder/x"}))
+                  .find(std::string(option) + ": cannot write '/no/such/folder/x'"),
+              std::string::npos);
+    EXPECT_NE(error_of(with({option, "/tmp"})).find("cannot write '/tmp': Is a directory"), std::string::npos)
+        << "a folder";
+    EXPECT_EQ(error_of(with({option, testing::TempDir() + "load_new.json"})), "");
+    EXPECT_EQ(error_of(with({option, "load_new.json"})), "");
+  }
 }
 
 TEST(LoadOptions, TheHelpNamesEveryOptionAndTheExitCodes) {

@@ -1,8 +1,10 @@
 // What tally-bench computes with: percentiles, pace, the search for a rate, addresses, reports.
 
 #include <algorithm>
+#include <iterator>
 #include <random>
 #include <set>
+#include <sstream>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -202,6 +204,17 @@ TEST(LoadReport, CountsWhatAFrameTakesOfALink) {
   const LoadFigures f{.name = "max", .seconds = 2, .sent = 2'000'000};
   EXPECT_NE(load_line(s, f).find(" 91.7 "), std::string::npos) << load_line(s, f);  // % of line
   EXPECT_NE(load_line({.elements = 256}, f).find("n/a"), std::string::npos);
+}
+
+TEST(LoadReport, HasNoLatencyWhereNoResultWasTimed) {
+  LoadFigures f{.name = "max", .seconds = 2, .sent = 2'000'000};
+  const auto cells_without = [&] {
+    std::istringstream line(load_line({.elements = 256}, f));
+    return std::count(std::istream_iterator<std::string>(line), {}, "n/a");
+  };
+  EXPECT_EQ(cells_without(), 9);
+  f.latency = {.count = 1, .p50 = 3000, .p99 = 3000, .p999 = 3000, .max = 3000};
+  EXPECT_EQ(cells_without(), 5);  // no link's rate, no ceiling, no process, no busy share, no cycles
 }
 
 TEST(LoadReport, SaysWhatTheFramesWere) {
