@@ -48,6 +48,8 @@ def main(about):
     parser.add_argument("--server", default="")
     parser.add_argument("--scarce-pool", default="")
     parser.add_argument("--bench", default="")
+    parser.add_argument("--cmake", default="")
+    parser.add_argument("--build", default="")
     parser.add_argument("--libraries", nargs="*", default=[])
     parser.add_argument("--sanitizer", default="")
     options = parser.parse_args()
@@ -60,5 +62,6 @@ def main(about):
     Programs.tallyd, Programs.worker = options.tallyd, options.worker
     Programs.server, Programs.bench = options.server, options.bench
     Programs.scarce_pool, Programs.libraries = options.scarce_pool, options.libraries
+    Programs.cmake, Programs.build = options.cmake, options.build
     Programs.sanitizer = options.sanitizer
     return run(options.name, options.verbose)

@@ -1,0 +1,190 @@
+"""Every field of the native protocol: names, values, places."""
+import re
+from dataclasses import replace
+
+import wire_headers
+from capture import Tshark
+from lab import case
+from samples import JOB, NONCE, SIX, TAGGED, every_type, incomplete, joined, rejected, result
+from tally_wire import (ANSWER, BASE_PORT, CONTRIBUTE, HEADER_FIELDS, JOIN, JOINED, QUERY, REJECT, RESULT, encapsulate,
+                        pack_header, unpack_header)
+
+VERIFY = ("-o", "tally.sums:TRUE")
+MANY_VALUES = ("-o", "tally.values:3000")
+# What the header's field `slot` is called in types that put something else there.
+SLOT = {ANSWER: "asker", REJECT: "reason"}
+
+
+def field_of(name, kind):
+    return f"tally.{SLOT.get(kind, name) if name == 'slot' else name}"
+
+
+def check_header(packet, frame, bytes_before):
+    """All 18 fields carry what the bytes say, at their places; check is right."""
+    sent = unpack_header(frame[bytes_before:])
+    for name in (*HEADER_FIELDS, "check"):
+        shown = packet.number(field_of(name, sent["type"]))
+        assert shown == sent[name], f"type {sent['type']}, {name}: {shown}, sent {sent[name]}"
+    assert packet.number("tally.check.status") == 1
+    assert packet.number("tally.class") == sent["priority"] >> 6
+    assert packet.number("tally.contributors.count") == sent["contributors"].bit_count()
+
+
+@case()
+def every_type_with_all_its_fields(lab):
+    """The 14 types over IPv4, IPv6 and with a VLAN tag; sums verified; no expert error anywhere."""
+    tshark = Tshark(lab)
+    for job, before in ((JOB, 42), (TAGGED, 46), (SIX, 62)):
+        frames = every_type(job)
+        for (kind, frame), packet in zip(frames.items(), tshark.packets(list(frames.values()), *VERIFY)):
+            tagged = frame[12:14] == b"\x81\x00"
+            check_header(packet, frame, before + 4 * (tagged and job is SIX))
+            assert packet.protocols[-1] == "tally" and ("vlan" in packet.protocols) == tagged
+            assert not packet.has_error() and not packet.failed(), (job.name, kind, packet.remarks())
+            carries = kind in (1, 2, 3, 7)
+            assert packet.all("tally.sum.status") == ["1"] * carries, (job.name, kind)
+            assert packet.all("tally.payload.status") == ["1"] * (kind >= JOIN), (job.name, kind)
+
+
+@case()
+def fields_lie_where_the_headers_put_them(lab):
+    """Offsets and sizes of struct Header, JoinPayload, JoinedPayload and GenerationRecord, from include/tally."""
+    packets = {packet.number("tally.type"): packet for packet in Tshark(lab).packets(list(every_type(JOB).values()))}
+    structs = [("Header", "tally", CONTRIBUTE, 42), ("JoinPayload", "tally.join", JOIN, 98),
+               ("JoinedPayload", "tally.joined", JOINED, 98), ("GenerationRecord", "tally.record", JOIN, 98 + 32),
+               ("GenerationRecord", "tally.record", JOINED, 98 + 32)]
+    for struct, prefix, kind, start in structs:
+        for name, offset, size in wire_headers.members(struct):
+            assert packets[kind].place(f"{prefix}.{name}") == (start + offset, size), (struct, name)
+    for name, offset, size in wire_headers.members("Header"):
+        for kind in (ANSWER, REJECT):
+            assert packets[kind].place(field_of(name, kind)) == (42 + offset, size), (kind, name)
+
+
+@case()
+def names_are_those_of_the_headers(lab):
+    """Enumerators and constants of include/tally are what Wireshark shows, no more and no less."""
+    tshark = Tshark(lab)
+    shown = {}
+    for line in tshark.run("-G", "values").splitlines():
+        words = line.split("\t")
+        if words[0] == "V" and words[1].startswith("tally."):
+            shown.setdefault(words[1], {})[int(words[2], 0)] = words[3]
+    enums = {"tally.type": "PacketType", "tally.dtype": "Dtype", "tally.reason": "RejectReason",
+             "tally.joined.status": "JoinStatus", "tally.joined.discipline": "Discipline",
+             "tally.joined.results": "ResultsMode"}
+    for field, enum in enums.items():
+        assert shown[field] == wire_headers.enumerators(enum), field
+    flags = wire_headers.enumerators("Flag")
+    for flag, name in flags.items():
+        assert int(tshark.fields[f"tally.flags.{name.lower()}"][6], 0) == flag, name
+    assert int(tshark.fields["tally.flags.reserved"][6], 0) == 0xFF - sum(flags)
+    script = (tshark.script.parent / "tally" / "names.lua").read_text()
+    for constant, name in (("kWireVersion", "version"), ("kBasePort", "base_port"), ("kMaxShards", "max_shards"),
+                           ("kMulticastPort", "multicast_port"), ("kHeaderBytes", "header_bytes"),
+                           ("kCheckedBytes", "checked_bytes"), ("kElementGranule", "element_granule"),
+                           ("kMaxElements", "max_elements"), ("kNoExponent", "no_exponent"),
+                           ("kMaxTextBytes", "max_text_bytes")):
+        written = re.search(rf"^  {name} = (\S+),", script, re.M).group(1)
+        assert int(written, 0) == wire_headers.constant(constant), constant
+
+
+@case()
+def membership_payloads(lab):
+    """JOIN and JOINED field by field, with the texts behind them."""
+    packets = {packet.number("tally.type"): packet for packet in Tshark(lab).packets(list(every_type(JOB).values()))}
+    record = {"generation": JOB.generation, "first_chunk": 3, "largest_window": 256, "lookahead": 128, "elements": 16}
+    said = {"instance": 0x1111222233334444, "nonce": NONCE, "attempt": 9, "lowest": 5, "next": 8, "world": 2,
+            "elements": 16, "name_bytes": 6, "token_bytes": 6}
+    for name, value in said.items():
+        assert packets[JOIN].number(f"tally.join.{name}") == value, name
+    assert packets[JOIN].one("tally.join.name") == "resnet" and packets[JOIN].one("tally.join.token") == "s3cret"
+    said = {"nonce": NONCE, "missing": 0, "cookie": JOB.cookies[0], "salt": 0x5A17, "world": 2, "window": 64,
+            "shared_slots": 512, "lease_ms": 10_000, "most_advanced": 1, "group_port": 0xBFFF, "status": 1,
+            "discipline": 4, "results": 2, "shards": 3, "text_bytes": 0}
+    for name, value in said.items():
+        assert packets[JOINED].number(f"tally.joined.{name}") == value, name
+    assert packets[JOINED].one("tally.joined.group") == "::ffff:239.192.0.7"
+    assert packets[JOINED].one("tally.joined.box_mac") == "02:7a:11:00:00:01"
+    for kind in (JOIN, JOINED):
+        for name, value in record.items():
+            assert packets[kind].number(f"tally.record.{name}") == value, (kind, name)
+
+
+@case()
+def info_column_for_people(lab):
+    """One line for each type, and for what is special."""
+    tshark = Tshark(lab)
+    epoch = f"0x{JOB.epoch:08x}"
+    assert tshark.info(list(every_type(JOB).values())) == [
+        "JOIN job 'resnet' rank 0 of 2",
+        f"JOINED running: job 7, epoch {epoch}, world 2, window 64",
+        "CONTRIBUTE job 7 rank 0 chunk 5: 16 float32, exponent -3",
+        "RESULT job 7 chunk 5: 16 int32 of ranks 0-1",
+        "PARTIAL job 7 chunk 6: 16 int32 of rank 1",
+        "FLUSH job 7 server 0 chunk 6",
+        "RESEND job 7 server 0 asks rank 1 for chunk 6",
+        "QUERY job 7 rank 0 asks rank 1 for chunk 6 [RETRANSMIT]",
+        "ANSWER job 7 rank 1 to rank 0 chunk 6: 16 int32 of ranks 0-1",
+        "REJECT job 7 waiting chunk 6: contributed so far: rank 0",
+        "LEAVE job 7 rank 0, next chunk 9",
+        "HEARTBEAT job 7 box, next chunk 9, alive: ranks 0-1",
+        "ABORT job 7 box: rank 1: no löss.",
+        "PROBE rank 0, 12 bytes"]
+    forgotten = JOB.answer(1, 0, 6, [], flags=32, contributors=0, sum1=0).frame()
+    assert tshark.info([forgotten, incomplete(JOB, 0, 3), rejected(JOB)]) == [
+        "ANSWER job 7 rank 1 to rank 0 chunk 6: has forgotten it [INCOMPLETE]",
+        "RESULT job 7 chunk 3: 16 int32 of rank 0 [INCOMPLETE]",
+        "REJECT job 7 epoch chunk 5"]
+
+
+@case()
+def values_are_bounded(lab):
+    """Eight of them as numbers, as many as the preference says, all as bytes."""
+    tshark = Tshark(lab)
+    numbers = list(range(-1112, 1112))
+    frame = JOB.contribute(0, 5, numbers).frame()
+    few = tshark.packets([frame])[0]
+    assert list(map(int, few.all("tally.value"))) == numbers[:8]
+    assert few.place("tally.values") == (42 + 56, 4 * 2224)
+    assert tshark.packets([frame], "-o", "tally.values:0")[0].all("tally.value") == []
+    assert list(map(int, tshark.packets([frame], *MANY_VALUES)[0].all("tally.value"))) == numbers
+
+
+@case()
+def sums_are_verified_when_asked(lab):
+    """Fully when the capture has the JOINED; without it sum2 alone, and that is said; a server's RESULT too."""
+    tshark = Tshark(lab)
+    good = [JOB.contribute(0, 5, list(range(32))).frame(), result(JOB, 0, 5)]
+    server = result(JOB, 0, 5, rank=0xFF00, contributors=2)
+    assert [packet.all("tally.sum.status") for packet in tshark.packets(good)] == [[], []]
+    with_key = tshark.packets([joined(JOB), *good, server], *VERIFY)[1:]
+    assert [packet.one("tally.sum.status") for packet in with_key] == ["1"] * 3
+    without = tshark.packets(good, *VERIFY)
+    assert [packet.one("tally.sum.status") for packet in without] == ["2"] * 2
+    assert not any(packet.has_error() for packet in without)
+    contribution = JOB.contribute(0, 5, list(range(16)))
+    exchanged = replace(contribution, body=contribution.body[4:8] + contribution.body[:4] + contribution.body[8:])
+    wrong = {"of another chunk": contribution.but(chunk=6, slot=6).frame(), "two values exchanged": exchanged.frame(),
+             "somebody is missing": result(JOB, 0, 5, contributors=1)}
+    for (name, frame), packet in zip(wrong.items(), tshark.packets([joined(JOB), *wrong.values()], *VERIFY)[1:]):
+        assert packet.one("tally.sum.status") == "0", name
+        assert packet.remarks() == {"tally.sum.bad"} and packet.has_error(), name
+        assert tshark.info([joined(JOB), frame], *VERIFY)[1].endswith(" [sum]"), name
+
+
+@case()
+def other_ports_are_recognised(lab):
+    """0xBF00..0xBF3F and 0xBFFF whatever they carry; elsewhere what has a right check, and nothing else."""
+    tshark = Tshark(lab)
+    good, bad = JOB.query(0, 1, 5), JOB.query(0, 1, 5).but(check=1)
+
+    def protocols(packet, port):
+        return tshark.packets([packet.around(udp_destination=port).frame()])[0].protocols
+
+    for port in (BASE_PORT, BASE_PORT + 63, wire_headers.constant("kMulticastPort")):
+        assert protocols(good, port)[-1] == protocols(bad, port)[-1] == "tally", port
+    for port in (BASE_PORT + 64, 6000):
+        assert protocols(good, port)[-1] == "tally" and "tally" not in protocols(bad, port), port
+    elsewhere = encapsulate(JOB.box, JOB.addresses[0], 7000, pack_header({**good.header, "type": RESULT}))
+    assert tshark.packets([elsewhere])[0].number("tally.type") == RESULT != QUERY

@@ -1,0 +1,145 @@
+"""Packets that are not as they should be: named by expert infos, and never an error of the dissector."""
+import random
+import struct
+
+import fixture_frames
+from capture import Tshark
+from lab import case
+from samples import JOB, SIX, TAGGED, every_type, joined
+from tally_wire import ABORT, MAX_ELEMENTS, PROBE, QUERY, crc32c, ipv4_header, udp_header
+
+VERIFY = ("-o", "tally.sums:TRUE")
+UNKNOWN_FLAGS = 0xFF - 1 - 2 - 4 - 8 - 32
+# What each drop of the switch is called here. Others are about states, which a packet does not show.
+REMARKS = {"check": "tally.check.bad", "version": "tally.version.unknown", "dtype": "tally.unknown",
+           "sum": "tally.sum.bad"}
+ERRORS = set(REMARKS.values()) | {"tally.length.bad", "tally.payload.bad", "tally.type.unknown", "tally.flags.unknown",
+                                  "tally.elements.bad"}
+
+
+def bytes_before(frame):
+    """of the datagram"""
+    tag = 4 * (frame[12:14] == b"\x81\x00")
+    return 14 + tag + (40 if frame[12 + tag:14 + tag] == b"\x86\xdd" else 20) + 8
+
+
+def expected(line):
+    """The expert info that a packet of a fixture must have; None: any or none."""
+    drop = line.verdict.removeprefix("drop ")
+    datagram = line.frame[bytes_before(line.frame):]
+    if line.case.startswith(("length_payload", "length_query")) or line.case in ("runt_header_1", "runt_header_55"):
+        return "tally.length.bad"
+    if drop == "type":
+        return "tally.type.unknown" if datagram[1] not in range(1, 15) else None
+    if drop == "flags":
+        return "tally.flags.unknown" if datagram[2] & UNKNOWN_FLAGS else None
+    if drop == "elements":
+        count = int.from_bytes(datagram[20:22], "big")
+        return "tally.elements.bad" if count % 16 or count > MAX_ELEMENTS or datagram[1] == QUERY else None
+    return REMARKS.get(drop)
+
+
+@case()
+def packets_of_all_fixtures(lab):
+    """What the switch drops as malformed or corrupt is named; what it sends is without a fault, sums included."""
+    tshark = Tshark(lab)
+    dropped = sent = 0
+    for name in fixture_frames.names():
+        jobs, lines = fixture_frames.read(name)
+        told = [joined(job) for job in jobs]
+        packets = tshark.packets(told + [line.frame for line in lines], *VERIFY)[len(told):]
+        for line, packet in zip(lines, packets):
+            where = (name, line.case, line.keyword, packet.remarks())
+            assert not packet.failed(), where
+            wanted = expected(line)
+            if wanted:
+                assert wanted in packet.remarks() and packet.has_error(), where
+                dropped += 1
+            if line.keyword in ("out", "reject"):
+                assert "tally" in packet.protocols and not packet.has_error(), where
+                assert set(packet.all("tally.sum.status")) <= {"1"}, where
+                sent += 1
+    assert dropped >= 40 and sent >= 100, (dropped, sent)
+
+
+@case()
+def datagrams_cut_at_every_byte(lab):
+    """Each type, with all lengths from 0 to one byte too many: an error unless it is whole."""
+    tshark = Tshark(lab)
+    for kind, frame in every_type(JOB).items():
+        datagram = frame[42:]
+        sizes = range(len(datagram) + 2)
+        frames = []
+        for size in sizes:
+            data = (datagram + b"\0")[:size]
+            frames.append(frame[:14] + ipv4_header("10.0.0.1", "10.0.0.254", 8 + size)
+                          + udp_header(40000, 48896, 8 + size) + data)
+        for size, packet in zip(sizes, tshark.packets(frames)):
+            assert not packet.failed(), (kind, size)
+            if size == len(datagram):
+                assert not packet.has_error(), (kind, size, packet.remarks())
+            elif size == 0:
+                assert "tally" not in packet.protocols or packet.has_error()
+            elif kind in (ABORT, PROBE) and size >= 56:
+                # Their payload has no length of its own; the CRC tells.
+                assert packet.remarks() >= {"tally.payload.bad"}, (kind, size, packet.remarks())
+            else:
+                assert "tally.length.bad" in packet.remarks(), (kind, size, packet.remarks())
+
+
+@case()
+def captures_cut_at_every_byte(lab):
+    """A snap length is no fault of the packet: a note, no error, checks unverified."""
+    tshark = Tshark(lab)
+    for job in (JOB, TAGGED, SIX):
+        frames = list(every_type(job).values())
+        cuts = [(frame, kept) for frame in frames for kept in range(bytes_before(frame) + 1, len(frame) + 1)]
+        told = [joined(job)]
+        packets = tshark.packets(told + [frame for frame, _ in cuts], *VERIFY,
+                                 kept=[len(told[0])] + [kept for _, kept in cuts])
+        for (frame, kept), packet in zip(cuts, packets[1:]):
+            where = (job.name, frame[bytes_before(frame):][:2].hex(), kept, packet.remarks())
+            assert "tally" in packet.protocols and not packet.failed(), where
+            assert ("tally.truncated" in packet.remarks()) == (kept < len(frame)), where
+            assert not packet.remarks() & ERRORS, where
+
+
+@case()
+def random_bytes(lab):
+    """4,000 packets with bytes changed, cut or made up, the header's check right in half of them."""
+    tshark = Tshark(lab)
+    dice = random.Random(2026)
+    good = list(every_type(JOB).values())
+    frames = []
+    for number in range(4000):
+        data = bytearray(dice.choice(good)[42:])
+        for _ in range(dice.randrange(1, 12)):
+            data[dice.randrange(len(data))] = dice.choice((0, 1, 0x7F, 0x80, 0xFF, dice.randrange(256)))
+        if dice.random() < 0.2:
+            data = bytearray(dice.randbytes(dice.randrange(300)))
+        data = data[:dice.randrange(len(data) + 1)] if dice.random() < 0.3 else data
+        if number % 2 and len(data) >= 56:
+            data[0] = 1
+            data[52:56] = struct.pack(">I", crc32c(bytes(data[:52])))
+        port = dice.choice((48896, 48896, 48896, 48864))
+        frames.append(good[0][:14] + ipv4_header("10.0.0.1", "10.0.0.254", 8 + len(data))
+                      + udp_header(40000, port, 8 + len(data)) + bytes(data))
+    packets = tshark.packets(frames, *VERIFY)
+    assert len(packets) == len(frames)
+    failed = [number for number, packet in enumerate(packets) if packet.failed()]
+    assert not failed, [frames[number][42:].hex() for number in failed[:3]]
+
+
+@case()
+def datagrams_quoted_by_icmp(lab):
+    """A worker that is gone: its kernel quotes what it got. Shown, but no part of the job's history."""
+    tshark = Tshark(lab)
+    inner = JOB.contribute(0, 5, [1] * 16).frame()[14:]
+    for kept in (28, 28 + 56, len(inner)):
+        icmp = struct.pack(">BBHI", 3, 3, 0, 0) + inner[:kept]
+        frame = (bytes.fromhex("027a11000001" "020000000001" "0800")
+                 + ipv4_header("10.0.0.1", "10.0.0.254", len(icmp), protocol=1) + icmp)
+        quoted, real = tshark.packets([frame, JOB.contribute(0, 5, [1] * 16).frame()])
+        assert not quoted.failed() and not quoted.remarks() & {"tally.length.bad"}, (kept, quoted.remarks())
+        assert real.all("tally.repeat_of") == [], kept
+

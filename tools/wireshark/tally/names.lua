@@ -1,0 +1,52 @@
+-- Numbers of include/tally/wire.h, wire_join.h and discipline.h, and the names by which docs/protocol.md calls
+-- them. The test names_are_those_of_the_headers compares them with these files.
+
+local names = {
+  version = 1,
+  base_port = 0xBF00,  -- + shard
+  max_shards = 64,
+  multicast_port = 0xBFFF,
+  header_bytes = 56,
+  checked_bytes = 52,
+  element_granule = 16,
+  max_elements = 2224,
+  no_exponent = -128,
+  max_text_bytes = 512,
+  max_probe_bytes = 8896,
+  box_rank = 0xFFFF,
+  first_server_rank = 0xFF00,
+  last_server_rank = 0xFF0F,
+  known_flags = 1 + 2 + 4 + 8 + 32,
+}
+
+names.type = {
+  [1] = "CONTRIBUTE", [2] = "RESULT", [3] = "PARTIAL", [4] = "FLUSH", [5] = "RESEND", [6] = "QUERY", [7] = "ANSWER",
+  [8] = "REJECT", [9] = "JOIN", [10] = "JOINED", [11] = "LEAVE", [12] = "HEARTBEAT", [13] = "ABORT", [14] = "PROBE",
+}
+names.flag = { [1] = "RETRANSMIT", [2] = "DIRECT", [4] = "OVERFLOW", [8] = "COLLISION", [32] = "INCOMPLETE" }
+names.dtype = { [0] = "INT32", [1] = "FLOAT32" }
+names.reason = { [1] = "EPOCH", [2] = "JOB", [3] = "WAITING" }
+names.status = { [1] = "RUNNING", [2] = "FORMING", [3] = "REFUSED" }
+names.discipline = { [1] = "POOL", [2] = "FCFS", [3] = "PREEMPTIVE", [4] = "SHARED" }
+names.results = { [1] = "UNICAST", [2] = "MULTICAST" }
+
+-- Types by number, for code.
+names.of = {}
+for number, name in pairs(names.type) do names.of[name] = number end
+
+function names.is_data(kind) return kind >= names.of.CONTRIBUTE and kind <= names.of.REJECT end
+function names.is_control(kind) return kind >= names.of.JOIN and kind <= names.of.PROBE end
+
+-- Values follow the header, and their sums are in sum1 and sum2.
+local carries_values = { CONTRIBUTE = true, RESULT = true, PARTIAL = true, ANSWER = true }
+function names.carries_values(kind) return carries_values[names.type[kind]] or false end
+
+function names.rank(rank)
+  if rank == names.box_rank then return "box" end
+  if rank >= names.first_server_rank and rank <= names.last_server_rank then
+    return string.format("server %d", rank - names.first_server_rank)
+  end
+  return string.format("rank %d", rank)
+end
+
+return names
