@@ -7,7 +7,8 @@ from lab import Skipped
 from programs import wait_until
 from workers import is_root
 
-PACKAGES = {"ip": "iproute2", "ethtool": "ethtool", "ping": "iputils-ping", "iperf3": "iperf3"}
+PACKAGES = {"ip": "iproute2", "ethtool": "ethtool", "ping": "iputils-ping", "iperf3": "iperf3",
+            "dumpcap": "tshark", "reordercap": "tshark"}
 
 
 def need(*words):

@@ -17,9 +17,10 @@ import cases_client  # noqa: E402
 import cases_sockets  # noqa: E402
 import cases_switch  # noqa: E402
 import cases_trouble  # noqa: E402
+import cases_wireshark  # noqa: E402
 
 # Importing them registers their cases.
-assert cases_page and cases_client and cases_sockets and cases_switch and cases_trouble
+assert cases_page and cases_client and cases_sockets and cases_switch and cases_trouble and cases_wireshark
 
 if __name__ == "__main__":
     sys.exit(case_main.main(__doc__))
