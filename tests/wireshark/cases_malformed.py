@@ -5,7 +5,7 @@ import struct
 import fixture_frames
 from capture import Tshark
 from lab import case
-from samples import JOB, SIX, TAGGED, every_type, joined
+from samples import JOB, SIX, TAGGED, every_type, join, joined
 from tally_wire import ABORT, MAX_ELEMENTS, PROBE, QUERY, crc32c, ipv4_header, udp_header
 
 VERIFY = ("-o", "tally.sums:TRUE")
@@ -134,12 +134,11 @@ def random_bytes(lab):
 def datagrams_quoted_by_icmp(lab):
     """A worker that is gone: its kernel quotes what it got. Shown, but no part of the job's history."""
     tshark = Tshark(lab)
-    inner = JOB.contribute(0, 5, [1] * 16).frame()[14:]
-    for kept in (28, 28 + 56, len(inner)):
-        icmp = struct.pack(">BBHI", 3, 3, 0, 0) + inner[:kept]
-        frame = (bytes.fromhex("027a11000001" "020000000001" "0800")
-                 + ipv4_header("10.0.0.1", "10.0.0.254", len(icmp), protocol=1) + icmp)
-        quoted, real = tshark.packets([frame, JOB.contribute(0, 5, [1] * 16).frame()])
-        assert not quoted.failed() and not quoted.remarks() & {"tally.length.bad"}, (kept, quoted.remarks())
-        assert real.all("tally.repeat_of") == [], kept
-
+    good = JOB.contribute(0, 5, [1] * 16).frame()
+    for sent in (good, join(JOB)):
+        for kept in (28 + 20, 28 + 56, 28 + 100, len(sent) - 14):
+            icmp = struct.pack(">BBHI", 3, 3, 0, 0) + sent[14:14 + kept]
+            frame = sent[:14] + ipv4_header("10.0.0.1", "10.0.0.254", len(icmp), protocol=1) + icmp
+            quoted, real = tshark.packets([frame, good], *VERIFY)
+            assert "tally" in quoted.protocols and not quoted.failed() and not quoted.remarks() & ERRORS, kept
+            assert real.all("tally.repeat_of") == [], kept

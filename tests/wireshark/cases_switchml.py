@@ -9,7 +9,8 @@ SWITCH_PORT = 48864
 SIZES = {0: 128, 1: 256, 2: 512, 3: 1024}
 
 
-def payload(size=1, msg_type=1, unused=0, job_number=200, tsi=0x01020304, pool_index=0x8005, e0=-3, e1=127, values=None):
+def payload(size=1, msg_type=1, unused=0, job_number=200, tsi=0x01020304, pool_index=0x8005, e0=-3, e1=127,
+            values=None):
     """The first byte is msg_type (4 bits), unused (1), size (3); tsi little-endian; all else big-endian."""
     count = SIZES.get(size, 128) // 4
     values = list(range(-1, count - 1)) if values is None else values
@@ -65,8 +66,10 @@ def switchml_faults(lab):
     """Lengths that do not fit the size, unknown sizes and types, packets and captures cut anywhere."""
     tshark = Tshark(lab)
     faults = {
-        "one value less": (payload()[:-4], "switchml.length.bad"), "one byte more": (payload() + b"\0", "switchml.length.bad"),
-        "no values": (payload(values=[]), "switchml.length.bad"), "unknown size": (payload(size=5), "switchml.header.unknown"),
+        "one value less": (payload()[:-4], "switchml.length.bad"),
+        "one byte more": (payload() + b"\0", "switchml.length.bad"),
+        "no values": (payload(values=[]), "switchml.length.bad"),
+        "unknown size": (payload(size=5), "switchml.header.unknown"),
         "unknown type": (payload(msg_type=2), "switchml.header.unknown")}
     for name, (data, remark) in faults.items():
         packet = tshark.packets([frame(data)])[0]

@@ -19,9 +19,11 @@ import cases_links  # noqa: E402
 import cases_malformed  # noqa: E402
 import cases_page  # noqa: E402
 import cases_switchml  # noqa: E402
+import cases_values  # noqa: E402
 
 # Importing them registers their cases.
-assert cases_fields and cases_install and cases_links and cases_malformed and cases_page and cases_switchml
+assert cases_fields and cases_install and cases_links and cases_malformed and cases_page
+assert cases_switchml and cases_values
 
 if __name__ == "__main__":
     sys.exit(case_main.main(__doc__))

@@ -1,9 +1,8 @@
--- Payloads of the control types: JoinPayload, JoinedPayload and GenerationRecord of include/tally/wire_join.h, the
--- text of ABORT, the bytes of PROBE.
+-- Payloads of the control types: the text of ABORT, the bytes of PROBE; JOIN and JOINED are membership.lua's.
 
 local names = require("tally.names")
-local layout = require("tally.layout")
-local ranks = require("tally.ranks")
+local membership = require("tally.membership")
+local add_text = require("tally.text")
 local remarks = require("tally.remarks")
 local header = require("tally.header")
 local crc32c = require("tally.crc32c")
@@ -15,118 +14,15 @@ local f = {
   probe = ProtoField.bytes("tally.probe", "Bytes to return"),
   abort = ProtoField.string("tally.abort.text", "Reason"),
 }
-local record = {
-  generation = ProtoField.uint64("tally.record.generation", "Generation", base.HEX),
-  first_chunk = ProtoField.uint32("tally.record.first_chunk", "First chunk"),
-  largest_window = ProtoField.uint32("tally.record.largest_window", "Largest window"),
-  lookahead = ProtoField.uint32("tally.record.lookahead", "Lookahead"),
-  elements = ProtoField.uint16("tally.record.elements", "Elements"),
-}
-local join = {
-  instance = ProtoField.uint64("tally.join.instance", "Instance", base.HEX),
-  nonce = ProtoField.uint64("tally.join.nonce", "Nonce", base.HEX),
-  attempt = ProtoField.uint32("tally.join.attempt", "Attempt"),
-  lowest = ProtoField.uint32("tally.join.lowest", "First chunk without a result"),
-  next = ProtoField.uint32("tally.join.next", "Next chunk"),
-  world = ProtoField.uint16("tally.join.world", "World"),
-  elements = ProtoField.uint16("tally.join.elements", "Elements at most"),
-  last = ProtoField.none("tally.join.last", "Its last generation record"),
-  name_bytes = ProtoField.uint8("tally.join.name_bytes", "Length of the name"),
-  token_bytes = ProtoField.uint8("tally.join.token_bytes", "Length of the token"),
-  name = ProtoField.string("tally.join.name", "Name of the job"),
-  token = ProtoField.string("tally.join.token", "Token"),
-}
-local joined = {
-  nonce = ProtoField.uint64("tally.joined.nonce", "Nonce", base.HEX),
-  missing = ProtoField.uint64("tally.joined.missing", "Missing ranks", base.HEX),
-  cookie = ProtoField.uint64("tally.joined.cookie", "Contribution cookie", base.HEX),
-  salt = ProtoField.uint64("tally.joined.salt", "Salt", base.HEX),
-  record = ProtoField.none("tally.joined.record", "Generation record"),
-  world = ProtoField.uint16("tally.joined.world", "World"),
-  window = ProtoField.uint32("tally.joined.window", "Window"),
-  shared_slots = ProtoField.uint32("tally.joined.shared_slots", "Shared slots"),
-  lease_ms = ProtoField.uint32("tally.joined.lease_ms", "Lease in milliseconds"),
-  most_advanced = ProtoField.uint16("tally.joined.most_advanced", "Most advanced rank"),
-  group_port = ProtoField.uint16("tally.joined.group_port", "UDP port of the group"),
-  group = ProtoField.ipv6("tally.joined.group", "Group of the results"),
-  box_mac = ProtoField.ether("tally.joined.box_mac", "MAC of the box"),
-  status = ProtoField.uint8("tally.joined.status", "Status", base.DEC, names.status),
-  discipline = ProtoField.uint8("tally.joined.discipline", "Discipline", base.DEC, names.discipline),
-  results = ProtoField.uint8("tally.joined.results", "Results", base.DEC, names.results),
-  shards = ProtoField.uint8("tally.joined.shards", "Shards"),
-  text_bytes = ProtoField.uint16("tally.joined.text_bytes", "Length of the text"),
-  text = ProtoField.string("tally.joined.text", "Text"),
-}
-
-control.fields = {}
-for prefix, group in pairs({ [""] = f, record_ = record, join_ = join, joined_ = joined }) do
-  for name, field in pairs(group) do control.fields[prefix .. name] = field end
-end
-
-local record_layout = {
-  { "generation", 8 }, { "first_chunk", 4 }, { "largest_window", 4 }, { "lookahead", 4 }, { "elements", 2 },
-}
-local function add_record(field)
-  return function(tree, range)
-    local item = tree:add(field, range)
-    layout.add(item, range:tvb(), 0, record_layout, record)
-    return item
-  end
-end
-
-local join_layout = {
-  { "instance", 8 }, { "nonce", 8 }, { "attempt", 4 }, { "lowest", 4 }, { "next", 4 }, { "world", 2 },
-  { "elements", 2 }, { "last", 22, add_record(join.last) }, { "name_bytes", 1 }, { "token_bytes", 1 },
-}
-local joined_layout = {
-  { "nonce", 8 }, { "missing", 8 }, { "cookie", 8 }, { "salt", 8 }, { "record", 22, add_record(joined.record) },
-  { "world", 2 }, { "window", 4 }, { "shared_slots", 4 }, { "lease_ms", 4 }, { "most_advanced", 2 },
-  { "group_port", 2 }, { "group", 16 }, { "box_mac", 6 }, { "status", 1 }, { "discipline", 1 }, { "results", 1 },
-  { "shards", 1 }, { "text_bytes", 2 },
-}
-
--- A text of `bytes` bytes at `at`, as far as it was captured; what was read, without control characters.
-local function add_text(tree, tvb, at, bytes, field)
-  local there = math.min(bytes, tvb:len() - at)
-  if there <= 0 then return "" end
-  local range = tvb(at, there)
-  tree:add(field, range, range:string(ENC_UTF_8))
-  return (range:string(ENC_UTF_8):gsub("%c", "."))
-end
+control.fields = { f.payload_status, f.probe, f.abort }
+for _, field in pairs(membership.fields) do table.insert(control.fields, field) end
 
 -- Each takes the payload's own Tvb and the packet p, fills in what links and the info column need, and returns how
 -- many bytes the payload should have, nil when what says so was not captured.
-local parse = {}
-local least = { JOIN = layout.bytes(join_layout), JOINED = layout.bytes(joined_layout) }
-
-function parse.JOIN(tree, tvb, p)
-  local _, at, whole = layout.add(tree, tvb, 0, join_layout, join)
-  if not whole then return nil end
-  p.nonce, p.world = tvb(8, 8):bytes():tohex(), tvb(28, 2):uint()
-  local name_bytes, token_bytes = tvb(54, 1):uint(), tvb(55, 1):uint()
-  p.text = add_text(tree, tvb, at, name_bytes, join.name)
-  add_text(tree, tvb, at + name_bytes, token_bytes, join.token)
-  return at + name_bytes + token_bytes
-end
-
-function parse.JOINED(tree, tvb, p)
-  local items, at, whole = layout.add(tree, tvb, 0, joined_layout, joined)
-  if not whole then return nil end
-  p.nonce, p.missing, p.world = tvb(0, 8):bytes():tohex(), ranks.of(tvb, 8), tvb(54, 2):uint()
-  p.status, p.generation, p.window = tvb(94, 1):uint(), tvb(32, 8):uint64(), tvb(56, 4):uint()
-  items.missing:append_text(" (" .. ranks.text(p.missing) .. ")")
-  for offset, name in pairs({ [94] = "status", [95] = "discipline", [96] = "results" }) do
-    local number = tvb(offset, 1):uint()
-    if not names[name][number] then remarks.add(items[name], "value", "Unknown %s %d", name, number) end
-  end
-  p.text = add_text(tree, tvb, at, tvb(98, 2):uint(), joined.text)
-  if names.status[p.status] == "REFUSED" then remarks.add(items.status, "refused", "JOIN refused: %s", p.text) end
-  return at + tvb(98, 2):uint()
-end
+local parse = { JOIN = membership.JOIN, JOINED = membership.JOINED }
 
 function parse.ABORT(tree, tvb, p, reported)
   p.text = add_text(tree, tvb, 0, math.min(reported, names.max_text_bytes), f.abort)
-  remarks.add(tree, "abort", "The job is aborted: %s", p.text)
   return math.min(reported, names.max_text_bytes)
 end
 
@@ -137,7 +33,7 @@ end
 
 local function verify_payload(items, tvb, p, reported)
   local there = tvb:len() - names.header_bytes
-  if there < reported then
+  if there < reported or p.quoted then
     items.sum1:add(f.payload_status, tvb(40, 4), header.UNVERIFIED):set_generated()
     return
   end
@@ -153,7 +49,8 @@ function control.add(tree, items, tvb, p, reported)
   local parser = parse[p.name]
   if not parser then return 0 end
   local wanted = tvb:len() > names.header_bytes and parser(tree, tvb(names.header_bytes):tvb(), p, reported)
-  return wanted or math.max(reported, least[p.name] or 0)
+  if p.kind == names.of.ABORT then remarks.add(items.type, "abort", "The job is aborted: %s", p.text or "no reason") end
+  return wanted or math.max(reported, membership.least[p.name] or 0)
 end
 
 return control

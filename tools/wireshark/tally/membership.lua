@@ -1,0 +1,107 @@
+-- Payloads of JOIN and JOINED: JoinPayload, JoinedPayload and GenerationRecord of include/tally/wire_join.h.
+
+local names = require("tally.names")
+local layout = require("tally.layout")
+local ranks = require("tally.ranks")
+local remarks = require("tally.remarks")
+local add_text = require("tally.text")
+
+local record = {
+  generation = ProtoField.uint64("tally.record.generation", "Generation", base.HEX),
+  first_chunk = ProtoField.uint32("tally.record.first_chunk", "First chunk"),
+  largest_window = ProtoField.uint32("tally.record.largest_window", "Largest window"),
+  lookahead = ProtoField.uint32("tally.record.lookahead", "Lookahead"),
+  elements = ProtoField.uint16("tally.record.elements", "Elements"),
+}
+local join = {
+  instance = ProtoField.uint64("tally.join.instance", "Instance", base.HEX),
+  nonce = ProtoField.uint64("tally.join.nonce", "Nonce", base.HEX),
+  attempt = ProtoField.uint32("tally.join.attempt", "Attempt"),
+  lowest = ProtoField.uint32("tally.join.lowest", "First chunk without a result"),
+  next = ProtoField.uint32("tally.join.next", "Next chunk"),
+  world = ProtoField.uint16("tally.join.world", "World"),
+  elements = ProtoField.uint16("tally.join.elements", "Elements at most"),
+  last = ProtoField.none("tally.join.last", "Its last generation record"),
+  name_bytes = ProtoField.uint8("tally.join.name_bytes", "Length of the name"),
+  token_bytes = ProtoField.uint8("tally.join.token_bytes", "Length of the token"),
+  name = ProtoField.string("tally.join.name", "Name of the job"),
+  token = ProtoField.string("tally.join.token", "Token"),
+}
+local joined = {
+  nonce = ProtoField.uint64("tally.joined.nonce", "Nonce", base.HEX),
+  missing = ProtoField.uint64("tally.joined.missing", "Missing ranks", base.HEX),
+  cookie = ProtoField.uint64("tally.joined.cookie", "Contribution cookie", base.HEX),
+  salt = ProtoField.uint64("tally.joined.salt", "Salt", base.HEX),
+  record = ProtoField.none("tally.joined.record", "Generation record"),
+  world = ProtoField.uint16("tally.joined.world", "World"),
+  window = ProtoField.uint32("tally.joined.window", "Window"),
+  shared_slots = ProtoField.uint32("tally.joined.shared_slots", "Shared slots"),
+  lease_ms = ProtoField.uint32("tally.joined.lease_ms", "Lease in milliseconds"),
+  most_advanced = ProtoField.uint16("tally.joined.most_advanced", "Most advanced rank"),
+  group_port = ProtoField.uint16("tally.joined.group_port", "UDP port of the group"),
+  group = ProtoField.ipv6("tally.joined.group", "Group of the results"),
+  box_mac = ProtoField.ether("tally.joined.box_mac", "MAC of the box"),
+  status = ProtoField.uint8("tally.joined.status", "Status", base.DEC, names.status),
+  discipline = ProtoField.uint8("tally.joined.discipline", "Discipline", base.DEC, names.discipline),
+  results = ProtoField.uint8("tally.joined.results", "Results", base.DEC, names.results),
+  shards = ProtoField.uint8("tally.joined.shards", "Shards"),
+  text_bytes = ProtoField.uint16("tally.joined.text_bytes", "Length of the text"),
+  text = ProtoField.string("tally.joined.text", "Text"),
+}
+
+local membership = { fields = {} }
+for prefix, group in pairs({ record_ = record, join_ = join, joined_ = joined }) do
+  for name, field in pairs(group) do membership.fields[prefix .. name] = field end
+end
+
+local record_layout = {
+  { "generation", 8 }, { "first_chunk", 4 }, { "largest_window", 4 }, { "lookahead", 4 }, { "elements", 2 },
+}
+local function add_record(field)
+  return function(tree, range)
+    local item = tree:add(field, range)
+    layout.add(item, range:tvb(), 0, record_layout, record)
+    return item
+  end
+end
+
+local join_layout = {
+  { "instance", 8 }, { "nonce", 8 }, { "attempt", 4 }, { "lowest", 4 }, { "next", 4 }, { "world", 2 },
+  { "elements", 2 }, { "last", 22, add_record(join.last) }, { "name_bytes", 1 }, { "token_bytes", 1 },
+}
+local joined_layout = {
+  { "nonce", 8 }, { "missing", 8 }, { "cookie", 8 }, { "salt", 8 }, { "record", 22, add_record(joined.record) },
+  { "world", 2 }, { "window", 4 }, { "shared_slots", 4 }, { "lease_ms", 4 }, { "most_advanced", 2 },
+  { "group_port", 2 }, { "group", 16 }, { "box_mac", 6 }, { "status", 1 }, { "discipline", 1 }, { "results", 1 },
+  { "shards", 1 }, { "text_bytes", 2 },
+}
+
+membership.least = { JOIN = layout.bytes(join_layout), JOINED = layout.bytes(joined_layout) }
+
+-- As the parsers of control.lua.
+function membership.JOIN(tree, tvb, p)
+  local _, at, whole = layout.add(tree, tvb, 0, join_layout, join)
+  if not whole then return nil end
+  p.nonce, p.world = tvb(8, 8):bytes():tohex(), tvb(28, 2):uint()
+  local name_bytes, token_bytes = tvb(54, 1):uint(), tvb(55, 1):uint()
+  p.text = add_text(tree, tvb, at, name_bytes, join.name)
+  add_text(tree, tvb, at + name_bytes, token_bytes, join.token)
+  return at + name_bytes + token_bytes
+end
+
+function membership.JOINED(tree, tvb, p)
+  local items, at, whole = layout.add(tree, tvb, 0, joined_layout, joined)
+  if not whole then return nil end
+  p.nonce, p.missing, p.world = tvb(0, 8):bytes():tohex(), ranks.of(tvb, 8), tvb(54, 2):uint()
+  p.status, p.generation, p.window = tvb(94, 1):uint(), tvb(32, 8):uint64(), tvb(56, 4):uint()
+  items.missing:append_text(" (" .. ranks.text(p.missing) .. ")")
+  for offset, name in pairs({ [94] = "status", [95] = "discipline", [96] = "results" }) do
+    local number = tvb(offset, 1):uint()
+    if not names[name][number] then remarks.add(items[name], "value", "Unknown %s %d", name, number) end
+  end
+  p.text = add_text(tree, tvb, at, tvb(98, 2):uint(), joined.text)
+  if names.status[p.status] == "REFUSED" then remarks.add(items.status, "refused", "JOIN refused: %s", p.text) end
+  return at + tvb(98, 2):uint()
+end
+
+return membership
