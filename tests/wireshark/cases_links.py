@@ -1,7 +1,9 @@
 """What packets have to do with one another."""
 from capture import Tshark
+from fixture_jobs import address4, values
 from lab import case
-from samples import JOB, SIX, story
+from samples import JOB, SIX, result, story, to_group
+from tally_wire import BASE_PORT, encapsulate
 
 
 def read(lab, job=JOB):
@@ -59,3 +61,20 @@ def a_packet_with_a_wrong_check_is_no_history(lab):
     packets = Tshark(lab).packets([first.but(check=1).frame(), first.frame()])
     assert packets[0].all("tally.chunk.arrival") == [] and packets[1].all("tally.repeat_of") == []
     assert packets[1].one("tally.chunk.arrival") == "1"
+
+
+@case()
+def repetitions_behind_a_groups_result_and_to_a_server(lab):
+    """Whoever repeats, first or not; what a group's RESULT answered waits no more; what the box hands to a server is
+    nobody's contribution."""
+    def contribution(rank):
+        return JOB.contribute(rank, 8, values(rank))
+
+    to_server = encapsulate(JOB.box, address4(9), BASE_PORT, contribution(0).datagram())
+    frames = [contribution(0).frame(), to_server, contribution(1).frame(), to_group(JOB, 8), contribution(1).frame(),
+              result(JOB, 1, 8)]
+    packets = dict(enumerate(Tshark(lab).packets(frames), 1))
+    assert shown(packets, "tally.chunk.arrival") == {1: "1", 3: "2"}
+    assert shown(packets, "tally.repeat_of") == {5: "3"}
+    assert shown(packets, "tally.response_to") == {4: "1", 6: "5"}
+    assert shown(packets, "tally.response_in") == {1: "4", 3: "4", 5: "6"}

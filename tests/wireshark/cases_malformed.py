@@ -6,7 +6,7 @@ import fixture_frames
 from capture import Tshark
 from lab import case
 from samples import JOB, SIX, TAGGED, every_type, join, joined
-from tally_wire import ABORT, MAX_ELEMENTS, PROBE, QUERY, crc32c, ipv4_header, udp_header
+from tally_wire import ABORT, JOIN, MAX_ELEMENTS, PROBE, QUERY, crc32c, ipv4_header, udp_header
 
 VERIFY = ("-o", "tally.sums:TRUE")
 UNKNOWN_FLAGS = 0xFF - 1 - 2 - 4 - 8 - 32
@@ -102,6 +102,10 @@ def captures_cut_at_every_byte(lab):
             assert "tally" in packet.protocols and not packet.failed(), where
             assert ("tally.truncated" in packet.remarks()) == (kept < len(frame)), where
             assert not packet.remarks() & ERRORS, where
+            if frame[bytes_before(frame) + 1] == JOIN:
+                there = max(kept - bytes_before(frame) - 56 - 56, 0)
+                assert "".join(packet.all("tally.join.name") + packet.all("tally.join.token")) == "resnets3cret"[:there]
+                assert len(packet.all("tally.join.token")) == (there > 6), where
 
 
 @case()

@@ -36,6 +36,9 @@ def switchml_fields(lab):
     assert packet.one("switchml.tsi_bytes") == "04:03:02:01"
     assert list(map(int, packet.all("switchml.value"))) == list(range(-1, 7))
     assert not packet.remarks() and not packet.has_error()
+    odd = tshark.packets([frame(payload(unused=1, pool_index=0x7FFE))])[0]
+    assert [odd.number(f"switchml.{name}") for name in ("set", "pool_index.reserved", "slot")] == [0, 1, 0x3FFE]
+    assert [odd.number(f"switchml.{name}") for name in ("msg_type", "unused", "size")] == [1, 1, 1]
     places = {"msg_type": (0, 1), "unused": (0, 1), "size": (0, 1), "job_number": (1, 1), "tsi": (2, 4),
               "tsi_bytes": (2, 4), "pool_index": (6, 2), "set": (6, 2), "slot": (6, 2), "e0": (8, 1), "e1": (9, 1),
               "values": (10, 256)}
@@ -75,23 +78,21 @@ def switchml_faults(lab):
         packet = tshark.packets([frame(data)])[0]
         assert packet.remarks() == {remark} and packet.has_error() and not packet.failed(), (name, packet.remarks())
     whole = payload(0)
-    short = tshark.packets([frame(whole[:size]) for size in range(1, len(whole))])
+    # Not from port 4000: a single byte from there is ICQ's.
+    short = tshark.packets([frame(whole[:size], 40000) for size in range(1, len(whole))])
     assert all(packet.remarks() == {"switchml.length.bad"} and not packet.failed() for packet in short)
-    cut = tshark.packets([frame(whole)] * (len(whole) - 1), kept=[42 + size for size in range(1, len(whole))])
+    cut = tshark.packets([frame(whole, 40000)] * (len(whole) - 1), kept=[42 + size for size in range(1, len(whole))])
     assert all(packet.remarks() == {"switchml.truncated"} and not packet.failed() for packet in cut)
 
 
 @case()
 def switchml_ports(lab):
-    """0xBEE0..0xBEEF, also from clients whose port belongs to another protocol, which keeps what is its own."""
+    """0xBEE0..0xBEEF and no other; whatever the clients' ports 4000 + thread are to others (ICQ, DHCP)."""
     tshark = Tshark(lab)
     for port in (0xBEE0, 0xBEEF):
         assert tshark.packets([frame(payload(), 4000, port)])[0].protocols[-1] == "switchml"
     for port in (0xBEDF, 0xBEF0):
         assert "switchml" not in tshark.packets([frame(payload(), 40000, port)])[0].protocols
-    clients = [frame(payload(), *ports) for thread in range(64)
+    clients = [frame(payload(size, job_number=3 * thread), *ports) for thread in range(64) for size in SIZES
                for ports in ((4000 + thread, SWITCH_PORT), (SWITCH_PORT, 4000 + thread))]
     assert all(packet.protocols[-1] == "switchml" and not packet.has_error() for packet in tshark.packets(clients))
-    dhcp = bytes([1, 1, 6, 0]) + bytes(232) + bytes.fromhex("63825363") + bytes.fromhex("350101ff")
-    packet = tshark.packets([frame(dhcp, 40000, 4011)])[0]
-    assert packet.protocols[-1] == "dhcp" and packet.number("dhcp.type") == 1

@@ -52,7 +52,8 @@ def sum_of(job, ranks, chunk, numbers):
 
 def result(job, to, chunk, numbers=None, **header):
     numbers = values(99) if numbers is None else numbers
-    return from_box(job, to, RESULT, pack_values(numbers), **{**sum_of(job, range(job.world), chunk, numbers), **header})
+    fields = {**sum_of(job, range(job.world), chunk, numbers), **header}
+    return from_box(job, to, RESULT, pack_values(numbers), **fields)
 
 
 def joined(job, to=0):

@@ -10,7 +10,9 @@ local function shape(p)
   return string.format("%d %s", p.elements, (names.dtype[p.dtype] or "values"):lower())
 end
 
-local function exponent(p) return p.exponent == names.no_exponent and "" or string.format(", exponent %d", p.exponent) end
+local function exponent(p)
+  return p.exponent == names.no_exponent and "" or string.format(", exponent %d", p.exponent)
+end
 
 local function of_chunk(p, who, what)
   return string.format("job %d %s chunk %d%s", p.job, who, p.chunk, what)
@@ -19,7 +21,9 @@ end
 local say = {}
 
 function say.CONTRIBUTE(p) return of_chunk(p, names.rank(p.rank), ": " .. shape(p) .. exponent(p)) end
-function say.RESULT(p) return of_chunk(p, "", ": " .. shape(p) .. " of " .. ranks.phrase(p.contributors) .. exponent(p)) end
+function say.RESULT(p)
+  return of_chunk(p, "", ": " .. shape(p) .. " of " .. ranks.phrase(p.contributors) .. exponent(p))
+end
 say.PARTIAL = say.RESULT
 function say.FLUSH(p) return of_chunk(p, names.rank(p.rank), "") end
 function say.RESEND(p)
@@ -27,7 +31,8 @@ function say.RESEND(p)
 end
 say.QUERY = say.RESEND
 function say.ANSWER(p)
-  local what = #p.contributors == 0 and ": has forgotten it" or ": " .. shape(p) .. " of " .. ranks.phrase(p.contributors)
+  local what = ": has forgotten it"
+  if #p.contributors > 0 then what = ": " .. shape(p) .. " of " .. ranks.phrase(p.contributors) end
   return of_chunk(p, string.format("%s to %s", names.rank(p.rank), names.rank(p.slot)), what)
 end
 function say.REJECT(p)

@@ -5,7 +5,8 @@ local group, severity = expert.group, expert.severity
 
 remarks.list = {
   check = ProtoExpert.new("tally.check.bad", "check is not the CRC32C of the header", group.CHECKSUM, severity.ERROR),
-  payload = ProtoExpert.new("tally.payload.bad", "sum1 is not the CRC32C of the payload", group.CHECKSUM, severity.ERROR),
+  payload = ProtoExpert.new("tally.payload.bad", "sum1 is not the CRC32C of the payload", group.CHECKSUM,
+                            severity.ERROR),
   sum = ProtoExpert.new("tally.sum.bad", "sum1 or sum2 do not fit the values", group.CHECKSUM, severity.ERROR),
   length = ProtoExpert.new("tally.length.bad", "Lengths do not fit", group.MALFORMED, severity.ERROR),
   version = ProtoExpert.new("tally.version.unknown", "Unknown version", group.PROTOCOL, severity.ERROR),

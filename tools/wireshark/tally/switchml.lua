@@ -6,7 +6,6 @@ local value_list = require("tally.value_list")
 local proto = Proto("switchml", "SwitchML, gradients summed by a switch")
 
 local first_port, last_port = 0xBEE0, 0xBEEF
-local first_client_port, last_client_port = 4000, 4063  -- 4000 + thread, in stock clients
 local header_bytes = 10
 local known_msg_type = 1
 local payload_bytes = { [0] = 128, [1] = 256, [2] = 512, [3] = 1024 }
@@ -32,7 +31,8 @@ local f = {
 }
 for _, field in pairs(f) do proto.fields[#proto.fields + 1] = field end
 
-local length = ProtoExpert.new("switchml.length.bad", "Lengths do not fit", expert.group.MALFORMED, expert.severity.ERROR)
+local length = ProtoExpert.new("switchml.length.bad", "Lengths do not fit", expert.group.MALFORMED,
+                               expert.severity.ERROR)
 local kind = ProtoExpert.new("switchml.header.unknown", "Unknown header", expert.group.PROTOCOL, expert.severity.ERROR)
 local truncated = ProtoExpert.new("switchml.truncated", "The capture has only a part of this packet",
                                   expert.group.COMMENTS_GROUP, expert.severity.NOTE)
@@ -75,9 +75,10 @@ local wire_layout = {
   { "e0", 1 }, { "e1", 1 },
 }
 
-local function is_switch_port(port) return port >= first_port and port <= last_port end
-
-local function direction(pinfo) return is_switch_port(pinfo.dst_port) and "contribution" or "result" end
+local function direction(pinfo)
+  local to_switch = pinfo.dst_port >= first_port and pinfo.dst_port <= last_port
+  return to_switch and "contribution" or "result"
+end
 
 local function describe(tvb, pinfo)
   local index = tvb(6, 2):uint()
@@ -102,13 +103,7 @@ local function check_length(tree, tvb, pinfo)
   return true
 end
 
-local displaced = {}  -- dissectors by port, see below
-
 function proto.dissector(tvb, pinfo, root)
-  local other = displaced[pinfo.match_uint]
-  if other and not is_switch_port(pinfo.src_port) and not is_switch_port(pinfo.dst_port) then
-    return other:call(tvb, pinfo, root)
-  end
   if tvb:len() == 0 and tvb:reported_len() > 0 then return 0 end
   pinfo.cols.protocol = "SWITCHML"
   local tree = tvb:len() > 0 and root:add(proto, tvb()) or root:add(proto)
@@ -123,12 +118,4 @@ function proto.dissector(tvb, pinfo, root)
   return tvb:len()
 end
 
-local udp_ports = DissectorTable.get("udp.port")
-udp_ports:add(string.format("%d-%d", first_port, last_port), proto)
-
--- Wireshark asks the dissector of the lower port first, and some of the clients' ports are DHCP's, ICQ's or others'.
--- So we take these, and give back what is not between a client and a switch.
-for port = first_client_port, last_client_port do
-  displaced[port] = udp_ports:get_dissector(port)
-  if displaced[port] then udp_ports:add(port, proto) end
-end
+DissectorTable.get("udp.port"):add(string.format("%d-%d", first_port, last_port), proto)

@@ -34,7 +34,8 @@ function values.verify(items, tvb, p, generation)
     return
   end
   local sum1, sum2 = sums.of_values(tvb:raw(names.header_bytes, 4 * p.elements))
-  local status, why = header.UNVERIFIED, " (sum2 is right; sum1 needs the generation, of which the capture has no JOINED)"
+  local status = header.UNVERIFIED
+  local why = " (sum2 is right; sum1 needs the generation, of which the capture has no JOINED)"
   if sum2 ~= p.sum2 then
     status, why = header.BAD, string.format(" (sum2 should be 0x%08x)", sum2)
   elseif generation then
