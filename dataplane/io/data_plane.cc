@@ -148,7 +148,9 @@ void DataPlane::State::make_cores(const Kernels& kernels) {
     o.slots = Region(slots[c].get(), options.slot_lines);
     o.server = Region(server[c].get(), options.server_lines);
     o.shared = shared_region(options.slot_lines, options.shared_entries, options.shared_elements);
-    if (options.staged)
+    if (options.make_core != nullptr)
+      cores.push_back(options.make_core(std::move(o), rings[c]));
+    else if (options.staged)
       cores.push_back(std::make_unique<PipelineCore<Staged>>(std::move(o), rings[c]));
     else
       cores.push_back(std::make_unique<PipelineCore<Fused>>(std::move(o), rings[c]));

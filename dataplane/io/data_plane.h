@@ -36,14 +36,21 @@ enum class IdlePolicy : std::uint8_t {
 };
 inline constexpr TimeNs kLongestSleep = kMillisecond;
 
+class DataCore;
+struct CoreOptions;
+struct CoreRings;
+// Makes a data core with an execution of its own.
+using CoreMaker = std::unique_ptr<DataCore> (*)(CoreOptions, CoreRings&);
+
 struct DataPlaneOptions {
   Box box;
   BoxMode mode = BoxMode::kInline;
   std::string prefix = "tally";  // of the names of rings and zones
   std::uint8_t cores = 1;        // data cores, 1..kMaxShards: core i owns the slots with slot mod cores = i
   IdlePolicy idle = IdlePolicy::kAdaptive;
-  bool staged = false;           // the reference execution
-  std::uint32_t slot_lines = 0;  // of each core, the shared region included
+  bool staged = false;            // the reference execution
+  CoreMaker make_core = nullptr;  // not null: the cores are its (bench/loop times one that way)
+  std::uint32_t slot_lines = 0;   // of each core, the shared region included
   // Of each core: entries of the shared region (0: none), values that one holds, and lines of 64 bytes for
   // the states of the embedded server.
   std::uint32_t shared_entries = 0;

@@ -6,6 +6,7 @@
 #include <cstddef>
 
 #include "pipeline.h"
+#include "step.h"
 
 namespace tally {
 
@@ -31,7 +32,9 @@ void run_burst(Pipeline<Exec>& pipeline, ParsedBurst& parsed, std::size_t count,
     pipeline.prefetch_entry(parsed[i]);
   }
   for (std::size_t i = 0; i < count; ++i) {
+    enter_step(pipeline.execution(), Step::kFetch);
     if (i + kValuesAhead < count) pipeline.prefetch_values(parsed[i + kValuesAhead]);
+    enter_step(pipeline.execution(), Step::kHandle);
     done(i, pipeline.handle(parsed[i], frame(i), now));
   }
 }

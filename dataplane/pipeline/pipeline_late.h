@@ -1,5 +1,5 @@
 #pragma once
-// What Pipeline does for jobs with stragglers. Included by pipeline.cc alone.
+// What Pipeline does for jobs with stragglers. Included by pipeline_definitions.h alone.
 
 #include <utility>
 

@@ -1,6 +1,6 @@
 #pragma once
 // What Pipeline does for jobs with external servers: what goes to them, and what comes from them. Included by
-// pipeline.cc alone.
+// pipeline_definitions.h alone.
 
 #include "pipeline.h"
 #include "reply.h"

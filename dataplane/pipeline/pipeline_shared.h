@@ -1,5 +1,6 @@
 #pragma once
-// What Pipeline does for jobs with shared slots and their embedded server. Included by pipeline.cc alone.
+// What Pipeline does for jobs with shared slots and their embedded server. Included by pipeline_definitions.h
+// alone.
 
 #include <algorithm>
 #include <bit>

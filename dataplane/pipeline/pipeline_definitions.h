@@ -1,16 +1,17 @@
-#include "pipeline.h"
+#pragma once
+// How Pipeline does what pipeline.h says, for any execution. Included where one is instantiated:
+// pipeline_instances.cc, and bench/loop for an execution that is timed.
 
 #include <bit>
 
-#include "fused.h"
 #include "gate.h"
 #include "match.h"
+#include "pipeline.h"
 #include "pipeline_late.h"
 #include "pipeline_server.h"
 #include "pipeline_shared.h"
 #include "pool.h"
 #include "reply.h"
-#include "staged.h"
 #include "straggler_pool.h"
 
 namespace tally {
@@ -198,8 +199,5 @@ void Pipeline<Exec>::release(JobId job, LineRange lines, std::uint32_t elements,
   }
   exec_.clear(lines);
 }
-
-template class Pipeline<Fused>;
-template class Pipeline<Staged>;
 
 }  // namespace tally

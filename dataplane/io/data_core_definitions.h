@@ -1,4 +1,6 @@
-#include "data_core.h"
+#pragma once
+// How a data core does what data_core.h says, for any execution. Included where one is instantiated:
+// data_core_instances.cc, and bench/loop for an execution that is timed.
 
 #include <bit>
 #include <type_traits>
@@ -6,10 +8,10 @@
 
 #include "core_clock.h"
 #include "core_idle.h"
-#include "fused.h"
+#include "data_core.h"
 #include "own_frame.h"
 #include "reply.h"
-#include "staged.h"
+#include "step.h"
 
 #include <rte_cycles.h>
 #include <rte_ring_elem.h>
@@ -55,10 +57,12 @@ std::size_t PipelineCore<Exec>::turn(TimeNs now, std::uint64_t cycles) noexcept 
   std::size_t moved = egress_.begin(now);
   for (std::size_t n = 0; n < ingress_.queues(); ++n) {
     std::size_t received = 0;
+    enter_step(pipeline_.execution(), Step::kReceive);
     const auto burst = ingress_.take(room_, received, now);
     moved += received;
     if (!burst.empty()) process(burst, now);
   }
+  enter_step(pipeline_.execution(), Step::kRest);
   ingress_.rotate();
   moved += take_handed_over(now);
   moved += send_for_others(rings_.to_send.get());
@@ -66,7 +70,9 @@ std::size_t PipelineCore<Exec>::turn(TimeNs now, std::uint64_t cycles) noexcept 
   moved += sweep(now);
   ++statistics.turns;
   statistics.last_turn = now;
+  enter_step(pipeline_.execution(), Step::kTransmit);
   if (moved != 0) egress_.flush();
+  enter_step(pipeline_.execution(), Step::kRest);
   if (servers_.waiting() != 0) moved += servers_.drain();
   statistics.no_mbuf = mbufs_.no_mbuf.get();
   statistics.refused = mbufs_.refused.get();
@@ -90,6 +96,7 @@ void PipelineCore<Exec>::follow_publications() noexcept {
 
 template <class Exec>
 void PipelineCore<Exec>::process(std::span<rte_mbuf* const> burst, TimeNs now) noexcept {
+  enter_step(pipeline_.execution(), Step::kParse);
   for (std::size_t i = 0; i < burst.size(); ++i) frames_[i] = frame_of(burst[i]);
   std::array<rte_mbuf*, kBurst> done;  // go back to their mempool together
   std::size_t absorbed = 0;
@@ -101,8 +108,10 @@ void PipelineCore<Exec>::process(std::span<rte_mbuf* const> burst, TimeNs now) n
           done[absorbed++] = burst[i];
           return;
         }
+        enter_step(pipeline_.execution(), Step::kConclude);
         conclude(burst[i], frames_[i], out, now);
       });
+  enter_step(pipeline_.execution(), Step::kGiveBack);
   drop_all(std::span{done}.first(absorbed));
   tell_control();
 }
@@ -256,8 +265,5 @@ void PipelineCore<Exec>::tell_control() noexcept {
     statistics.events_lost = events_refused_ + pipeline_.events().lost();
   }
 }
-
-template class PipelineCore<Fused>;
-template class PipelineCore<Staged>;
 
 }  // namespace tally
