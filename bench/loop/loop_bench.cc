@@ -1,7 +1,6 @@
 // The data plane's loop on the in-memory port against the raw add kernel and the pipeline alone, in one run:
-// performance.md, goal 1. 256 elements, window 256, frames from a ring of at least 4 MiB. One thread.
-
-#include <unistd.h>
+// performance.md, goal 1. 256 elements, and what MTUs of 1500 and 9000 carry; window 256, frames from a ring
+// of at least 4 MiB. One thread.
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -11,21 +10,22 @@
 #include <string_view>
 #include <vector>
 
-#include "eal.h"
+#include "bench_eal.h"
+#include "element_option.h"
 #include "fused.h"
 #include "harness.h"
 #include "loop_rig.h"
 #include "pipeline_contenders.h"
 #include "scratch.h"
-#include "started.h"
 
 namespace tally::bench {
 namespace {
 
 constexpr std::uint16_t kElements = 256;
+constexpr std::uint16_t kElementsOfMtu1500 = 352;
+constexpr std::uint16_t kElementsOfMtu9000 = 2224;
 constexpr std::uint8_t kMembers = 8;
-// Frame, FCS, preamble and gap: what a contribution takes of a link.
-constexpr double kWireBits = 8.0 * (Traffic::kHeaders + 4 * kElements + 4 + 20);
+constexpr double kLineRate = 100;     // Gbit/s
 constexpr double kUnicastGoal = 3.2;  // times raw add
 constexpr double kMulticastGoal = 2.0;
 constexpr double kServerGoal = 25;  // times the elements of a scalar server
@@ -34,7 +34,8 @@ constexpr double kServerGoal = 25;  // times the elements of a scalar server
 struct Wish {
   std::string json{};
   std::vector<std::uint16_t> members{kMembers, 2, 4, 16, 32};
-  std::vector<std::string> only{};  // keys of rows beside raw add; empty: all
+  std::vector<std::uint16_t> elements{};  // empty: all three, or with `only` those of kElements
+  std::vector<std::string> only{};        // keys of rows beside raw add; empty: all
   int rounds = 31;
 };
 
@@ -44,24 +45,31 @@ struct Row {
   double goal = 0;         // at most so many times raw add; 0: none
 };
 
+// Frame, FCS, preamble and gap: what a contribution takes of a link.
+double wire_bits(std::uint16_t elements) {
+  return 8.0 * (static_cast<double>(Traffic::kHeaders) + 4.0 * elements + 4 + 20);
+}
+
 // Contenders that are measured in turn, and what is known of each, in the order of the table.
 class Bench {
  public:
-  Bench(std::string directory, const Wish& wish) : directory_(std::move(directory)), wish_(wish) {}
+  Bench(std::string directory, const Wish& wish, std::uint16_t elements = kElements)
+      : directory_(std::move(directory)), wish_(wish), elements_(elements) {}
 
   void add_raw(std::uint8_t world) {
-    const Job job = make_job({.world = world, .elements = kElements});
+    const Job job = make_job({.world = world, .elements = elements_});
     raw_.push_back(std::make_unique<RawAdd>(job, job_box(), best_kernels()));
     add({"raw_add", world}, "raw add", [raw = raw_.back().get()] { return undisturbed(*raw); });
   }
   void add_pipeline() {
     if (!wished("pipeline")) return;
-    const Job job = make_job({.world = kMembers, .elements = kElements});
+    const Job job = make_job({.world = kMembers, .elements = elements_});
     pipeline_ = std::make_unique<PipelineAlone<Fused>>(job, job_box(), best_kernels(), true);
     add({"pipeline", kMembers}, "pipeline alone", [this] { return undisturbed(*pipeline_); });
   }
-  void add_rig(const Row& row, const std::string& name, const RigOptions& options) {
+  void add_rig(const Row& row, const std::string& name, RigOptions options) {
     if (!wished(row.key)) return;
+    options.job.elements = elements_;
     rigs_.push_back(std::make_unique<LoopRig>(options, "bench" + std::to_string(rigs_.size()), directory_));
     add(row, name, [rig = rigs_.back().get()] { return undisturbed(*rig); });
   }
@@ -91,19 +99,29 @@ class Bench {
 
   nlohmann::json print(const Row& row, const Figure& f, const std::vector<Figure>& figures) const {
     const double ratio = f.median_ns / raw_ns(row.world, figures);
-    const double gbits = kWireBits / f.median_ns;
-    std::printf("%-40s %4u %7.1f %7.1f %7.1f %6.2f %6.2f %6.2f %6.1f", f.name.c_str(), row.world, f.median_ns,
-                f.min_ns, f.max_ns, ratio, 1e3 / f.median_ns, kElements / f.median_ns, gbits);
+    const double gbits = wire_bits(elements_) / f.median_ns;
+    std::printf("%-40s %4u %4u %7.1f %7.1f %7.1f %6.2f %6.2f %6.2f %6.1f %5.0f", f.name.c_str(), row.world,
+                elements_, f.median_ns, f.min_ns, f.max_ns, ratio, 1e3 / f.median_ns, elements_ / f.median_ns,
+                gbits, 100 * gbits / kLineRate);
     if (row.goal > 0)
       std::printf("  goal <= %.1f: %s", row.goal, ratio <= row.goal ? "reached" : "NOT reached");
     std::printf("\n");
-    return {{"key", row.key},           {"name", f.name},      {"members", row.world},
-            {"median_ns", f.median_ns}, {"min_ns", f.min_ns},  {"max_ns", f.max_ns},
-            {"times_raw_add", ratio},   {"gbit_per_s", gbits}, {"goal_times_raw_add", row.goal}};
+    return {{"key", row.key},
+            {"name", f.name},
+            {"members", row.world},
+            {"elements", elements_},
+            {"median_ns", f.median_ns},
+            {"min_ns", f.min_ns},
+            {"max_ns", f.max_ns},
+            {"times_raw_add", ratio},
+            {"gbit_per_s", gbits},
+            {"share_of_100_gbit", gbits / kLineRate},
+            {"goal_times_raw_add", row.goal}};
   }
 
   std::string directory_;
   const Wish& wish_;
+  std::uint16_t elements_;
   std::vector<std::unique_ptr<RawAdd>> raw_;
   std::unique_ptr<PipelineAlone<Fused>> pipeline_;
   std::vector<std::unique_ptr<LoopRig>> rigs_;
@@ -146,10 +164,8 @@ nlohmann::json beside_servers(const nlohmann::json& rows) {
 }
 
 JobShape shape(std::uint8_t world, bool multicast, std::uint8_t ports = 1) {
-  return {.world = world,
-          .elements = kElements,
-          .results = multicast ? ResultsMode::kMulticast : ResultsMode::kUnicast,
-          .ports = ports};
+  return {
+      .world = world, .results = multicast ? ResultsMode::kMulticast : ResultsMode::kUnicast, .ports = ports};
 }
 
 using Runs = RigOptions::Runs;
@@ -194,6 +210,15 @@ void add_world(Bench& bench, std::uint8_t world) {
   bench.add_rig({"multicast", world}, "loop, multicast", {.job = shape(world, true)});
 }
 
+// A packet of another size: at eight members, since the curve is that of 256 elements.
+void add_format(Bench& bench) {
+  bench.add_raw(kMembers);
+  bench.add_rig({"port", kMembers}, "port alone: receive and free",
+                {.job = shape(kMembers, false), .runs = Runs::kPortAlone});
+  bench.add_rig({"unicast", kMembers}, "loop, unicast", {.job = shape(kMembers, false)});
+  bench.add_rig({"multicast", kMembers}, "loop, multicast", {.job = shape(kMembers, true)});
+}
+
 }  // namespace
 }  // namespace tally::bench
 
@@ -205,26 +230,23 @@ int main(int argc, char** argv) {
   app.add_option("--members", wish.members, "numbers of members, in this order")
       ->delimiter(',')
       ->check(CLI::Range(2, 64));
+  app.add_option("--elements", wish.elements,
+                 "values in a packet, multiples of 16: of 256 all members, of others eight")
+      ->delimiter(',')
+      ->check(elements_of_a_packet());
   app.add_option("--only", wish.only, "keys of rows, as in the JSON; raw add is always there")
       ->delimiter(',');
   app.add_option("--rounds", wish.rounds, "of each row")->check(CLI::PositiveNumber);
   CLI11_PARSE(app, argc, argv);
+  const bool given = !wish.elements.empty();
   nlohmann::json results{{"environment", environment()}};
   print_environment();
-  // On pages of 4 KiB an mbuf takes a page.
-  constexpr std::uint64_t kHugeMemory = std::uint64_t{240} << 20;
-  const bool huge = tally::free_hugepage_bytes() >= kHugeMemory;
-  const tally::EalOptions options{.program = argv[0],
-                                  .instance = "bench-" + std::to_string(getpid()),
-                                  .memory_bytes = huge ? kHugeMemory : 2 * kHugeMemory};
-  const tally::Eal eal = started(tally::Eal::start(options, print_warnings));
+  const tally::Eal eal = start_bench_eal(argv[0]);
   static const Scratch scratch;  // std::exit() removes it too
-  std::printf("\n%u elements, window %u, kernels %s, %s, rings of 4 MiB, %d rounds interleaved\n", kElements,
-              kBenchWindow, std::string(tally::best_kernels().name).c_str(),
-              eal.hugepages() ? "hugepages" : "NO HUGEPAGES: every frame costs a walk of the page table",
-              wish.rounds);
-  std::printf("%-40s %4s %7s %7s %7s %6s %6s %6s %6s\n", "", "of", "ns", "min", "max", "x raw", "Mpps",
-              "Gel/s", "Gb/s");
+  std::printf("\nwindow %u, kernels %s, %s, rings of 4 MiB, %d rounds interleaved\n", kBenchWindow,
+              std::string(tally::best_kernels().name).c_str(), hugepages_text(eal), wish.rounds);
+  std::printf("%-40s %4s %4s %7s %7s %7s %6s %6s %6s %6s %5s\n", "", "of", "el", "ns", "min", "max", "x raw",
+              "Mpps", "Gel/s", "Gb/s", "%100G");
   results["loop"] = {{"elements", kElements},
                      {"window", kBenchWindow},
                      {"kernels", tally::best_kernels().name},
@@ -232,16 +254,29 @@ int main(int argc, char** argv) {
                      {"rounds", wish.rounds}};
   nlohmann::json& rows = results["loop"]["rows"] = nlohmann::json::array();
   // Groups, so that their rings are not too many for the L3 cache at a time; each with its own raw add.
-  for (const std::uint16_t world : wish.members) {
-    Bench bench(scratch.path(), wish);
-    if (world == kMembers) {
-      add_eight(bench);
-    } else {
-      add_world(bench, static_cast<std::uint8_t>(world));
+  nlohmann::json& formats = results["loop"]["formats"] = nlohmann::json::array();
+  const auto run = [&](nlohmann::json& to, std::uint16_t elements, const auto& add) {
+    Bench bench(scratch.path(), wish, elements);
+    add(bench);
+    for (auto& row : bench.run()) to.push_back(std::move(row));
+  };
+  if (!given) wish.elements = {kElements};
+  if (!given && wish.only.empty())
+    wish.elements.insert(wish.elements.end(), {kElementsOfMtu1500, kElementsOfMtu9000});
+  for (const std::uint16_t elements : wish.elements) {
+    if (elements != kElements) {
+      run(formats, elements, add_format);
+      continue;
     }
-    for (auto& row : bench.run()) rows.push_back(std::move(row));
+    for (const std::uint16_t world : wish.members) {
+      if (world == kMembers) {
+        run(rows, elements, add_eight);
+      } else {
+        run(rows, elements, [world](Bench& bench) { add_world(bench, static_cast<std::uint8_t>(world)); });
+      }
+    }
   }
-  if (wish.only.empty()) {
+  if (wish.only.empty() && !given) {
     Bench servers(scratch.path(), wish);
     add_servers(servers);
     nlohmann::json beside = servers.run();
