@@ -55,7 +55,10 @@ LoopRig::LoopRig(const RigOptions& options, const std::string& name, const std::
   rte_mempool_obj_iter(frames_, paint, &traffic_);
   open_ports(name, directory);
   if (options_.runs == RigOptions::Runs::kDataPlane) {
-    const DataPlaneOptions plane{.box = job_box(), .prefix = name, .slot_lines = job_.slots.count};
+    const DataPlaneOptions plane{.box = job_box(),
+                                 .prefix = name,
+                                 .make_core = options_.profiled ? make_profiled_core : nullptr,
+                                 .slot_lines = job_.slots.count};
     plane_ = started(DataPlane::create(plane, std::move(pools_), std::move(ports_), best_kernels()));
     plane_->publish({.version = 1, .table = JobTable().with(job_.id, std::make_shared<Job>(job_))});
   }
@@ -74,6 +77,7 @@ LoopRig::LoopRig(const RigOptions& options, const std::string& name, const std::
                                  .read_payload = options_.read_payload,
                                  .check = plane_ != nullptr || server_ != nullptr};
     memory_ports_.push_back(std::make_unique<MemoryPort>(port, traffic_));
+    if (options_.profiled) profiled_ports_.push_back(std::make_unique<ProfiledPort>(ethdevs_[p]));
   }
 }
 
@@ -123,8 +127,10 @@ std::uint64_t LoopRig::received() const noexcept {
 Round LoopRig::turn_rings() {
   for (const auto& port : memory_ports_) port->prepare();
   const RoundTimer timer;
+  if (options_.profiled) loop_profile.start(read_tsc());
   while (received() < traffic_.contributions()) turn();
-  return timer.done(std::uint64_t{descriptors_} * memory_ports_.size());
+  if (options_.profiled) loop_profile.stop(read_tsc(), ring_frames());
+  return timer.done(ring_frames());
 }
 
 // As RawAdd, over the frames of the ring and the entries that the box would use.

@@ -10,6 +10,7 @@
 #include "bench_job.h"
 #include "core_clock.h"
 #include "data_plane.h"
+#include "loop_profile.h"
 #include "memory_port.h"
 #include "region.h"
 #include "round_timer.h"
@@ -28,6 +29,7 @@ struct RigOptions {
     kVectorisedServer,  // ... as the compiler vectorises them
   } runs = Runs::kDataPlane;
   bool read_payload = true;  // as the definition of the in-memory port says
+  bool profiled = false;     // kDataPlane: loop_profile tells of the last round
 };
 
 class LoopRig {
@@ -71,6 +73,7 @@ class LoopRig {
   std::unique_ptr<ScalarServer> server_;
   std::vector<Line> entries_;  // kRawAdd
   std::vector<std::unique_ptr<MemoryPort>> memory_ports_;
+  std::vector<std::unique_ptr<ProfiledPort>> profiled_ports_;
   CoreClock clock_;
 };
 

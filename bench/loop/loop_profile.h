@@ -1,0 +1,52 @@
+#pragma once
+// The production loop with stamps of the TSC between its steps: the data core's own code, compiled for an
+// execution that reads the clock. One thread and one loop at a time, so there is one profile.
+
+#include <array>
+#include <cstdint>
+#include <memory>
+
+#include "step_profile.h"
+
+#include <x86intrin.h>
+
+struct rte_mbuf;
+
+namespace tally {
+
+class DataCore;
+struct CoreOptions;
+struct CoreRings;
+
+namespace bench {
+
+// What the loop that runs now writes to. Whoever turns it starts and stops it.
+inline StepProfile loop_profile;
+
+[[nodiscard]] inline std::uint64_t read_tsc() noexcept { return __rdtsc(); }
+
+// For DataPlaneOptions::make_core.
+[[nodiscard]] std::unique_ptr<DataCore> make_profiled_core(CoreOptions options, CoreRings& rings);
+
+// Stands in front of the burst functions of a MemoryPort, so that the port's time is a step of its own.
+class ProfiledPort {
+ public:
+  // ethdev: with a MemoryPort in place, which outlives this; one queue.
+  explicit ProfiledPort(std::uint16_t ethdev);
+  ProfiledPort(const ProfiledPort&) = delete;
+  ProfiledPort& operator=(const ProfiledPort&) = delete;
+  ~ProfiledPort();  // the MemoryPort's own functions again
+
+ private:
+  using Burst = std::uint16_t (*)(void*, rte_mbuf**, std::uint16_t);
+
+  std::uint16_t ethdev_;
+  Burst receive_;
+  Burst transmit_;
+  void** receive_queue_;
+  void** transmit_queue_;
+  std::array<void*, 1> queue_;
+};
+
+}  // namespace bench
+}  // namespace tally

@@ -1,0 +1,10 @@
+// Apart from profiled_core.cc, as the product's are: what is inlined into what stays the same.
+
+#include "pipeline_definitions.h"
+#include "profiled.h"
+
+namespace tally {
+
+template class Pipeline<bench::Profiled>;
+
+}  // namespace tally

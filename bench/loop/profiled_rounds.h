@@ -1,0 +1,65 @@
+#pragma once
+// A loop with stamps, as a contender beside the same loop without them.
+
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "harness.h"
+#include "loop_profile.h"
+#include "loop_rig.h"
+#include "step_report.h"
+
+#include <rte_cycles.h>
+
+namespace tally::bench {
+
+class ProfiledRounds {
+ public:
+  ProfiledRounds(RigOptions options, const std::string& name, const std::string& directory)
+      : world_(options.job.world), rig_(profiled(options), name, directory) {}
+
+  // As undisturbed() wants it.
+  Round round() {
+    const Round round = rig_.round();
+    check();
+    if (!round.disturbed) profiles_.push_back(loop_profile);
+    return round;
+  }
+  // Rounds so far, which the figures will not count if there are others behind them.
+  void warmed_up() { profiles_.clear(); }
+  [[nodiscard]] std::size_t rounds() const noexcept { return profiles_.size(); }
+
+  // unprofiled_ns: of a contribution, of the loop without stamps. At least one round was not disturbed.
+  [[nodiscard]] StepFigures figures(double unprofiled_ns) const {
+    const auto hz = static_cast<double>(rte_get_tsc_hz());
+    return step_figures(profiles_, stamp_cycles(read_tsc), unprofiled_ns * hz / 1e9, hz);
+  }
+
+ private:
+  static RigOptions profiled(RigOptions options) {
+    options.profiled = true;
+    return options;
+  }
+
+  // A turn of the ring brings as many first and last contributions as chunks, give or take those that are
+  // under way at its ends; and nothing else happens.
+  void check() const {
+    if (world_ == 1) return;
+    const std::uint64_t chunks = rig_.ring_frames() / world_;
+    const auto fits = [&](PacketKind kind) {
+      const std::uint64_t packets = loop_profile.packets(kind);
+      return packets + 1 >= chunks && packets <= chunks + 1;
+    };
+    require(
+        fits(PacketKind::kFirst) && fits(PacketKind::kLast) && loop_profile.packets(PacketKind::kOther) == 0,
+        "the profile took packets for what they are not");
+  }
+
+  std::uint16_t world_;
+  LoopRig rig_;
+  std::vector<StepProfile> profiles_;
+};
+
+}  // namespace tally::bench
