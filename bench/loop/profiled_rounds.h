@@ -24,14 +24,19 @@ class ProfiledRounds {
   Round round() {
     const Round round = rig_.round();
     check();
-    if (!round.disturbed) profiles_.push_back(loop_profile);
+    if (disturbed_) profiles_.pop_back();  // this one takes its place
+    profiles_.push_back(loop_profile);
+    disturbed_ = round.disturbed;
     return round;
   }
-  // Rounds so far, which the figures will not count if there are others behind them.
-  void warmed_up() { profiles_.clear(); }
+  // Rounds so far do not count.
+  void warmed_up() {
+    profiles_.clear();
+    disturbed_ = false;
+  }
   [[nodiscard]] std::size_t rounds() const noexcept { return profiles_.size(); }
 
-  // unprofiled_ns: of a contribution, of the loop without stamps. At least one round was not disturbed.
+  // unprofiled_ns: of a contribution, of the loop without stamps. After a round.
   [[nodiscard]] StepFigures figures(double unprofiled_ns) const {
     const auto hz = static_cast<double>(rte_get_tsc_hz());
     return step_figures(profiles_, stamp_cycles(read_tsc), unprofiled_ns * hz / 1e9, hz);
@@ -60,6 +65,7 @@ class ProfiledRounds {
   std::uint16_t world_;
   LoopRig rig_;
   std::vector<StepProfile> profiles_;
+  bool disturbed_ = false;  // the last of them
 };
 
 }  // namespace tally::bench

@@ -20,7 +20,6 @@ namespace {
 constexpr std::string_view kMemory = "memory";
 constexpr std::uint32_t kElementsHead = 84;    // IPv4, UDP and our header in front of the values
 constexpr std::uint32_t kElementsHead6 = 104;  // IPv6
-constexpr std::uint64_t kLeastInMemory = 240;  // MiB: three rigs, each with rings of 4 MiB and their pools
 
 tl::unexpected<Error> bad(std::string what, const char* option) {
   return fail(ErrorCode::kInvalidArgument, std::move(what), option);
@@ -59,9 +58,11 @@ Result<void> check_memory(const LoadOptions& o) {
     return bad(
         "the in-memory port never loses a frame: --rate max is its limit, a number measures latency there",
         "--rate search");
-  if (o.memory_mib < kLeastInMemory)
-    return bad(std::to_string(o.memory_mib) + " MiB is too little for --port memory: give it " +
-                   std::to_string(kLeastInMemory) + " or more, or leave it out",
+  const std::uint64_t least = o.profile ? kMemoryWithProfile : kMemoryAlone;
+  if (o.memory_mib < least)
+    return bad(std::to_string(o.memory_mib) + " MiB is too little for --port memory" +
+                   (o.profile ? " with --profile" : "") + ": give it " + std::to_string(least) +
+                   " or more, or leave it out",
                "--memory");
   if (o.format.dtype != Dtype::kInt32 || o.format.vlan != kUntagged)
     return bad("--dtype and --vlan are for running boxes: its frames are int32, IPv4 and untagged",
@@ -143,6 +144,9 @@ Result<void> complete_options(LoadOptions& o, const LoadTexts& t, bool results_g
   }
   if (o.ports.size() != t.ports.size() && t.ports.size() != 1)
     return bad("'memory' stands alone: it is a box of its own", "--port");
+  if (o.profile && !o.ports.empty())
+    return bad("only with --port memory: it is this process's own loop that is timed", "--profile");
+  if (!o.profile && !o.profile_csv.empty()) return bad("needs --profile", "--profile-csv");
   o.format.dtype = t.dtype == "float32" ? Dtype::kFloat32 : Dtype::kInt32;
   if (t.vlan >= 0) o.format.vlan = static_cast<std::uint16_t>(t.vlan);
   if (auto fits = fit_elements(o); !fits) return fits;
@@ -150,6 +154,7 @@ Result<void> complete_options(LoadOptions& o, const LoadTexts& t, bool results_g
   if (auto done = check_process(t.pid); !done) return done;
   if (auto done = check_writable(o.json, "--json"); !done) return done;
   if (auto done = check_writable(o.csv, "--csv"); !done) return done;
+  if (auto done = check_writable(o.profile_csv, "--profile-csv"); !done) return done;
   if (o.echo && o.box.empty() && o.address.empty()) {
     o.box = "10.0.0.1";  // nobody looks at them
     o.address = "10.0.0.10/24";

@@ -37,6 +37,8 @@ void add_job(CLI::App& app, LoadOptions& o, LoadTexts& t) {
       ->type_name("MODE")
       ->check(CLI::IsMember({"unicast", "multicast"}));
   app.add_option("-s,--switch", o.box, "The box's address; an IPv6 one makes all frames IPv6");
+  app.add_flag("--profile", o.profile,
+               "With --port memory: the loop once more with stamps of the TSC, and cycles of each step");
   app.add_option("-a,--address", o.address,
                  "Of worker 0, such as 10.0.0.10/24 or fd00::10/64; the others have the next ones")
       ->type_name("CIDR");
@@ -90,7 +92,8 @@ void add_output(CLI::App& app, LoadOptions& o, LoadTexts& t) {
   app.add_option("--cpu", t.cpu, "Runs on this CPU only; give it one that no data core has")
       ->check(CLI::Range(0, 4095))
       ->group(group);
-  app.add_option("--memory", o.memory_mib, "MiB for packets (default 240, the least with --port memory)")
+  app.add_option("--memory", o.memory_mib,
+                 "MiB for packets (default 240, the least with --port memory; with --profile 320)")
       ->check(CLI::Range(64, 65536))
       ->group(group);
   app.add_option("--pid", t.pid, "Of tallyd on this machine: shows its CPU time per packet")
@@ -114,6 +117,9 @@ void add_output(CLI::App& app, LoadOptions& o, LoadTexts& t) {
       ->type_name("FILE")
       ->group(group);
   app.add_option("--csv", o.csv, "Writes the table to this file")->type_name("FILE")->group(group);
+  app.add_option("--profile-csv", o.profile_csv, "Writes the steps of --profile to this file")
+      ->type_name("FILE")
+      ->group(group);
 }
 
 }  // namespace
@@ -141,6 +147,7 @@ Result<std::variant<LoadOptions, LoadHelp>> parse_load_options(int argc, const c
     return fail(ErrorCode::kInvalidArgument, e.what());
   }
   options.elements_given = app.count("--elements") > 0;
+  if (options.profile && app.count("--memory") == 0) options.memory_mib = kMemoryWithProfile;
   if (const auto done = complete_options(options, texts, app.count("--results") > 0); !done)
     return tl::unexpected<Error>(done.error());
   return options;

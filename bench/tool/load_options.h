@@ -25,6 +25,10 @@ struct LoadRate {
 // max, search, or such a number.
 [[nodiscard]] Result<LoadRate> parse_rate(std::string_view text);
 
+// MiB that --port memory takes: three rigs, each with rings of 4 MiB and their pools; and one more.
+inline constexpr std::uint64_t kMemoryAlone = 240;
+inline constexpr std::uint64_t kMemoryWithProfile = 320;
+
 struct LoadOptions {
   std::vector<std::string>
       ports{};               // devices as a worker has them, without `dpdk:`; empty: the in-memory port
@@ -39,6 +43,7 @@ struct LoadOptions {
   bool echo = false;           // the other end is no box, it sends every frame back
   std::uint32_t window = 256;  // echo: chunks in flight
   bool multicast = false;      // of the in-memory port; otherwise the job's configuration says it
+  bool profile = false;        // of the in-memory port: cycles of each step of the loop, too
   LoadRate rate{};
   double seconds = 5;  // of the run that counts
   double trial_s = 0.5;
@@ -48,7 +53,7 @@ struct LoadOptions {
   TimeNs join_timeout = 30 * kSecond;
   std::uint16_t mtu = 1500;
   std::optional<std::uint16_t> cpu{};
-  std::uint64_t memory_mib = 240;
+  std::uint64_t memory_mib = kMemoryAlone;
   std::optional<int> box_pid{};
   double line_rate = 0;       // Gbit/s of one port; 0: not known
   double ceiling = 0;         // packets per second, as given or as an echo run found; 0: not known
@@ -56,6 +61,7 @@ struct LoadOptions {
   bool hold = false;          // keeps the ports until standard input ends
   std::string json{};
   std::string csv{};
+  std::string profile_csv{};
 };
 
 struct LoadHelp {

@@ -164,7 +164,8 @@ std::string load_csv(const LoadSetting& s, const std::vector<LoadFigures>& runs)
   return out;
 }
 
-std::string load_json(const LoadSetting& s, const std::vector<LoadFigures>& runs) {
+std::string load_json(const LoadSetting& s, const std::vector<LoadFigures>& runs,
+                      const StepFigures* profile) {
   const auto or_null = [](const auto& value) { return value ? nlohmann::json(*value) : nlohmann::json(); };
   const auto rated = [](double value, double whole) {
     return whole > 0 ? nlohmann::json(value / whole) : nlohmann::json();
@@ -224,6 +225,7 @@ std::string load_json(const LoadSetting& s, const std::vector<LoadFigures>& runs
                            {"carried", f.carried()},
                            {"disturbed", f.disturbed()}});
   }
+  if (profile != nullptr) out["profile"] = step_json(*profile);
   return out.dump(1) + "\n";
 }
 

@@ -8,6 +8,7 @@
 #include "load_figures.h"
 #include "load_format.h"
 #include "machine.h"
+#include "step_report.h"
 
 namespace tally::bench {
 
@@ -52,6 +53,8 @@ struct LoadSetting {
 [[nodiscard]] std::string load_head(const LoadSetting& setting);
 [[nodiscard]] std::string load_line(const LoadSetting& setting, const LoadFigures& figures);
 [[nodiscard]] std::string load_csv(const LoadSetting& setting, const std::vector<LoadFigures>& runs);
-[[nodiscard]] std::string load_json(const LoadSetting& setting, const std::vector<LoadFigures>& runs);
+// profile: null if there is none.
+[[nodiscard]] std::string load_json(const LoadSetting& setting, const std::vector<LoadFigures>& runs,
+                                    const StepFigures* profile = nullptr);
 
 }  // namespace tally::bench

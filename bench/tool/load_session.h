@@ -7,6 +7,7 @@
 #include "load_figures.h"
 #include "load_options.h"
 #include "load_report.h"
+#include "step_report.h"
 #include "tally/error.h"
 
 namespace tally::bench {
@@ -15,6 +16,7 @@ namespace tally::bench {
 struct LoadListener {
   std::function<void(const LoadSetting&)> begin{};
   std::function<void(const LoadFigures&)> run{};
+  std::function<void(const StepFigures&)> steps{};  // once, if the options ask for a profile
 };
 
 enum class LoadOutcome : std::uint8_t {

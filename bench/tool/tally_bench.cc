@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdio>
 #include <exception>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "load_report.h"
 #include "load_session.h"
 #include "result_file.h"
+#include "step_report.h"
 
 namespace tally::bench {
 namespace {
@@ -29,6 +31,7 @@ int complain(const Error& error, int code) {
 int measure(const LoadOptions& options, const std::atomic<bool>& interrupted) {
   LoadSetting setting;
   std::vector<LoadFigures> runs;
+  std::optional<StepFigures> profile;
   const LoadListener listener{.begin =
                                   [&](const LoadSetting& s) {
                                     setting = s;
@@ -40,14 +43,18 @@ int measure(const LoadOptions& options, const std::atomic<bool>& interrupted) {
                                     runs.push_back(f);
                                     std::fputs(load_line(setting, f).c_str(), stdout);
                                     std::fflush(stdout);
-                                  }};
+                                  },
+                              .steps = [&](const StepFigures& f) { profile = f; }};
   const auto outcome = options.ports.empty() ? measure_memory(options, listener, interrupted)
                                              : measure_box(options, listener, interrupted);
   if (!outcome)
     return complain(outcome.error(), outcome.error().code == ErrorCode::kInvalidArgument ? kUsage : kFailed);
-  const bool json = write_result_file("tally-bench", options.json, load_json(setting, runs));
+  if (profile) std::printf("\n%s", step_table(*profile).c_str());
+  const bool json =
+      write_result_file("tally-bench", options.json, load_json(setting, runs, profile ? &*profile : nullptr));
   const bool csv = write_result_file("tally-bench", options.csv, load_csv(setting, runs));
-  if (!json || !csv) return kFailed;
+  const bool steps = !profile || write_result_file("tally-bench", options.profile_csv, step_csv(*profile));
+  if (!json || !csv || !steps) return kFailed;
   if (const std::uint64_t damaged = damaged_results(runs); damaged > 0 && !options.allow_damage) {
     std::fprintf(
         stderr,

@@ -198,9 +198,29 @@ def bench_measures_the_data_plane_in_memory(lab):
 
 
 @case()
+def bench_tells_the_cycles_of_each_step(lab):
+    """--profile: the steps add up to the whole; first, last and other packets are as many as the chunks; a result is sent to all."""
+    file, table = (pathlib.Path(lab.directory, name) for name in ("bench.json", "steps.csv"))
+    program, code = run_bench(lab, "--port", "memory", "--workers", 4, "--elements", 64, "--seconds", 0.1, "--warm-up", 0,
+                              "--profile", "--profile-csv", table, "--json", file)
+    assert code == 0, program.complained()
+    profile = figures_of(lab)["profile"]
+    steps = {step["step"]: step for step in profile["steps"]}
+    assert abs(sum(step["cycles_per_contribution"] for step in steps.values()) - profile["cycles"]) < 0.01, profile
+    assert profile["cycles_with_stamps"] > profile["cycles"] > 0 and profile["cycles_of_a_stamp"] > 1, profile
+    chunks = steps["values_first"]["events"]
+    assert abs(profile["contributions"] - 4 * chunks) < 0.01 * profile["contributions"], steps
+    assert abs(steps["values_add"]["events"] - 2 * chunks) < 0.01 * profile["contributions"], steps
+    assert abs(steps["conclude"]["events"] - chunks) < 0.01 * profile["contributions"], steps
+    for step in ("port_receive", "parse", "registers_last", "verdict_last", "give_back", "port_transmit", "rest"):
+        assert step in steps, (step, steps)
+    assert len(table.read_text().splitlines()) == 1 + len(steps) + 1
+
+
+@case()
 def bench_in_memory_takes_any_workers_and_elements(lab):
     """64, the last of them 252 chunks behind the first, so that results come late; one, whose ring is 25,000 chunks."""
     for workers, elements in ((64, 256), (1, 16)):
         program, code = run_bench(lab, "--port", "memory", "--workers", workers, "--elements", elements, "--seconds", 0.05,
-                                  "--warm-up", 0)
+                                  "--warm-up", 0, "--profile")
         assert code == 0, program.complained()

@@ -53,6 +53,21 @@ TEST(LoadOptions, DevicesMayBeWrittenAsAWorkersTransport) {
   EXPECT_EQ(o.box_pid, 1);
 }
 
+TEST(LoadOptions, AProfileIsOfTheInMemoryPort) {
+  const auto parsed = parse({"--port", "memory", "--profile", "--profile-csv", "steps.csv"});
+  ASSERT_TRUE(parsed) << parsed.error().text();
+  EXPECT_TRUE(std::get<LoadOptions>(*parsed).profile);
+  EXPECT_EQ(std::get<LoadOptions>(*parsed).profile_csv, "steps.csv");
+  EXPECT_EQ(std::get<LoadOptions>(*parsed).memory_mib, 320U);  // for one more rig
+  EXPECT_FALSE(std::get<LoadOptions>(*parse({"--port", "memory"})).profile);
+  EXPECT_NE(error_of({"--port", "memory", "--profile", "--memory", "300"}).find("give it 320 or more"),
+            std::string::npos);
+  EXPECT_NE(error_of(with({"--profile"})).find("--profile: only with --port memory"), std::string::npos);
+  EXPECT_NE(
+      error_of({"--port", "memory", "--profile-csv", "steps.csv"}).find("--profile-csv: needs --profile"),
+      std::string::npos);
+}
+
 TEST(LoadOptions, TheInMemoryPortIsABoxOfItsOwn) {
   const auto parsed = parse({"--port", "memory", "--results", "multicast"});
   ASSERT_TRUE(parsed) << parsed.error().text();

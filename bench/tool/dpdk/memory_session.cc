@@ -13,6 +13,7 @@
 #include "load_session.h"
 #include "loop_rig.h"
 #include "paced_port.h"
+#include "profiled_rounds.h"
 #include "scratch.h"
 #include "session_parts.h"
 
@@ -54,7 +55,11 @@ class MemorySession {
         interrupted_(interrupted),
         add_(rig_of(options, RigOptions::Runs::kRawAdd), "add", scratch_.path()),
         port_(rig_of(options, RigOptions::Runs::kPortAlone), "port", scratch_.path()),
-        loop_(rig_of(options, RigOptions::Runs::kDataPlane), "loop", scratch_.path()) {}
+        loop_(rig_of(options, RigOptions::Runs::kDataPlane), "loop", scratch_.path()) {
+    if (options.profile)
+      profiled_ = std::make_unique<ProfiledRounds>(rig_of(options, RigOptions::Runs::kDataPlane), "steps",
+                                                   scratch_.path());
+  }
 
   // Nothing can be cut short between two turns of the ring, so one round must fit into --seconds.
   [[nodiscard]] Result<void> fits() const {
@@ -85,6 +90,7 @@ class MemorySession {
       add.push_back(undisturbed(add_));
       port.push_back(undisturbed(port_));
       loop.push_back(undisturbed(loop_));
+      if (profiled_ != nullptr) static_cast<void>(undisturbed(*profiled_));
     } while (seconds_since(start) < options_.warm_up_s + options_.seconds);
     // The first rounds warm up.
     for (auto* rounds : {&add, &port, &loop})
@@ -95,6 +101,7 @@ class MemorySession {
     f.received = options_.multicast ? f.sent / options_.workers : f.sent;  // as the rig has checked
     f.busy = 1;
     listener_.run(f);
+    if (profiled_ != nullptr) listener_.steps(profiled_->figures(1e9 / f.sent_per_s()));
     return f.sent_per_s();
   }
 
@@ -129,6 +136,7 @@ class MemorySession {
   const std::atomic<bool>& interrupted_;
   Scratch scratch_;
   LoopRig add_, port_, loop_;
+  std::unique_ptr<ProfiledRounds> profiled_;  // null: not asked for
 };
 
 }  // namespace
