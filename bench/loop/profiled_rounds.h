@@ -1,6 +1,7 @@
 #pragma once
 // A loop with stamps, as a contender beside the same loop without them.
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <utility>
@@ -27,19 +28,17 @@ class ProfiledRounds {
     if (disturbed_) profiles_.pop_back();  // this one takes its place
     profiles_.push_back(loop_profile);
     disturbed_ = round.disturbed;
+    stamps_.push_back(stamp_cycles(read_tsc));  // now: the CPU's speed swings, and the TSC's does not
     return round;
-  }
-  // Rounds so far do not count.
-  void warmed_up() {
-    profiles_.clear();
-    disturbed_ = false;
   }
   [[nodiscard]] std::size_t rounds() const noexcept { return profiles_.size(); }
 
   // unprofiled_ns: of a contribution, of the loop without stamps. After a round.
   [[nodiscard]] StepFigures figures(double unprofiled_ns) const {
     const auto hz = static_cast<double>(rte_get_tsc_hz());
-    return step_figures(profiles_, stamp_cycles(read_tsc), unprofiled_ns * hz / 1e9, hz);
+    std::vector<double> stamps = stamps_;
+    std::ranges::sort(stamps);
+    return step_figures(profiles_, stamps[stamps.size() / 2], unprofiled_ns * hz / 1e9, hz);
   }
 
  private:
@@ -65,7 +64,8 @@ class ProfiledRounds {
   std::uint16_t world_;
   LoopRig rig_;
   std::vector<StepProfile> profiles_;
-  bool disturbed_ = false;  // the last of them
+  std::vector<double> stamps_;  // cycles of one, after each round
+  bool disturbed_ = false;      // the last of them
 };
 
 }  // namespace tally::bench

@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "bench_eal.h"
@@ -27,36 +26,54 @@ struct Wish {
   int rounds = 31;
 };
 
-nlohmann::json run(const JobShape& shape, int rounds, const std::string& directory) {
-  static int rigs = 0;
-  const std::string name = std::to_string(rigs++);
-  RawAdd raw(make_job(shape), job_box(), best_kernels());
-  LoopRig loop({.job = shape}, "loop" + name, directory);
-  ProfiledRounds profiled({.job = shape}, "steps" + name, directory);
-  bool warm = false;
-  std::vector<Contender> contenders{{"raw add", [&] { return undisturbed(raw); }},
-                                    {"loop", [&] { return undisturbed(loop); }},
-                                    {"loop with stamps", [&] {
-                                       const auto round = undisturbed(profiled);
-                                       if (!std::exchange(warm, true)) profiled.warmed_up();
-                                       return round;
-                                     }}};
-  const auto figures = measure(contenders, rounds);
-  const StepFigures steps = profiled.figures(figures[1].median_ns);
-  const bool multicast = shape.results == ResultsMode::kMulticast;
+// Raw add, the loop and the loop with stamps, of one number of members.
+struct Row {
+  Row(const JobShape& job, const std::string& name, const std::string& directory)
+      : shape(job),
+        raw(make_job(job), job_box(), best_kernels()),
+        loop({.job = job}, "loop" + name, directory),
+        profiled({.job = job}, "steps" + name, directory) {}
+
+  JobShape shape;
+  RawAdd raw;
+  LoopRig loop;
+  ProfiledRounds profiled;
+};
+
+nlohmann::json print(const Row& row, const Figure& raw, const Figure& loop, const Figure& with_stamps) {
+  const StepFigures steps = row.profiled.figures(loop.median_ns);
+  const bool multicast = row.shape.results == ResultsMode::kMulticast;
   std::printf("\n%u members, %u elements, %s results: raw add %.1f ns, the loop %.1f ns (%.2f x)\n%s",
-              shape.world, shape.elements, multicast ? "multicast" : "unicast", figures[0].median_ns,
-              figures[1].median_ns, figures[1].median_ns / figures[0].median_ns, step_table(steps).c_str());
-  std::fflush(stdout);
+              row.shape.world, row.shape.elements, multicast ? "multicast" : "unicast", raw.median_ns,
+              loop.median_ns, loop.median_ns / raw.median_ns, step_table(steps).c_str());
   nlohmann::json out = step_json(steps);
-  out["members"] = shape.world;
-  out["elements"] = shape.elements;
+  out["members"] = row.shape.world;
+  out["elements"] = row.shape.elements;
   out["results"] = multicast ? "multicast" : "unicast";
-  out["rounds"] = profiled.rounds();
-  out["raw_add_ns"] = figures[0].median_ns;
-  out["loop_ns"] = figures[1].median_ns;
-  out["loop_with_stamps_ns"] = figures[2].median_ns;
+  out["rounds"] = row.profiled.rounds();
+  out["raw_add_ns"] = raw.median_ns;
+  out["loop_ns"] = loop.median_ns;
+  out["loop_with_stamps_ns"] = with_stamps.median_ns;
   return out;
+}
+
+// All numbers of members in turn: what is read off is how the steps change with them.
+void run(const Wish& wish, JobShape shape, const std::string& directory, nlohmann::json& out) {
+  static int rigs = 0;
+  std::vector<std::unique_ptr<Row>> rows;
+  std::vector<Contender> contenders;
+  for (const std::uint16_t world : wish.members) {
+    shape.world = static_cast<std::uint8_t>(world);
+    rows.push_back(std::make_unique<Row>(shape, std::to_string(rigs++), directory));
+    Row* const row = rows.back().get();
+    contenders.push_back({"raw add", [row] { return undisturbed(row->raw); }});
+    contenders.push_back({"loop", [row] { return undisturbed(row->loop); }});
+    contenders.push_back({"loop with stamps", [row] { return undisturbed(row->profiled); }});
+  }
+  const auto figures = measure(contenders, wish.rounds);
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    out.push_back(print(*rows[i], figures[3 * i], figures[3 * i + 1], figures[3 * i + 2]));
+  std::fflush(stdout);
 }
 
 }  // namespace
@@ -84,12 +101,10 @@ int main(int argc, char** argv) {
               std::string(tally::best_kernels().name).c_str(), hugepages_text(eal), wish.rounds);
   for (const std::uint16_t elements : wish.elements)
     for (const std::string& mode : wish.results)
-      for (const std::uint16_t world : wish.members)
-        results["steps"].push_back(run(
-            {.world = static_cast<std::uint8_t>(world),
-             .elements = elements,
-             .results = mode == "multicast" ? tally::ResultsMode::kMulticast : tally::ResultsMode::kUnicast},
-            wish.rounds, scratch.path()));
+      run(wish,
+          {.elements = elements,
+           .results = mode == "multicast" ? tally::ResultsMode::kMulticast : tally::ResultsMode::kUnicast},
+          scratch.path(), results["steps"]);
   write_json(wish.json, results);
   return 0;
 }

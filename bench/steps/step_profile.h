@@ -99,12 +99,12 @@ class StepProfile {
 // packet. rounds: not empty, each with packets.
 [[nodiscard]] StepProfile middle_half(std::vector<StepProfile> rounds);
 
-// Cycles that a stamp takes, from one to the next with nothing between them: the median of many series.
+// Cycles that a stamp takes, from one to the next with nothing between them: the middle of several series.
 // clock(): the TSC, as the loop's stamps read it.
 template <class Clock>
 double stamp_cycles(Clock clock) {
-  constexpr int kSeries = 201;
-  constexpr int kPairs = 512;
+  constexpr int kSeries = 21;
+  constexpr int kPairs = 64;
   std::vector<StepProfile> series(kSeries);
   for (StepProfile& s : series) {
     s.start(clock());
