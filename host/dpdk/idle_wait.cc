@@ -6,29 +6,41 @@
 #include <chrono>
 
 namespace tally {
+namespace {
 
-TimeNs IdleWait::next_nap() const noexcept {
-  if (poll_ || rounds_ < kYields) return 0;
-  return std::min(kLongestNap, kFirstNap << std::min(rounds_ - kYields, 16U));
+TimeNs now_ns() noexcept {
+  const auto since = std::chrono::steady_clock::now().time_since_epoch();
+  return static_cast<TimeNs>(std::chrono::duration_cast<std::chrono::nanoseconds>(since).count());
+}
+
+}  // namespace
+
+TimeNs IdlePolicy::next_nap(TimeNs now) const noexcept {
+  const bool yields = now >= no_yield_until_;
+  if (yields && rounds_ < kYields) return 0;
+  return std::min(kLongestNap, kFirstNap << std::min(yields ? rounds_ - kYields : rounds_, 16U));
+}
+
+void IdlePolicy::yielded(TimeNs now, TimeNs took) noexcept {
+  if (took >= kLateYield) no_yield_until_ = now + kNoYieldFor;
 }
 
 void IdleWait::wait(TimeNs longest) {
   if (poll_) return;
-  const TimeNs nap = std::min(next_nap(), longest);
-  ++rounds_;
-  if (woken_.exchange(false, std::memory_order_acquire)) {
-    rounds_ = 0;
-    return;
-  }
+  if (woken_.exchange(false, std::memory_order_acquire)) return busy();
+  const TimeNs now = now_ns();
+  const TimeNs nap = std::min(policy_.next_nap(now), longest);
+  policy_.waited();
   if (nap == 0) {
     sched_yield();
-    return;
+    const TimeNs after = now_ns();
+    return policy_.yielded(after, after - now);
   }
   std::unique_lock lock(mutex_);
   const auto end = std::chrono::steady_clock::now() + std::chrono::nanoseconds(nap);
   if (wakened_.wait_until(lock, end, [this] { return woken_.load(std::memory_order_relaxed); })) {
     woken_.store(false, std::memory_order_relaxed);
-    rounds_ = 0;
+    busy();
   }
 }
 

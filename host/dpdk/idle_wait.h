@@ -11,26 +11,45 @@
 
 namespace tally {
 
+// What it does next. Pure. Owner: the progress thread.
+class IdlePolicy {
+ public:
+  void busy() noexcept { rounds_ = 0; }  // something was sent or received
+  // Of the next wait: how long to nap, 0 = yield.
+  [[nodiscard]] TimeNs next_nap(TimeNs now) const noexcept;
+  void waited() noexcept { ++rounds_; }
+  [[nodiscard]] unsigned rounds() const noexcept { return rounds_; }  // waits since busy()
+  // A yield that ended at `now` took so long.
+  void yielded(TimeNs now, TimeNs took) noexcept;
+
+  static constexpr unsigned kYields = 32;
+  // Naps grow from the first to the longest.
+  static constexpr TimeNs kFirstNap = 50 * kMicrosecond;
+  static constexpr TimeNs kLongestNap = kMillisecond;
+  // Who yields to a program that computes waits for the end of its slice, milliseconds; who sleeps gets the
+  // CPU when it wakes. So after a yield that took so long there are only naps for a while.
+  static constexpr TimeNs kLateYield = 500 * kMicrosecond;
+  static constexpr TimeNs kNoYieldFor = 20 * kMillisecond;
+
+ private:
+  unsigned rounds_ = 0;
+  TimeNs no_yield_until_ = 0;
+};
+
 class IdleWait {
  public:
   explicit IdleWait(bool poll) noexcept : poll_(poll) {}
 
   // Owner: the progress thread.
-  void busy() noexcept { rounds_ = 0; }  // something was sent or received
-  void wait(TimeNs longest);             // returns at once after wake(), at the latest after kLongestNap
+  void busy() noexcept { policy_.busy(); }
+  void wait(TimeNs longest);  // returns at once after wake(), at the latest after kLongestNap
   // Any thread. Ends the wait() under way, or the next one.
   void wake() noexcept;
-
-  // Naps grow from the first to the longest.
-  static constexpr unsigned kYields = 32;
-  static constexpr TimeNs kFirstNap = 50 * kMicrosecond;
-  static constexpr TimeNs kLongestNap = kMillisecond;
-  // What the next wait() does: 0 = yields. For tests of the policy.
-  [[nodiscard]] TimeNs next_nap() const noexcept;
+  [[nodiscard]] const IdlePolicy& policy() const noexcept { return policy_; }
 
  private:
   const bool poll_;
-  unsigned rounds_ = 0;
+  IdlePolicy policy_;
   std::atomic<bool> woken_ = false;
   std::mutex mutex_;
   std::condition_variable wakened_;
