@@ -11,10 +11,12 @@ void OperationState::finish(Result<OperationStats> outcome) {
     callback = nullptr;
     call(outcome);
   }
-  const std::lock_guard lock(mutex);
-  result = std::move(outcome);
-  done.store(true, std::memory_order_release);
-  finished.notify_all();
+  {
+    const std::lock_guard lock(mutex);
+    result = std::move(outcome);
+    done.store(true, std::memory_order_release);
+  }
+  finished.notify_all();  // who wakes finds the mutex free
 }
 
 Operation::Operation(std::shared_ptr<OperationState> state) noexcept : state_(std::move(state)) {}

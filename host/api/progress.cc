@@ -52,6 +52,7 @@ void Progress::run() {
   if (const auto attached = transport_->attach(); !attached) return never_started(attached.error());
   log_.attached(*transport_);
   while (!ended()) turn();
+  log_.troubled(transport_->trouble(), now_);
   log_.summary(engine_->statistics(), datagrams_);
   fail_requests({ErrorCode::kClosed, "the Worker was destroyed"});
 }
@@ -194,11 +195,17 @@ void Progress::publish() {
   if (closed && !closed_published_) log_.closed(engine_->why_closed());
   closed_published_ = closed;
   told_published_ = told();
-  std::string trouble = transport_->trouble();
-  log_.troubled(trouble, now_);
+  // Asking may take calls of the kernel, and small operations are done every few microseconds.
+  const bool asks = news || now_ >= trouble_due_;
+  std::string trouble;
+  if (asks) {
+    trouble_due_ = now_ + kPublishPeriod;
+    trouble = transport_->trouble();
+    log_.troubled(trouble, now_);
+  }
   view_->publish(news, [&](WorkerView::Content& content) {
     content.statistics = statistics;
-    content.trouble = std::move(trouble);
+    if (asks) content.trouble = std::move(trouble);
     content.missing = engine_->missing();
     content.datagrams = datagrams_;
     content.told = told_published_;

@@ -84,6 +84,7 @@ class Progress {
   bool closed_published_ = false;
   bool told_published_ = false;
   TimeNs published_at_ = 0;
+  TimeNs trouble_due_ = 0;  // when the transport is asked again what went wrong
   bool stopping_ = false;
   TimeNs stop_at_ = kNever;
 };

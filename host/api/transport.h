@@ -55,7 +55,7 @@ class Transport {
   // One line for people: device, MTU, queues, link.
   [[nodiscard]] virtual std::string describe() const = 0;
   // What went wrong on the path so far, for people, with what to do; empty if nothing did. Progress thread,
-  // at most once a millisecond.
+  // at most once a millisecond, and when the worker closes and ends.
   [[nodiscard]] virtual std::string trouble() const { return {}; }
 };
 

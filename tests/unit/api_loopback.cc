@@ -75,6 +75,10 @@ class LoopbackTransport final : public Transport {
   }
   void wake() noexcept override { inbox_->wake(); }
   [[nodiscard]] std::string describe() const override { return "loopback in this process"; }
+  [[nodiscard]] std::string trouble() const override {
+    if (box_ != nullptr) ++box_->troubles_asked;
+    return {};
+  }
 
  private:
   LoopbackBox* const box_;

@@ -2,6 +2,7 @@
 // A box in this process for Workers of this process: the simulator's switch (production pipeline and
 // membership engine) on a thread and in real time, and transport 'loopback' that leads to it.
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -48,6 +49,8 @@ class LoopbackBox {
   void silence();  // nothing is heard or said any more
   // Priority bytes of all contributions that arrived, as a set.
   [[nodiscard]] std::set<unsigned> priorities();
+  // How often transports were asked for their trouble. Any thread.
+  std::atomic<std::uint64_t> troubles_asked = 0;
 
   // Transport's side. Any thread.
   [[nodiscard]] std::shared_ptr<Inbox> plug();

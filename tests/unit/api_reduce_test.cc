@@ -352,5 +352,27 @@ TEST(ApiReduce, SumsWithoutAStragglerNameWhoIsInThem) {
   });
 }
 
+// Asking may cost calls of the kernel; each operation publishes.
+TEST(ApiReduce, AsksTheTransportForItsTroubleAtMostOnceAMillisecond) {
+  LoopbackBox box({.workers = 1});
+  auto worker = Worker::join(box.worker(0));
+  ASSERT_TRUE(worker);
+  std::vector<std::int32_t> one(1, 1);
+  const auto begun = std::chrono::steady_clock::now();
+  const std::uint64_t before = box.troubles_asked;
+  std::uint64_t operations = 0;
+  std::uint64_t asked = 0;
+  std::uint64_t allowed = 0;
+  do {
+    ASSERT_TRUE(worker->allreduce_async(std::span(one)).wait());
+    ++operations;
+    asked = box.troubles_asked - before;
+    const auto passed = std::chrono::steady_clock::now() - begun;
+    allowed = static_cast<std::uint64_t>(std::chrono::duration_cast<milliseconds>(passed).count()) + 2;
+  } while (operations < 1000);
+  EXPECT_LE(asked, allowed) << "of " << operations << " operations";
+  EXPECT_TRUE(worker->leave());
+}
+
 }  // namespace
 }  // namespace tally::api_test
