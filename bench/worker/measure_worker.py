@@ -22,7 +22,7 @@ PATIENCE = 1800  # seconds for one pair
 class Bench:
     """tallyd with a job for each window, idle: adaptive; the workers are wherever the scheduler puts them."""
 
-    def __init__(self, kind, files, build, scratch, windows):
+    def __init__(self, kind, files, build, scratch, windows, loss):
         self.kind, self.build, self.scratch, self.files = kind, build, scratch, files
         self.socket = f"socket={scratch}/memif.sock,socket-abstract=no"
         cpus = sorted(os.sched_getaffinity(0))
@@ -34,7 +34,8 @@ class Bench:
             if kind != "memif":
                 device = f"net_af_packet{rank},iface=port{rank}"
                 pathlib.Path(f"/proc/sys/net/ipv6/conf/port{rank}/disable_ipv6").write_text("1")
-            lines.append(f'  - {{name: p{rank}, device: "{device}"}}')
+            impair = f", impair: {{loss: {loss}%, seed: {rank + 1}}}" if loss else ""
+            lines.append(f'  - {{name: p{rank}, device: "{device}"{impair}}}')
         lines.append("jobs:")
         lines += [f"  - {{name: w{window}, workers: {RANKS}, window: {window}, token_file: none}}" for window in windows]
         path = pathlib.Path(scratch, "tallyd.yaml")
@@ -112,7 +113,8 @@ def main():
     with tempfile.TemporaryDirectory(prefix="tally-worker-") as scratch:
         try:
             busy = [Process(scratch, f"busy{i}", [sys.executable, "-c", "while True: pass"]) for i in range(plan["busy"])]
-            bench = Bench(kind, files.split(","), pathlib.Path(build).resolve(), scratch, plan["windows"])
+            bench = Bench(kind, files.split(","), pathlib.Path(build).resolve(), scratch, plan["windows"],
+                          plan["loss"])
             try:
                 runs = [bench.run(plan["part"], words, window, library, idle) | {"round": turn}
                         for turn in range(plan["rounds"]) for words in plan["words"] for window in plan["windows"]
