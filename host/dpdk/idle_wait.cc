@@ -15,13 +15,13 @@ TimeNs now_ns() noexcept {
 
 }  // namespace
 
-TimeNs IdlePolicy::next_nap(TimeNs now) const noexcept {
+TimeNs NapPolicy::next_nap(TimeNs now) const noexcept {
   const bool yields = now >= no_yield_until_;
   if (yields && rounds_ < kYields) return 0;
   return std::min(kLongestNap, kFirstNap << std::min(yields ? rounds_ - kYields : rounds_, 16U));
 }
 
-void IdlePolicy::yielded(TimeNs now, TimeNs took) noexcept {
+void NapPolicy::yielded(TimeNs now, TimeNs took) noexcept {
   if (took >= kLateYield) no_yield_until_ = now + kNoYieldFor;
 }
 

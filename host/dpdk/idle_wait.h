@@ -12,7 +12,7 @@
 namespace tally {
 
 // What it does next. Pure. Owner: the progress thread.
-class IdlePolicy {
+class NapPolicy {
  public:
   void busy() noexcept { rounds_ = 0; }  // something was sent or received
   // Of the next wait: how long to nap, 0 = yield.
@@ -45,11 +45,11 @@ class IdleWait {
   void wait(TimeNs longest);  // returns at once after wake(), at the latest after kLongestNap
   // Any thread. Ends the wait() under way, or the next one.
   void wake() noexcept;
-  [[nodiscard]] const IdlePolicy& policy() const noexcept { return policy_; }
+  [[nodiscard]] const NapPolicy& policy() const noexcept { return policy_; }
 
  private:
   const bool poll_;
-  IdlePolicy policy_;
+  NapPolicy policy_;
   std::atomic<bool> woken_ = false;
   std::mutex mutex_;
   std::condition_variable wakened_;

@@ -120,48 +120,48 @@ TEST(TransportOpen, RefusesAnImpossibleMtu) {
   }
 }
 
-TEST(IdlePolicy, YieldsThenNapsLongerAndLongerUntilSomethingHappens) {
-  IdlePolicy idle;
-  for (unsigned i = 0; i < IdlePolicy::kYields; ++i) {
+TEST(NapPolicy, YieldsThenNapsLongerAndLongerUntilSomethingHappens) {
+  NapPolicy idle;
+  for (unsigned i = 0; i < NapPolicy::kYields; ++i) {
     EXPECT_EQ(idle.next_nap(i), 0U);
     idle.waited();
   }
-  EXPECT_EQ(idle.next_nap(100), IdlePolicy::kFirstNap);
+  EXPECT_EQ(idle.next_nap(100), NapPolicy::kFirstNap);
   TimeNs before = 0;
   for (int i = 0; i < 8; ++i) {
     EXPECT_GE(idle.next_nap(200), before);
     before = idle.next_nap(200);
     idle.waited();
   }
-  EXPECT_EQ(before, IdlePolicy::kLongestNap);
+  EXPECT_EQ(before, NapPolicy::kLongestNap);
   idle.busy();
   EXPECT_EQ(idle.next_nap(300), 0U);
 }
 
-TEST(IdlePolicy, NapsOnlyForAWhileAfterAYieldThatCameBackLate) {
-  IdlePolicy idle;
-  idle.yielded(kSecond, IdlePolicy::kLateYield - 1);
+TEST(NapPolicy, NapsOnlyForAWhileAfterAYieldThatCameBackLate) {
+  NapPolicy idle;
+  idle.yielded(kSecond, NapPolicy::kLateYield - 1);
   EXPECT_EQ(idle.next_nap(kSecond), 0U);
-  idle.yielded(kSecond, IdlePolicy::kLateYield);
-  const TimeNs end = kSecond + IdlePolicy::kNoYieldFor;
-  EXPECT_EQ(idle.next_nap(kSecond), IdlePolicy::kFirstNap);
+  idle.yielded(kSecond, NapPolicy::kLateYield);
+  const TimeNs end = kSecond + NapPolicy::kNoYieldFor;
+  EXPECT_EQ(idle.next_nap(kSecond), NapPolicy::kFirstNap);
   idle.waited();
-  EXPECT_EQ(idle.next_nap(end - 1), 2 * IdlePolicy::kFirstNap) << "they grow as others do";
+  EXPECT_EQ(idle.next_nap(end - 1), 2 * NapPolicy::kFirstNap) << "they grow as others do";
   idle.busy();
-  EXPECT_EQ(idle.next_nap(end - 1), IdlePolicy::kFirstNap) << "traffic alone does not end it";
+  EXPECT_EQ(idle.next_nap(end - 1), NapPolicy::kFirstNap) << "traffic alone does not end it";
   EXPECT_EQ(idle.next_nap(end), 0U);
 }
 
 TEST(IdleWaiting, PollNeverWaits) {
   IdleWait idle(true);
-  for (unsigned i = 0; i < 2 * IdlePolicy::kYields; ++i) idle.wait(kNever);
+  for (unsigned i = 0; i < 2 * NapPolicy::kYields; ++i) idle.wait(kNever);
   EXPECT_EQ(idle.policy().rounds(), 0U);
 }
 
 // A wake() between two waits must end the second one, or a submission would wait for a nap to end.
 TEST(IdleWaiting, AWakeBeforeTheWaitIsNotLost) {
   IdleWait idle(false);
-  while (idle.policy().rounds() <= IdlePolicy::kYields) idle.wait(kNever);
+  while (idle.policy().rounds() <= NapPolicy::kYields) idle.wait(kNever);
   idle.wake();
   idle.wait(kNever);
   EXPECT_EQ(idle.policy().rounds(), 0U) << "woken counts as busy";
