@@ -87,7 +87,7 @@ template <class Exec>
 void PipelineCore<Exec>::follow_publications() noexcept {
   while (const PublicationNode* next = publications.at->next.load(std::memory_order_acquire)) {
     for (const FreedLines& freed : next->publication.freed)
-      pipeline_.release(freed.job, freed.lines, freed.elements, freed.members);
+      pipeline_.release(freed.job, freed.lines, freed.elements, freed.members, freed.in_front);
     pipeline_.adopt(next->publication.table.get());
     publications.at = next;
     publications.adopted.store(next->publication.version, std::memory_order_release);

@@ -7,8 +7,10 @@
 #include <bit>
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "binding.h"
+#include "session.h"
 #include "tally/discipline.h"
 #include "tally/ids.h"
 #include "tally/mix64.h"
@@ -68,6 +70,10 @@ struct Job {
   std::array<Member, kMaxRanks> ranks{};
   std::uint8_t servers = 0;                        // external ones, 1..kMaxServers; 0: none
   std::array<Member, kMaxServers> server_ranks{};  // by server_index(); keys 0
+  // Set: dialect switchml, discipline pool, one shard, no servers. Then `elements` is its payload / 4, and of
+  // a member's binding only MAC, address (IPv4) and udp_port (where its packets go to) are meant. The lower
+  // 24 bits of `epoch` are not all 0.
+  std::optional<Session> session{};
 };
 
 // Sum of the keys of some of a job's ranks.

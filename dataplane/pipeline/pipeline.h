@@ -111,8 +111,10 @@ class Pipeline {
   Outcome sweep(std::span<std::byte> payload, TimeNs now) noexcept;
 
   // Wipes a range that `job` gives back, before it belongs to another job: its filling entries (of `elements`
-  // each, from lines.first) leave the job's occupancy. members: bitmap of all its ranks.
-  void release(JobId job, LineRange lines, std::uint32_t elements, std::uint64_t members) noexcept;
+  // each, behind in_front lines, from lines.first) leave the job's occupancy. members: bitmap of all its
+  // ranks.
+  void release(JobId job, LineRange lines, std::uint32_t elements, std::uint64_t members,
+               std::uint32_t in_front = 1) noexcept;
 
   // Events since the last call, oldest first; empty most of the time.
   [[nodiscard]] EventQueue& events() noexcept { return events_; }

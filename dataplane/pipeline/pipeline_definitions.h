@@ -190,9 +190,9 @@ Outcome Pipeline<Exec>::handle(Parsed& parsed, const Frame& frame, TimeNs now) n
 }
 
 template <class Exec>
-void Pipeline<Exec>::release(JobId job, LineRange lines, std::uint32_t elements,
-                             std::uint64_t members) noexcept {
-  const std::uint32_t step = entry_lines(elements);
+void Pipeline<Exec>::release(JobId job, LineRange lines, std::uint32_t elements, std::uint64_t members,
+                             std::uint32_t in_front) noexcept {
+  const std::uint32_t step = in_front + elements / 16;
   for (std::uint32_t line = 0; elements != 0 && line + step <= lines.count; line += step) {
     const Head head = exec_.head(lines.first + line);
     if (head.tag != 0 && head.contributors != members) --states_[raw(job)].occupancy;

@@ -17,7 +17,8 @@ struct FreedLines {
   // Layout: entries of that many elements from lines.first on. 0: a ledger, nothing but to be zeroed.
   std::uint16_t elements = 0;
   LineRange lines{};
-  std::uint64_t members = 0;  // an entry with these contributors is complete, not filling
+  std::uint64_t members = 0;   // an entry with these contributors is complete, not filling
+  std::uint32_t in_front = 1;  // lines of an entry before its values
 };
 
 // Every core executes every publication, in order: `freed` first, then the table.
