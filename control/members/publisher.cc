@@ -10,7 +10,7 @@ void Publisher::set(JobId id, std::shared_ptr<const Job> row) {
 }
 
 void Publisher::clear(JobId id) {
-  if (table_->find(id) == nullptr) return;
+  if (table_->row(id) == nullptr) return;
   table_ = table_->with(id, nullptr);
   dirty_ = true;
 }

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "tally/ids.h"
+#include "tally/switchml.h"
 #include "tally/wire.h"
 
 namespace tally {
@@ -57,12 +58,28 @@ struct SourceWords {
 
 bool is_our_port(std::uint16_t port) noexcept { return port >= kBasePort && port < kBasePort + kMaxShards; }
 
+// The dialect switchml is untagged IPv4 to the box's own MAC; anything else on its ports is no packet of
+// ours. Out of the way of those that are. Checksums are not judged, for its clients send wrong ones.
+[[gnu::noinline]] void open_switchml(std::byte* at, std::size_t ip_payload, std::size_t room,
+                                     const Frame& frame, const Box& box, OpenedFrame& d) noexcept {
+  constexpr std::ptrdiff_t kUntaggedIpv4 = sizeof(EthernetHeader) + sizeof(Ipv4Header);
+  const auto udp = peek<UdpHeader>(at);
+  if (!switchml::is_port(udp.destination.host())) return;
+  if (at - frame.data != kUntaggedIpv4 || !same(frame.data, box.mac)) return;
+  if (ip_payload > room || udp.length.host() != ip_payload) return drop(d, Drop::kLength);
+  if (ip_payload < sizeof(UdpHeader) + switchml::kHeaderBytes) return drop(d, Drop::kRunt);
+  d.verdict = Verdict::kAbsorb;
+  d.payload = at + sizeof(UdpHeader);
+  d.payload_bytes = static_cast<std::uint32_t>(ip_payload - sizeof(UdpHeader));
+}
+
 // `ip_payload` = bytes the IP header announces behind itself; `room` = bytes the frame really has there.
 [[gnu::always_inline]] inline void open_udp(std::byte* at, std::size_t ip_payload, std::size_t room,
-                                            SourceWords& source, OpenedFrame& d) noexcept {
+                                            const Frame& frame, const Box& box, SourceWords& source,
+                                            OpenedFrame& d) noexcept {
   if (room < sizeof(UdpHeader)) return drop(d, Drop::kRunt);
   const auto udp = peek<UdpHeader>(at);
-  if (!is_our_port(udp.destination.host())) return;
+  if (!is_our_port(udp.destination.host())) return open_switchml(at, ip_payload, room, frame, box, d);
   if (ip_payload > room || udp.length.host() != ip_payload) return drop(d, Drop::kLength);
   if (ip_payload < sizeof(UdpHeader) + kHeaderBytes) return drop(d, Drop::kRunt);
   d.verdict = Verdict::kPunt;
@@ -71,8 +88,8 @@ bool is_our_port(std::uint16_t port) noexcept { return port >= kBasePort && port
   d.payload_bytes = static_cast<std::uint32_t>(ip_payload - sizeof(UdpHeader));
 }
 
-[[gnu::always_inline]] inline void open_ipv4(std::byte* at, std::size_t room, const Box& box,
-                                             SourceWords& source, OpenedFrame& d) noexcept {
+[[gnu::always_inline]] inline void open_ipv4(std::byte* at, std::size_t room, const Frame& frame,
+                                             const Box& box, SourceWords& source, OpenedFrame& d) noexcept {
   if (room < sizeof(Ipv4Header)) return drop(d, Drop::kRunt);
   const auto ip = peek<Ipv4Header>(at);
   const auto ours = std::bit_cast<std::uint32_t>(box.ipv4);
@@ -83,11 +100,11 @@ bool is_our_port(std::uint16_t port) noexcept { return port >= kBasePort && port
   const std::size_t total = ip.total_length.host();
   if (total < sizeof(Ipv4Header)) return drop(d, Drop::kLength);
   source.address_low = kMappedPrefix | std::uint64_t{std::bit_cast<std::uint32_t>(ip.source)} << 32;
-  open_udp(at + sizeof ip, total - sizeof ip, room - sizeof ip, source, d);
+  open_udp(at + sizeof ip, total - sizeof ip, room - sizeof ip, frame, box, source, d);
 }
 
-[[gnu::always_inline]] inline void open_ipv6(std::byte* at, std::size_t room, const Box& box,
-                                             SourceWords& source, OpenedFrame& d) noexcept {
+[[gnu::always_inline]] inline void open_ipv6(std::byte* at, std::size_t room, const Frame& frame,
+                                             const Box& box, SourceWords& source, OpenedFrame& d) noexcept {
   constexpr std::uint8_t kFragmentHeader = 44;
   if (room < sizeof(Ipv6Header)) return drop(d, Drop::kRunt);
   const auto ip = peek<Ipv6Header>(at);
@@ -98,7 +115,7 @@ bool is_our_port(std::uint16_t port) noexcept { return port >= kBasePort && port
   if ((ip.version_class_flow.host() >> 28) != 6 || is_mapped_ipv4(ip.source)) return drop(d, Drop::kIpHeader);
   source.address_high = peek<std::uint64_t>(at + offsetof(Ipv6Header, source));
   source.address_low = peek<std::uint64_t>(at + offsetof(Ipv6Header, source) + 8);
-  open_udp(at + sizeof ip, ip.payload_length.host(), room - sizeof ip, source, d);
+  open_udp(at + sizeof ip, ip.payload_length.host(), room - sizeof ip, frame, box, source, d);
 }
 
 }  // namespace
@@ -132,9 +149,9 @@ OpenedFrame open_frame(const Frame& frame, const Box& box) noexcept {
   }
   source.mac_vlan |= vlan << 48;
   if (type == kEtherIpv4) {
-    open_ipv4(frame.data + offset, frame.length - offset, box, source, d);
+    open_ipv4(frame.data + offset, frame.length - offset, frame, box, source, d);
   } else if (type == kEtherIpv6) {
-    open_ipv6(frame.data + offset, frame.length - offset, box, source, d);
+    open_ipv6(frame.data + offset, frame.length - offset, frame, box, source, d);
   }
   source.store(d.source);
   // Only now: a frame in several buffers that is not ours is the L2 switch's business.

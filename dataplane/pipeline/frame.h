@@ -22,12 +22,13 @@ struct Frame {
   bool checksum_good = false;  // the port vouches for the UDP checksum
 };
 
-// What the outer gate found. kPunt stands for 'ours, go on' until the header is read.
+// What the outer gate found. kPunt stands for 'ours, go on' until the header is read, kAbsorb for the same of
+// the dialect switchml.
 struct OpenedFrame {
-  Verdict verdict = Verdict::kForward;  // kForward, kDrop or kPunt
+  Verdict verdict = Verdict::kForward;  // kForward, kDrop, kPunt or kAbsorb
   Drop drop{};
   std::uint32_t payload_bytes = 0;
-  std::byte* payload = nullptr;  // the 56-byte header and what follows
+  std::byte* payload = nullptr;  // the header of 56 bytes (switchml: 10) and what follows
   Binding source;
 };
 

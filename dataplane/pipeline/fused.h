@@ -31,7 +31,8 @@ class Fused {
   Fused(Region region, const Kernels& kernels)
       : lines_(region.data()),
         kernels_(&kernels),
-        rows_(std::make_unique<Cells<JobRegisters>[]>(kMaxJobs + 1)) {}
+        rows_(std::make_unique<Cells<JobRegisters>[]>(kMaxJobs + 1)),
+        sessions_(std::make_unique<Cells<SessionRegisters>[]>(kMaxJobs + 1)) {}
 
   template <class R, class F>
   auto rmw(std::uint32_t index, F f) noexcept {
@@ -109,12 +110,15 @@ class Fused {
   struct alignas(64) Registers : Cells<EntryRegisters> {};
   static_assert(sizeof(Registers) == sizeof(Line));
   static_assert(sizeof(Cell<LedgerReg>) * kLedgerRowsPerLine == sizeof(Line));
+  static_assert(sizeof(Cell<PathReg>) * kPathsPerLine == sizeof(Line));
 
   template <class R>
   Cell<R>& cell(std::uint32_t index) noexcept {
     if constexpr (R::kIndex == IndexedBy::kJob) {
       return rows_[index];
-    } else if constexpr (R::kIndex == IndexedBy::kLedgerRow) {
+    } else if constexpr (R::kIndex == IndexedBy::kSession) {
+      return sessions_[index];
+    } else if constexpr (R::kIndex == IndexedBy::kLedgerRow || R::kIndex == IndexedBy::kPath) {
       return reinterpret_cast<Cell<R>*>(lines_)[index];
     } else {
       return *std::launder(reinterpret_cast<Registers*>(lines_ + index));
@@ -127,6 +131,7 @@ class Fused {
   Line* lines_;
   const Kernels* kernels_;
   std::unique_ptr<Cells<JobRegisters>[]> rows_;
+  std::unique_ptr<Cells<SessionRegisters>[]> sessions_;
 };
 
 }  // namespace tally

@@ -11,6 +11,7 @@
 
 #include "binding.h"
 #include "session.h"
+#include "session_senders.h"
 #include "tally/discipline.h"
 #include "tally/ids.h"
 #include "tally/mix64.h"
@@ -101,21 +102,46 @@ constexpr std::uint32_t pool_lines(std::uint32_t window, std::uint32_t shards,
 }
 
 // Immutable once published. Rows of jobs that are not running are empty: their packets are Drop(job) and
-// answered by REJECT.
+// answered by REJECT. Sessions are rows apart: no native packet finds them, whatever job id it says.
 class JobTable {
  public:
+  // A native job's row.
   [[nodiscard]] const Job* find(JobId id) const noexcept {
     return raw(id) <= kMaxJobs ? rows_[raw(id)].get() : nullptr;
   }
-  // The copy with one row replaced; nullptr clears it. Cold path.
-  [[nodiscard]] std::shared_ptr<const JobTable> with(JobId id, std::shared_ptr<const Job> job) const {
-    auto next = std::make_shared<JobTable>(*this);
-    next->rows_.at(raw(id)) = std::move(job);
-    return next;
+  // A native job's row or a session's.
+  [[nodiscard]] const Job* row(JobId id) const noexcept {
+    const Job* const native = find(id);
+    return native != nullptr || raw(id) > kMaxJobs ? native : sessions_[raw(id)].get();
   }
+  // Whose packets these are; an empty job: nobody's.
+  [[nodiscard]] SessionMember member(const SessionSender& sender) const noexcept {
+    return senders_.find(sender);
+  }
+  // The copy with one row replaced; nullptr clears it. Cold path. No other session has a member with a
+  // sender of `job`.
+  [[nodiscard]] std::shared_ptr<const JobTable> with(JobId id, std::shared_ptr<const Job> job) const;
 
  private:
   std::array<std::shared_ptr<const Job>, kMaxJobs + 1> rows_{};
+  std::array<std::shared_ptr<const Job>, kMaxJobs + 1> sessions_{};
+  SessionSenders senders_;
 };
+
+inline std::shared_ptr<const JobTable> JobTable::with(JobId id, std::shared_ptr<const Job> job) const {
+  auto next = std::make_shared<JobTable>(*this);
+  const bool session = job != nullptr && job->session.has_value();
+  const bool was_session = next->sessions_.at(raw(id)) != nullptr;
+  next->rows_.at(raw(id)) = session ? nullptr : job;
+  next->sessions_.at(raw(id)) = session ? std::move(job) : nullptr;
+  if (!session && !was_session) return next;
+  next->senders_ = {};
+  for (const auto& row : next->sessions_) {
+    if (row == nullptr) continue;
+    for (std::uint32_t r = 0; r < row->world; ++r)
+      next->senders_.add(sender_of(row->ranks[r].binding), {row.get(), Rank{static_cast<std::uint16_t>(r)}});
+  }
+  return next;
+}
 
 }  // namespace tally

@@ -30,8 +30,8 @@ namespace tally {
 struct Parsed {
   Verdict verdict = Verdict::kDrop;  // kAbsorb stands for 'a data packet that matched: run the program'
   Drop drop{};
-  bool reject = false;  // answer by REJECT (kJob or kEpoch)
-  PacketType type{};
+  bool reject = false;       // answer by REJECT (kJob or kEpoch)
+  PacketType type{};         // of a session's packets none
   std::uint8_t owner = 0;    // kHandOver: the core that owns the slot
   const Job* job = nullptr;  // nullptr: matched no job
   std::byte* payload = nullptr;
@@ -125,6 +125,9 @@ class Pipeline {
   // Row 0: packets that matched no job.
   [[nodiscard]] const JobCounters& counters(JobId id) const noexcept { return counters_[raw(id)]; }
   [[nodiscard]] Exec& execution() noexcept { return exec_; }
+  // By rank, where the result goes that the last packet became, if that was a session's: of the receivers in
+  // Outcome::ranks.
+  [[nodiscard]] const ReturnPaths& return_paths() const noexcept { return paths_; }
 
  private:
   Outcome drop(const Parsed& parsed, const Frame& frame, Drop why, TimeNs now) noexcept;
@@ -132,6 +135,7 @@ class Pipeline {
   void report(const Job& job, const Contribution& p, Drop why, const Mismatch& other, bool suspect) noexcept;
   [[nodiscard]] Found find(const Job& job, Contribution& p) noexcept;
   Outcome ask_peer(const Parsed& parsed, Outcome out) noexcept;
+  Outcome contribute_session(Parsed& parsed, const Frame& frame, TimeNs now) noexcept;
   Outcome contribute_late(Parsed& parsed, const Frame& frame, TimeNs now) noexcept;
   // Of jobs with stragglers: an entry that is due, and its result without those who are missing.
   [[nodiscard]] bool find_late(TimeNs now) noexcept;
@@ -168,6 +172,7 @@ class Pipeline {
   std::uint32_t asks_ = 0;         // of peers, for lost results
   std::uint32_t aged_ = kNoEntry;  // found by aged(), for sweep()
   LateSweep late_;
+  ReturnPaths paths_{};
 };
 
 }  // namespace tally

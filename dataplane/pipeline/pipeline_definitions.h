@@ -9,6 +9,7 @@
 #include "pipeline.h"
 #include "pipeline_late.h"
 #include "pipeline_server.h"
+#include "pipeline_session.h"
 #include "pipeline_shared.h"
 #include "pool.h"
 #include "reply.h"
@@ -35,7 +36,13 @@ void Pipeline<Exec>::parse(const Frame& frame, Parsed& parsed) const noexcept {
   parsed.job = nullptr;
   parsed.payload = datagram.payload;
   parsed.payload_bytes = datagram.payload_bytes;
-  if (datagram.verdict != Verdict::kPunt) return;
+  if (datagram.verdict != Verdict::kPunt) {
+    if (datagram.verdict == Verdict::kAbsorb) {
+      parsed.type = {};
+      match_session(parsed, datagram, table_, options_.core);
+    }
+    return;
+  }
 
   const Header h = header_at(datagram.payload);
   parsed.type = h.type;
@@ -184,8 +191,10 @@ Outcome Pipeline<Exec>::handle(Parsed& parsed, const Frame& frame, TimeNs now) n
       return relay_from_server(parsed, frame, now);
     case PacketType::kFlush:
       return flush(parsed, frame, now);
-    default:
-      return answer(parsed, frame, now);  // the gate lets no other data type in
+    case PacketType::kAnswer:
+      return answer(parsed, frame, now);
+    default:  // the gates let nothing else in
+      return contribute_session(parsed, frame, now);
   }
 }
 

@@ -3,15 +3,17 @@
 // the program, both executions and the fit report share. Source: protocol.md, Slot entry; pipeline.md.
 // To add a register: a struct here, its place in the list, its line in the program.
 
+#include <array>
 #include <cstdint>
 #include <string_view>
 
 #include "shape.h"
+#include "tally/ids.h"
 #include "tally/time.h"
 
 namespace tally {
 
-enum class IndexedBy : std::uint8_t { kJob, kLedgerRow, kEntry };
+enum class IndexedBy : std::uint8_t { kJob, kSession, kLedgerRow, kPath, kEntry };
 
 // Highest chunk absorbed or bypassed, per job. The pair is keyed by epoch, so a new epoch starts unset.
 struct High {
@@ -23,6 +25,20 @@ struct HighReg {
   static constexpr int kStage = 0;
   static constexpr IndexedBy kIndex = IndexedBy::kJob;
   static constexpr std::string_view kName = "high";
+};
+
+// How far the clients of a session (dialect switchml) are. The wire has 8 bits of their running operation;
+// counted on here, an operation of long ago is no newer one.
+struct Run {
+  std::uint32_t epoch = 0;      // as in High; 0: unset
+  std::uint32_t operation = 0;  // the newest; its low 8 bits are the clients' job_number
+  std::uint32_t seen = 0;       // stamp() of the last packet that was of the newest operation, or newer
+};
+struct RunReg {
+  using Word = Run;
+  static constexpr int kStage = 0;
+  static constexpr IndexedBy kIndex = IndexedBy::kSession;
+  static constexpr std::string_view kName = "run";
 };
 
 // What the discipline `shared` remembers of a chunk in flight: the ranks whose contribution was seen,
@@ -77,6 +93,29 @@ struct OwnerReg {
   static constexpr std::string_view kName = "owner";
 };
 
+// Of sessions only: the operation of the entry's chunk, as Run counts them. To a chip this, `touched` of
+// owner and head are one word.
+struct OperationReg {
+  using Word = std::uint32_t;
+  static constexpr int kStage = 2;
+  static constexpr IndexedBy kIndex = IndexedBy::kEntry;
+  static constexpr std::string_view kName = "operation";
+};
+
+// Of sessions only: where the reply to a member goes, one word for each rank behind the entry's registers.
+// Written by its contribution; the frames of a result read a word each, on their way out.
+struct ReturnPath {
+  std::uint16_t udp_port = 0;  // host order: where its last packet for the entry came from
+  PortIndex port{};            // the box's port that it came in by
+};
+using ReturnPaths = std::array<ReturnPath, kMaxRanks>;
+struct PathReg {
+  using Word = ReturnPath;
+  static constexpr int kStage = 3;
+  static constexpr IndexedBy kIndex = IndexedBy::kPath;
+  static constexpr std::string_view kName = "path";
+};
+
 // Of jobs with stragglers only: since when an entry fills, and whom a result that could not wait lacks. Such
 // an entry's head names all members, as of any complete entry, so that nothing is ever added to it again.
 struct ClaimedReg {
@@ -104,6 +143,12 @@ struct ExponentReg {  // maximum over the contributions
   static constexpr int kStage = 4;
   static constexpr IndexedBy kIndex = IndexedBy::kEntry;
   static constexpr std::string_view kName = "exponent";
+};
+struct Exponent1Reg {  // of sessions: their second exponent, maximum too
+  using Word = std::int8_t;
+  static constexpr int kStage = 4;
+  static constexpr IndexedBy kIndex = IndexedBy::kEntry;
+  static constexpr std::string_view kName = "exponent1";
 };
 struct OverflowReg {  // the senders' OVERFLOW flags, or-ed
   using Word = std::uint8_t;
@@ -134,7 +179,9 @@ using LedgerRegisters = RegisterList<LedgerReg>;
 using PoolRegisters = RegisterList<HeadReg, ShapeReg, ExponentReg, OverflowReg, Sum1Reg, Sum2Reg>;
 using StragglerRegisters =
     RegisterList<HeadReg, ClaimedReg, MissingReg, ShapeReg, ExponentReg, OverflowReg, Sum1Reg, Sum2Reg>;
+using SessionRegisters = RegisterList<RunReg>;
+using PathRegisters = RegisterList<PathReg>;
 using EntryRegisters = RegisterList<HeadReg, MissingReg, OwnerReg, ClaimedReg, ShapeReg, ExponentReg,
-                                    OverflowReg, Sum1Reg, Sum2Reg>;
+                                    OverflowReg, Exponent1Reg, Sum1Reg, Sum2Reg, OperationReg>;
 
 }  // namespace tally

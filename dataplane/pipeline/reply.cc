@@ -32,10 +32,11 @@ std::byte* append(std::byte* at, const T& header) noexcept {
   return at + sizeof header;
 }
 
-Ipv4Header ipv4_header(const Binding& to, const Box& box, std::size_t udp_bytes) noexcept {
+Ipv4Header ipv4_header(const Binding& to, const Box& box, std::size_t udp_bytes,
+                       std::uint16_t fragment) noexcept {
   Ipv4Header ip;
   ip.total_length = Be{static_cast<std::uint16_t>(sizeof ip + udp_bytes)};
-  ip.fragment = Be{std::uint16_t{0x4000}};  // don't fragment: fragments would be dropped by name
+  ip.fragment = Be{fragment};
   ip.source = box.ipv4;
   std::memcpy(ip.destination.data(), to.address.data() + 12, ip.destination.size());
   ip.checksum = Be{folded(ones_sum(std::as_bytes(std::span{&ip, 1}), 0))};
@@ -149,7 +150,8 @@ std::size_t encapsulation_bytes(const Binding& to) noexcept {
 }
 
 void write_encapsulation(std::span<std::byte> out, const Binding& to, const Box& box,
-                         std::uint16_t source_port, std::span<const std::byte> payload) noexcept {
+                         std::uint16_t source_port, std::span<const std::byte> payload,
+                         std::uint16_t fragment) noexcept {
   const bool v4 = is_mapped_ipv4(to.address);
   const Be ip_type{v4 ? kEtherIpv4 : kEtherIpv6};
   const bool tagged = to.vlan != kUntagged;
@@ -161,7 +163,7 @@ void write_encapsulation(std::span<std::byte> out, const Binding& to, const Box&
                 Be{static_cast<std::uint16_t>(sizeof(UdpHeader) + payload.size())},
                 {}};
   if (v4) {
-    at = append(at, ipv4_header(to, box, udp.length.host()));
+    at = append(at, ipv4_header(to, box, udp.length.host(), fragment));
   } else {
     const Ipv6Header ip = ipv6_header(to, box, udp.length.host());
     udp.checksum = Be{ipv6_udp_checksum(ip, udp, payload)};

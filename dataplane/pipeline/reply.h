@@ -51,9 +51,13 @@ void write_reject(std::span<std::byte, kHeaderBytes> out, const Header& refused,
 // Bytes of the headers in front of a UDP payload on its way to `to`: 42, 46, 62 or 66.
 [[nodiscard]] std::size_t encapsulation_bytes(const Binding& to) noexcept;
 
+inline constexpr std::uint16_t kDontFragment = 0x4000;
+
 // Writes them into `out` (exactly encapsulation_bytes(to) bytes): from the box to `to`. IPv4 UDP checksum 0;
-// IPv6's is computed over `payload`. source_port: kBasePort + shard.
+// IPv6's is computed over `payload`. source_port: kBasePort + shard. fragment: of the IPv4 header; those of
+// sessions say nothing (docs/switchml.md), fragments of the others would be dropped by name.
 void write_encapsulation(std::span<std::byte> out, const Binding& to, const Box& box,
-                         std::uint16_t source_port, std::span<const std::byte> payload) noexcept;
+                         std::uint16_t source_port, std::span<const std::byte> payload,
+                         std::uint16_t fragment = kDontFragment) noexcept;
 
 }  // namespace tally

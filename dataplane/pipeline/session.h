@@ -24,9 +24,13 @@ struct Session {
   std::uint8_t home = 0;    // the data core that owns all of it: stock clients send to one UDP port
 };
 
+inline constexpr std::uint32_t kPathsPerLine = 16;  // ranks' return paths in a line (registers.h)
+
 // Lines of an entry that lie before its values: the registers, then 32 bits for each member, where its reply
 // goes. world: 1..64.
-constexpr std::uint32_t session_front_lines(std::uint32_t world) noexcept { return 1 + (world + 15) / 16; }
+constexpr std::uint32_t session_front_lines(std::uint32_t world) noexcept {
+  return 1 + (world + kPathsPerLine - 1) / kPathsPerLine;
+}
 
 // Lines of one (slot, set). payload: bytes of values.
 constexpr std::uint32_t session_entry_lines(std::uint32_t world, std::uint32_t payload) noexcept {

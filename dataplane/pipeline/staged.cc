@@ -34,6 +34,7 @@ void clear_words(RegisterArrays<RegisterList<R...>>& arrays, LineRange range) {
 void Staged::clear(LineRange range) noexcept {
   clear_words(entries_, range);
   clear_words(ledgers_, {range.first * kLedgerRowsPerLine, range.count * kLedgerRowsPerLine});
+  clear_words(paths_, {range.first * kPathsPerLine, range.count * kPathsPerLine});
   std::fill_n(values_.begin() + static_cast<std::ptrdiff_t>(range.first * kValuesPerLine),
               range.count * kValuesPerLine, 0);
 }

@@ -37,7 +37,9 @@ class Staged {
   Staged(Region region, const Kernels&)
       : entries_(region.size()),
         ledgers_(region.size() * kLedgerRowsPerLine),
+        paths_(region.size() * kPathsPerLine),
         rows_(kMaxJobs + 1),
+        sessions_(kMaxJobs + 1),
         values_(region.size() * kValuesPerLine),
         value_pass_(kMaxElements) {}
 
@@ -96,6 +98,10 @@ class Staged {
   RegisterArray<R>& array_of() noexcept {
     if constexpr (R::kIndex == IndexedBy::kJob) {
       return rows_;
+    } else if constexpr (R::kIndex == IndexedBy::kSession) {
+      return sessions_;
+    } else if constexpr (R::kIndex == IndexedBy::kPath) {
+      return paths_;
     } else if constexpr (R::kIndex == IndexedBy::kLedgerRow) {
       return ledgers_;
     } else {
@@ -104,7 +110,9 @@ class Staged {
   }
   RegisterArrays<EntryRegisters> entries_;
   RegisterArrays<LedgerRegisters> ledgers_;
+  RegisterArrays<PathRegisters> paths_;
   RegisterArrays<JobRegisters> rows_;
+  RegisterArrays<SessionRegisters> sessions_;
   std::vector<std::int32_t> values_;
   std::vector<std::uint64_t> value_pass_;
   std::uint64_t pass_ = 0;

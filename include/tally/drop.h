@@ -42,6 +42,9 @@ enum class Drop : std::uint8_t {
   kBadSum,
   kRoom,
   kAsker,
+  // dialect switchml
+  kMember,
+  kForeign,
   kCount,
 };
 
@@ -76,6 +79,8 @@ inline constexpr std::array<std::string_view, kDropCount> kDropNames{
     "bad_sum",       // the finished sum failed its check: the entry was freed, workers send again
     "room",          // the packet's buffer cannot hold the stored result
     "asker",         // ANSWER for a rank that is no other member
+    "member",        // switchml: no session has a member with this MAC, IPv4 address and UDP destination port
+    "foreign",       // switchml: the entry still fills with another chunk
 };
 
 constexpr std::string_view name_of(Drop d) noexcept { return kDropNames[static_cast<std::size_t>(d)]; }

@@ -1,0 +1,104 @@
+#include "sessions.h"
+
+#include <bit>
+#include <cstring>
+
+#include "jobs.h"
+
+namespace tally {
+namespace {
+
+std::byte* append(std::byte* at, const auto& value) {
+  std::memcpy(at, &value, sizeof value);
+  return at + sizeof value;
+}
+
+struct Ends {
+  Mac from_mac, to_mac;
+  Ipv4 from, to;
+  std::uint16_t source, destination;
+};
+
+// RFC 1071.
+std::uint16_t header_checksum(const Ipv4Header& ip) {
+  std::uint32_t sum = 0;
+  for (std::size_t i = 0; i < sizeof ip; i += 2) {
+    Be<std::uint16_t> word;
+    std::memcpy(&word, reinterpret_cast<const std::byte*>(&ip) + i, 2);
+    sum += word.host();
+  }
+  while (sum >> 16 != 0) sum = (sum & 0xFFFF) + (sum >> 16);
+  return static_cast<std::uint16_t>(~sum);
+}
+
+Bytes frame(const Ends& ends, bool checksum, std::uint16_t udp_checksum, const switchml::Header& h,
+            const std::vector<std::int32_t>& values) {
+  const auto udp_bytes = static_cast<std::uint16_t>(8 + sizeof h + 4 * values.size());
+  Ipv4Header ip;
+  ip.version_ihl = 0x45;
+  ip.total_length = Be{static_cast<std::uint16_t>(20 + udp_bytes)};
+  ip.ttl = 64;
+  ip.protocol = kProtocolUdp;
+  ip.source = ends.from;
+  ip.destination = ends.to;
+  if (checksum) ip.checksum = Be{header_checksum(ip)};
+  Bytes out(sizeof(EthernetHeader) + sizeof ip + udp_bytes);
+  std::byte* at = append(out.data(), EthernetHeader{ends.to_mac, ends.from_mac, Be{kEtherIpv4}});
+  at = append(at, ip);
+  at = append(at, UdpHeader{Be{ends.source}, Be{ends.destination}, Be{udp_bytes}, Be{udp_checksum}});
+  at = append(at, h);
+  for (const std::int32_t v : values) at = append(at, Be{v});
+  return out;
+}
+
+switchml::Header header(const Job& job, const SessionSent& sent) {
+  switchml::Header h;
+  const int size = std::countr_zero(std::uint32_t{job.session->payload} / switchml::kMinPayload);
+  h.type_size = static_cast<std::uint8_t>(0x10 | size);
+  h.job_number = sent.job_number;
+  for (std::size_t i = 0; i < 4; ++i) h.tsi_bytes[i] = static_cast<std::uint8_t>(sent.tsi >> (8 * i));
+  h.pool_index = Be{static_cast<std::uint16_t>(sent.slot | sent.set << 15U)};
+  return h;
+}
+
+Ipv4 address_of(const Binding& member) {
+  return {member.address[12], member.address[13], member.address[14], member.address[15]};
+}
+
+}  // namespace
+
+Job make_session(const SessionSpec& spec) {
+  Job job = make_job({.id = spec.id, .epoch = spec.epoch, .world = spec.world});
+  job.elements = static_cast<std::uint16_t>(spec.payload / 4);
+  job.session = {.payload = spec.payload, .tsi = spec.tsi, .slots = spec.slots, .home = spec.home};
+  job.slots = {spec.first_line, session_lines(spec.slots, spec.world, spec.payload)};
+  job.window = 0;
+  for (std::uint32_t r = 0; r < job.world; ++r) job.ranks[r].binding.udp_port = switchml::kBasePort;
+  return job;
+}
+
+Bytes session_frame(const Job& job, const SessionSent& sent, const Box& box) {
+  const Binding& from = job.ranks[sent.rank].binding;
+  switchml::Header h = header(job, sent);
+  h.type_size |= sent.flags;
+  h.exponent0 = sent.exponent0;
+  h.exponent1 = sent.exponent1;
+  std::vector<std::int32_t> values(job.elements);
+  for (std::uint32_t i = 0; i < values.size(); ++i)
+    values[i] = static_cast<std::int32_t>(static_cast<std::uint32_t>(sent.value) + i);
+  return frame({from.mac, box.mac, address_of(from), box.ipv4, sent.udp_source, from.udp_port}, false, 0xa5a5,
+               h, values);
+}
+
+Bytes session_reply(const Job& job, const SessionSent& sent, const Box& box, std::uint32_t to,
+                    std::uint16_t udp_destination, std::int8_t exponent0, std::int8_t exponent1,
+                    const std::vector<std::int32_t>& values) {
+  const Binding& member = job.ranks[to].binding;
+  switchml::Header h = header(job, sent);
+  h.exponent0 = exponent0;
+  h.exponent1 = exponent1;
+  return frame({box.mac, member.mac, box.ipv4, address_of(member), member.udp_port, udp_destination}, true, 0,
+               h, values);
+}
+
+}  // namespace tally

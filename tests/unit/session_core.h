@@ -1,0 +1,104 @@
+#pragma once
+// A switch core and its sessions (dialect switchml), for tests that look at one rule each. What comes out of
+// it is compared as whole frames.
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "fused.h"
+#include "jobs.h"
+#include "pipeline.h"
+#include "reply.h"
+#include "sessions.h"
+#include "staged.h"
+
+namespace tally {
+
+template <class Exec>
+class SessionCore : public testing::Test {
+ protected:
+  static constexpr std::uint32_t kLines = 8192;
+
+  Job publish(SessionSpec spec) {
+    spec.epoch += spec.id;
+    spec.first_line = next_line_;
+    const Job job = make_session(spec);
+    next_line_ += job.slots.count;
+    adopt(table_->with(job.id, std::make_shared<const Job>(job)));
+    return job;
+  }
+  void adopt(std::shared_ptr<const JobTable> next) {
+    pipeline_.adopt(next.get());
+    table_ = std::move(next);
+  }
+
+  struct Taken {
+    Outcome out;
+    std::vector<std::pair<std::uint32_t, Bytes>> frames;  // rank, the frame that leaves for it
+  };
+  Taken take(const Bytes& frame, PortIndex port = {}) {
+    ReceivedFrame received(frame, port, false);
+    Taken taken{pipeline_.process(received.frame(), now_), {}};
+    const Outcome& out = taken.out;
+    if (out.verdict != Verdict::kComplete && out.verdict != Verdict::kRepeat) return taken;
+    for (std::uint64_t left = out.ranks; left != 0; left &= left - 1) {
+      const auto rank = static_cast<std::uint32_t>(std::countr_zero(left));
+      taken.frames.emplace_back(rank, reply(out, rank));
+    }
+    return taken;
+  }
+  Taken send(const Job& job, const SessionSent& sent) {
+    return take(session_frame(job, sent, test_box()), job.ranks[sent.rank].binding.port);
+  }
+  // The frame for one rank, as io writes it (io_headers_test.cc compares).
+  Bytes reply(const Outcome& out, std::uint32_t rank) {
+    Binding to = out.job->ranks[rank].binding;
+    const std::uint16_t source_port = std::exchange(to.udp_port, pipeline_.return_paths()[rank].udp_port);
+    Bytes frame(encapsulation_bytes(to));
+    write_encapsulation(frame, to, test_box(), source_port, {out.payload, out.payload_bytes}, 0);
+    frame.insert(frame.end(), out.payload, out.payload + out.payload_bytes);
+    return frame;
+  }
+
+  // What `sent` leads to, by name; 'drop duplicate' and the like.
+  std::string says(const Job& job, const SessionSent& sent) {
+    const Outcome out = send(job, sent).out;
+    if (out.verdict != Verdict::kDrop) return std::string(name_of(out.verdict));
+    return "drop " + std::string(name_of(out.drop));
+  }
+  // The sums of these first elements, as every receiver of `sent` must get them.
+  void expect_result(const Job& job, const SessionSent& sent, Verdict verdict, std::vector<std::int32_t> of) {
+    const Taken taken = send(job, sent);
+    ASSERT_EQ(taken.out.verdict, verdict) << name_of(taken.out.verdict) << " " << name_of(taken.out.drop);
+    EXPECT_EQ(taken.out.ranks, verdict == Verdict::kComplete ? job.members : bit_of(rank_of(sent)));
+    for (const auto& [rank, frame] : taken.frames)
+      EXPECT_EQ(frame, session_reply(job, sent, test_box(), rank, 4000, 0, 0, sums(job, of)))
+          << "rank " << rank;
+  }
+  static std::vector<std::int32_t> sums(const Job& job, const std::vector<std::int32_t>& of) {
+    std::vector<std::int32_t> values(job.elements);
+    for (std::uint32_t i = 0; i < values.size(); ++i) {
+      std::uint32_t sum = 0;
+      for (const std::int32_t v : of) sum += static_cast<std::uint32_t>(v) + i;
+      values[i] = static_cast<std::int32_t>(sum);
+    }
+    return values;
+  }
+  static Rank rank_of(const SessionSent& sent) { return Rank{static_cast<std::uint16_t>(sent.rank)}; }
+  void wait(TimeNs time) { now_ += time; }
+  const JobState& state(const Job& job) { return pipeline_.state(job.id); }
+
+  TimeNs now_ = 100 * kSecond;
+  SlotMemory memory_{kLines};
+  std::uint32_t next_line_ = 3;
+  std::shared_ptr<const JobTable> table_ = std::make_shared<JobTable>();
+  Pipeline<Exec> pipeline_{{.core = 0, .box = test_box()}, memory_.region(), best_kernels()};
+};
+
+using BothExecutions = testing::Types<Fused, Staged>;
+
+}  // namespace tally
