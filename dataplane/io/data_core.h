@@ -111,6 +111,7 @@ class PipelineCore final : public DataCore {
   void hand_over(rte_mbuf* m, std::uint8_t owner) noexcept;
   void punt(rte_mbuf* m, TimeNs now) noexcept;
   void reply(rte_mbuf* m, const Outcome& out, Rank to) noexcept;
+  void answer_session(rte_mbuf* m, const Outcome& out) noexcept;
   void to_server(rte_mbuf* m, const Outcome& out) noexcept;
   [[nodiscard]] static std::uint16_t source_port_of(const Outcome& out) noexcept;
   void readdress(rte_mbuf* m, const Outcome& out, const HeaderTemplate& header) noexcept;

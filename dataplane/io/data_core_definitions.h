@@ -175,11 +175,13 @@ void PipelineCore<Exec>::conclude(rte_mbuf* m, const Frame& frame, const Outcome
   if (out.reject) reject(frame, out);  // first: it reads the headers that a reply overwrites
   switch (out.verdict) {
     case Verdict::kComplete:
+      if (out.job->session) return answer_session(m, out);
       // What an external server finished may have come to any core.
       return replicator_.replicate(m, out.payload, out.payload_bytes, *out.job,
                                    publications.at->headers.of(*out.job),
                                    out.job->servers == 0 ? source_port_ : source_port_of(out));
     case Verdict::kRepeat:
+      if (out.job->session) return answer_session(m, out);
       if (std::has_single_bit(out.ranks))
         return reply(m, out, Rank{static_cast<std::uint16_t>(std::countr_zero(out.ranks))});
       return replicator_.repeat(m, out.payload, out.payload_bytes, out.ranks,
@@ -216,6 +218,13 @@ void PipelineCore<Exec>::reply(rte_mbuf* m, const Outcome& out, Rank rank) noexc
   const Receiver& to = publications.at->headers.of(*out.job).members[raw(rank)];
   readdress(m, out, to.header);
   egress_.push(to.port, m);
+}
+
+template <class Exec>
+void PipelineCore<Exec>::answer_session(rte_mbuf* m, const Outcome& out) noexcept {
+  if (out.verdict == Verdict::kComplete) ++statistics.results;
+  replicator_.answer_session(m, out.payload, out.payload_bytes, out.ranks,
+                             publications.at->headers.of(*out.job), pipeline_.return_paths());
 }
 
 // To an external server, in the mbuf that came. It leaves with this turn, unless the port is busy.

@@ -171,9 +171,11 @@ void DataPlane::State::empty_all() noexcept {
 // The loop indexes cores, lines and ports by what a row says.
 void DataPlane::State::check(const JobTable& table) const {
   for (std::uint32_t id = 1; id <= kMaxJobs; ++id) {
-    const Job* const job = table.find(static_cast<JobId>(id));
+    const Job* const job = table.row(static_cast<JobId>(id));
     if (job == nullptr) continue;
-    TALLY_CHECK(job->shards == options.cores, "a job has one shard for each data core");
+    TALLY_CHECK(job->session || job->shards == options.cores, "a job has one shard for each data core");
+    TALLY_CHECK(!job->session || (job->shards == 1 && job->session->home < options.cores),
+                "a session has one shard, on a data core of the box");
     TALLY_CHECK(std::uint64_t{job->slots.first} + job->slots.count <= options.slot_lines,
                 "a job's lines lie in slot memory");
     TALLY_CHECK(!shares_slots(job->discipline) ||

@@ -21,9 +21,10 @@ using Be16 = Be<std::uint16_t>;
 
 }  // namespace
 
-HeaderTemplate::HeaderTemplate(const Binding& to, const Box& box) noexcept
+HeaderTemplate::HeaderTemplate(const Binding& to, const Box& box, std::uint16_t source_port,
+                               std::uint16_t fragment) noexcept
     : bytes_(static_cast<std::uint8_t>(encapsulation_bytes(to))), ipv6_(!is_mapped_ipv4(to.address)) {
-  write_encapsulation(std::span{header_}.first(bytes_), to, box, 0, {});
+  write_encapsulation(std::span{header_}.first(bytes_), to, box, source_port, {}, fragment);
   std::byte* const udp_at = header_.data() + bytes_ - sizeof(UdpHeader);
   auto udp = header_at<UdpHeader>(udp_at);
   udp.length = {};
@@ -47,6 +48,10 @@ HeaderTemplate::HeaderTemplate(const Binding& to, const Box& box) noexcept
   }
 }
 
+void HeaderTemplate::set_destination_port(std::uint16_t port) noexcept {
+  put(header_.data() + bytes_ - sizeof(UdpHeader) + offsetof(UdpHeader, destination), Be16{port});
+}
+
 void HeaderTemplate::write(std::byte* out, std::uint16_t source_port, std::uint32_t payload_bytes,
                            std::uint32_t payload_sum) const noexcept {
   // The usual size first, as a constant: two or three moves instead of a call.
@@ -58,7 +63,7 @@ void HeaderTemplate::write(std::byte* out, std::uint16_t source_port, std::uint3
   }
   std::byte* const udp = out + bytes_ - sizeof(UdpHeader);
   const auto length = static_cast<std::uint16_t>(sizeof(UdpHeader) + payload_bytes);
-  put(udp + offsetof(UdpHeader, source), Be16{source_port});
+  if (source_port != 0) put(udp + offsetof(UdpHeader, source), Be16{source_port});
   put(udp + offsetof(UdpHeader, length), Be16{length});
   if (ipv6_) {
     put(udp - sizeof(Ipv6Header) + offsetof(Ipv6Header, payload_length), Be16{length});

@@ -5,18 +5,11 @@
 #include "multicast.h"
 
 namespace tally {
-namespace {
-
-std::uint64_t bit_of_port(PortIndex port) noexcept {
-  return raw(port) < 64 ? std::uint64_t{1} << raw(port) : ~std::uint64_t{0};
-}
-
-}  // namespace
 
 JobHeaders::JobHeaders(const Job& job, const Box& box) : one_frame(job.leaders != 0) {
   for (std::uint32_t r = 0; r < job.world; ++r) {
     const Binding& to = job.ranks[r].binding;
-    members[r] = {HeaderTemplate(to, box), to.port};
+    members[r] = {job.session ? HeaderTemplate(to, box, to.udp_port, 0) : HeaderTemplate(to, box), to.port};
     ipv6 |= members[r].header.ipv6();
     member_ports |= bit_of_port(to.port);
   }
@@ -38,9 +31,9 @@ JobHeaders::JobHeaders(const Job& job, const Box& box) : one_frame(job.leaders !
 HeaderTable::HeaderTable(const JobTable& table, const Box& box, const HeaderTable* before,
                          const JobTable* table_before) {
   for (std::uint32_t id = 0; id <= kMaxJobs; ++id) {
-    const Job* const job = table.find(static_cast<JobId>(id));
+    const Job* const job = table.row(static_cast<JobId>(id));
     if (job == nullptr) continue;
-    const bool same = table_before != nullptr && table_before->find(job->id) == job;
+    const bool same = table_before != nullptr && table_before->row(job->id) == job;
     rows_[id] = same ? before->rows_[id] : std::make_shared<const JobHeaders>(*job, box);
   }
 }

@@ -18,6 +18,11 @@ struct Receiver {
   PortIndex port{};
 };
 
+// Of a bitmap of ports; all of them if this one is not below 64.
+constexpr std::uint64_t bit_of_port(PortIndex port) noexcept {
+  return raw(port) < 64 ? std::uint64_t{1} << raw(port) : ~std::uint64_t{0};
+}
+
 struct JobHeaders {
   JobHeaders(const Job& job, const Box& box);
 
@@ -25,9 +30,9 @@ struct JobHeaders {
   bool one_frame = false;  // multicast: the frames to all leaders are the same bytes
   // Bitmaps of ports; all of them if one is not below 64.
   std::uint64_t member_ports = 0;
-  std::uint64_t group_ports = 0;  // multicast: of the leaders
-  std::array<Receiver, kMaxRanks> members{};
-  std::array<Receiver, kMaxRanks> groups{};  // multicast, by leader
+  std::uint64_t group_ports = 0;              // multicast: of the leaders
+  std::array<Receiver, kMaxRanks> members{};  // of sessions: but for UDP destination and port of the box
+  std::array<Receiver, kMaxRanks> groups{};   // multicast, by leader
   std::array<Receiver, kMaxServers> servers{};
 };
 

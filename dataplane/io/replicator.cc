@@ -28,6 +28,19 @@ void Replicator::repeat(rte_mbuf* m, const std::byte* payload, std::uint32_t pay
   send_to_each({m, payload, payload_bytes, sum, source_port}, ranks, headers.members, headers.member_ports);
 }
 
+void Replicator::answer_session(rte_mbuf* m, const std::byte* payload, std::uint32_t payload_bytes,
+                                std::uint64_t ranks, const JobHeaders& headers,
+                                const ReturnPaths& paths) noexcept {
+  std::uint64_t ports = 0;
+  for (std::uint64_t left = ranks; left != 0; left &= left - 1) {
+    const auto r = static_cast<unsigned>(std::countr_zero(left));
+    returning_[r] = {headers.members[r].header, paths[r].port};
+    returning_[r].header.set_destination_port(paths[r].udp_port);
+    ports |= bit_of_port(paths[r].port);
+  }
+  send_to_each({m, payload, payload_bytes, 0, 0}, ranks, returning_, ports);
+}
+
 // The same bytes to every port: no mbuf is needed but the one that is here.
 void Replicator::send_one_frame(const Result& result, const Job& job, const JobHeaders& headers) noexcept {
   const auto leaders = static_cast<unsigned>(std::popcount(job.leaders));

@@ -6,6 +6,7 @@
 #include "job_headers.h"
 #include "job_table.h"
 #include "mbuf.h"
+#include "registers.h"
 
 namespace tally {
 
@@ -28,6 +29,10 @@ class Replicator {
   // The same for a stored result that only some ranks (bitmap, not 0) asked for.
   void repeat(rte_mbuf* m, const std::byte* payload, std::uint32_t payload_bytes, std::uint64_t ranks,
               const JobHeaders& headers, std::uint16_t source_port) noexcept;
+
+  // The result of a session, new or stored, to `ranks` (bitmap, not 0) by their return paths.
+  void answer_session(rte_mbuf* m, const std::byte* payload, std::uint32_t payload_bytes, std::uint64_t ranks,
+                      const JobHeaders& headers, const ReturnPaths& paths) noexcept;
 
  private:
   struct Result {
@@ -52,6 +57,7 @@ class Replicator {
   Egress& egress_;
   MbufCounters& mbufs_;
   CoreStatistics& statistics_;
+  std::array<Receiver, kMaxRanks> returning_{};  // of the session that is answered
   unsigned first_ = 0;  // rank that is served first: the one that went short last time
 };
 
