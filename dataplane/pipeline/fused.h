@@ -31,8 +31,7 @@ class Fused {
   Fused(Region region, const Kernels& kernels)
       : lines_(region.data()),
         kernels_(&kernels),
-        rows_(std::make_unique<Cells<JobRegisters>[]>(kMaxJobs + 1)),
-        sessions_(std::make_unique<Cells<SessionRegisters>[]>(kMaxJobs + 1)) {}
+        rows_(std::make_unique<Cells<JobRegisters>[]>(kMaxJobs + 1)) {}
 
   template <class R, class F>
   auto rmw(std::uint32_t index, F f) noexcept {
@@ -116,8 +115,6 @@ class Fused {
   Cell<R>& cell(std::uint32_t index) noexcept {
     if constexpr (R::kIndex == IndexedBy::kJob) {
       return rows_[index];
-    } else if constexpr (R::kIndex == IndexedBy::kSession) {
-      return sessions_[index];
     } else if constexpr (R::kIndex == IndexedBy::kLedgerRow || R::kIndex == IndexedBy::kPath) {
       return reinterpret_cast<Cell<R>*>(lines_)[index];
     } else {
@@ -131,7 +128,6 @@ class Fused {
   Line* lines_;
   const Kernels* kernels_;
   std::unique_ptr<Cells<JobRegisters>[]> rows_;
-  std::unique_ptr<Cells<SessionRegisters>[]> sessions_;
 };
 
 }  // namespace tally

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "registers.h"
+#include "session_run.h"
 #include "tally/ids.h"
 #include "tally/one_writer.h"
 #include "tally/time.h"
@@ -54,6 +55,7 @@ struct alignas(64) JobState {
   OneWriter<std::uint64_t> overflows = 0;
   SlotCounters slots;
   std::array<OneWriter<TimeNs>, kMaxRanks> last_seen{};  // of the rank's last new contribution
+  SessionRun run;                                        // of a session only
 
   [[nodiscard]] bool suspect() const noexcept { return suspect_chunks > 0; }
 

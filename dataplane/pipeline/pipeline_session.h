@@ -32,15 +32,22 @@ template <class Exec>
   switchml::Header h;
   std::memcpy(&h, parsed.payload, sizeof h);
   const std::uint32_t entry = p.line;
+  JobState& state = states_[raw(job.id)];
+  const bool opaque = job.session->tsi == TsiRule::kOpaque;
   SessionPacket s{.head = session_line(job, raw(p.slot), 0),
                   .set = (h.pool_index.host() & switchml::kSetBit) != 0 ? 1U : 0U,
+                  .operation = opaque ? state.run.life(job.epoch, now)
+                                      : state.run.operation(job.epoch, h.job_number, now),
                   .now = stamp(now),
                   .job_number = h.job_number,
                   .exponent1 = h.exponent1,
                   .path = {udp_before(parsed.payload).source.host(), frame.port}};
 
-  const Ruling ruling = aggregate_session(exec_, job, states_[raw(job.id)], p, s);
-  if (ruling.verdict == Verdict::kDrop) return drop(parsed, frame, ruling.drop, now);
+  const Ruling ruling = aggregate_session(exec_, job, state, p, s);
+  const bool dropped = ruling.verdict == Verdict::kDrop;
+  if (!dropped || ruling.drop == Drop::kDuplicate)
+    state.run.heard(s.operation, ruling.verdict == Verdict::kComplete, now);
+  if (dropped) return drop(parsed, frame, ruling.drop, now);
   if (ruling.verdict == Verdict::kAbsorb) return conclude(parsed, Verdict::kAbsorb, true, now);
   write_session_result(parsed.payload, job, p, s);
   const bool complete = ruling.verdict == Verdict::kComplete;

@@ -13,7 +13,7 @@
 
 namespace tally {
 
-enum class IndexedBy : std::uint8_t { kJob, kSession, kLedgerRow, kPath, kEntry };
+enum class IndexedBy : std::uint8_t { kJob, kLedgerRow, kPath, kEntry };
 
 // Highest chunk absorbed or bypassed, per job. The pair is keyed by epoch, so a new epoch starts unset.
 struct High {
@@ -25,20 +25,6 @@ struct HighReg {
   static constexpr int kStage = 0;
   static constexpr IndexedBy kIndex = IndexedBy::kJob;
   static constexpr std::string_view kName = "high";
-};
-
-// How far the clients of a session (dialect switchml) are. The wire has 8 bits of their running operation;
-// counted on here, an operation of long ago is no newer one.
-struct Run {
-  std::uint32_t epoch = 0;      // as in High; 0: unset
-  std::uint32_t operation = 0;  // the newest; its low 8 bits are the clients' job_number
-  std::uint32_t seen = 0;       // stamp() of the last packet that was of the newest operation, or newer
-};
-struct RunReg {
-  using Word = Run;
-  static constexpr int kStage = 0;
-  static constexpr IndexedBy kIndex = IndexedBy::kSession;
-  static constexpr std::string_view kName = "run";
 };
 
 // What the discipline `shared` remembers of a chunk in flight: the ranks whose contribution was seen,
@@ -93,7 +79,7 @@ struct OwnerReg {
   static constexpr std::string_view kName = "owner";
 };
 
-// Of sessions only: the operation of the entry's chunk, as Run counts them. To a chip this, `touched` of
+// Of sessions only: the operation of the entry's chunk, as SessionRun counts them. To a chip this, `touched` of
 // owner and head are one word.
 struct OperationReg {
   using Word = std::uint32_t;
@@ -179,7 +165,6 @@ using LedgerRegisters = RegisterList<LedgerReg>;
 using PoolRegisters = RegisterList<HeadReg, ShapeReg, ExponentReg, OverflowReg, Sum1Reg, Sum2Reg>;
 using StragglerRegisters =
     RegisterList<HeadReg, ClaimedReg, MissingReg, ShapeReg, ExponentReg, OverflowReg, Sum1Reg, Sum2Reg>;
-using SessionRegisters = RegisterList<RunReg>;
 using PathRegisters = RegisterList<PathReg>;
 using EntryRegisters = RegisterList<HeadReg, MissingReg, OwnerReg, ClaimedReg, ShapeReg, ExponentReg,
                                     OverflowReg, Exponent1Reg, Sum1Reg, Sum2Reg, OperationReg>;

@@ -7,6 +7,7 @@
 #include "decision.h"
 #include "job_table.h"
 #include "registers.h"
+#include "session_run.h"
 #include "tally/switchml.h"
 
 namespace tally {
@@ -16,47 +17,32 @@ namespace tally {
 struct SessionPacket {
   std::uint32_t head = 0;       // line of the head that decides
   std::uint32_t set = 0;        // 0 or 1
-  std::uint32_t operation = 0;  // (out of order()) as Run counts them
+  std::uint32_t operation = 0;  // of SessionRun; tsi: opaque: the life
   std::uint32_t now = 0;        // stamp()
   std::uint8_t job_number = 0;
   std::int8_t exponent1 = 0;  // (out)
   ReturnPath path;
 };
 
-// An entry nobody added to for so long was left behind, and clients that were silent for so long may be
-// others.
-inline constexpr std::uint32_t kSessionPatience = stamp(kSecond);
-
 constexpr std::uint32_t session_line(const Job& job, std::uint32_t slot, std::uint32_t set) noexcept {
   return job.slots.first + (2 * slot + set) * session_entry_lines(job.world, job.session->payload);
 }
 
-// tsi: packet. A chunk is (operation, tsi); an entry only ever goes on to newer chunks.
+// tsi: packet. A chunk is (operation, tsi); an entry only ever goes on to newer chunks, but for one that was
+// left behind unfinished.
 struct PacketSession {
-  // One read-modify-write of `run`: counts operations on from the wire's 8 bits. A packet is of the operation
-  // with its number that is nearest to the newest one, at most 128 behind it. But if nothing of the newest
-  // one was heard for long, older numbers are those of clients that were started again: a new operation.
-  static void order(Run& run, SessionPacket& s, const Job& job) noexcept {
-    if (run.epoch != raw(job.epoch)) run = {raw(job.epoch), kFirstOperation + s.job_number, s.now};
-    const auto ahead = static_cast<std::int8_t>(s.job_number - run.operation);
-    s.operation = run.operation + static_cast<std::uint32_t>(std::int32_t{ahead});
-    const bool again = ahead < 0 && s.now - run.seen > kSessionPatience;
-    if (again) s.operation += kOperations;
-    if (ahead < 0 && !again) return;
-    run.operation = s.operation;
-    run.seen = s.now;
-  }
-
   static Decision decide(Head& head, Owner& owner, std::uint32_t& operation, const Contribution& p,
                          const SessionPacket& s, const Job& job) noexcept {
     const std::uint32_t session = raw(job.epoch) << 8U;  // its lower 24 bits; never 0
     const bool ours = (head.tag & ~std::uint32_t{0xFF}) == session;
     const bool filling = head.tag != 0 && head.contributors != job.members;
-    if (ours) {
+    const bool left_behind = filling && s.now - owner.touched > stamp(kSessionPatience);
+    if (ours && !left_behind) {
       const auto newer = static_cast<std::int32_t>(s.operation - operation);
       if (newer == 0 && raw(p.chunk) == head.chunk) return join(head, owner, filling, p, s, job);
-      if (newer < 0 || (newer == 0 && raw(p.chunk) < head.chunk)) return {.drop = Drop::kStale};
-      if (filling && s.now - owner.touched <= kSessionPatience) return {.drop = Drop::kForeign};
+      if ((newer < 0 && newer > -kOldest) || (newer == 0 && raw(p.chunk) < head.chunk))
+        return {.drop = Drop::kStale};
+      if (filling) return {.drop = Drop::kForeign};
     }
     head = {session | s.job_number, raw(p.chunk), p.bit};
     owner.touched = s.now;
@@ -66,24 +52,27 @@ struct PacketSession {
   }
 
  private:
-  static constexpr std::uint32_t kOperations = 256;      // what job_number can tell apart
-  static constexpr std::uint32_t kFirstOperation = 256;  // so that none is before 0
+  // No packet is of an operation so far behind an entry's: one that looks so is 2^31 operations ahead of it.
+  static constexpr std::int32_t kOldest = 2 * SessionRun::kNumbers;
 
+  // Also who asks again shows that the entry is waited for.
   static Decision join(Head& head, Owner& owner, bool filling, const Contribution& p, const SessionPacket& s,
                        const Job& job) noexcept {
     if (!filling) return {.op = Op::kRead, .entry_is_ours = true};
+    owner.touched = s.now;
     if ((head.contributors & p.bit) != 0) return {.drop = Drop::kDuplicate, .entry_is_ours = true};
     head.contributors |= p.bit;
-    owner.touched = s.now;
     if (head.contributors != job.members) return {.op = Op::kAdd, .entry_is_ours = true};
     return {.op = Op::kAddEmit, .entry_is_ours = true, .occupancy = -1};
   }
 };
 
 // tsi: opaque. The head of set 0 is both sets': 32 bits of contributors each, and in `chunk` a bit for each
-// set that is complete. Its tag stays 0, and occupancy is not counted.
+// set that is complete, below the life that all of it is of. Its tag stays 0, and occupancy is not counted.
 struct OpaqueSession {
   static Decision decide(Head& head, const Contribution& p, const SessionPacket& s, const Job& job) noexcept {
+    const std::uint32_t life = s.operation << 2U;
+    if ((head.chunk & ~kFlags) != life) head = {.chunk = life};
     const std::uint64_t bit = p.bit << (32 * s.set);
     const std::uint64_t ours = kSet << (32 * s.set);
     const std::uint32_t flag = 1U << s.set;
@@ -105,6 +94,7 @@ struct OpaqueSession {
 
  private:
   static constexpr std::uint64_t kSet = 0xFFFF'FFFF;
+  static constexpr std::uint32_t kFlags = 3;
 
   // A contribution to one set says that its sender has the other's result. If that is not there, the sum
   // cannot be right any more: everybody begins it again.

@@ -15,10 +15,6 @@ Decision decide_session(Exec& x, const Job& job, Contribution& p, SessionPacket&
   if (job.session->tsi == TsiRule::kOpaque)
     return x.template rmw<HeadReg>(s.head,
                                    [&](Head& head) { return OpaqueSession::decide(head, p, s, job); });
-  x.template rmw<RunReg>(raw(job.id), [&](Run& run) {
-    PacketSession::order(run, s, job);
-    return 0;
-  });
   return x.template rmw<OwnerReg>(p.line, [&](Owner& owner) {
     return x.template rmw<OperationReg>(p.line, [&](std::uint32_t& operation) {
       return x.template rmw<HeadReg>(

@@ -39,7 +39,6 @@ class Staged {
         ledgers_(region.size() * kLedgerRowsPerLine),
         paths_(region.size() * kPathsPerLine),
         rows_(kMaxJobs + 1),
-        sessions_(kMaxJobs + 1),
         values_(region.size() * kValuesPerLine),
         value_pass_(kMaxElements) {}
 
@@ -98,8 +97,6 @@ class Staged {
   RegisterArray<R>& array_of() noexcept {
     if constexpr (R::kIndex == IndexedBy::kJob) {
       return rows_;
-    } else if constexpr (R::kIndex == IndexedBy::kSession) {
-      return sessions_;
     } else if constexpr (R::kIndex == IndexedBy::kPath) {
       return paths_;
     } else if constexpr (R::kIndex == IndexedBy::kLedgerRow) {
@@ -112,7 +109,6 @@ class Staged {
   RegisterArrays<LedgerRegisters> ledgers_;
   RegisterArrays<PathRegisters> paths_;
   RegisterArrays<JobRegisters> rows_;
-  RegisterArrays<SessionRegisters> sessions_;
   std::vector<std::int32_t> values_;
   std::vector<std::uint64_t> value_pass_;
   std::uint64_t pass_ = 0;

@@ -9,21 +9,6 @@ namespace {
 template <class Exec>
 class SessionRules : public SessionCore<Exec> {
  protected:
-  static SessionSent chunk(std::uint32_t rank, std::uint8_t job_number, std::uint32_t tsi,
-                           std::uint32_t slot = 0) {
-    return {.rank = rank,
-            .slot = slot,
-            .job_number = job_number,
-            .tsi = tsi,
-            .value = static_cast<std::int32_t>(rank * 100'000 + job_number * 1000U + tsi)};
-  }
-  void reduce(const Job& job, std::uint8_t job_number, std::uint32_t tsi, std::uint32_t slot = 0) {
-    std::vector<std::int32_t> of;
-    for (std::uint32_t r = 0; r < job.world; ++r) of.push_back(chunk(r, job_number, tsi, slot).value);
-    for (std::uint32_t r = 0; r + 1U < job.world; ++r)
-      EXPECT_EQ(this->says(job, chunk(r, job_number, tsi, slot)), "absorb");
-    this->expect_result(job, chunk(job.world - 1U, job_number, tsi, slot), Verdict::kComplete, of);
-  }
   std::string drop_of(const Job& job, const Bytes& frame) {
     const Outcome out = this->take(frame, job.ranks[0].binding.port).out;
     return out.verdict == Verdict::kDrop ? std::string(name_of(out.drop)) : std::string(name_of(out.verdict));
@@ -46,63 +31,6 @@ TYPED_TEST(SessionRules, stale_resends_are_never_added) {
   EXPECT_EQ(this->says(job, this->chunk(1, 3, 10)), "drop stale");
   this->expect_result(job, this->chunk(1, 5, 0), Verdict::kComplete,
                       {this->chunk(0, 5, 0).value, this->chunk(1, 5, 0).value});
-}
-
-// Clients that compute for longer than the box is patient, and whose old timers then fire.
-TYPED_TEST(SessionRules, a_stale_resend_after_a_long_rest_takes_no_sleeping_slot) {
-  const Job job = this->publish({});
-  this->reduce(job, 3, 10, 1);
-  this->wait(10 * kSecond);
-  EXPECT_EQ(this->says(job, this->chunk(0, 4, 0, 0)), "absorb")
-      << "the next operation begins in another slot";
-  EXPECT_EQ(this->says(job, this->chunk(0, 3, 8, 1)), "drop stale");
-  EXPECT_EQ(this->says(job, this->chunk(1, 2, 90, 1)), "drop stale");
-  // The other worker comes late, while the first one asks again and again.
-  for (int i = 0; i < 40; ++i) {
-    this->wait(kSecond / 10);
-    EXPECT_EQ(this->says(job, this->chunk(0, 4, 0, 0)), "drop duplicate");
-    EXPECT_EQ(this->says(job, this->chunk(0, 3, 8, 1)), "drop stale");
-  }
-  this->expect_result(job, this->chunk(1, 3, 10, 1), Verdict::kRepeat,
-                      {this->chunk(0, 3, 10, 1).value, this->chunk(1, 3, 10, 1).value});
-}
-
-TYPED_TEST(SessionRules, a_slot_may_sleep_through_200_jobs) {
-  const Job job = this->publish({});
-  this->reduce(job, 3, 50, 5);
-  for (int number = 4; number < 203; ++number) this->reduce(job, static_cast<std::uint8_t>(number), 0, 1);
-  this->reduce(job, 203, 0, 5);
-  for (int number = 204; number < 1100; ++number) this->reduce(job, static_cast<std::uint8_t>(number), 0, 1);
-  this->reduce(job, static_cast<std::uint8_t>(1100), 0, 5);
-}
-
-// Job numbers begin anew, and what the last run left in the slots is older news than it looks.
-TYPED_TEST(SessionRules, clients_that_were_started_again_are_heard_after_a_second_of_silence) {
-  const Job job = this->publish({});
-  for (int number = 0; number < 20; ++number) this->reduce(job, static_cast<std::uint8_t>(number), 0, 1);
-  EXPECT_EQ(this->says(job, this->chunk(0, 19, 70, 2)), "absorb") << "left behind unfinished";
-  EXPECT_EQ(this->says(job, this->chunk(0, 0, 0, 1)), "drop stale");
-  this->wait(kSecond + kMillisecond);
-  for (int number = 0; number < 20; ++number) {
-    this->reduce(job, static_cast<std::uint8_t>(number), 0, 1);
-    this->reduce(job, static_cast<std::uint8_t>(number), 1, 2);
-  }
-  EXPECT_EQ(this->state(job).occupancy, 0U);
-}
-
-TYPED_TEST(SessionRules, a_newer_chunk_takes_a_filling_entry_only_when_nobody_touched_it_for_a_second) {
-  const Job job = this->publish({.world = 3});
-  EXPECT_EQ(this->says(job, this->chunk(0, 1, 0)), "absorb");
-  this->wait(kSecond / 2);
-  EXPECT_EQ(this->says(job, this->chunk(1, 1, 0)), "absorb");
-  this->wait(kSecond * 3 / 4);
-  EXPECT_EQ(this->says(job, this->chunk(0, 1, 0)), "drop duplicate") << "asking again touches nothing";
-  EXPECT_EQ(this->says(job, this->chunk(0, 2, 0)), "drop foreign");
-  EXPECT_EQ(this->state(job).occupancy, 1U);
-  this->wait(kSecond / 2);
-  EXPECT_EQ(this->says(job, this->chunk(0, 2, 0)), "absorb");
-  EXPECT_EQ(this->state(job).occupancy, 1U);
-  EXPECT_EQ(this->says(job, this->chunk(2, 1, 0)), "drop stale") << "too late";
 }
 
 TYPED_TEST(SessionRules, tsi_is_a_little_endian_number) {

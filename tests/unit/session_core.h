@@ -79,6 +79,22 @@ class SessionCore : public testing::Test {
       EXPECT_EQ(frame, session_reply(job, sent, test_box(), rank, 4000, 0, 0, sums(job, of)))
           << "rank " << rank;
   }
+  // Of one chunk, another value for each rank, operation and tsi.
+  static SessionSent chunk(std::uint32_t rank, std::uint8_t job_number, std::uint32_t tsi,
+                           std::uint32_t slot = 0) {
+    return {.rank = rank,
+            .slot = slot,
+            .job_number = job_number,
+            .tsi = tsi,
+            .value = static_cast<std::int32_t>(rank * 100'000 + job_number * 1000U + tsi)};
+  }
+  void reduce(const Job& job, std::uint8_t job_number, std::uint32_t tsi, std::uint32_t slot = 0) {
+    std::vector<std::int32_t> of;
+    for (std::uint32_t r = 0; r < job.world; ++r) of.push_back(chunk(r, job_number, tsi, slot).value);
+    for (std::uint32_t r = 0; r + 1U < job.world; ++r)
+      EXPECT_EQ(says(job, chunk(r, job_number, tsi, slot)), "absorb");
+    expect_result(job, chunk(job.world - 1U, job_number, tsi, slot), Verdict::kComplete, of);
+  }
   static std::vector<std::int32_t> sums(const Job& job, const std::vector<std::int32_t>& of) {
     std::vector<std::int32_t> values(job.elements);
     for (std::uint32_t i = 0; i < values.size(); ++i) {
