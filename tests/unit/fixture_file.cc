@@ -101,6 +101,10 @@ class Reader {
       job(line);
     } else if (line.keyword == "member") {
       member(line);
+    } else if (line.keyword == "session") {
+      session(line);
+    } else if (line.keyword == "client") {
+      client(line);
     } else if (line.keyword == "case") {
       cases_.push_back({.name = stem_ + "_" + line.plain.at(0), .core = line.as<std::uint8_t>("core")});
     } else if (!cases_.empty()) {
@@ -133,6 +137,30 @@ class Reader {
     plan_->lines = std::max(plan_->lines, j->slots.first + j->slots.count);
     plan_->jobs[line.plain.at(0)] = j;
     job_ = std::move(j);
+  }
+
+  void session(const Line& line) {
+    auto j = std::make_shared<Job>();
+    j->id = line.as<JobId>("id");
+    j->epoch = line.as<Epoch>("epoch", 16);
+    j->world = line.as<std::uint8_t>("world");
+    j->members = members_of(j->world);
+    const auto payload = line.as<std::uint16_t>("payload");
+    const auto slots = line.as<std::uint32_t>("slots");
+    j->elements = static_cast<std::uint16_t>(payload / 4);
+    j->session = {.payload = payload,
+                  .tsi = line.at("tsi") == "opaque" ? TsiRule::kOpaque : TsiRule::kPacket,
+                  .slots = slots};
+    j->slots = {plan_->lines, session_lines(slots, j->world, payload)};
+    plan_->lines += j->slots.count;
+    plan_->jobs[line.plain.at(0)] = j;
+    job_ = std::move(j);
+  }
+  void client(const Line& line) {
+    Binding& b = job_->ranks.at(line.number_at("rank")).binding;
+    b.address = any_ip_of(line.at("ip"));
+    b.mac = mac_of(line.at("mac"));
+    b.udp_port = line.as<std::uint16_t>("udp");
   }
 
   void member(const Line& line) {

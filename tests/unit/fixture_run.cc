@@ -6,6 +6,7 @@
 #include <cstring>
 #include <memory>
 #include <type_traits>
+#include <utility>
 
 #include "fused.h"
 #include "pipeline.h"
@@ -54,9 +55,9 @@ std::string text(const Event& e) {
 }
 
 std::string framed(const Binding& to, const Box& box, std::uint16_t source_port,
-                   std::span<const std::byte> payload) {
+                   std::span<const std::byte> payload, std::uint16_t fragment = kDontFragment) {
   std::vector<std::byte> head(encapsulation_bytes(to));
-  write_encapsulation(head, to, box, source_port, payload);
+  write_encapsulation(head, to, box, source_port, payload, fragment);
   return "port=" + number(raw(to.port)) + " : " + hex(head.data(), head.size()) +
          hex(payload.data(), payload.size());
 }
@@ -186,7 +187,10 @@ class Runner {
 
   static bool may_write(const Outcome& out) {
     return out.verdict == Verdict::kAbsorb || out.verdict == Verdict::kComplete ||
-           (out.verdict == Verdict::kDrop && out.drop == Drop::kBadSum);
+           (out.verdict == Verdict::kDrop && out.drop == Drop::kBadSum) ||
+           // A session's member renews where its reply goes.
+           (out.job != nullptr && out.job->session &&
+            (out.verdict == Verdict::kRepeat || out.drop == Drop::kDuplicate));
   }
   static bool same_memory(const Snapshot& a, const Snapshot& b) {
     const auto same_head = [](const Head& x, const Head& y) {
@@ -218,9 +222,17 @@ class Runner {
     return static_cast<std::uint16_t>(kBasePort + raw(chunk) % job.window % job.shards);
   }
 
-  void frames(const Outcome& out, std::vector<std::string>& seen) const {
+  void frames(const Outcome& out, std::vector<std::string>& seen) {
     const auto to_rank = [&](std::uint16_t rank) {
       const std::span payload(out.payload, out.payload_bytes);
+      if (out.job->session) {
+        Binding to = out.job->ranks.at(rank).binding;
+        const ReturnPath path = pipeline_.return_paths().at(rank);
+        const std::uint16_t source = std::exchange(to.udp_port, path.udp_port);
+        to.port = path.port;
+        seen.push_back("out rank=" + number(rank) + " " + framed(to, case_.plan->box, source, payload, 0));
+        return;
+      }
       seen.push_back("out rank=" + number(rank) + " " +
                      framed(out.job->ranks.at(rank).binding, case_.plan->box,
                             source_port(*out.job, header_at(out.payload).chunk_id()), payload));

@@ -52,6 +52,26 @@ TEST(HeaderTemplate, WritesWhatWriteEncapsulationWrites) {
   }
 }
 
+// Of sessions: the source port is the member's, fragmenting is not forbidden, and the destination is filled
+// in.
+TEST(HeaderTemplate, OfASessionWritesWhatWriteEncapsulationWrites) {
+  Rng rng(3);
+  for (int i = 0; i < 400; ++i) {
+    Binding to = random_receiver(rng, false, false);
+    const auto source = static_cast<std::uint16_t>(0xBEE0 + rng.below(16));
+    HeaderTemplate header(to, kBox, source, 0);
+    to.udp_port = static_cast<std::uint16_t>(rng.below(65536));
+    header.set_destination_port(to.udp_port);
+    const auto payload = random_bytes(rng, 10 + (128U << rng.below(4)));
+    std::vector<std::byte> expected(encapsulation_bytes(to));
+    write_encapsulation(expected, to, kBox, source, payload, 0);
+    std::vector<std::byte> got(header.bytes());
+    header.write(got.data(), 0, static_cast<std::uint32_t>(payload.size()), 0);
+    ASSERT_EQ(got, expected) << "receiver " << i;
+    ASSERT_EQ(got[20], std::byte{0}) << "no DF";
+  }
+}
+
 // All ones and all zeros are the corner cases of the ones' complement: a UDP checksum of 0 is sent as 0xFFFF.
 TEST(HeaderTemplate, ExtremePayloadsHaveTheSameChecksum) {
   Rng rng(2);
