@@ -81,6 +81,29 @@ ProgramNeed shared_program(std::uint64_t entries, std::uint64_t ledger_rows, std
   return need;
 }
 
+ProgramNeed session_program(std::uint64_t entries, std::uint32_t elements, std::uint32_t world,
+                            const Profile& profile) {
+  // What decides changes together: to a chip it is one word.
+  constexpr std::size_t kHeadBytes = sizeof(Head) + sizeof(OperationReg::Word) + sizeof(Owner::touched);
+  ProgramNeed need;
+  need.name = "session, " + std::to_string(elements) + " elements, " + std::to_string(entries) +
+              " entries, " + std::to_string(world) + " members";
+  need.arrays = {{std::string(HeadReg::kName) + "+" + std::string(OperationReg::kName) + "+touched",
+                  static_cast<std::uint32_t>(8 * kHeadBytes), entries, HeadReg::kStage}};
+  list(need.arrays, PathRegisters{}, entries * world);
+  list(need.arrays, RegisterList<ExponentReg, Exponent1Reg>{}, entries);
+  need.elements = elements;
+  need.value_words = entries;
+  need.elements_per_word = elements_per_word(profile);
+  need.remarks = {
+      "the session's newest operation, and when it was heard last, are match-stage metadata here; a chip "
+      "would have "
+      "them in a register and recirculate what is accepted",
+      "each frame of a result reads its member's return path behind the replication",
+  };
+  return need;
+}
+
 // SwitchML, NSDI'21 and its published P4: the bitmap of both sets in one pair, a count, exponents' maximum.
 ProgramNeed switchml_program(std::uint64_t pairs, std::uint32_t elements) {
   ProgramNeed need;

@@ -70,6 +70,13 @@ TEST(FitReport, a_shared_entry_needs_a_head_wider_than_tofino2_has) {
   EXPECT_THAT(to_text(one), HasSubstr("a claim behind a stale ledger pointer takes one recirculation"));
 }
 
+TEST(FitReport, a_session_needs_a_head_wider_than_tofino2_has_and_fits_no_limits) {
+  const FitReport r = fit(session_program(512, 256, 8, kTofino2), kTofino2);
+  ASSERT_EQ(r.violations.size(), 1u) << to_text(r);
+  EXPECT_THAT(r.violations.front(), HasSubstr("head+operation+touched is 192 bits wide"));
+  EXPECT_TRUE(fit(session_program(512, 256, 8, kCommodity), kCommodity).fits());
+}
+
 TEST(FitReport, a_shared_packet_asks_the_ledger_before_it_knows_its_entry) {
   const FitReport r = fit(shared_program(512, 512, 256, 1, kTofino2), kTofino2);
   ASSERT_GE(r.stages.size(), 5u);
