@@ -1,7 +1,8 @@
 #pragma once
-// How far the clients of a session (dialect switchml) are. Their packets name the running operation by 8 bits,
-// which begin at 0 again whenever they are started; counted on here, no operation of the past looks like one
-// of now. Metadata of the match stage, like occupancy: a chip would keep it in a register and recirculate.
+// How far the clients of a session (dialect switchml) are. Their packets name the running operation by 8
+// bits, which begin at 0 again whenever they are started; counted on here, no operation of the past looks
+// like one of now. Metadata of the match stage, like occupancy: a chip would keep it in a register and
+// recirculate.
 
 #include <cstdint>
 
@@ -34,9 +35,9 @@ class SessionRun {
     if (silent(now)) ++newest_;
     return newest_;
   }
-  // A packet was for a chunk that is, or was, worked on; `completed`: everybody vouches for the operation. What
-  // was dropped as stale or foreign is no sign of life: clients that were started again too early are heard
-  // when they have tried for long enough.
+  // A packet was for a chunk that is, or was, worked on; `completed`: everybody vouches for the operation.
+  // What was dropped as stale or foreign is no sign of life: clients that were started again too early are
+  // heard when they have tried for long enough.
   void heard(std::uint32_t operation, bool completed, TimeNs now) noexcept {
     heard_ = now;
     if (completed && static_cast<std::int32_t>(operation - newest_) > 0) newest_ = operation;
