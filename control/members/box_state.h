@@ -13,6 +13,7 @@
 #include "outbox.h"
 #include "publisher.h"
 #include "rate_limit.h"
+#include "sessions.h"
 #include "shared_region.h"
 #include "slot_allocator.h"
 
@@ -37,11 +38,15 @@ struct BoxState {
   RateLimit refusals{10, source.word()};  // JOINED(refused) to strangers, REJECT
   RateLimit probes{100, source.word()};
   MembershipCounters counters{};
-  std::array<std::unique_ptr<JobMembership>, kMaxJobs + 1> jobs{};
-  std::map<std::string, JobId, std::less<>> names{};
+  std::array<std::unique_ptr<JobMembership>, kMaxJobs + 1> jobs{};  // native ones
+  std::array<std::unique_ptr<SessionMembership>, kMaxJobs + 1> sessions{};
+  std::map<std::string, JobId, std::less<>> names{};  // of both
 
   [[nodiscard]] JobMembership* find(JobId id) const noexcept {
     return raw(id) <= kMaxJobs ? jobs[raw(id)].get() : nullptr;
+  }
+  [[nodiscard]] SessionMembership* find_session(JobId id) const noexcept {
+    return raw(id) <= kMaxJobs ? sessions[raw(id)].get() : nullptr;
   }
   // Of all cores together.
   [[nodiscard]] std::uint32_t shared_slots() const noexcept {
@@ -51,6 +56,11 @@ struct BoxState {
   void accept(PacketType t) noexcept { ++counters.accepted[static_cast<std::size_t>(t)]; }
   // An epoch that no job of the box lives in, is about to live in, or last lived in.
   [[nodiscard]] Epoch draw_epoch();
+  // ... and for a session: its lower 24 bits are not all 0, and those of no other.
+  [[nodiscard]] Epoch draw_session_epoch();
+
+ private:
+  [[nodiscard]] bool in_use(Epoch epoch) const noexcept;
 };
 
 }  // namespace tally

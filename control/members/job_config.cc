@@ -21,7 +21,8 @@ std::string not_in(const char* key, std::uint64_t value, const std::string& rang
   return std::string(key) + " is " + std::to_string(value) + "; it must be " + range;
 }
 
-std::string where(const JobConfig& c) { return "job '" + c.name.substr(0, kMaxNameBytes) + "'"; }
+std::string where(const std::string& name) { return "job '" + name.substr(0, kMaxNameBytes) + "'"; }
+std::string where(const JobConfig& c) { return where(c.name); }
 
 // The discipline and what depends on it.
 Result<void> validate_sharing(const JobConfig& c) {
@@ -68,11 +69,16 @@ Result<void> validate_stragglers(const JobConfig& c) {
 
 }  // namespace
 
+Result<void> validate_name(const std::string& name) {
+  if (name.empty() || name.size() > kMaxNameBytes || has_control_characters(name)) {
+    return bad(where(name), "name must be 1 to 64 bytes without control characters");
+  }
+  return {};
+}
+
 Result<void> validate(const JobConfig& c) {
   const std::string job = where(c);
-  if (c.name.empty() || c.name.size() > kMaxNameBytes || has_control_characters(c.name)) {
-    return bad(job, "name must be 1 to 64 bytes without control characters");
-  }
+  if (auto name = validate_name(c.name); !name) return name;
   if (c.token.size() > kMaxTokenBytes)
     return bad(job, not_in("token length", c.token.size(), "at most 64 bytes"));
   if (c.workers < 1 || c.workers > kMaxRanks) return bad(job, not_in("workers", c.workers, "1 to 64"));

@@ -65,6 +65,8 @@ struct MembershipOptions {
   std::uint16_t shared_elements = 0;  // values that such an entry holds, a multiple of 16
 };
 
+// What a job may be called.
+[[nodiscard]] Result<void> validate_name(const std::string& name);
 // The first rule broken, as a sentence for a person; `where` is the job's name or the option's.
 [[nodiscard]] Result<void> validate(const JobConfig& config);
 [[nodiscard]] Result<void> validate(const MembershipOptions& options);

@@ -28,7 +28,8 @@ struct MembershipEngine::State {
   std::uint32_t last_id = 0;  // ids rotate, so that a withdrawn job's is not taken at once
   std::string closed{};       // why nothing new is admitted; empty: it is
 
-  [[nodiscard]] JobId unused_id() noexcept;
+  // For a job of that name; fails if there is one, or no room.
+  [[nodiscard]] Result<JobId> new_id(const std::string& name);
   void join(const ControlPacket& packet, const Binding& source, TimeNs now);
   void probe(const ControlPacket& packet, const Binding& source, TimeNs now);
   void from_member(const ControlPacket& packet, const Binding& source, TimeNs now);
@@ -47,11 +48,19 @@ tl::unexpected<Error> unknown_job(std::string_view name) {
 
 }  // namespace
 
-JobId MembershipEngine::State::unused_id() noexcept {
+Result<JobId> MembershipEngine::State::new_id(const std::string& name) {
+  if (box.names.contains(name)) {
+    return fail(ErrorCode::kInvalidArgument, "a job of this name is declared already", "job '" + name + "'");
+  }
+  if (box.names.size() >= kMaxJobs) {
+    return fail(ErrorCode::kInvalidArgument, "the box holds at most " + std::to_string(kMaxJobs) + " jobs");
+  }
   do {
     last_id = last_id % kMaxJobs + 1;
-  } while (box.jobs[last_id] != nullptr);
-  return JobId{static_cast<std::uint16_t>(last_id)};
+  } while (box.jobs[last_id] != nullptr || box.sessions[last_id] != nullptr);
+  const JobId id{static_cast<std::uint16_t>(last_id)};
+  box.names.emplace(name, id);
+  return id;
 }
 
 void MembershipEngine::State::join(const ControlPacket& packet, const Binding& source, TimeNs now) {
@@ -61,6 +70,7 @@ void MembershipEngine::State::join(const ControlPacket& packet, const Binding& s
   JobMembership* job = named == box.names.end() ? nullptr : box.find(named->second);
   if (auto no = objection_to(job, *join)) {
     if (job == nullptr && !closed.empty()) no->text = closed;
+    if (job == nullptr && named != box.names.end()) no->text = nobody_joins_text(named->first);
     box.count(no->drop);
     if (box.refusals.take(source.address, now)) {
       answer_refused(box, join->fixed.nonce.host(), no->text, source);
@@ -99,19 +109,22 @@ Result<JobId> MembershipEngine::declare(JobConfig config) noexcept {
   if (auto valid = validate(config); !valid) return tl::unexpected<Error>(valid.error());
   BoxState& box = state_->box;
   if (auto fits = validate(config, box.options); !fits) return tl::unexpected<Error>(fits.error());
-  if (box.names.contains(config.name)) {
-    return fail(ErrorCode::kInvalidArgument, "a job of this name is declared already",
-                "job '" + config.name + "'");
-  }
-  if (box.names.size() >= kMaxJobs) {
-    return fail(ErrorCode::kInvalidArgument, "the box holds at most " + std::to_string(kMaxJobs) + " jobs");
-  }
+  const auto id = state_->new_id(config.name);
+  if (!id) return id;
   auto job = std::make_unique<JobMembership>();
   job->config = std::move(config);
-  job->id = state_->unused_id();
-  box.names.emplace(job->config.name, job->id);
-  const JobId id = job->id;
-  box.jobs.at(raw(id)) = std::move(job);
+  job->id = *id;
+  box.jobs.at(raw(*id)) = std::move(job);
+  return id;
+}
+
+Result<JobId> MembershipEngine::declare(SessionConfig config) noexcept {
+  BoxState& box = state_->box;
+  for (const auto& valid : {validate(config), validate(config, box.options), objection_to(config, box)}) {
+    if (!valid) return tl::unexpected<Error>(valid.error());
+  }
+  const auto id = state_->new_id(config.name);
+  if (id) declare_session(*id, std::move(config), box);
   return id;
 }
 
@@ -120,8 +133,9 @@ Result<void> MembershipEngine::withdraw(std::string_view name, std::string_view 
   const auto named = box.names.find(name);
   if (named == box.names.end()) return unknown_job(name);
   const JobId id = named->second;
-  abort_job(*box.find(id), box, reason);
   box.names.erase(named);
+  if (end_session(id, box)) return {};
+  abort_job(*box.find(id), box, reason);
   box.jobs.at(raw(id)).reset();
   return {};
 }
@@ -129,6 +143,7 @@ Result<void> MembershipEngine::withdraw(std::string_view name, std::string_view 
 std::size_t MembershipEngine::close(std::string_view reason) noexcept {
   BoxState& box = state_->box;
   state_->closed = reason;
+  end_all_sessions(box);
   std::erase_if(box.names, [&](const auto& named) {
     JobMembership& job = *box.find(named.second);
     if (job.active() || job.reforming()) return false;
@@ -160,7 +175,10 @@ Result<void> MembershipEngine::resize(std::string_view name, std::uint32_t windo
   BoxState& box = state_->box;
   const auto named = box.names.find(name);
   if (named == box.names.end()) return unknown_job(name);
-  return resize_job(*box.find(named->second), box, window, now);
+  JobMembership* const job = box.find(named->second);
+  if (job != nullptr) return resize_job(*job, box, window, now);
+  return fail(ErrorCode::kInvalidArgument, "it is a session of the dialect switchml, which has no window",
+              "job '" + std::string(name) + "'");
 }
 
 std::optional<Outgoing> MembershipEngine::next(std::span<std::byte> out) noexcept {
@@ -168,6 +186,8 @@ std::optional<Outgoing> MembershipEngine::next(std::span<std::byte> out) noexcep
 }
 
 void MembershipEngine::seen(JobId job, Rank rank, TimeNs last_seen) noexcept {
+  if (SessionMembership* const session = state_->box.find_session(job); session != nullptr)
+    return note_seen(*session, rank, last_seen);
   JobMembership* j = state_->box.find(job);
   if (j == nullptr || raw(rank) >= j->config.workers || !j->active()) return;
   MemberState& m = j->member(rank);
@@ -226,6 +246,7 @@ void MembershipEngine::quiesced(std::uint64_t version, TimeNs now) noexcept {
   for (const auto& job : state_->box.jobs) {
     if (job != nullptr) tell_members(*job, state_->box, version, now);
   }
+  sessions_in_force(state_->box, version, now);
   settle_slots(state_->box, now);
 }
 
@@ -241,20 +262,24 @@ void MembershipEngine::restart_data_plane(TimeNs now) noexcept {
     if (job->active()) begin_reforming(*job, box, now);
     if (job->offered()) job->offer_version = box.publisher.next_version();
   }
+  restart_sessions(box);
   box.publisher.republish();
   settle_slots(box, now);
 }
 
 std::vector<JobStatus> MembershipEngine::status(TimeNs now) const noexcept {
   std::vector<JobStatus> all;
-  for (const auto& job : state_->box.jobs) {
-    if (job != nullptr) all.push_back(status_of(*job, now));
+  for (std::uint16_t id = 1; id <= kMaxJobs; ++id) {
+    if (auto job = status(JobId{id}, now); job) all.push_back(std::move(*job));
   }
   return all;
 }
 
 std::optional<JobStatus> MembershipEngine::status(JobId job, TimeNs now) const noexcept {
-  const JobMembership* j = state_->box.find(job);
+  const BoxState& box = state_->box;
+  if (const SessionMembership* const session = box.find_session(job); session != nullptr)
+    return status_of(*session, box);
+  const JobMembership* j = box.find(job);
   if (j == nullptr) return std::nullopt;
   return status_of(*j, now);
 }

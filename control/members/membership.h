@@ -28,6 +28,7 @@
 #include "membership_status.h"
 #include "multicast.h"
 #include "publication.h"
+#include "session_config.h"
 #include "tally/error.h"
 #include "tally/ids.h"
 #include "tally/time.h"
@@ -66,13 +67,16 @@ class MembershipEngine {
   // A job becomes known. Its id stays the same until withdraw(). Fails on a value out of range, a name
   // already declared, or kMaxJobs jobs.
   [[nodiscard]] Result<JobId> declare(JobConfig config) noexcept;
+  // A session becomes known, and runs as soon as there is slot memory for it (sessions.h). Fails also if a
+  // member's addresses are those of a member of another session.
+  [[nodiscard]] Result<JobId> declare(SessionConfig config) noexcept;
   // The job becomes unknown: members get an ABORT (or JOINED(refused) while forming) with the reason, its row
   // is cleared and its lines are freed. Fails on an unknown name.
   [[nodiscard]] Result<void> withdraw(
       std::string_view name, std::string_view reason = "the job was withdrawn from the box") noexcept;
-  // Admits nothing new from now on: jobs without a living generation are withdrawn with this reason, and a
-  // JOIN for a job that is not declared is refused with it. Returns how many jobs are left; to be called
-  // again when some may have ended.
+  // Admits nothing new from now on: sessions and jobs without a living generation are withdrawn with this
+  // reason, and a JOIN for a job that is not declared is refused with it. Returns how many jobs are left; to
+  // be called again when some may have ended.
   std::size_t close(std::string_view reason) noexcept;
 
   // A JOIN, LEAVE, HEARTBEAT, ABORT or PROBE as punted by a data core: the UDP payload, from anyone. Verifies

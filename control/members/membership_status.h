@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -42,6 +43,15 @@ struct RankStatus {
   bool operator==(const RankStatus&) const noexcept = default;
 };
 
+// Of a session (docs/switchml.md).
+struct SessionStatus {
+  std::uint32_t payload = 0;  // bytes of values in a packet
+  std::uint32_t slots = 0;
+  TsiRule tsi = TsiRule::kPacket;
+  std::uint8_t home = 0;  // the data core that owns all of it
+  bool operator==(const SessionStatus&) const noexcept = default;
+};
+
 struct JobStatus {
   JobId id{};
   std::string name{};
@@ -62,10 +72,13 @@ struct JobStatus {
   std::uint32_t cap = 0;              // ... and the most it may hold now; both 0 unless it is admitted
   std::uint64_t missing = 0;          // forming: workers awaited; 0 in every other phase
   std::uint32_t missing_servers = 0;  // ... and external servers, by index
-  std::uint64_t live = 0;             // ranks that joined, have not left and whose lease runs
+  std::uint64_t live = 0;             // ranks that joined, have not left and whose lease runs; of a session
+                                      // those that were heard since it runs
   std::string reason{};               // why the job last aborted, ended or was not admitted
   std::vector<RankStatus> ranks{};    // workers
   std::vector<RankStatus> servers{};  // external ones, by index; they never leave
+  // Set: a session. Its members never join: of their status binding and last_seen are meant.
+  std::optional<SessionStatus> session{};
   bool operator==(const JobStatus&) const = default;
 };
 
@@ -113,7 +126,7 @@ inline constexpr std::array<std::string_view, kMembershipDropCount> kMembershipD
     "length",       // payload length is not what the type and its own lengths say
     "rank",         // rank outside the job's world (a JOIN is refused)
     "field",        // a field of a JOIN out of its range (a server's path too narrow for the job: refused)
-    "unknown_job",  // names a job that is not declared: refused
+    "unknown_job",  // names a job that is not declared, or a session, which nobody joins: refused
     "token",        // another token than the job's: refused
     "world",        // expects another number of members: refused
     "held",         // for a rank that a live process holds: refused

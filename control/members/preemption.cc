@@ -6,6 +6,7 @@
 #include "offer.h"
 #include "renewal.h"
 #include "room_plan.h"
+#include "sessions.h"
 
 namespace tally {
 namespace {
@@ -60,6 +61,12 @@ bool outranked(const JobMembership& job, const BoxState& box) {
   });
 }
 
+const JobMembership* awaits_slots(const BoxState& box) {
+  const auto first = std::find_if(box.jobs.begin(), box.jobs.end(),
+                                  [](const auto& job) { return job != nullptr && waits(*job); });
+  return first == box.jobs.end() ? nullptr : first->get();
+}
+
 bool must_wait(const JobMembership& job, BoxState& box, const Wish& wish, TimeNs now) {
   if (!job.reforming() && outranked(job, box)) return true;
   const auto givers = plan_room(job, box, wish);
@@ -84,6 +91,7 @@ void settle_slots(BoxState& box, TimeNs now) {
     for (JobMembership* job : waiting) {
       if (waits(*job)) make_offer(*job, box, now);
     }
+    admit_sessions(box);
     plan_growth(box);
   }
 }

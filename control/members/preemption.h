@@ -21,6 +21,9 @@ inline constexpr TimeNs kGrowAfter = 10 * kSecond;
 // those that run are called back by this. False: admission has the best answer there is.
 [[nodiscard]] bool must_wait(const JobMembership& job, BoxState& box, const Wish& wish, TimeNs now);
 
+// A job that has all its ranks and waits for slot memory; nullptr: none does.
+[[nodiscard]] const JobMembership* awaits_slots(const BoxState& box);
+
 // After any change: jobs that wait are tried again if lines came free or a pool can be called back since.
 void settle_slots(BoxState& box, TimeNs now);
 

@@ -1,0 +1,322 @@
+// Sessions of SwitchML's clients beside native jobs: declared, admitted, published, withdrawn.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "members_support.h"
+
+namespace tally::members_test {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+ConfiguredMember member(std::uint16_t rank, std::uint8_t host, std::uint16_t port = switchml::kBasePort) {
+  return {rank, {2, 0, 0, 0, 0, host}, {10, 0, 0, host}, port};
+}
+
+// Ranks 0, 1, ... at the hosts from first_host on.
+SessionConfig session_of(std::uint16_t members, const std::string& name = "legacy",
+                         std::uint8_t first_host = 11, std::uint32_t slots = 64) {
+  SessionConfig c{.name = name, .slots = slots};
+  for (std::uint16_t r = 0; r < members; ++r)
+    c.members.push_back(member(r, static_cast<std::uint8_t>(first_host + r)));
+  return c;
+}
+
+struct MembersSessions : testing::Test {
+  JobId declare(SessionConfig config) {
+    const auto id = bench.members->declare(std::move(config));
+    EXPECT_TRUE(id) << (id ? "" : id.error().text());
+    return id.value_or(JobId{});
+  }
+  std::string refused(SessionConfig config) {
+    const auto id = bench.members->declare(std::move(config));
+    EXPECT_FALSE(id);
+    return id ? "" : id.error().text();
+  }
+  // The only lines freed since the last call.
+  FreedLines only_freed() {
+    EXPECT_EQ(bench.freed.size(), 1U);
+    const FreedLines freed = bench.freed.empty() ? FreedLines{} : bench.freed.back();
+    bench.freed.clear();
+    return freed;
+  }
+  [[nodiscard]] JobPhase phase(JobId id) const { return bench.status(id).phase; }
+
+  Bench bench{65'536, 4};
+};
+
+TEST_F(MembersSessions, RunsFromItsDeclarationAndNobodyIsTold) {
+  const JobId id = declare(session_of(3));
+  EXPECT_EQ(phase(id), JobPhase::kForming) << "the cores do not have the row yet";
+  EXPECT_THAT(bench.settle(), IsEmpty());
+  EXPECT_EQ(phase(id), JobPhase::kRunning);
+  EXPECT_THAT(bench.advance(3'600 * kSecond), IsEmpty());
+  EXPECT_EQ(phase(id), JobPhase::kRunning) << "no lease";
+}
+
+TEST_F(MembersSessions, TheRowSaysWhatTheConfigurationSays) {
+  SessionConfig config = session_of(17, "legacy", 11, 100);
+  config.payload = 256;
+  config.tsi = TsiRule::kOpaque;
+  config.members[3].port = 48870;
+  std::swap(config.members[0], config.members[5]);  // they may stand in any order
+  declare(session_of(1, "first", 200));
+  const JobId id = declare(config);
+  bench.settle();
+  const Job* const row = bench.row(id);
+  ASSERT_NE(row, nullptr);
+  ASSERT_TRUE(row->session.has_value());
+  EXPECT_EQ(row->id, id);
+  EXPECT_EQ(row->session->payload, 256);
+  EXPECT_EQ(row->session->tsi, TsiRule::kOpaque);
+  EXPECT_EQ(row->session->slots, 100U);
+  EXPECT_EQ(row->session->home, raw(id) % 4);
+  EXPECT_EQ(row->discipline, Discipline::kPool);
+  EXPECT_EQ(row->elements, 64);
+  EXPECT_EQ(row->world, 17);
+  EXPECT_EQ(row->shards, 1);
+  EXPECT_EQ(row->members, 0x1FFFFU);
+  EXPECT_EQ(row->slots.count, session_lines(100, 17, 256));
+  EXPECT_EQ(row->servers, 0);
+  for (std::uint16_t r = 0; r < 17; ++r) {
+    const Binding& binding = row->ranks.at(r).binding;
+    EXPECT_EQ(binding.mac, (Mac{2, 0, 0, 0, 0, static_cast<std::uint8_t>(11 + r)}));
+    EXPECT_EQ(binding.address, mapped({10, 0, 0, static_cast<std::uint8_t>(11 + r)}));
+    EXPECT_EQ(binding.udp_port, r == 3 ? 48870 : 48864);
+    EXPECT_NE(raw(row->ranks.at(r).cookie), 0U);
+  }
+}
+
+TEST_F(MembersSessions, TheLower24BitsOfAnEpochAreNotZeroAndItsOwn) {
+  // The source of random words says the same thing again and again, with lower bits 0.
+  auto engine = MembershipEngine::create(bench.options, [] { return std::uint64_t{0x0700'0000}; });
+  bench.members = std::move(*engine);
+  std::set<std::uint32_t> bits;
+  for (std::uint8_t i = 0; i < 10; ++i) {
+    const JobId id = declare(session_of(1, "s" + std::to_string(i), static_cast<std::uint8_t>(11 + i)));
+    bench.settle();
+    bits.insert(raw(bench.row(id)->epoch) & 0xFF'FFFFU);
+  }
+  EXPECT_EQ(bits.size(), 10U);
+  EXPECT_FALSE(bits.contains(0));
+}
+
+TEST_F(MembersSessions, WithoutRoomItStaysDeclaredWithTheNumbersAndRunsWhenLinesAreFreed) {
+  const JobId first = declare(session_of(2, "first", 11, 1'500));
+  bench.settle();
+  const JobId second = declare(session_of(2, "second", 21, 1'500));
+  bench.settle();
+  EXPECT_EQ(phase(second), JobPhase::kDeclared);
+  EXPECT_EQ(bench.row(second), nullptr);
+  EXPECT_EQ(bench.status(second).slots.count, 0U);
+  // 2 x 1500 entries of 18 lines are 3,375 KiB, of 4 MiB.
+  EXPECT_EQ(
+      bench.status(second).reason,
+      "admission: 1500 slots of 1024 bytes for 2 members take 3375 KiB of slot memory per core; 721 KiB "
+      "of 4096 KiB are free, the largest hole has 721 KiB: raise dataplane.slots, lower slots, or give "
+      "other jobs less. Tried again when some come free");
+  const LineRange lines = bench.status(first).slots;
+  ASSERT_TRUE(bench.members->withdraw("first"));
+  bench.advance(0);
+  EXPECT_EQ(phase(second), JobPhase::kRunning);
+  EXPECT_EQ(bench.status(second).reason, "");
+  EXPECT_EQ(bench.status(second).slots, lines);
+  EXPECT_EQ(only_freed().lines, lines) << "zeroed before the second has them";
+}
+
+TEST_F(MembersSessions, ANativeJobsLinesAreTakenWhenItEnds) {
+  bench.declare(config_of(1));
+  std::vector<Peer> peers{Peer(0, 1)};
+  ASSERT_TRUE(bench.form(peers));
+  const JobId id = declare(session_of(2, "legacy", 11, 1'800));
+  bench.settle();
+  EXPECT_EQ(phase(id), JobPhase::kDeclared);
+  bench.send(peers[0], peers[0].leave());
+  bench.advance(0);
+  EXPECT_EQ(phase(id), JobPhase::kRunning);
+}
+
+// Neither does it call pools back, nor do jobs of higher priority take its lines.
+TEST_F(MembersSessions, NeitherTakesSlotMemoryByPriorityNorGivesAny) {
+  JobConfig urgent = config_of(1);
+  urgent.priority = 254;
+  const JobId pool = bench.declare(urgent);
+  const JobId id = declare(session_of(2, "legacy", 11, 1'800));
+  bench.settle();
+  std::vector<Peer> peers{Peer(0, 1)};
+  ASSERT_TRUE(bench.form(peers)) << "with the window that is left";
+  EXPECT_LT(bench.status(pool).window, bench.status(pool).wanted_window);
+  EXPECT_EQ(phase(id), JobPhase::kRunning);
+  const Epoch epoch = bench.status(pool).epoch;
+  const JobId late = declare(session_of(2, "late", 31, 64));
+  bench.settle();
+  EXPECT_EQ(phase(late), JobPhase::kDeclared);
+  EXPECT_EQ(bench.status(pool).epoch, epoch);
+  EXPECT_EQ(phase(pool), JobPhase::kRunning);
+}
+
+TEST_F(MembersSessions, WithdrawClearsTheRowAndFreesItsLines) {
+  const JobId id = declare(session_of(3));
+  bench.settle();
+  const LineRange lines = bench.status(id).slots;
+  ASSERT_TRUE(bench.members->withdraw("legacy"));
+  EXPECT_THAT(bench.settle(), IsEmpty()) << "its clients know no farewell";
+  EXPECT_EQ(bench.row(id), nullptr);
+  EXPECT_FALSE(bench.members->status(id, bench.now).has_value());
+  const FreedLines freed = only_freed();
+  EXPECT_EQ(freed.job, id);
+  EXPECT_EQ(freed.lines, lines);
+  EXPECT_EQ(freed.elements, 256);
+  EXPECT_EQ(freed.members, 0b111U);
+  EXPECT_EQ(freed.in_front, session_front_lines(3));
+  EXPECT_FALSE(bench.members->withdraw("legacy"));
+}
+
+TEST_F(MembersSessions, OfAnOpaqueSessionTheCoresOnlyZeroTheLines) {
+  SessionConfig config = session_of(2);
+  config.tsi = TsiRule::kOpaque;
+  declare(config);
+  bench.settle();
+  ASSERT_TRUE(bench.members->withdraw("legacy"));
+  bench.settle();
+  EXPECT_EQ(only_freed().elements, 0);
+}
+
+TEST_F(MembersSessions, ASessionThatNeverHadRoomFreesNothing) {
+  const JobId id = declare(session_of(2, "huge", 11, 16'384));
+  bench.settle();
+  EXPECT_EQ(phase(id), JobPhase::kDeclared);
+  ASSERT_TRUE(bench.members->withdraw("huge"));
+  bench.settle();
+  EXPECT_THAT(bench.freed, IsEmpty());
+}
+
+TEST_F(MembersSessions, SeveralHaveIdsNamesAndLinesOfTheirOwn) {
+  const JobId native = bench.declare(config_of(2));
+  const JobId a = declare(session_of(2, "a", 11));
+  const JobId b = declare(session_of(2, "b", 21));
+  bench.settle();
+  EXPECT_EQ((std::set<JobId>{native, a, b}).size(), 3U);
+  EXPECT_THAT(refused(session_of(1, "a", 31)), HasSubstr("a job of this name is declared already"));
+  EXPECT_THAT(refused(session_of(1, "resnet", 31)), HasSubstr("a job of this name is declared already"));
+  EXPECT_FALSE(bench.members->declare(config_of(2, "b")));
+  const LineRange one = bench.row(a)->slots;
+  const LineRange other = bench.row(b)->slots;
+  EXPECT_TRUE(one.first + one.count <= other.first || other.first + other.count <= one.first);
+  ASSERT_TRUE(bench.members->withdraw("a"));
+  bench.settle();
+  EXPECT_EQ(phase(b), JobPhase::kRunning) << "what one does is nothing to the other";
+  EXPECT_NE(bench.row(b), nullptr);
+}
+
+TEST_F(MembersSessions, AMemberOfTwoSessionsIsRefusedByTheNameOfTheOther) {
+  declare(session_of(3, "a", 11));
+  EXPECT_EQ(refused(session_of(2, "b", 12)),
+            "job 'b': rank 0 has the addresses of rank 1 of job 'a': a packet could be of either");
+  SessionConfig other_port = session_of(2, "b", 12);
+  for (auto& m : other_port.members) m.port = 48865;
+  declare(other_port);
+  ASSERT_TRUE(bench.members->withdraw("a"));
+  declare(session_of(1, "c", 11));
+}
+
+TEST_F(MembersSessions, ValuesOutOfRangeAreRefused) {
+  const auto with = [](auto change) {
+    SessionConfig c = session_of(2);
+    change(c);
+    return c;
+  };
+  EXPECT_THAT(refused(with([](auto& c) { c.name = ""; })), HasSubstr("name must be"));
+  EXPECT_THAT(refused(with([](auto& c) { c.payload = 384; })), HasSubstr("payload is 384"));
+  EXPECT_THAT(refused(with([](auto& c) { c.slots = 0; })), HasSubstr("slots is 0"));
+  EXPECT_THAT(refused(with([](auto& c) { c.slots = 16'385; })), HasSubstr("slots is 16385"));
+  EXPECT_THAT(refused(with([](auto& c) { c.members.clear(); })), HasSubstr("number of members is 0"));
+  EXPECT_THAT(refused(with([](auto& c) { c.members[1].rank = 2; })), HasSubstr("rank is 2"));
+  EXPECT_THAT(refused(with([](auto& c) { c.members[1].rank = 0; })), HasSubstr("rank 0 stands twice"));
+  EXPECT_THAT(refused(with([](auto& c) { c.members[1].mac[0] = 1; })), HasSubstr("no unicast MAC"));
+  EXPECT_THAT(refused(with([](auto& c) { c.members[1].ipv4 = {}; })), HasSubstr("no IPv4 address"));
+  EXPECT_THAT(refused(with([](auto& c) { c.members[1].port = 48880; })), HasSubstr("48864 to 48879"));
+  EXPECT_THAT(refused(with([](auto& c) {
+                c.members[1] = {1, c.members[0].mac, c.members[0].ipv4};
+              })),
+              HasSubstr("ranks 0 and 1 have the same addresses"));
+  EXPECT_THAT(refused(with([&](auto& c) { c.members[1].mac = bench.options.box_mac; })),
+              HasSubstr("rank 1 has the box's MAC"));
+  SessionConfig many = session_of(33);
+  declare(many);
+  ASSERT_TRUE(bench.members->withdraw("legacy"));
+  many.tsi = TsiRule::kOpaque;
+  EXPECT_THAT(refused(many), HasSubstr("number of members is 33; it must be 1 to 32"));
+}
+
+TEST_F(MembersSessions, AJoinForItsNameIsToldWhatItIs) {
+  declare(session_of(2));
+  Peer stranger(0);
+  stranger.job = "legacy";
+  const Sent sent = only(bench.send(stranger, stranger.join()), PacketType::kJoined, stranger);
+  EXPECT_EQ(sent.status(), JoinStatus::kRefused);
+  EXPECT_THAT(sent.text(), HasSubstr("job 'legacy' is a session of SwitchML's clients (dialect: switchml)"));
+  EXPECT_EQ(bench.members->counters().of(MembershipDrop::kUnknownJob), 1U);
+}
+
+TEST_F(MembersSessions, NativePacketsWithItsIdAreRejected) {
+  const JobId id = declare(session_of(2));
+  bench.settle();
+  Peer stranger(0);
+  stranger.job_id = raw(id);
+  stranger.epoch = raw(bench.status(id).epoch);
+  for (const Bytes& packet : {stranger.heartbeat(), stranger.leave(), stranger.abort("no")})
+    EXPECT_THAT(bench.send(stranger, packet), testing::SizeIs(1));
+  EXPECT_EQ(bench.members->counters().of(MembershipDrop::kJob), 3U);
+  bench.members->report_mismatch(id, bench.status(id).epoch, Rank{0}, 2, 16, 32, 1, 2, bench.now);
+  EXPECT_FALSE(bench.members->resize("legacy", 64, bench.now));
+  EXPECT_EQ(phase(id), JobPhase::kRunning);
+}
+
+TEST_F(MembersSessions, ADataPlaneThatStartsAnewGetsANewEpoch) {
+  const JobId id = declare(session_of(2));
+  bench.settle();
+  const Epoch epoch = bench.status(id).epoch;
+  const LineRange lines = bench.status(id).slots;
+  bench.members->restart_data_plane(bench.now);
+  EXPECT_EQ(phase(id), JobPhase::kForming);
+  bench.settle();
+  EXPECT_EQ(phase(id), JobPhase::kRunning);
+  EXPECT_NE(bench.row(id)->epoch, epoch);
+  EXPECT_EQ(bench.row(id)->slots, lines);
+}
+
+TEST_F(MembersSessions, AClosedBoxEndsItAtOnce) {
+  const JobId id = declare(session_of(2));
+  bench.settle();
+  EXPECT_EQ(bench.members->close("the box is shutting down"), 0U);
+  EXPECT_THAT(bench.settle(), IsEmpty());
+  EXPECT_EQ(bench.row(id), nullptr);
+  EXPECT_EQ(only_freed().job, id);
+}
+
+TEST_F(MembersSessions, ShowsWhenEachRankWasLastSeen) {
+  const JobId id = declare(session_of(2));
+  bench.members->seen(id, Rank{0}, bench.now);
+  bench.settle();
+  EXPECT_EQ(bench.status(id).live, 0U) << "nobody since it runs";
+  bench.advance(kSecond);
+  bench.members->seen(id, Rank{1}, bench.now);
+  bench.members->seen(id, Rank{1}, bench.now - 1);
+  bench.members->seen(id, Rank{2}, bench.now);
+  const JobStatus status = bench.status(id);
+  ASSERT_EQ(status.ranks.size(), 2U);
+  EXPECT_EQ(status.ranks[1].last_seen, bench.now);
+  EXPECT_EQ(status.ranks[0].last_seen, 0U);
+  EXPECT_EQ(status.live, 0b10U);
+  EXPECT_EQ(status.ranks[1].binding.address, mapped({10, 0, 0, 12}));
+  EXPECT_EQ(status.session, (SessionStatus{1024, 64, TsiRule::kPacket, 1}));
+  EXPECT_EQ(status.world, 2);
+}
+
+}  // namespace
+}  // namespace tally::members_test
