@@ -20,8 +20,9 @@ std::uint32_t burst_of(const Config& config) {
   std::uint32_t all = 0;
   std::uint32_t one = 0;
   for (const JobSection& job : config.jobs) {
-    all += job.window * job.workers;
-    one = std::max(one, job.window);
+    const std::uint32_t each = is_session(job) ? job.slots : job.window;
+    all += each * job.workers;
+    one = std::max(one, each);
   }
   return config.box.mode == BoxSection::Mode::kOneArm ? all : one;
 }
@@ -120,11 +121,17 @@ std::string summary(const Config& config) {
   std::string cpus;
   for (const auto cpu : config.dataplane.cores) cpus += (cpus.empty() ? "" : ", ") + std::to_string(cpu);
   std::size_t workers = 0;
-  for (const JobSection& job : config.jobs) workers += job.workers;
+  std::size_t sessions = 0;
+  std::size_t members = 0;
+  for (const JobSection& job : config.jobs) {
+    sessions += is_session(job) ? 1 : 0;
+    (is_session(job) ? members : workers) += job.workers;
+  }
   return "instance " + config.instance + ": " + counted(config.dataplane.cores.size(), "data core") +
          (config.dataplane.cores.size() == 1 ? " (CPU " : " (CPUs ") + cpus + "), " +
-         counted(config.ports.size(), "port") + ", " + counted(config.jobs.size(), "job") + " of " +
-         counted(workers, "worker");
+         counted(config.ports.size(), "port") + ", " + counted(config.jobs.size() - sessions, "job") +
+         " of " + counted(workers, "worker") +
+         (sessions == 0 ? "" : ", " + counted(sessions, "session") + " of " + counted(members, "member"));
 }
 
 }  // namespace tally

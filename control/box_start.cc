@@ -90,7 +90,7 @@ Result<MembershipEngine> start_members(const Config& config) {
   auto engine = MembershipEngine::create(member_options(config), kernel_random());
   if (!engine) return engine;
   for (const JobSection& job : config.jobs) {
-    if (auto id = engine->declare(member_job(job)); !id) return tl::unexpected<Error>(std::move(id.error()));
+    if (auto id = declare(job, *engine); !id) return tl::unexpected<Error>(std::move(id.error()));
   }
   return engine;
 }

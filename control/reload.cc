@@ -24,9 +24,11 @@ void Reload::take(const ConfigResult& read, MembershipEngine& engine, TimeNs now
   if (!read) return refuse(read.error());
   for (const Diagnostic& warning : read->warnings) log_(LogLevel::kWarning, one_line(warning));
   const ReloadPlan plan = plan_reload(config_, read->config);
-  const bool nothing = plan.withdraw.empty() && plan.resize.empty() && plan.declare.empty();
+  const bool nothing =
+      plan.withdraw.empty() && plan.resize.empty() && plan.declare.empty() && plan.again.empty();
   for (const auto& name : plan.withdraw) withdraw(name, engine);
   for (const auto& wish : plan.resize) resize(wish, engine, now);
+  declare_again(plan, engine);
   for (const auto& job : plan.declare) declare(job, engine);
   if (!plan.restart.empty()) {
     log_(LogLevel::kWarning, "reload: restart to apply: " + listed(plan.restart));
@@ -61,11 +63,24 @@ void Reload::resize(const ReloadPlan::Resize& wish, MembershipEngine& engine, Ti
   job->window = wish.window;
 }
 
+// All are withdrawn before the first is declared: one may have the addresses that another had.
+void Reload::declare_again(const ReloadPlan& plan, MembershipEngine& engine) {
+  if (plan.again.empty()) return;
+  log_(LogLevel::kWarning,
+       "reload: sessions are declared again, what they had begun is lost: " + listed(plan.again_for));
+  for (const auto& job : plan.again) {
+    (void)engine.withdraw(job.name, kGone);
+    std::erase_if(config_.jobs, [&](const JobSection& was) { return was.name == job.name; });
+  }
+  for (const auto& job : plan.again) declare(job, engine);
+}
+
 void Reload::declare(const JobSection& job, MembershipEngine& engine) {
-  if (auto id = engine.declare(member_job(job)); !id)
+  if (auto id = tally::declare(job, engine); !id)
     return log_(LogLevel::kError, "reload: " + id.error().text() + "; the job is not declared");
   config_.jobs.push_back(job);
-  log_(LogLevel::kInfo, of_job(job.name) + "is declared: its workers may come");
+  log_(LogLevel::kInfo,
+       of_job(job.name) + (is_session(job) ? "is declared: a session" : "is declared: its workers may come"));
 }
 
 }  // namespace tally

@@ -27,6 +27,7 @@ class Reload {
   void refuse(const Diagnostics& diagnostics);
   void withdraw(const std::string& name, MembershipEngine& engine);
   void resize(const ReloadPlan::Resize& wish, MembershipEngine& engine, TimeNs now);
+  void declare_again(const ReloadPlan& plan, MembershipEngine& engine);
   void declare(const JobSection& job, MembershipEngine& engine);
 
   Config config_;

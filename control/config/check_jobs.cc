@@ -62,7 +62,7 @@ void check_elements(Checking& c) {
   for (std::size_t i = 0; i < c.config.jobs.size(); ++i) {
     const std::string path = path_of("jobs", i, "elements");
     const std::uint16_t elements = c.config.jobs[i].elements;
-    if (!c.places.sound(path)) continue;
+    if (!c.places.sound(path) || is_session(c.config.jobs[i])) continue;
     const std::string size = std::to_string(elements) + " elements";
     if (elements > most) {
       too_large(path, elements);

@@ -14,7 +14,7 @@ void check_profile(Checking& c) {
   std::uint64_t entries = 0;  // on one core
   std::uint32_t elements = 0;
   for (const auto& job : c.config.jobs) {
-    if (shares_slots(job.discipline)) continue;
+    if (is_session(job) || shares_slots(job.discipline)) continue;
     entries += pool_entries(job.window, static_cast<std::uint32_t>(d.cores.size()));
     elements = std::max<std::uint32_t>(elements, job.elements);
   }

@@ -160,6 +160,7 @@ void check_sharing(Checking& c) {
   bool used = false;
   for (std::size_t i = 0; i < c.config.jobs.size(); ++i) {
     const JobAt at{c.config.jobs[i], i};
+    if (is_session(at.job)) continue;
     if (!c.places.sound(at.path("discipline"))) {
       used = true;  // it may be meant to
       continue;

@@ -5,17 +5,22 @@
 #include "job_config.h"
 #include "own_lines.h"
 #include "shared_region.h"
+#include "to_members.h"
 #include "units.h"
 
 namespace tally {
 namespace {
 
+// The key that says how much slot memory the job takes.
+const char* size_key(const JobSection& job) { return is_session(job) ? "slots" : "window"; }
+
 std::uint32_t shards_of(const Config& config) {
   return static_cast<std::uint32_t>(config.dataplane.cores.size());
 }
 
-// Of a job's own: the entries of a pool, a ledger, or nothing.
+// Of a job's own: the entries of a pool, a ledger, or nothing. A session takes what it asks for.
 std::uint32_t lines_of(const Config& config, const JobSection& job, std::uint32_t window) {
+  if (is_session(job)) return lines_of(member_session(job));
   return own_lines(job.discipline, window, 2 * window, shards_of(config), job.elements);
 }
 
@@ -83,8 +88,25 @@ std::string need_text(const Config& config, const JobSection& job) {
          slots_text(config);
 }
 
+// The same for a session and its slots.
+bool check_session_alone(Checking& c, const JobSection& job, const std::string& path) {
+  const std::uint64_t each = lines_of(c.config, job, 0) / job.slots;
+  const std::uint64_t fit = lines_left(c.config) / each;
+  if (job.slots <= fit) return true;
+  c.report.error(
+      c.places.of(path), path,
+      {std::to_string(job.slots) + " slots of " + std::to_string(job.payload) + " bytes for " +
+           std::to_string(job.members.size()) + " members take " +
+           rough_size(bytes_of(c.config, lines_of(c.config, job, 0))) + " of slots; " + slots_text(c.config),
+       (fit == 0 ? std::string("not even one slot fits; ")
+                 : "at most " + std::to_string(fit) + " fit; otherwise ") +
+           "raise dataplane.slots"});
+  return false;
+}
+
 // False, and reported, if the job's window does not even fit alone.
 bool check_alone(Checking& c, const JobSection& job, const std::string& path) {
+  if (is_session(job)) return check_session_alone(c, job, path);
   const std::uint32_t most = largest_window(c.config, job);
   if (most == job.window) return true;
   c.report.error(c.places.of(path), path,
@@ -100,16 +122,20 @@ void check_together(Checking& c) {
   const std::uint64_t lines = lines_left(c.config);
   std::uint64_t wanted = 0;
   std::uint64_t smallest = 0;
+  bool sessions = false;
   bool warned = false;
   for (std::size_t i = 0; i < c.config.jobs.size(); ++i) {
     const JobSection& job = c.config.jobs[i];
-    const std::string path = path_of("jobs", i, "window");
+    const std::string path = path_of("jobs", i, size_key(job));
+    sessions = sessions || is_session(job);
     wanted += lines_of(c.config, job, job.window);
     smallest += lines_of(c.config, job, kMinWindow);
     if (smallest > lines) {
       c.report.error(c.places.of(path), path,
-                     {"up to this job, windows of 16 take " + rough_size(bytes_of(c.config, smallest)) +
-                          " of slots; " + slots_text(c.config),
+                     {std::string("up to this job, ") +
+                          (sessions ? "the sessions, and windows of 16 for the other jobs, take "
+                                    : "windows of 16 take ") +
+                          rough_size(bytes_of(c.config, smallest)) + " of slots; " + slots_text(c.config),
                       "raise dataplane.slots, or declare fewer jobs"});
       return;
     }
@@ -117,10 +143,20 @@ void check_together(Checking& c) {
     warned = true;
     c.report.warning(
         c.places.of(path), path,
-        {"up to this job, the windows take " + rough_size(bytes_of(c.config, wanted)) + " of slots; " +
-             slots_text(c.config) + ": jobs of lower priority, and those that form last, get smaller windows",
+        {std::string("up to this job, the windows ") + (sessions ? "and sessions take " : "take ") +
+             rough_size(bytes_of(c.config, wanted)) + " of slots; " + slots_text(c.config) +
+             ": jobs of lower priority, and those that form last, get smaller windows",
          "raise dataplane.slots, or lower windows"});
   }
+}
+
+// A session's lines follow from keys of its own, and from how many members it has.
+bool sound_session(const Checking& c, std::size_t job) {
+  if (!c.places.sound(path_of("jobs", job, "dialect"))) return false;
+  if (!is_session(c.config.jobs[job])) return true;
+  const std::size_t members = c.config.jobs[job].members.size();
+  return c.places.sound(path_of("jobs", job, "payload")) && c.places.sound(path_of("jobs", job, "members")) &&
+         members >= 1 && members <= kMaxRanks;
 }
 
 }  // namespace
@@ -132,8 +168,9 @@ void check_slots(Checking& c) {
   bool good = check_shared(c);
   if (!good) return;
   for (std::size_t i = 0; i < c.config.jobs.size(); ++i) {
-    const std::string path = path_of("jobs", i, "window");
-    const bool sound = c.places.sound(path) && c.places.sound(path_of("jobs", i, "elements")) &&
+    const std::string path = path_of("jobs", i, size_key(c.config.jobs[i]));
+    const bool sound = sound_session(c, i) && c.places.sound(path) &&
+                       c.places.sound(path_of("jobs", i, "elements")) &&
                        c.places.sound(path_of("jobs", i, "discipline"));
     good = sound && check_alone(c, c.config.jobs[i], path) && good;
   }

@@ -76,6 +76,15 @@ void lower_default_elements(Checking& c) {
   }
 }
 
+// A session has as many workers as members. A number that is written is compared with theirs.
+void complete_workers(Checking& c) {
+  for (std::size_t i = 0; i < c.config.jobs.size(); ++i) {
+    JobSection& job = c.config.jobs[i];
+    if (is_session(job) && !c.places.written(path_of("jobs", i, "workers")))
+      job.workers = static_cast<std::uint16_t>(job.members.size());
+  }
+}
+
 void complete_servers(Checking& c) {
   for (std::size_t i = 0; i < c.config.jobs.size(); ++i) {
     JobSection& job = c.config.jobs[i];
@@ -123,6 +132,7 @@ bool has_embedded_server(const Config& config) noexcept {
 void complete_defaults(Checking& c) {
   if (c.config.control.socket.empty()) c.config.control.socket = "/run/tally/" + c.config.instance + ".sock";
   lower_default_elements(c);
+  complete_workers(c);
   complete_servers(c);
 }
 
@@ -132,6 +142,7 @@ void check_config(Checking& c) {
   check_socket(c);
   check_ports(c);
   check_jobs(c);
+  check_dialects(c);
   check_sharing(c);
   check_slots(c);
   check_profile(c);

@@ -25,6 +25,8 @@ void check_config(Checking& checking);
 void check_ports(Checking& checking);                     // check_ports.cc
 void check_impair(Checking& checking, std::size_t port);  // check_impair.cc, of one port
 void check_jobs(Checking& checking);                      // check_jobs.cc
+void check_dialects(Checking& checking);                  // check_dialects.cc
+void check_sessions(Checking& checking);                  // check_sessions.cc
 void check_sharing(Checking& checking);                   // check_sharing.cc
 void check_slots(Checking& checking);                     // check_slots.cc
 void check_profile(Checking& checking);                   // check_profile.cc

@@ -115,6 +115,24 @@ Parsed<Cidr6> parse_cidr6(const std::string& text) {
   return parse_cidr<Cidr6>(text, AF_INET6, "/64", "fd00::1/64");
 }
 
+Parsed<Ipv4> parse_ipv4(const std::string& text) {
+  const char* const example = "write an address such as 10.0.0.11";
+  Cidr4 alone{.prefix = 32};
+  if (text.find('/') != std::string::npos) {
+    return complain(shown(text) + " has a network length, which a single address needs none of",
+                    "write " + text.substr(0, text.find('/')));
+  }
+  if (inet_pton(AF_INET, text.c_str(), alone.address.data()) != 1)
+    return complain(shown(text) + " is not an IPv4 address", example);
+  if (const char* why = not_a_host(alone)) return complain(text + " " + why, example);
+  return alone.address;
+}
+
+bool same_network(const Ipv4& address, const Cidr4& network) noexcept {
+  const std::uint32_t mask = ~std::uint32_t{0} << (32U - network.prefix);
+  return ((number_of(address) ^ number_of(network.address)) & mask) == 0;
+}
+
 Parsed<Mac> parse_mac(const std::string& text) {
   const auto mac = mac_of(text);
   const char* const example = "write six pairs of hexadecimal digits, such as 02:00:00:00:00:01";
@@ -146,6 +164,12 @@ Parsed<std::string> parse_endpoint(const std::string& text) {
 
 std::string to_text(const Cidr4& cidr) { return address_text(AF_INET, cidr.address.data(), cidr.prefix); }
 std::string to_text(const Cidr6& cidr) { return address_text(AF_INET6, cidr.address.data(), cidr.prefix); }
+
+std::string to_text(const Ipv4& address) {
+  std::array<char, INET_ADDRSTRLEN> text{};
+  inet_ntop(AF_INET, address.data(), text.data(), text.size());
+  return text.data();
+}
 
 std::string to_text(const Mac& mac) {
   constexpr std::string_view kDigits = "0123456789abcdef";

@@ -25,6 +25,10 @@ struct Cidr6 {
 // Of a host: not a network, broadcast, multicast, loopback or unspecified address.
 [[nodiscard]] Parsed<Cidr4> parse_cidr4(const std::string& text);
 [[nodiscard]] Parsed<Cidr6> parse_cidr6(const std::string& text);
+// Of a host, as above, without its network.
+[[nodiscard]] Parsed<Ipv4> parse_ipv4(const std::string& text);
+// Whether the address lies in the network.
+[[nodiscard]] bool same_network(const Ipv4& address, const Cidr4& network) noexcept;
 // A unicast address, aa:bb:cc:dd:ee:ff.
 [[nodiscard]] Parsed<Mac> parse_mac(const std::string& text);
 // ADDRESS:PORT or [ADDRESS]:PORT; returned as written.
@@ -32,6 +36,7 @@ struct Cidr6 {
 
 [[nodiscard]] std::string to_text(const Cidr4& cidr);
 [[nodiscard]] std::string to_text(const Cidr6& cidr);
+[[nodiscard]] std::string to_text(const Ipv4& address);
 [[nodiscard]] std::string to_text(const Mac& mac);
 
 }  // namespace tally

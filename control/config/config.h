@@ -10,6 +10,7 @@
 #include "cidr.h"
 #include "job_config.h"
 #include "port_device.h"
+#include "session_config.h"
 #include "tally/discipline.h"
 #include "tally/net.h"
 #include "tally/time.h"
@@ -109,6 +110,8 @@ struct LogSection {
   bool operator==(const LogSection&) const = default;
 };
 
+enum class Dialect : std::uint8_t { kNative, kSwitchml };
+
 struct JobSection {
   std::string name{};
   std::string token_file{};  // absolute; empty: none
@@ -125,8 +128,18 @@ struct JobSection {
   ServerKind server = ServerKind::kNone;        // its default follows from the discipline
   std::uint8_t servers = 1;                     // with kExternal: how many
   TimeNs lease = 10 * kSecond;
+  Dialect dialect = Dialect::kNative;
+  // Of a session, which has nothing of the rest but its name.
+  std::uint32_t payload = switchml::kMaxPayload;
+  std::uint32_t slots = 2048;
+  TsiRule tsi = TsiRule::kPacket;
+  std::vector<ConfiguredMember> members{};
   bool operator==(const JobSection&) const = default;
 };
+
+[[nodiscard]] inline bool is_session(const JobSection& job) noexcept {
+  return job.dialect == Dialect::kSwitchml;
+}
 
 struct Config {
   std::string instance = "tally";

@@ -24,6 +24,7 @@ struct SchemaKey {
       describe;  // rows of the reference
   // Paths of what is not the same in both; empty: nothing can differ.
   std::function<void(const S&, const S&, const std::string& path, std::vector<std::string>& out)> compare;
+  std::function<bool(const S&)> needless = {};  // what was read makes a required key so; empty: nothing does
 };
 
 template <class S>
@@ -54,7 +55,8 @@ void read_section(const YamlNode& node, const std::string& path, const Schema<S>
     }
   }
   for (const auto& key : schema) {
-    if (key.required && !has_key(node, key.name)) report_missing(node, path, key.name, reading);
+    if (!key.required || (key.needless && key.needless(out))) continue;
+    if (!has_key(node, key.name)) report_missing(node, path, key.name, reading);
   }
 }
 

@@ -13,7 +13,25 @@ const JobSection* find_job(const Config& config, const std::string& name) {
   return job == config.jobs.end() ? nullptr : &*job;
 }
 
+// The order in which members stand says nothing.
+JobSection by_rank(JobSection session) {
+  std::ranges::sort(session.members, {}, &ConfiguredMember::rank);
+  return session;
+}
+
+// Nothing of a session can change while it runs, and nobody has joined it: it begins again.
+void compare_sessions(const JobSection& is, const JobSection& wanted, const std::string& path,
+                      ReloadPlan& plan) {
+  if (by_rank(is) == by_rank(wanted)) return;
+  plan.again.push_back(wanted);
+  for (const auto& key : job_schema()) {
+    if (key.compare) key.compare(is, wanted, member_path(path, key.name), plan.again_for);
+  }
+}
+
 void compare_jobs(const JobSection& is, const JobSection& wanted, const std::string& path, ReloadPlan& plan) {
+  if (is.dialect != wanted.dialect) return plan.restart.push_back(member_path(path, "dialect"));
+  if (is_session(is)) return compare_sessions(is, wanted, path, plan);
   const bool pool = is.discipline == Discipline::kPool && wanted.discipline == Discipline::kPool;
   for (const auto& key : job_schema()) {
     if (!key.compare || (pool && key.name == "window")) continue;

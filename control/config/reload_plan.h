@@ -20,8 +20,10 @@ struct ReloadPlan {
   std::vector<std::string> withdraw{};  // names of jobs that are gone
   std::vector<Resize> resize{};         // jobs of the discipline pool
   std::vector<JobSection> declare{};    // jobs that are new
+  std::vector<JobSection> again{};      // sessions that differ: withdrawn, then declared as they are now
   // Keys that differ and stay as they are, by their path in `wanted`: "dataplane.slots", "jobs[1].lease".
   std::vector<std::string> restart{};
+  std::vector<std::string> again_for{};  // ... and those for which a session is declared again
 };
 
 // `running`: what is in force; `wanted`: a configuration without errors. Jobs are the same when their names

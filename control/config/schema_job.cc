@@ -1,5 +1,8 @@
+#include <algorithm>
 #include <bit>
+#include <iterator>
 
+#include "dialects.h"
 #include "job_config.h"
 #include "schemas.h"
 #include "tally/wire.h"
@@ -146,23 +149,26 @@ SchemaKey<JobSection> servers_key() {
   return key;
 }
 
-SchemaKey<JobSection> fixed_word(const char* name, const char* word, const std::vector<std::string>& later,
-                                 const char* doc) {
-  return fixed_key<JobSection>(name, std::string(word), only_word(word, later), doc);
+// A session has as many as members, and need not say so.
+SchemaKey<JobSection> workers_key() {
+  SchemaKey<JobSection> key =
+      value_key("workers", &JobSection::workers, whole_number_in<std::uint16_t>(1, kMaxRanks),
+                "How many ranks the job has; it starts when all have joined.",
+                "(required; of a session as many as members)");
+  key.required = true;
+  key.needless = [](const JobSection& job) { return is_session(job) || !job.members.empty(); };
+  return key;
 }
 
-}  // namespace
-
-const Schema<JobSection>& job_schema() {
-  static const Schema<JobSection> schema{
+Schema<JobSection> native_keys() {
+  return {
       required_key("name", &JobSection::name, name_up_to(kMaxNameBytes),
                    "What the workers call it (TALLY_JOB)."),
       value_key(
           "token_file", &JobSection::token_file, token_path(),
           "Holds the secret that a worker must show, at most 64 bytes; a line end behind it does not count. "
           "Relative to this file. none: whoever reaches the box may join."),
-      required_key("workers", &JobSection::workers, whole_number_in<std::uint16_t>(1, kMaxRanks),
-                   "How many ranks the job has; it starts when all have joined."),
+      workers_key(),
       value_key(
           "discipline", &JobSection::discipline, one_of(kDisciplines),
           "pool: the job has slots of its own, 2 x window of them. The others share dataplane.shared.slots; "
@@ -203,12 +209,29 @@ const Schema<JobSection>& job_schema() {
           "at "
           "least min workers is sent without the others, marked INCOMPLETE with the ranks that are in it. "
           "Only with discipline pool. Workers that stay behind for more than 2 x window sums fail."),
-      fixed_word("dialect", "native", {"switchml"}, "The packets the workers speak: docs/protocol.md."),
-      later_key<JobSection>("payload", "Of the dialect switchml."),
-      later_key<JobSection>("slots", "Of the dialect switchml."),
-      later_key<JobSection>("tsi", "Of the dialect switchml."),
-      later_key<JobSection>("members", "Of the dialect switchml."),
   };
+}
+
+bool native_only(const SchemaKey<JobSection>& key) {
+  return std::any_of(kNativeKeys.begin(), kNativeKeys.end(),
+                     [&](const DialectKey& only) { return only.key == key.name; });
+}
+
+}  // namespace
+
+const Schema<JobSection>& job_schema() {
+  static const Schema<JobSection> schema = [] {
+    Schema<JobSection> keys = native_keys();
+    for (auto& key : keys) {
+      if (!native_only(key)) continue;
+      // A session's dump has none of them, so that it can be read again.
+      key.dump = [dump = key.dump](const JobSection& job, const std::string& indent, std::string& out) {
+        if (!is_session(job)) dump(job, indent, out);
+      };
+    }
+    std::ranges::move(session_keys(), std::back_inserter(keys));
+    return keys;
+  }();
   return schema;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 // The tables of keys, one file each: schema_dataplane.cc, schema_box.cc, schema_port.cc, schema_impair.cc,
-// schema_job.cc, schema_shared.cc, and schema_top.cc for the rest.
+// schema_job.cc, schema_session.cc, schema_shared.cc, and schema_top.cc for the rest.
 
 #include "config.h"
 #include "config_schema.h"
@@ -19,5 +19,7 @@ inline constexpr std::uint16_t kMaxMtu = 9198;  // 9216 bytes of buffer less Eth
 [[nodiscard]] const Schema<PortSection>& port_schema();
 [[nodiscard]] const Schema<ImpairSection>& impair_schema();
 [[nodiscard]] const Schema<JobSection>& job_schema();
+// dialect, and what a job of the dialect switchml has.
+[[nodiscard]] std::vector<SchemaKey<JobSection>> session_keys();
 
 }  // namespace tally

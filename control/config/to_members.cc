@@ -22,6 +22,15 @@ JobConfig member_job(const JobSection& job) {
           .stragglers = job.stragglers.value_or(StragglerPolicy{})};
 }
 
+SessionConfig member_session(const JobSection& job) {
+  return {
+      .name = job.name, .payload = job.payload, .slots = job.slots, .tsi = job.tsi, .members = job.members};
+}
+
+Result<JobId> declare(const JobSection& job, MembershipEngine& engine) {
+  return is_session(job) ? engine.declare(member_session(job)) : engine.declare(member_job(job));
+}
+
 MembershipOptions member_options(const Config& config) {
   return {.box_mac = box_mac(config),
           .shards = static_cast<std::uint8_t>(config.dataplane.cores.size()),

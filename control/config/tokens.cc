@@ -66,7 +66,7 @@ void read_tokens(Checking& c, const std::string& directory) {
   for (std::size_t i = 0; i < c.config.jobs.size(); ++i) {
     JobSection& job = c.config.jobs[i];
     const std::string path = "jobs[" + std::to_string(i) + "].token_file";
-    if (!c.places.sound(path)) continue;
+    if (!c.places.sound(path) || is_session(job) || !c.places.sound(path_of("jobs", i, "dialect"))) continue;
     if (!job.token_file.empty()) {
       read_token(job, path, directory, c);
     } else if (!c.places.written(path)) {

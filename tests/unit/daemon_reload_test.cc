@@ -115,6 +115,49 @@ TEST_F(DaemonReload, AWindowThatTheGenerationForbidsIsTriedAgainByTheNext) {
   EXPECT_EQ(bench.status(id).window, 512U);
 }
 
+const std::string kSessions =
+    "  - {name: a, dialect: switchml, slots: 64, members: [{rank: 0, mac: 02:00:00:00:00:01, ipv4: "
+    "10.0.0.11}]}\n"
+    "  - {name: b, dialect: switchml, slots: 64, members: [{rank: 0, mac: 02:00:00:00:00:02, ipv4: "
+    "10.0.0.12}]}\n";
+
+TEST_F(DaemonReload, SessionsComeAndGoAndJobsAreNotTouched) {
+  ASSERT_TRUE(bench.form(peers));
+  reload(kText + kSessions);
+  EXPECT_EQ(journal.count("reload: job 'a' is declared: a session"), 1U);
+  EXPECT_EQ(bench.members->status(bench.now).size(), 3U);
+  for (const JobStatus& job : bench.members->status(bench.now)) EXPECT_EQ(job.phase, JobPhase::kRunning);
+  reload(kText);
+  EXPECT_EQ(journal.count("reload: job 'b' is gone from the configuration"), 1U);
+  EXPECT_EQ(bench.members->status(bench.now).size(), 1U);
+  EXPECT_TRUE(told.empty());
+}
+
+// Two that change members with each other are both withdrawn before one is declared again.
+TEST_F(DaemonReload, SessionsThatDifferAreDeclaredAgainAndItIsSaidWhy) {
+  reload(kText + kSessions);
+  std::string text = kText + kSessions;
+  text.replace(text.find("00:01, ipv4: 10.0.0.11"), 22, "00:02, ipv4: 10.0.0.12");
+  text.replace(text.rfind("00:02, ipv4: 10.0.0.12"), 22, "00:01, ipv4: 10.0.0.11");
+  reload(text);
+  EXPECT_EQ(journal.count("reload: sessions are declared again, what they had begun is lost: "
+                          "jobs[1].members[0].mac, jobs[1].members[0].ipv4, jobs[2].members[0].mac, "
+                          "jobs[2].members[0].ipv4"),
+            1U)
+      << journal.all();
+  EXPECT_EQ(journal.count("is gone"), 0U);
+  const auto jobs = bench.members->status(bench.now);
+  ASSERT_EQ(jobs.size(), 3U);
+  for (const JobStatus& job : jobs) {
+    if (!job.session) continue;
+    EXPECT_EQ(job.phase, JobPhase::kRunning) << job.reason;
+    EXPECT_EQ(job.ranks[0].binding.address,
+              mapped({10, 0, 0, static_cast<std::uint8_t>(job.name == "a" ? 12 : 11)}));
+  }
+  reload(text);
+  EXPECT_EQ(journal.count("reload: nothing differs from what runs"), 1U);
+}
+
 TEST_F(DaemonReload, AJobThatTheRunningBoxCannotServeIsNotDeclared) {
   reload(with("slots: 32MiB", "slots: 32MiB, shared: {slots: 64}") +
          "  - {name: two, workers: 2, token_file: none, discipline: shared}\n");

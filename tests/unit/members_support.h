@@ -84,7 +84,7 @@ struct Bench {
   static void take(Peer& peer, const std::vector<Sent>& sent);  // notes the newest JOINED(running) for it
 
   [[nodiscard]] JobStatus status(JobId id) const { return *members->status(id, now); }
-  [[nodiscard]] const Job* row(JobId id) const { return table == nullptr ? nullptr : table->find(id); }
+  [[nodiscard]] const Job* row(JobId id) const { return table == nullptr ? nullptr : table->row(id); }
 
   MembershipOptions options;
   std::uint64_t seed;

@@ -1,0 +1,166 @@
+// Jobs of the dialect switchml in a configuration: defaults, the dump, what membership takes. What is
+// refused: the golden files switchml_*.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "load_config.h"
+#include "reload_plan.h"
+#include "to_members.h"
+
+namespace tally {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+constexpr const char* kText = R"(instance: rack1
+box: {ipv4: 10.0.0.1/24}
+ports:
+  - {name: w0, device: net_ring0}
+jobs:
+  - {name: one, workers: 2, token_file: none}
+  - name: legacy
+    dialect: switchml
+    payload: 256
+    slots: 512
+    tsi: opaque
+    members:
+      - {rank: 1, mac: 02:00:00:00:00:02, ipv4: 10.0.0.12, port: 48870}
+      - {rank: 0, mac: 02:00:00:00:00:01, ipv4: 10.0.0.11}
+  - {name: usual, dialect: switchml, members: [{rank: 0, mac: 02:00:00:00:00:03, ipv4: 192.168.7.255}]}
+)";
+
+struct ConfigSession : testing::Test {
+  static Config load(const std::string& text) {
+    const auto loaded = load_config_text(text, "f");
+    EXPECT_TRUE(loaded) << to_text(loaded ? loaded->warnings : loaded.error());
+    EXPECT_TRUE(!loaded || loaded->warnings.empty()) << to_text(loaded->warnings);
+    return loaded ? loaded->config : Config{};
+  }
+  // With the first `old` replaced.
+  static std::string with(const std::string& old, const std::string& by, std::string text = kText) {
+    return text.replace(text.find(old), old.size(), by);
+  }
+  static ReloadPlan to(const std::string& text) { return plan_reload(load(kText), load(text)); }
+};
+
+TEST_F(ConfigSession, LoadsWithItsDefaults) {
+  const Config config = load(kText);
+  const JobSection& legacy = config.jobs.at(1);
+  EXPECT_EQ(legacy.dialect, Dialect::kSwitchml);
+  EXPECT_EQ(legacy.workers, 2) << "as many as members";
+  EXPECT_EQ(legacy.payload, 256U);
+  EXPECT_EQ(legacy.slots, 512U);
+  EXPECT_EQ(legacy.tsi, TsiRule::kOpaque);
+  EXPECT_THAT(legacy.members, ElementsAre(ConfiguredMember{1, {2, 0, 0, 0, 0, 2}, {10, 0, 0, 12}, 48870},
+                                          ConfiguredMember{0, {2, 0, 0, 0, 0, 1}, {10, 0, 0, 11}, 48864}));
+  const JobSection& usual = config.jobs.at(2);
+  EXPECT_EQ(usual.payload, 1024U);
+  EXPECT_EQ(usual.slots, 2048U);
+  EXPECT_EQ(usual.tsi, TsiRule::kPacket);
+  EXPECT_EQ(usual.members.at(0).ipv4, (Ipv4{192, 168, 7, 255})) << "not the box's network";
+}
+
+TEST_F(ConfigSession, WorkersMayBeSaidIfTheyAgree) {
+  EXPECT_EQ(load(with("payload: 256", "payload: 256\n    workers: 2")), load(kText));
+}
+
+TEST_F(ConfigSession, TheDumpLoadsAsTheSameConfiguration) {
+  const Config config = load(kText);
+  const std::string dump = dump_config(config);
+  const auto again = load_config_text(dump, "dump");
+  ASSERT_TRUE(again) << dump << to_text(again.error());
+  EXPECT_EQ(again->config, config) << dump;
+  EXPECT_EQ(dump_config(again->config), dump);
+}
+
+TEST_F(ConfigSession, EachDialectDumpsItsOwnKeysOnly) {
+  const std::string dump = dump_config(load(kText));
+  const auto native = dump.find("name: one");
+  const auto session = dump.find("name: legacy");
+  const std::string before = dump.substr(native, session - native);
+  EXPECT_THAT(before, HasSubstr("dialect: native\n"));
+  for (const char* key : {"payload:", "slots:", "tsi:", "members:"}) EXPECT_THAT(before, Not(HasSubstr(key)));
+  EXPECT_THAT(dump.substr(session), HasSubstr(R"(name: legacy
+    workers: 2
+    dialect: switchml
+    payload: 256
+    slots: 512
+    tsi: opaque
+    members:
+      - rank: 1
+        mac: 02:00:00:00:00:02
+        ipv4: 10.0.0.12
+        port: 48870
+      - rank: 0
+)"));
+}
+
+TEST_F(ConfigSession, MembershipTakesWhatItSays) {
+  const Config config = load(kText);
+  const SessionConfig session = member_session(config.jobs.at(1));
+  EXPECT_TRUE(validate(session));
+  EXPECT_TRUE(validate(session, member_options(config)));
+  EXPECT_EQ(session.name, "legacy");
+  EXPECT_EQ(session.payload, 256U);
+  EXPECT_EQ(session.slots, 512U);
+  EXPECT_EQ(session.tsi, TsiRule::kOpaque);
+  EXPECT_EQ(session.members, config.jobs.at(1).members);
+}
+
+TEST_F(ConfigSession, TheSmallestMtuThatCarriesItIsEnough) {
+  EXPECT_EQ(load(with("net_ring0", "net_ring0, mtu: 1062")).ports.at(0).mtu, 1062);
+  EXPECT_FALSE(load_config_text(with("net_ring0", "net_ring0, mtu: 1061"), "f"));
+}
+
+TEST_F(ConfigSession, TheExampleIsGoodAndSaysNothing) {
+  const auto example = load_config(TALLY_CONF_DIRECTORY "/switchml.yaml");
+  ASSERT_TRUE(example) << to_text(example.error());
+  EXPECT_EQ(to_text(example->warnings), "");
+  EXPECT_EQ(example->config.jobs.size(), 2U);
+}
+
+TEST_F(ConfigSession, TheSameFileAsksForNothingEvenWithMembersInAnotherOrder) {
+  const std::string first = "      - {rank: 1, mac: 02:00:00:00:00:02, ipv4: 10.0.0.12, port: 48870}\n";
+  const std::string second = "      - {rank: 0, mac: 02:00:00:00:00:01, ipv4: 10.0.0.11}\n";
+  for (const std::string& text : {std::string(kText), with(first + second, second + first)}) {
+    const ReloadPlan plan = to(text);
+    EXPECT_THAT(plan.again, IsEmpty());
+    EXPECT_THAT(plan.again_for, IsEmpty());
+    EXPECT_THAT(plan.restart, IsEmpty());
+    EXPECT_THAT(plan.declare, IsEmpty());
+    EXPECT_THAT(plan.withdraw, IsEmpty());
+  }
+}
+
+TEST_F(ConfigSession, OneThatDiffersIsDeclaredAgainAndTheOthersAreNot) {
+  const ReloadPlan plan = to(with("10.0.0.11", "10.0.0.99", with("payload: 256", "payload: 512")));
+  ASSERT_EQ(plan.again.size(), 1U);
+  EXPECT_EQ(plan.again[0].name, "legacy");
+  EXPECT_EQ(plan.again[0].payload, 512U);
+  EXPECT_THAT(plan.again_for, ElementsAre("jobs[1].payload", "jobs[1].members[1].ipv4"));
+  EXPECT_THAT(plan.restart, IsEmpty());
+  EXPECT_THAT(plan.withdraw, IsEmpty());
+}
+
+TEST_F(ConfigSession, SessionsComeAndGoLikeJobs) {
+  const ReloadPlan plan = to(with("name: usual", "name: other"));
+  EXPECT_THAT(plan.withdraw, ElementsAre("usual"));
+  ASSERT_EQ(plan.declare.size(), 1U);
+  EXPECT_EQ(plan.declare[0].name, "other");
+  EXPECT_TRUE(is_session(plan.declare[0]));
+}
+
+TEST_F(ConfigSession, AnotherDialectNeedsARestart) {
+  const ReloadPlan plan = to(with(
+      "name: usual, dialect: switchml, members: [{rank: 0, mac: 02:00:00:00:00:03, ipv4: 192.168.7.255}]",
+      "name: usual, workers: 1, token_file: none"));
+  EXPECT_THAT(plan.restart, ElementsAre("jobs[2].dialect"));
+  EXPECT_THAT(plan.again, IsEmpty());
+}
+
+}  // namespace
+}  // namespace tally
