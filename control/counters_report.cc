@@ -8,6 +8,7 @@
 
 #include "column_table.h"
 #include "numbers.h"
+#include "session_texts.h"
 #include "texts.h"
 
 namespace tally {
@@ -217,7 +218,9 @@ std::string counters_text(const CountersSnapshot& all) {
     const CoreSpan rest = CoreSpan(all.cores).subspan(first);
     out += cores_text(all, rest.first(std::min(kCoresAbreast, rest.size())), first) + "\n";
   }
-  if (!all.jobs.empty()) out += jobs_text(all) + "\n" + shared_slots_text(all) + late_text(all);
+  if (!all.jobs.empty()) {
+    out += jobs_text(all) + "\n" + sessions_text(all) + shared_slots_text(all) + late_text(all);
+  }
   return out + switch_text(all) + drops_text(all);
 }
 

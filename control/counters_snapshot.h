@@ -37,6 +37,7 @@ struct JobCounts {
 
 struct CountersSnapshot {
   std::string instance;
+  TimeNs now = 0;  // as in the status of the jobs
   TimeNs uptime = 0;
   std::uint64_t uptime_cycles = 0;  // TSC
   std::vector<PortCounts> ports{};

@@ -33,10 +33,10 @@ TimeNs steady_now() {
 std::uint64_t cycles_now() noexcept { return __builtin_ia32_rdtsc(); }
 
 // One life of the control loop on the event loop.
-class Session {
+class Life {
  public:
-  Session(asio::io_context& io, asio::signal_set& signals, const ServiceManager& manager,
-          const Daemon::Start& start, DataPlane& plane, MembershipEngine engine, TimeNs drain)
+  Life(asio::io_context& io, asio::signal_set& signals, const ServiceManager& manager,
+       const Daemon::Start& start, DataPlane& plane, MembershipEngine engine, TimeNs drain)
       : io_(io),
         signals_(signals),
         timer_(io),
@@ -61,6 +61,7 @@ class Session {
     for (const auto& [id, status] : members.watch().jobs()) jobs.push_back(status);
     CountersSnapshot all = take_snapshot(plane_, jobs, start_.config.dataplane.cores);
     all.instance = start_.config.instance;
+    all.now = now;
     all.uptime = now - started_;
     all.uptime_cycles = cycles_now() - started_cycles_;
     all.membership = members.engine().counters();
@@ -156,16 +157,16 @@ Daemon::~Daemon() = default;
 
 void Daemon::run(const Start& start, DataPlane& plane, MembershipEngine engine, bool hugepages) {
   const auto drain_ns = static_cast<TimeNs>(std::chrono::nanoseconds(start.drain).count());
-  Session session(signals_->io, signals_->set, manager_, start, plane, std::move(engine), drain_ns);
+  Life life(signals_->io, signals_->set, manager_, start, plane, std::move(engine), drain_ns);
   const std::string what = summary(start.config);
   log_line(LogLevel::kInfo, "ready: " + what + ", " + (hugepages ? "hugepages" : "ordinary memory") +
                                 ", kernels " + std::string(best_kernels().name));
   manager_.ready(what);
-  session.run();
+  life.run();
   // From here on a signal ends the process, should a core never return.
   for (const int number : {SIGTERM, SIGINT}) std::signal(number, SIG_DFL);
   plane.stop();
-  session.print_counters();
+  life.print_counters();
   log_line(LogLevel::kInfo, "ended");
 }
 

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <set>
 
+#include "session_texts.h"
 #include "texts.h"
 
 namespace tally {
@@ -115,6 +116,10 @@ void JobWatch::window_line(const JobStatus& was, const JobStatus& is) const {
 }
 
 void JobWatch::compare(const JobStatus& was, const JobStatus& is) const {
+  if (is.session) {
+    if (const auto news = session_news(was, is)) say(news->level, is, news->text);
+    return;
+  }
   window_line(was, is);
   const bool reason = is.reason != was.reason && !is.reason.empty();
   const bool aborted_between = reason && alive(was.phase) && is.phase == JobPhase::kForming;
@@ -145,7 +150,14 @@ void JobWatch::look(const std::vector<JobStatus>& now) {
     }
   }
   for (auto& [id, status] : jobs_) {
-    if (present.contains(id) || status.generation == Generation{}) continue;
+    if (present.contains(id)) continue;
+    if (status.session && status.phase != JobPhase::kEnded) {
+      const SessionNews news = session_gone();
+      say(news.level, status, news.text);
+      status.phase = JobPhase::kEnded;
+      status.live = 0;
+    }
+    if (status.generation == Generation{}) continue;
     say(LogLevel::kWarning, status, "withdrawn; its workers are told");
     status.phase = JobPhase::kAborted;
     status.generation = {};

@@ -90,6 +90,17 @@ TEST(DaemonCli, CheckOfTheDemoIsGood) {
   EXPECT_EQ(run.out, kDemo + ": good: instance demo: 1 data core (CPU 1), 10 ports, 3 jobs of 10 workers\n");
 }
 
+TEST(DaemonCli, CheckOfTheExampleForSwitchmlIsGood) {
+  const std::string example = std::string(TALLY_CONF_DIRECTORY) + "/switchml.yaml";
+  const Ended run = tallyd("--check --config " + example);
+  EXPECT_EQ(run.code, 0) << run.err;
+  EXPECT_EQ(run.err, "");
+  EXPECT_EQ(run.out,
+            example +
+                ": good: instance legacy: 1 data core (CPU 1), 2 ports, 1 job of 2 workers, 1 session "
+                "of 2 members\n");
+}
+
 TEST(DaemonCli, CheckGivesAllErrorsAtOnce) {
   const std::string path = testing::TempDir() + "tallyd-cli-" + std::to_string(getpid()) + ".yaml";
   std::ofstream(path) << "instance: x\ndataplane: {cores: [one], idel: poll}\n";

@@ -115,6 +115,34 @@ TEST(DaemonReport, SaysHowManyResultsLackStragglers) {
   EXPECT_EQ(text.find("of job strict"), std::string::npos) << text;
 }
 
+TEST(DaemonReport, SaysWhenEachMemberOfASessionWasLastSeen) {
+  const FakePlane plane;
+  EXPECT_EQ(
+      counters_text(take_snapshot(plane, {job_of(1, "one", JobPhase::kRunning, 0)}, {1, 3})).find("session"),
+      std::string::npos);
+  JobStatus legacy = job_of(2, "legacy", JobPhase::kRunning, 1);
+  legacy.world = 2;
+  legacy.session = SessionStatus{256, 2048, TsiRule::kOpaque, 1};
+  legacy.ranks.resize(2);
+  for (std::uint8_t r = 0; r < 2; ++r) {
+    legacy.ranks[r].binding.mac = {2, 0, 0, 0, 0, r};
+    legacy.ranks[r].binding.address = mapped({10, 0, 0, r});
+    legacy.ranks[r].binding.udp_port = 48864;
+  }
+  legacy.ranks[0].last_seen = 97 * kSecond;
+  CountersSnapshot all = take_snapshot(plane, {legacy}, {1, 3});
+  all.now = 100 * kSecond;
+  const std::string text = counters_text(all);
+  EXPECT_NE(
+      text.find(
+          "\nsession  tsi     MAC                address   rank  UDP port  payload  slots  core  last seen\n"
+          "legacy   opaque  02:00:00:00:00:00  10.0.0.0     0     48864      256   2048     1  3.0 s ago\n"
+          "legacy   opaque  02:00:00:00:00:01  10.0.0.1     1     48864      256   2048     1      "
+          "never\n\n"),
+      std::string::npos)
+      << text;
+}
+
 // Of all cores together; nothing is said of a switch that has nothing to do.
 TEST(DaemonReport, SaysWhatTheSwitchDid) {
   FakePlane plane;

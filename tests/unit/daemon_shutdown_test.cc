@@ -66,6 +66,22 @@ TEST_F(DaemonShutdown, WithoutRunningJobsItEndsWithinAMoment) {
   EXPECT_EQ(journal.count("shutting down"), 1U);
 }
 
+// A client of SwitchML knows no LEAVE: waiting for it would wait for ever.
+TEST_F(DaemonShutdown, ASessionEndsAtOnceAlsoWhileARunningJobGoesOn) {
+  SessionConfig session{.name = "legacy", .slots = 64};
+  session.members.push_back({0, {2, 0, 0, 0, 0, 9}, {10, 0, 0, 9}});
+  ASSERT_TRUE(loop.members().engine().declare(session));
+  form();
+  EXPECT_EQ(journal.count("job 'legacy': running, a session"), 1U) << journal.all();
+  EXPECT_EQ(plane.publications.back().table->row(JobId{3})->session->slots, 64U);
+  loop.end(now);
+  turn();
+  EXPECT_EQ(journal.count("job 'legacy': ended"), 1U) << journal.all();
+  EXPECT_EQ(journal.count("shutting down: 1 job may go on"), 1U) << journal.all();
+  EXPECT_EQ(plane.publications.back().table->row(JobId{3}), nullptr);
+  EXPECT_FALSE(loop.done());
+}
+
 TEST_F(DaemonShutdown, AFormingJobIsWithdrawnWithTheReason) {
   Peer alone(0);
   alone.job = "bert";

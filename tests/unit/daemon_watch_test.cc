@@ -95,5 +95,54 @@ TEST_F(DaemonWatch, SaysWhomAFormingJobWaitsFor) {
       ElementsAre("job 'bulk': server 0 joined from :: (port w0); 5 of 5 ranks and 2 of 2 servers are here"));
 }
 
+struct DaemonWatchSession : DaemonWatch {
+  DaemonWatchSession() {
+    bulk = {.id = JobId{1}, .name = "legacy", .phase = JobPhase::kDeclared, .world = 3};
+    bulk.session = SessionStatus{1024, 2048, TsiRule::kPacket, 1};
+    bulk.ranks.resize(3);
+  }
+  void run(std::uint32_t epoch) {
+    bulk.phase = JobPhase::kRunning;
+    bulk.epoch = Epoch{epoch};
+    bulk.slots = {0, 73'728};
+    bulk.reason.clear();
+  }
+};
+
+TEST_F(DaemonWatchSession, SaysWhatRunsAndWhere) {
+  run(0xAB);
+  EXPECT_THAT(look(), ElementsAre("job 'legacy': running, a session of SwitchML's clients: epoch 0xab, 3 "
+                                  "members, 2048 slots of 1024 bytes (4608 KiB of slot memory per core), tsi "
+                                  "packet, all on core 1"));
+  EXPECT_THAT(look(), IsEmpty());
+  bulk.ranks[1].last_seen = 5;
+  EXPECT_THAT(look(), IsEmpty()) << "nobody joins";
+  run(0xAC);
+  EXPECT_THAT(look(), ElementsAre(testing::HasSubstr("epoch 0xac")));
+}
+
+// With every job that comes and goes the numbers in the reason change.
+TEST_F(DaemonWatchSession, SaysOnceWhyItDoesNotRun) {
+  bulk.reason = "admission: 1 KiB is free";
+  EXPECT_THAT(look(), ElementsAre("job 'legacy': admission: 1 KiB is free"));
+  bulk.reason = "admission: 2 KiB are free";
+  EXPECT_THAT(look(), IsEmpty());
+  run(1);
+  EXPECT_THAT(look(), ElementsAre(testing::HasSubstr("running")));
+}
+
+TEST_F(DaemonWatchSession, SaysThatItEnded) {
+  run(1);
+  look();
+  lines.clear();
+  watch.look({});
+  EXPECT_THAT(lines, ElementsAre("job 'legacy': ended, and its clients are not told, as SwitchML has no word "
+                                 "for it: what they send now is dropped"));
+  EXPECT_EQ(watch.jobs().at(JobId{1}).phase, JobPhase::kEnded);
+  lines.clear();
+  watch.look({});
+  EXPECT_THAT(lines, IsEmpty());
+}
+
 }  // namespace
 }  // namespace tally::daemon_test
