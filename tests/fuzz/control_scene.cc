@@ -19,6 +19,11 @@ Bytes sealed(const Header& header, std::span<const std::byte> payload) {
   return out;
 }
 
+std::uint32_t lines_of(const Job& row) {
+  if (row.session) return session_lines(row.session->slots, row.world, row.session->payload);
+  return own_lines(row.discipline, row.window, row.span, row.shards, row.elements);
+}
+
 }  // namespace
 
 Header header_of(std::span<const std::byte> datagram) {
@@ -89,17 +94,17 @@ void Cores::load(const Publication& publication) {
     for (std::uint32_t i = 0; i < freed.lines.count; ++i) {
       Use& use = lines_[freed.lines.first + i];
       TALLY_CHECK(use.job == JobId{} || use.job == freed.job, "only the job's own lines are freed");
+      TALLY_CHECK(use.in_front == 0 || freed.elements == 0 || use.in_front == freed.in_front,
+                  "freed by the layout that they had");
       use = {};
     }
   }
   std::vector<JobId> taken(lines_.size());
   for (std::uint16_t id = 1; id <= kMaxJobs; ++id) {
-    const Job* const row = publication.table->find(JobId{id});
+    const Job* const row = publication.table->row(JobId{id});
     if (row == nullptr) continue;
     TALLY_CHECK(row->id == JobId{id} && row->epoch != Epoch{}, "a row of the job");
-    TALLY_CHECK(
-        row->slots.count == own_lines(row->discipline, row->window, row->span, row->shards, row->elements),
-        "lines of the row");
+    TALLY_CHECK(row->slots.count == lines_of(*row), "lines of the row");
     TALLY_CHECK(row->slots.first + row->slots.count <= lines_.size(), "lines exist");
     for (std::uint32_t i = row->slots.first; i < row->slots.first + row->slots.count; ++i) {
       Use& use = lines_[i];
@@ -108,7 +113,7 @@ void Cores::load(const Publication& publication) {
                       (use.job == row->id && use.first == row->slots.first && use.elements == row->elements),
                   "a line is zeroed before it changes hands or layout");
       taken[i] = row->id;
-      use = {row->id, row->slots.first, row->elements};
+      use = {row->id, row->slots.first, row->elements, row->session ? session_front_lines(row->world) : 1};
     }
   }
   tables_[publication.version] = publication.table;
@@ -123,6 +128,6 @@ void Cores::reached(std::uint64_t version) {
   std::erase_if(versions_, [&](std::uint64_t v) { return v <= version; });
 }
 
-const Job* Cores::in_force(JobId id) const { return in_force_ == nullptr ? nullptr : in_force_->find(id); }
+const Job* Cores::in_force(JobId id) const { return in_force_ == nullptr ? nullptr : in_force_->row(id); }
 
 }  // namespace tally

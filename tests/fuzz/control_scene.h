@@ -64,6 +64,7 @@ class Cores {
     JobId job{};  // 0: zeroed
     std::uint32_t first = 0;
     std::uint16_t elements = 0;
+    std::uint32_t in_front = 0;  // of the values of an entry; 0: zeroed
   };
   std::vector<Use> lines_;
   std::map<std::uint64_t, std::shared_ptr<const JobTable>> tables_;  // published and not yet passed

@@ -1,8 +1,9 @@
 // Arbitrary and almost right datagrams, times and doings of the data cores into membership with three
 // declared jobs: one running, one partly joined, one of two workers and two external servers of which three
-// are there. Every datagram changes one counter; a dropped one changes no job's status; next() comes to an
-// end; JOINED(running) only tells what the cores have in force, and each secret only to its rank; rows never
-// overlap, and lines are zeroed before they change hands.
+// are there; and two sessions of SwitchML's clients that come and go, of which one often finds no room and
+// sometimes has a member of the other. Every datagram changes one counter; a dropped one changes no job's
+// status; next() comes to an end; JOINED(running) only tells what the cores have in force, and each secret
+// only to its rank; rows never overlap, and lines are zeroed before they change hands.
 
 #include <algorithm>
 #include <array>
@@ -31,6 +32,7 @@ constexpr std::array<const char*, kJobs> kNames{"one", "two", "served"};
 constexpr std::array<std::uint16_t, kJobs> kWorkers{2, 3, 2};
 constexpr std::uint8_t kServers = 2;  // of the last job
 constexpr std::uint16_t kElements = 64;
+constexpr std::array<const char*, 2> kSessions{"legacy", "older"};
 constexpr int kMostOperations = 200;
 constexpr std::size_t kMostKept = 64;
 
@@ -76,14 +78,15 @@ void check_apart(LineRange a, LineRange b) {
               "ranges do not overlap");
 }
 
-class Session {
+class Run {
  public:
-  explicit Session(FuzzInput in);
+  explicit Run(FuzzInput in);
   void run();
 
  private:
   static MembershipEngine make();
   void declare(std::uint32_t job);
+  void declare_session(std::uint32_t session, std::uint8_t how);
   void operate();
   Bytes honest(Peer& p);
   void mutate(Bytes& datagram);
@@ -106,7 +109,7 @@ class Session {
   TimeNs now_ = 100 * kSecond;
 };
 
-MembershipEngine Session::make() {
+MembershipEngine Run::make() {
   constexpr std::uint32_t kShared = 4;
   const MembershipOptions options{
       .box_mac = {2, 0, 0, 0, 0, 0xb0},
@@ -118,7 +121,7 @@ MembershipEngine Session::make() {
       options, [state = std::uint64_t{9}]() mutable { return mix64(state += 0x9e3779b97f4a7c15ULL); });
 }
 
-void Session::declare(std::uint32_t job) {
+void Run::declare(std::uint32_t job) {
   JobConfig config{.name = kNames.at(job),
                    .token = "t",
                    .workers = kWorkers.at(job),
@@ -134,7 +137,22 @@ void Session::declare(std::uint32_t job) {
   (void)members_.declare(config);  // fails when it is declared already
 }
 
-Session::Session(FuzzInput in) : in_(in) {
+// how: bit 0: tsi opaque; bit 1: with the other's member, which is refused while that is declared; bit 2:
+// more slots than there is room for beside the jobs.
+void Run::declare_session(std::uint32_t session, std::uint8_t how) {
+  SessionConfig config{.name = kSessions.at(session),
+                       .payload = 128,
+                       .slots = (how & 4) != 0 ? 40U : 8U,
+                       .tsi = (how & 1) != 0 ? TsiRule::kOpaque : TsiRule::kPacket};
+  const auto host = static_cast<std::uint8_t>((how & 2) != 0 ? 1 : 1 + 2 * session);
+  for (std::uint8_t r = 0; r < 2; ++r) {
+    const auto address = static_cast<std::uint8_t>(host + r);
+    config.members.push_back({r, {2, 0, 0, 0, 9, address}, {10, 0, 9, address}});
+  }
+  (void)members_.declare(config);
+}
+
+Run::Run(FuzzInput in) : in_(in) {
   for (std::uint32_t job = 0; job < kJobs; ++job) {
     declare(job);
     const std::uint16_t workers = kWorkers.at(job);
@@ -153,6 +171,11 @@ Session::Session(FuzzInput in) : in_(in) {
       peers_.push_back(p);
     }
   }
+  declare_session(0, 0);
+  Peer stranger{.job = kSessions[0], .instance = 5'000};  // takes the session for a native job
+  stranger.binding.address = mapped({10, 0, 9, 1});
+  stranger.binding.udp_port = 40'000;
+  peers_.push_back(stranger);
   for (const std::size_t i : {0U, 1U, 2U, 5U, 6U, 7U}) {
     const Bytes join = peers_[i].join();
     receive(join, peers_[i].binding);
@@ -161,7 +184,7 @@ Session::Session(FuzzInput in) : in_(in) {
   cores(0);
 }
 
-void Session::run() {
+void Run::run() {
   for (int i = 0; i < kMostOperations && !in_.empty(); ++i) {
     operate();
     drain();
@@ -169,7 +192,7 @@ void Session::run() {
   }
 }
 
-void Session::operate() {
+void Run::operate() {
   const std::uint32_t what = in_.below(32);
   if (what < 18) {
     Peer& p = peer();
@@ -218,12 +241,16 @@ void Session::operate() {
     cores_.forget();
     return members_.restart_data_plane(now_);
   }
-  const std::uint32_t job = in_.below(kJobs);
+  const std::uint32_t job = in_.below(kJobs + kSessions.size());
+  if (job >= kJobs) {
+    if (in_.flip()) (void)members_.withdraw(kSessions.at(job - kJobs));
+    return declare_session(job - kJobs, in_.byte());
+  }
   if (in_.flip()) (void)members_.withdraw(kNames.at(job));
   declare(job);
 }
 
-Bytes Session::honest(Peer& p) {
+Bytes Run::honest(Peer& p) {
   switch (in_.below(8)) {
     case 0:
       return p.packet(PacketType::kLeave);
@@ -239,7 +266,7 @@ Bytes Session::honest(Peer& p) {
   }
 }
 
-void Session::mutate(Bytes& datagram) {
+void Run::mutate(Bytes& datagram) {
   const std::uint8_t how = in_.byte();
   if ((how & 0x80) != 0) datagram.resize(datagram.size() + in_.byte() % 64);
   if ((how & 0x40) != 0)
@@ -251,7 +278,7 @@ void Session::mutate(Bytes& datagram) {
   if ((how & 4) == 0) reseal(datagram);
 }
 
-void Session::receive(const Bytes& datagram, const Binding& source) {
+void Run::receive(const Bytes& datagram, const Binding& source) {
   members_.tick(now_);  // what time does is done before the datagram comes
   drain();
   const MembershipCounters before = members_.counters();
@@ -269,8 +296,8 @@ void Session::receive(const Bytes& datagram, const Binding& source) {
 }
 
 // Only who knows a token or was told a cookie is obeyed, and with a cookie only from where its rank is.
-void Session::check_accepted(std::span<const std::byte> datagram, const Binding& source,
-                             const std::vector<JobStatus>& jobs) const {
+void Run::check_accepted(std::span<const std::byte> datagram, const Binding& source,
+                         const std::vector<JobStatus>& jobs) const {
   const Header h = header_of(datagram);
   if (h.type == PacketType::kProbe) return;
   if (h.type == PacketType::kJoin) {
@@ -299,7 +326,7 @@ void Session::check_accepted(std::span<const std::byte> datagram, const Binding&
 }
 
 // The data cores take up what there is, or are slow about it.
-void Session::cores(std::uint32_t how) {
+void Run::cores(std::uint32_t how) {
   if (const auto publication = members_.publication()) cores_.load(*publication);
   if ((how & 1) == 0) TALLY_CHECK(!members_.publication(), "one publication says all");
   if (cores_.loading().empty() || (how & 6) == 6) return;
@@ -309,7 +336,7 @@ void Session::cores(std::uint32_t how) {
   drain();
 }
 
-void Session::drain() {
+void Run::drain() {
   // No more than an ABORT and an answer per member of every job, whatever came.
   constexpr std::size_t kMost = 32;
   const auto out = std::make_unique<std::byte[]>(kMaxMembershipBytes);
@@ -327,7 +354,7 @@ void Session::drain() {
   }
 }
 
-void Session::check_sent(const Header& h, std::span<const std::byte> payload, const Binding& to) {
+void Run::check_sent(const Header& h, std::span<const std::byte> payload, const Binding& to) {
   if (h.type != PacketType::kJoined) {
     TALLY_CHECK(h.type == PacketType::kAbort || h.type == PacketType::kLeave ||
                     h.type == PacketType::kProbe || h.type == PacketType::kHeartbeat ||
@@ -360,7 +387,7 @@ void Session::check_sent(const Header& h, std::span<const std::byte> payload, co
   take(h, p, to);
 }
 
-void Session::take(const Header& h, const JoinedPayload& p, const Binding& to) {
+void Run::take(const Header& h, const JoinedPayload& p, const Binding& to) {
   for (Peer& peer : peers_) {
     if (peer.binding != to || peer.nonce != p.nonce.host()) continue;
     peer.job_id = h.job.host();
@@ -371,9 +398,9 @@ void Session::take(const Header& h, const JoinedPayload& p, const Binding& to) {
   }
 }
 
-void Session::check_status() {
+void Run::check_status() {
   const auto jobs = members_.status(now_);
-  TALLY_CHECK(jobs.size() <= kJobs, "no more jobs than were declared");
+  TALLY_CHECK(jobs.size() <= kJobs + kSessions.size(), "no more jobs than were declared");
   for (const JobStatus& s : jobs) {
     const std::uint64_t everyone = members_of(s.world);
     TALLY_CHECK(s.ranks.size() == s.world, "one status per rank");
@@ -384,6 +411,10 @@ void Session::check_status() {
                 "nobody is missing unless forming");
     TALLY_CHECK((s.missing & s.live) == 0, "missing ranks are not live");
     TALLY_CHECK(s.slots.first + s.slots.count <= kLines, "lines exist");
+    if (s.session && s.phase == JobPhase::kRunning) {
+      const Job* const row = cores_.in_force(s.id);
+      TALLY_CHECK(row != nullptr && row->epoch == s.epoch, "a session that runs is in force");
+    }
     const auto copy = members_.status(s.id, now_);
     TALLY_CHECK(copy && *copy == s, "the status of one job");
   }
@@ -396,6 +427,6 @@ void Session::check_status() {
 }  // namespace tally
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  tally::Session(tally::FuzzInput(data, size)).run();
+  tally::Run(tally::FuzzInput(data, size)).run();
   return 0;
 }

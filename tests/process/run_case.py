@@ -15,12 +15,13 @@ import cases_members
 import cases_operation
 import cases_reload
 import cases_server
+import cases_session
 import cases_shared
 import cases_sums
 
 # Importing them registers their cases.
-assert (cases_bench and cases_faults and cases_members and cases_operation and cases_reload and cases_server and cases_shared
-        and cases_sums)
+assert (cases_bench and cases_faults and cases_members and cases_operation and cases_reload and cases_server and cases_session
+        and cases_shared and cases_sums)
 
 if __name__ == "__main__":
     sys.exit(case_main.main(__doc__))
