@@ -159,6 +159,34 @@ TEST_F(MembersSessions, NeitherTakesSlotMemoryByPriorityNorGivesAny) {
   EXPECT_EQ(phase(pool), JobPhase::kRunning);
 }
 
+// What a pool gives is for the job that asked for it.
+TEST_F(MembersSessions, WaitsWhileAJobOfHigherPriorityHasPoolsCalledBack) {
+  Bench small(2'000);
+  bench = std::move(small);
+  JobConfig bulk = config_of(1, "bulk");
+  bulk.priority = 1;
+  bulk.window = 32;  // 64 entries of 23 lines
+  JobConfig urgent = config_of(1, "urgent");
+  urgent.window = 32;
+  bench.declare(bulk);
+  const JobId taker = bench.declare(urgent);
+  std::vector<Peer> bulks{Peer(0, 1)};
+  std::vector<Peer> urgents{Peer(1, 1)};
+  bulks[0].job = "bulk";
+  urgents[0].job = "urgent";
+  urgents[0].rank = 0;
+  ASSERT_TRUE(bench.form(bulks));
+  EXPECT_FALSE(bench.form(urgents)) << "bulk is called back first";
+  const JobId id = declare(session_of(1, "legacy", 11, 4));  // 144 lines, and 528 are free
+  bench.settle();
+  EXPECT_EQ(phase(id), JobPhase::kDeclared);
+  EXPECT_EQ(bench.status(id).reason, "admission: waits until job 'urgent' has its slot memory");
+  bench.form(bulks);
+  bench.advance(0);
+  EXPECT_EQ(phase(taker), JobPhase::kRunning);
+  EXPECT_EQ(phase(id), JobPhase::kRunning);
+}
+
 TEST_F(MembersSessions, WithdrawClearsTheRowAndFreesItsLines) {
   const JobId id = declare(session_of(3));
   bench.settle();
