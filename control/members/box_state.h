@@ -13,7 +13,7 @@
 #include "outbox.h"
 #include "publisher.h"
 #include "rate_limit.h"
-#include "sessions.h"
+#include "session_life.h"
 #include "shared_region.h"
 #include "slot_allocator.h"
 

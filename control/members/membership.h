@@ -67,8 +67,8 @@ class MembershipEngine {
   // A job becomes known. Its id stays the same until withdraw(). Fails on a value out of range, a name
   // already declared, or kMaxJobs jobs.
   [[nodiscard]] Result<JobId> declare(JobConfig config) noexcept;
-  // A session becomes known, and runs as soon as there is slot memory for it (sessions.h). Fails also if a
-  // member's addresses are those of a member of another session.
+  // A session becomes known, and runs as soon as there is slot memory for it (session_life.h). Fails also if
+  // a member's addresses are those of a member of another session.
   [[nodiscard]] Result<JobId> declare(SessionConfig config) noexcept;
   // The job becomes unknown: members get an ABORT (or JOINED(refused) while forming) with the reason, its row
   // is cleared and its lines are freed. Fails on an unknown name.

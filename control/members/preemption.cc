@@ -6,7 +6,7 @@
 #include "offer.h"
 #include "renewal.h"
 #include "room_plan.h"
-#include "sessions.h"
+#include "session_life.h"
 
 namespace tally {
 namespace {

@@ -241,6 +241,17 @@ TEST_F(MembersSessions, SeveralHaveIdsNamesAndLinesOfTheirOwn) {
   EXPECT_NE(bench.row(b), nullptr);
 }
 
+TEST_F(MembersSessions, KeepsItsIdWhenTheNumbersComeRound) {
+  const JobId id = declare(session_of(2));
+  for (std::uint32_t i = 0; i < kMaxJobs; ++i) {
+    const auto other = bench.members->declare(config_of(1, "other"));
+    ASSERT_TRUE(other);
+    ASSERT_NE(*other, id);
+    ASSERT_TRUE(bench.members->withdraw("other"));
+  }
+  EXPECT_EQ(bench.status(id).name, "legacy");
+}
+
 TEST_F(MembersSessions, AMemberOfTwoSessionsIsRefusedByTheNameOfTheOther) {
   declare(session_of(3, "a", 11));
   EXPECT_EQ(refused(session_of(2, "b", 12)),

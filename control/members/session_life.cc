@@ -1,4 +1,4 @@
-#include "sessions.h"
+#include "session_life.h"
 
 #include <algorithm>
 #include <memory>
