@@ -109,7 +109,7 @@ Result<JobId> MembershipEngine::declare(JobConfig config) noexcept {
   if (auto valid = validate(config); !valid) return tl::unexpected<Error>(valid.error());
   BoxState& box = state_->box;
   if (auto fits = validate(config, box.options); !fits) return tl::unexpected<Error>(fits.error());
-  const auto id = state_->new_id(config.name);
+  auto id = state_->new_id(config.name);
   if (!id) return id;
   auto job = std::make_unique<JobMembership>();
   job->config = std::move(config);
@@ -123,7 +123,7 @@ Result<JobId> MembershipEngine::declare(SessionConfig config) noexcept {
   for (const auto& valid : {validate(config), validate(config, box.options), objection_to(config, box)}) {
     if (!valid) return tl::unexpected<Error>(valid.error());
   }
-  const auto id = state_->new_id(config.name);
+  auto id = state_->new_id(config.name);
   if (id) declare_session(*id, std::move(config), box);
   return id;
 }
