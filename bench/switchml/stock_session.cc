@@ -8,6 +8,12 @@ namespace {
 
 enum Way : std::uint64_t { kRequests, kReplies };
 
+std::uint64_t number_of(const Mac& mac) noexcept {
+  std::uint64_t number = 0;
+  std::memcpy(&number, mac.data(), mac.size());
+  return number;
+}
+
 std::string wrong_text(const WrongSums& sums, std::size_t number, std::size_t rank) {
   return "WRONG SUMS: operation " + std::to_string(number) + ", rank " + std::to_string(rank) + ": " +
          std::to_string(sums.wrong) + " elements, the first is " + std::to_string(sums.first) + ": " +
@@ -35,6 +41,7 @@ StockSession::StockSession(const SessionOptions& options)
                                        .window = options.window,
                                        .timeout = options.timeout,
                                        .guard = options.guard});
+    ranks_.emplace(number_of(options.members[rank].mac), rank);
     Member& data = data_[rank];
     for (std::size_t number = 0; number < options.operations.size(); ++number) {
       const StockOperation& o = options.operations[number];
@@ -67,8 +74,11 @@ bool StockSession::next(std::size_t rank, std::span<std::byte> frame, TimeNs now
   return false;
 }
 
-bool StockSession::receive(std::size_t rank, std::span<std::byte> frame, TimeNs now) {
-  StockThread* const thread = clients_[rank].thread_for(frame);
+bool StockSession::receive(std::span<std::byte> frame, TimeNs now) {
+  const auto found =
+      frame.size() < kHeads ? ranks_.end() : ranks_.find(number_of(heads_of(frame).ethernet.destination));
+  const std::size_t rank = found == ranks_.end() ? 0 : found->second;
+  StockThread* const thread = found == ranks_.end() ? nullptr : clients_[rank].thread_for(frame);
   if (thread == nullptr) {
     ++figures_.strangers;
     return false;

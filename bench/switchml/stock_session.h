@@ -4,9 +4,9 @@
 // Pure: whoever has a network moves the frames. Owner: one thread.
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "faults.h"
@@ -46,9 +46,9 @@ class StockSession {
   // Writes a frame that the rank is to send now: of a first window, or, if `idle` (no reply waits), one whose
   // timer has run out. frame: frame_bytes(). False: there is none now.
   [[nodiscard]] bool next(std::size_t rank, std::span<std::byte> frame, TimeNs now, bool idle);
-  // A frame that arrived where the rank is. True: it has become one that the rank is to send, as long as it
-  // was.
-  [[nodiscard]] bool receive(std::size_t rank, std::span<std::byte> frame, TimeNs now);
+  // A frame that arrived, for whomever its Ethernet destination is. True: it has become one that this rank is
+  // to send, as long as it was.
+  [[nodiscard]] bool receive(std::span<std::byte> frame, TimeNs now);
   // No timer of the rank runs out before.
   [[nodiscard]] TimeNs next_resend(std::size_t rank) const noexcept;
 
@@ -81,7 +81,8 @@ class StockSession {
   SessionOptions options_;
   ValuesSetting values_;
   std::vector<StockClient> clients_;
-  std::vector<Member> data_;  // by rank
+  std::unordered_map<std::uint64_t, std::size_t> ranks_;  // by MAC
+  std::vector<Member> data_;                              // by rank
   ReplyJudge judge_;
   Chance lose_request_, lose_reply_;
   std::string complaint_;

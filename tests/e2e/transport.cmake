@@ -26,3 +26,7 @@ endif()
 # On the kernel's interfaces, in a network namespace of its own. Exit code 77: this user may not make one.
 target_sources(tally_transport_kernel_test PRIVATE dpdk_namespace.cc)
 set_tests_properties(transport_kernel PROPERTIES SKIP_RETURN_CODE 77)
+
+# The other end for tests of bench/switchml's program (tests/process).
+add_executable(tally_original_box ${CMAKE_CURRENT_LIST_DIR}/original_box.cc)
+target_link_libraries(tally_original_box PRIVATE tally_transport_harness tally_client_rack tally_warnings)

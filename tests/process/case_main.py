@@ -50,6 +50,8 @@ def main(about):
     parser.add_argument("--bench", default="")
     parser.add_argument("--cmake", default="")
     parser.add_argument("--build", default="")
+    parser.add_argument("--clients", default="")
+    parser.add_argument("--original-box", default="")
     parser.add_argument("--libraries", nargs="*", default=[])
     parser.add_argument("--sanitizer", default="")
     options = parser.parse_args()
@@ -61,6 +63,7 @@ def main(about):
         parser.error(f"there is no case '{options.name}'; --list names them")
     Programs.tallyd, Programs.worker = options.tallyd, options.worker
     Programs.server, Programs.bench = options.server, options.bench
+    Programs.clients, Programs.original_box = options.clients, options.original_box
     Programs.scarce_pool, Programs.libraries = options.scarce_pool, options.libraries
     Programs.cmake, Programs.build = options.cmake, options.build
     Programs.sanitizer = options.sanitizer

@@ -19,7 +19,7 @@ POLL = 0.01
 
 class Programs:
     """What the command line of run_case.py says; set once."""
-    tallyd = worker = scarce_pool = server = bench = ""
+    tallyd = worker = scarce_pool = server = bench = clients = original_box = ""
     cmake = build = ""  # the program, and the build directory
     libraries = ()  # of ours, that these two load
     sanitizer = ""

@@ -39,7 +39,7 @@ void FifoRack::arrive(Flying flying) {
   if (flying.up) {
     box_.receive(flying.rank, flying.frame, now_,
                  [this](std::size_t to, std::span<const std::byte> frame) { send(to, false, frame); });
-  } else if (session_.receive(flying.rank, flying.frame, now_)) {
+  } else if (session_.receive(flying.frame, now_)) {
     send(flying.rank, true, flying.frame);
   }
 }

@@ -6,12 +6,11 @@
 #include <utility>
 #include <vector>
 
-#include "eal.h"
 #include "load_generator.h"
+#include "load_machine.h"
 #include "load_session.h"
 #include "rate_search.h"
 #include "session_parts.h"
-#include "worker_device.h"
 #include "worker_places.h"
 
 namespace tally::bench {
@@ -21,24 +20,6 @@ std::uint64_t random_word() {
   std::uint64_t word = 0;
   static_cast<void>(!getrandom(&word, sizeof word, 0));
   return word | 1;
-}
-
-Result<std::vector<WorkerDevice>> devices_of(const LoadOptions& options) {
-  std::vector<WorkerDevice> devices;
-  for (const std::string& text : options.ports) {
-    auto device = parse_worker_device(text, load_frame_bytes(options.mtu));
-    if (!device) {
-      Error error = device.error();
-      error.where = "--port";
-      return tl::unexpected<Error>(std::move(error));
-    }
-    for (const WorkerDevice& other : devices)
-      if (other.name == device->name)
-        return fail(ErrorCode::kInvalidArgument, device->name + " is there twice: number the devices",
-                    "--port");
-    devices.push_back(std::move(*device));
-  }
-  return devices;
 }
 
 LoadSetting setting_of(const LoadOptions& options, const LoadGenerator& generator, bool hugepages) {
@@ -119,12 +100,9 @@ Result<LoadOutcome> measure_box(const LoadOptions& options, const LoadListener& 
   const std::uint64_t seed = random_word();
   auto places = worker_places(options.box, options.address, options.workers, seed);
   if (!places) return tl::unexpected(places.error());
-  const auto devices = devices_of(options);
+  const auto devices = parse_load_devices(options.ports, options.mtu);
   if (!devices) return tl::unexpected(devices.error());
-  std::vector<std::string> cards;
-  for (const WorkerDevice& device : *devices)
-    if (device.pci) cards.push_back(device.name);
-  const auto eal = start_eal(options, std::move(cards));
+  const auto eal = start_load_eal("tally-bench", *devices, options.memory_mib);
   if (!eal) return tl::unexpected(eal.error());
   if (auto pinned = pin_to(options.cpu); !pinned) return tl::unexpected(pinned.error());
   std::vector<std::unique_ptr<LoadPort>> ports;

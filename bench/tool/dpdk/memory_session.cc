@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "load_machine.h"
 #include "load_session.h"
 #include "loop_rig.h"
 #include "paced_port.h"
@@ -143,7 +144,7 @@ class MemorySession {
 
 Result<LoadOutcome> measure_memory(const LoadOptions& options, const LoadListener& listener,
                                    const std::atomic<bool>& interrupted) {
-  const auto eal = start_eal(options, {});
+  const auto eal = start_load_eal("tally-bench", {}, options.memory_mib, true);
   if (!eal) return tl::unexpected(eal.error());
   if (auto pinned = pin_to(options.cpu); !pinned) return tl::unexpected(pinned.error());
   LoadSetting setting = common_setting(options, eal->hugepages());

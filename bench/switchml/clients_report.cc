@@ -1,0 +1,61 @@
+#include "clients_report.h"
+
+#include <nlohmann/json.hpp>
+
+#include "column_table.h"
+#include "machine_json.h"
+#include "numbers.h"
+
+namespace tally::stock {
+
+std::string clients_table(const std::vector<SessionOutcome>& outcomes) {
+  ColumnTable table({"session", "packets", "resent", "of it stale", "lost", "repeated replies", "time ms",
+                     "k packets/s", "M elements/s", "largest error", "sums"});
+  for (const SessionOutcome& o : outcomes) {
+    const StockCounters& c = o.figures.counters;
+    table.add({o.name, with_commas(c.sent), with_commas(c.resent), with_commas(c.stale),
+               with_commas(o.figures.lost_requests + o.figures.lost_replies), with_commas(c.duplicates),
+               fixed(o.seconds * 1e3, 1), fixed(o.packets_per_s() / 1e3, 1),
+               fixed(o.elements_per_s() / 1e6, 1), fixed(o.largest_error, 3),
+               o.wrong.empty() ? "right" : "WRONG"});
+  }
+  return table.text();
+}
+
+std::string clients_json(const Machine& machine, const ClientsOptions& options,
+                         const std::vector<SessionOutcome>& outcomes) {
+  nlohmann::json out{{"environment", machine_json(machine)}, {"ports", options.ports}};
+  for (std::size_t i = 0; i < outcomes.size(); ++i) {
+    const SessionOutcome& o = outcomes[i];
+    const SessionOptions& s = options.sessions[i].session;
+    const StockCounters& c = o.figures.counters;
+    out["sessions"].push_back({{"name", o.name},
+                               {"workers", o.members},
+                               {"threads", s.threads},
+                               {"payload", s.payload},
+                               {"window", s.window},
+                               {"loss", s.loss},
+                               {"elements", o.elements},
+                               {"operations", s.operations.size()},
+                               {"seconds", o.seconds},
+                               {"sent", c.sent},
+                               {"resent", c.resent},
+                               {"stale", c.stale},
+                               {"answered", c.answered},
+                               {"repeated_replies", c.duplicates},
+                               {"taken_twice", c.taken_twice},
+                               {"other_operations", c.others},
+                               {"malformed", c.malformed},
+                               {"strangers", o.figures.strangers},
+                               {"judged", o.figures.judged},
+                               {"lost_requests", o.figures.lost_requests},
+                               {"lost_replies", o.figures.lost_replies},
+                               {"packets_per_s", o.packets_per_s()},
+                               {"elements_per_s", o.elements_per_s()},
+                               {"largest_error", o.largest_error},
+                               {"wrong", o.wrong}});
+  }
+  return out.dump(1) + "\n";
+}
+
+}  // namespace tally::stock

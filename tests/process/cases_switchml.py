@@ -1,0 +1,114 @@
+"""SwitchML's clients, as they behave, against tallyd over memif; and the program that plays them by itself."""
+import os
+import pathlib
+import time
+
+from lab import case, Skipped
+from programs import Programs, wait_until
+from sessions import Matrix, SessionBox, expect_right, play
+
+# Small ones leave timers behind that send stale packets (docs/switchml_clients.md says which sizes survive losses).
+OPERATIONS = ("float32:20001", "int32:257", "int32:1", "float32:63", "int32:17000")
+ALL = Matrix(workers=(2, 3, 8, 16), threads=(1, 4), payloads=(256, 1024), losses=("0", "1%"))
+
+
+@case()
+def switchml_clients_of_every_shape(lab):
+    """2, 3, 8, 16 workers x 1, 4 threads x 64, 256 elements x no loss, 1 %: int32 and float32, odd sizes, each a session."""
+    box = SessionBox(lab, ALL).start()
+    sessions, _ = play(lab, ALL, [box.device()], "--timeout", 5, operations=OPERATIONS)
+    expect_right(sessions, 32)
+    counted = box.stop()
+    assert all(counted.jobs[session.name]["results"] > 0 for session in box.jobs), counted.text
+
+
+@case()
+def switchml_clients_on_ports_of_their_own(lab):
+    """Three members on three ports, which lose frames in the box as well."""
+    matrix = Matrix(workers=(3,), threads=(2,), losses=("0.5%",))
+    box = SessionBox(lab, matrix, ports=3, loss="1%").start()
+    sessions, _ = play(lab, matrix, [box.device(port) for port in range(3)], "--timeout", 5, operations=OPERATIONS)
+    expect_right(sessions, 1)
+    counted = box.stop()
+    assert counted.core("lost on purpose, in") > 0 and counted.core("lost on purpose, out") > 0, counted.text
+
+
+@case()
+def switchml_clients_that_believe_repeated_results(lab):
+    """As observed, 63 of 64 repeated results count as new ones: without loss the box must not send any."""
+    matrix = Matrix(workers=(2, 3), threads=(1, 4))
+    box = SessionBox(lab, matrix).start()
+    sessions, _ = play(lab, matrix, [box.device()], "--guard", "observed", "--timeout", 1000, operations=OPERATIONS)
+    expect_right(sessions, 4)
+    assert all(session["repeated_replies"] == 0 for session in sessions.values()), sessions
+    box.stop()
+
+
+@case()
+def switchml_stale_packets_are_not_added(lab):
+    """Small operations leave timers running: old packets come with the values of today, and change no sum."""
+    matrix = Matrix(workers=(2, 3))
+    box = SessionBox(lab, matrix).start()
+    sessions, _ = play(lab, matrix, [box.device()], "--timeout", 0.05, "--repeat", 300,
+                       operations=("int32:1300", "int32:1", "float32:1000", "int32:300"))
+    expect_right(sessions, 2)
+    assert all(session["stale"] > 0 for session in sessions.values()), sessions
+    box.stop()
+
+
+@case()
+def switchml_clients_start_again(lab):
+    """The same clients a second time, with other values and numbers from 0 again: the sums are the new ones."""
+    matrix = Matrix(workers=(2, 3), threads=(2,))
+    box = SessionBox(lab, matrix).start()
+    for life in range(3):
+        sessions, _ = play(lab, matrix, [box.device()], "--seed", 100 + life, operations=OPERATIONS)
+        expect_right(sessions, 2)
+        time.sleep(1.2)  # the box forgets a session's past after 1 s in which nobody sent
+    box.stop()
+
+
+@case()
+def switchml_clients_of_the_original_rules(lab):
+    """tsi: opaque, without looking at packet numbers: exact where paths keep the order of frames, as memif does."""
+    matrix = Matrix(workers=(2, 8), threads=(1, 4), losses=("0", "1%"), tsi="opaque")
+    box = SessionBox(lab, matrix).start()
+    sessions, _ = play(lab, matrix, [box.device()], "--timeout", 20, operations=("float32:20001", "int32:17000"))
+    expect_right(sessions, 8)
+    box.stop()
+
+
+@case()
+def switchml_clients_find_what_is_wrong(lab):
+    """One bit of one reply differs: exit code 1, and which; without the judge the sum is wrong. Right ones are right."""
+    if not Programs.original_box:
+        raise Skipped("tally_original_box was not built")
+    matrix = Matrix(workers=(3,), threads=(2,), payloads=(256,), losses=("0",))
+    for wrong, arguments, words in ((0, (), ""), (200, (), "WRONG REPLY: "), (200, ("--unjudged",), "WRONG SUMS: ")):
+        socket = os.path.join(lab.directory, f"original{len(lab.programs)}.sock")
+        memif = f"socket={socket},socket-abstract=no,id=0"
+        switch = lab.run("original", [Programs.original_box, f"net_memif0,role=server,{memif}", "3", "256", "64", str(wrong)])
+        wait_until("the switch's socket", lambda path=socket: pathlib.Path(path).exists())
+        sessions, program = play(lab, matrix, [f"net_memif0,role=client,{memif}"], "--switch", "10.0.0.1", "--switch-mac",
+                                 "02:b0:0c:00:00:01", *arguments, operations=("int32:9000",), code=1 if words else 0)
+        assert words in program.complained() and words in sessions["w3t2p256"]["wrong"], program.complained()
+        switch.signal(15)
+        assert switch.wait() == 0 and " 0 frames of strangers" in switch.said(), switch.said()
+
+
+@case()
+def switchml_clients_say_why_they_cannot(lab):
+    """Wrong words are exit code 2 and a sentence; a switch that does not answer is exit code 1 and who waits."""
+    matrix = Matrix()
+    for arguments, words in ((("--loss", "2"), "--loss: 2: must be a share"),
+                             (("--operations", "int8:4"), "must be int32:ELEMENTS"),
+                             (("--switch", "10.0.0.11"), "--address: members have"),
+                             (("--window", 8000, "--threads", 2), "--window: 2 x window x threads")):
+        _, program = play(lab, matrix, ["net_memif0,role=client,id=0"], *arguments, code=2)
+        assert words in program.complained(), program.complained()
+    box = SessionBox(lab, matrix).start()
+    sessions, program = play(lab, matrix, [box.device()], "--mac", "02:00:00:00:77:01", "--patience", 0.5, code=1,
+                             operations=("int32:4",))
+    assert "no result comes: rank 0 thread 0 for packet 0 of operation 0" in program.complained(), program.complained()
+    assert sessions["w2t1p1024"]["answered"] == 0
+    box.stop()
