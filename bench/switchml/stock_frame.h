@@ -2,6 +2,7 @@
 // Frames of a SwitchML client: Ethernet 14, IPv4 20, UDP 8, header 8, exponents 2, values. Written from the
 // description of the dialect alone, so that these clients and the box check each other. Pure.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>

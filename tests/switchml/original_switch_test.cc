@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "fifo_rack.h"
+#include "client_rack.h"
 #include "original_switch.h"
 
 namespace tally::stock {

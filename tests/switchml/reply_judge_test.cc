@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "fifo_rack.h"
+#include "client_rack.h"
 #include "original_switch.h"
 #include "reply_judge.h"
 

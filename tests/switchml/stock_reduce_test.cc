@@ -5,7 +5,7 @@
 
 #include <tuple>
 
-#include "fifo_rack.h"
+#include "client_rack.h"
 #include "original_switch.h"
 
 namespace tally::stock {
@@ -57,7 +57,7 @@ TEST_P(StockReduce, EverySumIsRight) {
     for (const bool floats : {false, true}) options.operations.push_back({floats, size});
   StockSession session(options);
   OriginalSwitch box = switch_for(options);
-  ASSERT_EQ(FifoRack(session, box).run(), "");
+  ASSERT_EQ(ClientRack(session, box).run(), "");
   double error = 0;
   EXPECT_EQ(session.check(error), "");
   EXPECT_GT(error, 0.1);  // floats were rounded, and compared with what is exact
@@ -72,7 +72,7 @@ TEST_P(StockReduce, EverySumIsRightWithLoss) {
   options.loss = 0.01;
   StockSession session(options);
   OriginalSwitch box = switch_for(options);
-  ASSERT_EQ(FifoRack(session, box).run(), "");
+  ASSERT_EQ(ClientRack(session, box).run(), "");
   double error = 0;
   EXPECT_EQ(session.check(error), "");
   const SessionFigures figures = session.figures();
@@ -102,11 +102,11 @@ TEST(StockReduceCheck, AWrongSumIsFound) {
     SessionOptions options = session_of(2, 1, 256, {{floats, 192}, {floats, 192}});
     OneWrong judged(options.members, 256, 2 * kWindow);
     StockSession strict(options);
-    EXPECT_NE(FifoRack(strict, judged).run().find("byte 59 of 308"), std::string::npos);
+    EXPECT_NE(ClientRack(strict, judged).run().find("byte 59 of 308"), std::string::npos);
     options.judged = false;
     OneWrong box(options.members, 256, 2 * kWindow);
     StockSession session(options);
-    ASSERT_EQ(FifoRack(session, box).run(), "");
+    ASSERT_EQ(ClientRack(session, box).run(), "");
     double error = 0;
     EXPECT_NE(session.check(error), "");
   }
@@ -126,7 +126,7 @@ TEST(StockReduceCheck, WhoWaitsIsNamed) {
   const SessionOptions options = session_of(2, 1, 128, {{false, 100}});
   StockSession session(options);
   Deaf box(options.members, 128, 2 * kWindow);
-  EXPECT_EQ(FifoRack(session, box).run(),
+  EXPECT_EQ(ClientRack(session, box).run(),
             "nothing moves: rank 0 thread 0 for packet 2 of operation 0; rank 1 thread 0 for packet 2 of "
             "operation 0");
 }

@@ -5,7 +5,7 @@
 
 #include <numeric>
 
-#include "fifo_rack.h"
+#include "client_rack.h"
 #include "stock_client.h"
 
 namespace tally::stock {

@@ -1,8 +1,8 @@
 #pragma once
-// Clients of a session and a switch on paths that keep the order of frames, in virtual time: each way takes
-// kDelay. One thread.
+// Clients of a session and a switch, in virtual time. Each way takes kDelay, so that the order of frames
+// stays, and with a jitter up to so much more, so that it does not. One thread.
 
-#include <deque>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -18,9 +18,11 @@ inline constexpr TimeNs kRackPatience = 10 * kSecond;  // of virtual time, witho
 
 [[nodiscard]] std::vector<StockAddresses> rack_members(std::size_t count);
 
-class FifoRack {
+class ClientRack {
  public:
-  FifoRack(StockSession& session, ClientSwitch& box) noexcept : session_(session), box_(box) {}
+  // now: when it begins.
+  ClientRack(StockSession& session, ClientSwitch& box, TimeNs jitter = 0, TimeNs now = kMillisecond) noexcept
+      : session_(session), box_(box), jitter_(jitter), now_(now) {}
 
   // Until all have their results, a reply is wrong, or nobody had a result for kRackPatience. Empty: the
   // first. Else what is wrong.
@@ -29,7 +31,6 @@ class FifoRack {
 
  private:
   struct Flying {
-    TimeNs due;
     std::size_t rank;
     bool up;
     std::vector<std::byte> frame;
@@ -42,8 +43,10 @@ class FifoRack {
 
   StockSession& session_;
   ClientSwitch& box_;
-  std::deque<Flying> flying_;  // all ways take the same time, so the first to leave is the first to arrive
-  TimeNs now_ = kMillisecond;
+  std::multimap<TimeNs, Flying> flying_;  // by arrival; of one time, the first to leave is the first
+  TimeNs jitter_;
+  FaultRandom random_{1, 0, 0};
+  TimeNs now_;
 };
 
 }  // namespace tally::stock

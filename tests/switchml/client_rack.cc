@@ -1,4 +1,4 @@
-#include "fifo_rack.h"
+#include "client_rack.h"
 
 #include <algorithm>
 #include <utility>
@@ -14,28 +14,27 @@ std::vector<StockAddresses> rack_members(std::size_t count) {
   return members;
 }
 
-void FifoRack::send(std::size_t rank, bool up, std::span<const std::byte> frame) {
-  flying_.push_back({now_ + kDelay, rank, up, {frame.begin(), frame.end()}});
+void ClientRack::send(std::size_t rank, bool up, std::span<const std::byte> frame) {
+  const TimeNs due = now_ + kDelay + (jitter_ == 0 ? 0 : random_.next(jitter_));
+  flying_.emplace(due, Flying{rank, up, {frame.begin(), frame.end()}});
 }
 
-void FifoRack::send_all_due() {
+// All that has arrived was taken: clients are idle.
+void ClientRack::send_all_due() {
   std::vector<std::byte> frame(session_.frame_bytes());
-  for (std::size_t rank = 0; rank < session_.members(); ++rank) {
-    const bool idle = std::ranges::none_of(
-        flying_, [&](const Flying& f) { return !f.up && f.rank == rank && f.due <= now_; });
-    while (session_.next(rank, frame, now_, idle)) send(rank, true, frame);
-  }
+  for (std::size_t rank = 0; rank < session_.members(); ++rank)
+    while (session_.next(rank, frame, now_, true)) send(rank, true, frame);
 }
 
 // To the next frame's arrival or the next timer, whichever is first.
-void FifoRack::move_on() {
-  TimeNs next = flying_.empty() ? kNever : flying_.front().due;
+void ClientRack::move_on() {
+  TimeNs next = flying_.empty() ? kNever : flying_.begin()->first;
   for (std::size_t rank = 0; rank < session_.members(); ++rank)
     next = std::min(next, session_.next_resend(rank));
   now_ = std::max(now_, next == kNever ? now_ + kMillisecond : next);
 }
 
-void FifoRack::arrive(Flying flying) {
+void ClientRack::arrive(Flying flying) {
   if (flying.up) {
     box_.receive(flying.rank, flying.frame, now_,
                  [this](std::size_t to, std::span<const std::byte> frame) { send(to, false, frame); });
@@ -44,17 +43,14 @@ void FifoRack::arrive(Flying flying) {
   }
 }
 
-std::string FifoRack::run() {
+std::string ClientRack::run() {
   std::uint64_t progress = 0;
   TimeNs moved = now_;
   while (!session_.done()) {
     send_all_due();
     move_on();
-    while (!flying_.empty() && flying_.front().due <= now_) {
-      Flying first = std::move(flying_.front());
-      flying_.pop_front();
-      arrive(std::move(first));
-    }
+    while (!flying_.empty() && flying_.begin()->first <= now_)
+      arrive(std::move(flying_.extract(flying_.begin()).mapped()));
     if (!session_.complaint().empty()) return session_.complaint();
     if (session_.progress() != progress) {
       progress = session_.progress();

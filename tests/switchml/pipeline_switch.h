@@ -1,0 +1,73 @@
+#pragma once
+// The product's pipeline, one core of it, in the place of the original switch. One thread.
+
+#include <bit>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "client_switch.h"
+#include "jobs.h"
+#include "pipeline.h"
+#include "reply.h"
+#include "sessions.h"
+#include "stock_frame.h"
+
+namespace tally::stock {
+
+template <class Execution>
+class PipelineSwitch : public ClientSwitch {
+ public:
+  // members: by rank; they know test_box() as their switch. slots: of each set.
+  PipelineSwitch(const std::vector<StockAddresses>& members, std::uint16_t payload, std::uint32_t slots,
+                 TsiRule rule)
+      : job_(row(members, payload, slots, rule)),
+        memory_(job_.slots.count),
+        table_(std::make_shared<JobTable>()->with(job_.id, std::make_shared<const Job>(job_))),
+        pipeline_({.core = 0, .box = test_box()}, memory_.region(), best_kernels()) {
+    pipeline_.adopt(table_.get());
+  }
+
+  void receive(std::size_t rank, std::span<const std::byte> frame, TimeNs now,
+               const Deliver& deliver) override {
+    ReceivedFrame received(frame, job_.ranks[rank].binding.port, false);
+    const Outcome out = pipeline_.process(received.frame(), now);
+    if (out.verdict != Verdict::kComplete && out.verdict != Verdict::kRepeat) return;
+    for (std::uint64_t left = out.ranks; left != 0; left &= left - 1) {
+      const auto to = static_cast<std::size_t>(std::countr_zero(left));
+      deliver(to, reply(out, to));
+    }
+  }
+  [[nodiscard]] const JobCounters& counters() const noexcept { return pipeline_.counters(job_.id); }
+
+ private:
+  static Job row(const std::vector<StockAddresses>& members, std::uint16_t payload, std::uint32_t slots,
+                 TsiRule rule) {
+    Job job = make_session({.world = static_cast<std::uint8_t>(members.size()),
+                            .payload = payload,
+                            .slots = slots,
+                            .tsi = rule});
+    for (std::size_t rank = 0; rank < members.size(); ++rank) {
+      job.ranks[rank].binding.mac = members[rank].mac;
+      job.ranks[rank].binding.address = mapped(members[rank].ipv4);
+    }
+    return job;
+  }
+
+  // As io writes it (io_headers_test.cc compares).
+  Bytes reply(const Outcome& out, std::size_t rank) {
+    Binding to = out.job->ranks[rank].binding;
+    const std::uint16_t source_port = std::exchange(to.udp_port, pipeline_.return_paths()[rank].udp_port);
+    Bytes frame(encapsulation_bytes(to));
+    write_encapsulation(frame, to, test_box(), source_port, {out.payload, out.payload_bytes}, 0);
+    frame.insert(frame.end(), out.payload, out.payload + out.payload_bytes);
+    return frame;
+  }
+
+  Job job_;
+  SlotMemory memory_;
+  std::shared_ptr<const JobTable> table_;
+  Pipeline<Execution> pipeline_;
+};
+
+}  // namespace tally::stock
