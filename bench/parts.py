@@ -51,6 +51,8 @@ PARTS = (
     Part("tally_priming_bench", program="bench/tally_priming_bench"),
     Part("bench-box", script="bench-box", needs=("control/tallyd", "bench/tool/tally-bench"),
          commands=("dpdk-testpmd",), quick=("--ports", "memif")),
+    Part("bench-switchml", script="bench-switchml",
+         needs=("control/tallyd", "bench/tool/tally-bench", "bench/switchml/tally_switchml_clients"), only_full=True),
     Part("bench-ports", script="bench-ports", root=True, only_full=True, commands=("dpdk-testpmd",),
          needs=("control/tallyd", "host/perf/tally-perf", "bench/tally_udp_bench")),
     Part("bench-rings", script="bench-rings", root=True, only_full=True,

@@ -30,6 +30,7 @@ struct Texts {
   std::uint32_t repeat = 1;
   bool unjudged = false;
   int cpu = -1;
+  int pid = 0;
 };
 
 tl::unexpected<Error> bad(std::string what, const char* option) {
@@ -99,6 +100,8 @@ void add_place(CLI::App& app, ClientsOptions& o, Texts& t) {
                  "Seconds without a result until a session is given up (default 10)")
       ->check(CLI::Range(0.1, 3600.0));
   app.add_option("--cpu", t.cpu, "Runs on this CPU only")->check(CLI::Range(0, 4095));
+  app.add_option("--pid", t.pid, "Of tallyd on this machine: shows its CPU time per packet")
+      ->check(CLI::Range(1, INT32_MAX));
   app.add_option("--memory", o.memory_mib, "MiB for packets (default 128)")->check(CLI::Range(64, 65536));
   app.add_option("--json", o.json, "Writes all figures and the environment to this file")->type_name("FILE");
 }
@@ -235,6 +238,7 @@ Result<std::variant<ClientsOptions, ClientsHelp>> parse_clients_options(int argc
   }
   options.patience = static_cast<TimeNs>(texts.patience_s * 1e9);
   if (texts.cpu >= 0) options.cpu = static_cast<std::uint16_t>(texts.cpu);
+  if (texts.pid > 0) options.box_pid = texts.pid;
   if (auto done = plan(options, texts); !done) return tl::unexpected(done.error());
   return options;
 }

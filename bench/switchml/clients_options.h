@@ -24,6 +24,7 @@ struct ClientsOptions {
   std::vector<PlannedSession> sessions{};
   TimeNs patience = 10 * kSecond;  // without a result
   std::optional<std::uint16_t> cpu{};
+  std::optional<int> box_pid{};  // tallyd on this machine, whose CPU time is of interest
   std::uint64_t memory_mib = 128;
   std::string json{};
 };

@@ -7,16 +7,25 @@
 #include "numbers.h"
 
 namespace tally::stock {
+namespace {
+
+// Of the box, for each request.
+std::string cpu_text(const SessionOutcome& o) {
+  const auto packets = static_cast<double>(o.figures.counters.sent + o.figures.counters.resent);
+  return o.box_cpu_s ? fixed(*o.box_cpu_s * 1e9 / packets, 1) : "n/a";
+}
+
+}  // namespace
 
 std::string clients_table(const std::vector<SessionOutcome>& outcomes) {
   ColumnTable table({"session", "packets", "resent", "of it stale", "lost", "repeated replies", "time ms",
-                     "k packets/s", "M elements/s", "largest error", "sums"});
+                     "k packets/s", "M elements/s", "CPU ns/packet", "largest error", "sums"});
   for (const SessionOutcome& o : outcomes) {
     const StockCounters& c = o.figures.counters;
     table.add({o.name, with_commas(c.sent), with_commas(c.resent), with_commas(c.stale),
                with_commas(o.figures.lost_requests + o.figures.lost_replies), with_commas(c.duplicates),
                fixed(o.seconds * 1e3, 1), fixed(o.packets_per_s() / 1e3, 1),
-               fixed(o.elements_per_s() / 1e6, 1), fixed(o.largest_error, 3),
+               fixed(o.elements_per_s() / 1e6, 1), cpu_text(o), fixed(o.largest_error, 3),
                o.wrong.empty() ? "right" : "WRONG"});
   }
   return table.text();
@@ -38,6 +47,7 @@ std::string clients_json(const Machine& machine, const ClientsOptions& options,
                                {"elements", o.elements},
                                {"operations", s.operations.size()},
                                {"seconds", o.seconds},
+                               {"box_cpu_s", o.box_cpu_s ? nlohmann::json(*o.box_cpu_s) : nlohmann::json()},
                                {"sent", c.sent},
                                {"resent", c.resent},
                                {"stale", c.stale},

@@ -1,6 +1,7 @@
 #pragma once
 // What the clients did, as a table for people and JSON for programs. Pure.
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@ struct SessionOutcome {
   std::uint64_t elements = 0;  // of all operations
   double seconds =
       0;  // from the first request to the last result; values are made before, and checked behind
+  std::optional<double> box_cpu_s{};  // of tallyd meanwhile, with --pid
   SessionFigures figures{};
   double largest_error = 0;  // of float32, in parts of the bound
   std::string wrong{};       // empty: every sum and every byte was right

@@ -13,6 +13,7 @@
 #include "clients_report.h"
 #include "interrupt_watch.h"
 #include "load_machine.h"
+#include "process_cpu.h"
 #include "result_file.h"
 
 namespace tally::stock {
@@ -38,11 +39,13 @@ Result<std::vector<std::unique_ptr<bench::LoadPort>>> open_ports(const std::vect
   return ports;
 }
 
-SessionOutcome play(ClientPorts& ports, const PlannedSession& planned, TimeNs patience) {
+SessionOutcome play(ClientPorts& ports, const PlannedSession& planned, const ClientsOptions& options) {
   StockSession session(planned.session);
   SessionOutcome outcome{.name = planned.name, .members = session.members()};
   for (const StockOperation& o : planned.session.operations) outcome.elements += o.elements;
-  const auto took = ports.run(session, patience);
+  const double cpu_before = options.box_pid ? bench::process_cpu_seconds(*options.box_pid) : 0;
+  const auto took = ports.run(session, options.patience);
+  if (options.box_pid) outcome.box_cpu_s = bench::process_cpu_seconds(*options.box_pid) - cpu_before;
   if (!took) {
     outcome.wrong = took.error().text();
   } else {
@@ -66,7 +69,7 @@ int play_all(const ClientsOptions& options, const std::atomic<bool>& interrupted
   std::vector<SessionOutcome> outcomes;
   int code = 0;
   for (const PlannedSession& planned : options.sessions) {
-    outcomes.push_back(play(ports, planned, options.patience));
+    outcomes.push_back(play(ports, planned, options));
     const SessionOutcome& last = outcomes.back();
     if (!last.wrong.empty()) code = complain(last.name + ": " + last.wrong, kFailed);
     if (interrupted) break;
