@@ -14,7 +14,7 @@ namespace tally {
 // The reply in the packet's own place: everything as it came but what is the session's or the entry's.
 inline void write_session_result(std::byte* datagram, const Job& job, const Contribution& p,
                                  const SessionPacket& s) noexcept {
-  switchml::Header h;
+  switchml::PacketHeader h;
   std::memcpy(&h, datagram, sizeof h);
   h.type_size = static_cast<std::uint8_t>(
       0x10 | std::countr_zero(std::uint32_t{job.session->payload} / switchml::kMinPayload));
@@ -29,7 +29,7 @@ template <class Exec>
                                                              TimeNs now) noexcept {
   const Job& job = *parsed.job;
   Contribution& p = parsed.contribution;
-  switchml::Header h;
+  switchml::PacketHeader h;
   std::memcpy(&h, parsed.payload, sizeof h);
   const std::uint32_t entry = p.line;
   JobState& state = states_[raw(job.id)];

@@ -34,7 +34,7 @@ void match_session(Parsed& parsed, const OpenedFrame& datagram, const JobTable* 
   const Job& job = *from.job;
   parsed.job = &job;
 
-  switchml::Header h;
+  switchml::PacketHeader h;
   std::memcpy(&h, datagram.payload, sizeof h);
   if ((h.type_size & kTypeMask) != kType) return refuse(parsed, Drop::kType);
   if (switchml::kMinPayload << (h.type_size & kSizeMask) != job.session->payload)

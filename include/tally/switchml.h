@@ -22,7 +22,7 @@ inline constexpr std::uint16_t kSlotMask = 0x3FFF;
 
 // The header in front of the values (int32, big-endian). All of it is echoed in results, but for the
 // exponents, which are the maxima.
-struct Header {
+struct PacketHeader {
   std::uint8_t type_size = 0x10;  // message type 1 in the upper half, bit 3 unused, size in bits 2..0
   std::uint8_t job_number = 0;    // the client's running operation modulo 256: no tenant
   std::array<std::uint8_t, 4> tsi_bytes{};  // little-endian in practice; echoed as it came
@@ -35,7 +35,7 @@ struct Header {
            std::uint32_t{tsi_bytes[3]} << 24U;
   }
 };
-static_assert(sizeof(Header) == kHeaderBytes && alignof(Header) == 1);
+static_assert(sizeof(PacketHeader) == kHeaderBytes && alignof(PacketHeader) == 1);
 
 constexpr bool is_port(std::uint16_t udp) noexcept { return udp >= kBasePort && udp < kBasePort + kPorts; }
 

@@ -8,7 +8,7 @@
 #include "loop_eal.h"
 #include "loop_packets.h"
 #include "loop_switch_rig.h"
-#include "sessions.h"
+#include "session_frames.h"
 
 namespace tally::e2e {
 namespace {

@@ -10,7 +10,7 @@
 #include "jobs.h"
 #include "pipeline.h"
 #include "reply.h"
-#include "sessions.h"
+#include "session_frames.h"
 #include "stock_frame.h"
 
 namespace tally::stock {

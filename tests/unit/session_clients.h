@@ -16,7 +16,7 @@
 #include "jobs.h"
 #include "pipeline.h"
 #include "rng.h"
-#include "sessions.h"
+#include "session_frames.h"
 
 namespace tally {
 

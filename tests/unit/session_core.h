@@ -13,7 +13,7 @@
 #include "jobs.h"
 #include "pipeline.h"
 #include "reply.h"
-#include "sessions.h"
+#include "session_frames.h"
 #include "staged.h"
 
 namespace tally {

@@ -1,4 +1,4 @@
-#include "sessions.h"
+#include "session_frames.h"
 
 #include <bit>
 #include <cstring>
@@ -31,7 +31,7 @@ std::uint16_t header_checksum(const Ipv4Header& ip) {
   return static_cast<std::uint16_t>(~sum);
 }
 
-Bytes frame(const Ends& ends, bool checksum, std::uint16_t udp_checksum, const switchml::Header& h,
+Bytes frame(const Ends& ends, bool checksum, std::uint16_t udp_checksum, const switchml::PacketHeader& h,
             const std::vector<std::int32_t>& values) {
   const auto udp_bytes = static_cast<std::uint16_t>(8 + sizeof h + 4 * values.size());
   Ipv4Header ip;
@@ -51,8 +51,8 @@ Bytes frame(const Ends& ends, bool checksum, std::uint16_t udp_checksum, const s
   return out;
 }
 
-switchml::Header header(const Job& job, const SessionSent& sent) {
-  switchml::Header h;
+switchml::PacketHeader header(const Job& job, const SessionSent& sent) {
+  switchml::PacketHeader h;
   const int size = std::countr_zero(std::uint32_t{job.session->payload} / switchml::kMinPayload);
   h.type_size = static_cast<std::uint8_t>(0x10 | size);
   h.job_number = sent.job_number;
@@ -79,7 +79,7 @@ Job make_session(const SessionSpec& spec) {
 
 Bytes session_frame(const Job& job, const SessionSent& sent, const Box& box) {
   const Binding& from = job.ranks[sent.rank].binding;
-  switchml::Header h = header(job, sent);
+  switchml::PacketHeader h = header(job, sent);
   h.type_size |= sent.flags;
   h.exponent0 = sent.exponent0;
   h.exponent1 = sent.exponent1;
@@ -94,7 +94,7 @@ Bytes session_reply(const Job& job, const SessionSent& sent, const Box& box, std
                     std::uint16_t udp_destination, std::int8_t exponent0, std::int8_t exponent1,
                     const std::vector<std::int32_t>& values) {
   const Binding& member = job.ranks[to].binding;
-  switchml::Header h = header(job, sent);
+  switchml::PacketHeader h = header(job, sent);
   h.exponent0 = exponent0;
   h.exponent1 = exponent1;
   return frame({box.mac, member.mac, box.ipv4, address_of(member), member.udp_port, udp_destination}, true, 0,
