@@ -5,11 +5,7 @@ import time
 
 from lab import case, Skipped
 from programs import Programs, wait_until
-from sessions import Matrix, SessionBox, expect_right, play
-
-# Small ones leave timers behind that send stale packets (docs/switchml_clients.md says which sizes survive losses).
-OPERATIONS = ("float32:20001", "int32:257", "int32:1", "float32:63", "int32:17000")
-ALL = Matrix(workers=(2, 3, 8, 16), threads=(1, 4), payloads=(256, 1024), losses=("0", "1%"))
+from sessions import ALL, OPERATIONS, Matrix, SessionBox, expect_right, play
 
 
 @case()

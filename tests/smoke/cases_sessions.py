@@ -1,8 +1,7 @@
 """SwitchML's clients, as they behave, against tallyd over af_packet: they send frames by a socket of their own on a veth."""
-from cases_switchml import ALL, OPERATIONS
 from lab import case
 from rack import Rack
-from sessions import Matrix, expect_right, play
+from sessions import ALL, OPERATIONS, Matrix, expect_right, play
 
 
 class SessionRack(Rack):
