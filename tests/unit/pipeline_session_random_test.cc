@@ -46,6 +46,15 @@ TYPED_TEST(SessionFaults, nor_when_clients_rest_for_longer_than_the_box_is_patie
   for (std::uint64_t seed = 1; seed <= 20; ++seed)
     this->reduce(seed, {.operations = 60, .most_chunks = 6, .window = 8, .stale = 0.2, .rests = true});
 }
+TYPED_TEST(SessionFaults, nor_when_clients_are_started_again) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed)
+    this->reduce(seed, {.operations = 60,
+                        .most_chunks = 6,
+                        .window = 8,
+                        .stale = 0.2,
+                        .rests = true,
+                        .run = static_cast<std::uint32_t>(1 + seed % 7)});
+}
 
 // The same frames through both: outcome, every byte, every register.
 class SessionPair {

@@ -28,6 +28,7 @@ struct ClientsCase {
   double twice = 0.05;
   double stale = 0.05;
   bool rests = false;  // after an operation everybody computes, for up to 3 s, and nobody waits for anything
+  std::uint32_t run = 0;  // with rests: operations after which all clients are started again; 0: never
 };
 
 class SessionClients {
@@ -88,10 +89,12 @@ class SessionClients {
 
   [[nodiscard]] SessionSent sent(const Packet& p) const {
     const std::uint32_t number = operations_[p.operation].first + p.tsi;
+    const std::uint32_t begun = first_of_run(p.operation);
+    const std::uint32_t use = number - operations_[begun].first;
     return {.rank = p.rank,
-            .slot = number % case_.window,
-            .set = number / case_.window % 2,
-            .job_number = static_cast<std::uint8_t>(job_number_ + p.operation),
+            .slot = use % case_.window,
+            .set = use / case_.window % 2,
+            .job_number = static_cast<std::uint8_t>(job_number_ + p.operation - begun),
             .tsi = p.tsi,
             .value = static_cast<std::int32_t>(mix64(number * 64ULL + p.rank)),
             .exponent0 = static_cast<std::int8_t>(mix64(number) + p.rank)};
@@ -109,10 +112,15 @@ class SessionClients {
   std::uint32_t some_of(const std::set<std::uint32_t>& set) {
     return *std::next(set.begin(), static_cast<std::ptrdiff_t>(rng_.below(set.size())));
   }
-  // At most kMemory operations back: the wire has 8 bits of their number.
+  [[nodiscard]] std::uint32_t first_of_run(std::uint32_t operation) const {
+    return case_.run == 0 ? 0 : operation - operation % case_.run;
+  }
+  // At most kMemory operations back: the wire has 8 bits of their number. Timers end with their process.
   void send_stale(std::uint32_t rank) {
     const std::uint32_t now = clients_[rank].operation;
-    const std::uint32_t back = static_cast<std::uint32_t>(rng_.between(1, std::min(now, kMemory)));
+    const std::uint32_t most = std::min(now - first_of_run(now), kMemory);
+    if (most == 0) return;
+    const std::uint32_t back = static_cast<std::uint32_t>(rng_.between(1, most));
     const std::uint32_t operation = now - back;
     send({rank, operation, static_cast<std::uint32_t>(rng_.below(operations_[operation].chunks))}, false);
   }
@@ -160,7 +168,9 @@ class SessionClients {
     if (!case_.rests) return begin(p.rank, p.operation + 1);
     if (++ready_ < clients_.size()) return;
     ready_ = 0;
-    now_ += rng_.below(3 * kSecond);
+    const bool again = case_.run != 0 && (p.operation + 1) % case_.run == 0;
+    now_ += again ? rng_.between(kSecond + 1, 3 * kSecond) : rng_.below(3 * kSecond);
+    if (again) up_.clear();
     for (std::uint32_t r = 0; r < clients_.size(); ++r) begin(r, p.operation + 1);
     // Old timers fire behind the first packets of what is new.
     if (p.operation + 1 < operations_.size()) deliver({0, p.operation + 1, 0});
