@@ -131,6 +131,7 @@ class PipelineCore final : public DataCore {
   std::uint16_t source_port_;
   std::uint64_t events_refused_ = 0;
   TimeNs next_sweep_ = 0;
+  TimeNs turned_ = 0;  // when the last turn began; 0: none did
   std::array<rte_mbuf*, kBurst> room_{};
   std::array<Frame, kBurst> frames_{};
   ParsedBurst parsed_{};

@@ -2,6 +2,7 @@
 // The fused execution: the product. One cache-friendly entry per slot, the program inlined around one kernel
 // call per packet. Measured against hand-written code by bench/pipeline_bench.cc.
 
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -34,11 +35,11 @@ class Fused {
         rows_(std::make_unique<Cells<JobRegisters>[]>(kMaxJobs + 1)) {}
 
   template <class R, class F>
-  auto rmw(std::uint32_t index, F f) noexcept {
+  auto rmw(std::size_t index, F f) noexcept {
     return f(cell<R>(index).word);
   }
   template <class R>
-  void undo(std::uint32_t index, typename R::Word to) noexcept {
+  void undo(std::size_t index, typename R::Word to) noexcept {
     cell<R>(index).word = to;
   }
 
@@ -48,7 +49,7 @@ class Fused {
   // Control's accesses, outside any packet. Clearing wipes values too: the next job's entries may have
   // another size, so that its register lines fall on what were values.
   template <class R>
-  [[nodiscard]] typename R::Word peek(std::uint32_t index) noexcept {
+  [[nodiscard]] typename R::Word peek(std::size_t index) noexcept {
     return cell<R>(index).word;
   }
   [[nodiscard]] Head head(std::uint32_t line) noexcept { return peek<HeadReg>(line); }
@@ -112,7 +113,7 @@ class Fused {
   static_assert(sizeof(Cell<PathReg>) * kPathsPerLine == sizeof(Line));
 
   template <class R>
-  Cell<R>& cell(std::uint32_t index) noexcept {
+  Cell<R>& cell(std::size_t index) noexcept {
     if constexpr (R::kIndex == IndexedBy::kJob) {
       return rows_[index];
     } else if constexpr (R::kIndex == IndexedBy::kLedgerRow || R::kIndex == IndexedBy::kPath) {

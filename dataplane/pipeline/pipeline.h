@@ -110,6 +110,11 @@ class Pipeline {
   [[nodiscard]] bool aged(TimeNs now) noexcept;
   Outcome sweep(std::span<std::byte> payload, TimeNs now) noexcept;
 
+  // The core stood still for so long: what clients sent meanwhile was lost, or is yet to come.
+  void unheard(TimeNs time) noexcept {
+    for (std::uint32_t id = 0; id <= kMaxJobs; ++id) states_[id].run.unheard(time);
+  }
+
   // Wipes a range that `job` gives back, before it belongs to another job: its filling entries (of `elements`
   // each, behind in_front lines, from lines.first) leave the job's occupancy. members: bitmap of all its
   // ranks.

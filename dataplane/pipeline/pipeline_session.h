@@ -53,7 +53,7 @@ template <class Exec>
   const bool complete = ruling.verdict == Verdict::kComplete;
   for (std::uint64_t left = complete ? job.members : p.bit; left != 0; left &= left - 1) {
     const auto rank = static_cast<std::uint32_t>(std::countr_zero(left));
-    paths_[rank] = exec_.template peek<PathReg>((entry + 1) * kPathsPerLine + rank);
+    paths_[rank] = exec_.template peek<PathReg>(path_of(entry, rank));
   }
   return conclude(parsed, ruling.verdict, complete, now);
 }

@@ -2,6 +2,7 @@
 // The rules of a session (dialect switchml; docs/switchml.md says why): where the entry of a slot's set lies,
 // which operation a packet is of, and `decide`, one for each TsiRule.
 
+#include <cstddef>
 #include <cstdint>
 
 #include "decision.h"
@@ -26,6 +27,11 @@ struct SessionPacket {
 
 constexpr std::uint32_t session_line(const Job& job, std::uint32_t slot, std::uint32_t set) noexcept {
   return job.slots.first + (2 * slot + set) * session_entry_lines(job.world, job.session->payload);
+}
+
+// Where the reply to a member goes. line: of the entry; slot memory may have 2^30 lines.
+constexpr std::size_t path_of(std::uint32_t line, std::uint32_t rank) noexcept {
+  return (std::size_t{line} + 1) * kPathsPerLine + rank;
 }
 
 // tsi: packet. A chunk is (operation, tsi); an entry only ever goes on to newer chunks, but for one that was

@@ -29,7 +29,7 @@ Ruling aggregate_session(Exec& x, const Job& job, JobState& state, Contribution&
                          SessionPacket& s) noexcept {
   const Decision d = decide_session(x, job, p, s);
   if (d.op == Op::kNone && !d.entry_is_ours) return {.drop = d.drop};
-  x.template rmw<PathReg>((p.line + 1) * kPathsPerLine + raw(p.rank), [&](ReturnPath& path) {
+  x.template rmw<PathReg>(path_of(p.line, raw(p.rank)), [&](ReturnPath& path) {
     path = s.path;
     return 0;
   });

@@ -18,7 +18,7 @@ inline constexpr TimeNs kSessionPatience = kSecond;
 class SessionRun {
  public:
   // The operation of a packet with this job_number: of those that it can mean the nearest one, from kBehind
-  // before the newest that completed a chunk to kAhead behind it. But after a silence the newest and those
+  // before the newest that completed a chunk to kAhead after it. But after a silence the newest and those
   // before it are over: such a number is that of clients that were started again, of an operation further
   // ahead than any number reaches.
   [[nodiscard]] std::uint32_t operation(Epoch epoch, std::uint8_t job_number, TimeNs now) noexcept {
@@ -26,7 +26,10 @@ class SessionRun {
     const auto ahead = static_cast<std::uint8_t>(job_number - newest_);
     const bool behind = ahead > kAhead;
     std::uint32_t operation = newest_ + ahead - (behind ? kNumbers : 0);
-    if ((behind || ahead == 0) && silent(now)) newest_ = operation += 2 * kNumbers;
+    if ((behind || ahead == 0) && silent(now)) {
+      newest_ = operation += 2 * kNumbers;
+      vouched_ = false;
+    }
     return operation;
   }
   // The number of the clients' life, for packets that have none of an operation: another one after a silence.
@@ -35,16 +38,24 @@ class SessionRun {
     if (silent(now)) ++newest_;
     return newest_;
   }
-  // A packet was for a chunk that is, or was, worked on; `completed`: everybody vouches for the operation.
-  // What was dropped as stale or foreign is no sign of life: clients that were started again too early are
-  // heard when they have tried for long enough.
+  // A packet was for a chunk that is, or was, worked on; `completed`: everybody vouches for the operation,
+  // also if a single old packet was heard first and made the count begin too far ahead. What was dropped as
+  // stale or foreign is no sign of life: clients that were started again too early are heard when they have
+  // tried for long enough.
   void heard(std::uint32_t operation, bool completed, TimeNs now) noexcept {
     heard_ = now;
-    if (completed && static_cast<std::int32_t>(operation - newest_) > 0) newest_ = operation;
+    if (!completed || (vouched_ && static_cast<std::int32_t>(operation - newest_) <= 0)) return;
+    newest_ = operation;
+    vouched_ = true;
+  }
+  // Nobody listened for so long: that is no silence of the clients.
+  void unheard(TimeNs time) noexcept {
+    if (epoch_ != Epoch{}) heard_ += time;
   }
 
-  // Threads of a client run operations side by side, but not many.
-  static constexpr std::uint32_t kAhead = 15;
+  // Threads of a client run operations side by side, but not many; and every number that may be ahead is one
+  // less that is known to be old.
+  static constexpr std::uint32_t kAhead = 7;
   static constexpr std::uint32_t kNumbers = 256;  // what job_number can tell apart
   static constexpr std::uint32_t kBehind = kNumbers - 1 - kAhead;
 
@@ -52,12 +63,14 @@ class SessionRun {
   void begin(Epoch epoch, std::uint32_t newest, TimeNs now) noexcept {
     epoch_ = epoch;
     newest_ = newest;
+    vouched_ = false;
     heard_ = now;
   }
   [[nodiscard]] bool silent(TimeNs now) const noexcept { return now - heard_ > kSessionPatience; }
 
   Epoch epoch_{};  // 0: nothing was heard yet
   std::uint32_t newest_ = 0;
+  bool vouched_ = false;  // newest_ is of a complete chunk
   TimeNs heard_ = 0;
 };
 

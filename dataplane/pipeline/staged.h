@@ -3,6 +3,7 @@
 // SIMD. Element k of the entry at line L is word k of its value register; it is stored where the fused
 // execution would, so both can be compared bit by bit.
 
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <vector>
@@ -49,7 +50,7 @@ class Staged {
   }
 
   template <class R, class F>
-  auto rmw(std::uint32_t index, F f) noexcept {
+  auto rmw(std::size_t index, F f) noexcept {
     auto& array = array_of<R>();
     TALLY_CHECK(R::kStage >= stage_, "a register array before the packet's stage: a chip cannot go back");
     TALLY_CHECK(array.last_pass != pass_, "a register array touched twice in one pass");
@@ -63,7 +64,7 @@ class Staged {
     begin();
   }
   template <class R>
-  void undo(std::uint32_t index, typename R::Word to) noexcept {
+  void undo(std::size_t index, typename R::Word to) noexcept {
     again();
     rmw<R>(index, [&](typename R::Word& word) {
       word = to;
@@ -72,7 +73,7 @@ class Staged {
   }
   // Control's accesses, outside any packet.
   template <class R>
-  [[nodiscard]] typename R::Word peek(std::uint32_t index) noexcept {
+  [[nodiscard]] typename R::Word peek(std::size_t index) noexcept {
     return array_of<R>().words[index];
   }
   [[nodiscard]] Head head(std::uint32_t line) noexcept { return peek<HeadReg>(line); }

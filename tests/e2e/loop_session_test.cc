@@ -76,6 +76,22 @@ class LoopSession : public testing::TestWithParam<SwitchCase> {
   std::vector<Job> jobs_;
 };
 
+// A gap between turns is the box's own; a second of turns without a packet is the clients' silence.
+TEST_P(LoopSession, ABoxThatStoodStillHasNotForgottenItsResults) {
+  start();
+  for (std::uint32_t rank = 0; rank < kMembers; ++rank) send(jobs_[0], sent(rank, 3));
+  for (std::uint32_t port = 0; port < kMembers; ++port) EXPECT_EQ(rig_->received(port).size(), 1U);
+  rig_->set_time(10 * kSecond);
+  send(jobs_[0], sent(2, 3));
+  EXPECT_EQ(rig_->received(2).size(), 1U);
+  for (TimeNs now = 10 * kSecond; now < 12 * kSecond; now += 20 * kMillisecond) {
+    rig_->set_time(now);
+    rig_->turn();
+  }
+  send(jobs_[0], sent(2, 3));
+  EXPECT_EQ(rig_->received(2).size(), 0U) << "that is a new run's first contribution";
+}
+
 TEST_P(LoopSession, EachMemberGetsItsOwnExactFrame) {
   start();
   for (std::uint32_t tsi = 0; tsi < 4; ++tsi) {

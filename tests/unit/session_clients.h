@@ -17,6 +17,7 @@
 #include "pipeline.h"
 #include "rng.h"
 #include "session_frames.h"
+#include "session_run.h"
 
 namespace tally {
 
@@ -28,6 +29,8 @@ struct ClientsCase {
   double twice = 0.05;
   double stale = 0.05;
   bool rests = false;  // after an operation everybody computes, for up to 3 s, and nobody waits for anything
+  bool old_first = false;           // with rests: an old timer fires before the next operation begins
+  TimeNs pace = 20 * kMicrosecond;  // between steps, at most
   std::uint32_t run = 0;  // with rests: operations after which all clients are started again; 0: never
 };
 
@@ -101,7 +104,7 @@ class SessionClients {
   }
 
   void step() {
-    now_ += rng_.below(20 * kMicrosecond);
+    now_ += rng_.below(case_.pace);
     const auto rank = static_cast<std::uint32_t>(rng_.below(clients_.size()));
     const Client& c = clients_[rank];
     if (rng_.chance(0.1) && !c.pending.empty()) send({rank, c.operation, some_of(c.pending)}, false);
@@ -171,12 +174,13 @@ class SessionClients {
     const bool again = case_.run != 0 && (p.operation + 1) % case_.run == 0;
     now_ += again ? rng_.between(kSecond + 1, 3 * kSecond) : rng_.below(3 * kSecond);
     if (again) up_.clear();
+    if (case_.old_first && p.operation > first_of_run(p.operation + 1)) deliver({0, p.operation - 1, 0});
     for (std::uint32_t r = 0; r < clients_.size(); ++r) begin(r, p.operation + 1);
-    // Old timers fire behind the first packets of what is new.
-    if (p.operation + 1 < operations_.size()) deliver({0, p.operation + 1, 0});
+    // Else old timers fire behind the first packets of what is new.
+    if (!case_.old_first && p.operation + 1 < operations_.size()) deliver({0, p.operation + 1, 0});
   }
 
-  static constexpr std::uint32_t kMemory = 100;
+  static constexpr std::uint32_t kMemory = SessionRun::kBehind - SessionRun::kAhead;
 
   const Job& job_;
   ClientsCase case_;
