@@ -86,6 +86,7 @@ class Life {
     if (number == SIGUSR1) return print_counters();
     if (number == SIGHUP) {
       if (loop_.ending()) return log_line(LogLevel::kWarning, "SIGHUP ignored: shutting down");
+      loop_.members().look(steady_now());  // of sessions that go, the last status is what is printed
       reload_.take(load_config(start_.path), loop_.members().engine(), steady_now());
     } else {
       loop_.end(steady_now());

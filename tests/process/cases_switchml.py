@@ -27,6 +27,24 @@ def switchml_clients_on_ports_of_their_own(lab):
     expect_right(sessions, 1)
     counted = box.stop()
     assert counted.core("lost on purpose, in") > 0 and counted.core("lost on purpose, out") > 0, counted.text
+    assert counted.jobs["s0"]["phase"] == "ended" and " never\n" not in counted.text, counted.text
+
+
+@case()
+def switchml_members_of_a_session_that_is_gone(lab):
+    """SIGHUP takes one of two sessions away: the counters go on to show when its members were seen."""
+    matrix = Matrix(payloads=(256, 1024))
+    box = SessionBox(lab, matrix).start()
+    sessions, _ = play(lab, matrix, [box.device()], operations=("int32:1000",))
+    expect_right(sessions, 2)
+    del box.jobs[0]
+    box.reload()
+    box.wait_for_log("job 's0' is gone from the configuration")
+    box.wait_for_log("job 's0': ended")
+    counted = box.counters()
+    assert [counted.jobs[name]["phase"] for name in ("s0", "s1")] == ["ended", "running"], counted.text
+    assert " never\n" not in counted.text, counted.text
+    box.stop()
 
 
 @case()

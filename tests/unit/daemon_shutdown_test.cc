@@ -82,6 +82,28 @@ TEST_F(DaemonShutdown, ASessionEndsAtOnceAlsoWhileARunningJobGoesOn) {
   EXPECT_FALSE(loop.done());
 }
 
+// Nobody joins a session and none of its packets comes to control: without a look here, nothing would have
+// asked the cores since it runs.
+TEST_F(DaemonShutdown, ASessionThatEndsStillShowsWhenItsMembersWereSeen) {
+  SessionConfig session{.name = "legacy", .slots = 64};
+  session.members.push_back({0, {2, 0, 0, 0, 0, 9}, {10, 0, 0, 9}});
+  session.members.push_back({1, {2, 0, 0, 0, 0, 10}, {10, 0, 0, 10}});
+  const auto id = loop.members().engine().declare(session);
+  ASSERT_TRUE(id);
+  for (int i = 0; i < 4; ++i) turn();
+  const TimeNs seen = now + kSecond;
+  plane.seen[{1, *id, Rank{0}}] = seen;
+  now += 2 * kSecond;
+  loop.end(now);
+  run_until_done(200 * kMillisecond);
+  ASSERT_TRUE(loop.done());
+  const JobStatus& ended = loop.members().watch().jobs().at(*id);
+  EXPECT_EQ(ended.phase, JobPhase::kEnded);
+  ASSERT_EQ(ended.ranks.size(), 2U);
+  EXPECT_EQ(ended.ranks[0].last_seen, seen);
+  EXPECT_EQ(ended.ranks[1].last_seen, 0U);
+}
+
 TEST_F(DaemonShutdown, AFormingJobIsWithdrawnWithTheReason) {
   Peer alone(0);
   alone.job = "bert";
