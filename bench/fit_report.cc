@@ -1,5 +1,6 @@
-// Would the program fit a real chip? tally_fit_report [PROFILE [ELEMENTS [WINDOW]]]; without arguments: our
-// two, with as many entries and for one job, and SwitchML's on every profile.
+// Would the program fit a real chip? tally_fit_report [PROFILE [ELEMENTS [WINDOW]]]; without arguments: ours,
+// with as many entries and for one job, and SwitchML's on every profile. That of sessions only if their
+// clients can have packets of so many elements.
 
 #include <charconv>
 #include <cstdio>
@@ -9,6 +10,8 @@
 #include "job_table.h"
 
 namespace {
+
+constexpr std::uint32_t kMembers = 8;  // of a session
 
 bool parse(const char* text, std::uint32_t& value) {
   const char* const end = text + std::strlen(text);
@@ -40,6 +43,13 @@ int main(int argc, char** argv) {
                                                   elements, tally::kMaxJobs + 1, profile),
                             profile))
                     .c_str());
+    for (const auto tsi : {tally::TsiRule::kPacket, tally::TsiRule::kOpaque}) {
+      if (!tally::switchml::valid_payload(4 * elements)) break;
+      const auto entries = tally::pool_entries(window, 1);
+      std::printf(
+          "%s\n",
+          to_text(fit(tally::session_program(entries, elements, kMembers, tsi, profile), profile)).c_str());
+    }
     std::printf("%s\n", to_text(fit(tally::switchml_program(16'384, elements), profile)).c_str());
   }
   return 0;

@@ -8,7 +8,11 @@
 namespace tally {
 namespace {
 
-void complain_of_fit(Checking& c, std::string what, const char* to_fit) {
+// to_fit: what helps.
+void complain_of_fit(Checking& c, const std::string& program, const FitReport& report, const char* to_fit) {
+  std::string what = program + " does not fit " + c.config.dataplane.profile + ": ";
+  for (std::size_t i = 0; i < report.violations.size(); ++i)
+    what += (i == 0 ? "" : "; ") + report.violations[i];
   const std::string path = "dataplane.profile";
   const Position at = c.places.of(path);
   if (c.config.dataplane.strict) {
@@ -20,17 +24,9 @@ void complain_of_fit(Checking& c, std::string what, const char* to_fit) {
   }
 }
 
-}  // namespace
-
-void check_profile(Checking& c) {
+// All native jobs.
+void check_native(Checking& c, const Profile& profile) {
   const DataplaneSection& d = c.config.dataplane;
-  const auto profile = profile_named(d.profile);
-  if (!profile || !profile->limited || c.config.jobs.empty() || c.report.has_errors()) return;
-  if (std::any_of(c.config.jobs.begin(), c.config.jobs.end(), is_session)) {
-    complain_of_fit(
-        c, "whether the sessions of SwitchML's clients fit " + d.profile + " is not computed in this version",
-        "remove the sessions");
-  }
   std::uint64_t entries = 0;  // on one core
   std::uint32_t elements = 0;
   for (const auto& job : c.config.jobs) {
@@ -43,11 +39,42 @@ void check_profile(Checking& c) {
     elements = std::max<std::uint32_t>(elements, d.shared.elements);
   }
   if (entries == 0) return;
-  const FitReport report = fit(pool_program(entries, elements, kMaxJobs + 1, *profile), *profile);
+  const FitReport report = fit(pool_program(entries, elements, kMaxJobs + 1, profile), profile);
+  if (!report.fits()) complain_of_fit(c, "the program", report, "lower windows or elements");
+}
+
+// All sessions with this rule. Which of them share a core follows from job ids, and those from the order in
+// which jobs come and go: they are taken to share one.
+void check_sessions(Checking& c, TsiRule tsi, const Profile& profile) {
+  std::uint64_t entries = 0;
+  std::uint32_t payload = 0;
+  std::size_t members = 0;
+  for (const auto& job : c.config.jobs) {
+    if (!is_session(job) || job.tsi != tsi) continue;
+    entries += 2 * std::uint64_t{job.slots};
+    payload = std::max<std::uint32_t>(payload, job.payload);
+    members = std::max(members, job.members.size());
+  }
+  if (entries == 0) return;
+  const FitReport report =
+      fit(session_program(entries, payload / 4, static_cast<std::uint32_t>(members), tsi, profile), profile);
   if (report.fits()) return;
-  std::string why;
-  for (const auto& violation : report.violations) why += (why.empty() ? "" : "; ") + violation;
-  complain_of_fit(c, "the program does not fit " + d.profile + ": " + why, "lower windows or elements");
+  const bool too_wide = std::any_of(report.violations.begin(), report.violations.end(),
+                                    [](const std::string& v) { return v.starts_with("word: "); });
+  complain_of_fit(
+      c,
+      std::string("the program of the sessions with tsi: ") + (tsi == TsiRule::kOpaque ? "opaque" : "packet"),
+      report, too_wide ? "remove these sessions" : "lower slots or payload, remove some of these sessions");
+}
+
+}  // namespace
+
+void check_profile(Checking& c) {
+  const auto profile = profile_named(c.config.dataplane.profile);
+  if (!profile || !profile->limited || c.config.jobs.empty() || c.report.has_errors()) return;
+  check_native(c, *profile);
+  check_sessions(c, TsiRule::kPacket, *profile);
+  check_sessions(c, TsiRule::kOpaque, *profile);
 }
 
 }  // namespace tally

@@ -68,9 +68,10 @@ const Schema<DataplaneSection>& dataplane_schema() {
           "lowest latency."),
       value_key(
           "profile", &Dataplane::profile, profile_name(),
-          "The chip whose limits the program is compared with. `commodity` is this machine: no limits."),
+          "The chip whose limits the programs are compared with: that of the native jobs, and that of the "
+          "sessions with each `tsi`, each by itself. `commodity` is this machine: no limits."),
       value_key("strict", &Dataplane::strict, true_or_false(),
-                "true: refuse a configuration whose program would not fit the profile."),
+                "true: refuse a configuration with a program that would not fit the profile."),
       value_key("execution", &Dataplane::execution, one_of(kExecution),
                 "`fused` is the product; `staged` is slow and checks the chip's rules at every access."),
       value_key("memory", &Dataplane::memory, whole_mib(),

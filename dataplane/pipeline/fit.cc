@@ -62,8 +62,9 @@ std::size_t place_registers(FitReport& r, const ProgramNeed& program) {
     if (r.profile.limited && stage >= r.profile.stages) {
       r.violations.push_back("stages: no room for " + array.name + " (" + number(blocks) + " blocks) in " +
                              number(r.profile.stages) + " stages");
+    } else {  // what needs no room there is judged by itself
+      level_end = std::max(level_end, stage + 1);
     }
-    level_end = std::max(level_end, stage + 1);
     r.memory_bytes += array.words * array.word_bits / 8;
   }
   return level_end;

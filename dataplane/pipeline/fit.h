@@ -9,6 +9,7 @@
 
 #include "profile.h"
 #include "registers.h"
+#include "session.h"
 
 namespace tally {
 
@@ -66,9 +67,10 @@ struct FitReport {
 // together, a span of chunks each.
 [[nodiscard]] ProgramNeed shared_program(std::uint64_t entries, std::uint64_t ledger_rows,
                                          std::uint32_t elements, std::uint32_t jobs, const Profile& profile);
-// Our program of a session of the dialect switchml, rule `tsi: packet`. entries: two for each slot.
+// Our program of sessions of the dialect switchml with this rule. entries: two for each slot, of all of them;
+// elements, world: of the largest.
 [[nodiscard]] ProgramNeed session_program(std::uint64_t entries, std::uint32_t elements, std::uint32_t world,
-                                          const Profile& profile);
+                                          TsiRule tsi, const Profile& profile);
 // The published program of SwitchML: 64 elements a pass in 32 arrays of pairs, a bitmap and a count per slot.
 [[nodiscard]] ProgramNeed switchml_program(std::uint64_t pairs, std::uint32_t elements);
 

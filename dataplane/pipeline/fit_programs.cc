@@ -16,6 +16,16 @@ std::uint32_t elements_per_word(const Profile& profile) {
   return profile.word_bits >= 128 || !profile.limited ? 4 : 2;
 }
 
+// With tsi: packet, what decides changes together: to a chip it is one word. With opaque it is the head of a
+// slot's first set, which is both sets'.
+ArrayNeed session_head(std::uint64_t entries, TsiRule tsi) {
+  constexpr std::size_t kHeadBytes = sizeof(Head) + sizeof(OperationReg::Word) + sizeof(Owner::touched);
+  if (tsi == TsiRule::kOpaque)
+    return {std::string(HeadReg::kName), 8 * sizeof(Head), entries / 2, HeadReg::kStage};
+  return {std::string(HeadReg::kName) + "+" + std::string(OperationReg::kName) + "+touched",
+          static_cast<std::uint32_t>(8 * kHeadBytes), entries, HeadReg::kStage};
+}
+
 const char* const kSums =
     "the sums over all elements of a packet have no place in stages; a chip would leave them to the "
     "receivers";
@@ -81,24 +91,23 @@ ProgramNeed shared_program(std::uint64_t entries, std::uint64_t ledger_rows, std
   return need;
 }
 
-ProgramNeed session_program(std::uint64_t entries, std::uint32_t elements, std::uint32_t world,
+ProgramNeed session_program(std::uint64_t entries, std::uint32_t elements, std::uint32_t world, TsiRule tsi,
                             const Profile& profile) {
-  // What decides changes together: to a chip it is one word.
-  constexpr std::size_t kHeadBytes = sizeof(Head) + sizeof(OperationReg::Word) + sizeof(Owner::touched);
+  const bool opaque = tsi == TsiRule::kOpaque;
   ProgramNeed need;
-  need.name = "session, " + std::to_string(elements) + " elements, " + std::to_string(entries) +
-              " entries, " + std::to_string(world) + " members";
-  need.arrays = {{std::string(HeadReg::kName) + "+" + std::string(OperationReg::kName) + "+touched",
-                  static_cast<std::uint32_t>(8 * kHeadBytes), entries, HeadReg::kStage}};
+  need.name = std::string("sessions of tsi ") + (opaque ? "opaque, " : "packet, ") +
+              std::to_string(elements) + " elements, " + std::to_string(entries) + " entries, " +
+              std::to_string(world) + " members";
+  need.arrays = {session_head(entries, tsi)};
   list(need.arrays, PathRegisters{}, entries * world);
   list(need.arrays, RegisterList<ExponentReg, Exponent1Reg>{}, entries);
   need.elements = elements;
   need.value_words = entries;
   need.elements_per_word = elements_per_word(profile);
   need.remarks = {
-      "the session's newest operation, and when it was heard last, are match-stage metadata here; a chip "
-      "would have "
-      "them in a register and recirculate what is accepted",
+      std::string(opaque ? "the number of the clients' life" : "the session's newest operation") +
+          ", and when it was heard last, are match-stage metadata here; a chip would have them in a register "
+          "and recirculate what is accepted",
       "each frame of a result reads its member's return path behind the replication",
   };
   return need;

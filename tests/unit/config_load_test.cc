@@ -108,6 +108,27 @@ TEST(ConfigLoad, DefaultsAreWhatTheStructSays) {
   EXPECT_EQ(loaded->config.ports[0].mtu, 1500);
 }
 
+// A slot of 128 bytes takes little memory, but each takes a word of every register array.
+TEST(ConfigLoad, AChipHasToHoldAllSessionsOfARuleTogether) {
+  const auto with = [](std::uint32_t slots) {
+    std::string text =
+        "dataplane: {profile: tofino2, strict: true}\n"
+        "box: {ipv4: 10.0.0.1/24}\nports: [{name: w0, device: net_ring0}]\njobs:\n";
+    for (const char* const n : {"2", "3"}) {
+      text += std::string("  - {name: legacy") + n +
+              ", dialect: switchml, tsi: opaque, payload: 128, slots: " + std::to_string(slots) +
+              ", members: [{rank: 0, mac: 02:00:00:00:00:0" + n + ", ipv4: 10.0.0." + n + "}]}\n";
+    }
+    return load_config_text(text, "box.yaml");
+  };
+  const auto fits = with(2'048);
+  ASSERT_TRUE(fits) << text_of(fits);
+  EXPECT_TRUE(fits->warnings.empty()) << text_of(fits);
+  const auto twice = with(4'096);
+  ASSERT_FALSE(twice);
+  EXPECT_THAT(text_of(twice), HasSubstr("4 value arrays of 16384 words need 68 blocks of a stage's 48"));
+}
+
 TEST(ConfigLoad, DefaultElementsAreLoweredToWhatTheMtuCarries) {
   std::string text = kSmall;
   const auto six =

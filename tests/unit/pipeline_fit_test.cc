@@ -71,10 +71,29 @@ TEST(FitReport, a_shared_entry_needs_a_head_wider_than_tofino2_has) {
 }
 
 TEST(FitReport, a_session_needs_a_head_wider_than_tofino2_has_and_fits_no_limits) {
-  const FitReport r = fit(session_program(512, 256, 8, kTofino2), kTofino2);
+  const FitReport r = fit(session_program(512, 256, 8, TsiRule::kPacket, kTofino2), kTofino2);
   ASSERT_EQ(r.violations.size(), 1u) << to_text(r);
   EXPECT_THAT(r.violations.front(), HasSubstr("head+operation+touched is 192 bits wide"));
-  EXPECT_TRUE(fit(session_program(512, 256, 8, kCommodity), kCommodity).fits());
+  EXPECT_TRUE(fit(session_program(512, 256, 8, TsiRule::kPacket, kCommodity), kCommodity).fits());
+}
+
+// One head of 128 bits decides for both sets of a slot.
+TEST(FitReport, an_opaque_session_has_a_head_for_each_slot_and_fits_tofino2) {
+  const FitReport two = fit(session_program(512, 256, 8, TsiRule::kOpaque, kTofino2), kTofino2);
+  EXPECT_TRUE(two.fits()) << to_text(two);
+  const FitReport packet = fit(session_program(512, 256, 8, TsiRule::kPacket, kTofino2), kTofino2);
+  EXPECT_EQ(packet.memory_bytes - two.memory_bytes, 512u * 24 - 256u * 16);
+  EXPECT_THAT(to_text(two), HasSubstr(" ALUs: head\n"));
+  const FitReport one = fit(session_program(512, 256, 8, TsiRule::kOpaque, kTofino1), kTofino1);
+  ASSERT_FALSE(one.fits());
+  EXPECT_THAT(one.violations.front(), HasSubstr("head is 128 bits wide"));
+}
+
+// What has no room anywhere does not keep the rest from theirs.
+TEST(FitReport, a_session_has_a_return_path_for_each_member_of_each_entry) {
+  const FitReport r = fit(session_program(8'192, 32, 32, TsiRule::kOpaque, kTofino2), kTofino2);
+  ASSERT_EQ(r.violations.size(), 1u) << to_text(r);
+  EXPECT_THAT(r.violations.front(), HasSubstr("no room for path (65 blocks) in 20 stages"));
 }
 
 TEST(FitReport, a_shared_packet_asks_the_ledger_before_it_knows_its_entry) {
