@@ -23,7 +23,8 @@ std::string running_text(const JobStatus& is) {
   return "running, a session of SwitchML's clients: epoch " + hex(raw(is.epoch)) + ", " +
          std::to_string(is.world) + (is.world == 1 ? " member, " : " members, ") + std::to_string(s.slots) +
          " slots of " + std::to_string(s.payload) + " bytes (" + kib_text(is.slots.count) +
-         " of slot memory per core), tsi " + name_of(s.tsi) + ", all on core " + std::to_string(s.home);
+         " of slot memory per core), tsi " + name_of(s.tsi) + ", all on core " + std::to_string(s.home) +
+         ", clients send to MAC " + to_text(s.box_mac);
 }
 
 std::string last_seen_text(TimeNs last_seen, TimeNs now) {
@@ -37,8 +38,9 @@ std::optional<SessionNews> session_news(const JobStatus& was, const JobStatus& i
   const bool runs = is.phase == JobPhase::kRunning;
   if (runs && (was.phase != JobPhase::kRunning || was.epoch != is.epoch))
     return SessionNews{LogLevel::kInfo, running_text(is)};
-  // Once: with every job that comes and goes the numbers change.
-  if (!is.reason.empty() && was.reason.empty()) return SessionNews{LogLevel::kWarning, is.reason};
+  // Once for each thing it lacks: with every job that comes and goes the numbers change.
+  const SessionLacks lacked = was.session ? was.session->lacks : SessionLacks::kNothing;
+  if (is.session->lacks != lacked && !is.reason.empty()) return SessionNews{LogLevel::kWarning, is.reason};
   return std::nullopt;
 }
 

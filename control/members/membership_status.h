@@ -12,6 +12,7 @@
 #include "binding.h"
 #include "job_table.h"
 #include "tally/ids.h"
+#include "tally/net.h"
 #include "tally/time.h"
 #include "tally/wire.h"
 
@@ -43,12 +44,21 @@ struct RankStatus {
   bool operator==(const RankStatus&) const noexcept = default;
 };
 
+// What a session needs before it can run; JobStatus::reason says it in words, with numbers that change.
+enum class SessionLacks : std::uint8_t {
+  kNothing,
+  kTurn,  // a native job has its slot memory first
+  kRoom,  // in slot memory
+};
+
 // Of a session (docs/switchml.md).
 struct SessionStatus {
   std::uint32_t payload = 0;  // bytes of values in a packet
   std::uint32_t slots = 0;
   TsiRule tsi = TsiRule::kPacket;
   std::uint8_t home = 0;  // the data core that owns all of it
+  Mac box_mac{};          // where its clients send
+  SessionLacks lacks = SessionLacks::kNothing;
   bool operator==(const SessionStatus&) const noexcept = default;
 };
 

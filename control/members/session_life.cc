@@ -60,15 +60,18 @@ void publish_row(SessionMembership& session, BoxState& box) {
 
 void try_to_admit(SessionMembership& session, BoxState& box) {
   if (const JobMembership* const first = awaits_slots(box); first != nullptr) {
+    session.lacks = SessionLacks::kTurn;
     session.reason = "admission: waits until job '" + first->config.name + "' has its slot memory";
     return;
   }
   const auto lines = box.slots.allocate(lines_of(session.config));
   if (!lines) {
+    session.lacks = SessionLacks::kRoom;
     session.reason = no_room_text(session.config, box);
     return;
   }
   session.slots = *lines;
+  session.lacks = SessionLacks::kNothing;
   session.reason.clear();
   publish_row(session, box);
 }
@@ -168,7 +171,8 @@ JobStatus status_of(const SessionMembership& session, const BoxState& box) {
   s.elements = static_cast<std::uint16_t>(c.payload / 4);
   s.slots = session.slots;
   s.reason = session.reason;
-  s.session = SessionStatus{c.payload, c.slots, c.tsi, home_of(session.id, box)};
+  s.session =
+      SessionStatus{c.payload, c.slots, c.tsi, home_of(session.id, box), box.options.box_mac, session.lacks};
   s.ranks.resize(c.members.size());
   for (const ConfiguredMember& m : c.members) {
     RankStatus& rank = s.ranks[m.rank];

@@ -32,6 +32,7 @@ struct SessionMembership {
   std::uint64_t row_version = 0;  // publication that carries the row
   JobPhase phase = JobPhase::kDeclared;
   TimeNs running_since = 0;
+  SessionLacks lacks = SessionLacks::kNothing;
   std::string reason{};             // why it is not admitted
   std::vector<TimeNs> last_seen{};  // by rank
 };

@@ -98,14 +98,19 @@ TEST_F(DaemonWatch, SaysWhomAFormingJobWaitsFor) {
 struct DaemonWatchSession : DaemonWatch {
   DaemonWatchSession() {
     bulk = {.id = JobId{1}, .name = "legacy", .phase = JobPhase::kDeclared, .world = 3};
-    bulk.session = SessionStatus{1024, 2048, TsiRule::kPacket, 1};
+    bulk.session =
+        SessionStatus{1024, 2048, TsiRule::kPacket, 1, Mac{2, 0, 0, 0, 0, 0xFE}, SessionLacks::kNothing};
     bulk.ranks.resize(3);
   }
   void run(std::uint32_t epoch) {
     bulk.phase = JobPhase::kRunning;
     bulk.epoch = Epoch{epoch};
     bulk.slots = {0, 73'728};
-    bulk.reason.clear();
+    wait(SessionLacks::kNothing, "");
+  }
+  void wait(SessionLacks lacks, const std::string& reason) {
+    bulk.session->lacks = lacks;
+    bulk.reason = reason;
   }
 };
 
@@ -113,7 +118,7 @@ TEST_F(DaemonWatchSession, SaysWhatRunsAndWhere) {
   run(0xAB);
   EXPECT_THAT(look(), ElementsAre("job 'legacy': running, a session of SwitchML's clients: epoch 0xab, 3 "
                                   "members, 2048 slots of 1024 bytes (4608 KiB of slot memory per core), tsi "
-                                  "packet, all on core 1"));
+                                  "packet, all on core 1, clients send to MAC 02:00:00:00:00:fe"));
   EXPECT_THAT(look(), IsEmpty());
   bulk.ranks[1].last_seen = 5;
   EXPECT_THAT(look(), IsEmpty()) << "nobody joins";
@@ -123,12 +128,23 @@ TEST_F(DaemonWatchSession, SaysWhatRunsAndWhere) {
 
 // With every job that comes and goes the numbers in the reason change.
 TEST_F(DaemonWatchSession, SaysOnceWhyItDoesNotRun) {
-  bulk.reason = "admission: 1 KiB is free";
+  wait(SessionLacks::kRoom, "admission: 1 KiB is free");
   EXPECT_THAT(look(), ElementsAre("job 'legacy': admission: 1 KiB is free"));
-  bulk.reason = "admission: 2 KiB are free";
+  wait(SessionLacks::kRoom, "admission: 2 KiB are free");
   EXPECT_THAT(look(), IsEmpty());
   run(1);
   EXPECT_THAT(look(), ElementsAre(testing::HasSubstr("running")));
+}
+
+TEST_F(DaemonWatchSession, SaysWhatItLacksWhenThatIsAnother) {
+  wait(SessionLacks::kTurn, "waits for 'one'");
+  EXPECT_THAT(look(), ElementsAre("job 'legacy': waits for 'one'"));
+  wait(SessionLacks::kTurn, "waits for 'two'");
+  EXPECT_THAT(look(), IsEmpty());
+  wait(SessionLacks::kRoom, "1 KiB is free");
+  EXPECT_THAT(look(), ElementsAre("job 'legacy': 1 KiB is free"));
+  wait(SessionLacks::kTurn, "waits for 'three'");
+  EXPECT_THAT(look(), ElementsAre("job 'legacy': waits for 'three'"));
 }
 
 TEST_F(DaemonWatchSession, SaysThatItEnded) {

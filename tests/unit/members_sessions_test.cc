@@ -119,11 +119,13 @@ TEST_F(MembersSessions, WithoutRoomItStaysDeclaredWithTheNumbersAndRunsWhenLines
       "admission: 1500 slots of 1024 bytes for 2 members take 3375 KiB of slot memory per core; 721 KiB "
       "of 4096 KiB are free, the largest hole has 721 KiB: raise dataplane.slots, lower slots, or give "
       "other jobs less. Tried again when some come free");
+  EXPECT_EQ(bench.status(second).session->lacks, SessionLacks::kRoom);
   const LineRange lines = bench.status(first).slots;
   ASSERT_TRUE(bench.members->withdraw("first"));
   bench.advance(0);
   EXPECT_EQ(phase(second), JobPhase::kRunning);
   EXPECT_EQ(bench.status(second).reason, "");
+  EXPECT_EQ(bench.status(second).session->lacks, SessionLacks::kNothing);
   EXPECT_EQ(bench.status(second).slots, lines);
   EXPECT_EQ(only_freed().lines, lines) << "zeroed before the second has them";
 }
@@ -181,6 +183,7 @@ TEST_F(MembersSessions, WaitsWhileAJobOfHigherPriorityHasPoolsCalledBack) {
   bench.settle();
   EXPECT_EQ(phase(id), JobPhase::kDeclared);
   EXPECT_EQ(bench.status(id).reason, "admission: waits until job 'urgent' has its slot memory");
+  EXPECT_EQ(bench.status(id).session->lacks, SessionLacks::kTurn);
   bench.form(bulks);
   bench.advance(0);
   EXPECT_EQ(phase(taker), JobPhase::kRunning);
@@ -353,7 +356,8 @@ TEST_F(MembersSessions, ShowsWhenEachRankWasLastSeen) {
   EXPECT_EQ(status.ranks[0].last_seen, 0U);
   EXPECT_EQ(status.live, 0b10U);
   EXPECT_EQ(status.ranks[1].binding.address, mapped({10, 0, 0, 12}));
-  EXPECT_EQ(status.session, (SessionStatus{1024, 64, TsiRule::kPacket, 1}));
+  EXPECT_EQ(status.session,
+            (SessionStatus{1024, 64, TsiRule::kPacket, 1, bench.options.box_mac, SessionLacks::kNothing}));
   EXPECT_EQ(status.world, 2);
 }
 
