@@ -1,8 +1,11 @@
 #include "reload_plan.h"
 
 #include <algorithm>
+#include <string_view>
 
+#include "dialects.h"
 #include "schemas.h"
+#include "to_members.h"
 
 namespace tally {
 namespace {
@@ -13,10 +16,16 @@ const JobSection* find_job(const Config& config, const std::string& name) {
   return job == config.jobs.end() ? nullptr : &*job;
 }
 
-// The order in which members stand says nothing.
-JobSection by_rank(JobSection session) {
+// What a session has: defaults of other keys follow from elsewhere in the file. The order in which members
+// stand says nothing.
+SessionConfig by_rank(const JobSection& job) {
+  SessionConfig session = member_session(job);
   std::ranges::sort(session.members, {}, &ConfiguredMember::rank);
   return session;
+}
+
+bool is_native(std::string_view key) {
+  return std::ranges::find(kNativeKeys, key, &DialectKey::key) != kNativeKeys.end();
 }
 
 // Nothing of a session can change while it runs, and nobody has joined it: it begins again.
@@ -25,7 +34,8 @@ void compare_sessions(const JobSection& is, const JobSection& wanted, const std:
   if (by_rank(is) == by_rank(wanted)) return;
   plan.again.push_back(wanted);
   for (const auto& key : job_schema()) {
-    if (key.compare) key.compare(is, wanted, member_path(path, key.name), plan.again_for);
+    if (!key.compare || is_native(key.name)) continue;
+    key.compare(is, wanted, member_path(path, key.name), plan.again_for);
   }
 }
 

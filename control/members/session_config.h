@@ -29,6 +29,7 @@ struct SessionConfig {
   std::uint32_t slots = 2048;                     // 1..switchml::kMaxSlots
   TsiRule tsi = TsiRule::kPacket;
   std::vector<ConfiguredMember> members{};  // 1..kMaxRanks, with kOpaque kMaxOpaqueMembers; each rank once
+  bool operator==(const SessionConfig&) const = default;
 };
 
 // The first rule broken, as a sentence for a person; `where` is the session's name.

@@ -129,11 +129,21 @@ TEST_F(ConfigSession, TheSameFileAsksForNothingEvenWithMembersInAnotherOrder) {
   for (const std::string& text : {std::string(kText), with(first + second, second + first)}) {
     const ReloadPlan plan = to(text);
     EXPECT_THAT(plan.again, IsEmpty());
-    EXPECT_THAT(plan.again_for, IsEmpty());
     EXPECT_THAT(plan.restart, IsEmpty());
     EXPECT_THAT(plan.declare, IsEmpty());
     EXPECT_THAT(plan.withdraw, IsEmpty());
   }
+}
+
+// The default of `elements`, which a session does not have, follows the ports' mtu.
+TEST_F(ConfigSession, AnotherMtuOfAPortTouchesNoSession) {
+  const std::string text = with("net_ring0", "net_ring0, mtu: 1200");
+  EXPECT_NE(load(text).jobs.at(1).elements, load(kText).jobs.at(1).elements);
+  const ReloadPlan plan = to(text);
+  EXPECT_THAT(plan.again, IsEmpty());
+  EXPECT_THAT(plan.restart, ElementsAre("dataplane.shared.elements", "ports[0].mtu", "jobs[0].elements"));
+  const ReloadPlan other = to(with("payload: 256", "payload: 512", text));
+  EXPECT_THAT(other.again_for, ElementsAre("jobs[1].payload"));
 }
 
 TEST_F(ConfigSession, OneThatDiffersIsDeclaredAgainAndTheOthersAreNot) {
