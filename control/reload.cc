@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "running_box.h"
 #include "to_members.h"
 
 namespace tally {
@@ -63,21 +64,28 @@ void Reload::resize(const ReloadPlan::Resize& wish, MembershipEngine& engine, Ti
   job->window = wish.window;
 }
 
-// All are withdrawn before the first is declared: one may have the addresses that another had.
+// Those whose successor could not be declared stay. All others are withdrawn before the first is declared:
+// one may have the addresses that another had.
 void Reload::declare_again(const ReloadPlan& plan, MembershipEngine& engine) {
-  if (plan.again.empty()) return;
+  const Replacements all = replacements(config_, plan.again);
+  for (const Error& error : all.refused)
+    log_(LogLevel::kError, "reload: " + error.text() + "; the session stays as it runs");
+  if (all.good.empty()) return;
+  std::vector<std::string> keys;
+  for (const auto& again : all.good) keys.insert(keys.end(), again.keys.begin(), again.keys.end());
   log_(LogLevel::kWarning,
-       "reload: sessions are declared again, what they had begun is lost: " + listed(plan.again_for));
-  for (const auto& job : plan.again) {
-    (void)engine.withdraw(job.name, kGone);
-    std::erase_if(config_.jobs, [&](const JobSection& was) { return was.name == job.name; });
+       "reload: sessions are declared again, what they had begun is lost: " + listed(keys));
+  for (const auto& again : all.good) {
+    (void)engine.withdraw(again.session.name, kGone);
+    std::erase_if(config_.jobs, [&](const JobSection& was) { return was.name == again.session.name; });
   }
-  for (const auto& job : plan.again) declare(job, engine);
+  for (const auto& again : all.good) declare(again.session, engine);
 }
 
 void Reload::declare(const JobSection& job, MembershipEngine& engine) {
-  if (auto id = tally::declare(job, engine); !id)
-    return log_(LogLevel::kError, "reload: " + id.error().text() + "; the job is not declared");
+  auto id = is_session(job) ? serves(config_, job).and_then([&] { return tally::declare(job, engine); })
+                            : tally::declare(job, engine);
+  if (!id) return log_(LogLevel::kError, "reload: " + id.error().text() + "; the job is not declared");
   config_.jobs.push_back(job);
   log_(LogLevel::kInfo,
        of_job(job.name) + (is_session(job) ? "is declared: a session" : "is declared: its workers may come"));

@@ -133,15 +133,15 @@ bool check_distinct(Checking& c, const MemberAt& at, std::map<Ipv4, std::uint32_
 }
 
 void check_mtu(Checking& c, std::size_t index) {
-  constexpr std::uint32_t kHeaders = sizeof(Ipv4Header) + sizeof(UdpHeader) + switchml::kHeaderBytes;
   const std::string path = path_of("jobs", index, "payload");
   if (!c.places.sound(path)) return;
-  const std::uint32_t wanted = c.config.jobs[index].payload + kHeaders;
+  const std::uint32_t payload = c.config.jobs[index].payload;
+  const std::uint32_t wanted = session_packet_bytes(payload);
   for (std::size_t i = 0; i < c.config.ports.size(); ++i) {
     const PortSection& port = c.config.ports[i];
     if (!c.places.sound(path_of("ports", i, "mtu")) || port.mtu >= wanted) continue;
     error_at(c, path,
-             "a payload of " + std::to_string(wanted - kHeaders) + " bytes makes IP packets of " +
+             "a payload of " + std::to_string(payload) + " bytes makes IP packets of " +
                  std::to_string(wanted) + "; port " + port.name + " carries " + std::to_string(port.mtu),
              "raise its mtu, or write a smaller payload if the clients are built for it");
     return;
@@ -149,6 +149,11 @@ void check_mtu(Checking& c, std::size_t index) {
 }
 
 }  // namespace
+
+std::uint32_t session_packet_bytes(std::uint32_t payload) noexcept {
+  constexpr std::uint32_t kHeaders = sizeof(Ipv4Header) + sizeof(UdpHeader) + switchml::kHeaderBytes;
+  return payload + kHeaders;
+}
 
 void check_sessions(Checking& c) {
   std::map<Sender, std::string> senders;

@@ -33,6 +33,8 @@ void check_profile(Checking& checking);                   // check_profile.cc
 
 // Most values of a packet in an IP packet of `mtu` bytes; 0 if not even the headers fit.
 [[nodiscard]] std::uint16_t most_elements(std::uint32_t mtu, bool ipv4) noexcept;
+// The largest IP packet of a session's clients, of `payload` bytes of values.
+[[nodiscard]] std::uint32_t session_packet_bytes(std::uint32_t payload) noexcept;
 // Slot memory of each data core in lines of 64 bytes; the shared slots are part of it.
 [[nodiscard]] std::uint64_t slot_lines_per_core(const DataplaneSection& dataplane) noexcept;
 [[nodiscard]] std::uint32_t shared_entries_per_core(const DataplaneSection& dataplane) noexcept;

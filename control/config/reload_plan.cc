@@ -32,10 +32,10 @@ bool is_native(std::string_view key) {
 void compare_sessions(const JobSection& is, const JobSection& wanted, const std::string& path,
                       ReloadPlan& plan) {
   if (by_rank(is) == by_rank(wanted)) return;
-  plan.again.push_back(wanted);
+  ReloadPlan::Again& again = plan.again.emplace_back(ReloadPlan::Again{wanted});
   for (const auto& key : job_schema()) {
     if (!key.compare || is_native(key.name)) continue;
-    key.compare(is, wanted, member_path(path, key.name), plan.again_for);
+    key.compare(is, wanted, member_path(path, key.name), again.keys);
   }
 }
 

@@ -16,14 +16,17 @@ struct ReloadPlan {
     std::uint32_t window = 0;
     bool operator==(const Resize&) const = default;
   };
+  struct Again {
+    JobSection session{};
+    std::vector<std::string> keys{};  // that differ, as in `restart`
+  };
 
   std::vector<std::string> withdraw{};  // names of jobs that are gone
   std::vector<Resize> resize{};         // jobs of the discipline pool
   std::vector<JobSection> declare{};    // jobs that are new
-  std::vector<JobSection> again{};      // sessions that differ: withdrawn, then declared as they are now
+  std::vector<Again> again{};           // sessions that differ: withdrawn, then declared as they are now
   // Keys that differ and stay as they are, by their path in `wanted`: "dataplane.slots", "jobs[1].lease".
   std::vector<std::string> restart{};
-  std::vector<std::string> again_for{};  // ... and those for which a session is declared again
 };
 
 // `running`: what is in force; `wanted`: a configuration without errors. Jobs are the same when their names

@@ -143,15 +143,15 @@ TEST_F(ConfigSession, AnotherMtuOfAPortTouchesNoSession) {
   EXPECT_THAT(plan.again, IsEmpty());
   EXPECT_THAT(plan.restart, ElementsAre("dataplane.shared.elements", "ports[0].mtu", "jobs[0].elements"));
   const ReloadPlan other = to(with("payload: 256", "payload: 512", text));
-  EXPECT_THAT(other.again_for, ElementsAre("jobs[1].payload"));
+  EXPECT_THAT(other.again.at(0).keys, ElementsAre("jobs[1].payload"));
 }
 
 TEST_F(ConfigSession, OneThatDiffersIsDeclaredAgainAndTheOthersAreNot) {
   const ReloadPlan plan = to(with("10.0.0.11", "10.0.0.99", with("payload: 256", "payload: 512")));
   ASSERT_EQ(plan.again.size(), 1U);
-  EXPECT_EQ(plan.again[0].name, "legacy");
-  EXPECT_EQ(plan.again[0].payload, 512U);
-  EXPECT_THAT(plan.again_for, ElementsAre("jobs[1].payload", "jobs[1].members[1].ipv4"));
+  EXPECT_EQ(plan.again[0].session.name, "legacy");
+  EXPECT_EQ(plan.again[0].session.payload, 512U);
+  EXPECT_THAT(plan.again[0].keys, ElementsAre("jobs[1].payload", "jobs[1].members[1].ipv4"));
   EXPECT_THAT(plan.restart, IsEmpty());
   EXPECT_THAT(plan.withdraw, IsEmpty());
 }
