@@ -18,30 +18,36 @@ TimeNs now_ns() noexcept {
 TimeNs NapPolicy::next_nap(TimeNs now) const noexcept {
   const bool yields = now >= no_yield_until_;
   if (yields && rounds_ < kYields) return 0;
-  return std::min(kLongestNap, kFirstNap << std::min(yields ? rounds_ - kYields : rounds_, 16U));
+  return std::min(lengths_.longest, lengths_.first << std::min(yields ? rounds_ - kYields : rounds_, 16U));
 }
 
 void NapPolicy::yielded(TimeNs now, TimeNs took) noexcept {
   if (took >= kLateYield) no_yield_until_ = now + kNoYieldFor;
 }
 
-void IdleWait::wait(TimeNs longest) {
-  if (poll_) return;
-  if (woken_.exchange(false, std::memory_order_acquire)) return busy();
+bool IdleWait::wait(TimeNs longest) {
+  if (poll_) return true;
+  if (woken_.exchange(false, std::memory_order_acquire)) {
+    busy();
+    return true;
+  }
   const TimeNs now = now_ns();
   const TimeNs nap = std::min(policy_.next_nap(now), longest);
   policy_.waited();
   if (nap == 0) {
     sched_yield();
     const TimeNs after = now_ns();
-    return policy_.yielded(after, after - now);
+    policy_.yielded(after, after - now);
+    return true;
   }
   std::unique_lock lock(mutex_);
   const auto end = std::chrono::steady_clock::now() + std::chrono::nanoseconds(nap);
-  if (wakened_.wait_until(lock, end, [this] { return woken_.load(std::memory_order_relaxed); })) {
-    woken_.store(false, std::memory_order_relaxed);
-    busy();
-  }
+  while (!woken_.load(std::memory_order_relaxed))
+    // A wake() that came too late to end this nap ends the next wait().
+    if (wakened_.wait_until(lock, end) == std::cv_status::timeout) return false;
+  woken_.store(false, std::memory_order_relaxed);
+  busy();
+  return true;
 }
 
 void IdleWait::wake() noexcept {
