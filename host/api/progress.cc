@@ -65,7 +65,8 @@ void Progress::turn() {
   busy |= transmit();
   finish_operations();
   stale_ |= busy;
-  if (stale_ && now_ - published_at_ >= kPublishPeriod) publish();
+  const bool late = stale_ && now_ - published_at_ >= kPublishPeriod;
+  if (late || (unasked_ && now_ >= trouble_due_)) publish();
   if (!busy && !ended()) rest();
 }
 
@@ -197,6 +198,7 @@ void Progress::publish() {
   told_published_ = told();
   // Asking may take calls of the kernel, and small operations are done every few microseconds.
   const bool asks = news || now_ >= trouble_due_;
+  unasked_ = !asks;
   std::string trouble;
   if (asks) {
     trouble_due_ = now_ + kPublishPeriod;
@@ -219,6 +221,7 @@ void Progress::rest() {
   if (poll_) return transport_->wait(now_, now_);
   TimeNs until = std::min(engine_->deadline(), stop_at_);
   if (path_full_) until = std::min(stop_at_, now_ + kPathRetry);
+  if (unasked_) until = std::min(until, trouble_due_);
   {
     const std::lock_guard lock(mutex_);
     if (!requests_.empty()) return;

@@ -80,7 +80,8 @@ class Progress {
   std::array<std::uint8_t, 6> box_mac_{};
   Generation generation_{};  // 0: not joined yet
   bool path_full_ = false;
-  bool stale_ = false;  // something happened since publish()
+  bool stale_ = false;    // something happened since publish()
+  bool unasked_ = false;  // published without asking the transport: to be asked when trouble_due_ comes
   bool closed_published_ = false;
   bool told_published_ = false;
   TimeNs published_at_ = 0;

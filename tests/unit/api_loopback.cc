@@ -76,8 +76,12 @@ class LoopbackTransport final : public Transport {
   void wake() noexcept override { inbox_->wake(); }
   [[nodiscard]] std::string describe() const override { return "loopback in this process"; }
   [[nodiscard]] std::string trouble() const override {
-    if (box_ != nullptr) ++box_->troubles_asked;
-    return {};
+    if (box_ == nullptr) return {};
+    ++box_->troubles_asked;
+    if (!box_->in_trouble) return {};
+    box_->told_behind = box_->datagrams.load();
+    ++box_->troubles_told;
+    return "3 datagrams that are none";
   }
 
  private:
@@ -158,6 +162,7 @@ std::shared_ptr<Inbox> LoopbackBox::plug() {
 }
 
 void LoopbackBox::receive(std::uint16_t plug, Bytes datagram, std::uint16_t destination_port) {
+  ++datagrams;
   const Binding from = binding_of(plug);
   Header header;
   std::memcpy(&header, datagram.data(), sizeof header);

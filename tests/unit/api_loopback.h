@@ -51,6 +51,12 @@ class LoopbackBox {
   [[nodiscard]] std::set<unsigned> priorities();
   // How often transports were asked for their trouble. Any thread.
   std::atomic<std::uint64_t> troubles_asked = 0;
+  // Whether they have one, how often they said so, and how many datagrams had left workers the last time. Any
+  // thread.
+  std::atomic<bool> in_trouble = false;
+  std::atomic<std::uint64_t> troubles_told = 0;
+  std::atomic<std::uint64_t> told_behind = 0;
+  std::atomic<std::uint64_t> datagrams = 0;
 
   // Transport's side. Any thread.
   [[nodiscard]] std::shared_ptr<Inbox> plug();
