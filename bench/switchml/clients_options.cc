@@ -23,6 +23,7 @@ struct Texts {
   std::vector<std::string> losses{"0"};
   std::vector<std::string> operations{"int32:1000000", "float32:1000000"};
   std::string guard = "every";
+  std::string tsi = "packet";
   std::uint16_t window = 64;
   double timeout_ms = 1;
   double patience_s = 10;
@@ -77,6 +78,11 @@ void add_session(CLI::App& app, Texts& t) {
          "--guard", t.guard,
          "every: repeated replies are passed over; observed: most count as new ones, as the original's do")
       ->check(CLI::IsMember({"every", "observed"}))
+      ->group(group);
+  app.add_option(
+         "--tsi", t.tsi,
+         "packet: packets are numbered; opaque: the numbers mean nothing, for sessions with tsi: opaque")
+      ->check(CLI::IsMember({"packet", "opaque"}))
       ->group(group);
   app.add_flag("--unjudged", t.unjudged,
                "Replies are not compared byte by byte, only the sums in the end; for speed")
@@ -162,6 +168,7 @@ Result<SessionOptions> common_session(const Texts& t) {
                         .timeout = static_cast<TimeNs>(t.timeout_ms * 1e6),
                         .guard = t.guard == "every" ? DuplicateGuard::kEvery : DuplicateGuard::kObserved,
                         .seed = t.seed,
+                        .opaque_tsi = t.tsi == "opaque",
                         .judged = !t.unjudged};
   for (std::uint32_t round = 0; round < t.repeat; ++round) {
     for (const std::string& text : t.operations) {

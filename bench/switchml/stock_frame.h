@@ -69,6 +69,13 @@ constexpr void set_tsi(StockHeader& h, std::uint32_t number) noexcept {
   }
 }
 
+// Packet numbers that mean nothing to the switch: all clients of a session agree on them, neighbours are far
+// apart, and later packets often have lower ones. A bijection, and its inverse.
+inline constexpr std::uint32_t kScramble = 0x9E3779B1, kUnscramble = 0x0E8B2F51;
+static_assert(kScramble * kUnscramble == 1);
+constexpr void scramble_tsi(StockHeader& h) noexcept { set_tsi(h, tsi_of(h) * kScramble); }
+constexpr void unscramble_tsi(StockHeader& h) noexcept { set_tsi(h, tsi_of(h) * kUnscramble); }
+
 // RFC 1071, over the header with its checksum field as it is: 0 if that is right.
 [[nodiscard]] std::uint16_t ipv4_checksum(const Ipv4Header& ip) noexcept;
 // What a driver leaves in UDP's checksum for the card to complete: the sum of the pseudo header.

@@ -14,6 +14,13 @@ std::uint64_t number_of(const Mac& mac) noexcept {
   return number;
 }
 
+// frame: with all heads.
+void change_tsi(std::span<std::byte> frame, void (*change)(StockHeader&) noexcept) noexcept {
+  FrameHeads h = heads_of(frame);
+  change(h.switchml);
+  set_heads(frame, h);
+}
+
 std::string wrong_text(const WrongSums& sums, std::size_t number, std::size_t rank) {
   return "WRONG SUMS: operation " + std::to_string(number) + ", rank " + std::to_string(rank) + ": " +
          std::to_string(sums.wrong) + " elements, the first is " + std::to_string(sums.first) + ": " +
@@ -52,8 +59,9 @@ StockSession::StockSession(const SessionOptions& options)
   }
 }
 
-bool StockSession::leaves(std::size_t rank, std::span<const std::byte> frame) {
+bool StockSession::leaves(std::size_t rank, std::span<std::byte> frame) {
   if (options_.judged) judge_.sent(rank, frame);
+  if (options_.opaque_tsi) change_tsi(frame, scramble_tsi);
   if (!lose_request_.next()) return true;
   ++figures_.lost_requests;
   return false;
@@ -87,6 +95,7 @@ bool StockSession::receive(std::span<std::byte> frame, TimeNs now) {
     ++figures_.lost_replies;
     return false;
   }
+  if (options_.opaque_tsi) change_tsi(frame, unscramble_tsi);
   if (options_.judged) {
     ++figures_.judged;
     if (complaint_.empty()) complaint_ = judge_.judge(rank, frame);

@@ -26,7 +26,8 @@ struct SessionOptions {
   std::vector<StockOperation> operations{};
   double loss = 0;  // share of the frames, of requests and of replies
   std::uint64_t seed = 1;
-  bool judged = true;  // every byte of every reply (reply_judge.h)
+  bool opaque_tsi = false;  // packet numbers on the wire mean nothing (scramble_tsi())
+  bool judged = true;       // every byte of every reply (reply_judge.h)
 };
 
 struct SessionFigures {
@@ -76,7 +77,7 @@ class StockSession {
     }
   };
 
-  [[nodiscard]] bool leaves(std::size_t rank, std::span<const std::byte> frame);
+  [[nodiscard]] bool leaves(std::size_t rank, std::span<std::byte> frame);
 
   SessionOptions options_;
   ValuesSetting values_;

@@ -39,7 +39,7 @@ class Matrix:
     payloads: tuple = (1024,)
     losses: tuple = ("0",)
     window: int = 16
-    tsi: str = "packet"
+    tsi: str = "packet"  # the box's and the clients'
 
     def sessions(self):
         first, made = 0, []
@@ -52,7 +52,7 @@ class Matrix:
         def listed(values):
             return ",".join(map(str, values))
         return {"--workers": listed(self.workers), "--threads": listed(self.threads), "--payload": listed(self.payloads),
-                "--loss": listed(self.losses), "--window": self.window, "--switch": BOX_IPV4, "--switch-mac": BOX_MAC,
+                "--loss": listed(self.losses), "--window": self.window, "--tsi": self.tsi, "--switch": BOX_IPV4, "--switch-mac": BOX_MAC,
                 "--memory": 64}
 
 

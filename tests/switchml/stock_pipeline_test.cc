@@ -107,10 +107,24 @@ TEST_P(StockPipeline, TheOriginalsRuleIsExactWhereTheOrderStays) {
   lossy.loss = kLoss;
   lossy.operations.erase(lossy.operations.begin() + 2,
                          lossy.operations.begin() + 4);  // small ones leave timers behind
+  lossy.opaque_tsi = true;
   auto fused = box_for<Fused>(lossy, TsiRule::kOpaque);
-  run(lossy, fused);
+  const SessionFigures figures = run(lossy, fused);
+  EXPECT_GT(figures.lost_requests + figures.lost_replies, 0U);
+  EXPECT_GT(figures.counters.resent, 0U);
   auto staged = box_for<Staged>(lossy, TsiRule::kOpaque);
   run(lossy, staged);
+}
+
+// So what is right at once above does not look at them: here a lower number waits until the past is over.
+TEST(StockPipelineHabits, NumbersThatMeanNothingStandStillWhereTheyAreLookedAt) {
+  SessionOptions options = session_of(2, 1, 256);
+  options.opaque_tsi = true;
+  auto box = box_for<Fused>(options, TsiRule::kPacket);
+  StockSession session(options);
+  ClientRack rack(session, box);
+  EXPECT_EQ(rack.run(), "");
+  EXPECT_GT(rack.now(), kSecond);
 }
 
 // Timers of an operation that is not quite a window go on through many smaller ones, long after their slots
