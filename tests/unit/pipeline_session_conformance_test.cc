@@ -115,7 +115,7 @@ TYPED_TEST(SwitchmlConformance, NonSwitchML) {
 
 // Members that send from other ports, and to others, each get their own back.
 TYPED_TEST(SwitchmlConformance, DifferentPorts) {
-  Job job = make_session({.id = 1, .world = this->kN, .tsi = TypeParam::kRule, .first_line = 3});
+  Job job = make_session({.id = 1, .world = TypeParam::kMembers, .tsi = TypeParam::kRule, .first_line = 3});
   for (std::uint32_t r = 0; r < this->kN; ++r)
     job.ranks[r].binding.udp_port = static_cast<std::uint16_t>(switchml::kBasePort + r);
   this->adopt(this->table_->with(job.id, std::make_shared<const Job>(job)));
