@@ -53,7 +53,7 @@ def session_runs_from_its_declaration(lab):
 
 @case("address")
 def session_reloaded_in_and_out(lab):
-    """SIGHUP: one comes, changes, waits for memory and goes; the native job beside it does not notice."""
+    """SIGHUP: one comes, changes and goes, another takes its memory; the native job beside it does not notice."""
     job, session = Job(workers=2), Session()
     box = run_box(lab, [job], spare_ports=2)
     workers = start_job(box, job, "--sizes 5000 --iterations 3 --pause 1,2")
@@ -68,7 +68,7 @@ def session_reloaded_in_and_out(lab):
     box.reload()
     box.wait_for_log("reload: sessions are declared again, what they had begun is lost: jobs[1].payload")
     box.wait_for_log("2 members, 64 slots of 256 bytes")
-    # 2 x 6,500 entries of 1,152 bytes are 14.3 of the 16 MiB; the job's pool has the rest of them partly.
+    # 2 x 6,500 entries of 1,152 bytes are 14.3 of the 16 MiB, so the third one needs the memory of the second.
     second = Session("second", workers=1, slots=6_500, first_port=9)
     box.jobs.append(second)
     box.reload()
