@@ -88,6 +88,7 @@ class Life {
       if (loop_.ending()) return log_line(LogLevel::kWarning, "SIGHUP ignored: shutting down");
       loop_.members().look(steady_now());  // of sessions that go, the last status is what is printed
       reload_.take(load_config(start_.path), loop_.members().engine(), steady_now());
+      loop_.members().look(steady_now());  // a session that has to wait publishes nothing
     } else {
       loop_.end(steady_now());
       manager_.stopping("shutting down");

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <numeric>
 
 #include "client_rack.h"
@@ -187,7 +188,7 @@ TEST_F(StockThreadTest, TheTimeoutDoublesAfterMany) {
   static_cast<void>(first_window(thread));
   Sent again;
   TimeNs now = kNow;
-  for (const TimeNs wait : {1, 1, 2, 2, 4}) {
+  for (const TimeNs wait : std::array<TimeNs, 5>{1, 1, 2, 2, 4}) {
     now += wait * kMillisecond;
     EXPECT_FALSE(thread.resend(again.bytes, now - 1));
     EXPECT_TRUE(thread.resend(again.bytes, now));

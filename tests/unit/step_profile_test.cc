@@ -1,6 +1,7 @@
 // A profile's arithmetic: what belongs to which row, what stamps cost, and that the rows are the whole.
 
 #include <algorithm>
+#include <array>
 #include <concepts>
 #include <cstdint>
 #include <numeric>
@@ -129,7 +130,7 @@ TEST(StepProfile, PacketsWithoutValuesAreCountedApart) {
 
 TEST(StepProfile, TheMiddleHalfLeavesOutTheFastestAndTheSlowestQuarter) {
   std::vector<StepProfile> rounds;
-  for (const std::uint64_t cycles : {900, 10, 40, 20, 30, 5, 700, 50}) {
+  for (const std::uint64_t cycles : std::array<std::uint64_t, 8>{900, 10, 40, 20, 30, 5, 700, 50}) {
     rounds.emplace_back().start(0);
     rounds.back().stop(cycles, 1);
   }
