@@ -1,6 +1,8 @@
 #pragma once
-// At most 10 REJECTs per second and source (protocol.md, Words). A direct-mapped table of token buckets:
-// sources that share a bucket share its budget, which errs towards silence; a worker only needs one.
+// At most 10 REJECTs per second and source (protocol.md, Words). A source has a bucket of its own: two that
+// shared one would share its budget, and a worker whose neighbour asks about every chunk it waits for would
+// never hear who is late. Where more sources than kWays meet in a set within a second, the last ones get no
+// answer: made-up addresses cost at most the size of the table.
 
 #include <array>
 #include <cstdint>
@@ -11,32 +13,51 @@
 
 namespace tally {
 
+// Owner: one data core. Pure but for its table.
 class RejectLimiter {
  public:
-  // Takes a token; false = stay silent.
+  static constexpr std::uint32_t kPerSecond = 10;
+  static constexpr std::size_t kWays = 4;
+  static constexpr std::size_t kSets = 256;
+
+  // Takes a token of `source` (address, UDP port, ingress port); false = stay silent. now: never decreases.
   bool allow(const Binding& source, TimeNs now) noexcept {
-    Bucket& bucket = buckets_[index_of(source)];
-    if (now - bucket.since >= kSecond) bucket = {now, 0};
-    if (bucket.used >= kPerSecond) return false;
-    ++bucket.used;
+    const std::uint64_t key = key_of(source);
+    Bucket* const bucket = find(key, now);
+    if (bucket == nullptr) return false;
+    if (bucket->source != key || now - bucket->since >= kSecond) *bucket = {key, now, 0};
+    if (bucket->used >= kPerSecond) return false;
+    ++bucket->used;
     return true;
   }
 
+  // Where the buckets of `source` may be.
+  static std::size_t set_of(const Binding& source) noexcept { return key_of(source) % kSets; }
+
  private:
   struct Bucket {
+    std::uint64_t source = 0;
     TimeNs since = 0;
-    std::uint32_t used = 0;
+    std::uint32_t used = 0;  // 0: free
   };
-  static constexpr std::uint32_t kPerSecond = 10;
-  static constexpr std::size_t kBuckets = 1024;
 
-  static std::size_t index_of(const Binding& source) noexcept {
-    std::uint64_t h = source.udp_port | std::uint64_t{raw(source.port)} << 16;
-    for (const auto byte : source.address) h = mix64(h * 257 + byte);
-    return h % kBuckets;
+  // The source's own bucket, else one that nobody uses any more, else none.
+  Bucket* find(std::uint64_t key, TimeNs now) noexcept {
+    Bucket* free = nullptr;
+    for (Bucket& bucket : sets_[key % kSets]) {
+      if (bucket.source == key) return &bucket;
+      if (bucket.used == 0 || now - bucket.since >= kSecond) free = &bucket;
+    }
+    return free;
   }
 
-  std::array<Bucket, kBuckets> buckets_{};
+  static std::uint64_t key_of(const Binding& source) noexcept {
+    std::uint64_t h = source.udp_port | std::uint64_t{raw(source.port)} << 16;
+    for (const auto byte : source.address) h = mix64(h * 257 + byte);
+    return h;
+  }
+
+  std::array<std::array<Bucket, kWays>, kSets> sets_{};
 };
 
 }  // namespace tally
