@@ -2,8 +2,10 @@
 
 #include <bit>
 #include <cstring>
+#include <utility>
 
 #include "jobs.h"
+#include "reply.h"
 
 namespace tally {
 namespace {
@@ -99,6 +101,15 @@ Bytes session_reply(const Job& job, const SessionSent& sent, const Box& box, std
   h.exponent1 = exponent1;
   return frame({box.mac, member.mac, box.ipv4, address_of(member), member.udp_port, udp_destination}, true, 0,
                h, values);
+}
+
+Bytes outcome_frame(const Outcome& out, std::size_t rank, const ReturnPath& path, const Box& box) {
+  Binding to = out.job->ranks[rank].binding;
+  const std::uint16_t source_port = std::exchange(to.udp_port, path.udp_port);
+  Bytes frame(encapsulation_bytes(to));
+  write_encapsulation(frame, to, box, source_port, {out.payload, out.payload_bytes}, 0);
+  frame.insert(frame.end(), out.payload, out.payload + out.payload_bytes);
+  return frame;
 }
 
 }  // namespace tally

@@ -6,6 +6,7 @@
 
 #include "frames.h"
 #include "job_table.h"
+#include "pipeline.h"
 #include "tally/switchml.h"
 
 namespace tally {
@@ -44,5 +45,8 @@ struct SessionSent {
 [[nodiscard]] Bytes session_reply(const Job& job, const SessionSent& sent, const Box& box, std::uint32_t to,
                                   std::uint16_t udp_destination, std::int8_t exponent0, std::int8_t exponent1,
                                   const std::vector<std::int32_t>& values);
+// The frame that io makes of a pipeline's outcome for this member (io_headers_test.cc compares).
+[[nodiscard]] Bytes outcome_frame(const Outcome& out, std::size_t rank, const ReturnPath& path,
+                                  const Box& box);
 
 }  // namespace tally

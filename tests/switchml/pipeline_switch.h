@@ -3,13 +3,11 @@
 
 #include <bit>
 #include <memory>
-#include <utility>
 #include <vector>
 
 #include "client_switch.h"
 #include "jobs.h"
 #include "pipeline.h"
-#include "reply.h"
 #include "session_frames.h"
 #include "stock_frame.h"
 
@@ -35,7 +33,7 @@ class PipelineSwitch : public ClientSwitch {
     if (out.verdict != Verdict::kComplete && out.verdict != Verdict::kRepeat) return;
     for (std::uint64_t left = out.ranks; left != 0; left &= left - 1) {
       const auto to = static_cast<std::size_t>(std::countr_zero(left));
-      deliver(to, reply(out, to));
+      deliver(to, outcome_frame(out, to, pipeline_.return_paths()[to], test_box()));
     }
   }
   [[nodiscard]] const JobCounters& counters() const noexcept { return pipeline_.counters(job_.id); }
@@ -52,16 +50,6 @@ class PipelineSwitch : public ClientSwitch {
       job.ranks[rank].binding.address = mapped(members[rank].ipv4);
     }
     return job;
-  }
-
-  // As io writes it (io_headers_test.cc compares).
-  Bytes reply(const Outcome& out, std::size_t rank) {
-    Binding to = out.job->ranks[rank].binding;
-    const std::uint16_t source_port = std::exchange(to.udp_port, pipeline_.return_paths()[rank].udp_port);
-    Bytes frame(encapsulation_bytes(to));
-    write_encapsulation(frame, to, test_box(), source_port, {out.payload, out.payload_bytes}, 0);
-    frame.insert(frame.end(), out.payload, out.payload + out.payload_bytes);
-    return frame;
   }
 
   Job job_;

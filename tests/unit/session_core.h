@@ -12,7 +12,6 @@
 #include "fused.h"
 #include "jobs.h"
 #include "pipeline.h"
-#include "reply.h"
 #include "session_frames.h"
 #include "staged.h"
 
@@ -47,21 +46,12 @@ class SessionCore : public testing::Test {
     if (out.verdict != Verdict::kComplete && out.verdict != Verdict::kRepeat) return taken;
     for (std::uint64_t left = out.ranks; left != 0; left &= left - 1) {
       const auto rank = static_cast<std::uint32_t>(std::countr_zero(left));
-      taken.frames.emplace_back(rank, reply(out, rank));
+      taken.frames.emplace_back(rank, outcome_frame(out, rank, pipeline_.return_paths()[rank], test_box()));
     }
     return taken;
   }
   Taken send(const Job& job, const SessionSent& sent) {
     return take(session_frame(job, sent, test_box()), job.ranks[sent.rank].binding.port);
-  }
-  // The frame for one rank, as io writes it (io_headers_test.cc compares).
-  Bytes reply(const Outcome& out, std::uint32_t rank) {
-    Binding to = out.job->ranks[rank].binding;
-    const std::uint16_t source_port = std::exchange(to.udp_port, pipeline_.return_paths()[rank].udp_port);
-    Bytes frame(encapsulation_bytes(to));
-    write_encapsulation(frame, to, test_box(), source_port, {out.payload, out.payload_bytes}, 0);
-    frame.insert(frame.end(), out.payload, out.payload + out.payload_bytes);
-    return frame;
   }
 
   // What `sent` leads to, by name; 'drop duplicate' and the like.
