@@ -74,6 +74,16 @@ void KernelPorts::carries(const Port& port, const Wire& wire, std::size_t bytes,
   EXPECT_THAT(wire.receive(1), testing::ElementsAre(out));
 }
 
+void KernelPorts::comes_back(const Port& port, const Wire& wire) {
+  const auto frame = test_frame(60, 1);
+  bool arrived = false;
+  for (int turn = 0; turn < 10 && !arrived; ++turn) {
+    wire.send(frame);
+    arrived = !receive_copies(port, 1).empty();
+  }
+  EXPECT_TRUE(arrived) << port.name() << " is up, and nothing arrives by it";
+}
+
 bool KernelPorts::in_use_becomes(const std::vector<const Port*>& ports, unsigned wanted) {
   for (int turn = 0; turn < 100; ++turn) {
     // af_xdp looks for what was sent when something is sent.

@@ -23,6 +23,9 @@ class KernelPorts : public testing::Test {
   [[nodiscard]] rte_mbuf* mbuf_of(std::span<const std::byte> frame);
   // The port delivers this frame, sent at the wire, and the other way round.
   void carries(const Port& port, const Wire& wire, std::size_t bytes, bool tagged = false);
+  // After `ip link set up`: the other end hears of the carrier by way of a queue of the kernel's, and what it
+  // sends before is lost. Waits until a frame arrives.
+  void comes_back(const Port& port, const Wire& wire);
   // What the port delivers next, within about a second; only the tests' frames.
   [[nodiscard]] std::vector<std::vector<std::byte>> receive_copies(const Port& port, std::size_t wanted);
   // Sends all of `burst` and gives the driver the chance to give back what is sent.

@@ -112,6 +112,7 @@ TEST_F(AfPacket, AnInterfaceThatGoesDownCostsNoMbufAndComesBack) {
   static_cast<void>(send_all(port, {mbuf_of(test_frame(100, 1))}));
   static_cast<void>(send_all(port, {mbuf_of(test_frame(100, 1))}));
   EXPECT_EQ(wire.receive(42).size(), 42U);
+  comes_back(port, wire);
   carries(port, wire, 500);
 }
 
