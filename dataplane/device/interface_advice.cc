@@ -47,7 +47,7 @@ InterfaceAdvice advise(const KernelDevice& device, std::uint32_t mtu, const Inte
   if (device.driver == KernelDriver::kAfXdp && facts.queues > 1)
     warn("has " + std::to_string(facts.queues) +
          " queues, of which one is read; the kernel keeps what arrives in the others: ethtool -L " + name +
-         " combined 1");
+         (facts.combined ? " combined 1" : " rx 1"));
   return advice;
 }
 

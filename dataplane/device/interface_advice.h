@@ -16,7 +16,8 @@ struct InterfaceFacts {
   std::uint32_t mtu = 0;     // 0: not known
   bool merges = false;       // GRO or LRO is on: frames larger than mtu
   bool has_ipv4 = false;     // an address of the host's own
-  std::uint32_t queues = 1;  // combined receive and transmit queues
+  std::uint32_t queues = 1;  // that receive
+  bool combined = true;      // they transmit, too: what ethtool calls them
 };
 
 struct InterfaceAdvice {

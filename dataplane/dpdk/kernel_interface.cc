@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <fstream>
@@ -102,7 +103,10 @@ InterfaceFacts facts_of(const std::string& interface) {
   facts.merges = has_flag(interface, ETHTOOL_GGRO, ~0U) || has_flag(interface, ETHTOOL_GFLAGS, ETH_FLAG_LRO);
   ethtool_channels channels{};
   channels.cmd = ETHTOOL_GCHANNELS;
-  if (questions.ask_driver(channels) && channels.combined_count > 1) facts.queues = channels.combined_count;
+  if (questions.ask_driver(channels)) {
+    facts.queues = std::max(channels.combined_count + channels.rx_count, 1U);
+    facts.combined = channels.rx_count == 0;
+  }
   return facts;
 }
 

@@ -204,6 +204,9 @@ TEST(InterfaceAdvice, WhatCostsFramesIsAWarningWithACommand) {
   EXPECT_THAT(xdp.warnings,
               ElementsAre(HasSubstr("ip link set eth0 up"), HasSubstr("ip link set eth0 mtu 1500"),
                           HasSubstr("ethtool -L eth0 combined 1")));
+  const InterfaceFacts apart{.exists = true, .mtu = 1500, .queues = 2, .combined = false};
+  EXPECT_THAT(advise(examined("net_af_xdp0,iface=eth0"), 1500, apart, kPresent).warnings,
+              ElementsAre(HasSubstr("ethtool -L eth0 rx 1")));
 }
 
 }  // namespace
