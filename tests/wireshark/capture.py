@@ -1,17 +1,33 @@
 """Captures of our own making, and what tshark says of them."""
+import functools
 import os
 import pathlib
+import re
 import shutil
 import struct
 import subprocess
-import xml.etree.ElementTree
 
 from lab import Skipped
+from packet import Packet
 
 SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "tools" / "wireshark" / "tally.lua"
 SNAPLEN = 65535
-ERROR = 0x00800000  # severity of an expert info
-TREES = ("tally.join.last", "tally.joined.record")  # fields without a value, as expert infos are
+# Most of what is printed of a packet is Ethernet's, IP's and UDP's. Cases with thousands of packets leave those fields
+# and expert infos out; the protocols' names stay. text: lines of no field, such as an error in Lua.
+OURS = ("-J", "tally switchml text _ws.malformed")
+
+# Filters that name our fields can be compiled when those are registered: not yet when scripts are loaded.
+LISTENERS = """
+local proto, listeners = Proto("listeners", "Of display filters"), nil
+function proto.init()
+  if listeners then return end
+  listeners = {}
+  for place, filter in ipairs({ FILTERS }) do
+    listeners[place] = Listener.new("frame", filter)
+    listeners[place].packet = function(pinfo) print(place, pinfo.number) end
+  end
+end
+"""
 
 
 def write_pcap(path, frames, times=None, kept=None):
@@ -26,50 +42,11 @@ def write_pcap(path, frames, times=None, kept=None):
     return str(path)
 
 
-class Packet:
-    """One packet as tshark showed it: values by name of the field, as often as it occurs."""
-
-    def __init__(self, element, experts):
-        self.experts = experts
-        self.fields = [(field.get("name"), field.get("show"), int(field.get("pos") or 0), int(field.get("size") or 0))
-                       for field in element.iter("field")]
-        self.protocols = [proto.get("name") for proto in element.iter("proto")]
-
-    def names(self):
-        return {field[0] for field in self.fields}
-
-    def all(self, name):
-        return [show for field, show, _, _ in self.fields if field == name]
-
-    def one(self, name):
-        shown = self.all(name)
-        assert len(shown) == 1, f"{name} occurs {len(shown)} times: {shown}"
-        return shown[0]
-
-    def number(self, name):
-        return int(self.one(name), 0)
-
-    def place(self, name):
-        """(offset in the frame, bytes)"""
-        places = {(pos, size) for field, _, pos, size in self.fields if field == name}
-        assert len(places) == 1, f"{name} lies in {places}"
-        return places.pop()
-
-    def remarks(self):
-        """Names of our expert infos."""
-        return self.names() & self.experts
-
-    def has_error(self):
-        return str(ERROR) in self.all("_ws.expert.severity")
-
-    def failed(self):
-        """The dissector itself did: an error in Lua, or a read behind the end of the packet."""
-        return bool({"_ws.lua.error", "_ws.malformed"} & self.names())
-
-
 class Tshark:
     """tshark with a home of its own, in which the dissector is installed as docs/wireshark.md says: no plugin and no
-    setting of whoever runs this. script: where it lies; None: not installed."""
+    setting of whoever runs this. script: where it lies; None: not installed. A start takes longer than a thousand
+    packets: cases put all their frames into one capture, each with a chunk, job or port of its own where one frame
+    could tell of another."""
 
     def __init__(self, lab, script=SCRIPT):
         self.script = script
@@ -83,18 +60,29 @@ class Tshark:
             plugins = self.directory / ".local/lib/wireshark/plugins"
             plugins.mkdir(parents=True, exist_ok=True)
             (plugins / "tally.lua").write_text(f'dofile("{script}")\n')
-        fields = [line.split("\t") for line in self.run("-G", "fields").splitlines()]
-        self.fields = {words[2]: words for words in fields
-                       if words[0] == "F" and words[2].startswith(("tally.", "switchml."))}
-        self.experts = {name for name, words in self.fields.items() if words[3] == "FT_NONE" and name not in TREES}
 
-    def run(self, *words):
+    def output(self, *words):
         """What it printed. A word on stderr fails the test, but that it is root's."""
-        done = subprocess.run([self.program, *words], env=self.environment, capture_output=True, text=True,
-                              errors="replace", timeout=120, check=False)
-        said = [line for line in done.stderr.splitlines() if line and "This could be dangerous" not in line]
+        done = subprocess.run([self.program, *words], env=self.environment, capture_output=True, timeout=120,
+                              check=False)
+        said = [line for line in done.stderr.decode(errors="replace").splitlines()
+                if line and "This could be dangerous" not in line]
         assert done.returncode == 0 and not said, f"tshark {words} ended with {done.returncode}: {said}"
         return done.stdout
+
+    def run(self, *words):
+        return self.output(*words).decode(errors="replace")
+
+    def glossary(self, report, line):
+        """What a `-G` report says of our fields, as words from the field's name on. line: the bytes before the name.
+        It tells of all that Wireshark knows, up to 1.4 million lines: those of others are not even decoded."""
+        found = re.findall(line + rb"((?:tally|switchml)\..*)", self.output("-G", report))
+        return [text.decode().split("\t") for text in found]
+
+    @functools.cached_property
+    def fields(self):
+        """{name: name, type, protocol, base, mask, what it is about}"""
+        return {words[0]: words for words in self.glossary("fields", rb"\nF\t[^\t\n]*\t")}
 
     def capture(self, frames, **options):
         """The name of a capture with these frames; a name is left as it is."""
@@ -102,7 +90,13 @@ class Tshark:
 
     def packets(self, frames, *words, **options):
         text = self.run("-r", self.capture(frames, **options), "-2", "-n", "-T", "pdml", *words)
-        return [Packet(element, self.experts) for element in xml.etree.ElementTree.fromstring(text).iter("packet")]
+        found = list(map(Packet, re.findall("<packet>.*?</packet>", text, re.S)))
+        assert isinstance(frames, str) or len(found) == len(frames), (len(found), len(frames))
+        return found
+
+    def named(self, frames, *words):
+        """{name: packet} of {name: frame}."""
+        return dict(zip(frames, self.packets(list(frames.values()), *words)))
 
     def column(self, frames, field, *words, **options):
         """One field of each packet, as -T fields prints it."""
@@ -112,6 +106,13 @@ class Tshark:
     def info(self, frames, *words):
         return self.column(frames, "_ws.col.Info", *words)
 
-    def selected(self, frames, display_filter):
-        """Numbers of the frames that a display filter selects."""
-        return [int(number) for number in self.column(frames, "frame.number", "-Y", display_filter)]
+    def selected(self, frames, filters, *words, **options):
+        """Numbers of the frames that each display filter selects, all in one run: each filter is a listener's."""
+        script = self.directory / "listeners.lua"
+        script.write_text(LISTENERS.replace("FILTERS", ", ".join(f"[==[{text}]==]" for text in filters)))
+        said = self.run("-r", self.capture(frames, **options), "-2", "-n", "-q", "-X", f"lua_script:{script}", *words)
+        found = [[] for _ in filters]
+        for line in said.splitlines():
+            place, frame = map(int, line.split())
+            found[place - 1].append(frame)
+        return dict(zip(filters, found))

@@ -30,23 +30,24 @@ def check_header(packet, frame, bytes_before):
 @case()
 def every_type_with_all_its_fields(lab):
     """The 14 types over IPv4, IPv6 and with a VLAN tag; sums verified; no expert error anywhere."""
-    tshark = Tshark(lab)
-    for job, before in ((JOB, 42), (TAGGED, 46), (SIX, 62)):
-        frames = every_type(job)
-        for (kind, frame), packet in zip(frames.items(), tshark.packets(list(frames.values()), *VERIFY)):
-            tagged = frame[12:14] == b"\x81\x00"
-            check_header(packet, frame, before + 4 * (tagged and job is SIX))
-            assert packet.protocols[-1] == "tally" and ("vlan" in packet.protocols) == tagged
-            assert not packet.has_error() and not packet.failed(), (job.name, kind, packet.remarks())
-            carries = kind in (1, 2, 3, 7)
-            assert packet.all("tally.sum.status") == ["1"] * carries, (job.name, kind)
-            assert packet.all("tally.payload.status") == ["1"] * (kind >= JOIN), (job.name, kind)
+    before = {JOB.name: 42, TAGGED.name: 46, SIX.name: 62}
+    frames = {(job.name, kind): frame for job in (JOB, TAGGED, SIX) for kind, frame in every_type(job).items()}
+    assert len(frames) == 3 * 14
+    for (job, kind), packet in Tshark(lab).named(frames, *VERIFY).items():
+        frame = frames[job, kind]
+        tagged = frame[12:14] == b"\x81\x00"
+        check_header(packet, frame, before[job] + 4 * (tagged and job == SIX.name))
+        assert packet.protocols[-1] == "tally" and ("vlan" in packet.protocols) == tagged
+        assert not packet.has_error() and not packet.failed(), (job, kind, packet.remarks())
+        carries = kind in (1, 2, 3, 7)
+        assert packet.all("tally.sum.status") == ["1"] * carries, (job, kind)
+        assert packet.all("tally.payload.status") == ["1"] * (kind >= JOIN), (job, kind)
 
 
 @case()
 def fields_lie_where_the_headers_put_them(lab):
     """Offsets and sizes of struct Header, JoinPayload, JoinedPayload and GenerationRecord, from include/tally."""
-    packets = {packet.number("tally.type"): packet for packet in Tshark(lab).packets(list(every_type(JOB).values()))}
+    packets = Tshark(lab).named(every_type(JOB))
     structs = [("Header", "tally", CONTRIBUTE, 42), ("JoinPayload", "tally.join", JOIN, 98),
                ("JoinedPayload", "tally.joined", JOINED, 98), ("GenerationRecord", "tally.record", JOIN, 98 + 32),
                ("GenerationRecord", "tally.record", JOINED, 98 + 32)]
@@ -63,10 +64,8 @@ def names_are_those_of_the_headers(lab):
     """Enumerators and constants of include/tally are what Wireshark shows, no more and no less."""
     tshark = Tshark(lab)
     shown = {}
-    for line in tshark.run("-G", "values").splitlines():
-        words = line.split("\t")
-        if words[0] == "V" and words[1].startswith("tally."):
-            shown.setdefault(words[1], {})[int(words[2], 0)] = words[3]
+    for field, number, name in tshark.glossary("values", rb"\nV\t"):
+        shown.setdefault(field, {})[int(number, 0)] = name
     enums = {"tally.type": "PacketType", "tally.dtype": "Dtype", "tally.reason": "RejectReason",
              "tally.joined.status": "JoinStatus", "tally.joined.discipline": "Discipline",
              "tally.joined.results": "ResultsMode"}
@@ -74,8 +73,8 @@ def names_are_those_of_the_headers(lab):
         assert shown[field] == wire_headers.enumerators(enum), field
     flags = wire_headers.enumerators("Flag")
     for flag, name in flags.items():
-        assert int(tshark.fields[f"tally.flags.{name.lower()}"][6], 0) == flag, name
-    assert int(tshark.fields["tally.flags.reserved"][6], 0) == 0xFF - sum(flags)
+        assert int(tshark.fields[f"tally.flags.{name.lower()}"][4], 0) == flag, name
+    assert int(tshark.fields["tally.flags.reserved"][4], 0) == 0xFF - sum(flags)
     script = (tshark.script.parent / "tally" / "names.lua").read_text()
     for constant, name in (("kWireVersion", "version"), ("kBasePort", "base_port"), ("kMaxShards", "max_shards"),
                            ("kMulticastPort", "multicast_port"), ("kHeaderBytes", "header_bytes"),
@@ -89,7 +88,7 @@ def names_are_those_of_the_headers(lab):
 @case()
 def membership_payloads(lab):
     """JOIN and JOINED field by field, with the texts behind them."""
-    packets = {packet.number("tally.type"): packet for packet in Tshark(lab).packets(list(every_type(JOB).values()))}
+    packets = Tshark(lab).named(every_type(JOB))
     record = {"generation": JOB.generation, "first_chunk": 3, "largest_window": 256, "lookahead": 128, "elements": 16}
     said = {"instance": 0x1111222233334444, "nonce": NONCE, "attempt": 9, "lowest": 5, "next": 8, "world": 2,
             "elements": 16, "name_bytes": 6, "token_bytes": 6}
@@ -111,9 +110,9 @@ def membership_payloads(lab):
 @case()
 def info_column_for_people(lab):
     """One line for each type, and for what is special."""
-    tshark = Tshark(lab)
     epoch = f"0x{JOB.epoch:08x}"
-    assert tshark.info(list(every_type(JOB).values())) == [
+    forgotten = JOB.answer(1, 0, 6, [], flags=32, contributors=0, sum1=0).frame()
+    assert Tshark(lab).info([*every_type(JOB).values(), forgotten, incomplete(JOB, 0, 3), rejected(JOB)]) == [
         "JOIN job 'resnet' rank 0 of 2",
         f"JOINED running: job 7, epoch {epoch}, world 2, window 64",
         "CONTRIBUTE job 7 rank 0 chunk 5: 16 float32, exponent -3",
@@ -127,9 +126,7 @@ def info_column_for_people(lab):
         "LEAVE job 7 rank 0, next chunk 9",
         "HEARTBEAT job 7 box, next chunk 9, alive: ranks 0-1",
         "ABORT job 7 box: rank 1: no löss.",
-        "PROBE rank 0, 12 bytes"]
-    forgotten = JOB.answer(1, 0, 6, [], flags=32, contributors=0, sum1=0).frame()
-    assert tshark.info([forgotten, incomplete(JOB, 0, 3), rejected(JOB)]) == [
+        "PROBE rank 0, 12 bytes",
         "ANSWER job 7 rank 1 to rank 0 chunk 6: has forgotten it [INCOMPLETE]",
         "RESULT job 7 chunk 3: 16 int32 of rank 0 [INCOMPLETE]",
         "REJECT job 7 epoch chunk 5"]

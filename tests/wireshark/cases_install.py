@@ -41,7 +41,6 @@ def installed_and_loaded_by_option(lab):
     script = install(lab)
     tshark = Tshark(lab, None)
     assert tshark.fields == {}, "another installation is found, too"
-    tshark.experts = set()
     check(tshark, "-X", f"lua_script:{script}")
 
 

@@ -3,7 +3,7 @@ import random
 import struct
 
 import fixture_frames
-from capture import Tshark
+from capture import OURS, Tshark
 from lab import case
 from samples import JOB, SIX, TAGGED, every_type, join, joined
 from tally_wire import ABORT, JOIN, MAX_ELEMENTS, PROBE, QUERY, crc32c, ipv4_header, udp_header
@@ -42,25 +42,27 @@ def expected(line):
 @case()
 def packets_of_all_fixtures(lab):
     """What the switch drops as malformed or corrupt is named; what it sends is without a fault, sums included."""
-    tshark = Tshark(lab)
-    dropped = sent = 0
+    jobs, lines = [], []
     for name in fixture_frames.names():
-        if name == "switchml":
-            continue
-        jobs, lines = fixture_frames.read(name)
-        told = [joined(job) for job in jobs]
-        packets = tshark.packets(told + [line.frame for line in lines], *VERIFY)[len(told):]
-        for line, packet in zip(lines, packets):
-            where = (name, line.case, line.keyword, packet.remarks())
-            assert not packet.failed(), where
-            wanted = expected(line)
-            if wanted:
-                assert wanted in packet.remarks() and packet.has_error(), where
-                dropped += 1
-            if line.keyword in ("out", "reject"):
-                assert "tally" in packet.protocols and not packet.has_error(), where
-                assert set(packet.all("tally.sum.status")) <= {"1"}, where
-                sent += 1
+        if name != "switchml":
+            more_jobs, more_lines = fixture_frames.read(name)
+            jobs += more_jobs
+            lines += [(name, line) for line in more_lines]
+    # All in one capture: a job and an epoch have one generation in all fixtures, or sums would be wrong.
+    told = [joined(job) for job in jobs]
+    packets = Tshark(lab).packets(told + [line.frame for _, line in lines], *VERIFY)[len(told):]
+    dropped = sent = 0
+    for (name, line), packet in zip(lines, packets):
+        where = (name, line.case, line.keyword, packet.remarks())
+        assert not packet.failed(), where
+        wanted = expected(line)
+        if wanted:
+            assert wanted in packet.remarks() and packet.has_error(), where
+            dropped += 1
+        if line.keyword in ("out", "reject"):
+            assert "tally" in packet.protocols and not packet.has_error(), where
+            assert set(packet.all("tally.sum.status")) <= {"1"}, where
+            sent += 1
     assert dropped >= 40 and sent >= 100, (dropped, sent)
 
 
@@ -86,53 +88,48 @@ def packets_of_the_switchml_fixture(lab):
 @case()
 def datagrams_cut_at_every_byte(lab):
     """Each type, with all lengths from 0 to one byte too many: an error unless it is whole."""
-    tshark = Tshark(lab)
-    for kind, frame in every_type(JOB).items():
-        datagram = frame[42:]
-        sizes = range(len(datagram) + 2)
-        frames = []
-        for size in sizes:
-            data = (datagram + b"\0")[:size]
-            frames.append(frame[:14] + ipv4_header("10.0.0.1", "10.0.0.254", 8 + size)
-                          + udp_header(40000, 48896, 8 + size) + data)
-        for size, packet in zip(sizes, tshark.packets(frames)):
-            assert not packet.failed(), (kind, size)
-            if size == len(datagram):
-                assert not packet.has_error(), (kind, size, packet.remarks())
-            elif size == 0:
-                assert "tally" not in packet.protocols or packet.has_error()
-            elif kind in (ABORT, PROBE) and size >= 56:
-                # Their payload has no length of its own; the CRC tells.
-                assert packet.remarks() >= {"tally.payload.bad"}, (kind, size, packet.remarks())
-            else:
-                assert "tally.length.bad" in packet.remarks(), (kind, size, packet.remarks())
+    whole = {kind: frame[42:] for kind, frame in every_type(JOB).items()}
+    ethernet = join(JOB)[:14]
+    frames = {(kind, size): ethernet + ipv4_header("10.0.0.1", "10.0.0.254", 8 + size)
+              + udp_header(40000, 48896, 8 + size) + (datagram + b"\0")[:size]
+              for kind, datagram in whole.items() for size in range(len(datagram) + 2)}
+    for (kind, size), packet in Tshark(lab).named(frames, *OURS).items():
+        assert not packet.failed(), (kind, size)
+        if size == len(whole[kind]):
+            assert not packet.has_error(), (kind, size, packet.remarks())
+        elif size == 0:
+            assert "tally" not in packet.protocols or packet.has_error()
+        elif kind in (ABORT, PROBE) and size >= 56:
+            # Their payload has no length of its own; the CRC tells.
+            assert packet.remarks() >= {"tally.payload.bad"}, (kind, size, packet.remarks())
+        else:
+            assert "tally.length.bad" in packet.remarks(), (kind, size, packet.remarks())
 
 
 @case()
 def captures_cut_at_every_byte(lab):
     """A snap length is no fault of the packet: a note, no error, checks unverified."""
-    tshark = Tshark(lab)
-    for job in (JOB, TAGGED, SIX):
-        frames = list(every_type(job).values())
-        cuts = [(frame, kept) for frame in frames for kept in range(bytes_before(frame) + 1, len(frame) + 1)]
-        told = [joined(job)]
-        packets = tshark.packets(told + [frame for frame, _ in cuts], *VERIFY,
-                                 kept=[len(told[0])] + [kept for _, kept in cuts])
-        for (frame, kept), packet in zip(cuts, packets[1:]):
-            where = (job.name, frame[bytes_before(frame):][:2].hex(), kept, packet.remarks())
-            assert "tally" in packet.protocols and not packet.failed(), where
-            assert ("tally.truncated" in packet.remarks()) == (kept < len(frame)), where
-            assert not packet.remarks() & ERRORS, where
-            if frame[bytes_before(frame) + 1] == JOIN:
-                there = max(kept - bytes_before(frame) - 56 - 56, 0)
-                assert "".join(packet.all("tally.join.name") + packet.all("tally.join.token")) == "resnets3cret"[:there]
-                assert len(packet.all("tally.join.token")) == (there > 6), where
+    jobs = (JOB, TAGGED, SIX)
+    told = [joined(job) for job in jobs]
+    cuts = [(job.name, frame, kept) for job in jobs for frame in every_type(job).values()
+            for kept in range(bytes_before(frame) + 1, len(frame) + 1)]
+    packets = Tshark(lab).packets(told + [frame for _, frame, _ in cuts], *VERIFY, *OURS,
+                                  kept=[*map(len, told), *(kept for _, _, kept in cuts)])[len(told):]
+    for (job, frame, kept), packet in zip(cuts, packets):
+        remarks = packet.remarks()
+        where = (job, frame[bytes_before(frame):][:2].hex(), kept, remarks)
+        assert "tally" in packet.protocols and not packet.failed(), where
+        assert ("tally.truncated" in remarks) == (kept < len(frame)), where
+        assert not remarks & ERRORS, where
+        if frame[bytes_before(frame) + 1] == JOIN:
+            there = max(kept - bytes_before(frame) - 56 - 56, 0)
+            assert "".join(packet.all("tally.join.name") + packet.all("tally.join.token")) == "resnets3cret"[:there]
+            assert len(packet.all("tally.join.token")) == (there > 6), where
 
 
 @case()
 def random_bytes(lab):
     """4,000 packets with bytes changed, cut or made up, the header's check right in half of them."""
-    tshark = Tshark(lab)
     dice = random.Random(2026)
     good = list(every_type(JOB).values())
     frames = []
@@ -149,8 +146,7 @@ def random_bytes(lab):
         port = dice.choice((48896, 48896, 48896, 48864))
         frames.append(good[0][:14] + ipv4_header("10.0.0.1", "10.0.0.254", 8 + len(data))
                       + udp_header(40000, port, 8 + len(data)) + bytes(data))
-    packets = tshark.packets(frames, *VERIFY)
-    assert len(packets) == len(frames)
+    packets = Tshark(lab).packets(frames, *VERIFY, *OURS)
     failed = [number for number, packet in enumerate(packets) if packet.failed()]
     assert not failed, [frames[number][42:].hex() for number in failed[:3]]
 
@@ -158,12 +154,17 @@ def random_bytes(lab):
 @case()
 def datagrams_quoted_by_icmp(lab):
     """A worker that is gone: its kernel quotes what it got. Shown, but no part of the job's history."""
-    tshark = Tshark(lab)
-    good = JOB.contribute(0, 5, [1] * 16).frame()
-    for sent in (good, join(JOB)):
-        for kept in (28 + 20, 28 + 56, 28 + 100, len(sent) - 14):
-            icmp = struct.pack(">BBHI", 3, 3, 0, 0) + sent[14:14 + kept]
-            frame = sent[:14] + ipv4_header("10.0.0.1", "10.0.0.254", len(icmp), protocol=1) + icmp
-            quoted, real = tshark.packets([frame, good], *VERIFY)
-            assert "tally" in quoted.protocols and not quoted.failed() and not quoted.remarks() & ERRORS, kept
-            assert real.all("tally.repeat_of") == [], kept
+    frames = {}
+    for chunk, kept in enumerate((28 + 20, 28 + 56, 28 + 100, None), 5):
+        good = JOB.contribute(0, chunk, [1] * 16).frame()
+        for name, sent in (("join", join(JOB)), ("contribution", good)):
+            icmp = struct.pack(">BBHI", 3, 3, 0, 0) + sent[14:][:kept]
+            frames[name, chunk] = sent[:14] + ipv4_header("10.0.0.1", "10.0.0.254", len(icmp), protocol=1) + icmp
+        # Both quotations are before it.
+        frames["real", chunk] = good
+    for (name, chunk), packet in Tshark(lab).named(frames, *VERIFY).items():
+        if name == "real":
+            assert packet.all("tally.repeat_of") == [] and packet.one("tally.chunk.arrival") == "1", chunk
+        else:
+            assert "tally" in packet.protocols and not packet.failed(), (name, chunk)
+            assert not packet.remarks() & ERRORS, (name, chunk)

@@ -28,7 +28,11 @@ def frame(data, source=4000, destination=SWITCH_PORT):
 def switchml_fields(lab):
     """Every field, its place and its name for people; both directions; all sizes."""
     tshark = Tshark(lab)
-    packet = tshark.packets([frame(payload())])[0]
+    frames = {"plain": frame(payload()), "odd": frame(payload(unused=1, pool_index=0x7FFE))}
+    frames |= {(size, ports): frame(payload(size), *ports) for size in SIZES
+               for ports in ((4001, SWITCH_PORT), (SWITCH_PORT, 4001))}
+    packets = tshark.named(frames)
+    packet, odd = packets.pop("plain"), packets.pop("odd")
     values = {"msg_type": 1, "unused": 0, "size": 1, "size_bytes": 256, "job_number": 200, "tsi": 0x01020304,
               "pool_index": 0x8005, "set": 1, "pool_index.reserved": 0, "slot": 5, "e0": -3, "e1": 127}
     for name, value in values.items():
@@ -36,7 +40,6 @@ def switchml_fields(lab):
     assert packet.one("switchml.tsi_bytes") == "04:03:02:01"
     assert list(map(int, packet.all("switchml.value"))) == list(range(-1, 7))
     assert not packet.remarks() and not packet.has_error()
-    odd = tshark.packets([frame(payload(unused=1, pool_index=0x7FFE))])[0]
     assert [odd.number(f"switchml.{name}") for name in ("set", "pool_index.reserved", "slot")] == [0, 1, 0x3FFE]
     assert [odd.number(f"switchml.{name}") for name in ("msg_type", "unused", "size")] == [1, 1, 1]
     places = {"msg_type": (0, 1), "unused": (0, 1), "size": (0, 1), "job_number": (1, 1), "tsi": (2, 4),
@@ -44,11 +47,10 @@ def switchml_fields(lab):
               "values": (10, 256)}
     for name, (offset, size) in places.items():
         assert packet.place(f"switchml.{name}") == (42 + offset, size), name
-    for size, size_bytes in SIZES.items():
-        for source, destination in ((4001, SWITCH_PORT), (SWITCH_PORT, 4001)):
-            packet = tshark.packets([frame(payload(size), source, destination)])[0]
-            assert packet.number("switchml.size_bytes") == size_bytes and not packet.remarks(), size
-            assert packet.place("switchml.values") == (52, size_bytes)
+    assert len(packets) == 2 * len(SIZES)
+    for (size, _), packet in packets.items():
+        assert packet.number("switchml.size_bytes") == SIZES[size] and not packet.remarks(), size
+        assert packet.place("switchml.values") == (52, SIZES[size])
     assert tshark.info([frame(payload()), frame(payload(pool_index=0x3FFF, e0=-128), SWITCH_PORT, 4000)]) == [
         "contribution job 200 tsi 16909060 slot 5 set 1, exponents -3 and 127",
         "result job 200 tsi 16909060 slot 16383 set 0, exponents -128 and 127"]
@@ -67,32 +69,35 @@ def switchml_values_are_bounded(lab):
 @case()
 def switchml_faults(lab):
     """Lengths that do not fit the size, unknown sizes and types, packets and captures cut anywhere."""
-    tshark = Tshark(lab)
     faults = {
         "one value less": (payload()[:-4], "switchml.length.bad"),
         "one byte more": (payload() + b"\0", "switchml.length.bad"),
         "no values": (payload(values=[]), "switchml.length.bad"),
         "unknown size": (payload(size=5), "switchml.header.unknown"),
         "unknown type": (payload(msg_type=2), "switchml.header.unknown")}
-    for name, (data, remark) in faults.items():
-        packet = tshark.packets([frame(data)])[0]
-        assert packet.remarks() == {remark} and packet.has_error() and not packet.failed(), (name, packet.remarks())
     whole = payload(0)
+    sizes = range(1, len(whole))
     # Not from port 4000: a single byte from there is ICQ's.
-    short = tshark.packets([frame(whole[:size], 40000) for size in range(1, len(whole))])
-    assert all(packet.remarks() == {"switchml.length.bad"} and not packet.failed() for packet in short)
-    cut = tshark.packets([frame(whole, 40000)] * (len(whole) - 1), kept=[42 + size for size in range(1, len(whole))])
-    assert all(packet.remarks() == {"switchml.truncated"} and not packet.failed() for packet in cut)
+    frames = [*(frame(data) for data, _ in faults.values()), *(frame(whole[:size], 40000) for size in sizes),
+              *[frame(whole, 40000)] * len(sizes)]
+    kept = [*map(len, frames[:-len(sizes)]), *(42 + size for size in sizes)]
+    packets = iter(Tshark(lab).packets(frames, kept=kept))
+    for (name, (_, remark)), packet in zip(faults.items(), packets):
+        assert packet.remarks() == {remark} and packet.has_error() and not packet.failed(), (name, packet.remarks())
+    for remark in ("switchml.length.bad", "switchml.truncated"):
+        for size in sizes:
+            packet = next(packets)
+            assert packet.remarks() == {remark} and not packet.failed(), (remark, size, packet.remarks())
 
 
 @case()
 def switchml_ports(lab):
     """0xBEE0..0xBEEF and no other; whatever the clients' ports 4000 + thread are to others (ICQ, DHCP)."""
-    tshark = Tshark(lab)
-    for port in (0xBEE0, 0xBEEF):
-        assert tshark.packets([frame(payload(), 4000, port)])[0].protocols[-1] == "switchml"
-    for port in (0xBEDF, 0xBEF0):
-        assert "switchml" not in tshark.packets([frame(payload(), 40000, port)])[0].protocols
+    ours = [frame(payload(), 4000, port) for port in (0xBEE0, 0xBEEF)]
+    others = [frame(payload(), 40000, port) for port in (0xBEDF, 0xBEF0)]
     clients = [frame(payload(size, job_number=3 * thread), *ports) for thread in range(64) for size in SIZES
                for ports in ((4000 + thread, SWITCH_PORT), (SWITCH_PORT, 4000 + thread))]
-    assert all(packet.protocols[-1] == "switchml" and not packet.has_error() for packet in tshark.packets(clients))
+    packets = Tshark(lab).packets([*others, *ours, *clients])
+    assert len(clients) == 512
+    assert not any("switchml" in packet.protocols for packet in packets[:2])
+    assert all(packet.protocols[-1] == "switchml" and not packet.has_error() for packet in packets[2:])
