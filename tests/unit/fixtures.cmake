@@ -6,7 +6,6 @@ tally_test(pipeline_fixtures_test PURE
 target_compile_definitions(pipeline_fixtures_test PRIVATE
   TALLY_FIXTURE_DIRECTORY="${PROJECT_SOURCE_DIR}/tests/fixtures")
 
-find_package(Python3 REQUIRED COMPONENTS Interpreter)
 add_test(NAME fixtures_are_what_their_generator_writes
   COMMAND ${Python3_EXECUTABLE} -B ${PROJECT_SOURCE_DIR}/tests/fixtures/make_fixtures.py --check)
 set_tests_properties(fixtures_are_what_their_generator_writes PROPERTIES LABELS unit TIMEOUT 300)
