@@ -6,11 +6,10 @@ import time
 from box import Job, cpus_of_ours, run_box
 from lab import case
 from programs import Programs
-from workers import TestWorker, finish, go_on, start_job, total
+from workers import UNTIL_TOLD, TestWorker, finish, go_on, start_job, total
 
 
-# Long enough for what is done to it; the pause keeps it from ending before that, however slow we are.
-STEADY = "--iterations 40 --gap 20 --pause 39"
+STEADY = f"--gap 20 {UNTIL_TOLD}"
 
 
 def restart_in_the_middle(lab, box, job, restarts, pause=0.3):
@@ -199,7 +198,7 @@ def transmit_ring_exhausted(lab):
     """A worker stands still with a short ring: its port refuses what does not fit; exact when it goes on."""
     job = Job(workers=3)
     box = run_box(lab, [job], device=",rsize=7")
-    workers = start_job(box, job, "--sizes 100000 --iterations 15 --pause 14")
+    workers = start_job(box, job, f"--sizes 100000 {UNTIL_TOLD}")
     for worker in workers:
         worker.wait_for("iteration", 3)
     for _ in range(3):

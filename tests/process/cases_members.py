@@ -5,7 +5,7 @@ import time
 from box import Job, run_box
 from lab import case
 from programs import Programs
-from workers import TestWorker, finish, go_on, start_job
+from workers import UNTIL_TOLD, TestWorker, finish, go_on, start_job
 
 # Long enough to be in the middle of it when something is done to it.
 LONG = "--sizes 20000 --iterations 100000"
@@ -177,7 +177,7 @@ def worker_paused_longer_than_rto(lab):
     """SIGSTOP for 300 ms is many retransmission times: exact, and nobody is told anything."""
     job = Job(workers=2)
     box = run_box(lab, [job])
-    workers = start_job(box, job, "--sizes 100000 --iterations 30 --pause 29")
+    workers = start_job(box, job, f"--sizes 100000 {UNTIL_TOLD}")
     for iteration in (3, 6):
         wait_for_middle(workers, iteration)
         workers[0].signal(signal.SIGSTOP)
@@ -197,9 +197,10 @@ def vanished_worker_of_one_job_only(lab):
     box = run_box(lab, jobs)
     doomed = [TestWorker(box, jobs[0], 0, LONG),
               TestWorker(box, jobs[0], 1, "--sizes 20000 --iterations 3 --ending vanish")]
-    happy = start_job(box, jobs[1], "--sizes 20000 --iterations 40 --gap 50")
+    happy = start_job(box, jobs[1], f"--sizes 20000 --gap 50 {UNTIL_TOLD}")
     error = doomed[0].error()
     assert error["code"] == "aborted" and "rank 1" in error["text"], error
+    go_on(happy)
     finish(happy)
     assert all(worker.statistics()["epochs"] == 1 for worker in happy)
     box.stop()

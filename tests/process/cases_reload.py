@@ -5,7 +5,7 @@ import signal
 from box import Job, run_box
 from lab import case
 from programs import wait_until
-from workers import finish, go_on, start_job
+from workers import UNTIL_TOLD, finish, go_on, start_job
 
 WINDOWS = (64, 256, 16, 128, 32, 256, 64, 16, 256, 128)
 BESIDE = "beside"
@@ -24,25 +24,23 @@ def wait_for_work(workers, iterations=2):
         worker.wait_for("iteration", goal)
 
 
-def resized_ten_times(lab, iterations, **options):
-    """A job of three workers gets ten windows while it reduces, and one beside it none. iterations: enough to be at
-    work until then."""
+def resized_ten_times(lab, **options):
+    """A job of three workers gets ten windows while it reduces, and one beside it none."""
     job = Job(workers=3, window=WINDOWS[-1])
     jobs = [job, Job(BESIDE)]
     box = run_box(lab, jobs, **options)
     job.window = 256  # the largest of the generation: what it begins with
     box.reload()
     box.wait_for_log("gets a window of 256 instead of 128")
-    # Many windows to an operation, and no end before all ten.
-    workers = start_job(box, job, f"--sizes 400000,353 --iterations {iterations + 1} --gap 5 --pause {iterations}")
-    beside = start_job(box, jobs[1], "--sizes 20000 --iterations 31 --gap 5 --pause 30")
+    # Many windows to an operation.
+    workers = start_job(box, job, f"--sizes 400000,353 --gap 5 {UNTIL_TOLD}")
+    beside = start_job(box, jobs[1], f"--sizes 20000 --gap 5 {UNTIL_TOLD}")
     for count, window in enumerate(WINDOWS, 1):
         wait_for_work(workers)
         job.window = window
         box.reload()
         wait_until(lambda: f"window {window}; ran so far: {runs(box, job.name)}",
                    lambda: len(runs(box, job.name)) == count + 1)
-    assert not any(worker.events("paused") for worker in workers), "not all windows came under load"
     go_on(workers + beside)
     finish(workers)
     finish(beside)
@@ -59,13 +57,13 @@ def resized_ten_times(lab, iterations, **options):
 @case("address")
 def pool_resized_ten_times_under_load(lab):
     """Each new window is a new epoch of the same generation, and no bit of a sum differs."""
-    resized_ten_times(lab, iterations=200)
+    resized_ten_times(lab)
 
 
 @case("address")
 def pool_resized_ten_times_with_loss(lab):
     """The same with 1 % of the frames lost."""
-    counted = resized_ten_times(lab, iterations=100, loss="1%")
+    counted = resized_ten_times(lab, loss="1%")
     assert counted.core("lost on purpose, in") > 0 and counted.core("lost on purpose, out") > 0, counted.text
 
 

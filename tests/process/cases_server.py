@@ -113,7 +113,7 @@ def server_with_too_little_memory(lab):
     job = Job("job", discipline="shared", elements=32, servers=1)
     box = run_box(lab, [job], shared_slots=FEW)
     server = Server(box, [job], arguments=["--memory", "4KiB"])
-    workers = start_job(box, job, "--sizes 5000,353 --iterations 3")
+    workers = start_job(box, job, "--sizes 5000,353")
     finish(workers)
     assert total(workers, "retransmissions") > 0
     said = server.stop()

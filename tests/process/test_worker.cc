@@ -1,6 +1,7 @@
 // A worker as a program has it: joins, sums, checks every bit, leaves. It says what it does in JSON lines.
 // Exit code 0: all was well; 1: an error was told; 2: wrong usage; 3: a sum was wrong.
 
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -117,6 +118,19 @@ void wait_for_a_word() {
   for (int c = 0; c != EOF && c != '\n';) c = std::getchar();
 }
 
+// Whether a line has come, or stdin has ended; returns at once. From then on it is true.
+bool a_word_is_there() {
+  pollfd input{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
+  return poll(&input, 1, 0) > 0;
+}
+
+// Whether any rank has been told to end: the ranks sum who was, so all know after the same iteration.
+Result<bool> ends_here(Worker& worker) {
+  std::int32_t told = a_word_is_there() ? 1 : 0;
+  if (const auto stats = worker.allreduce_async(std::span(&told, 1)).wait(); !stats) return tl::unexpected(stats.error());
+  return told > 0;
+}
+
 // One join, its iterations, its end. Returns an ExitCode.
 int live(const Script& script, const WorkerOptions& options) {
   auto worker = Worker::join(options);
@@ -126,7 +140,8 @@ int live(const Script& script, const WorkerOptions& options) {
   }
   if (const auto membership = worker->membership()) say_joined(*membership);
   int outcome = kGood;
-  for (std::uint32_t n = 0; n < script.iterations && outcome == kGood; ++n) {
+  bool told = false;
+  for (std::uint32_t n = 0; n < script.iterations && !told && outcome == kGood; ++n) {
     if (std::ranges::find(script.pauses, n) != script.pauses.end()) {
       Line("paused").add("n", n);
       wait_for_a_word();
@@ -134,6 +149,14 @@ int live(const Script& script, const WorkerOptions& options) {
     if (n > 0) std::this_thread::sleep_for(script.gap);
     outcome = script.int32 ? iterate<std::int32_t>(*worker, script, n, options.rank, options.world)
                            : iterate<float>(*worker, script, n, options.rank, options.world);
+    if (!script.until_told || outcome != kGood) continue;
+    const auto end = ends_here(*worker);
+    if (!end) {
+      say_error("iteration", end.error());
+      outcome = kFailed;
+    } else {
+      told = *end;
+    }
   }
   if (script.ending == Ending::kLeave && outcome == kGood) {
     if (const auto left = worker->leave(); !left) {

@@ -14,7 +14,7 @@ namespace {
 constexpr const char* kUsage =
     "usage: tally_test_worker [--sizes 352,704+16] [--dtype float32|int32] [--seed N] [--iterations N] "
     "[--lives N]\n"
-    "  [--pause K,K...] [--gap MS] [--timeout MS] [--patience MS] [--ending leave|drop|vanish]\n"
+    "  [--pause K,K...] [--until-told yes|no] [--gap MS] [--timeout MS] [--patience MS] [--ending leave|drop|vanish]\n"
     "  [--neighbour 'RANK TRANSPORT ADDRESS']... (in the same process)\n"
     "Commas part operations, + parts the spans of one. Who it is: TALLY_JOB, TALLY_RANK ... (worker.h)\n";
 
@@ -58,6 +58,11 @@ Ending ending(std::string_view text) {
   return Ending::kVanish;
 }
 
+bool is_yes(std::string_view text) {
+  if (text != "yes" && text != "no") refuse(text);
+  return text == "yes";
+}
+
 bool is_int32(std::string_view text) {
   if (text != "int32" && text != "float32") refuse(text);
   return text == "int32";
@@ -81,6 +86,7 @@ Script parse_script(int argc, const char* const* argv) {
       {"--iterations", [&](auto v) { s.iterations = number<std::uint32_t>(v); }},
       {"--lives", [&](auto v) { s.lives = number<std::uint32_t>(v); }},
       {"--pause", [&](auto v) { s.pauses = list<std::uint32_t>(v, ',', number<std::uint32_t>); }},
+      {"--until-told", [&](auto v) { s.until_told = is_yes(v); }},
       {"--gap", [&](auto v) { s.gap = milliseconds(v); }},
       {"--timeout", [&](auto v) { s.timeout = milliseconds(v); }},
       {"--patience", [&](auto v) { s.patience = milliseconds(v); }},

@@ -30,6 +30,7 @@ struct Script {
   std::uint32_t iterations = 1;
   std::uint32_t lives = 1;                 // joins anew so often, each time from iteration 0
   std::vector<std::uint32_t> pauses{};     // before these iterations it waits for a line on stdin
+  bool until_told = false;                 // ends all ranks' iterations when a rank has a line on stdin
   std::chrono::milliseconds gap{0};        // between iterations
   std::chrono::milliseconds timeout{0};    // of an operation
   std::chrono::milliseconds patience{-1};  // wait() gives up after it and waits again; -1: waits for ever

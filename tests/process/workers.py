@@ -56,11 +56,15 @@ class TestWorker:
         return [event["crc"] for event in self.events("iteration") if event["rank"] == (rank or self.rank)]
 
     def go_on(self):
-        """Ends a pause."""
+        """Ends a pause, or work UNTIL_TOLD."""
         self.program.write_line()
 
     def signal(self, number):
         self.program.signal(number)
+
+
+# At work until go_on(), however slow or fast the machine is: then all ranks end after the same iteration.
+UNTIL_TOLD = "--iterations 1000000 --until-told yes"
 
 
 def start_job(box, job, script="", environment=None):
@@ -69,7 +73,7 @@ def start_job(box, job, script="", environment=None):
 
 
 def go_on(workers):
-    """Ends a pause of all of them."""
+    """Ends a pause of all of them, or their work UNTIL_TOLD."""
     for worker in workers:
         worker.go_on()
 

@@ -20,7 +20,7 @@ def play_from_hosts(lab, matrix, rack, *arguments):
 def switchml_clients_of_every_shape_on_af_packet(lab):
     """As on memif: 32 sessions, every sum and every byte of every reply."""
     rack = SessionRack(lab, ALL).start()
-    expect_right(play_from_hosts(lab, ALL, rack, "--timeout", 20), 32)
+    expect_right(play_from_hosts(lab, ALL, rack, "--timeout", 5), 32)
     counted = rack.stop()
     assert all(counted.jobs[session.name]["results"] > 0 for session in rack.jobs), counted.text
 

@@ -6,10 +6,9 @@ from lab import case
 from programs import Programs
 from rack import run_rack
 from socket_worker import start_sockets
-from workers import finish, go_on, total
+from workers import UNTIL_TOLD, finish, go_on, total
 
-# Long enough for what is done to it; the pause keeps it from ending before that, however slow we are.
-STEADY = "--sizes 50000,353 --iterations 17 --gap 20 --pause 16"
+STEADY = f"--sizes 50000,353 --gap 20 {UNTIL_TOLD}"
 
 
 def impaired(lab, impair, driver="af_packet", sizes="100000,353"):

@@ -48,7 +48,7 @@ def capture_of_a_real_run(lab):
     server = SocketServer(rack.hosts[jobs[1].first_port + jobs[1].workers], jobs[1:])
     # The gap is longer than a HEARTBEAT's interval.
     workers = [*start_sockets(rack, jobs[0], "--sizes 8000 --iterations 2 --gap 1200"),
-               *start_sockets(rack, jobs[1], "--sizes 2000,5 --iterations 2")]
+               *start_sockets(rack, jobs[1], "--sizes 2000,5")]
     finish(workers[:2])
     finish(workers[2:])
     server.stop()
