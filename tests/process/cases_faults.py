@@ -235,7 +235,7 @@ def worker_restarted_on_its_port(lab):
     """A new process takes over port and rank of one that was killed, again and again."""
     job = Job(workers=2, lease="1s")
     box = run_box(lab, [job])
-    for _ in range(3):
+    for _ in range(2):
         stays = TestWorker(box, job, 0, "--sizes 20000 --iterations 100000")
         goes = TestWorker(box, job, 1, "--sizes 20000 --iterations 100000")
         goes.wait_for("iteration", 3)
