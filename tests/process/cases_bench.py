@@ -129,7 +129,7 @@ def bench_refuses_what_cannot_be(lab):
     program, code = run_bench(lab, "--port", "net_ring0,queues=17", *at_box(box, job)[:-2])
     assert code == 2 and "queues each way here: queues=17 is too many" in program.complained(), program.complained()
     words = [f"{word},queues=2" if str(word).startswith("dpdk:") else word for word in at_box(box, job)]
-    program, code = run_bench(lab, *words, "--join-timeout", 1)
+    program, code = run_bench(lab, *words, "--join-timeout", 2)
     assert code == 1 and "the port has 1 queues to it and 1 from it, you have 2 and 2" in program.complained(), program.complained()
     box.stop()
 

@@ -4,7 +4,7 @@ import time
 
 from box import Job, run_box
 from lab import case
-from programs import Programs
+from programs import Programs, wait_until
 from workers import UNTIL_TOLD, TestWorker, finish, go_on, start_job
 
 # Long enough to be in the middle of it when something is done to it.
@@ -71,11 +71,11 @@ def joins_late(lab):
     box = run_box(lab, [job])
     early = [TestWorker(box, job, rank, "--sizes 5000") for rank in (0, 1)]
     box.wait_for_log("2 of 3 ranks are here")
-    time.sleep(0.3)
+    for program in (worker.program for worker in early):
+        wait_until(f"{program.name} to say for whom it waits", lambda said=program.complained: "waiting for rank 2\n" in said())
     assert not any(worker.events("joined") for worker in early)
     late = TestWorker(box, job, 2, "--sizes 5000")
     finish([*early, late])
-    assert all("waiting for rank 2" in worker.program.complained() for worker in early)
     box.stop()
 
 
@@ -84,7 +84,7 @@ def never_joined(lab):
     """The join times out and names the rank that did not come."""
     job = Job(workers=3)
     box = run_box(lab, [job])
-    workers = [TestWorker(box, job, rank, environment={"TALLY_JOIN_TIMEOUT": "1"}) for rank in (0, 2)]
+    workers = [TestWorker(box, job, rank, environment={"TALLY_JOIN_TIMEOUT": "2"}) for rank in (0, 2)]
     for worker in workers:
         error = worker.error()
         assert error["at"] == "join" and error["code"] == "timeout" and "rank 1" in error["text"], error
