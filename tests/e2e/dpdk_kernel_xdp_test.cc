@@ -50,8 +50,8 @@ class KilledHolder {
   ~KilledHolder() {
     kill(pid_, SIGKILL);
     waitpid(pid_, nullptr, 0);
-    // The kernel frees the interface's queue a little later than the process (xp_put_pool() leaves it to a work
-    // queue), and nothing shows when. Here a port is opened within microseconds of the death.
+    // The kernel frees the interface's queue a little later than the process (xp_put_pool() leaves it to a
+    // work queue), and nothing shows when. Here a port is opened within microseconds of the death.
     std::this_thread::sleep_for(std::chrono::milliseconds(500));
   }
   [[nodiscard]] bool held() const noexcept { return held_; }

@@ -23,8 +23,9 @@ namespace {
 
 using testing::HasSubstr;
 
-// A daemon is a process with EAL, which takes a quarter of a second to start, and ThreadSanitizer two. What each
-// connection loses, a file or an mbuf, is lost by a few of them too; they end at points spread over the same traffic.
+// A daemon is a process with EAL, which takes a quarter of a second to start, and ThreadSanitizer two. What
+// each connection loses, a file or an mbuf, is lost by a few of them too; they end at points spread over the
+// same traffic.
 #ifdef TALLY_UNDER_TSAN
 constexpr unsigned kKills = 5;
 #else

@@ -127,7 +127,8 @@ bool a_word_is_there() {
 // Whether any rank has been told to end: the ranks sum who was, so all know after the same iteration.
 Result<bool> ends_here(Worker& worker) {
   std::int32_t told = a_word_is_there() ? 1 : 0;
-  if (const auto stats = worker.allreduce_async(std::span(&told, 1)).wait(); !stats) return tl::unexpected(stats.error());
+  if (const auto stats = worker.allreduce_async(std::span(&told, 1)).wait(); !stats)
+    return tl::unexpected(stats.error());
   return told > 0;
 }
 

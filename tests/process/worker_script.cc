@@ -14,7 +14,8 @@ namespace {
 constexpr const char* kUsage =
     "usage: tally_test_worker [--sizes 352,704+16] [--dtype float32|int32] [--seed N] [--iterations N] "
     "[--lives N]\n"
-    "  [--pause K,K...] [--until-told yes|no] [--gap MS] [--timeout MS] [--patience MS] [--ending leave|drop|vanish]\n"
+    "  [--pause K,K...] [--until-told yes|no] [--gap MS] [--timeout MS] [--patience MS] [--ending "
+    "leave|drop|vanish]\n"
     "  [--neighbour 'RANK TRANSPORT ADDRESS']... (in the same process)\n"
     "Commas part operations, + parts the spans of one. Who it is: TALLY_JOB, TALLY_RANK ... (worker.h)\n";
 
