@@ -105,6 +105,11 @@ constexpr std::uint32_t pool_lines(std::uint32_t window, std::uint32_t shards,
 // answered by REJECT. Sessions are rows apart: no native packet finds them, whatever job id it says.
 class JobTable {
  public:
+  JobTable();
+  JobTable(const JobTable&);
+  JobTable& operator=(const JobTable&) = delete;
+  ~JobTable();
+
   // A native job's row.
   [[nodiscard]] const Job* find(JobId id) const noexcept {
     return raw(id) <= kMaxJobs ? rows_[raw(id)].get() : nullptr;
@@ -127,21 +132,5 @@ class JobTable {
   std::array<std::shared_ptr<const Job>, kMaxJobs + 1> sessions_{};
   SessionSenders senders_;
 };
-
-inline std::shared_ptr<const JobTable> JobTable::with(JobId id, std::shared_ptr<const Job> job) const {
-  auto next = std::make_shared<JobTable>(*this);
-  const bool session = job != nullptr && job->session.has_value();
-  const bool was_session = next->sessions_.at(raw(id)) != nullptr;
-  next->rows_.at(raw(id)) = session ? nullptr : job;
-  next->sessions_.at(raw(id)) = session ? std::move(job) : nullptr;
-  if (!session && !was_session) return next;
-  next->senders_ = {};
-  for (const auto& row : next->sessions_) {
-    if (row == nullptr) continue;
-    for (std::uint32_t r = 0; r < row->world; ++r)
-      next->senders_.add(sender_of(row->ranks[r].binding), {row.get(), Rank{static_cast<std::uint16_t>(r)}});
-  }
-  return next;
-}
 
 }  // namespace tally
