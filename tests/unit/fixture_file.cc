@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 
 #include <algorithm>
+#include <charconv>
 #include <fstream>
 #include <sstream>
 #include <stdexcept>
@@ -39,8 +40,10 @@ std::vector<std::byte> unhex(const std::string& text) {
   if (text.size() % 2 != 0) throw std::runtime_error("odd number of hex digits");
   std::vector<std::byte> out;
   out.reserve(text.size() / 2);
-  for (std::size_t i = 0; i < text.size(); i += 2) {
-    out.push_back(static_cast<std::byte>(std::stoul(text.substr(i, 2), nullptr, 16)));
+  for (const char* at = text.data(); at != text.data() + text.size(); at += 2) {
+    std::uint8_t value = 0;
+    if (std::from_chars(at, at + 2, value, 16).ptr != at + 2) throw std::runtime_error("not hex digits");
+    out.push_back(std::byte{value});
   }
   return out;
 }
@@ -224,36 +227,45 @@ class Reader {
   std::vector<Case> cases_;
 };
 
-std::vector<Case> read_file(const std::filesystem::path& path) {
-  Reader reader(path.stem().string());
-  Line line;
-  try {
-    std::ifstream file(path);
-    if (!file) throw std::runtime_error("cannot be opened");
-    for (std::string text; std::getline(file, text);) {
-      line = {.number = line.number + 1};
-      if (split(text, line)) reader.take(line);
-    }
-    return reader.finish();
-  } catch (const std::exception& e) {
-    return {{.name = path.stem().string() + "_unreadable",
-             .unreadable = path.string() + ":" + std::to_string(line.number) + ": " + e.what()}};
-  }
+std::ifstream opened(const std::filesystem::path& file) {
+  std::ifstream stream(file);
+  if (!stream) throw std::runtime_error(file.string() + ": cannot be opened");
+  return stream;
 }
 
 }  // namespace
 
-std::vector<Case> read_fixtures(const std::filesystem::path& directory) {
+std::vector<CaseName> names_of_cases(const std::filesystem::path& directory) {
   std::vector<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::directory_iterator(directory)) {
     if (entry.path().extension() == ".fixture") files.push_back(entry.path());
   }
   std::sort(files.begin(), files.end());
-  std::vector<Case> all;
+  std::vector<CaseName> all;
   for (const auto& file : files) {
-    for (auto& one : read_file(file)) all.push_back(std::move(one));
+    std::ifstream stream = opened(file);
+    for (std::string text; std::getline(stream, text);) {
+      if (text.compare(0, 5, "case ") != 0) continue;
+      const std::string name = text.substr(5, text.find(' ', 5) - 5);
+      all.push_back({.file = file, .name = file.stem().string() + "_" + name});
+    }
   }
   return all;
+}
+
+std::vector<Case> read_fixtures(const std::filesystem::path& file) {
+  Reader reader(file.stem().string());
+  Line line;
+  std::ifstream stream = opened(file);
+  try {
+    for (std::string text; std::getline(stream, text);) {
+      line = {.number = line.number + 1};
+      if (split(text, line)) reader.take(line);
+    }
+    return reader.finish();
+  } catch (const std::exception& e) {
+    throw std::runtime_error(file.string() + ":" + std::to_string(line.number) + ": " + e.what());
+  }
 }
 
 std::string hex(const std::byte* data, std::size_t bytes) {

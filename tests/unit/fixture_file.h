@@ -50,16 +50,22 @@ struct Plan {  // what the cases of one file share
 };
 
 struct Case {
-  std::string name;        // file_case
-  std::string disagrees;   // not empty: the switch is known to differ, and how
-  std::string unreadable;  // not empty: the file could not be read, and why
+  std::string name;       // file_case
+  std::string disagrees;  // not empty: the switch is known to differ, and how
   std::uint8_t core = 0;
   std::vector<CaseStep> steps;
   std::shared_ptr<const Plan> plan;
 };
 
-// All cases of all *.fixture files, by file name. A file that cannot be read becomes one case that says so.
-[[nodiscard]] std::vector<Case> read_fixtures(const std::filesystem::path& directory);
+struct CaseName {
+  std::filesystem::path file;
+  std::string name;  // as in Case
+};
+
+// Of all *.fixture files, by file name. No more is read of them than that: every start of the test does it.
+[[nodiscard]] std::vector<CaseName> names_of_cases(const std::filesystem::path& directory);
+// All cases of one file. std::runtime_error with file, line and reason if it cannot be read.
+[[nodiscard]] std::vector<Case> read_fixtures(const std::filesystem::path& file);
 
 [[nodiscard]] std::string hex(const std::byte* data, std::size_t bytes);
 
