@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <set>
 #include <tuple>
 
@@ -38,12 +39,13 @@ struct Life {
   std::array<std::uint32_t, 3> progress{};
   std::vector<std::pair<Peer, Bytes>> captured;
   std::vector<std::uint64_t> under_way;  // publications the cores have not reached
-  std::vector<Epoch> written;  // by line: the epoch whose ledger may have written it since it was zeroed
-  std::uint8_t servers;        // of each job that shares slots; 0: embedded
+  // By line: the epoch whose ledger may have written it. Not here: zeroed, and nobody's since.
+  std::map<std::uint32_t, Epoch> written;
+  std::uint8_t servers;  // of each job that shares slots; 0: embedded
 
   Life(std::uint64_t seed, const MembershipOptions& options, const std::array<Discipline, 3>& disciplines,
        std::uint8_t servers_in = 0)
-      : state(seed), bench(options, seed), written(options.slot_lines), servers(servers_in) {
+      : state(seed), bench(options, seed), servers(servers_in) {
     bench.cores_wait = true;
     for (std::uint16_t j = 0; j < 3; ++j) {
       const auto world = static_cast<std::uint16_t>(j + 1);
@@ -140,7 +142,7 @@ struct Life {
     } else if (what < 47) {
       bench.forget_everything();
       under_way.clear();
-      std::fill(written.begin(), written.end(), Epoch{});
+      written.clear();
     } else if (what < 48) {
       // All have passed a barrier, so all know the generation.
       const bool together = std::all_of(peers.begin(), peers.end(), [&](const Worker& w) {
@@ -165,7 +167,9 @@ struct Life {
       bench.version = publication->version;
       bench.table = publication->table;
       for (const FreedLines& f : publication->freed) {
-        for (std::uint32_t l = 0; l < f.lines.count; ++l) written.at(f.lines.first + l) = Epoch{};
+        const std::uint32_t end = f.lines.first + f.lines.count;
+        ASSERT_LE(end, bench.options.slot_lines);
+        written.erase(written.lower_bound(f.lines.first), written.lower_bound(end));
       }
       ASSERT_NO_FATAL_FAILURE(write_ledgers());
       under_way.push_back(publication->version);
@@ -187,9 +191,8 @@ struct Life {
       const Job* row = bench.row(JobId{id});
       if (row == nullptr || row->discipline != Discipline::kShared) continue;
       for (std::uint32_t l = 0; l < row->slots.count; ++l) {
-        Epoch& by = written.at(row->slots.first + l);
-        ASSERT_TRUE(by == Epoch{} || by == row->epoch) << "line " << row->slots.first + l;
-        by = row->epoch;
+        const auto [line, fresh] = written.try_emplace(row->slots.first + l, row->epoch);
+        ASSERT_TRUE(fresh || line->second == row->epoch) << "line " << line->first;
       }
     }
   }
@@ -211,7 +214,7 @@ struct Life {
       ASSERT_LE(row->window, s.largest_window);
       ASSERT_EQ(row->slots.count,
                 own_lines(row->discipline, row->window, row->span, row->shards, row->elements));
-      ASSERT_LE(row->slots.first + row->slots.count, written.size());
+      ASSERT_LE(row->slots.first + row->slots.count, bench.options.slot_lines);
       reserved += row->reserved;
       ASSERT_LE(reserved, bench.options.shared_entries);
       ASSERT_TRUE(!shares_slots(row->discipline) || row->cap >= std::max(row->reserved, 1U));
@@ -244,12 +247,18 @@ struct Life {
   }
 };
 
+#ifdef TALLY_UNDER_ASAN
+constexpr std::uint64_t kShare = 5;  // 1 of so many seeds
+#else
+constexpr std::uint64_t kShare = 1;
+#endif
+
 constexpr std::array kPools{Discipline::kPool, Discipline::kPool, Discipline::kPool};
 constexpr std::array kMixed{Discipline::kShared, Discipline::kPool, Discipline::kShared};
 
 // Also: ledgers change hands clean, and reservations never exceed the region (two of three jobs hold 40 %).
 TEST(MembersRandom, InvariantsHoldWhereJobsShareSlots) {
-  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 40 / kShare; ++seed) {
     SCOPED_TRACE(seed);
     const bool little = seed % 2 == 0;  // then a ledger and a pool keep each other small
     Life life(seed, shared_box(little ? pool_lines(16, 1, 352) + 40 : 20'000, 50), kMixed);
@@ -264,7 +273,7 @@ TEST(MembersRandom, InvariantsHoldWhereJobsShareSlots) {
 // Servers restart, move, lose packets and come back under other names as workers do.
 TEST(MembersRandom, InvariantsHoldAndEveryJobHealsWithExternalServers) {
   std::uint64_t taken_over = 0;
-  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 40 / kShare; ++seed) {
     SCOPED_TRACE(seed);
     Life life(seed, shared_box(20'000, 50), kMixed, static_cast<std::uint8_t>(1 + seed % 3));
     std::uint64_t instance = 0;
@@ -284,11 +293,12 @@ TEST(MembersRandom, InvariantsHoldAndEveryJobHealsWithExternalServers) {
           << s.missing_servers << ": " << s.reason;
     }
   }
-  EXPECT_GT(taken_over, 5U) << "it did not happen often enough";
+  // It is rare: a share of the seeds need not have it.
+  EXPECT_TRUE(kShare > 1 || taken_over > 5) << "it did not happen often enough: " << taken_over;
 }
 
 TEST(MembersRandom, InvariantsHoldWithLittleMemory) {
-  for (std::uint64_t seed = 1; seed <= 30; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 30 / kShare; ++seed) {
     SCOPED_TRACE(seed);
     Life life(seed, shared_box(pool_lines(128, 1, 352) + 3000, 0), kPools);
     for (int i = 0; i < 1000; ++i) ASSERT_NO_FATAL_FAILURE(life.step(20, true));
@@ -299,7 +309,7 @@ TEST(MembersRandom, InvariantsHoldWithLittleMemory) {
 // end.
 TEST(MembersRandom, TheHighestPriorityRunsWithLittleMemory) {
   std::uint32_t gave = 0;
-  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 60 / kShare; ++seed) {
     if (seed % 3 == 0) continue;
     SCOPED_TRACE(seed);
     Life life(seed, shared_box(pool_lines(256 + 48, 1, 352), 0), kPools);
@@ -312,11 +322,11 @@ TEST(MembersRandom, TheHighestPriorityRunsWithLittleMemory) {
     EXPECT_TRUE(highest.phase == JobPhase::kRunning)
         << name_of(highest.phase) << " missing " << highest.missing << ": " << highest.reason;
   }
-  EXPECT_GT(gave, 500U) << "it did not happen often enough";
+  EXPECT_GT(gave, 500 / kShare) << "it did not happen often enough";
 }
 
 TEST(MembersRandom, InvariantsHoldAndEveryJobHeals) {
-  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 60 / kShare; ++seed) {
     SCOPED_TRACE(seed);
     Life life(seed, shared_box(3 * pool_lines(256, 1, 352), 0), kPools);
     for (int i = 0; i < 500; ++i) ASSERT_NO_FATAL_FAILURE(life.step(20, true));

@@ -1,6 +1,4 @@
-if(TALLY_SANITIZE STREQUAL "address")
-  set_source_files_properties(pipeline_occupancy_test.cc PROPERTIES COMPILE_DEFINITIONS TALLY_UNDER_ASAN)
-endif()
+tally_fewer_seeds(pipeline_differential_test.cc pipeline_occupancy_test.cc)
 tally_test(tally_pipeline_test PURE
   SOURCES pipeline_differential_test.cc pipeline_hazard_test.cc pipeline_fit_test.cc random_packets.cc
           pipeline_shared_claim_test.cc pipeline_shared_swap_test.cc pipeline_hash_test.cc

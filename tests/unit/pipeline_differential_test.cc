@@ -22,6 +22,11 @@ bool same(const T& a, const T& b) {
   return std::memcmp(&a, &b, sizeof a) == 0;  // register words have no padding
 }
 
+// == would compare byte by byte, in calls (-O0).
+bool same_bytes(const Bytes& a, const Bytes& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size()) == 0;
+}
+
 template <class Exec>
 struct Side {
   Side(const RandomWorld& world, const PipelineOptions& base, const Kernels& kernels)
@@ -64,7 +69,7 @@ class Pair {
     ASSERT_NO_FATAL_FAILURE(compare(x, y));
     // What leaves is equal to the last bit. A dropped packet's buffer belongs to nobody.
     if (x.verdict != Verdict::kDrop) {
-      ASSERT_EQ(f.buffer(), s.buffer());
+      ASSERT_TRUE(same_bytes(f.buffer(), s.buffer()));
     }
     const auto e = fused_.pipeline.events().pop();
     const auto g = staged_.pipeline.events().pop();
@@ -83,7 +88,7 @@ class Pair {
     const Outcome x = fused_.pipeline.sweep(f, now);
     const Outcome y = staged_.pipeline.sweep(s, now);
     ASSERT_NO_FATAL_FAILURE(compare(x, y));
-    ASSERT_EQ(f, s);
+    ASSERT_TRUE(same_bytes(f, s));
   }
 
   // As control does it: a ledger is zeroed before the new row is in force. Entries stay where they are.
@@ -254,16 +259,22 @@ void run(std::uint64_t seed, int packets, bool mixed, Coverage* coverage = nullp
   coverage->incomplete += pair.incomplete();
 }
 
+#ifdef TALLY_UNDER_ASAN
+constexpr int kShare = 5;  // 1 of so many seeds
+#else
+constexpr int kShare = 1;
+#endif
+
 // 400 worlds of 400 packets, 160,000 in all, of the discipline pool; and 320 worlds of 800 packets of all
 // disciplines. Eight tests each, so that they run side by side.
 class FusedEqualsStaged : public testing::TestWithParam<int> {};
 
 TEST_P(FusedEqualsStaged, on_random_packets_of_random_jobs) {
-  for (int i = 0; i < 50; ++i)
+  for (int i = 0; i < 50 / kShare; ++i)
     ASSERT_NO_FATAL_FAILURE(run(static_cast<std::uint64_t>(GetParam() * 50 + i), 400, false));
 }
 TEST_P(FusedEqualsStaged, with_jobs_of_all_disciplines_in_one_small_region) {
-  for (int i = 0; i < 40; ++i)
+  for (int i = 0; i < 40 / kShare; ++i)
     ASSERT_NO_FATAL_FAILURE(run(static_cast<std::uint64_t>(1000 + GetParam() * 40 + i), 800, true));
 }
 
