@@ -1,7 +1,13 @@
-tally_test(engine_test PURE LABEL unit LINK tally_engine
-  SOURCES engine_testbed.cc engine_parts_test.cc engine_quantise_test.cc engine_join_test.cc
+# Engines and an ideal box.
+tally_library(tally_engine_testbed
+  SOURCES engine_datagrams.cc engine_testbed.cc ideal_box.cc ideal_box_says.cc
+  LINK tally_engine GTest::gtest)
+tally_unoptimised(tally_engine_testbed)
+
+tally_test(engine_test PURE LABEL unit LINK tally_engine_testbed
+  SOURCES engine_parts_test.cc engine_quantise_test.cc engine_join_test.cc
     engine_reduce_test.cc engine_repair_test.cc engine_resend_test.cc engine_early_test.cc engine_refuse_test.cc engine_end_test.cc
     engine_slots_test.cc engine_priority_test.cc engine_straggler_test.cc engine_restart_test.cc)
 
 # Counts allocations, for which it replaces operator new: a program of its own.
-tally_test(engine_memory_test PURE LABEL unit LINK tally_engine SOURCES engine_testbed.cc engine_memory_test.cc)
+tally_test(engine_memory_test PURE LABEL unit LINK tally_engine_testbed SOURCES engine_memory_test.cc)

@@ -1,9 +1,9 @@
 # The parameter server as a process of its own: its engine, over a box made by hand.
 tally_fewer_seeds(ps_random_test.cc)
 tally_test(ps_test PURE
-  SOURCES engine_testbed.cc ps_support.cc ps_join_test.cc ps_merge_test.cc ps_timer_test.cc ps_random_test.cc
-  LABEL unit LINK tally_ps_engine)
+  SOURCES ps_support.cc ps_join_test.cc ps_merge_test.cc ps_timer_test.cc ps_random_test.cc
+  LABEL unit LINK tally_ps_engine tally_engine_testbed)
 find_package(nlohmann_json REQUIRED)
 tally_test(ps_program_test
-  SOURCES engine_testbed.cc ps_support.cc ps_program_test.cc
-  LABEL unit LINK tally_ps_parts nlohmann_json::nlohmann_json)
+  SOURCES ps_support.cc ps_program_test.cc
+  LABEL unit LINK tally_ps_parts tally_engine_testbed nlohmann_json::nlohmann_json)

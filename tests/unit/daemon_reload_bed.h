@@ -1,0 +1,65 @@
+#pragma once
+// A running box whose configuration changes on SIGHUP: what becomes of it, and what the log says.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "daemon_plane.h"
+#include "members_support.h"
+#include "reload.h"
+#include "to_members.h"
+
+namespace tally::daemon_test {
+
+using members_test::Bench;
+
+inline constexpr const char* kText = R"(instance: rack1
+dataplane: {cores: [1], slots: 32MiB}
+box: {ipv4: 10.0.0.1/24}
+ports:
+  - {name: w0, device: net_ring0}
+jobs:
+  - {name: one, workers: 2, token_file: none, window: 256}
+)";
+
+// With the first `old` replaced.
+inline std::string with(const std::string& old, const std::string& by, std::string text = kText) {
+  return text.replace(text.find(old), old.size(), by);
+}
+
+struct DaemonReload : testing::Test {
+  explicit DaemonReload(const std::string& text = kText)
+      : config(load_config_text(text, "box.yaml")->config), bench(member_options(config)) {
+    for (const JobSection& job : config.jobs) id = bench.declare(member_job(job));
+    for (Peer& p : peers) {
+      p.job = "one";
+      p.token.clear();
+    }
+  }
+  // The session of that name; nullopt if there is none.
+  [[nodiscard]] std::optional<JobStatus> session(const std::string& name) const {
+    for (JobStatus& job : bench.members->status(bench.now))
+      if (job.session && job.name == name) return std::move(job);
+    return std::nullopt;
+  }
+  void reload(const std::string& text) {
+    journal.lines.clear();
+    reload_.take(load_config_text(text, "box.yaml"), *bench.members, bench.now);
+    told = bench.settle();
+  }
+
+  Config config;
+  Bench bench;
+  JobId id{};
+  std::vector<Peer> peers{Peer(0), Peer(1)};
+  Journal journal;
+  Reload reload_{config, journal.sink()};
+  std::vector<Sent> told;
+};
+
+}  // namespace tally::daemon_test

@@ -1,0 +1,212 @@
+// What the box does with what it gets.
+#include "ideal_box.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "kernels.h"
+
+namespace tally::testbed {
+
+void Box::restart(bool new_generation) {
+  entries_.clear();
+  joined_.clear();
+  ++epoch;
+  if (new_generation) {
+    ++generation;
+    offered_.clear();
+  }
+}
+
+std::vector<Sent> Box::receive(const Bytes& datagram, std::uint16_t port) {
+  std::vector<Sent> out;
+  const Header h = header_of(datagram);
+  EXPECT_EQ(h.version, kWireVersion);
+  EXPECT_EQ(h.check.host(), best_kernels().crc32c(datagram.data(), kCheckedBytes));
+  const std::uint16_t rank = h.rank.host();
+  EXPECT_LT(rank, shape.world);
+  if (h.type == PacketType::kJoin) {
+    EXPECT_EQ(port, kBasePort);
+    join(datagram, out);
+    return out;
+  }
+  EXPECT_EQ(h.job.host(), job);
+  if (!running() || h.epoch.host() != epoch) {
+    out.push_back({rank, reject(RejectReason::kEpoch, h)});
+    return out;
+  }
+  EXPECT_EQ(h.cookie.host(), cookie_of(rank));
+  if (is_control(h.type)) {
+    EXPECT_EQ(port, kBasePort);
+    EXPECT_EQ(h.sum1.host(),
+              best_kernels().crc32c(datagram.data() + kHeaderBytes, datagram.size() - kHeaderBytes));
+  }
+  switch (h.type) {
+    case PacketType::kContribute:
+      contribute(datagram, port, out);
+      break;
+    case PacketType::kQuery:
+      query(h, out);
+      break;
+    case PacketType::kAnswer:
+      answer(datagram, out);
+      break;
+    case PacketType::kHeartbeat: {
+      Header echo = from_box(PacketType::kHeartbeat);
+      std::uint64_t present = members();
+      for (const std::uint16_t gone : left) present &= ~bit_of(Rank{gone});
+      echo.contributors = Be<std::uint64_t>{present};
+      out.push_back({rank, sealed(echo)});
+      break;
+    }
+    case PacketType::kLeave:
+      left.insert(rank);
+      out.push_back({rank, sealed(from_box(PacketType::kLeave))});
+      break;
+    case PacketType::kAbort: {
+      const Bytes text = payload_of(datagram);
+      aborts.emplace_back(reinterpret_cast<const char*>(text.data()), text.size());
+      for (std::uint16_t r = 0; r < shape.world; ++r)
+        out.push_back({r, abort("rank " + std::to_string(rank) + ": " + aborts.back())});
+      break;
+    }
+    default:
+      ADD_FAILURE() << "type " << static_cast<int>(h.type);
+  }
+  return out;
+}
+
+void Box::join(const Bytes& datagram, std::vector<Sent>& out) {
+  const Header h = header_of(datagram);
+  EXPECT_EQ(h.job.host(), 0);
+  EXPECT_EQ(h.epoch.host(), 0U);
+  EXPECT_EQ(h.cookie.host(), 0U);
+  const std::uint16_t rank = h.rank.host();
+  JoinPayload p;
+  EXPECT_GE(datagram.size(), kHeaderBytes + sizeof p);
+  std::memcpy(&p, datagram.data() + kHeaderBytes, sizeof p);
+  EXPECT_EQ(datagram.size(), kHeaderBytes + sizeof p + p.name_bytes + p.token_bytes);
+  if (const auto before = last_join.find(rank); before != last_join.end()) {
+    if (!in_order && p.attempt.host() <= before->second.attempt.host()) return;
+    EXPECT_GT(p.attempt.host(), before->second.attempt.host());
+    EXPECT_NE(p.nonce.host(), before->second.nonce.host());
+  }
+  joins[rank].push_back(h);
+  last_join[rank] = p;
+  const bool was_running = running();
+  joined_[rank] = p.nonce.host();
+  if (!running()) {
+    out.push_back({rank, joined(JoinStatus::kForming, p.nonce.host(), rank)});
+  } else if (was_running) {
+    out.push_back({rank, joined(JoinStatus::kRunning, p.nonce.host(), rank)});
+  } else {
+    for (const auto& [r, nonce] : joined_) out.push_back({r, joined(JoinStatus::kRunning, nonce, r)});
+  }
+}
+
+void Box::contribute(const Bytes& datagram, std::uint16_t port, std::vector<Sent>& out) {
+  const Header h = header_of(datagram);
+  const std::uint16_t rank = h.rank.host();
+  const std::uint32_t chunk = h.chunk.host();
+  const auto values = values_of(datagram);
+  ++contributions;
+  EXPECT_EQ(h.slot.host(), slot_of(chunk));
+  EXPECT_EQ(port, kBasePort + h.slot.host() % shape.shards);
+  EXPECT_EQ(h.contributors.host(), std::uint64_t{1} << rank);
+  EXPECT_TRUE(valid_elements(h.elements.host()));
+  EXPECT_LE(h.elements.host(), shape.elements);
+  EXPECT_EQ(datagram.size(), kHeaderBytes + 4 * std::size_t{h.elements.host()});
+  EXPECT_EQ(h.sum1.host() - keyed(key_of(rank), Chunk{chunk}), plain_sum1(values));
+  EXPECT_EQ(h.sum2.host(), plain_sum2(values));
+
+  // Nothing of a contribution changes within a generation but epoch, cookie, slot, priority, RETRANSMIT.
+  const auto [at, first] = offered_.try_emplace({rank, chunk}, Offered{values, h});
+  if (!first) {
+    EXPECT_TRUE(!in_order || (h.flags & kFlagRetransmit) != 0) << "chunk " << chunk << " rank " << rank;
+    EXPECT_EQ(at->second.values, values) << "chunk " << chunk << " rank " << rank;
+    EXPECT_EQ(at->second.header.exponent, h.exponent);
+    EXPECT_EQ(at->second.header.total, h.total);
+    EXPECT_EQ(at->second.header.dtype, h.dtype);
+    EXPECT_EQ(at->second.header.sum1, h.sum1);
+    EXPECT_EQ((at->second.header.flags ^ h.flags) & kFlagOverflow, 0);
+  }
+
+  Entry& e = entries_[chunk];
+  if (e.contributors == 0) {
+    e.header = h;
+    e.sum.assign(values.size(), 0);
+  }
+  if (e.contributors == members()) {
+    out.push_back({rank, result(chunk, e)});
+    return;
+  }
+  if ((e.contributors >> rank & 1) != 0) return;
+  EXPECT_EQ(e.header.elements, h.elements);
+  EXPECT_EQ(e.header.total, h.total);
+  EXPECT_EQ(e.header.dtype, h.dtype);
+  e.contributors |= std::uint64_t{1} << rank;
+  for (std::size_t i = 0; i < values.size(); ++i) e.sum[i] += static_cast<std::uint32_t>(values[i]);
+  e.sum1 += h.sum1.host();
+  e.sum2 += h.sum2.host();
+  e.flags |= static_cast<std::uint8_t>(h.flags & kFlagOverflow);
+  e.exponent = std::max<int>(e.exponent, h.exponent);
+  if (e.contributors != members()) return;
+  if ((e.flags & kFlagOverflow) != 0) ++overflow_results;
+  for (std::uint16_t r = 0; r < shape.world; ++r) out.push_back({r, result(chunk, e)});
+}
+
+Bytes Box::result(std::uint32_t chunk, const Entry& e) const {
+  Header h = from_box(PacketType::kResult);
+  h.flags = e.flags;
+  h.chunk = Be<std::uint32_t>{chunk};
+  h.slot = Be<std::uint32_t>{slot_of(chunk)};
+  h.elements = e.header.elements;
+  h.dtype = e.header.dtype;
+  h.exponent = static_cast<std::int8_t>(e.exponent);
+  h.contributors = Be<std::uint64_t>{e.contributors};
+  h.sum1 = Be<std::uint32_t>{e.sum1};
+  h.sum2 = Be<std::uint32_t>{e.sum2};
+  h.total = e.header.total;
+  std::vector<std::int32_t> values(e.sum.size());
+  std::transform(e.sum.begin(), e.sum.end(), values.begin(),
+                 [](std::uint32_t v) { return static_cast<std::int32_t>(v); });
+  return sealed(h, values);
+}
+
+void Box::query(const Header& h, std::vector<Sent>& out) {
+  ++queries;
+  const std::uint16_t rank = h.rank.host();
+  EXPECT_EQ(h.elements.host(), 0);
+  EXPECT_EQ(h.slot.host(), slot_of(h.chunk.host()));
+  EXPECT_TRUE(std::has_single_bit(h.contributors.host()));
+  const auto peer = static_cast<std::uint16_t>(std::countr_zero(h.contributors.host()));
+  EXPECT_NE(peer, rank);
+  EXPECT_LT(peer, shape.world);
+  const auto e = entries_.find(h.chunk.host());
+  if (e != entries_.end() && e->second.contributors == members()) {
+    out.push_back({rank, result(h.chunk.host(), e->second)});
+    return;
+  }
+  Header relayed = h;
+  relayed.cookie = Be<std::uint64_t>{result_cookie()};
+  out.push_back({peer, sealed(relayed)});
+  if (e != entries_.end())
+    out.push_back({rank, reject(RejectReason::kWaiting, h, result_cookie(), e->second.contributors)});
+}
+
+void Box::answer(const Bytes& datagram, std::vector<Sent>& out) {
+  ++answers;
+  Header h = header_of(datagram);
+  EXPECT_EQ(h.contributors.host(), members());
+  const auto asker = static_cast<std::uint16_t>(h.slot.host());
+  h.type = PacketType::kResult;
+  h.rank = Be<std::uint16_t>{raw(kSwitchRank)};
+  h.cookie = Be<std::uint64_t>{result_cookie()};
+  h.slot = Be<std::uint32_t>{slot_of(h.chunk.host())};
+  out.push_back({asker, sealed(h, payload_of(datagram))});
+}
+
+}  // namespace tally::testbed
