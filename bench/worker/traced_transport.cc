@@ -1,17 +1,11 @@
 #include "traced_transport.h"
 
-#include <chrono>
 #include <utility>
 
 namespace tally::bench {
 
 thread_local OperationTrace* trace_to_open = nullptr;
 std::function<void()> on_attach;
-
-TimeNs steady_now() noexcept {
-  const auto since = std::chrono::steady_clock::now().time_since_epoch();
-  return static_cast<TimeNs>(std::chrono::duration_cast<std::chrono::nanoseconds>(since).count());
-}
 
 void OperationTrace::arm() noexcept {
   for (auto* each : {&lent, &first_sent, &last_sent, &last_empty, &last_found, &last_taken}) *each = 0;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 
+#include "steady_now.h"
 #include "transport.h"
 
 namespace tally::bench {
@@ -31,7 +32,6 @@ extern thread_local OperationTrace* trace_to_open;
 // Called by progress threads before their first turn, if set; for watching them. Set before threads exist.
 extern std::function<void()> on_attach;
 
-[[nodiscard]] TimeNs steady_now() noexcept;
 void register_traced_transport();
 
 }  // namespace tally::bench

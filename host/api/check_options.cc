@@ -6,6 +6,7 @@
 #include <array>
 #include <charconv>
 
+#include "in_quotes.h"
 #include "tally/wire.h"
 #include "tally/wire_join.h"
 
@@ -41,24 +42,24 @@ class Checker {
 
   [[nodiscard]] Result<void> texts() const {
     if (const auto why = objection_to_text(o_.job, kMaxNameBytes); !why.empty())
-      return refuse("job", quoted(o_.job) + why);
+      return refuse("job", in_quotes(o_.job) + why);
     if (const auto why = objection_to_text(o_.token, kMaxTokenBytes); !why.empty())
       return refuse("token", "the token" + why);  // a secret: not shown
     if (!o_.box.empty() && address_bits(o_.box) == 0)
-      return refuse("switch", quoted(o_.box) +
+      return refuse("switch", in_quotes(o_.box) +
                                   " is not an IP address; names are not looked up: write "
                                   "10.0.0.1 or fd00::1");
     const std::size_t colon = o_.transport.find(':');
     if (colon == 0 || (colon == std::string::npos && !o_.transport.empty() && o_.transport != "udp"))
-      return refuse("transport", quoted(o_.transport) +
+      return refuse("transport", in_quotes(o_.transport) +
                                      " is neither udp nor SCHEME:DEVICE, for example "
                                      "dpdk:net_memif0,role=client,id=0,socket=PATH");
     if (!o_.address.empty() && address_bits(o_.address) == 0 && !is_cidr(o_.address))
-      return refuse("address", quoted(o_.address) +
+      return refuse("address", in_quotes(o_.address) +
                                    " is not an IP address, alone or with a prefix length, for example "
                                    "10.0.0.11/24");
     if (!o_.debug.empty() && o_.debug != "INFO" && o_.debug != "TRACE")
-      return refuse("debug", quoted(o_.debug) + " is not INFO or TRACE");
+      return refuse("debug", in_quotes(o_.debug) + " is not INFO or TRACE");
     return {};
   }
 

@@ -2,6 +2,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "in_quotes.h"
 #include "near_key.h"
 #include "option_texts.h"
 
@@ -35,16 +36,16 @@ Result<void> read_line(std::string_view line, const std::string& where, OptionTe
   const std::size_t equals = content.find('=');
   if (equals == std::string_view::npos)
     return fail(ErrorCode::kInvalidArgument,
-                quoted(content) + " is not of the form key = value, for example job = resnet", where);
+                in_quotes(content) + " is not of the form key = value, for example job = resnet", where);
   const std::string key(trimmed(content.substr(0, equals)));
   const std::string value(trimmed(content.substr(equals + 1)));
   if (!known(key)) {
     const std::string_view near = near_key(setting_of(key), kSettings);
     return fail(
         ErrorCode::kInvalidArgument,
-        quoted(key) + " is not a key" +
+        in_quotes(key) + " is not a key" +
             (near.empty() ? std::string("; keys are the TALLY_ variables in lower case without TALLY_")
-                          : "; did you mean " + quoted(near) + "?"),
+                          : "; did you mean " + in_quotes(near) + "?"),
         where);
   }
   if (value.empty())
@@ -62,8 +63,9 @@ Result<OptionTexts> read_option_file(const std::string& path) {
   std::ifstream file(path);
   if (!file) {
     const int why = errno;
-    return tl::unexpected(Error{ErrorCode::kSystem, "cannot read " + quoted(path) + ": " + std::strerror(why),
-                                "TALLY_CONFIG", why});
+    return tl::unexpected(Error{ErrorCode::kSystem,
+                                "cannot read " + in_quotes(path) + ": " + std::strerror(why), "TALLY_CONFIG",
+                                why});
   }
   OptionTexts texts;
   std::string line;
@@ -72,7 +74,8 @@ Result<OptionTexts> read_option_file(const std::string& path) {
       return tl::unexpected(std::move(read.error()));
   }
   if (file.bad() || !file.eof())
-    return fail(ErrorCode::kSystem, "cannot read " + quoted(path) + ": it is no text file", "TALLY_CONFIG");
+    return fail(ErrorCode::kSystem, "cannot read " + in_quotes(path) + ": it is no text file",
+                "TALLY_CONFIG");
   return texts;
 }
 

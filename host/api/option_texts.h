@@ -38,8 +38,4 @@ using OptionTexts = std::map<std::string, OptionText, std::less<>>;
 // 'TALLY_RANK' -> 'rank'; other words only become lower case.
 [[nodiscard]] std::string setting_of(std::string_view name);
 
-[[nodiscard]] inline std::string quoted(std::string_view text) {
-  return std::string("'").append(text).append("'");
-}
-
 }  // namespace tally

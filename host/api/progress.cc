@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "steady_now.h"
 #include "tally/check.h"
 
 namespace tally {
@@ -70,11 +71,7 @@ void Progress::turn() {
   if (!busy && !ended()) rest();
 }
 
-void Progress::read_clock() noexcept {
-  const auto since = std::chrono::steady_clock::now().time_since_epoch();
-  const auto ns = static_cast<TimeNs>(std::chrono::duration_cast<std::chrono::nanoseconds>(since).count());
-  now_ = std::max(now_, ns);
-}
+void Progress::read_clock() noexcept { now_ = std::max(now_, steady_now()); }
 
 bool Progress::take_requests() {
   {

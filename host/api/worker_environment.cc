@@ -10,6 +10,7 @@
 #include <fstream>
 
 #include "check_options.h"
+#include "in_quotes.h"
 #include "near_key.h"
 #include "option_texts.h"
 #include "tally/wire_join.h"
@@ -18,7 +19,7 @@ namespace tally {
 namespace {
 
 tl::unexpected<Error> refuse(const OptionText& text, const std::string& what) {
-  return fail(ErrorCode::kInvalidArgument, quoted(text.value) + " " + what, text.where);
+  return fail(ErrorCode::kInvalidArgument, in_quotes(text.value) + " " + what, text.where);
 }
 
 // A variable that is nearly one of ours would otherwise do nothing and say nothing. It is let pass when the
@@ -106,8 +107,8 @@ Result<std::string> read_token(const OptionText& path) {
   if (!file) {
     const int why = errno;
     return tl::unexpected(Error{ErrorCode::kSystem,
-                                "cannot read " + quoted(path.value) + ": " + std::strerror(why), path.where,
-                                why});
+                                "cannot read " + in_quotes(path.value) + ": " + std::strerror(why),
+                                path.where, why});
   }
   constexpr std::size_t kEnough = 4096;
   std::string token(kEnough, '\0');

@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstring>
 
 #include "group_report.h"
 #include "reply.h"
+#include "steady_now.h"
 #include "tally/check.h"
 #include "tally/wire.h"
 #include "worker_eal.h"
@@ -27,12 +27,6 @@ constexpr TimeNs kLinkPeriod =
 constexpr TimeNs kSecondReport = kSecond;
 constexpr TimeNs kReportPeriod = 60 * kSecond;
 constexpr std::uint32_t kMaintainTurns = 64;  // receive() looks at the clock this often; wait() always
-
-TimeNs now_ns() noexcept {
-  return static_cast<TimeNs>(std::chrono::duration_cast<std::chrono::nanoseconds>(
-                                 std::chrono::steady_clock::now().time_since_epoch())
-                                 .count());
-}
 
 std::uint32_t frame_bytes(std::uint16_t mtu) noexcept {
   return static_cast<std::uint32_t>(mtu + sizeof(EthernetHeader) + sizeof(VlanTag));
@@ -184,7 +178,7 @@ void DpdkTransport::report_group(TimeNs now) noexcept {
 
 std::size_t DpdkTransport::receive(const DatagramSink& sink) {
   held_back_ = false;
-  if (++turns_ % kMaintainTurns == 0) maintain(now_ns());
+  if (++turns_ % kMaintainTurns == 0) maintain(steady_now());
   if (!up_) return 0;
   std::size_t handed = 0;
   for (std::uint16_t queue = 0; queue < port_->traits().receive_queues; ++queue) {
@@ -281,12 +275,12 @@ void DpdkTransport::joined(const Membership& membership) {
   } else if (!in_it) {
     reported_ = false;
     report_due_ = 0;
-    maintain(now_ns());  // before the first contribution leaves
+    maintain(steady_now());  // before the first contribution leaves
   }
 }
 
 void DpdkTransport::wait(TimeNs now, TimeNs until) {
-  maintain(now_ns());
+  maintain(steady_now());
   if (until > now) idle_.wait(until - now);
 }
 

@@ -5,15 +5,9 @@
 #include <algorithm>
 #include <chrono>
 
+#include "steady_now.h"
+
 namespace tally {
-namespace {
-
-TimeNs now_ns() noexcept {
-  const auto since = std::chrono::steady_clock::now().time_since_epoch();
-  return static_cast<TimeNs>(std::chrono::duration_cast<std::chrono::nanoseconds>(since).count());
-}
-
-}  // namespace
 
 TimeNs NapPolicy::next_nap(TimeNs now) const noexcept {
   const bool yields = now >= no_yield_until_;
@@ -31,12 +25,12 @@ bool IdleWait::wait(TimeNs longest) {
     busy();
     return true;
   }
-  const TimeNs now = now_ns();
+  const TimeNs now = steady_now();
   const TimeNs nap = std::min(policy_.next_nap(now), longest);
   policy_.waited();
   if (nap == 0) {
     sched_yield();
-    const TimeNs after = now_ns();
+    const TimeNs after = steady_now();
     policy_.yielded(after, after - now);
     return true;
   }

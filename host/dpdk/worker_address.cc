@@ -6,6 +6,7 @@
 #include <cstring>
 #include <optional>
 
+#include "in_quotes.h"
 #include "tally/mix64.h"
 #include "tally/wire.h"
 
@@ -14,8 +15,6 @@ namespace {
 
 constexpr std::uint16_t kVlanId = 0xFFF;          // of a tag; the rest is priority
 constexpr std::uint16_t kFirstEphemeral = 49152;  // RFC 6335; above the box's own ports
-
-std::string in_quotes(std::string_view text) { return std::string("'").append(text).append("'"); }
 
 std::optional<Ipv6> parse_ip(std::string_view text) {
   const std::string copy(text);

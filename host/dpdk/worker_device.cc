@@ -4,6 +4,7 @@
 #include <charconv>
 #include <filesystem>
 
+#include "in_quotes.h"
 #include "memif_device.h"
 #include "tally/ids.h"
 
@@ -17,8 +18,6 @@ constexpr std::uint16_t kAnyRing = 1024;  // rsize= is checked where the port is
 tl::unexpected<Error> bad(std::string what) {
   return fail(ErrorCode::kInvalidArgument, std::move(what), "TALLY_TRANSPORT");
 }
-std::string in_quotes(std::string_view text) { return std::string("'").append(text).append("'"); }
-
 bool is_pci(std::string_view name) {
   return name.find(':') != std::string_view::npos && name.find('.') != std::string_view::npos &&
          name.find_first_not_of("0123456789abcdefABCDEF:.") == std::string_view::npos;

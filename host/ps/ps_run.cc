@@ -1,12 +1,12 @@
 #include "ps_run.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <string>
 #include <utility>
 
 #include "ps_report.h"
+#include "steady_now.h"
 
 namespace tally {
 
@@ -50,11 +50,7 @@ void PsRun::turn() {
   transport_->wait(now_, std::min(next, statistics_due_));
 }
 
-void PsRun::read_clock() noexcept {
-  const auto since = std::chrono::steady_clock::now().time_since_epoch();
-  now_ = std::max(now_,
-                  static_cast<TimeNs>(std::chrono::duration_cast<std::chrono::nanoseconds>(since).count()));
-}
+void PsRun::read_clock() noexcept { now_ = std::max(now_, steady_now()); }
 
 bool PsRun::transmit() {
   path_full_ = false;

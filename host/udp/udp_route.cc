@@ -7,14 +7,13 @@
 #include <array>
 #include <cerrno>
 
+#include "in_quotes.h"
 #include "route_query.h"
 #include "tally/wire.h"
 #include "udp_socket.h"
 
 namespace tally {
 namespace {
-
-std::string in_quotes(std::string_view text) { return std::string("'").append(text).append("'"); }
 
 tl::unexpected<Error> bad(std::string what, const char* where) {
   return fail(ErrorCode::kInvalidArgument, std::move(what), where);

@@ -3,14 +3,14 @@
 #include <charconv>
 #include <string>
 
+#include "in_quotes.h"
+
 namespace tally {
 namespace {
 
 tl::unexpected<Error> bad(std::string what) {
   return fail(ErrorCode::kInvalidArgument, std::move(what), "TALLY_TRANSPORT");
 }
-
-std::string in_quotes(std::string_view text) { return std::string("'").append(text).append("'"); }
 
 std::string said(std::string_view key, std::string_view value) {
   return std::string(key).append("=").append(value);

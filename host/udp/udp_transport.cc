@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <chrono>
 #include <ctime>
 
 #include "check_options.h"
 #include "interface_features.h"
+#include "steady_now.h"
 #include "tally/mix64.h"
 #include "tally/net.h"
 #include "tally/wire.h"
@@ -22,12 +22,6 @@ constexpr std::uint16_t kFirstPort = 49'152;  // RFC 6335; above the box's own p
 constexpr unsigned kPortTries = 256;
 constexpr TimeNs kLongestWait = 3600 * kSecond;
 constexpr TimeNs kQueueRetry = kMillisecond;  // an interface's queue does not tell when it has room
-
-TimeNs now_ns() noexcept {
-  return static_cast<TimeNs>(std::chrono::duration_cast<std::chrono::nanoseconds>(
-                                 std::chrono::steady_clock::now().time_since_epoch())
-                                 .count());
-}
 
 std::size_t header_bytes(bool ipv4) noexcept {
   return (ipv4 ? sizeof(Ipv4Header) : sizeof(Ipv6Header)) + sizeof(UdpHeader);
@@ -154,7 +148,7 @@ std::size_t UdpTransport::receive(const DatagramSink& sink) {
 
 std::span<Outbound> UdpTransport::lend(std::size_t wanted, std::size_t bytes) {
   if (reported_at_ != 0) {
-    if (now_ns() < reported_at_) return {};
+    if (steady_now() < reported_at_) return {};
     reported_at_ = 0;
   }
   return sender_.lend(wanted, bytes);
@@ -176,7 +170,7 @@ void UdpTransport::joined(const Membership& membership) {
     reported_at_ = 0;
     group_trouble_ = joined.error().what + ": results by multicast do not arrive, each is asked for";
   } else if (*joined) {
-    reported_at_ = now_ns() + report_delay();
+    reported_at_ = steady_now() + report_delay();
   }
 }
 

@@ -12,6 +12,7 @@
 #include "jobs.h"
 #include "multicast.h"
 #include "reply.h"
+#include "steady_now.h"
 #include "tally/check.h"
 #include "tally/net.h"
 #include "tally/wire.h"
@@ -21,16 +22,11 @@ namespace {
 
 constexpr const char* kJob = "resnet";
 
-TimeNs real_now() {
-  const auto since = std::chrono::steady_clock::now().time_since_epoch();
-  return static_cast<TimeNs>(std::chrono::duration_cast<std::chrono::nanoseconds>(since).count());
-}
-
 }  // namespace
 
 SocketBox::SocketBox(const SocketBoxOptions& options)
     : options_(options), address_(*parse_udp_address(options.address)) {
-  (void)schedule_.step(real_now());
+  (void)schedule_.step(steady_now());
   sim::SwitchOptions box;
   box.cores = options.cores;
   box.slot_lines = 1 << 16;
@@ -144,9 +140,9 @@ void SocketBox::serve() {
     {
       const std::lock_guard lock(mutex_);
       if (stop_) return;
-      while (schedule_.step(real_now())) continue;
+      while (schedule_.step(steady_now())) continue;
       for (std::uint16_t shard = 0; shard < sockets_.size(); ++shard) take_from(sockets_[shard], shard);
-      while (schedule_.step(real_now())) continue;
+      while (schedule_.step(steady_now())) continue;
     }
     std::this_thread::sleep_for(std::chrono::microseconds(200));  // publications have no other alarm
   }

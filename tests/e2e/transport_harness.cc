@@ -48,12 +48,6 @@ Result<std::unique_ptr<DpdkTransport>> WorkerSetup::open() const {
   return DpdkTransport::open(TransportOptions{device, box, address, mtu, poll});
 }
 
-TimeNs steady_now() {
-  return static_cast<TimeNs>(std::chrono::duration_cast<std::chrono::nanoseconds>(
-                                 std::chrono::steady_clock::now().time_since_epoch())
-                                 .count());
-}
-
 bool turn_until(DpdkTransport& transport, const std::function<bool()>& done,
                 const std::function<void()>& other) {
   const TimeNs end = steady_now() + 20 * kSecond;

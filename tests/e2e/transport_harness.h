@@ -13,6 +13,7 @@
 
 #include "dpdk_transport.h"
 #include "fake_box.h"
+#include "steady_now.h"
 #include "tally/wire.h"
 
 namespace tally::e2e {
@@ -43,7 +44,6 @@ struct WorkerSetup {
   [[nodiscard]] Result<std::unique_ptr<DpdkTransport>> open() const;
 };
 
-[[nodiscard]] TimeNs steady_now();
 // Turns the transport until `done`, at most 20 s; between the turns `other` runs. Returns done().
 bool turn_until(
     DpdkTransport& transport, const std::function<bool()>& done, const std::function<void()>& other = [] {});

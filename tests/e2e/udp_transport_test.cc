@@ -15,6 +15,7 @@
 
 #include "interface_features.h"
 #include "own_network.h"
+#include "steady_now.h"
 #include "udp_transport.h"
 
 namespace tally::e2e {
@@ -24,11 +25,6 @@ using testing::HasSubstr;
 using Payload = std::vector<std::byte>;
 
 constexpr TimeNs kPatience = 20 * kSecond;  // a bound, never an expectation
-
-TimeNs real_now() {
-  const auto since = std::chrono::steady_clock::now().time_since_epoch();
-  return static_cast<TimeNs>(std::chrono::duration_cast<std::chrono::nanoseconds>(since).count());
-}
 
 Payload payload(std::uint32_t seed, std::size_t bytes) {
   Payload made(bytes);
@@ -98,9 +94,9 @@ class UdpTransports : public testing::Test {
     const DatagramSink sink = [&](std::span<const std::byte> bytes) {
       all.emplace_back(bytes.begin(), bytes.end());
     };
-    const TimeNs end = real_now() + kPatience;
-    while (all.size() < count && real_now() < end) {
-      if (by.receive(sink) == 0) by.wait(real_now(), real_now() + kMillisecond);
+    const TimeNs end = steady_now() + kPatience;
+    while (all.size() < count && steady_now() < end) {
+      if (by.receive(sink) == 0) by.wait(steady_now(), steady_now() + kMillisecond);
     }
     while (by.receive(sink) != 0) continue;  // more than was asked for is a finding, too
     return all;
@@ -205,12 +201,12 @@ TEST_F(UdpTransports, NothingLeavesBeforeTheKernelHasReportedTheGroup) {
   // harm.
   const auto lends_only_after = [&worker](TimeNs then) {
     while (worker->lend(1, 60).empty()) {
-      if (real_now() > then + kPatience) return false;
+      if (steady_now() > then + kPatience) return false;
     }
-    return real_now() >= then;
+    return steady_now() >= then;
   };
   EXPECT_GE(report_delay(), 4 * kMillisecond) << "two to three ticks, and a tick is 1 ms or more";
-  const TimeNs begun = real_now();
+  const TimeNs begun = steady_now();
   worker->joined(multicast(1));
   const TimeNs reported = worker->reported_at();
   EXPECT_GE(reported, begun + report_delay());
@@ -369,10 +365,10 @@ TEST_F(UdpTransports, WhatTheQueueDropsIsLostAndHoldsNothingBack) {
     if (!dropping.works()) GTEST_SKIP() << "tc sets no queue here";
     send(*worker, {payload(1, 1464), payload(2, 1464)});
     EXPECT_EQ(worker->sender().waits(), UdpSender::Waits::kQueue) << "it may be full for a moment only";
-    const TimeNs end = real_now() + kPatience;
-    while (worker->sender().counters().refused.get() < 2 && real_now() < end) {
+    const TimeNs end = steady_now() + kPatience;
+    while (worker->sender().counters().refused.get() < 2 && steady_now() < end) {
       EXPECT_TRUE(taken(*worker, 0).empty());
-      worker->wait(real_now(), real_now() + kMillisecond);
+      worker->wait(steady_now(), steady_now() + kMillisecond);
     }
     EXPECT_EQ(worker->sender().counters().refused.get(), 2U);
     EXPECT_THAT(
@@ -398,24 +394,24 @@ TEST_F(UdpTransports, SegmentingDoesNotEndWhenTheDatagramAloneIsRefusedToo) {
   const auto room = sender.lend(2, 1464);
   for (Outbound& each : room) each.bytes = 1464;
   sender.send(2);
-  const TimeNs end = real_now() + kPatience;
-  while (!sender.flush() && real_now() < end) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  const TimeNs end = steady_now() + kPatience;
+  while (!sender.flush() && steady_now() < end) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   EXPECT_EQ(sender.counters().refused.get(), 2U);
   EXPECT_TRUE(sender.segmented());
 }
 
 TEST_F(UdpTransports, WakeEndsTheWaitUnderWayAndTheNextOne) {
   const auto worker = open();
-  const TimeNs began = real_now();
+  const TimeNs began = steady_now();
   worker->wake();
   worker->wait(began, began + kPatience);
   std::thread waker([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     worker->wake();
   });
-  worker->wait(real_now(), real_now() + kPatience);
+  worker->wait(steady_now(), steady_now() + kPatience);
   waker.join();
-  EXPECT_LT(real_now() - began, kPatience);
+  EXPECT_LT(steady_now() - began, kPatience);
 }
 
 TEST_F(UdpTransports, TheSameIdentityComesFromTheSamePort) {

@@ -9,17 +9,13 @@
 #include <map>
 
 #include "jobs.h"
+#include "steady_now.h"
 #include "tally/net.h"
 #include "tally/wire.h"
 #include "transport.h"
 
 namespace tally::api_test {
 namespace {
-
-TimeNs real_now() {
-  const auto since = std::chrono::steady_clock::now().time_since_epoch();
-  return static_cast<TimeNs>(std::chrono::duration_cast<std::chrono::nanoseconds>(since).count());
-}
 
 Binding binding_of(std::uint16_t plug) {
   Binding b = test_binding(1, plug);
@@ -107,7 +103,7 @@ Result<std::unique_ptr<Transport>> make_loopback(const TransportOptions& options
 LoopbackBox::LoopbackBox(const BoxOptions& options)
     : options_(options), name_(register_box(this)), rng_(options.seed) {
   register_transport("loopback", &make_loopback);
-  (void)schedule_.step(real_now());
+  (void)schedule_.step(steady_now());
   sim::SwitchOptions box;
   box.cores = options.cores;
   JobConfig job;
@@ -219,12 +215,12 @@ void LoopbackBox::serve() {
     const auto arrivals = std::exchange(arrivals_, {});
     const auto actions = std::exchange(actions_, {});
     lock.unlock();
-    while (schedule_.step(real_now())) continue;
+    while (schedule_.step(steady_now())) continue;
     for (const auto& action : actions) action();
     for (const Arrival& each : arrivals) {
       if (!rng_.chance(options_.loss)) node_->receive(each.frame, each.from.port, false);
     }
-    while (schedule_.step(real_now())) continue;
+    while (schedule_.step(steady_now())) continue;
     lock.lock();
   }
 }
