@@ -9,7 +9,7 @@
 #include "answers.h"
 #include "ending.h"
 #include "preemption.h"
-#include "registers.h"
+#include "stamp.h"
 #include "texts.h"
 
 namespace tally {

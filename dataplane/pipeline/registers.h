@@ -8,8 +8,8 @@
 #include <string_view>
 
 #include "shape.h"
+#include "stamp.h"
 #include "tally/ids.h"
-#include "tally/time.h"
 
 namespace tally {
 
@@ -60,9 +60,6 @@ struct HeadReg {
   static constexpr IndexedBy kIndex = IndexedBy::kEntry;
   static constexpr std::string_view kName = "head";
 };
-
-// Time in a register: units of 1,024 ns modulo 2^32, 73 minutes.
-constexpr std::uint32_t stamp(TimeNs at) noexcept { return static_cast<std::uint32_t>(at >> 10); }
 
 // Shared entries only: whose it is and how it may be taken. On a chip these bits would be part of head.
 struct Owner {

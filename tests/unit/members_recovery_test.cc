@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "members_support.h"
-#include "registers.h"
+#include "stamp.h"
 
 namespace tally::members_test {
 namespace {
