@@ -2,15 +2,13 @@
 // The production loop with stamps of the TSC between its steps: the data core's own code, compiled for an
 // execution that reads the clock. One thread and one loop at a time, so there is one profile.
 
-#include <array>
 #include <cstdint>
 #include <memory>
 
+#include "burst_detour.h"
 #include "step_profile.h"
 
 #include <x86intrin.h>
-
-struct rte_mbuf;
 
 namespace tally {
 
@@ -33,19 +31,9 @@ class ProfiledPort {
  public:
   // ethdev: with a MemoryPort in place, which outlives this; one queue.
   explicit ProfiledPort(std::uint16_t ethdev);
-  ProfiledPort(const ProfiledPort&) = delete;
-  ProfiledPort& operator=(const ProfiledPort&) = delete;
-  ~ProfiledPort();  // the MemoryPort's own functions again
 
  private:
-  using Burst = std::uint16_t (*)(void*, rte_mbuf**, std::uint16_t);
-
-  std::uint16_t ethdev_;
-  Burst receive_;
-  Burst transmit_;
-  void** receive_queue_;
-  void** transmit_queue_;
-  std::array<void*, 1> queue_;
+  BurstDetour detour_;
 };
 
 }  // namespace bench

@@ -5,7 +5,6 @@
 #include "reply.h"
 #include "traffic.h"
 
-#include <rte_ethdev.h>
 #include <rte_mbuf.h>
 
 namespace tally::bench {
@@ -17,36 +16,21 @@ constexpr std::size_t kDatagram = Traffic::kHeaders - kHeaderBytes;
 
 PacedPort::PacedPort(std::uint16_t ethdev, std::uint64_t frames, std::uint16_t world, double rate,
                      const std::atomic<bool>& hurry)
-    : ethdev_(ethdev),
-      ring_(frames),
+    : ring_(frames),
       last_rank_(static_cast<std::uint16_t>(world - 1)),
       ns_per_frame_(1e9 / rate),
       hurry_(hurry),
-      receive_before_(rte_eth_fp_ops[ethdev].rx_pkt_burst),
-      transmit_before_(rte_eth_fp_ops[ethdev].tx_pkt_burst),
-      receive_queue_(rte_eth_fp_ops[ethdev].rxq.data),
-      transmit_queue_(rte_eth_fp_ops[ethdev].txq.data),
-      queue_{this},
       taken_(frames),
-      complete_(kUnderWay) {
-  auto& burst = rte_eth_fp_ops[ethdev];
-  burst.rx_pkt_burst = [](void* port, rte_mbuf** m, std::uint16_t count) {
-    return static_cast<PacedPort*>(port)->receive(m, count);
-  };
-  burst.tx_pkt_burst = [](void* port, rte_mbuf** m, std::uint16_t count) {
-    return static_cast<PacedPort*>(port)->transmit(m, count);
-  };
-  burst.rxq.data = queue_.data();
-  burst.txq.data = queue_.data();
-}
-
-PacedPort::~PacedPort() {
-  auto& burst = rte_eth_fp_ops[ethdev_];
-  burst.rx_pkt_burst = receive_before_;
-  burst.tx_pkt_burst = transmit_before_;
-  burst.rxq.data = receive_queue_;
-  burst.txq.data = transmit_queue_;
-}
+      complete_(kUnderWay),
+      detour_(
+          ethdev,
+          [](void* port, rte_mbuf** m, std::uint16_t count) {
+            return static_cast<PacedPort*>(port)->receive(m, count);
+          },
+          [](void* port, rte_mbuf** m, std::uint16_t count) {
+            return static_cast<PacedPort*>(port)->transmit(m, count);
+          },
+          this) {}
 
 std::uint16_t PacedPort::receive(rte_mbuf** frames, std::uint16_t count) noexcept {
   const TimeNs now = clock_.now();
@@ -59,8 +43,7 @@ std::uint16_t PacedPort::receive(rte_mbuf** frames, std::uint16_t count) noexcep
       hurry ? ring_ : static_cast<std::uint64_t>(static_cast<double>(now - start_) / ns_per_frame_);
   if (arrived <= taken_) return 0;
   const std::uint64_t there = std::min(arrived, ring_) - taken_;
-  count = receive_before_(receive_queue_[0], frames,
-                          static_cast<std::uint16_t>(std::min<std::uint64_t>(count, there)));
+  count = detour_.receive(frames, static_cast<std::uint16_t>(std::min<std::uint64_t>(count, there)));
   for (std::uint16_t i = 0; i < count; ++i) {
     const Header h = header_at(rte_pktmbuf_mtod(frames[i], const std::byte*) + kDatagram);
     if (h.rank.host() != last_rank_) continue;
@@ -81,7 +64,7 @@ std::uint16_t PacedPort::transmit(rte_mbuf** frames, std::uint16_t count) noexce
     const TimeNs complete = complete_[raw(header_at(datagram).chunk_id()) % kUnderWay];
     if (complete != 0) latency_.record(now > complete ? now - complete : 0);
   }
-  return transmit_before_(transmit_queue_[0], frames, count);
+  return detour_.transmit(frames, count);
 }
 
 }  // namespace tally::bench

@@ -3,16 +3,14 @@
 // of the burst functions of a MemoryPort: a frame is there from the moment on at which it would have arrived,
 // however late the data core asks for it.
 
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <vector>
 
+#include "burst_detour.h"
 #include "core_clock.h"
 #include "latency_histogram.h"
 #include "tally/time.h"
-
-struct rte_mbuf;
 
 namespace tally::bench {
 
@@ -25,7 +23,6 @@ class PacedPort {
             const std::atomic<bool>& hurry);
   PacedPort(const PacedPort&) = delete;
   PacedPort& operator=(const PacedPort&) = delete;
-  ~PacedPort();  // the MemoryPort's own functions again
 
   // From the arrival of a chunk's last contribution to the transmission of each of its results.
   [[nodiscard]] LatencyHistogram& latency() noexcept { return latency_; }
@@ -33,28 +30,22 @@ class PacedPort {
   [[nodiscard]] TimeNs arriving() const noexcept { return arriving_; }
 
  private:
-  using Burst = std::uint16_t (*)(void*, rte_mbuf**, std::uint16_t);
   std::uint16_t receive(rte_mbuf** frames, std::uint16_t count) noexcept;
   std::uint16_t transmit(rte_mbuf** frames, std::uint16_t count) noexcept;
 
   static constexpr std::size_t kUnderWay = 8192;  // chunks, as Traffic's
 
-  std::uint16_t ethdev_;
   std::uint64_t ring_;
   std::uint16_t last_rank_;
   double ns_per_frame_;
   const std::atomic<bool>& hurry_;
-  Burst receive_before_;
-  Burst transmit_before_;
-  void** receive_queue_;
-  void** transmit_queue_;
-  std::array<void*, 1> queue_;
   CoreClock clock_;
   TimeNs start_ = 0;         // of this turn of the ring
   std::uint64_t taken_ = 0;  // of it
   std::vector<TimeNs> complete_;
   TimeNs arriving_ = 0;
   LatencyHistogram latency_;
+  BurstDetour detour_;  // last: frames come from then on
 };
 
 }  // namespace tally::bench
