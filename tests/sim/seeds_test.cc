@@ -12,11 +12,7 @@ namespace tally::sim {
 namespace {
 
 constexpr int kTests = 32;
-#ifdef TALLY_UNDER_ASAN
-constexpr std::uint64_t kSeedsPerTest = 10;
-#else
-constexpr std::uint64_t kSeedsPerTest = 100;
-#endif
+constexpr std::uint64_t kSeedsPerTest = 100 / TALLY_SEED_SHARE;
 
 class Swarm : public testing::TestWithParam<int> {};
 

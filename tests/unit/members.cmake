@@ -1,4 +1,4 @@
-tally_fewer_seeds(members_random_test.cc)
+tally_fewer_seeds(5 members_random_test.cc)
 tally_test(members_test PURE
   SOURCES members_support.cc members_packets_test.cc members_forming_test.cc members_running_test.cc
           members_ending_test.cc members_leases_test.cc members_recovery_test.cc members_slots_test.cc members_random_test.cc

@@ -247,11 +247,7 @@ struct Life {
   }
 };
 
-#ifdef TALLY_UNDER_ASAN
-constexpr std::uint64_t kShare = 5;  // 1 of so many seeds
-#else
-constexpr std::uint64_t kShare = 1;
-#endif
+constexpr std::uint64_t kShare = TALLY_SEED_SHARE;  // 1 of so many seeds
 
 constexpr std::array kPools{Discipline::kPool, Discipline::kPool, Discipline::kPool};
 constexpr std::array kMixed{Discipline::kShared, Discipline::kPool, Discipline::kShared};

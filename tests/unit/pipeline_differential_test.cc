@@ -259,11 +259,7 @@ void run(std::uint64_t seed, int packets, bool mixed, Coverage* coverage = nullp
   coverage->incomplete += pair.incomplete();
 }
 
-#ifdef TALLY_UNDER_ASAN
-constexpr int kShare = 5;  // 1 of so many seeds
-#else
-constexpr int kShare = 1;
-#endif
+constexpr int kShare = TALLY_SEED_SHARE;  // 1 of so many seeds
 
 // 400 worlds of 400 packets, 160,000 in all, of the discipline pool; and 320 worlds of 800 packets of all
 // disciplines. Eight tests each, so that they run side by side.

@@ -1,5 +1,5 @@
 # The parameter server as a process of its own: its engine, over a box made by hand.
-tally_fewer_seeds(ps_random_test.cc)
+tally_fewer_seeds(4 ps_random_test.cc)
 tally_test(ps_test PURE
   SOURCES ps_support.cc ps_join_test.cc ps_merge_test.cc ps_timer_test.cc ps_random_test.cc
   LABEL unit LINK tally_ps_engine tally_engine_testbed)

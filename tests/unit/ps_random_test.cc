@@ -14,12 +14,8 @@
 namespace tally::psbed {
 namespace {
 
-#ifdef TALLY_UNDER_ASAN
-constexpr std::uint64_t kShare = 4;  // 1 of so many seeds
-#else
-constexpr std::uint64_t kShare = 1;
-#endif
-constexpr std::uint32_t kChunks = 60;  // of each generation
+constexpr std::uint64_t kShare = TALLY_SEED_SHARE;  // 1 of so many seeds
+constexpr std::uint32_t kChunks = 60;               // of each generation
 constexpr std::uint32_t kWindow = 16;
 
 class World {

@@ -1,5 +1,5 @@
 # The parameter server's merge engine; nothing of the pipeline's code is linked.
-tally_fewer_seeds(server_random_test.cc)
+tally_fewer_seeds(4 server_random_test.cc)
 tally_test(server_test PURE
   SOURCES server_merge_test.cc server_memory_test.cc server_random_test.cc
   LABEL unit LINK tally_server)

@@ -280,11 +280,7 @@ class Walk {
   TimeNs now_ = 0;
 };
 
-#ifdef TALLY_UNDER_ASAN
-constexpr std::uint64_t kShare = 4;  // 1 of so many seeds
-#else
-constexpr std::uint64_t kShare = 1;
-#endif
+constexpr std::uint64_t kShare = TALLY_SEED_SHARE;  // 1 of so many seeds
 
 class MergeRandom : public KernelsTest {};
 
