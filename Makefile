@@ -127,8 +127,9 @@ format: need ## check the format, change nothing
 	@tools/sources cxx | $(IN_PARALLEL) tools/check-format || \
 	  { echo 'format: mend all of it with: make fmt' >&2; exit 1; }
 
-rules: ## check where <rte_*> is included and that file names are unique
+rules: ## check where <rte_*> is included, that file names are unique, and that documents point at what exists
 	@tools/check-tree
+	@tools/check-links
 
 headers: configure-asan ## check that each header compiles alone
 	@tools/check-headers $(JOBS) '$(ASAN_DIR)'

@@ -1,4 +1,4 @@
-// What README.md tells a user to write must work as written.
+// What docs/first_steps.md tells a user to write must work as written.
 
 #include <fstream>
 #include <sstream>
@@ -30,11 +30,11 @@ std::vector<std::string> fenced(const std::string& path, const std::string& lang
   return blocks;
 }
 
-TEST(Readme, ConfigurationExamplesLoadWithoutAComplaint) {
-  const auto examples = fenced(TALLY_README, "yaml");
+TEST(FirstSteps, ConfigurationExamplesLoadWithoutAComplaint) {
+  const auto examples = fenced(TALLY_FIRST_STEPS, "yaml");
   ASSERT_FALSE(examples.empty());
   for (const auto& example : examples) {
-    const auto loaded = load_config_text(example, "README.md");
+    const auto loaded = load_config_text(example, "first_steps.md");
     ASSERT_TRUE(loaded.has_value()) << to_text(loaded.error());
     EXPECT_TRUE(loaded->warnings.empty()) << to_text(loaded->warnings);
   }
