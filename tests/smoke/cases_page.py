@@ -7,7 +7,7 @@ from client_member import Member
 from client_numbers import to_float32
 from lab import case
 
-PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "protocol.md"
+PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "protocol_examples.md"
 EXAMPLE = dict(token="s3cret", elements=352)
 GENERATION = 0x0123456789abcdef
 
@@ -23,10 +23,9 @@ class Recorder:
 
 
 def datagrams_of_page():
-    """Every block of hexadecimal words in section 14; words behind two blanks are comments."""
-    example = PAGE.read_text().split("## 14. ")[1].split("## 15. ")[0]
+    """Every block of hexadecimal words on the page; words behind two blanks are comments."""
     lines = []
-    for block in re.findall(r"^```\n(.*?)^```", example, re.M | re.S):
+    for block in re.findall(r"^```\n(.*?)^```", PAGE.read_text(), re.M | re.S):
         for line in block.splitlines():
             code = re.match(r"(?:[0-9a-f]{2,} ?)+(?= |$)", line)
             lines.append(code.group(0).replace(" ", "") if code else "/")
