@@ -1,5 +1,5 @@
 #pragma once
-// Draws what must be unguessable or unique: epochs, cookies, salts, generations (protocol.md, Membership).
+// Draws what must be unguessable or unique: epochs, cookies, salts, generations (docs/protocol.md, 1).
 
 #include <cstdint>
 #include <functional>

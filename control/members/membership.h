@@ -1,5 +1,5 @@
 #pragma once
-// Membership of the native protocol (docs/protocol.md, Membership) as a pure engine: datagrams, times and
+// Membership of the native protocol (docs/protocol.md, 5) as a pure engine: datagrams, times and
 // random words in; datagrams and job tables out. No socket, clock or thread; one thread at a time may call.
 // Everything after create() is noexcept: out of memory ends the process, because a restart
 // adopts the running generations, and half a change of membership would not heal.

@@ -1,6 +1,6 @@
 #pragma once
 // Limits on what strangers can make the box send: refusals and REJECTs 10/s, PROBE echoes 100/s per source
-// address (protocol.md, Words). Nothing is allocated per source: an address hashes to one of 1,024 buckets.
+// address (docs/protocol.md, 13). Nothing is allocated per source: an address hashes to one of 1,024 buckets.
 // Two addresses may share a bucket and so its rate; which ones is unknown to them (the hash is keyed). In
 // return the total is bounded too, however many addresses a sender forges.
 

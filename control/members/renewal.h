@@ -18,7 +18,7 @@ void begin_reforming(JobMembership& job, BoxState& box, TimeNs now);
 void call_missing(const JobMembership& job, BoxState& box);
 
 // A worker's next never-offered chunk. Begins a new epoch when the numbers have advanced 2^29: well before
-// 2^30, where a packet of this epoch as old as half the number space would look new (protocol.md, Epoch).
+// 2^30, where a packet of this epoch as old as half the number space would look new (docs/protocol.md, 12).
 void note_progress(JobMembership& job, BoxState& box, Rank rank, Chunk next, TimeNs now);
 
 }  // namespace tally

@@ -1,5 +1,5 @@
 #pragma once
-// Where a member's packets come from, as learned from its accepted JOIN (protocol.md, Addresses). A data
+// Where a member's packets come from, as learned from its accepted JOIN (docs/protocol.md, 2). A data
 // packet from elsewhere is Drop(source); replies go back there.
 
 #include <array>

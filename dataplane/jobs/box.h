@@ -1,5 +1,5 @@
 #pragma once
-// The box's own addresses on the wire (protocol.md, Addresses). One MAC on all its ports.
+// The box's own addresses on the wire (docs/protocol.md, 2). One MAC on all its ports.
 
 #include "tally/net.h"
 

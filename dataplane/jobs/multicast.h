@@ -1,5 +1,5 @@
 #pragma once
-// Where multicast results of a job go (docs/protocol.md, Addresses).
+// Where multicast results of a job go (docs/protocol.md, 2).
 
 #include "binding.h"
 #include "tally/ids.h"

@@ -78,7 +78,7 @@ struct alignas(64) JobState {
     filling_time = filling_time == 0 ? sample : filling_time - filling_time / 8 + sample / 8;
   }
 
-  static constexpr std::uint32_t kSuspectAfter = 3;       // protocol.md, finish
+  static constexpr std::uint32_t kSuspectAfter = 3;       // docs/protocol_box.md, 11.1, finish
   static constexpr std::uint32_t kSuspectChunks = 1'024;  // finished chunks without bad_sum
 };
 static_assert(sizeof(JobState) % 64 == 0 && offsetof(JobState, slots) <= 64);

@@ -1,7 +1,7 @@
 #pragma once
-// The `pool` discipline (SwitchML, NSDI'21, with protocol.md's order rules): every job owns W slots in two
-// versions, so a conflict between jobs cannot happen. A discipline is this file: where a chunk's entry lies,
-// how far a chunk may be from `high`, and `decide`.
+// The `pool` discipline (SwitchML, NSDI'21, with protocol_box.md's order rules): every job owns W slots in
+// two versions, so a conflict between jobs cannot happen. A discipline is this file: where a chunk's entry
+// lies, how far a chunk may be from `high`, and `decide`.
 
 #include <cstdint>
 

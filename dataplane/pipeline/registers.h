@@ -1,6 +1,6 @@
 #pragma once
 // The register arrays of the aggregation program. Each names its word and its stage; this list is all that
-// the program, both executions and the fit report share. Source: protocol.md, Slot entry; pipeline.md.
+// the program, both executions and the fit report share (docs/protocol_box.md, 11.1 and 11.5).
 // To add a register: a struct here, its place in the list, its line in the program.
 
 #include <array>

@@ -1,5 +1,5 @@
 #pragma once
-// At most 10 REJECTs per second and source (protocol.md, Words). A source has a bucket of its own: two that
+// At most 10 REJECTs per second and source (docs/protocol.md, 13). A source has a bucket of its own: two that
 // shared one would share its budget, and a worker whose neighbour asks about every chunk it waits for would
 // never hear who is late. Where more sources than kWays meet in a set within a second, the last ones get no
 // answer: made-up addresses cost at most the size of the table.

@@ -1,6 +1,6 @@
 #pragma once
 // Packets that leave the pipeline: the 56-byte header of a RESULT, QUERY relay or REJECT, and the Ethernet,
-// IP and UDP headers in front of it for one receiver (protocol.md, Addresses).
+// IP and UDP headers in front of it for one receiver (docs/protocol.md, 2).
 
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,5 @@
 #pragma once
-// The parameter server's merge engine (protocol.md, Parameter server) as a bounded table: partial sums in,
+// The parameter server's merge engine (docs/protocol_server.md, 11.7) as a bounded table: partial sums in,
 // the finished sum out. Pure: no clock, no I/O, no packet memory of its own. Owner: one thread (embedded: the
 // data core that owns the chunk's slot).
 //

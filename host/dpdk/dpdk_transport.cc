@@ -222,7 +222,7 @@ std::span<Outbound> DpdkTransport::lend(std::size_t wanted, std::size_t bytes) {
 }
 
 Mac DpdkTransport::destination_of(std::span<const std::byte> payload) const noexcept {
-  // A JOIN looks for the box anew, whatever its MAC was before (protocol.md, Addresses).
+  // A JOIN looks for the box anew, whatever its MAC was before (docs/protocol.md, 2).
   const bool join = payload.size() >= kHeaderBytes &&
                     static_cast<PacketType>(payload[offsetof(Header, type)]) == PacketType::kJoin;
   return join ? kBroadcastMac : box_mac_;

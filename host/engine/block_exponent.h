@@ -1,5 +1,5 @@
 #pragma once
-// Numbers of the block floating point (docs/protocol.md, Quantisation). A block is one data chunk of one
+// Numbers of the block floating point (docs/protocol.md, 10). A block is one data chunk of one
 // rank; its exponent e is the smallest integer with 2^e >= max|x|.
 
 #include <bit>

@@ -1,6 +1,6 @@
 #pragma once
 // One operation: its spans as one concatenation, and the mapping from its chunks to their elements.
-// Chunks are counted here from 0 within the operation (protocol.md, Worker, Operations): a float operation
+// Chunks are counted here from 0 within the operation (docs/protocol.md, 6): a float operation
 // with n data chunks has p = min(n, lookahead) priming chunks 0..p-1, then data chunk j as chunk p + j.
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 #pragma once
-// The worker of the native protocol (docs/protocol.md, Worker) as a pure state machine: no socket, no clock,
+// The worker of the native protocol (docs/protocol.md, 5 to 10) as a pure state machine: no socket, no clock,
 // no thread. Bytes and time go in, datagrams and completions come out; the same code runs under UDP, DPDK,
 // a fuzzer and the simulator.
 //

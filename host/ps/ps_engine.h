@@ -1,6 +1,6 @@
 #pragma once
-// A parameter server of the native protocol (docs/protocol.md, 11.7) for many jobs at once, as a pure state
-// machine: no socket, no clock, no thread. Bytes and time go in, datagrams go out.
+// A parameter server of the native protocol (docs/protocol_server.md, 11.7) for many jobs at once, as a pure
+// state machine: no socket, no clock, no thread. Bytes and time go in, datagrams go out.
 //
 // Contract for the caller, as with WorkerEngine:
 //  * One thread at a time; time never goes back. All times are of the same monotonic clock.

@@ -1,5 +1,5 @@
 #pragma once
-// The sums of one job at a server (protocol.md, Parameter server): what comes in goes into the table, what
+// The sums of one job at a server (docs/protocol_server.md, 11.7): what comes in goes into the table, what
 // the table says goes out. Knows nothing of joining; its owner tells it the epoch.
 
 #include <array>

@@ -1,5 +1,5 @@
 #pragma once
-// The timer of each incomplete state of a job (protocol.md, Parameter server): FLUSH, then RESEND, in rounds
+// The timer of each incomplete state of a job (docs/protocol_server.md, 11.7): FLUSH, then RESEND, in rounds
 // whose intervals double; after kRounds of them that brought nothing the state is given up. A list for each
 // step, in order of running out, so every call takes constant time.
 

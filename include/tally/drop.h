@@ -1,6 +1,6 @@
 #pragma once
 // Every way to drop a packet has a name, and each drop changes exactly one counter: the one of its reason.
-// To add a reason: a line in the enumeration, one in kDropNames, one in docs/protocol.md's table.
+// To add a reason: a line in the enumeration, one in kDropNames, one in docs/protocol_box.md's table.
 
 #include <array>
 #include <cstddef>

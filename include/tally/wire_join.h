@@ -18,7 +18,7 @@ inline constexpr std::size_t kMaxTokenBytes = 64;  // job token, 0..64
 inline constexpr std::size_t kMaxTextBytes = 512;  // JOINED(refused) and ABORT
 
 // What a worker says its newest JOINED(running) said; all zero the first time. Control adopts the generation
-// when every rank reports the same record (protocol.md, Membership), also after it lost all its state.
+// when every rank reports the same record (docs/protocol.md, 5.3), also after it lost all its state.
 struct GenerationRecord {
   Be<std::uint64_t> generation;
   Be<std::uint32_t> first_chunk;

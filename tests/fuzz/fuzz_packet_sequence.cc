@@ -1,7 +1,7 @@
-// A sequence of packets and of control's doings over two small jobs, against an oracle of protocol.md's pool
-// rules. Every packet's verdict is predicted; every RESULT must hold each member's contribution exactly once
-// and equal what was delivered for the chunk before; a refused packet changes one counter; occupancy is the
-// number of filling entries; the staged execution does the same as the fused one.
+// A sequence of packets and of control's doings over two small jobs, against an oracle of protocol_box.md's
+// pool rules. Every packet's verdict is predicted; every RESULT must hold each member's contribution exactly
+// once and equal what was delivered for the chunk before; a refused packet changes one counter; occupancy is
+// the number of filling entries; the staged execution does the same as the fused one.
 
 #include <algorithm>
 #include <array>

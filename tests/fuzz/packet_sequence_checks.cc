@@ -13,7 +13,7 @@ void check_verdicts(const Outcome& x, const Outcome& y, const Expected& expected
   if (x.verdict != expected.verdict || (x.verdict == Verdict::kDrop && x.drop != expected.drop)) {
     std::fprintf(stderr, "expected %s %s, got %s %s\n", name_of(expected.verdict).data(),
                  name_of(expected.drop).data(), name_of(x.verdict).data(), name_of(x.drop).data());
-    TALLY_CHECK(false, "the verdict of protocol.md");
+    TALLY_CHECK(false, "the verdict of protocol_box.md");
   }
   TALLY_CHECK(x.verdict == y.verdict && x.drop == y.drop && x.to == y.to && x.ranks == y.ranks,
               "both executions agree");

@@ -1,7 +1,7 @@
 #pragma once
-// What protocol.md says a core does with the packets of one job of the `pool` discipline, written a second
-// time: an entry is a list of contributions and a result is computed from the whole list at its end. No
-// registers, no running sums, no code of the pipeline.
+// What protocol_box.md says a core does with the packets of one job of the `pool` discipline, written a
+// second time: an entry is a list of contributions and a result is computed from the whole list at its end.
+// No registers, no running sums, no code of the pipeline.
 
 #include <array>
 #include <cstdint>

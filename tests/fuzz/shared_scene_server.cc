@@ -1,4 +1,5 @@
-// The external servers of the shared scene: one merge table for both, and the rules of docs/protocol.md.
+// The external servers of the shared scene: one merge table for both, and the rules of
+// docs/protocol_server.md.
 
 #include <cstring>
 

@@ -1,4 +1,4 @@
-// Hazards of protocol.md's list: bits that flip, fields that lie, and values at the edge of what a float is.
+// Hazards of docs/hazards.md: bits that flip, fields that lie, and values at the edge of what a float is.
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Hazards of protocol.md's list that come with servers in processes of their own: what is lost between box
+// Hazards of docs/hazards.md that come with servers in processes of their own: what is lost between box
 // and server, what a server forgets with its process, what is split between an entry and a state.
 
 #include <gmock/gmock.h>

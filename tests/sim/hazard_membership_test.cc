@@ -1,4 +1,4 @@
-// Hazards of protocol.md's list: who is dead, who only seems so, and who claims to be somebody else.
+// Hazards of docs/hazards.md: who is dead, who only seems so, and who claims to be somebody else.
 // Invariant 3, without loss: a lease and a second after a death every live member knows it by name.
 
 #include <gtest/gtest.h>

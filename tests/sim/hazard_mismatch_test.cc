@@ -1,4 +1,4 @@
-// Hazards of protocol.md's list: the programs do not do the same thing, and must be told who did what.
+// Hazards of docs/hazards.md: the programs do not do the same thing, and must be told who did what.
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Hazards of protocol.md's list: packets of the past, and numbers that come round.
+// Hazards of docs/hazards.md: packets of the past, and numbers that come round.
 
 #include <gtest/gtest.h>
 

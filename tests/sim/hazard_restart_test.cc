@@ -1,4 +1,4 @@
-// Hazards of protocol.md's list: the box loses its slots or everything, and the epochs that follow.
+// Hazards of docs/hazards.md: the box loses its slots or everything, and the epochs that follow.
 
 #include <gtest/gtest.h>
 

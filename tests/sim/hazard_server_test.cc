@@ -1,4 +1,4 @@
-// Hazards of protocol.md's list that come with the embedded server: what is split between an entry and a
+// Hazards of docs/hazards.md that come with the embedded server: what is split between an entry and a
 // state, what the table forgets, what a restart leaves.
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Hazards of protocol.md's list that come with shared slots: who holds an entry, who takes it, who gives it
+// Hazards of docs/hazards.md that come with shared slots: who holds an entry, who takes it, who gives it
 // back.
 
 #include <gtest/gtest.h>

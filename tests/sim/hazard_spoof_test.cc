@@ -1,4 +1,4 @@
-// Hazards of protocol.md's list: packets from whoever only guesses, at a worker and at the switch.
+// Hazards of docs/hazards.md: packets from whoever only guesses, at a worker and at the switch.
 
 #include <gtest/gtest.h>
 
@@ -165,7 +165,7 @@ TEST_F(HazardSpoof, spoofed_abort) {
   EXPECT_EQ(rack.counted(0).epochs, 1U);
 }
 
-// Not in protocol.md's list, of the same family: JOINED without the nonce, LEAVE's echo that nobody asked
+// Not in docs/hazards.md, of the same family: JOINED without the nonce, LEAVE's echo that nobody asked
 // for.
 TEST_F(HazardSpoof, spoofed_joined) {
   Bytes joined = from_box(PacketType::kJoined, std::string(sizeof(JoinedPayload), '\3'));

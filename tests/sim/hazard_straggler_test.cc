@@ -1,4 +1,4 @@
-// The hazard 'straggler' of protocol.md's list in jobs that opted in to INCOMPLETE results: the others go on
+// The hazard 'straggler' of docs/hazards.md in jobs that opted in to INCOMPLETE results: the others go on
 // without it, and whatever is lost or restarted meanwhile, nobody ever holds another sum of a chunk than the
 // others do (../models/protocol/straggler.cc).
 

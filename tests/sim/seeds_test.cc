@@ -1,5 +1,5 @@
 // 3,200 seeds of the swarm (320 under AddressSanitizer, where one takes ten times as long): random racks,
-// jobs, fault rates and blows, of all disciplines; all of protocol.md's invariants but 7. `make soak
+// jobs, fault rates and blows, of all disciplines; all invariants of docs/hazards.md but 7. `make soak
 // SEEDS=...` runs more of the same.
 
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 #pragma once
 // What the simulator holds against the shared region of one data core after every event: invariants 4 and 6
-// of protocol.md, and that free list, ledger and entries tell the same story. It keeps a copy of the entries
-// and judges what changed by the packet that came in.
+// of docs/hazards.md, and that free list, ledger and entries tell the same story. It keeps a copy of the
+// entries and judges what changed by the packet that came in.
 
 #include <cstdint>
 #include <functional>

@@ -1,5 +1,5 @@
 // External servers that come back: restarted, moved, called back with their job, or after the box lost
-// everything (docs/protocol.md, 5.6).
+// everything (docs/protocol_server.md, 5.6).
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// External servers as members of a job (docs/protocol.md, 5.6).
+// External servers as members of a job (docs/protocol_server.md, 5.6).
 
 #include <algorithm>
 

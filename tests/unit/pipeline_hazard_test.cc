@@ -1,4 +1,4 @@
-// Hazards of protocol.md's list that are the pool discipline's alone, packet by packet, in both executions.
+// Hazards of docs/hazards.md that are the pool discipline's alone, packet by packet, in both executions.
 // What one packet can show is a fixture (tests/fixtures); what needs workers is in tests/sim.
 
 #include <gtest/gtest.h>
