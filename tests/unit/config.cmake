@@ -4,5 +4,6 @@ tally_test(config_test PURE
   LABEL unit LINK tally_config)
 target_compile_definitions(config_test PRIVATE
   TALLY_GOLDEN_DIRECTORY="${PROJECT_SOURCE_DIR}/tests/golden/config"
+  TALLY_CONFIG_REFERENCE="${PROJECT_SOURCE_DIR}/docs/configuration.md"
   TALLY_README="${PROJECT_SOURCE_DIR}/README.md"
   TALLY_CONF_DIRECTORY="${PROJECT_SOURCE_DIR}/conf")
