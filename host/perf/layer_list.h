@@ -1,6 +1,6 @@
 #pragma once
 // Real layer lists: elements of each gradient tensor, in the order in which the model declares its
-// parameters.
+// parameters. What the demo, the benches and the experiments sum.
 
 #include <array>
 #include <cstddef>
@@ -138,5 +138,11 @@ static_assert(kBertBase.back() == 768 && parameters_of(kBertBase) == 109'482'240
 static_assert(kDlrm.back() == 1 && parameters_of(kDlrm) == 2'368'897);
 static_assert(kVgg19.back() == 1000 && parameters_of(kVgg19) == 143'667'240);
 static_assert(kNeuMf.back() == 1 && parameters_of(kNeuMf) == 31'832'577);
+// Some of the sizes by themselves, so that two mistakes cannot make up for each other.
+static_assert(kResnet50[0] == 9'408 && kResnet50[159] == 2'048'000);
+static_assert(kBertBase[0] == 23'440'896 && kBertBase[1] == 393'216 && kBertBase[2] == 1'536);
+static_assert(std::accumulate(&kBertBase[5], &kBertBase[21], 0U) == 7'087'872, "a layer of BERT");
+static_assert(kBertBase[197] == 589'824);
+static_assert(kDlrm[0] == 13 * 512 && kDlrm[5] == 128 && kDlrm[6] == 479 * 1024);
 
 }  // namespace tally
