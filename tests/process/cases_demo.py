@@ -161,7 +161,7 @@ def demo_tells_of_a_killed_switch(lab):
     for pid in processes_of(lab):
         if pathlib.Path(f"/proc/{pid}/comm").read_text().strip() == "tallyd":
             os.kill(pid, signal.SIGKILL)
-    check_ended(lab, demo, 1, "demo: the switch, tallyd was killed by signal 9", "tallyd: ", "ready: ", "FAILED")
+    check_ended(lab, demo, 1, "demo: the switch, tallyd, was killed by signal 9", "tallyd: ", "ready: ", "FAILED")
 
 
 def build_with_worker(lab, *lines):
