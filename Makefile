@@ -93,7 +93,7 @@ build-tsan: configure-tsan ## build the tests that have threads with clang++ and
 	@cmake --build '$(TSAN_DIR)' --parallel $(JOBS) --target $(TSAN_TARGETS)
 
 demo: configure ## one switch, two training jobs and an urgent one midway, every sum checked
-	@cmake --build '$(BUILD_DIR)' --parallel $(JOBS) --target tally-demo tally-perf tallyd tally_dpdk_transport
+	@cmake --build '$(BUILD_DIR)' --parallel $(JOBS) --target tally-demo-worker tally-perf tallyd tally_dpdk_transport
 	@NET='$(NET)' tools/demo '$(BUILD_DIR)' $(if $(LOSS),--loss '$(LOSS)')
 
 test: build build-asan build-tsan ## run the tests of the three builds; the last line counts them
@@ -127,8 +127,9 @@ format: need ## check the format, change nothing
 	@tools/sources cxx | $(IN_PARALLEL) tools/check-format || \
 	  { echo 'format: mend all of it with: make fmt' >&2; exit 1; }
 
-rules: ## check where <rte_*> is included and that file names are unique
+rules: ## check includes, cycles, names and what comments and documents point at
 	@tools/check-tree
+	@tools/check-links
 
 headers: configure-asan ## check that each header compiles alone
 	@tools/check-headers $(JOBS) '$(ASAN_DIR)'

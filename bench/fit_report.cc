@@ -6,8 +6,8 @@
 #include <cstdio>
 #include <cstring>
 
-#include "fit.h"
-#include "job_table.h"
+#include "jobs/job_table.h"
+#include "pipeline/fit.h"
 
 namespace {
 
@@ -24,33 +24,44 @@ int main(int argc, char** argv) {
   std::uint32_t elements = 256;
   std::uint32_t window = 256;
   if (argc > 4 || (argc > 2 && !parse(argv[2], elements)) || (argc > 3 && !parse(argv[3], window)) ||
-      (argc > 1 && !tally::profile_named(argv[1]))) {
+      (argc > 1 && !tally::pipeline::profile_named(argv[1]))) {
     std::fputs("usage: tally_fit_report [tofino1|tofino2|commodity [ELEMENTS [WINDOW]]]\n", stderr);
     return 2;
   }
-  for (const auto& profile : tally::kProfiles) {
+  for (const auto& profile : tally::pipeline::kProfiles) {
     if (argc > 1 && profile.name != argv[1]) continue;
-    std::printf("%s\n", to_text(fit(tally::pool_program(tally::pool_entries(window, 1), elements,
-                                                        tally::kMaxJobs + 1, profile),
-                                    profile))
-                            .c_str());
-    std::printf("%s\n", to_text(fit(tally::straggler_program(tally::pool_entries(window, 1), elements,
-                                                             tally::kMaxJobs + 1, profile),
-                                    profile))
-                            .c_str());
     std::printf("%s\n",
-                to_text(fit(tally::shared_program(tally::pool_entries(window, 1), 2 * std::uint64_t{window},
-                                                  elements, tally::kMaxJobs + 1, profile),
-                            profile))
+                tally::pipeline::to_text(tally::pipeline::fit(tally::pipeline::pool_program(
+                                                                  tally::jobs::pool_entries(window, 1),
+                                                                  elements, tally::kMaxJobs + 1, profile),
+                                                              profile))
                     .c_str());
-    for (const auto tsi : {tally::TsiRule::kPacket, tally::TsiRule::kOpaque}) {
+    std::printf("%s\n",
+                tally::pipeline::to_text(tally::pipeline::fit(tally::pipeline::straggler_program(
+                                                                  tally::jobs::pool_entries(window, 1),
+                                                                  elements, tally::kMaxJobs + 1, profile),
+                                                              profile))
+                    .c_str());
+    std::printf("%s\n",
+                tally::pipeline::to_text(
+                    tally::pipeline::fit(tally::pipeline::shared_program(tally::jobs::pool_entries(window, 1),
+                                                                         2 * std::uint64_t{window}, elements,
+                                                                         tally::kMaxJobs + 1, profile),
+                                         profile))
+                    .c_str());
+    for (const auto tsi : {tally::jobs::TsiRule::kPacket, tally::jobs::TsiRule::kOpaque}) {
       if (!tally::switchml::valid_payload(4 * elements)) break;
-      const auto entries = tally::pool_entries(window, 1);
-      std::printf(
-          "%s\n",
-          to_text(fit(tally::session_program(entries, elements, kMembers, tsi, profile), profile)).c_str());
+      const auto entries = tally::jobs::pool_entries(window, 1);
+      std::printf("%s\n", tally::pipeline::to_text(
+                              tally::pipeline::fit(
+                                  tally::pipeline::session_program(entries, elements, kMembers, tsi, profile),
+                                  profile))
+                              .c_str());
     }
-    std::printf("%s\n", to_text(fit(tally::switchml_program(16'384, elements), profile)).c_str());
+    std::printf("%s\n",
+                tally::pipeline::to_text(
+                    tally::pipeline::fit(tally::pipeline::switchml_program(16'384, elements), profile))
+                    .c_str());
   }
   return 0;
 }

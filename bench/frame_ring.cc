@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "pool.h"
+#include "pipeline/pool.h"
 #include "tally/mix64.h"
 #include "tally/net.h"
 #include "tally/wire.h"
@@ -16,16 +16,17 @@ constexpr std::uint32_t kSkewChunks = 4;  // each member is that far behind the 
 
 }  // namespace
 
-void write_contribution(std::byte* frame, const Job& job, const Box& box, std::uint16_t rank, Chunk chunk,
-                        Sums values, std::uint16_t elements, const Kernels& kernels) {
-  const Member& member = job.ranks[rank];
+void write_contribution(std::byte* frame, const jobs::Job& job, const jobs::Box& box, std::uint16_t rank,
+                        Chunk chunk, kernels::Sums values, std::uint16_t elements,
+                        const kernels::Kernels& kernels) {
+  const jobs::Member& member = job.ranks[rank];
   Header h;
   h.type = PacketType::kContribute;
   h.job = Be{raw(job.id)};
   h.rank = Be{rank};
   h.epoch = Be{raw(job.epoch)};
   h.chunk = Be{raw(chunk)};
-  h.slot = Be{slot_of(slot_map(job), chunk)};
+  h.slot = Be{slot_of(jobs::slot_map(job), chunk)};
   h.elements = Be{elements};
   h.exponent = 3;
   h.contributors = Be{bit_of(Rank{rank})};
@@ -48,7 +49,7 @@ void write_contribution(std::byte* frame, const Job& job, const Box& box, std::u
   std::memcpy(frame + 42, &h, sizeof h);
 }
 
-FrameRing::FrameRing(const Job& job, const Box& box, const Kernels& kernels)
+FrameRing::FrameRing(const jobs::Job& job, const jobs::Box& box, const kernels::Kernels& kernels)
     : kernels_(kernels),
       box_(box),
       frame_bytes_(static_cast<std::uint32_t>(kValuesOffset + 4 * job.elements)),
@@ -57,14 +58,14 @@ FrameRing::FrameRing(const Job& job, const Box& box, const Kernels& kernels)
   const std::size_t versions =
       2 * job.window;  // whole turns of the pool, so that a refill meets the same entries
   chunks_ = (frames / job.world + versions) / versions * versions;
-  memory_.resize(chunks_ * job.world * stride_ / sizeof(Line));
+  memory_.resize(chunks_ * job.world * stride_ / sizeof(jobs::Line));
   for (std::uint32_t step = 0; step < chunks_ + kSkewChunks * (job.world - 1U); ++step) {
     for (std::uint16_t rank = 0; rank < job.world; ++rank) {
       const std::int64_t chunk = std::int64_t{step} - std::int64_t{kSkewChunks} * rank;
       if (chunk < 0 || chunk >= static_cast<std::int64_t>(chunks_)) continue;
       order_.push_back(sources_.size());
       sources_.push_back({static_cast<std::uint32_t>(chunk), rank});
-      entries_.push_back(Pool::line_of(Chunk{static_cast<std::uint32_t>(chunk)}, job));
+      entries_.push_back(pipeline::Pool::line_of(Chunk{static_cast<std::uint32_t>(chunk)}, job));
       completes_.push_back(rank + 1 == job.world ? 1 : 0);
     }
   }
@@ -75,7 +76,7 @@ FrameRing::FrameRing(const Job& job, const Box& box, const Kernels& kernels)
       std::memcpy(at(i) + kValuesOffset + 4 * k, &value, sizeof value);
     }
     Header h;  // its sums, for the first refill
-    const Sums sums = kernels_.sums(at(i) + kValuesOffset, job.elements);
+    const kernels::Sums sums = kernels_.sums(at(i) + kValuesOffset, job.elements);
     h.sum1 = Be{sums.sum1};
     h.sum2 = Be{sums.sum2};
     h.type = PacketType::kProbe;
@@ -84,7 +85,7 @@ FrameRing::FrameRing(const Job& job, const Box& box, const Kernels& kernels)
 }
 
 // The plain sums follow from the header that lies there: what was sent, or the result that replaced it.
-void FrameRing::write_headers(std::size_t i, const Job& job) {
+void FrameRing::write_headers(std::size_t i, const jobs::Job& job) {
   const auto [index, rank] = sources_[i];
   std::byte* const datagram = at(i) + kValuesOffset - kHeaderBytes;
   Header old;
@@ -96,7 +97,7 @@ void FrameRing::write_headers(std::size_t i, const Job& job) {
   write_contribution(at(i), job, box_, rank, Chunk{index}, {plain, old.sum2.host()}, job.elements, kernels_);
 }
 
-void FrameRing::refill(const Job& job) {
+void FrameRing::refill(const jobs::Job& job) {
   for (std::size_t i = 0; i < sources_.size(); ++i) write_headers(i, job);
 }
 

@@ -6,30 +6,31 @@
 #include <cstdint>
 #include <vector>
 
-#include "box.h"
-#include "frame.h"
-#include "job_table.h"
-#include "kernels.h"
-#include "region.h"
+#include "jobs/binding.h"
+#include "jobs/job_table.h"
+#include "jobs/layout.h"
+#include "kernels/kernels.h"
+#include "pipeline/frame.h"
 
 namespace tally::bench {
 
 // The headers of a contribution, 98 bytes, in front of `elements` values whose plain sums are `values`.
-void write_contribution(std::byte* frame, const Job& job, const Box& box, std::uint16_t rank, Chunk chunk,
-                        Sums values, std::uint16_t elements, const Kernels& kernels);
+void write_contribution(std::byte* frame, const jobs::Job& job, const jobs::Box& box, std::uint16_t rank,
+                        Chunk chunk, kernels::Sums values, std::uint16_t elements,
+                        const kernels::Kernels& kernels);
 
 class FrameRing {
  public:
   // chunks x world frames of job.elements elements; at least 4 MiB of them.
-  FrameRing(const Job& job, const Box& box, const Kernels& kernels);
+  FrameRing(const jobs::Job& job, const jobs::Box& box, const kernels::Kernels& kernels);
 
   // Writes fresh headers (98 bytes a frame, as the port's receive would) for `chunks()` new chunks under the
   // job's present epoch. Payloads stay; a frame that carried a result last time carries it as values now.
-  void refill(const Job& job);
+  void refill(const jobs::Job& job);
 
   [[nodiscard]] std::size_t size() const noexcept { return order_.size(); }
   [[nodiscard]] std::size_t chunks() const noexcept { return chunks_; }
-  [[nodiscard]] Frame frame(std::size_t i, bool vouched) noexcept {
+  [[nodiscard]] pipeline::Frame frame(std::size_t i, bool vouched) noexcept {
     return {.data = at(order_[i]),
             .length = frame_bytes_,
             .capacity = stride_,
@@ -40,7 +41,7 @@ class FrameRing {
   // Entry the i-th frame belongs to: for the raw kernel.
   [[nodiscard]] std::uint32_t entry(std::size_t i) const noexcept { return entries_[i]; }
   [[nodiscard]] bool completes(std::size_t i) const noexcept { return completes_[i] != 0; }
-  [[nodiscard]] std::size_t bytes() const noexcept { return memory_.size() * sizeof(Line); }
+  [[nodiscard]] std::size_t bytes() const noexcept { return memory_.size() * sizeof(jobs::Line); }
 
   static constexpr std::size_t kValuesOffset = 98;
 
@@ -50,14 +51,14 @@ class FrameRing {
     std::uint16_t rank;
   };
   std::byte* at(std::size_t i) noexcept { return reinterpret_cast<std::byte*>(memory_.data()) + i * stride_; }
-  void write_headers(std::size_t i, const Job& job);
+  void write_headers(std::size_t i, const jobs::Job& job);
 
-  const Kernels& kernels_;
-  Box box_;
+  const kernels::Kernels& kernels_;
+  jobs::Box box_;
   std::size_t chunks_;
   std::uint32_t frame_bytes_;
   std::uint32_t stride_;
-  std::vector<Line> memory_;
+  std::vector<jobs::Line> memory_;
   std::vector<std::size_t> order_;       // arrival -> frame
   std::vector<Source> sources_;          // frame -> chunk, rank
   std::vector<std::uint32_t> entries_;   // arrival -> line of its entry

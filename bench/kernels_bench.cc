@@ -23,11 +23,11 @@
 #include <utility>
 #include <vector>
 
-#include "kernels.h"
+#include "kernels/kernels.h"
 
 namespace {
 
-using tally::Kernels;
+using tally::kernels::Kernels;
 
 constexpr std::size_t kPayloadOffset = 98;
 constexpr std::size_t kStride = 2048 + 128;
@@ -98,7 +98,7 @@ SwitchCall call_of(std::string_view name) {
       ->call;
 }
 
-const Kernels& reference() { return *tally::usable_kernels().front(); }
+const Kernels& reference() { return *tally::kernels::usable_kernels().front(); }
 
 void require_same(bool same, const Kernels& kernels) {
   if (same) return;
@@ -280,7 +280,7 @@ int main(int argc, char** argv) {
                  [](std::string& a) { return a.data(); });
   benchmark::Initialize(&argc, pointers.data());
   if (benchmark::ReportUnrecognizedArguments(argc, pointers.data())) return 1;
-  for (const Kernels* kernels : tally::usable_kernels()) {
+  for (const Kernels* kernels : tally::kernels::usable_kernels()) {
     require_same_returned(*kernels);
     register_all(*kernels);
   }

@@ -4,11 +4,11 @@
 #include <cstdio>
 
 #include "bench_job.h"
-#include "fused.h"
 #include "harness.h"
+#include "pipeline/fused.h"
+#include "pipeline/staged.h"
 #include "pipeline_contenders.h"
 #include "shared_runs.h"
-#include "staged.h"
 
 namespace tally::bench {
 namespace {
@@ -31,12 +31,12 @@ void print_row(const Row& row, double raw_ns, std::uint16_t elements) {
   std::printf("\n");
 }
 
-nlohmann::json run(std::uint16_t elements, const Kernels& kernels) {
-  const Job job = make_job({.elements = elements});
+nlohmann::json run(std::uint16_t elements, const kernels::Kernels& kernels) {
+  const jobs::Job job = make_job({.elements = elements});
   RawAdd raw(job, job_box(), kernels);
-  PipelineAlone<Fused> port(job, job_box(), kernels, true);
-  PipelineAlone<Fused> software(job, job_box(), kernels, false);
-  PipelineAlone<Staged> staged(job, job_box(), kernels, true);
+  PipelineAlone<pipeline::Fused> port(job, job_box(), kernels, true);
+  PipelineAlone<pipeline::Fused> software(job, job_box(), kernels, false);
+  PipelineAlone<pipeline::Staged> staged(job, job_box(), kernels, true);
   std::vector<Contender> contenders{
       {"raw add", [&] { return undisturbed(raw); }},
       {"fused, port's checksum verdict", [&] { return undisturbed(port); }},
@@ -80,9 +80,9 @@ int main(int argc, char** argv) {
   nlohmann::json results{{"environment", environment()}, {"runs", nlohmann::json::array()}};
   print_environment();
   for (const std::uint16_t elements : {std::uint16_t{256}, std::uint16_t{352}, std::uint16_t{64}}) {
-    results["runs"].push_back(run(elements, tally::best_kernels()));
+    results["runs"].push_back(run(elements, tally::kernels::best_kernels()));
   }
-  results["shared"] = run_shared(tally::best_kernels());
+  results["shared"] = run_shared(tally::kernels::best_kernels());
   write_json(file, results);
   return 0;
 }

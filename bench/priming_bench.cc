@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "harness.h"
-#include "layer_list.h"
+#include "perf/layer_list.h"
 #include "rack.h"
 
 namespace tally::bench {
@@ -79,21 +79,21 @@ Way run(Model& model, Submission how, const char* name) {
   std::vector<Tensors> tensors;
   for (std::uint16_t r = 0; r < kWorkers; ++r) tensors.push_back(model.tensors(r));
   std::vector<std::size_t> next(kWorkers);
-  const auto submit_next = [&](std::uint16_t rank, WorkerEngine& engine, TimeNs now) {
+  const auto submit_next = [&](std::uint16_t rank, engine::WorkerEngine& engine, TimeNs now) {
     if (next[rank] == tensors[rank].size()) return;
     require(engine.allreduce(tensors[rank][next[rank]++], now).has_value(), "an operation is refused");
   };
   const auto count = static_cast<std::uint32_t>(tensors.front().size());
   TimeNs took = 0;
   if (how == Submission::kOneList) {
-    took = rack.run([&](std::uint16_t r, WorkerEngine& e,
+    took = rack.run([&](std::uint16_t r, engine::WorkerEngine& e,
                         TimeNs now) { require(e.allreduce(tensors[r], now).has_value(), "refused"); },
                     1, {});
   } else if (how == Submission::kOneByOne) {
     took = rack.run(submit_next, count, submit_next);
   } else {
     took = rack.run(
-        [&](std::uint16_t r, WorkerEngine& e, TimeNs now) {
+        [&](std::uint16_t r, engine::WorkerEngine& e, TimeNs now) {
           while (next[r] < count) submit_next(r, e, now);
         },
         count, {});
@@ -109,7 +109,7 @@ Way run(Model& model, Submission how, const char* name) {
 int main(int argc, char** argv) {
   using namespace tally::bench;
   const std::string file = json_argument(argc, argv);
-  Model model(tally::kResnet50);
+  Model model(tally::perf::kResnet50);
   // Bound: all data frames of a worker back to back on its link, then one round trip. 42 + 56 bytes of
   // headers, 24 of FCS, preamble and gap.
   const double frames = std::ceil(static_cast<double>(model.parameters) / kElements);

@@ -7,7 +7,7 @@
 #include "frames.h"
 #include "harness.h"
 #include "jobs.h"
-#include "kernels.h"
+#include "kernels/kernels.h"
 
 namespace tally::bench {
 namespace {
@@ -15,8 +15,8 @@ namespace {
 constexpr std::size_t kOuterBytes = 42;  // Ethernet, IPv4, UDP
 constexpr TimeNs kGiveUp = 3'600 * kSecond;
 
-JobConfig job_of(const RackOptions& options) {
-  JobConfig job;
+members::JobConfig job_of(const RackOptions& options) {
+  members::JobConfig job;
   job.name = "bench";
   job.workers = options.workers;
   job.elements = options.elements;
@@ -31,21 +31,21 @@ class Rack::Host {
   Host(sim::Schedule& schedule, sim::Network& network, const RackOptions& options, std::uint16_t rank)
       : schedule_(schedule), network_(network), rank_(rank), binding_(test_binding(1, rank)) {
     binding_.port = PortIndex{rank};
-    EngineOptions o;
+    engine::EngineOptions o;
     o.job = "bench";
     o.rank = Rank{rank};
     o.world = options.workers;
     o.elements = options.elements;
     o.instance = rank + 1U;
     o.seed = rank + 1U;
-    o.rto_floor = kPollRtoFloor;
-    auto created = WorkerEngine::create(o, best_kernels());
+    o.rto_floor = engine::kPollRtoFloor;
+    auto created = engine::WorkerEngine::create(o, kernels::best_kernels());
     require(created.has_value(), "the engine refuses its options");
     engine_ = std::move(*created);
     out_.resize(engine_->max_datagram_bytes());
   }
 
-  [[nodiscard]] WorkerEngine& engine() noexcept { return *engine_; }
+  [[nodiscard]] engine::WorkerEngine& engine() noexcept { return *engine_; }
   [[nodiscard]] std::uint32_t finished() const noexcept { return finished_; }
   void begin(Rack::Program next) {
     finished_ = 0;
@@ -86,8 +86,8 @@ class Rack::Host {
   sim::Schedule& schedule_;
   sim::Network& network_;
   std::uint16_t rank_;
-  Binding binding_;
-  std::unique_ptr<WorkerEngine> engine_;
+  jobs::Binding binding_;
+  std::unique_ptr<engine::WorkerEngine> engine_;
   Bytes out_;
   TimeNs wake_ = kNever;
   std::uint32_t finished_ = 0;
@@ -102,10 +102,10 @@ Rack::Rack(const RackOptions& options) : network_(schedule_, 1, options.link, op
       [this](std::size_t worker, const Bytes& frame, bool) { hosts_[worker]->receive(frame); });
   sim::SwitchOptions box;
   box.jobs = {job_of(options)};
-  box.slot_lines = pool_lines(options.window, 1, options.elements);
+  box.slot_lines = jobs::pool_lines(options.window, 1, options.elements);
   box_ = std::make_unique<sim::SwitchNode>(
       schedule_, 2, box,
-      [this](const Binding& to, Bytes frame) { network_.to_worker(raw(to.port), std::move(frame)); },
+      [this](const jobs::Binding& to, Bytes frame) { network_.to_worker(raw(to.port), std::move(frame)); },
       [](const std::string& what) { require(false, what.c_str()); });
   for (std::uint16_t r = 0; r < options.workers; ++r) {
     hosts_.push_back(std::make_unique<Host>(schedule_, network_, options, r));
@@ -118,7 +118,7 @@ void Rack::join() {
   for (auto& host : hosts_) host->service();
   const auto all_running = [&] {
     for (auto& host : hosts_) {
-      if (host->engine().state() != EngineState::kRunning) return false;
+      if (host->engine().state() != engine::EngineState::kRunning) return false;
     }
     return true;
   };

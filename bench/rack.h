@@ -8,10 +8,10 @@
 #include <memory>
 #include <vector>
 
+#include "engine/worker_engine.h"
 #include "network.h"
 #include "schedule.h"
 #include "switch_node.h"
-#include "worker_engine.h"
 
 namespace tally::bench {
 
@@ -33,7 +33,7 @@ class Rack {
   void join();
   // Calls program(rank, engine, now) once per worker; then runs until each finished `operations` operations,
   // calling next(rank, engine, now) after each. Returns the virtual time it took.
-  using Program = std::function<void(std::uint16_t rank, WorkerEngine& engine, TimeNs now)>;
+  using Program = std::function<void(std::uint16_t rank, engine::WorkerEngine& engine, TimeNs now)>;
   TimeNs run(const Program& program, std::uint32_t operations, const Program& next);
 
   // Sums over the workers.

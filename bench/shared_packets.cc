@@ -14,14 +14,14 @@ using Scene = SharedPackets;
 constexpr std::uint32_t kFrameBytes = FrameRing::kValuesOffset + 4 * Scene::kElements;
 constexpr std::uint32_t kFrameLines = (kFrameBytes + 63) / 64;
 constexpr std::uint32_t kJobFrames = Scene::kWorld * Scene::kChunks;
-constexpr std::uint32_t kStep = entry_lines(Scene::kElements);
-constexpr std::uint32_t kLedger = ledger_lines(2 * kBenchWindow, 1);
-constexpr std::uint32_t kPool = pool_lines(kBenchWindow, 1, Scene::kElements);
+constexpr std::uint32_t kStep = jobs::entry_lines(Scene::kElements);
+constexpr std::uint32_t kLedger = jobs::ledger_lines(2 * kBenchWindow, 1);
+constexpr std::uint32_t kPool = jobs::pool_lines(kBenchWindow, 1, Scene::kElements);
 constexpr std::uint32_t kRangeOfJob = std::max(kLedger, kPool);
 constexpr std::uint32_t kLines = 2 * kRangeOfJob + Scene::kChunks * kStep;
 
-Job job_of(Discipline discipline, std::uint16_t id) {
-  Job job = make_job({.world = Scene::kWorld, .elements = Scene::kElements, .id = id});
+jobs::Job job_of(Discipline discipline, std::uint16_t id) {
+  jobs::Job job = make_job({.world = Scene::kWorld, .elements = Scene::kElements, .id = id});
   job.discipline = discipline;
   job.slots.first = (id - 1U) * kRangeOfJob;
   if (!shares_slots(discipline)) return job;
@@ -41,20 +41,20 @@ void read(const void* data, std::size_t bytes) {
 
 }  // namespace
 
-SharedPackets::SharedPackets(Discipline discipline, const Kernels& kernels)
+SharedPackets::SharedPackets(Discipline discipline, const kernels::Kernels& kernels)
     : kernels_(kernels),
       frames_(std::size_t{2} * kJobFrames * kFrameLines),
       memory_(kLines),
       states_(std::size_t{kChunks} * kStep),
       pipeline_({.core = 0,
                  .box = job_box(),
-                 .shared = shared_region(kLines, kChunks, kElements),
+                 .shared = jobs::shared_region(kLines, kChunks, kElements),
                  .server = states_},
                 memory_, kernels),
       senders_{{{.job = job_of(discipline, 1)}, {.job = job_of(discipline, 2)}}} {
   entries_ = {shares_slots(discipline) ? pipeline_.shared().region().first : 0, kChunks * kStep};
   std::uint64_t random = 1;
-  Line* next = frames_.data();
+  jobs::Line* next = frames_.data();
   for (Sender& sender : senders_) {
     for (std::uint32_t i = 0; i < kJobFrames; ++i, next += kFrameLines) {
       sender.frames.push_back(reinterpret_cast<std::byte*>(next));
@@ -74,8 +74,8 @@ void SharedPackets::next_epoch(Sender& sender) {
 }
 
 void SharedPackets::publish() {
-  auto table = JobTable().with(senders_[0].job.id, std::make_shared<Job>(senders_[0].job));
-  table = table->with(senders_[1].job.id, std::make_shared<Job>(senders_[1].job));
+  auto table = jobs::JobTable().with(senders_[0].job.id, std::make_shared<jobs::Job>(senders_[0].job));
+  table = table->with(senders_[1].job.id, std::make_shared<jobs::Job>(senders_[1].job));
   pipeline_.adopt(table.get());
   table_ = std::move(table);
 }
@@ -101,33 +101,33 @@ void SharedPackets::begin() {
 
 // Those in question come last. All together are more than an L2 cache holds.
 void SharedPackets::warm(const Sender& sender, std::uint16_t rank) const {
-  const auto* const first = reinterpret_cast<const Line*>(frame(sender, rank, 0));
-  const Line* const middle = first + kChunks * kFrameLines;
-  const Line* const begin = frames_.data();
-  const Line* const end = begin + frames_.size();
-  read(middle, static_cast<std::size_t>(end - middle) * sizeof(Line));
-  read(begin, static_cast<std::size_t>(middle - begin) * sizeof(Line));
-  read(states_.data(), states_.size() * sizeof(Line));
-  for (const Sender& s : senders_) read(&memory_[s.job.slots.first], kLedger * sizeof(Line));
-  read(&memory_[entries_.first], entries_.count * sizeof(Line));
+  const auto* const first = reinterpret_cast<const jobs::Line*>(frame(sender, rank, 0));
+  const jobs::Line* const middle = first + kChunks * kFrameLines;
+  const jobs::Line* const begin = frames_.data();
+  const jobs::Line* const end = begin + frames_.size();
+  read(middle, static_cast<std::size_t>(end - middle) * sizeof(jobs::Line));
+  read(begin, static_cast<std::size_t>(middle - begin) * sizeof(jobs::Line));
+  read(states_.data(), states_.size() * sizeof(jobs::Line));
+  for (const Sender& s : senders_) read(&memory_[s.job.slots.first], kLedger * sizeof(jobs::Line));
+  read(&memory_[entries_.first], entries_.count * sizeof(jobs::Line));
 }
 
 void SharedPackets::send(const Sender& sender, std::uint16_t rank, Verdict verdict) {
   // The last arrivals come in another order, or the free list would keep the entries' own.
   const std::uint32_t step = rank + 1 == kWorld ? 37 : 1;
   const std::uint64_t before = pipeline_.counters(sender.job.id).of(verdict);
-  for (std::uint32_t c = 0; c < kChunks; c += kBurst) {
-    run_burst(
-        pipeline_, parsed_, kBurst, 1,
+  for (std::uint32_t c = 0; c < kChunks; c += pipeline::kBurst) {
+    pipeline::run_burst(
+        pipeline_, parsed_, pipeline::kBurst, 1,
         [&](std::size_t i) {
           const std::uint32_t chunk = (c + static_cast<std::uint32_t>(i)) * step % kChunks;
-          return Frame{.data = frame(sender, rank, chunk),
-                       .length = kFrameBytes,
-                       .capacity = kFrameLines * sizeof(Line),
-                       .port = PortIndex{0},
-                       .checksum_good = true};
+          return pipeline::Frame{.data = frame(sender, rank, chunk),
+                                 .length = kFrameBytes,
+                                 .capacity = kFrameLines * sizeof(jobs::Line),
+                                 .port = PortIndex{0},
+                                 .checksum_good = true};
         },
-        [](std::size_t, const Outcome&) {});
+        [](std::size_t, const pipeline::Outcome&) {});
   }
   require(pipeline_.counters(sender.job.id).of(verdict) - before == kChunks, "an unexpected verdict");
 }

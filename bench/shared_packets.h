@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "bench_job.h"
-#include "burst.h"
 #include "frame_ring.h"
-#include "fused.h"
-#include "pipeline.h"
+#include "pipeline/burst.h"
+#include "pipeline/fused.h"
+#include "pipeline/pipeline.h"
 #include "round_timer.h"
 
 namespace tally::bench {
@@ -34,14 +34,14 @@ class SharedPackets {
     kSwapKernel,
   };
 
-  SharedPackets(Discipline discipline, const Kernels& kernels);
+  SharedPackets(Discipline discipline, const kernels::Kernels& kernels);
 
   // Some batches. Ends the process if a verdict or a sum is wrong.
   Round round(Timed timed);
 
  private:
   struct Sender {
-    Job job{};
+    jobs::Job job{};
     std::vector<std::byte*> frames{};  // rank by rank
   };
   // Starts a new epoch of both jobs with fresh headers for their values.
@@ -65,22 +65,22 @@ class SharedPackets {
   [[nodiscard]] std::byte* frame(const Sender& sender, std::uint16_t rank, std::uint32_t chunk) const {
     return sender.frames[rank * kChunks + chunk];
   }
-  [[nodiscard]] Sums sums(const std::byte* frame) const {
+  [[nodiscard]] kernels::Sums sums(const std::byte* frame) const {
     return kernels_.sums(frame + FrameRing::kValuesOffset, kElements);
   }
 
-  const Kernels& kernels_;
-  std::vector<Line> frames_;
-  std::vector<Line> memory_;
-  std::vector<Line> states_;  // of the server
-  LineRange entries_{};       // in memory_
-  Pipeline<Fused> pipeline_;
+  const kernels::Kernels& kernels_;
+  std::vector<jobs::Line> frames_;
+  std::vector<jobs::Line> memory_;
+  std::vector<jobs::Line> states_;  // of the server
+  jobs::LineRange entries_{};       // in memory_
+  pipeline::Pipeline<pipeline::Fused> pipeline_;
   std::array<Sender, 2> senders_;
-  std::shared_ptr<const JobTable> table_;
+  std::shared_ptr<const jobs::JobTable> table_;
   std::uint32_t epoch_ = 0;
   std::uint32_t first_ = 0;  // chunk of the batch
   Round total_;
-  ParsedBurst parsed_;
+  pipeline::ParsedBurst parsed_;
 };
 
 }  // namespace tally::bench

@@ -23,7 +23,7 @@ void SharedPackets::add() {
 void SharedPackets::swap(bool merge) {
   Sender& a = senders_[0];
   const Sender& b = senders_[1];
-  std::vector<Sums> swapped_out;
+  std::vector<kernels::Sums> swapped_out;
   for (std::uint32_t c = 0; c < kChunks; ++c) swapped_out.push_back(sums(frame(a, 0, c)));
   send(a, 0, Verdict::kAbsorb);
   if (!merge) {
@@ -43,10 +43,10 @@ void SharedPackets::kernel(bool swaps) {
   constexpr std::uint16_t kRank = 1;
   const Sender& a = senders_[0];
   const auto values = [&](std::uint32_t c) {
-    return reinterpret_cast<std::int32_t*>(&memory_[entries_.first + c * entry_lines(kElements) + 1]);
+    return reinterpret_cast<std::int32_t*>(&memory_[entries_.first + c * jobs::entry_lines(kElements) + 1]);
   };
   const auto wire = [&](std::uint32_t c) { return frame(a, kRank, c) + FrameRing::kValuesOffset; };
-  std::vector<Sums> before;
+  std::vector<kernels::Sums> before;
   for (std::uint32_t c = 0; c < kChunks; ++c) {
     if (!swaps) kernels_.write(values(c), frame(a, 0, c) + FrameRing::kValuesOffset, kElements);
     before.push_back(sums(frame(a, swaps ? kRank : 0, c)));

@@ -59,7 +59,7 @@ nlohmann::json print(const Row& row, const Figure& f, const std::vector<Figure>&
 
 }  // namespace
 
-nlohmann::json run_shared(const Kernels& kernels) {
+nlohmann::json run_shared(const kernels::Kernels& kernels) {
   SharedPackets pool(Discipline::kPool, kernels);
   SharedPackets shared(Discipline::kShared, kernels);
   std::vector<Kind> kinds{

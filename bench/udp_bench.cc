@@ -17,9 +17,9 @@
 
 #include "harness.h"
 #include "tally/wire.h"
+#include "udp/udp_settings.h"
+#include "udp/udp_socket.h"
 #include "udp_pair.h"
-#include "udp_settings.h"
-#include "udp_socket.h"
 
 namespace tally::bench {
 namespace {
@@ -33,8 +33,8 @@ struct Words {
   std::string space;
 };
 
-UdpAddress address(const std::string& text, std::uint16_t port) {
-  auto parsed = parse_udp_address(text);
+udp::UdpAddress address(const std::string& text, std::uint16_t port) {
+  auto parsed = udp::parse_udp_address(text);
   require(parsed.has_value(), "--from and --to take an IP address");
   parsed->set_port(port);
   return *parsed;
@@ -49,13 +49,13 @@ void enter(const std::string& space) {
   ::close(fd);
 }
 
-UdpSocket bound(const UdpAddress& own) {
-  auto socket = UdpSocket::open(own.family());
+udp::UdpSocket bound(const udp::UdpAddress& own) {
+  auto socket = udp::UdpSocket::open(own.family());
   if (!socket) {
     std::fprintf(stderr, "%s\n", socket.error().text().c_str());
     std::exit(1);
   }
-  static_cast<void>(socket->grow_buffers(UdpSettings::kBuffer));
+  static_cast<void>(socket->grow_buffers(udp::UdpSettings::kBuffer));
   if (const int error = socket->bind(own); error != 0) {
     std::fprintf(stderr, "cannot bind to %s: %s\n", own.text().c_str(), strerror(error));
     std::exit(1);
@@ -69,10 +69,10 @@ void print(const Figure& figure) {
 }
 
 void run(const Words& words) {
-  const UdpAddress from = address(words.from, kBasePort);
-  const UdpSocket receiving = bound(address(words.to, 0));
+  const udp::UdpAddress from = address(words.from, kBasePort);
+  const udp::UdpSocket receiving = bound(address(words.to, 0));
   if (!words.space.empty()) enter(words.space);
-  const UdpSocket sending = bound(from);
+  const udp::UdpSocket sending = bound(from);
   UdpPair plain(sending.fd(), receiving.fd(), from, receiving.local(), false);
   UdpPair gso(sending.fd(), receiving.fd(), from, receiving.local(), true);
   // A round of one pair yields two figures; the second contender of each reports what the first one spent.
@@ -88,7 +88,7 @@ void run(const Words& words) {
   nlohmann::json out{
       {"environment", environment()}, {"bytes", UdpPair::kBytes}, {"from", words.from}, {"to", words.to}};
   std::printf("datagrams of %zu bytes from %s to %s, bursts of %zu, medians of %d rounds%s\n",
-              UdpPair::kBytes, words.from.c_str(), words.to.c_str(), DatagramBatch::kMost, kRounds,
+              UdpPair::kBytes, words.from.c_str(), words.to.c_str(), udp::DatagramBatch::kMost, kRounds,
               words.space.empty() ? "" : ", between namespaces");
   for (const Figure& figure : measure(contenders, kRounds)) {
     print(figure);

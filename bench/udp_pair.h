@@ -10,8 +10,8 @@
 #include <span>
 
 #include "harness.h"
-#include "udp_receiver.h"
-#include "udp_sender.h"
+#include "udp/udp_receiver.h"
+#include "udp/udp_sender.h"
 
 namespace tally::bench {
 
@@ -26,7 +26,7 @@ class UdpPair {
   };
 
   // Sockets that outlive this. `from` with the box's port, since the receiver takes nothing else.
-  UdpPair(int sending, int receiving, const UdpAddress& from, const UdpAddress& to, bool gso)
+  UdpPair(int sending, int receiving, const udp::UdpAddress& from, const udp::UdpAddress& to, bool gso)
       : receiving_(receiving),
         port_(to.port()),
         sender_(sending, to, kBytes, gso, errors_),
@@ -58,14 +58,14 @@ class UdpPair {
     return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
   }
   std::size_t send() {
-    const auto room = sender_.lend(DatagramBatch::kMost, kBytes);
-    require(room.size() == DatagramBatch::kMost, "the sender has no room");
+    const auto room = sender_.lend(udp::DatagramBatch::kMost, kBytes);
+    require(room.size() == udp::DatagramBatch::kMost, "the sender has no room");
     for (Outbound& one : room) {
       one.bytes = kBytes;
       one.destination_port = port_;
     }
     sender_.send(room.size());
-    require(sender_.waits() == UdpSender::Waits::kNothing && errors_.count() == 0,
+    require(sender_.waits() == udp::UdpSender::Waits::kNothing && errors_.count() == 0,
             "the kernel took no datagram");
     return room.size();
   }
@@ -83,9 +83,9 @@ class UdpPair {
 
   const int receiving_;
   const std::uint16_t port_;
-  PathErrors errors_;
-  UdpSender sender_;
-  UdpReceiver receiver_;
+  udp::PathErrors errors_;
+  udp::UdpSender sender_;
+  udp::UdpReceiver receiver_;
 };
 
 }  // namespace tally::bench

@@ -6,12 +6,12 @@
 #include <string_view>
 
 #include "broken.h"
-#include "datagram.h"
+#include "engine/datagram.h"
 #include "job_rows.h"
 #include "jobs.h"
-#include "kernels.h"
-#include "reply.h"
-#include "tally/wire_join.h"
+#include "kernels/kernels.h"
+#include "pipeline/reply.h"
+#include "tally/wire.h"
 
 namespace tally::experiment {
 namespace {
@@ -20,35 +20,36 @@ constexpr TimeNs kSweepEvery = kMillisecond;
 constexpr std::uint32_t kEmbeddedStates = 16'384;
 constexpr std::uint32_t kLeaseMs = 3'600'000;
 
-std::uint32_t own_lines(const std::vector<Job>& rows) {
+std::uint32_t own_lines(const std::vector<jobs::Job>& rows) {
   std::uint32_t lines = 0;
-  for (const Job& row : rows) lines = std::max(lines, row.slots.first + row.slots.count);
+  for (const jobs::Job& row : rows) lines = std::max(lines, row.slots.first + row.slots.count);
   return lines;
 }
 
-std::uint32_t shared_slots(const std::vector<Job>& rows) {
+std::uint32_t shared_slots(const std::vector<jobs::Job>& rows) {
   std::uint32_t slots = 0;
-  for (const Job& row : rows) slots = std::max(slots, row.shared_slots);
+  for (const jobs::Job& row : rows) slots = std::max(slots, row.shared_slots);
   return slots;
 }
 
 }  // namespace
 
 BoxModel::BoxModel(VirtualTime& time, Packets& packets, const Setting& setting, TimeNs round_trip,
-                   const std::vector<Job>& rows)
+                   const std::vector<jobs::Job>& rows)
     : time_(time), packets_(packets), setting_(setting), round_trip_(round_trip) {
   const std::uint32_t slots = shared_slots(rows);
-  const auto lines = own_lines(rows) + static_cast<std::uint32_t>(shared_lines(slots, kElements));
+  const auto lines = own_lines(rows) + static_cast<std::uint32_t>(jobs::shared_lines(slots, kElements));
   memory_.resize(lines);
-  if (setting.embedded) server_memory_.resize(std::size_t{kEmbeddedStates} * entry_lines(kElements));
-  const PipelineOptions options{.core = 0,
-                                .box = test_box(),
-                                .shared = shared_region(lines, slots, kElements),
-                                .server = server_memory_};
-  pipeline_ = std::make_unique<Pipeline<Fused>>(options, memory_, best_kernels());
-  table_ = std::make_shared<JobTable>();
-  for (const Job& row : rows) {
-    rows_.push_back(std::make_shared<const Job>(row));
+  if (setting.embedded) server_memory_.resize(std::size_t{kEmbeddedStates} * jobs::entry_lines(kElements));
+  const pipeline::PipelineOptions options{.core = 0,
+                                          .box = test_box(),
+                                          .shared = jobs::shared_region(lines, slots, kElements),
+                                          .server = server_memory_};
+  pipeline_ =
+      std::make_unique<pipeline::Pipeline<pipeline::Fused>>(options, memory_, kernels::best_kernels());
+  table_ = std::make_shared<jobs::JobTable>();
+  for (const jobs::Job& row : rows) {
+    rows_.push_back(std::make_shared<const jobs::Job>(row));
     table_ = table_->with(row.id, rows_.back());
   }
   pipeline_->adopt(table_.get());
@@ -64,7 +65,7 @@ void BoxModel::connect(std::vector<std::vector<std::unique_ptr<Link>>> to_worker
 }
 
 std::vector<std::byte> BoxModel::answer_join(std::span<const std::byte> join) const {
-  const Header asked = header_at(join.data());
+  const Header asked = pipeline::header_at(join.data());
   JoinPayload wish;
   std::memcpy(&wish, join.data() + kHeaderBytes, sizeof wish);
   const std::string_view name(reinterpret_cast<const char*>(join.data() + kHeaderBytes + sizeof wish),
@@ -72,7 +73,7 @@ std::vector<std::byte> BoxModel::answer_join(std::span<const std::byte> join) co
   const auto named =
       std::find_if(rows_.begin(), rows_.end(), [&](const auto& r) { return name_of(*r) == name; });
   if (named == rows_.end()) broken("a JOIN for a job that there is not");
-  const Job& job = **named;
+  const jobs::Job& job = **named;
   const std::uint32_t server = server_index(asked.rank_id());
   JoinedPayload said;
   said.nonce = wish.nonce;
@@ -101,7 +102,7 @@ std::vector<std::byte> BoxModel::answer_join(std::span<const std::byte> join) co
   header.cookie = Be{raw(job.result_cookie)};
   std::vector<std::byte> out(kHeaderBytes + sizeof said);
   std::memcpy(out.data() + kHeaderBytes, &said, sizeof said);
-  seal_control(header, sizeof said, out, best_kernels());
+  engine::seal_control(header, sizeof said, out, kernels::best_kernels());
   return out;
 }
 
@@ -117,37 +118,37 @@ void BoxModel::on_event(std::uint32_t what, std::uint32_t detail) {
 void BoxModel::process(PacketId id) {
   Packet& packet = packets_[id];
   const std::span<std::byte> datagram = std::span{packet.bytes}.subspan(kOuterBytes);
-  Header header = header_at(datagram.data());
-  const Job& job = row(raw(header.job_id()) - 1U);
+  Header header = pipeline::header_at(datagram.data());
+  const jobs::Job& job = row(raw(header.job_id()) - 1U);
   if (front_ && is_from_server(header.type) && front_->heard(job, header)) return packets_.release(id);
   const bool contributes = header.type == PacketType::kContribute;
   if (front_ && contributes && front_->arrives(job, header, *pipeline_))
-    seal(header, packet.datagram_bytes - kHeaderBytes, datagram, best_kernels());
-  const Frame frame{.data = packet.bytes.data(),
-                    .length = static_cast<std::uint32_t>(kOuterBytes + packet.datagram_bytes),
-                    .capacity = static_cast<std::uint32_t>(packet.bytes.size()),
-                    .port = PortIndex{0},
-                    .checksum_good = true};
-  Outcome outcome = pipeline_->process(frame, time_.now());
+    engine::seal(header, packet.datagram_bytes - kHeaderBytes, datagram, kernels::best_kernels());
+  const pipeline::Frame frame{.data = packet.bytes.data(),
+                              .length = static_cast<std::uint32_t>(kOuterBytes + packet.datagram_bytes),
+                              .capacity = static_cast<std::uint32_t>(packet.bytes.size()),
+                              .port = PortIndex{0},
+                              .checksum_good = true};
+  pipeline::Outcome outcome = pipeline_->process(frame, time_.now());
   const bool finished = outcome.verdict == Verdict::kComplete || outcome.verdict == Verdict::kRepeat;
   if (front_ && contributes && finished) by_way_of_server(outcome);
   dispatch(id, outcome);
 }
 
 // The RESULT of a slot becomes the PARTIAL of all members, if the front says so.
-void BoxModel::by_way_of_server(Outcome& outcome) {
-  Header header = header_at(outcome.payload);
+void BoxModel::by_way_of_server(pipeline::Outcome& outcome) {
+  Header header = pipeline::header_at(outcome.payload);
   if (!front_->finished(*outcome.job, header.chunk_id())) return;
   header.type = PacketType::kPartial;
   header.flags &= kFlagOverflow;
-  seal(header, outcome.payload_bytes - kHeaderBytes, {outcome.payload, outcome.payload_bytes},
-       best_kernels());
+  engine::seal(header, outcome.payload_bytes - kHeaderBytes, {outcome.payload, outcome.payload_bytes},
+               kernels::best_kernels());
   outcome.server = 0;
   outcome.priority = outcome.job->max_priority;
 }
 
 // Workers would notice when the result reaches them, and say so.
-void BoxModel::repair_gaps(const Job& job, Chunk finished) {
+void BoxModel::repair_gaps(const jobs::Job& job, Chunk finished) {
   for (const Chunk chunk : gaps_->finished(job, finished, time_.now())) {
     const PacketId id = packets_.take();
     write_flush(packets_[id], job, chunk);
@@ -156,21 +157,22 @@ void BoxModel::repair_gaps(const Job& job, Chunk finished) {
 }
 
 // Carries out what the pipeline says of a packet, and takes the packet.
-void BoxModel::dispatch(PacketId id, const Outcome& outcome) {
+void BoxModel::dispatch(PacketId id, const pipeline::Outcome& outcome) {
   Packet& packet = packets_[id];
   packet.datagram_bytes = static_cast<std::uint16_t>(outcome.payload_bytes);
   if (outcome.reject && outcome.job != nullptr) {
-    const Header refused = header_at(outcome.payload);
+    const Header refused = pipeline::header_at(outcome.payload);
     const PacketId answer = packets_.take();
     Packet& reject = packets_[answer];
     reject.datagram_bytes = kHeaderBytes;
     const Cookie cookie =
         outcome.reject_reason == RejectReason::kWaiting ? outcome.job->result_cookie : Cookie{0};
-    write_reject(std::span<std::byte, kHeaderBytes>(reject.datagram(), kHeaderBytes), refused,
-                 outcome.reject_reason, cookie, outcome.reject_contributors, best_kernels());
+    pipeline::write_reject(std::span<std::byte, kHeaderBytes>(reject.datagram(), kHeaderBytes), refused,
+                           outcome.reject_reason, cookie, outcome.reject_contributors,
+                           kernels::best_kernels());
     to_ranks(answer, *outcome.job, bit_of(refused.rank_id()));
   }
-  if (outcome.server != kNoServer) {
+  if (outcome.server != pipeline::kNoServer) {
     const std::size_t host = (raw(outcome.job->id) - 1U) / setting_.jobs_of_server;
     return to_servers_[host]->push(id, outcome.job->id, outcome.priority);
   }
@@ -178,7 +180,7 @@ void BoxModel::dispatch(PacketId id, const Outcome& outcome) {
     case Verdict::kRelay:
       return to_ranks(id, *outcome.job, bit_of(outcome.to));
     case Verdict::kComplete:
-      if (gaps_) repair_gaps(*outcome.job, header_at(outcome.payload).chunk_id());
+      if (gaps_) repair_gaps(*outcome.job, pipeline::header_at(outcome.payload).chunk_id());
       [[fallthrough]];
     case Verdict::kRepeat:
       return to_ranks(id, *outcome.job, outcome.ranks);
@@ -191,7 +193,7 @@ void BoxModel::dispatch(PacketId id, const Outcome& outcome) {
   }
 }
 
-void BoxModel::to_ranks(PacketId id, const Job& job, std::uint64_t ranks) {
+void BoxModel::to_ranks(PacketId id, const jobs::Job& job, std::uint64_t ranks) {
   const auto n = static_cast<std::uint16_t>(std::popcount(ranks));
   if (n == 0) return packets_.release(id);
   packets_.use(id, static_cast<std::uint16_t>(n - 1));
@@ -207,7 +209,8 @@ void BoxModel::sweep() {
     if (!pipeline_->aged(time_.now())) continue;
     const PacketId id = packets_.take();
     Packet& packet = packets_[id];
-    const Outcome outcome = pipeline_->sweep(std::span{packet.bytes}.subspan(kOuterBytes), time_.now());
+    const pipeline::Outcome outcome =
+        pipeline_->sweep(std::span{packet.bytes}.subspan(kOuterBytes), time_.now());
     if (outcome.verdict == Verdict::kDrop) {
       packets_.release(id);
     } else {
@@ -229,7 +232,7 @@ void BoxModel::look_at_slots() {
 
 void BoxModel::report(Outcomes& out, TimeNs end) const {
   for (const auto& row : rows_) {
-    const SlotCounters& slots = pipeline_->state(row->id).slots;
+    const pipeline::SlotCounters& slots = pipeline_->state(row->id).slots;
     out.claims += slots.claims;
     out.denied += slots.denied;
     out.evicted += slots.evicted;

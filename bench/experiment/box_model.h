@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "gap_repair.h"
-#include "job_table.h"
+#include "jobs/job_table.h"
 #include "links.h"
 #include "packets.h"
-#include "pipeline.h"
+#include "pipeline/pipeline.h"
 #include "server_link.h"
 #include "setting.h"
 #include "slot_front.h"
@@ -25,9 +25,9 @@ class BoxModel final : public Actor {
 
   // round_trip: from the box to a server and back.
   BoxModel(VirtualTime& time, Packets& packets, const Setting& setting, TimeNs round_trip,
-           const std::vector<Job>& rows);
+           const std::vector<jobs::Job>& rows);
 
-  [[nodiscard]] const Job& row(std::size_t job) const { return *rows_[job]; }
+  [[nodiscard]] const jobs::Job& row(std::size_t job) const { return *rows_[job]; }
   // By job, then rank; and by server host.
   void connect(std::vector<std::vector<std::unique_ptr<Link>>> to_workers,
                std::vector<std::unique_ptr<ServerLink>> to_servers);
@@ -43,10 +43,10 @@ class BoxModel final : public Actor {
 
  private:
   void process(PacketId id);
-  void by_way_of_server(Outcome& outcome);
-  void repair_gaps(const Job& job, Chunk finished);
-  void dispatch(PacketId id, const Outcome& outcome);
-  void to_ranks(PacketId id, const Job& job, std::uint64_t ranks);
+  void by_way_of_server(pipeline::Outcome& outcome);
+  void repair_gaps(const jobs::Job& job, Chunk finished);
+  void dispatch(PacketId id, const pipeline::Outcome& outcome);
+  void to_ranks(PacketId id, const jobs::Job& job, std::uint64_t ranks);
   void sweep();
   void look_at_slots();
 
@@ -54,11 +54,11 @@ class BoxModel final : public Actor {
   Packets& packets_;
   Setting setting_;
   TimeNs round_trip_;
-  std::vector<std::shared_ptr<const Job>> rows_;
-  std::shared_ptr<const JobTable> table_;
-  std::vector<Line> memory_;
-  std::vector<Line> server_memory_;
-  std::unique_ptr<Pipeline<Fused>> pipeline_;
+  std::vector<std::shared_ptr<const jobs::Job>> rows_;
+  std::shared_ptr<const jobs::JobTable> table_;
+  std::vector<jobs::Line> memory_;
+  std::vector<jobs::Line> server_memory_;
+  std::unique_ptr<pipeline::Pipeline<pipeline::Fused>> pipeline_;
   std::unique_ptr<SlotFront> front_;
   std::unique_ptr<GapRepair> gaps_;
   std::vector<std::vector<std::unique_ptr<Link>>> to_workers_;

@@ -1,8 +1,8 @@
 #include "gap_repair.h"
 
-#include "datagram.h"
+#include "engine/datagram.h"
 #include "jobs.h"
-#include "kernels.h"
+#include "kernels/kernels.h"
 #include "tally/discipline.h"
 
 namespace tally::experiment {
@@ -13,7 +13,7 @@ void GapRepair::at_server(JobId job, Chunk chunk) {
   chunks.open.try_emplace(raw(chunk), 0);
 }
 
-std::vector<Chunk> GapRepair::finished(const Job& job, Chunk chunk, TimeNs now) {
+std::vector<Chunk> GapRepair::finished(const jobs::Job& job, Chunk chunk, TimeNs now) {
   Chunks& chunks = at(job.id);
   if (raw(chunk) >= chunks.finished.size()) chunks.finished.resize(2 * (raw(chunk) + 1U));
   chunks.finished[raw(chunk)] = true;
@@ -28,7 +28,7 @@ std::vector<Chunk> GapRepair::finished(const Job& job, Chunk chunk, TimeNs now) 
   return stuck;
 }
 
-void write_flush(Packet& packet, const Job& job, Chunk chunk) {
+void write_flush(Packet& packet, const jobs::Job& job, Chunk chunk) {
   Header h;
   h.type = PacketType::kFlush;
   h.priority = job.max_priority;
@@ -36,10 +36,10 @@ void write_flush(Packet& packet, const Job& job, Chunk chunk) {
   h.rank = Be{raw(server_rank(0))};
   h.epoch = Be{raw(job.epoch)};
   h.chunk = Be{raw(chunk)};
-  h.slot = Be{slot_of(slot_map(job), chunk)};
+  h.slot = Be{slot_of(jobs::slot_map(job), chunk)};
   h.cookie = Be{raw(job.server_ranks[0].cookie)};
   packet.datagram_bytes = kHeaderBytes;
-  seal(h, 0, std::span{packet.bytes}.subspan(kOuterBytes), best_kernels());
+  engine::seal(h, 0, std::span{packet.bytes}.subspan(kOuterBytes), kernels::best_kernels());
   OuterHeaders(job.server_ranks[0].binding, test_box()).put(packet, kBasePort);
 }
 

@@ -8,7 +8,7 @@
 #include <map>
 #include <vector>
 
-#include "job_table.h"
+#include "jobs/job_table.h"
 #include "packets.h"
 #include "tally/time.h"
 
@@ -22,7 +22,7 @@ class GapRepair {
   // Something of the chunk reached the server.
   void at_server(JobId job, Chunk chunk);
   // Its result goes to the workers. The earlier chunks that are to be flushed now.
-  [[nodiscard]] std::vector<Chunk> finished(const Job& job, Chunk chunk, TimeNs now);
+  [[nodiscard]] std::vector<Chunk> finished(const jobs::Job& job, Chunk chunk, TimeNs now);
 
  private:
   // A run is far too short for numbers to wrap.
@@ -37,6 +37,6 @@ class GapRepair {
 };
 
 // The FLUSH of the chunk as the job's server 0 would send it.
-void write_flush(Packet& packet, const Job& job, Chunk chunk);
+void write_flush(Packet& packet, const jobs::Job& job, Chunk chunk);
 
 }  // namespace tally::experiment

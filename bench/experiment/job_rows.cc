@@ -6,8 +6,8 @@
 
 #include "broken.h"
 #include "jobs.h"
+#include "jobs/layout.h"
 #include "packets.h"
-#include "shared_region.h"
 
 namespace tally::experiment {
 namespace {
@@ -37,7 +37,7 @@ JobSpec spec_of(const Setting& s, std::uint16_t job) {
   return spec;
 }
 
-void add_server(Job& row, std::uint16_t job) {
+void add_server(jobs::Job& row, std::uint16_t job) {
   row.server = ServerKind::kExternal;
   row.servers = 1;
   row.server_ranks[0] = {Cookie{mix64(raw(row.epoch) * 193ULL)}, 0, test_binding(kFirstServerAddress, job)};
@@ -54,8 +54,8 @@ bool gets_no_pool(const Setting& s) {
   return s.row.discipline == Discipline::kPool && pool_window(s) < kLeastWindow;
 }
 
-std::vector<Job> rows_of(const Setting& s, const std::vector<JobPlan>& plans) {
-  std::vector<Job> rows;
+std::vector<jobs::Job> rows_of(const Setting& s, const std::vector<JobPlan>& plans) {
+  std::vector<jobs::Job> rows;
   std::uint32_t line = 0;
   for (std::uint16_t job = 0; job < s.jobs; ++job) {
     JobSpec spec = spec_of(s, job);
@@ -66,9 +66,9 @@ std::vector<Job> rows_of(const Setting& s, const std::vector<JobPlan>& plans) {
       spec.shared_slots = 0;
     }
     spec.first_line = line;
-    Job row = make_job(spec);
+    jobs::Job row = make_job(spec);
     line += row.slots.count;
-    for (Member& member : row.ranks) member.binding.port = PortIndex{0};
+    for (jobs::Member& member : row.ranks) member.binding.port = PortIndex{0};
     if (row.discipline == Discipline::kPool) {
       row.server = ServerKind::kNone;
     } else if (!s.embedded) {

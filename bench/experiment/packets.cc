@@ -14,7 +14,7 @@ static_assert(kUdpOffset + sizeof(UdpHeader) == kOuterBytes);
 
 }  // namespace
 
-OuterHeaders::OuterHeaders(const Binding& from, const Box& box) {
+OuterHeaders::OuterHeaders(const jobs::Binding& from, const jobs::Box& box) {
   const std::array<std::byte, kHeaderBytes> empty{};
   const Bytes frame = wrap(empty, from, box, kBasePort);
   std::copy_n(frame.begin(), kOuterBytes, bytes_.begin());

@@ -10,9 +10,8 @@
 #include <span>
 #include <vector>
 
-#include "binding.h"
-#include "box.h"
-#include "reply.h"
+#include "jobs/binding.h"
+#include "pipeline/reply.h"
 #include "tally/wire.h"
 
 namespace tally::experiment {
@@ -75,7 +74,7 @@ class Packets {
 // The headers in front of a datagram on its way to the box, but for lengths and port: from `from`.
 class OuterHeaders {
  public:
-  OuterHeaders(const Binding& from, const Box& box);
+  OuterHeaders(const jobs::Binding& from, const jobs::Box& box);
   // In front of the datagram that is in the packet already.
   void put(Packet& packet, std::uint16_t destination_port) const noexcept;
 

@@ -6,25 +6,25 @@
 #include "broken.h"
 #include "job_rows.h"
 #include "jobs.h"
-#include "kernels.h"
+#include "kernels/kernels.h"
 
 namespace tally::experiment {
 
-ServerHost::ServerHost(VirtualTime& time, Packets& packets, const std::vector<const Job*>& jobs,
+ServerHost::ServerHost(VirtualTime& time, Packets& packets, const std::vector<const jobs::Job*>& jobs,
                        GapRepair* gaps)
     : time_(time), packets_(packets), gaps_(gaps) {
   constexpr std::size_t kStates = 8'192;
-  PsOptions options;
+  ps::PsOptions options;
   options.elements = kElements;
   options.instance = raw(jobs.front()->id);
   options.seed = raw(jobs.front()->generation);
-  options.memory = kStates * entry_lines(kElements) * sizeof(Line);
-  for (const Job* job : jobs) {
+  options.memory = kStates * jobs::entry_lines(kElements) * sizeof(jobs::Line);
+  for (const jobs::Job* job : jobs) {
     options.jobs.push_back({.job = name_of(*job)});
     headers_.resize(raw(job->id) + 1U, OuterHeaders(job->server_ranks[0].binding, test_box()));
     headers_.back() = OuterHeaders(job->server_ranks[0].binding, test_box());
   }
-  auto engine = PsEngine::create(options, best_kernels());
+  auto engine = ps::PsEngine::create(options, kernels::best_kernels());
   if (!engine) broken("the server refuses its options: " + engine.error().text());
   engine_ = std::move(*engine);
   out_.resize(engine_->max_datagram_bytes());
@@ -45,7 +45,7 @@ bool ServerHost::running() const {
 
 void ServerHost::on_event(std::uint32_t what, std::uint32_t detail) {
   if (what == kReceive) {
-    const Header h = header_at(packets_[detail].datagram());
+    const Header h = pipeline::header_at(packets_[detail].datagram());
     if (gaps_ != nullptr) gaps_->at_server(h.job_id(), h.chunk_id());
     engine_->receive(packets_[detail].view(), time_.now());
     packets_.release(detail);
@@ -59,7 +59,7 @@ void ServerHost::on_event(std::uint32_t what, std::uint32_t detail) {
 void ServerHost::service() {
   std::uint16_t port = 0;
   while (const std::size_t bytes = engine_->transmit(out_, time_.now(), port)) {
-    const Header h = header_at(out_.data());
+    const Header h = pipeline::header_at(out_.data());
     if (is_control(h.type)) continue;  // a heartbeat: leases are longer than runs
     const PacketId id = packets_.take();
     Packet& packet = packets_[id];

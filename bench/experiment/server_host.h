@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "gap_repair.h"
-#include "job_table.h"
+#include "jobs/job_table.h"
 #include "links.h"
 #include "packets.h"
-#include "ps_engine.h"
+#include "ps/ps_engine.h"
 #include "virtual_time.h"
 
 namespace tally::experiment {
@@ -20,7 +20,7 @@ class ServerHost final : public Actor {
   enum Event : std::uint32_t { kReceive, kWake };
 
   // jobs: which it serves, all as their server 0. gaps: hears of what comes; may be nullptr.
-  ServerHost(VirtualTime& time, Packets& packets, const std::vector<const Job*>& jobs, GapRepair* gaps);
+  ServerHost(VirtualTime& time, Packets& packets, const std::vector<const jobs::Job*>& jobs, GapRepair* gaps);
   void connect(std::unique_ptr<Link> to_box) { to_box_ = std::move(to_box); }
   // JOINs and JOINEDs, without the network: the next JOIN, for the job at `index`; and its answer.
   [[nodiscard]] std::span<const std::byte> say_join();
@@ -29,7 +29,7 @@ class ServerHost final : public Actor {
 
   void on_event(std::uint32_t what, std::uint32_t detail) override;
 
-  [[nodiscard]] const PsEngine& engine() const noexcept { return *engine_; }
+  [[nodiscard]] const ps::PsEngine& engine() const noexcept { return *engine_; }
   [[nodiscard]] const Link& link() const noexcept { return *to_box_; }
 
  private:
@@ -39,7 +39,7 @@ class ServerHost final : public Actor {
   Packets& packets_;
   GapRepair* gaps_;
   std::vector<OuterHeaders> headers_;  // by job id
-  std::unique_ptr<PsEngine> engine_;
+  std::unique_ptr<ps::PsEngine> engine_;
   std::unique_ptr<Link> to_box_;
   std::vector<std::byte> out_;
   TimeNs wake_ = kNever;

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "links.h"
-#include "server_queue.h"
+#include "server/server_queue.h"
 #include "tally/ids.h"
 
 namespace tally::experiment {
@@ -59,7 +59,7 @@ class ServerLink final : public Actor {
   Packets& packets_;
   LinkModel model_;
   Link link_;
-  ServerQueue<PacketId> queue_;
+  server::ServerQueue<PacketId> queue_;
   bool busy_ = false;
   std::uint64_t offered_ = 0;
   std::uint64_t bytes_ = 0;

@@ -3,14 +3,14 @@
 #include <unordered_set>
 #include <vector>
 
-#include "shared_region.h"
+#include "jobs/layout.h"
 #include "tally/discipline.h"
 #include "tally/mix64.h"
 
 namespace tally::experiment {
 namespace {
 
-constexpr std::uint64_t key_of(const Job& job, Chunk chunk) noexcept {
+constexpr std::uint64_t key_of(const jobs::Job& job, Chunk chunk) noexcept {
   return std::uint64_t{raw(job.id)} << 32 | raw(chunk);
 }
 
@@ -20,20 +20,21 @@ class AtpHash final : public SlotFront {
  public:
   AtpHash(std::uint32_t slots, bool holds) : slots_(slots), holds_(holds) {}
 
-  bool arrives(const Job& job, Header& header, Pipeline<Fused>& /*pipeline*/) override {
+  bool arrives(const jobs::Job& job, Header& header,
+               pipeline::Pipeline<pipeline::Fused>& /*pipeline*/) override {
     const Held& held = at(job, header.chunk_id());
     if (!held.waits || held.key == key_of(job, header.chunk_id())) return false;
     header.flags |= kFlagDirect;
     return true;
   }
-  bool finished(const Job& job, Chunk chunk) override {
+  bool finished(const jobs::Job& job, Chunk chunk) override {
     Held& held = at(job, chunk);
     if (!held.waits) held_ += holds_ ? 1 : 0;
     held = {key_of(job, chunk), holds_};
     return true;
   }
   // The FLUSH behind the server's result is for what it has already.
-  bool heard(const Job& job, const Header& header) override {
+  bool heard(const jobs::Job& job, const Header& header) override {
     Held& held = at(job, header.chunk_id());
     if (held.key != key_of(job, header.chunk_id())) return false;
     if (header.type == PacketType::kFlush) return true;
@@ -48,7 +49,7 @@ class AtpHash final : public SlotFront {
     std::uint64_t key = 0;  // of the chunk that was finished here last
     bool waits = false;     // for its acknowledgement
   };
-  Held& at(const Job& job, Chunk chunk) noexcept { return slots_[slot_of(slot_map(job), chunk)]; }
+  Held& at(const jobs::Job& job, Chunk chunk) noexcept { return slots_[slot_of(jobs::slot_map(job), chunk)]; }
 
   std::vector<Held> slots_;
   bool holds_;
@@ -61,17 +62,17 @@ class AnyFree final : public SlotFront {
  public:
   AnyFree(std::uint32_t slots, bool acknowledged) : slots_(slots), acknowledged_(acknowledged) {}
 
-  bool arrives(const Job& job, Header& header, Pipeline<Fused>& pipeline) override {
+  bool arrives(const jobs::Job& job, Header& header, pipeline::Pipeline<pipeline::Fused>& pipeline) override {
     if (pipeline.shared().filling() + held() < slots_ || has_entry(job, header.chunk_id(), pipeline))
       return false;
     header.flags |= kFlagDirect;
     return true;
   }
-  bool finished(const Job& job, Chunk chunk) override {
+  bool finished(const jobs::Job& job, Chunk chunk) override {
     if (acknowledged_) waiting_.insert(key_of(job, chunk));
     return acknowledged_;
   }
-  bool heard(const Job& job, const Header& header) override {
+  bool heard(const jobs::Job& job, const Header& header) override {
     if (!acknowledged_) return false;
     if (header.type == PacketType::kResult) {
       if (waiting_.erase(key_of(job, header.chunk_id())) != 0)
@@ -83,12 +84,14 @@ class AnyFree final : public SlotFront {
   std::uint32_t held() const noexcept override { return static_cast<std::uint32_t>(waiting_.size()); }
 
  private:
-  static bool has_entry(const Job& job, Chunk chunk, Pipeline<Fused>& pipeline) noexcept {
-    const std::uint32_t row = job.slots.first * kLedgerRowsPerLine + slot_of(slot_map(job), chunk);
-    const LedgerRow ledger = pipeline.execution().peek<LedgerReg>(row);
+  static bool has_entry(const jobs::Job& job, Chunk chunk,
+                        pipeline::Pipeline<pipeline::Fused>& pipeline) noexcept {
+    const std::uint32_t row =
+        job.slots.first * jobs::kLedgerRowsPerLine + slot_of(jobs::slot_map(job), chunk);
+    const pipeline::LedgerRow ledger = pipeline.execution().peek<pipeline::LedgerReg>(row);
     if (ledger.seen == 0 || ledger.chunk != raw(chunk) || ledger.entry == 0) return false;
-    if (ledger.entry == LedgerRow::kAsking) return false;
-    const Head head = pipeline.execution().head(pipeline.shared().line_of(ledger.entry - 1));
+    if (ledger.entry == pipeline::LedgerRow::kAsking) return false;
+    const pipeline::Head head = pipeline.execution().head(pipeline.shared().line_of(ledger.entry - 1));
     return head.tag == raw(job.epoch) && head.chunk == raw(chunk);
   }
 
@@ -100,12 +103,13 @@ class AnyFree final : public SlotFront {
 
 class RandomPriority final : public SlotFront {
  public:
-  bool arrives(const Job& job, Header& header, Pipeline<Fused>& /*pipeline*/) override {
+  bool arrives(const jobs::Job& job, Header& header,
+               pipeline::Pipeline<pipeline::Fused>& /*pipeline*/) override {
     header.priority = static_cast<std::uint8_t>(mix64(job.salt ^ key_of(job, header.chunk_id())) % 255);
     return true;
   }
-  bool finished(const Job& /*job*/, Chunk /*chunk*/) override { return false; }
-  bool heard(const Job& /*job*/, const Header& /*header*/) override { return false; }
+  bool finished(const jobs::Job& /*job*/, Chunk /*chunk*/) override { return false; }
+  bool heard(const jobs::Job& /*job*/, const Header& /*header*/) override { return false; }
 };
 
 }  // namespace

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "fused.h"
-#include "pipeline.h"
+#include "pipeline/fused.h"
+#include "pipeline/pipeline.h"
 #include "setting.h"
 #include "tally/wire.h"
 
@@ -20,11 +20,12 @@ class SlotFront {
   virtual ~SlotFront() = default;
 
   // A contribution of `job`, before the pipeline. True: the header was changed.
-  virtual bool arrives(const Job& job, Header& header, Pipeline<Fused>& pipeline) = 0;
+  virtual bool arrives(const jobs::Job& job, Header& header,
+                       pipeline::Pipeline<pipeline::Fused>& pipeline) = 0;
   // A chunk whose sum a slot holds complete is about to be sent to workers. True: to the server instead.
-  virtual bool finished(const Job& job, Chunk chunk) = 0;
+  virtual bool finished(const jobs::Job& job, Chunk chunk) = 0;
   // A packet of the server. True: it ends here.
-  virtual bool heard(const Job& job, const Header& header) = 0;
+  virtual bool heard(const jobs::Job& job, const Header& header) = 0;
   // Slots that are not free although what they held is finished.
   [[nodiscard]] virtual std::uint32_t held() const noexcept { return 0; }
 };

@@ -86,7 +86,7 @@ class Run {
 
   void make_servers() {
     for (std::size_t first = 0; first < plans_.size(); first += setting_.jobs_of_server) {
-      std::vector<const Job*> jobs;
+      std::vector<const jobs::Job*> jobs;
       for (std::size_t job = first; job < first + setting_.jobs_of_server && job < plans_.size(); ++job)
         jobs.push_back(&box_.row(job));
       if (jobs.front()->server != ServerKind::kExternal) return;
@@ -154,7 +154,7 @@ class Run {
     }
     for (const auto& server : servers_) {
       for (std::size_t job = 0; job < server->engine().jobs(); ++job) {
-        const PsJobStatistics& s = server->engine().statistics(job);
+        const ps::PsJobStatistics& s = server->engine().statistics(job);
         out.flushes += s.flushes;
         out.resends += s.resends;
       }

@@ -6,13 +6,13 @@
 #include "broken.h"
 #include "job_rows.h"
 #include "jobs.h"
-#include "kernels.h"
+#include "kernels/kernels.h"
 
 namespace tally::experiment {
 namespace {
 
-EngineOptions engine_options(const TrainingWorker::Options& o) {
-  EngineOptions e;
+engine::EngineOptions engine_options(const TrainingWorker::Options& o) {
+  engine::EngineOptions e;
   e.job = name_of(o.job);
   e.rank = o.rank;
   e.world = o.job.world;
@@ -42,7 +42,7 @@ TrainingWorker::TrainingWorker(VirtualTime& time, Packets& packets, const Chance
       headers_(options.job.ranks[raw(options.rank)].binding, test_box()),
       values_(options.plan.buckets.size()),
       summed_at_(options.plan.buckets.size()) {
-  auto engine = WorkerEngine::create(engine_options(options), best_kernels());
+  auto engine = engine::WorkerEngine::create(engine_options(options), kernels::best_kernels());
   if (!engine) broken("the engine refuses its options: " + engine.error().text());
   engine_ = std::move(*engine);
   out_.resize(engine_->max_datagram_bytes());
@@ -61,7 +61,7 @@ std::span<const std::byte> TrainingWorker::say_join() {
 
 void TrainingWorker::hear(std::span<const std::byte> datagram) {
   engine_->receive(datagram, time_.now());
-  if (engine_->state() != EngineState::kRunning) broken("a worker does not take its JOINED");
+  if (engine_->state() != engine::EngineState::kRunning) broken("a worker does not take its JOINED");
 }
 
 void TrainingWorker::start(TimeNs at) { time_.at(at, *this, kIterate); }

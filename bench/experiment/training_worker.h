@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "chance.h"
+#include "engine/worker_engine.h"
 #include "job_plan.h"
-#include "job_table.h"
+#include "jobs/job_table.h"
 #include "links.h"
 #include "packets.h"
 #include "virtual_time.h"
-#include "worker_engine.h"
 
 namespace tally::experiment {
 
@@ -22,12 +22,12 @@ class TrainingWorker final : public Actor {
   enum Event : std::uint32_t { kReceive, kWake, kIterate, kSubmit };
 
   struct Options {
-    const Job& job;
+    const jobs::Job& job;
     Rank rank{};
     const JobPlan& plan;
     double u = 0;  // ns
     double skew = 0;
-    TimeNs rto_floor = kAdaptiveRtoFloor;
+    TimeNs rto_floor = engine::kAdaptiveRtoFloor;
   };
   TrainingWorker(VirtualTime& time, Packets& packets, const Chance& chance, const Options& options);
 
@@ -40,7 +40,7 @@ class TrainingWorker final : public Actor {
 
   void on_event(std::uint32_t what, std::uint32_t detail) override;
 
-  [[nodiscard]] WorkerEngine& engine() noexcept { return *engine_; }
+  [[nodiscard]] engine::WorkerEngine& engine() noexcept { return *engine_; }
   [[nodiscard]] bool finished() const noexcept { return iteration_ == options_.plan.iterations; }
   [[nodiscard]] TimeNs finished_at() const noexcept { return finished_at_; }
   [[nodiscard]] std::uint64_t wrong() const noexcept { return wrong_; }
@@ -61,7 +61,7 @@ class TrainingWorker final : public Actor {
   const Chance& chance_;
   Options options_;
   OuterHeaders headers_;
-  std::unique_ptr<WorkerEngine> engine_;
+  std::unique_ptr<engine::WorkerEngine> engine_;
   std::unique_ptr<Link> to_box_;
   std::vector<std::byte> out_;
   std::vector<std::vector<std::int32_t>> values_;  // by bucket, input and then sums

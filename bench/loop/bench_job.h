@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
-#include "box.h"
-#include "job_table.h"
+#include "jobs/binding.h"
+#include "jobs/job_table.h"
 #include "tally/mix64.h"
 
 namespace tally::bench {
@@ -20,12 +20,12 @@ struct JobShape {
   std::uint16_t id = 1;
 };
 
-[[nodiscard]] inline Box job_box() {
+[[nodiscard]] inline jobs::Box job_box() {
   return {.mac = {2, 0, 0, 0, 0, 1}, .ipv4 = {10, 0, 0, 254}, .ipv6 = {}};
 }
 
-[[nodiscard]] inline Job make_job(const JobShape& shape) {
-  Job job;
+[[nodiscard]] inline jobs::Job make_job(const JobShape& shape) {
+  jobs::Job job;
   job.id = JobId{shape.id};
   job.epoch = Epoch{1};
   job.generation = Generation{0x5eecU + shape.id};
@@ -37,9 +37,9 @@ struct JobShape {
   job.span = 2 * kBenchWindow;
   job.members = members_of(shape.world);
   if (shape.results == ResultsMode::kMulticast) job.leaders = members_of(shape.ports);
-  job.slots = {0, pool_lines(kBenchWindow, 1, shape.elements)};
+  job.slots = {0, jobs::pool_lines(kBenchWindow, 1, shape.elements)};
   for (std::uint16_t r = 0; r < shape.world; ++r) {
-    Member& m = job.ranks[r];
+    jobs::Member& m = job.ranks[r];
     m.cookie = Cookie{mix64(r + 1U)};
     m.key = rank_key(job.generation, Rank{r});
     m.binding.address = mapped({10, 0, 0, static_cast<std::uint8_t>(r + 1)});

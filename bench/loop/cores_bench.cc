@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "cores_rig.h"
-#include "eal.h"
+#include "dpdk/eal.h"
 #include "harness.h"
 #include "scratch.h"
 #include "started.h"
@@ -117,18 +117,18 @@ int main(int argc, char** argv) {
   nlohmann::json results{{"environment", environment()}};
   print_environment();
   constexpr std::uint64_t kHugeMemory = std::uint64_t{240} << 20;
-  const bool huge = tally::free_hugepage_bytes() >= kHugeMemory;
-  const tally::EalOptions options{.program = argv[0],
-                                  .instance = "cores-" + std::to_string(getpid()),
-                                  .cores = {cpus[0], cpus[1]},
-                                  .memory_bytes = huge ? kHugeMemory : 2 * kHugeMemory};
-  const tally::Eal eal = started(tally::Eal::start(options, print_warnings));
+  const bool huge = tally::dpdk::free_hugepage_bytes() >= kHugeMemory;
+  const tally::dpdk::EalOptions options{.program = argv[0],
+                                        .instance = "cores-" + std::to_string(getpid()),
+                                        .cores = {cpus[0], cpus[1]},
+                                        .memory_bytes = huge ? kHugeMemory : 2 * kHugeMemory};
+  const tally::dpdk::Eal eal = started(tally::dpdk::Eal::start(options, print_warnings));
   static const Scratch scratch;  // std::exit() removes it too
   std::printf(
       "\n%u elements, 8 members, a window of %u for each core, kernels %s, %s, a ring of 4 MiB for each "
       "core,\n%d rounds interleaved; ns of CPU time of one core for each contribution that its queue "
       "received\n",
-      kElements, kBenchWindow, std::string(tally::best_kernels().name).c_str(),
+      kElements, kBenchWindow, std::string(tally::kernels::best_kernels().name).c_str(),
       eal.hugepages() ? "hugepages" : "NO HUGEPAGES: every frame costs a walk of the page table", kRounds);
   results["cores"] = {{"cpus", {cpus[0], cpus[1]}},
                       {"hugepages", eal.hugepages()},

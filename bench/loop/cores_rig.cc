@@ -1,8 +1,8 @@
 #include "cores_rig.h"
 
-#include "burst.h"
-#include "eal.h"
+#include "dpdk/eal.h"
 #include "harness.h"
+#include "pipeline/burst.h"
 #include "started.h"
 
 #include <rte_ethdev.h>
@@ -18,16 +18,17 @@ constexpr std::size_t kRingBytes = std::size_t{4} << 20;
 constexpr std::uint16_t kTransmitDescriptors = 512;
 
 std::uint32_t descriptors_for(std::uint32_t frame_bytes) {
-  return static_cast<std::uint32_t>((kRingBytes / frame_bytes + kBurst) / kBurst * kBurst);
+  return static_cast<std::uint32_t>((kRingBytes / frame_bytes + pipeline::kBurst) / pipeline::kBurst *
+                                    pipeline::kBurst);
 }
 
 // Each core has the entries of a window of kBenchWindow, so that its share of the work is the same.
-Job job_of(const CoresOptions& options) {
-  Job job = make_job({.results = options.results});
+jobs::Job job_of(const CoresOptions& options) {
+  jobs::Job job = make_job({.results = options.results});
   job.shards = options.cores;
   job.window = kBenchWindow * options.cores;
   job.span = 2 * job.window;
-  job.slots = {0, pool_lines(job.window, job.shards, job.elements)};
+  job.slots = {0, jobs::pool_lines(job.window, job.shards, job.elements)};
   return job;
 }
 
@@ -66,10 +67,10 @@ void on_lcores(unsigned cores, const std::function<void(unsigned)>& work) {
       if (call.running->fetch_sub(1) == 1) call.running->notify_one();
       return 0;
     };
-    if (rte_eal_remote_launch(run, &calls[c], Eal::lcore(c)) != 0) give_up("an lcore is busy");
+    if (rte_eal_remote_launch(run, &calls[c], dpdk::Eal::lcore(c)) != 0) give_up("an lcore is busy");
   }
   for (unsigned left = running.load(); left != 0; left = running.load()) running.wait(left);
-  for (unsigned c = 0; c < cores; ++c) rte_eal_wait_lcore(Eal::lcore(c));
+  for (unsigned c = 0; c < cores; ++c) rte_eal_wait_lcore(dpdk::Eal::lcore(c));
 }
 
 void SpinBarrier::meet() noexcept {
@@ -84,24 +85,25 @@ CoresRig::CoresRig(const CoresOptions& options, const std::string& name, const s
   for (std::uint32_t c = 0; c < options_.cores; ++c) {
     const ChunkShard shard = two ? ChunkShard{c, 1} : ChunkShard{};
     traffic_.push_back(
-        std::make_unique<Traffic>(job_, job_box(), best_kernels(), options_.cores, false, shard));
+        std::make_unique<Traffic>(job_, job_box(), kernels::best_kernels(), options_.cores, false, shard));
   }
   descriptors_ = descriptors_for(traffic_.front()->frame_bytes());
-  pools_ = started(
-      make_pools(size_pools({.ports = 1,
-                             .cores = options_.cores,
-                             .receive_descriptors = options_.cores * descriptors_,
-                             .transmit_descriptors = std::uint32_t{options_.cores} * kTransmitDescriptors,
-                             .frame_bytes = static_cast<std::uint16_t>(traffic_.front()->frame_bytes() + 4),
-                             .nic = true}),
-                 name, -1));
+  pools_ = started(dpdk::make_pools(
+      dpdk::size_pools({.ports = 1,
+                        .cores = options_.cores,
+                        .receive_descriptors = options_.cores * descriptors_,
+                        .transmit_descriptors = std::uint32_t{options_.cores} * kTransmitDescriptors,
+                        .frame_bytes = static_cast<std::uint16_t>(traffic_.front()->frame_bytes() + 4),
+                        .nic = true}),
+      name, -1));
   frames_ = pools_.frames.get();
   rte_mempool_obj_iter(frames_, paint, traffic_.front().get());
   open_port(name, directory);
-  const DataPlaneOptions plane{
+  const io::DataPlaneOptions plane{
       .box = job_box(), .prefix = name, .cores = options_.cores, .slot_lines = job_.slots.count};
-  plane_ = started(DataPlane::create(plane, std::move(pools_), std::move(ports_), best_kernels()));
-  plane_->publish({.version = 1, .table = JobTable().with(job_.id, std::make_shared<Job>(job_))});
+  plane_ =
+      started(io::DataPlane::create(plane, std::move(pools_), std::move(ports_), kernels::best_kernels()));
+  plane_->publish({.version = 1, .table = jobs::JobTable().with(job_.id, std::make_shared<jobs::Job>(job_))});
   const bool paced = options_.handed_over != CoresOptions::HandedOver::kNone;
   for (std::uint16_t c = 0; c < options_.cores; ++c) {
     const MemoryPortOptions port{.ethdev = ethdev_,
@@ -117,15 +119,15 @@ CoresRig::CoresRig(const CoresOptions& options, const std::string& name, const s
 void CoresRig::open_port(const std::string& name, const std::string& directory) {
   static int devices = 0;
   const std::string device = "net_vhost" + std::to_string(devices++);
-  const PortOptions options{
+  const dpdk::PortOptions options{
       .name = name,
       .device = device + ",iface=" + directory + "/" + device + ",queues=" + std::to_string(options_.cores),
       .mtu = static_cast<std::uint16_t>(traffic_.front()->frame_bytes() - 14),
       .receive_queues = options_.cores,
       .transmit_queues = options_.cores,
       .checksum = true};
-  Port port = started(Port::open(options, frames_));
-  const PortTraits& traits = port.traits();
+  dpdk::Port port = started(dpdk::Port::open(options, frames_));
+  const dpdk::PortTraits& traits = port.traits();
   if (!traits.segments || !traits.vouches || traits.same_mbuf || traits.receive_queues != options_.cores ||
       traits.transmit_queues != options_.cores)
     give_up("net_vhost does not stand for a NIC here");
@@ -153,7 +155,7 @@ void CoresRig::prepare(unsigned core) {
 // Until the queue is empty and every chunk that this core owns has its result everywhere.
 Round CoresRig::turn_ring(unsigned core) {
   const std::uint64_t frames = (turns_ + 1) * descriptors_;
-  CoreClock clock;
+  io::CoreClock clock;
   const RoundTimer timer;
   while (queues_[core]->received() < frames || traffic_[core]->delivered() < traffic_[core]->chunks()) {
     plane_->turn(core, clock.now());
@@ -191,7 +193,7 @@ void CoresRig::check() const {
     require(traffic.delivered() == traffic.chunks(),
             "a finished chunk's result did not reach every receiver");
     require(traffic.compared() != 0 || turns_ == 0, "no result was compared value by value");
-    const CoreStatistics& core = plane_->statistics(c);
+    const io::CoreStatistics& core = plane_->statistics(c);
     require(core.frames_in.get() == frames && core.no_mbuf.get() == 0 && core.refused.get() == 0 &&
                 core.copied.get() == 0 && core.hand_over_lost.get() == 0,
             "frames were lost or copied");
@@ -207,9 +209,9 @@ void CoresRig::check() const {
       "another share of the frames was handed over");
 }
 
-RawAddOnCores::RawAddOnCores(unsigned cores, const Job& job) {
+RawAddOnCores::RawAddOnCores(unsigned cores, const jobs::Job& job) {
   for (unsigned c = 0; c < cores; ++c)
-    adds_.push_back(std::make_unique<RawAdd>(job, job_box(), best_kernels()));
+    adds_.push_back(std::make_unique<RawAdd>(job, job_box(), kernels::best_kernels()));
 }
 
 Round RawAddOnCores::round() {

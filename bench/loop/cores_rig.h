@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "bench_job.h"
-#include "core_clock.h"
-#include "data_plane.h"
+#include "io/core_time.h"
+#include "io/data_plane.h"
 #include "memory_port.h"
 #include "pipeline_contenders.h"
 #include "round_timer.h"
@@ -63,14 +63,14 @@ class CoresRig {
   void check() const;
 
   CoresOptions options_;
-  Job job_;
+  jobs::Job job_;
   std::vector<std::unique_ptr<Traffic>> traffic_;  // of the chunks that each core owns
   std::uint32_t descriptors_;                      // of each queue
-  Pools pools_{};                                  // until the data plane has them
+  dpdk::Pools pools_{};                            // until the data plane has them
   rte_mempool* frames_ = nullptr;
   std::uint16_t ethdev_ = 0;
-  std::vector<BoxPort> ports_;
-  std::unique_ptr<DataPlane> plane_;
+  std::vector<io::BoxPort> ports_;
+  std::unique_ptr<io::DataPlane> plane_;
   std::vector<std::unique_ptr<MemoryPort>> queues_;  // of each core
   struct alignas(64) Progress {
     std::atomic<std::uint64_t> received{0};
@@ -82,7 +82,7 @@ class CoresRig {
 // Raw add on so many lcores at once, over entries and frames of their own.
 class RawAddOnCores {
  public:
-  RawAddOnCores(unsigned cores, const Job& job);
+  RawAddOnCores(unsigned cores, const jobs::Job& job);
   Round round();
 
  private:

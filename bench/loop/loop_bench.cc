@@ -12,9 +12,9 @@
 
 #include "bench_eal.h"
 #include "element_option.h"
-#include "fused.h"
 #include "harness.h"
 #include "loop_rig.h"
+#include "pipeline/fused.h"
 #include "pipeline_contenders.h"
 #include "scratch.h"
 
@@ -57,14 +57,15 @@ class Bench {
       : directory_(std::move(directory)), wish_(wish), elements_(elements) {}
 
   void add_raw(std::uint8_t world) {
-    const Job job = make_job({.world = world, .elements = elements_});
-    raw_.push_back(std::make_unique<RawAdd>(job, job_box(), best_kernels()));
+    const jobs::Job job = make_job({.world = world, .elements = elements_});
+    raw_.push_back(std::make_unique<RawAdd>(job, job_box(), kernels::best_kernels()));
     add({"raw_add", world}, "raw add", [raw = raw_.back().get()] { return undisturbed(*raw); });
   }
   void add_pipeline() {
     if (!wished("pipeline")) return;
-    const Job job = make_job({.world = kMembers, .elements = elements_});
-    pipeline_ = std::make_unique<PipelineAlone<Fused>>(job, job_box(), best_kernels(), true);
+    const jobs::Job job = make_job({.world = kMembers, .elements = elements_});
+    pipeline_ =
+        std::make_unique<PipelineAlone<pipeline::Fused>>(job, job_box(), kernels::best_kernels(), true);
     add({"pipeline", kMembers}, "pipeline alone", [this] { return undisturbed(*pipeline_); });
   }
   void add_rig(const Row& row, const std::string& name, RigOptions options) {
@@ -123,7 +124,7 @@ class Bench {
   const Wish& wish_;
   std::uint16_t elements_;
   std::vector<std::unique_ptr<RawAdd>> raw_;
-  std::unique_ptr<PipelineAlone<Fused>> pipeline_;
+  std::unique_ptr<PipelineAlone<pipeline::Fused>> pipeline_;
   std::vector<std::unique_ptr<LoopRig>> rigs_;
   std::vector<Row> rows_;
   std::vector<Contender> contenders_;
@@ -241,15 +242,15 @@ int main(int argc, char** argv) {
   const bool given = !wish.elements.empty();
   nlohmann::json results{{"environment", environment()}};
   print_environment();
-  const tally::Eal eal = start_bench_eal(argv[0]);
+  const tally::dpdk::Eal eal = start_bench_eal(argv[0]);
   static const Scratch scratch;  // std::exit() removes it too
   std::printf("\nwindow %u, kernels %s, %s, rings of 4 MiB, %d rounds interleaved\n", kBenchWindow,
-              std::string(tally::best_kernels().name).c_str(), hugepages_text(eal), wish.rounds);
+              std::string(tally::kernels::best_kernels().name).c_str(), hugepages_text(eal), wish.rounds);
   std::printf("%-40s %4s %4s %7s %7s %7s %6s %6s %6s %6s %5s\n", "", "of", "el", "ns", "min", "max", "x raw",
               "Mpps", "Gel/s", "Gb/s", "%100G");
   results["loop"] = {{"elements", kElements},
                      {"window", kBenchWindow},
-                     {"kernels", tally::best_kernels().name},
+                     {"kernels", tally::kernels::best_kernels().name},
                      {"hugepages", eal.hugepages()},
                      {"rounds", wish.rounds}};
   nlohmann::json& rows = results["loop"]["rows"] = nlohmann::json::array();

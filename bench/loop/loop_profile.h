@@ -12,9 +12,11 @@
 
 namespace tally {
 
+namespace io {
 class DataCore;
 struct CoreOptions;
 struct CoreRings;
+}  // namespace io
 
 namespace bench {
 
@@ -24,7 +26,7 @@ inline StepProfile loop_profile;
 [[nodiscard]] inline std::uint64_t read_tsc() noexcept { return __rdtsc(); }
 
 // For DataPlaneOptions::make_core.
-[[nodiscard]] std::unique_ptr<DataCore> make_profiled_core(CoreOptions options, CoreRings& rings);
+[[nodiscard]] std::unique_ptr<io::DataCore> make_profiled_core(io::CoreOptions options, io::CoreRings& rings);
 
 // Stands in front of the burst functions of a MemoryPort, so that the port's time is a step of its own.
 class ProfiledPort {

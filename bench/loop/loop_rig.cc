@@ -4,9 +4,9 @@
 #include <array>
 #include <cstring>
 
-#include "burst.h"
 #include "harness.h"
-#include "pool.h"
+#include "pipeline/burst.h"
+#include "pipeline/pool.h"
 #include "started.h"
 
 #include <rte_ethdev.h>
@@ -25,8 +25,8 @@ constexpr int kMostWarmUps = 64;
 // Descriptors of each port: together at least kRingBytes of frames, and bursts come out even.
 std::uint32_t descriptors_for(std::uint32_t frame_bytes, std::uint32_t ports) {
   const std::size_t frames = kRingBytes / frame_bytes + 1;
-  const std::size_t granule = kBurst * ports;
-  return static_cast<std::uint32_t>((frames + granule - 1) / granule * kBurst);
+  const std::size_t granule = pipeline::kBurst * ports;
+  return static_cast<std::uint32_t>((frames + granule - 1) / granule * pipeline::kBurst);
 }
 
 void paint(rte_mempool*, void* traffic, void* object, unsigned index) {
@@ -40,27 +40,30 @@ void paint(rte_mempool*, void* traffic, void* object, unsigned index) {
 LoopRig::LoopRig(const RigOptions& options, const std::string& name, const std::string& directory)
     : options_(options),
       job_(make_job(options.job)),
-      traffic_(job_, job_box(), best_kernels(), options.job.ports),
+      traffic_(job_, job_box(), kernels::best_kernels(), options.job.ports),
       descriptors_(descriptors_for(traffic_.frame_bytes(), options.job.ports)) {
   const std::uint32_t ports = options_.job.ports;
   traffic_.hold(ring_frames());
-  const PoolSizes sizes = size_pools({.ports = ports,
-                                      .cores = 1,
-                                      .receive_descriptors = ports * descriptors_,
-                                      .transmit_descriptors = ports * kTransmitDescriptors,
-                                      .frame_bytes = static_cast<std::uint16_t>(traffic_.frame_bytes() + 4),
-                                      .nic = true});
-  pools_ = started(make_pools(sizes, name, -1));
+  const dpdk::PoolSizes sizes =
+      dpdk::size_pools({.ports = ports,
+                        .cores = 1,
+                        .receive_descriptors = ports * descriptors_,
+                        .transmit_descriptors = ports * kTransmitDescriptors,
+                        .frame_bytes = static_cast<std::uint16_t>(traffic_.frame_bytes() + 4),
+                        .nic = true});
+  pools_ = started(dpdk::make_pools(sizes, name, -1));
   frames_ = pools_.frames.get();
   rte_mempool_obj_iter(frames_, paint, &traffic_);
   open_ports(name, directory);
   if (options_.runs == RigOptions::Runs::kDataPlane) {
-    const DataPlaneOptions plane{.box = job_box(),
-                                 .prefix = name,
-                                 .make_core = options_.profiled ? make_profiled_core : nullptr,
-                                 .slot_lines = job_.slots.count};
-    plane_ = started(DataPlane::create(plane, std::move(pools_), std::move(ports_), best_kernels()));
-    plane_->publish({.version = 1, .table = JobTable().with(job_.id, std::make_shared<Job>(job_))});
+    const io::DataPlaneOptions plane{.box = job_box(),
+                                     .prefix = name,
+                                     .make_core = options_.profiled ? make_profiled_core : nullptr,
+                                     .slot_lines = job_.slots.count};
+    plane_ =
+        started(io::DataPlane::create(plane, std::move(pools_), std::move(ports_), kernels::best_kernels()));
+    plane_->publish(
+        {.version = 1, .table = jobs::JobTable().with(job_.id, std::make_shared<jobs::Job>(job_))});
   }
   if (options_.runs == RigOptions::Runs::kScalarServer ||
       options_.runs == RigOptions::Runs::kVectorisedServer) {
@@ -85,12 +88,12 @@ void LoopRig::open_ports(const std::string& name, const std::string& directory) 
   static int devices = 0;
   for (std::size_t p = 0; p < options_.job.ports; ++p) {
     const std::string device = "net_vhost" + std::to_string(devices++);
-    const PortOptions options{.name = name + std::to_string(p),
-                              .device = device + ",iface=" + directory + "/" + device,
-                              .mtu = static_cast<std::uint16_t>(traffic_.frame_bytes() - 14),
-                              .checksum = true};
-    Port port = started(Port::open(options, frames_));
-    const PortTraits& traits = port.traits();
+    const dpdk::PortOptions options{.name = name + std::to_string(p),
+                                    .device = device + ",iface=" + directory + "/" + device,
+                                    .mtu = static_cast<std::uint16_t>(traffic_.frame_bytes() - 14),
+                                    .checksum = true};
+    dpdk::Port port = started(dpdk::Port::open(options, frames_));
+    const dpdk::PortTraits& traits = port.traits();
     if (!traits.segments || !traits.vouches || traits.same_mbuf)
       give_up("net_vhost does not stand for a NIC here");
     ethdevs_.push_back(traits.id);
@@ -110,9 +113,9 @@ void LoopRig::turn() {
     return;
   }
   if (server_ != nullptr) return server_->turn();
-  std::array<rte_mbuf*, kBurst> burst;
+  std::array<rte_mbuf*, pipeline::kBurst> burst;
   for (const std::uint16_t port : ethdevs_) {
-    const std::uint16_t n = rte_eth_rx_burst(port, 0, burst.data(), kBurst);
+    const std::uint16_t n = rte_eth_rx_burst(port, 0, burst.data(), pipeline::kBurst);
     rte_eth_tx_burst(port, 0, burst.data(), n);
   }
 }
@@ -148,11 +151,11 @@ Round LoopRig::add_ring() {
   for (std::uint32_t i = 0; i < descriptors_; ++i) {
     Header h;
     std::memcpy(&h, port.headers(i) + Traffic::kHeaders - kHeaderBytes, sizeof h);
-    steps[i] = {reinterpret_cast<std::int32_t*>(&entries_[Pool::line_of(h.chunk_id(), job_) + 1]),
+    steps[i] = {reinterpret_cast<std::int32_t*>(&entries_[pipeline::Pool::line_of(h.chunk_id(), job_) + 1]),
                 port.values(i), h.rank.host() + 1U == job_.world};
-    for (std::size_t at = 0; at < 4U * job_.elements; at += sizeof(Line)) all |= steps[i].values[at];
+    for (std::size_t at = 0; at < 4U * job_.elements; at += sizeof(jobs::Line)) all |= steps[i].values[at];
   }
-  const Kernels& kernels = best_kernels();
+  const kernels::Kernels& kernels = kernels::best_kernels();
   bool overflow = false;
   const RoundTimer timer;
   for (const Step& s : steps) {
@@ -188,7 +191,7 @@ void LoopRig::check() const {
 }
 
 void LoopRig::check_plane() const {
-  const CoreStatistics& core = plane_->statistics(0);
+  const io::CoreStatistics& core = plane_->statistics(0);
   require(core.frames_in.get() == traffic_.contributions() && core.no_mbuf.get() == 0 &&
               core.refused.get() == 0 && core.copied.get() == 0,
           "frames were lost or copied");

@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "bench_job.h"
-#include "core_clock.h"
-#include "data_plane.h"
+#include "io/core_time.h"
+#include "io/data_plane.h"
+#include "jobs/layout.h"
 #include "loop_profile.h"
 #include "memory_port.h"
-#include "region.h"
 #include "round_timer.h"
 #include "scalar_server.h"
 #include "traffic.h"
@@ -50,7 +50,7 @@ class LoopRig {
   [[nodiscard]] std::uint64_t ring_bytes() const noexcept;
   // The first port; and the data plane, if there is one.
   [[nodiscard]] std::uint16_t ethdev() const noexcept { return ethdevs_.front(); }
-  [[nodiscard]] const DataPlane* plane() const noexcept { return plane_.get(); }
+  [[nodiscard]] const io::DataPlane* plane() const noexcept { return plane_.get(); }
 
  private:
   void open_ports(const std::string& name, const std::string& directory);
@@ -62,19 +62,19 @@ class LoopRig {
   void check_plane() const;
 
   RigOptions options_;
-  Job job_;
+  jobs::Job job_;
   Traffic traffic_;
-  Pools pools_{};  // until the data plane has them
-  std::vector<BoxPort> ports_;
+  dpdk::Pools pools_{};  // until the data plane has them
+  std::vector<io::BoxPort> ports_;
   rte_mempool* frames_ = nullptr;
   std::uint32_t descriptors_;  // of each port
   std::vector<std::uint16_t> ethdevs_;
-  std::unique_ptr<DataPlane> plane_;
+  std::unique_ptr<io::DataPlane> plane_;
   std::unique_ptr<ScalarServer> server_;
-  std::vector<Line> entries_;  // kRawAdd
+  std::vector<jobs::Line> entries_;  // kRawAdd
   std::vector<std::unique_ptr<MemoryPort>> memory_ports_;
   std::vector<std::unique_ptr<ProfiledPort>> profiled_ports_;
-  CoreClock clock_;
+  io::CoreClock clock_;
 };
 
 }  // namespace tally::bench

@@ -8,10 +8,10 @@
 #include <memory>
 #include <vector>
 
-#include "burst.h"
 #include "frame_ring.h"
 #include "harness.h"
-#include "pipeline.h"
+#include "pipeline/burst.h"
+#include "pipeline/pipeline.h"
 #include "round_timer.h"
 
 namespace tally::bench {
@@ -29,7 +29,7 @@ inline void bring_near(FrameRing& ring, std::size_t elements) {
 // (N-1) adds and one add-and-emit for each chunk, nothing else.
 class RawAdd {
  public:
-  RawAdd(const Job& job, const Box& box, const Kernels& kernels)
+  RawAdd(const jobs::Job& job, const jobs::Box& box, const kernels::Kernels& kernels)
       : job_(job), kernels_(kernels), ring_(job, box, kernels), entries_(job.slots.count) {}
 
   [[nodiscard]] std::size_t ring_bytes() const noexcept { return ring_.bytes(); }
@@ -59,10 +59,10 @@ class RawAdd {
   }
 
  private:
-  Job job_;
-  const Kernels& kernels_;
+  jobs::Job job_;
+  const kernels::Kernels& kernels_;
   FrameRing ring_;
-  std::vector<Line> entries_;
+  std::vector<jobs::Line> entries_;
 };
 
 // A pipeline and its job; each turn of the ring runs in an epoch of its own, so that every chunk is new.
@@ -70,7 +70,7 @@ template <class Exec>
 class PipelineAlone {
  public:
   // vouched: the port's checksum verdict; else software verification.
-  PipelineAlone(const Job& job, const Box& box, const Kernels& kernels, bool vouched)
+  PipelineAlone(const jobs::Job& job, const jobs::Box& box, const kernels::Kernels& kernels, bool vouched)
       : job_(job),
         ring_(job, box, kernels),
         memory_(job.slots.count),
@@ -81,13 +81,14 @@ class PipelineAlone {
 
   Round round() {
     job_.epoch = Epoch{++epoch_};
-    table_ = JobTable().with(job_.id, std::make_shared<Job>(job_));
+    table_ = jobs::JobTable().with(job_.id, std::make_shared<jobs::Job>(job_));
     pipeline_.adopt(table_.get());
     ring_.refill(job_);
     bring_near(ring_, job_.elements);
     const auto before = pipeline_.counters(job_.id);
     const RoundTimer timer;
-    for (std::size_t i = 0; i < ring_.size(); i += kBurst) burst(i, std::min(kBurst, ring_.size() - i));
+    for (std::size_t i = 0; i < ring_.size(); i += pipeline::kBurst)
+      burst(i, std::min(pipeline::kBurst, ring_.size() - i));
     const Round result = timer.done(ring_.size());
     const auto& after = pipeline_.counters(job_.id);
     require(after.of(Verdict::kComplete) - before.of(Verdict::kComplete) == completed_,
@@ -100,20 +101,20 @@ class PipelineAlone {
 
  private:
   void burst(std::size_t first, std::size_t count) {
-    run_burst(
+    pipeline::run_burst(
         pipeline_, parsed_, count, 1, [&](std::size_t i) { return ring_.frame(first + i, vouched_); },
-        [](std::size_t, const Outcome&) {});
+        [](std::size_t, const pipeline::Outcome&) {});
   }
 
-  Job job_;
+  jobs::Job job_;
   FrameRing ring_;
-  std::vector<Line> memory_;
+  std::vector<jobs::Line> memory_;
   bool vouched_;
-  Pipeline<Exec> pipeline_;
-  std::shared_ptr<const JobTable> table_;
+  pipeline::Pipeline<Exec> pipeline_;
+  std::shared_ptr<const jobs::JobTable> table_;
   std::uint64_t completed_ = 0;
   std::uint32_t epoch_ = 0;
-  ParsedBurst parsed_;
+  pipeline::ParsedBurst parsed_;
 };
 
 }  // namespace tally::bench

@@ -1,57 +1,57 @@
 #pragma once
 // Fused, with a stamp of the TSC where a step begins and around the values of each packet.
 
-#include "fused.h"
 #include "loop_profile.h"
-#include "step.h"
+#include "pipeline/burst.h"
+#include "pipeline/fused.h"
 
 namespace tally::bench {
 
-constexpr PacketKind kind_of(Op op) noexcept {
+constexpr PacketKind kind_of(pipeline::Op op) noexcept {
   switch (op) {
-    case Op::kWrite:
+    case pipeline::Op::kWrite:
       return PacketKind::kFirst;
-    case Op::kAdd:
+    case pipeline::Op::kAdd:
       return PacketKind::kAdd;
-    case Op::kAddEmit:
+    case pipeline::Op::kAddEmit:
       return PacketKind::kLast;
     default:
       return PacketKind::kOther;
   }
 }
 
-class Profiled : public Fused {
+class Profiled : public pipeline::Fused {
  public:
-  using Fused::Fused;
+  using pipeline::Fused::Fused;
 
-  void enter(Step step) noexcept { loop_profile.enter(row_of(step), read_tsc()); }
+  void enter(pipeline::Step step) noexcept { loop_profile.enter(row_of(step), read_tsc()); }
 
-  Added values(Op op, const Contribution& p, bool with_sums) noexcept {
+  kernels::Added values(pipeline::Op op, const pipeline::Contribution& p, bool with_sums) noexcept {
     loop_profile.enter_values(kind_of(op), read_tsc());
-    const Added added = Fused::values(op, p, with_sums);
+    const kernels::Added added = pipeline::Fused::values(op, p, with_sums);
     loop_profile.leave_values(kind_of(op), read_tsc());
     return added;
   }
 
  private:
   // Stretches of the port itself are ProfiledPort's.
-  static constexpr StepRow row_of(Step step) noexcept {
+  static constexpr StepRow row_of(pipeline::Step step) noexcept {
     switch (step) {
-      case Step::kReceive:
+      case pipeline::Step::kReceive:
         return StepRow::kIngress;
-      case Step::kParse:
+      case pipeline::Step::kParse:
         return StepRow::kParse;
-      case Step::kFetch:
+      case pipeline::Step::kFetch:
         return StepRow::kFetch;
-      case Step::kHandle:
+      case pipeline::Step::kHandle:
         return bench::row_of(StepRow::kRegisters, PacketKind::kOther);
-      case Step::kConclude:
+      case pipeline::Step::kConclude:
         return StepRow::kConclude;
-      case Step::kGiveBack:
+      case pipeline::Step::kGiveBack:
         return StepRow::kGiveBack;
-      case Step::kTransmit:
+      case pipeline::Step::kTransmit:
         return StepRow::kEgress;
-      case Step::kRest:
+      case pipeline::Step::kRest:
         break;
     }
     return StepRow::kRest;

@@ -1,14 +1,14 @@
-#include "data_core_definitions.h"
+#include "io/data_core_definitions.h"
 #include "profiled.h"
 
 namespace tally {
 
-template class PipelineCore<bench::Profiled>;
+template class io::PipelineCore<bench::Profiled>;
 
 namespace bench {
 
-std::unique_ptr<DataCore> make_profiled_core(CoreOptions options, CoreRings& rings) {
-  return std::make_unique<PipelineCore<Profiled>>(std::move(options), rings);
+std::unique_ptr<io::DataCore> make_profiled_core(io::CoreOptions options, io::CoreRings& rings) {
+  return std::make_unique<io::PipelineCore<Profiled>>(std::move(options), rings);
 }
 
 }  // namespace bench

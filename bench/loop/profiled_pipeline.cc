@@ -1,10 +1,10 @@
 // Apart from profiled_core.cc, as the product's are: what is inlined into what stays the same.
 
-#include "pipeline_definitions.h"
+#include "pipeline/pipeline_definitions.h"
 #include "profiled.h"
 
 namespace tally {
 
-template class Pipeline<bench::Profiled>;
+template class pipeline::Pipeline<bench::Profiled>;
 
 }  // namespace tally

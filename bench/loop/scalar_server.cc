@@ -80,8 +80,8 @@ std::byte* frame_of(const rte_mbuf* m) noexcept { return rte_pktmbuf_mtod(m, std
 
 }  // namespace
 
-ScalarServer::ScalarServer(const Job& job, const Box& box, std::uint16_t ethdev, rte_mempool* frames,
-                           Loops loops)
+ScalarServer::ScalarServer(const jobs::Job& job, const jobs::Box& box, std::uint16_t ethdev,
+                           rte_mempool* frames, Loops loops)
     : job_(job),
       box_(box),
       ethdev_(ethdev),

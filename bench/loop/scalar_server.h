@@ -13,8 +13,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "box.h"
-#include "job_table.h"
+#include "jobs/binding.h"
+#include "jobs/job_table.h"
 #include "tally/wire.h"
 
 struct rte_mbuf;
@@ -30,7 +30,8 @@ class ScalarServer {
   };
 
   // ethdev: started, queue 0. frames: for copies.
-  ScalarServer(const Job& job, const Box& box, std::uint16_t ethdev, rte_mempool* frames, Loops loops);
+  ScalarServer(const jobs::Job& job, const jobs::Box& box, std::uint16_t ethdev, rte_mempool* frames,
+               Loops loops);
 
   // One burst.
   void turn() noexcept;
@@ -48,8 +49,8 @@ class ScalarServer {
   [[nodiscard]] bool parse(const rte_mbuf* m, Header& header) const noexcept;
   void send_copies(rte_mbuf* m, const Header& header, Slot& slot, std::uint32_t* sums) noexcept;
 
-  Job job_;
-  Box box_;
+  jobs::Job job_;
+  jobs::Box box_;
   std::uint16_t ethdev_;
   rte_mempool* frames_;
   void (*add_)(std::uint32_t* sums, const std::byte* values, std::size_t elements) noexcept;

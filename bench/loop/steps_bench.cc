@@ -30,7 +30,7 @@ struct Wish {
 struct Row {
   Row(const JobShape& job, const std::string& name, const std::string& directory)
       : shape(job),
-        raw(make_job(job), job_box(), best_kernels()),
+        raw(make_job(job), job_box(), kernels::best_kernels()),
         loop({.job = job}, "loop" + name, directory),
         profiled({.job = job}, "steps" + name, directory) {}
 
@@ -95,10 +95,10 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   nlohmann::json results{{"environment", environment()}, {"steps", nlohmann::json::array()}};
   print_environment();
-  const tally::Eal eal = start_bench_eal(argv[0]);
+  const tally::dpdk::Eal eal = start_bench_eal(argv[0]);
   static const Scratch scratch;  // std::exit() removes it too
   std::printf("\nwindow %u, kernels %s, %s, %d rounds interleaved\n", kBenchWindow,
-              std::string(tally::best_kernels().name).c_str(), hugepages_text(eal), wish.rounds);
+              std::string(tally::kernels::best_kernels().name).c_str(), hugepages_text(eal), wish.rounds);
   for (const std::uint16_t elements : wish.elements)
     for (const std::string& mode : wish.results)
       run(wish,

@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstring>
 
-#include "pool.h"
+#include "pipeline/pool.h"
 #include "tally/mix64.h"
 #include "tally/net.h"
 
@@ -27,8 +27,9 @@ std::uint32_t value_at(const std::byte* values, std::size_t k) noexcept {
 }
 
 // Everything that does not change from chunk to chunk.
-std::array<std::byte, Traffic::kHeaders> template_of(const Job& job, std::uint16_t rank, const Box& box) {
-  const Member& member = job.ranks[rank];
+std::array<std::byte, Traffic::kHeaders> template_of(const jobs::Job& job, std::uint16_t rank,
+                                                     const jobs::Box& box) {
+  const jobs::Member& member = job.ranks[rank];
   const auto udp_bytes = static_cast<std::uint16_t>(sizeof(UdpHeader) + kHeaderBytes + 4U * job.elements);
   const EthernetHeader ethernet{box.mac, member.binding.mac, Be{kEtherIpv4}};
   Ipv4Header ip;
@@ -56,8 +57,8 @@ std::array<std::byte, Traffic::kHeaders> template_of(const Job& job, std::uint16
 
 }  // namespace
 
-Traffic::Traffic(const Job& job, const Box& box, const Kernels& kernels, std::size_t ports, bool lossy,
-                 ChunkShard shard)
+Traffic::Traffic(const jobs::Job& job, const jobs::Box& box, const kernels::Kernels& kernels,
+                 std::size_t ports, bool lossy, ChunkShard shard)
     : job_(job),
       kernels_(kernels),
       lossy_(lossy),
@@ -91,7 +92,7 @@ void Traffic::paint(std::byte* frame, std::uint64_t seed) const noexcept {
     const Be value{static_cast<std::int32_t>(random & 0xFF) - 128};
     std::memcpy(values + 4 * k, &value, sizeof value);
   }
-  const Sums sums = kernels_.sums(values, job_.elements);
+  const kernels::Sums sums = kernels_.sums(values, job_.elements);
   h = {};
   h.type = PacketType::kProbe;
   h.sum1 = Be{sums.sum1};
@@ -123,7 +124,7 @@ void Traffic::next_headers(std::size_t port, const std::byte* frame,
   std::memcpy(out.data(), fixed.data(), kHeaders);
   Header h = header_at(fixed.data() + kDatagram);
   h.chunk = Be{raw(chunk)};
-  h.slot = Be{raw(Pool::slot_of(chunk, job_))};
+  h.slot = Be{raw(pipeline::Pool::slot_of(chunk, job_))};
   h.sum1 = Be{plain + keyed(job_.ranks[rank].key, chunk)};
   h.sum2 = old.sum2;
   std::byte* const datagram = out.data() + kDatagram;

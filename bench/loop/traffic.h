@@ -12,9 +12,9 @@
 #include <span>
 #include <vector>
 
-#include "box.h"
-#include "job_table.h"
-#include "kernels.h"
+#include "jobs/binding.h"
+#include "jobs/job_table.h"
+#include "kernels/kernels.h"
 #include "tally/wire.h"
 
 namespace tally::bench {
@@ -31,8 +31,8 @@ class Traffic {
 
   // ports: rank r sends to and receives from port r mod ports. lossy: results may get lost on their way back.
   // shard: of bits 1 and more, `ports` are queues that frames arrive by, and all results leave by queue 0.
-  Traffic(const Job& job, const Box& box, const Kernels& kernels, std::size_t ports, bool lossy = false,
-          ChunkShard shard = {});
+  Traffic(const jobs::Job& job, const jobs::Box& box, const kernels::Kernels& kernels, std::size_t ports,
+          bool lossy = false, ChunkShard shard = {});
 
   // All rings together hold so many frames. Before any other call; not needed if they are well below
   // kUnderWay chunks.
@@ -89,8 +89,8 @@ class Traffic {
     if (wrong_ == nullptr) wrong_ = what;
   }
 
-  Job job_;
-  const Kernels& kernels_;
+  jobs::Job job_;
+  const kernels::Kernels& kernels_;
   bool lossy_;
   ChunkShard shard_;
   std::uint32_t frame_bytes_;

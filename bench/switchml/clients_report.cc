@@ -2,9 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "column_table.h"
-#include "machine_json.h"
-#include "numbers.h"
+#include "perf/machine.h"
+#include "text/text.h"
 
 namespace tally::stock {
 namespace {
@@ -12,28 +11,29 @@ namespace {
 // Of the box, for each request.
 std::string cpu_text(const SessionOutcome& o) {
   const auto packets = static_cast<double>(o.figures.counters.sent + o.figures.counters.resent);
-  return o.box_cpu_s ? fixed(*o.box_cpu_s * 1e9 / packets, 1) : "n/a";
+  return o.box_cpu_s ? text::fixed(*o.box_cpu_s * 1e9 / packets, 1) : "n/a";
 }
 
 }  // namespace
 
 std::string clients_table(const std::vector<SessionOutcome>& outcomes) {
-  ColumnTable table({"session", "packets", "resent", "of it stale", "lost", "repeated replies", "time ms",
-                     "k packets/s", "M elements/s", "CPU ns/packet", "largest error", "sums"});
+  text::ColumnTable table({"session", "packets", "resent", "of it stale", "lost", "repeated replies",
+                           "time ms", "k packets/s", "M elements/s", "CPU ns/packet", "largest error",
+                           "sums"});
   for (const SessionOutcome& o : outcomes) {
     const StockCounters& c = o.figures.counters;
-    table.add({o.name, with_commas(c.sent), with_commas(c.resent), with_commas(c.stale),
-               with_commas(o.figures.lost_requests + o.figures.lost_replies), with_commas(c.duplicates),
-               fixed(o.seconds * 1e3, 1), fixed(o.packets_per_s() / 1e3, 1),
-               fixed(o.elements_per_s() / 1e6, 1), cpu_text(o), fixed(o.largest_error, 3),
-               o.wrong.empty() ? "right" : "WRONG"});
+    table.add({o.name, text::with_commas(c.sent), text::with_commas(c.resent), text::with_commas(c.stale),
+               text::with_commas(o.figures.lost_requests + o.figures.lost_replies),
+               text::with_commas(c.duplicates), text::fixed(o.seconds * 1e3, 1),
+               text::fixed(o.packets_per_s() / 1e3, 1), text::fixed(o.elements_per_s() / 1e6, 1), cpu_text(o),
+               text::fixed(o.largest_error, 3), o.wrong.empty() ? "right" : "WRONG"});
   }
   return table.text();
 }
 
-std::string clients_json(const Machine& machine, const ClientsOptions& options,
+std::string clients_json(const perf::Machine& machine, const ClientsOptions& options,
                          const std::vector<SessionOutcome>& outcomes) {
-  nlohmann::json out{{"environment", machine_json(machine)}, {"ports", options.ports}};
+  nlohmann::json out{{"environment", perf::machine_json(machine)}, {"ports", options.ports}};
   for (std::size_t i = 0; i < outcomes.size(); ++i) {
     const SessionOutcome& o = outcomes[i];
     const SessionOptions& s = options.sessions[i].session;

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "clients_options.h"
-#include "machine.h"
+#include "perf/machine.h"
 #include "stock_session.h"
 
 namespace tally::stock {
@@ -34,7 +34,7 @@ struct SessionOutcome {
 };
 
 [[nodiscard]] std::string clients_table(const std::vector<SessionOutcome>& outcomes);
-[[nodiscard]] std::string clients_json(const Machine& machine, const ClientsOptions& options,
+[[nodiscard]] std::string clients_json(const perf::Machine& machine, const ClientsOptions& options,
                                        const std::vector<SessionOutcome>& outcomes);
 
 }  // namespace tally::stock

@@ -9,7 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "faults.h"
+#include "impair/faults.h"
 #include "reply_judge.h"
 #include "stock_client.h"
 #include "stock_values.h"
@@ -85,7 +85,7 @@ class StockSession {
   std::unordered_map<std::uint64_t, std::size_t> ranks_;  // by MAC
   std::vector<Member> data_;                              // by rank
   ReplyJudge judge_;
-  Chance lose_request_, lose_reply_;
+  impair::Chance lose_request_, lose_reply_;
   std::string complaint_;
   SessionFigures figures_{};
 };

@@ -6,8 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "sum_check.h"
-#include "value_stream.h"
+#include "perf/sum_check.h"
 
 namespace tally::stock {
 namespace {
@@ -26,8 +25,8 @@ void check_block(std::span<const float> got, std::uint64_t first, float scale, c
   std::vector<double> sums(got.size());
   double largest = 0;
   for (std::uint32_t rank = 0; rank < s.ranks; ++rank) {
-    ValueStream(s.seed, number, rank).each(first, got.size(), [&](std::size_t i, std::int32_t value) {
-      const double x = float_value(value, scale);
+    perf::ValueStream(s.seed, number, rank).each(first, got.size(), [&](std::size_t i, std::int32_t value) {
+      const double x = perf::float_value(value, scale);
       sums[i] += x;
       largest = std::max(largest, std::fabs(x));
     });
@@ -48,7 +47,7 @@ void check_block(std::span<const float> got, std::uint64_t first, float scale, c
 
 WrongSums check_floats(std::span<const float> got, const ValuesSetting& s, std::uint64_t number) {
   WrongSums result;
-  const float scale = tensor_scale(s.seed, number);
+  const float scale = perf::tensor_scale(s.seed, number);
   const std::size_t share = got.size() / s.threads;
   for (std::size_t t = 0; t < s.threads; ++t) {
     const std::size_t begin = t * share, end = t + 1 == s.threads ? got.size() : begin + share;
@@ -74,15 +73,15 @@ Result<StockOperation> parse_operation(std::string_view text) {
 
 void fill_values(StockTensor tensor, const ValuesSetting& setting, std::uint64_t number,
                  std::uint32_t rank) noexcept {
-  const ValueStream stream(setting.seed, number, rank);
-  fill(tensor.integers, stream, 0);
-  fill(tensor.floats, stream, 0, tensor_scale(setting.seed, number));
+  const perf::ValueStream stream(setting.seed, number, rank);
+  perf::fill(tensor.integers, stream, 0);
+  perf::fill(tensor.floats, stream, 0, perf::tensor_scale(setting.seed, number));
 }
 
 WrongSums check_values(StockTensor tensor, const ValuesSetting& setting, std::uint64_t number) {
   if (!tensor.floats.empty()) return check_floats(tensor.floats, setting, number);
-  const SumCheckResult r =
-      check_sums(tensor.integers, 0, {.seed = setting.seed, .iteration = number, .world = setting.ranks});
+  const perf::SumCheckResult r = perf::check_sums(
+      tensor.integers, 0, {.seed = setting.seed, .iteration = number, .world = setting.ranks});
   return {.wrong = r.wrong, .first = r.first_wrong, .got = r.got, .expected = r.expected};
 }
 

@@ -11,10 +11,10 @@
 #include "client_ports.h"
 #include "clients_options.h"
 #include "clients_report.h"
-#include "interrupt_watch.h"
 #include "load_machine.h"
+#include "perf/interrupt_watch.h"
+#include "perf/perf_report.h"
 #include "process_cpu.h"
-#include "result_file.h"
 
 namespace tally::stock {
 namespace {
@@ -29,9 +29,10 @@ int complain(const std::string& text, int code) {
   return code;
 }
 
-Result<std::vector<std::unique_ptr<bench::LoadPort>>> open_ports(const std::vector<WorkerDevice>& devices) {
+Result<std::vector<std::unique_ptr<bench::LoadPort>>> open_ports(
+    const std::vector<dpdk_transport::WorkerDevice>& devices) {
   std::vector<std::unique_ptr<bench::LoadPort>> ports;
-  for (const WorkerDevice& device : devices) {
+  for (const dpdk_transport::WorkerDevice& device : devices) {
     auto port = bench::LoadPort::open(device, kMtu, ports.size());
     if (!port) return tl::unexpected(port.error());
     ports.push_back(std::move(*port));
@@ -76,7 +77,7 @@ int play_all(const ClientsOptions& options, const std::atomic<bool>& interrupted
   }
   std::fputs(clients_table(outcomes).c_str(), stdout);
   const bool written =
-      write_result_file(kProgram, options.json, clients_json(read_machine(), options, outcomes));
+      perf::write_result_file(kProgram, options.json, clients_json(perf::read_machine(), options, outcomes));
   return written ? code : kFailed;
 }
 
@@ -92,7 +93,7 @@ int run(int argc, char** argv) {
     return 0;
   }
   std::atomic<bool> interrupted = false;
-  InterruptWatch watch([&interrupted](int signal) {
+  perf::InterruptWatch watch([&interrupted](int signal) {
     if (interrupted.exchange(true)) _exit(128 + signal);  // the second one
   });
   const int code = play_all(std::get<ClientsOptions>(*parsed), interrupted);

@@ -2,17 +2,17 @@
 
 #include <algorithm>
 
-#include "datagram.h"
-#include "internet_sum.h"
-#include "reply.h"
+#include "engine/datagram.h"
+#include "l2/l2_headers.h"
+#include "pipeline/reply.h"
 #include "tally/mix64.h"
 
 namespace tally::bench {
 namespace {
 
 // The sender that the box's own header functions want.
-Box box_of(const WorkerAddress& address) noexcept {
-  Box box{.mac = address.mac, .ipv4 = {}, .ipv6 = {}};
+jobs::Box box_of(const dpdk_transport::WorkerAddress& address) noexcept {
+  jobs::Box box{.mac = address.mac, .ipv4 = {}, .ipv6 = {}};
   if (address.ipv4()) {
     std::copy_n(address.own.begin() + 12, box.ipv4.size(), box.ipv4.begin());
   } else {
@@ -21,9 +21,9 @@ Box box_of(const WorkerAddress& address) noexcept {
   return box;
 }
 
-Binding binding_of(const WorkerAddress& address, std::uint16_t vlan, const Mac& mac,
-                   std::uint16_t udp_port) noexcept {
-  Binding to;
+jobs::Binding binding_of(const dpdk_transport::WorkerAddress& address, std::uint16_t vlan, const Mac& mac,
+                         std::uint16_t udp_port) noexcept {
+  jobs::Binding to;
   to.address = address.box;
   to.mac = mac;
   to.vlan = vlan;
@@ -33,18 +33,19 @@ Binding binding_of(const WorkerAddress& address, std::uint16_t vlan, const Mac& 
 
 }  // namespace
 
-void encapsulate(const WorkerAddress& from, std::uint16_t vlan, const Mac& to, std::span<std::byte> head,
-                 std::span<const std::byte> datagram) noexcept {
-  write_encapsulation(head, binding_of(from, vlan, to, kBasePort), box_of(from), from.udp_port, datagram);
+void encapsulate(const dpdk_transport::WorkerAddress& from, std::uint16_t vlan, const Mac& to,
+                 std::span<std::byte> head, std::span<const std::byte> datagram) noexcept {
+  pipeline::write_encapsulation(head, binding_of(from, vlan, to, kBasePort), box_of(from), from.udp_port,
+                                datagram);
 }
 
-std::size_t encapsulation_of(const WorkerAddress& from, std::uint16_t vlan) noexcept {
-  return encapsulation_bytes(binding_of(from, vlan, {}, 0));
+std::size_t encapsulation_of(const dpdk_transport::WorkerAddress& from, std::uint16_t vlan) noexcept {
+  return pipeline::encapsulation_bytes(binding_of(from, vlan, {}, 0));
 }
 
-ContributionWriter::ContributionWriter(const WorkerAddress& address, std::uint16_t vlan,
-                                       const Membership& membership, std::uint16_t rank,
-                                       const LoadImages& images, const Kernels& kernels)
+ContributionWriter::ContributionWriter(const dpdk_transport::WorkerAddress& address, std::uint16_t vlan,
+                                       const engine::Membership& membership, std::uint16_t rank,
+                                       const LoadImages& images, const kernels::Kernels& kernels)
     : udp_port_(address.udp_port), membership_(membership), images_(images), kernels_(kernels) {
   header_.type = PacketType::kContribute;
   header_.priority = membership.max_priority;
@@ -64,7 +65,7 @@ ContributionWriter::ContributionWriter(const WorkerAddress& address, std::uint16
 
 void ContributionWriter::write(std::span<std::byte> frame, Chunk chunk, ImageIndex image,
                                bool again) const noexcept {
-  const Sums sums = images_.sums(image);
+  const kernels::Sums sums = images_.sums(image);
   Header h = header_;
   h.flags = again ? kFlagRetransmit : 0;
   h.chunk = Be{raw(chunk)};
@@ -72,12 +73,12 @@ void ContributionWriter::write(std::span<std::byte> frame, Chunk chunk, ImageInd
   h.exponent = images_.exponent(image);
   h.sum1 = Be{sums.sum1 + keyed(membership_.key, chunk)};
   h.sum2 = Be{sums.sum2};
-  const HeaderTemplate& head = heads_[membership_.shard_of(chunk)];
+  const io::HeaderTemplate& head = heads_[membership_.shard_of(chunk)];
   const std::span<std::byte> datagram = frame.subspan(head.bytes());
-  seal(h, datagram.size() - kHeaderBytes, datagram, kernels_);
+  engine::seal(h, datagram.size() - kHeaderBytes, datagram, kernels_);
   // Of the values it was made once: to read them all for each frame is slower than the box.
   const std::uint32_t sum =
-      head.ipv6() ? internet_sum(datagram.first(kHeaderBytes)) + images_.internet_sum(image) : 0;
+      head.ipv6() ? l2::internet_sum(datagram.first(kHeaderBytes)) + images_.internet_sum(image) : 0;
   head.write(frame.data(), udp_port_, static_cast<std::uint32_t>(datagram.size()), sum);
 }
 

@@ -6,21 +6,22 @@
 #include <span>
 #include <vector>
 
-#include "header_template.h"
-#include "kernels.h"
+#include "dpdk_transport/worker_address.h"
+#include "engine/worker_join.h"
+#include "io/headers.h"
+#include "kernels/kernels.h"
 #include "load_images.h"
 #include "tally/net.h"
 #include "tally/wire.h"
-#include "worker_address.h"
-#include "worker_membership.h"
 
 namespace tally::bench {
 
 class ContributionWriter {
  public:
   // address, vlan: of the rank; kUntagged: no tag. membership: its own. images: outlive it.
-  ContributionWriter(const WorkerAddress& address, std::uint16_t vlan, const Membership& membership,
-                     std::uint16_t rank, const LoadImages& images, const Kernels& kernels);
+  ContributionWriter(const dpdk_transport::WorkerAddress& address, std::uint16_t vlan,
+                     const engine::Membership& membership, std::uint16_t rank, const LoadImages& images,
+                     const kernels::Kernels& kernels);
 
   // Ethernet to UDP: 42 bytes, 62 with IPv6, and 4 with a tag.
   [[nodiscard]] std::size_t encapsulation() const noexcept { return heads_.front().bytes(); }
@@ -32,16 +33,17 @@ class ContributionWriter {
 
  private:
   std::uint16_t udp_port_;
-  Membership membership_;
+  engine::Membership membership_;
   Header header_;
   const LoadImages& images_;
-  const Kernels& kernels_;
-  std::vector<HeaderTemplate> heads_{};  // by shard, which differ in the port they are sent to
+  const kernels::Kernels& kernels_;
+  std::vector<io::HeaderTemplate> heads_{};  // by shard, which differ in the port they are sent to
 };
 
 // Any datagram of a rank, with its payload in place behind encapsulation(): control types.
-void encapsulate(const WorkerAddress& from, std::uint16_t vlan, const Mac& to, std::span<std::byte> head,
-                 std::span<const std::byte> datagram) noexcept;
-[[nodiscard]] std::size_t encapsulation_of(const WorkerAddress& from, std::uint16_t vlan) noexcept;
+void encapsulate(const dpdk_transport::WorkerAddress& from, std::uint16_t vlan, const Mac& to,
+                 std::span<std::byte> head, std::span<const std::byte> datagram) noexcept;
+[[nodiscard]] std::size_t encapsulation_of(const dpdk_transport::WorkerAddress& from,
+                                           std::uint16_t vlan) noexcept;
 
 }  // namespace tally::bench

@@ -29,7 +29,7 @@ Result<double> ceiling_of(const std::string& text, const LoadOptions& options) {
     const std::string theirs = frames_text(run.at("elements").get<std::uint32_t>(),
                                            run.at("ipv6").get<bool>(), !run.at("vlan").is_null());
     const std::string ours = frames_text(options.elements, options.box.find(':') != std::string::npos,
-                                         options.format.vlan != kUntagged);
+                                         options.format.vlan != jobs::kUntagged);
     if (theirs != ours) return bad(text + " is of other frames: " + theirs + ", not " + ours);
     double most = 0;
     for (const auto& one : run.at("runs")) most = std::max(most, one.at("received_per_s").get<double>());

@@ -3,14 +3,14 @@
 
 #include <cstdint>
 
-#include "binding.h"
+#include "jobs/binding.h"
 #include "tally/wire.h"
 
 namespace tally::bench {
 
 struct LoadFormat {
   Dtype dtype = Dtype::kInt32;
-  std::uint16_t vlan = kUntagged;  // 12-bit id of the tag that every frame has, both ways
+  std::uint16_t vlan = jobs::kUntagged;  // 12-bit id of the tag that every frame has, both ways
 };
 
 }  // namespace tally::bench

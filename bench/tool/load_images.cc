@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "internet_sum.h"
+#include "l2/l2_headers.h"
 #include "tally/be.h"
 #include "tally/mix64.h"
 
@@ -20,7 +20,7 @@ std::int8_t exponent_of(ImageIndex image) noexcept {
 
 }  // namespace
 
-LoadImages::LoadImages(std::uint16_t elements, Dtype dtype, const Kernels& kernels)
+LoadImages::LoadImages(std::uint16_t elements, Dtype dtype, const kernels::Kernels& kernels)
     : elements_(elements), dtype_(dtype), bytes_(std::size_t{kImages} * 4 * elements) {
   for (std::size_t i = 0; i < std::size_t{kImages} * elements; ++i) {
     const Be value{static_cast<std::int32_t>(mix64(i + 1) >> 39) - (1 << 24)};
@@ -28,7 +28,7 @@ LoadImages::LoadImages(std::uint16_t elements, Dtype dtype, const Kernels& kerne
   }
   for (ImageIndex image = 0; image < kImages; ++image)
     facts_.push_back({.sums = kernels.sums(values(image).data(), elements),
-                      .internet = tally::internet_sum(values(image)),
+                      .internet = tally::l2::internet_sum(values(image)),
                       .exponent = dtype == Dtype::kFloat32 ? exponent_of(image) : kNoExponent});
 }
 

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "kernels.h"
+#include "kernels/kernels.h"
 #include "tally/wire.h"
 
 namespace tally::bench {
@@ -20,7 +20,7 @@ class LoadImages {
 
   // elements: of each, a multiple of 16. Values are -2^24..2^24: the sum of 64 ranks stays inside int32, and
   // so large are quantised floats of 64 ranks at most (protocol.md, 10).
-  LoadImages(std::uint16_t elements, Dtype dtype, const Kernels& kernels);
+  LoadImages(std::uint16_t elements, Dtype dtype, const kernels::Kernels& kernels);
 
   [[nodiscard]] std::uint16_t elements() const noexcept { return elements_; }
   [[nodiscard]] Dtype dtype() const noexcept { return dtype_; }
@@ -35,7 +35,7 @@ class LoadImages {
     return std::span{bytes_}.subspan(std::size_t{image} * 4 * elements_, std::size_t{4} * elements_);
   }
   // Without a rank's key.
-  [[nodiscard]] Sums sums(ImageIndex image) const noexcept { return facts_[image].sums; }
+  [[nodiscard]] kernels::Sums sums(ImageIndex image) const noexcept { return facts_[image].sums; }
   // float32: -127, -96..127, another one in most images. int32: kNoExponent.
   [[nodiscard]] std::int8_t exponent(ImageIndex image) const noexcept { return facts_[image].exponent; }
   // internet_sum() of the values.
@@ -43,7 +43,7 @@ class LoadImages {
 
  private:
   struct Facts {
-    Sums sums{};
+    kernels::Sums sums{};
     std::uint32_t internet = 0;
     std::int8_t exponent = kNoExponent;
   };

@@ -11,8 +11,8 @@ constexpr std::uint64_t kSkewChunks = 4;
 
 }  // namespace
 
-ChunkLedger::ChunkLedger(const Membership& membership, std::uint16_t ports, const LoadImages& images,
-                         const Kernels& kernels, TimeNs deadline)
+ChunkLedger::ChunkLedger(const engine::Membership& membership, std::uint16_t ports, const LoadImages& images,
+                         const kernels::Kernels& kernels, TimeNs deadline)
     : membership_(membership),
       images_(images),
       kernels_(kernels),
@@ -64,7 +64,7 @@ std::optional<Contributed> ChunkLedger::next(std::size_t port) noexcept {
 void ChunkLedger::sent(const Contributed& what, ImageIndex image, TimeNs now) noexcept {
   Flight& f = flight(what.chunk);
   if (f.contributed == 0) f = {};
-  const Sums sums = images_.sums(image);
+  const kernels::Sums sums = images_.sums(image);
   f.sums.sum1 += sums.sum1;
   f.sums.sum2 += sums.sum2;
   f.exponent = std::max(f.exponent, images_.exponent(image));

@@ -13,12 +13,12 @@
 #include <span>
 #include <vector>
 
-#include "datagram.h"
-#include "kernels.h"
+#include "engine/datagram.h"
+#include "engine/worker_join.h"
+#include "kernels/kernels.h"
 #include "latency_histogram.h"
 #include "load_images.h"
 #include "tally/wire.h"
-#include "worker_membership.h"
 
 namespace tally::bench {
 
@@ -43,8 +43,8 @@ struct LedgerCounts {
 class ChunkLedger {
  public:
   // membership: of any rank. images: outlive it. deadline: ns.
-  ChunkLedger(const Membership& membership, std::uint16_t ports, const LoadImages& images,
-              const Kernels& kernels, TimeNs deadline);
+  ChunkLedger(const engine::Membership& membership, std::uint16_t ports, const LoadImages& images,
+              const kernels::Kernels& kernels, TimeNs deadline);
 
   // --- sending, for each port by itself: rank r is behind port r mod ports ---
 
@@ -67,7 +67,7 @@ class ChunkLedger {
   // --- receiving ---
 
   // A RESULT that arrived at `port` for `rank`; multicast: for all ranks behind the port.
-  void receive(const Datagram& result, std::size_t port, std::uint16_t rank, bool multicast,
+  void receive(const engine::Datagram& result, std::size_t port, std::uint16_t rank, bool multicast,
                TimeNs now) noexcept;
 
   // A contribution that came back as it was: the other end is an echo, and no box.
@@ -89,7 +89,7 @@ class ChunkLedger {
   struct Flight {
     std::uint64_t contributed = 0;  // ranks
     std::uint64_t delivered = 0;
-    Sums sums{};
+    kernels::Sums sums{};
     std::int8_t exponent = kNoExponent;  // the greatest contributed
     TimeNs complete = 0;                 // when the last contribution was given to the port
     TimeNs due = kNever;
@@ -104,19 +104,19 @@ class ChunkLedger {
   };
   [[nodiscard]] Flight& flight(std::uint64_t chunk) noexcept { return flights_[chunk & mask_]; }
   [[nodiscard]] std::optional<std::uint64_t> chunk_of(Chunk number) const noexcept;
-  [[nodiscard]] bool right(const Datagram& result, std::uint64_t chunk, const Flight& f) noexcept;
+  [[nodiscard]] bool right(const engine::Datagram& result, std::uint64_t chunk, const Flight& f) noexcept;
   // What workers compare with their own contribution: elements, dtype, total; and flags.
   [[nodiscard]] bool same_shape(const Header& h) const noexcept;
-  [[nodiscard]] bool same_values(const Datagram& result, std::uint64_t chunk) noexcept;
+  [[nodiscard]] bool same_values(const engine::Datagram& result, std::uint64_t chunk) noexcept;
   void offer_again(std::uint64_t chunk, std::uint64_t ranks);
   void deliver(Flight& f, std::uint64_t ranks) noexcept;
   void fail(const char* what) noexcept {
     if (wrong_ == nullptr) wrong_ = what;
   }
 
-  Membership membership_;
+  engine::Membership membership_;
   const LoadImages& images_;
-  const Kernels& kernels_;
+  const kernels::Kernels& kernels_;
   TimeNs deadline_;
   Chunk first_;
   std::uint64_t skew_;        // chunks between a rank and the next one behind the same port

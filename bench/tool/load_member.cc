@@ -2,11 +2,11 @@
 
 #include <utility>
 
-#include "worker_join.h"
+#include "engine/worker_join.h"
 
 namespace tally::bench {
 
-LoadMember::LoadMember(EngineOptions options, const Kernels& kernels, TimeNs now)
+LoadMember::LoadMember(engine::EngineOptions options, const kernels::Kernels& kernels, TimeNs now)
     : options_(std::move(options)), kernels_(kernels), random_(options_.seed), heard_(now) {
   say_.start(now);
 }
@@ -17,7 +17,7 @@ bool LoadMember::of_the_box(const Header& header, bool proves) const noexcept {
          (!proves || header.cookie.host() == raw(membership_.result_cookie));
 }
 
-void LoadMember::receive(const Datagram& datagram, TimeNs now) {
+void LoadMember::receive(const engine::Datagram& datagram, TimeNs now) {
   const Header& header = datagram.header;
   if (header.type == PacketType::kJoined) return on_joined(datagram, now);
   if (state_ != State::kRunning && state_ != State::kLeaving) return;
@@ -29,7 +29,8 @@ void LoadMember::receive(const Datagram& datagram, TimeNs now) {
       if (state_ == State::kLeaving && of_the_box(header, true)) state_ = State::kLeft;
       return;
     case PacketType::kAbort:
-      if (of_the_box(header, true)) fail_with("the box ended the job: " + printable(datagram.payload));
+      if (of_the_box(header, true))
+        fail_with("the box ended the job: " + engine::printable(datagram.payload));
       return;
     case PacketType::kReject:
       if (state_ == State::kRunning && of_the_box(header, false) &&
@@ -45,9 +46,9 @@ void LoadMember::receive(const Datagram& datagram, TimeNs now) {
   }
 }
 
-void LoadMember::on_joined(const Datagram& datagram, TimeNs now) {
-  Joined joined{};
-  if (state_ != State::kJoining || read_joined(datagram.payload, joined) || nonce_ == 0 ||
+void LoadMember::on_joined(const engine::Datagram& datagram, TimeNs now) {
+  engine::Joined joined{};
+  if (state_ != State::kJoining || engine::read_joined(datagram.payload, joined) || nonce_ == 0 ||
       joined.fixed.nonce.host() != nonce_)
     return;
   answered_ = true;
@@ -57,8 +58,8 @@ void LoadMember::on_joined(const Datagram& datagram, TimeNs now) {
     return;
   }
   if (joined.fixed.status == JoinStatus::kRefused)
-    return fail_with("the box refuses it: " + printable(joined.text));
-  const auto membership = to_membership(datagram.header, joined.fixed, options_);
+    return fail_with("the box refuses it: " + engine::printable(joined.text));
+  const auto membership = engine::to_membership(datagram.header, joined.fixed, options_);
   if (!membership) return;
   if (membership->world != options_.world)
     return fail_with("the job has " + std::to_string(membership->world) + " workers, not " +
@@ -108,7 +109,7 @@ std::string LoadMember::why() const {
   if (!why_.empty()) return why_;
   if (!answered_) return "nobody answers: does tallyd run, and is this port cabled to one of its ports?";
   if (missing_ == 0) return "the box has not started the job yet";
-  return "the box waits for " + name_ranks(missing_) + " of the job";
+  return "the box waits for " + engine::name_ranks(missing_) + " of the job";
 }
 
 std::size_t LoadMember::write_join_to(std::span<std::byte> out, TimeNs now) {
@@ -118,8 +119,8 @@ std::size_t LoadMember::write_join_to(std::span<std::byte> out, TimeNs now) {
   header.type = PacketType::kJoin;
   header.rank = Be<std::uint16_t>{raw(options_.rank)};
   const std::size_t payload =
-      tally::write_join(options_, {nonce_, ++attempt_, {}, {}, {}}, out.subspan(kHeaderBytes));
-  return seal_control(header, payload, out, kernels_);
+      tally::engine::write_join(options_, {nonce_, ++attempt_, {}, {}, {}}, out.subspan(kHeaderBytes));
+  return engine::seal_control(header, payload, out, kernels_);
 }
 
 std::size_t LoadMember::write_own(PacketType type, Chunk next, std::span<std::byte> out) const noexcept {
@@ -130,7 +131,7 @@ std::size_t LoadMember::write_own(PacketType type, Chunk next, std::span<std::by
   header.epoch = Be<std::uint32_t>{raw(membership_.epoch)};
   header.chunk = Be<std::uint32_t>{raw(next)};
   header.cookie = Be<std::uint64_t>{raw(membership_.cookie)};
-  return seal_control(header, 0, out, kernels_);
+  return engine::seal_control(header, 0, out, kernels_);
 }
 
 }  // namespace tally::bench

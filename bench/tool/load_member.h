@@ -7,13 +7,12 @@
 #include <span>
 #include <string>
 
-#include "backoff.h"
-#include "datagram.h"
-#include "engine_options.h"
-#include "engine_random.h"
-#include "kernels.h"
+#include "engine/backoff.h"
+#include "engine/datagram.h"
+#include "engine/engine_operation.h"
+#include "engine/worker_join.h"
+#include "kernels/kernels.h"
 #include "tally/time.h"
-#include "worker_membership.h"
 
 namespace tally::bench {
 
@@ -22,10 +21,10 @@ class LoadMember {
   enum class State : std::uint8_t { kJoining, kRunning, kLeaving, kLeft, kFailed };
 
   // options.instance: random; unreachable_after: how long it tries to join. kernels: outlive it.
-  LoadMember(EngineOptions options, const Kernels& kernels, TimeNs now);
+  LoadMember(engine::EngineOptions options, const kernels::Kernels& kernels, TimeNs now);
 
   // A datagram for this rank that is no RESULT; what does not concern it changes nothing.
-  void receive(const Datagram& datagram, TimeNs now);
+  void receive(const engine::Datagram& datagram, TimeNs now);
   // When running: says so until the box has heard it, or for a while. All results are in at all ranks, so
   // there is no need for the barrier that workers make first.
   void leave(TimeNs now);
@@ -35,12 +34,12 @@ class LoadMember {
 
   [[nodiscard]] State state() const noexcept { return state_; }
   // Once running.
-  [[nodiscard]] const Membership& membership() const noexcept { return membership_; }
+  [[nodiscard]] const engine::Membership& membership() const noexcept { return membership_; }
   // What is missing, or why it failed; for people.
   [[nodiscard]] std::string why() const;
 
  private:
-  void on_joined(const Datagram& datagram, TimeNs now);
+  void on_joined(const engine::Datagram& datagram, TimeNs now);
   void fail_with(std::string why) {
     state_ = State::kFailed;
     why_ = std::move(why);
@@ -51,12 +50,12 @@ class LoadMember {
 
   static constexpr std::uint32_t kFarewells = 5;
 
-  EngineOptions options_;
-  const Kernels& kernels_;
-  EngineRandom random_;
+  engine::EngineOptions options_;
+  const kernels::Kernels& kernels_;
+  engine::EngineRandom random_;
   State state_ = State::kJoining;
-  Membership membership_{};
-  Backoff say_;  // JOIN or LEAVE
+  engine::Membership membership_{};
+  engine::Backoff say_;  // JOIN or LEAVE
   std::uint64_t nonce_ = 0;
   std::uint32_t attempt_ = 0;
   std::uint64_t missing_ = 0;  // ranks, while forming

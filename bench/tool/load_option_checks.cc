@@ -12,7 +12,6 @@
 #include "load_ceiling.h"
 #include "tally/ids.h"
 #include "tally/wire.h"
-#include "tally/wire_join.h"
 
 namespace tally::bench {
 namespace {
@@ -64,7 +63,7 @@ Result<void> check_memory(const LoadOptions& o) {
                    (o.profile ? " with --profile" : "") + ": give it " + std::to_string(least) +
                    " or more, or leave it out",
                "--memory");
-  if (o.format.dtype != Dtype::kInt32 || o.format.vlan != kUntagged)
+  if (o.format.dtype != Dtype::kInt32 || o.format.vlan != jobs::kUntagged)
     return bad("--dtype and --vlan are for running boxes: its frames are int32, IPv4 and untagged",
                "--port memory");
   if (!o.box.empty() || !o.address.empty() || o.echo)

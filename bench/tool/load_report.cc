@@ -4,18 +4,17 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "column_table.h"
-#include "machine_json.h"
-#include "numbers.h"
+#include "perf/machine.h"
 #include "tally/net.h"
 #include "tally/wire.h"
+#include "text/text.h"
 
 namespace tally::bench {
 namespace {
 
 constexpr double kOnWire = 14 + 8 + kHeaderBytes + 4 + 20;  // Ethernet, UDP, ours, FCS, preamble and gap
 
-bool tagged(const LoadSetting& s) noexcept { return s.format.vlan != kUntagged; }
+bool tagged(const LoadSetting& s) noexcept { return s.format.vlan != jobs::kUntagged; }
 
 const char* dtype_name(const LoadSetting& s) noexcept {
   return s.format.dtype == Dtype::kFloat32 ? "float32" : "int32";
@@ -23,7 +22,7 @@ const char* dtype_name(const LoadSetting& s) noexcept {
 
 // A run in which no result was timed has no latency.
 std::string micro(const LoadFigures& f, TimeNs ns) {
-  return f.latency.count > 0 ? fixed(static_cast<double>(ns) / 1e3, 1) : "n/a";
+  return f.latency.count > 0 ? text::fixed(static_cast<double>(ns) / 1e3, 1) : "n/a";
 }
 
 std::vector<std::string> cells(const LoadSetting& s, const LoadFigures& f) {
@@ -31,23 +30,23 @@ std::vector<std::string> cells(const LoadSetting& s, const LoadFigures& f) {
   const double sent = f.sent_per_s();
   const double gbit = sent * bits / 1e9;
   return {f.name,
-          f.asked > 0 ? fixed(f.asked / 1e6, 3) : "max",
-          fixed(sent / 1e6, 3),
-          fixed(f.received_per_s() / 1e6, 3),
-          fixed(sent * s.elements / 1e9, 3),
-          fixed(gbit, 2),
-          fixed(f.received_per_s() * bits / 1e9, 2),
-          s.line_rate > 0 ? fixed(100 * gbit / s.line_rate, 1) : "n/a",
-          s.ceiling > 0 ? fixed(100 * sent / s.ceiling, 1) : "n/a",
+          f.asked > 0 ? text::fixed(f.asked / 1e6, 3) : "max",
+          text::fixed(sent / 1e6, 3),
+          text::fixed(f.received_per_s() / 1e6, 3),
+          text::fixed(sent * s.elements / 1e9, 3),
+          text::fixed(gbit, 2),
+          text::fixed(f.received_per_s() * bits / 1e9, 2),
+          s.line_rate > 0 ? text::fixed(100 * gbit / s.line_rate, 1) : "n/a",
+          s.ceiling > 0 ? text::fixed(100 * sent / s.ceiling, 1) : "n/a",
           std::to_string(f.late),
           std::to_string(f.resent),
           micro(f, f.latency.p50),
           micro(f, f.latency.p99),
           micro(f, f.latency.p999),
           micro(f, f.latency.max),
-          f.box_cpu_s ? fixed(*f.box_cpu_s * 1e9 / static_cast<double>(f.sent), 1) : "n/a",
-          f.busy ? fixed(100 * *f.busy, 1) : "n/a",
-          f.cycles_per_packet ? fixed(*f.cycles_per_packet, 0) : "n/a"};
+          f.box_cpu_s ? text::fixed(*f.box_cpu_s * 1e9 / static_cast<double>(f.sent), 1) : "n/a",
+          f.busy ? text::fixed(100 * *f.busy, 1) : "n/a",
+          f.cycles_per_packet ? text::fixed(*f.cycles_per_packet, 0) : "n/a"};
 }
 
 const std::vector<std::string>& columns() {
@@ -70,8 +69,8 @@ const char* checked_text(LoadSetting::Checked checked) noexcept {
   return "nothing checked";
 }
 
-ColumnTable table_of() {
-  ColumnTable table(columns());
+text::ColumnTable table_of() {
+  text::ColumnTable table(columns());
   table.widen(0, 10);
   for (std::size_t i = 1; i < columns().size(); ++i) table.widen(i, 8);
   return table;
@@ -84,13 +83,13 @@ double wire_bits(const LoadSetting& s) noexcept {
 }
 
 std::vector<std::string> load_warnings(const LoadSetting& s) {
-  auto warnings = machine_warnings(s.machine);
+  auto warnings = perf::machine_warnings(s.machine);
   warnings.insert(warnings.end(), s.warnings.begin(), s.warnings.end());
   return warnings;
 }
 
 std::string load_head(const LoadSetting& s) {
-  std::string out = "# " + machine_line(s.machine) + ", " + s.dpdk + "\n# " + s.ports + ", " +
+  std::string out = "# " + perf::machine_line(s.machine) + ", " + s.dpdk + "\n# " + s.ports + ", " +
                     std::to_string(s.workers) + " workers, " + std::to_string(s.elements) +
                     " elements per packet, " + dtype_name(s) + (s.ipv6 ? ", IPv6" : ", IPv4") +
                     (tagged(s) ? ", VLAN " + std::to_string(s.format.vlan) : "") + ", window " +
@@ -118,7 +117,7 @@ std::vector<std::string> load_remarks(const LoadFigures& f) {
   std::vector<std::string> remarks;
   if (f.longest_gap > kMillisecond)
     remarks.push_back("others had the generator's CPU for up to " +
-                      fixed(static_cast<double>(f.longest_gap) / 1e6, 1) + " ms");
+                      text::fixed(static_cast<double>(f.longest_gap) / 1e6, 1) + " ms");
   if (f.asked > 0 && !(f.sent_per_s() >= f.asked * 0.99))
     remarks.push_back(f.busy
                           ? "not all was taken in time: the data core was at its limit, or others had its CPU"
@@ -170,7 +169,7 @@ std::string load_json(const LoadSetting& s, const std::vector<LoadFigures>& runs
   const auto rated = [](double value, double whole) {
     return whole > 0 ? nlohmann::json(value / whole) : nlohmann::json();
   };
-  nlohmann::json environment = machine_json(s.machine);
+  nlohmann::json environment = perf::machine_json(s.machine);
   environment["warnings"] = load_warnings(s);
   environment["dpdk"] = s.dpdk;
   environment["hugepages"] = s.hugepages;

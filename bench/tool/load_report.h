@@ -7,13 +7,13 @@
 
 #include "load_figures.h"
 #include "load_format.h"
-#include "machine.h"
+#include "perf/machine.h"
 #include "step_report.h"
 
 namespace tally::bench {
 
 struct LoadSetting {
-  Machine machine{};
+  perf::Machine machine{};
   std::string dpdk{};   // its release
   std::string ports{};  // devices, or "in-memory port"
   std::string job{};    // empty with the in-memory port

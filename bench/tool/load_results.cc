@@ -24,8 +24,8 @@ std::optional<std::uint64_t> ChunkLedger::chunk_of(Chunk number) const noexcept 
   return static_cast<std::uint64_t>(chunk);
 }
 
-void ChunkLedger::receive(const Datagram& result, std::size_t port, std::uint16_t rank, bool multicast,
-                          TimeNs now) noexcept {
+void ChunkLedger::receive(const engine::Datagram& result, std::size_t port, std::uint16_t rank,
+                          bool multicast, TimeNs now) noexcept {
   const Header& h = result.header;
   if (h.job_id() != membership_.job || h.epoch_id() != membership_.epoch ||
       h.cookie.host() != raw(membership_.result_cookie)) {
@@ -71,7 +71,7 @@ void ChunkLedger::deliver(Flight& f, std::uint64_t ranks) noexcept {
   }
 }
 
-bool ChunkLedger::right(const Datagram& result, std::uint64_t chunk, const Flight& f) noexcept {
+bool ChunkLedger::right(const engine::Datagram& result, std::uint64_t chunk, const Flight& f) noexcept {
   const Header& h = result.header;
   if (f.contributed != membership_.members() || h.contributors.host() != membership_.members() ||
       (h.flags & kFlagIncomplete) != 0) {
@@ -83,7 +83,7 @@ bool ChunkLedger::right(const Datagram& result, std::uint64_t chunk, const Fligh
     return false;
   }
   const std::uint32_t keys = keyed(membership_.key_sum, h.chunk_id());
-  const Sums sums = kernels_.sums(result.payload.data(), images_.elements());
+  const kernels::Sums sums = kernels_.sums(result.payload.data(), images_.elements());
   if (h.sum1.host() != sums.sum1 + keys || h.sum2.host() != sums.sum2) {
     ++counts_.corrupt;
     return false;
@@ -108,7 +108,7 @@ bool ChunkLedger::same_shape(const Header& h) const noexcept {
          h.total.host() == images_.total() && (h.flags & kFlagOverflow) == 0;
 }
 
-bool ChunkLedger::same_values(const Datagram& result, std::uint64_t chunk) noexcept {
+bool ChunkLedger::same_values(const engine::Datagram& result, std::uint64_t chunk) noexcept {
   std::ranges::fill(expected_, 0U);
   for (std::uint16_t r = 0; r < membership_.world; ++r) {
     const std::byte* const values = images_.values(image_of({chunk, r})).data();

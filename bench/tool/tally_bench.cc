@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "interrupt_watch.h"
 #include "load_options.h"
 #include "load_report.h"
 #include "load_session.h"
-#include "result_file.h"
+#include "perf/interrupt_watch.h"
+#include "perf/perf_report.h"
 #include "step_report.h"
 
 namespace tally::bench {
@@ -50,10 +50,11 @@ int measure(const LoadOptions& options, const std::atomic<bool>& interrupted) {
   if (!outcome)
     return complain(outcome.error(), outcome.error().code == ErrorCode::kInvalidArgument ? kUsage : kFailed);
   if (profile) std::printf("\n%s", step_table(*profile).c_str());
-  const bool json =
-      write_result_file("tally-bench", options.json, load_json(setting, runs, profile ? &*profile : nullptr));
-  const bool csv = write_result_file("tally-bench", options.csv, load_csv(setting, runs));
-  const bool steps = !profile || write_result_file("tally-bench", options.profile_csv, step_csv(*profile));
+  const bool json = perf::write_result_file("tally-bench", options.json,
+                                            load_json(setting, runs, profile ? &*profile : nullptr));
+  const bool csv = perf::write_result_file("tally-bench", options.csv, load_csv(setting, runs));
+  const bool steps =
+      !profile || perf::write_result_file("tally-bench", options.profile_csv, step_csv(*profile));
   if (!json || !csv || !steps) return kFailed;
   if (const std::uint64_t damaged = damaged_results(runs); damaged > 0 && !options.allow_damage) {
     std::fprintf(
@@ -81,7 +82,7 @@ int run(int argc, char** argv) {
     return 0;
   }
   std::atomic<bool> interrupted = false;
-  InterruptWatch watch([&interrupted](int signal) {
+  perf::InterruptWatch watch([&interrupted](int signal) {
     if (interrupted.exchange(true)) _exit(128 + signal);  // the second one
   });
   const int code = measure(std::get<LoadOptions>(*parsed), interrupted);

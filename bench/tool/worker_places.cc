@@ -33,12 +33,12 @@ tl::unexpected<Error> named(Error error) {
 
 }  // namespace
 
-Result<std::vector<WorkerAddress>> worker_places(std::string_view box, std::string_view first,
-                                                 std::uint16_t workers, std::uint64_t seed) {
-  auto place = make_worker_address(box, first, seed);
+Result<std::vector<dpdk_transport::WorkerAddress>> worker_places(std::string_view box, std::string_view first,
+                                                                 std::uint16_t workers, std::uint64_t seed) {
+  auto place = dpdk_transport::make_worker_address(box, first, seed);
   if (!place) return named(place.error());
   const std::string length(first.substr(first.find('/')));
-  std::vector<WorkerAddress> places;
+  std::vector<dpdk_transport::WorkerAddress> places;
   while (places.size() < workers) {
     const auto rank = static_cast<std::uint16_t>(places.size());
     place->mac[5] = static_cast<std::uint8_t>(rank);
@@ -48,7 +48,7 @@ Result<std::vector<WorkerAddress>> worker_places(std::string_view box, std::stri
     step(next);
     if (next == place->box) step(next);
     if (places.size() == workers) break;
-    place = make_worker_address(box, text_of(next) + length, seed);
+    place = dpdk_transport::make_worker_address(box, text_of(next) + length, seed);
     if (!place) {
       Error error = place.error();
       error.what = "the network of " + std::string(first) + " has no room for " + std::to_string(workers) +

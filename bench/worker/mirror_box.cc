@@ -2,12 +2,12 @@
 
 #include <cstring>
 
-#include "datagram.h"
+#include "engine/datagram.h"
 #include "harness.h"
 #include "tally/discipline.h"
 #include "tally/ids.h"
 #include "tally/mix64.h"
-#include "tally/wire_join.h"
+#include "tally/wire.h"
 
 namespace tally::bench {
 namespace {
@@ -20,7 +20,7 @@ constexpr Generation kGeneration{0x0123456789abcdef};
 
 }  // namespace
 
-MirrorBox::MirrorBox(const Shape& shape, const Kernels& kernels)
+MirrorBox::MirrorBox(const Shape& shape, const kernels::Kernels& kernels)
     : shape_(shape), kernels_(kernels), own_key_(rank_key(kGeneration, Rank{0})), entry_(shape.elements) {
   for (std::uint16_t rank = 0; rank < kWorld; ++rank) all_keys_ += rank_key(kGeneration, Rank{rank});
 }
@@ -43,7 +43,7 @@ std::optional<std::vector<std::byte>> MirrorBox::control(std::span<const std::by
   std::vector<std::byte> echo(kHeaderBytes);
   Header out = from_box(PacketType::kHeartbeat);
   out.contributors = Be<std::uint64_t>{members_of(kWorld)};
-  seal_control(out, 0, echo, kernels_);
+  engine::seal_control(out, 0, echo, kernels_);
   return echo;
 }
 
@@ -66,7 +66,7 @@ std::vector<std::byte> MirrorBox::joined(std::span<const std::byte> join) const 
   payload.shards = 1;
   std::vector<std::byte> out(kHeaderBytes + sizeof payload);
   std::memcpy(out.data() + kHeaderBytes, &payload, sizeof payload);
-  seal_control(from_box(PacketType::kJoined), sizeof payload, out, kernels_);
+  engine::seal_control(from_box(PacketType::kJoined), sizeof payload, out, kernels_);
   return out;
 }
 
@@ -76,7 +76,7 @@ void MirrorBox::mirror(std::span<std::byte> datagram) noexcept {
   std::byte* const values = datagram.data() + kHeaderBytes;
   const std::uint32_t n = in.elements.host();
   require(in.type == PacketType::kContribute && n <= shape_.elements, "that is not a contribution");
-  const Sums sent = kernels_.sums(values, n);
+  const kernels::Sums sent = kernels_.sums(values, n);
   require(in.sum1.host() - keyed(own_key_, in.chunk_id()) == sent.sum1 && in.sum2.host() == sent.sum2,
           "a contribution's sums");
   kernels_.write(entry_.data(), values, n);  // x - x - x
@@ -93,7 +93,7 @@ void MirrorBox::mirror(std::span<std::byte> datagram) noexcept {
   out.contributors = Be<std::uint64_t>{members_of(kWorld)};
   out.sum1 = Be<std::uint32_t>{keyed(all_keys_, in.chunk_id()) - sent.sum1};
   out.sum2 = Be<std::uint32_t>{0 - sent.sum2};
-  seal(out, std::size_t{4} * n, datagram, kernels_);
+  engine::seal(out, std::size_t{4} * n, datagram, kernels_);
 }
 
 }  // namespace tally::bench

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "kernels.h"
+#include "kernels/kernels.h"
 #include "tally/wire.h"
 
 namespace tally::bench {
@@ -22,7 +22,7 @@ class MirrorBox {
   };
   static constexpr std::uint16_t kWorld = 2;
 
-  MirrorBox(const Shape& shape, const Kernels& kernels);
+  MirrorBox(const Shape& shape, const kernels::Kernels& kernels);
 
   // The JOINED(running) to a JOIN, the echo of a HEARTBEAT; nothing to anything else.
   [[nodiscard]] std::optional<std::vector<std::byte>> control(std::span<const std::byte> datagram) const;
@@ -34,7 +34,7 @@ class MirrorBox {
   [[nodiscard]] std::vector<std::byte> joined(std::span<const std::byte> join) const;
 
   const Shape shape_;
-  const Kernels& kernels_;
+  const kernels::Kernels& kernels_;
   std::uint32_t own_key_ = 0;
   std::uint32_t all_keys_ = 0;
   std::vector<std::int32_t> entry_;

@@ -50,7 +50,7 @@ class TracedTransport final : public Transport {
     trace_.last_sent = steady_now();
     empty_ = trace_.last_sent;
   }
-  void joined(const Membership& membership) override { inside_->joined(membership); }
+  void joined(const engine::Membership& membership) override { inside_->joined(membership); }
   void wait(TimeNs now, TimeNs until) override { inside_->wait(now, until); }
   void wake() noexcept override { inside_->wake(); }
   std::string describe() const override { return inside_->describe(); }

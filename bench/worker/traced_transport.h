@@ -7,8 +7,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "steady_now.h"
-#include "transport.h"
+#include "api/transport.h"
 
 namespace tally::bench {
 

@@ -62,7 +62,7 @@ void run(const char* type, const RunShape& shape, const Words& words, nlohmann::
   const std::string title = std::string(type) + ", " + std::to_string(shape.elements) + " elements, " +
                             (shape.small ? "values in L2" : "256 MiB of values");
   if (title.find(words.only) == std::string::npos) return;
-  WorkerRun<T> run(shape, best_kernels());
+  WorkerRun<T> run(shape, kernels::best_kernels());
   Cost engine;
   Cost kernels;
   Cost copies;
@@ -85,7 +85,7 @@ void run_all(const Words& words) {
   nlohmann::json runs = nlohmann::json::array();
   print_environment();
   std::printf("kernels %s, window %u, bursts of %zu, medians of %d interleaved rounds\n",
-              std::string(best_kernels().name).c_str(), kWorkerWindow, kWorkerBurst, words.rounds);
+              std::string(kernels::best_kernels().name).c_str(), kWorkerWindow, kWorkerBurst, words.rounds);
   for (const bool small : {true, false}) {
     for (const std::uint16_t elements : {std::uint16_t{256}, std::uint16_t{352}, std::uint16_t{2224}}) {
       run<std::int32_t>("int32", {elements, small}, words, runs);
@@ -93,7 +93,8 @@ void run_all(const Words& words) {
     }
   }
   require(!runs.empty(), "--only fits no line");
-  write_json(words.json, {{"environment", environment()}, {"kernels", best_kernels().name}, {"runs", runs}});
+  write_json(words.json,
+             {{"environment", environment()}, {"kernels", kernels::best_kernels().name}, {"runs", runs}});
 }
 
 }  // namespace

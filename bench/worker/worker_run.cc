@@ -6,7 +6,7 @@
 #include <cmath>
 #include <type_traits>
 
-#include "block_exponent.h"
+#include "engine/chunk_codec.h"
 #include "harness.h"
 
 namespace tally::bench {
@@ -63,7 +63,7 @@ class WorkerRun<T>::Frames {
 };
 
 template <class T>
-WorkerRun<T>::WorkerRun(const RunShape& shape, const Kernels& kernels)
+WorkerRun<T>::WorkerRun(const RunShape& shape, const kernels::Kernels& kernels)
     : shape_(shape),
       kernels_(kernels),
       chunks_(chunks_in(shape.small ? kSmallRound : kLargeBytes, shape)),
@@ -78,12 +78,12 @@ WorkerRun<T>::WorkerRun(const RunShape& shape, const Kernels& kernels)
     outs_.push_back(std::span(out_).first(n));
     ins_.push_back(std::span<const T>(shape.small ? in_ : out_).first(n));
   }
-  EngineOptions options;
+  engine::EngineOptions options;
   options.job = "bench";
   options.world = MirrorBox::kWorld;
   options.elements = shape.elements;
   options.instance = options.seed = 1;
-  auto made = WorkerEngine::create(options, kernels);
+  auto made = engine::WorkerEngine::create(options, kernels);
   require(made.has_value(), "the engine refuses its options");
   engine_ = std::move(*made);
   join();
@@ -100,7 +100,7 @@ void WorkerRun<T>::join() {
   const auto joined = box_.control(std::span(join).first(bytes));
   require(joined.has_value(), "the engine does not join");
   engine_->receive(*joined, now_);
-  require(engine_->state() == EngineState::kRunning, "the engine does not run");
+  require(engine_->state() == engine::EngineState::kRunning, "the engine does not run");
 }
 
 template <class T>
@@ -146,7 +146,7 @@ Spent WorkerRun<T>::engine() {
                                      std::span<const std::span<T>>(outs_), now_);
   require(id.has_value(), "the engine refuses an operation");
   Spent spent;
-  std::optional<Completion> done;
+  std::optional<engine::Completion> done;
   while (!(done = engine_->next_completion())) exchange(spent);
   require(done->result.has_value() && done->result->retransmissions == 0, "the operation failed");
   spent.bytes_per_chunk =
@@ -193,18 +193,18 @@ void WorkerRun<T>::exchange(Spent& spent) {
 template <class T>
 Spent WorkerRun<T>::kernels() {
   const std::uint32_t n = shape_.elements;
-  const int shift = sum_shift(MirrorBox::kWorld);
+  const int shift = engine::sum_shift(MirrorBox::kWorld);
   constexpr int kExponent = -7;  // of the largest value
   std::uint32_t bits = 0;
-  Sums both;
+  kernels::Sums both;
   const Spent spent = in_bursts(
       [&](std::uint64_t chunk) {
         std::byte* const wire = frames_->room(chunk).data() + kHeaderBytes;
-        Packed packed;
+        kernels::Packed packed;
         if constexpr (std::is_same_v<T, float>) {
           const T* const later = in_of(std::min(chunk + kWorkerWindow, chunks_ - 1)).data();
           bits = std::max(bits, kernels_.max_abs_bits(later, n));
-          packed = kernels_.quantise(in_of(chunk).data(), wire, n, quantise_scale(shift, kExponent),
+          packed = kernels_.quantise(in_of(chunk).data(), wire, n, engine::quantise_scale(shift, kExponent),
                                      std::int32_t{1} << shift);
         } else {
           packed = kernels_.pack(in_of(chunk).data(), wire, n);
@@ -213,14 +213,14 @@ Spent WorkerRun<T>::kernels() {
       },
       [&](std::uint64_t chunk) {
         const std::byte* const wire = frames_->room(chunk).data() + kHeaderBytes;
-        const Sums sums = kernels_.sums(wire, n);
+        const kernels::Sums sums = kernels_.sums(wire, n);
         both = {both.sum1 - sums.sum1, both.sum2 - sums.sum2};
         if constexpr (std::is_same_v<T, float>)
-          kernels_.dequantise(wire, out_of(chunk).data(), n, dequantise_scale(shift, kExponent));
+          kernels_.dequantise(wire, out_of(chunk).data(), n, engine::dequantise_scale(shift, kExponent));
         else
           kernels_.unpack(wire, out_of(chunk).data(), n);
       });
-  require(both == Sums{} && (!std::is_same_v<T, float> || block_exponent(bits) == kExponent),
+  require(both == kernels::Sums{} && (!std::is_same_v<T, float> || engine::block_exponent(bits) == kExponent),
           "the kernels' sums differ");
   if (shape_.small) negative_ = false;
   check(negative_);

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "kernels.h"
+#include "engine/worker_engine.h"
+#include "kernels/kernels.h"
 #include "mirror_box.h"
-#include "worker_engine.h"
 
 namespace tally::bench {
 
@@ -51,7 +51,7 @@ struct Spent {
 template <class T>
 class WorkerRun {
  public:
-  WorkerRun(const RunShape& shape, const Kernels& kernels);
+  WorkerRun(const RunShape& shape, const kernels::Kernels& kernels);
   WorkerRun(const WorkerRun&) = delete;
   WorkerRun& operator=(const WorkerRun&) = delete;
   ~WorkerRun();
@@ -75,7 +75,7 @@ class WorkerRun {
   [[nodiscard]] std::span<const T> in_of(std::uint64_t chunk) const noexcept;
 
   const RunShape shape_;
-  const Kernels& kernels_;
+  const kernels::Kernels& kernels_;
   const std::uint64_t chunks_;  // of data in an operation
   const std::uint64_t here_;    // chunks that lie in memory: fewer, if it is small
   std::vector<T> out_;
@@ -84,7 +84,7 @@ class WorkerRun {
   std::vector<std::span<T>> outs_;
   bool negative_ = false;  // what out_ holds
   MirrorBox box_;
-  std::unique_ptr<WorkerEngine> engine_;
+  std::unique_ptr<engine::WorkerEngine> engine_;
   std::unique_ptr<Frames> frames_;
   TimeNs now_ = 0;
 };

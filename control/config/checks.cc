@@ -1,11 +1,12 @@
-#include "checks.h"
+#include "config/checks.h"
 
 #include <algorithm>
 
+#include "config/config_schema.h"
+#include "config/units.h"
 #include "tally/wire.h"
-#include "units.h"
 
-namespace tally {
+namespace tally::config {
 namespace {
 
 constexpr std::uint16_t kMinMtuIpv6 = 1280;  // RFC 8200
@@ -148,4 +149,113 @@ void check_config(Checking& c) {
   check_profile(c);
 }
 
-}  // namespace tally
+namespace {
+
+constexpr std::array<Choice<LogSection::Level>, 5> kLevels{{{"trace", LogSection::Level::kTrace},
+                                                            {"debug", LogSection::Level::kDebug},
+                                                            {"info", LogSection::Level::kInfo},
+                                                            {"warning", LogSection::Level::kWarning},
+                                                            {"error", LogSection::Level::kError}}};
+
+ValueType<std::string> absolute_path() {
+  return scalar_type<std::string>(
+      "an absolute path",
+      [](const std::string& text) -> Parsed<std::string> {
+        if (!text.starts_with('/'))
+          return complain(shown(text) + " is not an absolute path", "begin it with /");
+        return text;
+      },
+      yaml_text);
+}
+
+ValueType<std::string> endpoint() {
+  return scalar_type<std::string>("ADDRESS:PORT", parse_endpoint, yaml_text);
+}
+
+const Schema<ControlSection>& control_schema() {
+  static const Schema<ControlSection> schema{
+      value_key("socket", &ControlSection::socket, absolute_path(),
+                "Where tallyctl finds the daemon; other paths: not in this version.",
+                "/run/tally/INSTANCE.sock"),
+      fixed_key<ControlSection>("http", std::string("127.0.0.1:9464"), endpoint(),
+                                "Metrics and the live page."),
+      fixed_key<ControlSection>("state", std::string("/var/lib/tally"), absolute_path(),
+                                "Where the job table is kept over restarts."),
+  };
+  return schema;
+}
+
+const Schema<LogSection>& log_schema() {
+  static const Schema<LogSection> schema{
+      value_key("level", &LogSection::level, one_of(kLevels), "The least important messages to be printed."),
+  };
+  return schema;
+}
+
+}  // namespace
+
+const Schema<Config>& config_schema() {
+  static const Schema<Config> schema{
+      value_key(
+          "instance", &Config::instance, name_up_to(kMaxInstanceBytes),
+          "Tells several daemons on one host apart: part of the names of their sockets and files, and of the "
+          "box's MAC."),
+      section_key("dataplane", &Config::dataplane, dataplane_schema()),
+      [] {
+        auto key = section_key("box", &Config::box, box_schema());
+        key.required = true;
+        return key;
+      }(),
+      [] {
+        auto key = list_key("ports", &Config::ports, port_schema());
+        key.required = true;
+        return key;
+      }(),
+      section_key("control", &Config::control, control_schema()),
+      section_key("log", &Config::log, log_schema()),
+      list_key("jobs", &Config::jobs, job_schema()),
+      later_key<Config>("admit", "A template for jobs that are not declared."),
+  };
+  return schema;
+}
+
+std::vector<ReferenceRow> reference_rows() {
+  std::vector<ReferenceRow> rows;
+  describe_section(config_schema(), "", rows);
+  return rows;
+}
+
+namespace {
+
+constexpr std::array<Choice<BoxSection::Mode>, 2> kMode{
+    {{"inline", BoxSection::Mode::kInline}, {"one-arm", BoxSection::Mode::kOneArm}}};
+
+template <class T>
+ValueType<T> address(std::string form, Parsed<T> (*parse)(const std::string&)) {
+  return scalar_type<T>(std::move(form), parse, [](const T& value) { return to_text(value); });
+}
+
+}  // namespace
+
+const Schema<BoxSection>& box_schema() {
+  static const Schema<BoxSection> schema{
+      value_key(
+          "ipv4", &BoxSection::ipv4,
+          or_word("none", address<Cidr4>("an address such as 10.0.0.1/24", parse_cidr4)),
+          "The box's own address, to which workers send, and its network. At least one of ipv4 and ipv6 "
+          "is needed."),
+      value_key("ipv6", &BoxSection::ipv6,
+                or_word("none", address<Cidr6>("an address such as fd00::1/64", parse_cidr6)),
+                "The same for IPv6."),
+      value_key("mac", &BoxSection::mac,
+                or_word("auto", address<Mac>("a MAC such as 02:00:00:00:00:01", parse_mac)),
+                "The box's MAC on all its ports. auto: 02 and 40 bits made of the instance name."),
+      value_key(
+          "mode", &BoxSection::mode, one_of(kMode),
+          "inline: the workers hang on the box's ports, and the box is their switch. one-arm: the box hangs "
+          "on a switch, answers for its own address and forwards nothing."),
+  };
+  return schema;
+}
+
+}  // namespace tally::config

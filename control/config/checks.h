@@ -4,11 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "config.h"
-#include "places.h"
-#include "report.h"
+#include "config/config.h"
+#include "config/diagnostic.h"
 
-namespace tally {
+namespace tally::config {
 
 struct Checking {
   Config& config;
@@ -22,14 +21,14 @@ void complete_defaults(Checking& checking);
 // All of the checks below.
 void check_config(Checking& checking);
 
-void check_ports(Checking& checking);                     // check_ports.cc
-void check_impair(Checking& checking, std::size_t port);  // check_impair.cc, of one port
-void check_jobs(Checking& checking);                      // check_jobs.cc
-void check_dialects(Checking& checking);                  // check_dialects.cc
-void check_sessions(Checking& checking);                  // check_sessions.cc
-void check_sharing(Checking& checking);                   // check_sharing.cc
-void check_slots(Checking& checking);                     // check_slots.cc
-void check_profile(Checking& checking);                   // check_profile.cc
+void check_ports(Checking& checking);                     // ports_section.cc
+void check_impair(Checking& checking, std::size_t port);  // impair_section.cc, of one port
+void check_jobs(Checking& checking);                      // jobs_section.cc
+void check_dialects(Checking& checking);                  // jobs_section.cc
+void check_sessions(Checking& checking);                  // sessions_section.cc
+void check_sharing(Checking& checking);                   // slots_section.cc
+void check_slots(Checking& checking);                     // slots_section.cc
+void check_profile(Checking& checking);                   // dataplane_section.cc
 
 // Most values of a packet in an IP packet of `mtu` bytes; 0 if not even the headers fit.
 [[nodiscard]] std::uint16_t most_elements(std::uint32_t mtu, bool ipv4) noexcept;
@@ -46,4 +45,4 @@ void check_profile(Checking& checking);                   // check_profile.cc
 // jobs[2].window
 [[nodiscard]] std::string path_of(const char* list, std::size_t index, const char* key);
 
-}  // namespace tally
+}  // namespace tally::config

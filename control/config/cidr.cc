@@ -1,4 +1,4 @@
-#include "cidr.h"
+#include "config/cidr.h"
 
 #include <algorithm>
 #include <array>
@@ -6,9 +6,9 @@
 
 #include <arpa/inet.h>
 
-#include "units.h"
+#include "config/units.h"
 
-namespace tally {
+namespace tally::config {
 namespace {
 
 struct Split {
@@ -182,4 +182,4 @@ std::string to_text(const Mac& mac) {
   return out;
 }
 
-}  // namespace tally
+}  // namespace tally::config

@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <string>
 
-#include "complaint.h"
+#include "config/diagnostic.h"
 #include "tally/net.h"
 
-namespace tally {
+namespace tally::config {
 
 struct Cidr4 {
   Ipv4 address{};
@@ -39,4 +39,4 @@ struct Cidr6 {
 [[nodiscard]] std::string to_text(const Ipv4& address);
 [[nodiscard]] std::string to_text(const Mac& mac);
 
-}  // namespace tally
+}  // namespace tally::config

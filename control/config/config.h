@@ -7,16 +7,15 @@
 #include <string>
 #include <vector>
 
-#include "cidr.h"
-#include "job_config.h"
-#include "port_device.h"
-#include "session_config.h"
+#include "config/cidr.h"
+#include "config/port_device.h"
+#include "members/job_config.h"
 #include "tally/discipline.h"
 #include "tally/net.h"
 #include "tally/time.h"
-#include "tally/wire_join.h"
+#include "tally/wire.h"
 
-namespace tally {
+namespace tally::config {
 
 inline constexpr std::uint64_t kKiB = 1024;
 inline constexpr std::uint64_t kMiB = 1024 * kKiB;
@@ -123,17 +122,17 @@ struct JobSection {
   std::uint32_t window = 256;
   ResultsMode results = ResultsMode::kUnicast;
   std::uint8_t priority = 100;
-  Quota quota{};
-  std::optional<StragglerPolicy> stragglers{};  // empty: off
-  ServerKind server = ServerKind::kNone;        // its default follows from the discipline
-  std::uint8_t servers = 1;                     // with kExternal: how many
+  members::Quota quota{};
+  std::optional<members::StragglerPolicy> stragglers{};  // empty: off
+  ServerKind server = ServerKind::kNone;                 // its default follows from the discipline
+  std::uint8_t servers = 1;                              // with kExternal: how many
   TimeNs lease = 10 * kSecond;
   Dialect dialect = Dialect::kNative;
   // Of a session, which has nothing of the rest but its name.
   std::uint32_t payload = switchml::kMaxPayload;
   std::uint32_t slots = 2048;
-  TsiRule tsi = TsiRule::kPacket;
-  std::vector<ConfiguredMember> members{};
+  jobs::TsiRule tsi = jobs::TsiRule::kPacket;
+  std::vector<members::ConfiguredMember> members{};
   bool operator==(const JobSection&) const = default;
 };
 
@@ -152,4 +151,4 @@ struct Config {
   bool operator==(const Config&) const = default;
 };
 
-}  // namespace tally
+}  // namespace tally::config

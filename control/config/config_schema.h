@@ -8,11 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "reference_row.h"
-#include "schema_reading.h"
-#include "value_types.h"
+#include "config/config.h"
+#include "config/value_types.h"
 
-namespace tally {
+namespace tally::config {
 
 template <class S>
 struct SchemaKey {
@@ -209,4 +208,22 @@ SchemaKey<S> list_key(std::string name, std::vector<T> S::*member, const Schema<
   return key;
 }
 
-}  // namespace tally
+// The tables of keys, one file each: dataplane_section.cc, checks.cc, ports_section.cc, impair_section.cc,
+// jobs_section.cc, sessions_section.cc, slots_section.cc, and checks.cc for the rest.
+
+inline constexpr std::size_t kMaxInstanceBytes = 32;
+inline constexpr std::size_t kMaxPortNameBytes = 32;
+inline constexpr std::uint16_t kMinMtu = 576;   // RFC 791: every host takes it
+inline constexpr std::uint16_t kMaxMtu = 9198;  // 9216 bytes of buffer less Ethernet header and VLAN tag
+
+[[nodiscard]] const Schema<Config>& config_schema();
+[[nodiscard]] const Schema<DataplaneSection>& dataplane_schema();
+[[nodiscard]] const Schema<SharedSection>& shared_schema();
+[[nodiscard]] const Schema<BoxSection>& box_schema();
+[[nodiscard]] const Schema<PortSection>& port_schema();
+[[nodiscard]] const Schema<ImpairSection>& impair_schema();
+[[nodiscard]] const Schema<JobSection>& job_schema();
+// dialect, and what a job of the dialect switchml has.
+[[nodiscard]] std::vector<SchemaKey<JobSection>> session_keys();
+
+}  // namespace tally::config

@@ -4,7 +4,7 @@
 #include <array>
 #include <string_view>
 
-namespace tally {
+namespace tally::config {
 
 struct DialectKey {
   std::string_view key;
@@ -33,4 +33,4 @@ inline constexpr std::array<DialectKey, 4> kSessionKeys{{
     {"members", "the workers of a native job join it"},
 }};
 
-}  // namespace tally
+}  // namespace tally::config

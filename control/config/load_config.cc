@@ -1,17 +1,23 @@
-#include "load_config.h"
+#include "config/load_config.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <algorithm>
+#include <array>
+#include <cerrno>
 #include <exception>
 #include <filesystem>
+#include <system_error>
 #include <utility>
 
-#include "checks.h"
-#include "read_file.h"
-#include "schemas.h"
-#include "text_checks.h"
-#include "tokens.h"
-#include "yaml_tree.h"
+#include "config/checks.h"
+#include "config/config_schema.h"
+#include "config/value_types.h"
+#include "config/yaml.h"
+#include "tally/wire.h"
 
-namespace tally {
+namespace tally::config {
 namespace {
 
 constexpr std::size_t kMaxConfigBytes = 1U << 20U;  // some 2,000 jobs
@@ -65,4 +71,172 @@ ConfigResult load_config(const std::string& path) {
   return load_config_text(std::move(file->text), path, std::filesystem::path(path).parent_path().string());
 }
 
-}  // namespace tally
+namespace {
+
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  [[nodiscard]] int get() const noexcept { return fd_; }
+
+ private:
+  int fd_;
+};
+
+tl::unexpected<Complaint> cannot_read(const std::string& path, int error) {
+  std::string help = "check that it is a readable file";
+  if (error == ENOENT) help = "check the path";
+  if (error == EACCES) help = "let the user that runs tallyd read it (chown, chmod)";
+  if (error == EISDIR) help = "name a file in it";
+  return complain("cannot read " + shown(path) + ": " + std::generic_category().message(error), help);
+}
+
+}  // namespace
+
+Parsed<FileText> read_file(const std::string& path, std::size_t longest, FileKind kind) {
+  // A pipe that nobody writes to must not hang us where only a regular file is meant.
+  const int flags = O_RDONLY | O_CLOEXEC | (kind == FileKind::kRegular ? O_NONBLOCK : 0);
+  const Descriptor file(::open(path.c_str(), flags));
+  struct stat status {};
+  if (file.get() < 0 || ::fstat(file.get(), &status) != 0) return cannot_read(path, errno);
+  if (S_ISDIR(status.st_mode)) return cannot_read(path, EISDIR);
+  if (kind == FileKind::kRegular && !S_ISREG(status.st_mode)) {
+    return complain(shown(path) + " is not a regular file", "name a file");
+  }
+  FileText out{{}, status.st_mode};
+  std::array<char, 4096> buffer{};
+  for (;;) {
+    const ssize_t got = ::read(file.get(), buffer.data(), buffer.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return cannot_read(path, errno);
+    if (got == 0) return out;
+    out.text.append(buffer.data(), static_cast<std::size_t>(got));
+    if (out.text.size() > longest) {
+      return complain(shown(path) + " has more than " + std::to_string(longest) + " bytes",
+                      "is it the right file?");
+    }
+  }
+}
+
+namespace {
+
+// Without the line end that an editor adds.
+std::string without_line_end(std::string text) {
+  if (text.ends_with('\n')) text.pop_back();
+  if (text.ends_with('\r')) text.pop_back();
+  return text;
+}
+
+Parsed<std::string> token_in(const std::string& text, const std::string& path) {
+  std::string token = without_line_end(text);
+  if (token.empty())
+    return complain(shown(path) + " is empty", "put the token in it, or write none for an open job");
+  if (token.size() > kMaxTokenBytes) {
+    return complain(
+        "the token in " + shown(path) + " is longer than " + std::to_string(kMaxTokenBytes) + " bytes",
+        "32 hexadecimal digits are plenty: openssl rand -hex 16");
+  }
+  const bool control =
+      std::any_of(token.begin(), token.end(), [](char c) { return (c >= 0 && c < 0x20) || c == 0x7F; });
+  if (control) {
+    return complain("the token in " + shown(path) + " contains a line break or a control character",
+                    "the file must hold the token alone, in one line");
+  }
+  return token;
+}
+
+void read_token(JobSection& job, const std::string& path, const std::string& directory, Checking& c) {
+  const Position at = c.places.of(path);
+  const std::string written = job.token_file;
+  const auto resolved =
+      std::filesystem::absolute(std::filesystem::path(directory) / written).lexically_normal();
+  job.token_file = resolved.string();
+  auto file = read_file(job.token_file, 4096, FileKind::kRegular);
+  if (!file) {
+    c.report.error(at, path, std::move(file.error()));
+    return;
+  }
+  auto token = token_in(file->text, written);
+  if (!token) {
+    c.report.error(at, path, std::move(token.error()));
+    return;
+  }
+  job.token = std::move(*token);
+  if ((file->mode & S_IROTH) != 0) {
+    c.report.warning(
+        at, path,
+        {shown(written) + " can be read by every user of this host", "chmod o-r " + job.token_file});
+  }
+}
+
+}  // namespace
+
+void read_tokens(Checking& c, const std::string& directory) {
+  for (std::size_t i = 0; i < c.config.jobs.size(); ++i) {
+    JobSection& job = c.config.jobs[i];
+    const std::string path = "jobs[" + std::to_string(i) + "].token_file";
+    if (!c.places.sound(path) || is_session(job) || !c.places.sound(path_of("jobs", i, "dialect"))) continue;
+    if (!job.token_file.empty()) {
+      read_token(job, path, directory, c);
+    } else if (!c.places.written(path)) {
+      c.report.warning(c.places.of(path), "jobs[" + std::to_string(i) + "]",
+                       {"the job has no token: whoever reaches the box may join it",
+                        "name a token_file, or write token_file: none if that is meant"});
+    }
+  }
+}
+
+std::string dump_config(const Config& config) {
+  std::string out;
+  dump_section(config_schema(), config, "", out);
+  return out;
+}
+
+namespace {
+
+std::string section_of(const std::string& path) {
+  const auto end = path.rfind('.');
+  return end == std::string::npos ? std::string() : path.substr(0, end);
+}
+
+// What would end a cell of a Markdown table.
+std::string cell(std::string text) {
+  for (std::size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) text.insert(at, 1, '\\');
+  return text.empty() ? "-" : text;
+}
+
+std::string row_text(const ReferenceRow& row) {
+  const std::string section = section_of(row.path);
+  const std::string key = row.path.substr(section.empty() ? 0 : section.size() + 1);
+  const bool is_value = !row.fallback.empty() && row.fallback[0] != '(';
+  return "| `" + key + "` | " + cell(row.form) + " | " +
+         (is_value ? "`" + row.fallback + "`" : cell(row.fallback)) + " | " + cell(row.doc) + " |\n";
+}
+
+}  // namespace
+
+std::string reference_markdown() {
+  const auto rows = reference_rows();
+  // Sections in the order of their first key; a section's keys need not be side by side.
+  std::vector<std::string> sections;
+  for (const auto& row : rows) {
+    const std::string section = section_of(row.path);
+    if (std::find(sections.begin(), sections.end(), section) == sections.end()) sections.push_back(section);
+  }
+  std::string out;
+  for (const auto& section : sections) {
+    out += (out.empty() ? "" : "\n");
+    out += section.empty() ? "## Top level\n\n" : "## `" + section + "`\n\n";
+    out += "| key | value | default | meaning |\n|---|---|---|---|\n";
+    for (const auto& row : rows) {
+      if (section_of(row.path) == section) out += row_text(row);
+    }
+  }
+  return out;
+}
+
+}  // namespace tally::config

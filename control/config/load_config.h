@@ -1,13 +1,16 @@
 #pragma once
 // File -> Config, or every reason why not. Needs neither root nor DPDK; throws nothing.
 
+#include <sys/types.h>
+#include <cstddef>
 #include <string>
 #include <tl/expected.hpp>
 
-#include "config.h"
-#include "diagnostic.h"
+#include "config/checks.h"
+#include "config/config.h"
+#include "config/diagnostic.h"
 
-namespace tally {
+namespace tally::config {
 
 struct LoadedConfig {
   Config config{};
@@ -29,4 +32,22 @@ using ConfigResult = tl::expected<LoadedConfig, Diagnostics>;
 // All keys with type, default and meaning, in Markdown: docs/configuration.md.
 [[nodiscard]] std::string reference_markdown();
 
-}  // namespace tally
+// A whole small file.
+
+struct FileText {
+  std::string text;
+  mode_t mode = 0;  // type and permissions, as stat gives them
+};
+
+enum class FileKind : std::uint8_t { kReadable, kRegular };  // kReadable: pipes and devices too
+
+// Fails also for a directory, and for more than `longest` bytes.
+[[nodiscard]] Parsed<FileText> read_file(const std::string& path, std::size_t longest,
+                                         FileKind kind = FileKind::kReadable);
+
+// The secrets of the jobs, read from their files.
+
+// Fills in token, and makes token_file absolute. directory: what relative paths are relative to.
+void read_tokens(Checking& checking, const std::string& directory);
+
+}  // namespace tally::config

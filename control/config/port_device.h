@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
-#include "complaint.h"
+#include "config/diagnostic.h"
 
-namespace tally {
+namespace tally::config {
 
 enum class DeviceKind : std::uint8_t { kPci, kMemif, kRing, kNull, kAfPacket, kAfXdp, kTap, kPcap };
 
@@ -38,4 +38,12 @@ struct PortDevice {
 inline constexpr std::string_view kMemifSocket = "/run/memif.sock";
 inline constexpr std::uint32_t kMemifBufferBytes = 2048;
 
-}  // namespace tally
+// What a memif port of the box must say (arguments as in DPDK 22.11).
+
+inline constexpr std::string_view kMemifArguments =
+    "role id socket socket-abstract bsize rsize mac secret zero-copy";
+
+// Each value by itself. Whether bsize carries the MTU is a matter of the port: ports_section.cc.
+void check_memif(const PortDevice& device, std::vector<Complaint>& complaints);
+
+}  // namespace tally::config

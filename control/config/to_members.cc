@@ -1,11 +1,11 @@
-#include "to_members.h"
+#include "config/to_members.h"
 
-#include "checks.h"
+#include "config/checks.h"
 #include "tally/mix64.h"
 
-namespace tally {
+namespace tally::config {
 
-JobConfig member_job(const JobSection& job) {
+members::JobConfig member_job(const JobSection& job) {
   return {.name = job.name,
           .token = job.token,
           .workers = job.workers,
@@ -19,19 +19,19 @@ JobConfig member_job(const JobSection& job) {
           .servers = job.server == ServerKind::kExternal ? job.servers : std::uint8_t{0},
           .decay = job.decay,
           .quota = job.quota,
-          .stragglers = job.stragglers.value_or(StragglerPolicy{})};
+          .stragglers = job.stragglers.value_or(members::StragglerPolicy{})};
 }
 
-SessionConfig member_session(const JobSection& job) {
+members::SessionConfig member_session(const JobSection& job) {
   return {
       .name = job.name, .payload = job.payload, .slots = job.slots, .tsi = job.tsi, .members = job.members};
 }
 
-Result<JobId> declare(const JobSection& job, MembershipEngine& engine) {
+Result<JobId> declare(const JobSection& job, members::MembershipEngine& engine) {
   return is_session(job) ? engine.declare(member_session(job)) : engine.declare(member_job(job));
 }
 
-MembershipOptions member_options(const Config& config) {
+members::MembershipOptions member_options(const Config& config) {
   return {.box_mac = box_mac(config),
           .shards = static_cast<std::uint8_t>(config.dataplane.cores.size()),
           .slot_lines = static_cast<std::uint32_t>(slot_lines_per_core(config.dataplane)),
@@ -48,4 +48,4 @@ Mac box_mac(const Config& config) {
   return mac;
 }
 
-}  // namespace tally
+}  // namespace tally::config

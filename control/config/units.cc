@@ -1,4 +1,4 @@
-#include "units.h"
+#include "config/units.h"
 
 #include <algorithm>
 #include <array>
@@ -6,7 +6,7 @@
 #include <span>
 #include <string_view>
 
-namespace tally {
+namespace tally::config {
 namespace {
 
 struct Unit {
@@ -143,4 +143,4 @@ std::string rough_size(std::uint64_t bytes) {
   return out + " MiB";
 }
 
-}  // namespace tally
+}  // namespace tally::config

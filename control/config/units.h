@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <string>
 
-#include "complaint.h"
+#include "config/diagnostic.h"
 #include "tally/time.h"
 
-namespace tally {
+namespace tally::config {
 
 // Decimal digits without a leading zero.
 [[nodiscard]] Parsed<std::uint64_t> parse_unsigned(const std::string& text);
@@ -27,4 +27,4 @@ namespace tally {
 // For messages: in MiB with at most one digit behind the point, rounded up; below 1 MiB in KiB.
 [[nodiscard]] std::string rough_size(std::uint64_t bytes);
 
-}  // namespace tally
+}  // namespace tally::config

@@ -10,11 +10,36 @@
 #include <utility>
 #include <vector>
 
-#include "complaint.h"
-#include "schema_reading.h"
+#include "config/diagnostic.h"
+#include "config/yaml.h"
 #include "tally/time.h"
 
-namespace tally {
+namespace tally::config {
+
+// The parts of reading a section that do not depend on what the section is.
+
+struct Reading {
+  Report& report;
+  Places& places;
+};
+
+// path.name; just name at the top.
+[[nodiscard]] std::string member_path(const std::string& path, const std::string& name);
+[[nodiscard]] bool has_key(const YamlNode& map, const std::string& name);
+
+// False if the node is something else; that is reported then and the path marked broken.
+bool expect_map(const YamlNode& node, const std::string& path, const std::vector<std::string>& keys,
+                Reading& reading);
+bool expect_list(const YamlNode& node, const std::string& path, Reading& reading);
+// form: what may be written instead.
+bool expect_scalar(const YamlNode& node, const std::string& path, const std::string& form, Reading& reading);
+
+void report_unknown_key(const YamlEntry& entry, const std::string& path,
+                        const std::vector<std::string>& known, Reading& reading);
+void report_missing(const YamlNode& map, const std::string& path, const std::string& key, Reading& reading);
+// '<value> is not in this version'. An empty value: the key itself. only: what works; empty: nothing.
+void report_not_here(const YamlNode& node, const std::string& path, const std::string& value,
+                     const std::string& only, Reading& reading);
 
 template <class T>
 struct ValueType {
@@ -173,4 +198,16 @@ ValueType<std::vector<T>> list_of(ValueType<T> item, std::size_t fewest, std::si
           }};
 }
 
-}  // namespace tally
+// One key in the reference of the configuration.
+
+struct ReferenceRow {
+  std::string path;      // jobs[].window
+  std::string form;      // what may be written
+  std::string fallback;  // the default; empty: none
+  std::string doc;       // what it means
+};
+
+// Every key, in the order of the reference.
+[[nodiscard]] std::vector<ReferenceRow> reference_rows();
+
+}  // namespace tally::config

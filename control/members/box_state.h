@@ -2,26 +2,118 @@
 // What all jobs of the box share.
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
-#include "epoch_source.h"
-#include "job_membership.h"
-#include "membership.h"
-#include "outbox.h"
-#include "publisher.h"
-#include "rate_limit.h"
-#include "session_life.h"
-#include "shared_region.h"
-#include "slot_allocator.h"
+#include "jobs/layout.h"
+#include "members/job_membership.h"
+#include "members/membership_status.h"
+#include "members/slot_allocator.h"
+#include "tally/net.h"
+#include "tally/time.h"
+#include "tally/wire.h"
 
-namespace tally {
+namespace tally::members {
+
+// Draws what must be unguessable or unique: epochs, cookies, salts, generations (docs/protocol.md, 1).
+
+class EpochSource {
+ public:
+  explicit EpochSource(RandomWords random) : random_(std::move(random)) {}
+
+  [[nodiscard]] std::uint64_t word() { return random_(); }
+  [[nodiscard]] std::uint64_t nonzero();
+  [[nodiscard]] Cookie cookie() { return Cookie{nonzero()}; }
+  [[nodiscard]] Generation generation() { return Generation{nonzero()}; }
+  // An epoch other than 0 that `taken` denies. `taken` must deny some.
+  [[nodiscard]] Epoch epoch(const std::function<bool(Epoch)>& taken);
+
+ private:
+  RandomWords random_;
+};
+
+// Datagrams that wait to be sent, and how each kind is written.
+
+class Outbox {
+ public:
+  // Completes `header` (rank of the box, payload CRC, check) and queues it with what follows it.
+  void send(Header header, std::span<const std::byte> payload, const jobs::Binding& to);
+  // A JOINED: text_bytes is filled in, the text bounded.
+  void send_joined(Header header, JoinedPayload fixed, std::string_view text, const jobs::Binding& to);
+  // An ABORT that the members of `term` accept.
+  void send_abort(JobId job, const Term& term, std::string_view text, const jobs::Binding& to);
+  // A LEAVE or HEARTBEAT back to its sender, with the ranks that are live.
+  void send_echo(const Header& received, const Term& term, std::uint64_t live, const jobs::Binding& to);
+  // A hint that anybody may forge: it carries no secret.
+  void send_reject(const Header& received, RejectReason reason, const jobs::Binding& to);
+
+  [[nodiscard]] std::optional<Outgoing> next(std::span<std::byte> out);
+
+ private:
+  struct Datagram {
+    jobs::Binding to;
+    std::vector<std::byte> bytes;
+  };
+  std::deque<Datagram> queue_;
+};
+
+// The job table that the data cores shall load next, and the lines they must zero before they do.
+
+class Publisher {
+ public:
+  void set(JobId id, std::shared_ptr<const jobs::Job> row);
+  void clear(JobId id);  // nothing to publish if the row is empty already
+  void freed(const jobs::FreedLines& lines);
+  void republish() noexcept { dirty_ = true; }
+
+  // The version that will carry everything said so far. Asked after set(): the version that carries the row.
+  [[nodiscard]] std::uint64_t next_version() const noexcept { return version_ + 1; }
+  [[nodiscard]] std::optional<jobs::Publication> take();
+
+ private:
+  std::shared_ptr<const jobs::JobTable> table_ = std::make_shared<const jobs::JobTable>();
+  std::vector<jobs::FreedLines> freed_;
+  std::uint64_t version_ = 0;
+  bool dirty_ = true;  // the empty table is published too: cores always have one
+};
+
+// Limits on what strangers can make the box send: refusals and REJECTs 10/s, PROBE echoes 100/s per source
+// address (docs/protocol.md, 13). Nothing is allocated per source: an address hashes to one of 1,024 buckets.
+// Two addresses may share a bucket and so its rate; which ones is unknown to them (the hash is keyed). In
+// return the total is bounded too, however many addresses a sender forges.
+
+class RateLimit {
+ public:
+  // per_second >= 1 is also the burst.
+  RateLimit(std::uint64_t per_second, std::uint64_t key) noexcept
+      : interval_(kSecond / per_second), burst_(kSecond - interval_), key_(key) {}
+
+  // Takes a token of the source's bucket; false if there is none.
+  [[nodiscard]] bool take(const Ipv6& source, TimeNs now) noexcept;
+
+ private:
+  static constexpr std::size_t kBuckets = 1024;
+
+  TimeNs interval_;
+  TimeNs burst_;
+  std::uint64_t key_;
+  // A token bucket as one number (GCRA, ATM Forum TM 4.0): when its last token was or will be due.
+  std::array<TimeNs, kBuckets> due_{};
+};
 
 // Lines of each core that pools and ledgers may take.
 constexpr std::uint32_t own_slot_lines(const MembershipOptions& o) noexcept {
-  return o.slot_lines - static_cast<std::uint32_t>(shared_lines(o.shared_entries, o.shared_elements));
+  return o.slot_lines - static_cast<std::uint32_t>(jobs::shared_lines(o.shared_entries, o.shared_elements));
 }
 
 struct BoxState {
@@ -54,6 +146,8 @@ struct BoxState {
   }
   void count(MembershipDrop d) noexcept { ++counters.drops[static_cast<std::size_t>(d)]; }
   void accept(PacketType t) noexcept { ++counters.accepted[static_cast<std::size_t>(t)]; }
+  // A job that has all its ranks and waits for slot memory; nullptr: none does.
+  [[nodiscard]] const JobMembership* awaits_slots() const noexcept;
   // An epoch that no job of the box lives in, is about to live in, or last lived in.
   [[nodiscard]] Epoch draw_epoch();
   // ... and for a session: its lower 24 bits are not all 0, and those of no other.
@@ -63,4 +157,14 @@ struct BoxState {
   [[nodiscard]] bool in_use(Epoch epoch) const noexcept;
 };
 
-}  // namespace tally
+// The three answers to a JOIN.
+
+// To the rank's binding with the nonce of its newest JOIN: the job's term is in force.
+void answer_running(const JobMembership& job, BoxState& box, Rank rank);
+// `missing`: the workers whose JOIN forming waits for; 0 also while it waits for servers only.
+void answer_forming(const JobMembership& job, BoxState& box, std::uint64_t nonce, std::uint64_t missing,
+                    const jobs::Binding& to);
+// Final: the worker gives up with this text.
+void answer_refused(BoxState& box, std::uint64_t nonce, std::string_view text, const jobs::Binding& to);
+
+}  // namespace tally::members

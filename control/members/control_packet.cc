@@ -1,12 +1,12 @@
-#include "control_packet.h"
+#include "members/control_packet.h"
 
 #include <bit>
 #include <cstring>
 
-#include "job_config.h"
-#include "kernels.h"
+#include "kernels/kernels.h"
+#include "members/job_config.h"
 
-namespace tally {
+namespace tally::members {
 namespace {
 
 constexpr auto kRefused = [](MembershipDrop d) { return tl::unexpected<MembershipDrop>(d); };
@@ -54,7 +54,7 @@ bool fields_valid(const Header& h, const JoinPayload& p) noexcept {
 
 Gate<ControlPacket> read_control(std::span<const std::byte> datagram) noexcept {
   if (datagram.size() < kHeaderBytes) return kRefused(MembershipDrop::kRunt);
-  const auto& crc32c = best_kernels().crc32c;
+  const auto& crc32c = kernels::best_kernels().crc32c;
   ControlPacket packet;
   std::memcpy(&packet.header, datagram.data(), kHeaderBytes);
   packet.payload = datagram.subspan(kHeaderBytes);
@@ -86,4 +86,4 @@ Gate<JoinRequest> read_join(const ControlPacket& packet) noexcept {
   return join;
 }
 
-}  // namespace tally
+}  // namespace tally::members

@@ -7,11 +7,10 @@
 #include <string_view>
 #include <tl/expected.hpp>
 
-#include "membership_status.h"
+#include "members/membership_status.h"
 #include "tally/wire.h"
-#include "tally/wire_join.h"
 
-namespace tally {
+namespace tally::members {
 
 struct ControlPacket {
   Header header{};
@@ -34,4 +33,4 @@ using Gate = tl::expected<T, MembershipDrop>;
 // The payload of a JOIN: lengths add up and every field is in its range.
 [[nodiscard]] Gate<JoinRequest> read_join(const ControlPacket& packet) noexcept;
 
-}  // namespace tally
+}  // namespace tally::members

@@ -1,9 +1,9 @@
-#include "job_membership.h"
+#include "members/job_membership.h"
 
 #include <algorithm>
 #include <bit>
 
-namespace tally {
+namespace tally::members {
 namespace {
 
 template <class Predicate>
@@ -82,4 +82,4 @@ JobStatus status_of(const JobMembership& job, TimeNs now) {
   return s;
 }
 
-}  // namespace tally
+}  // namespace tally::members

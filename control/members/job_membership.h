@@ -15,15 +15,15 @@
 #include <optional>
 #include <string>
 
-#include "binding.h"
-#include "job_config.h"
-#include "job_table.h"
-#include "membership_status.h"
+#include "jobs/binding.h"
+#include "jobs/job_table.h"
+#include "members/job_config.h"
+#include "members/membership_status.h"
 #include "tally/ids.h"
 #include "tally/time.h"
-#include "tally/wire_join.h"
+#include "tally/wire.h"
 
-namespace tally {
+namespace tally::members {
 
 // A worker that waits repeats its JOIN at least once a second; three misses end its patience with us and ours
 // with it, also where the lease is shorter than that.
@@ -112,7 +112,7 @@ struct MemberState {
   Chunk next{};
   Chunk lowest{};               // as its newest JOIN said
   GenerationRecord reported{};  // in the JOIN that formed this epoch
-  Binding binding{};
+  jobs::Binding binding{};
   TimeNs last_seen = 0;
   TimeNs unheard = 0;           // of the time since then: nobody listened
   std::uint64_t answer_at = 0;  // publication that must be in force before JOINED(running) leaves; 0 = none
@@ -143,7 +143,7 @@ struct Term {
 // The last term that came to its end, kept for members who have not heard of it.
 struct GoneTerm {
   Term term{};
-  std::array<Binding, kMaxPlaces> bindings{};
+  std::array<jobs::Binding, kMaxPlaces> bindings{};
   bool aborted = false;  // else ended by LEAVEs
   std::string text{};
 };
@@ -164,7 +164,7 @@ struct JobMembership {
   Term offer{};  // forming: its row is published, nobody was told yet
   std::uint64_t offer_version = 0;
   GoneTerm gone{};
-  LineRange slots{};                // of its own
+  jobs::LineRange slots{};          // of its own
   std::uint16_t slot_elements = 0;  // layout of `slots`; 0: a ledger
   SharedQuota quota{};
   std::uint32_t limit = kNoLimit;  // of the window, while a job of higher priority has what it gave
@@ -196,6 +196,10 @@ struct JobMembership {
   [[nodiscard]] std::uint64_t missing() const noexcept { return everyone() & ~joined() & ~left(); }
   [[nodiscard]] std::uint32_t missing_servers() const noexcept;
   [[nodiscard]] bool complete() const noexcept { return missing() == 0 && missing_servers() == 0; }
+  // Every rank is there, and there is no offer: only slot memory is missing.
+  [[nodiscard]] bool waits() const noexcept {
+    return phase == JobPhase::kForming && complete() && !offered();
+  }
   // Neither a worker nor a server has a place.
   [[nodiscard]] bool deserted() const noexcept;
   // Who has joined and has not left: what echoes say. A lease that has run out is an ABORT's business, and a
@@ -211,4 +215,18 @@ struct JobMembership {
 
 [[nodiscard]] JobStatus status_of(const JobMembership& job, TimeNs now);
 
-}  // namespace tally
+// A session: its members are configured, so nobody joins (session_life.h).
+struct SessionMembership {
+  JobId id{};
+  SessionConfig config{};
+  Epoch epoch{};                  // 0: not admitted
+  jobs::LineRange slots{};        // of every core; only the home core uses its own
+  std::uint64_t row_version = 0;  // publication that carries the row
+  JobPhase phase = JobPhase::kDeclared;
+  TimeNs running_since = 0;
+  SessionLacks lacks = SessionLacks::kNothing;
+  std::string reason{};             // why it is not admitted
+  std::vector<TimeNs> last_seen{};  // by rank
+};
+
+}  // namespace tally::members

@@ -1,13 +1,12 @@
-#include "member_packets.h"
+#include "members/member_packets.h"
 
 #include <algorithm>
 #include <string>
 
-#include "ending.h"
-#include "renewal.h"
-#include "texts.h"
+#include "members/ending.h"
+#include "members/texts.h"
 
-namespace tally {
+namespace tally::members {
 namespace {
 
 bool knows_secret(const Term& term, const Header& h) noexcept {
@@ -21,7 +20,7 @@ std::string abort_text(Rank rank, std::span<const std::byte> payload) {
 }
 
 // A member of the term that ended last, which has not heard of its end.
-bool answer_gone(JobMembership& job, BoxState& box, const Header& h, const Binding& source) {
+bool answer_gone(JobMembership& job, BoxState& box, const Header& h, const jobs::Binding& source) {
   const GoneTerm& gone = job.gone;
   if (!knows_secret(gone.term, h) || gone.bindings.at(place_of(h.rank_id())) != source) return false;
   if (gone.aborted) {
@@ -50,7 +49,8 @@ void heartbeat(JobMembership& job, BoxState& box, const Header& h, TimeNs now) {
 
 }  // namespace
 
-void reject(BoxState& box, const Header& received, const Binding& source, TimeNs now, MembershipDrop why) {
+void reject(BoxState& box, const Header& received, const jobs::Binding& source, TimeNs now,
+            MembershipDrop why) {
   box.count(why);
   if (!box.refusals.take(source.address, now)) return;
   const bool job = why == MembershipDrop::kJob;
@@ -58,7 +58,7 @@ void reject(BoxState& box, const Header& received, const Binding& source, TimeNs
 }
 
 void handle_member_packet(JobMembership& job, BoxState& box, const ControlPacket& packet,
-                          const Binding& source, TimeNs now) {
+                          const jobs::Binding& source, TimeNs now) {
   const Header& h = packet.header;
   if (!job.has_rank(h.rank_id())) return box.count(MembershipDrop::kRank);
   // A server ends with the epoch, by ABORT, or by its silence.
@@ -94,4 +94,4 @@ void handle_member_packet(JobMembership& job, BoxState& box, const ControlPacket
   }
 }
 
-}  // namespace tally
+}  // namespace tally::members

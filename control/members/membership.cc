@@ -1,25 +1,20 @@
-#include "membership.h"
+#include "members/membership.h"
 
 #include <algorithm>
 #include <string>
 #include <utility>
 
-#include "answers.h"
-#include "box_state.h"
-#include "control_packet.h"
-#include "ending.h"
-#include "join_checks.h"
-#include "joining.h"
-#include "leases.h"
-#include "member_packets.h"
-#include "offer.h"
-#include "preemption.h"
-#include "rebalance.h"
-#include "renewal.h"
-#include "resizing.h"
-#include "texts.h"
+#include "members/box_state.h"
+#include "members/control_packet.h"
+#include "members/ending.h"
+#include "members/joining.h"
+#include "members/member_packets.h"
+#include "members/offer.h"
+#include "members/rebalance.h"
+#include "members/session_life.h"
+#include "members/texts.h"
 
-namespace tally {
+namespace tally::members {
 
 struct MembershipEngine::State {
   State(const MembershipOptions& options, RandomWords random) : box(options, std::move(random)) {}
@@ -30,9 +25,9 @@ struct MembershipEngine::State {
 
   // For a job of that name; fails if there is one, or no room.
   [[nodiscard]] Result<JobId> new_id(const std::string& name);
-  void join(const ControlPacket& packet, const Binding& source, TimeNs now);
-  void probe(const ControlPacket& packet, const Binding& source, TimeNs now);
-  void from_member(const ControlPacket& packet, const Binding& source, TimeNs now);
+  void join(const ControlPacket& packet, const jobs::Binding& source, TimeNs now);
+  void probe(const ControlPacket& packet, const jobs::Binding& source, TimeNs now);
+  void from_member(const ControlPacket& packet, const jobs::Binding& source, TimeNs now);
 };
 
 namespace {
@@ -63,7 +58,7 @@ Result<JobId> MembershipEngine::State::new_id(const std::string& name) {
   return id;
 }
 
-void MembershipEngine::State::join(const ControlPacket& packet, const Binding& source, TimeNs now) {
+void MembershipEngine::State::join(const ControlPacket& packet, const jobs::Binding& source, TimeNs now) {
   const auto join = read_join(packet);
   if (!join) return box.count(join.error());
   const auto named = box.names.find(join->name);
@@ -81,13 +76,14 @@ void MembershipEngine::State::join(const ControlPacket& packet, const Binding& s
   handle_join(*job, box, *join, source, now);
 }
 
-void MembershipEngine::State::probe(const ControlPacket& packet, const Binding& source, TimeNs now) {
+void MembershipEngine::State::probe(const ControlPacket& packet, const jobs::Binding& source, TimeNs now) {
   if (!box.probes.take(source.address, now)) return box.count(MembershipDrop::kRate);
   box.accept(PacketType::kProbe);
   box.outbox.send(packet.header, packet.payload, source);
 }
 
-void MembershipEngine::State::from_member(const ControlPacket& packet, const Binding& source, TimeNs now) {
+void MembershipEngine::State::from_member(const ControlPacket& packet, const jobs::Binding& source,
+                                          TimeNs now) {
   JobMembership* job = box.find(packet.header.job_id());
   if (job == nullptr) return reject(box, packet.header, source, now, MembershipDrop::kJob);
   tick_job(*job, box, now);
@@ -154,7 +150,7 @@ std::size_t MembershipEngine::close(std::string_view reason) noexcept {
   return box.names.size();
 }
 
-void MembershipEngine::receive(std::span<const std::byte> datagram, const Binding& source,
+void MembershipEngine::receive(std::span<const std::byte> datagram, const jobs::Binding& source,
                                TimeNs now) noexcept {
   const auto packet = read_control(datagram);
   if (!packet) return state_->box.count(packet.error());
@@ -240,7 +236,9 @@ void MembershipEngine::rebalance(std::span<const SharedDemand> demand) noexcept 
   rebalance_shared(state_->box, demand);
 }
 
-std::optional<Publication> MembershipEngine::publication() noexcept { return state_->box.publisher.take(); }
+std::optional<jobs::Publication> MembershipEngine::publication() noexcept {
+  return state_->box.publisher.take();
+}
 
 void MembershipEngine::quiesced(std::uint64_t version, TimeNs now) noexcept {
   for (const auto& job : state_->box.jobs) {
@@ -286,4 +284,4 @@ std::optional<JobStatus> MembershipEngine::status(JobId job, TimeNs now) const n
 
 const MembershipCounters& MembershipEngine::counters() const noexcept { return state_->box.counters; }
 
-}  // namespace tally
+}  // namespace tally::members

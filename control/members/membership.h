@@ -1,5 +1,5 @@
 #pragma once
-// Membership of the native protocol (docs/protocol.md, Membership) as a pure engine: datagrams, times and
+// Membership of the native protocol (docs/protocol.md, 5) as a pure engine: datagrams, times and
 // random words in; datagrams and job tables out. No socket, clock or thread; one thread at a time may call.
 // Everything after create() is noexcept: out of memory ends the process, because a restart
 // adopts the running generations, and half a change of membership would not heal.
@@ -22,39 +22,16 @@
 #include <string_view>
 #include <vector>
 
-#include "binding.h"
-#include "job_config.h"
-#include "job_table.h"
-#include "membership_status.h"
-#include "multicast.h"
-#include "publication.h"
-#include "session_config.h"
+#include "jobs/binding.h"
+#include "jobs/job_table.h"
+#include "members/job_config.h"
+#include "members/membership_status.h"
 #include "tally/error.h"
 #include "tally/ids.h"
 #include "tally/time.h"
 #include "tally/wire.h"
 
-namespace tally {
-
-// Uniform 64-bit words: getrandom in the daemon, a seeded generator in simulation. All secrets come from it.
-using RandomWords = std::function<std::uint64_t()>;
-
-// The largest datagram that next() writes (a PROBE echo; everything else is below 700 bytes).
-inline constexpr std::size_t kMaxMembershipBytes = kMaxDatagramBytes;
-
-// A datagram to send from the box's address and kBasePort to to.udp_port at to.address, through to.port,
-// to.vlan and to.mac.
-struct Outgoing {
-  std::size_t bytes = 0;  // written at the start of the caller's buffer
-  Binding to{};
-};
-
-// What a job that shares slots wants, in entries of the core where it wants most.
-struct SharedDemand {
-  JobId job{};
-  std::uint32_t entries = 0;  // held now
-  bool denied = false;        // it found none since the last time: it wants all it can get
-};
+namespace tally::members {
 
 class MembershipEngine {
  public:
@@ -81,7 +58,7 @@ class MembershipEngine {
 
   // A JOIN, LEAVE, HEARTBEAT, ABORT or PROBE as punted by a data core: the UDP payload, from anyone. Verifies
   // everything. `source`: where it came from; answers go there.
-  void receive(std::span<const std::byte> datagram, const Binding& source, TimeNs now) noexcept;
+  void receive(std::span<const std::byte> datagram, const jobs::Binding& source, TimeNs now) noexcept;
 
   // The next datagram to send; empty when there is none. `out` must hold kMaxMembershipBytes: a datagram that
   // does not fit is discarded.
@@ -112,13 +89,13 @@ class MembershipEngine {
   void tick(TimeNs now) noexcept;
   [[nodiscard]] TimeNs deadline() const noexcept;  // kNever: nothing to wait for
 
-  // Divides the shared slots among the jobs that run, by what they want now (division.h), and gives each its
+  // Divides the shared slots among the jobs that run, by what they want now (rebalance.h), and gives each its
   // cap. To be called every 10 to 100 ms while jobs share slots; jobs that are not named want nothing.
   void rebalance(std::span<const SharedDemand> demand) noexcept;
 
   // What the data cores must load next; empty when they have been given the newest already. The first
   // call returns the empty table.
-  [[nodiscard]] std::optional<Publication> publication() noexcept;
+  [[nodiscard]] std::optional<jobs::Publication> publication() noexcept;
   // Every data core uses publication `version` or a later one. Only now are the members told.
   void quiesced(std::uint64_t version, TimeNs now) noexcept;
   // The data plane lost slots and table. Every running job goes on in its generation with a new epoch; the
@@ -135,4 +112,4 @@ class MembershipEngine {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace tally
+}  // namespace tally::members

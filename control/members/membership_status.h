@@ -1,22 +1,44 @@
 #pragma once
-// What membership shows to people: the state of each job, and why packets were not obeyed.
+// What membership takes and gives beside its calls: random words, datagrams, demand; what it shows to people:
+// the state of each job, and why packets were not obeyed.
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "binding.h"
-#include "job_table.h"
+#include "jobs/binding.h"
+#include "jobs/job_table.h"
 #include "tally/ids.h"
 #include "tally/net.h"
 #include "tally/time.h"
 #include "tally/wire.h"
 
-namespace tally {
+namespace tally::members {
+
+// Uniform 64-bit words: getrandom in the daemon, a seeded generator in simulation. All secrets come from it.
+using RandomWords = std::function<std::uint64_t()>;
+
+// The largest datagram that next() writes (a PROBE echo; everything else is below 700 bytes).
+inline constexpr std::size_t kMaxMembershipBytes = kMaxDatagramBytes;
+
+// A datagram to send from the box's address and kBasePort to to.udp_port at to.address, through to.port,
+// to.vlan and to.mac.
+struct Outgoing {
+  std::size_t bytes = 0;  // written at the start of the caller's buffer
+  jobs::Binding to{};
+};
+
+// What a job that shares slots wants, in entries of the core where it wants most.
+struct SharedDemand {
+  JobId job{};
+  std::uint32_t entries = 0;  // held now
+  bool denied = false;        // it found none since the last time: it wants all it can get
+};
 
 enum class JobPhase : std::uint8_t {
   kDeclared,  // nobody has joined
@@ -40,7 +62,7 @@ struct RankStatus {
   std::uint32_t attempt = 0;
   Chunk next{};  // next never-offered chunk as last reported (JOIN or HEARTBEAT)
   TimeNs last_seen = 0;
-  Binding binding{};
+  jobs::Binding binding{};
   bool operator==(const RankStatus&) const noexcept = default;
 };
 
@@ -55,7 +77,7 @@ enum class SessionLacks : std::uint8_t {
 struct SessionStatus {
   std::uint32_t payload = 0;  // bytes of values in a packet
   std::uint32_t slots = 0;
-  TsiRule tsi = TsiRule::kPacket;
+  jobs::TsiRule tsi = jobs::TsiRule::kPacket;
   std::uint8_t home = 0;  // the data core that owns all of it
   Mac box_mac{};          // where its clients send
   SessionLacks lacks = SessionLacks::kNothing;
@@ -75,7 +97,7 @@ struct JobStatus {
   std::uint32_t wanted_window = 0;  // as configured or last resized
   std::uint32_t limit = 0;          // of the window, while a job of higher priority has what it gave; 0: none
   std::string shrunk_for{};         // the name of that job
-  LineRange slots{};                // count 0: none held
+  jobs::LineRange slots{};          // count 0: none held
   Discipline discipline = Discipline::kPool;
   std::uint8_t priority = 0;          // most that its packets may carry
   std::uint32_t reserved = 0;         // shared slots of each core that are the job's when it wants them
@@ -167,4 +189,4 @@ struct MembershipCounters {
   }
 };
 
-}  // namespace tally
+}  // namespace tally::members

@@ -1,18 +1,19 @@
-#include "offer.h"
+#include "members/offer.h"
 
 #include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
-#include "admission.h"
-#include "answers.h"
-#include "ending.h"
-#include "preemption.h"
-#include "stamp.h"
-#include "texts.h"
+#include "jobs/layout.h"
+#include "members/box_state.h"
+#include "members/ending.h"
+#include "members/room.h"
+#include "members/session_life.h"
+#include "members/texts.h"
 
-namespace tally {
+namespace tally::members {
 namespace {
 
 // The record that all joined ranks report, if it is one and the same and not zero.
@@ -74,7 +75,7 @@ void fill_group(Term& term, const JobMembership& job) {
   // One frame per port has one address family: a job of both gets unicast results.
   const bool mixed = ipv6 != 0 && ipv6 != job.config.workers;
   term.results = mixed ? ResultsMode::kUnicast : job.config.results;
-  if (term.results == ResultsMode::kMulticast) term.group = multicast_group(job.id, ipv6 != 0);
+  if (term.results == ResultsMode::kMulticast) term.group = jobs::multicast_group(job.id, ipv6 != 0);
 }
 
 void draw_secrets(Term& term, const JobMembership& job, BoxState& box) {
@@ -96,12 +97,12 @@ GenerationRecord new_record(const JobMembership& job, BoxState& box, std::uint32
 }
 
 // The first rank of each (port, VLAN, IP version): one identical frame serves all that share them.
-std::uint64_t leaders_of(const Job& row) {
+std::uint64_t leaders_of(const jobs::Job& row) {
   std::uint64_t leaders = 0;
   for (std::uint16_t r = 0; r < row.world; ++r) {
     const auto same_wire = [&](std::uint16_t other) {
-      const Binding& a = row.ranks.at(r).binding;
-      const Binding& b = row.ranks.at(other).binding;
+      const jobs::Binding& a = row.ranks.at(r).binding;
+      const jobs::Binding& b = row.ranks.at(other).binding;
       return a.port == b.port && a.vlan == b.vlan && is_mapped_ipv4(a.address) == is_mapped_ipv4(b.address);
     };
     bool led = false;
@@ -149,7 +150,7 @@ void make_offer(JobMembership& job, BoxState& box, TimeNs now) {
 }
 
 std::uint64_t publish_row(JobMembership& job, BoxState& box, const Term& term) {
-  auto row = std::make_shared<Job>();
+  auto row = std::make_shared<jobs::Job>();
   row->id = job.id;
   row->epoch = term.epoch;
   row->generation = term.generation();
@@ -157,7 +158,7 @@ std::uint64_t publish_row(JobMembership& job, BoxState& box, const Term& term) {
   row->discipline = job.config.discipline;
   if (const StragglerPolicy& late = job.config.stragglers; late.timeout != 0) {
     // Whatever was offered or finished in an earlier epoch lies before the term's base.
-    row->stragglers = {stamp(late.timeout), static_cast<std::uint8_t>(late.least), term.base};
+    row->stragglers = {jobs::stamp(late.timeout), static_cast<std::uint8_t>(late.least), term.base};
   }
   row->server = job.config.server;
   row->decay = job.config.decay;
@@ -216,4 +217,89 @@ void tell_members(JobMembership& job, BoxState& box, std::uint64_t version, Time
   }
 }
 
-}  // namespace tally
+namespace {
+
+// A pool moves down only when what lies below it has been given, so not before those who give are back.
+bool can_move(const std::vector<Giver>& givers) {
+  return std::all_of(givers.begin(), givers.end(), [](const Giver& giver) {
+    return giver.same_window && giver.pool->phase == JobPhase::kRunning;
+  });
+}
+
+void call_back_to_give(const Giver& giver, const JobMembership& taker, BoxState& box, TimeNs now) {
+  JobMembership& pool = *giver.pool;
+  const bool running = pool.phase == JobPhase::kRunning;
+  if (!running && (!pool.reforming() || pool.offered())) return;  // when its members have been told
+  if (giver.window < std::min(pool.limit, pool.term.window)) pool.shrunk_for = taker.config.name;
+  pool.limit = std::min(pool.limit, giver.window);
+  if (running) {
+    begin_reforming(pool, box, now);
+  } else {
+    call_missing(pool, box);
+  }
+}
+
+// The pool that grows next: of those that can, the one of the highest priority.
+JobMembership* next_to_grow(const BoxState& box) {
+  JobMembership* next = nullptr;
+  for (const auto& job : box.jobs) {
+    if (job == nullptr) continue;
+    if (job->waits() || job->reforming()) return nullptr;  // what is free may be theirs
+    if (job->phase != JobPhase::kRunning || job->limit == kNoLimit || growth_of(*job, box) == 0) continue;
+    if (next == nullptr || job->config.priority > next->config.priority) next = job.get();
+  }
+  return next;
+}
+
+void plan_growth(BoxState& box) {
+  const JobMembership* const next = next_to_grow(box);
+  box.grow_at = next == nullptr ? kNever : after(next->running_since, kGrowAfter);
+}
+
+}  // namespace
+
+bool outranked(const JobMembership& job, const BoxState& box) {
+  return std::any_of(box.jobs.begin(), box.jobs.end(), [&](const auto& other) {
+    return other != nullptr && other->waits() && other->config.priority > job.config.priority;
+  });
+}
+
+bool must_wait(const JobMembership& job, BoxState& box, const Wish& wish, TimeNs now) {
+  if (!job.reforming() && outranked(job, box)) return true;
+  const auto givers = plan_room(job, box, wish);
+  const bool move = can_move(givers);
+  for (const Giver& giver : givers) {
+    const bool running = giver.pool->phase == JobPhase::kRunning;
+    if (move || !giver.same_window || !running) call_back_to_give(giver, job, box, now);
+  }
+  return !givers.empty();
+}
+
+void settle_slots(BoxState& box, TimeNs now) {
+  while (box.slots_changed) {
+    box.slots_changed = false;
+    std::vector<JobMembership*> waiting;
+    for (const auto& job : box.jobs) {
+      if (job != nullptr && job->waits()) waiting.push_back(job.get());
+    }
+    std::stable_sort(waiting.begin(), waiting.end(), [](const JobMembership* a, const JobMembership* b) {
+      return a->config.priority > b->config.priority;
+    });
+    for (JobMembership* job : waiting) {
+      if (job->waits()) make_offer(*job, box, now);
+    }
+    admit_sessions(box);
+    plan_growth(box);
+  }
+}
+
+void grow_pools(BoxState& box, TimeNs now) {
+  if (now < box.grow_at) return;
+  if (JobMembership* const pool = next_to_grow(box); pool != nullptr) {
+    pool->limit = growth_of(*pool, box);
+    begin_reforming(*pool, box, now);
+  }
+  plan_growth(box);
+}
+
+}  // namespace tally::members

@@ -1,14 +1,13 @@
-#include "session_life.h"
+#include "members/session_life.h"
 
 #include <algorithm>
 #include <memory>
 #include <utility>
 
-#include "box_state.h"
-#include "preemption.h"
-#include "texts.h"
+#include "members/box_state.h"
+#include "members/texts.h"
 
-namespace tally {
+namespace tally::members {
 namespace {
 
 std::uint8_t home_of(JobId id, const BoxState& box) noexcept {
@@ -19,8 +18,8 @@ std::uint32_t world_of(const SessionConfig& config) noexcept {
   return static_cast<std::uint32_t>(config.members.size());
 }
 
-Binding binding_of(const ConfiguredMember& m) {
-  Binding binding;
+jobs::Binding binding_of(const ConfiguredMember& m) {
+  jobs::Binding binding;
   binding.mac = m.mac;
   binding.address = mapped(m.ipv4);
   binding.udp_port = m.port;
@@ -40,7 +39,7 @@ std::string no_room_text(const SessionConfig& c, const BoxState& box) {
 void publish_row(SessionMembership& session, BoxState& box) {
   const SessionConfig& c = session.config;
   session.epoch = box.draw_session_epoch();
-  auto row = std::make_shared<Job>();
+  auto row = std::make_shared<jobs::Job>();
   row->id = session.id;
   row->epoch = session.epoch;
   row->result_cookie = box.source.cookie();
@@ -49,17 +48,17 @@ void publish_row(SessionMembership& session, BoxState& box) {
   row->members = members_of(row->world);
   row->slots = session.slots;
   for (const ConfiguredMember& m : c.members) row->ranks.at(m.rank) = {box.source.cookie(), 0, binding_of(m)};
-  row->session = Session{.payload = static_cast<std::uint16_t>(c.payload),
-                         .tsi = c.tsi,
-                         .slots = c.slots,
-                         .home = home_of(session.id, box)};
+  row->session = jobs::Session{.payload = static_cast<std::uint16_t>(c.payload),
+                               .tsi = c.tsi,
+                               .slots = c.slots,
+                               .home = home_of(session.id, box)};
   box.publisher.set(session.id, std::move(row));
   session.row_version = box.publisher.next_version();
   session.phase = JobPhase::kForming;
 }
 
 void try_to_admit(SessionMembership& session, BoxState& box) {
-  if (const JobMembership* const first = awaits_slots(box); first != nullptr) {
+  if (const JobMembership* const first = box.awaits_slots(); first != nullptr) {
     session.lacks = SessionLacks::kTurn;
     session.reason = "admission: waits until job '" + first->config.name + "' has its slot memory";
     return;
@@ -78,14 +77,14 @@ void try_to_admit(SessionMembership& session, BoxState& box) {
 
 // What the cores count out of the occupancy while they zero it. With tsi opaque one head holds both sets and
 // never counts.
-FreedLines freed_lines(const SessionMembership& session) {
+jobs::FreedLines freed_lines(const SessionMembership& session) {
   const SessionConfig& c = session.config;
-  const bool counted = c.tsi == TsiRule::kPacket;
+  const bool counted = c.tsi == jobs::TsiRule::kPacket;
   return {.job = session.id,
           .elements = counted ? static_cast<std::uint16_t>(c.payload / 4) : std::uint16_t{0},
           .lines = session.slots,
           .members = members_of(static_cast<std::uint16_t>(c.members.size())),
-          .in_front = session_front_lines(world_of(c))};
+          .in_front = jobs::session_front_lines(world_of(c))};
 }
 
 }  // namespace
@@ -190,4 +189,4 @@ std::string nobody_joins_text(const std::string& name) {
          "configuration, and nobody joins it";
 }
 
-}  // namespace tally
+}  // namespace tally::members

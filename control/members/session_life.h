@@ -15,27 +15,15 @@
 #include <string>
 #include <vector>
 
-#include "membership_status.h"
-#include "session_config.h"
+#include "members/job_config.h"
+#include "members/job_membership.h"
+#include "members/membership_status.h"
 #include "tally/ids.h"
 #include "tally/time.h"
 
-namespace tally {
+namespace tally::members {
 
 struct BoxState;
-
-struct SessionMembership {
-  JobId id{};
-  SessionConfig config{};
-  Epoch epoch{};                  // 0: not admitted
-  LineRange slots{};              // of every core; only the home core uses its own
-  std::uint64_t row_version = 0;  // publication that carries the row
-  JobPhase phase = JobPhase::kDeclared;
-  TimeNs running_since = 0;
-  SessionLacks lacks = SessionLacks::kNothing;
-  std::string reason{};             // why it is not admitted
-  std::vector<TimeNs> last_seen{};  // by rank
-};
 
 // Why a session with such members cannot be declared beside the others.
 [[nodiscard]] Result<void> objection_to(const SessionConfig& config, const BoxState& box);
@@ -57,4 +45,4 @@ void note_seen(SessionMembership& session, Rank rank, TimeNs last_seen) noexcept
 // For a JOIN that names a session.
 [[nodiscard]] std::string nobody_joins_text(const std::string& name);
 
-}  // namespace tally
+}  // namespace tally::members

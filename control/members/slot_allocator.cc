@@ -1,39 +1,39 @@
-#include "slot_allocator.h"
+#include "members/slot_allocator.h"
 
 #include <algorithm>
 #include <iterator>
 
-namespace tally {
+namespace tally::members {
 
 SlotAllocator::SlotAllocator(std::uint32_t lines) : lines_(lines) {
   if (lines > 0) holes_.push_back({0, lines});
 }
 
-std::optional<LineRange> SlotAllocator::allocate(std::uint32_t count) {
+std::optional<jobs::LineRange> SlotAllocator::allocate(std::uint32_t count) {
   const auto hole =
-      std::find_if(holes_.begin(), holes_.end(), [count](LineRange h) { return h.count >= count; });
+      std::find_if(holes_.begin(), holes_.end(), [count](jobs::LineRange h) { return h.count >= count; });
   if (count == 0 || hole == holes_.end()) return std::nullopt;
-  const LineRange granted{hole->first, count};
+  const jobs::LineRange granted{hole->first, count};
   hole->first += count;
   hole->count -= count;
   if (hole->count == 0) holes_.erase(hole);
   return granted;
 }
 
-std::optional<LineRange> SlotAllocator::allocate_high(std::uint32_t count) {
+std::optional<jobs::LineRange> SlotAllocator::allocate_high(std::uint32_t count) {
   const auto hole =
-      std::find_if(holes_.rbegin(), holes_.rend(), [count](LineRange h) { return h.count >= count; });
+      std::find_if(holes_.rbegin(), holes_.rend(), [count](jobs::LineRange h) { return h.count >= count; });
   if (count == 0 || hole == holes_.rend()) return std::nullopt;
   hole->count -= count;
-  const LineRange granted{hole->first + hole->count, count};
+  const jobs::LineRange granted{hole->first + hole->count, count};
   if (hole->count == 0) holes_.erase(std::next(hole).base());
   return granted;
 }
 
-void SlotAllocator::release(LineRange range) {
+void SlotAllocator::release(jobs::LineRange range) {
   if (range.count == 0) return;
-  auto at =
-      std::find_if(holes_.begin(), holes_.end(), [range](LineRange h) { return h.first > range.first; });
+  auto at = std::find_if(holes_.begin(), holes_.end(),
+                         [range](jobs::LineRange h) { return h.first > range.first; });
   at = holes_.insert(at, range);
   const auto after = at + 1;
   if (after != holes_.end() && at->first + at->count == after->first) {
@@ -50,14 +50,14 @@ void SlotAllocator::release(LineRange range) {
 
 std::uint32_t SlotAllocator::largest_hole() const noexcept {
   std::uint32_t largest = 0;
-  for (const LineRange h : holes_) largest = std::max(largest, h.count);
+  for (const jobs::LineRange h : holes_) largest = std::max(largest, h.count);
   return largest;
 }
 
 std::uint32_t SlotAllocator::free_lines() const noexcept {
   std::uint32_t sum = 0;
-  for (const LineRange h : holes_) sum += h.count;
+  for (const jobs::LineRange h : holes_) sum += h.count;
   return sum;
 }
 
-}  // namespace tally
+}  // namespace tally::members

@@ -6,20 +6,20 @@
 #include <optional>
 #include <vector>
 
-#include "job_table.h"
+#include "jobs/job_table.h"
 
-namespace tally {
+namespace tally::members {
 
 class SlotAllocator {
  public:
   explicit SlotAllocator(std::uint32_t lines);
 
   // The lowest free range of `count` lines, count >= 1; empty if no hole is large enough.
-  [[nodiscard]] std::optional<LineRange> allocate(std::uint32_t count);
+  [[nodiscard]] std::optional<jobs::LineRange> allocate(std::uint32_t count);
   // As many at the end of the highest hole that has them.
-  [[nodiscard]] std::optional<LineRange> allocate_high(std::uint32_t count);
+  [[nodiscard]] std::optional<jobs::LineRange> allocate_high(std::uint32_t count);
   // Gives back exactly a range that allocate() returned.
-  void release(LineRange range);
+  void release(jobs::LineRange range);
 
   [[nodiscard]] std::uint32_t lines() const noexcept { return lines_; }
   [[nodiscard]] std::uint32_t largest_hole() const noexcept;
@@ -27,7 +27,7 @@ class SlotAllocator {
 
  private:
   std::uint32_t lines_;
-  std::vector<LineRange> holes_;  // ascending, disjoint, never adjoining
+  std::vector<jobs::LineRange> holes_;  // ascending, disjoint, never adjoining
 };
 
-}  // namespace tally
+}  // namespace tally::members

@@ -1,4 +1,4 @@
-#include "texts.h"
+#include "members/texts.h"
 
 #include <arpa/inet.h>
 
@@ -6,9 +6,9 @@
 #include <array>
 #include <bit>
 
-#include "tally/wire_join.h"
+#include "tally/wire.h"
 
-namespace tally {
+namespace tally::members {
 namespace {
 
 // "rank 3", "ranks 0, 2 and 5"
@@ -72,4 +72,4 @@ std::string_view bounded(std::string_view text) noexcept {
   return text.substr(0, end);
 }
 
-}  // namespace tally
+}  // namespace tally::members

@@ -9,7 +9,7 @@
 #include "tally/net.h"
 #include "tally/time.h"
 
-namespace tally {
+namespace tally::members {
 
 [[nodiscard]] std::string address_text(const Ipv6& address);  // 10.0.0.3 or fd00::3
 [[nodiscard]] std::string ranks_text(std::uint64_t ranks);    // "rank 3", "ranks 0, 2 and 5"
@@ -27,4 +27,4 @@ namespace tally {
 // At most kMaxTextBytes, cut at the start of a UTF-8 character.
 [[nodiscard]] std::string_view bounded(std::string_view text) noexcept;
 
-}  // namespace tally
+}  // namespace tally::members

@@ -1,6 +1,6 @@
-#include "interface_advice.h"
+#include "device/interface_advice.h"
 
-namespace tally {
+namespace tally::device {
 namespace {
 
 std::string listed(const std::vector<std::string>& names) {
@@ -51,4 +51,4 @@ InterfaceAdvice advise(const KernelDevice& device, std::uint32_t mtu, const Inte
   return advice;
 }
 
-}  // namespace tally
+}  // namespace tally::device

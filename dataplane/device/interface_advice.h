@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "kernel_device.h"
+#include "device/kernel_device.h"
 
-namespace tally {
+namespace tally::device {
 
 // As the kernel says; what it did not say is as it stands here.
 struct InterfaceFacts {
@@ -29,4 +29,4 @@ struct InterfaceAdvice {
 [[nodiscard]] InterfaceAdvice advise(const KernelDevice& device, std::uint32_t mtu,
                                      const InterfaceFacts& facts, const std::vector<std::string>& present);
 
-}  // namespace tally
+}  // namespace tally::device

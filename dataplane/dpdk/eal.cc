@@ -1,25 +1,29 @@
-#include "eal.h"
-
-#include <sched.h>
-
-#include <algorithm>
-#include <atomic>
-#include <cstring>
-#include <filesystem>
-#include <memory>
-#include <optional>
-#include <utility>
-
-#include "eal_log.h"
-#include "hugepages.h"
-#include "interrupt_thread.h"
-#include "runtime_directory.h"
+#include "dpdk/eal.h"
 
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_log.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/types.h>
+#include <unistd.h>
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <utility>
 
-namespace tally {
+#include "dpdk/threads.h"
+
+namespace tally::dpdk {
 namespace {
 
 // Of the one EAL of this process; DPDK keeps the stream for as long as it runs. Nobody frees it at exit: see
@@ -147,4 +151,192 @@ Eal::~Eal() {
   delete std::exchange(the_log, nullptr);
 }
 
-}  // namespace tally
+namespace {
+
+thread_local HeardErrors* listening = nullptr;
+
+}  // namespace
+
+DpdkLog::DpdkLog(EalLog log) : log_(std::move(log)) {
+  cookie_io_functions_t functions{};
+  functions.write = [](void* self, const char* bytes, std::size_t count) {
+    static_cast<DpdkLog*>(self)->take({bytes, count});
+    return static_cast<ssize_t>(count);
+  };
+  stream_ = fopencookie(this, "w", functions);
+  if (stream_ != nullptr) rte_openlog_stream(stream_);
+}
+
+DpdkLog::~DpdkLog() {
+  if (stream_ == nullptr) return;
+  rte_openlog_stream(nullptr);
+  static_cast<void>(std::fclose(stream_));
+}
+
+// DPDK flushes after each message, on the thread that logs; a message may be a part of a line or several.
+void DpdkLog::take(std::string_view text) {
+  const int current = rte_log_cur_msg_loglevel();
+  const auto level = static_cast<std::uint32_t>(current < 0 ? RTE_LOG_INFO : static_cast<unsigned>(current));
+  std::string lines;
+  {
+    const std::lock_guard lock(mutex_);
+    unfinished_ += text;
+    const std::size_t end = unfinished_.rfind('\n');
+    if (end == std::string::npos) return;
+    lines = unfinished_.substr(0, end);
+    unfinished_.erase(0, end + 1);
+  }
+  for (std::string_view rest = lines; !rest.empty();) {
+    const std::size_t end = std::min(rest.find('\n'), rest.size());
+    if (end > 0) line(level, rest.substr(0, end));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+}
+
+void DpdkLog::line(std::uint32_t level, std::string_view text) {
+  if (listening != nullptr && level <= RTE_LOG_ERR) {
+    std::string& lines = listening->lines_;
+    if (!lines.empty()) lines += "; ";
+    lines += text;
+  }
+  if (log_) log_(level, text);
+}
+
+HeardErrors::HeardErrors() : outer_(std::exchange(listening, this)) {}
+
+HeardErrors::~HeardErrors() { listening = outer_; }
+
+std::string HeardErrors::text() const { return lines_.empty() ? "" : "; DPDK says: " + lines_; }
+
+namespace {
+
+bool asked(const EalOptions& options, std::string_view word) {
+  return std::ranges::find(options.extra, word) != options.extra.end();
+}
+
+// Data core i is lcore i + 1. The main lcore, control, floats; so does everything when nothing is pinned.
+std::string lcores(const EalOptions& options, std::string_view allowed_cpus) {
+  const std::string floating = "@(" + std::string(allowed_cpus) + ')';
+  std::string words = '0' + floating;
+  for (std::size_t i = 0; i < options.cores.size(); ++i) {
+    words += ',' + std::to_string(i + 1);
+    words += options.pinned ? '@' + std::to_string(options.cores[i]) : floating;
+  }
+  return words;
+}
+
+}  // namespace
+
+std::vector<std::string> eal_arguments(const EalOptions& options, bool hugepages,
+                                       std::string_view allowed_cpus) {
+  std::vector<std::string> words{options.program, "--file-prefix", "tally-" + options.instance};
+  // --in-memory: hugepages without files, so that nothing stays behind whatever happens to the process.
+  // Without hugepages DPDK 22.11 refuses it; then no shared configuration is written instead.
+  if (hugepages) {
+    words.emplace_back("--in-memory");
+  } else {
+    words.insert(words.end(), {"--no-huge", "--no-shconf"});
+  }
+  constexpr std::uint64_t kMebibyte = 1 << 20;
+  words.insert(words.end(), {"-m", std::to_string((options.memory_bytes + kMebibyte - 1) / kMebibyte)});
+  words.emplace_back("--iova-mode=va");
+  if (!asked(options, "--telemetry")) words.emplace_back("--no-telemetry");
+  if (options.pci.empty()) words.emplace_back("--no-pci");
+  for (const std::string& address : options.pci) words.insert(words.end(), {"-a", address});
+  words.insert(words.end(), {"--lcores", lcores(options, allowed_cpus)});
+  words.insert(words.end(), options.extra.begin(), options.extra.end());
+  return words;
+}
+
+namespace {
+
+std::uint64_t number_in(const std::filesystem::path& file) {
+  std::uint64_t n = 0;
+  std::ifstream in(file);
+  in >> n;
+  return in.fail() ? 0 : n;
+}
+
+std::uint64_t usual_size(const std::filesystem::path& root) {
+  std::ifstream in(root / "proc/meminfo");
+  for (std::string word; in >> word;) {
+    std::uint64_t kibibytes = 0;
+    if (word == "Hugepagesize:" && in >> kibibytes) return kibibytes << 10;
+  }
+  return 0;
+}
+
+}  // namespace
+
+Hugepages hugepages_of(const std::filesystem::path& root) {
+  Hugepages found;
+  const std::uint64_t usual = usual_size(root);
+  std::error_code ignored;
+  constexpr std::string_view kStart = "hugepages-";  // hugepages-2048kB
+  for (const auto& entry : std::filesystem::directory_iterator(root / "sys/kernel/mm/hugepages", ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(kStart)) continue;
+    HugepageSize size;
+    std::from_chars(name.data() + kStart.size(), name.data() + name.size(), size.bytes);
+    size.bytes <<= 10;
+    size.reserved = number_in(entry.path() / "nr_hugepages");
+    size.free = number_in(entry.path() / "free_hugepages");
+    found.free_bytes += size.bytes * size.free;
+    if (size.bytes == usual) found.usual = size;
+  }
+  return found;
+}
+
+bool hugepages_mappable() {
+  const std::uint64_t bytes = usual_size("/");
+  void* page = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
+  if (page == MAP_FAILED) return false;
+  munmap(page, bytes);
+  return true;
+}
+
+std::string reserve_command(const Hugepages& now, std::uint64_t bytes) {
+  if (now.usual.bytes == 0) return "this kernel has no hugepages: set dataplane.hugepages to off";
+  const std::uint64_t missing = bytes > now.free_bytes ? bytes - now.free_bytes : 0;
+  const std::uint64_t pages = now.usual.reserved + (missing + now.usual.bytes - 1) / now.usual.bytes;
+  return "sudo sysctl -w vm.nr_hugepages=" + std::to_string(pages);
+}
+
+namespace {
+
+constexpr const char* kVariable = "RUNTIME_DIRECTORY";
+constexpr std::string_view kStart = "tally-eal-";  // tally-eal-PID-XXXXXX
+
+// Of other users' directories the removal fails.
+void remove_left_behind(const std::filesystem::path& parent) {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(parent, ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(kStart)) continue;
+    pid_t pid = 0;
+    const char* const end = name.data() + name.size();
+    const auto [next, error] = std::from_chars(name.data() + kStart.size(), end, pid);
+    if (error != std::errc{} || next == end || *next != '-' || pid <= 0) continue;
+    if (kill(pid, 0) != 0 && errno == ESRCH) std::filesystem::remove_all(entry.path(), ignored);
+  }
+}
+
+}  // namespace
+
+RuntimeDirectory::RuntimeDirectory(const std::filesystem::path& parent) {
+  if (getenv(kVariable) != nullptr) return;
+  remove_left_behind(parent);
+  std::string path = (parent / (std::string(kStart) + std::to_string(getpid()) + "-XXXXXX")).string();
+  if (mkdtemp(path.data()) == nullptr) return;
+  path_ = path;
+  setenv(kVariable, path_.c_str(), 1);
+}
+
+RuntimeDirectory::~RuntimeDirectory() {
+  if (path_.empty()) return;
+  unsetenv(kVariable);
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+}  // namespace tally::dpdk

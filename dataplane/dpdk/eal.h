@@ -3,14 +3,17 @@
 // becomes the main lcore; it floats over the CPUs that the process may use.
 
 #include <cstdint>
+#include <cstdio>
+#include <filesystem>
 #include <functional>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "tally/error.h"
 
-namespace tally {
+namespace tally::dpdk {
 
 struct EalOptions {
   enum class Hugepages : std::uint8_t { kAuto, kOn, kOff };
@@ -54,4 +57,83 @@ class Eal {
   bool owner_ = true;
 };
 
-}  // namespace tally
+// DPDK's log, line by line.
+
+// Where DPDK writes from now on, until it is destroyed: give it to rte_openlog_stream() before
+// rte_eal_init().
+class DpdkLog {
+ public:
+  explicit DpdkLog(EalLog log);
+  DpdkLog(const DpdkLog&) = delete;
+  DpdkLog& operator=(const DpdkLog&) = delete;
+  ~DpdkLog();
+
+  void line(std::uint32_t level, std::string_view text);
+
+ private:
+  void take(std::string_view text);
+
+  std::mutex mutex_;  // of unfinished_; libraries log from any thread
+  std::string unfinished_;
+  EalLog log_;
+  std::FILE* stream_ = nullptr;
+};
+
+// Collects what DPDK reports as an error on this thread while it lives: the reason that a return code of -1
+// does not tell.
+class HeardErrors {
+ public:
+  HeardErrors();
+  HeardErrors(const HeardErrors&) = delete;
+  HeardErrors& operator=(const HeardErrors&) = delete;
+  ~HeardErrors();
+
+  // "; DPDK says: ..." or nothing.
+  [[nodiscard]] std::string text() const;
+
+ private:
+  HeardErrors* outer_;
+  std::string lines_;
+  friend class DpdkLog;
+};
+
+// The kernel's hugepages: which there are, whether this process may map them, what to do if there are too
+// few.
+
+struct HugepageSize {
+  std::uint64_t bytes = 0;     // of one page
+  std::uint64_t reserved = 0;  // pages
+  std::uint64_t free = 0;      // pages
+};
+
+struct Hugepages {
+  std::uint64_t free_bytes = 0;  // of every size
+  HugepageSize usual{};          // the kernel's default size, which vm.nr_hugepages reserves; 0 bytes: none
+};
+
+// root: / ; another one in tests.
+[[nodiscard]] Hugepages hugepages_of(const std::filesystem::path& root = "/");
+
+// Whether a free hugepage can be mapped by this process: containers and control groups may forbid it.
+[[nodiscard]] bool hugepages_mappable();
+
+// The command that makes `bytes` available, given what is reserved now.
+[[nodiscard]] std::string reserve_command(const Hugepages& now, std::uint64_t bytes);
+
+// The directory that EAL makes at its start even when it puts nothing into it; for an ordinary user by
+// default below /tmp/dpdk, which may be another user's. Ours is private, and gone as soon as EAL has started.
+
+class RuntimeDirectory {
+ public:
+  // Sets RUNTIME_DIRECTORY for as long as this lives, unless it is set already (systemd). Removes what
+  // processes that were killed during their start have left in `parent`.
+  explicit RuntimeDirectory(const std::filesystem::path& parent);
+  RuntimeDirectory(const RuntimeDirectory&) = delete;
+  RuntimeDirectory& operator=(const RuntimeDirectory&) = delete;
+  ~RuntimeDirectory();
+
+ private:
+  std::string path_;
+};
+
+}  // namespace tally::dpdk

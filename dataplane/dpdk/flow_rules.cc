@@ -1,4 +1,4 @@
-#include "flow_rules.h"
+#include "dpdk/flow_rules.h"
 
 #include <algorithm>
 #include <array>
@@ -9,7 +9,7 @@
 #include <rte_errno.h>
 #include <rte_flow.h>
 
-namespace tally {
+namespace tally::dpdk {
 namespace {
 
 template <class Header>
@@ -159,4 +159,4 @@ Result<void> apply_flow_rules(std::uint16_t port, const std::vector<FlowRule>& r
   return {};
 }
 
-}  // namespace tally
+}  // namespace tally::dpdk

@@ -13,7 +13,7 @@
 #include "tally/error.h"
 #include "tally/net.h"
 
-namespace tally {
+namespace tally::dpdk {
 
 enum class FlowLayer : std::uint8_t { kEthernet, kVlan, kIpv4, kIpv6, kUdp };
 
@@ -45,4 +45,4 @@ struct FlowOptions {
 // Whether the rules outlive Port::restart() depends on the driver: apply them again.
 [[nodiscard]] Result<void> apply_flow_rules(std::uint16_t port, const std::vector<FlowRule>& rules);
 
-}  // namespace tally
+}  // namespace tally::dpdk

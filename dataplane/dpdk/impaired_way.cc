@@ -1,9 +1,9 @@
-#include "impaired_way.h"
+#include "dpdk/impaired_way.h"
 
-namespace tally {
+namespace tally::dpdk {
 
-ImpairedWay::ImpairedWay(const ImpairStream& stream, rte_mempool* copies, MbufCounters& mbufs,
-                         ImpairCounters& counters, OneWriter<std::uint64_t>& core_lost)
+ImpairedWay::ImpairedWay(const impair::ImpairStream& stream, rte_mempool* copies, MbufCounters& mbufs,
+                         impair::ImpairCounters& counters, OneWriter<std::uint64_t>& core_lost)
     : timed_(stream.options.timed()),
       faults_(stream),
       line_(stream.options, counters),
@@ -52,4 +52,4 @@ void ImpairedWay::clear() noexcept {
   while (const auto m = line_.remove()) drop(*m);
 }
 
-}  // namespace tally
+}  // namespace tally::dpdk

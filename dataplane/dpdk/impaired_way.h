@@ -6,20 +6,19 @@
 #include <cstddef>
 #include <span>
 
-#include "delay_line.h"
-#include "faults.h"
-#include "impair_options.h"
-#include "mbuf.h"
+#include "dpdk/mbuf.h"
+#include "impair/delay_line.h"
+#include "impair/faults.h"
 #include "tally/time.h"
 
-namespace tally {
+namespace tally::dpdk {
 
 class ImpairedWay {
  public:
   // copies: of it are duplicates, and corrupted frames that were shared. mbufs, counters, core_lost: outlive
   // it; core_lost counts what `counters.lost` does.
-  ImpairedWay(const ImpairStream& stream, rte_mempool* copies, MbufCounters& mbufs, ImpairCounters& counters,
-              OneWriter<std::uint64_t>& core_lost);
+  ImpairedWay(const impair::ImpairStream& stream, rte_mempool* copies, MbufCounters& mbufs,
+              impair::ImpairCounters& counters, OneWriter<std::uint64_t>& core_lost);
   ImpairedWay(const ImpairedWay&) = delete;
   ImpairedWay& operator=(const ImpairedWay&) = delete;
   ~ImpairedWay() { clear(); }
@@ -46,12 +45,12 @@ class ImpairedWay {
   [[nodiscard]] rte_mbuf* maybe_corrupted(rte_mbuf* m) noexcept;
 
   bool timed_;
-  Faults faults_;
-  DelayLine<rte_mbuf*> line_;
+  impair::Faults faults_;
+  impair::DelayLine<rte_mbuf*> line_;
   rte_mempool* copies_;
   MbufCounters& mbufs_;
-  ImpairCounters& counters_;
+  impair::ImpairCounters& counters_;
   OneWriter<std::uint64_t>& core_lost_;
 };
 
-}  // namespace tally
+}  // namespace tally::dpdk

@@ -1,13 +1,13 @@
-#include "mbuf.h"
+#include "dpdk/mbuf.h"
 
 #include <cstring>
 
-#include "port_gate.h"
+#include "dpdk/port_gate.h"
 #include "tally/check.h"
 
 #include <rte_ethdev.h>
 
-namespace tally {
+namespace tally::dpdk {
 namespace {
 
 // The buffer's address names the mbuf. Releases accumulate, so a buffer with several references is fine too.
@@ -290,4 +290,4 @@ void share(rte_mbuf* m, std::uint16_t others) noexcept {
   if (others != 0) rte_pktmbuf_refcnt_update(m, static_cast<std::int16_t>(others));
 }
 
-}  // namespace tally
+}  // namespace tally::dpdk

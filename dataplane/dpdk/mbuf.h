@@ -14,13 +14,13 @@
 #include <cstdint>
 #include <span>
 
+#include "dpdk/threads.h"
 #include "tally/one_writer.h"
-#include "thread_hints.h"
 
 #include <rte_mbuf.h>
 #include <rte_ring.h>
 
-namespace tally {
+namespace tally::dpdk {
 
 // Of one thread.
 struct MbufCounters {
@@ -138,4 +138,4 @@ inline void lead(rte_mbuf* m, std::size_t head, std::uint32_t body_bytes) noexce
 // nobody writes its fields or bytes. Not for a port that hands the mbuf itself to a reader.
 void share(rte_mbuf* m, std::uint16_t others) noexcept;
 
-}  // namespace tally
+}  // namespace tally::dpdk

@@ -1,4 +1,4 @@
-#include "memif_device.h"
+#include "dpdk/memif_device.h"
 
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -13,7 +13,7 @@
 #include <filesystem>
 #include <optional>
 
-namespace tally {
+namespace tally::dpdk {
 namespace {
 
 constexpr std::string_view kKeys = "id role bsize rsize socket socket-abstract mac zero-copy secret";
@@ -169,4 +169,4 @@ Result<void> make_way_for_memif(const MemifDevice& device) {
   return make_way(device.socket);
 }
 
-}  // namespace tally
+}  // namespace tally::dpdk

@@ -8,7 +8,7 @@
 
 #include "tally/error.h"
 
-namespace tally {
+namespace tally::dpdk {
 
 struct MemifDevice {
   std::string name{};  // net_memif0
@@ -31,4 +31,4 @@ struct MemifDevice {
 // a killed process left. Never connects: that could abort a process whose memif is the driver's own.
 [[nodiscard]] Result<void> make_way_for_memif(const MemifDevice& device);
 
-}  // namespace tally
+}  // namespace tally::dpdk

@@ -1,4 +1,4 @@
-#include "memif_door.h"
+#include "dpdk/memif_door.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -15,9 +15,9 @@
 #include <utility>
 #include <vector>
 
-#include "port_gate.h"
+#include "dpdk/port_gate.h"
 
-namespace tally {
+namespace tally::dpdk {
 namespace {
 
 constexpr int kMessagesAtOnce = 16;      // of one worker, before the others have their turn
@@ -301,4 +301,4 @@ bool MemifDoor::end_stragglers() {
   return some;
 }
 
-}  // namespace tally
+}  // namespace tally::dpdk

@@ -21,12 +21,12 @@
 #include <thread>
 #include <vector>
 
-#include "memif_device.h"
-#include "memif_message.h"
+#include "dpdk/memif_device.h"
+#include "dpdk/memif_message.h"
+#include "dpdk/unique_fd.h"
 #include "tally/error.h"
-#include "unique_fd.h"
 
-namespace tally {
+namespace tally::dpdk {
 
 class MemifDoor {
  public:
@@ -100,4 +100,4 @@ class MemifDoor {
   std::thread thread_;
 };
 
-}  // namespace tally
+}  // namespace tally::dpdk

@@ -1,4 +1,4 @@
-#include "memif_message.h"
+#include "dpdk/memif_message.h"
 
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
-namespace tally {
+namespace tally::dpdk {
 namespace {
 
 // Packed; the type takes the first two bytes.
@@ -114,4 +114,4 @@ bool send_memif(int socket, const MemifMessage& message) noexcept {
   return sendmsg(socket, &header, MSG_DONTWAIT | MSG_NOSIGNAL) == static_cast<ssize_t>(MemifMessage::kBytes);
 }
 
-}  // namespace tally
+}  // namespace tally::dpdk

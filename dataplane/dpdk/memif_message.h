@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <string_view>
 
-#include "unique_fd.h"
+#include "dpdk/unique_fd.h"
 
-namespace tally {
+namespace tally::dpdk {
 
 enum class MemifType : std::uint16_t {
   kNone,
@@ -54,4 +54,4 @@ enum class MemifReceived : std::uint8_t { kMessage, kNothing, kEnd };
 [[nodiscard]] MemifReceived receive_memif(int socket, MemifMessage& message) noexcept;
 bool send_memif(int socket, const MemifMessage& message) noexcept;
 
-}  // namespace tally
+}  // namespace tally::dpdk

@@ -1,16 +1,16 @@
-#include "pools.h"
+#include "dpdk/pools.h"
 
 #include <algorithm>
 #include <bit>
 
-#include "kernel_device.h"
+#include "device/kernel_device.h"
 
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_mbuf.h>
 #include <rte_mbuf_pool_ops.h>
 
-namespace tally {
+namespace tally::dpdk {
 namespace {
 
 static_assert(kPoolCache == RTE_MEMPOOL_CACHE_MAX_SIZE && kHeadRoom == RTE_PKTMBUF_HEADROOM);
@@ -121,12 +121,13 @@ PoolSizes size_pools(const PoolDemand& demand) {
 
   PoolSizes sizes{.umem = demand.umem_mbufs != 0};
   std::uint64_t room =
-      std::max<std::uint64_t>(rounded(demand.frame_bytes + kReplySlack, demand.nic ? 1024 : kLine),
+      std::max<std::uint64_t>(rounded(demand.frame_bytes + device::kReplySlack, demand.nic ? 1024 : kLine),
                               rounded(demand.least_room, kLine));
   // Whatever came from there may be answered with the longest frame of all ports.
   if (sizes.umem)
     room = std::min<std::uint64_t>(
-        std::max(room, rounded(demand.frame_bytes + kReplySlack + kXdpHeadroom, kLine)), kMostUmemRoom);
+        std::max(room, rounded(demand.frame_bytes + device::kReplySlack + device::kXdpHeadroom, kLine)),
+        device::kMostUmemRoom);
   sizes.frame_room = static_cast<std::uint16_t>(std::min<std::uint64_t>(room, UINT16_MAX - kHeadRoom));
   sizes.frames = static_cast<std::uint32_t>(frames.total);
   sizes.heads = static_cast<std::uint32_t>(heads.total);
@@ -196,4 +197,4 @@ Result<void> check_umem(const rte_mempool* pool) {
                   " pieces of memory or has gaps, and af_xdp takes one without: raise dataplane.memory");
 }
 
-}  // namespace tally
+}  // namespace tally::dpdk

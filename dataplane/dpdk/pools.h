@@ -9,7 +9,7 @@
 
 struct rte_mempool;
 
-namespace tally {
+namespace tally::dpdk {
 
 inline constexpr std::uint32_t kPoolCache = 512;          // per lcore; RTE_MEMPOOL_CACHE_MAX_SIZE
 inline constexpr std::uint16_t kHeadRoom = 128;           // RTE_PKTMBUF_HEADROOM
@@ -63,4 +63,4 @@ struct Pools {
 // in one piece of memory, since the driver computes their places from its beginning. Says what is wrong.
 [[nodiscard]] Result<void> check_umem(const rte_mempool* pool);
 
-}  // namespace tally
+}  // namespace tally::dpdk

@@ -1,24 +1,23 @@
-#include "port.h"
+#include "dpdk/port.h"
 
 #include <algorithm>
 #include <mutex>
 #include <utility>
 
-#include "eal_log.h"
-#include "interrupt_thread.h"
-#include "kernel_device.h"
-#include "kernel_port.h"
-#include "memif_device.h"
-#include "memif_door.h"
-#include "pools.h"
-#include "port_gate.h"
-#include "probed_device.h"
+#include "device/kernel_device.h"
+#include "dpdk/eal.h"
+#include "dpdk/memif_device.h"
+#include "dpdk/memif_door.h"
+#include "dpdk/pools.h"
+#include "dpdk/port_gate.h"
+#include "dpdk/probed_device.h"
+#include "dpdk/threads.h"
 
 #include <rte_dev.h>
 #include <rte_errno.h>
 #include <rte_ethdev.h>
 
-namespace tally {
+namespace tally::dpdk {
 namespace {
 
 bool takes_mtu(const PortOptions& options) { return options.pci; }
@@ -67,7 +66,7 @@ Result<Port> Port::open(const PortOptions& options, rte_mempool* frames) {
     done.error().what += missing_rights(p->kernel);
     return tl::unexpected<Error>(std::move(done.error()));
   }
-  if (p->kernel == KernelDriver::kAfXdp) note_xdp(p->interface);
+  if (p->kernel == device::KernelDriver::kAfXdp) note_xdp(p->interface);
   return port;
 }
 
@@ -157,9 +156,9 @@ std::uint16_t Port::descriptors_of(const PortOptions& options) noexcept {
 
 PortNeeds Port::needs_of(const PortOptions& options) {
   const std::uint32_t descriptors = descriptors_of(options);
-  const KernelDevice kernel =
-      examine_kernel_device(options.device, options.mtu, options.receive_queues, descriptors);
-  if (options.pci || kernel.driver == KernelDriver::kNone)
+  const device::KernelDevice kernel =
+      device::examine_kernel_device(options.device, options.mtu, options.receive_queues, descriptors);
+  if (options.pci || kernel.driver == device::KernelDriver::kNone)
     return {.receive_mbufs = descriptors * options.receive_queues,
             .transmit_mbufs = descriptors * options.transmit_queues};
   PortNeeds needs{.receive_mbufs = kernel.receive_mbufs * options.receive_queues,
@@ -180,7 +179,7 @@ Result<void> Port::set_up(const PortOptions& options, rte_mempool* frames) {
     return failed("mbufs hold " + std::to_string(room) + " bytes, frames of this mtu need " +
                       std::to_string(frame_bytes(options)),
                   0);
-  if (kernel_ == KernelDriver::kAfXdp) {
+  if (kernel_ == device::KernelDriver::kAfXdp) {
     if (auto shared = check_umem(frames); !shared) return failed(shared.error().what, 0);
   }
   rte_eth_dev_info info{};
@@ -197,7 +196,7 @@ Result<void> Port::set_up(const PortOptions& options, rte_mempool* frames) {
     traits_.receive_queues = std::min(traits_.receive_queues, kMostGatedQueues);
     traits_.transmit_queues = std::min(traits_.transmit_queues, traits_.receive_queues);
   }
-  if (kernel_ != KernelDriver::kNone) traits_.transmit_queues = traits_.receive_queues;
+  if (kernel_ != device::KernelDriver::kNone) traits_.transmit_queues = traits_.receive_queues;
   const rte_eth_conf conf = configuration_of(options, info);
   traits_.segments = (conf.txmode.offloads & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0;
   traits_.vouches = (conf.rxmode.offloads & RTE_ETH_RX_OFFLOAD_UDP_CKSUM) != 0;
@@ -272,4 +271,4 @@ Result<void> Port::restart() {
   return start();
 }
 
-}  // namespace tally
+}  // namespace tally::dpdk

@@ -8,30 +8,14 @@
 #include <string>
 #include <vector>
 
-#include "kernel_device.h"
+#include "device/kernel_device.h"
+#include "dpdk/memif_door.h"
+#include "dpdk/probed_device.h"
 #include "tally/error.h"
 
 struct rte_mempool;
 
-namespace tally {
-
-class MemifDoor;
-
-struct PortOptions {
-  std::string name{};    // ours, in counters and messages
-  std::string device{};  // 0000:3b:00.0, or net_memif0,role=server,...
-  bool pci = false;
-  std::uint16_t mtu = 1500;
-  std::uint16_t receive_queues = 1;
-  // Wished: one for each data core; fewer if the device has fewer. Of a memif at most as many as receive
-  // queues: both ends must have the same number each way, and the other one cannot be asked. Of a kernel
-  // port exactly as many: it spreads frames over all pairs, and those without a reader would be lost.
-  std::uint16_t transmit_queues = 1;
-  std::uint16_t descriptors = 1024;  // per queue, wished
-  std::uint32_t burst = 0;           // frames that may arrive before we look; 0: nobody knows
-  bool checksum = false;             // trust the port's verdict on UDP checksums, if it gives one
-  bool promiscuous = true;           // a virtual device has no multicast filter
-};
+namespace tally::dpdk {
 
 // What the loop has to know of a port.
 struct PortTraits {
@@ -107,7 +91,7 @@ class Port {
   bool memif_ = false;
   std::uint32_t memif_id_ = 0;
   std::shared_ptr<MemifDoor> door_;  // of a memif server
-  KernelDriver kernel_{};
+  device::KernelDriver kernel_{};
 };
 
-}  // namespace tally
+}  // namespace tally::dpdk

@@ -1,10 +1,10 @@
-#include "port_gate.h"
+#include "dpdk/port_gate.h"
 
 #include <chrono>
 
 #include <rte_config.h>
 
-namespace tally {
+namespace tally::dpdk {
 
 static_assert(kMostPorts == RTE_MAX_ETHPORTS);
 
@@ -21,4 +21,4 @@ void PortGate::close() noexcept {
   }
 }
 
-}  // namespace tally
+}  // namespace tally::dpdk

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <thread>
 
-namespace tally {
+namespace tally::dpdk {
 
 inline constexpr std::uint16_t kMostGatedQueues = 64;  // kMaxShards
 inline constexpr std::uint16_t kMostPorts = 32;        // RTE_MAX_ETHPORTS of Debian's DPDK
@@ -56,4 +56,4 @@ class PortGate {
   static std::array<PortGate, kMostPorts> gates;
 };
 
-}  // namespace tally
+}  // namespace tally::dpdk

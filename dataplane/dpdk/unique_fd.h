@@ -4,7 +4,7 @@
 
 #include <utility>
 
-namespace tally {
+namespace tally::dpdk {
 
 // A file descriptor with one owner; -1: none.
 class UniqueFd {
@@ -30,4 +30,4 @@ class UniqueFd {
   int fd_;
 };
 
-}  // namespace tally
+}  // namespace tally::dpdk

@@ -11,9 +11,9 @@
 #include <type_traits>
 #include <vector>
 
-#include "faults.h"
+#include "impair/faults.h"
 
-namespace tally {
+namespace tally::impair {
 
 // Handle: what stands for a frame. The line never looks into it.
 template <class Handle>
@@ -122,4 +122,4 @@ class DelayLine {
   std::size_t count_ = 0;
 };
 
-}  // namespace tally
+}  // namespace tally::impair

@@ -1,10 +1,10 @@
-#include "faults.h"
+#include "impair/faults.h"
 
 #include <algorithm>
 
 #include "tally/mix64.h"
 
-namespace tally {
+namespace tally::impair {
 namespace {
 
 constexpr std::uint64_t kStep = 0x9E3779B97F4A7C15;
@@ -73,4 +73,4 @@ std::uint32_t Faults::held_back() noexcept {
 
 TimeNs Faults::delay() noexcept { return spread_ == 0 ? shortest_ : shortest_ + time_.next(spread_ + 1); }
 
-}  // namespace tally
+}  // namespace tally::impair

@@ -10,18 +10,17 @@
 #include <span>
 #include <vector>
 
-#include "burst.h"
-#include "data_plane.h"
-#include "egress.h"
-#include "ingress.h"
-#include "l2_switch.h"
-#include "node_memory.h"
-#include "pipeline.h"
-#include "publication_chain.h"
-#include "replicator.h"
-#include "server_egress.h"
+#include "io/core_statistics.h"
+#include "io/egress.h"
+#include "io/ingress.h"
+#include "io/l2_switch.h"
+#include "io/node_memory.h"
+#include "io/publication_chain.h"
+#include "io/replicator.h"
+#include "pipeline/burst.h"
+#include "pipeline/pipeline.h"
 
-namespace tally {
+namespace tally::io {
 
 // Between this core and the other threads; it is the only consumer of the first three, and the only producer
 // of the others.
@@ -35,20 +34,20 @@ struct CoreRings {
 
 struct CoreOptions {
   std::uint8_t index = 0;
-  Box box;
-  BoxMode mode = BoxMode::kInline;
-  MacTable* hosts = nullptr;  // of all cores
+  jobs::Box box;
+  l2::BoxMode mode = l2::BoxMode::kInline;
+  l2::MacTable* hosts = nullptr;  // of all cores
   IdlePolicy idle = IdlePolicy::kAdaptive;
   int socket = -1;  // NUMA node
   rte_mempool* frames = nullptr;
   rte_mempool* heads = nullptr;
-  const Kernels* kernels = nullptr;
+  const kernels::Kernels* kernels = nullptr;
   std::vector<IngressQueue> ingress;
   std::vector<EgressPort> egress;           // by PortIndex
   std::vector<rte_ring*> owners;            // handed_over of each core
-  Region slots{};                           // zeroed
-  SharedRegion shared{};                    // at the end of it
-  Region server{};                          // of the embedded server
+  jobs::Region slots{};                     // zeroed
+  jobs::SharedRegion shared{};              // at the end of it
+  jobs::Region server{};                    // of the embedded server
   const std::atomic<bool>* stop = nullptr;  // the loop ends soon after it is set
 };
 
@@ -70,8 +69,8 @@ class alignas(64) DataCore {
   virtual void drop_queued() noexcept = 0;
   // Any thread.
   [[nodiscard]] virtual const JobCounters& counters(JobId job) const noexcept = 0;
-  [[nodiscard]] virtual const JobState& state(JobId job) const noexcept = 0;
-  [[nodiscard]] virtual const MergeCounters& server() const noexcept = 0;
+  [[nodiscard]] virtual const pipeline::JobState& state(JobId job) const noexcept = 0;
+  [[nodiscard]] virtual const server::MergeCounters& server() const noexcept = 0;
 
   CoreStatistics statistics;
   std::vector<PortTraffic> traffic;  // by PortIndex
@@ -98,8 +97,10 @@ class PipelineCore final : public DataCore {
   [[nodiscard]] const JobCounters& counters(JobId job) const noexcept override {
     return pipeline_.counters(job);
   }
-  [[nodiscard]] const JobState& state(JobId job) const noexcept override { return pipeline_.state(job); }
-  [[nodiscard]] const MergeCounters& server() const noexcept override { return pipeline_.server(); }
+  [[nodiscard]] const pipeline::JobState& state(JobId job) const noexcept override {
+    return pipeline_.state(job);
+  }
+  [[nodiscard]] const server::MergeCounters& server() const noexcept override { return pipeline_.server(); }
 
  private:
   void follow_publications() noexcept;
@@ -107,22 +108,22 @@ class PipelineCore final : public DataCore {
   std::size_t take_handed_over(TimeNs now) noexcept;
   std::size_t send_for_others(rte_ring* ring) noexcept;
   std::size_t sweep(TimeNs now) noexcept;
-  void conclude(rte_mbuf* m, const Frame& frame, const Outcome& out, TimeNs now) noexcept;
+  void conclude(rte_mbuf* m, const pipeline::Frame& frame, const pipeline::Outcome& out, TimeNs now) noexcept;
   void hand_over(rte_mbuf* m, std::uint8_t owner) noexcept;
   void punt(rte_mbuf* m, TimeNs now) noexcept;
-  void reply(rte_mbuf* m, const Outcome& out, Rank to) noexcept;
-  void answer_session(rte_mbuf* m, const Outcome& out) noexcept;
-  void to_server(rte_mbuf* m, const Outcome& out) noexcept;
-  [[nodiscard]] static std::uint16_t source_port_of(const Outcome& out) noexcept;
-  void readdress(rte_mbuf* m, const Outcome& out, const HeaderTemplate& header) noexcept;
-  void reject(const Frame& frame, const Outcome& out) noexcept;
+  void reply(rte_mbuf* m, const pipeline::Outcome& out, Rank to) noexcept;
+  void answer_session(rte_mbuf* m, const pipeline::Outcome& out) noexcept;
+  void to_server(rte_mbuf* m, const pipeline::Outcome& out) noexcept;
+  [[nodiscard]] static std::uint16_t source_port_of(const pipeline::Outcome& out) noexcept;
+  void readdress(rte_mbuf* m, const pipeline::Outcome& out, const HeaderTemplate& header) noexcept;
+  void reject(const pipeline::Frame& frame, const pipeline::Outcome& out) noexcept;
   void tell_control() noexcept;
 
   CoreOptions options_;
   CoreRings& rings_;
-  MbufCounters mbufs_;
-  MbufCounters ring_mbufs_;  // what rings between threads refuse has counters of its own
-  Pipeline<Exec> pipeline_;
+  dpdk::MbufCounters mbufs_;
+  dpdk::MbufCounters ring_mbufs_;  // what rings between threads refuse has counters of its own
+  pipeline::Pipeline<Exec> pipeline_;
   Ingress ingress_;
   Egress egress_;
   Replicator replicator_;
@@ -132,9 +133,9 @@ class PipelineCore final : public DataCore {
   std::uint64_t events_refused_ = 0;
   TimeNs next_sweep_ = 0;
   TimeNs turned_ = 0;  // when the last turn began; 0: none did
-  std::array<rte_mbuf*, kBurst> room_{};
-  std::array<Frame, kBurst> frames_{};
-  ParsedBurst parsed_{};
+  std::array<rte_mbuf*, pipeline::kBurst> room_{};
+  std::array<pipeline::Frame, pipeline::kBurst> frames_{};
+  pipeline::ParsedBurst parsed_{};
 };
 
-}  // namespace tally
+}  // namespace tally::io

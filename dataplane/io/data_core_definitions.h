@@ -6,19 +6,20 @@
 #include <type_traits>
 #include <utility>
 
-#include "core_clock.h"
-#include "core_idle.h"
-#include "data_core.h"
-#include "own_frame.h"
-#include "reply.h"
-#include "step.h"
+#include "dpdk/pools.h"
+#include "io/core_time.h"
+#include "io/data_core.h"
+#include "io/headers.h"
+#include "pipeline/burst.h"
+#include "pipeline/reply.h"
 
 #include <rte_cycles.h>
 #include <rte_ring_elem.h>
 
-namespace tally {
+namespace tally::io {
 
-static_assert(std::is_trivially_copyable_v<Event> && sizeof(Event) % 4 == 0, "events go through a ring");
+static_assert(std::is_trivially_copyable_v<pipeline::Event> && sizeof(pipeline::Event) % 4 == 0,
+              "events go through a ring");
 
 template <class Exec>
 PipelineCore<Exec>::PipelineCore(CoreOptions options, CoreRings& rings)
@@ -31,7 +32,7 @@ PipelineCore<Exec>::PipelineCore(CoreOptions options, CoreRings& rings)
       ingress_(options_.ingress, options_.frames, mbufs_, statistics, traffic),
       egress_(options_.egress, options_.frames, mbufs_, statistics, traffic),
       replicator_(options_.frames, options_.heads, egress_, mbufs_, statistics),
-      servers_(options_.egress.size(), {.capacity = kServerQueueFrames}, egress_, statistics),
+      servers_(options_.egress.size(), {.capacity = dpdk::kServerQueueFrames}, egress_, statistics),
       switch_(options_.mode, options_.box, options_.egress.size(), *options_.hosts, options_.frames, egress_,
               mbufs_, statistics.l2),
       source_port_(static_cast<std::uint16_t>(kBasePort + options_.index)) {}
@@ -62,12 +63,12 @@ std::size_t PipelineCore<Exec>::turn(TimeNs now, std::uint64_t cycles) noexcept 
   std::size_t moved = egress_.begin(now);
   for (std::size_t n = 0; n < ingress_.queues(); ++n) {
     std::size_t received = 0;
-    enter_step(pipeline_.execution(), Step::kReceive);
+    pipeline::enter_step(pipeline_.execution(), pipeline::Step::kReceive);
     const auto burst = ingress_.take(room_, received, now);
     moved += received;
     if (!burst.empty()) process(burst, now);
   }
-  enter_step(pipeline_.execution(), Step::kRest);
+  pipeline::enter_step(pipeline_.execution(), pipeline::Step::kRest);
   ingress_.rotate();
   moved += take_handed_over(now);
   moved += send_for_others(rings_.to_send.get());
@@ -75,9 +76,9 @@ std::size_t PipelineCore<Exec>::turn(TimeNs now, std::uint64_t cycles) noexcept 
   moved += sweep(now);
   ++statistics.turns;
   statistics.last_turn = now;
-  enter_step(pipeline_.execution(), Step::kTransmit);
+  pipeline::enter_step(pipeline_.execution(), pipeline::Step::kTransmit);
   if (moved != 0) egress_.flush();
-  enter_step(pipeline_.execution(), Step::kRest);
+  pipeline::enter_step(pipeline_.execution(), pipeline::Step::kRest);
   if (servers_.waiting() != 0) moved += servers_.drain();
   statistics.no_mbuf = mbufs_.no_mbuf.get();
   statistics.refused = mbufs_.refused.get();
@@ -91,7 +92,7 @@ std::size_t PipelineCore<Exec>::turn(TimeNs now, std::uint64_t cycles) noexcept 
 template <class Exec>
 void PipelineCore<Exec>::follow_publications() noexcept {
   while (const PublicationNode* next = publications.at->next.load(std::memory_order_acquire)) {
-    for (const FreedLines& freed : next->publication.freed)
+    for (const jobs::FreedLines& freed : next->publication.freed)
       pipeline_.release(freed.job, freed.lines, freed.elements, freed.members, freed.in_front);
     pipeline_.adopt(next->publication.table.get());
     publications.at = next;
@@ -101,23 +102,24 @@ void PipelineCore<Exec>::follow_publications() noexcept {
 
 template <class Exec>
 void PipelineCore<Exec>::process(std::span<rte_mbuf* const> burst, TimeNs now) noexcept {
-  enter_step(pipeline_.execution(), Step::kParse);
+  pipeline::enter_step(pipeline_.execution(), pipeline::Step::kParse);
   for (std::size_t i = 0; i < burst.size(); ++i) frames_[i] = frame_of(burst[i]);
-  std::array<rte_mbuf*, kBurst> done;  // go back to their mempool together
+  std::array<rte_mbuf*, pipeline::kBurst> done;  // go back to their mempool together
   std::size_t absorbed = 0;
-  run_burst(
-      pipeline_, parsed_, burst.size(), now, [&](std::size_t i) -> const Frame& { return frames_[i]; },
-      [&](std::size_t i, const Outcome& out) {
+  pipeline::run_burst(
+      pipeline_, parsed_, burst.size(), now,
+      [&](std::size_t i) -> const pipeline::Frame& { return frames_[i]; },
+      [&](std::size_t i, const pipeline::Outcome& out) {
         // Most packets were added, and nothing leaves, no REJECT either: that is said here, without a call.
-        if (out.verdict == Verdict::kAbsorb && out.server == kNoServer) [[likely]] {
+        if (out.verdict == Verdict::kAbsorb && out.server == pipeline::kNoServer) [[likely]] {
           done[absorbed++] = burst[i];
           return;
         }
-        enter_step(pipeline_.execution(), Step::kConclude);
+        pipeline::enter_step(pipeline_.execution(), pipeline::Step::kConclude);
         conclude(burst[i], frames_[i], out, now);
       });
-  enter_step(pipeline_.execution(), Step::kGiveBack);
-  drop_all(std::span{done}.first(absorbed));
+  pipeline::enter_step(pipeline_.execution(), pipeline::Step::kGiveBack);
+  dpdk::drop_all(std::span{done}.first(absorbed));
   tell_control();
 }
 
@@ -133,9 +135,9 @@ std::size_t PipelineCore<Exec>::sweep(TimeNs now) noexcept {
   std::size_t swept = 0;
   for (std::size_t i = 0; i < kSteps; ++i) {
     if (!pipeline_.aged(now)) continue;
-    rte_mbuf* const m = allocate(options_.frames, mbufs_);
+    rte_mbuf* const m = dpdk::allocate(options_.frames, mbufs_);
     if (m == nullptr) break;
-    std::byte* const payload = data_of(m) + kMaxEncapsulation;
+    std::byte* const payload = dpdk::data_of(m) + kMaxEncapsulation;
     const std::size_t room = rte_pktmbuf_tailroom(m) - kMaxEncapsulation;
     conclude(m, frame_of(m), pipeline_.sweep({payload, room}, now), now);
     ++swept;
@@ -151,8 +153,8 @@ std::size_t PipelineCore<Exec>::take_handed_over(TimeNs now) noexcept {
   rte_ring* const ring = rings_.handed_over.get();
   const std::size_t most = rte_ring_get_capacity(ring);
   std::size_t taken = 0;
-  for (std::size_t burst = kBurst; burst == kBurst && taken < most; taken += burst) {
-    const auto frames = receive(ring, room_);
+  for (std::size_t burst = pipeline::kBurst; burst == pipeline::kBurst && taken < most; taken += burst) {
+    const auto frames = dpdk::receive(ring, room_);
     burst = frames.size();
     if (burst != 0) process(frames, now);
   }
@@ -164,8 +166,8 @@ template <class Exec>
 std::size_t PipelineCore<Exec>::send_for_others(rte_ring* ring) noexcept {
   const std::size_t most = rte_ring_get_capacity(ring);
   std::size_t sent = 0;
-  for (std::size_t burst = kBurst; burst == kBurst && sent < most; sent += burst) {
-    const auto frames = receive(ring, room_);
+  for (std::size_t burst = pipeline::kBurst; burst == pipeline::kBurst && sent < most; sent += burst) {
+    const auto frames = dpdk::receive(ring, room_);
     burst = frames.size();
     for (rte_mbuf* m : frames) egress_.push(PortIndex{m->port}, m);
   }
@@ -176,7 +178,8 @@ std::size_t PipelineCore<Exec>::send_for_others(rte_ring* ring) noexcept {
 // Before: the core owns `m`. After: it does not; each verdict ends in one drop (at the end of the burst) or
 // one push of it.
 template <class Exec>
-void PipelineCore<Exec>::conclude(rte_mbuf* m, const Frame& frame, const Outcome& out, TimeNs now) noexcept {
+void PipelineCore<Exec>::conclude(rte_mbuf* m, const pipeline::Frame& frame, const pipeline::Outcome& out,
+                                  TimeNs now) noexcept {
   if (out.reject) reject(frame, out);  // first: it reads the headers that a reply overwrites
   switch (out.verdict) {
     case Verdict::kComplete:
@@ -192,7 +195,7 @@ void PipelineCore<Exec>::conclude(rte_mbuf* m, const Frame& frame, const Outcome
       return replicator_.repeat(m, out.payload, out.payload_bytes, out.ranks,
                                 publications.at->headers.of(*out.job), source_port_of(out));
     case Verdict::kRelay:
-      return out.server != kNoServer ? to_server(m, out) : reply(m, out, out.to);
+      return out.server != pipeline::kNoServer ? to_server(m, out) : reply(m, out, out.to);
     case Verdict::kHandOver:
       return hand_over(m, out.owner);
     case Verdict::kPunt:
@@ -201,32 +204,32 @@ void PipelineCore<Exec>::conclude(rte_mbuf* m, const Frame& frame, const Outcome
       ++statistics.not_ours;
       return switch_.handle(m, now);
     default:  // absorbed, or dropped by name; or it has found no slot, or taken another's
-      return out.server != kNoServer ? to_server(m, out) : drop(m);
+      return out.server != pipeline::kNoServer ? to_server(m, out) : dpdk::drop(m);
   }
 }
 
 template <class Exec>
 void PipelineCore<Exec>::hand_over(rte_mbuf* m, std::uint8_t owner) noexcept {
-  const bool taken = send(options_.owners[owner], m, ring_mbufs_);
+  const bool taken = dpdk::send(options_.owners[owner], m, ring_mbufs_);
   ++(taken ? statistics.handed_over : statistics.hand_over_lost);
 }
 
 template <class Exec>
 void PipelineCore<Exec>::punt(rte_mbuf* m, TimeNs now) noexcept {
   switch_.learn(m, now);
-  if (!send(rings_.punts.get(), m, ring_mbufs_)) ++statistics.punts_lost;
+  if (!dpdk::send(rings_.punts.get(), m, ring_mbufs_)) ++statistics.punts_lost;
 }
 
 // To one member, in the mbuf that came: repair needs no other.
 template <class Exec>
-void PipelineCore<Exec>::reply(rte_mbuf* m, const Outcome& out, Rank rank) noexcept {
+void PipelineCore<Exec>::reply(rte_mbuf* m, const pipeline::Outcome& out, Rank rank) noexcept {
   const Receiver& to = publications.at->headers.of(*out.job).members[raw(rank)];
   readdress(m, out, to.header);
   egress_.push(to.port, m);
 }
 
 template <class Exec>
-void PipelineCore<Exec>::answer_session(rte_mbuf* m, const Outcome& out) noexcept {
+void PipelineCore<Exec>::answer_session(rte_mbuf* m, const pipeline::Outcome& out) noexcept {
   if (out.verdict == Verdict::kComplete) ++statistics.results;
   replicator_.answer_session(m, out.payload, out.payload_bytes, out.ranks,
                              publications.at->headers.of(*out.job), pipeline_.return_paths());
@@ -234,7 +237,7 @@ void PipelineCore<Exec>::answer_session(rte_mbuf* m, const Outcome& out) noexcep
 
 // To an external server, in the mbuf that came. It leaves with this turn, unless the port is busy.
 template <class Exec>
-void PipelineCore<Exec>::to_server(rte_mbuf* m, const Outcome& out) noexcept {
+void PipelineCore<Exec>::to_server(rte_mbuf* m, const pipeline::Outcome& out) noexcept {
   const Receiver& to = publications.at->headers.of(*out.job).servers[out.server];
   readdress(m, out, to.header);
   servers_.push(to.port, m, out.job->id, out.priority);
@@ -242,29 +245,30 @@ void PipelineCore<Exec>::to_server(rte_mbuf* m, const Outcome& out) noexcept {
 
 // `m` becomes a frame of the box that carries out's payload, which lies in its buffer.
 template <class Exec>
-void PipelineCore<Exec>::readdress(rte_mbuf* m, const Outcome& out, const HeaderTemplate& header) noexcept {
+void PipelineCore<Exec>::readdress(rte_mbuf* m, const pipeline::Outcome& out,
+                                   const HeaderTemplate& header) noexcept {
   const std::uint16_t source_port = source_port_of(out);
-  const std::uint32_t sum = header.ipv6() ? internet_sum({out.payload, out.payload_bytes}) : 0;
-  const auto head = reuse(m, out.payload, out.payload_bytes, header.bytes());
+  const std::uint32_t sum = header.ipv6() ? l2::internet_sum({out.payload, out.payload_bytes}) : 0;
+  const auto head = dpdk::reuse(m, out.payload, out.payload_bytes, header.bytes());
   header.write(head.data(), source_port, out.payload_bytes, sum);
 }
 
 // An ANSWER, and what a server says, is served by whichever core got it; what it becomes comes from its
 // chunk's shard all the same.
 template <class Exec>
-std::uint16_t PipelineCore<Exec>::source_port_of(const Outcome& out) noexcept {
-  const std::uint32_t slot = slot_of(slot_map(*out.job), header_at(out.payload).chunk_id());
+std::uint16_t PipelineCore<Exec>::source_port_of(const pipeline::Outcome& out) noexcept {
+  const std::uint32_t slot = slot_of(jobs::slot_map(*out.job), pipeline::header_at(out.payload).chunk_id());
   return static_cast<std::uint16_t>(kBasePort + slot % out.job->shards);
 }
 
 // Back to where the packet came from. Only who has shown that it is a member learns the result cookie.
 template <class Exec>
-void PipelineCore<Exec>::reject(const Frame& frame, const Outcome& out) noexcept {
+void PipelineCore<Exec>::reject(const pipeline::Frame& frame, const pipeline::Outcome& out) noexcept {
   std::array<std::byte, kHeaderBytes> datagram{};
   const Cookie cookie = out.reject_reason == RejectReason::kWaiting ? out.job->result_cookie : Cookie{0};
-  write_reject(datagram, header_at(out.payload), out.reject_reason, cookie, out.reject_contributors,
-               *options_.kernels);
-  const Binding to = open_frame(frame, options_.box).source;
+  pipeline::write_reject(datagram, pipeline::header_at(out.payload), out.reject_reason, cookie,
+                         out.reject_contributors, *options_.kernels);
+  const jobs::Binding to = pipeline::open_frame(frame, options_.box).source;
   rte_mbuf* const m = make_frame(to, options_.box, source_port_, datagram, options_.frames, mbufs_);
   if (m == nullptr) return;
   ++statistics.rejects;
@@ -274,10 +278,11 @@ void PipelineCore<Exec>::reject(const Frame& frame, const Outcome& out) noexcept
 template <class Exec>
 void PipelineCore<Exec>::tell_control() noexcept {
   while (const auto event = pipeline_.events().pop()) {
-    if (rte_ring_enqueue_elem(rings_.events.get(), const_cast<Event*>(&*event), sizeof(Event)) != 0)
+    if (rte_ring_enqueue_elem(rings_.events.get(), const_cast<pipeline::Event*>(&*event),
+                              sizeof(pipeline::Event)) != 0)
       ++events_refused_;
     statistics.events_lost = events_refused_ + pipeline_.events().lost();
   }
 }
 
-}  // namespace tally
+}  // namespace tally::io

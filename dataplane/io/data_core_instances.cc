@@ -1,10 +1,10 @@
-#include "data_core_definitions.h"
-#include "fused.h"
-#include "staged.h"
+#include "io/data_core_definitions.h"
+#include "pipeline/fused.h"
+#include "pipeline/staged.h"
 
-namespace tally {
+namespace tally::io {
 
-template class PipelineCore<Fused>;
-template class PipelineCore<Staged>;
+template class PipelineCore<pipeline::Fused>;
+template class PipelineCore<pipeline::Staged>;
 
-}  // namespace tally
+}  // namespace tally::io

@@ -1,4 +1,4 @@
-#include "data_plane.h"
+#include "io/data_plane.h"
 
 #include <algorithm>
 #include <atomic>
@@ -7,14 +7,14 @@
 #include <string>
 #include <utility>
 
-#include "data_core.h"
-#include "eal.h"
-#include "frame.h"
-#include "fused.h"
-#include "own_frame.h"
-#include "staged.h"
+#include "dpdk/eal.h"
+#include "dpdk/threads.h"
+#include "io/data_core.h"
+#include "io/headers.h"
+#include "pipeline/frame.h"
+#include "pipeline/fused.h"
+#include "pipeline/staged.h"
 #include "tally/check.h"
-#include "thread_hints.h"
 
 #include <rte_cycles.h>
 #include <rte_launch.h>
@@ -22,13 +22,13 @@
 #include <rte_mempool.h>
 #include <rte_ring_elem.h>
 
-namespace tally {
+namespace tally::io {
 namespace {
 
 constexpr std::uint32_t kEvents = 256;  // size of a core's ring of them
 
 int socket_of(std::size_t core) {
-  const unsigned lcore = Eal::lcore(core);
+  const unsigned lcore = dpdk::Eal::lcore(core);
   return rte_lcore_is_enabled(lcore) != 0 ? static_cast<int>(rte_lcore_to_socket_id(lcore)) : SOCKET_ID_ANY;
 }
 
@@ -39,23 +39,24 @@ std::uint64_t stream_of(std::size_t core, std::size_t queue, std::size_t port, b
 
 // EAL's libraries pass the core to its thread and back.
 int launch(void* core) {
-  taking_over(core);
+  dpdk::taking_over(core);
   static_cast<DataCore*>(core)->run();
-  handing_over(core);
+  dpdk::handing_over(core);
   return 0;
 }
 
 void empty(rte_ring* ring) noexcept {
-  std::array<rte_mbuf*, kBurst> room{};
-  for (auto burst = receive(ring, room); !burst.empty(); burst = receive(ring, room)) {
-    for (rte_mbuf* m : burst) drop(m);
+  std::array<rte_mbuf*, pipeline::kBurst> room{};
+  for (auto burst = dpdk::receive(ring, room); !burst.empty(); burst = dpdk::receive(ring, room)) {
+    for (rte_mbuf* m : burst) dpdk::drop(m);
   }
 }
 
 std::string memory_sum(const DataPlaneOptions& o) {
-  const std::size_t slots = std::size_t{o.slot_lines} * sizeof(Line);
-  const std::size_t server = std::size_t{o.server_lines} * sizeof(Line);
-  const std::size_t rings = 4 * ring_bytes(o.hand_over, sizeof(void*)) + ring_bytes(kEvents, sizeof(Event));
+  const std::size_t slots = std::size_t{o.slot_lines} * sizeof(jobs::Line);
+  const std::size_t server = std::size_t{o.server_lines} * sizeof(jobs::Line);
+  const std::size_t rings =
+      4 * ring_bytes(o.hand_over, sizeof(void*)) + ring_bytes(kEvents, sizeof(pipeline::Event));
   const auto cores = static_cast<std::size_t>(o.cores);
   return std::to_string(cores) + " data cores x (" + std::to_string(slots) + " bytes of slots + " +
          std::to_string(server) + " bytes of the embedded server + " + std::to_string(rings) +
@@ -65,29 +66,29 @@ std::string memory_sum(const DataPlaneOptions& o) {
 }  // namespace
 
 struct DataPlane::State {
-  State(const DataPlaneOptions& o, Pools p, std::vector<BoxPort> b)
+  State(const DataPlaneOptions& o, dpdk::Pools p, std::vector<BoxPort> b)
       : options(o), pools(std::move(p)), ports(std::move(b)) {}
   State(const State&) = delete;
   State& operator=(const State&) = delete;
   ~State() = default;
 
   [[nodiscard]] bool make_memory();
-  void make_cores(const Kernels& kernels);
-  [[nodiscard]] CoreOptions options_of(std::size_t core, const Kernels& kernels);
+  void make_cores(const kernels::Kernels& kernels);
+  [[nodiscard]] CoreOptions options_of(std::size_t core, const kernels::Kernels& kernels);
   void empty_all() noexcept;
-  void check(const JobTable& table) const;
+  void check(const jobs::JobTable& table) const;
 
   DataPlaneOptions options;
   // In this order: ports hold mbufs of the pools, and cores send into ports.
-  Pools pools;
+  dpdk::Pools pools;
   std::vector<BoxPort> ports;
-  MacTable hosts;                        // behind the ports; cores share it
-  std::vector<NodeMemory<Line>> slots;   // of each core
-  std::vector<NodeMemory<Line>> server;  // of each core
-  std::vector<CoreRings> rings;          // of each core
+  l2::MacTable hosts;                          // behind the ports; cores share it
+  std::vector<NodeMemory<jobs::Line>> slots;   // of each core
+  std::vector<NodeMemory<jobs::Line>> server;  // of each core
+  std::vector<CoreRings> rings;                // of each core
   std::vector<std::unique_ptr<DataCore>> cores;
   std::unique_ptr<PublicationChain> chain;
-  MbufCounters mbufs;          // of control
+  dpdk::MbufCounters mbufs;    // of control
   std::size_t next_punts = 0;  // core whose punts control looks at next
   alignas(64) std::atomic<bool> stop{false};
 };
@@ -103,7 +104,7 @@ bool DataPlane::State::make_memory() {
                 .to_send = make_ring(size, sizeof(void*), producers, socket),
                 .injected = make_ring(size, sizeof(void*), Producers::kOne, socket),
                 .punts = make_ring(size, sizeof(void*), Producers::kOne, socket),
-                .events = make_ring(kEvents, sizeof(Event), Producers::kOne, socket)};
+                .events = make_ring(kEvents, sizeof(pipeline::Event), Producers::kOne, socket)};
     if (!slots.back() || !server.back() || !r.handed_over || !r.to_send || !r.injected || !r.punts ||
         !r.events)
       return false;
@@ -112,7 +113,7 @@ bool DataPlane::State::make_memory() {
   return true;
 }
 
-CoreOptions DataPlane::State::options_of(std::size_t core, const Kernels& kernels) {
+CoreOptions DataPlane::State::options_of(std::size_t core, const kernels::Kernels& kernels) {
   CoreOptions o{.index = static_cast<std::uint8_t>(core),
                 .box = options.box,
                 .mode = options.mode,
@@ -124,8 +125,8 @@ CoreOptions DataPlane::State::options_of(std::size_t core, const Kernels& kernel
                 .stop = &stop};
   for (const CoreRings& r : rings) o.owners.push_back(r.handed_over.get());
   for (std::size_t p = 0; p < ports.size(); ++p) {
-    const PortTraits& t = ports[p].port.traits();
-    const PortImpairment& impair = ports[p].impair;
+    const dpdk::PortTraits& t = ports[p].port.traits();
+    const impair::PortImpairment& impair = ports[p].impair;
     for (std::size_t q = core; q < t.receive_queues; q += options.cores)
       o.ingress.push_back({t.id,
                            static_cast<std::uint16_t>(q),
@@ -141,19 +142,19 @@ CoreOptions DataPlane::State::options_of(std::size_t core, const Kernels& kernel
   return o;
 }
 
-void DataPlane::State::make_cores(const Kernels& kernels) {
+void DataPlane::State::make_cores(const kernels::Kernels& kernels) {
   std::vector<PublicationReader*> readers;
   for (std::size_t c = 0; c < options.cores; ++c) {
     CoreOptions o = options_of(c, kernels);
-    o.slots = Region(slots[c].get(), options.slot_lines);
-    o.server = Region(server[c].get(), options.server_lines);
-    o.shared = shared_region(options.slot_lines, options.shared_entries, options.shared_elements);
+    o.slots = jobs::Region(slots[c].get(), options.slot_lines);
+    o.server = jobs::Region(server[c].get(), options.server_lines);
+    o.shared = jobs::shared_region(options.slot_lines, options.shared_entries, options.shared_elements);
     if (options.make_core != nullptr)
       cores.push_back(options.make_core(std::move(o), rings[c]));
     else if (options.staged)
-      cores.push_back(std::make_unique<PipelineCore<Staged>>(std::move(o), rings[c]));
+      cores.push_back(std::make_unique<PipelineCore<pipeline::Staged>>(std::move(o), rings[c]));
     else
-      cores.push_back(std::make_unique<PipelineCore<Fused>>(std::move(o), rings[c]));
+      cores.push_back(std::make_unique<PipelineCore<pipeline::Fused>>(std::move(o), rings[c]));
     readers.push_back(&cores.back()->publications);
   }
   chain = std::make_unique<PublicationChain>(options.box, std::move(readers));
@@ -169,9 +170,9 @@ void DataPlane::State::empty_all() noexcept {
 }
 
 // The loop indexes cores, lines and ports by what a row says.
-void DataPlane::State::check(const JobTable& table) const {
+void DataPlane::State::check(const jobs::JobTable& table) const {
   for (std::uint32_t id = 1; id <= kMaxJobs; ++id) {
-    const Job* const job = table.row(static_cast<JobId>(id));
+    const jobs::Job* const job = table.row(static_cast<JobId>(id));
     if (job == nullptr) continue;
     TALLY_CHECK(job->session || job->shards == options.cores, "a job has one shard for each data core");
     TALLY_CHECK(!job->session || (job->shards == 1 && job->session->home < options.cores),
@@ -192,8 +193,9 @@ void DataPlane::State::check(const JobTable& table) const {
   }
 }
 
-Result<std::unique_ptr<DataPlane>> DataPlane::create(const DataPlaneOptions& options, Pools pools,
-                                                     std::vector<BoxPort> ports, const Kernels& kernels) {
+Result<std::unique_ptr<DataPlane>> DataPlane::create(const DataPlaneOptions& options, dpdk::Pools pools,
+                                                     std::vector<BoxPort> ports,
+                                                     const kernels::Kernels& kernels) {
   const auto invalid = [](std::string what) { return fail(ErrorCode::kInvalidArgument, std::move(what)); };
   if (options.cores < 1 || options.cores > kMaxShards)
     return invalid("the data plane has " + std::to_string(options.cores) + " cores; it may have 1 to " +
@@ -202,7 +204,7 @@ Result<std::unique_ptr<DataPlane>> DataPlane::create(const DataPlaneOptions& opt
     return invalid("hand_over is " + std::to_string(options.hand_over) +
                    "; it must be a power of two, 2 or more");
   if (pools.frames == nullptr || pools.heads == nullptr) return invalid("the data plane needs both mempools");
-  const std::uint64_t shared = shared_lines(options.shared_entries, options.shared_elements);
+  const std::uint64_t shared = jobs::shared_lines(options.shared_entries, options.shared_elements);
   if (options.shared_elements > kMaxElements || options.shared_elements % kElementGranule != 0 ||
       shared > options.slot_lines)
     return invalid(std::to_string(options.shared_entries) + " shared slots of " +
@@ -214,9 +216,9 @@ Result<std::unique_ptr<DataPlane>> DataPlane::create(const DataPlaneOptions& opt
     return invalid("shared slots of " + std::to_string(options.shared_elements) +
                    " elements are larger than the packets of every port; lower dataplane.shared.elements or "
                    "raise an mtu");
-  if (ports.size() > MacTable::kPorts)
+  if (ports.size() > l2::MacTable::kPorts)
     return invalid("the data plane has " + std::to_string(ports.size()) + " ports; it may have " +
-                   std::to_string(MacTable::kPorts));
+                   std::to_string(l2::MacTable::kPorts));
   for (const BoxPort& p : ports)
     if (p.port.traits().receive_queues == 0 || p.port.traits().transmit_queues == 0)
       return invalid("port " + p.port.name() + " has no queue in one direction");
@@ -235,10 +237,10 @@ DataPlane::~DataPlane() { stop(); }
 Result<void> DataPlane::start() {
   state_->stop.store(false, std::memory_order_release);
   for (std::size_t c = 0; c < cores(); ++c) {
-    const unsigned lcore = Eal::lcore(c);
+    const unsigned lcore = dpdk::Eal::lcore(c);
     DataCore& core = *state_->cores[c];
     core.returned.store(false, std::memory_order_release);
-    handing_over(&core);
+    dpdk::handing_over(&core);
     const int error =
         rte_lcore_is_enabled(lcore) != 0 ? rte_eal_remote_launch(launch, &core, lcore) : -ENODEV;
     if (error == 0) continue;
@@ -256,8 +258,8 @@ void DataPlane::stop() noexcept {
   state_->stop.store(true, std::memory_order_release);
   for (std::size_t c = 0; c < cores(); ++c) {
     if (state_->cores[c]->returned.load(std::memory_order_acquire)) continue;
-    rte_eal_wait_lcore(Eal::lcore(c));
-    taking_over(state_->cores[c].get());
+    rte_eal_wait_lcore(dpdk::Eal::lcore(c));
+    dpdk::taking_over(state_->cores[c].get());
     static_cast<void>(state_->cores[c]->returned.load(std::memory_order_acquire));
   }
   state_->empty_all();
@@ -273,7 +275,7 @@ TimeNs DataPlane::next_due() const noexcept {
   return due;
 }
 
-void DataPlane::publish(Publication publication) {
+void DataPlane::publish(jobs::Publication publication) {
   state_->check(*publication.table);
   state_->chain->publish(std::move(publication));
 }
@@ -282,33 +284,33 @@ std::uint64_t DataPlane::adopted() const noexcept { return state_->chain->adopte
 std::optional<Punt> DataPlane::next_punt(std::span<std::byte> out) noexcept {
   for (std::size_t tried = 0; tried < cores();) {
     rte_mbuf* m = nullptr;
-    if (receive(state_->rings[state_->next_punts].punts.get(), {&m, 1}).empty()) {
+    if (dpdk::receive(state_->rings[state_->next_punts].punts.get(), {&m, 1}).empty()) {
       state_->next_punts = (state_->next_punts + 1) % cores();
       ++tried;
       continue;
     }
-    const OpenedFrame opened = open_frame(frame_of(m), state_->options.box);
+    const pipeline::OpenedFrame opened = pipeline::open_frame(frame_of(m), state_->options.box);
     const Punt punt{.bytes = opened.payload_bytes, .source = opened.source};
     const bool whole = opened.verdict == Verdict::kPunt && punt.bytes <= out.size();
     if (whole) std::memcpy(out.data(), opened.payload, punt.bytes);
-    drop(m);
+    dpdk::drop(m);
     if (whole) return punt;
   }
   return std::nullopt;
 }
 
-bool DataPlane::inject(const Binding& to, std::span<const std::byte> datagram) noexcept {
+bool DataPlane::inject(const jobs::Binding& to, std::span<const std::byte> datagram) noexcept {
   if (raw(to.port) >= ports()) return false;
   rte_mbuf* const m =
       make_frame(to, state_->options.box, kBasePort, datagram, state_->pools.frames.get(), state_->mbufs);
   if (m == nullptr) return false;
   m->port = raw(to.port);
   const std::size_t senders = std::min<std::size_t>(cores(), port(to.port).traits().transmit_queues);
-  return send(state_->rings[raw(to.port) % senders].injected.get(), m, state_->mbufs);
+  return dpdk::send(state_->rings[raw(to.port) % senders].injected.get(), m, state_->mbufs);
 }
 
-std::optional<Event> DataPlane::next_event() noexcept {
-  Event event;
+std::optional<pipeline::Event> DataPlane::next_event() noexcept {
+  pipeline::Event event;
   for (const CoreRings& r : state_->rings) {
     if (rte_ring_dequeue_elem(r.events.get(), &event, sizeof event) == 0) return event;
   }
@@ -317,9 +319,9 @@ std::optional<Event> DataPlane::next_event() noexcept {
 
 std::size_t DataPlane::cores() const noexcept { return state_->cores.size(); }
 std::size_t DataPlane::ports() const noexcept { return state_->ports.size(); }
-const Port& DataPlane::port(PortIndex index) const noexcept { return state_->ports[raw(index)].port; }
-PortStatistics DataPlane::port_statistics(PortIndex index) const noexcept {
-  PortStatistics all = port(index).statistics();
+const dpdk::Port& DataPlane::port(PortIndex index) const noexcept { return state_->ports[raw(index)].port; }
+dpdk::PortStatistics DataPlane::port_statistics(PortIndex index) const noexcept {
+  dpdk::PortStatistics all = port(index).statistics();
   all.rx_packets = all.rx_bytes = all.tx_packets = all.tx_bytes = 0;
   for (const auto& core : state_->cores) {
     const PortTraffic& traffic = core->traffic[raw(index)];
@@ -354,10 +356,12 @@ std::uint32_t DataPlane::occupancy(std::size_t core, JobId job) const noexcept {
 std::uint64_t DataPlane::overflows(std::size_t core, JobId job) const noexcept {
   return raw(job) <= kMaxJobs ? state_->cores[core]->state(job).overflows.get() : 0;
 }
-SlotCounters DataPlane::slots(std::size_t core, JobId job) const noexcept {
-  return raw(job) <= kMaxJobs ? state_->cores[core]->state(job).slots : SlotCounters{};
+pipeline::SlotCounters DataPlane::slots(std::size_t core, JobId job) const noexcept {
+  return raw(job) <= kMaxJobs ? state_->cores[core]->state(job).slots : pipeline::SlotCounters{};
 }
-MergeCounters DataPlane::server(std::size_t core) const noexcept { return state_->cores[core]->server(); }
+server::MergeCounters DataPlane::server(std::size_t core) const noexcept {
+  return state_->cores[core]->server();
+}
 std::size_t DataPlane::hosts() const noexcept {
   TimeNs now = 0;
   for (const auto& core : state_->cores) now = std::max<TimeNs>(now, core->statistics.last_turn);
@@ -368,4 +372,4 @@ std::uint32_t DataPlane::mbufs_in_use() const noexcept {
          rte_mempool_in_use_count(state_->pools.heads.get());
 }
 
-}  // namespace tally
+}  // namespace tally::io

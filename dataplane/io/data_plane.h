@@ -11,30 +11,20 @@
 #include <string>
 #include <vector>
 
-#include "binding.h"
-#include "box.h"
-#include "event.h"
-#include "forwarding.h"
-#include "impair_options.h"
-#include "job_state.h"
-#include "job_table.h"
-#include "kernels.h"
-#include "merge_table.h"
-#include "pools.h"
-#include "port.h"
-#include "publication.h"
+#include "dpdk/pools.h"
+#include "dpdk/port.h"
+#include "impair/faults.h"
+#include "io/core_statistics.h"
+#include "jobs/binding.h"
+#include "jobs/job_table.h"
+#include "kernels/kernels.h"
+#include "pipeline/job_state.h"
+#include "server/merge_table.h"
 #include "tally/counters.h"
 #include "tally/error.h"
-#include "tally/one_writer.h"
 #include "tally/time.h"
 
-namespace tally {
-
-enum class IdlePolicy : std::uint8_t {
-  kPoll,      // never sleeps
-  kAdaptive,  // yields, then sleeps for at most kLongestSleep when nothing arrives
-};
-inline constexpr TimeNs kLongestSleep = kMillisecond;
+namespace tally::io {
 
 class DataCore;
 struct CoreOptions;
@@ -43,8 +33,8 @@ struct CoreRings;
 using CoreMaker = std::unique_ptr<DataCore> (*)(CoreOptions, CoreRings&);
 
 struct DataPlaneOptions {
-  Box box;
-  BoxMode mode = BoxMode::kInline;
+  jobs::Box box;
+  l2::BoxMode mode = l2::BoxMode::kInline;
   std::string prefix = "tally";  // of the names of rings and zones
   std::uint8_t cores = 1;        // data cores, 1..kMaxShards: core i owns the slots with slot mod cores = i
   IdlePolicy idle = IdlePolicy::kAdaptive;
@@ -61,64 +51,24 @@ struct DataPlaneOptions {
 
 // A port as the box has it; PortIndex is its place in the list.
 struct BoxPort {
-  Port port;
-  PortImpairment impair{};
-};
-
-// Written by one core, read by anyone.
-struct alignas(64) CoreStatistics {
-  OneWriter<std::uint64_t> turns = 0;        // of the loop
-  OneWriter<std::uint64_t> bursts = 0;       // receive bursts with at least one frame
-  OneWriter<std::uint64_t> frames_in = 0;    // received by this core from ports
-  OneWriter<std::uint64_t> frames_out = 0;   // taken by ports
-  OneWriter<std::uint64_t> handed_over = 0;  // contributions that another core owns
-  OneWriter<std::uint64_t> taken_over = 0;   // ... and those that this one got
-  OneWriter<std::uint64_t> sent_for = 0;     // frames of control, and of cores without a queue of their own
-  OneWriter<std::uint64_t> results = 0;      // finished chunks
-  OneWriter<std::uint64_t> replicas = 0;     // frames made of them
-  OneWriter<std::uint64_t> rejects = 0;      // REJECTs sent
-  OneWriter<std::uint64_t> impaired_in = 0;  // lost on purpose
-  OneWriter<std::uint64_t> impaired_out = 0;
-  OneWriter<std::uint64_t> not_ours = 0;        // frames for the L2 switch: see l2
-  OneWriter<std::uint64_t> punts_lost = 0;      // control packets that found control's ring full
-  OneWriter<std::uint64_t> hand_over_lost = 0;  // frames that found another core's ring full
-  OneWriter<std::uint64_t> events_lost = 0;
-  OneWriter<std::uint64_t> no_mbuf = 0;  // as MbufCounters
-  OneWriter<std::uint64_t> refused = 0;
-  OneWriter<std::uint64_t> copied = 0;
-  OneWriter<std::uint64_t> server_queued = 0;   // frames that wait for external servers now
-  OneWriter<std::uint64_t> server_refused = 0;  // ... that were dropped since their port's queue was full
-  OneWriter<std::uint64_t> to_servers = 0;      // ... that ports, or cores that send for this one, have taken
-  OneWriter<std::uint64_t> sleeps = 0;
-  OneWriter<std::uint64_t> busy_cycles = 0;  // TSC cycles of turns that moved a frame
-  OneWriter<std::uint64_t> last_turn = 0;    // TimeNs: the watchdog's witness
-  SwitchCounters l2{};
-};
-
-// What one core took from a port and gave to it. A driver's own counters are not used for this: memif's are
-// forgotten with each worker that goes.
-struct alignas(64) PortTraffic {
-  OneWriter<std::uint64_t> frames_in = 0;
-  OneWriter<std::uint64_t> bytes_in = 0;  // from the Ethernet header on, without FCS
-  OneWriter<std::uint64_t> frames_out = 0;
-  OneWriter<std::uint64_t> bytes_out = 0;
-  ImpairCounters impaired_in{};  // frames_in: what the port gave; frames_out: what it took after this
-  ImpairCounters impaired_out{};
+  dpdk::Port port;
+  impair::PortImpairment impair{};
 };
 
 // A control packet as a data core received it.
 struct Punt {
   std::size_t bytes = 0;  // UDP payload, at the start of the caller's buffer
-  Binding source{};
+  jobs::Binding source{};
 };
 
 class DataPlane {
  public:
   // Takes the ports over. Slot memory comes from the NUMA node of each core. Fails naming what did not fit
   // into dataplane.memory, with all the sums. kernels: usable on this CPU; outlive the data plane.
-  [[nodiscard]] static Result<std::unique_ptr<DataPlane>> create(const DataPlaneOptions& options, Pools pools,
+  [[nodiscard]] static Result<std::unique_ptr<DataPlane>> create(const DataPlaneOptions& options,
+                                                                 dpdk::Pools pools,
                                                                  std::vector<BoxPort> ports,
-                                                                 const Kernels& kernels);
+                                                                 const kernels::Kernels& kernels);
   DataPlane(const DataPlane&) = delete;
   DataPlane& operator=(const DataPlane&) = delete;
   ~DataPlane();  // stop() first
@@ -137,7 +87,7 @@ class DataPlane {
   // Hands the next snapshot to every core: each zeroes the freed lines, in order of publication, and then
   // loads the table. The publication stays alive until all cores use a later one. Its rows have one shard per
   // core, lines within slot_lines and members behind ports of this box.
-  void publish(Publication publication);
+  void publish(jobs::Publication publication);
   // Every core uses this version or a later one. 0: none yet.
   [[nodiscard]] std::uint64_t adopted() const noexcept;
 
@@ -145,18 +95,18 @@ class DataPlane {
   [[nodiscard]] std::optional<Punt> next_punt(std::span<std::byte> out) noexcept;
   // Sends a datagram from the box's address and kBasePort to `to`. False: no mbuf or a full ring; the caller
   // treats it as lost on the wire.
-  bool inject(const Binding& to, std::span<const std::byte> datagram) noexcept;
-  [[nodiscard]] std::optional<Event> next_event() noexcept;
+  bool inject(const jobs::Binding& to, std::span<const std::byte> datagram) noexcept;
+  [[nodiscard]] std::optional<pipeline::Event> next_event() noexcept;
 
   [[nodiscard]] std::size_t cores() const noexcept;
   [[nodiscard]] std::size_t ports() const noexcept;
-  [[nodiscard]] const Port& port(PortIndex index) const noexcept;
+  [[nodiscard]] const dpdk::Port& port(PortIndex index) const noexcept;
   // Packets and bytes as the cores counted them; missed, errors and no mbuf as the driver says.
-  [[nodiscard]] PortStatistics port_statistics(PortIndex port) const noexcept;
+  [[nodiscard]] dpdk::PortStatistics port_statistics(PortIndex port) const noexcept;
   // What `impair` did to the frames of a port, all cores together.
   struct ImpairedPort {
-    ImpairCounters in{};
-    ImpairCounters out{};
+    impair::ImpairCounters in{};
+    impair::ImpairCounters out{};
   };
   [[nodiscard]] ImpairedPort impaired(PortIndex port) const noexcept;
   [[nodiscard]] const CoreStatistics& statistics(std::size_t core) const noexcept;
@@ -165,8 +115,9 @@ class DataPlane {
   [[nodiscard]] TimeNs last_seen(std::size_t core, JobId job, Rank rank) const noexcept;
   [[nodiscard]] std::uint32_t occupancy(std::size_t core, JobId job) const noexcept;
   [[nodiscard]] std::uint64_t overflows(std::size_t core, JobId job) const noexcept;
-  [[nodiscard]] SlotCounters slots(std::size_t core, JobId job) const noexcept;  // a copy; any thread
-  [[nodiscard]] MergeCounters server(std::size_t core) const noexcept;           // a copy; any thread
+  [[nodiscard]] pipeline::SlotCounters slots(std::size_t core,
+                                             JobId job) const noexcept;         // a copy; any thread
+  [[nodiscard]] server::MergeCounters server(std::size_t core) const noexcept;  // a copy; any thread
   // Hosts that the L2 switch knows, as of the cores' last turns; any thread.
   [[nodiscard]] std::size_t hosts() const noexcept;
   // Mbufs that are not in their pools now (frames, heads); exact only when nothing runs.
@@ -178,4 +129,4 @@ class DataPlane {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace tally
+}  // namespace tally::io

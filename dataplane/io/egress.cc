@@ -1,19 +1,20 @@
-#include "egress.h"
+#include "io/egress.h"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 
-namespace tally {
+namespace tally::io {
 
-Egress::Egress(const std::vector<EgressPort>& ports, rte_mempool* copies, MbufCounters& mbufs,
+Egress::Egress(const std::vector<EgressPort>& ports, rte_mempool* copies, dpdk::MbufCounters& mbufs,
                CoreStatistics& statistics, std::span<PortTraffic> traffic)
     : mbufs_(mbufs), statistics_(statistics) {
   for (std::size_t i = 0; i < ports.size(); ++i) {
     const EgressPort& p = ports[i];
-    ImpairedWay* way = nullptr;
+    dpdk::ImpairedWay* way = nullptr;
     if (p.via == nullptr && p.impair.options.on()) {
-      ways_.push_back(std::make_unique<ImpairedWay>(p.impair, copies, mbufs, traffic[i].impaired_out,
-                                                    statistics.impaired_out));
+      ways_.push_back(std::make_unique<dpdk::ImpairedWay>(p.impair, copies, mbufs, traffic[i].impaired_out,
+                                                          statistics.impaired_out));
       way = ways_.back().get();
       if (way->timed()) timed_.push_back(i);
     }
@@ -39,7 +40,7 @@ void Egress::push(PortIndex port, rte_mbuf* m) noexcept {
 void Egress::push_elsewhere(Outbox& box, PortIndex port, rte_mbuf* m) noexcept {
   if (box.via != nullptr) {
     m->port = raw(port);
-    if (!send(box.via, m, ring_mbufs_)) ++statistics_.hand_over_lost;
+    if (!dpdk::send(box.via, m, ring_mbufs_)) ++statistics_.hand_over_lost;
     return;
   }
   std::array<rte_mbuf*, 2> room{};
@@ -73,7 +74,7 @@ std::size_t Egress::begin(TimeNs now) noexcept {
 }
 
 std::span<rte_mbuf*> Egress::alter(PortIndex port, rte_mbuf* m, std::span<rte_mbuf*, 2> room) noexcept {
-  ImpairedWay* const way = boxes_[raw(port)].way;
+  dpdk::ImpairedWay* const way = boxes_[raw(port)].way;
   if (way != nullptr) return way->alter(m, room);
   room[0] = m;
   return room.first(1);
@@ -91,7 +92,7 @@ void Egress::clear() noexcept {
 
 void Egress::send_all(Outbox& box) noexcept {
   const auto frames = std::span{box.frames}.first(box.count);
-  const std::size_t taken = send(box.traits.id, box.queue, frames, mbufs_);
+  const std::size_t taken = dpdk::send(box.traits.id, box.queue, frames, mbufs_);
   count(box, std::span{box.bytes}.first(taken));
   box.count = 0;
 }
@@ -107,7 +108,7 @@ std::size_t Egress::offer(PortIndex port, std::span<rte_mbuf*> frames) noexcept 
   Outbox& box = boxes_[raw(port)];
   if (box.via != nullptr) {
     for (rte_mbuf* m : frames) m->port = raw(port);
-    return tally::offer(box.via, frames);
+    return tally::dpdk::offer(box.via, frames);
   }
   if (box.way != nullptr && box.way->timed()) {
     std::size_t kept = 0;
@@ -119,7 +120,7 @@ std::size_t Egress::offer(PortIndex port, std::span<rte_mbuf*> frames) noexcept 
   if (box.count != 0) send_all(box);
   std::array<std::uint32_t, kOutbox> bytes;
   for (std::size_t i = 0; i < frames.size(); ++i) bytes[i] = frames[i]->pkt_len;
-  const std::size_t taken = tally::offer(box.traits.id, box.queue, frames);
+  const std::size_t taken = tally::dpdk::offer(box.traits.id, box.queue, frames);
   count(box, std::span{bytes}.first(taken));
   return taken;
 }
@@ -130,4 +131,53 @@ void Egress::flush() noexcept {
   }
 }
 
-}  // namespace tally
+ServerEgress::ServerEgress(std::size_t ports, const server::ServerQueueOptions& options, Egress& egress,
+                           CoreStatistics& statistics)
+    : queues_(ports, server::ServerQueue<rte_mbuf*>(options)), egress_(egress), statistics_(statistics) {}
+
+void ServerEgress::push(PortIndex port, rte_mbuf* m, JobId job, std::uint8_t priority) noexcept {
+  std::array<rte_mbuf*, 2> room{};
+  for (rte_mbuf* frame : egress_.alter(port, m, room)) {
+    ++waiting_;
+    if (const auto away = queues_[raw(port)].push(frame, job, priority, frame->pkt_len)) {
+      --waiting_;
+      ++statistics_.server_refused;
+      dpdk::drop(*away);
+    }
+  }
+  statistics_.server_queued = waiting_;
+}
+
+std::size_t ServerEgress::drain() noexcept {
+  using Queue = server::ServerQueue<rte_mbuf*>;
+  std::size_t sent = 0;
+  for (std::size_t p = 0; p < queues_.size(); ++p) {
+    Queue& queue = queues_[p];
+    std::array<rte_mbuf*, Queue::kMostAtOnce> frames;
+    while (const std::size_t n = queue.next(frames)) {
+      const std::size_t taken =
+          egress_.offer(PortIndex{static_cast<std::uint16_t>(p)}, std::span{frames}.first(n));
+      queue.sent(taken);
+      sent += taken;
+      if (taken < n) break;
+    }
+  }
+  waiting_ -= sent;
+  statistics_.to_servers += sent;
+  statistics_.server_queued = waiting_;
+  return sent;
+}
+
+void ServerEgress::clear() noexcept {
+  for (server::ServerQueue<rte_mbuf*>& queue : queues_) {
+    rte_mbuf* m = nullptr;
+    while (queue.next({&m, 1}) != 0) {
+      queue.sent(1);
+      dpdk::drop(m);
+    }
+  }
+  waiting_ = 0;
+  statistics_.server_queued = 0;
+}
+
+}  // namespace tally::io

@@ -9,31 +9,34 @@
 #include <span>
 #include <vector>
 
-#include "data_plane.h"
-#include "impair_options.h"
-#include "impaired_way.h"
-#include "mbuf.h"
-#include "port.h"
+#include "dpdk/impaired_way.h"
+#include "dpdk/mbuf.h"
+#include "dpdk/port.h"
+#include "impair/faults.h"
+#include "io/core_statistics.h"
+#include "server/server_queue.h"
 #include "tally/ids.h"
 #include "tally/time.h"
 
-namespace tally {
+namespace tally::io {
 
 // Where frames of a core for a port go.
 struct EgressPort {
-  PortTraits traits;
+  dpdk::PortTraits traits;
   std::uint16_t queue = 0;  // the core's own, if via is null
   rte_ring* via = nullptr;  // to the core that sends for this one
-  ImpairStream impair{};
+  impair::ImpairStream impair{};
 };
 
 class Egress {
  public:
   // copies: for `impair`.
-  Egress(const std::vector<EgressPort>& ports, rte_mempool* copies, MbufCounters& mbufs,
+  Egress(const std::vector<EgressPort>& ports, rte_mempool* copies, dpdk::MbufCounters& mbufs,
          CoreStatistics& statistics, std::span<PortTraffic> traffic);
 
-  [[nodiscard]] const PortTraits& traits(PortIndex port) const noexcept { return boxes_[raw(port)].traits; }
+  [[nodiscard]] const dpdk::PortTraits& traits(PortIndex port) const noexcept {
+    return boxes_[raw(port)].traits;
+  }
   // Ports that take an mbuf that goes to other ports as well: bitmap of those below 64.
   [[nodiscard]] std::uint64_t sharing_ports() const noexcept { return sharing_; }
   // Ports that take frames of several segments: the same.
@@ -65,12 +68,12 @@ class Egress {
 
  private:
   struct alignas(64) Outbox {
-    PortTraits traits;
+    dpdk::PortTraits traits;
     std::uint16_t queue = 0;
     bool detour = false;  // via or way
     std::size_t count = 0;
     rte_ring* via = nullptr;
-    ImpairedWay* way = nullptr;  // null: not impaired, or by the core that sends for this one
+    dpdk::ImpairedWay* way = nullptr;  // null: not impaired, or by the core that sends for this one
     std::array<rte_mbuf*, kOutbox> frames{};
     std::array<std::uint32_t, kOutbox> bytes{};  // of each; once sent, a frame is not ours to ask
     PortTraffic* traffic = nullptr;
@@ -82,14 +85,44 @@ class Egress {
   void count(Outbox& box, std::span<const std::uint32_t> bytes) noexcept;
 
   std::vector<Outbox> boxes_;  // by PortIndex
-  std::vector<std::unique_ptr<ImpairedWay>> ways_;
+  std::vector<std::unique_ptr<dpdk::ImpairedWay>> ways_;
   std::vector<std::size_t> timed_;  // boxes whose way keeps frames for later
   TimeNs now_ = 0;
   std::uint64_t sharing_ = 0;
   std::uint64_t segments_ = 0;
-  MbufCounters& mbufs_;
-  MbufCounters ring_mbufs_;  // what rings between threads refuse is not a port's refusal
+  dpdk::MbufCounters& mbufs_;
+  dpdk::MbufCounters ring_mbufs_;  // what rings between threads refuse is not a port's refusal
   CoreStatistics& statistics_;
 };
 
-}  // namespace tally
+// The way to external servers: in front of each port a queue of its own, strict by class and fair per job,
+// from which the port gets what it takes after everything else was sent. Owner: the core.
+
+class ServerEgress {
+ public:
+  // A queue for each of `ports`. egress, statistics: outlive it.
+  ServerEgress(std::size_t ports, const server::ServerQueueOptions& options, Egress& egress,
+               CoreStatistics& statistics);
+  ServerEgress(const ServerEgress&) = delete;
+  ServerEgress& operator=(const ServerEgress&) = delete;
+  ~ServerEgress() { clear(); }
+
+  // Before: the core owns `m`, a frame of `job` for `port`, which exists. After: the queue owns it; the
+  // mempool has what gave way or found no place, which is counted, and what was lost on purpose;
+  // a duplicate on purpose has a place of its own.
+  void push(PortIndex port, rte_mbuf* m, JobId job, std::uint8_t priority) noexcept;
+  // Frames that wait, before all ports.
+  [[nodiscard]] std::size_t waiting() const noexcept { return waiting_; }
+  // Gives the ports what they take. Returns how many frames they took.
+  std::size_t drain() noexcept;
+  // Drops what waits.
+  void clear() noexcept;
+
+ private:
+  std::vector<server::ServerQueue<rte_mbuf*>> queues_;  // by PortIndex
+  std::size_t waiting_ = 0;
+  Egress& egress_;
+  CoreStatistics& statistics_;
+};
+
+}  // namespace tally::io

@@ -1,20 +1,20 @@
-#include "ingress.h"
+#include "io/ingress.h"
 
 #include <algorithm>
 #include <array>
 
-#include "data_plane.h"
+#include "io/core_statistics.h"
 
-namespace tally {
+namespace tally::io {
 
-Ingress::Ingress(const std::vector<IngressQueue>& queues, rte_mempool* copies, MbufCounters& mbufs,
+Ingress::Ingress(const std::vector<IngressQueue>& queues, rte_mempool* copies, dpdk::MbufCounters& mbufs,
                  CoreStatistics& statistics, std::span<PortTraffic> traffic)
     : copies_(copies), mbufs_(mbufs), statistics_(statistics), traffic_(traffic) {
   for (const IngressQueue& q : queues) {
     queues_.push_back({.from = q});
     if (!q.impair.options.on()) continue;
-    ways_.push_back(std::make_unique<ImpairedWay>(q.impair, copies, mbufs, traffic[raw(q.index)].impaired_in,
-                                                  statistics.impaired_in));
+    ways_.push_back(std::make_unique<dpdk::ImpairedWay>(
+        q.impair, copies, mbufs, traffic[raw(q.index)].impaired_in, statistics.impaired_in));
     queues_.back().way = ways_.back().get();
   }
 }
@@ -30,7 +30,7 @@ std::span<rte_mbuf*> Ingress::take(std::span<rte_mbuf*> room, std::size_t& recei
 // The next burst from the port.
 std::span<rte_mbuf*> Ingress::received_by(const IngressQueue& queue, std::span<rte_mbuf*> room,
                                           std::size_t& received) noexcept {
-  const auto burst = receive(queue.port, queue.queue, room);
+  const auto burst = dpdk::receive(queue.port, queue.queue, room);
   received = burst.size();
   if (burst.empty()) return burst;
   ++statistics_.bursts;
@@ -41,7 +41,7 @@ std::span<rte_mbuf*> Ingress::received_by(const IngressQueue& queue, std::span<r
     bytes += arrived->pkt_len;
     const bool good =
         queue.vouches && (arrived->ol_flags & RTE_MBUF_F_RX_L4_CKSUM_MASK) == RTE_MBUF_F_RX_L4_CKSUM_GOOD;
-    rte_mbuf* const m = made_writable(arrived, copies_, mbufs_);
+    rte_mbuf* const m = dpdk::made_writable(arrived, copies_, mbufs_);
     if (m == nullptr) continue;
     // What else stands in these fields is the sender's on a port that hands over the mbuf itself.
     m->port = raw(queue.index);
@@ -57,7 +57,7 @@ std::span<rte_mbuf*> Ingress::received_by(const IngressQueue& queue, std::span<r
 // Nothing is received before all that is due has left, so what passes through finds room (kPassing).
 std::span<rte_mbuf*> Ingress::impaired(Queue& queue, std::span<rte_mbuf*> room, std::size_t& received,
                                        TimeNs now) noexcept {
-  ImpairedWay& way = *queue.way;
+  dpdk::ImpairedWay& way = *queue.way;
   const std::size_t before = way.leave(now, room).size();
   received = 0;
   if (before != room.size()) {
@@ -80,4 +80,4 @@ void Ingress::clear() noexcept {
   for (const auto& way : ways_) way->clear();
 }
 
-}  // namespace tally
+}  // namespace tally::io

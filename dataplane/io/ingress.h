@@ -7,14 +7,14 @@
 #include <span>
 #include <vector>
 
-#include "frame.h"
-#include "impair_options.h"
-#include "impaired_way.h"
-#include "mbuf.h"
+#include "dpdk/impaired_way.h"
+#include "dpdk/mbuf.h"
+#include "impair/faults.h"
+#include "pipeline/frame.h"
 #include "tally/ids.h"
 #include "tally/time.h"
 
-namespace tally {
+namespace tally::io {
 
 struct CoreStatistics;
 struct PortTraffic;
@@ -24,14 +24,14 @@ struct IngressQueue {
   std::uint16_t queue = 0;
   PortIndex index{};
   bool vouches = false;
-  ImpairStream impair{};
+  impair::ImpairStream impair{};
 };
 
 // A view for the pipeline, valid until m changes hands or shape. The pipeline writes only into frames of one
 // segment. m: from Ingress, so m->port is our PortIndex, and ol_flags says nothing but what a trusted port
 // said of the UDP checksum.
-[[nodiscard]] inline Frame frame_of(const rte_mbuf* m) noexcept {
-  return {.data = data_of(m),
+[[nodiscard]] inline pipeline::Frame frame_of(const rte_mbuf* m) noexcept {
+  return {.data = dpdk::data_of(m),
           .length = m->data_len,
           .capacity = static_cast<std::uint32_t>(m->buf_len - m->data_off),
           .port = PortIndex{m->port},
@@ -42,7 +42,7 @@ struct IngressQueue {
 class Ingress {
  public:
   // copies: for frames that arrive shared, and for `impair`.
-  Ingress(const std::vector<IngressQueue>& queues, rte_mempool* copies, MbufCounters& mbufs,
+  Ingress(const std::vector<IngressQueue>& queues, rte_mempool* copies, dpdk::MbufCounters& mbufs,
           CoreStatistics& statistics, std::span<PortTraffic> traffic);
 
   [[nodiscard]] std::size_t queues() const noexcept { return queues_.size(); }
@@ -65,7 +65,7 @@ class Ingress {
 
  private:
   struct Queue {
-    ImpairedWay* way = nullptr;  // null: not impaired
+    dpdk::ImpairedWay* way = nullptr;  // null: not impaired
     IngressQueue from;
   };
   [[nodiscard]] std::span<rte_mbuf*> received_by(const IngressQueue& queue, std::span<rte_mbuf*> room,
@@ -74,12 +74,12 @@ class Ingress {
                                               TimeNs now) noexcept;
 
   std::vector<Queue> queues_;
-  std::vector<std::unique_ptr<ImpairedWay>> ways_;  // of those that are impaired
+  std::vector<std::unique_ptr<dpdk::ImpairedWay>> ways_;  // of those that are impaired
   std::size_t next_ = 0;
   rte_mempool* copies_;
-  MbufCounters& mbufs_;
+  dpdk::MbufCounters& mbufs_;
   CoreStatistics& statistics_;
   std::span<PortTraffic> traffic_;  // by PortIndex
 };
 
-}  // namespace tally
+}  // namespace tally::io

@@ -1,14 +1,14 @@
-#include "l2_switch.h"
+#include "io/l2_switch.h"
 
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
 
-#include "egress.h"
+#include "io/egress.h"
 #include "tally/check.h"
 
-namespace tally {
+namespace tally::io {
 namespace {
 
 constexpr std::uint16_t kEtherServiceVlan = 0x88A8;
@@ -17,7 +17,7 @@ constexpr std::uint32_t kShortestSent = 17;
 
 EthernetHeader ethernet_of(const rte_mbuf* m) noexcept {
   EthernetHeader header;
-  std::memcpy(&header, data_of(m), sizeof header);
+  std::memcpy(&header, dpdk::data_of(m), sizeof header);
   return header;
 }
 
@@ -30,8 +30,9 @@ PortIndex first_of(std::uint64_t ports) noexcept {
 
 }  // namespace
 
-L2Switch::L2Switch(BoxMode mode, const Box& box, std::size_t ports, MacTable& hosts, rte_mempool* frames,
-                   Egress& egress, MbufCounters& mbufs, SwitchCounters& counters) noexcept
+L2Switch::L2Switch(l2::BoxMode mode, const jobs::Box& box, std::size_t ports, l2::MacTable& hosts,
+                   rte_mempool* frames, Egress& egress, dpdk::MbufCounters& mbufs,
+                   l2::SwitchCounters& counters) noexcept
     : mode_(mode),
       box_(box),
       ports_(ports == 0 ? 0 : ~std::uint64_t{0} >> (64 - ports)),
@@ -40,69 +41,71 @@ L2Switch::L2Switch(BoxMode mode, const Box& box, std::size_t ports, MacTable& ho
       mbufs_(mbufs),
       counters_(counters),
       forwarding_(hosts, counters) {
-  TALLY_CHECK(ports <= MacTable::kPorts, "the table of hosts can name every port");
+  TALLY_CHECK(ports <= l2::MacTable::kPorts, "the table of hosts can name every port");
 }
 
 void L2Switch::handle(rte_mbuf* m, TimeNs now) noexcept {
-  if (m->pkt_len < kShortestSent) return drop_as(m, SwitchFate::kRunt);
+  if (m->pkt_len < kShortestSent) return drop_as(m, l2::SwitchFate::kRunt);
   const EthernetHeader header = ethernet_of(m);
   const PortIndex ingress{m->port};
-  if (const auto why = wrong_source(header.source, box_.mac)) return drop_as(m, *why);
-  if (may_ask(header.destination, box_)) {
+  if (const auto why = l2::wrong_source(header.source, box_.mac)) return drop_as(m, *why);
+  if (l2::may_ask(header.destination, box_)) {
     m = whole(m);
     if (m == nullptr) return;
     const auto capacity = static_cast<std::uint32_t>(m->buf_len - m->data_off);
-    const Answer out = answer({.data = data_of(m), .length = m->pkt_len, .capacity = capacity}, box_);
-    if (out.kind != Answer::Kind::kNone) {
-      if (mode_ == BoxMode::kInline) forwarding_.learn(header.source, ingress, now);
-      if (out.kind == Answer::Kind::kDropped) return drop_as(m, out.fate);
+    const l2::Answer out =
+        l2::answer({.data = dpdk::data_of(m), .length = m->pkt_len, .capacity = capacity}, box_);
+    if (out.kind != l2::Answer::Kind::kNone) {
+      if (mode_ == l2::BoxMode::kInline) forwarding_.learn(header.source, ingress, now);
+      if (out.kind == l2::Answer::Kind::kDropped) return drop_as(m, out.fate);
       m->data_len = static_cast<std::uint16_t>(out.length);
       m->pkt_len = out.length;
-      if (!fits(m, ingress)) return drop_as(m, SwitchFate::kTooLong);
+      if (!fits(m, ingress)) return drop_as(m, l2::SwitchFate::kTooLong);
       counters_.add(out.fate);
       return push(ingress, m);
     }
   }
-  if (mode_ == BoxMode::kOneArm) return drop_as(m, SwitchFate::kNotForUs);
-  const Route route = forwarding_.route(ingress, header.destination, header.source, now);
-  if (route.fate != SwitchFate::kReserved && claims_our_address(m)) return drop_as(m, SwitchFate::kConflict);
-  if (route.fate == SwitchFate::kForwarded) return forward(m, route.to);
-  if (route.fate == SwitchFate::kFlooded) return flood(m, ingress);
+  if (mode_ == l2::BoxMode::kOneArm) return drop_as(m, l2::SwitchFate::kNotForUs);
+  const l2::Route route = forwarding_.route(ingress, header.destination, header.source, now);
+  if (route.fate != l2::SwitchFate::kReserved && claims_our_address(m))
+    return drop_as(m, l2::SwitchFate::kConflict);
+  if (route.fate == l2::SwitchFate::kForwarded) return forward(m, route.to);
+  if (route.fate == l2::SwitchFate::kFlooded) return flood(m, ingress);
   drop_as(m, route.fate);
 }
 
 void L2Switch::learn(const rte_mbuf* m, TimeNs now) noexcept {
-  if (mode_ != BoxMode::kInline) return;
+  if (mode_ != l2::BoxMode::kInline) return;
   const Mac source = ethernet_of(m).source;
-  if (!wrong_source(source, box_.mac)) forwarding_.learn(source, PortIndex{m->port}, now);
+  if (!l2::wrong_source(source, box_.mac)) forwarding_.learn(source, PortIndex{m->port}, now);
 }
 
-void L2Switch::drop_as(rte_mbuf* m, SwitchFate fate) noexcept {
+void L2Switch::drop_as(rte_mbuf* m, l2::SwitchFate fate) noexcept {
   counters_.add(fate);
-  drop(m);
+  dpdk::drop(m);
 }
 
 rte_mbuf* L2Switch::whole(rte_mbuf* m) noexcept {
   if (m->nb_segs == 1) return m;
-  if (m->pkt_len > room_of(frames_)) {
-    drop_as(m, SwitchFate::kTooLong);
+  if (m->pkt_len > dpdk::room_of(frames_)) {
+    drop_as(m, l2::SwitchFate::kTooLong);
     return nullptr;
   }
-  rte_mbuf* const copy = copied_whole(m, frames_, mbufs_);
+  rte_mbuf* const copy = dpdk::copied_whole(m, frames_, mbufs_);
   if (copy == nullptr) {
-    drop_as(m, SwitchFate::kNoMbuf);
+    drop_as(m, l2::SwitchFate::kNoMbuf);
     return nullptr;
   }
-  drop(m);
+  dpdk::drop(m);
   return copy;
 }
 
 // answer() has looked at broadcasts and at what is sent to the box; a claim may be sent to one other host.
 bool L2Switch::claims_our_address(const rte_mbuf* m) const noexcept {
-  std::array<std::byte, kClaimBytes> room{};
-  const std::uint32_t bytes = std::min(m->pkt_len, kClaimBytes);
+  std::array<std::byte, l2::kClaimBytes> room{};
+  const std::uint32_t bytes = std::min(m->pkt_len, l2::kClaimBytes);
   const auto* const head = static_cast<const std::byte*>(rte_pktmbuf_read(m, 0, bytes, room.data()));
-  return head != nullptr && claims_address({head, bytes}, box_);
+  return head != nullptr && l2::claims_address({head, bytes}, box_);
 }
 
 // Whether the port's MTU allows it. A tag does not count.
@@ -117,23 +120,23 @@ bool L2Switch::takes_form(const rte_mbuf* m, PortIndex port) const noexcept {
 }
 
 void L2Switch::forward(rte_mbuf* m, PortIndex to) noexcept {
-  if (!fits(m, to)) return drop_as(m, SwitchFate::kTooLong);
+  if (!fits(m, to)) return drop_as(m, l2::SwitchFate::kTooLong);
   if (!takes_form(m, to)) m = whole(m);
   if (m == nullptr) return;
-  counters_.add(SwitchFate::kForwarded);
+  counters_.add(l2::SwitchFate::kForwarded);
   push(to, m);
 }
 
 // The very mbuf goes to all ports that may share it, and a copy to each other one. Copies come first: what
 // has been sent may not be read any more.
 void L2Switch::flood(rte_mbuf* m, PortIndex ingress) noexcept {
-  counters_.add(SwitchFate::kFlooded);
+  counters_.add(l2::SwitchFate::kFlooded);
   std::uint64_t shared = 0;
   std::uint64_t alone = 0;
   for (std::uint64_t left = ports_ & ~bit_of(ingress); left != 0; left &= left - 1) {
     const PortIndex port = first_of(left);
     const bool shares = (egress_.sharing_ports() & bit_of(port)) != 0 && takes_form(m, port);
-    if (!fits(m, port) || (!shares && m->pkt_len > room_of(frames_))) {
+    if (!fits(m, port) || (!shares && m->pkt_len > dpdk::room_of(frames_))) {
       ++counters_.not_flooded;
     } else {
       (shares ? shared : alone) |= bit_of(port);
@@ -149,14 +152,14 @@ void L2Switch::flood(rte_mbuf* m, PortIndex ingress) noexcept {
   }
   send_copies(alone, m);
   if (shared != 0) return send_shared(shared, m);
-  if (!gives_away) return drop(m);
+  if (!gives_away) return dpdk::drop(m);
   ++counters_.copies;
   push(last, m);
 }
 
 void L2Switch::send_copies(std::uint64_t ports, const rte_mbuf* m) noexcept {
   for (; ports != 0; ports &= ports - 1) {
-    rte_mbuf* const copy = copied_whole(m, frames_, mbufs_);
+    rte_mbuf* const copy = dpdk::copied_whole(m, frames_, mbufs_);
     if (copy == nullptr) continue;
     ++counters_.copies;
     push(first_of(ports), copy);
@@ -167,7 +170,7 @@ void L2Switch::send_shared(std::uint64_t ports, rte_mbuf* m) noexcept {
   const int others = std::popcount(ports) - 1;
   counters_.copies += static_cast<std::uint64_t>(others) + 1;
   m->ol_flags = 0;
-  share(m, static_cast<std::uint16_t>(others));
+  dpdk::share(m, static_cast<std::uint16_t>(others));
   for (; ports != 0; ports &= ports - 1) egress_.push(first_of(ports), m);
 }
 
@@ -177,4 +180,4 @@ void L2Switch::push(PortIndex port, rte_mbuf* m) noexcept {
   egress_.push(port, m);
 }
 
-}  // namespace tally
+}  // namespace tally::io

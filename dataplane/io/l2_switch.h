@@ -4,13 +4,13 @@
 
 #include <cstdint>
 
-#include "box_answers.h"
-#include "forwarding.h"
-#include "mbuf.h"
+#include "dpdk/mbuf.h"
+#include "l2/box_answers.h"
+#include "l2/forwarding.h"
 #include "tally/ids.h"
 #include "tally/time.h"
 
-namespace tally {
+namespace tally::io {
 
 class Egress;
 
@@ -18,8 +18,9 @@ class L2Switch {
  public:
   // ports: of the box, at most MacTable::kPorts. hosts: shared by all cores. frames: as in Pools. All outlive
   // it.
-  L2Switch(BoxMode mode, const Box& box, std::size_t ports, MacTable& hosts, rte_mempool* frames,
-           Egress& egress, MbufCounters& mbufs, SwitchCounters& counters) noexcept;
+  L2Switch(l2::BoxMode mode, const jobs::Box& box, std::size_t ports, l2::MacTable& hosts,
+           rte_mempool* frames, Egress& egress, dpdk::MbufCounters& mbufs,
+           l2::SwitchCounters& counters) noexcept;
 
   // Before: the core owns `m`, of any number of segments, the first with a whole Ethernet header, and m->port
   // is our PortIndex. After: ports, other cores or a mempool. Counts exactly one fate.
@@ -28,7 +29,7 @@ class L2Switch {
   void learn(const rte_mbuf* m, TimeNs now) noexcept;
 
  private:
-  void drop_as(rte_mbuf* m, SwitchFate fate) noexcept;
+  void drop_as(rte_mbuf* m, l2::SwitchFate fate) noexcept;
   // The frame in one segment; nullptr: dropped and counted.
   [[nodiscard]] rte_mbuf* whole(rte_mbuf* m) noexcept;
   [[nodiscard]] bool claims_our_address(const rte_mbuf* m) const noexcept;
@@ -40,14 +41,14 @@ class L2Switch {
   void send_shared(std::uint64_t ports, rte_mbuf* m) noexcept;
   void push(PortIndex port, rte_mbuf* m) noexcept;
 
-  BoxMode mode_;
-  Box box_;
+  l2::BoxMode mode_;
+  jobs::Box box_;
   std::uint64_t ports_;  // bitmap
   rte_mempool* frames_;
   Egress& egress_;
-  MbufCounters& mbufs_;
-  SwitchCounters& counters_;
-  Forwarding forwarding_;
+  dpdk::MbufCounters& mbufs_;
+  l2::SwitchCounters& counters_;
+  l2::Forwarding forwarding_;
 };
 
-}  // namespace tally
+}  // namespace tally::io

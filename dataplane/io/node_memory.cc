@@ -1,16 +1,16 @@
-#include "node_memory.h"
+#include "io/node_memory.h"
 
 #include <rte_malloc.h>
 
-namespace tally {
+namespace tally::io {
 
 void FreeNodeMemory::operator()(void* memory) const noexcept { rte_free(memory); }
 void FreeRing::operator()(rte_ring* ring) const noexcept { rte_free(ring); }
 
-NodeMemory<Line> make_lines(std::uint32_t lines, int socket) {
-  const std::size_t bytes = std::size_t{lines} * sizeof(Line);
-  return NodeMemory<Line>(
-      static_cast<Line*>(rte_zmalloc_socket("tally_slots", bytes, alignof(Line), socket)));
+NodeMemory<jobs::Line> make_lines(std::uint32_t lines, int socket) {
+  const std::size_t bytes = std::size_t{lines} * sizeof(jobs::Line);
+  return NodeMemory<jobs::Line>(
+      static_cast<jobs::Line*>(rte_zmalloc_socket("tally_slots", bytes, alignof(jobs::Line), socket)));
 }
 
 std::size_t ring_bytes(std::uint32_t size, std::size_t element_bytes) noexcept {
@@ -29,4 +29,4 @@ ThreadRing make_ring(std::uint32_t size, std::size_t element_bytes, Producers pr
   return ring;
 }
 
-}  // namespace tally
+}  // namespace tally::io

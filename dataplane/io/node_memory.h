@@ -5,11 +5,11 @@
 #include <cstdint>
 #include <memory>
 
-#include "region.h"
+#include "jobs/layout.h"
 
 #include <rte_ring.h>
 
-namespace tally {
+namespace tally::io {
 
 struct FreeNodeMemory {
   void operator()(void* memory) const noexcept;
@@ -18,7 +18,7 @@ template <class T>
 using NodeMemory = std::unique_ptr<T[], FreeNodeMemory>;
 
 // Zeroed lines, 64-byte aligned; nullptr: they do not fit. socket: NUMA node, or -1 for any.
-[[nodiscard]] NodeMemory<Line> make_lines(std::uint32_t lines, int socket);
+[[nodiscard]] NodeMemory<jobs::Line> make_lines(std::uint32_t lines, int socket);
 
 struct FreeRing {
   void operator()(rte_ring* ring) const noexcept;
@@ -36,4 +36,4 @@ enum class Producers : std::uint8_t { kOne, kSeveral };
                                    int socket);
 [[nodiscard]] std::size_t ring_bytes(std::uint32_t size, std::size_t element_bytes) noexcept;
 
-}  // namespace tally
+}  // namespace tally::io

@@ -1,16 +1,16 @@
-#include "publication_chain.h"
+#include "io/publication_chain.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "tally/check.h"
 
-namespace tally {
+namespace tally::io {
 
-PublicationChain::PublicationChain(const Box& box, std::vector<PublicationReader*> readers)
+PublicationChain::PublicationChain(const jobs::Box& box, std::vector<PublicationReader*> readers)
     : box_(box), readers_(std::move(readers)) {
-  Publication empty;
-  empty.table = std::make_shared<const JobTable>();
+  jobs::Publication empty;
+  empty.table = std::make_shared<const jobs::JobTable>();
   oldest_ = newest_ = new PublicationNode(std::move(empty), box_, nullptr);
   for (PublicationReader* reader : readers_) reader->at = oldest_;
 }
@@ -26,7 +26,7 @@ std::uint64_t PublicationChain::adopted() const noexcept {
   return version;
 }
 
-void PublicationChain::publish(Publication publication) {
+void PublicationChain::publish(jobs::Publication publication) {
   TALLY_CHECK(publication.table != nullptr && publication.version > newest_->publication.version,
               "publications have a table and a growing version");
   auto* const node = new PublicationNode(std::move(publication), box_, newest_);
@@ -38,4 +38,4 @@ void PublicationChain::publish(Publication publication) {
     delete std::exchange(oldest_, oldest_->next.load(std::memory_order_relaxed));
 }
 
-}  // namespace tally
+}  // namespace tally::io

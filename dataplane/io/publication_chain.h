@@ -11,18 +11,18 @@
 #include <cstdint>
 #include <vector>
 
-#include "job_headers.h"
-#include "publication.h"
+#include "io/headers.h"
+#include "jobs/job_table.h"
 
-namespace tally {
+namespace tally::io {
 
 struct PublicationNode {
-  explicit PublicationNode(Publication p, const Box& box, const PublicationNode* before)
+  explicit PublicationNode(jobs::Publication p, const jobs::Box& box, const PublicationNode* before)
       : publication(std::move(p)),
         headers(*publication.table, box, before != nullptr ? &before->headers : nullptr,
                 before != nullptr ? before->publication.table.get() : nullptr) {}
 
-  Publication publication;
+  jobs::Publication publication;
   HeaderTable headers;
   std::atomic<PublicationNode*> next{nullptr};
 };
@@ -37,21 +37,21 @@ struct alignas(64) PublicationReader {
 class PublicationChain {
  public:
   // readers: outlive the chain; each starts at the empty table, version 0.
-  PublicationChain(const Box& box, std::vector<PublicationReader*> readers);
+  PublicationChain(const jobs::Box& box, std::vector<PublicationReader*> readers);
   PublicationChain(const PublicationChain&) = delete;
   PublicationChain& operator=(const PublicationChain&) = delete;
   ~PublicationChain();  // no core may follow it any more
 
   // Appends, and frees what every core has passed. publication.table must not be null.
-  void publish(Publication publication);
+  void publish(jobs::Publication publication);
   // The version that every core has reached.
   [[nodiscard]] std::uint64_t adopted() const noexcept;
 
  private:
-  Box box_;
+  jobs::Box box_;
   std::vector<PublicationReader*> readers_;
   PublicationNode* oldest_ = nullptr;
   PublicationNode* newest_ = nullptr;
 };
 
-}  // namespace tally
+}  // namespace tally::io

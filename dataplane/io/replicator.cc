@@ -1,18 +1,19 @@
-#include "replicator.h"
+#include "io/replicator.h"
 
 #include <bit>
 
-#include "data_plane.h"
-#include "egress.h"
+#include "io/core_statistics.h"
+#include "io/egress.h"
 
-namespace tally {
+namespace tally::io {
 
-void Replicator::replicate(rte_mbuf* m, const std::byte* payload, std::uint32_t payload_bytes, const Job& job,
-                           const JobHeaders& headers, std::uint16_t source_port) noexcept {
+void Replicator::replicate(rte_mbuf* m, const std::byte* payload, std::uint32_t payload_bytes,
+                           const jobs::Job& job, const JobHeaders& headers,
+                           std::uint16_t source_port) noexcept {
   ++statistics_.results;
   // Nothing has touched this line so far, and whoever frees a frame that is or was shared looks at `next`.
   __builtin_prefetch(&m->next, 1);
-  const std::uint32_t sum = headers.ipv6 ? internet_sum({payload, payload_bytes}) : 0;
+  const std::uint32_t sum = headers.ipv6 ? l2::internet_sum({payload, payload_bytes}) : 0;
   const Result result{m, payload, payload_bytes, sum, source_port};
   if (job.results != ResultsMode::kMulticast)
     return send_to_each(result, job.members, headers.members, headers.member_ports);
@@ -24,13 +25,13 @@ void Replicator::replicate(rte_mbuf* m, const std::byte* payload, std::uint32_t 
 
 void Replicator::repeat(rte_mbuf* m, const std::byte* payload, std::uint32_t payload_bytes,
                         std::uint64_t ranks, const JobHeaders& headers, std::uint16_t source_port) noexcept {
-  const std::uint32_t sum = headers.ipv6 ? internet_sum({payload, payload_bytes}) : 0;
+  const std::uint32_t sum = headers.ipv6 ? l2::internet_sum({payload, payload_bytes}) : 0;
   send_to_each({m, payload, payload_bytes, sum, source_port}, ranks, headers.members, headers.member_ports);
 }
 
 void Replicator::answer_session(rte_mbuf* m, const std::byte* payload, std::uint32_t payload_bytes,
                                 std::uint64_t ranks, const JobHeaders& headers,
-                                const ReturnPaths& paths) noexcept {
+                                const pipeline::ReturnPaths& paths) noexcept {
   std::uint64_t ports = 0;
   for (std::uint64_t left = ranks; left != 0; left &= left - 1) {
     const auto r = static_cast<unsigned>(std::countr_zero(left));
@@ -42,10 +43,11 @@ void Replicator::answer_session(rte_mbuf* m, const std::byte* payload, std::uint
 }
 
 // The same bytes to every port: no mbuf is needed but the one that is here.
-void Replicator::send_one_frame(const Result& result, const Job& job, const JobHeaders& headers) noexcept {
+void Replicator::send_one_frame(const Result& result, const jobs::Job& job,
+                                const JobHeaders& headers) noexcept {
   const auto leaders = static_cast<unsigned>(std::popcount(job.leaders));
   const HeaderTemplate& header = headers.groups[static_cast<unsigned>(std::countr_zero(job.leaders))].header;
-  const auto head = reuse(result.m, result.payload, result.payload_bytes, header.bytes());
+  const auto head = dpdk::reuse(result.m, result.payload, result.payload_bytes, header.bytes());
   header.write(head.data(), result.source_port, result.payload_bytes, result.payload_sum);
   if (leaders > 1) rte_mbuf_refcnt_update(result.m, static_cast<std::int16_t>(leaders - 1));
   statistics_.replicas += leaders;
@@ -68,15 +70,15 @@ bool Replicator::send_chains(const Result& result, std::uint64_t ranks,
                              const std::array<Receiver, kMaxRanks>& receivers) noexcept {
   std::array<rte_mbuf*, kMaxRanks> room;
   const auto heads = std::span{room}.first(static_cast<std::size_t>(std::popcount(ranks)));
-  if (!allocate_all(heads_, heads)) return false;
-  static_cast<void>(reuse(result.m, result.payload, result.payload_bytes, 0));
-  refer_all(result.m, heads);
+  if (!dpdk::allocate_all(heads_, heads)) return false;
+  static_cast<void>(dpdk::reuse(result.m, result.payload, result.payload_bytes, 0));
+  dpdk::refer_all(result.m, heads);
   statistics_.replicas += heads.size();
   for (rte_mbuf* m : heads) {
     const Receiver& to = receivers[static_cast<unsigned>(std::countr_zero(ranks))];
     ranks &= ranks - 1;
-    lead(m, to.header.bytes(), result.payload_bytes);
-    to.header.write(data_of(m), result.source_port, result.payload_bytes, result.payload_sum);
+    dpdk::lead(m, to.header.bytes(), result.payload_bytes);
+    to.header.write(dpdk::data_of(m), result.source_port, result.payload_bytes, result.payload_sum);
     egress_.push(to.port, m);
   }
   return true;
@@ -87,7 +89,7 @@ bool Replicator::send_chains(const Result& result, std::uint64_t ranks,
 void Replicator::send_one_by_one(const Result& result, std::uint64_t ranks,
                                  const std::array<Receiver, kMaxRanks>& receivers) noexcept {
   rte_mbuf* m = result.m;
-  static_cast<void>(reuse(m, result.payload, result.payload_bytes, 0));
+  static_cast<void>(dpdk::reuse(m, result.payload, result.payload_bytes, 0));
   bool referred = false;
   bool short_of_mbufs = false;
   const std::uint64_t from_first = ~std::uint64_t{0} << first_;
@@ -100,7 +102,7 @@ void Replicator::send_one_by_one(const Result& result, std::uint64_t ranks,
       if (ranks != 0 || referred) {
         frame = replica(m, to, referred);
       } else {
-        static_cast<void>(reuse(m, result.payload, result.payload_bytes, to.header.bytes()));
+        static_cast<void>(dpdk::reuse(m, result.payload, result.payload_bytes, to.header.bytes()));
         m = nullptr;
       }
       if (frame == nullptr) {
@@ -108,20 +110,20 @@ void Replicator::send_one_by_one(const Result& result, std::uint64_t ranks,
         short_of_mbufs = true;
         continue;
       }
-      to.header.write(data_of(frame), result.source_port, result.payload_bytes, result.payload_sum);
+      to.header.write(dpdk::data_of(frame), result.source_port, result.payload_bytes, result.payload_sum);
       ++statistics_.replicas;
       egress_.push(to.port, frame);
     }
   }
-  if (m != nullptr) drop(m);
+  if (m != nullptr) dpdk::drop(m);
 }
 
 rte_mbuf* Replicator::replica(rte_mbuf* body, const Receiver& to, bool& referred) noexcept {
   const std::size_t head = to.header.bytes();
-  if (!egress_.traits(to.port).segments) return duplicate(body, head, frames_, mbufs_);
-  rte_mbuf* const frame = refer(body, head, heads_, mbufs_);
+  if (!egress_.traits(to.port).segments) return dpdk::duplicate(body, head, frames_, mbufs_);
+  rte_mbuf* const frame = dpdk::refer(body, head, heads_, mbufs_);
   referred |= frame != nullptr;
   return frame;
 }
 
-}  // namespace tally
+}  // namespace tally::io

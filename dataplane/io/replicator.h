@@ -3,12 +3,12 @@
 
 #include <cstdint>
 
-#include "job_headers.h"
-#include "job_table.h"
-#include "mbuf.h"
-#include "registers.h"
+#include "dpdk/mbuf.h"
+#include "io/headers.h"
+#include "jobs/job_table.h"
+#include "pipeline/registers.h"
 
-namespace tally {
+namespace tally::io {
 
 class Egress;
 struct CoreStatistics;
@@ -16,14 +16,14 @@ struct CoreStatistics;
 class Replicator {
  public:
   // frames, heads: as in Pools.
-  Replicator(rte_mempool* frames, rte_mempool* heads, Egress& egress, MbufCounters& mbufs,
+  Replicator(rte_mempool* frames, rte_mempool* heads, Egress& egress, dpdk::MbufCounters& mbufs,
              CoreStatistics& statistics) noexcept
       : frames_(frames), heads_(heads), egress_(egress), mbufs_(mbufs), statistics_(statistics) {}
 
   // Before: the core owns `m`, writable and of one segment, whose payload (in m's buffer, at least
   // kMaxEncapsulation bytes behind its start) is the RESULT for all members of `job`. After: the ports, or a
   // mempool; members whose frame found no mbuf ask again.
-  void replicate(rte_mbuf* m, const std::byte* payload, std::uint32_t payload_bytes, const Job& job,
+  void replicate(rte_mbuf* m, const std::byte* payload, std::uint32_t payload_bytes, const jobs::Job& job,
                  const JobHeaders& headers, std::uint16_t source_port) noexcept;
 
   // The same for a stored result that only some ranks (bitmap, not 0) asked for.
@@ -32,7 +32,7 @@ class Replicator {
 
   // The result of a session, new or stored, to `ranks` (bitmap, not 0) by their return paths.
   void answer_session(rte_mbuf* m, const std::byte* payload, std::uint32_t payload_bytes, std::uint64_t ranks,
-                      const JobHeaders& headers, const ReturnPaths& paths) noexcept;
+                      const JobHeaders& headers, const pipeline::ReturnPaths& paths) noexcept;
 
  private:
   struct Result {
@@ -42,7 +42,7 @@ class Replicator {
     std::uint32_t payload_sum;
     std::uint16_t source_port;
   };
-  void send_one_frame(const Result& result, const Job& job, const JobHeaders& headers) noexcept;
+  void send_one_frame(const Result& result, const jobs::Job& job, const JobHeaders& headers) noexcept;
   // ports: bitmap of at least those of `ranks`.
   void send_to_each(const Result& result, std::uint64_t ranks,
                     const std::array<Receiver, kMaxRanks>& receivers, std::uint64_t ports) noexcept;
@@ -55,10 +55,10 @@ class Replicator {
   rte_mempool* frames_;
   rte_mempool* heads_;
   Egress& egress_;
-  MbufCounters& mbufs_;
+  dpdk::MbufCounters& mbufs_;
   CoreStatistics& statistics_;
   std::array<Receiver, kMaxRanks> returning_{};  // of the session that is answered
   unsigned first_ = 0;  // rank that is served first: the one that went short last time
 };
 
-}  // namespace tally
+}  // namespace tally::io

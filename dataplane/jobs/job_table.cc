@@ -1,8 +1,8 @@
-#include "job_table.h"
+#include "jobs/job_table.h"
 
 #include <utility>
 
-namespace tally {
+namespace tally::jobs {
 
 // Not in the header: a table is two thousand rows, and tests, which are not optimised, copy them often.
 JobTable::JobTable() = default;
@@ -25,4 +25,4 @@ std::shared_ptr<const JobTable> JobTable::with(JobId id, std::shared_ptr<const J
   return next;
 }
 
-}  // namespace tally
+}  // namespace tally::jobs

@@ -8,16 +8,16 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <vector>
 
-#include "binding.h"
-#include "session.h"
-#include "session_senders.h"
+#include "jobs/binding.h"
+#include "jobs/session.h"
 #include "tally/discipline.h"
 #include "tally/ids.h"
 #include "tally/mix64.h"
-#include "tally/wire_join.h"
+#include "tally/wire.h"
 
-namespace tally {
+namespace tally::jobs {
 
 struct Member {
   Cookie cookie{};        // contribution cookie
@@ -133,4 +133,24 @@ class JobTable {
   SessionSenders senders_;
 };
 
-}  // namespace tally
+// How a new job table reaches the data cores.
+
+// Lines that left a job, the same on every core. The core counts the job's filling entries in it out of its
+// occupancy and zeroes every line.
+struct FreedLines {
+  JobId job{};
+  // Layout: entries of that many elements from lines.first on. 0: a ledger, nothing but to be zeroed.
+  std::uint16_t elements = 0;
+  LineRange lines{};
+  std::uint64_t members = 0;   // an entry with these contributors is complete, not filling
+  std::uint32_t in_front = 1;  // lines of an entry before its values
+};
+
+// Every core executes every publication, in order: `freed` first, then the table.
+struct Publication {
+  std::uint64_t version = 0;  // increasing; never 0
+  std::shared_ptr<const JobTable> table{};
+  std::vector<FreedLines> freed{};  // to be zeroed by each core before it loads the table
+};
+
+}  // namespace tally::jobs

@@ -1,10 +1,10 @@
-// The instructions of AVX2 for the loops of vector_switch.h and vector_worker.h.
+// The instructions of AVX2 for the loops of vector_kernels.h and vector_kernels.h.
 #include <immintrin.h>
 
 #include <cstddef>
 #include <cstdint>
 
-#include "kernel_tables.h"
+#include "kernels/kernels.h"
 
 #if defined(__clang__)
 #pragma clang attribute push(__attribute__((target("avx2"))), apply_to = function)
@@ -13,9 +13,9 @@
 #pragma GCC target("avx2")
 #endif
 
-#include "vector_kernels.h"
+#include "kernels/vector_kernels.h"
 
-namespace tally {
+namespace tally::kernels {
 namespace {
 
 struct Avx2 {
@@ -99,7 +99,7 @@ struct Avx2 {
 
 constinit const Kernels kAvx2Kernels = vector_kernels<Avx2>("avx2");
 
-}  // namespace tally
+}  // namespace tally::kernels
 
 #if defined(__clang__)
 #pragma clang attribute pop

@@ -1,10 +1,10 @@
-// The instructions of AVX-512 for the loops of vector_switch.h and vector_worker.h.
+// The instructions of AVX-512 for the loops of vector_kernels.h and vector_kernels.h.
 #include <immintrin.h>
 
 #include <cstddef>
 #include <cstdint>
 
-#include "kernel_tables.h"
+#include "kernels/kernels.h"
 
 #if defined(__clang__)
 #pragma clang attribute push(__attribute__((target("avx2,avx512f,avx512bw,avx512dq"))), apply_to = function)
@@ -13,9 +13,9 @@
 #pragma GCC target("avx2,avx512f,avx512bw,avx512dq")
 #endif
 
-#include "vector_kernels.h"
+#include "kernels/vector_kernels.h"
 
-namespace tally {
+namespace tally::kernels {
 namespace {
 
 struct Avx512 {
@@ -89,7 +89,7 @@ struct Avx512 {
 
 constinit const Kernels kAvx512Kernels = vector_kernels<Avx512>("avx512");
 
-}  // namespace tally
+}  // namespace tally::kernels
 
 #if defined(__clang__)
 #pragma clang attribute pop

@@ -4,9 +4,9 @@
 
 #include <cstring>
 
-#include "kernel_tables.h"
+#include "kernels/kernels.h"
 
-namespace tally {
+namespace tally::kernels {
 namespace {
 
 constexpr std::size_t kHeaderBytes = 52;  // what the wire's `check` covers
@@ -43,4 +43,4 @@ Word word_at(const std::byte* data) noexcept {
   return bytes == kHeaderBytes ? crc_of_header(data) : crc_of_any(data, bytes);
 }
 
-}  // namespace tally
+}  // namespace tally::kernels

@@ -1,10 +1,8 @@
-#include "kernels.h"
+#include "kernels/kernels.h"
 
 #include <array>
 
-#include "kernel_tables.h"
-
-namespace tally {
+namespace tally::kernels {
 namespace {
 
 struct Usable {
@@ -30,4 +28,4 @@ std::span<const Kernels* const> usable_kernels() noexcept {
 
 const Kernels& best_kernels() noexcept { return *usable_kernels().back(); }
 
-}  // namespace tally
+}  // namespace tally::kernels

@@ -12,7 +12,7 @@
 #include <span>
 #include <string_view>
 
-namespace tally {
+namespace tally::kernels {
 
 // sum1 = sum of the elements (without the rank key), sum2 = sum of (i+1)*element[i]; both modulo 2^32.
 struct Sums {
@@ -77,4 +77,13 @@ struct Kernels {
 // All tables this CPU can run, the scalar reference first.
 [[nodiscard]] std::span<const Kernels* const> usable_kernels() noexcept;
 
-}  // namespace tally
+// The tables behind kernels.h and what they share. Private to this folder: callers ask best_kernels().
+
+extern const Kernels kScalarKernels;
+extern const Kernels kAvx2Kernels;    // needs avx2, sse4.2
+extern const Kernels kAvx512Kernels;  // needs avx512 f, bw, dq; avx2; sse4.2
+
+// Kernels::crc32c by the crc32 instruction; needs sse4.2.
+std::uint32_t crc32c_sse42(const std::byte* data, std::size_t bytes) noexcept;
+
+}  // namespace tally::kernels

@@ -7,10 +7,10 @@
 #include <limits>
 #include <utility>
 
-#include "kernel_tables.h"
+#include "kernels/kernels.h"
 #include "tally/be.h"
 
-namespace tally {
+namespace tally::kernels {
 namespace {
 
 using Element = Be<std::uint32_t>;
@@ -180,4 +180,4 @@ constinit const Kernels kScalarKernels = {
     .copy_sums = copy_sums,
 };
 
-}  // namespace tally
+}  // namespace tally::kernels

@@ -1,13 +1,14 @@
-#include "box_answers.h"
+#include "l2/box_answers.h"
 
-#include "answer_parts.h"
-#include "internet_sum.h"
-#include "l2_headers.h"
+#include <optional>
 
-namespace tally {
+#include "l2/forwarding.h"
+#include "l2/l2_headers.h"
+
+namespace tally::l2 {
 namespace {
 
-bool is_solicited_group(const Mac& mac, const Box& box) noexcept {
+bool is_solicited_group(const Mac& mac, const jobs::Box& box) noexcept {
   return box.ipv6 != Ipv6{} && mac == group_mac(solicited_node(box.ipv6));
 }
 
@@ -19,11 +20,11 @@ bool is_extension(std::uint8_t next_header) noexcept {
 
 }  // namespace
 
-bool may_ask(const Mac& destination, const Box& box) noexcept {
+bool may_ask(const Mac& destination, const jobs::Box& box) noexcept {
   return destination == box.mac || destination == kBroadcastMac || is_solicited_group(destination, box);
 }
 
-Answer answer(const AskedFrame& frame, const Box& box) noexcept {
+Answer answer(const AskedFrame& frame, const jobs::Box& box) noexcept {
   const auto ethernet = wire_at<EthernetHeader>(frame.data);
   Question q{.frame = frame, .offset = sizeof ethernet, .alone = ethernet.destination == box.mac};
   if (!may_ask(ethernet.destination, box)) return {};
@@ -41,7 +42,7 @@ Answer answer(const AskedFrame& frame, const Box& box) noexcept {
 }
 
 // Of others' packets to the same group nothing is judged.
-Answer answer_ipv6(const Question& q, const Box& box) noexcept {
+Answer answer_ipv6(const Question& q, const jobs::Box& box) noexcept {
   constexpr std::uint8_t kFragmentHeader = 44;
   if (q.room() < sizeof(Ipv6Header)) return dropped(SwitchFate::kRunt);
   const auto ip = wire_at<Ipv6Header>(q.at());
@@ -66,4 +67,192 @@ std::uint16_t icmp6_sum(const Ipv6Header& ip, std::span<const std::byte> icmp) n
                 kProtocolIcmp6);
 }
 
-}  // namespace tally
+// ARP (RFC 826), also for hosts that try out whether an address is free (RFC 5227).
+
+namespace {
+
+bool of_ipv4(const ArpPacket& arp) noexcept {
+  constexpr std::uint16_t kEthernet = 1;
+  return arp.hardware.host() == kEthernet && arp.protocol.host() == kEtherIpv4 &&
+         arp.hardware_bytes == sizeof(Mac) && arp.protocol_bytes == sizeof(Ipv4);
+}
+
+// 0.0.0.0 is a probe's.
+bool may_send(const Ipv4& a) noexcept { return a == Ipv4{} || (a[0] != 0 && a[0] != 127 && a[0] < 224); }
+
+}  // namespace
+
+Answer answer_arp(const Question& q, const jobs::Box& box) noexcept {
+  constexpr std::uint16_t kRequest = 1, kReply = 2;
+  if (q.room() < sizeof(ArpPacket)) return dropped(SwitchFate::kRunt);
+  auto arp = wire_at<ArpPacket>(q.at());
+  if (box.ipv4 == Ipv4{} || !of_ipv4(arp)) return ignored(q);
+  // Not flooded either, or every host would send there what is meant for the box.
+  if (arp.sender == box.ipv4) return dropped(SwitchFate::kConflict);
+  if (arp.operation.host() != kRequest || arp.target != box.ipv4) return ignored(q);
+  if (wrong_source(arp.sender_mac, box.mac)) return dropped(SwitchFate::kArpFields);
+  if (!may_send(arp.sender)) return dropped(SwitchFate::kAsker);
+
+  arp.operation = Be<std::uint16_t>(kReply);
+  arp.target_mac = arp.sender_mac;
+  arp.target = arp.sender;
+  arp.sender_mac = box.mac;
+  arp.sender = box.ipv4;
+  wire_put(q.at(), arp);
+  return answered(q, SwitchFate::kArpAnswered, arp.target_mac, box.mac, sizeof arp);
+}
+
+bool claims_address(std::span<const std::byte> head, const jobs::Box& box) noexcept {
+  static_assert(kClaimBytes == sizeof(EthernetHeader) + sizeof(VlanTag) + sizeof(ArpPacket));
+  std::size_t offset = sizeof(EthernetHeader);
+  if (box.ipv4 == Ipv4{} || head.size() < offset + sizeof(ArpPacket)) return false;
+  std::uint16_t type = wire_at<EthernetHeader>(head.data()).type.host();
+  if (type == kEtherVlan) {
+    type = wire_at<VlanTag>(head.data() + offset).type.host();
+    offset += sizeof(VlanTag);
+  }
+  if (type != kEtherArp || head.size() < offset + sizeof(ArpPacket)) return false;
+  const auto arp = wire_at<ArpPacket>(head.data() + offset);
+  return of_ipv4(arp) && arp.sender == box.ipv4;
+}
+
+// Ping (RFC 792, 4443). Never for groups, and never to one (RFC 1122, 3.2.2.6).
+
+namespace {
+
+constexpr std::uint8_t kHopLimit = 64;
+
+bool may_be_answered(const Ipv4& a, const jobs::Box& box) noexcept {
+  return a[0] != 0 && a[0] != 127 && a[0] < 224 && a != box.ipv4;
+}
+bool may_be_answered(const Ipv6& a, const jobs::Box& box) noexcept {
+  constexpr Ipv6 kLoopback{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
+  return a != Ipv6{} && a != kLoopback && a[0] != 0xff && a != box.ipv6 && !is_mapped_ipv4(a);
+}
+
+// The same packet with another type: identifier, number and data go back as they came. pseudo: sum of the
+// pseudo header. (All of an IPv4 reply but its checksum may be zero, which an incremental update gets wrong.)
+void turn_round(std::span<std::byte> packet, std::uint8_t type, std::uint32_t pseudo) noexcept {
+  auto icmp = wire_at<IcmpHeader>(packet.data());
+  icmp.type = type;
+  icmp.checksum = {};
+  wire_put(packet.data(), icmp);
+  icmp.checksum = Be<std::uint16_t>(static_cast<std::uint16_t>(~folded(internet_sum(packet) + pseudo)));
+  wire_put(packet.data(), icmp);
+}
+
+}  // namespace
+
+Answer answer_ipv4(const Question& q, const jobs::Box& box) noexcept {
+  constexpr std::uint16_t kRight = 0xFFFF, kDontFragment = 0x4000;
+  if (q.room() < sizeof(Ipv4Header)) return dropped(SwitchFate::kRunt);
+  auto ip = wire_at<Ipv4Header>(q.at());
+  if (box.ipv4 == Ipv4{} || ip.destination != box.ipv4 || ip.protocol != kProtocolIcmp) return ignored(q);
+  if (ip.version_ihl >> 4 != 4 || (ip.version_ihl & 15) < 5) return dropped(SwitchFate::kIpHeader);
+  if (ip.version_ihl != 0x45) return dropped(SwitchFate::kIpOptions);
+  if ((ip.fragment.host() & 0x3FFF) != 0) return dropped(SwitchFate::kFragment);
+  const std::size_t total = ip.total_length.host();
+  if (total > q.room()) return dropped(SwitchFate::kLength);
+  if (total < sizeof ip + sizeof(IcmpHeader)) return dropped(SwitchFate::kRunt);
+  if (folded(internet_sum({q.at(), sizeof ip})) != kRight) return dropped(SwitchFate::kIpHeader);
+  std::byte* const at = q.at() + sizeof ip;
+  const auto icmp = wire_at<IcmpHeader>(at);
+  if (icmp.type != kIcmpEcho) return ignored(q);
+  if (folded(internet_sum({at, total - sizeof ip})) != kRight) return dropped(SwitchFate::kChecksum);
+  if (icmp.code != 0) return dropped(SwitchFate::kIcmp);
+  if (!may_be_answered(ip.source, box)) return dropped(SwitchFate::kAsker);
+
+  ip.destination = ip.source;
+  ip.source = box.ipv4;
+  ip.ttl = kHopLimit;
+  ip.id = {};  // says nothing of a packet that is never fragmented (RFC 6864)
+  ip.fragment = Be<std::uint16_t>(kDontFragment);
+  ip.checksum = {};
+  const std::uint32_t sum = internet_sum(std::as_bytes(std::span{&ip, 1}));
+  ip.checksum = Be<std::uint16_t>(static_cast<std::uint16_t>(~folded(sum)));
+  wire_put(q.at(), ip);
+  turn_round({at, total - sizeof ip}, kIcmpEchoReply, 0);
+  return answered(q, SwitchFate::kEchoAnswered, asker_mac(q), box.mac, total);
+}
+
+Answer answer_echo6(const Question& q, const jobs::Box& box, const Ipv6Header& ip,
+                    std::size_t payload) noexcept {
+  std::byte* const at = q.at() + sizeof ip;
+  const auto icmp = wire_at<IcmpHeader>(at);
+  if (icmp6_sum(ip, {at, payload}) != 0xFFFF) return dropped(SwitchFate::kChecksum);
+  if (icmp.code != 0) return dropped(SwitchFate::kIcmp);
+  if (!may_be_answered(ip.source, box)) return dropped(SwitchFate::kAsker);
+
+  Ipv6Header reply = ip;
+  reply.destination = ip.source;
+  reply.source = box.ipv6;
+  reply.hop_limit = kHopLimit;
+  wire_put(q.at(), reply);
+  turn_round({at, payload}, kIcmp6EchoReply, icmp6_sum(reply, {}) + static_cast<std::uint32_t>(payload));
+  return answered(q, SwitchFate::kEchoAnswered, asker_mac(q), box.mac, sizeof ip + payload);
+}
+
+// Neighbour solicitations (RFC 4861, 7.1.1 and 7.2.4), also those of hosts that try out whether an address is
+// free (RFC 4862, 5.4).
+
+namespace {
+
+struct Options {
+  bool right = true;
+  std::optional<Mac> source;  // link-layer address of the asker
+};
+
+Options read_options(std::span<const std::byte> rest) noexcept {
+  constexpr std::uint8_t kSourceAddress = 1;
+  Options found;
+  while (!rest.empty()) {
+    const std::size_t bytes = rest.size() < 2 ? 0 : 8 * std::to_integer<std::size_t>(rest[1]);
+    if (bytes == 0 || bytes > rest.size()) return {.right = false};
+    if (rest[0] == std::byte{kSourceAddress}) {
+      if (bytes != sizeof(LinkAddressOption)) return {.right = false};
+      found.source = wire_at<LinkAddressOption>(rest.data()).mac;
+    }
+    rest = rest.subspan(bytes);
+  }
+  return found;
+}
+
+}  // namespace
+
+// An advertisement may be longer than what it answers.
+Answer answer_solicitation(const Question& q, const jobs::Box& box, const Ipv6Header& ip,
+                           std::size_t payload) noexcept {
+  constexpr std::uint8_t kHopLimit = 255;  // no router has passed it on
+  constexpr std::uint8_t kTargetAddress = 2;
+  std::byte* const at = q.at() + sizeof ip;
+  if (payload < sizeof(NeighbourMessage)) return dropped(SwitchFate::kRunt);
+  auto message = wire_at<NeighbourMessage>(at);
+  if (message.target != box.ipv6) return ignored(q);
+  if (ip.hop_limit != kHopLimit || message.icmp.code != 0) return dropped(SwitchFate::kNeighbourFields);
+  if (icmp6_sum(ip, {at, payload}) != 0xFFFF) return dropped(SwitchFate::kChecksum);
+  const Options options = read_options({at + sizeof message, payload - sizeof message});
+  if (!options.right) return dropped(SwitchFate::kNeighbourFields);
+  const bool probe = ip.source == Ipv6{};
+  if (probe && (options.source || ip.destination == box.ipv6)) return dropped(SwitchFate::kNeighbourFields);
+  if (ip.source == box.ipv6) return dropped(SwitchFate::kConflict);
+  if (ip.source[0] == 0xff) return dropped(SwitchFate::kAsker);
+  const Mac asker = options.source.value_or(asker_mac(q));
+  if (wrong_source(asker, box.mac)) return dropped(SwitchFate::kNeighbourFields);
+  constexpr std::size_t kBytes = sizeof(NeighbourMessage) + sizeof(LinkAddressOption);
+  if (q.offset + sizeof ip + kBytes > q.frame.capacity) return dropped(SwitchFate::kRoom);
+
+  Ipv6Header reply = ip;
+  reply.payload_length = Be<std::uint16_t>(kBytes);
+  reply.source = box.ipv6;
+  reply.destination = probe ? kAllNodes : ip.source;
+  message.icmp = {.type = kAdvertisement, .rest = Be<std::uint32_t>((probe ? 0 : kSolicited) | kOverride)};
+  wire_put(q.at(), reply);
+  wire_put(at, message);
+  wire_put(at + sizeof message, LinkAddressOption{.type = kTargetAddress, .mac = box.mac});
+  message.icmp.checksum = Be<std::uint16_t>(static_cast<std::uint16_t>(~icmp6_sum(reply, {at, kBytes})));
+  wire_put(at, message.icmp);
+  return answered(q, SwitchFate::kNeighbourAnswered, probe ? group_mac(kAllNodes) : asker, box.mac,
+                  sizeof ip + kBytes);
+}
+
+}  // namespace tally::l2

@@ -1,6 +1,6 @@
-#include "forwarding.h"
+#include "l2/forwarding.h"
 
-namespace tally {
+namespace tally::l2 {
 namespace {
 
 // 01:80:C2:00:00:00..0F: spanning tree, pause frames, LLDP and their like never pass a bridge
@@ -45,4 +45,4 @@ Route Forwarding::route(PortIndex ingress, const Mac& destination, const Mac& so
   return {.fate = SwitchFate::kForwarded, .to = *port};
 }
 
-}  // namespace tally
+}  // namespace tally::l2

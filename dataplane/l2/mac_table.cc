@@ -1,11 +1,11 @@
-#include "mac_table.h"
+#include "l2/mac_table.h"
 
 #include <cstring>
 
 #include "tally/mix64.h"
 #include "tally/time.h"
 
-namespace tally {
+namespace tally::l2 {
 namespace {
 
 constexpr unsigned kMacBits = 48;
@@ -119,4 +119,4 @@ std::size_t MacTable::size(Seconds now) const noexcept {
   return n;
 }
 
-}  // namespace tally
+}  // namespace tally::l2

@@ -13,7 +13,7 @@
 #include "tally/ids.h"
 #include "tally/net.h"
 
-namespace tally {
+namespace tally::l2 {
 
 // A whole second of the cores' clock; their clocks may differ by a few.
 using Seconds = std::uint64_t;
@@ -66,4 +66,4 @@ class MacTable {
   alignas(64) std::atomic<Seconds> aged_ = 0;
 };
 
-}  // namespace tally
+}  // namespace tally::l2

@@ -4,11 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "registers.h"
-#include "tally/drop.h"
+#include "pipeline/registers.h"
+#include "tally/counters.h"
 #include "tally/ids.h"
 
-namespace tally {
+namespace tally::pipeline {
 
 // What the later registers do with the packet's field.
 enum class Op : std::uint8_t {
@@ -41,7 +41,7 @@ struct Contribution {
   std::uint32_t key = 0;   // k[rank]
   std::uint32_t sum1 = 0;  // (out)
   std::uint32_t sum2 = 0;  // (out)
-  Shape shape;
+  jobs::Shape shape;
   std::int8_t exponent = 0;   // (out)
   std::uint8_t overflow = 0;  // (out) 0 or 1
   std::uint8_t priority = 0;  // clamped to the job's maximum
@@ -52,4 +52,4 @@ struct Contribution {
   bool direct = false;
 };
 
-}  // namespace tally
+}  // namespace tally::pipeline

@@ -3,15 +3,48 @@
 // what is used of what is there, how many passes a packet takes, and which rule is broken by how much.
 // Honest, not green: a program that does not fit is told so.
 
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "profile.h"
-#include "registers.h"
-#include "session.h"
+#include "jobs/session.h"
+#include "pipeline/registers.h"
 
-namespace tally {
+namespace tally::pipeline {
+
+// Resource limits of real chips, from public compiler sources (pipeline.md, Limits). `commodity` is this
+// machine: memory is the only limit.
+
+struct Profile {
+  std::string_view name;
+  bool limited = true;
+  std::uint32_t stages = 0;
+  std::uint32_t sram_blocks = 0;     // per stage, 16 KiB each
+  std::uint32_t map_ram_blocks = 0;  // per stage; a register array takes as many as SRAM blocks
+  std::uint32_t alus = 0;            // stateful ALUs, i.e. register arrays, per stage
+  std::uint32_t word_bits = 0;       // widest register word
+  std::uint32_t output_words = 0;    // words an ALU hands to the packet in one pass
+  std::uint32_t header_bits = 0;     // packet header vector
+};
+
+inline constexpr std::uint32_t kSramBlockBytes = 16'384;
+inline constexpr std::uint32_t kSpareBlocks = 1;  // per register array
+
+inline constexpr std::array<Profile, 3> kProfiles{{
+    {"tofino1", true, 12, 80, 48, 4, 64, 1, 4'096},
+    {"tofino2", true, 20, 80, 48, 4, 128, 4, 5'120},
+    {"commodity", false},
+}};
+
+constexpr std::optional<Profile> profile_named(std::string_view name) noexcept {
+  for (const auto& p : kProfiles) {
+    if (p.name == name) return p;
+  }
+  return std::nullopt;
+}
 
 // One register array. Arrays of one level do not depend on each other; a level depends on those before it.
 struct ArrayNeed {
@@ -70,8 +103,8 @@ struct FitReport {
 // Our program of sessions of the dialect switchml with this rule. entries: two for each slot, of all of them;
 // elements, world: of the largest.
 [[nodiscard]] ProgramNeed session_program(std::uint64_t entries, std::uint32_t elements, std::uint32_t world,
-                                          TsiRule tsi, const Profile& profile);
+                                          jobs::TsiRule tsi, const Profile& profile);
 // The published program of SwitchML: 64 elements a pass in 32 arrays of pairs, a bitmap and a count per slot.
 [[nodiscard]] ProgramNeed switchml_program(std::uint64_t pairs, std::uint32_t elements);
 
-}  // namespace tally
+}  // namespace tally::pipeline

@@ -1,4 +1,4 @@
-#include "frame.h"
+#include "pipeline/frame.h"
 
 #include <bit>
 #include <cstddef>
@@ -8,13 +8,14 @@
 #include "tally/switchml.h"
 #include "tally/wire.h"
 
-namespace tally {
+namespace tally::pipeline {
 namespace {
 
 constexpr std::uint64_t kMappedPrefix =
     0xFFFF'0000;  // bytes 8..11 of ::ffff:a.b.c.d, as a little-endian word
-static_assert(sizeof(Binding) == 32 && offsetof(Binding, mac) == 16 && offsetof(Binding, vlan) == 22);
-static_assert(offsetof(Binding, udp_port) == 24 && offsetof(Binding, port) == 26);
+static_assert(sizeof(jobs::Binding) == 32 && offsetof(jobs::Binding, mac) == 16 &&
+              offsetof(jobs::Binding, vlan) == 22);
+static_assert(offsetof(jobs::Binding, udp_port) == 24 && offsetof(jobs::Binding, port) == 26);
 
 // Wire structs have alignment 1 and are trivially copyable, so viewing packet bytes as one is a copy that
 // the compiler turns into plain loads.
@@ -47,7 +48,7 @@ struct SourceWords {
   std::uint64_t mac_vlan = 0;
   std::uint64_t ports = 0;
 
-  void store(Binding& to) const noexcept {
+  void store(jobs::Binding& to) const noexcept {
     auto* const at = reinterpret_cast<std::byte*>(&to);
     std::memcpy(at, &address_high, sizeof address_high);
     std::memcpy(at + 8, &address_low, sizeof address_low);
@@ -61,7 +62,7 @@ bool is_our_port(std::uint16_t port) noexcept { return port >= kBasePort && port
 // The dialect switchml is untagged IPv4 to the box's own MAC; anything else on its ports is no packet of
 // ours. Out of the way of those that are. Checksums are not judged, for its clients send wrong ones.
 [[gnu::noinline]] void open_switchml(std::byte* at, std::size_t ip_payload, std::size_t room,
-                                     const Frame& frame, const Box& box, OpenedFrame& d) noexcept {
+                                     const Frame& frame, const jobs::Box& box, OpenedFrame& d) noexcept {
   constexpr std::ptrdiff_t kUntaggedIpv4 = sizeof(EthernetHeader) + sizeof(Ipv4Header);
   const auto udp = peek<UdpHeader>(at);
   if (!switchml::is_port(udp.destination.host())) return;
@@ -75,7 +76,7 @@ bool is_our_port(std::uint16_t port) noexcept { return port >= kBasePort && port
 
 // `ip_payload` = bytes the IP header announces behind itself; `room` = bytes the frame really has there.
 [[gnu::always_inline]] inline void open_udp(std::byte* at, std::size_t ip_payload, std::size_t room,
-                                            const Frame& frame, const Box& box, SourceWords& source,
+                                            const Frame& frame, const jobs::Box& box, SourceWords& source,
                                             OpenedFrame& d) noexcept {
   if (room < sizeof(UdpHeader)) return drop(d, Drop::kRunt);
   const auto udp = peek<UdpHeader>(at);
@@ -89,7 +90,8 @@ bool is_our_port(std::uint16_t port) noexcept { return port >= kBasePort && port
 }
 
 [[gnu::always_inline]] inline void open_ipv4(std::byte* at, std::size_t room, const Frame& frame,
-                                             const Box& box, SourceWords& source, OpenedFrame& d) noexcept {
+                                             const jobs::Box& box, SourceWords& source,
+                                             OpenedFrame& d) noexcept {
   if (room < sizeof(Ipv4Header)) return drop(d, Drop::kRunt);
   const auto ip = peek<Ipv4Header>(at);
   const auto ours = std::bit_cast<std::uint32_t>(box.ipv4);
@@ -104,7 +106,8 @@ bool is_our_port(std::uint16_t port) noexcept { return port >= kBasePort && port
 }
 
 [[gnu::always_inline]] inline void open_ipv6(std::byte* at, std::size_t room, const Frame& frame,
-                                             const Box& box, SourceWords& source, OpenedFrame& d) noexcept {
+                                             const jobs::Box& box, SourceWords& source,
+                                             OpenedFrame& d) noexcept {
   constexpr std::uint8_t kFragmentHeader = 44;
   if (room < sizeof(Ipv6Header)) return drop(d, Drop::kRunt);
   const auto ip = peek<Ipv6Header>(at);
@@ -122,7 +125,7 @@ bool is_our_port(std::uint16_t port) noexcept { return port >= kBasePort && port
 
 // The IP header checksum is not verified: addresses are compared with the member's binding, lengths with each
 // other, and nothing else of that header is used.
-OpenedFrame open_frame(const Frame& frame, const Box& box) noexcept {
+OpenedFrame open_frame(const Frame& frame, const jobs::Box& box) noexcept {
   OpenedFrame d;
   if (frame.length < sizeof(EthernetHeader)) {
     drop(d, Drop::kRunt);
@@ -134,7 +137,7 @@ OpenedFrame open_frame(const Frame& frame, const Box& box) noexcept {
   source.mac_vlan = peek<std::uint32_t>(frame.data + 6) | std::uint64_t{peek<std::uint16_t>(frame.data + 10)}
                                                               << 32;
   source.ports = std::uint64_t{raw(frame.port)} << 16;
-  std::uint64_t vlan = kUntagged;
+  std::uint64_t vlan = jobs::kUntagged;
   std::size_t offset = sizeof(EthernetHeader);
   std::uint16_t type = peek<Be<std::uint16_t>>(frame.data + offsetof(EthernetHeader, type)).host();
   if (type == kEtherVlan) {
@@ -159,4 +162,47 @@ OpenedFrame open_frame(const Frame& frame, const Box& box) noexcept {
   return d;
 }
 
-}  // namespace tally
+namespace {
+
+// Flags a packet of this type may carry; nothing for types the box never takes from outside.
+std::optional<std::uint8_t> flags_of(PacketType type) noexcept {
+  switch (type) {
+    case PacketType::kContribute:
+      return kFlagRetransmit | kFlagDirect | kFlagOverflow;
+    case PacketType::kQuery:
+      return kFlagRetransmit;
+    case PacketType::kAnswer:
+      return kFlagRetransmit | kFlagOverflow | kFlagIncomplete;  // the last: of some jobs only
+    case PacketType::kResult:
+      return kFlagRetransmit | kFlagOverflow;
+    case PacketType::kFlush:
+    case PacketType::kResend:
+    case PacketType::kJoin:
+    case PacketType::kLeave:
+    case PacketType::kHeartbeat:
+    case PacketType::kAbort:
+    case PacketType::kProbe:
+      return std::uint8_t{0};
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace
+
+std::optional<Drop> refuse_header(const Header& h, const std::byte* datagram, std::uint32_t bytes,
+                                  const kernels::Kernels& kernels) noexcept {
+  if (h.version != kWireVersion) return Drop::kVersion;
+  if (kernels.crc32c(datagram, kCheckedBytes) != h.check.host()) return Drop::kCheck;
+  const auto allowed = flags_of(h.type);
+  if (!allowed) return Drop::kType;
+  if ((h.flags & ~*allowed) != 0) return Drop::kFlags;
+  if (is_control(h.type)) return std::nullopt;  // its payload is the control thread's to judge
+  const std::uint32_t elements = h.elements.host();
+  if (!valid_elements(elements) || (h.type == PacketType::kQuery && elements != 0)) return Drop::kElements;
+  if (bytes != kHeaderBytes + 4 * elements) return Drop::kLength;
+  if (h.dtype > static_cast<std::uint8_t>(Dtype::kFloat32)) return Drop::kDtype;
+  return std::nullopt;
+}
+
+}  // namespace tally::pipeline

@@ -3,13 +3,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
-#include "binding.h"
-#include "box.h"
-#include "tally/drop.h"
-#include "tally/verdict.h"
+#include "jobs/binding.h"
+#include "kernels/kernels.h"
+#include "tally/counters.h"
+#include "tally/wire.h"
 
-namespace tally {
+namespace tally::pipeline {
 
 // A received frame, lent by the caller. The pipeline rewrites the payload in place and may grow it up to
 // `capacity` (a stored result answers a packet without values).
@@ -29,10 +30,20 @@ struct OpenedFrame {
   Drop drop{};
   std::uint32_t payload_bytes = 0;
   std::byte* payload = nullptr;  // the header of 56 bytes (switchml: 10) and what follows
-  Binding source;
+  jobs::Binding source;
 };
 
 // Owner: the core that received the frame. Reads only bytes below frame.length.
-[[nodiscard]] OpenedFrame open_frame(const Frame& frame, const Box& box) noexcept;
+[[nodiscard]] OpenedFrame open_frame(const Frame& frame, const jobs::Box& box) noexcept;
 
-}  // namespace tally
+// The inner gate: everything that can be said of the 56-byte header without any state.
+
+// The first check that fails, in the order of docs/protocol_box.md, 11.1; nothing if the header is well
+// formed and its type is one the box takes from outside. `bytes`: header and payload; at least 56. The
+// header's check is verified also when the port vouches for the UDP checksum: exponent and flags have no
+// other witness.
+[[nodiscard]] std::optional<Drop> refuse_header(const Header& h, const std::byte* datagram,
+                                                std::uint32_t bytes,
+                                                const kernels::Kernels& kernels) noexcept;
+
+}  // namespace tally::pipeline

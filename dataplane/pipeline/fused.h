@@ -8,14 +8,13 @@
 #include <memory>
 #include <new>
 
-#include "decision.h"
-#include "job_table.h"
-#include "kernels.h"
-#include "region.h"
-#include "registers.h"
-#include "shared_region.h"
+#include "jobs/job_table.h"
+#include "jobs/layout.h"
+#include "kernels/kernels.h"
+#include "pipeline/decision.h"
+#include "pipeline/registers.h"
 
-namespace tally {
+namespace tally::pipeline {
 
 template <class R>
 struct Cell {
@@ -29,7 +28,7 @@ struct Cells<RegisterList<R...>> : Cell<R>... {};
 class Fused {
  public:
   // region: zeroed, outlives this object. kernels: of this CPU.
-  Fused(Region region, const Kernels& kernels)
+  Fused(jobs::Region region, const kernels::Kernels& kernels)
       : lines_(region.data()),
         kernels_(&kernels),
         rows_(std::make_unique<Cells<JobRegisters>[]>(kMaxJobs + 1)) {}
@@ -53,22 +52,22 @@ class Fused {
     return cell<R>(index).word;
   }
   [[nodiscard]] Head head(std::uint32_t line) noexcept { return peek<HeadReg>(line); }
-  void clear(LineRange range) noexcept {
-    std::memset(lines_ + range.first, 0, std::size_t{range.count} * sizeof(Line));
+  void clear(jobs::LineRange range) noexcept {
+    std::memset(lines_ + range.first, 0, std::size_t{range.count} * sizeof(jobs::Line));
   }
 
   // Would p, if nothing is wrong with it, be added to a filling entry that it does not finish?
   template <class Discipline>
-  bool is_plain_add(const Contribution& p, const Job& job) noexcept {
+  bool is_plain_add(const Contribution& p, const jobs::Job& job) noexcept {
     Head copy = cell<HeadReg>(p.line).word;
     return job.world > 1 && Discipline::decide(copy, p, job).op == Op::kAdd;
   }
 
-  Sums payload_sums(const Contribution& p) const noexcept {
+  kernels::Sums payload_sums(const Contribution& p) const noexcept {
     return kernels_->sums(p.values, p.shape.elements);
   }
 
-  Added values(Op op, const Contribution& p, bool with_sums) noexcept {
+  kernels::Added values(Op op, const Contribution& p, bool with_sums) noexcept {
     std::int32_t* const entry = values_of(p.line);
     const std::uint32_t n = p.shape.elements;
     switch (op) {
@@ -96,11 +95,11 @@ class Fused {
   }
 
   void prefetch_row(std::uint32_t row) const noexcept {
-    __builtin_prefetch(lines_ + row / kLedgerRowsPerLine, 1);
+    __builtin_prefetch(lines_ + row / jobs::kLedgerRowsPerLine, 1);
   }
   void prefetch(std::uint32_t line, std::uint32_t elements) const noexcept {
     // Registers and the first values; the hardware's streamer takes over behind them.
-    const Line* const at = lines_ + line;
+    const jobs::Line* const at = lines_ + line;
     __builtin_prefetch(at, 1);
     if (elements != 0) __builtin_prefetch(at + 1, 1);
     if (elements > 16) __builtin_prefetch(at + 2, 1);
@@ -108,9 +107,9 @@ class Fused {
 
  private:
   struct alignas(64) Registers : Cells<EntryRegisters> {};
-  static_assert(sizeof(Registers) == sizeof(Line));
-  static_assert(sizeof(Cell<LedgerReg>) * kLedgerRowsPerLine == sizeof(Line));
-  static_assert(sizeof(Cell<PathReg>) * kPathsPerLine == sizeof(Line));
+  static_assert(sizeof(Registers) == sizeof(jobs::Line));
+  static_assert(sizeof(Cell<LedgerReg>) * jobs::kLedgerRowsPerLine == sizeof(jobs::Line));
+  static_assert(sizeof(Cell<PathReg>) * jobs::kPathsPerLine == sizeof(jobs::Line));
 
   template <class R>
   Cell<R>& cell(std::size_t index) noexcept {
@@ -126,9 +125,9 @@ class Fused {
     return reinterpret_cast<std::int32_t*>(lines_ + line + 1);
   }
 
-  Line* lines_;
-  const Kernels* kernels_;
+  jobs::Line* lines_;
+  const kernels::Kernels* kernels_;
   std::unique_ptr<Cells<JobRegisters>[]> rows_;
 };
 
-}  // namespace tally
+}  // namespace tally::pipeline

@@ -6,14 +6,15 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
-#include "registers.h"
-#include "session_run.h"
+#include "pipeline/registers.h"
+#include "pipeline/session_pool.h"
 #include "tally/ids.h"
 #include "tally/one_writer.h"
 #include "tally/time.h"
 
-namespace tally {
+namespace tally::pipeline {
 
 // What became of entries, as the job saw it: of the shared region, and at the end of a job with stragglers.
 struct SlotCounters {
@@ -69,18 +70,65 @@ struct alignas(64) JobState {
 
   // tau of scheduling.md: twice the smoothed (1/8) time from claim to finish, 200 us to 100 ms; in stamps.
   [[nodiscard]] std::uint32_t tau() const noexcept {
-    return std::clamp(2 * filling_time, stamp(200 * kMicrosecond), stamp(100 * kMillisecond));
+    return std::clamp(2 * filling_time, jobs::stamp(200 * kMicrosecond), jobs::stamp(100 * kMillisecond));
   }
   // An entry untouched for so long belongs to the server.
-  [[nodiscard]] std::uint32_t age() const noexcept { return std::max(10 * tau(), stamp(10 * kMillisecond)); }
+  [[nodiscard]] std::uint32_t age() const noexcept {
+    return std::max(10 * tau(), jobs::stamp(10 * kMillisecond));
+  }
   void filled_in(std::uint32_t stamps) noexcept {
-    const std::uint32_t sample = std::min(stamps, stamp(kSecond));
+    const std::uint32_t sample = std::min(stamps, jobs::stamp(kSecond));
     filling_time = filling_time == 0 ? sample : filling_time - filling_time / 8 + sample / 8;
   }
 
-  static constexpr std::uint32_t kSuspectAfter = 3;       // protocol.md, finish
+  static constexpr std::uint32_t kSuspectAfter = 3;       // docs/protocol_box.md, 11.1, finish
   static constexpr std::uint32_t kSuspectChunks = 1'024;  // finished chunks without bad_sum
 };
 static_assert(sizeof(JobState) % 64 == 0 && offsetof(JobState, slots) <= 64);
 
-}  // namespace tally
+// What a data core tells control. A small ring; when it is full the newest is lost and counted, because the
+// next packet of the same kind raises the same event again.
+
+enum class EventKind : std::uint8_t {
+  kMismatch,  // rank's contribution differs in size or type from what `others` sent: control ABORTs the job
+  kPoisoned,  // a suspect job's contribution failed its sums: `rank` corrupts
+};
+
+struct Event {
+  EventKind kind{};
+  JobId job{};
+  Epoch epoch{};
+  Chunk chunk{};
+  Rank rank{};
+  std::uint64_t others = 0;  // kMismatch: ranks in the entry
+  jobs::Shape sent;          // by `rank`
+  jobs::Shape stored;        // by the others
+};
+
+class EventQueue {
+ public:
+  void push(const Event& event) noexcept {
+    if (count_ == kCapacity) {
+      ++lost_;
+      return;
+    }
+    ring_[(first_ + count_++) % kCapacity] = event;
+  }
+  std::optional<Event> pop() noexcept {
+    if (count_ == 0) return std::nullopt;
+    const Event event = ring_[first_];
+    first_ = (first_ + 1) % kCapacity;
+    --count_;
+    return event;
+  }
+  [[nodiscard]] std::uint64_t lost() const noexcept { return lost_; }
+
+ private:
+  static constexpr std::size_t kCapacity = 64;
+  std::array<Event, kCapacity> ring_{};
+  std::size_t first_ = 0;
+  std::size_t count_ = 0;
+  std::uint64_t lost_ = 0;
+};
+
+}  // namespace tally::pipeline

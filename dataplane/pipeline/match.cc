@@ -1,17 +1,17 @@
-#include "match.h"
+#include "pipeline/match.h"
 
 #include <algorithm>
 #include <bit>
 
-#include "pool.h"
+#include "pipeline/pool.h"
 #include "tally/mix64.h"
 
-namespace tally {
+namespace tally::pipeline {
 namespace {
 
 // The row of who sends it, a member or one of the job's servers; nullptr: it is neither. What only a server
 // sends, only a server may.
-const Member* sender_of(const Job& job, const Header& h, bool server_says) noexcept {
+const jobs::Member* sender_of(const jobs::Job& job, const Header& h, bool server_says) noexcept {
   const Rank rank = h.rank_id();
   if (!server_says) [[likely]]
     return raw(rank) < job.world ? &job.ranks[raw(rank)] : nullptr;
@@ -21,14 +21,14 @@ const Member* sender_of(const Job& job, const Header& h, bool server_says) noexc
 }
 
 // May a worker's ANSWER be for this rank? One that a server asked for goes there.
-bool may_ask(const Job& job, std::uint32_t asker, Rank peer) noexcept {
+bool may_ask(const jobs::Job& job, std::uint32_t asker, Rank peer) noexcept {
   if (asker < job.world) return asker != raw(peer);
   return asker <= 0xFFFF && server_index(Rank{static_cast<std::uint16_t>(asker)}) < job.servers;
 }
 
 // An ANSWER speaks of everybody; under INCOMPLETE of some (their number is not judged: the job may have asked
 // for fewer when the result was made), or of nobody: the sender had the result and has forgotten it.
-bool answer_valid(const Header& h, const Job& job, Drop& why) noexcept {
+bool answer_valid(const Header& h, const jobs::Job& job, Drop& why) noexcept {
   const std::uint64_t contributors = h.contributors.host();
   why = Drop::kContributors;
   if ((h.flags & kFlagIncomplete) == 0) return contributors == job.members;
@@ -41,7 +41,7 @@ bool answer_valid(const Header& h, const Job& job, Drop& why) noexcept {
 }
 
 // Who may a packet of this type speak of? CONTRIBUTE: itself. QUERY: one other member.
-bool contributors_valid(const Header& h, const Job& job, Rank sender, Drop& why) noexcept {
+bool contributors_valid(const Header& h, const jobs::Job& job, Rank sender, Drop& why) noexcept {
   const std::uint64_t contributors = h.contributors.host();
   switch (h.type) {
     case PacketType::kContribute:
@@ -70,16 +70,16 @@ void refuse(Parsed& parsed, Drop why) noexcept {
 
 // Its slot, and where the registers of the chunk lie that no other register has to be asked for. The pool's
 // are a mask away, without the sum of what other disciplines depend on.
-void locate(Contribution& p, const Job& job, const SharedRegion& shared) noexcept {
+void locate(Contribution& p, const jobs::Job& job, const jobs::SharedRegion& shared) noexcept {
   if (job.discipline == Discipline::kPool) [[likely]] {
     p.slot = Pool::slot_of(p.chunk, job);
     p.line = Pool::line_of(p.chunk, job);
     return;
   }
-  p.slot = SlotIndex{slot_of(slot_map(job), p.chunk)};
+  p.slot = SlotIndex{slot_of(jobs::slot_map(job), p.chunk)};
   const std::uint32_t local = raw(p.slot) / job.shards;
   if (job.discipline == Discipline::kShared) {
-    p.row = job.slots.first * kLedgerRowsPerLine + local;
+    p.row = job.slots.first * jobs::kLedgerRowsPerLine + local;
   } else {
     p.line = shared.line_of(local);
   }
@@ -87,9 +87,9 @@ void locate(Contribution& p, const Job& job, const SharedRegion& shared) noexcep
 
 }  // namespace
 
-void match_job(Parsed& parsed, const Header& h, const Binding& source, const JobTable* table,
-               const SharedRegion& shared, std::uint8_t core, bool vouched) noexcept {
-  const Job* const job = table != nullptr ? table->find(h.job_id()) : nullptr;
+void match_job(Parsed& parsed, const Header& h, const jobs::Binding& source, const jobs::JobTable* table,
+               const jobs::SharedRegion& shared, std::uint8_t core, bool vouched) noexcept {
+  const jobs::Job* const job = table != nullptr ? table->find(h.job_id()) : nullptr;
   // The commonest packet is asked for first, once; what else there is does not cost it anything.
   const bool contributes = h.type == PacketType::kContribute;
   const bool server_says = !contributes && is_from_server(h.type);
@@ -99,7 +99,7 @@ void match_job(Parsed& parsed, const Header& h, const Binding& source, const Job
   parsed.job = job;
   if (parsed.reject) return refuse(parsed, Drop::kEpoch);
   const Rank rank = h.rank_id();
-  const Member* const member = sender_of(*job, h, server_says);
+  const jobs::Member* const member = sender_of(*job, h, server_says);
   if (member == nullptr) return refuse(parsed, Drop::kRank);
   if (h.cookie.host() != raw(member->cookie)) return refuse(parsed, Drop::kCookie);
   if (source != member->binding) return refuse(parsed, Drop::kSource);
@@ -138,4 +138,4 @@ void match_job(Parsed& parsed, const Header& h, const Binding& source, const Job
   parsed.verdict = parsed.owner == core || anywhere ? Verdict::kAbsorb : Verdict::kHandOver;
 }
 
-}  // namespace tally
+}  // namespace tally::pipeline

@@ -4,16 +4,16 @@
 
 #include <cstdint>
 
-#include "decision.h"
-#include "job_table.h"
-#include "pipeline.h"
-#include "shared_region.h"
+#include "jobs/job_table.h"
+#include "jobs/layout.h"
+#include "pipeline/decision.h"
+#include "pipeline/pipeline.h"
 #include "tally/wire.h"
 
-namespace tally {
+namespace tally::pipeline {
 
 // Continues the parse of a well-formed data packet. Fills job, contribution, verdict and drop.
-void match_job(Parsed& parsed, const Header& h, const Binding& source, const JobTable* table,
-               const SharedRegion& shared, std::uint8_t core, bool vouched) noexcept;
+void match_job(Parsed& parsed, const Header& h, const jobs::Binding& source, const jobs::JobTable* table,
+               const jobs::SharedRegion& shared, std::uint8_t core, bool vouched) noexcept;
 
-}  // namespace tally
+}  // namespace tally::pipeline

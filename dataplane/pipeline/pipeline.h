@@ -7,33 +7,32 @@
 #include <memory>
 #include <span>
 
-#include "box.h"
-#include "event.h"
-#include "frame.h"
-#include "job_state.h"
-#include "job_table.h"
-#include "kernels.h"
-#include "late_sweep.h"
-#include "merge_table.h"
-#include "program.h"
-#include "region.h"
-#include "reject_limiter.h"
-#include "shared_slots.h"
+#include "jobs/binding.h"
+#include "jobs/job_table.h"
+#include "jobs/layout.h"
+#include "kernels/kernels.h"
+#include "pipeline/frame.h"
+#include "pipeline/job_state.h"
+#include "pipeline/pool.h"
+#include "pipeline/program.h"
+#include "pipeline/reject_limiter.h"
+#include "pipeline/shared_slots.h"
+#include "server/merge_table.h"
 #include "tally/counters.h"
 #include "tally/time.h"
 #include "tally/wire.h"
 
-namespace tally {
+namespace tally::pipeline {
 
 // What the first pass found out: everything that needs no register. Valid until the frame or the table
 // changes.
 struct Parsed {
   Verdict verdict = Verdict::kDrop;  // kAbsorb stands for 'a data packet that matched: run the program'
   Drop drop{};
-  bool reject = false;       // answer by REJECT (kJob or kEpoch)
-  PacketType type{};         // of a session's packets none
-  std::uint8_t owner = 0;    // kHandOver: the core that owns the slot
-  const Job* job = nullptr;  // nullptr: matched no job
+  bool reject = false;             // answer by REJECT (kJob or kEpoch)
+  PacketType type{};               // of a session's packets none
+  std::uint8_t owner = 0;          // kHandOver: the core that owns the slot
+  const jobs::Job* job = nullptr;  // nullptr: matched no job
   std::byte* payload = nullptr;
   std::uint32_t payload_bytes = 0;
   std::uint32_t room = 0;  // values that the frame's buffer can take
@@ -47,10 +46,11 @@ inline constexpr std::uint8_t kNoServer = 0xFF;
 struct Outcome {
   Verdict verdict = Verdict::kDrop;
   Drop drop{};
-  std::uint8_t owner = 0;    // kHandOver: to that core
-  Rank to{};                 // kRelay: the receiver
-  std::uint64_t ranks = 0;   // kComplete, kRepeat: bitmap of the receivers of the RESULT
-  const Job* job = nullptr;  // kComplete, kRepeat: whose RESULT it is, with shared slots perhaps another's
+  std::uint8_t owner = 0;   // kHandOver: to that core
+  Rank to{};                // kRelay: the receiver
+  std::uint64_t ranks = 0;  // kComplete, kRepeat: bitmap of the receivers of the RESULT
+  const jobs::Job* job =
+      nullptr;  // kComplete, kRepeat: whose RESULT it is, with shared slots perhaps another's
   // Set: the packet goes to this server of `job`, whatever the verdict (kBypass, kEvict, kAbsorb, kRelay),
   // and waits for it in the queue of its priority.
   std::uint8_t server = kNoServer;
@@ -68,19 +68,19 @@ struct SharedRuling;
 
 struct PipelineOptions {
   std::uint8_t core = 0;  // index among the data cores: owns the slots with slot mod shards = core
-  Box box;
-  SharedRegion shared{};  // at the end of the slot memory
-  Region server{};        // memory of the embedded server, zeroed or not; outlives the pipeline
+  jobs::Box box;
+  jobs::SharedRegion shared{};  // at the end of the slot memory
+  jobs::Region server{};        // memory of the embedded server, zeroed or not; outlives the pipeline
 };
 
 template <class Exec>
 class Pipeline {
  public:
   // region: zeroed, outlives the pipeline. kernels: usable on this CPU.
-  Pipeline(const PipelineOptions& options, Region region, const Kernels& kernels);
+  Pipeline(const PipelineOptions& options, jobs::Region region, const kernels::Kernels& kernels);
 
   // Takes up a snapshot, between bursts. It must live until the next adopt() returned.
-  void adopt(const JobTable* table) noexcept;
+  void adopt(const jobs::JobTable* table) noexcept;
 
   // burst.h says when to call these.
   static void prefetch_header(const Frame& frame) noexcept {
@@ -118,14 +118,14 @@ class Pipeline {
   // Wipes a range that `job` gives back, before it belongs to another job: its filling entries (of `elements`
   // each, behind in_front lines, from lines.first) leave the job's occupancy. members: bitmap of all its
   // ranks.
-  void release(JobId job, LineRange lines, std::uint32_t elements, std::uint64_t members,
+  void release(JobId job, jobs::LineRange lines, std::uint32_t elements, std::uint64_t members,
                std::uint32_t in_front = 1) noexcept;
 
   // Events since the last call, oldest first; empty most of the time.
   [[nodiscard]] EventQueue& events() noexcept { return events_; }
 
   [[nodiscard]] const JobState& state(JobId id) const noexcept { return states_[raw(id)]; }
-  [[nodiscard]] const MergeCounters& server() const noexcept { return server_.counters(); }
+  [[nodiscard]] const server::MergeCounters& server() const noexcept { return server_.counters(); }
   [[nodiscard]] const SharedSlots& shared() const noexcept { return slots_; }
   // Row 0: packets that matched no job.
   [[nodiscard]] const JobCounters& counters(JobId id) const noexcept { return counters_[raw(id)]; }
@@ -137,8 +137,9 @@ class Pipeline {
  private:
   Outcome drop(const Parsed& parsed, const Frame& frame, Drop why, TimeNs now) noexcept;
   Outcome contribute(Parsed& parsed, const Frame& frame, TimeNs now) noexcept;
-  void report(const Job& job, const Contribution& p, Drop why, const Mismatch& other, bool suspect) noexcept;
-  [[nodiscard]] Found find(const Job& job, Contribution& p) noexcept;
+  void report(const jobs::Job& job, const Contribution& p, Drop why, const Mismatch& other,
+              bool suspect) noexcept;
+  [[nodiscard]] Found find(const jobs::Job& job, Contribution& p) noexcept;
   Outcome ask_peer(const Parsed& parsed, Outcome out) noexcept;
   Outcome contribute_session(Parsed& parsed, const Frame& frame, TimeNs now) noexcept;
   Outcome contribute_late(Parsed& parsed, const Frame& frame, TimeNs now) noexcept;
@@ -147,15 +148,16 @@ class Pipeline {
   Outcome finish_late(std::span<std::byte> payload) noexcept;
   Outcome contribute_shared(Parsed& parsed, const Frame& frame, TimeNs now) noexcept;
   // p, whose values lie at parsed.contribution.values, goes to the embedded server of `job`.
-  MergeResult serve(const Job& job, Contribution& p, TimeNs now) noexcept;
-  MergeResult serve_along(const Job& job, Contribution& p, const MergeResult& otherwise, TimeNs now) noexcept;
-  const Job* take_out(std::uint32_t entry, Contribution& p) noexcept;
-  [[nodiscard]] std::uint64_t seen_of(const Job& job, const Contribution& p) noexcept;
-  [[nodiscard]] std::uint32_t entry_of(const Job& job, const Contribution& p) noexcept;
-  [[nodiscard]] bool is_within_span(const Job& job, Chunk chunk) noexcept;
+  server::MergeResult serve(const jobs::Job& job, Contribution& p, TimeNs now) noexcept;
+  server::MergeResult serve_along(const jobs::Job& job, Contribution& p, const server::MergeResult& otherwise,
+                                  TimeNs now) noexcept;
+  const jobs::Job* take_out(std::uint32_t entry, Contribution& p) noexcept;
+  [[nodiscard]] std::uint64_t seen_of(const jobs::Job& job, const Contribution& p) noexcept;
+  [[nodiscard]] std::uint32_t entry_of(const jobs::Job& job, const Contribution& p) noexcept;
+  [[nodiscard]] bool is_within_span(const jobs::Job& job, Chunk chunk) noexcept;
   void free_entry(std::uint32_t entry, JobState& state) noexcept;
   Outcome depart(Parsed& parsed, const SharedRuling& ruling, const Frame& frame, TimeNs now) noexcept;
-  Outcome partial_of(const Job& job, const Contribution& p, std::byte* payload) noexcept;
+  Outcome partial_of(const jobs::Job& job, const Contribution& p, std::byte* payload) noexcept;
   Outcome relay_from_server(Parsed& parsed, const Frame& frame, TimeNs now) noexcept;
   Outcome flush(Parsed& parsed, const Frame& frame, TimeNs now) noexcept;
   // Counts a server's packet that was not dropped.
@@ -166,10 +168,10 @@ class Pipeline {
 
   Exec exec_;
   SharedSlots slots_;
-  MergeTable server_;
-  const Kernels* kernels_;
+  server::MergeTable server_;
+  const kernels::Kernels* kernels_;
   PipelineOptions options_;
-  const JobTable* table_ = nullptr;
+  const jobs::JobTable* table_ = nullptr;
   std::unique_ptr<JobState[]> states_;
   std::unique_ptr<JobCounters[]> counters_;
   RejectLimiter rejects_;
@@ -180,4 +182,4 @@ class Pipeline {
   ReturnPaths paths_{};
 };
 
-}  // namespace tally
+}  // namespace tally::pipeline

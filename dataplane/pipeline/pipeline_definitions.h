@@ -4,21 +4,19 @@
 
 #include <bit>
 
-#include "gate.h"
-#include "match.h"
-#include "pipeline.h"
-#include "pipeline_late.h"
-#include "pipeline_server.h"
-#include "pipeline_session.h"
-#include "pipeline_shared.h"
-#include "pool.h"
-#include "reply.h"
-#include "straggler_pool.h"
+#include "pipeline/frame.h"
+#include "pipeline/match.h"
+#include "pipeline/pipeline.h"
+#include "pipeline/pipeline_session.h"
+#include "pipeline/pipeline_shared.h"
+#include "pipeline/pool.h"
+#include "pipeline/reply.h"
+#include "pipeline/stragglers.h"
 
-namespace tally {
+namespace tally::pipeline {
 
 template <class Exec>
-Pipeline<Exec>::Pipeline(const PipelineOptions& options, Region region, const Kernels& kernels)
+Pipeline<Exec>::Pipeline(const PipelineOptions& options, jobs::Region region, const kernels::Kernels& kernels)
     : exec_(region, kernels),
       slots_(options.shared),
       server_(options.server, options.shared.elements(), kernels),
@@ -93,7 +91,7 @@ Outcome Pipeline<Exec>::conclude(const Parsed& parsed, Verdict verdict, bool fre
 
 template <class Exec>
 Outcome Pipeline<Exec>::contribute(Parsed& parsed, const Frame& frame, TimeNs now) noexcept {
-  const Job& job = *parsed.job;
+  const jobs::Job& job = *parsed.job;
   if (shares_slots(job.discipline)) return contribute_shared(parsed, frame, now);
   if (job.stragglers.timeout != 0) return contribute_late(parsed, frame, now);
   Contribution& p = parsed.contribution;
@@ -115,7 +113,7 @@ Outcome Pipeline<Exec>::contribute(Parsed& parsed, const Frame& frame, TimeNs no
 
 // What control has to hear of a contribution that was dropped.
 template <class Exec>
-void Pipeline<Exec>::report(const Job& job, const Contribution& p, Drop why, const Mismatch& other,
+void Pipeline<Exec>::report(const jobs::Job& job, const Contribution& p, Drop why, const Mismatch& other,
                             bool suspect) noexcept {
   if (why == Drop::kMismatch) {
     events_.push(
@@ -129,7 +127,7 @@ void Pipeline<Exec>::report(const Job& job, const Contribution& p, Drop why, con
 // also learns whom everybody waits for.
 template <class Exec>
 Outcome Pipeline<Exec>::query(Parsed& parsed, const Frame& frame, TimeNs now) noexcept {
-  const Job& job = *parsed.job;
+  const jobs::Job& job = *parsed.job;
   Contribution& p = parsed.contribution;
   const Found found = find(job, p);
   if (found.complete) {
@@ -154,11 +152,11 @@ Outcome Pipeline<Exec>::query(Parsed& parsed, const Frame& frame, TimeNs now) no
 
 template <class Exec>
 Outcome Pipeline<Exec>::answer(Parsed& parsed, const Frame& frame, TimeNs now) noexcept {
-  const Job& job = *parsed.job;
+  const jobs::Job& job = *parsed.job;
   Contribution& p = parsed.contribution;
   const Header h = header_at(parsed.payload);
   const std::uint64_t missing = job.members & ~h.contributors.host();
-  const std::uint32_t keys = missing == 0 ? job.key_sum : keys_of(job, h.contributors.host());
+  const std::uint32_t keys = missing == 0 ? job.key_sum : jobs::keys_of(job, h.contributors.host());
   if (!matches(exec_.payload_sums(p), keys, p)) return drop(parsed, frame, Drop::kSum, now);
   const Rank asker{static_cast<std::uint16_t>(h.slot.host())};
   write_result(parsed.payload, job, p, kFlagRetransmit, *kernels_, missing);
@@ -199,7 +197,7 @@ Outcome Pipeline<Exec>::handle(Parsed& parsed, const Frame& frame, TimeNs now) n
 }
 
 template <class Exec>
-void Pipeline<Exec>::release(JobId job, LineRange lines, std::uint32_t elements, std::uint64_t members,
+void Pipeline<Exec>::release(JobId job, jobs::LineRange lines, std::uint32_t elements, std::uint64_t members,
                              std::uint32_t in_front) noexcept {
   const std::uint32_t step = in_front + elements / 16;
   for (std::uint32_t line = 0; elements != 0 && line + step <= lines.count; line += step) {
@@ -209,4 +207,4 @@ void Pipeline<Exec>::release(JobId job, LineRange lines, std::uint32_t elements,
   exec_.clear(lines);
 }
 
-}  // namespace tally
+}  // namespace tally::pipeline

@@ -1,10 +1,10 @@
-#include "fused.h"
-#include "pipeline_definitions.h"
-#include "staged.h"
+#include "pipeline/fused.h"
+#include "pipeline/pipeline_definitions.h"
+#include "pipeline/staged.h"
 
-namespace tally {
+namespace tally::pipeline {
 
 template class Pipeline<Fused>;
 template class Pipeline<Staged>;
 
-}  // namespace tally
+}  // namespace tally::pipeline

@@ -1,18 +1,74 @@
 #pragma once
-// What Pipeline does for sessions of the dialect switchml. Included by pipeline.cc alone.
+// What Pipeline does for sessions of the dialect switchml. Included by pipeline_definitions.h alone.
 
+#include <algorithm>
 #include <bit>
+#include <cstdint>
 #include <cstring>
 
-#include "pipeline.h"
-#include "session_match.h"
-#include "session_program.h"
+#include "jobs/job_table.h"
+#include "pipeline/frame.h"
+#include "pipeline/pipeline.h"
+#include "pipeline/program.h"
+#include "pipeline/session_pool.h"
 #include "tally/switchml.h"
 
-namespace tally {
+namespace tally::pipeline {
+
+// Gate and match of the dialect switchml: header, sender and slot of a packet, without any register.
+
+// Continues the parse of a frame that open_frame() found to be of the dialect (kAbsorb). Fills job,
+// contribution, verdict and drop; of the contribution what the session's program needs. table: may be null.
+void match_session(Parsed& parsed, const OpenedFrame& datagram, const jobs::JobTable* table,
+                   std::uint8_t core) noexcept;
+
+// The UDP header in front of a datagram.
+[[nodiscard]] UdpHeader udp_before(const std::byte* datagram) noexcept;
+
+// The aggregation program of the dialect switchml, written once like program.h. Values wrap around; there are
+// no sums and no shapes on its wire, so nothing here can find a corrupted payload.
+
+template <class Exec>
+Decision decide_session(Exec& x, const jobs::Job& job, Contribution& p, SessionPacket& s) noexcept {
+  if (job.session->tsi == jobs::TsiRule::kOpaque)
+    return x.template rmw<HeadReg>(s.head,
+                                   [&](Head& head) { return OpaqueSession::decide(head, p, s, job); });
+  return x.template rmw<OwnerReg>(p.line, [&](Owner& owner) {
+    return x.template rmw<OperationReg>(p.line, [&](std::uint32_t& operation) {
+      return x.template rmw<HeadReg>(
+          p.line, [&](Head& head) { return PacketSession::decide(head, owner, operation, p, s, job); });
+    });
+  });
+}
+
+// Everything that needs no register was checked before. p.line: the entry's.
+template <class Exec>
+Ruling aggregate_session(Exec& x, const jobs::Job& job, JobState& state, Contribution& p,
+                         SessionPacket& s) noexcept {
+  const Decision d = decide_session(x, job, p, s);
+  if (d.op == Op::kNone && !d.entry_is_ours) return {.drop = d.drop};
+  x.template rmw<PathReg>(path_of(p.line, raw(p.rank)), [&](ReturnPath& path) {
+    path = s.path;
+    return 0;
+  });
+  if (d.op == Op::kNone) return {.drop = d.drop};
+
+  const auto merge_max = [](std::int8_t a, std::int8_t b) noexcept { return std::max(a, b); };
+  p.exponent = x.template rmw<ExponentReg>(
+      p.line, [&](std::int8_t& r) { return obey(d.op, r, p.exponent, merge_max); });
+  s.exponent1 = x.template rmw<Exponent1Reg>(
+      p.line, [&](std::int8_t& r) { return obey(d.op, r, s.exponent1, merge_max); });
+  state.occupancy += static_cast<std::uint32_t>(static_cast<std::int32_t>(d.occupancy));
+
+  p.line += jobs::session_front_lines(job.world) - 1;  // the kernels' values are a line behind `line`
+  state.overflows += x.values(d.op, p, false).overflow ? 1 : 0;
+  if (d.op == Op::kRead) return {.verdict = Verdict::kRepeat};
+  const bool complete = d.op == Op::kAddEmit || job.world == 1;
+  return {.verdict = complete ? Verdict::kComplete : Verdict::kAbsorb};
+}
 
 // The reply in the packet's own place: everything as it came but what is the session's or the entry's.
-inline void write_session_result(std::byte* datagram, const Job& job, const Contribution& p,
+inline void write_session_result(std::byte* datagram, const jobs::Job& job, const Contribution& p,
                                  const SessionPacket& s) noexcept {
   switchml::PacketHeader h;
   std::memcpy(&h, datagram, sizeof h);
@@ -27,18 +83,18 @@ inline void write_session_result(std::byte* datagram, const Job& job, const Cont
 template <class Exec>
 [[gnu::noinline]] Outcome Pipeline<Exec>::contribute_session(Parsed& parsed, const Frame& frame,
                                                              TimeNs now) noexcept {
-  const Job& job = *parsed.job;
+  const jobs::Job& job = *parsed.job;
   Contribution& p = parsed.contribution;
   switchml::PacketHeader h;
   std::memcpy(&h, parsed.payload, sizeof h);
   const std::uint32_t entry = p.line;
   JobState& state = states_[raw(job.id)];
-  const bool opaque = job.session->tsi == TsiRule::kOpaque;
+  const bool opaque = job.session->tsi == jobs::TsiRule::kOpaque;
   SessionPacket s{.head = session_line(job, raw(p.slot), 0),
                   .set = (h.pool_index.host() & switchml::kSetBit) != 0 ? 1U : 0U,
                   .operation = opaque ? state.run.life(job.epoch, now)
                                       : state.run.operation(job.epoch, h.job_number, now),
-                  .now = stamp(now),
+                  .now = jobs::stamp(now),
                   .job_number = h.job_number,
                   .exponent1 = h.exponent1,
                   .path = {udp_before(parsed.payload).source.host(), frame.port}};
@@ -58,4 +114,4 @@ template <class Exec>
   return conclude(parsed, ruling.verdict, complete, now);
 }
 
-}  // namespace tally
+}  // namespace tally::pipeline

@@ -5,21 +5,21 @@
 #include <algorithm>
 #include <bit>
 
-#include "pipeline.h"
-#include "reply.h"
-#include "shared_program.h"
+#include "pipeline/pipeline.h"
+#include "pipeline/reply.h"
+#include "pipeline/shared_program.h"
 
-namespace tally {
+namespace tally::pipeline {
 
 template <class Exec>
-void Pipeline<Exec>::adopt(const JobTable* table) noexcept {
+void Pipeline<Exec>::adopt(const jobs::JobTable* table) noexcept {
   // An epoch that is over leaves nothing at the server: a finished sum that stayed would be taken for that of
   // the same number 2^32 chunks later. Its entries are taken or swept like any others.
   if (table_ != nullptr && options_.shared.entries != 0) {
     for (std::uint32_t id = 1; id <= kMaxJobs; ++id) {
-      const Job* const before = table_->find(JobId{static_cast<std::uint16_t>(id)});
+      const jobs::Job* const before = table_->find(JobId{static_cast<std::uint16_t>(id)});
       if (before == nullptr || before->server != ServerKind::kEmbedded) continue;
-      const Job* const now = table != nullptr ? table->find(before->id) : nullptr;
+      const jobs::Job* const now = table != nullptr ? table->find(before->id) : nullptr;
       if (now == nullptr || now->epoch != before->epoch) server_.forget(before->id);
     }
   }
@@ -29,10 +29,10 @@ void Pipeline<Exec>::adopt(const JobTable* table) noexcept {
 
 // The filling or complete entry of p's chunk; kNoEntry: there is none. Control's way to it, outside any pass.
 template <class Exec>
-std::uint32_t Pipeline<Exec>::entry_of(const Job& job, const Contribution& p) noexcept {
+std::uint32_t Pipeline<Exec>::entry_of(const jobs::Job& job, const Contribution& p) noexcept {
   std::uint32_t entry = raw(p.slot) / job.shards;
   if (job.discipline == Discipline::kShared) {
-    const LedgerRow row = exec_.template peek<LedgerReg>(job.slots.first * kLedgerRowsPerLine + entry);
+    const LedgerRow row = exec_.template peek<LedgerReg>(job.slots.first * jobs::kLedgerRowsPerLine + entry);
     if (row.seen == 0 || row.chunk != raw(p.chunk) || row.entry == 0) return kNoEntry;
     if (row.entry == LedgerRow::kAsking) return kNoEntry;
     entry = row.entry - 1;
@@ -50,28 +50,29 @@ void Pipeline<Exec>::free_entry(std::uint32_t entry, JobState& state) noexcept {
 }
 
 template <class Exec>
-MergeResult Pipeline<Exec>::serve(const Job& job, Contribution& p, TimeNs now) noexcept {
-  Partial partial{.chunk = p.chunk,
-                  .contributors = p.bit,
-                  .keys = p.key,
-                  .shape = p.shape,
-                  .exponent = p.exponent,
-                  .overflow = p.overflow,
-                  .sum1 = p.sum1,
-                  .sum2 = p.sum2,
-                  .values = p.values,
-                  .room = p.room};
-  const MergeResult result = server_.merge(merge_job(job), partial, now);
+server::MergeResult Pipeline<Exec>::serve(const jobs::Job& job, Contribution& p, TimeNs now) noexcept {
+  server::Partial partial{.chunk = p.chunk,
+                          .contributors = p.bit,
+                          .keys = p.key,
+                          .shape = p.shape,
+                          .exponent = p.exponent,
+                          .overflow = p.overflow,
+                          .sum1 = p.sum1,
+                          .sum2 = p.sum2,
+                          .values = p.values,
+                          .room = p.room};
+  const server::MergeResult result = server_.merge(merge_job(job), partial, now);
   JobState& state = states_[raw(job.id)];
-  if (result.merged == Merged::kBadSum || result.merged == Merged::kBadInput) state.finished_badly();
-  if (result.merged != Merged::kComplete && result.merged != Merged::kKnown) return result;
-  p.slot = SlotIndex{slot_of(slot_map(job), p.chunk)};
+  if (result.merged == server::Merged::kBadSum || result.merged == server::Merged::kBadInput)
+    state.finished_badly();
+  if (result.merged != server::Merged::kComplete && result.merged != server::Merged::kKnown) return result;
+  p.slot = SlotIndex{slot_of(jobs::slot_map(job), p.chunk)};
   p.shape = partial.shape;
   p.exponent = partial.exponent;
   p.overflow = partial.overflow;
   p.sum1 = partial.sum1;
   p.sum2 = partial.sum2;
-  if (result.merged != Merged::kComplete) return result;
+  if (result.merged != server::Merged::kComplete) return result;
   state.finished_well();
   ++state.slots.served;
   if (const std::uint32_t entry = entry_of(job, p); entry != kNoEntry && slots_.filling(entry))
@@ -82,8 +83,8 @@ MergeResult Pipeline<Exec>::serve(const Job& job, Contribution& p, TimeNs now) n
 // The last arrival came with DIRECT and is at the server: what the others have in the entry goes along,
 // because nobody else will come to finish it.
 template <class Exec>
-MergeResult Pipeline<Exec>::serve_along(const Job& job, Contribution& p, const MergeResult& otherwise,
-                                        TimeNs now) noexcept {
+server::MergeResult Pipeline<Exec>::serve_along(const jobs::Job& job, Contribution& p,
+                                                const server::MergeResult& otherwise, TimeNs now) noexcept {
   const std::uint32_t entry = entry_of(job, p);
   if (entry == kNoEntry || !slots_.filling(entry) || p.room < slots_.region().elements()) return otherwise;
   exec_.again();
@@ -93,17 +94,17 @@ MergeResult Pipeline<Exec>::serve_along(const Job& job, Contribution& p, const M
 // What a filling entry holds goes into p, and the entry is free. The job whose it is; nullptr: it is of no
 // use to anybody, because its epoch is over or its chunk a span behind.
 template <class Exec>
-const Job* Pipeline<Exec>::take_out(std::uint32_t entry, Contribution& p) noexcept {
+const jobs::Job* Pipeline<Exec>::take_out(std::uint32_t entry, Contribution& p) noexcept {
   p.line = slots_.line_of(entry);
   const Owner owner = exec_.template peek<OwnerReg>(p.line);
   const Head head = exec_.head(p.line);
   p.chunk = Chunk{head.chunk};
   p.bit = head.contributors;
   p.priority = owner.priority;
-  const Job* const job = table_ != nullptr ? table_->find(JobId{owner.job}) : nullptr;
+  const jobs::Job* const job = table_ != nullptr ? table_->find(JobId{owner.job}) : nullptr;
   const bool lives = job != nullptr && raw(job->epoch) == head.tag && is_within_span(*job, p.chunk);
   if (lives) {
-    p.key = keys_of(*job, p.bit);
+    p.key = jobs::keys_of(*job, p.bit);
     p.shape = exec_.template peek<ShapeReg>(p.line);
     p.exponent = exec_.template peek<ExponentReg>(p.line);
     p.overflow = exec_.template peek<OverflowReg>(p.line);
@@ -119,7 +120,7 @@ const Job* Pipeline<Exec>::take_out(std::uint32_t entry, Contribution& p) noexce
 // after the other.
 template <class Exec>
 Outcome Pipeline<Exec>::ask_peer(const Parsed& parsed, Outcome out) noexcept {
-  const Job& job = *parsed.job;
+  const jobs::Job& job = *parsed.job;
   const std::uint32_t rank = raw(parsed.contribution.rank);
   const std::uint32_t next = 1 + asks_++ % (job.world - 1U);
   out.verdict = Verdict::kRelay;
@@ -131,7 +132,7 @@ Outcome Pipeline<Exec>::ask_peer(const Parsed& parsed, Outcome out) noexcept {
 
 template <class Exec>
 Outcome Pipeline<Exec>::contribute_shared(Parsed& parsed, const Frame& frame, TimeNs now) noexcept {
-  const Job& job = *parsed.job;
+  const jobs::Job& job = *parsed.job;
   Contribution& p = parsed.contribution;
   const bool suspect = states_[raw(job.id)].suspect();
   p.verify |= suspect;
@@ -149,32 +150,34 @@ Outcome Pipeline<Exec>::contribute_shared(Parsed& parsed, const Frame& frame, Ti
     return drop(parsed, frame, ruling.drop, now);
   }
 
-  const Job& owner = *ruling.leaving;
+  const jobs::Job& owner = *ruling.leaving;
   const Rank sender = p.rank;
   if (ruling.verdict == Verdict::kEvict && !is_within_span(owner, p.chunk))
     return conclude(parsed, ruling.verdict, ruling.fresh, now);
   if (owner.server == ServerKind::kExternal) return depart(parsed, ruling, frame, now);
-  MergeResult result = serve(owner, p, now);
+  server::MergeResult result = serve(owner, p, now);
   const bool own = ruling.verdict == Verdict::kBypass;  // what went to the server is the packet as it came
-  if (result.merged == Merged::kMismatch) {
+  if (result.merged == server::Merged::kMismatch) {
     // Of a partial sum anyone in it may be named: all of them sent the same.
     const Rank one{static_cast<std::uint16_t>(std::countr_zero(p.bit))};
     events_.push({EventKind::kMismatch, owner.id, owner.epoch, p.chunk, own ? sender : one, result.held,
                   p.shape, result.stored});
   }
-  if (own && result.merged == Merged::kMismatch) return drop(parsed, frame, Drop::kMismatch, now);
-  if (own && result.merged == Merged::kBadInput) return drop(parsed, frame, Drop::kSum, now);
-  if (own && result.merged == Merged::kBadSum) return drop(parsed, frame, Drop::kBadSum, now);
+  if (own && result.merged == server::Merged::kMismatch) return drop(parsed, frame, Drop::kMismatch, now);
+  if (own && result.merged == server::Merged::kBadInput) return drop(parsed, frame, Drop::kSum, now);
+  if (own && result.merged == server::Merged::kBadSum) return drop(parsed, frame, Drop::kBadSum, now);
   // By hash no ledger tells a replay, which renews no lease; the server's table does.
-  const bool replayed = own && (result.merged == Merged::kInside || result.merged == Merged::kKnown);
+  const bool replayed =
+      own && (result.merged == server::Merged::kInside || result.merged == server::Merged::kKnown);
   const bool fresh = ruling.fresh && !replayed;
-  if (p.direct && ruling.last && result.merged != Merged::kComplete && result.merged != Merged::kKnown)
+  if (p.direct && ruling.last && result.merged != server::Merged::kComplete &&
+      result.merged != server::Merged::kKnown)
     result = serve_along(job, p, result, now);
 
-  const bool complete = result.merged == Merged::kComplete;
-  const bool result_leaves = complete || result.merged == Merged::kKnown;
+  const bool complete = result.merged == server::Merged::kComplete;
+  const bool result_leaves = complete || result.merged == server::Merged::kKnown;
   // Chunks that the server completes have a counter of their own, whoever's packet did it.
-  const bool repeats = result.merged == Merged::kKnown && own;
+  const bool repeats = result.merged == server::Merged::kKnown && own;
   Outcome out = conclude(parsed, repeats ? Verdict::kRepeat : ruling.verdict, fresh, now);
   if (!result_leaves) return ruling.asks ? ask_peer(parsed, out) : out;
   out.verdict = complete ? Verdict::kComplete : Verdict::kRepeat;
@@ -188,9 +191,9 @@ Outcome Pipeline<Exec>::contribute_shared(Parsed& parsed, const Frame& frame, Ti
 // Whose contributions of an unfinished chunk came by, also those that are at an external server; 0: not
 // known. By hash nothing tells who is there, and what the entry holds would name wrong ranks.
 template <class Exec>
-std::uint64_t Pipeline<Exec>::seen_of(const Job& job, const Contribution& p) noexcept {
+std::uint64_t Pipeline<Exec>::seen_of(const jobs::Job& job, const Contribution& p) noexcept {
   if (job.discipline != Discipline::kShared) return 0;
-  const std::uint32_t line = job.slots.first * kLedgerRowsPerLine;
+  const std::uint32_t line = job.slots.first * jobs::kLedgerRowsPerLine;
   const LedgerRow row = exec_.template peek<LedgerReg>(line + raw(p.slot) / job.shards);
   if (row.chunk != raw(p.chunk) || row.entry == LedgerRow::kAsking) return 0;
   return row.seen != job.members ? row.seen : 0;  // nobody is waited for
@@ -198,7 +201,7 @@ std::uint64_t Pipeline<Exec>::seen_of(const Job& job, const Contribution& p) noe
 
 // The entry is asked first, the server's table only when there is none.
 template <class Exec>
-Found Pipeline<Exec>::find(const Job& job, Contribution& p) noexcept {
+Found Pipeline<Exec>::find(const jobs::Job& job, Contribution& p) noexcept {
   if (!shares_slots(job.discipline)) return look_up(exec_, job, p);
   std::uint64_t held = 0;
   if (const std::uint32_t entry = entry_of(job, p); entry != kNoEntry) {
@@ -208,7 +211,7 @@ Found Pipeline<Exec>::find(const Job& job, Contribution& p) noexcept {
     held = found.contributors;
   }
   if (job.server == ServerKind::kExternal) return {.contributors = seen_of(job, p)};
-  Partial partial{.chunk = p.chunk, .values = p.values, .room = p.room};
+  server::Partial partial{.chunk = p.chunk, .values = p.values, .room = p.room};
   if (!server_.read(merge_job(job), partial))
     return {.contributors = held | server_.contributors(merge_job(job), p.chunk)};
   p.shape = partial.shape;
@@ -233,7 +236,7 @@ bool Pipeline<Exec>::aged(TimeNs now) noexcept {
     const std::uint32_t entry = slots_.next_to_sweep();
     if (!slots_.filling(entry)) continue;
     const Owner owner = exec_.template peek<OwnerReg>(slots_.line_of(entry));
-    if (!untouched_for(owner, stamp(now), states_[owner.job].age())) continue;
+    if (!untouched_for(owner, jobs::stamp(now), states_[owner.job].age())) continue;
     aged_ = entry;
     return true;
   }
@@ -247,12 +250,12 @@ Outcome Pipeline<Exec>::sweep(std::span<std::byte> payload, TimeNs now) noexcept
   p.room = static_cast<std::uint32_t>((payload.size() - kHeaderBytes) / 4);
   ++states_[exec_.template peek<OwnerReg>(slots_.line_of(aged_)).job].slots.swept;
   if constexpr (requires(Exec & x) { x.begin(); }) exec_.begin();
-  const Job* const job = take_out(aged_, p);
+  const jobs::Job* const job = take_out(aged_, p);
   if (job == nullptr) return {};
   if (job->server == ServerKind::kExternal) return partial_of(*job, p, payload.data());
-  const MergeResult result = serve(*job, p, now);
-  const bool complete = result.merged == Merged::kComplete;
-  if (!complete && result.merged != Merged::kKnown) return {};
+  const server::MergeResult result = serve(*job, p, now);
+  const bool complete = result.merged == server::Merged::kComplete;
+  if (!complete && result.merged != server::Merged::kKnown) return {};
   write_result(payload.data(), *job, p, complete ? 0 : kFlagRetransmit, *kernels_);
   return {.verdict = complete ? Verdict::kComplete : Verdict::kRepeat,
           .ranks = complete ? job->members : p.bit,
@@ -263,10 +266,115 @@ Outcome Pipeline<Exec>::sweep(std::span<std::byte> payload, TimeNs now) noexcept
 
 // Results older than a span are nobody's business any more.
 template <class Exec>
-bool Pipeline<Exec>::is_within_span(const Job& job, Chunk chunk) noexcept {
+bool Pipeline<Exec>::is_within_span(const jobs::Job& job, Chunk chunk) noexcept {
   const High high = exec_.template peek<HighReg>(raw(job.id));
   return high.epoch != raw(job.epoch) ||
          serial_difference(chunk, Chunk{high.chunk}) > -static_cast<std::int32_t>(job.span);
 }
 
-}  // namespace tally
+// What Pipeline does for jobs with external servers: what goes to them, and what comes from them. Included by
+// pipeline_definitions.h alone.
+
+inline void towards(std::uint32_t server, std::uint8_t priority, Outcome& out) noexcept {
+  out.server = static_cast<std::uint8_t>(server);
+  out.priority = priority;
+}
+
+// The packet at `payload` becomes the PARTIAL of what p holds. No counter changes.
+template <class Exec>
+Outcome Pipeline<Exec>::partial_of(const jobs::Job& job, const Contribution& p, std::byte* payload) noexcept {
+  write_partial(payload, job, p, *kernels_);
+  Outcome out{.verdict = Verdict::kRelay, .job = &job, .payload = payload};
+  out.payload_bytes = static_cast<std::uint32_t>(kHeaderBytes + 4 * p.shape.elements);
+  towards(server_of(p.chunk, job.servers), p.priority, out);
+  return out;
+}
+
+// The packet leaves for the server of the job whose sum it carries: as it came, or as a PARTIAL. A filling
+// entry does not go along with the last arrival, as it does with the embedded server: one frame cannot become
+// two. The server's timer fetches it.
+// What goes by is verified here, as the embedded server does: the server only drops what does not match, and
+// the job would hang with nobody to blame.
+template <class Exec>
+Outcome Pipeline<Exec>::depart(Parsed& parsed, const SharedRuling& ruling, const Frame& frame,
+                               TimeNs now) noexcept {
+  const jobs::Job& owner = *ruling.leaving;
+  const Contribution& p = parsed.contribution;
+  if (ruling.verdict == Verdict::kBypass && !p.verify && !payload_matches(exec_, p)) {
+    states_[raw(owner.id)].finished_badly();
+    if (ruling.fresh) unsee(exec_, owner, p);
+    return drop(parsed, frame, Drop::kSum, now);
+  }
+  // By hash no ledger tells a replay that goes by, which renews no lease; what the server knows is not heard.
+  const bool told = ruling.verdict != Verdict::kBypass || !by_hash(owner.discipline);
+  Outcome out = conclude(parsed, ruling.verdict, ruling.fresh && told, now);
+  if (ruling.verdict == Verdict::kBypass) {
+    relay_header(parsed.payload, owner.result_cookie, *kernels_,
+                 ruling.collision ? std::uint8_t{kFlagCollision} : std::uint8_t{0});
+    towards(server_of(p.chunk, owner.servers), p.priority, out);
+    return out;
+  }
+  const Verdict verdict = out.verdict;
+  out = partial_of(owner, p, parsed.payload);
+  out.verdict = verdict;
+  return out;
+}
+
+template <class Exec>
+Outcome Pipeline<Exec>::conclude_server(const Parsed& parsed) noexcept {
+  ++counters_[raw(parsed.job->id)].verdicts[static_cast<std::size_t>(Verdict::kRelay)];
+  return {.verdict = Verdict::kAbsorb,
+          .job = parsed.job,
+          .payload = parsed.payload,
+          .payload_bytes = parsed.payload_bytes};
+}
+
+// To the ranks that it names: a RESULT as the box's own, a RESEND as the server's.
+template <class Exec>
+Outcome Pipeline<Exec>::relay_from_server(Parsed& parsed, const Frame& frame, TimeNs now) noexcept {
+  const jobs::Job& job = *parsed.job;
+  Contribution& p = parsed.contribution;
+  const std::uint64_t ranks = p.bit;
+  const bool result = parsed.type == PacketType::kResult;
+  if (result && !matches(exec_.payload_sums(p), job.key_sum, p)) return drop(parsed, frame, Drop::kSum, now);
+  Outcome out = conclude_server(parsed);
+  out.verdict = result && ranks == job.members ? Verdict::kComplete : Verdict::kRepeat;
+  out.ranks = ranks;
+  if (!result) {
+    relay_header(parsed.payload, job.result_cookie, *kernels_);
+    return out;
+  }
+  const std::uint8_t flags = header_at(parsed.payload).flags & kFlagRetransmit;
+  if (out.verdict == Verdict::kComplete && flags == 0) ++states_[raw(job.id)].slots.served;
+  write_result(parsed.payload, job, p, flags, *kernels_);
+  return out;
+}
+
+// What is filling goes to the server and is free; what is complete is told; of anything else nothing is said.
+template <class Exec>
+Outcome Pipeline<Exec>::flush(Parsed& parsed, const Frame& frame, TimeNs) noexcept {
+  const jobs::Job& job = *parsed.job;
+  Contribution& p = parsed.contribution;
+  const std::uint32_t server = server_index(p.rank);
+  const std::uint32_t entry = shares_slots(job.discipline) ? entry_of(job, p) : kNoEntry;
+  if (entry == kNoEntry) return conclude_server(parsed);
+  p.line = slots_.line_of(entry);
+  const jobs::Shape stored = exec_.template peek<ShapeReg>(p.line);
+  const Owner owner = exec_.template peek<OwnerReg>(p.line);
+  if (p.room < stored.elements) return drop(parsed, frame, Drop::kRoom, 0);
+  Outcome out = conclude_server(parsed);
+  if (slots_.filling(entry)) {
+    if (take_out(entry, p) == nullptr) return out;
+    ++states_[raw(job.id)].slots.flushed;
+    return partial_of(job, p, parsed.payload);
+  }
+  look_up(exec_, job, p);
+  exec_.values(Op::kRead, p, false);
+  write_result(parsed.payload, job, p, kFlagRetransmit, *kernels_);
+  out.payload_bytes = static_cast<std::uint32_t>(kHeaderBytes + 4 * p.shape.elements);
+  out.verdict = Verdict::kRelay;
+  towards(server, owner.priority, out);
+  return out;
+}
+
+}  // namespace tally::pipeline

@@ -1,33 +1,34 @@
 #pragma once
-// The `pool` discipline (SwitchML, NSDI'21, with protocol.md's order rules): every job owns W slots in two
-// versions, so a conflict between jobs cannot happen. A discipline is this file: where a chunk's entry lies,
-// how far a chunk may be from `high`, and `decide`.
+// The `pool` discipline (SwitchML, NSDI'21, with protocol_box.md's order rules): every job owns W slots in
+// two versions, so a conflict between jobs cannot happen. A discipline is this file: where a chunk's entry
+// lies, how far a chunk may be from `high`, and `decide`.
 
 #include <cstdint>
+#include <vector>
 
-#include "decision.h"
-#include "job_table.h"
-#include "registers.h"
+#include "jobs/job_table.h"
+#include "pipeline/decision.h"
+#include "pipeline/registers.h"
 
-namespace tally {
+namespace tally::pipeline {
 
 struct Pool {
-  static SlotIndex slot_of(Chunk chunk, const Job& job) noexcept {
+  static SlotIndex slot_of(Chunk chunk, const jobs::Job& job) noexcept {
     return SlotIndex{raw(chunk) & (job.window - 1)};
   }
 
   // entry = slot + W * ((chunk / W) mod 2), where this core holds every shards-th slot.
-  static std::uint32_t line_of(Chunk chunk, const Job& job) noexcept {
+  static std::uint32_t line_of(Chunk chunk, const jobs::Job& job) noexcept {
     const std::uint32_t slot = raw(chunk) & (job.window - 1);
     const std::uint32_t version = (raw(chunk) & job.window) != 0 ? 1 : 0;
     const std::uint32_t local = job.shards == 1 ? slot : slot / job.shards;
-    const std::uint32_t per_version = pool_entries(job.window, job.shards) / 2;
-    return job.slots.first + (local + version * per_version) * entry_lines(job.elements);
+    const std::uint32_t per_version = jobs::pool_entries(job.window, job.shards) / 2;
+    return job.slots.first + (local + version * per_version) * jobs::entry_lines(job.elements);
   }
 
   // One read-modify-write of `high`. A contribution of c proves that everyone holds all up to c - 2W, so what
   // is a span behind can only be a replay, and what is a span ahead comes from no worker of this generation.
-  static Decision order(High& high, const Contribution& p, const Job& job) noexcept {
+  static Decision order(High& high, const Contribution& p, const jobs::Job& job) noexcept {
     if (high.epoch == raw(p.epoch)) {
       const std::int32_t d = serial_difference(p.chunk, Chunk{high.chunk});
       const auto span = static_cast<std::int32_t>(job.span);
@@ -40,7 +41,7 @@ struct Pool {
     return {.op = Op::kWrite};
   }
 
-  static Decision decide(Head& head, const Contribution& p, const Job& job) noexcept {
+  static Decision decide(Head& head, const Contribution& p, const jobs::Job& job) noexcept {
     const bool this_epoch = head.tag == raw(p.epoch);
     const bool filling = head.tag != 0 && head.contributors != job.members;
     if (this_epoch && head.chunk == raw(p.chunk)) {
@@ -60,4 +61,51 @@ struct Pool {
   }
 };
 
-}  // namespace tally
+// Which entry of the jobs with stragglers the age sweep looks at next: one job's entries after the other's,
+// all of them in turn. Jobs without stragglers are not in its list. Owner: the core.
+
+class LateSweep {
+ public:
+  LateSweep() { jobs_.reserve(kMaxJobs); }
+
+  // Between bursts; `table` as for Pipeline::adopt.
+  void adopt(const jobs::JobTable* table) {
+    jobs_.clear();
+    forget();
+    for (std::uint32_t id = 1; table != nullptr && id <= kMaxJobs; ++id) {
+      const jobs::Job* const job = table->find(JobId{static_cast<std::uint16_t>(id)});
+      if (job != nullptr && job->stragglers.timeout != 0 && job->slots.count != 0) jobs_.push_back(job);
+    }
+    at_ = offset_ = 0;  // where it was may be behind the end of what is another job's now
+  }
+  [[nodiscard]] bool empty() const noexcept { return jobs_.empty(); }
+
+  // Only when not empty.
+  [[nodiscard]] const jobs::Job& job() const noexcept { return *jobs_[at_]; }
+  [[nodiscard]] std::uint32_t line() const noexcept { return job().slots.first + offset_; }
+  // The entry behind it; false: the next is another round's, or another job's.
+  bool step() noexcept {
+    const std::uint32_t lines = jobs::entry_lines(job().elements);
+    offset_ += lines;
+    if (offset_ + lines <= job().slots.count) return true;
+    skip();
+    return false;
+  }
+  void skip() noexcept {
+    offset_ = 0;
+    if (++at_ >= jobs_.size()) at_ = 0;
+  }
+
+  // An entry was found: it stays where the sweep is until it is finished or forgotten.
+  void find() noexcept { found_ = true; }
+  void forget() noexcept { found_ = false; }
+  [[nodiscard]] bool found() const noexcept { return found_; }
+
+ private:
+  std::vector<const jobs::Job*> jobs_;
+  std::size_t at_ = 0;
+  std::uint32_t offset_ = 0;  // lines behind the job's first
+  bool found_ = false;
+};
+
+}  // namespace tally::pipeline

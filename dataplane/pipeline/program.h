@@ -6,15 +6,14 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "decision.h"
-#include "job_state.h"
-#include "job_table.h"
-#include "kernels.h"
-#include "tally/drop.h"
+#include "jobs/job_table.h"
+#include "kernels/kernels.h"
+#include "pipeline/decision.h"
+#include "pipeline/job_state.h"
+#include "tally/counters.h"
 #include "tally/mix64.h"
-#include "tally/verdict.h"
 
-namespace tally {
+namespace tally::pipeline {
 
 struct Ruling {
   Verdict verdict = Verdict::kDrop;
@@ -24,7 +23,7 @@ struct Ruling {
 // What the entry held when a contribution of another size or type came.
 struct Mismatch {
   std::uint64_t contributors = 0;
-  Shape shape;
+  jobs::Shape shape;
 };
 
 template <class T, class Merge>
@@ -36,11 +35,11 @@ constexpr T obey(Op op, T& reg, T in, Merge merge) noexcept {
 
 template <class Exec>
 bool payload_matches(const Exec& x, const Contribution& p) noexcept {
-  const Sums s = x.payload_sums(p);
+  const kernels::Sums s = x.payload_sums(p);
   return s.sum1 + keyed(p.key, p.chunk) == p.sum1 && s.sum2 == p.sum2;
 }
 
-constexpr bool matches(Sums finished, std::uint32_t keys, const Contribution& p) noexcept {
+constexpr bool matches(kernels::Sums finished, std::uint32_t keys, const Contribution& p) noexcept {
   return finished.sum1 + keyed(keys, p.chunk) == p.sum1 && finished.sum2 == p.sum2;
 }
 
@@ -69,14 +68,14 @@ struct Found {
   std::uint64_t missing = 0;       // complete: ranks that its result lacks
 };
 template <class Exec>
-Found look_up(Exec& x, const Job& job, Contribution& p) noexcept {
+Found look_up(Exec& x, const jobs::Job& job, Contribution& p) noexcept {
   const Head head = x.template rmw<HeadReg>(p.line, [](Head& h) { return h; });
   if (head.tag != raw(p.epoch) || head.chunk != raw(p.chunk)) return {};
   if (head.contributors != job.members) return {.contributors = head.contributors};
   std::uint64_t missing = 0;
   if (job.stragglers.timeout != 0)
     missing = x.template rmw<MissingReg>(p.line, [](std::uint64_t& m) { return m; });
-  p.shape = x.template rmw<ShapeReg>(p.line, [](Shape& r) { return r; });
+  p.shape = x.template rmw<ShapeReg>(p.line, [](jobs::Shape& r) { return r; });
   p.exponent = x.template rmw<ExponentReg>(p.line, [](std::int8_t& r) { return r; });
   p.overflow = x.template rmw<OverflowReg>(p.line, [](std::uint8_t& r) { return r; });
   p.sum1 = x.template rmw<Sum1Reg>(p.line, [](std::uint32_t& r) { return r; });
@@ -86,9 +85,9 @@ Found look_up(Exec& x, const Job& job, Contribution& p) noexcept {
 
 // Discipline: pool.h. Everything that needs no register (check, epoch, cookie, binding, bit, slot) was
 // checked before. `why`: filled with kMismatch only. own: of a discipline with registers of its own at the
-// entry (straggler_pool.h).
+// entry (stragglers.h).
 template <class Discipline, class Exec>
-Ruling aggregate(Exec& x, const Job& job, JobState& state, Contribution& p, Mismatch& why,
+Ruling aggregate(Exec& x, const jobs::Job& job, JobState& state, Contribution& p, Mismatch& why,
                  [[maybe_unused]] Discipline* own = nullptr) noexcept {
   // A corrupted contribution must change nothing. A plain add can fold that check in and take itself back;
   // whatever would overwrite the entry or the packet is checked before the first register.
@@ -116,7 +115,7 @@ Ruling aggregate(Exec& x, const Job& job, JobState& state, Contribution& p, Mism
   const auto undo_head = [&](Head to) noexcept { x.template undo<HeadReg>(p.line, to); };
   if constexpr (requires { own->at_entry(x, d.op, p); }) own->at_entry(x, d.op, p);
 
-  const Shape stored = x.template rmw<ShapeReg>(p.line, [&](Shape& shape) {
+  const jobs::Shape stored = x.template rmw<ShapeReg>(p.line, [&](jobs::Shape& shape) {
     if (d.op == Op::kWrite) shape = p.shape;
     return shape;
   });
@@ -128,7 +127,7 @@ Ruling aggregate(Exec& x, const Job& job, JobState& state, Contribution& p, Mism
   if (d.op == Op::kNone) return refuse(d.drop);
 
   if (check_later) {
-    const Added added = x.values(Op::kAdd, p, /*with_sums=*/true);
+    const kernels::Added added = x.values(Op::kAdd, p, /*with_sums=*/true);
     if (added.sums.sum1 + keyed(p.key, p.chunk) != p.sum1 || added.sums.sum2 != p.sum2) {
       x.values(Op::kSubtract, p, false);
       undo_head(head_before);  // `high` had no part in it: the entry's chunk was absorbed before
@@ -140,7 +139,7 @@ Ruling aggregate(Exec& x, const Job& job, JobState& state, Contribution& p, Mism
 
   state.occupancy += static_cast<std::uint32_t>(static_cast<std::int32_t>(d.occupancy));
   if (check_later) return {.verdict = Verdict::kAbsorb};
-  const Added out = x.values(d.op, p, false);
+  const kernels::Added out = x.values(d.op, p, false);
   state.overflows += out.overflow ? 1 : 0;
   if (d.op == Op::kRead) return {.verdict = Verdict::kRepeat};
   if (d.op != Op::kAddEmit) return {.verdict = Verdict::kAbsorb};
@@ -154,4 +153,4 @@ Ruling aggregate(Exec& x, const Job& job, JobState& state, Contribution& p, Mism
   return {.verdict = Verdict::kComplete};
 }
 
-}  // namespace tally
+}  // namespace tally::pipeline

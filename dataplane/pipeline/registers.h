@@ -1,17 +1,16 @@
 #pragma once
 // The register arrays of the aggregation program. Each names its word and its stage; this list is all that
-// the program, both executions and the fit report share. Source: protocol.md, Slot entry; pipeline.md.
+// the program, both executions and the fit report share (docs/protocol_box.md, 11.1 and 11.5).
 // To add a register: a struct here, its place in the list, its line in the program.
 
 #include <array>
 #include <cstdint>
 #include <string_view>
 
-#include "shape.h"
-#include "stamp.h"
+#include "jobs/layout.h"
 #include "tally/ids.h"
 
-namespace tally {
+namespace tally::pipeline {
 
 enum class IndexedBy : std::uint8_t { kJob, kLedgerRow, kPath, kEntry };
 
@@ -115,7 +114,7 @@ struct MissingReg {
 };
 
 struct ShapeReg {
-  using Word = Shape;
+  using Word = jobs::Shape;
   static constexpr int kStage = 3;
   static constexpr IndexedBy kIndex = IndexedBy::kEntry;
   static constexpr std::string_view kName = "shape";
@@ -166,4 +165,4 @@ using PathRegisters = RegisterList<PathReg>;
 using EntryRegisters = RegisterList<HeadReg, MissingReg, OwnerReg, ClaimedReg, ShapeReg, ExponentReg,
                                     OverflowReg, Exponent1Reg, Sum1Reg, Sum2Reg, OperationReg>;
 
-}  // namespace tally
+}  // namespace tally::pipeline

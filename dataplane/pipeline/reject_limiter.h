@@ -1,5 +1,5 @@
 #pragma once
-// At most 10 REJECTs per second and source (protocol.md, Words). A source has a bucket of its own: two that
+// At most 10 REJECTs per second and source (docs/protocol.md, 13). A source has a bucket of its own: two that
 // shared one would share its budget, and a worker whose neighbour asks about every chunk it waits for would
 // never hear who is late. Where more sources than kWays meet in a set within a second, the last ones get no
 // answer: made-up addresses cost at most the size of the table.
@@ -7,11 +7,11 @@
 #include <array>
 #include <cstdint>
 
-#include "binding.h"
+#include "jobs/binding.h"
 #include "tally/mix64.h"
 #include "tally/time.h"
 
-namespace tally {
+namespace tally::pipeline {
 
 // Owner: one data core. Pure but for its table.
 class RejectLimiter {
@@ -21,7 +21,7 @@ class RejectLimiter {
   static constexpr std::size_t kSets = 256;
 
   // Takes a token of `source` (address, UDP port, ingress port); false = stay silent. now: never decreases.
-  bool allow(const Binding& source, TimeNs now) noexcept {
+  bool allow(const jobs::Binding& source, TimeNs now) noexcept {
     const std::uint64_t key = key_of(source);
     Bucket* const bucket = find(key, now);
     if (bucket == nullptr) return false;
@@ -32,7 +32,7 @@ class RejectLimiter {
   }
 
   // Where the buckets of `source` may be.
-  static std::size_t set_of(const Binding& source) noexcept { return key_of(source) % kSets; }
+  static std::size_t set_of(const jobs::Binding& source) noexcept { return key_of(source) % kSets; }
 
  private:
   struct Bucket {
@@ -51,7 +51,7 @@ class RejectLimiter {
     return free;
   }
 
-  static std::uint64_t key_of(const Binding& source) noexcept {
+  static std::uint64_t key_of(const jobs::Binding& source) noexcept {
     std::uint64_t h = source.udp_port | std::uint64_t{raw(source.port)} << 16;
     for (const auto byte : source.address) h = mix64(h * 257 + byte);
     return h;
@@ -60,4 +60,4 @@ class RejectLimiter {
   std::array<std::array<Bucket, kWays>, kSets> sets_{};
 };
 
-}  // namespace tally
+}  // namespace tally::pipeline

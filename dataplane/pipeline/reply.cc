@@ -1,13 +1,13 @@
-#include "reply.h"
+#include "pipeline/reply.h"
 
 #include <cstring>
 
 #include "tally/net.h"
 
-namespace tally {
+namespace tally::pipeline {
 namespace {
 
-void seal(std::byte* datagram, Header& h, const Kernels& kernels) noexcept {
+void seal(std::byte* datagram, Header& h, const kernels::Kernels& kernels) noexcept {
   std::memcpy(datagram, &h, sizeof h);
   h.check = Be{kernels.crc32c(datagram, kCheckedBytes)};
   std::memcpy(datagram + kCheckedBytes, &h.check, sizeof h.check);
@@ -32,7 +32,7 @@ std::byte* append(std::byte* at, const T& header) noexcept {
   return at + sizeof header;
 }
 
-Ipv4Header ipv4_header(const Binding& to, const Box& box, std::size_t udp_bytes,
+Ipv4Header ipv4_header(const jobs::Binding& to, const jobs::Box& box, std::size_t udp_bytes,
                        std::uint16_t fragment) noexcept {
   Ipv4Header ip;
   ip.total_length = Be{static_cast<std::uint16_t>(sizeof ip + udp_bytes)};
@@ -43,7 +43,7 @@ Ipv4Header ipv4_header(const Binding& to, const Box& box, std::size_t udp_bytes,
   return ip;
 }
 
-Ipv6Header ipv6_header(const Binding& to, const Box& box, std::size_t udp_bytes) noexcept {
+Ipv6Header ipv6_header(const jobs::Binding& to, const jobs::Box& box, std::size_t udp_bytes) noexcept {
   Ipv6Header ip;
   ip.payload_length = Be{static_cast<std::uint16_t>(udp_bytes)};
   ip.source = box.ipv6;
@@ -63,8 +63,8 @@ std::uint16_t ipv6_udp_checksum(const Ipv6Header& ip, const UdpHeader& udp,
 
 }  // namespace
 
-void write_result(std::byte* datagram, const Job& job, const Contribution& p, std::uint8_t flags,
-                  const Kernels& kernels, std::uint64_t missing) noexcept {
+void write_result(std::byte* datagram, const jobs::Job& job, const Contribution& p, std::uint8_t flags,
+                  const kernels::Kernels& kernels, std::uint64_t missing) noexcept {
   Header h;
   h.type = PacketType::kResult;
   h.flags = static_cast<std::uint8_t>(flags | (p.overflow != 0 ? kFlagOverflow : 0) |
@@ -85,8 +85,8 @@ void write_result(std::byte* datagram, const Job& job, const Contribution& p, st
   seal(datagram, h, kernels);
 }
 
-void write_query(std::byte* datagram, const Job& job, const Contribution& p, Rank peer,
-                 const Kernels& kernels) noexcept {
+void write_query(std::byte* datagram, const jobs::Job& job, const Contribution& p, Rank peer,
+                 const kernels::Kernels& kernels) noexcept {
   Header h;
   h.type = PacketType::kQuery;
   h.flags = kFlagRetransmit;
@@ -101,8 +101,8 @@ void write_query(std::byte* datagram, const Job& job, const Contribution& p, Ran
   seal(datagram, h, kernels);
 }
 
-void write_partial(std::byte* datagram, const Job& job, const Contribution& p,
-                   const Kernels& kernels) noexcept {
+void write_partial(std::byte* datagram, const jobs::Job& job, const Contribution& p,
+                   const kernels::Kernels& kernels) noexcept {
   Header h;
   h.type = PacketType::kPartial;
   h.flags = p.overflow != 0 ? std::uint8_t{kFlagOverflow} : std::uint8_t{0};
@@ -111,7 +111,7 @@ void write_partial(std::byte* datagram, const Job& job, const Contribution& p,
   h.rank = Be{raw(kSwitchRank)};
   h.epoch = Be{raw(job.epoch)};
   h.chunk = Be{raw(p.chunk)};
-  h.slot = Be{slot_of(slot_map(job), p.chunk)};
+  h.slot = Be{slot_of(jobs::slot_map(job), p.chunk)};
   h.elements = Be{p.shape.elements};
   h.dtype = p.shape.dtype;
   h.exponent = p.exponent;
@@ -123,7 +123,8 @@ void write_partial(std::byte* datagram, const Job& job, const Contribution& p,
   seal(datagram, h, kernels);
 }
 
-void relay_header(std::byte* datagram, Cookie cookie, const Kernels& kernels, std::uint8_t flags) noexcept {
+void relay_header(std::byte* datagram, Cookie cookie, const kernels::Kernels& kernels,
+                  std::uint8_t flags) noexcept {
   Header h = header_at(datagram);
   h.flags |= flags;
   h.cookie = Be{raw(cookie)};
@@ -131,7 +132,7 @@ void relay_header(std::byte* datagram, Cookie cookie, const Kernels& kernels, st
 }
 
 void write_reject(std::span<std::byte, kHeaderBytes> out, const Header& refused, RejectReason reason,
-                  Cookie cookie, std::uint64_t contributors, const Kernels& kernels) noexcept {
+                  Cookie cookie, std::uint64_t contributors, const kernels::Kernels& kernels) noexcept {
   Header h;
   h.type = PacketType::kReject;
   h.job = refused.job;
@@ -144,17 +145,17 @@ void write_reject(std::span<std::byte, kHeaderBytes> out, const Header& refused,
   seal(out.data(), h, kernels);
 }
 
-std::size_t encapsulation_bytes(const Binding& to) noexcept {
+std::size_t encapsulation_bytes(const jobs::Binding& to) noexcept {
   const std::size_t ip = is_mapped_ipv4(to.address) ? sizeof(Ipv4Header) : sizeof(Ipv6Header);
-  return sizeof(EthernetHeader) + (to.vlan == kUntagged ? 0 : sizeof(VlanTag)) + ip + sizeof(UdpHeader);
+  return sizeof(EthernetHeader) + (to.vlan == jobs::kUntagged ? 0 : sizeof(VlanTag)) + ip + sizeof(UdpHeader);
 }
 
-void write_encapsulation(std::span<std::byte> out, const Binding& to, const Box& box,
+void write_encapsulation(std::span<std::byte> out, const jobs::Binding& to, const jobs::Box& box,
                          std::uint16_t source_port, std::span<const std::byte> payload,
                          std::uint16_t fragment) noexcept {
   const bool v4 = is_mapped_ipv4(to.address);
   const Be ip_type{v4 ? kEtherIpv4 : kEtherIpv6};
-  const bool tagged = to.vlan != kUntagged;
+  const bool tagged = to.vlan != jobs::kUntagged;
   std::byte* at = append(out.data(), EthernetHeader{to.mac, box.mac, tagged ? Be{kEtherVlan} : ip_type});
   if (tagged) at = append(at, VlanTag{Be{to.vlan}, ip_type});
 
@@ -172,4 +173,4 @@ void write_encapsulation(std::span<std::byte> out, const Binding& to, const Box&
   append(at, udp);
 }
 
-}  // namespace tally
+}  // namespace tally::pipeline

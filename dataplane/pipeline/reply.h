@@ -1,20 +1,19 @@
 #pragma once
 // Packets that leave the pipeline: the 56-byte header of a RESULT, QUERY relay or REJECT, and the Ethernet,
-// IP and UDP headers in front of it for one receiver (protocol.md, Addresses).
+// IP and UDP headers in front of it for one receiver (docs/protocol.md, 2).
 
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <span>
 
-#include "binding.h"
-#include "box.h"
-#include "decision.h"
-#include "job_table.h"
-#include "kernels.h"
+#include "jobs/binding.h"
+#include "jobs/job_table.h"
+#include "kernels/kernels.h"
+#include "pipeline/decision.h"
 #include "tally/wire.h"
 
-namespace tally {
+namespace tally::pipeline {
 
 // The header of a datagram, which may lie at any address.
 [[nodiscard]] inline Header header_at(const std::byte* datagram) noexcept {
@@ -25,39 +24,39 @@ namespace tally {
 
 // Rewrites `datagram` into the RESULT of p's chunk. Fields come from p, which holds the entry's. The values
 // behind the header are already in place. missing: ranks that it lacks, which makes it INCOMPLETE.
-void write_result(std::byte* datagram, const Job& job, const Contribution& p, std::uint8_t flags,
-                  const Kernels& kernels, std::uint64_t missing = 0) noexcept;
+void write_result(std::byte* datagram, const jobs::Job& job, const Contribution& p, std::uint8_t flags,
+                  const kernels::Kernels& kernels, std::uint64_t missing = 0) noexcept;
 
 // The QUERY of p's sender to `peer` for p's chunk, which the box makes in its place.
-void write_query(std::byte* datagram, const Job& job, const Contribution& p, Rank peer,
-                 const Kernels& kernels) noexcept;
+void write_query(std::byte* datagram, const jobs::Job& job, const Contribution& p, Rank peer,
+                 const kernels::Kernels& kernels) noexcept;
 
 // Rewrites `datagram` into the PARTIAL of what p holds: the sum of the ranks p.bit. The values behind the
 // header are already in place.
-void write_partial(std::byte* datagram, const Job& job, const Contribution& p,
-                   const Kernels& kernels) noexcept;
+void write_partial(std::byte* datagram, const jobs::Job& job, const Contribution& p,
+                   const kernels::Kernels& kernels) noexcept;
 
 // A QUERY or any other header whose cookie and check change on its way through the box, and which may get
 // flags there.
-void relay_header(std::byte* datagram, Cookie cookie, const Kernels& kernels,
+void relay_header(std::byte* datagram, Cookie cookie, const kernels::Kernels& kernels,
                   std::uint8_t flags = 0) noexcept;
 
 // The REJECT that answers `refused`; `out` holds kHeaderBytes. cookie: the result cookie with kWaiting, whose
 // receiver proved who it is; else 0, or anyone could ask for it. contributors: ranks in the chunk, with
 // kWaiting.
 void write_reject(std::span<std::byte, kHeaderBytes> out, const Header& refused, RejectReason reason,
-                  Cookie cookie, std::uint64_t contributors, const Kernels& kernels) noexcept;
+                  Cookie cookie, std::uint64_t contributors, const kernels::Kernels& kernels) noexcept;
 
 // Bytes of the headers in front of a UDP payload on its way to `to`: 42, 46, 62 or 66.
-[[nodiscard]] std::size_t encapsulation_bytes(const Binding& to) noexcept;
+[[nodiscard]] std::size_t encapsulation_bytes(const jobs::Binding& to) noexcept;
 
 inline constexpr std::uint16_t kDontFragment = 0x4000;
 
 // Writes them into `out` (exactly encapsulation_bytes(to) bytes): from the box to `to`. IPv4 UDP checksum 0;
 // IPv6's is computed over `payload`. source_port: kBasePort + shard. fragment: of the IPv4 header; those of
 // sessions say nothing (docs/switchml.md), fragments of the others would be dropped by name.
-void write_encapsulation(std::span<std::byte> out, const Binding& to, const Box& box,
+void write_encapsulation(std::span<std::byte> out, const jobs::Binding& to, const jobs::Box& box,
                          std::uint16_t source_port, std::span<const std::byte> payload,
                          std::uint16_t fragment = kDontFragment) noexcept;
 
-}  // namespace tally
+}  // namespace tally::pipeline

@@ -4,34 +4,118 @@
 // stale pointer one recirculation, a swap two.
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <optional>
 #include <utility>
 
-#include "merge_table.h"
-#include "program.h"
-#include "shared.h"
-#include "shared_slots.h"
+#include "jobs/job_table.h"
+#include "pipeline/decision.h"
+#include "pipeline/job_state.h"
+#include "pipeline/program.h"
+#include "pipeline/registers.h"
+#include "pipeline/shared_slots.h"
+#include "server/merge_table.h"
 
-namespace tally {
+namespace tally::pipeline {
+
+// The rules of the disciplines with shared slots (scheduling.md): `shared`, and the references `fcfs` and
+// `preemptive`. Who may take whose entry; the program is shared_program.h.
+
+// One read-modify-write of `high`: a contribution of c proves that everyone holds all up to c - 2W.
+inline Decision order_shared(High& high, const Contribution& p, const jobs::Job& job) noexcept {
+  if (high.epoch == raw(p.epoch)) {
+    const std::int32_t d = serial_difference(p.chunk, Chunk{high.chunk});
+    if (d <= -static_cast<std::int32_t>(job.span)) return {.drop = Drop::kStale};
+    if (d <= 0) return {.op = Op::kRead};
+  }
+  if (job.world == 1) return {.op = Op::kRead};
+  high = {raw(p.epoch), raw(p.chunk)};
+  return {.op = Op::kWrite};
+}
+
+// What the ledger says of a contribution.
+struct Seen {
+  bool duplicate = false;   // this rank's was seen before
+  bool first = true;        // nobody's was
+  bool last = false;        // now everybody's was
+  bool everybody = false;   // ... before already, or the row is asking
+  bool asking = false;      // the row is
+  bool asked = false;       // a peer was asked for this rank before
+  std::uint32_t entry = 0;  // as LedgerRow::entry
+};
+
+// One read-modify-write of the chunk's row. offer(): entry + 1 that a first arrival may claim; 0: none.
+template <class Offer>
+Seen see(LedgerRow& row, const Contribution& p, const jobs::Job& job, Offer offer) noexcept {
+  if (row.chunk != raw(p.chunk)) row = {.chunk = raw(p.chunk)};  // a newer one: that packet would be stale
+  if (row.entry == LedgerRow::kAsking) {
+    const bool asked = (row.seen & p.bit) != 0;
+    row.seen |= p.bit;
+    return {.duplicate = true, .first = false, .everybody = true, .asking = true, .asked = asked};
+  }
+  Seen seen{
+      .duplicate = (row.seen & p.bit) != 0, .first = row.seen == 0, .everybody = row.seen == job.members};
+  row.seen |= p.bit;
+  seen.last = row.seen == job.members;
+  if (seen.first) row.entry = offer();
+  seen.entry = row.entry;
+  return seen;
+}
+
+// A filling entry that somebody would like to have.
+struct Victim {
+  Owner owner;
+  bool same_job = false;
+  bool over_reserved = true;   // its job holds more than its reservation
+  Decay decay = Decay::kNone;  // of its job if that is `preemptive`: a class of `shared` never decays
+  std::uint32_t tau = 0;       // of its job, in stamps
+};
+
+inline bool untouched_for(const Owner& owner, std::uint32_t now, std::uint32_t stamps) noexcept {
+  return now - owner.touched >= stamps;
+}
+
+// May the entry be taken from its job at all? A stalled one also under the reservation: it works for nobody.
+inline bool legal(const Victim& v, std::uint32_t now) noexcept {
+  return v.same_job || v.over_reserved || untouched_for(v.owner, now, v.tau);
+}
+
+// Discipline `shared`. Classes above reservations; within a class first arrivals only, so that a chunk takes
+// an entry at most once.
+inline bool wins(const Contribution& p, const Seen& seen, bool under_reserved, const Victim& v) noexcept {
+  const std::uint8_t mine = class_of(p.priority);
+  const std::uint8_t theirs = class_of(v.owner.priority);
+  if (mine > theirs) return true;
+  if (!seen.first) return false;
+  return mine == theirs || (under_reserved && v.over_reserved && !v.same_job);
+}
+
+// Discipline `preemptive`. The switch does not know the owner's RTO; tau, twice the time that the job's
+// chunks need, stands for it.
+inline std::uint8_t decayed(const Victim& v, std::uint32_t now) noexcept {
+  if (v.decay != Decay::kSilence) return v.owner.priority;  // kDenial lowers what is stored
+  const std::uint32_t halvings = std::min((now - v.owner.touched) / std::max(v.tau, 1U), 8U);
+  return static_cast<std::uint8_t>(v.owner.priority >> halvings);
+}
 
 struct SharedRuling {
   Verdict verdict = Verdict::kDrop;
   Drop drop{};
-  bool asks = false;             // a peer shall be asked for the result
-  bool fresh = false;            // seen for the first time: its rank is alive
-  bool last = false;             // kBypass: now everybody's was seen
-  bool collision = false;        // kBypass: there was no entry for it
-  const Job* leaving = nullptr;  // set: the packet now carries this job's (partial) sum for its server
+  bool asks = false;                   // a peer shall be asked for the result
+  bool fresh = false;                  // seen for the first time: its rank is alive
+  bool last = false;                   // kBypass: now everybody's was seen
+  bool collision = false;              // kBypass: there was no entry for it
+  const jobs::Job* leaving = nullptr;  // set: the packet now carries this job's (partial) sum for its server
 };
 
-inline MergeJob merge_job(const Job& job) noexcept {
+inline server::MergeJob merge_job(const jobs::Job& job) noexcept {
   return {job.id, job.generation, job.epoch, job.members, job.key_sum};
 }
 
 // A packet that fails a check leaves no trace.
 template <class Exec>
-void unsee(Exec& x, const Job& job, const Contribution& p) noexcept {
+void unsee(Exec& x, const jobs::Job& job, const Contribution& p) noexcept {
   if (by_hash(job.discipline)) return;
   x.again();
   x.template rmw<LedgerReg>(p.row, [&](LedgerRow& r) { return r.seen &= ~p.bit; });
@@ -42,13 +126,13 @@ class SharedProgram {
  public:
   // states: by job id. server: the embedded one, only asked what it knows. What an external one knows, it
   // alone does: of its jobs nothing is known here, and what would be asked for goes to it.
-  SharedProgram(Exec& x, SharedSlots& slots, const MergeTable& server, JobState* states,
-                const JobTable& table, TimeNs now) noexcept
-      : x_(x), slots_(slots), server_(server), states_(states), table_(table), now_(stamp(now)) {}
+  SharedProgram(Exec& x, SharedSlots& slots, const server::MergeTable& server, JobState* states,
+                const jobs::JobTable& table, TimeNs now) noexcept
+      : x_(x), slots_(slots), server_(server), states_(states), table_(table), now_(jobs::stamp(now)) {}
 
   // As aggregate(). After a ruling with `leaving`, p's chunk, epoch, bit (of all who are in it), key, shape,
   // numbers and values are those of what leaves.
-  SharedRuling run(const Job& job, Contribution& p, Mismatch& why) noexcept {
+  SharedRuling run(const jobs::Job& job, Contribution& p, Mismatch& why) noexcept {
     if (p.verify && !payload_matches(x_, p)) return {.drop = Drop::kSum};
     const Decision order =
         x_.template rmw<HighReg>(raw(job.id), [&](High& high) { return order_shared(high, p, job); });
@@ -91,7 +175,7 @@ class SharedProgram {
 
  private:
   // The disciplines by hash: one entry, and whoever is in it.
-  SharedRuling by_slot(const Job& job, JobState& state, Contribution& p, Mismatch& why,
+  SharedRuling by_slot(const jobs::Job& job, JobState& state, Contribution& p, Mismatch& why,
                        bool below_cap) noexcept {
     const Seen seen;
     if (p.direct) return bypass(job, seen);
@@ -110,7 +194,7 @@ class SharedProgram {
   }
 
   // No entry is free for it, or it is at its cap: one try to take one.
-  SharedRuling fight(const Job& job, JobState& state, Contribution& p, const Seen& seen,
+  SharedRuling fight(const jobs::Job& job, JobState& state, Contribution& p, const Seen& seen,
                      bool below_cap) noexcept {
     const std::uint32_t entry = slots_.next_victim();
     if (entry == kNoEntry) return collide(job, state, seen);
@@ -126,12 +210,12 @@ class SharedProgram {
     return ruling;
   }
 
-  SharedRuling bypass(const Job& job, const Seen& seen) const noexcept {
+  SharedRuling bypass(const jobs::Job& job, const Seen& seen) const noexcept {
     return {.verdict = Verdict::kBypass, .fresh = !seen.duplicate, .last = seen.last, .leaving = &job};
   }
   // Somebody has the result, most likely: ask a peer instead of summing a chunk anew that nobody else sends.
   // Whoever comes again is summed all the same, for the server may have forgotten the chunk unfinished.
-  SharedRuling ask(const Job& job, const Contribution& p, const Seen& seen) noexcept {
+  SharedRuling ask(const jobs::Job& job, const Contribution& p, const Seen& seen) noexcept {
     SharedRuling ruling = seen.asked ? bypass(job, seen) : SharedRuling{.verdict = Verdict::kRelay};
     ruling.asks = true;
     if (seen.asking) return ruling;
@@ -141,7 +225,7 @@ class SharedProgram {
     });
     return ruling;
   }
-  SharedRuling collide(const Job& job, JobState& state, const Seen& seen) const noexcept {
+  SharedRuling collide(const jobs::Job& job, JobState& state, const Seen& seen) const noexcept {
     ++state.slots.denied;
     SharedRuling ruling = bypass(job, seen);
     ruling.collision = true;
@@ -157,7 +241,7 @@ class SharedProgram {
     bool bypass = false;  // with kNone: to the server, else dropped
     Drop drop{};
   };
-  static Choice decide(Head& head, const Contribution& p, const Job& job, const Seen& seen,
+  static Choice decide(Head& head, const Contribution& p, const jobs::Job& job, const Seen& seen,
                        bool may_claim) noexcept {
     if (head.tag == raw(p.epoch) && head.chunk == raw(p.chunk)) {
       if (head.contributors == job.members) return {.op = Op::kRead, .ours = true};
@@ -173,7 +257,7 @@ class SharedProgram {
   }
 
   // The contribution at an entry that may be its chunk's, or may be claimed. Nothing: it is neither.
-  std::optional<SharedRuling> enter(const Job& job, JobState& state, Contribution& p, const Seen& seen,
+  std::optional<SharedRuling> enter(const jobs::Job& job, JobState& state, Contribution& p, const Seen& seen,
                                     std::uint32_t entry, bool may_claim, Mismatch& why) noexcept {
     p.line = slots_.line_of(entry);
     Head before;
@@ -192,7 +276,7 @@ class SharedProgram {
       if (d.op == Op::kAdd) o.touched = now_;
       return o;
     });
-    const Shape stored = x_.template rmw<ShapeReg>(p.line, [&](Shape& shape) {
+    const jobs::Shape stored = x_.template rmw<ShapeReg>(p.line, [&](jobs::Shape& shape) {
       if (d.op == Op::kWrite) shape = p.shape;
       return shape;
     });
@@ -207,7 +291,7 @@ class SharedProgram {
     }
     if (d.op == Op::kNone) return d.bypass ? bypass(job, seen) : SharedRuling{.drop = d.drop};
     merge_numbers(x_, d.op, p);
-    const Added out = x_.values(d.op, p, false);
+    const kernels::Added out = x_.values(d.op, p, false);
     state.overflows += out.overflow ? 1 : 0;
     if (d.op == Op::kRead) return SharedRuling{.verdict = Verdict::kRepeat};
     if (d.op == Op::kAdd) return SharedRuling{.verdict = Verdict::kAbsorb, .fresh = true};
@@ -233,10 +317,11 @@ class SharedProgram {
   }
 
   // Everybody was seen, and not everybody is here: the rest is at the server, and nothing more can come.
-  SharedRuling split(const Job& job, JobState& state, Contribution& p, std::uint64_t contributors) noexcept {
+  SharedRuling split(const jobs::Job& job, JobState& state, Contribution& p,
+                     std::uint64_t contributors) noexcept {
     x_.template undo<HeadReg>(p.line, Head{});
     p.bit = contributors;
-    p.key = keys_of(job, contributors);
+    p.key = jobs::keys_of(job, contributors);
     ++state.slots.partials;
     return {.verdict = Verdict::kAbsorb, .fresh = true, .leaving = &job};
   }
@@ -244,8 +329,8 @@ class SharedProgram {
   // Packet and filling entry change places if `wins` says so; then the packet leaves for the evicted job's
   // server. The frame must have room for whatever the entry holds.
   template <class Wins>
-  SharedRuling take(const Job& job, JobState& state, Contribution& p, const Seen& seen, std::uint32_t entry,
-                    Wins may_win) noexcept {
+  SharedRuling take(const jobs::Job& job, JobState& state, Contribution& p, const Seen& seen,
+                    std::uint32_t entry, Wins may_win) noexcept {
     x_.again();
     const std::uint32_t line = slots_.line_of(entry);
     Owner old;
@@ -260,7 +345,8 @@ class SharedProgram {
     const Head head = x_.template rmw<HeadReg>(line, [&](Head& h) {
       return std::exchange(h, Head{raw(p.epoch), raw(p.chunk), p.bit});
     });
-    const Shape shape = x_.template rmw<ShapeReg>(line, [&](Shape& s) { return std::exchange(s, p.shape); });
+    const jobs::Shape shape =
+        x_.template rmw<ShapeReg>(line, [&](jobs::Shape& s) { return std::exchange(s, p.shape); });
     p.swapped = std::max<std::uint32_t>(shape.elements, p.shape.elements);
     p.line = line;
     p.shape = shape;
@@ -279,14 +365,14 @@ class SharedProgram {
     ++state.occupancy;
     ++state.slots.swaps;
     // What belongs to an epoch that is over is of no use to anybody.
-    const Job* const loser = table_.find(JobId{old.job});
+    const jobs::Job* const loser = table_.find(JobId{old.job});
     const bool lives = loser != nullptr && loser->epoch == p.epoch;
-    if (lives) p.key = keys_of(*loser, p.bit);
+    if (lives) p.key = jobs::keys_of(*loser, p.bit);
     return {.verdict = Verdict::kEvict, .fresh = true, .leaving = lives ? loser : nullptr};
   }
 
-  Victim victim(const Owner& owner, const Job& by) const noexcept {
-    const Job* const row = table_.find(JobId{owner.job});
+  Victim victim(const Owner& owner, const jobs::Job& by) const noexcept {
+    const jobs::Job* const row = table_.find(JobId{owner.job});
     const JobState& state = states_[owner.job];
     return {.owner = owner,
             .same_job = owner.job == raw(by.id),
@@ -297,10 +383,10 @@ class SharedProgram {
 
   Exec& x_;
   SharedSlots& slots_;
-  const MergeTable& server_;
+  const server::MergeTable& server_;
   JobState* states_;
-  const JobTable& table_;
+  const jobs::JobTable& table_;
   std::uint32_t now_;
 };
 
-}  // namespace tally
+}  // namespace tally::pipeline

@@ -1,8 +1,8 @@
-#include "shared_slots.h"
+#include "pipeline/shared_slots.h"
 
-namespace tally {
+namespace tally::pipeline {
 
-SharedSlots::SharedSlots(const SharedRegion& region) : region_(region), links_(region.entries + 2) {
+SharedSlots::SharedSlots(const jobs::SharedRegion& region) : region_(region), links_(region.entries + 2) {
   for (const std::uint32_t end : {available_end(), filling_end()}) links_[end] = {end, end, false};
   for (std::uint32_t entry = 0; entry < region.entries; ++entry) append(entry, available_end());
 }
@@ -43,4 +43,4 @@ void SharedSlots::released(std::uint32_t entry) noexcept {
   --filling_;
 }
 
-}  // namespace tally
+}  // namespace tally::pipeline

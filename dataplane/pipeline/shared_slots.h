@@ -8,17 +8,17 @@
 #include <cstdint>
 #include <vector>
 
-#include "shared_region.h"
+#include "jobs/layout.h"
 
-namespace tally {
+namespace tally::pipeline {
 
 inline constexpr std::uint32_t kNoEntry = 0xFFFF'FFFF;
 
 class SharedSlots {
  public:
-  explicit SharedSlots(const SharedRegion& region);
+  explicit SharedSlots(const jobs::SharedRegion& region);
 
-  [[nodiscard]] const SharedRegion& region() const noexcept { return region_; }
+  [[nodiscard]] const jobs::SharedRegion& region() const noexcept { return region_; }
   [[nodiscard]] std::uint32_t line_of(std::uint32_t entry) const noexcept { return region_.line_of(entry); }
   [[nodiscard]] bool filling(std::uint32_t entry) const noexcept { return links_[entry].filling; }
   [[nodiscard]] std::uint32_t filling() const noexcept { return filling_; }
@@ -52,10 +52,10 @@ class SharedSlots {
   void unlink(std::uint32_t entry) noexcept;
   void append(std::uint32_t entry, std::uint32_t end) noexcept;
 
-  SharedRegion region_;
+  jobs::SharedRegion region_;
   std::vector<Link> links_;
   std::uint32_t filling_ = 0;
   std::uint32_t sweep_ = 0;
 };
 
-}  // namespace tally
+}  // namespace tally::pipeline

@@ -1,9 +1,9 @@
-#include "staged.h"
+#include "pipeline/staged.h"
 
 #include <algorithm>
 #include <type_traits>
 
-namespace tally {
+namespace tally::pipeline {
 namespace {
 
 std::uint32_t load(const std::byte* at) noexcept {
@@ -15,13 +15,13 @@ void store(std::byte* at, std::uint32_t value) noexcept {
   const std::uint32_t word = __builtin_bswap32(value);
   std::memcpy(at, &word, sizeof word);
 }
-void count(Sums& sums, std::uint32_t k, std::uint32_t value) noexcept {
+void count(kernels::Sums& sums, std::uint32_t k, std::uint32_t value) noexcept {
   sums.sum1 += value;
   sums.sum2 += (k + 1) * value;
 }
 
 template <class... R>
-void clear_words(RegisterArrays<RegisterList<R...>>& arrays, LineRange range) {
+void clear_words(RegisterArrays<RegisterList<R...>>& arrays, jobs::LineRange range) {
   const auto wipe = [&](auto& words) {
     std::fill_n(words.begin() + range.first, range.count,
                 typename std::decay_t<decltype(words)>::value_type{});
@@ -31,28 +31,28 @@ void clear_words(RegisterArrays<RegisterList<R...>>& arrays, LineRange range) {
 
 }  // namespace
 
-void Staged::clear(LineRange range) noexcept {
+void Staged::clear(jobs::LineRange range) noexcept {
   clear_words(entries_, range);
-  clear_words(ledgers_, {range.first * kLedgerRowsPerLine, range.count * kLedgerRowsPerLine});
-  clear_words(paths_, {range.first * kPathsPerLine, range.count * kPathsPerLine});
+  clear_words(ledgers_, {range.first * jobs::kLedgerRowsPerLine, range.count * jobs::kLedgerRowsPerLine});
+  clear_words(paths_, {range.first * jobs::kPathsPerLine, range.count * jobs::kPathsPerLine});
   std::fill_n(values_.begin() + static_cast<std::ptrdiff_t>(range.first * kValuesPerLine),
               range.count * kValuesPerLine, 0);
 }
 
-Sums Staged::payload_sums(const Contribution& p) const noexcept {
-  Sums sums;
+kernels::Sums Staged::payload_sums(const Contribution& p) const noexcept {
+  kernels::Sums sums;
   for (std::uint32_t k = 0; k < p.shape.elements; ++k) count(sums, k, load(p.values + 4 * k));
   return sums;
 }
 
 // One value register after the other, each once per pass. `with_sums` is never asked of the reference: it
 // checks payloads before the first register.
-Added Staged::values(Op op, const Contribution& p, bool with_sums) noexcept {
+kernels::Added Staged::values(Op op, const Contribution& p, bool with_sums) noexcept {
   TALLY_CHECK(!with_sums, "the reference folds no check into the add");
   TALLY_CHECK(stage_ <= kFirstValueStage, "values before the packet's stage: a chip cannot go back");
   stage_ = kFirstValueStage;
   std::int32_t* const entry = values_.data() + (std::size_t{p.line} + 1) * kValuesPerLine;
-  Added out;
+  kernels::Added out;
   const std::uint32_t n = op == Op::kSwap ? p.swapped : p.shape.elements;
   for (std::uint32_t k = 0; k < n; ++k) {
     TALLY_CHECK(value_pass_[k] != pass_, "a value register touched twice in one pass");
@@ -69,4 +69,4 @@ Added Staged::values(Op op, const Contribution& p, bool with_sums) noexcept {
   return out;
 }
 
-}  // namespace tally
+}  // namespace tally::pipeline

@@ -8,17 +8,16 @@
 #include <cstring>
 #include <vector>
 
-#include "decision.h"
-#include "job_table.h"
-#include "kernels.h"
-#include "region.h"
-#include "registers.h"
-#include "shared_region.h"
+#include "jobs/job_table.h"
+#include "jobs/layout.h"
+#include "kernels/kernels.h"
+#include "pipeline/decision.h"
+#include "pipeline/registers.h"
 #include "tally/be.h"
 #include "tally/check.h"
 #include "tally/wire.h"
 
-namespace tally {
+namespace tally::pipeline {
 
 template <class R>
 struct RegisterArray {
@@ -35,10 +34,10 @@ struct RegisterArrays<RegisterList<R...>> : RegisterArray<R>... {
 class Staged {
  public:
   // Takes only the size of the region: registers live in arrays of their own. Kernels are not used.
-  Staged(Region region, const Kernels&)
+  Staged(jobs::Region region, const kernels::Kernels&)
       : entries_(region.size()),
-        ledgers_(region.size() * kLedgerRowsPerLine),
-        paths_(region.size() * kPathsPerLine),
+        ledgers_(region.size() * jobs::kLedgerRowsPerLine),
+        paths_(region.size() * jobs::kPathsPerLine),
         rows_(kMaxJobs + 1),
         values_(region.size() * kValuesPerLine),
         value_pass_(kMaxElements) {}
@@ -77,15 +76,15 @@ class Staged {
     return array_of<R>().words[index];
   }
   [[nodiscard]] Head head(std::uint32_t line) noexcept { return peek<HeadReg>(line); }
-  void clear(LineRange range) noexcept;
+  void clear(jobs::LineRange range) noexcept;
 
   template <class Discipline>
-  bool is_plain_add(const Contribution&, const Job&) const noexcept {
+  bool is_plain_add(const Contribution&, const jobs::Job&) const noexcept {
     return false;  // the reference checks first, always
   }
 
-  Sums payload_sums(const Contribution& p) const noexcept;
-  Added values(Op op, const Contribution& p, bool with_sums) noexcept;
+  kernels::Sums payload_sums(const Contribution& p) const noexcept;
+  kernels::Added values(Op op, const Contribution& p, bool with_sums) noexcept;
   void prefetch_row(std::uint32_t) const noexcept {}
   void prefetch(std::uint32_t, std::uint32_t) const noexcept {}
 
@@ -117,4 +116,4 @@ class Staged {
   int stage_ = 0;
 };
 
-}  // namespace tally
+}  // namespace tally::pipeline

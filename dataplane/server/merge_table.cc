@@ -1,21 +1,22 @@
-#include "merge_table.h"
+#include "server/merge_table.h"
 
 #include <algorithm>
 
 #include "tally/check.h"
 #include "tally/mix64.h"
 
-namespace tally {
+namespace tally::server {
 
 namespace {
 
-bool matches(Sums values, std::uint32_t keys, Chunk chunk, std::uint32_t sum1, std::uint32_t sum2) noexcept {
+bool matches(kernels::Sums values, std::uint32_t keys, Chunk chunk, std::uint32_t sum1,
+             std::uint32_t sum2) noexcept {
   return values.sum1 + keyed(keys, chunk) == sum1 && values.sum2 == sum2;
 }
 
 // The kernels' sums are those of packets; this is for a finished sum that is in no packet (kNoRoom).
-Sums sums_of(const std::int32_t* values, std::uint32_t n) noexcept {
-  Sums sums;
+kernels::Sums sums_of(const std::int32_t* values, std::uint32_t n) noexcept {
+  kernels::Sums sums;
   for (std::uint32_t i = 0; i < n; ++i) {
     const auto element = static_cast<std::uint32_t>(values[i]);
     sums.sum1 += element;
@@ -44,12 +45,12 @@ bool gives_way(const MergeState& s, const MergeJob& job, Chunk chunk) noexcept {
 
 }  // namespace
 
-MergeTable::MergeTable(Region memory, std::uint32_t elements, const Kernels& kernels)
+MergeTable::MergeTable(jobs::Region memory, std::uint32_t elements, const kernels::Kernels& kernels)
     : store_(memory, elements), kernels_(&kernels) {}
 
 MergeResult MergeTable::merge(const MergeJob& job, Partial& p, TimeNs now) noexcept {
   TALLY_DCHECK(p.contributors != 0 && (p.contributors & ~job.members) == 0, "contributors are no members");
-  const Sums sums = kernels_->sums(p.values, p.shape.elements);
+  const kernels::Sums sums = kernels_->sums(p.values, p.shape.elements);
   if (!matches(sums, p.keys, p.chunk, p.sum1, p.sum2)) return {.merged = Merged::kBadInput};
 
   const StateIndex at = find(job, p.chunk);
@@ -68,7 +69,7 @@ MergeResult MergeTable::merge(const MergeJob& job, Partial& p, TimeNs now) noexc
 }
 
 // The first Partial of a chunk.
-MergeResult MergeTable::begin(const MergeJob& job, Partial& p, Sums sums, TimeNs now) noexcept {
+MergeResult MergeTable::begin(const MergeJob& job, Partial& p, kernels::Sums sums, TimeNs now) noexcept {
   // Of another epoch or generation: nobody needs it any more.
   if (const StateIndex outdated = store_.find(job.id, p.chunk); outdated != kNoState) drop(outdated);
   const StateIndex at = p.shape.elements <= store_.elements() ? place(job, p.chunk) : kNoState;
@@ -79,7 +80,7 @@ MergeResult MergeTable::begin(const MergeJob& job, Partial& p, Sums sums, TimeNs
   return replace(job, at, p, sums, now);
 }
 
-MergeResult MergeTable::replace(const MergeJob& job, StateIndex at, Partial& p, Sums sums,
+MergeResult MergeTable::replace(const MergeJob& job, StateIndex at, Partial& p, kernels::Sums sums,
                                 TimeNs now) noexcept {
   MergeState& s = store_.state(at);
   kernels_->write(store_.values(at), p.values, p.shape.elements);
@@ -116,7 +117,7 @@ MergeResult MergeTable::hold(StateIndex at, TimeNs now) noexcept {
 }
 
 // All ranks are in the state. sums: of its values, which p holds too if it has room for them.
-MergeResult MergeTable::finish(const MergeJob& job, StateIndex at, Partial& p, Sums sums) noexcept {
+MergeResult MergeTable::finish(const MergeJob& job, StateIndex at, Partial& p, kernels::Sums sums) noexcept {
   ++counters_.merged;
   const MergeState& s = store_.state(at);
   if (!matches(sums, job.key_sum, s.chunk, s.sum1, s.sum2)) {
@@ -218,4 +219,4 @@ void MergeTable::drop(StateIndex at) noexcept {
   store_.remove(at);
 }
 
-}  // namespace tally
+}  // namespace tally::server

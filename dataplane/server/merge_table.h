@@ -1,5 +1,5 @@
 #pragma once
-// The parameter server's merge engine (protocol.md, Parameter server) as a bounded table: partial sums in,
+// The parameter server's merge engine (docs/protocol_server.md, 11.7) as a bounded table: partial sums in,
 // the finished sum out. Pure: no clock, no I/O, no packet memory of its own. Owner: one thread (embedded: the
 // data core that owns the chunk's slot).
 //
@@ -11,15 +11,14 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels.h"
-#include "region.h"
-#include "shape.h"
-#include "state_store.h"
+#include "jobs/layout.h"
+#include "kernels/kernels.h"
+#include "server/state_store.h"
 #include "tally/ids.h"
 #include "tally/one_writer.h"
 #include "tally/time.h"
 
-namespace tally {
+namespace tally::server {
 
 struct MergeJob {
   JobId id{};
@@ -34,7 +33,7 @@ struct Partial {
   Chunk chunk{};
   std::uint64_t contributors = 0;
   std::uint32_t keys = 0;  // sum of the contributors' keys
-  Shape shape;
+  jobs::Shape shape;
   std::int8_t exponent = 0;
   std::uint8_t overflow = 0;  // 0 or 1
   std::uint32_t sum1 = 0;     // of the wire: keyed
@@ -61,7 +60,7 @@ struct MergeResult {
   Merged merged{};
   std::uint64_t missing = 0;  // kOverlap: ranks of the Partial that are not in the state
   std::uint64_t held = 0;     // kMismatch: ranks in the state
-  Shape stored;               // kMismatch
+  jobs::Shape stored;         // kMismatch
 };
 
 // Written by the owner, read by anyone.
@@ -89,7 +88,7 @@ class MergeTable {
  public:
   // memory: lines for the states, each 1 + elements / 16 of them; outlives the table. elements: most values
   // of a state. kernels: usable on this CPU. A table without room for one state forgets everything at once.
-  MergeTable(Region memory, std::uint32_t elements, const Kernels& kernels);
+  MergeTable(jobs::Region memory, std::uint32_t elements, const kernels::Kernels& kernels);
   MergeTable(const MergeTable&) = delete;
   MergeTable& operator=(const MergeTable&) = delete;
 
@@ -125,11 +124,12 @@ class MergeTable {
   [[nodiscard]] std::uint32_t capacity() const noexcept { return store_.capacity(); }  // states
 
  private:
-  MergeResult begin(const MergeJob& job, Partial& p, Sums sums, TimeNs now) noexcept;
-  MergeResult replace(const MergeJob& job, StateIndex at, Partial& p, Sums sums, TimeNs now) noexcept;
+  MergeResult begin(const MergeJob& job, Partial& p, kernels::Sums sums, TimeNs now) noexcept;
+  MergeResult replace(const MergeJob& job, StateIndex at, Partial& p, kernels::Sums sums,
+                      TimeNs now) noexcept;
   MergeResult add(const MergeJob& job, StateIndex at, Partial& p, TimeNs now) noexcept;
   MergeResult hold(StateIndex at, TimeNs now) noexcept;
-  MergeResult finish(const MergeJob& job, StateIndex at, Partial& p, Sums sums) noexcept;
+  MergeResult finish(const MergeJob& job, StateIndex at, Partial& p, kernels::Sums sums) noexcept;
   bool emit(StateIndex at, Partial& p) const noexcept;
   [[nodiscard]] StateIndex find(const MergeJob& job, Chunk chunk) const noexcept;
   StateIndex place(const MergeJob& job, Chunk chunk) noexcept;
@@ -137,8 +137,8 @@ class MergeTable {
   void drop_of(JobId job, StateIndex oldest) noexcept;
 
   StateStore store_;
-  const Kernels* kernels_;
+  const kernels::Kernels* kernels_;
   MergeCounters counters_;
 };
 
-}  // namespace tally
+}  // namespace tally::server

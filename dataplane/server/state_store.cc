@@ -1,14 +1,14 @@
-#include "state_store.h"
+#include "server/state_store.h"
 
 #include <algorithm>
 #include <bit>
 #include <new>
 
-#include "job_table.h"
+#include "jobs/job_table.h"
 #include "tally/check.h"
 #include "tally/mix64.h"
 
-namespace tally {
+namespace tally::server {
 
 namespace {
 
@@ -17,10 +17,10 @@ constexpr std::size_t kMostStates = std::size_t{1} << 31;
 
 }  // namespace
 
-StateStore::StateStore(Region memory, std::uint32_t elements)
+StateStore::StateStore(jobs::Region memory, std::uint32_t elements)
     : lines_(memory.data()),
       elements_(elements),
-      step_(entry_lines(elements)),
+      step_(jobs::entry_lines(elements)),
       capacity_(static_cast<std::uint32_t>(std::min(memory.size() / step_, kMostStates))),
       buckets_(std::bit_ceil(std::size_t{kBucketsPerState} * std::max(capacity_, 1U)), kNoState) {
   TALLY_CHECK(elements % 16 == 0, "values of a state are not whole lines");
@@ -99,4 +99,4 @@ void StateStore::unlink(List& list, StateIndex at) noexcept {
   (s.newer == kNoState ? list.newest : state(s.newer).older) = s.older;
 }
 
-}  // namespace tally
+}  // namespace tally::server

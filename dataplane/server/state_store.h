@@ -6,16 +6,42 @@
 #include <cstdint>
 #include <vector>
 
-#include "merge_state.h"
-#include "region.h"
+#include "jobs/layout.h"
 #include "tally/ids.h"
+#include "tally/time.h"
 
-namespace tally {
+namespace tally::server {
+
+// One state of the merge engine: a line of words, then its values in host order as in a slot entry.
+
+using StateIndex = std::uint32_t;
+inline constexpr StateIndex kNoState = 0xFFFF'FFFF;
+
+struct alignas(64) MergeState {
+  Generation generation{};
+  std::uint64_t contributors = 0;
+  TimeNs touched = 0;  // last time that it took a Partial
+  Epoch epoch{};       // none: complete, so it serves every epoch of its generation
+  Chunk chunk{};
+  jobs::Shape shape;
+  std::uint32_t sum1 = 0;  // keyed
+  std::uint32_t sum2 = 0;
+  // Of StateStore. Free states are chained too; `older` and `newer` are the neighbours in the state's list.
+  StateIndex chained = kNoState;
+  StateIndex older = kNoState;
+  StateIndex newer = kNoState;
+  JobId job{};
+  std::int8_t exponent = 0;
+  std::uint8_t overflow = 0;
+
+  [[nodiscard]] constexpr bool complete() const noexcept { return epoch == Epoch{}; }
+};
+static_assert(sizeof(MergeState) == sizeof(jobs::Line));
 
 class StateStore {
  public:
   // As in MergeTable. All states begin free, whatever the memory holds.
-  StateStore(Region memory, std::uint32_t elements);
+  StateStore(jobs::Region memory, std::uint32_t elements);
 
   [[nodiscard]] std::uint32_t capacity() const noexcept { return capacity_; }  // states
   [[nodiscard]] std::uint32_t elements() const noexcept { return elements_; }  // most values of a state
@@ -49,7 +75,7 @@ class StateStore {
   void append(List& list, StateIndex at) noexcept;
   void unlink(List& list, StateIndex at) noexcept;
 
-  Line* lines_;
+  jobs::Line* lines_;
   std::uint32_t elements_;
   std::uint32_t step_;  // lines of a state
   std::uint32_t capacity_;
@@ -62,4 +88,4 @@ class StateStore {
   List complete_;
 };
 
-}  // namespace tally
+}  // namespace tally::server

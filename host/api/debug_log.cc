@@ -1,12 +1,11 @@
-#include "debug_log.h"
+#include "api/debug_log.h"
 
 #include <unistd.h>
-
 #include <array>
 #include <cinttypes>
 #include <cstdio>
 
-#include "worker_join.h"
+#include "engine/worker_join.h"
 
 namespace tally {
 namespace {
@@ -68,7 +67,8 @@ void DebugLog::attached(const Transport& transport) const {
   if (info_) line("joining, " + path_ + " (" + transport.describe() + ")");
 }
 
-void DebugLog::joined(const Membership& m, const EngineStatistics& statistics, const Transport& transport) {
+void DebugLog::joined(const engine::Membership& m, const EngineStatistics& statistics,
+                      const Transport& transport) {
   const bool anew = generation_ != raw(m.generation);
   generation_ = raw(m.generation);
   if (!(anew ? info_ : trace_)) return;
@@ -86,7 +86,7 @@ void DebugLog::changed(const EngineStatistics& statistics) {
 }
 
 void DebugLog::waiting(std::uint64_t ranks) {
-  if (info_ && ranks != 0 && ranks != waiting_for_) line("waiting for " + name_ranks(ranks));
+  if (info_ && ranks != 0 && ranks != waiting_for_) line("waiting for " + engine::name_ranks(ranks));
   waiting_for_ = ranks;
 }
 

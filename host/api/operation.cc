@@ -1,7 +1,10 @@
+#include "api/operation.h"
+
+#include <unistd.h>
+#include <algorithm>
 #include <string>
 
-#include "operation_state.h"
-#include "worker_join.h"
+#include "engine/worker_join.h"
 
 namespace tally {
 
@@ -40,10 +43,49 @@ Result<OperationStats> Operation::wait(std::chrono::milliseconds timeout) const 
     if (state->finished.wait_until(lock, moment_after(timeout), [&] { return state->result.has_value(); }))
       return *state->result;
   }
-  const std::string ranks = name_ranks(state->view->missing());
+  const std::string ranks = engine::name_ranks(state->view->missing());
   return fail(ErrorCode::kTimeout,
               "the operation is not done after " + std::to_string(timeout.count()) + " ms and goes on; " +
                   (ranks.empty() ? "the box has not said who is missing" : "waiting for " + ranks));
+}
+
+namespace {
+
+thread_local const WorkerView* progress_thread_of = nullptr;
+
+}  // namespace
+
+WorkerView::WorkerView() : process_(getpid()) {}
+
+bool WorkerView::foreign() const noexcept { return getpid() != process_; }
+
+Error WorkerView::foreign_error() const {
+  return {ErrorCode::kClosed,
+          "this Worker belongs to process " + std::to_string(process_) + "; join in the child"};
+}
+
+void WorkerView::enter_progress_thread() const noexcept { progress_thread_of = this; }
+bool WorkerView::on_progress_thread() const noexcept { return progress_thread_of == this; }
+
+WorkerView::Content WorkerView::content() const {
+  const std::lock_guard lock(mutex_);
+  return content_;
+}
+
+std::optional<Error> WorkerView::closed() const {
+  const std::lock_guard lock(mutex_);
+  return content_.closed;
+}
+
+std::uint64_t WorkerView::missing() const {
+  const std::lock_guard lock(mutex_);
+  return content_.missing;
+}
+
+std::chrono::steady_clock::time_point moment_after(std::chrono::milliseconds timeout) {
+  // A year is for ever; the clock's own maximum overflows in conversions below us.
+  constexpr std::chrono::milliseconds kForever = std::chrono::hours(24 * 365);
+  return std::chrono::steady_clock::now() + std::clamp(timeout, std::chrono::milliseconds::zero(), kForever);
 }
 
 }  // namespace tally

@@ -1,16 +1,16 @@
-#include "progress.h"
+#include "api/progress.h"
 
 #include <algorithm>
 #include <chrono>
 #include <utility>
 
-#include "steady_now.h"
+#include "api/transport.h"
 #include "tally/check.h"
 
 namespace tally {
 namespace {
 
-WorkerMembership for_program(const Membership& m, std::uint16_t rank) {
+WorkerMembership for_program(const engine::Membership& m, std::uint16_t rank) {
   WorkerMembership out;
   out.rank = rank;
   out.world = static_cast<std::uint16_t>(m.world);
@@ -26,7 +26,7 @@ WorkerMembership for_program(const Membership& m, std::uint16_t rank) {
 
 }  // namespace
 
-Progress::Progress(std::unique_ptr<Transport> transport, std::unique_ptr<WorkerEngine> engine,
+Progress::Progress(std::unique_ptr<Transport> transport, std::unique_ptr<engine::WorkerEngine> engine,
                    std::shared_ptr<WorkerView> view, const WorkerOptions& options)
     : transport_(std::move(transport)),
       engine_(std::move(engine)),
@@ -157,7 +157,7 @@ bool Progress::transmit() {
 
 void Progress::finish_operations() {
   auto completion = engine_->next_completion();
-  const bool closing = !closed_published_ && engine_->state() == EngineState::kClosed;
+  const bool closing = !closed_published_ && engine_->state() == engine::EngineState::kClosed;
   if (completion || closing || (closed_published_ && !told_published_ && told())) publish();
   for (; completion; completion = engine_->next_completion()) {
     const auto found = pending_.find(static_cast<std::uint64_t>(completion->id));
@@ -177,7 +177,7 @@ void Progress::finish(const std::shared_ptr<OperationState>& state, Result<Opera
 }
 
 bool Progress::told() const noexcept {
-  return engine_->state() == EngineState::kClosed && engine_->deadline() == kNever;
+  return engine_->state() == engine::EngineState::kClosed && engine_->deadline() == kNever;
 }
 
 bool Progress::ended() const noexcept { return stopping_ && (told() || now_ >= stop_at_); }
@@ -187,8 +187,8 @@ void Progress::publish() {
   published_at_ = now_;
   const EngineStatistics& statistics = engine_->statistics();
   log_.changed(statistics);
-  if (engine_->state() == EngineState::kJoining) log_.waiting(engine_->missing());
-  const bool closed = engine_->state() == EngineState::kClosed;
+  if (engine_->state() == engine::EngineState::kJoining) log_.waiting(engine_->missing());
+  const bool closed = engine_->state() == engine::EngineState::kClosed;
   const bool news = (closed && !closed_published_) || (told() && !told_published_);
   if (closed && !closed_published_) log_.closed(engine_->why_closed());
   closed_published_ = closed;

@@ -7,21 +7,45 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <span>
+#include <string>
 #include <unordered_map>
+#include <variant>
 #include <vector>
 
-#include "debug_log.h"
-#include "progress_request.h"
+#include "api/debug_log.h"
+#include "api/operation.h"
+#include "api/transport.h"
+#include "engine/engine_operation.h"
+#include "engine/worker_engine.h"
 #include "tally/time.h"
-#include "transport.h"
-#include "worker_engine.h"
-#include "worker_view.h"
 
 namespace tally {
 
+// What other threads ask of the progress thread.
+
+using FloatSpans = std::vector<std::span<float>>;
+using Int32Spans = std::vector<std::span<std::int32_t>>;
+
+struct ReduceRequest {
+  std::variant<FloatSpans, Int32Spans> spans{};  // a barrier has none
+  engine::OperationOptions options{};
+  std::shared_ptr<OperationState> state{};
+  std::optional<Error> refused{};  // not to be issued: only the callback is due
+};
+struct AbortRequest {
+  std::string reason{};
+};
+struct LeaveRequest {};
+// The Worker is destroyed: abort unless closed, a bounded moment to tell the box, then the end.
+struct StopRequest {};
+
+using ProgressRequest = std::variant<ReduceRequest, AbortRequest, LeaveRequest, StopRequest>;
+
 class Progress {
  public:
-  Progress(std::unique_ptr<Transport> transport, std::unique_ptr<WorkerEngine> engine,
+  Progress(std::unique_ptr<Transport> transport, std::unique_ptr<engine::WorkerEngine> engine,
            std::shared_ptr<WorkerView> view, const WorkerOptions& options);
 
   void run();                          // the thread; returns after a StopRequest
@@ -59,7 +83,7 @@ class Progress {
   [[nodiscard]] bool ended() const noexcept;
 
   const std::unique_ptr<Transport> transport_;
-  const std::unique_ptr<WorkerEngine> engine_;
+  const std::unique_ptr<engine::WorkerEngine> engine_;
   const std::shared_ptr<WorkerView> view_;
   DebugLog log_;
   const bool poll_;

@@ -3,6 +3,7 @@
 // addresses, the engine does not. It is made on the thread that joins and destroyed on any, when the progress
 // thread has ended or by it; in between the progress thread alone uses it, except for wake().
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -11,9 +12,9 @@
 #include <string>
 #include <string_view>
 
+#include "engine/worker_join.h"
 #include "tally/error.h"
 #include "tally/time.h"
-#include "worker_membership.h"
 
 namespace tally {
 
@@ -46,7 +47,7 @@ class Transport {
   [[nodiscard]] virtual std::span<Outbound> lend(std::size_t wanted, std::size_t bytes) = 0;
   virtual void send(std::size_t filled) = 0;
   // Every JOINED(running) with a new epoch or MAC: the box's MAC, multicast group and port, number of shards.
-  virtual void joined(const Membership& membership) = 0;
+  virtual void joined(const engine::Membership& membership) = 0;
   // Sleeps until something may have arrived, `until`, or wake(); may return early. Also reconnects a path
   // that is down, without blocking longer than `until`. With `poll` until is now. Not called any more when
   // the worker is closed and has nothing left to say.
@@ -80,5 +81,13 @@ inline constexpr std::string_view kDefaultTransport = "udp";
 void register_transport(std::string_view scheme, TransportFactory factory);
 [[nodiscard]] Result<std::unique_ptr<Transport>> make_transport(std::string_view transport,
                                                                 TransportOptions options);
+
+// The clock of whoever drives an engine; engines themselves are told the time.
+
+// Any thread. Never goes back.
+[[nodiscard]] inline TimeNs steady_now() noexcept {
+  const auto since = std::chrono::steady_clock::now().time_since_epoch();
+  return static_cast<TimeNs>(std::chrono::duration_cast<std::chrono::nanoseconds>(since).count());
+}
 
 }  // namespace tally

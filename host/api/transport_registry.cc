@@ -4,8 +4,8 @@
 #include <mutex>
 #include <string>
 
-#include "transport.h"
-#include "udp_transport.h"
+#include "api/transport.h"
+#include "udp/udp_transport.h"
 
 namespace tally {
 namespace {
@@ -25,7 +25,7 @@ TransportFactory find_factory(std::string_view scheme) {
   Registry& all = registry();
   const std::lock_guard lock(all.mutex);
   if (const auto found = all.factories.find(scheme); found != all.factories.end()) return found->second;
-  return scheme == "udp" ? &make_udp_transport : nullptr;
+  return scheme == "udp" ? &udp::make_udp_transport : nullptr;
 }
 
 constexpr const char* kDpdkLibrary = "libtally_dpdk.so.0";

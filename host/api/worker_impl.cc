@@ -1,21 +1,75 @@
-#include "worker_impl.h"
+#include "api/worker_impl.h"
 
 #include <pthread.h>
 #include <sys/random.h>
-
 #include <algorithm>
 #include <atomic>
+#include <cctype>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <system_error>
 
-#include "check_options.h"
-#include "kernels.h"
-#include "packet_priority.h"
-#include "worker_join.h"
+#include "api/worker_options.h"
+#include "engine/engine_operation.h"
+#include "engine/worker_join.h"
+#include "kernels/kernels.h"
 
 namespace tally {
+
+Result<Worker> Worker::join(const WorkerOptions& options) {
+  auto impl = WorkerImpl::start(options);
+  if (!impl) return tl::unexpected(std::move(impl.error()));
+  if (auto joined = (*impl)->wait_joined(options); !joined) return tl::unexpected(std::move(joined.error()));
+  return Worker(std::move(*impl));
+}
+
+Worker::Worker(std::unique_ptr<WorkerImpl> impl) noexcept : impl_(std::move(impl)) {}
+Worker::Worker(Worker&&) noexcept = default;
+Worker& Worker::operator=(Worker&&) noexcept = default;
+Worker::~Worker() = default;
+
+Operation Worker::allreduce_async(std::span<float> values, const ReduceOptions& options) {
+  return impl_->reduce(FloatSpans{values}, options);
+}
+
+Operation Worker::allreduce_async(std::span<std::int32_t> values, const ReduceOptions& options) {
+  return impl_->reduce(Int32Spans{values}, options);
+}
+
+Operation Worker::allreduce_async(std::span<const std::span<float>> spans, const ReduceOptions& options) {
+  return impl_->reduce(FloatSpans(spans.begin(), spans.end()), options);
+}
+
+Operation Worker::allreduce_async(std::span<const std::span<std::int32_t>> spans,
+                                  const ReduceOptions& options) {
+  return impl_->reduce(Int32Spans(spans.begin(), spans.end()), options);
+}
+
+Operation Worker::barrier_async(const ReduceOptions& options) { return impl_->reduce(Int32Spans{}, options); }
+
+Result<OperationStats> Worker::barrier() {
+  if (!impl_->view().foreign() && impl_->view().on_progress_thread())
+    return fail(ErrorCode::kInvalidArgument, "barrier: called in a callback; use barrier_async");
+  return barrier_async().wait();
+}
+
+void Worker::abort(std::string_view reason) { impl_->abort(reason); }
+Result<void> Worker::leave(std::chrono::milliseconds timeout) { return impl_->leave(timeout); }
+
+EngineStatistics Worker::statistics() const {
+  return impl_->view().foreign() ? EngineStatistics{} : impl_->view().content().statistics;
+}
+
+std::optional<WorkerMembership> Worker::membership() const {
+  return impl_->view().foreign() ? std::nullopt : impl_->view().content().membership;
+}
+
+std::optional<Error> Worker::why_closed() const {
+  return impl_->view().foreign() ? impl_->view().foreign_error() : impl_->view().closed();
+}
+
 namespace {
 
 Result<std::uint64_t> random_word() {
@@ -30,12 +84,13 @@ Result<std::uint64_t> random_word() {
   return word;
 }
 
-Result<std::unique_ptr<WorkerEngine>> make_engine(const WorkerOptions& options, std::uint16_t elements) {
+Result<std::unique_ptr<engine::WorkerEngine>> make_engine(const WorkerOptions& options,
+                                                          std::uint16_t elements) {
   const auto instance = random_word();
   if (!instance) return tl::unexpected(instance.error());
   const auto seed = random_word();
   if (!seed) return tl::unexpected(seed.error());
-  EngineOptions engine;
+  engine::EngineOptions engine;
   engine.job = options.job;
   engine.token = options.token;
   engine.rank = Rank{options.rank};
@@ -44,8 +99,8 @@ Result<std::unique_ptr<WorkerEngine>> make_engine(const WorkerOptions& options, 
   engine.instance = *instance;
   engine.seed = *seed;
   engine.priority = static_cast<std::uint8_t>(options.priority);
-  engine.rto_floor = options.poll ? kPollRtoFloor : kAdaptiveRtoFloor;
-  return WorkerEngine::create(std::move(engine), best_kernels());
+  engine.rto_floor = options.poll ? engine::kPollRtoFloor : engine::kAdaptiveRtoFloor;
+  return engine::WorkerEngine::create(std::move(engine), kernels::best_kernels());
 }
 
 // Signals are the program's business: none is handled on this thread.
@@ -86,7 +141,7 @@ Error late(const WorkerOptions& options, const WorkerView::Content& content) {
             "nothing that arrived" + after + " answers this worker (" + std::to_string(refused) +
                 " datagrams refused): " + hint(options, content),
             options.job};
-  const std::string ranks = name_ranks(content.missing);
+  const std::string ranks = engine::name_ranks(content.missing);
   if (ranks.empty())
     return {ErrorCode::kTimeout, "the box answered, but the job did not start" + after, options.job};
   return {ErrorCode::kTimeout,
@@ -191,7 +246,7 @@ std::optional<Error> WorkerImpl::objection(const ReduceOptions& options) const {
   if (options.timeout.count() < 0)
     return Error{ErrorCode::kInvalidArgument,
                  "timeout: " + std::to_string(options.timeout.count()) + " ms is negative; 0 means never"};
-  if (auto why = objection_to(options.priority); !why.empty())
+  if (auto why = engine::objection_to(options.priority); !why.empty())
     return Error{ErrorCode::kInvalidArgument, std::move(why)};
   const auto closed = view_->closed();
   if (!closed) return std::nullopt;
@@ -216,7 +271,7 @@ Result<void> WorkerImpl::leave(std::chrono::milliseconds timeout) {
       moment_after(timeout), [](const WorkerView::Content& content) { return content.closed.has_value(); });
   const WorkerView::Content content = view_->content();
   if (!closed) {
-    const std::string ranks = name_ranks(content.missing);
+    const std::string ranks = engine::name_ranks(content.missing);
     return fail(ErrorCode::kTimeout,
                 "leave: not done after " + std::to_string(timeout.count()) + " ms, " +
                     (ranks.empty() ? "the box has not said who is missing" : "waiting for " + ranks) +
@@ -224,6 +279,58 @@ Result<void> WorkerImpl::leave(std::chrono::milliseconds timeout) {
   }
   if (content.closed->code == ErrorCode::kClosed) return {};
   return tl::unexpected(*content.closed);
+}
+
+namespace {
+
+struct Launcher {
+  const char* rank;
+  const char* world;
+};
+
+// torchrun and its like, Open MPI, Slurm, PMI (MPICH, Intel MPI). The nearest to the process first: torchrun
+// is itself started by Slurm at times.
+constexpr std::array<Launcher, 4> kLaunchers{{{"RANK", "WORLD_SIZE"},
+                                              {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+                                              {"SLURM_PROCID", "SLURM_NTASKS"},
+                                              {"PMI_RANK", "PMI_SIZE"}}};
+
+OptionTexts told_by(const Launcher& launcher) {
+  OptionTexts texts;
+  if (std::string rank = environment_value(launcher.rank); !rank.empty())
+    texts["rank"] = {std::move(rank), launcher.rank};
+  if (std::string world = environment_value(launcher.world); !world.empty())
+    texts["world"] = {std::move(world), launcher.world};
+  return texts;
+}
+
+}  // namespace
+
+OptionTexts read_launcher() {
+  OptionTexts first;
+  for (const Launcher& launcher : kLaunchers) {
+    OptionTexts texts = told_by(launcher);
+    if (texts.size() == 2) return texts;
+    if (first.empty()) first = std::move(texts);
+  }
+  return first;
+}
+
+std::string environment_value(const std::string& name) {
+  const char* const value = std::getenv(name.c_str());
+  return value == nullptr ? std::string() : std::string(value);
+}
+
+std::string variable_of(std::string_view setting) {
+  std::string name = "TALLY_";
+  for (const char c : setting) name.push_back(static_cast<char>(std::toupper(static_cast<unsigned char>(c))));
+  return name;
+}
+
+std::string setting_of(std::string_view name) {
+  std::string lower;
+  for (const char c : name) lower.push_back(static_cast<char>(std::tolower(static_cast<unsigned char>(c))));
+  return lower.starts_with("tally_") ? lower.substr(6) : lower;
 }
 
 }  // namespace tally

@@ -6,9 +6,8 @@
 #include <string_view>
 #include <thread>
 
-#include "progress.h"
-#include "tally/worker.h"
-#include "worker_view.h"
+#include "api/operation.h"
+#include "api/progress.h"
 
 namespace tally {
 

@@ -1,13 +1,11 @@
-#include "chunk_codec.h"
+#include "engine/chunk_codec.h"
 
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
 
-#include "block_exponent.h"
-
-namespace tally {
+namespace tally::engine {
 namespace {
 
 const float* floats(const Segment& segment, std::uint64_t offset) noexcept {
@@ -15,15 +13,16 @@ const float* floats(const Segment& segment, std::uint64_t offset) noexcept {
 }
 
 // What is beyond the range of int32 has no rounding that keeps its sign, so that it is clipped before.
-Packed quantise_clipped(const float* in, std::byte* wire, std::uint32_t n, float scale, float most,
-                        std::int32_t limit, const Kernels& kernels) noexcept {
+kernels::Packed quantise_clipped(const float* in, std::byte* wire, std::uint32_t n, float scale, float most,
+                                 std::int32_t limit, const kernels::Kernels& kernels) noexcept {
   std::array<float, 256> block{};
-  Packed all;
+  kernels::Packed all;
   for (std::uint32_t done = 0; done < n;) {
     const auto count = std::min<std::uint32_t>(block.size(), n - done);
     for (std::uint32_t i = 0; i < count; ++i) block.at(i) = std::clamp(in[done + i], -most, most);
-    const Packed part = kernels.quantise(block.data(), wire + std::size_t{4} * done, count, scale, limit);
-    all.sums = joined_sums(all.sums, done, part.sums);
+    const kernels::Packed part =
+        kernels.quantise(block.data(), wire + std::size_t{4} * done, count, scale, limit);
+    all.sums = kernels::joined_sums(all.sums, done, part.sums);
     all.magnitude = std::max(all.magnitude, part.magnitude);
     done += count;
   }
@@ -48,7 +47,7 @@ void fetch_ahead(const EngineOperation& operation, std::uint64_t data_chunk) noe
 }
 
 std::uint32_t max_abs_bits(const EngineOperation& operation, ElementRange range,
-                           const Kernels& kernels) noexcept {
+                           const kernels::Kernels& kernels) noexcept {
   std::uint32_t bits = 0;
   operation.for_each_piece(range, [&](const Segment& segment, std::uint64_t offset, std::uint32_t n) {
     bits = std::max(bits, kernels.max_abs_bits(floats(segment, offset), n));
@@ -68,21 +67,21 @@ std::optional<BadElement> find_bad_element(const EngineOperation& operation, Ele
   return found;
 }
 
-Packed encode_chunk(const EngineOperation& operation, ElementRange range, int exponent, int shift,
-                    std::span<std::byte> wire, const Kernels& kernels, bool late) noexcept {
+kernels::Packed encode_chunk(const EngineOperation& operation, ElementRange range, int exponent, int shift,
+                             std::span<std::byte> wire, const kernels::Kernels& kernels, bool late) noexcept {
   const bool quantised = operation.dtype() == Dtype::kFloat32;
   const float scale = quantised ? quantise_scale(shift, exponent) : 0.0F;
   const float most = late && exponent != kZeroBlock ? power_of_two(exponent) : 0.0F;
   const std::int32_t limit = std::int32_t{1} << shift;
-  Packed all;
+  kernels::Packed all;
   std::uint32_t done = 0;
   operation.for_each_piece(range, [&](const Segment& segment, std::uint64_t offset, std::uint32_t n) {
     std::byte* const at = wire.data() + std::size_t{4} * done;
-    const Packed part =
+    const kernels::Packed part =
         quantised && late ? quantise_clipped(floats(segment, offset), at, n, scale, most, limit, kernels)
         : quantised       ? kernels.quantise(floats(segment, offset), at, n, scale, limit)
                           : kernels.pack(static_cast<const std::int32_t*>(segment.in) + offset, at, n);
-    all.sums = joined_sums(all.sums, done, part.sums);
+    all.sums = kernels::joined_sums(all.sums, done, part.sums);
     all.magnitude = std::max(all.magnitude, part.magnitude);
     done += n;
   });
@@ -92,7 +91,7 @@ Packed encode_chunk(const EngineOperation& operation, ElementRange range, int ex
 }
 
 void decode_chunk(const EngineOperation& operation, ElementRange range, int exponent, int shift,
-                  std::span<const std::byte> wire, const Kernels& kernels,
+                  std::span<const std::byte> wire, const kernels::Kernels& kernels,
                   std::uint32_t contributors) noexcept {
   const bool quantised = operation.dtype() == Dtype::kFloat32;
   const float scale = quantised ? dequantise_scale(shift, exponent) : 0.0F;
@@ -109,4 +108,4 @@ void decode_chunk(const EngineOperation& operation, ElementRange range, int expo
   });
 }
 
-}  // namespace tally
+}  // namespace tally::engine

@@ -3,15 +3,16 @@
 // last chunk of an operation is zero-padded to its wire length. Encoding the same input gives the same bits,
 // which is what allows a contribution to be made again instead of being kept.
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 
-#include "engine_operation.h"
-#include "kernels.h"
+#include "engine/engine_operation.h"
+#include "kernels/kernels.h"
 
-namespace tally {
+namespace tally::engine {
 
 // Has the CPU fetch what is read for the first time soon, kFetchAhead data chunks behind this one: its own
 // prefetchers stop at the end of a page.
@@ -19,7 +20,7 @@ void fetch_ahead(const EngineOperation& operation, std::uint64_t data_chunk) noe
 
 // Largest bit pattern of |x| of the elements.
 [[nodiscard]] std::uint32_t max_abs_bits(const EngineOperation& operation, ElementRange range,
-                                         const Kernels& kernels) noexcept;
+                                         const kernels::Kernels& kernels) noexcept;
 
 // Element that has no block exponent: NaN, Inf or a magnitude above 2^127.
 struct BadElement {
@@ -32,13 +33,58 @@ struct BadElement {
 // Writes the elements, then zeros up to the end of `wire` (a multiple of 16 elements).
 // `exponent`: E of the data chunk; ignored for int32. Of a block that exceeds it, `late` must be set: its
 // values are clipped to +-2^E. `shift`: sum_shift(world).
-Packed encode_chunk(const EngineOperation& operation, ElementRange range, int exponent, int shift,
-                    std::span<std::byte> wire, const Kernels& kernels, bool late = false) noexcept;
+kernels::Packed encode_chunk(const EngineOperation& operation, ElementRange range, int exponent, int shift,
+                             std::span<std::byte> wire, const kernels::Kernels& kernels,
+                             bool late = false) noexcept;
 
 // Writes the sums to the output spans; the padding is ignored. contributors: how many ranks are in them, by
 // which an operation that wants the mean divides.
 void decode_chunk(const EngineOperation& operation, ElementRange range, int exponent, int shift,
-                  std::span<const std::byte> wire, const Kernels& kernels,
+                  std::span<const std::byte> wire, const kernels::Kernels& kernels,
                   std::uint32_t contributors = 1) noexcept;
 
-}  // namespace tally
+// Numbers of the block floating point (docs/protocol.md, 10). A block is one data chunk of one
+// rank; its exponent e is the smallest integer with 2^e >= max|x|.
+
+inline constexpr int kZeroBlock = -127;        // all elements are 0
+inline constexpr int kLeastExponent = -96;     // keeps 2^(s-e) a normal float32 for every s
+inline constexpr int kGreatestExponent = 127;  // 2^128 is no float32
+inline constexpr std::uint32_t kGreatestMagnitude =
+    0x7f000000;  // bits of 2^127: more, Inf or NaN has no exponent
+
+// s = floor(log2((2^31-1)/world)): a sum of `world` values of magnitude 2^s stays inside int32.
+constexpr int sum_shift(std::uint32_t world) noexcept {
+  return static_cast<int>(std::bit_width(0x7fffffffU / world)) - 1;
+}
+
+// From the largest bit pattern of |x| in the block, at most kGreatestMagnitude. Denormals clamp like all that
+// is below 2^-96.
+constexpr int block_exponent(std::uint32_t max_abs_bits) noexcept {
+  if (max_abs_bits == 0) return kZeroBlock;
+  const int floor = static_cast<int>(max_abs_bits >> 23) - 127;
+  const int exponent = (max_abs_bits & 0x7fffffU) == 0 ? floor : floor + 1;  // 2^floor itself needs no more
+  return exponent < kLeastExponent ? kLeastExponent : exponent;
+}
+
+// 2^exponent, exact; -126..127.
+constexpr float power_of_two(int exponent) noexcept {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(exponent + 127) << 23);
+}
+
+// Factor from values to integers, and back. A zero block is zeros both ways.
+constexpr float quantise_scale(int shift, int exponent) noexcept {
+  return exponent == kZeroBlock ? 0.0F : power_of_two(shift - exponent);
+}
+constexpr float dequantise_scale(int shift, int exponent) noexcept {
+  return exponent == kZeroBlock ? 0.0F : power_of_two(exponent - shift);
+}
+
+// What a RESULT may carry: none, a zero block, or an exponent in range.
+constexpr bool valid_exponent(int exponent) noexcept {
+  return exponent <= kZeroBlock || exponent >= kLeastExponent;
+}
+
+static_assert(sum_shift(1) == 30 && sum_shift(2) == 29 && sum_shift(4) == 28 && sum_shift(8) == 27);
+static_assert(sum_shift(64) == 24);
+
+}  // namespace tally::engine

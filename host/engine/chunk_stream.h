@@ -3,6 +3,7 @@
 // window, results go to the program and into the history, history answers peers. Knows nothing of joining;
 // its owner tells it the epoch and when data may flow.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -12,18 +13,49 @@
 #include <string>
 #include <utility>
 
-#include "answer_queue.h"
-#include "datagram.h"
-#include "engine_operation.h"
-#include "flight_window.h"
-#include "kernels.h"
-#include "result_history.h"
-#include "rto.h"
+#include "engine/datagram.h"
+#include "engine/engine_operation.h"
+#include "engine/flight_window.h"
+#include "engine/result_history.h"
+#include "engine/rto.h"
+#include "engine/worker_join.h"
+#include "kernels/kernels.h"
 #include "tally/engine_statistics.h"
 #include "tally/error.h"
-#include "worker_membership.h"
+#include "tally/ids.h"
 
-namespace tally {
+namespace tally::engine {
+
+// Answers owed to peers and servers, first come first served. Small on purpose: a worker that is asked faster
+// than it can answer forgets, and the peer asks another or again.
+
+struct OwedAnswer {
+  std::uint64_t index = 0;  // of the chunk
+  Rank asker{};             // a peer or a server
+};
+
+class AnswerQueue {
+ public:
+  [[nodiscard]] bool push(OwedAnswer answer) noexcept {
+    if (size_ == kRoom) return false;
+    ring_[(head_ + size_++) % kRoom] = answer;
+    return true;
+  }
+  OwedAnswer pop() noexcept {  // only when not empty
+    const OwedAnswer first = ring_[head_];
+    head_ = (head_ + 1) % kRoom;
+    --size_;
+    return first;
+  }
+  [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
+  void clear() noexcept { size_ = 0; }
+
+ private:
+  static constexpr std::uint32_t kRoom = 128;  // two askers per rank of the largest job
+  std::array<OwedAnswer, kRoom> ring_{};
+  std::uint32_t head_ = 0;
+  std::uint32_t size_ = 0;
+};
 
 struct Completion {
   OperationId id{};
@@ -40,7 +72,7 @@ class ChunkStream {
  public:
   // `priority`: its class is that of operations that choose none. `kernels` and `statistics` must outlive the
   // stream.
-  ChunkStream(Rank self, std::uint8_t priority, TimeNs rto_floor, const Kernels& kernels,
+  ChunkStream(Rank self, std::uint8_t priority, TimeNs rto_floor, const kernels::Kernels& kernels,
               EngineStatistics& statistics)
       : self_(self), priority_(priority), kernels_(kernels), statistics_(statistics), rto_(rto_floor) {}
 
@@ -128,7 +160,7 @@ class ChunkStream {
 
   Rank self_;
   std::uint8_t priority_;
-  const Kernels& kernels_;
+  const kernels::Kernels& kernels_;
   EngineStatistics& statistics_;
   Membership membership_;  // of the current epoch
   Header of_epoch_;        // what all datagrams of this rank have in common in it
@@ -150,4 +182,4 @@ class ChunkStream {
   std::uint64_t missing_index_ = 0;  // the chunk it spoke of
 };
 
-}  // namespace tally
+}  // namespace tally::engine

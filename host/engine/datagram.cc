@@ -1,10 +1,10 @@
-#include "datagram.h"
+#include "engine/datagram.h"
 
 #include <cstring>
 
-#include "tally/wire_join.h"
+#include "tally/wire.h"
 
-namespace tally {
+namespace tally::engine {
 namespace {
 
 bool taken(PacketType type, Opener opener) noexcept {
@@ -61,8 +61,8 @@ std::optional<Refused> check_length(const Datagram& d) noexcept {
 
 }  // namespace
 
-std::optional<Refused> open_datagram(std::span<const std::byte> bytes, const Kernels& kernels, Datagram& out,
-                                     Opener opener) noexcept {
+std::optional<Refused> open_datagram(std::span<const std::byte> bytes, const kernels::Kernels& kernels,
+                                     Datagram& out, Opener opener) noexcept {
   if (bytes.size() < kHeaderBytes) return Refused::kRunt;
   Header& header = out.header;
   std::memcpy(&header, bytes.data(), kHeaderBytes);
@@ -78,9 +78,9 @@ std::optional<Refused> open_datagram(std::span<const std::byte> bytes, const Ker
 }
 
 std::size_t seal_control(Header header, std::size_t payload_bytes, std::span<std::byte> out,
-                         const Kernels& kernels) noexcept {
+                         const kernels::Kernels& kernels) noexcept {
   header.sum1 = Be<std::uint32_t>{kernels.crc32c(out.data() + kHeaderBytes, payload_bytes)};
   return seal(header, payload_bytes, out, kernels);
 }
 
-}  // namespace tally
+}  // namespace tally::engine

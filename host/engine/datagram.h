@@ -7,11 +7,11 @@
 #include <optional>
 #include <span>
 
-#include "kernels.h"
+#include "kernels/kernels.h"
 #include "tally/engine_statistics.h"
 #include "tally/wire.h"
 
-namespace tally {
+namespace tally::engine {
 
 struct Datagram {
   Header header;
@@ -23,8 +23,9 @@ enum class Opener : std::uint8_t { kWorker, kServer };
 
 // Lengths, version, check, type, flags; of control types the CRC32C of the payload. On success `out` views
 // `bytes`. Everything behind the gate still checks job, sender, epoch, cookie and meaning.
-[[nodiscard]] std::optional<Refused> open_datagram(std::span<const std::byte> bytes, const Kernels& kernels,
-                                                   Datagram& out, Opener opener = Opener::kWorker) noexcept;
+[[nodiscard]] std::optional<Refused> open_datagram(std::span<const std::byte> bytes,
+                                                   const kernels::Kernels& kernels, Datagram& out,
+                                                   Opener opener = Opener::kWorker) noexcept;
 
 // Writes the header with its check in front of the payload that is already in `out`, which must be large
 // enough. Returns the bytes of the datagram.
@@ -32,7 +33,7 @@ enum class Opener : std::uint8_t { kWorker, kServer };
 // Word by word: the CRC reads words, and what was written a moment ago in smaller pieces is not to be had
 // before all stores ahead of it, the payload's, have left for the cache.
 inline std::size_t seal(const Header& header, std::size_t payload_bytes, std::span<std::byte> out,
-                        const Kernels& kernels) noexcept {
+                        const kernels::Kernels& kernels) noexcept {
   const auto put = [&out](std::size_t at, auto value) {
     const Be big(value);
     std::memcpy(out.data() + at, &big, sizeof big);
@@ -53,6 +54,6 @@ inline std::size_t seal(const Header& header, std::size_t payload_bytes, std::sp
 
 // The same for a control type: sum1 becomes the CRC32C of the payload.
 std::size_t seal_control(Header header, std::size_t payload_bytes, std::span<std::byte> out,
-                         const Kernels& kernels) noexcept;
+                         const kernels::Kernels& kernels) noexcept;
 
-}  // namespace tally
+}  // namespace tally::engine

@@ -1,8 +1,8 @@
-#include "engine_operation.h"
+#include "engine/engine_operation.h"
 
 #include <utility>
 
-namespace tally {
+namespace tally::engine {
 
 EngineOperation::EngineOperation(OperationId id, Dtype dtype, std::vector<Segment> segments,
                                  const OperationOptions& options, TimeNs now)
@@ -59,4 +59,12 @@ EngineOperation::Place EngineOperation::find_place(std::uint64_t element) const 
   return {span, element - segments_[span].start};
 }
 
-}  // namespace tally
+std::string objection_to(Priority chosen) {
+  const bool is_class = chosen.kind == Priority::Kind::kClass;
+  const int most = is_class ? kGreatestClass : kGreatestPriority;
+  if (chosen.kind == Priority::Kind::kOfWorker || (chosen.number >= 0 && chosen.number <= most)) return {};
+  return std::string(is_class ? "priority: class " : "priority: ") + std::to_string(chosen.number) +
+         " is not in 0.." + std::to_string(most);
+}
+
+}  // namespace tally::engine

@@ -1,20 +1,50 @@
 #pragma once
 // One operation: its spans as one concatenation, and the mapping from its chunks to their elements.
-// Chunks are counted here from 0 within the operation (protocol.md, Worker, Operations): a float operation
+// Chunks are counted here from 0 within the operation (docs/protocol.md, 6): a float operation
 // with n data chunks has p = min(n, lookahead) priming chunks 0..p-1, then data chunk j as chunk p + j.
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
-#include "engine_options.h"
 #include "tally/engine_statistics.h"
+#include "tally/ids.h"
+#include "tally/priority.h"
+#include "tally/time.h"
 #include "tally/wire.h"
 
-namespace tally {
+namespace tally::engine {
+
+// What the program tells the worker engine: once when it is created, and with every operation.
+
+inline constexpr TimeNs kPollRtoFloor = kMillisecond;           // the transport spins
+inline constexpr TimeNs kAdaptiveRtoFloor = 20 * kMillisecond;  // transport or box may sleep between bursts
+
+struct EngineOptions {
+  std::string job;          // name, 1..64 bytes
+  std::string token;        // 0..64 bytes
+  Rank rank{};              // below world
+  std::uint16_t world = 1;  // members of the job, 1..64
+  std::uint16_t elements =
+      352;  // wish: the most elements a packet of this path carries, 16..2224, multiple of 16
+  std::uint64_t instance = 0;  // random per process: tells a restarted worker from a repeated JOIN
+  std::uint64_t seed = 0;  // of all random words of the engine; the same seed and input give the same output
+  TimeNs rto_floor = kAdaptiveRtoFloor;
+  TimeNs unreachable_after =
+      10 * kSecond;  // silence of control that fails the worker until JOINED says the lease
+  std::uint8_t priority = kGreatestPriority;  // 0..254; its class is that of operations that choose none
+};
+
+struct OperationOptions {
+  TimeNs deadline = kNever;  // absolute; passed without all results: kTimeout, and the job is aborted
+  Priority priority{};
+  bool mean = false;  // float only: each sum divided by the number of ranks in it
+};
 
 enum class OperationId : std::uint64_t {};  // 1, 2, ... in order of submission
 
@@ -125,4 +155,30 @@ void EngineOperation::for_each_piece(ElementRange range, Piece piece) const {
   }
 }
 
-}  // namespace tally
+// The priority byte of a packet: two bits of class, six bits that say how little its operation has left.
+
+// 63 with one chunk left, four steps lower with each doubling (linear in between), 0 from 57,344 on.
+constexpr std::uint32_t urgency(std::uint64_t chunks_left) noexcept {
+  constexpr std::uint32_t kMost = 63;
+  const auto octave = static_cast<std::uint32_t>(std::bit_width(chunks_left | 1)) - 1;
+  const auto quarter = static_cast<std::uint32_t>((chunks_left << 2 >> octave) & 3);
+  return kMost - std::min(4 * octave + quarter, kMost);
+}
+
+// `of_worker`: the worker's default. `maximum`: of the job; the box lowers what is above it to it, which
+// would make all of an operation's packets equal. So the urgency is scaled to what the maximum leaves of the
+// class.
+constexpr std::uint8_t packet_priority(Priority chosen, std::uint8_t of_worker, std::uint8_t maximum,
+                                       std::uint64_t chunks_left) noexcept {
+  if (chosen.kind == Priority::Kind::kValue) return static_cast<std::uint8_t>(chosen.number);
+  const std::uint32_t lowest_of_class = chosen.kind == Priority::Kind::kClass
+                                            ? static_cast<std::uint32_t>(chosen.number) << 6
+                                            : of_worker & 0xC0U;
+  const std::uint32_t top = std::min<std::uint32_t>(lowest_of_class | 0x3F, maximum);
+  return static_cast<std::uint8_t>((top & 0xC0) | urgency(chunks_left) * ((top & 0x3F) + 1) / 64);
+}
+
+// Why a program may not choose it; empty if it may.
+[[nodiscard]] std::string objection_to(Priority chosen);
+
+}  // namespace tally::engine

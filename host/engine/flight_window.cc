@@ -1,8 +1,8 @@
-#include "flight_window.h"
+#include "engine/flight_window.h"
 
 #include <algorithm>
 
-namespace tally {
+namespace tally::engine {
 
 // In a large window more than the least, for what cores and queues of a host put out of order. More than a
 // burst would be seen too late: on a link of 100 Mbit/s 128 packets take 15 ms, and the timer comes first.
@@ -94,4 +94,4 @@ void FlightWindow::unlink(Flight& flight) noexcept {
   if (flight.state == FlightState::kReady) remove(ready_, flight);
 }
 
-}  // namespace tally
+}  // namespace tally::engine

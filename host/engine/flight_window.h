@@ -15,12 +15,12 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine_operation.h"
+#include "engine/engine_operation.h"
 #include "tally/ids.h"
 #include "tally/time.h"
 #include "tally/wire.h"
 
-namespace tally {
+namespace tally::engine {
 
 enum class FlightState : std::uint8_t {
   kIdle,     // not yet taken up in this epoch
@@ -133,4 +133,4 @@ class FlightWindow {
   std::uint32_t allowed_ = 0;  // window_, or less until the next result
 };
 
-}  // namespace tally
+}  // namespace tally::engine

@@ -1,9 +1,9 @@
-#include "result_history.h"
+#include "engine/result_history.h"
 
 #include <bit>
 #include <new>
 
-namespace tally {
+namespace tally::engine {
 
 bool ResultHistory::start(std::uint32_t largest_window, std::uint32_t elements) {
   const std::size_t count = std::size_t{3} * largest_window;  // a span below lowest, a window above
@@ -31,4 +31,4 @@ void ResultHistory::keep(std::uint64_t index, const Header& header) noexcept {
   kept.exponent = header.exponent;
 }
 
-}  // namespace tally
+}  // namespace tally::engine

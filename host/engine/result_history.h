@@ -11,7 +11,7 @@
 
 #include "tally/wire.h"
 
-namespace tally {
+namespace tally::engine {
 
 struct KeptResult {
   std::uint64_t tag = 0;           // index + 1; 0: nothing kept here
@@ -64,4 +64,4 @@ class ResultHistory {
   int window_bits_ = 0;                  // log2 of the largest window
 };
 
-}  // namespace tally
+}  // namespace tally::engine

@@ -1,6 +1,6 @@
-#include "rto.h"
+#include "engine/rto.h"
 
-namespace tally {
+namespace tally::engine {
 
 // 1 us << 20 is beyond the ceiling, and 1 s << 20 still far from overflow.
 constexpr std::uint32_t kMaxLevel = 20;
@@ -38,4 +38,4 @@ void Rto::expired(TimeNs sent_at, TimeNs now) noexcept {
   ++burst_;
 }
 
-}  // namespace tally
+}  // namespace tally::engine

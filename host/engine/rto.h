@@ -11,7 +11,7 @@
 
 #include "tally/time.h"
 
-namespace tally {
+namespace tally::engine {
 
 inline constexpr TimeNs kFirstRto = 100 * kMillisecond;
 inline constexpr TimeNs kRtoCeiling = kSecond;
@@ -72,4 +72,4 @@ class Rto {
   bool sampled_ = false;
 };
 
-}  // namespace tally
+}  // namespace tally::engine

@@ -1,5 +1,5 @@
 #pragma once
-// The worker of the native protocol (docs/protocol.md, Worker) as a pure state machine: no socket, no clock,
+// The worker of the native protocol (docs/protocol.md, 5 to 10) as a pure state machine: no socket, no clock,
 // no thread. Bytes and time go in, datagrams and completions come out; the same code runs under UDP, DPDK,
 // a fuzzer and the simulator.
 //
@@ -21,19 +21,17 @@
 #include <string_view>
 #include <vector>
 
-#include "backoff.h"
-#include "chunk_stream.h"
-#include "engine_operation.h"
-#include "engine_options.h"
-#include "engine_random.h"
-#include "kernels.h"
+#include "engine/backoff.h"
+#include "engine/chunk_stream.h"
+#include "engine/engine_operation.h"
+#include "engine/worker_join.h"
+#include "kernels/kernels.h"
 #include "tally/engine_statistics.h"
 #include "tally/error.h"
 #include "tally/time.h"
-#include "tally/wire_join.h"
-#include "worker_membership.h"
+#include "tally/wire.h"
 
-namespace tally {
+namespace tally::engine {
 
 enum class EngineState : std::uint8_t {
   kJoining,  // waits for JOINED(running), the first time or for a new epoch; operations are queued
@@ -45,7 +43,7 @@ class WorkerEngine {
  public:
   // Joining: the first JOIN is due at once. kInvalidArgument names the option that is out of range.
   // `kernels` must outlive the engine.
-  static Result<std::unique_ptr<WorkerEngine>> create(EngineOptions options, const Kernels& kernels);
+  static Result<std::unique_ptr<WorkerEngine>> create(EngineOptions options, const kernels::Kernels& kernels);
   WorkerEngine(const WorkerEngine&) = delete;
   WorkerEngine& operator=(const WorkerEngine&) = delete;
   ~WorkerEngine() = default;
@@ -114,12 +112,12 @@ class WorkerEngine {
  private:
   enum class Leaving : std::uint8_t { kNo, kDraining, kBarrier, kSaying };
 
-  WorkerEngine(EngineOptions options, const Kernels& kernels);
+  WorkerEngine(EngineOptions options, const kernels::Kernels& kernels);
 
   Result<OperationId> submit(Dtype dtype, std::vector<Segment> segments, TimeNs now,
                              const OperationOptions& options, bool reported);
 
-  // Receiving, by type (worker_receive.cc). What is refused changes nothing.
+  // Receiving, by type (worker_engine.cc). What is refused changes nothing.
   [[nodiscard]] std::optional<Refused> dispatch(const Datagram& datagram, TimeNs now);
   [[nodiscard]] std::optional<Refused> check_current(const Header& header) const noexcept;
   [[nodiscard]] std::optional<Refused> check_from_box(const Header& header) const noexcept;
@@ -133,7 +131,7 @@ class WorkerEngine {
   [[nodiscard]] std::optional<Refused> on_abort(const Datagram& datagram);
   void enter(const Membership& membership, const GenerationRecord& record, TimeNs now);
 
-  // Sending (worker_transmit.cc).
+  // Sending (worker_engine.cc).
   void time_out(TimeNs now);
   [[nodiscard]] std::size_t transmit_control(std::span<std::byte> out, TimeNs now);
   [[nodiscard]] std::size_t transmit_join(std::span<std::byte> out, TimeNs now);
@@ -149,7 +147,7 @@ class WorkerEngine {
   [[nodiscard]] TimeNs silence_limit() const noexcept;
 
   EngineOptions options_;
-  const Kernels& kernels_;
+  const kernels::Kernels& kernels_;
   EngineStatistics statistics_;
   ChunkStream stream_;
   EngineRandom random_;
@@ -178,4 +176,4 @@ class WorkerEngine {
   Backoff abort_;
 };
 
-}  // namespace tally
+}  // namespace tally::engine

@@ -1,9 +1,9 @@
-#include "worker_join.h"
+#include "engine/worker_join.h"
 
 #include <bit>
 #include <cstring>
 
-namespace tally {
+namespace tally::engine {
 namespace {
 
 constexpr std::uint32_t kLeastWindow = 16;
@@ -128,4 +128,4 @@ std::string name_ranks(std::uint64_t ranks) {
   return out;
 }
 
-}  // namespace tally
+}  // namespace tally::engine

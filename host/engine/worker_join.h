@@ -1,18 +1,79 @@
 #pragma once
 // JOIN and JOINED as the worker sees them: the payload it writes, the payload it believes.
 
+#include <algorithm>
+#include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
 
-#include "engine_options.h"
+#include "engine/engine_operation.h"
+#include "tally/discipline.h"
 #include "tally/engine_statistics.h"
-#include "tally/wire_join.h"
-#include "worker_membership.h"
+#include "tally/ids.h"
+#include "tally/mix64.h"
+#include "tally/priority.h"
+#include "tally/time.h"
+#include "tally/wire.h"
 
-namespace tally {
+namespace tally::engine {
+
+// What the newest JOINED(running) said, in host order, and what follows from it. Transports need the box's
+// MAC and the multicast group; the engine needs the rest.
+
+struct Membership {
+  JobId job{};
+  Epoch epoch{};
+  Cookie cookie{};  // contribution cookie of this rank
+  Cookie result_cookie{};
+  Generation generation{};
+  Chunk first_chunk{};
+  std::uint32_t largest_window = 0;
+  std::uint32_t lookahead = 0;
+  std::uint32_t elements = 0;  // most elements in a packet
+  std::uint32_t window = 0;    // W, at most largest_window
+  std::uint32_t world = 0;
+  std::uint32_t shards = 1;
+  Discipline discipline = Discipline::kPool;
+  std::uint32_t shared_slots = 0;                 // of all data cores; 0 with the discipline pool
+  std::uint64_t salt = 0;                         // disciplines by hash
+  std::uint8_t max_priority = kGreatestPriority;  // of the job, if the box said it
+  bool stragglers = false;                        // results may be INCOMPLETE
+  TimeNs lease = 0;
+  Rank most_advanced{};
+  ResultsMode results = ResultsMode::kUnicast;
+  std::uint16_t group_port = 0;
+  std::array<std::uint8_t, 16> group{};
+  std::array<std::uint8_t, 6> box_mac{};
+  std::uint32_t key = 0;      // k of this rank
+  std::uint32_t key_sum = 0;  // sum of all members' k
+
+  // Between two heartbeats. Also at most a second: they tell control how far the numbers have come, and it
+  // must renew the epoch in time however long the lease is.
+  [[nodiscard]] TimeNs heartbeat_period() const noexcept { return std::min(lease / 10, kSecond); }
+  [[nodiscard]] std::uint64_t members() const noexcept { return members_of(world); }
+  // Sum of the keys of some ranks.
+  [[nodiscard]] std::uint32_t keys_of(std::uint64_t ranks) const noexcept {
+    if (ranks == members()) return key_sum;
+    std::uint32_t keys = 0;
+    for (; ranks != 0; ranks &= ranks - 1)
+      keys += rank_key(generation, Rank{static_cast<std::uint16_t>(std::countr_zero(ranks))});
+    return keys;
+  }
+  [[nodiscard]] std::uint32_t slot_of(Chunk chunk) const noexcept {
+    return tally::slot_of({discipline, job, window, 2 * largest_window, shared_slots, salt}, chunk);
+  }
+  [[nodiscard]] std::uint32_t shard_of(Chunk chunk) const noexcept {
+    const std::uint32_t slot = slot_of(chunk);  // mostly no division is needed, and there are several a chunk
+    return std::has_single_bit(shards) ? slot & (shards - 1) : slot % shards;
+  }
+  [[nodiscard]] std::uint16_t port_of(Chunk chunk) const noexcept {
+    return static_cast<std::uint16_t>(kBasePort + shard_of(chunk));
+  }
+};
 
 struct JoinFacts {
   std::uint64_t nonce = 0;
@@ -51,4 +112,4 @@ struct Joined {
 // "rank 3", "ranks 1, 4"; empty for no rank.
 [[nodiscard]] std::string name_ranks(std::uint64_t ranks);
 
-}  // namespace tally
+}  // namespace tally::engine

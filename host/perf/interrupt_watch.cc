@@ -1,10 +1,10 @@
-#include "interrupt_watch.h"
+#include "perf/interrupt_watch.h"
 
 #include <csignal>
 #include <ctime>
 #include <utility>
 
-namespace tally {
+namespace tally::perf {
 namespace {
 
 constexpr timespec kLook{.tv_sec = 0, .tv_nsec = 100'000'000};  // how soon the end of the watch is seen
@@ -40,4 +40,4 @@ void InterruptWatch::watch() {
   }
 }
 
-}  // namespace tally
+}  // namespace tally::perf

@@ -5,7 +5,7 @@
 #include <functional>
 #include <thread>
 
-namespace tally {
+namespace tally::perf {
 
 class InterruptWatch {
  public:
@@ -28,4 +28,4 @@ class InterruptWatch {
   std::thread thread_;
 };
 
-}  // namespace tally
+}  // namespace tally::perf

@@ -1,7 +1,6 @@
-#include "machine.h"
+#include "perf/machine.h"
 
 #include <sys/utsname.h>
-
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -9,9 +8,9 @@
 #include <memory>
 #include <thread>
 
-#include "numbers.h"
+#include "text/text.h"
 
-namespace tally {
+namespace tally::perf {
 namespace {
 
 constexpr double kIdleLoad = 0.5;  // processes; what an idle machine's own services stay below
@@ -63,13 +62,14 @@ Machine read_machine() {
 
 std::string machine_line(const Machine& machine) {
   return machine.cpu + ", " + std::to_string(machine.cores) + " cores, kernel " + machine.kernel +
-         ", governor " + machine.governor + ", load " + fixed(machine.load, 2) + ", tally " + machine.version;
+         ", governor " + machine.governor + ", load " + text::fixed(machine.load, 2) + ", tally " +
+         machine.version;
 }
 
 std::vector<std::string> machine_warnings(const Machine& machine) {
   std::vector<std::string> warnings;
   if (machine.load > kIdleLoad)
-    warnings.push_back("load " + fixed(machine.load, 2) + ": other work shares these cores");
+    warnings.push_back("load " + text::fixed(machine.load, 2) + ": other work shares these cores");
   if (machine.governor != "none visible" && machine.governor != "performance")
     warnings.push_back("governor is " + machine.governor +
                        ", not performance: the clock rate changes meanwhile");
@@ -79,4 +79,14 @@ std::vector<std::string> machine_warnings(const Machine& machine) {
   return warnings;
 }
 
-}  // namespace tally
+nlohmann::json machine_json(const Machine& machine) {
+  return {{"cpu", machine.cpu},
+          {"cores", machine.cores},
+          {"kernel", machine.kernel},
+          {"governor", machine.governor},
+          {"load", machine.load},
+          {"version", machine.version},
+          {"warnings", machine_warnings(machine)}};
+}
+
+}  // namespace tally::perf

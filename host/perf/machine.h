@@ -1,10 +1,11 @@
 #pragma once
 // The machine that a figure was measured on, and what spoils figures there right now.
 
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
-namespace tally {
+namespace tally::perf {
 
 struct Machine {
   std::string cpu{};
@@ -22,4 +23,9 @@ struct Machine {
 
 [[nodiscard]] std::vector<std::string> machine_warnings(const Machine& machine);
 
-}  // namespace tally
+// The machine of a figure in a results file.
+
+// "warnings": machine_warnings().
+[[nodiscard]] nlohmann::json machine_json(const Machine& machine);
+
+}  // namespace tally::perf

@@ -4,13 +4,14 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
 #include "tally/error.h"
 #include "tally/wire.h"
 
-namespace tally {
+namespace tally::perf {
 
 struct PerfOptions {
   std::uint64_t min_bytes = 4 << 10;
@@ -40,4 +41,9 @@ struct PerfHelp {
 // Bytes of the messages, from min_bytes to at most max_bytes; each a whole number of elements.
 [[nodiscard]] std::vector<std::uint64_t> perf_sizes(const PerfOptions& options);
 
-}  // namespace tally
+// Sizes on the command line.
+
+// 4096, 4K, 1M or 2G: bytes; powers of 1024, also written KiB, MiB, GiB.
+[[nodiscard]] Result<std::uint64_t> parse_bytes(std::string_view text);
+
+}  // namespace tally::perf

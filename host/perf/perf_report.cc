@@ -1,13 +1,39 @@
-#include "perf_report.h"
+#include "perf/perf_report.h"
 
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <numeric>
 #include <utility>
 
-#include "column_table.h"
-#include "error_bound.h"
-#include "numbers.h"
+#include "perf/machine.h"
+#include "perf/sum_check.h"
 #include "tally/wire.h"
+#include "text/text.h"
 
-namespace tally {
+namespace tally::perf {
+
+double percentile(const std::vector<double>& sorted, double share) {
+  if (sorted.empty()) return 0;
+  // 0.99 * 100 is a little more than 99 in binary; the hundredth of 100 is not meant.
+  const double rank = std::ceil(share * static_cast<double>(sorted.size()) - 1e-9);
+  const auto index = static_cast<std::size_t>(std::max(rank, 1.0)) - 1;
+  return sorted[std::min(index, sorted.size() - 1)];
+}
+
+TimeSummary summarise(std::vector<double> times) {
+  if (times.empty()) return {};
+  std::sort(times.begin(), times.end());
+  const double sum = std::accumulate(times.begin(), times.end(), 0.0);
+  return {.average = sum / static_cast<double>(times.size()),
+          .least = times.front(),
+          .p50 = percentile(times, 0.5),
+          .p99 = percentile(times, 0.99),
+          .p999 = percentile(times, 0.999),
+          .most = times.back()};
+}
+
 namespace {
 
 // Ethernet 14, IPv4 20 or IPv6 40, UDP 8, ours 56, FCS 4, preamble and gap 20.
@@ -23,23 +49,23 @@ std::vector<std::string> cells(const PerfOptions& options, const PerfSetting& se
   return {std::to_string(row.bytes),
           std::to_string(row.bytes / 4),
           type_name(options.type),
-          fixed(row.us.average, 1),
-          fixed(row.us.least, 1),
-          fixed(row.us.p50, 1),
-          fixed(row.us.p99, 1),
-          fixed(row.us.p999, 1),
-          fixed(row.us.most, 1),
-          fixed(algbw(row), 3),
-          fixed(busbw(row, setting.world), 3),
-          rated ? fixed(100 * line_share(row, options.line_rate, setting.ipv6), 1) : "n/a",
+          text::fixed(row.us.average, 1),
+          text::fixed(row.us.least, 1),
+          text::fixed(row.us.p50, 1),
+          text::fixed(row.us.p99, 1),
+          text::fixed(row.us.p999, 1),
+          text::fixed(row.us.most, 1),
+          text::fixed(algbw(row), 3),
+          text::fixed(busbw(row, setting.world), 3),
+          rated ? text::fixed(100 * line_share(row, options.line_rate, setting.ipv6), 1) : "n/a",
           std::to_string(row.retransmissions),
           options.check ? std::to_string(row.wrong) : "n/a"};
 }
 
-ColumnTable table_of() {
-  ColumnTable table({"size B", "count", "type", "avg us", "min us", "p50 us", "p99 us", "p99.9 us", "max us",
-                     "algbw GB/s", "busbw GB/s", "% of line", "retransmits", "#wrong"},
-                    0);
+text::ColumnTable table_of() {
+  text::ColumnTable table({"size B", "count", "type", "avg us", "min us", "p50 us", "p99 us", "p99.9 us",
+                           "max us", "algbw GB/s", "busbw GB/s", "% of line", "retransmits", "#wrong"},
+                          0);
   table.widen(0, 11);
   table.widen(1, 10);
   table.widen(2, 5);
@@ -111,4 +137,53 @@ std::string perf_csv(const PerfOptions& options, const PerfSetting& setting,
   return out;
 }
 
-}  // namespace tally
+std::string perf_json(const PerfOptions& options, const PerfSetting& setting,
+                      const std::vector<PerfRow>& rows) {
+  nlohmann::json environment = machine_json(setting.machine);
+  environment["warnings"] = perf_warnings(options, setting);
+  nlohmann::json out{{"environment", std::move(environment)},
+                     {"job", setting.job},
+                     {"transport", setting.transport},
+                     {"world", setting.world},
+                     {"elements", setting.elements},
+                     {"window", setting.window},
+                     {"polling", setting.poll},
+                     {"type", options.type == Dtype::kFloat32 ? "float" : "int32"},
+                     {"iterations", options.iterations},
+                     {"warm_up", options.warm_up},
+                     {"checked", options.check},
+                     {"seed", options.seed},
+                     {"rows", nlohmann::json::array()}};
+  for (const auto& row : rows) {
+    nlohmann::json one{{"bytes", row.bytes},
+                       {"us",
+                        {{"avg", row.us.average},
+                         {"min", row.us.least},
+                         {"p50", row.us.p50},
+                         {"p99", row.us.p99},
+                         {"p99.9", row.us.p999},
+                         {"max", row.us.most}}},
+                       {"algbw_gbytes_s", algbw(row)},
+                       {"busbw_gbytes_s", busbw(row, setting.world)},
+                       {"line_share", nullptr},
+                       {"packets", row.packets},
+                       {"retransmissions", row.retransmissions},
+                       {"wrong", nullptr},
+                       {"largest_error_of_bound", row.largest_error}};
+    if (options.line_rate > 0) one["line_share"] = line_share(row, options.line_rate, setting.ipv6);
+    if (options.check) one["wrong"] = row.wrong;
+    out["rows"].push_back(std::move(one));
+  }
+  return out.dump(1) + "\n";
+}
+
+bool write_result_file(const char* program, const std::string& path, const std::string& text) {
+  if (path.empty()) return true;
+  std::ofstream out(path);
+  out << text;
+  out.close();
+  if (!out) std::fprintf(stderr, "%s: cannot write %s\n", program, path.c_str());
+  return static_cast<bool>(out);
+}
+
+}  // namespace tally::perf

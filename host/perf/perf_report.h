@@ -5,11 +5,22 @@
 #include <string>
 #include <vector>
 
-#include "machine.h"
-#include "percentiles.h"
-#include "perf_options.h"
+#include "perf/machine.h"
+#include "perf/perf_options.h"
 
-namespace tally {
+namespace tally::perf {
+
+// What a set of measured times comes to.
+
+struct TimeSummary {
+  double average = 0, least = 0, p50 = 0, p99 = 0, p999 = 0, most = 0;
+};
+
+// The value that `share` (0..1] of `sorted` does not exceed: the nearest rank, no interpolation, so that it
+// is a time that was measured. 0 when there is none.
+[[nodiscard]] double percentile(const std::vector<double>& sorted, double share);
+
+[[nodiscard]] TimeSummary summarise(std::vector<double> times);
 
 struct PerfRow {
   std::uint64_t bytes = 0;
@@ -48,4 +59,10 @@ struct PerfSetting {
 [[nodiscard]] std::string perf_json(const PerfOptions& options, const PerfSetting& setting,
                                     const std::vector<PerfRow>& rows);
 
-}  // namespace tally
+// Where the benchmarks write what they measured.
+
+// Writes `text` to the file; nothing if `path` is empty. False: it cannot be written, which is said on stderr
+// in the name of `program`.
+[[nodiscard]] bool write_result_file(const char* program, const std::string& path, const std::string& text);
+
+}  // namespace tally::perf

@@ -1,15 +1,13 @@
-#include "sum_check.h"
+#include "perf/sum_check.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
 
-#include "error_bound.h"
 #include "tally/wire.h"
-#include "value_stream.h"
 
-namespace tally {
+namespace tally::perf {
 namespace {
 
 constexpr double kLargestFloat = std::numeric_limits<float>::max();
@@ -94,4 +92,46 @@ SumCheckResult check_sums(std::span<const std::int32_t> sums, std::uint64_t firs
   return result;
 }
 
-}  // namespace tally
+int bound_shift(std::uint32_t world) noexcept {
+  const std::uint32_t most = 0x7fffffffU / world;
+  int shift = 0;
+  while ((most >> (shift + 1)) != 0) ++shift;
+  return shift;
+}
+
+int bound_exponent(double largest) noexcept {
+  int exponent = 0;
+  const double mantissa =
+      std::frexp(largest, &exponent);  // largest = mantissa * 2^exponent, 0.5 <= mantissa < 1
+  if (mantissa == 0.5) --exponent;
+  return std::max(exponent, -96);
+}
+
+double rounding_bound(std::uint32_t world, double largest) noexcept {
+  if (largest == 0) return 0;
+  return std::ldexp(static_cast<double>(world), bound_exponent(largest) - bound_shift(world) - 1);
+}
+
+std::string bound_text(std::uint32_t world) {
+  return "abs(y - sum of x) <= N * 2^(E-s-1) + 2^-24 * abs(y)\n"
+         "N = " +
+         std::to_string(world) + " ranks, s = " + std::to_string(bound_shift(world)) +
+         ", 2^E = the power of two at or above the largest abs(x) of the packet (docs/protocol.md, 10)";
+}
+
+float tensor_scale(std::uint64_t seed, std::uint64_t tensor) noexcept {
+  const std::uint64_t word = mix64(mix64(seed) + tensor);
+  const float mantissa = 1.0F + static_cast<float>(word >> 48) * 0x1p-16F;
+  return std::ldexp(mantissa, -47 + static_cast<int>(word % 13));
+}
+
+void fill(std::span<float> out, const ValueStream& stream, std::uint64_t first, float scale) noexcept {
+  stream.each(first, out.size(),
+              [&](std::size_t k, std::int32_t value) { out[k] = float_value(value, scale); });
+}
+
+void fill(std::span<std::int32_t> out, const ValueStream& stream, std::uint64_t first) noexcept {
+  stream.each(first, out.size(), [&](std::size_t k, std::int32_t value) { out[k] = int_value(value); });
+}
+
+}  // namespace tally::perf

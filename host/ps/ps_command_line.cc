@@ -1,16 +1,17 @@
-#include "ps_command_line.h"
+#include "ps/ps_command_line.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
+#include <cstring>
+#include <fstream>
 
-#include "byte_sizes.h"
-#include "kernels.h"
-#include "ps_token.h"
+#include "kernels/kernels.h"
+#include "perf/perf_options.h"
 #include "tally/wire.h"
-#include "tally/wire_join.h"
 
-namespace tally {
+namespace tally::ps {
 namespace {
 
 constexpr const char* kFooter =
@@ -31,7 +32,7 @@ constexpr const char* kFooter =
 
 std::string version() {
   return "tally-ps " TALLY_VERSION "\nDPDK " TALLY_DPDK_VERSION "\nkernels " +
-         std::string(best_kernels().name) + "\n";
+         std::string(kernels::best_kernels().name) + "\n";
 }
 
 struct Texts {
@@ -93,7 +94,7 @@ Result<void> complete(const Texts& texts, PsSettings& settings) {
     return fail(ErrorCode::kInvalidArgument,
                 "over dpdk a server has an address of its own; give it, for example 10.0.0.9/24",
                 "--address");
-  const auto memory = parse_bytes(texts.memory);
+  const auto memory = perf::parse_bytes(texts.memory);
   if (!memory) return fail(ErrorCode::kInvalidArgument, memory.error().what, "--memory");
   settings.memory = *memory;
   settings.statistics = std::chrono::seconds(texts.statistics_s);
@@ -165,4 +166,30 @@ Result<std::variant<PsSettings, PsText>> parse_ps_command_line(int argc, const c
   return settings;
 }
 
-}  // namespace tally
+Result<std::string> read_token_file(const std::string& path) {
+  const auto refuse = [&](const std::string& why) {
+    return fail(ErrorCode::kInvalidArgument, "'" + path + "' " + why, "--token-file");
+  };
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  if (!file) {
+    const int why = errno;
+    return tl::unexpected(
+        Error{ErrorCode::kSystem, "cannot read '" + path + "': " + std::strerror(why), "--token-file", why});
+  }
+  constexpr std::size_t kEnough = 4096;
+  std::string token(kEnough, '\0');
+  file.read(token.data(), static_cast<std::streamsize>(token.size()));
+  if (file.bad()) return refuse("cannot be read as a file");
+  token.resize(static_cast<std::size_t>(file.gcount()));
+  if (token.ends_with('\n')) token.pop_back();
+  if (token.ends_with('\r')) token.pop_back();
+  if (token.empty()) return refuse("is empty; put the job's token in it");
+  if (token.size() > kMaxTokenBytes)
+    return refuse("is no token file: a token has at most " + std::to_string(kMaxTokenBytes) + " bytes");
+  if (std::any_of(token.begin(), token.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }))
+    return refuse("is no token file: it holds control characters");
+  return token;
+}
+
+}  // namespace tally::ps

@@ -8,10 +8,10 @@
 #include <variant>
 #include <vector>
 
-#include "ps_options.h"
+#include "ps/ps_options.h"
 #include "tally/error.h"
 
-namespace tally {
+namespace tally::ps {
 
 struct PsSettings {
   std::vector<PsJobOptions> jobs;  // each name once
@@ -35,4 +35,7 @@ struct PsText {
 [[nodiscard]] Result<std::variant<PsSettings, PsText>> parse_ps_command_line(int argc,
                                                                              const char* const* argv);
 
-}  // namespace tally
+// The token in a file: its text without the end of the line, 1..64 bytes. Errors name the file.
+[[nodiscard]] Result<std::string> read_token_file(const std::string& path);
+
+}  // namespace tally::ps

@@ -1,4 +1,4 @@
-#include "ps_engine.h"
+#include "ps/ps_engine.h"
 
 #include <algorithm>
 #include <cstring>
@@ -7,10 +7,10 @@
 #include <string>
 #include <utility>
 
-#include "job_table.h"
-#include "worker_join.h"
+#include "engine/worker_join.h"
+#include "jobs/job_table.h"
 
-namespace tally {
+namespace tally::ps {
 namespace {
 
 Result<void> validate_job(const PsJobOptions& job) {
@@ -43,7 +43,7 @@ Result<void> validate(const PsOptions& o) {
   if (o.elements == 0 || !valid_elements(o.elements))
     return fail(ErrorCode::kInvalidArgument,
                 "elements: " + std::to_string(o.elements) + " is not a multiple of 16 in 16..2224");
-  const std::size_t least = entry_lines(o.elements) * sizeof(Line);
+  const std::size_t least = jobs::entry_lines(o.elements) * sizeof(jobs::Line);
   if (o.memory < least)
     return fail(ErrorCode::kInvalidArgument, "memory: " + std::to_string(o.memory) +
                                                  " bytes hold no sum of " + std::to_string(o.elements) +
@@ -53,16 +53,17 @@ Result<void> validate(const PsOptions& o) {
 
 }  // namespace
 
-Result<std::unique_ptr<PsEngine>> PsEngine::create(const PsOptions& options, const Kernels& kernels) {
+Result<std::unique_ptr<PsEngine>> PsEngine::create(const PsOptions& options,
+                                                   const kernels::Kernels& kernels) {
   if (auto valid = validate(options); !valid) return tl::unexpected<Error>(std::move(valid.error()));
-  const std::size_t lines = options.memory / sizeof(Line);
-  Lines memory(new (std::nothrow) Line[lines]);
+  const std::size_t lines = options.memory / sizeof(jobs::Line);
+  Lines memory(new (std::nothrow) jobs::Line[lines]);
   if (memory == nullptr)
     return fail(ErrorCode::kSystem, "memory: " + std::to_string(options.memory) + " bytes are not to be had");
   return std::unique_ptr<PsEngine>(new PsEngine(options, std::move(memory), lines, kernels));
 }
 
-PsEngine::PsEngine(const PsOptions& options, Lines memory, std::size_t lines, const Kernels& kernels)
+PsEngine::PsEngine(const PsOptions& options, Lines memory, std::size_t lines, const kernels::Kernels& kernels)
     : kernels_(kernels),
       elements_(options.elements),
       memory_(std::move(memory)),
@@ -74,7 +75,7 @@ PsEngine::PsEngine(const PsOptions& options, Lines memory, std::size_t lines, co
 }
 
 std::size_t PsEngine::max_datagram_bytes() const noexcept {
-  return kHeaderBytes + std::max({std::size_t{4} * elements_, kMaxJoinBytes, kMaxTextBytes});
+  return kHeaderBytes + std::max({std::size_t{4} * elements_, engine::kMaxJoinBytes, kMaxTextBytes});
 }
 
 void PsEngine::receive(std::span<const std::byte> bytes, TimeNs now) {
@@ -82,8 +83,9 @@ void PsEngine::receive(std::span<const std::byte> bytes, TimeNs now) {
 }
 
 std::optional<Refused> PsEngine::dispatch(std::span<const std::byte> bytes, TimeNs now) {
-  Datagram datagram;
-  if (const auto wrong = open_datagram(bytes, kernels_, datagram, Opener::kServer)) return wrong;
+  engine::Datagram datagram;
+  if (const auto wrong = engine::open_datagram(bytes, kernels_, datagram, engine::Opener::kServer))
+    return wrong;
   Seat* const seat = seat_of(datagram);
   if (seat == nullptr) return datagram.header.type == PacketType::kJoined ? Refused::kNonce : Refused::kJob;
   std::optional<Refused> wrong;
@@ -107,7 +109,7 @@ std::optional<Refused> PsEngine::dispatch(std::span<const std::byte> bytes, Time
 
 // A JOINED names the nonce. What belongs to a running epoch is found by the box's id; only who has lost its
 // id to another job, by a restart of the box, is looked for by its epoch, in what may tell it so.
-PsEngine::Seat* PsEngine::seat_of(const Datagram& datagram) noexcept {
+PsEngine::Seat* PsEngine::seat_of(const engine::Datagram& datagram) noexcept {
   const Header& header = datagram.header;
   if (header.type == PacketType::kJoined) {
     JoinedPayload joined;
@@ -152,4 +154,4 @@ std::size_t PsEngine::transmit(std::span<std::byte> out, TimeNs now, std::uint16
   return 0;
 }
 
-}  // namespace tally
+}  // namespace tally::ps

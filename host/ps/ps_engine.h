@@ -1,6 +1,6 @@
 #pragma once
-// A parameter server of the native protocol (docs/protocol.md, 11.7) for many jobs at once, as a pure state
-// machine: no socket, no clock, no thread. Bytes and time go in, datagrams go out.
+// A parameter server of the native protocol (docs/protocol_server.md, 11.7) for many jobs at once, as a pure
+// state machine: no socket, no clock, no thread. Bytes and time go in, datagrams go out.
 //
 // Contract for the caller, as with WorkerEngine:
 //  * One thread at a time; time never goes back. All times are of the same monotonic clock.
@@ -19,25 +19,22 @@
 #include <span>
 #include <vector>
 
-#include "kernels.h"
-#include "merge_table.h"
-#include "ps_event.h"
-#include "ps_job.h"
-#include "ps_options.h"
-#include "ps_statistics.h"
-#include "send_queue.h"
-#include "server_member.h"
-#include "state_timers.h"
+#include "kernels/kernels.h"
+#include "ps/ps_job.h"
+#include "ps/ps_options.h"
+#include "ps/server_member.h"
+#include "ps/state_timers.h"
+#include "server/merge_table.h"
 #include "tally/error.h"
 #include "tally/time.h"
 
-namespace tally {
+namespace tally::ps {
 
 class PsEngine {
  public:
   // Joining: the first JOINs are due at once. Takes options.memory from the heap. kInvalidArgument names the
   // option that is out of range, kSystem: no such memory. `kernels` must outlive the engine.
-  static Result<std::unique_ptr<PsEngine>> create(const PsOptions& options, const Kernels& kernels);
+  static Result<std::unique_ptr<PsEngine>> create(const PsOptions& options, const kernels::Kernels& kernels);
   PsEngine(const PsEngine&) = delete;
   PsEngine& operator=(const PsEngine&) = delete;
   ~PsEngine() = default;
@@ -61,13 +58,13 @@ class PsEngine {
     return seats_[job].statistics;
   }
   [[nodiscard]] const PsRefused& refused() const noexcept { return refused_; }
-  [[nodiscard]] const MergeCounters& memory() const noexcept { return table_.counters(); }
+  [[nodiscard]] const server::MergeCounters& memory() const noexcept { return table_.counters(); }
   [[nodiscard]] std::uint32_t capacity() const noexcept { return table_.capacity(); }  // states
   [[nodiscard]] std::optional<PsEvent> next_event() { return events_.next(); }
   [[nodiscard]] std::uint64_t events_lost() const noexcept { return events_.lost(); }
 
  private:
-  using Lines = std::unique_ptr<Line[]>;  // NOLINT(modernize-avoid-c-arrays)
+  using Lines = std::unique_ptr<jobs::Line[]>;  // NOLINT(modernize-avoid-c-arrays)
 
   struct Seat {
     Seat(const PsOptions& options, std::uint16_t job, const PsShared& shared, PsEventLog& events)
@@ -79,16 +76,16 @@ class PsEngine {
     [[nodiscard]] TimeNs deadline() const noexcept { return std::min(member.deadline(), sums.deadline()); }
   };
 
-  PsEngine(const PsOptions& options, Lines memory, std::size_t lines, const Kernels& kernels);
+  PsEngine(const PsOptions& options, Lines memory, std::size_t lines, const kernels::Kernels& kernels);
 
   [[nodiscard]] std::optional<Refused> dispatch(std::span<const std::byte> datagram, TimeNs now);
-  [[nodiscard]] Seat* seat_of(const Datagram& datagram) noexcept;
+  [[nodiscard]] Seat* seat_of(const engine::Datagram& datagram) noexcept;
   void time_out(TimeNs now);
 
-  const Kernels& kernels_;
+  const kernels::Kernels& kernels_;
   std::uint16_t elements_;
   Lines memory_;
-  MergeTable table_;
+  server::MergeTable table_;
   StateTimerPool timers_;
   SendQueue queue_;
   PsEventLog events_;
@@ -98,4 +95,4 @@ class PsEngine {
   TimeNs due_ = 0;  // of all seats, or earlier
 };
 
-}  // namespace tally
+}  // namespace tally::ps

@@ -1,12 +1,12 @@
-#include "ps_job.h"
+#include "ps/ps_job.h"
 
 #include <bit>
 #include <string>
 
+#include "engine/worker_join.h"
 #include "tally/mix64.h"
-#include "worker_join.h"
 
-namespace tally {
+namespace tally::ps {
 
 PsJob::PsJob(const PsShared& shared, std::uint16_t index, Rank self, PsJobStatistics& statistics)
     : shared_(shared),
@@ -16,7 +16,7 @@ PsJob::PsJob(const PsShared& shared, std::uint16_t index, Rank self, PsJobStatis
       job_{.id = JobId{static_cast<std::uint16_t>(index + 1)}},
       timers_(shared.timers, index) {}
 
-void PsJob::enter(const Membership& membership) noexcept {
+void PsJob::enter(const engine::Membership& membership) noexcept {
   timers_.stop_all();
   shared_.table.forget(job_.id);
   membership_ = membership;
@@ -34,11 +34,11 @@ void PsJob::end() noexcept {
   membership_.reset();
 }
 
-std::optional<Refused> PsJob::receive(const Datagram& datagram, TimeNs now) {
+std::optional<Refused> PsJob::receive(const engine::Datagram& datagram, TimeNs now) {
   const Header& header = datagram.header;
   if (const auto wrong = check_sender(header)) return wrong;
   if (const auto wrong = check_chunk(header)) return wrong;
-  Partial p{
+  server::Partial p{
       .chunk = header.chunk_id(),
       .contributors = header.contributors.host(),
       .keys = keys_of(header.contributors.host()),
@@ -51,10 +51,10 @@ std::optional<Refused> PsJob::receive(const Datagram& datagram, TimeNs now) {
       .values = const_cast<std::byte*>(datagram.payload.data()),
       .room = 0};
   const std::uint64_t held = shared_.table.contributors(job_, p.chunk);
-  const StateIndex before = shared_.table.state_of(job_, p.chunk);
+  const server::StateIndex before = shared_.table.state_of(job_, p.chunk);
   const bool answer = header.type != PacketType::kContribute && timers_.find(before) != nullptr;
-  const MergeResult result = shared_.table.merge(job_, p, now);
-  if (result.merged == Merged::kBadInput) return Refused::kSum;
+  const server::MergeResult result = shared_.table.merge(job_, p, now);
+  if (result.merged == server::Merged::kBadInput) return Refused::kSum;
   ++(header.type == PacketType::kContribute ? statistics_.contributions
      : header.type == PacketType::kPartial  ? statistics_.partials
                                             : statistics_.sums);
@@ -70,9 +70,9 @@ std::optional<Refused> PsJob::receive(const Datagram& datagram, TimeNs now) {
 
 // before: the chunk's state as it was. It may be complete or gone now; and a new state may be complete at
 // once, in the place of an incomplete one that had to give way with its timer running.
-void PsJob::stop_timers(Chunk chunk, StateIndex before) noexcept {
-  const StateIndex after = shared_.table.state_of(job_, chunk);
-  const bool waits = after != kNoState && shared_.table.contributors(job_, chunk) != job_.members;
+void PsJob::stop_timers(Chunk chunk, server::StateIndex before) noexcept {
+  const server::StateIndex after = shared_.table.state_of(job_, chunk);
+  const bool waits = after != server::kNoState && shared_.table.contributors(job_, chunk) != job_.members;
   if (timers_.find(before) != nullptr && (before != after || !waits)) timers_.stop(before);
   if (timers_.find(after) != nullptr && !waits) timers_.stop(after);
 }
@@ -109,39 +109,40 @@ void PsJob::advance(Chunk chunk) noexcept {
   if (!high_ || serial_difference(chunk, *high_) > 0) high_ = chunk;
 }
 
-void PsJob::after_merge(const Header& header, const MergeResult& result, std::uint64_t held, TimeNs now) {
+void PsJob::after_merge(const Header& header, const server::MergeResult& result, std::uint64_t held,
+                        TimeNs now) {
   const Chunk chunk = header.chunk_id();
   switch (result.merged) {
-    case Merged::kHeld:
-      if (const StateIndex at = shared_.table.state_of(job_, chunk); at != kNoState) {
+    case server::Merged::kHeld:
+      if (const server::StateIndex at = shared_.table.state_of(job_, chunk); at != server::kNoState) {
         ++statistics_.merged;
         timers_.start(at, chunk, now);
       } else {
         ++statistics_.no_room;
       }
       return;
-    case Merged::kInside:
+    case server::Merged::kInside:
       ++statistics_.inside;
       return;
-    case Merged::kOverlap:
+    case server::Merged::kOverlap:
       ++statistics_.overlaps;
       return owe(OwedKind::kResend, chunk, result.missing);
-    case Merged::kComplete:
-    case Merged::kKnown:
-    case Merged::kNoRoom:  // complete, as always without room
+    case server::Merged::kComplete:
+    case server::Merged::kKnown:
+    case server::Merged::kNoRoom:  // complete, as always without room
       if (held != job_.members) return completed(header, held);
       ++statistics_.known;
       // The answer to a FLUSH that came too late to be needed: who asks for the sum asks otherwise.
       if (header.type != PacketType::kResult) owe(OwedKind::kResult, chunk, header.contributors.host(), true);
       return;
-    case Merged::kMismatch:
+    case server::Merged::kMismatch:
       ++statistics_.mismatches;
       failure_ = mismatch_text(header, result);
       return;
-    case Merged::kBadSum:
+    case server::Merged::kBadSum:
       ++statistics_.bad_sums;
       return;
-    case Merged::kBadInput:
+    case server::Merged::kBadInput:
       return;  // refused before
   }
 }
@@ -156,19 +157,19 @@ void PsJob::completed(const Header& header, std::uint64_t held) noexcept {
   owe(OwedKind::kFlush, header.chunk_id(), 0);
 }
 
-std::string PsJob::mismatch_text(const Header& header, const MergeResult& result) {
-  return name_ranks(header.contributors.host()) + " sent " + std::to_string(header.elements.host()) + " of " +
-         std::to_string(header.total.host()) + " elements for chunk " +
-         std::to_string(raw(header.chunk_id())) + ", " + name_ranks(result.held) + " " +
+std::string PsJob::mismatch_text(const Header& header, const server::MergeResult& result) {
+  return engine::name_ranks(header.contributors.host()) + " sent " + std::to_string(header.elements.host()) +
+         " of " + std::to_string(header.total.host()) + " elements for chunk " +
+         std::to_string(raw(header.chunk_id())) + ", " + engine::name_ranks(result.held) + " " +
          std::to_string(result.stored.elements) + " of " + std::to_string(result.stored.total) +
          ": they issue different operations";
 }
 
 void PsJob::time_out(TimeNs now) noexcept {
-  for (StateIndex at = timers_.due(now); at != kNoState; at = timers_.due(now)) step(at, now);
+  for (server::StateIndex at = timers_.due(now); at != server::kNoState; at = timers_.due(now)) step(at, now);
 }
 
-void PsJob::step(StateIndex at, TimeNs now) noexcept {
+void PsJob::step(server::StateIndex at, TimeNs now) noexcept {
   const StateTimer& timer = *timers_.find(at);
   const Chunk chunk = timer.chunk;
   if (shared_.table.state_of(job_, chunk) != at) return timers_.stop(at);  // it made room for another
@@ -219,11 +220,12 @@ std::size_t PsJob::write(const Owed& owed, std::span<std::byte> out, std::uint16
   if (owed.kind != OwedKind::kResult) {
     const bool flush = owed.kind == OwedKind::kFlush;
     ++(flush ? statistics_.flushes : statistics_.resends);
-    return seal(header_of(flush ? PacketType::kFlush : PacketType::kResend, owed), 0, out, shared_.kernels);
+    return engine::seal(header_of(flush ? PacketType::kFlush : PacketType::kResend, owed), 0, out,
+                        shared_.kernels);
   }
-  Partial p{.chunk = owed.chunk,
-            .values = out.data() + kHeaderBytes,
-            .room = static_cast<std::uint32_t>((out.size() - kHeaderBytes) / 4)};
+  server::Partial p{.chunk = owed.chunk,
+                    .values = out.data() + kHeaderBytes,
+                    .room = static_cast<std::uint32_t>((out.size() - kHeaderBytes) / 4)};
   if (!shared_.table.read(job_, p)) {
     ++statistics_.overtaken;
     return 0;
@@ -238,7 +240,7 @@ std::size_t PsJob::write(const Owed& owed, std::span<std::byte> out, std::uint16
   header.sum1 = Be<std::uint32_t>{p.sum1};
   header.sum2 = Be<std::uint32_t>{p.sum2};
   header.total = Be<std::uint32_t>{p.shape.total};
-  return seal(header, std::size_t{4} * p.shape.elements, out, shared_.kernels);
+  return engine::seal(header, std::size_t{4} * p.shape.elements, out, shared_.kernels);
 }
 
-}  // namespace tally
+}  // namespace tally::ps

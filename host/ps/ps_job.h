@@ -1,5 +1,5 @@
 #pragma once
-// The sums of one job at a server (protocol.md, Parameter server): what comes in goes into the table, what
+// The sums of one job at a server (docs/protocol_server.md, 11.7): what comes in goes into the table, what
 // the table says goes out. Knows nothing of joining; its owner tells it the epoch.
 
 #include <array>
@@ -9,22 +9,62 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
-#include "datagram.h"
-#include "kernels.h"
-#include "merge_table.h"
-#include "ps_statistics.h"
-#include "send_queue.h"
-#include "state_timers.h"
+#include "engine/datagram.h"
+#include "engine/worker_join.h"
+#include "kernels/kernels.h"
+#include "ps/ps_options.h"
+#include "ps/state_timers.h"
+#include "server/merge_table.h"
+#include "tally/ids.h"
 #include "tally/time.h"
-#include "worker_membership.h"
 
-namespace tally {
+namespace tally::ps {
+
+// What the server owes the box, first come first served, in a few words each: the sum of a RESULT is read
+// from its state when its turn comes, straight into the datagram. Bounded; what does not fit is counted by
+// its job and repaired by the timers of workers and server.
+
+enum class OwedKind : std::uint8_t { kResult, kFlush, kResend };
+
+struct Owed {
+  std::uint64_t ranks = 0;  // RESULT: who shall get it; RESEND: who shall offer again
+  Epoch epoch{};            // not sent in another one
+  Chunk chunk{};
+  std::uint16_t job = 0;  // index in PsOptions::jobs
+  OwedKind kind{};
+  bool again = false;  // RESULT of a chunk that was complete before
+};
+
+class SendQueue {
+ public:
+  SendQueue() : ring_(kRoom) {}
+  [[nodiscard]] bool push(const Owed& owed) noexcept {
+    if (size_ == kRoom) return false;
+    ring_[(head_ + size_++) % kRoom] = owed;
+    return true;
+  }
+  Owed pop() noexcept {  // only when not empty
+    const Owed first = ring_[head_];
+    head_ = (head_ + 1) % kRoom;
+    --size_;
+    return first;
+  }
+  [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
+
+  static constexpr std::uint32_t kRoom = 4096;
+
+ private:
+  std::vector<Owed> ring_;
+  std::uint32_t head_ = 0;
+  std::uint32_t size_ = 0;
+};
 
 // What the jobs of one server share.
 struct PsShared {
-  const Kernels& kernels;
-  MergeTable& table;
+  const kernels::Kernels& kernels;
+  server::MergeTable& table;
   StateTimerPool& timers;  // one for each state of the table
   SendQueue& queue;
 };
@@ -35,15 +75,15 @@ class PsJob {
   PsJob(const PsShared& shared, std::uint16_t index, Rank self, PsJobStatistics& statistics);
 
   // The same epoch, which the server has asked about again: nothing is lost.
-  void renew(const Membership& membership) noexcept { membership_ = membership; }
+  void renew(const engine::Membership& membership) noexcept { membership_ = membership; }
   // A new one: every sum is gone. One that was kept would be taken for that of the same number, 2^32 chunks
   // later in the same generation.
-  void enter(const Membership& membership) noexcept;
+  void enter(const engine::Membership& membership) noexcept;
   void end() noexcept;
 
   // CONTRIBUTE, PARTIAL or RESULT of the present epoch: job, epoch and cookie are checked. What is refused
   // changes nothing.
-  [[nodiscard]] std::optional<Refused> receive(const Datagram& datagram, TimeNs now);
+  [[nodiscard]] std::optional<Refused> receive(const engine::Datagram& datagram, TimeNs now);
 
   // Why the job cannot go on: its ranks issue different operations. Handed out once.
   [[nodiscard]] std::string take_failure() { return std::exchange(failure_, {}); }
@@ -60,11 +100,11 @@ class PsJob {
   [[nodiscard]] std::optional<Refused> check_chunk(const Header& header) const noexcept;
   [[nodiscard]] bool outdated(Chunk chunk) const noexcept;
   void advance(Chunk chunk) noexcept;
-  void stop_timers(Chunk chunk, StateIndex before) noexcept;
-  void after_merge(const Header& header, const MergeResult& result, std::uint64_t held, TimeNs now);
+  void stop_timers(Chunk chunk, server::StateIndex before) noexcept;
+  void after_merge(const Header& header, const server::MergeResult& result, std::uint64_t held, TimeNs now);
   void completed(const Header& header, std::uint64_t held) noexcept;
-  [[nodiscard]] static std::string mismatch_text(const Header& header, const MergeResult& result);
-  void step(StateIndex at, TimeNs now) noexcept;
+  [[nodiscard]] static std::string mismatch_text(const Header& header, const server::MergeResult& result);
+  void step(server::StateIndex at, TimeNs now) noexcept;
   void owe(OwedKind kind, Chunk chunk, std::uint64_t ranks, bool again = false) noexcept;
   [[nodiscard]] std::uint32_t keys_of(std::uint64_t ranks) const noexcept;
   [[nodiscard]] Header header_of(PacketType type, const Owed& owed) const noexcept;
@@ -73,12 +113,12 @@ class PsJob {
   std::uint16_t index_;
   Rank self_;
   PsJobStatistics& statistics_;
-  std::optional<Membership> membership_;
-  MergeJob job_;  // its id is ours: a box that gives out its ids anew must not mix two jobs
+  std::optional<engine::Membership> membership_;
+  server::MergeJob job_;  // its id is ours: a box that gives out its ids anew must not mix two jobs
   std::array<std::uint32_t, kMaxRanks> keys_{};
   StateTimers timers_;
   std::optional<Chunk> high_;  // the newest chunk of this epoch
   std::string failure_;
 };
 
-}  // namespace tally
+}  // namespace tally::ps

@@ -1,12 +1,12 @@
-#include "ps_report.h"
+#include "ps/ps_report.h"
 
 #include <array>
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "numbers.h"
+#include "text/text.h"
 
-namespace tally {
+namespace tally::ps {
 namespace {
 
 using nlohmann::json;
@@ -76,16 +76,18 @@ std::string ps_event_line(const PsEngine& engine, const PsEvent& event) {
 
 std::string ps_statistics_line(const PsEngine& engine) {
   const PsJobStatistics s = sum_of(engine);
-  const MergeCounters& memory = engine.memory();
+  const server::MergeCounters& memory = engine.memory();
   return std::to_string(running(engine)) + " of " + std::to_string(engine.jobs()) + " jobs run; in " +
-         with_commas(s.taken()) + " (contributions " + with_commas(s.contributions) + ", partials " +
-         with_commas(s.partials) + ", sums " + with_commas(s.sums) + "), refused " +
-         with_commas(refused_total(engine)) + "; chunks completed " + with_commas(s.completed) +
-         ", no room " + with_commas(s.no_room) + ", given up " + with_commas(s.fruitless + s.outdated) +
-         "; out " + with_commas(s.results + s.flushes + s.resends) + " (results " + with_commas(s.results) +
-         ", flushes " + with_commas(s.flushes) + ", resends " + with_commas(s.resends) + "), queue full " +
-         with_commas(s.queue_full) + "; states " + with_commas(memory.incomplete) + " incomplete, " +
-         with_commas(memory.complete) + " kept, of " + with_commas(engine.capacity());
+         text::with_commas(s.taken()) + " (contributions " + text::with_commas(s.contributions) +
+         ", partials " + text::with_commas(s.partials) + ", sums " + text::with_commas(s.sums) +
+         "), refused " + text::with_commas(refused_total(engine)) + "; chunks completed " +
+         text::with_commas(s.completed) + ", no room " + text::with_commas(s.no_room) + ", given up " +
+         text::with_commas(s.fruitless + s.outdated) + "; out " +
+         text::with_commas(s.results + s.flushes + s.resends) + " (results " + text::with_commas(s.results) +
+         ", flushes " + text::with_commas(s.flushes) + ", resends " + text::with_commas(s.resends) +
+         "), queue full " + text::with_commas(s.queue_full) + "; states " +
+         text::with_commas(memory.incomplete) + " incomplete, " + text::with_commas(memory.complete) +
+         " kept, of " + text::with_commas(engine.capacity());
 }
 
 std::string ps_statistics_json(const PsEngine& engine) {
@@ -101,7 +103,7 @@ std::string ps_statistics_json(const PsEngine& engine) {
   json refused = json::object();
   for (std::size_t i = 0; i < kRefusedCount; ++i)
     refused[std::string(kRefusedNames[i])] = engine.refused()[i];
-  const MergeCounters& memory = engine.memory();
+  const server::MergeCounters& memory = engine.memory();
   const json all{{"jobs", std::move(jobs)},
                  {"refused", std::move(refused)},
                  {"states",
@@ -112,4 +114,4 @@ std::string ps_statistics_json(const PsEngine& engine) {
   return all.dump();
 }
 
-}  // namespace tally
+}  // namespace tally::ps

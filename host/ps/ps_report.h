@@ -3,9 +3,9 @@
 
 #include <string>
 
-#include "ps_engine.h"
+#include "ps/ps_engine.h"
 
-namespace tally {
+namespace tally::ps {
 
 // "job 'resnet': runs with 4 workers, ..."
 [[nodiscard]] std::string ps_event_line(const PsEngine& engine, const PsEvent& event);
@@ -15,4 +15,4 @@ namespace tally {
 // The same and every counter of every job, in one line; refused datagrams by reason.
 [[nodiscard]] std::string ps_statistics_json(const PsEngine& engine);
 
-}  // namespace tally
+}  // namespace tally::ps

@@ -1,16 +1,16 @@
-#include "server_member.h"
+#include "ps/server_member.h"
 
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
-#include "worker_join.h"
+#include "engine/worker_join.h"
 
-namespace tally {
+namespace tally::ps {
 
 constexpr std::uint32_t kFarewells = 5;  // ABORTs without an answer
 
-ServerMember::ServerMember(const PsOptions& options, std::size_t job, const Kernels& kernels,
+ServerMember::ServerMember(const PsOptions& options, std::size_t job, const kernels::Kernels& kernels,
                            PsEventLog& events, PsJobStatistics& statistics)
     : job_(job),
       kernels_(kernels),
@@ -27,7 +27,7 @@ ServerMember::ServerMember(const PsOptions& options, std::size_t job, const Kern
   join_.start(0);
 }
 
-std::optional<Refused> ServerMember::receive(const Datagram& datagram, TimeNs now, MemberNews& news) {
+std::optional<Refused> ServerMember::receive(const engine::Datagram& datagram, TimeNs now, MemberNews& news) {
   const Header& header = datagram.header;
   news = MemberNews::kNone;
   if (header.rank_id() != kSwitchRank) return Refused::kRank;
@@ -55,9 +55,10 @@ std::optional<Refused> ServerMember::check_current(const Header& header) const n
   return std::nullopt;
 }
 
-std::optional<Refused> ServerMember::on_joined(const Datagram& datagram, TimeNs now, MemberNews& news) {
-  Joined joined;
-  if (const auto wrong = read_joined(datagram.payload, joined)) return wrong;
+std::optional<Refused> ServerMember::on_joined(const engine::Datagram& datagram, TimeNs now,
+                                               MemberNews& news) {
+  engine::Joined joined;
+  if (const auto wrong = engine::read_joined(datagram.payload, joined)) return wrong;
   if (!joining_ || nonce_ == 0) return Refused::kState;
   if (joined.fixed.nonce.host() != nonce_) return Refused::kNonce;
   switch (joined.fixed.status) {
@@ -68,7 +69,7 @@ std::optional<Refused> ServerMember::on_joined(const Datagram& datagram, TimeNs 
       refusal_.clear();
       return std::nullopt;
     case JoinStatus::kRefused:
-      on_refused(printable(joined.text), now);
+      on_refused(engine::printable(joined.text), now);
       return std::nullopt;
   }
   return Refused::kJoined;
@@ -77,7 +78,7 @@ std::optional<Refused> ServerMember::on_joined(const Datagram& datagram, TimeNs 
 // A server has no business with a job whose slots are its own.
 std::optional<Refused> ServerMember::on_running(const Header& header, const JoinedPayload& joined, TimeNs now,
                                                 MemberNews& news) {
-  const auto membership = read_membership(header, joined, options_.elements);
+  const auto membership = engine::read_membership(header, joined, options_.elements);
   if (!membership || !shares_slots(membership->discipline)) return Refused::kJoined;
   const bool same_generation = membership->generation == entered_;
   const bool same_epoch = same_generation && membership_ && membership_->epoch == membership->epoch;
@@ -109,7 +110,7 @@ void ServerMember::on_refused(const std::string& text, TimeNs now) {
   ++statistics_.refusals;
   record_ = {};
   missing_ = 0;
-  join_.put_off(now + kLastRepeat);
+  join_.put_off(now + engine::kLastRepeat);
   if (text == refusal_) return;
   refusal_ = text;
   report(PsEventKind::kRefused, "the box refuses it, asking again each second: " + text);
@@ -129,10 +130,11 @@ std::optional<Refused> ServerMember::on_reject(const Header& header, TimeNs now)
   return std::nullopt;
 }
 
-std::optional<Refused> ServerMember::on_abort(const Datagram& datagram, TimeNs now, MemberNews& news) {
+std::optional<Refused> ServerMember::on_abort(const engine::Datagram& datagram, TimeNs now,
+                                              MemberNews& news) {
   if (const auto wrong = check_current(datagram.header)) return wrong;
   ++statistics_.aborts;
-  const std::string text = printable(datagram.payload);
+  const std::string text = engine::printable(datagram.payload);
   report(PsEventKind::kAborted, text.empty() ? "was aborted" : "was aborted: " + text);
   membership_.reset();
   record_ = {};
@@ -180,7 +182,7 @@ std::size_t ServerMember::transmit(std::span<std::byte> out, TimeNs now) {
   if (heartbeat_due_ > now) return 0;
   heartbeat_due_ = now + membership_->heartbeat_period();
   ++statistics_.heartbeats;
-  return seal_control(own_header(PacketType::kHeartbeat), 0, out, kernels_);
+  return engine::seal_control(own_header(PacketType::kHeartbeat), 0, out, kernels_);
 }
 
 Header ServerMember::own_header(PacketType type) const noexcept {
@@ -197,19 +199,19 @@ std::size_t ServerMember::write_abort(std::span<std::byte> out, TimeNs now) {
   abort_.said(now);
   const std::size_t bytes = std::min(abort_text_.size(), kMaxTextBytes);
   std::memcpy(out.data() + kHeaderBytes, abort_text_.data(), bytes);
-  return seal_control(own_header(PacketType::kAbort), bytes, out, kernels_);
+  return engine::seal_control(own_header(PacketType::kAbort), bytes, out, kernels_);
 }
 
 std::size_t ServerMember::write_join(std::span<std::byte> out, TimeNs now) {
   join_.said(now);
   nonce_ = random_.next_nonzero();
   ++statistics_.joins;
-  const JoinFacts facts{nonce_, ++attempt_, {}, {}, record_};
+  const engine::JoinFacts facts{nonce_, ++attempt_, {}, {}, record_};
   Header header;
   header.type = PacketType::kJoin;
   header.rank = Be<std::uint16_t>{raw(options_.rank)};
-  const std::size_t payload = tally::write_join(options_, facts, out.subspan(kHeaderBytes));
-  return seal_control(header, payload, out, kernels_);
+  const std::size_t payload = tally::engine::write_join(options_, facts, out.subspan(kHeaderBytes));
+  return engine::seal_control(header, payload, out, kernels_);
 }
 
-}  // namespace tally
+}  // namespace tally::ps

@@ -9,19 +9,16 @@
 #include <string>
 #include <string_view>
 
-#include "backoff.h"
-#include "datagram.h"
-#include "engine_options.h"
-#include "engine_random.h"
-#include "kernels.h"
-#include "ps_event.h"
-#include "ps_options.h"
-#include "ps_statistics.h"
+#include "engine/backoff.h"
+#include "engine/datagram.h"
+#include "engine/engine_operation.h"
+#include "engine/worker_join.h"
+#include "kernels/kernels.h"
+#include "ps/ps_options.h"
 #include "tally/time.h"
-#include "tally/wire_join.h"
-#include "worker_membership.h"
+#include "tally/wire.h"
 
-namespace tally {
+namespace tally::ps {
 
 // What a datagram means for the sums of the job.
 enum class MemberNews : std::uint8_t { kNone, kSameEpoch, kEpoch, kEnded };
@@ -29,11 +26,12 @@ enum class MemberNews : std::uint8_t { kNone, kSameEpoch, kEpoch, kEnded };
 class ServerMember {
  public:
   // job: index in options.jobs. kernels, events and statistics must outlive the member.
-  ServerMember(const PsOptions& options, std::size_t job, const Kernels& kernels, PsEventLog& events,
+  ServerMember(const PsOptions& options, std::size_t job, const kernels::Kernels& kernels, PsEventLog& events,
                PsJobStatistics& statistics);
 
   // JOINED, REJECT, HEARTBEAT or ABORT. What is refused changes nothing.
-  [[nodiscard]] std::optional<Refused> receive(const Datagram& datagram, TimeNs now, MemberNews& news);
+  [[nodiscard]] std::optional<Refused> receive(const engine::Datagram& datagram, TimeNs now,
+                                               MemberNews& news);
   // Job, epoch and result cookie are those of the newest epoch entered, also while joining again.
   [[nodiscard]] std::optional<Refused> check_current(const Header& header) const noexcept;
   // It waits for a JOINED with this nonce.
@@ -50,44 +48,46 @@ class ServerMember {
   [[nodiscard]] TimeNs deadline() const noexcept;
 
   // The newest epoch entered; nullopt: none, or its job has ended.
-  [[nodiscard]] const std::optional<Membership>& membership() const noexcept { return membership_; }
+  [[nodiscard]] const std::optional<engine::Membership>& membership() const noexcept { return membership_; }
   [[nodiscard]] bool joining() const noexcept { return joining_; }
   [[nodiscard]] std::uint64_t missing() const noexcept { return missing_; }  // ranks, while forming
   [[nodiscard]] Rank rank() const noexcept { return options_.rank; }
   [[nodiscard]] const std::string& name() const noexcept { return options_.job; }
 
  private:
-  [[nodiscard]] std::optional<Refused> on_joined(const Datagram& datagram, TimeNs now, MemberNews& news);
+  [[nodiscard]] std::optional<Refused> on_joined(const engine::Datagram& datagram, TimeNs now,
+                                                 MemberNews& news);
   [[nodiscard]] std::optional<Refused> on_running(const Header& header, const JoinedPayload& joined,
                                                   TimeNs now, MemberNews& news);
   void on_refused(const std::string& text, TimeNs now);
   [[nodiscard]] std::optional<Refused> on_reject(const Header& header, TimeNs now);
-  [[nodiscard]] std::optional<Refused> on_abort(const Datagram& datagram, TimeNs now, MemberNews& news);
+  [[nodiscard]] std::optional<Refused> on_abort(const engine::Datagram& datagram, TimeNs now,
+                                                MemberNews& news);
   void start_joining(TimeNs now);
   [[nodiscard]] std::size_t write_join(std::span<std::byte> out, TimeNs now);
   [[nodiscard]] std::size_t write_abort(std::span<std::byte> out, TimeNs now);
   [[nodiscard]] Header own_header(PacketType type) const noexcept;  // of the epoch
   void report(PsEventKind kind, std::string text) { events_.add({job_, kind, std::move(text)}); }
 
-  EngineOptions options_;
+  engine::EngineOptions options_;
   std::size_t job_;
-  const Kernels& kernels_;
+  const kernels::Kernels& kernels_;
   PsEventLog& events_;
   PsJobStatistics& statistics_;
-  EngineRandom random_;
+  engine::EngineRandom random_;
   bool joining_ = true;
-  std::optional<Membership> membership_;
+  std::optional<engine::Membership> membership_;
   GenerationRecord record_{};  // what the next JOIN says its last JOINED said
   Generation entered_{};       // the newest generation that was entered; zero: none since the last ABORT
-  Backoff join_;
+  engine::Backoff join_;
   std::uint64_t nonce_ = 0;  // of the newest JOIN; 0: none sent since joining began
   std::uint32_t attempt_ = 0;
   std::uint64_t missing_ = 0;
-  Backoff abort_;
+  engine::Backoff abort_;
   std::string abort_text_;  // empty: nothing is being told
   std::string refusal_;     // the newest one reported, until the box says something else
   TimeNs heard_ = 0;
   TimeNs heartbeat_due_ = kNever;
 };
 
-}  // namespace tally
+}  // namespace tally::ps

@@ -1,12 +1,12 @@
-#include "state_timers.h"
+#include "ps/state_timers.h"
 
 #include <algorithm>
 
 #include "tally/check.h"
 
-namespace tally {
+namespace tally::ps {
 
-void StateTimers::start(StateIndex at, Chunk chunk, TimeNs now) noexcept {
+void StateTimers::start(server::StateIndex at, Chunk chunk, TimeNs now) noexcept {
   StateTimer& timer = pool_[at];
   TALLY_DCHECK(!timer.running || timer.job == job_, "an incomplete state went to another job unnoticed");
   stop(at);
@@ -17,17 +17,17 @@ void StateTimers::start(StateIndex at, Chunk chunk, TimeNs now) noexcept {
   append(at, now);
 }
 
-void StateTimers::stop(StateIndex at) noexcept {
+void StateTimers::stop(server::StateIndex at) noexcept {
   if (pool_[at].running) unlink(at);
 }
 
 void StateTimers::stop_all() noexcept {
   for (List& list : lists_) {
-    while (list.head != kNoState) unlink(list.head);
+    while (list.head != server::kNoState) unlink(list.head);
   }
 }
 
-void StateTimers::stepped(StateIndex at, TimeNs now) noexcept {
+void StateTimers::stepped(server::StateIndex at, TimeNs now) noexcept {
   StateTimer& timer = pool_[at];
   unlink(at);
   if (timer.steps % 2 == 0) timer.flushed_at = timer.steps == 0 ? now : 0;
@@ -35,7 +35,7 @@ void StateTimers::stepped(StateIndex at, TimeNs now) noexcept {
   append(at, now);
 }
 
-void StateTimers::answered(StateIndex at, TimeNs now) noexcept {
+void StateTimers::answered(server::StateIndex at, TimeNs now) noexcept {
   StateTimer& timer = pool_[at];
   if (timer.flushed_at == 0) return;
   const TimeNs took = now - timer.flushed_at;
@@ -43,17 +43,17 @@ void StateTimers::answered(StateIndex at, TimeNs now) noexcept {
   timer.flushed_at = 0;
 }
 
-StateIndex StateTimers::due(TimeNs now) const noexcept {
+server::StateIndex StateTimers::due(TimeNs now) const noexcept {
   for (const List& list : lists_) {
-    if (list.head != kNoState && pool_[list.head].due <= now) return list.head;
+    if (list.head != server::kNoState && pool_[list.head].due <= now) return list.head;
   }
-  return kNoState;
+  return server::kNoState;
 }
 
 TimeNs StateTimers::deadline() const noexcept {
   TimeNs first = kNever;
   for (const List& list : lists_) {
-    if (list.head != kNoState) first = std::min(first, pool_[list.head].due);
+    if (list.head != server::kNoState) first = std::min(first, pool_[list.head].due);
   }
   return first;
 }
@@ -64,24 +64,24 @@ TimeNs StateTimers::wait_after(std::uint8_t steps) const noexcept {
 }
 
 // Not before those in front: the smoothed time may have become less meanwhile.
-void StateTimers::append(StateIndex at, TimeNs now) noexcept {
+void StateTimers::append(server::StateIndex at, TimeNs now) noexcept {
   StateTimer& timer = pool_[at];
   List& list = lists_[timer.steps];
   timer.due = now + wait_after(timer.steps);
-  if (list.tail != kNoState) timer.due = std::max(timer.due, pool_[list.tail].due);
+  if (list.tail != server::kNoState) timer.due = std::max(timer.due, pool_[list.tail].due);
   timer.previous = list.tail;
-  timer.next = kNoState;
+  timer.next = server::kNoState;
   timer.running = true;
-  (list.tail == kNoState ? list.head : pool_[list.tail].next) = at;
+  (list.tail == server::kNoState ? list.head : pool_[list.tail].next) = at;
   list.tail = at;
 }
 
-void StateTimers::unlink(StateIndex at) noexcept {
+void StateTimers::unlink(server::StateIndex at) noexcept {
   StateTimer& timer = pool_[at];
   List& list = lists_[timer.steps];
-  (timer.previous == kNoState ? list.head : pool_[timer.previous].next) = timer.next;
-  (timer.next == kNoState ? list.tail : pool_[timer.next].previous) = timer.previous;
+  (timer.previous == server::kNoState ? list.head : pool_[timer.previous].next) = timer.next;
+  (timer.next == server::kNoState ? list.tail : pool_[timer.next].previous) = timer.previous;
   timer.running = false;
 }
 
-}  // namespace tally
+}  // namespace tally::ps

@@ -1,5 +1,5 @@
 #pragma once
-// The timer of each incomplete state of a job (protocol.md, Parameter server): FLUSH, then RESEND, in rounds
+// The timer of each incomplete state of a job (docs/protocol_server.md, 11.7): FLUSH, then RESEND, in rounds
 // whose intervals double; after kRounds of them that brought nothing the state is given up. A list for each
 // step, in order of running out, so every call takes constant time.
 
@@ -7,17 +7,17 @@
 #include <cstdint>
 #include <vector>
 
-#include "merge_state.h"
+#include "server/state_store.h"
 #include "tally/ids.h"
 #include "tally/time.h"
 
-namespace tally {
+namespace tally::ps {
 
 struct StateTimer {
   TimeNs due = 0;
   TimeNs flushed_at = 0;  // the only FLUSH since the state took something; 0: none or several
-  StateIndex previous = kNoState;
-  StateIndex next = kNoState;
+  server::StateIndex previous = server::kNoState;
+  server::StateIndex next = server::kNoState;
   Chunk chunk{};
   std::uint16_t job = 0;   // index in PsOptions::jobs
   std::uint8_t steps = 0;  // FLUSHes and RESENDs since the state took something
@@ -33,19 +33,19 @@ class StateTimers {
 
   // The state has just taken something: its rounds begin. Also if the number was that of another chunk of the
   // job before, whose state is gone.
-  void start(StateIndex at, Chunk chunk, TimeNs now) noexcept;
-  void stop(StateIndex at) noexcept;
+  void start(server::StateIndex at, Chunk chunk, TimeNs now) noexcept;
+  void stop(server::StateIndex at) noexcept;
   void stop_all() noexcept;
   // The next step of a timer that is due was taken.
-  void stepped(StateIndex at, TimeNs now) noexcept;
+  void stepped(server::StateIndex at, TimeNs now) noexcept;
   // The FLUSH of a state was answered at `now`: a sample of the time that takes, unless there were several.
-  void answered(StateIndex at, TimeNs now) noexcept;
+  void answered(server::StateIndex at, TimeNs now) noexcept;
 
-  [[nodiscard]] StateIndex due(TimeNs now) const noexcept;  // kNoState: none
+  [[nodiscard]] server::StateIndex due(TimeNs now) const noexcept;  // kNoState: none
   [[nodiscard]] TimeNs deadline() const noexcept;
   // Of this job and running; else nullptr.
-  [[nodiscard]] const StateTimer* find(StateIndex at) const noexcept {
-    if (at == kNoState || !pool_[at].running || pool_[at].job != job_) return nullptr;
+  [[nodiscard]] const StateTimer* find(server::StateIndex at) const noexcept {
+    if (at == server::kNoState || !pool_[at].running || pool_[at].job != job_) return nullptr;
     return &pool_[at];
   }
   [[nodiscard]] TimeNs flush_time() const noexcept { return flush_time_; }  // smoothed; 0 before a sample
@@ -57,11 +57,11 @@ class StateTimers {
 
  private:
   struct List {
-    StateIndex head = kNoState;
-    StateIndex tail = kNoState;
+    server::StateIndex head = server::kNoState;
+    server::StateIndex tail = server::kNoState;
   };
-  void append(StateIndex at, TimeNs now) noexcept;
-  void unlink(StateIndex at) noexcept;
+  void append(server::StateIndex at, TimeNs now) noexcept;
+  void unlink(server::StateIndex at) noexcept;
   [[nodiscard]] TimeNs wait_after(std::uint8_t steps) const noexcept;
 
   StateTimerPool& pool_;
@@ -70,4 +70,4 @@ class StateTimers {
   std::uint16_t job_;
 };
 
-}  // namespace tally
+}  // namespace tally::ps

@@ -1,11 +1,11 @@
-#include "udp_address.h"
+#include "udp/udp_address.h"
 
 #include <arpa/inet.h>
 
 #include <array>
 #include <cstring>
 
-namespace tally {
+namespace tally::udp {
 
 static_assert(offsetof(sockaddr_in, sin_port) == offsetof(sockaddr_in6, sin6_port));
 
@@ -59,4 +59,4 @@ std::optional<UdpAddress> parse_udp_address(std::string_view text) {
   return std::nullopt;
 }
 
-}  // namespace tally
+}  // namespace tally::udp

@@ -10,7 +10,7 @@
 
 #include "tally/net.h"
 
-namespace tally {
+namespace tally::udp {
 
 class UdpAddress {
  public:
@@ -47,4 +47,4 @@ class UdpAddress {
 // An IP address as people write it, without a port, scope or prefix length; IPv4 in IPv6's notation is none.
 [[nodiscard]] std::optional<UdpAddress> parse_udp_address(std::string_view text);
 
-}  // namespace tally
+}  // namespace tally::udp

@@ -1,8 +1,8 @@
-#include "udp_receiver.h"
+#include "udp/udp_receiver.h"
 
 #include <cerrno>
 
-namespace tally {
+namespace tally::udp {
 namespace {
 
 constexpr std::size_t kCacheLine = 64;
@@ -52,4 +52,4 @@ std::size_t UdpReceiver::receive(int fd, const DatagramSink& sink) {
   return handed;
 }
 
-}  // namespace tally
+}  // namespace tally::udp

@@ -7,11 +7,11 @@
 #include <cstdint>
 #include <vector>
 
-#include "path_errors.h"
+#include "api/transport.h"
 #include "tally/one_writer.h"
-#include "transport.h"
+#include "udp/udp_socket.h"
 
-namespace tally {
+namespace tally::udp {
 
 // One writer: the progress thread.
 struct UdpReceiverCounters {
@@ -46,4 +46,4 @@ class UdpReceiver {
   UdpReceiverCounters counters_;
 };
 
-}  // namespace tally
+}  // namespace tally::udp

@@ -6,9 +6,9 @@
 #include <string_view>
 
 #include "tally/error.h"
-#include "udp_address.h"
+#include "udp/udp_address.h"
 
-namespace tally {
+namespace tally::udp {
 
 struct UdpRoute {
   UdpAddress source;           // of this machine, port 0
@@ -28,4 +28,10 @@ struct UdpEnds {
 };
 [[nodiscard]] Result<UdpEnds> parse_udp_ends(std::string_view box, std::string_view own);
 
-}  // namespace tally
+// The kernel's own answer to 'ip route get TO from FROM', over rtnetlink.
+
+// Index of the interface through which packets with these addresses leave; 0: no route, or the kernel does
+// not tell. Of one family. Any thread.
+[[nodiscard]] unsigned find_outgoing_interface(const UdpAddress& to, const UdpAddress& from) noexcept;
+
+}  // namespace tally::udp

@@ -2,19 +2,73 @@
 // Sends bursts of datagrams to the box. What the kernel does not take yet is kept and sent before anything
 // else; what the path refuses is counted, and the engine sends it again. Progress thread.
 
+#include <sys/socket.h>
 #include <array>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
 
-#include "datagram_batch.h"
-#include "path_errors.h"
+#include "api/transport.h"
 #include "tally/one_writer.h"
-#include "transport.h"
+#include "tally/time.h"
+#include "udp/udp_address.h"
+#include "udp/udp_socket.h"
 
-namespace tally {
+namespace tally::udp {
+
+// Datagrams in the form of sendmmsg(): one message each, or, with generic segmentation offload (GSO), one for
+// several of one size to one port, which the kernel or the card cuts into frames. Pure: no system call.
+
+class DatagramBatch {
+ public:
+  static constexpr std::size_t kMost = 32;
+  // A message becomes one IP packet for a moment.
+  static constexpr std::size_t kMostMessageBytes = 65'000;
+
+  explicit DatagramBatch(const UdpAddress& box) noexcept;
+  DatagramBatch(const DatagramBatch&) = delete;
+  DatagramBatch& operator=(const DatagramBatch&) = delete;
+
+  // Empty again.
+  void clear() noexcept;
+  // The bytes stay the caller's until they are sent. At most kMost.
+  void add(std::span<std::byte> datagram, std::uint16_t port) noexcept;
+  // Makes messages of what was added. With `segmented` datagrams of one port come behind each other; those of
+  // one port keep their order.
+  void build(bool segmented) noexcept;
+
+  [[nodiscard]] bool done() const noexcept { return next_ == messages_; }
+  [[nodiscard]] std::span<mmsghdr> left() noexcept { return {headers_.data() + next_, messages_ - next_}; }
+  // Of the first message that is left.
+  [[nodiscard]] std::size_t datagrams() const noexcept { return headers_[next_].msg_hdr.msg_iovlen; }
+  // The first message that is left was sent or given up.
+  void advance() noexcept { ++next_; }
+  // What is left becomes one message each.
+  void split() noexcept;
+
+ private:
+  using Control = std::array<std::byte, CMSG_SPACE(sizeof(std::uint16_t))>;
+  void sort_by_port() noexcept;
+  [[nodiscard]] std::size_t run_from(std::size_t first) const noexcept;
+  void make(std::size_t first, bool segmented) noexcept;
+  void fill(std::size_t first, std::size_t count) noexcept;
+
+  const UdpAddress box_;
+  std::array<iovec, kMost> pieces_{};  // datagrams in the order of sending
+  std::array<std::uint16_t, kMost> ports_{};
+  std::size_t count_ = 0;
+  std::array<mmsghdr, kMost> headers_{};
+  std::array<UdpAddress, kMost> names_{};
+  struct alignas(cmsghdr) AlignedControl {
+    Control bytes{};
+  };
+  std::array<AlignedControl, kMost> controls_{};
+  std::size_t messages_ = 0;
+  std::size_t next_ = 0;
+};
 
 // One writer: the progress thread.
 struct UdpSenderCounters {
@@ -70,4 +124,42 @@ class UdpSender {
   UdpSenderCounters counters_;
 };
 
-}  // namespace tally
+// How many of a worker's datagrams may wait in its own machine for the wire. A chunk that is sent again waits
+// behind all of them, and meanwhile the window moves on by as many: with a whole window in the queue each
+// loss costs the link a whole window's time, and on a slow link the queue alone outlasts the RTO. What waits
+// beyond that waits in the engine, where repairs go first. Pure.
+
+// Two bursts: one leaves while the next is made. A quarter of the default window, so that a loss can show and
+// be repaired before the window is at its end.
+inline constexpr std::uint32_t kLeastBacklog = 64;
+// A thread that was told that there is room may come so late; what is on the wire until then must be there
+// already.
+inline constexpr TimeNs kBacklogTime = kMillisecond;
+
+class SendBacklog {
+ public:
+  // Starts anew with the window of an epoch; 0: for who has none (a server), no limit.
+  void start(std::uint32_t window) noexcept;
+
+  // The socket had no room at `now`, `sent` datagrams after the beginning: from one such moment to another
+  // one, some milliseconds later, as many left as were added. True: limit() has changed.
+  bool full(TimeNs now, std::uint64_t sent) noexcept;
+
+  // Datagrams; 0: no limit. kLeastBacklog, or as many as leave in kBacklogTime, in powers of two up to the
+  // window.
+  [[nodiscard]] std::uint32_t limit() const noexcept { return limit_; }
+
+ private:
+  std::uint32_t window_ = 0;
+  std::uint32_t limit_ = 0;
+  bool measures_ = false;
+  TimeNs since_ = 0;
+  std::uint64_t sent_then_ = 0;
+};
+
+// What to ask of SO_SNDBUF for so many datagrams; the kernel doubles that, and counts memory and not bytes of
+// data: a power of two with room for its headers and its own records, and a descriptor. Where it keeps the
+// data in pages (network cards that gather) up to half as many more find room.
+[[nodiscard]] std::size_t send_buffer_of(std::uint32_t datagrams, std::size_t bytes_each) noexcept;
+
+}  // namespace tally::udp

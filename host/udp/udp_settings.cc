@@ -1,11 +1,11 @@
-#include "udp_settings.h"
+#include "udp/udp_settings.h"
 
 #include <charconv>
 #include <string>
 
-#include "in_quotes.h"
+#include "api/worker_options.h"
 
-namespace tally {
+namespace tally::udp {
 namespace {
 
 tl::unexpected<Error> bad(std::string what) {
@@ -90,4 +90,4 @@ Result<UdpSettings> parse_udp_settings(std::string_view text) {
   return settings;
 }
 
-}  // namespace tally
+}  // namespace tally::udp

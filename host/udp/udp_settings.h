@@ -7,7 +7,7 @@
 
 #include "tally/error.h"
 
-namespace tally {
+namespace tally::udp {
 
 enum class Gso : std::uint8_t {
   kOff,
@@ -33,4 +33,4 @@ struct UdpSettings {
 // Errors name the key, its value and what would be right.
 [[nodiscard]] Result<UdpSettings> parse_udp_settings(std::string_view text);
 
-}  // namespace tally
+}  // namespace tally::udp

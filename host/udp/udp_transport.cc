@@ -1,21 +1,20 @@
-#include "udp_transport.h"
+#include "udp/udp_transport.h"
 
 #include <poll.h>
 #include <sys/random.h>
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <ctime>
 
-#include "check_options.h"
-#include "interface_features.h"
-#include "steady_now.h"
+#include "api/transport.h"
+#include "api/worker_options.h"
 #include "tally/mix64.h"
 #include "tally/net.h"
 #include "tally/wire.h"
+#include "udp/udp_socket.h"
 
-namespace tally {
+namespace tally::udp {
 namespace {
 
 constexpr std::uint16_t kFirstPort = 49'152;  // RFC 6335; above the box's own ports
@@ -154,7 +153,7 @@ std::span<Outbound> UdpTransport::lend(std::size_t wanted, std::size_t bytes) {
   return sender_.lend(wanted, bytes);
 }
 
-void UdpTransport::joined(const Membership& membership) {
+void UdpTransport::joined(const engine::Membership& membership) {
   backlog_.start(membership.window);
   limit_backlog(settings_.backlog != 0 ? settings_.backlog : backlog_.limit());
   group_trouble_.clear();
@@ -234,4 +233,4 @@ Result<std::unique_ptr<Transport>> make_udp_transport(const TransportOptions& op
   return std::unique_ptr<Transport>(std::move(*opened));
 }
 
-}  // namespace tally
+}  // namespace tally::udp

@@ -9,22 +9,48 @@
 // Threads: created and destroyed on any thread; everything else but wake() on the progress thread. A child of
 // fork() may close its copies, and nothing else.
 
+#include <sys/eventfd.h>
+#include <unistd.h>
+#include <cerrno>
 #include <cstdint>
 #include <memory>
 #include <string>
 
-#include "group_socket.h"
-#include "path_errors.h"
-#include "send_backlog.h"
-#include "transport.h"
-#include "udp_receiver.h"
-#include "udp_route.h"
-#include "udp_sender.h"
-#include "udp_settings.h"
-#include "udp_socket.h"
-#include "wake_event.h"
+#include "api/transport.h"
+#include "udp/udp_receiver.h"
+#include "udp/udp_route.h"
+#include "udp/udp_sender.h"
+#include "udp/udp_settings.h"
+#include "udp/udp_socket.h"
 
-namespace tally {
+namespace tally::udp {
+
+// Ends the wait under way of a thread that polls file descriptors, or its next one.
+
+class WakeEvent {
+ public:
+  WakeEvent() noexcept : fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)), error_(fd_ < 0 ? errno : 0) {}
+  WakeEvent(const WakeEvent&) = delete;
+  WakeEvent& operator=(const WakeEvent&) = delete;
+  ~WakeEvent() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+
+  [[nodiscard]] int error() const noexcept { return error_; }  // 0: it was made
+  [[nodiscard]] int fd() const noexcept { return fd_; }        // readable: woken
+  void wake() const noexcept {                                 // any thread
+    const std::uint64_t one = 1;
+    static_cast<void>(!::write(fd_, &one, sizeof one));
+  }
+  void clear() const noexcept {
+    std::uint64_t count = 0;
+    static_cast<void>(!::read(fd_, &count, sizeof count));
+  }
+
+ private:
+  const int fd_;
+  const int error_;
+};
 
 class UdpTransport final : public Transport {
  public:
@@ -35,7 +61,7 @@ class UdpTransport final : public Transport {
   std::size_t receive(const DatagramSink& sink) override;
   [[nodiscard]] std::span<Outbound> lend(std::size_t wanted, std::size_t bytes) override;
   void send(std::size_t filled) override { sender_.send(filled); }
-  void joined(const Membership& membership) override;
+  void joined(const engine::Membership& membership) override;
   void wait(TimeNs now, TimeNs until) override;
   void wake() noexcept override { event_.wake(); }
   [[nodiscard]] std::string describe() const override;
@@ -85,4 +111,4 @@ class UdpTransport final : public Transport {
 // For the registry.
 [[nodiscard]] Result<std::unique_ptr<Transport>> make_udp_transport(const TransportOptions& options);
 
-}  // namespace tally
+}  // namespace tally::udp

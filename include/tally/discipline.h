@@ -1,6 +1,7 @@
 #pragma once
-// How a job uses slot memory, and where its chunks lie in it (protocol.md, Words; scheduling.md). Switch and
-// worker compute the slot with the same function, so that a packet of another idea of it is Drop(slot).
+// How a job uses slot memory, and where its chunks lie in it (docs/protocol.md, 1; docs/scheduling.md).
+// Switch and worker compute the slot with the same function, so that a packet of another idea of it is
+// Drop(slot).
 
 #include <cstdint>
 

@@ -1,5 +1,5 @@
 #pragma once
-// mix64 (protocol.md, Words): the finaliser of splitmix64 (Steele, Lea, Flood, OOPSLA'14). It keys the
+// mix64 (docs/protocol.md, 4): the finaliser of splitmix64 (Steele, Lea, Flood, OOPSLA'14). It keys the
 // sums and hashes slots, so its bits are part of the wire protocol.
 
 #include <cstdint>

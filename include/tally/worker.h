@@ -118,7 +118,7 @@ class Worker {
   // it. Pending operations fail with kClosed.
   ~Worker();
 
-  // Sums element by element over all ranks, in place, exactly as docs/protocol.md, Quantisation, says. In a
+  // Sums element by element over all ranks, in place, exactly as docs/protocol.md, 10, says. In a
   // job with stragglers some sums may lack ranks, the same at every rank: OperationStats names them, element
   // by element. A rank that stays too far behind fails with kFellBehind.
   Operation allreduce_async(std::span<float> values, const ReduceOptions& options = {});

@@ -24,26 +24,26 @@ class EthdevEnd : public MembersEnd {
   EthdevEnd(std::uint16_t ethdev, rte_mempool* pool) : ethdev_(ethdev), pool_(pool) {}
 
   bool send(std::span<const std::byte> frame) override {
-    rte_mbuf* m = allocate(pool_, mbufs_);
+    rte_mbuf* m = dpdk::allocate(pool_, mbufs_);
     if (m == nullptr) return false;
-    std::memcpy(data_of(m), frame.data(), frame.size());
+    std::memcpy(dpdk::data_of(m), frame.data(), frame.size());
     m->data_len = static_cast<std::uint16_t>(frame.size());
     m->pkt_len = m->data_len;
-    return tally::send(ethdev_, 0, {&m, 1}, mbufs_) == 1;
+    return tally::dpdk::send(ethdev_, 0, {&m, 1}, mbufs_) == 1;
   }
 
   std::size_t receive(const std::function<void(std::span<const std::byte>)>& each) override {
     std::array<rte_mbuf*, 32> room{};
-    const auto burst = tally::receive(ethdev_, 0, room);
+    const auto burst = tally::dpdk::receive(ethdev_, 0, room);
     for (rte_mbuf* m : burst) {
       std::size_t bytes = 0;
       for (const rte_mbuf* s = m; s != nullptr; s = s->next) {
         TALLY_CHECK(bytes + s->data_len <= line_.size(), "the box sends no longer frames");
-        std::memcpy(&line_[bytes], data_of(s), s->data_len);
+        std::memcpy(&line_[bytes], dpdk::data_of(s), s->data_len);
         bytes += s->data_len;
       }
       each(std::span{line_}.first(bytes));
-      drop(m);
+      dpdk::drop(m);
     }
     return burst.size();
   }
@@ -51,16 +51,16 @@ class EthdevEnd : public MembersEnd {
  private:
   std::uint16_t ethdev_;
   rte_mempool* pool_;
-  MbufCounters mbufs_;
+  dpdk::MbufCounters mbufs_;
   std::array<std::byte, kLongest> line_{};
 };
 
 class PortEnd final : public EthdevEnd {
  public:
-  PortEnd(Port port, rte_mempool* pool) : EthdevEnd(port.traits().id, pool), port_(std::move(port)) {}
+  PortEnd(dpdk::Port port, rte_mempool* pool) : EthdevEnd(port.traits().id, pool), port_(std::move(port)) {}
 
  private:
-  Port port_;
+  dpdk::Port port_;
 };
 
 class SocketEnd final : public MembersEnd {
@@ -105,7 +105,7 @@ class SocketEnd final : public MembersEnd {
 std::unique_ptr<MembersEnd> ethdev_end(std::uint16_t ethdev, rte_mempool* pool) {
   return std::make_unique<EthdevEnd>(ethdev, pool);
 }
-std::unique_ptr<MembersEnd> port_end(Port port, rte_mempool* pool) {
+std::unique_ptr<MembersEnd> port_end(dpdk::Port port, rte_mempool* pool) {
   return std::make_unique<PortEnd>(std::move(port), pool);
 }
 std::unique_ptr<MembersEnd> socket_end(const std::string& interface) {

@@ -8,8 +8,8 @@
 #include <span>
 #include <string>
 
-#include "mbuf.h"
-#include "port.h"
+#include "dpdk/mbuf.h"
+#include "dpdk/port.h"
 
 namespace tally::e2e {
 
@@ -29,7 +29,7 @@ class MembersEnd {
 // ethdev: started. pool: outlives it.
 [[nodiscard]] std::unique_ptr<MembersEnd> ethdev_end(std::uint16_t ethdev, rte_mempool* pool);
 // The same of a port that the end owns.
-[[nodiscard]] std::unique_ptr<MembersEnd> port_end(Port port, rte_mempool* pool);
+[[nodiscard]] std::unique_ptr<MembersEnd> port_end(dpdk::Port port, rte_mempool* pool);
 // A raw socket on an interface.
 [[nodiscard]] std::unique_ptr<MembersEnd> socket_end(const std::string& interface);
 

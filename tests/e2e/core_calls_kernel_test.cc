@@ -24,9 +24,9 @@ class KernelCoreCalls : public testing::Test {
   }
   static void expect_few_calls(const std::string& driver, const std::string& interface) {
     make_veth(interface, 1500);
-    const PortOptions options{.name = "box", .device = driver + "0,iface=" + interface};
-    CoreCallsRig rig(1, ResultsMode::kUnicast, Port::needs_of(options));
-    auto box = Port::open(options, rig.box_pool());
+    const dpdk::PortOptions options{.name = "box", .device = driver + "0,iface=" + interface};
+    CoreCallsRig rig(1, ResultsMode::kUnicast, dpdk::Port::needs_of(options));
+    auto box = dpdk::Port::open(options, rig.box_pool());
     ASSERT_TRUE(box) << box.error().text();
     const std::string why = rig.start({.box = std::move(*box), .members = socket_end(interface + "-w")});
     if (!why.empty()) GTEST_SKIP() << why;

@@ -6,8 +6,8 @@
 #include <cstring>
 #include <thread>
 
-#include "eal.h"
-#include "kernels.h"
+#include "dpdk/eal.h"
+#include "kernels/kernels.h"
 #include "tally/check.h"
 
 #include <rte_launch.h>
@@ -24,33 +24,33 @@ constexpr std::uint32_t kWindow = 2048;
 constexpr std::size_t kBuffers = 256;
 constexpr auto kPatience = std::chrono::seconds(30);
 
-Job job_of(std::uint8_t cores, ResultsMode results) {
-  Job job = bench::make_job({.world = kMembers, .elements = kElements, .results = results});
+jobs::Job job_of(std::uint8_t cores, ResultsMode results) {
+  jobs::Job job = bench::make_job({.world = kMembers, .elements = kElements, .results = results});
   job.shards = cores;
   job.window = kWindow;
   job.span = 2 * kWindow;
-  job.slots.count = pool_lines(kWindow, cores, kElements);
+  job.slots.count = jobs::pool_lines(kWindow, cores, kElements);
   return job;
 }
 
-Pools pools_of(std::uint8_t cores, const PortNeeds& needs) {
+dpdk::Pools pools_of(std::uint8_t cores, const dpdk::PortNeeds& needs) {
   static int number = 0;
-  auto pools = make_pools(size_pools({.ports = 1,
-                                      .cores = cores,
-                                      .receive_descriptors = needs.receive_mbufs,
-                                      .transmit_descriptors = needs.transmit_mbufs,
-                                      .frame_bytes = 1518,
-                                      .hugepages = false,
-                                      .least_room = needs.least_room,
-                                      .umem_mbufs = needs.umem_mbufs}),
-                          "calls" + std::to_string(number++), -1);
+  auto pools = dpdk::make_pools(dpdk::size_pools({.ports = 1,
+                                                  .cores = cores,
+                                                  .receive_descriptors = needs.receive_mbufs,
+                                                  .transmit_descriptors = needs.transmit_mbufs,
+                                                  .frame_bytes = 1518,
+                                                  .hugepages = false,
+                                                  .least_room = needs.least_room,
+                                                  .umem_mbufs = needs.umem_mbufs}),
+                                "calls" + std::to_string(number++), -1);
   TALLY_CHECK(pools.has_value(), "EAL's memory holds every mempool of the test");
   return std::move(*pools);
 }
 
-Mempool pool_of_members() {
+dpdk::Mempool pool_of_members() {
   static int number = 0;
-  auto pool = make_pool("members" + std::to_string(number++), 8191, 1600, -1, false);
+  auto pool = dpdk::make_pool("members" + std::to_string(number++), 8191, 1600, -1, false);
   TALLY_CHECK(pool.has_value(), "EAL's memory holds every mempool of the test");
   return std::move(*pool);
 }
@@ -63,10 +63,10 @@ int watch(void* why) {
 
 }  // namespace
 
-CoreCallsRig::CoreCallsRig(std::uint8_t cores, ResultsMode results, const PortNeeds& needs)
+CoreCallsRig::CoreCallsRig(std::uint8_t cores, ResultsMode results, const dpdk::PortNeeds& needs)
     : cores_(cores),
       job_(job_of(cores, results)),
-      traffic_(job_, bench::job_box(), best_kernels(), 1),
+      traffic_(job_, bench::job_box(), kernels::best_kernels(), 1),
       members_pool_(pool_of_members()),
       pools_(pools_of(cores, needs)),
       box_frames_(pools_.frames.get()),
@@ -83,22 +83,22 @@ CoreCallsRig::~CoreCallsRig() {
 
 std::string CoreCallsRig::start(Ends ends) {
   members_ = std::move(ends.members);
-  std::vector<BoxPort> ports;
+  std::vector<io::BoxPort> ports;
   ports.push_back({.port = std::move(ends.box)});
-  const DataPlaneOptions options{.box = bench::job_box(),
-                                 .prefix = "calls",
-                                 .cores = cores_,
-                                 .idle = IdlePolicy::kPoll,
-                                 .slot_lines = job_.slots.count,
-                                 .hand_over = 4096};
-  auto plane = DataPlane::create(options, std::move(pools_), std::move(ports), best_kernels());
+  const io::DataPlaneOptions options{.box = bench::job_box(),
+                                     .prefix = "calls",
+                                     .cores = cores_,
+                                     .idle = io::IdlePolicy::kPoll,
+                                     .slot_lines = job_.slots.count,
+                                     .hand_over = 4096};
+  auto plane = io::DataPlane::create(options, std::move(pools_), std::move(ports), kernels::best_kernels());
   TALLY_CHECK(plane.has_value(), "the data plane is made");
   plane_ = std::move(*plane);
-  plane_->publish({.version = 1, .table = JobTable().with(job_.id, std::make_shared<Job>(job_))});
+  plane_->publish({.version = 1, .table = jobs::JobTable().with(job_.id, std::make_shared<jobs::Job>(job_))});
   for (std::size_t c = 0; c < cores_; ++c) {
     std::string why;
-    TALLY_CHECK(rte_eal_remote_launch(watch, &why, Eal::lcore(c)) == 0, "the lcore is free");
-    rte_eal_wait_lcore(Eal::lcore(c));
+    TALLY_CHECK(rte_eal_remote_launch(watch, &why, dpdk::Eal::lcore(c)) == 0, "the lcore is free");
+    rte_eal_wait_lcore(dpdk::Eal::lcore(c));
     if (!why.empty()) return why;
   }
   TALLY_CHECK(plane_->start().has_value(), "the data cores start");
@@ -151,7 +151,7 @@ void CoreCallsRig::finish() {
   EXPECT_GT(traffic_.compared(), 0U);
   std::uint64_t results = 0;
   for (std::size_t c = 0; c < cores_; ++c) {
-    const CoreStatistics& core = plane_->statistics(c);
+    const io::CoreStatistics& core = plane_->statistics(c);
     results += core.results;
     EXPECT_EQ(core.no_mbuf.get() + core.refused.get() + core.hand_over_lost.get(), 0U) << "core " << c;
     EXPECT_EQ(core.sleeps.get(), 0U);

@@ -11,7 +11,7 @@
 #include "bench_job.h"
 #include "call_watch.h"
 #include "core_calls_ends.h"
-#include "data_plane.h"
+#include "io/data_plane.h"
 #include "traffic.h"
 
 namespace tally::e2e {
@@ -19,13 +19,13 @@ namespace tally::e2e {
 class CoreCallsRig {
  public:
   struct Ends {
-    Port box;
+    dpdk::Port box;
     std::unique_ptr<MembersEnd> members;
   };
   // EAL has been started. With two cores one of them reads the port, and half of the slots are the other's.
   // needs: of the box's port.
   explicit CoreCallsRig(std::uint8_t cores = 1, ResultsMode results = ResultsMode::kUnicast,
-                        const PortNeeds& needs = {.receive_mbufs = 4096, .transmit_mbufs = 4096});
+                        const dpdk::PortNeeds& needs = {.receive_mbufs = 4096, .transmit_mbufs = 4096});
   CoreCallsRig(const CoreCallsRig&) = delete;
   CoreCallsRig& operator=(const CoreCallsRig&) = delete;
   ~CoreCallsRig();
@@ -43,7 +43,7 @@ class CoreCallsRig {
   // Stops the cores. Nothing was lost, every chunk has its right sums at both members.
   void finish();
 
-  [[nodiscard]] DataPlane& plane() noexcept { return *plane_; }
+  [[nodiscard]] io::DataPlane& plane() noexcept { return *plane_; }
   // Receive bursts with frames, of all cores, so far.
   [[nodiscard]] std::uint64_t bursts() const;
 
@@ -51,13 +51,13 @@ class CoreCallsRig {
   void take();
 
   std::uint8_t cores_;
-  Job job_;
+  jobs::Job job_;
   bench::Traffic traffic_;
-  Mempool members_pool_;
-  Pools pools_;
+  dpdk::Mempool members_pool_;
+  dpdk::Pools pools_;
   rte_mempool* box_frames_;
   std::unique_ptr<MembersEnd> members_;
-  std::unique_ptr<DataPlane> plane_;
+  std::unique_ptr<io::DataPlane> plane_;
   std::vector<std::vector<std::byte>> buffers_;  // frames; their values stay in them
   std::size_t next_ = 0;
   bool waits_ = false;  // buffers_[next_] is written and not yet sent

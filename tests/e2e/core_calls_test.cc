@@ -115,7 +115,7 @@ TEST_F(CoreCalls, OtherThreadsAreNotCounted) {
 class RingCoreCalls : public CoreCalls {
  protected:
   static CoreCallsRig::Ends ends_of(const Cable& cable, CoreCallsRig& rig) {
-    auto box = Port::adopt(cable.box_port(), {.name = "box"}, rig.box_pool());
+    auto box = dpdk::Port::adopt(cable.box_port(), {.name = "box"}, rig.box_pool());
     TALLY_CHECK(box.has_value(), "the box takes its end of the cable");
     return {.box = std::move(*box), .members = ethdev_end(cable.worker_port(), rig.members_pool())};
   }
@@ -147,16 +147,16 @@ TEST_F(CoreCalls, AMillionPacketsOverMemifTakeNoCallNoAllocationNoLock) {
   const bench::Scratch scratch;
   // The driver keeps one socket per name and process: the ends use two names of one file.
   const auto end = [&](const std::string& role, const std::string& path) {
-    return PortOptions{.name = role,
-                       .device = "net_memif" + std::string(role == "server" ? "0" : "1") + ",role=" + role +
-                                 ",id=0,socket=" + scratch.path() + "/" + path +
-                                 ",socket-abstract=no,bsize=2048",
-                       .descriptors = kDescriptors};
+    return dpdk::PortOptions{.name = role,
+                             .device = "net_memif" + std::string(role == "server" ? "0" : "1") +
+                                       ",role=" + role + ",id=0,socket=" + scratch.path() + "/" + path +
+                                       ",socket-abstract=no,bsize=2048",
+                             .descriptors = kDescriptors};
   };
   CoreCallsRig rig;
-  auto box = Port::open(end("server", "memif.sock"), rig.box_pool());
+  auto box = dpdk::Port::open(end("server", "memif.sock"), rig.box_pool());
   ASSERT_TRUE(box) << box.error().text();
-  auto members = Port::open(end("client", "./memif.sock"), rig.members_pool());
+  auto members = dpdk::Port::open(end("client", "./memif.sock"), rig.members_pool());
   ASSERT_TRUE(members) << members.error().text();
   for (int i = 0; i < 5000 && !(members->link_up() && box->link_up()); ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));

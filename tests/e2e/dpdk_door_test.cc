@@ -21,8 +21,8 @@
 #include <optional>
 #include <thread>
 
+#include "dpdk/memif_message.h"
 #include "dpdk_testbed.h"
-#include "memif_message.h"
 #include "tally/check.h"
 
 namespace tally::e2e {
@@ -31,8 +31,8 @@ namespace {
 using std::chrono::milliseconds;
 
 // The bytes of a memif control message.
-MemifMessage message(MemifType type, std::initializer_list<int> behind = {}) {
-  MemifMessage m;
+dpdk::MemifMessage message(dpdk::MemifType type, std::initializer_list<int> behind = {}) {
+  dpdk::MemifMessage m;
   m.bytes[0] = static_cast<std::byte>(type);
   std::size_t at = 2;
   for (const int b : behind) m.bytes.at(at++) = static_cast<std::byte>(b);
@@ -52,9 +52,9 @@ class DpdkDoor : public testing::Test {
   [[nodiscard]] std::string device() const {
     return "net_memif9,role=server,id=0,socket=" + path() + ",socket-abstract=no";
   }
-  void open(const PortOptions& options) {
+  void open(const dpdk::PortOptions& options) {
     server_.reset();
-    auto port = Port::open(options, pools_.frames.get());
+    auto port = dpdk::Port::open(options, pools_.frames.get());
     ASSERT_TRUE(port) << port.error().text();
     server_.emplace(std::move(*port));
   }
@@ -64,9 +64,9 @@ class DpdkDoor : public testing::Test {
     core_ = std::thread([this] {
       std::array<rte_mbuf*, 32> room{};
       while (polling_) {
-        const auto frames = receive(server_->traits().id, 0, room);
+        const auto frames = dpdk::receive(server_->traits().id, 0, room);
         arrived_ += frames.size();
-        send(server_->traits().id, 0, frames, counters_);
+        dpdk::send(server_->traits().id, 0, frames, counters_);
         if (frames.empty()) std::this_thread::yield();
       }
     });
@@ -90,24 +90,24 @@ class DpdkDoor : public testing::Test {
     }
     return pid;
   }
-  [[nodiscard]] UniqueFd knock() const {
+  [[nodiscard]] dpdk::UniqueFd knock() const {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     path().copy(std::begin(address.sun_path), sizeof address.sun_path - 1);
-    UniqueFd fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    dpdk::UniqueFd fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
     const auto* name = reinterpret_cast<const sockaddr*>(&address);
     TALLY_CHECK(connect(fd.get(), name, sizeof address) == 0, "the door is open");
     return fd;
   }
   // The next message; nothing if the door hung up or is silent for ten seconds.
-  static std::optional<MemifMessage> hear(const UniqueFd& fd) {
+  static std::optional<dpdk::MemifMessage> hear(const dpdk::UniqueFd& fd) {
     pollfd ready{fd.get(), POLLIN, 0};
-    MemifMessage m;
-    if (::poll(&ready, 1, 10000) != 1 || receive_memif(fd.get(), m) != MemifReceived::kMessage)
+    dpdk::MemifMessage m;
+    if (::poll(&ready, 1, 10000) != 1 || dpdk::receive_memif(fd.get(), m) != dpdk::MemifReceived::kMessage)
       return std::nullopt;
     return m;
   }
-  static bool hears(const UniqueFd& fd, MemifType type) {
+  static bool hears(const dpdk::UniqueFd& fd, dpdk::MemifType type) {
     const auto m = hear(fd);
     return m && m->type() == type;
   }
@@ -122,9 +122,9 @@ class DpdkDoor : public testing::Test {
   }
 
   Scratch scratch_;
-  Pools pools_ = small_pools(511, 31);
-  MbufCounters counters_;
-  std::optional<Port> server_;
+  dpdk::Pools pools_ = small_pools(511, 31);
+  dpdk::MbufCounters counters_;
+  std::optional<dpdk::Port> server_;
   std::thread core_;
   std::atomic<bool> polling_ = false;
   std::atomic<std::uint64_t> arrived_ = 0;
@@ -143,17 +143,17 @@ TEST_F(DpdkDoor, ConnectionsThatEndAtOnceDoNoHarm) {
 }
 
 TEST_F(DpdkDoor, NonsenseIsHungUpOn) {
-  for (const MemifType type :
-       {MemifType::kNone, MemifType::kConnected, MemifType::kAddRing, MemifType{0xFF}}) {
-    const UniqueFd fd = knock();
-    ASSERT_TRUE(hears(fd, MemifType::kHello));
-    ASSERT_TRUE(send_memif(fd.get(), message(type)));
+  for (const dpdk::MemifType type : {dpdk::MemifType::kNone, dpdk::MemifType::kConnected,
+                                     dpdk::MemifType::kAddRing, dpdk::MemifType{0xFF}}) {
+    const dpdk::UniqueFd fd = knock();
+    ASSERT_TRUE(hears(fd, dpdk::MemifType::kHello));
+    ASSERT_TRUE(dpdk::send_memif(fd.get(), message(type)));
     const auto answer = hear(fd);
-    EXPECT_TRUE(!answer || answer->type() == MemifType::kDisconnect);
+    EXPECT_TRUE(!answer || answer->type() == dpdk::MemifType::kDisconnect);
   }
   {
-    const UniqueFd fd = knock();
-    ASSERT_TRUE(hears(fd, MemifType::kHello));
+    const dpdk::UniqueFd fd = knock();
+    ASSERT_TRUE(hears(fd, dpdk::MemifType::kHello));
     ASSERT_EQ(::send(fd.get(), "short", 5, MSG_NOSIGNAL), 5);
     EXPECT_FALSE(hear(fd));
   }
@@ -161,22 +161,22 @@ TEST_F(DpdkDoor, NonsenseIsHungUpOn) {
 }
 
 // A worker in its introduction, as far as the regions.
-UniqueFd introduced(UniqueFd fd) {
-  EXPECT_TRUE(send_memif(fd.get(), message(MemifType::kInit, {0, 2, 0, 0, 0, 0, 0})));
+dpdk::UniqueFd introduced(dpdk::UniqueFd fd) {
+  EXPECT_TRUE(dpdk::send_memif(fd.get(), message(dpdk::MemifType::kInit, {0, 2, 0, 0, 0, 0, 0})));
   return fd;
 }
 // Shared memory of 4,096 bytes that says it has `bytes`.
-MemifMessage region_of(std::uint8_t bytes_in_kib, int seals = F_SEAL_SHRINK) {
-  MemifMessage m =
-      message(MemifType::kAddRegion, {0, 0, 0, static_cast<std::uint8_t>(bytes_in_kib * 4), 0, 0, 0});
+dpdk::MemifMessage region_of(std::uint8_t bytes_in_kib, int seals = F_SEAL_SHRINK) {
+  dpdk::MemifMessage m =
+      message(dpdk::MemifType::kAddRegion, {0, 0, 0, static_cast<std::uint8_t>(bytes_in_kib * 4), 0, 0, 0});
   m.fd.reset(memfd_create("region", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   EXPECT_EQ(ftruncate(m.fd.get(), 4'096), 0);
   EXPECT_EQ(fcntl(m.fd.get(), F_ADD_SEALS, seals), 0);
   return m;
 }
 // Index 0 to the server, in region `region`, 2^log2 descriptors.
-MemifMessage ring_of(std::uint8_t region, std::uint8_t log2) {
-  MemifMessage m = message(MemifType::kAddRing, {1, 0, 0, 0, region, 0, 0, 0, 0, 0, log2});
+dpdk::MemifMessage ring_of(std::uint8_t region, std::uint8_t log2) {
+  dpdk::MemifMessage m = message(dpdk::MemifType::kAddRing, {1, 0, 0, 0, region, 0, 0, 0, 0, 0, log2});
   m.fd.reset(eventfd(0, EFD_CLOEXEC));
   return m;
 }
@@ -209,34 +209,36 @@ std::string what_is_open() {
 
 // The driver would use what lies outside, or belongs to the worker before.
 TEST_F(DpdkDoor, MemoryThatIsNotWhatItSaysIsHungUpOn) {
-  const auto is_hung_up_on = [&](const std::function<void(const UniqueFd&)>& say) {
-    const UniqueFd fd = introduced(knock());
-    EXPECT_TRUE(hears(fd, MemifType::kHello));
-    EXPECT_TRUE(hears(fd, MemifType::kAck));
+  const auto is_hung_up_on = [&](const std::function<void(const dpdk::UniqueFd&)>& say) {
+    const dpdk::UniqueFd fd = introduced(knock());
+    EXPECT_TRUE(hears(fd, dpdk::MemifType::kHello));
+    EXPECT_TRUE(hears(fd, dpdk::MemifType::kAck));
     say(fd);
     while (const auto m = hear(fd))
-      if (m->type() != MemifType::kAck) return m->type() == MemifType::kDisconnect;
+      if (m->type() != dpdk::MemifType::kAck) return m->type() == dpdk::MemifType::kDisconnect;
     return true;
   };
-  const auto sent = [](const UniqueFd& fd, const MemifMessage& m) { EXPECT_TRUE(send_memif(fd.get(), m)); };
-  EXPECT_TRUE(is_hung_up_on([&](const UniqueFd& fd) { sent(fd, region_of(8)); }));
-  EXPECT_TRUE(is_hung_up_on([&](const UniqueFd& fd) { sent(fd, ring_of(0, 2)); }));
+  const auto sent = [](const dpdk::UniqueFd& fd, const dpdk::MemifMessage& m) {
+    EXPECT_TRUE(dpdk::send_memif(fd.get(), m));
+  };
+  EXPECT_TRUE(is_hung_up_on([&](const dpdk::UniqueFd& fd) { sent(fd, region_of(8)); }));
+  EXPECT_TRUE(is_hung_up_on([&](const dpdk::UniqueFd& fd) { sent(fd, ring_of(0, 2)); }));
   struct Place {
     std::uint8_t region, log2;
   };
   for (const Place place : {Place{1, 2}, Place{0, 9}, Place{0, 60}}) {
-    EXPECT_TRUE(is_hung_up_on([&](const UniqueFd& fd) {
+    EXPECT_TRUE(is_hung_up_on([&](const dpdk::UniqueFd& fd) {
       sent(fd, region_of(4));
       sent(fd, ring_of(place.region, place.log2));
     }));
   }
-  EXPECT_TRUE(is_hung_up_on([&](const UniqueFd& fd) {
+  EXPECT_TRUE(is_hung_up_on([&](const dpdk::UniqueFd& fd) {
     sent(fd, region_of(4));
     sent(fd, ring_of(0, 2));
     sent(fd, ring_of(0, 2));
   }));
-  EXPECT_TRUE(is_hung_up_on([&](const UniqueFd& fd) {
-    sent(fd, message(MemifType::kInit, {0, 2, 0, 0, 0, 0, 0}));
+  EXPECT_TRUE(is_hung_up_on([&](const dpdk::UniqueFd& fd) {
+    sent(fd, message(dpdk::MemifType::kInit, {0, 2, 0, 0, 0, 0, 0}));
   }));
   expect_a_visitor_is_served();
 }
@@ -244,12 +246,12 @@ TEST_F(DpdkDoor, MemoryThatIsNotWhatItSaysIsHungUpOn) {
 // A worker that truncates its memory later would end the box.
 TEST_F(DpdkDoor, MemoryThatMayShrinkIsHungUpOnWithTheReason) {
   for (const int seals : {0, F_SEAL_GROW, F_SEAL_SEAL}) {
-    const UniqueFd fd = introduced(knock());
-    ASSERT_TRUE(hears(fd, MemifType::kHello));
-    ASSERT_TRUE(hears(fd, MemifType::kAck));
-    ASSERT_TRUE(send_memif(fd.get(), region_of(4, seals)));
+    const dpdk::UniqueFd fd = introduced(knock());
+    ASSERT_TRUE(hears(fd, dpdk::MemifType::kHello));
+    ASSERT_TRUE(hears(fd, dpdk::MemifType::kAck));
+    ASSERT_TRUE(dpdk::send_memif(fd.get(), region_of(4, seals)));
     const auto answer = hear(fd);
-    ASSERT_TRUE(answer && answer->type() == MemifType::kDisconnect);
+    ASSERT_TRUE(answer && answer->type() == dpdk::MemifType::kDisconnect);
     EXPECT_THAT(reinterpret_cast<const char*>(answer->bytes.data() + 6), testing::HasSubstr("F_SEAL_SHRINK"));
   }
   expect_a_visitor_is_served();
@@ -260,11 +262,11 @@ TEST_F(DpdkDoor, WhoLeavesBeforeItIsConnectedLeavesNothingOpen) {
   expect_a_visitor_is_served();
   const std::size_t before = settled_descriptors();
   for (int i = 0; i < 20; ++i) {
-    const UniqueFd fd = introduced(knock());
-    ASSERT_TRUE(hears(fd, MemifType::kHello));
-    ASSERT_TRUE(hears(fd, MemifType::kAck));
-    ASSERT_TRUE(send_memif(fd.get(), region_of(4)));
-    ASSERT_TRUE(hears(fd, MemifType::kAck));
+    const dpdk::UniqueFd fd = introduced(knock());
+    ASSERT_TRUE(hears(fd, dpdk::MemifType::kHello));
+    ASSERT_TRUE(hears(fd, dpdk::MemifType::kAck));
+    ASSERT_TRUE(dpdk::send_memif(fd.get(), region_of(4)));
+    ASSERT_TRUE(hears(fd, dpdk::MemifType::kAck));
   }
   EXPECT_TRUE(soon([&] { return open_descriptors() <= before; })) << before << " before, now\n"
                                                                   << what_is_open();
@@ -272,26 +274,27 @@ TEST_F(DpdkDoor, WhoLeavesBeforeItIsConnectedLeavesNothingOpen) {
 }
 
 TEST_F(DpdkDoor, AnotherNumberOfQueuesIsRefusedWithTheNumbers) {
-  const UniqueFd fd = knock();
-  ASSERT_TRUE(hears(fd, MemifType::kHello));
-  ASSERT_TRUE(send_memif(fd.get(), message(MemifType::kInit, {0, 2, 0, 0, 0, 0, 0})));  // version 2.0, id 0
-  ASSERT_TRUE(hears(fd, MemifType::kAck));
-  ASSERT_TRUE(send_memif(fd.get(), message(MemifType::kConnect)));
+  const dpdk::UniqueFd fd = knock();
+  ASSERT_TRUE(hears(fd, dpdk::MemifType::kHello));
+  ASSERT_TRUE(dpdk::send_memif(fd.get(),
+                               message(dpdk::MemifType::kInit, {0, 2, 0, 0, 0, 0, 0})));  // version 2.0, id 0
+  ASSERT_TRUE(hears(fd, dpdk::MemifType::kAck));
+  ASSERT_TRUE(dpdk::send_memif(fd.get(), message(dpdk::MemifType::kConnect)));
   const auto answer = hear(fd);
   ASSERT_TRUE(answer);
-  EXPECT_EQ(answer->type(), MemifType::kDisconnect);
+  EXPECT_EQ(answer->type(), dpdk::MemifType::kDisconnect);
   EXPECT_STREQ(reinterpret_cast<const char*>(answer->bytes.data() + 6),
                "the port has 1 queues to it and 1 from it, you have 0 and 0");
   expect_a_visitor_is_served();
 }
 
 TEST_F(DpdkDoor, AnUnknownInterfaceIsAnsweredByTheDriver) {
-  const UniqueFd fd = knock();
-  ASSERT_TRUE(hears(fd, MemifType::kHello));
-  ASSERT_TRUE(send_memif(fd.get(), message(MemifType::kInit, {0, 2, 77, 0, 0, 0, 0})));
+  const dpdk::UniqueFd fd = knock();
+  ASSERT_TRUE(hears(fd, dpdk::MemifType::kHello));
+  ASSERT_TRUE(dpdk::send_memif(fd.get(), message(dpdk::MemifType::kInit, {0, 2, 77, 0, 0, 0, 0})));
   const auto answer = hear(fd);
   ASSERT_TRUE(answer);
-  EXPECT_EQ(answer->type(), MemifType::kDisconnect);
+  EXPECT_EQ(answer->type(), dpdk::MemifType::kDisconnect);
   expect_a_visitor_is_served();
 }
 

@@ -10,61 +10,61 @@
 
 namespace tally::e2e {
 
-void KernelPorts::make_pools_for(const std::vector<PortOptions>& options) {
+void KernelPorts::make_pools_for(const std::vector<dpdk::PortOptions>& options) {
   static int number = 0;
-  PoolDemand demand{.ports = static_cast<std::uint32_t>(options.size()), .hugepages = false};
-  for (const PortOptions& port : options) {
-    const PortNeeds needs = Port::needs_of(port);
+  dpdk::PoolDemand demand{.ports = static_cast<std::uint32_t>(options.size()), .hugepages = false};
+  for (const dpdk::PortOptions& port : options) {
+    const dpdk::PortNeeds needs = dpdk::Port::needs_of(port);
     demand.receive_descriptors += needs.receive_mbufs;
     demand.transmit_descriptors += needs.transmit_mbufs;
     demand.umem_mbufs += needs.umem_mbufs;
     demand.least_room = std::max(demand.least_room, needs.least_room);
     demand.frame_bytes = std::max(demand.frame_bytes, static_cast<std::uint16_t>(port.mtu + 18));
   }
-  auto pools = make_pools(size_pools(demand), "kernel" + std::to_string(number++), -1);
+  auto pools = dpdk::make_pools(dpdk::size_pools(demand), "kernel" + std::to_string(number++), -1);
   TALLY_CHECK(pools.has_value(), "EAL's memory holds every mempool of the tests");
   pools_.emplace(std::move(*pools));
 }
 
-Port KernelPorts::open(const PortOptions& options) {
+dpdk::Port KernelPorts::open(const dpdk::PortOptions& options) {
   if (!pools_) make_pools_for({options});
-  auto port = Port::open(options, frames());
+  auto port = dpdk::Port::open(options, frames());
   if (!port) ADD_FAILURE() << port.error().text();
   TALLY_CHECK(port.has_value(), "the port opens");
   return std::move(*port);
 }
 
 rte_mbuf* KernelPorts::mbuf_of(std::span<const std::byte> frame) {
-  rte_mbuf* m = allocate(frames(), counters_);
+  rte_mbuf* m = dpdk::allocate(frames(), counters_);
   TALLY_CHECK(m != nullptr && frame.size() <= rte_pktmbuf_tailroom(m), "an mbuf holds the test's frame");
-  std::memcpy(data_of(m), frame.data(), frame.size());
+  std::memcpy(dpdk::data_of(m), frame.data(), frame.size());
   m->data_len = static_cast<std::uint16_t>(frame.size());
   m->pkt_len = m->data_len;
   return m;
 }
 
-std::vector<std::vector<std::byte>> KernelPorts::receive_copies(const Port& port, std::size_t wanted) {
+std::vector<std::vector<std::byte>> KernelPorts::receive_copies(const dpdk::Port& port, std::size_t wanted) {
   std::vector<std::vector<std::byte>> copies;
   for (int turn = 0; turn < 50 && copies.size() < wanted; ++turn) {
     std::array<rte_mbuf*, 32> room{};
-    const auto burst = receive(port.traits().id, 0, room);
+    const auto burst = dpdk::receive(port.traits().id, 0, room);
     for (rte_mbuf* m : burst) {
       EXPECT_EQ(m->nb_segs, 1);
       EXPECT_EQ(m->pkt_len, m->data_len);
-      const std::span frame(data_of(m), m->data_len);
+      const std::span frame(dpdk::data_of(m), m->data_len);
       if (is_test_frame(frame)) copies.emplace_back(frame.begin(), frame.end());
-      drop(m);
+      dpdk::drop(m);
     }
     if (burst.empty()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   return copies;
 }
 
-std::size_t KernelPorts::send_all(const Port& port, std::vector<rte_mbuf*> burst) {
-  return send(port.traits().id, 0, burst, counters_);
+std::size_t KernelPorts::send_all(const dpdk::Port& port, std::vector<rte_mbuf*> burst) {
+  return dpdk::send(port.traits().id, 0, burst, counters_);
 }
 
-void KernelPorts::carries(const Port& port, const Wire& wire, std::size_t bytes, bool tagged) {
+void KernelPorts::carries(const dpdk::Port& port, const Wire& wire, std::size_t bytes, bool tagged) {
   SCOPED_TRACE(port.name() + ", " + std::to_string(bytes) + " bytes" + (tagged ? ", tagged" : ""));
   const auto in = test_frame(bytes, static_cast<std::uint8_t>(bytes), tagged);
   wire.send(in);
@@ -74,7 +74,7 @@ void KernelPorts::carries(const Port& port, const Wire& wire, std::size_t bytes,
   EXPECT_THAT(wire.receive(1), testing::ElementsAre(out));
 }
 
-void KernelPorts::comes_back(const Port& port, const Wire& wire) {
+void KernelPorts::comes_back(const dpdk::Port& port, const Wire& wire) {
   const auto frame = test_frame(60, 1);
   bool arrived = false;
   for (int turn = 0; turn < 10 && !arrived; ++turn) {
@@ -84,10 +84,10 @@ void KernelPorts::comes_back(const Port& port, const Wire& wire) {
   EXPECT_TRUE(arrived) << port.name() << " is up, and nothing arrives by it";
 }
 
-bool KernelPorts::in_use_becomes(const std::vector<const Port*>& ports, unsigned wanted) {
+bool KernelPorts::in_use_becomes(const std::vector<const dpdk::Port*>& ports, unsigned wanted) {
   for (int turn = 0; turn < 100; ++turn) {
     // af_xdp looks for what was sent when something is sent.
-    for (const Port* port : ports) rte_eth_tx_burst(port->traits().id, 0, nullptr, 0);
+    for (const dpdk::Port* port : ports) rte_eth_tx_burst(port->traits().id, 0, nullptr, 0);
     if (rte_mempool_in_use_count(frames()) == wanted) return true;
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }

@@ -19,7 +19,7 @@ namespace {
 
 constexpr unsigned kKept = 2048;  // of each port
 
-PortOptions xdp_on(const std::string& interface, const std::string& number, std::uint16_t mtu = 1500) {
+dpdk::PortOptions xdp_on(const std::string& interface, const std::string& number, std::uint16_t mtu = 1500) {
   return {.name = interface, .device = "net_af_xdp" + number + ",iface=" + interface, .mtu = mtu};
 }
 
@@ -66,7 +66,7 @@ class AfXdp : public KernelPorts {};
 TEST_F(AfXdp, FramesOfEverySizeArriveWholeBothWays) {
   make_veth("ax0", 1500);
   const Wire wire("ax0-w");
-  const Port port = open(xdp_on("ax0", "0"));
+  const dpdk::Port port = open(xdp_on("ax0", "0"));
   EXPECT_FALSE(port.traits().segments);
   for (const std::size_t bytes : {60U, 61U, 64U, 1000U, 1513U, 1514U}) carries(port, wire, bytes);
   for (const std::size_t bytes : {64U, 1518U}) carries(port, wire, bytes, true);
@@ -74,17 +74,17 @@ TEST_F(AfXdp, FramesOfEverySizeArriveWholeBothWays) {
 }
 
 TEST_F(AfXdp, TheLargestFramesArriveWhole) {
-  make_veth("ax1", kMostXdpMtu);
+  make_veth("ax1", device::kMostXdpMtu);
   const Wire wire("ax1-w");
-  const Port port = open(xdp_on("ax1", "0", kMostXdpMtu));
-  carries(port, wire, kMostXdpMtu + 14);
-  carries(port, wire, kMostXdpMtu + 18, true);
+  const dpdk::Port port = open(xdp_on("ax1", "0", device::kMostXdpMtu));
+  carries(port, wire, device::kMostXdpMtu + 14);
+  carries(port, wire, device::kMostXdpMtu + 18, true);
 }
 
 TEST_F(AfXdp, ABurstThatTheRingsDoNotHoldLosesItsEndAndNoMbuf) {
   make_veth("ax2", 1500);
   const Wire wire("ax2-w");
-  const Port port = open(xdp_on("ax2", "0"));
+  const dpdk::Port port = open(xdp_on("ax2", "0"));
   for (int i = 0; i < 3000; ++i) wire.send(test_frame(100, static_cast<std::uint8_t>(i)));
   const std::size_t arrived = receive_copies(port, 3000).size();
   EXPECT_GE(arrived, 1024U);
@@ -108,21 +108,21 @@ TEST_F(AfXdp, OneMbufLeavesOnSeveralPortsAndOutlivesAll) {
   make_veth("ax3", 1500);
   make_veth("ax4", 1500);
   make_veth("ax5", 1500);
-  const PortOptions packet{.name = "ax5", .device = "net_af_packet9,iface=ax5"};
+  const dpdk::PortOptions packet{.name = "ax5", .device = "net_af_packet9,iface=ax5"};
   make_pools_for({xdp_on("ax3", "0"), xdp_on("ax4", "1"), packet});
   const Wire w3("ax3-w");
   const Wire w4("ax4-w");
   const Wire w5("ax5-w");
-  const Port p3 = open(xdp_on("ax3", "0"));
-  const Port p4 = open(xdp_on("ax4", "1"));
-  const Port p5 = open(packet);
+  const dpdk::Port p3 = open(xdp_on("ax3", "0"));
+  const dpdk::Port p4 = open(xdp_on("ax4", "1"));
+  const dpdk::Port p5 = open(packet);
   const auto frame = test_frame(1400, 9);
   // Received on one, sent on all, each with a reference of its own.
   w3.send(frame);
   const auto arrived = receive_some(p3, 1);
   ASSERT_EQ(arrived.size(), 1U);
   rte_mbuf* const m = arrived[0];
-  EXPECT_TRUE(writable(m));
+  EXPECT_TRUE(dpdk::writable(m));
   rte_mbuf_refcnt_update(m, 3);
   EXPECT_EQ(send_all(p3, {m}), 1U);
   EXPECT_EQ(send_all(p4, {m}), 1U);
@@ -130,22 +130,23 @@ TEST_F(AfXdp, OneMbufLeavesOnSeveralPortsAndOutlivesAll) {
   EXPECT_THAT(w3.receive(1), testing::ElementsAre(frame));
   EXPECT_THAT(w4.receive(1), testing::ElementsAre(frame));
   EXPECT_THAT(w5.receive(1), testing::ElementsAre(frame));
-  for (int i = 0; i < 100 && !writable(m); ++i) static_cast<void>(in_use_becomes({&p3, &p4}, 2 * kKept + 1));
-  EXPECT_TRUE(writable(m));
-  EXPECT_TRUE(std::equal(frame.begin(), frame.end(), data_of(m)));
-  drop(m);
+  for (int i = 0; i < 100 && !dpdk::writable(m); ++i)
+    static_cast<void>(in_use_becomes({&p3, &p4}, 2 * kKept + 1));
+  EXPECT_TRUE(dpdk::writable(m));
+  EXPECT_TRUE(std::equal(frame.begin(), frame.end(), dpdk::data_of(m)));
+  dpdk::drop(m);
   EXPECT_TRUE(in_use_becomes({&p3, &p4, &p5}, 2 * kKept));
 }
 
 TEST_F(AfXdp, FramesPassFromPortToPort) {
   make_veth("ax6", 1500);
   make_veth("ax7", 1500);
-  const PortOptions packet{.name = "ax7", .device = "net_af_packet9,iface=ax7"};
+  const dpdk::PortOptions packet{.name = "ax7", .device = "net_af_packet9,iface=ax7"};
   make_pools_for({xdp_on("ax6", "0"), packet});
   const Wire w6("ax6-w");
   const Wire w7("ax7-w");
-  const Port p6 = open(xdp_on("ax6", "0"));
-  const Port p7 = open(packet);
+  const dpdk::Port p6 = open(xdp_on("ax6", "0"));
+  const dpdk::Port p7 = open(packet);
   for (int i = 0; i < 200; ++i) {
     const bool there = i % 2 == 0;
     const auto frame = test_frame(64 + static_cast<std::size_t>(i) * 7, static_cast<std::uint8_t>(i));
@@ -162,7 +163,7 @@ TEST_F(AfXdp, FramesPassFromPortToPort) {
 TEST_F(AfXdp, AnInterfaceIsOpenedOnceInAProcess) {
   make_veth("ax8", 1500);
   static_cast<void>(open(xdp_on("ax8", "0")));
-  const auto again = Port::open(xdp_on("ax8", "0"), frames());
+  const auto again = dpdk::Port::open(xdp_on("ax8", "0"), frames());
   ASSERT_FALSE(again);
   EXPECT_THAT(again.error().text(), testing::HasSubstr("ax8 was a port of this process before"));
 }
@@ -170,7 +171,7 @@ TEST_F(AfXdp, AnInterfaceIsOpenedOnceInAProcess) {
 TEST_F(AfXdp, AnInterfaceThatGoesDownTakesFramesWithItAndComesBack) {
   make_veth("ax9", 1500);
   const Wire wire("ax9-w");
-  const Port port = open(xdp_on("ax9", "0"));
+  const dpdk::Port port = open(xdp_on("ax9", "0"));
   ip("link set ax9 down");
   for (int i = 0; i < 100; ++i) {
     std::vector<rte_mbuf*> burst;
@@ -189,15 +190,15 @@ TEST_F(AfXdp, AnInterfaceThatGoesDownTakesFramesWithItAndComesBack) {
 TEST_F(AfXdp, QueuesThatAreNotReadAreWarnedOf) {
   make_veth("ax10", 1500);
   ASSERT_EQ(std::system("ethtool -L ax10 rx 2 tx 2"), 0);
-  const Port port = open(xdp_on("ax10", "0"));
+  const dpdk::Port port = open(xdp_on("ax10", "0"));
   EXPECT_THAT(logged_lines(), testing::Contains(testing::HasSubstr("ethtool -L ax10 rx 1")));
 }
 
 // What the other process of the test below is killed in.
 TEST_F(AfXdp, DISABLED_HoldsAPortUntilItIsKilled) {
   make_pools_for({xdp_on("axb", "0"), {.name = "axc", .device = "net_af_packet9,iface=axc"}});
-  const Port xdp = open(xdp_on("axb", "0"));
-  const Port packet = open({.name = "axc", .device = "net_af_packet9,iface=axc"});
+  const dpdk::Port xdp = open(xdp_on("axb", "0"));
+  const dpdk::Port packet = open({.name = "axc", .device = "net_af_packet9,iface=axc"});
   std::printf("holding\n");
   std::fflush(stdout);
   for (;;) pause();
@@ -213,10 +214,10 @@ TEST_F(AfXdp, PortsOfAKilledProcessCanBeOpenedAndCarryFrames) {
   }
   const Wire wb("axb-w");
   const Wire wc("axc-w");
-  const PortOptions packet{.name = "axc", .device = "net_af_packet9,iface=axc"};
+  const dpdk::PortOptions packet{.name = "axc", .device = "net_af_packet9,iface=axc"};
   make_pools_for({xdp_on("axb", "0"), packet});
-  const Port p = open(xdp_on("axb", "0"));
-  const Port q = open(packet);
+  const dpdk::Port p = open(xdp_on("axb", "0"));
+  const dpdk::Port q = open(packet);
   carries(p, wb, 1514);
   carries(q, wc, 1514);
 }
@@ -224,7 +225,7 @@ TEST_F(AfXdp, PortsOfAKilledProcessCanBeOpenedAndCarryFrames) {
 TEST_F(AfXdp, AMempoolThatTheKernelCannotShareIsRefusedByName) {
   make_veth("axa", 1500);
   const auto pools = small_pools(4095, 63, 9088);
-  const auto port = Port::open(xdp_on("axa", "0"), pools.frames.get());
+  const auto port = dpdk::Port::open(xdp_on("axa", "0"), pools.frames.get());
   ASSERT_FALSE(port);
   EXPECT_THAT(port.error().text(), testing::HasSubstr("af_xdp shares those of 2,048 to 4,096"));
 }

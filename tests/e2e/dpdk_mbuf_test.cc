@@ -12,7 +12,7 @@
 namespace tally::e2e {
 namespace {
 
-constexpr std::size_t kHead = 42;
+constexpr std::size_t kHeadBytes = 42;
 
 struct FreeRing {
   void operator()(rte_ring* ring) const noexcept { rte_ring_free(ring); }
@@ -30,38 +30,38 @@ class DpdkMbuf : public testing::Test {
     EXPECT_EQ(audit(pools_.heads.get()), "");
   }
   rte_mbuf* chain(rte_mbuf* body) {
-    rte_mbuf* m = refer(body, kHead, pools_.heads.get(), counters_);
-    if (m != nullptr) std::memset(data_of(m), 0x55, kHead);
+    rte_mbuf* m = dpdk::refer(body, kHeadBytes, pools_.heads.get(), counters_);
+    if (m != nullptr) std::memset(dpdk::data_of(m), 0x55, kHeadBytes);
     return m;
   }
 
-  Pools pools_ = small_pools(63, 31);
-  MbufCounters counters_;
+  dpdk::Pools pools_ = small_pools(63, 31);
+  dpdk::MbufCounters counters_;
 };
 
 TEST_F(DpdkMbuf, AllocatedIsEmptyAndWritable) {
-  rte_mbuf* m = allocate(pools_.frames.get(), counters_);
+  rte_mbuf* m = dpdk::allocate(pools_.frames.get(), counters_);
   ASSERT_NE(m, nullptr);
-  EXPECT_TRUE(writable(m));
+  EXPECT_TRUE(dpdk::writable(m));
   EXPECT_EQ(m->data_len, 0);
   EXPECT_EQ(m->pkt_len, 0U);
   EXPECT_EQ(m->nb_segs, 1);
   EXPECT_EQ(m->ol_flags, 0U);
-  EXPECT_EQ(m->data_off, kHeadRoom);
-  drop(m);
+  EXPECT_EQ(m->data_off, dpdk::kHeadRoom);
+  dpdk::drop(m);
 }
 
 TEST_F(DpdkMbuf, AnEmptyPoolIsCountedForEachFrameThatItDenies) {
   std::vector<rte_mbuf*> all;
-  while (rte_mbuf* m = allocate(pools_.heads.get(), counters_)) all.push_back(m);
+  while (rte_mbuf* m = dpdk::allocate(pools_.heads.get(), counters_)) all.push_back(m);
   EXPECT_EQ(all.size(), 31U);
   EXPECT_EQ(counters_.no_mbuf, 1U);
   rte_mbuf* body = tagged(pools_.frames.get(), 100, 1, counters_);
   EXPECT_EQ(chain(body), nullptr);
   EXPECT_EQ(counters_.no_mbuf, 2U);
-  EXPECT_TRUE(writable(body)) << "a chain that was not made holds no reference";
-  for (rte_mbuf* m : all) drop(m);
-  drop(body);
+  EXPECT_TRUE(dpdk::writable(body)) << "a chain that was not made holds no reference";
+  for (rte_mbuf* m : all) dpdk::drop(m);
+  dpdk::drop(body);
 }
 
 TEST_F(DpdkMbuf, AChainIsTheHeadAndTheVeryBody) {
@@ -70,23 +70,23 @@ TEST_F(DpdkMbuf, AChainIsTheHeadAndTheVeryBody) {
   ASSERT_NE(m, nullptr);
   EXPECT_EQ(m->next, body);
   EXPECT_EQ(m->nb_segs, 2);
-  EXPECT_EQ(m->pkt_len, kHead + 1000);
-  EXPECT_FALSE(writable(body));
-  EXPECT_TRUE(has_tag(m, kHead, 7));
-  drop(m);
-  EXPECT_TRUE(writable(body));
-  drop(body);
+  EXPECT_EQ(m->pkt_len, kHeadBytes + 1000);
+  EXPECT_FALSE(dpdk::writable(body));
+  EXPECT_TRUE(has_tag(m, kHeadBytes, 7));
+  dpdk::drop(m);
+  EXPECT_TRUE(dpdk::writable(body));
+  dpdk::drop(body);
 }
 
 TEST_F(DpdkMbuf, TheBodyMayBeDroppedBeforeTheChains) {
   rte_mbuf* body = tagged(pools_.frames.get(), 1000, 7, counters_);
   rte_mbuf* first = chain(body);
   rte_mbuf* second = chain(body);
-  drop(body);
-  drop(first);
-  EXPECT_TRUE(has_tag(second, kHead, 7));
+  dpdk::drop(body);
+  dpdk::drop(first);
+  EXPECT_TRUE(has_tag(second, kHeadBytes, 7));
   EXPECT_EQ(rte_mempool_in_use_count(pools_.frames.get()), 1U);
-  drop(second);
+  dpdk::drop(second);
 }
 
 TEST_F(DpdkMbuf, TheBodyMayBeDroppedBetweenOrAfterTheChains) {
@@ -94,29 +94,29 @@ TEST_F(DpdkMbuf, TheBodyMayBeDroppedBetweenOrAfterTheChains) {
     rte_mbuf* body = tagged(pools_.frames.get(), 1000, 9, counters_);
     rte_mbuf* first = chain(body);
     rte_mbuf* second = chain(body);
-    drop(second);
-    if (when == 0) drop(body);
-    drop(first);
-    if (when == 1) drop(body);
+    dpdk::drop(second);
+    if (when == 0) dpdk::drop(body);
+    dpdk::drop(first);
+    if (when == 1) dpdk::drop(body);
     EXPECT_EQ(rte_mempool_in_use_count(pools_.frames.get()), 0U);
   }
 }
 
 TEST_F(DpdkMbuf, ManyAreAllocatedAllOrNone) {
   std::array<rte_mbuf*, 32> room{};
-  EXPECT_FALSE(allocate_all(pools_.heads.get(), room)) << "the pool has 31";
+  EXPECT_FALSE(dpdk::allocate_all(pools_.heads.get(), room)) << "the pool has 31";
   EXPECT_EQ(counters_.no_mbuf, 0U) << "whoever asks may ask for fewer";
   EXPECT_EQ(rte_mempool_in_use_count(pools_.heads.get()), 0U);
   const auto all = std::span{room}.first(31);
-  ASSERT_TRUE(allocate_all(pools_.heads.get(), all));
+  ASSERT_TRUE(dpdk::allocate_all(pools_.heads.get(), all));
   for (const rte_mbuf* m : all) {
-    EXPECT_TRUE(writable(m));
+    EXPECT_TRUE(dpdk::writable(m));
     EXPECT_EQ(m->data_len, 0);
     EXPECT_EQ(m->pkt_len, 0U);
     EXPECT_EQ(m->nb_segs, 1);
-    EXPECT_EQ(m->data_off, kHeadRoom);
+    EXPECT_EQ(m->data_off, dpdk::kHeadRoom);
   }
-  drop_all(all);
+  dpdk::drop_all(all);
 }
 
 TEST_F(DpdkMbuf, ChainsMadeTogetherTakeTheBodyAlong) {
@@ -124,20 +124,20 @@ TEST_F(DpdkMbuf, ChainsMadeTogetherTakeTheBodyAlong) {
     rte_mbuf* body = tagged(pools_.frames.get(), 1000, 7, counters_);
     std::array<rte_mbuf*, 8> room{};
     const auto heads = std::span{room}.first(many);
-    ASSERT_TRUE(allocate_all(pools_.heads.get(), heads));
-    refer_all(body, heads);
+    ASSERT_TRUE(dpdk::allocate_all(pools_.heads.get(), heads));
+    dpdk::refer_all(body, heads);
     EXPECT_EQ(rte_mbuf_refcnt_read(body), many) << "none is left to the caller";
     for (rte_mbuf* m : heads) {
-      lead(m, kHead, 1000);
+      dpdk::lead(m, kHeadBytes, 1000);
       EXPECT_EQ(m->next, body);
       EXPECT_EQ(m->nb_segs, 2);
-      EXPECT_EQ(m->data_len, kHead);
-      EXPECT_EQ(m->pkt_len, kHead + 1000);
-      EXPECT_TRUE(has_tag(m, kHead, 7));
+      EXPECT_EQ(m->data_len, kHeadBytes);
+      EXPECT_EQ(m->pkt_len, kHeadBytes + 1000);
+      EXPECT_TRUE(has_tag(m, kHeadBytes, 7));
     }
     for (std::size_t i = many; i-- > 0;) {
       EXPECT_EQ(rte_mempool_in_use_count(pools_.frames.get()), 1U);
-      drop(heads[i]);
+      dpdk::drop(heads[i]);
     }
     EXPECT_EQ(rte_mempool_in_use_count(pools_.frames.get()), 0U);
   }
@@ -146,19 +146,19 @@ TEST_F(DpdkMbuf, ChainsMadeTogetherTakeTheBodyAlong) {
 TEST_F(DpdkMbuf, ABurstIsDroppedWhateverItsFramesAre) {
   rte_mbuf* body = tagged(pools_.frames.get(), 1000, 7, counters_);
   rte_mbuf* shared = tagged(pools_.frames.get(), 200, 8, counters_);
-  share(shared, 1);
+  dpdk::share(shared, 1);
   std::array<rte_mbuf*, 7> burst{tagged(pools_.frames.get(), 100, 1, counters_), chain(body),
-                                 allocate(pools_.heads.get(), counters_),        shared,
+                                 dpdk::allocate(pools_.heads.get(), counters_),  shared,
                                  tagged(pools_.frames.get(), 100, 2, counters_), chain(body),
                                  tagged(pools_.frames.get(), 100, 3, counters_)};
-  drop_all(burst);
-  drop_all({});
+  dpdk::drop_all(burst);
+  dpdk::drop_all({});
   EXPECT_EQ(rte_mempool_in_use_count(pools_.heads.get()), 0U);
   EXPECT_EQ(rte_mempool_in_use_count(pools_.frames.get()), 2U);
-  EXPECT_TRUE(writable(body));
+  EXPECT_TRUE(dpdk::writable(body));
   EXPECT_TRUE(has_tag(shared, 0, 8));
-  drop(shared);
-  drop(body);
+  dpdk::drop(shared);
+  dpdk::drop(body);
 }
 
 // The last reference goes on whichever thread comes last.
@@ -168,10 +168,10 @@ TEST_F(DpdkMbuf, ChainsOfOneBodyMayBeDroppedByOtherThreads) {
   std::thread reader([&] {
     std::array<rte_mbuf*, 4> room{};
     for (int dropped = 0; dropped < 2 * kRounds;) {
-      const auto burst = receive(ring.get(), room);
+      const auto burst = dpdk::receive(ring.get(), room);
       for (rte_mbuf* m : burst) {
-        EXPECT_TRUE(has_tag(m, kHead, 3));
-        drop(m);
+        EXPECT_TRUE(has_tag(m, kHeadBytes, 3));
+        dpdk::drop(m);
       }
       dropped += static_cast<int>(burst.size());
       if (burst.empty()) std::this_thread::yield();
@@ -182,81 +182,81 @@ TEST_F(DpdkMbuf, ChainsOfOneBodyMayBeDroppedByOtherThreads) {
     while ((body = tagged(pools_.frames.get(), 600, 3, counters_)) == nullptr) std::this_thread::yield();
     for (int copies = 0; copies < 2;) {
       rte_mbuf* m = chain(body);
-      if (m != nullptr && send(ring.get(), m, counters_)) {
+      if (m != nullptr && dpdk::send(ring.get(), m, counters_)) {
         ++copies;
       } else {
         std::this_thread::yield();  // no head, or a full ring: then the chain was dropped
       }
     }
-    drop(body);
+    dpdk::drop(body);
   }
   reader.join();
 }
 
 TEST_F(DpdkMbuf, ADuplicateLeavesTheBodyAlone) {
   rte_mbuf* body = tagged(pools_.frames.get(), 1000, 5, counters_);
-  rte_mbuf* m = duplicate(body, kHead, pools_.frames.get(), counters_);
+  rte_mbuf* m = dpdk::duplicate(body, kHeadBytes, pools_.frames.get(), counters_);
   ASSERT_NE(m, nullptr);
   EXPECT_EQ(m->nb_segs, 1);
-  EXPECT_TRUE(has_tag(m, kHead, 5));
-  EXPECT_TRUE(writable(body));
-  drop(body);
-  drop(m);
+  EXPECT_TRUE(has_tag(m, kHeadBytes, 5));
+  EXPECT_TRUE(dpdk::writable(body));
+  dpdk::drop(body);
+  dpdk::drop(m);
 }
 
 TEST_F(DpdkMbuf, ReuseKeepsThePayloadAndForgetsTheFlags) {
   rte_mbuf* m = tagged(pools_.frames.get(), 500, 1, counters_);
   m->ol_flags = RTE_MBUF_F_RX_L4_CKSUM_GOOD;
-  const std::byte* payload = data_of(m) + 20;
-  const auto head = reuse(m, payload, 700, kHead);  // longer than it was: into the tail room
-  EXPECT_EQ(head.size(), kHead);
-  EXPECT_EQ(head.data(), data_of(m));
-  EXPECT_EQ(data_of(m) + kHead, payload);
-  EXPECT_EQ(m->pkt_len, 700 + kHead);
-  EXPECT_EQ(m->data_len, 700 + kHead);
+  const std::byte* payload = dpdk::data_of(m) + 20;
+  const auto head = dpdk::reuse(m, payload, 700, kHeadBytes);  // longer than it was: into the tail room
+  EXPECT_EQ(head.size(), kHeadBytes);
+  EXPECT_EQ(head.data(), dpdk::data_of(m));
+  EXPECT_EQ(dpdk::data_of(m) + kHeadBytes, payload);
+  EXPECT_EQ(m->pkt_len, 700 + kHeadBytes);
+  EXPECT_EQ(m->data_len, 700 + kHeadBytes);
   EXPECT_EQ(m->ol_flags, 0U);
-  drop(m);
+  dpdk::drop(m);
 }
 
 TEST_F(DpdkMbuf, ASharedFrameIsCopiedAndTheOriginalKeepsItsBytes) {
   rte_mbuf* m = tagged(pools_.frames.get(), 300, 8, counters_);
   rte_mbuf_refcnt_update(m, 1);  // another holder, as a switch that floods one mbuf
-  rte_mbuf* mine = made_writable(m, pools_.frames.get(), counters_);
+  rte_mbuf* mine = dpdk::made_writable(m, pools_.frames.get(), counters_);
   ASSERT_NE(mine, nullptr);
   EXPECT_NE(mine, m);
   EXPECT_EQ(counters_.copied, 1U);
   EXPECT_TRUE(has_tag(mine, 0, 8));
-  std::memset(data_of(mine), 0, 300);
+  std::memset(dpdk::data_of(mine), 0, 300);
   EXPECT_TRUE(has_tag(m, 0, 8));
-  drop(mine);
-  EXPECT_EQ(made_writable(m, pools_.frames.get(), counters_), m);
+  dpdk::drop(mine);
+  EXPECT_EQ(dpdk::made_writable(m, pools_.frames.get(), counters_), m);
   EXPECT_EQ(counters_.copied, 1U);
-  drop(m);
+  dpdk::drop(m);
 }
 
 TEST_F(DpdkMbuf, AFullRingGivesTheMbufBackAndIsCounted) {
   const Ring ring = make_ring("small", 8);
   for (std::uint64_t i = 0; i < 10; ++i)
-    EXPECT_EQ(send(ring.get(), tagged(pools_.frames.get(), 64, 1, counters_), counters_), i < 7);
+    EXPECT_EQ(dpdk::send(ring.get(), tagged(pools_.frames.get(), 64, 1, counters_), counters_), i < 7);
   EXPECT_EQ(counters_.refused, 3U);
   EXPECT_EQ(rte_mempool_in_use_count(pools_.frames.get()), 7U);
   std::array<rte_mbuf*, 16> room{};
-  for (rte_mbuf* m : receive(ring.get(), room)) drop(m);
+  for (rte_mbuf* m : dpdk::receive(ring.get(), room)) dpdk::drop(m);
 }
 
 TEST(DpdkPools, MemoryIsWhatSizePoolsSays) {
-  const PoolSizes sizes = size_pools({.ports = 4,
-                                      .cores = 2,
-                                      .receive_descriptors = 4096,
-                                      .transmit_descriptors = 4096,
-                                      .frame_bytes = 1518,
-                                      .hugepages = false});
-  auto pools = make_pools(sizes, "a_name_that_is_much_longer_than_dpdk_allows", -1);
+  const dpdk::PoolSizes sizes = dpdk::size_pools({.ports = 4,
+                                                  .cores = 2,
+                                                  .receive_descriptors = 4096,
+                                                  .transmit_descriptors = 4096,
+                                                  .frame_bytes = 1518,
+                                                  .hugepages = false});
+  auto pools = dpdk::make_pools(sizes, "a_name_that_is_much_longer_than_dpdk_allows", -1);
   ASSERT_TRUE(pools) << pools.error().text();
   EXPECT_EQ(pools->frames->size, sizes.frames);
-  EXPECT_EQ(pools->frames->cache_size, kPoolCache);
-  EXPECT_EQ(rte_pktmbuf_data_room_size(pools->frames.get()), kHeadRoom + sizes.frame_room);
-  EXPECT_GE(rte_pktmbuf_data_room_size(pools->heads.get()), kHeadRoom + 66);
+  EXPECT_EQ(pools->frames->cache_size, dpdk::kPoolCache);
+  EXPECT_EQ(rte_pktmbuf_data_room_size(pools->frames.get()), dpdk::kHeadRoom + sizes.frame_room);
+  EXPECT_GE(rte_pktmbuf_data_room_size(pools->heads.get()), dpdk::kHeadRoom + 66);
   std::uint64_t bytes = 0;
   const auto add = [](rte_mempool*, void* sum, rte_mempool_memhdr* part, unsigned) {
     *static_cast<std::uint64_t*>(sum) += part->len;
@@ -269,19 +269,19 @@ TEST(DpdkPools, MemoryIsWhatSizePoolsSays) {
 
 // Without one, each head costs two atomic steps on the pool's ring.
 TEST(DpdkPools, TheSmallestDaemonHasCaches) {
-  const PoolSizes sizes = size_pools({.ports = 1,
-                                      .receive_descriptors = 512,
-                                      .transmit_descriptors = 512,
-                                      .frame_bytes = 1518,
-                                      .hugepages = false});
-  const auto pools = make_pools(sizes, "smallest", -1);
+  const dpdk::PoolSizes sizes = dpdk::size_pools({.ports = 1,
+                                                  .receive_descriptors = 512,
+                                                  .transmit_descriptors = 512,
+                                                  .frame_bytes = 1518,
+                                                  .hugepages = false});
+  const auto pools = dpdk::make_pools(sizes, "smallest", -1);
   ASSERT_TRUE(pools) << pools.error().text();
-  EXPECT_EQ(pools->heads->cache_size, kPoolCache);
-  EXPECT_EQ(pools->frames->cache_size, kPoolCache);
+  EXPECT_EQ(pools->heads->cache_size, dpdk::kPoolCache);
+  EXPECT_EQ(pools->frames->cache_size, dpdk::kPoolCache);
 }
 
 TEST(DpdkPools, TooMuchIsRefusedByNameAndKey) {
-  const auto pools = make_pools({.frames = 1 << 20, .heads = 1024, .frame_room = 2048}, "big", -1);
+  const auto pools = dpdk::make_pools({.frames = 1 << 20, .heads = 1024, .frame_room = 2048}, "big", -1);
   ASSERT_FALSE(pools);
   EXPECT_NE(pools.error().what.find("'big_frames' of 1,048,576 mbufs"), std::string::npos)
       << pools.error().what;

@@ -21,9 +21,9 @@
 namespace tally::e2e {
 namespace {
 
-constexpr std::uint32_t kHead = 42;
+constexpr std::uint32_t kFrameHead = 42;
 
-bool link_becomes(const Port& port, bool up) {
+bool link_becomes(const dpdk::Port& port, bool up) {
   for (int i = 0; i < 5000 && port.link_up() != up; ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   return port.link_up() == up;
@@ -72,57 +72,57 @@ class DpdkMemif : public testing::Test {
   [[nodiscard]] std::string socket() const { return scratch_.file("memif.sock"); }
   // The driver keeps one socket per name and process, a listening one only if a server came first: the ends
   // use two names of one file, as if they were in two processes.
-  [[nodiscard]] PortOptions end(const std::string& role, const std::string& more = "") const {
+  [[nodiscard]] dpdk::PortOptions end(const std::string& role, const std::string& more = "") const {
     return {.name = role,
             .device = "net_memif" + std::string(role == "server" ? "0" : "1") + ",role=" + role +
                       ",id=0,socket=" + (role == "server" ? socket() : scratch_.file("./memif.sock")) +
                       ",socket-abstract=no" + more};
   }
-  void open_server(const PortOptions& options) {
-    auto port = Port::open(options, pools_.frames.get());
+  void open_server(const dpdk::PortOptions& options) {
+    auto port = dpdk::Port::open(options, pools_.frames.get());
     ASSERT_TRUE(port) << port.error().text();
     server_.emplace(std::move(*port));
   }
-  void open_both(const PortOptions& server, const PortOptions& client) {
+  void open_both(const dpdk::PortOptions& server, const dpdk::PortOptions& client) {
     open_server(server);
     ASSERT_TRUE(server_);
-    auto port = Port::open(client, pools_.frames.get());
+    auto port = dpdk::Port::open(client, pools_.frames.get());
     ASSERT_TRUE(port) << port.error().text();
     client_.emplace(std::move(*port));
     ASSERT_TRUE(link_becomes(*client_, true));
     ASSERT_TRUE(link_becomes(*server_, true));
   }
-  // A frame of `bytes` in the shape of its number, with its tag behind kHead bytes.
+  // A frame of `bytes` in the shape of its number, with its tag behind kFrameHead bytes.
   rte_mbuf* shaped(int number, std::uint32_t bytes) {
     const auto tag = static_cast<std::uint8_t>(number);
-    rte_mbuf* body = tagged(pools_.frames.get(), bytes - kHead, tag, counters_);
-    rte_mbuf* m = number % 3 == 0 ? duplicate(body, kHead, pools_.frames.get(), counters_)
-                                  : refer(body, kHead, pools_.heads.get(), counters_);
-    drop(body);
+    rte_mbuf* body = tagged(pools_.frames.get(), bytes - kFrameHead, tag, counters_);
+    rte_mbuf* m = number % 3 == 0 ? dpdk::duplicate(body, kFrameHead, pools_.frames.get(), counters_)
+                                  : dpdk::refer(body, kFrameHead, pools_.heads.get(), counters_);
+    dpdk::drop(body);
     return m;
   }
   // Sends bursts of all shapes and checks that each frame arrives whole, in order, in one piece if it must.
-  void exchange(const Port& from, const Port& to, std::uint32_t bytes, int rounds) {
+  void exchange(const dpdk::Port& from, const dpdk::Port& to, std::uint32_t bytes, int rounds) {
     int sent = 0;
     const std::uint64_t before = arrived_;
     // A server can send only into buffers that its client has offered, with the first look for frames.
     std::array<rte_mbuf*, 1> room{};
-    ASSERT_TRUE(receive(to.traits().id, 0, room).empty());
+    ASSERT_TRUE(dpdk::receive(to.traits().id, 0, room).empty());
     for (int round = 0; round < rounds; ++round) {
       std::vector<rte_mbuf*> burst;
       for (int i = 0; i <= round % 7; ++i)
         burst.push_back(shaped(sent + i + round, bytes + static_cast<std::uint32_t>(i)));
       const std::size_t count = burst.size();
-      ASSERT_EQ(send(from.traits().id, 0, burst, counters_), count);
+      ASSERT_EQ(dpdk::send(from.traits().id, 0, burst, counters_), count);
       const auto frames = receive_some(to, count);
       EXPECT_EQ(frames.size(), count) << "round " << round;
       for (std::size_t i = 0; i < frames.size(); ++i) {
         const rte_mbuf* m = frames[i];
         EXPECT_EQ(m->pkt_len, bytes + i) << "round " << round << " frame " << i << " segments " << m->nb_segs;
-        EXPECT_TRUE(has_tag(m, kHead, static_cast<std::uint8_t>(sent + static_cast<int>(i) + round)));
+        EXPECT_TRUE(has_tag(m, kFrameHead, static_cast<std::uint8_t>(sent + static_cast<int>(i) + round)));
         pieces_ += m->nb_segs;
         ++arrived_;
-        drop(frames[i]);
+        dpdk::drop(frames[i]);
       }
       if (HasFailure()) return;
       sent += static_cast<int>(count);
@@ -131,10 +131,10 @@ class DpdkMemif : public testing::Test {
   }
 
   Scratch scratch_;
-  Pools pools_ = small_pools(511, 255);
-  MbufCounters counters_;
-  std::optional<Port> server_;
-  std::optional<Port> client_;
+  dpdk::Pools pools_ = small_pools(511, 255);
+  dpdk::MbufCounters counters_;
+  std::optional<dpdk::Port> server_;
+  std::optional<dpdk::Port> client_;
   std::uint64_t pieces_ = 0;  // segments of what arrived
   std::uint64_t arrived_ = 0;
 };
@@ -142,7 +142,7 @@ class DpdkMemif : public testing::Test {
 TEST_F(DpdkMemif, TraitsAreThoseOfASharedRing) {
   open_both(end("server"), end("client", ",rsize=8"));
   if (HasFatalFailure()) return;
-  const PortTraits& traits = server_->traits();
+  const dpdk::PortTraits& traits = server_->traits();
   EXPECT_TRUE(traits.segments);
   EXPECT_FALSE(traits.same_mbuf);
   EXPECT_FALSE(traits.vouches);
@@ -164,8 +164,8 @@ TEST_F(DpdkMemif, EveryShapeArrivesWholeAndInOnePieceBothWays) {
 
 TEST_F(DpdkMemif, JumboFramesArriveWholeInLargeBuffers) {
   pools_ = small_pools(255, 255, 9088);
-  PortOptions server = end("server", ",bsize=9216,rsize=6");
-  PortOptions client = end("client", ",rsize=6");  // bsize comes from the mtu
+  dpdk::PortOptions server = end("server", ",bsize=9216,rsize=6");
+  dpdk::PortOptions client = end("client", ",rsize=6");  // bsize comes from the mtu
   server.mtu = client.mtu = 9000;
   open_both(server, client);
   if (HasFatalFailure()) return;
@@ -179,10 +179,10 @@ TEST_F(DpdkMemif, AFullRingIsCountedAndGivesTheMbufsBack) {
   if (HasFatalFailure()) return;
   std::vector<rte_mbuf*> burst;
   for (int i = 0; i < 40; ++i) burst.push_back(shaped(i, 500));
-  EXPECT_EQ(send(client_->traits().id, 0, burst, counters_), 32U);
+  EXPECT_EQ(dpdk::send(client_->traits().id, 0, burst, counters_), 32U);
   EXPECT_EQ(counters_.refused, 8U);
   EXPECT_EQ(rte_mempool_in_use_count(pools_.frames.get()), 0U) << "memif copies";
-  for (rte_mbuf* m : receive_some(*server_, 32)) drop(m);
+  for (rte_mbuf* m : receive_some(*server_, 32)) dpdk::drop(m);
 }
 
 TEST_F(DpdkMemif, AnEmptyPoolDeniesFramesUntilSomeComeBack) {
@@ -190,19 +190,19 @@ TEST_F(DpdkMemif, AnEmptyPoolDeniesFramesUntilSomeComeBack) {
   if (HasFatalFailure()) return;
   std::vector<rte_mbuf*> burst;
   for (int i = 0; i < 8; ++i) burst.push_back(shaped(i, 500));
-  ASSERT_EQ(send(client_->traits().id, 0, burst, counters_), 8U);
+  ASSERT_EQ(dpdk::send(client_->traits().id, 0, burst, counters_), 8U);
   std::vector<rte_mbuf*> hoard;
-  while (rte_mbuf* m = allocate(pools_.frames.get(), counters_)) hoard.push_back(m);
+  while (rte_mbuf* m = dpdk::allocate(pools_.frames.get(), counters_)) hoard.push_back(m);
   std::array<rte_mbuf*, 32> room{};
-  EXPECT_TRUE(receive(server_->traits().id, 0, room).empty());
-  for (rte_mbuf* m : hoard) drop(m);
+  EXPECT_TRUE(dpdk::receive(server_->traits().id, 0, room).empty());
+  for (rte_mbuf* m : hoard) dpdk::drop(m);
   const auto frames = receive_some(*server_, 8);
   EXPECT_EQ(frames.size(), 8U);
-  for (rte_mbuf* m : frames) drop(m);
+  for (rte_mbuf* m : frames) dpdk::drop(m);
 }
 
 TEST_F(DpdkMemif, AServerHasAsManyTransmitQueuesAsReceiveQueues) {
-  PortOptions two = end("server");
+  dpdk::PortOptions two = end("server");
   two.transmit_queues = 2;
   open_server(two);
   ASSERT_TRUE(server_);
@@ -210,10 +210,10 @@ TEST_F(DpdkMemif, AServerHasAsManyTransmitQueuesAsReceiveQueues) {
 }
 
 TEST_F(DpdkMemif, AClientWithMoreQueuesThanItsServerIsNotConnected) {
-  PortOptions client = end("client");
+  dpdk::PortOptions client = end("client");
   client.receive_queues = client.transmit_queues = 2;
   open_server(end("server"));
-  auto port = Port::open(client, pools_.frames.get());
+  auto port = dpdk::Port::open(client, pools_.frames.get());
   ASSERT_TRUE(port) << port.error().text();
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
   EXPECT_FALSE(port->link_up());
@@ -222,10 +222,10 @@ TEST_F(DpdkMemif, AClientWithMoreQueuesThanItsServerIsNotConnected) {
 
 // The driver alone would connect it, and use rings that the client does not have.
 TEST_F(DpdkMemif, AClientWithFewerQueuesThanItsServerIsNotConnected) {
-  PortOptions server = end("server");
+  dpdk::PortOptions server = end("server");
   server.receive_queues = server.transmit_queues = 2;
   open_server(server);
-  auto port = Port::open(end("client"), pools_.frames.get());
+  auto port = dpdk::Port::open(end("client"), pools_.frames.get());
   ASSERT_TRUE(port) << port.error().text();
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
   EXPECT_FALSE(port->link_up());
@@ -233,29 +233,29 @@ TEST_F(DpdkMemif, AClientWithFewerQueuesThanItsServerIsNotConnected) {
 }
 
 TEST_F(DpdkMemif, EachQueueHasItsOwnRing) {
-  PortOptions server = end("server");
-  PortOptions client = end("client");
+  dpdk::PortOptions server = end("server");
+  dpdk::PortOptions client = end("client");
   server.receive_queues = server.transmit_queues = client.receive_queues = client.transmit_queues = 2;
   open_both(server, client);
   if (HasFatalFailure()) return;
   std::array<rte_mbuf*, 8> room{};
   for (std::uint16_t q = 0; q < 2; ++q) {
     std::array<rte_mbuf*, 1> frame{tagged(pools_.frames.get(), 100, static_cast<std::uint8_t>(q), counters_)};
-    ASSERT_EQ(send(client_->traits().id, q, frame, counters_), 1U);
+    ASSERT_EQ(dpdk::send(client_->traits().id, q, frame, counters_), 1U);
   }
   for (std::uint16_t q = 0; q < 2; ++q) {
-    const auto frames = receive(server_->traits().id, q, room);
+    const auto frames = dpdk::receive(server_->traits().id, q, room);
     ASSERT_EQ(frames.size(), 1U);
     EXPECT_TRUE(has_tag(frames[0], 0, static_cast<std::uint8_t>(q)));
-    drop(frames[0]);
+    dpdk::drop(frames[0]);
   }
 }
 
 TEST_F(DpdkMemif, OneIdIsOnePort) {
   open_server(end("server"));
-  PortOptions other = end("server");
+  dpdk::PortOptions other = end("server");
   other.device.replace(other.device.find("net_memif0"), 10, "net_memif2");
-  const auto second = Port::open(other, pools_.frames.get());
+  const auto second = dpdk::Port::open(other, pools_.frames.get());
   ASSERT_FALSE(second);
   EXPECT_NE(second.error().what.find("another port has id=0 at this socket"), std::string::npos)
       << second.error().text();
@@ -263,18 +263,18 @@ TEST_F(DpdkMemif, OneIdIsOnePort) {
 
 TEST_F(DpdkMemif, SeveralPortsShareASocketFile) {
   open_server(end("server"));
-  PortOptions other = end("server");
+  dpdk::PortOptions other = end("server");
   other.device.replace(other.device.find("net_memif0"), 10, "net_memif2");
   other.device.replace(other.device.find("id=0"), 4, "id=1");
   {
-    auto second = Port::open(other, pools_.frames.get());
+    auto second = dpdk::Port::open(other, pools_.frames.get());
     ASSERT_TRUE(second) << second.error().text();
   }
   EXPECT_TRUE(std::filesystem::exists(socket())) << "the first port still listens";
 }
 
 TEST_F(DpdkMemif, AClientOpensWithoutItsServerAndConnectsAtARestart) {
-  auto port = Port::open(end("client"), pools_.frames.get());
+  auto port = dpdk::Port::open(end("client"), pools_.frames.get());
   ASSERT_TRUE(port) << port.error().text();
   client_.emplace(std::move(*port));
   EXPECT_FALSE(client_->link_up());
@@ -308,7 +308,7 @@ TEST_F(DpdkMemif, TheSocketOfAKilledServerIsReplaced) {
 
 TEST_F(DpdkMemif, ASocketThatSomebodyListensToIsLeftAlone) {
   const pid_t pid = fork_listener(socket());
-  const auto port = Port::open(end("server"), pools_.frames.get());
+  const auto port = dpdk::Port::open(end("server"), pools_.frames.get());
   ASSERT_FALSE(port);
   EXPECT_NE(port.error().what.find("is in use by another process"), std::string::npos) << port.error().text();
   EXPECT_TRUE(std::filesystem::exists(socket()));
@@ -319,16 +319,16 @@ TEST_F(DpdkMemif, ASocketThatSomebodyListensToIsLeftAlone) {
 
 TEST_F(DpdkMemif, AFileThatIsNoSocketIsLeftAlone) {
   std::ofstream(socket()) << "precious";
-  const auto port = Port::open(end("server"), pools_.frames.get());
+  const auto port = dpdk::Port::open(end("server"), pools_.frames.get());
   ASSERT_FALSE(port);
   EXPECT_NE(port.error().what.find("no socket"), std::string::npos) << port.error().text();
   EXPECT_EQ(std::filesystem::file_size(socket()), 8U);
 }
 
 TEST_F(DpdkMemif, AMissingDirectoryIsNamedWithTheCommandThatMakesIt) {
-  PortOptions options = end("server");
+  dpdk::PortOptions options = end("server");
   options.device.replace(options.device.find(socket()), socket().size(), scratch_.file("none/x.sock"));
-  const auto port = Port::open(options, pools_.frames.get());
+  const auto port = dpdk::Port::open(options, pools_.frames.get());
   ASSERT_FALSE(port);
   EXPECT_NE(port.error().what.find("mkdir -p " + scratch_.file("none")), std::string::npos)
       << port.error().text();
@@ -337,16 +337,16 @@ TEST_F(DpdkMemif, AMissingDirectoryIsNamedWithTheCommandThatMakesIt) {
 TEST_F(DpdkMemif, ADirectoryThatMayNotBeWrittenIsNamed) {
   if (geteuid() == 0) {
     // Root may write everywhere but to a file system that is read-only for all.
-    PortOptions options = end("server");
+    dpdk::PortOptions options = end("server");
     options.device.replace(options.device.find(socket()), socket().size(), "/sys/x.sock");
-    const auto port = Port::open(options, pools_.frames.get());
+    const auto port = dpdk::Port::open(options, pools_.frames.get());
     ASSERT_FALSE(port);
     EXPECT_NE(port.error().text().find("/sys"), std::string::npos) << port.error().text();
     return;
   }
   const std::string directory = std::filesystem::path(socket()).parent_path().string();
   chmod(directory.c_str(), 0500);
-  const auto port = Port::open(end("server"), pools_.frames.get());
+  const auto port = dpdk::Port::open(end("server"), pools_.frames.get());
   chmod(directory.c_str(), 0700);
   ASSERT_FALSE(port);
   EXPECT_NE(port.error().what.find("may not write to " + directory), std::string::npos)

@@ -5,8 +5,8 @@
 #include <array>
 #include <thread>
 
+#include "dpdk/flow_rules.h"
 #include "dpdk_testbed.h"
-#include "flow_rules.h"
 
 #include <rte_eth_ring.h>
 #include <rte_ethdev.h>
@@ -23,33 +23,33 @@ class DpdkPort : public testing::Test {
     EXPECT_EQ(audit(pools_.frames.get()), "");
     EXPECT_EQ(audit(pools_.heads.get()), "");
   }
-  [[nodiscard]] std::string refusal(const PortOptions& options) {
-    const auto port = Port::open(options, pools_.frames.get());
+  [[nodiscard]] std::string refusal(const dpdk::PortOptions& options) {
+    const auto port = dpdk::Port::open(options, pools_.frames.get());
     return port ? "" : port.error().text();
   }
 
-  Pools pools_ = small_pools(255, 63);
-  MbufCounters counters_;
+  dpdk::Pools pools_ = small_pools(255, 63);
+  dpdk::MbufCounters counters_;
 };
 
 // net_ring0 sends to itself: the reader gets the very mbufs.
 TEST_F(DpdkPort, RingHandsOverTheVeryMbuf) {
-  auto port = Port::open({.name = "r", .device = "net_ring0"}, pools_.frames.get());
+  auto port = dpdk::Port::open({.name = "r", .device = "net_ring0"}, pools_.frames.get());
   ASSERT_TRUE(port) << port.error().text();
   EXPECT_TRUE(port->traits().segments);
   EXPECT_TRUE(port->traits().same_mbuf);
   EXPECT_FALSE(port->traits().vouches);
   rte_mbuf* body = tagged(pools_.frames.get(), 1000, 1, counters_);
-  rte_mbuf* chain = refer(body, kHead, pools_.heads.get(), counters_);
+  rte_mbuf* chain = dpdk::refer(body, kHead, pools_.heads.get(), counters_);
   std::array<rte_mbuf*, 1> burst{chain};
-  EXPECT_EQ(send(port->traits().id, 0, burst, counters_), 1U);
-  drop(body);
+  EXPECT_EQ(dpdk::send(port->traits().id, 0, burst, counters_), 1U);
+  dpdk::drop(body);
   const auto frames = receive_some(*port, 1);
   ASSERT_EQ(frames.size(), 1U);
   EXPECT_EQ(frames[0], chain);
   EXPECT_EQ(frames[0]->next, body);
   EXPECT_TRUE(has_tag(frames[0], kHead, 1));
-  drop(frames[0]);
+  dpdk::drop(frames[0]);
   EXPECT_EQ(port->statistics().tx_packets, 1U);
   EXPECT_EQ(port->statistics().rx_packets, 1U);
 }
@@ -57,21 +57,21 @@ TEST_F(DpdkPort, RingHandsOverTheVeryMbuf) {
 // As a worker and the box: the mbufs go through a library that ThreadSanitizer does not see.
 TEST_F(DpdkPort, FramesGoFromThreadToThread) {
   constexpr int kFrames = 500;
-  auto port = Port::open({.name = "r", .device = "net_ring6"}, pools_.frames.get());
+  auto port = dpdk::Port::open({.name = "r", .device = "net_ring6"}, pools_.frames.get());
   ASSERT_TRUE(port) << port.error().text();
   std::thread sender([&] {
     for (int i = 0; i < kFrames;) {
       rte_mbuf* m = tagged(pools_.frames.get(), 200, static_cast<std::uint8_t>(i), counters_);
       std::array<rte_mbuf*, 1> burst{m};
-      if (m != nullptr && send(port->traits().id, 0, burst, counters_) == 1) ++i;
+      if (m != nullptr && dpdk::send(port->traits().id, 0, burst, counters_) == 1) ++i;
     }
   });
   std::array<rte_mbuf*, 32> room{};
   for (int i = 0; i < kFrames;) {
-    for (rte_mbuf* m : receive(port->traits().id, 0, room)) {
+    for (rte_mbuf* m : dpdk::receive(port->traits().id, 0, room)) {
       EXPECT_TRUE(has_tag(m, 0, static_cast<std::uint8_t>(i++)));
-      data_of(m)[0] = std::byte{0};  // its owner may write it
-      drop(m);
+      dpdk::data_of(m)[0] = std::byte{0};  // its owner may write it
+      dpdk::drop(m);
     }
   }
   sender.join();
@@ -79,7 +79,7 @@ TEST_F(DpdkPort, FramesGoFromThreadToThread) {
 
 TEST_F(DpdkPort, ADeviceCanBeOpenedAgainAfterItsPortIsGone) {
   for (int i = 0; i < 3; ++i) {
-    auto port = Port::open({.name = "r", .device = "net_ring1"}, pools_.frames.get());
+    auto port = dpdk::Port::open({.name = "r", .device = "net_ring1"}, pools_.frames.get());
     ASSERT_TRUE(port) << port.error().text();
     EXPECT_TRUE(port->link_up());
     ASSERT_TRUE(port->restart());
@@ -93,32 +93,33 @@ TEST_F(DpdkPort, AdoptedRingRefusesAndCountsWhatDoesNotFit) {
   const int id = rte_eth_from_rings("adopted", &ring, 1, &ring, 1, 0);
   ASSERT_GE(id, 0);
   {
-    auto port = Port::adopt(static_cast<std::uint16_t>(id), {.name = "a"}, pools_.frames.get());
+    auto port = dpdk::Port::adopt(static_cast<std::uint16_t>(id), {.name = "a"}, pools_.frames.get());
     ASSERT_TRUE(port) << port.error().text();
     std::vector<rte_mbuf*> burst;
     for (std::uint8_t i = 0; i < 20; ++i) burst.push_back(tagged(pools_.frames.get(), 64, i, counters_));
-    EXPECT_EQ(send(port->traits().id, 0, burst, counters_), 15U);
+    EXPECT_EQ(dpdk::send(port->traits().id, 0, burst, counters_), 15U);
     EXPECT_EQ(counters_.refused, 5U);
     EXPECT_EQ(rte_mempool_in_use_count(pools_.frames.get()), 15U);
-    for (rte_mbuf* m : receive_some(*port, 15)) drop(m);
+    for (rte_mbuf* m : receive_some(*port, 15)) dpdk::drop(m);
   }
   rte_ring_free(ring);
 }
 
 TEST_F(DpdkPort, NullTakesNoSegmentsAndSwallowsFrames) {
-  auto port = Port::open({.name = "n", .device = "net_null0,size=64,no-rx=1"}, pools_.frames.get());
+  auto port = dpdk::Port::open({.name = "n", .device = "net_null0,size=64,no-rx=1"}, pools_.frames.get());
   ASSERT_TRUE(port) << port.error().text();
   EXPECT_FALSE(port->traits().segments);
   EXPECT_FALSE(port->traits().same_mbuf);
   std::vector<rte_mbuf*> burst;
   for (std::uint8_t i = 0; i < 20; ++i) burst.push_back(tagged(pools_.frames.get(), 64, i, counters_));
-  EXPECT_EQ(send(port->traits().id, 0, burst, counters_), 20U);
+  EXPECT_EQ(dpdk::send(port->traits().id, 0, burst, counters_), 20U);
   EXPECT_EQ(port->statistics().tx_packets, 20U);
 }
 
 TEST_F(DpdkPort, QueuesAreThoseThatTheDeviceHas) {
-  auto port = Port::open({.name = "r", .device = "net_ring2", .receive_queues = 3, .transmit_queues = 2000},
-                         pools_.frames.get());
+  auto port =
+      dpdk::Port::open({.name = "r", .device = "net_ring2", .receive_queues = 3, .transmit_queues = 2000},
+                       pools_.frames.get());
   ASSERT_TRUE(port) << port.error().text();
   EXPECT_EQ(port->traits().receive_queues, 3);
   rte_eth_dev_info info{};
@@ -127,8 +128,8 @@ TEST_F(DpdkPort, QueuesAreThoseThatTheDeviceHas) {
 }
 
 TEST_F(DpdkPort, APortCanBeMoved) {
-  auto first = Port::open({.name = "first", .device = "net_ring3"}, pools_.frames.get());
-  auto second = Port::open({.name = "second", .device = "net_ring4"}, pools_.frames.get());
+  auto first = dpdk::Port::open({.name = "first", .device = "net_ring3"}, pools_.frames.get());
+  auto second = dpdk::Port::open({.name = "second", .device = "net_ring4"}, pools_.frames.get());
   ASSERT_TRUE(first && second);
   *first = std::move(*second);
   EXPECT_EQ(first->name(), "second");
@@ -154,7 +155,7 @@ TEST_F(DpdkPort, AMissingPciDeviceIsAnsweredWithThoseThatAreThere) {
 }
 
 TEST_F(DpdkPort, OneDeviceIsOnePort) {
-  auto port = Port::open({.name = "a", .device = "net_null1"}, pools_.frames.get());
+  auto port = dpdk::Port::open({.name = "a", .device = "net_null1"}, pools_.frames.get());
   ASSERT_TRUE(port);
   const std::string text = refusal({.name = "b", .device = "net_null1"});
   EXPECT_NE(text.find("port b: net_null1: another port has this device"), std::string::npos) << text;
@@ -167,11 +168,11 @@ TEST_F(DpdkPort, MbufsThatCannotHoldAFrameAreRefused) {
 }
 
 TEST_F(DpdkPort, ADriverWithoutFlowRulesSaysSoAndThePortGoesOn) {
-  auto port = Port::open({.name = "r", .device = "net_ring5"}, pools_.frames.get());
+  auto port = dpdk::Port::open({.name = "r", .device = "net_ring5"}, pools_.frames.get());
   ASSERT_TRUE(port);
-  const auto rules = flow_rules({.ipv4 = {10, 0, 0, 1}, .shards = 4, .queues = 4});
+  const auto rules = dpdk::flow_rules({.ipv4 = {10, 0, 0, 1}, .shards = 4, .queues = 4});
   ASSERT_EQ(rules.size(), 3U);
-  const auto applied = apply_flow_rules(port->traits().id, rules);
+  const auto applied = dpdk::apply_flow_rules(port->traits().id, rules);
   ASSERT_FALSE(applied);
   EXPECT_NE(applied.error().what.find("handed over between the cores"), std::string::npos);
   EXPECT_TRUE(port->link_up());

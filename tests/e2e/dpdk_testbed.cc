@@ -11,7 +11,7 @@
 #include <optional>
 #include <thread>
 
-#include "eal.h"
+#include "dpdk/eal.h"
 #include "tally/check.h"
 
 namespace tally::e2e {
@@ -30,17 +30,17 @@ std::vector<std::string> lines;
 class EalEnvironment : public testing::Environment {
  public:
   void SetUp() override {
-    EalOptions options{.program = "tally_dpdk_port_test",
-                       .instance = "test",
-                       .pinned = false,
-                       .memory_bytes = 256 << 20,
-                       .hugepages = EalOptions::Hugepages::kOff};
+    dpdk::EalOptions options{.program = "tally_dpdk_port_test",
+                             .instance = "test",
+                             .pinned = false,
+                             .memory_bytes = 256 << 20,
+                             .hugepages = dpdk::EalOptions::Hugepages::kOff};
     if (std::getenv("TALLY_TEST_HUGEPAGES") != nullptr) {
       options.memory_bytes = 96 << 20;
-      options.hugepages = EalOptions::Hugepages::kOn;
-      if (free_hugepage_bytes() < options.memory_bytes) skip_all();
+      options.hugepages = dpdk::EalOptions::Hugepages::kOn;
+      if (dpdk::free_hugepage_bytes() < options.memory_bytes) skip_all();
     }
-    auto eal = Eal::start(options, [](std::uint32_t, std::string_view line) {
+    auto eal = dpdk::Eal::start(options, [](std::uint32_t, std::string_view line) {
       const std::lock_guard lock(lines_mutex);
       lines.emplace_back(line);
     });
@@ -50,7 +50,7 @@ class EalEnvironment : public testing::Environment {
   void TearDown() override { eal_.reset(); }
 
  private:
-  std::optional<Eal> eal_;
+  std::optional<dpdk::Eal> eal_;
 };
 
 [[maybe_unused]] const testing::Environment* const kEnvironment =
@@ -63,21 +63,21 @@ std::vector<std::string> logged_lines() {
   return lines;
 }
 
-Pools small_pools(std::uint32_t frames, std::uint32_t heads, std::uint16_t room) {
+dpdk::Pools small_pools(std::uint32_t frames, std::uint32_t heads, std::uint16_t room) {
   static int number = 0;
   const std::string prefix = std::to_string(number++);
-  auto pools = make_pools({.frames = frames, .heads = heads, .frame_room = room}, prefix, -1);
+  auto pools = dpdk::make_pools({.frames = frames, .heads = heads, .frame_room = room}, prefix, -1);
   TALLY_CHECK(pools.has_value(), "EAL's memory holds every mempool of the tests");
   return std::move(*pools);
 }
 
-rte_mbuf* tagged(rte_mempool* pool, std::uint32_t bytes, std::uint8_t tag, MbufCounters& counters) {
-  rte_mbuf* m = allocate(pool, counters);
+rte_mbuf* tagged(rte_mempool* pool, std::uint32_t bytes, std::uint8_t tag, dpdk::MbufCounters& counters) {
+  rte_mbuf* m = dpdk::allocate(pool, counters);
   if (m == nullptr) return nullptr;
   TALLY_CHECK(bytes <= rte_pktmbuf_tailroom(m), "the test's frame fits");
   m->data_len = static_cast<std::uint16_t>(bytes);
   m->pkt_len = bytes;
-  for (std::uint32_t i = 0; i < bytes; ++i) data_of(m)[i] = static_cast<std::byte>(tag + i);
+  for (std::uint32_t i = 0; i < bytes; ++i) dpdk::data_of(m)[i] = static_cast<std::byte>(tag + i);
   return m;
 }
 
@@ -85,18 +85,18 @@ bool has_tag(const rte_mbuf* m, std::uint32_t from, std::uint8_t tag) {
   std::uint32_t at = 0;
   for (const rte_mbuf* segment = m; segment != nullptr; segment = segment->next) {
     for (std::uint32_t i = 0; i < segment->data_len; ++i, ++at) {
-      if (at >= from && data_of(segment)[i] != static_cast<std::byte>(tag + at - from)) return false;
+      if (at >= from && dpdk::data_of(segment)[i] != static_cast<std::byte>(tag + at - from)) return false;
     }
   }
   return at == m->pkt_len;
 }
 
-std::vector<rte_mbuf*> receive_some(const Port& port, std::size_t wanted) {
+std::vector<rte_mbuf*> receive_some(const dpdk::Port& port, std::size_t wanted) {
   std::vector<rte_mbuf*> frames;
   std::array<rte_mbuf*, 32> room{};
   for (int turn = 0; turn < 1000 && frames.size() < wanted; ++turn) {
     for (std::uint16_t q = 0; q < port.traits().receive_queues; ++q) {
-      const auto burst = receive(port.traits().id, q, room);
+      const auto burst = dpdk::receive(port.traits().id, q, room);
       frames.insert(frames.end(), burst.begin(), burst.end());
     }
     if (frames.size() < wanted) std::this_thread::sleep_for(std::chrono::milliseconds(1));

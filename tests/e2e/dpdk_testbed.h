@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "mbuf.h"
+#include "dpdk/mbuf.h"
+#include "dpdk/pools.h"
+#include "dpdk/port.h"
 #include "pool_audit.h"
-#include "pools.h"
-#include "port.h"
 
 #include <rte_mempool.h>
 
@@ -19,16 +19,16 @@ namespace tally::e2e {
 [[nodiscard]] std::vector<std::string> logged_lines();
 
 // Small pools have no caches: empty when their last mbuf is taken.
-[[nodiscard]] Pools small_pools(std::uint32_t frames, std::uint32_t heads, std::uint16_t room = 1600);
+[[nodiscard]] dpdk::Pools small_pools(std::uint32_t frames, std::uint32_t heads, std::uint16_t room = 1600);
 
 // A frame of `bytes` bytes, the first of which is `tag` and byte i is tag + i.
 [[nodiscard]] rte_mbuf* tagged(rte_mempool* pool, std::uint32_t bytes, std::uint8_t tag,
-                               MbufCounters& counters);
+                               dpdk::MbufCounters& counters);
 // Whether bytes [from, m->pkt_len) of the frame are what tagged() wrote, in however many segments.
 [[nodiscard]] bool has_tag(const rte_mbuf* m, std::uint32_t from, std::uint8_t tag);
 
 // Everything that the port delivers within about a second, until `wanted` frames are there.
-[[nodiscard]] std::vector<rte_mbuf*> receive_some(const Port& port, std::size_t wanted);
+[[nodiscard]] std::vector<rte_mbuf*> receive_some(const dpdk::Port& port, std::size_t wanted);
 
 // A directory that vanishes at the end.
 class Scratch {

@@ -5,38 +5,39 @@
 #include <cstdio>
 #include <string>
 
-#include "eal.h"
-#include "mbuf.h"
-#include "pools.h"
-#include "port.h"
+#include "dpdk/eal.h"
+#include "dpdk/mbuf.h"
+#include "dpdk/pools.h"
+#include "dpdk/port.h"
 
 int main(int count, char** words) {
   using namespace tally;
   if (count != 2) return 2;
-  const EalOptions options{.program = "tally_memif_visitor",
-                           .instance = "visitor",
-                           .pinned = false,
-                           .memory_bytes = 64 << 20,
-                           .hugepages = EalOptions::Hugepages::kOff};
-  const auto eal = Eal::start(options, {});
+  const dpdk::EalOptions options{.program = "tally_memif_visitor",
+                                 .instance = "visitor",
+                                 .pinned = false,
+                                 .memory_bytes = 64 << 20,
+                                 .hugepages = dpdk::EalOptions::Hugepages::kOff};
+  const auto eal = dpdk::Eal::start(options, {});
   if (!eal) return 3;
-  const auto pools = make_pools({.frames = 1023, .heads = 31, .frame_room = 1600}, "visitor", -1);
+  const auto pools = dpdk::make_pools({.frames = 1023, .heads = 31, .frame_room = 1600}, "visitor", -1);
   if (!pools) return 4;
-  const auto port = Port::open(
+  const auto port = dpdk::Port::open(
       {.name = "visitor",
        .device = "net_memif0,role=client,id=0,socket=" + std::string(words[1]) + ",socket-abstract=no"},
       pools->frames.get());
   if (!port) return 5;
-  MbufCounters counters;
+  dpdk::MbufCounters counters;
   std::array<rte_mbuf*, 32> room{};
   for (;;) {
-    for (rte_mbuf* m : receive(port->traits().id, 0, room)) drop(m);
+    for (rte_mbuf* m : dpdk::receive(port->traits().id, 0, room)) dpdk::drop(m);
     std::size_t filled = 0;
-    while (filled < room.size() && (room[filled] = allocate(pools->frames.get(), counters)) != nullptr) {
+    while (filled < room.size() &&
+           (room[filled] = dpdk::allocate(pools->frames.get(), counters)) != nullptr) {
       room[filled]->data_len = 1000;
       room[filled]->pkt_len = 1000;
       ++filled;
     }
-    send(port->traits().id, 0, std::span{room}.first(filled), counters);
+    dpdk::send(port->traits().id, 0, std::span{room}.first(filled), counters);
   }
 }

@@ -8,11 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "binding.h"
-#include "box.h"
-#include "interrupt_fence.h"
-#include "pools.h"
-#include "port.h"
+#include "dpdk/pools.h"
+#include "dpdk/port.h"
+#include "dpdk_transport/memif_link.h"
+#include "jobs/binding.h"
 
 namespace tally::e2e {
 
@@ -23,7 +22,7 @@ class FakeBox {
   struct Arrived {
     std::vector<std::byte> frame;
     std::vector<std::byte> payload;  // empty: open_frame() refused it
-    Binding source;
+    jobs::Binding source;
     Mac destination{};
     std::uint16_t queue = 0;
     std::uint16_t port = 0;  // UDP destination
@@ -35,16 +34,16 @@ class FakeBox {
   FakeBox& operator=(const FakeBox&) = delete;
   ~FakeBox();
 
-  [[nodiscard]] const Box& box() const noexcept { return box_; }
+  [[nodiscard]] const jobs::Box& box() const noexcept { return box_; }
   [[nodiscard]] bool up() const noexcept { return port_->link_up(); }
   // Everything that is there now, from all queues.
   [[nodiscard]] std::vector<Arrived> poll();
   // A frame as the box would send it to `to`, for tests that spoil it before send_frame().
-  [[nodiscard]] std::vector<std::byte> frame_for(const Binding& to, std::span<const std::byte> payload,
+  [[nodiscard]] std::vector<std::byte> frame_for(const jobs::Binding& to, std::span<const std::byte> payload,
                                                  std::uint16_t source_port = 0xBF00) const;
   // False: the ring is full.
   bool send_frame(std::span<const std::byte> frame, std::uint16_t queue = 0);
-  bool send(const Binding& to, std::span<const std::byte> payload, std::uint16_t queue = 0) {
+  bool send(const jobs::Binding& to, std::span<const std::byte> payload, std::uint16_t queue = 0) {
     return send_frame(frame_for(to, payload), queue);
   }
   // Sends all that has arrived back to where it came from; returns how many.
@@ -53,10 +52,10 @@ class FakeBox {
   void settle();
 
  private:
-  Box box_;
-  Mempool pool_;
-  std::unique_ptr<InterruptFence> fence_;
-  std::unique_ptr<Port> port_;
+  jobs::Box box_;
+  dpdk::Mempool pool_;
+  std::unique_ptr<dpdk_transport::InterruptFence> fence_;
+  std::unique_ptr<dpdk::Port> port_;
 };
 
 }  // namespace tally::e2e

@@ -19,8 +19,8 @@ class LoopBeside : public testing::TestWithParam<RackCase> {
   }
 };
 
-SwitchCounters counters_of(Rack& rack) {
-  SwitchCounters all;
+l2::SwitchCounters counters_of(Rack& rack) {
+  l2::SwitchCounters all;
   for (std::size_t core = 0; core < rack.plane().cores(); ++core) all += rack.plane().statistics(core).l2;
   return all;
 }
@@ -32,8 +32,8 @@ std::uint64_t plain_frames(Rack& rack) {
 // From the worker of one rank to that of the next; each seventh is a broadcast. The box knows the workers:
 // they have joined.
 Bytes frame_from(std::uint16_t rank, std::uint32_t n) {
-  const Mac to = loop_binding(static_cast<std::uint16_t>((rank + 1) % 4), kUntagged, false).mac;
-  return plain_frame(n % 7 == 0 ? kBroadcastMac : to, loop_binding(rank, kUntagged, false).mac,
+  const Mac to = loop_binding(static_cast<std::uint16_t>((rank + 1) % 4), jobs::kUntagged, false).mac;
+  return plain_frame(n % 7 == 0 ? kBroadcastMac : to, loop_binding(rank, jobs::kUntagged, false).mac,
                      60 + n % 1'000);
 }
 
@@ -42,18 +42,18 @@ TEST_P(LoopBeside, SumsAreRightAndFramesArrive) {
   std::uint32_t sent = 0;
   const auto queues = GetParam().up;
   EXPECT_TRUE(rack.run([&] {
-    if (rack.sum(&CoreStatistics::results) == 0 || sent >= 2'000) return;
+    if (rack.sum(&io::CoreStatistics::results) == 0 || sent >= 2'000) return;
     const auto rank = static_cast<std::uint16_t>(sent % 4);
     rack.host(rank).send_raw(frame_from(rank, sent), static_cast<std::uint16_t>(sent / 4 % queues));
     ++sent;
   }));
   EXPECT_GT(sent, 500U);
-  const SwitchCounters c = counters_of(rack);
-  const std::uint64_t lost_in = rack.sum(&CoreStatistics::impaired_in);
+  const l2::SwitchCounters c = counters_of(rack);
+  const std::uint64_t lost_in = rack.sum(&io::CoreStatistics::impaired_in);
   if (GetParam().loss_ppm == 0) {
     EXPECT_EQ(c.frames(), sent);
-    EXPECT_EQ(c.of(SwitchFate::kFlooded), (sent + 6) / 7) << "nothing else: the workers are known";
-    EXPECT_EQ(plain_frames(rack), c.of(SwitchFate::kForwarded) + c.copies.get());
+    EXPECT_EQ(c.of(l2::SwitchFate::kFlooded), (sent + 6) / 7) << "nothing else: the workers are known";
+    EXPECT_EQ(plain_frames(rack), c.of(l2::SwitchFate::kForwarded) + c.copies.get());
     EXPECT_EQ(c.learned.get(), 4U);
   } else {
     EXPECT_LE(c.frames(), sent);
@@ -81,7 +81,7 @@ TEST_P(LoopBesideThreads, SumsAreRightWithThreads) {
   rack.babble([](std::uint16_t rank, std::uint32_t n) { return frame_from(rank, n); });
   EXPECT_TRUE(rack.run_threads()) << "the workers did not finish";
   EXPECT_GT(plain_frames(rack), 0U);
-  EXPECT_EQ(counters_of(rack).of(SwitchFate::kForwarded) + counters_of(rack).of(SwitchFate::kFlooded),
+  EXPECT_EQ(counters_of(rack).of(l2::SwitchFate::kForwarded) + counters_of(rack).of(l2::SwitchFate::kFlooded),
             counters_of(rack).frames());
   rack.settle();
   rack.expect_right_sums();

@@ -8,15 +8,16 @@
 
 namespace tally::e2e {
 
-LoopControl::LoopControl(DataPlane& plane, std::uint32_t slot_lines, std::uint64_t seed)
+LoopControl::LoopControl(io::DataPlane& plane, std::uint32_t slot_lines, std::uint64_t seed)
     : plane_(plane),
-      membership_(std::move(*MembershipEngine::create({.box_mac = loop_box().mac,
-                                                       .shards = static_cast<std::uint8_t>(plane.cores()),
-                                                       .slot_lines = slot_lines},
-                                                      [rng = Rng(seed)]() mutable { return rng.next(); }))),
-      datagram_(kMaxMembershipBytes) {}
+      membership_(
+          std::move(*members::MembershipEngine::create({.box_mac = loop_box().mac,
+                                                        .shards = static_cast<std::uint8_t>(plane.cores()),
+                                                        .slot_lines = slot_lines},
+                                                       [rng = Rng(seed)]() mutable { return rng.next(); }))),
+      datagram_(members::kMaxMembershipBytes) {}
 
-JobId LoopControl::declare(const JobConfig& job) {
+JobId LoopControl::declare(const members::JobConfig& job) {
   const JobId id = *membership_.declare(job);
   if (std::ranges::find(jobs_, id) == jobs_.end()) jobs_.push_back(id);
   return id;
@@ -53,7 +54,7 @@ std::size_t LoopControl::take_events(TimeNs now) {
   std::size_t n = 0;
   for (; const auto e = plane_.next_event(); ++n) {
     events_.push_back(*e);
-    if (e->kind != EventKind::kMismatch) continue;
+    if (e->kind != pipeline::EventKind::kMismatch) continue;
     membership_.report_mismatch(e->job, e->epoch, e->rank, e->others, e->sent.elements, e->stored.elements,
                                 e->sent.total, e->stored.total, now);
   }

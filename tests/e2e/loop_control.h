@@ -6,16 +6,16 @@
 #include <string_view>
 #include <vector>
 
-#include "data_plane.h"
-#include "membership.h"
+#include "io/data_plane.h"
+#include "members/membership.h"
 
 namespace tally::e2e {
 
 class LoopControl {
  public:
-  LoopControl(DataPlane& plane, std::uint32_t slot_lines, std::uint64_t seed);
+  LoopControl(io::DataPlane& plane, std::uint32_t slot_lines, std::uint64_t seed);
 
-  JobId declare(const JobConfig& job);
+  JobId declare(const members::JobConfig& job);
   void withdraw(std::string_view name);
 
   // Returns the datagrams, events and publications that it handled.
@@ -23,9 +23,9 @@ class LoopControl {
   // No turn is needed before, unless the data plane has something to say.
   [[nodiscard]] TimeNs deadline() const noexcept { return membership_.deadline(); }
 
-  [[nodiscard]] MembershipEngine& membership() noexcept { return membership_; }
+  [[nodiscard]] members::MembershipEngine& membership() noexcept { return membership_; }
   [[nodiscard]] const std::vector<JobId>& jobs() const noexcept { return jobs_; }  // ever declared
-  [[nodiscard]] const std::vector<Event>& events() const noexcept { return events_; }
+  [[nodiscard]] const std::vector<pipeline::Event>& events() const noexcept { return events_; }
   [[nodiscard]] std::uint64_t punts() const noexcept { return punts_; }
   [[nodiscard]] std::uint64_t published() const noexcept { return published_; }
   [[nodiscard]] std::uint64_t not_injected() const noexcept { return not_injected_; }
@@ -37,10 +37,10 @@ class LoopControl {
   std::size_t publish(TimeNs now);
   std::size_t send();
 
-  DataPlane& plane_;
-  MembershipEngine membership_;
+  io::DataPlane& plane_;
+  members::MembershipEngine membership_;
   std::vector<JobId> jobs_;
-  std::vector<Event> events_;
+  std::vector<pipeline::Event> events_;
   std::vector<std::byte> datagram_;
   std::uint64_t newest_ = 0;  // version published
   std::uint64_t told_ = 0;    // version that membership knows to be in force

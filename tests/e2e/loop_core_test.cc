@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "data_plane.h"
-#include "ingress.h"
+#include "io/data_plane.h"
+#include "io/ingress.h"
 #include "loop_eal.h"
 #include "loop_packets.h"
 #include "loop_rack.h"
@@ -44,14 +44,14 @@ TEST_F(LoopCore, AnEpochIsRenewedWhileItsTrafficRuns) {
     Rack rack({.name = "Renewed", .cores = 2, .up = 2, .down = 2, .host = {.stray_every = 3}});
     std::uint64_t results = 200;
     const auto renew = [&] {
-      if (results > 600 || rack.sum(&CoreStatistics::results) < results) return;
+      if (results > 600 || rack.sum(&io::CoreStatistics::results) < results) return;
       results += 200;
       rack.control().membership().restart_data_plane(rack.now());
     };
     EXPECT_TRUE(threads ? rack.run_threads(renew) : rack.run(renew));
     EXPECT_GT(results, 600U);
     EXPECT_GT(rack.count(Drop::kEpoch) + rack.count(Drop::kJob), 0U);
-    EXPECT_GT(rack.sum(&CoreStatistics::rejects), 0U);
+    EXPECT_GT(rack.sum(&io::CoreStatistics::rejects), 0U);
     rack.settle();
     rack.expect_right_sums();
     rack.expect_all_mbufs_back();
@@ -88,38 +88,38 @@ TEST_F(LoopCore, StragglersAreNotWaitedFor) {
 
 // The verdict counts from a port that vouches only, and what a sender left in the mbuf counts never.
 TEST_F(LoopCore, ChecksumVerdictsAreBelievedFromPortsThatVouchOnly) {
-  auto pools = make_pools({.frames = 64, .heads = 16, .frame_room = 2'048}, "verdict", -1);
+  auto pools = dpdk::make_pools({.frames = 64, .heads = 16, .frame_room = 2'048}, "verdict", -1);
   ASSERT_TRUE(pools.has_value());
   const Cable cable({.name = "verdict"}, pools->frames.get());
-  auto port = Port::adopt(cable.box_port(), {.name = "verdict"}, pools->frames.get());
+  auto port = dpdk::Port::adopt(cable.box_port(), {.name = "verdict"}, pools->frames.get());
   ASSERT_TRUE(port.has_value()) << port.error().text();
-  MbufCounters counters;
-  CoreStatistics statistics;
-  std::array<PortTraffic, 6> traffic;
+  dpdk::MbufCounters counters;
+  io::CoreStatistics statistics;
+  std::array<io::PortTraffic, 6> traffic;
   constexpr std::uint64_t kGood = RTE_MBUF_F_RX_L4_CKSUM_GOOD;
   constexpr std::uint64_t kBad = RTE_MBUF_F_RX_L4_CKSUM_BAD;
   constexpr std::uint64_t kVlan = RTE_MBUF_F_RX_VLAN;
   for (const bool vouches : {false, true}) {
-    Ingress ingress(
+    io::Ingress ingress(
         {{.port = cable.box_port(), .index = PortIndex{5}, .vouches = vouches, .impair = {{}, 1}}},
         pools->frames.get(), counters, statistics, traffic);
     for (const std::uint64_t flags : {0UL, kGood, kBad, kGood | kBad, kGood | kVlan}) {
-      rte_mbuf* m = allocate(pools->frames.get(), counters);
+      rte_mbuf* m = dpdk::allocate(pools->frames.get(), counters);
       ASSERT_NE(m, nullptr);
       m->ol_flags = flags;
       m->port = 99;
       m->pkt_len = m->data_len = 60;
-      ASSERT_EQ(send(cable.worker_port(), 0, {&m, 1}, counters), 1U);
+      ASSERT_EQ(dpdk::send(cable.worker_port(), 0, {&m, 1}, counters), 1U);
       std::array<rte_mbuf*, 4> room{};
       std::size_t received = 0;
       const auto burst = ingress.take(room, received, 0);
       ASSERT_EQ(burst.size(), 1U);
-      const Frame frame = frame_of(burst[0]);
+      const pipeline::Frame frame = io::frame_of(burst[0]);
       EXPECT_EQ(frame.checksum_good, vouches && (flags == kGood || flags == (kGood | kVlan))) << flags;
       EXPECT_EQ(frame.port, PortIndex{5});
       EXPECT_EQ(frame.length, 60U);
       EXPECT_EQ(frame.capacity, 60 + rte_pktmbuf_tailroom(burst[0]));
-      drop(burst[0]);
+      dpdk::drop(burst[0]);
     }
   }
   EXPECT_EQ(traffic[5].frames_in, 10U);
@@ -131,9 +131,9 @@ TEST_F(LoopCore, WhatControlReadsIsTrue) {
   Rack rack({.name = "Figures", .cores = 2, .up = 2, .down = 2, .operations = 6});
   EXPECT_TRUE(rack.run());
   rack.settle();
-  DataPlane& plane = rack.plane();
+  io::DataPlane& plane = rack.plane();
   for (std::size_t c = 0; c < 2; ++c) {
-    const CoreStatistics& s = plane.statistics(c);
+    const io::CoreStatistics& s = plane.statistics(c);
     EXPECT_GT(s.turns, s.bursts / 4);
     EXPECT_GE(s.frames_in, s.bursts);
     EXPECT_GT(s.busy_cycles, 0U);
@@ -144,21 +144,21 @@ TEST_F(LoopCore, WhatControlReadsIsTrue) {
     EXPECT_EQ(plane.last_seen(c, rack.job(), Rank{64}), 0U);
     EXPECT_EQ(plane.counters(c, JobId{2'000}).packets(), 0U);
   }
-  const std::uint64_t made = rack.sum(&CoreStatistics::replicas) + rack.sum(&CoreStatistics::rejects) +
-                             rack.sum(&CoreStatistics::sent_for) + rack.count(Verdict::kRepeat) +
-                             rack.count(Verdict::kRelay);
-  EXPECT_EQ(rack.sum(&CoreStatistics::frames_out), made);
+  const std::uint64_t made =
+      rack.sum(&io::CoreStatistics::replicas) + rack.sum(&io::CoreStatistics::rejects) +
+      rack.sum(&io::CoreStatistics::sent_for) + rack.count(Verdict::kRepeat) + rack.count(Verdict::kRelay);
+  EXPECT_EQ(rack.sum(&io::CoreStatistics::frames_out), made);
   EXPECT_EQ(rack.of_hosts([](const LoopHost& h) { return h.received(); }), made);
   std::uint64_t in = 0;
   for (std::uint16_t p = 0; p < 4; ++p) {
-    const PortStatistics port = plane.port_statistics(PortIndex{p});
+    const dpdk::PortStatistics port = plane.port_statistics(PortIndex{p});
     EXPECT_EQ(port.tx_packets, rack.host(p).received());
     EXPECT_EQ(port.tx_bytes, rack.host(p).received_bytes());
     EXPECT_EQ(port.rx_packets, rack.host(p).sent());
     EXPECT_GT(port.rx_bytes, port.rx_packets * 98);
     in += port.rx_packets;
   }
-  EXPECT_EQ(in, rack.sum(&CoreStatistics::frames_in));
+  EXPECT_EQ(in, rack.sum(&io::CoreStatistics::frames_in));
 }
 
 }  // namespace

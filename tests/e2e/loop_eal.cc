@@ -4,7 +4,7 @@
 #include <optional>
 #include <string_view>
 
-#include "eal.h"
+#include "dpdk/eal.h"
 
 #include <rte_log.h>
 #include <rte_mbuf.h>
@@ -14,14 +14,14 @@ namespace {
 
 struct Environment {
   Environment() {
-    EalOptions options;
+    dpdk::EalOptions options;
     options.program = "tally_loop_test";
     options.instance = "loop_test";
     options.cores.assign(kDataCores, 0);
     options.pinned = false;
     options.memory_bytes = 128 << 20;
-    options.hugepages = EalOptions::Hugepages::kOff;
-    auto started = Eal::start(options, [](std::uint32_t level, std::string_view line) {
+    options.hugepages = dpdk::EalOptions::Hugepages::kOff;
+    auto started = dpdk::Eal::start(options, [](std::uint32_t level, std::string_view line) {
       if (level <= RTE_LOG_WARNING)
         std::fprintf(stderr, "%.*s\n", static_cast<int>(line.size()), line.data());
     });
@@ -31,7 +31,7 @@ struct Environment {
       error = started.error().text();
     }
   }
-  std::optional<Eal> eal;
+  std::optional<dpdk::Eal> eal;
   std::string error;
 };
 

@@ -41,7 +41,7 @@ TEST_F(LoopExternal, WhatFoundNoSlotLeavesForItsChunksServer) {
     ASSERT_EQ(second.size(), 1U);
     EXPECT_EQ(second[0].header.chunk_id(), Chunk{7});
     EXPECT_EQ(second[0].bytes, kHeaderBytes + 4U * 64);
-    EXPECT_EQ(rig.sum(&CoreStatistics::to_servers), 3U);
+    EXPECT_EQ(rig.sum(&io::CoreStatistics::to_servers), 3U);
     rig.expect_all_mbufs_back();
   }
 }
@@ -66,7 +66,7 @@ TEST_F(LoopExternal, EveryCoreReachesTheServersPort) {
       }
     }
     EXPECT_EQ(got, 8U);
-    EXPECT_EQ(rig.sum(&CoreStatistics::to_servers), 12U);
+    EXPECT_EQ(rig.sum(&io::CoreStatistics::to_servers), 12U);
     rig.expect_all_mbufs_back();
   }
 }
@@ -102,7 +102,7 @@ TEST_F(LoopExternal, AFlushedSlotLeavesInTheFrameThatAskedForIt) {
   ASSERT_EQ(got.size(), 1U);
   EXPECT_EQ(got[0].header.type, PacketType::kPartial);
   EXPECT_EQ(got[0].header.contributors.host(), 0b100U);
-  EXPECT_EQ(rig.sum(&CoreStatistics::no_mbuf), 0U);
+  EXPECT_EQ(rig.sum(&io::CoreStatistics::no_mbuf), 0U);
   rig.expect_all_mbufs_back();
 }
 
@@ -149,7 +149,7 @@ TEST_F(LoopExternal, ABacklogLeavesWithoutNewArrivals) {
     EXPECT_EQ(rig.plane().turn(0, rig.now), std::min<std::size_t>(31, 84 - got));
   }
   EXPECT_EQ(got, 84U);
-  EXPECT_EQ(rig.sum(&CoreStatistics::server_refused), 0U);
+  EXPECT_EQ(rig.sum(&io::CoreStatistics::server_refused), 0U);
   rig.expect_all_mbufs_back();
 }
 
@@ -157,11 +157,11 @@ TEST_F(LoopExternal, ABacklogLeavesWithoutNewArrivals) {
 // and freed, and stopping frees what waits.
 TEST_F(LoopExternal, AServerThatTakesNothingCostsABoundedNumberOfFrames) {
   ServerRig rig({.ring = 64});
-  const std::uint32_t sent = 2 * kServerQueueFrames;
+  const std::uint32_t sent = 2 * dpdk::kServerQueueFrames;
   for (std::uint32_t n = 0; n < sent; n += 32) {
     for (std::uint32_t c = 0; c < 32; ++c) rig.contribute(0, Chunk{c % 8}, kFlagDirect);
     rig.turn();
-    if (n == kServerQueueFrames / 2) {
+    if (n == dpdk::kServerQueueFrames / 2) {
       rig.contribute(0, Chunk{9});
       rig.contribute(1, Chunk{9});
       rig.contribute(2, Chunk{9});
@@ -169,9 +169,9 @@ TEST_F(LoopExternal, AServerThatTakesNothingCostsABoundedNumberOfFrames) {
       EXPECT_EQ(rig.received(rig.member(1)).size(), 1U) << "slots work as before";
     }
   }
-  EXPECT_EQ(rig.plane().statistics(0).server_queued, kServerQueueFrames);
+  EXPECT_EQ(rig.plane().statistics(0).server_queued, dpdk::kServerQueueFrames);
   EXPECT_EQ(rig.plane().statistics(0).to_servers, 63U);
-  EXPECT_EQ(rig.plane().statistics(0).server_refused, sent - kServerQueueFrames - 63);
+  EXPECT_EQ(rig.plane().statistics(0).server_refused, sent - dpdk::kServerQueueFrames - 63);
   rig.expect_all_mbufs_back();
 }
 
@@ -181,12 +181,12 @@ TEST_F(LoopExternal, StoppingTheCoresFreesWhatWaits) {
   for (int starts = 0; starts < 2; ++starts) {
     const auto started = rig.plane().start();
     ASSERT_TRUE(started.has_value()) << started.error().text();
-    for (std::uint32_t n = 0; rig.sum(&CoreStatistics::server_queued) < 100; ++n) {
+    for (std::uint32_t n = 0; rig.sum(&io::CoreStatistics::server_queued) < 100; ++n) {
       rig.contribute(0, Chunk{n % 8}, kFlagDirect, n % 2);
       std::this_thread::yield();
     }
     rig.plane().stop();
-    EXPECT_EQ(rig.sum(&CoreStatistics::server_queued), 0U);
+    EXPECT_EQ(rig.sum(&io::CoreStatistics::server_queued), 0U);
   }
   rig.expect_all_mbufs_back();
 }
@@ -225,7 +225,8 @@ TEST_F(LoopExternal, EveryMbufComesBackWhateverHappens) {
         if (rng.below(12) == 0) static_cast<void>(rig.received(rig.server(raw(chunk) % 2)));
         if (rng.below(9) == 0) static_cast<void>(rig.received(rig.member(rank)));
       }
-      for (const std::uint64_t n : {rig.sum(&CoreStatistics::to_servers), rig.sum(&CoreStatistics::refused)})
+      for (const std::uint64_t n :
+           {rig.sum(&io::CoreStatistics::to_servers), rig.sum(&io::CoreStatistics::refused)})
         EXPECT_GT(n, 50U);
       EXPECT_GT(rig.plane().counters(0, rig.job.id).of(Verdict::kEvict) +
                     rig.plane().counters(0, rig.job.id).of(Verdict::kBypass),

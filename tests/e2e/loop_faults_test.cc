@@ -35,7 +35,7 @@ Bytes frame_of_type(PacketType type, std::size_t payload = 0) {
   h.job = Be<std::uint16_t>(9);
   set_header(datagram, h);
   seal(datagram);
-  return wrap(datagram, loop_binding(0, kUntagged, false), loop_box(), kBasePort);
+  return wrap(datagram, loop_binding(0, jobs::kUntagged, false), loop_box(), kBasePort);
 }
 
 struct Wrong {
@@ -82,13 +82,13 @@ TEST_F(LoopFaults, WhatIsWrongOnTheWireIsCountedOnceAndFreed) {
       return w.verdict == Verdict::kDrop ? rack.count(w.drop) : rack.count(w.verdict);
     };
     const std::uint64_t before = count();
-    const std::uint64_t rejects = rack.sum(&CoreStatistics::rejects);
+    const std::uint64_t rejects = rack.sum(&io::CoreStatistics::rejects);
     rack.host(0).send_raw(w.frame, 0);
     EXPECT_EQ(rack.plane().turn(0, 1'000), 1U) << w.name;
     EXPECT_EQ(count(), before + 1) << w.name;
-    EXPECT_EQ(rack.sum(&CoreStatistics::rejects), rejects + w.rejects) << w.name;
+    EXPECT_EQ(rack.sum(&io::CoreStatistics::rejects), rejects + w.rejects) << w.name;
   }
-  EXPECT_EQ(rack.count(Verdict::kForward), rack.sum(&CoreStatistics::not_ours));
+  EXPECT_EQ(rack.count(Verdict::kForward), rack.sum(&io::CoreStatistics::not_ours));
   EXPECT_EQ(rack.plane().statistics(0).last_turn, 1'000U);
   EXPECT_TRUE(rack.run());
   expect_clean(rack);
@@ -121,7 +121,7 @@ TEST_F(LoopFaults, AFullRingToControlLosesPuntsByName) {
   for (int i = 0; i < 40; ++i) rack.host(0).send_raw(frame_of_type(PacketType::kProbe), 0);
   for (int i = 0; i < 2; ++i) rack.plane().turn(0, 1);
   EXPECT_EQ(rack.count(Verdict::kPunt), 40U);
-  EXPECT_EQ(rack.sum(&CoreStatistics::punts_lost), 40U - 15);
+  EXPECT_EQ(rack.sum(&io::CoreStatistics::punts_lost), 40U - 15);
   EXPECT_TRUE(rack.run());
   expect_clean(rack);
 }
@@ -129,7 +129,7 @@ TEST_F(LoopFaults, AFullRingToControlLosesPuntsByName) {
 TEST_F(LoopFaults, WhatControlCannotSendIsRefusedAndFreed) {
   Rack rack({.name = "Inject", .hand_over = 16, .frame_mbufs = 20});
   const std::array<std::byte, 64> datagram{};
-  Binding to = loop_binding(0, kUntagged, false);
+  jobs::Binding to = loop_binding(0, jobs::kUntagged, false);
   to.port = PortIndex{99};
   EXPECT_FALSE(rack.plane().inject(to, datagram)) << "no such port";
   to.port = PortIndex{1};
@@ -138,18 +138,18 @@ TEST_F(LoopFaults, WhatControlCannotSendIsRefusedAndFreed) {
   while (sent < 100 && rack.plane().inject(to, datagram)) ++sent;
   EXPECT_EQ(sent, 15) << "a full ring";
   EXPECT_EQ(rack.plane().turn(0, 1), 15U);
-  EXPECT_EQ(rack.sum(&CoreStatistics::sent_for), 15U);
-  EXPECT_EQ(rack.sum(&CoreStatistics::frames_out), 15U);
+  EXPECT_EQ(rack.sum(&io::CoreStatistics::sent_for), 15U);
+  EXPECT_EQ(rack.sum(&io::CoreStatistics::frames_out), 15U);
   for (sent = 0; sent < 100 && rack.plane().inject(to, datagram);) ++sent;
   EXPECT_EQ(sent, 5) << "an empty mempool: 15 of 20 are on the wire";
   expect_clean(rack);
 }
 
 TEST_F(LoopFaults, OptionsThatCannotWorkAreRefusedByName) {
-  const auto refused = [](const DataPlaneOptions& o) -> std::string {
-    auto pools = make_pools({.frames = 16, .heads = 16, .frame_room = 2'048}, "refused", -1);
+  const auto refused = [](const io::DataPlaneOptions& o) -> std::string {
+    auto pools = dpdk::make_pools({.frames = 16, .heads = 16, .frame_room = 2'048}, "refused", -1);
     if (!pools) return pools.error().text();
-    const auto plane = DataPlane::create(o, std::move(*pools), {}, best_kernels());
+    const auto plane = io::DataPlane::create(o, std::move(*pools), {}, kernels::best_kernels());
     return plane ? "" : plane.error().text();
   };
   EXPECT_EQ(refused({.slot_lines = 16}), "");
@@ -169,10 +169,10 @@ TEST_F(LoopFaults, EventsReachControl) {
     if (!rack.control().events().empty()) rack.interrupt();
   });
   ASSERT_FALSE(rack.control().events().empty());
-  EXPECT_EQ(rack.control().events().front().kind, EventKind::kMismatch);
+  EXPECT_EQ(rack.control().events().front().kind, pipeline::EventKind::kMismatch);
   EXPECT_EQ(rack.control().events().front().job, rack.job());
   for (int i = 0; i < 1'000; ++i) rack.turn();
-  EXPECT_EQ(rack.worker(0).engine().state(), EngineState::kClosed);
+  EXPECT_EQ(rack.worker(0).engine().state(), engine::EngineState::kClosed);
   EXPECT_NE(rack.worker(0).engine().why_closed().what.find("different operations"), std::string::npos)
       << rack.worker(0).engine().why_closed().what;
   expect_clean(rack);

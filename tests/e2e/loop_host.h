@@ -9,9 +9,9 @@
 #include <memory>
 #include <vector>
 
+#include "dpdk/mbuf.h"
 #include "loop_cable.h"
 #include "loop_worker.h"
-#include "mbuf.h"
 
 namespace tally::e2e {
 
@@ -43,7 +43,7 @@ class LoopHost {
   // Drops what arrived and the second references that it still holds. Returns the frames that arrived.
   std::size_t drain();
 
-  [[nodiscard]] const MbufCounters& mbufs() const noexcept { return mbufs_; }
+  [[nodiscard]] const dpdk::MbufCounters& mbufs() const noexcept { return mbufs_; }
   [[nodiscard]] std::uint64_t chains() const noexcept {
     return chains_;
   }  // frames of several segments received
@@ -67,7 +67,7 @@ class LoopHost {
   HostOptions options_;
   const Cable& cable_;
   rte_mempool* pool_;
-  MbufCounters mbufs_;
+  dpdk::MbufCounters mbufs_;
   std::vector<std::unique_ptr<LoopWorker>> workers_;
   std::array<std::byte, 10'000> line_{};  // a received chain in one piece
   std::uint64_t chains_ = 0;

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <vector>
 
-#include "impaired_way.h"
+#include "dpdk/impaired_way.h"
 #include "loop_eal.h"
 #include "loop_packets.h"
 #include "loop_rack.h"
@@ -24,18 +24,18 @@ class LoopImpair : public testing::TestWithParam<RackCase> {
   }
 };
 
-constexpr PortImpairment both(const ImpairOptions& o) { return {o, o}; }
+constexpr impair::PortImpairment both(const impair::ImpairOptions& o) { return {o, o}; }
 
-constexpr ImpairOptions kAll{.loss_ppm = 20'000,
-                             .burst = 3,
-                             .duplicate_ppm = 20'000,
-                             .reorder_ppm = 20'000,
-                             .corrupt_ppm = 20'000,
-                             .delay = 100 * kMicrosecond,
-                             .jitter = 30 * kMicrosecond,
-                             .seed = 5};
+constexpr impair::ImpairOptions kAll{.loss_ppm = 20'000,
+                                     .burst = 3,
+                                     .duplicate_ppm = 20'000,
+                                     .reorder_ppm = 20'000,
+                                     .corrupt_ppm = 20'000,
+                                     .delay = 100 * kMicrosecond,
+                                     .jitter = 30 * kMicrosecond,
+                                     .seed = 5};
 
-void expect_counted(const ImpairCounters& seen, const ImpairOptions& o, bool small_queue) {
+void expect_counted(const impair::ImpairCounters& seen, const impair::ImpairOptions& o, bool small_queue) {
   EXPECT_EQ(seen.lost > 0, o.loss_ppm > 0);
   EXPECT_EQ(seen.duplicated > 0, o.duplicate_ppm > 0);
   EXPECT_EQ(seen.reordered > 0, o.reorder_ppm > 0);
@@ -54,10 +54,10 @@ TEST_P(LoopImpair, EverySumIsRightAndEveryMbufComesBack) {
   rack.expect_every_frame_counted();
   expect_counted(rack.impaired().in, c.impair.in, c.impair.in.queue < 64);
   expect_counted(rack.impaired().out, c.impair.out, c.impair.out.queue < 64);
-  EXPECT_EQ(rack.sum(&CoreStatistics::no_mbuf) > 0, c.head_mbufs < 256);
+  EXPECT_EQ(rack.sum(&io::CoreStatistics::no_mbuf) > 0, c.head_mbufs < 256);
 }
 
-RackCase impaired(std::string name, const PortImpairment& impair, RackCase c = {}) {
+RackCase impaired(std::string name, const impair::PortImpairment& impair, RackCase c = {}) {
   c.name = std::move(name);
   c.impair = impair;
   c.operations = 8;
@@ -101,17 +101,17 @@ class LoopImpairOnce : public LoopImpair {};
 // Virtual time, one thread: the same run gives the same figures, another seed others.
 TEST_F(LoopImpairOnce, TheSameSeedGivesTheSameRun) {
   const auto figures = [](std::uint64_t seed) {
-    PortImpairment impair = both(kAll);
+    impair::PortImpairment impair = both(kAll);
     impair.in.seed = impair.out.seed = seed;
     Rack rack(impaired("Seed", impair));
     EXPECT_TRUE(rack.run());
     rack.settle();
     std::vector<std::uint64_t> out;
-    for (const ImpairCounters& c : {rack.impaired().in, rack.impaired().out})
+    for (const impair::ImpairCounters& c : {rack.impaired().in, rack.impaired().out})
       for (const std::uint64_t n : {c.lost.get(), c.duplicated.get(), c.reordered.get(), c.corrupted.get()})
         out.push_back(n);
-    out.push_back(rack.sum(&CoreStatistics::frames_in));
-    out.push_back(rack.sum(&CoreStatistics::frames_out));
+    out.push_back(rack.sum(&io::CoreStatistics::frames_in));
+    out.push_back(rack.sum(&io::CoreStatistics::frames_out));
     return out;
   };
   EXPECT_EQ(figures(5), figures(5));
@@ -121,7 +121,7 @@ TEST_F(LoopImpairOnce, TheSameSeedGivesTheSameRun) {
 // With the daemon's threads, and cores that sleep while frames wait.
 TEST_F(LoopImpairOnce, WithThreads) {
   for (const bool multicast : {false, true}) {
-    PortImpairment impair = both(kAll);
+    impair::PortImpairment impair = both(kAll);
     impair.out.delay = kMillisecond;
     Rack rack(impaired("Threads", impair,
                        {.cores = 2, .up = 2, .down = 2, .copies = multicast, .multicast = multicast}));
@@ -134,8 +134,9 @@ TEST_F(LoopImpairOnce, WithThreads) {
 }
 
 TEST_F(LoopImpairOnce, FramesThatWaitWhenTheCoresStopAreDropped) {
-  const ImpairOptions late{.delay = 10 * kSecond};
-  for (const PortImpairment& impair : {PortImpairment{.in = late}, PortImpairment{.out = late}}) {
+  const impair::ImpairOptions late{.delay = 10 * kSecond};
+  for (const impair::PortImpairment& impair :
+       {impair::PortImpairment{.in = late}, impair::PortImpairment{.out = late}}) {
     Rack rack(impaired("Stop", impair));
     for (int i = 0; i < 1'000 && rack.plane().next_due() == kNever; ++i) rack.turn();
     EXPECT_NE(rack.plane().next_due(), kNever);
@@ -153,7 +154,7 @@ class LoopWay : public LoopImpair {
   void SetUp() override {
     LoopImpair::SetUp();
     if (IsSkipped()) return;
-    auto pools = make_pools({.frames = 63, .heads = 31, .frame_room = 2'048}, "way", -1);
+    auto pools = dpdk::make_pools({.frames = 63, .heads = 31, .frame_room = 2'048}, "way", -1);
     ASSERT_TRUE(pools.has_value()) << pools.error().text();
     pools_ = std::move(*pools);
   }
@@ -163,10 +164,10 @@ class LoopWay : public LoopImpair {
     EXPECT_EQ(audit(pools_.heads.get()), "");
   }
   rte_mbuf* frame(std::uint16_t bytes) {
-    rte_mbuf* const m = allocate(pools_.frames.get(), mbufs_);
+    rte_mbuf* const m = dpdk::allocate(pools_.frames.get(), mbufs_);
     m->data_len = bytes;
     m->pkt_len = bytes;
-    std::memset(data_of(m), 0, bytes);
+    std::memset(dpdk::data_of(m), 0, bytes);
     m->ol_flags = RTE_MBUF_F_RX_L4_CKSUM_GOOD;
     return m;
   }
@@ -175,22 +176,22 @@ class LoopWay : public LoopImpair {
     int n = 0;
     for (; m != nullptr; m = m->next)
       for (std::size_t i = 0; i < m->data_len; ++i)
-        n += std::popcount(std::to_integer<unsigned>(data_of(m)[i]));
+        n += std::popcount(std::to_integer<unsigned>(dpdk::data_of(m)[i]));
     return n;
   }
-  ImpairedWay way(const ImpairOptions& o) {
-    return ImpairedWay({o, 1}, pools_.frames.get(), mbufs_, counters_, lost_);
+  dpdk::ImpairedWay way(const impair::ImpairOptions& o) {
+    return dpdk::ImpairedWay({o, 1}, pools_.frames.get(), mbufs_, counters_, lost_);
   }
 
-  Pools pools_;
-  MbufCounters mbufs_;
-  ImpairCounters counters_;
+  dpdk::Pools pools_;
+  dpdk::MbufCounters mbufs_;
+  impair::ImpairCounters counters_;
   OneWriter<std::uint64_t> lost_ = 0;
   std::array<rte_mbuf*, 2> room_{};
 };
 
 TEST_F(LoopWay, CorruptionFlipsOneBitInPlaceAndNoPortVouchesForIt) {
-  ImpairedWay way = this->way({.corrupt_ppm = 1'000'000});
+  dpdk::ImpairedWay way = this->way({.corrupt_ppm = 1'000'000});
   rte_mbuf* const m = frame(100);
   const auto out = way.alter(m, room_);
   ASSERT_EQ(out.size(), 1U);
@@ -198,11 +199,11 @@ TEST_F(LoopWay, CorruptionFlipsOneBitInPlaceAndNoPortVouchesForIt) {
   EXPECT_EQ(bits_of(m), 1);
   EXPECT_EQ(m->ol_flags, 0U);
   EXPECT_EQ(counters_.corrupted, 1U);
-  drop(m);
+  dpdk::drop(m);
 }
 
 TEST_F(LoopWay, WhatOthersSeeIsCopiedBeforeABitFlips) {
-  ImpairedWay way = this->way({.corrupt_ppm = 1'000'000});
+  dpdk::ImpairedWay way = this->way({.corrupt_ppm = 1'000'000});
   rte_mbuf* const m = frame(100);
   rte_mbuf_refcnt_update(m, 1);
   const auto out = way.alter(m, room_);
@@ -210,39 +211,39 @@ TEST_F(LoopWay, WhatOthersSeeIsCopiedBeforeABitFlips) {
   EXPECT_NE(out[0], m);
   EXPECT_EQ(bits_of(out[0]), 1);
   EXPECT_EQ(bits_of(m), 0);
-  EXPECT_TRUE(writable(m)) << "its reference was given back";
-  drop(out[0]);
-  drop(m);
+  EXPECT_TRUE(dpdk::writable(m)) << "its reference was given back";
+  dpdk::drop(out[0]);
+  dpdk::drop(m);
 }
 
 // Wherever in the chain the bit is: other chains share the body.
 TEST_F(LoopWay, TheSharedBodyOfAChainIsNeverWritten) {
-  ImpairedWay way = this->way({.corrupt_ppm = 1'000'000});
+  dpdk::ImpairedWay way = this->way({.corrupt_ppm = 1'000'000});
   rte_mbuf* const body = frame(60);
   int copied = 0;
   for (int i = 0; i < 64; ++i) {
-    rte_mbuf* const chain = refer(body, 40, pools_.heads.get(), mbufs_);
+    rte_mbuf* const chain = dpdk::refer(body, 40, pools_.heads.get(), mbufs_);
     ASSERT_NE(chain, nullptr);
-    std::memset(data_of(chain), 0, 40);
+    std::memset(dpdk::data_of(chain), 0, 40);
     const auto out = way.alter(chain, room_);
     ASSERT_EQ(out.size(), 1U);
     EXPECT_EQ(bits_of(out[0]), 1);
     EXPECT_EQ(out[0]->pkt_len, 100U);
     EXPECT_EQ(bits_of(body), 0);
     copied += out[0]->nb_segs == 1 ? 1 : 0;
-    drop(out[0]);
+    dpdk::drop(out[0]);
   }
   EXPECT_GT(copied, 16) << "a bit of the body";
   EXPECT_LT(copied, 60) << "a bit of the head, which is private";
-  EXPECT_TRUE(writable(body));
-  drop(body);
+  EXPECT_TRUE(dpdk::writable(body));
+  dpdk::drop(body);
 }
 
 TEST_F(LoopWay, ADuplicateIsAFrameOfItsOwn) {
-  ImpairedWay way = this->way({.duplicate_ppm = 1'000'000, .corrupt_ppm = 1'000'000});
+  dpdk::ImpairedWay way = this->way({.duplicate_ppm = 1'000'000, .corrupt_ppm = 1'000'000});
   rte_mbuf* const body = frame(60);
-  rte_mbuf* const chain = refer(body, 40, pools_.heads.get(), mbufs_);
-  std::memset(data_of(chain), 0, 40);
+  rte_mbuf* const chain = dpdk::refer(body, 40, pools_.heads.get(), mbufs_);
+  std::memset(dpdk::data_of(chain), 0, 40);
   chain->port = 7;
   const auto out = way.alter(chain, room_);
   ASSERT_EQ(out.size(), 2U);
@@ -254,17 +255,17 @@ TEST_F(LoopWay, ADuplicateIsAFrameOfItsOwn) {
   EXPECT_EQ(bits_of(body), 0);
   EXPECT_EQ(counters_.duplicated, 1U);
   EXPECT_EQ(counters_.corrupted, 2U);
-  drop(out[0]);
-  drop(out[1]);
-  drop(body);
+  dpdk::drop(out[0]);
+  dpdk::drop(out[1]);
+  dpdk::drop(body);
 }
 
 TEST_F(LoopWay, WithoutAnMbufThereIsNoDuplicateAndWhatCannotBeCorruptedIsLost) {
-  ImpairedWay twice = way({.duplicate_ppm = 1'000'000});
-  ImpairedWay corrupt = way({.corrupt_ppm = 1'000'000});
+  dpdk::ImpairedWay twice = way({.duplicate_ppm = 1'000'000});
+  dpdk::ImpairedWay corrupt = way({.corrupt_ppm = 1'000'000});
   rte_mbuf* const m = frame(100);
   std::vector<rte_mbuf*> rest;
-  while (rte_mbuf* other = allocate(pools_.frames.get(), mbufs_)) rest.push_back(other);
+  while (rte_mbuf* other = dpdk::allocate(pools_.frames.get(), mbufs_)) rest.push_back(other);
   const std::uint64_t before = mbufs_.no_mbuf;
   const auto out = twice.alter(m, room_);
   ASSERT_EQ(out.size(), 1U);
@@ -274,20 +275,20 @@ TEST_F(LoopWay, WithoutAnMbufThereIsNoDuplicateAndWhatCannotBeCorruptedIsLost) {
   EXPECT_TRUE(corrupt.alter(m, room_).empty());
   EXPECT_EQ(counters_.corrupted, 0U);
   EXPECT_EQ(mbufs_.no_mbuf, before + 2);
-  EXPECT_TRUE(writable(m));
-  drop(m);
-  for (rte_mbuf* other : rest) drop(other);
+  EXPECT_TRUE(dpdk::writable(m));
+  dpdk::drop(m);
+  for (rte_mbuf* other : rest) dpdk::drop(other);
 }
 
 TEST_F(LoopWay, OfAnEmptyFrameThereIsNoDuplicateAndNoMbufIsMissing) {
-  ImpairedWay way = this->way({.duplicate_ppm = 1'000'000, .corrupt_ppm = 1'000'000});
+  dpdk::ImpairedWay way = this->way({.duplicate_ppm = 1'000'000, .corrupt_ppm = 1'000'000});
   rte_mbuf* const m = frame(0);
   const auto out = way.alter(m, room_);
   ASSERT_EQ(out.size(), 1U);
   EXPECT_EQ(out[0], m);
   EXPECT_EQ(counters_.duplicated, 0U);
   EXPECT_EQ(mbufs_.no_mbuf, 0U);
-  drop(m);
+  dpdk::drop(m);
 }
 
 // What became of 2,000 numbered frames, kind by kind, in the order of the stages.
@@ -297,14 +298,14 @@ struct Fates {
 
 TEST_F(LoopWay, WhatAKindHitsDoesNotDependOnTheKindsBehindIt) {
   constexpr std::uint16_t kBytes = 64;
-  const auto fates = [&](const ImpairOptions& o) {
-    ImpairedWay way = this->way(o);
+  const auto fates = [&](const impair::ImpairOptions& o) {
+    dpdk::ImpairedWay way = this->way(o);
     Fates seen;
     std::array<rte_mbuf*, 64> left{};
     const auto note = [&](TimeNs now) {
       for (rte_mbuf* m : way.leave(now, left)) {
         seen.hit[3].push_back(m->port);
-        drop(m);
+        dpdk::drop(m);
       }
     };
     for (std::uint16_t n = 0; n < 2'000; ++n) {
@@ -317,7 +318,7 @@ TEST_F(LoopWay, WhatAKindHitsDoesNotDependOnTheKindsBehindIt) {
       for (rte_mbuf* one : out) {
         int at = -1;  // which bit
         for (int bit = 0; bit < kBytes * 8; ++bit) {
-          const auto byte = data_of(one)[bit / 8];
+          const auto byte = dpdk::data_of(one)[bit / 8];
           if ((std::to_integer<unsigned>(byte) >> bit % 8 & 1) != 0) at = bit;
         }
         seen.hit[2].push_back(at);
@@ -328,15 +329,15 @@ TEST_F(LoopWay, WhatAKindHitsDoesNotDependOnTheKindsBehindIt) {
     note(kSecond);
     return seen;
   };
-  const ImpairOptions all{.loss_ppm = 100'000,
-                          .burst = 2,
-                          .duplicate_ppm = 100'000,
-                          .reorder_ppm = 100'000,
-                          .corrupt_ppm = 100'000,
-                          .delay = 5 * kMicrosecond,
-                          .seed = 3};
+  const impair::ImpairOptions all{.loss_ppm = 100'000,
+                                  .burst = 2,
+                                  .duplicate_ppm = 100'000,
+                                  .reorder_ppm = 100'000,
+                                  .corrupt_ppm = 100'000,
+                                  .delay = 5 * kMicrosecond,
+                                  .seed = 3};
   const Fates with_all = fates(all);
-  ImpairOptions fewer = all;
+  impair::ImpairOptions fewer = all;
   const auto same_up_to = [&](std::size_t kinds, const char* off) {
     const Fates now = fates(fewer);
     for (std::size_t i = 0; i < kinds; ++i) EXPECT_EQ(now.hit[i], with_all.hit[i]) << off << ' ' << i;
@@ -355,7 +356,7 @@ TEST_F(LoopWay, WhatAKindHitsDoesNotDependOnTheKindsBehindIt) {
 }
 
 TEST_F(LoopWay, WhatStillWaitsIsFreedWithIt) {
-  ImpairedWay way = this->way({.reorder_ppm = 500'000, .delay = kSecond, .queue = 20});
+  dpdk::ImpairedWay way = this->way({.reorder_ppm = 500'000, .delay = kSecond, .queue = 20});
   for (int i = 0; i < 50; ++i) way.hold(frame(60), 0);
   EXPECT_GT(way.waiting(), 20U);
   EXPECT_GT(counters_.overflow, 0U);

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "reply.h"
+#include "pipeline/reply.h"
 #include "tally/net.h"
 
 namespace tally::e2e {
@@ -75,15 +75,15 @@ Mac group_mac(const Ipv6& group) {
 
 }  // namespace
 
-Box loop_box() {
+jobs::Box loop_box() {
   return {.mac = {2, 0, 0, 0, 0, 0xb0},
           .ipv4 = {10, 0, 0, 1},
           .ipv6 = {0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
 }
 
-Binding loop_binding(std::uint16_t rank, std::uint16_t vlan, bool ipv6) {
+jobs::Binding loop_binding(std::uint16_t rank, std::uint16_t vlan, bool ipv6) {
   const auto low = static_cast<std::uint8_t>(rank + 1);
-  Binding b;
+  jobs::Binding b;
   b.address = ipv6 ? Ipv6{0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, low} : mapped({10, 0, 1, low});
   b.mac = {2, 1, 0, 0, 0, low};
   b.vlan = vlan;
@@ -91,12 +91,12 @@ Binding loop_binding(std::uint16_t rank, std::uint16_t vlan, bool ipv6) {
   return b;
 }
 
-std::span<const std::byte> unwrap(std::span<const std::byte> frame, const Binding& self,
-                                  const Membership* membership, std::vector<std::string>& wrong) {
+std::span<const std::byte> unwrap(std::span<const std::byte> frame, const jobs::Binding& self,
+                                  const engine::Membership* membership, std::vector<std::string>& wrong) {
   EthernetHeader ethernet;
   if (!take(frame, ethernet)) return {};
   std::uint16_t type = ethernet.type.host();
-  std::uint16_t vlan = kUntagged;
+  std::uint16_t vlan = jobs::kUntagged;
   VlanTag tag;
   if (type == kEtherVlan && take(frame, tag)) {
     vlan = tag.tci.host() & 0xFFF;
@@ -119,17 +119,17 @@ std::span<const std::byte> unwrap(std::span<const std::byte> frame, const Bindin
   return datagram;
 }
 
-void wrap_for_box(std::span<std::byte> head, const Binding& self, std::uint16_t destination_port,
+void wrap_for_box(std::span<std::byte> head, const jobs::Binding& self, std::uint16_t destination_port,
                   std::span<const std::byte> datagram) {
   const bool ipv6 = !is_mapped_ipv4(self.address);
-  Box from{.mac = self.mac, .ipv4 = {}, .ipv6 = self.address};
+  jobs::Box from{.mac = self.mac, .ipv4 = {}, .ipv6 = self.address};
   if (!ipv6) std::copy_n(self.address.begin() + 12, 4, from.ipv4.begin());
-  const Box box = loop_box();
-  const Binding to{.address = ipv6 ? box.ipv6 : mapped(box.ipv4),
-                   .mac = box.mac,
-                   .vlan = self.vlan,
-                   .udp_port = destination_port};
-  write_encapsulation(head, to, from, self.udp_port, datagram);
+  const jobs::Box box = loop_box();
+  const jobs::Binding to{.address = ipv6 ? box.ipv6 : mapped(box.ipv4),
+                         .mac = box.mac,
+                         .vlan = self.vlan,
+                         .udp_port = destination_port};
+  pipeline::write_encapsulation(head, to, from, self.udp_port, datagram);
 }
 
 }  // namespace tally::e2e

@@ -7,11 +7,11 @@
 #include <functional>
 #include <thread>
 
+#include "dpdk/mbuf.h"
+#include "dpdk/pools.h"
+#include "dpdk/port.h"
 #include "loop_cable.h"
 #include "loop_eal.h"
-#include "mbuf.h"
-#include "pools.h"
-#include "port.h"
 
 #include <rte_lcore.h>
 

@@ -6,7 +6,7 @@
 #include <chrono>
 #include <thread>
 
-#include "kernels.h"
+#include "kernels/kernels.h"
 #include "loop_eal.h"
 #include "loop_packets.h"
 #include "pool_audit.h"
@@ -35,8 +35,8 @@ std::uint16_t room_of(const RackCase& c) {
 }
 
 // Without a cache per lcore, so that a small pool is empty when its last mbuf is taken.
-Mempool make_pool(const std::string& name, unsigned mbufs, std::uint16_t room) {
-  Mempool pool(rte_pktmbuf_pool_create(
+dpdk::Mempool make_pool(const std::string& name, unsigned mbufs, std::uint16_t room) {
+  dpdk::Mempool pool(rte_pktmbuf_pool_create(
       name.c_str(), mbufs, 0, 0, static_cast<std::uint16_t>(RTE_PKTMBUF_HEADROOM + room), SOCKET_ID_ANY));
   TALLY_CHECK(pool != nullptr, "EAL's memory holds every mempool of the test");
   return pool;
@@ -77,39 +77,39 @@ Rack::~Rack() {
 }
 
 void Rack::make_plane() {
-  auto pools = make_pools(
+  auto pools = dpdk::make_pools(
       {.frames = case_.frame_mbufs, .heads = case_.head_mbufs, .frame_room = room_of(case_)}, "loop", -1);
   TALLY_CHECK(pools.has_value(), "EAL's memory holds the pools");
   frames_ = pools->frames.get();
   heads_ = pools->heads.get();
-  std::vector<BoxPort> ports;
+  std::vector<io::BoxPort> ports;
   for (const auto& cable : cables_) {
-    PortOptions o;
+    dpdk::PortOptions o;
     o.name = cable->options().name;
     o.receive_queues = case_.up;
     o.transmit_queues = case_.down;
-    auto port = Port::adopt(cable->box_port(), o, frames_);
+    auto port = dpdk::Port::adopt(cable->box_port(), o, frames_);
     if (!port) std::fprintf(stderr, "%s\n", port.error().text().c_str());
     TALLY_CHECK(port.has_value(), "the box takes the port");
-    const ImpairOptions loss{.loss_ppm = case_.loss_ppm, .seed = 5};
+    const impair::ImpairOptions loss{.loss_ppm = case_.loss_ppm, .seed = 5};
     const bool impaired = case_.impair.in.on() || case_.impair.out.on();
-    ports.push_back({std::move(*port), impaired ? case_.impair : PortImpairment{loss, loss}});
+    ports.push_back({std::move(*port), impaired ? case_.impair : impair::PortImpairment{loss, loss}});
   }
-  DataPlaneOptions o;
+  io::DataPlaneOptions o;
   o.box = loop_box();
   o.prefix = "loop";
   o.cores = case_.cores;
   o.staged = case_.staged;
   o.slot_lines = kSlotLines;
   o.hand_over = case_.hand_over;
-  auto plane = DataPlane::create(o, std::move(*pools), std::move(ports), best_kernels());
+  auto plane = io::DataPlane::create(o, std::move(*pools), std::move(ports), kernels::best_kernels());
   if (!plane) std::fprintf(stderr, "%s\n", plane.error().text().c_str());
   TALLY_CHECK(plane.has_value(), "the data plane is made");
   plane_ = std::move(*plane);
 }
 
 void Rack::add_worker(std::uint16_t rank) {
-  EngineOptions o;
+  engine::EngineOptions o;
   o.job = config_.name;
   o.token = config_.token;
   o.rank = Rank{rank};
@@ -117,9 +117,9 @@ void Rack::add_worker(std::uint16_t rank) {
   o.elements = case_.elements;
   o.instance = 100U + rank;
   o.seed = 200U + rank;
-  o.rto_floor = kPollRtoFloor;
+  o.rto_floor = engine::kPollRtoFloor;
   const bool ipv6 = case_.ipv6 || (case_.ipv6_odd && rank % 2 == 1);
-  const auto vlan = static_cast<std::uint16_t>(!case_.vlans ? kUntagged : rank % 2 == 0 ? 7 : 9);
+  const auto vlan = static_cast<std::uint16_t>(!case_.vlans ? jobs::kUntagged : rank % 2 == 0 ? 7 : 9);
   workers_.push_back(&hosts_[rank / case_.per_port]->add(
       std::make_unique<LoopWorker>(o, loop_binding(rank, vlan, ipv6), workload_)));
 }
@@ -155,7 +155,7 @@ bool Rack::run_threads(const std::function<void()>& each) {
     while (!stop.load(std::memory_order_acquire)) {
       std::size_t moved = 0;
       for (const auto& host : hosts_) moved += host->turn(clock_now());
-      if (babble_ && sum(&CoreStatistics::results) != 0) babble_once(number++);
+      if (babble_ && sum(&io::CoreStatistics::results) != 0) babble_once(number++);
       if (moved == 0) std::this_thread::yield();
       if (all_done()) done.store(true, std::memory_order_release);
     }
@@ -211,7 +211,7 @@ void Rack::expect_right_sums() {
     EXPECT_EQ(w->completed(), case_.operations);
     for (const auto& what : w->wrong())
       if (!(corrupts && what.starts_with("a kernel would discard"))) ADD_FAILURE() << what;
-    if (w->engine().state() == EngineState::kClosed && w->completed() < case_.operations)
+    if (w->engine().state() == engine::EngineState::kClosed && w->completed() < case_.operations)
       ADD_FAILURE() << w->engine().why_closed().text();
     if (corrupts) continue;
     // A payload that someone wrote while it was shared, or freed while it was read, fails its checks.
@@ -235,25 +235,25 @@ void Rack::expect_all_mbufs_back() {
 // What came in is in exactly one counter of the pipelines, or was lost by name before it reached them.
 void Rack::expect_every_frame_counted() {
   const std::uint64_t packets = counted([](const JobCounters& c) { return c.packets(); });
-  const ImpairCounters impaired_in = impaired().in;
-  EXPECT_EQ(impaired_in.lost, sum(&CoreStatistics::impaired_in));
-  const std::uint64_t in = sum(&CoreStatistics::frames_in) + sum(&CoreStatistics::taken_over) +
+  const impair::ImpairCounters impaired_in = impaired().in;
+  EXPECT_EQ(impaired_in.lost, sum(&io::CoreStatistics::impaired_in));
+  const std::uint64_t in = sum(&io::CoreStatistics::frames_in) + sum(&io::CoreStatistics::taken_over) +
                            impaired_in.duplicated - impaired_in.lost - impaired_in.overflow;
   EXPECT_LE(packets, in);
   // What a core could not hand to the one that sends for it is in hand_over_lost as well.
-  EXPECT_GE(count(Verdict::kHandOver), sum(&CoreStatistics::handed_over));
+  EXPECT_GE(count(Verdict::kHandOver), sum(&io::CoreStatistics::handed_over));
   EXPECT_LE(count(Verdict::kHandOver),
-            sum(&CoreStatistics::handed_over) + sum(&CoreStatistics::hand_over_lost));
-  EXPECT_LE(sum(&CoreStatistics::taken_over), sum(&CoreStatistics::handed_over));
-  EXPECT_EQ(count(Verdict::kComplete), sum(&CoreStatistics::results));
-  EXPECT_EQ(count(Verdict::kForward), sum(&CoreStatistics::not_ours));
+            sum(&io::CoreStatistics::handed_over) + sum(&io::CoreStatistics::hand_over_lost));
+  EXPECT_LE(sum(&io::CoreStatistics::taken_over), sum(&io::CoreStatistics::handed_over));
+  EXPECT_EQ(count(Verdict::kComplete), sum(&io::CoreStatistics::results));
+  EXPECT_EQ(count(Verdict::kForward), sum(&io::CoreStatistics::not_ours));
   // A shared frame found no copy; or frames waited on purpose when the cores were stopped.
   if (cut_off_ && case_.impair.in.timed()) return;
-  EXPECT_GE(packets + sum(&CoreStatistics::no_mbuf), in);
+  EXPECT_GE(packets + sum(&io::CoreStatistics::no_mbuf), in);
 }
 
-DataPlane::ImpairedPort Rack::impaired() const {
-  DataPlane::ImpairedPort all;
+io::DataPlane::ImpairedPort Rack::impaired() const {
+  io::DataPlane::ImpairedPort all;
   for (std::uint16_t p = 0; p < plane_->ports(); ++p) {
     all.in += plane_->impaired(PortIndex{p}).in;
     all.out += plane_->impaired(PortIndex{p}).out;
@@ -275,7 +275,7 @@ std::uint64_t Rack::count(Verdict verdict) const {
 std::uint64_t Rack::count(Drop drop) const {
   return counted([&](const JobCounters& c) { return c.of(drop); });
 }
-std::uint64_t Rack::sum(OneWriter<std::uint64_t> CoreStatistics::*field) const {
+std::uint64_t Rack::sum(OneWriter<std::uint64_t> io::CoreStatistics::*field) const {
   std::uint64_t n = 0;
   for (std::size_t core = 0; core < plane_->cores(); ++core) n += plane_->statistics(core).*field;
   return n;

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "data_plane.h"
 #include "frames.h"
+#include "io/data_plane.h"
 #include "loop_cable.h"
 #include "loop_control.h"
 #include "loop_host.h"
@@ -27,8 +27,8 @@ struct RackCase {
   std::uint16_t down = 1;  // transmit queues
   bool staged = false;
   std::uint16_t hand_over = 1024;
-  std::uint32_t loss_ppm = 0;  // both ways
-  PortImpairment impair{};     // instead, where it is on
+  std::uint32_t loss_ppm = 0;       // both ways
+  impair::PortImpairment impair{};  // instead, where it is on
   unsigned frame_mbufs = 1024;
   unsigned head_mbufs = 1024;
   // Cables
@@ -41,7 +41,7 @@ struct RackCase {
   std::uint16_t elements = 352;
   std::uint32_t window = 256;
   bool multicast = false;
-  StragglerPolicy stragglers{};
+  members::StragglerPolicy stragglers{};
   bool ipv6 = false;
   bool ipv6_odd = false;  // odd ranks only
   bool vlans = false;     // even ranks in VLAN 7, odd ones in VLAN 9
@@ -84,20 +84,20 @@ class Rack {
   void expect_all_mbufs_back();
   void expect_every_frame_counted();
 
-  [[nodiscard]] DataPlane& plane() noexcept { return *plane_; }
+  [[nodiscard]] io::DataPlane& plane() noexcept { return *plane_; }
   [[nodiscard]] LoopControl& control() noexcept { return *control_; }
   [[nodiscard]] LoopHost& host(std::size_t i) noexcept { return *hosts_[i]; }
   [[nodiscard]] LoopWorker& worker(std::uint16_t rank) noexcept { return *workers_[rank]; }
   [[nodiscard]] JobId job() const noexcept { return job_; }
-  [[nodiscard]] const JobConfig& config() const noexcept { return config_; }
+  [[nodiscard]] const members::JobConfig& config() const noexcept { return config_; }
   [[nodiscard]] TimeNs now() const noexcept { return now_; }
 
   // What `impair` did, all ports together.
-  [[nodiscard]] DataPlane::ImpairedPort impaired() const;
+  [[nodiscard]] io::DataPlane::ImpairedPort impaired() const;
   // Sums over the cores, the job and packets that matched none.
   [[nodiscard]] std::uint64_t count(Verdict verdict) const;
   [[nodiscard]] std::uint64_t count(Drop drop) const;
-  [[nodiscard]] std::uint64_t sum(OneWriter<std::uint64_t> CoreStatistics::*field) const;
+  [[nodiscard]] std::uint64_t sum(OneWriter<std::uint64_t> io::CoreStatistics::*field) const;
   [[nodiscard]] std::uint64_t of_workers(
       const std::function<std::uint64_t(const EngineStatistics&)>& f) const;
   [[nodiscard]] std::uint64_t of_hosts(const std::function<std::uint64_t(const LoopHost&)>& f) const;
@@ -111,14 +111,14 @@ class Rack {
   [[nodiscard]] std::uint64_t counted(const std::function<std::uint64_t(const JobCounters&)>& f) const;
 
   RackCase case_;
-  JobConfig config_;
+  members::JobConfig config_;
   sim::Workload workload_;
   // In the order of their construction: mempools outlive the ports, and those what sends into them.
-  Mempool workers_pool_;
+  dpdk::Mempool workers_pool_;
   std::vector<std::unique_ptr<Cable>> cables_;
   std::vector<std::unique_ptr<LoopHost>> hosts_;
   std::vector<LoopWorker*> workers_;
-  std::unique_ptr<DataPlane> plane_;
+  std::unique_ptr<io::DataPlane> plane_;
   std::unique_ptr<LoopControl> control_;
   rte_mempool* frames_ = nullptr;  // of the plane
   rte_mempool* heads_ = nullptr;

@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "data_plane.h"
+#include "dpdk/mbuf.h"
 #include "frames.h"
+#include "io/data_plane.h"
 #include "jobs.h"
 #include "loop_cable.h"
-#include "mbuf.h"
 
 namespace tally::e2e {
 
@@ -40,23 +40,23 @@ class ServerRig {
   ~ServerRig();
 
   // To the box, on a queue of its port. What its ring does not take is lost.
-  void send(const Bytes& datagram, const Binding& from, std::uint16_t queue = 0);
+  void send(const Bytes& datagram, const jobs::Binding& from, std::uint16_t queue = 0);
   void contribute(std::uint16_t rank, Chunk chunk, std::uint8_t flags = 0, std::uint16_t queue = 0);
   void say(PacketType type, Chunk chunk, std::uint64_t ranks, const std::vector<std::int32_t>& values = {});
   // Of all cores; returns what moved.
   std::size_t turn();
   // Everything that waits behind self's port: what is for `self` as its kernel would take it, with sums that
   // match; the rest is dropped.
-  [[nodiscard]] std::vector<Arrival> received(const Binding& self);
+  [[nodiscard]] std::vector<Arrival> received(const jobs::Binding& self);
   // What is under way arrives; what waits for servers waits until the box stops. Then every mbuf is back.
   void expect_all_mbufs_back();
 
-  [[nodiscard]] const Binding& member(std::uint16_t rank) const { return job.ranks[rank].binding; }
-  [[nodiscard]] const Binding& server(std::uint32_t i) const { return job.server_ranks[i].binding; }
-  [[nodiscard]] std::uint64_t sum(OneWriter<std::uint64_t> CoreStatistics::*field) const;
-  [[nodiscard]] DataPlane& plane() noexcept { return *plane_; }
+  [[nodiscard]] const jobs::Binding& member(std::uint16_t rank) const { return job.ranks[rank].binding; }
+  [[nodiscard]] const jobs::Binding& server(std::uint32_t i) const { return job.server_ranks[i].binding; }
+  [[nodiscard]] std::uint64_t sum(OneWriter<std::uint64_t> io::CoreStatistics::*field) const;
+  [[nodiscard]] io::DataPlane& plane() noexcept { return *plane_; }
 
-  Job job;
+  jobs::Job job;
   TimeNs now = kSecond;
 
  private:
@@ -65,12 +65,12 @@ class ServerRig {
   void empty_cables();
 
   // In the order of their construction: mempools outlive the ports.
-  Mempool far_;  // of whoever is at the other ends
+  dpdk::Mempool far_;  // of whoever is at the other ends
   std::vector<std::unique_ptr<Cable>> cables_;
-  std::unique_ptr<DataPlane> plane_;
+  std::unique_ptr<io::DataPlane> plane_;
   rte_mempool* frames_ = nullptr;  // of the plane
   rte_mempool* heads_ = nullptr;
-  MbufCounters mbufs_;
+  dpdk::MbufCounters mbufs_;
   std::vector<std::string> wrong_;
 };
 

@@ -6,12 +6,12 @@
 #include <cstring>
 #include <optional>
 
+#include "dpdk/port.h"
+#include "io/egress.h"
+#include "io/node_memory.h"
 #include "loop_cable.h"
 #include "loop_eal.h"
-#include "node_memory.h"
 #include "pool_audit.h"
-#include "port.h"
-#include "server_egress.h"
 
 namespace tally::e2e {
 namespace {
@@ -23,11 +23,11 @@ class LoopServer : public testing::Test {
  protected:
   void SetUp() override {
     if (!start_eal().empty()) GTEST_SKIP() << start_eal();
-    auto pools = make_pools({.frames = 255, .heads = 16, .frame_room = 2'048}, "server", -1);
+    auto pools = dpdk::make_pools({.frames = 255, .heads = 16, .frame_room = 2'048}, "server", -1);
     ASSERT_TRUE(pools.has_value()) << pools.error().text();
     pools_ = std::move(*pools);
     cable_.emplace(CableOptions{.name = "server", .size = kRing}, pools_.frames.get());
-    auto port = Port::adopt(cable_->box_port(), {.name = "server"}, pools_.frames.get());
+    auto port = dpdk::Port::adopt(cable_->box_port(), {.name = "server"}, pools_.frames.get());
     ASSERT_TRUE(port.has_value()) << port.error().text();
     port_.emplace(std::move(*port));
   }
@@ -39,44 +39,44 @@ class LoopServer : public testing::Test {
 
   // A frame that carries its number.
   rte_mbuf* frame(std::uint32_t number) {
-    rte_mbuf* m = allocate(pools_.frames.get(), mbufs_);
+    rte_mbuf* m = dpdk::allocate(pools_.frames.get(), mbufs_);
     if (m == nullptr) return nullptr;
     m->data_len = kBytes;
     m->pkt_len = kBytes;
-    std::memcpy(data_of(m), &number, sizeof number);
+    std::memcpy(dpdk::data_of(m), &number, sizeof number);
     return m;
   }
   static std::uint32_t number_of(rte_mbuf* m) {
     std::uint32_t number = 0;
-    std::memcpy(&number, data_of(m), sizeof number);
-    drop(m);
+    std::memcpy(&number, dpdk::data_of(m), sizeof number);
+    dpdk::drop(m);
     return number;
   }
   // What the far end of the cable has received.
   std::vector<std::uint32_t> arrived() {
     std::array<rte_mbuf*, 32> room{};
     std::vector<std::uint32_t> all;
-    for (rte_mbuf* m : receive(cable_->worker_port(), 0, room)) all.push_back(number_of(m));
+    for (rte_mbuf* m : dpdk::receive(cable_->worker_port(), 0, room)) all.push_back(number_of(m));
     return all;
   }
-  void push(ServerEgress& servers, std::uint32_t number, std::uint16_t job, std::uint8_t priority) {
+  void push(io::ServerEgress& servers, std::uint32_t number, std::uint16_t job, std::uint8_t priority) {
     rte_mbuf* const m = frame(number);
     ASSERT_NE(m, nullptr);
     servers.push(PortIndex{0}, m, JobId{job}, priority);
   }
 
-  Pools pools_;
+  dpdk::Pools pools_;
   std::optional<Cable> cable_;
-  std::optional<Port> port_;
-  MbufCounters mbufs_;
-  CoreStatistics statistics_;
-  std::array<PortTraffic, 2> traffic_;
+  std::optional<dpdk::Port> port_;
+  dpdk::MbufCounters mbufs_;
+  io::CoreStatistics statistics_;
+  std::array<io::PortTraffic, 2> traffic_;
 };
 
 TEST_F(LoopServer, WhatAPortRefusesWaitsForIt) {
-  Egress egress({{.traits = port_->traits(), .impair = {{}, 1}}}, pools_.frames.get(), mbufs_, statistics_,
-                traffic_);
-  ServerEgress servers(1, {.capacity = 100}, egress, statistics_);
+  io::Egress egress({{.traits = port_->traits(), .impair = {{}, 1}}}, pools_.frames.get(), mbufs_,
+                    statistics_, traffic_);
+  io::ServerEgress servers(1, {.capacity = 100}, egress, statistics_);
   EXPECT_EQ(servers.drain(), 0U);
   for (std::uint32_t i = 0; i < 50; ++i) push(servers, i, 1, 100);
   EXPECT_EQ(servers.waiting(), 50U);
@@ -101,9 +101,9 @@ TEST_F(LoopServer, WhatAPortRefusesWaitsForIt) {
 
 // While frames wait, an urgent one overtakes them, also those that the port has refused before.
 TEST_F(LoopServer, AnUrgentFrameOvertakesWhatAPortRefused) {
-  Egress egress({{.traits = port_->traits(), .impair = {{}, 1}}}, pools_.frames.get(), mbufs_, statistics_,
-                traffic_);
-  ServerEgress servers(1, {.capacity = 100}, egress, statistics_);
+  io::Egress egress({{.traits = port_->traits(), .impair = {{}, 1}}}, pools_.frames.get(), mbufs_,
+                    statistics_, traffic_);
+  io::ServerEgress servers(1, {.capacity = 100}, egress, statistics_);
   for (std::uint32_t i = 0; i < 10; ++i) push(servers, i, 1, 0);
   EXPECT_EQ(servers.drain(), kRing - 1);
   push(servers, 77, 2, 254);
@@ -114,9 +114,9 @@ TEST_F(LoopServer, AnUrgentFrameOvertakesWhatAPortRefused) {
 
 // Results first: they are pushed into the outbox, and the queue gets what is left of the ring.
 TEST_F(LoopServer, ResultsGoBeforeWhatWaitsForServers) {
-  Egress egress({{.traits = port_->traits(), .impair = {{}, 1}}}, pools_.frames.get(), mbufs_, statistics_,
-                traffic_);
-  ServerEgress servers(1, {.capacity = 100}, egress, statistics_);
+  io::Egress egress({{.traits = port_->traits(), .impair = {{}, 1}}}, pools_.frames.get(), mbufs_,
+                    statistics_, traffic_);
+  io::ServerEgress servers(1, {.capacity = 100}, egress, statistics_);
   for (std::uint32_t i = 0; i < 5; ++i) push(servers, i, 1, 254);
   for (std::uint32_t i = 100; i < 104; ++i) egress.push(PortIndex{0}, frame(i));
   EXPECT_EQ(servers.drain(), kRing - 1 - 4);
@@ -125,9 +125,9 @@ TEST_F(LoopServer, ResultsGoBeforeWhatWaitsForServers) {
 }
 
 TEST_F(LoopServer, WhatFindsTheQueueFullIsCountedAndFreed) {
-  Egress egress({{.traits = port_->traits(), .impair = {{}, 1}}}, pools_.frames.get(), mbufs_, statistics_,
-                traffic_);
-  ServerEgress servers(1, {.capacity = 4}, egress, statistics_);
+  io::Egress egress({{.traits = port_->traits(), .impair = {{}, 1}}}, pools_.frames.get(), mbufs_,
+                    statistics_, traffic_);
+  io::ServerEgress servers(1, {.capacity = 4}, egress, statistics_);
   for (std::uint32_t i = 0; i < 6; ++i) push(servers, i, 1, 0);
   EXPECT_EQ(statistics_.server_refused, 2U);
   push(servers, 50, 2, 254);
@@ -138,9 +138,9 @@ TEST_F(LoopServer, WhatFindsTheQueueFullIsCountedAndFreed) {
 }
 
 TEST_F(LoopServer, WhatIsLostOnPurposeIsDecidedOnce) {
-  Egress egress({{.traits = port_->traits(), .impair = {{.loss_ppm = 500'000, .seed = 3}, 1}}},
-                pools_.frames.get(), mbufs_, statistics_, traffic_);
-  ServerEgress servers(1, {.capacity = 200}, egress, statistics_);
+  io::Egress egress({{.traits = port_->traits(), .impair = {{.loss_ppm = 500'000, .seed = 3}, 1}}},
+                    pools_.frames.get(), mbufs_, statistics_, traffic_);
+  io::ServerEgress servers(1, {.capacity = 200}, egress, statistics_);
   for (std::uint32_t i = 0; i < 100; ++i) push(servers, i, 1, 0);
   const std::uint64_t lost = statistics_.impaired_out;
   EXPECT_GT(lost, 20U);
@@ -153,9 +153,9 @@ TEST_F(LoopServer, WhatIsLostOnPurposeIsDecidedOnce) {
 
 // Each copy is a packet for the queue, which stays bounded.
 TEST_F(LoopServer, ADuplicateOnPurposeHasAPlaceOfItsOwn) {
-  Egress egress({{.traits = port_->traits(), .impair = {{.duplicate_ppm = 1'000'000}, 1}}},
-                pools_.frames.get(), mbufs_, statistics_, traffic_);
-  ServerEgress servers(1, {.capacity = 5}, egress, statistics_);
+  io::Egress egress({{.traits = port_->traits(), .impair = {{.duplicate_ppm = 1'000'000}, 1}}},
+                    pools_.frames.get(), mbufs_, statistics_, traffic_);
+  io::ServerEgress servers(1, {.capacity = 5}, egress, statistics_);
   for (std::uint32_t i = 0; i < 3; ++i) push(servers, i, 1, 0);
   EXPECT_EQ(servers.waiting(), 5U);
   EXPECT_EQ(statistics_.server_refused, 1U);
@@ -166,9 +166,9 @@ TEST_F(LoopServer, ADuplicateOnPurposeHasAPlaceOfItsOwn) {
 
 // Frames leave the queue for the delay, as many as it has room for, and the port when their time has come.
 TEST_F(LoopServer, WhatIsDelayedOnPurposeLeavesWhenItsTimeHasCome) {
-  Egress egress({{.traits = port_->traits(), .impair = {{.delay = 100, .queue = 5}, 1}}}, pools_.frames.get(),
-                mbufs_, statistics_, traffic_);
-  ServerEgress servers(1, {.capacity = 100}, egress, statistics_);
+  io::Egress egress({{.traits = port_->traits(), .impair = {{.delay = 100, .queue = 5}, 1}}},
+                    pools_.frames.get(), mbufs_, statistics_, traffic_);
+  io::ServerEgress servers(1, {.capacity = 100}, egress, statistics_);
   EXPECT_EQ(egress.begin(1'000), 0U);
   EXPECT_EQ(egress.next_due(), kNever);
   for (std::uint32_t i = 0; i < 12; ++i) push(servers, i, 1, 0);
@@ -195,12 +195,12 @@ TEST_F(LoopServer, WhatIsDelayedOnPurposeLeavesWhenItsTimeHasCome) {
 
 // Another core has the transmit queue: frames go through its ring, which says of each where it goes.
 TEST_F(LoopServer, TheRingOfTheCoreThatSendsTakesWhatItHasRoomFor) {
-  const ThreadRing ring = make_ring(kRing, sizeof(void*), Producers::kOne, SOCKET_ID_ANY);
+  const io::ThreadRing ring = io::make_ring(kRing, sizeof(void*), io::Producers::kOne, SOCKET_ID_ANY);
   ASSERT_TRUE(ring);
-  Egress egress({{.traits = port_->traits(), .impair = {{}, 1}},
-                 {.traits = port_->traits(), .via = ring.get(), .impair = {{}, 1}}},
-                pools_.frames.get(), mbufs_, statistics_, traffic_);
-  ServerEgress servers(2, {.capacity = 100}, egress, statistics_);
+  io::Egress egress({{.traits = port_->traits(), .impair = {{}, 1}},
+                     {.traits = port_->traits(), .via = ring.get(), .impair = {{}, 1}}},
+                    pools_.frames.get(), mbufs_, statistics_, traffic_);
+  io::ServerEgress servers(2, {.capacity = 100}, egress, statistics_);
   for (std::uint32_t i = 0; i < 10; ++i) {
     rte_mbuf* const m = frame(i);
     ASSERT_NE(m, nullptr);
@@ -214,7 +214,7 @@ TEST_F(LoopServer, TheRingOfTheCoreThatSendsTakesWhatItHasRoomFor) {
   std::array<rte_mbuf*, 16> room{};
   std::uint32_t next = 0;
   for (int turns = 0; turns < 2; ++turns) {
-    for (rte_mbuf* m : receive(ring.get(), room)) {
+    for (rte_mbuf* m : dpdk::receive(ring.get(), room)) {
       EXPECT_EQ(m->port, 1U);
       EXPECT_EQ(number_of(m), next++);
     }
@@ -225,10 +225,10 @@ TEST_F(LoopServer, TheRingOfTheCoreThatSendsTakesWhatItHasRoomFor) {
 
 // The server is away, or the box stops.
 TEST_F(LoopServer, WhatStillWaitsIsFreedWithTheQueue) {
-  Egress egress({{.traits = port_->traits(), .impair = {{}, 1}}}, pools_.frames.get(), mbufs_, statistics_,
-                traffic_);
+  io::Egress egress({{.traits = port_->traits(), .impair = {{}, 1}}}, pools_.frames.get(), mbufs_,
+                    statistics_, traffic_);
   {
-    ServerEgress servers(1, {.capacity = 100}, egress, statistics_);
+    io::ServerEgress servers(1, {.capacity = 100}, egress, statistics_);
     for (std::uint32_t i = 0; i < 30; ++i) push(servers, i, 1, 0);
     EXPECT_EQ(servers.drain(), kRing - 1);
     servers.clear();

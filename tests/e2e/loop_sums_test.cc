@@ -24,28 +24,28 @@ void expect_hardships(Rack& rack, const RackCase& c) {
   const auto retransmissions = rack.of_workers([](const EngineStatistics& s) { return s.retransmissions; });
   const bool small_pools = c.head_mbufs < 256;
   const bool small_rings = c.ring < 1024;
-  EXPECT_EQ(rack.sum(&CoreStatistics::impaired_in) > 0, c.loss_ppm > 0);
-  EXPECT_EQ(rack.sum(&CoreStatistics::impaired_out) > 0, c.loss_ppm > 0);
-  EXPECT_EQ(rack.sum(&CoreStatistics::no_mbuf) > 0, small_pools);
+  EXPECT_EQ(rack.sum(&io::CoreStatistics::impaired_in) > 0, c.loss_ppm > 0);
+  EXPECT_EQ(rack.sum(&io::CoreStatistics::impaired_out) > 0, c.loss_ppm > 0);
+  EXPECT_EQ(rack.sum(&io::CoreStatistics::no_mbuf) > 0, small_pools);
   EXPECT_EQ(rack.of_hosts([](const LoopHost& h) { return h.mbufs().no_mbuf.get(); }) > 0, small_pools);
-  EXPECT_EQ(rack.sum(&CoreStatistics::refused) > 0, small_rings);
+  EXPECT_EQ(rack.sum(&io::CoreStatistics::refused) > 0, small_rings);
   EXPECT_EQ(rack.of_hosts([](const LoopHost& h) { return h.mbufs().refused.get(); }) > 0, small_rings);
-  EXPECT_EQ(rack.sum(&CoreStatistics::copied) > 0, c.host.share_every > 0);
+  EXPECT_EQ(rack.sum(&io::CoreStatistics::copied) > 0, c.host.share_every > 0);
   EXPECT_EQ(rack.count(Drop::kSegments) > 0, c.host.split_every > 0);
-  EXPECT_EQ(rack.sum(&CoreStatistics::handed_over) > 0,
+  EXPECT_EQ(rack.sum(&io::CoreStatistics::handed_over) > 0,
             c.cores > c.up || (c.cores > 1 && c.host.stray_every > 0));
-  EXPECT_EQ(rack.sum(&CoreStatistics::hand_over_lost) > 0, c.hand_over < 1024);
-  EXPECT_GT(rack.sum(&CoreStatistics::sent_for), 0U);  // control's at least
+  EXPECT_EQ(rack.sum(&io::CoreStatistics::hand_over_lost) > 0, c.hand_over < 1024);
+  EXPECT_GT(rack.sum(&io::CoreStatistics::sent_for), 0U);  // control's at least
   // Repair: early sendings, stored results; where many are lost also queries and answers passed on, and 'we
   // wait for these ranks'.
   EXPECT_GE(rack.of_workers([](const EngineStatistics& s) { return s.early; }) > 0, c.loss_ppm > 0);
   EXPECT_GE(rack.count(Verdict::kRepeat) > 0, c.loss_ppm > 0 || small_pools);
   if (c.loss_ppm == 0 || c.loss_ppm >= kManyLost) {
-    EXPECT_EQ(rack.sum(&CoreStatistics::rejects) > 0, c.loss_ppm > 0);
+    EXPECT_EQ(rack.sum(&io::CoreStatistics::rejects) > 0, c.loss_ppm > 0);
     EXPECT_EQ(rack.count(Verdict::kRelay) > 0, c.loss_ppm > 0);
   }
-  EXPECT_EQ(rack.sum(&CoreStatistics::punts_lost), 0U);
-  EXPECT_EQ(rack.sum(&CoreStatistics::events_lost), 0U);
+  EXPECT_EQ(rack.sum(&io::CoreStatistics::punts_lost), 0U);
+  EXPECT_EQ(rack.sum(&io::CoreStatistics::events_lost), 0U);
   const bool all_arrives =
       c.loss_ppm == 0 && !small_pools && !small_rings && c.host.split_every == 0 && c.hand_over >= 1024;
   EXPECT_EQ(retransmissions > 0, !all_arrives);
@@ -57,11 +57,11 @@ void expect_shapes(Rack& rack, const RackCase& c) {
   const auto chains = rack.of_hosts([](const LoopHost& h) { return h.chains(); });
   EXPECT_EQ(chains > 0, c.segments && c.world > 1 && !identical);
   const bool all_leave = c.loss_ppm == 0 && c.head_mbufs >= 256;
-  const std::uint64_t results = rack.sum(&CoreStatistics::results);
+  const std::uint64_t results = rack.sum(&io::CoreStatistics::results);
   const std::uint64_t vlans_per_port = c.vlans && c.per_port > 1 ? 2 : 1;
   const std::uint64_t each = c.multicast ? std::uint64_t{c.world} / c.per_port * vlans_per_port : c.world;
   if (all_leave) {
-    EXPECT_EQ(rack.sum(&CoreStatistics::replicas), each * results);
+    EXPECT_EQ(rack.sum(&io::CoreStatistics::replicas), each * results);
   }
 }
 

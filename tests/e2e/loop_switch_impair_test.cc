@@ -23,16 +23,16 @@ class LoopSwitchImpair : public testing::TestWithParam<SwitchCase> {
   }
 };
 
-constexpr ImpairOptions kAll{.loss_ppm = 50'000,
-                             .burst = 3,
-                             .duplicate_ppm = 200'000,
-                             .reorder_ppm = 100'000,
-                             .corrupt_ppm = 300'000,
-                             .delay = 100 * kMicrosecond,
-                             .jitter = 30 * kMicrosecond,
-                             .queue = 256,
-                             .seed = 5};
-constexpr ImpairOptions kAtOnce{.duplicate_ppm = 300'000, .corrupt_ppm = 500'000, .seed = 7};
+constexpr impair::ImpairOptions kAll{.loss_ppm = 50'000,
+                                     .burst = 3,
+                                     .duplicate_ppm = 200'000,
+                                     .reorder_ppm = 100'000,
+                                     .corrupt_ppm = 300'000,
+                                     .delay = 100 * kMicrosecond,
+                                     .jitter = 30 * kMicrosecond,
+                                     .queue = 256,
+                                     .seed = 5};
+constexpr impair::ImpairOptions kAtOnce{.duplicate_ppm = 300'000, .corrupt_ppm = 500'000, .seed = 7};
 
 constexpr std::size_t kNumbers = 5;  // of each frame, behind its header: one may be hit by each way
 
@@ -102,7 +102,7 @@ TEST_P(LoopSwitchImpair, OnlyImpairedPortsSeeAnotherBitAndEveryMbufComesBack) {
 
 std::vector<SwitchCase> cases() {
   std::vector<SwitchCase> all;
-  const auto add = [&](SwitchCase c, std::string name, unsigned ports, const PortImpairment& impair) {
+  const auto add = [&](SwitchCase c, std::string name, unsigned ports, const impair::PortImpairment& impair) {
     c.name.append(name);
     c.impaired = ports;
     c.impair = impair;

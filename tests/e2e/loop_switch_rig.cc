@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "kernels.h"
+#include "kernels/kernels.h"
 #include "loop_packets.h"
 #include "pool_audit.h"
 #include "tally/check.h"
@@ -14,10 +14,10 @@ namespace {
 
 constexpr unsigned kHostMbufs = 1'024;
 
-Mempool host_pool(std::uint16_t room) {
-  Mempool pool(rte_pktmbuf_pool_create("switch_hosts", kHostMbufs, 0, 0,
-                                       static_cast<std::uint16_t>(RTE_PKTMBUF_HEADROOM + room),
-                                       SOCKET_ID_ANY));
+dpdk::Mempool host_pool(std::uint16_t room) {
+  dpdk::Mempool pool(rte_pktmbuf_pool_create("switch_hosts", kHostMbufs, 0, 0,
+                                             static_cast<std::uint16_t>(RTE_PKTMBUF_HEADROOM + room),
+                                             SOCKET_ID_ANY));
   TALLY_CHECK(pool != nullptr, "EAL's memory holds the mempool of the hosts");
   return pool;
 }
@@ -37,10 +37,11 @@ Bytes plain_frame(const Mac& to, const Mac& from, std::size_t bytes) {
 }
 
 SwitchRig::SwitchRig(const SwitchCase& c) : case_(c), hosts_pool_(host_pool(c.frame_room)) {
-  auto pools = make_pools({.frames = c.frame_mbufs, .heads = 64, .frame_room = c.frame_room}, "switch", -1);
+  auto pools =
+      dpdk::make_pools({.frames = c.frame_mbufs, .heads = 64, .frame_room = c.frame_room}, "switch", -1);
   TALLY_CHECK(pools.has_value(), "EAL's memory holds the pools");
   frames_ = pools->frames.get();
-  std::vector<BoxPort> ports;
+  std::vector<io::BoxPort> ports;
   for (std::size_t p = 0; p < c.ports; ++p) {
     const CableOptions cable{.name = "switch" + std::to_string(p),
                              .up = c.up,
@@ -48,22 +49,22 @@ SwitchRig::SwitchRig(const SwitchCase& c) : case_(c), hosts_pool_(host_pool(c.fr
                              .segments = c.segments,
                              .copies = c.copies};
     cables_.push_back(std::make_unique<Cable>(cable, hosts_pool_.get()));
-    PortOptions o;
+    dpdk::PortOptions o;
     o.name = cable.name;
     o.receive_queues = c.up;
     o.transmit_queues = c.down;
     if (p < c.mtus.size()) o.mtu = c.mtus[p];
-    auto port = Port::adopt(cables_.back()->box_port(), o, frames_);
+    auto port = dpdk::Port::adopt(cables_.back()->box_port(), o, frames_);
     TALLY_CHECK(port.has_value(), "the box takes the port");
-    ports.push_back({std::move(*port), (c.impaired >> p & 1) != 0 ? c.impair : PortImpairment{}});
+    ports.push_back({std::move(*port), (c.impaired >> p & 1) != 0 ? c.impair : impair::PortImpairment{}});
   }
-  DataPlaneOptions o;
+  io::DataPlaneOptions o;
   o.box = loop_box();
   o.mode = c.mode;
   o.prefix = "switch";
   o.cores = c.cores;
   o.slot_lines = 1'024;
-  auto plane = DataPlane::create(o, std::move(*pools), std::move(ports), best_kernels());
+  auto plane = io::DataPlane::create(o, std::move(*pools), std::move(ports), kernels::best_kernels());
   TALLY_CHECK(plane.has_value(), "the data plane is made");
   plane_ = std::move(*plane);
   turn();
@@ -79,9 +80,9 @@ void SwitchRig::send(std::size_t port, const Bytes& frame, std::uint16_t queue, 
   for (std::size_t s = 0; s < segments; ++s) {
     const std::size_t from = frame.size() * s / segments;
     const std::size_t to = frame.size() * (s + 1) / segments;
-    rte_mbuf* const m = allocate(hosts_pool_.get(), mbufs_);
+    rte_mbuf* const m = dpdk::allocate(hosts_pool_.get(), mbufs_);
     TALLY_CHECK(m != nullptr && to - from <= rte_pktmbuf_tailroom(m), "the host has an mbuf for it");
-    std::memcpy(data_of(m), frame.data() + from, to - from);
+    std::memcpy(dpdk::data_of(m), frame.data() + from, to - from);
     m->data_len = static_cast<std::uint16_t>(to - from);
     m->pkt_len = m->data_len;
     if (head == nullptr)
@@ -89,7 +90,7 @@ void SwitchRig::send(std::size_t port, const Bytes& frame, std::uint16_t queue, 
     else
       rte_pktmbuf_chain(head, m);
   }
-  EXPECT_EQ(tally::send(cables_[port]->worker_port(), queue, {&head, 1}, mbufs_), 1U);
+  EXPECT_EQ(tally::dpdk::send(cables_[port]->worker_port(), queue, {&head, 1}, mbufs_), 1U);
 }
 
 void SwitchRig::turn() {
@@ -105,16 +106,16 @@ std::vector<Bytes> SwitchRig::received(std::size_t port) {
   std::vector<Bytes> frames;
   std::array<rte_mbuf*, 64> room{};
   for (std::uint16_t q = 0; q < case_.down; ++q) {
-    for (auto burst = receive(cables_[port]->worker_port(), q, room); !burst.empty();
-         burst = receive(cables_[port]->worker_port(), q, room)) {
+    for (auto burst = dpdk::receive(cables_[port]->worker_port(), q, room); !burst.empty();
+         burst = dpdk::receive(cables_[port]->worker_port(), q, room)) {
       for (rte_mbuf* m : burst) {
         Bytes bytes;
         segments_ = m->nb_segs;
         for (const rte_mbuf* s = m; s != nullptr; s = s->next)
-          bytes.insert(bytes.end(), data_of(s), data_of(s) + s->data_len);
+          bytes.insert(bytes.end(), dpdk::data_of(s), dpdk::data_of(s) + s->data_len);
         EXPECT_EQ(bytes.size(), m->pkt_len);
         frames.push_back(std::move(bytes));
-        drop(m);
+        dpdk::drop(m);
       }
     }
   }
@@ -136,13 +137,13 @@ std::string SwitchRig::ports_of(std::size_t port, const Bytes& frame, std::uint1
   return out;
 }
 
-SwitchCounters SwitchRig::counters() const {
-  SwitchCounters all;
+l2::SwitchCounters SwitchRig::counters() const {
+  l2::SwitchCounters all;
   for (std::size_t core = 0; core < plane_->cores(); ++core) all += plane_->statistics(core).l2;
   return all;
 }
 
-std::uint64_t SwitchRig::sum(OneWriter<std::uint64_t> CoreStatistics::*field) const {
+std::uint64_t SwitchRig::sum(OneWriter<std::uint64_t> io::CoreStatistics::*field) const {
   std::uint64_t n = 0;
   for (std::size_t core = 0; core < plane_->cores(); ++core) n += plane_->statistics(core).*field;
   return n;
@@ -155,7 +156,7 @@ void SwitchRig::expect_clean() {
   EXPECT_EQ(plane_->mbufs_in_use(), 0U);
   EXPECT_EQ(audit(hosts_pool_.get()), "");
   EXPECT_EQ(audit(frames_), "");
-  EXPECT_EQ(counters().frames(), sum(&CoreStatistics::not_ours));
+  EXPECT_EQ(counters().frames(), sum(&io::CoreStatistics::not_ours));
 }
 
 }  // namespace tally::e2e

@@ -6,16 +6,16 @@
 #include <string>
 #include <vector>
 
-#include "data_plane.h"
+#include "dpdk/mbuf.h"
 #include "frames.h"
+#include "io/data_plane.h"
 #include "loop_cable.h"
-#include "mbuf.h"
 
 namespace tally::e2e {
 
 struct SwitchCase {
   std::string name;
-  BoxMode mode = BoxMode::kInline;
+  l2::BoxMode mode = l2::BoxMode::kInline;
   std::uint8_t cores = 1;
   std::uint16_t ports = 4;
   std::uint16_t up = 1;    // receive queues of each port of the box
@@ -25,7 +25,7 @@ struct SwitchCase {
   std::vector<std::uint16_t> mtus;  // of each port; those that are missing: 1500
   unsigned frame_mbufs = 512;
   std::uint16_t frame_room = 2'048;
-  PortImpairment impair{};
+  impair::PortImpairment impair{};
   unsigned impaired = ~0U;  // bitmap: the ports that have it
 };
 
@@ -56,20 +56,20 @@ class SwitchRig {
   // Whose last frame came in several mbufs.
   [[nodiscard]] std::size_t segments_received() const noexcept { return segments_; }
 
-  [[nodiscard]] SwitchCounters counters() const;
-  [[nodiscard]] std::uint64_t sum(OneWriter<std::uint64_t> CoreStatistics::*field) const;
-  [[nodiscard]] DataPlane& plane() noexcept { return *plane_; }
+  [[nodiscard]] l2::SwitchCounters counters() const;
+  [[nodiscard]] std::uint64_t sum(OneWriter<std::uint64_t> io::CoreStatistics::*field) const;
+  [[nodiscard]] io::DataPlane& plane() noexcept { return *plane_; }
   void set_time(TimeNs now) noexcept { now_ = now; }
   // Nobody has an mbuf any more, and each frame has one fate.
   void expect_clean();
 
  private:
   SwitchCase case_;
-  Mempool hosts_pool_;
+  dpdk::Mempool hosts_pool_;
   std::vector<std::unique_ptr<Cable>> cables_;
-  std::unique_ptr<DataPlane> plane_;
+  std::unique_ptr<io::DataPlane> plane_;
   rte_mempool* frames_ = nullptr;
-  MbufCounters mbufs_;
+  dpdk::MbufCounters mbufs_;
   TimeNs now_ = kSecond;
   std::size_t segments_ = 0;  // of the last frame received
 };

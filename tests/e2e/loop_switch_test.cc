@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "internet_sum.h"
+#include "l2/l2_headers.h"
 #include "loop_eal.h"
 #include "loop_packets.h"
 #include "loop_switch_rig.h"
@@ -38,11 +38,11 @@ TEST_P(LoopSwitchForms, LearnsFloodsAndForwardsAndNeverBack) {
   EXPECT_EQ(rig.ports_of(3, plain_frame(kA, host_mac(4)), 0), "1");
   EXPECT_EQ(rig.ports_of(1, plain_frame(kA, kB), queue), "") << "they are behind one port";
   EXPECT_EQ(rig.ports_of(1, plain_frame({0x01, 0x80, 0xC2, 0, 0, 0}, kB), 0), "") << "spanning tree";
-  const SwitchCounters c = rig.counters();
-  EXPECT_EQ(c.of(SwitchFate::kForwarded), 6U);
-  EXPECT_EQ(c.of(SwitchFate::kFlooded), 3U);
-  EXPECT_EQ(c.of(SwitchFate::kFiltered), 1U);
-  EXPECT_EQ(c.of(SwitchFate::kReserved), 1U);
+  const l2::SwitchCounters c = rig.counters();
+  EXPECT_EQ(c.of(l2::SwitchFate::kForwarded), 6U);
+  EXPECT_EQ(c.of(l2::SwitchFate::kFlooded), 3U);
+  EXPECT_EQ(c.of(l2::SwitchFate::kFiltered), 1U);
+  EXPECT_EQ(c.of(l2::SwitchFate::kReserved), 1U);
   EXPECT_EQ(c.copies.get(), 9U);
   EXPECT_EQ(c.learned.get(), 4U);
   EXPECT_EQ(c.moved.get(), 1U);
@@ -85,7 +85,7 @@ TEST_P(LoopSwitchForms, JumboFramesInSeveralSegmentsPass) {
   EXPECT_EQ(rig.ports_of(1, plain_frame(kA, kB, 9'014), queue, 2), "0");
   EXPECT_EQ(rig.segments_received(), c.segments ? 2U : 1U);
   EXPECT_EQ(rig.ports_of(0, plain_frame(host_mac(4), kA, 1'515), 0), "") << "too long for its port";
-  EXPECT_EQ(rig.counters().of(SwitchFate::kTooLong), 1U);
+  EXPECT_EQ(rig.counters().of(l2::SwitchFate::kTooLong), 1U);
   EXPECT_EQ(rig.ports_of(0, plain_frame(host_mac(4), kA, 1'514), 0, 2), "3");
   Bytes tagged = plain_frame(host_mac(4), kA, 1'518);
   tagged[12] = std::byte{0x81};
@@ -118,8 +118,8 @@ TEST_F(LoopSwitch, OneCoresHostsAreKnownToTheOther) {
   SwitchRig rig({.name = "Shared", .cores = 2, .ports = 3, .up = 2, .down = 2});
   EXPECT_EQ(rig.ports_of(0, plain_frame(kBroadcastMac, kA), 1), "1 2");
   EXPECT_EQ(rig.ports_of(2, plain_frame(kA, kB), 0), "0");
-  EXPECT_EQ(rig.plane().statistics(0).l2.of(SwitchFate::kForwarded), 1U);
-  EXPECT_EQ(rig.plane().statistics(1).l2.of(SwitchFate::kFlooded), 1U);
+  EXPECT_EQ(rig.plane().statistics(0).l2.of(l2::SwitchFate::kForwarded), 1U);
+  EXPECT_EQ(rig.plane().statistics(1).l2.of(l2::SwitchFate::kFlooded), 1U);
   rig.expect_clean();
 }
 
@@ -130,8 +130,8 @@ TEST_F(LoopSwitch, AnEmptyMempoolCostsCopiesAndNothingElse) {
   rig.send(0, frame);
   rig.send(0, frame);
   rig.turn();
-  EXPECT_EQ(rig.sum(&CoreStatistics::no_mbuf), 1U);
-  EXPECT_EQ(rig.counters().of(SwitchFate::kFlooded), 2U);
+  EXPECT_EQ(rig.sum(&io::CoreStatistics::no_mbuf), 1U);
+  EXPECT_EQ(rig.counters().of(l2::SwitchFate::kFlooded), 2U);
   EXPECT_EQ(rig.counters().copies.get(), 5U);
   EXPECT_EQ(rig.received(1).size() + rig.received(2).size() + rig.received(3).size(), 5U);
   EXPECT_EQ(rig.ports_of(0, frame), "1 2 3") << "as soon as mbufs are back";
@@ -145,27 +145,27 @@ TEST_F(LoopSwitch, AQuestionInPiecesThatFindsNoMbufIsCounted) {
   rig.turn();  // one copy is on the wire
   rig.send(0, frame, 0, 2);
   rig.turn();
-  EXPECT_EQ(rig.counters().of(SwitchFate::kNoMbuf), 1U);
+  EXPECT_EQ(rig.counters().of(l2::SwitchFate::kNoMbuf), 1U);
   for (std::size_t p = 1; p < 4; ++p) static_cast<void>(rig.received(p));
   rig.send(0, frame, 0, 2);
   rig.turn();
-  EXPECT_EQ(rig.counters().of(SwitchFate::kNotServed), 1U);
+  EXPECT_EQ(rig.counters().of(l2::SwitchFate::kNotServed), 1U);
   Bytes large = plain_frame(loop_box().mac, kA, 2'400);
   rig.send(0, large, 0, 2);
   rig.turn();
-  EXPECT_EQ(rig.counters().of(SwitchFate::kTooLong), 1U);
+  EXPECT_EQ(rig.counters().of(l2::SwitchFate::kTooLong), 1U);
   rig.expect_clean();
 }
 
 TEST_F(LoopSwitch, LossOnPurposeAppliesToWhatIsForwarded) {
-  const ImpairOptions loss{.loss_ppm = 300'000, .seed = 5};
+  const impair::ImpairOptions loss{.loss_ppm = 300'000, .seed = 5};
   SwitchRig rig({.name = "Loss", .copies = true, .impair = {loss, loss}});
   for (int i = 0; i < 100; ++i) rig.send(0, plain_frame(kBroadcastMac, kA));
   rig.turn();
   std::size_t arrived = 0;
   for (std::size_t p = 1; p < 4; ++p) arrived += rig.received(p).size();
-  EXPECT_EQ(arrived + rig.sum(&CoreStatistics::impaired_out), rig.counters().copies.get());
-  EXPECT_GT(rig.sum(&CoreStatistics::impaired_out), 0U);
+  EXPECT_EQ(arrived + rig.sum(&io::CoreStatistics::impaired_out), rig.counters().copies.get());
+  EXPECT_GT(rig.sum(&io::CoreStatistics::impaired_out), 0U);
   rig.expect_clean();
 }
 
@@ -182,15 +182,16 @@ Bytes arp_request() {
 }
 
 struct AnswerCase {
-  BoxMode mode;
+  l2::BoxMode mode;
   std::uint16_t queue;
   std::size_t segments;
 };
 
 // Also by a core that has no transmit queue, also to who asks in pieces.
 TEST_F(LoopSwitch, TheBoxAnswersForItsAddressWhereItIsAsked) {
-  for (const AnswerCase& c : {AnswerCase{BoxMode::kInline, 0, 1}, AnswerCase{BoxMode::kInline, 1, 2},
-                              AnswerCase{BoxMode::kOneArm, 0, 2}, AnswerCase{BoxMode::kOneArm, 1, 1}}) {
+  for (const AnswerCase& c :
+       {AnswerCase{l2::BoxMode::kInline, 0, 1}, AnswerCase{l2::BoxMode::kInline, 1, 2},
+        AnswerCase{l2::BoxMode::kOneArm, 0, 2}, AnswerCase{l2::BoxMode::kOneArm, 1, 1}}) {
     SwitchRig rig({.name = "Answers", .mode = c.mode, .cores = 2, .up = 2});
     rig.send(1, arp_request(), c.queue, c.segments);
     rig.turn();
@@ -200,39 +201,39 @@ TEST_F(LoopSwitch, TheBoxAnswersForItsAddressWhereItIsAsked) {
     EXPECT_EQ(std::memcmp(replies[0].data(), kA.data(), 6), 0);
     EXPECT_EQ(std::memcmp(replies[0].data() + 22, loop_box().mac.data(), 6), 0);
     for (const std::size_t p : {0U, 2U, 3U}) EXPECT_TRUE(rig.received(p).empty());
-    EXPECT_EQ(rig.counters().of(SwitchFate::kArpAnswered), 1U);
-    EXPECT_EQ(rig.plane().hosts(), c.mode == BoxMode::kInline ? 1U : 0U);
+    EXPECT_EQ(rig.counters().of(l2::SwitchFate::kArpAnswered), 1U);
+    EXPECT_EQ(rig.plane().hosts(), c.mode == l2::BoxMode::kInline ? 1U : 0U);
     rig.expect_clean();
   }
 }
 
 TEST_F(LoopSwitch, OneArmForwardsNothing) {
-  SwitchRig rig({.name = "OneArm", .mode = BoxMode::kOneArm});
+  SwitchRig rig({.name = "OneArm", .mode = l2::BoxMode::kOneArm});
   EXPECT_EQ(rig.ports_of(0, plain_frame(kBroadcastMac, kA)), "");
   EXPECT_EQ(rig.ports_of(1, plain_frame(kA, kB)), "");
   EXPECT_EQ(rig.ports_of(1, plain_frame(kGroup, kB)), "");
   EXPECT_EQ(rig.ports_of(1, plain_frame(loop_box().mac, kB)), "");
-  EXPECT_EQ(rig.counters().of(SwitchFate::kNotForUs), 3U);
-  EXPECT_EQ(rig.counters().of(SwitchFate::kNotServed), 1U);
+  EXPECT_EQ(rig.counters().of(l2::SwitchFate::kNotForUs), 3U);
+  EXPECT_EQ(rig.counters().of(l2::SwitchFate::kNotServed), 1U);
   EXPECT_EQ(rig.plane().hosts(), 0U);
-  EXPECT_EQ(rig.sum(&CoreStatistics::frames_out), 0U);
+  EXPECT_EQ(rig.sum(&io::CoreStatistics::frames_out), 0U);
   rig.expect_clean();
 }
 
 TEST_F(LoopSwitch, WhatIsWrongIsDroppedByName) {
   SwitchRig rig({.name = "Wrong"});
-  const auto dropped = [&](const Bytes& frame, SwitchFate why) {
+  const auto dropped = [&](const Bytes& frame, l2::SwitchFate why) {
     const std::uint64_t before = rig.counters().of(why);
-    EXPECT_EQ(rig.ports_of(0, frame), "") << name_of(why);
-    EXPECT_EQ(rig.counters().of(why), before + 1) << name_of(why);
+    EXPECT_EQ(rig.ports_of(0, frame), "") << l2::name_of(why);
+    EXPECT_EQ(rig.counters().of(why), before + 1) << l2::name_of(why);
   };
-  dropped(plain_frame(kB, loop_box().mac), SwitchFate::kOwnSource);
-  dropped(plain_frame(kB, kGroup), SwitchFate::kSource);
-  dropped(plain_frame(kB, {}), SwitchFate::kSource);
-  dropped(plain_frame(loop_box().mac, kA), SwitchFate::kNotServed);
+  dropped(plain_frame(kB, loop_box().mac), l2::SwitchFate::kOwnSource);
+  dropped(plain_frame(kB, kGroup), l2::SwitchFate::kSource);
+  dropped(plain_frame(kB, {}), l2::SwitchFate::kSource);
+  dropped(plain_frame(loop_box().mac, kA), l2::SwitchFate::kNotServed);
   Bytes short_arp = arp_request();
   short_arp.resize(41);
-  dropped(short_arp, SwitchFate::kRunt);
+  dropped(short_arp, l2::SwitchFate::kRunt);
   EXPECT_EQ(rig.plane().hosts(), 1U);
   rig.expect_clean();
 }
@@ -242,7 +243,7 @@ TEST_F(LoopSwitch, WhatIsTooShortToBeSentIsARunt) {
   for (const std::size_t bytes : {14U, 15U, 16U})
     for (const Mac& to : {kBroadcastMac, kB, loop_box().mac})
       EXPECT_EQ(rig.ports_of(0, plain_frame(to, kA, bytes)), "") << bytes;
-  EXPECT_EQ(rig.counters().of(SwitchFate::kRunt), 9U);
+  EXPECT_EQ(rig.counters().of(l2::SwitchFate::kRunt), 9U);
   EXPECT_EQ(rig.plane().hosts(), 0U);
   EXPECT_EQ(rig.ports_of(0, plain_frame(kBroadcastMac, kA, 17)), "1 2 3");
   rig.expect_clean();
@@ -257,7 +258,7 @@ Bytes echo_request(std::uint16_t bytes) {
   };
   const auto put_sum = [&](std::size_t at, std::size_t from, std::size_t length) {
     put16(at, 0);
-    put16(at, 0xFFFFU & ~folded(internet_sum({frame.data() + from, length})));
+    put16(at, 0xFFFFU & ~l2::folded(l2::internet_sum({frame.data() + from, length})));
   };
   const std::array<std::uint8_t, 16> ip{0x45, 0, 0, 0, 0, 0, 0, 0, 64, 1, 0, 0, 10, 0, 1, 77};
   put16(12, kEtherIpv4);
@@ -275,12 +276,12 @@ TEST_F(LoopSwitch, AnAnswerLongerThanThePortsMtuIsNotSent) {
   rig.send(1, echo_request(1'501));
   rig.turn();
   EXPECT_TRUE(rig.received(1).empty());
-  EXPECT_EQ(rig.counters().of(SwitchFate::kTooLong), 1U);
-  EXPECT_EQ(rig.counters().of(SwitchFate::kEchoAnswered), 0U);
+  EXPECT_EQ(rig.counters().of(l2::SwitchFate::kTooLong), 1U);
+  EXPECT_EQ(rig.counters().of(l2::SwitchFate::kEchoAnswered), 0U);
   rig.send(1, echo_request(1'500));
   rig.turn();
   EXPECT_EQ(rig.received(1).size(), 1U);
-  EXPECT_EQ(rig.counters().of(SwitchFate::kEchoAnswered), 1U);
+  EXPECT_EQ(rig.counters().of(l2::SwitchFate::kEchoAnswered), 1U);
   rig.expect_clean();
 }
 
@@ -303,7 +304,7 @@ TEST_F(LoopSwitch, ArpThatClaimsTheBoxsAddressReachesNobody) {
     for (const bool tagged : {false, true}) {
       for (const std::size_t segments : {1U, 2U}) {
         EXPECT_EQ(rig.ports_of(0, arp_claim(to, tagged), 0, segments), "") << tagged << segments;
-        EXPECT_EQ(rig.counters().of(SwitchFate::kConflict), ++claims);
+        EXPECT_EQ(rig.counters().of(l2::SwitchFate::kConflict), ++claims);
       }
     }
   }
@@ -316,7 +317,7 @@ TEST_F(LoopSwitch, ArpThatClaimsTheBoxsAddressReachesNobody) {
 TEST_F(LoopSwitch, ABoxWithOnePortFloodsToNobody) {
   SwitchRig rig({.name = "Alone", .ports = 1});
   EXPECT_EQ(rig.ports_of(0, plain_frame(kBroadcastMac, kA)), "");
-  EXPECT_EQ(rig.counters().of(SwitchFate::kFlooded), 1U);
+  EXPECT_EQ(rig.counters().of(l2::SwitchFate::kFlooded), 1U);
   EXPECT_EQ(rig.counters().copies.get(), 0U);
   rig.expect_clean();
 }

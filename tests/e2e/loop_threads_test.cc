@@ -76,9 +76,9 @@ TEST_F(LoopThreads, ASleepingCoreWakesForEverything) {
   Rack rack({.name = "Asleep", .operations = 2});
   ASSERT_TRUE(rack.plane().start().has_value());
   while (rack.plane().statistics(0).sleeps < 20) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  rack.plane().publish({.version = 1'000, .table = std::make_shared<const JobTable>()});
+  rack.plane().publish({.version = 1'000, .table = std::make_shared<const jobs::JobTable>()});
   while (rack.plane().adopted() != 1'000) std::this_thread::yield();
-  Binding to = loop_binding(0, kUntagged, false);
+  jobs::Binding to = loop_binding(0, jobs::kUntagged, false);
   to.port = PortIndex{0};
   const std::array<std::byte, 64> datagram{};
   ASSERT_TRUE(rack.plane().inject(to, datagram));
@@ -93,7 +93,7 @@ TEST_F(LoopThreads, StoppedInTheMiddleNothingIsLostAndItGoesOn) {
   Rack rack({.name = "Stop", .cores = 2, .up = 2, .down = 2, .host = {.stray_every = 3}});
   for (const std::uint64_t results : {200U, 400U, 600U}) {
     EXPECT_FALSE(rack.run_threads([&] {
-      if (rack.sum(&CoreStatistics::results) >= results) rack.interrupt();
+      if (rack.sum(&io::CoreStatistics::results) >= results) rack.interrupt();
     })) << "stopped too late";
   }
   EXPECT_TRUE(rack.run_threads());
@@ -107,7 +107,7 @@ TEST_F(LoopThreads, AJobIsWithdrawnAndDeclaredAnewWhileItsTrafficRuns) {
   std::uint32_t times = 0;
   std::uint64_t results = 100;
   EXPECT_TRUE(rack.run_threads([&] {
-    const std::uint64_t so_far = rack.sum(&CoreStatistics::results);
+    const std::uint64_t so_far = rack.sum(&io::CoreStatistics::results);
     if (times == kTimes || so_far < results) return;
     ++times;
     results = so_far + 100;

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "kernels.h"
+#include "kernels/kernels.h"
 #include "loop_packets.h"
 #include "spans.h"
 #include "tally/mix64.h"
@@ -15,19 +15,20 @@ constexpr std::uint32_t kInFlight = 2;  // operations submitted at once
 template <class T>
 std::uint32_t crc_of(const std::vector<T>& values) {
   const auto bytes = std::as_bytes(std::span{values});
-  return best_kernels().crc32c(bytes.data(), bytes.size());
+  return kernels::best_kernels().crc32c(bytes.data(), bytes.size());
 }
 
 }  // namespace
 
-LoopWorker::LoopWorker(const EngineOptions& options, const Binding& self, const sim::Workload& workload)
+LoopWorker::LoopWorker(const engine::EngineOptions& options, const jobs::Binding& self,
+                       const sim::Workload& workload)
     : options_(options),
       self_(self),
       workload_(workload),
-      engine_(std::move(*WorkerEngine::create(options, best_kernels()))) {}
+      engine_(std::move(*engine::WorkerEngine::create(options, kernels::best_kernels()))) {}
 
 bool LoopWorker::done() const noexcept {
-  return completed_ == workload_.operations() && engine_->state() == EngineState::kClosed;
+  return completed_ == workload_.operations() && engine_->state() == engine::EngineState::kClosed;
 }
 
 void LoopWorker::start_over(TimeNs now) {
@@ -48,20 +49,20 @@ bool LoopWorker::take(std::span<const std::byte> frame, TimeNs now) {
 
 void LoopWorker::work(TimeNs now) {
   while (const auto completion = engine_->next_completion()) finish(*completion);
-  if (persistent_ && engine_->state() == EngineState::kClosed && !done()) start_over(now);
+  if (persistent_ && engine_->state() == engine::EngineState::kClosed && !done()) start_over(now);
   submit(now);
 }
 
 // Sums replace the values in place.
 void LoopWorker::submit(TimeNs now) {
-  if (held_ || leaving_ || engine_->state() != EngineState::kRunning) return;
+  if (held_ || leaving_ || engine_->state() != engine::EngineState::kRunning) return;
   const Generation generation = engine_->membership()->generation;
   while (submitted_ < workload_.operations() && running_.size() < kInFlight) {
     auto op = std::make_unique<Running>();
     op->k = submitted_++;
     op->plan = workload_.operation(generation, op->k);
     if (op->k == differs_at_) op->plan = {.kind = sim::OperationKind::kBarrier, .spans = {}};
-    Result<OperationId> id;
+    Result<engine::OperationId> id;
     if (op->plan.kind == sim::OperationKind::kInt32) {
       op->ints = workload_.ints(generation, op->k, options_.rank);
       id = engine_->allreduce(cut<std::int32_t>(op->ints, op->plan.spans), now);
@@ -80,7 +81,7 @@ void LoopWorker::submit(TimeNs now) {
   }
 }
 
-void LoopWorker::finish(const Completion& completion) {
+void LoopWorker::finish(const engine::Completion& completion) {
   const auto it = running_.find(completion.id);
   if (it == running_.end()) return;
   const auto op = std::move(it->second);
@@ -90,11 +91,11 @@ void LoopWorker::finish(const Completion& completion) {
   check(*op, completion);
 }
 
-void LoopWorker::check(const Running& op, const Completion& completion) {
+void LoopWorker::check(const Running& op, const engine::Completion& completion) {
   const std::string where =
       "operation " + std::to_string(op.k) + " at rank " + std::to_string(raw(options_.rank)) + ": ";
   if (!completion.result) return wrong_.push_back(where + completion.result.error().text());
-  const Membership& m = *engine_->membership();
+  const engine::Membership& m = *engine_->membership();
   if (m.stragglers) return check_named(op, *completion.result);
   const bool right = op.plan.kind == sim::OperationKind::kInt32
                          ? same_bits(op.ints, workload_.int_sum(m.generation, op.k, m.world))
@@ -109,7 +110,7 @@ void LoopWorker::check(const Running& op, const Completion& completion) {
 
 // Integers are the sums of the ranks that are named; of floats the digest says that all ranks have the same.
 void LoopWorker::check_named(const Running& op, const OperationStats& stats) {
-  const Membership& m = *engine_->membership();
+  const engine::Membership& m = *engine_->membership();
   if (op.plan.kind == sim::OperationKind::kInt32 &&
       !same_bits(op.ints, workload_.named_sum(m.generation, op.k, m.world, stats.partial)))
     wrong_.push_back("operation " + std::to_string(op.k) + " at rank " + std::to_string(raw(options_.rank)) +

@@ -9,24 +9,24 @@
 #include <string>
 #include <vector>
 
-#include "binding.h"
-#include "worker_engine.h"
+#include "engine/worker_engine.h"
+#include "jobs/binding.h"
 #include "workload.h"
 
 namespace tally::e2e {
 
 class LoopWorker {
  public:
-  LoopWorker(const EngineOptions& options, const Binding& self, const sim::Workload& workload);
+  LoopWorker(const engine::EngineOptions& options, const jobs::Binding& self, const sim::Workload& workload);
 
   // What arrived on its port. False: not for this worker.
   bool take(std::span<const std::byte> frame, TimeNs now);
   // Lets the program see what is finished and submit what comes next.
   void work(TimeNs now);
 
-  [[nodiscard]] WorkerEngine& engine() noexcept { return *engine_; }
-  [[nodiscard]] const WorkerEngine& engine() const noexcept { return *engine_; }
-  [[nodiscard]] const Binding& self() const noexcept { return self_; }
+  [[nodiscard]] engine::WorkerEngine& engine() noexcept { return *engine_; }
+  [[nodiscard]] const engine::WorkerEngine& engine() const noexcept { return *engine_; }
+  [[nodiscard]] const jobs::Binding& self() const noexcept { return self_; }
   [[nodiscard]] std::uint32_t completed() const noexcept { return completed_; }
   // All operations completed, and the worker left.
   [[nodiscard]] bool done() const noexcept;
@@ -50,16 +50,16 @@ class LoopWorker {
   };
   void start_over(TimeNs now);
   void submit(TimeNs now);
-  void finish(const Completion& completion);
-  void check(const Running& op, const Completion& completion);
+  void finish(const engine::Completion& completion);
+  void check(const Running& op, const engine::Completion& completion);
   void check_named(const Running& op, const OperationStats& stats);
   void note(const Running& op);
 
-  EngineOptions options_;
-  Binding self_;
+  engine::EngineOptions options_;
+  jobs::Binding self_;
   const sim::Workload& workload_;
-  std::unique_ptr<WorkerEngine> engine_;
-  std::map<OperationId, std::unique_ptr<Running>> running_;
+  std::unique_ptr<engine::WorkerEngine> engine_;
+  std::map<engine::OperationId, std::unique_ptr<Running>> running_;
   std::uint32_t submitted_ = 0;
   std::uint32_t completed_ = 0;
   bool leaving_ = false;

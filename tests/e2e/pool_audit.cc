@@ -3,7 +3,7 @@
 #include <set>
 #include <vector>
 
-#include "mbuf.h"
+#include "dpdk/mbuf.h"
 
 #include <rte_mempool.h>
 
@@ -14,10 +14,10 @@ std::string audit(rte_mempool* pool) {
   if (const unsigned n = rte_mempool_in_use_count(pool); n != 0)
     return name + std::to_string(n) + " mbufs did not come back";
   std::vector<rte_mbuf*> all;
-  MbufCounters ignored;
-  while (rte_mbuf* m = allocate(pool, ignored)) all.push_back(m);
+  dpdk::MbufCounters ignored;
+  while (rte_mbuf* m = dpdk::allocate(pool, ignored)) all.push_back(m);
   const std::set<rte_mbuf*> distinct(all.begin(), all.end());
-  for (rte_mbuf* m : distinct) drop(m);
+  for (rte_mbuf* m : distinct) dpdk::drop(m);
   if (distinct.size() == all.size() && (pool->cache_size != 0 || all.size() == pool->size)) return {};
   return name + std::to_string(all.size()) + " mbufs, " + std::to_string(distinct.size()) +
          " of them distinct, in a pool of " + std::to_string(pool->size);

@@ -9,10 +9,10 @@
 #include <cstring>
 #include <utility>
 
+#include "api/transport.h"
 #include "jobs.h"
-#include "multicast.h"
-#include "reply.h"
-#include "steady_now.h"
+#include "jobs/binding.h"
+#include "pipeline/reply.h"
 #include "tally/check.h"
 #include "tally/net.h"
 #include "tally/wire.h"
@@ -25,12 +25,12 @@ constexpr const char* kJob = "resnet";
 }  // namespace
 
 SocketBox::SocketBox(const SocketBoxOptions& options)
-    : options_(options), address_(*parse_udp_address(options.address)) {
+    : options_(options), address_(*udp::parse_udp_address(options.address)) {
   (void)schedule_.step(steady_now());
   sim::SwitchOptions box;
   box.cores = options.cores;
   box.slot_lines = 1 << 16;
-  JobConfig job;
+  members::JobConfig job;
   job.name = kJob;
   job.workers = options.workers;
   job.elements = options.elements;
@@ -39,7 +39,7 @@ SocketBox::SocketBox(const SocketBoxOptions& options)
   if (options.multicast) job.results = ResultsMode::kMulticast;
   box.jobs.push_back(job);
   node_ = std::make_unique<sim::SwitchNode>(
-      schedule_, 1, box, [this](const Binding& to, const Bytes& frame) { deliver(to, frame); },
+      schedule_, 1, box, [this](const jobs::Binding& to, const Bytes& frame) { deliver(to, frame); },
       [](const std::string& broken) { ADD_FAILURE() << broken; });
   open_sockets();
   thread_ = std::thread([this] { serve(); });
@@ -55,9 +55,9 @@ SocketBox::~SocketBox() {
 
 void SocketBox::open_sockets() {
   for (std::uint16_t shard = 0; shard < options_.cores; ++shard) {
-    auto socket = UdpSocket::open(address_.family());
+    auto socket = udp::UdpSocket::open(address_.family());
     TALLY_CHECK(socket, "a socket of the box opens");
-    UdpAddress at = address_;
+    udp::UdpAddress at = address_;
     at.set_port(static_cast<std::uint16_t>(kBasePort + shard));
     TALLY_CHECK(socket->bind(at) == 0, "the box's port is free");
     static_cast<void>(socket->grow_buffers(std::size_t{4} << 20));
@@ -90,44 +90,44 @@ void SocketBox::come_back() {
   open_sockets();
 }
 
-Binding SocketBox::binding_of(const UdpAddress& sender) {
-  const auto known = std::find_if(senders_.begin(), senders_.end(), [&](const UdpAddress& each) {
+jobs::Binding SocketBox::binding_of(const udp::UdpAddress& sender) {
+  const auto known = std::find_if(senders_.begin(), senders_.end(), [&](const udp::UdpAddress& each) {
     return each.same_ip(sender) && each.port() == sender.port();
   });
   const auto index = static_cast<std::uint16_t>(known - senders_.begin());
   TALLY_CHECK(index < kMostSenders, "there are addresses for all senders");
   if (known == senders_.end()) senders_.push_back(sender);
-  Binding binding = test_binding(1, index);
+  jobs::Binding binding = test_binding(1, index);
   binding.port = PortIndex{0};
   return binding;
 }
 
-void SocketBox::take_from(const UdpSocket& socket, std::uint16_t shard) {
+void SocketBox::take_from(const udp::UdpSocket& socket, std::uint16_t shard) {
   for (int i = 0; i < 64; ++i) {
     Bytes datagram(kMaxDatagramBytes);
-    UdpAddress from;
-    socklen_t size = UdpAddress::kRoom;
+    udp::UdpAddress from;
+    socklen_t size = udp::UdpAddress::kRoom;
     const ssize_t got =
         recvfrom(socket.fd(), datagram.data(), datagram.size(), MSG_DONTWAIT, from.raw(), &size);
     if (got < 0) return;
     datagram.resize(static_cast<std::size_t>(got));
-    const Binding sender = binding_of(from);
+    const jobs::Binding sender = binding_of(from);
     node_->receive(wrap(datagram, sender, test_box(), static_cast<std::uint16_t>(kBasePort + shard)),
                    sender.port, false);
   }
 }
 
-bool SocketBox::to_group(const Header& header, UdpAddress& to) {
-  to = UdpAddress(multicast_group(header.job_id(), !address_.ipv4()), kMulticastPort);
+bool SocketBox::to_group(const Header& header, udp::UdpAddress& to) {
+  to = udp::UdpAddress(jobs::multicast_group(header.job_id(), !address_.ipv4()), kMulticastPort);
   const std::uint64_t now = std::uint64_t{header.epoch.host()} << 32 | header.chunk.host();
   return std::exchange(grouped_, now) != now;
 }
 
-void SocketBox::deliver(const Binding& to, const Bytes& frame) {
-  const std::size_t head = encapsulation_bytes(to);
+void SocketBox::deliver(const jobs::Binding& to, const Bytes& frame) {
+  const std::size_t head = pipeline::encapsulation_bytes(to);
   Header header;
   std::memcpy(&header, frame.data() + head, sizeof header);
-  UdpAddress receiver = senders_.at(to.address[15] - 1U);
+  udp::UdpAddress receiver = senders_.at(to.address[15] - 1U);
   const bool first = header.type == PacketType::kResult && (header.flags & kFlagRetransmit) == 0;
   if (options_.multicast && first && !to_group(header, receiver)) return;
   if (sockets_.empty()) return;

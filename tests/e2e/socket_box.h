@@ -13,7 +13,7 @@
 #include "schedule.h"
 #include "switch_node.h"
 #include "tally/worker.h"
-#include "udp_socket.h"
+#include "udp/udp_socket.h"
 
 namespace tally::e2e {
 
@@ -43,23 +43,23 @@ class SocketBox {
  private:
   void open_sockets();
   void serve();
-  void take_from(const UdpSocket& socket, std::uint16_t shard);
+  void take_from(const udp::UdpSocket& socket, std::uint16_t shard);
   // The switch knows IPv4 hosts only; each of ours is one of them to it.
-  [[nodiscard]] Binding binding_of(const UdpAddress& sender);
-  void deliver(const Binding& to, const Bytes& frame);
+  [[nodiscard]] jobs::Binding binding_of(const udp::UdpAddress& sender);
+  void deliver(const jobs::Binding& to, const Bytes& frame);
   // False: this RESULT has gone to the group already.
-  [[nodiscard]] bool to_group(const Header& header, UdpAddress& to);
+  [[nodiscard]] bool to_group(const Header& header, udp::UdpAddress& to);
 
   const SocketBoxOptions options_;
-  const UdpAddress address_;
+  const udp::UdpAddress address_;
   sim::Schedule schedule_;
   std::unique_ptr<sim::SwitchNode> node_;
   static constexpr std::size_t kMostSenders = 200;
-  std::vector<UdpAddress> senders_;            // by number
+  std::vector<udp::UdpAddress> senders_;       // by number
   std::uint64_t grouped_ = ~std::uint64_t{0};  // epoch and chunk of the last RESULT to the group
 
   std::mutex mutex_;  // of everything below; the thread holds it while it serves
-  std::vector<UdpSocket> sockets_;
+  std::vector<udp::UdpSocket> sockets_;
   bool stop_ = false;
   std::thread thread_;
 };

@@ -41,19 +41,20 @@ class TransportFrames : public testing::Test {
     // Every mbuf is in the pool, or in the stock that the transport keeps for lend().
     static_cast<void>(box_->poll());
     static_cast<void>(take_all(*worker_));
-    EXPECT_EQ(worker_->lend(DpdkTransport::kBurst, 100).size(), DpdkTransport::kBurst);
-    EXPECT_EQ(rte_mempool_in_use_count(worker_->pool()), DpdkTransport::kBurst);
+    EXPECT_EQ(worker_->lend(dpdk_transport::DpdkTransport::kBurst, 100).size(),
+              dpdk_transport::DpdkTransport::kBurst);
+    EXPECT_EQ(rte_mempool_in_use_count(worker_->pool()), dpdk_transport::DpdkTransport::kBurst);
     worker_->send(0);
     worker_.reset();
     box_->settle();
   }
-  [[nodiscard]] Membership membership() const {
-    Membership m;
+  [[nodiscard]] engine::Membership membership() const {
+    engine::Membership m;
     m.box_mac = FakeBox::kMac;
     return m;
   }
-  [[nodiscard]] Binding worker_binding() const {
-    Binding b;
+  [[nodiscard]] jobs::Binding worker_binding() const {
+    jobs::Binding b;
     b.address = worker_->address().own;
     b.mac = worker_->address().mac;
     b.udp_port = worker_->address().udp_port;
@@ -67,7 +68,7 @@ class TransportFrames : public testing::Test {
 
   SocketDirectory directory_;
   std::unique_ptr<FakeBox> box_;
-  std::unique_ptr<DpdkTransport> worker_;
+  std::unique_ptr<dpdk_transport::DpdkTransport> worker_;
 };
 
 TEST_F(TransportFrames, CarryContentBothWays) {
@@ -94,7 +95,7 @@ TEST_F(TransportFrames, CarryContentBothWays) {
 TEST_F(TransportFrames, SendABurstAtOnce) {
   connect();
   const auto room = worker_->lend(1000, 200);
-  ASSERT_EQ(room.size(), DpdkTransport::kBurst);
+  ASSERT_EQ(room.size(), dpdk_transport::DpdkTransport::kBurst);
   std::vector<std::vector<std::byte>> sent;
   for (std::size_t i = 0; i < room.size(); ++i) {
     sent.push_back(datagram(static_cast<std::uint32_t>(i), 100 + i));
@@ -173,13 +174,13 @@ TEST_F(TransportFrames, IgnoreWhatIsNotForUs) {
 
 TEST_F(TransportFrames, TakeMulticastResultsOfTheirGroupOnly) {
   connect();
-  Binding group;
+  jobs::Binding group;
   group.address = mapped({239, 192, 3, 4});
-  group.mac = multicast_mac(group.address);
+  group.mac = jobs::multicast_mac(group.address);
   group.udp_port = kMulticastPort;
   const auto result = box_->frame_for(group, datagram(1, 120));
   EXPECT_EQ(taken_of(result), 0U) << "unicast results";
-  Membership m = membership();
+  engine::Membership m = membership();
   m.results = ResultsMode::kMulticast;
   m.group = group.address;
   m.group_port = group.udp_port;
@@ -251,20 +252,20 @@ TEST_F(TransportFrames, AFullRingLosesFramesButNoMbufs) {
 TEST_F(TransportFrames, AnEmptyPoolLendsLessAndIsCounted) {
   connect();
   std::vector<rte_mbuf*> all;
-  MbufCounters ignored;
-  while (rte_mbuf* m = allocate(worker_->pool(), ignored)) all.push_back(m);
+  dpdk::MbufCounters ignored;
+  while (rte_mbuf* m = dpdk::allocate(worker_->pool(), ignored)) all.push_back(m);
   EXPECT_TRUE(worker_->lend(4, 100).empty());
   EXPECT_EQ(worker_->counters().mbufs.no_mbuf.get(), 1U);
   ASSERT_TRUE(box_->send(worker_binding(), datagram(1, 100)));
   EXPECT_TRUE(take_all(*worker_).empty()) << "stays in the ring";
   for (std::size_t i = 0; i < 3; ++i) {
-    drop(all.back());
+    dpdk::drop(all.back());
     all.pop_back();
   }
   EXPECT_EQ(take_all(*worker_).size(), 1U);
   EXPECT_EQ(worker_->lend(4, 100).size(), 3U);
   worker_->send(0);
-  for (rte_mbuf* m : all) drop(m);
+  for (rte_mbuf* m : all) dpdk::drop(m);
 }
 
 TEST_F(TransportFrames, DescribeTellsDeviceMtuQueuesLinkAndMemory) {
@@ -332,23 +333,23 @@ TEST(TransportDevices, AnUnknownDriverIsNamed) {
 TEST(TransportDevices, SegmentsAreReadAsOneDatagram) {
   auto opened = WorkerSetup{.device = "net_ring77"}.open();
   ASSERT_TRUE(opened) << opened.error().text();
-  DpdkTransport& worker = **opened;
+  dpdk_transport::DpdkTransport& worker = **opened;
   ASSERT_TRUE(turn_until(worker, [&] { return worker.up(); }));
   std::uint16_t port = 0;
   ASSERT_EQ(rte_eth_dev_get_port_by_name("net_ring77", &port), 0);
   const SocketDirectory directory;
   const FakeBox box(directory.server());  // for its frames only
-  Binding to;
+  jobs::Binding to;
   to.address = worker.address().own;
   to.mac = worker.address().mac;
   to.udp_port = worker.address().udp_port;
   const auto payload = datagram(5, 700);
   const auto frame = box.frame_for(to, payload);
-  MbufCounters counters;
+  dpdk::MbufCounters counters;
   rte_mbuf* whole = nullptr;
   std::size_t at = 0;
   for (const std::size_t part : {30UL, 400UL, frame.size() - 430}) {
-    rte_mbuf* m = allocate(worker.pool(), counters);
+    rte_mbuf* m = dpdk::allocate(worker.pool(), counters);
     ASSERT_NE(m, nullptr);
     std::memcpy(rte_pktmbuf_append(m, static_cast<std::uint16_t>(part)), frame.data() + at, part);
     at += part;
@@ -358,7 +359,7 @@ TEST(TransportDevices, SegmentsAreReadAsOneDatagram) {
       ASSERT_EQ(rte_pktmbuf_chain(whole, m), 0);
     }
   }
-  ASSERT_EQ(send(port, 0, {&whole, 1}, counters), 1U);
+  ASSERT_EQ(dpdk::send(port, 0, {&whole, 1}, counters), 1U);
   EXPECT_THAT(take_all(worker), testing::ElementsAre(payload));
   EXPECT_EQ(audit(worker.pool()), "");
 }

@@ -44,11 +44,11 @@ std::string SocketDirectory::client(unsigned id, const std::string& more) const 
          ",socket=" + socket() + ",socket-abstract=no" + more;
 }
 
-Result<std::unique_ptr<DpdkTransport>> WorkerSetup::open() const {
-  return DpdkTransport::open(TransportOptions{device, box, address, mtu, poll});
+Result<std::unique_ptr<dpdk_transport::DpdkTransport>> WorkerSetup::open() const {
+  return dpdk_transport::DpdkTransport::open(TransportOptions{device, box, address, mtu, poll});
 }
 
-bool turn_until(DpdkTransport& transport, const std::function<bool()>& done,
+bool turn_until(dpdk_transport::DpdkTransport& transport, const std::function<bool()>& done,
                 const std::function<void()>& other) {
   const TimeNs end = steady_now() + 20 * kSecond;
   while (!done()) {
@@ -60,7 +60,7 @@ bool turn_until(DpdkTransport& transport, const std::function<bool()>& done,
   return true;
 }
 
-bool bring_up(DpdkTransport& transport, FakeBox* box) {
+bool bring_up(dpdk_transport::DpdkTransport& transport, FakeBox* box) {
   if (!turn_until(transport, [&] { return transport.up() && (box == nullptr || box->up()); })) return false;
   // Only a receiver that has looked into its ring once gives the other end buffers to send into.
   return take_all(transport).empty();
@@ -76,7 +76,8 @@ std::vector<std::byte> datagram(std::uint32_t seed, std::size_t bytes, PacketTyp
   return made;
 }
 
-bool send_one(DpdkTransport& transport, std::span<const std::byte> bytes, std::uint16_t port) {
+bool send_one(dpdk_transport::DpdkTransport& transport, std::span<const std::byte> bytes,
+              std::uint16_t port) {
   const auto room = transport.lend(1, bytes.size());
   if (room.empty()) return false;
   std::copy(bytes.begin(), bytes.end(), room[0].room.begin());
@@ -86,7 +87,7 @@ bool send_one(DpdkTransport& transport, std::span<const std::byte> bytes, std::u
   return true;
 }
 
-std::vector<std::vector<std::byte>> take_all(DpdkTransport& transport) {
+std::vector<std::vector<std::byte>> take_all(dpdk_transport::DpdkTransport& transport) {
   std::vector<std::vector<std::byte>> all;
   transport.receive([&](std::span<const std::byte> bytes) { all.emplace_back(bytes.begin(), bytes.end()); });
   return all;

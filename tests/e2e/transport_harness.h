@@ -11,9 +11,9 @@
 #include <thread>
 #include <vector>
 
-#include "dpdk_transport.h"
+#include "api/transport.h"
+#include "dpdk_transport/dpdk_transport.h"
 #include "fake_box.h"
-#include "steady_now.h"
 #include "tally/wire.h"
 
 namespace tally::e2e {
@@ -41,20 +41,22 @@ struct WorkerSetup {
   std::string address = "10.0.0.11/24";
   std::uint16_t mtu = 1500;
   bool poll = false;
-  [[nodiscard]] Result<std::unique_ptr<DpdkTransport>> open() const;
+  [[nodiscard]] Result<std::unique_ptr<dpdk_transport::DpdkTransport>> open() const;
 };
 
 // Turns the transport until `done`, at most 20 s; between the turns `other` runs. Returns done().
 bool turn_until(
-    DpdkTransport& transport, const std::function<bool()>& done, const std::function<void()>& other = [] {});
-[[nodiscard]] bool bring_up(DpdkTransport& transport, FakeBox* box = nullptr);
+    dpdk_transport::DpdkTransport& transport, const std::function<bool()>& done,
+    const std::function<void()>& other = [] {});
+[[nodiscard]] bool bring_up(dpdk_transport::DpdkTransport& transport, FakeBox* box = nullptr);
 
 // A datagram of `bytes` whose content is a function of `seed`; at least a header, never a JOIN unless said.
 [[nodiscard]] std::vector<std::byte> datagram(std::uint32_t seed, std::size_t bytes,
                                               PacketType type = PacketType::kContribute);
 // Lends, fills and sends one datagram. False: nothing was lent.
-bool send_one(DpdkTransport& transport, std::span<const std::byte> bytes, std::uint16_t port = 0xBF00);
+bool send_one(dpdk_transport::DpdkTransport& transport, std::span<const std::byte> bytes,
+              std::uint16_t port = 0xBF00);
 // All that receive() gives in one turn.
-[[nodiscard]] std::vector<std::vector<std::byte>> take_all(DpdkTransport& transport);
+[[nodiscard]] std::vector<std::vector<std::byte>> take_all(dpdk_transport::DpdkTransport& transport);
 
 }  // namespace tally::e2e

@@ -13,7 +13,7 @@ namespace {
 
 using testing::HasSubstr;
 
-void exchange(DpdkTransport& worker, FakeBox& box) {
+void exchange(dpdk_transport::DpdkTransport& worker, FakeBox& box) {
   ASSERT_TRUE(worker.attach());
   ASSERT_TRUE(bring_up(worker, &box)) << worker.describe();
   std::uint32_t seed = 1;

@@ -5,10 +5,10 @@
 
 #include <thread>
 
-#include "idle_wait.h"
+#include "dpdk_transport/idle_wait.h"
+#include "dpdk_transport/worker_address.h"
+#include "dpdk_transport/worker_eal.h"
 #include "transport_harness.h"
-#include "worker_address.h"
-#include "worker_device.h"
 
 namespace tally::e2e {
 namespace {
@@ -43,7 +43,7 @@ TEST(TransportDevice, NamesEveryMistake) {
       {"net_memif0,socket=/tmp/x,abstract", "'abstract' is not KEY=VALUE"},
   };
   for (const Mistake& m : mistakes) {
-    const auto parsed = parse_worker_device(m.device, kFrame);
+    const auto parsed = dpdk_transport::parse_worker_device(m.device, kFrame);
     ASSERT_FALSE(parsed) << m.device;
     EXPECT_THAT(parsed.error().text(), HasSubstr(m.told)) << m.device;
     EXPECT_EQ(parsed.error().code, ErrorCode::kInvalidArgument);
@@ -51,19 +51,19 @@ TEST(TransportDevice, NamesEveryMistake) {
 }
 
 TEST(TransportDevice, GivesTheDriverThePrivateSocket) {
-  const auto small =
-      parse_worker_device("net_memif3,role=client,id=7,socket=/tmp/x,socket-abstract=no,queues=2", kFrame);
+  const auto small = dpdk_transport::parse_worker_device(
+      "net_memif3,role=client,id=7,socket=/tmp/x,socket-abstract=no,queues=2", kFrame);
   ASSERT_TRUE(small) << small.error().text();
   EXPECT_TRUE(small->memif);
   EXPECT_EQ(small->queues, 2);
   EXPECT_EQ(small->socket, "/tmp/x");
   EXPECT_FALSE(small->abstract_socket);
   EXPECT_EQ(small->driver_string("mine"), "net_memif3,role=client,socket-abstract=yes,socket=mine,id=7");
-  const auto abstract = parse_worker_device("net_memif3,socket=name,bsize=9300", 9018);
+  const auto abstract = dpdk_transport::parse_worker_device("net_memif3,socket=name,bsize=9300", 9018);
   ASSERT_TRUE(abstract);
   EXPECT_TRUE(abstract->abstract_socket);
   EXPECT_THAT(abstract->driver_string("mine"), HasSubstr("socket=mine,bsize=9300"));
-  const auto card = parse_worker_device("0000:3b:00.0,queues=4,some=thing", kFrame);
+  const auto card = dpdk_transport::parse_worker_device("0000:3b:00.0,queues=4,some=thing", kFrame);
   ASSERT_TRUE(card);
   EXPECT_TRUE(card->pci);
   EXPECT_EQ(card->queues, 4);
@@ -91,7 +91,7 @@ TEST(TransportAddress, NamesEveryMistake) {
       {"10.0.0.1", "10.0.0.255/24", "TALLY_ADDRESS", "broadcast"},
   };
   for (const Case& c : cases) {
-    const auto made = make_worker_address(c.box, c.address, 1);
+    const auto made = dpdk_transport::make_worker_address(c.box, c.address, 1);
     ASSERT_FALSE(made) << c.box << " " << c.address;
     EXPECT_EQ(made.error().where, c.where);
     EXPECT_THAT(made.error().what, HasSubstr(c.told)) << c.address;
@@ -100,14 +100,15 @@ TEST(TransportAddress, NamesEveryMistake) {
 
 TEST(TransportAddress, MakesALocalMacAndAPortOutsideTheBoxs) {
   for (std::uint64_t seed = 0; seed < 1000; ++seed) {
-    const auto made = make_worker_address("10.0.0.1", "10.0.0.11/24", seed);
+    const auto made = dpdk_transport::make_worker_address("10.0.0.1", "10.0.0.11/24", seed);
     ASSERT_TRUE(made);
     EXPECT_EQ(made->mac[0], 0x02);
     EXPECT_GE(made->udp_port, 49152);
   }
-  EXPECT_TRUE(make_worker_address("10.0.0.0", "10.0.0.1/31", 1)) << "RFC 3021: both ends are hosts";
-  EXPECT_TRUE(make_worker_address("fd00::3", "fd00::2/127", 1));
-  EXPECT_EQ(multicast_mac(mapped({239, 192, 1, 2})), (Mac{0x01, 0x00, 0x5e, 0x40, 1, 2}));
+  EXPECT_TRUE(dpdk_transport::make_worker_address("10.0.0.0", "10.0.0.1/31", 1))
+      << "RFC 3021: both ends are hosts";
+  EXPECT_TRUE(dpdk_transport::make_worker_address("fd00::3", "fd00::2/127", 1));
+  EXPECT_EQ(jobs::multicast_mac(mapped({239, 192, 1, 2})), (Mac{0x01, 0x00, 0x5e, 0x40, 1, 2}));
 }
 
 TEST(TransportOpen, RefusesAnImpossibleMtu) {
@@ -121,47 +122,47 @@ TEST(TransportOpen, RefusesAnImpossibleMtu) {
 }
 
 TEST(NapPolicy, YieldsThenNapsLongerAndLongerUntilSomethingHappens) {
-  NapPolicy idle;
-  for (unsigned i = 0; i < NapPolicy::kYields; ++i) {
+  dpdk_transport::NapPolicy idle;
+  for (unsigned i = 0; i < dpdk_transport::NapPolicy::kYields; ++i) {
     EXPECT_EQ(idle.next_nap(i), 0U);
     idle.waited();
   }
-  EXPECT_EQ(idle.next_nap(100), NapLengths{}.first);
+  EXPECT_EQ(idle.next_nap(100), dpdk_transport::NapLengths{}.first);
   TimeNs before = 0;
   for (int i = 0; i < 8; ++i) {
     EXPECT_GE(idle.next_nap(200), before);
     before = idle.next_nap(200);
     idle.waited();
   }
-  EXPECT_EQ(before, NapLengths{}.longest);
+  EXPECT_EQ(before, dpdk_transport::NapLengths{}.longest);
   idle.busy();
   EXPECT_EQ(idle.next_nap(300), 0U);
 }
 
 TEST(NapPolicy, NapsOnlyForAWhileAfterAYieldThatCameBackLate) {
-  NapPolicy idle;
-  idle.yielded(kSecond, NapPolicy::kLateYield - 1);
+  dpdk_transport::NapPolicy idle;
+  idle.yielded(kSecond, dpdk_transport::NapPolicy::kLateYield - 1);
   EXPECT_EQ(idle.next_nap(kSecond), 0U);
-  idle.yielded(kSecond, NapPolicy::kLateYield);
-  const TimeNs end = kSecond + NapPolicy::kNoYieldFor;
-  EXPECT_EQ(idle.next_nap(kSecond), NapLengths{}.first);
+  idle.yielded(kSecond, dpdk_transport::NapPolicy::kLateYield);
+  const TimeNs end = kSecond + dpdk_transport::NapPolicy::kNoYieldFor;
+  EXPECT_EQ(idle.next_nap(kSecond), dpdk_transport::NapLengths{}.first);
   idle.waited();
-  EXPECT_EQ(idle.next_nap(end - 1), 2 * NapLengths{}.first) << "they grow as others do";
+  EXPECT_EQ(idle.next_nap(end - 1), 2 * dpdk_transport::NapLengths{}.first) << "they grow as others do";
   idle.busy();
-  EXPECT_EQ(idle.next_nap(end - 1), NapLengths{}.first) << "traffic alone does not end it";
+  EXPECT_EQ(idle.next_nap(end - 1), dpdk_transport::NapLengths{}.first) << "traffic alone does not end it";
   EXPECT_EQ(idle.next_nap(end), 0U);
 }
 
 TEST(IdleWaiting, PollNeverWaits) {
-  IdleWait idle(true);
-  for (unsigned i = 0; i < 2 * NapPolicy::kYields; ++i) idle.wait(kNever);
+  dpdk_transport::IdleWait idle(true);
+  for (unsigned i = 0; i < 2 * dpdk_transport::NapPolicy::kYields; ++i) idle.wait(kNever);
   EXPECT_EQ(idle.policy().rounds(), 0U);
 }
 
 // A wake() between two waits must end the second one, or a submission would wait for a nap to end.
 TEST(IdleWaiting, AWakeBeforeTheWaitIsNotLost) {
-  IdleWait idle(false);
-  while (idle.policy().rounds() <= NapPolicy::kYields) idle.wait(kNever);
+  dpdk_transport::IdleWait idle(false);
+  while (idle.policy().rounds() <= dpdk_transport::NapPolicy::kYields) idle.wait(kNever);
   idle.wake();
   idle.wait(kNever);
   EXPECT_EQ(idle.policy().rounds(), 0U) << "woken counts as busy";
@@ -171,7 +172,7 @@ TEST(IdleWaiting, AWakeBeforeTheWaitIsNotLost) {
 
 // Naps are so long that only a wake() ends one; a lost one is seen when the first nap is over.
 TEST(IdleWaiting, AWakeFromAnotherThreadEndsTheNap) {
-  IdleWait idle(false, {.first = 20 * kSecond, .longest = 20 * kSecond});
+  dpdk_transport::IdleWait idle(false, {.first = 20 * kSecond, .longest = 20 * kSecond});
   std::atomic<bool> waits = false;
   std::jthread waker([&](const std::stop_token& stop) {
     while (!stop.stop_requested()) {

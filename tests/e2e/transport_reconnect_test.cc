@@ -102,7 +102,7 @@ class TransportReconnect : public testing::Test {
   }
 
   SocketDirectory directory_;
-  std::unique_ptr<DpdkTransport> worker_;
+  std::unique_ptr<dpdk_transport::DpdkTransport> worker_;
   std::uint32_t seed_ = 0;
   std::uint64_t echoes_ = 0;
 };
@@ -135,8 +135,10 @@ TEST_F(TransportReconnect, ADaemonKilledAgainAndAgainUnderTraffic) {
   const auto box = daemon();
   ASSERT_TRUE(echoes(100));
   EXPECT_LE(open_files(), files) << "every connection gives its files back";
-  ASSERT_EQ(worker_->lend(DpdkTransport::kBurst, 100).size(), DpdkTransport::kBurst);
-  EXPECT_EQ(rte_mempool_in_use_count(worker_->pool()), DpdkTransport::kBurst) << "no mbuf was lost";
+  ASSERT_EQ(worker_->lend(dpdk_transport::DpdkTransport::kBurst, 100).size(),
+            dpdk_transport::DpdkTransport::kBurst);
+  EXPECT_EQ(rte_mempool_in_use_count(worker_->pool()), dpdk_transport::DpdkTransport::kBurst)
+      << "no mbuf was lost";
   worker_->send(0);
 }
 
@@ -157,7 +159,7 @@ TEST_F(TransportReconnect, AStoppedDaemonBlocksNobody) {
   worker_.reset();
   box->signal(SIGSTOP);
   SetUp();
-  std::vector<std::unique_ptr<DpdkTransport>> others;  // more than its backlog takes
+  std::vector<std::unique_ptr<dpdk_transport::DpdkTransport>> others;  // more than its backlog takes
   for (unsigned id = 1; id <= 4; ++id) {
     auto opened = WorkerSetup{.device = directory_.client(id)}.open();
     ASSERT_TRUE(opened) << opened.error().text();

@@ -5,7 +5,7 @@
 
 #include <charconv>
 
-#include "group_report.h"
+#include "dpdk_transport/worker_address.h"
 #include "transport_harness.h"
 
 namespace tally::e2e {
@@ -21,29 +21,29 @@ std::vector<std::byte> from_hex(std::string_view text) {
   return bytes;
 }
 
-std::vector<std::byte> frame_of(const GroupReport& report) {
+std::vector<std::byte> frame_of(const dpdk_transport::GroupReport& report) {
   return {report.bytes().begin(), report.bytes().end()};
 }
 
 // Both made with scapy 2.5.
 TEST(TransportReport, IgmpV2ByteForByte) {
-  const WorkerAddress ours{
+  const dpdk_transport::WorkerAddress ours{
       mapped({10, 0, 0, 11}), mapped({10, 0, 0, 1}), {2, 0x11, 0x22, 0x33, 0x44, 0x55}, 9};
   auto expected = from_hex(
       "01005e4001020211223344550800"
       "46c00020000040000102e94a0a00000befc0010294040000"
       "1600f93cefc00102");
   expected.resize(60);
-  EXPECT_EQ(frame_of(make_group_report(ours, mapped({239, 192, 1, 2}))), expected);
+  EXPECT_EQ(frame_of(dpdk_transport::make_group_report(ours, mapped({239, 192, 1, 2}))), expected);
 }
 
 TEST(TransportReport, MldV1ByteForByte) {
   Ipv6 group{0xff, 0x15};
   group[13] = 1;
   group[15] = 2;
-  const WorkerAddress ours{
+  const dpdk_transport::WorkerAddress ours{
       Ipv6{0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x11}, {}, {2, 0x11, 0x22, 0x33, 0x44, 0x55}, 9};
-  EXPECT_EQ(frame_of(make_group_report(ours, group)),
+  EXPECT_EQ(frame_of(dpdk_transport::make_group_report(ours, group)),
             from_hex("33330001000202112233445586dd"
                      "6000000000200001fe80000000000000001122fffe334455ff150000000000000000000000010002"
                      "3a00050200000100"
@@ -65,7 +65,7 @@ class TransportReports : public testing::Test {
     box_->settle();
   }
   void join(std::uint8_t last) {
-    Membership m;
+    engine::Membership m;
     m.box_mac = FakeBox::kMac;
     m.results = ResultsMode::kMulticast;
     m.group = mapped({239, 192, 1, last});
@@ -74,7 +74,8 @@ class TransportReports : public testing::Test {
   }
   // What the box sees is a report for this group; everything that is there.
   [[nodiscard]] std::size_t reports(std::uint8_t last) {
-    const auto report = frame_of(make_group_report(worker_->address(), mapped({239, 192, 1, last})));
+    const auto report =
+        frame_of(dpdk_transport::make_group_report(worker_->address(), mapped({239, 192, 1, last})));
     std::size_t count = 0;
     for (const auto& each : box_->poll()) count += each.frame == report ? 1U : 0U;
     return count;
@@ -82,11 +83,11 @@ class TransportReports : public testing::Test {
 
   SocketDirectory directory_;
   std::unique_ptr<FakeBox> box_;
-  std::unique_ptr<DpdkTransport> worker_;
+  std::unique_ptr<dpdk_transport::DpdkTransport> worker_;
 };
 
 TEST_F(TransportReports, BeforeTheFirstContributionAndAgainASecondLater) {
-  worker_->joined(Membership{});
+  worker_->joined(engine::Membership{});
   EXPECT_EQ(reports(1), 0U) << "unicast results need no group";
   join(1);
   EXPECT_EQ(reports(1), 1U);

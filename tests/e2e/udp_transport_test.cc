@@ -13,10 +13,10 @@
 #include <thread>
 #include <tuple>
 
-#include "interface_features.h"
+#include "api/transport.h"
 #include "own_network.h"
-#include "steady_now.h"
-#include "udp_transport.h"
+#include "udp/udp_socket.h"
+#include "udp/udp_transport.h"
 
 namespace tally::e2e {
 namespace {
@@ -32,8 +32,8 @@ Payload payload(std::uint32_t seed, std::size_t bytes) {
   return made;
 }
 
-UdpSocket bound(const UdpAddress& at) {
-  auto socket = UdpSocket::open(at.family());
+udp::UdpSocket bound(const udp::UdpAddress& at) {
+  auto socket = udp::UdpSocket::open(at.family());
   EXPECT_TRUE(socket);
   EXPECT_EQ(socket->bind(at), 0) << at.text();
   static_cast<void>(socket->grow_buffers(std::size_t{1} << 20));
@@ -45,21 +45,21 @@ class UdpTransports : public testing::Test {
   void SetUp() override {
     if (!why_no_own_network().empty()) GTEST_SKIP() << why_no_own_network();
   }
-  [[nodiscard]] static Result<std::unique_ptr<UdpTransport>> try_open(TransportOptions options = {}) {
+  [[nodiscard]] static Result<std::unique_ptr<udp::UdpTransport>> try_open(TransportOptions options = {}) {
     if (options.box.empty()) options.box = "127.0.0.1";
-    return UdpTransport::open(options);
+    return udp::UdpTransport::open(options);
   }
-  [[nodiscard]] static std::unique_ptr<UdpTransport> open(const TransportOptions& options = {}) {
+  [[nodiscard]] static std::unique_ptr<udp::UdpTransport> open(const TransportOptions& options = {}) {
     auto opened = try_open(options);
     EXPECT_TRUE(opened) << opened.error().text();
     return opened ? std::move(*opened) : nullptr;
   }
-  [[nodiscard]] static UdpSocket box(std::uint16_t shard = 0, const char* address = "127.0.0.1") {
-    UdpAddress at = *parse_udp_address(address);
+  [[nodiscard]] static udp::UdpSocket box(std::uint16_t shard = 0, const char* address = "127.0.0.1") {
+    udp::UdpAddress at = *udp::parse_udp_address(address);
     at.set_port(static_cast<std::uint16_t>(kBasePort + shard));
     return bound(at);
   }
-  static void send(UdpTransport& from, const std::vector<Payload>& all, std::uint16_t shards = 1) {
+  static void send(udp::UdpTransport& from, const std::vector<Payload>& all, std::uint16_t shards = 1) {
     std::size_t most = 0;
     for (const Payload& each : all) most = std::max(most, each.size());
     const auto room = from.lend(all.size(), most);
@@ -72,7 +72,7 @@ class UdpTransports : public testing::Test {
     from.send(all.size());
   }
   // What arrives at a plain socket, `count` or more.
-  [[nodiscard]] static std::vector<Payload> arrivals(const UdpSocket& at, std::size_t count) {
+  [[nodiscard]] static std::vector<Payload> arrivals(const udp::UdpSocket& at, std::size_t count) {
     std::vector<Payload> all;
     pollfd readable{at.fd(), POLLIN, 0};
     while (all.size() < count && ::poll(&readable, 1, 20'000) > 0) {
@@ -84,12 +84,12 @@ class UdpTransports : public testing::Test {
     }
     return all;
   }
-  static bool send_to(const UdpSocket& from, UdpAddress to, const Payload& bytes) {
+  static bool send_to(const udp::UdpSocket& from, udp::UdpAddress to, const Payload& bytes) {
     return sendto(from.fd(), bytes.data(), bytes.size(), 0, to.raw(), to.size()) ==
            static_cast<ssize_t>(bytes.size());
   }
   // What the transport hands up until there are `count`, or nothing has come for a moment.
-  [[nodiscard]] static std::vector<Payload> taken(UdpTransport& by, std::size_t count) {
+  [[nodiscard]] static std::vector<Payload> taken(udp::UdpTransport& by, std::size_t count) {
     std::vector<Payload> all;
     const DatagramSink sink = [&](std::span<const std::byte> bytes) {
       all.emplace_back(bytes.begin(), bytes.end());
@@ -101,8 +101,8 @@ class UdpTransports : public testing::Test {
     while (by.receive(sink) != 0) continue;  // more than was asked for is a finding, too
     return all;
   }
-  [[nodiscard]] static Membership multicast(std::uint8_t last) {
-    Membership m;
+  [[nodiscard]] static engine::Membership multicast(std::uint8_t last) {
+    engine::Membership m;
     m.results = ResultsMode::kMulticast;
     m.group = mapped({239, 192, 0, last});
     m.group_port = kMulticastPort;
@@ -111,22 +111,23 @@ class UdpTransports : public testing::Test {
 };
 
 TEST_F(UdpTransports, CarryContentBothWaysAndOnAllShards) {
-  const UdpSocket first = box(0);
-  const UdpSocket second = box(1);
+  const udp::UdpSocket first = box(0);
+  const udp::UdpSocket second = box(1);
   const auto worker = open();
   EXPECT_EQ(worker->most_elements(), 352);
   const std::vector<Payload> sent{payload(1, 1464), payload(2, 56), payload(3, 1464), payload(4, 200)};
   send(*worker, sent, 2);
   EXPECT_THAT(arrivals(first, 2), testing::ElementsAre(sent[0], sent[2]));
   EXPECT_THAT(arrivals(second, 2), testing::ElementsAre(sent[1], sent[3]));
-  for (const UdpSocket* from : {&first, &second}) ASSERT_TRUE(send_to(*from, worker->address(), sent[0]));
+  for (const udp::UdpSocket* from : {&first, &second})
+    ASSERT_TRUE(send_to(*from, worker->address(), sent[0]));
   EXPECT_THAT(taken(*worker, 2), testing::ElementsAre(sent[0], sent[0]));
   EXPECT_EQ(worker->trouble(), "");
 }
 
 TEST_F(UdpTransports, SegmentedBurstsArriveAsTheyWere) {
-  const UdpSocket first = box(0);
-  const UdpSocket second = box(1);
+  const udp::UdpSocket first = box(0);
+  const udp::UdpSocket second = box(1);
   const auto worker = open({.device = "gso=on"});
   std::vector<Payload> sent;
   for (std::uint32_t i = 0; i < 32; ++i) sent.push_back(payload(i, i == 30 ? 120 : 1464));
@@ -141,8 +142,8 @@ TEST_F(UdpTransports, SegmentedBurstsArriveAsTheyWere) {
 
 TEST_F(UdpTransports, LeftToThemselvesSegmentOnlyWhereTheKernelCuts) {
   // The loopback interface takes messages uncut, like one end of a veth, whose other end a box may have.
-  EXPECT_EQ(takes_uncut_udp("lo"), std::optional<bool>(true));
-  EXPECT_EQ(takes_uncut_udp("no-such-one"), std::nullopt);
+  EXPECT_EQ(udp::takes_uncut_udp("lo"), std::optional<bool>(true));
+  EXPECT_EQ(udp::takes_uncut_udp("no-such-one"), std::nullopt);
   EXPECT_FALSE(open()->sender().segmented());
   const auto forced = open({.device = "gso=on"});
   EXPECT_TRUE(forced->sender().segmented());
@@ -150,11 +151,11 @@ TEST_F(UdpTransports, LeftToThemselvesSegmentOnlyWhereTheKernelCuts) {
 }
 
 TEST_F(UdpTransports, TakeFromTheBoxOnly) {
-  const UdpSocket real = box();
+  const udp::UdpSocket real = box();
   const auto worker = open();
-  UdpAddress elsewhere = *parse_udp_address("127.0.0.2");
+  udp::UdpAddress elsewhere = *udp::parse_udp_address("127.0.0.2");
   elsewhere.set_port(kBasePort);
-  UdpAddress other_port = *parse_udp_address("127.0.0.1");
+  udp::UdpAddress other_port = *udp::parse_udp_address("127.0.0.1");
   other_port.set_port(kBasePort + 64);
   ASSERT_TRUE(send_to(bound(elsewhere), worker->address(), payload(1, 60)));
   ASSERT_TRUE(send_to(bound(other_port), worker->address(), payload(2, 60)));
@@ -166,13 +167,13 @@ TEST_F(UdpTransports, TakeFromTheBoxOnly) {
 }
 
 TEST_F(UdpTransports, EveryWorkerOfTheMachineGetsWhatTheGroupGets) {
-  const UdpSocket real = box();
+  const udp::UdpSocket real = box();
   const ip_mreqn loopback{{}, {}, 1};
   ASSERT_EQ(setsockopt(real.fd(), IPPROTO_IP, IP_MULTICAST_IF, &loopback, sizeof loopback), 0);
   const auto one = open();
   const auto two = open();
-  const UdpAddress group(mapped({239, 192, 0, 1}), kMulticastPort);
-  const UdpAddress other(mapped({239, 192, 0, 2}), kMulticastPort);
+  const udp::UdpAddress group(mapped({239, 192, 0, 1}), kMulticastPort);
+  const udp::UdpAddress other(mapped({239, 192, 0, 2}), kMulticastPort);
   ASSERT_TRUE(send_to(real, group, payload(1, 60)));  // before they are in it
   one->joined(multicast(1));
   two->joined(multicast(1));
@@ -185,7 +186,7 @@ TEST_F(UdpTransports, EveryWorkerOfTheMachineGetsWhatTheGroupGets) {
     EXPECT_THAT(taken(*each, 1), testing::ElementsAre(payload(4, 60))) << "repairs stay unicast";
   }
   one->joined(multicast(2));
-  two->joined(Membership{});
+  two->joined(engine::Membership{});
   ASSERT_TRUE(send_to(real, group, payload(5, 60)));
   ASSERT_TRUE(send_to(real, other, payload(6, 60)));
   EXPECT_THAT(taken(*one, 1), testing::ElementsAre(payload(6, 60)));
@@ -205,11 +206,11 @@ TEST_F(UdpTransports, NothingLeavesBeforeTheKernelHasReportedTheGroup) {
     }
     return steady_now() >= then;
   };
-  EXPECT_GE(report_delay(), 4 * kMillisecond) << "two to three ticks, and a tick is 1 ms or more";
+  EXPECT_GE(udp::report_delay(), 4 * kMillisecond) << "two to three ticks, and a tick is 1 ms or more";
   const TimeNs begun = steady_now();
   worker->joined(multicast(1));
   const TimeNs reported = worker->reported_at();
-  EXPECT_GE(reported, begun + report_delay());
+  EXPECT_GE(reported, begun + udp::report_delay());
   worker->joined(multicast(1));  // a new epoch
   EXPECT_EQ(worker->reported_at(), reported);
   EXPECT_TRUE(lends_only_after(reported));
@@ -218,7 +219,7 @@ TEST_F(UdpTransports, NothingLeavesBeforeTheKernelHasReportedTheGroup) {
   EXPECT_EQ(worker->reported_at(), 0U) << "the switch knows of it already";
   worker->joined(multicast(2));
   EXPECT_GT(worker->reported_at(), reported);
-  worker->joined(Membership{});
+  worker->joined(engine::Membership{});
   EXPECT_EQ(worker->reported_at(), 0U) << "results by unicast";
 }
 
@@ -252,7 +253,7 @@ TEST_F(UdpTransports, AnswersOfThePathAreCountedAndSaidAndEndNothing) {
   EXPECT_GE(worker->errors().count(), 1U);
   EXPECT_THAT(worker->trouble(), HasSubstr("Connection refused"));
   // Errors that wait would end every wait at once: this one lasts until the datagram.
-  const UdpSocket real = box();
+  const udp::UdpSocket real = box();
   send(*worker, {payload(3, 60)});
   ASSERT_TRUE(send_to(real, worker->address(), payload(4, 60)));
   EXPECT_THAT(taken(*worker, 1), testing::ElementsAre(payload(4, 60)));
@@ -260,7 +261,7 @@ TEST_F(UdpTransports, AnswersOfThePathAreCountedAndSaidAndEndNothing) {
 }
 
 TEST_F(UdpTransports, WhatIsTooLongIsNotFragmented) {
-  const UdpSocket real = box();
+  const udp::UdpSocket real = box();
   const auto worker = open();
   ASSERT_TRUE(set_loopback_mtu(1000));
   send(*worker, {payload(1, 1464), payload(2, 60)});
@@ -278,7 +279,7 @@ TEST_F(UdpTransports, WhatIsTooLongIsNotFragmented) {
 }
 
 TEST_F(UdpTransports, ADatagramThatIsTooLongIsOneErrorEachTime) {
-  const UdpSocket real = box();
+  const udp::UdpSocket real = box();
   for (const char* const device : {"gso=off", "gso=on"}) {
     const auto worker = open({.device = device});
     ASSERT_TRUE(set_loopback_mtu(1000));
@@ -291,7 +292,7 @@ TEST_F(UdpTransports, ADatagramThatIsTooLongIsOneErrorEachTime) {
 
 // As WhatIsTooLongIsNotFragmented, with bursts that are one message to the kernel.
 TEST_F(UdpTransports, ASegmentedBurstThatIsTooLongIsSaidAndItsShortDatagramArrives) {
-  const UdpSocket real = box();
+  const udp::UdpSocket real = box();
   const auto worker = open({.device = "gso=on"});
   ASSERT_TRUE(set_loopback_mtu(1000));
   send(*worker, {payload(1, 1464), payload(2, 1464), payload(3, 60)});
@@ -305,13 +306,13 @@ TEST_F(UdpTransports, ASegmentedBurstThatIsTooLongIsSaidAndItsShortDatagramArriv
 }
 
 TEST_F(UdpTransports, SegmentingEndsWhereTheKernelTakesOneDatagramButNotSeveral) {
-  const UdpSocket real = box();
-  const UdpSocket socket = bound(*parse_udp_address("127.0.0.1"));
+  const udp::UdpSocket real = box();
+  const udp::UdpSocket socket = bound(*udp::parse_udp_address("127.0.0.1"));
   ASSERT_EQ(socket.set(SOL_SOCKET, SO_NO_CHECK, 1), 0);  // the kernel segments nothing without checksums
-  UdpAddress to = *parse_udp_address("127.0.0.1");
+  udp::UdpAddress to = *udp::parse_udp_address("127.0.0.1");
   to.set_port(kBasePort);
-  PathErrors errors;
-  UdpSender sender(socket.fd(), to, 1472, true, errors);
+  udp::PathErrors errors;
+  udp::UdpSender sender(socket.fd(), to, 1472, true, errors);
   const auto room = sender.lend(4, 1464);
   ASSERT_EQ(room.size(), 4U);
   for (Outbound& each : room) each.bytes = 1464;
@@ -344,27 +345,27 @@ TEST_F(UdpTransports, TwoBurstsWaitForTheWireAndNotTheWindow) {
   if (!slow.works()) GTEST_SKIP() << "tc makes no token bucket here";
   for (const auto& [device, least, most] : {std::tuple{"", 64U, 96U}, std::tuple{"backlog=16", 16U, 48U}}) {
     const auto worker = open({.device = device});
-    Membership with_window;
+    engine::Membership with_window;
     with_window.window = 1024;
     worker->joined(with_window);
     for (int burst = 0; burst < 32; ++burst) {
       if (worker->lend(32, 1464).empty()) break;
       send(*worker, std::vector<Payload>(32, payload(1, 1464)));
     }
-    EXPECT_EQ(worker->sender().waits(), UdpSender::Waits::kSocket) << device;
+    EXPECT_EQ(worker->sender().waits(), udp::UdpSender::Waits::kSocket) << device;
     EXPECT_GE(worker->sender().counters().sent.get(), least) << device;
     EXPECT_LT(worker->sender().counters().sent.get(), most) << device;
   }
 }
 
 TEST_F(UdpTransports, WhatTheQueueDropsIsLostAndHoldsNothingBack) {
-  const UdpSocket real = box();
+  const udp::UdpSocket real = box();
   const auto worker = open();
   {
     const LoQueue dropping(kNoRoom);
     if (!dropping.works()) GTEST_SKIP() << "tc sets no queue here";
     send(*worker, {payload(1, 1464), payload(2, 1464)});
-    EXPECT_EQ(worker->sender().waits(), UdpSender::Waits::kQueue) << "it may be full for a moment only";
+    EXPECT_EQ(worker->sender().waits(), udp::UdpSender::Waits::kQueue) << "it may be full for a moment only";
     const TimeNs end = steady_now() + kPatience;
     while (worker->sender().counters().refused.get() < 2 && steady_now() < end) {
       EXPECT_TRUE(taken(*worker, 0).empty());
@@ -376,19 +377,19 @@ TEST_F(UdpTransports, WhatTheQueueDropsIsLostAndHoldsNothingBack) {
         HasSubstr("2 errors of the path, the last: No buffer space available (the interface's queue or a "
                   "policy drops it: tc -s qdisc show dev lo)"));
     send(*worker, {payload(3, 60)});
-    EXPECT_EQ(worker->sender().waits(), UdpSender::Waits::kNothing) << "it has waited enough";
+    EXPECT_EQ(worker->sender().waits(), udp::UdpSender::Waits::kNothing) << "it has waited enough";
   }
   send(*worker, {payload(4, 60)});
   EXPECT_THAT(arrivals(real, 1), testing::ElementsAre(payload(4, 60)));
 }
 
 TEST_F(UdpTransports, SegmentingDoesNotEndWhenTheDatagramAloneIsRefusedToo) {
-  const UdpSocket socket = bound(*parse_udp_address("127.0.0.1"));
+  const udp::UdpSocket socket = bound(*udp::parse_udp_address("127.0.0.1"));
   ASSERT_EQ(socket.set(SOL_SOCKET, SO_NO_CHECK, 1), 0);  // EINVAL, as for a path that is too narrow in 6.1
-  PathErrors errors;
-  UdpAddress to = *parse_udp_address("127.0.0.1");
+  udp::PathErrors errors;
+  udp::UdpAddress to = *udp::parse_udp_address("127.0.0.1");
   to.set_port(kBasePort);
-  UdpSender sender(socket.fd(), to, 1472, true, errors);
+  udp::UdpSender sender(socket.fd(), to, 1472, true, errors);
   const LoQueue dropping(kNoRoom);
   if (!dropping.works()) GTEST_SKIP() << "tc sets no queue here";
   const auto room = sender.lend(2, 1464);

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "kernels.h"
-#include "own_lines.h"
+#include "kernels/kernels.h"
+#include "members/room.h"
 #include "tally/check.h"
 #include "tally/mix64.h"
 
@@ -19,9 +19,9 @@ Bytes sealed(const Header& header, std::span<const std::byte> payload) {
   return out;
 }
 
-std::uint32_t lines_of(const Job& row) {
-  if (row.session) return session_lines(row.session->slots, row.world, row.session->payload);
-  return own_lines(row.discipline, row.window, row.span, row.shards, row.elements);
+std::uint32_t lines_of(const jobs::Job& row) {
+  if (row.session) return jobs::session_lines(row.session->slots, row.world, row.session->payload);
+  return members::own_lines(row.discipline, row.window, row.span, row.shards, row.elements);
 }
 
 }  // namespace
@@ -34,7 +34,7 @@ Header header_of(std::span<const std::byte> datagram) {
 
 void reseal(Bytes& datagram) {
   if (datagram.size() < kHeaderBytes) return;
-  const auto& crc32c = best_kernels().crc32c;
+  const auto& crc32c = kernels::best_kernels().crc32c;
   Header h = header_of(datagram);
   const std::size_t payload = datagram.size() - kHeaderBytes;
   h.sum1 = Be{payload == 0 ? std::uint32_t{0} : crc32c(datagram.data() + kHeaderBytes, payload)};
@@ -86,10 +86,10 @@ void Peer::restart() {
   epoch = 0;
 }
 
-void Cores::load(const Publication& publication) {
+void Cores::load(const jobs::Publication& publication) {
   TALLY_CHECK(publication.version > newest_, "versions increase");
   newest_ = publication.version;
-  for (const FreedLines& freed : publication.freed) {
+  for (const jobs::FreedLines& freed : publication.freed) {
     TALLY_CHECK(freed.lines.first + freed.lines.count <= lines_.size(), "freed lines exist");
     for (std::uint32_t i = 0; i < freed.lines.count; ++i) {
       Use& use = lines_[freed.lines.first + i];
@@ -101,7 +101,7 @@ void Cores::load(const Publication& publication) {
   }
   std::vector<JobId> taken(lines_.size());
   for (std::uint16_t id = 1; id <= kMaxJobs; ++id) {
-    const Job* const row = publication.table->row(JobId{id});
+    const jobs::Job* const row = publication.table->row(JobId{id});
     if (row == nullptr) continue;
     TALLY_CHECK(row->id == JobId{id} && row->epoch != Epoch{}, "a row of the job");
     TALLY_CHECK(row->slots.count == lines_of(*row), "lines of the row");
@@ -113,7 +113,8 @@ void Cores::load(const Publication& publication) {
                       (use.job == row->id && use.first == row->slots.first && use.elements == row->elements),
                   "a line is zeroed before it changes hands or layout");
       taken[i] = row->id;
-      use = {row->id, row->slots.first, row->elements, row->session ? session_front_lines(row->world) : 1};
+      use = {row->id, row->slots.first, row->elements,
+             row->session ? jobs::session_front_lines(row->world) : 1};
     }
   }
   tables_[publication.version] = publication.table;
@@ -128,6 +129,8 @@ void Cores::reached(std::uint64_t version) {
   std::erase_if(versions_, [&](std::uint64_t v) { return v <= version; });
 }
 
-const Job* Cores::in_force(JobId id) const { return in_force_ == nullptr ? nullptr : in_force_->row(id); }
+const jobs::Job* Cores::in_force(JobId id) const {
+  return in_force_ == nullptr ? nullptr : in_force_->row(id);
+}
 
 }  // namespace tally

@@ -10,9 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "membership.h"
+#include "members/membership.h"
 #include "tally/wire.h"
-#include "tally/wire_join.h"
 
 namespace tally {
 
@@ -33,7 +32,7 @@ struct Peer {
   std::uint32_t next = 0;
   std::uint16_t elements = 32;
   GenerationRecord last{};
-  Binding binding{};
+  jobs::Binding binding{};
   // From the newest JOINED(running).
   std::uint16_t job_id = 0;
   std::uint32_t epoch = 0;
@@ -51,13 +50,13 @@ class Cores {
 
   // Takes up the publication. Every line of its rows must be zero or in use by the same job with the same
   // layout, and no two rows share one.
-  void load(const Publication& publication);
+  void load(const jobs::Publication& publication);
   void forget();  // the slots are lost: all zero
 
   [[nodiscard]] const std::vector<std::uint64_t>& loading() const { return versions_; }
   // The cores reached `version`; its table is in force.
   void reached(std::uint64_t version);
-  [[nodiscard]] const Job* in_force(JobId id) const;
+  [[nodiscard]] const jobs::Job* in_force(JobId id) const;
 
  private:
   struct Use {
@@ -67,9 +66,9 @@ class Cores {
     std::uint32_t in_front = 0;  // of the values of an entry; 0: zeroed
   };
   std::vector<Use> lines_;
-  std::map<std::uint64_t, std::shared_ptr<const JobTable>> tables_;  // published and not yet passed
-  std::vector<std::uint64_t> versions_;                              // not yet reached
-  std::shared_ptr<const JobTable> in_force_;
+  std::map<std::uint64_t, std::shared_ptr<const jobs::JobTable>> tables_;  // published and not yet passed
+  std::vector<std::uint64_t> versions_;                                    // not yet reached
+  std::shared_ptr<const jobs::JobTable> in_force_;
   std::uint64_t newest_ = 0;
 };
 

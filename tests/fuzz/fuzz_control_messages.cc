@@ -19,7 +19,7 @@
 
 #include "control_scene.h"
 #include "fuzz_input.h"
-#include "shared_region.h"
+#include "jobs/layout.h"
 #include "tally/check.h"
 #include "tally/mix64.h"
 
@@ -36,14 +36,15 @@ constexpr std::array<const char*, 2> kSessions{"legacy", "older"};
 constexpr int kMostOperations = 200;
 constexpr std::size_t kMostKept = 64;
 
-std::uint64_t sum(const MembershipCounters& c) {
+std::uint64_t sum(const members::MembershipCounters& c) {
   return std::accumulate(c.drops.begin(), c.drops.end(), std::uint64_t{0}) +
          std::accumulate(c.accepted.begin(), c.accepted.end(), std::uint64_t{0});
 }
 
 // Drops that may follow from what the same JOIN did change: it shows that its process gave up its place.
-bool may_change(const MembershipCounters& before, const MembershipCounters& after) {
-  for (const auto d : {MembershipDrop::kAborted, MembershipDrop::kEnded, MembershipDrop::kWait}) {
+bool may_change(const members::MembershipCounters& before, const members::MembershipCounters& after) {
+  for (const auto d :
+       {members::MembershipDrop::kAborted, members::MembershipDrop::kEnded, members::MembershipDrop::kWait}) {
     if (before.of(d) != after.of(d)) return true;
   }
   return false;
@@ -52,28 +53,28 @@ bool may_change(const MembershipCounters& before, const MembershipCounters& afte
 // Who was given a contribution cookie.
 struct Told {
   Rank rank{};
-  std::vector<Binding> at;
+  std::vector<jobs::Binding> at;
 };
 
 // Of a member whose packet was accepted.
-const RankStatus& place_in(const JobStatus& job, Rank rank) {
+const members::RankStatus& place_in(const members::JobStatus& job, Rank rank) {
   const std::uint32_t server = server_index(rank);
   return server < kMaxServers ? job.servers.at(server) : job.ranks.at(raw(rank));
 }
 
 // The worker or server that has this contribution cookie and sits there.
-std::optional<Rank> owner_of(const Job& row, Cookie cookie, const Binding& at) {
+std::optional<Rank> owner_of(const jobs::Job& row, Cookie cookie, const jobs::Binding& at) {
   for (std::uint16_t r = 0; r < row.world; ++r) {
     if (row.ranks.at(r).cookie == cookie && row.ranks.at(r).binding == at) return Rank{r};
   }
   for (std::uint32_t s = 0; s < row.servers; ++s) {
-    const Member& m = row.server_ranks.at(s);
+    const jobs::Member& m = row.server_ranks.at(s);
     if (m.cookie == cookie && m.binding == at) return server_rank(s);
   }
   return std::nullopt;
 }
 
-void check_apart(LineRange a, LineRange b) {
+void check_apart(jobs::LineRange a, jobs::LineRange b) {
   TALLY_CHECK(a.count == 0 || b.count == 0 || a.first + a.count <= b.first || b.first + b.count <= a.first,
               "ranges do not overlap");
 }
@@ -84,51 +85,51 @@ class Run {
   void run();
 
  private:
-  static MembershipEngine make();
+  static members::MembershipEngine make();
   void declare(std::uint32_t job);
   void declare_session(std::uint32_t session, std::uint8_t how);
   void operate();
   Bytes honest(Peer& p);
   void mutate(Bytes& datagram);
-  void receive(const Bytes& datagram, const Binding& source);
-  void check_accepted(std::span<const std::byte> datagram, const Binding& source,
-                      const std::vector<JobStatus>& jobs) const;
+  void receive(const Bytes& datagram, const jobs::Binding& source);
+  void check_accepted(std::span<const std::byte> datagram, const jobs::Binding& source,
+                      const std::vector<members::JobStatus>& jobs) const;
   void cores(std::uint32_t how);
   void drain();
-  void check_sent(const Header& h, std::span<const std::byte> payload, const Binding& to);
-  void take(const Header& h, const JoinedPayload& p, const Binding& to);
+  void check_sent(const Header& h, std::span<const std::byte> payload, const jobs::Binding& to);
+  void take(const Header& h, const JoinedPayload& p, const jobs::Binding& to);
   void check_status();
   Peer& peer() { return peers_[in_.below(static_cast<std::uint32_t>(peers_.size()))]; }
 
   FuzzInput in_;
-  MembershipEngine members_ = make();
+  members::MembershipEngine members_ = make();
   Cores cores_{kLines};
   std::vector<Peer> peers_;
-  std::vector<std::pair<Bytes, Binding>> captured_;
+  std::vector<std::pair<Bytes, jobs::Binding>> captured_;
   std::map<std::tuple<std::uint16_t, std::uint32_t, std::uint64_t>, Told> told_;  // by job, epoch, cookie
   TimeNs now_ = 100 * kSecond;
 };
 
-MembershipEngine Run::make() {
+members::MembershipEngine Run::make() {
   constexpr std::uint32_t kShared = 4;
-  const MembershipOptions options{
+  const members::MembershipOptions options{
       .box_mac = {2, 0, 0, 0, 0, 0xb0},
       .shards = 1,
-      .slot_lines = kLines + static_cast<std::uint32_t>(shared_lines(kShared, kElements)),
+      .slot_lines = kLines + static_cast<std::uint32_t>(jobs::shared_lines(kShared, kElements)),
       .shared_entries = kShared,
       .shared_elements = kElements};
-  return *MembershipEngine::create(
+  return *members::MembershipEngine::create(
       options, [state = std::uint64_t{9}]() mutable { return mix64(state += 0x9e3779b97f4a7c15ULL); });
 }
 
 void Run::declare(std::uint32_t job) {
-  JobConfig config{.name = kNames.at(job),
-                   .token = "t",
-                   .workers = kWorkers.at(job),
-                   .elements = kElements,
-                   .window = 32,
-                   .lease = 5 * kSecond,
-                   .first_chunk = Chunk{0xFFFFFFFD}};
+  members::JobConfig config{.name = kNames.at(job),
+                            .token = "t",
+                            .workers = kWorkers.at(job),
+                            .elements = kElements,
+                            .window = 32,
+                            .lease = 5 * kSecond,
+                            .first_chunk = Chunk{0xFFFFFFFD}};
   if (job + 1 == kJobs) {
     config.discipline = Discipline::kShared;
     config.server = ServerKind::kExternal;
@@ -140,10 +141,10 @@ void Run::declare(std::uint32_t job) {
 // how: bit 0: tsi opaque; bit 1: with the other's member, which is refused while that is declared; bit 2:
 // more slots than there is room for beside the jobs.
 void Run::declare_session(std::uint32_t session, std::uint8_t how) {
-  SessionConfig config{.name = kSessions.at(session),
-                       .payload = 128,
-                       .slots = (how & 4) != 0 ? 40U : 8U,
-                       .tsi = (how & 1) != 0 ? TsiRule::kOpaque : TsiRule::kPacket};
+  members::SessionConfig config{.name = kSessions.at(session),
+                                .payload = 128,
+                                .slots = (how & 4) != 0 ? 40U : 8U,
+                                .tsi = (how & 1) != 0 ? jobs::TsiRule::kOpaque : jobs::TsiRule::kPacket};
   const auto host = static_cast<std::uint8_t>((how & 2) != 0 ? 1 : 1 + 2 * session);
   for (std::uint8_t r = 0; r < 2; ++r) {
     const auto address = static_cast<std::uint8_t>(host + r);
@@ -197,7 +198,7 @@ void Run::operate() {
   if (what < 18) {
     Peer& p = peer();
     Bytes datagram = honest(p);
-    Binding source = p.binding;
+    jobs::Binding source = p.binding;
     if (captured_.size() < kMostKept) captured_.emplace_back(datagram, source);
     if (what < 7) mutate(datagram);
     if (what == 7) source.udp_port = static_cast<std::uint16_t>(source.udp_port + 1 + in_.byte());
@@ -278,16 +279,16 @@ void Run::mutate(Bytes& datagram) {
   if ((how & 4) == 0) reseal(datagram);
 }
 
-void Run::receive(const Bytes& datagram, const Binding& source) {
+void Run::receive(const Bytes& datagram, const jobs::Binding& source) {
   members_.tick(now_);  // what time does is done before the datagram comes
   drain();
-  const MembershipCounters before = members_.counters();
+  const members::MembershipCounters before = members_.counters();
   const auto jobs = members_.status(now_);
   // On the heap in its exact size.
   const auto copy = std::make_unique<std::byte[]>(datagram.size());
   if (!datagram.empty()) std::memcpy(copy.get(), datagram.data(), datagram.size());
   members_.receive({copy.get(), datagram.size()}, source, now_);
-  const MembershipCounters& after = members_.counters();
+  const members::MembershipCounters& after = members_.counters();
   TALLY_CHECK(sum(after) == sum(before) + 1, "one counter");
   if (after.accepted == before.accepted && !may_change(before, after)) {
     TALLY_CHECK(members_.status(now_) == jobs, "a dropped packet changes no job");
@@ -296,8 +297,8 @@ void Run::receive(const Bytes& datagram, const Binding& source) {
 }
 
 // Only who knows a token or was told a cookie is obeyed, and with a cookie only from where its rank is.
-void Run::check_accepted(std::span<const std::byte> datagram, const Binding& source,
-                         const std::vector<JobStatus>& jobs) const {
+void Run::check_accepted(std::span<const std::byte> datagram, const jobs::Binding& source,
+                         const std::vector<members::JobStatus>& jobs) const {
   const Header h = header_of(datagram);
   if (h.type == PacketType::kProbe) return;
   if (h.type == PacketType::kJoin) {
@@ -308,7 +309,7 @@ void Run::check_accepted(std::span<const std::byte> datagram, const Binding& sou
     const std::string_view name(texts, p.name_bytes);
     TALLY_CHECK(std::string_view(texts + p.name_bytes, p.token_bytes) == "t", "a JOIN's token");
     const auto job =
-        std::find_if(jobs.begin(), jobs.end(), [&](const JobStatus& s) { return s.name == name; });
+        std::find_if(jobs.begin(), jobs.end(), [&](const members::JobStatus& s) { return s.name == name; });
     TALLY_CHECK(job != jobs.end(), "a JOIN's job");
     const bool worker = job->world == p.world.host() && h.rank.host() < job->world;
     const bool server = p.world.host() == 0 && server_index(h.rank_id()) < job->servers.size();
@@ -319,7 +320,7 @@ void Run::check_accepted(std::span<const std::byte> datagram, const Binding& sou
   TALLY_CHECK(told != told_.end() && told->second.rank == h.rank_id(), "the cookie of its rank");
   const auto& at = told->second.at;
   const auto job =
-      std::find_if(jobs.begin(), jobs.end(), [&](const JobStatus& s) { return s.id == h.job_id(); });
+      std::find_if(jobs.begin(), jobs.end(), [&](const members::JobStatus& s) { return s.id == h.job_id(); });
   TALLY_CHECK(
       std::find(at.begin(), at.end(), source) != at.end() || place_in(*job, h.rank_id()).binding == source,
       "from where its rank is");
@@ -339,11 +340,11 @@ void Run::cores(std::uint32_t how) {
 void Run::drain() {
   // No more than an ABORT and an answer per member of every job, whatever came.
   constexpr std::size_t kMost = 32;
-  const auto out = std::make_unique<std::byte[]>(kMaxMembershipBytes);
+  const auto out = std::make_unique<std::byte[]>(members::kMaxMembershipBytes);
   std::size_t count = 0;
-  while (const auto sent = members_.next({out.get(), kMaxMembershipBytes})) {
+  while (const auto sent = members_.next({out.get(), members::kMaxMembershipBytes})) {
     TALLY_CHECK(++count <= kMost, "next comes to an end");
-    TALLY_CHECK(sent->bytes >= kHeaderBytes && sent->bytes <= kMaxMembershipBytes, "a datagram");
+    TALLY_CHECK(sent->bytes >= kHeaderBytes && sent->bytes <= members::kMaxMembershipBytes, "a datagram");
     const std::span<const std::byte> bytes(out.get(), sent->bytes);
     const Header h = header_of(bytes);
     Bytes right(bytes.begin(), bytes.end());
@@ -354,7 +355,7 @@ void Run::drain() {
   }
 }
 
-void Run::check_sent(const Header& h, std::span<const std::byte> payload, const Binding& to) {
+void Run::check_sent(const Header& h, std::span<const std::byte> payload, const jobs::Binding& to) {
   if (h.type != PacketType::kJoined) {
     TALLY_CHECK(h.type == PacketType::kAbort || h.type == PacketType::kLeave ||
                     h.type == PacketType::kProbe || h.type == PacketType::kHeartbeat ||
@@ -372,7 +373,7 @@ void Run::check_sent(const Header& h, std::span<const std::byte> payload, const 
     TALLY_CHECK(h.cookie.host() == 0 && p.cookie.host() == 0, "only JOINED(running) carries secrets");
     return;
   }
-  const Job* const row = cores_.in_force(h.job_id());
+  const jobs::Job* const row = cores_.in_force(h.job_id());
   TALLY_CHECK(row != nullptr && row->epoch == h.epoch_id(), "the members are told what is in force");
   TALLY_CHECK(raw(row->result_cookie) == h.cookie.host(), "the result cookie in force");
   TALLY_CHECK(raw(row->generation) == p.record.generation.host() &&
@@ -387,7 +388,7 @@ void Run::check_sent(const Header& h, std::span<const std::byte> payload, const 
   take(h, p, to);
 }
 
-void Run::take(const Header& h, const JoinedPayload& p, const Binding& to) {
+void Run::take(const Header& h, const JoinedPayload& p, const jobs::Binding& to) {
   for (Peer& peer : peers_) {
     if (peer.binding != to || peer.nonce != p.nonce.host()) continue;
     peer.job_id = h.job.host();
@@ -401,18 +402,18 @@ void Run::take(const Header& h, const JoinedPayload& p, const Binding& to) {
 void Run::check_status() {
   const auto jobs = members_.status(now_);
   TALLY_CHECK(jobs.size() <= kJobs + kSessions.size(), "no more jobs than were declared");
-  for (const JobStatus& s : jobs) {
+  for (const members::JobStatus& s : jobs) {
     const std::uint64_t everyone = members_of(s.world);
     TALLY_CHECK(s.ranks.size() == s.world, "one status per rank");
     TALLY_CHECK((s.missing & ~everyone) == 0 && (s.live & ~everyone) == 0, "ranks of the job");
     TALLY_CHECK(s.servers.size() == (s.name == kNames.back() ? kServers : 0), "one status per server");
     TALLY_CHECK((s.missing_servers >> s.servers.size()) == 0, "servers of the job");
-    TALLY_CHECK((s.missing == 0 && s.missing_servers == 0) || s.phase == JobPhase::kForming,
+    TALLY_CHECK((s.missing == 0 && s.missing_servers == 0) || s.phase == members::JobPhase::kForming,
                 "nobody is missing unless forming");
     TALLY_CHECK((s.missing & s.live) == 0, "missing ranks are not live");
     TALLY_CHECK(s.slots.first + s.slots.count <= kLines, "lines exist");
-    if (s.session && s.phase == JobPhase::kRunning) {
-      const Job* const row = cores_.in_force(s.id);
+    if (s.session && s.phase == members::JobPhase::kRunning) {
+      const jobs::Job* const row = cores_.in_force(s.id);
       TALLY_CHECK(row != nullptr && row->epoch == s.epoch, "a session that runs is in force");
     }
     const auto copy = members_.status(s.id, now_);

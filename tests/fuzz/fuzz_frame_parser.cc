@@ -8,12 +8,12 @@
 #include <memory>
 #include <vector>
 
-#include "fused.h"
 #include "fuzz_input.h"
 #include "heap_frame.h"
 #include "jobs.h"
-#include "pipeline.h"
-#include "staged.h"
+#include "pipeline/fused.h"
+#include "pipeline/pipeline.h"
+#include "pipeline/staged.h"
 #include "tally/check.h"
 
 namespace tally {
@@ -40,23 +40,23 @@ Arrival arrival_of(std::uint8_t byte) {
           .port = PortIndex{static_cast<std::uint16_t>(byte >> 5 & 3)}};
 }
 
-Box box() {
-  Box b = test_box();
+jobs::Box box() {
+  jobs::Box b = test_box();
   b.ipv6 = {0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
   return b;
 }
 
-Job job_of(std::uint16_t id, std::uint32_t first_line) {
+jobs::Job job_of(std::uint16_t id, std::uint32_t first_line) {
   constexpr std::array<std::uint8_t, kJobs> kWorlds{2, 3, 1, 4};
   constexpr std::array<std::uint16_t, kJobs> kElements{16, 32, 16, 16};
-  Job job = make_job({.id = id,
-                      .epoch = 0x1000'0000U + id,
-                      .world = kWorlds[id - 1],
-                      .shards = static_cast<std::uint8_t>(id == 4 ? 3 : 1),
-                      .elements = kElements[id - 1],
-                      .first_line = first_line});
+  jobs::Job job = make_job({.id = id,
+                            .epoch = 0x1000'0000U + id,
+                            .world = kWorlds[id - 1],
+                            .shards = static_cast<std::uint8_t>(id == 4 ? 3 : 1),
+                            .elements = kElements[id - 1],
+                            .first_line = first_line});
   for (std::uint16_t r = 0; r < job.world; ++r) {
-    Binding& b = job.ranks[r].binding;
+    jobs::Binding& b = job.ranks[r].binding;
     if (id % 2 == 0) {
       b.address = {0xfd, 0,
                    0,    0,
@@ -74,39 +74,41 @@ Job job_of(std::uint16_t id, std::uint32_t first_line) {
 
 // Both executions, each job with a complete and a filling entry.
 struct World {
-  std::vector<Job> jobs;
-  std::shared_ptr<const JobTable> table = std::make_shared<JobTable>();
+  std::vector<jobs::Job> jobs;
+  std::shared_ptr<const jobs::JobTable> table = std::make_shared<jobs::JobTable>();
   std::unique_ptr<SlotMemory> memory;
-  std::unique_ptr<Pipeline<Fused>> fused;
-  std::unique_ptr<Pipeline<Staged>> staged;
-  std::vector<Line> pristine;
+  std::unique_ptr<pipeline::Pipeline<pipeline::Fused>> fused;
+  std::unique_ptr<pipeline::Pipeline<pipeline::Staged>> staged;
+  std::vector<jobs::Line> pristine;
 
   World() {
     std::uint32_t lines = 0;
     for (std::uint16_t id = 1; id <= kJobs; ++id) {
       jobs.push_back(job_of(id, lines));
       lines += jobs.back().slots.count;
-      table = table->with(JobId{id}, std::make_shared<Job>(jobs.back()));
+      table = table->with(JobId{id}, std::make_shared<jobs::Job>(jobs.back()));
     }
     memory = std::make_unique<SlotMemory>(lines);
-    const PipelineOptions options{.core = 0, .box = box()};
-    fused = std::make_unique<Pipeline<Fused>>(options, memory->region(), best_kernels());
-    staged = std::make_unique<Pipeline<Staged>>(options, memory->region(), best_kernels());
+    const pipeline::PipelineOptions options{.core = 0, .box = box()};
+    fused = std::make_unique<pipeline::Pipeline<pipeline::Fused>>(options, memory->region(),
+                                                                  kernels::best_kernels());
+    staged = std::make_unique<pipeline::Pipeline<pipeline::Staged>>(options, memory->region(),
+                                                                    kernels::best_kernels());
     fused->adopt(table.get());
     staged->adopt(table.get());
-    for (const Job& job : jobs) fill(job);
+    for (const jobs::Job& job : jobs) fill(job);
     pristine.assign(memory->region().begin(), memory->region().end());
   }
 
-  void fill(const Job& job) {
+  void fill(const jobs::Job& job) {
     for (std::uint16_t r = 0; r < job.world; ++r) {
       contribute(job, Rank{r}, kCompleteChunk);
       if (r == 0) contribute(job, Rank{r}, kFillingChunk);
     }
   }
-  void contribute(const Job& job, Rank rank, Chunk chunk) {
+  void contribute(const jobs::Job& job, Rank rank, Chunk chunk) {
     const std::vector<std::int32_t> values(job.elements, static_cast<std::int32_t>(raw(rank)) + 7);
-    const Binding& from = job.ranks[raw(rank)].binding;
+    const jobs::Binding& from = job.ranks[raw(rank)].binding;
     const Bytes datagram =
         make_contribution(job, {.rank = rank, .chunk = chunk, .values = values, .total = 500});
     HeapFrame f(frame_from(from, box(), datagram, kBasePort));
@@ -118,23 +120,24 @@ struct World {
 
 struct Numbers {
   std::array<JobCounters, kJobs + 2> rows;
-  std::array<JobState, kJobs + 2> states;
-  std::array<High, kJobs + 2> high;
+  std::array<pipeline::JobState, kJobs + 2> states;
+  std::array<pipeline::High, kJobs + 2> high;
 };
 
 template <class Exec>
-Numbers numbers_of(Pipeline<Exec>& pipeline) {
+Numbers numbers_of(pipeline::Pipeline<Exec>& pipeline) {
   Numbers n;
   for (std::uint16_t id = 0; id < n.rows.size(); ++id) {
     n.rows[id] = pipeline.counters(JobId{id});
     n.states[id] = pipeline.state(JobId{id});
     if constexpr (requires(Exec & x) { x.begin(); }) pipeline.execution().begin();
-    n.high[id] = pipeline.execution().template rmw<HighReg>(id, [](High& h) { return h; });
+    n.high[id] =
+        pipeline.execution().template rmw<pipeline::HighReg>(id, [](pipeline::High& h) { return h; });
   }
   return n;
 }
 
-void check_one_counter(const Numbers& before, const Numbers& after, const Outcome& out) {
+void check_one_counter(const Numbers& before, const Numbers& after, const pipeline::Outcome& out) {
   std::uint64_t packets = 0;
   for (std::size_t id = 0; id < before.rows.size(); ++id) {
     packets += after.rows[id].packets() - before.rows[id].packets();
@@ -153,8 +156,8 @@ void check_one_counter(const Numbers& before, const Numbers& after, const Outcom
 // Nothing but the counter: neither times nor occupancy nor any register of the job.
 void check_untouched(const Numbers& before, const Numbers& after) {
   for (std::size_t id = 0; id < before.states.size(); ++id) {
-    const JobState& a = before.states[id];
-    const JobState& b = after.states[id];
+    const pipeline::JobState& a = before.states[id];
+    const pipeline::JobState& b = after.states[id];
     TALLY_CHECK(a.occupancy == b.occupancy, "occupancy");
     TALLY_CHECK(a.last_seen == b.last_seen, "last seen");
     TALLY_CHECK(a.bad_sums_in_row == b.bad_sums_in_row && a.suspect_chunks == b.suspect_chunks, "suspect");
@@ -165,30 +168,31 @@ void check_untouched(const Numbers& before, const Numbers& after) {
 }
 
 void check_heads(World& world) {
-  for (const Job& job : world.jobs) {
-    for (std::uint32_t at = 0; at < job.slots.count; at += entry_lines(job.elements)) {
-      const Head a = world.fused->execution().head(job.slots.first + at);
-      const Head b = world.staged->execution().head(job.slots.first + at);
+  for (const jobs::Job& job : world.jobs) {
+    for (std::uint32_t at = 0; at < job.slots.count; at += jobs::entry_lines(job.elements)) {
+      const pipeline::Head a = world.fused->execution().head(job.slots.first + at);
+      const pipeline::Head b = world.staged->execution().head(job.slots.first + at);
       TALLY_CHECK(a.tag == b.tag && a.chunk == b.chunk && a.contributors == b.contributors, "heads");
     }
   }
 }
 
 // A packet that is obeyed may change the entry of its chunk and no other line.
-void check_other_entries(const World& world, const Outcome& out, Chunk chunk) {
-  const Job& job = *out.job;
+void check_other_entries(const World& world, const pipeline::Outcome& out, Chunk chunk) {
+  const jobs::Job& job = *out.job;
   const std::uint32_t place = raw(chunk) % (2 * job.window);
-  const std::uint32_t per_version = pool_entries(job.window, job.shards) / 2;
+  const std::uint32_t per_version = jobs::pool_entries(job.window, job.shards) / 2;
   const std::uint32_t entry = place % job.window / job.shards + place / job.window * per_version;
-  const std::uint32_t first = job.slots.first + entry * entry_lines(job.elements);
-  const Region now = world.memory->region();
+  const std::uint32_t first = job.slots.first + entry * jobs::entry_lines(job.elements);
+  const jobs::Region now = world.memory->region();
   for (std::uint32_t line = 0; line < now.size(); ++line) {
-    if (line - first < entry_lines(job.elements)) continue;
-    TALLY_CHECK(std::memcmp(&world.pristine[line], &now[line], sizeof(Line)) == 0, "another entry");
+    if (line - first < jobs::entry_lines(job.elements)) continue;
+    TALLY_CHECK(std::memcmp(&world.pristine[line], &now[line], sizeof(jobs::Line)) == 0, "another entry");
   }
 }
 
-void check_same(const Outcome& x, const Outcome& y, const HeapFrame& f, const HeapFrame& s) {
+void check_same(const pipeline::Outcome& x, const pipeline::Outcome& y, const HeapFrame& f,
+                const HeapFrame& s) {
   TALLY_CHECK(x.verdict == y.verdict && x.drop == y.drop, "both executions agree");
   TALLY_CHECK(x.to == y.to && x.ranks == y.ranks && x.owner == y.owner && x.job == y.job,
               "both executions agree");
@@ -199,11 +203,11 @@ void check_same(const Outcome& x, const Outcome& y, const HeapFrame& f, const He
 }
 
 // What the caller does with the outcome stays inside the buffers too.
-void send(const Outcome& out, const HeapFrame& frame) {
+void send(const pipeline::Outcome& out, const HeapFrame& frame) {
   if (out.reject) {
     std::array<std::byte, kHeaderBytes> reject{};
-    write_reject(reject, header_of({out.payload, kHeaderBytes}), out.reject_reason, Cookie{},
-                 out.reject_contributors, best_kernels());
+    pipeline::write_reject(reject, header_of({out.payload, kHeaderBytes}), out.reject_reason, Cookie{},
+                           out.reject_contributors, kernels::best_kernels());
   }
   if (out.verdict == Verdict::kDrop || out.verdict == Verdict::kForward) return;
   const auto offset = static_cast<std::size_t>(out.payload - frame.buffer().data());
@@ -213,20 +217,20 @@ void send(const Outcome& out, const HeapFrame& frame) {
   TALLY_CHECK(relayed || std::has_single_bit(out.ranks), "a stored RESULT is for one");
   const int rank = relayed ? raw(out.to) : std::countr_zero(out.ranks);
   TALLY_CHECK(rank < out.job->world, "a receiver of the job");
-  const Binding& to = out.job->ranks[static_cast<unsigned>(rank)].binding;
-  Bytes headers(encapsulation_bytes(to));
-  write_encapsulation(headers, to, box(), kBasePort, {out.payload, out.payload_bytes});
+  const jobs::Binding& to = out.job->ranks[static_cast<unsigned>(rank)].binding;
+  Bytes headers(pipeline::encapsulation_bytes(to));
+  pipeline::write_encapsulation(headers, to, box(), kBasePort, {out.payload, out.payload_bytes});
 }
 
 Bytes arrived(const Arrival& arrival, std::span<const std::byte> bytes) {
   Bytes wire(bytes.begin(), bytes.end());
   if (!arrival.seal) return wire;
   HeapFrame copy(bytes);
-  const OpenedFrame opened = open_frame(copy.frame(arrival.port, false), box());
+  const pipeline::OpenedFrame opened = pipeline::open_frame(copy.frame(arrival.port, false), box());
   // The dialect switchml has shorter headers, and no check to make right.
   if (opened.payload == nullptr || opened.payload_bytes < kHeaderBytes) return wire;
   const std::size_t at = static_cast<std::size_t>(opened.payload - copy.buffer().data());
-  const Be check{best_kernels().crc32c(wire.data() + at, kCheckedBytes)};
+  const Be check{kernels::best_kernels().crc32c(wire.data() + at, kCheckedBytes)};
   std::memcpy(wire.data() + at + kCheckedBytes, &check, sizeof check);
   return wire;
 }
@@ -244,9 +248,9 @@ void run(FuzzInput in) {
   HeapFrame s(wire, arrival.tail_room);
   const Numbers before = numbers_of(*world->fused);
   const Numbers staged_before = numbers_of(*world->staged);
-  const Outcome x =
+  const pipeline::Outcome x =
       world->fused->process(f.frame(arrival.port, arrival.vouched, arrival.single_segment), now);
-  const Outcome y =
+  const pipeline::Outcome y =
       world->staged->process(s.frame(arrival.port, arrival.vouched, arrival.single_segment), now);
   const Numbers after = numbers_of(*world->fused);
   const Numbers staged_after = numbers_of(*world->staged);
@@ -268,7 +272,7 @@ void run(FuzzInput in) {
     check_untouched(before, after);
     check_untouched(staged_before, staged_after);
     TALLY_CHECK(std::memcmp(world->pristine.data(), world->memory->region().data(),
-                            world->pristine.size() * sizeof(Line)) == 0,
+                            world->pristine.size() * sizeof(jobs::Line)) == 0,
                 "slot memory");
   }
   if (moved && !passed_on) world.reset();

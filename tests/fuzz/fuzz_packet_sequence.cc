@@ -1,7 +1,7 @@
-// A sequence of packets and of control's doings over two small jobs, against an oracle of protocol.md's pool
-// rules. Every packet's verdict is predicted; every RESULT must hold each member's contribution exactly once
-// and equal what was delivered for the chunk before; a refused packet changes one counter; occupancy is the
-// number of filling entries; the staged execution does the same as the fused one.
+// A sequence of packets and of control's doings over two small jobs, against an oracle of protocol_box.md's
+// pool rules. Every packet's verdict is predicted; every RESULT must hold each member's contribution exactly
+// once and equal what was delivered for the chunk before; a refused packet changes one counter; occupancy is
+// the number of filling entries; the staged execution does the same as the fused one.
 
 #include <algorithm>
 #include <array>
@@ -16,7 +16,8 @@ namespace tally {
 
 Sequence::Sequence(FuzzInput in)
     : in_(in),
-      kernels_(*usable_kernels()[in_.below(static_cast<std::uint32_t>(usable_kernels().size()))]),
+      kernels_(*kernels::usable_kernels()[in_.below(
+          static_cast<std::uint32_t>(kernels::usable_kernels().size()))]),
       fused_({.core = 0, .box = test_box()}, memory_.region(), kernels_),
       staged_({.core = 0, .box = test_box()}, memory_.region(), kernels_) {
   for (std::uint16_t j = 0; j < kJobs; ++j) {
@@ -45,7 +46,7 @@ void Sequence::create(Life& l, std::uint32_t place) {
   l.contributions.clear();
   l.in_generation.clear();
   l.oracle.begin(l.row);
-  const auto next = table_->with(l.row.id, std::make_shared<Job>(l.row));
+  const auto next = table_->with(l.row.id, std::make_shared<jobs::Job>(l.row));
   fused_.adopt(next.get());
   staged_.adopt(next.get());
   table_ = next;
@@ -65,7 +66,7 @@ void Sequence::new_epoch(Life& l) {
                     .first_line = l.row.slots.first});
   l.row.span = span;
   l.oracle.begin(l.row);
-  const auto next = table_->with(l.row.id, std::make_shared<Job>(l.row));
+  const auto next = table_->with(l.row.id, std::make_shared<jobs::Job>(l.row));
   fused_.adopt(next.get());
   staged_.adopt(next.get());
   table_ = next;
@@ -163,7 +164,7 @@ void Sequence::replay() {
   const SentFrame& old = history_[in_.half() % history_.size()];
   Life& l = lives_[old.job];
   const bool vouched = in_.flip();
-  const Binding from = test_binding(raw(l.row.id), raw(old.offered.rank));
+  const jobs::Binding from = test_binding(raw(l.row.id), raw(old.offered.rank));
   if (old.header_corrupt) {
     const Drop why = std::to_integer<int>(old.datagram[0]) != kWireVersion ? Drop::kVersion : Drop::kCheck;
     expect_drop(l, from, old.datagram, false, why);
@@ -229,14 +230,15 @@ std::optional<Expected> Sequence::early(const Life& l, Chunk chunk) const {
   return std::nullopt;
 }
 
-void Sequence::expect_drop(Life& l, const Binding& from, const Bytes& datagram, bool vouched, Drop why) {
+void Sequence::expect_drop(Life& l, const jobs::Binding& from, const Bytes& datagram, bool vouched,
+                           Drop why) {
   pass(l, from, datagram, vouched, {.drop = why});
 }
 
 void Sequence::expect_contribution(Life& l, const Bytes& datagram, const Offered& p, bool vouched) {
   const auto first = early(l, p.chunk);
   const Expected expected = first ? *first : l.oracle.contribute(p, vouched, now_);
-  const Outcome out = pass(l, l.row.ranks[raw(p.rank)].binding, datagram, vouched, expected);
+  const pipeline::Outcome out = pass(l, l.row.ranks[raw(p.rank)].binding, datagram, vouched, expected);
   if (!expected.result) return;
   check_result(l, out, *expected.result, expected.verdict == Verdict::kRepeat);
   const bool to_all = expected.verdict == Verdict::kComplete;
@@ -252,12 +254,12 @@ void Sequence::query(Life& l) {
   const bool vouched = in_.flip();
   const Bytes datagram = make_query(l.row, asker, chunk, peer);
   const bool right = raw(peer) < l.row.world && peer != asker;
-  const Binding from = l.row.ranks[raw(asker)].binding;
+  const jobs::Binding from = l.row.ranks[raw(asker)].binding;
   if (l.present && !right) return expect_drop(l, from, datagram, vouched, Drop::kPeer);
   const auto first = early(l, chunk);
   // `vouched` also says here whether the buffer has room for a result.
   const Expected expected = first ? *first : l.oracle.query(chunk, vouched ? kMaxElements : 0);
-  const Outcome out = pass(l, from, datagram, vouched, expected);
+  const pipeline::Outcome out = pass(l, from, datagram, vouched, expected);
   if (expected.verdict == Verdict::kRelay) {
     const Header h = header_of({out.payload, out.payload_bytes});
     Header relayed = header_of(datagram);
@@ -297,13 +299,13 @@ void Sequence::answer(Life& l) {
   set_header(datagram, h);
   const bool corrupt = in_.below(4) == 0 && !p.values.empty();
   if (corrupt) datagram[kHeaderBytes + in_.half() % (4 * p.values.size())] ^= std::byte{0x10};
-  const Binding from = l.row.ranks[raw(from_rank)].binding;
+  const jobs::Binding from = l.row.ranks[raw(from_rank)].binding;
   const bool vouched = in_.flip();
   if (!l.present) return expect_drop(l, from, datagram, vouched, Drop::kJob);
   if (raw(asker) >= l.row.world || asker == from_rank)
     return expect_drop(l, from, datagram, vouched, Drop::kAsker);
   if (corrupt) return expect_drop(l, from, datagram, vouched, Drop::kSum);
-  const Outcome out = pass(l, from, datagram, vouched, {.verdict = Verdict::kRelay});
+  const pipeline::Outcome out = pass(l, from, datagram, vouched, {.verdict = Verdict::kRelay});
   check_result(l, out, result, true);
   TALLY_CHECK(out.to == asker, "the asker gets the ANSWER");
 }

@@ -10,14 +10,14 @@
 #include <utility>
 #include <vector>
 
-#include "fused.h"
 #include "fuzz_input.h"
 #include "heap_frame.h"
 #include "jobs.h"
-#include "pipeline.h"
+#include "pipeline/fused.h"
+#include "pipeline/pipeline.h"
+#include "pipeline/session_pool.h"
+#include "pipeline/staged.h"
 #include "session_frames.h"
-#include "session_pool.h"
-#include "staged.h"
 #include "tally/check.h"
 
 namespace tally {
@@ -51,11 +51,11 @@ class SessionSequence {
                                     .world = kWorlds[how & 3],
                                     .payload = static_cast<std::uint16_t>((how & 4) != 0 ? 256 : 128),
                                     .slots = kSlots,
-                                    .tsi = id == 1 ? TsiRule::kPacket : TsiRule::kOpaque,
+                                    .tsi = id == 1 ? jobs::TsiRule::kPacket : jobs::TsiRule::kOpaque,
                                     .home = static_cast<std::uint8_t>((how & 0xF0) == 0xF0 ? 1 : 0),
                                     .first_line = line}));
       line += jobs_.back().slots.count;
-      table_ = table_->with(jobs_.back().id, std::make_shared<const Job>(jobs_.back()));
+      table_ = table_->with(jobs_.back().id, std::make_shared<const jobs::Job>(jobs_.back()));
     }
     fused_.adopt(table_.get());
     staged_.adopt(table_.get());
@@ -65,7 +65,7 @@ class SessionSequence {
     for (int i = 0; i < kMostPackets && !in_.empty(); ++i) {
       pass(frame());
       check_states();
-      for (const Job& job : jobs_) check_registers(job);
+      for (const jobs::Job& job : jobs_) check_registers(job);
     }
   }
 
@@ -74,7 +74,7 @@ class SessionSequence {
   Bytes frame() {
     const std::uint8_t how = in_.byte();
     const std::uint8_t which = in_.byte();
-    const Job& job = jobs_[how & 1];
+    const jobs::Job& job = jobs_[how & 1];
     if ((how & 0x20) != 0) ++number_;
     if ((how & 0x40) != 0) now_ += in_.byte() * 10 * kMillisecond;
     now_ += kMillisecond;
@@ -102,10 +102,10 @@ class SessionSequence {
   void pass(const Bytes& wire) {
     HeapFrame f(wire);
     HeapFrame s(wire);
-    const std::vector<Line> before(memory_.region().begin(), memory_.region().end());
+    const std::vector<jobs::Line> before(memory_.region().begin(), memory_.region().end());
     const std::uint64_t packets = all_packets();
-    const Outcome x = fused_.process(f.frame(port_, false), now_);
-    const Outcome y = staged_.process(s.frame(port_, false), now_);
+    const pipeline::Outcome x = fused_.process(f.frame(port_, false), now_);
+    const pipeline::Outcome y = staged_.process(s.frame(port_, false), now_);
     TALLY_CHECK(x.verdict == y.verdict && x.drop == y.drop && x.job == y.job && x.to == y.to &&
                     x.ranks == y.ranks && x.owner == y.owner && x.payload_bytes == y.payload_bytes,
                 "both executions agree");
@@ -114,8 +114,9 @@ class SessionSequence {
     const bool taken = x.verdict == Verdict::kAbsorb || x.verdict == Verdict::kComplete;
     const bool ours = taken || x.verdict == Verdict::kRepeat;
     if (!ours && x.drop != Drop::kDuplicate) {
-      TALLY_CHECK(std::memcmp(before.data(), memory_.region().data(), before.size() * sizeof(Line)) == 0,
-                  "slot memory of a packet that stores nothing");
+      TALLY_CHECK(
+          std::memcmp(before.data(), memory_.region().data(), before.size() * sizeof(jobs::Line)) == 0,
+          "slot memory of a packet that stores nothing");
     }
     if (!ours) return;
     const auto at = static_cast<std::size_t>(x.payload - f.buffer().data()) + switchml::kHeaderBytes;
@@ -125,7 +126,7 @@ class SessionSequence {
   }
 
   // came: with the packet; left: in its place now.
-  void judge(const Outcome& out, const Values& came, const Values& left) {
+  void judge(const pipeline::Outcome& out, const Values& came, const Values& left) {
     const std::uint32_t line = entry_of(out);
     auto& [sum, from] = sums_[line];
     if (out.verdict == Verdict::kRepeat) {
@@ -153,40 +154,42 @@ class SessionSequence {
                   "a result is of all members, for all members");
   }
 
-  void check_paths(const Outcome& out) {
+  void check_paths(const pipeline::Outcome& out) {
     for (std::uint64_t left = out.ranks; left != 0; left &= left - 1) {
       const auto rank = static_cast<std::size_t>(std::countr_zero(left));
-      const ReturnPath& a = fused_.return_paths()[rank];
-      const ReturnPath& b = staged_.return_paths()[rank];
+      const pipeline::ReturnPath& a = fused_.return_paths()[rank];
+      const pipeline::ReturnPath& b = staged_.return_paths()[rank];
       TALLY_CHECK(a.udp_port == b.udp_port && a.port == b.port, "return paths");
       TALLY_CHECK(raw(a.port) == raw(out.job->ranks[rank].binding.port), "back by the port it came in by");
     }
   }
 
   // With tsi: opaque the head of set 0 is that of its slot's other set, too.
-  void check_other_entries(const Outcome& out, const std::vector<Line>& before) {
-    const Job& job = *out.job;
-    const std::uint32_t lines = session_entry_lines(job.world, job.session->payload);
+  void check_other_entries(const pipeline::Outcome& out, const std::vector<jobs::Line>& before) {
+    const jobs::Job& job = *out.job;
+    const std::uint32_t lines = jobs::session_entry_lines(job.world, job.session->payload);
     const std::uint32_t entry = entry_of(out);
-    const std::uint32_t head = job.session->tsi == TsiRule::kOpaque ? head_of(job, entry) : entry;
+    const std::uint32_t head = job.session->tsi == jobs::TsiRule::kOpaque ? head_of(job, entry) : entry;
     for (std::uint32_t line = 0; line < before.size(); ++line) {
       if (line - entry < lines || line == head) continue;
-      TALLY_CHECK(std::memcmp(&before[line], &memory_.region()[line], sizeof(Line)) == 0, "another entry");
+      TALLY_CHECK(std::memcmp(&before[line], &memory_.region()[line], sizeof(jobs::Line)) == 0,
+                  "another entry");
     }
   }
 
-  void check_registers(const Job& job) {
+  void check_registers(const jobs::Job& job) {
     std::uint32_t filling = 0;
     for (std::uint32_t entry = 0; entry < 2 * kSlots; ++entry) {
-      const std::uint32_t line = session_line(job, entry / 2, entry % 2);
-      check<HeadReg>(line);
-      check<OwnerReg>(line);
-      check<OperationReg>(line);
-      check<ExponentReg>(line);
-      check<Exponent1Reg>(line);
-      for (std::uint32_t r = 0; r < job.world; ++r) check<PathReg>((line + 1) * kPathsPerLine + r);
-      const Head head = fused_.execution().head(line);
-      if (job.session->tsi == TsiRule::kPacket)
+      const std::uint32_t line = pipeline::session_line(job, entry / 2, entry % 2);
+      check<pipeline::HeadReg>(line);
+      check<pipeline::OwnerReg>(line);
+      check<pipeline::OperationReg>(line);
+      check<pipeline::ExponentReg>(line);
+      check<pipeline::Exponent1Reg>(line);
+      for (std::uint32_t r = 0; r < job.world; ++r)
+        check<pipeline::PathReg>((line + 1) * jobs::kPathsPerLine + r);
+      const pipeline::Head head = fused_.execution().head(line);
+      if (job.session->tsi == jobs::TsiRule::kPacket)
         filling += head.tag != 0 && head.contributors != job.members ? 1 : 0;
     }
     TALLY_CHECK(fused_.state(job.id).occupancy == filling, "occupancy is the number of filling entries");
@@ -200,8 +203,8 @@ class SessionSequence {
 
   void check_states() {
     for (std::uint16_t id = 0; id <= 2; ++id) {
-      const JobState& a = fused_.state(JobId{id});
-      const JobState& b = staged_.state(JobId{id});
+      const pipeline::JobState& a = fused_.state(JobId{id});
+      const pipeline::JobState& b = staged_.state(JobId{id});
       TALLY_CHECK(a.occupancy == b.occupancy && a.overflows == b.overflows && a.last_seen == b.last_seen,
                   "states");
       TALLY_CHECK(fused_.counters(JobId{id}) == staged_.counters(JobId{id}), "counters");
@@ -213,28 +216,30 @@ class SessionSequence {
     for (std::uint16_t id = 0; id <= 2; ++id) packets += fused_.counters(JobId{id}).packets();
     return packets;
   }
-  [[nodiscard]] static std::uint32_t entry_of(const Outcome& out) {
+  [[nodiscard]] static std::uint32_t entry_of(const pipeline::Outcome& out) {
     switchml::PacketHeader h;
     std::memcpy(&h, out.payload, sizeof h);
     const std::uint32_t index = h.pool_index.host();
-    return session_line(*out.job, index & 0x7FFF, index >> 15);
+    return pipeline::session_line(*out.job, index & 0x7FFF, index >> 15);
   }
-  [[nodiscard]] static std::uint32_t head_of(const Job& job, std::uint32_t line) {
-    const std::uint32_t lines = 2 * session_entry_lines(job.world, job.session->payload);
+  [[nodiscard]] static std::uint32_t head_of(const jobs::Job& job, std::uint32_t line) {
+    const std::uint32_t lines = 2 * jobs::session_entry_lines(job.world, job.session->payload);
     return line - (line - job.slots.first) % lines;
   }
-  [[nodiscard]] std::uint64_t contributors(const Job& job, std::uint32_t line) {
-    if (job.session->tsi == TsiRule::kPacket) return fused_.execution().head(line).contributors;
+  [[nodiscard]] std::uint64_t contributors(const jobs::Job& job, std::uint32_t line) {
+    if (job.session->tsi == jobs::TsiRule::kPacket) return fused_.execution().head(line).contributors;
     const std::uint32_t head = head_of(job, line);
     return fused_.execution().head(head).contributors >> (line == head ? 0 : 32) & 0xFFFF'FFFF;
   }
 
   FuzzInput in_;
-  std::vector<Job> jobs_;
-  std::shared_ptr<const JobTable> table_ = std::make_shared<JobTable>();
+  std::vector<jobs::Job> jobs_;
+  std::shared_ptr<const jobs::JobTable> table_ = std::make_shared<jobs::JobTable>();
   SlotMemory memory_{2 * kMostLines};
-  Pipeline<Fused> fused_{{.core = 0, .box = test_box()}, memory_.region(), best_kernels()};
-  Pipeline<Staged> staged_{{.core = 0, .box = test_box()}, memory_.region(), best_kernels()};
+  pipeline::Pipeline<pipeline::Fused> fused_{
+      {.core = 0, .box = test_box()}, memory_.region(), kernels::best_kernels()};
+  pipeline::Pipeline<pipeline::Staged> staged_{
+      {.core = 0, .box = test_box()}, memory_.region(), kernels::best_kernels()};
   std::map<std::uint32_t, std::pair<Values, std::uint64_t>>
       sums_;  // by line: of what an entry took, and of whom
   PortIndex port_{};

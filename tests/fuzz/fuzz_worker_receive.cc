@@ -21,7 +21,7 @@ namespace {
 constexpr int kMostOperations = 300;
 constexpr std::size_t kMostKept = 256;
 
-EngineOptions options() {
+engine::EngineOptions options() {
   return {.job = "fuzz",
           .token = "token",
           .rank = kSelf,
@@ -43,7 +43,8 @@ class Session {
   Bytes honest(std::uint32_t what);
   void mutate(Bytes& datagram);
   void deliver(const Bytes& datagram);
-  void check_believed(std::span<const std::byte> bytes, const std::optional<Membership>& membership) const;
+  void check_believed(std::span<const std::byte> bytes,
+                      const std::optional<engine::Membership>& membership) const;
   void transmit();
   void pass_time(TimeNs by);
   void rejoin_box();  // the box answers the newest JOIN, if one is outstanding
@@ -203,7 +204,7 @@ void Session::deliver(const Bytes& datagram) {
 
 // A JOINED must echo the nonce, a REJECT for a new epoch is but a hint; all else needs the epoch's secret.
 void Session::check_believed(std::span<const std::byte> bytes,
-                             const std::optional<Membership>& membership) const {
+                             const std::optional<engine::Membership>& membership) const {
   TALLY_CHECK(bytes.size() >= kHeaderBytes, "a header");
   const Header h = header_of(bytes);
   if (h.type == PacketType::kJoined) {
@@ -258,8 +259,8 @@ void Session::rejoin_box() {
 }
 
 void Session::program_acts(std::uint32_t what) {
-  WorkerEngine& a = a_.engine();
-  WorkerEngine& b = b_.engine();
+  engine::WorkerEngine& a = a_.engine();
+  engine::WorkerEngine& b = b_.engine();
   if (what == 13) {
     a.leave(now_);
     b.leave(now_);
@@ -281,8 +282,8 @@ void Session::program_acts(std::uint32_t what) {
 }
 
 void Session::check_twins() {
-  WorkerEngine& a = a_.engine();
-  WorkerEngine& b = b_.engine();
+  engine::WorkerEngine& a = a_.engine();
+  engine::WorkerEngine& b = b_.engine();
   TALLY_CHECK(a.state() == b.state() && a.why_closed().what == b.why_closed().what, "the twin's state");
   TALLY_CHECK(a.deadline() == b.deadline(), "the twin's deadline");
   TALLY_CHECK(a.pending_operations() == b.pending_operations(), "the twin's operations");

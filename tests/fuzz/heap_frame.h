@@ -8,9 +8,9 @@
 #include <memory>
 #include <span>
 
-#include "frame.h"
 #include "frames.h"
-#include "reply.h"
+#include "pipeline/frame.h"
+#include "pipeline/reply.h"
 
 namespace tally {
 
@@ -23,7 +23,7 @@ class HeapFrame {
         capacity_(bytes.size() + tail_room) {
     if (!bytes.empty()) std::memcpy(data_.get(), bytes.data(), bytes.size());
   }
-  [[nodiscard]] Frame frame(PortIndex port, bool vouched, bool single_segment = true) noexcept {
+  [[nodiscard]] pipeline::Frame frame(PortIndex port, bool vouched, bool single_segment = true) noexcept {
     return {.data = data_.get(),
             .length = static_cast<std::uint32_t>(length_),
             .capacity = static_cast<std::uint32_t>(capacity_),
@@ -45,18 +45,18 @@ inline bool same_bytes(std::span<const std::byte> a, std::span<const std::byte> 
 }
 
 // A member's datagram on its way to the box, over the IP version and VLAN of its binding.
-inline Bytes frame_from(const Binding& member, const Box& box, std::span<const std::byte> datagram,
-                        std::uint16_t destination_port) {
+inline Bytes frame_from(const jobs::Binding& member, const jobs::Box& box,
+                        std::span<const std::byte> datagram, std::uint16_t destination_port) {
   const bool v4 = is_mapped_ipv4(member.address);
-  Binding to = member;
+  jobs::Binding to = member;
   to.mac = box.mac;
   to.udp_port = destination_port;
   to.address = v4 ? mapped(box.ipv4) : box.ipv6;
-  Box from{.mac = member.mac, .ipv4 = {}, .ipv6 = member.address};
+  jobs::Box from{.mac = member.mac, .ipv4 = {}, .ipv6 = member.address};
   std::copy(member.address.begin() + 12, member.address.end(), from.ipv4.begin());
-  const std::size_t headers = encapsulation_bytes(to);
+  const std::size_t headers = pipeline::encapsulation_bytes(to);
   Bytes out(headers + datagram.size());
-  write_encapsulation(std::span{out}.first(headers), to, from, member.udp_port, datagram);
+  pipeline::write_encapsulation(std::span{out}.first(headers), to, from, member.udp_port, datagram);
   std::copy(datagram.begin(), datagram.end(), out.begin() + static_cast<std::ptrdiff_t>(headers));
   return out;
 }

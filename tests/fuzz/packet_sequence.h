@@ -9,13 +9,13 @@
 #include <utility>
 #include <vector>
 
-#include "fused.h"
 #include "fuzz_input.h"
 #include "heap_frame.h"
 #include "jobs.h"
-#include "pipeline.h"
+#include "pipeline/fused.h"
+#include "pipeline/pipeline.h"
+#include "pipeline/staged.h"
 #include "pool_oracle.h"
-#include "staged.h"
 
 namespace tally {
 
@@ -36,7 +36,7 @@ struct SentFrame {
 
 // One job id: the row that is or was in the table, and what its workers and members know.
 struct Life {
-  Job row;
+  jobs::Job row;
   bool present = false;
   std::uint32_t place = 0;
   Chunk front{};
@@ -74,25 +74,27 @@ class Sequence {
   void create(Life& l, std::uint32_t place);
 
   // Through both executions; checks what holds for every packet (packet_sequence_checks.cc).
-  Outcome pass(const Life& l, const Binding& from, const Bytes& datagram, bool vouched,
-               const Expected& expected);
+  pipeline::Outcome pass(const Life& l, const jobs::Binding& from, const Bytes& datagram, bool vouched,
+                         const Expected& expected);
   void expect_contribution(Life& l, const Bytes& datagram, const Offered& p, bool vouched);
-  void expect_drop(Life& l, const Binding& from, const Bytes& datagram, bool vouched, Drop why);
+  void expect_drop(Life& l, const jobs::Binding& from, const Bytes& datagram, bool vouched, Drop why);
   [[nodiscard]] std::optional<Expected> early(const Life& l, Chunk chunk) const;
-  void check_counted(const Life& l, const Outcome& out, const JobCounters& own, const JobCounters& stray);
+  void check_counted(const Life& l, const pipeline::Outcome& out, const JobCounters& own,
+                     const JobCounters& stray);
   void check_events(const Life& l, const Expected& expected, Rank sender);
   void check_state();
-  void check_result(const Life& l, const Outcome& out, const Delivered& expected, bool retransmit) const;
+  void check_result(const Life& l, const pipeline::Outcome& out, const Delivered& expected,
+                    bool retransmit) const;
   void note(Life& l, const Delivered& result, bool first);
 
   FuzzInput in_;
-  const Kernels& kernels_;
+  const kernels::Kernels& kernels_;
   SlotMemory memory_{kPlaces * kPlaceLines};
-  Pipeline<Fused> fused_;
-  Pipeline<Staged> staged_;
+  pipeline::Pipeline<pipeline::Fused> fused_;
+  pipeline::Pipeline<pipeline::Staged> staged_;
   std::array<Life, kJobs> lives_;
   std::array<bool, kPlaces> taken_{};
-  std::shared_ptr<const JobTable> table_ = std::make_shared<JobTable>();
+  std::shared_ptr<const jobs::JobTable> table_ = std::make_shared<jobs::JobTable>();
   std::vector<SentFrame> history_;
   std::uint32_t last_epoch_ = 0x7000;
   std::uint64_t packets_ = 0;

@@ -9,11 +9,11 @@
 namespace tally {
 namespace {
 
-void check_verdicts(const Outcome& x, const Outcome& y, const Expected& expected) {
+void check_verdicts(const pipeline::Outcome& x, const pipeline::Outcome& y, const Expected& expected) {
   if (x.verdict != expected.verdict || (x.verdict == Verdict::kDrop && x.drop != expected.drop)) {
     std::fprintf(stderr, "expected %s %s, got %s %s\n", name_of(expected.verdict).data(),
                  name_of(expected.drop).data(), name_of(x.verdict).data(), name_of(x.drop).data());
-    TALLY_CHECK(false, "the verdict of protocol.md");
+    TALLY_CHECK(false, "the verdict of protocol_box.md");
   }
   TALLY_CHECK(x.verdict == y.verdict && x.drop == y.drop && x.to == y.to && x.ranks == y.ranks,
               "both executions agree");
@@ -23,24 +23,24 @@ void check_verdicts(const Outcome& x, const Outcome& y, const Expected& expected
   TALLY_CHECK(x.reject == (unknown || expected.waiting != 0), "a REJECT");
 }
 
-bool stores(const Outcome& out) {
+bool stores(const pipeline::Outcome& out) {
   if (out.verdict == Verdict::kDrop) return out.drop == Drop::kBadSum;
   return out.verdict == Verdict::kAbsorb || out.verdict == Verdict::kComplete;
 }
 
 }  // namespace
 
-Outcome Sequence::pass(const Life& l, const Binding& from, const Bytes& datagram, bool vouched,
-                       const Expected& expected) {
+pipeline::Outcome Sequence::pass(const Life& l, const jobs::Binding& from, const Bytes& datagram,
+                                 bool vouched, const Expected& expected) {
   const Bytes wire = frame_from(from, test_box(), datagram, kBasePort);
   const std::size_t room = vouched ? 4 * kMaxElements : 0;
   HeapFrame f(wire, room);
   HeapFrame s(wire, room);
-  const std::vector<Line> before(memory_.region().begin(), memory_.region().end());
+  const std::vector<jobs::Line> before(memory_.region().begin(), memory_.region().end());
   const JobCounters counted = fused_.counters(l.row.id);
   const JobCounters stray = fused_.counters(JobId{0});
-  const Outcome x = fused_.process(f.frame(from.port, vouched), now_);
-  const Outcome y = staged_.process(s.frame(from.port, vouched), now_);
+  const pipeline::Outcome x = fused_.process(f.frame(from.port, vouched), now_);
+  const pipeline::Outcome y = staged_.process(s.frame(from.port, vouched), now_);
   check_verdicts(x, y, expected);
   check_counted(l, x, counted, stray);
   ++packets_;
@@ -53,11 +53,11 @@ Outcome Sequence::pass(const Life& l, const Binding& from, const Bytes& datagram
     TALLY_CHECK(x.owner == 1 && same_bytes(f.buffer().first(wire.size()), wire), "handed over as it came");
   }
   if (!stores(x)) {
-    TALLY_CHECK(std::memcmp(before.data(), memory_.region().data(), before.size() * sizeof(Line)) == 0,
+    TALLY_CHECK(std::memcmp(before.data(), memory_.region().data(), before.size() * sizeof(jobs::Line)) == 0,
                 "slot memory of a packet that stores nothing");
   }
   check_events(l, expected, header_of(datagram).rank_id());
-  Outcome out = x;
+  pipeline::Outcome out = x;
   if (x.verdict != Verdict::kDrop) out.payload = left_.data() + (x.payload - f.buffer().data());
   check_state();
   now_ += 200 * kMillisecond;
@@ -65,7 +65,7 @@ Outcome Sequence::pass(const Life& l, const Binding& from, const Bytes& datagram
 }
 
 // One counter: of the job, or of none when the packet matched no job.
-void Sequence::check_counted(const Life& l, const Outcome& out, const JobCounters& own,
+void Sequence::check_counted(const Life& l, const pipeline::Outcome& out, const JobCounters& own,
                              const JobCounters& stray) {
   JobCounters counted = out.job != nullptr ? own : stray;
   ++(out.verdict == Verdict::kDrop ? counted.drops[static_cast<std::size_t>(out.drop)]
@@ -90,18 +90,18 @@ void Sequence::check_state() {
   for (const Life& l : lives_) {
     packets += fused_.counters(l.row.id).packets();
     staged_packets += staged_.counters(l.row.id).packets();
-    const JobState& a = fused_.state(l.row.id);
-    const JobState& b = staged_.state(l.row.id);
+    const pipeline::JobState& a = fused_.state(l.row.id);
+    const pipeline::JobState& b = staged_.state(l.row.id);
     TALLY_CHECK(a.occupancy == l.oracle.filling(), "occupancy is the number of filling entries");
     TALLY_CHECK(b.occupancy == a.occupancy, "staged occupancy");
     TALLY_CHECK(a.last_seen == l.oracle.last_seen() && b.last_seen == a.last_seen, "last seen");
     TALLY_CHECK(a.suspect() == l.oracle.suspect() && b.suspect() == a.suspect(), "suspect");
     TALLY_CHECK(fused_.counters(l.row.id) == staged_.counters(l.row.id), "staged counters");
     std::uint32_t filling = 0;
-    const std::uint32_t step = entry_lines(l.row.elements);
+    const std::uint32_t step = jobs::entry_lines(l.row.elements);
     for (std::uint32_t at = 0; l.present && at < l.row.slots.count; at += step) {
-      const Head h = fused_.execution().head(l.row.slots.first + at);
-      const Head g = staged_.execution().head(l.row.slots.first + at);
+      const pipeline::Head h = fused_.execution().head(l.row.slots.first + at);
+      const pipeline::Head g = staged_.execution().head(l.row.slots.first + at);
       TALLY_CHECK(h.tag == g.tag && h.chunk == g.chunk && h.contributors == g.contributors, "heads");
       TALLY_CHECK((h.contributors & ~l.row.members) == 0, "contributors are members");
       filling += h.tag != 0 && h.contributors != l.row.members ? 1 : 0;
@@ -111,7 +111,7 @@ void Sequence::check_state() {
   TALLY_CHECK(packets == packets_ && staged_packets == packets_, "every packet is counted once");
 }
 
-void Sequence::check_result(const Life& l, const Outcome& out, const Delivered& expected,
+void Sequence::check_result(const Life& l, const pipeline::Outcome& out, const Delivered& expected,
                             bool retransmit) const {
   const Header h = header_of({out.payload, kHeaderBytes});
   TALLY_CHECK(out.payload_bytes == kHeaderBytes + 4 * expected.values.size(), "bytes of the RESULT");
@@ -143,7 +143,7 @@ void Sequence::check_result(const Life& l, const Outcome& out, const Delivered& 
   right.sum1 = Be{sum1};
   right.sum2 = Be{sum2};
   right.total = Be{expected.shape.total};
-  right.check = Be{usable_kernels().front()->crc32c(out.payload, kCheckedBytes)};
+  right.check = Be{kernels::usable_kernels().front()->crc32c(out.payload, kCheckedBytes)};
   TALLY_CHECK(std::memcmp(&h, &right, sizeof h) == 0, "the header of the RESULT");
 }
 

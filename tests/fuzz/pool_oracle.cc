@@ -14,7 +14,7 @@ Expected PoolOracle::contribute(const Offered& p, bool vouched, TimeNs now) {
   const bool verified = !vouched || was_suspect;
   if (verified && p.corrupt) {
     Expected e = dropped(Drop::kSum);
-    if (was_suspect) e.event = EventKind::kPoisoned;
+    if (was_suspect) e.event = pipeline::EventKind::kPoisoned;
     return e;
   }
   const Expected e = settle(p, verified);
@@ -47,7 +47,7 @@ Expected PoolOracle::settle(const Offered& p, bool verified) {
 Expected PoolOracle::into_own(Entry& entry, const Offered& p) {
   if (entry.in.front().shape != p.shape) {
     Expected e = dropped(Drop::kMismatch);
-    e.event = EventKind::kMismatch;
+    e.event = pipeline::EventKind::kMismatch;
     return e;
   }
   if (entry.complete) return {.verdict = Verdict::kRepeat, .result = sum_of(entry.in)};

@@ -1,7 +1,7 @@
 #pragma once
-// What protocol.md says a core does with the packets of one job of the `pool` discipline, written a second
-// time: an entry is a list of contributions and a result is computed from the whole list at its end. No
-// registers, no running sums, no code of the pipeline.
+// What protocol_box.md says a core does with the packets of one job of the `pool` discipline, written a
+// second time: an entry is a list of contributions and a result is computed from the whole list at its end.
+// No registers, no running sums, no code of the pipeline.
 
 #include <array>
 #include <cstdint>
@@ -9,12 +9,11 @@
 #include <optional>
 #include <vector>
 
-#include "event.h"
-#include "job_table.h"
-#include "tally/drop.h"
+#include "jobs/job_table.h"
+#include "pipeline/job_state.h"
+#include "tally/counters.h"
 #include "tally/one_writer.h"
 #include "tally/time.h"
-#include "tally/verdict.h"
 
 namespace tally {
 
@@ -22,7 +21,7 @@ namespace tally {
 struct Offered {
   Rank rank{};
   Chunk chunk{};
-  Shape shape;
+  jobs::Shape shape;
   std::int8_t exponent = 0;
   bool overflow = false;
   bool direct = false;
@@ -33,7 +32,7 @@ struct Offered {
 // What a RESULT must say.
 struct Delivered {
   Chunk chunk{};
-  Shape shape;
+  jobs::Shape shape;
   std::int8_t exponent = 0;
   bool overflow = false;
   std::vector<std::uint32_t> values;
@@ -45,12 +44,12 @@ struct Expected {
   Drop drop{};
   std::optional<Delivered> result{};  // of kComplete and kRepeat
   std::uint64_t waiting = 0;          // QUERY of a filling chunk: the ranks in it
-  std::optional<EventKind> event{};
+  std::optional<pipeline::EventKind> event{};
 };
 
 class PoolOracle {
  public:
-  void begin(const Job& job) { job_ = job; }  // also: a new epoch, entries stay
+  void begin(const jobs::Job& job) { job_ = job; }  // also: a new epoch, entries stay
   void release() { entries_.clear(); }
 
   // Packets that passed header and match, on the core that owns the chunk. vouched: the port answers for it.
@@ -76,7 +75,7 @@ class PoolOracle {
   [[nodiscard]] Expected finish(Entry& entry);
   [[nodiscard]] static Delivered sum_of(const std::vector<Offered>& in);
 
-  Job job_;
+  jobs::Job job_;
   std::map<std::uint32_t, Entry> entries_;  // by chunk mod 2W
   Epoch high_epoch_{};
   Chunk high_{};

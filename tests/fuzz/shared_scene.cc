@@ -15,19 +15,20 @@ constexpr std::array kKinds{Discipline::kShared, Discipline::kPreemptive, Discip
 
 }  // namespace
 
-SharedRegion SharedScene::region_of(std::uint32_t entries) {
+jobs::SharedRegion SharedScene::region_of(std::uint32_t entries) {
   const auto own = kSharedJobs * kLedgerPlace;
-  return shared_region(own + static_cast<std::uint32_t>(shared_lines(entries, kSharedElements)), entries,
-                       kSharedElements);
+  return jobs::shared_region(own + static_cast<std::uint32_t>(jobs::shared_lines(entries, kSharedElements)),
+                             entries, kSharedElements);
 }
 
 SharedScene::SharedScene(FuzzInput& in)
-    : kernels_(*usable_kernels()[in.below(static_cast<std::uint32_t>(usable_kernels().size()))]),
+    : kernels_(
+          *kernels::usable_kernels()[in.below(static_cast<std::uint32_t>(kernels::usable_kernels().size()))]),
       region_(region_of(1 + in.below(5))),
       server_states_(std::array{0U, 1U, 3U, 64U}[in.below(4)]),
       memory_(region_.line_of(region_.entries)),
-      server_(server_states_ * entry_lines(kSharedElements)),
-      reference_server_(server_states_ * entry_lines(kSharedElements)),
+      server_(server_states_ * jobs::entry_lines(kSharedElements)),
+      reference_server_(server_states_ * jobs::entry_lines(kSharedElements)),
       fused_({.core = 0, .box = test_box(), .shared = region_, .server = server_.region()}, memory_.region(),
              kernels_),
       staged_({.core = 0, .box = test_box(), .shared = region_, .server = reference_server_.region()},
@@ -35,7 +36,7 @@ SharedScene::SharedScene(FuzzInput& in)
   for (std::uint16_t i = 0; i < kSharedJobs; ++i) join(i, in.byte());
 }
 
-void SharedScene::publish(const std::shared_ptr<const JobTable>& next) {
+void SharedScene::publish(const std::shared_ptr<const jobs::JobTable>& next) {
   fused_.adopt(next.get());
   staged_.adopt(next.get());
   table_ = next;
@@ -59,7 +60,7 @@ void SharedScene::join(std::uint16_t index, std::uint8_t how) {
   l = {.row = make_job(spec), .present = true};
   l.front = Chunk{(how & 0x80) != 0 ? 0xFFFFFFFD : 5};
   members_[raw(l.row.epoch)] = l.row.members;
-  publish(table_->with(l.row.id, std::make_shared<const Job>(l.row)));
+  publish(table_->with(l.row.id, std::make_shared<const jobs::Job>(l.row)));
 }
 
 void SharedScene::release_ledger(const SharedLife& l) {
@@ -79,7 +80,7 @@ void SharedScene::new_epoch(SharedLife& l) {
   l.row.epoch = Epoch{++last_epoch_};
   l.row.salt = last_epoch_;
   members_[raw(l.row.epoch)] = l.row.members;
-  publish(table_->with(l.row.id, std::make_shared<const Job>(l.row)));
+  publish(table_->with(l.row.id, std::make_shared<const jobs::Job>(l.row)));
 }
 
 ContributionSpec SharedScene::contribution(const SharedLife& l, Rank rank, Chunk chunk) const {
@@ -94,20 +95,21 @@ ContributionSpec SharedScene::contribution(const SharedLife& l, Rank rank, Chunk
   return p;
 }
 
-Outcome SharedScene::send(SharedLife& l, Rank rank, const Bytes& datagram, bool vouched) {
+pipeline::Outcome SharedScene::send(SharedLife& l, Rank rank, const Bytes& datagram, bool vouched) {
   return pass(l.row, l.row.ranks[raw(rank)].binding, datagram, vouched);
 }
 
-Outcome SharedScene::pass(const Job& row, const Binding& from, const Bytes& datagram, bool vouched) {
+pipeline::Outcome SharedScene::pass(const jobs::Job& row, const jobs::Binding& from, const Bytes& datagram,
+                                    bool vouched) {
   const Bytes wire = frame_from(from, test_box(), datagram, kBasePort);
   const std::size_t room = 4 * region_.elements();
   HeapFrame f(wire, room);
   HeapFrame s(wire, room);
-  const JobState& state = fused_.state(row.id);
+  const pipeline::JobState& state = fused_.state(row.id);
   const std::uint32_t held = state.occupancy;
   const std::uint64_t counted = fused_.counters(row.id).packets() + fused_.counters(JobId{0}).packets();
-  const Outcome x = fused_.process(f.frame(from.port, vouched), now_);
-  const Outcome y = staged_.process(s.frame(from.port, vouched), now_);
+  const pipeline::Outcome x = fused_.process(f.frame(from.port, vouched), now_);
+  const pipeline::Outcome y = staged_.process(s.frame(from.port, vouched), now_);
   check_same(x, y);
   if (x.verdict != Verdict::kDrop) TALLY_CHECK(same_bytes(f.buffer(), s.buffer()), "same bytes leave");
   TALLY_CHECK(fused_.counters(row.id).packets() + fused_.counters(JobId{0}).packets() == counted + 1,
@@ -115,7 +117,7 @@ Outcome SharedScene::pass(const Job& row, const Binding& from, const Bytes& data
   TALLY_CHECK(state.occupancy <= std::max(held, row.cap), "occupancy never rises at the cap");
   check_result(x);
   while (fused_.events().pop()) TALLY_CHECK(staged_.events().pop().has_value(), "same events");
-  if (x.server != kNoServer) depart(x);
+  if (x.server != pipeline::kNoServer) depart(x);
   return x;
 }
 
@@ -125,15 +127,15 @@ bool SharedScene::sweep() {
   if (!found) return false;
   Bytes f(kHeaderBytes + 4 * kSharedElements);
   Bytes s(f.size());
-  const Outcome x = fused_.sweep(f, now_);
+  const pipeline::Outcome x = fused_.sweep(f, now_);
   check_same(x, staged_.sweep(s, now_));
   TALLY_CHECK(f == s, "same bytes leave");
   check_result(x);
-  if (x.server != kNoServer) depart(x);
+  if (x.server != pipeline::kNoServer) depart(x);
   return true;
 }
 
-void SharedScene::check_same(const Outcome& x, const Outcome& y) const {
+void SharedScene::check_same(const pipeline::Outcome& x, const pipeline::Outcome& y) const {
   TALLY_CHECK(x.verdict == y.verdict && x.drop == y.drop && x.to == y.to, "both executions agree");
   TALLY_CHECK(x.ranks == y.ranks && x.job == y.job, "both executions agree");
   TALLY_CHECK(x.server == y.server && x.priority == y.priority, "both executions agree");
@@ -142,7 +144,7 @@ void SharedScene::check_same(const Outcome& x, const Outcome& y) const {
 }
 
 // Nothing but the sum of all members' contributions to the chunk leaves as a RESULT.
-void SharedScene::check_result(const Outcome& out) {
+void SharedScene::check_result(const pipeline::Outcome& out) {
   if (out.verdict != Verdict::kComplete && out.verdict != Verdict::kRepeat) return;
   if (header_of({out.payload, kHeaderBytes}).type == PacketType::kResend) return;
   const SharedLife& l = lives_.at(raw(out.job->id) - 1U);
@@ -171,28 +173,28 @@ void SharedScene::check_result(const Outcome& out) {
   TALLY_CHECK(h.type == PacketType::kResult && h.contributors.host() == l.row.members, "all are in it");
   TALLY_CHECK(h.job_id() == l.row.id && h.epoch_id() == l.row.epoch, "job and epoch of the RESULT");
   TALLY_CHECK(h.cookie.host() == raw(l.row.result_cookie), "cookie of the RESULT");
-  TALLY_CHECK(h.slot.host() == slot_of(slot_map(l.row), chunk), "slot of the RESULT");
+  TALLY_CHECK(h.slot.host() == slot_of(jobs::slot_map(l.row), chunk), "slot of the RESULT");
   TALLY_CHECK(h.elements.host() == sum.size() && h.exponent == exponent, "shape of the RESULT");
   TALLY_CHECK(((h.flags & kFlagOverflow) != 0) == overflow, "OVERFLOW of the RESULT");
   TALLY_CHECK(l.rogue || h.total.host() == total, "total of the RESULT");
   if (l.row.id == awaited_job_ && chunk == awaited_) received_ |= out.ranks;
 }
 
-// The invariants of the model (ledger.cc): what the ledger says of an entry that is filling.
+// Invariants: what the ledger says of an entry that is filling.
 void SharedScene::check_entry(std::uint32_t entry) {
   const std::uint32_t line = region_.line_of(entry);
-  const Head h = fused_.execution().head(line);
-  const Head g = staged_.execution().head(line);
+  const pipeline::Head h = fused_.execution().head(line);
+  const pipeline::Head g = staged_.execution().head(line);
   TALLY_CHECK(h.tag == g.tag && h.chunk == g.chunk && h.contributors == g.contributors, "heads");
   const bool filling = h.tag != 0 && h.contributors != members_.at(h.tag);
   TALLY_CHECK(fused_.shared().filling(entry) == filling, "the list of filling entries");
   if (!filling) return;
-  const Owner owner = fused_.execution().peek<OwnerReg>(line);
+  const pipeline::Owner owner = fused_.execution().peek<pipeline::OwnerReg>(line);
   ++filling_.at(owner.job);
   const SharedLife& l = lives_.at(owner.job - 1U);
   if (!l.present || raw(l.row.epoch) != h.tag || l.row.discipline != Discipline::kShared) return;
-  const LedgerRow row =
-      fused_.execution().peek<LedgerReg>(l.row.slots.first * kLedgerRowsPerLine + h.chunk % l.row.span);
+  const pipeline::LedgerRow row = fused_.execution().peek<pipeline::LedgerReg>(
+      l.row.slots.first * jobs::kLedgerRowsPerLine + h.chunk % l.row.span);
   if (row.seen == 0 || row.chunk != h.chunk) return;  // a span behind
   TALLY_CHECK(row.entry == entry + 1, "a filling entry is the one that its row names");
   TALLY_CHECK((h.contributors & ~row.seen) == 0, "contributors were seen");
@@ -205,8 +207,8 @@ void SharedScene::check_state() {
   filling_.fill(0);
   for (std::uint32_t i = 0; i < region_.entries; ++i) check_entry(i);
   for (std::uint16_t id = 1; id <= kSharedJobs; ++id) {
-    const JobState& a = fused_.state(JobId{id});
-    const JobState& b = staged_.state(JobId{id});
+    const pipeline::JobState& a = fused_.state(JobId{id});
+    const pipeline::JobState& b = staged_.state(JobId{id});
     TALLY_CHECK(a.occupancy == filling_[id], "occupancy is what is filling");
     TALLY_CHECK(b.occupancy == a.occupancy && b.last_seen == a.last_seen, "staged state");
     TALLY_CHECK(fused_.counters(JobId{id}) == staged_.counters(JobId{id}), "staged counters");
@@ -216,7 +218,7 @@ void SharedScene::check_state() {
 }
 
 void SharedScene::expect_progress(SharedLife& l) {
-  const High high = fused_.execution().peek<HighReg>(raw(l.row.id));
+  const pipeline::High high = fused_.execution().peek<pipeline::HighReg>(raw(l.row.id));
   // A server that holds next to nothing forgets one chunk for the other.
   const bool forgetful = l.row.servers == 0 && server_states_ < 64;
   if (!l.present || l.rogue || high.epoch != raw(l.row.epoch) || forgetful) return;

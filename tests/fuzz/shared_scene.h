@@ -10,12 +10,12 @@
 #include <optional>
 #include <vector>
 
-#include "fused.h"
 #include "fuzz_input.h"
 #include "heap_frame.h"
 #include "jobs.h"
-#include "pipeline.h"
-#include "staged.h"
+#include "pipeline/fused.h"
+#include "pipeline/pipeline.h"
+#include "pipeline/staged.h"
 
 namespace tally {
 
@@ -25,7 +25,7 @@ inline constexpr std::uint32_t kSharedElements = 32;  // of an entry; a job's ma
 inline constexpr std::uint32_t kLedgerPlace = 16;     // lines
 
 struct SharedLife {
-  Job row;
+  jobs::Job row;
   bool present = false;
   Chunk front{};
   bool rogue = false;    // some rank sent another total or dtype: a chunk may be refused for ever
@@ -45,7 +45,7 @@ class SharedScene {
   // The contribution of a rank to a chunk, the same whenever it is sent in the generation.
   [[nodiscard]] ContributionSpec contribution(const SharedLife& l, Rank rank, Chunk chunk) const;
   // From the rank, through both executions; what comes out was checked.
-  Outcome send(SharedLife& l, Rank rank, const Bytes& datagram, bool vouched);
+  pipeline::Outcome send(SharedLife& l, Rank rank, const Bytes& datagram, bool vouched);
   // One entry or none; false: none was found.
   bool sweep();
   void check_state();
@@ -55,27 +55,28 @@ class SharedScene {
   [[nodiscard]] SharedLife& life(std::uint32_t index) { return lives_[index]; }
 
  private:
-  static SharedRegion region_of(std::uint32_t entries);
-  void publish(const std::shared_ptr<const JobTable>& next);
+  static jobs::SharedRegion region_of(std::uint32_t entries);
+  void publish(const std::shared_ptr<const jobs::JobTable>& next);
   void release_ledger(const SharedLife& l);
-  Outcome pass(const Job& row, const Binding& from, const Bytes& datagram, bool vouched);
+  pipeline::Outcome pass(const jobs::Job& row, const jobs::Binding& from, const Bytes& datagram,
+                         bool vouched);
   // What leaves for an external server is merged there, and what the server says comes back at once.
-  void depart(const Outcome& out);
-  void say(const Job& row, const Bytes& datagram);
-  void check_same(const Outcome& x, const Outcome& y) const;
-  void check_result(const Outcome& out);
+  void depart(const pipeline::Outcome& out);
+  void say(const jobs::Job& row, const Bytes& datagram);
+  void check_same(const pipeline::Outcome& x, const pipeline::Outcome& y) const;
+  void check_result(const pipeline::Outcome& out);
   void check_entry(std::uint32_t entry);
 
-  const Kernels& kernels_;
-  SharedRegion region_;
+  const kernels::Kernels& kernels_;
+  jobs::SharedRegion region_;
   std::uint32_t server_states_;
   SlotMemory memory_;
   SlotMemory server_;
   SlotMemory reference_server_;
-  Pipeline<Fused> fused_;
-  Pipeline<Staged> staged_;
-  SlotMemory external_memory_{256 * entry_lines(kSharedElements)};
-  MergeTable external_{external_memory_.region(), kSharedElements, kernels_};
+  pipeline::Pipeline<pipeline::Fused> fused_;
+  pipeline::Pipeline<pipeline::Staged> staged_;
+  SlotMemory external_memory_{256 * jobs::entry_lines(kSharedElements)};
+  server::MergeTable external_{external_memory_.region(), kSharedElements, kernels_};
   std::array<SharedLife, kSharedJobs> lives_;
   // Of which chunk expect_progress() waits for a RESULT, and who got it.
   JobId awaited_job_{};
@@ -83,7 +84,7 @@ class SharedScene {
   std::uint64_t received_ = 0;
   std::array<std::uint32_t, kSharedJobs + 1> filling_{};  // check_state's count
   std::map<std::uint32_t, std::uint64_t> members_;        // of every epoch there ever was
-  std::shared_ptr<const JobTable> table_ = std::make_shared<JobTable>();
+  std::shared_ptr<const jobs::JobTable> table_ = std::make_shared<jobs::JobTable>();
   std::uint32_t last_epoch_ = 0x7000;
   TimeNs now_ = kSecond;
 };

@@ -1,4 +1,5 @@
-// The external servers of the shared scene: one merge table for both, and the rules of docs/protocol.md.
+// The external servers of the shared scene: one merge table for both, and the rules of
+// docs/protocol_server.md.
 
 #include <cstring>
 
@@ -8,7 +9,7 @@
 namespace tally {
 namespace {
 
-std::vector<std::int32_t> values_of(const Partial& p) {
+std::vector<std::int32_t> values_of(const server::Partial& p) {
   std::vector<std::int32_t> values(p.shape.elements);
   for (std::size_t i = 0; i < values.size(); ++i) {
     Be<std::uint32_t> value;
@@ -20,37 +21,37 @@ std::vector<std::int32_t> values_of(const Partial& p) {
 
 }  // namespace
 
-void SharedScene::depart(const Outcome& out) {
+void SharedScene::depart(const pipeline::Outcome& out) {
   const Header h = header_of({out.payload, kHeaderBytes});
   const SharedLife& l = lives_.at(h.job.host() - 1U);
-  const Job row = l.row;
+  const jobs::Job row = l.row;
   TALLY_CHECK(l.present && out.job->id == row.id, "it leaves for a job that lives");
   TALLY_CHECK(out.server == server_of(h.chunk_id(), row.servers), "it leaves for the chunk's server");
   TALLY_CHECK(h.epoch_id() == row.epoch && h.cookie.host() == raw(row.result_cookie), "secrets of the job");
-  TALLY_CHECK(h.slot.host() == slot_of(slot_map(row), h.chunk_id()), "slot of the chunk");
+  TALLY_CHECK(h.slot.host() == slot_of(jobs::slot_map(row), h.chunk_id()), "slot of the chunk");
   const std::uint64_t ranks = h.contributors.host();
   TALLY_CHECK(ranks != 0 && (ranks & ~row.members) == 0, "it is of members");
   TALLY_CHECK(out.payload_bytes == kHeaderBytes + 4U * h.elements.host(), "it has its values");
 
   Bytes values(out.payload + kHeaderBytes, out.payload + out.payload_bytes);
   values.resize(std::size_t{4} * kSharedElements);
-  Partial p{.chunk = h.chunk_id(),
-            .contributors = ranks,
-            .keys = keys_of(row, ranks),
-            .shape = {.total = h.total.host(), .elements = h.elements.host(), .dtype = h.dtype},
-            .exponent = h.exponent,
-            .overflow = static_cast<std::uint8_t>((h.flags & kFlagOverflow) != 0 ? 1 : 0),
-            .sum1 = h.sum1.host(),
-            .sum2 = h.sum2.host(),
-            .values = values.data(),
-            .room = kSharedElements};
-  const MergeResult result =
+  server::Partial p{.chunk = h.chunk_id(),
+                    .contributors = ranks,
+                    .keys = jobs::keys_of(row, ranks),
+                    .shape = {.total = h.total.host(), .elements = h.elements.host(), .dtype = h.dtype},
+                    .exponent = h.exponent,
+                    .overflow = static_cast<std::uint8_t>((h.flags & kFlagOverflow) != 0 ? 1 : 0),
+                    .sum1 = h.sum1.host(),
+                    .sum2 = h.sum2.host(),
+                    .values = values.data(),
+                    .room = kSharedElements};
+  const server::MergeResult result =
       external_.merge({row.id, row.generation, row.epoch, row.members, row.key_sum}, p, now_);
-  TALLY_CHECK(result.merged != Merged::kBadInput || l.corrupt, "what leaves is what came");
-  TALLY_CHECK(result.merged != Merged::kMismatch || l.rogue, "ranks agree");
-  TALLY_CHECK(result.merged != Merged::kBadSum || l.corrupt, "the sum is right");
-  const bool complete = result.merged == Merged::kComplete;
-  if (!complete && result.merged != Merged::kKnown) return;
+  TALLY_CHECK(result.merged != server::Merged::kBadInput || l.corrupt, "what leaves is what came");
+  TALLY_CHECK(result.merged != server::Merged::kMismatch || l.rogue, "ranks agree");
+  TALLY_CHECK(result.merged != server::Merged::kBadSum || l.corrupt, "the sum is right");
+  const bool complete = result.merged == server::Merged::kComplete;
+  if (!complete && result.merged != server::Merged::kKnown) return;
 
   Bytes answer =
       make_server_packet(row, PacketType::kResult, p.chunk, complete ? row.members : ranks, values_of(p));
@@ -65,9 +66,9 @@ void SharedScene::depart(const Outcome& out) {
   if (complete) say(row, make_server_packet(row, PacketType::kFlush, p.chunk, 0));
 }
 
-void SharedScene::say(const Job& row, const Bytes& datagram) {
+void SharedScene::say(const jobs::Job& row, const Bytes& datagram) {
   const std::uint32_t server = server_index(header_of(datagram).rank_id());
-  const Outcome out = pass(row, row.server_ranks.at(server).binding, datagram, false);
+  const pipeline::Outcome out = pass(row, row.server_ranks.at(server).binding, datagram, false);
   TALLY_CHECK(out.verdict != Verdict::kDrop, "the box believes its servers");
 }
 

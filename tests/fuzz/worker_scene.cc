@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstring>
 
-#include "kernels.h"
+#include "kernels/kernels.h"
 #include "tally/check.h"
 #include "tally/mix64.h"
 
@@ -31,7 +31,7 @@ std::pair<std::uint32_t, std::uint32_t> sums_of(std::span<const std::byte> datag
   return {sum1, sum2};
 }
 
-std::uint32_t keys(const Membership& m, Chunk chunk) {
+std::uint32_t keys(const engine::Membership& m, Chunk chunk) {
   std::uint32_t sum = 0;
   for (std::uint16_t r = 0; r < m.world; ++r) sum += rank_key(m.generation, Rank{r}) * (2 * raw(chunk) + 1);
   return sum;
@@ -56,7 +56,7 @@ Bytes sealed(Header header, std::span<const std::byte> payload) {
 void reseal(Bytes& datagram) {
   if (datagram.size() < kHeaderBytes) return;
   Header h = header_of(datagram);
-  const auto& crc32c = best_kernels().crc32c;
+  const auto& crc32c = kernels::best_kernels().crc32c;
   if (is_control(h.type)) {
     h.sum1 = Be{crc32c(datagram.data() + kHeaderBytes, datagram.size() - kHeaderBytes)};
     std::memcpy(datagram.data(), &h, sizeof h);
@@ -65,7 +65,7 @@ void reseal(Bytes& datagram) {
   std::memcpy(datagram.data(), &h, sizeof h);
 }
 
-void resum(Bytes& datagram, const Membership& membership) {
+void resum(Bytes& datagram, const engine::Membership& membership) {
   if (datagram.size() < kHeaderBytes) return;
   Header h = header_of(datagram);
   const auto [sum1, sum2] = sums_of(datagram);
@@ -74,7 +74,7 @@ void resum(Bytes& datagram, const Membership& membership) {
   std::memcpy(datagram.data(), &h, sizeof h);
 }
 
-bool sums_right(std::span<const std::byte> datagram, const Membership& membership) {
+bool sums_right(std::span<const std::byte> datagram, const engine::Membership& membership) {
   const Header h = header_of(datagram);
   const auto [sum1, sum2] = sums_of(datagram);
   return h.sum1.host() == sum1 + keys(membership, h.chunk_id()) && h.sum2.host() == sum2;
@@ -127,7 +127,7 @@ Bytes Speaker::result_of(std::span<const std::byte> contribution) const {
   h.total = c.total;
   h.contributors = Be{members_of(kWorld)};
   Bytes out = sealed(h, contribution.subspan(kHeaderBytes));
-  Membership m;
+  engine::Membership m;
   m.generation = Generation{generation};
   m.world = kWorld;
   resum(out, m);
@@ -161,12 +161,12 @@ Bytes Speaker::resend(std::uint32_t server, std::uint32_t chunk, std::uint64_t r
   return sealed(h);
 }
 
-Program::Program(const EngineOptions& options)
-    : engine_(std::move(*WorkerEngine::create(options, best_kernels()))) {}
+Program::Program(const engine::EngineOptions& options)
+    : engine_(std::move(*engine::WorkerEngine::create(options, kernels::best_kernels()))) {}
 
 void Program::submit(std::uint32_t kind, std::uint32_t elements, std::uint32_t seed, TimeNs now,
                      TimeNs deadline) {
-  const OperationOptions options{.deadline = deadline, .priority = Priority::exactly(9)};
+  const engine::OperationOptions options{.deadline = deadline, .priority = Priority::exactly(9)};
   const auto words = [&](std::uint32_t n, bool floats) {
     auto& block = memory_.emplace_back(n);
     for (std::uint32_t i = 0; i < n; ++i) {

@@ -9,9 +9,8 @@
 #include <span>
 #include <vector>
 
+#include "engine/worker_engine.h"
 #include "tally/wire.h"
-#include "tally/wire_join.h"
-#include "worker_engine.h"
 
 namespace tally {
 
@@ -27,8 +26,8 @@ inline constexpr std::uint16_t kElements = 32;
 // The check and a control payload's CRC made right again, where there is a header.
 void reseal(Bytes& datagram);
 // sum1 and sum2 made those of the values, as for a finished sum of all members.
-void resum(Bytes& datagram, const Membership& membership);
-[[nodiscard]] bool sums_right(std::span<const std::byte> datagram, const Membership& membership);
+void resum(Bytes& datagram, const engine::Membership& membership);
+[[nodiscard]] bool sums_right(std::span<const std::byte> datagram, const engine::Membership& membership);
 
 // The box as the worker hears it, in one epoch.
 struct Speaker {
@@ -51,19 +50,19 @@ struct Speaker {
 // An engine with its own copies of the operations' memory.
 class Program {
  public:
-  explicit Program(const EngineOptions& options);
+  explicit Program(const engine::EngineOptions& options);
 
   // kind 0..4: float in place, int32 to other memory, two float spans, a barrier, one span that is empty.
   void submit(std::uint32_t kind, std::uint32_t elements, std::uint32_t seed, TimeNs now, TimeNs deadline);
   // Every datagram due now; ends the process if they do not end or do not fit.
   std::vector<Bytes> transmit(TimeNs now);
 
-  [[nodiscard]] WorkerEngine& engine() { return *engine_; }
+  [[nodiscard]] engine::WorkerEngine& engine() { return *engine_; }
   // All memory the engine may write.
   [[nodiscard]] const std::vector<std::vector<std::uint32_t>>& memory() const { return memory_; }
 
  private:
-  std::unique_ptr<WorkerEngine> engine_;
+  std::unique_ptr<engine::WorkerEngine> engine_;
   std::vector<std::vector<std::uint32_t>> memory_;
 };
 

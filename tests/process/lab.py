@@ -1,11 +1,14 @@
 """The place of one case: a private directory, and the processes that must not outlive it."""
+import fcntl
 import os
+import pathlib
 import shutil
 import tempfile
 
 from programs import Program, Programs
 
 NOBODY = 65534
+PREFIX = "tally-lab."
 CASES = {}
 
 
@@ -24,12 +27,30 @@ def case(*sanitizers):
     return register
 
 
+def sweep():
+    """Removes the directories of labs that were killed before they could close."""
+    for path in pathlib.Path(tempfile.gettempdir()).glob(PREFIX + "*"):
+        try:
+            if path.is_symlink() or path.stat().st_uid != os.geteuid():
+                continue
+            with open(path / "lock", "r+", encoding="ascii") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(path, ignore_errors=True)
+        except OSError:
+            pass  # its lab lives or is just being made, or it is no lab's
+
+
 class Lab:
     """Hands out processes and names of files; everything is gone when it closes."""
 
     def __init__(self):
+        sweep()
         # Short: the name of a Unix socket has at most 107 bytes.
-        self.directory = tempfile.mkdtemp(prefix="tally-")
+        self.directory = tempfile.mkdtemp(prefix=PREFIX)
+        # Gets its name when it is locked: another's sweep must not take it in between.
+        self.lock = open(os.path.join(self.directory, "lock.new"), "x", encoding="ascii")
+        fcntl.flock(self.lock, fcntl.LOCK_EX)
+        os.rename(self.lock.name, os.path.join(self.directory, "lock"))
         self.logs = self.directory
         self.programs = []
         self.user = None
@@ -65,3 +86,4 @@ class Lab:
         for program in self.programs:
             program.close()
         shutil.rmtree(self.directory, ignore_errors=True)
+        self.lock.close()

@@ -64,9 +64,9 @@ class Program:
             command = ["setpriv", f"--reuid={lab.user}", f"--regid={lab.user}", "--clear-groups", "--pdeathsig=KILL",
                        *command]
         with open(self.out, "ab") as out, open(self.err, "ab") as err:
-            # preexec_fn: this program has one thread.
+            # preexec_fn: this program has one thread. A process group of its own: Ctrl-C reaches only us, and we end it.
             self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=out, stderr=err, env=variables,
-                                            cwd=lab.directory,
+                                            cwd=lab.directory, process_group=0,
                                             preexec_fn=lambda: LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL))
         self.pid = self.process.pid
 

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """run_case.py NAME --tallyd FILE --worker FILE --server FILE --scarce-pool FILE --bench FILE --clients FILE
-     --original-box FILE --libraries FILE... [--sanitizer address|thread] [--verbose]
+     --original-box FILE --libraries FILE... --build DIRECTORY [--sanitizer address|thread] [--verbose]
    run_case.py --list [--sanitizer ...]
 
 Runs one case of whole processes: tallyd and workers over memif. Exit 0: passed; 1: failed; 77: skipped, and the
@@ -10,6 +10,7 @@ import sys
 
 import case_main
 import cases_bench
+import cases_demo
 import cases_faults
 import cases_members
 import cases_operation
@@ -19,10 +20,11 @@ import cases_session
 import cases_shared
 import cases_sums
 import cases_switchml
+import cases_tools
 
 # Importing them registers their cases.
-assert (cases_bench and cases_faults and cases_members and cases_operation and cases_reload and cases_server and cases_session
-        and cases_shared and cases_sums and cases_switchml)
+assert (cases_bench and cases_demo and cases_faults and cases_members and cases_operation and cases_reload
+        and cases_server and cases_session and cases_shared and cases_sums and cases_switchml and cases_tools)
 
 if __name__ == "__main__":
     sys.exit(case_main.main(__doc__))

@@ -1,4 +1,4 @@
-// Hazards of protocol.md's list: bits that flip, fields that lie, and values at the edge of what a float is.
+// Hazards of docs/hazards.md: bits that flip, fields that lie, and values at the edge of what a float is.
 
 #include <gtest/gtest.h>
 
@@ -11,8 +11,6 @@
 namespace tally::sim {
 namespace {
 
-constexpr auto kContribution = PacketType::kContribute;
-constexpr auto kResult = PacketType::kResult;
 constexpr std::size_t kValues = 42 + kHeaderBytes;  // of a frame
 
 void flip(Bytes& frame) { frame.at(kValues + 5) ^= std::byte{0x10}; }
@@ -42,8 +40,8 @@ TEST(Hazard, poisoned_contribution_and_its_naming) {
   EXPECT_GE(rack.drops(Drop::kBadSum), 3U);
   EXPECT_EQ(rack.counted(0).results + rack.counted(1).results, 0U);
   ASSERT_FALSE(rack.box().events().empty());
-  for (const Event& event : rack.box().events()) {
-    EXPECT_EQ(event.kind, EventKind::kPoisoned);
+  for (const pipeline::Event& event : rack.box().events()) {
+    EXPECT_EQ(event.kind, pipeline::EventKind::kPoisoned);
     EXPECT_EQ(event.rank, Rank{1});
     EXPECT_EQ(event.job, rack.id());
     EXPECT_EQ(event.epoch, rack.membership(0).epoch);

@@ -1,4 +1,4 @@
-// Hazards of protocol.md's list that come with servers in processes of their own: what is lost between box
+// Hazards of docs/hazards.md that come with servers in processes of their own: what is lost between box
 // and server, what a server forgets with its process, what is split between an entry and a state.
 
 #include <gmock/gmock.h>
@@ -9,8 +9,6 @@
 namespace tally::sim {
 namespace {
 
-constexpr auto kContribution = PacketType::kContribute;
-constexpr auto kResult = PacketType::kResult;
 constexpr auto kPartial = PacketType::kPartial;
 
 RackOptions external(RackOptions o = {}) {
@@ -359,7 +357,7 @@ TEST(HazardExternal, loss_and_copies_of_everything) {
   const std::size_t second = rack.reduce(16 * 300, 1);
   rack.expect_exact(first, 0, 300 * kSecond);
   rack.expect_exact(second, 1, 300 * kSecond);
-  const PsJobStatistics& s = rack.server().counted(0);
+  const ps::PsJobStatistics& s = rack.server().counted(0);
   EXPECT_GT(s.partials, 0U);
   EXPECT_GT(s.flushes, s.completed) << "timers ran";
   EXPECT_EQ(s.mismatches + s.bad_sums, 0U);

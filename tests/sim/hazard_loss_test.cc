@@ -1,4 +1,4 @@
-// Hazards of protocol.md's list: what is lost, comes twice or late, on jobs of all sizes.
+// Hazards of docs/hazards.md: what is lost, comes twice or late, on jobs of all sizes.
 
 #include <gtest/gtest.h>
 
@@ -6,9 +6,6 @@
 
 namespace tally::sim {
 namespace {
-
-constexpr auto kContribution = PacketType::kContribute;
-constexpr auto kResult = PacketType::kResult;
 
 TEST(Hazard, lost_contribution) {
   HazardRack rack;

@@ -1,4 +1,4 @@
-// Hazards of protocol.md's list: who is dead, who only seems so, and who claims to be somebody else.
+// Hazards of docs/hazards.md: who is dead, who only seems so, and who claims to be somebody else.
 // Invariant 3, without loss: a lease and a second after a death every live member knows it by name.
 
 #include <gtest/gtest.h>
@@ -9,8 +9,6 @@
 
 namespace tally::sim {
 namespace {
-
-constexpr auto kContribution = PacketType::kContribute;
 
 bool says(const WorkerNode& worker, const std::string& text) {
   return worker.closed() && worker.engine().why_closed().text().find(text) != std::string::npos;
@@ -156,7 +154,7 @@ TEST(Hazard, worker_crash_while_forming) {
   rack.run_for(kSecond);
   rack.worker(1).crash();
   rack.run_for(10 * kSecond);
-  EXPECT_EQ(rack.worker(0).engine().state(), EngineState::kJoining);
+  EXPECT_EQ(rack.worker(0).engine().state(), engine::EngineState::kJoining);
   EXPECT_EQ(rack.worker(0).engine().missing(), 6U);
   rack.join();
   rack.expect_healthy();
@@ -232,7 +230,7 @@ TEST(Hazard, two_workers_one_rank) {
   rack.expect_exact(sum);
   ASSERT_TRUE(rack.until([&] { return rack.rival(0).closed(); }));
   EXPECT_TRUE(says(rack.rival(0), "rank 1 is held by a live process at 10.0.0.2"));
-  EXPECT_EQ(rack.control_drops(MembershipDrop::kHeld), 1U);
+  EXPECT_EQ(rack.control_drops(members::MembershipDrop::kHeld), 1U);
   EXPECT_EQ(rack.counted(1).epochs, 1U);
   EXPECT_EQ(rack.counted(1).joins, rack.counted(0).joins);
   rack.expect_healthy();
@@ -290,7 +288,7 @@ TEST(Hazard, replayed_join_changes_nothing) {
   rack.run_for(200 * kMicrosecond);
   const std::size_t said = joins.hits();
   rack.replay(joins, 1, true);
-  EXPECT_EQ(rack.control_drops(MembershipDrop::kOldAttempt), said);
+  EXPECT_EQ(rack.control_drops(members::MembershipDrop::kOldAttempt), said);
   rack.expect_exact(sum);
   EXPECT_EQ(rack.counted(1).epochs, 2U);
   EXPECT_EQ(rack.counted(0).of(Refused::kState), 0U);

@@ -1,4 +1,4 @@
-// Hazards of protocol.md's list: the programs do not do the same thing, and must be told who did what.
+// Hazards of docs/hazards.md: the programs do not do the same thing, and must be told who did what.
 
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ void expect_all_told(HazardRack& rack, const std::vector<std::string>& words) {
       EXPECT_NE(text.find(word), std::string::npos) << word << ": " << text;
   }
   ASSERT_FALSE(rack.box().events().empty());
-  EXPECT_EQ(rack.box().events().front().kind, EventKind::kMismatch);
+  EXPECT_EQ(rack.box().events().front().kind, pipeline::EventKind::kMismatch);
 }
 
 TEST(Hazard, operation_mismatch_352_704_against_704_352) {

@@ -7,8 +7,8 @@
 #include <stdexcept>
 #include <utility>
 
-#include "kernels.h"
-#include "reply.h"
+#include "kernels/kernels.h"
+#include "pipeline/reply.h"
 #include "tally/mix64.h"
 
 namespace tally::sim {
@@ -55,10 +55,10 @@ Scenario scenario_for(const RackOptions& o) {
   if (shares_slots(o.discipline)) {
     s.box.shared_entries = o.shared_entries;
     s.box.shared_elements = o.elements;
-    s.box.server_lines = o.server_states * entry_lines(o.elements);
+    s.box.server_lines = o.server_states * jobs::entry_lines(o.elements);
   }
   for (std::uint16_t job = 0; job < o.jobs; ++job) {
-    JobConfig config;
+    members::JobConfig config;
     config.name = "job" + std::to_string(job);
     config.token = "secret";
     config.workers = o.world;
@@ -295,11 +295,12 @@ void HazardRack::inject_up(std::uint16_t rank, std::span<const std::byte> datagr
 }
 
 void HazardRack::inject_down(std::uint16_t rank, std::span<const std::byte> datagram, std::uint16_t job) {
-  const Binding& to = worker(rank, job).options().binding;
-  Bytes frame(encapsulation_bytes(to) + datagram.size());
-  write_encapsulation(std::span{frame}.first(encapsulation_bytes(to)), to, test_box(), kBasePort, datagram);
+  const jobs::Binding& to = worker(rank, job).options().binding;
+  Bytes frame(pipeline::encapsulation_bytes(to) + datagram.size());
+  pipeline::write_encapsulation(std::span{frame}.first(pipeline::encapsulation_bytes(to)), to, test_box(),
+                                kBasePort, datagram);
   std::copy(datagram.begin(), datagram.end(),
-            frame.begin() + static_cast<std::ptrdiff_t>(encapsulation_bytes(to)));
+            frame.begin() + static_cast<std::ptrdiff_t>(pipeline::encapsulation_bytes(to)));
   sim_->network().inject(link(rank, job), false, std::move(frame));
 }
 
@@ -309,9 +310,9 @@ void HazardRack::replay(const Rule& recorded, std::size_t worker, bool up) {
   run_for(kMillisecond / 2);
 }
 
-Job HazardRack::row(std::uint16_t job) {
-  const Membership& m = membership(0, job);
-  Job row;
+jobs::Job HazardRack::row(std::uint16_t job) {
+  const engine::Membership& m = membership(0, job);
+  jobs::Job row;
   row.id = m.job;
   row.epoch = m.epoch;
   row.generation = m.generation;
@@ -331,7 +332,7 @@ Job HazardRack::row(std::uint16_t job) {
 }
 
 Bytes HazardRack::control(PacketType type, std::uint16_t rank, Chunk chunk, const std::string& text) {
-  const Membership& m = membership(rank);
+  const engine::Membership& m = membership(rank);
   Header h;
   h.type = type;
   h.job = Be{raw(m.job)};
@@ -340,7 +341,7 @@ Bytes HazardRack::control(PacketType type, std::uint16_t rank, Chunk chunk, cons
   h.chunk = Be{raw(chunk)};
   h.cookie = Be{raw(m.cookie)};
   const auto payload = std::as_bytes(std::span(text));
-  h.sum1 = Be{payload.empty() ? 0U : best_kernels().crc32c(payload.data(), payload.size())};
+  h.sum1 = Be{payload.empty() ? 0U : kernels::best_kernels().crc32c(payload.data(), payload.size())};
   Bytes out(kHeaderBytes + payload.size());
   std::copy(payload.begin(), payload.end(), out.begin() + kHeaderBytes);
   set_header(out, h);
@@ -348,7 +349,7 @@ Bytes HazardRack::control(PacketType type, std::uint16_t rank, Chunk chunk, cons
 }
 
 Bytes HazardRack::result(Chunk chunk, std::vector<std::int32_t> sums, std::uint32_t total) {
-  const Job job = row();
+  const jobs::Job job = row();
   Bytes out = make_contribution(job, {.chunk = chunk, .values = std::move(sums), .total = total});
   Header h = header_of(out);
   h.type = PacketType::kResult;

@@ -19,6 +19,9 @@
 
 namespace tally::sim {
 
+inline constexpr auto kContribution = PacketType::kContribute;
+inline constexpr auto kResult = PacketType::kResult;
+
 struct RackOptions {
   std::uint16_t world = 2;
   std::uint16_t jobs = 1;  // all alike, "job0", "job1", ...; worker r of job j has link j * world + r
@@ -38,8 +41,8 @@ struct RackOptions {
   std::vector<std::uint8_t> priorities;      // of each job's workers; what is missing: the greatest
   std::vector<std::uint8_t> job_priorities;  // in the configuration; what is missing: the greatest
   std::vector<std::uint32_t> windows;        // of each job; what is missing: `window`
-  std::vector<Quota> quotas;                 // of each job; what is missing: the default
-  StragglerPolicy stragglers{};              // of all jobs
+  std::vector<members::Quota> quotas;        // of each job; what is missing: the default
+  members::StragglerPolicy stragglers{};     // of all jobs
   std::vector<Rank> rivals;  // second processes for ranks of job 0, on the links behind all workers
 };
 
@@ -119,7 +122,7 @@ class HazardRack {
   // Recorded frames once more, on the same link and in the same direction, and time to be dealt with.
   void replay(const Rule& recorded, std::size_t worker, bool up);
   // The job as its members were told: for make_contribution and make_query.
-  [[nodiscard]] Job row(std::uint16_t job = 0);
+  [[nodiscard]] jobs::Job row(std::uint16_t job = 0);
   [[nodiscard]] Bytes control(PacketType type, std::uint16_t rank, Chunk chunk = {},
                               const std::string& text = {});
   // A whole RESULT (or anything else from the box) of the job's present epoch; the test spoils it.
@@ -141,7 +144,7 @@ class HazardRack {
   [[nodiscard]] const EngineStatistics& counted(std::uint16_t rank, std::uint16_t job = 0) {
     return worker(rank, job).engine().statistics();
   }
-  [[nodiscard]] const Membership& membership(std::uint16_t rank, std::uint16_t job = 0) {
+  [[nodiscard]] const engine::Membership& membership(std::uint16_t rank, std::uint16_t job = 0) {
     return worker(rank, job).engine().membership().value();
   }
   [[nodiscard]] JobId id(std::uint16_t job = 0) { return box().jobs().at(job); }
@@ -151,11 +154,15 @@ class HazardRack {
   [[nodiscard]] std::uint64_t verdicts(Verdict verdict, std::uint16_t job = 0) {
     return box().counters(id(job)).of(verdict);
   }
-  [[nodiscard]] SlotCounters shared(std::uint16_t job = 0) { return box().shared_counters(id(job)); }
-  [[nodiscard]] std::uint64_t control_drops(MembershipDrop why) {
+  [[nodiscard]] pipeline::SlotCounters shared(std::uint16_t job = 0) {
+    return box().shared_counters(id(job));
+  }
+  [[nodiscard]] std::uint64_t control_drops(members::MembershipDrop why) {
     return box().membership().counters().of(why);
   }
-  [[nodiscard]] JobStatus status(std::uint16_t job = 0) { return *box().membership().status(id(job), now()); }
+  [[nodiscard]] members::JobStatus status(std::uint16_t job = 0) {
+    return *box().membership().status(id(job), now());
+  }
   [[nodiscard]] const RackOptions& options() const noexcept { return options_; }
   [[nodiscard]] std::size_t link(std::uint16_t rank, std::uint16_t job = 0) const noexcept {
     return std::size_t{job} * options_.world + rank;
@@ -163,7 +170,7 @@ class HazardRack {
 
  private:
   struct Part {  // of one rank in one reduction
-    std::optional<OperationId> id;
+    std::optional<engine::OperationId> id;
     std::vector<std::int32_t> ints, int_sums;
     std::vector<float> floats, float_sums;
   };

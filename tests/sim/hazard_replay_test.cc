@@ -1,4 +1,4 @@
-// Hazards of protocol.md's list: packets of the past, and numbers that come round.
+// Hazards of docs/hazards.md: packets of the past, and numbers that come round.
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,6 @@
 namespace tally::sim {
 namespace {
 
-constexpr auto kContribution = PacketType::kContribute;
-constexpr auto kResult = PacketType::kResult;
 constexpr Chunk kNearTheWrap{0xFFFF'FFFDU};
 
 // Chunk 32 lies in the entry that chunk 0 had; rank 1 still needs its stored result when chunk 0 comes again.
@@ -79,7 +77,7 @@ TEST(Hazard, packets_of_an_earlier_epoch_60_seconds_old) {
   rack.expect_exact(sum);
   EXPECT_EQ(rack.drops(Drop::kEpoch) - old_epoch, 240U);
   EXPECT_GE(rack.counted(0).of(Refused::kEpoch) - refused, 60U);
-  EXPECT_GE(rack.control_drops(MembershipDrop::kOldAttempt), 4U);  // JOINs
+  EXPECT_GE(rack.control_drops(members::MembershipDrop::kOldAttempt), 4U);  // JOINs
   EXPECT_EQ(rack.counted(0).joins + rack.counted(1).joins, joins);
   EXPECT_EQ(rack.counted(0).epochs, 2U);
   EXPECT_EQ(rack.box().occupancy(rack.id()), 0U);
@@ -94,7 +92,7 @@ TEST(Hazard, id_reuse) {
   rack.join();
   const JobId id = rack.id();
   const Epoch epoch = rack.membership(0).epoch;
-  const JobConfig config = rack.box().options().jobs.front();
+  const members::JobConfig config = rack.box().options().jobs.front();
   const std::size_t cut = rack.reduce(16 * 400);
   rack.run_for(50 * kMicrosecond);
   rack.box().withdraw(config.name);
@@ -102,7 +100,7 @@ TEST(Hazard, id_reuse) {
   EXPECT_NE(rack.error(0, cut).find("the job was withdrawn from the box"), std::string::npos);
   up.left = down.left = 0;
   for (std::uint32_t i = 1; i < kMaxJobs; ++i) {
-    JobConfig other = config;
+    members::JobConfig other = config;
     other.name = "other" + std::to_string(i);
     EXPECT_NE(rack.box().declare(other), id);
     rack.box().withdraw(other.name);
@@ -213,15 +211,15 @@ TEST(Hazard, epoch_renewal) {
   HazardRack rack({.world = 3});
   rack.join();
   rack.expect_healthy();
-  const Membership before = rack.membership(0);
+  const engine::Membership before = rack.membership(0);
   const std::size_t sum = rack.reduce(16 * 300);
   rack.run_for(50 * kMicrosecond);
   rack.inject_up(1, rack.control(PacketType::kHeartbeat, 1, Chunk{(1U << 29) - 1}));
   rack.run_for(50 * kMicrosecond);
-  EXPECT_EQ(rack.status().phase, JobPhase::kRunning) << "not yet";
+  EXPECT_EQ(rack.status().phase, members::JobPhase::kRunning) << "not yet";
   ASSERT_FALSE(rack.done(0, sum));
   rack.inject_up(1, rack.control(PacketType::kHeartbeat, 1, Chunk{1U << 29}));
-  ASSERT_TRUE(rack.until([&] { return rack.status().phase == JobPhase::kForming; }));
+  ASSERT_TRUE(rack.until([&] { return rack.status().phase == members::JobPhase::kForming; }));
   ASSERT_FALSE(rack.done(0, sum));
   rack.expect_exact(sum);
   for (const std::uint16_t r : rack.ranks()) {

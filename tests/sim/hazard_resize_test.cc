@@ -10,9 +10,6 @@
 namespace tally::sim {
 namespace {
 
-constexpr auto kContribution = PacketType::kContribute;
-constexpr auto kResult = PacketType::kResult;
-
 void expect_one_generation(HazardRack& rack, Generation generation, std::uint16_t job = 0) {
   for (const std::uint16_t r : rack.ranks()) {
     EXPECT_EQ(rack.membership(r, job).generation, generation);
@@ -57,7 +54,7 @@ TEST_P(HazardResize, resized_as_soon_as_it_runs_again) {
   const std::size_t sum = rack.reduce(16 * 60'000);
   for (int i = 0; i < 10; ++i) {
     ASSERT_TRUE(rack.until([&] { return rack.box().resize("job0", i % 2 == 0 ? 16 : 64); }));
-    ASSERT_TRUE(rack.until([&] { return rack.status().phase == JobPhase::kRunning; }));
+    ASSERT_TRUE(rack.until([&] { return rack.status().phase == members::JobPhase::kRunning; }));
   }
   ASSERT_FALSE(rack.done(0, sum));
   rack.expect_exact(sum);
@@ -105,7 +102,7 @@ TEST_P(HazardResize, a_higher_priority_job_that_does_not_fit_takes_slots_within_
                    .jobs = 3,
                    .window = 64,
                    .cores = GetParam(),
-                   .slot_lines = 2 * pool_lines(64, GetParam(), 16),
+                   .slot_lines = 2 * jobs::pool_lines(64, GetParam(), 16),
                    .job_priorities = {10, 20, 200}});
   rack.sim().network().set_faults({.loss = 0.01});
   rack.join(0);
@@ -139,7 +136,7 @@ TEST_P(HazardResize, a_higher_priority_job_that_does_not_fit_takes_slots_within_
   }
   const std::size_t later = rack.reduce(16 * 200, 0);
   const auto has_all = [&](std::uint16_t job) {
-    return rack.status(job).phase == JobPhase::kRunning && rack.status(job).window == 64;
+    return rack.status(job).phase == members::JobPhase::kRunning && rack.status(job).window == 64;
   };
   ASSERT_TRUE(rack.until([&] { return has_all(0) && has_all(1); }));
   EXPECT_EQ(rack.status(0).shrunk_for, "");
@@ -154,7 +151,7 @@ TEST(Hazard, dead_member_of_a_pool_that_must_give) {
                    .jobs = 2,
                    .window = 64,
                    .lease = 4 * kSecond,
-                   .slot_lines = pool_lines(64, 1, 16),
+                   .slot_lines = jobs::pool_lines(64, 1, 16),
                    .job_priorities = {10, 200}});
   rack.join(0);
   rack.reduce(16 * 5'000, 0);

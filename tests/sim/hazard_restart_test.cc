@@ -1,4 +1,4 @@
-// Hazards of protocol.md's list: the box loses its slots or everything, and the epochs that follow.
+// Hazards of docs/hazards.md: the box loses its slots or everything, and the epochs that follow.
 
 #include <gtest/gtest.h>
 
@@ -7,9 +7,6 @@
 namespace tally::sim {
 namespace {
 
-constexpr auto kContribution = PacketType::kContribute;
-constexpr auto kResult = PacketType::kResult;
-
 // How much the box forgets.
 class HazardRestart : public testing::TestWithParam<bool> {
  protected:
@@ -17,7 +14,8 @@ class HazardRestart : public testing::TestWithParam<bool> {
     GetParam() ? rack.box().restart() : rack.box().restart_data_plane();
   }
   // Nobody noticed more than a new epoch.
-  static void expect_same_generation(HazardRack& rack, const Membership& before, std::uint64_t epochs) {
+  static void expect_same_generation(HazardRack& rack, const engine::Membership& before,
+                                     std::uint64_t epochs) {
     for (const std::uint16_t r : rack.ranks()) {
       EXPECT_EQ(rack.membership(r).generation, before.generation);
       EXPECT_NE(rack.membership(r).epoch, before.epoch);
@@ -34,7 +32,7 @@ INSTANTIATE_TEST_SUITE_P(Forgets, HazardRestart, testing::Bool(),
 TEST_P(HazardRestart, switch_restart_with_all_state_lost_in_mid_operation) {
   HazardRack rack({.world = 3, .first_chunk = Chunk{0xFFFF'FFFDU}, .cores = 2});
   rack.join();
-  const Membership before = rack.membership(0);
+  const engine::Membership before = rack.membership(0);
   const std::size_t sum = rack.reduce(16 * 400);
   rack.run_for(200 * kMicrosecond);
   ASSERT_FALSE(rack.done(0, sum));
@@ -49,7 +47,7 @@ TEST_P(HazardRestart, switch_restart_with_all_state_lost_in_mid_operation) {
 TEST_P(HazardRestart, switch_restart_with_one_result_lost) {
   HazardRack rack({.world = 3});
   rack.join();
-  const Membership before = rack.membership(0);
+  const engine::Membership before = rack.membership(0);
   Rule& lost = rack.lose({.worker = 1, .up = false, .type = kResult, .chunk = Chunk{4}});
   const std::size_t sum = rack.reduce(16 * 10);
   ASSERT_TRUE(rack.until([&] { return rack.done(0, sum) && rack.done(2, sum); }));
@@ -134,7 +132,7 @@ TEST_P(HazardRestart, idle_peer_after_a_restart) {
 TEST_P(HazardRestart, joined_of_the_new_epoch_lost) {
   HazardRack rack({.world = 3});
   rack.join();
-  const Membership before = rack.membership(0);
+  const engine::Membership before = rack.membership(0);
   const std::size_t sum = rack.reduce(16 * 400);
   rack.run_for(200 * kMicrosecond);
   restart(rack);
@@ -151,7 +149,7 @@ TEST_P(HazardRestart, joined_of_the_new_epoch_lost) {
 TEST_P(HazardRestart, restart_while_the_members_are_called_back) {
   HazardRack rack({.world = 3});
   rack.join();
-  const Membership before = rack.membership(0);
+  const engine::Membership before = rack.membership(0);
   const std::size_t sum = rack.reduce(16 * 400);
   rack.run_for(200 * kMicrosecond);
   rack.lose({.worker = 1, .up = true, .type = PacketType::kJoin}, 1);  // so that forming takes a while
@@ -235,7 +233,7 @@ TEST(Hazard, joined_before_the_cores_know_the_job) {
   rack.expect_exact(0);
   rack.box().restart_data_plane();
   rack.run_for(20 * kMicrosecond);
-  ASSERT_EQ(rack.worker(0).engine().state(), EngineState::kJoining);
+  ASSERT_EQ(rack.worker(0).engine().state(), engine::EngineState::kJoining);
   rack.expect_exact(rack.reduce(16 * 40));
   for (const std::uint16_t r : rack.ranks()) {
     EXPECT_EQ(rack.counted(r).rejects, 1U) << "what called it back";
@@ -270,15 +268,15 @@ TEST(Hazard, late_joined) {
   HazardRack rack;
   const Rule& joined = rack.record({.worker = 0, .up = false, .type = PacketType::kJoined});
   rack.join();
-  const Membership before = rack.membership(0);
+  const engine::Membership before = rack.membership(0);
   Rule& lost = rack.lose({.worker = 1, .up = true, .type = PacketType::kJoin});
   rack.box().restart_data_plane();
   rack.run_for(150 * kMillisecond);  // a JOIN per 100 ms
-  ASSERT_EQ(rack.worker(0).engine().state(), EngineState::kJoining);
+  ASSERT_EQ(rack.worker(0).engine().state(), engine::EngineState::kJoining);
   const std::size_t old = joined.hits();
   const std::uint64_t refused = rack.counted(0).of(Refused::kNonce);
   rack.replay(joined, 0, false);
-  EXPECT_EQ(rack.worker(0).engine().state(), EngineState::kJoining);
+  EXPECT_EQ(rack.worker(0).engine().state(), engine::EngineState::kJoining);
   EXPECT_GE(rack.counted(0).of(Refused::kNonce) - refused, old - 1);  // the last one answers the newest JOIN
   lost.left = 0;
   rack.expect_healthy();
@@ -304,7 +302,7 @@ class HazardLeave : public testing::Test {
     ASSERT_TRUE(rack.until([&] { return all_left(rack); }));
     for (const std::uint16_t r : rack.ranks())
       EXPECT_EQ(rack.worker(r).engine().why_closed().text(), "left the job");
-    EXPECT_EQ(rack.status().phase, JobPhase::kEnded);
+    EXPECT_EQ(rack.status().phase, members::JobPhase::kEnded);
     EXPECT_EQ(rack.status().slots.count, 0U);
   }
 };
@@ -342,7 +340,7 @@ TEST_F(HazardLeave, leave_with_the_result_of_the_barrier_lost) {
   ASSERT_TRUE(rack.until([&] { return rack.worker(0).closed() && rack.worker(2).closed(); }));
   rack.expect_exact(sum);
   EXPECT_FALSE(rack.worker(1).closed());
-  EXPECT_EQ(rack.status().phase, JobPhase::kDraining);
+  EXPECT_EQ(rack.status().phase, members::JobPhase::kDraining);
   EXPECT_TRUE(rack.until([&] { return rack.worker(1).closed(); }, rack.options().lease / 10 + kMillisecond));
   expect_left(rack);
   EXPECT_GE(lost.hits(), 1U);

@@ -1,4 +1,4 @@
-// Hazards of protocol.md's list that come with the embedded server: what is split between an entry and a
+// Hazards of docs/hazards.md that come with the embedded server: what is split between an entry and a
 // state, what the table forgets, what a restart leaves.
 
 #include <gtest/gtest.h>
@@ -7,9 +7,6 @@
 
 namespace tally::sim {
 namespace {
-
-constexpr auto kContribution = PacketType::kContribute;
-constexpr auto kResult = PacketType::kResult;
 
 RackOptions sharing(RackOptions o = {}) {
   o.discipline = Discipline::kShared;
@@ -144,7 +141,7 @@ TEST(Hazard, starvation_is_bounded) {
                      .jobs = 2,
                      .discipline = discipline,
                      .shared_entries = 1,
-                     .quotas = {{.reserved_ppm = kWholePpm}}});
+                     .quotas = {{.reserved_ppm = members::kWholePpm}}});
     rack.join();
     rack.reduce_at(0, 0, 16 * kChunks, 0);  // holds the entry while the other job comes
     rack.reduce(16 * kChunks, 1);
@@ -154,7 +151,7 @@ TEST(Hazard, starvation_is_bounded) {
     std::uint64_t denied = 0;
     for (const std::uint16_t job : {std::uint16_t{0}, std::uint16_t{1}}) {
       rack.expect_exact(0, job);
-      const SlotCounters counted = rack.shared(job);
+      const pipeline::SlotCounters counted = rack.shared(job);
       EXPECT_LE(counted.denied, std::uint64_t{kChunks} * kWorld);
       EXPECT_LE(counted.swaps, kChunks) << "within a class once per chunk";
       EXPECT_LE(counted.served, kChunks);

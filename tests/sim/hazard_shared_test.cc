@@ -1,4 +1,4 @@
-// Hazards of protocol.md's list that come with shared slots: who holds an entry, who takes it, who gives it
+// Hazards of docs/hazards.md that come with shared slots: who holds an entry, who takes it, who gives it
 // back.
 
 #include <gtest/gtest.h>
@@ -7,9 +7,6 @@
 
 namespace tally::sim {
 namespace {
-
-constexpr auto kContribution = PacketType::kContribute;
-constexpr auto kResult = PacketType::kResult;
 
 RackOptions sharing(RackOptions o = {}) {
   if (!shares_slots(o.discipline)) o.discipline = Discipline::kShared;
@@ -176,7 +173,8 @@ TEST(Hazard, swap_by_a_higher_class) {
 
 // Job 0 has the whole region reserved, and its entry only waits: it is taken, once it is stalled.
 TEST(Hazard, stalled_entry_is_taken_under_its_reservation) {
-  HazardRack rack(sharing({.jobs = 2, .shared_entries = 1, .quotas = {{.reserved_ppm = kWholePpm}}}));
+  HazardRack rack(
+      sharing({.jobs = 2, .shared_entries = 1, .quotas = {{.reserved_ppm = members::kWholePpm}}}));
   rack.join();
   rack.reduce_at(0, 0, 16, 0);
   rack.run_for(50 * kMicrosecond);

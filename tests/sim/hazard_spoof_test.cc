@@ -1,4 +1,4 @@
-// Hazards of protocol.md's list: packets from whoever only guesses, at a worker and at the switch.
+// Hazards of docs/hazards.md: packets from whoever only guesses, at a worker and at the switch.
 
 #include <gtest/gtest.h>
 
@@ -71,7 +71,7 @@ TEST_F(HazardSpoof, spoofed_reject) {
   const auto reason = [](RejectReason r) {
     return [r](Header& h) { h.slot = Be{static_cast<std::uint32_t>(r)}, h.cookie = Be<std::uint64_t>(0); };
   };
-  const Membership before = rack.membership(0);
+  const engine::Membership before = rack.membership(0);
   down(from_box(PacketType::kReject), reason(RejectReason::kEpoch));
   EXPECT_EQ(rack.counted(0).rejects, 1U);
   down(from_box(PacketType::kReject), reason(RejectReason::kJob));
@@ -149,23 +149,23 @@ TEST_F(HazardSpoof, spoofed_abort) {
   EXPECT_FALSE(rack.worker(0).closed());
   // At the switch the same for all that a member may say to control.
   for (const auto type : {PacketType::kAbort, PacketType::kLeave, PacketType::kHeartbeat}) {
-    const std::uint64_t cookies = rack.control_drops(MembershipDrop::kCookie);
-    const std::uint64_t sources = rack.control_drops(MembershipDrop::kSource);
-    const std::uint64_t epochs = rack.control_drops(MembershipDrop::kEpoch);
+    const std::uint64_t cookies = rack.control_drops(members::MembershipDrop::kCookie);
+    const std::uint64_t sources = rack.control_drops(members::MembershipDrop::kSource);
+    const std::uint64_t epochs = rack.control_drops(members::MembershipDrop::kEpoch);
     up(rack.control(type, 1), [](Header& h) { h.cookie = Be{h.cookie.host() ^ 1}; });
-    EXPECT_EQ(rack.control_drops(MembershipDrop::kCookie), cookies + 1);
+    EXPECT_EQ(rack.control_drops(members::MembershipDrop::kCookie), cookies + 1);
     up(
         rack.control(type, 1), [](Header&) {}, 2);
-    EXPECT_EQ(rack.control_drops(MembershipDrop::kSource), sources + 1);
+    EXPECT_EQ(rack.control_drops(members::MembershipDrop::kSource), sources + 1);
     up(rack.control(type, 1), [](Header& h) { h.epoch = Be{h.epoch.host() ^ 1}; });
-    EXPECT_EQ(rack.control_drops(MembershipDrop::kEpoch), epochs + 1);
+    EXPECT_EQ(rack.control_drops(members::MembershipDrop::kEpoch), epochs + 1);
   }
-  EXPECT_EQ(rack.status().phase, JobPhase::kRunning);
+  EXPECT_EQ(rack.status().phase, members::JobPhase::kRunning);
   rack.expect_exact(sum);
   EXPECT_EQ(rack.counted(0).epochs, 1U);
 }
 
-// Not in protocol.md's list, of the same family: JOINED without the nonce, LEAVE's echo that nobody asked
+// Not in docs/hazards.md, of the same family: JOINED without the nonce, LEAVE's echo that nobody asked
 // for.
 TEST_F(HazardSpoof, spoofed_joined) {
   Bytes joined = from_box(PacketType::kJoined, std::string(sizeof(JoinedPayload), '\3'));

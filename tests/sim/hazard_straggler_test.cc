@@ -1,4 +1,4 @@
-// The hazard 'straggler' of protocol.md's list in jobs that opted in to INCOMPLETE results: the others go on
+// The hazard 'straggler' of docs/hazards.md in jobs that opted in to INCOMPLETE results: the others go on
 // without it, and whatever is lost or restarted meanwhile, nobody ever holds another sum of a chunk than the
 // others do (../models/protocol/straggler.cc).
 
@@ -12,7 +12,6 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr auto kResult = PacketType::kResult;
 constexpr TimeNs kTimeout = 50 * kMillisecond;
 
 RackOptions rack_of(std::uint16_t world, std::uint16_t least) {
@@ -188,7 +187,7 @@ TEST(HazardStraggler, fell_behind) {
   ASSERT_TRUE(rack.until([&] { return rack.failed(1, 0); }));
   EXPECT_THAT(rack.error(1, 0), HasSubstr("fell behind"));
   expect_agreement(rack, 0);
-  ASSERT_TRUE(rack.until([&] { return rack.worker(0).engine().state() == EngineState::kClosed; }));
+  ASSERT_TRUE(rack.until([&] { return rack.worker(0).engine().state() == engine::EngineState::kClosed; }));
   EXPECT_THAT(rack.worker(0).engine().why_closed().text(), HasSubstr("rank 1: "));
   EXPECT_THAT(rack.worker(0).engine().why_closed().text(), HasSubstr("fell behind"));
 }
@@ -252,12 +251,12 @@ TEST(HazardStraggler, leave_waits_for_the_straggler) {
   rack.worker(0).engine().leave(rack.now());
   rack.worker(0).resume_service();
   rack.run_for(2 * kSecond);
-  EXPECT_EQ(rack.worker(0).engine().state(), EngineState::kRunning);
+  EXPECT_EQ(rack.worker(0).engine().state(), engine::EngineState::kRunning);
   rack.worker(1).engine().leave(rack.now());
   rack.worker(1).resume_service();
   ASSERT_TRUE(rack.until([&] {
-    return rack.worker(0).engine().state() == EngineState::kClosed &&
-           rack.worker(1).engine().state() == EngineState::kClosed;
+    return rack.worker(0).engine().state() == engine::EngineState::kClosed &&
+           rack.worker(1).engine().state() == engine::EngineState::kClosed;
   }));
   EXPECT_EQ(rack.worker(1).engine().why_closed().code, ErrorCode::kClosed);
 }

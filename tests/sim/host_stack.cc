@@ -6,7 +6,7 @@
 
 namespace tally::sim {
 
-std::span<const std::byte> unwrap(const Bytes& frame, const Binding& self) {
+std::span<const std::byte> unwrap(const Bytes& frame, const jobs::Binding& self) {
   constexpr std::size_t kOuter = sizeof(EthernetHeader) + sizeof(Ipv4Header) + sizeof(UdpHeader);
   if (frame.size() < kOuter) return {};
   EthernetHeader ethernet;

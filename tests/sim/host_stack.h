@@ -3,13 +3,13 @@
 
 #include <span>
 
-#include "binding.h"
 #include "frames.h"
+#include "jobs/binding.h"
 
 namespace tally::sim {
 
 // The UDP payload of a frame; without data: it is cut short, or not for this address and port, and never
 // reaches the program.
-[[nodiscard]] std::span<const std::byte> unwrap(const Bytes& frame, const Binding& self);
+[[nodiscard]] std::span<const std::byte> unwrap(const Bytes& frame, const jobs::Binding& self);
 
 }  // namespace tally::sim

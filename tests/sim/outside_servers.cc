@@ -10,7 +10,7 @@ namespace {
 ServerOptions server_of_all(const Scenario& s, std::uint8_t i, Rng& rng) {
   ServerOptions server;
   server.index = s.workers.size() + i;
-  for (const JobConfig& job : s.box.jobs) {
+  for (const members::JobConfig& job : s.box.jobs) {
     if (job.servers > i) server.jobs.push_back({job.name, job.token, i});
   }
   // One that can carry less than its jobs could lowers what they send.
@@ -23,7 +23,7 @@ ServerOptions server_of_all(const Scenario& s, std::uint8_t i, Rng& rng) {
   return server;
 }
 
-void add_blows(Scenario& s, Rng& rng) {
+void add_server_blows(Scenario& s, Rng& rng) {
   const auto count = rng.below(4);
   for (std::uint64_t i = 0; i < count; ++i) {
     s.blows.push_back({.when = rng.below(s.heal_at),
@@ -39,7 +39,7 @@ void serve_outside(Scenario& s, Rng& rng) {
   if (rng.chance(0.6)) return;
   const bool all = rng.chance(0.6);
   std::uint8_t most = 0;
-  for (JobConfig& job : s.box.jobs) {
+  for (members::JobConfig& job : s.box.jobs) {
     if (!shares_slots(job.discipline) || (!all && rng.chance(0.5))) continue;
     job.server = ServerKind::kExternal;
     job.servers = static_cast<std::uint8_t>(rng.chance(0.6) ? 1 : rng.between(2, 3));
@@ -47,7 +47,7 @@ void serve_outside(Scenario& s, Rng& rng) {
   }
   for (std::uint8_t i = 0; i < most; ++i) s.servers.push_back(server_of_all(s, i, rng));
   if (most == 0) return;
-  add_blows(s, rng);
+  add_server_blows(s, rng);
   s.give_up = std::max(s.give_up, s.heal_at + 600 * kSecond);  // a server with few states makes it slow
   s.largest = std::min(s.largest, 300U);
 }

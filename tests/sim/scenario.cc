@@ -12,8 +12,8 @@ namespace {
 // Present in half of the seeds; then anywhere up to `most`, small rates as likely as large ones.
 double swarm(Rng& rng, double most) { return rng.chance(0.5) ? 0 : most * rng.unit() * rng.unit(); }
 
-JobConfig random_job(Rng& rng, std::size_t index) {
-  JobConfig job;
+members::JobConfig random_job(Rng& rng, std::size_t index) {
+  members::JobConfig job;
   job.name = "job" + std::to_string(index);
   job.token = "token" + std::to_string(rng.below(100));
   job.workers = static_cast<std::uint16_t>(rng.chance(0.05) ? rng.between(6, 12) : rng.between(1, 4));
@@ -24,7 +24,7 @@ JobConfig random_job(Rng& rng, std::size_t index) {
   return job;
 }
 
-void add_workers(Scenario& s, Rng& rng, const JobConfig& job) {
+void add_workers(Scenario& s, Rng& rng, const members::JobConfig& job) {
   const bool leaves = rng.chance(0.2);
   for (std::uint16_t r = 0; r < job.workers; ++r) {
     WorkerOptions w;
@@ -75,7 +75,7 @@ void add_resizes(Scenario& s, Rng& rng) {
 // Who is late is late by a pause or by losses; the shortest time-outs take a round trip for lateness.
 void add_stragglers(Scenario& s, Rng& rng) {
   for (std::size_t i = 0; i < s.box.jobs.size(); ++i) {
-    JobConfig& job = s.box.jobs[i];
+    members::JobConfig& job = s.box.jobs[i];
     if (shares_slots(job.discipline) || job.workers < 2 || !rng.chance(0.3)) continue;
     job.stragglers.timeout = rng.between(1, rng.chance(0.5) ? 5 : 100) * kMillisecond;
     job.stragglers.least = static_cast<std::uint16_t>(rng.between(1, job.workers));
@@ -133,7 +133,7 @@ std::string describe(const Scenario& s) {
     return std::to_string(static_cast<int>(p * 1000) / 10.0).substr(0, 4) + " %";
   };
   std::string disciplines;
-  for (const JobConfig& job : s.box.jobs)
+  for (const members::JobConfig& job : s.box.jobs)
     disciplines += job.stragglers.timeout != 0 ? 'l' : "-pfes"[static_cast<int>(job.discipline)];
   return std::to_string(s.box.jobs.size()) + " jobs (" + disciplines + "), " +
          std::to_string(s.workers.size()) + " workers, " + std::to_string(s.box.cores) +

@@ -1,5 +1,5 @@
 // 3,200 seeds of the swarm (320 under AddressSanitizer, where one takes ten times as long): random racks,
-// jobs, fault rates and blows, of all disciplines; all of protocol.md's invariants but 7. `make soak
+// jobs, fault rates and blows, of all disciplines; all invariants of docs/hazards.md but 7. `make soak
 // SEEDS=...` runs more of the same.
 
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ TEST(SwarmCoverage, some_results_are_incomplete) {
   for (std::uint64_t seed = 0; incomplete == 0 && seed < 1'000; ++seed) {
     const Scenario scenario = scenario_of(seed);
     const bool late = std::any_of(scenario.box.jobs.begin(), scenario.box.jobs.end(),
-                                  [](const JobConfig& job) { return job.stragglers.timeout != 0; });
+                                  [](const members::JobConfig& job) { return job.stragglers.timeout != 0; });
     if (late) incomplete += Simulation(scenario).run().incomplete;
   }
   EXPECT_GT(incomplete, 0U);

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "host_stack.h"
-#include "job_table.h"
 #include "jobs.h"
+#include "jobs/job_table.h"
 
 namespace tally::sim {
 namespace {
@@ -26,14 +26,14 @@ void ServerNode::start() {
   ++life_;
   wake_ = kNever;
   events_.clear();
-  PsOptions o;
+  ps::PsOptions o;
   o.jobs = options_.jobs;
   o.elements = options_.elements;
   o.instance = rng_.next();
   o.seed = rng_.next();
-  o.memory = options_.states * entry_lines(options_.elements) * sizeof(Line);
-  const auto tables = usable_kernels();
-  auto engine = PsEngine::create(o, *tables[rng_.below(tables.size())]);
+  o.memory = options_.states * jobs::entry_lines(options_.elements) * sizeof(jobs::Line);
+  const auto tables = kernels::usable_kernels();
+  auto engine = ps::PsEngine::create(o, *tables[rng_.below(tables.size())]);
   if (!engine) return alarm_("the server engine refuses its options: " + engine.error().text());
   engine_ = std::move(*engine);
   service();
@@ -76,7 +76,7 @@ void ServerNode::receive(const Bytes& frame) {
   if (datagram.data() == nullptr) return;
   const Bytes exact(datagram.begin(), datagram.end());  // its own heap block: over-reads are found
   engine_->receive(exact, schedule_.now());
-  const MergeCounters& memory = engine_->memory();
+  const server::MergeCounters& memory = engine_->memory();
   if (memory.incomplete + memory.complete > engine_->capacity())
     alarm_("a server holds more states than its memory does");
   service();

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "binding.h"
 #include "frames.h"
-#include "ps_engine.h"
+#include "jobs/binding.h"
+#include "ps/ps_engine.h"
 #include "rng.h"
 #include "schedule.h"
 
@@ -19,10 +19,10 @@ namespace tally::sim {
 
 struct ServerOptions {
   std::size_t index = 0;  // of its link in the network
-  std::vector<PsJobOptions> jobs;
+  std::vector<ps::PsJobOptions> jobs;
   std::uint16_t elements = kMaxElements;
   std::uint32_t states = 64;  // its memory, in states of so many elements
-  Binding binding;
+  jobs::Binding binding;
 };
 
 class ServerNode {
@@ -39,8 +39,10 @@ class ServerNode {
 
   [[nodiscard]] bool alive() const noexcept { return engine_ != nullptr; }
   [[nodiscard]] bool running() const noexcept;  // all its jobs run
-  [[nodiscard]] const PsEngine& engine() const noexcept { return *engine_; }
-  [[nodiscard]] const PsJobStatistics& counted(std::size_t job = 0) const { return engine_->statistics(job); }
+  [[nodiscard]] const ps::PsEngine& engine() const noexcept { return *engine_; }
+  [[nodiscard]] const ps::PsJobStatistics& counted(std::size_t job = 0) const {
+    return engine_->statistics(job);
+  }
   [[nodiscard]] const ServerOptions& options() const noexcept { return options_; }
   [[nodiscard]] std::uint32_t incomplete() const noexcept { return engine_->memory().incomplete; }
   // What it told people, of this process.
@@ -55,7 +57,7 @@ class ServerNode {
   ServerOptions options_;
   Send send_;
   Alarm alarm_;
-  std::unique_ptr<PsEngine> engine_;
+  std::unique_ptr<ps::PsEngine> engine_;
   std::vector<std::string> events_;
   std::uint64_t life_ = 0;
   TimeNs wake_ = kNever;

@@ -5,15 +5,15 @@
 namespace tally::sim {
 namespace {
 
-std::string name(const Owner& owner, const Head& head) {
+std::string name(const pipeline::Owner& owner, const pipeline::Head& head) {
   return "chunk " + std::to_string(head.chunk) + " of job " + std::to_string(owner.job) + " (epoch " +
          std::to_string(head.tag) + ", priority " + std::to_string(owner.priority) + ")";
 }
 
 }  // namespace
 
-void SharedWatch::look(AnyPipeline& pipeline, const JobTable& table, const std::optional<Arrival>& arrival,
-                       const Alarm& alarm) {
+void SharedWatch::look(AnyPipeline& pipeline, const jobs::JobTable& table,
+                       const std::optional<Arrival>& arrival, const Alarm& alarm) {
   std::visit([&](auto& p) { look_at(p, table, arrival, alarm); }, pipeline);
 }
 
@@ -23,7 +23,7 @@ std::uint32_t SharedWatch::filling(JobId job) const {
 }
 
 template <class P>
-void SharedWatch::look_at(P& pipeline, const JobTable& table, const std::optional<Arrival>& arrival,
+void SharedWatch::look_at(P& pipeline, const jobs::JobTable& table, const std::optional<Arrival>& arrival,
                           const Alarm& alarm) {
   for (std::uint32_t entry = 0; entry < region_.entries; ++entry)
     compare(pipeline, entry, table, arrival, alarm);
@@ -33,7 +33,7 @@ void SharedWatch::look_at(P& pipeline, const JobTable& table, const std::optiona
   }
   for (auto& [id, before] : occupancy_) {
     const std::uint32_t now = pipeline.state(JobId{id}).occupancy;
-    const Job* const job = table.find(JobId{id});
+    const jobs::Job* const job = table.find(JobId{id});
     if (now > before && job != nullptr && before >= job->cap)
       alarm("invariant 4: job " + std::to_string(id) + " rose from " + std::to_string(before) +
             " entries and its cap is " + std::to_string(job->cap));
@@ -43,18 +43,18 @@ void SharedWatch::look_at(P& pipeline, const JobTable& table, const std::optiona
 }
 
 template <class P>
-void SharedWatch::compare(P& pipeline, std::uint32_t entry, const JobTable& table,
+void SharedWatch::compare(P& pipeline, std::uint32_t entry, const jobs::JobTable& table,
                           const std::optional<Arrival>& arrival, const Alarm& alarm) {
   Entry& known = entries_[entry];
   const std::uint32_t line = region_.line_of(entry);
   const Entry before = known;
-  const Head head = pipeline.execution().head(line);
+  const pipeline::Head head = pipeline.execution().head(line);
   if (head.tag != known.head.tag || head.chunk != known.head.chunk ||
       head.contributors != known.head.contributors) {
     known.head = head;
     if (head.tag != 0 && (head.tag != before.head.tag || head.chunk != before.head.chunk)) {
-      known.owner = pipeline.execution().template peek<OwnerReg>(line);
-      const Job* const job = table.find(JobId{known.owner.job});
+      known.owner = pipeline.execution().template peek<pipeline::OwnerReg>(line);
+      const jobs::Job* const job = table.find(JobId{known.owner.job});
       known.members = job != nullptr ? job->members : 0;
       known.decays =
           job != nullptr && job->discipline == Discipline::kPreemptive && job->decay != Decay::kNone;
@@ -65,7 +65,7 @@ void SharedWatch::compare(P& pipeline, std::uint32_t entry, const JobTable& tabl
     if (before.filling()) --filling_, --of_job_[before.owner.job];
     if (known.filling()) ++filling_, ++of_job_[known.owner.job];
   }
-  if (known.decays) known.owner = pipeline.execution().template peek<OwnerReg>(line);
+  if (known.decays) known.owner = pipeline.execution().template peek<pipeline::OwnerReg>(line);
   if (known.filling() != pipeline.shared().filling(entry))
     alarm("entry " + std::to_string(entry) + (known.filling() ? " is" : " is not") +
           " filling and the lists disagree");
@@ -90,8 +90,8 @@ void SharedWatch::judge_claim(std::uint32_t entry, const std::optional<Arrival>&
 
 // Invariant 6.
 void SharedWatch::judge_swap(const Entry& before, const Entry& after, const Arrival& arrival,
-                             const JobTable& table, const Alarm& alarm) {
-  const Job& job = *arrival.job;
+                             const jobs::JobTable& table, const Alarm& alarm) {
+  const jobs::Job& job = *arrival.job;
   const auto wrong = [&](const char* why) {
     alarm("invariant 6: " + name(after.owner, after.head) + " took the entry of " +
           name(before.owner, before.head) + ": " + why);
@@ -105,7 +105,7 @@ void SharedWatch::judge_swap(const Entry& before, const Entry& after, const Arri
   const std::uint8_t theirs = class_of(before.owner.priority);
   if (mine > theirs) return;
   const auto held = [&](std::uint16_t id) { return occupancy_.contains(id) ? occupancy_.at(id) : 0; };
-  const Job* const loser = table.find(JobId{before.owner.job});
+  const jobs::Job* const loser = table.find(JobId{before.owner.job});
   const bool guaranteed = held(after.owner.job) < job.reserved && before.owner.job != after.owner.job &&
                           held(before.owner.job) > (loser != nullptr ? loser->reserved : 0);
   if (mine < theirs && !guaranteed) wrong("it is of a lower class and has all that is reserved for its job");
@@ -123,14 +123,14 @@ void SharedWatch::remember(const Arrival& arrival) {
 }
 
 template <class P>
-void SharedWatch::compare_ledger(P& pipeline, std::uint32_t entry, const JobTable& table,
+void SharedWatch::compare_ledger(P& pipeline, std::uint32_t entry, const jobs::JobTable& table,
                                  const Alarm& alarm) {
   const Entry& e = entries_[entry];
-  const Job* const job = table.find(JobId{e.owner.job});
+  const jobs::Job* const job = table.find(JobId{e.owner.job});
   if (job == nullptr || job->discipline != Discipline::kShared || raw(job->epoch) != e.head.tag) return;
-  const std::uint32_t slot = slot_of(slot_map(*job), Chunk{e.head.chunk});
-  const LedgerRow row = pipeline.execution().template peek<LedgerReg>(job->slots.first * kLedgerRowsPerLine +
-                                                                      slot / job->shards);
+  const std::uint32_t slot = slot_of(jobs::slot_map(*job), Chunk{e.head.chunk});
+  const pipeline::LedgerRow row = pipeline.execution().template peek<pipeline::LedgerReg>(
+      job->slots.first * jobs::kLedgerRowsPerLine + slot / job->shards);
   if (row.seen == 0 || row.chunk != e.head.chunk) return;
   if (row.entry != entry + 1) alarm("the ledger names another entry for " + name(e.owner, e.head));
   if ((e.head.contributors & ~row.seen) != 0)

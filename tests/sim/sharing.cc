@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "shared_region.h"
+#include "jobs/layout.h"
 
 namespace tally::sim {
 namespace {
@@ -14,12 +14,12 @@ Discipline random_discipline(Rng& rng) {
 }
 
 // reserved: what is left to be reserved by later jobs.
-Quota random_quota(Rng& rng, std::uint32_t& reserved) {
-  Quota q;
+members::Quota random_quota(Rng& rng, std::uint32_t& reserved) {
+  members::Quota q;
   if (rng.chance(0.5)) q.reserved_ppm = static_cast<std::uint32_t>(rng.below(reserved + 1));
   reserved -= q.reserved_ppm;
   if (rng.chance(0.3))
-    q.cap_ppm = static_cast<std::uint32_t>(rng.between(std::max(q.reserved_ppm, 1U), kWholePpm));
+    q.cap_ppm = static_cast<std::uint32_t>(rng.between(std::max(q.reserved_ppm, 1U), members::kWholePpm));
   q.weight = static_cast<std::uint32_t>(rng.between(1, 4));
   return q;
 }
@@ -28,8 +28,8 @@ void choose_disciplines(Scenario& s, Rng& rng) {
   const bool all_alike = rng.chance(0.5);
   const Discipline one = random_discipline(rng);
   const bool quotas = rng.chance(0.5);
-  std::uint32_t to_reserve = kWholePpm;
-  for (JobConfig& job : s.box.jobs) {
+  std::uint32_t to_reserve = members::kWholePpm;
+  for (members::JobConfig& job : s.box.jobs) {
     if (!all_alike && rng.chance(0.15)) continue;  // a pool beside them
     job.discipline = all_alike ? one : random_discipline(rng);
     job.server = ServerKind::kEmbedded;
@@ -61,7 +61,7 @@ void share_slots(Scenario& s, Rng& rng) {
   choose_disciplines(s, rng);
   choose_priorities(s, rng);
   std::uint32_t demand = 0;
-  for (const JobConfig& job : s.box.jobs) {
+  for (const members::JobConfig& job : s.box.jobs) {
     if (shares_slots(job.discipline)) demand += job.window;
     s.box.shared_elements = std::max(s.box.shared_elements, job.elements);
   }
@@ -75,7 +75,7 @@ void share_slots(Scenario& s, Rng& rng) {
     s.operations = std::min(s.operations, 3U);
     s.give_up = s.heal_at + 600 * kSecond;
   }
-  s.box.server_lines = states * entry_lines(s.box.shared_elements);
+  s.box.server_lines = states * jobs::entry_lines(s.box.shared_elements);
 }
 
 }  // namespace tally::sim

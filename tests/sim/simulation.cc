@@ -28,7 +28,7 @@ Simulation::Simulation(Scenario scenario)
   // The port a binding names is the link of its endpoint; a port that none has leads nowhere.
   box_ = std::make_unique<SwitchNode>(
       schedule_, mix64(scenario_.seed + 3), scenario_.box,
-      [this](const Binding& to, Bytes frame) {
+      [this](const jobs::Binding& to, Bytes frame) {
         if (raw(to.port) < workers_.size() + servers_.size())
           network_.to_worker(raw(to.port), std::move(frame));
       },
@@ -74,14 +74,14 @@ void Simulation::start() {
 void Simulation::strike(const PlannedBlow& blow) {
   const TimeNs until = schedule_.now() + blow.lasts;
   if (blow.what == Blow::kPauseServer || blow.what == Blow::kCrashServer) {
-    epochs_changed_ |= blow.lasts > kMinLease;
+    epochs_changed_ |= blow.lasts > members::kMinLease;
     ServerNode& server = *servers_[blow.worker];
     if (blow.what == Blow::kPauseServer) return server.pause(until);
     server.crash();
     return schedule_.at(until, [&server] { server.start(); });
   }
   WorkerNode& worker = *workers_[blow.worker];
-  epochs_changed_ |= blow.what != Blow::kPauseWorker || blow.lasts > kMinLease;
+  epochs_changed_ |= blow.what != Blow::kPauseWorker || blow.lasts > members::kMinLease;
   switch (blow.what) {
     case Blow::kPauseWorker:
       worker.pause(until);

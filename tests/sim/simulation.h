@@ -1,6 +1,6 @@
 #pragma once
 // A run: the scenario's rack in virtual time, its invariants checked after every event, then the liveness
-// phase: everything healed, everything must complete. The oracle is protocol.md's invariants.
+// phase: everything healed, everything must complete. The oracle is the invariants of docs/hazards.md.
 
 #include <cstdint>
 #include <memory>

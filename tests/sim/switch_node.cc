@@ -6,8 +6,8 @@
 #include <cstring>
 #include <utility>
 
-#include "kernels.h"
-#include "reply.h"
+#include "kernels/kernels.h"
+#include "pipeline/reply.h"
 
 namespace tally::sim {
 namespace {
@@ -38,34 +38,37 @@ SwitchNode::SwitchNode(Schedule& schedule, std::uint64_t seed, SwitchOptions opt
 }
 
 void SwitchNode::start_cores() {
-  const auto tables = usable_kernels();
+  const auto tables = kernels::usable_kernels();
   cores_.clear();
-  const SharedRegion shared =
-      shared_region(options_.slot_lines, options_.shared_entries, options_.shared_elements);
+  const jobs::SharedRegion shared =
+      jobs::shared_region(options_.slot_lines, options_.shared_entries, options_.shared_elements);
   for (std::uint8_t i = 0; i < options_.cores; ++i) {
     Core core;
     core.memory = std::make_unique<SlotMemory>(options_.slot_lines);
     core.server_memory = std::make_unique<SlotMemory>(options_.server_lines);
     core.watch = SharedWatch(shared);
-    const PipelineOptions pipeline{
+    const pipeline::PipelineOptions pipeline{
         .core = i, .box = test_box(), .shared = shared, .server = core.server_memory->region()};
-    const Kernels& kernels = *tables[rng_.below(tables.size())];
-    core.pipeline = options_.staged ? std::make_unique<AnyPipeline>(std::in_place_type<Pipeline<Staged>>,
-                                                                    pipeline, core.memory->region(), kernels)
-                                    : std::make_unique<AnyPipeline>(std::in_place_type<Pipeline<Fused>>,
-                                                                    pipeline, core.memory->region(), kernels);
+    const kernels::Kernels& kernels = *tables[rng_.below(tables.size())];
+    core.pipeline =
+        options_.staged
+            ? std::make_unique<AnyPipeline>(std::in_place_type<pipeline::Pipeline<pipeline::Staged>>,
+                                            pipeline, core.memory->region(), kernels)
+            : std::make_unique<AnyPipeline>(std::in_place_type<pipeline::Pipeline<pipeline::Fused>>, pipeline,
+                                            core.memory->region(), kernels);
     cores_.push_back(std::move(core));
   }
 }
 
 void SwitchNode::start_control() {
-  const MembershipOptions options{.box_mac = test_box().mac,
-                                  .shards = options_.cores,
-                                  .slot_lines = options_.slot_lines,
-                                  .shared_entries = options_.shared_entries,
-                                  .shared_elements = options_.shared_elements};
+  const members::MembershipOptions options{.box_mac = test_box().mac,
+                                           .shards = options_.cores,
+                                           .slot_lines = options_.slot_lines,
+                                           .shared_entries = options_.shared_entries,
+                                           .shared_elements = options_.shared_elements};
   auto words = [rng = std::make_shared<Rng>(rng_.next())] { return rng->next(); };
-  membership_ = std::make_unique<MembershipEngine>(std::move(*MembershipEngine::create(options, words)));
+  membership_ = std::make_unique<members::MembershipEngine>(
+      std::move(*members::MembershipEngine::create(options, words)));
   jobs_.clear();
   ever_.clear();
   denied_.clear();
@@ -74,14 +77,14 @@ void SwitchNode::start_control() {
   service();
 }
 
-void SwitchNode::make_known(const JobConfig& job) {
+void SwitchNode::make_known(const members::JobConfig& job) {
   const auto id = membership_->declare(job);
   if (!id) return alarm_("membership refuses a job: " + id.error().text());
   jobs_.push_back(*id);
   ever_[*id] |= job.discipline == Discipline::kPool;
 }
 
-JobId SwitchNode::declare(const JobConfig& job) {
+JobId SwitchNode::declare(const members::JobConfig& job) {
   options_.jobs.push_back(job);
   make_known(job);
   service();
@@ -90,7 +93,7 @@ JobId SwitchNode::declare(const JobConfig& job) {
 
 void SwitchNode::withdraw(std::string_view name) {
   const auto job = std::find_if(options_.jobs.begin(), options_.jobs.end(),
-                                [&](const JobConfig& config) { return config.name == name; });
+                                [&](const members::JobConfig& config) { return config.name == name; });
   if (job == options_.jobs.end() || !membership_->withdraw(name)) return alarm_("no such job to withdraw");
   jobs_.erase(jobs_.begin() + (job - options_.jobs.begin()));
   options_.jobs.erase(job);
@@ -129,9 +132,9 @@ void SwitchNode::receive(const Bytes& frame, PortIndex port, bool vouched) {
 }
 
 void SwitchNode::rebalance() {
-  std::vector<SharedDemand> demand;
+  std::vector<members::SharedDemand> demand;
   for (const JobId id : jobs_) {
-    SharedDemand wanted{.job = id};
+    members::SharedDemand wanted{.job = id};
     std::uint64_t denied = 0;
     for (const auto& core : cores_) {
       std::visit(
@@ -159,7 +162,7 @@ void SwitchNode::rebalance_later() {
 // Every core takes the table up at its own time; control hears of it when the last one has.
 void SwitchNode::publish() {
   while (auto publication = membership_->publication()) {
-    auto shared = std::make_shared<const Publication>(std::move(*publication));
+    auto shared = std::make_shared<const jobs::Publication>(std::move(*publication));
     TimeNs last = 0;
     for (std::size_t core = 0; core < cores_.size(); ++core) {
       TimeNs& when = cores_[core].takes_up_at;  // in order, whatever the delays
@@ -184,7 +187,7 @@ void SwitchNode::service() {
     std::visit(
         [&](const auto& p) {
           for (const JobId id : jobs_) {
-            const Job* job = core.table->find(id);
+            const jobs::Job* job = core.table->find(id);
             for (std::uint16_t r = 0; job != nullptr && r < job->world; ++r)
               membership_->seen(id, Rank{r}, p.state(id).last_seen[r]);
           }
@@ -193,7 +196,7 @@ void SwitchNode::service() {
   }
   membership_->tick(now);
   publish();
-  Bytes out(kMaxMembershipBytes);
+  Bytes out(members::kMaxMembershipBytes);
   while (const auto outgoing = membership_->next(out))
     send_to(outgoing->to, std::span{out}.first(outgoing->bytes), kBasePort);
   const TimeNs deadline = membership_->deadline();

@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "jobs.h"
-#include "membership.h"
+#include "members/membership.h"
 #include "network.h"
-#include "pipeline.h"
+#include "pipeline/pipeline.h"
 #include "rng.h"
 #include "schedule.h"
 #include "shared_watch.h"
@@ -29,13 +29,13 @@ struct SwitchOptions {
   std::uint16_t shared_elements = 0;  // values of such an entry
   std::uint32_t server_lines = 0;     // memory of each core's embedded server
   bool staged = false;
-  std::vector<JobConfig> jobs;
+  std::vector<members::JobConfig> jobs;
 };
 
 class SwitchNode {
  public:
   // Sends a frame to the worker behind `to`.
-  using Send = std::function<void(const Binding& to, Bytes frame)>;
+  using Send = std::function<void(const jobs::Binding& to, Bytes frame)>;
   // Called with a sentence when an invariant does not hold.
   using Alarm = std::function<void(std::string)>;
 
@@ -47,24 +47,24 @@ class SwitchNode {
   void restart_data_plane();  // slots and tables are gone, control goes on
   void restart();             // everything is gone but the configuration
   // The configuration changes: a job comes, a job goes. A restart keeps what it says then.
-  JobId declare(const JobConfig& job);
+  JobId declare(const members::JobConfig& job);
   void withdraw(std::string_view name);
   // Another window for a running pool job; refused if it does not run, which is no error here.
   bool resize(std::string_view name, std::uint32_t window);
 
-  [[nodiscard]] MembershipEngine& membership() noexcept { return *membership_; }
+  [[nodiscard]] members::MembershipEngine& membership() noexcept { return *membership_; }
   [[nodiscard]] const std::vector<JobId>& jobs() const noexcept { return jobs_; }
   [[nodiscard]] const SwitchOptions& options() const noexcept { return options_; }
 
   // Sums over the cores.
   [[nodiscard]] JobCounters counters(JobId job) const;
   [[nodiscard]] std::uint32_t occupancy(JobId job) const;
-  [[nodiscard]] SlotCounters shared_counters(JobId job) const;
-  [[nodiscard]] MergeCounters server() const;
+  [[nodiscard]] pipeline::SlotCounters shared_counters(JobId job) const;
+  [[nodiscard]] server::MergeCounters server() const;
   [[nodiscard]] std::uint64_t incomplete(JobId job) const;  // results without everybody
 
   // What the data cores told control, oldest first, of all lives.
-  [[nodiscard]] const std::vector<Event>& events() const noexcept { return events_; }
+  [[nodiscard]] const std::vector<pipeline::Event>& events() const noexcept { return events_; }
 
   // Calls control with what time brought; a job is resized and so on by calls to membership() before it.
   void service();
@@ -74,7 +74,7 @@ class SwitchNode {
     std::unique_ptr<SlotMemory> memory;
     std::unique_ptr<SlotMemory> server_memory;
     std::unique_ptr<AnyPipeline> pipeline;
-    std::shared_ptr<const JobTable> table;
+    std::shared_ptr<const jobs::JobTable> table;
     SharedWatch watch;
     TimeNs takes_up_at = 0;  // the newest publication
     bool sweeps = false;     // the next age sweep is scheduled
@@ -82,13 +82,13 @@ class SwitchNode {
 
   void start_cores();
   void start_control();
-  void make_known(const JobConfig& job);
+  void make_known(const members::JobConfig& job);
   void run(std::size_t core, Bytes& buffer, std::uint32_t length, PortIndex port, bool vouched);
-  void reply(const Outcome& outcome, const Frame& frame);
-  void send_to(const Binding& to, std::span<const std::byte> datagram, std::uint16_t source_port);
+  void reply(const pipeline::Outcome& outcome, const pipeline::Frame& frame);
+  void send_to(const jobs::Binding& to, std::span<const std::byte> datagram, std::uint16_t source_port);
   void drain_events(AnyPipeline& pipeline);
   void publish();
-  void take_up(std::size_t core, const Publication& publication);
+  void take_up(std::size_t core, const jobs::Publication& publication);
   void check_core(std::size_t core, const char* after, const std::optional<Arrival>& arrival = {});
   void sweep(std::size_t core);
   void sweep_later(std::size_t core);
@@ -104,12 +104,12 @@ class SwitchNode {
   Send send_;
   Alarm alarm_;
   std::vector<Core> cores_;
-  std::unique_ptr<MembershipEngine> membership_;
+  std::unique_ptr<members::MembershipEngine> membership_;
   std::vector<JobId> jobs_;  // as in options_.jobs
   // Ids that may have counted a packet in this life. true: once of a job with slots of its own.
   std::map<JobId, bool> ever_;
   std::map<JobId, std::uint64_t> denied_;  // when the shared slots were last divided
-  std::vector<Event> events_;
+  std::vector<pipeline::Event> events_;
   std::uint64_t life_ = 0;  // restarts so far: events of an earlier life do nothing
   TimeNs next_service_ = kNever;
   TimeNs paused_until_ = 0;

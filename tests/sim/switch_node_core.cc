@@ -4,8 +4,8 @@
 #include <array>
 #include <utility>
 
-#include "kernels.h"
-#include "reply.h"
+#include "kernels/kernels.h"
+#include "pipeline/reply.h"
 #include "switch_node.h"
 
 namespace tally::sim {
@@ -26,16 +26,16 @@ std::uint64_t SwitchNode::packets_counted(std::size_t core) const {
 }
 
 void SwitchNode::run(std::size_t core, Bytes& buffer, std::uint32_t length, PortIndex port, bool vouched) {
-  const Frame frame{.data = buffer.data(),
-                    .length = length,
-                    .capacity = static_cast<std::uint32_t>(buffer.size()),
-                    .port = port,
-                    .checksum_good = vouched};
+  const pipeline::Frame frame{.data = buffer.data(),
+                              .length = length,
+                              .capacity = static_cast<std::uint32_t>(buffer.size()),
+                              .port = port,
+                              .checksum_good = vouched};
   const std::uint64_t before = packets_counted(core);
   std::optional<Arrival> arrival;
-  const Outcome outcome = std::visit(
+  const pipeline::Outcome outcome = std::visit(
       [&](auto& p) {
-        Parsed parsed;
+        pipeline::Parsed parsed;
         p.parse(frame, parsed);
         if (parsed.verdict == Verdict::kAbsorb && parsed.type == PacketType::kContribute)
           arrival = Arrival{parsed.job, parsed.contribution};
@@ -53,21 +53,22 @@ void SwitchNode::run(std::size_t core, Bytes& buffer, std::uint32_t length, Port
   reply(outcome, frame);
 }
 
-void SwitchNode::send_to(const Binding& to, std::span<const std::byte> datagram, std::uint16_t source_port) {
-  const std::size_t head = encapsulation_bytes(to);
+void SwitchNode::send_to(const jobs::Binding& to, std::span<const std::byte> datagram,
+                         std::uint16_t source_port) {
+  const std::size_t head = pipeline::encapsulation_bytes(to);
   Bytes frame(head + datagram.size());
   std::copy(datagram.begin(), datagram.end(), frame.begin() + static_cast<std::ptrdiff_t>(head));
-  write_encapsulation(std::span{frame}.first(head), to, test_box(), source_port, datagram);
+  pipeline::write_encapsulation(std::span{frame}.first(head), to, test_box(), source_port, datagram);
   send_(to, std::move(frame));
 }
 
-void SwitchNode::reply(const Outcome& out, const Frame& frame) {
+void SwitchNode::reply(const pipeline::Outcome& out, const pipeline::Frame& frame) {
   const std::span<const std::byte> datagram{out.payload, out.payload_bytes};
   if (out.verdict == Verdict::kPunt) {
-    membership_->receive(datagram, open_frame(frame, test_box()).source, schedule_.now());
+    membership_->receive(datagram, pipeline::open_frame(frame, test_box()).source, schedule_.now());
   }
-  if (out.server != kNoServer) {
-    const Binding& server = out.job->server_ranks.at(out.server).binding;
+  if (out.server != pipeline::kNoServer) {
+    const jobs::Binding& server = out.job->server_ranks.at(out.server).binding;
     const auto port =
         static_cast<std::uint16_t>(kBasePort + header_of(datagram).slot.host() % out.job->shards);
     return send_to(server, datagram, port);
@@ -82,9 +83,9 @@ void SwitchNode::reply(const Outcome& out, const Frame& frame) {
   if (out.reject) {
     std::array<std::byte, kHeaderBytes> reject{};
     const Cookie cookie = out.reject_reason == RejectReason::kWaiting ? out.job->result_cookie : Cookie{0};
-    write_reject(reject, header_of({out.payload, kHeaderBytes}), out.reject_reason, cookie,
-                 out.reject_contributors, best_kernels());
-    send_to(open_frame(frame, test_box()).source, reject, kBasePort);
+    pipeline::write_reject(reject, header_of({out.payload, kHeaderBytes}), out.reject_reason, cookie,
+                           out.reject_contributors, kernels::best_kernels());
+    send_to(pipeline::open_frame(frame, test_box()).source, reject, kBasePort);
   }
 }
 
@@ -93,7 +94,7 @@ void SwitchNode::drain_events(AnyPipeline& pipeline) {
       [&](auto& p) {
         while (const auto e = p.events().pop()) {
           events_.push_back(*e);
-          if (e->kind != EventKind::kMismatch) continue;
+          if (e->kind != pipeline::EventKind::kMismatch) continue;
           membership_->report_mismatch(e->job, e->epoch, e->rank, e->others, e->sent.elements,
                                        e->stored.elements, e->sent.total, e->stored.total, schedule_.now());
         }
@@ -112,11 +113,11 @@ void SwitchNode::check_core(std::size_t core, const char* after, const std::opti
       [&](auto& p) {
         for (const auto& [id, had_own_slots] : ever_) {
           std::uint32_t filling = c.watch.filling(id);
-          const Job* const job = c.table->find(id);
+          const jobs::Job* const job = c.table->find(id);
           if (job == nullptr && had_own_slots) continue;  // while it forms anew, control holds its slots
           if (job != nullptr && job->discipline == Discipline::kPool) {
-            for (std::uint32_t line = 0; line < job->slots.count; line += entry_lines(job->elements)) {
-              const Head head = p.execution().head(job->slots.first + line);
+            for (std::uint32_t line = 0; line < job->slots.count; line += jobs::entry_lines(job->elements)) {
+              const pipeline::Head head = p.execution().head(job->slots.first + line);
               filling += head.tag != 0 && head.contributors != job->members ? 1 : 0;
             }
           }
@@ -142,9 +143,9 @@ std::uint32_t SwitchNode::late_entries(std::size_t core) const {
   std::visit(
       [&](const auto& p) {
         for (const auto& [id, pool] : ever_) {
-          const Job* const job = cores_[core].table->find(id);
+          const jobs::Job* const job = cores_[core].table->find(id);
           const bool waits = job != nullptr && job->stragglers.timeout != 0 && p.state(id).occupancy != 0;
-          if (waits) entries += job->slots.count / entry_lines(job->elements);
+          if (waits) entries += job->slots.count / jobs::entry_lines(job->elements);
         }
       },
       *cores_[core].pipeline);
@@ -158,7 +159,7 @@ void SwitchNode::sweep(std::size_t core) {
   const std::uint32_t all = options_.shared_entries + late_entries(core);
   for (std::uint32_t looks = 0; looks <= all; ++looks) {
     const auto moved = std::visit(
-        [&](auto& p) -> std::optional<Outcome> {
+        [&](auto& p) -> std::optional<pipeline::Outcome> {
           if (!p.aged(schedule_.now())) return std::nullopt;
           return p.sweep(buffer, schedule_.now());
         },
@@ -182,7 +183,7 @@ void SwitchNode::sweep_later(std::size_t core) {
   });
 }
 
-void SwitchNode::take_up(std::size_t core, const Publication& publication) {
+void SwitchNode::take_up(std::size_t core, const jobs::Publication& publication) {
   Core& c = cores_[core];
   std::visit(
       [&](auto& p) {

@@ -24,11 +24,11 @@ std::uint32_t SwitchNode::occupancy(JobId job) const {
   return n;
 }
 
-SlotCounters SwitchNode::shared_counters(JobId job) const {
-  SlotCounters sum;
+pipeline::SlotCounters SwitchNode::shared_counters(JobId job) const {
+  pipeline::SlotCounters sum;
   for (const auto& core : cores_) {
-    sum +=
-        std::visit([&](const auto& p) -> const SlotCounters& { return p.state(job).slots; }, *core.pipeline);
+    sum += std::visit([&](const auto& p) -> const pipeline::SlotCounters& { return p.state(job).slots; },
+                      *core.pipeline);
   }
   return sum;
 }
@@ -40,10 +40,11 @@ std::uint64_t SwitchNode::incomplete(JobId job) const {
   return n;
 }
 
-MergeCounters SwitchNode::server() const {
-  MergeCounters sum;
+server::MergeCounters SwitchNode::server() const {
+  server::MergeCounters sum;
   for (const auto& core : cores_) {
-    sum += std::visit([](const auto& p) -> const MergeCounters& { return p.server(); }, *core.pipeline);
+    sum +=
+        std::visit([](const auto& p) -> const server::MergeCounters& { return p.server(); }, *core.pipeline);
   }
   return sum;
 }

@@ -31,7 +31,7 @@ void WorkerNode::start() {
   wake_ = kNever;
   generation_ = Generation{};
   submitted_ = completed_ = 0;
-  EngineOptions o;
+  engine::EngineOptions o;
   o.job = options_.job;
   o.token = options_.token;
   o.rank = options_.rank;
@@ -40,9 +40,9 @@ void WorkerNode::start() {
   o.priority = options_.priority;
   o.instance = rng_.next();
   o.seed = rng_.next();
-  o.rto_floor = kPollRtoFloor;
-  const auto tables = usable_kernels();
-  auto engine = WorkerEngine::create(o, *tables[rng_.below(tables.size())]);
+  o.rto_floor = engine::kPollRtoFloor;
+  const auto tables = kernels::usable_kernels();
+  auto engine = engine::WorkerEngine::create(o, *tables[rng_.below(tables.size())]);
   if (!engine) return alarm_("the engine refuses its options: " + engine.error().text());
   engine_ = std::move(*engine);
   service();
@@ -125,16 +125,17 @@ void WorkerNode::service() {
 // The plan belongs to a generation; a new one starts it afresh. What is still running fails by itself.
 void WorkerNode::submit() {
   if (closed() || leaving_) return;
-  if (const auto& membership = engine_->membership();
-      membership && engine_->state() == EngineState::kRunning && membership->generation != generation_) {
+  if (const auto& membership = engine_->membership(); membership &&
+                                                      engine_->state() == engine::EngineState::kRunning &&
+                                                      membership->generation != generation_) {
     generation_ = membership->generation;
     submitted_ = completed_ = 0;
   }
-  if (generation_ == Generation{} || engine_->state() == EngineState::kClosed) return;
-  if (engine_->state() != EngineState::kRunning && !options_.early) return;
+  if (generation_ == Generation{} || engine_->state() == engine::EngineState::kClosed) return;
+  if (engine_->state() != engine::EngineState::kRunning && !options_.early) return;
   while (submitted_ < workload_.operations() && submitted_ - completed_ < options_.in_flight && !closed())
     submit_one();
-  if (options_.leaves && plan_done() && engine_->state() == EngineState::kRunning) {
+  if (options_.leaves && plan_done() && engine_->state() == engine::EngineState::kRunning) {
     leaving_ = true;
     engine_->leave(schedule_.now());
   }
@@ -146,7 +147,7 @@ void WorkerNode::submit_one() {
   op->generation = generation_;
   op->plan = workload_.operation(generation_, op->k);
   const TimeNs now = schedule_.now();
-  Result<OperationId> id;
+  Result<engine::OperationId> id;
   if (op->plan.kind == OperationKind::kBarrier) {
     id = engine_->barrier(now);
   } else if (op->plan.kind == OperationKind::kInt32) {
@@ -166,7 +167,7 @@ void WorkerNode::submit_one() {
   running_.emplace(*id, std::move(op));
 }
 
-void WorkerNode::finish(Completion completion) {
+void WorkerNode::finish(engine::Completion completion) {
   const auto it = running_.find(completion.id);
   if (it == running_.end()) {  // not of the plan
     outcomes_.insert_or_assign(completion.id, std::move(completion.result));
@@ -226,9 +227,9 @@ void WorkerNode::check_named(const Running& op, const OperationStats& stats) {
 std::string WorkerNode::describe() const {
   std::string text = options_.job + " rank " + std::to_string(raw(options_.rank));
   if (engine_ == nullptr) return text + " (crashed)";
-  text += engine_->state() == EngineState::kRunning   ? " (running"
-          : engine_->state() == EngineState::kJoining ? " (joining"
-                                                      : " (closed: " + engine_->why_closed().text();
+  text += engine_->state() == engine::EngineState::kRunning   ? " (running"
+          : engine_->state() == engine::EngineState::kJoining ? " (joining"
+                                                              : " (closed: " + engine_->why_closed().text();
   return text + ", generation " + std::to_string(raw(generation_)) + ", " + std::to_string(completed_) + "/" +
          std::to_string(submitted_) + " of " + std::to_string(workload_.operations()) + " operations, " +
          std::to_string(engine_->pending_operations()) +

@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "agreement.h"
-#include "box.h"
+#include "engine/worker_engine.h"
 #include "frames.h"
+#include "jobs/binding.h"
 #include "network.h"
 #include "schedule.h"
-#include "worker_engine.h"
 #include "workload.h"
 
 namespace tally::sim {
@@ -27,7 +27,7 @@ struct WorkerOptions {
   Rank rank{};
   std::uint16_t world = 1;
   std::uint16_t elements = 32;
-  Binding binding;
+  jobs::Binding binding;
   std::uint8_t priority = kGreatestPriority;
   std::uint32_t in_flight = 2;  // operations submitted at once
   bool early = false;           // submits before it has joined
@@ -54,10 +54,10 @@ class WorkerNode {
 
   [[nodiscard]] bool alive() const noexcept { return engine_ != nullptr; }
   [[nodiscard]] bool closed() const noexcept {
-    return engine_ != nullptr && engine_->state() == EngineState::kClosed;
+    return engine_ != nullptr && engine_->state() == engine::EngineState::kClosed;
   }
   [[nodiscard]] bool engine_running() const noexcept {
-    return alive() && engine_->state() == EngineState::kRunning;
+    return alive() && engine_->state() == engine::EngineState::kRunning;
   }
   // Waits for results.
   [[nodiscard]] bool busy() const noexcept { return alive() && engine_->pending_operations() != 0; }
@@ -65,8 +65,8 @@ class WorkerNode {
   // All operations of the present generation's plan completed and were right.
   [[nodiscard]] bool plan_done() const noexcept { return completed_ == workload_.operations(); }
   [[nodiscard]] Generation generation() const noexcept { return generation_; }
-  [[nodiscard]] const WorkerEngine& engine() const noexcept { return *engine_; }
-  [[nodiscard]] WorkerEngine& engine() noexcept { return *engine_; }
+  [[nodiscard]] const engine::WorkerEngine& engine() const noexcept { return *engine_; }
+  [[nodiscard]] engine::WorkerEngine& engine() noexcept { return *engine_; }
   [[nodiscard]] const WorkerOptions& options() const noexcept { return options_; }
   // Operations finished since the start, in every generation: right ones, and those that failed with an
   // error.
@@ -75,7 +75,7 @@ class WorkerNode {
   [[nodiscard]] const std::string& last_error() const noexcept { return last_error_; }
   // How an operation ended that a test submitted to engine() itself; nullptr: not yet, or by a process that
   // crashed.
-  [[nodiscard]] const Result<OperationStats>* outcome(OperationId id) const {
+  [[nodiscard]] const Result<OperationStats>* outcome(engine::OperationId id) const {
     const auto it = outcomes_.find(id);
     return it == outcomes_.end() ? nullptr : &it->second;
   }
@@ -95,7 +95,7 @@ class WorkerNode {
   void service();
   void submit();
   void submit_one();
-  void finish(Completion completion);
+  void finish(engine::Completion completion);
   void check(const Running& op, const OperationStats& stats);
   void check_named(const Running& op, const OperationStats& stats);
   void wake_at(TimeNs when);
@@ -107,9 +107,9 @@ class WorkerNode {
   Agreement& agreement_;
   Send send_;
   Alarm alarm_;
-  std::unique_ptr<WorkerEngine> engine_;
-  std::map<OperationId, std::unique_ptr<Running>> running_;
-  std::map<OperationId, Result<OperationStats>> outcomes_;
+  std::unique_ptr<engine::WorkerEngine> engine_;
+  std::map<engine::OperationId, std::unique_ptr<Running>> running_;
+  std::map<engine::OperationId, Result<OperationStats>> outcomes_;
   Generation generation_{};
   std::uint32_t submitted_ = 0;
   std::uint32_t completed_ = 0;

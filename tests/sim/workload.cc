@@ -14,7 +14,7 @@ Rng stream(std::uint64_t seed, Generation generation, std::uint32_t k, std::uint
 }
 constexpr std::uint64_t kPlan = 1000;  // no rank
 
-// protocol.md, Quantisation: s = floor(log2((2^31-1)/N)).
+// protocol.md, 10: s = floor(log2((2^31-1)/N)).
 int scale_bits(std::uint32_t world) {
   int s = 0;
   while ((std::int64_t{1} << (s + 1)) <= ((std::int64_t{1} << 31) - 1) / world) ++s;

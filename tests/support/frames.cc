@@ -2,14 +2,14 @@
 
 #include <cstring>
 
-#include "kernels.h"
+#include "kernels/kernels.h"
 #include "tally/mix64.h"
 #include "tally/net.h"
 
 namespace tally {
 namespace {
 
-const Kernels& reference() { return *usable_kernels().front(); }
+const kernels::Kernels& reference() { return *kernels::usable_kernels().front(); }
 
 std::byte* append(std::byte* at, const auto& header) {
   std::memcpy(at, &header, sizeof header);
@@ -53,7 +53,7 @@ void fill(Bytes& out, Header& h, const std::vector<std::int32_t>& values, std::u
 
 }  // namespace
 
-Bytes make_contribution(const Job& job, const ContributionSpec& spec) {
+Bytes make_contribution(const jobs::Job& job, const ContributionSpec& spec) {
   const std::size_t n = spec.values.size();
   Bytes out(kHeaderBytes + 4 * n);
   Header h;
@@ -64,7 +64,7 @@ Bytes make_contribution(const Job& job, const ContributionSpec& spec) {
   h.rank = Be{raw(spec.rank)};
   h.epoch = Be{raw(job.epoch)};
   h.chunk = Be{raw(spec.chunk)};
-  h.slot = Be{slot_of(slot_map(job), spec.chunk)};
+  h.slot = Be{slot_of(jobs::slot_map(job), spec.chunk)};
   h.elements = Be{static_cast<std::uint16_t>(n)};
   h.dtype = spec.dtype;
   h.exponent = spec.exponent;
@@ -75,7 +75,7 @@ Bytes make_contribution(const Job& job, const ContributionSpec& spec) {
   return out;
 }
 
-Bytes make_server_packet(const Job& job, PacketType type, Chunk chunk, std::uint64_t ranks,
+Bytes make_server_packet(const jobs::Job& job, PacketType type, Chunk chunk, std::uint64_t ranks,
                          const std::vector<std::int32_t>& values) {
   const std::uint32_t server = server_of(chunk, job.servers);
   Bytes out(kHeaderBytes + 4 * values.size());
@@ -85,7 +85,7 @@ Bytes make_server_packet(const Job& job, PacketType type, Chunk chunk, std::uint
   h.rank = Be{raw(server_rank(server))};
   h.epoch = Be{raw(job.epoch)};
   h.chunk = Be{raw(chunk)};
-  h.slot = Be{slot_of(slot_map(job), chunk)};
+  h.slot = Be{slot_of(jobs::slot_map(job), chunk)};
   h.elements = Be{static_cast<std::uint16_t>(values.size())};
   h.contributors = Be{ranks};
   h.cookie = Be{raw(job.server_ranks.at(server).cookie)};
@@ -93,7 +93,7 @@ Bytes make_server_packet(const Job& job, PacketType type, Chunk chunk, std::uint
   return out;
 }
 
-Bytes make_query(const Job& job, Rank asker, Chunk chunk, Rank peer) {
+Bytes make_query(const jobs::Job& job, Rank asker, Chunk chunk, Rank peer) {
   Bytes out = make_contribution(job, {.rank = asker, .chunk = chunk});
   Header h = header_of(out);
   h.type = PacketType::kQuery;
@@ -103,7 +103,7 @@ Bytes make_query(const Job& job, Rank asker, Chunk chunk, Rank peer) {
   return out;
 }
 
-Bytes wrap(std::span<const std::byte> datagram, const Binding& from, const Box& box,
+Bytes wrap(std::span<const std::byte> datagram, const jobs::Binding& from, const jobs::Box& box,
            std::uint16_t destination_port) {
   const auto udp_bytes = static_cast<std::uint16_t>(sizeof(UdpHeader) + datagram.size());
   Bytes out(sizeof(EthernetHeader) + sizeof(Ipv4Header) + udp_bytes);
@@ -127,7 +127,7 @@ ReceivedFrame::ReceivedFrame(std::span<const std::byte> bytes, PortIndex port, b
   buffer_.resize(bytes.size() + tail_room);
 }
 
-Frame ReceivedFrame::frame() noexcept {
+pipeline::Frame ReceivedFrame::frame() noexcept {
   return {.data = buffer_.data(),
           .length = length_,
           .capacity = static_cast<std::uint32_t>(buffer_.size()),

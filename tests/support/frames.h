@@ -6,9 +6,9 @@
 #include <span>
 #include <vector>
 
-#include "box.h"
-#include "frame.h"
-#include "job_table.h"
+#include "jobs/binding.h"
+#include "jobs/job_table.h"
+#include "pipeline/frame.h"
 #include "tally/wire.h"
 
 namespace tally {
@@ -27,19 +27,19 @@ struct ContributionSpec {
   std::uint8_t priority = 0;
 };
 
-[[nodiscard]] Bytes make_contribution(const Job& job, const ContributionSpec& spec);
+[[nodiscard]] Bytes make_contribution(const jobs::Job& job, const ContributionSpec& spec);
 // What a server says. type: kResult (values, with the sums of all members), kResend or kFlush (no values).
 // ranks: in `contributors`. The server is the chunk's.
-[[nodiscard]] Bytes make_server_packet(const Job& job, PacketType type, Chunk chunk, std::uint64_t ranks,
-                                       const std::vector<std::int32_t>& values = {});
-[[nodiscard]] Bytes make_query(const Job& job, Rank asker, Chunk chunk, Rank peer);
+[[nodiscard]] Bytes make_server_packet(const jobs::Job& job, PacketType type, Chunk chunk,
+                                       std::uint64_t ranks, const std::vector<std::int32_t>& values = {});
+[[nodiscard]] Bytes make_query(const jobs::Job& job, Rank asker, Chunk chunk, Rank peer);
 // Recomputes header.check after a field was changed.
 void seal(Bytes& datagram);
 [[nodiscard]] Header header_of(std::span<const std::byte> datagram);
 void set_header(Bytes& datagram, const Header& h);
 
 // from -> box. The frame has no spare room behind it.
-[[nodiscard]] Bytes wrap(std::span<const std::byte> datagram, const Binding& from, const Box& box,
+[[nodiscard]] Bytes wrap(std::span<const std::byte> datagram, const jobs::Binding& from, const jobs::Box& box,
                          std::uint16_t destination_port);
 
 // A received frame in a buffer with tail room, as a port would deliver it. Mutable: replies are made in
@@ -47,7 +47,7 @@ void set_header(Bytes& datagram, const Header& h);
 class ReceivedFrame {
  public:
   ReceivedFrame(std::span<const std::byte> bytes, PortIndex port, bool vouched, std::size_t tail_room = 0);
-  [[nodiscard]] Frame frame() noexcept;
+  [[nodiscard]] pipeline::Frame frame() noexcept;
   [[nodiscard]] const Bytes& buffer() const noexcept { return buffer_; }
 
  private:

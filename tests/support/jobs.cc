@@ -5,18 +5,18 @@
 namespace tally {
 namespace {
 
-std::uint32_t own_lines(const Job& job) {
-  if (job.discipline == Discipline::kShared) return ledger_lines(job.span, job.shards);
-  return by_hash(job.discipline) ? 0 : pool_lines(job.window, job.shards, job.elements);
+std::uint32_t own_lines(const jobs::Job& job) {
+  if (job.discipline == Discipline::kShared) return jobs::ledger_lines(job.span, job.shards);
+  return by_hash(job.discipline) ? 0 : jobs::pool_lines(job.window, job.shards, job.elements);
 }
 
 }  // namespace
 
-Box test_box() { return {.mac = {2, 0, 0, 0, 0, 0xb0}, .ipv4 = {10, 255, 0, 1}, .ipv6 = {}}; }
+jobs::Box test_box() { return {.mac = {2, 0, 0, 0, 0, 0xb0}, .ipv4 = {10, 255, 0, 1}, .ipv6 = {}}; }
 
-Binding test_binding(std::uint16_t job, std::uint16_t rank) {
+jobs::Binding test_binding(std::uint16_t job, std::uint16_t rank) {
   const auto low = static_cast<std::uint8_t>(rank + 1);
-  Binding b;
+  jobs::Binding b;
   b.address = mapped({10, 0, static_cast<std::uint8_t>(job), low});
   b.mac = {2, 1, 0, static_cast<std::uint8_t>(job >> 8), static_cast<std::uint8_t>(job), low};
   b.udp_port = static_cast<std::uint16_t>(40000 + rank);
@@ -24,8 +24,8 @@ Binding test_binding(std::uint16_t job, std::uint16_t rank) {
   return b;
 }
 
-Job make_job(const JobSpec& spec) {
-  Job job;
+jobs::Job make_job(const JobSpec& spec) {
+  jobs::Job job;
   job.id = JobId{spec.id};
   job.epoch = Epoch{spec.epoch};
   job.generation = Generation{spec.generation};

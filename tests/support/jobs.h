@@ -4,10 +4,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "box.h"
-#include "job_table.h"
-#include "region.h"
-#include "shared_region.h"
+#include "jobs/binding.h"
+#include "jobs/job_table.h"
+#include "jobs/layout.h"
 
 namespace tally {
 
@@ -28,23 +27,23 @@ struct JobSpec {
   std::uint32_t reserved = 0;
   std::uint32_t cap = 0xFFFF'FFFF;
   std::uint32_t shared_slots = 0;
-  Stragglers stragglers{};
+  jobs::Stragglers stragglers{};
   std::uint64_t salt = 0;
 };
 
 // Binding of rank: port = rank mod 4, 10.0.job.rank+1, one UDP port per rank.
-[[nodiscard]] Binding test_binding(std::uint16_t job, std::uint16_t rank);
-[[nodiscard]] Job make_job(const JobSpec& spec);
-[[nodiscard]] Box test_box();
+[[nodiscard]] jobs::Binding test_binding(std::uint16_t job, std::uint16_t rank);
+[[nodiscard]] jobs::Job make_job(const JobSpec& spec);
+[[nodiscard]] jobs::Box test_box();
 
 // Zeroed slot memory for one core.
 class SlotMemory {
  public:
   explicit SlotMemory(std::uint32_t lines) : lines_(lines) {}
-  [[nodiscard]] Region region() noexcept { return lines_; }
+  [[nodiscard]] jobs::Region region() noexcept { return lines_; }
 
  private:
-  std::vector<Line> lines_;
+  std::vector<jobs::Line> lines_;
 };
 
 }  // namespace tally

@@ -5,12 +5,12 @@
 #include <utility>
 
 #include "jobs.h"
-#include "reply.h"
+#include "pipeline/reply.h"
 
 namespace tally {
 namespace {
 
-std::byte* append(std::byte* at, const auto& value) {
+std::byte* put(std::byte* at, const auto& value) {
   std::memcpy(at, &value, sizeof value);
   return at + sizeof value;
 }
@@ -45,15 +45,15 @@ Bytes frame(const Ends& ends, bool checksum, std::uint16_t udp_checksum, const s
   ip.destination = ends.to;
   if (checksum) ip.checksum = Be{header_checksum(ip)};
   Bytes out(sizeof(EthernetHeader) + sizeof ip + udp_bytes);
-  std::byte* at = append(out.data(), EthernetHeader{ends.to_mac, ends.from_mac, Be{kEtherIpv4}});
-  at = append(at, ip);
-  at = append(at, UdpHeader{Be{ends.source}, Be{ends.destination}, Be{udp_bytes}, Be{udp_checksum}});
-  at = append(at, h);
-  for (const std::int32_t v : values) at = append(at, Be{v});
+  std::byte* at = put(out.data(), EthernetHeader{ends.to_mac, ends.from_mac, Be{kEtherIpv4}});
+  at = put(at, ip);
+  at = put(at, UdpHeader{Be{ends.source}, Be{ends.destination}, Be{udp_bytes}, Be{udp_checksum}});
+  at = put(at, h);
+  for (const std::int32_t v : values) at = put(at, Be{v});
   return out;
 }
 
-switchml::PacketHeader header(const Job& job, const SessionSent& sent) {
+switchml::PacketHeader header(const jobs::Job& job, const SessionSent& sent) {
   switchml::PacketHeader h;
   const int size = std::countr_zero(std::uint32_t{job.session->payload} / switchml::kMinPayload);
   h.type_size = static_cast<std::uint8_t>(0x10 | size);
@@ -63,24 +63,24 @@ switchml::PacketHeader header(const Job& job, const SessionSent& sent) {
   return h;
 }
 
-Ipv4 address_of(const Binding& member) {
+Ipv4 address_of(const jobs::Binding& member) {
   return {member.address[12], member.address[13], member.address[14], member.address[15]};
 }
 
 }  // namespace
 
-Job make_session(const SessionSpec& spec) {
-  Job job = make_job({.id = spec.id, .epoch = spec.epoch, .world = spec.world});
+jobs::Job make_session(const SessionSpec& spec) {
+  jobs::Job job = make_job({.id = spec.id, .epoch = spec.epoch, .world = spec.world});
   job.elements = static_cast<std::uint16_t>(spec.payload / 4);
   job.session = {.payload = spec.payload, .tsi = spec.tsi, .slots = spec.slots, .home = spec.home};
-  job.slots = {spec.first_line, session_lines(spec.slots, spec.world, spec.payload)};
+  job.slots = {spec.first_line, jobs::session_lines(spec.slots, spec.world, spec.payload)};
   job.window = 0;
   for (std::uint32_t r = 0; r < job.world; ++r) job.ranks[r].binding.udp_port = switchml::kBasePort;
   return job;
 }
 
-Bytes session_frame(const Job& job, const SessionSent& sent, const Box& box) {
-  const Binding& from = job.ranks[sent.rank].binding;
+Bytes session_frame(const jobs::Job& job, const SessionSent& sent, const jobs::Box& box) {
+  const jobs::Binding& from = job.ranks[sent.rank].binding;
   switchml::PacketHeader h = header(job, sent);
   h.type_size |= sent.flags;
   h.exponent0 = sent.exponent0;
@@ -92,10 +92,10 @@ Bytes session_frame(const Job& job, const SessionSent& sent, const Box& box) {
                h, values);
 }
 
-Bytes session_reply(const Job& job, const SessionSent& sent, const Box& box, std::uint32_t to,
+Bytes session_reply(const jobs::Job& job, const SessionSent& sent, const jobs::Box& box, std::uint32_t to,
                     std::uint16_t udp_destination, std::int8_t exponent0, std::int8_t exponent1,
                     const std::vector<std::int32_t>& values) {
-  const Binding& member = job.ranks[to].binding;
+  const jobs::Binding& member = job.ranks[to].binding;
   switchml::PacketHeader h = header(job, sent);
   h.exponent0 = exponent0;
   h.exponent1 = exponent1;
@@ -103,11 +103,12 @@ Bytes session_reply(const Job& job, const SessionSent& sent, const Box& box, std
                h, values);
 }
 
-Bytes outcome_frame(const Outcome& out, std::size_t rank, const ReturnPath& path, const Box& box) {
-  Binding to = out.job->ranks[rank].binding;
+Bytes outcome_frame(const pipeline::Outcome& out, std::size_t rank, const pipeline::ReturnPath& path,
+                    const jobs::Box& box) {
+  jobs::Binding to = out.job->ranks[rank].binding;
   const std::uint16_t source_port = std::exchange(to.udp_port, path.udp_port);
-  Bytes frame(encapsulation_bytes(to));
-  write_encapsulation(frame, to, box, source_port, {out.payload, out.payload_bytes}, 0);
+  Bytes frame(pipeline::encapsulation_bytes(to));
+  pipeline::write_encapsulation(frame, to, box, source_port, {out.payload, out.payload_bytes}, 0);
   frame.insert(frame.end(), out.payload, out.payload + out.payload_bytes);
   return frame;
 }

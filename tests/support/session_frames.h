@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "frames.h"
-#include "job_table.h"
-#include "pipeline.h"
+#include "jobs/job_table.h"
+#include "pipeline/pipeline.h"
 #include "tally/switchml.h"
 
 namespace tally {
@@ -17,13 +17,13 @@ struct SessionSpec {
   std::uint8_t world = 2;
   std::uint16_t payload = 128;
   std::uint32_t slots = 8;
-  TsiRule tsi = TsiRule::kPacket;
+  jobs::TsiRule tsi = jobs::TsiRule::kPacket;
   std::uint8_t home = 0;
   std::uint32_t first_line = 0;
 };
 
 // Members as test_binding() has them, but that all are sent to switchml::kBasePort.
-[[nodiscard]] Job make_session(const SessionSpec& spec);
+[[nodiscard]] jobs::Job make_session(const SessionSpec& spec);
 
 struct SessionSent {
   std::uint32_t rank = 0;
@@ -40,13 +40,13 @@ struct SessionSent {
 
 // A whole frame of that member. As from a stock client: the IPv4 checksum is 0, UDP's is one of the addresses
 // alone.
-[[nodiscard]] Bytes session_frame(const Job& job, const SessionSent& sent, const Box& box);
+[[nodiscard]] Bytes session_frame(const jobs::Job& job, const SessionSent& sent, const jobs::Box& box);
 // The frame that must come back for `sent` with these exponents and values, to this member.
-[[nodiscard]] Bytes session_reply(const Job& job, const SessionSent& sent, const Box& box, std::uint32_t to,
-                                  std::uint16_t udp_destination, std::int8_t exponent0, std::int8_t exponent1,
-                                  const std::vector<std::int32_t>& values);
+[[nodiscard]] Bytes session_reply(const jobs::Job& job, const SessionSent& sent, const jobs::Box& box,
+                                  std::uint32_t to, std::uint16_t udp_destination, std::int8_t exponent0,
+                                  std::int8_t exponent1, const std::vector<std::int32_t>& values);
 // The frame that io makes of a pipeline's outcome for this member (io_headers_test.cc compares).
-[[nodiscard]] Bytes outcome_frame(const Outcome& out, std::size_t rank, const ReturnPath& path,
-                                  const Box& box);
+[[nodiscard]] Bytes outcome_frame(const pipeline::Outcome& out, std::size_t rank,
+                                  const pipeline::ReturnPath& path, const jobs::Box& box);
 
 }  // namespace tally

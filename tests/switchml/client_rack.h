@@ -45,7 +45,7 @@ class ClientRack {
   ClientSwitch& box_;
   std::multimap<TimeNs, Flying> flying_;  // by arrival; of one time, the first to leave is the first
   TimeNs jitter_;
-  FaultRandom random_{1, 0, 0};
+  impair::FaultRandom random_{1, 0, 0};
   TimeNs now_;
 };
 

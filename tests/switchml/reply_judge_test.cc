@@ -9,14 +9,14 @@
 namespace tally::stock {
 namespace {
 
-constexpr std::uint16_t kPayload = 128;
+constexpr std::uint16_t kJudged = 128;
 constexpr std::size_t kRanks = 3;
 
 class ReplyJudgeTest : public testing::Test {
  protected:
   std::vector<std::byte> request(std::uint8_t rank, std::uint8_t job, std::uint32_t tsi) const {
-    std::vector<std::byte> frame(kHeads + kPayload, std::byte{static_cast<std::uint8_t>(0x70 + rank)});
-    FrameHeads h = fresh_heads(members_[rank], rank, kPayload);
+    std::vector<std::byte> frame(kHeads + kJudged, std::byte{static_cast<std::uint8_t>(0x70 + rank)});
+    FrameHeads h = fresh_heads(members_[rank], rank, kJudged);
     h.switchml.job = job;
     set_tsi(h.switchml, tsi);
     h.switchml.pool_index = Be<std::uint16_t>{kSetBit | 5};
@@ -37,8 +37,8 @@ class ReplyJudgeTest : public testing::Test {
   }
 
   std::vector<StockAddresses> members_ = rack_members(kRanks);
-  OriginalSwitch box_{members_, kPayload, 16};
-  ReplyJudge judge_{members_, kPayload};
+  OriginalSwitch box_{members_, kJudged, 16};
+  ReplyJudge judge_{members_, kJudged};
 };
 
 TEST_F(ReplyJudgeTest, ARightReplyPasses) {
@@ -83,7 +83,7 @@ TEST_F(ReplyJudgeTest, RepeatsOfOlderChunksCountForNothing) {
   for (std::uint8_t rank = 0; rank < kRanks; ++rank) judge_.sent(rank, request(rank, 1, 10));
   for (std::uint8_t rank = 0; rank < kRanks; ++rank) judge_.sent(rank, request(rank, 2, 0));
   judge_.sent(0, request(0, 1, 4));
-  OriginalSwitch fresh(members_, kPayload, 16);
+  OriginalSwitch fresh(members_, kJudged, 16);
   std::vector<std::byte> reply;
   for (std::uint8_t rank = 0; rank < kRanks; ++rank)
     fresh.receive(rank, request(rank, 2, 0), 0, [&](std::size_t to, std::span<const std::byte> frame) {

@@ -6,9 +6,9 @@
 #include <tuple>
 
 #include "client_rack.h"
-#include "fused.h"
+#include "pipeline/fused.h"
+#include "pipeline/staged.h"
 #include "pipeline_switch.h"
-#include "staged.h"
 
 namespace tally::stock {
 namespace {
@@ -36,7 +36,8 @@ SessionOptions session_of(std::size_t members, std::uint16_t threads, std::uint1
 }
 
 template <class Execution>
-PipelineSwitch<Execution> box_for(const SessionOptions& options, TsiRule rule = TsiRule::kPacket) {
+PipelineSwitch<Execution> box_for(const SessionOptions& options,
+                                  jobs::TsiRule rule = jobs::TsiRule::kPacket) {
   return {options.members, options.payload, 2U * options.window * options.threads, rule};
 }
 
@@ -72,23 +73,23 @@ INSTANTIATE_TEST_SUITE_P(Shapes, StockPipeline,
                          });
 
 TEST_P(StockPipeline, EverySumIsRight) {
-  auto fused = box_for<Fused>(options());
+  auto fused = box_for<pipeline::Fused>(options());
   SessionOptions believing = options();
   believing.guard = DuplicateGuard::kObserved;
   const SessionFigures figures = run(believing, fused);
   EXPECT_EQ(figures.counters.duplicates, 0U);
-  auto staged = box_for<Staged>(options());
+  auto staged = box_for<pipeline::Staged>(options());
   run(options(), staged);
 }
 
 TEST_P(StockPipeline, EverySumIsRightWithLoss) {
   SessionOptions lossy = options();
   lossy.loss = kLoss;
-  auto fused = box_for<Fused>(lossy);
+  auto fused = box_for<pipeline::Fused>(lossy);
   const SessionFigures figures = run(lossy, fused);
   EXPECT_GT(figures.lost_requests + figures.lost_replies, 0U);
   EXPECT_GT(figures.counters.resent, 0U);
-  auto staged = box_for<Staged>(lossy);
+  auto staged = box_for<pipeline::Staged>(lossy);
   run(lossy, staged);
 }
 
@@ -97,7 +98,7 @@ TEST_P(StockPipeline, EverySumIsRightWhereFramesOvertakeEachOther) {
   SessionOptions lossy = options();
   lossy.loss = kLoss;
   lossy.timeout = 100 * kMicrosecond;  // many are sent again while their replies are on the way
-  auto fused = box_for<Fused>(lossy);
+  auto fused = box_for<pipeline::Fused>(lossy);
   const SessionFigures figures = run(lossy, fused, 100 * kMicrosecond);
   EXPECT_GT(figures.counters.duplicates, 0U);
 }
@@ -108,11 +109,11 @@ TEST_P(StockPipeline, TheOriginalsRuleIsExactWhereTheOrderStays) {
   lossy.operations.erase(lossy.operations.begin() + 2,
                          lossy.operations.begin() + 4);  // small ones leave timers behind
   lossy.opaque_tsi = true;
-  auto fused = box_for<Fused>(lossy, TsiRule::kOpaque);
+  auto fused = box_for<pipeline::Fused>(lossy, jobs::TsiRule::kOpaque);
   const SessionFigures figures = run(lossy, fused);
   EXPECT_GT(figures.lost_requests + figures.lost_replies, 0U);
   EXPECT_GT(figures.counters.resent, 0U);
-  auto staged = box_for<Staged>(lossy, TsiRule::kOpaque);
+  auto staged = box_for<pipeline::Staged>(lossy, jobs::TsiRule::kOpaque);
   run(lossy, staged);
 }
 
@@ -120,7 +121,7 @@ TEST_P(StockPipeline, TheOriginalsRuleIsExactWhereTheOrderStays) {
 TEST(StockPipelineHabits, NumbersThatMeanNothingStandStillWhereTheyAreLookedAt) {
   SessionOptions options = session_of(2, 1, 256);
   options.opaque_tsi = true;
-  auto box = box_for<Fused>(options, TsiRule::kPacket);
+  auto box = box_for<pipeline::Fused>(options, jobs::TsiRule::kPacket);
   StockSession session(options);
   ClientRack rack(session, box);
   EXPECT_EQ(rack.run(), "");
@@ -135,7 +136,7 @@ TEST(StockPipelineHabits, StalePacketsAreNeverAdded) {
   options.operations.clear();
   for (std::uint64_t packets = 1; packets < 400; ++packets)
     options.operations.push_back({packets % 3 == 0, 2 * 32 * (packets % 40 == 0 ? 7 : packets % 2 + 1)});
-  auto box = box_for<Fused>(options);
+  auto box = box_for<pipeline::Fused>(options);
   const SessionFigures figures = run(options, box);
   EXPECT_GT(figures.counters.stale, 100U);
 }
@@ -143,7 +144,7 @@ TEST(StockPipelineHabits, StalePacketsAreNeverAdded) {
 // Numbers from 0 again, other values, the same slots.
 TEST(StockPipelineHabits, ClientsThatAreStartedAgainGetTheirOwnSums) {
   SessionOptions options = session_of(3, 2, 256);
-  auto box = box_for<Fused>(options);
+  auto box = box_for<pipeline::Fused>(options);
   for (const std::uint64_t life : {1U, 2U, 3U}) {
     options.seed = life;
     run(options, box, 0, life * 10 * kSecond);

@@ -11,14 +11,14 @@
 namespace tally::stock {
 namespace {
 
-constexpr std::uint16_t kWindow = 8;
+constexpr std::uint16_t kReduceWindow = 8;
 
 SessionOptions session_of(std::size_t members, std::uint16_t threads, std::uint16_t payload,
                           std::vector<StockOperation> operations) {
   return {.members = rack_members(members),
           .payload = payload,
           .threads = threads,
-          .window = kWindow,
+          .window = kReduceWindow,
           .operations = std::move(operations),
           .seed = members * 1000 + threads * 100 + payload};
 }
@@ -34,7 +34,7 @@ class StockReduce : public testing::TestWithParam<Shape> {
   // Sizes as a thread sees them: more than a window of packets and an odd rest.
   [[nodiscard]] SessionOptions long_session() const {
     const auto [members, threads, payload] = GetParam();
-    const std::uint64_t packet = payload / 4, many = (3 * kWindow + 2) * packet * threads;
+    const std::uint64_t packet = payload / 4, many = (3 * kReduceWindow + 2) * packet * threads;
     return session_of(members, threads, payload,
                       {{false, many}, {true, many + 1}, {false, many + packet / 2 + 3}, {true, many - 7}});
   }
@@ -100,11 +100,11 @@ TEST(StockReduceCheck, AWrongSumIsFound) {
   };
   for (const bool floats : {false, true}) {
     SessionOptions options = session_of(2, 1, 256, {{floats, 192}, {floats, 192}});
-    OneWrong judged(options.members, 256, 2 * kWindow);
+    OneWrong judged(options.members, 256, 2 * kReduceWindow);
     StockSession strict(options);
     EXPECT_NE(ClientRack(strict, judged).run().find("byte 59 of 308"), std::string::npos);
     options.judged = false;
-    OneWrong box(options.members, 256, 2 * kWindow);
+    OneWrong box(options.members, 256, 2 * kReduceWindow);
     StockSession session(options);
     ASSERT_EQ(ClientRack(session, box).run(), "");
     double error = 0;
@@ -125,7 +125,7 @@ TEST(StockReduceCheck, WhoWaitsIsNamed) {
   };
   const SessionOptions options = session_of(2, 1, 128, {{false, 100}});
   StockSession session(options);
-  Deaf box(options.members, 128, 2 * kWindow);
+  Deaf box(options.members, 128, 2 * kReduceWindow);
   EXPECT_EQ(ClientRack(session, box).run(),
             "nothing moves: rank 0 thread 0 for packet 2 of operation 0; rank 1 thread 0 for packet 2 of "
             "operation 0");

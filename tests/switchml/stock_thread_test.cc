@@ -14,12 +14,12 @@ namespace {
 
 using testing::ElementsAre;
 
-constexpr std::uint16_t kPayload = 128;  // 32 values
-constexpr std::size_t kFrame = kHeads + kPayload;
+constexpr std::uint16_t kThreadPayload = 128;  // 32 values
+constexpr std::size_t kFrame = kHeads + kThreadPayload;
 constexpr TimeNs kNow = kSecond;
 
 StockOptions options_of(std::uint16_t window, std::uint16_t threads = 1) {
-  return {.addresses = rack_members(1)[0], .payload = kPayload, .threads = threads, .window = window};
+  return {.addresses = rack_members(1)[0], .payload = kThreadPayload, .threads = threads, .window = window};
 }
 
 struct Sent {
@@ -290,7 +290,7 @@ TEST(StockClientTest, ThreadsShareTheOperationAndHavePortsOfTheirOwn) {
 TEST(StockClientTest, FramesForOthersHaveNoThread) {
   StockClient client(options_of(4));
   std::vector<std::byte> frame(kFrame);
-  FrameHeads h = fresh_heads(rack_members(1)[0], 0, kPayload);
+  FrameHeads h = fresh_heads(rack_members(1)[0], 0, kThreadPayload);
   set_heads(frame, h);
   EXPECT_EQ(client.thread_for(frame), nullptr) << "the switch's";
   h.ethernet.destination = rack_members(1)[0].mac;

@@ -104,8 +104,8 @@ TEST(ApiEnd, LeavingTogetherIsNoError) {
   box.run([](sim::SwitchNode& node) {
     const auto status = node.membership().status(node.jobs()[0], 0);
     ASSERT_TRUE(status);
-    EXPECT_TRUE(status->phase == JobPhase::kEnded || status->phase == JobPhase::kDraining)
-        << name_of(status->phase);
+    EXPECT_TRUE(status->phase == members::JobPhase::kEnded || status->phase == members::JobPhase::kDraining)
+        << members::name_of(status->phase);
   });
 }
 

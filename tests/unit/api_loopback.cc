@@ -8,17 +8,16 @@
 #include <future>
 #include <map>
 
+#include "api/transport.h"
 #include "jobs.h"
-#include "steady_now.h"
 #include "tally/net.h"
 #include "tally/wire.h"
-#include "transport.h"
 
 namespace tally::api_test {
 namespace {
 
-Binding binding_of(std::uint16_t plug) {
-  Binding b = test_binding(1, plug);
+jobs::Binding binding_of(std::uint16_t plug) {
+  jobs::Binding b = test_binding(1, plug);
   b.port = PortIndex{plug};
   return b;
 }
@@ -65,7 +64,9 @@ class LoopbackTransport final : public Transport {
     }
     room_.clear();
   }
-  void joined(const Membership& membership) override { EXPECT_EQ(membership.box_mac, test_box().mac); }
+  void joined(const engine::Membership& membership) override {
+    EXPECT_EQ(membership.box_mac, test_box().mac);
+  }
   void wait(TimeNs now, TimeNs until) override {
     if (until > now) inbox_->wait(until - now);
   }
@@ -106,7 +107,7 @@ LoopbackBox::LoopbackBox(const BoxOptions& options)
   (void)schedule_.step(steady_now());
   sim::SwitchOptions box;
   box.cores = options.cores;
-  JobConfig job;
+  members::JobConfig job;
   job.name = kJob;
   job.token = options.token;
   job.workers = options.workers;
@@ -116,7 +117,8 @@ LoopbackBox::LoopbackBox(const BoxOptions& options)
   job.stragglers = options.stragglers;
   box.jobs.push_back(job);
   node_ = std::make_unique<sim::SwitchNode>(
-      schedule_, options.seed, box, [this](const Binding& to, const Bytes& frame) { deliver(to, frame); },
+      schedule_, options.seed, box,
+      [this](const jobs::Binding& to, const Bytes& frame) { deliver(to, frame); },
       [](const std::string& broken) { ADD_FAILURE() << broken; });
   thread_ = std::thread([this] { serve(); });
 }
@@ -159,7 +161,7 @@ std::shared_ptr<Inbox> LoopbackBox::plug() {
 
 void LoopbackBox::receive(std::uint16_t plug, Bytes datagram, std::uint16_t destination_port) {
   ++datagrams;
-  const Binding from = binding_of(plug);
+  const jobs::Binding from = binding_of(plug);
   Header header;
   std::memcpy(&header, datagram.data(), sizeof header);
   Bytes frame = wrap(datagram, from, test_box(), destination_port);
@@ -195,7 +197,7 @@ void LoopbackBox::run(const std::function<void(sim::SwitchNode&)>& action) {
   done.get_future().wait();
 }
 
-void LoopbackBox::deliver(const Binding& to, const Bytes& frame) {
+void LoopbackBox::deliver(const jobs::Binding& to, const Bytes& frame) {
   if (rng_.chance(options_.loss)) return;
   const std::size_t head = sizeof(EthernetHeader) + sizeof(Ipv4Header) + sizeof(UdpHeader);
   std::shared_ptr<Inbox> inbox;

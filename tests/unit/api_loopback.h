@@ -30,7 +30,7 @@ struct BoxOptions {
   std::uint32_t window = 16;
   std::uint16_t elements = 64;
   TimeNs lease = 10 * kSecond;
-  StragglerPolicy stragglers{};
+  members::StragglerPolicy stragglers{};
 };
 
 class LoopbackBox {
@@ -64,11 +64,11 @@ class LoopbackBox {
 
  private:
   struct Arrival {
-    Binding from;
+    jobs::Binding from;
     Bytes frame;
   };
   void serve();
-  void deliver(const Binding& to, const Bytes& frame);
+  void deliver(const jobs::Binding& to, const Bytes& frame);
 
   const BoxOptions options_;
   const std::string name_;

@@ -1,5 +1,5 @@
 // Stands for libtally_dpdk.so.0 in api_plugin_test.cc: registers 'dpdk' when it is loaded.
-#include "transport.h"
+#include "api/transport.h"
 
 namespace tally {
 namespace {

@@ -26,7 +26,7 @@ std::vector<float> floats(std::size_t rank, std::size_t n) {
   return out;
 }
 
-// docs/protocol.md, Quantisation, for magnitudes up to 1: each rank rounds to a multiple of 2^-s, and the sum
+// docs/protocol.md, 10, for magnitudes up to 1: each rank rounds to a multiple of 2^-s, and the sum
 // is rounded to a float.
 double bound(std::size_t world, double sum) {
   const int shift = static_cast<int>(std::floor(std::log2(2147483647.0 / static_cast<double>(world))));

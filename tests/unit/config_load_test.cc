@@ -10,8 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "load_config.h"
-#include "to_members.h"
+#include "config/load_config.h"
+#include "config/to_members.h"
 
 namespace tally {
 namespace {
@@ -58,8 +58,8 @@ jobs:
   - {name: late, token_file: none, workers: 3, stragglers: {timeout: 50ms, min: 2}}
 )";
 
-std::string text_of(const ConfigResult& result) {
-  return to_text(result ? result->warnings : result.error());
+std::string text_of(const config::ConfigResult& result) {
+  return config::to_text(result ? result->warnings : result.error());
 }
 
 // A directory of its own for each test, removed behind it.
@@ -80,9 +80,9 @@ class ConfigFiles : public testing::Test {
     return path;
   }
   // The small configuration with a token file that holds this.
-  ConfigResult with_token(const std::string& token, fs::perms perms = fs::perms::owner_read) {
+  config::ConfigResult with_token(const std::string& token, fs::perms perms = fs::perms::owner_read) {
     write("job.token", token, perms);
-    return load_config(write("small.yaml", small("job.token")).string());
+    return config::load_config(write("small.yaml", small("job.token")).string());
   }
   static std::string small(const std::string& token_file) {
     std::string text = kSmall;
@@ -93,15 +93,15 @@ class ConfigFiles : public testing::Test {
 };
 
 TEST(ConfigLoad, DefaultsAreWhatTheStructSays) {
-  const auto loaded = load_config_text(kSmall, "small.yaml");
+  const auto loaded = config::load_config_text(kSmall, "small.yaml");
   ASSERT_TRUE(loaded) << text_of(loaded);
   EXPECT_TRUE(loaded->warnings.empty()) << text_of(loaded);
   EXPECT_EQ(loaded->config.instance, "tally");
   EXPECT_EQ(loaded->config.control.socket, "/run/tally/tally.sock");
-  EXPECT_EQ(loaded->config.dataplane, DataplaneSection{});
-  EXPECT_EQ(loaded->config.log, LogSection{});
+  EXPECT_EQ(loaded->config.dataplane, config::DataplaneSection{});
+  EXPECT_EQ(loaded->config.log, config::LogSection{});
   ASSERT_EQ(loaded->config.jobs.size(), 1U);
-  JobSection job;
+  config::JobSection job;
   job.name = "resnet";
   job.workers = 4;
   EXPECT_EQ(loaded->config.jobs[0], job);
@@ -119,7 +119,7 @@ TEST(ConfigLoad, AChipHasToHoldAllSessionsOfARuleTogether) {
               ", dialect: switchml, tsi: opaque, payload: 128, slots: " + std::to_string(slots) +
               ", members: [{rank: 0, mac: 02:00:00:00:00:0" + n + ", ipv4: 10.0.0." + n + "}]}\n";
     }
-    return load_config_text(text, "box.yaml");
+    return config::load_config_text(text, "box.yaml");
   };
   const auto fits = with(2'048);
   ASSERT_TRUE(fits) << text_of(fits);
@@ -132,11 +132,12 @@ TEST(ConfigLoad, AChipHasToHoldAllSessionsOfARuleTogether) {
 TEST(ConfigLoad, DefaultElementsAreLoweredToWhatTheMtuCarries) {
   std::string text = kSmall;
   const auto six =
-      load_config_text(text.replace(text.find("ipv4: 10.0.0.1/24"), 17, "ipv6: fd00::1/64"), "f");
+      config::load_config_text(text.replace(text.find("ipv4: 10.0.0.1/24"), 17, "ipv6: fd00::1/64"), "f");
   ASSERT_TRUE(six) << text_of(six);
   EXPECT_EQ(six->config.jobs[0].elements, 336);
   text = kSmall;
-  const auto small = load_config_text(text.replace(text.find("net_ring0"), 9, "net_ring0, mtu: 1280"), "f");
+  const auto small =
+      config::load_config_text(text.replace(text.find("net_ring0"), 9, "net_ring0, mtu: 1280"), "f");
   ASSERT_TRUE(small) << text_of(small);
   EXPECT_EQ(small->config.jobs[0].elements, 288);
 }
@@ -146,12 +147,12 @@ TEST(ConfigLoad, ASharersDefaultsFollowFromItsDiscipline) {
   const std::string region = "dataplane: {shared: {slots: 64, elements: 128}}\n";
   std::string text = region + kSmall;
   text.replace(text.find("workers: 4"), 10, "workers: 4, discipline: shared");
-  const auto loaded = load_config_text(text, "f");
+  const auto loaded = config::load_config_text(text, "f");
   ASSERT_TRUE(loaded) << text_of(loaded);
   EXPECT_EQ(loaded->config.jobs[0].elements, 128);
   EXPECT_EQ(loaded->config.jobs[0].server, ServerKind::kEmbedded);
-  EXPECT_EQ(loaded->config.jobs[0].quota, Quota{});
-  const auto pool = load_config_text(region + kSmall, "f");
+  EXPECT_EQ(loaded->config.jobs[0].quota, members::Quota{});
+  const auto pool = config::load_config_text(region + kSmall, "f");
   ASSERT_TRUE(pool) << text_of(pool);
   EXPECT_EQ(pool->config.jobs[0].elements, 352);
 }
@@ -160,7 +161,7 @@ TEST(ConfigLoad, DefaultElementsOfSharedSlotsAreLoweredToWhatTheMtuCarries) {
   std::string text = std::string("dataplane: {shared: {slots: 64}}\n") + kSmall;
   text.replace(text.find("workers: 4"), 10, "workers: 4, discipline: fcfs");
   text.replace(text.find("net_ring0"), 9, "net_ring0, mtu: 1280");
-  const auto loaded = load_config_text(text, "f");
+  const auto loaded = config::load_config_text(text, "f");
   ASSERT_TRUE(loaded) << text_of(loaded);
   EXPECT_EQ(loaded->config.dataplane.shared.elements, 288);
   EXPECT_EQ(loaded->config.jobs[0].elements, 288);
@@ -168,20 +169,20 @@ TEST(ConfigLoad, DefaultElementsOfSharedSlotsAreLoweredToWhatTheMtuCarries) {
 
 TEST(ConfigLoad, WordsThatYamlCallsBooleansAreWordsHere) {
   const std::string text = std::string("dataplane: {hugepages: off}\n") + kSmall;
-  const auto loaded = load_config_text(text, "f");
+  const auto loaded = config::load_config_text(text, "f");
   ASSERT_TRUE(loaded) << text_of(loaded);
-  EXPECT_EQ(loaded->config.dataplane.hugepages, DataplaneSection::Hugepages::kOff);
+  EXPECT_EQ(loaded->config.dataplane.hugepages, config::DataplaneSection::Hugepages::kOff);
 }
 
 TEST(ConfigLoad, TakesCarriageReturnsAndAByteOrderMark) {
   std::string text = "\xEF\xBB\xBF";
   for (const char* c = kSmall; *c != '\0'; ++c) text += *c == '\n' ? "\r\n" : std::string(1, *c);
-  const auto loaded = load_config_text(text, "f");
+  const auto loaded = config::load_config_text(text, "f");
   EXPECT_TRUE(loaded) << text_of(loaded);
 }
 
 TEST(ConfigLoad, JsonIsYaml) {
-  const auto loaded = load_config_text(
+  const auto loaded = config::load_config_text(
       R"({"box": {"ipv4": "10.0.0.1/24"}, "ports": [{"name": "w0", "device": "net_ring0"}],
  "jobs": [{"name": "resnet", "workers": 4, "token_file": "none"}]})",
       "f");
@@ -189,13 +190,13 @@ TEST(ConfigLoad, JsonIsYaml) {
 }
 
 TEST(ConfigLoad, TheDemoLoadsWithoutAWord) {
-  const auto demo = load_config(TALLY_CONF_DIRECTORY "/demo.yaml");
+  const auto demo = config::load_config(TALLY_CONF_DIRECTORY "/demo.yaml");
   ASSERT_TRUE(demo) << text_of(demo);
   EXPECT_EQ(text_of(demo), "");
   EXPECT_EQ(demo->config.ports.size(), 10U);
   ASSERT_EQ(demo->config.jobs.size(), 3U);
   std::size_t workers = 0;
-  for (const JobSection& job : demo->config.jobs) workers += job.workers;
+  for (const config::JobSection& job : demo->config.jobs) workers += job.workers;
   EXPECT_EQ(workers, demo->config.ports.size());
 }
 
@@ -203,32 +204,32 @@ TEST_F(ConfigFiles, ARackWithEveryKeyLoads) {
   write("resnet.token", "secret\n");
   std::string text = kRack;
   text.replace(text.find("TOKEN"), 5, "resnet.token");
-  const auto loaded = load_config(write("rack.yaml", text).string());
+  const auto loaded = config::load_config(write("rack.yaml", text).string());
   ASSERT_TRUE(loaded) << text_of(loaded);
-  const Config& c = loaded->config;
+  const config::Config& c = loaded->config;
   EXPECT_EQ(c.instance, "rack1");
   EXPECT_EQ(c.dataplane.cores, (std::vector<std::uint16_t>{1, 2}));
   EXPECT_EQ(c.dataplane.eal, (std::vector<std::string>{"-n", "4"}));
-  EXPECT_EQ(c.box.ipv4, (Cidr4{{10, 0, 0, 1}, 24}));
+  EXPECT_EQ(c.box.ipv4, (config::Cidr4{{10, 0, 0, 1}, 24}));
   EXPECT_TRUE(c.box.ipv6.has_value());
   EXPECT_EQ(c.ports[0].queues, 2);
-  EXPECT_EQ(c.ports[1].device.kind, DeviceKind::kPci);
+  EXPECT_EQ(c.ports[1].device.kind, config::DeviceKind::kPci);
   EXPECT_EQ(c.ports[1].impair.loss_ppm, 2'500U);
   EXPECT_EQ(c.jobs[0].token, "secret");
   EXPECT_EQ(c.jobs[0].lease, 1'500 * kMillisecond);
   EXPECT_EQ(c.jobs[0].results, ResultsMode::kMulticast);
   EXPECT_EQ(c.jobs[0].discipline, Discipline::kPool);
   EXPECT_EQ(c.jobs[0].server, ServerKind::kNone);
-  EXPECT_EQ(c.dataplane.shared, (SharedSection{4096, 336, 8 * kMiB}));
+  EXPECT_EQ(c.dataplane.shared, (config::SharedSection{4096, 336, 8 * config::kMiB}));
   EXPECT_EQ(c.jobs[1].discipline, Discipline::kPreemptive);
   EXPECT_EQ(c.jobs[1].decay, Decay::kDenial);
-  EXPECT_EQ(c.jobs[1].quota, (Quota{125'000, 3, 500'000}));
+  EXPECT_EQ(c.jobs[1].quota, (members::Quota{125'000, 3, 500'000}));
   EXPECT_EQ(c.jobs[2].discipline, Discipline::kShared);
   EXPECT_EQ(c.jobs[3].discipline, Discipline::kFcfs);
   EXPECT_EQ(c.jobs[4].server, ServerKind::kExternal);
   EXPECT_EQ(c.jobs[4].servers, 16);
   EXPECT_FALSE(c.jobs[0].stragglers.has_value());
-  EXPECT_EQ(c.jobs[5].stragglers, (StragglerPolicy{50 * kMillisecond, 2}));
+  EXPECT_EQ(c.jobs[5].stragglers, (members::StragglerPolicy{50 * kMillisecond, 2}));
   EXPECT_EQ(loaded->warnings.size(), 1U) << text_of(loaded);  // the impaired port
 }
 
@@ -239,11 +240,11 @@ TEST(ConfigServers, ExternalOnesNeedNoMemoryOfTheBox) {
       "dataplane: {cores: [1, 2, 3, 4, 5, 6, 7, 8], shared: {slots: 64, elements: 2224, server: 64KiB}}\n"
       "box: {ipv4: 10.0.0.1/24}\nports:\n  - {name: w0, device: net_ring0, mtu: 9000}\njobs:\n"
       "  - {name: one, workers: 2, token_file: none, discipline: shared, server: external}\n";
-  const auto alone = load_config_text(text, "f");
+  const auto alone = config::load_config_text(text, "f");
   ASSERT_TRUE(alone) << text_of(alone);
   EXPECT_EQ(alone->config.jobs[0].servers, 1) << "the default";
-  const auto both =
-      load_config_text(text + "  - {name: two, workers: 2, token_file: none, discipline: shared}\n", "f");
+  const auto both = config::load_config_text(
+      text + "  - {name: two, workers: 2, token_file: none, discipline: shared}\n", "f");
   EXPECT_THAT(text_of(both), HasSubstr("hold not even one sum"));
 }
 
@@ -252,34 +253,34 @@ TEST_F(ConfigFiles, TheDumpLoadsAsTheSameConfiguration) {
   std::string rack = kRack;
   rack.replace(rack.find("TOKEN"), 5, "\"my token\"");
   for (const std::string& text : {std::string(kSmall), rack}) {
-    const auto first = load_config_text(text, "f", directory_.string());
+    const auto first = config::load_config_text(text, "f", directory_.string());
     ASSERT_TRUE(first) << text_of(first);
-    const std::string dump = dump_config(first->config);
-    const auto again = load_config_text(dump, "dump", "/elsewhere");
+    const std::string dump = config::dump_config(first->config);
+    const auto again = config::load_config_text(dump, "dump", "/elsewhere");
     ASSERT_TRUE(again) << dump << text_of(again);
     EXPECT_EQ(first->config, again->config) << dump;
-    EXPECT_EQ(dump, dump_config(again->config));
+    EXPECT_EQ(dump, config::dump_config(again->config));
     EXPECT_THAT(dump, Not(HasSubstr("secret")));
   }
 }
 
 TEST_F(ConfigFiles, AFileThatCannotBeReadIsNamed) {
   const std::string missing = (directory_ / "missing.yaml").string();
-  EXPECT_THAT(text_of(load_config(missing)), testing::StartsWith(missing + ": error: cannot read "));
-  EXPECT_THAT(text_of(load_config(missing)),
+  EXPECT_THAT(text_of(config::load_config(missing)), testing::StartsWith(missing + ": error: cannot read "));
+  EXPECT_THAT(text_of(config::load_config(missing)),
               HasSubstr("No such file or directory\n     = check the path\n1 error\n"));
-  EXPECT_THAT(text_of(load_config(directory_.string())),
+  EXPECT_THAT(text_of(config::load_config(directory_.string())),
               HasSubstr("Is a directory\n     = name a file in it\n"));
-  EXPECT_THAT(text_of(load_config("/proc/self/mem")), HasSubstr("Input/output error"));
-  EXPECT_THAT(text_of(load_config("/dev/zero")), HasSubstr("has more than 1048576 bytes"));
-  EXPECT_THAT(text_of(load_config("")), HasSubstr("No such file"));
+  EXPECT_THAT(text_of(config::load_config("/proc/self/mem")), HasSubstr("Input/output error"));
+  EXPECT_THAT(text_of(config::load_config("/dev/zero")), HasSubstr("has more than 1048576 bytes"));
+  EXPECT_THAT(text_of(config::load_config("")), HasSubstr("No such file"));
 }
 
 TEST_F(ConfigFiles, AFileThatOnlyOthersMayReadSaysWhatToDo) {
   const std::string path = write("closed.yaml", kSmall, fs::perms::none).string();
   const bool root = geteuid() == 0;
   ASSERT_EQ(root ? seteuid(65'534) : 0, 0);
-  const std::string text = text_of(load_config(path));
+  const std::string text = text_of(config::load_config(path));
   ASSERT_EQ(root ? seteuid(0) : 0, 0);
   EXPECT_THAT(text, HasSubstr("Permission denied\n     = let the user that runs tallyd read it"));
 }
@@ -317,37 +318,39 @@ TEST_F(ConfigFiles, ATokenThatIsNoneIsRefused) {
   EXPECT_THAT(text_of(with_token("two\nlines\n")), HasSubstr("contains a line break"));
   fs::remove_all(directory_ / "job.token");
   fs::create_directory(directory_ / "job.token");
-  EXPECT_THAT(text_of(load_config((directory_ / "small.yaml").string())), HasSubstr("Is a directory"));
+  EXPECT_THAT(text_of(config::load_config((directory_ / "small.yaml").string())),
+              HasSubstr("Is a directory"));
   fs::remove_all(directory_ / "job.token");
   ASSERT_EQ(mkfifo((directory_ / "job.token").c_str(), 0600), 0);
-  EXPECT_THAT(text_of(load_config((directory_ / "small.yaml").string())), HasSubstr("is not a regular file"));
+  EXPECT_THAT(text_of(config::load_config((directory_ / "small.yaml").string())),
+              HasSubstr("is not a regular file"));
 }
 
 TEST(ConfigLoad, AnotherProgramsFileEndsSoon) {
   std::string text = kSmall;
   for (int i = 0; i < 5'000; ++i) text.append("k").append(std::to_string(i)).append(": 1\n");
-  const auto loaded = load_config_text(text, "f");
+  const auto loaded = config::load_config_text(text, "f");
   ASSERT_FALSE(loaded);
   EXPECT_EQ(loaded.error().size(), 201U);
   EXPECT_THAT(text_of(loaded), HasSubstr("there are 4800 more messages"));
 }
 
 TEST(ConfigLoad, MembersTakeWhatTheConfigurationSays) {
-  const auto loaded = load_config_text(kSmall, "f");
+  const auto loaded = config::load_config_text(kSmall, "f");
   ASSERT_TRUE(loaded);
-  const JobConfig job = member_job(loaded->config.jobs[0]);
-  EXPECT_TRUE(validate(job));
+  const members::JobConfig job = config::member_job(loaded->config.jobs[0]);
+  EXPECT_TRUE(members::validate(job));
   EXPECT_EQ(job.name, "resnet");
   EXPECT_EQ(job.workers, 4);
   EXPECT_EQ(job.priority, 100);
-  const MembershipOptions options = member_options(loaded->config);
-  EXPECT_TRUE(validate(options));
+  const members::MembershipOptions options = config::member_options(loaded->config);
+  EXPECT_TRUE(members::validate(options));
   EXPECT_EQ(options.slot_lines, 1U << 20U);  // 64 MiB on one core
   EXPECT_EQ(options.box_mac[0], 2);
   EXPECT_EQ(options.shared_entries, 0U);
-  Config other = loaded->config;
+  config::Config other = loaded->config;
   other.instance = "other";
-  EXPECT_NE(box_mac(other), options.box_mac);
+  EXPECT_NE(config::box_mac(other), options.box_mac);
 }
 
 TEST(ConfigLoad, MembersTakeSharersAndTheirRegion) {
@@ -355,19 +358,19 @@ TEST(ConfigLoad, MembersTakeSharersAndTheirRegion) {
   text.replace(
       text.find("workers: 4"), 10,
       "workers: 4, discipline: preemptive, decay: none, quota: {reserved: 10%, weight: 7, cap: 20%}");
-  const auto loaded = load_config_text(text, "f");
+  const auto loaded = config::load_config_text(text, "f");
   ASSERT_TRUE(loaded) << text_of(loaded);
-  const MembershipOptions options = member_options(loaded->config);
-  EXPECT_TRUE(validate(options));
+  const members::MembershipOptions options = config::member_options(loaded->config);
+  EXPECT_TRUE(members::validate(options));
   EXPECT_EQ(options.shared_entries, 333U);  // of each of three cores
   EXPECT_EQ(options.shared_elements, 352);
-  const JobConfig job = member_job(loaded->config.jobs[0]);
-  EXPECT_TRUE(validate(job));
-  EXPECT_TRUE(validate(job, options));
+  const members::JobConfig job = config::member_job(loaded->config.jobs[0]);
+  EXPECT_TRUE(members::validate(job));
+  EXPECT_TRUE(members::validate(job, options));
   EXPECT_EQ(job.discipline, Discipline::kPreemptive);
   EXPECT_EQ(job.server, ServerKind::kEmbedded);
   EXPECT_EQ(job.decay, Decay::kNone);
-  EXPECT_EQ(job.quota, (Quota{100'000, 7, 200'000}));
+  EXPECT_EQ(job.quota, (members::Quota{100'000, 7, 200'000}));
 }
 
 }  // namespace

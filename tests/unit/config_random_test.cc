@@ -9,7 +9,7 @@
 
 #include <gtest/gtest.h>
 
-#include "load_config.h"
+#include "config/load_config.h"
 
 namespace tally {
 namespace {
@@ -66,18 +66,19 @@ std::string damaged(std::string text, Random& random) {
 }
 
 void check(const std::string& text) {
-  const auto result = load_config_text(text, "f");
+  const auto result = config::load_config_text(text, "f");
   if (result) {
-    const auto again = load_config_text(dump_config(result->config), "dump");
-    ASSERT_TRUE(again) << text << "\n" << dump_config(result->config) << to_text(again.error());
+    const auto again = config::load_config_text(config::dump_config(result->config), "dump");
+    ASSERT_TRUE(again) << text << "\n"
+                       << config::dump_config(result->config) << config::to_text(again.error());
     ASSERT_EQ(result->config, again->config) << text;
     return;
   }
   bool has_error = false;
   for (const auto& d : result.error()) {
-    ASSERT_TRUE(d.at.line > 0 && d.at.column > 0) << to_text(d) << text;
-    ASSERT_FALSE(d.message.empty() || d.help.empty()) << to_text(d) << text;
-    has_error = has_error || d.severity == Severity::kError;
+    ASSERT_TRUE(d.at.line > 0 && d.at.column > 0) << config::to_text(d) << text;
+    ASSERT_FALSE(d.message.empty() || d.help.empty()) << config::to_text(d) << text;
+    has_error = has_error || d.severity == config::Severity::kError;
   }
   ASSERT_TRUE(has_error) << text;
 }
@@ -100,7 +101,7 @@ std::string without_comments(const std::string& text) {
 
 TEST(ConfigRandom, EveryTruncation) {
   const std::string text = without_comments(good_text());
-  ASSERT_TRUE(load_config_text(text, "f"));
+  ASSERT_TRUE(config::load_config_text(text, "f"));
   for (std::size_t length = 0; length < text.size(); ++length) {
     ASSERT_NO_FATAL_FAILURE(check(text.substr(0, length))) << length;
   }

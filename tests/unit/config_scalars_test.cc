@@ -7,131 +7,131 @@
 
 #include <gtest/gtest.h>
 
-#include "cidr.h"
-#include "nearest.h"
-#include "port_device.h"
-#include "printable.h"
-#include "text_checks.h"
-#include "units.h"
-#include "value_types.h"
+#include "config/cidr.h"
+#include "config/diagnostic.h"
+#include "config/port_device.h"
+#include "config/units.h"
+#include "config/value_types.h"
+#include "config/yaml.h"
 
 namespace tally {
 namespace {
 
 TEST(ConfigUnits, NumbersAreDecimalAndPlain) {
-  EXPECT_EQ(parse_unsigned("0"), 0U);
-  EXPECT_EQ(parse_unsigned("18446744073709551615"), ~std::uint64_t{0});
+  EXPECT_EQ(config::parse_unsigned("0"), 0U);
+  EXPECT_EQ(config::parse_unsigned("18446744073709551615"), ~std::uint64_t{0});
   for (const char* bad : {"", "-1", "+1", "00", "010", "0x10", "1e3", "1.0", "1_0", "1,0", " 1", "1 ", "one",
                           "18446744073709551616", "-", "#", "'"}) {
-    EXPECT_FALSE(parse_unsigned(bad)) << bad;
+    EXPECT_FALSE(config::parse_unsigned(bad)) << bad;
   }
 }
 
 TEST(ConfigUnits, SizesTakeBinaryUnits) {
-  EXPECT_EQ(parse_size("0B"), 0U);
-  EXPECT_EQ(parse_size("64KiB"), 65'536U);
-  EXPECT_EQ(parse_size("512MiB"), 512U << 20U);
-  EXPECT_EQ(parse_size("16777215TiB"), 16'777'215ULL << 40U);
+  EXPECT_EQ(config::parse_size("0B"), 0U);
+  EXPECT_EQ(config::parse_size("64KiB"), 65'536U);
+  EXPECT_EQ(config::parse_size("512MiB"), 512U << 20U);
+  EXPECT_EQ(config::parse_size("16777215TiB"), 16'777'215ULL << 40U);
   for (const char* bad :
        {"", "64", "64K", "64kb", "64 MiB", "0.5GiB", "MiB", "-1MiB", "010MiB", "16777216TiB"}) {
-    EXPECT_FALSE(parse_size(bad)) << bad;
+    EXPECT_FALSE(config::parse_size(bad)) << bad;
   }
 }
 
 TEST(ConfigUnits, TimesTakeUnitsFromNanosecondsToHours) {
-  EXPECT_EQ(parse_duration("1ns"), 1U);
-  EXPECT_EQ(parse_duration("20us"), 20 * kMicrosecond);
-  EXPECT_EQ(parse_duration("50ms"), 50 * kMillisecond);
-  EXPECT_EQ(parse_duration("10s"), 10 * kSecond);
-  EXPECT_EQ(parse_duration("2m"), 120 * kSecond);
-  EXPECT_EQ(parse_duration("1h"), 3'600 * kSecond);
+  EXPECT_EQ(config::parse_duration("1ns"), 1U);
+  EXPECT_EQ(config::parse_duration("20us"), 20 * kMicrosecond);
+  EXPECT_EQ(config::parse_duration("50ms"), 50 * kMillisecond);
+  EXPECT_EQ(config::parse_duration("10s"), 10 * kSecond);
+  EXPECT_EQ(config::parse_duration("2m"), 120 * kSecond);
+  EXPECT_EQ(config::parse_duration("1h"), 3'600 * kSecond);
   for (const char* bad : {"10", "10sec", "1.5s", "s", "-1s", "10 s", "10S", "99999999999999h"}) {
-    EXPECT_FALSE(parse_duration(bad)) << bad;
+    EXPECT_FALSE(config::parse_duration(bad)) << bad;
   }
 }
 
 TEST(ConfigUnits, PercentagesHaveAtMostFourDigitsBehindThePoint) {
-  EXPECT_EQ(parse_percent("0%"), 0U);
-  EXPECT_EQ(parse_percent("25%"), 250'000U);
-  EXPECT_EQ(parse_percent("0.5%"), 5'000U);
-  EXPECT_EQ(parse_percent("0.0001%"), 1U);
-  EXPECT_EQ(parse_percent("100%"), 1'000'000U);
+  EXPECT_EQ(config::parse_percent("0%"), 0U);
+  EXPECT_EQ(config::parse_percent("25%"), 250'000U);
+  EXPECT_EQ(config::parse_percent("0.5%"), 5'000U);
+  EXPECT_EQ(config::parse_percent("0.0001%"), 1U);
+  EXPECT_EQ(config::parse_percent("100%"), 1'000'000U);
   for (const char* bad : {"25", "%", "100.0001%", "101%", "-1%", "1.%", ".5%", "0.00001%", "1e1%", "1 %",
                           "99999999999999999999%", "01%"}) {
-    EXPECT_FALSE(parse_percent(bad)) << bad;
+    EXPECT_FALSE(config::parse_percent(bad)) << bad;
   }
 }
 
 TEST(ConfigUnits, TextsReadBackAsTheSameValue) {
   for (const std::uint64_t value :
        {0ULL, 1ULL, 1023ULL, 1024ULL, 65'536ULL, 3ULL << 30U, (1ULL << 40U) + 1}) {
-    EXPECT_EQ(parse_size(size_text(value)), value);
-    EXPECT_EQ(parse_duration(duration_text(value)), value);
+    EXPECT_EQ(config::parse_size(config::size_text(value)), value);
+    EXPECT_EQ(config::parse_duration(config::duration_text(value)), value);
   }
-  for (std::uint32_t ppm = 0; ppm <= 1'000'000; ppm += 37) EXPECT_EQ(parse_percent(percent_text(ppm)), ppm);
-  EXPECT_EQ(size_text(512ULL << 20U), "512MiB");
-  EXPECT_EQ(duration_text(kSecond), "1s");
-  EXPECT_EQ(percent_text(12'500), "1.25%");
-  EXPECT_EQ(rough_size(753'664), "736 KiB");
-  EXPECT_EQ(rough_size((1U << 20U) + 1), "1.1 MiB");
-  EXPECT_EQ(rough_size(5ULL << 20U), "5 MiB");
+  for (std::uint32_t ppm = 0; ppm <= 1'000'000; ppm += 37)
+    EXPECT_EQ(config::parse_percent(config::percent_text(ppm)), ppm);
+  EXPECT_EQ(config::size_text(512ULL << 20U), "512MiB");
+  EXPECT_EQ(config::duration_text(kSecond), "1s");
+  EXPECT_EQ(config::percent_text(12'500), "1.25%");
+  EXPECT_EQ(config::rough_size(753'664), "736 KiB");
+  EXPECT_EQ(config::rough_size((1U << 20U) + 1), "1.1 MiB");
+  EXPECT_EQ(config::rough_size(5ULL << 20U), "5 MiB");
 }
 
 TEST(ConfigAddress, CidrIsAHostInItsNetwork) {
-  EXPECT_EQ(parse_cidr4("10.0.0.1/24"), (Cidr4{{10, 0, 0, 1}, 24}));
-  EXPECT_EQ(parse_cidr4("192.168.1.254/31"), (Cidr4{{192, 168, 1, 254}, 31}));
-  const auto six = parse_cidr6("fd00::1/64");
+  EXPECT_EQ(config::parse_cidr4("10.0.0.1/24"), (config::Cidr4{{10, 0, 0, 1}, 24}));
+  EXPECT_EQ(config::parse_cidr4("192.168.1.254/31"), (config::Cidr4{{192, 168, 1, 254}, 31}));
+  const auto six = config::parse_cidr6("fd00::1/64");
   ASSERT_TRUE(six);
-  EXPECT_EQ(to_text(*six), "fd00::1/64");
+  EXPECT_EQ(config::to_text(*six), "fd00::1/64");
   for (const char* bad : {"", "/", "10.0.0.1", "10.0.0.1/", "10.0.0.1/0", "10.0.0.1/33", "10.0.0/24",
                           "010.0.0.1/24", "10.0.0.0/24", "10.0.0.255/24", "127.0.0.1/8", "0.0.0.0/24",
                           "224.0.0.1/24", "255.255.255.255/32", "fd00::1/64"}) {
-    EXPECT_FALSE(parse_cidr4(bad)) << bad;
+    EXPECT_FALSE(config::parse_cidr4(bad)) << bad;
   }
   for (const char* bad : {"", "::/64", "::1/64", "ff02::1/64", "fd00::1", "fd00::1/0", "fd00::1/129",
                           "fd00:::1/64", "::ffff:10.0.0.1/96", "10.0.0.1/24", "fd00::1%eth0/64"}) {
-    EXPECT_FALSE(parse_cidr6(bad)) << bad;
+    EXPECT_FALSE(config::parse_cidr6(bad)) << bad;
   }
 }
 
 TEST(ConfigAddress, MacAndEndpoint) {
-  EXPECT_EQ(parse_mac("02:00:00:aB:0f:01"), (Mac{2, 0, 0, 0xAB, 0x0F, 1}));
-  EXPECT_EQ(to_text(Mac{2, 0, 0, 0xAB, 0x0F, 1}), "02:00:00:ab:0f:01");
+  EXPECT_EQ(config::parse_mac("02:00:00:aB:0f:01"), (Mac{2, 0, 0, 0xAB, 0x0F, 1}));
+  EXPECT_EQ(config::to_text(Mac{2, 0, 0, 0xAB, 0x0F, 1}), "02:00:00:ab:0f:01");
   for (const char* bad :
        {"", "02-00-00-00-00-01", "0200.0000.0001", "02:00:00:00:00", "02:00:00:00:00:0g", "00:00:00:00:00:00",
         "ff:ff:ff:ff:ff:ff", "01:00:00:00:00:00", "02:00:00:00:00:001"}) {
-    EXPECT_FALSE(parse_mac(bad)) << bad;
+    EXPECT_FALSE(config::parse_mac(bad)) << bad;
   }
-  EXPECT_TRUE(parse_endpoint("127.0.0.1:9464"));
-  EXPECT_TRUE(parse_endpoint("[::1]:1"));
+  EXPECT_TRUE(config::parse_endpoint("127.0.0.1:9464"));
+  EXPECT_TRUE(config::parse_endpoint("[::1]:1"));
   for (const char* bad :
        {"", ":", "127.0.0.1", "127.0.0.1:0", "127.0.0.1:65536", "localhost:80", "::1:80", ":80"}) {
-    EXPECT_FALSE(parse_endpoint(bad)) << bad;
+    EXPECT_FALSE(config::parse_endpoint(bad)) << bad;
   }
 }
 
 TEST(ConfigDevice, KindNameAndArguments) {
-  std::vector<Complaint> complaints;
-  const auto memif =
-      parse_device("net_memif3,role=server,id=3,socket=/run/tally/a.sock,socket-abstract=no", complaints);
+  std::vector<config::Complaint> complaints;
+  const auto memif = config::parse_device(
+      "net_memif3,role=server,id=3,socket=/run/tally/a.sock,socket-abstract=no", complaints);
   EXPECT_TRUE(complaints.empty());
-  EXPECT_EQ(memif.kind, DeviceKind::kMemif);
+  EXPECT_EQ(memif.kind, config::DeviceKind::kMemif);
   EXPECT_EQ(memif.name, "net_memif3");
   EXPECT_EQ(memif.value_or("id", "0"), "3");
   EXPECT_EQ(memif.value_or("bsize", "2048"), "2048");
   for (const char* pci : {"0000:3b:00.0", "3b:00.0", "0000:3B:00.0,some-arg=1"}) {
-    const auto nic = parse_device(pci, complaints);
-    EXPECT_EQ(nic.kind, DeviceKind::kPci);
+    const auto nic = config::parse_device(pci, complaints);
+    EXPECT_EQ(nic.kind, config::DeviceKind::kPci);
     EXPECT_EQ(nic.name, "0000:3b:00.0");
   }
-  EXPECT_EQ(parse_device("net_ring0", complaints).kind, DeviceKind::kRing);
-  EXPECT_EQ(parse_device("net_null12,size=64,copy=1", complaints).kind, DeviceKind::kNull);
+  EXPECT_EQ(config::parse_device("net_ring0", complaints).kind, config::DeviceKind::kRing);
+  EXPECT_EQ(config::parse_device("net_null12,size=64,copy=1", complaints).kind, config::DeviceKind::kNull);
   EXPECT_TRUE(complaints.empty());
   for (const char* bad : {"", ",", "eth0", "net_memif", "net_memif0", "net_ring0,", "net_ring0,x",
                           "net_ring0,=", "net_ring0,nodeaction=", "net_ringx", "3b:00.8", "3b:00",
                           "0000:3g:00.0", "net_tun0"}) {
     complaints.clear();
-    static_cast<void>(parse_device(bad, complaints));
+    static_cast<void>(config::parse_device(bad, complaints));
     EXPECT_FALSE(complaints.empty()) << bad;
   }
 }
@@ -146,43 +146,43 @@ TEST(ConfigText, NearestWord) {
                                                                   {"window_size", "window"},
                                                                   {"colour", ""},
                                                                   {"x", ""}}};
-  for (const auto& [word, near] : cases) EXPECT_EQ(nearest(word, keys), near) << word;
+  for (const auto& [word, near] : cases) EXPECT_EQ(config::nearest(word, keys), near) << word;
 }
 
 TEST(ConfigText, ValidUtf8AndNothingElse) {
   for (const char* good :
        {"a", "\xC3\xA9", "\xE2\x82\xAC", "\xF0\x9F\x8E\x89", "\xED\x9F\xBF", "\xF4\x8F\xBF\xBF"}) {
-    EXPECT_EQ(utf8_length(good, 0), std::string(good).size());
+    EXPECT_EQ(config::utf8_length(good, 0), std::string(good).size());
   }
   for (const char* bad : {"\x80", "\xC3", "\xC0\x80", "\xC1\xBF", "\xE0\x80\x80", "\xED\xA0\x80",
                           "\xF4\x90\x80\x80", "\xF5\x80\x80\x80", "\xE2\x82", "\xFF"}) {
-    EXPECT_EQ(utf8_length(bad, 0), 0U);
+    EXPECT_EQ(config::utf8_length(bad, 0), 0U);
   }
-  EXPECT_EQ(utf8_length("", 0), 0U);
-  EXPECT_EQ(shown("a\x1B[31m\t\xFF"), "'a\\x1B[31m\\t\\xFF'");
-  EXPECT_EQ(shown(std::string(100, 'x')).size(), 65U);
+  EXPECT_EQ(config::utf8_length("", 0), 0U);
+  EXPECT_EQ(config::shown("a\x1B[31m\t\xFF"), "'a\\x1B[31m\\t\\xFF'");
+  EXPECT_EQ(config::shown(std::string(100, 'x')).size(), 65U);
 }
 
 TEST(ConfigText, StringsAreQuotedWhereYamlWouldReadThemDifferently) {
-  EXPECT_EQ(yaml_text("rack-1.a_b"), "rack-1.a_b");
-  EXPECT_EQ(yaml_text("/run/tally/a.sock"), "/run/tally/a.sock");
-  EXPECT_EQ(yaml_text("0000:3b:00.0"), "0000:3b:00.0");
-  EXPECT_EQ(yaml_text("a,b=c"), "\"a,b=c\"");
-  EXPECT_EQ(yaml_text("null"), "\"null\"");
-  EXPECT_EQ(yaml_text(""), "\"\"");
-  EXPECT_EQ(yaml_text("a: \"b\\\""), "\"a: \\\"b\\\\\\\"\"");
+  EXPECT_EQ(config::yaml_text("rack-1.a_b"), "rack-1.a_b");
+  EXPECT_EQ(config::yaml_text("/run/tally/a.sock"), "/run/tally/a.sock");
+  EXPECT_EQ(config::yaml_text("0000:3b:00.0"), "0000:3b:00.0");
+  EXPECT_EQ(config::yaml_text("a,b=c"), "\"a,b=c\"");
+  EXPECT_EQ(config::yaml_text("null"), "\"null\"");
+  EXPECT_EQ(config::yaml_text(""), "\"\"");
+  EXPECT_EQ(config::yaml_text("a: \"b\\\""), "\"a: \\\"b\\\\\\\"\"");
 }
 
 TEST(ConfigText, ExcerptsCountCharactersAndCutLongLines) {
-  const YamlSource accents("f", "\xC3\xA9\xC3\xA9: x\r\nlast");
-  EXPECT_EQ(accents.position(1, 6), (Position{1, 5}));
+  const config::YamlSource accents("f", "\xC3\xA9\xC3\xA9: x\r\nlast");
+  EXPECT_EQ(accents.position(1, 6), (config::Position{1, 5}));
   EXPECT_EQ(accents.excerpt({1, 5}).text, "\xC3\xA9\xC3\xA9: x");
   EXPECT_EQ(accents.excerpt({1, 5}).caret, 4U);
   EXPECT_EQ(accents.line(2), "last");
   EXPECT_EQ(accents.excerpt({2, 9}).caret, 4U);
   EXPECT_EQ(accents.line(3), "");
-  const YamlSource wide("f", std::string(500, 'a') + "X" + std::string(500, 'b'));
-  const Excerpt cut = wide.excerpt({1, 501});
+  const config::YamlSource wide("f", std::string(500, 'a') + "X" + std::string(500, 'b'));
+  const config::Excerpt cut = wide.excerpt({1, 501});
   EXPECT_LT(cut.text.size(), 120U);
   EXPECT_EQ(cut.text[cut.caret], 'X');
   EXPECT_TRUE(cut.text.starts_with("...a") && cut.text.ends_with("b..."));

@@ -4,9 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "load_config.h"
-#include "reload_plan.h"
-#include "to_members.h"
+#include "config/load_config.h"
+#include "config/reload_plan.h"
+#include "config/to_members.h"
 
 namespace tally {
 namespace {
@@ -16,7 +16,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-constexpr const char* kText = R"(instance: rack1
+constexpr const char* kSessions = R"(instance: rack1
 box: {ipv4: 10.0.0.1/24}
 ports:
   - {name: w0, device: net_ring0}
@@ -34,51 +34,54 @@ jobs:
 )";
 
 struct ConfigSession : testing::Test {
-  static Config load(const std::string& text) {
-    const auto loaded = load_config_text(text, "f");
-    EXPECT_TRUE(loaded) << to_text(loaded ? loaded->warnings : loaded.error());
-    EXPECT_TRUE(!loaded || loaded->warnings.empty()) << to_text(loaded->warnings);
-    return loaded ? loaded->config : Config{};
+  static config::Config load(const std::string& text) {
+    const auto loaded = config::load_config_text(text, "f");
+    EXPECT_TRUE(loaded) << config::to_text(loaded ? loaded->warnings : loaded.error());
+    EXPECT_TRUE(!loaded || loaded->warnings.empty()) << config::to_text(loaded->warnings);
+    return loaded ? loaded->config : config::Config{};
   }
   // With the first `old` replaced.
-  static std::string with(const std::string& old, const std::string& by, std::string text = kText) {
+  static std::string with(const std::string& old, const std::string& by, std::string text = kSessions) {
     return text.replace(text.find(old), old.size(), by);
   }
-  static ReloadPlan to(const std::string& text) { return plan_reload(load(kText), load(text)); }
+  static config::ReloadPlan to(const std::string& text) {
+    return config::plan_reload(load(kSessions), load(text));
+  }
 };
 
 TEST_F(ConfigSession, LoadsWithItsDefaults) {
-  const Config config = load(kText);
-  const JobSection& legacy = config.jobs.at(1);
-  EXPECT_EQ(legacy.dialect, Dialect::kSwitchml);
+  const config::Config config = load(kSessions);
+  const config::JobSection& legacy = config.jobs.at(1);
+  EXPECT_EQ(legacy.dialect, config::Dialect::kSwitchml);
   EXPECT_EQ(legacy.workers, 2) << "as many as members";
   EXPECT_EQ(legacy.payload, 256U);
   EXPECT_EQ(legacy.slots, 512U);
-  EXPECT_EQ(legacy.tsi, TsiRule::kOpaque);
-  EXPECT_THAT(legacy.members, ElementsAre(ConfiguredMember{1, {2, 0, 0, 0, 0, 2}, {10, 0, 0, 12}, 48870},
-                                          ConfiguredMember{0, {2, 0, 0, 0, 0, 1}, {10, 0, 0, 11}, 48864}));
-  const JobSection& usual = config.jobs.at(2);
+  EXPECT_EQ(legacy.tsi, jobs::TsiRule::kOpaque);
+  EXPECT_THAT(legacy.members,
+              ElementsAre(members::ConfiguredMember{1, {2, 0, 0, 0, 0, 2}, {10, 0, 0, 12}, 48870},
+                          members::ConfiguredMember{0, {2, 0, 0, 0, 0, 1}, {10, 0, 0, 11}, 48864}));
+  const config::JobSection& usual = config.jobs.at(2);
   EXPECT_EQ(usual.payload, 1024U);
   EXPECT_EQ(usual.slots, 2048U);
-  EXPECT_EQ(usual.tsi, TsiRule::kPacket);
+  EXPECT_EQ(usual.tsi, jobs::TsiRule::kPacket);
   EXPECT_EQ(usual.members.at(0).ipv4, (Ipv4{192, 168, 7, 255})) << "not the box's network";
 }
 
 TEST_F(ConfigSession, WorkersMayBeSaidIfTheyAgree) {
-  EXPECT_EQ(load(with("payload: 256", "payload: 256\n    workers: 2")), load(kText));
+  EXPECT_EQ(load(with("payload: 256", "payload: 256\n    workers: 2")), load(kSessions));
 }
 
 TEST_F(ConfigSession, TheDumpLoadsAsTheSameConfiguration) {
-  const Config config = load(kText);
-  const std::string dump = dump_config(config);
-  const auto again = load_config_text(dump, "dump");
-  ASSERT_TRUE(again) << dump << to_text(again.error());
+  const config::Config config = load(kSessions);
+  const std::string dump = config::dump_config(config);
+  const auto again = config::load_config_text(dump, "dump");
+  ASSERT_TRUE(again) << dump << config::to_text(again.error());
   EXPECT_EQ(again->config, config) << dump;
-  EXPECT_EQ(dump_config(again->config), dump);
+  EXPECT_EQ(config::dump_config(again->config), dump);
 }
 
 TEST_F(ConfigSession, EachDialectDumpsItsOwnKeysOnly) {
-  const std::string dump = dump_config(load(kText));
+  const std::string dump = config::dump_config(load(kSessions));
   const auto native = dump.find("name: one");
   const auto session = dump.find("name: legacy");
   const std::string before = dump.substr(native, session - native);
@@ -100,34 +103,34 @@ TEST_F(ConfigSession, EachDialectDumpsItsOwnKeysOnly) {
 }
 
 TEST_F(ConfigSession, MembershipTakesWhatItSays) {
-  const Config config = load(kText);
-  const SessionConfig session = member_session(config.jobs.at(1));
-  EXPECT_TRUE(validate(session));
-  EXPECT_TRUE(validate(session, member_options(config)));
+  const config::Config config = load(kSessions);
+  const members::SessionConfig session = config::member_session(config.jobs.at(1));
+  EXPECT_TRUE(members::validate(session));
+  EXPECT_TRUE(members::validate(session, config::member_options(config)));
   EXPECT_EQ(session.name, "legacy");
   EXPECT_EQ(session.payload, 256U);
   EXPECT_EQ(session.slots, 512U);
-  EXPECT_EQ(session.tsi, TsiRule::kOpaque);
+  EXPECT_EQ(session.tsi, jobs::TsiRule::kOpaque);
   EXPECT_EQ(session.members, config.jobs.at(1).members);
 }
 
 TEST_F(ConfigSession, TheSmallestMtuThatCarriesItIsEnough) {
   EXPECT_EQ(load(with("net_ring0", "net_ring0, mtu: 1062")).ports.at(0).mtu, 1062);
-  EXPECT_FALSE(load_config_text(with("net_ring0", "net_ring0, mtu: 1061"), "f"));
+  EXPECT_FALSE(config::load_config_text(with("net_ring0", "net_ring0, mtu: 1061"), "f"));
 }
 
 TEST_F(ConfigSession, TheExampleIsGoodAndSaysNothing) {
-  const auto example = load_config(TALLY_CONF_DIRECTORY "/switchml.yaml");
-  ASSERT_TRUE(example) << to_text(example.error());
-  EXPECT_EQ(to_text(example->warnings), "");
+  const auto example = config::load_config(TALLY_CONF_DIRECTORY "/switchml.yaml");
+  ASSERT_TRUE(example) << config::to_text(example.error());
+  EXPECT_EQ(config::to_text(example->warnings), "");
   EXPECT_EQ(example->config.jobs.size(), 2U);
 }
 
 TEST_F(ConfigSession, TheSameFileAsksForNothingEvenWithMembersInAnotherOrder) {
   const std::string first = "      - {rank: 1, mac: 02:00:00:00:00:02, ipv4: 10.0.0.12, port: 48870}\n";
   const std::string second = "      - {rank: 0, mac: 02:00:00:00:00:01, ipv4: 10.0.0.11}\n";
-  for (const std::string& text : {std::string(kText), with(first + second, second + first)}) {
-    const ReloadPlan plan = to(text);
+  for (const std::string& text : {std::string(kSessions), with(first + second, second + first)}) {
+    const config::ReloadPlan plan = to(text);
     EXPECT_THAT(plan.again, IsEmpty());
     EXPECT_THAT(plan.restart, IsEmpty());
     EXPECT_THAT(plan.declare, IsEmpty());
@@ -138,16 +141,16 @@ TEST_F(ConfigSession, TheSameFileAsksForNothingEvenWithMembersInAnotherOrder) {
 // The default of `elements`, which a session does not have, follows the ports' mtu.
 TEST_F(ConfigSession, AnotherMtuOfAPortTouchesNoSession) {
   const std::string text = with("net_ring0", "net_ring0, mtu: 1200");
-  EXPECT_NE(load(text).jobs.at(1).elements, load(kText).jobs.at(1).elements);
-  const ReloadPlan plan = to(text);
+  EXPECT_NE(load(text).jobs.at(1).elements, load(kSessions).jobs.at(1).elements);
+  const config::ReloadPlan plan = to(text);
   EXPECT_THAT(plan.again, IsEmpty());
   EXPECT_THAT(plan.restart, ElementsAre("dataplane.shared.elements", "ports[0].mtu", "jobs[0].elements"));
-  const ReloadPlan other = to(with("payload: 256", "payload: 512", text));
+  const config::ReloadPlan other = to(with("payload: 256", "payload: 512", text));
   EXPECT_THAT(other.again.at(0).keys, ElementsAre("jobs[1].payload"));
 }
 
 TEST_F(ConfigSession, OneThatDiffersIsDeclaredAgainAndTheOthersAreNot) {
-  const ReloadPlan plan = to(with("10.0.0.11", "10.0.0.99", with("payload: 256", "payload: 512")));
+  const config::ReloadPlan plan = to(with("10.0.0.11", "10.0.0.99", with("payload: 256", "payload: 512")));
   ASSERT_EQ(plan.again.size(), 1U);
   EXPECT_EQ(plan.again[0].session.name, "legacy");
   EXPECT_EQ(plan.again[0].session.payload, 512U);
@@ -157,15 +160,15 @@ TEST_F(ConfigSession, OneThatDiffersIsDeclaredAgainAndTheOthersAreNot) {
 }
 
 TEST_F(ConfigSession, SessionsComeAndGoLikeJobs) {
-  const ReloadPlan plan = to(with("name: usual", "name: other"));
+  const config::ReloadPlan plan = to(with("name: usual", "name: other"));
   EXPECT_THAT(plan.withdraw, ElementsAre("usual"));
   ASSERT_EQ(plan.declare.size(), 1U);
   EXPECT_EQ(plan.declare[0].name, "other");
-  EXPECT_TRUE(is_session(plan.declare[0]));
+  EXPECT_TRUE(config::is_session(plan.declare[0]));
 }
 
 TEST_F(ConfigSession, AnotherDialectNeedsARestart) {
-  const ReloadPlan plan = to(with(
+  const config::ReloadPlan plan = to(with(
       "name: usual, dialect: switchml, members: [{rank: 0, mac: 02:00:00:00:00:03, ipv4: 192.168.7.255}]",
       "name: usual, workers: 1, token_file: none"));
   EXPECT_THAT(plan.restart, ElementsAre("jobs[2].dialect"));

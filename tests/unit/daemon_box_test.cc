@@ -2,16 +2,16 @@
 
 #include <gtest/gtest.h>
 
-#include "box_watch.h"
+#include "daemon/log.h"
+#include "daemon/watch.h"
 #include "daemon_plane.h"
-#include "log_limit.h"
 
 namespace tally::daemon_test {
 namespace {
 
 class DaemonBox : public testing::Test {
  protected:
-  void look(TimeNs by = kBoxLook) {
+  void look(TimeNs by = daemon::kBoxLook) {
     now += by;
     for (std::size_t core = 0; core < plane.cores(); ++core) {
       if (core != stuck) plane.core_statistics[core].last_turn = now - kMillisecond;
@@ -23,7 +23,7 @@ class DaemonBox : public testing::Test {
   std::size_t stuck = 99;
   FakePlane plane;
   Journal journal;
-  BoxWatch watch{plane, journal.sink(), now};
+  daemon::BoxWatch watch{plane, journal.sink(), now};
 };
 
 TEST_F(DaemonBox, QuietWhileNothingHappens) {
@@ -45,17 +45,17 @@ TEST_F(DaemonBox, ACoreThatStandsStillIsTold) {
   stuck = 1;
   for (int i = 0; i < 5; ++i) look();
   EXPECT_EQ(journal.count("data core 1 has not done a turn for"), 1U);
-  EXPECT_EQ(journal.lines[0].first, LogLevel::kWarning);
-  EXPECT_GE(watch.longest_silence(now), 5 * kBoxLook);
+  EXPECT_EQ(journal.lines[0].first, daemon::LogLevel::kWarning);
+  EXPECT_GE(watch.longest_silence(now), 5 * daemon::kBoxLook);
   stuck = 99;
   look();
   EXPECT_EQ(journal.count("data core 1 runs again after 601 ms"), 1U) << journal.all();
-  EXPECT_LT(watch.longest_silence(now), kStalled);
+  EXPECT_LT(watch.longest_silence(now), daemon::kStalled);
 }
 
 TEST_F(DaemonBox, ACoreThatNeverDidATurnIsMissedFromTheStart) {
   stuck = 0;
-  look(kStalled);
+  look(daemon::kStalled);
   EXPECT_EQ(journal.count("data core 0 has not done a turn for 100 ms"), 1U) << journal.all();
 }
 
@@ -81,7 +81,7 @@ TEST_F(DaemonBox, LostControlPacketsAreTold) {
 }
 
 TEST(DaemonLogLimit, GivesABurstThenOneEachInterval) {
-  LogLimit limit(2, kSecond);
+  daemon::LogLimit limit(2, kSecond);
   EXPECT_EQ(limit.take(0), 0U);
   EXPECT_EQ(limit.take(1), 0U);
   EXPECT_FALSE(limit.take(2));

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "control_loop.h"
+#include "daemon/control_loop.h"
 #include "daemon_plane.h"
 #include "tally/mix64.h"
 
@@ -13,9 +13,9 @@ namespace {
 using members_test::config_of;
 using testing::HasSubstr;
 
-MembershipEngine engine_with(const std::vector<JobConfig>& jobs) {
-  const MembershipOptions options{.box_mac = {2, 1, 2, 3, 4, 5}, .shards = 2, .slot_lines = 65'536};
-  auto engine = MembershipEngine::create(
+members::MembershipEngine engine_with(const std::vector<members::JobConfig>& jobs) {
+  const members::MembershipOptions options{.box_mac = {2, 1, 2, 3, 4, 5}, .shards = 2, .slot_lines = 65'536};
+  auto engine = members::MembershipEngine::create(
       options, [state = std::uint64_t{7}]() mutable { return mix64(state += 0x9e3779b97f4a7c15ULL); });
   for (const auto& job : jobs) EXPECT_TRUE(engine->declare(job));
   return std::move(*engine);
@@ -34,14 +34,14 @@ class DaemonLoop : public testing::Test {
   }
   // Turns as an idle daemon takes them.
   void pass(TimeNs time) {
-    for (const TimeNs end = now + time; now < end;) turn(ControlLoop::kIdleTurn);
+    for (const TimeNs end = now + time; now < end;) turn(daemon::ControlLoop::kIdleTurn);
   }
   void form() {
     for (Peer& p : peers) plane.receive(p, p.join());
     turns(4);
     for (Peer& p : peers) members_test::Bench::take(p, plane.injected);
   }
-  [[nodiscard]] JobStatus status() { return loop.members().engine().status(now).at(0); }
+  [[nodiscard]] members::JobStatus status() { return loop.members().engine().status(now).at(0); }
   [[nodiscard]] std::vector<Sent> to(const Peer& peer, PacketType type) const {
     std::vector<Sent> some;
     for (const Sent& s : plane.injected) {
@@ -56,7 +56,7 @@ class DaemonLoop : public testing::Test {
   FakePlane plane;
   Journal journal;
   std::vector<Peer> peers{Peer(0), Peer(1)};
-  ControlLoop loop{plane, engine_with({config_of(2)}), journal.sink(), kDrain, now};
+  daemon::ControlLoop loop{plane, engine_with({config_of(2)}), journal.sink(), kDrain, now};
 };
 
 TEST_F(DaemonLoop, TheFirstTurnPublishesTheEmptyTable) {
@@ -69,7 +69,7 @@ TEST_F(DaemonLoop, TheFirstTurnPublishesTheEmptyTable) {
 
 TEST_F(DaemonLoop, PuntsAreAnsweredAndTheJobRuns) {
   form();
-  EXPECT_EQ(status().phase, JobPhase::kRunning);
+  EXPECT_EQ(status().phase, members::JobPhase::kRunning);
   EXPECT_NE(peers[0].epoch, 0U);
   EXPECT_EQ(peers[0].epoch, peers[1].epoch);
   EXPECT_EQ(journal.count("job 'resnet': rank 1 joined from 10.0.0.1 (port w1); 2 of 2 ranks are here"), 1U);
@@ -131,13 +131,16 @@ TEST_F(DaemonLoop, PublicationsComeBeforeTheAnswersOfTheTurn) {
 
 TEST_F(DaemonLoop, AMismatchAbortsTheJobNamingBothSides) {
   form();
-  Event event{.kind = EventKind::kMismatch, .job = JobId{1}, .epoch = Epoch{peers[0].epoch}, .rank = Rank{1}};
+  pipeline::Event event{.kind = pipeline::EventKind::kMismatch,
+                        .job = JobId{1},
+                        .epoch = Epoch{peers[0].epoch},
+                        .rank = Rank{1}};
   event.others = 1;
   event.sent = {.total = 16, .elements = 16};
   event.stored = {.total = 7'000, .elements = 352};
   plane.events.push_back(event);
   turn();
-  EXPECT_EQ(status().phase, JobPhase::kAborted);
+  EXPECT_EQ(status().phase, members::JobPhase::kAborted);
   for (const Peer& p : peers) {
     ASSERT_EQ(to(p, PacketType::kAbort).size(), 1U);
     EXPECT_THAT(to(p, PacketType::kAbort)[0].text(), HasSubstr("rank 1 sent 16 elements"));
@@ -148,12 +151,12 @@ TEST_F(DaemonLoop, AMismatchAbortsTheJobNamingBothSides) {
 TEST_F(DaemonLoop, APoisoningRankIsNamedAndTheLinesAreLimited) {
   form();
   for (int i = 0; i < 100; ++i)
-    plane.events.push_back({.kind = EventKind::kPoisoned, .job = JobId{1}, .rank = Rank{1}});
+    plane.events.push_back({.kind = pipeline::EventKind::kPoisoned, .job = JobId{1}, .rank = Rank{1}});
   turn();
   EXPECT_EQ(journal.count("job 'resnet': rank 1 sends values that do not match"), 4U);
-  EXPECT_EQ(status().phase, JobPhase::kRunning);
+  EXPECT_EQ(status().phase, members::JobPhase::kRunning);
   turn(10 * kSecond - 1);  // shorter than a lease after all
-  plane.events.push_back({.kind = EventKind::kPoisoned, .job = JobId{1}, .rank = Rank{1}});
+  plane.events.push_back({.kind = pipeline::EventKind::kPoisoned, .job = JobId{1}, .rank = Rank{1}});
   turn(kMillisecond);
   EXPECT_EQ(journal.count("(96 lines like this were left out)"), 1U);
 }
@@ -164,7 +167,7 @@ TEST_F(DaemonLoop, ASilentRankAbortsTheJobAndTheOthersHearWhy) {
     plane.receive(peers[0], peers[0].heartbeat());
     pass(kSecond);
   }
-  EXPECT_EQ(status().phase, JobPhase::kAborted);
+  EXPECT_EQ(status().phase, members::JobPhase::kAborted);
   ASSERT_GE(to(peers[0], PacketType::kAbort).size(), 1U);
   EXPECT_THAT(to(peers[0], PacketType::kAbort)[0].text(), HasSubstr("rank 1"));
 }
@@ -176,7 +179,7 @@ TEST_F(DaemonLoop, WhatACoreSawKeepsARankAlive) {
     plane.seen[{1, JobId{1}, Rank{1}}] = now;  // contributions only, and on the second core
     pass(kSecond);
   }
-  EXPECT_EQ(status().phase, JobPhase::kRunning);
+  EXPECT_EQ(status().phase, members::JobPhase::kRunning);
 }
 
 // A starved or stopped daemon: the heartbeats came in time, nobody read them.
@@ -185,11 +188,11 @@ TEST_F(DaemonLoop, TimeInWhichNobodyListenedCountsAgainstNoLease) {
   pass(6 * kSecond);
   for (const Peer& p : peers) plane.receive(p, p.heartbeat());
   turn(9 * kSecond);
-  EXPECT_EQ(status().phase, JobPhase::kRunning);
+  EXPECT_EQ(status().phase, members::JobPhase::kRunning);
   // The silence before and after it does count.
   plane.receive(peers[0], peers[0].heartbeat());
   pass(10 * kSecond);
-  EXPECT_EQ(status().phase, JobPhase::kAborted);
+  EXPECT_EQ(status().phase, members::JobPhase::kAborted);
 }
 
 TEST_F(DaemonLoop, ADaemonThatIsAlwaysLateNoticesTheDeadWithinTwoLeases) {
@@ -198,9 +201,9 @@ TEST_F(DaemonLoop, ADaemonThatIsAlwaysLateNoticesTheDeadWithinTwoLeases) {
     plane.receive(peers[0], peers[0].heartbeat());
     turn(100 * kMillisecond);
   }
-  EXPECT_EQ(status().phase, JobPhase::kRunning);
+  EXPECT_EQ(status().phase, members::JobPhase::kRunning);
   turn(100 * kMillisecond);
-  EXPECT_EQ(status().phase, JobPhase::kAborted);
+  EXPECT_EQ(status().phase, members::JobPhase::kAborted);
 }
 
 // By then the workers have closed by themselves, and new ones wait for their places.
@@ -208,7 +211,7 @@ TEST_F(DaemonLoop, AStallOfMoreThanALeaseEndsTheJob) {
   form();
   for (const Peer& p : peers) plane.receive(p, p.heartbeat());
   turn(30 * kSecond);
-  EXPECT_EQ(status().phase, JobPhase::kAborted);
+  EXPECT_EQ(status().phase, members::JobPhase::kAborted);
 }
 
 TEST_F(DaemonLoop, RefusalsAreLoggedWithTheReasonAndLimited) {
@@ -243,12 +246,12 @@ TEST_F(DaemonLoop, AFloodOfPuntsIsTakenInTurns) {
 
 TEST_F(DaemonLoop, TurnsAreBriskWhileJobsChangeAndSlowAfterwards) {
   form();
-  EXPECT_EQ(turn(), ControlLoop::kBriskTurn);
-  EXPECT_EQ(turn(ControlLoop::kBriskFor), ControlLoop::kIdleTurn);
+  EXPECT_EQ(turn(), daemon::ControlLoop::kBriskTurn);
+  EXPECT_EQ(turn(daemon::ControlLoop::kBriskFor), daemon::ControlLoop::kIdleTurn);
   plane.receive(peers[0], peers[0].heartbeat());  // an echo is no hurry
-  EXPECT_EQ(turn(), ControlLoop::kIdleTurn);
+  EXPECT_EQ(turn(), daemon::ControlLoop::kIdleTurn);
   plane.receive(peers[0], peers[0].leave());
-  EXPECT_EQ(turn(), ControlLoop::kBriskTurn);
+  EXPECT_EQ(turn(), daemon::ControlLoop::kBriskTurn);
 }
 
 TEST_F(DaemonLoop, AJobThatDrainsAndEndsIsTold) {
@@ -268,7 +271,7 @@ TEST_F(DaemonLoop, AnAbortFollowedByAJoinInTheSameTurnIsTold) {
   peers[1].restart();
   plane.receive(peers[1], peers[1].join());
   turn();
-  EXPECT_EQ(status().phase, JobPhase::kForming);
+  EXPECT_EQ(status().phase, members::JobPhase::kForming);
   EXPECT_EQ(journal.count("job 'resnet': aborted, and forms again: rank 0: out of memory"), 1U)
       << journal.all();
 }

@@ -2,22 +2,21 @@
 
 #include <gtest/gtest.h>
 
-#include "box_options.h"
-#include "box_start.h"
-#include "load_config.h"
-#include "to_members.h"
+#include "config/load_config.h"
+#include "config/to_members.h"
+#include "daemon/box_start.h"
 
 namespace tally {
 namespace {
 
-Config config_of(const std::string& text) {
-  auto loaded = load_config_text(text, "test.yaml");
-  EXPECT_TRUE(loaded) << to_text(loaded.error());
-  return loaded ? loaded->config : Config{};
+config::Config config_of(const std::string& text) {
+  auto loaded = config::load_config_text(text, "test.yaml");
+  EXPECT_TRUE(loaded) << config::to_text(loaded.error());
+  return loaded ? loaded->config : config::Config{};
 }
 
-const Config& two_cores() {
-  static const Config config = config_of(R"(
+const config::Config& two_cores() {
+  static const config::Config config = config_of(R"(
 instance: rack1
 dataplane: {cores: [2, 5], idle: poll, execution: staged, memory: 128MiB, slots: 8MiB, hugepages: "off", eal: ["--telemetry"]}
 box: {ipv4: 10.0.0.1/24, ipv6: "fd00::1/64", mac: "02:00:00:00:00:09"}
@@ -32,38 +31,38 @@ jobs:
 }
 
 TEST(DaemonOptions, Eal) {
-  const EalOptions eal = eal_options(two_cores());
+  const dpdk::EalOptions eal = daemon::eal_options(two_cores());
   EXPECT_EQ(eal.program, "tallyd");
   EXPECT_EQ(eal.instance, "rack1");
   EXPECT_EQ(eal.cores, (std::vector<std::uint16_t>{2, 5}));
   EXPECT_TRUE(eal.pinned);
   EXPECT_EQ(eal.memory_bytes, 128U << 20U);
-  EXPECT_EQ(eal.hugepages, EalOptions::Hugepages::kOff);
+  EXPECT_EQ(eal.hugepages, dpdk::EalOptions::Hugepages::kOff);
   EXPECT_EQ(eal.pci, std::vector<std::string>{two_cores().ports[1].device.text});
   EXPECT_EQ(eal.extra, std::vector<std::string>{"--telemetry"});
 }
 
 TEST(DaemonOptions, APortIsToldHowManyFramesItsWorkersMayHaveInFlight) {
   const auto burst_in = [](const std::string& mode) {
-    const Config config = config_of(R"(
+    const config::Config config = config_of(R"(
 instance: rack1
 dataplane: {cores: [2], memory: 128MiB, slots: 8MiB}
 box: {ipv4: 10.0.0.1/24, mode: )" + mode +
-                                    R"(}
+                                            R"(}
 ports:
   - {name: a, device: "net_af_packet0,iface=eth1"}
 jobs:
   - {name: one, workers: 8, window: 128, token_file: none}
   - {name: two, workers: 3, window: 512, token_file: none}
 )");
-    return port_options(config, config.ports[0]).burst;
+    return daemon::port_options(config, config.ports[0]).burst;
   };
   EXPECT_EQ(burst_in("inline"), 512U) << "a worker behind each port";
   EXPECT_EQ(burst_in("one-arm"), 8U * 128 + 3 * 512) << "all of them behind one";
 }
 
 TEST(DaemonOptions, Ports) {
-  const PortOptions a = port_options(two_cores(), two_cores().ports[0]);
+  const dpdk::PortOptions a = daemon::port_options(two_cores(), two_cores().ports[0]);
   EXPECT_EQ(a.name, "a");
   EXPECT_EQ(a.device, "net_memif0,role=server,id=3,socket=/tmp/x.sock,socket-abstract=no");
   EXPECT_FALSE(a.pci);
@@ -71,21 +70,21 @@ TEST(DaemonOptions, Ports) {
   EXPECT_EQ(a.receive_queues, 2);
   EXPECT_EQ(a.transmit_queues, 2);
   EXPECT_FALSE(a.checksum);
-  const ImpairOptions loss{.loss_ppm = 25'000, .seed = 9};
-  EXPECT_EQ(impair_options(two_cores().ports[0]).in, loss);
-  EXPECT_EQ(impair_options(two_cores().ports[0]).out, loss);
-  const PortOptions b = port_options(two_cores(), two_cores().ports[1]);
+  const impair::ImpairOptions loss{.loss_ppm = 25'000, .seed = 9};
+  EXPECT_EQ(daemon::impair_options(two_cores().ports[0]).in, loss);
+  EXPECT_EQ(daemon::impair_options(two_cores().ports[0]).out, loss);
+  const dpdk::PortOptions b = daemon::port_options(two_cores(), two_cores().ports[1]);
   EXPECT_TRUE(b.pci);
   EXPECT_EQ(b.mtu, 9000);
   EXPECT_EQ(b.receive_queues, 1);
   EXPECT_EQ(b.transmit_queues, 2);
   EXPECT_TRUE(b.checksum);
-  EXPECT_FALSE(impair_options(two_cores().ports[1]).in.on());
-  EXPECT_FALSE(impair_options(two_cores().ports[1]).out.on());
+  EXPECT_FALSE(daemon::impair_options(two_cores().ports[1]).in.on());
+  EXPECT_FALSE(daemon::impair_options(two_cores().ports[1]).out.on());
 }
 
 TEST(DaemonOptions, ADirectionsOwnWordsReplaceThoseForBoth) {
-  const Config config = config_of(R"(
+  const config::Config config = config_of(R"(
 box: {ipv4: 10.0.0.1/24}
 ports:
   - name: a
@@ -93,42 +92,42 @@ ports:
     impair: {loss: 1%, burst: 4, delay: 2ms, seed: 7, in: {loss: 0%, duplicate: 3%, queue: 10}, out: {burst: 1, reorder: 4%, corrupt: 5%, jitter: 1ms}}
 jobs: [{name: one, workers: 3, token_file: none}]
 )");
-  const PortImpairment impair = impair_options(config.ports[0]);
-  EXPECT_EQ(impair.in, (ImpairOptions{.loss_ppm = 0,
-                                      .burst = 4,
-                                      .duplicate_ppm = 30'000,
-                                      .delay = 2 * kMillisecond,
-                                      .queue = 10,
-                                      .seed = 7}));
-  EXPECT_EQ(impair.out, (ImpairOptions{.loss_ppm = 10'000,
-                                       .reorder_ppm = 40'000,
-                                       .corrupt_ppm = 50'000,
-                                       .delay = 2 * kMillisecond,
-                                       .jitter = kMillisecond,
-                                       .seed = 7}));
+  const impair::PortImpairment impair = daemon::impair_options(config.ports[0]);
+  EXPECT_EQ(impair.in, (impair::ImpairOptions{.loss_ppm = 0,
+                                              .burst = 4,
+                                              .duplicate_ppm = 30'000,
+                                              .delay = 2 * kMillisecond,
+                                              .queue = 10,
+                                              .seed = 7}));
+  EXPECT_EQ(impair.out, (impair::ImpairOptions{.loss_ppm = 10'000,
+                                               .reorder_ppm = 40'000,
+                                               .corrupt_ppm = 50'000,
+                                               .delay = 2 * kMillisecond,
+                                               .jitter = kMillisecond,
+                                               .seed = 7}));
   // It reads back what it dumps, with nothing said for a direction that the file did not say.
-  const std::string dumped = dump_config(config);
+  const std::string dumped = config::dump_config(config);
   EXPECT_EQ(config_of(dumped), config) << dumped;
-  EXPECT_EQ(dump_config(two_cores()).find("in:\n"), std::string::npos);
+  EXPECT_EQ(config::dump_config(two_cores()).find("in:\n"), std::string::npos);
 }
 
 // Every queue that a core reads, and every core that sends, keeps frames of its own.
 TEST(DaemonOptions, PoolsPayForWhatImpairKeeps) {
-  Config config = two_cores();
-  EXPECT_EQ(pool_demand(config).impaired_in, 0U) << "loss keeps nothing";
+  config::Config config = two_cores();
+  EXPECT_EQ(daemon::pool_demand(config).impaired_in, 0U) << "loss keeps nothing";
   config.ports[0].impair.delay = kMillisecond;
   config.ports[0].impair.out.queue = 100;
-  EXPECT_EQ(pool_demand(config).impaired_in, 2 * 1'024U);
-  EXPECT_EQ(pool_demand(config).impaired_out, 2 * 100U);
+  EXPECT_EQ(daemon::pool_demand(config).impaired_in, 2 * 1'024U);
+  EXPECT_EQ(daemon::pool_demand(config).impaired_out, 2 * 100U);
   config.ports[1].impair.reorder_ppm = 5;
-  EXPECT_EQ(pool_demand(config).impaired_in, 2 * 1'024U + kPassing + kFarthest);
-  EXPECT_EQ(pool_demand(config).impaired_out, 2 * 100U + 2 * (kPassing + kFarthest));
+  EXPECT_EQ(daemon::pool_demand(config).impaired_in, 2 * 1'024U + impair::kPassing + impair::kFarthest);
+  EXPECT_EQ(daemon::pool_demand(config).impaired_out, 2 * 100U + 2 * (impair::kPassing + impair::kFarthest));
 }
 
 TEST(DaemonOptions, PoolsAreSizedFromThePorts) {
-  const PoolDemand demand = pool_demand(two_cores());
-  const std::uint32_t a = Port::descriptors_of(port_options(two_cores(), two_cores().ports[0]));
-  const std::uint32_t b = Port::descriptors_of(port_options(two_cores(), two_cores().ports[1]));
+  const dpdk::PoolDemand demand = daemon::pool_demand(two_cores());
+  const std::uint32_t a = dpdk::Port::descriptors_of(daemon::port_options(two_cores(), two_cores().ports[0]));
+  const std::uint32_t b = dpdk::Port::descriptors_of(daemon::port_options(two_cores(), two_cores().ports[1]));
   EXPECT_EQ(demand.ports, 2U);
   EXPECT_EQ(demand.cores, 2U);
   EXPECT_EQ(demand.receive_descriptors, 2 * a + b);
@@ -137,78 +136,79 @@ TEST(DaemonOptions, PoolsAreSizedFromThePorts) {
 }
 
 TEST(DaemonOptions, PoolsAreSizedForWhatTheKernelHolds) {
-  Config config = two_cores();
+  config::Config config = two_cores();
   config.ports.resize(1);
-  PortSection& port = config.ports[0];
+  config::PortSection& port = config.ports[0];
   port.mtu = 1500;
   port.queues = 1;
   port.device = {
-      .text = "net_af_packet0,iface=eth1", .kind = DeviceKind::kAfPacket, .name = "net_af_packet0"};
-  const PoolDemand packet = pool_demand(config);
+      .text = "net_af_packet0,iface=eth1", .kind = config::DeviceKind::kAfPacket, .name = "net_af_packet0"};
+  const dpdk::PoolDemand packet = daemon::pool_demand(config);
   EXPECT_EQ(packet.receive_descriptors + packet.transmit_descriptors + packet.umem_mbufs, 0U) << "it copies";
   EXPECT_EQ(packet.least_room, 2016U);
-  port.device = {.text = "net_af_xdp0,iface=eth1", .kind = DeviceKind::kAfXdp, .name = "net_af_xdp0"};
-  const PoolDemand xdp = pool_demand(config);
+  port.device = {.text = "net_af_xdp0,iface=eth1", .kind = config::DeviceKind::kAfXdp, .name = "net_af_xdp0"};
+  const dpdk::PoolDemand xdp = daemon::pool_demand(config);
   EXPECT_EQ(xdp.receive_descriptors + xdp.transmit_descriptors, 0U);
   EXPECT_EQ(xdp.umem_mbufs, 2048U + 1024 + 2048) << "fill ring, transmit ring, completion ring; one queue";
 }
 
 // Whether a job has external servers may change while the daemon runs; whether slots are shared may not.
 TEST(DaemonOptions, PoolsPayForServersQueuesWhereSlotsAreShared) {
-  Config config = two_cores();
+  config::Config config = two_cores();
   config.dataplane.shared = {};
-  EXPECT_FALSE(pool_demand(config).servers);
+  EXPECT_FALSE(daemon::pool_demand(config).servers);
   config.dataplane.shared = {.slots = 64, .elements = 352};
-  EXPECT_TRUE(pool_demand(config).servers);
+  EXPECT_TRUE(daemon::pool_demand(config).servers);
 }
 
 TEST(DaemonOptions, Plane) {
-  const DataPlaneOptions plane = plane_options(two_cores());
+  const io::DataPlaneOptions plane = daemon::plane_options(two_cores());
   EXPECT_EQ(plane.cores, 2);
-  EXPECT_EQ(plane.idle, IdlePolicy::kPoll);
+  EXPECT_EQ(plane.idle, io::IdlePolicy::kPoll);
   EXPECT_TRUE(plane.staged);
   EXPECT_EQ(plane.slot_lines, (8U << 20U) / 64 / 2);
   EXPECT_EQ(plane.box.mac, (Mac{2, 0, 0, 0, 0, 9}));
   EXPECT_EQ(plane.box.ipv4, (Ipv4{10, 0, 0, 1}));
   EXPECT_EQ(plane.box.ipv6[0], 0xfd);
-  EXPECT_EQ(plane.slot_lines, member_options(two_cores()).slot_lines);
-  EXPECT_EQ(plane.box.mac, member_options(two_cores()).box_mac);
+  EXPECT_EQ(plane.slot_lines, config::member_options(two_cores()).slot_lines);
+  EXPECT_EQ(plane.box.mac, config::member_options(two_cores()).box_mac);
 }
 
 TEST(DaemonOptions, TheBoxIsASwitchUnlessItHangsOnOne) {
-  Config config = two_cores();
-  EXPECT_EQ(plane_options(config).mode, BoxMode::kInline);
-  config.box.mode = BoxSection::Mode::kOneArm;
-  EXPECT_EQ(plane_options(config).mode, BoxMode::kOneArm);
+  config::Config config = two_cores();
+  EXPECT_EQ(daemon::plane_options(config).mode, l2::BoxMode::kInline);
+  config.box.mode = config::BoxSection::Mode::kOneArm;
+  EXPECT_EQ(daemon::plane_options(config).mode, l2::BoxMode::kOneArm);
 }
 
 TEST(DaemonOptions, SharedSlotsAndTheServerAreDividedAmongTheCores) {
-  const DataPlaneOptions none = plane_options(two_cores());
+  const io::DataPlaneOptions none = daemon::plane_options(two_cores());
   EXPECT_EQ(none.shared_entries, 0U);
   EXPECT_EQ(none.server_lines, 0U);
-  const Config config = config_of(R"(
+  const config::Config config = config_of(R"(
 dataplane: {cores: [2, 5], memory: 128MiB, slots: 8MiB, shared: {slots: 1001, elements: 256, server: 4MiB}}
 box: {ipv4: 10.0.0.1/24}
 ports: [{name: a, device: net_ring0}]
 jobs: [{name: one, workers: 3, token_file: none, discipline: shared}]
 )");
-  const DataPlaneOptions plane = plane_options(config);
+  const io::DataPlaneOptions plane = daemon::plane_options(config);
   EXPECT_EQ(plane.slot_lines, (8U << 20U) / 64 / 2);
   EXPECT_EQ(plane.shared_entries, 500U);
   EXPECT_EQ(plane.shared_elements, 256);
   EXPECT_EQ(plane.server_lines, (4U << 20U) / 64 / 2);
-  EXPECT_EQ(plane.shared_entries, member_options(config).shared_entries);
-  EXPECT_EQ(plane.shared_elements, member_options(config).shared_elements);
-  EXPECT_TRUE(start_members(config));
+  EXPECT_EQ(plane.shared_entries, config::member_options(config).shared_entries);
+  EXPECT_EQ(plane.shared_elements, config::member_options(config).shared_elements);
+  EXPECT_TRUE(daemon::start_members(config));
 }
 
 TEST(DaemonOptions, TheSummaryCounts) {
-  EXPECT_EQ(summary(two_cores()), "instance rack1: 2 data cores (CPUs 2, 5), 2 ports, 1 job of 3 workers");
-  EXPECT_EQ(log_level(two_cores()), LogLevel::kDebug);
+  EXPECT_EQ(daemon::summary(two_cores()),
+            "instance rack1: 2 data cores (CPUs 2, 5), 2 ports, 1 job of 3 workers");
+  EXPECT_EQ(daemon::log_level(two_cores()), daemon::LogLevel::kDebug);
 }
 
 TEST(DaemonOptions, EveryJobIsDeclaredAndEveryStartDrawsAnew) {
-  auto one = start_members(two_cores());
+  auto one = daemon::start_members(two_cores());
   ASSERT_TRUE(one);
   const auto jobs = one->status(0);
   ASSERT_EQ(jobs.size(), 1U);
@@ -217,11 +217,11 @@ TEST(DaemonOptions, EveryJobIsDeclaredAndEveryStartDrawsAnew) {
 }
 
 TEST(DaemonOptions, LevelsOfDpdk) {
-  EXPECT_EQ(level_of_dpdk(4), LogLevel::kError);
-  EXPECT_EQ(level_of_dpdk(5), LogLevel::kWarning);
-  EXPECT_EQ(level_of_dpdk(6), LogLevel::kDebug);
-  EXPECT_EQ(level_of_dpdk(7), LogLevel::kDebug);
-  EXPECT_EQ(level_of_dpdk(8), LogLevel::kTrace);
+  EXPECT_EQ(daemon::level_of_dpdk(4), daemon::LogLevel::kError);
+  EXPECT_EQ(daemon::level_of_dpdk(5), daemon::LogLevel::kWarning);
+  EXPECT_EQ(daemon::level_of_dpdk(6), daemon::LogLevel::kDebug);
+  EXPECT_EQ(daemon::level_of_dpdk(7), daemon::LogLevel::kDebug);
+  EXPECT_EQ(daemon::level_of_dpdk(8), daemon::LogLevel::kTrace);
 }
 
 }  // namespace

@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "log.h"
+#include "daemon/log.h"
+#include "daemon/plane.h"
 #include "members_support.h"
-#include "plane.h"
 
 namespace tally::daemon_test {
 
@@ -20,28 +20,28 @@ using members_test::Bytes;
 using members_test::Peer;
 using members_test::Sent;
 
-struct FakePlane final : Plane {
+struct FakePlane final : daemon::Plane {
   struct Waiting {
     Bytes datagram;
-    Binding source;
+    jobs::Binding source;
   };
 
   explicit FakePlane(std::size_t cores_in = 2, std::size_t ports_in = 2)
       : core_statistics(cores_in), port_statistics_(ports_in), links(ports_in, false) {}
 
-  void publish(Publication p) override {
+  void publish(jobs::Publication p) override {
     trace.push_back("publish " + std::to_string(p.version));
     publications.push_back(std::move(p));
   }
   std::uint64_t adopted() const override { return adopted_version; }
-  std::optional<Punt> next_punt(std::span<std::byte> out) override {
+  std::optional<io::Punt> next_punt(std::span<std::byte> out) override {
     if (punts.empty()) return std::nullopt;
     const Waiting first = punts.front();
     punts.pop_front();
     std::copy(first.datagram.begin(), first.datagram.end(), out.begin());
-    return Punt{first.datagram.size(), first.source};
+    return io::Punt{first.datagram.size(), first.source};
   }
-  bool inject(const Binding& to, std::span<const std::byte> datagram) override {
+  bool inject(const jobs::Binding& to, std::span<const std::byte> datagram) override {
     Sent s;
     s.to = to;
     std::memcpy(&s.header, datagram.data(), kHeaderBytes);
@@ -50,9 +50,9 @@ struct FakePlane final : Plane {
     if (!full) injected.push_back(std::move(s));
     return !full;
   }
-  std::optional<Event> next_event() override {
+  std::optional<pipeline::Event> next_event() override {
     if (events.empty()) return std::nullopt;
-    const Event e = events.front();
+    const pipeline::Event e = events.front();
     events.pop_front();
     return e;
   }
@@ -63,11 +63,13 @@ struct FakePlane final : Plane {
     return std::string("w").append(std::to_string(raw(port)));
   }
   bool link_up(PortIndex port) const override { return links.at(raw(port)); }
-  PortStatistics port_statistics(PortIndex port) const override { return port_statistics_.at(raw(port)); }
-  DataPlane::ImpairedPort impaired(PortIndex port) const override {
-    return raw(port) < impaired_.size() ? impaired_[raw(port)] : DataPlane::ImpairedPort{};
+  dpdk::PortStatistics port_statistics(PortIndex port) const override {
+    return port_statistics_.at(raw(port));
   }
-  const CoreStatistics& statistics(std::size_t core) const override { return core_statistics.at(core); }
+  io::DataPlane::ImpairedPort impaired(PortIndex port) const override {
+    return raw(port) < impaired_.size() ? impaired_[raw(port)] : io::DataPlane::ImpairedPort{};
+  }
+  const io::CoreStatistics& statistics(std::size_t core) const override { return core_statistics.at(core); }
   JobCounters counters(std::size_t core, JobId job) const override {
     const auto at = job_counters.find({core, job});
     return at == job_counters.end() ? JobCounters{} : at->second;
@@ -80,12 +82,12 @@ struct FakePlane final : Plane {
     const auto at = held.find({core, job});
     return at == held.end() ? static_cast<std::uint32_t>(core) + 1 : at->second;
   }
-  SlotCounters slots(std::size_t core, JobId job) const override {
+  pipeline::SlotCounters slots(std::size_t core, JobId job) const override {
     const auto at = slot_counters.find({core, job});
-    return at == slot_counters.end() ? SlotCounters{} : at->second;
+    return at == slot_counters.end() ? pipeline::SlotCounters{} : at->second;
   }
-  MergeCounters server(std::size_t core) const override {
-    return core < servers.size() ? servers[core] : MergeCounters{};
+  server::MergeCounters server(std::size_t core) const override {
+    return core < servers.size() ? servers[core] : server::MergeCounters{};
   }
   std::uint64_t overflows(std::size_t core, JobId) const override { return 10 * (core + 1); }
   std::size_t hosts() const override { return known_hosts; }
@@ -106,30 +108,32 @@ struct FakePlane final : Plane {
   }
 
   std::deque<Waiting> punts;
-  std::deque<Event> events;
-  std::vector<Publication> publications;
+  std::deque<pipeline::Event> events;
+  std::vector<jobs::Publication> publications;
   std::vector<Sent> injected;
   std::vector<std::string> trace;  // in the order of the calls
   std::uint64_t adopted_version = 0;
   bool full = false;  // inject takes nothing
-  std::vector<CoreStatistics> core_statistics;
-  std::vector<PortStatistics> port_statistics_;
-  std::vector<DataPlane::ImpairedPort> impaired_;  // by PortIndex
+  std::vector<io::CoreStatistics> core_statistics;
+  std::vector<dpdk::PortStatistics> port_statistics_;
+  std::vector<io::DataPlane::ImpairedPort> impaired_;  // by PortIndex
   std::vector<bool> links;
   std::map<std::pair<std::size_t, JobId>, JobCounters> job_counters;
   std::map<std::tuple<std::size_t, JobId, Rank>, TimeNs> seen;
   std::map<std::pair<std::size_t, JobId>, std::uint32_t> held;  // shared slots
-  std::map<std::pair<std::size_t, JobId>, SlotCounters> slot_counters;
-  std::vector<MergeCounters> servers;  // by core
+  std::map<std::pair<std::size_t, JobId>, pipeline::SlotCounters> slot_counters;
+  std::vector<server::MergeCounters> servers;  // by core
   std::size_t known_hosts = 0;
 };
 
 // What was logged, as "level text".
 struct Journal {
-  std::vector<std::pair<LogLevel, std::string>> lines;
+  std::vector<std::pair<daemon::LogLevel, std::string>> lines;
 
-  [[nodiscard]] LogSink sink() {
-    return [this](LogLevel level, std::string_view text) { lines.emplace_back(level, std::string(text)); };
+  [[nodiscard]] daemon::LogSink sink() {
+    return [this](daemon::LogLevel level, std::string_view text) {
+      lines.emplace_back(level, std::string(text));
+    };
   }
   [[nodiscard]] std::size_t count(const std::string& part) const {
     return static_cast<std::size_t>(std::count_if(lines.begin(), lines.end(), [&](const auto& line) {

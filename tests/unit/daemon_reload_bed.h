@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "config/to_members.h"
+#include "daemon/reload.h"
 #include "daemon_plane.h"
 #include "members_support.h"
-#include "reload.h"
-#include "to_members.h"
 
 namespace tally::daemon_test {
 
@@ -34,31 +34,31 @@ inline std::string with(const std::string& old, const std::string& by, std::stri
 
 struct DaemonReload : testing::Test {
   explicit DaemonReload(const std::string& text = kText)
-      : config(load_config_text(text, "box.yaml")->config), bench(member_options(config)) {
-    for (const JobSection& job : config.jobs) id = bench.declare(member_job(job));
+      : config(config::load_config_text(text, "box.yaml")->config), bench(config::member_options(config)) {
+    for (const config::JobSection& job : config.jobs) id = bench.declare(config::member_job(job));
     for (Peer& p : peers) {
       p.job = "one";
       p.token.clear();
     }
   }
   // The session of that name; nullopt if there is none.
-  [[nodiscard]] std::optional<JobStatus> session(const std::string& name) const {
-    for (JobStatus& job : bench.members->status(bench.now))
+  [[nodiscard]] std::optional<members::JobStatus> session(const std::string& name) const {
+    for (members::JobStatus& job : bench.members->status(bench.now))
       if (job.session && job.name == name) return std::move(job);
     return std::nullopt;
   }
   void reload(const std::string& text) {
     journal.lines.clear();
-    reload_.take(load_config_text(text, "box.yaml"), *bench.members, bench.now);
+    reload_.take(config::load_config_text(text, "box.yaml"), *bench.members, bench.now);
     told = bench.settle();
   }
 
-  Config config;
+  config::Config config;
   Bench bench;
   JobId id{};
   std::vector<Peer> peers{Peer(0), Peer(1)};
   Journal journal;
-  Reload reload_{config, journal.sink()};
+  daemon::Reload reload_{config, journal.sink()};
   std::vector<Sent> told;
 };
 

@@ -18,7 +18,8 @@ TEST_F(DaemonReloadSessions, SessionsComeAndGoAndJobsAreNotTouched) {
   reload(kText + kSessions);
   EXPECT_EQ(journal.count("reload: job 'a' is declared: a session"), 1U);
   EXPECT_EQ(bench.members->status(bench.now).size(), 3U);
-  for (const JobStatus& job : bench.members->status(bench.now)) EXPECT_EQ(job.phase, JobPhase::kRunning);
+  for (const members::JobStatus& job : bench.members->status(bench.now))
+    EXPECT_EQ(job.phase, members::JobPhase::kRunning);
   reload(kText);
   EXPECT_EQ(journal.count("reload: job 'b' is gone from the configuration"), 1U);
   EXPECT_EQ(bench.members->status(bench.now).size(), 1U);
@@ -40,9 +41,9 @@ TEST_F(DaemonReloadSessions, SessionsThatDifferAreDeclaredAgainAndItIsSaidWhy) {
   EXPECT_EQ(journal.count("is gone"), 0U);
   const auto jobs = bench.members->status(bench.now);
   ASSERT_EQ(jobs.size(), 3U);
-  for (const JobStatus& job : jobs) {
+  for (const members::JobStatus& job : jobs) {
     if (!job.session) continue;
-    EXPECT_EQ(job.phase, JobPhase::kRunning) << job.reason;
+    EXPECT_EQ(job.phase, members::JobPhase::kRunning) << job.reason;
     EXPECT_EQ(job.ranks[0].binding.address,
               mapped({10, 0, 0, static_cast<std::uint8_t>(job.name == "a" ? 12 : 11)}));
   }
@@ -56,14 +57,14 @@ struct DaemonReloadBox : DaemonReload {
   // The new text does not change session a, for this reason, however often it is read.
   void stays(const std::string& text, const std::string& why) {
     const auto before = session("a");
-    ASSERT_TRUE(before && before->phase == JobPhase::kRunning);
-    const Config was = reload_.config();
+    ASSERT_TRUE(before && before->phase == members::JobPhase::kRunning);
+    const config::Config was = reload_.config();
     for (int i = 0; i < 2; ++i) {
       reload(text);
       EXPECT_EQ(journal.count("reload: job 'a': " + why + "; the session stays as it runs"), 1U)
           << journal.all();
       EXPECT_EQ(journal.count("declared again"), 0U) << journal.all();
-      EXPECT_EQ(journal.lines.at(0).first, LogLevel::kError);
+      EXPECT_EQ(journal.lines.at(0).first, daemon::LogLevel::kError);
     }
     EXPECT_EQ(session("a"), before);
     EXPECT_EQ(reload_.config(), was);
@@ -78,7 +79,7 @@ TEST_F(DaemonReloadBox, ASessionWithTheAddressOfTheRunningBoxStaysAsItWas) {
 
 TEST_F(DaemonReloadBox, ASessionWithTheMacOfTheRunningBoxStaysAsItWas) {
   reload(kText + kSessions);
-  const std::string mac = to_text(box_mac(config));
+  const std::string mac = config::to_text(config::box_mac(config));
   stays(with("10.0.0.1/24", "10.0.0.1/24, mac: 02:00:00:00:00:fe",
              with("02:00:00:00:00:01", mac, kText + kSessions)),
         "rank 0 has the box's MAC");

@@ -27,7 +27,7 @@ TEST_F(DaemonReload, AFileWithErrorsChangesNothingAndSaysWhere) {
   EXPECT_EQ(journal.count("reload: the configuration has errors; nothing was changed"), 1U);
   EXPECT_TRUE(told.empty());
   EXPECT_EQ(bench.members->status(bench.now).size(), 1U);
-  EXPECT_EQ(bench.status(id).phase, JobPhase::kRunning);
+  EXPECT_EQ(bench.status(id).phase, members::JobPhase::kRunning);
 }
 
 TEST_F(DaemonReload, WhatTakesARestartIsNamedInOneLineEveryTime) {

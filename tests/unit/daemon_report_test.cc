@@ -6,10 +6,9 @@
 
 #include <gtest/gtest.h>
 
-#include "column_table.h"
-#include "counters_report.h"
+#include "daemon/counters_report.h"
 #include "daemon_plane.h"
-#include "numbers.h"
+#include "text/text.h"
 
 namespace tally::daemon_test {
 namespace {
@@ -22,8 +21,9 @@ void golden(const std::string& name, const std::string& seen) {
   EXPECT_EQ(seen, wanted.str()) << "of " << name << "; UPDATE_GOLDEN=1 rewrites it";
 }
 
-JobStatus job_of(std::uint16_t id, const std::string& name, JobPhase phase, std::uint64_t live) {
-  JobStatus status;
+members::JobStatus job_of(std::uint16_t id, const std::string& name, members::JobPhase phase,
+                          std::uint64_t live) {
+  members::JobStatus status;
   status.id = JobId{id};
   status.name = name;
   status.phase = phase;
@@ -46,7 +46,7 @@ void make_busy(FakePlane& plane) {
                                .rx_missed = 3,
                                .tx_packets = 99'999,
                                .tx_bytes = 1'000};
-  CoreStatistics& core = plane.core_statistics[0];
+  io::CoreStatistics& core = plane.core_statistics[0];
   core.frames_in = 1'000'000;
   core.frames_out = 4'000'000;
   core.results = 250'000;
@@ -80,25 +80,27 @@ void make_busy(FakePlane& plane) {
 TEST(DaemonReport, OfABusyBox) {
   FakePlane plane;
   make_busy(plane);
-  CountersSnapshot all = take_snapshot(
-      plane, {job_of(1, "resnet50", JobPhase::kRunning, 0xF), job_of(2, "bert", JobPhase::kForming, 0x5)},
-      {1, 3});
+  daemon::CountersSnapshot all =
+      daemon::take_snapshot(plane,
+                            {job_of(1, "resnet50", members::JobPhase::kRunning, 0xF),
+                             job_of(2, "bert", members::JobPhase::kForming, 0x5)},
+                            {1, 3});
   EXPECT_EQ(all.cores[0].contributions, 1'000'000U);
   EXPECT_EQ(all.cores[1].contributions, 5U);
   EXPECT_EQ(all.jobs[0].occupancy, 3U);
   all.instance = "rack1";
   all.uptime = 12'340 * kMillisecond;
   all.uptime_cycles = 3'000'000'000;
-  all.membership.drops[static_cast<std::size_t>(MembershipDrop::kToken)] = 4;
+  all.membership.drops[static_cast<std::size_t>(members::MembershipDrop::kToken)] = 4;
   all.answers_unsent = 1;
-  golden("busy.txt", counters_text(all));
+  golden("busy.txt", daemon::counters_text(all));
 }
 
 TEST(DaemonReport, OfABoxThatDidNothing) {
   const FakePlane plane(1, 1);
-  CountersSnapshot all = take_snapshot(plane, {}, {0});
+  daemon::CountersSnapshot all = daemon::take_snapshot(plane, {}, {0});
   all.instance = "idle";
-  golden("idle.txt", counters_text(all));
+  golden("idle.txt", daemon::counters_text(all));
 }
 
 TEST(DaemonReport, SaysHowManyResultsLackStragglers) {
@@ -106,9 +108,11 @@ TEST(DaemonReport, SaysHowManyResultsLackStragglers) {
   plane.slot_counters[{0, JobId{1}}].incomplete = 1'200;
   plane.slot_counters[{1, JobId{1}}].incomplete = 34;
   plane.slot_counters[{1, JobId{1}}].incomplete_bad = 2;
-  const std::string text = counters_text(take_snapshot(
-      plane, {job_of(1, "late", JobPhase::kRunning, 0xF), job_of(2, "strict", JobPhase::kRunning, 0x5)},
-      {1, 3}));
+  const std::string text =
+      daemon::counters_text(daemon::take_snapshot(plane,
+                                                  {job_of(1, "late", members::JobPhase::kRunning, 0xF),
+                                                   job_of(2, "strict", members::JobPhase::kRunning, 0x5)},
+                                                  {1, 3}));
   EXPECT_NE(text.find("\nincomplete results of job late: 1,234, not sent because of wrong sums: 2\n"),
             std::string::npos)
       << text;
@@ -117,12 +121,13 @@ TEST(DaemonReport, SaysHowManyResultsLackStragglers) {
 
 TEST(DaemonReport, SaysWhenEachMemberOfASessionWasLastSeen) {
   const FakePlane plane;
-  EXPECT_EQ(
-      counters_text(take_snapshot(plane, {job_of(1, "one", JobPhase::kRunning, 0)}, {1, 3})).find("session"),
-      std::string::npos);
-  JobStatus legacy = job_of(2, "legacy", JobPhase::kRunning, 1);
+  EXPECT_EQ(daemon::counters_text(
+                daemon::take_snapshot(plane, {job_of(1, "one", members::JobPhase::kRunning, 0)}, {1, 3}))
+                .find("session"),
+            std::string::npos);
+  members::JobStatus legacy = job_of(2, "legacy", members::JobPhase::kRunning, 1);
   legacy.world = 2;
-  legacy.session = SessionStatus{256, 2048, TsiRule::kOpaque, 1};
+  legacy.session = members::SessionStatus{256, 2048, jobs::TsiRule::kOpaque, 1};
   legacy.ranks.resize(2);
   for (std::uint8_t r = 0; r < 2; ++r) {
     legacy.ranks[r].binding.mac = {2, 0, 0, 0, 0, r};
@@ -130,9 +135,9 @@ TEST(DaemonReport, SaysWhenEachMemberOfASessionWasLastSeen) {
     legacy.ranks[r].binding.udp_port = 48864;
   }
   legacy.ranks[0].last_seen = 97 * kSecond;
-  CountersSnapshot all = take_snapshot(plane, {legacy}, {1, 3});
+  daemon::CountersSnapshot all = daemon::take_snapshot(plane, {legacy}, {1, 3});
   all.now = 100 * kSecond;
-  const std::string text = counters_text(all);
+  const std::string text = daemon::counters_text(all);
   EXPECT_NE(
       text.find(
           "\nsession  tsi     MAC                address   rank  UDP port  payload  slots  core  last seen\n"
@@ -146,20 +151,21 @@ TEST(DaemonReport, SaysWhenEachMemberOfASessionWasLastSeen) {
 // Of all cores together; nothing is said of a switch that has nothing to do.
 TEST(DaemonReport, SaysWhatTheSwitchDid) {
   FakePlane plane;
-  EXPECT_EQ(counters_text(take_snapshot(plane, {}, {1, 3})).find("switch"), std::string::npos);
-  SwitchCounters& one = plane.core_statistics[0].l2;
-  SwitchCounters& other = plane.core_statistics[1].l2;
-  for (int i = 0; i < 1'200; ++i) one.add(SwitchFate::kForwarded);
-  for (int i = 0; i < 34; ++i) other.add(SwitchFate::kForwarded);
-  other.add(SwitchFate::kArpAnswered);
-  other.add(SwitchFate::kNotServed);
-  one.add(SwitchFate::kReserved);
+  EXPECT_EQ(daemon::counters_text(daemon::take_snapshot(plane, {}, {1, 3})).find("switch"),
+            std::string::npos);
+  l2::SwitchCounters& one = plane.core_statistics[0].l2;
+  l2::SwitchCounters& other = plane.core_statistics[1].l2;
+  for (int i = 0; i < 1'200; ++i) one.add(l2::SwitchFate::kForwarded);
+  for (int i = 0; i < 34; ++i) other.add(l2::SwitchFate::kForwarded);
+  other.add(l2::SwitchFate::kArpAnswered);
+  other.add(l2::SwitchFate::kNotServed);
+  one.add(l2::SwitchFate::kReserved);
   one.copies = 9;
   other.copies = 3;
   other.moved = 1;
   one.learned = 5;
   plane.known_hosts = 4;
-  const std::string text = counters_text(take_snapshot(plane, {}, {1, 3}));
+  const std::string text = daemon::counters_text(daemon::take_snapshot(plane, {}, {1, 3}));
   EXPECT_NE(text.find("\nswitch: forwarded 1,234, ARP answered 1\n"
                       "switch, beside: copies of flooded frames 12, learned 5, moved 1\n"
                       "hosts known now: 4\n\n"
@@ -170,27 +176,28 @@ TEST(DaemonReport, SaysWhatTheSwitchDid) {
 
 TEST(DaemonReport, ManyCoresStandInBlocks) {
   const FakePlane plane(11, 1);
-  const std::string text = counters_text(take_snapshot(plane, {}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}));
+  const std::string text =
+      daemon::counters_text(daemon::take_snapshot(plane, {}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}));
   EXPECT_NE(text.find(" 7 (7)\n"), std::string::npos) << text;
   EXPECT_NE(text.find("core (CPU)           8 (8)"), std::string::npos) << text;
 }
 
 TEST(DaemonReport, DigitsAreGrouped) {
-  EXPECT_EQ(with_commas(0), "0");
-  EXPECT_EQ(with_commas(999), "999");
-  EXPECT_EQ(with_commas(1'000), "1,000");
-  EXPECT_EQ(with_commas(UINT64_MAX), "18,446,744,073,709,551,615");
+  EXPECT_EQ(text::with_commas(0), "0");
+  EXPECT_EQ(text::with_commas(999), "999");
+  EXPECT_EQ(text::with_commas(1'000), "1,000");
+  EXPECT_EQ(text::with_commas(UINT64_MAX), "18,446,744,073,709,551,615");
 }
 
 TEST(DaemonReport, SharesHaveOneDigit) {
-  EXPECT_EQ(share_text(1, 0), "-");
-  EXPECT_EQ(share_text(0, 10), "0.0 %");
-  EXPECT_EQ(share_text(1, 3), "33.3 %");
-  EXPECT_EQ(share_text(10, 10), "100.0 %");
+  EXPECT_EQ(text::share_text(1, 0), "-");
+  EXPECT_EQ(text::share_text(0, 10), "0.0 %");
+  EXPECT_EQ(text::share_text(1, 3), "33.3 %");
+  EXPECT_EQ(text::share_text(10, 10), "100.0 %");
 }
 
 TEST(DaemonReport, TablesAlignNumbersToTheRight) {
-  ColumnTable table({"name", "n", "more"});
+  text::ColumnTable table({"name", "n", "more"});
   table.add({"a", "1,000", "2"});
   table.add({"longer", "3"});
   EXPECT_EQ(table.text(), "name        n  more\na       1,000     2\nlonger      3\n");

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "control_loop.h"
+#include "daemon/control_loop.h"
 #include "daemon_plane.h"
 #include "tally/mix64.h"
 
@@ -32,14 +32,14 @@ class DaemonShares : public testing::Test {
   // The last turn's answer: how long the loop would wait.
   TimeNs pass(TimeNs time) {
     TimeNs wait = 0;
-    for (const TimeNs end = now + time; now < end;) wait = turn(ControlLoop::kIdleTurn);
+    for (const TimeNs end = now + time; now < end;) wait = turn(daemon::ControlLoop::kIdleTurn);
     return wait;
   }
-  [[nodiscard]] const Job* row(std::uint16_t id) const {
+  [[nodiscard]] const jobs::Job* row(std::uint16_t id) const {
     return plane.publications.back().table->find(JobId{id});
   }
-  static MembershipEngine engine() {
-    auto engine = MembershipEngine::create(
+  static members::MembershipEngine engine() {
+    auto engine = members::MembershipEngine::create(
         members_test::shared_box(65'536, 1'000, 2),
         [state = std::uint64_t{7}]() mutable { return mix64(state += 0x9e3779b97f4a7c15ULL); });
     for (const char* name : {"a", "b"})
@@ -52,7 +52,7 @@ class DaemonShares : public testing::Test {
   Journal journal;
   std::vector<Peer> as{Peer(0), Peer(1)};
   std::vector<Peer> bs{Peer(0), Peer(1)};
-  ControlLoop loop{plane, engine(), journal.sink(), 10 * kSecond, now};
+  daemon::ControlLoop loop{plane, engine(), journal.sink(), 10 * kSecond, now};
 };
 
 TEST_F(DaemonShares, CapsFollowWhatTheCoresShow) {
@@ -88,7 +88,7 @@ TEST_F(DaemonShares, NewCapsAreNoHurryAndNoNews) {
   for (const std::uint32_t held : {400U, 10U, 300U}) {
     plane.held[{0, JobId{2}}] = held;
     pass(50 * kMillisecond);
-    EXPECT_EQ(turn(ControlLoop::kIdleTurn), ControlLoop::kIdleTurn);
+    EXPECT_EQ(turn(daemon::ControlLoop::kIdleTurn), daemon::ControlLoop::kIdleTurn);
   }
   EXPECT_GE(plane.publications.size(), publications + 2);
   EXPECT_EQ(journal.lines.size(), lines) << journal.all();

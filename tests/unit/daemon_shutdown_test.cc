@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "control_loop.h"
+#include "daemon/control_loop.h"
 #include "daemon_plane.h"
 #include "tally/mix64.h"
 
@@ -13,9 +13,9 @@ namespace {
 using members_test::config_of;
 using testing::HasSubstr;
 
-MembershipEngine two_jobs() {
-  const MembershipOptions options{.box_mac = {2, 1, 2, 3, 4, 5}, .shards = 2, .slot_lines = 65'536};
-  auto engine = MembershipEngine::create(
+members::MembershipEngine two_jobs() {
+  const members::MembershipOptions options{.box_mac = {2, 1, 2, 3, 4, 5}, .shards = 2, .slot_lines = 65'536};
+  auto engine = members::MembershipEngine::create(
       options, [state = std::uint64_t{7}]() mutable { return mix64(state += 0x9e3779b97f4a7c15ULL); });
   EXPECT_TRUE(engine->declare(config_of(2)));
   EXPECT_TRUE(engine->declare(config_of(2, "bert")));
@@ -53,7 +53,7 @@ class DaemonShutdown : public testing::Test {
   FakePlane plane;
   Journal journal;
   std::vector<Peer> peers{Peer(0), Peer(1)};
-  ControlLoop loop{plane, two_jobs(), journal.sink(), 10 * kSecond, now};
+  daemon::ControlLoop loop{plane, two_jobs(), journal.sink(), 10 * kSecond, now};
 };
 
 TEST_F(DaemonShutdown, WithoutRunningJobsItEndsWithinAMoment) {
@@ -68,7 +68,7 @@ TEST_F(DaemonShutdown, WithoutRunningJobsItEndsWithinAMoment) {
 
 // A client of SwitchML knows no LEAVE: waiting for it would wait for ever.
 TEST_F(DaemonShutdown, ASessionEndsAtOnceAlsoWhileARunningJobGoesOn) {
-  SessionConfig session{.name = "legacy", .slots = 64};
+  members::SessionConfig session{.name = "legacy", .slots = 64};
   session.members.push_back({0, {2, 0, 0, 0, 0, 9}, {10, 0, 0, 9}});
   ASSERT_TRUE(loop.members().engine().declare(session));
   form();
@@ -85,7 +85,7 @@ TEST_F(DaemonShutdown, ASessionEndsAtOnceAlsoWhileARunningJobGoesOn) {
 // Nobody joins a session and none of its packets comes to control: without a look here, nothing would have
 // asked the cores since it runs.
 TEST_F(DaemonShutdown, ASessionThatEndsStillShowsWhenItsMembersWereSeen) {
-  SessionConfig session{.name = "legacy", .slots = 64};
+  members::SessionConfig session{.name = "legacy", .slots = 64};
   session.members.push_back({0, {2, 0, 0, 0, 0, 9}, {10, 0, 0, 9}});
   session.members.push_back({1, {2, 0, 0, 0, 0, 10}, {10, 0, 0, 10}});
   const auto id = loop.members().engine().declare(session);
@@ -97,8 +97,8 @@ TEST_F(DaemonShutdown, ASessionThatEndsStillShowsWhenItsMembersWereSeen) {
   loop.end(now);
   run_until_done(200 * kMillisecond);
   ASSERT_TRUE(loop.done());
-  const JobStatus& ended = loop.members().watch().jobs().at(*id);
-  EXPECT_EQ(ended.phase, JobPhase::kEnded);
+  const members::JobStatus& ended = loop.members().watch().jobs().at(*id);
+  EXPECT_EQ(ended.phase, members::JobPhase::kEnded);
   ASSERT_EQ(ended.ranks.size(), 2U);
   EXPECT_EQ(ended.ranks[0].last_seen, seen);
   EXPECT_EQ(ended.ranks[1].last_seen, 0U);
@@ -215,9 +215,9 @@ TEST_F(DaemonShutdown, AJobThatReformsIsNotTakenForANewOne) {
   EXPECT_EQ(plane.count(PacketType::kAbort), 0U);
   for (Peer& p : peers) plane.receive(p, p.join());
   for (int i = 0; i < 4; ++i) turn();
-  const JobStatus job = loop.members().engine().status(now).at(0);
+  const members::JobStatus job = loop.members().engine().status(now).at(0);
   EXPECT_EQ(job.name, "resnet");
-  EXPECT_EQ(job.phase, JobPhase::kRunning);
+  EXPECT_EQ(job.phase, members::JobPhase::kRunning);
 }
 
 TEST_F(DaemonShutdown, CountersOfWithdrawnJobsStayOfInterest) {

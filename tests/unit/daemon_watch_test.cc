@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "job_watch.h"
+#include "daemon/watch.h"
 
 namespace tally::daemon_test {
 namespace {
@@ -16,17 +16,17 @@ using testing::IsEmpty;
 
 struct DaemonWatch : testing::Test {
   std::vector<std::string> lines{};
-  JobWatch watch{[this](LogLevel, const auto& text) { lines.emplace_back(text); },
-                 std::vector<std::string>{"w0"}};
-  JobStatus bulk{.id = JobId{1},
-                 .name = "bulk",
-                 .phase = JobPhase::kRunning,
-                 .epoch = Epoch{5},
-                 .generation = Generation{7},
-                 .elements = 352,
-                 .window = 256,
-                 .largest_window = 256,
-                 .wanted_window = 256};
+  daemon::JobWatch watch{[this](daemon::LogLevel, const auto& text) { lines.emplace_back(text); },
+                         std::vector<std::string>{"w0"}};
+  members::JobStatus bulk{.id = JobId{1},
+                          .name = "bulk",
+                          .phase = members::JobPhase::kRunning,
+                          .epoch = Epoch{5},
+                          .generation = Generation{7},
+                          .elements = 352,
+                          .window = 256,
+                          .largest_window = 256,
+                          .wanted_window = 256};
 
   std::vector<std::string> look() {
     lines.clear();
@@ -38,7 +38,7 @@ struct DaemonWatch : testing::Test {
 TEST_F(DaemonWatch, SaysWhichPoolGivesToWhomAndWhenItGrows) {
   look();
   EXPECT_THAT(look(), IsEmpty());
-  bulk.phase = JobPhase::kForming;
+  bulk.phase = members::JobPhase::kForming;
   bulk.limit = 64;
   bulk.shrunk_for = "urgent";
   EXPECT_THAT(look(), ElementsAre("job 'bulk': gives slot memory to job 'urgent' of higher priority: its "
@@ -47,13 +47,13 @@ TEST_F(DaemonWatch, SaysWhichPoolGivesToWhomAndWhenItGrows) {
   bulk.limit = 32;  // that was not enough
   EXPECT_THAT(look(), ElementsAre("job 'bulk': gives slot memory to job 'urgent' of higher priority: its "
                                   "window shrinks from 256 to 32"));
-  bulk.phase = JobPhase::kRunning;
+  bulk.phase = members::JobPhase::kRunning;
   bulk.epoch = Epoch{6};
   bulk.window = 32;
   EXPECT_THAT(look(),
               ElementsAre("job 'bulk': running: generation 0x7, epoch 0x6, window 32, 352 elements per "
                           "packet"));
-  bulk.phase = JobPhase::kForming;
+  bulk.phase = members::JobPhase::kForming;
   bulk.limit = 256;
   EXPECT_THAT(look(), ElementsAre("job 'bulk': grows back: window 256 of 256",
                                   "job 'bulk': forming anew: its members are called back"));
@@ -61,9 +61,9 @@ TEST_F(DaemonWatch, SaysWhichPoolGivesToWhomAndWhenItGrows) {
 
 // The last few that a job waits for are named, servers too; a server that restarts is told of.
 TEST_F(DaemonWatch, SaysWhomAFormingJobWaitsFor) {
-  JobStatus& job = bulk;
-  const RankStatus there{.joined = true, .instance = 9};
-  job = {.id = JobId{1}, .name = "bulk", .phase = JobPhase::kForming, .world = 5};
+  members::JobStatus& job = bulk;
+  const members::RankStatus there{.joined = true, .instance = 9};
+  job = {.id = JobId{1}, .name = "bulk", .phase = members::JobPhase::kForming, .world = 5};
   job.missing = 0b11110;
   job.missing_servers = 0b10;
   job.ranks = {there, {}, {}, {}, {}};
@@ -97,18 +97,18 @@ TEST_F(DaemonWatch, SaysWhomAFormingJobWaitsFor) {
 
 struct DaemonWatchSession : DaemonWatch {
   DaemonWatchSession() {
-    bulk = {.id = JobId{1}, .name = "legacy", .phase = JobPhase::kDeclared, .world = 3};
-    bulk.session =
-        SessionStatus{1024, 2048, TsiRule::kPacket, 1, Mac{2, 0, 0, 0, 0, 0xFE}, SessionLacks::kNothing};
+    bulk = {.id = JobId{1}, .name = "legacy", .phase = members::JobPhase::kDeclared, .world = 3};
+    bulk.session = members::SessionStatus{
+        1024, 2048, jobs::TsiRule::kPacket, 1, Mac{2, 0, 0, 0, 0, 0xFE}, members::SessionLacks::kNothing};
     bulk.ranks.resize(3);
   }
   void run(std::uint32_t epoch) {
-    bulk.phase = JobPhase::kRunning;
+    bulk.phase = members::JobPhase::kRunning;
     bulk.epoch = Epoch{epoch};
     bulk.slots = {0, 73'728};
-    wait(SessionLacks::kNothing, "");
+    wait(members::SessionLacks::kNothing, "");
   }
-  void wait(SessionLacks lacks, const std::string& reason) {
+  void wait(members::SessionLacks lacks, const std::string& reason) {
     bulk.session->lacks = lacks;
     bulk.reason = reason;
   }
@@ -128,22 +128,22 @@ TEST_F(DaemonWatchSession, SaysWhatRunsAndWhere) {
 
 // With every job that comes and goes the numbers in the reason change.
 TEST_F(DaemonWatchSession, SaysOnceWhyItDoesNotRun) {
-  wait(SessionLacks::kRoom, "admission: 1 KiB is free");
+  wait(members::SessionLacks::kRoom, "admission: 1 KiB is free");
   EXPECT_THAT(look(), ElementsAre("job 'legacy': admission: 1 KiB is free"));
-  wait(SessionLacks::kRoom, "admission: 2 KiB are free");
+  wait(members::SessionLacks::kRoom, "admission: 2 KiB are free");
   EXPECT_THAT(look(), IsEmpty());
   run(1);
   EXPECT_THAT(look(), ElementsAre(testing::HasSubstr("running")));
 }
 
 TEST_F(DaemonWatchSession, SaysWhatItLacksWhenThatIsAnother) {
-  wait(SessionLacks::kTurn, "waits for 'one'");
+  wait(members::SessionLacks::kTurn, "waits for 'one'");
   EXPECT_THAT(look(), ElementsAre("job 'legacy': waits for 'one'"));
-  wait(SessionLacks::kTurn, "waits for 'two'");
+  wait(members::SessionLacks::kTurn, "waits for 'two'");
   EXPECT_THAT(look(), IsEmpty());
-  wait(SessionLacks::kRoom, "1 KiB is free");
+  wait(members::SessionLacks::kRoom, "1 KiB is free");
   EXPECT_THAT(look(), ElementsAre("job 'legacy': 1 KiB is free"));
-  wait(SessionLacks::kTurn, "waits for 'three'");
+  wait(members::SessionLacks::kTurn, "waits for 'three'");
   EXPECT_THAT(look(), ElementsAre("job 'legacy': waits for 'three'"));
 }
 
@@ -154,7 +154,7 @@ TEST_F(DaemonWatchSession, SaysThatItEnded) {
   watch.look({});
   EXPECT_THAT(lines, ElementsAre("job 'legacy': ended, and its clients are not told, as SwitchML has no word "
                                  "for it: what they send now is dropped"));
-  EXPECT_EQ(watch.jobs().at(JobId{1}).phase, JobPhase::kEnded);
+  EXPECT_EQ(watch.jobs().at(JobId{1}).phase, members::JobPhase::kEnded);
   lines.clear();
   watch.look({});
   EXPECT_THAT(lines, IsEmpty());

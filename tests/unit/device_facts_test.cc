@@ -1,8 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "interface_advice.h"
-#include "kernel_device.h"
+#include "device/interface_advice.h"
+#include "device/kernel_device.h"
 
 namespace tally {
 namespace {
@@ -13,14 +13,14 @@ using testing::Field;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-KernelDevice examined(const std::string& text, std::uint32_t mtu = 1500, std::uint32_t queues = 1) {
-  return examine_kernel_device(text, mtu, queues, 1024);
+device::KernelDevice examined(const std::string& text, std::uint32_t mtu = 1500, std::uint32_t queues = 1) {
+  return device::examine_kernel_device(text, mtu, queues, 1024);
 }
 
 // The arguments that a complaint is about.
 std::vector<std::string> blamed(const std::string& text, std::uint32_t mtu = 1500, std::uint32_t queues = 1) {
   std::vector<std::string> about;
-  for (const DeviceComplaint& c : examined(text, mtu, queues).complaints) {
+  for (const device::DeviceComplaint& c : examined(text, mtu, queues).complaints) {
     EXPECT_FALSE(c.message.empty() || c.help.empty()) << text;
     about.push_back(c.about);
   }
@@ -29,10 +29,10 @@ std::vector<std::string> blamed(const std::string& text, std::uint32_t mtu = 150
 
 TEST(KernelDevices, OthersAreLeftAlone) {
   for (const char* text : {"net_memif0,id=1", "net_tapestry0", "0000:3b:00.0", "net_ring0", ""}) {
-    EXPECT_EQ(examined(text).driver, KernelDriver::kNone) << text;
+    EXPECT_EQ(examined(text).driver, device::KernelDriver::kNone) << text;
     EXPECT_EQ(examined(text).device, text);
   }
-  EXPECT_EQ(examined("net_tap").driver, KernelDriver::kTap);
+  EXPECT_EQ(examined("net_tap").driver, device::KernelDriver::kTap);
 }
 
 TEST(KernelDevices, AnInterfaceHasANameThatTheKernelCanHave) {
@@ -46,7 +46,7 @@ TEST(KernelDevices, AnInterfaceHasANameThatTheKernelCanHave) {
 
 TEST(AfPacketDevice, TheUsualRingIsLeftAsItIsUpToItsMtu) {
   for (const std::uint32_t mtu : {616U, 1500U, 1968U}) {
-    const KernelDevice device = examined("net_af_packet0,iface=eth1", mtu);
+    const device::KernelDevice device = examined("net_af_packet0,iface=eth1", mtu);
     EXPECT_EQ(device.device, "net_af_packet0,iface=eth1");
     EXPECT_EQ(device.least_room, 2016U);
     EXPECT_EQ(device.receive_mbufs + device.transmit_mbufs, 0U);
@@ -57,10 +57,10 @@ TEST(AfPacketDevice, TheUsualRingIsLeftAsItIsUpToItsMtu) {
 // Frames follow each other without gaps, over the ends of blocks, and blocks are whole pages.
 TEST(AfPacketDevice, EveryRingThatIsMadeHoldsTheMtuAndHasNoGaps) {
   for (std::uint32_t mtu = 616; mtu <= 9198; ++mtu) {
-    const KernelDevice device = examined("net_af_packet0,iface=eth1", mtu);
+    const device::KernelDevice device = examined("net_af_packet0,iface=eth1", mtu);
     ASSERT_THAT(device.complaints, IsEmpty()) << mtu;
-    const DeviceWords words(device.device);
-    std::vector<DeviceComplaint> none;
+    const device::DeviceWords words(device.device);
+    std::vector<device::DeviceComplaint> none;
     const auto frame = *words.number("framesz", 0, UINT32_MAX, 2048, none);
     const auto block = *words.number("blocksz", 0, UINT32_MAX, 4096, none);
     const auto count = *words.number("framecnt", 0, UINT32_MAX, 512, none);
@@ -82,11 +82,11 @@ TEST(AfPacketDevice, EveryRingThatIsMadeHoldsTheMtuAndHasNoGaps) {
 TEST(AfPacketDevice, ARingHoldsABurstWithinTheMemoryForIt) {
   const auto ring_for = [](std::uint32_t burst, std::uint32_t mtu = 1500, std::uint32_t queues = 1,
                            const std::string& more = "") {
-    const KernelDevice device =
-        examine_kernel_device("net_af_packet0,iface=e" + more, mtu, queues, 1024, burst);
+    const device::KernelDevice device =
+        device::examine_kernel_device("net_af_packet0,iface=e" + more, mtu, queues, 1024, burst);
     EXPECT_THAT(device.complaints, IsEmpty()) << burst;
-    std::vector<DeviceComplaint> none;
-    return *DeviceWords(device.device).number("framecnt", 0, UINT32_MAX, 512, none);
+    std::vector<device::DeviceComplaint> none;
+    return *device::DeviceWords(device.device).number("framecnt", 0, UINT32_MAX, 512, none);
   };
   EXPECT_EQ(ring_for(0), 512U);
   EXPECT_EQ(ring_for(512), 512U);
@@ -125,7 +125,7 @@ TEST(AfPacketDevice, PairsAreTheQueues) {
 }
 
 TEST(AfXdpDevice, WhatHasOneRightValueIsAdded) {
-  const KernelDevice device = examined("net_af_xdp0,iface=eth1");
+  const device::KernelDevice device = examined("net_af_xdp0,iface=eth1");
   EXPECT_THAT(device.complaints, IsEmpty());
   EXPECT_EQ(device.device, "net_af_xdp0,iface=eth1,busy_budget=0,force_copy=1");
   EXPECT_EQ(examined(device.device).device, device.device);
@@ -138,16 +138,16 @@ TEST(AfXdpDevice, WhatHasOneRightValueIsAdded) {
 }
 
 TEST(AfXdpDevice, ItSharesTheMempoolAndKeepsMbufs) {
-  const KernelDevice device = examined("net_af_xdp0,iface=eth1");
+  const device::KernelDevice device = examined("net_af_xdp0,iface=eth1");
   EXPECT_TRUE(device.umem);
   EXPECT_EQ(device.receive_mbufs, 2048U);
   EXPECT_EQ(device.transmit_mbufs, 1024U + 2048);
   EXPECT_EQ(device.least_room, 1500U + 18 + 64 + 256);
   // A chunk has 2,048 bytes at least.
-  EXPECT_EQ(examined("net_af_xdp0,iface=eth1", 616).least_room, 2048 - kMbufOverhead);
-  EXPECT_EQ(examined("net_af_xdp0,iface=eth1", kMostXdpMtu).least_room, kMostUmemRoom);
-  EXPECT_THAT(blamed("net_af_xdp0,iface=e", kMostXdpMtu), IsEmpty());
-  EXPECT_THAT(blamed("net_af_xdp0,iface=e", kMostXdpMtu + 1), ElementsAre("mtu"));
+  EXPECT_EQ(examined("net_af_xdp0,iface=eth1", 616).least_room, 2048 - device::kMbufOverhead);
+  EXPECT_EQ(examined("net_af_xdp0,iface=eth1", device::kMostXdpMtu).least_room, device::kMostUmemRoom);
+  EXPECT_THAT(blamed("net_af_xdp0,iface=e", device::kMostXdpMtu), IsEmpty());
+  EXPECT_THAT(blamed("net_af_xdp0,iface=e", device::kMostXdpMtu + 1), ElementsAre("mtu"));
 }
 
 TEST(TapDevice, Limits) {
@@ -173,39 +173,40 @@ TEST(PcapDevice, Limits) {
 const std::vector<std::string> kPresent{"lo", "eth0"};
 
 TEST(InterfaceAdvice, AnInterfaceAsItShouldBeIsNotMentioned) {
-  const InterfaceFacts good{.exists = true, .mtu = 1500};
+  const device::InterfaceFacts good{.exists = true, .mtu = 1500};
   for (const char* text : {"net_af_packet0,iface=eth0", "net_af_xdp0,iface=eth0", "net_pcap0,iface=eth0"}) {
-    const InterfaceAdvice advice = advise(examined(text), 1500, good, kPresent);
+    const device::InterfaceAdvice advice = device::advise(examined(text), 1500, good, kPresent);
     EXPECT_EQ(advice.error, "");
     EXPECT_THAT(advice.warnings, IsEmpty());
   }
-  EXPECT_EQ(advise(examined("net_tap0,iface=new"), 1500, {}, kPresent).error, "");
+  EXPECT_EQ(device::advise(examined("net_tap0,iface=new"), 1500, {}, kPresent).error, "");
 }
 
 TEST(InterfaceAdvice, WhatCannotWorkIsAnError) {
-  const KernelDevice device = examined("net_af_packet0,iface=eth7", 9000);
-  EXPECT_EQ(advise(device, 9000, {}, kPresent).error,
+  const device::KernelDevice device = examined("net_af_packet0,iface=eth7", 9000);
+  EXPECT_EQ(device::advise(device, 9000, {}, kPresent).error,
             "there is no network interface eth7; there are: lo, eth0");
-  EXPECT_EQ(advise(device, 9000, {}, {}).error, "there is no network interface eth7; there are: none");
-  EXPECT_THAT(advise(device, 9000, {.exists = true, .mtu = 1500}, kPresent).error,
+  EXPECT_EQ(device::advise(device, 9000, {}, {}).error,
+            "there is no network interface eth7; there are: none");
+  EXPECT_THAT(device::advise(device, 9000, {.exists = true, .mtu = 1500}, kPresent).error,
               HasSubstr("ip link set eth7 mtu 9000"));
 }
 
 TEST(InterfaceAdvice, WhatCostsFramesIsAWarningWithACommand) {
-  const InterfaceFacts bad{
+  const device::InterfaceFacts bad{
       .exists = true, .up = false, .mtu = 9000, .merges = true, .has_ipv4 = true, .queues = 8};
-  const auto packet = advise(examined("net_af_packet0,iface=eth0"), 1500, bad, kPresent);
+  const auto packet = device::advise(examined("net_af_packet0,iface=eth0"), 1500, bad, kPresent);
   EXPECT_EQ(packet.error, "");
   EXPECT_THAT(
       packet.warnings,
       ElementsAre(HasSubstr("ip link set eth0 up"), HasSubstr("ip link set eth0 mtu 1500"),
                   HasSubstr("ethtool -K eth0 gro off lro off"), HasSubstr("ip address flush dev eth0")));
-  const auto xdp = advise(examined("net_af_xdp0,iface=eth0"), 1500, bad, kPresent);
+  const auto xdp = device::advise(examined("net_af_xdp0,iface=eth0"), 1500, bad, kPresent);
   EXPECT_THAT(xdp.warnings,
               ElementsAre(HasSubstr("ip link set eth0 up"), HasSubstr("ip link set eth0 mtu 1500"),
                           HasSubstr("ethtool -L eth0 combined 1")));
-  const InterfaceFacts apart{.exists = true, .mtu = 1500, .queues = 2, .combined = false};
-  EXPECT_THAT(advise(examined("net_af_xdp0,iface=eth0"), 1500, apart, kPresent).warnings,
+  const device::InterfaceFacts apart{.exists = true, .mtu = 1500, .queues = 2, .combined = false};
+  EXPECT_THAT(device::advise(examined("net_af_xdp0,iface=eth0"), 1500, apart, kPresent).warnings,
               ElementsAre(HasSubstr("ethtool -L eth0 rx 1")));
 }
 

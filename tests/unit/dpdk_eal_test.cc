@@ -8,9 +8,7 @@
 #include <fstream>
 #include <set>
 
-#include "eal.h"
-#include "hugepages.h"
-#include "runtime_directory.h"
+#include "dpdk/eal.h"
 
 namespace tally {
 namespace {
@@ -20,21 +18,21 @@ using testing::ElementsAre;
 using testing::Not;
 
 TEST(EalArguments, OrdinaryMemory) {
-  const EalOptions options{.instance = "rack1", .cores = {1, 3}, .memory_bytes = 512 << 20};
-  EXPECT_THAT(eal_arguments(options, false, "0,1,2,3"),
+  const dpdk::EalOptions options{.instance = "rack1", .cores = {1, 3}, .memory_bytes = 512 << 20};
+  EXPECT_THAT(dpdk::eal_arguments(options, false, "0,1,2,3"),
               ElementsAre("tallyd", "--file-prefix", "tally-rack1", "--no-huge", "--no-shconf", "-m", "512",
                           "--iova-mode=va", "--no-telemetry", "--no-pci", "--lcores", "0@(0,1,2,3),1@1,2@3"));
 }
 
 TEST(EalArguments, HugepagesLeaveNoFiles) {
-  const auto words = eal_arguments({}, true, "0");
+  const auto words = dpdk::eal_arguments({}, true, "0");
   EXPECT_THAT(words, Contains("--in-memory"));
   EXPECT_THAT(words, Not(Contains("--no-huge")));
   EXPECT_THAT(words, Not(Contains("--no-shconf"))) << "--in-memory implies it";
 }
 
 TEST(EalArguments, OnlyTheNamedDevicesAreTaken) {
-  const auto words = eal_arguments({.pci = {"0000:3b:00.0", "0000:3b:00.1"}}, true, "0");
+  const auto words = dpdk::eal_arguments({.pci = {"0000:3b:00.0", "0000:3b:00.1"}}, true, "0");
   EXPECT_THAT(words, Not(Contains("--no-pci")));
   std::string joined;
   for (const auto& word : words) joined += word + ' ';
@@ -42,19 +40,19 @@ TEST(EalArguments, OnlyTheNamedDevicesAreTaken) {
 }
 
 TEST(EalArguments, UnpinnedCoresFloat) {
-  const auto words = eal_arguments({.cores = {0, 1}, .pinned = false}, false, "0,1");
+  const auto words = dpdk::eal_arguments({.cores = {0, 1}, .pinned = false}, false, "0,1");
   EXPECT_EQ(words.back(), "0@(0,1),1@(0,1),2@(0,1)");
 }
 
 TEST(EalArguments, ExtraWordsComeLastAndMayAskForTelemetry) {
-  const auto words = eal_arguments({.extra = {"--telemetry", "--log-level=8"}}, false, "0");
+  const auto words = dpdk::eal_arguments({.extra = {"--telemetry", "--log-level=8"}}, false, "0");
   EXPECT_THAT(words, Not(Contains("--no-telemetry")));
   EXPECT_EQ(words[words.size() - 2], "--telemetry");
   EXPECT_EQ(words.back(), "--log-level=8");
 }
 
 TEST(EalArguments, MemoryIsRoundedUpToMebibytes) {
-  const auto words = eal_arguments({.memory_bytes = (64 << 20) + 1}, false, "0");
+  const auto words = dpdk::eal_arguments({.memory_bytes = (64 << 20) + 1}, false, "0");
   EXPECT_THAT(words, Contains("65"));
 }
 
@@ -78,7 +76,7 @@ class HugepageFiles : public testing::Test {
 };
 
 TEST_F(HugepageFiles, FreePagesOfEverySizeCount) {
-  const Hugepages found = hugepages_of(root_);
+  const dpdk::Hugepages found = dpdk::hugepages_of(root_);
   EXPECT_EQ(found.free_bytes, (60ULL << 21) + (1ULL << 30));
   EXPECT_EQ(found.usual.bytes, 2ULL << 20);
   EXPECT_EQ(found.usual.reserved, 100U);
@@ -87,14 +85,16 @@ TEST_F(HugepageFiles, FreePagesOfEverySizeCount) {
 TEST_F(HugepageFiles, TheCommandAddsWhatIsMissingToWhatIsReserved) {
   write("sys/kernel/mm/hugepages/hugepages-1048576kB/free_hugepages", "0\n");
   // 512 MiB wanted, 120 MiB free: 196 pages more than the 100 there are.
-  EXPECT_EQ(reserve_command(hugepages_of(root_), 512 << 20), "sudo sysctl -w vm.nr_hugepages=296");
-  EXPECT_EQ(reserve_command(hugepages_of(root_), (120 << 20) + 1), "sudo sysctl -w vm.nr_hugepages=101");
+  EXPECT_EQ(dpdk::reserve_command(dpdk::hugepages_of(root_), 512 << 20),
+            "sudo sysctl -w vm.nr_hugepages=296");
+  EXPECT_EQ(dpdk::reserve_command(dpdk::hugepages_of(root_), (120 << 20) + 1),
+            "sudo sysctl -w vm.nr_hugepages=101");
 }
 
 TEST_F(HugepageFiles, AKernelWithoutHugepagesHasNoneFree) {
-  const Hugepages found = hugepages_of(root_ / "nowhere");
+  const dpdk::Hugepages found = dpdk::hugepages_of(root_ / "nowhere");
   EXPECT_EQ(found.free_bytes, 0U);
-  EXPECT_THAT(reserve_command(found, 1), testing::HasSubstr("dataplane.hugepages to off"));
+  EXPECT_THAT(dpdk::reserve_command(found, 1), testing::HasSubstr("dataplane.hugepages to off"));
 }
 
 TEST(EalDirectory, IsPrivateAndGoesAndTakesWhatTheDeadLeftWithIt) {
@@ -107,7 +107,7 @@ TEST(EalDirectory, IsPrivateAndGoesAndTakesWhatTheDeadLeftWithIt) {
   const auto other = parent / "tally-eal-notes";
   for (const auto& path : {left, living, other}) std::filesystem::create_directories(path / "dpdk");
   {
-    const RuntimeDirectory directory(parent);
+    const dpdk::RuntimeDirectory directory(parent);
     const char* const made = getenv("RUNTIME_DIRECTORY");
     ASSERT_NE(made, nullptr);
     EXPECT_EQ(std::filesystem::path(made).parent_path(), parent);
@@ -125,7 +125,7 @@ TEST(EalDirectory, IsPrivateAndGoesAndTakesWhatTheDeadLeftWithIt) {
 TEST(EalDirectory, OneThatIsSetIsUsed) {
   setenv("RUNTIME_DIRECTORY", "/run/tally", 1);
   {
-    const RuntimeDirectory directory(std::filesystem::temp_directory_path());
+    const dpdk::RuntimeDirectory directory(std::filesystem::temp_directory_path());
     EXPECT_STREQ(getenv("RUNTIME_DIRECTORY"), "/run/tally");
   }
   EXPECT_STREQ(getenv("RUNTIME_DIRECTORY"), "/run/tally");

@@ -1,8 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "memif_device.h"
-#include "port.h"
+#include "dpdk/memif_device.h"
+#include "dpdk/port.h"
 
 namespace tally {
 namespace {
@@ -12,12 +12,12 @@ using testing::HasSubstr;
 constexpr std::string_view kServer = "net_memif0,role=server,id=3,socket=/run/x.sock,socket-abstract=no";
 
 std::string mistake(const std::string& device, std::uint32_t frame_bytes = 1518) {
-  const auto memif = parse_memif(device, 1024, frame_bytes);
+  const auto memif = dpdk::parse_memif(device, 1024, frame_bytes);
   return memif ? "" : memif.error().text();
 }
 
 TEST(MemifDevice, TakesTheTextApartAndAddsTheRingSize) {
-  const auto memif = parse_memif(kServer, 1024, 1518);
+  const auto memif = dpdk::parse_memif(kServer, 1024, 1518);
   ASSERT_TRUE(memif) << memif.error().text();
   EXPECT_EQ(memif->name, "net_memif0");
   EXPECT_TRUE(memif->server);
@@ -28,22 +28,22 @@ TEST(MemifDevice, TakesTheTextApartAndAddsTheRingSize) {
 }
 
 TEST(MemifDevice, RingSizesArePowersOfTwoAndAtMost16384) {
-  EXPECT_EQ(parse_memif(kServer, 1000, 64)->descriptors, 512);
-  EXPECT_EQ(parse_memif(kServer, 65535, 64)->descriptors, 16384);
-  EXPECT_EQ(parse_memif(kServer, 0, 64)->descriptors, 2);
+  EXPECT_EQ(dpdk::parse_memif(kServer, 1000, 64)->descriptors, 512);
+  EXPECT_EQ(dpdk::parse_memif(kServer, 65535, 64)->descriptors, 16384);
+  EXPECT_EQ(dpdk::parse_memif(kServer, 0, 64)->descriptors, 2);
 }
 
 TEST(MemifDevice, WhatTheUserWroteStays) {
-  const auto memif = parse_memif("net_memif1,role=client,rsize=8,bsize=4096", 1024, 1518);
+  const auto memif = dpdk::parse_memif("net_memif1,role=client,rsize=8,bsize=4096", 1024, 1518);
   ASSERT_TRUE(memif) << memif.error().text();
   EXPECT_EQ(memif->descriptors, 256);
   EXPECT_EQ(memif->device, "net_memif1,role=client,rsize=8,bsize=4096");
-  EXPECT_EQ(Port::descriptors_of({.device = memif->device}), 256);
-  EXPECT_EQ(Port::descriptors_of({.device = "net_ring0", .descriptors = 300}), 300);
+  EXPECT_EQ(dpdk::Port::descriptors_of({.device = memif->device}), 256);
+  EXPECT_EQ(dpdk::Port::descriptors_of({.device = "net_ring0", .descriptors = 300}), 300);
 }
 
 TEST(MemifDevice, LargeFramesGetLargeBuffers) {
-  EXPECT_THAT(parse_memif(kServer, 1024, 9018)->device, HasSubstr(",bsize=9216"));
+  EXPECT_THAT(dpdk::parse_memif(kServer, 1024, 9018)->device, HasSubstr(",bsize=9216"));
   EXPECT_THAT(mistake(std::string(kServer) + ",bsize=2048", 9018),
               HasSubstr("bsize=2048: a buffer holds a whole frame, 9018 bytes"));
 }

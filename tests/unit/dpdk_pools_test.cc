@@ -1,18 +1,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "pools.h"
+#include "dpdk/pools.h"
 
 namespace tally {
 namespace {
 
 using testing::HasSubstr;
 
-constexpr PoolDemand kEightPorts{
+constexpr dpdk::PoolDemand kEightPorts{
     .ports = 8, .cores = 1, .receive_descriptors = 8192, .transmit_descriptors = 8192, .frame_bytes = 1518};
 
 TEST(SizePools, TheSumIsExplained) {
-  const PoolSizes sizes = size_pools(kEightPorts);
+  const dpdk::PoolSizes sizes = dpdk::size_pools(kEightPorts);
   // 8,192 + 8,192 + 32 + 8 * 64 + 2 * 1,024 + 2 * 768
   EXPECT_EQ(sizes.frames, 20512U);
   EXPECT_EQ(sizes.heads, 8192U + 512 + 1536);
@@ -26,35 +26,36 @@ TEST(SizePools, TheSumIsExplained) {
 }
 
 TEST(SizePools, MoreCoresHandOverToEachOther) {
-  PoolDemand two = kEightPorts;
+  dpdk::PoolDemand two = kEightPorts;
   two.cores = 2;
-  const PoolSizes one = size_pools(kEightPorts);
-  const PoolSizes both = size_pools(two);
+  const dpdk::PoolSizes one = dpdk::size_pools(kEightPorts);
+  const dpdk::PoolSizes both = dpdk::size_pools(two);
   // One more core: burst, gathered, cache, control's rings; and the rings between both.
-  EXPECT_EQ(both.frames - one.frames, 32U + 512 + 768 + 2 * kHandOverFrames + 4 * kHandOverFrames);
-  EXPECT_EQ(both.heads - one.heads, 512U + 768 + 4 * kHandOverFrames);
+  EXPECT_EQ(both.frames - one.frames,
+            32U + 512 + 768 + 2 * dpdk::kHandOverFrames + 4 * dpdk::kHandOverFrames);
+  EXPECT_EQ(both.heads - one.heads, 512U + 768 + 4 * dpdk::kHandOverFrames);
   EXPECT_THAT(both.explanation, HasSubstr("4,096 in rings between data cores"));
 }
 
 // What waits for a server's port must not be missing where frames are received.
 TEST(SizePools, QueuesForServersArePaidForWhereJobsMayHaveThem) {
-  PoolDemand demand = kEightPorts;
+  dpdk::PoolDemand demand = kEightPorts;
   demand.cores = 2;
-  const PoolSizes without = size_pools(demand);
+  const dpdk::PoolSizes without = dpdk::size_pools(demand);
   demand.servers = true;
-  const PoolSizes with = size_pools(demand);
-  EXPECT_EQ(with.frames - without.frames, 2U * 8 * kServerQueueFrames);
+  const dpdk::PoolSizes with = dpdk::size_pools(demand);
+  EXPECT_EQ(with.frames - without.frames, 2U * 8 * dpdk::kServerQueueFrames);
   EXPECT_EQ(with.heads, without.heads);
   EXPECT_THAT(with.explanation, HasSubstr("8,192 queued for servers"));
 }
 
 // What goes out may be a head and a shared body, what comes in is whole.
 TEST(SizePools, WhatImpairKeepsIsPaidFor) {
-  PoolDemand demand = kEightPorts;
-  const PoolSizes without = size_pools(demand);
+  dpdk::PoolDemand demand = kEightPorts;
+  const dpdk::PoolSizes without = dpdk::size_pools(demand);
   demand.impaired_in = 300;
   demand.impaired_out = 1'100;
-  const PoolSizes with = size_pools(demand);
+  const dpdk::PoolSizes with = dpdk::size_pools(demand);
   EXPECT_EQ(with.frames - without.frames, 1'400U);
   EXPECT_EQ(with.heads - without.heads, 1'100U);
   EXPECT_THAT(with.explanation, HasSubstr("1,400 kept by impair"));
@@ -62,53 +63,53 @@ TEST(SizePools, WhatImpairKeepsIsPaidFor) {
 }
 
 TEST(SizePools, RoomForTheFrameAndLongerHeadersInFrontOfAReply) {
-  EXPECT_EQ(size_pools(kEightPorts).frame_room, 1600);
-  PoolDemand jumbo = kEightPorts;
+  EXPECT_EQ(dpdk::size_pools(kEightPorts).frame_room, 1600);
+  dpdk::PoolDemand jumbo = kEightPorts;
   jumbo.frame_bytes = 9018;
-  EXPECT_EQ(size_pools(jumbo).frame_room, 9088);
+  EXPECT_EQ(dpdk::size_pools(jumbo).frame_room, 9088);
 }
 
 // af_xdp shares the mempool with the kernel: mbufs that the kernel holds, and room that it keeps in front.
 TEST(SizePools, AfXdpHoldsMbufsAndWantsThemInOnePage) {
-  PoolDemand xdp = kEightPorts;
+  dpdk::PoolDemand xdp = kEightPorts;
   xdp.umem_mbufs = 5120;
   xdp.least_room = 1838;
-  const PoolSizes sizes = size_pools(xdp);
+  const dpdk::PoolSizes sizes = dpdk::size_pools(xdp);
   EXPECT_TRUE(sizes.umem);
-  EXPECT_EQ(sizes.frames - size_pools(kEightPorts).frames, 5120U);
-  EXPECT_EQ(sizes.heads, size_pools(kEightPorts).heads);
+  EXPECT_EQ(sizes.frames - dpdk::size_pools(kEightPorts).frames, 5120U);
+  EXPECT_EQ(sizes.heads, dpdk::size_pools(kEightPorts).heads);
   EXPECT_EQ(sizes.frame_room, 1856);
   EXPECT_THAT(sizes.explanation, HasSubstr(" + 5,120 in af_xdp's rings + "));
   // What arrives there may be answered with the longest frame of any port.
   xdp.frame_bytes = 3018;
-  EXPECT_EQ(size_pools(xdp).frame_room, 3392);
+  EXPECT_EQ(dpdk::size_pools(xdp).frame_room, 3392);
   xdp.nic = true;
   xdp.frame_bytes = 3456;
-  EXPECT_EQ(size_pools(xdp).frame_room, 3776);
-  EXPECT_FALSE(size_pools(kEightPorts).umem);
+  EXPECT_EQ(dpdk::size_pools(xdp).frame_room, 3776);
+  EXPECT_FALSE(dpdk::size_pools(kEightPorts).umem);
 }
 
 TEST(SizePools, APortMayWantMoreRoomThanItsFramesNeed) {
-  PoolDemand packet = kEightPorts;
+  dpdk::PoolDemand packet = kEightPorts;
   packet.least_room = 2016;
-  EXPECT_EQ(size_pools(packet).frame_room, 2048);  // whole cache lines
+  EXPECT_EQ(dpdk::size_pools(packet).frame_room, 2048);  // whole cache lines
 }
 
 TEST(SizePools, NicsFillWholeKibibytes) {
-  PoolDemand nic = kEightPorts;
+  dpdk::PoolDemand nic = kEightPorts;
   nic.nic = true;
-  EXPECT_EQ(size_pools(nic).frame_room, 2048);
+  EXPECT_EQ(dpdk::size_pools(nic).frame_room, 2048);
 }
 
 TEST(SizePools, BytesGrowWithTheFrameAndOrdinaryPagesWasteSome) {
-  PoolDemand jumbo = kEightPorts;
+  dpdk::PoolDemand jumbo = kEightPorts;
   jumbo.frame_bytes = 9018;
-  const std::uint64_t usual = size_pools(kEightPorts).bytes;
+  const std::uint64_t usual = dpdk::size_pools(kEightPorts).bytes;
   EXPECT_GT(usual, std::uint64_t{20512} * 1600);
-  EXPECT_GT(size_pools(jumbo).bytes, usual + std::uint64_t{20512} * 7400);
-  PoolDemand ordinary = kEightPorts;
+  EXPECT_GT(dpdk::size_pools(jumbo).bytes, usual + std::uint64_t{20512} * 7400);
+  dpdk::PoolDemand ordinary = kEightPorts;
   ordinary.hugepages = false;
-  EXPECT_GT(size_pools(ordinary).bytes, usual);
+  EXPECT_GT(dpdk::size_pools(ordinary).bytes, usual);
 }
 
 }  // namespace

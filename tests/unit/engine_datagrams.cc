@@ -4,8 +4,8 @@
 
 #include <cstring>
 
-#include "datagram.h"
-#include "kernels.h"
+#include "engine/datagram.h"
+#include "kernels/kernels.h"
 
 namespace tally::testbed {
 
@@ -30,7 +30,7 @@ std::vector<std::int32_t> values_of(const Bytes& datagram) {
 
 Bytes sealed(Header header, const Bytes& payload) {
   if (is_control(header.type))
-    header.sum1 = Be<std::uint32_t>{best_kernels().crc32c(payload.data(), payload.size())};
+    header.sum1 = Be<std::uint32_t>{kernels::best_kernels().crc32c(payload.data(), payload.size())};
   Bytes out(kHeaderBytes);
   std::memcpy(out.data(), &header, kHeaderBytes);
   out.insert(out.end(), payload.begin(), payload.end());
@@ -47,7 +47,7 @@ Bytes sealed(Header header, const std::vector<std::int32_t>& values) {
 }
 
 Bytes resealed(Bytes datagram) {
-  const Be<std::uint32_t> check{best_kernels().crc32c(datagram.data(), kCheckedBytes)};
+  const Be<std::uint32_t> check{kernels::best_kernels().crc32c(datagram.data(), kCheckedBytes)};
   std::memcpy(datagram.data() + kCheckedBytes, &check, 4);
   return datagram;
 }

@@ -17,9 +17,9 @@ constexpr TimeNs kRto = 20 * kMillisecond;  // the floor
 class Early : public testing::Test {
  protected:
   explicit Early(std::uint8_t shards = 1) : box_(shape(shards)) {
-    EngineOptions options = options_of(shape(shards), 1);
+    engine::EngineOptions options = options_of(shape(shards), 1);
     options.rto_floor = kRto;
-    engine_ = std::move(*WorkerEngine::create(options, best_kernels()));
+    engine_ = std::move(*engine::WorkerEngine::create(options, kernels::best_kernels()));
     const auto join = drain(*engine_, 0);
     JoinPayload p;
     std::memcpy(&p, join[0].bytes.data() + kHeaderBytes, sizeof p);
@@ -57,7 +57,7 @@ class Early : public testing::Test {
   }
   using Chunks = std::vector<std::uint32_t>;
   Box box_;
-  std::unique_ptr<WorkerEngine> engine_;
+  std::unique_ptr<engine::WorkerEngine> engine_;
   std::vector<Bytes> sent_;
 };
 

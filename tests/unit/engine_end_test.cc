@@ -22,7 +22,7 @@ TEST(Timeout, NamesTheRanksOfTheLastWaiting) {
   ASSERT_TRUE(rig.run_until_running());
   std::vector<float> x(100, 1.0F);
   std::vector<float> y(100, 1.0F);
-  OperationOptions limited;
+  engine::OperationOptions limited;
   limited.deadline = rig.now + 5 * kSecond;
   const auto id = *rig[0].allreduce(std::span<float>(x), rig.now, limited);
   const auto after = *rig[0].barrier(rig.now);
@@ -33,16 +33,16 @@ TEST(Timeout, NamesTheRanksOfTheLastWaiting) {
   EXPECT_EQ(r.error().code, ErrorCode::kTimeout);
   EXPECT_THAT(r.error().what, HasSubstr("operation 1 timed out; waiting for ranks 1, 3"));
   EXPECT_EQ(rig.completed.at({0, after}).error().code, ErrorCode::kAborted);
-  EXPECT_EQ(rig[0].state(), EngineState::kClosed);
+  EXPECT_EQ(rig[0].state(), engine::EngineState::kClosed);
   // The others are told.
-  ASSERT_TRUE(rig.run_until([&] { return rig[1].state() == EngineState::kClosed; }));
+  ASSERT_TRUE(rig.run_until([&] { return rig[1].state() == engine::EngineState::kClosed; }));
   EXPECT_THAT(rig[3].why_closed().what, HasSubstr("rank 0: operation 1 timed out"));
 }
 
 TEST(Timeout, WhileForming) {
   Rig rig(four());
   rig.paused[3] = true;
-  OperationOptions limited;
+  engine::OperationOptions limited;
   limited.deadline = kSecond;
   const auto id = *rig[0].barrier(0, limited);
   ASSERT_TRUE(rig.run_until([&] { return rig.completed.contains({0, id}); }));
@@ -52,23 +52,23 @@ TEST(Timeout, WhileForming) {
 
 TEST(Timeout, OthersHaveNone) {
   Rig rig({});
-  OperationOptions limited;
+  engine::OperationOptions limited;
   limited.deadline = 10 * kSecond;
   const auto id = *rig[0].barrier(0, limited);
   (void)rig[1].barrier(0, limited);
   for (const auto& r : rig.finish(id)) EXPECT_TRUE(r);
-  EXPECT_FALSE(rig.run_until([&] { return rig[0].state() == EngineState::kClosed; }, 20 * kSecond));
+  EXPECT_FALSE(rig.run_until([&] { return rig[0].state() == engine::EngineState::kClosed; }, 20 * kSecond));
 }
 
 TEST(Abort, LocalAbortReachesEveryRank) {
   Rig rig(four());
   ASSERT_TRUE(rig.run_until_running());
   std::vector<std::vector<std::int32_t>> x(4, std::vector<std::int32_t>(5000, 1));
-  OperationId id{};
+  engine::OperationId id{};
   for (std::size_t r = 0; r < 4; ++r) id = *rig[r].allreduce(std::span<std::int32_t>(x[r]), rig.now);
   ASSERT_TRUE(rig.run_until([&] { return rig[0].statistics().results > 30; }));
   rig[2].abort("disk full", rig.now);
-  EXPECT_EQ(rig[2].state(), EngineState::kClosed);
+  EXPECT_EQ(rig[2].state(), engine::EngineState::kClosed);
   for (const auto& r : rig.finish(id)) {
     ASSERT_FALSE(r);
     EXPECT_EQ(r.error().code, ErrorCode::kAborted);
@@ -124,14 +124,14 @@ TEST(Unreachable, IdleWorkerToo) {
   Rig rig({});
   ASSERT_TRUE(rig.run_until_running());
   rig.lose = [](bool, std::uint16_t, const Header&) { return true; };
-  EXPECT_TRUE(rig.run_until([&] { return rig[1].state() == EngineState::kClosed; }, 11 * kSecond));
+  EXPECT_TRUE(rig.run_until([&] { return rig[1].state() == engine::EngineState::kClosed; }, 11 * kSecond));
   EXPECT_EQ(rig[1].why_closed().code, ErrorCode::kUnreachable);
 }
 
 TEST(Unreachable, HeartbeatsKeepAnIdleWorkerAlive) {
   Rig rig({});
   ASSERT_TRUE(rig.run_until_running());
-  EXPECT_FALSE(rig.run_until([&] { return rig[0].state() != EngineState::kRunning; }, 100 * kSecond));
+  EXPECT_FALSE(rig.run_until([&] { return rig[0].state() != engine::EngineState::kRunning; }, 100 * kSecond));
   EXPECT_EQ(rig[0].statistics().heartbeats, 100U);
   EXPECT_EQ(rig[0].statistics().heartbeat_echoes, 99U);  // the last is under way
   EXPECT_EQ(rig[0].live(), 3U);
@@ -139,7 +139,7 @@ TEST(Unreachable, HeartbeatsKeepAnIdleWorkerAlive) {
 
 bool all_closed(const Rig& rig) {
   return std::all_of(rig.engines.begin(), rig.engines.end(),
-                     [](const auto& e) { return e->state() == EngineState::kClosed; });
+                     [](const auto& e) { return e->state() == engine::EngineState::kClosed; });
 }
 
 TEST(Leave, DrainsThenBarrierThenLeave) {
@@ -164,7 +164,7 @@ TEST(Leave, WaitsForTheOthersBarrier) {
   ASSERT_TRUE(rig.run_until_running());
   rig[0].leave(rig.now);
   EXPECT_EQ(rig[0].pending_operations(), 0U);
-  EXPECT_FALSE(rig.run_until([&] { return rig[0].state() == EngineState::kClosed; }, 30 * kSecond));
+  EXPECT_FALSE(rig.run_until([&] { return rig[0].state() == engine::EngineState::kClosed; }, 30 * kSecond));
   rig[1].leave(rig.now);
   EXPECT_TRUE(rig.run_until([&] { return all_closed(rig); }));
 }
@@ -178,7 +178,7 @@ TEST(Leave, LastResultLostAndEchoesLost) {
       return (state >> 33) % 100 < 30;
     };
     std::vector<std::vector<std::int32_t>> x(4, std::vector<std::int32_t>(300, 1));
-    OperationId id{};
+    engine::OperationId id{};
     for (std::size_t r = 0; r < 4; ++r) {
       id = *rig[r].allreduce(std::span<std::int32_t>(x[r]), 0);
       rig[r].leave(0);
@@ -198,7 +198,7 @@ TEST(Leave, FiveTriesWithoutEcho) {
     return true;
   };
   rig[0].leave(0);
-  EXPECT_EQ(rig[0].state(), EngineState::kClosed) << "never joined: nothing to say";
+  EXPECT_EQ(rig[0].state(), engine::EngineState::kClosed) << "never joined: nothing to say";
   ASSERT_TRUE(rig[0].rejoin(0));
   ASSERT_TRUE(rig.run_until_running());
   rig[0].leave(rig.now);
@@ -237,7 +237,7 @@ TEST(Leave, JobThatEndedMeanwhileIsNoFailure) {
   ASSERT_TRUE(rig.run_until([&] { return rig.box.joins[0].size() == 2; }));
   const std::uint64_t nonce = rig.box.last_join[0].nonce.host();
   rig[0].receive(rig.box.joined(JoinStatus::kRefused, nonce, 0, "the job ended"), rig.now);
-  EXPECT_EQ(rig[0].state(), EngineState::kClosed);
+  EXPECT_EQ(rig[0].state(), engine::EngineState::kClosed);
   EXPECT_EQ(rig[0].why_closed().code, ErrorCode::kClosed);
   EXPECT_THAT(rig[0].why_closed().what, HasSubstr("the job ended"));
 }
@@ -279,7 +279,7 @@ TEST(Leave, DoesNotWaitForeverForThoseWhoLeft) {
   };
   rig[0].leave(rig.now);
   rig[1].leave(rig.now);
-  ASSERT_TRUE(rig.run_until([&] { return rig[1].state() == EngineState::kClosed; }));
+  ASSERT_TRUE(rig.run_until([&] { return rig[1].state() == engine::EngineState::kClosed; }));
   rig.box.restart();
   EXPECT_TRUE(rig.run_until([&] { return all_closed(rig); }, 30 * kSecond));
   EXPECT_EQ(rig[0].why_closed().code, ErrorCode::kClosed);

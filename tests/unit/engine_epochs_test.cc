@@ -151,7 +151,7 @@ TEST(Generations, RejoinAfterAbortIsANewMembership) {
   ASSERT_TRUE(rig.run_until_running());
   EXPECT_FALSE(rig[0].rejoin(rig.now)) << "only when closed";
   rig[0].abort("test", rig.now);
-  ASSERT_TRUE(rig.run_until([&] { return rig[1].state() == EngineState::kClosed; }));
+  ASSERT_TRUE(rig.run_until([&] { return rig[1].state() == engine::EngineState::kClosed; }));
   EXPECT_THAT(rig[1].why_closed().what, HasSubstr("rank 0: aborted here: test"));
   rig.box.restart(true);
   EXPECT_TRUE(rig[0].rejoin(rig.now));
@@ -175,12 +175,12 @@ TEST(Generations, RejoinNeverLeadsBackIntoTheGenerationGivenUp) {
     return deaf && to_box && rank == 0 && h.type == PacketType::kAbort;
   };
   rig[0].abort("test", rig.now);
-  ASSERT_FALSE(rig.run_until([&] { return rig[1].state() == EngineState::kClosed; }, kSecond));
+  ASSERT_FALSE(rig.run_until([&] { return rig[1].state() == engine::EngineState::kClosed; }, kSecond));
   deaf = false;
   ASSERT_TRUE(rig[0].rejoin(rig.now));
-  ASSERT_TRUE(rig.run_until([&] { return rig[1].state() == EngineState::kClosed; }));
+  ASSERT_TRUE(rig.run_until([&] { return rig[1].state() == engine::EngineState::kClosed; }));
   EXPECT_THAT(rig[1].why_closed().what, HasSubstr("rank 0: gave up its membership"));
-  EXPECT_EQ(rig[0].state(), EngineState::kJoining);
+  EXPECT_EQ(rig[0].state(), engine::EngineState::kJoining);
   EXPECT_FALSE(rig[0].membership());
   rig.box.restart(true);
   ASSERT_TRUE(rig[1].rejoin(rig.now));

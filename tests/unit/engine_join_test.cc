@@ -16,7 +16,8 @@ using testing::HasSubstr;
 class Joining : public testing::Test {
  protected:
   Joining()
-      : engine_(std::move(*WorkerEngine::create(options_of(shape_, 0), best_kernels()))), box_(shape_) {}
+      : engine_(std::move(*engine::WorkerEngine::create(options_of(shape_, 0), kernels::best_kernels()))),
+        box_(shape_) {}
 
   // The JOIN that is due, or an empty one.
   Bytes join(TimeNs now) {
@@ -34,7 +35,7 @@ class Joining : public testing::Test {
   void run(TimeNs now) { engine_->receive(box_.joined(JoinStatus::kRunning, nonce(join(now)), 0), now); }
 
   JobShape shape_;
-  std::unique_ptr<WorkerEngine> engine_;
+  std::unique_ptr<engine::WorkerEngine> engine_;
   Box box_;
 };
 
@@ -73,7 +74,7 @@ TEST_F(Joining, RepeatsWithDoublingIntervalNewNonceAndAttempt) {
   std::sort(nonces.begin(), nonces.end());
   EXPECT_EQ(std::unique(nonces.begin(), nonces.end()), nonces.end());
   EXPECT_EQ(engine_->missing(), 3U) << "the forming answer names who is missing";
-  EXPECT_EQ(engine_->state(), EngineState::kJoining);
+  EXPECT_EQ(engine_->state(), engine::EngineState::kJoining);
 }
 
 TEST_F(Joining, OnlyTheNewestNonceCounts) {
@@ -82,10 +83,10 @@ TEST_F(Joining, OnlyTheNewestNonceCounts) {
   engine_->receive(box_.joined(JoinStatus::kRunning, first, 0), 101 * kMillisecond);
   engine_->receive(box_.joined(JoinStatus::kRefused, first, 0, "no"), 101 * kMillisecond);
   engine_->receive(box_.joined(JoinStatus::kRunning, 0, 0), 101 * kMillisecond);
-  EXPECT_EQ(engine_->state(), EngineState::kJoining);
+  EXPECT_EQ(engine_->state(), engine::EngineState::kJoining);
   EXPECT_EQ(engine_->statistics().of(Refused::kNonce), 3U);
   engine_->receive(box_.joined(JoinStatus::kRunning, second, 0), 101 * kMillisecond);
-  EXPECT_EQ(engine_->state(), EngineState::kRunning);
+  EXPECT_EQ(engine_->state(), engine::EngineState::kRunning);
   ASSERT_TRUE(engine_->membership());
   EXPECT_EQ(engine_->membership()->epoch, Epoch{box_.epoch});
   // The same JOINED once more answers nothing.
@@ -96,7 +97,7 @@ TEST_F(Joining, OnlyTheNewestNonceCounts) {
 TEST_F(Joining, RefusedIsFinalAndSaysWhy) {
   engine_->receive(box_.joined(JoinStatus::kRefused, nonce(join(0)), 0, "token of job 'test' is wrong\x1b"),
                    1);
-  EXPECT_EQ(engine_->state(), EngineState::kClosed);
+  EXPECT_EQ(engine_->state(), engine::EngineState::kClosed);
   EXPECT_EQ(engine_->why_closed().code, ErrorCode::kRefused);
   EXPECT_THAT(engine_->why_closed().what, HasSubstr("token of job 'test' is wrong?"));
   EXPECT_EQ(engine_->deadline(), kNever);
@@ -106,7 +107,7 @@ TEST_F(Joining, RefusedIsFinalAndSaysWhy) {
 TEST_F(Joining, OtherWorldIsRefusedHere) {
   box_.shape.world = 3;
   engine_->receive(box_.joined(JoinStatus::kRunning, nonce(join(0)), 0), 1);
-  EXPECT_EQ(engine_->state(), EngineState::kClosed);
+  EXPECT_EQ(engine_->state(), engine::EngineState::kClosed);
   EXPECT_EQ(engine_->why_closed().code, ErrorCode::kRefused);
   EXPECT_THAT(engine_->why_closed().what, HasSubstr("3 workers"));
 }
@@ -151,9 +152,9 @@ TEST_F(Joining, ImplausibleJoinedIsCountedOnly) {
   }
   EXPECT_EQ(engine_->statistics().of(Refused::kJoined), spoil.size());
   EXPECT_EQ(engine_->statistics().refused_total(), spoil.size());
-  EXPECT_EQ(engine_->state(), EngineState::kJoining);
+  EXPECT_EQ(engine_->state(), engine::EngineState::kJoining);
   engine_->receive(box_.joined(JoinStatus::kRunning, nonce(j), 0), 1);
-  EXPECT_EQ(engine_->state(), EngineState::kRunning);
+  EXPECT_EQ(engine_->state(), engine::EngineState::kRunning);
 }
 
 TEST_F(Joining, RejectOnlyMakesItJoinAndNeverFasterThanTenPerSecond) {
@@ -169,7 +170,7 @@ TEST_F(Joining, RejectOnlyMakesItJoinAndNeverFasterThanTenPerSecond) {
       joins.push_back(now);
       engine_->receive(box_.joined(JoinStatus::kRunning, nonce(out.bytes), 0), now);
     }
-    if (engine_->state() == EngineState::kRunning) {
+    if (engine_->state() == engine::EngineState::kRunning) {
       EXPECT_EQ(engine_->membership()->epoch, Epoch{box_.epoch});
     }
   }
@@ -184,7 +185,7 @@ TEST_F(Joining, RejectOfAnotherEpochIsRefused) {
   data.epoch = Be<std::uint32_t>{box_.epoch - 1};
   engine_->receive(box_.reject(RejectReason::kEpoch, data), 1);
   EXPECT_EQ(engine_->statistics().of(Refused::kEpoch), 1U);
-  EXPECT_EQ(engine_->state(), EngineState::kRunning);
+  EXPECT_EQ(engine_->state(), engine::EngineState::kRunning);
 }
 
 TEST_F(Joining, SilenceOfControlIsUnreachable) {
@@ -192,7 +193,7 @@ TEST_F(Joining, SilenceOfControlIsUnreachable) {
   std::vector<std::int32_t> x(4, 1);
   const auto id = engine_->allreduce(std::span<std::int32_t>(x), 0);
   TimeNs now = 0;
-  while (engine_->state() != EngineState::kClosed && now < kNever) {
+  while (engine_->state() != engine::EngineState::kClosed && now < kNever) {
     now = engine_->deadline();
     drain(*engine_, now);
   }
@@ -205,26 +206,26 @@ TEST_F(Joining, SilenceOfControlIsUnreachable) {
 }
 
 TEST(Options, AreValidated) {
-  const auto refused = [](void (*spoil)(EngineOptions&)) {
-    EngineOptions o = options_of({}, 0);
+  const auto refused = [](void (*spoil)(engine::EngineOptions&)) {
+    engine::EngineOptions o = options_of({}, 0);
     spoil(o);
-    const auto engine = WorkerEngine::create(o, best_kernels());
+    const auto engine = engine::WorkerEngine::create(o, kernels::best_kernels());
     return !engine && engine.error().code == ErrorCode::kInvalidArgument && !engine.error().what.empty();
   };
-  EXPECT_TRUE(refused([](EngineOptions& o) { o.job.clear(); }));
-  EXPECT_TRUE(refused([](EngineOptions& o) { o.job.assign(65, 'x'); }));
-  EXPECT_TRUE(refused([](EngineOptions& o) { o.token.assign(65, 'x'); }));
-  EXPECT_TRUE(refused([](EngineOptions& o) { o.world = 0; }));
-  EXPECT_TRUE(refused([](EngineOptions& o) { o.world = 65; }));
-  EXPECT_TRUE(refused([](EngineOptions& o) { o.rank = Rank{2}; }));
-  EXPECT_TRUE(refused([](EngineOptions& o) { o.elements = 0; }));
-  EXPECT_TRUE(refused([](EngineOptions& o) { o.elements = 17; }));
-  EXPECT_TRUE(refused([](EngineOptions& o) { o.elements = 2240; }));
-  EXPECT_TRUE(refused([](EngineOptions& o) { o.rto_floor = 0; }));
-  EXPECT_TRUE(refused([](EngineOptions& o) { o.rto_floor = 2 * kSecond; }));
-  EXPECT_TRUE(refused([](EngineOptions& o) { o.unreachable_after = 0; }));
-  EXPECT_TRUE(refused([](EngineOptions& o) { o.priority = 255; }));
-  EXPECT_FALSE(refused([](EngineOptions& o) { o.token.clear(); }));
+  EXPECT_TRUE(refused([](engine::EngineOptions& o) { o.job.clear(); }));
+  EXPECT_TRUE(refused([](engine::EngineOptions& o) { o.job.assign(65, 'x'); }));
+  EXPECT_TRUE(refused([](engine::EngineOptions& o) { o.token.assign(65, 'x'); }));
+  EXPECT_TRUE(refused([](engine::EngineOptions& o) { o.world = 0; }));
+  EXPECT_TRUE(refused([](engine::EngineOptions& o) { o.world = 65; }));
+  EXPECT_TRUE(refused([](engine::EngineOptions& o) { o.rank = Rank{2}; }));
+  EXPECT_TRUE(refused([](engine::EngineOptions& o) { o.elements = 0; }));
+  EXPECT_TRUE(refused([](engine::EngineOptions& o) { o.elements = 17; }));
+  EXPECT_TRUE(refused([](engine::EngineOptions& o) { o.elements = 2240; }));
+  EXPECT_TRUE(refused([](engine::EngineOptions& o) { o.rto_floor = 0; }));
+  EXPECT_TRUE(refused([](engine::EngineOptions& o) { o.rto_floor = 2 * kSecond; }));
+  EXPECT_TRUE(refused([](engine::EngineOptions& o) { o.unreachable_after = 0; }));
+  EXPECT_TRUE(refused([](engine::EngineOptions& o) { o.priority = 255; }));
+  EXPECT_FALSE(refused([](engine::EngineOptions& o) { o.token.clear(); }));
 }
 
 }  // namespace

@@ -77,7 +77,7 @@ class MemoryTest : public ::testing::Test {
   }
 
   Box box_{JobShape{.window = 64, .largest_window = 64, .lookahead = 64}};
-  std::unique_ptr<WorkerEngine> engine_;
+  std::unique_ptr<engine::WorkerEngine> engine_;
   Bytes room_;
   TimeNs now_ = 0;
 };

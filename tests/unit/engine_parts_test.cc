@@ -4,24 +4,24 @@
 #include <array>
 #include <vector>
 
-#include "answer_queue.h"
-#include "backoff.h"
-#include "engine_operation.h"
-#include "flight_window.h"
-#include "result_history.h"
-#include "rto.h"
-#include "worker_join.h"
+#include "engine/backoff.h"
+#include "engine/chunk_stream.h"
+#include "engine/engine_operation.h"
+#include "engine/flight_window.h"
+#include "engine/result_history.h"
+#include "engine/rto.h"
+#include "engine/worker_join.h"
 
 namespace tally {
 namespace {
 
 TEST(Rto, FirstIsHundredMilliseconds) {
-  EXPECT_EQ(Rto(kPollRtoFloor).timeout(), 100 * kMillisecond);
-  EXPECT_EQ(Rto(kSecond).timeout(), kSecond);
+  EXPECT_EQ(engine::Rto(engine::kPollRtoFloor).timeout(), 100 * kMillisecond);
+  EXPECT_EQ(engine::Rto(kSecond).timeout(), kSecond);
 }
 
 TEST(Rto, FollowsRfc6298) {
-  Rto rto(kPollRtoFloor);
+  engine::Rto rto(engine::kPollRtoFloor);
   rto.sample(8 * kMillisecond);  // srtt 8, rttvar 4
   EXPECT_EQ(rto.srtt(), 8 * kMillisecond);
   EXPECT_EQ(rto.timeout(), 24 * kMillisecond);
@@ -31,17 +31,17 @@ TEST(Rto, FollowsRfc6298) {
 }
 
 TEST(Rto, StaysBetweenFloorAndCeiling) {
-  Rto rto(kAdaptiveRtoFloor);
+  engine::Rto rto(engine::kAdaptiveRtoFloor);
   for (int i = 0; i < 100; ++i) rto.sample(10 * kMicrosecond);
-  EXPECT_EQ(rto.timeout(), kAdaptiveRtoFloor);
+  EXPECT_EQ(rto.timeout(), engine::kAdaptiveRtoFloor);
   rto.sample(5 * kSecond);
-  EXPECT_EQ(rto.timeout(), kRtoCeiling);
+  EXPECT_EQ(rto.timeout(), engine::kRtoCeiling);
   rto.expired(0, kSecond);
-  EXPECT_EQ(rto.timeout(), kRtoCeiling);
+  EXPECT_EQ(rto.timeout(), engine::kRtoCeiling);
 }
 
 TEST(Rto, DoublesOncePerRound) {
-  Rto rto(kPollRtoFloor);
+  engine::Rto rto(engine::kPollRtoFloor);
   // Three packets, sent at 0, 1 and 2 ms, all lost.
   rto.expired(0, rto.due(0));
   EXPECT_EQ(rto.timeout(), 200 * kMillisecond);
@@ -59,7 +59,7 @@ TEST(Rto, DoublesOncePerRound) {
 
 TEST(Rto, ABackOffAnswersFewerTimeOutsAtATime) {
   constexpr std::uint32_t kWindow = 256;
-  Rto rto(kPollRtoFloor);
+  engine::Rto rto(engine::kPollRtoFloor);
   TimeNs now = 100 * kMillisecond;
   for (unsigned answered = 1; answered <= 128; ++answered) {  // 200 chunks sent at 0: one doubling
     EXPECT_EQ(rto.pause_end(kWindow), 0) << answered;
@@ -81,7 +81,7 @@ TEST(Rto, ABackOffAnswersFewerTimeOutsAtATime) {
 }
 
 TEST(Rto, DueIsInOrderOfSending) {
-  Rto rto(kPollRtoFloor);
+  engine::Rto rto(engine::kPollRtoFloor);
   rto.expired(10, 100 * kMillisecond);
   TimeNs before = 0;
   for (TimeNs sent = 0; sent < 300 * kMillisecond; sent += kMillisecond) {
@@ -91,7 +91,7 @@ TEST(Rto, DueIsInOrderOfSending) {
 }
 
 TEST(Backoff, DoublesToOneSecondAndKeepsItsDistance) {
-  Backoff b;
+  engine::Backoff b;
   EXPECT_EQ(b.due(), kNever);
   b.start(0);
   TimeNs now = 0;
@@ -114,12 +114,12 @@ class Window : public testing::Test {
     window_.start(16);
     window_.enter_epoch(16);
   }
-  Flight& send(TimeNs now) {
-    Flight& f = window_.take_up();
+  engine::Flight& send(TimeNs now) {
+    engine::Flight& f = window_.take_up();
     window_.sent(f, now);
     return f;
   }
-  FlightWindow window_;
+  engine::FlightWindow window_;
 };
 
 TEST_F(Window, ResultsAboveLowestDoNotMoveIt) {
@@ -157,12 +157,12 @@ TEST_F(Window, NewEpochTakesUpWhatHasNoResult) {
   EXPECT_EQ(window_.oldest_sent(), nullptr);
   EXPECT_TRUE(window_.at(1).offered);
   EXPECT_EQ(window_.at(1).sends, 0U);
-  EXPECT_EQ(window_.at(3).state, FlightState::kDone);
+  EXPECT_EQ(window_.at(3).state, engine::FlightState::kDone);
   EXPECT_EQ(window_.at(9).bad_results, 2);
 }
 
 TEST(WindowShrinks, LimitFollowsTheEpoch) {
-  FlightWindow w;
+  engine::FlightWindow w;
   w.start(64);
   w.enter_epoch(16);
   EXPECT_EQ(w.limit(), 16U);
@@ -173,7 +173,7 @@ TEST(WindowShrinks, LimitFollowsTheEpoch) {
 }
 
 TEST(History, KeepsASpanBelowAndAWindowAbove) {
-  ResultHistory h;
+  engine::ResultHistory h;
   EXPECT_EQ(h.find(0), nullptr);
   ASSERT_TRUE(h.start(16, 32));
   std::array<std::byte, 128> values{};
@@ -205,7 +205,7 @@ TEST(History, KeepsASpanBelowAndAWindowAbove) {
 }
 
 TEST(Answers, FirstComeFirstServedAndBounded) {
-  AnswerQueue q;
+  engine::AnswerQueue q;
   std::uint64_t taken = 0;
   while (q.push({taken, Rank{1}})) ++taken;
   EXPECT_EQ(taken, 128U);
@@ -215,15 +215,15 @@ TEST(Answers, FirstComeFirstServedAndBounded) {
   EXPECT_EQ(q.pop().asker, Rank{2});
 }
 
-std::vector<Segment> segments(const std::vector<std::uint64_t>& lengths) {
-  std::vector<Segment> out;
+std::vector<engine::Segment> segments(const std::vector<std::uint64_t>& lengths) {
+  std::vector<engine::Segment> out;
   out.reserve(lengths.size());
   for (const auto n : lengths) out.push_back({nullptr, nullptr, n});
   return out;
 }
 
 TEST(OperationChunks, FloatIsPrimedThenSent) {
-  EngineOperation op(OperationId{1}, Dtype::kFloat32, segments({100}), {}, 0);
+  engine::EngineOperation op(engine::OperationId{1}, Dtype::kFloat32, segments({100}), {}, 0);
   op.number(1000, 32, 16);  // 4 data chunks
   EXPECT_EQ(op.stats.chunks, 8U);
   EXPECT_EQ(op.end(), 1008U);
@@ -240,7 +240,7 @@ TEST(OperationChunks, FloatIsPrimedThenSent) {
 }
 
 TEST(OperationChunks, LookaheadBoundsThePriming) {
-  EngineOperation op(OperationId{1}, Dtype::kFloat32, segments({32 * 40}), {}, 0);
+  engine::EngineOperation op(engine::OperationId{1}, Dtype::kFloat32, segments({32 * 40}), {}, 0);
   op.number(0, 32, 16);
   EXPECT_EQ(op.stats.chunks, 56U);
   EXPECT_TRUE(op.primes(39)) << "a data chunk carries exponents too";
@@ -249,7 +249,7 @@ TEST(OperationChunks, LookaheadBoundsThePriming) {
 }
 
 TEST(OperationChunks, IntegersAreNotPrimed) {
-  EngineOperation op(OperationId{1}, Dtype::kInt32, segments({33}), {}, 0);
+  engine::EngineOperation op(engine::OperationId{1}, Dtype::kInt32, segments({33}), {}, 0);
   op.number(0, 32, 16);
   EXPECT_EQ(op.stats.chunks, 2U);
   EXPECT_EQ(op.data_chunk(0), 0U);
@@ -258,7 +258,7 @@ TEST(OperationChunks, IntegersAreNotPrimed) {
 
 TEST(OperationChunks, NothingIsOneEmptyChunk) {
   for (const Dtype dtype : {Dtype::kInt32, Dtype::kFloat32}) {
-    EngineOperation op(OperationId{1}, dtype, segments({0, 0}), {}, 0);
+    engine::EngineOperation op(engine::OperationId{1}, dtype, segments({0, 0}), {}, 0);
     op.number(0, 32, 16);
     EXPECT_EQ(op.stats.chunks, 1U);
     EXPECT_EQ(op.wire_elements(0), 0U);
@@ -268,10 +268,11 @@ TEST(OperationChunks, NothingIsOneEmptyChunk) {
 }
 
 TEST(OperationChunks, PiecesSkipEmptySpans) {
-  EngineOperation op(OperationId{1}, Dtype::kInt32, segments({0, 5, 0, 0, 7, 0, 30, 0}), {}, 0);
+  engine::EngineOperation op(engine::OperationId{1}, Dtype::kInt32, segments({0, 5, 0, 0, 7, 0, 30, 0}), {},
+                             0);
   op.number(0, 16, 16);
   std::vector<std::array<std::uint64_t, 3>> pieces;
-  op.for_each_piece({3, 12}, [&](const Segment& s, std::uint64_t offset, std::uint32_t n) {
+  op.for_each_piece({3, 12}, [&](const engine::Segment& s, std::uint64_t offset, std::uint32_t n) {
     pieces.push_back({s.length, offset, n});
   });
   EXPECT_EQ(pieces, (std::vector<std::array<std::uint64_t, 3>>{{5, 3, 2}, {7, 0, 7}, {30, 0, 3}}));
@@ -282,9 +283,9 @@ TEST(OperationChunks, PiecesSkipEmptySpans) {
 }
 
 TEST(Names, RanksForPeople) {
-  EXPECT_EQ(name_ranks(0), "");
-  EXPECT_EQ(name_ranks(1), "rank 0");
-  EXPECT_EQ(name_ranks(0x8000000000000012ULL), "ranks 1, 4, 63");
+  EXPECT_EQ(engine::name_ranks(0), "");
+  EXPECT_EQ(engine::name_ranks(1), "rank 0");
+  EXPECT_EQ(engine::name_ranks(0x8000000000000012ULL), "ranks 1, 4, 63");
 }
 
 }  // namespace

@@ -3,8 +3,8 @@
 
 #include <vector>
 
+#include "engine/engine_operation.h"
 #include "engine_testbed.h"
-#include "packet_priority.h"
 
 namespace tally::testbed {
 namespace {
@@ -16,14 +16,15 @@ TEST(Urgency, FallsFourStepsWithEachDoubling) {
       {1, 63},    {2, 59},    {3, 57},    {4, 55},    {5, 54},         {6, 53},
       {7, 52},    {8, 51},    {9, 51},    {10, 50},   {1024, 23},      {32768, 3},
       {40960, 2}, {49152, 1}, {57343, 1}, {57344, 0}, {1ULL << 40, 0}, {0, 63}};
-  for (const auto& [left, steps] : expected) EXPECT_EQ(urgency(left), steps) << left;
-  for (std::uint64_t left = 1; left < 100'000; ++left) ASSERT_GE(urgency(left), urgency(left + 1)) << left;
+  for (const auto& [left, steps] : expected) EXPECT_EQ(engine::urgency(left), steps) << left;
+  for (std::uint64_t left = 1; left < 100'000; ++left)
+    ASSERT_GE(engine::urgency(left), engine::urgency(left + 1)) << left;
 }
 
 TEST(Urgency, KeepsItsOrderBelowAnyMaximum) {
   for (unsigned maximum = 0; maximum <= 254; ++maximum) {
     const auto of = [&](Priority chosen, std::uint64_t left) {
-      return packet_priority(chosen, 254, static_cast<std::uint8_t>(maximum), left);
+      return engine::packet_priority(chosen, 254, static_cast<std::uint8_t>(maximum), left);
     };
     EXPECT_EQ(of({}, 1), maximum) << "the box has nothing to lower";
     EXPECT_EQ(of({}, 1 << 20), maximum & 0xC0);
@@ -48,7 +49,7 @@ class OnTheWire : public testing::Test {
     shape.world = 1;
     shape.max_priority = maximum;
     box_ = std::make_unique<Box>(shape);
-    EngineOptions options = options_of(shape, 0);
+    engine::EngineOptions options = options_of(shape, 0);
     options.priority = of_worker;
     engine_ = joined_engine(*box_, options);
   }
@@ -69,7 +70,7 @@ class OnTheWire : public testing::Test {
       engine_->receive(box_->result_of(sent_[i].bytes), now_);
   }
   std::unique_ptr<Box> box_;
-  std::unique_ptr<WorkerEngine> engine_;
+  std::unique_ptr<engine::WorkerEngine> engine_;
   std::vector<std::int32_t> values_;
   std::vector<Out> sent_;
   TimeNs now_ = 0;

@@ -10,9 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "block_exponent.h"
-#include "chunk_codec.h"
-#include "kernels.h"
+#include "engine/chunk_codec.h"
+#include "kernels/kernels.h"
 
 namespace tally {
 namespace {
@@ -20,42 +19,45 @@ namespace {
 std::uint32_t bits_of(float x) { return std::bit_cast<std::uint32_t>(std::fabs(x)); }
 
 TEST(BlockExponent, SmallestPowerNotBelow) {
-  EXPECT_EQ(block_exponent(bits_of(1.0F)), 0);
-  EXPECT_EQ(block_exponent(bits_of(std::nextafter(1.0F, 2.0F))), 1);
-  EXPECT_EQ(block_exponent(bits_of(std::nextafter(1.0F, 0.0F))), 0);
-  EXPECT_EQ(block_exponent(bits_of(0.5F)), -1);
-  EXPECT_EQ(block_exponent(bits_of(3.0F)), 2);
-  for (int e = kLeastExponent; e <= 127; ++e) EXPECT_EQ(block_exponent(bits_of(std::ldexp(1.0F, e))), e);
+  EXPECT_EQ(engine::block_exponent(bits_of(1.0F)), 0);
+  EXPECT_EQ(engine::block_exponent(bits_of(std::nextafter(1.0F, 2.0F))), 1);
+  EXPECT_EQ(engine::block_exponent(bits_of(std::nextafter(1.0F, 0.0F))), 0);
+  EXPECT_EQ(engine::block_exponent(bits_of(0.5F)), -1);
+  EXPECT_EQ(engine::block_exponent(bits_of(3.0F)), 2);
+  for (int e = engine::kLeastExponent; e <= 127; ++e)
+    EXPECT_EQ(engine::block_exponent(bits_of(std::ldexp(1.0F, e))), e);
 }
 
 TEST(BlockExponent, Ends) {
-  EXPECT_EQ(block_exponent(0), kZeroBlock);
-  EXPECT_EQ(block_exponent(1), kLeastExponent) << "the smallest denormal";
-  EXPECT_EQ(block_exponent(bits_of(std::numeric_limits<float>::min())), kLeastExponent);
-  EXPECT_EQ(block_exponent(bits_of(std::ldexp(1.0F, -97))), kLeastExponent);
-  EXPECT_EQ(block_exponent(bits_of(std::nextafter(std::ldexp(1.0F, -96), 1.0F))), kLeastExponent + 1);
-  EXPECT_EQ(block_exponent(kGreatestMagnitude), kGreatestExponent);
-  EXPECT_EQ(kGreatestMagnitude, bits_of(std::ldexp(1.0F, 127)));
+  EXPECT_EQ(engine::block_exponent(0), engine::kZeroBlock);
+  EXPECT_EQ(engine::block_exponent(1), engine::kLeastExponent) << "the smallest denormal";
+  EXPECT_EQ(engine::block_exponent(bits_of(std::numeric_limits<float>::min())), engine::kLeastExponent);
+  EXPECT_EQ(engine::block_exponent(bits_of(std::ldexp(1.0F, -97))), engine::kLeastExponent);
+  EXPECT_EQ(engine::block_exponent(bits_of(std::nextafter(std::ldexp(1.0F, -96), 1.0F))),
+            engine::kLeastExponent + 1);
+  EXPECT_EQ(engine::block_exponent(engine::kGreatestMagnitude), engine::kGreatestExponent);
+  EXPECT_EQ(engine::kGreatestMagnitude, bits_of(std::ldexp(1.0F, 127)));
 }
 
 TEST(BlockExponent, ScalesAreExactAndNormal) {
   for (std::uint32_t world = 1; world <= 64; ++world) {
-    const int s = sum_shift(world);
+    const int s = engine::sum_shift(world);
     EXPECT_LE((std::int64_t{1} << s) * world, 0x7fffffffLL);
     EXPECT_GT((std::int64_t{1} << (s + 1)) * world, 0x7fffffffLL);
-    for (int e = kLeastExponent; e <= kGreatestExponent; ++e) {
-      EXPECT_EQ(quantise_scale(s, e), std::ldexp(1.0F, s - e));
-      EXPECT_EQ(dequantise_scale(s, e), std::ldexp(1.0F, e - s));
-      EXPECT_TRUE(std::isnormal(quantise_scale(s, e)) && std::isnormal(dequantise_scale(s, e)));
+    for (int e = engine::kLeastExponent; e <= engine::kGreatestExponent; ++e) {
+      EXPECT_EQ(engine::quantise_scale(s, e), std::ldexp(1.0F, s - e));
+      EXPECT_EQ(engine::dequantise_scale(s, e), std::ldexp(1.0F, e - s));
+      EXPECT_TRUE(std::isnormal(engine::quantise_scale(s, e)) &&
+                  std::isnormal(engine::dequantise_scale(s, e)));
     }
-    EXPECT_EQ(quantise_scale(s, kZeroBlock), 0.0F);
-    EXPECT_EQ(dequantise_scale(s, kZeroBlock), 0.0F);
+    EXPECT_EQ(engine::quantise_scale(s, engine::kZeroBlock), 0.0F);
+    EXPECT_EQ(engine::dequantise_scale(s, engine::kZeroBlock), 0.0F);
   }
 }
 
 TEST(BlockExponent, WhatAResultMayCarry) {
-  for (const int e : {-128, -127, -96, 0, 127}) EXPECT_TRUE(valid_exponent(e)) << e;
-  for (const int e : {-126, -97}) EXPECT_FALSE(valid_exponent(e)) << e;
+  for (const int e : {-128, -127, -96, 0, 127}) EXPECT_TRUE(engine::valid_exponent(e)) << e;
+  for (const int e : {-126, -97}) EXPECT_FALSE(engine::valid_exponent(e)) << e;
 }
 
 // One chunk through `world` ranks as the wire would carry it.
@@ -64,8 +66,9 @@ struct Chunked {
   int exponent = 0;
 };
 
-EngineOperation operation_on(std::vector<float>& in, std::vector<float>& out) {
-  EngineOperation op(OperationId{1}, Dtype::kFloat32, {{in.data(), out.data(), in.size()}}, {}, 0);
+engine::EngineOperation operation_on(std::vector<float>& in, std::vector<float>& out) {
+  engine::EngineOperation op(engine::OperationId{1}, Dtype::kFloat32, {{in.data(), out.data(), in.size()}},
+                             {}, 0);
   op.number(0, 2224, 16);
   return op;
 }
@@ -76,22 +79,23 @@ std::uint32_t word_at(const std::vector<std::byte>& wire, std::size_t i) {
   return __builtin_bswap32(w);
 }
 
-Chunked reduce(std::vector<std::vector<float>>& ranks, const Kernels& kernels) {
+Chunked reduce(std::vector<std::vector<float>>& ranks, const kernels::Kernels& kernels) {
   const auto world = static_cast<std::uint32_t>(ranks.size());
   const std::size_t n = ranks[0].size();
-  const int s = sum_shift(world);
+  const int s = engine::sum_shift(world);
   Chunked result{std::vector<float>(n), kNoExponent};
   std::vector<float> unused(n);
   for (auto& x : ranks) {
-    const EngineOperation op = operation_on(x, unused);
-    result.exponent = std::max(result.exponent, block_exponent(max_abs_bits(op, op.range(0), kernels)));
+    const engine::EngineOperation op = operation_on(x, unused);
+    result.exponent =
+        std::max(result.exponent, engine::block_exponent(engine::max_abs_bits(op, op.range(0), kernels)));
   }
   std::vector<std::uint32_t> sum(n);
   std::vector<std::int64_t> exact(n);
   std::vector<std::byte> wire((n + 15) / 16 * 64);
   for (auto& x : ranks) {
-    const EngineOperation op = operation_on(x, unused);
-    const Packed packed = encode_chunk(op, op.range(0), result.exponent, s, wire, kernels);
+    const engine::EngineOperation op = operation_on(x, unused);
+    const kernels::Packed packed = engine::encode_chunk(op, op.range(0), result.exponent, s, wire, kernels);
     EXPECT_LE(packed.magnitude, 0x7fffffffU / world);
     EXPECT_EQ(packed.sums, kernels.sums(wire.data(), static_cast<std::uint32_t>(wire.size() / 4)));
     for (std::size_t i = 0; i < n; ++i) {
@@ -105,22 +109,22 @@ Chunked reduce(std::vector<std::vector<float>>& ranks, const Kernels& kernels) {
     const std::uint32_t w = __builtin_bswap32(sum[i]);
     std::copy_n(reinterpret_cast<const std::byte*>(&w), 4, wire.begin() + static_cast<std::ptrdiff_t>(4 * i));
   }
-  const EngineOperation op = operation_on(result.y, result.y);
-  decode_chunk(op, op.range(0), result.exponent, s, wire, kernels);
+  const engine::EngineOperation op = operation_on(result.y, result.y);
+  engine::decode_chunk(op, op.range(0), result.exponent, s, wire, kernels);
   return result;
 }
 
 void expect_bound(std::vector<std::vector<float>>& ranks) {
   const auto world = static_cast<int>(ranks.size());
-  const int s = sum_shift(static_cast<std::uint32_t>(world));
-  for (const Kernels* kernels : usable_kernels()) {
+  const int s = engine::sum_shift(static_cast<std::uint32_t>(world));
+  for (const kernels::Kernels* kernels : kernels::usable_kernels()) {
     SCOPED_TRACE(std::string(kernels->name));
     const Chunked c = reduce(ranks, *kernels);
     for (std::size_t i = 0; i < c.y.size(); ++i) {
       long double want = 0;
       for (const auto& x : ranks) want += static_cast<long double>(x[i]);
       const auto y = static_cast<long double>(c.y[i]);
-      if (c.exponent == kZeroBlock) {
+      if (c.exponent == engine::kZeroBlock) {
         ASSERT_EQ(c.y[i], 0.0F);
         continue;
       }
@@ -180,7 +184,7 @@ TEST(Quantise, ExactPowersOfTwoAreExact) {
     std::vector<std::vector<float>> ranks(2,
                                           {std::ldexp(1.0F, e), -std::ldexp(1.0F, e), std::ldexp(1.0F, e)});
     ranks[1][1] = std::ldexp(1.0F, e);
-    for (const Kernels* kernels : usable_kernels()) {
+    for (const kernels::Kernels* kernels : kernels::usable_kernels()) {
       const Chunked c = reduce(ranks, *kernels);
       EXPECT_EQ(c.exponent, e);
       EXPECT_EQ(c.y, (std::vector<float>{std::ldexp(1.0F, e + 1), 0.0F, std::ldexp(1.0F, e + 1)}));
@@ -190,13 +194,13 @@ TEST(Quantise, ExactPowersOfTwoAreExact) {
 
 TEST(Quantise, SumBeyondFloatIsInf) {
   std::vector<std::vector<float>> ranks(4, {std::ldexp(1.0F, 127)});
-  EXPECT_EQ(reduce(ranks, best_kernels()).y[0], std::numeric_limits<float>::infinity());
+  EXPECT_EQ(reduce(ranks, kernels::best_kernels()).y[0], std::numeric_limits<float>::infinity());
 }
 
 TEST(Quantise, ZeroBlocks) {
   std::vector<std::vector<float>> ranks(3, std::vector<float>(20, -0.0F));
-  const Chunked c = reduce(ranks, best_kernels());
-  EXPECT_EQ(c.exponent, kZeroBlock);
+  const Chunked c = reduce(ranks, kernels::best_kernels());
+  EXPECT_EQ(c.exponent, engine::kZeroBlock);
   for (const float y : c.y) EXPECT_EQ(std::bit_cast<std::uint32_t>(y), 0U);
 }
 
@@ -205,37 +209,38 @@ TEST(Quantise, BadElementsAreFound) {
                           std::nextafter(std::ldexp(1.0F, 127), std::numeric_limits<float>::infinity())}) {
     std::vector<float> x(40, 1.0F);
     x[33] = bad;
-    const EngineOperation op = operation_on(x, x);
-    EXPECT_GT(max_abs_bits(op, op.range(0), best_kernels()), kGreatestMagnitude);
-    ASSERT_TRUE(find_bad_element(op, op.range(0)));
-    EXPECT_EQ(find_bad_element(op, op.range(0))->element, 33U);
+    const engine::EngineOperation op = operation_on(x, x);
+    EXPECT_GT(engine::max_abs_bits(op, op.range(0), kernels::best_kernels()), engine::kGreatestMagnitude);
+    ASSERT_TRUE(engine::find_bad_element(op, op.range(0)));
+    EXPECT_EQ(engine::find_bad_element(op, op.range(0))->element, 33U);
   }
   std::vector<float> fine(4, std::ldexp(1.0F, 127));
-  const EngineOperation op = operation_on(fine, fine);
-  EXPECT_FALSE(find_bad_element(op, op.range(0)));
+  const engine::EngineOperation op = operation_on(fine, fine);
+  EXPECT_FALSE(engine::find_bad_element(op, op.range(0)));
 }
 
 TEST(Codec, PiecesEqualTheWhole) {
   std::vector<float> x(100);
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i) - 50.25F;
   std::vector<float> y(100);
-  std::vector<Segment> split{{x.data(), y.data(), 1},
-                             {x.data() + 1, y.data() + 1, 0},
-                             {x.data() + 1, y.data() + 1, 70},
-                             {x.data() + 71, y.data() + 71, 29}};
-  EngineOperation pieces(OperationId{1}, Dtype::kFloat32, split, {}, 0);
+  std::vector<engine::Segment> split{{x.data(), y.data(), 1},
+                                     {x.data() + 1, y.data() + 1, 0},
+                                     {x.data() + 1, y.data() + 1, 70},
+                                     {x.data() + 71, y.data() + 71, 29}};
+  engine::EngineOperation pieces(engine::OperationId{1}, Dtype::kFloat32, split, {}, 0);
   pieces.number(0, 2224, 16);
-  const EngineOperation whole = operation_on(x, y);
-  for (const Kernels* k : usable_kernels()) {
+  const engine::EngineOperation whole = operation_on(x, y);
+  for (const kernels::Kernels* k : kernels::usable_kernels()) {
     std::vector<std::byte> a(112 * 4);
     std::vector<std::byte> b(112 * 4, std::byte{0xff});
-    const Packed pa = encode_chunk(whole, whole.range(0), 6, 29, a, *k);
-    const Packed pb = encode_chunk(pieces, pieces.range(0), 6, 29, b, *k);
+    const kernels::Packed pa = engine::encode_chunk(whole, whole.range(0), 6, 29, a, *k);
+    const kernels::Packed pb = engine::encode_chunk(pieces, pieces.range(0), 6, 29, b, *k);
     EXPECT_EQ(a, b);
     EXPECT_EQ(pa.sums, pb.sums);
     EXPECT_EQ(pa.magnitude, pb.magnitude);
-    EXPECT_EQ(max_abs_bits(whole, whole.range(0), *k), max_abs_bits(pieces, pieces.range(0), *k));
-    decode_chunk(pieces, pieces.range(0), 6, 29, a, *k);
+    EXPECT_EQ(engine::max_abs_bits(whole, whole.range(0), *k),
+              engine::max_abs_bits(pieces, pieces.range(0), *k));
+    engine::decode_chunk(pieces, pieces.range(0), 6, 29, a, *k);
     for (std::size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(x[i], y[i], 1e-6);
   }
 }

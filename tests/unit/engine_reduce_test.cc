@@ -67,7 +67,7 @@ TEST(Reduce, FloatsOfAnyLengthStayInTheBound) {
     std::vector<std::vector<float>> x;
     for (std::uint64_t r = 0; r < 3; ++r) x.push_back(random_floats(n, 10 * n + r));
     const auto in = x;
-    OperationId id{};
+    engine::OperationId id{};
     for (std::size_t r = 0; r < 3; ++r) id = *rig[r].allreduce(std::span<float>(x[r]), rig.now);
     for (const auto& r : rig.finish(id)) {
       ASSERT_TRUE(r) << n;
@@ -145,9 +145,9 @@ TEST(Reduce, ThreeOperationsInFlightOverTheWrap) {
   const auto expect_i =
       static_cast<std::int32_t>(static_cast<std::uint32_t>(i0[99]) + static_cast<std::uint32_t>(i1[99]));
   const auto expect_g = g0[4] + g1[4];
-  for (auto& [engine, f, i, g] : std::vector<
-           std::tuple<WorkerEngine*, std::vector<float>*, std::vector<std::int32_t>*, std::vector<float>*>>{
-           {&rig[0], &f0, &i0, &g0}, {&rig[1], &f1, &i1, &g1}}) {
+  for (auto& [engine, f, i, g] :
+       std::vector<std::tuple<engine::WorkerEngine*, std::vector<float>*, std::vector<std::int32_t>*,
+                              std::vector<float>*>>{{&rig[0], &f0, &i0, &g0}, {&rig[1], &f1, &i1, &g1}}) {
     (void)engine->allreduce(std::span<float>(*f), rig.now);
     (void)engine->allreduce(std::span<std::int32_t>(*i), rig.now);
     (void)engine->allreduce(std::span<float>(*g), rig.now);
@@ -155,7 +155,7 @@ TEST(Reduce, ThreeOperationsInFlightOverTheWrap) {
     EXPECT_EQ(engine->pending_operations(), 4U);
   }
   for (std::uint64_t id = 1; id <= 4; ++id)
-    for (const auto& r : rig.finish(OperationId{id})) ASSERT_TRUE(r);
+    for (const auto& r : rig.finish(engine::OperationId{id})) ASSERT_TRUE(r);
   EXPECT_NEAR(f0[899], expect_f, 1e-6);
   EXPECT_EQ(i0[99], expect_i);
   EXPECT_NEAR(g0[4], expect_g, 1e-6);
@@ -172,7 +172,7 @@ TEST(Reduce, ManyOperationsOverManyWindows) {
   std::mt19937_64 random(11);
   rig.lose = [&](bool, std::uint16_t, const Header&) { return random() % 100 < 5; };
   std::vector<std::vector<std::vector<float>>> x(4);
-  OperationId last{};
+  engine::OperationId last{};
   for (std::size_t op = 0; op < 60; ++op) {
     const std::size_t n = (op * 131) % 700;
     for (std::size_t r = 0; r < 4; ++r) x[r].push_back(std::vector<float>(n, static_cast<float>(op + r)));
@@ -205,7 +205,7 @@ TEST(Reduce, SixtyFourRanks) {
   shape.world = 64;
   Rig rig(shape);
   std::vector<std::vector<std::int32_t>> x(64, std::vector<std::int32_t>(40, 3));
-  OperationId id{};
+  engine::OperationId id{};
   for (std::size_t r = 0; r < 64; ++r) id = *rig[r].allreduce(std::span<std::int32_t>(x[r]), 0);
   for (const auto& r : rig.finish(id)) ASSERT_TRUE(r);
   EXPECT_EQ(x[63], std::vector<std::int32_t>(40, 192));
@@ -248,7 +248,7 @@ TEST(Reduce, BadElementFailsHereByNameAndAbortsTheJob) {
     (void)rig[1].allreduce(list, 0);
     const auto after = *rig[1].barrier(0);
     ASSERT_TRUE(rig.run_until([&] {
-      return rig[0].state() == EngineState::kClosed && rig.completed.contains({1, after});
+      return rig[0].state() == engine::EngineState::kClosed && rig.completed.contains({1, after});
     }));
     const auto& culprit = rig.completed.at({1, id});
     ASSERT_FALSE(culprit);

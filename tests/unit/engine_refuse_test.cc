@@ -21,7 +21,7 @@ class Twins {
     for (std::size_t i = 0; i < 2; ++i) {
       x[i].assign(80, 5);
       y[i].assign(20, 1.5F);
-      engine[i] = std::move(*WorkerEngine::create(options_of({}, 0), best_kernels()));
+      engine[i] = std::move(*engine::WorkerEngine::create(options_of({}, 0), kernels::best_kernels()));
       JoinPayload p;
       std::memcpy(&p, drain(*engine[i], 0)[0].bytes.data() + kHeaderBytes, sizeof p);
       engine[i]->receive(box.joined(JoinStatus::kRunning, p.nonce.host(), 0), 0);
@@ -79,7 +79,7 @@ class Twins {
   }
 
   Box box;
-  std::array<std::unique_ptr<WorkerEngine>, 2> engine;
+  std::array<std::unique_ptr<engine::WorkerEngine>, 2> engine;
   std::array<std::vector<std::int32_t>, 2> x;
   std::array<std::vector<float>, 2> y;
   std::vector<Out> sent;
@@ -357,7 +357,7 @@ TEST(Refuse, EveryReasonHasACase) {
 
 TEST(Refuse, BeforeJoiningNothingIsBelieved) {
   Box box(JobShape{});
-  const auto engine = std::move(*WorkerEngine::create(options_of({}, 0), best_kernels()));
+  const auto engine = std::move(*engine::WorkerEngine::create(options_of({}, 0), kernels::best_kernels()));
   (void)drain(*engine, 0);
   Header data = box.from_box(PacketType::kContribute);
   engine->receive(box.reject(RejectReason::kEpoch, data), 1);
@@ -367,7 +367,7 @@ TEST(Refuse, BeforeJoiningNothingIsBelieved) {
   engine->receive(sealed(box.from_box(PacketType::kQuery)), 1);
   EXPECT_EQ(engine->statistics().of(Refused::kState), 5U);
   EXPECT_EQ(engine->statistics().refused_total(), 5U);
-  EXPECT_EQ(engine->state(), EngineState::kJoining);
+  EXPECT_EQ(engine->state(), engine::EngineState::kJoining);
 }
 
 // Anything at all, on exact-size heap copies so that a read behind the end is found by ASan.

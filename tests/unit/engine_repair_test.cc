@@ -18,7 +18,7 @@ namespace {
 class Alone : public testing::Test {
  protected:
   Alone() : box_(shape()) {
-    engine_ = std::move(*WorkerEngine::create(options_of(shape(), 1), best_kernels()));
+    engine_ = std::move(*engine::WorkerEngine::create(options_of(shape(), 1), kernels::best_kernels()));
     const auto join = drain(*engine_, 0);
     JoinPayload p;
     std::memcpy(&p, join[0].bytes.data() + kHeaderBytes, sizeof p);
@@ -39,7 +39,7 @@ class Alone : public testing::Test {
     return out.empty() ? Bytes(kHeaderBytes) : out[0].bytes;
   }
   Box box_;
-  std::unique_ptr<WorkerEngine> engine_;
+  std::unique_ptr<engine::WorkerEngine> engine_;
 };
 
 TEST_F(Alone, QueriesNamedPeersInTurnAfterThreePlainRetransmissions) {
@@ -232,7 +232,7 @@ TEST_F(Alone, NewEpochForgetsWhoWasMissing) {
   engine_->receive(box_.reject(RejectReason::kWaiting, header_of(sent), box_.result_cookie(), 0b0010), 1);
   EXPECT_EQ(engine_->missing(), 0b1101U);
   engine_->receive(box_.reject(RejectReason::kEpoch, header_of(sent)), 1);
-  EXPECT_EQ(engine_->state(), EngineState::kJoining);
+  EXPECT_EQ(engine_->state(), engine::EngineState::kJoining);
   EXPECT_EQ(engine_->missing(), 0U);
   const Bytes join = one(kSecond);
   JoinPayload p;
@@ -262,7 +262,7 @@ TEST_F(Alone, WaitingNamesTheMissing) {
   const Bytes sent = one(0);
   engine_->receive(box_.reject(RejectReason::kWaiting, header_of(sent), box_.result_cookie(), 0b0011), 1);
   EXPECT_EQ(engine_->missing(), 0b1100U);
-  EXPECT_EQ(engine_->state(), EngineState::kRunning);
+  EXPECT_EQ(engine_->state(), engine::EngineState::kRunning);
   engine_->receive(box_.result_of(sent), 2);
   EXPECT_EQ(engine_->missing(), 0U);
 }
@@ -275,10 +275,10 @@ TEST_F(Alone, ThreeWrongSumsFailTheOperationByName) {
   engine_->receive(result, 1);
   engine_->receive(result, 2);
   EXPECT_EQ(engine_->statistics().of(Refused::kSum), 2U);
-  EXPECT_EQ(engine_->state(), EngineState::kRunning);
+  EXPECT_EQ(engine_->state(), engine::EngineState::kRunning);
   EXPECT_EQ(x, std::vector<std::int32_t>(16, 5)) << "verified before writing";
   engine_->receive(result, 3);
-  EXPECT_EQ(engine_->state(), EngineState::kClosed);
+  EXPECT_EQ(engine_->state(), engine::EngineState::kClosed);
   const auto c = engine_->next_completion();
   EXPECT_EQ(c->id, id);
   EXPECT_EQ(c->result.error().code, ErrorCode::kCorrupt);

@@ -41,7 +41,7 @@ TEST(Repair, HeavyLossBothWays) {
     return (state >> 33) % 100 < 30;
   };
   std::vector<std::vector<float>> x(3, std::vector<float>(3000, 0.25F));
-  OperationId id{};
+  engine::OperationId id{};
   for (std::size_t r = 0; r < 3; ++r) id = *rig[r].allreduce(std::span<float>(x[r]), 0);
   for (const auto& r : rig.finish(id)) ASSERT_TRUE(r);
   for (const auto& v : x) EXPECT_EQ(v, std::vector<float>(3000, 0.75F));
@@ -122,7 +122,7 @@ TEST(Repair, SlowRankDelaysAndFailsNothing) {
   std::vector<float> b(600, 1.0F);
   const auto id = *rig[0].allreduce(std::span<float>(a), rig.now);
   EXPECT_FALSE(rig.run_until([&] { return rig.completed.contains({0, id}); }, 30 * kSecond));
-  EXPECT_EQ(rig[0].state(), EngineState::kRunning) << "alive, only slow";
+  EXPECT_EQ(rig[0].state(), engine::EngineState::kRunning) << "alive, only slow";
   (void)rig[1].allreduce(std::span<float>(b), rig.now);
   for (const auto& r : rig.finish(id)) ASSERT_TRUE(r);
   EXPECT_EQ(a, std::vector<float>(600, 2.0F));

@@ -44,7 +44,7 @@ class Resend : public testing::Test {
   }
 
   Box box_;
-  std::unique_ptr<WorkerEngine> engine_;
+  std::unique_ptr<engine::WorkerEngine> engine_;
   TimeNs now_ = 100 * kMicrosecond;
 };
 

@@ -26,9 +26,9 @@ JobShape shape_of(Discipline discipline, std::uint32_t window = 32) {
 // Rank 0 of 2 by hand.
 class Restart : public testing::Test {
  protected:
-  explicit Restart(Discipline discipline = Discipline::kShared, TimeNs rto_floor = kAdaptiveRtoFloor)
+  explicit Restart(Discipline discipline = Discipline::kShared, TimeNs rto_floor = engine::kAdaptiveRtoFloor)
       : box_(shape_of(discipline)) {
-    EngineOptions options = options_of(box_.shape, 0);
+    engine::EngineOptions options = options_of(box_.shape, 0);
     options.rto_floor = rto_floor;
     engine_ = joined_engine(box_, options);
   }
@@ -58,7 +58,7 @@ class Restart : public testing::Test {
     EXPECT_EQ(engine_->pending_operations(), 0U);
   }
   Box box_;
-  std::unique_ptr<WorkerEngine> engine_;
+  std::unique_ptr<engine::WorkerEngine> engine_;
   std::deque<std::vector<std::int32_t>> values_;
   std::vector<Bytes> sent_;
   std::size_t answered_ = 0;
@@ -74,7 +74,7 @@ class RestartOfFcfs : public Restart {
 };
 class RestartPolling : public Restart {
  protected:
-  RestartPolling() : Restart(Discipline::kShared, kPollRtoFloor) {}
+  RestartPolling() : Restart(Discipline::kShared, engine::kPollRtoFloor) {}
 };
 
 TEST_F(Restart, FourChunksThenTheWindowWithTheFirstResult) {

@@ -13,7 +13,7 @@ using Slots = std::vector<std::uint32_t>;
 
 // Chunks 2^32 - 3 .. 2^32 - 1, 0, 1, 2 of job 7 with window 16, largest window 32, 1,000 shared slots and
 // this salt. The hashed slots come from another program (Python, docs/protocol.md).
-JobShape shape_of(Discipline discipline) {
+JobShape rack_of(Discipline discipline) {
   JobShape shape;
   shape.largest_window = 32;
   shape.first_chunk = 0xFFFFFFFD;
@@ -40,7 +40,7 @@ const std::vector<SlotsOf>& disciplines() {
 }
 
 // Sends six chunks, a barrier each. A job of one rank waits for nobody, so results are made at once.
-std::vector<Out> six(WorkerEngine& engine, const Box& box) {
+std::vector<Out> six(engine::WorkerEngine& engine, const Box& box) {
   std::vector<Out> sent;
   for (int i = 0; i < 6; ++i) {
     (void)engine.barrier(0);
@@ -54,7 +54,7 @@ std::vector<Out> six(WorkerEngine& engine, const Box& box) {
 
 TEST(Slots, OfEachDisciplineOverTheWrapOfTheNumbers) {
   for (const auto& [discipline, slots] : disciplines()) {
-    JobShape shape = shape_of(discipline);
+    JobShape shape = rack_of(discipline);
     shape.world = 1;
     const Box box(shape);
     const auto engine = joined_engine(box, options_of(shape, 0));
@@ -71,7 +71,7 @@ TEST(Slots, OfEachDisciplineOverTheWrapOfTheNumbers) {
 }
 
 TEST(Slots, TheHashUsesAllBitsOfJobAndSlots) {
-  JobShape shape = shape_of(Discipline::kFcfs);
+  JobShape shape = rack_of(Discipline::kFcfs);
   shape.world = 1;
   shape.shared_slots = 0xFFFFFFFF;
   shape.shards = 64;
@@ -85,7 +85,7 @@ TEST(Slots, TheHashUsesAllBitsOfJobAndSlots) {
 
 TEST(Slots, AResultOfAnotherDisciplinesSlotIsRefused) {
   for (const auto& [discipline, slots] : disciplines()) {
-    const Box box(shape_of(discipline));
+    const Box box(rack_of(discipline));
     const auto engine = joined_engine(box, options_of(box.shape, 0));
     (void)engine->barrier(0);
     const auto sent = drain(*engine, 0);
@@ -104,11 +104,11 @@ TEST(Slots, AResultOfAnotherDisciplinesSlotIsRefused) {
 }
 
 TEST(Slots, AsManySharedSlotsAsShardsAreEnough) {
-  JobShape shape = shape_of(Discipline::kPreemptive);
+  JobShape shape = rack_of(Discipline::kPreemptive);
   shape.shared_slots = shape.shards;
   const Box box(shape);
   const auto engine = joined_engine(box, options_of(shape, 0));
-  const Membership& m = *engine->membership();
+  const engine::Membership& m = *engine->membership();
   EXPECT_EQ(m.discipline, Discipline::kPreemptive);
   EXPECT_EQ(m.shared_slots, 3U);
   EXPECT_EQ(m.salt, shape.salt);
@@ -117,7 +117,7 @@ TEST(Slots, AsManySharedSlotsAsShardsAreEnough) {
 // A new epoch has another salt and may have another window: the box checks every slot of every packet.
 TEST(Slots, SumsOverTheWrapWithLossAndANewSalt) {
   for (const auto& [discipline, slots] : disciplines()) {
-    Rig rig(shape_of(discipline));
+    Rig rig(rack_of(discipline));
     std::mt19937_64 random(21);
     rig.lose = [&](bool, std::uint16_t, const Header&) { return random() % 100 < 15; };
     std::vector<float> a(32 * 200, 1.5F);

@@ -11,7 +11,7 @@
 #include <numeric>
 #include <vector>
 
-#include "block_exponent.h"
+#include "engine/chunk_codec.h"
 #include "engine_testbed.h"
 
 namespace tally::testbed {
@@ -62,7 +62,7 @@ struct Stragglers : testing::Test {
   }
 
   Box box;
-  std::unique_ptr<WorkerEngine> engine;
+  std::unique_ptr<engine::WorkerEngine> engine;
   TimeNs now = kMillisecond;
 };
 
@@ -179,7 +179,7 @@ TEST_F(Stragglers, a_rank_that_needs_what_all_have_forgotten_fails) {
   ASSERT_TRUE(engine->allreduce(std::span<std::int32_t>(x), now));
   const Bytes contribution = send().at(0);
   std::vector<std::uint64_t> asked;
-  for (int i = 0; i < 40 && engine->state() == EngineState::kRunning; ++i) {
+  for (int i = 0; i < 40 && engine->state() == engine::EngineState::kRunning; ++i) {
     now = std::max(now, engine->deadline());
     for (const auto& [chunk, datagram] : send()) {
       const Header h = header_of(datagram);
@@ -192,7 +192,7 @@ TEST_F(Stragglers, a_rank_that_needs_what_all_have_forgotten_fails) {
     }
     receive(sealed(box.from_box(PacketType::kHeartbeat)));
   }
-  ASSERT_EQ(engine->state(), EngineState::kClosed);
+  ASSERT_EQ(engine->state(), engine::EngineState::kClosed);
   EXPECT_THAT(asked, ElementsAre(0b010, 0b010, 0b100, 0b010, 0b100, 0b010));
   const auto completion = engine->next_completion();
   ASSERT_TRUE(completion.has_value() && !completion->result.has_value());
@@ -206,7 +206,7 @@ TEST_F(Stragglers, one_peer_that_remembers_is_enough) {
   ASSERT_TRUE(engine->allreduce(std::span<std::int32_t>(x), now));
   const Bytes contribution = send().at(0);
   receive(box.result_of(contribution, 0));
-  EXPECT_EQ(engine->state(), EngineState::kRunning);
+  EXPECT_EQ(engine->state(), engine::EngineState::kRunning);
   receive(box.result_of(contribution, 0b110));
   EXPECT_THAT(finished().partial, ElementsAre(PartialSum{0, 16, 0b110}));
 }
@@ -231,11 +231,11 @@ TEST_F(Stragglers, a_late_block_is_clipped_to_the_exponent_of_the_others) {
   std::vector<float> x{1.0F, -1.0F, 0.25F, 3e30F, -3e30F, 1000.0F, -1000.0F, 0.0F};
   ASSERT_TRUE(engine->allreduce(std::span<float>(x), now));
   const Bytes priming = send().at(0);
-  EXPECT_EQ(header_of(priming).exponent, block_exponent(std::bit_cast<std::uint32_t>(3e30F)));
+  EXPECT_EQ(header_of(priming).exponent, engine::block_exponent(std::bit_cast<std::uint32_t>(3e30F)));
   receive(result(priming, {}, 0b110, 0));  // the others stay within 1
   const Bytes data = send().at(1);
   EXPECT_EQ(header_of(data).flags, kFlagOverflow);
-  const std::int32_t top = 1 << sum_shift(3);
+  const std::int32_t top = 1 << engine::sum_shift(3);
   std::vector<std::int32_t> sent = values_of(data);
   sent.resize(x.size());
   EXPECT_THAT(sent, ElementsAre(top, -top, top / 4, top, -top, top, -top, 0));
@@ -257,7 +257,7 @@ TEST_F(Stragglers, a_late_block_that_fits_is_sent_as_ever) {
 TEST_F(Stragglers, a_late_block_among_zeros_is_lost_with_a_flag) {
   std::vector<float> x{5.0F, -7.0F};
   ASSERT_TRUE(engine->allreduce(std::span<float>(x), now));
-  receive(result(send().at(0), {}, 0b110, static_cast<std::int8_t>(kZeroBlock)));
+  receive(result(send().at(0), {}, 0b110, static_cast<std::int8_t>(engine::kZeroBlock)));
   const Bytes data = send().at(1);
   EXPECT_EQ(header_of(data).flags, kFlagOverflow);
   EXPECT_EQ(values_of(data), std::vector<std::int32_t>(16, 0));

@@ -7,8 +7,8 @@
 
 namespace tally::testbed {
 
-EngineOptions options_of(const JobShape& shape, std::uint16_t rank) {
-  EngineOptions o;
+engine::EngineOptions options_of(const JobShape& shape, std::uint16_t rank) {
+  engine::EngineOptions o;
   o.job = "test";
   o.token = "secret";
   o.rank = Rank{rank};
@@ -16,11 +16,11 @@ EngineOptions options_of(const JobShape& shape, std::uint16_t rank) {
   o.elements = shape.elements;
   o.instance = 1000U + rank;
   o.seed = 42U + rank;
-  o.rto_floor = kPollRtoFloor;
+  o.rto_floor = engine::kPollRtoFloor;
   return o;
 }
 
-std::vector<Out> drain(WorkerEngine& engine, TimeNs now) {
+std::vector<Out> drain(engine::WorkerEngine& engine, TimeNs now) {
   std::vector<Out> all;
   Bytes room(engine.max_datagram_bytes());
   std::uint16_t port = 0;
@@ -35,18 +35,19 @@ std::vector<Out> drain(WorkerEngine& engine, TimeNs now) {
   return all;
 }
 
-std::unique_ptr<WorkerEngine> joined_engine(const Box& box, const EngineOptions& options) {
-  auto engine = std::move(*WorkerEngine::create(options, best_kernels()));
+std::unique_ptr<engine::WorkerEngine> joined_engine(const Box& box, const engine::EngineOptions& options) {
+  auto engine = std::move(*engine::WorkerEngine::create(options, kernels::best_kernels()));
   JoinPayload p;
   std::memcpy(&p, drain(*engine, 0).at(0).bytes.data() + kHeaderBytes, sizeof p);
   engine->receive(box.joined(JoinStatus::kRunning, p.nonce.host(), raw(options.rank)), 0);
-  EXPECT_EQ(engine->state(), EngineState::kRunning);
+  EXPECT_EQ(engine->state(), engine::EngineState::kRunning);
   return engine;
 }
 
 Rig::Rig(const JobShape& shape) : box(shape), paused(shape.world, false) {
   for (std::uint16_t r = 0; r < shape.world; ++r)
-    engines.push_back(std::move(*WorkerEngine::create(options_of(shape, r), best_kernels())));
+    engines.push_back(
+        std::move(*engine::WorkerEngine::create(options_of(shape, r), kernels::best_kernels())));
 }
 
 void Rig::send(const Flying& flying) {
@@ -91,11 +92,11 @@ bool Rig::run_until(const std::function<bool()>& done, TimeNs limit) {
 bool Rig::run_until_running() {
   return run_until([&] {
     return std::all_of(engines.begin(), engines.end(),
-                       [](const auto& e) { return e->state() == EngineState::kRunning; });
+                       [](const auto& e) { return e->state() == engine::EngineState::kRunning; });
   });
 }
 
-std::vector<Result<OperationStats>> Rig::finish(OperationId id) {
+std::vector<Result<OperationStats>> Rig::finish(engine::OperationId id) {
   std::vector<Result<OperationStats>> results;
   EXPECT_TRUE(run_until([&] {
     for (std::size_t r = 0; r < engines.size(); ++r)

@@ -9,25 +9,25 @@
 #include <utility>
 #include <vector>
 
+#include "engine/worker_engine.h"
 #include "engine_datagrams.h"
 #include "ideal_box.h"
 #include "tally/ids.h"
 #include "tally/time.h"
-#include "worker_engine.h"
 
 namespace tally::testbed {
 
-EngineOptions options_of(const JobShape& shape, std::uint16_t rank);
+engine::EngineOptions options_of(const JobShape& shape, std::uint16_t rank);
 
 // Everything the engine has to send now, with ports.
 struct Out {
   Bytes bytes;
   std::uint16_t port = 0;
 };
-std::vector<Out> drain(WorkerEngine& engine, TimeNs now);
+std::vector<Out> drain(engine::WorkerEngine& engine, TimeNs now);
 
 // An engine to which the box has just said JOINED(running), at time 0.
-std::unique_ptr<WorkerEngine> joined_engine(const Box& box, const EngineOptions& options);
+std::unique_ptr<engine::WorkerEngine> joined_engine(const Box& box, const engine::EngineOptions& options);
 
 class Rig {
  public:
@@ -37,13 +37,13 @@ class Rig {
   bool run_until(const std::function<bool()>& done, TimeNs limit = 120 * kSecond);
   bool run_until_running();
   // Waits for every engine to report operation `id`; the results by rank.
-  std::vector<Result<OperationStats>> finish(OperationId id);
-  WorkerEngine& operator[](std::size_t rank) { return *engines[rank]; }
+  std::vector<Result<OperationStats>> finish(engine::OperationId id);
+  engine::WorkerEngine& operator[](std::size_t rank) { return *engines[rank]; }
 
   Box box;
-  std::vector<std::unique_ptr<WorkerEngine>> engines;
+  std::vector<std::unique_ptr<engine::WorkerEngine>> engines;
   std::vector<bool> paused;  // by rank: neither sends nor receives
-  std::map<std::pair<std::size_t, OperationId>, Result<OperationStats>> completed;
+  std::map<std::pair<std::size_t, engine::OperationId>, Result<OperationStats>> completed;
   TimeNs now = 0;
   TimeNs latency = 50 * kMicrosecond;
   // true: lose it. `to_box`: direction; rank: the worker's.

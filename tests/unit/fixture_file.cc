@@ -13,7 +13,7 @@ namespace tally::fixture {
 namespace {
 
 // One line: 'keyword plain... name=value... : hex'.
-struct Line {
+struct TextLine {
   int number = 0;
   std::string keyword;
   std::string rest;  // behind the keyword, hex without blanks
@@ -49,7 +49,7 @@ std::vector<std::byte> unhex(const std::string& text) {
 }
 
 // Nothing for blank lines and comments.
-bool split(const std::string& text, Line& line) {
+bool split(const std::string& text, TextLine& line) {
   std::istringstream words(text);
   if (!(words >> line.keyword) || line.keyword.front() == '#') return false;
   std::string digits;
@@ -96,7 +96,7 @@ class Reader {
  public:
   explicit Reader(std::string stem) : stem_(std::move(stem)) {}
 
-  void take(const Line& line) {
+  void take(const TextLine& line) {
     if (line.keyword == "box") {
       plan_->box = {mac_of(line.at("mac")), ip_of<Ipv4>(AF_INET, line.at("ipv4")),
                     ip_of<Ipv6>(AF_INET6, line.at("ipv6"))};
@@ -123,8 +123,8 @@ class Reader {
   }
 
  private:
-  void job(const Line& line) {
-    auto j = std::make_shared<Job>();
+  void job(const TextLine& line) {
+    auto j = std::make_shared<jobs::Job>();
     j->id = line.as<JobId>("id");
     j->epoch = line.as<Epoch>("epoch", 16);
     j->generation = line.as<Generation>("generation", 16);
@@ -135,15 +135,15 @@ class Reader {
     j->window = line.as<std::uint32_t>("window");
     j->span = line.as<std::uint32_t>("span");
     j->members = members_of(j->world);
-    j->slots.count = pool_lines(j->window, j->shards, j->elements);
+    j->slots.count = jobs::pool_lines(j->window, j->shards, j->elements);
     j->slots.first = line.has("memory") ? plan_->jobs.at(line.at("memory"))->slots.first : plan_->lines;
     plan_->lines = std::max(plan_->lines, j->slots.first + j->slots.count);
     plan_->jobs[line.plain.at(0)] = j;
     job_ = std::move(j);
   }
 
-  void session(const Line& line) {
-    auto j = std::make_shared<Job>();
+  void session(const TextLine& line) {
+    auto j = std::make_shared<jobs::Job>();
     j->id = line.as<JobId>("id");
     j->epoch = line.as<Epoch>("epoch", 16);
     j->world = line.as<std::uint8_t>("world");
@@ -152,23 +152,23 @@ class Reader {
     const auto slots = line.as<std::uint32_t>("slots");
     j->elements = static_cast<std::uint16_t>(payload / 4);
     j->session = {.payload = payload,
-                  .tsi = line.at("tsi") == "opaque" ? TsiRule::kOpaque : TsiRule::kPacket,
+                  .tsi = line.at("tsi") == "opaque" ? jobs::TsiRule::kOpaque : jobs::TsiRule::kPacket,
                   .slots = slots};
-    j->slots = {plan_->lines, session_lines(slots, j->world, payload)};
+    j->slots = {plan_->lines, jobs::session_lines(slots, j->world, payload)};
     plan_->lines += j->slots.count;
     plan_->jobs[line.plain.at(0)] = j;
     job_ = std::move(j);
   }
-  void client(const Line& line) {
-    Binding& b = job_->ranks.at(line.number_at("rank")).binding;
+  void client(const TextLine& line) {
+    jobs::Binding& b = job_->ranks.at(line.number_at("rank")).binding;
     b.address = any_ip_of(line.at("ip"));
     b.mac = mac_of(line.at("mac"));
     b.udp_port = line.as<std::uint16_t>("udp");
   }
 
-  void member(const Line& line) {
+  void member(const TextLine& line) {
     const auto rank = line.as<Rank>("rank");
-    Member& m = job_->ranks.at(raw(rank));
+    jobs::Member& m = job_->ranks.at(raw(rank));
     m.cookie = line.as<Cookie>("cookie", 16);
     m.key = rank_key(job_->generation, rank);
     if (m.key != line.number_at("key", 16)) throw std::runtime_error("k[rank] is not rank_key()");
@@ -180,7 +180,7 @@ class Reader {
     if (line.at("vlan") != "none") m.binding.vlan = line.as<std::uint16_t>("vlan");
   }
 
-  static Packet packet(const Line& line) {
+  static Packet packet(const TextLine& line) {
     Packet p;
     p.frame = line.bytes;
     p.port = line.as<PortIndex>("port");
@@ -200,7 +200,7 @@ class Reader {
     return p;
   }
 
-  static void step(Case& c, const Line& line) {
+  static void step(Case& c, const TextLine& line) {
     if (line.keyword == "note") return;
     if (line.keyword == "disagrees") {
       c.disagrees = line.rest;
@@ -223,7 +223,7 @@ class Reader {
 
   std::string stem_;
   std::shared_ptr<Plan> plan_ = std::make_shared<Plan>();
-  std::shared_ptr<Job> job_;
+  std::shared_ptr<jobs::Job> job_;
   std::vector<Case> cases_;
 };
 
@@ -255,7 +255,7 @@ std::vector<CaseName> names_of_cases(const std::filesystem::path& directory) {
 
 std::vector<Case> read_fixtures(const std::filesystem::path& file) {
   Reader reader(file.stem().string());
-  Line line;
+  TextLine line;
   std::ifstream stream = opened(file);
   try {
     for (std::string text; std::getline(stream, text);) {

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "box.h"
-#include "job_table.h"
+#include "jobs/binding.h"
+#include "jobs/job_table.h"
 
 namespace tally::fixture {
 
@@ -44,8 +44,8 @@ struct CaseStep {
 };
 
 struct Plan {  // what the cases of one file share
-  Box box;
-  std::map<std::string, std::shared_ptr<const Job>> jobs;
+  jobs::Box box;
+  std::map<std::string, std::shared_ptr<const jobs::Job>> jobs;
   std::uint32_t lines = 0;  // of slot memory
 };
 

@@ -8,10 +8,10 @@
 #include <type_traits>
 #include <utility>
 
-#include "fused.h"
-#include "pipeline.h"
-#include "reply.h"
-#include "staged.h"
+#include "pipeline/fused.h"
+#include "pipeline/pipeline.h"
+#include "pipeline/reply.h"
+#include "pipeline/staged.h"
 #include "tally/wire.h"
 
 namespace tally::fixture {
@@ -30,10 +30,10 @@ struct Buffer {
     std::copy(p.frame.begin(), p.frame.end(), bytes.get());
   }
   std::unique_ptr<std::byte[]> bytes;
-  Frame frame;
+  pipeline::Frame frame;
 };
 
-std::string text(const Outcome& out, char between) {
+std::string text(const pipeline::Outcome& out, char between) {
   if (out.verdict != Verdict::kDrop) return std::string(name_of(out.verdict));
   return "drop" + std::string(1, between) + std::string(name_of(out.drop));
 }
@@ -43,21 +43,22 @@ std::string digits(std::uint64_t value, std::size_t width) {
   for (std::size_t i = 0; i < 8; ++i) big[i] = static_cast<std::byte>(value >> (56 - 8 * i));
   return hex(big.data(), 8).substr(16 - width);
 }
-std::string text(const Shape& s) {
+std::string text(const jobs::Shape& s) {
   return number(s.elements) + "/" + number(s.dtype) + "/" + number(s.total);
 }
-std::string text(const Event& e) {
-  const std::string head = "event " + std::string(e.kind == EventKind::kMismatch ? "mismatch" : "poisoned") +
+std::string text(const pipeline::Event& e) {
+  const std::string head = "event " +
+                           std::string(e.kind == pipeline::EventKind::kMismatch ? "mismatch" : "poisoned") +
                            " job=" + number(raw(e.job)) + " epoch=" + digits(raw(e.epoch), 8) +
                            " chunk=" + number(raw(e.chunk)) + " rank=" + number(raw(e.rank));
-  if (e.kind != EventKind::kMismatch) return head;
+  if (e.kind != pipeline::EventKind::kMismatch) return head;
   return head + " others=" + digits(e.others, 16) + " sent=" + text(e.sent) + " stored=" + text(e.stored);
 }
 
-std::string framed(const Binding& to, const Box& box, std::uint16_t source_port,
-                   std::span<const std::byte> payload, std::uint16_t fragment = kDontFragment) {
-  std::vector<std::byte> head(encapsulation_bytes(to));
-  write_encapsulation(head, to, box, source_port, payload, fragment);
+std::string framed(const jobs::Binding& to, const jobs::Box& box, std::uint16_t source_port,
+                   std::span<const std::byte> payload, std::uint16_t fragment = pipeline::kDontFragment) {
+  std::vector<std::byte> head(pipeline::encapsulation_bytes(to));
+  pipeline::write_encapsulation(head, to, box, source_port, payload, fragment);
   return "port=" + number(raw(to.port)) + " : " + hex(head.data(), head.size()) +
          hex(payload.data(), payload.size());
 }
@@ -71,11 +72,11 @@ Header header_at(const std::byte* datagram) {
 template <class Exec>
 class Runner {
  public:
-  Runner(const Case& c, const Kernels& kernels)
+  Runner(const Case& c, const kernels::Kernels& kernels)
       : case_(c),
         kernels_(kernels),
         memory_(c.plan->lines),
-        pipeline_({.core = c.core, .box = c.plan->box}, Region(memory_), kernels) {}
+        pipeline_({.core = c.core, .box = c.plan->box}, jobs::Region(memory_), kernels) {}
 
   std::vector<std::string> run() {
     for (const CaseStep& step : case_.steps) take(step);
@@ -86,15 +87,15 @@ class Runner {
   // Everything that a packet may change and that can be seen from outside.
   struct Snapshot {
     std::vector<JobCounters> counters;
-    std::map<std::uint32_t, JobState> states;
-    std::vector<Line> memory;  // fused
-    std::vector<Head> heads;   // staged
+    std::map<std::uint32_t, pipeline::JobState> states;
+    std::vector<jobs::Line> memory;     // fused
+    std::vector<pipeline::Head> heads;  // staged
   };
 
   void take(const CaseStep& step) {
     switch (step.kind) {
       case StepKind::kTable: {
-        auto table = std::make_shared<const JobTable>();
+        auto table = std::make_shared<const jobs::JobTable>();
         for (const auto& name : step.jobs) {
           const auto& job = case_.plan->jobs.at(name);
           table = table->with(job->id, job);
@@ -104,7 +105,7 @@ class Runner {
         break;
       }
       case StepKind::kRelease: {
-        const Job& job = *case_.plan->jobs.at(step.jobs.at(0));
+        const jobs::Job& job = *case_.plan->jobs.at(step.jobs.at(0));
         pipeline_.release(job.id, job.slots, job.elements, job.members);
         break;
       }
@@ -141,7 +142,7 @@ class Runner {
   }
 
   // One Parsed for all packets, as in a burst: nothing may be left in it from the packet before.
-  Outcome process(const Frame& frame, TimeNs now) {
+  pipeline::Outcome process(const pipeline::Frame& frame, TimeNs now) {
     pipeline_.parse(frame, parsed_);
     pipeline_.prefetch_entry(parsed_);
     pipeline_.prefetch_values(parsed_);
@@ -154,7 +155,7 @@ class Runner {
       s.counters.push_back(pipeline_.counters(static_cast<JobId>(id)));
     }
     for (const auto& [name, job] : case_.plan->jobs) s.states[raw(job->id)] = pipeline_.state(job->id);
-    if constexpr (std::is_same_v<Exec, Fused>) {
+    if constexpr (std::is_same_v<Exec, pipeline::Fused>) {
       s.memory = memory_;
     } else {
       for (std::uint32_t i = 0; i < memory_.size(); ++i) s.heads.push_back(pipeline_.execution().head(i));
@@ -166,7 +167,7 @@ class Runner {
     const TimeNs now = p.ms * kMillisecond;
     const Snapshot before = snapshot();
     const Buffer buffer(p);
-    const Outcome out = process(buffer.frame, now);
+    const pipeline::Outcome out = process(buffer.frame, now);
     const Snapshot after = snapshot();
 
     std::vector<std::string> seen{"verdict " + text(out, ' ')};
@@ -185,7 +186,7 @@ class Runner {
     return seen;
   }
 
-  static bool may_write(const Outcome& out) {
+  static bool may_write(const pipeline::Outcome& out) {
     return out.verdict == Verdict::kAbsorb || out.verdict == Verdict::kComplete ||
            (out.verdict == Verdict::kDrop && out.drop == Drop::kBadSum) ||
            // A session's member renews where its reply goes.
@@ -193,10 +194,12 @@ class Runner {
             (out.verdict == Verdict::kRepeat || out.drop == Drop::kDuplicate));
   }
   static bool same_memory(const Snapshot& a, const Snapshot& b) {
-    const auto same_head = [](const Head& x, const Head& y) {
+    const auto same_head = [](const pipeline::Head& x, const pipeline::Head& y) {
       return x.tag == y.tag && x.chunk == y.chunk && x.contributors == y.contributors;
     };
-    const auto same_line = [](const Line& x, const Line& y) { return std::memcmp(&x, &y, sizeof x) == 0; };
+    const auto same_line = [](const jobs::Line& x, const jobs::Line& y) {
+      return std::memcmp(&x, &y, sizeof x) == 0;
+    };
     return std::equal(a.memory.begin(), a.memory.end(), b.memory.begin(), same_line) &&
            std::equal(a.heads.begin(), a.heads.end(), b.heads.begin(), same_head);
   }
@@ -218,16 +221,16 @@ class Runner {
     }
   }
 
-  static std::uint16_t source_port(const Job& job, Chunk chunk) {
+  static std::uint16_t source_port(const jobs::Job& job, Chunk chunk) {
     return static_cast<std::uint16_t>(kBasePort + raw(chunk) % job.window % job.shards);
   }
 
-  void frames(const Outcome& out, std::vector<std::string>& seen) {
+  void frames(const pipeline::Outcome& out, std::vector<std::string>& seen) {
     const auto to_rank = [&](std::uint16_t rank) {
       const std::span payload(out.payload, out.payload_bytes);
       if (out.job->session) {
-        Binding to = out.job->ranks.at(rank).binding;
-        const ReturnPath path = pipeline_.return_paths().at(rank);
+        jobs::Binding to = out.job->ranks.at(rank).binding;
+        const pipeline::ReturnPath path = pipeline_.return_paths().at(rank);
         const std::uint16_t source = std::exchange(to.udp_port, path.udp_port);
         to.port = path.port;
         seen.push_back("out rank=" + number(rank) + " " + framed(to, case_.plan->box, source, payload, 0));
@@ -244,16 +247,16 @@ class Runner {
   }
 
   // Only who has shown that it is a member learns the result cookie.
-  std::string reject(const Outcome& out, const Frame& frame) const {
+  std::string reject(const pipeline::Outcome& out, const pipeline::Frame& frame) const {
     if (out.payload == nullptr) return "of a packet without a header";
     const bool waiting = out.reject_reason == RejectReason::kWaiting;
     const Header refused = header_at(out.payload);
     std::array<std::byte, kHeaderBytes> payload{};
-    write_reject(payload, refused, out.reject_reason, waiting ? out.job->result_cookie : Cookie{},
-                 out.reject_contributors, kernels_);
+    pipeline::write_reject(payload, refused, out.reject_reason, waiting ? out.job->result_cookie : Cookie{},
+                           out.reject_contributors, kernels_);
     const auto port = waiting ? source_port(*out.job, refused.chunk_id())
                               : static_cast<std::uint16_t>(kBasePort + case_.core);
-    return framed(open_frame(frame, case_.plan->box).source, case_.plan->box, port, payload);
+    return framed(pipeline::open_frame(frame, case_.plan->box).source, case_.plan->box, port, payload);
   }
 
   static void leases(const Snapshot& before, const Snapshot& after, TimeNs now,
@@ -267,10 +270,10 @@ class Runner {
     }
   }
 
-  static void states(const Outcome& out, const Snapshot& before, const Snapshot& after,
+  static void states(const pipeline::Outcome& out, const Snapshot& before, const Snapshot& after,
                      std::vector<std::string>& seen) {
     for (const auto& [id, state] : after.states) {
-      const JobState& old = before.states.at(id);
+      const pipeline::JobState& old = before.states.at(id);
       const bool ours = out.job != nullptr && raw(out.job->id) == id;
       if (ours || state.occupancy != old.occupancy)
         seen.push_back("occupancy job=" + number(id) + " " +
@@ -294,21 +297,21 @@ class Runner {
   }
 
   const Case& case_;
-  const Kernels& kernels_;
-  std::vector<Line> memory_;
-  Pipeline<Exec> pipeline_;
-  Parsed parsed_;
-  std::vector<std::shared_ptr<const JobTable>> tables_;
+  const kernels::Kernels& kernels_;
+  std::vector<jobs::Line> memory_;
+  pipeline::Pipeline<Exec> pipeline_;
+  pipeline::Parsed parsed_;
+  std::vector<std::shared_ptr<const jobs::JobTable>> tables_;
   std::vector<std::string> differences_;
 };
 
 }  // namespace
 
 template <class Exec>
-std::vector<std::string> run_case(const Case& c, const Kernels& kernels) {
+std::vector<std::string> run_case(const Case& c, const kernels::Kernels& kernels) {
   return Runner<Exec>(c, kernels).run();
 }
-template std::vector<std::string> run_case<Fused>(const Case&, const Kernels&);
-template std::vector<std::string> run_case<Staged>(const Case&, const Kernels&);
+template std::vector<std::string> run_case<pipeline::Fused>(const Case&, const kernels::Kernels&);
+template std::vector<std::string> run_case<pipeline::Staged>(const Case&, const kernels::Kernels&);
 
 }  // namespace tally::fixture

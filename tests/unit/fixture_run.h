@@ -5,12 +5,12 @@
 #include <vector>
 
 #include "fixture_file.h"
-#include "kernels.h"
+#include "kernels/kernels.h"
 
 namespace tally::fixture {
 
 // What differs from the fixture, in words; empty = nothing. Exec: Fused or Staged.
 template <class Exec>
-[[nodiscard]] std::vector<std::string> run_case(const Case& c, const Kernels& kernels);
+[[nodiscard]] std::vector<std::string> run_case(const Case& c, const kernels::Kernels& kernels);
 
 }  // namespace tally::fixture

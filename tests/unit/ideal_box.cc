@@ -7,7 +7,7 @@
 #include <bit>
 #include <cstring>
 
-#include "kernels.h"
+#include "kernels/kernels.h"
 
 namespace tally::testbed {
 
@@ -25,7 +25,7 @@ std::vector<Sent> Box::receive(const Bytes& datagram, std::uint16_t port) {
   std::vector<Sent> out;
   const Header h = header_of(datagram);
   EXPECT_EQ(h.version, kWireVersion);
-  EXPECT_EQ(h.check.host(), best_kernels().crc32c(datagram.data(), kCheckedBytes));
+  EXPECT_EQ(h.check.host(), kernels::best_kernels().crc32c(datagram.data(), kCheckedBytes));
   const std::uint16_t rank = h.rank.host();
   EXPECT_LT(rank, shape.world);
   if (h.type == PacketType::kJoin) {
@@ -42,7 +42,7 @@ std::vector<Sent> Box::receive(const Bytes& datagram, std::uint16_t port) {
   if (is_control(h.type)) {
     EXPECT_EQ(port, kBasePort);
     EXPECT_EQ(h.sum1.host(),
-              best_kernels().crc32c(datagram.data() + kHeaderBytes, datagram.size() - kHeaderBytes));
+              kernels::best_kernels().crc32c(datagram.data() + kHeaderBytes, datagram.size() - kHeaderBytes));
   }
   switch (h.type) {
     case PacketType::kContribute:

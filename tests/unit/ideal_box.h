@@ -14,7 +14,6 @@
 #include "tally/ids.h"
 #include "tally/mix64.h"
 #include "tally/wire.h"
-#include "tally/wire_join.h"
 
 namespace tally::testbed {
 

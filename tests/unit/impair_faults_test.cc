@@ -9,33 +9,34 @@
 #include <functional>
 #include <vector>
 
-#include "faults.h"
+#include "impair/faults.h"
 
 namespace tally {
 namespace {
 
 constexpr int kMillion = 1'000'000;
 
-using Ask = std::function<bool(Faults&)>;
+using Ask = std::function<bool(impair::Faults&)>;
 
 struct Kind {
   const char* name;
-  std::uint32_t ImpairOptions::*share;
+  std::uint32_t impair::ImpairOptions::*share;
   Ask ask;
 };
 
 const std::array<Kind, 4>& kinds() {
   static const std::array<Kind, 4> all{{
-      {"loss", &ImpairOptions::loss_ppm, [](Faults& f) { return f.lost(); }},
-      {"duplicate", &ImpairOptions::duplicate_ppm, [](Faults& f) { return f.duplicated(); }},
-      {"corrupt", &ImpairOptions::corrupt_ppm, [](Faults& f) { return f.corrupted(); }},
-      {"reorder", &ImpairOptions::reorder_ppm, [](Faults& f) { return f.held_back() != 0; }},
+      {"loss", &impair::ImpairOptions::loss_ppm, [](impair::Faults& f) { return f.lost(); }},
+      {"duplicate", &impair::ImpairOptions::duplicate_ppm, [](impair::Faults& f) { return f.duplicated(); }},
+      {"corrupt", &impair::ImpairOptions::corrupt_ppm, [](impair::Faults& f) { return f.corrupted(); }},
+      {"reorder", &impair::ImpairOptions::reorder_ppm, [](impair::Faults& f) { return f.held_back() != 0; }},
   }};
   return all;
 }
 
-std::vector<bool> drawn(const ImpairOptions& options, std::uint64_t stream, const Ask& ask, int frames) {
-  Faults faults({options, stream});
+std::vector<bool> drawn(const impair::ImpairOptions& options, std::uint64_t stream, const Ask& ask,
+                        int frames) {
+  impair::Faults faults({options, stream});
   std::vector<bool> out;
   for (int i = 0; i < frames; ++i) out.push_back(ask(faults));
   return out;
@@ -44,15 +45,15 @@ std::vector<bool> drawn(const ImpairOptions& options, std::uint64_t stream, cons
 std::int64_t hits(const std::vector<bool>& v) { return std::ranges::count(v, true); }
 
 TEST(Faults, ZeroPercentIsNever) {
-  EXPECT_FALSE(ImpairOptions{}.on());
+  EXPECT_FALSE(impair::ImpairOptions{}.on());
   for (const Kind& kind : kinds()) EXPECT_EQ(hits(drawn({.seed = 5}, 3, kind.ask, 100'000)), 0) << kind.name;
-  Faults faults({{}, 3});
+  impair::Faults faults({{}, 3});
   EXPECT_EQ(faults.delay(), 0U);
 }
 
 TEST(Faults, AHundredPercentIsAlways) {
   for (const Kind& kind : kinds()) {
-    ImpairOptions options;
+    impair::ImpairOptions options;
     options.*kind.share = kMillion;
     EXPECT_TRUE(options.on());
     EXPECT_EQ(hits(drawn(options, 0, kind.ask, 100'000)), 100'000) << kind.name;
@@ -62,19 +63,20 @@ TEST(Faults, AHundredPercentIsAlways) {
 
 TEST(Faults, OnePartOfAMillionIsOn) {
   for (const Kind& kind : kinds()) {
-    ImpairOptions options;
+    impair::ImpairOptions options;
     options.*kind.share = 1;
     EXPECT_TRUE(options.on()) << kind.name;
   }
-  EXPECT_TRUE(ImpairOptions{.delay = 1}.on());
-  EXPECT_FALSE((ImpairOptions{.burst = 9, .queue = 7, .seed = 3}.on())) << "what only qualifies is no fault";
+  EXPECT_TRUE(impair::ImpairOptions{.delay = 1}.on());
+  EXPECT_FALSE((impair::ImpairOptions{.burst = 9, .queue = 7, .seed = 3}.on()))
+      << "what only qualifies is no fault";
 }
 
 // Of a million frames with probability p, the number hit has a standard deviation of 1000 sqrt(p (1 - p)).
 TEST(Faults, TheShareThatWasAskedForIsHit) {
   for (const Kind& kind : kinds()) {
     for (const std::uint32_t ppm : {1'000U, 10'000U, 500'000U, 999'000U}) {
-      ImpairOptions options{.seed = 9};
+      impair::ImpairOptions options{.seed = 9};
       options.*kind.share = ppm;
       const double p = ppm / 1e6;
       const double deviation = 1000 * std::sqrt(p * (1 - p));
@@ -110,8 +112,8 @@ TEST(Faults, WithoutBurstsEachFrameIsLostByItself) {
 }
 
 // Everything that a Faults can say of 1,000 frames.
-std::vector<std::uint64_t> everything(const ImpairStream& stream) {
-  Faults f(stream);
+std::vector<std::uint64_t> everything(const impair::ImpairStream& stream) {
+  impair::Faults f(stream);
   std::vector<std::uint64_t> out;
   for (int i = 0; i < 1'000; ++i) {
     out.push_back(f.lost() ? 1 : 0);
@@ -123,19 +125,19 @@ std::vector<std::uint64_t> everything(const ImpairStream& stream) {
   return out;
 }
 
-constexpr ImpairOptions kAll{.loss_ppm = 500'000,
-                             .burst = 2,
-                             .duplicate_ppm = 500'000,
-                             .reorder_ppm = 500'000,
-                             .corrupt_ppm = 500'000,
-                             .delay = kMillisecond,
-                             .jitter = kMillisecond,
-                             .seed = 42};
+constexpr impair::ImpairOptions kAll{.loss_ppm = 500'000,
+                                     .burst = 2,
+                                     .duplicate_ppm = 500'000,
+                                     .reorder_ppm = 500'000,
+                                     .corrupt_ppm = 500'000,
+                                     .delay = kMillisecond,
+                                     .jitter = kMillisecond,
+                                     .seed = 42};
 
 TEST(Faults, TheSameSeedAndStreamGiveTheSameFaults) {
   EXPECT_EQ(everything({kAll, 7}), everything({kAll, 7}));
   EXPECT_NE(everything({kAll, 7}), everything({kAll, 8}));
-  ImpairOptions other = kAll;
+  impair::ImpairOptions other = kAll;
   other.seed = 43;
   EXPECT_NE(everything({kAll, 7}), everything({other, 7}));
 }
@@ -148,11 +150,11 @@ void expect_unrelated(const std::vector<bool>& a, const std::vector<bool>& b, co
 }
 
 TEST(Faults, StreamsAndSeedsAndKindsAreUnrelated) {
-  ImpairOptions half = kAll;
+  impair::ImpairOptions half = kAll;
   half.burst = 1;
-  ImpairOptions next = half;
+  impair::ImpairOptions next = half;
   next.seed = half.seed + 1;
-  const auto of = [](const ImpairOptions& options, std::uint64_t stream, const Kind& kind) {
+  const auto of = [](const impair::ImpairOptions& options, std::uint64_t stream, const Kind& kind) {
     return drawn(options, stream, kind.ask, 10'000);
   };
   for (const Kind& kind : kinds()) {
@@ -171,14 +173,14 @@ TEST(Faults, StreamsAndSeedsAndKindsAreUnrelated) {
 // caller's affair: WhatAKindHitsDoesNotDependOnTheKindsBehindIt.
 TEST(Faults, OneKindDoesNotChangeAnother) {
   for (const Kind& kind : kinds()) {
-    ImpairOptions alone{.seed = kAll.seed};
+    impair::ImpairOptions alone{.seed = kAll.seed};
     alone.*kind.share = kAll.*kind.share;
-    if (kind.share == &ImpairOptions::loss_ppm) alone.burst = kAll.burst;
+    if (kind.share == &impair::ImpairOptions::loss_ppm) alone.burst = kAll.burst;
     const auto expected = drawn(alone, 3, kind.ask, 10'000);
     EXPECT_GT(hits(expected), 0) << kind.name;
     for (const Kind& other : kinds()) {
       if (&other == &kind) continue;
-      Faults all({kAll, 3});
+      impair::Faults all({kAll, 3});
       for (std::size_t i = 0; i < expected.size(); ++i) {
         if (other.ask(all)) static_cast<void>(all.bit(480));
         static_cast<void>(all.delay());
@@ -189,16 +191,16 @@ TEST(Faults, OneKindDoesNotChangeAnother) {
 }
 
 TEST(Faults, EveryBitAndEveryDistanceIsAsLikelyAsTheOthers) {
-  Faults f({{.reorder_ppm = kMillion}, 1});
+  impair::Faults f({{.reorder_ppm = kMillion}, 1});
   constexpr std::uint64_t kBits = 24;
   std::array<int, kBits> bits{};
-  std::array<int, kFarthest + 1> distances{};
+  std::array<int, impair::kFarthest + 1> distances{};
   for (int i = 0; i < 240'000; ++i) {
     const std::uint64_t bit = f.bit(kBits);
     ASSERT_LT(bit, kBits);
     ++bits[bit];
     const std::uint32_t distance = f.held_back();
-    ASSERT_LE(distance, kFarthest);
+    ASSERT_LE(distance, impair::kFarthest);
     ++distances[distance];
   }
   for (const int n : bits) EXPECT_NEAR(n, 10'000, 500);
@@ -208,7 +210,7 @@ TEST(Faults, EveryBitAndEveryDistanceIsAsLikelyAsTheOthers) {
 }
 
 TEST(Faults, DelaysLieAroundTheDelayByTheJitter) {
-  Faults f({{.delay = 1'000, .jitter = 400}, 1});
+  impair::Faults f({{.delay = 1'000, .jitter = 400}, 1});
   TimeNs least = kNever;
   TimeNs most = 0;
   double sum = 0;
@@ -221,7 +223,7 @@ TEST(Faults, DelaysLieAroundTheDelayByTheJitter) {
   EXPECT_EQ(least, 600U);
   EXPECT_EQ(most, 1'400U);
   EXPECT_NEAR(sum / 100'000, 1'000, 5);
-  Faults still({{.delay = 1'000}, 1});
+  impair::Faults still({{.delay = 1'000}, 1});
   for (int i = 0; i < 100; ++i) EXPECT_EQ(still.delay(), 1'000U);
 }
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "delay_line.h"
+#include "impair/delay_line.h"
 
 namespace tally {
 namespace {
@@ -13,7 +13,7 @@ namespace {
 // A line of numbered frames.
 class Line {
  public:
-  explicit Line(const ImpairOptions& options) : faults_({options, 1}), line_(options, counters) {}
+  explicit Line(const impair::ImpairOptions& options) : faults_({options, 1}), line_(options, counters) {}
 
   void enter(int frame, TimeNs now) {
     line_.enter(frame, now, faults_, [this](int f) { refused.push_back(f); });
@@ -24,14 +24,14 @@ class Line {
       out.push_back(*f);
     return out;
   }
-  DelayLine<int>& operator*() { return line_; }
+  impair::DelayLine<int>& operator*() { return line_; }
 
   std::vector<int> refused;
-  ImpairCounters counters;
+  impair::ImpairCounters counters;
 
  private:
-  Faults faults_;
-  DelayLine<int> line_;
+  impair::Faults faults_;
+  impair::DelayLine<int> line_;
 };
 
 std::vector<int> up_to(int n, int from = 0) {
@@ -96,13 +96,13 @@ TEST(DelayLine, WhatIsHeldBackLeavesAfterOneToSixteenLaterFrames) {
     line.enter(i, 0);
     const auto some = line.leave(0);
     for (const int f : some) {
-      EXPECT_GE(f, i - static_cast<int>(kFarthest));
+      EXPECT_GE(f, i - static_cast<int>(impair::kFarthest));
       EXPECT_LE(f, i);
     }
     all.insert(all.end(), some.begin(), some.end());
-    EXPECT_LE((*line).size(), kFarthest);
+    EXPECT_LE((*line).size(), impair::kFarthest);
   }
-  const auto rest = line.leave(kLongestHold);
+  const auto rest = line.leave(impair::kLongestHold);
   all.insert(all.end(), rest.begin(), rest.end());
   EXPECT_NEAR(static_cast<double>(line.counters.reordered), 1'000, 150);
   EXPECT_EQ(line.counters.delayed, 0U);
@@ -126,12 +126,12 @@ TEST(DelayLine, EveryFrameHeldBackIsAShuffleThatLosesNone) {
   std::vector<int> all;
   for (int i = 0; i < 1'000; ++i) {
     line.enter(i, 0);
-    EXPECT_LE((*line).size(), 2 * kFarthest);
+    EXPECT_LE((*line).size(), 2 * impair::kFarthest);
     const auto some = line.leave(0);
     all.insert(all.end(), some.begin(), some.end());
   }
-  EXPECT_GE(all.size(), 1'000 - kFarthest);
-  const auto rest = line.leave(kLongestHold);
+  EXPECT_GE(all.size(), 1'000 - impair::kFarthest);
+  const auto rest = line.leave(impair::kLongestHold);
   all.insert(all.end(), rest.begin(), rest.end());
   EXPECT_FALSE(std::ranges::is_sorted(all));
   std::ranges::sort(all);
@@ -141,17 +141,17 @@ TEST(DelayLine, EveryFrameHeldBackIsAShuffleThatLosesNone) {
 TEST(DelayLine, TheLastFrameOfAllIsHeldBackForAMillisecondOnly) {
   Line line({.reorder_ppm = 1'000'000});
   line.enter(7, 500);
-  EXPECT_EQ((*line).next_due(), 500 + kLongestHold);
-  EXPECT_EQ(line.leave(499 + kLongestHold), std::vector<int>{});
-  EXPECT_EQ(line.leave(500 + kLongestHold), std::vector<int>{7});
+  EXPECT_EQ((*line).next_due(), 500 + impair::kLongestHold);
+  EXPECT_EQ(line.leave(499 + impair::kLongestHold), std::vector<int>{});
+  EXPECT_EQ(line.leave(500 + impair::kLongestHold), std::vector<int>{7});
 }
 
 TEST(DelayLine, WhatIsHeldBackHasItsDelayAfterwards) {
   Line line({.reorder_ppm = 1'000'000, .delay = 100});
   line.enter(7, 0);
-  EXPECT_EQ(line.leave(kLongestHold), std::vector<int>{});
-  EXPECT_EQ((*line).next_due(), kLongestHold + 100);
-  EXPECT_EQ(line.leave(kLongestHold + 100), std::vector<int>{7});
+  EXPECT_EQ(line.leave(impair::kLongestHold), std::vector<int>{});
+  EXPECT_EQ((*line).next_due(), impair::kLongestHold + 100);
+  EXPECT_EQ(line.leave(impair::kLongestHold + 100), std::vector<int>{7});
 }
 
 TEST(DelayLine, WhatWaitsCanBeTakenAway) {
@@ -165,11 +165,11 @@ TEST(DelayLine, WhatWaitsCanBeTakenAway) {
 }
 
 TEST(DelayLine, MempoolsAreToldWhatItMayKeep) {
-  EXPECT_EQ(most_kept({}), 0U);
-  EXPECT_EQ(most_kept({.loss_ppm = 5, .corrupt_ppm = 5}), 0U);
-  EXPECT_EQ(most_kept({.delay = 5, .queue = 77}), 77U);
-  EXPECT_EQ(most_kept({.reorder_ppm = 5, .delay = 5, .queue = 77}), 77U + kFarthest);
-  EXPECT_EQ(most_kept({.duplicate_ppm = 5, .queue = 77}), kPassing);
+  EXPECT_EQ(impair::most_kept({}), 0U);
+  EXPECT_EQ(impair::most_kept({.loss_ppm = 5, .corrupt_ppm = 5}), 0U);
+  EXPECT_EQ(impair::most_kept({.delay = 5, .queue = 77}), 77U);
+  EXPECT_EQ(impair::most_kept({.reorder_ppm = 5, .delay = 5, .queue = 77}), 77U + impair::kFarthest);
+  EXPECT_EQ(impair::most_kept({.duplicate_ppm = 5, .queue = 77}), impair::kPassing);
 }
 
 }  // namespace

@@ -5,17 +5,16 @@
 #include <cstring>
 #include <vector>
 
-#include "header_template.h"
-#include "job_headers.h"
+#include "io/headers.h"
 #include "jobs.h"
-#include "multicast.h"
-#include "reply.h"
+#include "jobs/binding.h"
+#include "pipeline/reply.h"
 #include "rng.h"
 
 namespace tally {
 namespace {
 
-constexpr Box kBox{.mac = {2, 0, 0, 0, 0, 0xb0}, .ipv4 = {10, 0, 0, 1}, .ipv6 = {0xfd, 0, 0, 1}};
+constexpr jobs::Box kBox{.mac = {2, 0, 0, 0, 0, 0xb0}, .ipv4 = {10, 0, 0, 1}, .ipv6 = {0xfd, 0, 0, 1}};
 
 std::vector<std::byte> random_bytes(Rng& rng, std::size_t n) {
   std::vector<std::byte> bytes(n);
@@ -23,12 +22,12 @@ std::vector<std::byte> random_bytes(Rng& rng, std::size_t n) {
   return bytes;
 }
 
-Binding random_receiver(Rng& rng, bool ipv6, bool tagged) {
-  Binding b;
+jobs::Binding random_receiver(Rng& rng, bool ipv6, bool tagged) {
+  jobs::Binding b;
   for (auto& octet : b.address) octet = static_cast<std::uint8_t>(rng.below(256));
   if (!ipv6) b.address = mapped({b.address[0], b.address[1], b.address[2], b.address[3]});
   for (auto& octet : b.mac) octet = static_cast<std::uint8_t>(rng.below(256));
-  b.vlan = tagged ? static_cast<std::uint16_t>(rng.below(4096)) : kUntagged;
+  b.vlan = tagged ? static_cast<std::uint16_t>(rng.below(4096)) : jobs::kUntagged;
   b.udp_port = static_cast<std::uint16_t>(rng.below(65536));
   return b;
 }
@@ -37,17 +36,17 @@ TEST(HeaderTemplate, WritesWhatWriteEncapsulationWrites) {
   Rng rng(1);
   for (int i = 0; i < 4'000; ++i) {
     const bool ipv6 = i % 2 == 1;
-    const Binding to = random_receiver(rng, ipv6, i / 2 % 2 == 1);
+    const jobs::Binding to = random_receiver(rng, ipv6, i / 2 % 2 == 1);
     const auto payload = random_bytes(rng, rng.below(9'001));
     const auto port = static_cast<std::uint16_t>(kBasePort + rng.below(64));
-    std::vector<std::byte> expected(encapsulation_bytes(to));
-    write_encapsulation(expected, to, kBox, port, payload);
+    std::vector<std::byte> expected(pipeline::encapsulation_bytes(to));
+    pipeline::write_encapsulation(expected, to, kBox, port, payload);
 
-    const HeaderTemplate header(to, kBox);
+    const io::HeaderTemplate header(to, kBox);
     ASSERT_EQ(header.bytes(), expected.size());
     ASSERT_EQ(header.ipv6(), ipv6);
     std::vector<std::byte> got(header.bytes());
-    header.write(got.data(), port, static_cast<std::uint32_t>(payload.size()), internet_sum(payload));
+    header.write(got.data(), port, static_cast<std::uint32_t>(payload.size()), l2::internet_sum(payload));
     ASSERT_EQ(got, expected) << "receiver " << i << ", " << payload.size() << " bytes";
   }
 }
@@ -57,14 +56,14 @@ TEST(HeaderTemplate, WritesWhatWriteEncapsulationWrites) {
 TEST(HeaderTemplate, OfASessionWritesWhatWriteEncapsulationWrites) {
   Rng rng(3);
   for (int i = 0; i < 400; ++i) {
-    Binding to = random_receiver(rng, false, false);
+    jobs::Binding to = random_receiver(rng, false, false);
     const auto source = static_cast<std::uint16_t>(0xBEE0 + rng.below(16));
-    HeaderTemplate header(to, kBox, source, 0);
+    io::HeaderTemplate header(to, kBox, source, 0);
     to.udp_port = static_cast<std::uint16_t>(rng.below(65536));
     header.set_destination_port(to.udp_port);
     const auto payload = random_bytes(rng, 10 + (128U << rng.below(4)));
-    std::vector<std::byte> expected(encapsulation_bytes(to));
-    write_encapsulation(expected, to, kBox, source, payload, 0);
+    std::vector<std::byte> expected(pipeline::encapsulation_bytes(to));
+    pipeline::write_encapsulation(expected, to, kBox, source, payload, 0);
     std::vector<std::byte> got(header.bytes());
     header.write(got.data(), 0, static_cast<std::uint32_t>(payload.size()), 0);
     ASSERT_EQ(got, expected) << "receiver " << i;
@@ -75,15 +74,15 @@ TEST(HeaderTemplate, OfASessionWritesWhatWriteEncapsulationWrites) {
 // All ones and all zeros are the corner cases of the ones' complement: a UDP checksum of 0 is sent as 0xFFFF.
 TEST(HeaderTemplate, ExtremePayloadsHaveTheSameChecksum) {
   Rng rng(2);
-  const Binding to = random_receiver(rng, true, false);
-  const HeaderTemplate header(to, kBox);
+  const jobs::Binding to = random_receiver(rng, true, false);
+  const io::HeaderTemplate header(to, kBox);
   for (const std::size_t bytes : {0UL, 1UL, 2UL, 3UL, 56UL, 1'465UL, 8'952UL}) {
     for (const int fill : {0x00, 0xFF}) {
       const std::vector<std::byte> payload(bytes, static_cast<std::byte>(fill));
       std::vector<std::byte> expected(62);
       std::vector<std::byte> got(62);
-      write_encapsulation(expected, to, kBox, kBasePort, payload);
-      header.write(got.data(), kBasePort, static_cast<std::uint32_t>(bytes), internet_sum(payload));
+      pipeline::write_encapsulation(expected, to, kBox, kBasePort, payload);
+      header.write(got.data(), kBasePort, static_cast<std::uint32_t>(bytes), l2::internet_sum(payload));
       EXPECT_EQ(got, expected) << bytes << " bytes of " << fill;
     }
   }
@@ -95,8 +94,8 @@ TEST(HeaderTemplate, ExtremePayloadsHaveTheSameChecksum) {
     std::memcpy(payload.data(), &be, 2);
     std::vector<std::byte> expected(62);
     std::vector<std::byte> got(62);
-    write_encapsulation(expected, to, kBox, kBasePort, payload);
-    header.write(got.data(), kBasePort, 2, internet_sum(payload));
+    pipeline::write_encapsulation(expected, to, kBox, kBasePort, payload);
+    header.write(got.data(), kBasePort, 2, l2::internet_sum(payload));
     ASSERT_EQ(got, expected) << word;
     zero_checksums += got[60] == std::byte{0xFF} && got[61] == std::byte{0xFF} ? 1 : 0;
   }
@@ -104,73 +103,73 @@ TEST(HeaderTemplate, ExtremePayloadsHaveTheSameChecksum) {
 }
 
 TEST(Multicast, GroupsHaveTheAddressesOfTheProtocol) {
-  const Binding v4{
+  const jobs::Binding v4{
       .address = mapped({10, 0, 0, 9}), .mac = {2}, .vlan = 7, .udp_port = 99, .port = PortIndex{3}};
-  const Binding group = multicast_binding(JobId{0x0102}, v4);
+  const jobs::Binding group = jobs::multicast_binding(JobId{0x0102}, v4);
   EXPECT_EQ(group.address, mapped({239, 192, 1, 2}));
   EXPECT_EQ(group.mac, (Mac{0x01, 0x00, 0x5e, 0x40, 0x01, 0x02}));
   EXPECT_EQ(group.udp_port, kMulticastPort);
   EXPECT_EQ(group.vlan, 7);
   EXPECT_EQ(group.port, PortIndex{3});
-  const Binding v6{.address = {0xfd, 1}, .port = PortIndex{4}};
-  const Binding group6 = multicast_binding(JobId{0x0102}, v6);
+  const jobs::Binding v6{.address = {0xfd, 1}, .port = PortIndex{4}};
+  const jobs::Binding group6 = jobs::multicast_binding(JobId{0x0102}, v6);
   EXPECT_EQ(group6.address, (Ipv6{0xff, 0x15, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 2}));
   EXPECT_EQ(group6.mac, (Mac{0x33, 0x33, 0x00, 0x01, 0x00, 0x02}));
 }
 
 TEST(JobHeaders, OneFrameServesLeadersOfOneVlanAndIpVersion) {
-  Job job = make_job({.world = 8});  // ports 0..3, twice
+  jobs::Job job = make_job({.world = 8});  // ports 0..3, twice
   job.leaders = 0b1111;
-  EXPECT_TRUE(JobHeaders(job, kBox).one_frame);
-  EXPECT_EQ(JobHeaders(job, kBox).group_ports, 0b1111U);
-  EXPECT_FALSE(JobHeaders(job, kBox).ipv6);
+  EXPECT_TRUE(io::JobHeaders(job, kBox).one_frame);
+  EXPECT_EQ(io::JobHeaders(job, kBox).group_ports, 0b1111U);
+  EXPECT_FALSE(io::JobHeaders(job, kBox).ipv6);
   job.ranks[2].binding.vlan = 5;
-  EXPECT_FALSE(JobHeaders(job, kBox).one_frame);
-  job.ranks[2].binding.vlan = kUntagged;
+  EXPECT_FALSE(io::JobHeaders(job, kBox).one_frame);
+  job.ranks[2].binding.vlan = jobs::kUntagged;
   job.ranks[1].binding.address = {0xfd, 1};
-  EXPECT_FALSE(JobHeaders(job, kBox).one_frame);
-  EXPECT_TRUE(JobHeaders(job, kBox).ipv6);
+  EXPECT_FALSE(io::JobHeaders(job, kBox).one_frame);
+  EXPECT_TRUE(io::JobHeaders(job, kBox).ipv6);
   job.leaders = 0;
-  EXPECT_FALSE(JobHeaders(job, kBox).one_frame);
+  EXPECT_FALSE(io::JobHeaders(job, kBox).one_frame);
 }
 
 // Each server has headers of its own: IPv4 or IPv6, with or without a tag, behind whichever port. The
 // members' results need no sum of the payload because a server is reached by IPv6.
 TEST(JobHeaders, EveryExternalServerHasItsHeaders) {
   Rng rng(3);
-  Job job = make_job({.world = 2});
+  jobs::Job job = make_job({.world = 2});
   job.server = ServerKind::kExternal;
   job.servers = kMaxServers;
   for (std::uint32_t s = 0; s < kMaxServers; ++s) {
     job.server_ranks[s].binding = random_receiver(rng, s % 2 == 1, s / 2 % 2 == 1);
     job.server_ranks[s].binding.port = PortIndex{static_cast<std::uint16_t>(s + 3)};
   }
-  const JobHeaders headers(job, kBox);
+  const io::JobHeaders headers(job, kBox);
   EXPECT_FALSE(headers.ipv6);
   for (std::uint32_t s = 0; s < kMaxServers; ++s) {
-    const Binding& to = job.server_ranks[s].binding;
+    const jobs::Binding& to = job.server_ranks[s].binding;
     const auto payload = random_bytes(rng, 1'464);
-    std::vector<std::byte> expected(encapsulation_bytes(to));
-    write_encapsulation(expected, to, kBox, kBasePort + 5, payload);
-    const Receiver& server = headers.servers[s];
+    std::vector<std::byte> expected(pipeline::encapsulation_bytes(to));
+    pipeline::write_encapsulation(expected, to, kBox, kBasePort + 5, payload);
+    const io::Receiver& server = headers.servers[s];
     EXPECT_EQ(server.port, to.port);
     EXPECT_EQ(server.header.ipv6(), s % 2 == 1);
     std::vector<std::byte> got(server.header.bytes());
-    server.header.write(got.data(), kBasePort + 5, 1'464, internet_sum(payload));
+    server.header.write(got.data(), kBasePort + 5, 1'464, l2::internet_sum(payload));
     EXPECT_EQ(got, expected) << "server " << s;
   }
   job.servers = 1;
-  EXPECT_EQ(JobHeaders(job, kBox).servers[1].header.bytes(), 0U);
+  EXPECT_EQ(io::JobHeaders(job, kBox).servers[1].header.bytes(), 0U);
 }
 
 TEST(HeaderTable, KeepsTheHeadersOfRowsThatDidNotChange) {
-  auto first = std::make_shared<const Job>(make_job({.id = 1}));
-  auto second = std::make_shared<const Job>(make_job({.id = 2}));
-  auto renewed = std::make_shared<const Job>(make_job({.id = 2, .epoch = 7}));
-  const auto before = JobTable().with(JobId{1}, first)->with(JobId{2}, second);
+  auto first = std::make_shared<const jobs::Job>(make_job({.id = 1}));
+  auto second = std::make_shared<const jobs::Job>(make_job({.id = 2}));
+  auto renewed = std::make_shared<const jobs::Job>(make_job({.id = 2, .epoch = 7}));
+  const auto before = jobs::JobTable().with(JobId{1}, first)->with(JobId{2}, second);
   const auto after = before->with(JobId{2}, renewed);
-  const HeaderTable old(*before, kBox, nullptr, nullptr);
-  const HeaderTable now(*after, kBox, &old, before.get());
+  const io::HeaderTable old(*before, kBox, nullptr, nullptr);
+  const io::HeaderTable now(*after, kBox, &old, before.get());
   EXPECT_EQ(&now.of(*first), &old.of(*first));
   EXPECT_NE(&now.of(*renewed), &old.of(*second));
 }

@@ -5,31 +5,31 @@
 #include <memory>
 #include <vector>
 
+#include "io/publication_chain.h"
 #include "jobs.h"
-#include "publication_chain.h"
 
 namespace tally {
 namespace {
 
 class Chain : public testing::Test {
  protected:
-  std::weak_ptr<const JobTable> publish(std::uint64_t version) {
-    auto table = std::make_shared<const JobTable>();
-    std::weak_ptr<const JobTable> alive = table;
+  std::weak_ptr<const jobs::JobTable> publish(std::uint64_t version) {
+    auto table = std::make_shared<const jobs::JobTable>();
+    std::weak_ptr<const jobs::JobTable> alive = table;
     chain_.publish({.version = version, .table = std::move(table)});
     return alive;
   }
   // As a core does between bursts. Returns the version executed; 0: there is no other.
-  static std::uint64_t follow(PublicationReader& reader) {
-    const PublicationNode* next = reader.at->next.load(std::memory_order_acquire);
+  static std::uint64_t follow(io::PublicationReader& reader) {
+    const io::PublicationNode* next = reader.at->next.load(std::memory_order_acquire);
     if (next == nullptr) return 0;
     reader.at = next;
     reader.adopted.store(next->publication.version, std::memory_order_release);
     return next->publication.version;
   }
-  PublicationReader one_;
-  PublicationReader two_;
-  PublicationChain chain_{test_box(), {&one_, &two_}};
+  io::PublicationReader one_;
+  io::PublicationReader two_;
+  io::PublicationChain chain_{test_box(), {&one_, &two_}};
 };
 
 TEST_F(Chain, BeginsWithAnEmptyTable) {
@@ -41,7 +41,7 @@ TEST_F(Chain, BeginsWithAnEmptyTable) {
 
 TEST_F(Chain, EveryCoreExecutesEveryPublicationInOrder) {
   for (const std::uint64_t version : {3U, 4U, 9U}) publish(version);
-  for (PublicationReader* core : {&one_, &two_}) {
+  for (io::PublicationReader* core : {&one_, &two_}) {
     EXPECT_EQ(follow(*core), 3U);
     EXPECT_EQ(follow(*core), 4U);
     EXPECT_EQ(follow(*core), 9U);
@@ -66,8 +66,8 @@ TEST_F(Chain, ATableLivesUntilTheLastCoreUsesALaterOne) {
 }
 
 TEST_F(Chain, CarriesTheHeadersOfItsJobs) {
-  const auto job = std::make_shared<const Job>(make_job({.id = 5, .world = 3}));
-  chain_.publish({.version = 1, .table = JobTable().with(JobId{5}, job)});
+  const auto job = std::make_shared<const jobs::Job>(make_job({.id = 5, .world = 3}));
+  chain_.publish({.version = 1, .table = jobs::JobTable().with(JobId{5}, job)});
   ASSERT_EQ(follow(one_), 1U);
   EXPECT_EQ(one_.at->headers.of(*job).members[2].port, job->ranks[2].binding.port);
   EXPECT_EQ(one_.at->headers.of(*job).members[2].header.bytes(), 42U);

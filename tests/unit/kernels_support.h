@@ -14,15 +14,16 @@
 #include <string>
 #include <vector>
 
-#include "kernels.h"
+#include "kernels/kernels.h"
+#include "tally/wire.h"
 
 namespace tally {
 
+namespace kernels {
 inline void PrintTo(const Sums& sums, std::ostream* out) { *out << sums.sum1 << '/' << sums.sum2; }
+}  // namespace kernels
 
 using Values = std::vector<std::int32_t>;
-
-inline constexpr std::uint32_t kMaxElements = 2224;
 
 // `bytes` bytes at `offset` after a multiple of 64, between guard bytes.
 class Guarded {
@@ -110,7 +111,7 @@ inline Values wire_values(const std::byte* wire, std::size_t n) {
   return values;
 }
 
-inline Sums naive_sums(const Values& values) {
+inline kernels::Sums naive_sums(const Values& values) {
   std::uint64_t sum1 = 0;
   std::uint64_t sum2 = 0;
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -122,17 +123,17 @@ inline Sums naive_sums(const Values& values) {
 }
 
 // One test per table this CPU can run.
-class KernelsTest : public testing::TestWithParam<const Kernels*> {
+class KernelsTest : public testing::TestWithParam<const kernels::Kernels*> {
  protected:
-  const Kernels& kernels_ = *GetParam();
+  const kernels::Kernels& kernels_ = *GetParam();
 };
 
-inline std::string kernels_name(const testing::TestParamInfo<const Kernels*>& info) {
+inline std::string kernels_name(const testing::TestParamInfo<const kernels::Kernels*>& info) {
   return std::string(info.param->name);
 }
 
 inline auto all_kernels() {
-  const auto usable = usable_kernels();
+  const auto usable = kernels::usable_kernels();
   return testing::ValuesIn(usable.begin(), usable.end());
 }
 

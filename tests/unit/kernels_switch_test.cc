@@ -9,8 +9,8 @@ namespace {
 
 struct SwitchOp {
   std::string name;
-  std::function<Added(const Kernels&, std::int32_t*, std::byte*, std::uint32_t)> run;
-  std::function<Added(Values&, Values&)> expect;  // of entry and packet
+  std::function<kernels::Added(const kernels::Kernels&, std::int32_t*, std::byte*, std::uint32_t)> run;
+  std::function<kernels::Added(Values&, Values&)> expect;  // of entry and packet
 };
 
 bool naive_add(Values& entry, const Values& packet) {
@@ -25,56 +25,63 @@ bool naive_add(Values& entry, const Values& packet) {
 
 const std::vector<SwitchOp> kOps = {
     {"write",
-     [](const Kernels& k, std::int32_t* e, std::byte* w, std::uint32_t n) {
-       return k.write(e, w, n), Added{};
+     [](const kernels::Kernels& k, std::int32_t* e, std::byte* w, std::uint32_t n) {
+       return k.write(e, w, n), kernels::Added{};
      },
-     [](Values& e, Values& p) { return e = p, Added{}; }},
+     [](Values& e, Values& p) { return e = p, kernels::Added{}; }},
     {"add",
-     [](const Kernels& k, std::int32_t* e, std::byte* w, std::uint32_t n) {
-       return Added{{}, k.add(e, w, n)};
+     [](const kernels::Kernels& k, std::int32_t* e, std::byte* w, std::uint32_t n) {
+       return kernels::Added{{}, k.add(e, w, n)};
      },
      [](Values& e, Values& p) {
-       return Added{{}, naive_add(e, p)};
+       return kernels::Added{{}, naive_add(e, p)};
      }},
     {"add_sums",
-     [](const Kernels& k, std::int32_t* e, std::byte* w, std::uint32_t n) { return k.add_sums(e, w, n); },
+     [](const kernels::Kernels& k, std::int32_t* e, std::byte* w, std::uint32_t n) {
+       return k.add_sums(e, w, n);
+     },
      [](Values& e, Values& p) {
-       return Added{naive_sums(p), naive_add(e, p)};
+       return kernels::Added{naive_sums(p), naive_add(e, p)};
      }},
     {"add_emit",
-     [](const Kernels& k, std::int32_t* e, std::byte* w, std::uint32_t n) { return k.add_emit(e, w, n); },
+     [](const kernels::Kernels& k, std::int32_t* e, std::byte* w, std::uint32_t n) {
+       return k.add_emit(e, w, n);
+     },
      [](Values& e, Values& p) {
        const bool overflow = naive_add(e, p);
        p = e;
-       return Added{naive_sums(e), overflow};
+       return kernels::Added{naive_sums(e), overflow};
      }},
     {"subtract",
-     [](const Kernels& k, std::int32_t* e, std::byte* w, std::uint32_t n) {
-       return k.subtract(e, w, n), Added{};
+     [](const kernels::Kernels& k, std::int32_t* e, std::byte* w, std::uint32_t n) {
+       return k.subtract(e, w, n), kernels::Added{};
      },
      [](Values& e, Values& p) {
        for (std::size_t i = 0; i < e.size(); ++i)
          e[i] = static_cast<std::int32_t>(static_cast<std::uint64_t>(std::int64_t{e[i]} - p[i]) & 0xffffffff);
-       return Added{};
+       return kernels::Added{};
      }},
     {"read",
-     [](const Kernels& k, std::int32_t* e, std::byte* w, std::uint32_t n) {
-       return k.read(e, w, n), Added{};
+     [](const kernels::Kernels& k, std::int32_t* e, std::byte* w, std::uint32_t n) {
+       return k.read(e, w, n), kernels::Added{};
      },
-     [](Values& e, Values& p) { return p = e, Added{}; }},
+     [](Values& e, Values& p) { return p = e, kernels::Added{}; }},
     {"swap",
-     [](const Kernels& k, std::int32_t* e, std::byte* w, std::uint32_t n) {
-       return k.swap(e, w, n), Added{};
+     [](const kernels::Kernels& k, std::int32_t* e, std::byte* w, std::uint32_t n) {
+       return k.swap(e, w, n), kernels::Added{};
      },
-     [](Values& e, Values& p) { return e.swap(p), Added{}; }},
+     [](Values& e, Values& p) { return e.swap(p), kernels::Added{}; }},
     {"sums",
-     [](const Kernels& k, std::int32_t*, std::byte* w, std::uint32_t n) { return Added{k.sums(w, n)}; },
-     [](Values&, Values& p) { return Added{naive_sums(p)}; }},
+     [](const kernels::Kernels& k, std::int32_t*, std::byte* w, std::uint32_t n) {
+       return kernels::Added{k.sums(w, n)};
+     },
+     [](Values&, Values& p) { return kernels::Added{naive_sums(p)}; }},
 };
 
-class SwitchKernelsTest : public testing::TestWithParam<std::tuple<const Kernels*, const SwitchOp*>> {
+class SwitchKernelsTest
+    : public testing::TestWithParam<std::tuple<const kernels::Kernels*, const SwitchOp*>> {
  protected:
-  const Kernels& kernels_ = *std::get<0>(GetParam());
+  const kernels::Kernels& kernels_ = *std::get<0>(GetParam());
   const SwitchOp& op_ = *std::get<1>(GetParam());
 
   // Runs the kernel on guarded memory; the packet at `offset` after a cache line.
@@ -85,8 +92,8 @@ class SwitchKernelsTest : public testing::TestWithParam<std::tuple<const Kernels
     std::copy(entry.begin(), entry.end(), slot.as<std::int32_t>());
     put_wire(wire.data(), packet);
 
-    const Added got = op_.run(kernels_, slot.as<std::int32_t>(), wire.data(), n);
-    const Added expected = op_.expect(entry, packet);
+    const kernels::Added got = op_.run(kernels_, slot.as<std::int32_t>(), wire.data(), n);
+    const kernels::Added expected = op_.expect(entry, packet);
 
     const std::string where = op_.name + ", n " + std::to_string(n) + ", offset " + std::to_string(offset);
     ASSERT_EQ(got.sums, expected.sums) << where;
@@ -177,10 +184,10 @@ TEST_P(SwitchAlgebraTest, SumsAddUpLikeTheValuesInAnyOrder) {
   for (int order = 0; order < 5; ++order) {
     std::shuffle(packets.begin(), packets.end(), random);
     Values entry(256);
-    Sums total = kernels_.sums(packets[0].data(), 256);
+    kernels::Sums total = kernels_.sums(packets[0].data(), 256);
     kernels_.write(entry.data(), packets[0].data(), 256);
     for (std::size_t i = 1; i < 5; ++i) {
-      const Added added = kernels_.add_sums(entry.data(), packets[i].data(), 256);
+      const kernels::Added added = kernels_.add_sums(entry.data(), packets[i].data(), 256);
       total = {total.sum1 + added.sums.sum1, total.sum2 + added.sums.sum2};
     }
     std::vector<std::byte> result(256 * sizeof(std::int32_t));

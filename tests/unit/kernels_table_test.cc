@@ -9,11 +9,11 @@ namespace tally {
 namespace {
 
 TEST(KernelChoice, ScalarIsFirstAndTheBestIsLast) {
-  const auto usable = usable_kernels();
+  const auto usable = kernels::usable_kernels();
   ASSERT_FALSE(usable.empty());
   EXPECT_EQ(usable.front()->name, "scalar");
-  EXPECT_EQ(usable.back(), &best_kernels());
-  EXPECT_EQ(usable.data(), usable_kernels().data());
+  EXPECT_EQ(usable.back(), &kernels::best_kernels());
+  EXPECT_EQ(usable.data(), kernels::usable_kernels().data());
 }
 
 TEST(JoinedSums, EqualThoseOfTheWhole) {
@@ -22,7 +22,7 @@ TEST(JoinedSums, EqualThoseOfTheWhole) {
   for (std::uint32_t cut = 0; cut <= 300; ++cut) {
     const Values head(whole.begin(), whole.begin() + cut);
     const Values tail(whole.begin() + cut, whole.end());
-    ASSERT_EQ(joined_sums(naive_sums(head), cut, naive_sums(tail)), naive_sums(whole));
+    ASSERT_EQ(kernels::joined_sums(naive_sums(head), cut, naive_sums(tail)), naive_sums(whole));
   }
 }
 

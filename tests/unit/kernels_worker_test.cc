@@ -56,7 +56,7 @@ class WorkerKernelsTest : public KernelsTest {
     Guarded wire(n * sizeof(float), offset);
     std::copy(in.begin(), in.end(), span.as<float>());
 
-    const Packed got = kernels_.quantise(span.as<float>(), wire.data(), n, scale, limit);
+    const kernels::Packed got = kernels_.quantise(span.as<float>(), wire.data(), n, scale, limit);
 
     Values rounded(n);
     std::transform(in.begin(), in.end(), rounded.begin(), [&](float x) { return naive_rounded(x, scale); });
@@ -125,7 +125,7 @@ TEST_P(WorkerKernelsTest, QuantiseSaturatesAndClips) {
 
   std::array<std::byte, 8> wire{};
   const float in[] = {3.0f, -200.0f};
-  const Packed clipped = kernels_.quantise(in, wire.data(), 2, 1.0f, 100);
+  const kernels::Packed clipped = kernels_.quantise(in, wire.data(), 2, 1.0f, 100);
   EXPECT_EQ(clipped.magnitude, 200u) << "magnitude is that before the clip";
   EXPECT_EQ(clipped.sums, naive_sums({3, -100}));
 }
@@ -192,7 +192,7 @@ TEST_P(WorkerKernelsTest, PackAndUnpackEverySize) {
     Guarded span(n * sizeof(std::int32_t), n % 16 * sizeof(float));
     Guarded wire(n * sizeof(std::int32_t), n % 64);
     std::copy(in.begin(), in.end(), span.as<std::int32_t>());
-    const Packed got = kernels_.pack(span.as<std::int32_t>(), wire.data(), n);
+    const kernels::Packed got = kernels_.pack(span.as<std::int32_t>(), wire.data(), n);
     ASSERT_EQ(wire_values(wire.data(), n), in);
     ASSERT_EQ(got.sums, naive_sums(in));
     ASSERT_EQ(got.magnitude, naive_magnitude(in));

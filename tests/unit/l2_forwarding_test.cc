@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "forwarding.h"
+#include "l2/forwarding.h"
 
 namespace tally {
 namespace {
@@ -11,14 +11,14 @@ constexpr Mac kBox{2, 0, 0, 0, 0, 1}, kA{2, 0, 0, 0, 0, 0xa}, kB{2, 0, 0, 0, 0, 
 constexpr PortIndex kOne{1}, kTwo{2}, kThree{3};
 
 struct Scene {
-  MacTable hosts;
-  SwitchCounters counters;
-  Forwarding forwarding{hosts, counters};
+  l2::MacTable hosts;
+  l2::SwitchCounters counters;
+  l2::Forwarding forwarding{hosts, counters};
 
   std::string route(PortIndex ingress, const Mac& to, const Mac& from, TimeNs now = kSecond) {
-    const Route r = forwarding.route(ingress, to, from, now);
-    return r.fate == SwitchFate::kForwarded ? "to " + std::to_string(raw(r.to))
-                                            : std::string(name_of(r.fate));
+    const l2::Route r = forwarding.route(ingress, to, from, now);
+    return r.fate == l2::SwitchFate::kForwarded ? "to " + std::to_string(raw(r.to))
+                                                : std::string(l2::name_of(r.fate));
   }
 };
 
@@ -81,16 +81,16 @@ TEST(Forwarding, ReservedGroupsGoNowhereAndTeachNothing) {
 }
 
 TEST(Forwarding, SomeSourcesAreWrong) {
-  EXPECT_EQ(wrong_source(kA, kBox), std::nullopt);
-  EXPECT_EQ(wrong_source(kBox, kBox), SwitchFate::kOwnSource);
-  EXPECT_EQ(wrong_source({}, kBox), SwitchFate::kSource);
-  EXPECT_EQ(wrong_source(kBroadcastMac, kBox), SwitchFate::kSource);
-  EXPECT_EQ(wrong_source({1, 0, 0x5e, 0, 0, 1}, kBox), SwitchFate::kSource);
+  EXPECT_EQ(l2::wrong_source(kA, kBox), std::nullopt);
+  EXPECT_EQ(l2::wrong_source(kBox, kBox), l2::SwitchFate::kOwnSource);
+  EXPECT_EQ(l2::wrong_source({}, kBox), l2::SwitchFate::kSource);
+  EXPECT_EQ(l2::wrong_source(kBroadcastMac, kBox), l2::SwitchFate::kSource);
+  EXPECT_EQ(l2::wrong_source({1, 0, 0x5e, 0, 0, 1}, kBox), l2::SwitchFate::kSource);
 }
 
 TEST(Forwarding, ATableThatIsTooSmallSaysSo) {
   Scene s;
-  constexpr std::uint32_t kHosts = 3 * MacTable::kBuckets * MacTable::kWays;
+  constexpr std::uint32_t kHosts = 3 * l2::MacTable::kBuckets * l2::MacTable::kWays;
   for (std::uint32_t n = 0; n < kHosts; ++n)
     s.forwarding.learn({2, 1, 0, static_cast<std::uint8_t>(n >> 16), static_cast<std::uint8_t>(n >> 8),
                         static_cast<std::uint8_t>(n)},

@@ -13,16 +13,16 @@
 #include <string_view>
 #include <vector>
 
-#include "box_answers.h"
-#include "internet_sum.h"
+#include "l2/box_answers.h"
+#include "l2/l2_headers.h"
 
 namespace tally::l2_test {
 
 using Bytes = std::vector<std::byte>;
 
-inline const Box kBox{.mac = {2, 0, 0, 0, 0, 1},
-                      .ipv4 = {10, 0, 0, 1},
-                      .ipv6 = {0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
+inline const jobs::Box kBox{.mac = {2, 0, 0, 0, 0, 1},
+                            .ipv4 = {10, 0, 0, 1},
+                            .ipv6 = {0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
 
 // Hexadecimal digits; blanks between them do not count.
 inline Bytes packet(std::string_view hex) {
@@ -66,46 +66,46 @@ inline Bytes summed(Bytes bytes, std::size_t first, std::size_t checksum, std::u
                     std::size_t length = ~std::size_t{0}) {
   bytes[checksum] = bytes[checksum + 1] = std::byte{0};
   const auto part = std::span<const std::byte>(bytes).subspan(first);
-  const auto sum =
-      static_cast<std::uint16_t>(~folded(start + internet_sum(part.first(std::min(part.size(), length)))));
+  const auto sum = static_cast<std::uint16_t>(
+      ~l2::folded(start + l2::internet_sum(part.first(std::min(part.size(), length)))));
   bytes[checksum] = static_cast<std::byte>(sum >> 8);
   bytes[checksum + 1] = static_cast<std::byte>(sum);
   return bytes;
 }
 
 struct Asked {
-  Answer::Kind kind{};
-  SwitchFate fate{};
+  l2::Answer::Kind kind{};
+  l2::SwitchFate fate{};
   std::string frame;  // afterwards, hexadecimal
 };
 
 // In a heap block of exactly the frame's size and spare room.
-inline Asked ask(const Bytes& frame, const Box& box = kBox, std::size_t spare = 64) {
+inline Asked ask(const Bytes& frame, const jobs::Box& box = kBox, std::size_t spare = 64) {
   const auto room = std::make_unique<std::byte[]>(frame.size() + spare);
   if (!frame.empty()) std::memcpy(room.get(), frame.data(), frame.size());
-  const Answer out = answer({.data = room.get(),
-                             .length = static_cast<std::uint32_t>(frame.size()),
-                             .capacity = static_cast<std::uint32_t>(frame.size() + spare)},
-                            box);
-  const std::size_t length = out.kind == Answer::Kind::kAnswer ? out.length : frame.size();
+  const l2::Answer out = l2::answer({.data = room.get(),
+                                     .length = static_cast<std::uint32_t>(frame.size()),
+                                     .capacity = static_cast<std::uint32_t>(frame.size() + spare)},
+                                    box);
+  const std::size_t length = out.kind == l2::Answer::Kind::kAnswer ? out.length : frame.size();
   return {out.kind, out.fate, hex_of({room.get(), room.get() + length})};
 }
 
-inline void expect_answer(const Bytes& question, SwitchFate fate, const Bytes& wanted) {
+inline void expect_answer(const Bytes& question, l2::SwitchFate fate, const Bytes& wanted) {
   const Asked a = ask(question);
-  EXPECT_EQ(a.kind, Answer::Kind::kAnswer) << name_of(a.fate);
-  EXPECT_EQ(name_of(a.fate), name_of(fate));
+  EXPECT_EQ(a.kind, l2::Answer::Kind::kAnswer) << l2::name_of(a.fate);
+  EXPECT_EQ(l2::name_of(a.fate), l2::name_of(fate));
   EXPECT_EQ(a.frame, hex_of(wanted));
 }
-inline void expect_dropped(const Bytes& frame, SwitchFate why, const Box& box = kBox) {
+inline void expect_dropped(const Bytes& frame, l2::SwitchFate why, const jobs::Box& box = kBox) {
   const Asked a = ask(frame, box);
-  EXPECT_EQ(a.kind, Answer::Kind::kDropped);
-  EXPECT_EQ(name_of(a.fate), name_of(why));
+  EXPECT_EQ(a.kind, l2::Answer::Kind::kDropped);
+  EXPECT_EQ(l2::name_of(a.fate), l2::name_of(why));
   EXPECT_EQ(a.frame, hex_of(frame)) << "a frame that is dropped is not written";
 }
-inline void expect_none(const Bytes& frame, const Box& box = kBox) {
+inline void expect_none(const Bytes& frame, const jobs::Box& box = kBox) {
   const Asked a = ask(frame, box);
-  EXPECT_EQ(a.kind, Answer::Kind::kNone) << name_of(a.fate);
+  EXPECT_EQ(a.kind, l2::Answer::Kind::kNone) << l2::name_of(a.fate);
   EXPECT_EQ(a.frame, hex_of(frame)) << "a frame for others is not written";
 }
 

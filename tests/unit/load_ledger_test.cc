@@ -19,8 +19,8 @@ namespace {
 constexpr std::uint16_t kElements = 16;
 constexpr TimeNs kDeadline = 20 * kMillisecond;
 
-Membership job_of(std::uint32_t world, std::uint32_t window) {
-  Membership m;
+engine::Membership job_of(std::uint32_t world, std::uint32_t window) {
+  engine::Membership m;
   m.job = JobId{3};
   m.epoch = Epoch{77};
   m.result_cookie = Cookie{0xfeed};
@@ -37,10 +37,10 @@ struct Rack {
   explicit Rack(std::uint32_t world = 2, std::uint16_t ports = 1, std::uint32_t window = 16,
                 Dtype dtype = Dtype::kInt32)
       : Rack(job_of(world, window), ports, dtype) {}
-  Rack(const Membership& membership, std::uint16_t ports, Dtype dtype)
+  Rack(const engine::Membership& membership, std::uint16_t ports, Dtype dtype)
       : job(membership),
-        images(kElements, dtype, best_kernels()),
-        ledger(job, ports, images, best_kernels(), kDeadline) {}
+        images(kElements, dtype, kernels::best_kernels()),
+        ledger(job, ports, images, kernels::best_kernels(), kDeadline) {}
 
   // Sends all that may be sent through a port; the images go round.
   std::vector<Contributed> send_all(std::size_t port = 0) {
@@ -89,7 +89,7 @@ struct Rack {
     return out;
   }
   void seal_sums(Result& r) const {
-    const Sums sums = best_kernels().sums(r.values.data(), kElements);
+    const kernels::Sums sums = kernels::best_kernels().sums(r.values.data(), kElements);
     r.header.sum1 = Be{sums.sum1 + keyed(job.key_sum, r.header.chunk_id())};
     r.header.sum2 = Be{sums.sum2};
   }
@@ -109,7 +109,7 @@ struct Rack {
     return out;
   }
 
-  Membership job;
+  engine::Membership job;
   LoadImages images;
   ChunkLedger ledger;
   TimeNs now = kSecond;
@@ -216,7 +216,7 @@ TEST(LoadLedger, ExponentsOfAllRanksMayBeNegative) {
 }
 
 TEST(LoadLedger, FloatsWaitForTheResultThatBringsTheirExponent) {
-  Membership job = job_of(2, 64);
+  engine::Membership job = job_of(2, 64);
   job.lookahead = 16;
   const auto newest = [&job](Dtype dtype) {
     Rack rack(job, 1, dtype);

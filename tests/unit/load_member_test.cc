@@ -25,21 +25,21 @@ struct LoadRack {
     for (std::uint16_t r = 0; r < (world == 0 ? workers : world); ++r) add(r, world == 0 ? workers : world);
   }
   void add(std::uint16_t rank, std::uint16_t world) {
-    EngineOptions o;
+    engine::EngineOptions o;
     o.job = "resnet";
     o.token = "secret";
     o.rank = Rank{rank};
     o.world = world;
     o.instance = 500U + rank;
     o.seed = rank;
-    members.emplace_back(o, best_kernels(), box.now);
+    members.emplace_back(o, kernels::best_kernels(), box.now);
     peers.emplace_back(rank, world);
   }
   void deliver(const std::vector<Sent>& sent) {
     for (const Sent& s : sent) {
       const Bytes bytes = members_test::sealed(s.header, s.payload);
-      Datagram d{};
-      if (open_datagram(bytes, best_kernels(), d)) continue;
+      engine::Datagram d{};
+      if (engine::open_datagram(bytes, kernels::best_kernels(), d)) continue;
       for (std::size_t r = 0; r < peers.size(); ++r)
         if (s.to == peers[r].binding) members[r].receive(d, box.now);
     }
@@ -123,7 +123,7 @@ TEST(LoadMember, AnAbortEndsTheRunWithItsText) {
   LoadRack rack(2);
   rack.pass(kSecond);
   ASSERT_TRUE(rack.all(State::kRunning));
-  const Membership& m = rack.members[1].membership();
+  const engine::Membership& m = rack.members[1].membership();
   Peer& peer = rack.peers[1];
   peer.job_id = raw(m.job);
   peer.epoch = raw(m.epoch);

@@ -115,7 +115,7 @@ TEST(LoadOptions, ElementsThatNobodyGaveAreWhatTheMtuCarries) {
 TEST(LoadOptions, FramesAreOfATypeAndMayHaveATag) {
   const auto plain = std::get<LoadOptions>(*parse(kBox)).format;
   EXPECT_EQ(plain.dtype, Dtype::kInt32);
-  EXPECT_EQ(plain.vlan, kUntagged);
+  EXPECT_EQ(plain.vlan, jobs::kUntagged);
   const auto parsed = parse(with({"--dtype", "float32", "--vlan", "0"}));
   ASSERT_TRUE(parsed) << parsed.error().text();
   EXPECT_EQ(std::get<LoadOptions>(*parsed).format.dtype, Dtype::kFloat32);

@@ -174,7 +174,7 @@ TEST(LoadPlaces, GivesEachRankAnAddressOfItsOwnAndNoneTheBoxes) {
   std::set<Mac> macs;
   std::set<std::uint16_t> ports;
   for (std::size_t r = 0; r < places->size(); ++r) {
-    const WorkerAddress& place = (*places)[r];
+    const dpdk_transport::WorkerAddress& place = (*places)[r];
     EXPECT_EQ(place.mac[5], r);
     EXPECT_NE(place.own, place.box);
     addresses.insert(place.own);

@@ -5,16 +5,18 @@
 #include <algorithm>
 #include <numeric>
 
-#include "division.h"
+#include "members/rebalance.h"
 #include "tally/mix64.h"
 
 namespace tally::members_test {
 namespace {
 
-constexpr std::uint32_t kAll = Sharer::kEverything;
+constexpr std::uint32_t kAll = members::Sharer::kEverything;
 using Caps = std::vector<std::uint32_t>;
 
-Caps caps_of(const std::vector<Sharer>& sharers, std::uint32_t entries) { return divide(sharers, entries); }
+Caps caps_of(const std::vector<members::Sharer>& sharers, std::uint32_t entries) {
+  return members::divide(sharers, entries);
+}
 
 TEST(MembersDivision, NobodyGetsNothing) { EXPECT_TRUE(caps_of({}, 1024).empty()); }
 
@@ -49,24 +51,24 @@ TEST(MembersDivision, WhoHoldsMoreThanItsShareDoesNotKeepIt) {
 }
 
 TEST(MembersDivision, EverybodyMayHoldOne) {
-  const Caps caps = caps_of(std::vector<Sharer>(10, Sharer{1, 0, 3, kAll}), 3);
+  const Caps caps = caps_of(std::vector<members::Sharer>(10, members::Sharer{1, 0, 3, kAll}), 3);
   EXPECT_EQ(caps, Caps(10, 1U));
 }
 
 // One at a time: sort the levels where somebody's share bends, and solve on the straight piece between two.
-double slow_share(std::vector<Sharer> sharers, std::size_t greedy, std::uint32_t entries) {
+double slow_share(std::vector<members::Sharer> sharers, std::size_t greedy, std::uint32_t entries) {
   sharers[greedy].demand = kAll;
-  const auto share = [](const Sharer& s, double level) {
+  const auto share = [](const members::Sharer& s, double level) {
     const double most = std::min(s.demand, s.limit);
     return std::clamp(s.weight * level, std::min<double>(s.reserved, most), most);
   };
   const auto sum = [&](double level) {
     double all = 0;
-    for (const Sharer& s : sharers) all += share(s, level);
+    for (const members::Sharer& s : sharers) all += share(s, level);
     return all;
   };
   std::vector<double> levels{0};
-  for (const Sharer& s : sharers) {
+  for (const members::Sharer& s : sharers) {
     for (const std::uint32_t bend : {s.reserved, std::min(s.demand, s.limit)})
       levels.push_back(static_cast<double>(bend) / s.weight);
   }
@@ -89,16 +91,16 @@ TEST(MembersDivision, AgreesWithItsDefinition) {
   };
   for (int round = 0; round < 2'000; ++round) {
     const std::uint32_t entries = 1 + below(5'000);
-    std::vector<Sharer> sharers(1 + below(12));
+    std::vector<members::Sharer> sharers(1 + below(12));
     std::uint32_t free = entries;
-    for (Sharer& s : sharers) {
+    for (members::Sharer& s : sharers) {
       s.weight = 1 + below(below(4) == 0 ? 1'000 : 4);
       s.reserved = below(3) == 0 ? below(free + 1) : 0;
       free -= s.reserved;
       s.limit = std::max(s.reserved + below(entries - s.reserved + 1), 1U);
       s.demand = below(2) == 0 ? kAll : below(entries + 1);
     }
-    const Caps caps = divide(sharers, entries);
+    const Caps caps = members::divide(sharers, entries);
     ASSERT_EQ(caps.size(), sharers.size());
     for (std::size_t i = 0; i < sharers.size(); ++i) {
       SCOPED_TRACE(::testing::Message() << "round " << round << " sharer " << i);
@@ -114,15 +116,15 @@ TEST(MembersDivision, AgreesWithItsDefinition) {
 TEST(MembersDivision, NothingLiesIdleWhileSomebodyWantsIt) {
   std::uint64_t state = 9;
   for (int round = 0; round < 500; ++round) {
-    std::vector<Sharer> sharers(2 + static_cast<std::size_t>(round) % 9);
-    for (Sharer& s : sharers) {
+    std::vector<members::Sharer> sharers(2 + static_cast<std::size_t>(round) % 9);
+    for (members::Sharer& s : sharers) {
       const std::uint64_t r = mix64(state += 0x9e3779b97f4a7c15ULL);
       s = {.weight = static_cast<std::uint32_t>(1 + r % 9),
            .limit = 1'000,
            .demand = r % 3 == 0 ? kAll : static_cast<std::uint32_t>((r >> 8) % 200)};
     }
     sharers[0].demand = kAll;
-    const Caps caps = divide(sharers, 1'000);
+    const Caps caps = members::divide(sharers, 1'000);
     std::uint64_t usable = 0;
     for (std::size_t i = 0; i < sharers.size(); ++i) usable += std::min(sharers[i].demand, caps[i]);
     ASSERT_GE(usable, 1'000U) << round;

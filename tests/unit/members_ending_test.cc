@@ -12,7 +12,7 @@ TEST_F(MembersRunning, LeavesDrainAndEndTheJob) {
   Sent echo = only(send(peers[0], peers[0].leave()), PacketType::kLeave, peers[0]);
   EXPECT_EQ(echo.header.cookie.host(), peers[0].result_cookie);
   EXPECT_EQ(echo.header.contributors.host(), 0b110U);
-  EXPECT_EQ(status(id).phase, JobPhase::kDraining);
+  EXPECT_EQ(status(id).phase, members::JobPhase::kDraining);
   ASSERT_NE(row(id), nullptr);
   EXPECT_EQ(row(id)->members, 0b111U);  // entries and bindings stay
   EXPECT_EQ(only(send(peers[0], peers[0].leave()), PacketType::kLeave, peers[0]).header.epoch.host(),
@@ -22,7 +22,7 @@ TEST_F(MembersRunning, LeavesDrainAndEndTheJob) {
   const auto sent = send(peers[2], peers[2].leave());
   EXPECT_EQ(only(sent, PacketType::kLeave, peers[2]).header.cookie.host(), peers[2].result_cookie);
   EXPECT_EQ(sent.size(), 1U);
-  EXPECT_EQ(status(id).phase, JobPhase::kEnded);
+  EXPECT_EQ(status(id).phase, members::JobPhase::kEnded);
   EXPECT_EQ(row(id), nullptr);
   ASSERT_EQ(freed.size(), 1U);
   EXPECT_EQ(freed[0].job, id);
@@ -55,7 +55,7 @@ TEST_F(MembersRunning, MemberThatSleptThroughTheEndIsToldSo) {
   send(peers[0], peers[0].leave());
   send(peers[1], peers[1].leave());
   advance(10 * kSecond);
-  EXPECT_EQ(status(id).phase, JobPhase::kEnded);
+  EXPECT_EQ(status(id).phase, members::JobPhase::kEnded);
   const Sent s = only(send(peers[2], peers[2].join()), PacketType::kJoined, peers[2]);
   EXPECT_EQ(s.status(), JoinStatus::kRefused);
   EXPECT_EQ(s.text(), "the job ended: every other rank has left");
@@ -69,8 +69,8 @@ TEST_F(MembersRunning, NewProcessWaitsUntilTheOldJobHasDrained) {
   Sent s = only(send(next, next.join()), PacketType::kJoined, next);
   EXPECT_EQ(s.status(), JoinStatus::kForming);
   EXPECT_EQ(s.joined().missing.host(), 0b111U);
-  EXPECT_EQ(members->counters().of(MembershipDrop::kWait), 1U);
-  EXPECT_EQ(status(id).phase, JobPhase::kDraining);
+  EXPECT_EQ(members->counters().of(members::MembershipDrop::kWait), 1U);
+  EXPECT_EQ(status(id).phase, members::JobPhase::kDraining);
   send(peers[1], peers[1].leave());
   send(peers[2], peers[2].leave());
   s = only(send(next, next.join()), PacketType::kJoined, next);
@@ -92,9 +92,9 @@ TEST_F(MembersRunning, MemberThatJoinsAnewWhileDrainingCountsAsLeft) {
   const auto sent = send(anew, anew.join());
   EXPECT_EQ(sent.size(), 1U);
   EXPECT_EQ(only(sent, PacketType::kJoined, anew).status(), JoinStatus::kForming);
-  EXPECT_EQ(status(id).phase, JobPhase::kDraining);
+  EXPECT_EQ(status(id).phase, members::JobPhase::kDraining);
   send(peers[2], peers[2].leave());
-  EXPECT_EQ(status(id).phase, JobPhase::kEnded);
+  EXPECT_EQ(status(id).phase, members::JobPhase::kEnded);
 }
 
 TEST_F(MembersRunning, WithdrawalTellsEveryoneAndFreesTheLines) {
@@ -143,7 +143,7 @@ TEST_F(MembersRunning, AClosedBoxAdmitsNothingNewAndKeepsWhatRuns) {
   EXPECT_EQ(only(send(waiting, waiting.join()), PacketType::kJoined, waiting).text(),
             "the box is shutting down");
   everyone_beats();
-  EXPECT_EQ(status(id).phase, JobPhase::kRunning);
+  EXPECT_EQ(status(id).phase, members::JobPhase::kRunning);
   for (const auto& p : peers) send(p, p.leave());
   EXPECT_EQ(members->close("the box is shutting down"), 0U);
   EXPECT_FALSE(members->status(id, now));
@@ -169,7 +169,7 @@ TEST_F(MembersRunning, ReusedIdIsGuardedByTheEpoch) {
   ASSERT_TRUE(form(peers));
   EXPECT_NE(peers[0].epoch, old.epoch);
   EXPECT_EQ(only(send(old, old.heartbeat()), PacketType::kReject, old).header.slot.host(), 1U);
-  EXPECT_EQ(status(id).phase, JobPhase::kRunning);
+  EXPECT_EQ(status(id).phase, members::JobPhase::kRunning);
 }
 
 }  // namespace

@@ -16,17 +16,17 @@ TEST(MembersForming, NamesTheMissingRanks) {
   Peer a(0, 3);
   Peer b(1, 3);
   Peer c(2, 3);
-  EXPECT_EQ(bench.status(id).phase, JobPhase::kDeclared);
+  EXPECT_EQ(bench.status(id).phase, members::JobPhase::kDeclared);
   Sent s = only(bench.send(c, c.join()), PacketType::kJoined, c);
   EXPECT_EQ(s.status(), JoinStatus::kForming);
   EXPECT_EQ(s.joined().missing.host(), 0b011U);
   s = only(bench.send(a, a.join()), PacketType::kJoined, a);
   EXPECT_EQ(s.joined().missing.host(), 0b010U);
   EXPECT_EQ(bench.status(id).missing, 0b010U);
-  EXPECT_EQ(bench.status(id).phase, JobPhase::kForming);
+  EXPECT_EQ(bench.status(id).phase, members::JobPhase::kForming);
   EXPECT_EQ(bench.row(id), nullptr);
   EXPECT_TRUE(bench.form({&b}));
-  EXPECT_EQ(bench.status(id).phase, JobPhase::kRunning);
+  EXPECT_EQ(bench.status(id).phase, members::JobPhase::kRunning);
 }
 
 TEST(MembersForming, WaitsForTheDataCoresAndAnswersTheNewestJoin) {
@@ -46,7 +46,7 @@ TEST(MembersForming, WaitsForTheDataCoresAndAnswersTheNewestJoin) {
   EXPECT_EQ(bench.version, version);
   bench.members->quiesced(version - 1, bench.now);
   EXPECT_TRUE(bench.answers().empty());
-  EXPECT_EQ(bench.status(id).phase, JobPhase::kForming);
+  EXPECT_EQ(bench.status(id).phase, members::JobPhase::kForming);
   bench.members->quiesced(version, bench.now);
   const auto sent = bench.answers();
   EXPECT_EQ(sent.size(), 2U);
@@ -59,13 +59,13 @@ TEST(MembersForming, WaitsForTheDataCoresAndAnswersTheNewestJoin) {
 
 TEST(MembersForming, RowIsWhatTheMembersAreTold) {
   Bench bench(65'536, 4);
-  JobConfig config = config_of(3);
+  members::JobConfig config = config_of(3);
   config.priority = 100;
   config.window = 64;
   const JobId id = bench.declare(config);
   std::vector<Peer> peers{Peer(0, 3), Peer(1, 3), Peer(2, 3)};
   ASSERT_TRUE(bench.form(peers));
-  const Job* row = bench.row(id);
+  const jobs::Job* row = bench.row(id);
   ASSERT_NE(row, nullptr);
   EXPECT_EQ(row->id, id);
   EXPECT_EQ(row->world, 3);
@@ -75,7 +75,7 @@ TEST(MembersForming, RowIsWhatTheMembersAreTold) {
   EXPECT_EQ(row->elements, 352);
   EXPECT_EQ(row->window, 64U);
   EXPECT_EQ(row->span, 128U);
-  EXPECT_EQ(row->slots.count, pool_lines(64, 4, 352));
+  EXPECT_EQ(row->slots.count, jobs::pool_lines(64, 4, 352));
   std::uint32_t key_sum = 0;
   for (const auto& p : peers) {
     EXPECT_EQ(p.epoch, raw(row->epoch));
@@ -104,7 +104,7 @@ TEST(MembersForming, ElementsAreTheLeastWish) {
 
 TEST(MembersForming, NewGenerationStartsAtTheConfiguredChunk) {
   Bench bench;
-  JobConfig config = config_of(2);
+  members::JobConfig config = config_of(2);
   config.first_chunk = Chunk{0xFFFFFFFD};
   bench.declare(config);
   std::vector<Peer> peers{Peer(0), Peer(1)};
@@ -126,7 +126,7 @@ TEST(MembersForming, OlderOrEqualAttemptIsIgnored) {
   EXPECT_TRUE(bench.send(a, first).empty());
   EXPECT_TRUE(bench.send(a, a.join_again()).empty());
   EXPECT_EQ(bench.status(id), before);
-  EXPECT_EQ(bench.members->counters().of(MembershipDrop::kOldAttempt), 2U);
+  EXPECT_EQ(bench.members->counters().of(members::MembershipDrop::kOldAttempt), 2U);
   a.attempt = 0x80000001;  // 2^31 - 1 ahead of 2: newer
   EXPECT_EQ(bench.send(a, a.join_again()).size(), 1U);
 }
@@ -169,7 +169,7 @@ TEST(MembersForming, SilentMemberLosesItsPlace) {
   Peer b(1);
   bench.send(a, a.join());
   bench.advance(10 * kSecond);
-  EXPECT_EQ(bench.status(id).phase, JobPhase::kDeclared);
+  EXPECT_EQ(bench.status(id).phase, members::JobPhase::kDeclared);
   EXPECT_EQ(only(bench.send(b, b.join()), PacketType::kJoined, b).joined().missing.host(), 0b01U);
   ASSERT_TRUE(bench.form({&a, &b}));
 }
@@ -241,7 +241,7 @@ TEST(MembersForming, OneWorkerIsAJob) {
   EXPECT_EQ(bench.row(id)->members, 1U);
   const Sent echo = only(bench.send(a, a.leave()), PacketType::kLeave, a);
   EXPECT_EQ(echo.header.cookie.host(), a.result_cookie);
-  EXPECT_EQ(bench.status(id).phase, JobPhase::kEnded);
+  EXPECT_EQ(bench.status(id).phase, members::JobPhase::kEnded);
 }
 
 TEST(MembersForming, SixtyFourRanks) {
@@ -255,7 +255,7 @@ TEST(MembersForming, SixtyFourRanks) {
 }
 
 TEST(MembersForming, MulticastGroupFollowsTheAddressFamily) {
-  JobConfig config = config_of(2);
+  members::JobConfig config = config_of(2);
   config.results = ResultsMode::kMulticast;
   Ipv6 v6{0xfd};
   for (const int count : {0, 1, 2}) {
@@ -272,17 +272,17 @@ TEST(MembersForming, MulticastGroupFollowsTheAddressFamily) {
     const bool mixed = count == 1;  // one frame cannot carry both families
     EXPECT_EQ(p.results, mixed ? ResultsMode::kUnicast : ResultsMode::kMulticast);
     EXPECT_EQ(bench.row(id)->results, p.results);
-    EXPECT_EQ(p.group, mixed ? Ipv6{} : multicast_group(id, count == 2));
+    EXPECT_EQ(p.group, mixed ? Ipv6{} : jobs::multicast_group(id, count == 2));
     EXPECT_EQ(p.group_port.host(), mixed ? 0 : kMulticastPort);
   }
-  EXPECT_EQ(multicast_group(JobId{0x0102}, true),
+  EXPECT_EQ(jobs::multicast_group(JobId{0x0102}, true),
             (Ipv6{0xff, 0x15, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 2}));
 }
 
 TEST(MembersConfig, RangesAndNamesAreChecked) {
   Bench bench;
   const auto refused = [&](auto change) {
-    JobConfig c = config_of(2, "other");
+    members::JobConfig c = config_of(2, "other");
     change(c);
     const auto id = bench.members->declare(c);
     ASSERT_FALSE(id);
@@ -312,10 +312,10 @@ TEST(MembersConfig, RangesAndNamesAreChecked) {
 
   const auto random = [] { return std::uint64_t{1}; };
   const Mac mac{2};
-  EXPECT_FALSE(MembershipEngine::create({mac, 0, 100}, random));
-  EXPECT_FALSE(MembershipEngine::create({mac, 65, 100}, random));
-  EXPECT_FALSE(MembershipEngine::create({{1}, 1, 100}, random));
-  EXPECT_FALSE(MembershipEngine::create({mac, 1, 100}, {}));
+  EXPECT_FALSE(members::MembershipEngine::create({mac, 0, 100}, random));
+  EXPECT_FALSE(members::MembershipEngine::create({mac, 65, 100}, random));
+  EXPECT_FALSE(members::MembershipEngine::create({{1}, 1, 100}, random));
+  EXPECT_FALSE(members::MembershipEngine::create({mac, 1, 100}, {}));
 }
 
 TEST(MembersConfig, AThousandJobsAndNoMore) {
@@ -333,7 +333,7 @@ TEST(MembersConfig, AThousandJobsAndNoMore) {
 
 // A generator that is stuck must not make an endless loop or a zero secret.
 TEST(MembersConfig, StuckRandomWordsStillGiveDistinctEpochs) {
-  auto members = MembershipEngine::create({{2}, 1, 65'536}, [] { return std::uint64_t{0}; });
+  auto members = members::MembershipEngine::create({{2}, 1, 65'536}, [] { return std::uint64_t{0}; });
   ASSERT_TRUE(members);
   for (const std::string name : {"a", "b"}) {
     ASSERT_TRUE(members->declare(config_of(1, name)));
@@ -343,11 +343,11 @@ TEST(MembersConfig, StuckRandomWordsStillGiveDistinctEpochs) {
   }
   const auto publication = members->publication();
   ASSERT_TRUE(publication);
-  const Job* a = publication->table->find(JobId{1});
-  const Job* b = publication->table->find(JobId{2});
+  const jobs::Job* a = publication->table->find(JobId{1});
+  const jobs::Job* b = publication->table->find(JobId{2});
   ASSERT_TRUE(a != nullptr && b != nullptr);
   EXPECT_NE(a->epoch, b->epoch);
-  for (const Job* job : {a, b}) {
+  for (const jobs::Job* job : {a, b}) {
     EXPECT_NE(raw(job->epoch), 0U);
     EXPECT_NE(raw(job->generation), 0U);
     EXPECT_NE(raw(job->result_cookie), 0U);

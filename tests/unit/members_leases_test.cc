@@ -33,14 +33,14 @@ struct MembersLeases : testing::Test, Bench {
 
 TEST_F(MembersLeases, SilentRankAbortsTheJobByName) {
   auto sent = beat({0, 1}, 9);
-  EXPECT_EQ(status(id).phase, JobPhase::kRunning);
+  EXPECT_EQ(status(id).phase, members::JobPhase::kRunning);
   EXPECT_EQ(members->deadline(), now + kSecond);
   sent = advance(kSecond - 1);
   EXPECT_TRUE(sent.empty());
   sent = advance(1);
   const std::string text = "rank 2 at 10.0.0.2 was silent for 10.0 s (lease 10.0 s)";
   for (const auto& p : peers) EXPECT_EQ(only(sent, PacketType::kAbort, p).text(), text);
-  EXPECT_EQ(status(id).phase, JobPhase::kAborted);
+  EXPECT_EQ(status(id).phase, members::JobPhase::kAborted);
   EXPECT_EQ(status(id).reason, text);
   EXPECT_EQ(row(id), nullptr);
   EXPECT_EQ(members->deadline(), kNever);
@@ -51,7 +51,7 @@ TEST_F(MembersLeases, DataSeenByACoreKeepsARankAlive) {
     advance(kSecond);
     for (const auto& p : peers) members->seen(id, Rank{p.rank}, now);
   }
-  EXPECT_EQ(status(id).phase, JobPhase::kRunning);
+  EXPECT_EQ(status(id).phase, members::JobPhase::kRunning);
   EXPECT_EQ(status(id).live, 0b111U);
   members->seen(id, Rank{0}, 5);  // older news change nothing
   EXPECT_EQ(status(id).ranks[0].last_seen, now);
@@ -98,17 +98,17 @@ TEST_F(MembersLeases, SecondProcessTakesOverWhenTheLeaseHasEnded) {
 TEST_F(MembersLeases, WhoeverLeftMayBeSilent) {
   send(peers[2], peers[2].leave());
   beat({0, 1}, 30);
-  EXPECT_EQ(status(id).phase, JobPhase::kDraining);
+  EXPECT_EQ(status(id).phase, members::JobPhase::kDraining);
   EXPECT_EQ(status(id).live, 0b011U);
 }
 
 TEST_F(MembersLeases, SilenceWhileDrainingCountsAsLeaving) {
   send(peers[0], peers[0].leave());
   auto sent = beat({1}, 10);
-  EXPECT_EQ(status(id).phase, JobPhase::kDraining);
+  EXPECT_EQ(status(id).phase, members::JobPhase::kDraining);
   EXPECT_TRUE(status(id).ranks[2].left);
   sent = send(peers[1], peers[1].leave());
-  EXPECT_EQ(status(id).phase, JobPhase::kEnded);
+  EXPECT_EQ(status(id).phase, members::JobPhase::kEnded);
   EXPECT_THAT(status(id).reason, HasSubstr("rank 2 at 10.0.0.2 was silent for 10.0 s"));
   EXPECT_EQ(count_of(sent, PacketType::kAbort, peers[1]), 0U);
   EXPECT_EQ(freed.size(), 1U);
@@ -118,7 +118,7 @@ TEST_F(MembersLeases, LastSilentRankEndsADrainingJob) {
   send(peers[0], peers[0].leave());
   send(peers[1], peers[1].leave());
   EXPECT_TRUE(advance(10 * kSecond).empty());
-  EXPECT_EQ(status(id).phase, JobPhase::kEnded);
+  EXPECT_EQ(status(id).phase, members::JobPhase::kEnded);
   EXPECT_EQ(row(id), nullptr);
 }
 
@@ -133,8 +133,8 @@ TEST_F(MembersLeases, AllSilentRanksAreNamed) {
 // A lease shorter than the second between two JOINs must not free the places of those who wait.
 TEST(MembersShortLease, FormingIsMorePatientThanTheLease) {
   Bench bench;
-  JobConfig config = config_of(2);
-  config.lease = kMinLease;
+  members::JobConfig config = config_of(2);
+  config.lease = members::kMinLease;
   const JobId id = bench.declare(config);
   Peer a(0);
   Peer b(1);
@@ -145,8 +145,8 @@ TEST(MembersShortLease, FormingIsMorePatientThanTheLease) {
   }
   ASSERT_TRUE(bench.form({&b}));
   EXPECT_EQ(bench.status(id).live, 0b11U);  // a whole lease from the moment they are told
-  const auto sent = bench.advance(kMinLease);
-  EXPECT_EQ(bench.status(id).phase, JobPhase::kAborted);
+  const auto sent = bench.advance(members::kMinLease);
+  EXPECT_EQ(bench.status(id).phase, members::JobPhase::kAborted);
   EXPECT_EQ(count_of(sent, PacketType::kAbort, b), 1U);
 }
 
@@ -163,7 +163,7 @@ TEST_F(MembersLeases, ReplayedJoinOfAFormerProcessIsKnown) {
   const auto before = members->status(now);
   EXPECT_TRUE(send(other_place, first).empty());
   EXPECT_EQ(members->status(now), before);
-  EXPECT_EQ(members->counters().of(MembershipDrop::kOldAttempt), 1U);
+  EXPECT_EQ(members->counters().of(members::MembershipDrop::kOldAttempt), 1U);
   // The former process itself, if it lives after all, comes with a newer attempt.
   former.last = {};
   EXPECT_EQ(only(send(former, former.join()), PacketType::kJoined, former).status(), JoinStatus::kForming);

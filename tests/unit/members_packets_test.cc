@@ -7,9 +7,9 @@
 #include <array>
 #include <cstring>
 
-#include "control_packet.h"
+#include "members/box_state.h"
+#include "members/control_packet.h"
 #include "members_support.h"
-#include "rate_limit.h"
 
 namespace tally::members_test {
 namespace {
@@ -36,9 +36,10 @@ struct RunningJob : Bench {
   }
 
   // The packet moves the counter of `why` by one and nothing else that anyone can see.
-  void expect_drop(const Peer& from, const Bytes& datagram, MembershipDrop why, std::size_t replies = 0) {
-    SCOPED_TRACE(name_of(why));
-    MembershipCounters expected = members->counters();
+  void expect_drop(const Peer& from, const Bytes& datagram, members::MembershipDrop why,
+                   std::size_t replies = 0) {
+    SCOPED_TRACE(members::name_of(why));
+    members::MembershipCounters expected = members->counters();
     ++expected.drops[static_cast<std::size_t>(why)];
     const auto before = members->status(now);
     const std::uint64_t version_before = version;
@@ -73,9 +74,9 @@ TEST_F(MembersPackets, EveryTruncationIsARuntOrALength) {
   const Bytes whole = joiner.join();
   for (std::size_t n = 0; n < whole.size(); ++n) {
     const Bytes cut(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(n));
-    const auto why = n < kHeaderBytes                         ? MembershipDrop::kRunt
-                     : n < kHeaderBytes + sizeof(JoinPayload) ? MembershipDrop::kLength
-                                                              : MembershipDrop::kPayload;
+    const auto why = n < kHeaderBytes                         ? members::MembershipDrop::kRunt
+                     : n < kHeaderBytes + sizeof(JoinPayload) ? members::MembershipDrop::kLength
+                                                              : members::MembershipDrop::kPayload;
     expect_drop(joiner, cut, why);
   }
 }
@@ -101,34 +102,42 @@ TEST_F(MembersPackets, HeaderFieldsAreChecked) {
     change(changed);
     return sealed(changed, payload);
   };
-  expect_drop(joiner, with([](Header& x) { x.version = 2; }), MembershipDrop::kVersion);
-  expect_drop(joiner, with([](Header& x) { x.type = PacketType{0}; }), MembershipDrop::kType);
-  expect_drop(joiner, with([](Header& x) { x.type = PacketType{255}; }), MembershipDrop::kType);
-  expect_drop(joiner, with([](Header& x) { x.type = PacketType::kJoined; }), MembershipDrop::kType);
-  expect_drop(joiner, with([](Header& x) { x.type = PacketType::kContribute; }), MembershipDrop::kType);
-  expect_drop(joiner, with([](Header& x) { x.flags = 16; }), MembershipDrop::kFlags);
-  expect_drop(joiner, with([](Header& x) { x.rank = Be<std::uint16_t>(0xFFFF); }), MembershipDrop::kRank);
-  expect_drop(joiner, with([](Header& x) { x.job = Be<std::uint16_t>(1); }), MembershipDrop::kField);
-  expect_drop(joiner, with([](Header& x) { x.epoch = Be<std::uint32_t>(1); }), MembershipDrop::kField);
-  expect_drop(joiner, with([](Header& x) { x.cookie = Be<std::uint64_t>(1); }), MembershipDrop::kField);
+  expect_drop(joiner, with([](Header& x) { x.version = 2; }), members::MembershipDrop::kVersion);
+  expect_drop(joiner, with([](Header& x) { x.type = PacketType{0}; }), members::MembershipDrop::kType);
+  expect_drop(joiner, with([](Header& x) { x.type = PacketType{255}; }), members::MembershipDrop::kType);
+  expect_drop(joiner, with([](Header& x) { x.type = PacketType::kJoined; }), members::MembershipDrop::kType);
+  expect_drop(joiner, with([](Header& x) { x.type = PacketType::kContribute; }),
+              members::MembershipDrop::kType);
+  expect_drop(joiner, with([](Header& x) { x.flags = 16; }), members::MembershipDrop::kFlags);
+  expect_drop(joiner, with([](Header& x) { x.rank = Be<std::uint16_t>(0xFFFF); }),
+              members::MembershipDrop::kRank);
+  expect_drop(joiner, with([](Header& x) { x.job = Be<std::uint16_t>(1); }), members::MembershipDrop::kField);
+  expect_drop(joiner, with([](Header& x) { x.epoch = Be<std::uint32_t>(1); }),
+              members::MembershipDrop::kField);
+  expect_drop(joiner, with([](Header& x) { x.cookie = Be<std::uint64_t>(1); }),
+              members::MembershipDrop::kField);
 }
 
 TEST_F(MembersPackets, LengthsOfTextsMustAddUp) {
-  expect_drop(joiner, join_with([](auto& p) { p.name_bytes = 0; }), MembershipDrop::kLength);
-  expect_drop(joiner, join_with([](auto& p) { p.name_bytes = 65; }), MembershipDrop::kLength);
-  expect_drop(joiner, join_with([](auto& p) { p.token_bytes = 255; }), MembershipDrop::kLength);
-  expect_drop(joiner, join_with([](auto& p) { ++p.token_bytes; }), MembershipDrop::kLength);
+  expect_drop(joiner, join_with([](auto& p) { p.name_bytes = 0; }), members::MembershipDrop::kLength);
+  expect_drop(joiner, join_with([](auto& p) { p.name_bytes = 65; }), members::MembershipDrop::kLength);
+  expect_drop(joiner, join_with([](auto& p) { p.token_bytes = 255; }), members::MembershipDrop::kLength);
+  expect_drop(joiner, join_with([](auto& p) { ++p.token_bytes; }), members::MembershipDrop::kLength);
   joiner.token = std::string(65, 'x');
-  expect_drop(joiner, joiner.join(), MembershipDrop::kLength);
-  expect_drop(peers[0], peers[0].packet(PacketType::kHeartbeat, bytes_of("x")), MembershipDrop::kLength);
-  expect_drop(peers[0], peers[0].packet(PacketType::kLeave, bytes_of("x")), MembershipDrop::kLength);
-  expect_drop(peers[0], peers[0].abort(std::string(kMaxTextBytes + 1, 'x')), MembershipDrop::kLength);
+  expect_drop(joiner, joiner.join(), members::MembershipDrop::kLength);
+  expect_drop(peers[0], peers[0].packet(PacketType::kHeartbeat, bytes_of("x")),
+              members::MembershipDrop::kLength);
+  expect_drop(peers[0], peers[0].packet(PacketType::kLeave, bytes_of("x")), members::MembershipDrop::kLength);
+  expect_drop(peers[0], peers[0].abort(std::string(kMaxTextBytes + 1, 'x')),
+              members::MembershipDrop::kLength);
   expect_drop(peers[0], peers[0].packet(PacketType::kProbe, Bytes(4 * kMaxElements + 1)),
-              MembershipDrop::kLength);
+              members::MembershipDrop::kLength);
 }
 
 TEST_F(MembersPackets, JoinFieldsHaveRanges) {
-  const auto bad = [&](auto change) { expect_drop(joiner, join_with(change), MembershipDrop::kField); };
+  const auto bad = [&](auto change) {
+    expect_drop(joiner, join_with(change), members::MembershipDrop::kField);
+  };
   bad([](auto& p) { p.instance = Be<std::uint64_t>(0); });
   bad([](auto& p) { p.world = Be<std::uint16_t>(0); });
   bad([](auto& p) { p.world = Be<std::uint16_t>(65); });
@@ -147,7 +156,7 @@ TEST_F(MembersPackets, JoinFieldsHaveRanges) {
 TEST_F(MembersPackets, RefusalsSayWhy) {
   Peer p(1);
   p.instance = 77;
-  const auto refusal = [&](MembershipDrop why) {
+  const auto refusal = [&](members::MembershipDrop why) {
     const std::uint64_t count = members->counters().of(why);
     const Sent s = only(send(p, p.join()), PacketType::kJoined, p);
     EXPECT_EQ(members->counters().of(why), count + 1);
@@ -160,33 +169,34 @@ TEST_F(MembersPackets, RefusalsSayWhy) {
     return s.text();
   };
   p.job = "vgg";
-  EXPECT_EQ(refusal(MembershipDrop::kUnknownJob), "job 'vgg' is not declared on this box");
+  EXPECT_EQ(refusal(members::MembershipDrop::kUnknownJob), "job 'vgg' is not declared on this box");
   p.job = "v\x1b[g";
-  EXPECT_EQ(refusal(MembershipDrop::kUnknownJob), "job 'v [g' is not declared on this box");
+  EXPECT_EQ(refusal(members::MembershipDrop::kUnknownJob), "job 'v [g' is not declared on this box");
   p.job = "resnet";
   for (const std::string token : {"", "secres", "secre", "secretsecret", "Secret"}) {
     p.token = token;
-    EXPECT_EQ(refusal(MembershipDrop::kToken), "job 'resnet': wrong token") << token;
+    EXPECT_EQ(refusal(members::MembershipDrop::kToken), "job 'resnet': wrong token") << token;
   }
   p.token = "secret";
   p.world = 3;
-  EXPECT_EQ(refusal(MembershipDrop::kWorld), "job 'resnet' has 2 workers here, this worker expects 3");
+  EXPECT_EQ(refusal(members::MembershipDrop::kWorld),
+            "job 'resnet' has 2 workers here, this worker expects 3");
   p.world = 2;
   p.rank = 2;
-  EXPECT_EQ(refusal(MembershipDrop::kRank), "job 'resnet' has ranks 0 to 1, not 2");
+  EXPECT_EQ(refusal(members::MembershipDrop::kRank), "job 'resnet' has ranks 0 to 1, not 2");
   p.rank = 1;
-  EXPECT_EQ(refusal(MembershipDrop::kHeld), "rank 1 is held by a live process at 10.0.0.1");
-  EXPECT_EQ(status(id).phase, JobPhase::kRunning);
+  EXPECT_EQ(refusal(members::MembershipDrop::kHeld), "rank 1 is held by a live process at 10.0.0.1");
+  EXPECT_EQ(status(id).phase, members::JobPhase::kRunning);
 }
 
 TEST_F(MembersPackets, RefusalsAreLimitedPerSource) {
   Peer liar(1);
   liar.token = "guess";
   for (int i = 0; i < 10; ++i) EXPECT_EQ(send(liar, liar.join()).size(), 1U);
-  for (int i = 0; i < 10; ++i) expect_drop(liar, liar.join(), MembershipDrop::kToken);
+  for (int i = 0; i < 10; ++i) expect_drop(liar, liar.join(), members::MembershipDrop::kToken);
   now += 100 * kMillisecond;
   EXPECT_EQ(send(liar, liar.join()).size(), 1U);
-  expect_drop(liar, liar.join(), MembershipDrop::kToken);
+  expect_drop(liar, liar.join(), members::MembershipDrop::kToken);
   Peer other(1);
   other.binding.address = mapped({10, 9, 9, 9});
   other.token = "guess";
@@ -197,23 +207,23 @@ TEST_F(MembersPackets, ForgedMemberPacketsAreDropped) {
   for (const auto type : {PacketType::kHeartbeat, PacketType::kLeave, PacketType::kAbort}) {
     Peer forger = peers[1];
     forger.cookie ^= 1;
-    expect_drop(forger, forger.packet(type), MembershipDrop::kCookie);
+    expect_drop(forger, forger.packet(type), members::MembershipDrop::kCookie);
     forger = peers[1];
     forger.cookie = peers[0].cookie;
-    expect_drop(forger, forger.packet(type), MembershipDrop::kCookie);
+    expect_drop(forger, forger.packet(type), members::MembershipDrop::kCookie);
     forger.cookie = peers[1].result_cookie;
-    expect_drop(forger, forger.packet(type), MembershipDrop::kCookie);
+    expect_drop(forger, forger.packet(type), members::MembershipDrop::kCookie);
     forger = peers[1];
     forger.binding.udp_port ^= 1;
-    expect_drop(forger, forger.packet(type), MembershipDrop::kSource);
+    expect_drop(forger, forger.packet(type), members::MembershipDrop::kSource);
     forger = peers[1];
     forger.binding.port = PortIndex{9};
-    expect_drop(forger, forger.packet(type), MembershipDrop::kSource);
+    expect_drop(forger, forger.packet(type), members::MembershipDrop::kSource);
     forger = peers[1];
     forger.rank = 2;
-    expect_drop(forger, forger.packet(type), MembershipDrop::kRank);
+    expect_drop(forger, forger.packet(type), members::MembershipDrop::kRank);
     forger.rank = 0xFF00;
-    expect_drop(forger, forger.packet(type), MembershipDrop::kRank);
+    expect_drop(forger, forger.packet(type), members::MembershipDrop::kRank);
   }
 }
 
@@ -221,7 +231,7 @@ TEST_F(MembersPackets, DeadEpochAndUnknownJobGetAReject) {
   Peer stale = peers[1];
   stale.epoch ^= 1;
   stale.next = 4711;
-  const auto expect_reject = [&](MembershipDrop why, RejectReason reason) {
+  const auto expect_reject = [&](members::MembershipDrop why, RejectReason reason) {
     const std::uint64_t count = members->counters().of(why);
     const Sent s = only(send(stale, stale.heartbeat()), PacketType::kReject, stale);
     EXPECT_EQ(members->counters().of(why), count + 1);
@@ -232,18 +242,18 @@ TEST_F(MembersPackets, DeadEpochAndUnknownJobGetAReject) {
     EXPECT_EQ(s.header.cookie.host(), 0U);
     EXPECT_TRUE(s.payload.empty());
   };
-  expect_reject(MembershipDrop::kEpoch, RejectReason::kEpoch);
+  expect_reject(members::MembershipDrop::kEpoch, RejectReason::kEpoch);
   stale.epoch = 0;
-  expect_reject(MembershipDrop::kEpoch, RejectReason::kEpoch);
+  expect_reject(members::MembershipDrop::kEpoch, RejectReason::kEpoch);
   stale.epoch = peers[1].epoch;
   stale.job_id = 2;
-  expect_reject(MembershipDrop::kJob, RejectReason::kJob);
+  expect_reject(members::MembershipDrop::kJob, RejectReason::kJob);
   stale.job_id = 0;
-  expect_reject(MembershipDrop::kJob, RejectReason::kJob);
+  expect_reject(members::MembershipDrop::kJob, RejectReason::kJob);
   stale.job_id = 0xFFFF;
-  expect_reject(MembershipDrop::kJob, RejectReason::kJob);
+  expect_reject(members::MembershipDrop::kJob, RejectReason::kJob);
   for (int i = 0; i < 5; ++i) EXPECT_EQ(send(stale, stale.heartbeat()).size(), 1U);
-  expect_drop(stale, stale.heartbeat(), MembershipDrop::kJob);  // 10 per second and source
+  expect_drop(stale, stale.heartbeat(), members::MembershipDrop::kJob);  // 10 per second and source
 }
 
 TEST_F(MembersPackets, ProbesAreEchoedAHundredTimesASecond) {
@@ -255,10 +265,10 @@ TEST_F(MembersPackets, ProbesAreEchoedAHundredTimesASecond) {
   EXPECT_EQ(s.payload, large);
   EXPECT_EQ(s.header.cookie.host(), 5U);
   for (int i = 1; i < 100; ++i) EXPECT_EQ(send(anyone, anyone.packet(PacketType::kProbe)).size(), 1U);
-  expect_drop(anyone, anyone.packet(PacketType::kProbe), MembershipDrop::kRate);
+  expect_drop(anyone, anyone.packet(PacketType::kProbe), members::MembershipDrop::kRate);
   now += 10 * kMillisecond;
   EXPECT_EQ(send(anyone, anyone.packet(PacketType::kProbe)).size(), 1U);
-  expect_drop(anyone, anyone.packet(PacketType::kProbe), MembershipDrop::kRate);
+  expect_drop(anyone, anyone.packet(PacketType::kProbe), members::MembershipDrop::kRate);
   EXPECT_EQ(members->counters().of(PacketType::kProbe), 101U);
 }
 
@@ -275,7 +285,7 @@ TEST_F(MembersPackets, AnAnswerThatDoesNotFitIsDiscarded) {
 // The layout of docs/protocol.md, byte by byte.
 TEST(MembersJoined, RunningIsByteExact) {
   Bench bench;
-  JobConfig config = config_of(2);
+  members::JobConfig config = config_of(2);
   config.results = ResultsMode::kMulticast;
   config.first_chunk = Chunk{0xFFFFFFFD};
   config.lease = 2500 * kMillisecond;
@@ -290,7 +300,7 @@ TEST(MembersJoined, RunningIsByteExact) {
   const auto sent = bench.send(peers[1], peers[1].join());
   const Sent& s = sent.back();
   ASSERT_EQ(s.to, peers[1].binding);
-  const Job* row = bench.row(id);
+  const jobs::Job* row = bench.row(id);
   ASSERT_NE(row, nullptr);
 
   Bytes expected;
@@ -355,7 +365,7 @@ TEST(MembersJoined, FormingShowsNoSecrets) {
 }
 
 TEST(MembersRateLimit, GivesABurstThenTheRate) {
-  RateLimit limit(10, 1);
+  members::RateLimit limit(10, 1);
   const Ipv6 a = mapped({10, 0, 0, 1});
   int taken = 0;
   for (TimeNs t = 0; t < 10 * kSecond; t += kMillisecond) taken += limit.take(a, t) ? 1 : 0;
@@ -363,7 +373,7 @@ TEST(MembersRateLimit, GivesABurstThenTheRate) {
 }
 
 TEST(MembersRateLimit, ForgedSourcesTogetherAreBounded) {
-  RateLimit limit(10, 1);
+  members::RateLimit limit(10, 1);
   int taken = 0;
   for (std::uint32_t i = 0; i < 100'000; ++i) {
     taken += limit.take(mapped({1, static_cast<std::uint8_t>(i >> 16), static_cast<std::uint8_t>(i >> 8),
@@ -377,9 +387,10 @@ TEST(MembersRateLimit, ForgedSourcesTogetherAreBounded) {
 }
 
 TEST(MembersNames, EveryDropHasItsOwnName) {
-  for (std::size_t i = 0; i < kMembershipDropCount; ++i) {
-    EXPECT_FALSE(kMembershipDropNames[i].empty());
-    for (std::size_t j = 0; j < i; ++j) EXPECT_NE(kMembershipDropNames[i], kMembershipDropNames[j]);
+  for (std::size_t i = 0; i < members::kMembershipDropCount; ++i) {
+    EXPECT_FALSE(members::kMembershipDropNames[i].empty());
+    for (std::size_t j = 0; j < i; ++j)
+      EXPECT_NE(members::kMembershipDropNames[i], members::kMembershipDropNames[j]);
   }
 }
 

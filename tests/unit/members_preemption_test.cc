@@ -13,7 +13,7 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr std::uint32_t kEntry = pool_lines(16, 1, 352) / 16;  // lines for one chunk of the window
+constexpr std::uint32_t kEntry = jobs::pool_lines(16, 1, 352) / 16;  // lines for one chunk of the window
 
 // A box of one core for so many chunks of window, and jobs of two workers.
 struct Rack : Bench {
@@ -27,7 +27,7 @@ struct Rack : Bench {
 
   Team& add(const std::string& name, std::uint8_t priority, std::uint32_t window,
             TimeNs lease = 30 * kSecond) {
-    JobConfig config = config_of(2, name);
+    members::JobConfig config = config_of(2, name);
     config.priority = priority;
     config.window = window;
     config.lease = lease;
@@ -75,8 +75,8 @@ struct Rack : Bench {
     for (Team& team : teams) hear(team);
   }
   [[nodiscard]] std::uint32_t window(const Team& team) const {
-    const JobStatus s = status(team.id);
-    return s.phase == JobPhase::kRunning ? s.window : 0;
+    const members::JobStatus s = status(team.id);
+    return s.phase == members::JobPhase::kRunning ? s.window : 0;
   }
   [[nodiscard]] bool refused(const Team& team) const {
     return std::any_of(sent.begin(), sent.end(), [&](const Sent& s) {
@@ -104,7 +104,7 @@ TEST(MembersPreemption, TheLowestPriorityGivesFirstAndTheOthersAreNotDisturbed) 
   EXPECT_TRUE(box.called_back(low));
   EXPECT_FALSE(box.called_back(middle));
   EXPECT_FALSE(box.refused(urgent));
-  EXPECT_EQ(box.status(urgent.id).phase, JobPhase::kForming);
+  EXPECT_EQ(box.status(urgent.id).phase, members::JobPhase::kForming);
   EXPECT_EQ(box.status(urgent.id).missing, 0U);
   EXPECT_EQ(box.status(low.id).shrunk_for, "urgent");
   EXPECT_EQ(box.status(low.id).limit, 32U);
@@ -151,7 +151,7 @@ TEST(MembersPreemption, WhatCanNeverFitIsRefusedAndNobodyGives) {
   box.ask(urgent);
   EXPECT_TRUE(box.refused(urgent));
   EXPECT_FALSE(box.called_back(low));
-  EXPECT_EQ(box.status(urgent.id).phase, JobPhase::kDeclared);
+  EXPECT_EQ(box.status(urgent.id).phase, members::JobPhase::kDeclared);
 }
 
 // The window asked for cannot be had in any way; giving helps to half of it.
@@ -184,11 +184,11 @@ TEST(MembersPreemption, PoolsMoveTogether) {
 TEST(MembersPreemption, ALedgerTakesMemoryToo) {
   const std::uint32_t own = 64 * kEntry;
   Bench bench(shared_box(own, 64));
-  JobConfig pool = config_of(1, "low");
+  members::JobConfig pool = config_of(1, "low");
   pool.window = 64;
   pool.priority = 10;
   const JobId low = bench.declare(pool);
-  JobConfig sharer = sharer_of(1, Discipline::kShared, "urgent");
+  members::JobConfig sharer = sharer_of(1, Discipline::kShared, "urgent");
   sharer.window = 64;
   const JobId urgent = bench.declare(sharer);
   Peer a(0, 1);
@@ -202,7 +202,7 @@ TEST(MembersPreemption, ALedgerTakesMemoryToo) {
   EXPECT_EQ(count_of(sent, PacketType::kReject, a), 1U);
   Bench::take(b, bench.send(a, a.join()));
   EXPECT_EQ(bench.status(low).window, 32U);
-  EXPECT_EQ(bench.status(urgent).phase, JobPhase::kRunning);
+  EXPECT_EQ(bench.status(urgent).phase, members::JobPhase::kRunning);
   EXPECT_EQ(bench.status(urgent).window, 64U);
 }
 
@@ -215,8 +215,8 @@ struct MembersShrunk : testing::Test, Rack {
   void live(TimeNs time) {
     for (const TimeNs end = now + time; now < end;) {
       note(advance(kSecond));
-      if (status(low.id).phase == JobPhase::kRunning) beat(low);
-      if (status(urgent.id).phase == JobPhase::kRunning) beat(urgent);
+      if (status(low.id).phase == members::JobPhase::kRunning) beat(low);
+      if (status(urgent.id).phase == members::JobPhase::kRunning) beat(urgent);
     }
   }
   Team& low = add("low", 10, 64);
@@ -231,7 +231,7 @@ TEST_F(MembersShrunk, GrowsBackWhenTheOtherHasEnded) {
   live(60 * kSecond);
   EXPECT_FALSE(called_back(low)) << "there is nothing to grow into";
   for (Peer& p : urgent.peers) note(send(p, p.leave()));
-  EXPECT_EQ(status(urgent.id).phase, JobPhase::kEnded);
+  EXPECT_EQ(status(urgent.id).phase, members::JobPhase::kEnded);
   live(kSecond);
   EXPECT_TRUE(called_back(low));
   EXPECT_EQ(status(low.id).limit, 64U);
@@ -264,7 +264,7 @@ TEST_F(MembersShrunk, DeadMemberOfTheShrunkJobHoldsTheOtherUpForALease) {
   EXPECT_FALSE(refused(urgent));
   EXPECT_EQ(now - began, 30 * kSecond);
   EXPECT_EQ(window(urgent), 32U);
-  EXPECT_EQ(status(low.id).phase, JobPhase::kAborted);
+  EXPECT_EQ(status(low.id).phase, members::JobPhase::kAborted);
   EXPECT_THAT(status(low.id).reason, HasSubstr("rank 1 at 10.0.0.1 was silent"));
 }
 
@@ -282,8 +282,8 @@ TEST_F(MembersShrunk, WithdrawnBeforeThePoolIsBack) {
 
 TEST_F(MembersShrunk, SilentBeforeThePoolIsBack) {
   note(advance(6 * kSecond));
-  EXPECT_EQ(status(urgent.id).phase, JobPhase::kDeclared);
-  EXPECT_EQ(status(low.id).phase, JobPhase::kForming);
+  EXPECT_EQ(status(urgent.id).phase, members::JobPhase::kDeclared);
+  EXPECT_EQ(status(low.id).phase, members::JobPhase::kForming);
   obey();
   EXPECT_EQ(window(low), 32U);
   live(11 * kSecond);
@@ -305,7 +305,7 @@ TEST(MembersPreemption, AGenerationThatComesBackAfterALossOfStateWaitsToo) {
     box.note(box.advance(kSecond));
   }
   EXPECT_FALSE(box.refused(urgent));
-  EXPECT_EQ(box.status(urgent.id).phase, JobPhase::kForming);
+  EXPECT_EQ(box.status(urgent.id).phase, members::JobPhase::kForming);
   box.obey();
   EXPECT_EQ(box.window(low), 32U);
   EXPECT_EQ(box.window(urgent), 32U);
@@ -339,7 +339,7 @@ TEST_F(MembersShrunk, LowerNewcomersWaitBehind) {
   Team& late = add("late", 20, 16);
   ask(late);
   EXPECT_FALSE(refused(late));
-  EXPECT_EQ(status(late.id).phase, JobPhase::kForming);
+  EXPECT_EQ(status(late.id).phase, members::JobPhase::kForming);
   obey();
   EXPECT_EQ(window(urgent), 32U);
   ask(late);  // as its workers do while they wait

@@ -9,8 +9,8 @@
 #include <set>
 #include <tuple>
 
+#include "members/room.h"
 #include "members_support.h"
-#include "own_lines.h"
 #include "tally/mix64.h"
 
 namespace tally::members_test {
@@ -43,15 +43,15 @@ struct Life {
   std::map<std::uint32_t, Epoch> written;
   std::uint8_t servers;  // of each job that shares slots; 0: embedded
 
-  Life(std::uint64_t seed, const MembershipOptions& options, const std::array<Discipline, 3>& disciplines,
-       std::uint8_t servers_in = 0)
+  Life(std::uint64_t seed, const members::MembershipOptions& options,
+       const std::array<Discipline, 3>& disciplines, std::uint8_t servers_in = 0)
       : state(seed), bench(options, seed), servers(servers_in) {
     bench.cores_wait = true;
     for (std::uint16_t j = 0; j < 3; ++j) {
       const auto world = static_cast<std::uint16_t>(j + 1);
       const std::string name = "job" + std::to_string(j);
       const bool shares = shares_slots(disciplines.at(j));
-      JobConfig config = shares ? sharer_of(world, disciplines.at(j), name) : config_of(world, name);
+      members::JobConfig config = shares ? sharer_of(world, disciplines.at(j), name) : config_of(world, name);
       if (shares) config.quota.reserved_ppm = 400'000;
       const bool served = shares && servers != 0;
       if (served) config.server = ServerKind::kExternal;
@@ -152,7 +152,7 @@ struct Life {
     } else if (what < 51) {
       bench.now += below(15 * kSecond);
     } else if (what < 80) {
-      std::vector<SharedDemand> demand;
+      std::vector<members::SharedDemand> demand;
       for (std::uint16_t id = 1; id <= 3; ++id)
         demand.push_back({JobId{id}, static_cast<std::uint32_t>(below(50)), below(2) == 0});
       bench.members->rebalance(demand);
@@ -166,7 +166,7 @@ struct Life {
       ASSERT_GT(publication->version, bench.version);
       bench.version = publication->version;
       bench.table = publication->table;
-      for (const FreedLines& f : publication->freed) {
+      for (const jobs::FreedLines& f : publication->freed) {
         const std::uint32_t end = f.lines.first + f.lines.count;
         ASSERT_LE(end, bench.options.slot_lines);
         written.erase(written.lower_bound(f.lines.first), written.lower_bound(end));
@@ -188,7 +188,7 @@ struct Life {
   // No ledger holds what another epoch wrote.
   void write_ledgers() {
     for (std::uint16_t id = 1; id <= 3; ++id) {
-      const Job* row = bench.row(JobId{id});
+      const jobs::Job* row = bench.row(JobId{id});
       if (row == nullptr || row->discipline != Discipline::kShared) continue;
       for (std::uint32_t l = 0; l < row->slots.count; ++l) {
         const auto [line, fresh] = written.try_emplace(row->slots.first + l, row->epoch);
@@ -199,12 +199,12 @@ struct Life {
 
   void check() {
     std::set<Epoch> epochs;
-    std::vector<LineRange> ranges;
+    std::vector<jobs::LineRange> ranges;
     std::uint32_t reserved = 0;
     for (const auto& s : bench.members->status(bench.now)) {
-      const Job* row = bench.row(s.id);
-      const bool active = s.phase == JobPhase::kRunning || s.phase == JobPhase::kDraining;
-      if (s.phase != JobPhase::kForming) {
+      const jobs::Job* row = bench.row(s.id);
+      const bool active = s.phase == members::JobPhase::kRunning || s.phase == members::JobPhase::kDraining;
+      if (s.phase != members::JobPhase::kForming) {
         ASSERT_EQ(row != nullptr, active);
       }
       if (row == nullptr) continue;
@@ -213,7 +213,7 @@ struct Life {
       ASSERT_NE(raw(row->epoch), 0U);
       ASSERT_LE(row->window, s.largest_window);
       ASSERT_EQ(row->slots.count,
-                own_lines(row->discipline, row->window, row->span, row->shards, row->elements));
+                members::own_lines(row->discipline, row->window, row->span, row->shards, row->elements));
       ASSERT_LE(row->slots.first + row->slots.count, bench.options.slot_lines);
       reserved += row->reserved;
       ASSERT_LE(reserved, bench.options.shared_entries);
@@ -225,7 +225,8 @@ struct Life {
       ranges.push_back(row->slots);
       for (const auto& p : jobs[raw(s.id) - 1U]) {
         if (p.epoch != raw(row->epoch)) continue;
-        const Member& m = p.serves() ? row->server_ranks[server_index(Rank{p.rank})] : row->ranks[p.rank];
+        const jobs::Member& m =
+            p.serves() ? row->server_ranks[server_index(Rank{p.rank})] : row->ranks[p.rank];
         ASSERT_EQ(p.cookie, raw(m.cookie));
         ASSERT_EQ(p.result_cookie, raw(row->result_cookie));
         ASSERT_EQ(p.last.generation.host(), raw(row->generation));
@@ -257,11 +258,12 @@ TEST(MembersRandom, InvariantsHoldWhereJobsShareSlots) {
   for (std::uint64_t seed = 1; seed <= 40 / kShare; ++seed) {
     SCOPED_TRACE(seed);
     const bool little = seed % 2 == 0;  // then a ledger and a pool keep each other small
-    Life life(seed, shared_box(little ? pool_lines(16, 1, 352) + 40 : 20'000, 50), kMixed);
+    Life life(seed, shared_box(little ? jobs::pool_lines(16, 1, 352) + 40 : 20'000, 50), kMixed);
     for (int i = 0; i < 500; ++i) ASSERT_NO_FATAL_FAILURE(life.step(20, true));
     for (int i = 0; i < 500 && !little; ++i) ASSERT_NO_FATAL_FAILURE(life.step(0, false));
     for (const auto& s : life.bench.members->status(life.bench.now)) {
-      EXPECT_TRUE(little || s.phase == JobPhase::kRunning) << s.name << " " << name_of(s.phase) << s.reason;
+      EXPECT_TRUE(little || s.phase == members::JobPhase::kRunning)
+          << s.name << " " << members::name_of(s.phase) << s.reason;
     }
   }
 }
@@ -276,16 +278,16 @@ TEST(MembersRandom, InvariantsHoldAndEveryJobHealsWithExternalServers) {
     Epoch epoch{};
     for (int i = 0; i < 500; ++i) {
       ASSERT_NO_FATAL_FAILURE(life.step(20, true));
-      const JobStatus s = life.bench.status(JobId{3});
-      if (s.phase == JobPhase::kRunning && s.epoch == epoch && s.servers[0].instance != instance)
+      const members::JobStatus s = life.bench.status(JobId{3});
+      if (s.phase == members::JobPhase::kRunning && s.epoch == epoch && s.servers[0].instance != instance)
         ++taken_over;
       instance = s.servers[0].instance;
       epoch = s.epoch;
     }
     for (int i = 0; i < 500; ++i) ASSERT_NO_FATAL_FAILURE(life.step(0, false));
     for (const auto& s : life.bench.members->status(life.bench.now)) {
-      EXPECT_TRUE(s.phase == JobPhase::kRunning)
-          << s.name << " " << name_of(s.phase) << " missing " << s.missing << ", servers "
+      EXPECT_TRUE(s.phase == members::JobPhase::kRunning)
+          << s.name << " " << members::name_of(s.phase) << " missing " << s.missing << ", servers "
           << s.missing_servers << ": " << s.reason;
     }
   }
@@ -296,7 +298,7 @@ TEST(MembersRandom, InvariantsHoldAndEveryJobHealsWithExternalServers) {
 TEST(MembersRandom, InvariantsHoldWithLittleMemory) {
   for (std::uint64_t seed = 1; seed <= 30 / kShare; ++seed) {
     SCOPED_TRACE(seed);
-    Life life(seed, shared_box(pool_lines(128, 1, 352) + 3000, 0), kPools);
+    Life life(seed, shared_box(jobs::pool_lines(128, 1, 352) + 3000, 0), kPools);
     for (int i = 0; i < 1000; ++i) ASSERT_NO_FATAL_FAILURE(life.step(20, true));
   }
 }
@@ -308,15 +310,15 @@ TEST(MembersRandom, TheHighestPriorityRunsWithLittleMemory) {
   for (std::uint64_t seed = 1; seed <= 60 / kShare; ++seed) {
     if (seed % 3 == 0) continue;
     SCOPED_TRACE(seed);
-    Life life(seed, shared_box(pool_lines(256 + 48, 1, 352), 0), kPools);
+    Life life(seed, shared_box(jobs::pool_lines(256 + 48, 1, 352), 0), kPools);
     for (int i = 0; i < 500; ++i) {
       ASSERT_NO_FATAL_FAILURE(life.step(20, true));
       for (const auto& s : life.bench.members->status(life.bench.now)) gave += s.shrunk_for.empty() ? 0 : 1;
     }
     for (int i = 0; i < 500; ++i) ASSERT_NO_FATAL_FAILURE(life.step(0, false));
     const auto highest = life.bench.members->status(life.bench.now).back();
-    EXPECT_TRUE(highest.phase == JobPhase::kRunning)
-        << name_of(highest.phase) << " missing " << highest.missing << ": " << highest.reason;
+    EXPECT_TRUE(highest.phase == members::JobPhase::kRunning)
+        << members::name_of(highest.phase) << " missing " << highest.missing << ": " << highest.reason;
   }
   EXPECT_GT(gave, 500 / kShare) << "it did not happen often enough";
 }
@@ -324,12 +326,12 @@ TEST(MembersRandom, TheHighestPriorityRunsWithLittleMemory) {
 TEST(MembersRandom, InvariantsHoldAndEveryJobHeals) {
   for (std::uint64_t seed = 1; seed <= 60 / kShare; ++seed) {
     SCOPED_TRACE(seed);
-    Life life(seed, shared_box(3 * pool_lines(256, 1, 352), 0), kPools);
+    Life life(seed, shared_box(3 * jobs::pool_lines(256, 1, 352), 0), kPools);
     for (int i = 0; i < 500; ++i) ASSERT_NO_FATAL_FAILURE(life.step(20, true));
     for (int i = 0; i < 500; ++i) ASSERT_NO_FATAL_FAILURE(life.step(0, false));
     for (const auto& s : life.bench.members->status(life.bench.now)) {
-      EXPECT_TRUE(s.phase == JobPhase::kRunning)
-          << s.name << " " << name_of(s.phase) << " missing " << s.missing << ": " << s.reason;
+      EXPECT_TRUE(s.phase == members::JobPhase::kRunning)
+          << s.name << " " << members::name_of(s.phase) << " missing " << s.missing << ": " << s.reason;
     }
   }
 }

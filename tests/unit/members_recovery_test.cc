@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "jobs/layout.h"
 #include "members_support.h"
-#include "stamp.h"
 
 namespace tally::members_test {
 namespace {
@@ -29,12 +29,12 @@ struct MembersRecovery : testing::Test, Bench {
 };
 
 TEST_F(MembersRecovery, RestartOfTheDataPlaneKeepsTheGeneration) {
-  const LineRange slots = status(id).slots;
+  const jobs::LineRange slots = status(id).slots;
   const Peer before = peers[1];
   members->restart_data_plane(now);
   auto sent = settle();
   EXPECT_EQ(row(id), nullptr);
-  EXPECT_EQ(status(id).phase, JobPhase::kForming);
+  EXPECT_EQ(status(id).phase, members::JobPhase::kForming);
   EXPECT_EQ(status(id).missing, 0b111U);
   for (const auto& p : peers) {  // called back, idle or not
     const Sent s = only(sent, PacketType::kReject, p);
@@ -103,7 +103,7 @@ TEST_F(MembersRecovery, MemberThatDoesNotComeBackIsNamedToTheOthers) {
     EXPECT_THAT(s.text(), HasSubstr("rank 2 at 10.0.0.2 was silent for 10.0 s"));
     EXPECT_EQ(only(sent, PacketType::kJoined, p).joined().nonce.host(), p.nonce);
   }
-  EXPECT_EQ(status(id).phase, JobPhase::kAborted);
+  EXPECT_EQ(status(id).phase, members::JobPhase::kAborted);
 }
 
 TEST_F(MembersRecovery, OtherProcessCannotTakeTheRankOfAMemberThatIsCalledBack) {
@@ -121,7 +121,7 @@ TEST_F(MembersRecovery, FailureWhileCalledBackStillAborts) {
   send(peers[0], peers[0].join());
   const auto sent = send(peers[1], peers[1].abort("out of memory"));
   for (const auto& p : peers) EXPECT_EQ(only(sent, PacketType::kAbort, p).text(), "rank 1: out of memory");
-  EXPECT_EQ(status(id).phase, JobPhase::kAborted);
+  EXPECT_EQ(status(id).phase, members::JobPhase::kAborted);
 }
 
 TEST_F(MembersRecovery, MemberThatLostItsRecordMeansANewGeneration) {
@@ -139,7 +139,7 @@ TEST_F(MembersRecovery, RestartWhileDrainingEndsTheJob) {
   send(peers[0], peers[0].leave());
   members->restart_data_plane(now);
   settle();
-  EXPECT_EQ(status(id).phase, JobPhase::kEnded);
+  EXPECT_EQ(status(id).phase, members::JobPhase::kEnded);
   EXPECT_EQ(row(id), nullptr);
   EXPECT_EQ(count_of(send(peers[1], peers[1].leave()), PacketType::kLeave, peers[1]), 1U);
   const Sent refused = only(send(peers[2], peers[2].join()), PacketType::kJoined, peers[2]);
@@ -150,9 +150,9 @@ TEST_F(MembersRecovery, RestartWhileDrainingEndsTheJob) {
 TEST_F(MembersRecovery, LeaveWhileCalledBackEndsTheJob) {
   members->restart_data_plane(now);
   settle();
-  EXPECT_EQ(status(id).phase, JobPhase::kForming);
+  EXPECT_EQ(status(id).phase, members::JobPhase::kForming);
   EXPECT_EQ(count_of(send(peers[0], peers[0].leave()), PacketType::kLeave, peers[0]), 1U);
-  EXPECT_EQ(status(id).phase, JobPhase::kEnded);
+  EXPECT_EQ(status(id).phase, members::JobPhase::kEnded);
 }
 
 TEST_F(MembersRecovery, AllControlStateLostIsAdoptedFromTheMembers) {
@@ -219,7 +219,7 @@ TEST_F(MembersRecovery, MissingRankIsNamedToThoseWhoCameBack) {
     EXPECT_EQ(s.text(), "the job's generation cannot go on: rank 1 did not come back within 10.0 s");
   }
   EXPECT_EQ(sent.size(), 2U);
-  EXPECT_EQ(status(id).phase, JobPhase::kDeclared);
+  EXPECT_EQ(status(id).phase, members::JobPhase::kDeclared);
   EXPECT_EQ(members->deadline(), kNever);
 }
 
@@ -252,11 +252,11 @@ TEST_F(MembersRecovery, EpochIsRenewedBeforeTheNumbersHaveGoneHalfWayRound) {
     return send(peers[1], peers[1].heartbeat());
   };
   EXPECT_EQ(beat_at((1U << 29) - 1).size(), 1U);
-  EXPECT_EQ(status(id).phase, JobPhase::kRunning);
+  EXPECT_EQ(status(id).phase, members::JobPhase::kRunning);
   const auto sent = beat_at(1U << 29);
   EXPECT_EQ(count_of(sent, PacketType::kHeartbeat, peers[1]), 1U);
   for (const auto& p : peers) EXPECT_EQ(count_of(sent, PacketType::kReject, p), 1U);
-  EXPECT_EQ(status(id).phase, JobPhase::kForming);
+  EXPECT_EQ(status(id).phase, members::JobPhase::kForming);
   EXPECT_EQ(row(id), nullptr);
   for (auto& p : peers) p.lowest = p.next = 1U << 29;
   ASSERT_TRUE(form(peers));
@@ -265,9 +265,9 @@ TEST_F(MembersRecovery, EpochIsRenewedBeforeTheNumbersHaveGoneHalfWayRound) {
   // From the new base another 2^29, over the wrap and for ever.
   for (std::uint32_t epochs = 2; epochs < 12; ++epochs) {
     EXPECT_EQ(beat_at(epochs * (1U << 29) - 1).size(), 1U) << epochs;
-    EXPECT_EQ(status(id).phase, JobPhase::kRunning);
+    EXPECT_EQ(status(id).phase, members::JobPhase::kRunning);
     beat_at(epochs * (1U << 29));
-    EXPECT_EQ(status(id).phase, JobPhase::kForming);
+    EXPECT_EQ(status(id).phase, members::JobPhase::kForming);
     for (auto& p : peers) p.lowest = p.next = epochs * (1U << 29);
     ASSERT_TRUE(form(peers));
   }
@@ -283,7 +283,7 @@ TEST_F(MembersRecovery, NumbersOfAnEarlierGenerationDoNotRenewANewOne) {
   forget_everything();
   ASSERT_TRUE(form(peers));
   EXPECT_EQ(send(peers[0], peers[0].heartbeat()).size(), 1U);
-  EXPECT_EQ(status(id).phase, JobPhase::kRunning);
+  EXPECT_EQ(status(id).phase, members::JobPhase::kRunning);
 }
 
 TEST_F(MembersRecovery, EpochsAreNewEveryTime) {
@@ -299,14 +299,14 @@ TEST_F(MembersRecovery, EpochsAreNewEveryTime) {
 
 // No INCOMPLETE result for what a member may have a result of, or has offered, in an earlier epoch.
 TEST_F(MembersRecovery, StragglersAreFencedOffByTheLargestNext) {
-  JobConfig config = config_of(2, "late");
+  members::JobConfig config = config_of(2, "late");
   config.stragglers = {50 * kMillisecond, 2};
   config.first_chunk = Chunk{0xFFFFFFFD};
   const JobId late = declare(config);
   std::vector<Peer> two{Peer(0, 2), Peer(1, 2)};
   for (auto& p : two) p.job = "late";
   ASSERT_TRUE(form(two));
-  EXPECT_EQ(row(late)->stragglers.timeout, stamp(50 * kMillisecond));
+  EXPECT_EQ(row(late)->stragglers.timeout, jobs::stamp(50 * kMillisecond));
   EXPECT_EQ(row(late)->stragglers.least, 2);
   EXPECT_EQ(row(late)->stragglers.fence, config.first_chunk) << "nothing was before it";
   two[0].lowest = 0xFFFFFFFE;
@@ -323,7 +323,7 @@ TEST_F(MembersRecovery, StragglersAreFencedOffByTheLargestNext) {
 }
 
 TEST_F(MembersRecovery, OnlyWorkersOfSuchAJobAreToldOfStragglers) {
-  JobConfig config = config_of(1, "late");
+  members::JobConfig config = config_of(1, "late");
   config.stragglers = {50 * kMillisecond, 1};
   declare(config);
   Peer one(0, 1);
@@ -343,7 +343,7 @@ TEST_F(MembersRecovery, OnlyWorkersOfSuchAJobAreToldOfStragglers) {
 
 // Control has lost everything, and old copies of JOINs form the epoch before the members' own come.
 TEST_F(MembersRecovery, the_fence_of_stragglers_is_what_the_members_say_now) {
-  JobConfig config = config_of(2, "late");
+  members::JobConfig config = config_of(2, "late");
   config.stragglers = {50 * kMillisecond, 1};
   const JobId late = declare(config);
   std::vector<Peer> two{Peer(0, 2), Peer(1, 2)};

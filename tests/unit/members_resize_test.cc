@@ -26,7 +26,7 @@ struct MembersResize : testing::Test, Bench {
 
 TEST_F(MembersResize, ShrinksAndGrowsWithinItsGeneration) {
   const Peer before = peers[0];
-  const JobStatus was = status(id);
+  const members::JobStatus was = status(id);
   ASSERT_TRUE(members->resize("resnet", 64, now));
   const auto sent = settle();
   for (const auto& p : peers) {
@@ -34,7 +34,7 @@ TEST_F(MembersResize, ShrinksAndGrowsWithinItsGeneration) {
     EXPECT_EQ(hint.header.slot.host(), 1U);
     EXPECT_EQ(hint.header.epoch.host(), before.epoch);
   }
-  EXPECT_EQ(status(id).phase, JobPhase::kForming);
+  EXPECT_EQ(status(id).phase, members::JobPhase::kForming);
   ASSERT_TRUE(form(peers));
   EXPECT_EQ(status(id).window, 64U);
   EXPECT_EQ(status(id).generation, was.generation);
@@ -42,7 +42,7 @@ TEST_F(MembersResize, ShrinksAndGrowsWithinItsGeneration) {
   EXPECT_NE(peers[0].epoch, before.epoch);
   EXPECT_EQ(row(id)->window, 64U);
   EXPECT_EQ(row(id)->span, 512U) << "what may still be asked for is as much as before";
-  EXPECT_EQ(row(id)->slots, (LineRange{0, pool_lines(64, 1, 352)}));
+  EXPECT_EQ(row(id)->slots, (jobs::LineRange{0, jobs::pool_lines(64, 1, 352)}));
 
   ASSERT_TRUE(members->resize("resnet", 256, now));
   settle();
@@ -53,7 +53,7 @@ TEST_F(MembersResize, ShrinksAndGrowsWithinItsGeneration) {
 }
 
 TEST_F(MembersResize, OldLinesAreItsOwnUntilTheNewRowIsPublished) {
-  const LineRange old = status(id).slots;
+  const jobs::LineRange old = status(id).slots;
   ASSERT_TRUE(members->resize("resnet", 16, now));
   settle();
   send(peers[0], peers[0].join());
@@ -78,7 +78,7 @@ TEST_F(MembersResize, RefusesBadWindowsAndDisturbsNobody) {
   EXPECT_TRUE(members->resize("resnet", 256, now)) << "it has that";
   EXPECT_FALSE(members->publication());
   EXPECT_TRUE(answers().empty());
-  EXPECT_EQ(status(id).phase, JobPhase::kRunning);
+  EXPECT_EQ(status(id).phase, members::JobPhase::kRunning);
 }
 
 TEST_F(MembersResize, AJobThatHasNotBegunTakesItWhenItForms) {
@@ -86,7 +86,7 @@ TEST_F(MembersResize, AJobThatHasNotBegunTakesItWhenItForms) {
   std::vector<Peer> others{Peer(0), Peer(1)};
   for (Peer& p : others) p.job = "bert";
   ASSERT_TRUE(members->resize("bert", 64, now));
-  EXPECT_EQ(status(other).phase, JobPhase::kDeclared);
+  EXPECT_EQ(status(other).phase, members::JobPhase::kDeclared);
   EXPECT_EQ(status(other).wanted_window, 64U);
   send(others[0], others[0].join());
   ASSERT_TRUE(members->resize("bert", 1'024, now)) << "no generation bounds it";
@@ -120,22 +120,22 @@ TEST_F(MembersResize, MemberThatDoesNotComeBackEndsTheJob) {
   send(peers[0], peers[0].join());
   TimeNs waited = 0;
   std::vector<Sent> sent;
-  for (; status(id).phase == JobPhase::kForming && waited < 20 * kSecond; waited += kSecond) {
+  for (; status(id).phase == members::JobPhase::kForming && waited < 20 * kSecond; waited += kSecond) {
     send(peers[0], peers[0].join());
     const auto some = advance(kSecond);
     sent.insert(sent.end(), some.begin(), some.end());
   }
   EXPECT_EQ(waited, 10 * kSecond);
-  EXPECT_EQ(status(id).phase, JobPhase::kAborted);
+  EXPECT_EQ(status(id).phase, members::JobPhase::kAborted);
   EXPECT_THAT(status(id).reason, HasSubstr("rank 1 at 10.0.0.1 was silent"));
   EXPECT_EQ(count_of(sent, PacketType::kAbort, peers[0]), 1U);
 }
 
 // What it gave is another's now: it gets the largest window that fits, at least what it had.
 TEST(MembersResizeRoom, GrowthTakesWhatIsFree) {
-  Bench bench(pool_lines(256, 1, 352));
+  Bench bench(jobs::pool_lines(256, 1, 352));
   const JobId id = bench.declare(config_of(1));
-  JobConfig config = config_of(1, "bert");
+  members::JobConfig config = config_of(1, "bert");
   config.window = 64;
   const JobId bert = bench.declare(config);
   std::vector<Peer> peers{Peer(0, 1)};

@@ -30,7 +30,7 @@ struct MembersRunning : testing::Test, Bench {
       EXPECT_EQ(s.header.cookie.host(), p.result_cookie);
       EXPECT_EQ(s.text(), text);
     }
-    EXPECT_EQ(status(id).phase, JobPhase::kAborted);
+    EXPECT_EQ(status(id).phase, members::JobPhase::kAborted);
     EXPECT_EQ(status(id).reason, text);
     EXPECT_EQ(row(id), nullptr);
     EXPECT_EQ(status(id).slots.count, 0U);

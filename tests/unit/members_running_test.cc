@@ -33,7 +33,7 @@ TEST_F(MembersRunning, LostJoinedOfANewGenerationIsSentAgain) {
   EXPECT_EQ(p.epoch, told.epoch);
   EXPECT_EQ(p.cookie, told.cookie);
   EXPECT_EQ(p.last, told.last);
-  EXPECT_EQ(status(id).phase, JobPhase::kRunning);
+  EXPECT_EQ(status(id).phase, members::JobPhase::kRunning);
 }
 
 TEST_F(MembersRunning, JoinThatReportsThisGenerationIsAnsweredInTheSameEpoch) {
@@ -183,7 +183,7 @@ TEST_F(MembersRunning, WhoeverMissedTheAbortGetsItAgain) {
   const auto sent = send(peers[2], peers[2].join());
   expect_aborted(sent, {2}, "rank 1: enough");
   EXPECT_EQ(only(sent, PacketType::kJoined, peers[2]).status(), JoinStatus::kRefused);
-  EXPECT_EQ(members->counters().of(MembershipDrop::kAborted), 4U);
+  EXPECT_EQ(members->counters().of(members::MembershipDrop::kAborted), 4U);
   EXPECT_TRUE(send(peers[2], peers[2].join_again()).empty());  // and a replay of that JOIN gets nothing
 }
 

@@ -1,5 +1,5 @@
 // External servers that come back: restarted, moved, called back with their job, or after the box lost
-// everything (docs/protocol.md, 5.6).
+// everything (docs/protocol_server.md, 5.6).
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ TEST_F(MembersServer, ARestartedServerTakesItsPlaceOverAtOnceInTheSameEpoch) {
   EXPECT_EQ(servers[0].epoch, epoch);
   EXPECT_EQ(Cookie{servers[0].cookie}, row(id)->server_ranks[0].cookie);
   EXPECT_EQ(version, publications) << "the cores know it already";
-  EXPECT_EQ(status(id).phase, JobPhase::kRunning);
+  EXPECT_EQ(status(id).phase, members::JobPhase::kRunning);
   EXPECT_EQ(status(id).servers[0].instance, servers[0].instance);
   only(send(servers[0], servers[0].heartbeat()), PacketType::kHeartbeat, servers[0]);
 }
@@ -34,7 +34,7 @@ TEST_F(MembersServer, ReplayedJoinOfAFormerServerIsDropped) {
   servers[0].restart();
   take(servers[0], send(servers[0], servers[0].join()));
   EXPECT_TRUE(send(servers[0], old).empty());
-  EXPECT_EQ(dropped(MembershipDrop::kOldAttempt), 1U);
+  EXPECT_EQ(dropped(members::MembershipDrop::kOldAttempt), 1U);
   EXPECT_EQ(status(id).servers[0].instance, servers[0].instance);
 }
 
@@ -52,7 +52,7 @@ TEST_F(MembersServer, ReplayedJoinOfAForgottenServerDisturbsNobody) {
   only(send(servers[0], servers[0].heartbeat()), PacketType::kHeartbeat, servers[0]);
   EXPECT_EQ(status_for(send(servers[0], servers[0].join()), servers[0]), JoinStatus::kRunning);
   EXPECT_EQ(status(id).servers[0].instance, servers[0].instance);
-  EXPECT_EQ(status(id).phase, JobPhase::kRunning);
+  EXPECT_EQ(status(id).phase, members::JobPhase::kRunning);
 }
 
 TEST_F(MembersServer, AServerFromElsewhereWaitsForTheLease) {
@@ -62,10 +62,10 @@ TEST_F(MembersServer, AServerFromElsewhereWaitsForTheLease) {
   other.binding.address = mapped({10, 0, 0, 77});
   const auto sent = send(other, other.join());
   EXPECT_EQ(status_for(sent, other), JoinStatus::kForming);
-  EXPECT_EQ(dropped(MembershipDrop::kWait), 1U);
+  EXPECT_EQ(dropped(members::MembershipDrop::kWait), 1U);
   EXPECT_EQ(row(id)->server_ranks[0].binding, servers[0].binding);
   wait(11 * kSecond, &servers[0]);
-  ASSERT_EQ(status(id).phase, JobPhase::kAborted);
+  ASSERT_EQ(status(id).phase, members::JobPhase::kAborted);
   for (Peer& p : workers) p.last = {};
   ASSERT_TRUE(form({&workers[0], &workers[1], &other, &servers[1]}));
   EXPECT_EQ(row(id)->server_ranks[0].binding, other.binding);
@@ -90,7 +90,7 @@ TEST_F(MembersServer, ARestartedServerWhosePathIsTooNarrowIsRefusedByName) {
       only(sent, PacketType::kJoined, servers[0]).text(),
       "admission: server 0 carries packets of 336 elements at most, and the job's have 352: raise its mtu, "
       "or start the workers anew");
-  EXPECT_EQ(status(id).phase, JobPhase::kRunning);
+  EXPECT_EQ(status(id).phase, members::JobPhase::kRunning);
 }
 
 TEST_F(MembersServer, AdoptionRefusesAServerWhosePathIsTooNarrowAndWaitsForAnother) {
@@ -155,11 +155,11 @@ TEST_F(MembersServer, ReformingCallsServersBackAndWaitsForThem) {
   const auto sent = settle();
   for (const Peer* p : all()) only(sent, PacketType::kReject, *p);
   for (Peer& p : workers) send(p, p.join());
-  EXPECT_EQ(status(id).phase, JobPhase::kForming);
+  EXPECT_EQ(status(id).phase, members::JobPhase::kForming);
   EXPECT_EQ(status(id).missing_servers, 0b11U);
   ASSERT_TRUE(form(all()));
   EXPECT_NE(servers[0].epoch, epoch);
-  EXPECT_EQ(status(id).phase, JobPhase::kRunning);
+  EXPECT_EQ(status(id).phase, members::JobPhase::kRunning);
 }
 
 TEST_F(MembersServer, AServerRestartedWhileTheJobFormsAnewTakesItsPlace) {
@@ -181,7 +181,7 @@ TEST_F(MembersServer, AServerThatIsCalledBackInVainAbortsTheJobAndIsNamed) {
     for (Peer* p : {&workers[0], &workers[1], &servers[0]}) send(*p, p->join());
     const auto some = advance(kSecond);
     sent.insert(sent.end(), some.begin(), some.end());
-    if (status(id).phase == JobPhase::kAborted) break;
+    if (status(id).phase == members::JobPhase::kAborted) break;
   }
   EXPECT_THAT(status(id).reason, HasSubstr("server 1 at 10.0.0.201 was silent"));
   EXPECT_EQ(count_of(sent, PacketType::kAbort, servers[0]), 1U);
@@ -201,12 +201,12 @@ TEST_F(MembersServer, AServerThatIsCalledBackTooNarrowIsRefusedAndItsLeaseEndsTh
       only(sent, PacketType::kJoined, servers[1]).text(),
       "admission: server 1 carries packets of 336 elements at most, and the job's have 352: raise its mtu, "
       "or start the workers anew");
-  EXPECT_EQ(dropped(MembershipDrop::kField), 1U);
-  for (int i = 0; i < 11 && status(id).phase != JobPhase::kAborted; ++i) {
+  EXPECT_EQ(dropped(members::MembershipDrop::kField), 1U);
+  for (int i = 0; i < 11 && status(id).phase != members::JobPhase::kAborted; ++i) {
     for (Peer* p : all()) send(*p, p->join());
     advance(kSecond);
   }
-  EXPECT_EQ(status(id).phase, JobPhase::kAborted);
+  EXPECT_EQ(status(id).phase, members::JobPhase::kAborted);
   EXPECT_THAT(status(id).reason, HasSubstr("server 1 at 10.0.0.201 was silent"));
 }
 

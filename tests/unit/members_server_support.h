@@ -30,7 +30,7 @@ struct MembersServer : testing::Test, Bench {
     }
     return sent;
   }
-  std::uint64_t dropped(MembershipDrop d) const { return members->counters().of(d); }
+  std::uint64_t dropped(members::MembershipDrop d) const { return members->counters().of(d); }
 };
 
 inline JoinStatus status_for(const std::vector<Sent>& sent, const Peer& p) {

@@ -1,4 +1,4 @@
-// External servers as members of a job (docs/protocol.md, 5.6).
+// External servers as members of a job (docs/protocol_server.md, 5.6).
 
 #include <algorithm>
 
@@ -18,7 +18,7 @@ TEST_F(MembersServer, TheJobFormsWhenAllWorkersAndAllServersHaveJoined) {
   const auto sent = send(workers[1], workers[1].join());
   EXPECT_EQ(only(sent, PacketType::kJoined, workers[1]).joined().missing.host(), 0U)
       << "a bitmap of workers, and only a server is missing";
-  EXPECT_EQ(status(id).phase, JobPhase::kForming);
+  EXPECT_EQ(status(id).phase, members::JobPhase::kForming);
   EXPECT_EQ(status(id).missing, 0U);
   EXPECT_EQ(status(id).missing_servers, 0b10U);
   EXPECT_EQ(row(id), nullptr);
@@ -26,7 +26,7 @@ TEST_F(MembersServer, TheJobFormsWhenAllWorkersAndAllServersHaveJoined) {
   std::erase_if(
       last, [&](const Sent& s) { return s.to == servers[1].binding && s.status() == JoinStatus::kForming; });
   for (const Peer* p : all()) EXPECT_EQ(status_for(last, *p), JoinStatus::kRunning) << p->rank;
-  EXPECT_EQ(status(id).phase, JobPhase::kRunning);
+  EXPECT_EQ(status(id).phase, members::JobPhase::kRunning);
   EXPECT_EQ(status(id).missing_servers, 0U);
 }
 
@@ -47,7 +47,7 @@ TEST_F(MembersServer, JoinedTellsAServerItsCookieTheMembersAndTheHighestPriority
     sent.insert(sent.end(), some.begin(), some.end());
   }
   std::erase_if(sent, [](const Sent& s) { return s.status() != JoinStatus::kRunning; });
-  const Job& job = *row(id);
+  const jobs::Job& job = *row(id);
   for (std::uint32_t i = 0; i < 2; ++i) {
     const Sent s = only(sent, PacketType::kJoined, servers[i]);
     const JoinedPayload joined = s.joined();
@@ -61,7 +61,7 @@ TEST_F(MembersServer, JoinedTellsAServerItsCookieTheMembersAndTheHighestPriority
 
 TEST_F(MembersServer, TheRowTellsTheCoresWhereTheServersAre) {
   ASSERT_TRUE(form(all()));
-  const Job& job = *row(id);
+  const jobs::Job& job = *row(id);
   EXPECT_EQ(job.server, ServerKind::kExternal);
   EXPECT_EQ(job.servers, 2U);
   EXPECT_EQ(job.members, 0b11U);
@@ -79,7 +79,7 @@ TEST_F(MembersServer, TheRowTellsTheCoresWhereTheServersAre) {
 TEST_F(MembersServer, StatusShowsItsServers) {
   ASSERT_TRUE(form(all()));
   wait(2 * kSecond);
-  const JobStatus s = status(id);
+  const members::JobStatus s = status(id);
   ASSERT_EQ(s.ranks.size(), 2U);
   ASSERT_EQ(s.servers.size(), 2U);
   EXPECT_TRUE(s.servers[1].joined);
@@ -93,7 +93,7 @@ TEST_F(MembersServer, TokenIsCheckedAsAWorkers) {
   servers[0].token = "guess";
   const auto sent = send(servers[0], servers[0].join());
   EXPECT_THAT(only(sent, PacketType::kJoined, servers[0]).text(), HasSubstr("wrong token"));
-  EXPECT_EQ(dropped(MembershipDrop::kToken), 1U);
+  EXPECT_EQ(dropped(members::MembershipDrop::kToken), 1U);
 }
 
 TEST_F(MembersServer, AnIndexThatTheJobHasNotIsRefusedByName) {
@@ -105,7 +105,7 @@ TEST_F(MembersServer, AnIndexThatTheJobHasNotIsRefusedByName) {
   stray.job = "bert";
   EXPECT_THAT(only(send(stray, stray.join()), PacketType::kJoined, stray).text(),
               HasSubstr("job 'bert' has no external server here"));
-  EXPECT_EQ(dropped(MembershipDrop::kRank), 2U);
+  EXPECT_EQ(dropped(members::MembershipDrop::kRank), 2U);
 }
 
 TEST_F(MembersServer, AServerAsksForTheWorldAndAWorkerSaysIt) {
@@ -116,7 +116,7 @@ TEST_F(MembersServer, AServerAsksForTheWorldAndAWorkerSaysIt) {
   Peer beyond = Peer::server(0);
   beyond.rank = raw(server_rank(kMaxServers));
   EXPECT_TRUE(send(beyond, beyond.join()).empty()) << "nobody's rank: its world would have to be said";
-  EXPECT_EQ(dropped(MembershipDrop::kField), 3U);
+  EXPECT_EQ(dropped(members::MembershipDrop::kField), 3U);
 }
 
 TEST_F(MembersServer, ItsPathTakesPartInTheSizeOfPackets) {
@@ -137,13 +137,13 @@ TEST_F(MembersServer, WhatAServerCountsDoesNotRenewTheEpoch) {
   ASSERT_TRUE(form(all()));
   servers[0].next = 1U << 30U;
   send(servers[0], servers[0].heartbeat());
-  EXPECT_EQ(status(id).phase, JobPhase::kRunning);
+  EXPECT_EQ(status(id).phase, members::JobPhase::kRunning);
 }
 
 TEST_F(MembersServer, ASilentServerAbortsTheJobAndIsNamed) {
   ASSERT_TRUE(form(all()));
   const auto sent = wait(11 * kSecond, &servers[0]);
-  EXPECT_EQ(status(id).phase, JobPhase::kAborted);
+  EXPECT_EQ(status(id).phase, members::JobPhase::kAborted);
   EXPECT_EQ(status(id).reason, "server 0 at 10.0.0.200 was silent for 10.0 s (lease 10.0 s)");
   for (const Peer* p : all()) EXPECT_EQ(only(sent, PacketType::kAbort, *p).text(), status(id).reason);
   EXPECT_EQ(row(id), nullptr);
@@ -151,9 +151,9 @@ TEST_F(MembersServer, ASilentServerAbortsTheJobAndIsNamed) {
 
 TEST_F(MembersServer, ASilentServerLosesItsPlaceWhileTheJobForms) {
   send(servers[0], servers[0].join());
-  EXPECT_EQ(status(id).phase, JobPhase::kForming);
+  EXPECT_EQ(status(id).phase, members::JobPhase::kForming);
   advance(20 * kSecond);
-  EXPECT_EQ(status(id).phase, JobPhase::kDeclared);
+  EXPECT_EQ(status(id).phase, members::JobPhase::kDeclared);
   EXPECT_FALSE(status(id).servers[0].joined);
 }
 
@@ -181,7 +181,7 @@ TEST_F(MembersServer, WhenAllWorkersHaveLeftServersAreCalledBackAndFormAgain) {
                 .header.contributors.host(),
             0b10U);
   const auto sent = send(workers[1], workers[1].leave());
-  EXPECT_EQ(status(id).phase, JobPhase::kEnded);
+  EXPECT_EQ(status(id).phase, members::JobPhase::kEnded);
   only(sent, PacketType::kReject, servers[0]);
   const Sent late = only(send(servers[1], servers[1].heartbeat()), PacketType::kReject, servers[1]);
   EXPECT_EQ(late.header.slot.host(), static_cast<std::uint32_t>(RejectReason::kEpoch));
@@ -192,8 +192,8 @@ TEST_F(MembersServer, WhenAllWorkersHaveLeftServersAreCalledBackAndFormAgain) {
 TEST_F(MembersServer, AServerDoesNotLeave) {
   ASSERT_TRUE(form(all()));
   EXPECT_TRUE(send(servers[0], servers[0].leave()).empty());
-  EXPECT_EQ(dropped(MembershipDrop::kType), 1U);
-  EXPECT_EQ(status(id).phase, JobPhase::kRunning);
+  EXPECT_EQ(dropped(members::MembershipDrop::kType), 1U);
+  EXPECT_EQ(status(id).phase, members::JobPhase::kRunning);
 }
 
 TEST_F(MembersServer, WhileTheJobDrainsASilentServerMattersToNobody) {
@@ -203,7 +203,7 @@ TEST_F(MembersServer, WhileTheJobDrainsASilentServerMattersToNobody) {
     send(workers[1], workers[1].heartbeat());
     advance(kSecond);
   }
-  EXPECT_EQ(status(id).phase, JobPhase::kDraining);
+  EXPECT_EQ(status(id).phase, members::JobPhase::kDraining);
 }
 
 TEST_F(MembersServer, ItsPacketsNeedItsCookieAndItsBinding) {
@@ -211,14 +211,14 @@ TEST_F(MembersServer, ItsPacketsNeedItsCookieAndItsBinding) {
   Peer thief = servers[0];
   thief.binding.udp_port = 1;
   EXPECT_TRUE(send(thief, thief.heartbeat()).empty());
-  EXPECT_EQ(dropped(MembershipDrop::kSource), 1U);
+  EXPECT_EQ(dropped(members::MembershipDrop::kSource), 1U);
   thief = servers[0];
   thief.cookie = servers[1].cookie;
   EXPECT_TRUE(send(thief, thief.heartbeat()).empty());
-  EXPECT_EQ(dropped(MembershipDrop::kCookie), 1U);
+  EXPECT_EQ(dropped(members::MembershipDrop::kCookie), 1U);
   thief.rank = raw(server_rank(2));
   EXPECT_TRUE(send(thief, thief.heartbeat()).empty());
-  EXPECT_EQ(dropped(MembershipDrop::kRank), 1U);
+  EXPECT_EQ(dropped(members::MembershipDrop::kRank), 1U);
 }
 
 TEST_F(MembersServer, WithdrawalRefusesWaitingServersAndAbortsThoseAtWork) {
@@ -257,19 +257,22 @@ TEST_F(MembersServer, MulticastGroupsFollowTheWorkers) {
 
 TEST(MembersServerConfig, ServersMustFitTheirKind) {
   const auto error = [](auto change) {
-    JobConfig c = served_of(2, 16);
+    members::JobConfig c = served_of(2, 16);
     change(c);
-    const auto valid = validate(c);
+    const auto valid = members::validate(c);
     return valid ? std::string() : valid.error().text();
   };
-  EXPECT_EQ(error([](JobConfig&) {}), "");
+  EXPECT_EQ(error([](members::JobConfig&) {}), "");
   for (const Discipline d : {Discipline::kFcfs, Discipline::kPreemptive})
-    EXPECT_EQ(error([d](JobConfig& c) { c.discipline = d; }), "");
-  EXPECT_THAT(error([](JobConfig& c) { c.servers = 0; }), HasSubstr("servers is 0; it must be 1 to 16"));
-  EXPECT_THAT(error([](JobConfig& c) { c.servers = 17; }), HasSubstr("servers is 17"));
-  EXPECT_THAT(error([](JobConfig& c) { c.server = ServerKind::kEmbedded; }), HasSubstr("servers is 16"));
-  EXPECT_THAT(error([](JobConfig& c) { c.discipline = Discipline::kPool; }), HasSubstr("none with pool"));
-  EXPECT_THAT(error([](JobConfig& c) { c.server = static_cast<ServerKind>(3); }),
+    EXPECT_EQ(error([d](members::JobConfig& c) { c.discipline = d; }), "");
+  EXPECT_THAT(error([](members::JobConfig& c) { c.servers = 0; }),
+              HasSubstr("servers is 0; it must be 1 to 16"));
+  EXPECT_THAT(error([](members::JobConfig& c) { c.servers = 17; }), HasSubstr("servers is 17"));
+  EXPECT_THAT(error([](members::JobConfig& c) { c.server = ServerKind::kEmbedded; }),
+              HasSubstr("servers is 16"));
+  EXPECT_THAT(error([](members::JobConfig& c) { c.discipline = Discipline::kPool; }),
+              HasSubstr("none with pool"));
+  EXPECT_THAT(error([](members::JobConfig& c) { c.server = static_cast<ServerKind>(3); }),
               HasSubstr("server must be"));
 }
 

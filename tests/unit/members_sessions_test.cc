@@ -13,66 +13,67 @@ namespace {
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-ConfiguredMember member(std::uint16_t rank, std::uint8_t host, std::uint16_t port = switchml::kBasePort) {
+members::ConfiguredMember member(std::uint16_t rank, std::uint8_t host,
+                                 std::uint16_t port = switchml::kBasePort) {
   return {rank, {2, 0, 0, 0, 0, host}, {10, 0, 0, host}, port};
 }
 
 // Ranks 0, 1, ... at the hosts from first_host on.
-SessionConfig session_of(std::uint16_t members, const std::string& name = "legacy",
-                         std::uint8_t first_host = 11, std::uint32_t slots = 64) {
-  SessionConfig c{.name = name, .slots = slots};
+members::SessionConfig session_of(std::uint16_t members, const std::string& name = "legacy",
+                                  std::uint8_t first_host = 11, std::uint32_t slots = 64) {
+  members::SessionConfig c{.name = name, .slots = slots};
   for (std::uint16_t r = 0; r < members; ++r)
     c.members.push_back(member(r, static_cast<std::uint8_t>(first_host + r)));
   return c;
 }
 
 struct MembersSessions : testing::Test {
-  JobId declare(SessionConfig config) {
+  JobId declare(members::SessionConfig config) {
     const auto id = bench.members->declare(std::move(config));
     EXPECT_TRUE(id) << (id ? "" : id.error().text());
     return id.value_or(JobId{});
   }
-  std::string refused(SessionConfig config) {
+  std::string refused(members::SessionConfig config) {
     const auto id = bench.members->declare(std::move(config));
     EXPECT_FALSE(id);
     return id ? "" : id.error().text();
   }
   // The only lines freed since the last call.
-  FreedLines only_freed() {
+  jobs::FreedLines only_freed() {
     EXPECT_EQ(bench.freed.size(), 1U);
-    const FreedLines freed = bench.freed.empty() ? FreedLines{} : bench.freed.back();
+    const jobs::FreedLines freed = bench.freed.empty() ? jobs::FreedLines{} : bench.freed.back();
     bench.freed.clear();
     return freed;
   }
-  [[nodiscard]] JobPhase phase(JobId id) const { return bench.status(id).phase; }
+  [[nodiscard]] members::JobPhase phase(JobId id) const { return bench.status(id).phase; }
 
   Bench bench{65'536, 4};
 };
 
 TEST_F(MembersSessions, RunsFromItsDeclarationAndNobodyIsTold) {
   const JobId id = declare(session_of(3));
-  EXPECT_EQ(phase(id), JobPhase::kForming) << "the cores do not have the row yet";
+  EXPECT_EQ(phase(id), members::JobPhase::kForming) << "the cores do not have the row yet";
   EXPECT_THAT(bench.settle(), IsEmpty());
-  EXPECT_EQ(phase(id), JobPhase::kRunning);
+  EXPECT_EQ(phase(id), members::JobPhase::kRunning);
   EXPECT_THAT(bench.advance(3'600 * kSecond), IsEmpty());
-  EXPECT_EQ(phase(id), JobPhase::kRunning) << "no lease";
+  EXPECT_EQ(phase(id), members::JobPhase::kRunning) << "no lease";
 }
 
 TEST_F(MembersSessions, TheRowSaysWhatTheConfigurationSays) {
-  SessionConfig config = session_of(17, "legacy", 11, 100);
+  members::SessionConfig config = session_of(17, "legacy", 11, 100);
   config.payload = 256;
-  config.tsi = TsiRule::kOpaque;
+  config.tsi = jobs::TsiRule::kOpaque;
   config.members[3].port = 48870;
   std::swap(config.members[0], config.members[5]);  // they may stand in any order
   declare(session_of(1, "first", 200));
   const JobId id = declare(config);
   bench.settle();
-  const Job* const row = bench.row(id);
+  const jobs::Job* const row = bench.row(id);
   ASSERT_NE(row, nullptr);
   ASSERT_TRUE(row->session.has_value());
   EXPECT_EQ(row->id, id);
   EXPECT_EQ(row->session->payload, 256);
-  EXPECT_EQ(row->session->tsi, TsiRule::kOpaque);
+  EXPECT_EQ(row->session->tsi, jobs::TsiRule::kOpaque);
   EXPECT_EQ(row->session->slots, 100U);
   EXPECT_EQ(row->session->home, raw(id) % 4);
   EXPECT_EQ(row->discipline, Discipline::kPool);
@@ -80,10 +81,10 @@ TEST_F(MembersSessions, TheRowSaysWhatTheConfigurationSays) {
   EXPECT_EQ(row->world, 17);
   EXPECT_EQ(row->shards, 1);
   EXPECT_EQ(row->members, 0x1FFFFU);
-  EXPECT_EQ(row->slots.count, session_lines(100, 17, 256));
+  EXPECT_EQ(row->slots.count, jobs::session_lines(100, 17, 256));
   EXPECT_EQ(row->servers, 0);
   for (std::uint16_t r = 0; r < 17; ++r) {
-    const Binding& binding = row->ranks.at(r).binding;
+    const jobs::Binding& binding = row->ranks.at(r).binding;
     EXPECT_EQ(binding.mac, (Mac{2, 0, 0, 0, 0, static_cast<std::uint8_t>(11 + r)}));
     EXPECT_EQ(binding.address, mapped({10, 0, 0, static_cast<std::uint8_t>(11 + r)}));
     EXPECT_EQ(binding.udp_port, r == 3 ? 48870 : 48864);
@@ -93,7 +94,7 @@ TEST_F(MembersSessions, TheRowSaysWhatTheConfigurationSays) {
 
 TEST_F(MembersSessions, TheLower24BitsOfAnEpochAreNotZeroAndItsOwn) {
   // The source of random words says the same thing again and again, with lower bits 0.
-  auto engine = MembershipEngine::create(bench.options, [] { return std::uint64_t{0x0700'0000}; });
+  auto engine = members::MembershipEngine::create(bench.options, [] { return std::uint64_t{0x0700'0000}; });
   bench.members = std::move(*engine);
   std::set<std::uint32_t> bits;
   for (std::uint8_t i = 0; i < 10; ++i) {
@@ -110,7 +111,7 @@ TEST_F(MembersSessions, WithoutRoomItStaysDeclaredWithTheNumbersAndRunsWhenLines
   bench.settle();
   const JobId second = declare(session_of(2, "second", 21, 1'500));
   bench.settle();
-  EXPECT_EQ(phase(second), JobPhase::kDeclared);
+  EXPECT_EQ(phase(second), members::JobPhase::kDeclared);
   EXPECT_EQ(bench.row(second), nullptr);
   EXPECT_EQ(bench.status(second).slots.count, 0U);
   // 2 x 1500 entries of 18 lines are 3,375 KiB, of 4 MiB.
@@ -119,13 +120,13 @@ TEST_F(MembersSessions, WithoutRoomItStaysDeclaredWithTheNumbersAndRunsWhenLines
       "admission: 1500 slots of 1024 bytes for 2 members take 3375 KiB of slot memory per core; 721 KiB "
       "of 4096 KiB are free, the largest hole has 721 KiB: raise dataplane.slots, lower slots, or give "
       "other jobs less. Tried again when some come free");
-  EXPECT_EQ(bench.status(second).session->lacks, SessionLacks::kRoom);
-  const LineRange lines = bench.status(first).slots;
+  EXPECT_EQ(bench.status(second).session->lacks, members::SessionLacks::kRoom);
+  const jobs::LineRange lines = bench.status(first).slots;
   ASSERT_TRUE(bench.members->withdraw("first"));
   bench.advance(0);
-  EXPECT_EQ(phase(second), JobPhase::kRunning);
+  EXPECT_EQ(phase(second), members::JobPhase::kRunning);
   EXPECT_EQ(bench.status(second).reason, "");
-  EXPECT_EQ(bench.status(second).session->lacks, SessionLacks::kNothing);
+  EXPECT_EQ(bench.status(second).session->lacks, members::SessionLacks::kNothing);
   EXPECT_EQ(bench.status(second).slots, lines);
   EXPECT_EQ(only_freed().lines, lines) << "zeroed before the second has them";
 }
@@ -136,15 +137,15 @@ TEST_F(MembersSessions, ANativeJobsLinesAreTakenWhenItEnds) {
   ASSERT_TRUE(bench.form(peers));
   const JobId id = declare(session_of(2, "legacy", 11, 1'800));
   bench.settle();
-  EXPECT_EQ(phase(id), JobPhase::kDeclared);
+  EXPECT_EQ(phase(id), members::JobPhase::kDeclared);
   bench.send(peers[0], peers[0].leave());
   bench.advance(0);
-  EXPECT_EQ(phase(id), JobPhase::kRunning);
+  EXPECT_EQ(phase(id), members::JobPhase::kRunning);
 }
 
 // Neither does it call pools back, nor do jobs of higher priority take its lines.
 TEST_F(MembersSessions, NeitherTakesSlotMemoryByPriorityNorGivesAny) {
-  JobConfig urgent = config_of(1);
+  members::JobConfig urgent = config_of(1);
   urgent.priority = 254;
   const JobId pool = bench.declare(urgent);
   const JobId id = declare(session_of(2, "legacy", 11, 1'800));
@@ -152,23 +153,23 @@ TEST_F(MembersSessions, NeitherTakesSlotMemoryByPriorityNorGivesAny) {
   std::vector<Peer> peers{Peer(0, 1)};
   ASSERT_TRUE(bench.form(peers)) << "with the window that is left";
   EXPECT_LT(bench.status(pool).window, bench.status(pool).wanted_window);
-  EXPECT_EQ(phase(id), JobPhase::kRunning);
+  EXPECT_EQ(phase(id), members::JobPhase::kRunning);
   const Epoch epoch = bench.status(pool).epoch;
   const JobId late = declare(session_of(2, "late", 31, 64));
   bench.settle();
-  EXPECT_EQ(phase(late), JobPhase::kDeclared);
+  EXPECT_EQ(phase(late), members::JobPhase::kDeclared);
   EXPECT_EQ(bench.status(pool).epoch, epoch);
-  EXPECT_EQ(phase(pool), JobPhase::kRunning);
+  EXPECT_EQ(phase(pool), members::JobPhase::kRunning);
 }
 
 // What a pool gives is for the job that asked for it.
 TEST_F(MembersSessions, WaitsWhileAJobOfHigherPriorityHasPoolsCalledBack) {
   Bench small(2'000);
   bench = std::move(small);
-  JobConfig bulk = config_of(1, "bulk");
+  members::JobConfig bulk = config_of(1, "bulk");
   bulk.priority = 1;
   bulk.window = 32;  // 64 entries of 23 lines
-  JobConfig urgent = config_of(1, "urgent");
+  members::JobConfig urgent = config_of(1, "urgent");
   urgent.window = 32;
   bench.declare(bulk);
   const JobId taker = bench.declare(urgent);
@@ -181,35 +182,35 @@ TEST_F(MembersSessions, WaitsWhileAJobOfHigherPriorityHasPoolsCalledBack) {
   EXPECT_FALSE(bench.form(urgents)) << "bulk is called back first";
   const JobId id = declare(session_of(1, "legacy", 11, 4));  // 144 lines, and 528 are free
   bench.settle();
-  EXPECT_EQ(phase(id), JobPhase::kDeclared);
+  EXPECT_EQ(phase(id), members::JobPhase::kDeclared);
   EXPECT_EQ(bench.status(id).reason, "admission: waits until job 'urgent' has its slot memory");
-  EXPECT_EQ(bench.status(id).session->lacks, SessionLacks::kTurn);
+  EXPECT_EQ(bench.status(id).session->lacks, members::SessionLacks::kTurn);
   bench.form(bulks);
   bench.advance(0);
-  EXPECT_EQ(phase(taker), JobPhase::kRunning);
-  EXPECT_EQ(phase(id), JobPhase::kRunning);
+  EXPECT_EQ(phase(taker), members::JobPhase::kRunning);
+  EXPECT_EQ(phase(id), members::JobPhase::kRunning);
 }
 
 TEST_F(MembersSessions, WithdrawClearsTheRowAndFreesItsLines) {
   const JobId id = declare(session_of(3));
   bench.settle();
-  const LineRange lines = bench.status(id).slots;
+  const jobs::LineRange lines = bench.status(id).slots;
   ASSERT_TRUE(bench.members->withdraw("legacy"));
   EXPECT_THAT(bench.settle(), IsEmpty()) << "its clients know no farewell";
   EXPECT_EQ(bench.row(id), nullptr);
   EXPECT_FALSE(bench.members->status(id, bench.now).has_value());
-  const FreedLines freed = only_freed();
+  const jobs::FreedLines freed = only_freed();
   EXPECT_EQ(freed.job, id);
   EXPECT_EQ(freed.lines, lines);
   EXPECT_EQ(freed.elements, 256);
   EXPECT_EQ(freed.members, 0b111U);
-  EXPECT_EQ(freed.in_front, session_front_lines(3));
+  EXPECT_EQ(freed.in_front, jobs::session_front_lines(3));
   EXPECT_FALSE(bench.members->withdraw("legacy"));
 }
 
 TEST_F(MembersSessions, OfAnOpaqueSessionTheCoresOnlyZeroTheLines) {
-  SessionConfig config = session_of(2);
-  config.tsi = TsiRule::kOpaque;
+  members::SessionConfig config = session_of(2);
+  config.tsi = jobs::TsiRule::kOpaque;
   declare(config);
   bench.settle();
   ASSERT_TRUE(bench.members->withdraw("legacy"));
@@ -220,7 +221,7 @@ TEST_F(MembersSessions, OfAnOpaqueSessionTheCoresOnlyZeroTheLines) {
 TEST_F(MembersSessions, ASessionThatNeverHadRoomFreesNothing) {
   const JobId id = declare(session_of(2, "huge", 11, 16'384));
   bench.settle();
-  EXPECT_EQ(phase(id), JobPhase::kDeclared);
+  EXPECT_EQ(phase(id), members::JobPhase::kDeclared);
   ASSERT_TRUE(bench.members->withdraw("huge"));
   bench.settle();
   EXPECT_THAT(bench.freed, IsEmpty());
@@ -235,12 +236,12 @@ TEST_F(MembersSessions, SeveralHaveIdsNamesAndLinesOfTheirOwn) {
   EXPECT_THAT(refused(session_of(1, "a", 31)), HasSubstr("a job of this name is declared already"));
   EXPECT_THAT(refused(session_of(1, "resnet", 31)), HasSubstr("a job of this name is declared already"));
   EXPECT_FALSE(bench.members->declare(config_of(2, "b")));
-  const LineRange one = bench.row(a)->slots;
-  const LineRange other = bench.row(b)->slots;
+  const jobs::LineRange one = bench.row(a)->slots;
+  const jobs::LineRange other = bench.row(b)->slots;
   EXPECT_TRUE(one.first + one.count <= other.first || other.first + other.count <= one.first);
   ASSERT_TRUE(bench.members->withdraw("a"));
   bench.settle();
-  EXPECT_EQ(phase(b), JobPhase::kRunning) << "what one does is nothing to the other";
+  EXPECT_EQ(phase(b), members::JobPhase::kRunning) << "what one does is nothing to the other";
   EXPECT_NE(bench.row(b), nullptr);
 }
 
@@ -259,7 +260,7 @@ TEST_F(MembersSessions, AMemberOfTwoSessionsIsRefusedByTheNameOfTheOther) {
   declare(session_of(3, "a", 11));
   EXPECT_EQ(refused(session_of(2, "b", 12)),
             "job 'b': rank 0 has the addresses of rank 1 of job 'a': a packet could be of either");
-  SessionConfig other_port = session_of(2, "b", 12);
+  members::SessionConfig other_port = session_of(2, "b", 12);
   for (auto& m : other_port.members) m.port = 48865;
   declare(other_port);
   ASSERT_TRUE(bench.members->withdraw("a"));
@@ -268,7 +269,7 @@ TEST_F(MembersSessions, AMemberOfTwoSessionsIsRefusedByTheNameOfTheOther) {
 
 TEST_F(MembersSessions, ValuesOutOfRangeAreRefused) {
   const auto with = [](auto change) {
-    SessionConfig c = session_of(2);
+    members::SessionConfig c = session_of(2);
     change(c);
     return c;
   };
@@ -288,10 +289,10 @@ TEST_F(MembersSessions, ValuesOutOfRangeAreRefused) {
               HasSubstr("ranks 0 and 1 have the same addresses"));
   EXPECT_THAT(refused(with([&](auto& c) { c.members[1].mac = bench.options.box_mac; })),
               HasSubstr("rank 1 has the box's MAC"));
-  SessionConfig many = session_of(33);
+  members::SessionConfig many = session_of(33);
   declare(many);
   ASSERT_TRUE(bench.members->withdraw("legacy"));
-  many.tsi = TsiRule::kOpaque;
+  many.tsi = jobs::TsiRule::kOpaque;
   EXPECT_THAT(refused(many), HasSubstr("number of members is 33; it must be 1 to 32"));
 }
 
@@ -302,7 +303,7 @@ TEST_F(MembersSessions, AJoinForItsNameIsToldWhatItIs) {
   const Sent sent = only(bench.send(stranger, stranger.join()), PacketType::kJoined, stranger);
   EXPECT_EQ(sent.status(), JoinStatus::kRefused);
   EXPECT_THAT(sent.text(), HasSubstr("job 'legacy' is a session of SwitchML's clients (dialect: switchml)"));
-  EXPECT_EQ(bench.members->counters().of(MembershipDrop::kUnknownJob), 1U);
+  EXPECT_EQ(bench.members->counters().of(members::MembershipDrop::kUnknownJob), 1U);
 }
 
 TEST_F(MembersSessions, NativePacketsWithItsIdAreRejected) {
@@ -313,21 +314,21 @@ TEST_F(MembersSessions, NativePacketsWithItsIdAreRejected) {
   stranger.epoch = raw(bench.status(id).epoch);
   for (const Bytes& packet : {stranger.heartbeat(), stranger.leave(), stranger.abort("no")})
     EXPECT_THAT(bench.send(stranger, packet), testing::SizeIs(1));
-  EXPECT_EQ(bench.members->counters().of(MembershipDrop::kJob), 3U);
+  EXPECT_EQ(bench.members->counters().of(members::MembershipDrop::kJob), 3U);
   bench.members->report_mismatch(id, bench.status(id).epoch, Rank{0}, 2, 16, 32, 1, 2, bench.now);
   EXPECT_FALSE(bench.members->resize("legacy", 64, bench.now));
-  EXPECT_EQ(phase(id), JobPhase::kRunning);
+  EXPECT_EQ(phase(id), members::JobPhase::kRunning);
 }
 
 TEST_F(MembersSessions, ADataPlaneThatStartsAnewGetsANewEpoch) {
   const JobId id = declare(session_of(2));
   bench.settle();
   const Epoch epoch = bench.status(id).epoch;
-  const LineRange lines = bench.status(id).slots;
+  const jobs::LineRange lines = bench.status(id).slots;
   bench.members->restart_data_plane(bench.now);
-  EXPECT_EQ(phase(id), JobPhase::kForming);
+  EXPECT_EQ(phase(id), members::JobPhase::kForming);
   bench.settle();
-  EXPECT_EQ(phase(id), JobPhase::kRunning);
+  EXPECT_EQ(phase(id), members::JobPhase::kRunning);
   EXPECT_NE(bench.row(id)->epoch, epoch);
   EXPECT_EQ(bench.row(id)->slots, lines);
 }
@@ -350,14 +351,14 @@ TEST_F(MembersSessions, ShowsWhenEachRankWasLastSeen) {
   bench.members->seen(id, Rank{1}, bench.now);
   bench.members->seen(id, Rank{1}, bench.now - 1);
   bench.members->seen(id, Rank{2}, bench.now);
-  const JobStatus status = bench.status(id);
+  const members::JobStatus status = bench.status(id);
   ASSERT_EQ(status.ranks.size(), 2U);
   EXPECT_EQ(status.ranks[1].last_seen, bench.now);
   EXPECT_EQ(status.ranks[0].last_seen, 0U);
   EXPECT_EQ(status.live, 0b10U);
   EXPECT_EQ(status.ranks[1].binding.address, mapped({10, 0, 0, 12}));
-  EXPECT_EQ(status.session,
-            (SessionStatus{1024, 64, TsiRule::kPacket, 1, bench.options.box_mac, SessionLacks::kNothing}));
+  EXPECT_EQ(status.session, (members::SessionStatus{1024, 64, jobs::TsiRule::kPacket, 1,
+                                                    bench.options.box_mac, members::SessionLacks::kNothing}));
   EXPECT_EQ(status.world, 2);
 }
 

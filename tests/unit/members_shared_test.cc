@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "members/room.h"
 #include "members_support.h"
-#include "own_lines.h"
 
 namespace tally::members_test {
 namespace {
@@ -13,7 +13,8 @@ using testing::HasSubstr;
 
 // Two jobs of two workers; those of the second sit behind other ports.
 struct Sharers : Bench {
-  Sharers(const MembershipOptions& o, const JobConfig& a, const JobConfig& b) : Bench(o) {
+  Sharers(const members::MembershipOptions& o, const members::JobConfig& a, const members::JobConfig& b)
+      : Bench(o) {
     first = declare(a);
     second = declare(b);
     for (auto& p : as) p.job = a.name;
@@ -30,20 +31,20 @@ struct Sharers : Bench {
 
 TEST(MembersShared, TheRowSaysHowTheJobShares) {
   Bench bench(shared_box(0, 100, 2));
-  JobConfig config = sharer_of(2, Discipline::kPreemptive);
+  members::JobConfig config = sharer_of(2, Discipline::kPreemptive);
   config.decay = Decay::kDenial;
   config.quota = {.reserved_ppm = 255'000, .weight = 2, .cap_ppm = 509'999};
   const JobId id = bench.declare(config);
   std::vector<Peer> peers{Peer(0), Peer(1)};
   ASSERT_TRUE(bench.form(peers));
-  const Job& row = *bench.row(id);
+  const jobs::Job& row = *bench.row(id);
   EXPECT_EQ(row.discipline, Discipline::kPreemptive);
   EXPECT_EQ(row.server, ServerKind::kEmbedded);
   EXPECT_EQ(row.decay, Decay::kDenial);
   EXPECT_EQ(row.shared_slots, 200U);
   EXPECT_EQ(row.reserved, 25U);  // of the 100 of each core
   EXPECT_EQ(row.cap, 50U);
-  EXPECT_EQ(row.slots, LineRange{});
+  EXPECT_EQ(row.slots, jobs::LineRange{});
   EXPECT_EQ(row.window, 256U);
   EXPECT_EQ(bench.status(id).discipline, Discipline::kPreemptive);
   EXPECT_EQ(bench.status(id).reserved, 25U);
@@ -76,29 +77,29 @@ TEST(MembersShared, JoinedTellsTheWorkerWhereItsSlotsLie) {
 }
 
 TEST(MembersShared, APoolBesideSharedSlotsKnowsNothingOfThem) {
-  Bench bench(shared_box(pool_lines(16, 1, 352), 100));
+  Bench bench(shared_box(jobs::pool_lines(16, 1, 352), 100));
   const JobId id = bench.declare(config_of(2));
   std::vector<Peer> peers{Peer(0), Peer(1)};
   ASSERT_TRUE(bench.form(peers));
-  EXPECT_EQ(bench.row(id)->slots, (LineRange{0, pool_lines(16, 1, 352)}));
+  EXPECT_EQ(bench.row(id)->slots, (jobs::LineRange{0, jobs::pool_lines(16, 1, 352)}));
   EXPECT_EQ(bench.row(id)->shared_slots, 0U);
   EXPECT_EQ(bench.row(id)->cap, 0U);
   EXPECT_EQ(bench.row(id)->server, ServerKind::kNone);
 }
 
 TEST(MembersShared, TheLedgerLiesInFrontOfTheSharedRegionAndItsWindowIsHalvedToFit) {
-  const std::uint32_t room = ledger_lines(2 * 64, 2) + 3;
+  const std::uint32_t room = jobs::ledger_lines(2 * 64, 2) + 3;
   Bench bench(shared_box(room, 100, 2));
   const JobId id = bench.declare(sharer_of(2, Discipline::kShared));
   std::vector<Peer> peers{Peer(0), Peer(1)};
   ASSERT_TRUE(bench.form(peers));
   EXPECT_EQ(bench.row(id)->window, 64U);
   EXPECT_EQ(bench.row(id)->span, 128U);
-  EXPECT_EQ(bench.row(id)->slots, (LineRange{0, ledger_lines(128, 2)}));
+  EXPECT_EQ(bench.row(id)->slots, (jobs::LineRange{0, jobs::ledger_lines(128, 2)}));
 }
 
 TEST(MembersShared, ALedgerThatDoesNotFitIsRefusedWithNumbers) {
-  Bench bench(shared_box(ledger_lines(2 * 16, 1) - 1, 100));
+  Bench bench(shared_box(jobs::ledger_lines(2 * 16, 1) - 1, 100));
   bench.declare(sharer_of(2, Discipline::kShared));
   Peer a(0);
   Peer b(1);
@@ -121,7 +122,7 @@ TEST(MembersShared, TheLedgerCoversTheLargestWindowOfTheGeneration) {
   ASSERT_TRUE(bench.form(peers));
   EXPECT_EQ(bench.row(id)->window, 64U);
   EXPECT_EQ(bench.row(id)->span, 512U);
-  EXPECT_EQ(bench.row(id)->slots.count, ledger_lines(512, 1));
+  EXPECT_EQ(bench.row(id)->slots.count, jobs::ledger_lines(512, 1));
 }
 
 TEST(MembersShared, TheLedgerIsZeroedWithEveryNewEpochAlsoWhereItStays) {
@@ -130,7 +131,7 @@ TEST(MembersShared, TheLedgerIsZeroedWithEveryNewEpochAlsoWhereItStays) {
   std::vector<Peer> peers{Peer(0), Peer(1)};
   ASSERT_TRUE(bench.form(peers));
   EXPECT_TRUE(bench.freed.empty());
-  const LineRange ledger = bench.row(id)->slots;
+  const jobs::LineRange ledger = bench.row(id)->slots;
   for (Peer& p : peers) p.next = 1U << 29U;
   bench.send(peers[0], peers[0].heartbeat());  // half way round: a new epoch
   ASSERT_EQ(bench.row(id), nullptr);
@@ -153,7 +154,7 @@ TEST(MembersShared, TheLedgerIsZeroedWhenItIsGivenBack) {
   const JobId id = bench.declare(sharer_of(2, Discipline::kShared));
   std::vector<Peer> peers{Peer(0), Peer(1)};
   ASSERT_TRUE(bench.form(peers));
-  const LineRange ledger = bench.row(id)->slots;
+  const jobs::LineRange ledger = bench.row(id)->slots;
   for (const Peer& p : peers) bench.send(p, p.leave());
   ASSERT_EQ(bench.freed.size(), 1U);
   EXPECT_EQ(bench.freed[0].elements, 0);
@@ -189,9 +190,9 @@ TEST(MembersShared, AGenerationOfLargerPacketsThanTheBoxNowHoldsIsRefused) {
 }
 
 TEST(MembersShared, ReservationsBeyondTheRegionAreRefusedAndComeBack) {
-  JobConfig a = sharer_of(2, Discipline::kShared, "a");
+  members::JobConfig a = sharer_of(2, Discipline::kShared, "a");
   a.quota.reserved_ppm = 600'000;
-  JobConfig b = sharer_of(2, Discipline::kFcfs, "b");
+  members::JobConfig b = sharer_of(2, Discipline::kFcfs, "b");
   b.quota.reserved_ppm = 410'000;
   Sharers box(shared_box(65'536, 100), a, b);
   ASSERT_TRUE(box.form(box.as));
@@ -209,7 +210,7 @@ TEST(MembersShared, ReservationsBeyondTheRegionAreRefusedAndComeBack) {
 
 // A re-forming job keeps its reservation: its workers are on their way back.
 TEST(MembersShared, WhoFormsAnewDoesNotCountItsOwnReservation) {
-  JobConfig a = sharer_of(2, Discipline::kShared, "a");
+  members::JobConfig a = sharer_of(2, Discipline::kShared, "a");
   a.quota.reserved_ppm = 1'000'000;
   Sharers box(shared_box(65'536, 100), a, sharer_of(2, Discipline::kFcfs, "b"));
   ASSERT_TRUE(box.form(box.as));
@@ -225,7 +226,7 @@ TEST(MembersShared, CapsFollowTheDemand) {
               sharer_of(2, Discipline::kShared, "b"));
   ASSERT_TRUE(box.form(box.as));
   ASSERT_TRUE(box.form(box.bs));
-  const auto caps = [&](std::vector<SharedDemand> demand) {
+  const auto caps = [&](std::vector<members::SharedDemand> demand) {
     box.members->rebalance(demand);
     EXPECT_TRUE(box.settle().empty()) << "nobody is told of a cap";
     return std::pair(box.row(box.first)->cap, box.row(box.second)->cap);
@@ -242,15 +243,15 @@ TEST(MembersShared, CapsFollowTheDemand) {
 // A class is bounded by those beside and above it, and by what is reserved below it; by nothing else that is
 // wanted below.
 TEST(MembersShared, CapsAreStrictByClass) {
-  JobConfig bulk = sharer_of(2, Discipline::kShared, "bulk");
+  members::JobConfig bulk = sharer_of(2, Discipline::kShared, "bulk");
   bulk.priority = 100;
   bulk.quota.reserved_ppm = 250'000;
-  JobConfig urgent = sharer_of(2, Discipline::kShared, "urgent");
+  members::JobConfig urgent = sharer_of(2, Discipline::kShared, "urgent");
   urgent.priority = 254;
   Sharers box(shared_box(65'536, 1'000), bulk, urgent);
   ASSERT_TRUE(box.form(box.as));
   ASSERT_TRUE(box.form(box.bs));
-  box.members->rebalance(std::vector<SharedDemand>{{box.first, 900, true}, {box.second, 100, true}});
+  box.members->rebalance(std::vector<members::SharedDemand>{{box.first, 900, true}, {box.second, 100, true}});
   EXPECT_TRUE(box.settle().empty());
   EXPECT_EQ(box.row(box.second)->cap, 750U);
   EXPECT_EQ(box.row(box.first)->cap, 500U);
@@ -301,7 +302,7 @@ TEST(MembersShared, OnlyRunningSharersAreRebalanced) {
 
 TEST(MembersShared, AJobThatTheBoxCannotServeIsNotDeclared) {
   Bench none;
-  const auto refused = [](Bench& bench, const JobConfig& config) -> std::string {
+  const auto refused = [](Bench& bench, const members::JobConfig& config) -> std::string {
     const auto id = bench.members->declare(config);
     return id ? std::string() : id.error().text();
   };
@@ -309,7 +310,7 @@ TEST(MembersShared, AJobThatTheBoxCannotServeIsNotDeclared) {
   Bench small(shared_box(65'536, 10, 1, 256));
   EXPECT_THAT(refused(small, sharer_of(2, Discipline::kFcfs)),
               HasSubstr("elements is 352; it must be at most the 256 of a shared slot"));
-  JobConfig fits = sharer_of(2, Discipline::kFcfs);
+  members::JobConfig fits = sharer_of(2, Discipline::kFcfs);
   fits.elements = 256;
   EXPECT_EQ(refused(small, fits), "");
   EXPECT_EQ(refused(small, config_of(2, "pool")), "");
@@ -317,26 +318,28 @@ TEST(MembersShared, AJobThatTheBoxCannotServeIsNotDeclared) {
 
 TEST(MembersShared, AConfigurationThatContradictsItselfIsInvalid) {
   const auto error = [](auto change, Discipline discipline = Discipline::kShared) {
-    JobConfig c = sharer_of(2, discipline);
+    members::JobConfig c = sharer_of(2, discipline);
     if (discipline == Discipline::kPool) c.server = ServerKind::kNone;
     change(c);
-    const auto valid = validate(c);
+    const auto valid = members::validate(c);
     return valid ? std::string() : valid.error().text();
   };
-  EXPECT_EQ(error([](JobConfig&) {}), "");
-  EXPECT_EQ(error([](JobConfig&) {}, Discipline::kPool), "");
-  EXPECT_THAT(error([](JobConfig& c) { c.discipline = static_cast<Discipline>(5); }), HasSubstr("1 to 4"));
-  EXPECT_THAT(error([](JobConfig& c) { c.decay = static_cast<Decay>(3); }), HasSubstr("0 to 2"));
-  EXPECT_THAT(error([](JobConfig& c) { c.server = ServerKind::kNone; }), HasSubstr("server"));
-  EXPECT_THAT(error([](JobConfig& c) { c.server = ServerKind::kEmbedded; }, Discipline::kPool),
+  EXPECT_EQ(error([](members::JobConfig&) {}), "");
+  EXPECT_EQ(error([](members::JobConfig&) {}, Discipline::kPool), "");
+  EXPECT_THAT(error([](members::JobConfig& c) { c.discipline = static_cast<Discipline>(5); }),
+              HasSubstr("1 to 4"));
+  EXPECT_THAT(error([](members::JobConfig& c) { c.decay = static_cast<Decay>(3); }), HasSubstr("0 to 2"));
+  EXPECT_THAT(error([](members::JobConfig& c) { c.server = ServerKind::kNone; }), HasSubstr("server"));
+  EXPECT_THAT(error([](members::JobConfig& c) { c.server = ServerKind::kEmbedded; }, Discipline::kPool),
               HasSubstr("server"));
-  EXPECT_THAT(error([](JobConfig& c) { c.quota.weight = 0; }), HasSubstr("weight"));
-  EXPECT_THAT(error([](JobConfig& c) { c.quota.weight = 1'001; }), HasSubstr("weight"));
-  EXPECT_THAT(error([](JobConfig& c) { c.quota.cap_ppm = 1'000'001; }), HasSubstr("cap"));
-  EXPECT_THAT(error([](JobConfig& c) { c.quota = {500'001, 1, 500'000}; }), HasSubstr("reserved"));
-  EXPECT_THAT(error([](JobConfig& c) { c.quota.weight = 2; }, Discipline::kPool), HasSubstr("its own"));
+  EXPECT_THAT(error([](members::JobConfig& c) { c.quota.weight = 0; }), HasSubstr("weight"));
+  EXPECT_THAT(error([](members::JobConfig& c) { c.quota.weight = 1'001; }), HasSubstr("weight"));
+  EXPECT_THAT(error([](members::JobConfig& c) { c.quota.cap_ppm = 1'000'001; }), HasSubstr("cap"));
+  EXPECT_THAT(error([](members::JobConfig& c) { c.quota = {500'001, 1, 500'000}; }), HasSubstr("reserved"));
+  EXPECT_THAT(error([](members::JobConfig& c) { c.quota.weight = 2; }, Discipline::kPool),
+              HasSubstr("its own"));
   const auto late = [&](TimeNs timeout, std::uint16_t least, Discipline discipline = Discipline::kPool) {
-    return error([&](JobConfig& c) { c.stragglers = {timeout, least}; }, discipline);
+    return error([&](members::JobConfig& c) { c.stragglers = {timeout, least}; }, discipline);
   };
   EXPECT_EQ(late(kMillisecond, 2), "");
   EXPECT_EQ(late(0, 0, Discipline::kShared), "") << "off";
@@ -348,15 +351,15 @@ TEST(MembersShared, AConfigurationThatContradictsItselfIsInvalid) {
 }
 
 TEST(MembersShared, ASharedRegionMustFitTheSlotMemory) {
-  MembershipOptions o = shared_box(0, 100);
-  EXPECT_TRUE(validate(o));
+  members::MembershipOptions o = shared_box(0, 100);
+  EXPECT_TRUE(members::validate(o));
   --o.slot_lines;
-  EXPECT_FALSE(validate(o));
+  EXPECT_FALSE(members::validate(o));
   o = shared_box(0, 100);
   o.shared_elements = 100;
-  EXPECT_FALSE(validate(o));
+  EXPECT_FALSE(members::validate(o));
   o = shared_box(0, (1U << 24U) / 64 + 1, 64, 16);
-  EXPECT_FALSE(validate(o));
+  EXPECT_FALSE(members::validate(o));
 }
 
 }  // namespace

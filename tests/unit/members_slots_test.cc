@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "members/slot_allocator.h"
 #include "members_support.h"
-#include "slot_allocator.h"
 #include "tally/mix64.h"
 
 namespace tally::members_test {
@@ -13,41 +13,41 @@ namespace {
 using testing::HasSubstr;
 
 TEST(MembersSlots, FirstFitTakesTheLowestHole) {
-  SlotAllocator a(100);
+  members::SlotAllocator a(100);
   const auto x = a.allocate(30);
   const auto y = a.allocate(30);
   const auto z = a.allocate(40);
-  EXPECT_EQ(x, (LineRange{0, 30}));
-  EXPECT_EQ(z, (LineRange{60, 40}));
+  EXPECT_EQ(x, (jobs::LineRange{0, 30}));
+  EXPECT_EQ(z, (jobs::LineRange{60, 40}));
   EXPECT_FALSE(a.allocate(1));
   EXPECT_FALSE(a.allocate(0));
   a.release(*x);
   a.release(*z);
   EXPECT_EQ(a.free_lines(), 70U);
   EXPECT_EQ(a.largest_hole(), 40U);
-  EXPECT_EQ(a.allocate(10), (LineRange{0, 10}));
-  EXPECT_EQ(a.allocate(21), (LineRange{60, 21}));
+  EXPECT_EQ(a.allocate(10), (jobs::LineRange{0, 10}));
+  EXPECT_EQ(a.allocate(21), (jobs::LineRange{60, 21}));
   a.release(*y);
-  EXPECT_EQ(a.allocate(50), (LineRange{10, 50}));
+  EXPECT_EQ(a.allocate(50), (jobs::LineRange{10, 50}));
 }
 
 TEST(MembersSlots, HighTakesTheEndOfTheHighestHole) {
-  SlotAllocator a(100);
+  members::SlotAllocator a(100);
   const auto x = a.allocate_high(30);
-  EXPECT_EQ(x, (LineRange{70, 30}));
-  EXPECT_EQ(a.allocate(60), (LineRange{0, 60}));
+  EXPECT_EQ(x, (jobs::LineRange{70, 30}));
+  EXPECT_EQ(a.allocate(60), (jobs::LineRange{0, 60}));
   a.release(*x);
-  EXPECT_EQ(a.allocate_high(5), (LineRange{95, 5}));
+  EXPECT_EQ(a.allocate_high(5), (jobs::LineRange{95, 5}));
   EXPECT_FALSE(a.allocate_high(36));
   EXPECT_FALSE(a.allocate_high(0));
-  EXPECT_EQ(a.allocate_high(35), (LineRange{60, 35}));
+  EXPECT_EQ(a.allocate_high(35), (jobs::LineRange{60, 35}));
   EXPECT_EQ(a.free_lines(), 0U);
 }
 
 TEST(MembersSlots, RangesNeverOverlapAndAllComesBack) {
   constexpr std::uint32_t kLines = 1000;
-  SlotAllocator a(kLines);
-  std::vector<LineRange> held;
+  members::SlotAllocator a(kLines);
+  std::vector<jobs::LineRange> held;
   std::vector<bool> taken(kLines);
   std::uint64_t state = 7;
   for (int step = 0; step < 20'000; ++step) {
@@ -79,18 +79,18 @@ TEST(MembersSlots, RangesNeverOverlapAndAllComesBack) {
 }
 
 TEST(MembersAdmission, GrantsTheLargestWindowThatFits) {
-  Bench bench(pool_lines(64, 1, 352) + 5);
+  Bench bench(jobs::pool_lines(64, 1, 352) + 5);
   const JobId id = bench.declare(config_of(2));
   std::vector<Peer> peers{Peer(0), Peer(1)};
   ASSERT_TRUE(bench.form(peers));
   EXPECT_EQ(bench.status(id).window, 64U);
   EXPECT_EQ(bench.status(id).largest_window, 64U);
   EXPECT_EQ(peers[0].last.lookahead.host(), 64U);
-  EXPECT_EQ(bench.row(id)->slots, (LineRange{0, pool_lines(64, 1, 352)}));
+  EXPECT_EQ(bench.row(id)->slots, (jobs::LineRange{0, jobs::pool_lines(64, 1, 352)}));
 }
 
 TEST(MembersAdmission, RefusesWithNumbers) {
-  Bench bench(pool_lines(16, 1, 352) - 1);
+  Bench bench(jobs::pool_lines(16, 1, 352) - 1);
   const JobId id = bench.declare(config_of(2));
   Peer a(0);
   Peer b(1);
@@ -107,7 +107,7 @@ TEST(MembersAdmission, RefusesWithNumbers) {
         "352 elements); 46 KiB of 46 KiB are free, the largest hole has 46 KiB: raise dataplane.slots or "
         "give other jobs less");
   }
-  EXPECT_EQ(bench.status(id).phase, JobPhase::kDeclared);
+  EXPECT_EQ(bench.status(id).phase, members::JobPhase::kDeclared);
   EXPECT_THAT(bench.status(id).reason, HasSubstr("admission"));
   EXPECT_EQ(bench.row(id), nullptr);
 }
@@ -128,10 +128,10 @@ struct TwoJobs : Bench {
 };
 
 TEST(MembersAdmission, LinesThatChangeHandsAreFreedFirst) {
-  TwoJobs box(pool_lines(256, 1, 352));
+  TwoJobs box(jobs::pool_lines(256, 1, 352));
   box.name_them();
   ASSERT_TRUE(box.form(box.as));
-  const LineRange slots = box.status(box.first).slots;
+  const jobs::LineRange slots = box.status(box.first).slots;
   Peer b0 = box.bs[0];
   EXPECT_EQ(only(box.send(b0, b0.join()), PacketType::kJoined, b0).status(), JoinStatus::kForming);
   Peer b1 = box.bs[1];
@@ -153,17 +153,17 @@ TEST(MembersAdmission, LinesThatChangeHandsAreFreedFirst) {
 }
 
 TEST(MembersAdmission, RunningJobsHoldDisjointLines) {
-  TwoJobs box(pool_lines(256, 1, 352) + pool_lines(32, 1, 352));
+  TwoJobs box(jobs::pool_lines(256, 1, 352) + jobs::pool_lines(32, 1, 352));
   box.name_them();
   ASSERT_TRUE(box.form(box.as));
   ASSERT_TRUE(box.form(box.bs));
   EXPECT_EQ(box.status(box.second).window, 32U);
-  EXPECT_EQ(box.row(box.second)->slots.first, pool_lines(256, 1, 352));
+  EXPECT_EQ(box.row(box.second)->slots.first, jobs::pool_lines(256, 1, 352));
   EXPECT_NE(box.as[0].epoch, box.bs[0].epoch);
 }
 
 TEST(MembersAdmission, ShrunkWindowGrowsBackWithinItsGeneration) {
-  TwoJobs box(pool_lines(256, 1, 352));
+  TwoJobs box(jobs::pool_lines(256, 1, 352));
   box.name_them();
   ASSERT_TRUE(box.form(box.as));
   const GenerationRecord record = box.as[0].last;
@@ -184,7 +184,7 @@ TEST(MembersAdmission, ShrunkWindowGrowsBackWithinItsGeneration) {
 }
 
 TEST(MembersAdmission, GenerationThatNoLongerFitsIsRefusedAfterALoss) {
-  TwoJobs box(pool_lines(256, 1, 352));
+  TwoJobs box(jobs::pool_lines(256, 1, 352));
   box.name_them();
   ASSERT_TRUE(box.form(box.as));
   box.jobs[0].window = 16;
@@ -197,7 +197,7 @@ TEST(MembersAdmission, GenerationThatNoLongerFitsIsRefusedAfterALoss) {
 }
 
 TEST(MembersAdmission, NewGenerationThatDoesNotFitAbortsTheOld) {
-  TwoJobs box(pool_lines(256, 1, 16) + pool_lines(128, 1, 352) + 1000);
+  TwoJobs box(jobs::pool_lines(256, 1, 16) + jobs::pool_lines(128, 1, 352) + 1000);
   box.name_them();
   box.jobs[0].elements = 2224;
   box.forget_everything();
@@ -215,12 +215,12 @@ TEST(MembersAdmission, NewGenerationThatDoesNotFitAbortsTheOld) {
     EXPECT_THAT(only(sent, PacketType::kAbort, p).text(), HasSubstr("admission"));
     EXPECT_EQ(only(sent, PacketType::kJoined, p).status(), JoinStatus::kRefused);
   }
-  EXPECT_EQ(box.status(box.first).phase, JobPhase::kAborted);
-  EXPECT_EQ(box.status(box.second).phase, JobPhase::kRunning);
+  EXPECT_EQ(box.status(box.first).phase, members::JobPhase::kAborted);
+  EXPECT_EQ(box.status(box.second).phase, members::JobPhase::kRunning);
 }
 
 TEST(MembersPublication, FirstIsTheEmptyTableAndNoneFollowsWithoutAChange) {
-  auto members = MembershipEngine::create({{2}, 1, 100}, [] { return std::uint64_t{3}; });
+  auto members = members::MembershipEngine::create({{2}, 1, 100}, [] { return std::uint64_t{3}; });
   ASSERT_TRUE(members);
   const auto first = members->publication();
   ASSERT_TRUE(first);

@@ -5,16 +5,18 @@
 #include <array>
 #include <cstring>
 
-#include "kernels.h"
-#include "shared_region.h"
+#include "jobs/layout.h"
+#include "kernels/kernels.h"
 #include "tally/mix64.h"
 
 namespace tally::members_test {
 namespace {
 
-std::uint32_t crc(const Bytes& b) { return b.empty() ? 0 : best_kernels().crc32c(b.data(), b.size()); }
+std::uint32_t crc(const Bytes& b) {
+  return b.empty() ? 0 : kernels::best_kernels().crc32c(b.data(), b.size());
+}
 
-RandomWords words(std::uint64_t seed) {
+members::RandomWords words(std::uint64_t seed) {
   return [state = seed]() mutable { return mix64(state += 0x9e3779b97f4a7c15ULL); };
 }
 
@@ -30,7 +32,7 @@ Bytes sealed(Header header, const Bytes& payload) {
   header.sum1 = Be<std::uint32_t>(crc(payload));
   Bytes b(kHeaderBytes);
   std::memcpy(b.data(), &header, kHeaderBytes);
-  header.check = Be<std::uint32_t>(best_kernels().crc32c(b.data(), kCheckedBytes));
+  header.check = Be<std::uint32_t>(kernels::best_kernels().crc32c(b.data(), kCheckedBytes));
   std::memcpy(b.data(), &header, kHeaderBytes);
   b.insert(b.end(), payload.begin(), payload.end());
   return b;
@@ -120,19 +122,19 @@ std::string Sent::text() const {
 Bench::Bench(std::uint32_t slot_lines, std::uint8_t shards, std::uint64_t seed_in)
     : Bench({.box_mac = {2, 1, 2, 3, 4, 5}, .shards = shards, .slot_lines = slot_lines}, seed_in) {}
 
-Bench::Bench(const MembershipOptions& options_in, std::uint64_t seed_in)
+Bench::Bench(const members::MembershipOptions& options_in, std::uint64_t seed_in)
     : options(options_in), seed(seed_in) {
   forget_everything();
 }
 
 void Bench::forget_everything() {
-  members = *MembershipEngine::create(options, words(seed++));
+  members = *members::MembershipEngine::create(options, words(seed++));
   for (const auto& job : jobs) EXPECT_TRUE(members->declare(job));
   version = 0;
   table = nullptr;
 }
 
-JobId Bench::declare(JobConfig config) {
+JobId Bench::declare(members::JobConfig config) {
   jobs.push_back(config);
   const auto id = members->declare(std::move(config));
   EXPECT_TRUE(id) << (id ? "" : id.error().text());
@@ -141,7 +143,7 @@ JobId Bench::declare(JobConfig config) {
 
 std::vector<Sent> Bench::answers() {
   std::vector<Sent> all;
-  Bytes out(kMaxMembershipBytes);
+  Bytes out(members::kMaxMembershipBytes);
   while (const auto outgoing = members->next(out)) {
     Sent s;
     s.to = outgoing->to;
@@ -152,7 +154,7 @@ std::vector<Sent> Bench::answers() {
     EXPECT_EQ(s.header.version, kWireVersion);
     EXPECT_EQ(s.header.rank_id(), kSwitchRank);
     EXPECT_EQ(s.header.sum1.host(), crc(s.payload));
-    EXPECT_EQ(s.header.check.host(), best_kernels().crc32c(out.data(), kCheckedBytes));
+    EXPECT_EQ(s.header.check.host(), kernels::best_kernels().crc32c(out.data(), kCheckedBytes));
     all.push_back(std::move(s));
   }
   return all;
@@ -224,31 +226,31 @@ bool Bench::form(std::vector<Peer>& peers) {
   return form(all);
 }
 
-JobConfig config_of(std::uint16_t workers, const std::string& name) {
-  JobConfig c;
+members::JobConfig config_of(std::uint16_t workers, const std::string& name) {
+  members::JobConfig c;
   c.name = name;
   c.token = "secret";
   c.workers = workers;
   return c;
 }
 
-JobConfig sharer_of(std::uint16_t workers, Discipline discipline, const std::string& name) {
-  JobConfig c = config_of(workers, name);
+members::JobConfig sharer_of(std::uint16_t workers, Discipline discipline, const std::string& name) {
+  members::JobConfig c = config_of(workers, name);
   c.discipline = discipline;
   c.server = ServerKind::kEmbedded;
   return c;
 }
 
-JobConfig served_of(std::uint16_t workers, std::uint8_t servers, const std::string& name) {
-  JobConfig c = sharer_of(workers, Discipline::kShared, name);
+members::JobConfig served_of(std::uint16_t workers, std::uint8_t servers, const std::string& name) {
+  members::JobConfig c = sharer_of(workers, Discipline::kShared, name);
   c.server = ServerKind::kExternal;
   c.servers = servers;
   return c;
 }
 
-MembershipOptions shared_box(std::uint32_t own_lines, std::uint32_t entries, std::uint8_t shards,
-                             std::uint16_t elements) {
-  const auto shared = static_cast<std::uint32_t>(shared_lines(entries, elements));
+members::MembershipOptions shared_box(std::uint32_t own_lines, std::uint32_t entries, std::uint8_t shards,
+                                      std::uint16_t elements) {
+  const auto shared = static_cast<std::uint32_t>(jobs::shared_lines(entries, elements));
   return {.box_mac = {2, 1, 2, 3, 4, 5},
           .shards = shards,
           .slot_lines = own_lines + shared,

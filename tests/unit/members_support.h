@@ -8,9 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "membership.h"
+#include "members/membership.h"
 #include "tally/wire.h"
-#include "tally/wire_join.h"
 
 namespace tally::members_test {
 
@@ -33,7 +32,7 @@ struct Peer {
   std::uint32_t next = 0;
   std::uint16_t elements = 352;
   GenerationRecord last{};
-  Binding binding{};
+  jobs::Binding binding{};
   // From the newest JOINED(running).
   std::uint16_t job_id = 0;
   std::uint32_t epoch = 0;
@@ -55,7 +54,7 @@ struct Peer {
 };
 
 struct Sent {
-  Binding to{};
+  jobs::Binding to{};
   Header header{};
   Bytes payload{};
 
@@ -67,9 +66,9 @@ struct Sent {
 
 struct Bench {
   explicit Bench(std::uint32_t slot_lines = 65'536, std::uint8_t shards = 1, std::uint64_t seed = 1);
-  explicit Bench(const MembershipOptions& options, std::uint64_t seed = 1);
+  explicit Bench(const members::MembershipOptions& options, std::uint64_t seed = 1);
 
-  JobId declare(JobConfig config);
+  JobId declare(members::JobConfig config);
   void forget_everything();  // control dies and comes back with the same configuration
 
   // One packet; the answers, after the data cores have taken up what it published (unless cores_wait).
@@ -83,28 +82,29 @@ struct Bench {
   bool form(const std::vector<Peer*>& peers);
   static void take(Peer& peer, const std::vector<Sent>& sent);  // notes the newest JOINED(running) for it
 
-  [[nodiscard]] JobStatus status(JobId id) const { return *members->status(id, now); }
-  [[nodiscard]] const Job* row(JobId id) const { return table == nullptr ? nullptr : table->row(id); }
+  [[nodiscard]] members::JobStatus status(JobId id) const { return *members->status(id, now); }
+  [[nodiscard]] const jobs::Job* row(JobId id) const { return table == nullptr ? nullptr : table->row(id); }
 
-  MembershipOptions options;
+  members::MembershipOptions options;
   std::uint64_t seed;
-  std::vector<JobConfig> jobs;
-  std::optional<MembershipEngine> members;
+  std::vector<members::JobConfig> jobs;
+  std::optional<members::MembershipEngine> members;
   TimeNs now = 100 * kSecond;
   bool cores_wait = false;
   std::uint64_t version = 0;  // newest publication
-  std::shared_ptr<const JobTable> table;
-  std::vector<FreedLines> freed;  // of all publications
+  std::shared_ptr<const jobs::JobTable> table;
+  std::vector<jobs::FreedLines> freed;  // of all publications
 };
 
-JobConfig config_of(std::uint16_t workers, const std::string& name = "resnet");
+members::JobConfig config_of(std::uint16_t workers, const std::string& name = "resnet");
 // A job that shares slots.
-JobConfig sharer_of(std::uint16_t workers, Discipline discipline, const std::string& name = "resnet");
+members::JobConfig sharer_of(std::uint16_t workers, Discipline discipline,
+                             const std::string& name = "resnet");
 // ... and is summed by external servers.
-JobConfig served_of(std::uint16_t workers, std::uint8_t servers, const std::string& name = "resnet");
+members::JobConfig served_of(std::uint16_t workers, std::uint8_t servers, const std::string& name = "resnet");
 // A box with shared slots: `own_lines` in front of them on each core.
-MembershipOptions shared_box(std::uint32_t own_lines, std::uint32_t entries, std::uint8_t shards = 1,
-                             std::uint16_t elements = 352);
+members::MembershipOptions shared_box(std::uint32_t own_lines, std::uint32_t entries, std::uint8_t shards = 1,
+                                      std::uint16_t elements = 352);
 
 // The only answer of that kind to that peer; fails the test if there is none or more than one.
 Sent only(const std::vector<Sent>& sent, PacketType type, const Peer& to);

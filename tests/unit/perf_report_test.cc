@@ -10,12 +10,9 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "byte_sizes.h"
-#include "column_table.h"
-#include "numbers.h"
-#include "percentiles.h"
-#include "perf_options.h"
-#include "perf_report.h"
+#include "perf/perf_options.h"
+#include "perf/perf_report.h"
+#include "text/text.h"
 
 namespace tally {
 namespace {
@@ -24,18 +21,18 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-Result<std::variant<PerfOptions, PerfHelp>> parsed(std::vector<const char*> arguments) {
+Result<std::variant<perf::PerfOptions, perf::PerfHelp>> parsed(std::vector<const char*> arguments) {
   arguments.insert(arguments.begin(), "tally-perf");
-  return parse_perf_options(static_cast<int>(arguments.size()), arguments.data());
+  return perf::parse_perf_options(static_cast<int>(arguments.size()), arguments.data());
 }
 
-PerfOptions good(std::vector<const char*> arguments) {
+perf::PerfOptions good(std::vector<const char*> arguments) {
   const auto result = parsed(std::move(arguments));
   EXPECT_TRUE(result.has_value()) << result.error().text();
-  return std::get<PerfOptions>(result.value());
+  return std::get<perf::PerfOptions>(result.value());
 }
 
-PerfSetting a_setting() {
+perf::PerfSetting a_setting() {
   return {
       .machine = {.cpu = "A CPU", .cores = 2, .kernel = "6.1", .governor = "none visible", .version = "1"},
       .job = "resnet",
@@ -47,40 +44,40 @@ PerfSetting a_setting() {
 }
 
 TEST(PerfSizes, ParsesBytesAndUnits) {
-  EXPECT_EQ(parse_bytes("4096").value(), 4096U);
-  EXPECT_EQ(parse_bytes("4K").value(), 4096U);
-  EXPECT_EQ(parse_bytes("3MiB").value(), 3U << 20);
-  EXPECT_EQ(parse_bytes("2G").value(), std::uint64_t{2} << 30);
+  EXPECT_EQ(perf::parse_bytes("4096").value(), 4096U);
+  EXPECT_EQ(perf::parse_bytes("4K").value(), 4096U);
+  EXPECT_EQ(perf::parse_bytes("3MiB").value(), 3U << 20);
+  EXPECT_EQ(perf::parse_bytes("2G").value(), std::uint64_t{2} << 30);
 }
 
 TEST(PerfSizes, RefusesWhatIsNoSize) {
   for (const char* text : {"", "K", "-1", "1.5M", "4KB", "4 K", "1T", "99999999999999999999", "17179869184G"})
-    EXPECT_FALSE(parse_bytes(text).has_value()) << text;
-  EXPECT_THAT(parse_bytes("4KB").error().what, HasSubstr("'4KB'"));
+    EXPECT_FALSE(perf::parse_bytes(text).has_value()) << text;
+  EXPECT_THAT(perf::parse_bytes("4KB").error().what, HasSubstr("'4KB'"));
 }
 
 TEST(PerfSizes, ForPeople) {
-  EXPECT_EQ(with_commas(0), "0");
-  EXPECT_EQ(with_commas(999), "999");
-  EXPECT_EQ(with_commas(1000), "1,000");
-  EXPECT_EQ(with_commas(109482240), "109,482,240");
-  EXPECT_EQ(fixed(1.25, 1), "1.2");
-  EXPECT_EQ(fixed(2, 3), "2.000");
+  EXPECT_EQ(text::with_commas(0), "0");
+  EXPECT_EQ(text::with_commas(999), "999");
+  EXPECT_EQ(text::with_commas(1000), "1,000");
+  EXPECT_EQ(text::with_commas(109482240), "109,482,240");
+  EXPECT_EQ(text::fixed(1.25, 1), "1.2");
+  EXPECT_EQ(text::fixed(2, 3), "2.000");
 }
 
 TEST(PerfPercentiles, AreMeasuredTimesByNearestRank) {
   std::vector<double> hundred;
   for (int i = 1; i <= 100; ++i) hundred.push_back(i);
-  EXPECT_EQ(percentile(hundred, 0.5), 50);
-  EXPECT_EQ(percentile(hundred, 0.99), 99);
-  EXPECT_EQ(percentile(hundred, 0.999), 100);
-  EXPECT_EQ(percentile(hundred, 1), 100);
-  EXPECT_EQ(percentile({7}, 0.5), 7);
-  EXPECT_EQ(percentile({}, 0.5), 0);
+  EXPECT_EQ(perf::percentile(hundred, 0.5), 50);
+  EXPECT_EQ(perf::percentile(hundred, 0.99), 99);
+  EXPECT_EQ(perf::percentile(hundred, 0.999), 100);
+  EXPECT_EQ(perf::percentile(hundred, 1), 100);
+  EXPECT_EQ(perf::percentile({7}, 0.5), 7);
+  EXPECT_EQ(perf::percentile({}, 0.5), 0);
 }
 
 TEST(PerfPercentiles, SummaryDoesNotNeedSortedTimes) {
-  const auto summary = summarise({30, 10, 20});
+  const auto summary = perf::summarise({30, 10, 20});
   EXPECT_EQ(summary.average, 20);
   EXPECT_EQ(summary.least, 10);
   EXPECT_EQ(summary.p50, 20);
@@ -123,39 +120,39 @@ TEST(PerfOptionsTest, WorkerFlagsGoToTheEnvironment) {
 TEST(PerfOptionsTest, HelpIsNoError) {
   const auto result = parsed({"--help"});
   ASSERT_TRUE(result.has_value());
-  EXPECT_THAT(std::get<PerfHelp>(*result).text, HasSubstr("TALLY_TRANSPORT"));
+  EXPECT_THAT(std::get<perf::PerfHelp>(*result).text, HasSubstr("TALLY_TRANSPORT"));
 }
 
 TEST(PerfSizesList, GoesFromSmallestToLargestInWholeElements) {
-  EXPECT_THAT(perf_sizes({.min_bytes = 1024, .max_bytes = 20000, .factor = 4}),
+  EXPECT_THAT(perf::perf_sizes({.min_bytes = 1024, .max_bytes = 20000, .factor = 4}),
               ElementsAre(1024, 4096, 16384));
-  EXPECT_THAT(perf_sizes({.min_bytes = 7, .max_bytes = 7, .factor = 2}), ElementsAre(4));
+  EXPECT_THAT(perf::perf_sizes({.min_bytes = 7, .max_bytes = 7, .factor = 2}), ElementsAre(4));
   const std::uint64_t huge = ~std::uint64_t{0};
-  EXPECT_THAT(perf_sizes({.min_bytes = huge / 2, .max_bytes = huge, .factor = 4}).size(), 1U)
+  EXPECT_THAT(perf::perf_sizes({.min_bytes = huge / 2, .max_bytes = huge, .factor = 4}).size(), 1U)
       << "no overflow";
 }
 
 TEST(PerfReport, BandwidthsAsNcclDefinesThem) {
-  const PerfRow row{.bytes = 1'000'000, .us = {.average = 1000}};
-  EXPECT_DOUBLE_EQ(algbw(row), 1.0);
-  EXPECT_DOUBLE_EQ(busbw(row, 4), 1.5);
-  EXPECT_DOUBLE_EQ(busbw(row, 1), 0);
-  EXPECT_EQ(algbw({}), 0);
+  const perf::PerfRow row{.bytes = 1'000'000, .us = {.average = 1000}};
+  EXPECT_DOUBLE_EQ(perf::algbw(row), 1.0);
+  EXPECT_DOUBLE_EQ(perf::busbw(row, 4), 1.5);
+  EXPECT_DOUBLE_EQ(perf::busbw(row, 1), 0);
+  EXPECT_EQ(perf::algbw({}), 0);
 }
 
 TEST(PerfReport, LineShareCountsWholeFrames) {
   // One full packet: 1,510 bytes of frame, 24 more of FCS, preamble and gap less the 4 that 1,510 holds.
-  const PerfRow row{.bytes = 4 * 352, .us = {.average = 1.53}, .packets = 1};
-  EXPECT_NEAR(line_share(row, 8.0, false), 1.0, 1e-9);
-  EXPECT_NEAR(line_share(row, 8.0, true), 1550.0 / 1530.0, 1e-9);
-  EXPECT_EQ(line_share(row, 0, false), 0);
+  const perf::PerfRow row{.bytes = 4 * 352, .us = {.average = 1.53}, .packets = 1};
+  EXPECT_NEAR(perf::line_share(row, 8.0, false), 1.0, 1e-9);
+  EXPECT_NEAR(perf::line_share(row, 8.0, true), 1550.0 / 1530.0, 1e-9);
+  EXPECT_EQ(perf::line_share(row, 0, false), 0);
 }
 
 TEST(PerfReport, NoLineRateNoPercentage) {
-  const PerfRow row{.bytes = 4096, .us = {.average = 10}, .packets = 4};
-  EXPECT_THAT(perf_line({}, a_setting(), row), HasSubstr("n/a"));
-  EXPECT_THAT(perf_line({.line_rate = 100}, a_setting(), row), Not(HasSubstr("n/a")));
-  EXPECT_THAT(perf_line({.check = false, .line_rate = 100}, a_setting(), row), HasSubstr("n/a"))
+  const perf::PerfRow row{.bytes = 4096, .us = {.average = 10}, .packets = 4};
+  EXPECT_THAT(perf::perf_line({}, a_setting(), row), HasSubstr("n/a"));
+  EXPECT_THAT(perf::perf_line({.line_rate = 100}, a_setting(), row), Not(HasSubstr("n/a")));
+  EXPECT_THAT(perf::perf_line({.check = false, .line_rate = 100}, a_setting(), row), HasSubstr("n/a"))
       << "unchecked sums are not 0 wrong";
 }
 
@@ -163,7 +160,7 @@ TEST(PerfReport, HeadWarnsOfWhatSpoilsFigures) {
   auto setting = a_setting();
   setting.machine.load = 3;
   setting.machine.governor = "powersave";
-  const std::string head = perf_head({}, setting);
+  const std::string head = perf::perf_head({}, setting);
   for (const char* part :
        {"load 3.00", "powersave", "sleeps", "virtual port", "p99.9", "N = 4 ranks, s = 28"})
     EXPECT_THAT(head, HasSubstr(part));
@@ -171,23 +168,25 @@ TEST(PerfReport, HeadWarnsOfWhatSpoilsFigures) {
   setting.machine.governor = "performance";
   setting.transport = "dpdk:0000:3b:00.0";
   setting.poll = true;
-  for (const auto& warning : perf_warnings({.iterations = 1000}, setting))
+  for (const auto& warning : perf::perf_warnings({.iterations = 1000}, setting))
     EXPECT_THAT(warning, HasSubstr("Release")) << "only of this build";
 }
 
 TEST(PerfReport, ColumnsStandUnderTheirHeads) {
-  const std::string head = perf_head({}, a_setting());
+  const std::string head = perf::perf_head({}, a_setting());
   const std::string columns = head.substr(head.rfind('\n', head.size() - 2) + 1);
-  const std::string line = perf_line({}, a_setting(), {.bytes = 64 << 20, .us = {.average = 1234567.8}});
+  const std::string line =
+      perf::perf_line({}, a_setting(), {.bytes = 64 << 20, .us = {.average = 1234567.8}});
   EXPECT_EQ(columns.size(), line.size());
 }
 
 TEST(PerfReport, CsvAndJsonCarryTheRows) {
-  const std::vector<PerfRow> rows{{.bytes = 4096, .us = {.average = 10}, .retransmissions = 5, .wrong = 1}};
-  const std::string csv = perf_csv({}, a_setting(), rows);
+  const std::vector<perf::PerfRow> rows{
+      {.bytes = 4096, .us = {.average = 10}, .retransmissions = 5, .wrong = 1}};
+  const std::string csv = perf::perf_csv({}, a_setting(), rows);
   EXPECT_THAT(csv, HasSubstr("\n4096,1024,float,10.0,"));
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 2);
-  const auto json = nlohmann::json::parse(perf_json({.seed = 9}, a_setting(), rows));
+  const auto json = nlohmann::json::parse(perf::perf_json({.seed = 9}, a_setting(), rows));
   EXPECT_EQ(json["rows"][0]["wrong"], 1);
   EXPECT_EQ(json["rows"][0]["retransmissions"], 5);
   EXPECT_TRUE(json["rows"][0]["line_share"].is_null());
@@ -196,7 +195,7 @@ TEST(PerfReport, CsvAndJsonCarryTheRows) {
 }
 
 TEST(ColumnTableTest, AlignsTextLeftAndNumbersRight) {
-  ColumnTable table({"job", "n"});
+  text::ColumnTable table({"job", "n"});
   table.add({"resnet50", "7"});
   table.add({"x", "1,000"});
   EXPECT_EQ(table.text(), "job           n\nresnet50      7\nx         1,000\n");

@@ -7,12 +7,12 @@
 #include <cstring>
 
 #include "frames.h"
-#include "fused.h"
 #include "jobs.h"
-#include "pipeline.h"
+#include "pipeline/fused.h"
+#include "pipeline/pipeline.h"
+#include "pipeline/staged.h"
 #include "random_packets.h"
 #include "rng.h"
-#include "staged.h"
 
 namespace tally {
 namespace {
@@ -29,11 +29,11 @@ bool same_bytes(const Bytes& a, const Bytes& b) {
 
 template <class Exec>
 struct Side {
-  Side(const RandomWorld& world, const PipelineOptions& base, const Kernels& kernels)
+  Side(const RandomWorld& world, const pipeline::PipelineOptions& base, const kernels::Kernels& kernels)
       : memory(world.lines), server(world.server_lines), pipeline(options(base), memory.region(), kernels) {
     pipeline.adopt(world.table.get());
   }
-  PipelineOptions options(PipelineOptions base) {
+  pipeline::PipelineOptions options(pipeline::PipelineOptions base) {
     base.server = server.region();
     return base;
   }
@@ -44,28 +44,28 @@ struct Side {
 
   SlotMemory memory;
   SlotMemory server;
-  Pipeline<Exec> pipeline;
+  pipeline::Pipeline<Exec> pipeline;
 };
 
 class Pair {
  public:
-  Pair(RandomWorld world, const PipelineOptions& options, const Kernels& kernels)
+  Pair(RandomWorld world, const pipeline::PipelineOptions& options, const kernels::Kernels& kernels)
       : world_(std::move(world)), fused_(world_, options, kernels), staged_(world_, options, kernels) {}
 
   void packet(Rng& rng, TimeNs now) {
     const auto which = rng.below(world_.jobs.size());
-    const Job& job = world_.jobs[which];
+    const jobs::Job& job = world_.jobs[which];
     if (rng.chance(0.6 / job.world)) ++world_.front[which];
     const Bytes datagram = random_datagram(rng, job, world_.front[which]);
     const Rank sender = header_of(datagram).rank_id();
-    const Binding from = binding_of_sender(job, sender);
+    const jobs::Binding from = binding_of_sender(job, sender);
     const Bytes wire = wrap(datagram, from, test_box(), kBasePort);
     const bool vouched = rng.chance(0.5);
     const std::size_t room = rng.chance(0.9) ? 9000 : 0;
     ReceivedFrame f(wire, from.port, vouched, room);
     ReceivedFrame s(wire, from.port, vouched, room);
-    const Outcome x = fused_.pipeline.process(f.frame(), now);
-    const Outcome y = staged_.pipeline.process(s.frame(), now);
+    const pipeline::Outcome x = fused_.pipeline.process(f.frame(), now);
+    const pipeline::Outcome y = staged_.pipeline.process(s.frame(), now);
     ASSERT_NO_FATAL_FAILURE(compare(x, y));
     // What leaves is equal to the last bit. A dropped packet's buffer belongs to nobody.
     if (x.verdict != Verdict::kDrop) {
@@ -85,8 +85,8 @@ class Pair {
     if (!found) return;
     Bytes f(kHeaderBytes + 4 * kMaxElements);
     Bytes s(f.size());
-    const Outcome x = fused_.pipeline.sweep(f, now);
-    const Outcome y = staged_.pipeline.sweep(s, now);
+    const pipeline::Outcome x = fused_.pipeline.sweep(f, now);
+    const pipeline::Outcome y = staged_.pipeline.sweep(s, now);
     ASSERT_NO_FATAL_FAILURE(compare(x, y));
     ASSERT_TRUE(same_bytes(f, s));
   }
@@ -94,7 +94,7 @@ class Pair {
   // As control does it: a ledger is zeroed before the new row is in force. Entries stay where they are.
   void change_epoch(Rng& rng) {
     const auto which = rng.below(world_.jobs.size());
-    const Job old = world_.jobs[which];
+    const jobs::Job old = world_.jobs[which];
     if (old.discipline == Discipline::kShared) {
       fused_.pipeline.release(old.id, old.slots, 0, old.members);
       staged_.pipeline.release(old.id, old.slots, 0, old.members);
@@ -105,7 +105,7 @@ class Pair {
   // The job goes, and comes back in another epoch.
   void leave(Rng& rng) {
     const auto which = rng.below(world_.jobs.size());
-    const Job old = world_.jobs[which];
+    const jobs::Job old = world_.jobs[which];
     const std::uint32_t elements = old.discipline == Discipline::kPool ? old.elements : 0;
     fused_.pipeline.release(old.id, old.slots, elements, old.members);
     staged_.pipeline.release(old.id, old.slots, elements, old.members);
@@ -118,10 +118,10 @@ class Pair {
   void expect_same_state() {
     auto& a = fused_.pipeline;
     auto& b = staged_.pipeline;
-    for (const Job& job : world_.jobs) {
+    for (const jobs::Job& job : world_.jobs) {
       EXPECT_EQ(a.counters(job.id), b.counters(job.id));
-      const JobState& x = a.state(job.id);
-      const JobState& y = b.state(job.id);
+      const pipeline::JobState& x = a.state(job.id);
+      const pipeline::JobState& y = b.state(job.id);
       EXPECT_EQ(x.occupancy, y.occupancy);
       EXPECT_EQ(x.last_seen, y.last_seen);
       EXPECT_EQ(x.suspect_chunks, y.suspect_chunks);
@@ -136,11 +136,12 @@ class Pair {
       EXPECT_EQ(x.slots.served, y.slots.served);
       EXPECT_EQ(x.slots.incomplete, y.slots.incomplete);
       EXPECT_EQ(x.slots.incomplete_bad, y.slots.incomplete_bad);
-      EXPECT_TRUE(same(fused_.peek<HighReg>(raw(job.id)), staged_.peek<HighReg>(raw(job.id))));
+      EXPECT_TRUE(
+          same(fused_.peek<pipeline::HighReg>(raw(job.id)), staged_.peek<pipeline::HighReg>(raw(job.id))));
       if (by_hash(job.discipline)) continue;
       const bool pool = job.discipline == Discipline::kPool;
       for (std::uint32_t line = job.slots.first; line < job.slots.first + job.slots.count;
-           line += pool ? entry_lines(job.elements) : 1) {
+           line += pool ? jobs::entry_lines(job.elements) : 1) {
         pool ? expect_same_entry(line) : expect_same_rows(line);
       }
     }
@@ -155,7 +156,7 @@ class Pair {
   }
 
   void count(JobCounters& seen) const {
-    for (const Job& job : world_.jobs) {
+    for (const jobs::Job& job : world_.jobs) {
       const JobCounters& c = staged_.pipeline.counters(job.id);
       for (std::size_t v = 0; v < kVerdictCount; ++v) seen.verdicts[v] += c.verdicts[v];
       for (std::size_t d = 0; d < kDropCount; ++d) seen.drops[d] += c.drops[d];
@@ -163,17 +164,17 @@ class Pair {
   }
   [[nodiscard]] std::uint64_t flushed() const {
     std::uint64_t n = 0;
-    for (const Job& job : world_.jobs) n += staged_.pipeline.state(job.id).slots.flushed;
+    for (const jobs::Job& job : world_.jobs) n += staged_.pipeline.state(job.id).slots.flushed;
     return n;
   }
   [[nodiscard]] std::uint64_t swept() const {
     std::uint64_t n = 0;
-    for (const Job& job : world_.jobs) n += staged_.pipeline.state(job.id).slots.swept;
+    for (const jobs::Job& job : world_.jobs) n += staged_.pipeline.state(job.id).slots.swept;
     return n;
   }
   [[nodiscard]] std::uint64_t incomplete() const {
     std::uint64_t n = 0;
-    for (const Job& job : world_.jobs) n += staged_.pipeline.state(job.id).slots.incomplete;
+    for (const jobs::Job& job : world_.jobs) n += staged_.pipeline.state(job.id).slots.incomplete;
     return n;
   }
 
@@ -183,7 +184,7 @@ class Pair {
     staged_.pipeline.adopt(world_.table.get());
     in_force_ = world_.table;
   }
-  static void compare(const Outcome& x, const Outcome& y) {
+  static void compare(const pipeline::Outcome& x, const pipeline::Outcome& y) {
     ASSERT_EQ(x.verdict, y.verdict) << name_of(x.verdict) << " " << name_of(x.drop) << " / "
                                     << name_of(y.verdict) << " " << name_of(y.drop);
     ASSERT_EQ(x.drop, y.drop) << name_of(x.drop) << " / " << name_of(y.drop);
@@ -197,28 +198,30 @@ class Pair {
     ASSERT_EQ(x.reject_contributors, y.reject_contributors);
   }
   void expect_same_rows(std::uint32_t line) {
-    for (std::uint32_t row = line * kLedgerRowsPerLine; row < (line + 1) * kLedgerRowsPerLine; ++row)
-      ASSERT_TRUE(same(fused_.peek<LedgerReg>(row), staged_.peek<LedgerReg>(row))) << "ledger row " << row;
+    for (std::uint32_t row = line * jobs::kLedgerRowsPerLine; row < (line + 1) * jobs::kLedgerRowsPerLine;
+         ++row)
+      ASSERT_TRUE(same(fused_.peek<pipeline::LedgerReg>(row), staged_.peek<pipeline::LedgerReg>(row)))
+          << "ledger row " << row;
   }
   // The other registers of an entry that is free say nothing.
   void expect_same_entry(std::uint32_t line) {
-    const Head head = fused_.peek<HeadReg>(line);
-    ASSERT_TRUE(same(head, staged_.peek<HeadReg>(line))) << "entry at line " << line;
+    const pipeline::Head head = fused_.peek<pipeline::HeadReg>(line);
+    ASSERT_TRUE(same(head, staged_.peek<pipeline::HeadReg>(line))) << "entry at line " << line;
     if (head.tag == 0) return;
-    EXPECT_TRUE(same(fused_.peek<OwnerReg>(line), staged_.peek<OwnerReg>(line)));
-    EXPECT_EQ(fused_.peek<ClaimedReg>(line), staged_.peek<ClaimedReg>(line));
-    EXPECT_EQ(fused_.peek<MissingReg>(line), staged_.peek<MissingReg>(line));
-    EXPECT_EQ(fused_.peek<ShapeReg>(line), staged_.peek<ShapeReg>(line));
-    EXPECT_EQ(fused_.peek<ExponentReg>(line), staged_.peek<ExponentReg>(line));
-    EXPECT_EQ(fused_.peek<OverflowReg>(line), staged_.peek<OverflowReg>(line));
-    EXPECT_EQ(fused_.peek<Sum1Reg>(line), staged_.peek<Sum1Reg>(line));
-    EXPECT_EQ(fused_.peek<Sum2Reg>(line), staged_.peek<Sum2Reg>(line));
+    EXPECT_TRUE(same(fused_.peek<pipeline::OwnerReg>(line), staged_.peek<pipeline::OwnerReg>(line)));
+    EXPECT_EQ(fused_.peek<pipeline::ClaimedReg>(line), staged_.peek<pipeline::ClaimedReg>(line));
+    EXPECT_EQ(fused_.peek<pipeline::MissingReg>(line), staged_.peek<pipeline::MissingReg>(line));
+    EXPECT_EQ(fused_.peek<pipeline::ShapeReg>(line), staged_.peek<pipeline::ShapeReg>(line));
+    EXPECT_EQ(fused_.peek<pipeline::ExponentReg>(line), staged_.peek<pipeline::ExponentReg>(line));
+    EXPECT_EQ(fused_.peek<pipeline::OverflowReg>(line), staged_.peek<pipeline::OverflowReg>(line));
+    EXPECT_EQ(fused_.peek<pipeline::Sum1Reg>(line), staged_.peek<pipeline::Sum1Reg>(line));
+    EXPECT_EQ(fused_.peek<pipeline::Sum2Reg>(line), staged_.peek<pipeline::Sum2Reg>(line));
   }
 
   RandomWorld world_;
-  std::shared_ptr<const JobTable> in_force_ = world_.table;
-  Side<Fused> fused_;
-  Side<Staged> staged_;
+  std::shared_ptr<const jobs::JobTable> in_force_ = world_.table;
+  Side<pipeline::Fused> fused_;
+  Side<pipeline::Staged> staged_;
 };
 
 // What many runs saw.
@@ -233,9 +236,9 @@ void run(std::uint64_t seed, int packets, bool mixed, Coverage* coverage = nullp
   SCOPED_TRACE("seed " + std::to_string(seed));
   Rng rng(seed);
   RandomWorld world = random_world(rng, mixed);
-  const auto tables = usable_kernels();
-  const Kernels& kernels = *tables[rng.below(tables.size())];
-  const PipelineOptions options{
+  const auto tables = kernels::usable_kernels();
+  const kernels::Kernels& kernels = *tables[rng.below(tables.size())];
+  const pipeline::PipelineOptions options{
       .core = static_cast<std::uint8_t>(rng.below(2)), .box = test_box(), .shared = world.shared};
   // Everything from a chunk that is through at once to one that ages between two packets.
   const TimeNs step = mixed ? 10'000ULL << rng.below(11) : kMillisecond;

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "fit.h"
+#include "pipeline/fit.h"
 
 namespace tally {
 namespace {
@@ -11,15 +11,17 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-const Profile kTofino1 = *profile_named("tofino1");
-const Profile kTofino2 = *profile_named("tofino2");
-const Profile kCommodity = *profile_named("commodity");
+const pipeline::Profile kTofino1 = *pipeline::profile_named("tofino1");
+const pipeline::Profile kTofino2 = *pipeline::profile_named("tofino2");
+const pipeline::Profile kCommodity = *pipeline::profile_named("commodity");
 
-TEST(FitReport, an_array_of_16384_pairs_takes_8_blocks_and_a_spare) { EXPECT_EQ(blocks_of(16'384, 64), 9u); }
+TEST(FitReport, an_array_of_16384_pairs_takes_8_blocks_and_a_spare) {
+  EXPECT_EQ(pipeline::blocks_of(16'384, 64), 9u);
+}
 
 TEST(FitReport, switchml_on_tofino1_has_the_published_shape) {
-  const FitReport r = fit(switchml_program(16'384, 256), kTofino1);
-  EXPECT_TRUE(r.fits()) << to_text(r);
+  const pipeline::FitReport r = pipeline::fit(pipeline::switchml_program(16'384, 256), kTofino1);
+  EXPECT_TRUE(r.fits()) << pipeline::to_text(r);
   EXPECT_EQ(r.value_arrays, 32u);
   EXPECT_EQ(r.elements_per_pass, 64u);
   EXPECT_EQ(r.pipes, 4u);
@@ -30,74 +32,84 @@ TEST(FitReport, switchml_on_tofino1_has_the_published_shape) {
 }
 
 TEST(FitReport, switchml_with_64_elements_completes_in_2_passes) {
-  const FitReport r = fit(switchml_program(16'384, 64), kTofino1);
+  const pipeline::FitReport r = pipeline::fit(pipeline::switchml_program(16'384, 64), kTofino1);
   EXPECT_EQ(r.pipes, 1u);
   EXPECT_EQ(r.passes_to_complete, 2u);
 }
 
 TEST(FitReport, twice_the_pairs_are_refused_with_68_of_48_blocks) {
-  const FitReport r = fit(switchml_program(32'768, 256), kTofino1);
+  const pipeline::FitReport r = pipeline::fit(pipeline::switchml_program(32'768, 256), kTofino1);
   ASSERT_FALSE(r.fits());
   EXPECT_THAT(r.violations.front(), HasSubstr("68 blocks of a stage's 48"));
 }
 
 TEST(FitReport, our_head_is_too_wide_for_tofino1_and_fits_tofino2) {
-  const FitReport one = fit(pool_program(512, 256, 1, kTofino1), kTofino1);
+  const pipeline::FitReport one = pipeline::fit(pipeline::pool_program(512, 256, 1, kTofino1), kTofino1);
   ASSERT_FALSE(one.fits());
   EXPECT_THAT(one.violations.front(), HasSubstr("head is 128 bits wide"));
-  const FitReport two = fit(pool_program(512, 256, 1, kTofino2), kTofino2);
-  EXPECT_TRUE(two.fits()) << to_text(two);
+  const pipeline::FitReport two = pipeline::fit(pipeline::pool_program(512, 256, 1, kTofino2), kTofino2);
+  EXPECT_TRUE(two.fits()) << pipeline::to_text(two);
 }
 
 // Two arrays more than the pool, one of them narrow, and no other stage.
 TEST(FitReport, stragglers_cost_two_arrays_and_still_fit_tofino2) {
-  const FitReport pool = fit(pool_program(512, 256, 1, kTofino2), kTofino2);
-  const FitReport late = fit(straggler_program(512, 256, 1, kTofino2), kTofino2);
-  EXPECT_TRUE(late.fits()) << to_text(late);
+  const pipeline::FitReport pool = pipeline::fit(pipeline::pool_program(512, 256, 1, kTofino2), kTofino2);
+  const pipeline::FitReport late =
+      pipeline::fit(pipeline::straggler_program(512, 256, 1, kTofino2), kTofino2);
+  EXPECT_TRUE(late.fits()) << pipeline::to_text(late);
   EXPECT_EQ(late.memory_bytes - pool.memory_bytes,
-            512u * (sizeof(ClaimedReg::Word) + sizeof(MissingReg::Word)));
+            512u * (sizeof(pipeline::ClaimedReg::Word) + sizeof(pipeline::MissingReg::Word)));
   EXPECT_EQ(late.passes_to_add, pool.passes_to_add);
-  EXPECT_THAT(to_text(late), HasSubstr("claimed"));
-  EXPECT_THAT(to_text(late), HasSubstr("missing"));
+  EXPECT_THAT(pipeline::to_text(late), HasSubstr("claimed"));
+  EXPECT_THAT(pipeline::to_text(late), HasSubstr("missing"));
 }
 
 TEST(FitReport, a_shared_entry_needs_a_head_wider_than_tofino2_has) {
-  const FitReport r = fit(shared_program(512, 512, 256, 1, kTofino2), kTofino2);
-  ASSERT_EQ(r.violations.size(), 1u) << to_text(r);
+  const pipeline::FitReport r = pipeline::fit(pipeline::shared_program(512, 512, 256, 1, kTofino2), kTofino2);
+  ASSERT_EQ(r.violations.size(), 1u) << pipeline::to_text(r);
   EXPECT_THAT(r.violations.front(), HasSubstr("head+owner is 216 bits wide"));
-  const FitReport one = fit(shared_program(512, 512, 256, 1, kTofino1), kTofino1);
-  EXPECT_THAT(to_text(one), HasSubstr("ledger is 128 bits wide"));
-  EXPECT_THAT(to_text(one), HasSubstr("a claim behind a stale ledger pointer takes one recirculation"));
+  const pipeline::FitReport one =
+      pipeline::fit(pipeline::shared_program(512, 512, 256, 1, kTofino1), kTofino1);
+  EXPECT_THAT(pipeline::to_text(one), HasSubstr("ledger is 128 bits wide"));
+  EXPECT_THAT(pipeline::to_text(one),
+              HasSubstr("a claim behind a stale ledger pointer takes one recirculation"));
 }
 
 TEST(FitReport, a_session_needs_a_head_wider_than_tofino2_has_and_fits_no_limits) {
-  const FitReport r = fit(session_program(512, 256, 8, TsiRule::kPacket, kTofino2), kTofino2);
-  ASSERT_EQ(r.violations.size(), 1u) << to_text(r);
+  const pipeline::FitReport r =
+      pipeline::fit(pipeline::session_program(512, 256, 8, jobs::TsiRule::kPacket, kTofino2), kTofino2);
+  ASSERT_EQ(r.violations.size(), 1u) << pipeline::to_text(r);
   EXPECT_THAT(r.violations.front(), HasSubstr("head+operation+touched is 192 bits wide"));
-  EXPECT_TRUE(fit(session_program(512, 256, 8, TsiRule::kPacket, kCommodity), kCommodity).fits());
+  EXPECT_TRUE(
+      pipeline::fit(pipeline::session_program(512, 256, 8, jobs::TsiRule::kPacket, kCommodity), kCommodity)
+          .fits());
 }
 
 // One head of 128 bits decides for both sets of a slot.
 TEST(FitReport, an_opaque_session_has_a_head_for_each_slot_and_fits_tofino2) {
-  const FitReport two = fit(session_program(512, 256, 8, TsiRule::kOpaque, kTofino2), kTofino2);
-  EXPECT_TRUE(two.fits()) << to_text(two);
-  const FitReport packet = fit(session_program(512, 256, 8, TsiRule::kPacket, kTofino2), kTofino2);
+  const pipeline::FitReport two =
+      pipeline::fit(pipeline::session_program(512, 256, 8, jobs::TsiRule::kOpaque, kTofino2), kTofino2);
+  EXPECT_TRUE(two.fits()) << pipeline::to_text(two);
+  const pipeline::FitReport packet =
+      pipeline::fit(pipeline::session_program(512, 256, 8, jobs::TsiRule::kPacket, kTofino2), kTofino2);
   EXPECT_EQ(packet.memory_bytes - two.memory_bytes, 512u * 24 - 256u * 16);
-  EXPECT_THAT(to_text(two), HasSubstr(" ALUs: head\n"));
-  const FitReport one = fit(session_program(512, 256, 8, TsiRule::kOpaque, kTofino1), kTofino1);
+  EXPECT_THAT(pipeline::to_text(two), HasSubstr(" ALUs: head\n"));
+  const pipeline::FitReport one =
+      pipeline::fit(pipeline::session_program(512, 256, 8, jobs::TsiRule::kOpaque, kTofino1), kTofino1);
   ASSERT_FALSE(one.fits());
   EXPECT_THAT(one.violations.front(), HasSubstr("head is 128 bits wide"));
 }
 
 // What has no room anywhere does not keep the rest from theirs.
 TEST(FitReport, a_session_has_a_return_path_for_each_member_of_each_entry) {
-  const FitReport r = fit(session_program(8'192, 32, 32, TsiRule::kOpaque, kTofino2), kTofino2);
-  ASSERT_EQ(r.violations.size(), 1u) << to_text(r);
+  const pipeline::FitReport r =
+      pipeline::fit(pipeline::session_program(8'192, 32, 32, jobs::TsiRule::kOpaque, kTofino2), kTofino2);
+  ASSERT_EQ(r.violations.size(), 1u) << pipeline::to_text(r);
   EXPECT_THAT(r.violations.front(), HasSubstr("no room for path (65 blocks) in 20 stages"));
 }
 
 TEST(FitReport, a_shared_packet_asks_the_ledger_before_it_knows_its_entry) {
-  const FitReport r = fit(shared_program(512, 512, 256, 1, kTofino2), kTofino2);
+  const pipeline::FitReport r = pipeline::fit(pipeline::shared_program(512, 512, 256, 1, kTofino2), kTofino2);
   ASSERT_GE(r.stages.size(), 5u);
   EXPECT_THAT(r.stages[0].arrays, ElementsAre("high"));
   EXPECT_THAT(r.stages[1].arrays, ElementsAre("ledger"));
@@ -107,25 +119,27 @@ TEST(FitReport, a_shared_packet_asks_the_ledger_before_it_knows_its_entry) {
 }
 
 TEST(FitReport, the_shared_program_needs_a_ledger_beside_the_pools_registers) {
-  const FitReport pool = fit(pool_program(512, 256, 1, kCommodity), kCommodity);
-  const FitReport shared = fit(shared_program(512, 1'024, 256, 1, kCommodity), kCommodity);
-  EXPECT_TRUE(shared.fits()) << to_text(shared);
+  const pipeline::FitReport pool = pipeline::fit(pipeline::pool_program(512, 256, 1, kCommodity), kCommodity);
+  const pipeline::FitReport shared =
+      pipeline::fit(pipeline::shared_program(512, 1'024, 256, 1, kCommodity), kCommodity);
+  EXPECT_TRUE(shared.fits()) << pipeline::to_text(shared);
   constexpr std::uint64_t kOwnerBytes = 11;
   constexpr std::uint64_t kRowBytes = 16;
   EXPECT_EQ(shared.memory_bytes, pool.memory_bytes + 512 * kOwnerBytes + 1'024 * kRowBytes);
 }
 
 TEST(FitReport, commodity_is_limited_by_memory_only) {
-  const FitReport r = fit(pool_program(1 << 20, 2'224, 1'024, kCommodity), kCommodity);
+  const pipeline::FitReport r =
+      pipeline::fit(pipeline::pool_program(1 << 20, 2'224, 1'024, kCommodity), kCommodity);
   EXPECT_TRUE(r.fits());
   EXPECT_EQ(r.passes_to_complete, 1u);
   EXPECT_GT(r.memory_bytes, std::uint64_t{1} << 33);
 }
 
 TEST(FitReport, an_array_larger_than_a_stage_names_the_rule) {
-  const FitReport r = fit(pool_program(1 << 20, 256, 1, kTofino2), kTofino2);
+  const pipeline::FitReport r = pipeline::fit(pipeline::pool_program(1 << 20, 256, 1, kTofino2), kTofino2);
   ASSERT_FALSE(r.fits());
-  EXPECT_THAT(to_text(r), HasSubstr("DOES NOT FIT"));
+  EXPECT_THAT(pipeline::to_text(r), HasSubstr("DOES NOT FIT"));
 }
 
 }  // namespace

@@ -13,10 +13,9 @@
 
 #include "fixture_file.h"
 #include "fixture_run.h"
-#include "fused.h"
-#include "staged.h"
-#include "tally/drop.h"
-#include "tally/verdict.h"
+#include "pipeline/fused.h"
+#include "pipeline/staged.h"
+#include "tally/counters.h"
 
 namespace tally::fixture {
 
@@ -57,10 +56,10 @@ TEST_P(PipelineFixture, Holds) {
       EXPECT_FALSE(differences.empty()) << execution << " agrees by now; the fixture says: " << c.disagrees;
     }
   };
-  for (const Kernels* kernels : usable_kernels()) {
-    judge(run_case<Fused>(c, *kernels), "fused, " + std::string(kernels->name));
+  for (const kernels::Kernels* kernels : kernels::usable_kernels()) {
+    judge(run_case<pipeline::Fused>(c, *kernels), "fused, " + std::string(kernels->name));
   }
-  judge(run_case<Staged>(c, *usable_kernels().front()), "staged");
+  judge(run_case<pipeline::Staged>(c, *kernels::usable_kernels().front()), "staged");
   if (!c.disagrees.empty() && !HasFailure()) GTEST_SKIP() << "known disagreement: " << c.disagrees;
 }
 

@@ -20,8 +20,8 @@ class HashSlots : public SharedCore<Exec> {
     one_ = this->publish({.id = 1, .discipline = discipline, .decay = decay});
     two_ = this->publish({.id = 2, .discipline = discipline, .decay = decay});
   }
-  Job one_;
-  Job two_;
+  jobs::Job one_;
+  jobs::Job two_;
 };
 TYPED_TEST_SUITE(HashSlots, BothExecutions);
 
@@ -49,7 +49,7 @@ TYPED_TEST(HashSlots, a_complete_entry_repeats_its_result_and_a_bit_inside_is_a_
 
 TYPED_TEST(HashSlots, at_the_cap_nothing_is_claimed) {
   this->start(1);
-  const Job job = this->publish({.discipline = Discipline::kFcfs, .cap = 0});
+  const jobs::Job job = this->publish({.discipline = Discipline::kFcfs, .cap = 0});
   EXPECT_EQ(this->send(job, 0, Chunk{0}).verdict, Verdict::kBypass);
   EXPECT_EQ(this->occupancy(job), 0U);
 }
@@ -87,7 +87,7 @@ TYPED_TEST(HashSlots, an_eviction_that_completes_a_chunk_sends_the_result_of_the
   this->start_with(Discipline::kPreemptive);
   EXPECT_EQ(this->send(this->one_, 0, Chunk{7}).verdict, Verdict::kAbsorb);
   EXPECT_EQ(this->send(this->one_, 1, Chunk{7}, {.flags = kFlagDirect}).verdict, Verdict::kBypass);
-  const Outcome out = this->send(this->two_, 0, Chunk{0}, {.priority = 1});
+  const pipeline::Outcome out = this->send(this->two_, 0, Chunk{0}, {.priority = 1});
   this->expect_result(out, Verdict::kComplete, this->one_, Chunk{7}, 0b11);
   EXPECT_EQ(this->pipeline_->counters(this->two_.id).of(Verdict::kEvict), 1U);
   EXPECT_EQ(this->pipeline_->counters(this->two_.id).packets(), 1U);
@@ -124,8 +124,8 @@ TYPED_TEST(HashSlots, decay_denial_halves_with_each_attempt) {
 
 TYPED_TEST(HashSlots, a_reservation_protects_from_preemption_too) {
   this->start(1);
-  const Job one = this->publish({.id = 1, .discipline = Discipline::kPreemptive, .reserved = 1});
-  const Job two = this->publish({.id = 2, .discipline = Discipline::kPreemptive});
+  const jobs::Job one = this->publish({.id = 1, .discipline = Discipline::kPreemptive, .reserved = 1});
+  const jobs::Job two = this->publish({.id = 2, .discipline = Discipline::kPreemptive});
   EXPECT_EQ(this->send(one, 0, Chunk{0}).verdict, Verdict::kAbsorb);
   EXPECT_EQ(this->send(two, 0, Chunk{0}, {.priority = 254}).verdict, Verdict::kBypass);
 }
@@ -150,8 +150,8 @@ TYPED_TEST(EnoughSlots, preemptive_and_fcfs_are_the_same_trace) {
   for (const Decay decay : {Decay::kNone, Decay::kSilence, Decay::kDenial}) {
     typename EnoughSlots<TypeParam>::Core fcfs;
     typename EnoughSlots<TypeParam>::Core preemptive;
-    std::vector<Job> a;
-    std::vector<Job> b;
+    std::vector<jobs::Job> a;
+    std::vector<jobs::Job> b;
     fcfs.start(1 << 12);
     preemptive.start(1 << 12);
     for (std::uint16_t id = 1; id <= 2; ++id) {
@@ -164,7 +164,7 @@ TYPED_TEST(EnoughSlots, preemptive_and_fcfs_are_the_same_trace) {
     std::vector<std::pair<std::size_t, Chunk>> chunks;
     for (std::uint32_t c = 0; c < 24; ++c) {
       for (std::size_t j = 0; j < 2; ++j) {
-        if (slots.insert(slot_of(slot_map(a[j]), Chunk{c})).second) chunks.emplace_back(j, Chunk{c});
+        if (slots.insert(slot_of(jobs::slot_map(a[j]), Chunk{c})).second) chunks.emplace_back(j, Chunk{c});
       }
     }
     ASSERT_GT(chunks.size(), 30U);
@@ -176,8 +176,8 @@ TYPED_TEST(EnoughSlots, preemptive_and_fcfs_are_the_same_trace) {
                      .flags = static_cast<std::uint8_t>(rng.chance(0.05) ? kFlagDirect : 0)};
       fcfs.now_ += 20 * kMicrosecond;
       preemptive.now_ = fcfs.now_;
-      const Outcome x = fcfs.send(a[j], rank, chunk, how);
-      const Outcome y = preemptive.send(b[j], rank, chunk, how);
+      const pipeline::Outcome x = fcfs.send(a[j], rank, chunk, how);
+      const pipeline::Outcome y = preemptive.send(b[j], rank, chunk, how);
       ASSERT_EQ(x.verdict, y.verdict);
       ASSERT_EQ(x.ranks, y.ranks);
       ASSERT_EQ(fcfs.frame_->buffer(), preemptive.frame_->buffer());

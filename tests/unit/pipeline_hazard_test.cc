@@ -1,4 +1,4 @@
-// Hazards of protocol.md's list that are the pool discipline's alone, packet by packet, in both executions.
+// Hazards of docs/hazards.md that are the pool discipline's alone, packet by packet, in both executions.
 // What one packet can show is a fixture (tests/fixtures); what needs workers is in tests/sim.
 
 #include <gtest/gtest.h>
@@ -9,39 +9,41 @@
 #include <vector>
 
 #include "frames.h"
-#include "fused.h"
 #include "jobs.h"
-#include "pipeline.h"
-#include "pool.h"
+#include "pipeline/fused.h"
+#include "pipeline/pipeline.h"
+#include "pipeline/pool.h"
+#include "pipeline/staged.h"
 #include "rng.h"
-#include "staged.h"
 
 namespace tally {
 namespace {
 
 // Serial order against `high`, at every distance where something changes.
 TEST(HazardPool, same_epoch_replay_older_than_half_the_number_space) {
-  Job job = make_job({.window = 16});
+  jobs::Job job = make_job({.window = 16});
   job.span = 128;  // the window was 64 once
   const auto order = [&](std::uint32_t high, std::uint32_t distance) {
-    High reg{raw(job.epoch), high};
-    Contribution p;
+    pipeline::High reg{raw(job.epoch), high};
+    pipeline::Contribution p;
     p.epoch = job.epoch;
     p.chunk = Chunk{high + distance};
-    const Decision d = Pool::order(reg, p, job);
-    const bool moves = d.op == Op::kWrite;
+    const pipeline::Decision d = pipeline::Pool::order(reg, p, job);
+    const bool moves = d.op == pipeline::Op::kWrite;
     EXPECT_EQ(reg.chunk, moves ? high + distance : high);
     return d;
   };
   for (const std::uint32_t high : {0U, 5U, 127U, 0x7FFF'FFFFU, 0x8000'0000U, 0xFFFF'FFFDU}) {
-    for (const std::uint32_t d : {1U, 16U, 32U, 127U}) EXPECT_EQ(order(high, d).op, Op::kWrite) << d;
-    for (const std::uint32_t d : {0U, ~0U, ~0U - 126U}) EXPECT_EQ(order(high, d).op, Op::kRead) << d;
+    for (const std::uint32_t d : {1U, 16U, 32U, 127U})
+      EXPECT_EQ(order(high, d).op, pipeline::Op::kWrite) << d;
+    for (const std::uint32_t d : {0U, ~0U, ~0U - 126U})
+      EXPECT_EQ(order(high, d).op, pipeline::Op::kRead) << d;
     for (const std::uint32_t d : {~0U - 127U, 0xC000'0000U, 0x8000'0001U, 0x8000'0000U}) {
-      EXPECT_EQ(order(high, d).op, Op::kNone) << d;
+      EXPECT_EQ(order(high, d).op, pipeline::Op::kNone) << d;
       EXPECT_EQ(order(high, d).drop, Drop::kStale) << d;
     }
     for (const std::uint32_t d : {128U, 1U << 30, 0x7FFF'FFFBU, 0x7FFF'FFFFU}) {
-      EXPECT_EQ(order(high, d).op, Op::kNone) << d;
+      EXPECT_EQ(order(high, d).op, pipeline::Op::kNone) << d;
       EXPECT_EQ(order(high, d).drop, Drop::kAhead) << d;
     }
   }
@@ -52,40 +54,42 @@ template <class Exec>
 class HazardCore : public testing::Test {
  protected:
   HazardCore()
-      : memory_(kLines), pipeline_({.core = 0, .box = test_box()}, memory_.region(), best_kernels()) {}
+      : memory_(kLines),
+        pipeline_({.core = 0, .box = test_box()}, memory_.region(), kernels::best_kernels()) {}
 
-  void run(const Job& job) {
-    table_ = JobTable{}.with(job.id, std::make_shared<const Job>(job));
+  void run(const jobs::Job& job) {
+    table_ = jobs::JobTable{}.with(job.id, std::make_shared<const jobs::Job>(job));
     pipeline_.adopt(table_.get());
   }
-  Outcome take(const Bytes& datagram, const Job& job) {
+  pipeline::Outcome take(const Bytes& datagram, const jobs::Job& job) {
     const Header h = header_of(datagram);
-    const Binding& from = job.ranks[h.rank.host()].binding;
+    const jobs::Binding& from = job.ranks[h.rank.host()].binding;
     frame_.emplace(wrap(datagram, from, test_box(), kBasePort), from.port, false, 4 * kMaxElements);
     return pipeline_.process(frame_->frame(), 0);
   }
-  Outcome contribute(const Job& job, std::uint16_t rank, Chunk chunk, std::int32_t value = 1) {
+  pipeline::Outcome contribute(const jobs::Job& job, std::uint16_t rank, Chunk chunk,
+                               std::int32_t value = 1) {
     return take(
         make_contribution(
             job, {.rank = Rank{rank}, .chunk = chunk, .values = std::vector<std::int32_t>(16, value)}),
         job);
   }
-  [[nodiscard]] std::uint32_t occupancy(const Job& job) { return pipeline_.state(job.id).occupancy; }
+  [[nodiscard]] std::uint32_t occupancy(const jobs::Job& job) { return pipeline_.state(job.id).occupancy; }
 
   static constexpr std::uint32_t kLines = 1 << 10;
   SlotMemory memory_;
-  Pipeline<Exec> pipeline_;
-  std::shared_ptr<const JobTable> table_;
+  pipeline::Pipeline<Exec> pipeline_;
+  std::shared_ptr<const jobs::JobTable> table_;
   std::optional<ReceivedFrame> frame_;
 };
 
-using Executions = testing::Types<Fused, Staged>;
+using Executions = testing::Types<pipeline::Fused, pipeline::Staged>;
 TYPED_TEST_SUITE(HazardCore, Executions);
 
 // A window that was larger leaves a span of several rounds: an earlier chunk of the same entry passes the
 // order test and must stop at the entry.
 TYPED_TEST(HazardCore, stale_packet_of_an_earlier_chunk_under_a_shrunken_window) {
-  Job job = make_job({.window = 16});
+  jobs::Job job = make_job({.window = 16});
   job.span = 128;
   this->run(job);
   const Chunk first{0xFFFF'FFFDU};
@@ -105,8 +109,8 @@ TYPED_TEST(HazardCore, stale_packet_of_an_earlier_chunk_under_a_shrunken_window)
 
 // Another job under the same id, in the same memory, of the same ranks at the same places.
 TYPED_TEST(HazardCore, id_reuse) {
-  const Job old_job = make_job({});
-  const Job new_job = make_job({.epoch = 0x2000'0002, .generation = 0xdead});
+  const jobs::Job old_job = make_job({});
+  const jobs::Job new_job = make_job({.epoch = 0x2000'0002, .generation = 0xdead});
   this->run(old_job);
   EXPECT_EQ(this->contribute(old_job, 0, Chunk{0}, 5).verdict, Verdict::kAbsorb);
   EXPECT_EQ(this->contribute(old_job, 0, Chunk{1}, 5).verdict, Verdict::kAbsorb);
@@ -126,7 +130,7 @@ TYPED_TEST(HazardCore, id_reuse) {
 // with each value once.
 TYPED_TEST(HazardCore, order_test_never_refuses_what_is_needed) {
   Rng rng(7);
-  const Job job = make_job({.world = 3, .window = 16});
+  const jobs::Job job = make_job({.world = 3, .window = 16});
   this->run(job);
   const Chunk first{0xFFFF'FFFDU - 200};
   constexpr std::uint32_t kChunks = 600;
@@ -148,7 +152,8 @@ TYPED_TEST(HazardCore, order_test_never_refuses_what_is_needed) {
     if (rng.chance(0.7)) in_flight.erase(in_flight.begin() + static_cast<std::ptrdiff_t>(at));
     const bool needed =
         std::any_of(workers.begin(), workers.end(), [i = index](const Worker& w) { return !w.has[i]; });
-    const Outcome out = this->contribute(job, from, first + index, static_cast<std::int32_t>(index + 1));
+    const pipeline::Outcome out =
+        this->contribute(job, from, first + index, static_cast<std::int32_t>(index + 1));
     if (needed) {
       ASSERT_FALSE(out.verdict == Verdict::kDrop && out.drop != Drop::kDuplicate) << name_of(out.drop);
     }

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::array kDisciplines{Discipline::kShared, Discipline::kFcfs, Discipline::kPreemptive};
 
-class Occupancy : public SharedCore<Fused> {
+class Occupancy : public SharedCore<pipeline::Fused> {
  protected:
   static constexpr std::uint16_t kIds = 6;
   static constexpr std::uint32_t kEntries = 24;
@@ -24,7 +24,7 @@ class Occupancy : public SharedCore<Fused> {
     if (rows_[id]) release_ledger(id);
     rows_[id] = kinds_[id][rng_.below(kKinds)];
     rows_[id]->epoch = Epoch{++last_epoch_};
-    adopt(table_->with(JobId{id}, std::make_shared<const Job>(*rows_[id])));
+    adopt(table_->with(JobId{id}, std::make_shared<const jobs::Job>(*rows_[id])));
   }
   void release_ledger(std::uint16_t id) {
     if (rows_[id]->discipline == Discipline::kShared)
@@ -38,20 +38,20 @@ class Occupancy : public SharedCore<Fused> {
   void make_kinds() {
     for (std::uint16_t id = 1; id <= kIds; ++id) {
       for (std::uint32_t kind = 0; kind < kKinds; ++kind) {
-        const Job job = make_job({.id = id,
-                                  .epoch = 1,
-                                  .world = 2,
-                                  .first_line = (id - 1U) * 64,
-                                  .discipline = kDisciplines[kind % 3],
-                                  .reserved = kind / 3,
-                                  .cap = kind < 3 ? kEntries : 4,
-                                  .shared_slots = kEntries});
+        const jobs::Job job = make_job({.id = id,
+                                        .epoch = 1,
+                                        .world = 2,
+                                        .first_line = (id - 1U) * 64,
+                                        .discipline = kDisciplines[kind % 3],
+                                        .reserved = kind / 3,
+                                        .cap = kind < 3 ? kEntries : 4,
+                                        .shared_slots = kEntries});
         kinds_[id].push_back(job);
       }
     }
   }
   void contribute(std::uint16_t id) {
-    const Job& job = *rows_[id];
+    const jobs::Job& job = *rows_[id];
     const auto rank = static_cast<std::uint32_t>(rng_.below(2));
     const auto cap = std::max(job.cap, occupancy(job));
     send(job, rank, Chunk{static_cast<std::uint32_t>(rng_.below(8))},
@@ -65,11 +65,11 @@ class Occupancy : public SharedCore<Fused> {
     std::array<std::uint32_t, kIds + 1> counted{};
     std::uint32_t all = 0;
     for (std::uint32_t i = 0; i < kEntries; ++i) {
-      const Head h = head(i);
+      const pipeline::Head h = head(i);
       const bool filling = h.tag != 0 && h.contributors != 0b11;
       ASSERT_EQ(filling, pipeline_->shared().filling(i)) << "entry " << i;
       if (!filling) continue;
-      ++counted.at(peek<OwnerReg>(region_.line_of(i)).job);
+      ++counted.at(peek<pipeline::OwnerReg>(region_.line_of(i)).job);
       ++all;
     }
     ASSERT_EQ(pipeline_->shared().filling(), all);
@@ -79,8 +79,8 @@ class Occupancy : public SharedCore<Fused> {
 
   static constexpr std::uint32_t kKinds = 6;
   Rng rng_{11};
-  std::array<std::vector<Job>, kIds + 1> kinds_;
-  std::array<std::optional<Job>, kIds + 1> rows_;
+  std::array<std::vector<jobs::Job>, kIds + 1> kinds_;
+  std::array<std::optional<jobs::Job>, kIds + 1> rows_;
   std::uint32_t last_epoch_ = 100;
 };
 

@@ -7,10 +7,10 @@
 namespace tally {
 namespace {
 
-template <class Exec, TsiRule kTsi, std::uint8_t kWorld>
+template <class Exec, jobs::TsiRule kTsi, std::uint8_t kWorld>
 struct Case {
   using Execution = Exec;
-  static constexpr TsiRule kRule = kTsi;
+  static constexpr jobs::TsiRule kRule = kTsi;
   static constexpr std::uint8_t kMembers = kWorld;
 };
 
@@ -50,13 +50,14 @@ class SwitchmlConformance : public SessionCore<typename C::Execution> {
     complete(kN - 1, tsi, slot);
   }
 
-  Job job_;
+  jobs::Job job_;
 };
 
-using Cases = testing::Types<Case<Fused, TsiRule::kPacket, 2>, Case<Fused, TsiRule::kPacket, 3>,
-                             Case<Fused, TsiRule::kOpaque, 2>, Case<Fused, TsiRule::kOpaque, 3>,
-                             Case<Staged, TsiRule::kPacket, 2>, Case<Staged, TsiRule::kPacket, 3>,
-                             Case<Staged, TsiRule::kOpaque, 2>, Case<Staged, TsiRule::kOpaque, 3>>;
+using Cases = testing::Types<
+    Case<pipeline::Fused, jobs::TsiRule::kPacket, 2>, Case<pipeline::Fused, jobs::TsiRule::kPacket, 3>,
+    Case<pipeline::Fused, jobs::TsiRule::kOpaque, 2>, Case<pipeline::Fused, jobs::TsiRule::kOpaque, 3>,
+    Case<pipeline::Staged, jobs::TsiRule::kPacket, 2>, Case<pipeline::Staged, jobs::TsiRule::kPacket, 3>,
+    Case<pipeline::Staged, jobs::TsiRule::kOpaque, 2>, Case<pipeline::Staged, jobs::TsiRule::kOpaque, 3>>;
 TYPED_TEST_SUITE(SwitchmlConformance, Cases);
 
 TYPED_TEST(SwitchmlConformance, BasicReduction) { this->reduce(0); }
@@ -115,10 +116,11 @@ TYPED_TEST(SwitchmlConformance, NonSwitchML) {
 
 // Members that send from other ports, and to others, each get their own back.
 TYPED_TEST(SwitchmlConformance, DifferentPorts) {
-  Job job = make_session({.id = 1, .world = TypeParam::kMembers, .tsi = TypeParam::kRule, .first_line = 3});
+  jobs::Job job =
+      make_session({.id = 1, .world = TypeParam::kMembers, .tsi = TypeParam::kRule, .first_line = 3});
   for (std::uint32_t r = 0; r < this->kN; ++r)
     job.ranks[r].binding.udp_port = static_cast<std::uint16_t>(switchml::kBasePort + r);
-  this->adopt(this->table_->with(job.id, std::make_shared<const Job>(job)));
+  this->adopt(this->table_->with(job.id, std::make_shared<const jobs::Job>(job)));
   for (std::uint32_t r = 0; r < this->kN; ++r) {
     SessionSent one = this->sent(r, 0);
     one.udp_source = static_cast<std::uint16_t>(4000 + 10 * r);

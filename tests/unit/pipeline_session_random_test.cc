@@ -2,9 +2,9 @@
 // docs/switchml.md promises: random clients and faults, judged by an oracle. And fused = staged for random
 // packets of sessions under both rules.
 
+#include "pipeline/session_pool.h"
 #include "session_clients.h"
 #include "session_core.h"
-#include "session_pool.h"
 
 namespace tally {
 namespace {
@@ -14,7 +14,7 @@ class SessionFaults : public SessionCore<Exec> {
  protected:
   std::uint64_t reduce(std::uint64_t seed, const ClientsCase& c) {
     const auto id = static_cast<std::uint16_t>(1 + seed % 1000);
-    const Job job =
+    const jobs::Job job =
         this->publish({.id = id, .world = static_cast<std::uint8_t>(2 + seed % 3), .slots = c.window});
     const auto box = [&](const Bytes& frame, std::uint32_t rank, TimeNs now, const auto& each) {
       this->now_ = now;
@@ -28,7 +28,8 @@ class SessionFaults : public SessionCore<Exec> {
       EXPECT_EQ(this->state(job).occupancy, 0U) << "seed " << seed;
     }
     this->adopt(this->table_->with(job.id, nullptr));
-    this->pipeline_.release(job.id, job.slots, job.elements, job.members, session_front_lines(job.world));
+    this->pipeline_.release(job.id, job.slots, job.elements, job.members,
+                            jobs::session_front_lines(job.world));
     this->next_line_ = 3;
     return clients.stale();
   }
@@ -82,11 +83,11 @@ class SessionPair {
                         .world = static_cast<std::uint8_t>(rng_.chance(0.2) ? 20 : rng_.between(1, 3)),
                         .payload = static_cast<std::uint16_t>(128U << rng_.below(4)),
                         .slots = 2,
-                        .tsi = rng_.chance(0.5) ? TsiRule::kPacket : TsiRule::kOpaque,
+                        .tsi = rng_.chance(0.5) ? jobs::TsiRule::kPacket : jobs::TsiRule::kOpaque,
                         .home = static_cast<std::uint8_t>(rng_.chance(0.1) ? 1 : 0),
                         .first_line = line}));
       line += jobs_.back().slots.count;
-      table_ = table_->with(jobs_.back().id, std::make_shared<const Job>(jobs_.back()));
+      table_ = table_->with(jobs_.back().id, std::make_shared<const jobs::Job>(jobs_.back()));
     }
     fused_.adopt(table_.get());
     staged_.adopt(table_.get());
@@ -94,7 +95,7 @@ class SessionPair {
 
   void packet() {
     now_ += rng_.chance(0.02) ? rng_.below(2 * kSecond) : rng_.below(kMillisecond);
-    Job& job = jobs_[rng_.below(jobs_.size())];
+    jobs::Job& job = jobs_[rng_.below(jobs_.size())];
     if (rng_.chance(0.05)) ++number_;
     if (rng_.chance(0.01)) number_ = static_cast<std::uint8_t>(rng_.next());
     Bytes frame = session_frame(job,
@@ -113,8 +114,8 @@ class SessionPair {
     const PortIndex port{static_cast<std::uint16_t>(rng_.below(3))};
     ReceivedFrame f(frame, port, false);
     ReceivedFrame s(frame, port, false);
-    const Outcome x = fused_.process(f.frame(), now_);
-    const Outcome y = staged_.process(s.frame(), now_);
+    const pipeline::Outcome x = fused_.process(f.frame(), now_);
+    const pipeline::Outcome y = staged_.process(s.frame(), now_);
     ASSERT_EQ(x.verdict, y.verdict);
     ASSERT_EQ(x.drop, y.drop);
     ASSERT_EQ(x.ranks, y.ranks);
@@ -126,18 +127,18 @@ class SessionPair {
     }
   }
   void expect_same_state() {
-    for (const Job& job : jobs_) {
+    for (const jobs::Job& job : jobs_) {
       EXPECT_EQ(fused_.counters(job.id), staged_.counters(job.id));
       EXPECT_EQ(fused_.state(job.id).occupancy, staged_.state(job.id).occupancy);
       EXPECT_EQ(fused_.state(job.id).overflows, staged_.state(job.id).overflows);
       EXPECT_EQ(fused_.state(job.id).last_seen, staged_.state(job.id).last_seen);
       for (std::uint32_t slot = 0; slot < 2; ++slot) {
         for (const std::uint32_t set : {0U, 1U}) {
-          const std::uint32_t line = session_line(job, slot, set);
-          expect_same<HeadReg>(line);
-          expect_same<OwnerReg>(line);
-          expect_same<ExponentReg>(line);
-          expect_same<Exponent1Reg>(line);
+          const std::uint32_t line = pipeline::session_line(job, slot, set);
+          expect_same<pipeline::HeadReg>(line);
+          expect_same<pipeline::OwnerReg>(line);
+          expect_same<pipeline::ExponentReg>(line);
+          expect_same<pipeline::Exponent1Reg>(line);
         }
       }
     }
@@ -162,12 +163,14 @@ class SessionPair {
   Rng rng_;
   std::uint8_t number_ = 0;
   TimeNs now_ = 10 * kSecond;
-  std::vector<Job> jobs_;
-  std::shared_ptr<const JobTable> table_ = std::make_shared<JobTable>();
+  std::vector<jobs::Job> jobs_;
+  std::shared_ptr<const jobs::JobTable> table_ = std::make_shared<jobs::JobTable>();
   SlotMemory memory_{kLines};
   SlotMemory other_{kLines};
-  Pipeline<Fused> fused_{{.core = 0, .box = test_box()}, memory_.region(), best_kernels()};
-  Pipeline<Staged> staged_{{.core = 0, .box = test_box()}, other_.region(), best_kernels()};
+  pipeline::Pipeline<pipeline::Fused> fused_{
+      {.core = 0, .box = test_box()}, memory_.region(), kernels::best_kernels()};
+  pipeline::Pipeline<pipeline::Staged> staged_{
+      {.core = 0, .box = test_box()}, other_.region(), kernels::best_kernels()};
 };
 
 TEST(SessionFusedEqualsStaged, on_random_packets_of_both_rules) {

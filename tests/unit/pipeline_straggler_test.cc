@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "late_sweep.h"
+#include "pipeline/pool.h"
 #include "shared_core.h"
 
 namespace tally {
@@ -20,10 +20,10 @@ template <class Exec>
 class StragglerCore : public SharedCore<Exec> {
  protected:
   // A job of the pool discipline in front of two shared entries that nobody uses.
-  Job late_job(JobSpec spec = {}, std::uint8_t least = 1, Chunk fence = {}) {
+  jobs::Job late_job(JobSpec spec = {}, std::uint8_t least = 1, Chunk fence = {}) {
     this->start(2);
     spec.world = spec.world == 2 ? 3 : spec.world;
-    spec.stragglers = {stamp(kTimeout), least, fence};
+    spec.stragglers = {jobs::stamp(kTimeout), least, fence};
     return this->publish(spec);
   }
   void wait(TimeNs time) { this->now_ += time; }
@@ -40,7 +40,7 @@ class StragglerCore : public SharedCore<Exec> {
     return results;
   }
   // Names exactly these ranks, and each value is the sum of theirs.
-  static void expect_sum(const Bytes& result, const Job& job, Chunk chunk, std::uint64_t ranks) {
+  static void expect_sum(const Bytes& result, const jobs::Job& job, Chunk chunk, std::uint64_t ranks) {
     const Header h = header_of(result);
     EXPECT_EQ(h.type, PacketType::kResult);
     EXPECT_EQ(h.chunk_id(), chunk);
@@ -59,21 +59,23 @@ class StragglerCore : public SharedCore<Exec> {
       EXPECT_EQ(value.host(), sum);
       sum2 += (i + 1) * sum;
     }
-    EXPECT_EQ(h.sum1.host(), 16 * sum + keyed(keys_of(job, ranks), chunk));
+    EXPECT_EQ(h.sum1.host(), 16 * sum + keyed(jobs::keys_of(job, ranks), chunk));
     EXPECT_EQ(h.sum2.host(), sum2);
   }
-  static Bytes bytes_of(const Outcome& out) { return {out.payload, out.payload + out.payload_bytes}; }
-  void give(const Job& job, std::uint32_t rank, Chunk chunk, Verdict expected) {
-    const Outcome out = this->send(job, rank, chunk, {.total = 16});
+  static Bytes bytes_of(const pipeline::Outcome& out) {
+    return {out.payload, out.payload + out.payload_bytes};
+  }
+  void give(const jobs::Job& job, std::uint32_t rank, Chunk chunk, Verdict expected) {
+    const pipeline::Outcome out = this->send(job, rank, chunk, {.total = 16});
     EXPECT_EQ(out.verdict, expected) << name_of(out.verdict) << " " << name_of(out.drop);
   }
 
-  Outcome last_;
+  pipeline::Outcome last_;
 };
 TYPED_TEST_SUITE(StragglerCore, BothExecutions);
 
 TYPED_TEST(StragglerCore, an_entry_is_due_at_its_timeout_and_not_before) {
-  const Job job = this->late_job();
+  const jobs::Job job = this->late_job();
   this->give(job, 0, Chunk{0}, Verdict::kAbsorb);
   this->wait(kTimeout / 2);
   this->give(job, 2, Chunk{0}, Verdict::kAbsorb);  // the age counts from the claim
@@ -92,7 +94,7 @@ TYPED_TEST(StragglerCore, an_entry_is_due_at_its_timeout_and_not_before) {
 }
 
 TYPED_TEST(StragglerCore, fewer_than_the_least_wait_for_more) {
-  const Job job = this->late_job({}, 2);
+  const jobs::Job job = this->late_job({}, 2);
   this->give(job, 1, Chunk{0}, Verdict::kAbsorb);
   this->wait(10 * kTimeout);
   EXPECT_TRUE(this->sweep_all().empty());
@@ -105,7 +107,7 @@ TYPED_TEST(StragglerCore, fewer_than_the_least_wait_for_more) {
 // A member may hold the result of an earlier epoch for whatever lies before the fence.
 TYPED_TEST(StragglerCore, a_chunk_before_the_fence_waits_for_everybody) {
   const Chunk fence{0xFFFF'FFFEU};
-  const Job job = this->late_job({}, 1, fence);
+  const jobs::Job job = this->late_job({}, 1, fence);
   for (std::uint32_t i = 0; i < 4; ++i) this->give(job, 0, fence + i - 2U, Verdict::kAbsorb);
   this->wait(10 * kTimeout);
   const auto results = this->sweep_all();
@@ -117,13 +119,13 @@ TYPED_TEST(StragglerCore, a_chunk_before_the_fence_waits_for_everybody) {
 }
 
 TYPED_TEST(StragglerCore, late_contributors_get_the_stored_result_and_are_never_added) {
-  const Job job = this->late_job();
+  const jobs::Job job = this->late_job();
   this->give(job, 0, Chunk{5}, Verdict::kAbsorb);
   this->give(job, 1, Chunk{5}, Verdict::kAbsorb);
   this->wait(kTimeout);
   ASSERT_EQ(this->sweep_all().size(), 1U);
   for (const std::uint32_t rank : {2U, 0U, 2U, 1U}) {  // the straggler, a repetition, and so on
-    const Outcome out = this->send(job, rank, Chunk{5}, {.total = 16});
+    const pipeline::Outcome out = this->send(job, rank, Chunk{5}, {.total = 16});
     ASSERT_EQ(out.verdict, Verdict::kRepeat) << rank;
     EXPECT_EQ(out.ranks, bit_of(Rank{static_cast<std::uint16_t>(rank)}));
     this->expect_sum(this->bytes_of(out), job, Chunk{5}, 0b011);
@@ -134,7 +136,7 @@ TYPED_TEST(StragglerCore, late_contributors_get_the_stored_result_and_are_never_
 }
 
 TYPED_TEST(StragglerCore, a_duplicate_is_no_second_contributor) {
-  const Job job = this->late_job({}, 2);
+  const jobs::Job job = this->late_job({}, 2);
   this->give(job, 0, Chunk{0}, Verdict::kAbsorb);
   this->give(job, 0, Chunk{0}, Verdict::kDrop);
   EXPECT_EQ(this->pipeline_->counters(job.id).of(Drop::kDuplicate), 1U);
@@ -143,18 +145,18 @@ TYPED_TEST(StragglerCore, a_duplicate_is_no_second_contributor) {
 }
 
 TYPED_TEST(StragglerCore, a_query_is_answered_with_the_incomplete_result) {
-  const Job job = this->late_job();
+  const jobs::Job job = this->late_job();
   this->give(job, 1, Chunk{3}, Verdict::kAbsorb);
   this->wait(kTimeout);
   ASSERT_EQ(this->sweep_all().size(), 1U);
-  const Outcome out = this->take(job, 2, make_query(job, Rank{2}, Chunk{3}, Rank{0}));
+  const pipeline::Outcome out = this->take(job, 2, make_query(job, Rank{2}, Chunk{3}, Rank{0}));
   ASSERT_EQ(out.verdict, Verdict::kRepeat);
   this->expect_sum(this->bytes_of(out), job, Chunk{3}, 0b010);
 }
 
 // The next chunk of the entry starts afresh: with a time of its own, and nobody missing.
 TYPED_TEST(StragglerCore, the_entry_s_next_chunk_remembers_nothing) {
-  const Job job = this->late_job();
+  const jobs::Job job = this->late_job();
   this->give(job, 0, Chunk{0}, Verdict::kAbsorb);
   this->wait(kTimeout);
   ASSERT_EQ(this->sweep_all().size(), 1U);
@@ -166,10 +168,10 @@ TYPED_TEST(StragglerCore, the_entry_s_next_chunk_remembers_nothing) {
   this->wait(kTimeout / 2);
   EXPECT_TRUE(this->sweep_all().empty());
   this->give(job, 1, next, Verdict::kAbsorb);
-  const Outcome whole = this->send(job, 2, next, {.total = 16});
+  const pipeline::Outcome whole = this->send(job, 2, next, {.total = 16});
   ASSERT_EQ(whole.verdict, Verdict::kComplete);
   this->expect_sum(this->bytes_of(whole), job, next, job.members);
-  const Outcome again = this->send(job, 0, next, {.total = 16});
+  const pipeline::Outcome again = this->send(job, 0, next, {.total = 16});
   ASSERT_EQ(again.verdict, Verdict::kRepeat);
   this->expect_sum(this->bytes_of(again), job, next, job.members);
   this->give(job, 2, Chunk{0}, Verdict::kDrop);  // stale: peers have the result
@@ -177,7 +179,7 @@ TYPED_TEST(StragglerCore, the_entry_s_next_chunk_remembers_nothing) {
 
 // A barrier says that everybody came. Nothing else has a total of 0.
 TYPED_TEST(StragglerCore, a_barrier_waits_for_everybody) {
-  const Job job = this->late_job();
+  const jobs::Job job = this->late_job();
   EXPECT_EQ(this->send(job, 0, Chunk{0}, {.total = 0}).verdict, Verdict::kAbsorb);
   this->wait(10 * kTimeout);
   EXPECT_TRUE(this->sweep_all().empty());
@@ -186,7 +188,7 @@ TYPED_TEST(StragglerCore, a_barrier_waits_for_everybody) {
 
 TYPED_TEST(StragglerCore, jobs_that_did_not_opt_in_wait_for_ever) {
   this->start(2);
-  const Job job = this->publish({.world = 3});
+  const jobs::Job job = this->publish({.world = 3});
   this->give(job, 0, Chunk{0}, Verdict::kAbsorb);
   this->wait(3600 * kSecond);
   EXPECT_TRUE(this->sweep_all().empty());
@@ -194,11 +196,11 @@ TYPED_TEST(StragglerCore, jobs_that_did_not_opt_in_wait_for_ever) {
 
 // What is of an earlier epoch is nobody's result any more, however long it has waited.
 TYPED_TEST(StragglerCore, an_entry_of_an_epoch_that_is_over_is_left_alone) {
-  const Job old_job = this->late_job();
+  const jobs::Job old_job = this->late_job();
   this->give(old_job, 0, Chunk{0}, Verdict::kAbsorb);
-  Job job = old_job;
+  jobs::Job job = old_job;
   job.epoch = Epoch{raw(old_job.epoch) + 1};
-  this->adopt(this->table_->with(job.id, std::make_shared<const Job>(job)));
+  this->adopt(this->table_->with(job.id, std::make_shared<const jobs::Job>(job)));
   this->wait(10 * kTimeout);
   EXPECT_TRUE(this->sweep_all().empty());
   EXPECT_EQ(this->occupancy(job), 1U) << "until somebody claims it";
@@ -206,7 +208,7 @@ TYPED_TEST(StragglerCore, an_entry_of_an_epoch_that_is_over_is_left_alone) {
 
 // A port vouched for a corrupted contribution: the finished sum is wrong, nothing leaves, all start again.
 TYPED_TEST(StragglerCore, a_wrong_sum_frees_the_entry_and_is_counted) {
-  const Job job = this->late_job();
+  const jobs::Job job = this->late_job();
   EXPECT_EQ(this->send(job, 0, Chunk{0}, {.total = 16, .corrupt = true}).verdict, Verdict::kAbsorb);
   this->wait(kTimeout);
   EXPECT_TRUE(this->sweep_all().empty());
@@ -224,9 +226,9 @@ TYPED_TEST(StragglerCore, a_wrong_sum_frees_the_entry_and_is_counted) {
 // A straggler with other sizes is named beside those who are in the result, not beside itself.
 // With a window smaller than the generation's largest the span reaches further back than two windows.
 TYPED_TEST(StragglerCore, a_chunk_that_has_a_result_is_not_begun_again_in_an_entry_that_a_bad_sum_freed) {
-  Job job = this->late_job();
+  jobs::Job job = this->late_job();
   job.span = 4 * job.window;
-  this->adopt(this->table_->with(job.id, std::make_shared<const Job>(job)));
+  this->adopt(this->table_->with(job.id, std::make_shared<const jobs::Job>(job)));
   this->give(job, 0, Chunk{0}, Verdict::kAbsorb);
   this->give(job, 1, Chunk{0}, Verdict::kAbsorb);
   this->wait(kTimeout + kMillisecond);
@@ -241,12 +243,12 @@ TYPED_TEST(StragglerCore, a_chunk_that_has_a_result_is_not_begun_again_in_an_ent
 
 // Deep in one job's entries when that job goes: the same place would be behind the end of the next one's.
 TEST(LateSweep, looks_at_nothing_outside_the_job_s_range_after_the_jobs_change) {
-  const Stragglers late{stamp(kTimeout), 1, Chunk{}};
-  const Job first = make_job({.id = 1, .window = 64, .stragglers = late});
-  const Job second = make_job({.id = 2, .first_line = first.slots.count, .stragglers = late});
-  const auto only_second = JobTable{}.with(second.id, std::make_shared<const Job>(second));
-  const auto both = only_second->with(first.id, std::make_shared<const Job>(first));
-  LateSweep sweep;
+  const jobs::Stragglers late{jobs::stamp(kTimeout), 1, Chunk{}};
+  const jobs::Job first = make_job({.id = 1, .window = 64, .stragglers = late});
+  const jobs::Job second = make_job({.id = 2, .first_line = first.slots.count, .stragglers = late});
+  const auto only_second = jobs::JobTable{}.with(second.id, std::make_shared<const jobs::Job>(second));
+  const auto both = only_second->with(first.id, std::make_shared<const jobs::Job>(first));
+  pipeline::LateSweep sweep;
   sweep.adopt(both.get());
   for (std::uint32_t i = 0; i < second.slots.count; ++i) ASSERT_TRUE(sweep.step());
   sweep.adopt(only_second.get());
@@ -255,13 +257,13 @@ TEST(LateSweep, looks_at_nothing_outside_the_job_s_range_after_the_jobs_change) 
 
 TYPED_TEST(StragglerCore, the_sweep_begins_anew_when_the_jobs_change) {
   this->start(2);
-  const Stragglers late{stamp(kTimeout), 1, Chunk{}};
+  const jobs::Stragglers late{jobs::stamp(kTimeout), 1, Chunk{}};
   JobSpec large{.id = 1, .world = 3, .window = 64};
   large.stragglers = late;
-  const Job first = this->publish(large);
+  const jobs::Job first = this->publish(large);
   JobSpec small{.id = 5, .world = 3};
   small.stragglers = late;
-  const Job second = this->publish(small);
+  const jobs::Job second = this->publish(small);
   this->give(first, 0, Chunk{0}, Verdict::kAbsorb);
   for (int looks = 0; looks < 10; ++looks)
     EXPECT_FALSE(this->pipeline_->aged(this->now_));  // deep in the first
@@ -274,7 +276,7 @@ TYPED_TEST(StragglerCore, the_sweep_begins_anew_when_the_jobs_change) {
 }
 
 TYPED_TEST(StragglerCore, a_late_mismatch_names_those_who_came) {
-  const Job job = this->late_job();
+  const jobs::Job job = this->late_job();
   this->give(job, 0, Chunk{0}, Verdict::kAbsorb);
   this->wait(kTimeout);
   ASSERT_EQ(this->sweep_all().size(), 1U);
@@ -287,7 +289,7 @@ TYPED_TEST(StragglerCore, a_late_mismatch_names_those_who_came) {
 
 // ANSWER: some ranks, or nobody and no values; sums with the keys of those it names.
 TYPED_TEST(StragglerCore, an_answer_may_lack_ranks) {
-  const Job job = this->late_job({.world = 4}, 2);
+  const jobs::Job job = this->late_job({.world = 4}, 2);
   const auto answer = [&](std::uint64_t ranks, std::uint8_t flags, std::uint32_t n = 16) {
     Bytes out = make_contribution(job, {.rank = Rank{1}, .chunk = Chunk{7}, .values = {}, .total = 16});
     Header h = header_of(out);
@@ -296,18 +298,18 @@ TYPED_TEST(StragglerCore, an_answer_may_lack_ranks) {
     h.slot = Be<std::uint32_t>{3};
     h.contributors = Be{ranks};
     h.elements = Be{static_cast<std::uint16_t>(n)};
-    h.sum1 = Be{keyed(keys_of(job, ranks), Chunk{7})};
+    h.sum1 = Be{keyed(jobs::keys_of(job, ranks), Chunk{7})};
     h.sum2 = Be<std::uint32_t>{0};
     out.resize(kHeaderBytes + std::size_t{4} * n);
     set_header(out, h);
     return this->take(job, 1, out);
   };
-  const Outcome out = answer(0b0011, kFlagIncomplete);
+  const pipeline::Outcome out = answer(0b0011, kFlagIncomplete);
   ASSERT_EQ(out.verdict, Verdict::kRelay);
   EXPECT_EQ(out.to, Rank{3});
   EXPECT_EQ(header_of(this->bytes_of(out)).contributors.host(), 0b0011U);
   EXPECT_EQ(header_of(this->bytes_of(out)).flags, kFlagRetransmit | kFlagIncomplete);
-  const Outcome gone = answer(0, kFlagIncomplete, 0);
+  const pipeline::Outcome gone = answer(0, kFlagIncomplete, 0);
   ASSERT_EQ(gone.verdict, Verdict::kRelay);
   EXPECT_EQ(header_of(this->bytes_of(gone)).contributors.host(), 0U);
   EXPECT_EQ(answer(0b1111, 0).verdict, Verdict::kRelay);
@@ -320,7 +322,7 @@ TYPED_TEST(StragglerCore, an_answer_may_lack_ranks) {
 
 // All 64 ranks but one, of both halves of the bitmap.
 TYPED_TEST(StragglerCore, of_64_ranks) {
-  const Job job = this->late_job({.world = 64}, 63);
+  const jobs::Job job = this->late_job({.world = 64}, 63);
   for (std::uint32_t r = 0; r < 64; ++r)
     if (r != 63) this->give(job, r, Chunk{1}, Verdict::kAbsorb);
   this->wait(kTimeout);

@@ -280,19 +280,20 @@ TEST(PsJoin, ManyJobsDoNotMix) {
 
 TEST(PsJoin, OptionsOutOfRangeAreNamed) {
   const auto error = [](auto change) {
-    PsOptions o = options_of({BoxJob{}, job_b()}, 8, 32);
+    ps::PsOptions o = options_of({BoxJob{}, job_b()}, 8, 32);
     change(o);
-    const auto made = PsEngine::create(o, best_kernels());
+    const auto made = ps::PsEngine::create(o, kernels::best_kernels());
     return made ? std::string("none") : made.error().text();
   };
-  EXPECT_THAT(error([](PsOptions& o) { o.jobs.clear(); }), HasSubstr("jobs: 0"));
-  EXPECT_THAT(error([](PsOptions& o) { o.jobs[0].job = ""; }), HasSubstr("job: a name"));
-  EXPECT_THAT(error([](PsOptions& o) { o.jobs[0].token = std::string(65, 'x'); }), HasSubstr("token"));
-  EXPECT_THAT(error([](PsOptions& o) { o.jobs[1].index = 16; }), HasSubstr("b: index: 16 is not in 0..15"));
-  EXPECT_THAT(error([](PsOptions& o) { o.jobs[1].job = "a"; }), HasSubstr("a: job: named twice"));
-  EXPECT_THAT(error([](PsOptions& o) { o.elements = 33; }), HasSubstr("elements: 33"));
-  EXPECT_THAT(error([](PsOptions& o) { o.memory = 100; }), HasSubstr("the least is 192"));
-  EXPECT_EQ(error([](PsOptions&) {}), "none");
+  EXPECT_THAT(error([](ps::PsOptions& o) { o.jobs.clear(); }), HasSubstr("jobs: 0"));
+  EXPECT_THAT(error([](ps::PsOptions& o) { o.jobs[0].job = ""; }), HasSubstr("job: a name"));
+  EXPECT_THAT(error([](ps::PsOptions& o) { o.jobs[0].token = std::string(65, 'x'); }), HasSubstr("token"));
+  EXPECT_THAT(error([](ps::PsOptions& o) { o.jobs[1].index = 16; }),
+              HasSubstr("b: index: 16 is not in 0..15"));
+  EXPECT_THAT(error([](ps::PsOptions& o) { o.jobs[1].job = "a"; }), HasSubstr("a: job: named twice"));
+  EXPECT_THAT(error([](ps::PsOptions& o) { o.elements = 33; }), HasSubstr("elements: 33"));
+  EXPECT_THAT(error([](ps::PsOptions& o) { o.memory = 100; }), HasSubstr("the least is 192"));
+  EXPECT_EQ(error([](ps::PsOptions&) {}), "none");
 }
 
 }  // namespace

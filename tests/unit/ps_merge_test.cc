@@ -348,9 +348,9 @@ TEST(PsMemory, TheQueueIsBounded) {
   server.join(job);
   server.hear(job.partial(0b111, Chunk{0}));
   (void)server.drain();
-  for (std::uint32_t i = 0; i < SendQueue::kRoom + 10; ++i) server.hear(job.contribution(0, Chunk{0}));
+  for (std::uint32_t i = 0; i < ps::SendQueue::kRoom + 10; ++i) server.hear(job.contribution(0, Chunk{0}));
   EXPECT_EQ(server.counted().queue_full, 10U);
-  EXPECT_EQ(server.drain().size(), SendQueue::kRoom);
+  EXPECT_EQ(server.drain().size(), ps::SendQueue::kRoom);
 }
 
 }  // namespace

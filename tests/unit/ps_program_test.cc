@@ -7,8 +7,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "ps_command_line.h"
-#include "ps_report.h"
+#include "ps/ps_command_line.h"
+#include "ps/ps_report.h"
 #include "ps_support.h"
 
 namespace tally::psbed {
@@ -31,12 +31,12 @@ class PsProgram : public testing::Test {
     all.insert(all.end(), more.begin(), more.end());
     std::vector<const char*> words;
     for (const auto& word : all) words.push_back(word.c_str());
-    return parse_ps_command_line(static_cast<int>(words.size()), words.data());
+    return ps::parse_ps_command_line(static_cast<int>(words.size()), words.data());
   }
-  static PsSettings settings(std::vector<std::string> more) {
+  static ps::PsSettings settings(std::vector<std::string> more) {
     auto parsed = parse(std::move(more));
     if (!parsed) ADD_FAILURE() << parsed.error().text();
-    return parsed ? std::get<PsSettings>(*parsed) : PsSettings{};
+    return parsed ? std::get<ps::PsSettings>(*parsed) : ps::PsSettings{};
   }
   static std::string error(std::vector<std::string> more, bool complete = true) {
     auto parsed = parse(std::move(more), complete);
@@ -55,7 +55,7 @@ class PsProgram : public testing::Test {
 };
 
 TEST_F(PsProgram, DefaultsAndEveryOption) {
-  const PsSettings few = settings({"--job", "resnet"});
+  const ps::PsSettings few = settings({"--job", "resnet"});
   EXPECT_EQ(few.transport, "dpdk:net_memif0,id=9");
   EXPECT_EQ(few.box, "10.0.0.254");
   EXPECT_EQ(few.address, "10.0.0.9/24");
@@ -64,8 +64,8 @@ TEST_F(PsProgram, DefaultsAndEveryOption) {
   EXPECT_EQ(few.memory, std::size_t{64} << 20);
   EXPECT_FALSE(few.poll || few.json);
   EXPECT_EQ(few.statistics.count(), 10);
-  const PsSettings all = settings({"--job", "a:3", "--mtu", "9000", "--elements", "352", "--memory", "1GiB",
-                                   "--poll", "--stats", "0", "--json"});
+  const ps::PsSettings all = settings({"--job", "a:3", "--mtu", "9000", "--elements", "352", "--memory",
+                                       "1GiB", "--poll", "--stats", "0", "--json"});
   EXPECT_EQ(all.jobs.at(0).index, 3U);
   EXPECT_EQ(all.mtu, 9000);
   EXPECT_EQ(all.elements, 352);
@@ -77,8 +77,8 @@ TEST_F(PsProgram, DefaultsAndEveryOption) {
 TEST_F(PsProgram, OverSocketsBoxAndJobAreEnough) {
   const auto parsed = parse({"--box", "10.0.0.254", "--job", "resnet"}, false);
   ASSERT_TRUE(parsed) << parsed.error().text();
-  EXPECT_EQ(std::get<PsSettings>(*parsed).transport, "udp");
-  EXPECT_EQ(std::get<PsSettings>(*parsed).address, "");
+  EXPECT_EQ(std::get<ps::PsSettings>(*parsed).transport, "udp");
+  EXPECT_EQ(std::get<ps::PsSettings>(*parsed).address, "");
   EXPECT_THAT(error({"--box", "10.0.0.254", "--job", "a", "--transport", "dpdk:net_memif0"}, false),
               HasSubstr("--address: over dpdk a server has an address of its own"));
 }
@@ -86,7 +86,7 @@ TEST_F(PsProgram, OverSocketsBoxAndJobAreEnough) {
 TEST_F(PsProgram, ATokenFileIsOfTheJobBeforeItOrOfAllWithoutTheirOwn) {
   const std::string common = file("everybody\n");
   const std::string own = file("mine\r\n");
-  const PsSettings s =
+  const ps::PsSettings s =
       settings({"--token-file", common, "--job", "a", "--job", "b:2", "--token-file", own, "--job", "c"});
   ASSERT_EQ(s.jobs.size(), 3U);
   EXPECT_EQ(s.jobs[0].token, "everybody");
@@ -120,7 +120,7 @@ TEST_F(PsProgram, MistakesAreNamed) {
 }
 
 TEST_F(PsProgram, HelpAndVersion) {
-  const auto text = [](const char* option) { return std::get<PsText>(*parse({option}, false)).text; };
+  const auto text = [](const char* option) { return std::get<ps::PsText>(*parse({option}, false)).text; };
   for (const char* word : {"--job", "--token-file", "--transport", "--box", "--address", "--mtu", "--memory",
                            "--poll", "--json", "--stats", "--version", "SIGTERM"})
     EXPECT_THAT(text("--help"), HasSubstr(word));
@@ -131,19 +131,19 @@ TEST_F(PsProgram, TellsWhatItDid) {
   const BoxJob job;
   Server server({job});
   server.join(job);
-  EXPECT_EQ(ps_event_line(*server.engine, *server.engine->next_event()),
+  EXPECT_EQ(ps::ps_event_line(*server.engine, *server.engine->next_event()),
             "job 'a': runs with 3 workers, 32 elements, span 32");
   server.hear(job.partial(0b011, Chunk{0}));
   server.hear(job.contribution(2, Chunk{0}));
   server.hear(job.contribution(2, Chunk{1}));
   server.hear(Bytes(3));
   (void)server.drain();
-  EXPECT_EQ(ps_statistics_line(*server.engine),
+  EXPECT_EQ(ps::ps_statistics_line(*server.engine),
             "1 of 1 jobs run; in 3 (contributions 2, partials 1, sums 0), refused 1; chunks completed 1, no "
             "room 0, "
             "given up 0; out 2 (results 1, flushes 1, resends 0), queue full 0; states 1 incomplete, 1 kept, "
             "of 64");
-  const auto all = nlohmann::json::parse(ps_statistics_json(*server.engine));
+  const auto all = nlohmann::json::parse(ps::ps_statistics_json(*server.engine));
   EXPECT_EQ(all["jobs"][0]["job"], "a");
   EXPECT_EQ(all["jobs"][0]["server"], 0);
   EXPECT_EQ(all["jobs"][0]["running"], true);

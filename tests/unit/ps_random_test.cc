@@ -8,7 +8,7 @@
 #include <random>
 #include <set>
 
-#include "job_table.h"
+#include "jobs/job_table.h"
 #include "ps_support.h"
 
 namespace tally::psbed {
@@ -39,7 +39,7 @@ class World {
     }
     ASSERT_TRUE(done()) << "not every chunk completed";
     for (std::size_t j = 0; j < jobs_.size(); ++j) {
-      const PsJobStatistics& s = server_.counted(j);
+      const ps::PsJobStatistics& s = server_.counted(j);
       EXPECT_EQ(s.taken(), s.merged + s.completed + s.known + s.inside + s.overlaps + s.mismatches +
                                s.bad_sums + s.no_room);
       EXPECT_EQ(s.mismatches + s.bad_sums, 0U);

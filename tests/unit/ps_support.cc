@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "job_table.h"
+#include "jobs/job_table.h"
 #include "tally/mix64.h"
 
 namespace tally::psbed {
@@ -164,18 +164,18 @@ JoinPayload join_payload(const Bytes& join) {
   return p;
 }
 
-PsOptions options_of(const std::vector<BoxJob>& jobs, std::size_t states, std::uint16_t elements) {
-  PsOptions o;
+ps::PsOptions options_of(const std::vector<BoxJob>& jobs, std::size_t states, std::uint16_t elements) {
+  ps::PsOptions o;
   for (const BoxJob& job : jobs) o.jobs.push_back({job.name, job.token, job.server});
   o.elements = elements;
   o.instance = 77;
   o.seed = 5;
-  o.memory = states * entry_lines(elements) * sizeof(Line);
+  o.memory = states * jobs::entry_lines(elements) * sizeof(jobs::Line);
   return o;
 }
 
 Server::Server(const std::vector<BoxJob>& jobs, std::size_t states, std::uint16_t elements)
-    : engine(std::move(*PsEngine::create(options_of(jobs, states, elements), best_kernels()))) {}
+    : engine(std::move(*ps::PsEngine::create(options_of(jobs, states, elements), kernels::best_kernels()))) {}
 
 std::vector<Out> Server::drain() {
   std::vector<Out> all;
@@ -209,7 +209,7 @@ void Server::join(const BoxJob& job) {
 }
 
 void Server::expect_refused(const Bytes& datagram, Refused why) {
-  PsRefused before = engine->refused();
+  ps::PsRefused before = engine->refused();
   hear(datagram);
   ++before[static_cast<std::size_t>(why)];
   EXPECT_EQ(engine->refused(), before) << name_of(why);

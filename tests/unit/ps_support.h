@@ -10,9 +10,8 @@
 #include <vector>
 
 #include "engine_testbed.h"
-#include "ps_engine.h"
+#include "ps/ps_engine.h"
 #include "tally/wire.h"
-#include "tally/wire_join.h"
 
 namespace tally::psbed {
 
@@ -83,14 +82,16 @@ class Server {
   void join(const BoxJob& job);
   // The datagram is refused for this reason, and nothing else happens.
   void expect_refused(const Bytes& datagram, Refused why);
-  [[nodiscard]] const PsJobStatistics& counted(std::size_t job = 0) const { return engine->statistics(job); }
+  [[nodiscard]] const ps::PsJobStatistics& counted(std::size_t job = 0) const {
+    return engine->statistics(job);
+  }
   [[nodiscard]] std::vector<std::string> events();
 
-  std::unique_ptr<PsEngine> engine;
+  std::unique_ptr<ps::PsEngine> engine;
   TimeNs now = kSecond;
 };
 
-[[nodiscard]] PsOptions options_of(const std::vector<BoxJob>& jobs, std::size_t states,
-                                   std::uint16_t elements);
+[[nodiscard]] ps::PsOptions options_of(const std::vector<BoxJob>& jobs, std::size_t states,
+                                       std::uint16_t elements);
 
 }  // namespace tally::psbed

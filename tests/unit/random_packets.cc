@@ -35,7 +35,7 @@ JobSpec random_spec(Rng& rng, bool mixed) {
 }
 
 // An answer; its sums are right in one of two cases.
-void make_answer(Rng& rng, const Job& job, Rank rank, Bytes& out) {
+void make_answer(Rng& rng, const jobs::Job& job, Rank rank, Bytes& out) {
   Header h = header_of(out);
   h.type = PacketType::kAnswer;
   h.flags = rng.chance(0.3) ? kFlagIncomplete : 0;
@@ -44,13 +44,13 @@ void make_answer(Rng& rng, const Job& job, Rank rank, Bytes& out) {
   if (rng.chance(0.3)) h.slot = Be{std::uint32_t{raw(server_rank(0))}};
   if (rng.chance(0.5)) {
     h.sum1 = Be{h.sum1.host() - keyed(job.ranks[raw(rank)].key, h.chunk_id()) +
-                keyed(keys_of(job, h.contributors.host()), h.chunk_id())};
+                keyed(jobs::keys_of(job, h.contributors.host()), h.chunk_id())};
   }
   set_header(out, h);
 }
 
 // Of one of its servers, now and then of one that it has not; the sums of a RESULT are right.
-Bytes make_servers(Rng& rng, const Job& job, Chunk chunk, const std::vector<std::int32_t>& values) {
+Bytes make_servers(Rng& rng, const jobs::Job& job, Chunk chunk, const std::vector<std::int32_t>& values) {
   constexpr std::array kTypes{PacketType::kResult, PacketType::kResend, PacketType::kFlush};
   const PacketType type = kTypes[rng.below(kTypes.size())];
   const std::uint64_t ranks = type == PacketType::kFlush ? 0
@@ -67,16 +67,16 @@ Bytes make_servers(Rng& rng, const Job& job, Chunk chunk, const std::vector<std:
 
 }  // namespace
 
-Binding binding_of_sender(const Job& job, Rank sender) {
+jobs::Binding binding_of_sender(const jobs::Job& job, Rank sender) {
   if (const std::uint32_t server = server_index(sender); server < job.servers) {
     return job.server_ranks.at(server).binding;
   }
   return test_binding(raw(job.id), raw(sender) < job.world ? raw(sender) : 0);
 }
 
-void RandomWorld::publish(std::size_t which, const Job& job) {
+void RandomWorld::publish(std::size_t which, const jobs::Job& job) {
   jobs[which] = job;
-  table = table->with(job.id, std::make_shared<const Job>(job));
+  table = table->with(job.id, std::make_shared<const jobs::Job>(job));
 }
 
 RandomWorld random_world(Rng& rng, bool mixed) {
@@ -91,29 +91,29 @@ RandomWorld random_world(Rng& rng, bool mixed) {
     spec.shared_slots = entries * spec.shards;
     w.jobs.push_back(make_job(spec));
     w.lines += w.jobs.back().slots.count;
-    w.table = w.table->with(JobId{id}, std::make_shared<const Job>(w.jobs.back()));
+    w.table = w.table->with(JobId{id}, std::make_shared<const jobs::Job>(w.jobs.back()));
     elements = std::max(elements, spec.elements);
   }
   w.front.assign(w.jobs.size(), static_cast<std::uint32_t>(0) - 20);
   if (!mixed) return w;
-  w.lines += static_cast<std::uint32_t>(shared_lines(entries, elements));
-  w.shared = shared_region(w.lines, entries, elements);
+  w.lines += static_cast<std::uint32_t>(jobs::shared_lines(entries, elements));
+  w.shared = jobs::shared_region(w.lines, entries, elements);
   // From a table that forgets nearly everything to one that forgets nothing.
-  w.server_lines = static_cast<std::uint32_t>(rng.below(40)) * entry_lines(elements);
+  w.server_lines = static_cast<std::uint32_t>(rng.below(40)) * jobs::entry_lines(elements);
   return w;
 }
 
-Job with_new_epoch(Rng& rng, const Job& job) {
-  Job next = job;
+jobs::Job with_new_epoch(Rng& rng, const jobs::Job& job) {
+  jobs::Job next = job;
   next.epoch = Epoch{static_cast<std::uint32_t>(rng.next() | 1)};
   next.result_cookie = Cookie{rng.next()};
   next.salt = rng.next();
-  for (Member& member : next.ranks) member.cookie = Cookie{rng.next()};
-  for (Member& member : next.server_ranks) member.cookie = Cookie{rng.next()};
+  for (jobs::Member& member : next.ranks) member.cookie = Cookie{rng.next()};
+  for (jobs::Member& member : next.server_ranks) member.cookie = Cookie{rng.next()};
   return next;
 }
 
-Bytes random_datagram(Rng& rng, const Job& job, std::uint32_t front) {
+Bytes random_datagram(Rng& rng, const jobs::Job& job, std::uint32_t front) {
   const Rank rank{static_cast<std::uint16_t>(rng.below(job.world))};
   const auto back = rng.chance(0.02) ? rng.below(5 * job.span) : rng.below(8);
   ContributionSpec spec{.rank = rank, .chunk = Chunk{static_cast<std::uint32_t>(front - back)}};

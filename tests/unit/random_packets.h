@@ -8,32 +8,32 @@
 
 #include "frames.h"
 #include "jobs.h"
-#include "pipeline.h"
+#include "pipeline/pipeline.h"
 #include "rng.h"
 
 namespace tally {
 
 struct RandomWorld {
-  std::vector<Job> jobs;
+  std::vector<jobs::Job> jobs;
   std::vector<std::uint32_t> front;  // of each job: the chunk that its workers have reached
-  std::shared_ptr<const JobTable> table = std::make_shared<JobTable>();
+  std::shared_ptr<const jobs::JobTable> table = std::make_shared<jobs::JobTable>();
   std::uint32_t lines = 0;
-  SharedRegion shared;  // a small one: nearly every chunk is in somebody's way
+  jobs::SharedRegion shared;  // a small one: nearly every chunk is in somebody's way
   std::uint32_t server_lines = 0;
 
   // The next snapshot, in which jobs[which] is another row.
-  void publish(std::size_t which, const Job& job);
+  void publish(std::size_t which, const jobs::Job& job);
 };
 
 // mixed: with shared slots; else of the discipline pool only.
 [[nodiscard]] RandomWorld random_world(Rng& rng, bool mixed);
 // The same job as it goes on after its epoch ended.
-[[nodiscard]] Job with_new_epoch(Rng& rng, const Job& job);
+[[nodiscard]] jobs::Job with_new_epoch(Rng& rng, const jobs::Job& job);
 
 // Where a packet of this rank, a member's or a server's, comes from; of a rank that there is not: rank 0's.
-[[nodiscard]] Binding binding_of_sender(const Job& job, Rank sender);
+[[nodiscard]] jobs::Binding binding_of_sender(const jobs::Job& job, Rank sender);
 
 // Mostly sensible contributions around the front, some queries and answers, a few of everything wrong.
-[[nodiscard]] Bytes random_datagram(Rng& rng, const Job& job, std::uint32_t front);
+[[nodiscard]] Bytes random_datagram(Rng& rng, const jobs::Job& job, std::uint32_t front);
 
 }  // namespace tally

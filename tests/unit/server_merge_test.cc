@@ -11,13 +11,13 @@ constexpr Chunk kChunk{0xFFFF'FFFE};
 
 class MergeRules : public KernelsTest {
  protected:
-  MergeResult merge(Packet& p) {
-    const MergeResult r = table_.merge(job_, p.partial, 1);
+  server::MergeResult merge(Packet& p) {
+    const server::MergeResult r = table_.merge(job_, p.partial, 1);
     EXPECT_TRUE(p.intact());
     EXPECT_TRUE(guarded_.intact());
     return r;
   }
-  MergeResult merge(std::uint64_t ranks) {
+  server::MergeResult merge(std::uint64_t ranks) {
     Packet p(job_, kChunk, ranks, kElements);
     return merge(p);
   }
@@ -25,21 +25,21 @@ class MergeRules : public KernelsTest {
   // The last ranks arrive; their Partial must become the sum of all.
   void expect_finished_by(std::uint64_t ranks) {
     Packet p(job_, kChunk, ranks, kElements);
-    EXPECT_EQ(merge(p), MergeResult{Merged::kComplete});
+    EXPECT_EQ(merge(p), server::MergeResult{server::Merged::kComplete});
     EXPECT_TRUE(same_sum(p, sum_of_all()));
     EXPECT_EQ(p.partial.contributors, job_.members);
     EXPECT_EQ(p.partial.keys, job_.key_sum);
   }
   [[nodiscard]] Packet sum_of_all() const { return {job_, kChunk, job_.members, kElements}; }
 
-  MergeJob job_ = merge_job(3, 0x1234'5678'9abc'def0, 77, 6);
-  GuardedTable guarded_{8 * entry_lines(kElements), kElements, kernels_};
-  MergeTable& table_ = guarded_.table;
+  server::MergeJob job_ = merge_job(3, 0x1234'5678'9abc'def0, 77, 6);
+  GuardedTable guarded_{8 * jobs::entry_lines(kElements), kElements, kernels_};
+  server::MergeTable& table_ = guarded_.table;
 };
 
 TEST_P(MergeRules, ContributionsAddUpToTheSum) {
   for (std::uint64_t rank = 0; rank < 5; ++rank) {
-    EXPECT_EQ(merge(std::uint64_t{1} << rank), MergeResult{Merged::kHeld});
+    EXPECT_EQ(merge(std::uint64_t{1} << rank), server::MergeResult{server::Merged::kHeld});
     EXPECT_EQ(held(), members_of(static_cast<std::uint32_t>(rank) + 1));
     EXPECT_TRUE(table_.knows(job_, kChunk));
   }
@@ -49,14 +49,14 @@ TEST_P(MergeRules, ContributionsAddUpToTheSum) {
 }
 
 TEST_P(MergeRules, DisjointPartialsAdd) {
-  EXPECT_EQ(merge(0b001010), MergeResult{Merged::kHeld});
-  EXPECT_EQ(merge(0b010001), MergeResult{Merged::kHeld});
+  EXPECT_EQ(merge(0b001010), server::MergeResult{server::Merged::kHeld});
+  EXPECT_EQ(merge(0b010001), server::MergeResult{server::Merged::kHeld});
   expect_finished_by(0b100100);
 }
 
 TEST_P(MergeRules, PartialThatContainsTheStateReplacesIt) {
-  EXPECT_EQ(merge(0b000010), MergeResult{Merged::kHeld});
-  EXPECT_EQ(merge(0b001110), MergeResult{Merged::kHeld});
+  EXPECT_EQ(merge(0b000010), server::MergeResult{server::Merged::kHeld});
+  EXPECT_EQ(merge(0b001110), server::MergeResult{server::Merged::kHeld});
   EXPECT_EQ(held(), 0b001110U);
   expect_finished_by(0b110001);
   EXPECT_EQ(counted(table_), (Counted{.merged = 3, .completed = 1, .complete = 1}));
@@ -68,15 +68,15 @@ TEST_P(MergeRules, PartialOfAllFinishesAtOnce) {
 }
 
 TEST_P(MergeRules, PartialOfAllReplacesWhatWasThere) {
-  EXPECT_EQ(merge(0b010010), MergeResult{Merged::kHeld});
+  EXPECT_EQ(merge(0b010010), server::MergeResult{server::Merged::kHeld});
   expect_finished_by(job_.members);
 }
 
 TEST_P(MergeRules, PartialInsideTheStateIsIgnored) {
-  EXPECT_EQ(merge(0b001110), MergeResult{Merged::kHeld});
+  EXPECT_EQ(merge(0b001110), server::MergeResult{server::Merged::kHeld});
   for (const std::uint64_t inside : {0b000010U, 0b001100U, 0b001110U}) {
     Packet p(job_, kChunk, inside, kElements);
-    EXPECT_EQ(merge(p), MergeResult{Merged::kInside});
+    EXPECT_EQ(merge(p), server::MergeResult{server::Merged::kInside});
     EXPECT_TRUE(same_sum(p, Packet(job_, kChunk, inside, kElements)));
   }
   EXPECT_EQ(counted(table_), (Counted{.merged = 1, .incomplete = 1}));
@@ -84,12 +84,12 @@ TEST_P(MergeRules, PartialInsideTheStateIsIgnored) {
 }
 
 TEST_P(MergeRules, OverlapKeepsTheStateAndNamesWhoWouldHelp) {
-  EXPECT_EQ(merge(0b000111), MergeResult{Merged::kHeld});
-  EXPECT_EQ(merge(0b011100), (MergeResult{.merged = Merged::kOverlap, .missing = 0b011000}));
-  EXPECT_EQ(merge(0b111110), (MergeResult{.merged = Merged::kOverlap, .missing = 0b111000}));
+  EXPECT_EQ(merge(0b000111), server::MergeResult{server::Merged::kHeld});
+  EXPECT_EQ(merge(0b011100), (server::MergeResult{.merged = server::Merged::kOverlap, .missing = 0b011000}));
+  EXPECT_EQ(merge(0b111110), (server::MergeResult{.merged = server::Merged::kOverlap, .missing = 0b111000}));
   EXPECT_EQ(held(), 0b000111U);
   EXPECT_EQ(counted(table_), (Counted{.merged = 1, .incomplete = 1}));
-  EXPECT_EQ(merge(0b011000), MergeResult{Merged::kHeld});
+  EXPECT_EQ(merge(0b011000), server::MergeResult{server::Merged::kHeld});
   expect_finished_by(0b100000);
 }
 
@@ -97,7 +97,7 @@ TEST_P(MergeRules, CompleteStateAnswersWhoeverComes) {
   expect_finished_by(job_.members);
   for (const std::uint64_t asker : {std::uint64_t{0b000100}, std::uint64_t{0b110100}, job_.members}) {
     Packet p(job_, kChunk, asker, kElements);
-    EXPECT_EQ(merge(p), MergeResult{Merged::kKnown});
+    EXPECT_EQ(merge(p), server::MergeResult{server::Merged::kKnown});
     EXPECT_TRUE(same_sum(p, sum_of_all()));
     EXPECT_EQ(p.partial.contributors, asker);
     EXPECT_EQ(p.partial.keys, keys_of(job_.generation, asker));
@@ -106,10 +106,11 @@ TEST_P(MergeRules, CompleteStateAnswersWhoeverComes) {
 }
 
 TEST_P(MergeRules, MismatchTellsWhatIsHeldAndChangesNothing) {
-  EXPECT_EQ(merge(0b000110), MergeResult{Merged::kHeld});
-  const Shape stored = Packet(job_, kChunk, 1, kElements).partial.shape;
+  EXPECT_EQ(merge(0b000110), server::MergeResult{server::Merged::kHeld});
+  const jobs::Shape stored = Packet(job_, kChunk, 1, kElements).partial.shape;
   const auto expect_mismatch = [&](Packet& p, std::uint64_t held) {
-    EXPECT_EQ(merge(p), (MergeResult{.merged = Merged::kMismatch, .held = held, .stored = stored}));
+    EXPECT_EQ(merge(p),
+              (server::MergeResult{.merged = server::Merged::kMismatch, .held = held, .stored = stored}));
   };
   Packet elements(job_, kChunk, 0b1000, 32);
   elements.partial.shape.total = stored.total;
@@ -138,14 +139,14 @@ TEST_P(MergeRules, BadInputChangesNothing) {
     Packet elsewhere(job_, kChunk, ranks, kElements);  // the contribution of another chunk
     elsewhere.partial.chunk = kChunk + 1;
     for (Packet* p : {&sum1, &sum2, &key, &value, &swapped, &elsewhere}) {
-      EXPECT_EQ(merge(*p), MergeResult{Merged::kBadInput});
+      EXPECT_EQ(merge(*p), server::MergeResult{server::Merged::kBadInput});
     }
     EXPECT_FALSE(table_.knows(job_, kChunk + 1));
   };
   expect_refused(0b000001);
   EXPECT_FALSE(table_.knows(job_, kChunk));
   EXPECT_EQ(counted(table_), Counted{});
-  EXPECT_EQ(merge(0b000001), MergeResult{Merged::kHeld});
+  EXPECT_EQ(merge(0b000001), server::MergeResult{server::Merged::kHeld});
   for (const std::uint64_t ranks : {0b000001U, 0b000010U, 0b000011U, 0b111110U}) expect_refused(ranks);
   EXPECT_EQ(held(), 0b000001U);
   expect_finished_by(0b111110);
@@ -154,25 +155,25 @@ TEST_P(MergeRules, BadInputChangesNothing) {
 
 TEST_P(MergeRules, FinishedSumWithAWrongKeyIsGone) {
   job_.key_sum += 2;  // a contribution counted twice or missing shows like this
-  EXPECT_EQ(merge(0b000111), MergeResult{Merged::kHeld});
-  EXPECT_EQ(merge(0b111000), MergeResult{Merged::kBadSum});
+  EXPECT_EQ(merge(0b000111), server::MergeResult{server::Merged::kHeld});
+  EXPECT_EQ(merge(0b111000), server::MergeResult{server::Merged::kBadSum});
   EXPECT_FALSE(table_.knows(job_, kChunk));
   EXPECT_EQ(counted(table_), Counted{.merged = 2});
-  EXPECT_EQ(merge(job_.members), MergeResult{Merged::kBadSum});
+  EXPECT_EQ(merge(job_.members), server::MergeResult{server::Merged::kBadSum});
   EXPECT_EQ(counted(table_), Counted{.merged = 3});
   job_.key_sum -= 2;
-  EXPECT_EQ(merge(0b000111), MergeResult{Merged::kHeld});
+  EXPECT_EQ(merge(0b000111), server::MergeResult{server::Merged::kHeld});
   expect_finished_by(0b111000);
 }
 
 TEST_P(MergeRules, WithoutRoomTheSumWaitsForAQuery) {
-  EXPECT_EQ(merge(0b000111), MergeResult{Merged::kHeld});
+  EXPECT_EQ(merge(0b000111), server::MergeResult{server::Merged::kHeld});
   Packet last(job_, kChunk, 0b111000, kElements, kElements - 16);
-  EXPECT_EQ(merge(last), MergeResult{Merged::kNoRoom});
+  EXPECT_EQ(merge(last), server::MergeResult{server::Merged::kNoRoom});
   EXPECT_TRUE(same_sum(last, Packet(job_, kChunk, 0b111000, kElements)));
   EXPECT_EQ(held(), job_.members);
   Packet late(job_, kChunk, 0b000001, kElements, 0);
-  EXPECT_EQ(merge(late), MergeResult{Merged::kNoRoom});
+  EXPECT_EQ(merge(late), server::MergeResult{server::Merged::kNoRoom});
   EXPECT_TRUE(same_sum(late, Packet(job_, kChunk, 0b000001, kElements)));
   EXPECT_FALSE(table_.read(job_, late.partial));
   EXPECT_EQ(counted(table_), (Counted{.merged = 2, .completed = 1, .complete = 1}));
@@ -183,9 +184,9 @@ TEST_P(MergeRules, WithoutRoomTheSumWaitsForAQuery) {
 
 TEST_P(MergeRules, WithoutRoomABadSumIsFoundToo) {
   job_.key_sum ^= 2;
-  EXPECT_EQ(merge(0b000111), MergeResult{Merged::kHeld});
+  EXPECT_EQ(merge(0b000111), server::MergeResult{server::Merged::kHeld});
   Packet last(job_, kChunk, 0b111000, kElements, 0);
-  EXPECT_EQ(merge(last), MergeResult{Merged::kBadSum});
+  EXPECT_EQ(merge(last), server::MergeResult{server::Merged::kBadSum});
   EXPECT_FALSE(table_.knows(job_, kChunk));
 }
 
@@ -204,18 +205,18 @@ TEST_P(MergeRules, ReadGivesCompleteSumsOnly) {
 TEST_P(MergeRules, ChunkWithoutElementsCarriesTheExponent) {
   const auto exponent_only = [&](std::uint64_t ranks) {
     Packet p(job_, kChunk, ranks, 0);
-    const MergeResult r = merge(p);
+    const server::MergeResult r = merge(p);
     return std::pair{r.merged, p.partial.exponent};
   };
-  EXPECT_EQ(exponent_only(0b001111).first, Merged::kHeld);
+  EXPECT_EQ(exponent_only(0b001111).first, server::Merged::kHeld);
   EXPECT_EQ(exponent_only(0b110000),
-            std::pair(Merged::kComplete, Packet(job_, kChunk, job_.members, 0).partial.exponent));
+            std::pair(server::Merged::kComplete, Packet(job_, kChunk, job_.members, 0).partial.exponent));
 }
 
 TEST_P(MergeRules, SixtyFourRanksAndLargestExponentOfAny) {
   job_ = merge_job(1, 9, 1, 64);
   for (std::uint64_t rank = 0; rank < 63; ++rank)
-    ASSERT_EQ(merge(std::uint64_t{1} << rank), MergeResult{Merged::kHeld});
+    ASSERT_EQ(merge(std::uint64_t{1} << rank), server::MergeResult{server::Merged::kHeld});
   expect_finished_by(std::uint64_t{1} << 63);
 }
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "rng.h"
-#include "server_queue.h"
+#include "server/server_queue.h"
 
 namespace tally {
 namespace {
@@ -28,7 +28,7 @@ struct Turn {
 // As QueueOrder says, with lists that are searched.
 class Model {
  public:
-  explicit Model(const ServerQueueOptions& options) : options_(options) {}
+  explicit Model(const server::ServerQueueOptions& options) : options_(options) {}
 
   std::optional<std::uint32_t> push(const Waiting& w, std::uint8_t priority) {
     Level& level = levels_[class_of(priority)];
@@ -112,12 +112,12 @@ class Model {
     return false;
   }
 
-  ServerQueueOptions options_;
+  server::ServerQueueOptions options_;
   std::array<Level, 4> levels_;
 };
 
 struct Shape {
-  ServerQueueOptions options;
+  server::ServerQueueOptions options;
   std::uint64_t jobs = 1;
   double load = 1;  // arrivals for each departure
 };
@@ -128,7 +128,7 @@ TEST_P(ServerQueueRandom, NothingIsLostOrDoubledAndTheOrderIsTheModels) {
   const Shape& shape = GetParam();
   constexpr std::uint32_t kOperations = 100'000;
   Rng rng(shape.jobs * 1'000 + shape.options.capacity);
-  ServerQueue<std::uint32_t> queue(shape.options);
+  server::ServerQueue<std::uint32_t> queue(shape.options);
   Model model(shape.options);
   std::vector<std::uint8_t> left;  // how often, by packet
   std::uint64_t refused = 0;

@@ -1,6 +1,6 @@
 // The queue towards external servers: classes, fairness, its bound, and who gives way.
 
-#include "server_queue.h"
+#include "server/server_queue.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 namespace tally {
 namespace {
 
-using Queue = ServerQueue<int>;
+using Queue = server::ServerQueue<int>;
 constexpr std::uint8_t kPriority[] = {0, 64, 128, 192};  // lowest of each class
 constexpr std::uint32_t kFrame = 1'500;
 

@@ -20,26 +20,28 @@ class Reference {
  public:
   Reference(std::size_t capacity, std::uint32_t elements) : capacity_(capacity), elements_(elements) {}
 
-  MergeResult merge(const MergeJob& job, Packet& packet, TimeNs now) {
-    Partial& p = packet.partial;
+  server::MergeResult merge(const server::MergeJob& job, Packet& packet, TimeNs now) {
+    server::Partial& p = packet.partial;
     const Values values = packet.values();
-    const Sums sums = naive_sums(values);
-    if (sums.sum1 + keyed(p.keys, p.chunk) != p.sum1 || sums.sum2 != p.sum2) return {Merged::kBadInput};
+    const kernels::Sums sums = naive_sums(values);
+    if (sums.sum1 + keyed(p.keys, p.chunk) != p.sum1 || sums.sum2 != p.sum2)
+      return {server::Merged::kBadInput};
     const Key key{job.id, p.chunk};
     const State* known = find(job, p.chunk);
     if (known == nullptr) {
       drop(key);
       if (capacity_ == 0 || p.shape.elements > elements_)
-        return ++counts.forgotten, MergeResult{Merged::kHeld};
-      if (states_.size() == capacity_ && !make_room(job, p.chunk)) return {Merged::kHeld};
+        return ++counts.forgotten, server::MergeResult{server::Merged::kHeld};
+      if (states_.size() == capacity_ && !make_room(job, p.chunk)) return {server::Merged::kHeld};
       return take(job, key, packet, values, now);
     }
     if (known->sum.shape != p.shape) {
-      return {.merged = Merged::kMismatch, .held = known->sum.contributors, .stored = known->sum.shape};
+      return {
+          .merged = server::Merged::kMismatch, .held = known->sum.contributors, .stored = known->sum.shape};
     }
-    if (known->complete) return {give(*known, p) ? Merged::kKnown : Merged::kNoRoom};
+    if (known->complete) return {give(*known, p) ? server::Merged::kKnown : server::Merged::kNoRoom};
     const std::uint64_t has = known->sum.contributors;
-    if ((p.contributors | has) == has) return {Merged::kInside};
+    if ((p.contributors | has) == has) return {server::Merged::kInside};
     if ((p.contributors & has) == 0) {
       Values total = known->values;
       for (std::size_t i = 0; i < total.size(); ++i) {
@@ -49,14 +51,14 @@ class Reference {
       return take(job, key, packet, total, now);
     }
     if ((p.contributors | has) == p.contributors) return take(job, key, packet, values, now);
-    return {.merged = Merged::kOverlap, .missing = p.contributors & ~has};
+    return {.merged = server::Merged::kOverlap, .missing = p.contributors & ~has};
   }
 
-  [[nodiscard]] std::uint64_t contributors(const MergeJob& job, Chunk chunk) const {
+  [[nodiscard]] std::uint64_t contributors(const server::MergeJob& job, Chunk chunk) const {
     const State* s = find(job, chunk);
     return s == nullptr ? 0 : s->sum.contributors;
   }
-  [[nodiscard]] bool read(const MergeJob& job, Partial& p) const {
+  [[nodiscard]] bool read(const server::MergeJob& job, server::Partial& p) const {
     const State* s = find(job, p.chunk);
     return s != nullptr && s->complete && give(*s, p);
   }
@@ -82,19 +84,19 @@ class Reference {
 
  private:
   struct State {
-    MergeJob job;
+    server::MergeJob job;
     bool complete = false;
     TimeNs touched = 0;
-    Partial sum;  // its words
+    server::Partial sum;  // its words
     Values values;
   };
 
-  [[nodiscard]] const State* find(const MergeJob& job, Chunk chunk) const {
+  [[nodiscard]] const State* find(const server::MergeJob& job, Chunk chunk) const {
     const auto at = states_.find({job.id, chunk});
     if (at == states_.end() || at->second.job.generation != job.generation) return nullptr;
     return at->second.complete || at->second.job.epoch == job.epoch ? &at->second : nullptr;
   }
-  static bool give(const State& s, Partial& p) {
+  static bool give(const State& s, server::Partial& p) {
     if (p.room < s.sum.shape.elements) return false;
     put_wire(p.values, s.values);
     std::tie(p.shape, p.exponent, p.overflow) = std::tie(s.sum.shape, s.sum.exponent, s.sum.overflow);
@@ -102,8 +104,9 @@ class Reference {
     return true;
   }
   // The state of `key` becomes `values` with the words of what it had, if p does not contain that, and of p.
-  MergeResult take(const MergeJob& job, const Key& key, Packet& packet, const Values& values, TimeNs now) {
-    Partial& p = packet.partial;
+  server::MergeResult take(const server::MergeJob& job, const Key& key, Packet& packet, const Values& values,
+                           TimeNs now) {
+    server::Partial& p = packet.partial;
     std::optional<State> had;
     if (const auto at = states_.find(key); at != states_.end()) had = at->second;
     drop(key);
@@ -118,23 +121,23 @@ class Reference {
     ++counts.merged;
     s.complete = s.sum.contributors == job.members;
     if (s.complete && naive_sums(values).sum1 + keyed(job.key_sum, key.second) != s.sum.sum1) {
-      return {Merged::kBadSum};
+      return {server::Merged::kBadSum};
     }
     (s.complete ? complete_ : incomplete_).push_back(key);
     const State& kept = states_[key] = s;
-    if (!kept.complete) return {Merged::kHeld};
+    if (!kept.complete) return {server::Merged::kHeld};
     ++counts.completed;
-    if (!give(kept, p)) return {Merged::kNoRoom};
+    if (!give(kept, p)) return {server::Merged::kNoRoom};
     p.contributors = job.members;
     p.keys = job.key_sum;
-    return {Merged::kComplete};
+    return {server::Merged::kComplete};
   }
   // false: the newcomer is forgotten instead.
-  bool make_room(const MergeJob& job, Chunk chunk) {
+  bool make_room(const server::MergeJob& job, Chunk chunk) {
     if (complete_.empty()) {
       ++counts.forgotten;
       const auto& [id, oldest] = incomplete_.front();
-      const MergeJob& its = states_.at(incomplete_.front()).job;
+      const server::MergeJob& its = states_.at(incomplete_.front()).job;
       const bool outdated = its.generation != job.generation || its.epoch != job.epoch;
       if (id != job.id || (!outdated && serial_difference(oldest, chunk) < 0)) return false;
     }
@@ -157,10 +160,11 @@ class Reference {
 // Three jobs; their chunks wrap. Small worlds, so that chunks complete.
 class Walk {
  public:
-  Walk(std::uint64_t seed, const Kernels& kernels)
+  Walk(std::uint64_t seed, const kernels::Kernels& kernels)
       : random_(seed),
         capacity_(below(9)),
-        guarded_(capacity_ * entry_lines(kElements) + below(entry_lines(kElements)), kElements, kernels),
+        guarded_(capacity_ * jobs::entry_lines(kElements) + below(jobs::entry_lines(kElements)), kElements,
+                 kernels),
         reference_(capacity_, kElements) {
     for (std::uint16_t j = 0; j < 3; ++j)
       jobs_.push_back(merge_job(static_cast<std::uint16_t>(j + 1), random_(), 1, 2 + j));
@@ -168,7 +172,7 @@ class Walk {
   }
 
   void step() {
-    MergeJob& job = jobs_[below(jobs_.size())];
+    server::MergeJob& job = jobs_[below(jobs_.size())];
     now_ += below(3);
     const auto dice = below(1000);
     if (dice < 3) {
@@ -194,7 +198,7 @@ class Walk {
   }
   void compare_all() {
     ASSERT_TRUE(guarded_.intact());
-    for (const MergeJob& job : jobs_) {
+    for (const server::MergeJob& job : jobs_) {
       for (std::uint32_t c = 0; c < kChunks; ++c) {
         const std::uint64_t expected = reference_.contributors(job, chunk(c));
         ASSERT_EQ(guarded_.table.contributors(job, chunk(c)), expected);
@@ -203,7 +207,7 @@ class Walk {
     }
   }
   // How often each Merged came.
-  std::map<Merged, std::uint64_t> seen;
+  std::map<server::Merged, std::uint64_t> seen;
 
  private:
   static constexpr std::uint32_t kElements = 32;
@@ -216,7 +220,7 @@ class Walk {
     guarded_.table.forget(id);
     reference_.forget(id);
   }
-  void read(const MergeJob& job) {
+  void read(const server::MergeJob& job) {
     const Chunk c = chunk(below(kChunks));
     const auto room = static_cast<std::uint32_t>(16 * below(4));
     Packet ours(job, c, 1, 0, room);
@@ -225,7 +229,7 @@ class Walk {
     ASSERT_TRUE(same_sum(ours, theirs));
     ASSERT_TRUE(ours.intact());
   }
-  void merge(MergeJob job) {
+  void merge(server::MergeJob job) {
     const std::uint64_t c = below(kChunks);
     std::uint64_t ranks = std::uint64_t{1} << below(std::bit_width(job.members));
     if (below(3) == 0) ranks |= random_() & job.members;
@@ -237,19 +241,19 @@ class Walk {
     const auto both = [&](auto change) { change(ours.partial), change(theirs.partial); };
     switch (below(100)) {
       case 0:
-        both([](Partial& p) { ++p.sum1; });
+        both([](server::Partial& p) { ++p.sum1; });
         break;
       case 1:
-        both([](Partial& p) { p.sum2 ^= 0x8000'0000; });
+        both([](server::Partial& p) { p.sum2 ^= 0x8000'0000; });
         break;
       case 2:
-        both([](Partial& p) { p.keys += 2; });
+        both([](server::Partial& p) { p.keys += 2; });
         break;
       case 3:
-        if (elements > 0) both([](Partial& p) { p.values[5] ^= std::byte{64}; });
+        if (elements > 0) both([](server::Partial& p) { p.values[5] ^= std::byte{64}; });
         break;
       case 4:
-        both([](Partial& p) { ++p.shape.total; });
+        both([](server::Partial& p) { ++p.shape.total; });
         break;
       case 5:
         job.key_sum += 2;
@@ -257,15 +261,15 @@ class Walk {
       default:
         break;
     }
-    const MergeResult result = guarded_.table.merge(job, ours.partial, now_);
+    const server::MergeResult result = guarded_.table.merge(job, ours.partial, now_);
     ++seen[result.merged];
     ASSERT_EQ(result, reference_.merge(job, theirs, now_));
     ASSERT_TRUE(ours.intact());
-    if (result.merged == Merged::kBadSum) return;  // the values are spent
+    if (result.merged == server::Merged::kBadSum) return;  // the values are spent
     ASSERT_TRUE(same_sum(ours, theirs));
     ASSERT_EQ(ours.partial.contributors, theirs.partial.contributors);
     ASSERT_EQ(ours.partial.keys, theirs.partial.keys);
-    if (result.merged != Merged::kComplete && result.merged != Merged::kKnown) return;
+    if (result.merged != server::Merged::kComplete && result.merged != server::Merged::kKnown) return;
     // Each member's contribution exactly once, whatever the path.
     Packet all(job, chunk(c), job.members, elements);
     all.partial.shape = ours.partial.shape;
@@ -276,7 +280,7 @@ class Walk {
   std::size_t capacity_;
   GuardedTable guarded_;
   Reference reference_;
-  std::vector<MergeJob> jobs_;
+  std::vector<server::MergeJob> jobs_;
   TimeNs now_ = 0;
 };
 
@@ -285,7 +289,7 @@ constexpr std::uint64_t kShare = TALLY_SEED_SHARE;  // 1 of so many seeds
 class MergeRandom : public KernelsTest {};
 
 TEST_P(MergeRandom, AgreesWithAPlainMap) {
-  std::map<Merged, std::uint64_t> seen;
+  std::map<server::Merged, std::uint64_t> seen;
   for (std::uint64_t seed = 0; seed < 40 / kShare; ++seed) {
     Walk walk(seed, kernels_);
     for (int i = 0; i < 5'000; ++i) {
@@ -296,8 +300,8 @@ TEST_P(MergeRandom, AgreesWithAPlainMap) {
     ASSERT_FALSE(HasFatalFailure()) << "seed " << seed;
     for (const auto& [merged, times] : walk.seen) seen[merged] += times;
   }
-  for (int m = 0; m <= static_cast<int>(Merged::kNoRoom); ++m)
-    EXPECT_GE(seen[static_cast<Merged>(m)], 100 / kShare) << "Merged " << m << " is hardly tested";
+  for (int m = 0; m <= static_cast<int>(server::Merged::kNoRoom); ++m)
+    EXPECT_GE(seen[static_cast<server::Merged>(m)], 100 / kShare) << "Merged " << m << " is hardly tested";
 }
 
 INSTANTIATE_TEST_SUITE_P(Server, MergeRandom, all_kernels(), kernels_name);

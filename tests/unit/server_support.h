@@ -11,12 +11,13 @@
 #include <utility>
 #include <vector>
 
-#include "job_table.h"
+#include "jobs/job_table.h"
 #include "kernels_support.h"
-#include "merge_table.h"
+#include "server/merge_table.h"
 #include "tally/mix64.h"
 
 namespace tally {
+namespace server {
 
 inline void PrintTo(Merged m, std::ostream* out) {
   *out << "Merged(" << unsigned{static_cast<std::uint8_t>(m)} << ')';
@@ -31,6 +32,8 @@ inline void PrintTo(const MergeResult& r, std::ostream* out) {
        << r.stored.elements;
 }
 
+}  // namespace server
+
 inline std::uint32_t keys_of(Generation generation, std::uint64_t ranks) {
   std::uint32_t keys = 0;
   for (std::uint16_t r = 0; r < kMaxRanks; ++r)
@@ -38,8 +41,8 @@ inline std::uint32_t keys_of(Generation generation, std::uint64_t ranks) {
   return keys;
 }
 
-inline MergeJob merge_job(std::uint16_t id, std::uint64_t generation, std::uint32_t epoch,
-                          std::uint32_t world) {
+inline server::MergeJob merge_job(std::uint16_t id, std::uint64_t generation, std::uint32_t epoch,
+                                  std::uint32_t world) {
   const std::uint64_t members = members_of(world);
   return {JobId{id}, Generation{generation}, Epoch{epoch}, members, keys_of(Generation{generation}, members)};
 }
@@ -48,7 +51,8 @@ inline MergeJob merge_job(std::uint16_t id, std::uint64_t generation, std::uint3
 class Packet {
  public:
   // The sum of the contributions of `ranks`, right in every word.
-  Packet(const MergeJob& job, Chunk chunk, std::uint64_t ranks, std::uint16_t elements, std::uint32_t room)
+  Packet(const server::MergeJob& job, Chunk chunk, std::uint64_t ranks, std::uint16_t elements,
+         std::uint32_t room)
       : frame_(std::size_t{4} * std::max<std::uint32_t>(room, elements), 1) {
     Values sum(elements);
     partial = {.chunk = chunk,
@@ -68,11 +72,11 @@ class Packet {
       partial.overflow = static_cast<std::uint8_t>(partial.overflow | (seed >> 40 & 7) / 7);
     }
     put_wire(partial.values, sum);
-    const Sums sums = naive_sums(sum);
+    const kernels::Sums sums = naive_sums(sum);
     partial.sum1 = sums.sum1 + keyed(partial.keys, chunk);
     partial.sum2 = sums.sum2;
   }
-  Packet(const MergeJob& job, Chunk chunk, std::uint64_t ranks, std::uint16_t elements)
+  Packet(const server::MergeJob& job, Chunk chunk, std::uint64_t ranks, std::uint16_t elements)
       : Packet(job, chunk, ranks, elements, elements) {}
   Packet(const Packet&) = delete;
   Packet& operator=(const Packet&) = delete;
@@ -80,7 +84,7 @@ class Packet {
   [[nodiscard]] Values values() const { return wire_values(partial.values, partial.shape.elements); }
   [[nodiscard]] bool intact() const { return frame_.intact(); }
 
-  Partial partial;
+  server::Partial partial;
 
  private:
   Guarded frame_;
@@ -88,8 +92,8 @@ class Packet {
 
 // Do words and values of `a`, not contributors and keys, say the same sum as `b`'s?
 inline testing::AssertionResult same_sum(const Packet& a, const Packet& b) {
-  const Partial& x = a.partial;
-  const Partial& y = b.partial;
+  const server::Partial& x = a.partial;
+  const server::Partial& y = b.partial;
   if (x.shape != y.shape) return testing::AssertionFailure() << "shapes differ";
   if (x.exponent != y.exponent)
     return testing::AssertionFailure() << int{x.exponent} << " != " << int{y.exponent};
@@ -102,23 +106,23 @@ inline testing::AssertionResult same_sum(const Packet& a, const Packet& b) {
 // A table in memory of its own, of exactly `lines` lines, which began as rubbish.
 class GuardedTable {
  public:
-  GuardedTable(std::size_t lines, std::uint32_t elements, const Kernels& kernels)
-      : memory_(lines * sizeof(Line), 0),
+  GuardedTable(std::size_t lines, std::uint32_t elements, const kernels::Kernels& kernels)
+      : memory_(lines * sizeof(jobs::Line), 0),
         region_(rubbish(memory_, lines)),
         table(region_, elements, kernels) {}
 
   [[nodiscard]] bool intact() const { return memory_.intact(); }
 
  private:
-  static Region rubbish(Guarded& memory, std::size_t lines) {
-    std::memset(memory.data(), 0xdb, lines * sizeof(Line));
-    return {memory.as<Line>(), lines};
+  static jobs::Region rubbish(Guarded& memory, std::size_t lines) {
+    std::memset(memory.data(), 0xdb, lines * sizeof(jobs::Line));
+    return {memory.as<jobs::Line>(), lines};
   }
   Guarded memory_;
-  Region region_;
+  jobs::Region region_;
 
  public:
-  MergeTable table;
+  server::MergeTable table;
 };
 
 struct Counted {
@@ -130,8 +134,8 @@ struct Counted {
   std::uint32_t complete = 0;
   bool operator==(const Counted&) const = default;
 };
-inline Counted counted(const MergeTable& t) {
-  const MergeCounters& c = t.counters();
+inline Counted counted(const server::MergeTable& t) {
+  const server::MergeCounters& c = t.counters();
   return {c.merged, c.completed, c.forgotten, c.aged, c.incomplete, c.complete};
 }
 inline void PrintTo(const Counted& c, std::ostream* out) {

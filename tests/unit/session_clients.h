@@ -14,10 +14,10 @@
 #include <vector>
 
 #include "jobs.h"
-#include "pipeline.h"
+#include "pipeline/pipeline.h"
+#include "pipeline/session_pool.h"
 #include "rng.h"
 #include "session_frames.h"
-#include "session_run.h"
 
 namespace tally {
 
@@ -40,7 +40,7 @@ class SessionClients {
   using Box = std::function<Verdict(const Bytes& frame, std::uint32_t rank, TimeNs now,
                                     const std::function<void(std::uint32_t, const Bytes&)>& each)>;
 
-  SessionClients(const Job& job, const ClientsCase& c, std::uint64_t seed, Box box)
+  SessionClients(const jobs::Job& job, const ClientsCase& c, std::uint64_t seed, Box box)
       : job_(job), case_(c), rng_(seed), box_(std::move(box)), clients_(job.world) {
     std::uint32_t first = 0;
     for (std::uint32_t o = 0; o < c.operations; ++o) {
@@ -180,13 +180,13 @@ class SessionClients {
     if (!case_.old_first && p.operation + 1 < operations_.size()) deliver({0, p.operation + 1, 0});
   }
 
-  static constexpr std::uint32_t kMemory = SessionRun::kBehind - SessionRun::kAhead;
+  static constexpr std::uint32_t kMemory = pipeline::SessionRun::kBehind - pipeline::SessionRun::kAhead;
 
-  const Job& job_;
+  const jobs::Job& job_;
   ClientsCase case_;
   Rng rng_;
   Box box_;
-  tally::Box addresses_ = test_box();
+  tally::jobs::Box addresses_ = test_box();
   std::vector<Client> clients_;
   std::vector<Operation> operations_;
   std::uint8_t job_number_ = 0;

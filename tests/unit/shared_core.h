@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "frames.h"
-#include "fused.h"
 #include "jobs.h"
-#include "pipeline.h"
-#include "staged.h"
+#include "pipeline/fused.h"
+#include "pipeline/pipeline.h"
+#include "pipeline/staged.h"
 
 namespace tally {
 
@@ -37,36 +37,37 @@ class SharedCore : public testing::Test {
 
   // server_states: what the server can hold; 0: it forgets everything at once.
   void start(std::uint32_t entries, std::uint32_t server_states = 64) {
-    const auto lines = static_cast<std::uint32_t>(kOwnLines + shared_lines(entries, kElements));
-    region_ = shared_region(lines, entries, kElements);
+    const auto lines = static_cast<std::uint32_t>(kOwnLines + jobs::shared_lines(entries, kElements));
+    region_ = jobs::shared_region(lines, entries, kElements);
     memory_ = std::make_unique<SlotMemory>(lines);
-    server_ = std::make_unique<SlotMemory>(server_states * entry_lines(kElements));
-    pipeline_ = std::make_unique<Pipeline<Exec>>(
-        PipelineOptions{.core = 0, .box = test_box(), .shared = region_, .server = server_->region()},
-        memory_->region(), best_kernels());
+    server_ = std::make_unique<SlotMemory>(server_states * jobs::entry_lines(kElements));
+    pipeline_ = std::make_unique<pipeline::Pipeline<Exec>>(
+        pipeline::PipelineOptions{
+            .core = 0, .box = test_box(), .shared = region_, .server = server_->region()},
+        memory_->region(), kernels::best_kernels());
   }
   // Puts a row into the table. Ids 1, 2, ... have their own epochs and ledgers.
-  Job publish(JobSpec spec) {
+  jobs::Job publish(JobSpec spec) {
     spec.epoch += static_cast<std::uint32_t>(spec.id) << 16;
     spec.generation += spec.id;
     spec.first_line = (spec.id - 1U) * 64;
     spec.shared_slots = region_.entries;
-    const Job job = make_job(spec);
-    adopt(table_->with(job.id, std::make_shared<const Job>(job)));
+    const jobs::Job job = make_job(spec);
+    adopt(table_->with(job.id, std::make_shared<const jobs::Job>(job)));
     members_[raw(job.epoch)] = job.members;
     return job;
   }
-  Job shared_job(JobSpec spec) {
+  jobs::Job shared_job(JobSpec spec) {
     spec.discipline = Discipline::kShared;
     return publish(spec);
   }
-  void remove(const Job& job) { adopt(table_->with(job.id, nullptr)); }
-  void adopt(std::shared_ptr<const JobTable> next) {
+  void remove(const jobs::Job& job) { adopt(table_->with(job.id, nullptr)); }
+  void adopt(std::shared_ptr<const jobs::JobTable> next) {
     pipeline_->adopt(next.get());
     table_ = std::move(next);
   }
 
-  Outcome send(const Job& job, std::uint32_t rank, Chunk chunk, const Sent& how = {}) {
+  pipeline::Outcome send(const jobs::Job& job, std::uint32_t rank, Chunk chunk, const Sent& how = {}) {
     Bytes datagram = make_contribution(job, {.rank = Rank{static_cast<std::uint16_t>(rank)},
                                              .chunk = chunk,
                                              .values = std::vector<std::int32_t>(16, value_of(rank, chunk)),
@@ -76,13 +77,13 @@ class SharedCore : public testing::Test {
     if (how.corrupt) datagram[kHeaderBytes + 3] ^= std::byte{1};
     return take(job, rank, datagram);
   }
-  Outcome take(const Job& job, std::uint32_t rank, const Bytes& datagram) {
-    const Binding& from = job.ranks[rank].binding;
+  pipeline::Outcome take(const jobs::Job& job, std::uint32_t rank, const Bytes& datagram) {
+    const jobs::Binding& from = job.ranks[rank].binding;
     frame_.emplace(wrap(datagram, from, test_box(), kBasePort), from.port, true, 4 * kMaxElements);
     return pipeline_->process(frame_->frame(), now_);
   }
   // All of an aged entry's way; nothing: none was found in a whole round.
-  std::optional<Outcome> sweep() {
+  std::optional<pipeline::Outcome> sweep() {
     for (std::uint32_t i = 0; i <= region_.entries; ++i) {
       if (!pipeline_->aged(now_)) continue;
       swept_.resize(kHeaderBytes + 4 * kMaxElements);
@@ -92,7 +93,8 @@ class SharedCore : public testing::Test {
   }
 
   // The RESULT is for `ranks` of the job, and each value is the sum over all members.
-  void expect_result(const Outcome& out, Verdict verdict, const Job& job, Chunk chunk, std::uint64_t ranks) {
+  void expect_result(const pipeline::Outcome& out, Verdict verdict, const jobs::Job& job, Chunk chunk,
+                     std::uint64_t ranks) {
     ASSERT_EQ(out.verdict, verdict) << name_of(out.verdict) << " " << name_of(out.drop);
     ASSERT_NE(out.job, nullptr);
     EXPECT_EQ(out.job->id, job.id);
@@ -111,45 +113,49 @@ class SharedCore : public testing::Test {
     }
   }
 
-  [[nodiscard]] const JobState& state(const Job& job) const { return pipeline_->state(job.id); }
-  [[nodiscard]] std::uint32_t occupancy(const Job& job) const { return state(job).occupancy; }
-  [[nodiscard]] const MergeCounters& server() const { return pipeline_->server(); }
-  [[nodiscard]] Head head(std::uint32_t entry) { return pipeline_->execution().head(region_.line_of(entry)); }
+  [[nodiscard]] const pipeline::JobState& state(const jobs::Job& job) const {
+    return pipeline_->state(job.id);
+  }
+  [[nodiscard]] std::uint32_t occupancy(const jobs::Job& job) const { return state(job).occupancy; }
+  [[nodiscard]] const server::MergeCounters& server() const { return pipeline_->server(); }
+  [[nodiscard]] pipeline::Head head(std::uint32_t entry) {
+    return pipeline_->execution().head(region_.line_of(entry));
+  }
   template <class R>
   [[nodiscard]] auto peek(std::uint32_t index) {
     return pipeline_->execution().template peek<R>(index);
   }
-  [[nodiscard]] LedgerRow row(const Job& job, Chunk chunk) {
-    return peek<LedgerReg>(job.slots.first * kLedgerRowsPerLine + raw(chunk) % job.span);
+  [[nodiscard]] pipeline::LedgerRow row(const jobs::Job& job, Chunk chunk) {
+    return peek<pipeline::LedgerReg>(job.slots.first * jobs::kLedgerRowsPerLine + raw(chunk) % job.span);
   }
   // The chunk in the entry, if it is the job's.
-  [[nodiscard]] bool holds(std::uint32_t entry, const Job& job, Chunk chunk) {
-    const Head h = head(entry);
+  [[nodiscard]] bool holds(std::uint32_t entry, const jobs::Job& job, Chunk chunk) {
+    const pipeline::Head h = head(entry);
     return h.tag == raw(job.epoch) && h.chunk == raw(chunk);
   }
   // The job's filling entries, counted by their registers.
   [[nodiscard]] std::uint32_t counted(JobId id) {
     std::uint32_t n = 0;
     for (std::uint32_t i = 0; i < region_.entries; ++i) {
-      const Head h = head(i);
+      const pipeline::Head h = head(i);
       if (h.tag == 0 || h.contributors == members_.at(h.tag)) continue;
-      n += peek<OwnerReg>(region_.line_of(i)).job == raw(id) ? 1 : 0;
+      n += peek<pipeline::OwnerReg>(region_.line_of(i)).job == raw(id) ? 1 : 0;
     }
     return n;
   }
 
-  SharedRegion region_;
+  jobs::SharedRegion region_;
   std::unique_ptr<SlotMemory> memory_;
   std::unique_ptr<SlotMemory> server_;
-  std::unique_ptr<Pipeline<Exec>> pipeline_;
-  std::shared_ptr<const JobTable> table_ = std::make_shared<JobTable>();
+  std::unique_ptr<pipeline::Pipeline<Exec>> pipeline_;
+  std::shared_ptr<const jobs::JobTable> table_ = std::make_shared<jobs::JobTable>();
   std::map<std::uint32_t, std::uint64_t> members_;  // of each epoch there ever was
   std::optional<ReceivedFrame> frame_;
   Bytes swept_;
   TimeNs now_ = kSecond;
 };
 
-using BothExecutions = testing::Types<Fused, Staged>;
+using BothExecutions = testing::Types<pipeline::Fused, pipeline::Staged>;
 inline constexpr std::uint8_t kClass1 = 64;
 inline constexpr std::uint8_t kClass3 = 192;
 

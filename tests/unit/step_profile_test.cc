@@ -9,9 +9,9 @@
 
 #include <gtest/gtest.h>
 
-#include "fused.h"
-#include "staged.h"
-#include "step.h"
+#include "pipeline/burst.h"
+#include "pipeline/fused.h"
+#include "pipeline/staged.h"
 #include "step_profile.h"
 #include "step_report.h"
 
@@ -20,7 +20,7 @@ namespace {
 
 template <class Exec>
 concept HearsOfSteps = requires(Exec exec) {
-  exec.enter(Step::kRest);
+  exec.enter(pipeline::Step::kRest);
 };
 
 // Reads as the TSC of a machine on which a stamp takes so long.
@@ -73,14 +73,14 @@ const StepLine& line_of(const StepFigures& f, const std::string& key) {
 }
 
 TEST(Step, TheProductsExecutionsHearOfNone) {
-  static_assert(!HearsOfSteps<Fused> && !HearsOfSteps<Staged>);
+  static_assert(!HearsOfSteps<pipeline::Fused> && !HearsOfSteps<pipeline::Staged>);
   struct Listener {
-    std::vector<Step> heard;
-    void enter(Step step) { heard.push_back(step); }
+    std::vector<pipeline::Step> heard;
+    void enter(pipeline::Step step) { heard.push_back(step); }
   } listener;
-  enter_step(listener, Step::kParse);
-  enter_step(listener, Step::kFetch);
-  EXPECT_EQ(listener.heard, (std::vector{Step::kParse, Step::kFetch}));
+  pipeline::enter_step(listener, pipeline::Step::kParse);
+  pipeline::enter_step(listener, pipeline::Step::kFetch);
+  EXPECT_EQ(listener.heard, (std::vector{pipeline::Step::kParse, pipeline::Step::kFetch}));
 }
 
 TEST(StepProfile, TimeIsOfTheStepThatWasEnteredLast) {

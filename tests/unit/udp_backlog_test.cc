@@ -1,7 +1,7 @@
 // How much of the window may wait for the wire: docs/udp.md.
 #include <gtest/gtest.h>
 
-#include "send_backlog.h"
+#include "udp/udp_sender.h"
 
 namespace tally {
 namespace {
@@ -9,7 +9,7 @@ namespace {
 constexpr std::uint32_t kBurst = 32;
 
 // A link that carries `per_ms`: the socket is full whenever a burst more has left. The limit after `bursts`.
-std::uint32_t after(SendBacklog& backlog, TimeNs begun, std::uint32_t per_ms, int bursts = 1000) {
+std::uint32_t after(udp::SendBacklog& backlog, TimeNs begun, std::uint32_t per_ms, int bursts = 1000) {
   static std::uint64_t sent = 0;
   for (int i = 1; i <= bursts; ++i) {
     const auto n = static_cast<std::uint64_t>(i) * kBurst;
@@ -20,17 +20,18 @@ std::uint32_t after(SendBacklog& backlog, TimeNs begun, std::uint32_t per_ms, in
 
 TEST(UdpBacklog, OfASlowLinkIsTwoBurstsWhateverTheWindow) {
   for (const std::uint32_t window : {64U, 256U, 16'384U}) {
-    SendBacklog backlog;
+    udp::SendBacklog backlog;
     backlog.start(window);
-    EXPECT_EQ(backlog.limit(), kLeastBacklog);
-    EXPECT_EQ(after(backlog, kSecond, 8), kLeastBacklog);            // 100 Mbit/s at MTU 1500
-    EXPECT_EQ(after(backlog, kSecond * 60, 16), kLeastBacklog);      // 200
-    EXPECT_EQ(after(backlog, kSecond * 120, 1, 10), kLeastBacklog);  // longer between bursts than is measured
+    EXPECT_EQ(backlog.limit(), udp::kLeastBacklog);
+    EXPECT_EQ(after(backlog, kSecond, 8), udp::kLeastBacklog);        // 100 Mbit/s at MTU 1500
+    EXPECT_EQ(after(backlog, kSecond * 60, 16), udp::kLeastBacklog);  // 200
+    EXPECT_EQ(after(backlog, kSecond * 120, 1, 10),
+              udp::kLeastBacklog);  // longer between bursts than is measured
   }
 }
 
 TEST(UdpBacklog, OfAFastLinkIsWhatLeavesInAMillisecond) {
-  SendBacklog backlog;
+  udp::SendBacklog backlog;
   backlog.start(16'384);
   EXPECT_EQ(after(backlog, kSecond, 83), 128U);    // 1 Gbit/s
   EXPECT_EQ(after(backlog, kSecond, 830), 1024U);  // 10
@@ -39,19 +40,19 @@ TEST(UdpBacklog, OfAFastLinkIsWhatLeavesInAMillisecond) {
 }
 
 TEST(UdpBacklog, AWindowSmallerThanTwoBurstsIsTheLimit) {
-  SendBacklog backlog;
+  udp::SendBacklog backlog;
   backlog.start(16);
   EXPECT_EQ(after(backlog, kSecond, 830), 16U);
 }
 
 TEST(UdpBacklog, WhoHasNoWindowHasNoLimit) {
-  SendBacklog backlog;
+  udp::SendBacklog backlog;
   backlog.start(0);
   EXPECT_EQ(after(backlog, kSecond, 8), 0U);
 }
 
 TEST(UdpBacklog, BecomesSmallerWhenTheLinkIsFourTimesSlower) {
-  SendBacklog backlog;
+  udp::SendBacklog backlog;
   backlog.start(16'384);
   EXPECT_EQ(after(backlog, kSecond, 830), 1024U);
   EXPECT_EQ(after(backlog, 2 * kSecond, 500), 1024U);
@@ -59,15 +60,15 @@ TEST(UdpBacklog, BecomesSmallerWhenTheLinkIsFourTimesSlower) {
 }
 
 TEST(UdpBacklog, APauseIsNotTakenForASlowLink) {
-  SendBacklog backlog;
+  udp::SendBacklog backlog;
   backlog.start(1024);
   EXPECT_EQ(after(backlog, kSecond, 830), 1024U);
   EXPECT_EQ(after(backlog, 20 * kSecond, 830, 1), 1024U);
 }
 
 TEST(UdpBacklog, ItsMemoryIsCountedAsTheKernelDoes) {
-  EXPECT_EQ(send_buffer_of(64, 1464), 64U * (2048 + 256) / 2);
-  EXPECT_EQ(send_buffer_of(64, 8952), 64U * (16'384 + 256) / 2);
+  EXPECT_EQ(udp::send_buffer_of(64, 1464), 64U * (2048 + 256) / 2);
+  EXPECT_EQ(udp::send_buffer_of(64, 8952), 64U * (16'384 + 256) / 2);
 }
 
 }  // namespace

@@ -7,12 +7,12 @@
 #include <cstring>
 #include <vector>
 
-#include "datagram_batch.h"
-#include "path_errors.h"
-#include "trouble_news.h"
-#include "udp_address.h"
-#include "udp_route.h"
-#include "udp_settings.h"
+#include "api/debug_log.h"
+#include "udp/udp_address.h"
+#include "udp/udp_route.h"
+#include "udp/udp_sender.h"
+#include "udp/udp_settings.h"
+#include "udp/udp_socket.h"
 
 namespace tally {
 namespace {
@@ -21,23 +21,23 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 TEST(UdpSettings, DefaultsAndEveryOption) {
-  const auto none = parse_udp_settings("");
+  const auto none = udp::parse_udp_settings("");
   ASSERT_TRUE(none);
   EXPECT_EQ(none->port, 0);
   EXPECT_EQ(none->buffer, std::size_t{4} << 20);
-  EXPECT_EQ(none->gso, Gso::kAuto);
+  EXPECT_EQ(none->gso, udp::Gso::kAuto);
   EXPECT_EQ(none->busy_poll_us, 0U);
   EXPECT_EQ(none->backlog, 0U);
-  const auto all = parse_udp_settings("port=20000,buffer=64KiB,backlog=128,gso=on,busy-poll=50");
+  const auto all = udp::parse_udp_settings("port=20000,buffer=64KiB,backlog=128,gso=on,busy-poll=50");
   ASSERT_TRUE(all) << all.error().text();
   EXPECT_EQ(all->port, 20'000);
   EXPECT_EQ(all->buffer, std::size_t{64} << 10);
-  EXPECT_EQ(all->gso, Gso::kOn);
-  EXPECT_EQ(parse_udp_settings("gso=off")->gso, Gso::kOff);
+  EXPECT_EQ(all->gso, udp::Gso::kOn);
+  EXPECT_EQ(udp::parse_udp_settings("gso=off")->gso, udp::Gso::kOff);
   EXPECT_EQ(all->busy_poll_us, 50U);
   EXPECT_EQ(all->backlog, 128U);
-  EXPECT_EQ(parse_udp_settings("buffer=1GiB")->buffer, std::size_t{1} << 30);
-  EXPECT_EQ(parse_udp_settings("buffer=100000")->buffer, 100'000U);
+  EXPECT_EQ(udp::parse_udp_settings("buffer=1GiB")->buffer, std::size_t{1} << 30);
+  EXPECT_EQ(udp::parse_udp_settings("buffer=100000")->buffer, 100'000U);
 }
 
 TEST(UdpSettings, NameEveryMistake) {
@@ -58,7 +58,7 @@ TEST(UdpSettings, NameEveryMistake) {
       {"busy-poll=0", "busy-poll=0: must be a number from 1 to 1000"},
       {"gro=on", "'gro' is no option of udp: there are port=, buffer=, backlog=, gso= and busy-poll="}};
   for (const auto& [text, told] : mistakes) {
-    const auto settings = parse_udp_settings(text);
+    const auto settings = udp::parse_udp_settings(text);
     if (told.empty()) {
       EXPECT_TRUE(settings) << text;
       continue;
@@ -70,11 +70,11 @@ TEST(UdpSettings, NameEveryMistake) {
 }
 
 TEST(UdpEnds, OfOneFamilyWithOrWithoutAPrefixLength) {
-  const auto v4 = parse_udp_ends("10.0.0.1", "10.0.0.11/24");
+  const auto v4 = udp::parse_udp_ends("10.0.0.1", "10.0.0.11/24");
   ASSERT_TRUE(v4) << v4.error().text();
   EXPECT_EQ(v4->box.text(), "10.0.0.1:48896");
   EXPECT_EQ(v4->own.text(), "10.0.0.11:0");
-  const auto v6 = parse_udp_ends("fd00::1", "");
+  const auto v6 = udp::parse_udp_ends("fd00::1", "");
   ASSERT_TRUE(v6);
   EXPECT_EQ(v6->box.text(), "[fd00::1]:48896");
   EXPECT_EQ(v6->own.family(), AF_UNSPEC);
@@ -100,7 +100,7 @@ TEST(UdpEnds, NameEveryMistake) {
       {"10.0.0.1", "10.0.0", "TALLY_ADDRESS", "is not an IP address of this machine"},
       {"10.0.0.1", "0.0.0.0/0", "TALLY_ADDRESS", "is not an IP address of this machine"}};
   for (const Mistake& each : mistakes) {
-    const auto ends = parse_udp_ends(each.box, each.own);
+    const auto ends = udp::parse_udp_ends(each.box, each.own);
     ASSERT_FALSE(ends) << each.box << ' ' << each.own;
     EXPECT_EQ(ends.error().where, each.where);
     EXPECT_THAT(ends.error().what, HasSubstr(each.told));
@@ -108,17 +108,17 @@ TEST(UdpEnds, NameEveryMistake) {
 }
 
 TEST(UdpAddresses, AreWhatTheyWereMadeOf) {
-  const UdpAddress v4(mapped({10, 0, 0, 1}), 7);
+  const udp::UdpAddress v4(mapped({10, 0, 0, 1}), 7);
   EXPECT_TRUE(v4.ipv4());
   EXPECT_EQ(v4.ip(), mapped({10, 0, 0, 1}));
-  EXPECT_TRUE(v4.same_ip(UdpAddress(mapped({10, 0, 0, 1}), 8)));
-  EXPECT_FALSE(v4.same_ip(UdpAddress(mapped({10, 0, 0, 2}), 7)));
+  EXPECT_TRUE(v4.same_ip(udp::UdpAddress(mapped({10, 0, 0, 1}), 8)));
+  EXPECT_FALSE(v4.same_ip(udp::UdpAddress(mapped({10, 0, 0, 2}), 7)));
   Ipv6 ip{0xfd};
   ip[15] = 1;
-  const UdpAddress v6(ip, 7);
+  const udp::UdpAddress v6(ip, 7);
   EXPECT_EQ(v6.ip(), ip);
   EXPECT_FALSE(v6.same_ip(v4));
-  EXPECT_FALSE(v6.same_ip(UdpAddress(Ipv6{0xfd}, 7)));
+  EXPECT_FALSE(v6.same_ip(udp::UdpAddress(Ipv6{0xfd}, 7)));
 }
 
 class UdpBatch : public testing::Test {
@@ -145,12 +145,12 @@ class UdpBatch : public testing::Test {
   [[nodiscard]] std::vector<std::uint16_t> ports() {
     std::vector<std::uint16_t> all;
     for (const mmsghdr& each : batch_.left())
-      all.push_back(static_cast<const UdpAddress*>(each.msg_hdr.msg_name)->port());
+      all.push_back(static_cast<const udp::UdpAddress*>(each.msg_hdr.msg_name)->port());
     return all;
   }
 
   std::vector<std::vector<std::byte>> buffers_;
-  DatagramBatch batch_{UdpAddress(mapped({10, 0, 0, 1}))};
+  udp::DatagramBatch batch_{udp::UdpAddress(mapped({10, 0, 0, 1}))};
 };
 
 TEST_F(UdpBatch, PlainIsOneMessageEachInOrder) {
@@ -230,8 +230,8 @@ TEST(UdpPathErrors, ANewKindIsNewsAtMostOnceAMinute) {
 }
 
 TEST(UdpPathErrors, AreCountedAndSaidWithWhatToDo) {
-  PathErrors errors;
-  const UdpAddress box(mapped({10, 0, 0, 1}));
+  udp::PathErrors errors;
+  const udp::UdpAddress box(mapped({10, 0, 0, 1}));
   EXPECT_EQ(errors.text(box), "");
   errors.note(ECONNREFUSED);
   EXPECT_THAT(errors.text(box), HasSubstr("1 error of the path, the last: Connection refused (the machine at "

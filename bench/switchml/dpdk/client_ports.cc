@@ -21,8 +21,8 @@ ClientPorts::ClientPorts(std::vector<std::unique_ptr<bench::LoadPort>> ports,
 
 ClientPorts::~ClientPorts() {
   for (Lane& lane : lanes_) {
-    for (rte_mbuf* m : lane.waiting) drop(m);
-    if (lane.spare != nullptr) drop(lane.spare);
+    for (rte_mbuf* m : lane.waiting) dpdk::drop(m);
+    if (lane.spare != nullptr) dpdk::drop(lane.spare);
   }
 }
 
@@ -86,21 +86,21 @@ std::size_t ClientPorts::receive(StockSession& session, std::size_t port, TimeNs
   std::size_t received = 0;
   for (std::uint16_t queue = 0; queue < p.queues() && lane.waiting.size() < kWaiting; ++queue) {
     std::array<rte_mbuf*, kBurst> burst;
-    for (rte_mbuf* m : tally::receive(p.id(), queue, burst)) {
+    for (rte_mbuf* m : tally::dpdk::receive(p.id(), queue, burst)) {
       ++received;
       if (m->nb_segs > 1) {
-        rte_mbuf* const whole = copied_whole(m, p.pool(), mbufs_);
-        drop(m);
+        rte_mbuf* const whole = dpdk::copied_whole(m, p.pool(), mbufs_);
+        dpdk::drop(m);
         m = whole;
       } else {
-        m = made_writable(m, p.pool(), mbufs_);
+        m = dpdk::made_writable(m, p.pool(), mbufs_);
       }
       if (m == nullptr) continue;
-      if (session.receive({data_of(m), m->data_len}, now)) {
+      if (session.receive({dpdk::data_of(m), m->data_len}, now)) {
         m->ol_flags = 0;  // what the driver found out about the reply is not true of the request
         lane.waiting.push_back(m);
       } else {
-        drop(m);
+        dpdk::drop(m);
       }
     }
   }
@@ -111,9 +111,9 @@ void ClientPorts::make(StockSession& session, std::size_t port, TimeNs now, bool
   Lane& lane = lanes_[port];
   for (std::size_t rank = port; rank < session.members(); rank += ports_.size()) {
     while (lane.waiting.size() < kWaiting) {
-      if (lane.spare == nullptr) lane.spare = allocate(ports_[port]->pool(), mbufs_);
+      if (lane.spare == nullptr) lane.spare = dpdk::allocate(ports_[port]->pool(), mbufs_);
       if (lane.spare == nullptr) return;
-      if (!session.next(rank, {data_of(lane.spare), session.frame_bytes()}, now, idle)) break;
+      if (!session.next(rank, {dpdk::data_of(lane.spare), session.frame_bytes()}, now, idle)) break;
       rte_mbuf* const m = std::exchange(lane.spare, nullptr);
       m->data_len = static_cast<std::uint16_t>(session.frame_bytes());
       m->pkt_len = m->data_len;
@@ -126,7 +126,7 @@ void ClientPorts::make(StockSession& session, std::size_t port, TimeNs now, bool
 bool ClientPorts::offer_waiting(std::size_t port) {
   Lane& lane = lanes_[port];
   if (lane.waiting.empty()) return false;
-  const std::size_t taken = offer(ports_[port]->id(), 0, lane.waiting);
+  const std::size_t taken = dpdk::offer(ports_[port]->id(), 0, lane.waiting);
   lane.waiting.erase(lane.waiting.begin(), lane.waiting.begin() + static_cast<std::ptrdiff_t>(taken));
   return taken > 0;
 }

@@ -6,9 +6,9 @@
 #include <memory>
 #include <vector>
 
-#include "core_clock.h"
+#include "dpdk/mbuf.h"
+#include "io/core_time.h"
 #include "load_port.h"
-#include "mbuf.h"
 #include "stock_session.h"
 #include "tally/error.h"
 
@@ -46,8 +46,8 @@ class ClientPorts {
   std::vector<std::unique_ptr<bench::LoadPort>> ports_;
   const std::atomic<bool>& interrupted_;
   std::vector<Lane> lanes_;
-  CoreClock clock_;
-  MbufCounters mbufs_{};
+  io::CoreClock clock_;
+  dpdk::MbufCounters mbufs_{};
   TimeNs look_due_ = 0;
   std::uint64_t progress_ = 0;
   TimeNs progressed_ = 0;  // when progress_ was last another

@@ -23,7 +23,7 @@ std::uint64_t random_word() {
 }
 
 LoadSetting setting_of(const LoadOptions& options, const LoadGenerator& generator, bool hugepages) {
-  const Membership& job = generator.membership();
+  const engine::Membership& job = generator.membership();
   LoadSetting s = common_setting(options, hugepages);
   if (!options.echo) s.job = options.job;
   if (options.echo) s.checked = LoadSetting::Checked::kNothing;
@@ -106,7 +106,7 @@ Result<LoadOutcome> measure_box(const LoadOptions& options, const LoadListener& 
   if (!eal) return tl::unexpected(eal.error());
   if (auto pinned = pin_to(options.cpu); !pinned) return tl::unexpected(pinned.error());
   std::vector<std::unique_ptr<LoadPort>> ports;
-  for (const WorkerDevice& device : *devices) {
+  for (const dpdk_transport::WorkerDevice& device : *devices) {
     auto port = LoadPort::open(device, options.mtu, ports.size());
     if (!port) return tl::unexpected(port.error());
     ports.push_back(std::move(*port));

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "load_generator.h"
-#include "reply.h"
+#include "pipeline/reply.h"
 
 #include <rte_mbuf.h>
 
@@ -15,13 +15,13 @@ bool LoadGenerator::receive(std::size_t port) {
   bool emptied = true;
   for (std::uint16_t queue = 0; queue < p.queues(); ++queue) {
     std::array<rte_mbuf*, kBurstFrames> burst;
-    const std::span<rte_mbuf*> frames = tally::receive(p.id(), queue, burst);
+    const std::span<rte_mbuf*> frames = tally::dpdk::receive(p.id(), queue, burst);
     if (frames.empty()) continue;
     emptied = emptied && frames.size() < kBurstFrames;
     const TimeNs now = clock_.now();
     for (rte_mbuf* m : frames) {
       if (m->nb_segs == 1) {
-        take({data_of(m), m->data_len}, port, now);
+        take({dpdk::data_of(m), m->data_len}, port, now);
         continue;
       }
       linear_.resize(m->pkt_len);
@@ -40,9 +40,9 @@ void LoadGenerator::take(std::span<const std::byte> frame, std::size_t port, Tim
   const std::size_t rank = multicast ? port : std::to_integer<std::size_t>(frame[5]);
   if (rank >= options_.addresses.size() || rank % ports_.size() != port) return;
   if (options_.echo_window != 0) return take_echo(frame, rank, now);
-  const auto payload = open_worker_frame(frame, filters_[rank]);
-  Datagram datagram{};
-  if (payload.empty() || open_datagram(payload, kernels_, datagram)) return;
+  const auto payload = dpdk_transport::open_worker_frame(frame, filters_[rank]);
+  engine::Datagram datagram{};
+  if (payload.empty() || engine::open_datagram(payload, kernels_, datagram)) return;
   if (datagram.header.type != PacketType::kResult) return members_[rank].receive(datagram, now);
   if (!ledger_) return;
   ++frames_;
@@ -54,7 +54,7 @@ void LoadGenerator::take_echo(std::span<const std::byte> frame, std::size_t rank
   const ContributionWriter& writer = writers_[rank];
   const Mac& own = options_.addresses[rank].mac;
   if (frame.size() != writer.frame_bytes() || std::memcmp(frame.data(), own.data(), own.size()) != 0) return;
-  const Header header = header_at(frame.data() + writer.encapsulation());
+  const Header header = pipeline::header_at(frame.data() + writer.encapsulation());
   if (header.type != PacketType::kContribute) return;
   ++frames_;
   ledger_->receive_echo(header.chunk_id(), static_cast<std::uint16_t>(rank), now);
@@ -90,7 +90,7 @@ void LoadGenerator::add_frame(std::size_t port, rte_mbuf* m, const Contributed& 
   const ContributionWriter& writer = writers_[what.rank];
   m->data_len = static_cast<std::uint16_t>(writer.frame_bytes());
   m->pkt_len = m->data_len;
-  const std::span<std::byte> frame{data_of(m), writer.frame_bytes()};
+  const std::span<std::byte> frame{dpdk::data_of(m), writer.frame_bytes()};
   if (again) {
     const ImageIndex image = ledger_->image_of(what);
     const auto values = images_->values(image);
@@ -114,7 +114,7 @@ void LoadGenerator::offer_frames(std::size_t port) {
     for (std::size_t i = 0; i < w.count; ++i) images[i] = static_cast<ImageIndex>(w.frames[i]->hash.usr);
     // Before the burst: a port of the kernel may bring the frames to the box, and its answer back, within it.
     const TimeNs now = clock_.now();
-    const std::size_t taken = offer(ports_[port]->id(), id, {w.frames.data(), w.count});
+    const std::size_t taken = dpdk::offer(ports_[port]->id(), id, {w.frames.data(), w.count});
     ++bursts_;
     if (taken < w.count) ++full_;
     for (std::size_t i = 0; i < taken; ++i) {

@@ -28,17 +28,17 @@ LoadGenerator::LoadGenerator(GeneratorOptions options, std::vector<std::unique_p
     : options_(std::move(options)),
       ports_(std::move(ports)),
       interrupted_(interrupted),
-      kernels_(best_kernels()),
+      kernels_(kernels::best_kernels()),
       lanes_(ports_.size()) {
   for (std::size_t p = 0; p < ports_.size(); ++p) lanes_[p].queues.resize(ports_[p]->transmit_queues());
-  for (const WorkerAddress& address : options_.addresses)
+  for (const dpdk_transport::WorkerAddress& address : options_.addresses)
     filters_.push_back({.ours = address, .vlan = options_.format.vlan});
 }
 
 LoadGenerator::~LoadGenerator() {
   for (const Lane& lane : lanes_)
     for (const Waiting& waiting : lane.queues)
-      for (std::size_t i = 0; i < waiting.count; ++i) drop(waiting.frames[i]);
+      for (std::size_t i = 0; i < waiting.count; ++i) dpdk::drop(waiting.frames[i]);
 }
 
 Result<void> LoadGenerator::trouble() const {

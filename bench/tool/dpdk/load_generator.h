@@ -11,25 +11,25 @@
 #include <vector>
 
 #include "contribution_writer.h"
-#include "core_clock.h"
+#include "dpdk/mbuf.h"
+#include "dpdk_transport/worker_address.h"
 #include "frame_pacer.h"
+#include "io/core_time.h"
 #include "load_figures.h"
 #include "load_format.h"
 #include "load_images.h"
 #include "load_ledger.h"
 #include "load_member.h"
 #include "load_port.h"
-#include "mbuf.h"
-#include "worker_address.h"
 
 namespace tally::bench {
 
 struct GeneratorOptions {
   std::string job{};
   std::string token{};
-  std::vector<WorkerAddress> addresses{};  // by rank; the last byte of the MAC is the rank
-  std::uint16_t elements = 0;              // wish
-  bool lower = true;                       // the job may have fewer
+  std::vector<dpdk_transport::WorkerAddress> addresses{};  // by rank; the last byte of the MAC is the rank
+  std::uint16_t elements = 0;                              // wish
+  bool lower = true;                                       // the job may have fewer
   LoadFormat format{};
   std::uint16_t mtu = 1500;
   TimeNs join_timeout = 30 * kSecond;
@@ -57,7 +57,7 @@ class LoadGenerator {
   // All ranks, as far as the box answers.
   void leave();
 
-  [[nodiscard]] const Membership& membership() const noexcept { return memberships_.front(); }
+  [[nodiscard]] const engine::Membership& membership() const noexcept { return memberships_.front(); }
   [[nodiscard]] const std::vector<std::unique_ptr<LoadPort>>& ports() const noexcept { return ports_; }
 
  private:
@@ -102,21 +102,21 @@ class LoadGenerator {
 
   GeneratorOptions options_;
   // Before the ports: a card gives back what it has sent when it is closed.
-  Mempool contributions_{};  // their values stay in them; hash.usr of each says which
+  dpdk::Mempool contributions_{};  // their values stay in them; hash.usr of each says which
   std::vector<std::unique_ptr<LoadPort>> ports_;
   const std::atomic<bool>& interrupted_;
-  const Kernels& kernels_;
-  CoreClock clock_;
-  std::vector<LoadMember> members_;      // none with an echo
-  std::vector<Membership> memberships_;  // by rank, once joined
-  std::vector<WorkerFilter> filters_;    // by rank
+  const kernels::Kernels& kernels_;
+  io::CoreClock clock_;
+  std::vector<LoadMember> members_;                    // none with an echo
+  std::vector<engine::Membership> memberships_;        // by rank, once joined
+  std::vector<dpdk_transport::WorkerFilter> filters_;  // by rank
   std::vector<ContributionWriter> writers_;
   std::optional<LoadImages> images_{};
   std::optional<ChunkLedger> ledger_{};
   std::vector<Lane> lanes_;
   std::vector<std::byte> linear_;  // a frame that arrived in several segments
   std::array<std::byte, kMaxDatagramBytes> datagram_{};
-  MbufCounters mbufs_{};
+  dpdk::MbufCounters mbufs_{};
   TimeNs control_due_ = 0;
   TimeNs scan_due_ = 0;
   TimeNs last_turn_ = 0;

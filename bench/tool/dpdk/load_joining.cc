@@ -58,7 +58,7 @@ Result<void> LoadGenerator::wait_for_links(TimeNs give_up) {
 Result<void> LoadGenerator::join_job(TimeNs give_up) {
   const TimeNs now = clock_.now();
   for (std::uint16_t r = 0; r < options_.addresses.size(); ++r) {
-    EngineOptions engine;
+    engine::EngineOptions engine;
     engine.job = options_.job;
     engine.token = options_.token;
     engine.rank = Rank{r};
@@ -88,7 +88,7 @@ Result<void> LoadGenerator::join_job(TimeNs give_up) {
 }
 
 void LoadGenerator::make_up_memberships() {
-  Membership m;
+  engine::Membership m;
   m.job = JobId{1};
   m.epoch = Epoch{1};
   m.elements = options_.elements;
@@ -99,28 +99,28 @@ void LoadGenerator::make_up_memberships() {
 }
 
 Result<void> LoadGenerator::start_ledger() {
-  const Membership& first = membership();
+  const engine::Membership& first = membership();
   images_.emplace(static_cast<std::uint16_t>(first.elements), options_.format.dtype, kernels_);
   ledger_.emplace(first, static_cast<std::uint16_t>(ports_.size()), *images_, kernels_, options_.deadline);
-  std::uint32_t mbufs = kPoolCache * 3 / 2;
+  std::uint32_t mbufs = dpdk::kPoolCache * 3 / 2;
   for (const auto& port : ports_)
     mbufs +=
         port->transmit_descriptors() + static_cast<std::uint32_t>(kBurstFrames) * port->transmit_queues();
   contributions_.reset(rte_pktmbuf_pool_create(
-      "load-values", mbufs, kPoolCache, 0,
-      static_cast<std::uint16_t>(kHeadRoom + load_frame_bytes(options_.mtu)), SOCKET_ID_ANY));
+      "load-values", mbufs, dpdk::kPoolCache, 0,
+      static_cast<std::uint16_t>(dpdk::kHeadRoom + load_frame_bytes(options_.mtu)), SOCKET_ID_ANY));
   if (contributions_ == nullptr)
     return fail(ErrorCode::kSystem,
                 "no memory for " + std::to_string(mbufs) + " packets: use a larger --memory");
   const std::size_t head = encapsulation_of(options_.addresses.front(), options_.format.vlan);
-  Painter painter{*images_, kHeadRoom + head + kHeaderBytes};
+  Painter painter{*images_, dpdk::kHeadRoom + head + kHeaderBytes};
   rte_mempool_obj_iter(contributions_.get(), paint, &painter);
   for (std::uint16_t r = 0; r < memberships_.size(); ++r) {
     writers_.emplace_back(options_.addresses[r], options_.format.vlan, memberships_[r], r, *images_,
                           kernels_);
     if (first.results != ResultsMode::kMulticast) continue;
     filters_[r].group = first.group;
-    filters_[r].group_mac = multicast_mac(first.group);
+    filters_[r].group_mac = jobs::multicast_mac(first.group);
     filters_[r].group_port = first.group_port;
   }
   return {};
@@ -142,17 +142,17 @@ void LoadGenerator::speak(std::size_t rank, TimeNs now) {
   const std::size_t bytes =
       members_[rank].transmit(datagram_, ledger_ ? ledger_->next_number() : Chunk{}, now);
   if (bytes == 0) return;
-  rte_mbuf* m = allocate(port.pool(), mbufs_);
+  rte_mbuf* m = dpdk::allocate(port.pool(), mbufs_);
   if (m == nullptr) return;
-  const WorkerAddress& from = options_.addresses[rank];
+  const dpdk_transport::WorkerAddress& from = options_.addresses[rank];
   const std::size_t head = encapsulation_of(from, options_.format.vlan);
   m->data_len = static_cast<std::uint16_t>(head + bytes);
   m->pkt_len = m->data_len;
-  std::memcpy(data_of(m) + head, datagram_.data(), bytes);
+  std::memcpy(dpdk::data_of(m) + head, datagram_.data(), bytes);
   const bool joined = members_[rank].state() != LoadMember::State::kJoining;
   encapsulate(from, options_.format.vlan, joined ? members_[rank].membership().box_mac : kBroadcastMac,
-              {data_of(m), head}, std::span{datagram_}.first(bytes));
-  send(port.id(), 0, {&m, 1}, mbufs_);
+              {dpdk::data_of(m), head}, std::span{datagram_}.first(bytes));
+  dpdk::send(port.id(), 0, {&m, 1}, mbufs_);
 }
 
 }  // namespace tally::bench

@@ -24,17 +24,17 @@ constexpr std::string_view kDataCore = "lcore-worker";  // what EAL names a data
 
 }  // namespace
 
-Result<std::vector<WorkerDevice>> parse_load_devices(const std::vector<std::string>& ports,
-                                                     std::uint16_t mtu) {
-  std::vector<WorkerDevice> devices;
+Result<std::vector<dpdk_transport::WorkerDevice>> parse_load_devices(const std::vector<std::string>& ports,
+                                                                     std::uint16_t mtu) {
+  std::vector<dpdk_transport::WorkerDevice> devices;
   for (const std::string& text : ports) {
-    auto device = parse_worker_device(text, load_frame_bytes(mtu));
+    auto device = dpdk_transport::parse_worker_device(text, load_frame_bytes(mtu));
     if (!device) {
       Error error = device.error();
       error.where = "--port";
       return tl::unexpected<Error>(std::move(error));
     }
-    for (const WorkerDevice& other : devices)
+    for (const dpdk_transport::WorkerDevice& other : devices)
       if (other.name == device->name)
         return fail(ErrorCode::kInvalidArgument, device->name + " is there twice: number the devices",
                     "--port");
@@ -43,17 +43,19 @@ Result<std::vector<WorkerDevice>> parse_load_devices(const std::vector<std::stri
   return devices;
 }
 
-Result<Eal> start_load_eal(const std::string& program, const std::vector<WorkerDevice>& devices,
-                           std::uint64_t memory_mib, bool in_memory) {
-  EalOptions eal;
+Result<dpdk::Eal> start_load_eal(const std::string& program,
+                                 const std::vector<dpdk_transport::WorkerDevice>& devices,
+                                 std::uint64_t memory_mib, bool in_memory) {
+  dpdk::EalOptions eal;
   eal.program = program;
   eal.instance = "bench-" + std::to_string(getpid());
   eal.pinned = false;
   eal.memory_bytes = memory_mib << 20;
-  for (const WorkerDevice& device : devices)
+  for (const dpdk_transport::WorkerDevice& device : devices)
     if (device.pci) eal.pci.push_back(device.name);
-  eal.hugepages = in_memory || !eal.pci.empty() ? EalOptions::Hugepages::kAuto : EalOptions::Hugepages::kOff;
-  return Eal::start(eal, [program](std::uint32_t level, std::string_view line) {
+  eal.hugepages =
+      in_memory || !eal.pci.empty() ? dpdk::EalOptions::Hugepages::kAuto : dpdk::EalOptions::Hugepages::kOff;
+  return dpdk::Eal::start(eal, [program](std::uint32_t level, std::string_view line) {
     if (level > RTE_LOG_WARNING || line.find(kHarmless) != std::string_view::npos) return;
     std::fprintf(stderr, "%s: DPDK: %.*s\n", program.c_str(), static_cast<int>(line.size()), line.data());
   });

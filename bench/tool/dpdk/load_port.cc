@@ -14,14 +14,15 @@ namespace {
 
 constexpr TimeNs kLinkPeriod = 10 * kMillisecond;
 
-Result<Mempool> pool_for(const PortNeeds& needs, std::uint16_t mtu, const std::string& name) {
+Result<dpdk::Mempool> pool_for(const dpdk::PortNeeds& needs, std::uint16_t mtu, const std::string& name) {
   constexpr std::uint32_t kBursts = 128;  // in hand, and of control
-  const std::uint32_t mbufs = needs.receive_mbufs + needs.umem_mbufs + kPoolCache * 3 / 2 + kBursts;
+  const std::uint32_t mbufs = needs.receive_mbufs + needs.umem_mbufs + dpdk::kPoolCache * 3 / 2 + kBursts;
   const auto room =
       static_cast<std::uint16_t>(std::max<std::uint32_t>(load_frame_bytes(mtu), needs.least_room));
-  if (needs.umem_mbufs != 0) return make_pool(name, mbufs, room, SOCKET_ID_ANY, true);
-  Mempool pool(rte_pktmbuf_pool_create(name.c_str(), mbufs, kPoolCache, 0,
-                                       static_cast<std::uint16_t>(kHeadRoom + room), SOCKET_ID_ANY));
+  if (needs.umem_mbufs != 0) return dpdk::make_pool(name, mbufs, room, SOCKET_ID_ANY, true);
+  dpdk::Mempool pool(rte_pktmbuf_pool_create(name.c_str(), mbufs, dpdk::kPoolCache, 0,
+                                             static_cast<std::uint16_t>(dpdk::kHeadRoom + room),
+                                             SOCKET_ID_ANY));
   if (pool != nullptr) return pool;
   return fail(ErrorCode::kSystem,
               "no memory for " + std::to_string(mbufs) + " packets (" + rte_strerror(rte_errno) +
@@ -35,30 +36,30 @@ std::uint16_t load_frame_bytes(std::uint16_t mtu) noexcept {
   return static_cast<std::uint16_t>(mtu + sizeof(EthernetHeader) + sizeof(VlanTag));
 }
 
-Result<std::unique_ptr<LoadPort>> LoadPort::open(const WorkerDevice& device, std::uint16_t mtu,
-                                                 std::size_t number) {
+Result<std::unique_ptr<LoadPort>> LoadPort::open(const dpdk_transport::WorkerDevice& device,
+                                                 std::uint16_t mtu, std::size_t number) {
   std::unique_ptr<LoadPort> made(new LoadPort);
   made->name_ = device.name;
   made->card_ = device.pci;
   std::string private_name;
   if (device.memif) {
-    auto relay = MemifRelay::create(device.socket, device.abstract_socket);
+    auto relay = dpdk_transport::MemifRelay::create(device.socket, device.abstract_socket);
     if (!relay) return tl::unexpected(relay.error());
     made->relay_ = std::move(*relay);
     private_name = made->relay_->private_name();
   }
-  PortOptions options;
+  dpdk::PortOptions options;
   options.name = device.name;
   options.device = device.driver_string(private_name);
   options.pci = device.pci;
   options.mtu = mtu;
   options.receive_queues = options.transmit_queues = device.queues;
-  const PortNeeds needs = Port::needs_of(options);
+  const dpdk::PortNeeds needs = dpdk::Port::needs_of(options);
   auto pool = pool_for(needs, mtu, "load-" + std::to_string(number));
   if (!pool) return tl::unexpected(pool.error());
   made->pool_ = std::move(*pool);
-  made->transmit_descriptors_ = std::uint32_t{Port::descriptors_of(options)} * options.transmit_queues;
-  auto port = Port::open(options, made->pool_.get());
+  made->transmit_descriptors_ = std::uint32_t{dpdk::Port::descriptors_of(options)} * options.transmit_queues;
+  auto port = dpdk::Port::open(options, made->pool_.get());
   if (!port) return tl::unexpected(port.error());
   made->port_.emplace(std::move(*port));
   const std::uint16_t granted = std::min(made->queues(), made->transmit_queues());
@@ -68,7 +69,7 @@ Result<std::unique_ptr<LoadPort>> LoadPort::open(const WorkerDevice& device, std
                     " queues each way here: queues=" + std::to_string(device.queues) + " is too many",
                 "--port");
   if (made->relay_ == nullptr) return made;
-  auto link = MemifLink::create(*made->relay_, *made->port_, mix64(number + 1));
+  auto link = dpdk_transport::MemifLink::create(*made->relay_, *made->port_, mix64(number + 1));
   if (!link) return tl::unexpected(link.error());
   made->link_ = std::move(*link);
   return made;

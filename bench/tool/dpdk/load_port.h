@@ -7,13 +7,13 @@
 #include <optional>
 #include <string>
 
-#include "memif_link.h"
-#include "memif_relay.h"
-#include "pools.h"
-#include "port.h"
+#include "dpdk/pools.h"
+#include "dpdk/port.h"
+#include "dpdk_transport/memif_link.h"
+#include "dpdk_transport/memif_relay.h"
+#include "dpdk_transport/worker_eal.h"
 #include "tally/error.h"
 #include "tally/time.h"
-#include "worker_device.h"
 
 namespace tally::bench {
 
@@ -21,8 +21,8 @@ class LoadPort {
  public:
   // EAL has been started. number: distinguishes its mempool. Errors name --port: so
   // does a device with fewer queues than device.queues.
-  [[nodiscard]] static Result<std::unique_ptr<LoadPort>> open(const WorkerDevice& device, std::uint16_t mtu,
-                                                              std::size_t number);
+  [[nodiscard]] static Result<std::unique_ptr<LoadPort>> open(const dpdk_transport::WorkerDevice& device,
+                                                              std::uint16_t mtu, std::size_t number);
 
   // Brings the link up and keeps it up. Nothing may be in a burst.
   void maintain(TimeNs now);
@@ -45,10 +45,10 @@ class LoadPort {
   bool card_ = false;
   std::uint32_t transmit_descriptors_ = 0;
   // In this order: destroyed from the last to the first (memif_link.h).
-  std::unique_ptr<MemifRelay> relay_{};
-  Mempool pool_{};
-  std::optional<Port> port_{};
-  std::unique_ptr<MemifLink> link_{};
+  std::unique_ptr<dpdk_transport::MemifRelay> relay_{};
+  dpdk::Mempool pool_{};
+  std::optional<dpdk::Port> port_{};
+  std::unique_ptr<dpdk_transport::MemifLink> link_{};
   bool up_ = false;
   TimeNs due_ = 0;
 };

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "reply.h"
+#include "pipeline/reply.h"
 #include "traffic.h"
 
 #include <rte_mbuf.h>
@@ -45,7 +45,7 @@ std::uint16_t PacedPort::receive(rte_mbuf** frames, std::uint16_t count) noexcep
   const std::uint64_t there = std::min(arrived, ring_) - taken_;
   count = detour_.receive(frames, static_cast<std::uint16_t>(std::min<std::uint64_t>(count, there)));
   for (std::uint16_t i = 0; i < count; ++i) {
-    const Header h = header_at(rte_pktmbuf_mtod(frames[i], const std::byte*) + kDatagram);
+    const Header h = pipeline::header_at(rte_pktmbuf_mtod(frames[i], const std::byte*) + kDatagram);
     if (h.rank.host() != last_rank_) continue;
     complete_[raw(h.chunk_id()) % kUnderWay] =
         start_ + static_cast<TimeNs>(static_cast<double>(taken_ + i + 1) * ns_per_frame_);
@@ -61,7 +61,7 @@ std::uint16_t PacedPort::transmit(rte_mbuf** frames, std::uint16_t count) noexce
     const rte_mbuf* const m = frames[i];
     const std::byte* const datagram = m->nb_segs == 1 ? rte_pktmbuf_mtod(m, const std::byte*) + kDatagram
                                                       : rte_pktmbuf_mtod(m->next, const std::byte*);
-    const TimeNs complete = complete_[raw(header_at(datagram).chunk_id()) % kUnderWay];
+    const TimeNs complete = complete_[raw(pipeline::header_at(datagram).chunk_id()) % kUnderWay];
     if (complete != 0) latency_.record(now > complete ? now - complete : 0);
   }
   return detour_.transmit(frames, count);

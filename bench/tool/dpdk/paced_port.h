@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "burst_detour.h"
-#include "core_clock.h"
+#include "io/core_time.h"
 #include "latency_histogram.h"
 #include "tally/time.h"
 
@@ -39,7 +39,7 @@ class PacedPort {
   std::uint16_t last_rank_;
   double ns_per_frame_;
   const std::atomic<bool>& hurry_;
-  CoreClock clock_;
+  io::CoreClock clock_;
   TimeNs start_ = 0;         // of this turn of the ring
   std::uint64_t taken_ = 0;  // of it
   std::vector<TimeNs> complete_;

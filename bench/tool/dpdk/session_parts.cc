@@ -5,7 +5,7 @@
 namespace tally::bench {
 
 LoadSetting common_setting(const LoadOptions& options, bool hugepages) {
-  LoadSetting s{.machine = read_machine(),
+  LoadSetting s{.machine = perf::read_machine(),
                 .dpdk = rte_version(),
                 .ports = "in-memory port",
                 .workers = options.workers,

@@ -1,4 +1,4 @@
--- Payloads of JOIN and JOINED: JoinPayload, JoinedPayload and GenerationRecord of include/tally/wire_join.h.
+-- Payloads of JOIN and JOINED: JoinPayload, JoinedPayload and GenerationRecord of include/tally/wire.h.
 
 local names = require("tally.names")
 local layout = require("tally.layout")

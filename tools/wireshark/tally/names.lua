@@ -1,4 +1,4 @@
--- Numbers of include/tally/wire.h, wire_join.h and discipline.h, and the names by which docs/protocol.md calls
+-- Numbers of include/tally/wire.h, wire.h and discipline.h, and the names by which docs/protocol.md calls
 -- them. The test names_are_those_of_the_headers compares them with these files.
 
 local names = {

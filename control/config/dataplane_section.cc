@@ -1,0 +1,248 @@
+#include "config/dataplane_section.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <string_view>
+
+#include "config/checks.h"
+#include "config/config_schema.h"
+#include "jobs/job_table.h"
+#include "pipeline/fit.h"
+#include "tally/ids.h"
+
+namespace tally::config {
+namespace {
+
+using Dataplane = DataplaneSection;
+
+constexpr std::uint16_t kHighestCpu = 1023;
+
+constexpr std::array<Choice<Dataplane::Idle>, 2> kIdle{
+    {{"adaptive", Dataplane::Idle::kAdaptive}, {"poll", Dataplane::Idle::kPoll}}};
+constexpr std::array<Choice<Dataplane::Execution>, 2> kExecution{
+    {{"fused", Dataplane::Execution::kFused}, {"staged", Dataplane::Execution::kStaged}}};
+constexpr std::array<Choice<Dataplane::Hugepages>, 3> kHugepages{{{"auto", Dataplane::Hugepages::kAuto},
+                                                                  {"on", Dataplane::Hugepages::kOn},
+                                                                  {"off", Dataplane::Hugepages::kOff}}};
+
+ValueType<std::string> profile_name() {
+  std::vector<std::string> words;
+  words.reserve(pipeline::kProfiles.size());
+  for (const auto& profile : pipeline::kProfiles) words.emplace_back(profile.name);
+  const ValueType<std::size_t> index = one_of_words(words, {});
+  return {index.form,
+          [words, read = index.read](const YamlNode& node, const std::string& path, std::string& out,
+                                     Reading& reading) {
+            std::size_t at = 0;
+            if (!read(node, path, at, reading)) return false;
+            out = words[at];
+            return true;
+          },
+          yaml_text};
+}
+
+// EAL counts memory in MiB.
+ValueType<std::uint64_t> whole_mib() {
+  ValueType<std::uint64_t> type = size_between(16 * kMiB, 1024 * kGiB);
+  type.read = [read = type.read](const YamlNode& node, const std::string& path, std::uint64_t& out,
+                                 Reading& reading) {
+    std::uint64_t bytes = 0;
+    if (!read(node, path, bytes, reading)) return false;
+    if (bytes % kMiB != 0) {
+      reading.report.error(node.at, path,
+                           {node.text + " is not a whole number of MiB", "round it up to MiB"});
+      return false;
+    }
+    out = bytes;
+    return true;
+  };
+  return type;
+}
+
+}  // namespace
+
+const Schema<DataplaneSection>& dataplane_schema() {
+  static const Schema<Dataplane> schema{
+      value_key("cores", &Dataplane::cores,
+                list_of(whole_number_in<std::uint16_t>(0, kHighestCpu), 1, kMaxShards, true),
+                "CPUs of the data cores, one thread each; slots are divided among them. Not the CPU of your "
+                "workers if they run on the same machine and can be elsewhere."),
+      value_key(
+          "idle", &Dataplane::idle, one_of(kIdle),
+          "What a data core does without packets: sleep up to 1 ms, or poll at 100 % of its CPU for the "
+          "lowest latency."),
+      value_key(
+          "profile", &Dataplane::profile, profile_name(),
+          "The chip whose limits the programs are compared with: that of the native jobs, and that of the "
+          "sessions with each `tsi`, each by itself. `commodity` is this machine: no limits."),
+      value_key("strict", &Dataplane::strict, true_or_false(),
+                "true: refuse a configuration with a program that would not fit the profile."),
+      value_key("execution", &Dataplane::execution, one_of(kExecution),
+                "`fused` is the product; `staged` is slow and checks the chip's rules at every access."),
+      value_key("memory", &Dataplane::memory, whole_mib(),
+                "All memory of the data plane: packets, rings and slots. Hugepages where there are any."),
+      value_key(
+          "slots", &Dataplane::slots, size_between(64 * kKiB, 64 * kGiB),
+          "Slot memory, part of `memory`, all data cores together. A job of the discipline pool takes 2 x "
+          "window entries of 64 + 4 x elements bytes, one of the discipline shared 32 bytes for each chunk "
+          "of its window."),
+      section_key("shared", &Dataplane::shared, shared_schema()),
+      value_key("hugepages", &Dataplane::hugepages, one_of(kHugepages),
+                "auto: use them if enough are free, otherwise ordinary memory with a warning."),
+      value_key(
+          "eal", &Dataplane::eal, list_of(eal_argument(), 0, 64, false),
+          "More arguments for DPDK's EAL, for what has no key here. What tallyd sets itself is refused."),
+  };
+  return schema;
+}
+
+namespace {
+
+struct Owned {
+  std::string_view option;
+  std::string_view instead;
+};
+
+constexpr std::string_view kCores = "set dataplane.cores";
+constexpr std::string_view kDevices = "list the device in ports";
+constexpr std::string_view kMemory = "set dataplane.memory and dataplane.hugepages";
+constexpr std::string_view kInstance = "set instance: it names the files of DPDK too";
+constexpr std::string_view kNever = "remove it";
+
+// Short options first: their value may follow without a space.
+constexpr std::array kOwned{
+    Owned{"-l", kCores},
+    Owned{"-c", kCores},
+    Owned{"-s", kCores},
+    Owned{"-S", kCores},
+    Owned{"-a", kDevices},
+    Owned{"-b", kDevices},
+    Owned{"-w", kDevices},
+    Owned{"-m", kMemory},
+    Owned{"-h", kNever},
+    Owned{"-v", kNever},
+    Owned{"--lcores", kCores},
+    Owned{"--main-lcore", kCores},
+    Owned{"--allow", kDevices},
+    Owned{"--block", kDevices},
+    Owned{"--vdev", kDevices},
+    Owned{"--no-pci", kDevices},
+    Owned{"--socket-mem", kMemory},
+    Owned{"--socket-limit", kMemory},
+    Owned{"--in-memory", kMemory},
+    Owned{"--no-huge", kMemory},
+    Owned{"--no-shconf", kMemory},
+    Owned{"--huge-dir", kMemory},
+    Owned{"--huge-unlink", kMemory},
+    Owned{"--legacy-mem", kMemory},
+    Owned{"--file-prefix", kInstance},
+    Owned{"--proc-type", kNever},
+    Owned{"--no-telemetry", kNever},
+    Owned{"--syslog", kNever},
+    Owned{"--help", kNever},
+    Owned{"--version", kNever},
+};
+
+// getopt_long takes every unambiguous beginning of a long option; an ambiguous one is refused by EAL itself.
+bool means(std::string_view argument, std::string_view option) {
+  if (!option.starts_with("--")) return argument.starts_with(option);
+  const std::string_view name = argument.substr(0, argument.find('='));
+  return name.size() > 2 && option.starts_with(name);
+}
+
+Parsed<std::string> parse_argument(const std::string& text) {
+  if (text.empty() || text == "--" || text == "-") {
+    return complain(shown(text) + " is not an argument of EAL", "write one argument, such as --telemetry");
+  }
+  if (text.find(' ') != std::string::npos) {
+    return complain(shown(text) + " contains a space", "write each argument by itself: [\"-n\", \"4\"]");
+  }
+  const auto* const owned =
+      std::find_if(kOwned.begin(), kOwned.end(), [&](const Owned& o) { return means(text, o.option); });
+  if (owned == kOwned.end()) return text;
+  return complain(std::string(owned->option) + " is set by tallyd itself", std::string(owned->instead));
+}
+
+}  // namespace
+
+ValueType<std::string> eal_argument() {
+  return scalar_type<std::string>("an argument of EAL, such as `--telemetry`", parse_argument, yaml_text);
+}
+
+namespace {
+
+// to_fit: what helps.
+void complain_of_fit(Checking& c, const std::string& program, const pipeline::FitReport& report,
+                     const char* to_fit) {
+  std::string what = program + " does not fit " + c.config.dataplane.profile + ": ";
+  for (std::size_t i = 0; i < report.violations.size(); ++i)
+    what += (i == 0 ? "" : "; ") + report.violations[i];
+  const std::string path = "dataplane.profile";
+  const Position at = c.places.of(path);
+  if (c.config.dataplane.strict) {
+    c.report.error(
+        at, path,
+        {std::move(what), std::string(to_fit) + ", choose another profile, or write strict: false"});
+  } else {
+    c.report.warning(at, path, {std::move(what), "it runs here all the same; strict: true would refuse it"});
+  }
+}
+
+// All native jobs.
+void check_native(Checking& c, const pipeline::Profile& profile) {
+  const DataplaneSection& d = c.config.dataplane;
+  std::uint64_t entries = 0;  // on one core
+  std::uint32_t elements = 0;
+  for (const auto& job : c.config.jobs) {
+    if (is_session(job) || shares_slots(job.discipline)) continue;
+    entries += jobs::pool_entries(job.window, static_cast<std::uint32_t>(d.cores.size()));
+    elements = std::max<std::uint32_t>(elements, job.elements);
+  }
+  if (const std::uint32_t shared = shared_entries_per_core(d); shared != 0) {
+    entries += shared;
+    elements = std::max<std::uint32_t>(elements, d.shared.elements);
+  }
+  if (entries == 0) return;
+  const pipeline::FitReport report =
+      pipeline::fit(pipeline::pool_program(entries, elements, kMaxJobs + 1, profile), profile);
+  if (!report.fits()) complain_of_fit(c, "the program", report, "lower windows or elements");
+}
+
+// All sessions with this rule. Which of them share a core follows from job ids, and those from the order in
+// which jobs come and go: they are taken to share one.
+void check_sessions(Checking& c, jobs::TsiRule tsi, const pipeline::Profile& profile) {
+  std::uint64_t entries = 0;
+  std::uint32_t payload = 0;
+  std::size_t members = 0;
+  for (const auto& job : c.config.jobs) {
+    if (!is_session(job) || job.tsi != tsi) continue;
+    entries += 2 * std::uint64_t{job.slots};
+    payload = std::max<std::uint32_t>(payload, job.payload);
+    members = std::max(members, job.members.size());
+  }
+  if (entries == 0) return;
+  const pipeline::FitReport report = pipeline::fit(
+      pipeline::session_program(entries, payload / 4, static_cast<std::uint32_t>(members), tsi, profile),
+      profile);
+  if (report.fits()) return;
+  const bool too_wide = std::any_of(report.violations.begin(), report.violations.end(),
+                                    [](const std::string& v) { return v.starts_with("word: "); });
+  complain_of_fit(
+      c,
+      std::string("the program of the sessions with tsi: ") +
+          (tsi == jobs::TsiRule::kOpaque ? "opaque" : "packet"),
+      report, too_wide ? "remove these sessions" : "lower slots or payload, remove some of these sessions");
+}
+
+}  // namespace
+
+void check_profile(Checking& c) {
+  const auto profile = pipeline::profile_named(c.config.dataplane.profile);
+  if (!profile || !profile->limited || c.config.jobs.empty() || c.report.has_errors()) return;
+  check_native(c, *profile);
+  check_sessions(c, jobs::TsiRule::kPacket, *profile);
+  check_sessions(c, jobs::TsiRule::kOpaque, *profile);
+}
+
+}  // namespace tally::config

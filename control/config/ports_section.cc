@@ -1,0 +1,226 @@
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+
+#include "config/checks.h"
+#include "config/config_schema.h"
+#include "config/units.h"
+#include "device/kernel_device.h"
+
+namespace tally::config {
+namespace {
+
+constexpr std::array<Choice<PortSection::Checksum>, 2> kChecksum{
+    {{"software", PortSection::Checksum::kSoftware}, {"port", PortSection::Checksum::kPort}}};
+
+ValueType<PortDevice> device_type() {
+  const std::string form = "a PCI address, or a virtual device of DPDK such as net_memif0,role=server,...";
+  const auto read = [form](const YamlNode& node, const std::string& path, PortDevice& out, Reading& reading) {
+    if (!expect_scalar(node, path, form, reading)) return false;
+    std::vector<Complaint> complaints;
+    PortDevice device = parse_device(node.text, complaints);
+    for (auto& complaint : complaints) report_value(node, path, std::move(complaint), form, reading);
+    if (complaints.empty()) out = std::move(device);
+    return complaints.empty();
+  };
+  return {form, read, [](const PortDevice& device) { return yaml_text(device.text); }};
+}
+
+}  // namespace
+
+const Schema<PortSection>& port_schema() {
+  static const Schema<PortSection> schema{
+      required_key("name", &PortSection::name, name_up_to(kMaxPortNameBytes),
+                   "Its name in counters and messages."),
+      required_key("device", &PortSection::device, device_type(),
+                   "What carries the frames (docs/ports.md). In quotes inside {...}, because of its commas."),
+      value_key("mtu", &PortSection::mtu, whole_number_in<std::uint16_t>(kMinMtu, kMaxMtu),
+                "The largest IP packet, in bytes. memif: bsize must be 18 larger. net_af_xdp: 3438 at most, "
+                "tap: 1500."),
+      value_key("queues", &PortSection::queues, whole_number_in<std::uint16_t>(1, 64),
+                "Receive queues, at most one per data core. net_af_xdp, net_tap and net_pcap have one."),
+      value_key("checksum", &PortSection::checksum, one_of(kChecksum),
+                "Who verifies what comes in: tallyd, or the NIC where it can (tallyd where it does not)."),
+      section_key("impair", &PortSection::impair, impair_schema()),
+  };
+  return schema;
+}
+
+namespace {
+
+constexpr std::size_t kMaxPorts = 32;         // Debian's RTE_MAX_ETHPORTS
+constexpr std::uint32_t kEthernetBytes = 18;  // header and one VLAN tag
+constexpr std::uint32_t kDescriptors = 1024;  // of each queue; no check depends on it
+
+// Where an argument stands inside the device's text; of the device when it is not there.
+Position position_of(const Checking& c, const std::string& path, const DeviceArgument* argument) {
+  Position at = c.places.of(path);
+  if (argument == nullptr) return at;
+  const std::string_view line = c.report.source().line(at.line);
+  const auto begin = line.find(argument->key + "=", c.report.source().byte_of(at));
+  return begin == std::string_view::npos ? at : c.report.source().position(at.line, begin);
+}
+
+void check_count(Checking& c) {
+  const auto& ports = c.config.ports;
+  if (ports.empty() && c.places.written("ports") && c.places.sound("ports")) {
+    c.report.error(c.places.of("ports"), "ports",
+                   {"the box has no port", "add one: - {name: w0, device: \"...\"}"});
+  }
+  if (ports.size() > kMaxPorts) {
+    const std::string path = "ports[" + std::to_string(kMaxPorts) + "]";
+    c.report.error(c.places.of(path), path,
+                   {"there are " + std::to_string(ports.size()) + " ports; DPDK has room for " +
+                        std::to_string(kMaxPorts),
+                    "remove the rest, or run a second instance"});
+  }
+}
+
+// seen: what a value was used for first, by its line.
+void check_unique(Checking& c, std::map<std::string, std::uint32_t>& seen, const std::string& value,
+                  const std::string& path, Position at, const std::string& what) {
+  const auto [first, is_new] = seen.emplace(value, at.line);
+  if (is_new) return;
+  c.report.error(
+      at, path,
+      {what + " is taken: line " + std::to_string(first->second) + " has it already", "choose another"});
+}
+
+// The network interfaces that a port takes frames from, gives frames to, or makes. Two ports on one would
+// each get a part of its frames, or both get all.
+std::set<std::string> interfaces_of(const PortDevice& device) {
+  std::set<std::string> names;
+  if (device.kind != DeviceKind::kAfPacket && device.kind != DeviceKind::kAfXdp &&
+      device.kind != DeviceKind::kTap && device.kind != DeviceKind::kPcap)
+    return names;
+  for (const char* const key : {"iface", "remote", "rx_iface", "rx_iface_in", "tx_iface"}) {
+    if (const DeviceArgument* const a = device.find(key); a != nullptr) names.insert(a->value);
+  }
+  return names;
+}
+
+void check_names_and_devices(Checking& c) {
+  std::map<std::string, std::uint32_t> names;
+  std::map<std::string, std::uint32_t> devices;
+  std::map<std::string, std::uint32_t> memif_ids;
+  std::map<std::string, std::uint32_t> interfaces;
+  for (std::size_t i = 0; i < c.config.ports.size(); ++i) {
+    const PortSection& port = c.config.ports[i];
+    const std::string name_path = path_of("ports", i, "name");
+    const std::string path = path_of("ports", i, "device");
+    if (c.places.sound(name_path)) {
+      check_unique(c, names, port.name, name_path, c.places.of(name_path), "the name " + port.name);
+    }
+    if (!c.places.sound(path)) continue;
+    check_unique(c, devices, port.device.name, path, c.places.of(path), "the device " + port.device.name);
+    for (const std::string& interface : interfaces_of(port.device)) {
+      const auto at = std::find_if(port.device.arguments.begin(), port.device.arguments.end(),
+                                   [&](const DeviceArgument& a) { return a.value == interface; });
+      check_unique(c, interfaces, interface, path, position_of(c, path, &*at), "the interface " + interface);
+    }
+    if (port.device.kind != DeviceKind::kMemif) continue;
+    const std::string id = port.device.value_or("id", "0");
+    const std::string socket = port.device.value_or("socket", kMemifSocket);
+    std::string meeting = "id " + id;
+    meeting.append(" of ").append(socket);
+    check_unique(c, memif_ids, meeting, path, position_of(c, path, port.device.find("id")), meeting);
+  }
+}
+
+void check_memif(Checking& c, const PortSection& port, const std::string& path, bool mtu_is_sound) {
+  const DeviceArgument* const bsize = port.device.find("bsize");
+  const std::uint32_t frame = port.mtu + kEthernetBytes;
+  const auto buffer = parse_unsigned(port.device.value_or("bsize", std::to_string(kMemifBufferBytes)));
+  if (mtu_is_sound && buffer && *buffer < frame) {
+    c.report.error(position_of(c, path, bsize), path,
+                   {"bsize is " + std::to_string(*buffer) + ", but a frame of mtu " +
+                        std::to_string(port.mtu) + " has " + std::to_string(frame) + " bytes",
+                    frame <= kMemifBufferBytes ? "write bsize=2048" : "write bsize=9216"});
+  }
+  if (port.device.find("socket-abstract") == nullptr) {
+    c.report.warning(c.places.of(path), path,
+                     {"the socket is abstract: no file, and workers in containers do not see it",
+                      "add socket-abstract=no, or socket-abstract=yes if that is meant"});
+  }
+}
+
+// What the kernel's drivers do not take. At the argument, or at the port's own key.
+void check_kernel_port(Checking& c, std::size_t i) {
+  const PortSection& port = c.config.ports[i];
+  const std::string device = path_of("ports", i, "device");
+  if (!c.places.sound(device)) return;
+  const device::KernelDevice kernel =
+      device::examine_kernel_device(port.device.text, port.mtu, port.queues, kDescriptors);
+  for (const device::DeviceComplaint& complaint : kernel.complaints) {
+    const bool own = complaint.about == "mtu" || complaint.about == "queues";
+    const std::string path = own ? path_of("ports", i, complaint.about.c_str()) : device;
+    if (!c.places.sound(path)) continue;
+    const Position at = own && c.places.written(path)
+                            ? c.places.of(path)
+                            : position_of(c, device, port.device.find(complaint.about));
+    c.report.error(at, path, {complaint.message, complaint.help});
+  }
+}
+
+// All ports take their buffers from one mempool, which af_xdp shares with the kernel in pieces of a page at
+// most.
+void check_umem_room(Checking& c) {
+  const auto& ports = c.config.ports;
+  const auto is_xdp = [](const PortSection& port) { return port.device.kind == DeviceKind::kAfXdp; };
+  const auto xdp = std::find_if(ports.begin(), ports.end(), is_xdp);
+  if (xdp == ports.end()) return;
+  for (std::size_t i = 0; i < ports.size(); ++i) {
+    const std::string device = path_of("ports", i, "device");
+    const std::string mtu = path_of("ports", i, "mtu");
+    if (is_xdp(ports[i]) || !c.places.sound(device) || !c.places.sound(mtu)) continue;
+    const device::KernelDevice kernel =
+        device::examine_kernel_device(ports[i].device.text, ports[i].mtu, ports[i].queues, kDescriptors);
+    if (!kernel.complaints.empty()) continue;
+    const std::uint32_t own = ports[i].mtu + device::kFrameBytes + device::kReplySlack;
+    std::uint32_t room = std::max(own + device::kXdpHeadroom, kernel.least_room);
+    // Many NICs fill buffers in whole KiB only.
+    if (ports[i].device.kind == DeviceKind::kPci) room = std::max(room, (own + 1023) / 1024 * 1024);
+    if (room <= device::kMostUmemRoom) continue;
+    const DeviceArgument* const framesz =
+        own + device::kXdpHeadroom <= device::kMostUmemRoom ? ports[i].device.find("framesz") : nullptr;
+    const bool by_mtu = framesz == nullptr && c.places.written(mtu);
+    c.report.error(
+        by_mtu ? c.places.of(mtu) : position_of(c, device, framesz), by_mtu ? mtu : device,
+        {"this port wants buffers of " + std::to_string(room) + " bytes, and those that " + xdp->name +
+             " (net_af_xdp) shares with the kernel have at most " + std::to_string(device::kMostUmemRoom),
+         (framesz != nullptr ? "leave framesz out" : "lower its mtu") +
+             std::string(", or write net_af_packet instead of net_af_xdp")});
+  }
+}
+
+void check_port(Checking& c, std::size_t i) {
+  const PortSection& port = c.config.ports[i];
+  const std::string device = path_of("ports", i, "device");
+  const std::string queues = path_of("ports", i, "queues");
+  if (c.places.sound(device) && port.device.kind == DeviceKind::kMemif) {
+    check_memif(c, port, device, c.places.sound(path_of("ports", i, "mtu")));
+  }
+  const std::size_t cores = c.config.dataplane.cores.size();
+  if (c.places.sound(queues) && c.places.sound("dataplane.cores") && port.queues > cores) {
+    c.report.error(c.places.of(queues), queues,
+                   {std::to_string(port.queues) + " queues, but dataplane.cores has " +
+                        std::to_string(cores) + (cores == 1 ? " core" : " cores"),
+                    "a queue is read by one core: write at most " + std::to_string(cores)});
+  }
+}
+
+}  // namespace
+
+void check_ports(Checking& c) {
+  check_count(c);
+  check_names_and_devices(c);
+  for (std::size_t i = 0; i < c.config.ports.size(); ++i) {
+    check_port(c, i);
+    check_kernel_port(c, i);
+    check_impair(c, i);
+  }
+  check_umem_room(c);
+}
+
+}  // namespace tally::config

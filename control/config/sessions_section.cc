@@ -1,0 +1,253 @@
+// The keys of a job that its dialect decides on, and those of a session's members.
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <tuple>
+
+#include "config/checks.h"
+#include "config/config_schema.h"
+#include "config/to_members.h"
+#include "config/units.h"
+#include "tally/wire.h"
+
+namespace tally::config {
+namespace {
+
+constexpr std::array<Choice<Dialect>, 2> kDialects{
+    {{"native", Dialect::kNative}, {"switchml", Dialect::kSwitchml}}};
+constexpr std::array<Choice<jobs::TsiRule>, 2> kTsi{
+    {{"packet", jobs::TsiRule::kPacket}, {"opaque", jobs::TsiRule::kOpaque}}};
+
+ValueType<std::uint32_t> payload() {
+  return scalar_type<std::uint32_t>(
+      "128, 256, 512 or 1024",
+      [](const std::string& text) -> Parsed<std::uint32_t> {
+        const auto value = parse_unsigned(text);
+        if (!value) return tl::unexpected<Complaint>(value.error());
+        if (*value > switchml::kMaxPayload || !switchml::valid_payload(static_cast<std::uint32_t>(*value)))
+          return complain(text + " is no size of SwitchML's packets");
+        return static_cast<std::uint32_t>(*value);
+      },
+      [](const std::uint32_t& value) { return std::to_string(value); }, Quotes::kRefused);
+}
+
+const Schema<members::ConfiguredMember>& member_schema() {
+  static const Schema<members::ConfiguredMember> schema{
+      required_key("rank", &members::ConfiguredMember::rank, whole_number_in<std::uint16_t>(0, kMaxRanks - 1),
+                   "The client's rank; the members have the ranks from 0 on, each once."),
+      required_key("mac", &members::ConfiguredMember::mac,
+                   scalar_type<Mac>("a MAC such as 02:00:00:00:00:01", parse_mac,
+                                    [](const Mac& mac) { return to_text(mac); }),
+                   "The MAC that its packets come from, and results go to."),
+      required_key("ipv4", &members::ConfiguredMember::ipv4,
+                   scalar_type<Ipv4>("an address such as 10.0.0.11", parse_ipv4,
+                                     [](const Ipv4& ipv4) { return to_text(ipv4); }),
+                   "The IPv4 address likewise."),
+      value_key(
+          "port", &members::ConfiguredMember::port,
+          whole_number_in<std::uint16_t>(switchml::kBasePort, switchml::kBasePort + switchml::kPorts - 1),
+          "The UDP port of the box to which it sends. Clients as published know only 48864."),
+  };
+  return schema;
+}
+
+// Dumped for sessions only, so that the dump of any job can be read again.
+SchemaKey<JobSection> of_sessions(SchemaKey<JobSection> key) {
+  key.dump = [dump = key.dump](const JobSection& job, const std::string& indent, std::string& out) {
+    if (job.dialect == Dialect::kSwitchml) dump(job, indent, out);
+  };
+  return key;
+}
+
+}  // namespace
+
+std::vector<SchemaKey<JobSection>> session_keys() {
+  return {
+      value_key("dialect", &JobSection::dialect, one_of(kDialects),
+                "The packets the workers speak. native: docs/protocol.md. switchml: those of SwitchML's "
+                "clients (docs/switchml.md); such a job is a session, which has the keys name, payload, "
+                "slots, tsi and members, and runs from its declaration. box.ipv4 is needed."),
+      of_sessions(value_key("payload", &JobSection::payload, payload(),
+                            "Only with dialect: switchml, as the keys below. Bytes of values in each packet, "
+                            "as the clients are built; every port's mtu must carry 38 more.")),
+      of_sessions(value_key(
+          "slots", &JobSection::slots, whole_number_in<std::uint32_t>(1, switchml::kMaxSlots),
+          "Slots of the session, each of two sets. A client of T threads with M packets in flight each uses "
+          "indices up to 2 x M x T. Takes 2 x slots x (payload + 64 + 64 for each 16 members begun) bytes of "
+          "dataplane.slots on each data core, though one of them, job id modulo cores, does all the work.")),
+      of_sessions(value_key(
+          "tsi", &JobSection::tsi, one_of(kTsi),
+          "What makes two packets the same chunk. packet: job number and packet number, which is exact; "
+          "opaque: the set and who has contributed, as the original switch does, for clients whose packet "
+          "numbers mean nothing. At most 32 members with opaque.")),
+      of_sessions(list_key("members", &JobSection::members, member_schema())),
+  };
+}
+
+// The members of the sessions, and the frames that must reach them.
+
+namespace {
+
+struct MemberAt {
+  const JobSection& job;
+  const members::ConfiguredMember& member;
+  std::string place;  // jobs[1].members[0]
+
+  [[nodiscard]] std::string path(const char* key) const { return place + "." + key; }
+  [[nodiscard]] std::string name() const {
+    return "rank " + std::to_string(member.rank) + " of job " + job.name;
+  }
+};
+
+void error_at(Checking& c, const std::string& path, std::string message, std::string help) {
+  c.report.error(c.places.of(path), path, {std::move(message), std::move(help)});
+}
+
+std::string member_place(std::size_t job, std::size_t member) {
+  return path_of("jobs", job, "members") + "[" + std::to_string(member) + "]";
+}
+
+// The values of every member are as the schema wants them.
+bool sound_members(const Checking& c, std::size_t job) {
+  if (!c.places.sound(path_of("jobs", job, "members"))) return false;
+  for (std::size_t m = 0; m < c.config.jobs[job].members.size(); ++m) {
+    const std::string place = member_place(job, m);
+    for (const char* const key : {".rank", ".mac", ".ipv4", ".port"}) {
+      if (!c.places.sound(place + key)) return false;
+    }
+  }
+  return true;
+}
+
+void check_count(Checking& c, std::size_t index) {
+  const JobSection& job = c.config.jobs[index];
+  const std::string path = path_of("jobs", index, "members");
+  const std::size_t count = job.members.size();
+  const bool opaque = job.tsi == jobs::TsiRule::kOpaque && c.places.sound(path_of("jobs", index, "tsi"));
+  const std::size_t most = opaque ? jobs::kMaxOpaqueMembers : kMaxRanks;
+  if (count == 0) {
+    error_at(c, path, "the session has no members",
+             "add one for each client: members: [{rank: 0, mac: 02:00:00:00:00:01, ipv4: 10.0.0.11}]");
+  } else if (count > most) {
+    error_at(c, path,
+             "the session has " + std::to_string(count) + " members; at most " + std::to_string(most) +
+                 (opaque ? " can be told apart with tsi: opaque" : " work together"),
+             count <= kMaxRanks ? "write tsi: packet" : "remove the rest");
+  }
+  const std::string workers = path_of("jobs", index, "workers");
+  if (!c.places.written(workers) || !c.places.sound(workers) || job.workers == count) return;
+  error_at(c, workers,
+           "workers is " + std::to_string(job.workers) + ", and the session has " + std::to_string(count) +
+               (count == 1 ? " member" : " members"),
+           "leave workers out: members says how many there are");
+}
+
+// Each rank once, from 0 on. Only where each member stands for itself.
+void check_ranks(Checking& c, std::size_t index) {
+  const JobSection& job = c.config.jobs[index];
+  std::map<std::uint16_t, std::uint32_t> lines;
+  for (std::size_t m = 0; m < job.members.size(); ++m) {
+    const std::uint16_t rank = job.members[m].rank;
+    const std::string path = member_place(index, m) + ".rank";
+    const Position at = c.places.of(path);
+    const auto [first, is_new] = lines.emplace(rank, at.line);
+    if (!is_new) {
+      error_at(c, path,
+               "rank " + std::to_string(rank) + " is taken: line " + std::to_string(first->second) +
+                   " has it already",
+               "number the members from 0 on, each once");
+    } else if (rank >= job.members.size()) {
+      error_at(c, path,
+               "rank " + std::to_string(rank) + " of " + std::to_string(job.members.size()) +
+                   " members: their ranks are 0 to " + std::to_string(job.members.size() - 1),
+               "number the members from 0 on, each once");
+    }
+  }
+}
+
+void check_addresses(Checking& c, const MemberAt& at) {
+  const BoxSection& box = c.config.box;
+  if (c.places.sound("box.mac") && c.places.sound("instance") && at.member.mac == box_mac(c.config)) {
+    error_at(c, at.path("mac"), to_text(at.member.mac) + " is the box's own MAC",
+             "write the MAC of the client's network card");
+  }
+  if (!box.ipv4 || !c.places.sound("box.ipv4")) return;
+  const std::string path = at.path("ipv4");
+  if (at.member.ipv4 == box.ipv4->address) {
+    error_at(c, path, to_text(at.member.ipv4) + " is the box's own address", "write the client's");
+  } else if (same_network(at.member.ipv4, *box.ipv4)) {
+    const auto host = parse_cidr4(to_text(Cidr4{at.member.ipv4, box.ipv4->prefix}));
+    if (!host) error_at(c, path, host.error().message, "write the client's own address");
+  }
+}
+
+using Sender = std::tuple<Mac, Ipv4, std::uint16_t>;
+
+// seen: who has these addresses first, and where.
+void check_sender(Checking& c, const MemberAt& at, std::map<Sender, std::string>& seen) {
+  const members::ConfiguredMember& m = at.member;
+  const std::string path = at.path("ipv4");
+  const std::string place = at.name() + " in line " + std::to_string(c.places.of(path).line);
+  const auto [first, is_new] = seen.emplace(Sender{m.mac, m.ipv4, m.port}, place);
+  if (is_new) return;
+  error_at(c, path,
+           "MAC " + to_text(m.mac) + ", " + to_text(m.ipv4) + " and port " + std::to_string(m.port) +
+               " are taken by " + first->second + ": a packet could be of either",
+           "give one of them other addresses, or another port if its client can be told to use it");
+}
+
+// Within a session, where an address stands for a client. False: reported.
+bool check_distinct(Checking& c, const MemberAt& at, std::map<Ipv4, std::uint32_t>& seen) {
+  const std::string path = at.path("ipv4");
+  const auto [first, is_new] = seen.emplace(at.member.ipv4, c.places.of(path).line);
+  if (is_new) return true;
+  error_at(c, path,
+           to_text(at.member.ipv4) + " is taken: line " + std::to_string(first->second) +
+               " of this session has it already",
+           "each member of a session has an address of its own");
+  return false;
+}
+
+void check_mtu(Checking& c, std::size_t index) {
+  const std::string path = path_of("jobs", index, "payload");
+  if (!c.places.sound(path)) return;
+  const std::uint32_t payload = c.config.jobs[index].payload;
+  const std::uint32_t wanted = session_packet_bytes(payload);
+  for (std::size_t i = 0; i < c.config.ports.size(); ++i) {
+    const PortSection& port = c.config.ports[i];
+    if (!c.places.sound(path_of("ports", i, "mtu")) || port.mtu >= wanted) continue;
+    error_at(c, path,
+             "a payload of " + std::to_string(payload) + " bytes makes IP packets of " +
+                 std::to_string(wanted) + "; port " + port.name + " carries " + std::to_string(port.mtu),
+             "raise its mtu, or write a smaller payload if the clients are built for it");
+    return;
+  }
+}
+
+}  // namespace
+
+std::uint32_t session_packet_bytes(std::uint32_t payload) noexcept {
+  constexpr std::uint32_t kHeaders = sizeof(Ipv4Header) + sizeof(UdpHeader) + switchml::kHeaderBytes;
+  return payload + kHeaders;
+}
+
+void check_sessions(Checking& c) {
+  std::map<Sender, std::string> senders;
+  for (std::size_t i = 0; i < c.config.jobs.size(); ++i) {
+    const JobSection& job = c.config.jobs[i];
+    if (!is_session(job) || !c.places.sound(path_of("jobs", i, "dialect"))) continue;
+    check_mtu(c, i);
+    if (c.places.sound(path_of("jobs", i, "members"))) check_count(c, i);
+    if (!sound_members(c, i)) continue;
+    check_ranks(c, i);
+    std::map<Ipv4, std::uint32_t> addresses;
+    for (std::size_t m = 0; m < job.members.size(); ++m) {
+      const MemberAt at{job, job.members[m], member_place(i, m)};
+      check_addresses(c, at);
+      if (check_distinct(c, at, addresses)) check_sender(c, at, senders);
+    }
+  }
+}
+
+}  // namespace tally::config

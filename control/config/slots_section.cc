@@ -1,0 +1,375 @@
+// What the discipline of a job asks of its other keys, and jobs that share slots of the box.
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "config/checks.h"
+#include "config/config_schema.h"
+#include "config/to_members.h"
+#include "config/units.h"
+#include "config/value_types.h"
+#include "jobs/job_table.h"
+#include "jobs/layout.h"
+#include "members/job_config.h"
+#include "members/room.h"
+
+namespace tally::config {
+namespace {
+
+struct JobAt {
+  const JobSection& job;
+  std::size_t index;
+
+  [[nodiscard]] std::string path(const char* key) const { return path_of("jobs", index, key); }
+};
+
+void error_at(Checking& c, const std::string& path, Complaint complaint) {
+  c.report.error(c.places.of(path), path, std::move(complaint));
+}
+
+// A pool job has nothing to divide with others.
+void check_pool(Checking& c, const JobAt& at) {
+  const auto refuse = [&](const char* key, const std::string& value, const std::string& only) {
+    if (!c.places.sound(at.path(key))) return;
+    error_at(
+        c, at.path(key),
+        {value + ": a quota divides the shared slots, and a job of the discipline pool has slots of its own",
+         "write " + only + ", or leave the key out; window says how many slots the job gets"});
+  };
+  const members::Quota usual;
+  const members::Quota& quota = at.job.quota;
+  if (quota.reserved_ppm != usual.reserved_ppm)
+    refuse("quota.reserved", percent_text(quota.reserved_ppm), percent_text(usual.reserved_ppm));
+  if (quota.weight != usual.weight)
+    refuse("quota.weight", std::to_string(quota.weight), std::to_string(usual.weight));
+  if (quota.cap_ppm != usual.cap_ppm)
+    refuse("quota.cap", percent_text(quota.cap_ppm), percent_text(usual.cap_ppm));
+  if (at.job.server != ServerKind::kNone && c.places.sound(at.path("server"))) {
+    error_at(c, at.path("server"),
+             {"a job of the discipline pool has no server: none of its contributions is without a slot",
+              "write none, or discipline: shared"});
+  }
+}
+
+void check_stragglers(Checking& c, const JobAt& at) {
+  const std::string path = at.path("stragglers");
+  if (!at.job.stragglers || !c.places.sound(path)) return;
+  if (shares_slots(at.job.discipline)) {
+    error_at(c, path,
+             {"a job that shares slots cannot send sums without stragglers: its server may hold their values",
+              "write off, or discipline: pool"});
+  } else if (at.job.stragglers->least > at.job.workers && c.places.sound(at.path("workers"))) {
+    error_at(c, path + ".min",
+             {"min is " + std::to_string(at.job.stragglers->least) + ", and the job has " +
+                  std::to_string(at.job.workers) + " workers",
+              "write at most " + std::to_string(at.job.workers)});
+  }
+}
+
+void check_sharer(Checking& c, const JobAt& at) {
+  const SharedSection& shared = c.config.dataplane.shared;
+  if (at.job.server == ServerKind::kNone && c.places.sound(at.path("server"))) {
+    error_at(c, at.path("server"),
+             {"a job that shares slots needs a server for what finds none",
+              "write embedded or external, or discipline: pool"});
+  }
+  if (shared.slots == 0 && c.places.sound("dataplane.shared.slots")) {
+    error_at(c, at.path("discipline"),
+             {"the box has no shared slots",
+              "write dataplane: {shared: {slots: 4096}}, or leave discipline out for slots of its own"});
+  }
+  const bool sound = c.places.sound(at.path("elements")) && c.places.sound("dataplane.shared.elements");
+  if (sound && at.job.elements > shared.elements) {
+    error_at(c, at.path("elements"),
+             {std::to_string(at.job.elements) + " elements do not fit a shared slot, which holds " +
+                  std::to_string(shared.elements),
+              "write at most " + std::to_string(shared.elements) + ", or raise dataplane.shared.elements"});
+  }
+}
+
+// A reservation is rounded down to slots of each data core.
+void warn_of_no_slot(Checking& c, const JobAt& at) {
+  const std::uint32_t entries = shared_entries_per_core(c.config.dataplane);
+  const std::uint64_t ppm = at.job.quota.reserved_ppm;
+  if (!c.places.sound("dataplane.shared.slots") || !c.places.sound("dataplane.cores")) return;
+  if (ppm == 0 || entries == 0 || entries * ppm >= members::kWholePpm) return;
+  const std::string path = at.path("quota.reserved");
+  const std::uint64_t least = (members::kWholePpm + entries - 1) / entries;
+  c.report.warning(c.places.of(path), path,
+                   {percent_text(at.job.quota.reserved_ppm) + " of the " + std::to_string(entries) +
+                        " shared slots of each data core are less than one: nothing is reserved",
+                    "write at least " + percent_text(static_cast<std::uint32_t>(least)) +
+                        ", or raise dataplane.shared.slots"});
+}
+
+void check_quota(Checking& c, const JobAt& at, std::uint64_t& reserved_ppm) {
+  if (!c.places.sound(at.path("quota.reserved")) || !c.places.sound(at.path("quota.cap"))) return;
+  const members::Quota& quota = at.job.quota;
+  warn_of_no_slot(c, at);
+  if (quota.cap_ppm < quota.reserved_ppm) {
+    const std::string path = at.path(c.places.written(at.path("quota.cap")) ? "quota.cap" : "quota.reserved");
+    error_at(c, path,
+             {"the job may hold " + percent_text(quota.cap_ppm) + " of the shared slots, and " +
+                  percent_text(quota.reserved_ppm) + " are reserved for it",
+              "raise cap or lower reserved"});
+  }
+  const std::uint64_t before = reserved_ppm;
+  reserved_ppm += quota.reserved_ppm;
+  if (before <= members::kWholePpm && reserved_ppm > members::kWholePpm) {
+    error_at(c, at.path("quota.reserved"),
+             {"up to this job, " + percent_text(static_cast<std::uint32_t>(reserved_ppm)) +
+                  " of the shared slots are reserved",
+              "reserve at most 100% for all jobs together"});
+  }
+}
+
+void check_servers(Checking& c, const JobAt& at) {
+  const std::string path = at.path("servers");
+  if (at.job.server == ServerKind::kExternal || !c.places.written(path)) return;
+  if (!c.places.sound(path) || !c.places.sound(at.path("server"))) return;
+  error_at(c, path,
+           {"servers counts external servers, and this job has none",
+            shares_slots(at.job.discipline) ? "remove it, or write server: external" : "remove it"});
+}
+
+void check_region(Checking& c, bool used) {
+  const DataplaneSection& d = c.config.dataplane;
+  const std::string path = "dataplane.shared.slots";
+  if (d.shared.slots == 0 || !c.places.sound(path) || !c.places.sound("dataplane.cores")) return;
+  const std::uint32_t entries = shared_entries_per_core(d);
+  if (entries == 0) {
+    error_at(c, path,
+             {std::to_string(d.shared.slots) + " shared slots are fewer than the " +
+                  std::to_string(d.cores.size()) + " data cores, each of which needs one",
+              "write at least " + std::to_string(d.cores.size()) + ", or 0 for none"});
+    return;
+  }
+  if (!used && c.places.sound("jobs")) {
+    c.report.warning(c.places.of(path), path,
+                     {"no job shares slots: their memory lies idle",
+                      "give a job discipline: shared, or leave the key out"});
+  }
+  const bool sound = c.places.sound("dataplane.shared.elements") && c.places.sound("dataplane.shared.server");
+  if (!sound || !has_embedded_server(c.config) ||
+      server_lines_per_core(d) >= jobs::entry_lines(d.shared.elements))
+    return;
+  const std::uint64_t least = std::uint64_t{64} * jobs::entry_lines(d.shared.elements) * d.cores.size();
+  error_at(c, "dataplane.shared.server",
+           {size_text(d.shared.server) + " hold not even one sum of " + std::to_string(d.shared.elements) +
+                " elements on each data core",
+            "write at least " + std::to_string((least + kKiB - 1) / kKiB) + "KiB; 16MiB is usual"});
+}
+
+}  // namespace
+
+void check_sharing(Checking& c) {
+  std::uint64_t reserved_ppm = 0;
+  bool used = false;
+  for (std::size_t i = 0; i < c.config.jobs.size(); ++i) {
+    const JobAt at{c.config.jobs[i], i};
+    if (is_session(at.job)) continue;
+    if (!c.places.sound(at.path("discipline"))) {
+      used = true;  // it may be meant to
+      continue;
+    }
+    const bool shares = shares_slots(at.job.discipline);
+    used = used || shares;
+    shares ? check_sharer(c, at) : check_pool(c, at);
+    if (shares) check_quota(c, at, reserved_ppm);
+    check_servers(c, at);
+    check_stragglers(c, at);
+    if (at.job.discipline != Discipline::kPreemptive && c.places.written(at.path("decay"))) {
+      error_at(c, at.path("decay"),
+               {"decay belongs to the discipline preemptive", "remove it, or write discipline: preemptive"});
+    }
+  }
+  check_region(c, used);
+}
+
+namespace {
+
+// The key that says how much slot memory the job takes.
+const char* size_key(const JobSection& job) { return is_session(job) ? "slots" : "window"; }
+
+std::uint32_t shards_of(const Config& config) {
+  return static_cast<std::uint32_t>(config.dataplane.cores.size());
+}
+
+// Of a job's own: the entries of a pool, a ledger, or nothing. A session takes what it asks for.
+std::uint32_t lines_of(const Config& config, const JobSection& job, std::uint32_t window) {
+  if (is_session(job)) return members::lines_of(member_session(job));
+  return members::own_lines(job.discipline, window, 2 * window, shards_of(config), job.elements);
+}
+
+std::uint64_t lines_shared(const Config& config) {
+  return jobs::shared_lines(shared_entries_per_core(config.dataplane), config.dataplane.shared.elements);
+}
+
+// What the jobs' own ranges may take of each core.
+std::uint64_t lines_left(const Config& config) {
+  return slot_lines_per_core(config.dataplane) - lines_shared(config);
+}
+
+// The same lines lie on every core.
+std::uint64_t bytes_of(const Config& config, std::uint64_t lines_per_core) {
+  return lines_per_core * 64 * shards_of(config);
+}
+
+std::string slots_text(const Config& config) {
+  std::string text = "dataplane.slots is " + size_text(config.dataplane.slots);
+  if (lines_shared(config) != 0)
+    text += ", of which the shared slots leave " + rough_size(bytes_of(config, lines_left(config)));
+  return text;
+}
+
+// Shared slots that leave the jobs their windows, on all cores together.
+std::uint64_t most_shared(const Config& config) {
+  std::uint64_t own = 0;
+  for (const JobSection& job : config.jobs) own += lines_of(config, job, job.window);
+  const std::uint64_t all = slot_lines_per_core(config.dataplane);
+  return (all - std::min(all, own)) / jobs::entry_lines(config.dataplane.shared.elements) * shards_of(config);
+}
+
+// False, and reported, if the shared slots take more than there is.
+bool check_shared(Checking& c) {
+  const std::uint64_t shared = lines_shared(c.config);
+  if (shared <= slot_lines_per_core(c.config.dataplane)) return true;
+  const DataplaneSection& d = c.config.dataplane;
+  const std::string path = "dataplane.shared.slots";
+  const std::uint64_t fit = most_shared(c.config);
+  c.report.error(
+      c.places.of(path), path,
+      {std::to_string(d.shared.slots) + " shared slots of " + std::to_string(d.shared.elements) +
+           " elements take " + rough_size(bytes_of(c.config, shared)) + "; dataplane.slots is " +
+           size_text(d.slots),
+       (fit == 0 ? std::string("not even one for each data core fits beside the jobs' windows; ")
+                 : "at most " + std::to_string(fit) + " fit beside the jobs' windows; otherwise ") +
+           "raise dataplane.slots"});
+  return false;
+}
+
+// The largest window that fits an empty box; 0 if none does.
+std::uint32_t largest_window(const Config& config, const JobSection& job) {
+  for (std::uint32_t window = job.window; window >= members::kMinWindow; window /= 2) {
+    if (lines_of(config, job, window) <= lines_left(config)) return window;
+  }
+  return 0;
+}
+
+std::string need_text(const Config& config, const JobSection& job) {
+  const std::string chunks = std::to_string(job.window) + " chunks";
+  return (job.discipline == Discipline::kShared
+              ? "the ledger for a window of " + chunks
+              : "a window of " + chunks + " of " + std::to_string(job.elements) + " elements") +
+         " takes " + rough_size(bytes_of(config, lines_of(config, job, job.window))) + " of slots; " +
+         slots_text(config);
+}
+
+// The same for a session and its slots.
+bool check_session_alone(Checking& c, const JobSection& job, const std::string& path) {
+  const std::uint64_t each = lines_of(c.config, job, 0) / job.slots;
+  const std::uint64_t fit = lines_left(c.config) / each;
+  if (job.slots <= fit) return true;
+  c.report.error(
+      c.places.of(path), path,
+      {std::to_string(job.slots) + " slots of " + std::to_string(job.payload) + " bytes for " +
+           std::to_string(job.members.size()) + " members take " +
+           rough_size(bytes_of(c.config, lines_of(c.config, job, 0))) + " of slots; " + slots_text(c.config),
+       (fit == 0 ? std::string("not even one slot fits; ")
+                 : "at most " + std::to_string(fit) + " fit; otherwise ") +
+           "raise dataplane.slots"});
+  return false;
+}
+
+// False, and reported, if the job's window does not even fit alone.
+bool check_alone(Checking& c, const JobSection& job, const std::string& path) {
+  if (is_session(job)) return check_session_alone(c, job, path);
+  const std::uint32_t most = largest_window(c.config, job);
+  if (most == job.window) return true;
+  c.report.error(c.places.of(path), path,
+                 {need_text(c.config, job),
+                  (most == 0 ? std::string("not even a window of 16 fits; ")
+                             : "the largest window that fits is " + std::to_string(most) + "; otherwise ") +
+                      "raise dataplane.slots"});
+  return false;
+}
+
+// Windows are wishes, so too little for all of them is no error as long as the smallest ones fit.
+void check_together(Checking& c) {
+  const std::uint64_t lines = lines_left(c.config);
+  std::uint64_t wanted = 0;
+  std::uint64_t smallest = 0;
+  bool sessions = false;
+  bool warned = false;
+  for (std::size_t i = 0; i < c.config.jobs.size(); ++i) {
+    const JobSection& job = c.config.jobs[i];
+    const std::string path = path_of("jobs", i, size_key(job));
+    sessions = sessions || is_session(job);
+    wanted += lines_of(c.config, job, job.window);
+    smallest += lines_of(c.config, job, members::kMinWindow);
+    if (smallest > lines) {
+      c.report.error(c.places.of(path), path,
+                     {std::string("up to this job, ") +
+                          (sessions ? "the sessions, and windows of 16 for the other jobs, take "
+                                    : "windows of 16 take ") +
+                          rough_size(bytes_of(c.config, smallest)) + " of slots; " + slots_text(c.config),
+                      "raise dataplane.slots, or declare fewer jobs"});
+      return;
+    }
+    if (wanted <= lines || warned) continue;
+    warned = true;
+    c.report.warning(
+        c.places.of(path), path,
+        {std::string("up to this job, the windows ") + (sessions ? "and sessions take " : "take ") +
+             rough_size(bytes_of(c.config, wanted)) + " of slots; " + slots_text(c.config) +
+             ": jobs of lower priority, and those that form last, get smaller windows",
+         "raise dataplane.slots, or lower windows"});
+  }
+}
+
+// A session's lines follow from keys of its own, and from how many members it has.
+bool sound_session(const Checking& c, std::size_t job) {
+  if (!c.places.sound(path_of("jobs", job, "dialect"))) return false;
+  if (!is_session(c.config.jobs[job])) return true;
+  const std::size_t members = c.config.jobs[job].members.size();
+  return c.places.sound(path_of("jobs", job, "payload")) && c.places.sound(path_of("jobs", job, "members")) &&
+         members >= 1 && members <= kMaxRanks;
+}
+
+}  // namespace
+
+void check_slots(Checking& c) {
+  if (!c.places.sound("dataplane.slots") || !c.places.sound("dataplane.cores") || !c.places.sound("jobs"))
+    return;
+  if (!c.places.sound("dataplane.shared.slots") || !c.places.sound("dataplane.shared.elements")) return;
+  bool good = check_shared(c);
+  if (!good) return;
+  for (std::size_t i = 0; i < c.config.jobs.size(); ++i) {
+    const std::string path = path_of("jobs", i, size_key(c.config.jobs[i]));
+    const bool sound = sound_session(c, i) && c.places.sound(path) &&
+                       c.places.sound(path_of("jobs", i, "elements")) &&
+                       c.places.sound(path_of("jobs", i, "discipline"));
+    good = sound && check_alone(c, c.config.jobs[i], path) && good;
+  }
+  if (good) check_together(c);
+}
+
+const Schema<SharedSection>& shared_schema() {
+  static const Schema<SharedSection> schema{
+      value_key(
+          "slots", &SharedSection::slots, whole_number_in<std::uint32_t>(0, members::kMaxSharedSlots),
+          "Slots for the jobs of the disciplines shared, fcfs and preemptive, all data cores together, each "
+          "of 64 + 4 x elements bytes of `slots` above. 0: none. What the cores do not divide evenly is "
+          "left out."),
+      value_key("elements", &SharedSection::elements, element_count(),
+                "What one of them holds: no job that shares slots has larger packets."),
+      value_key(
+          "server", &SharedSection::server, size_between(64 * kKiB, 64 * kGiB),
+          "Memory of the parameter server inside the box (`server: embedded`), all data cores together. It "
+          "is part of `memory`, beside the slots, and is taken when there are shared slots."),
+  };
+  return schema;
+}
+
+}  // namespace tally::config

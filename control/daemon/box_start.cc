@@ -1,0 +1,272 @@
+#include "daemon/box_start.h"
+
+#include <sys/sysinfo.h>
+#include <algorithm>
+#include <array>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "config/checks.h"
+#include "config/impair_section.h"
+#include "config/to_members.h"
+#include "config/units.h"
+#include "daemon/random_words.h"
+#include "dpdk/flow_rules.h"
+#include "kernels/kernels.h"
+
+namespace tally::daemon {
+namespace {
+
+constexpr int kAnySocket = -1;
+
+// What drivers call an error and is none here. memif and tap complain of a service for secondary processes
+// that EAL has switched off, as we asked it to; tap of the flow rules that its interface has no queueing for.
+constexpr std::array<std::string_view, 6> kNoise{
+    "Failed to register mp action callback", "Failed to send start req to secondary",
+    "Specified qdisc kind is unknown",       "qdisc_create_multiq(): Could not add multiq qdisc",
+    "failed to create multiq qdisc",         "Disabling rte flow support"};
+
+void log_dpdk(const LogSink& log, std::uint32_t level, std::string_view line) {
+  const bool noise = std::ranges::any_of(
+      kNoise, [&](std::string_view words) { return line.find(words) != std::string_view::npos; });
+  log(noise ? LogLevel::kDebug : level_of_dpdk(level), line);
+}
+
+// EAL would clear ordinary memory for a quarter of a minute before it gave up.
+Result<void> check_memory(const config::DataplaneSection& dataplane) {
+  struct sysinfo machine {};
+  if (dataplane.memory <= dpdk::free_hugepage_bytes() || sysinfo(&machine) != 0) return {};
+  const std::uint64_t all = std::uint64_t{machine.totalram} * machine.mem_unit;
+  if (dataplane.memory < all) return {};
+  return fail(ErrorCode::kInvalidArgument,
+              config::size_text(dataplane.memory) + " is more than the " + config::rough_size(all) +
+                  " of this machine: lower it (the demo takes 256MiB)",
+              "dataplane.memory");
+}
+
+Result<std::vector<io::BoxPort>> open_ports(const config::Config& config, rte_mempool* frames) {
+  std::vector<io::BoxPort> ports;
+  ports.reserve(config.ports.size());
+  for (const config::PortSection& section : config.ports) {
+    auto port = dpdk::Port::open(port_options(config, section), frames);
+    if (!port) return tl::unexpected<Error>(std::move(port.error()));
+    ports.push_back({std::move(*port), impair_options(section)});
+  }
+  return ports;
+}
+
+}  // namespace
+
+Result<StartedBox> StartedBox::start(const config::Config& config, const LogSink& log) {
+  if (auto fits = check_memory(config.dataplane); !fits)
+    return tl::unexpected<Error>(std::move(fits.error()));
+  auto eal = dpdk::Eal::start(
+      eal_options(config), [log](std::uint32_t level, std::string_view line) { log_dpdk(log, level, line); });
+  if (!eal) return tl::unexpected<Error>(std::move(eal.error()));
+  auto owned_eal = std::make_unique<dpdk::Eal>(std::move(*eal));
+
+  dpdk::PoolDemand demand = pool_demand(config);
+  demand.hugepages = owned_eal->hugepages();
+  const dpdk::PoolSizes sizes = dpdk::size_pools(demand);
+  log(LogLevel::kDebug, "packet buffers: " + sizes.explanation);
+  auto pools = dpdk::make_pools(sizes, "tally", kAnySocket);
+  if (!pools) return tl::unexpected<Error>(std::move(pools.error()));
+  auto ports = open_ports(config, pools->frames.get());
+  if (!ports) return tl::unexpected<Error>(std::move(ports.error()));
+  steer_ports(config, *ports, log);
+  auto plane = io::DataPlane::create(plane_options(config), std::move(*pools), std::move(*ports),
+                                     kernels::best_kernels());
+  if (!plane) return tl::unexpected<Error>(std::move(plane.error()));
+  StartedBox box(std::move(owned_eal), std::move(*plane));
+  if (auto started = box.plane().start(); !started) return tl::unexpected<Error>(std::move(started.error()));
+  return box;
+}
+
+StartedBox::~StartedBox() {
+  if (plane_ != nullptr) plane_->stop();
+}
+
+Result<members::MembershipEngine> start_members(const config::Config& config) {
+  auto engine = members::MembershipEngine::create(config::member_options(config), kernel_random());
+  if (!engine) return engine;
+  for (const config::JobSection& job : config.jobs) {
+    if (auto id = config::declare(job, *engine); !id) return tl::unexpected<Error>(std::move(id.error()));
+  }
+  return engine;
+}
+
+namespace {
+
+constexpr std::uint16_t kFrameOverhead = 18;  // Ethernet and one VLAN tag
+
+std::string counted(std::size_t n, const std::string& word) {
+  return std::to_string(n) + " " + word + (n == 1 ? "" : "s");
+}
+
+// What the workers behind a port may have in flight: of a switch's port all of them, else at least one.
+std::uint32_t burst_of(const config::Config& config) {
+  std::uint32_t all = 0;
+  std::uint32_t one = 0;
+  for (const config::JobSection& job : config.jobs) {
+    const std::uint32_t each = config::is_session(job) ? job.slots : job.window;
+    all += each * job.workers;
+    one = std::max(one, each);
+  }
+  return config.box.mode == config::BoxSection::Mode::kOneArm ? all : one;
+}
+
+}  // namespace
+
+dpdk::EalOptions eal_options(const config::Config& config) {
+  dpdk::EalOptions options{.instance = config.instance,
+                           .cores = config.dataplane.cores,
+                           .memory_bytes = config.dataplane.memory,
+                           .extra = config.dataplane.eal};
+  switch (config.dataplane.hugepages) {
+    case config::DataplaneSection::Hugepages::kAuto:
+      options.hugepages = dpdk::EalOptions::Hugepages::kAuto;
+      break;
+    case config::DataplaneSection::Hugepages::kOn:
+      options.hugepages = dpdk::EalOptions::Hugepages::kOn;
+      break;
+    case config::DataplaneSection::Hugepages::kOff:
+      options.hugepages = dpdk::EalOptions::Hugepages::kOff;
+      break;
+  }
+  for (const config::PortSection& port : config.ports) {
+    if (port.device.kind == config::DeviceKind::kPci) options.pci.push_back(port.device.text);
+  }
+  return options;
+}
+
+dpdk::PortOptions port_options(const config::Config& config, const config::PortSection& port) {
+  return {.name = port.name,
+          .device = port.device.text,
+          .pci = port.device.kind == config::DeviceKind::kPci,
+          .mtu = port.mtu,
+          .receive_queues = port.queues,
+          .transmit_queues = static_cast<std::uint16_t>(config.dataplane.cores.size()),
+          .burst = burst_of(config),
+          .checksum = port.checksum == config::PortSection::Checksum::kPort};
+}
+
+impair::PortImpairment impair_options(const config::PortSection& port) noexcept {
+  return config::impairment_of(port.impair);
+}
+
+dpdk::PoolDemand pool_demand(const config::Config& config) {
+  dpdk::PoolDemand demand{.ports = static_cast<std::uint32_t>(config.ports.size()),
+                          .cores = static_cast<std::uint32_t>(config.dataplane.cores.size())};
+  for (const config::PortSection& port : config.ports) {
+    const dpdk::PortOptions options = port_options(config, port);
+    const dpdk::PortNeeds needs = dpdk::Port::needs_of(options);
+    demand.receive_descriptors += needs.receive_mbufs;
+    demand.transmit_descriptors += needs.transmit_mbufs;
+    demand.umem_mbufs += needs.umem_mbufs;
+    demand.least_room = std::max(demand.least_room, needs.least_room);
+    const impair::PortImpairment impair = impair_options(port);
+    demand.impaired_in += impair::most_kept(impair.in) * options.receive_queues;
+    demand.impaired_out += impair::most_kept(impair.out) * options.transmit_queues;
+    demand.nic |= options.pci;
+    demand.frame_bytes = std::max(demand.frame_bytes, static_cast<std::uint16_t>(port.mtu + kFrameOverhead));
+  }
+  // The first job with external servers may come with a reload, and the mempools are made once.
+  demand.servers = config::shared_entries_per_core(config.dataplane) != 0;
+  return demand;
+}
+
+io::DataPlaneOptions plane_options(const config::Config& config) {
+  const config::DataplaneSection& d = config.dataplane;
+  jobs::Box box{.mac = config::box_mac(config)};
+  if (config.box.ipv4) box.ipv4 = config.box.ipv4->address;
+  if (config.box.ipv6) box.ipv6 = config.box.ipv6->address;
+  return {.box = box,
+          .mode = config.box.mode == config::BoxSection::Mode::kOneArm ? l2::BoxMode::kOneArm
+                                                                       : l2::BoxMode::kInline,
+          .cores = static_cast<std::uint8_t>(d.cores.size()),
+          .idle = d.idle == config::DataplaneSection::Idle::kPoll ? io::IdlePolicy::kPoll
+                                                                  : io::IdlePolicy::kAdaptive,
+          .staged = d.execution == config::DataplaneSection::Execution::kStaged,
+          .slot_lines = static_cast<std::uint32_t>(config::slot_lines_per_core(d)),
+          .shared_entries = config::shared_entries_per_core(d),
+          .shared_elements = d.shared.elements,
+          .server_lines = static_cast<std::uint32_t>(config::server_lines_per_core(d))};
+}
+
+LogLevel log_level(const config::Config& config) noexcept {
+  switch (config.log.level) {
+    case config::LogSection::Level::kTrace:
+      return LogLevel::kTrace;
+    case config::LogSection::Level::kDebug:
+      return LogLevel::kDebug;
+    case config::LogSection::Level::kInfo:
+      return LogLevel::kInfo;
+    case config::LogSection::Level::kWarning:
+      return LogLevel::kWarning;
+    case config::LogSection::Level::kError:
+      break;
+  }
+  return LogLevel::kError;
+}
+
+std::string summary(const config::Config& config) {
+  std::string cpus;
+  for (const auto cpu : config.dataplane.cores) cpus += (cpus.empty() ? "" : ", ") + std::to_string(cpu);
+  std::size_t workers = 0;
+  std::size_t sessions = 0;
+  std::size_t members = 0;
+  for (const config::JobSection& job : config.jobs) {
+    sessions += config::is_session(job) ? 1 : 0;
+    (config::is_session(job) ? members : workers) += job.workers;
+  }
+  return "instance " + config.instance + ": " + counted(config.dataplane.cores.size(), "data core") +
+         (config.dataplane.cores.size() == 1 ? " (CPU " : " (CPUs ") + cpus + "), " +
+         counted(config.ports.size(), "port") + ", " + counted(config.jobs.size() - sessions, "job") +
+         " of " + counted(workers, "worker") +
+         (sessions == 0 ? "" : ", " + counted(sessions, "session") + " of " + counted(members, "member"));
+}
+
+namespace {
+
+dpdk::FlowOptions flow_options(const config::Config& config, const dpdk::PortTraits& port) {
+  dpdk::FlowOptions options{.shards = static_cast<std::uint32_t>(config.dataplane.cores.size()),
+                            .queues = port.receive_queues};
+  if (config.box.ipv4) options.ipv4 = config.box.ipv4->address;
+  if (config.box.ipv6) options.ipv6 = config.box.ipv6->address;
+  return options;
+}
+
+std::string brings(const dpdk::FlowOptions& options, const char* what) {
+  const std::string chunks = std::string("the card brings ") + what;
+  if (options.queues >= options.shards) return chunks + " to the core that owns it";
+  return chunks + " to a queue; " + std::to_string(options.shards) + " shards share " +
+         std::to_string(options.queues) +
+         " of them, and what comes to another core than its own is handed over between the cores";
+}
+
+}  // namespace
+
+void steer_ports(const config::Config& config, std::span<const io::BoxPort> ports, const LogSink& log) {
+  for (std::size_t i = 0; i < ports.size(); ++i) {
+    const dpdk::Port& port = ports[i].port;
+    dpdk::FlowOptions options = flow_options(config, port.traits());
+    options.vlan = true;
+    const auto rules = dpdk::flow_rules(options);
+    if (rules.empty()) continue;
+    const std::string name = "port " + port.name() + ": ";
+    if (dpdk::apply_flow_rules(port.traits().id, rules)) {
+      log(LogLevel::kInfo, name + brings(options, "each chunk"));
+      continue;
+    }
+    options.vlan = false;
+    const auto untagged = dpdk::apply_flow_rules(port.traits().id, dpdk::flow_rules(options));
+    const bool card = config.ports[i].device.kind == config::DeviceKind::kPci;
+    log(untagged || !card ? LogLevel::kInfo : LogLevel::kWarning,
+        name + (untagged ? brings(options, "each chunk without a VLAN tag") +
+                               "; tagged ones are handed over between the cores"
+                         : untagged.error().what));
+  }
+}
+
+}  // namespace tally::daemon

@@ -1,0 +1,342 @@
+#include "daemon/counters_report.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <charconv>
+#include <cstddef>
+#include <functional>
+#include <utility>
+
+#include "config/cidr.h"
+#include "members/texts.h"
+#include "text/text.h"
+
+namespace tally::daemon {
+namespace {
+
+void add(JobCounters& sum, const JobCounters& part) {
+  for (std::size_t i = 0; i < kVerdictCount; ++i) sum.verdicts[i] += part.verdicts[i].get();
+  for (std::size_t i = 0; i < kDropCount; ++i) sum.drops[i] += part.drops[i].get();
+}
+
+JobCounts count_job(const Plane& plane, const members::JobStatus& status, std::vector<CoreCounts>& cores) {
+  JobCounts job{.status = status};
+  for (std::size_t core = 0; core < cores.size(); ++core) {
+    const JobCounters part = plane.counters(core, status.id);
+    add(job.counters, part);
+    cores[core].contributions += contributions_of(part);
+    job.slots += plane.slots(core, status.id);
+    job.occupancy += plane.occupancy(core, status.id);
+    job.overflows += plane.overflows(core, status.id);
+  }
+  return job;
+}
+
+}  // namespace
+
+CountersSnapshot take_snapshot(const Plane& plane, const std::vector<members::JobStatus>& jobs,
+                               const std::vector<std::uint16_t>& cpus) {
+  CountersSnapshot all;
+  for (std::size_t i = 0; i < plane.ports(); ++i) {
+    const PortIndex port{static_cast<std::uint16_t>(i)};
+    all.ports.push_back(
+        {plane.port_name(port), plane.link_up(port), plane.port_statistics(port), plane.impaired(port)});
+  }
+  for (std::size_t core = 0; core < plane.cores(); ++core) {
+    all.cores.push_back(
+        {.cpu = cpus.at(core), .statistics = plane.statistics(core), .server = plane.server(core)});
+    add(all.no_job, plane.counters(core, JobId{0}));
+    all.l2 += plane.statistics(core).l2;
+  }
+  all.jobs.reserve(jobs.size());
+  for (const members::JobStatus& job : jobs) all.jobs.push_back(count_job(plane, job, all.cores));
+  all.hosts = plane.hosts();
+  all.mbufs_in_use = plane.mbufs_in_use();
+  return all;
+}
+
+namespace {
+
+std::string ports_text(const CountersSnapshot& all) {
+  text::ColumnTable table({"port", "link", "rx packets", "rx bytes", "missed", "errors", "no mbuf",
+                           "tx packets", "tx bytes", "tx errors"});
+  for (const PortCounts& port : all.ports) {
+    const dpdk::PortStatistics& s = port.statistics;
+    table.add({port.name, port.link_up ? "up" : "down", text::with_commas(s.rx_packets),
+               text::with_commas(s.rx_bytes), text::with_commas(s.rx_missed), text::with_commas(s.rx_errors),
+               text::with_commas(s.rx_no_mbuf), text::with_commas(s.tx_packets),
+               text::with_commas(s.tx_bytes), text::with_commas(s.tx_errors)});
+  }
+  return table.text();
+}
+
+// Of the ports and directions with faults on purpose; empty if there is none.
+std::string impaired_text(const CountersSnapshot& all) {
+  text::ColumnTable table(
+      {"impaired", "direction", "lost", "duplicated", "reordered", "corrupted", "delayed", "queue full"});
+  bool any = false;
+  const auto add = [&](const std::string& port, const char* direction, const impair::ImpairCounters& c) {
+    if ((c.lost | c.duplicated | c.reordered | c.corrupted | c.delayed | c.overflow) == 0U) return;
+    any = true;
+    table.add({port, direction, text::with_commas(c.lost), text::with_commas(c.duplicated),
+               text::with_commas(c.reordered), text::with_commas(c.corrupted), text::with_commas(c.delayed),
+               text::with_commas(c.overflow)});
+  };
+  for (const PortCounts& port : all.ports) {
+    add(port.name, "in", port.impaired.in);
+    add(port.name, "out", port.impaired.out);
+  }
+  return any ? table.text() + "\n" : "";
+}
+
+// A line of the table of cores.
+struct CoreLine {
+  const char* name;
+  bool always;  // else left out when it is 0 on every core
+  OneWriter<std::uint64_t> io::CoreStatistics::*value;
+};
+
+constexpr std::array<CoreLine, 23> kCoreLines{{
+    {"frames in", true, &io::CoreStatistics::frames_in},
+    {"frames out", true, &io::CoreStatistics::frames_out},
+    {"results", true, &io::CoreStatistics::results},
+    {"replicas", true, &io::CoreStatistics::replicas},
+    {"bursts", true, &io::CoreStatistics::bursts},
+    {"turns", true, &io::CoreStatistics::turns},
+    {"sleeps", true, &io::CoreStatistics::sleeps},
+    {"handed over", false, &io::CoreStatistics::handed_over},
+    {"taken over", false, &io::CoreStatistics::taken_over},
+    {"sent for control or other cores", false, &io::CoreStatistics::sent_for},
+    {"rejects sent", false, &io::CoreStatistics::rejects},
+    {"to servers", false, &io::CoreStatistics::to_servers},
+    {"queued for servers", false, &io::CoreStatistics::server_queued},
+    {"lost on purpose, in", false, &io::CoreStatistics::impaired_in},
+    {"lost on purpose, out", false, &io::CoreStatistics::impaired_out},
+    {"not ours", false, &io::CoreStatistics::not_ours},
+    {"copied to be writable", false, &io::CoreStatistics::copied},
+    {"lost: no mbuf", false, &io::CoreStatistics::no_mbuf},
+    {"lost: transmit ring full", false, &io::CoreStatistics::refused},
+    {"lost: queue for servers full", false, &io::CoreStatistics::server_refused},
+    {"lost: core's ring full", false, &io::CoreStatistics::hand_over_lost},
+    {"lost: control's ring full", false, &io::CoreStatistics::punts_lost},
+    {"lost: events", false, &io::CoreStatistics::events_lost},
+}};
+
+std::string cycles_text(const CoreCounts& core) {
+  const std::uint64_t frames = core.statistics.frames_in;
+  return frames == 0 ? "-" : text::with_commas(core.statistics.busy_cycles / frames);
+}
+
+using CoreSpan = std::span<const CoreCounts>;
+
+void add_cores(text::ColumnTable& table, const char* name, CoreSpan cores,
+               const std::function<std::string(const CoreCounts&)>& cell) {
+  std::vector<std::string> row{name};
+  for (const CoreCounts& core : cores) row.push_back(cell(core));
+  table.add(std::move(row));
+}
+
+std::string cores_text(const CountersSnapshot& all, CoreSpan cores, std::size_t first) {
+  std::vector<std::string> header{"core (CPU)"};
+  for (std::size_t i = 0; i < cores.size(); ++i)
+    header.push_back(std::to_string(first + i) + " (" + std::to_string(cores[i].cpu) + ")");
+  text::ColumnTable table(std::move(header));
+  add_cores(table, "contributions", cores,
+            [](const CoreCounts& c) { return text::with_commas(c.contributions); });
+  for (const CoreLine& line : kCoreLines) {
+    const bool zero = std::all_of(cores.begin(), cores.end(),
+                                  [&](const CoreCounts& c) { return c.statistics.*line.value == 0U; });
+    if (zero && !line.always) continue;
+    add_cores(table, line.name, cores,
+              [&](const CoreCounts& c) { return text::with_commas(c.statistics.*line.value); });
+  }
+  add_cores(table, "busy", cores, [&](const CoreCounts& c) {
+    return text::share_text(c.statistics.busy_cycles, all.uptime_cycles);
+  });
+  add_cores(table, "cycles per frame in", cores, cycles_text);
+  return table.text();
+}
+
+std::string jobs_text(const CountersSnapshot& all) {
+  text::ColumnTable table({"job", "phase", "ranks alive", "contributions", "results", "repeats", "relays",
+                           "filling slots", "overflows"});
+  for (const JobCounts& job : all.jobs) {
+    const JobCounters& c = job.counters;
+    table.add({job.status.name, std::string(members::name_of(job.status.phase)),
+               std::to_string(std::popcount(job.status.live)) + " of " + std::to_string(job.status.world),
+               text::with_commas(contributions_of(c)),
+               text::with_commas(c.of(Verdict::kComplete) + job.slots.served),
+               text::with_commas(c.of(Verdict::kRepeat)), text::with_commas(c.of(Verdict::kRelay)),
+               text::with_commas(job.occupancy), text::with_commas(job.overflows)});
+  }
+  return table.text();
+}
+
+bool shares(const JobCounts& job) { return shares_slots(job.status.discipline); }
+
+// Of the jobs that share slots; empty if there is none.
+std::string shared_slots_text(const CountersSnapshot& all) {
+  if (std::none_of(all.jobs.begin(), all.jobs.end(), shares)) return "";
+  text::ColumnTable table({"shared slots", "class", "claims", "denied", "swaps", "evicted", "partials",
+                           "flushed", "swept", "served", "filling"});
+  for (const JobCounts& job : all.jobs) {
+    if (!shares(job)) continue;
+    const pipeline::SlotCounters& s = job.slots;
+    table.add({job.status.name, std::to_string(class_of(job.status.priority)), text::with_commas(s.claims),
+               text::with_commas(s.denied), text::with_commas(s.swaps), text::with_commas(s.evicted),
+               text::with_commas(s.partials), text::with_commas(s.flushed), text::with_commas(s.swept),
+               text::with_commas(s.served), text::with_commas(job.occupancy)});
+  }
+  text::ColumnTable server({"server", "unfinished", "finished", "merged", "completed", "forgotten", "aged"});
+  for (std::size_t i = 0; i < all.cores.size(); ++i) {
+    const server::MergeCounters& m = all.cores[i].server;
+    server.add({"core " + std::to_string(i), text::with_commas(m.incomplete), text::with_commas(m.complete),
+                text::with_commas(m.merged), text::with_commas(m.completed), text::with_commas(m.forgotten),
+                text::with_commas(m.aged)});
+  }
+  return table.text() + "\n" + server.text() + "\n";
+}
+
+// Of the jobs that did not wait for their stragglers; empty if there is none.
+std::string late_text(const CountersSnapshot& all) {
+  std::string out;
+  for (const JobCounts& job : all.jobs) {
+    const pipeline::SlotCounters& s = job.slots;
+    if (s.incomplete == 0U && s.incomplete_bad == 0U) continue;
+    out += "incomplete results of job " + job.status.name + ": " + text::with_commas(s.incomplete);
+    if (s.incomplete_bad != 0U)
+      out += ", not sent because of wrong sums: " + text::with_commas(s.incomplete_bad);
+    out += "\n";
+  }
+  return out.empty() ? out : out + "\n";
+}
+
+// "stale 12, duplicate 5"; empty when all are 0.
+template <class Counts, class Names>
+std::string reasons_text(const Counts& counts, const Names& names) {
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (counts[i] == 0U) continue;
+    text += (text.empty() ? "" : ", ") + std::string(names[i]) + " " + text::with_commas(counts[i]);
+  }
+  return text;
+}
+
+void add_line(std::string& out, const std::string& name, const std::string& text) {
+  if (!text.empty()) out += name + ": " + text + "\n";
+}
+
+constexpr std::size_t kSwitchDrops = l2::kSwitchFateCount - l2::kFirstSwitchDrop;
+
+// Empty if the switch has done nothing.
+std::string switch_text(const CountersSnapshot& all) {
+  const l2::SwitchCounters& s = all.l2;
+  std::string out;
+  const auto done = std::span(s.fates).first<l2::kFirstSwitchDrop>();
+  add_line(out, "switch", reasons_text(done, std::span(l2::kSwitchFateNames).first<l2::kFirstSwitchDrop>()));
+  constexpr std::array<std::string_view, 5> kNames{"copies of flooded frames",
+                                                   "copies too long for their port", "learned", "moved",
+                                                   "forgotten for others"};
+  const std::array<std::uint64_t, 5> counts{s.copies, s.not_flooded, s.learned, s.moved, s.evicted};
+  add_line(out, "switch, beside", reasons_text(counts, kNames));
+  if (s.learned != 0U || all.hosts != 0) add_line(out, "hosts known now", text::with_commas(all.hosts));
+  return out.empty() ? out : out + "\n";
+}
+
+std::string drops_text(const CountersSnapshot& all) {
+  std::string out;
+  for (const JobCounts& job : all.jobs)
+    add_line(out, "dropped of job " + job.status.name, reasons_text(job.counters.drops, kDropNames));
+  add_line(out, "dropped, of no job", reasons_text(all.no_job.drops, kDropNames));
+  add_line(out, "dropped by the switch",
+           reasons_text(std::span(all.l2.fates).last<kSwitchDrops>(),
+                        std::span(l2::kSwitchFateNames).last<kSwitchDrops>()));
+  add_line(out, "control packets not obeyed",
+           reasons_text(all.membership.drops, members::kMembershipDropNames));
+  if (all.answers_unsent != 0)
+    add_line(out, "control answers not sent", text::with_commas(all.answers_unsent));
+  return out.empty() ? "nothing was dropped\n" : out;
+}
+
+}  // namespace
+
+std::string counters_text(const CountersSnapshot& all) {
+  constexpr std::size_t kCoresAbreast = 8;
+  std::string out = "tallyd " + all.instance + ": counters after " + members::seconds_text(all.uptime) +
+                    ", " + text::with_commas(all.mbufs_in_use) + " packet buffers in use\n\n";
+  out += ports_text(all) + "\n" + impaired_text(all);
+  for (std::size_t first = 0; first < all.cores.size(); first += kCoresAbreast) {
+    const CoreSpan rest = CoreSpan(all.cores).subspan(first);
+    out += cores_text(all, rest.first(std::min(kCoresAbreast, rest.size())), first) + "\n";
+  }
+  if (!all.jobs.empty()) {
+    out += jobs_text(all) + "\n" + sessions_text(all) + shared_slots_text(all) + late_text(all);
+  }
+  return out + switch_text(all) + drops_text(all);
+}
+
+namespace {
+
+std::string hex(std::uint32_t value) {
+  std::array<char, 8> digits{};
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value, 16);
+  return "0x" + std::string(digits.data(), end.ptr);
+}
+
+const char* name_of(jobs::TsiRule rule) noexcept {
+  return rule == jobs::TsiRule::kPacket ? "packet" : "opaque";
+}
+
+std::string running_text(const members::JobStatus& is) {
+  const members::SessionStatus& s = *is.session;
+  return "running, a session of SwitchML's clients: epoch " + hex(raw(is.epoch)) + ", " +
+         std::to_string(is.world) + (is.world == 1 ? " member, " : " members, ") + std::to_string(s.slots) +
+         " slots of " + std::to_string(s.payload) + " bytes (" + members::kib_text(is.slots.count) +
+         " of slot memory per core), tsi " + name_of(s.tsi) + ", all on core " + std::to_string(s.home) +
+         ", clients send to MAC " + config::to_text(s.box_mac);
+}
+
+std::string last_seen_text(TimeNs last_seen, TimeNs now) {
+  if (last_seen == 0) return "never";
+  return members::seconds_text(now > last_seen ? now - last_seen : 0) + " ago";
+}
+
+}  // namespace
+
+std::optional<SessionNews> session_news(const members::JobStatus& was, const members::JobStatus& is) {
+  const bool runs = is.phase == members::JobPhase::kRunning;
+  if (runs && (was.phase != members::JobPhase::kRunning || was.epoch != is.epoch))
+    return SessionNews{LogLevel::kInfo, running_text(is)};
+  // Once for each thing it lacks: with every job that comes and goes the numbers change.
+  const members::SessionLacks lacked = was.session ? was.session->lacks : members::SessionLacks::kNothing;
+  if (is.session->lacks != lacked && !is.reason.empty()) return SessionNews{LogLevel::kWarning, is.reason};
+  return std::nullopt;
+}
+
+SessionNews session_gone() {
+  return {LogLevel::kInfo,
+          "ended, and its clients are not told, as SwitchML has no word for it: what they "
+          "send now is dropped"};
+}
+
+std::string sessions_text(const CountersSnapshot& all) {
+  text::ColumnTable table(
+      {"session", "tsi", "MAC", "address", "rank", "UDP port", "payload", "slots", "core", "last seen"}, 4);
+  bool any = false;
+  for (const JobCounts& job : all.jobs) {
+    if (!job.status.session) continue;
+    any = true;
+    const members::SessionStatus& s = *job.status.session;
+    for (std::size_t r = 0; r < job.status.ranks.size(); ++r) {
+      const members::RankStatus& rank = job.status.ranks[r];
+      table.add({job.status.name, name_of(s.tsi), config::to_text(rank.binding.mac),
+                 members::address_text(rank.binding.address), std::to_string(r),
+                 std::to_string(rank.binding.udp_port), std::to_string(s.payload), std::to_string(s.slots),
+                 std::to_string(s.home), last_seen_text(rank.last_seen, all.now)});
+    }
+  }
+  return any ? table.text() + "\n" : "";
+}
+
+}  // namespace tally::daemon

@@ -1,0 +1,176 @@
+#include "daemon/daemon.h"
+
+#include <csignal>
+
+#include <algorithm>
+#include <array>
+#include <asio.hpp>
+#include <cstdio>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "config/load_config.h"
+#include "daemon/box_start.h"
+#include "daemon/control_loop.h"
+#include "daemon/counters_report.h"
+#include "daemon/log.h"
+#include "daemon/plane.h"
+#include "daemon/reload.h"
+#include "kernels/kernels.h"
+
+namespace tally::daemon {
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+
+// CLOCK_MONOTONIC, as the cores.
+TimeNs steady_now() {
+  return static_cast<TimeNs>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(SteadyClock::now().time_since_epoch()).count());
+}
+
+std::uint64_t cycles_now() noexcept { return __builtin_ia32_rdtsc(); }
+
+// One life of the control loop on the event loop.
+class Life {
+ public:
+  Life(asio::io_context& io, asio::signal_set& signals, const ServiceManager& manager,
+       const Daemon::Start& start, io::DataPlane& plane, members::MembershipEngine engine, TimeNs drain)
+      : io_(io),
+        signals_(signals),
+        timer_(io),
+        manager_(manager),
+        start_(start),
+        reload_(start.config, log_line),
+        plane_(plane),
+        started_(steady_now()),
+        loop_(plane_, std::move(engine), log_line, drain, started_) {}
+
+  void run() {
+    wait_for_signal();
+    turn();
+    io_.run();
+  }
+
+  void print_counters() {
+    const TimeNs now = steady_now();
+    MemberLoop& members = loop_.members();
+    if (!loop_.done()) members.look(now);
+    std::vector<members::JobStatus> jobs;
+    for (const auto& [id, status] : members.watch().jobs()) jobs.push_back(status);
+    CountersSnapshot all = take_snapshot(plane_, jobs, start_.config.dataplane.cores);
+    all.instance = start_.config.instance;
+    all.now = now;
+    all.uptime = now - started_;
+    all.uptime_cycles = cycles_now() - started_cycles_;
+    all.membership = members.engine().counters();
+    all.answers_unsent = members.unsent();
+    const std::string text = counters_text(all);
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    std::fflush(stdout);
+  }
+
+ private:
+  static constexpr TimeNs kStatusInterval = kSecond;
+
+  void wait_for_signal() {
+    signals_.async_wait([this](const asio::error_code& error, int number) {
+      if (error) return;
+      take_signal(number);
+      wait_for_signal();
+    });
+  }
+
+  void take_signal(int number) {
+    if (number == SIGUSR1) return print_counters();
+    if (number == SIGHUP) {
+      if (loop_.ending()) return log_line(LogLevel::kWarning, "SIGHUP ignored: shutting down");
+      loop_.members().look(steady_now());  // of sessions that go, the last status is what is printed
+      reload_.take(config::load_config(start_.path), loop_.members().engine(), steady_now());
+      loop_.members().look(steady_now());  // a session that has to wait publishes nothing
+    } else {
+      loop_.end(steady_now());
+      manager_.stopping("shutting down");
+    }
+    turn();
+  }
+
+  void turn() {
+    const TimeNs now = steady_now();
+    const TimeNs wait = loop_.turn(now);
+    if (loop_.done()) return io_.stop();
+    tell_manager(now);
+    // A signal takes a turn out of order; a timer that had expired by then must not start a second chain.
+    timer_.expires_after(std::chrono::nanoseconds(wait));
+    timer_.async_wait([this, turn_number = ++turns_](const asio::error_code& error) {
+      if (!error && turn_number == turns_) turn();
+    });
+  }
+
+  void tell_manager(TimeNs now) {
+    const TimeNs interval = manager_.watchdog_interval();
+    // A core that stands still for a quarter of the manager's patience is not called alive.
+    if (interval != 0 && now >= watchdog_ + interval && loop_.box().longest_silence(now) < interval) {
+      manager_.alive();
+      watchdog_ = now;
+    }
+    if (loop_.ending() || now < status_at_ + kStatusInterval) return;
+    status_at_ = now;
+    const auto jobs = loop_.members().engine().status(now);
+    const auto running = std::count_if(jobs.begin(), jobs.end(), [](const members::JobStatus& job) {
+      return job.phase == members::JobPhase::kRunning;
+    });
+    std::string status = std::to_string(running) + " of " + std::to_string(jobs.size()) + " jobs running";
+    if (status == status_) return;
+    status_ = std::move(status);
+    manager_.status(status_);
+  }
+
+  asio::io_context& io_;
+  asio::signal_set& signals_;
+  asio::steady_timer timer_;
+  const ServiceManager& manager_;
+  const Daemon::Start& start_;
+  Reload reload_;
+  RunningPlane plane_;
+  TimeNs started_;
+  std::uint64_t started_cycles_ = cycles_now();
+  ControlLoop loop_;
+  std::uint64_t turns_ = 0;
+  TimeNs watchdog_ = 0;
+  TimeNs status_at_ = 0;
+  std::string status_{};
+};
+
+}  // namespace
+
+struct Daemon::Signals {
+  Signals() {
+    for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGUSR1}) set.add(number);
+  }
+  asio::io_context io{1};
+  asio::signal_set set{io};
+};
+
+Daemon::Daemon() : signals_(std::make_unique<Signals>()), manager_(ServiceManager::from_environment()) {
+  std::signal(SIGPIPE, SIG_IGN);
+}
+Daemon::~Daemon() = default;
+
+void Daemon::run(const Start& start, io::DataPlane& plane, members::MembershipEngine engine, bool hugepages) {
+  const auto drain_ns = static_cast<TimeNs>(std::chrono::nanoseconds(start.drain).count());
+  Life life(signals_->io, signals_->set, manager_, start, plane, std::move(engine), drain_ns);
+  const std::string what = summary(start.config);
+  log_line(LogLevel::kInfo, "ready: " + what + ", " + (hugepages ? "hugepages" : "ordinary memory") +
+                                ", kernels " + std::string(kernels::best_kernels().name));
+  manager_.ready(what);
+  life.run();
+  // From here on a signal ends the process, should a core never return.
+  for (const int number : {SIGTERM, SIGINT}) std::signal(number, SIG_DFL);
+  plane.stop();
+  life.print_counters();
+  log_line(LogLevel::kInfo, "ended");
+}
+
+}  // namespace tally::daemon

@@ -1,0 +1,38 @@
+#pragma once
+// The control thread: signals and timers around the control loop.
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "config/config.h"
+#include "daemon/sd_notify.h"
+#include "io/data_plane.h"
+#include "members/membership.h"
+
+namespace tally::daemon {
+
+// Takes the signals from its construction on, so that none is lost or fatal while the box starts.
+class Daemon {
+ public:
+  Daemon();
+  Daemon(const Daemon&) = delete;
+  Daemon& operator=(const Daemon&) = delete;
+  ~Daemon();
+
+  struct Start {
+    std::string path{};       // of the configuration, read again with SIGHUP
+    config::Config config{};  // with which the box has started
+    std::chrono::seconds drain{};
+  };
+
+  // Runs until SIGTERM or SIGINT have ended it. The cores of `plane` run and go on running.
+  void run(const Start& start, io::DataPlane& plane, members::MembershipEngine engine, bool hugepages);
+
+ private:
+  struct Signals;
+  std::unique_ptr<Signals> signals_;
+  ServiceManager manager_;
+};
+
+}  // namespace tally::daemon

@@ -1,0 +1,159 @@
+#include "daemon/member_loop.h"
+
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "members/texts.h"
+#include "tally/wire.h"
+
+namespace tally::daemon {
+namespace {
+
+std::vector<std::string> port_names(const Plane& plane) {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < plane.ports(); ++i)
+    names.push_back(plane.port_name(PortIndex{static_cast<std::uint16_t>(i)}));
+  return names;
+}
+
+// Whether the packet can change more than a lease. The engine verifies it; here only work is saved.
+bool changes_more_than_a_lease(std::span<const std::byte> datagram) noexcept {
+  if (datagram.size() < kHeaderBytes) return false;
+  const auto type = static_cast<PacketType>(datagram[offsetof(Header, type)]);
+  return type != PacketType::kHeartbeat && type != PacketType::kProbe;
+}
+
+}  // namespace
+
+MemberLoop::MemberLoop(Plane& plane, members::MembershipEngine engine, LogSink log, TimeNs now)
+    : plane_(plane),
+      engine_(std::move(engine)),
+      log_(log),
+      watch_(std::move(log), port_names(plane)),
+      shares_(plane),
+      turned_(now) {}
+
+bool MemberLoop::turn(TimeNs now) {
+  if (now > turned_ + kLate) engine_.unheard(now - turned_);
+  turned_ = now;
+  std::optional<io::Punt> punt = plane_.next_punt(buffer_);
+  std::optional<pipeline::Event> event = plane_.next_event();
+  bool changed = event.has_value();
+  if (punt || event || now >= engine_.deadline()) {
+    const bool due = now >= engine_.deadline();
+    refresh_seen();
+    changed = take_punts(punt, now) || changed;
+    for (; event; event = plane_.next_event()) take_event(*event, now);
+    engine_.tick(now);
+    changed = changed || due;
+  }
+  changed = publish() || changed;
+  changed = take_quiesced(now) || changed;
+  changed = send_answers(now) || changed;
+  if (changed) look(now);
+  rebalance(now);
+  return changed;
+}
+
+void MemberLoop::look(TimeNs now) {
+  refresh_seen();
+  watch_.look(engine_.status(now));
+}
+
+void MemberLoop::refresh_seen() {
+  for (const auto& [id, job] : watch_.jobs()) {
+    if (job.phase != members::JobPhase::kRunning && job.phase != members::JobPhase::kDraining) continue;
+    for (std::uint16_t r = 0; r < job.world; ++r) {
+      for (std::size_t core = 0; core < plane_.cores(); ++core)
+        engine_.seen(id, Rank{r}, plane_.last_seen(core, id, Rank{r}));
+    }
+  }
+}
+
+bool MemberLoop::take_punts(std::optional<io::Punt> punt, TimeNs now) {
+  bool changed = false;
+  crowded_ = false;
+  for (std::size_t n = 1; punt; ++n) {
+    const std::span<const std::byte> datagram = std::span(buffer_).first(punt->bytes);
+    changed = changed || changes_more_than_a_lease(datagram);
+    engine_.receive(datagram, punt->source, now);
+    crowded_ = n == kMostPunts;
+    punt = crowded_ ? std::nullopt : plane_.next_punt(buffer_);
+  }
+  return changed;
+}
+
+void MemberLoop::take_event(const pipeline::Event& event, TimeNs now) {
+  if (event.kind == pipeline::EventKind::kMismatch) {
+    engine_.report_mismatch(event.job, event.epoch, event.rank, event.others, event.sent.elements,
+                            event.stored.elements, event.sent.total, event.stored.total, now);
+    return;
+  }
+  const auto left_out = poisoned_.take(now);
+  if (!left_out) return;
+  log_(LogLevel::kWarning,
+       watch_.job_name(event.job) + ": rank " + std::to_string(raw(event.rank)) +
+           " sends values that do not match their own sums; they are dropped. Look at that "
+           "machine's memory and NIC" +
+           left_out_text(*left_out));
+}
+
+// Not one may be left out: each carries lines that the cores must zero.
+bool MemberLoop::publish() {
+  bool any = false;
+  while (auto publication = engine_.publication()) {
+    published_ = publication->version;
+    plane_.publish(std::move(*publication));
+    any = true;
+  }
+  if (any) news_ = published_;
+  return any;
+}
+
+// New caps are no change of a job: nobody waits for them and nothing is told.
+void MemberLoop::rebalance(TimeNs now) {
+  if (now < rebalanced_ + kRebalance) return;
+  rebalanced_ = now;
+  const auto demand = shares_.look(watch_.jobs());
+  if (demand.empty()) return;
+  engine_.rebalance(demand);
+  const std::uint64_t news = news_;
+  publish();
+  news_ = news;
+}
+
+bool MemberLoop::take_quiesced(TimeNs now) {
+  const std::uint64_t adopted = plane_.adopted();
+  if (adopted <= quiesced_) return false;
+  const bool news = quiesced_ < news_;
+  quiesced_ = adopted;
+  engine_.quiesced(adopted, now);
+  return news;
+}
+
+bool MemberLoop::send_answers(TimeNs now) {
+  bool changed = false;
+  while (const auto answer = engine_.next(buffer_)) {
+    const std::span<const std::byte> datagram = std::span(buffer_).first(answer->bytes);
+    changed = changed || changes_more_than_a_lease(datagram);
+    log_refusal(datagram, answer->to, now);
+    if (!plane_.inject(answer->to, datagram)) ++unsent_;
+  }
+  return changed;
+}
+
+void MemberLoop::log_refusal(std::span<const std::byte> datagram, const jobs::Binding& to, TimeNs now) {
+  if (static_cast<PacketType>(datagram[offsetof(Header, type)]) != PacketType::kJoined) return;
+  JoinedPayload joined;
+  std::memcpy(&joined, datagram.data() + kHeaderBytes, sizeof joined);
+  if (joined.status != JoinStatus::kRefused) return;
+  const auto left_out = refusals_.take(now);
+  if (!left_out) return;
+  const auto text = datagram.subspan(kHeaderBytes + sizeof joined);
+  log_(LogLevel::kWarning, "refused a worker at " + watch_.place_of(to) + ": " +
+                               members::cleaned({reinterpret_cast<const char*>(text.data()), text.size()}) +
+                               left_out_text(*left_out));
+}
+
+}  // namespace tally::daemon

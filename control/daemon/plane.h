@@ -1,0 +1,80 @@
+#pragma once
+// What control needs of the data plane, as an interface: the daemon's loop runs in unit tests against a plane
+// without DPDK. Called by the control thread only. Meanings: data_plane.h.
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "io/data_plane.h"
+
+namespace tally::daemon {
+
+class Plane {
+ public:
+  Plane() = default;
+  Plane(const Plane&) = delete;
+  Plane& operator=(const Plane&) = delete;
+  virtual ~Plane() = default;
+
+  virtual void publish(jobs::Publication publication) = 0;
+  [[nodiscard]] virtual std::uint64_t adopted() const = 0;
+  [[nodiscard]] virtual std::optional<io::Punt> next_punt(std::span<std::byte> out) = 0;
+  virtual bool inject(const jobs::Binding& to, std::span<const std::byte> datagram) = 0;
+  [[nodiscard]] virtual std::optional<pipeline::Event> next_event() = 0;
+
+  [[nodiscard]] virtual std::size_t cores() const = 0;
+  [[nodiscard]] virtual std::size_t ports() const = 0;
+  [[nodiscard]] virtual std::string port_name(PortIndex port) const = 0;
+  [[nodiscard]] virtual bool link_up(PortIndex port) const = 0;
+  [[nodiscard]] virtual dpdk::PortStatistics port_statistics(PortIndex port) const = 0;
+  [[nodiscard]] virtual io::DataPlane::ImpairedPort impaired(PortIndex port) const = 0;
+  [[nodiscard]] virtual const io::CoreStatistics& statistics(std::size_t core) const = 0;
+  [[nodiscard]] virtual JobCounters counters(std::size_t core, JobId job) const = 0;
+  [[nodiscard]] virtual TimeNs last_seen(std::size_t core, JobId job, Rank rank) const = 0;
+  [[nodiscard]] virtual std::uint32_t occupancy(std::size_t core, JobId job) const = 0;
+  [[nodiscard]] virtual pipeline::SlotCounters slots(std::size_t core, JobId job) const = 0;
+  [[nodiscard]] virtual server::MergeCounters server(std::size_t core) const = 0;
+  [[nodiscard]] virtual std::uint64_t overflows(std::size_t core, JobId job) const = 0;
+  [[nodiscard]] virtual std::size_t hosts() const = 0;
+  [[nodiscard]] virtual std::uint32_t mbufs_in_use() const = 0;
+};
+
+// The real one. The data plane outlives it.
+class RunningPlane final : public Plane {
+ public:
+  explicit RunningPlane(io::DataPlane& plane) noexcept : plane_(plane) {}
+
+  void publish(jobs::Publication publication) override { plane_.publish(std::move(publication)); }
+  std::uint64_t adopted() const override { return plane_.adopted(); }
+  std::optional<io::Punt> next_punt(std::span<std::byte> out) override { return plane_.next_punt(out); }
+  bool inject(const jobs::Binding& to, std::span<const std::byte> datagram) override {
+    return plane_.inject(to, datagram);
+  }
+  std::optional<pipeline::Event> next_event() override { return plane_.next_event(); }
+
+  std::size_t cores() const override { return plane_.cores(); }
+  std::size_t ports() const override { return plane_.ports(); }
+  std::string port_name(PortIndex port) const override { return plane_.port(port).name(); }
+  bool link_up(PortIndex port) const override { return plane_.port(port).link_up(); }
+  dpdk::PortStatistics port_statistics(PortIndex port) const override { return plane_.port_statistics(port); }
+  io::DataPlane::ImpairedPort impaired(PortIndex port) const override { return plane_.impaired(port); }
+  const io::CoreStatistics& statistics(std::size_t core) const override { return plane_.statistics(core); }
+  JobCounters counters(std::size_t core, JobId job) const override { return plane_.counters(core, job); }
+  TimeNs last_seen(std::size_t core, JobId job, Rank rank) const override {
+    return plane_.last_seen(core, job, rank);
+  }
+  std::uint32_t occupancy(std::size_t core, JobId job) const override { return plane_.occupancy(core, job); }
+  pipeline::SlotCounters slots(std::size_t core, JobId job) const override { return plane_.slots(core, job); }
+  server::MergeCounters server(std::size_t core) const override { return plane_.server(core); }
+  std::uint64_t overflows(std::size_t core, JobId job) const override { return plane_.overflows(core, job); }
+  std::size_t hosts() const override { return plane_.hosts(); }
+  std::uint32_t mbufs_in_use() const override { return plane_.mbufs_in_use(); }
+
+ private:
+  io::DataPlane& plane_;
+};
+
+}  // namespace tally::daemon

@@ -1,0 +1,97 @@
+#include "daemon/reload.h"
+
+#include <algorithm>
+#include <string>
+
+#include "config/reload_plan.h"
+#include "config/to_members.h"
+
+namespace tally::daemon {
+namespace {
+
+constexpr std::string_view kGone = "the job was withdrawn: it is gone from the box's configuration";
+
+std::string listed(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
+  return text;
+}
+
+std::string of_job(const std::string& name) { return "reload: job '" + name + "' "; }
+
+}  // namespace
+
+void Reload::take(const config::ConfigResult& read, members::MembershipEngine& engine, TimeNs now) {
+  if (!read) return refuse(read.error());
+  for (const config::Diagnostic& warning : read->warnings)
+    log_(LogLevel::kWarning, config::one_line(warning));
+  const config::ReloadPlan plan = config::plan_reload(config_, read->config);
+  const bool nothing =
+      plan.withdraw.empty() && plan.resize.empty() && plan.declare.empty() && plan.again.empty();
+  for (const auto& name : plan.withdraw) withdraw(name, engine);
+  for (const auto& wish : plan.resize) resize(wish, engine, now);
+  declare_again(plan, engine);
+  for (const auto& job : plan.declare) declare(job, engine);
+  if (!plan.restart.empty()) {
+    log_(LogLevel::kWarning, "reload: restart to apply: " + listed(plan.restart));
+  } else if (nothing) {
+    log_(LogLevel::kInfo, "reload: nothing differs from what runs");
+  }
+}
+
+void Reload::refuse(const config::Diagnostics& diagnostics) {
+  for (const config::Diagnostic& d : diagnostics) {
+    log_(d.severity == config::Severity::kError ? LogLevel::kError : LogLevel::kWarning, config::one_line(d));
+  }
+  log_(LogLevel::kError, "reload: the configuration has errors; nothing was changed");
+}
+
+void Reload::withdraw(const std::string& name, members::MembershipEngine& engine) {
+  if (auto done = engine.withdraw(name, kGone); !done)
+    return log_(LogLevel::kError, "reload: " + done.error().text());
+  std::erase_if(config_.jobs, [&](const config::JobSection& job) { return job.name == name; });
+  log_(LogLevel::kInfo, of_job(name) + "is gone from the configuration");
+}
+
+void Reload::resize(const config::ReloadPlan::Resize& wish, members::MembershipEngine& engine, TimeNs now) {
+  const auto job = std::find_if(config_.jobs.begin(), config_.jobs.end(),
+                                [&](const config::JobSection& j) { return j.name == wish.job; });
+  if (auto done = engine.resize(wish.job, wish.window, now); !done) {
+    return log_(LogLevel::kError, "reload: " + done.error().text() + "; the window stays " +
+                                      std::to_string(job->window) + ", reload again when that has changed");
+  }
+  log_(LogLevel::kInfo, of_job(wish.job) + "gets a window of " + std::to_string(wish.window) +
+                            " instead of " + std::to_string(job->window));
+  job->window = wish.window;
+}
+
+// Those whose successor could not be declared stay. All others are withdrawn before the first is declared:
+// one may have the addresses that another had.
+void Reload::declare_again(const config::ReloadPlan& plan, members::MembershipEngine& engine) {
+  const config::Replacements all = config::replacements(config_, plan.again);
+  for (const Error& error : all.refused)
+    log_(LogLevel::kError, "reload: " + error.text() + "; the session stays as it runs");
+  if (all.good.empty()) return;
+  std::vector<std::string> keys;
+  for (const auto& again : all.good) keys.insert(keys.end(), again.keys.begin(), again.keys.end());
+  log_(LogLevel::kWarning,
+       "reload: sessions are declared again, what they had begun is lost: " + listed(keys));
+  for (const auto& again : all.good) {
+    (void)engine.withdraw(again.session.name, kGone);
+    std::erase_if(config_.jobs,
+                  [&](const config::JobSection& was) { return was.name == again.session.name; });
+  }
+  for (const auto& again : all.good) declare(again.session, engine);
+}
+
+void Reload::declare(const config::JobSection& job, members::MembershipEngine& engine) {
+  auto id = config::is_session(job)
+                ? config::serves(config_, job).and_then([&] { return tally::config::declare(job, engine); })
+                : tally::config::declare(job, engine);
+  if (!id) return log_(LogLevel::kError, "reload: " + id.error().text() + "; the job is not declared");
+  config_.jobs.push_back(job);
+  log_(LogLevel::kInfo, of_job(job.name) + (config::is_session(job) ? "is declared: a session"
+                                                                    : "is declared: its workers may come"));
+}
+
+}  // namespace tally::daemon

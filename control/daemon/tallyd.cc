@@ -1,0 +1,93 @@
+// The daemon: a switch in software that sums gradients.
+
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <utility>
+
+#include "config/load_config.h"
+#include "daemon/box_start.h"
+#include "daemon/command_line.h"
+#include "daemon/daemon.h"
+#include "daemon/log.h"
+
+namespace tally::daemon {
+namespace {
+
+void print(std::FILE* to, const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), to);
+  std::fflush(to);
+}
+
+int check(const std::string& path) {
+  const auto loaded = config::load_config(path);
+  print(stderr, config::to_text(loaded ? loaded->warnings : loaded.error()));
+  if (!loaded) return kExitFailed;
+  print(stdout, path + ": good: " + summary(loaded->config) + "\n");
+  return kExitOk;
+}
+
+int dump(const std::string& path) {
+  const auto loaded = config::load_config(path);
+  print(stderr, config::to_text(loaded ? loaded->warnings : loaded.error()));
+  if (!loaded) return kExitFailed;
+  print(stdout, config::dump_config(loaded->config));
+  return kExitOk;
+}
+
+int failed_to_start(const Error& error) {
+  log_line(LogLevel::kError, "cannot start: " + error.text());
+  return kExitFailed;
+}
+
+int run(const CommandLine& line) {
+  const auto loaded = config::load_config(line.config);
+  if (!loaded) {
+    print(stderr, config::to_text(loaded.error()));
+    return kExitFailed;
+  }
+  const config::Config& config = loaded->config;
+  set_log_level(log_level(config));
+  for (const config::Diagnostic& warning : loaded->warnings)
+    log_line(LogLevel::kWarning, config::one_line(warning));
+  Daemon daemon;
+  auto members = start_members(config);
+  if (!members) return failed_to_start(members.error());
+  auto box = StartedBox::start(config, log_line);
+  if (!box) return failed_to_start(box.error());
+  daemon.run({line.config, config, line.drain}, box->plane(), std::move(*members), box->hugepages());
+  return kExitOk;
+}
+
+int act(const CommandLine& line) {
+  switch (line.action) {
+    case CommandLine::Action::kHelp:
+      print(stdout, line.help);
+      return kExitOk;
+    case CommandLine::Action::kVersion:
+      print(stdout, version_text());
+      return kExitOk;
+    case CommandLine::Action::kCheck:
+      return check(line.config);
+    case CommandLine::Action::kDumpConfig:
+      return dump(line.config);
+    case CommandLine::Action::kRun:
+      break;
+  }
+  return run(line);
+}
+
+}  // namespace
+}  // namespace tally::daemon
+
+int main(int argc, char** argv) {
+  try {
+    const auto line = tally::daemon::parse_command_line(argc, argv);
+    if (line) return tally::daemon::act(*line);
+    tally::daemon::print(stderr, line.error());
+    return tally::daemon::kExitUsage;
+  } catch (const std::exception& e) {
+    tally::daemon::log_line(tally::daemon::LogLevel::kError, std::string("ended by a failure: ") + e.what());
+    return tally::daemon::kExitFailed;
+  }
+}

@@ -1,0 +1,272 @@
+#include "daemon/watch.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <charconv>
+#include <cstddef>
+#include <set>
+#include <utility>
+
+#include "daemon/counters_report.h"
+#include "members/texts.h"
+
+namespace tally::daemon {
+namespace {
+
+std::string hex(std::uint64_t value) {
+  std::array<char, 16> digits{};
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value, 16);
+  return "0x" + std::string(digits.data(), end.ptr);
+}
+
+bool alive(members::JobPhase phase) noexcept {
+  return phase == members::JobPhase::kRunning || phase == members::JobPhase::kDraining;
+}
+
+std::string joined_of(const std::vector<members::RankStatus>& all) {
+  const auto here =
+      std::count_if(all.begin(), all.end(), [](const members::RankStatus& r) { return r.joined; });
+  return std::to_string(here) + " of " + std::to_string(all.size());
+}
+
+// The last few are named: those are worth a look.
+std::string who_is_here(const members::JobStatus& job) {
+  std::string text = joined_of(job.ranks) + " ranks";
+  if (!job.servers.empty()) text += " and " + joined_of(job.servers) + " servers";
+  text += " are here";
+  const int missing = std::popcount(job.missing) + std::popcount(job.missing_servers);
+  if (job.phase != members::JobPhase::kForming || missing == 0 || missing > 3) return text;
+  return text + ", waiting for " + members::members_text(job.missing, job.missing_servers);
+}
+
+std::string running_text(const members::JobStatus& job) {
+  return "running: generation " + hex(raw(job.generation)) + ", epoch " + hex(raw(job.epoch)) + ", window " +
+         std::to_string(job.window) + ", " + std::to_string(job.elements) + " elements per packet";
+}
+
+std::uint64_t left_ranks(const members::JobStatus& job) {
+  std::uint64_t left = 0;
+  for (std::size_t r = 0; r < job.ranks.size(); ++r)
+    left |= job.ranks[r].left ? bit_of(Rank{static_cast<std::uint16_t>(r)}) : 0;
+  return left;
+}
+
+}  // namespace
+
+void JobWatch::say(LogLevel level, const members::JobStatus& job, const std::string& text) const {
+  log_(level, "job '" + job.name + "': " + text);
+}
+
+std::string JobWatch::job_name(JobId id) const {
+  const auto job = jobs_.find(id);
+  return job == jobs_.end() ? "job " + std::to_string(raw(id)) : "job '" + job->second.name + "'";
+}
+
+std::string JobWatch::place_of(const jobs::Binding& binding) const {
+  const std::size_t port = raw(binding.port);
+  return members::address_text(binding.address) + " (port " +
+         (port < ports_.size() ? ports_[port] : std::to_string(port)) + ")";
+}
+
+void JobWatch::compare_rank(const members::JobStatus& is, Rank rank, const members::RankStatus& before,
+                            const members::RankStatus& now) const {
+  const std::string who = members::rank_text(rank);
+  if (now.joined && (!before.joined || before.instance != now.instance)) {
+    say(LogLevel::kInfo, is, who + " joined from " + place_of(now.binding) + "; " + who_is_here(is));
+  } else if (before.joined && !now.joined && is.phase == members::JobPhase::kForming) {
+    say(LogLevel::kInfo, is, who + " is gone again; " + who_is_here(is));
+  }
+  if (now.left && !before.left) say(LogLevel::kInfo, is, who + " left");
+}
+
+void JobWatch::compare_ranks(const members::JobStatus& was, const members::JobStatus& is) const {
+  const auto former = [](const std::vector<members::RankStatus>& all, std::size_t i) {
+    return i < all.size() ? all[i] : members::RankStatus{};
+  };
+  for (std::size_t r = 0; r < is.ranks.size(); ++r)
+    compare_rank(is, Rank{static_cast<std::uint16_t>(r)}, former(was.ranks, r), is.ranks[r]);
+  for (std::uint32_t s = 0; s < is.servers.size(); ++s)
+    compare_rank(is, server_rank(s), former(was.servers, s), is.servers[s]);
+}
+
+void JobWatch::phase_line(const members::JobStatus& was, const members::JobStatus& is) const {
+  switch (is.phase) {
+    case members::JobPhase::kDeclared:
+      return say(LogLevel::kInfo, is, "nobody is joined any more");
+    case members::JobPhase::kForming:
+      if (alive(was.phase)) return say(LogLevel::kInfo, is, "forming anew: its members are called back");
+      return say(LogLevel::kInfo, is, "forming");
+    case members::JobPhase::kRunning:
+      return say(LogLevel::kInfo, is, running_text(is));
+    case members::JobPhase::kDraining:
+      return say(LogLevel::kInfo, is,
+                 "draining: " + members::ranks_text(left_ranks(is)) + " left, the others go on");
+    case members::JobPhase::kEnded:
+      return say(LogLevel::kInfo, is, "ended: every rank has left");
+    case members::JobPhase::kAborted:
+      return say(LogLevel::kWarning, is, "aborted: " + is.reason);
+  }
+}
+
+void JobWatch::window_line(const members::JobStatus& was, const members::JobStatus& is) const {
+  if (!is.shrunk_for.empty() && (is.shrunk_for != was.shrunk_for || is.limit < was.limit)) {
+    say(LogLevel::kInfo, is,
+        "gives slot memory to job '" + is.shrunk_for + "' of higher priority: its window shrinks from " +
+            std::to_string(was.window) + " to " + std::to_string(is.limit));
+  } else if (was.limit != 0 && is.limit > was.limit) {
+    say(LogLevel::kInfo, is,
+        "grows back: window " + std::to_string(is.limit) + " of " + std::to_string(is.wanted_window));
+  }
+}
+
+void JobWatch::compare(const members::JobStatus& was, const members::JobStatus& is) const {
+  if (is.session) {
+    if (const auto news = session_news(was, is)) say(news->level, is, news->text);
+    return;
+  }
+  window_line(was, is);
+  const bool reason = is.reason != was.reason && !is.reason.empty();
+  const bool aborted_between = reason && alive(was.phase) && is.phase == members::JobPhase::kForming;
+  if (aborted_between) {
+    say(LogLevel::kWarning, is, "aborted, and forms again: " + is.reason);
+  } else if (reason && is.phase != members::JobPhase::kAborted) {
+    say(LogLevel::kWarning, is, is.reason);
+  }
+  const bool new_phase = is.phase != was.phase && !aborted_between;
+  const bool forms = is.phase == members::JobPhase::kForming;
+  if (new_phase && forms) phase_line(was, is);
+  compare_ranks(aborted_between ? members::JobStatus{} : was, is);
+  const bool new_epoch = is.phase == members::JobPhase::kRunning && is.epoch != was.epoch;
+  const bool aborted_again = is.phase == members::JobPhase::kAborted && reason;
+  if ((new_phase && !forms) || new_epoch || aborted_again) phase_line(was, is);
+}
+
+void JobWatch::look(const std::vector<members::JobStatus>& now) {
+  std::set<JobId> present;
+  for (const members::JobStatus& is : now) {
+    present.insert(is.id);
+    const auto [known, fresh] = jobs_.try_emplace(is.id, is);
+    if (fresh) {
+      compare(members::JobStatus{.id = is.id, .name = is.name, .world = is.world}, is);
+    } else {
+      compare(known->second, is);
+      known->second = is;
+    }
+  }
+  for (auto& [id, status] : jobs_) {
+    if (present.contains(id)) continue;
+    if (status.session && status.phase != members::JobPhase::kEnded) {
+      const SessionNews news = session_gone();
+      say(news.level, status, news.text);
+      status.phase = members::JobPhase::kEnded;
+      status.live = 0;
+    }
+    if (status.generation == Generation{}) continue;
+    say(LogLevel::kWarning, status, "withdrawn; its workers are told");
+    status.phase = members::JobPhase::kAborted;
+    status.generation = {};
+    status.live = 0;
+  }
+}
+
+namespace {
+
+std::string milliseconds(TimeNs t) { return std::to_string(t / kMillisecond) + " ms"; }
+
+}  // namespace
+
+BoxWatch::BoxWatch(const Plane& plane, LogSink log, TimeNs now)
+    : plane_(plane),
+      log_(std::move(log)),
+      started_(now),
+      link_up_(plane.ports(), false),
+      stalled_since_(plane.cores(), 0) {}
+
+void BoxWatch::look(TimeNs now) {
+  look_at_links();
+  look_at_cores(now);
+  look_at_memory(now);
+  look_at_punts(now);
+}
+
+void BoxWatch::look_at_links() {
+  for (std::size_t i = 0; i < link_up_.size(); ++i) {
+    const PortIndex port{static_cast<std::uint16_t>(i)};
+    const bool up = plane_.link_up(port);
+    if (up == link_up_[i]) continue;
+    link_up_[i] = up;
+    log_(LogLevel::kInfo, "port " + plane_.port_name(port) + ": link " + (up ? "up" : "down"));
+  }
+}
+
+TimeNs BoxWatch::silence(std::size_t core, TimeNs now) const {
+  const TimeNs last = std::max(plane_.statistics(core).last_turn.get(), started_);
+  return now > last ? now - last : 0;
+}
+
+TimeNs BoxWatch::longest_silence(TimeNs now) const {
+  TimeNs longest = 0;
+  for (std::size_t core = 0; core < stalled_since_.size(); ++core)
+    longest = std::max(longest, silence(core, now));
+  return longest;
+}
+
+void BoxWatch::look_at_cores(TimeNs now) {
+  for (std::size_t core = 0; core < stalled_since_.size(); ++core) {
+    const TimeNs silent = silence(core, now);
+    TimeNs& since = stalled_since_[core];
+    const std::string name = "data core " + std::to_string(core);
+    if (silent >= kStalled && since == 0) {
+      since = now - silent;
+      log_(LogLevel::kWarning, name + " has not done a turn for " + milliseconds(silent) +
+                                   ": is its CPU shared with another busy thread?");
+    } else if (silent < kStalled && since != 0) {
+      log_(LogLevel::kInfo, name + " runs again after " + milliseconds(now - since));
+      since = 0;
+    }
+  }
+}
+
+void BoxWatch::look_at_memory(TimeNs now) {
+  std::uint64_t lost = 0;
+  for (std::size_t core = 0; core < stalled_since_.size(); ++core) lost += plane_.statistics(core).no_mbuf;
+  for (std::size_t i = 0; i < link_up_.size(); ++i)
+    lost += plane_.port_statistics(PortIndex{static_cast<std::uint16_t>(i)}).rx_no_mbuf;
+  if (lost <= no_mbuf_) return;
+  const auto first = memory_lines_.take(now);
+  if (!first) return;
+  log_(LogLevel::kWarning,
+       "packet buffers ran out: " + std::to_string(lost - no_mbuf_) +
+           " frames lost; their senders repeat them. If it goes on, a port keeps what it is "
+           "given: see the counters (SIGUSR1)");
+  no_mbuf_ = lost;
+}
+
+void BoxWatch::look_at_punts(TimeNs now) {
+  std::uint64_t lost = 0;
+  for (std::size_t core = 0; core < stalled_since_.size(); ++core) lost += plane_.statistics(core).punts_lost;
+  if (lost <= punts_lost_ || !punt_lines_.take(now)) return;
+  log_(LogLevel::kWarning, "control packets came faster than they could be answered: " +
+                               std::to_string(lost - punts_lost_) + " lost; their senders repeat them");
+  punts_lost_ = lost;
+}
+
+std::vector<members::SharedDemand> ShareWatch::look(const std::map<JobId, members::JobStatus>& jobs) {
+  std::vector<members::SharedDemand> all;
+  for (const auto& [id, job] : jobs) {
+    const bool runs = job.phase == members::JobPhase::kRunning || job.phase == members::JobPhase::kDraining;
+    if (!runs || !shares_slots(job.discipline)) continue;
+    members::SharedDemand demand{.job = id};
+    std::uint64_t denied = 0;
+    for (std::size_t core = 0; core < plane_.cores(); ++core) {
+      demand.entries = std::max(demand.entries, plane_.occupancy(core, id));
+      denied += plane_.slots(core, id).denied;
+    }
+    demand.denied = std::exchange(denied_[id], denied) != denied;
+    all.push_back(demand);
+  }
+  return all;
+}
+
+}  // namespace tally::daemon

@@ -1,0 +1,93 @@
+#pragma once
+// What happened to jobs and ranks between two looks at the membership, as lines for people. Pure.
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "daemon/log.h"
+#include "daemon/plane.h"
+#include "members/membership.h"
+#include "members/membership_status.h"
+#include "tally/time.h"
+
+namespace tally::daemon {
+
+class JobWatch {
+ public:
+  // ports: names, by PortIndex.
+  JobWatch(LogSink log, std::vector<std::string> ports) : log_(std::move(log)), ports_(std::move(ports)) {}
+
+  void look(const std::vector<members::JobStatus>& now);
+
+  // The newest status of every job seen so far, also of those that are gone: their counters stay of interest.
+  [[nodiscard]] const std::map<JobId, members::JobStatus>& jobs() const noexcept { return jobs_; }
+  [[nodiscard]] std::string job_name(JobId id) const;
+  // "10.0.0.3 (port w3)"
+  [[nodiscard]] std::string place_of(const jobs::Binding& binding) const;
+
+ private:
+  void compare(const members::JobStatus& was, const members::JobStatus& is) const;
+  void compare_rank(const members::JobStatus& is, Rank rank, const members::RankStatus& before,
+                    const members::RankStatus& now) const;
+  void compare_ranks(const members::JobStatus& was, const members::JobStatus& is) const;
+  void window_line(const members::JobStatus& was, const members::JobStatus& is) const;
+  void phase_line(const members::JobStatus& was, const members::JobStatus& is) const;
+  void say(LogLevel level, const members::JobStatus& job, const std::string& text) const;
+
+  LogSink log_;
+  std::vector<std::string> ports_;
+  std::map<JobId, members::JobStatus> jobs_{};
+};
+
+// Links that come and go, cores that stand still, memory that runs out: looked at every kBoxLook, told once.
+// Pure. Owner: the control thread.
+
+inline constexpr TimeNs kBoxLook = 100 * kMillisecond;
+// An idle core sleeps 1 ms at most, so this is no sleep.
+inline constexpr TimeNs kStalled = 100 * kMillisecond;
+
+class BoxWatch {
+ public:
+  BoxWatch(const Plane& plane, LogSink log, TimeNs now);
+
+  void look(TimeNs now);
+  // How long ago the core did its last turn that we know of, of the core for which that is longest.
+  [[nodiscard]] TimeNs longest_silence(TimeNs now) const;
+
+ private:
+  [[nodiscard]] TimeNs silence(std::size_t core, TimeNs now) const;
+  void look_at_links();
+  void look_at_cores(TimeNs now);
+  void look_at_memory(TimeNs now);
+  void look_at_punts(TimeNs now);
+
+  const Plane& plane_;
+  LogSink log_;
+  TimeNs started_;
+  std::vector<bool> link_up_;
+  std::vector<TimeNs> stalled_since_;  // 0: it runs
+  std::uint64_t no_mbuf_ = 0;
+  std::uint64_t punts_lost_ = 0;
+  LogLimit memory_lines_{1, 60 * kSecond};
+  LogLimit punt_lines_{1, 60 * kSecond};
+};
+
+// What the jobs that share slots want, as the data cores show it. Owner: the control thread.
+
+class ShareWatch {
+ public:
+  // plane: outlives the watch.
+  explicit ShareWatch(const Plane& plane) noexcept : plane_(plane) {}
+
+  // The demand since the last look, of the running jobs that share slots.
+  [[nodiscard]] std::vector<members::SharedDemand> look(const std::map<JobId, members::JobStatus>& jobs);
+
+ private:
+  const Plane& plane_;
+  std::map<JobId, std::uint64_t> denied_;  // of all cores, at the last look
+};
+
+}  // namespace tally::daemon

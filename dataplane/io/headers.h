@@ -1,0 +1,95 @@
+#pragma once
+// The Ethernet, VLAN, IP and UDP headers from the box to one receiver, made once. What differs from frame to
+// frame is filled in: lengths, source port, checksums. Byte for byte what write_encapsulation() writes. Pure.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "dpdk/mbuf.h"
+#include "jobs/binding.h"
+#include "jobs/job_table.h"
+#include "l2/l2_headers.h"
+#include "pipeline/reply.h"
+#include "tally/ids.h"
+#include "tally/net.h"
+
+namespace tally::io {
+
+class HeaderTemplate {
+ public:
+  HeaderTemplate() = default;
+  // source_port: 0, or that of all frames. fragment: as of write_encapsulation().
+  HeaderTemplate(const jobs::Binding& to, const jobs::Box& box, std::uint16_t source_port = 0,
+                 std::uint16_t fragment = pipeline::kDontFragment) noexcept;
+
+  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }  // 42, 46, 62 or 66
+  [[nodiscard]] bool ipv6() const noexcept { return ipv6_; }
+
+  // Where the frames go from now on, instead of to.udp_port. IPv4.
+  void set_destination_port(std::uint16_t port) noexcept;
+
+  // source_port: 0 if all frames have the same. out: exactly bytes(). payload_sum: internet_sum() of the
+  // payload if ipv6(), else not looked at.
+  void write(std::byte* out, std::uint16_t source_port, std::uint32_t payload_bytes,
+             std::uint32_t payload_sum) const noexcept;
+
+ private:
+  std::array<std::byte, kMaxEncapsulation> header_{};  // lengths, checksums and mostly source port 0
+  std::uint8_t bytes_ = 0;
+  bool ipv6_ = false;
+  std::uint32_t sum_ = 0;  // of the IPv4 header, or of IPv6's pseudo header and UDP header, as they are here
+};
+
+// Header templates of every member, multicast group and external server of a job: made by control with the
+// job's row, read by all data cores, immutable.
+
+// One receiver: a member, the members that a multicast frame reaches, or a server.
+struct Receiver {
+  HeaderTemplate header;
+  PortIndex port{};
+};
+
+// Of a bitmap of ports; all of them if this one is not below 64.
+constexpr std::uint64_t bit_of_port(PortIndex port) noexcept {
+  return raw(port) < 64 ? std::uint64_t{1} << raw(port) : ~std::uint64_t{0};
+}
+
+struct JobHeaders {
+  JobHeaders(const jobs::Job& job, const jobs::Box& box);
+
+  bool ipv6 = false;       // some header of members or groups needs the payload's sum
+  bool one_frame = false;  // multicast: the frames to all leaders are the same bytes
+  // Bitmaps of ports; all of them if one is not below 64.
+  std::uint64_t member_ports = 0;
+  std::uint64_t group_ports = 0;              // multicast: of the leaders
+  std::array<Receiver, kMaxRanks> members{};  // of sessions: but for UDP destination and port of the box
+  std::array<Receiver, kMaxRanks> groups{};   // multicast, by leader
+  std::array<Receiver, kMaxServers> servers{};
+};
+
+// By job id, beside a job table.
+class HeaderTable {
+ public:
+  // Of `table`; takes over what `before`, the headers of `table_before`, has of rows that did not change.
+  HeaderTable(const jobs::JobTable& table, const jobs::Box& box, const HeaderTable* before,
+              const jobs::JobTable* table_before);
+
+  // job: a row of the table.
+  [[nodiscard]] const JobHeaders& of(const jobs::Job& job) const noexcept { return *rows_[raw(job.id)]; }
+
+ private:
+  std::array<std::shared_ptr<const JobHeaders>, kMaxJobs + 1> rows_{};
+};
+
+// Frames of the box's own: REJECT, and what control sends.
+
+// Before: the mempool. After: the caller owns a frame with `datagram` from the box to `to`. nullptr: no mbuf,
+// which is counted, or the pool's data room is too small for it.
+[[nodiscard]] rte_mbuf* make_frame(const jobs::Binding& to, const jobs::Box& box, std::uint16_t source_port,
+                                   std::span<const std::byte> datagram, rte_mempool* pool,
+                                   dpdk::MbufCounters& counters) noexcept;
+
+}  // namespace tally::io

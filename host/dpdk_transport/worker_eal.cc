@@ -1,0 +1,200 @@
+#include "dpdk_transport/worker_eal.h"
+
+#include <pthread.h>
+#include <rte_eal.h>
+#include <rte_errno.h>
+#include <rte_lcore.h>
+#include <rte_log.h>
+#include <unistd.h>
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string_view>
+#include <thread>
+
+#include "api/worker_options.h"
+#include "dpdk/eal.h"
+#include "dpdk/memif_device.h"
+#include "tally/ids.h"
+
+namespace tally::dpdk_transport {
+namespace {
+
+// memif says so at every device because there are no secondary processes here, and means nothing by it.
+constexpr std::string_view kHarmless = "Failed to register mp action callback";
+
+void log_to_stderr(std::uint32_t level, std::string_view line) {
+  if (level > RTE_LOG_WARNING || line.find(kHarmless) != std::string_view::npos) return;
+  std::fprintf(stderr, "libtally: DPDK: %.*s\n", static_cast<int>(line.size()), line.data());
+}
+
+Result<bool> start(std::vector<std::string> pci) {
+  dpdk::EalOptions options;
+  options.program = "libtally";
+  options.instance = "worker-" + std::to_string(getpid());
+  options.pinned = false;
+  options.memory_bytes = kWorkerMemory;
+  // Only a card wants hugepages. Who finds enough of them free may still find them taken a moment later, when
+  // the other workers of the machine or a restarted daemon took them, and DPDK cannot be started a second
+  // time.
+  options.hugepages = pci.empty() ? dpdk::EalOptions::Hugepages::kOff : dpdk::EalOptions::Hugepages::kAuto;
+  options.pci = std::move(pci);
+  std::optional<Result<dpdk::Eal>> started;
+  std::thread starter([&] {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, nullptr);
+    started.emplace(dpdk::Eal::start(options, log_to_stderr));
+  });
+  starter.join();
+  if (!*started) return tl::unexpected(started->error());
+  // Never cleaned up: progress threads of the program may still run when static objects are destroyed. What
+  // EAL holds is memory and threads of this process.
+  static const dpdk::Eal* const kept = new dpdk::Eal(std::move(**started));
+  return kept->hugepages();
+}
+
+// Unregisters at the end of the thread, wherever the transport is destroyed.
+struct Registration {
+  bool ours = false;
+  Registration() = default;
+  Registration(const Registration&) = delete;
+  Registration& operator=(const Registration&) = delete;
+  ~Registration() {
+    if (ours) rte_thread_unregister();
+  }
+};
+
+}  // namespace
+
+Result<bool> worker_eal(std::vector<std::string> pci) {
+  static std::atomic<pid_t> owner = 0;
+  static std::mutex mutex;
+  static std::optional<Result<bool>> outcome;
+  // Before the mutex, which a thread of the parent may have held during fork().
+  if (const pid_t started_by = owner.load(); started_by != 0 && started_by != getpid()) {
+    return fail(ErrorCode::kSystem,
+                "DPDK was started before fork() and does not survive it; join in processes that are started "
+                "afresh (exec), or fork before the first join");
+  }
+  const std::lock_guard lock(mutex);
+  if (outcome) return *outcome;
+  owner = getpid();
+  // EAL has lcores from rte_eal_init() on.
+  outcome = rte_lcore_count() > 0 ? Result<bool>(rte_eal_has_hugepages() != 0) : start(std::move(pci));
+  return *outcome;
+}
+
+Result<void> register_worker_thread() {
+  if (rte_lcore_id() != LCORE_ID_ANY) return {};
+  if (rte_thread_register() != 0) {
+    return fail(ErrorCode::kSystem, std::string("DPDK takes no more threads in this process: ") +
+                                        rte_strerror(rte_errno) + "; use fewer workers in one process");
+  }
+  static thread_local Registration registration;
+  registration.ours = true;
+  return {};
+}
+
+namespace {
+
+constexpr std::string_view kExample =
+    "for example dpdk:net_memif0,role=client,id=0,socket=/run/tally/memif.sock,socket-abstract=no";
+constexpr std::uint16_t kAnyRing = 1024;  // rsize= is checked where the port is opened
+
+tl::unexpected<Error> bad(std::string what) {
+  return fail(ErrorCode::kInvalidArgument, std::move(what), "TALLY_TRANSPORT");
+}
+bool is_pci(std::string_view name) {
+  return name.find(':') != std::string_view::npos && name.find('.') != std::string_view::npos &&
+         name.find_first_not_of("0123456789abcdefABCDEF:.") == std::string_view::npos;
+}
+
+Result<std::uint32_t> number(std::string_view key, std::string_view value, std::uint32_t least,
+                             std::uint32_t most) {
+  std::uint32_t n = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), n);
+  if (error == std::errc{} && end == value.data() + value.size() && n >= least && n <= most) return n;
+  return bad(std::string(key) + "=" + std::string(value) + ": must be a number from " +
+             std::to_string(least) + " to " + std::to_string(most));
+}
+
+// Those that are not the driver's business, or not as they are. `taken`: not passed on.
+Result<void> take(std::string_view key, std::string_view value, WorkerDevice& device, bool& taken) {
+  if (key == "queues") {
+    const auto n = number(key, value, 1, kMaxShards);
+    if (!n) return tl::unexpected(n.error());
+    device.queues = static_cast<std::uint16_t>(*n);
+    taken = true;
+    return {};
+  }
+  if (!device.memif) return {};
+  if (key == "role" && value == "server")
+    return bad("role=server: the box is the server, a worker is role=client");
+  if (key == "zero-copy" && value == "yes") return bad("zero-copy=yes: not in this version; leave it out");
+  if (key == "id") {
+    // The driver reads a word as 0.
+    if (const auto n = number(key, value, 0, UINT32_MAX); !n) return tl::unexpected(n.error());
+  }
+  // MemifRelay stands in for the daemon.
+  taken = key == "role" || key == "socket" || key == "socket-abstract";
+  return {};
+}
+
+// `words`: all arguments but ours, as they were given.
+Result<void> check_memif(const std::string& words, std::uint32_t frame_bytes, WorkerDevice& device) {
+  auto memif = dpdk::parse_memif(device.name + words, kAnyRing, frame_bytes);
+  if (!memif) return tl::unexpected(memif.error());
+  device.socket = memif->socket;
+  device.abstract_socket = memif->abstract;
+  if (device.abstract_socket) return {};
+  const auto directory = std::filesystem::path(device.socket).parent_path();
+  std::error_code ignored;
+  if (std::filesystem::is_directory(directory, ignored)) return {};
+  return bad("socket=" + device.socket + ": there is no directory " + in_quotes(directory.string()) +
+             "; name the same file as the port in the daemon's configuration, with its whole path");
+}
+
+}  // namespace
+
+std::string WorkerDevice::driver_string(std::string_view private_socket) const {
+  if (!memif) return name + arguments;
+  return name + ",role=client,socket-abstract=yes,socket=" + std::string(private_socket) + arguments;
+}
+
+Result<WorkerDevice> parse_worker_device(std::string_view text, std::uint32_t frame_bytes) {
+  WorkerDevice device;
+  const std::size_t comma = std::min(text.find(','), text.size());
+  device.name = text.substr(0, comma);
+  device.pci = is_pci(device.name);
+  device.memif = dpdk::is_memif(device.name);
+  if (!device.pci && !device.name.starts_with("net_")) {
+    return bad(in_quotes(device.name) + " is no device: it is a PCI address such as 0000:3b:00.0, or a " +
+               "virtual device, " + std::string(kExample));
+  }
+  std::string all;
+  for (std::string_view rest = text.substr(comma); !rest.empty();) {
+    rest.remove_prefix(1);
+    const std::string_view word = rest.substr(0, rest.find(','));
+    rest.remove_prefix(word.size());
+    const std::size_t equals = word.find('=');
+    if (equals == std::string_view::npos || equals == 0) return bad(in_quotes(word) + " is not KEY=VALUE");
+    const std::string_view key = word.substr(0, equals);
+    bool taken = false;
+    if (auto done = take(key, word.substr(equals + 1), device, taken); !done)
+      return tl::unexpected(done.error());
+    if (key != "queues") all.append(",").append(word);
+    if (!taken) device.arguments.append(",").append(word);
+  }
+  if (!device.memif) return device;
+  if (auto checked = check_memif(all, frame_bytes, device); !checked) return tl::unexpected(checked.error());
+  return device;
+}
+
+}  // namespace tally::dpdk_transport
