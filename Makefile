@@ -111,7 +111,7 @@ bench-full: ## all of them, as root, recorded with plots in bench/results
 	@'$(MAKE)' build
 	@tools/run-bench --full --record bench/results $(if $(JSON),--json '$(JSON)') '$(BUILD_DIR)'
 
-ab: need ## the loop bench of BASE and of HEAD in turn; fails when HEAD is slower
+ab: need ## the benches of loop and pipeline, of BASE and of HEAD in turn; fails when a row of HEAD is slower
 	@bench/ab BASE='$(BASE)' THRESHOLD='$(THRESHOLD)' JOBS=$(JOBS)
 
 experiment: configure ## compare the disciplines in virtual time, 15 minutes; QUICK=1 for a look
