@@ -98,11 +98,6 @@ struct PortSection {
   bool operator==(const PortSection&) const = default;
 };
 
-struct ControlSection {
-  std::string socket{};  // empty only before the configuration is complete
-  bool operator==(const ControlSection&) const = default;
-};
-
 struct LogSection {
   enum class Level : std::uint8_t { kTrace, kDebug, kInfo, kWarning, kError };
   Level level = Level::kInfo;
@@ -145,7 +140,6 @@ struct Config {
   DataplaneSection dataplane{};
   BoxSection box{};
   std::vector<PortSection> ports{};
-  ControlSection control{};
   LogSection log{};
   std::vector<JobSection> jobs{};
   bool operator==(const Config&) const = default;
