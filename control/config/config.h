@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "config/cidr.h"
-#include "config/port_device.h"
+#include "device/port_device.h"
 #include "members/job_config.h"
 #include "tally/discipline.h"
 #include "tally/net.h"
@@ -90,7 +90,7 @@ struct PortSection {
   enum class Checksum : std::uint8_t { kPort, kSoftware };
 
   std::string name{};
-  PortDevice device{};
+  device::PortDevice device{};
   std::uint16_t mtu = 1500;
   std::uint16_t queues = 1;
   Checksum checksum = Checksum::kSoftware;

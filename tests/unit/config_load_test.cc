@@ -211,7 +211,7 @@ TEST_F(ConfigFiles, ARackWithEveryKeyLoads) {
   EXPECT_EQ(c.box.ipv4, (config::Cidr4{{10, 0, 0, 1}, 24}));
   EXPECT_TRUE(c.box.ipv6.has_value());
   EXPECT_EQ(c.ports[0].queues, 2);
-  EXPECT_EQ(c.ports[1].device.kind, config::DeviceKind::kPci);
+  EXPECT_EQ(c.ports[1].device.kind, device::DeviceKind::kPci);
   EXPECT_EQ(c.ports[1].impair.loss_ppm, 2'500U);
   EXPECT_EQ(c.jobs[0].token, "secret");
   EXPECT_EQ(c.jobs[0].lease, 1'500 * kMillisecond);
