@@ -50,15 +50,6 @@ void check_memory(Checking& c) {
        "raise memory, or lower server or slots"});
 }
 
-void check_socket(Checking& c) {
-  const std::string usual = "/run/tally/" + c.config.instance + ".sock";
-  if (!c.places.sound("control.socket") || !c.places.sound("instance") || c.config.control.socket == usual)
-    return;
-  c.report.error(
-      c.places.of("control.socket"), "control.socket",
-      {c.config.control.socket + " is not in this version", "write " + usual + ", or leave the key out"});
-}
-
 // The default suits MTU 1500, IPv4 and the default of shared slots; elsewhere it is lowered rather than
 // refused.
 void lower_default_elements(Checking& c) {
@@ -131,7 +122,6 @@ bool has_embedded_server(const Config& config) noexcept {
 }
 
 void complete_defaults(Checking& c) {
-  if (c.config.control.socket.empty()) c.config.control.socket = "/run/tally/" + c.config.instance + ".sock";
   lower_default_elements(c);
   complete_workers(c);
   complete_servers(c);
@@ -140,7 +130,6 @@ void complete_defaults(Checking& c) {
 void check_config(Checking& c) {
   check_box(c);
   check_memory(c);
-  check_socket(c);
   check_ports(c);
   check_jobs(c);
   check_dialects(c);
@@ -156,34 +145,6 @@ constexpr std::array<Choice<LogSection::Level>, 5> kLevels{{{"trace", LogSection
                                                             {"info", LogSection::Level::kInfo},
                                                             {"warning", LogSection::Level::kWarning},
                                                             {"error", LogSection::Level::kError}}};
-
-ValueType<std::string> absolute_path() {
-  return scalar_type<std::string>(
-      "an absolute path",
-      [](const std::string& text) -> Parsed<std::string> {
-        if (!text.starts_with('/'))
-          return complain(shown(text) + " is not an absolute path", "begin it with /");
-        return text;
-      },
-      yaml_text);
-}
-
-ValueType<std::string> endpoint() {
-  return scalar_type<std::string>("ADDRESS:PORT", parse_endpoint, yaml_text);
-}
-
-const Schema<ControlSection>& control_schema() {
-  static const Schema<ControlSection> schema{
-      value_key("socket", &ControlSection::socket, absolute_path(),
-                "Where tallyctl finds the daemon; other paths: not in this version.",
-                "/run/tally/INSTANCE.sock"),
-      fixed_key<ControlSection>("http", std::string("127.0.0.1:9464"), endpoint(),
-                                "Metrics and the live page."),
-      fixed_key<ControlSection>("state", std::string("/var/lib/tally"), absolute_path(),
-                                "Where the job table is kept over restarts."),
-  };
-  return schema;
-}
 
 const Schema<LogSection>& log_schema() {
   static const Schema<LogSection> schema{
@@ -211,10 +172,10 @@ const Schema<Config>& config_schema() {
         key.required = true;
         return key;
       }(),
-      section_key("control", &Config::control, control_schema()),
       section_key("log", &Config::log, log_schema()),
       list_key("jobs", &Config::jobs, job_schema()),
-      later_key<Config>("admit", "A template for jobs that are not declared."),
+      refused_key<Config>("control", "tallyd has no socket for tallyctl, no HTTP and no job table on disk"),
+      refused_key<Config>("admit", "only jobs that are declared are admitted"),
   };
   return schema;
 }

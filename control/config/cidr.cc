@@ -144,24 +144,6 @@ Parsed<Mac> parse_mac(const std::string& text) {
   return *mac;
 }
 
-Parsed<std::string> parse_endpoint(const std::string& text) {
-  const auto colon = text.rfind(':');
-  const std::string help = "write ADDRESS:PORT, such as 127.0.0.1:9464";
-  if (colon == std::string::npos) return complain(shown(text) + " has no port", help);
-  const auto port = parse_unsigned(text.substr(colon + 1));
-  if (!port || *port < 1 || *port > 65'535) {
-    return complain(shown(text.substr(colon + 1)) + " is not a port (1 to 65535)", help);
-  }
-  std::string address = text.substr(0, colon);
-  const bool brackets = address.starts_with('[') && address.ends_with(']');
-  if (brackets) address = address.substr(1, address.size() - 2);
-  Ipv6 ignored{};
-  if (inet_pton(brackets ? AF_INET6 : AF_INET, address.c_str(), ignored.data()) != 1) {
-    return complain(shown(address) + " is not an IP address", help + " or [::1]:9464");
-  }
-  return text;
-}
-
 std::string to_text(const Cidr4& cidr) { return address_text(AF_INET, cidr.address.data(), cidr.prefix); }
 std::string to_text(const Cidr6& cidr) { return address_text(AF_INET6, cidr.address.data(), cidr.prefix); }
 

@@ -1,6 +1,5 @@
 #pragma once
-// Addresses as a configuration writes them: of a host with the length of its network, of Ethernet, of a
-// listening socket.
+// Addresses as a configuration writes them: of a host with the length of its network, of Ethernet.
 
 #include <cstdint>
 #include <string>
@@ -31,8 +30,6 @@ struct Cidr6 {
 [[nodiscard]] bool same_network(const Ipv4& address, const Cidr4& network) noexcept;
 // A unicast address, aa:bb:cc:dd:ee:ff.
 [[nodiscard]] Parsed<Mac> parse_mac(const std::string& text);
-// ADDRESS:PORT or [ADDRESS]:PORT; returned as written.
-[[nodiscard]] Parsed<std::string> parse_endpoint(const std::string& text);
 
 [[nodiscard]] std::string to_text(const Cidr4& cidr);
 [[nodiscard]] std::string to_text(const Cidr6& cidr);

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "config/cidr.h"
-#include "config/port_device.h"
+#include "device/port_device.h"
 #include "members/job_config.h"
 #include "tally/discipline.h"
 #include "tally/net.h"
@@ -90,17 +90,12 @@ struct PortSection {
   enum class Checksum : std::uint8_t { kPort, kSoftware };
 
   std::string name{};
-  PortDevice device{};
+  device::PortDevice device{};
   std::uint16_t mtu = 1500;
   std::uint16_t queues = 1;
   Checksum checksum = Checksum::kSoftware;
   ImpairSection impair{};
   bool operator==(const PortSection&) const = default;
-};
-
-struct ControlSection {
-  std::string socket{};  // empty only before the configuration is complete
-  bool operator==(const ControlSection&) const = default;
 };
 
 struct LogSection {
@@ -145,7 +140,6 @@ struct Config {
   DataplaneSection dataplane{};
   BoxSection box{};
   std::vector<PortSection> ports{};
-  ControlSection control{};
   LogSection log{};
   std::vector<JobSection> jobs{};
   bool operator==(const Config&) const = default;

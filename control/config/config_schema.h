@@ -17,12 +17,14 @@ template <class S>
 struct SchemaKey {
   std::string name;
   bool required = false;
-  std::function<void(const YamlNode&, const std::string& path, S&, Reading&)> read;
-  std::function<void(const S&, const std::string& indent, std::string& out)> dump;  // empty: never dumped
-  std::function<void(const std::string& prefix, std::vector<ReferenceRow>&)>
-      describe;  // rows of the reference
+  std::string refused = {};  // why it is in no configuration; all but the name is empty then
+  std::function<void(const YamlNode&, const std::string& path, S&, Reading&)> read = {};
+  std::function<void(const S&, const std::string& indent, std::string& out)> dump = {};
+  std::function<void(const std::string& prefix, std::vector<ReferenceRow>&)> describe =
+      {};  // rows of the reference
   // Paths of what is not the same in both; empty: nothing can differ.
-  std::function<void(const S&, const S&, const std::string& path, std::vector<std::string>& out)> compare;
+  std::function<void(const S&, const S&, const std::string& path, std::vector<std::string>& out)> compare =
+      {};
   std::function<bool(const S&)> needless = {};  // what was read makes a required key so; empty: nothing does
 };
 
@@ -34,7 +36,7 @@ template <class S>
 std::vector<std::string> key_names(const Schema<S>& schema) {
   std::vector<std::string> out;
   for (const auto& key : schema) {
-    if (key.dump) out.push_back(key.name);
+    if (key.refused.empty()) out.push_back(key.name);
   }
   return out;
 }
@@ -49,6 +51,8 @@ void read_section(const YamlNode& node, const std::string& path, const Schema<S>
         std::find_if(schema.begin(), schema.end(), [&](const auto& k) { return k.name == entry.key; });
     if (key == schema.end()) {
       report_unknown_key(entry, path, key_names(schema), reading);
+    } else if (!key->refused.empty()) {
+      report_refused_key(entry, path, key->refused, reading);
     } else {
       key->read(entry.value, member_path(path, key->name), out, reading);
     }
@@ -76,7 +80,9 @@ void compare_sections(const Schema<S>& schema, const S& a, const S& b, const std
 
 template <class S>
 void describe_section(const Schema<S>& schema, const std::string& prefix, std::vector<ReferenceRow>& rows) {
-  for (const auto& key : schema) key.describe(prefix, rows);
+  for (const auto& key : schema) {
+    if (key.describe) key.describe(prefix, rows);
+  }
 }
 
 // A single value or a list of them. Its default is the member's initialiser; fallback: how the reference
@@ -113,41 +119,11 @@ SchemaKey<S> required_key(std::string name, T S::*member, ValueType<T> type, std
   return key;
 }
 
-// Its function is not built: only this one value is accepted, and every other is refused by name.
-template <class S, class T>
-SchemaKey<S> fixed_key(std::string name, T value, ValueType<T> type, std::string doc) {
-  const std::string text = type.print(value);
-  SchemaKey<S> key{std::move(name)};
-  key.describe = [row = ReferenceRow{key.name, text + "; others: not in this version", text, std::move(doc)}](
-                     const std::string& prefix, std::vector<ReferenceRow>& rows) {
-    rows.push_back(row);
-    rows.back().path = member_path(prefix, row.path);
-  };
-  key.dump = [line = key.name + ": " + text + "\n"](const S&, const std::string& indent, std::string& out) {
-    out += indent + line;
-  };
-  key.read = [text, value, type = std::move(type)](const YamlNode& node, const std::string& path, S&,
-                                                   Reading& reading) {
-    T seen = value;
-    if (type.read(node, path, seen, reading) && !(seen == value)) {
-      report_not_here(node, path, type.print(seen), text, reading);
-    }
-  };
-  return key;
-}
-
-// Not built, and it has no default either: refused wherever it stands.
+// Of a function that is not built, which `why` names: refused wherever it stands, and in no reference.
 template <class S>
-SchemaKey<S> later_key(std::string name, std::string doc) {
+SchemaKey<S> refused_key(std::string name, std::string why) {
   SchemaKey<S> key{std::move(name)};
-  key.describe = [row = ReferenceRow{key.name, "not in this version", "", std::move(doc)}](
-                     const std::string& prefix, std::vector<ReferenceRow>& rows) {
-    rows.push_back(row);
-    rows.back().path = member_path(prefix, row.path);
-  };
-  key.read = [](const YamlNode& node, const std::string& path, S&, Reading& reading) {
-    report_not_here(node, path, "", "", reading);
-  };
+  key.refused = std::move(why);
   return key;
 }
 

@@ -30,7 +30,7 @@ ValueType<std::string> profile_name() {
   std::vector<std::string> words;
   words.reserve(pipeline::kProfiles.size());
   for (const auto& profile : pipeline::kProfiles) words.emplace_back(profile.name);
-  const ValueType<std::size_t> index = one_of_words(words, {});
+  const ValueType<std::size_t> index = one_of_words(words);
   return {index.form,
           [words, read = index.read](const YamlNode& node, const std::string& path, std::string& out,
                                      Reading& reading) {

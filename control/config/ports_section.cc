@@ -5,8 +5,8 @@
 
 #include "config/checks.h"
 #include "config/config_schema.h"
-#include "config/units.h"
 #include "device/kernel_device.h"
+#include "device/memif_device.h"
 
 namespace tally::config {
 namespace {
@@ -14,17 +14,36 @@ namespace {
 constexpr std::array<Choice<PortSection::Checksum>, 2> kChecksum{
     {{"software", PortSection::Checksum::kSoftware}, {"port", PortSection::Checksum::kPort}}};
 
-ValueType<PortDevice> device_type() {
+constexpr std::uint32_t kDescriptors = 1024;  // of each queue; no check depends on it
+
+// A complaint about a word that nobody knows, with the one that was meant.
+Complaint with_suggestion(const device::PortDevice& device, device::DeviceComplaint& complaint) {
+  const bool of_name = device.kind == device::DeviceKind::kOther && complaint.offset == 0;
+  const auto known = of_name ? device::device_names() : device::arguments_of(device.kind);
+  const std::string word =
+      of_name ? device.name.substr(0, device.name.find_last_not_of("0123456789") + 1) : complaint.about;
+  const bool unknown = !word.empty() && std::find(known.begin(), known.end(), word) == known.end();
+  const std::string near = unknown && !word.starts_with("eth_") ? nearest(word, known) : std::string();
+  if (!near.empty()) complaint.help = "did you mean " + near + "? " + complaint.help;
+  return {std::move(complaint.message), std::move(complaint.help), complaint.offset};
+}
+
+ValueType<device::PortDevice> device_type() {
   const std::string form = "a PCI address, or a virtual device of DPDK such as net_memif0,role=server,...";
-  const auto read = [form](const YamlNode& node, const std::string& path, PortDevice& out, Reading& reading) {
+  const auto read = [form](const YamlNode& node, const std::string& path, device::PortDevice& out,
+                           Reading& reading) {
     if (!expect_scalar(node, path, form, reading)) return false;
-    std::vector<Complaint> complaints;
-    PortDevice device = parse_device(node.text, complaints);
-    for (auto& complaint : complaints) report_value(node, path, std::move(complaint), form, reading);
+    device::DeviceComplaints complaints;
+    device::PortDevice device = device::parse_device(node.text, complaints);
+    if (device.kind == device::DeviceKind::kMemif)
+      complaints =
+          device::examine_memif_device(node.text, device::MemifEnd::kBox, 0, kDescriptors).complaints;
+    for (auto& complaint : complaints)
+      report_value(node, path, with_suggestion(device, complaint), form, reading);
     if (complaints.empty()) out = std::move(device);
     return complaints.empty();
   };
-  return {form, read, [](const PortDevice& device) { return yaml_text(device.text); }};
+  return {form, read, [](const device::PortDevice& device) { return yaml_text(device.text); }};
 }
 
 }  // namespace
@@ -49,12 +68,10 @@ const Schema<PortSection>& port_schema() {
 
 namespace {
 
-constexpr std::size_t kMaxPorts = 32;         // Debian's RTE_MAX_ETHPORTS
-constexpr std::uint32_t kEthernetBytes = 18;  // header and one VLAN tag
-constexpr std::uint32_t kDescriptors = 1024;  // of each queue; no check depends on it
+constexpr std::size_t kMaxPorts = 32;  // Debian's RTE_MAX_ETHPORTS
 
 // Where an argument stands inside the device's text; of the device when it is not there.
-Position position_of(const Checking& c, const std::string& path, const DeviceArgument* argument) {
+Position position_of(const Checking& c, const std::string& path, const device::DeviceArgument* argument) {
   Position at = c.places.of(path);
   if (argument == nullptr) return at;
   const std::string_view line = c.report.source().line(at.line);
@@ -89,13 +106,11 @@ void check_unique(Checking& c, std::map<std::string, std::uint32_t>& seen, const
 
 // The network interfaces that a port takes frames from, gives frames to, or makes. Two ports on one would
 // each get a part of its frames, or both get all.
-std::set<std::string> interfaces_of(const PortDevice& device) {
+std::set<std::string> interfaces_of(const device::PortDevice& device) {
   std::set<std::string> names;
-  if (device.kind != DeviceKind::kAfPacket && device.kind != DeviceKind::kAfXdp &&
-      device.kind != DeviceKind::kTap && device.kind != DeviceKind::kPcap)
-    return names;
+  if (!device::is_kernel(device.kind)) return names;
   for (const char* const key : {"iface", "remote", "rx_iface", "rx_iface_in", "tx_iface"}) {
-    if (const DeviceArgument* const a = device.find(key); a != nullptr) names.insert(a->value);
+    if (const device::DeviceArgument* const a = device.find(key); a != nullptr) names.insert(a->value);
   }
   return names;
 }
@@ -116,43 +131,29 @@ void check_names_and_devices(Checking& c) {
     check_unique(c, devices, port.device.name, path, c.places.of(path), "the device " + port.device.name);
     for (const std::string& interface : interfaces_of(port.device)) {
       const auto at = std::find_if(port.device.arguments.begin(), port.device.arguments.end(),
-                                   [&](const DeviceArgument& a) { return a.value == interface; });
+                                   [&](const device::DeviceArgument& a) { return a.value == interface; });
       check_unique(c, interfaces, interface, path, position_of(c, path, &*at), "the interface " + interface);
     }
-    if (port.device.kind != DeviceKind::kMemif) continue;
-    const std::string id = port.device.value_or("id", "0");
-    const std::string socket = port.device.value_or("socket", kMemifSocket);
-    std::string meeting = "id " + id;
-    meeting.append(" of ").append(socket);
+    if (port.device.kind != device::DeviceKind::kMemif) continue;
+    const device::MemifDevice memif =
+        device::examine_memif_device(port.device.text, device::MemifEnd::kBox, 0, kDescriptors);
+    const std::string meeting = "id " + std::to_string(memif.id) + " of " + memif.socket;
     check_unique(c, memif_ids, meeting, path, position_of(c, path, port.device.find("id")), meeting);
   }
 }
 
-void check_memif(Checking& c, const PortSection& port, const std::string& path, bool mtu_is_sound) {
-  const DeviceArgument* const bsize = port.device.find("bsize");
-  const std::uint32_t frame = port.mtu + kEthernetBytes;
-  const auto buffer = parse_unsigned(port.device.value_or("bsize", std::to_string(kMemifBufferBytes)));
-  if (mtu_is_sound && buffer && *buffer < frame) {
-    c.report.error(position_of(c, path, bsize), path,
-                   {"bsize is " + std::to_string(*buffer) + ", but a frame of mtu " +
-                        std::to_string(port.mtu) + " has " + std::to_string(frame) + " bytes",
-                    frame <= kMemifBufferBytes ? "write bsize=2048" : "write bsize=9216"});
-  }
-  if (port.device.find("socket-abstract") == nullptr) {
-    c.report.warning(c.places.of(path), path,
-                     {"the socket is abstract: no file, and workers in containers do not see it",
-                      "add socket-abstract=no, or socket-abstract=yes if that is meant"});
-  }
-}
-
-// What the kernel's drivers do not take. At the argument, or at the port's own key.
-void check_kernel_port(Checking& c, std::size_t i) {
+// What the driver does not take. At the argument, or at the port's own key.
+void check_device(Checking& c, std::size_t i) {
   const PortSection& port = c.config.ports[i];
   const std::string device = path_of("ports", i, "device");
   if (!c.places.sound(device)) return;
-  const device::KernelDevice kernel =
-      device::examine_kernel_device(port.device.text, port.mtu, port.queues, kDescriptors);
-  for (const device::DeviceComplaint& complaint : kernel.complaints) {
+  const bool memif = port.device.kind == device::DeviceKind::kMemif;
+  const std::uint32_t mtu = c.places.sound(path_of("ports", i, "mtu")) ? port.mtu : 0;
+  const device::DeviceComplaints complaints =
+      memif ? device::examine_memif_device(port.device.text, device::MemifEnd::kBox, mtu, kDescriptors)
+                  .complaints
+            : device::examine_kernel_device(port.device.text, port.mtu, port.queues, kDescriptors).complaints;
+  for (const device::DeviceComplaint& complaint : complaints) {
     const bool own = complaint.about == "mtu" || complaint.about == "queues";
     const std::string path = own ? path_of("ports", i, complaint.about.c_str()) : device;
     if (!c.places.sound(path)) continue;
@@ -161,13 +162,18 @@ void check_kernel_port(Checking& c, std::size_t i) {
                             : position_of(c, device, port.device.find(complaint.about));
     c.report.error(at, path, {complaint.message, complaint.help});
   }
+  if (memif && !port.device.has("socket-abstract")) {
+    c.report.warning(c.places.of(device), device,
+                     {"the socket is abstract: no file, and workers in containers do not see it",
+                      "add socket-abstract=no, or socket-abstract=yes if that is meant"});
+  }
 }
 
 // All ports take their buffers from one mempool, which af_xdp shares with the kernel in pieces of a page at
 // most.
 void check_umem_room(Checking& c) {
   const auto& ports = c.config.ports;
-  const auto is_xdp = [](const PortSection& port) { return port.device.kind == DeviceKind::kAfXdp; };
+  const auto is_xdp = [](const PortSection& port) { return port.device.kind == device::DeviceKind::kAfXdp; };
   const auto xdp = std::find_if(ports.begin(), ports.end(), is_xdp);
   if (xdp == ports.end()) return;
   for (std::size_t i = 0; i < ports.size(); ++i) {
@@ -177,12 +183,12 @@ void check_umem_room(Checking& c) {
     const device::KernelDevice kernel =
         device::examine_kernel_device(ports[i].device.text, ports[i].mtu, ports[i].queues, kDescriptors);
     if (!kernel.complaints.empty()) continue;
-    const std::uint32_t own = ports[i].mtu + device::kFrameBytes + device::kReplySlack;
+    const std::uint32_t own = ports[i].mtu + device::kEthernetBytes + device::kReplySlack;
     std::uint32_t room = std::max(own + device::kXdpHeadroom, kernel.least_room);
     // Many NICs fill buffers in whole KiB only.
-    if (ports[i].device.kind == DeviceKind::kPci) room = std::max(room, (own + 1023) / 1024 * 1024);
+    if (ports[i].device.kind == device::DeviceKind::kPci) room = std::max(room, (own + 1023) / 1024 * 1024);
     if (room <= device::kMostUmemRoom) continue;
-    const DeviceArgument* const framesz =
+    const device::DeviceArgument* const framesz =
         own + device::kXdpHeadroom <= device::kMostUmemRoom ? ports[i].device.find("framesz") : nullptr;
     const bool by_mtu = framesz == nullptr && c.places.written(mtu);
     c.report.error(
@@ -194,13 +200,9 @@ void check_umem_room(Checking& c) {
   }
 }
 
-void check_port(Checking& c, std::size_t i) {
+void check_queues(Checking& c, std::size_t i) {
   const PortSection& port = c.config.ports[i];
-  const std::string device = path_of("ports", i, "device");
   const std::string queues = path_of("ports", i, "queues");
-  if (c.places.sound(device) && port.device.kind == DeviceKind::kMemif) {
-    check_memif(c, port, device, c.places.sound(path_of("ports", i, "mtu")));
-  }
   const std::size_t cores = c.config.dataplane.cores.size();
   if (c.places.sound(queues) && c.places.sound("dataplane.cores") && port.queues > cores) {
     c.report.error(c.places.of(queues), queues,
@@ -216,8 +218,8 @@ void check_ports(Checking& c) {
   check_count(c);
   check_names_and_devices(c);
   for (std::size_t i = 0; i < c.config.ports.size(); ++i) {
-    check_port(c, i);
-    check_kernel_port(c, i);
+    check_device(c, i);
+    check_queues(c, i);
     check_impair(c, i);
   }
   check_umem_room(c);

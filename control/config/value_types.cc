@@ -127,13 +127,9 @@ void report_missing(const YamlNode& map, const std::string& path, const std::str
   reading.report.error(at, path, {"the key " + key + " is missing", "add it: it has no default"});
 }
 
-void report_not_here(const YamlNode& node, const std::string& path, const std::string& value,
-                     const std::string& only, Reading& reading) {
-  reading.places.mark_broken(path);
-  if (node.kind == Kind::kBroken) return;
-  reading.report.error(node.at, path,
-                       {(value.empty() ? "this key" : value) + " is not in this version",
-                        only.empty() ? "remove it" : "write " + only + ", or leave the key out"});
+void report_refused_key(const YamlEntry& entry, const std::string& path, const std::string& why,
+                        Reading& reading) {
+  reading.report.error(entry.at, member_path(path, entry.key), {"not in this version: " + why, "remove it"});
 }
 
 namespace {
@@ -172,16 +168,10 @@ std::string switched(const std::string& text, const std::vector<std::string>& wo
   return std::find(words.begin(), words.end(), word) != words.end() ? word : std::string();
 }
 
-Complaint not_one_of(const std::string& text, const std::vector<std::string>& words,
-                     const std::vector<std::string>& later) {
+Complaint not_one_of(const std::string& text, const std::vector<std::string>& words) {
   const std::string write = "write " + joined_by_or(words);
-  if (std::find(later.begin(), later.end(), text) != later.end()) {
-    return {text + " is not in this version", write};
-  }
-  std::vector<std::string> all = words;
-  all.insert(all.end(), later.begin(), later.end());
   std::string near = switched(text, words);
-  if (near.empty()) near = nearest(text, all);
+  if (near.empty()) near = nearest(text, words);
   return {shown(text) + " is not a value of this key",
           near.empty() || words.size() == 1 ? write : "did you mean " + near + "? " + write};
 }
@@ -296,35 +286,19 @@ ValueType<std::string> name_up_to(std::size_t longest) {
       yaml_text);
 }
 
-ValueType<std::size_t> one_of_words(const std::vector<std::string>& words,
-                                    const std::vector<std::string>& later) {
-  std::string form = joined_by_or(words);
-  if (!later.empty()) form += "; later: " + joined_by_or(later);
-  const auto read = [words, later](const YamlNode& node, const std::string& path, std::size_t& out,
-                                   Reading& reading) {
+ValueType<std::size_t> one_of_words(const std::vector<std::string>& words) {
+  const auto read = [words](const YamlNode& node, const std::string& path, std::size_t& out,
+                            Reading& reading) {
     if (!expect_scalar(node, path, joined_by_or(words), reading)) return false;
     const auto word = std::find(words.begin(), words.end(), node.text);
     if (word == words.end()) {
-      reading.report.error(node.at, path, not_one_of(node.text, words, later));
+      reading.report.error(node.at, path, not_one_of(node.text, words));
       return false;
     }
     out = static_cast<std::size_t>(word - words.begin());
     return true;
   };
-  return {std::move(form), read, [words](const std::size_t& index) { return words.at(index); }};
-}
-
-ValueType<std::string> only_word(const std::string& word, const std::vector<std::string>& later) {
-  const ValueType<std::size_t> index = one_of_words({word}, later);
-  return {index.form,
-          [word, read = index.read](const YamlNode& node, const std::string& path, std::string& out,
-                                    Reading& reading) {
-            std::size_t at = 0;
-            if (!read(node, path, at, reading)) return false;
-            out = word;
-            return true;
-          },
-          [](const std::string& text) { return text; }};
+  return {joined_by_or(words), read, [words](const std::size_t& index) { return words.at(index); }};
 }
 
 }  // namespace tally::config

@@ -37,9 +37,8 @@ bool expect_scalar(const YamlNode& node, const std::string& path, const std::str
 void report_unknown_key(const YamlEntry& entry, const std::string& path,
                         const std::vector<std::string>& known, Reading& reading);
 void report_missing(const YamlNode& map, const std::string& path, const std::string& key, Reading& reading);
-// '<value> is not in this version'. An empty value: the key itself. only: what works; empty: nothing.
-void report_not_here(const YamlNode& node, const std::string& path, const std::string& value,
-                     const std::string& only, Reading& reading);
+void report_refused_key(const YamlEntry& entry, const std::string& path, const std::string& why,
+                        Reading& reading);
 
 template <class T>
 struct ValueType {
@@ -106,9 +105,8 @@ ValueType<T> whole_number_in(T lowest, T highest) {
 // Letters, digits, '_', '-' and '.', beginning with a letter or a digit.
 [[nodiscard]] ValueType<std::string> name_up_to(std::size_t longest);
 
-// The index of one of the words. later: words that are known and refused by name.
-[[nodiscard]] ValueType<std::size_t> one_of_words(const std::vector<std::string>& words,
-                                                  const std::vector<std::string>& later);
+// The index of one of the words.
+[[nodiscard]] ValueType<std::size_t> one_of_words(const std::vector<std::string>& words);
 
 template <class E>
 struct Choice {
@@ -117,11 +115,11 @@ struct Choice {
 };
 
 template <class E, std::size_t N>
-ValueType<E> one_of(const std::array<Choice<E>, N>& choices, const std::vector<std::string>& later = {}) {
+ValueType<E> one_of(const std::array<Choice<E>, N>& choices) {
   std::vector<std::string> words;
   words.reserve(N);
   for (const auto& choice : choices) words.emplace_back(choice.word);
-  const ValueType<std::size_t> index = one_of_words(words, later);
+  const ValueType<std::size_t> index = one_of_words(words);
   return {
       index.form,
       [choices, read = index.read](const YamlNode& node, const std::string& path, E& out, Reading& reading) {
@@ -137,10 +135,6 @@ ValueType<E> one_of(const std::array<Choice<E>, N>& choices, const std::vector<s
         return std::string();
       }};
 }
-
-// The word itself, for keys of which one word works.
-[[nodiscard]] ValueType<std::string> only_word(const std::string& word,
-                                               const std::vector<std::string>& later);
 
 // `word` for nothing.
 template <class T>

@@ -98,8 +98,6 @@ Result<members::MembershipEngine> start_members(const config::Config& config) {
 
 namespace {
 
-constexpr std::uint16_t kFrameOverhead = 18;  // Ethernet and one VLAN tag
-
 std::string counted(std::size_t n, const std::string& word) {
   return std::to_string(n) + " " + word + (n == 1 ? "" : "s");
 }
@@ -135,7 +133,7 @@ dpdk::EalOptions eal_options(const config::Config& config) {
       break;
   }
   for (const config::PortSection& port : config.ports) {
-    if (port.device.kind == config::DeviceKind::kPci) options.pci.push_back(port.device.text);
+    if (port.device.kind == device::DeviceKind::kPci) options.pci.push_back(port.device.text);
   }
   return options;
 }
@@ -143,7 +141,7 @@ dpdk::EalOptions eal_options(const config::Config& config) {
 dpdk::PortOptions port_options(const config::Config& config, const config::PortSection& port) {
   return {.name = port.name,
           .device = port.device.text,
-          .pci = port.device.kind == config::DeviceKind::kPci,
+          .pci = port.device.kind == device::DeviceKind::kPci,
           .mtu = port.mtu,
           .receive_queues = port.queues,
           .transmit_queues = static_cast<std::uint16_t>(config.dataplane.cores.size()),
@@ -169,7 +167,8 @@ dpdk::PoolDemand pool_demand(const config::Config& config) {
     demand.impaired_in += impair::most_kept(impair.in) * options.receive_queues;
     demand.impaired_out += impair::most_kept(impair.out) * options.transmit_queues;
     demand.nic |= options.pci;
-    demand.frame_bytes = std::max(demand.frame_bytes, static_cast<std::uint16_t>(port.mtu + kFrameOverhead));
+    demand.frame_bytes =
+        std::max(demand.frame_bytes, static_cast<std::uint16_t>(port.mtu + device::kEthernetBytes));
   }
   // The first job with external servers may come with a reload, and the mempools are made once.
   demand.servers = config::shared_entries_per_core(config.dataplane) != 0;
@@ -261,7 +260,7 @@ void steer_ports(const config::Config& config, std::span<const io::BoxPort> port
     }
     options.vlan = false;
     const auto untagged = dpdk::apply_flow_rules(port.traits().id, dpdk::flow_rules(options));
-    const bool card = config.ports[i].device.kind == config::DeviceKind::kPci;
+    const bool card = config.ports[i].device.kind == device::DeviceKind::kPci;
     log(untagged || !card ? LogLevel::kInfo : LogLevel::kWarning,
         name + (untagged ? brings(options, "each chunk without a VLAN tag") +
                                "; tagged ones are handed over between the cores"

@@ -7,7 +7,7 @@
 
 namespace tally::daemon {
 
-// What the process returns, as tallyctl will: 3 to 5 are not tallyd's.
+// What the process returns.
 enum ExitCode : int { kExitOk = 0, kExitFailed = 1, kExitUsage = 2 };
 
 struct CommandLine {

@@ -10,8 +10,8 @@ std::string listed(const std::vector<std::string>& names) {
 }
 
 // The kernel's stack sees what arrives as well; af_xdp takes it away.
-bool shares_with_host(KernelDriver driver) {
-  return driver == KernelDriver::kAfPacket || driver == KernelDriver::kPcap;
+bool shares_with_host(DeviceKind driver) {
+  return driver == DeviceKind::kAfPacket || driver == DeviceKind::kPcap;
 }
 
 }  // namespace
@@ -39,12 +39,12 @@ InterfaceAdvice advise(const KernelDevice& device, std::uint32_t mtu, const Inte
   if (facts.mtu > mtu)
     warn("has mtu " + std::to_string(facts.mtu) + ", the port " + std::to_string(mtu) +
          ": longer frames are cut or lost; " + set_mtu);
-  if (facts.merges && shares_with_host(device.driver))
+  if (facts.merges && shares_with_host(device.kind))
     warn("merges what it receives into frames larger than its mtu, which are cut: ethtool -K " + name +
          " gro off lro off");
-  if (facts.has_ipv4 && shares_with_host(device.driver))
+  if (facts.has_ipv4 && shares_with_host(device.kind))
     warn("has an IPv4 address, so that the kernel answers what arrives too: ip address flush dev " + name);
-  if (device.driver == KernelDriver::kAfXdp && facts.queues > 1)
+  if (device.kind == DeviceKind::kAfXdp && facts.queues > 1)
     warn("has " + std::to_string(facts.queues) +
          " queues, of which one is read; the kernel keeps what arrives in the others: ethtool -L " + name +
          (facts.combined ? " combined 1" : " rx 1"));

@@ -1,144 +1,27 @@
 #include "device/kernel_device.h"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <numeric>
 
 namespace tally::device {
 namespace {
 
-constexpr std::size_t kLongestInterface = 15;  // IFNAMSIZ with its NUL byte
-
-}  // namespace
-
-DeviceWords::DeviceWords(std::string_view text) {
-  const std::size_t comma = std::min(text.find(','), text.size());
-  name_ = text.substr(0, comma);
-  for (std::string_view rest = text.substr(comma); !rest.empty();) {
-    rest.remove_prefix(1);
-    const std::string_view word = rest.substr(0, rest.find(','));
-    rest.remove_prefix(word.size());
-    const std::size_t equals = std::min(word.find('='), word.size());
-    words_.push_back(
-        {std::string(word.substr(0, equals)), std::string(word.substr(std::min(equals + 1, word.size())))});
-  }
-}
-
-const std::string* DeviceWords::find(std::string_view key) const noexcept {
-  const auto at = std::ranges::find(words_, key, &Word::key);
-  return at == words_.end() ? nullptr : &at->value;
-}
-
-std::optional<std::uint32_t> DeviceWords::number(std::string_view key, std::uint32_t lowest,
-                                                 std::uint32_t highest, std::uint32_t otherwise,
-                                                 std::vector<DeviceComplaint>& complaints) const {
-  const std::string* const value = find(key);
-  if (value == nullptr) return otherwise;
-  std::uint32_t n = 0;
-  const char* const last = value->data() + value->size();
-  const auto [end, error] = std::from_chars(value->data(), last, n);
-  if (error == std::errc{} && end == last && n >= lowest && n <= highest) return n;
-  const std::string range =
-      lowest == highest ? "write " + std::to_string(lowest) + ", or leave it out"
-      : lowest == 0 && highest == 1
-          ? "write 0 or 1"
-          : "write a whole number from " + std::to_string(lowest) + " to " + std::to_string(highest);
-  complaints.push_back({std::string(key), std::string(key) + " is '" + *value + "'", range});
-  return std::nullopt;
-}
-
-std::string DeviceWords::interface(std::string_view key, std::vector<DeviceComplaint>& complaints) const {
-  const std::string* const name = find(key);
-  if (name == nullptr) return {};
-  if (name->empty() || name->size() > kLongestInterface || name->find_first_of("/ :") != std::string::npos ||
-      *name == "." || *name == "..") {
-    complaints.push_back({std::string(key), "'" + *name + "' cannot be the name of a network interface",
-                          "a name has 1 to 15 bytes, without space, / and :; `ip link` lists those here"});
-    return {};
-  }
-  return *name;
-}
-
-void DeviceWords::add(std::string_view key, std::string_view value) {
-  words_.push_back({std::string(key), std::string(value)});
-}
-
-std::string DeviceWords::text() const {
-  std::string text = name_;
-  for (const Word& word : words_) text.append(",").append(word.key).append("=").append(word.value);
-  return text;
-}
-
-namespace {
-
-struct KernelName {
-  std::string_view prefix;
-  KernelDriver driver;
-};
-
-constexpr std::array kNames{
-    KernelName{"net_af_packet", KernelDriver::kAfPacket},
-    KernelName{"net_af_xdp", KernelDriver::kAfXdp},
-    KernelName{"net_tap", KernelDriver::kTap},
-    KernelName{"net_pcap", KernelDriver::kPcap},
-};
-
-// net_tap, net_tap0; not net_tapestry.
-KernelDriver driver_of(std::string_view text) {
-  const std::string_view name = text.substr(0, text.find(','));
-  for (const KernelName& n : kNames) {
-    if (name.starts_with(n.prefix) &&
-        name.find_first_not_of("0123456789", n.prefix.size()) == std::string_view::npos)
-      return n.driver;
-  }
-  return KernelDriver::kNone;
-}
-
-}  // namespace
-
-std::string required_interface(const DeviceWords& words, std::vector<DeviceComplaint>& complaints) {
+// The interface that must be there, or a complaint.
+std::string required_interface(const PortDevice& words, DeviceComplaints& complaints) {
   if (!words.has("iface"))
     complaints.push_back({"", "iface is missing", "name the network interface: iface=eth1"});
   return words.interface("iface", complaints);
 }
 
-void one_queue_only(std::string_view driver, std::uint32_t queues, std::vector<DeviceComplaint>& complaints) {
+void one_queue_only(std::string_view driver, std::uint32_t queues, DeviceComplaints& complaints) {
   if (queues > 1)
     complaints.push_back({"queues",
                           std::to_string(queues) + " queues, but " + std::string(driver) + " has one here",
                           "write queues: 1; the cores divide the work among themselves"});
 }
 
-KernelDevice examine_kernel_device(std::string_view text, std::uint32_t mtu, std::uint32_t queues,
-                                   std::uint32_t descriptors, std::uint32_t burst) {
-  KernelDevice device{.driver = driver_of(text), .device = std::string(text)};
-  if (device.driver == KernelDriver::kNone) return device;
-  DeviceWords words(text);
-  switch (device.driver) {
-    case KernelDriver::kAfPacket:
-      examine_af_packet(words, mtu, queues, burst, device);
-      break;
-    case KernelDriver::kAfXdp:
-      examine_af_xdp(words, mtu, queues, descriptors, device);
-      break;
-    case KernelDriver::kTap:
-      examine_tap(words, mtu, queues, descriptors, device);
-      break;
-    case KernelDriver::kPcap:
-      examine_pcap(words, queues, device);
-      break;
-    case KernelDriver::kNone:
-      break;
-  }
-  device.device = words.text();
-  return device;
-}
-
 // net_af_packet: a ring of frames shared with the kernel (TPACKET_V2), copied into mbufs and out of them. The
 // kernel cuts what does not fit into a frame of the ring, and nobody says so.
-
-namespace {
 
 constexpr std::uint32_t kPage = 4096;
 constexpr std::uint32_t kUsualFrame = 2048;  // DFLT_FRAME_SIZE
@@ -174,7 +57,7 @@ std::uint32_t count_for(std::uint32_t burst, std::uint32_t frame, std::uint32_t 
   return (wanted + in_block - 1) / in_block * in_block;
 }
 
-void check_queues(DeviceWords& words, std::uint32_t queues, std::vector<DeviceComplaint>& complaints) {
+void check_queues(PortDevice& words, std::uint32_t queues, DeviceComplaints& complaints) {
   const auto pairs = words.number("qpairs", 1, 256, queues, complaints);
   if (!words.has("qpairs") && queues > 1) words.add("qpairs", std::to_string(queues));
   if (pairs && *pairs != queues)
@@ -184,9 +67,7 @@ void check_queues(DeviceWords& words, std::uint32_t queues, std::vector<DeviceCo
                           "leave qpairs out; it follows from queues"});
 }
 
-}  // namespace
-
-void examine_af_packet(DeviceWords& words, std::uint32_t mtu, std::uint32_t queues, std::uint32_t burst,
+void examine_af_packet(PortDevice& words, std::uint32_t mtu, std::uint32_t queues, std::uint32_t burst,
                        KernelDevice& device) {
   auto& wrong = device.complaints;
   device.interface = required_interface(words, wrong);
@@ -243,13 +124,11 @@ void examine_af_packet(DeviceWords& words, std::uint32_t mtu, std::uint32_t queu
 // net_af_xdp: the mempool itself is shared with the kernel (a umem of unaligned chunks), which writes frames
 // into its mbufs and reads them out of them.
 
-namespace {
-
 constexpr std::uint32_t kFillRing = 2048;        // mbufs that wait for frames, from the queue's set-up on
 constexpr std::uint32_t kCompletionRing = 2048;  // mbufs that were sent, until the driver looks
 constexpr std::uint32_t kLeastChunk = 2048;      // XDP_UMEM_MIN_CHUNK_SIZE
 
-void only(std::string_view key, std::uint32_t value, DeviceWords& words, KernelDevice& device,
+void only(std::string_view key, std::uint32_t value, PortDevice& words, KernelDevice& device,
           const char* why) {
   const auto before = device.complaints.size();
   static_cast<void>(words.number(key, value, value, value, device.complaints));
@@ -257,9 +136,7 @@ void only(std::string_view key, std::uint32_t value, DeviceWords& words, KernelD
   if (!words.has(key)) words.add(key, std::to_string(value));
 }
 
-}  // namespace
-
-void examine_af_xdp(DeviceWords& words, std::uint32_t mtu, std::uint32_t queues, std::uint32_t descriptors,
+void examine_af_xdp(PortDevice& words, std::uint32_t mtu, std::uint32_t queues, std::uint32_t descriptors,
                     KernelDevice& device) {
   auto& wrong = device.complaints;
   device.interface = required_interface(words, wrong);
@@ -282,18 +159,15 @@ void examine_af_xdp(DeviceWords& words, std::uint32_t mtu, std::uint32_t queues,
   device.umem = true;
   device.receive_mbufs = kFillRing;
   device.transmit_mbufs = descriptors + kCompletionRing;
-  device.least_room = std::max(mtu + kFrameBytes + kReplySlack + kXdpHeadroom, kLeastChunk - kMbufOverhead);
+  device.least_room =
+      std::max(mtu + kEthernetBytes + kReplySlack + kXdpHeadroom, kLeastChunk - kMbufOverhead);
 }
 
 // net_tap: makes a network interface of the kernel, whose wire is this port.
 
-namespace {
-
 constexpr std::uint32_t kTapMtu = 1500;  // the driver sends nothing longer, whatever mtu the interface has
 
-}  // namespace
-
-void examine_tap(const DeviceWords& words, std::uint32_t mtu, std::uint32_t queues, std::uint32_t descriptors,
+void examine_tap(const PortDevice& words, std::uint32_t mtu, std::uint32_t queues, std::uint32_t descriptors,
                  KernelDevice& device) {
   auto& wrong = device.complaints;
   static_cast<void>(words.interface("iface", wrong));
@@ -308,7 +182,7 @@ void examine_tap(const DeviceWords& words, std::uint32_t mtu, std::uint32_t queu
 
 // net_pcap: frames from a file, into a file, or an interface through libpcap, for recording and replaying.
 
-void examine_pcap(const DeviceWords& words, std::uint32_t queues, KernelDevice& device) {
+void examine_pcap(const PortDevice& words, std::uint32_t queues, KernelDevice& device) {
   auto& wrong = device.complaints;
   const auto need = [&](bool good, std::string_view about, std::string message, std::string help) {
     if (!good) wrong.push_back({std::string(about), std::move(message), std::move(help)});
@@ -331,17 +205,44 @@ void examine_pcap(const DeviceWords& words, std::uint32_t queues, KernelDevice& 
        "keep one of rx_pcap, rx_iface and rx_iface_in");
   need(senders <= 1, "tx_pcap", "frames go to one place", "keep one of tx_pcap and tx_iface");
   // What is sent on the same interface would be received again, and forwarded again.
-  const std::string* const in = words.find("rx_iface");
-  const std::string* const out = words.find("tx_iface");
-  need(in == nullptr || out == nullptr || *in != *out, "rx_iface",
+  const DeviceArgument* const in = words.find("rx_iface");
+  const DeviceArgument* const out = words.find("tx_iface");
+  need(in == nullptr || out == nullptr || in->value != out->value, "rx_iface",
        "rx_iface also receives what tx_iface sends",
-       "write iface=" + (in == nullptr ? std::string() : *in) + " for both ways");
+       "write iface=" + (in == nullptr ? std::string() : in->value) + " for both ways");
   need(!words.has("infinite_rx") || words.has("rx_pcap"), "infinite_rx", "infinite_rx repeats a file",
        "add rx_pcap=FILE, or remove it");
   need(!words.has("phy_mac") || words.has("iface"), "phy_mac", "phy_mac is an interface's",
        "add iface=NAME, or remove it");
   static_cast<void>(words.number("infinite_rx", 0, 1, 0, wrong));
   static_cast<void>(words.number("phy_mac", 0, 1, 0, wrong));
+}
+
+}  // namespace
+
+KernelDevice examine_kernel_device(std::string_view text, std::uint32_t mtu, std::uint32_t queues,
+                                   std::uint32_t descriptors, std::uint32_t burst) {
+  DeviceComplaints of_text;
+  PortDevice words = parse_device(text, of_text);
+  KernelDevice device{.kind = words.kind, .device = std::string(text)};
+  if (!is_kernel(device.kind)) return device;
+  device.complaints = std::move(of_text);
+  switch (device.kind) {
+    case DeviceKind::kAfPacket:
+      examine_af_packet(words, mtu, queues, burst, device);
+      break;
+    case DeviceKind::kAfXdp:
+      examine_af_xdp(words, mtu, queues, descriptors, device);
+      break;
+    case DeviceKind::kTap:
+      examine_tap(words, mtu, queues, descriptors, device);
+      break;
+    default:
+      examine_pcap(words, queues, device);
+      break;
+  }
+  device.device = words.for_driver();
+  return device;
 }
 
 }  // namespace tally::device

@@ -6,11 +6,13 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -47,7 +49,7 @@ Address address_of(const std::string& socket, bool abstract) {
 
 const sockaddr* generic(const Address& a) { return reinterpret_cast<const sockaddr*>(&a.name); }
 
-Result<UniqueFd> listener_at(const MemifDevice& device) {
+Result<UniqueFd> listener_at(const device::MemifDevice& device) {
   constexpr int kWaiting = 64;
   const Address address = address_of(device.socket, device.abstract);
   UniqueFd fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -77,14 +79,72 @@ std::string_view fault_of(const MemifMessage& message) {
   return {};
 }
 
+std::string in_file(const std::string& path, const std::string& what) {
+  return "the memif socket " + path + " " + what;
+}
+
+tl::unexpected<Error> system_error(std::string what, int code) {
+  what += std::string(" (") + std::strerror(code) + ")";
+  return tl::unexpected<Error>(Error{.code = ErrorCode::kSystem, .what = std::move(what), .sys_errno = code});
+}
+
+Result<void> check_directory(const std::string& path) {
+  const std::string directory = std::filesystem::path(path).parent_path().string();
+  if (directory.empty())
+    return fail(ErrorCode::kInvalidArgument, in_file(path, "must be named with its directory"));
+  if (faccessat(AT_FDCWD, directory.c_str(), F_OK, AT_EACCESS) != 0)
+    return system_error(in_file(path, "cannot be made: create its directory first: mkdir -p " + directory),
+                        errno);
+  if (faccessat(AT_FDCWD, directory.c_str(), R_OK | W_OK | X_OK, AT_EACCESS) != 0)
+    return system_error(in_file(path, "cannot be made: this user may not write to " + directory), errno);
+  return {};
+}
+
+// ECONNREFUSED: nobody. A datagram socket asks, which memif's (SOCK_SEQPACKET) does not even notice.
+int why_not_connected(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::copy(path.begin(), path.end(), std::begin(address.sun_path));
+  const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return errno;
+  const auto* name = reinterpret_cast<const sockaddr*>(&address);
+  const int code = connect(fd, name, sizeof address) == 0 ? 0 : errno;
+  close(fd);
+  return code;
+}
+
+Result<void> make_way(const std::string& path) {
+  struct stat status {};
+  if (lstat(path.c_str(), &status) != 0) return {};
+  if (!S_ISSOCK(status.st_mode))
+    return fail(ErrorCode::kInvalidArgument,
+                in_file(path, "cannot be made: there is a file that is no socket"));
+  const int code = why_not_connected(path);
+  if (code == 0 || code == EPROTOTYPE)
+    return fail(ErrorCode::kSystem,
+                in_file(path, "is in use by another process: stop that, or name another socket"));
+  if (code != ECONNREFUSED) return system_error(in_file(path, "exists and cannot be tried; remove it"), code);
+  if (unlink(path.c_str()) != 0 && errno != ENOENT)
+    return system_error(in_file(path, "is left from a killed process and cannot be removed"), errno);
+  return {};
+}
+
+// Before a server listens: its directory can be written, and nobody else listens there. Removes the file that
+// a killed process left. Never connects: that could abort a process whose memif is the driver's own.
+Result<void> make_way_for(const device::MemifDevice& device) {
+  if (device.abstract) return {};
+  if (auto right = check_directory(device.socket); !right) return right;
+  return make_way(device.socket);
+}
+
 }  // namespace
 
-Result<std::shared_ptr<MemifDoor>> MemifDoor::open(const MemifDevice& device) {
+Result<std::shared_ptr<MemifDoor>> MemifDoor::open(const device::MemifDevice& device) {
   static std::map<std::string, std::weak_ptr<MemifDoor>> doors;
   static unsigned number = 0;
   auto& known = doors[(device.abstract ? "@" : "") + device.socket];
   if (auto door = known.lock()) return door;
-  if (auto free = make_way_for_memif(device); !free) return tl::unexpected<Error>(std::move(free.error()));
+  if (auto free = make_way_for(device); !free) return tl::unexpected<Error>(std::move(free.error()));
   auto listener = listener_at(device);
   if (!listener) return tl::unexpected<Error>(std::move(listener.error()));
   std::shared_ptr<MemifDoor> door(new MemifDoor);

@@ -21,7 +21,7 @@
 #include <thread>
 #include <vector>
 
-#include "dpdk/memif_device.h"
+#include "device/memif_device.h"
 #include "dpdk/memif_message.h"
 #include "dpdk/unique_fd.h"
 #include "tally/error.h"
@@ -32,7 +32,7 @@ class MemifDoor {
  public:
   // The door of the device's socket, shared by all ports of this process that name it. Refuses a socket at
   // which somebody else listens; replaces the file that a killed process left. Thread: that of the ports.
-  [[nodiscard]] static Result<std::shared_ptr<MemifDoor>> open(const MemifDevice& device);
+  [[nodiscard]] static Result<std::shared_ptr<MemifDoor>> open(const device::MemifDevice& device);
   MemifDoor(const MemifDoor&) = delete;
   MemifDoor& operator=(const MemifDoor&) = delete;
   ~MemifDoor();  // removes the socket file

@@ -6,7 +6,6 @@
 
 #include "device/kernel_device.h"
 #include "dpdk/eal.h"
-#include "dpdk/memif_device.h"
 #include "dpdk/memif_door.h"
 #include "dpdk/pools.h"
 #include "dpdk/port_gate.h"
@@ -56,17 +55,16 @@ Result<Port> Port::open(const PortOptions& options, rte_mempool* frames) {
   const auto id = probe_device(options, *p);
   if (!id) return named(id.error());
   Port port;
-  port.memif_ = p->memif;
   port.memif_id_ = p->id;
   port.door_ = p->door;
-  port.kernel_ = p->kernel;
+  port.kind_ = p->kind;
   PortOptions granted = options;
   granted.device = p->device;
   if (auto done = port.take(*id, granted, frames); !done) {
-    done.error().what += missing_rights(p->kernel);
+    done.error().what += missing_rights(p->kind);
     return tl::unexpected<Error>(std::move(done.error()));
   }
-  if (p->kernel == device::KernelDriver::kAfXdp) note_xdp(p->interface);
+  if (p->kind == device::DeviceKind::kAfXdp) note_xdp(p->interface);
   return port;
 }
 
@@ -86,7 +84,7 @@ Result<void> Port::take(std::uint16_t id, const PortOptions& options, rte_mempoo
   if (auto done = set_up(options, frames); !done) return done;
   auto done = start();
   // A client starts only while its server is there; it waits for that in restart().
-  if (!done && memif_ && !door_) return {};
+  if (!done && is_memif() && !door_) return {};
   return done;
 }
 
@@ -104,10 +102,9 @@ void Port::swap(Port& other) noexcept {
   std::swap(device_, other.device_);
   std::swap(traits_, other.traits_);
   std::swap(open_, other.open_);
-  std::swap(memif_, other.memif_);
   std::swap(memif_id_, other.memif_id_);
   std::swap(door_, other.door_);
-  std::swap(kernel_, other.kernel_);
+  std::swap(kind_, other.kind_);
 }
 
 Port::~Port() { close(); }
@@ -132,7 +129,7 @@ void Port::close() noexcept {
 
 // A memif's records belong to the interrupt thread.
 void Port::on_its_thread(const std::function<void()>& work) const {
-  if (memif_) {
+  if (is_memif()) {
     on_interrupt_thread(work);
   } else {
     work();
@@ -149,16 +146,17 @@ Error Port::error(const std::string& what, int code) const {
 }
 
 std::uint16_t Port::descriptors_of(const PortOptions& options) noexcept {
-  if (!is_memif(options.device)) return options.descriptors;
-  const auto memif = parse_memif(options.device, options.descriptors, 1);
-  return memif ? memif->descriptors : options.descriptors;
+  if (device::kind_of(options.device) != device::DeviceKind::kMemif) return options.descriptors;
+  const device::MemifDevice memif =
+      device::examine_memif_device(options.device, device::MemifEnd::kAny, 0, options.descriptors);
+  return memif.complaints.empty() ? memif.descriptors : options.descriptors;
 }
 
 PortNeeds Port::needs_of(const PortOptions& options) {
   const std::uint32_t descriptors = descriptors_of(options);
   const device::KernelDevice kernel =
       device::examine_kernel_device(options.device, options.mtu, options.receive_queues, descriptors);
-  if (options.pci || kernel.driver == device::KernelDriver::kNone)
+  if (options.pci || !device::is_kernel(kernel.kind))
     return {.receive_mbufs = descriptors * options.receive_queues,
             .transmit_mbufs = descriptors * options.transmit_queues};
   PortNeeds needs{.receive_mbufs = kernel.receive_mbufs * options.receive_queues,
@@ -179,7 +177,7 @@ Result<void> Port::set_up(const PortOptions& options, rte_mempool* frames) {
     return failed("mbufs hold " + std::to_string(room) + " bytes, frames of this mtu need " +
                       std::to_string(frame_bytes(options)),
                   0);
-  if (kernel_ == device::KernelDriver::kAfXdp) {
+  if (kind_ == device::DeviceKind::kAfXdp) {
     if (auto shared = check_umem(frames); !shared) return failed(shared.error().what, 0);
   }
   rte_eth_dev_info info{};
@@ -192,11 +190,11 @@ Result<void> Port::set_up(const PortOptions& options, rte_mempool* frames) {
   traits_.receive_queues = clamped(options.receive_queues, info.max_rx_queues);
   traits_.transmit_queues = clamped(options.transmit_queues, info.max_tx_queues);
   traits_.mtu = options.mtu;
-  if (memif_) {
+  if (is_memif()) {
     traits_.receive_queues = std::min(traits_.receive_queues, kMostGatedQueues);
     traits_.transmit_queues = std::min(traits_.transmit_queues, traits_.receive_queues);
   }
-  if (kernel_ != device::KernelDriver::kNone) traits_.transmit_queues = traits_.receive_queues;
+  if (device::is_kernel(kind_)) traits_.transmit_queues = traits_.receive_queues;
   const rte_eth_conf conf = configuration_of(options, info);
   traits_.segments = (conf.txmode.offloads & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0;
   traits_.vouches = (conf.rxmode.offloads & RTE_ETH_RX_OFFLOAD_UDP_CKSUM) != 0;

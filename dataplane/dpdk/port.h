@@ -88,10 +88,11 @@ class Port {
   std::string device_;
   PortTraits traits_;
   bool open_ = false;
-  bool memif_ = false;
+  [[nodiscard]] bool is_memif() const noexcept { return kind_ == device::DeviceKind::kMemif; }
+
   std::uint32_t memif_id_ = 0;
   std::shared_ptr<MemifDoor> door_;  // of a memif server
-  device::KernelDriver kernel_{};
+  device::DeviceKind kind_ = device::DeviceKind::kOther;
 };
 
 }  // namespace tally::dpdk

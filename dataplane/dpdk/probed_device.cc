@@ -24,14 +24,11 @@
 #include <utility>
 
 #include "dpdk/eal.h"
-#include "dpdk/memif_device.h"
 #include "dpdk/threads.h"
 #include "dpdk/unique_fd.h"
 
 namespace tally::dpdk {
 namespace {
-
-constexpr std::uint32_t kEthernetBytes = 18;  // header and one VLAN tag
 
 std::string_view device_name(std::string_view device) { return device.substr(0, device.find(',')); }
 
@@ -54,7 +51,7 @@ std::string free_name(const std::string& name) {
 }
 
 // A memif server's driver listens where only the door finds it.
-Result<void> add_door(ProbedDevice& p, const MemifDevice& memif) {
+Result<void> add_door(ProbedDevice& p, const device::MemifDevice& memif) {
   if (!memif.server) return {};
   auto door = MemifDoor::open(memif);
   if (!door) return tl::unexpected<Error>(std::move(door.error()));
@@ -71,9 +68,28 @@ Result<void> add_door(ProbedDevice& p, const MemifDevice& memif) {
   return {};
 }
 
+tl::unexpected<Error> wrong(const PortOptions& options, std::string what) {
+  return fail(ErrorCode::kInvalidArgument, std::move(what), options.device);
+}
+
+tl::unexpected<Error> wrong(const PortOptions& options, const device::DeviceComplaint& complaint) {
+  return wrong(options, complaint.message + ": " + complaint.help);
+}
+
+Result<void> prepare_memif(const PortOptions& options, std::string_view given, ProbedDevice& p) {
+  const device::MemifDevice memif =
+      device::examine_memif_device(options.device, device::MemifEnd::kAny, options.mtu, options.descriptors);
+  if (!memif.complaints.empty()) return wrong(options, memif.complaints.front());
+  p.id = memif.id;
+  p.device = p.name + memif.device.substr(given.size());
+  return add_door(p, memif);
+}
+
 }  // namespace
 
-std::uint32_t frame_bytes(const PortOptions& options) noexcept { return options.mtu + kEthernetBytes; }
+std::uint32_t frame_bytes(const PortOptions& options) noexcept {
+  return options.mtu + device::kEthernetBytes;
+}
 
 void park_device(std::string_view device) { parked().emplace(device_name(device)); }
 
@@ -85,17 +101,14 @@ Result<ProbedDevice> prepare_device(const PortOptions& options) {
   const std::string given = std::exchange(p.name, free_name(p.name));
   if (taken(p.name))
     return fail(ErrorCode::kInvalidArgument, "another port has this device; give each its own number", given);
-  if (!is_memif(options.device)) {
+  p.kind = device::kind_of(options.device);
+  if (p.kind == device::DeviceKind::kMemif) {
+    if (auto done = prepare_memif(options, given, p); !done)
+      return tl::unexpected<Error>(std::move(done.error()));
+  } else if (device::is_kernel(p.kind)) {
     if (auto done = prepare_kernel_port(options, p); !done)
       return tl::unexpected<Error>(std::move(done.error()));
-    return p;
   }
-  const auto memif = parse_memif(options.device, options.descriptors, frame_bytes(options));
-  if (!memif) return tl::unexpected<Error>(memif.error());
-  p.memif = true;
-  p.id = memif->id;
-  p.device = p.name + memif->device.substr(given.size());
-  if (auto done = add_door(p, *memif); !done) return tl::unexpected<Error>(std::move(done.error()));
   return p;
 }
 
@@ -104,10 +117,10 @@ Result<std::uint16_t> probe_device(const PortOptions& options, const ProbedDevic
   const HeardErrors heard;
   // A PCI device of EAL's list was probed when EAL started.
   if (options.pci && rte_eth_dev_get_port_by_name(p.name.c_str(), &id) == 0) return id;
-  if (p.memif) note_memif();
+  if (p.kind == device::DeviceKind::kMemif) note_memif();
   const int code = rte_dev_probe(p.device.c_str());
   if (code == 0 && rte_eth_dev_get_port_by_name(p.name.c_str(), &id) == 0) return id;
-  std::string what = "DPDK does not open the device" + heard.text() + missing_rights(p.kernel);
+  std::string what = "DPDK does not open the device" + heard.text() + missing_rights(p.kind);
   if (options.pci)
     what += "; network devices here: " + pci_devices() + "; a NIC is bound with dpdk-devbind.py";
   return tl::unexpected<Error>(Error{.code = ErrorCode::kSystem,
@@ -205,19 +218,19 @@ struct Right {
 constexpr std::array kRights{Right{CAP_NET_RAW, "CAP_NET_RAW"}, Right{CAP_NET_ADMIN, "CAP_NET_ADMIN"},
                              Right{CAP_SYS_ADMIN, "CAP_SYS_ADMIN"}, Right{CAP_IPC_LOCK, "CAP_IPC_LOCK"}};
 
-bool needs(device::KernelDriver driver, unsigned right) {
-  switch (driver) {
-    case device::KernelDriver::kAfXdp:
+bool needs(device::DeviceKind kind, unsigned right) {
+  switch (kind) {
+    case device::DeviceKind::kAfXdp:
       // CAP_BPF is not enough: libxdp asks for a program by its number.
       return true;
-    case device::KernelDriver::kAfPacket:
+    case device::DeviceKind::kAfPacket:
       // ethdev gives the interface its own MAC address again, and makes it promiscuous.
       return right == CAP_NET_RAW || right == CAP_NET_ADMIN;
-    case device::KernelDriver::kPcap:
+    case device::DeviceKind::kPcap:
       return right == CAP_NET_RAW;
-    case device::KernelDriver::kTap:
+    case device::DeviceKind::kTap:
       return right == CAP_NET_ADMIN;
-    case device::KernelDriver::kNone:
+    default:
       break;
   }
   return false;
@@ -272,16 +285,16 @@ std::vector<std::string> interfaces_present() {
   return names;
 }
 
-std::string missing_rights(device::KernelDriver driver) {
+std::string missing_rights(device::DeviceKind kind) {
   const std::uint64_t rights = rights_of_process();
   std::string missing;
   for (const Right& right : kRights) {
-    if (!needs(driver, right.number) || (rights >> right.number & 1) != 0) continue;
+    if (!needs(kind, right.number) || (rights >> right.number & 1) != 0) continue;
     if (right.number == CAP_IPC_LOCK && may_lock_memory(rights)) continue;
     missing.append(missing.empty() ? "" : ", ").append(right.name);
   }
   if (missing.empty()) {
-    const bool powerless = driver == device::KernelDriver::kAfXdp && in_user_namespace();
+    const bool powerless = kind == device::DeviceKind::kAfXdp && in_user_namespace();
     return powerless ? "; a user namespace has no right to XDP programs: use net_af_packet" : "";
   }
   return "; this process lacks " + missing +
@@ -289,10 +302,6 @@ std::string missing_rights(device::KernelDriver driver) {
 }
 
 namespace {
-
-tl::unexpected<Error> wrong(const PortOptions& options, std::string what) {
-  return fail(ErrorCode::kInvalidArgument, std::move(what), options.device);
-}
 
 // Interfaces that af_xdp opened in this process. DPDK 22.11 miscounts the users of a umem when it closes a
 // port, so that the first socket, which is the umem's own, stays bound to the interface's queue.
@@ -308,11 +317,8 @@ void note_xdp(const std::string& interface) { used_by_xdp().insert(interface); }
 Result<void> prepare_kernel_port(const PortOptions& options, ProbedDevice& p) {
   const device::KernelDevice device = device::examine_kernel_device(
       options.device, options.mtu, options.receive_queues, options.descriptors, options.burst);
-  p.kernel = device.driver;
-  if (device.driver == device::KernelDriver::kNone) return {};
-  if (!device.complaints.empty())
-    return wrong(options, device.complaints.front().message + ": " + device.complaints.front().help);
-  if (device.driver == device::KernelDriver::kAfXdp && used_by_xdp().contains(device.interface))
+  if (!device.complaints.empty()) return wrong(options, device.complaints.front());
+  if (device.kind == device::DeviceKind::kAfXdp && used_by_xdp().contains(device.interface))
     return wrong(options, device.interface +
                               " was a port of this process before, and DPDK gives an interface of "
                               "af_xdp back only when the process ends: start it again");

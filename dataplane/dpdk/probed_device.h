@@ -9,6 +9,7 @@
 
 #include "device/interface_advice.h"
 #include "device/kernel_device.h"
+#include "device/memif_device.h"
 #include "dpdk/memif_door.h"
 #include "tally/error.h"
 
@@ -33,11 +34,10 @@ struct PortOptions {
 struct ProbedDevice {
   std::string name{};    // of ethdev
   std::string device{};  // for rte_dev_probe()
-  bool memif = false;
+  device::DeviceKind kind = device::DeviceKind::kOther;
   std::uint32_t id = 0;               // of the memif
   std::shared_ptr<MemifDoor> door{};  // of a memif server: it listens already
-  device::KernelDriver kernel{};
-  std::string interface {};  // of a kernel port
+  std::string interface {};           // of a kernel port
 };
 
 // With a tag, without FCS.
@@ -70,7 +70,7 @@ void park_device(std::string_view device);
 
 // "; this process lacks CAP_NET_RAW: ..." with what to do, or nothing when the driver has all rights it
 // needs.
-[[nodiscard]] std::string missing_rights(device::KernelDriver driver);
+[[nodiscard]] std::string missing_rights(device::DeviceKind kind);
 
 // A port of the kernel before DPDK opens it: its arguments completed, its interface looked at.
 

@@ -28,9 +28,7 @@ constexpr TimeNs kSecondReport = kSecond;
 constexpr TimeNs kReportPeriod = 60 * kSecond;
 constexpr std::uint32_t kMaintainTurns = 64;  // receive() looks at the clock this often; wait() always
 
-std::uint32_t frame_bytes(std::uint16_t mtu) noexcept {
-  return static_cast<std::uint32_t>(mtu + sizeof(EthernetHeader) + sizeof(VlanTag));
-}
+std::uint32_t frame_bytes(std::uint16_t mtu) noexcept { return mtu + device::kEthernetBytes; }
 
 std::uint16_t elements_that_fit(std::uint16_t mtu, bool ipv4) noexcept {
   const std::size_t headers =
@@ -58,7 +56,7 @@ Result<std::unique_ptr<DpdkTransport>> DpdkTransport::open(const TransportOption
   if (!random) return tl::unexpected(random.error());
   const auto address = make_worker_address(options.box, options.address, *random);
   if (!address) return tl::unexpected(address.error());
-  auto device = parse_worker_device(options.device, frame_bytes(options.mtu));
+  auto device = parse_worker_device(options.device, options.mtu);
   if (!device) return tl::unexpected(device.error());
 
   std::unique_ptr<DpdkTransport> made(new DpdkTransport(options.poll));

@@ -8,7 +8,6 @@
 #include <unistd.h>
 #include <algorithm>
 #include <atomic>
-#include <charconv>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
@@ -19,8 +18,8 @@
 #include <thread>
 
 #include "api/worker_options.h"
+#include "device/memif_device.h"
 #include "dpdk/eal.h"
-#include "dpdk/memif_device.h"
 #include "tally/ids.h"
 
 namespace tally::dpdk_transport {
@@ -106,53 +105,25 @@ namespace {
 
 constexpr std::string_view kExample =
     "for example dpdk:net_memif0,role=client,id=0,socket=/run/tally/memif.sock,socket-abstract=no";
+constexpr std::string_view kQueues = "queues";
 constexpr std::uint16_t kAnyRing = 1024;  // rsize= is checked where the port is opened
 
 tl::unexpected<Error> bad(std::string what) {
   return fail(ErrorCode::kInvalidArgument, std::move(what), "TALLY_TRANSPORT");
 }
-bool is_pci(std::string_view name) {
-  return name.find(':') != std::string_view::npos && name.find('.') != std::string_view::npos &&
-         name.find_first_not_of("0123456789abcdefABCDEF:.") == std::string_view::npos;
+
+tl::unexpected<Error> bad(const device::DeviceComplaint& complaint) {
+  return bad(complaint.message + ": " + complaint.help);
 }
 
-Result<std::uint32_t> number(std::string_view key, std::string_view value, std::uint32_t least,
-                             std::uint32_t most) {
-  std::uint32_t n = 0;
-  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), n);
-  if (error == std::errc{} && end == value.data() + value.size() && n >= least && n <= most) return n;
-  return bad(std::string(key) + "=" + std::string(value) + ": must be a number from " +
-             std::to_string(least) + " to " + std::to_string(most));
-}
-
-// Those that are not the driver's business, or not as they are. `taken`: not passed on.
-Result<void> take(std::string_view key, std::string_view value, WorkerDevice& device, bool& taken) {
-  if (key == "queues") {
-    const auto n = number(key, value, 1, kMaxShards);
-    if (!n) return tl::unexpected(n.error());
-    device.queues = static_cast<std::uint16_t>(*n);
-    taken = true;
-    return {};
-  }
-  if (!device.memif) return {};
-  if (key == "role" && value == "server")
-    return bad("role=server: the box is the server, a worker is role=client");
-  if (key == "zero-copy" && value == "yes") return bad("zero-copy=yes: not in this version; leave it out");
-  if (key == "id") {
-    // The driver reads a word as 0.
-    if (const auto n = number(key, value, 0, UINT32_MAX); !n) return tl::unexpected(n.error());
-  }
+Result<void> take_memif(device::PortDevice& parsed, std::uint32_t mtu, WorkerDevice& device) {
+  const device::MemifDevice memif =
+      device::examine_memif_device(parsed.for_driver(), device::MemifEnd::kWorker, mtu, kAnyRing);
+  if (!memif.complaints.empty()) return bad(memif.complaints.front());
+  device.socket = memif.socket;
+  device.abstract_socket = memif.abstract;
   // MemifRelay stands in for the daemon.
-  taken = key == "role" || key == "socket" || key == "socket-abstract";
-  return {};
-}
-
-// `words`: all arguments but ours, as they were given.
-Result<void> check_memif(const std::string& words, std::uint32_t frame_bytes, WorkerDevice& device) {
-  auto memif = dpdk::parse_memif(device.name + words, kAnyRing, frame_bytes);
-  if (!memif) return tl::unexpected(memif.error());
-  device.socket = memif->socket;
-  device.abstract_socket = memif->abstract;
+  for (const char* const key : {"role", "socket", "socket-abstract"}) parsed.remove(key);
   if (device.abstract_socket) return {};
   const auto directory = std::filesystem::path(device.socket).parent_path();
   std::error_code ignored;
@@ -168,32 +139,30 @@ std::string WorkerDevice::driver_string(std::string_view private_socket) const {
   return name + ",role=client,socket-abstract=yes,socket=" + std::string(private_socket) + arguments;
 }
 
-Result<WorkerDevice> parse_worker_device(std::string_view text, std::uint32_t frame_bytes) {
-  WorkerDevice device;
-  const std::size_t comma = std::min(text.find(','), text.size());
-  device.name = text.substr(0, comma);
-  device.pci = is_pci(device.name);
-  device.memif = dpdk::is_memif(device.name);
-  if (!device.pci && !device.name.starts_with("net_")) {
+Result<WorkerDevice> parse_worker_device(std::string_view text, std::uint32_t mtu) {
+  device::DeviceComplaints complaints;
+  device::PortDevice parsed = device::parse_device(text, complaints);
+  WorkerDevice device{.name = parsed.name,
+                      .pci = parsed.kind == device::DeviceKind::kPci,
+                      .memif = parsed.kind == device::DeviceKind::kMemif};
+  const bool other = parsed.kind == device::DeviceKind::kOther;
+  if (other && !device.name.starts_with("net_")) {
     return bad(in_quotes(device.name) + " is no device: it is a PCI address such as 0000:3b:00.0, or a " +
                "virtual device, " + std::string(kExample));
   }
-  std::string all;
-  for (std::string_view rest = text.substr(comma); !rest.empty();) {
-    rest.remove_prefix(1);
-    const std::string_view word = rest.substr(0, rest.find(','));
-    rest.remove_prefix(word.size());
-    const std::size_t equals = word.find('=');
-    if (equals == std::string_view::npos || equals == 0) return bad(in_quotes(word) + " is not KEY=VALUE");
-    const std::string_view key = word.substr(0, equals);
-    bool taken = false;
-    if (auto done = take(key, word.substr(equals + 1), device, taken); !done)
-      return tl::unexpected(done.error());
-    if (key != "queues") all.append(",").append(word);
-    if (!taken) device.arguments.append(",").append(word);
+  for (const device::DeviceComplaint& complaint : complaints) {
+    const bool unknown_here = other && complaint.offset == 0;  // DPDK may know it
+    if (complaint.about != kQueues && !unknown_here) return bad(complaint);
   }
-  if (!device.memif) return device;
-  if (auto checked = check_memif(all, frame_bytes, device); !checked) return tl::unexpected(checked.error());
+  complaints.clear();
+  device.queues =
+      static_cast<std::uint16_t>(parsed.number(kQueues, 1, kMaxShards, 1, complaints).value_or(1));
+  if (!complaints.empty()) return bad(complaints.front());
+  parsed.remove(kQueues);
+  if (device.memif) {
+    if (auto done = take_memif(parsed, mtu, device); !done) return tl::unexpected(done.error());
+  }
+  device.arguments = parsed.for_driver().substr(parsed.name.size());
   return device;
 }
 

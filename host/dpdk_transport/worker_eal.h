@@ -39,7 +39,7 @@ struct WorkerDevice {
   [[nodiscard]] std::string driver_string(std::string_view private_socket) const;
 };
 
-// Errors name the key, its value and what would be right. frame_bytes: the largest frame.
-[[nodiscard]] Result<WorkerDevice> parse_worker_device(std::string_view text, std::uint32_t frame_bytes);
+// Errors name the key, its value and what would be right.
+[[nodiscard]] Result<WorkerDevice> parse_worker_device(std::string_view text, std::uint32_t mtu);
 
 }  // namespace tally::dpdk_transport

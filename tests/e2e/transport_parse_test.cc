@@ -15,7 +15,7 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr std::uint32_t kFrame = 1518;
+constexpr std::uint32_t kMtu = 1500;
 
 struct Mistake {
   std::string device;
@@ -27,23 +27,23 @@ TEST(TransportDevice, NamesEveryMistake) {
       {"memif0,socket=/tmp/x", "is no device"},
       {"", "is no device"},
       {"net_memif0,role=server,socket=/tmp/x", "the box is the server"},
-      {"net_memif0,role=boss", "role is server or client"},
-      {"net_memif0,sockett=/tmp/x", "sockett=/tmp/x"},
+      {"net_memif0,role=boss", "role is 'boss'"},
+      {"net_memif0,sockett=/tmp/x", "net_memif has no argument 'sockett'"},
       {"net_memif0,socket=/tmp/x,socket-abstract=maybe", "yes or no"},
       {"net_memif0,socket=/no/such/place/x,socket-abstract=no", "there is no directory '/no/such/place'"},
       {"net_memif0,socket=x,socket-abstract=no", "with its whole path"},
-      {"net_memif0,socket=" + std::string(108, 's'), "at most 107 bytes"},
-      {"net_memif0,socket=/tmp/x,id=one", "id=one: must be a number"},
-      {"net_memif0,socket=/tmp/x,rsize=15", "1..14"},
-      {"net_memif0,socket=/tmp/x,bsize=1024", "a buffer holds a whole frame, 1518 bytes"},
+      {"net_memif0,socket=" + std::string(108, 's'), "at most 106"},
+      {"net_memif0,socket=/tmp/x,id=one", "id is 'one': write a whole number"},
+      {"net_memif0,socket=/tmp/x,rsize=15", "from 1 to 14"},
+      {"net_memif0,socket=/tmp/x,bsize=1024", "a frame of mtu 1500 has 1518 bytes"},
       {"net_memif0,socket=/tmp/x,zero-copy=yes", "not in this version"},
       {"net_memif0,socket=/tmp/x,queues=0", "from 1 to 64"},
       {"net_memif0,socket=/tmp/x,queues=65", "from 1 to 64"},
-      {"net_memif0,socket=/tmp/x,", "is not KEY=VALUE"},
-      {"net_memif0,socket=/tmp/x,abstract", "'abstract' is not KEY=VALUE"},
+      {"net_memif0,socket=/tmp/x,", "write key=value"},
+      {"net_memif0,socket=/tmp/x,abstract", "'abstract' is not an argument of a device"},
   };
   for (const Mistake& m : mistakes) {
-    const auto parsed = dpdk_transport::parse_worker_device(m.device, kFrame);
+    const auto parsed = dpdk_transport::parse_worker_device(m.device, kMtu);
     ASSERT_FALSE(parsed) << m.device;
     EXPECT_THAT(parsed.error().text(), HasSubstr(m.told)) << m.device;
     EXPECT_EQ(parsed.error().code, ErrorCode::kInvalidArgument);
@@ -52,18 +52,18 @@ TEST(TransportDevice, NamesEveryMistake) {
 
 TEST(TransportDevice, GivesTheDriverThePrivateSocket) {
   const auto small = dpdk_transport::parse_worker_device(
-      "net_memif3,role=client,id=7,socket=/tmp/x,socket-abstract=no,queues=2", kFrame);
+      "net_memif3,role=client,id=7,socket=/tmp/x,socket-abstract=no,queues=2", kMtu);
   ASSERT_TRUE(small) << small.error().text();
   EXPECT_TRUE(small->memif);
   EXPECT_EQ(small->queues, 2);
   EXPECT_EQ(small->socket, "/tmp/x");
   EXPECT_FALSE(small->abstract_socket);
   EXPECT_EQ(small->driver_string("mine"), "net_memif3,role=client,socket-abstract=yes,socket=mine,id=7");
-  const auto abstract = dpdk_transport::parse_worker_device("net_memif3,socket=name,bsize=9300", 9018);
+  const auto abstract = dpdk_transport::parse_worker_device("net_memif3,socket=name,bsize=9300", 9000);
   ASSERT_TRUE(abstract);
   EXPECT_TRUE(abstract->abstract_socket);
   EXPECT_THAT(abstract->driver_string("mine"), HasSubstr("socket=mine,bsize=9300"));
-  const auto card = dpdk_transport::parse_worker_device("0000:3b:00.0,queues=4,some=thing", kFrame);
+  const auto card = dpdk_transport::parse_worker_device("0000:3b:00.0,queues=4,some=thing", kMtu);
   ASSERT_TRUE(card);
   EXPECT_TRUE(card->pci);
   EXPECT_EQ(card->queues, 4);

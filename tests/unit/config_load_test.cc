@@ -34,7 +34,6 @@ ports:
   - {name: w0, mtu: 1500, queues: 2, checksum: software, impair: {loss: 0%, seed: 1}, device:
       "net_memif0,role=server,id=0,socket=/run/tally/rack1-memif.sock,socket-abstract=no,bsize=2048"}
   - {name: nic, device: 0000:3b:00.0, mtu: 9000, checksum: port, impair: {loss: 0.25%, seed: 7}}
-control: {socket: /run/tally/rack1.sock, http: 127.0.0.1:9464, state: /var/lib/tally}
 log:   {level: debug}
 jobs:
   - name: resnet
@@ -97,7 +96,6 @@ TEST(ConfigLoad, DefaultsAreWhatTheStructSays) {
   ASSERT_TRUE(loaded) << text_of(loaded);
   EXPECT_TRUE(loaded->warnings.empty()) << text_of(loaded);
   EXPECT_EQ(loaded->config.instance, "tally");
-  EXPECT_EQ(loaded->config.control.socket, "/run/tally/tally.sock");
   EXPECT_EQ(loaded->config.dataplane, config::DataplaneSection{});
   EXPECT_EQ(loaded->config.log, config::LogSection{});
   ASSERT_EQ(loaded->config.jobs.size(), 1U);
@@ -213,7 +211,7 @@ TEST_F(ConfigFiles, ARackWithEveryKeyLoads) {
   EXPECT_EQ(c.box.ipv4, (config::Cidr4{{10, 0, 0, 1}, 24}));
   EXPECT_TRUE(c.box.ipv6.has_value());
   EXPECT_EQ(c.ports[0].queues, 2);
-  EXPECT_EQ(c.ports[1].device.kind, config::DeviceKind::kPci);
+  EXPECT_EQ(c.ports[1].device.kind, device::DeviceKind::kPci);
   EXPECT_EQ(c.ports[1].impair.loss_ppm, 2'500U);
   EXPECT_EQ(c.jobs[0].token, "secret");
   EXPECT_EQ(c.jobs[0].lease, 1'500 * kMillisecond);

@@ -9,7 +9,6 @@
 
 #include "config/cidr.h"
 #include "config/diagnostic.h"
-#include "config/port_device.h"
 #include "config/units.h"
 #include "config/value_types.h"
 #include "config/yaml.h"
@@ -101,38 +100,6 @@ TEST(ConfigAddress, MacAndEndpoint) {
        {"", "02-00-00-00-00-01", "0200.0000.0001", "02:00:00:00:00", "02:00:00:00:00:0g", "00:00:00:00:00:00",
         "ff:ff:ff:ff:ff:ff", "01:00:00:00:00:00", "02:00:00:00:00:001"}) {
     EXPECT_FALSE(config::parse_mac(bad)) << bad;
-  }
-  EXPECT_TRUE(config::parse_endpoint("127.0.0.1:9464"));
-  EXPECT_TRUE(config::parse_endpoint("[::1]:1"));
-  for (const char* bad :
-       {"", ":", "127.0.0.1", "127.0.0.1:0", "127.0.0.1:65536", "localhost:80", "::1:80", ":80"}) {
-    EXPECT_FALSE(config::parse_endpoint(bad)) << bad;
-  }
-}
-
-TEST(ConfigDevice, KindNameAndArguments) {
-  std::vector<config::Complaint> complaints;
-  const auto memif = config::parse_device(
-      "net_memif3,role=server,id=3,socket=/run/tally/a.sock,socket-abstract=no", complaints);
-  EXPECT_TRUE(complaints.empty());
-  EXPECT_EQ(memif.kind, config::DeviceKind::kMemif);
-  EXPECT_EQ(memif.name, "net_memif3");
-  EXPECT_EQ(memif.value_or("id", "0"), "3");
-  EXPECT_EQ(memif.value_or("bsize", "2048"), "2048");
-  for (const char* pci : {"0000:3b:00.0", "3b:00.0", "0000:3B:00.0,some-arg=1"}) {
-    const auto nic = config::parse_device(pci, complaints);
-    EXPECT_EQ(nic.kind, config::DeviceKind::kPci);
-    EXPECT_EQ(nic.name, "0000:3b:00.0");
-  }
-  EXPECT_EQ(config::parse_device("net_ring0", complaints).kind, config::DeviceKind::kRing);
-  EXPECT_EQ(config::parse_device("net_null12,size=64,copy=1", complaints).kind, config::DeviceKind::kNull);
-  EXPECT_TRUE(complaints.empty());
-  for (const char* bad : {"", ",", "eth0", "net_memif", "net_memif0", "net_ring0,", "net_ring0,x",
-                          "net_ring0,=", "net_ring0,nodeaction=", "net_ringx", "3b:00.8", "3b:00",
-                          "0000:3g:00.0", "net_tun0"}) {
-    complaints.clear();
-    static_cast<void>(config::parse_device(bad, complaints));
-    EXPECT_FALSE(complaints.empty()) << bad;
   }
 }
 

@@ -142,11 +142,11 @@ TEST(DaemonOptions, PoolsAreSizedForWhatTheKernelHolds) {
   port.mtu = 1500;
   port.queues = 1;
   port.device = {
-      .text = "net_af_packet0,iface=eth1", .kind = config::DeviceKind::kAfPacket, .name = "net_af_packet0"};
+      .text = "net_af_packet0,iface=eth1", .kind = device::DeviceKind::kAfPacket, .name = "net_af_packet0"};
   const dpdk::PoolDemand packet = daemon::pool_demand(config);
   EXPECT_EQ(packet.receive_descriptors + packet.transmit_descriptors + packet.umem_mbufs, 0U) << "it copies";
   EXPECT_EQ(packet.least_room, 2016U);
-  port.device = {.text = "net_af_xdp0,iface=eth1", .kind = config::DeviceKind::kAfXdp, .name = "net_af_xdp0"};
+  port.device = {.text = "net_af_xdp0,iface=eth1", .kind = device::DeviceKind::kAfXdp, .name = "net_af_xdp0"};
   const dpdk::PoolDemand xdp = daemon::pool_demand(config);
   EXPECT_EQ(xdp.receive_descriptors + xdp.transmit_descriptors, 0U);
   EXPECT_EQ(xdp.umem_mbufs, 2048U + 1024 + 2048) << "fill ring, transmit ring, completion ring; one queue";

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "dpdk/pools.h"
+#include "dpdk/port.h"
 
 namespace tally {
 namespace {
@@ -10,6 +11,12 @@ using testing::HasSubstr;
 
 constexpr dpdk::PoolDemand kEightPorts{
     .ports = 8, .cores = 1, .receive_descriptors = 8192, .transmit_descriptors = 8192, .frame_bytes = 1518};
+
+TEST(PortDescriptors, AreThoseOfAMemifsRing) {
+  EXPECT_EQ(dpdk::Port::descriptors_of({.device = "net_memif1,role=client,rsize=8"}), 256);
+  EXPECT_EQ(dpdk::Port::descriptors_of({.device = "net_memif1,role=client", .descriptors = 300}), 256);
+  EXPECT_EQ(dpdk::Port::descriptors_of({.device = "net_ring0", .descriptors = 300}), 300);
+}
 
 TEST(SizePools, TheSumIsExplained) {
   const dpdk::PoolSizes sizes = dpdk::size_pools(kEightPorts);

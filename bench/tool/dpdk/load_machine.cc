@@ -28,7 +28,7 @@ Result<std::vector<dpdk_transport::WorkerDevice>> parse_load_devices(const std::
                                                                      std::uint16_t mtu) {
   std::vector<dpdk_transport::WorkerDevice> devices;
   for (const std::string& text : ports) {
-    auto device = dpdk_transport::parse_worker_device(text, load_frame_bytes(mtu));
+    auto device = dpdk_transport::parse_worker_device(text, mtu);
     if (!device) {
       Error error = device.error();
       error.where = "--port";
