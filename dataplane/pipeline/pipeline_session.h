@@ -17,8 +17,8 @@ namespace tally::pipeline {
 
 // Gate and match of the dialect switchml: header, sender and slot of a packet, without any register.
 
-// Continues the parse of a frame that open_frame() found to be of the dialect (kAbsorb). Fills job,
-// contribution, verdict and drop; of the contribution what the session's program needs. table: may be null.
+// Continues the parse of a frame that open_frame() found to be of the dialect. Fills job, contribution, kind
+// and drop; of the contribution what the session's program needs. table: may be null.
 void match_session(Parsed& parsed, const OpenedFrame& datagram, const jobs::JobTable* table,
                    std::uint8_t core) noexcept;
 
