@@ -132,11 +132,7 @@ void match_job(Parsed& parsed, const Header& h, const jobs::Binding& source, con
   p.rank = rank;
   p.bit = server_says ? h.contributors.host() : bit_of(rank);
   p.key = member->key;
-  p.sum1 = h.sum1.host();
-  p.sum2 = h.sum2.host();
-  p.shape = {.total = h.total.host(), .elements = h.elements.host(), .dtype = h.dtype};
-  p.exponent = h.exponent;
-  p.overflow = (h.flags & kFlagOverflow) != 0 ? 1 : 0;
+  p.sum = jobs::sum_of(h);
   p.direct = (h.flags & kFlagDirect) != 0;
   p.verify = !vouched;
   p.priority = std::min(h.priority, job->max_priority);

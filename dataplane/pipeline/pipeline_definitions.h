@@ -59,7 +59,7 @@ template <class Exec>
 void Pipeline<Exec>::prefetch_entry(const Parsed& parsed) const noexcept {
   if (!parsed.runs()) return;
   if (parsed.job->discipline == Discipline::kShared) return exec_.prefetch_row(parsed.contribution.row);
-  exec_.prefetch(parsed.contribution.line, parsed.contribution.shape.elements);
+  exec_.prefetch(parsed.contribution.line, parsed.contribution.sum.shape.elements);
 }
 
 template <class Exec>
@@ -116,10 +116,10 @@ template <class Exec>
 void Pipeline<Exec>::report(const jobs::Job& job, const Contribution& p, Drop why, const Mismatch& other,
                             bool suspect) noexcept {
   if (why == Drop::kMismatch) {
-    events_.push(
-        {EventKind::kMismatch, job.id, job.epoch, p.chunk, p.rank, other.contributors, p.shape, other.shape});
+    events_.push({EventKind::kMismatch, job.id, job.epoch, p.chunk, p.rank, other.contributors, p.sum.shape,
+                  other.shape});
   } else if (why == Drop::kSum && suspect) {
-    events_.push({EventKind::kPoisoned, job.id, job.epoch, p.chunk, p.rank, 0, p.shape, {}});
+    events_.push({EventKind::kPoisoned, job.id, job.epoch, p.chunk, p.rank, 0, p.sum.shape, {}});
   }
 }
 
@@ -131,7 +131,7 @@ Outcome Pipeline<Exec>::query(Parsed& parsed, const Frame& frame, TimeNs now) no
   Contribution& p = parsed.contribution;
   const Found found = find(job, p);
   if (found.complete) {
-    const auto bytes = static_cast<std::uint32_t>(kHeaderBytes + 4 * p.shape.elements);
+    const auto bytes = static_cast<std::uint32_t>(kHeaderBytes + 4 * p.sum.shape.elements);
     const auto offset = static_cast<std::uint32_t>(parsed.payload - frame.data);
     if (offset + bytes > frame.capacity) return drop(parsed, frame, Drop::kRoom, now);
     if (!found.at_server) exec_.values(Op::kRead, p, false);

@@ -54,8 +54,8 @@ void match_session(Parsed& parsed, const OpenedFrame& datagram, const jobs::JobT
   p.epoch = job.epoch;
   p.rank = from.rank;
   p.bit = bit_of(from.rank);
-  p.shape = {.elements = job.elements};
-  p.exponent = h.exponent0;
+  p.sum.shape = {.elements = job.elements};
+  p.sum.exponent = h.exponent0;
   parsed.owner = job.session->home;
   parsed.kind = parsed.owner == core ? Kind::kSession : Kind::kElsewhere;
 }
