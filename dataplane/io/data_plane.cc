@@ -291,7 +291,7 @@ std::optional<Punt> DataPlane::next_punt(std::span<std::byte> out) noexcept {
     }
     const pipeline::OpenedFrame opened = pipeline::open_frame(frame_of(m), state_->options.box);
     const Punt punt{.bytes = opened.payload_bytes, .source = opened.source};
-    const bool whole = opened.verdict == Verdict::kPunt && punt.bytes <= out.size();
+    const bool whole = opened.kind == pipeline::Kind::kNative && punt.bytes <= out.size();
     if (whole) std::memcpy(out.data(), opened.payload, punt.bytes);
     dpdk::drop(m);
     if (whole) return punt;

@@ -7,6 +7,7 @@
 
 #include "jobs/job_table.h"
 #include "tally/time.h"
+#include "tally/wire.h"
 
 namespace tally::jobs {
 
@@ -17,6 +18,33 @@ struct Shape {
   std::uint8_t unused = 0;
   constexpr bool operator==(const Shape&) const noexcept = default;
 };
+
+// What goes with a chunk's values, be they of one contribution or the sum of several.
+struct Sum {
+  Shape shape;
+  std::uint32_t sum1 = 0;  // as on the wire: keyed
+  std::uint32_t sum2 = 0;
+  std::int8_t exponent = 0;
+  std::uint8_t overflow = 0;  // 0 or 1
+};
+
+// From and into the header of a data packet. The flag OVERFLOW is set beside those that it has.
+inline Sum sum_of(const Header& h) noexcept {
+  return {.shape = {.total = h.total.host(), .elements = h.elements.host(), .dtype = h.dtype},
+          .sum1 = h.sum1.host(),
+          .sum2 = h.sum2.host(),
+          .exponent = h.exponent,
+          .overflow = static_cast<std::uint8_t>((h.flags & kFlagOverflow) != 0 ? 1 : 0)};
+}
+inline void write_sum(Header& h, const Sum& sum) noexcept {
+  h.elements = Be{sum.shape.elements};
+  h.dtype = sum.shape.dtype;
+  h.total = Be{sum.shape.total};
+  h.sum1 = Be{sum.sum1};
+  h.sum2 = Be{sum.sum2};
+  h.exponent = sum.exponent;
+  if (sum.overflow != 0) h.flags |= kFlagOverflow;
+}
 
 // Time in a register: units of 1,024 ns modulo 2^32, 73 minutes.
 constexpr std::uint32_t stamp(TimeNs at) noexcept { return static_cast<std::uint32_t>(at >> 10); }

@@ -28,8 +28,8 @@ struct Decision {
   std::int8_t occupancy = 0;   // change of the job's filling entries
 };
 
-// A contribution as the program sees it. `values` lie in the packet, big-endian; after kAddEmit and kRead
-// they and the fields marked (out) are the entry's.
+// A contribution as the program sees it. `values` lie in the packet, big-endian; after kAddEmit, kRead and
+// kSwap they and `sum` are what the entry held.
 struct Contribution {
   std::byte* values = nullptr;
   std::uint32_t line = 0;  // of the entry, in the core's region
@@ -37,19 +37,15 @@ struct Contribution {
   SlotIndex slot{};
   Epoch epoch{};
   Rank rank{};
-  std::uint64_t bit = 0;   // of the sender
-  std::uint32_t key = 0;   // k[rank]
-  std::uint32_t sum1 = 0;  // (out)
-  std::uint32_t sum2 = 0;  // (out)
-  jobs::Shape shape;
-  std::int8_t exponent = 0;   // (out)
-  std::uint8_t overflow = 0;  // (out) 0 or 1
   std::uint8_t priority = 0;  // clamped to the job's maximum
+  bool verify = false;        // nobody vouches for the payload: check sum1 and sum2 before anything changes
+  bool direct = false;
+  std::uint64_t bit = 0;  // of the sender
+  std::uint32_t key = 0;  // k[rank]
+  jobs::Sum sum;
   std::uint32_t row = 0;      // discipline shared: of the ledger
   std::uint32_t room = 0;     // elements that `values` can take
   std::uint32_t swapped = 0;  // kSwap: elements of the longer of the two
-  bool verify = false;        // nobody vouches for the payload: check sum1 and sum2 before anything changes
-  bool direct = false;
 };
 
 }  // namespace tally::pipeline

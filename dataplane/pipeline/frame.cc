@@ -27,7 +27,7 @@ T peek(const std::byte* at) noexcept {
 }
 
 void drop(OpenedFrame& d, Drop why) noexcept {
-  d.verdict = Verdict::kDrop;
+  d.kind = Kind::kBad;
   d.drop = why;
 }
 
@@ -69,7 +69,7 @@ bool is_our_port(std::uint16_t port) noexcept { return port >= kBasePort && port
   if (at - frame.data != kUntaggedIpv4 || !same(frame.data, box.mac)) return;
   if (ip_payload > room || udp.length.host() != ip_payload) return drop(d, Drop::kLength);
   if (ip_payload < sizeof(UdpHeader) + switchml::kHeaderBytes) return drop(d, Drop::kRunt);
-  d.verdict = Verdict::kAbsorb;
+  d.kind = Kind::kSession;
   d.payload = at + sizeof(UdpHeader);
   d.payload_bytes = static_cast<std::uint32_t>(ip_payload - sizeof(UdpHeader));
 }
@@ -83,7 +83,7 @@ bool is_our_port(std::uint16_t port) noexcept { return port >= kBasePort && port
   if (!is_our_port(udp.destination.host())) return open_switchml(at, ip_payload, room, frame, box, d);
   if (ip_payload > room || udp.length.host() != ip_payload) return drop(d, Drop::kLength);
   if (ip_payload < sizeof(UdpHeader) + kHeaderBytes) return drop(d, Drop::kRunt);
-  d.verdict = Verdict::kPunt;
+  d.kind = Kind::kNative;
   source.ports |= udp.source.host();
   d.payload = at + sizeof(UdpHeader);
   d.payload_bytes = static_cast<std::uint32_t>(ip_payload - sizeof(UdpHeader));
@@ -158,7 +158,7 @@ OpenedFrame open_frame(const Frame& frame, const jobs::Box& box) noexcept {
   }
   source.store(d.source);
   // Only now: a frame in several buffers that is not ours is the L2 switch's business.
-  if (d.verdict != Verdict::kForward && !frame.single_segment) drop(d, Drop::kSegments);
+  if (d.kind != Kind::kForeign && !frame.single_segment) drop(d, Drop::kSegments);
   return d;
 }
 
@@ -183,9 +183,12 @@ std::optional<std::uint8_t> flags_of(PacketType type) noexcept {
     case PacketType::kAbort:
     case PacketType::kProbe:
       return std::uint8_t{0};
-    default:
-      return std::nullopt;
+    case PacketType::kPartial:
+    case PacketType::kReject:
+    case PacketType::kJoined:
+      break;
   }
+  return std::nullopt;
 }
 
 }  // namespace

@@ -23,11 +23,21 @@ struct Frame {
   bool checksum_good = false;  // the port vouches for the UDP checksum
 };
 
-// What the outer gate found. kPunt stands for 'ours, go on' until the header is read, kAbsorb for the same of
-// the dialect switchml.
+// What a frame is to the core that received it.
+enum class Kind : std::uint8_t {
+  kForeign,    // nothing for the pipeline
+  kBad,        // refused; why is in `drop`
+  kControl,    // for the control thread
+  kElsewhere,  // a data packet whose slot another core owns
+  kNative,     // a packet with the header of 56 bytes
+  kSession,    // a packet of the dialect switchml
+};
+
+// What the outer gate found. It does not read our own headers: what is kNative here may turn out to be kBad,
+// kControl or kElsewhere, and what is kSession kBad or kElsewhere.
 struct OpenedFrame {
-  Verdict verdict = Verdict::kForward;  // kForward, kDrop, kPunt or kAbsorb
-  Drop drop{};
+  Kind kind = Kind::kForeign;  // kForeign, kBad, kNative or kSession
+  Drop drop{};                 // kBad
   std::uint32_t payload_bytes = 0;
   std::byte* payload = nullptr;  // the header of 56 bytes (switchml: 10) and what follows
   jobs::Binding source;

@@ -64,12 +64,12 @@ class Fused {
   }
 
   kernels::Sums payload_sums(const Contribution& p) const noexcept {
-    return kernels_->sums(p.values, p.shape.elements);
+    return kernels_->sums(p.values, p.sum.shape.elements);
   }
 
   kernels::Added values(Op op, const Contribution& p, bool with_sums) noexcept {
     std::int32_t* const entry = values_of(p.line);
-    const std::uint32_t n = p.shape.elements;
+    const std::uint32_t n = p.sum.shape.elements;
     switch (op) {
       case Op::kAdd:
         if (with_sums) return kernels_->add_sums(entry, p.values, n);

@@ -58,13 +58,24 @@ bool contributors_valid(const Header& h, const jobs::Job& job, Rank sender, Drop
     case PacketType::kFlush:
       why = Drop::kContributors;
       return contributors == 0;
-    default:
+    case PacketType::kAnswer:
       return answer_valid(h, job, why);
+    case PacketType::kPartial:
+    case PacketType::kReject:
+    case PacketType::kJoin:
+    case PacketType::kJoined:
+    case PacketType::kLeave:
+    case PacketType::kHeartbeat:
+    case PacketType::kAbort:
+    case PacketType::kProbe:
+      break;  // no data packets from outside: the gate let none of them in
   }
+  why = Drop::kType;
+  return false;
 }
 
 void refuse(Parsed& parsed, Drop why) noexcept {
-  parsed.verdict = Verdict::kDrop;
+  parsed.kind = Kind::kBad;
   parsed.drop = why;
 }
 
@@ -121,11 +132,7 @@ void match_job(Parsed& parsed, const Header& h, const jobs::Binding& source, con
   p.rank = rank;
   p.bit = server_says ? h.contributors.host() : bit_of(rank);
   p.key = member->key;
-  p.sum1 = h.sum1.host();
-  p.sum2 = h.sum2.host();
-  p.shape = {.total = h.total.host(), .elements = h.elements.host(), .dtype = h.dtype};
-  p.exponent = h.exponent;
-  p.overflow = (h.flags & kFlagOverflow) != 0 ? 1 : 0;
+  p.sum = jobs::sum_of(h);
   p.direct = (h.flags & kFlagDirect) != 0;
   p.verify = !vouched;
   p.priority = std::min(h.priority, job->max_priority);
@@ -135,7 +142,7 @@ void match_job(Parsed& parsed, const Header& h, const jobs::Binding& source, con
   const bool anywhere = !contributes && (h.type == PacketType::kAnswer || h.type == PacketType::kResult ||
                                          h.type == PacketType::kResend);
   parsed.owner = job->shards == 1 ? 0 : static_cast<std::uint8_t>(raw(p.slot) % job->shards);
-  parsed.verdict = parsed.owner == core || anywhere ? Verdict::kAbsorb : Verdict::kHandOver;
+  parsed.kind = parsed.owner == core || anywhere ? Kind::kNative : Kind::kElsewhere;
 }
 
 }  // namespace tally::pipeline

@@ -12,7 +12,7 @@
 
 namespace tally::pipeline {
 
-// Continues the parse of a well-formed data packet. Fills job, contribution, verdict and drop.
+// Continues the parse of a well-formed data packet. Fills job, contribution, kind and drop.
 void match_job(Parsed& parsed, const Header& h, const jobs::Binding& source, const jobs::JobTable* table,
                const jobs::SharedRegion& shared, std::uint8_t core, bool vouched) noexcept;
 

@@ -27,16 +27,19 @@ namespace tally::pipeline {
 // What the first pass found out: everything that needs no register. Valid until the frame or the table
 // changes.
 struct Parsed {
-  Verdict verdict = Verdict::kDrop;  // kAbsorb stands for 'a data packet that matched: run the program'
-  Drop drop{};
-  bool reject = false;             // answer by REJECT (kJob or kEpoch)
-  PacketType type{};               // of a session's packets none
-  std::uint8_t owner = 0;          // kHandOver: the core that owns the slot
+  Kind kind = Kind::kBad;
+  Drop drop{};                     // kBad
+  bool reject = false;             // kBad: answer by REJECT (kJob or kEpoch)
+  PacketType type{};               // kControl, kNative
+  std::uint8_t owner = 0;          // kElsewhere: the core that owns the slot
   const jobs::Job* job = nullptr;  // nullptr: matched no job
   std::byte* payload = nullptr;
   std::uint32_t payload_bytes = 0;
   std::uint32_t room = 0;  // values that the frame's buffer can take
   Contribution contribution;
+
+  // Did it match, and is it this core's? Then handle() runs a program.
+  [[nodiscard]] bool runs() const noexcept { return kind == Kind::kNative || kind == Kind::kSession; }
 };
 
 inline constexpr std::uint8_t kNoServer = 0xFF;
@@ -91,7 +94,7 @@ class Pipeline {
   void parse(const Frame& frame, Parsed& parsed) const noexcept;
   void prefetch_entry(const Parsed& parsed) const noexcept;
   static void prefetch_values(const Parsed& parsed) noexcept {
-    if (parsed.verdict != Verdict::kAbsorb) return;
+    if (!parsed.runs()) return;
     for (std::uint32_t at = 0; at < parsed.payload_bytes; at += 64) __builtin_prefetch(parsed.payload + at);
   }
   // Second pass: registers and reply. Counts the packet in exactly one counter. `frame`: as parsed.
@@ -136,6 +139,7 @@ class Pipeline {
 
  private:
   Outcome drop(const Parsed& parsed, const Frame& frame, Drop why, TimeNs now) noexcept;
+  Outcome handle_other(Parsed& parsed, const Frame& frame, TimeNs now) noexcept;
   Outcome contribute(Parsed& parsed, const Frame& frame, TimeNs now) noexcept;
   void report(const jobs::Job& job, const Contribution& p, Drop why, const Mismatch& other,
               bool suspect) noexcept;

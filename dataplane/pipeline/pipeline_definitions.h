@@ -28,28 +28,28 @@ Pipeline<Exec>::Pipeline(const PipelineOptions& options, jobs::Region region, co
 template <class Exec>
 void Pipeline<Exec>::parse(const Frame& frame, Parsed& parsed) const noexcept {
   const OpenedFrame datagram = open_frame(frame, options_.box);
-  parsed.verdict = datagram.verdict;
+  parsed.kind = datagram.kind;
   parsed.drop = datagram.drop;
   parsed.reject = false;
   parsed.job = nullptr;
   parsed.payload = datagram.payload;
   parsed.payload_bytes = datagram.payload_bytes;
-  if (datagram.verdict != Verdict::kPunt) {
-    if (datagram.verdict == Verdict::kAbsorb) {
-      parsed.type = {};
-      match_session(parsed, datagram, table_, options_.core);
-    }
+  if (datagram.kind != Kind::kNative) {
+    if (datagram.kind == Kind::kSession) match_session(parsed, datagram, table_, options_.core);
     return;
   }
 
   const Header h = header_at(datagram.payload);
   parsed.type = h.type;
   if (const auto why = refuse_header(h, datagram.payload, datagram.payload_bytes, *kernels_)) {
-    parsed.verdict = Verdict::kDrop;
+    parsed.kind = Kind::kBad;
     parsed.drop = *why;
     return;
   }
-  if (is_control(h.type)) return;
+  if (is_control(h.type)) {
+    parsed.kind = Kind::kControl;
+    return;
+  }
   const auto in_front = static_cast<std::uint32_t>(datagram.payload + kHeaderBytes - frame.data);
   parsed.room = (frame.capacity - in_front) / 4;
   match_job(parsed, h, datagram.source, table_, options_.shared, options_.core, frame.checksum_good);
@@ -57,9 +57,9 @@ void Pipeline<Exec>::parse(const Frame& frame, Parsed& parsed) const noexcept {
 
 template <class Exec>
 void Pipeline<Exec>::prefetch_entry(const Parsed& parsed) const noexcept {
-  if (parsed.verdict != Verdict::kAbsorb) return;
+  if (!parsed.runs()) return;
   if (parsed.job->discipline == Discipline::kShared) return exec_.prefetch_row(parsed.contribution.row);
-  exec_.prefetch(parsed.contribution.line, parsed.contribution.shape.elements);
+  exec_.prefetch(parsed.contribution.line, parsed.contribution.sum.shape.elements);
 }
 
 template <class Exec>
@@ -116,10 +116,10 @@ template <class Exec>
 void Pipeline<Exec>::report(const jobs::Job& job, const Contribution& p, Drop why, const Mismatch& other,
                             bool suspect) noexcept {
   if (why == Drop::kMismatch) {
-    events_.push(
-        {EventKind::kMismatch, job.id, job.epoch, p.chunk, p.rank, other.contributors, p.shape, other.shape});
+    events_.push({EventKind::kMismatch, job.id, job.epoch, p.chunk, p.rank, other.contributors, p.sum.shape,
+                  other.shape});
   } else if (why == Drop::kSum && suspect) {
-    events_.push({EventKind::kPoisoned, job.id, job.epoch, p.chunk, p.rank, 0, p.shape, {}});
+    events_.push({EventKind::kPoisoned, job.id, job.epoch, p.chunk, p.rank, 0, p.sum.shape, {}});
   }
 }
 
@@ -131,7 +131,7 @@ Outcome Pipeline<Exec>::query(Parsed& parsed, const Frame& frame, TimeNs now) no
   Contribution& p = parsed.contribution;
   const Found found = find(job, p);
   if (found.complete) {
-    const auto bytes = static_cast<std::uint32_t>(kHeaderBytes + 4 * p.shape.elements);
+    const auto bytes = static_cast<std::uint32_t>(kHeaderBytes + 4 * p.sum.shape.elements);
     const auto offset = static_cast<std::uint32_t>(parsed.payload - frame.data);
     if (offset + bytes > frame.capacity) return drop(parsed, frame, Drop::kRoom, now);
     if (!found.at_server) exec_.values(Op::kRead, p, false);
@@ -166,19 +166,40 @@ Outcome Pipeline<Exec>::answer(Parsed& parsed, const Frame& frame, TimeNs now) n
   return out;
 }
 
+// Of any kind but kNative, which handle() asks for first: a jump through a table would cost every packet.
+template <class Exec>
+Outcome Pipeline<Exec>::handle_other(Parsed& parsed, const Frame& frame, TimeNs now) noexcept {
+  Verdict verdict{};
+  switch (parsed.kind) {
+    case Kind::kSession:
+      return contribute_session(parsed, frame, now);
+    case Kind::kNative:
+    case Kind::kBad:
+      return drop(parsed, frame, parsed.drop, now);
+    case Kind::kForeign:
+      verdict = Verdict::kForward;
+      break;
+    case Kind::kControl:
+      verdict = Verdict::kPunt;
+      break;
+    case Kind::kElsewhere:
+      verdict = Verdict::kHandOver;
+      break;
+  }
+  const std::uint32_t row = parsed.job != nullptr ? raw(parsed.job->id) : 0;
+  ++counters_[row].verdicts[static_cast<std::size_t>(verdict)];
+  return {.verdict = verdict,
+          .owner = parsed.owner,
+          .job = parsed.job,
+          .payload = parsed.payload,
+          .payload_bytes = parsed.payload_bytes};
+}
+
 template <class Exec>
 Outcome Pipeline<Exec>::handle(Parsed& parsed, const Frame& frame, TimeNs now) noexcept {
   if constexpr (requires(Exec & x) { x.begin(); }) exec_.begin();
-  if (parsed.verdict == Verdict::kDrop) return drop(parsed, frame, parsed.drop, now);
-  if (parsed.verdict != Verdict::kAbsorb) {
-    const std::uint32_t row = parsed.job != nullptr ? raw(parsed.job->id) : 0;
-    ++counters_[row].verdicts[static_cast<std::size_t>(parsed.verdict)];
-    return {.verdict = parsed.verdict,
-            .owner = parsed.owner,
-            .job = parsed.job,
-            .payload = parsed.payload,
-            .payload_bytes = parsed.payload_bytes};
-  }
+  if (parsed.kind != Kind::kNative) [[unlikely]]
+    return handle_other(parsed, frame, now);
   switch (parsed.type) {
     case PacketType::kContribute:
       return contribute(parsed, frame, now);
@@ -191,9 +212,17 @@ Outcome Pipeline<Exec>::handle(Parsed& parsed, const Frame& frame, TimeNs now) n
       return flush(parsed, frame, now);
     case PacketType::kAnswer:
       return answer(parsed, frame, now);
-    default:  // the gates let nothing else in
-      return contribute_session(parsed, frame, now);
+    case PacketType::kPartial:
+    case PacketType::kReject:
+    case PacketType::kJoin:
+    case PacketType::kJoined:
+    case PacketType::kLeave:
+    case PacketType::kHeartbeat:
+    case PacketType::kAbort:
+    case PacketType::kProbe:
+      break;  // the gates let none of them in
   }
+  return drop(parsed, frame, Drop::kType, now);
 }
 
 template <class Exec>

@@ -13,7 +13,7 @@ constexpr std::uint8_t kTypeMask = 0xF0, kType = 0x10, kSizeMask = 0x07;  // bit
 constexpr std::uint16_t kAnySlot = 0x7FFF;  // with bit 14, which is in no session's range
 
 void refuse(Parsed& parsed, Drop why) noexcept {
-  parsed.verdict = Verdict::kDrop;
+  parsed.kind = Kind::kBad;
   parsed.drop = why;
 }
 
@@ -54,10 +54,10 @@ void match_session(Parsed& parsed, const OpenedFrame& datagram, const jobs::JobT
   p.epoch = job.epoch;
   p.rank = from.rank;
   p.bit = bit_of(from.rank);
-  p.shape = {.elements = job.elements};
-  p.exponent = h.exponent0;
+  p.sum.shape = {.elements = job.elements};
+  p.sum.exponent = h.exponent0;
   parsed.owner = job.session->home;
-  parsed.verdict = parsed.owner == core ? Verdict::kAbsorb : Verdict::kHandOver;
+  parsed.kind = parsed.owner == core ? Kind::kSession : Kind::kElsewhere;
 }
 
 }  // namespace tally::pipeline

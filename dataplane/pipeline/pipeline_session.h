@@ -17,8 +17,8 @@ namespace tally::pipeline {
 
 // Gate and match of the dialect switchml: header, sender and slot of a packet, without any register.
 
-// Continues the parse of a frame that open_frame() found to be of the dialect (kAbsorb). Fills job,
-// contribution, verdict and drop; of the contribution what the session's program needs. table: may be null.
+// Continues the parse of a frame that open_frame() found to be of the dialect. Fills job, contribution, kind
+// and drop; of the contribution what the session's program needs. table: may be null.
 void match_session(Parsed& parsed, const OpenedFrame& datagram, const jobs::JobTable* table,
                    std::uint8_t core) noexcept;
 
@@ -54,8 +54,8 @@ Ruling aggregate_session(Exec& x, const jobs::Job& job, JobState& state, Contrib
   if (d.op == Op::kNone) return {.drop = d.drop};
 
   const auto merge_max = [](std::int8_t a, std::int8_t b) noexcept { return std::max(a, b); };
-  p.exponent = x.template rmw<ExponentReg>(
-      p.line, [&](std::int8_t& r) { return obey(d.op, r, p.exponent, merge_max); });
+  p.sum.exponent = x.template rmw<ExponentReg>(
+      p.line, [&](std::int8_t& r) { return obey(d.op, r, p.sum.exponent, merge_max); });
   s.exponent1 = x.template rmw<Exponent1Reg>(
       p.line, [&](std::int8_t& r) { return obey(d.op, r, s.exponent1, merge_max); });
   state.occupancy += static_cast<std::uint32_t>(static_cast<std::int32_t>(d.occupancy));
@@ -74,7 +74,7 @@ inline void write_session_result(std::byte* datagram, const jobs::Job& job, cons
   std::memcpy(&h, datagram, sizeof h);
   h.type_size = static_cast<std::uint8_t>(
       0x10 | std::countr_zero(std::uint32_t{job.session->payload} / switchml::kMinPayload));
-  h.exponent0 = p.exponent;
+  h.exponent0 = p.sum.exponent;
   h.exponent1 = s.exponent1;
   std::memcpy(datagram, &h, sizeof h);
 }

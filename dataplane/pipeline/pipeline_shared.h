@@ -54,11 +54,7 @@ server::MergeResult Pipeline<Exec>::serve(const jobs::Job& job, Contribution& p,
   server::Partial partial{.chunk = p.chunk,
                           .contributors = p.bit,
                           .keys = p.key,
-                          .shape = p.shape,
-                          .exponent = p.exponent,
-                          .overflow = p.overflow,
-                          .sum1 = p.sum1,
-                          .sum2 = p.sum2,
+                          .sum = p.sum,
                           .values = p.values,
                           .room = p.room};
   const server::MergeResult result = server_.merge(merge_job(job), partial, now);
@@ -67,11 +63,7 @@ server::MergeResult Pipeline<Exec>::serve(const jobs::Job& job, Contribution& p,
     state.finished_badly();
   if (result.merged != server::Merged::kComplete && result.merged != server::Merged::kKnown) return result;
   p.slot = SlotIndex{slot_of(jobs::slot_map(job), p.chunk)};
-  p.shape = partial.shape;
-  p.exponent = partial.exponent;
-  p.overflow = partial.overflow;
-  p.sum1 = partial.sum1;
-  p.sum2 = partial.sum2;
+  p.sum = partial.sum;
   if (result.merged != server::Merged::kComplete) return result;
   state.finished_well();
   ++state.slots.served;
@@ -105,11 +97,7 @@ const jobs::Job* Pipeline<Exec>::take_out(std::uint32_t entry, Contribution& p) 
   const bool lives = job != nullptr && raw(job->epoch) == head.tag && is_within_span(*job, p.chunk);
   if (lives) {
     p.key = jobs::keys_of(*job, p.bit);
-    p.shape = exec_.template peek<ShapeReg>(p.line);
-    p.exponent = exec_.template peek<ExponentReg>(p.line);
-    p.overflow = exec_.template peek<OverflowReg>(p.line);
-    p.sum1 = exec_.template peek<Sum1Reg>(p.line);
-    p.sum2 = exec_.template peek<Sum2Reg>(p.line);
+    read_sum(exec_, p.line, p.sum);
     exec_.values(Op::kRead, p, false);
   }
   free_entry(entry, states_[owner.job]);
@@ -161,7 +149,7 @@ Outcome Pipeline<Exec>::contribute_shared(Parsed& parsed, const Frame& frame, Ti
     // Of a partial sum anyone in it may be named: all of them sent the same.
     const Rank one{static_cast<std::uint16_t>(std::countr_zero(p.bit))};
     events_.push({EventKind::kMismatch, owner.id, owner.epoch, p.chunk, own ? sender : one, result.held,
-                  p.shape, result.stored});
+                  p.sum.shape, result.stored});
   }
   if (own && result.merged == server::Merged::kMismatch) return drop(parsed, frame, Drop::kMismatch, now);
   if (own && result.merged == server::Merged::kBadInput) return drop(parsed, frame, Drop::kSum, now);
@@ -183,7 +171,7 @@ Outcome Pipeline<Exec>::contribute_shared(Parsed& parsed, const Frame& frame, Ti
   out.verdict = complete ? Verdict::kComplete : Verdict::kRepeat;
   out.ranks = complete ? owner.members : p.bit;
   out.job = &owner;
-  out.payload_bytes = static_cast<std::uint32_t>(kHeaderBytes + 4 * p.shape.elements);
+  out.payload_bytes = static_cast<std::uint32_t>(kHeaderBytes + 4 * p.sum.shape.elements);
   write_result(parsed.payload, owner, p, complete ? 0 : kFlagRetransmit, *kernels_);
   return out;
 }
@@ -214,11 +202,7 @@ Found Pipeline<Exec>::find(const jobs::Job& job, Contribution& p) noexcept {
   server::Partial partial{.chunk = p.chunk, .values = p.values, .room = p.room};
   if (!server_.read(merge_job(job), partial))
     return {.contributors = held | server_.contributors(merge_job(job), p.chunk)};
-  p.shape = partial.shape;
-  p.exponent = partial.exponent;
-  p.overflow = partial.overflow;
-  p.sum1 = partial.sum1;
-  p.sum2 = partial.sum2;
+  p.sum = partial.sum;
   return {.complete = true, .at_server = true, .contributors = job.members};
 }
 
@@ -261,7 +245,7 @@ Outcome Pipeline<Exec>::sweep(std::span<std::byte> payload, TimeNs now) noexcept
           .ranks = complete ? job->members : p.bit,
           .job = job,
           .payload = payload.data(),
-          .payload_bytes = static_cast<std::uint32_t>(kHeaderBytes + 4 * p.shape.elements)};
+          .payload_bytes = static_cast<std::uint32_t>(kHeaderBytes + 4 * p.sum.shape.elements)};
 }
 
 // Results older than a span are nobody's business any more.
@@ -285,7 +269,7 @@ template <class Exec>
 Outcome Pipeline<Exec>::partial_of(const jobs::Job& job, const Contribution& p, std::byte* payload) noexcept {
   write_partial(payload, job, p, *kernels_);
   Outcome out{.verdict = Verdict::kRelay, .job = &job, .payload = payload};
-  out.payload_bytes = static_cast<std::uint32_t>(kHeaderBytes + 4 * p.shape.elements);
+  out.payload_bytes = static_cast<std::uint32_t>(kHeaderBytes + 4 * p.sum.shape.elements);
   towards(server_of(p.chunk, job.servers), p.priority, out);
   return out;
 }
@@ -371,7 +355,7 @@ Outcome Pipeline<Exec>::flush(Parsed& parsed, const Frame& frame, TimeNs) noexce
   look_up(exec_, job, p);
   exec_.values(Op::kRead, p, false);
   write_result(parsed.payload, job, p, kFlagRetransmit, *kernels_);
-  out.payload_bytes = static_cast<std::uint32_t>(kHeaderBytes + 4 * p.shape.elements);
+  out.payload_bytes = static_cast<std::uint32_t>(kHeaderBytes + 4 * p.sum.shape.elements);
   out.verdict = Verdict::kRelay;
   towards(server, owner.priority, out);
   return out;

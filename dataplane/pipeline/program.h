@@ -33,18 +33,32 @@ constexpr T obey(Op op, T& reg, T in, Merge merge) noexcept {
   return reg = merge(reg, in);
 }
 
+// values: sums of p's. keys: of all who are in them.
+constexpr bool matches(kernels::Sums values, std::uint32_t keys, const Contribution& p) noexcept {
+  return values.sum1 + keyed(keys, p.chunk) == p.sum.sum1 && values.sum2 == p.sum.sum2;
+}
+
 template <class Exec>
 bool payload_matches(const Exec& x, const Contribution& p) noexcept {
-  const kernels::Sums s = x.payload_sums(p);
-  return s.sum1 + keyed(p.key, p.chunk) == p.sum1 && s.sum2 == p.sum2;
+  return matches(x.payload_sums(p), p.key, p);
 }
 
-constexpr bool matches(kernels::Sums finished, std::uint32_t keys, const Contribution& p) noexcept {
-  return finished.sum1 + keyed(keys, p.chunk) == p.sum1 && finished.sum2 == p.sum2;
+// The registers of an entry's sum, one after the other: f(register, the packet's) is what the packet gets.
+template <class Exec, class F>
+void with_sum(Exec& x, std::uint32_t line, jobs::Sum& sum, F f) noexcept {
+  sum.shape = x.template rmw<ShapeReg>(line, [&](auto& r) { return f(r, sum.shape); });
+  sum.exponent = x.template rmw<ExponentReg>(line, [&](auto& r) { return f(r, sum.exponent); });
+  sum.overflow = x.template rmw<OverflowReg>(line, [&](auto& r) { return f(r, sum.overflow); });
+  sum.sum1 = x.template rmw<Sum1Reg>(line, [&](auto& r) { return f(r, sum.sum1); });
+  sum.sum2 = x.template rmw<Sum2Reg>(line, [&](auto& r) { return f(r, sum.sum2); });
+}
+template <class Exec>
+void read_sum(Exec& x, std::uint32_t line, jobs::Sum& sum) noexcept {
+  with_sum(x, line, sum, [](auto& r, auto) { return r; });
 }
 
-// The packet's numbers and the entry's, as `op` says. Inlined by order: two programs use it, and a call costs
-// every packet of both.
+// The packet's numbers and the entry's, as `op` says; their shapes agree. Inlined by order: two programs use
+// it, and a call costs every packet of both.
 template <class Exec>
 [[gnu::always_inline]] inline void merge_numbers(Exec& x, Op op, Contribution& p) noexcept {
   const auto merge_max = [](std::int8_t a, std::int8_t b) noexcept { return std::max(a, b); };
@@ -52,12 +66,14 @@ template <class Exec>
     return static_cast<std::uint8_t>(a | b);
   };
   const auto merge_add = [](std::uint32_t a, std::uint32_t b) noexcept { return a + b; };
-  p.exponent =
-      x.template rmw<ExponentReg>(p.line, [&](std::int8_t& r) { return obey(op, r, p.exponent, merge_max); });
-  p.overflow =
-      x.template rmw<OverflowReg>(p.line, [&](std::uint8_t& r) { return obey(op, r, p.overflow, merge_or); });
-  p.sum1 = x.template rmw<Sum1Reg>(p.line, [&](std::uint32_t& r) { return obey(op, r, p.sum1, merge_add); });
-  p.sum2 = x.template rmw<Sum2Reg>(p.line, [&](std::uint32_t& r) { return obey(op, r, p.sum2, merge_add); });
+  p.sum.exponent = x.template rmw<ExponentReg>(
+      p.line, [&](std::int8_t& r) { return obey(op, r, p.sum.exponent, merge_max); });
+  p.sum.overflow = x.template rmw<OverflowReg>(
+      p.line, [&](std::uint8_t& r) { return obey(op, r, p.sum.overflow, merge_or); });
+  p.sum.sum1 =
+      x.template rmw<Sum1Reg>(p.line, [&](std::uint32_t& r) { return obey(op, r, p.sum.sum1, merge_add); });
+  p.sum.sum2 =
+      x.template rmw<Sum2Reg>(p.line, [&](std::uint32_t& r) { return obey(op, r, p.sum.sum2, merge_add); });
 }
 
 // Answers a QUERY: reads the entry of p's (epoch, chunk) if it is complete, else tells who is in it.
@@ -75,11 +91,7 @@ Found look_up(Exec& x, const jobs::Job& job, Contribution& p) noexcept {
   std::uint64_t missing = 0;
   if (job.stragglers.timeout != 0)
     missing = x.template rmw<MissingReg>(p.line, [](std::uint64_t& m) { return m; });
-  p.shape = x.template rmw<ShapeReg>(p.line, [](jobs::Shape& r) { return r; });
-  p.exponent = x.template rmw<ExponentReg>(p.line, [](std::int8_t& r) { return r; });
-  p.overflow = x.template rmw<OverflowReg>(p.line, [](std::uint8_t& r) { return r; });
-  p.sum1 = x.template rmw<Sum1Reg>(p.line, [](std::uint32_t& r) { return r; });
-  p.sum2 = x.template rmw<Sum2Reg>(p.line, [](std::uint32_t& r) { return r; });
+  read_sum(x, p.line, p.sum);
   return {.complete = true, .contributors = head.contributors, .missing = missing};
 }
 
@@ -116,10 +128,10 @@ Ruling aggregate(Exec& x, const jobs::Job& job, JobState& state, Contribution& p
   if constexpr (requires { own->at_entry(x, d.op, p); }) own->at_entry(x, d.op, p);
 
   const jobs::Shape stored = x.template rmw<ShapeReg>(p.line, [&](jobs::Shape& shape) {
-    if (d.op == Op::kWrite) shape = p.shape;
+    if (d.op == Op::kWrite) shape = p.sum.shape;
     return shape;
   });
-  if (stored != p.shape) {
+  if (stored != p.sum.shape) {
     why = {head_before.contributors, stored};
     if (d.op == Op::kAdd || d.op == Op::kAddEmit) undo_head(head_before);
     return refuse(Drop::kMismatch);
@@ -128,7 +140,7 @@ Ruling aggregate(Exec& x, const jobs::Job& job, JobState& state, Contribution& p
 
   if (check_later) {
     const kernels::Added added = x.values(Op::kAdd, p, /*with_sums=*/true);
-    if (added.sums.sum1 + keyed(p.key, p.chunk) != p.sum1 || added.sums.sum2 != p.sum2) {
+    if (!matches(added.sums, p.key, p)) {
       x.values(Op::kSubtract, p, false);
       undo_head(head_before);  // `high` had no part in it: the entry's chunk was absorbed before
       return {.drop = Drop::kSum};

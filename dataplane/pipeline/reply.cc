@@ -67,21 +67,15 @@ void write_result(std::byte* datagram, const jobs::Job& job, const Contribution&
                   const kernels::Kernels& kernels, std::uint64_t missing) noexcept {
   Header h;
   h.type = PacketType::kResult;
-  h.flags = static_cast<std::uint8_t>(flags | (p.overflow != 0 ? kFlagOverflow : 0) |
-                                      (missing != 0 ? kFlagIncomplete : 0));
+  h.flags = static_cast<std::uint8_t>(flags | (missing != 0 ? kFlagIncomplete : 0));
   h.job = Be{raw(job.id)};
   h.rank = Be{raw(kSwitchRank)};
   h.epoch = Be{raw(job.epoch)};
   h.chunk = Be{raw(p.chunk)};
   h.slot = Be{raw(p.slot)};
-  h.elements = Be{p.shape.elements};
-  h.dtype = p.shape.dtype;
-  h.exponent = p.exponent;
   h.contributors = Be{job.members & ~missing};
   h.cookie = Be{raw(job.result_cookie)};
-  h.sum1 = Be{p.sum1};
-  h.sum2 = Be{p.sum2};
-  h.total = Be{p.shape.total};
+  jobs::write_sum(h, p.sum);
   seal(datagram, h, kernels);
 }
 
@@ -95,7 +89,7 @@ void write_query(std::byte* datagram, const jobs::Job& job, const Contribution& 
   h.epoch = Be{raw(job.epoch)};
   h.chunk = Be{raw(p.chunk)};
   h.slot = Be{raw(p.slot)};
-  h.dtype = p.shape.dtype;
+  h.dtype = p.sum.shape.dtype;
   h.contributors = Be{bit_of(peer)};
   h.cookie = Be{raw(job.result_cookie)};
   seal(datagram, h, kernels);
@@ -105,21 +99,15 @@ void write_partial(std::byte* datagram, const jobs::Job& job, const Contribution
                    const kernels::Kernels& kernels) noexcept {
   Header h;
   h.type = PacketType::kPartial;
-  h.flags = p.overflow != 0 ? std::uint8_t{kFlagOverflow} : std::uint8_t{0};
   h.priority = p.priority;
   h.job = Be{raw(job.id)};
   h.rank = Be{raw(kSwitchRank)};
   h.epoch = Be{raw(job.epoch)};
   h.chunk = Be{raw(p.chunk)};
   h.slot = Be{slot_of(jobs::slot_map(job), p.chunk)};
-  h.elements = Be{p.shape.elements};
-  h.dtype = p.shape.dtype;
-  h.exponent = p.exponent;
   h.contributors = Be{p.bit};
   h.cookie = Be{raw(job.result_cookie)};
-  h.sum1 = Be{p.sum1};
-  h.sum2 = Be{p.sum2};
-  h.total = Be{p.shape.total};
+  jobs::write_sum(h, p.sum);
   seal(datagram, h, kernels);
 }
 

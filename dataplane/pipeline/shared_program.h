@@ -277,10 +277,10 @@ class SharedProgram {
       return o;
     });
     const jobs::Shape stored = x_.template rmw<ShapeReg>(p.line, [&](jobs::Shape& shape) {
-      if (d.op == Op::kWrite) shape = p.shape;
+      if (d.op == Op::kWrite) shape = p.sum.shape;
       return shape;
     });
-    if (stored != p.shape) {
+    if (stored != p.sum.shape) {
       why = {before.contributors, stored};
       if (after.contributors != before.contributors) {
         x_.template undo<HeadReg>(p.line, before);
@@ -345,15 +345,10 @@ class SharedProgram {
     const Head head = x_.template rmw<HeadReg>(line, [&](Head& h) {
       return std::exchange(h, Head{raw(p.epoch), raw(p.chunk), p.bit});
     });
-    const jobs::Shape shape =
-        x_.template rmw<ShapeReg>(line, [&](jobs::Shape& s) { return std::exchange(s, p.shape); });
-    p.swapped = std::max<std::uint32_t>(shape.elements, p.shape.elements);
+    const std::uint16_t ours = p.sum.shape.elements;
+    with_sum(x_, line, p.sum, [](auto& r, auto in) { return std::exchange(r, in); });
+    p.swapped = std::max(ours, p.sum.shape.elements);
     p.line = line;
-    p.shape = shape;
-    p.exponent = x_.template rmw<ExponentReg>(line, [&](auto& r) { return std::exchange(r, p.exponent); });
-    p.overflow = x_.template rmw<OverflowReg>(line, [&](auto& r) { return std::exchange(r, p.overflow); });
-    p.sum1 = x_.template rmw<Sum1Reg>(line, [&](auto& r) { return std::exchange(r, p.sum1); });
-    p.sum2 = x_.template rmw<Sum2Reg>(line, [&](auto& r) { return std::exchange(r, p.sum2); });
     x_.values(Op::kSwap, p, false);
     p.epoch = Epoch{head.tag};
     p.chunk = Chunk{head.chunk};

@@ -41,7 +41,7 @@ void Staged::clear(jobs::LineRange range) noexcept {
 
 kernels::Sums Staged::payload_sums(const Contribution& p) const noexcept {
   kernels::Sums sums;
-  for (std::uint32_t k = 0; k < p.shape.elements; ++k) count(sums, k, load(p.values + 4 * k));
+  for (std::uint32_t k = 0; k < p.sum.shape.elements; ++k) count(sums, k, load(p.values + 4 * k));
   return sums;
 }
 
@@ -53,7 +53,7 @@ kernels::Added Staged::values(Op op, const Contribution& p, bool with_sums) noex
   stage_ = kFirstValueStage;
   std::int32_t* const entry = values_.data() + (std::size_t{p.line} + 1) * kValuesPerLine;
   kernels::Added out;
-  const std::uint32_t n = op == Op::kSwap ? p.swapped : p.shape.elements;
+  const std::uint32_t n = op == Op::kSwap ? p.swapped : p.sum.shape.elements;
   for (std::uint32_t k = 0; k < n; ++k) {
     TALLY_CHECK(value_pass_[k] != pass_, "a value register touched twice in one pass");
     value_pass_[k] = pass_;

@@ -111,11 +111,11 @@ Outcome Pipeline<Exec>::finish_late(std::span<std::byte> payload) noexcept {
   const std::uint32_t line = late_.line();
   late_.forget();
   late_.step();
-  const jobs::Shape shape = exec_.template peek<ShapeReg>(line);
-  if (payload.size() < kHeaderBytes + std::size_t{4} * shape.elements) return {};
+  if (payload.size() < kHeaderBytes + std::size_t{4} * exec_.template peek<ShapeReg>(line).elements)
+    return {};
 
   if constexpr (requires(Exec & x) { x.begin(); }) exec_.begin();
-  Contribution p{.values = payload.data() + kHeaderBytes, .line = line, .shape = shape};
+  Contribution p{.values = payload.data() + kHeaderBytes, .line = line};
   std::uint64_t contributors = 0;
   p.chunk = exec_.template rmw<HeadReg>(line, [&](Head& head) {
     contributors = std::exchange(head.contributors, job.members);
@@ -123,9 +123,8 @@ Outcome Pipeline<Exec>::finish_late(std::span<std::byte> payload) noexcept {
   });
   const std::uint64_t missing = exec_.template rmw<MissingReg>(
       line, [&](std::uint64_t& ranks) { return ranks = job.members & ~contributors; });
-  p.shape = exec_.template rmw<ShapeReg>(line, [](jobs::Shape& r) { return r; });
   p.slot = SlotIndex{slot_of(jobs::slot_map(job), p.chunk)};
-  merge_numbers(exec_, Op::kRead, p);
+  read_sum(exec_, line, p.sum);
   exec_.values(Op::kRead, p, false);
 
   JobState& state = states_[raw(job.id)];
@@ -143,7 +142,7 @@ Outcome Pipeline<Exec>::finish_late(std::span<std::byte> payload) noexcept {
           .ranks = job.members,
           .job = &job,
           .payload = payload.data(),
-          .payload_bytes = static_cast<std::uint32_t>(kHeaderBytes + 4 * p.shape.elements)};
+          .payload_bytes = static_cast<std::uint32_t>(kHeaderBytes + 4 * p.sum.shape.elements)};
 }
 
 }  // namespace tally::pipeline

@@ -9,9 +9,8 @@ namespace tally::server {
 
 namespace {
 
-bool matches(kernels::Sums values, std::uint32_t keys, Chunk chunk, std::uint32_t sum1,
-             std::uint32_t sum2) noexcept {
-  return values.sum1 + keyed(keys, chunk) == sum1 && values.sum2 == sum2;
+bool matches(kernels::Sums values, std::uint32_t keys, Chunk chunk, const jobs::Sum& sum) noexcept {
+  return values.sum1 + keyed(keys, chunk) == sum.sum1 && values.sum2 == sum.sum2;
 }
 
 // The kernels' sums are those of packets; this is for a finished sum that is in no packet (kNoRoom).
@@ -23,14 +22,6 @@ kernels::Sums sums_of(const std::int32_t* values, std::uint32_t n) noexcept {
     sums.sum2 += (i + 1) * element;
   }
   return sums;
-}
-
-void take_words(Partial& p, const MergeState& s) noexcept {
-  p.shape = s.shape;
-  p.exponent = s.exponent;
-  p.overflow = s.overflow;
-  p.sum1 = s.sum1;
-  p.sum2 = s.sum2;
 }
 
 // May the oldest incomplete state be forgotten for a new chunk? If every newcomer could have it, the chunks
@@ -50,14 +41,14 @@ MergeTable::MergeTable(jobs::Region memory, std::uint32_t elements, const kernel
 
 MergeResult MergeTable::merge(const MergeJob& job, Partial& p, TimeNs now) noexcept {
   TALLY_DCHECK(p.contributors != 0 && (p.contributors & ~job.members) == 0, "contributors are no members");
-  const kernels::Sums sums = kernels_->sums(p.values, p.shape.elements);
-  if (!matches(sums, p.keys, p.chunk, p.sum1, p.sum2)) return {.merged = Merged::kBadInput};
+  const kernels::Sums sums = kernels_->sums(p.values, p.sum.shape.elements);
+  if (!matches(sums, p.keys, p.chunk, p.sum)) return {.merged = Merged::kBadInput};
 
   const StateIndex at = find(job, p.chunk);
   if (at == kNoState) return begin(job, p, sums, now);
   const MergeState& s = store_.state(at);
-  if (s.shape != p.shape) {
-    return {.merged = Merged::kMismatch, .held = s.contributors, .stored = s.shape};
+  if (s.sum.shape != p.sum.shape) {
+    return {.merged = Merged::kMismatch, .held = s.contributors, .stored = s.sum.shape};
   }
   if (s.complete()) return {.merged = emit(at, p) ? Merged::kKnown : Merged::kNoRoom};
 
@@ -72,7 +63,7 @@ MergeResult MergeTable::merge(const MergeJob& job, Partial& p, TimeNs now) noexc
 MergeResult MergeTable::begin(const MergeJob& job, Partial& p, kernels::Sums sums, TimeNs now) noexcept {
   // Of another epoch or generation: nobody needs it any more.
   if (const StateIndex outdated = store_.find(job.id, p.chunk); outdated != kNoState) drop(outdated);
-  const StateIndex at = p.shape.elements <= store_.elements() ? place(job, p.chunk) : kNoState;
+  const StateIndex at = p.sum.shape.elements <= store_.elements() ? place(job, p.chunk) : kNoState;
   if (at == kNoState) {
     ++counters_.forgotten;
     return {.merged = Merged::kHeld};
@@ -83,25 +74,21 @@ MergeResult MergeTable::begin(const MergeJob& job, Partial& p, kernels::Sums sum
 MergeResult MergeTable::replace(const MergeJob& job, StateIndex at, Partial& p, kernels::Sums sums,
                                 TimeNs now) noexcept {
   MergeState& s = store_.state(at);
-  kernels_->write(store_.values(at), p.values, p.shape.elements);
+  kernels_->write(store_.values(at), p.values, p.sum.shape.elements);
   s.contributors = p.contributors;
-  s.shape = p.shape;
-  s.exponent = p.exponent;
-  s.overflow = p.overflow;
-  s.sum1 = p.sum1;
-  s.sum2 = p.sum2;
+  s.sum = p.sum;
   return s.contributors == job.members ? finish(job, at, p, sums) : hold(at, now);
 }
 
 MergeResult MergeTable::add(const MergeJob& job, StateIndex at, Partial& p, TimeNs now) noexcept {
   MergeState& s = store_.state(at);
   std::int32_t* const values = store_.values(at);
-  const std::uint32_t n = s.shape.elements;
+  const std::uint32_t n = s.sum.shape.elements;
   s.contributors |= p.contributors;
-  s.exponent = std::max(s.exponent, p.exponent);
-  s.overflow = static_cast<std::uint8_t>(s.overflow | p.overflow);
-  s.sum1 += p.sum1;
-  s.sum2 += p.sum2;
+  s.sum.exponent = std::max(s.sum.exponent, p.sum.exponent);
+  s.sum.overflow = static_cast<std::uint8_t>(s.sum.overflow | p.sum.overflow);
+  s.sum.sum1 += p.sum.sum1;
+  s.sum.sum2 += p.sum.sum2;
   if (s.contributors == job.members && p.room >= n) {
     return finish(job, at, p, kernels_->add_emit(values, p.values, n).sums);
   }
@@ -120,7 +107,7 @@ MergeResult MergeTable::hold(StateIndex at, TimeNs now) noexcept {
 MergeResult MergeTable::finish(const MergeJob& job, StateIndex at, Partial& p, kernels::Sums sums) noexcept {
   ++counters_.merged;
   const MergeState& s = store_.state(at);
-  if (!matches(sums, job.key_sum, s.chunk, s.sum1, s.sum2)) {
+  if (!matches(sums, job.key_sum, s.chunk, s.sum)) {
     drop(at);
     return {.merged = Merged::kBadSum};
   }
@@ -128,8 +115,8 @@ MergeResult MergeTable::finish(const MergeJob& job, StateIndex at, Partial& p, k
   ++counters_.completed;
   --counters_.incomplete;
   ++counters_.complete;
-  if (p.room < s.shape.elements) return {.merged = Merged::kNoRoom};
-  take_words(p, s);
+  if (p.room < s.sum.shape.elements) return {.merged = Merged::kNoRoom};
+  p.sum = s.sum;
   p.contributors = job.members;
   p.keys = job.key_sum;
   return {.merged = Merged::kComplete};
@@ -152,9 +139,9 @@ bool MergeTable::read(const MergeJob& job, Partial& p) const noexcept {
 // The stored sum into p, unless it has no room.
 bool MergeTable::emit(StateIndex at, Partial& p) const noexcept {
   const MergeState& s = store_.state(at);
-  if (p.room < s.shape.elements) return false;
-  kernels_->read(store_.values(at), p.values, s.shape.elements);
-  take_words(p, s);
+  if (p.room < s.sum.shape.elements) return false;
+  kernels_->read(store_.values(at), p.values, s.sum.shape.elements);
+  p.sum = s.sum;
   return true;
 }
 

@@ -33,14 +33,10 @@ struct Partial {
   Chunk chunk{};
   std::uint64_t contributors = 0;
   std::uint32_t keys = 0;  // sum of the contributors' keys
-  jobs::Shape shape;
-  std::int8_t exponent = 0;
-  std::uint8_t overflow = 0;  // 0 or 1
-  std::uint32_t sum1 = 0;     // of the wire: keyed
-  std::uint32_t sum2 = 0;
+  jobs::Sum sum;
   std::byte* values = nullptr;
-  // Elements that may be written to `values`. Less than shape.elements: they are only read, and a finished
-  // sum is kNoRoom.
+  // Elements that may be written to `values`. Less than sum.shape.elements: they are only read, and a
+  // finished sum is kNoRoom.
   std::uint32_t room = 0;
 };
 
@@ -92,10 +88,10 @@ class MergeTable {
   MergeTable(const MergeTable&) = delete;
   MergeTable& operator=(const MergeTable&) = delete;
 
-  // p.contributors: members, at least one; p.shape.elements: a multiple of 16. p changes only as Merged says.
-  // A new chunk needs room: a free state, else the one that completed first, else the incomplete one that has
-  // gone longest without taking a Partial, if that is of a later chunk of the same job. Otherwise the Partial
-  // is forgotten, as is one with more elements than a state can have (workers offer again).
+  // p.contributors: members, at least one; p.sum.shape.elements: a multiple of 16. p changes only as Merged
+  // says. A new chunk needs room: a free state, else the one that completed first, else the incomplete one
+  // that has gone longest without taking a Partial, if that is of a later chunk of the same job. Otherwise
+  // the Partial is forgotten, as is one with more elements than a state can have (workers offer again).
   MergeResult merge(const MergeJob& job, Partial& p, TimeNs now) noexcept;
 
   // Is there a state of this chunk, complete or incomplete?

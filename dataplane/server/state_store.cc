@@ -58,7 +58,7 @@ StateIndex StateStore::place(JobId job, Chunk chunk, Epoch epoch) noexcept {
   MergeState& s = state(at);
   free_ = s.chained;
   StateIndex& first = buckets_[bucket(job, chunk)];
-  s = {.epoch = epoch, .chunk = chunk, .chained = first, .job = job};
+  s = {.epoch = epoch, .chunk = chunk, .job = job, .chained = first};
   first = at;
   append(incomplete_, at);
   return at;

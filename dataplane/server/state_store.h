@@ -23,16 +23,13 @@ struct alignas(64) MergeState {
   TimeNs touched = 0;  // last time that it took a Partial
   Epoch epoch{};       // none: complete, so it serves every epoch of its generation
   Chunk chunk{};
-  jobs::Shape shape;
-  std::uint32_t sum1 = 0;  // keyed
-  std::uint32_t sum2 = 0;
+  // A state is one line: what follows a sum begins in its last word.
+  [[no_unique_address]] jobs::Sum sum;
+  JobId job{};
   // Of StateStore. Free states are chained too; `older` and `newer` are the neighbours in the state's list.
   StateIndex chained = kNoState;
   StateIndex older = kNoState;
   StateIndex newer = kNoState;
-  JobId job{};
-  std::int8_t exponent = 0;
-  std::uint8_t overflow = 0;
 
   [[nodiscard]] constexpr bool complete() const noexcept { return epoch == Epoch{}; }
 };

@@ -38,18 +38,13 @@ std::optional<Refused> PsJob::receive(const engine::Datagram& datagram, TimeNs n
   const Header& header = datagram.header;
   if (const auto wrong = check_sender(header)) return wrong;
   if (const auto wrong = check_chunk(header)) return wrong;
-  server::Partial p{
-      .chunk = header.chunk_id(),
-      .contributors = header.contributors.host(),
-      .keys = keys_of(header.contributors.host()),
-      .shape = {.total = header.total.host(), .elements = header.elements.host(), .dtype = header.dtype},
-      .exponent = header.exponent,
-      .overflow = static_cast<std::uint8_t>((header.flags & kFlagOverflow) != 0 ? 1 : 0),
-      .sum1 = header.sum1.host(),
-      .sum2 = header.sum2.host(),
-      // Without room the table only reads them: a finished sum is read from it when it is sent.
-      .values = const_cast<std::byte*>(datagram.payload.data()),
-      .room = 0};
+  server::Partial p{.chunk = header.chunk_id(),
+                    .contributors = header.contributors.host(),
+                    .keys = keys_of(header.contributors.host()),
+                    .sum = jobs::sum_of(header),
+                    // Without room the table only reads them: a finished sum is read from it when it is sent.
+                    .values = const_cast<std::byte*>(datagram.payload.data()),
+                    .room = 0};
   const std::uint64_t held = shared_.table.contributors(job_, p.chunk);
   const server::StateIndex before = shared_.table.state_of(job_, p.chunk);
   const bool answer = header.type != PacketType::kContribute && timers_.find(before) != nullptr;
@@ -232,15 +227,9 @@ std::size_t PsJob::write(const Owed& owed, std::span<std::byte> out, std::uint16
   }
   ++statistics_.results;
   Header header = header_of(PacketType::kResult, owed);
-  if (p.overflow != 0) header.flags |= kFlagOverflow;
   if (owed.again) header.flags |= kFlagRetransmit;
-  header.elements = Be<std::uint16_t>{p.shape.elements};
-  header.dtype = p.shape.dtype;
-  header.exponent = p.exponent;
-  header.sum1 = Be<std::uint32_t>{p.sum1};
-  header.sum2 = Be<std::uint32_t>{p.sum2};
-  header.total = Be<std::uint32_t>{p.shape.total};
-  return engine::seal(header, std::size_t{4} * p.shape.elements, out, shared_.kernels);
+  jobs::write_sum(header, p.sum);
+  return engine::seal(header, std::size_t{4} * p.sum.shape.elements, out, shared_.kernels);
 }
 
 }  // namespace tally::ps

@@ -81,7 +81,7 @@ std::vector<FakeBox::Arrived> FakeBox::poll() {
         a.frame.assign(frame.data, frame.data + frame.length);
         std::memcpy(a.destination.data(), frame.data, a.destination.size());
         a.queue = queue;
-        if (opened.verdict == Verdict::kPunt) {
+        if (opened.kind == pipeline::Kind::kNative) {
           a.payload.assign(opened.payload, opened.payload + opened.payload_bytes);
           a.source = opened.source;
           UdpHeader udp;

@@ -10,7 +10,7 @@ namespace tally {
 namespace {
 
 std::vector<std::int32_t> values_of(const server::Partial& p) {
-  std::vector<std::int32_t> values(p.shape.elements);
+  std::vector<std::int32_t> values(p.sum.shape.elements);
   for (std::size_t i = 0; i < values.size(); ++i) {
     Be<std::uint32_t> value;
     std::memcpy(&value, p.values + 4 * i, sizeof value);
@@ -38,11 +38,7 @@ void SharedScene::depart(const pipeline::Outcome& out) {
   server::Partial p{.chunk = h.chunk_id(),
                     .contributors = ranks,
                     .keys = jobs::keys_of(row, ranks),
-                    .shape = {.total = h.total.host(), .elements = h.elements.host(), .dtype = h.dtype},
-                    .exponent = h.exponent,
-                    .overflow = static_cast<std::uint8_t>((h.flags & kFlagOverflow) != 0 ? 1 : 0),
-                    .sum1 = h.sum1.host(),
-                    .sum2 = h.sum2.host(),
+                    .sum = jobs::sum_of(h),
                     .values = values.data(),
                     .room = kSharedElements};
   const server::MergeResult result =
@@ -57,10 +53,10 @@ void SharedScene::depart(const pipeline::Outcome& out) {
       make_server_packet(row, PacketType::kResult, p.chunk, complete ? row.members : ranks, values_of(p));
   Header a = header_of(answer);
   a.flags =
-      static_cast<std::uint8_t>((complete ? 0 : kFlagRetransmit) | (p.overflow != 0 ? kFlagOverflow : 0));
-  a.exponent = p.exponent;
-  a.dtype = p.shape.dtype;
-  a.total = Be{p.shape.total};
+      static_cast<std::uint8_t>((complete ? 0 : kFlagRetransmit) | (p.sum.overflow != 0 ? kFlagOverflow : 0));
+  a.exponent = p.sum.exponent;
+  a.dtype = p.sum.shape.dtype;
+  a.total = Be{p.sum.shape.total};
   set_header(answer, a);
   say(row, answer);
   if (complete) say(row, make_server_packet(row, PacketType::kFlush, p.chunk, 0));

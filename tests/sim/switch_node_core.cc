@@ -37,7 +37,7 @@ void SwitchNode::run(std::size_t core, Bytes& buffer, std::uint32_t length, Port
       [&](auto& p) {
         pipeline::Parsed parsed;
         p.parse(frame, parsed);
-        if (parsed.verdict == Verdict::kAbsorb && parsed.type == PacketType::kContribute)
+        if (parsed.kind == pipeline::Kind::kNative && parsed.type == PacketType::kContribute)
           arrival = Arrival{parsed.job, parsed.contribution};
         return p.handle(parsed, frame, schedule_.now());
       },

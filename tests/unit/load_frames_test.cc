@@ -73,7 +73,7 @@ TEST_P(LoadFrames, AreContributionsAsTheProtocolWantsThem) {
     writer.write(frame, Chunk{chunk}, 9, chunk == 5);
     const pipeline::OpenedFrame opened = pipeline::open_frame(
         {.data = frame.data(), .length = static_cast<std::uint32_t>(frame.size())}, box_at((*places)[1], m));
-    ASSERT_EQ(opened.verdict, Verdict::kPunt);
+    ASSERT_EQ(opened.kind, pipeline::Kind::kNative);
     EXPECT_EQ(opened.payload_bytes, 56U + 128);
     EXPECT_EQ(opened.source.mac, (*places)[1].mac);
     EXPECT_EQ(opened.source.address, (*places)[1].own);

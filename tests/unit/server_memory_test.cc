@@ -220,7 +220,7 @@ TEST_F(MergeMemory, TableWithoutMemoryForgetsAtOnce) {
   EXPECT_FALSE(none.table.read(job_, first.partial));
   Packet rest(job_, Chunk{0}, 0b110, kValues);
   EXPECT_EQ(none.table.merge(job_, rest.partial, 2), server::MergeResult{server::Merged::kHeld});
-  ++rest.partial.sum2;
+  ++rest.partial.sum.sum2;
   EXPECT_EQ(none.table.merge(job_, rest.partial, 2), server::MergeResult{server::Merged::kBadInput});
   none.table.sweep(kNever, 9);
   none.table.forget(job_.id);

@@ -107,17 +107,17 @@ TEST_P(MergeRules, CompleteStateAnswersWhoeverComes) {
 
 TEST_P(MergeRules, MismatchTellsWhatIsHeldAndChangesNothing) {
   EXPECT_EQ(merge(0b000110), server::MergeResult{server::Merged::kHeld});
-  const jobs::Shape stored = Packet(job_, kChunk, 1, kElements).partial.shape;
+  const jobs::Shape stored = Packet(job_, kChunk, 1, kElements).partial.sum.shape;
   const auto expect_mismatch = [&](Packet& p, std::uint64_t held) {
     EXPECT_EQ(merge(p),
               (server::MergeResult{.merged = server::Merged::kMismatch, .held = held, .stored = stored}));
   };
   Packet elements(job_, kChunk, 0b1000, 32);
-  elements.partial.shape.total = stored.total;
+  elements.partial.sum.shape.total = stored.total;
   Packet total(job_, kChunk, 0b1000, kElements);
-  ++total.partial.shape.total;
+  ++total.partial.sum.shape.total;
   Packet dtype(job_, kChunk, 0b0010, kElements);
-  dtype.partial.shape.dtype = 1;
+  dtype.partial.sum.shape.dtype = 1;
   for (Packet* p : {&elements, &total, &dtype}) expect_mismatch(*p, 0b000110);
   expect_finished_by(0b111001);
   for (Packet* p : {&elements, &total, &dtype}) expect_mismatch(*p, job_.members);
@@ -127,9 +127,9 @@ TEST_P(MergeRules, MismatchTellsWhatIsHeldAndChangesNothing) {
 TEST_P(MergeRules, BadInputChangesNothing) {
   const auto expect_refused = [&](std::uint64_t ranks) {
     Packet sum1(job_, kChunk, ranks, kElements);
-    ++sum1.partial.sum1;
+    ++sum1.partial.sum.sum1;
     Packet sum2(job_, kChunk, ranks, kElements);
-    --sum2.partial.sum2;
+    --sum2.partial.sum.sum2;
     Packet key(job_, kChunk, ranks, kElements);  // of another rank
     key.partial.keys += 2;
     Packet value(job_, kChunk, ranks, kElements);
@@ -195,7 +195,7 @@ TEST_P(MergeRules, ReadGivesCompleteSumsOnly) {
   EXPECT_FALSE(table_.read(job_, asker.partial));
   merge(0b011111);
   EXPECT_FALSE(table_.read(job_, asker.partial));
-  EXPECT_EQ(asker.partial.shape.elements, 0);
+  EXPECT_EQ(asker.partial.sum.shape.elements, 0);
   merge(0b100000);
   EXPECT_TRUE(table_.read(job_, asker.partial));
   EXPECT_TRUE(same_sum(asker, sum_of_all()));
@@ -206,11 +206,11 @@ TEST_P(MergeRules, ChunkWithoutElementsCarriesTheExponent) {
   const auto exponent_only = [&](std::uint64_t ranks) {
     Packet p(job_, kChunk, ranks, 0);
     const server::MergeResult r = merge(p);
-    return std::pair{r.merged, p.partial.exponent};
+    return std::pair{r.merged, p.partial.sum.exponent};
   };
   EXPECT_EQ(exponent_only(0b001111).first, server::Merged::kHeld);
   EXPECT_EQ(exponent_only(0b110000),
-            std::pair(server::Merged::kComplete, Packet(job_, kChunk, job_.members, 0).partial.exponent));
+            std::pair(server::Merged::kComplete, Packet(job_, kChunk, job_.members, 0).partial.sum.exponent));
 }
 
 TEST_P(MergeRules, SixtyFourRanksAndLargestExponentOfAny) {

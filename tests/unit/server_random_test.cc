@@ -7,7 +7,6 @@
 #include <memory>
 #include <optional>
 #include <random>
-#include <tuple>
 
 #include "server_support.h"
 
@@ -24,23 +23,24 @@ class Reference {
     server::Partial& p = packet.partial;
     const Values values = packet.values();
     const kernels::Sums sums = naive_sums(values);
-    if (sums.sum1 + keyed(p.keys, p.chunk) != p.sum1 || sums.sum2 != p.sum2)
+    if (sums.sum1 + keyed(p.keys, p.chunk) != p.sum.sum1 || sums.sum2 != p.sum.sum2)
       return {server::Merged::kBadInput};
     const Key key{job.id, p.chunk};
     const State* known = find(job, p.chunk);
     if (known == nullptr) {
       drop(key);
-      if (capacity_ == 0 || p.shape.elements > elements_)
+      if (capacity_ == 0 || p.sum.shape.elements > elements_)
         return ++counts.forgotten, server::MergeResult{server::Merged::kHeld};
       if (states_.size() == capacity_ && !make_room(job, p.chunk)) return {server::Merged::kHeld};
       return take(job, key, packet, values, now);
     }
-    if (known->sum.shape != p.shape) {
-      return {
-          .merged = server::Merged::kMismatch, .held = known->sum.contributors, .stored = known->sum.shape};
+    if (known->partial.sum.shape != p.sum.shape) {
+      return {.merged = server::Merged::kMismatch,
+              .held = known->partial.contributors,
+              .stored = known->partial.sum.shape};
     }
     if (known->complete) return {give(*known, p) ? server::Merged::kKnown : server::Merged::kNoRoom};
-    const std::uint64_t has = known->sum.contributors;
+    const std::uint64_t has = known->partial.contributors;
     if ((p.contributors | has) == has) return {server::Merged::kInside};
     if ((p.contributors & has) == 0) {
       Values total = known->values;
@@ -56,7 +56,7 @@ class Reference {
 
   [[nodiscard]] std::uint64_t contributors(const server::MergeJob& job, Chunk chunk) const {
     const State* s = find(job, chunk);
-    return s == nullptr ? 0 : s->sum.contributors;
+    return s == nullptr ? 0 : s->partial.contributors;
   }
   [[nodiscard]] bool read(const server::MergeJob& job, server::Partial& p) const {
     const State* s = find(job, p.chunk);
@@ -87,7 +87,7 @@ class Reference {
     server::MergeJob job;
     bool complete = false;
     TimeNs touched = 0;
-    server::Partial sum;  // its words
+    server::Partial partial;  // its words
     Values values;
   };
 
@@ -97,10 +97,9 @@ class Reference {
     return at->second.complete || at->second.job.epoch == job.epoch ? &at->second : nullptr;
   }
   static bool give(const State& s, server::Partial& p) {
-    if (p.room < s.sum.shape.elements) return false;
+    if (p.room < s.partial.sum.shape.elements) return false;
     put_wire(p.values, s.values);
-    std::tie(p.shape, p.exponent, p.overflow) = std::tie(s.sum.shape, s.sum.exponent, s.sum.overflow);
-    std::tie(p.sum1, p.sum2) = std::tie(s.sum.sum1, s.sum.sum2);
+    p.sum = s.partial.sum;
     return true;
   }
   // The state of `key` becomes `values` with the words of what it had, if p does not contain that, and of p.
@@ -110,17 +109,17 @@ class Reference {
     std::optional<State> had;
     if (const auto at = states_.find(key); at != states_.end()) had = at->second;
     drop(key);
-    State s{.job = job, .touched = now, .sum = p, .values = values};
-    if (had && (had->sum.contributors & p.contributors) == 0) {
-      s.sum.contributors |= had->sum.contributors;
-      s.sum.exponent = std::max(s.sum.exponent, had->sum.exponent);
-      s.sum.overflow = std::max(s.sum.overflow, had->sum.overflow);
-      s.sum.sum1 += had->sum.sum1;
-      s.sum.sum2 += had->sum.sum2;
+    State s{.job = job, .touched = now, .partial = p, .values = values};
+    if (had && (had->partial.contributors & p.contributors) == 0) {
+      s.partial.contributors |= had->partial.contributors;
+      s.partial.sum.exponent = std::max(s.partial.sum.exponent, had->partial.sum.exponent);
+      s.partial.sum.overflow = std::max(s.partial.sum.overflow, had->partial.sum.overflow);
+      s.partial.sum.sum1 += had->partial.sum.sum1;
+      s.partial.sum.sum2 += had->partial.sum.sum2;
     }
     ++counts.merged;
-    s.complete = s.sum.contributors == job.members;
-    if (s.complete && naive_sums(values).sum1 + keyed(job.key_sum, key.second) != s.sum.sum1) {
+    s.complete = s.partial.contributors == job.members;
+    if (s.complete && naive_sums(values).sum1 + keyed(job.key_sum, key.second) != s.partial.sum.sum1) {
       return {server::Merged::kBadSum};
     }
     (s.complete ? complete_ : incomplete_).push_back(key);
@@ -241,10 +240,10 @@ class Walk {
     const auto both = [&](auto change) { change(ours.partial), change(theirs.partial); };
     switch (below(100)) {
       case 0:
-        both([](server::Partial& p) { ++p.sum1; });
+        both([](server::Partial& p) { ++p.sum.sum1; });
         break;
       case 1:
-        both([](server::Partial& p) { p.sum2 ^= 0x8000'0000; });
+        both([](server::Partial& p) { p.sum.sum2 ^= 0x8000'0000; });
         break;
       case 2:
         both([](server::Partial& p) { p.keys += 2; });
@@ -253,7 +252,7 @@ class Walk {
         if (elements > 0) both([](server::Partial& p) { p.values[5] ^= std::byte{64}; });
         break;
       case 4:
-        both([](server::Partial& p) { ++p.shape.total; });
+        both([](server::Partial& p) { ++p.sum.shape.total; });
         break;
       case 5:
         job.key_sum += 2;
@@ -272,7 +271,7 @@ class Walk {
     if (result.merged != server::Merged::kComplete && result.merged != server::Merged::kKnown) return;
     // Each member's contribution exactly once, whatever the path.
     Packet all(job, chunk(c), job.members, elements);
-    all.partial.shape = ours.partial.shape;
+    all.partial.sum.shape = ours.partial.sum.shape;
     ASSERT_TRUE(same_sum(ours, all));
   }
 

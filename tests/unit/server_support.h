@@ -58,8 +58,7 @@ class Packet {
     partial = {.chunk = chunk,
                .contributors = ranks,
                .keys = keys_of(job.generation, ranks),
-               .shape = {.total = 7U * elements, .elements = elements},
-               .exponent = -128,
+               .sum = {.shape = {.total = 7U * elements, .elements = elements}, .exponent = -128},
                .values = frame_.data(),
                .room = room};
     for (std::uint16_t r = 0; r < kMaxRanks; ++r) {
@@ -68,20 +67,20 @@ class Packet {
       for (std::uint32_t i = 0; i < elements; ++i)
         sum[i] = static_cast<std::int32_t>(static_cast<std::uint32_t>(sum[i]) +
                                            static_cast<std::uint32_t>(mix64(seed + i)));
-      partial.exponent = std::max(partial.exponent, static_cast<std::int8_t>(seed >> 32));
-      partial.overflow = static_cast<std::uint8_t>(partial.overflow | (seed >> 40 & 7) / 7);
+      partial.sum.exponent = std::max(partial.sum.exponent, static_cast<std::int8_t>(seed >> 32));
+      partial.sum.overflow = static_cast<std::uint8_t>(partial.sum.overflow | (seed >> 40 & 7) / 7);
     }
     put_wire(partial.values, sum);
     const kernels::Sums sums = naive_sums(sum);
-    partial.sum1 = sums.sum1 + keyed(partial.keys, chunk);
-    partial.sum2 = sums.sum2;
+    partial.sum.sum1 = sums.sum1 + keyed(partial.keys, chunk);
+    partial.sum.sum2 = sums.sum2;
   }
   Packet(const server::MergeJob& job, Chunk chunk, std::uint64_t ranks, std::uint16_t elements)
       : Packet(job, chunk, ranks, elements, elements) {}
   Packet(const Packet&) = delete;
   Packet& operator=(const Packet&) = delete;
 
-  [[nodiscard]] Values values() const { return wire_values(partial.values, partial.shape.elements); }
+  [[nodiscard]] Values values() const { return wire_values(partial.values, partial.sum.shape.elements); }
   [[nodiscard]] bool intact() const { return frame_.intact(); }
 
   server::Partial partial;
@@ -94,11 +93,12 @@ class Packet {
 inline testing::AssertionResult same_sum(const Packet& a, const Packet& b) {
   const server::Partial& x = a.partial;
   const server::Partial& y = b.partial;
-  if (x.shape != y.shape) return testing::AssertionFailure() << "shapes differ";
-  if (x.exponent != y.exponent)
-    return testing::AssertionFailure() << int{x.exponent} << " != " << int{y.exponent};
-  if (x.overflow != y.overflow) return testing::AssertionFailure() << "overflow flags differ";
-  if (x.sum1 != y.sum1 || x.sum2 != y.sum2) return testing::AssertionFailure() << "sums differ";
+  if (x.sum.shape != y.sum.shape) return testing::AssertionFailure() << "shapes differ";
+  if (x.sum.exponent != y.sum.exponent)
+    return testing::AssertionFailure() << int{x.sum.exponent} << " != " << int{y.sum.exponent};
+  if (x.sum.overflow != y.sum.overflow) return testing::AssertionFailure() << "overflow flags differ";
+  if (x.sum.sum1 != y.sum.sum1 || x.sum.sum2 != y.sum.sum2)
+    return testing::AssertionFailure() << "sums differ";
   if (a.values() != b.values()) return testing::AssertionFailure() << "values differ";
   return testing::AssertionSuccess();
 }
