@@ -11,9 +11,9 @@
 #include "config/impair_section.h"
 #include "config/to_members.h"
 #include "config/units.h"
-#include "daemon/random_words.h"
 #include "dpdk/flow_rules.h"
 #include "kernels/kernels.h"
+#include "random/random.h"
 
 namespace tally::daemon {
 namespace {
@@ -88,7 +88,7 @@ StartedBox::~StartedBox() {
 }
 
 Result<members::MembershipEngine> start_members(const config::Config& config) {
-  auto engine = members::MembershipEngine::create(config::member_options(config), kernel_random());
+  auto engine = members::MembershipEngine::create(config::member_options(config), random::word);
   if (!engine) return engine;
   for (const config::JobSection& job : config.jobs) {
     if (auto id = config::declare(job, *engine); !id) return tl::unexpected<Error>(std::move(id.error()));

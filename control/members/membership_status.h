@@ -20,7 +20,8 @@
 
 namespace tally::members {
 
-// Uniform 64-bit words: getrandom in the daemon, a seeded generator in simulation. All secrets come from it.
+// Uniform 64-bit words: random::word in the daemon, a seeded generator in simulation. All secrets come from
+// it.
 using RandomWords = std::function<std::uint64_t()>;
 
 // The largest datagram that next() writes (a PROBE echo; everything else is below 700 bytes).

@@ -1,11 +1,9 @@
 #include "api/worker_impl.h"
 
 #include <pthread.h>
-#include <sys/random.h>
 #include <algorithm>
 #include <atomic>
 #include <cctype>
-#include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -15,6 +13,7 @@
 #include "engine/engine_operation.h"
 #include "engine/worker_join.h"
 #include "kernels/kernels.h"
+#include "random/random.h"
 
 namespace tally {
 
@@ -72,32 +71,16 @@ std::optional<Error> Worker::why_closed() const {
 
 namespace {
 
-Result<std::uint64_t> random_word() {
-  std::uint64_t word = 0;
-  while (word == 0) {
-    if (getrandom(&word, sizeof word, 0) == sizeof word) continue;
-    const int why = errno;
-    if (why == EINTR) continue;
-    return tl::unexpected(Error{
-        ErrorCode::kSystem, std::string("no random numbers: getrandom: ") + std::strerror(why), {}, why});
-  }
-  return word;
-}
-
 Result<std::unique_ptr<engine::WorkerEngine>> make_engine(const WorkerOptions& options,
                                                           std::uint16_t elements) {
-  const auto instance = random_word();
-  if (!instance) return tl::unexpected(instance.error());
-  const auto seed = random_word();
-  if (!seed) return tl::unexpected(seed.error());
   engine::EngineOptions engine;
   engine.job = options.job;
   engine.token = options.token;
   engine.rank = Rank{options.rank};
   engine.world = options.world;
   engine.elements = elements;
-  engine.instance = *instance;
-  engine.seed = *seed;
+  engine.instance = random::word();
+  engine.seed = random::word();
   engine.priority = static_cast<std::uint8_t>(options.priority);
   engine.rto_floor = options.poll ? engine::kPollRtoFloor : engine::kAdaptiveRtoFloor;
   return engine::WorkerEngine::create(std::move(engine), kernels::best_kernels());

@@ -1,7 +1,5 @@
 #include "dpdk_transport/dpdk_transport.h"
 
-#include <sys/random.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -10,6 +8,7 @@
 #include "dpdk_transport/worker_address.h"
 #include "dpdk_transport/worker_eal.h"
 #include "pipeline/reply.h"
+#include "random/random.h"
 #include "tally/check.h"
 #include "tally/wire.h"
 
@@ -37,12 +36,6 @@ std::uint16_t elements_that_fit(std::uint16_t mtu, bool ipv4) noexcept {
   return static_cast<std::uint16_t>(std::min<std::size_t>(values - values % kElementGranule, kMaxElements));
 }
 
-Result<std::uint64_t> random_word() {
-  std::uint64_t word = 0;
-  if (getrandom(&word, sizeof word, 0) != sizeof word) return fail(ErrorCode::kSystem, "no random number");
-  return word;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<DpdkTransport>> DpdkTransport::open(const TransportOptions& options) {
@@ -52,9 +45,8 @@ Result<std::unique_ptr<DpdkTransport>> DpdkTransport::open(const TransportOption
                     std::to_string(kMostMtu),
                 "TALLY_MTU");
   }
-  const auto random = options.identity != 0 ? options.identity : random_word();
-  if (!random) return tl::unexpected(random.error());
-  const auto address = make_worker_address(options.box, options.address, *random);
+  const std::uint64_t identity = options.identity != 0 ? options.identity : random::word();
+  const auto address = make_worker_address(options.box, options.address, identity);
   if (!address) return tl::unexpected(address.error());
   auto device = parse_worker_device(options.device, options.mtu);
   if (!device) return tl::unexpected(device.error());
@@ -100,9 +92,7 @@ Result<void> DpdkTransport::open_port(const TransportOptions& options) {
   outgoing_.resize(port_->traits().transmit_queues);
   for (auto& queue : outgoing_) queue.reserve(kBurst);
   if (relay_ == nullptr) return {};
-  const auto random = random_word();
-  if (!random) return tl::unexpected(random.error());
-  auto link = MemifLink::create(*relay_, *port_, *random);
+  auto link = MemifLink::create(*relay_, *port_, random::word());
   if (!link) return tl::unexpected(link.error());
   link_ = std::move(*link);
   return {};

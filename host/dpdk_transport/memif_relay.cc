@@ -1,6 +1,5 @@
 #include "dpdk_transport/memif_relay.h"
 
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -13,6 +12,7 @@
 #include <utility>
 
 #include "dpdk/memif_message.h"
+#include "random/random.h"
 
 namespace tally::dpdk_transport {
 namespace {
@@ -64,11 +64,9 @@ std::string advice(const std::string& reason) {
 
 Result<std::unique_ptr<MemifRelay>> MemifRelay::create(std::string daemon, bool abstract) {
   std::unique_ptr<MemifRelay> relay(new MemifRelay);
-  std::uint64_t random = 0;
-  if (getrandom(&random, sizeof random, 0) != sizeof random) return system_error("no random number");
   relay->daemon_name_ = std::move(daemon);
   relay->abstract_ = abstract;
-  relay->private_name_ = "tally-worker-" + std::to_string(getpid()) + "-" + std::to_string(random);
+  relay->private_name_ = "tally-worker-" + std::to_string(getpid()) + "-" + std::to_string(random::word());
   relay->listener_ = make_socket();
   const Address own = address_of(relay->private_name_, true);
   if (!relay->listener_ || bind(relay->listener_.get(), generic(own), own.bytes) != 0 ||

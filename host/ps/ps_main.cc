@@ -2,12 +2,10 @@
 
 #include "ps/ps_main.h"
 
-#include <sys/random.h>
 #include <unistd.h>
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <optional>
@@ -19,6 +17,7 @@
 #include "perf/interrupt_watch.h"
 #include "ps/ps_command_line.h"
 #include "ps/ps_report.h"
+#include "random/random.h"
 #include "tally/mix64.h"
 
 namespace tally::ps {
@@ -47,17 +46,6 @@ int complain(Error error) {
   return kUsage;
 }
 
-Result<std::uint64_t> random_word() {
-  std::uint64_t word = 0;
-  while (word == 0) {
-    if (getrandom(&word, sizeof word, 0) == sizeof word || errno == EINTR) continue;
-    const int why = errno;
-    return tl::unexpected(Error{
-        ErrorCode::kSystem, std::string("no random numbers: getrandom: ") + std::strerror(why), {}, why});
-  }
-  return word;
-}
-
 // The same each time that a server is started with these options: the box lets it take its own place again at
 // once, without a new epoch, if it comes from where it was.
 std::uint64_t identity_of(const PsSettings& settings) {
@@ -74,15 +62,11 @@ std::uint64_t identity_of(const PsSettings& settings) {
 }
 
 Result<std::unique_ptr<PsEngine>> make_engine(const PsSettings& settings, std::uint16_t most) {
-  const auto instance = random_word();
-  if (!instance) return tl::unexpected(instance.error());
-  const auto seed = random_word();
-  if (!seed) return tl::unexpected(seed.error());
   PsOptions options;
   options.jobs = settings.jobs;
   options.elements = settings.elements == 0 ? most : std::min(settings.elements, most);
-  options.instance = *instance;
-  options.seed = *seed;
+  options.instance = random::word();
+  options.seed = random::word();
   options.memory = settings.memory;
   return PsEngine::create(options, kernels::best_kernels());
 }

@@ -1,7 +1,6 @@
 #include "udp/udp_transport.h"
 
 #include <poll.h>
-#include <sys/random.h>
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -9,6 +8,7 @@
 
 #include "api/transport.h"
 #include "api/worker_options.h"
+#include "random/random.h"
 #include "tally/mix64.h"
 #include "tally/net.h"
 #include "tally/wire.h"
@@ -29,12 +29,6 @@ std::size_t header_bytes(bool ipv4) noexcept {
 std::uint16_t elements_that_fit(std::uint16_t mtu, bool ipv4) noexcept {
   const std::size_t values = (mtu - header_bytes(ipv4) - kHeaderBytes) / sizeof(std::int32_t);
   return static_cast<std::uint16_t>(std::min<std::size_t>(values - values % kElementGranule, kMaxElements));
-}
-
-Result<std::uint64_t> random_word() {
-  std::uint64_t word = 0;
-  if (getrandom(&word, sizeof word, 0) != sizeof word) return system_failure("no random numbers", errno);
-  return word;
 }
 
 // The port that was asked for, or the first free one of a sequence that `seed` makes: who comes again with
@@ -105,16 +99,15 @@ Result<std::unique_ptr<UdpTransport>> UdpTransport::open(const TransportOptions&
                 "TALLY_MTU");
   parts.mtu = static_cast<std::uint16_t>(
       std::min({std::uint32_t{options.mtu}, parts.route.mtu, std::uint32_t{kGreatestMtu}}));
-  const auto random = options.identity != 0 ? options.identity : random_word();
-  if (!random) return tl::unexpected(random.error());
 
+  const std::uint64_t seed = options.identity != 0 ? options.identity : random::word();
   auto socket = UdpSocket::open(ends->box.family());
   if (!socket) return tl::unexpected(socket.error());
   parts.socket = std::move(*socket);
   parts.buffers = parts.socket.grow_buffers(settings->buffer);
   if (auto polls = set_busy_poll(parts.socket, settings->busy_poll_us); !polls)
     return tl::unexpected(polls.error());
-  if (auto bound = bind_port(parts.socket, parts.route.source, settings->port, *random); !bound)
+  if (auto bound = bind_port(parts.socket, parts.route.source, settings->port, seed); !bound)
     return tl::unexpected(bound.error());
   std::unique_ptr<UdpTransport> made(new UdpTransport(std::move(parts)));
   if (const int error = made->event_.error(); error != 0) return system_failure("no eventfd", error);

@@ -8,3 +8,5 @@ tally_test(daemon_cli_test SOURCES daemon_cli_test.cc LABEL unit)
 target_compile_definitions(daemon_cli_test PRIVATE
   TALLYD="$<TARGET_FILE:tallyd>" TALLY_CONF_DIRECTORY="${PROJECT_SOURCE_DIR}/conf")
 add_dependencies(daemon_cli_test tallyd)
+# Replaces getrandom(): a program of its own.
+tally_test(random_word_test PURE SOURCES random_word_test.cc LABEL unit LINK tally_random)

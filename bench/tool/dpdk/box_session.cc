@@ -1,7 +1,5 @@
 // A running tallyd, measured from outside.
 
-#include <sys/random.h>
-
 #include <cstdio>
 #include <utility>
 #include <vector>
@@ -9,18 +7,13 @@
 #include "load_generator.h"
 #include "load_machine.h"
 #include "load_session.h"
+#include "random/random.h"
 #include "rate_search.h"
 #include "session_parts.h"
 #include "worker_places.h"
 
 namespace tally::bench {
 namespace {
-
-std::uint64_t random_word() {
-  std::uint64_t word = 0;
-  static_cast<void>(!getrandom(&word, sizeof word, 0));
-  return word | 1;
-}
 
 LoadSetting setting_of(const LoadOptions& options, const LoadGenerator& generator, bool hugepages) {
   const engine::Membership& job = generator.membership();
@@ -97,7 +90,7 @@ class BoxSession {
 
 Result<LoadOutcome> measure_box(const LoadOptions& options, const LoadListener& listener,
                                 const std::atomic<bool>& interrupted) {
-  const std::uint64_t seed = random_word();
+  const std::uint64_t seed = random::word();
   auto places = worker_places(options.box, options.address, options.workers, seed);
   if (!places) return tl::unexpected(places.error());
   const auto devices = parse_load_devices(options.ports, options.mtu);
