@@ -35,7 +35,7 @@ void close(JobMembership& job, BoxState& box, JobPhase phase) {
   job.limit = kNoLimit;
   job.shrunk_for.clear();
   job.returning_since = kNever;
-  job.phase = phase;
+  job.phase.transition(phase);
 }
 
 }  // namespace
@@ -80,7 +80,7 @@ void refuse_waiting(JobMembership& job, BoxState& box, std::uint64_t which, std:
   }
   if (job.joined() == 0) job.returning_since = kNever;
   if (!job.deserted()) return;
-  job.phase = JobPhase::kDeclared;
+  job.phase.transition(JobPhase::kDeclared);
 }
 
 namespace {
@@ -136,7 +136,7 @@ void tick_fresh(JobMembership& job, BoxState& box, TimeNs now) {
             " did not come back within " + seconds_text(job.patience()));
     job.returning_since = kNever;
   }
-  if (job.deserted()) job.phase = JobPhase::kDeclared;
+  if (job.deserted()) job.phase.transition(JobPhase::kDeclared);
 }
 
 void tick_draining(JobMembership& job, BoxState& box, TimeNs now) {
@@ -189,7 +189,7 @@ void call_back(const JobMembership& job, BoxState& box, Rank rank) {
 
 void begin_reforming(JobMembership& job, BoxState& box, TimeNs now) {
   box.publisher.clear(job.id);
-  job.phase = JobPhase::kForming;
+  job.phase.transition(JobPhase::kForming);
   for (const Rank r : job.ranks()) {
     MemberState& m = job.member(r);
     m.joined = m.repeated = false;

@@ -1,13 +1,5 @@
 #pragma once
 // What membership remembers of one job.
-//
-//   declared -> forming -> running -> draining -> ended -> forming ...
-//   any of these -> aborted -> forming ...;   running, draining -> forming (a new epoch of the same
-//   generation)
-//
-// Forming has two kinds. Fresh: no epoch is alive, ranks come in and may go again. Re-forming (term.epoch is
-// not 0): the members of a living generation are called back for a new epoch, their secrets are known.
-// Either ends with an offer: its row is published, and when the cores have it the offer becomes the term.
 
 #include <array>
 #include <cstddef>
@@ -18,6 +10,7 @@
 #include "jobs/binding.h"
 #include "jobs/job_table.h"
 #include "members/job_config.h"
+#include "members/life_phase.h"
 #include "members/membership_status.h"
 #include "tally/ids.h"
 #include "tally/time.h"
@@ -158,7 +151,7 @@ struct SharedQuota {
 struct JobMembership {
   JobId id{};
   JobConfig config{};
-  JobPhase phase = JobPhase::kDeclared;
+  LifePhase phase{};
   std::array<MemberState, kMaxPlaces> members{};
   Term term{};   // told to the members
   Term offer{};  // forming: its row is published, nobody was told yet
@@ -222,7 +215,7 @@ struct SessionMembership {
   Epoch epoch{};                  // 0: not admitted
   jobs::LineRange slots{};        // of every core; only the home core uses its own
   std::uint64_t row_version = 0;  // publication that carries the row
-  JobPhase phase = JobPhase::kDeclared;
+  LifePhase phase{};
   TimeNs running_since = 0;
   SessionLacks lacks = SessionLacks::kNothing;
   std::string reason{};             // why it is not admitted

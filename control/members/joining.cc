@@ -110,7 +110,7 @@ void handle_join(JobMembership& job, BoxState& box, const JoinRequest& join, con
   if (job.active()) {
     join_active(job, box, join, source, now);
   } else {
-    job.phase = JobPhase::kForming;
+    job.phase.transition(JobPhase::kForming);
     join_forming(job, box, join, source, now);
   }
 }
@@ -209,7 +209,7 @@ void handle_server_join(JobMembership& job, BoxState& box, const JoinRequest& jo
                   too_narrow_text(join.rank, carries, elements));
   }
   if (job.active()) return answer_member(job, box, join, source, now);
-  job.phase = JobPhase::kForming;
+  job.phase.transition(JobPhase::kForming);
   take_place(job, box, join, source, now);
 }
 

@@ -37,7 +37,7 @@ bool answer_gone(JobMembership& job, BoxState& box, const Header& h, const jobs:
 void leave(JobMembership& job, BoxState& box, const Header& h) {
   MemberState& m = job.member(h.rank_id());
   m.left = true;
-  job.phase = JobPhase::kDraining;
+  job.phase.transition(JobPhase::kDraining);
   box.outbox.send_echo(h, job.term, job.present(), m.binding);
   if (job.left() == job.everyone()) end_job(job, box);
 }

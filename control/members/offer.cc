@@ -200,7 +200,7 @@ void tell_members(JobMembership& job, BoxState& box, std::uint64_t version, Time
     job.returning_since = kNever;
     job.running_since = now;
     job.reason.clear();
-    job.phase = JobPhase::kRunning;
+    job.phase.transition(JobPhase::kRunning);
     if (job.term.window >= std::min(job.config.window, job.term.record.largest_window.host())) {
       job.limit = kNoLimit;
       job.shrunk_for.clear();

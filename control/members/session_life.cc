@@ -54,7 +54,7 @@ void publish_row(SessionMembership& session, BoxState& box) {
                                .home = home_of(session.id, box)};
   box.publisher.set(session.id, std::move(row));
   session.row_version = box.publisher.next_version();
-  session.phase = JobPhase::kForming;
+  session.phase.transition(JobPhase::kForming);
 }
 
 void try_to_admit(SessionMembership& session, BoxState& box) {
@@ -142,7 +142,7 @@ void sessions_in_force(BoxState& box, std::uint64_t version, TimeNs now) {
   for (const auto& session : box.sessions) {
     if (session == nullptr || session->phase != JobPhase::kForming || session->row_version > version)
       continue;
-    session->phase = JobPhase::kRunning;
+    session->phase.transition(JobPhase::kRunning);
     session->running_since = now;
   }
 }

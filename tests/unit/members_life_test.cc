@@ -1,0 +1,64 @@
+// The table of phases: every change that it has happens, and any other ends the process.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "members/life_phase.h"
+
+namespace tally::members_test {
+namespace {
+
+using members::JobPhase;
+using members::LifePhase;
+
+constexpr std::array kPhases{JobPhase::kDeclared, JobPhase::kForming, JobPhase::kRunning,
+                             JobPhase::kDraining, JobPhase::kEnded,   JobPhase::kAborted};
+
+// By the table alone, on the way `passed`; empty if there is none.
+std::vector<JobPhase> way_to(JobPhase goal, std::vector<JobPhase> passed = {JobPhase::kDeclared}) {
+  if (passed.back() == goal) return passed;
+  for (const JobPhase next : kPhases) {
+    if (!LifePhase::allowed(passed.back(), next)) continue;
+    if (std::find(passed.begin(), passed.end(), next) != passed.end()) continue;
+    auto longer = passed;
+    longer.push_back(next);
+    if (auto way = way_to(goal, std::move(longer)); !way.empty()) return way;
+  }
+  return {};
+}
+
+LifePhase brought_to(JobPhase goal) {
+  LifePhase phase;
+  for (const JobPhase next : way_to(goal)) phase.transition(next);
+  return phase;
+}
+
+TEST(MembersLife, EveryChangeOfTheTableHappensAndNoOther) {
+  // From above to the right: declared, forming, running, draining, ended, aborted.
+  constexpr std::array<std::string_view, kPhases.size()> kAllowed{
+      "= x . . . x", "x = x . x x", ". x = x . x", ". . . = x x", ". x . . = x", ". x . . . ="};
+  for (std::size_t from = 0; from < kPhases.size(); ++from) {
+    for (std::size_t to = 0; to < kPhases.size(); ++to) {
+      SCOPED_TRACE(std::string(members::name_of(kPhases[from])) + " -> " +
+                   std::string(members::name_of(kPhases[to])));
+      LifePhase phase = brought_to(kPhases[from]);
+      ASSERT_EQ(phase, kPhases[from]);
+      if (kAllowed[from][2 * to] == '.') {
+        EXPECT_DEATH(phase.transition(kPhases[to]), "broken invariant: a change of phase");
+      } else {
+        phase.transition(kPhases[to]);
+        EXPECT_EQ(phase, kPhases[to]);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tally::members_test
