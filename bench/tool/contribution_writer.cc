@@ -3,9 +3,8 @@
 #include <algorithm>
 
 #include "engine/datagram.h"
-#include "l2/l2_headers.h"
-#include "pipeline/reply.h"
 #include "tally/mix64.h"
+#include "tally/net.h"
 
 namespace tally::bench {
 namespace {
@@ -73,12 +72,12 @@ void ContributionWriter::write(std::span<std::byte> frame, Chunk chunk, ImageInd
   h.exponent = images_.exponent(image);
   h.sum1 = Be{sums.sum1 + keyed(membership_.key, chunk)};
   h.sum2 = Be{sums.sum2};
-  const io::HeaderTemplate& head = heads_[membership_.shard_of(chunk)];
+  const pipeline::HeaderTemplate& head = heads_[membership_.shard_of(chunk)];
   const std::span<std::byte> datagram = frame.subspan(head.bytes());
   engine::seal(h, datagram.size() - kHeaderBytes, datagram, kernels_);
   // Of the values it was made once: to read them all for each frame is slower than the box.
   const std::uint32_t sum =
-      head.ipv6() ? l2::internet_sum(datagram.first(kHeaderBytes)) + images_.internet_sum(image) : 0;
+      head.ipv6() ? internet_sum(datagram.first(kHeaderBytes)) + images_.internet_sum(image) : 0;
   head.write(frame.data(), udp_port_, static_cast<std::uint32_t>(datagram.size()), sum);
 }
 

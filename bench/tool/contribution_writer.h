@@ -8,9 +8,9 @@
 
 #include "dpdk_transport/worker_address.h"
 #include "engine/worker_join.h"
-#include "io/headers.h"
 #include "kernels/kernels.h"
 #include "load_images.h"
+#include "pipeline/reply.h"
 #include "tally/net.h"
 #include "tally/wire.h"
 
@@ -37,7 +37,7 @@ class ContributionWriter {
   Header header_;
   const LoadImages& images_;
   const kernels::Kernels& kernels_;
-  std::vector<io::HeaderTemplate> heads_{};  // by shard, which differ in the port they are sent to
+  std::vector<pipeline::HeaderTemplate> heads_{};  // by shard, which differ in the port they are sent to
 };
 
 // Any datagram of a rank, with its payload in place behind encapsulation(): control types.

@@ -2,9 +2,9 @@
 
 #include <cstring>
 
-#include "l2/l2_headers.h"
 #include "tally/be.h"
 #include "tally/mix64.h"
+#include "tally/net.h"
 
 namespace tally::bench {
 namespace {
@@ -28,7 +28,7 @@ LoadImages::LoadImages(std::uint16_t elements, Dtype dtype, const kernels::Kerne
   }
   for (ImageIndex image = 0; image < kImages; ++image)
     facts_.push_back({.sums = kernels.sums(values(image).data(), elements),
-                      .internet = tally::l2::internet_sum(values(image)),
+                      .internet = tally::internet_sum(values(image)),
                       .exponent = dtype == Dtype::kFloat32 ? exponent_of(image) : kNoExponent});
 }
 

@@ -115,7 +115,7 @@ class PipelineCore final : public DataCore {
   void answer_session(rte_mbuf* m, const pipeline::Outcome& out) noexcept;
   void to_server(rte_mbuf* m, const pipeline::Outcome& out) noexcept;
   [[nodiscard]] static std::uint16_t source_port_of(const pipeline::Outcome& out) noexcept;
-  void readdress(rte_mbuf* m, const pipeline::Outcome& out, const HeaderTemplate& header) noexcept;
+  void readdress(rte_mbuf* m, const pipeline::Outcome& out, const pipeline::HeaderTemplate& header) noexcept;
   void reject(const pipeline::Frame& frame, const pipeline::Outcome& out) noexcept;
   void tell_control() noexcept;
 

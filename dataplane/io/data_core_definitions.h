@@ -246,9 +246,9 @@ void PipelineCore<Exec>::to_server(rte_mbuf* m, const pipeline::Outcome& out) no
 // `m` becomes a frame of the box that carries out's payload, which lies in its buffer.
 template <class Exec>
 void PipelineCore<Exec>::readdress(rte_mbuf* m, const pipeline::Outcome& out,
-                                   const HeaderTemplate& header) noexcept {
+                                   const pipeline::HeaderTemplate& header) noexcept {
   const std::uint16_t source_port = source_port_of(out);
-  const std::uint32_t sum = header.ipv6() ? l2::internet_sum({out.payload, out.payload_bytes}) : 0;
+  const std::uint32_t sum = header.ipv6() ? internet_sum({out.payload, out.payload_bytes}) : 0;
   const auto head = dpdk::reuse(m, out.payload, out.payload_bytes, header.bytes());
   header.write(head.data(), source_port, out.payload_bytes, sum);
 }

@@ -13,7 +13,7 @@ void Replicator::replicate(rte_mbuf* m, const std::byte* payload, std::uint32_t 
   ++statistics_.results;
   // Nothing has touched this line so far, and whoever frees a frame that is or was shared looks at `next`.
   __builtin_prefetch(&m->next, 1);
-  const std::uint32_t sum = headers.ipv6 ? l2::internet_sum({payload, payload_bytes}) : 0;
+  const std::uint32_t sum = headers.ipv6 ? internet_sum({payload, payload_bytes}) : 0;
   const Result result{m, payload, payload_bytes, sum, source_port};
   if (job.results != ResultsMode::kMulticast)
     return send_to_each(result, job.members, headers.members, headers.member_ports);
@@ -25,7 +25,7 @@ void Replicator::replicate(rte_mbuf* m, const std::byte* payload, std::uint32_t 
 
 void Replicator::repeat(rte_mbuf* m, const std::byte* payload, std::uint32_t payload_bytes,
                         std::uint64_t ranks, const JobHeaders& headers, std::uint16_t source_port) noexcept {
-  const std::uint32_t sum = headers.ipv6 ? l2::internet_sum({payload, payload_bytes}) : 0;
+  const std::uint32_t sum = headers.ipv6 ? internet_sum({payload, payload_bytes}) : 0;
   send_to_each({m, payload, payload_bytes, sum, source_port}, ranks, headers.members, headers.member_ports);
 }
 
@@ -46,7 +46,8 @@ void Replicator::answer_session(rte_mbuf* m, const std::byte* payload, std::uint
 void Replicator::send_one_frame(const Result& result, const jobs::Job& job,
                                 const JobHeaders& headers) noexcept {
   const auto leaders = static_cast<unsigned>(std::popcount(job.leaders));
-  const HeaderTemplate& header = headers.groups[static_cast<unsigned>(std::countr_zero(job.leaders))].header;
+  const pipeline::HeaderTemplate& header =
+      headers.groups[static_cast<unsigned>(std::countr_zero(job.leaders))].header;
   const auto head = dpdk::reuse(result.m, result.payload, result.payload_bytes, header.bytes());
   header.write(head.data(), result.source_port, result.payload_bytes, result.payload_sum);
   if (leaders > 1) rte_mbuf_refcnt_update(result.m, static_cast<std::int16_t>(leaders - 1));

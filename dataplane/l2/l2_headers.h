@@ -2,9 +2,7 @@
 // ARP, ICMP and neighbour discovery as they lie on the wire (RFC 826, 792, 4443, 4861). The others:
 // tally/net.h.
 
-#include <cstddef>
 #include <cstdint>
-#include <span>
 #include <type_traits>
 
 #include "tally/net.h"
@@ -59,17 +57,5 @@ constexpr Mac group_mac(const Ipv6& a) noexcept { return {0x33, 0x33, a[12], a[1
 
 static_assert(sizeof(ArpPacket) == 28 && sizeof(IcmpHeader) == 8 && sizeof(NeighbourMessage) == 24);
 static_assert(sizeof(LinkAddressOption) == 8 && std::is_trivially_copyable_v<NeighbourMessage>);
-
-// The Internet checksum (RFC 1071).
-
-// One's complement sum of the bytes as big-endian 16-bit words, folded to 16 bits; an odd last byte is
-// padded. Sums of parts may be added before they are folded, if all parts but the last have an even length.
-[[nodiscard]] std::uint32_t internet_sum(std::span<const std::byte> bytes) noexcept;
-
-// `sum` as 16 bits.
-[[nodiscard]] constexpr std::uint16_t folded(std::uint32_t sum) noexcept {
-  while ((sum >> 16) != 0) sum = (sum & 0xFFFF) + (sum >> 16);
-  return static_cast<std::uint16_t>(sum);
-}
 
 }  // namespace tally::l2

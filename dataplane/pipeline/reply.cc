@@ -13,53 +13,21 @@ void seal(std::byte* datagram, Header& h, const kernels::Kernels& kernels) noexc
   std::memcpy(datagram + kCheckedBytes, &h.check, sizeof h.check);
 }
 
-// RFC 1071 over big-endian 16-bit words; a byte left over counts as the high half of a word.
-std::uint32_t ones_sum(std::span<const std::byte> bytes, std::uint32_t sum) noexcept {
-  std::size_t i = 0;
-  for (; i + 1 < bytes.size(); i += 2) {
-    sum += (std::to_integer<std::uint32_t>(bytes[i]) << 8) | std::to_integer<std::uint32_t>(bytes[i + 1]);
-  }
-  if (i < bytes.size()) sum += std::to_integer<std::uint32_t>(bytes[i]) << 8;
-  return sum;
-}
-std::uint16_t folded(std::uint32_t sum) noexcept {
-  while ((sum >> 16) != 0) sum = (sum & 0xFFFF) + (sum >> 16);
-  return static_cast<std::uint16_t>(~sum);
-}
 template <class T>
 std::byte* append(std::byte* at, const T& header) noexcept {
   std::memcpy(at, &header, sizeof header);
   return at + sizeof header;
 }
 
-Ipv4Header ipv4_header(const jobs::Binding& to, const jobs::Box& box, std::size_t udp_bytes,
-                       std::uint16_t fragment) noexcept {
-  Ipv4Header ip;
-  ip.total_length = Be{static_cast<std::uint16_t>(sizeof ip + udp_bytes)};
-  ip.fragment = Be{fragment};
-  ip.source = box.ipv4;
-  std::memcpy(ip.destination.data(), to.address.data() + 12, ip.destination.size());
-  ip.checksum = Be{folded(ones_sum(std::as_bytes(std::span{&ip, 1}), 0))};
-  return ip;
+template <class T>
+void put(std::byte* at, const T& value) noexcept {
+  std::memcpy(at, &value, sizeof value);
 }
-
-Ipv6Header ipv6_header(const jobs::Binding& to, const jobs::Box& box, std::size_t udp_bytes) noexcept {
-  Ipv6Header ip;
-  ip.payload_length = Be{static_cast<std::uint16_t>(udp_bytes)};
-  ip.source = box.ipv6;
-  ip.destination = to.address;
-  return ip;
+template <class T>
+std::uint32_t sum_of_bytes(const T& value) noexcept {
+  return internet_sum(std::as_bytes(std::span{&value, 1}));
 }
-
-// RFC 8200, 8.1: pseudo header of addresses, length and next header, then UDP header and payload.
-std::uint16_t ipv6_udp_checksum(const Ipv6Header& ip, const UdpHeader& udp,
-                                std::span<const std::byte> payload) noexcept {
-  std::uint32_t sum = ones_sum(std::as_bytes(std::span{ip.source}), kProtocolUdp + udp.length.host());
-  sum = ones_sum(std::as_bytes(std::span{ip.destination}), sum);
-  sum = ones_sum(std::as_bytes(std::span{&udp, 1}), sum);
-  const std::uint16_t check = folded(ones_sum(payload, sum));
-  return check == 0 ? std::uint16_t{0xFFFF} : check;
-}
+using Be16 = Be<std::uint16_t>;
 
 }  // namespace
 
@@ -138,27 +106,69 @@ std::size_t encapsulation_bytes(const jobs::Binding& to) noexcept {
   return sizeof(EthernetHeader) + (to.vlan == jobs::kUntagged ? 0 : sizeof(VlanTag)) + ip + sizeof(UdpHeader);
 }
 
-void write_encapsulation(std::span<std::byte> out, const jobs::Binding& to, const jobs::Box& box,
-                         std::uint16_t source_port, std::span<const std::byte> payload,
-                         std::uint16_t fragment) noexcept {
-  const bool v4 = is_mapped_ipv4(to.address);
-  const Be ip_type{v4 ? kEtherIpv4 : kEtherIpv6};
+// The sums are those of what the headers hold now, which for IPv6 is of the pseudo header (RFC 8200, 8.1) and
+// the UDP header.
+HeaderTemplate::HeaderTemplate(const jobs::Binding& to, const jobs::Box& box, std::uint16_t source_port,
+                               std::uint16_t fragment) noexcept
+    : bytes_(static_cast<std::uint8_t>(encapsulation_bytes(to))), ipv6_(!is_mapped_ipv4(to.address)) {
+  const Be ip_type{ipv6_ ? kEtherIpv6 : kEtherIpv4};
   const bool tagged = to.vlan != jobs::kUntagged;
-  std::byte* at = append(out.data(), EthernetHeader{to.mac, box.mac, tagged ? Be{kEtherVlan} : ip_type});
+  std::byte* at = append(header_.data(), EthernetHeader{to.mac, box.mac, tagged ? Be{kEtherVlan} : ip_type});
   if (tagged) at = append(at, VlanTag{Be{to.vlan}, ip_type});
-
-  UdpHeader udp{Be{source_port},
-                Be{to.udp_port},
-                Be{static_cast<std::uint16_t>(sizeof(UdpHeader) + payload.size())},
-                {}};
-  if (v4) {
-    at = append(at, ipv4_header(to, box, udp.length.host(), fragment));
+  const UdpHeader udp{Be{source_port}, Be{to.udp_port}, {}, {}};
+  if (ipv6_) {
+    Ipv6Header ip;
+    ip.source = box.ipv6;
+    ip.destination = to.address;
+    sum_ = sum_of_bytes(ip.source) + sum_of_bytes(ip.destination) + kProtocolUdp + sum_of_bytes(udp);
+    at = append(at, ip);
   } else {
-    const Ipv6Header ip = ipv6_header(to, box, udp.length.host());
-    udp.checksum = Be{ipv6_udp_checksum(ip, udp, payload)};
+    Ipv4Header ip;
+    ip.fragment = Be{fragment};
+    ip.source = box.ipv4;
+    std::memcpy(ip.destination.data(), to.address.data() + 12, ip.destination.size());
+    sum_ = sum_of_bytes(ip);
     at = append(at, ip);
   }
   append(at, udp);
+}
+
+void HeaderTemplate::set_destination_port(std::uint16_t port) noexcept {
+  put(header_.data() + bytes_ - sizeof(UdpHeader) + offsetof(UdpHeader, destination), Be16{port});
+}
+
+void HeaderTemplate::write(std::byte* out, std::uint16_t source_port, std::uint32_t payload_bytes,
+                           std::uint32_t payload_sum) const noexcept {
+  // The usual size first, as a constant: two or three moves instead of a call.
+  constexpr std::size_t kIpv4 = sizeof(EthernetHeader) + sizeof(Ipv4Header) + sizeof(UdpHeader);
+  if (bytes_ == kIpv4) {
+    std::memcpy(out, header_.data(), kIpv4);
+  } else {
+    std::memcpy(out, header_.data(), bytes_);
+  }
+  std::byte* const udp = out + bytes_ - sizeof(UdpHeader);
+  const auto length = static_cast<std::uint16_t>(sizeof(UdpHeader) + payload_bytes);
+  if (source_port != 0) put(udp + offsetof(UdpHeader, source), Be16{source_port});
+  put(udp + offsetof(UdpHeader, length), Be16{length});
+  if (ipv6_) {
+    put(udp - sizeof(Ipv6Header) + offsetof(Ipv6Header, payload_length), Be16{length});
+    // The length counts twice: in the pseudo header and in the UDP header.
+    const auto check = static_cast<std::uint16_t>(~folded(sum_ + source_port + 2U * length + payload_sum));
+    put(udp + offsetof(UdpHeader, checksum), Be16{check == 0 ? std::uint16_t{0xFFFF} : check});
+  } else {
+    std::byte* const ip = udp - sizeof(Ipv4Header);
+    const auto total = static_cast<std::uint16_t>(sizeof(Ipv4Header) + length);
+    put(ip + offsetof(Ipv4Header, total_length), Be16{total});
+    put(ip + offsetof(Ipv4Header, checksum), Be16{static_cast<std::uint16_t>(~folded(sum_ + total))});
+  }
+}
+
+void write_encapsulation(std::span<std::byte> out, const jobs::Binding& to, const jobs::Box& box,
+                         std::uint16_t source_port, std::span<const std::byte> payload,
+                         std::uint16_t fragment) noexcept {
+  const HeaderTemplate header(to, box, source_port, fragment);
+  header.write(out.data(), 0, static_cast<std::uint32_t>(payload.size()),
+               header.ipv6() ? internet_sum(payload) : 0);
 }
 
 }  // namespace tally::pipeline

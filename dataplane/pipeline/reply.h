@@ -2,6 +2,7 @@
 // Packets that leave the pipeline: the 56-byte header of a RESULT, QUERY relay or REJECT, and the Ethernet,
 // IP and UDP headers in front of it for one receiver (docs/protocol.md, 2).
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -11,6 +12,7 @@
 #include "jobs/job_table.h"
 #include "kernels/kernels.h"
 #include "pipeline/decision.h"
+#include "tally/net.h"
 #include "tally/wire.h"
 
 namespace tally::pipeline {
@@ -52,9 +54,36 @@ void write_reject(std::span<std::byte, kHeaderBytes> out, const Header& refused,
 
 inline constexpr std::uint16_t kDontFragment = 0x4000;
 
-// Writes them into `out` (exactly encapsulation_bytes(to) bytes): from the box to `to`. IPv4 UDP checksum 0;
-// IPv6's is computed over `payload`. source_port: kBasePort + shard. fragment: of the IPv4 header; those of
-// sessions say nothing (docs/switchml.md), fragments of the others would be dropped by name.
+// Those headers from the box to one receiver, made once. What differs from frame to frame is filled in:
+// lengths, source port, checksums.
+class HeaderTemplate {
+ public:
+  HeaderTemplate() = default;
+  // source_port: 0, or that of all frames. fragment: of the IPv4 header; those of
+  // sessions say nothing (docs/switchml.md), fragments of the others would be dropped by name.
+  HeaderTemplate(const jobs::Binding& to, const jobs::Box& box, std::uint16_t source_port = 0,
+                 std::uint16_t fragment = kDontFragment) noexcept;
+
+  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }  // 42, 46, 62 or 66
+  [[nodiscard]] bool ipv6() const noexcept { return ipv6_; }
+
+  // Where the frames go from now on, instead of to.udp_port. IPv4.
+  void set_destination_port(std::uint16_t port) noexcept;
+
+  // source_port: 0 if all frames have the same. out: exactly bytes(). payload_sum: internet_sum() of the
+  // payload if ipv6(), else not looked at.
+  void write(std::byte* out, std::uint16_t source_port, std::uint32_t payload_bytes,
+             std::uint32_t payload_sum) const noexcept;
+
+ private:
+  std::array<std::byte, kMaxEncapsulation> header_{};  // lengths, checksums and mostly source port 0
+  std::uint8_t bytes_ = 0;
+  bool ipv6_ = false;
+  std::uint32_t sum_ = 0;  // of the IPv4 header, or of IPv6's pseudo header and UDP header, as they are here
+};
+
+// The same for one frame: into `out` (exactly encapsulation_bytes(to) bytes), in front of `payload`.
+// source_port: kBasePort + shard. fragment: as of HeaderTemplate.
 void write_encapsulation(std::span<std::byte> out, const jobs::Binding& to, const jobs::Box& box,
                          std::uint16_t source_port, std::span<const std::byte> payload,
                          std::uint16_t fragment = kDontFragment) noexcept;

@@ -1,9 +1,12 @@
 #pragma once
-// Ethernet, VLAN, IPv4, IPv6 and UDP headers as they lie on the wire (IEEE 802.3/802.1Q, RFC 791, 8200, 768).
+// Ethernet, VLAN, IPv4, IPv6 and UDP headers as they lie on the wire (IEEE 802.3/802.1Q, RFC 791, 8200, 768),
+// and the Internet checksum (RFC 1071).
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <span>
 #include <type_traits>
 
 #include "tally/be.h"
@@ -71,5 +74,31 @@ constexpr Ipv6 mapped(const Ipv4& a) noexcept {
   return {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a[0], a[1], a[2], a[3]};
 }
 constexpr bool is_mapped_ipv4(const Ipv6& a) noexcept { return mapped({a[12], a[13], a[14], a[15]}) == a; }
+
+// `sum` as 16 bits. The checksum is its complement.
+[[nodiscard]] constexpr std::uint16_t folded(std::uint32_t sum) noexcept {
+  while ((sum >> 16) != 0) sum = (sum & 0xFFFF) + (sum >> 16);
+  return static_cast<std::uint16_t>(sum);
+}
+
+// One's complement sum of the bytes as big-endian 16-bit words, folded to 16 bits; an odd last byte is
+// padded. Sums of parts may be added before they are folded, if all parts but the last have an even length.
+// In 32-bit words of the machine's order, so that the compiler can vectorise it; the sum's bytes are then in
+// the other order (RFC 1071, 2, B).
+[[nodiscard]] inline std::uint32_t internet_sum(std::span<const std::byte> bytes) noexcept {
+  std::uint64_t sum = 0;
+  std::size_t i = 0;
+  for (; i + 4 <= bytes.size(); i += 4) {
+    std::uint32_t word = 0;
+    std::memcpy(&word, bytes.data() + i, sizeof word);
+    sum += word;
+  }
+  std::uint32_t rest = 0;
+  if (i < bytes.size()) std::memcpy(&rest, bytes.data() + i, bytes.size() - i);
+  sum += rest;
+  sum = (sum & 0xFFFF'FFFF) + (sum >> 32);
+  const auto half = (sum & 0xFFFF) + (sum >> 16 & 0xFFFF) + (sum >> 32);
+  return __builtin_bswap16(folded(static_cast<std::uint32_t>(half)));
+}
 
 }  // namespace tally

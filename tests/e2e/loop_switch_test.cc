@@ -4,10 +4,10 @@
 
 #include <cstring>
 
-#include "l2/l2_headers.h"
 #include "loop_eal.h"
 #include "loop_packets.h"
 #include "loop_switch_rig.h"
+#include "tally/net.h"
 
 namespace tally::e2e {
 namespace {
@@ -258,7 +258,7 @@ Bytes echo_request(std::uint16_t bytes) {
   };
   const auto put_sum = [&](std::size_t at, std::size_t from, std::size_t length) {
     put16(at, 0);
-    put16(at, 0xFFFFU & ~l2::folded(l2::internet_sum({frame.data() + from, length})));
+    put16(at, 0xFFFFU & ~folded(internet_sum({frame.data() + from, length})));
   };
   const std::array<std::uint8_t, 16> ip{0x45, 0, 0, 0, 0, 0, 0, 0, 64, 1, 0, 0, 10, 0, 1, 77};
   put16(12, kEtherIpv4);

@@ -23,7 +23,7 @@ constexpr std::size_t kMacs = 12;
 using Bytes = std::vector<std::byte>;
 
 Be<std::uint16_t> checksum(std::uint32_t sum) {
-  return Be<std::uint16_t>(static_cast<std::uint16_t>(~l2::folded(sum)));
+  return Be<std::uint16_t>(static_cast<std::uint16_t>(~folded(sum)));
 }
 
 // Where IP begins, and 0 if it does not.
@@ -41,12 +41,12 @@ void mend_checksums(Bytes& frame) {
   if (const std::size_t at = ip_of(frame, kEtherIpv4); at != 0 && frame.size() >= at + 28) {
     auto ip = l2::wire_at<Ipv4Header>(frame.data() + at);
     ip.checksum = {};
-    ip.checksum = checksum(l2::internet_sum(std::as_bytes(std::span{&ip, 1})));
+    ip.checksum = checksum(internet_sum(std::as_bytes(std::span{&ip, 1})));
     l2::wire_put(frame.data() + at, ip);
     const std::size_t total = ip.total_length.host();
     if (total < 28 || at + total > frame.size()) return;
     l2::wire_put(frame.data() + at + 22, Be<std::uint16_t>{});
-    l2::wire_put(frame.data() + at + 22, checksum(l2::internet_sum({frame.data() + at + 20, total - 20})));
+    l2::wire_put(frame.data() + at + 22, checksum(internet_sum({frame.data() + at + 20, total - 20})));
   }
   if (const std::size_t at = ip_of(frame, kEtherIpv6); at != 0 && frame.size() >= at + 48) {
     const auto ip = l2::wire_at<Ipv6Header>(frame.data() + at);
@@ -68,9 +68,9 @@ void check_answer(const Bytes& asked, const Bytes& reply, l2::SwitchFate fate) {
     const auto ip = l2::wire_at<Ipv4Header>(reply.data() + at);
     TALLY_CHECK(fate == l2::SwitchFate::kEchoAnswered && ip.source == kBox.ipv4, "an echo reply of the box");
     TALLY_CHECK(ip.destination != kBox.ipv4 && ip.destination[0] < 224, "for one other host");
-    TALLY_CHECK(l2::folded(l2::internet_sum({reply.data() + at, 20})) == 0xFFFF, "with a right header");
+    TALLY_CHECK(folded(internet_sum({reply.data() + at, 20})) == 0xFFFF, "with a right header");
     const std::span icmp(reply.data() + at + 20, ip.total_length.host() - 20U);
-    TALLY_CHECK(l2::folded(l2::internet_sum(icmp)) == 0xFFFF, "and a right checksum");
+    TALLY_CHECK(folded(internet_sum(icmp)) == 0xFFFF, "and a right checksum");
   } else if (const std::size_t six = ip_of(reply, kEtherIpv6); six != 0) {
     const auto ip = l2::wire_at<Ipv6Header>(reply.data() + six);
     TALLY_CHECK(ip.source == kBox.ipv6 && ip.destination != kBox.ipv6, "from the box to another");

@@ -1,4 +1,5 @@
-// Headers of results: templates against write_encapsulation(), and the groups of multicast results.
+// Headers of results: templates against headers that are put together byte by byte, and the groups of
+// multicast results.
 
 #include <gtest/gtest.h>
 
@@ -32,39 +33,111 @@ jobs::Binding random_receiver(Rng& rng, bool ipv6, bool tagged) {
   return b;
 }
 
-TEST(HeaderTemplate, WritesWhatWriteEncapsulationWrites) {
+using Bytes = std::vector<std::byte>;
+
+void put8(Bytes& to, unsigned value) { to.push_back(static_cast<std::byte>(value)); }
+void put16(Bytes& to, std::size_t value) {
+  put8(to, value >> 8 & 0xFF);
+  put8(to, value & 0xFF);
+}
+template <class Address>
+void put(Bytes& to, const Address& address) {
+  for (const std::uint8_t octet : address) put8(to, octet);
+}
+
+// RFC 1071 as it is defined: 16-bit words, a byte that is left over is padded.
+std::size_t checksum(Bytes bytes) {
+  if (bytes.size() % 2 == 1) put8(bytes, 0);
+  std::size_t sum = 0;
+  for (std::size_t i = 0; i < bytes.size(); i += 2)
+    sum += std::to_integer<std::size_t>(bytes[i]) << 8 | std::to_integer<std::size_t>(bytes[i + 1]);
+  while (sum > 0xFFFF) sum = (sum & 0xFFFF) + (sum >> 16);
+  return 0xFFFF - sum;
+}
+
+// What lies in front of `payload`, field by field.
+Bytes headers_to(const jobs::Binding& to, std::uint16_t source_port, const Bytes& payload,
+                 std::uint16_t fragment = 0x4000) {
+  const bool ipv6 = !is_mapped_ipv4(to.address);
+  const std::size_t length = 8 + payload.size();
+  Bytes udp;
+  for (const std::size_t field : {std::size_t{source_port}, std::size_t{to.udp_port}, length})
+    put16(udp, field);
+  Bytes ip;
+  if (ipv6) {
+    for (const unsigned byte : {0x60, 0, 0, 0}) put8(ip, byte);
+    put16(ip, length);
+    for (const unsigned byte : {17, 64}) put8(ip, byte);
+    put(ip, kBox.ipv6);
+    put(ip, to.address);
+    Bytes counted(ip.begin() + 8, ip.end());  // the pseudo header: addresses, length, next header
+    put16(counted, length);
+    put16(counted, 17);
+    counted.insert(counted.end(), udp.begin(), udp.end());
+    counted.insert(counted.end(), payload.begin(), payload.end());
+    const std::size_t check = checksum(counted);
+    put16(udp, check == 0 ? 0xFFFF : check);
+  } else {
+    const auto header = [&](std::size_t check) {
+      Bytes h;
+      for (const std::size_t field : {std::size_t{0x4500}, 20 + length, std::size_t{0}, std::size_t{fragment},
+                                      std::size_t{64U << 8 | 17U}, check})
+        put16(h, field);
+      put(h, kBox.ipv4);
+      h.insert(h.end(), {std::byte{to.address[12]}, std::byte{to.address[13]}, std::byte{to.address[14]},
+                         std::byte{to.address[15]}});
+      return h;
+    };
+    ip = header(checksum(header(0)));
+    put16(udp, 0);
+  }
+  Bytes all;
+  put(all, to.mac);
+  put(all, kBox.mac);
+  if (to.vlan != jobs::kUntagged) {
+    put16(all, 0x8100);
+    put16(all, to.vlan);
+  }
+  put16(all, ipv6 ? 0x86DD : 0x0800);
+  all.insert(all.end(), ip.begin(), ip.end());
+  all.insert(all.end(), udp.begin(), udp.end());
+  return all;
+}
+
+TEST(HeaderTemplate, WritesTheHeadersOfTheRfcs) {
   Rng rng(1);
   for (int i = 0; i < 4'000; ++i) {
     const bool ipv6 = i % 2 == 1;
     const jobs::Binding to = random_receiver(rng, ipv6, i / 2 % 2 == 1);
     const auto payload = random_bytes(rng, rng.below(9'001));
     const auto port = static_cast<std::uint16_t>(kBasePort + rng.below(64));
-    std::vector<std::byte> expected(pipeline::encapsulation_bytes(to));
-    pipeline::write_encapsulation(expected, to, kBox, port, payload);
+    const Bytes expected = headers_to(to, port, payload);
+    Bytes at_once(pipeline::encapsulation_bytes(to));
+    pipeline::write_encapsulation(at_once, to, kBox, port, payload);
+    ASSERT_EQ(at_once, expected) << "receiver " << i << ", " << payload.size() << " bytes";
 
-    const io::HeaderTemplate header(to, kBox);
+    const pipeline::HeaderTemplate header(to, kBox);
     ASSERT_EQ(header.bytes(), expected.size());
     ASSERT_EQ(header.ipv6(), ipv6);
-    std::vector<std::byte> got(header.bytes());
-    header.write(got.data(), port, static_cast<std::uint32_t>(payload.size()), l2::internet_sum(payload));
+    Bytes got(header.bytes());
+    header.write(got.data(), port, static_cast<std::uint32_t>(payload.size()), internet_sum(payload));
     ASSERT_EQ(got, expected) << "receiver " << i << ", " << payload.size() << " bytes";
   }
 }
 
 // Of sessions: the source port is the member's, fragmenting is not forbidden, and the destination is filled
 // in.
-TEST(HeaderTemplate, OfASessionWritesWhatWriteEncapsulationWrites) {
+TEST(HeaderTemplate, OfASessionNamesTheMembersPortsAndMayBeFragmented) {
   Rng rng(3);
   for (int i = 0; i < 400; ++i) {
     jobs::Binding to = random_receiver(rng, false, false);
     const auto source = static_cast<std::uint16_t>(0xBEE0 + rng.below(16));
-    io::HeaderTemplate header(to, kBox, source, 0);
+    pipeline::HeaderTemplate header(to, kBox, source, 0);
     to.udp_port = static_cast<std::uint16_t>(rng.below(65536));
     header.set_destination_port(to.udp_port);
     const auto payload = random_bytes(rng, 10 + (128U << rng.below(4)));
-    std::vector<std::byte> expected(pipeline::encapsulation_bytes(to));
-    pipeline::write_encapsulation(expected, to, kBox, source, payload, 0);
-    std::vector<std::byte> got(header.bytes());
+    const Bytes expected = headers_to(to, source, payload, 0);
+    Bytes got(header.bytes());
     header.write(got.data(), 0, static_cast<std::uint32_t>(payload.size()), 0);
     ASSERT_EQ(got, expected) << "receiver " << i;
     ASSERT_EQ(got[20], std::byte{0}) << "no DF";
@@ -75,14 +148,13 @@ TEST(HeaderTemplate, OfASessionWritesWhatWriteEncapsulationWrites) {
 TEST(HeaderTemplate, ExtremePayloadsHaveTheSameChecksum) {
   Rng rng(2);
   const jobs::Binding to = random_receiver(rng, true, false);
-  const io::HeaderTemplate header(to, kBox);
+  const pipeline::HeaderTemplate header(to, kBox);
   for (const std::size_t bytes : {0UL, 1UL, 2UL, 3UL, 56UL, 1'465UL, 8'952UL}) {
     for (const int fill : {0x00, 0xFF}) {
       const std::vector<std::byte> payload(bytes, static_cast<std::byte>(fill));
-      std::vector<std::byte> expected(62);
-      std::vector<std::byte> got(62);
-      pipeline::write_encapsulation(expected, to, kBox, kBasePort, payload);
-      header.write(got.data(), kBasePort, static_cast<std::uint32_t>(bytes), l2::internet_sum(payload));
+      const Bytes expected = headers_to(to, kBasePort, payload);
+      Bytes got(62);
+      header.write(got.data(), kBasePort, static_cast<std::uint32_t>(bytes), internet_sum(payload));
       EXPECT_EQ(got, expected) << bytes << " bytes of " << fill;
     }
   }
@@ -92,10 +164,9 @@ TEST(HeaderTemplate, ExtremePayloadsHaveTheSameChecksum) {
   for (std::uint32_t word = 0; word < 65'536; ++word) {
     const Be<std::uint16_t> be{static_cast<std::uint16_t>(word)};
     std::memcpy(payload.data(), &be, 2);
-    std::vector<std::byte> expected(62);
-    std::vector<std::byte> got(62);
-    pipeline::write_encapsulation(expected, to, kBox, kBasePort, payload);
-    header.write(got.data(), kBasePort, 2, l2::internet_sum(payload));
+    const Bytes expected = headers_to(to, kBasePort, payload);
+    Bytes got(62);
+    header.write(got.data(), kBasePort, 2, internet_sum(payload));
     ASSERT_EQ(got, expected) << word;
     zero_checksums += got[60] == std::byte{0xFF} && got[61] == std::byte{0xFF} ? 1 : 0;
   }
@@ -149,13 +220,12 @@ TEST(JobHeaders, EveryExternalServerHasItsHeaders) {
   for (std::uint32_t s = 0; s < kMaxServers; ++s) {
     const jobs::Binding& to = job.server_ranks[s].binding;
     const auto payload = random_bytes(rng, 1'464);
-    std::vector<std::byte> expected(pipeline::encapsulation_bytes(to));
-    pipeline::write_encapsulation(expected, to, kBox, kBasePort + 5, payload);
+    const Bytes expected = headers_to(to, kBasePort + 5, payload);
     const io::Receiver& server = headers.servers[s];
     EXPECT_EQ(server.port, to.port);
     EXPECT_EQ(server.header.ipv6(), s % 2 == 1);
-    std::vector<std::byte> got(server.header.bytes());
-    server.header.write(got.data(), kBasePort + 5, 1'464, l2::internet_sum(payload));
+    Bytes got(server.header.bytes());
+    server.header.write(got.data(), kBasePort + 5, 1'464, internet_sum(payload));
     EXPECT_EQ(got, expected) << "server " << s;
   }
   job.servers = 1;

@@ -34,9 +34,8 @@ const Bytes kReply6 = packet(
 constexpr std::size_t kSource6 = kIp + 8, kIcmp6 = kIp + 40;
 Bytes summed6(const Bytes& b) {
   const std::size_t bytes = b.size() - kIcmp6;
-  return summed(
-      b, kIcmp6, kIcmp6 + 2,
-      l2::internet_sum(std::span(b).subspan(kSource6, 32)) + static_cast<std::uint32_t>(bytes) + 58);
+  return summed(b, kIcmp6, kIcmp6 + 2,
+                internet_sum(std::span(b).subspan(kSource6, 32)) + static_cast<std::uint32_t>(bytes) + 58);
 }
 
 TEST(L2Echo, AnEchoRequestIsAnswered) { expect_answer(kEcho, l2::SwitchFate::kEchoAnswered, kReply); }
@@ -73,7 +72,7 @@ TEST(L2Echo, EveryLengthGetsARightChecksum) {
       const Asked a = ask(request);
       ASSERT_EQ(a.kind, l2::Answer::Kind::kAnswer) << data << ' ' << l2::name_of(a.fate);
       const Bytes reply = packet(a.frame);
-      EXPECT_EQ(l2::folded(l2::internet_sum(std::span(reply).subspan(kIp, 20))), 0xFFFF);
+      EXPECT_EQ(folded(internet_sum(std::span(reply).subspan(kIp, 20))), 0xFFFF);
       EXPECT_TRUE(reply == summed(reply, kIcmp, kIcmp + 2)) << data;
       EXPECT_TRUE(std::equal(request.begin() + kIcmp + 4, request.end(), reply.begin() + kIcmp + 4));
 

@@ -34,7 +34,7 @@ constexpr std::size_t kNeighbourTarget = kNeighbour + 8, kOption = kNeighbour + 
 Bytes right(const Bytes& b) {
   const std::size_t bytes = b.size() - kNeighbour;
   return summed(b, kNeighbour, kNeighbour + 2,
-                l2::internet_sum(std::span(b).subspan(kSource, 32)) + static_cast<std::uint32_t>(bytes) + 58);
+                internet_sum(std::span(b).subspan(kSource, 32)) + static_cast<std::uint32_t>(bytes) + 58);
 }
 Bytes changed(std::size_t at, std::string_view hex) { return right(with(kSolicitation, at, hex)); }
 // With options of these bytes.

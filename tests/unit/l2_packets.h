@@ -66,8 +66,8 @@ inline Bytes summed(Bytes bytes, std::size_t first, std::size_t checksum, std::u
                     std::size_t length = ~std::size_t{0}) {
   bytes[checksum] = bytes[checksum + 1] = std::byte{0};
   const auto part = std::span<const std::byte>(bytes).subspan(first);
-  const auto sum = static_cast<std::uint16_t>(
-      ~l2::folded(start + l2::internet_sum(part.first(std::min(part.size(), length)))));
+  const auto sum =
+      static_cast<std::uint16_t>(~folded(start + internet_sum(part.first(std::min(part.size(), length)))));
   bytes[checksum] = static_cast<std::byte>(sum >> 8);
   bytes[checksum + 1] = static_cast<std::byte>(sum);
   return bytes;

@@ -12,11 +12,11 @@
 
 #include "contribution_writer.h"
 #include "engine/datagram.h"
-#include "l2/l2_headers.h"
 #include "load_images.h"
 #include "pipeline/frame.h"
 #include "pipeline/reply.h"
 #include "tally/mix64.h"
+#include "tally/net.h"
 #include "worker_places.h"
 
 namespace tally::bench {
@@ -37,9 +37,9 @@ jobs::Box box_at(const dpdk_transport::WorkerAddress& worker, const engine::Memb
 
 // RFC 8200, 8.1: of the pseudo header and all of the UDP packet; 0xFFFF if its checksum is right.
 std::uint16_t ipv6_udp_sum(const dpdk_transport::WorkerAddress& from, std::span<const std::byte> udp) {
-  return l2::folded(l2::internet_sum(std::as_bytes(std::span(from.own))) +
-                    l2::internet_sum(std::as_bytes(std::span(from.box))) + kProtocolUdp +
-                    static_cast<std::uint32_t>(udp.size()) + l2::internet_sum(udp));
+  return folded(internet_sum(std::as_bytes(std::span(from.own))) +
+                internet_sum(std::as_bytes(std::span(from.box))) + kProtocolUdp +
+                static_cast<std::uint32_t>(udp.size()) + internet_sum(udp));
 }
 
 void PrintTo(const Family& f, std::ostream* out) { *out << f.box << " VLAN " << f.vlan; }
