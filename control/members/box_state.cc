@@ -120,20 +120,10 @@ bool RateLimit::take(const Ipv6& source, TimeNs now) noexcept {
   return true;
 }
 
-namespace {
-
-constexpr std::uint32_t lower_24_bits(Epoch epoch) noexcept { return raw(epoch) & 0xFF'FFFFU; }
-
-}  // namespace
-
 bool BoxState::in_use(Epoch epoch) const noexcept {
-  const bool native = std::any_of(jobs.begin(), jobs.end(), [epoch](const auto& job) {
-    return job != nullptr &&
-           (job->term.epoch == epoch || job->offer.epoch == epoch || job->gone.term.epoch == epoch);
+  return std::any_of(lives.begin(), lives.end(), [epoch](const auto& life) {
+    return life != nullptr && std::visit([epoch](const auto& l) { return l.uses(epoch); }, *life);
   });
-  return native || std::any_of(sessions.begin(), sessions.end(), [epoch](const auto& session) {
-           return session != nullptr && session->epoch == epoch;
-         });
 }
 
 Epoch BoxState::draw_epoch() {
@@ -142,77 +132,47 @@ Epoch BoxState::draw_epoch() {
 
 Epoch BoxState::draw_session_epoch() {
   return source.epoch([this](Epoch candidate) {
-    const std::uint32_t bits = lower_24_bits(candidate);
-    return bits == 0 || in_use(candidate) ||
-           std::any_of(sessions.begin(), sessions.end(), [bits](const auto& session) {
-             return session != nullptr && lower_24_bits(session->epoch) == bits;
-           });
+    if (lower_24_bits(candidate) == 0 || in_use(candidate)) return true;
+    for (const SessionLife& session : all<SessionLife>()) {
+      if (session.resembles(candidate)) return true;
+    }
+    return false;
   });
 }
 
-const JobMembership* BoxState::awaits_slots() const noexcept {
-  const auto first =
-      std::find_if(jobs.begin(), jobs.end(), [](const auto& job) { return job != nullptr && job->waits(); });
-  return first == jobs.end() ? nullptr : first->get();
+const NativeLife* BoxState::awaits_slots() const noexcept {
+  for (const NativeLife& job : all<NativeLife>()) {
+    if (job.waits()) return &job;
+  }
+  return nullptr;
 }
 
-namespace {
-
-JoinedPayload common_part(const BoxState& box, std::uint64_t nonce, JoinStatus status) {
+JoinedPayload BoxState::joined_part(std::uint64_t nonce, JoinStatus status) const {
   JoinedPayload p;
   p.nonce = Be<std::uint64_t>(nonce);
-  p.box_mac = box.options.box_mac;
+  p.box_mac = options.box_mac;
   p.status = status;
   p.discipline = Discipline::kPool;
   p.results = ResultsMode::kUnicast;
-  p.shards = box.options.shards;
+  p.shards = options.shards;
   return p;
 }
 
-void fill_job_part(JoinedPayload& p, const JobMembership& job) {
-  p.world = Be<std::uint16_t>(job.config.workers);
-  p.lease_ms = Be<std::uint32_t>(static_cast<std::uint32_t>(job.config.lease / kMillisecond));
+void BoxState::answer_refused(std::uint64_t nonce, std::string_view text, const jobs::Binding& to) {
+  outbox.send_joined(Header{}, joined_part(nonce, JoinStatus::kRefused), text, to);
 }
 
-}  // namespace
-
-void answer_running(const JobMembership& job, BoxState& box, Rank rank) {
-  const MemberState& m = job.member(rank);
-  const Term& term = job.term;
-  JoinedPayload p = common_part(box, m.nonce, JoinStatus::kRunning);
-  fill_job_part(p, job);
-  p.cookie = Be<std::uint64_t>(raw(term.contribution.at(place_of(rank))));
-  p.salt = Be<std::uint64_t>(term.salt);
-  p.record = term.record;
-  p.window = Be<std::uint32_t>(term.window);
-  p.most_advanced = Be<std::uint16_t>(raw(term.most_advanced));
-  p.discipline = job.config.discipline;
-  if (shares_slots(p.discipline)) p.shared_slots = Be<std::uint32_t>(box.shared_slots());
-  p.results = term.results;
-  if (term.results == ResultsMode::kMulticast) {
-    p.group = term.group;
-    p.group_port = Be<std::uint16_t>(kMulticastPort);
-  }
-  Header header;
-  header.job = Be<std::uint16_t>(raw(job.id));
-  header.epoch = Be<std::uint32_t>(raw(term.epoch));
-  header.cookie = Be<std::uint64_t>(raw(term.result));
-  // Its workers order their packets below this maximum; clamped by the cores, all would be equal.
-  if (shares_slots(p.discipline)) header.priority = job.config.priority;
-  if (job.config.stragglers.timeout != 0) header.flags = kFlagIncomplete;
-  box.outbox.send_joined(header, p, {}, m.binding);
+void BoxState::refuse(const JoinRequest& join, const jobs::Binding& from, TimeNs now, MembershipDrop why,
+                      std::string_view text) {
+  count(why);
+  if (refusals.take(from.address, now)) answer_refused(join.fixed.nonce.host(), text, from);
 }
 
-void answer_forming(const JobMembership& job, BoxState& box, std::uint64_t nonce, std::uint64_t missing,
-                    const jobs::Binding& to) {
-  JoinedPayload p = common_part(box, nonce, JoinStatus::kForming);
-  fill_job_part(p, job);
-  p.missing = Be<std::uint64_t>(missing);
-  box.outbox.send_joined(Header{}, p, {}, to);
-}
-
-void answer_refused(BoxState& box, std::uint64_t nonce, std::string_view text, const jobs::Binding& to) {
-  box.outbox.send_joined(Header{}, common_part(box, nonce, JoinStatus::kRefused), text, to);
+void BoxState::reject(const Header& received, const jobs::Binding& from, TimeNs now, MembershipDrop why) {
+  count(why);
+  if (!refusals.take(from.address, now)) return;
+  const bool job = why == MembershipDrop::kJob;
+  outbox.send_reject(received, job ? RejectReason::kJob : RejectReason::kEpoch, from);
 }
 
 }  // namespace tally::members

@@ -1,5 +1,5 @@
 #pragma once
-// What all jobs of the box share.
+// All jobs of the box, and what they share.
 
 #include <array>
 #include <cstddef>
@@ -13,11 +13,14 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "jobs/layout.h"
-#include "members/job_membership.h"
+#include "members/control_packet.h"
 #include "members/membership_status.h"
+#include "members/native_life.h"
+#include "members/session_life.h"
 #include "members/slot_allocator.h"
 #include "tally/net.h"
 #include "tally/time.h"
@@ -116,9 +119,47 @@ constexpr std::uint32_t own_slot_lines(const MembershipOptions& o) noexcept {
   return o.slot_lines - static_cast<std::uint32_t>(jobs::shared_lines(o.shared_entries, o.shared_elements));
 }
 
+using Life = std::variant<NativeLife, SessionLife>;
+using LifeById = std::array<std::unique_ptr<Life>, kMaxJobs + 1>;
+
+// The lives of one kind, in the order of their ids.
+template <class L>
+class LivesOf {
+ public:
+  class Iterator {
+   public:
+    Iterator(LifeById::const_iterator at, LifeById::const_iterator end) noexcept : at_(at), end_(end) {
+      skip();
+    }
+    L& operator*() const noexcept { return *std::get_if<L>(at_->get()); }
+    Iterator& operator++() noexcept {
+      ++at_;
+      skip();
+      return *this;
+    }
+    bool operator!=(const Iterator& other) const noexcept { return at_ != other.at_; }
+
+   private:
+    void skip() noexcept {
+      while (at_ != end_ && std::get_if<L>(at_->get()) == nullptr) ++at_;
+    }
+    LifeById::const_iterator at_;
+    LifeById::const_iterator end_;
+  };
+
+  explicit LivesOf(const LifeById& lives) noexcept : lives_(lives) {}
+  [[nodiscard]] Iterator begin() const noexcept { return {lives_.begin(), lives_.end()}; }
+  [[nodiscard]] Iterator end() const noexcept { return {lives_.end(), lives_.end()}; }
+
+ private:
+  const LifeById& lives_;
+};
+
 struct BoxState {
   BoxState(const MembershipOptions& o, RandomWords random)
       : options(o), source(std::move(random)), slots(own_slot_lines(o)) {}
+  BoxState(const BoxState&) = delete;  // the lives know where it is
+  BoxState& operator=(const BoxState&) = delete;
 
   MembershipOptions options;
   EpochSource source;
@@ -130,15 +171,16 @@ struct BoxState {
   RateLimit refusals{10, source.word()};  // JOINED(refused) to strangers, REJECT
   RateLimit probes{100, source.word()};
   MembershipCounters counters{};
-  std::array<std::unique_ptr<JobMembership>, kMaxJobs + 1> jobs{};  // native ones
-  std::array<std::unique_ptr<SessionMembership>, kMaxJobs + 1> sessions{};
-  std::map<std::string, JobId, std::less<>> names{};  // of both
+  LifeById lives{};
+  std::map<std::string, JobId, std::less<>> names{};
 
-  [[nodiscard]] JobMembership* find(JobId id) const noexcept {
-    return raw(id) <= kMaxJobs ? jobs[raw(id)].get() : nullptr;
+  [[nodiscard]] Life* find(JobId id) const noexcept {
+    return raw(id) <= kMaxJobs ? lives[raw(id)].get() : nullptr;
   }
-  [[nodiscard]] SessionMembership* find_session(JobId id) const noexcept {
-    return raw(id) <= kMaxJobs ? sessions[raw(id)].get() : nullptr;
+  [[nodiscard]] NativeLife* find_native(JobId id) const noexcept { return std::get_if<NativeLife>(find(id)); }
+  template <class L>
+  [[nodiscard]] LivesOf<L> all() const noexcept {
+    return LivesOf<L>(lives);
   }
   // Of all cores together.
   [[nodiscard]] std::uint32_t shared_slots() const noexcept {
@@ -147,24 +189,24 @@ struct BoxState {
   void count(MembershipDrop d) noexcept { ++counters.drops[static_cast<std::size_t>(d)]; }
   void accept(PacketType t) noexcept { ++counters.accepted[static_cast<std::size_t>(t)]; }
   // A job that has all its ranks and waits for slot memory; nullptr: none does.
-  [[nodiscard]] const JobMembership* awaits_slots() const noexcept;
+  [[nodiscard]] const NativeLife* awaits_slots() const noexcept;
   // An epoch that no job of the box lives in, is about to live in, or last lived in.
   [[nodiscard]] Epoch draw_epoch();
   // ... and for a session: its lower 24 bits are not all 0, and those of no other.
   [[nodiscard]] Epoch draw_session_epoch();
 
+  // What a JOINED says whatever its job.
+  [[nodiscard]] JoinedPayload joined_part(std::uint64_t nonce, JoinStatus status) const;
+  // Final: the worker gives up with this text.
+  void answer_refused(std::uint64_t nonce, std::string_view text, const jobs::Binding& to);
+  // ... within the rate limit; counts `why`.
+  void refuse(const JoinRequest& join, const jobs::Binding& from, TimeNs now, MembershipDrop why,
+              std::string_view text);
+  // Counts `why` and answers by REJECT, within the rate limit.
+  void reject(const Header& received, const jobs::Binding& from, TimeNs now, MembershipDrop why);
+
  private:
   [[nodiscard]] bool in_use(Epoch epoch) const noexcept;
 };
-
-// The three answers to a JOIN.
-
-// To the rank's binding with the nonce of its newest JOIN: the job's term is in force.
-void answer_running(const JobMembership& job, BoxState& box, Rank rank);
-// `missing`: the workers whose JOIN forming waits for; 0 also while it waits for servers only.
-void answer_forming(const JobMembership& job, BoxState& box, std::uint64_t nonce, std::uint64_t missing,
-                    const jobs::Binding& to);
-// Final: the worker gives up with this text.
-void answer_refused(BoxState& box, std::uint64_t nonce, std::string_view text, const jobs::Binding& to);
 
 }  // namespace tally::members

@@ -1,251 +1,353 @@
-#include "members/ending.h"
+// How an epoch ends. For good: aborted with a reason, or left by everyone; the row is cleared, the lines are
+// freed, and the term is remembered for members who have not heard. Or for a new one of the same generation:
+// the members are called back.
 
 #include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "members/box_state.h"
-#include "members/room.h"
+#include "members/native_life.h"
 #include "members/texts.h"
 
 namespace tally::members {
 namespace {
+
+// When numbers have advanced so far a new epoch begins: well before 2^30, where a packet of this epoch as old
+// as half the number space would look new (docs/protocol.md, 12).
+constexpr std::int32_t kRenewAfter = std::int32_t{1} << 29;
 
 void vacate(MemberState& m) noexcept {
   m.joined = m.left = m.confirmed = m.repeated = false;
   m.answer_at = 0;
 }
 
-void remember(JobMembership& job, bool aborted, std::string_view text) {
-  if (job.term.epoch == Epoch{}) return;
-  job.gone.term = job.term;
-  job.gone.aborted = aborted;
-  job.gone.text = text;
-  for (std::size_t i = 0; i < kMaxPlaces; ++i) job.gone.bindings[i] = job.members[i].binding;
+bool knows_secret(const Term& term, const Header& h) noexcept {
+  return raw(h.epoch_id()) != 0 && h.epoch_id() == term.epoch &&
+         Cookie{h.cookie.host()} == term.contribution.at(place_of(h.rank_id()));
 }
 
-void close(JobMembership& job, BoxState& box, JobPhase phase) {
-  box.publisher.clear(job.id);
-  release_slots(job, box);
-  for (MemberState& m : job.members) vacate(m);
-  job.term = {};
-  job.offer = {};
-  job.offer_version = 0;
-  job.limit = kNoLimit;
-  job.shrunk_for.clear();
-  job.returning_since = kNever;
-  job.phase.transition(phase);
+std::string abort_text(Rank rank, std::span<const std::byte> payload) {
+  const std::string_view said(reinterpret_cast<const char*>(payload.data()), payload.size());
+  return rank_text(rank) + ": " + (said.empty() ? "gave no reason" : cleaned(said));
 }
 
 }  // namespace
 
-void abort_job(JobMembership& job, BoxState& box, std::string_view text, std::optional<Rank> except) {
-  job.reason = bounded(text);
-  const bool alive = job.term.epoch != Epoch{};
-  for (const Rank r : job.ranks()) {
-    const MemberState& m = job.member(r);
-    if (m.left || except == r || (!m.joined && !job.reforming())) continue;
-    if (alive) box.outbox.send_abort(job.id, job.term, job.reason, m.binding);
+void NativeLife::remember(bool aborted, std::string_view text) {
+  if (term_.epoch == Epoch{}) return;
+  gone_.term = term_;
+  gone_.aborted = aborted;
+  gone_.text = text;
+  for (std::size_t i = 0; i < kMaxPlaces; ++i) gone_.bindings[i] = members_[i].binding;
+}
+
+void NativeLife::close(JobPhase phase) {
+  box_.publisher.clear(id_);
+  release_slots();
+  for (MemberState& m : members_) vacate(m);
+  term_ = {};
+  offer_ = {};
+  offer_version_ = 0;
+  limit_ = kNoLimit;
+  shrunk_for_.clear();
+  returning_since_ = kNever;
+  phase_.transition(phase);
+}
+
+// Tells every member that has not left, `except` the one that knows. Members that may not know the term's
+// epoch also get the text as the answer to their newest JOIN; servers only where no term was alive.
+void NativeLife::abort(std::string_view text, std::optional<Rank> except) {
+  reason_ = bounded(text);
+  const bool told = term_.epoch != Epoch{};
+  for (const Rank r : ranks()) {
+    const MemberState& m = member(r);
+    if (m.left || except == r || (!m.joined && !reforming())) continue;
+    if (told) box_.outbox.send_abort(id_, term_, reason_, m.binding);
     // A server outlives the epochs of its job: it comes back to the next one.
-    const bool final = !is_server(r) || !alive;
-    if (m.joined && !m.confirmed && final) answer_refused(box, m.nonce, job.reason, m.binding);
+    const bool final = !is_server(r) || !told;
+    if (m.joined && !m.confirmed && final) box_.answer_refused(m.nonce, reason_, m.binding);
   }
-  remember(job, true, job.reason);
-  close(job, box, JobPhase::kAborted);
+  remember(true, reason_);
+  close(JobPhase::kAborted);
 }
 
-void end_job(JobMembership& job, BoxState& box) {
-  remember(job, false, "the job ended: every other rank has left");
-  for (std::uint32_t i = 0; i < job.config.servers; ++i) call_back(job, box, server_rank(i));
-  close(job, box, JobPhase::kEnded);
+// Every rank has left, or fell silent after the first LEAVE. Servers do not leave: they are called back.
+void NativeLife::end() {
+  remember(false, "the job ended: every other rank has left");
+  for (std::uint32_t i = 0; i < config_.servers; ++i) call_back(server_rank(i));
+  close(JobPhase::kEnded);
 }
 
-void cancel_offer(JobMembership& job, BoxState& box) {
-  if (!job.offered()) return;
-  box.publisher.clear(job.id);
-  release_slots(job, box);
-  job.offer = {};
-  job.offer_version = 0;
-}
-
-void refuse_waiting(JobMembership& job, BoxState& box, std::uint64_t which, std::string_view text) {
-  job.reason = bounded(text);
-  box.slots_changed = true;  // if it waited, others may grow
-  for (std::uint16_t r = 0; r < job.config.workers; ++r) {
-    MemberState& m = job.members[r];
+// Fresh forming: answers the workers of `which` with a refusal and frees their places. Servers go on waiting.
+void NativeLife::refuse_waiting(std::uint64_t which, std::string_view text) {
+  reason_ = bounded(text);
+  box_.slots_changed = true;  // if it waited, others may grow
+  for (std::uint16_t r = 0; r < config_.workers; ++r) {
+    MemberState& m = members_[r];
     if (!m.joined || (which & bit_of(Rank{r})) == 0) continue;
-    answer_refused(box, m.nonce, job.reason, m.binding);
+    box_.answer_refused(m.nonce, reason_, m.binding);
     vacate(m);
   }
-  if (job.joined() == 0) job.returning_since = kNever;
-  if (!job.deserted()) return;
-  job.phase.transition(JobPhase::kDeclared);
+  if (joined() == 0) returning_since_ = kNever;
+  if (deserted()) phase_.transition(JobPhase::kDeclared);
 }
-
-namespace {
 
 // Ranks whose silence matters now.
-bool watched(const JobMembership& job, Rank rank) noexcept {
+bool NativeLife::watched(Rank rank) const noexcept {
   // Whoever is still here while the job drains lacks nothing that a server could give.
-  if (is_server(rank) && job.phase == JobPhase::kDraining) return false;
-  const MemberState& m = job.member(rank);
-  return !m.left && (m.joined || job.reforming());
+  if (is_server(rank) && phase_ == JobPhase::kDraining) return false;
+  const MemberState& m = member(rank);
+  return !m.left && (m.joined || reforming());
 }
 
-std::vector<Rank> silent_ranks(const JobMembership& job, TimeNs now) {
+std::vector<Rank> NativeLife::silent_ranks(TimeNs now) const {
   std::vector<Rank> silent;
-  for (const Rank r : job.ranks()) {
-    if (watched(job, r) && job.lease_end(job.member(r)) <= now) silent.push_back(r);
+  for (const Rank r : ranks()) {
+    if (watched(r) && lease_end(member(r)) <= now) silent.push_back(r);
   }
   return silent;
 }
 
-std::string silence_text(const JobMembership& job, const std::vector<Rank>& silent, TimeNs now) {
+std::string NativeLife::silence_text(const std::vector<Rank>& silent, TimeNs now) const {
   std::string text;
   for (const Rank r : silent) {
-    const MemberState& m = job.member(r);
+    const MemberState& m = member(r);
     if (!text.empty()) text += "; ";
     text += rank_text(r) + " at " + address_text(m.binding.address) + " was silent for " +
             seconds_text(now - m.last_seen);
   }
-  return text + " (lease " + seconds_text(job.config.lease) + ")";
+  return text + " (lease " + seconds_text(config_.lease) + ")";
 }
 
-std::uint64_t returning_ranks(const JobMembership& job) {
+std::uint64_t NativeLife::returning_ranks() const {
   std::uint64_t returning = 0;
-  for (std::uint16_t r = 0; r < job.config.workers; ++r) {
-    if (job.members[r].joined && !is_zero(job.members[r].reported)) returning |= bit_of(Rank{r});
+  for (std::uint16_t r = 0; r < config_.workers; ++r) {
+    if (members_[r].joined && !is_zero(members_[r].reported)) returning |= bit_of(Rank{r});
   }
   return returning;
 }
 
-void tick_fresh(JobMembership& job, BoxState& box, TimeNs now) {
-  if (const auto silent = silent_ranks(job, now); !silent.empty()) {
-    cancel_offer(job, box);
-    box.slots_changed = true;  // nobody makes room for it any more
-    for (const Rank r : silent) job.member(r).joined = job.member(r).repeated = false;
+void NativeLife::tick_fresh(TimeNs now) {
+  if (const auto silent = silent_ranks(now); !silent.empty()) {
+    cancel_offer();
+    box_.slots_changed = true;  // nobody makes room for it any more
+    for (const Rank r : silent) member(r).joined = member(r).repeated = false;
   }
-  const std::uint64_t returning = returning_ranks(job);
-  if (returning == 0) job.returning_since = kNever;
-  if (returning != 0 && !job.complete() && !job.offered() &&
-      after(job.returning_since, job.patience()) <= now) {
-    refuse_waiting(
-        job, box, returning,
-        "the job's generation cannot go on: " + members_text(job.missing(), job.missing_servers()) +
-            " did not come back within " + seconds_text(job.patience()));
-    job.returning_since = kNever;
+  const std::uint64_t returning = returning_ranks();
+  if (returning == 0) returning_since_ = kNever;
+  if (returning != 0 && !complete() && !offered() && after(returning_since_, patience()) <= now) {
+    refuse_waiting(returning,
+                   "the job's generation cannot go on: " + members_text(missing(), missing_servers()) +
+                       " did not come back within " + seconds_text(patience()));
+    returning_since_ = kNever;
   }
-  if (job.deserted()) job.phase.transition(JobPhase::kDeclared);
+  if (deserted()) phase_.transition(JobPhase::kDeclared);
 }
 
-void tick_draining(JobMembership& job, BoxState& box, TimeNs now) {
-  const auto silent = silent_ranks(job, now);
+void NativeLife::tick_draining(TimeNs now) {
+  const auto silent = silent_ranks(now);
   if (silent.empty()) return;
-  for (const Rank r : silent) job.member(r).left = true;
-  job.reason = silence_text(job, silent, now) + " while the job was draining";
-  if (job.left() == job.everyone()) end_job(job, box);
+  for (const Rank r : silent) member(r).left = true;
+  reason_ = silence_text(silent, now) + " while the job was draining";
+  if (left() == everyone()) end();
 }
 
-}  // namespace
-
-void tick_job(JobMembership& job, BoxState& box, TimeNs now) {
-  if (job.phase == JobPhase::kRunning || job.reforming()) {
-    if (const auto silent = silent_ranks(job, now); !silent.empty()) {
-      abort_job(job, box, silence_text(job, silent, now));
-    }
-  } else if (job.phase == JobPhase::kDraining) {
-    tick_draining(job, box, now);
-  } else if (job.phase == JobPhase::kForming) {
-    tick_fresh(job, box, now);
+// What silence does to a job.
+//
+// running      a silent rank aborts the job, which names it: a server too
+// draining     it counts as having left: whoever is still here has its contributions already, and needs no
+//              server
+// re-forming   as running: its generation cannot go on without it
+// fresh        it loses its place, and forming waits for somebody else. (Also how the replayed JOIN of a dead
+//              process that nobody here remembers heals: nothing follows it, so its lease runs out. If
+//              forming was complete with it, that is the running job's case.)
+//
+// Fresh, with ranks that bring a living generation from before control lost its state: those are refused when
+// the others did not come within a lease of the first. They cannot be aborted: nobody here knows their
+// cookies. Ranks that bring nothing wait for as long as they like.
+void NativeLife::tick(TimeNs now) {
+  if (phase_ == JobPhase::kRunning || reforming()) {
+    if (const auto silent = silent_ranks(now); !silent.empty()) abort(silence_text(silent, now));
+  } else if (phase_ == JobPhase::kDraining) {
+    tick_draining(now);
+  } else if (phase_ == JobPhase::kForming) {
+    tick_fresh(now);
   }
 }
 
-TimeNs deadline_of(const JobMembership& job) noexcept {
+TimeNs NativeLife::deadline() const noexcept {
   TimeNs next = kNever;
-  for (const Rank r : job.ranks()) {
-    if (watched(job, r)) next = std::min(next, job.lease_end(job.member(r)));
+  for (const Rank r : ranks()) {
+    if (watched(r)) next = std::min(next, lease_end(member(r)));
   }
-  if (job.phase == JobPhase::kForming && !job.complete() && !job.offered()) {
-    next = std::min(next, after(job.returning_since, job.patience()));
+  if (phase_ == JobPhase::kForming && !complete() && !offered()) {
+    next = std::min(next, after(returning_since_, patience()));
   }
   return next;
 }
 
-namespace {
-
-constexpr std::int32_t kRenewAfter = std::int32_t{1} << 29;
-
-}  // namespace
-
-void call_back(const JobMembership& job, BoxState& box, Rank rank) {
-  const MemberState& m = job.member(rank);
+// A hint to one member of the living term to join anew. The data plane answers a busy one by REJECT; an idle
+// one would notice at its next heartbeat only.
+void NativeLife::call_back(Rank rank) {
+  const MemberState& m = member(rank);
   Header hint;
-  hint.job = Be<std::uint16_t>(raw(job.id));
-  hint.epoch = Be<std::uint32_t>(raw(job.term.epoch));
+  hint.job = Be<std::uint16_t>(raw(id_));
+  hint.epoch = Be<std::uint32_t>(raw(term_.epoch));
   hint.chunk = Be<std::uint32_t>(raw(m.next));
-  box.outbox.send_reject(hint, RejectReason::kEpoch, m.binding);
+  box_.outbox.send_reject(hint, RejectReason::kEpoch, m.binding);
 }
 
-void begin_reforming(JobMembership& job, BoxState& box, TimeNs now) {
-  box.publisher.clear(job.id);
-  job.phase.transition(JobPhase::kForming);
-  for (const Rank r : job.ranks()) {
-    MemberState& m = job.member(r);
+// The row goes; every member that has not left is called back.
+void NativeLife::begin_reforming(TimeNs now) {
+  box_.publisher.clear(id_);
+  phase_.transition(JobPhase::kForming);
+  for (const Rank r : ranks()) {
+    MemberState& m = member(r);
     m.joined = m.repeated = false;
     m.answer_at = 0;
     m.heard(now);
-    if (!m.left) call_back(job, box, r);
+    if (!m.left) call_back(r);
   }
 }
 
-void call_missing(const JobMembership& job, BoxState& box) {
-  for (const Rank r : job.ranks()) {
-    if (!job.member(r).joined && !job.member(r).left) call_back(job, box, r);
+// Once more those that have not come, as a hint may be lost.
+void NativeLife::call_missing() {
+  for (const Rank r : ranks()) {
+    if (!member(r).joined && !member(r).left) call_back(r);
   }
 }
 
-void note_progress(JobMembership& job, BoxState& box, Rank rank, Chunk next, TimeNs now) {
-  job.member(rank).next = next;
-  const bool due = serial_difference(next, job.term.base) >= kRenewAfter;
-  if (due && job.phase == JobPhase::kRunning) begin_reforming(job, box, now);
-}
-
-namespace {
-
-std::string objection_to(const JobMembership& job, std::uint32_t window) {
-  if (job.config.discipline != Discipline::kPool) {
+std::string NativeLife::objection_to_window(std::uint32_t window) const {
+  if (config_.discipline != Discipline::kPool) {
     return "it shares slots: what it holds follows from its quota, not from its window";
   }
   // Without a generation the job takes it when it forms.
-  const bool fresh = !job.active() && !job.reforming() && !job.offered();
+  const bool fresh = !alive() && !offered();
   if (fresh) return {};
-  if (job.phase != JobPhase::kRunning) {
+  if (phase_ != JobPhase::kRunning) {
     return "a job can be resized while it runs or before it begins, and this one is " +
-           std::string(name_of(job.phase));
+           std::string(name_of(phase_));
   }
-  const std::uint32_t largest = job.term.record.largest_window.host();
+  const std::uint32_t largest = term_.record.largest_window.host();
   if (window <= largest) return {};
   return "window is " + std::to_string(window) + "; the largest of this generation is " +
          std::to_string(largest) + ", and its workers and their histories are sized for that";
 }
 
-}  // namespace
-
-Result<void> resize_job(JobMembership& job, BoxState& box, std::uint32_t window, TimeNs now) {
-  JobConfig wanted = job.config;
+Result<void> NativeLife::resize(std::uint32_t window, TimeNs now) {
+  JobConfig wanted = config_;
   wanted.window = window;
   if (auto valid = validate(wanted); !valid) return valid;
-  tick_job(job, box, now);  // who is dead by now cannot be called back
-  box.slots_changed = true;
-  if (std::string no = objection_to(job, window); !no.empty()) {
-    return fail(ErrorCode::kInvalidArgument, std::move(no), "job '" + job.config.name + "'");
+  tick(now);  // who is dead by now cannot be called back
+  box_.slots_changed = true;
+  if (std::string no = objection_to_window(window); !no.empty()) {
+    return fail(ErrorCode::kInvalidArgument, std::move(no), "job '" + config_.name + "'");
   }
-  job.config.window = window;
-  job.limit = kNoLimit;
-  job.shrunk_for.clear();
-  if (job.phase == JobPhase::kRunning && window != job.term.window) begin_reforming(job, box, now);
+  config_.window = window;
+  limit_ = kNoLimit;
+  shrunk_for_.clear();
+  if (phase_ == JobPhase::kRunning && window != term_.window) begin_reforming(now);
   return {};
+}
+
+// A member of the term that ended last, which has not heard of its end.
+bool NativeLife::answer_gone(const Header& h, const jobs::Binding& source) {
+  if (!knows_secret(gone_.term, h) || gone_.bindings.at(place_of(h.rank_id())) != source) return false;
+  if (gone_.aborted) {
+    box_.count(MembershipDrop::kAborted);
+    box_.outbox.send_abort(id_, gone_.term, gone_.text, source);
+    return true;
+  }
+  if (h.type != PacketType::kLeave) return false;
+  box_.accept(PacketType::kLeave);
+  box_.outbox.send_echo(h, gone_.term, 0, source);
+  return true;
+}
+
+void NativeLife::leave(const Header& h) {
+  MemberState& m = member(h.rank_id());
+  m.left = true;
+  phase_.transition(JobPhase::kDraining);
+  box_.outbox.send_echo(h, term_, present(), m.binding);
+  if (left() == everyone()) end();
+}
+
+void NativeLife::heartbeat(const Header& h, TimeNs now) {
+  box_.outbox.send_echo(h, term_, present(), member(h.rank_id()).binding);
+  if (is_server(h.rank_id())) return;
+  member(h.rank_id()).next = h.chunk_id();
+  const bool due = serial_difference(h.chunk_id(), term_.base) >= kRenewAfter;
+  if (due && phase_ == JobPhase::kRunning) begin_reforming(now);
+}
+
+void NativeLife::from_member(const ControlPacket& packet, const jobs::Binding& source, TimeNs now) {
+  tick(now);
+  const Header& h = packet.header;
+  if (!has_rank(h.rank_id())) return box_.count(MembershipDrop::kRank);
+  // A server ends with the epoch, by ABORT, or by its silence.
+  if (is_server(h.rank_id()) && h.type == PacketType::kLeave) return box_.count(MembershipDrop::kType);
+  if (h.epoch_id() != term_.epoch || term_.epoch == Epoch{}) {
+    if (!answer_gone(h, source)) box_.reject(h, source, now, MembershipDrop::kEpoch);
+    return;
+  }
+  MemberState& m = member(h.rank_id());
+  if (!knows_secret(term_, h)) {
+    box_.count(MembershipDrop::kCookie);
+  } else if (m.binding != source) {
+    box_.count(MembershipDrop::kSource);
+  } else if (h.type == PacketType::kAbort) {
+    // Also while the members are called back: the old epoch is the only one they know.
+    // Its sender gets the ABORT too: it repeats its own until it does.
+    box_.accept(h.type);
+    m.confirmed = true;
+    abort(abort_text(h.rank_id(), packet.payload));
+  } else if (h.type == PacketType::kLeave && reforming()) {
+    // It holds the result of the last barrier, so every rank is leaving and lacks at most that one.
+    box_.accept(h.type);
+    m.left = true;
+    box_.outbox.send_echo(h, term_, present(), m.binding);
+    end();
+  } else if (!active()) {
+    box_.reject(h, source, now, MembershipDrop::kEpoch);
+  } else {
+    box_.accept(h.type);
+    m.confirmed = true;
+    m.heard(now);
+    h.type == PacketType::kLeave ? leave(h) : heartbeat(h, now);
+  }
+}
+
+void NativeLife::withdraw(std::string_view reason) { abort(reason); }
+
+void NativeLife::seen(Rank rank, TimeNs at) noexcept {
+  if (raw(rank) >= config_.workers || !active()) return;
+  MemberState& m = member(rank);
+  if (!m.joined) return;
+  m.heard(at);
+  // What a core saw after the members were told bears the epoch they were told.
+  m.confirmed = m.confirmed || at > running_since_;
+}
+
+void NativeLife::unheard(TimeNs time) noexcept {
+  for (MemberState& m : members_) m.unheard = after(m.unheard, time);
+}
+
+void NativeLife::disagree(Epoch epoch, std::string_view text, TimeNs now) {
+  tick(now);
+  if (active() && term_.epoch == epoch) abort(text);
+}
+
+void NativeLife::restart(TimeNs now) {
+  // Who has left will not come back, and who remains lacks nothing but the result of the last barrier.
+  if (phase_ == JobPhase::kDraining) return end();
+  if (active()) begin_reforming(now);
+  if (offered()) offer_version_ = box_.publisher.next_version();
 }
 
 }  // namespace tally::members

@@ -1,121 +1,26 @@
-#include "members/joining.h"
+// What becomes of a JOIN whose job, token, world and rank are right.
 
 #include <optional>
 #include <string>
-#include <string_view>
 
 #include "members/box_state.h"
-#include "members/ending.h"
-#include "members/offer.h"
+#include "members/native_life.h"
 #include "members/texts.h"
 
 namespace tally::members {
 namespace {
 
-void refuse_held(const JobMembership& job, BoxState& box, const JoinRequest& join,
-                 const jobs::Binding& source, TimeNs now) {
-  refuse(box, join, source, now, MembershipDrop::kHeld,
-         "rank " + std::to_string(raw(join.rank)) + " is held by a live process at " +
-             address_text(job.member(join.rank).binding.address));
+bool same_instance(const MemberState& m, const JoinRequest& join) noexcept {
+  return m.instance == join.fixed.instance.host();
 }
 
-// A worker that still believes in the term that ended last. It accepts the ABORT if it knows the term's last
-// epoch; the refusal reaches it also if it knows an earlier one.
-bool answer_gone(JobMembership& job, BoxState& box, const JoinRequest& join, const jobs::Binding& source,
-                 TimeNs now) {
-  const Generation reported{join.fixed.last.generation.host()};
-  if (reported == Generation{} || reported != job.gone.term.generation()) return false;
-  MemberState& m = job.member(join.rank);
-  const bool known = same_instance(m, join);
-  if (known) m.attempt = join.fixed.attempt.host();
-  if (job.gone.aborted) {
-    box.count(MembershipDrop::kAborted);
-    // The JOIN of an unknown process may be a replay: it must not make the box flood somebody.
-    if (!known && !box.refusals.take(source.address, now)) return true;
-    box.outbox.send_abort(job.id, job.gone.term, job.gone.text, source);
-    answer_refused(box, join.fixed.nonce.host(), job.gone.text, source);
-  } else {
-    refuse(box, join, source, now, MembershipDrop::kEnded, job.gone.text);
-  }
-  return true;
+// Whether this JOIN, or a later one of its process, was taken before. Attempts count up from any start and
+// may wrap.
+bool outdated(const JoinRequest& join, const MemberState& m) noexcept {
+  const std::uint64_t instance = join.fixed.instance.host();
+  const auto newest = instance == m.instance ? std::optional(m.attempt) : m.former.attempt_of(instance);
+  return newest && static_cast<std::int32_t>(join.fixed.attempt.host() - *newest) <= 0;
 }
-
-void join_forming(JobMembership& job, BoxState& box, const JoinRequest& join, const jobs::Binding& source,
-                  TimeNs now) {
-  const MemberState& m = job.member(join.rank);
-  if (m.left) {
-    let_wait(job, box, join, source);
-  } else if ((m.joined || job.reforming()) && !same_instance(m, join)) {
-    if (m.repeated || job.reforming()) {
-      refuse_held(job, box, join, source, now);
-    } else {
-      let_wait(job, box, join, source);
-    }
-  } else {
-    take_place(job, box, join, source, now);
-  }
-}
-
-// The process is alive but has given up its membership, so its values of this generation are gone. The others
-// cannot go on without it, unless it had nothing more to give.
-void lose_member(JobMembership& job, BoxState& box, Rank rank) {
-  if (job.phase == JobPhase::kDraining) {
-    job.member(rank).left = true;
-    if (job.left() == job.everyone()) end_job(job, box);
-    return;
-  }
-  abort_job(job, box, "rank " + std::to_string(raw(rank)) + " lost its membership and joined anew", rank);
-}
-
-void join_active(JobMembership& job, BoxState& box, const JoinRequest& join, const jobs::Binding& source,
-                 TimeNs now) {
-  const MemberState& m = job.member(join.rank);
-  if (m.left) {
-    let_wait(job, box, join, source);
-    return;
-  }
-  if (!same_instance(m, join)) {
-    refuse_held(job, box, join, source, now);
-    return;
-  }
-  // Whoever has not shown that it knows the epoch and reports what it did when the epoch formed has not got
-  // the JOINED.
-  const bool unheard = !m.confirmed && join.fixed.last == m.reported;
-  // It was an old copy of its JOIN that formed the epoch, and the fence lies before chunks that it holds.
-  const Chunk next{join.fixed.next.host()};
-  if (job.config.stragglers.timeout != 0 && unheard && job.phase == JobPhase::kRunning &&
-      serial_difference(next, job.term.base) > 0) {
-    begin_reforming(job, box, now);
-    handle_join(job, box, join, source, now);  // at most once: the job is forming
-    return;
-  }
-  if (join.fixed.last == job.term.record || unheard) {
-    answer_member(job, box, join, source, now);
-    return;
-  }
-  lose_member(job, box, join.rank);
-  handle_join(job, box, join, source, now);  // at most once: the rank has no place any more
-}
-
-}  // namespace
-
-void handle_join(JobMembership& job, BoxState& box, const JoinRequest& join, const jobs::Binding& source,
-                 TimeNs now) {
-  if (outdated(join, job.member(join.rank))) {
-    box.count(MembershipDrop::kOldAttempt);
-    return;
-  }
-  if (is_server(join.rank)) return handle_server_join(job, box, join, source, now);
-  if (answer_gone(job, box, join, source, now)) return;
-  if (job.active()) {
-    join_active(job, box, join, source, now);
-  } else {
-    job.phase.transition(JobPhase::kForming);
-    join_forming(job, box, join, source, now);
-  }
-}
-
-namespace {
 
 void note(MemberState& m, const JoinRequest& join, TimeNs now) {
   if (m.instance != 0 && !same_instance(m, join)) m.former.add(m.instance, m.attempt);
@@ -135,129 +40,170 @@ bool tells_the_same(const MemberState& m, const JoinRequest& join) {
 
 }  // namespace
 
-bool outdated(const JoinRequest& join, const MemberState& m) noexcept {
-  const std::uint64_t instance = join.fixed.instance.host();
-  const auto newest = instance == m.instance ? std::optional(m.attempt) : m.former.attempt_of(instance);
-  return newest && static_cast<std::int32_t>(join.fixed.attempt.host() - *newest) <= 0;
+void NativeLife::join(const JoinRequest& join, const jobs::Binding& source, TimeNs now) {
+  tick(now);
+  if (outdated(join, member(join.rank))) return box_.count(MembershipDrop::kOldAttempt);
+  if (is_server(join.rank)) return join_as_server(join, source, now);
+  if (answer_gone(join, source, now)) return;
+  if (active()) {
+    if (answer_active(join, source, now)) return;
+    if (active()) return let_wait(join, source);  // the others drain without it
+    if (answer_gone(join, source, now)) return;   // of what has ended just now
+  }
+  phase_.transition(JobPhase::kForming);
+  join_forming(join, source, now);
 }
 
-void refuse(BoxState& box, const JoinRequest& join, const jobs::Binding& source, TimeNs now,
-            MembershipDrop why, const std::string& text) {
-  box.count(why);
-  if (box.refusals.take(source.address, now)) answer_refused(box, join.fixed.nonce.host(), text, source);
+void NativeLife::refuse_held(const JoinRequest& join, const jobs::Binding& source, TimeNs now) {
+  box_.refuse(join, source, now, MembershipDrop::kHeld,
+              "rank " + std::to_string(raw(join.rank)) + " is held by a live process at " +
+                  address_text(member(join.rank).binding.address));
 }
 
-void let_wait(const JobMembership& job, BoxState& box, const JoinRequest& join, const jobs::Binding& source) {
-  box.count(MembershipDrop::kWait);
-  std::uint64_t missing = job.phase == JobPhase::kForming ? job.missing() : job.everyone();
-  if (!is_server(join.rank)) missing |= bit_of(join.rank);
-  answer_forming(job, box, join.fixed.nonce.host(), missing, source);
+// A worker that still believes in the term that ended last. It accepts the ABORT if it knows the term's last
+// epoch; the refusal reaches it also if it knows an earlier one.
+bool NativeLife::answer_gone(const JoinRequest& join, const jobs::Binding& source, TimeNs now) {
+  const Generation reported{join.fixed.last.generation.host()};
+  if (reported == Generation{} || reported != gone_.term.generation()) return false;
+  MemberState& m = member(join.rank);
+  const bool known = same_instance(m, join);
+  if (known) m.attempt = join.fixed.attempt.host();
+  if (gone_.aborted) {
+    box_.count(MembershipDrop::kAborted);
+    // The JOIN of an unknown process may be a replay: it must not make the box flood somebody.
+    if (!known && !box_.refusals.take(source.address, now)) return true;
+    box_.outbox.send_abort(id_, gone_.term, gone_.text, source);
+    box_.answer_refused(join.fixed.nonce.host(), gone_.text, source);
+  } else {
+    box_.refuse(join, source, now, MembershipDrop::kEnded, gone_.text);
+  }
+  return true;
 }
 
-void take_place(JobMembership& job, BoxState& box, const JoinRequest& join, const jobs::Binding& source,
-                TimeNs now) {
-  MemberState& m = job.member(join.rank);
+void NativeLife::join_forming(const JoinRequest& join, const jobs::Binding& source, TimeNs now) {
+  const MemberState& m = member(join.rank);
+  if (m.left) {
+    let_wait(join, source);
+  } else if ((m.joined || reforming()) && !same_instance(m, join)) {
+    if (m.repeated || reforming()) {
+      refuse_held(join, source, now);
+    } else {
+      let_wait(join, source);
+    }
+  } else {
+    take_place(join, source, now);
+  }
+}
+
+// The process is alive but has given up its membership, so its values of this generation are gone. The others
+// cannot go on without it, unless it had nothing more to give.
+void NativeLife::lose_member(Rank rank) {
+  if (phase_ == JobPhase::kDraining) {
+    member(rank).left = true;
+    if (left() == everyone()) end();
+    return;
+  }
+  abort("rank " + std::to_string(raw(rank)) + " lost its membership and joined anew", rank);
+}
+
+// False: the rank has no part in the epoch any more, or all are called back for a new one.
+bool NativeLife::answer_active(const JoinRequest& join, const jobs::Binding& source, TimeNs now) {
+  const MemberState& m = member(join.rank);
+  if (m.left) {
+    let_wait(join, source);
+    return true;
+  }
+  if (!same_instance(m, join)) {
+    refuse_held(join, source, now);
+    return true;
+  }
+  // Whoever has not shown that it knows the epoch and reports what it did when the epoch formed has not got
+  // the JOINED.
+  const bool unheard = !m.confirmed && join.fixed.last == m.reported;
+  // It was an old copy of its JOIN that formed the epoch, and the fence lies before chunks that it holds.
+  const Chunk next{join.fixed.next.host()};
+  if (config_.stragglers.timeout != 0 && unheard && phase_ == JobPhase::kRunning &&
+      serial_difference(next, term_.base) > 0) {
+    begin_reforming(now);
+    return false;
+  }
+  if (join.fixed.last == term_.record || unheard) {
+    answer_member(join, source, now);
+    return true;
+  }
+  lose_member(join.rank);
+  return false;
+}
+
+// The place may become free, or be proven taken, within a lease: the sender keeps asking, nothing is noted.
+void NativeLife::let_wait(const JoinRequest& join, const jobs::Binding& source) {
+  box_.count(MembershipDrop::kWait);
+  std::uint64_t awaited = phase_ == JobPhase::kForming ? missing() : everyone();
+  if (!is_server(join.rank)) awaited |= bit_of(join.rank);
+  answer_forming(join.fixed.nonce.host(), awaited, source);
+}
+
+// Forming: the rank joins, or is still there. With nobody missing an offer is made.
+void NativeLife::take_place(const JoinRequest& join, const jobs::Binding& source, TimeNs now) {
+  MemberState& m = member(join.rank);
   bool changed = !tells_the_same(m, join);
   const bool moved = m.binding != source;
-  box.accept(PacketType::kJoin);
+  box_.accept(PacketType::kJoin);
   m.repeated = m.joined && same_instance(m, join);
   note(m, join, now);
   // The first JOINs after a loss of all state may be old copies; the fence rests on what is offered now.
-  changed |= job.offered() && serial_difference(m.next, job.offer.base) > 0;
+  changed |= offered() && serial_difference(m.next, offer_.base) > 0;
   m.joined = true;
   m.confirmed = false;
   m.reported = join.fixed.last;
   m.elements = join.fixed.elements.host();
   m.binding = source;
   const bool returns = !is_server(join.rank) && !is_zero(m.reported);
-  if (!job.reforming() && returns && job.returning_since == kNever) job.returning_since = now;
-  if (job.complete()) {
-    if (!job.offered() || changed) {
-      make_offer(job, box, now);  // a changed report replaces an offer that rested on the old one
+  if (!reforming() && returns && returning_since_ == kNever) returning_since_ = now;
+  if (complete()) {
+    if (!offered() || changed) {
+      make_offer(now);  // a changed report replaces an offer that rested on the old one
     } else if (moved) {
-      job.offer_version = publish_row(job, box, job.offer);
+      offer_version_ = publish_row(offer_);
     }
-    if (job.phase != JobPhase::kForming || !m.joined) return;  // it has been told why
+    if (phase_ != JobPhase::kForming || !m.joined) return;  // it has been told why
   }
-  answer_forming(job, box, m.nonce, job.missing(), source);
+  answer_forming(m.nonce, missing(), source);
 }
 
-void answer_member(JobMembership& job, BoxState& box, const JoinRequest& join, const jobs::Binding& source,
-                   TimeNs now) {
-  MemberState& m = job.member(join.rank);
-  box.accept(PacketType::kJoin);
+// The newest JOIN gets the term's JOINED; if the member moved, when the cores know where it is.
+void NativeLife::answer_member(const JoinRequest& join, const jobs::Binding& source, TimeNs now) {
+  MemberState& m = member(join.rank);
+  box_.accept(PacketType::kJoin);
   m.confirmed = m.confirmed || join.fixed.last != m.reported;
   note(m, join, now);
   if (m.binding != source) {
     m.binding = source;
-    m.answer_at = publish_row(job, box, job.term);
+    m.answer_at = publish_row(term_);
   }
-  if (m.answer_at == 0) answer_running(job, box, join.rank);
+  if (m.answer_at == 0) answer_running(join.rank);
 }
 
-void handle_server_join(JobMembership& job, BoxState& box, const JoinRequest& join,
-                        const jobs::Binding& source, TimeNs now) {
-  const MemberState& m = job.member(join.rank);
-  const bool held = m.joined || job.reforming();
-  if (held && !same_instance(m, join) && m.binding != source) return let_wait(job, box, join, source);
+// A server has nothing that its job cannot go on without: the workers offer again what it forgets. So another
+// process takes its place at once where the same binding shows that the former one is gone, in the present
+// epoch. (The replayed JOIN of a process that nobody here remembers does so too, and changes nothing but the
+// instance that is noted: the answer goes to the binding of the one that lives, which does not know the nonce
+// and whose next JOIN is as good.) From elsewhere it waits: two processes must not both hold sums of a chunk.
+void NativeLife::join_as_server(const JoinRequest& join, const jobs::Binding& source, TimeNs now) {
+  const MemberState& m = member(join.rank);
+  const bool held = m.joined || reforming();
+  if (held && !same_instance(m, join) && m.binding != source) return let_wait(join, source);
   // The living generation's elements do not change. Nothing is noted, so a server that is called back and has
   // become too narrow is silent to the job, whose members wait for it no longer than its lease.
   const std::uint16_t carries = join.fixed.elements.host();
-  const std::uint16_t elements = job.term.record.elements.host();
-  if ((job.active() || job.reforming()) && carries < elements) {
-    return refuse(box, join, source, now, MembershipDrop::kField,
-                  too_narrow_text(join.rank, carries, elements));
+  const std::uint16_t elements = term_.record.elements.host();
+  if (alive() && carries < elements) {
+    return box_.refuse(join, source, now, MembershipDrop::kField,
+                       too_narrow_text(join.rank, carries, elements));
   }
-  if (job.active()) return answer_member(job, box, join, source, now);
-  job.phase.transition(JobPhase::kForming);
-  take_place(job, box, join, source, now);
-}
-
-namespace {
-
-// Takes the same time wherever the two differ, so that a guess learns nothing but the length.
-bool tokens_equal(std::string_view wanted, std::string_view given) noexcept {
-  unsigned difference = wanted.size() == given.size() ? 0 : 1;
-  for (std::size_t i = 0; i < wanted.size(); ++i) {
-    const char other = given.empty() ? '\0' : given[i % given.size()];
-    difference |= static_cast<unsigned char>(wanted[i]) ^ static_cast<unsigned char>(other);
-  }
-  return difference == 0;
-}
-
-std::optional<Objection> objection_to_server(const JobMembership& job, const JoinRequest& join,
-                                             const std::string& name) {
-  const std::uint32_t servers = job.config.servers;
-  if (server_index(join.rank) < servers) return std::nullopt;
-  if (servers == 0) {
-    return Objection{MembershipDrop::kRank,
-                     name + " has no external server here: write server: external in its configuration"};
-  }
-  return Objection{MembershipDrop::kRank, name + " has servers 0 to " + std::to_string(servers - 1) +
-                                              ", not " + std::to_string(server_index(join.rank))};
-}
-
-}  // namespace
-
-std::optional<Objection> objection_to(const JobMembership* job, const JoinRequest& join) {
-  const std::string name = "job '" + cleaned(join.name) + "'";
-  if (job == nullptr) return Objection{MembershipDrop::kUnknownJob, name + " is not declared on this box"};
-  if (!tokens_equal(job->config.token, join.token)) {
-    return Objection{MembershipDrop::kToken, name + ": wrong token"};
-  }
-  if (is_server(join.rank)) return objection_to_server(*job, join, name);
-  const std::uint16_t world = join.fixed.world.host();
-  if (world != job->config.workers) {
-    return Objection{MembershipDrop::kWorld, name + " has " + std::to_string(job->config.workers) +
-                                                 " workers here, this worker expects " +
-                                                 std::to_string(world)};
-  }
-  if (raw(join.rank) >= job->config.workers) {
-    return Objection{MembershipDrop::kRank, name + " has ranks 0 to " +
-                                                std::to_string(job->config.workers - 1) + ", not " +
-                                                std::to_string(raw(join.rank))};
-  }
-  return std::nullopt;
+  if (active()) return answer_member(join, source, now);
+  phase_.transition(JobPhase::kForming);
+  take_place(join, source, now);
 }
 
 }  // namespace tally::members

@@ -1,17 +1,16 @@
 #include "members/membership.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <variant>
 
 #include "members/box_state.h"
 #include "members/control_packet.h"
-#include "members/ending.h"
-#include "members/joining.h"
-#include "members/member_packets.h"
-#include "members/offer.h"
 #include "members/rebalance.h"
-#include "members/session_life.h"
+#include "members/room.h"
 #include "members/texts.h"
 
 namespace tally::members {
@@ -25,12 +24,65 @@ struct MembershipEngine::State {
 
   // For a job of that name; fails if there is one, or no room.
   [[nodiscard]] Result<JobId> new_id(const std::string& name);
+  template <class L, class Config>
+  L& begin(JobId id, Config config);
+  void withdraw(JobId id, std::string_view reason);
   void join(const ControlPacket& packet, const jobs::Binding& source, TimeNs now);
   void probe(const ControlPacket& packet, const jobs::Binding& source, TimeNs now);
   void from_member(const ControlPacket& packet, const jobs::Binding& source, TimeNs now);
 };
 
 namespace {
+
+// Whether a JOIN may ask at all: job, token, world and rank.
+
+struct Objection {
+  MembershipDrop drop{};
+  std::string text{};  // for JOINED(refused)
+};
+
+// Takes the same time wherever the two differ, so that a guess learns nothing but the length.
+bool tokens_equal(std::string_view wanted, std::string_view given) noexcept {
+  unsigned difference = wanted.size() == given.size() ? 0 : 1;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    const char other = given.empty() ? '\0' : given[i % given.size()];
+    difference |= static_cast<unsigned char>(wanted[i]) ^ static_cast<unsigned char>(other);
+  }
+  return difference == 0;
+}
+
+std::optional<Objection> objection_to_server(const JobConfig& job, const JoinRequest& join,
+                                             const std::string& name) {
+  const std::uint32_t servers = job.servers;
+  if (server_index(join.rank) < servers) return std::nullopt;
+  if (servers == 0) {
+    return Objection{MembershipDrop::kRank,
+                     name + " has no external server here: write server: external in its configuration"};
+  }
+  return Objection{MembershipDrop::kRank, name + " has servers 0 to " + std::to_string(servers - 1) +
+                                              ", not " + std::to_string(server_index(join.rank))};
+}
+
+// `job`: what the JOIN names, nullptr if nothing of that name is declared.
+std::optional<Objection> objection_to(const JobConfig* job, const JoinRequest& join) {
+  const std::string name = "job '" + cleaned(join.name) + "'";
+  if (job == nullptr) return Objection{MembershipDrop::kUnknownJob, name + " is not declared on this box"};
+  if (!tokens_equal(job->token, join.token)) {
+    return Objection{MembershipDrop::kToken, name + ": wrong token"};
+  }
+  if (is_server(join.rank)) return objection_to_server(*job, join, name);
+  const std::uint16_t world = join.fixed.world.host();
+  if (world != job->workers) {
+    return Objection{MembershipDrop::kWorld, name + " has " + std::to_string(job->workers) +
+                                                 " workers here, this worker expects " +
+                                                 std::to_string(world)};
+  }
+  if (raw(join.rank) >= job->workers) {
+    return Objection{MembershipDrop::kRank, name + " has ranks 0 to " + std::to_string(job->workers - 1) +
+                                                ", not " + std::to_string(raw(join.rank))};
+  }
+  return std::nullopt;
+}
 
 std::string shape_text(std::uint16_t elements, std::uint32_t total) {
   return std::to_string(elements) + " elements of an operation of " + std::to_string(total);
@@ -52,28 +104,36 @@ Result<JobId> MembershipEngine::State::new_id(const std::string& name) {
   }
   do {
     last_id = last_id % kMaxJobs + 1;
-  } while (box.jobs[last_id] != nullptr || box.sessions[last_id] != nullptr);
+  } while (box.lives[last_id] != nullptr);
   const JobId id{static_cast<std::uint16_t>(last_id)};
   box.names.emplace(name, id);
   return id;
+}
+
+template <class L, class Config>
+L& MembershipEngine::State::begin(JobId id, Config config) {
+  auto& life = box.lives.at(raw(id));
+  life = std::make_unique<Life>(std::in_place_type<L>, box, id, std::move(config));
+  return std::get<L>(*life);
+}
+
+void MembershipEngine::State::withdraw(JobId id, std::string_view reason) {
+  auto& life = box.lives.at(raw(id));
+  std::visit([reason](auto& l) { l.withdraw(reason); }, *life);
+  life.reset();
 }
 
 void MembershipEngine::State::join(const ControlPacket& packet, const jobs::Binding& source, TimeNs now) {
   const auto join = read_join(packet);
   if (!join) return box.count(join.error());
   const auto named = box.names.find(join->name);
-  JobMembership* job = named == box.names.end() ? nullptr : box.find(named->second);
-  if (auto no = objection_to(job, *join)) {
+  NativeLife* const job = named == box.names.end() ? nullptr : box.find_native(named->second);
+  if (auto no = objection_to(job == nullptr ? nullptr : &job->config(), *join)) {
     if (job == nullptr && !closed.empty()) no->text = closed;
     if (job == nullptr && named != box.names.end()) no->text = nobody_joins_text(named->first);
-    box.count(no->drop);
-    if (box.refusals.take(source.address, now)) {
-      answer_refused(box, join->fixed.nonce.host(), no->text, source);
-    }
-    return;
+    return box.refuse(*join, source, now, no->drop, no->text);
   }
-  tick_job(*job, box, now);
-  handle_join(*job, box, *join, source, now);
+  job->join(*join, source, now);
 }
 
 void MembershipEngine::State::probe(const ControlPacket& packet, const jobs::Binding& source, TimeNs now) {
@@ -84,10 +144,9 @@ void MembershipEngine::State::probe(const ControlPacket& packet, const jobs::Bin
 
 void MembershipEngine::State::from_member(const ControlPacket& packet, const jobs::Binding& source,
                                           TimeNs now) {
-  JobMembership* job = box.find(packet.header.job_id());
-  if (job == nullptr) return reject(box, packet.header, source, now, MembershipDrop::kJob);
-  tick_job(*job, box, now);
-  handle_member_packet(*job, box, packet, source, now);
+  NativeLife* const job = box.find_native(packet.header.job_id());
+  if (job == nullptr) return box.reject(packet.header, source, now, MembershipDrop::kJob);
+  job->from_member(packet, source, now);
 }
 
 MembershipEngine::MembershipEngine(std::unique_ptr<State> state) noexcept : state_(std::move(state)) {}
@@ -106,11 +165,7 @@ Result<JobId> MembershipEngine::declare(JobConfig config) noexcept {
   BoxState& box = state_->box;
   if (auto fits = validate(config, box.options); !fits) return tl::unexpected<Error>(fits.error());
   auto id = state_->new_id(config.name);
-  if (!id) return id;
-  auto job = std::make_unique<JobMembership>();
-  job->config = std::move(config);
-  job->id = *id;
-  box.jobs.at(raw(*id)) = std::move(job);
+  if (id) state_->begin<NativeLife>(*id, std::move(config));
   return id;
 }
 
@@ -120,7 +175,7 @@ Result<JobId> MembershipEngine::declare(SessionConfig config) noexcept {
     if (!valid) return tl::unexpected<Error>(valid.error());
   }
   auto id = state_->new_id(config.name);
-  if (id) declare_session(*id, std::move(config), box);
+  if (id) state_->begin<SessionLife>(*id, std::move(config)).try_to_begin();
   return id;
 }
 
@@ -130,21 +185,16 @@ Result<void> MembershipEngine::withdraw(std::string_view name, std::string_view 
   if (named == box.names.end()) return unknown_job(name);
   const JobId id = named->second;
   box.names.erase(named);
-  if (end_session(id, box)) return {};
-  abort_job(*box.find(id), box, reason);
-  box.jobs.at(raw(id)).reset();
+  state_->withdraw(id, reason);
   return {};
 }
 
 std::size_t MembershipEngine::close(std::string_view reason) noexcept {
   BoxState& box = state_->box;
   state_->closed = reason;
-  end_all_sessions(box);
   std::erase_if(box.names, [&](const auto& named) {
-    JobMembership& job = *box.find(named.second);
-    if (job.active() || job.reforming()) return false;
-    abort_job(job, box, reason);
-    box.jobs.at(raw(named.second)).reset();
+    if (std::visit([](const auto& life) { return life.alive(); }, *box.find(named.second))) return false;
+    state_->withdraw(named.second, reason);
     return true;
   });
   return box.names.size();
@@ -171,10 +221,7 @@ Result<void> MembershipEngine::resize(std::string_view name, std::uint32_t windo
   BoxState& box = state_->box;
   const auto named = box.names.find(name);
   if (named == box.names.end()) return unknown_job(name);
-  JobMembership* const job = box.find(named->second);
-  if (job != nullptr) return resize_job(*job, box, window, now);
-  return fail(ErrorCode::kInvalidArgument, "it is a session of the dialect switchml, which has no window",
-              "job '" + std::string(name) + "'");
+  return std::visit([&](auto& life) { return life.resize(window, now); }, *box.find(named->second));
 }
 
 std::optional<Outgoing> MembershipEngine::next(std::span<std::byte> out) noexcept {
@@ -182,43 +229,29 @@ std::optional<Outgoing> MembershipEngine::next(std::span<std::byte> out) noexcep
 }
 
 void MembershipEngine::seen(JobId job, Rank rank, TimeNs last_seen) noexcept {
-  if (SessionMembership* const session = state_->box.find_session(job); session != nullptr)
-    return note_seen(*session, rank, last_seen);
-  JobMembership* j = state_->box.find(job);
-  if (j == nullptr || raw(rank) >= j->config.workers || !j->active()) return;
-  MemberState& m = j->member(rank);
-  if (!m.joined) return;
-  m.heard(last_seen);
-  // What a core saw after the members were told bears the epoch they were told.
-  m.confirmed = m.confirmed || last_seen > j->running_since;
+  Life* const found = state_->box.find(job);
+  if (found != nullptr) std::visit([&](auto& life) { life.seen(rank, last_seen); }, *found);
 }
 
 void MembershipEngine::report_mismatch(JobId job, Epoch epoch, Rank a, std::uint64_t others,
                                        std::uint16_t elements_a, std::uint16_t elements_b,
                                        std::uint32_t total_a, std::uint32_t total_b, TimeNs now) noexcept {
-  JobMembership* j = state_->box.find(job);
-  if (j == nullptr) return;
-  tick_job(*j, state_->box, now);
-  if (!j->active() || j->term.epoch != epoch) return;
+  NativeLife* const found = state_->box.find_native(job);
+  if (found == nullptr) return;
   std::string text = "the ranks issued different operations: rank " + std::to_string(raw(a)) + " sent " +
                      shape_text(elements_a, total_a) + ", " + ranks_text(others) + " " +
                      shape_text(elements_b, total_b);
   if (elements_a == elements_b && total_a == total_b) text += " with another element type";
-  abort_job(*j, state_->box, text);
+  found->disagree(epoch, text, now);
   settle_slots(state_->box, now);
 }
 
 void MembershipEngine::unheard(TimeNs time) noexcept {
-  for (const auto& job : state_->box.jobs) {
-    if (job == nullptr) continue;
-    for (MemberState& m : job->members) m.unheard = after(m.unheard, time);
-  }
+  for (NativeLife& job : state_->box.all<NativeLife>()) job.unheard(time);
 }
 
 void MembershipEngine::tick(TimeNs now) noexcept {
-  for (const auto& job : state_->box.jobs) {
-    if (job != nullptr) tick_job(*job, state_->box, now);
-  }
+  for (NativeLife& job : state_->box.all<NativeLife>()) job.tick(now);
   settle_slots(state_->box, now);
   grow_pools(state_->box, now);
 }
@@ -226,9 +259,7 @@ void MembershipEngine::tick(TimeNs now) noexcept {
 TimeNs MembershipEngine::deadline() const noexcept {
   if (state_->box.slots_changed) return 0;  // jobs wait for what close() or withdraw() freed
   TimeNs next = state_->box.grow_at;
-  for (const auto& job : state_->box.jobs) {
-    if (job != nullptr) next = std::min(next, deadline_of(*job));
-  }
+  for (const NativeLife& job : state_->box.all<NativeLife>()) next = std::min(next, job.deadline());
   return next;
 }
 
@@ -241,26 +272,17 @@ std::optional<jobs::Publication> MembershipEngine::publication() noexcept {
 }
 
 void MembershipEngine::quiesced(std::uint64_t version, TimeNs now) noexcept {
-  for (const auto& job : state_->box.jobs) {
-    if (job != nullptr) tell_members(*job, state_->box, version, now);
+  for (const auto& life : state_->box.lives) {
+    if (life != nullptr) std::visit([&](auto& l) { l.in_force(version, now); }, *life);
   }
-  sessions_in_force(state_->box, version, now);
   settle_slots(state_->box, now);
 }
 
 void MembershipEngine::restart_data_plane(TimeNs now) noexcept {
   BoxState& box = state_->box;
-  for (const auto& job : box.jobs) {
-    if (job == nullptr) continue;
-    // Who has left will not come back, and who remains lacks nothing but the result of the last barrier.
-    if (job->phase == JobPhase::kDraining) {
-      end_job(*job, box);
-      continue;
-    }
-    if (job->active()) begin_reforming(*job, box, now);
-    if (job->offered()) job->offer_version = box.publisher.next_version();
+  for (const auto& life : box.lives) {
+    if (life != nullptr) std::visit([&](auto& l) { l.restart(now); }, *life);
   }
-  restart_sessions(box);
   box.publisher.republish();
   settle_slots(box, now);
 }
@@ -274,12 +296,9 @@ std::vector<JobStatus> MembershipEngine::status(TimeNs now) const noexcept {
 }
 
 std::optional<JobStatus> MembershipEngine::status(JobId job, TimeNs now) const noexcept {
-  const BoxState& box = state_->box;
-  if (const SessionMembership* const session = box.find_session(job); session != nullptr)
-    return status_of(*session, box);
-  const JobMembership* j = box.find(job);
-  if (j == nullptr) return std::nullopt;
-  return status_of(*j, now);
+  const Life* const found = state_->box.find(job);
+  if (found == nullptr) return std::nullopt;
+  return std::visit([now](const auto& life) { return life.status(now); }, *found);
 }
 
 const MembershipCounters& MembershipEngine::counters() const noexcept { return state_->box.counters; }

@@ -4,8 +4,6 @@
 #include <cmath>
 #include <vector>
 
-#include "members/offer.h"
-
 namespace tally::members {
 namespace {
 
@@ -25,10 +23,10 @@ std::uint32_t wanted_by(JobId job, std::span<const SharedDemand> demand) {
 }
 
 // Classes are strict: to a class, those below it want no more than what is reserved for them.
-std::vector<Sharer> seen_by(std::uint8_t rank, std::span<JobMembership* const> jobs,
+std::vector<Sharer> seen_by(std::uint8_t rank, std::span<NativeLife* const> jobs,
                             std::vector<Sharer> sharers) {
   for (std::size_t i = 0; i < jobs.size(); ++i) {
-    if (class_of(jobs[i]->config.priority) < rank)
+    if (class_of(jobs[i]->config().priority) < rank)
       sharers[i].demand = std::min(sharers[i].demand, sharers[i].reserved);
   }
   return sharers;
@@ -37,21 +35,20 @@ std::vector<Sharer> seen_by(std::uint8_t rank, std::span<JobMembership* const> j
 }  // namespace
 
 void rebalance_shared(BoxState& box, std::span<const SharedDemand> demand) {
-  std::vector<JobMembership*> jobs;
+  std::vector<NativeLife*> jobs;
   std::vector<Sharer> sharers;
-  for (const auto& job : box.jobs) {
-    if (job == nullptr || !job->active() || !shares_slots(job->config.discipline)) continue;
-    jobs.push_back(job.get());
+  for (NativeLife& job : box.all<NativeLife>()) {
+    if (!job.active() || !shares_slots(job.config().discipline)) continue;
+    jobs.push_back(&job);
     sharers.push_back(
-        {job->config.quota.weight, job->quota.reserved, job->quota.limit, wanted_by(job->id, demand)});
+        {job.config().quota.weight, job.quota().reserved, job.quota().limit, wanted_by(job.id(), demand)});
   }
   for (std::uint8_t rank = 0; rank <= class_of(kMaxPriority); ++rank) {
     const auto caps = divide(seen_by(rank, jobs, sharers), box.options.shared_entries);
     for (std::size_t i = 0; i < jobs.size(); ++i) {
-      JobMembership& job = *jobs[i];
-      if (class_of(job.config.priority) != rank || !worth_a_publication(job.quota, caps[i])) continue;
-      job.quota.cap = caps[i];
-      publish_row(job, box, job.term);
+      NativeLife& job = *jobs[i];
+      if (class_of(job.config().priority) != rank || !worth_a_publication(job.quota(), caps[i])) continue;
+      job.give_cap(caps[i]);
     }
   }
 }

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "members/texts.h"
 
@@ -19,143 +21,184 @@ SharedQuota quota_of(const JobConfig& config, std::uint32_t entries) {
   return {share(config.quota.reserved_ppm), limit, limit};
 }
 
-std::uint64_t reserved_by_others(const JobMembership& job, const BoxState& box) {
-  std::uint64_t sum = 0;
-  for (const auto& other : box.jobs) {
-    if (other != nullptr && other.get() != &job) sum += other->quota.reserved;
-  }
-  return sum;
-}
-
-std::string refusal(const JobMembership& job, const std::string& what) {
-  return "admission: job '" + job.config.name + "' " + what;
+std::string refusal(const JobConfig& config, const std::string& what) {
+  return "admission: job '" + config.name + "' " + what;
 }
 
 // What FreedLines says of the layout.
-std::uint16_t layout(const JobMembership& job, const Wish& wish) {
-  return job.config.discipline == Discipline::kPool ? wish.elements : std::uint16_t{0};
+std::uint16_t layout(const JobConfig& config, const Wish& wish) {
+  return config.discipline == Discipline::kPool ? wish.elements : std::uint16_t{0};
 }
 
+std::uint32_t lines_of(const BoxState& box, const NativeLife& pool, std::uint32_t window) {
+  return jobs::pool_lines(window, box.options.shards, pool.slot_elements());
+}
+
+bool is_free(const NativeLife& job, const BoxState& box, std::uint32_t lines) {
+  SlotAllocator slots = box.slots;
+  slots.release(job.slots());
+  return slots.allocate(lines).has_value();
+}
+
+}  // namespace
+
 // The window, or 0.
-std::uint32_t hold_lines(JobMembership& job, BoxState& box, const Wish& wish) {
-  const std::uint32_t wanted = lines_for(job, box, wish, wish.window);
-  if (!wish.moves && job.slots.count != 0 && job.slots.count == wanted &&
-      job.slot_elements == layout(job, wish)) {
-    if (job.slot_elements == 0) box.publisher.freed({job.id, 0, job.slots, job.everyone()});
+std::uint32_t NativeLife::hold_lines(const Wish& wish) {
+  const std::uint32_t wanted = lines_for(wish, wish.window);
+  if (!wish.moves && slots_.count != 0 && slots_.count == wanted && slot_elements_ == layout(config_, wish)) {
+    if (slot_elements_ == 0) box_.publisher.freed({id_, 0, slots_, everyone()});
     return wish.window;
   }
-  release_slots(job, box);
+  release_slots();
   if (wanted == 0) return wish.window;
   for (std::uint32_t window = wish.window; window >= kMinWindow; window /= 2) {
-    const std::uint32_t count = lines_for(job, box, wish, window);
-    const auto lines = wish.grows ? box.slots.allocate_high(count) : box.slots.allocate(count);
+    const std::uint32_t count = lines_for(wish, window);
+    const auto lines = wish.grows ? box_.slots.allocate_high(count) : box_.slots.allocate(count);
     if (!lines) continue;
-    job.slots = *lines;
-    job.slot_elements = layout(job, wish);
+    slots_ = *lines;
+    slot_elements_ = layout(config_, wish);
     return window;
   }
   return 0;
 }
 
-std::string no_room_text(const JobMembership& job, const BoxState& box, const Wish& wish) {
-  const std::uint32_t needed = lines_for(job, box, wish, kMinWindow);
-  const bool ledger = job.config.discipline == Discipline::kShared;
+std::string NativeLife::no_room_text(const Wish& wish) const {
+  const std::uint32_t needed = lines_for(wish, kMinWindow);
+  const bool ledger = config_.discipline == Discipline::kShared;
   const std::string what =
       ledger ? " for the ledger of a window of " +
                    std::to_string(wish.largest_window != 0 ? wish.largest_window : kMinWindow) + " chunks"
              : " for its smallest window (" + std::to_string(kMinWindow) + " chunks of " +
                    std::to_string(wish.elements) + " elements)";
-  return refusal(job, "needs " + kib_text(needed) + " of slot memory per core" + what + "; " +
-                          kib_text(box.slots.free_lines()) + " of " + kib_text(box.slots.lines()) +
-                          " are free, the largest hole has " + kib_text(box.slots.largest_hole()) +
-                          ": raise dataplane.slots or give other jobs less");
+  return refusal(config_, "needs " + kib_text(needed) + " of slot memory per core" + what + "; " +
+                              kib_text(box_.slots.free_lines()) + " of " + kib_text(box_.slots.lines()) +
+                              " are free, the largest hole has " + kib_text(box_.slots.largest_hole()) +
+                              ": raise dataplane.slots or give other jobs less");
 }
 
-}  // namespace
-
-std::string objection(const JobMembership& job, const BoxState& box, const Wish& wish) {
-  if (!shares_slots(job.config.discipline)) return {};
-  const MembershipOptions& o = box.options;
-  const SharedQuota quota = quota_of(job.config, o.shared_entries);
+// Why the shared region has no place for the job; empty: it has, or the job does not share slots.
+std::string NativeLife::objection(const Wish& wish) const {
+  if (!shares_slots(config_.discipline)) return {};
+  const MembershipOptions& o = box_.options;
+  const SharedQuota quota = quota_of(config_, o.shared_entries);
   if (wish.elements > o.shared_elements) {
-    return refusal(job, "goes on with packets of " + std::to_string(wish.elements) +
-                            " elements, and a shared slot holds " + std::to_string(o.shared_elements) +
-                            ": raise dataplane.shared.elements, or start its workers anew");
+    return refusal(config_, "goes on with packets of " + std::to_string(wish.elements) +
+                                " elements, and a shared slot holds " + std::to_string(o.shared_elements) +
+                                ": raise dataplane.shared.elements, or start its workers anew");
   }
-  const std::uint64_t others = reserved_by_others(job, box);
+  std::uint64_t others = 0;
+  for (const NativeLife& other : box_.all<NativeLife>()) {
+    if (&other != this) others += other.quota_.reserved;
+  }
   if (others + quota.reserved <= o.shared_entries) return {};
   return refusal(
-      job, "reserves " + std::to_string(quota.reserved) + " of the " + std::to_string(o.shared_entries) +
-               " shared slots of each core, and " + std::to_string(others) +
-               " are reserved for other jobs: lower quota.reserved or raise dataplane.shared.slots");
+      config_, "reserves " + std::to_string(quota.reserved) + " of the " + std::to_string(o.shared_entries) +
+                   " shared slots of each core, and " + std::to_string(others) +
+                   " are reserved for other jobs: lower quota.reserved or raise dataplane.shared.slots");
 }
 
-std::uint32_t lines_for(const JobMembership& job, const BoxState& box, const Wish& wish,
-                        std::uint32_t window) {
+std::uint32_t NativeLife::lines_for(const Wish& wish, std::uint32_t window) const noexcept {
   const std::uint32_t largest = wish.largest_window != 0 ? wish.largest_window : window;
-  return own_lines(job.config.discipline, window, 2 * largest, box.options.shards, wish.elements);
+  return own_lines(config_.discipline, window, 2 * largest, box_.options.shards, wish.elements);
 }
 
-tl::expected<std::uint32_t, std::string> admit(JobMembership& job, BoxState& box, const Wish& wish) {
-  if (std::string no = objection(job, box, wish); !no.empty()) return tl::unexpected(std::move(no));
-  const std::uint32_t window = hold_lines(job, box, wish);
-  if (window == 0) return tl::unexpected(no_room_text(job, box, wish));
-  job.quota = quota_of(job.config, box.options.shared_entries);
+// Holds the lines of the job's own for the largest power of two <= wish.window that fits, and its quota of
+// the shared slots; returns the window, or why there is none, with the numbers. A range that fits exactly
+// stays, unless the wish says that it moves; otherwise what the job held is given back first, so the answer
+// is never worse than before. A ledger that is held is to be zeroed before the next table is in force, also
+// where the job had it already.
+tl::expected<std::uint32_t, std::string> NativeLife::admit(const Wish& wish) {
+  if (std::string no = objection(wish); !no.empty()) return tl::unexpected(std::move(no));
+  const std::uint32_t window = hold_lines(wish);
+  if (window == 0) return tl::unexpected(no_room_text(wish));
+  quota_ = quota_of(config_, box_.options.shared_entries);
   return window;
 }
 
-void release_slots(JobMembership& job, BoxState& box) {
-  job.quota = {};
-  box.slots_changed = true;
-  if (job.slots.count == 0) return;
-  box.slots.release(job.slots);
-  box.publisher.freed({job.id, job.slot_elements, job.slots, job.everyone()});
-  job.slots = {};
-  job.slot_elements = 0;
+// Gives all of it back; the cores zero the lines before the next table is in force.
+void NativeLife::release_slots() {
+  quota_ = {};
+  box_.slots_changed = true;
+  if (slots_.count == 0) return;
+  box_.slots.release(slots_);
+  box_.publisher.freed({id_, slot_elements_, slots_, everyone()});
+  slots_ = {};
+  slot_elements_ = 0;
+}
+
+std::uint32_t NativeLife::room_to_grow() const {
+  const std::uint32_t goal = std::min(config_.window, term_.record.largest_window.host());
+  for (std::uint32_t window = goal; window > term_.window; window /= 2) {
+    if (is_free(*this, box_, lines_of(box_, *this, window))) return window;
+  }
+  return 0;
+}
+
+void NativeLife::try_to_begin(TimeNs now) {
+  if (waits()) make_offer(now);
+}
+
+void NativeLife::give(std::uint32_t window, const std::string& taker, TimeNs now) {
+  const bool running = phase_ == JobPhase::kRunning;
+  if (!running && (!reforming() || offered())) return;  // when its members have been told
+  if (window < std::min(limit_, term_.window)) shrunk_for_ = taker;
+  limit_ = std::min(limit_, window);
+  running ? begin_reforming(now) : call_missing();
+}
+
+void NativeLife::grow(TimeNs now) {
+  limit_ = room_to_grow();
+  begin_reforming(now);
+}
+
+void NativeLife::give_cap(std::uint32_t cap) {
+  quota_.cap = cap;
+  publish_row(term_);
 }
 
 namespace {
 
+// A pool that must form anew with this window: a smaller one, or the same at another place.
+struct Giver {
+  NativeLife* pool = nullptr;
+  std::uint32_t window = 0;
+  bool same_window = false;
+};
+
 struct Candidate {
-  JobMembership* pool = nullptr;
+  NativeLife* pool = nullptr;
   std::uint32_t held = 0;    // window of the lines that it holds, or that it forms anew with
   std::uint32_t window = 0;  // as planned
   bool called = false;       // forms anew in any case
   jobs::LineRange place{};   // as planned
 };
 
-const Term& newest_term(const JobMembership& job) noexcept { return job.offered() ? job.offer : job.term; }
-
-std::uint32_t lines_of(const BoxState& box, const JobMembership& pool, std::uint32_t window) {
-  return jobs::pool_lines(window, box.options.shards, pool.slot_elements);
-}
-
 // In the order of their places, so that those that form anew move down without passing each other.
-std::vector<Candidate> lower_pools(const JobMembership& job, const BoxState& box) {
+std::vector<Candidate> lower_pools(const NativeLife& job, const BoxState& box) {
   std::vector<Candidate> found;
-  for (const auto& other : box.jobs) {
-    if (other == nullptr || other->config.discipline != Discipline::kPool || other->slots.count == 0)
-      continue;
-    if (other->config.priority >= job.config.priority || other->phase == JobPhase::kDraining) continue;
-    const bool called = other->reforming() && !other->offered();
-    const std::uint32_t held = newest_term(*other).window;
-    found.push_back({other.get(), held, called ? std::min(held, other->limit) : held, called, {}});
+  for (NativeLife& other : box.all<NativeLife>()) {
+    if (other.config().discipline != Discipline::kPool || other.slots().count == 0) continue;
+    if (other.config().priority >= job.config().priority || other.phase() == JobPhase::kDraining) continue;
+    const bool called = other.reforming() && !other.offered();
+    const std::uint32_t held = other.window();
+    found.push_back({&other, held, called ? std::min(held, other.limit()) : held, called, {}});
   }
-  std::sort(found.begin(), found.end(),
-            [](const Candidate& a, const Candidate& b) { return a.pool->slots.first < b.pool->slots.first; });
+  std::sort(found.begin(), found.end(), [](const Candidate& a, const Candidate& b) {
+    return a.pool->slots().first < b.pool->slots().first;
+  });
   return found;
 }
 
 // Whether so many lines are free when those that change have formed anew, and with them all up to a priority.
-bool fits(const JobMembership& job, const BoxState& box, std::vector<Candidate>& pools, int movable,
+bool fits(const NativeLife& job, const BoxState& box, std::vector<Candidate>& pools, int movable,
           std::uint32_t lines) {
   SlotAllocator slots = box.slots;
-  slots.release(job.slots);
+  slots.release(job.slots());
   const auto moves = [movable](const Candidate& c) {
-    return c.called || c.window != c.held || c.pool->config.priority <= movable;
+    return c.called || c.window != c.held || c.pool->config().priority <= movable;
   };
   for (Candidate& c : pools) {
-    c.place = c.pool->slots;
+    c.place = c.pool->slots();
     if (moves(c)) slots.release(c.place);
   }
   for (Candidate& c : pools) {
@@ -165,18 +208,17 @@ bool fits(const JobMembership& job, const BoxState& box, std::vector<Candidate>&
 }
 
 // Lines that are free when all have given, in whatever pieces. Cheap, where a place for everyone is not.
-std::uint32_t sum_of_free(const JobMembership& job, const BoxState& box,
-                          const std::vector<Candidate>& pools) {
-  std::uint32_t free = box.slots.free_lines() + job.slots.count;
-  for (const Candidate& c : pools) free += c.pool->slots.count - lines_of(box, *c.pool, c.window);
+std::uint32_t sum_of_free(const NativeLife& job, const BoxState& box, const std::vector<Candidate>& pools) {
+  std::uint32_t free = box.slots.free_lines() + job.slots().count;
+  for (const Candidate& c : pools) free += c.pool->slots().count - lines_of(box, *c.pool, c.window);
   return free;
 }
 
 // As few as possible move, and those of the lowest priority.
-bool fits_somehow(const JobMembership& job, const BoxState& box, std::vector<Candidate>& pools,
+bool fits_somehow(const NativeLife& job, const BoxState& box, std::vector<Candidate>& pools,
                   std::uint32_t lines) {
   std::set<int> movable{-1};
-  for (const Candidate& c : pools) movable.insert(c.pool->config.priority);
+  for (const Candidate& c : pools) movable.insert(c.pool->config().priority);
   return std::any_of(movable.begin(), movable.end(),
                      [&](int priority) { return fits(job, box, pools, priority, lines); });
 }
@@ -185,13 +227,14 @@ Candidate* next_to_give(std::vector<Candidate>& pools) {
   Candidate* next = nullptr;
   for (Candidate& c : pools) {
     if (c.window <= kMinWindow) continue;
-    const auto rank = [](const Candidate& x) { return std::pair(-int{x.pool->config.priority}, x.window); };
+    const auto rank = [](const Candidate& x) { return std::pair(-int{x.pool->config().priority}, x.window); };
     if (next == nullptr || rank(c) > rank(*next)) next = &c;
   }
   return next;
 }
 
-bool give(const JobMembership& job, const BoxState& box, std::vector<Candidate>& pools, std::uint32_t lines) {
+bool all_give(const NativeLife& job, const BoxState& box, std::vector<Candidate>& pools,
+              std::uint32_t lines) {
   while (sum_of_free(job, box, pools) < lines || !fits_somehow(job, box, pools, lines)) {
     Candidate* const next = next_to_give(pools);
     if (next == nullptr) return false;
@@ -200,23 +243,19 @@ bool give(const JobMembership& job, const BoxState& box, std::vector<Candidate>&
   return true;
 }
 
-bool is_free(const JobMembership& job, const BoxState& box, std::uint32_t lines) {
-  SlotAllocator slots = box.slots;
-  slots.release(job.slots);
-  return slots.allocate(lines).has_value();
-}
-
-}  // namespace
-
-std::vector<Giver> plan_room(const JobMembership& job, const BoxState& box, const Wish& wish) {
+// For the largest window, up to the wish, for which giving helps. Empty: nobody is asked to give, because the
+// best window that the job can get is free already, or because it can get none. The lowest priority gives
+// first, among equals the largest window, by halves down to kMinWindow. Pools that form anew already are
+// among the givers; so are those that cannot be called back yet, because their members are yet to be told.
+std::vector<Giver> plan_room(const NativeLife& job, const BoxState& box, const Wish& wish) {
   for (std::uint32_t window = wish.window; window >= kMinWindow; window /= 2) {
-    const std::uint32_t lines = lines_for(job, box, wish, window);
+    const std::uint32_t lines = job.lines_for(wish, window);
     if (lines == 0 || is_free(job, box, lines)) return {};
     auto pools = lower_pools(job, box);
-    if (!give(job, box, pools, lines)) continue;
+    if (!all_give(job, box, pools, lines)) continue;
     std::vector<Giver> givers;
     for (const Candidate& c : pools) {
-      if (c.called || c.window != c.held || c.place != c.pool->slots)
+      if (c.called || c.window != c.held || c.place != c.pool->slots())
         givers.push_back({c.pool, c.window, c.window == c.held});
     }
     return givers;
@@ -224,12 +263,69 @@ std::vector<Giver> plan_room(const JobMembership& job, const BoxState& box, cons
   return {};
 }
 
-std::uint32_t growth_of(const JobMembership& pool, const BoxState& box) {
-  const std::uint32_t goal = std::min(pool.config.window, pool.term.record.largest_window.host());
-  for (std::uint32_t window = goal; window > pool.term.window; window /= 2) {
-    if (is_free(pool, box, lines_of(box, pool, window))) return window;
+// A pool moves down only when what lies below it has been given, so not before those who give are back.
+bool can_move(const std::vector<Giver>& givers) {
+  return std::all_of(givers.begin(), givers.end(), [](const Giver& giver) {
+    return giver.same_window && giver.pool->phase() == JobPhase::kRunning;
+  });
+}
+
+// The pool that grows next: of those that can, the one of the highest priority.
+NativeLife* next_to_grow(const BoxState& box) {
+  NativeLife* next = nullptr;
+  for (NativeLife& job : box.all<NativeLife>()) {
+    if (job.waits() || job.reforming()) return nullptr;  // what is free may be theirs
+    if (job.phase() != JobPhase::kRunning || job.limit() == kNoLimit || job.room_to_grow() == 0) continue;
+    if (next == nullptr || job.config().priority > next->config().priority) next = &job;
   }
-  return 0;
+  return next;
+}
+
+void plan_growth(BoxState& box) {
+  const NativeLife* const next = next_to_grow(box);
+  box.grow_at = next == nullptr ? kNever : after(next->running_since(), kGrowAfter);
+}
+
+}  // namespace
+
+bool outranked(const NativeLife& job, const BoxState& box) {
+  for (const NativeLife& other : box.all<NativeLife>()) {
+    if (other.waits() && other.config().priority > job.config().priority) return true;
+  }
+  return false;
+}
+
+bool must_wait(const NativeLife& job, BoxState& box, const Wish& wish, TimeNs now) {
+  if (!job.reforming() && outranked(job, box)) return true;
+  const auto givers = plan_room(job, box, wish);
+  const bool move = can_move(givers);
+  for (const Giver& giver : givers) {
+    const bool running = giver.pool->phase() == JobPhase::kRunning;
+    if (move || !giver.same_window || !running) giver.pool->give(giver.window, job.config().name, now);
+  }
+  return !givers.empty();
+}
+
+void settle_slots(BoxState& box, TimeNs now) {
+  while (box.slots_changed) {
+    box.slots_changed = false;
+    std::vector<NativeLife*> waiting;
+    for (NativeLife& job : box.all<NativeLife>()) {
+      if (job.waits()) waiting.push_back(&job);
+    }
+    std::stable_sort(waiting.begin(), waiting.end(), [](const NativeLife* a, const NativeLife* b) {
+      return a->config().priority > b->config().priority;
+    });
+    for (NativeLife* job : waiting) job->try_to_begin(now);
+    for (SessionLife& session : box.all<SessionLife>()) session.try_to_begin();
+    plan_growth(box);
+  }
+}
+
+void grow_pools(BoxState& box, TimeNs now) {
+  if (now < box.grow_at) return;
+  if (NativeLife* const pool = next_to_grow(box); pool != nullptr) pool->grow(now);
+  plan_growth(box);
 }
 
 }  // namespace tally::members

@@ -1,62 +1,33 @@
 #pragma once
-// Slot memory for a job that forms.
+// Who gets slot memory. It moves from running pools to jobs of higher priority that form, and comes back:
+// each time by a new epoch of the pool's generation with another window (docs/scheduling.md, Taking memory
+// from pools).
 
 #include <cstdint>
-#include <optional>
-#include <string>
-#include <tl/expected.hpp>
-#include <vector>
 
-#include "jobs/job_table.h"
 #include "jobs/layout.h"
 #include "members/box_state.h"
-#include "members/job_membership.h"
+#include "members/native_life.h"
 #include "tally/discipline.h"
 
 namespace tally::members {
 
-// What a job that forms would like.
-struct Wish {
-  std::uint16_t elements = 0;
-  std::uint32_t window = 0;
-  std::uint32_t largest_window = 0;  // of a generation that goes on; 0: the window granted will be it
-  bool grows = false;  // after it was shrunk: at the upper end, so that what is free stays in one piece for
-                       // the other pools that lie at the lower end since they were shrunk
-  bool moves = false;  // to lower lines, also where the present ones fit exactly
-};
+// A pool that was shrunk runs at least so long before it is called back to grow.
+inline constexpr TimeNs kGrowAfter = 10 * kSecond;
 
-// Holds the lines of the job's own for the largest power of two <= wish.window that fits, and its quota of
-// the shared slots; returns the window, or why there is none, with the numbers. A range that fits exactly
-// stays, unless the wish says that it moves; otherwise what the job held is given back first, so the answer
-// is never worse than before. A ledger that is held is to be zeroed before the next table is in force, also
-// where the job had it already.
-[[nodiscard]] tl::expected<std::uint32_t, std::string> admit(JobMembership& job, BoxState& box,
-                                                             const Wish& wish);
-// Why the shared region has no place for the job; empty: it has, or the job does not share slots.
-[[nodiscard]] std::string objection(const JobMembership& job, const BoxState& box, const Wish& wish);
-// Lines of its own that the job needs for such a window.
-[[nodiscard]] std::uint32_t lines_for(const JobMembership& job, const BoxState& box, const Wish& wish,
-                                      std::uint32_t window);
-// Gives all of it back; the cores zero the lines before the next table is in force.
-void release_slots(JobMembership& job, BoxState& box);
+// A job of higher priority has all its ranks and waits for slot memory: nothing of what comes free is for
+// `job`.
+[[nodiscard]] bool outranked(const NativeLife& job, const BoxState& box);
 
-// Which pools of lower priority must give how much for a job that forms. Nothing is changed here.
+// All ranks of `job` are there. True: it must wait, because pools of lower priority are to give way for it;
+// those that run are called back by this. False: admission has the best answer there is.
+[[nodiscard]] bool must_wait(const NativeLife& job, BoxState& box, const Wish& wish, TimeNs now);
 
-// A pool that must form anew with this window: a smaller one, or the same at another place.
-struct Giver {
-  JobMembership* pool = nullptr;
-  std::uint32_t window = 0;
-  bool same_window = false;
-};
+// After any change: jobs that wait are tried again if lines came free or a pool can be called back since.
+void settle_slots(BoxState& box, TimeNs now);
 
-// For the largest window, up to the wish, for which giving helps. Empty: nobody is asked to give, because the
-// best window that the job can get is free already, or because it can get none. The lowest priority gives
-// first, among equals the largest window, by halves down to kMinWindow. Pools that form anew already are
-// among the givers; so are those that cannot be called back yet, because their members are yet to be told.
-[[nodiscard]] std::vector<Giver> plan_room(const JobMembership& job, const BoxState& box, const Wish& wish);
-
-// The largest window, above its present one, to which a running pool could grow now; 0: to none.
-[[nodiscard]] std::uint32_t growth_of(const JobMembership& pool, const BoxState& box);
+// Calls the shrunk pool back whose turn it is to grow, if its time has come.
+void grow_pools(BoxState& box, TimeNs now);
 
 // Slot memory that a job has for itself on each core: what the allocator hands out.
 

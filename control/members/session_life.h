@@ -8,16 +8,17 @@
 // A session takes slot memory only while no native job waits for some, and all that it asks for: it neither
 // gives to jobs of higher priority nor has them called back for it.
 
-#include <cstddef>
 #include <cstdint>
-#include <map>
-#include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
+#include "jobs/job_table.h"
 #include "members/job_config.h"
-#include "members/job_membership.h"
+#include "members/life_phase.h"
 #include "members/membership_status.h"
+#include "tally/error.h"
 #include "tally/ids.h"
 #include "tally/time.h"
 
@@ -25,23 +26,50 @@ namespace tally::members {
 
 struct BoxState;
 
+constexpr std::uint32_t lower_24_bits(Epoch epoch) noexcept { return raw(epoch) & 0xFF'FFFFU; }
+
+class SessionLife {
+ public:
+  // `config` is valid for the box, which owns this life, and beside its other sessions.
+  SessionLife(BoxState& box, JobId id, SessionConfig config)
+      : box_(box), id_(id), config_(std::move(config)), last_seen_(config_.members.size()) {}
+
+  // Unless it is admitted: takes its slot memory, if there is room and no native job waits for some.
+  void try_to_begin();
+  // What follows is as NativeLife's.
+  void seen(Rank rank, TimeNs at) noexcept;
+  void in_force(std::uint64_t version, TimeNs now);
+  void restart(TimeNs now);
+  [[nodiscard]] Result<void> resize(std::uint32_t window, TimeNs now);  // fails: it has no window
+  void withdraw(std::string_view reason);                               // nobody is told
+
+  [[nodiscard]] JobStatus status(TimeNs now) const;
+  [[nodiscard]] const SessionConfig& config() const noexcept { return config_; }
+  [[nodiscard]] bool alive() const noexcept { return false; }  // nobody has to go on with it
+  [[nodiscard]] bool uses(Epoch epoch) const noexcept { return epoch_ == epoch; }
+  [[nodiscard]] bool resembles(Epoch epoch) const noexcept {
+    return lower_24_bits(epoch_) == lower_24_bits(epoch);
+  }
+
+ private:
+  void publish_row();
+  [[nodiscard]] jobs::FreedLines freed_lines() const;
+
+  BoxState& box_;
+  JobId id_;
+  SessionConfig config_;
+  Epoch epoch_{};                  // 0: not admitted
+  jobs::LineRange slots_{};        // of every core; only the home core uses its own
+  std::uint64_t row_version_ = 0;  // publication that carries the row
+  LifePhase phase_{};
+  TimeNs running_since_ = 0;
+  SessionLacks lacks_ = SessionLacks::kNothing;
+  std::string reason_{};           // why it is not admitted
+  std::vector<TimeNs> last_seen_;  // by rank
+};
+
 // Why a session with such members cannot be declared beside the others.
 [[nodiscard]] Result<void> objection_to(const SessionConfig& config, const BoxState& box);
-// The session is known; it runs as soon as there is room.
-void declare_session(JobId id, SessionConfig config, BoxState& box);
-// The row is cleared and its lines are freed; false: no session has that id. Forgets it.
-bool end_session(JobId id, BoxState& box);
-void end_all_sessions(BoxState& box);
-
-// Tries those that are not admitted, in the order of their ids.
-void admit_sessions(BoxState& box);
-// Every core uses publication `version`.
-void sessions_in_force(BoxState& box, std::uint64_t version, TimeNs now);
-// The data plane lost slots and table: each goes on with a new epoch.
-void restart_sessions(BoxState& box);
-void note_seen(SessionMembership& session, Rank rank, TimeNs last_seen) noexcept;
-
-[[nodiscard]] JobStatus status_of(const SessionMembership& session, const BoxState& box);
 // For a JOIN that names a session.
 [[nodiscard]] std::string nobody_joins_text(const std::string& name);
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "members/life_phase.h"
+#include "members_running_support.h"
 
 namespace tally::members_test {
 namespace {
@@ -58,6 +59,72 @@ TEST(MembersLife, EveryChangeOfTheTableHappensAndNoOther) {
       }
     }
   }
+}
+
+TEST_F(MembersRunning, JobGoesThroughEveryChangeOfTheTable) {
+  std::vector<members::PhaseChange> left(members::kPhaseChanges.begin(), members::kPhaseChanges.end());
+  JobPhase before = JobPhase::kRunning;
+  const auto now_in = [&](JobPhase expected) {
+    const JobPhase after = status(id).phase;
+    EXPECT_EQ(after, expected) << members::name_of(after);
+    std::erase(left, members::PhaseChange{before, after});
+    before = after;
+  };
+  const auto runs_again = [&] {
+    for (auto& p : peers) p.restart();
+    send(peers[0], peers[0].join());
+    now_in(JobPhase::kForming);
+    EXPECT_TRUE(form(peers));
+    now_in(JobPhase::kRunning);
+    for (const auto& p : peers) send(p, p.heartbeat());
+  };
+  const auto called_back = [&] {
+    members->restart_data_plane(now);
+    settle();
+    now_in(JobPhase::kForming);
+  };
+
+  send(peers[0], peers[0].leave());
+  now_in(JobPhase::kDraining);
+  for (const auto& p : peers) send(p, p.leave());
+  now_in(JobPhase::kEnded);
+
+  runs_again();
+  send(peers[1], peers[1].abort("enough"));
+  now_in(JobPhase::kAborted);
+
+  for (auto& p : peers) p.restart();
+  send(peers[0], peers[0].join());
+  now_in(JobPhase::kForming);
+  advance(11 * kSecond);
+  now_in(JobPhase::kDeclared);
+
+  runs_again();
+  send(peers[0], peers[0].leave());
+  now_in(JobPhase::kDraining);
+  send(peers[1], peers[1].abort("enough"));
+  now_in(JobPhase::kAborted);
+
+  runs_again();
+  called_back();
+  send(peers[0], peers[0].leave());
+  now_in(JobPhase::kEnded);
+
+  runs_again();
+  called_back();
+  send(peers[1], peers[1].abort("enough"));
+  now_in(JobPhase::kAborted);
+
+  // The rest is withdrawal, after which there is no status.
+  EXPECT_EQ(left, (std::vector<members::PhaseChange>{{JobPhase::kDeclared, JobPhase::kAborted},
+                                                     {JobPhase::kEnded, JobPhase::kAborted}}));
+  runs_again();
+  for (const auto& p : peers) send(p, p.leave());
+  EXPECT_EQ(status(id).phase, JobPhase::kEnded);
+  EXPECT_TRUE(members->withdraw("resnet"));
+  id = declare(config_of(3));
+  EXPECT_EQ(status(id).phase, JobPhase::kDeclared);
+  EXPECT_TRUE(members->withdraw("resnet"));
 }
 
 }  // namespace

@@ -1,0 +1,359 @@
+#pragma once
+// The life of a native job: who has a place, which epoch it lives in, which slot memory it holds. Its state
+// is private. What happens to it are the events; what follows they send, publish and count through the box.
+// The phases, and what leads from one to another, are the table of life_phase.h.
+//
+// By concern: joining.cc takes JOINs, offer.cc begins an epoch, ending.cc ends it or calls its members back,
+// room.cc has the slot memory, native_life.cc what others may ask.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <tl/expected.hpp>
+#include <utility>
+#include <vector>
+
+#include "jobs/binding.h"
+#include "jobs/job_table.h"
+#include "members/control_packet.h"
+#include "members/job_config.h"
+#include "members/life_phase.h"
+#include "members/membership_status.h"
+#include "tally/error.h"
+#include "tally/ids.h"
+#include "tally/time.h"
+#include "tally/wire.h"
+
+namespace tally::members {
+
+struct BoxState;
+
+// A worker that waits repeats its JOIN at least once a second; three misses end its patience with us and ours
+// with it, also where the lease is shorter than that.
+inline constexpr TimeNs kJoinPatience = 3 * kSecond;
+
+inline constexpr std::uint32_t kNoLimit = kMaxWindow;
+
+// Workers and servers of a job side by side: where what is kept of a rank stands in an array of kMaxPlaces.
+inline constexpr std::size_t kMaxPlaces = kMaxRanks + kMaxServers;
+// rank: below kMaxRanks, or a server's with an index below kMaxServers.
+constexpr std::size_t place_of(Rank rank) noexcept {
+  const std::uint32_t server = server_index(rank);
+  return server < kMaxServers ? kMaxRanks + server : raw(rank);
+}
+constexpr bool is_server(Rank rank) noexcept { return server_index(rank) < kMaxServers; }
+
+// All ranks of a job: its workers (at least one), then its servers.
+class RankRange {
+ public:
+  class Iterator {
+   public:
+    constexpr Iterator(std::uint16_t rank, std::uint16_t workers) noexcept : rank_(rank), workers_(workers) {}
+    constexpr Rank operator*() const noexcept { return Rank{rank_}; }
+    constexpr Iterator& operator++() noexcept {
+      if (++rank_ == workers_) rank_ = kServerRankBase;
+      return *this;
+    }
+    constexpr bool operator!=(const Iterator& other) const noexcept { return rank_ != other.rank_; }
+
+   private:
+    std::uint16_t rank_;
+    std::uint16_t workers_;
+  };
+
+  constexpr RankRange(std::uint16_t workers, std::uint16_t servers) noexcept
+      : workers_(workers), servers_(servers) {}
+  [[nodiscard]] constexpr Iterator begin() const noexcept { return {0, workers_}; }
+  [[nodiscard]] constexpr Iterator end() const noexcept {
+    return {static_cast<std::uint16_t>(kServerRankBase + servers_), workers_};
+  }
+
+ private:
+  std::uint16_t workers_;
+  std::uint16_t servers_;
+};
+
+inline constexpr bool is_zero(const GenerationRecord& r) noexcept { return r == GenerationRecord{}; }
+inline constexpr TimeNs after(TimeNs t, TimeNs d) noexcept { return t > kNever - d ? kNever : t + d; }
+
+// Former processes of a rank, so that a replayed JOIN of one is known for what it is.
+class FormerInstances {
+ public:
+  void add(std::uint64_t instance, std::uint32_t attempt) noexcept {
+    former_[oldest_] = {instance, attempt};
+    oldest_ = (oldest_ + 1) % former_.size();
+  }
+  // The newest attempt of a former instance; nothing if it is not remembered.
+  [[nodiscard]] std::optional<std::uint32_t> attempt_of(std::uint64_t instance) const noexcept {
+    std::optional<std::uint32_t> newest;
+    for (const Former& f : former_) {
+      if (f.instance != instance) continue;
+      if (!newest || static_cast<std::int32_t>(f.attempt - *newest) > 0) newest = f.attempt;
+    }
+    return newest;
+  }
+
+ private:
+  struct Former {
+    std::uint64_t instance = 0;  // 0: none; no JOIN has it
+    std::uint32_t attempt = 0;
+  };
+  std::array<Former, 8> former_{};
+  std::size_t oldest_ = 0;
+};
+
+struct MemberState {
+  bool joined = false;     // has a place in this forming or epoch
+  bool left = false;       // LEAVE accepted, or silent for a lease while draining
+  bool confirmed = false;  // showed that it knows the term's epoch
+  bool repeated = false;   // forming: joined and repeated its JOIN, which a replayed JOIN does not
+  std::uint64_t instance = 0;
+  std::uint32_t attempt = 0;
+  FormerInstances former{};
+  std::uint64_t nonce = 0;
+  std::uint16_t elements = 0;  // wish
+  Chunk next{};
+  Chunk lowest{};               // as its newest JOIN said
+  GenerationRecord reported{};  // in the JOIN that formed this epoch
+  jobs::Binding binding{};
+  TimeNs last_seen = 0;
+  TimeNs unheard = 0;           // of the time since then: nobody listened
+  std::uint64_t answer_at = 0;  // publication that must be in force before JOINED(running) leaves; 0 = none
+
+  void heard(TimeNs at) noexcept {
+    if (at <= last_seen) return;
+    last_seen = at;
+    unheard = 0;
+  }
+};
+
+// One epoch of a job.
+struct Term {
+  GenerationRecord record{};
+  Epoch epoch{};  // 0: no term
+  Cookie result{};
+  std::uint64_t salt = 0;
+  std::array<Cookie, kMaxPlaces> contribution{};
+  std::uint32_t window = 0;
+  Rank most_advanced{};
+  Chunk base{};  // the newest number when the epoch began; renewal counts from here
+  ResultsMode results = ResultsMode::kUnicast;
+  Ipv6 group{};
+
+  [[nodiscard]] Generation generation() const noexcept { return Generation{record.generation.host()}; }
+};
+
+// The last term that came to its end, kept for members who have not heard of it.
+struct GoneTerm {
+  Term term{};
+  std::array<jobs::Binding, kMaxPlaces> bindings{};
+  bool aborted = false;  // else ended by LEAVEs
+  std::string text{};
+};
+
+// What an admitted job may hold of the shared slots, in entries of one core; zero before and after.
+struct SharedQuota {
+  std::uint32_t reserved = 0;
+  std::uint32_t limit = 0;  // never exceeded
+  std::uint32_t cap = 0;    // now in force: what the other jobs leave, at most the limit
+};
+
+// What a job that forms would like of slot memory.
+struct Wish {
+  std::uint16_t elements = 0;
+  std::uint32_t window = 0;
+  std::uint32_t largest_window = 0;  // of a generation that goes on; 0: the window granted will be it
+  bool grows = false;  // after it was shrunk: at the upper end, so that what is free stays in one piece for
+                       // the other pools that lie at the lower end since they were shrunk
+  bool moves = false;  // to lower lines, also where the present ones fit exactly
+};
+
+class NativeLife {
+ public:
+  // `config` is valid for the box, which owns this life.
+  NativeLife(BoxState& box, JobId id, JobConfig config) noexcept
+      : box_(box), id_(id), config_(std::move(config)) {}
+
+  // join(), from_member(), disagree() and resize() end leases first: who is silent for too long is dead, also
+  // where nobody ticked. Each packet is counted as accepted or under one drop reason.
+
+  // A JOIN whose job, token, world and rank are right.
+  void join(const JoinRequest& join, const jobs::Binding& source, TimeNs now);
+  // LEAVE, HEARTBEAT and ABORT.
+  void from_member(const ControlPacket& packet, const jobs::Binding& source, TimeNs now);
+  // A data core saw a packet of the member.
+  void seen(Rank rank, TimeNs at) noexcept;
+  // The members of this epoch cannot agree.
+  void disagree(Epoch epoch, std::string_view text, TimeNs now);
+  // Nobody listened for so long.
+  void unheard(TimeNs time) noexcept;
+  // Ends leases.
+  void tick(TimeNs now);
+  // When tick() has something to do; kNever if never. Always later than the last tick().
+  [[nodiscard]] TimeNs deadline() const noexcept;
+  // The cores use publication `version`: an offer it carries becomes the term, and the members who wait for
+  // it are told.
+  void in_force(std::uint64_t version, TimeNs now);
+  // The data plane lost its slots.
+  void restart(TimeNs now);
+  // As MembershipEngine::resize says.
+  [[nodiscard]] Result<void> resize(std::uint32_t window, TimeNs now);
+  // Tells the members and holds nothing any more.
+  void withdraw(std::string_view reason);
+
+  // Events of slot memory (room.h).
+
+  // If it waits(): perhaps there is room now.
+  void try_to_begin(TimeNs now);
+  // A pool of lower priority goes on with this window, for the job of that name.
+  void give(std::uint32_t window, const std::string& taker, TimeNs now);
+  // A pool that was shrunk goes on with room_to_grow().
+  void grow(TimeNs now);
+  // Another cap in the shared region.
+  void give_cap(std::uint32_t cap);
+
+  // What others may ask.
+
+  [[nodiscard]] JobStatus status(TimeNs now) const;
+  [[nodiscard]] JobId id() const noexcept { return id_; }
+  [[nodiscard]] const JobConfig& config() const noexcept { return config_; }
+  [[nodiscard]] JobPhase phase() const noexcept { return phase_; }
+  [[nodiscard]] bool active() const noexcept {
+    return phase_ == JobPhase::kRunning || phase_ == JobPhase::kDraining;
+  }
+  [[nodiscard]] bool reforming() const noexcept {
+    return phase_ == JobPhase::kForming && term_.epoch != Epoch{};
+  }
+  // A generation is alive.
+  [[nodiscard]] bool alive() const noexcept { return active() || reforming(); }
+  [[nodiscard]] bool offered() const noexcept { return offer_.epoch != Epoch{}; }
+  // Every rank is there, and there is no offer: only slot memory is missing.
+  [[nodiscard]] bool waits() const noexcept {
+    return phase_ == JobPhase::kForming && complete() && !offered();
+  }
+  // Lives in it, is about to, or last did.
+  [[nodiscard]] bool uses(Epoch epoch) const noexcept {
+    return term_.epoch == epoch || offer_.epoch == epoch || gone_.term.epoch == epoch;
+  }
+  // Of the offer or else of the term; 0 without either.
+  [[nodiscard]] std::uint32_t window() const noexcept { return newest_term().window; }
+  [[nodiscard]] std::uint32_t limit() const noexcept { return limit_; }
+  [[nodiscard]] jobs::LineRange slots() const noexcept { return slots_; }
+  [[nodiscard]] std::uint16_t slot_elements() const noexcept { return slot_elements_; }
+  [[nodiscard]] const SharedQuota& quota() const noexcept { return quota_; }
+  // When the term came into force.
+  [[nodiscard]] TimeNs running_since() const noexcept { return running_since_; }
+  // The largest window, above its present one, to which a running pool could grow now; 0: to none.
+  [[nodiscard]] std::uint32_t room_to_grow() const;
+  // Lines of its own that the job needs for such a window.
+  [[nodiscard]] std::uint32_t lines_for(const Wish& wish, std::uint32_t window) const noexcept;
+
+ private:
+  [[nodiscard]] MemberState& member(Rank r) { return members_.at(place_of(r)); }
+  [[nodiscard]] const MemberState& member(Rank r) const { return members_.at(place_of(r)); }
+  [[nodiscard]] RankRange ranks() const noexcept { return {config_.workers, config_.servers}; }
+  [[nodiscard]] std::span<const MemberState> workers() const noexcept {
+    return std::span(members_).first(config_.workers);
+  }
+  [[nodiscard]] bool has_rank(Rank r) const noexcept {
+    return raw(r) < config_.workers || server_index(r) < config_.servers;
+  }
+  [[nodiscard]] const Term& newest_term() const noexcept { return offered() ? offer_ : term_; }
+
+  // Bitmaps are of workers, where nothing else is said.
+  [[nodiscard]] std::uint64_t everyone() const noexcept { return members_of(config_.workers); }
+  [[nodiscard]] std::uint64_t joined() const noexcept;
+  [[nodiscard]] std::uint64_t left() const noexcept;
+  // Whom forming waits for: everyone who has neither joined nor left, and by index the servers that have not
+  // joined.
+  [[nodiscard]] std::uint64_t missing() const noexcept { return everyone() & ~joined() & ~left(); }
+  [[nodiscard]] std::uint32_t missing_servers() const noexcept;
+  [[nodiscard]] bool complete() const noexcept { return missing() == 0 && missing_servers() == 0; }
+  // Neither a worker nor a server has a place.
+  [[nodiscard]] bool deserted() const noexcept;
+  // Who has joined and has not left: what echoes say. A lease that has run out is an ABORT's business, and a
+  // worker takes a rank that is missing in an echo for one that has left.
+  [[nodiscard]] std::uint64_t present() const noexcept { return joined() & ~left(); }
+  [[nodiscard]] std::uint64_t live(TimeNs now) const noexcept;
+  // When the silence of a member ends its lease. Time in which nobody listened counts for nothing up to one
+  // more lease; by then a worker that had no echo has closed by itself, and a box that is always late must
+  // notice the dead all the same.
+  [[nodiscard]] TimeNs lease_end(const MemberState& m) const noexcept;
+  [[nodiscard]] TimeNs patience() const noexcept;
+
+  // joining.cc
+  void join_as_server(const JoinRequest& join, const jobs::Binding& source, TimeNs now);
+  [[nodiscard]] bool answer_gone(const JoinRequest& join, const jobs::Binding& source, TimeNs now);
+  [[nodiscard]] bool answer_active(const JoinRequest& join, const jobs::Binding& source, TimeNs now);
+  void join_forming(const JoinRequest& join, const jobs::Binding& source, TimeNs now);
+  void lose_member(Rank rank);
+  void take_place(const JoinRequest& join, const jobs::Binding& source, TimeNs now);
+  void answer_member(const JoinRequest& join, const jobs::Binding& source, TimeNs now);
+  void let_wait(const JoinRequest& join, const jobs::Binding& source);
+  void refuse_held(const JoinRequest& join, const jobs::Binding& source, TimeNs now);
+  [[nodiscard]] JoinedPayload joined_part(std::uint64_t nonce, JoinStatus status) const;
+  void answer_forming(std::uint64_t nonce, std::uint64_t awaited, const jobs::Binding& to);
+  void answer_running(Rank rank);
+
+  // offer.cc
+  void make_offer(TimeNs now);
+  void cancel_offer();
+  [[nodiscard]] bool refuse_narrow_servers(std::uint16_t elements);
+  [[nodiscard]] std::uint16_t negotiated_elements() const;
+  void fill_group(Term& term) const;
+  void draw_secrets(Term& term);
+  [[nodiscard]] GenerationRecord new_record(std::uint32_t window, std::uint16_t elements);
+  // (Re)publishes the row of a term with the members' present bindings; returns the version that carries it.
+  std::uint64_t publish_row(const Term& term);
+
+  // ending.cc
+  void abort(std::string_view text, std::optional<Rank> except = {});
+  void end();
+  void close(JobPhase phase);
+  void remember(bool aborted, std::string_view text);
+  void refuse_waiting(std::uint64_t which, std::string_view text);
+  [[nodiscard]] bool watched(Rank rank) const noexcept;
+  [[nodiscard]] std::vector<Rank> silent_ranks(TimeNs now) const;
+  [[nodiscard]] std::string silence_text(const std::vector<Rank>& silent, TimeNs now) const;
+  [[nodiscard]] std::uint64_t returning_ranks() const;
+  void tick_fresh(TimeNs now);
+  void tick_draining(TimeNs now);
+  [[nodiscard]] bool answer_gone(const Header& h, const jobs::Binding& source);
+  void leave(const Header& h);
+  void heartbeat(const Header& h, TimeNs now);
+  void call_back(Rank rank);
+  void call_missing();
+  void begin_reforming(TimeNs now);
+  [[nodiscard]] std::string objection_to_window(std::uint32_t window) const;
+
+  // room.cc
+  [[nodiscard]] tl::expected<std::uint32_t, std::string> admit(const Wish& wish);
+  [[nodiscard]] std::string objection(const Wish& wish) const;
+  [[nodiscard]] std::uint32_t hold_lines(const Wish& wish);
+  [[nodiscard]] std::string no_room_text(const Wish& wish) const;
+  void release_slots();
+
+  BoxState& box_;
+  JobId id_;
+  JobConfig config_;
+  LifePhase phase_{};
+  std::array<MemberState, kMaxPlaces> members_{};
+  Term term_{};   // told to the members
+  Term offer_{};  // forming: its row is published, nobody was told yet
+  std::uint64_t offer_version_ = 0;
+  GoneTerm gone_{};
+  jobs::LineRange slots_{};          // of its own
+  std::uint16_t slot_elements_ = 0;  // layout of `slots_`; 0: a ledger
+  SharedQuota quota_{};
+  std::uint32_t limit_ = kNoLimit;  // of the window, while a job of higher priority has what it gave
+  std::string shrunk_for_{};        // the name of that job
+  TimeNs running_since_ = 0;
+  TimeNs returning_since_ = kNever;  // fresh forming: first JOIN that reported a living generation
+  std::string reason_{};
+};
+
+}  // namespace tally::members
