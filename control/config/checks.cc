@@ -91,6 +91,21 @@ std::string path_of(const char* list, std::size_t index, const char* key) {
   return std::string(list) + "[" + std::to_string(index) + "]." + key;
 }
 
+void report_faults(Checking& c, std::size_t job, std::vector<members::JobFault> faults) {
+  const auto path = [&](const std::string& key) { return path_of("jobs", job, key.c_str()); };
+  const auto sound = [&](const std::string& key) { return c.places.sound(path(key)); };
+  for (members::JobFault& fault : faults) {
+    const bool taken = !fault.taken_by.empty();
+    if (!std::ranges::all_of(fault.keys, sound) || (taken && !sound(fault.taken_by))) continue;
+    const auto written =
+        std::ranges::find_if(fault.keys, [&](const std::string& key) { return c.places.written(path(key)); });
+    const std::string at = path(written == fault.keys.end() ? fault.keys.front() : *written);
+    if (taken)
+      fault.what += ": line " + std::to_string(c.places.of(path(fault.taken_by)).line) + " has it already";
+    c.report.error(c.places.of(at), at, {std::move(fault.what), std::move(fault.help)});
+  }
+}
+
 std::uint16_t most_elements(std::uint32_t mtu, bool ipv4) noexcept {
   const std::size_t headers =
       (ipv4 ? sizeof(Ipv4Header) : sizeof(Ipv6Header)) + sizeof(UdpHeader) + kHeaderBytes;

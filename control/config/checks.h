@@ -30,6 +30,9 @@ void check_sharing(Checking& checking);                   // slots_section.cc
 void check_slots(Checking& checking);                     // slots_section.cc
 void check_profile(Checking& checking);                   // dataplane_section.cc
 
+// Each at its first key that is in the file, if all its keys are sound.
+void report_faults(Checking& checking, std::size_t job, std::vector<members::JobFault> faults);
+
 // Most values of a packet in an IP packet of `mtu` bytes; 0 if not even the headers fit.
 [[nodiscard]] std::uint16_t most_elements(std::uint32_t mtu, bool ipv4) noexcept;
 // The largest IP packet of a session's clients, of `payload` bytes of values.

@@ -1,6 +1,6 @@
 #pragma once
 // The configuration of tallyd as plain data. The initialisers are the defaults: the reference, --dump-config
-// and the checks read them here. Ranges and meaning: the schema_*.cc of each section.
+// and the checks read them here. Ranges and meaning: the *_section.cc.
 
 #include <cstdint>
 #include <optional>

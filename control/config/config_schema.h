@@ -1,5 +1,5 @@
 #pragma once
-// The schema: each section of the YAML is a table of keys, written once in schema_*.cc. Reading with checks,
+// The schema: each section of the YAML is a table of keys, written once in *_section.cc. Reading with checks,
 // defaults, --dump-config, the reference and comparing all walk these tables.
 
 #include <algorithm>

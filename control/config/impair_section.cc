@@ -6,6 +6,7 @@
 #include "config/checks.h"
 #include "config/config_schema.h"
 #include "config/units.h"
+#include "text/text.h"
 
 namespace tally::config {
 namespace {
@@ -33,12 +34,12 @@ impair::PortImpairment impairment_of(const ImpairSection& section) noexcept {
 std::string faults_text(const impair::ImpairOptions& o) {
   std::string out;
   if (o.loss_ppm != 0) {
-    add(out, percent_text(o.loss_ppm) + " lost");
+    add(out, text::percent_text(o.loss_ppm) + " lost");
     if (o.burst > 1) out += " in bursts of " + std::to_string(o.burst);
   }
-  if (o.duplicate_ppm != 0) add(out, percent_text(o.duplicate_ppm) + " duplicated");
-  if (o.reorder_ppm != 0) add(out, percent_text(o.reorder_ppm) + " reordered");
-  if (o.corrupt_ppm != 0) add(out, percent_text(o.corrupt_ppm) + " corrupted");
+  if (o.duplicate_ppm != 0) add(out, text::percent_text(o.duplicate_ppm) + " duplicated");
+  if (o.reorder_ppm != 0) add(out, text::percent_text(o.reorder_ppm) + " reordered");
+  if (o.corrupt_ppm != 0) add(out, text::percent_text(o.corrupt_ppm) + " corrupted");
   if (o.delay != 0) {
     add(out, "delayed by " + duration_text(o.delay));
     if (o.jitter != 0) out += " +-" + duration_text(o.jitter);
@@ -157,7 +158,7 @@ void check_way(Checking& c, const std::string& impair, const char* way, const im
   if (bursts && o.loss_ppm > kept * o.burst) {
     c.report.error(
         c.places.of(burst), burst,
-        {"bursts of " + std::to_string(o.burst) + " are too short to lose " + percent_text(o.loss_ppm) +
+        {"bursts of " + std::to_string(o.burst) + " are too short to lose " + text::percent_text(o.loss_ppm) +
              ", even with one frame between them",
          "write at least " + std::to_string((o.loss_ppm + kept - 1) / kept) + ", or 1: no bursts"});
   }

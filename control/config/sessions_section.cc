@@ -120,50 +120,16 @@ bool sound_members(const Checking& c, std::size_t job) {
   return true;
 }
 
-void check_count(Checking& c, std::size_t index) {
+// A number that is written says the same.
+void check_workers(Checking& c, std::size_t index) {
   const JobSection& job = c.config.jobs[index];
-  const std::string path = path_of("jobs", index, "members");
   const std::size_t count = job.members.size();
-  const bool opaque = job.tsi == jobs::TsiRule::kOpaque && c.places.sound(path_of("jobs", index, "tsi"));
-  const std::size_t most = opaque ? jobs::kMaxOpaqueMembers : kMaxRanks;
-  if (count == 0) {
-    error_at(c, path, "the session has no members",
-             "add one for each client: members: [{rank: 0, mac: 02:00:00:00:00:01, ipv4: 10.0.0.11}]");
-  } else if (count > most) {
-    error_at(c, path,
-             "the session has " + std::to_string(count) + " members; at most " + std::to_string(most) +
-                 (opaque ? " can be told apart with tsi: opaque" : " work together"),
-             count <= kMaxRanks ? "write tsi: packet" : "remove the rest");
-  }
   const std::string workers = path_of("jobs", index, "workers");
   if (!c.places.written(workers) || !c.places.sound(workers) || job.workers == count) return;
   error_at(c, workers,
            "workers is " + std::to_string(job.workers) + ", and the session has " + std::to_string(count) +
                (count == 1 ? " member" : " members"),
            "leave workers out: members says how many there are");
-}
-
-// Each rank once, from 0 on. Only where each member stands for itself.
-void check_ranks(Checking& c, std::size_t index) {
-  const JobSection& job = c.config.jobs[index];
-  std::map<std::uint16_t, std::uint32_t> lines;
-  for (std::size_t m = 0; m < job.members.size(); ++m) {
-    const std::uint16_t rank = job.members[m].rank;
-    const std::string path = member_place(index, m) + ".rank";
-    const Position at = c.places.of(path);
-    const auto [first, is_new] = lines.emplace(rank, at.line);
-    if (!is_new) {
-      error_at(c, path,
-               "rank " + std::to_string(rank) + " is taken: line " + std::to_string(first->second) +
-                   " has it already",
-               "number the members from 0 on, each once");
-    } else if (rank >= job.members.size()) {
-      error_at(c, path,
-               "rank " + std::to_string(rank) + " of " + std::to_string(job.members.size()) +
-                   " members: their ranks are 0 to " + std::to_string(job.members.size() - 1),
-               "number the members from 0 on, each once");
-    }
-  }
 }
 
 void check_addresses(Checking& c, const MemberAt& at) {
@@ -238,9 +204,9 @@ void check_sessions(Checking& c) {
     const JobSection& job = c.config.jobs[i];
     if (!is_session(job) || !c.places.sound(path_of("jobs", i, "dialect"))) continue;
     check_mtu(c, i);
-    if (c.places.sound(path_of("jobs", i, "members"))) check_count(c, i);
+    report_faults(c, i, members::faults_of(member_session(job)));
+    if (c.places.sound(path_of("jobs", i, "members"))) check_workers(c, i);
     if (!sound_members(c, i)) continue;
-    check_ranks(c, i);
     std::map<Ipv4, std::uint32_t> addresses;
     for (std::size_t m = 0; m < job.members.size(); ++m) {
       const MemberAt at{job, job.members[m], member_place(i, m)};

@@ -124,16 +124,6 @@ std::string size_text(std::uint64_t bytes) { return with_unit(bytes, kSizes); }
 
 std::string duration_text(TimeNs duration) { return with_unit(duration, kTimes); }
 
-std::string percent_text(std::uint32_t ppm) {
-  std::string out = std::to_string(ppm / 10'000);
-  if (const std::uint32_t rest = ppm % 10'000; rest != 0) {
-    std::string digits = std::to_string(10'000 + rest).substr(1);
-    while (digits.ends_with('0')) digits.pop_back();
-    out.append(".").append(digits);
-  }
-  return out + "%";
-}
-
 std::string rough_size(std::uint64_t bytes) {
   constexpr std::uint64_t kMebi = 1ULL << 20U;
   if (bytes < kMebi) return std::to_string((bytes + 1023) / 1024) + " KiB";

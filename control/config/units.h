@@ -22,7 +22,6 @@ namespace tally::config {
 // In the largest unit that leaves a whole number.
 [[nodiscard]] std::string size_text(std::uint64_t bytes);
 [[nodiscard]] std::string duration_text(TimeNs duration);
-[[nodiscard]] std::string percent_text(std::uint32_t ppm);
 
 // For messages: in MiB with at most one digit behind the point, rounded up; below 1 MiB in KiB.
 [[nodiscard]] std::string rough_size(std::uint64_t bytes);

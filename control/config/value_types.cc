@@ -7,6 +7,7 @@
 #include "config/units.h"
 #include "members/job_config.h"
 #include "tally/wire.h"
+#include "text/text.h"
 
 namespace tally::config {
 namespace {
@@ -266,7 +267,7 @@ ValueType<TimeNs> time_between(TimeNs lowest, TimeNs highest) {
 }
 
 ValueType<std::uint32_t> percentage() {
-  return scalar_type<std::uint32_t>("a percentage from 0% to 100%", parse_percent, percent_text);
+  return scalar_type<std::uint32_t>("a percentage from 0% to 100%", parse_percent, text::percent_text);
 }
 
 ValueType<std::string> name_up_to(std::size_t longest) {

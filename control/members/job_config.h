@@ -15,7 +15,8 @@
 
 namespace tally::members {
 
-inline constexpr std::uint32_t kMinWindow = 16;
+// Limits of a job's keys; those of the wire are in include/tally. The configuration reads by them.
+inline constexpr std::uint32_t kMinWindow = 16;  // chunks
 inline constexpr std::uint32_t kMaxWindow = 16'384;
 inline constexpr std::uint16_t kMinElements = 16;
 inline constexpr std::uint8_t kMaxPriority = 254;
@@ -68,6 +69,20 @@ struct MembershipOptions {
   std::uint16_t shared_elements = 0;  // values that such an entry holds, a multiple of 16
 };
 
+// A rule between several keys that a configuration breaks although each value is in its range.
+struct JobFault {
+  // Those of the job that take part, as docs/configuration.md calls them; the first is the one to change.
+  std::vector<std::string> keys{};
+  std::string what{};
+  std::string help{};
+  std::string taken_by{};  // the key that has the first one's value already; mostly empty
+};
+
+// All such rules of one job, of values that are in their ranges. The configuration adds the places.
+[[nodiscard]] std::vector<JobFault> faults_of(const JobConfig& config);
+// What the job asks of the shared slots of the box.
+[[nodiscard]] std::vector<JobFault> faults_of(const JobConfig& config, const MembershipOptions& options);
+
 // What a job may be called.
 [[nodiscard]] Result<void> validate_name(const std::string& name);
 // The first rule broken, as a sentence for a person; `where` is the job's name or the option's.
@@ -97,6 +112,7 @@ struct SessionConfig {
   bool operator==(const SessionConfig&) const = default;
 };
 
+[[nodiscard]] std::vector<JobFault> faults_of(const SessionConfig& config);
 // The first rule broken, as a sentence for a person; `where` is the session's name.
 [[nodiscard]] Result<void> validate(const SessionConfig& config);
 [[nodiscard]] Result<void> validate(const SessionConfig& config, const MembershipOptions& options);

@@ -72,6 +72,16 @@ std::string fixed(double value, int digits) {
   return length > 0 ? std::string(text.data()) : std::string("?");
 }
 
+std::string percent_text(std::uint32_t ppm) {
+  std::string out = std::to_string(ppm / 10'000);
+  if (const std::uint32_t rest = ppm % 10'000; rest != 0) {
+    std::string digits = std::to_string(10'000 + rest).substr(1);
+    while (digits.ends_with('0')) digits.pop_back();
+    out.append(".").append(digits);
+  }
+  return out + "%";
+}
+
 std::string share_text(std::uint64_t part, std::uint64_t whole) {
   if (whole == 0) return "-";
   return fixed(100.0 * static_cast<double>(part) / static_cast<double>(whole), 1) + " %";

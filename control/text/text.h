@@ -36,6 +36,8 @@ class ColumnTable {
 [[nodiscard]] std::string fixed(double value, int digits);
 // part / whole with one digit behind the point, such as "12.5 %"; "-" if whole is 0.
 [[nodiscard]] std::string share_text(std::uint64_t part, std::uint64_t whole);
+// Parts per million with as many digits behind the point as they need: "12.5%".
+[[nodiscard]] std::string percent_text(std::uint32_t ppm);
 
 // How far a word is from the one that was meant; each caller decides how far is near.
 

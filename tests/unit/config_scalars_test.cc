@@ -12,6 +12,7 @@
 #include "config/units.h"
 #include "config/value_types.h"
 #include "config/yaml.h"
+#include "text/text.h"
 
 namespace tally {
 namespace {
@@ -67,10 +68,10 @@ TEST(ConfigUnits, TextsReadBackAsTheSameValue) {
     EXPECT_EQ(config::parse_duration(config::duration_text(value)), value);
   }
   for (std::uint32_t ppm = 0; ppm <= 1'000'000; ppm += 37)
-    EXPECT_EQ(config::parse_percent(config::percent_text(ppm)), ppm);
+    EXPECT_EQ(config::parse_percent(text::percent_text(ppm)), ppm);
   EXPECT_EQ(config::size_text(512ULL << 20U), "512MiB");
   EXPECT_EQ(config::duration_text(kSecond), "1s");
-  EXPECT_EQ(config::percent_text(12'500), "1.25%");
+  EXPECT_EQ(text::percent_text(12'500), "1.25%");
   EXPECT_EQ(config::rough_size(753'664), "736 KiB");
   EXPECT_EQ(config::rough_size((1U << 20U) + 1), "1.1 MiB");
   EXPECT_EQ(config::rough_size(5ULL << 20U), "5 MiB");

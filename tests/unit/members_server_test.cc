@@ -271,9 +271,9 @@ TEST(MembersServerConfig, ServersMustFitTheirKind) {
   EXPECT_THAT(error([](members::JobConfig& c) { c.server = ServerKind::kEmbedded; }),
               HasSubstr("servers is 16"));
   EXPECT_THAT(error([](members::JobConfig& c) { c.discipline = Discipline::kPool; }),
-              HasSubstr("none with pool"));
+              HasSubstr("the discipline pool has no server"));
   EXPECT_THAT(error([](members::JobConfig& c) { c.server = static_cast<ServerKind>(3); }),
-              HasSubstr("server must be"));
+              HasSubstr("server is 3; it must be 0 to 2"));
 }
 
 }  // namespace

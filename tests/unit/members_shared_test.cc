@@ -309,7 +309,7 @@ TEST(MembersShared, AJobThatTheBoxCannotServeIsNotDeclared) {
   EXPECT_THAT(refused(none, sharer_of(2, Discipline::kShared)), HasSubstr("no shared slots"));
   Bench small(shared_box(65'536, 10, 1, 256));
   EXPECT_THAT(refused(small, sharer_of(2, Discipline::kFcfs)),
-              HasSubstr("elements is 352; it must be at most the 256 of a shared slot"));
+              HasSubstr("352 elements do not fit a shared slot, which holds 256"));
   members::JobConfig fits = sharer_of(2, Discipline::kFcfs);
   fits.elements = 256;
   EXPECT_EQ(refused(small, fits), "");
@@ -343,11 +343,11 @@ TEST(MembersShared, AConfigurationThatContradictsItselfIsInvalid) {
   };
   EXPECT_EQ(late(kMillisecond, 2), "");
   EXPECT_EQ(late(0, 0, Discipline::kShared), "") << "off";
-  EXPECT_THAT(late(kSecond, 1, Discipline::kShared), HasSubstr("pool only"));
+  EXPECT_THAT(late(kSecond, 1, Discipline::kShared), HasSubstr("write off, or discipline: pool"));
   EXPECT_THAT(late(kMillisecond - 1, 1), HasSubstr("1 ms to 10 min"));
   EXPECT_THAT(late(600 * kSecond + 1, 1), HasSubstr("1 ms to 10 min"));
   EXPECT_THAT(late(kSecond, 0), HasSubstr("min"));
-  EXPECT_THAT(late(kSecond, 3), HasSubstr("1 to the 2 workers"));
+  EXPECT_THAT(late(kSecond, 3), HasSubstr("min is 3, and the job has 2 workers"));
 }
 
 TEST(MembersShared, ASharedRegionMustFitTheSlotMemory) {
