@@ -175,7 +175,7 @@ std::uint64_t publish_row(JobMembership& job, BoxState& box, const Term& term) {
     row->shared_slots = box.shared_slots();
     row->salt = term.salt;
     row->reserved = job.quota.reserved;
-    row->cap = job.quota.cap;
+    box.publisher.cap(job.id, job.quota.cap);
   }
   for (std::uint16_t r = 0; r < job.config.workers; ++r) {
     const std::uint32_t key = rank_key(term.generation(), Rank{r});
