@@ -28,7 +28,6 @@ jobs::Job job_of(Discipline discipline, std::uint16_t id) {
   job.slots.count = kLedger;
   job.server = ServerKind::kEmbedded;
   job.shared_slots = Scene::kChunks;
-  job.cap = Scene::kChunks;
   return job;
 }
 

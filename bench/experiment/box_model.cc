@@ -47,7 +47,9 @@ BoxModel::BoxModel(VirtualTime& time, Packets& packets, const Setting& setting, 
                                           .server = server_memory_};
   pipeline_ =
       std::make_unique<pipeline::Pipeline<pipeline::Fused>>(options, memory_, kernels::best_kernels());
-  table_ = std::make_shared<jobs::JobTable>();
+  const auto caps = std::make_shared<jobs::SharedCaps>();
+  caps->fill(setting.row.server_only ? 0 : slots);
+  table_ = std::make_shared<jobs::JobTable>(caps);
   for (const jobs::Job& row : rows) {
     rows_.push_back(std::make_shared<const jobs::Job>(row));
     table_ = table_->with(row.id, rows_.back());

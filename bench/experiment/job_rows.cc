@@ -33,7 +33,6 @@ JobSpec spec_of(const Setting& s, std::uint16_t job) {
   spec.decay = s.row.decay;
   spec.shared_slots = std::max(slots_of(s), 1U);
   spec.salt = mix64(s.seed * 4096 + job);
-  spec.cap = s.row.server_only ? 0 : spec.shared_slots;
   return spec;
 }
 

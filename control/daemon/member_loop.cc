@@ -107,7 +107,6 @@ bool MemberLoop::publish() {
     plane_.publish(std::move(*publication));
     any = true;
   }
-  if (any) news_ = published_;
   return any;
 }
 
@@ -118,18 +117,14 @@ void MemberLoop::rebalance(TimeNs now) {
   const auto demand = shares_.look(watch_.jobs());
   if (demand.empty()) return;
   engine_.rebalance(demand);
-  const std::uint64_t news = news_;
-  publish();
-  news_ = news;
 }
 
 bool MemberLoop::take_quiesced(TimeNs now) {
   const std::uint64_t adopted = plane_.adopted();
   if (adopted <= quiesced_) return false;
-  const bool news = quiesced_ < news_;
   quiesced_ = adopted;
   engine_.quiesced(adopted, now);
-  return news;
+  return true;
 }
 
 bool MemberLoop::send_answers(TimeNs now) {

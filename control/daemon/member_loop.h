@@ -63,7 +63,6 @@ class MemberLoop {
   TimeNs turned_;
   TimeNs rebalanced_ = 0;
   std::uint64_t published_ = 0;
-  std::uint64_t news_ = 0;  // the newest publication of more than caps
   std::uint64_t quiesced_ = 0;
   std::uint64_t unsent_ = 0;
   bool crowded_ = false;

@@ -88,13 +88,13 @@ std::optional<Outgoing> Outbox::next(std::span<std::byte> out) {
 }
 
 void Publisher::set(JobId id, std::shared_ptr<const jobs::Job> row) {
-  table_ = table_->with(id, std::move(row));
+  changed_[id] = std::move(row);
   dirty_ = true;
 }
 
 void Publisher::clear(JobId id) {
-  if (table_->row(id) == nullptr) return;
-  table_ = table_->with(id, nullptr);
+  if (table_->row(id) == nullptr && !changed_.contains(id)) return;
+  changed_[id] = nullptr;
   dirty_ = true;
 }
 
@@ -106,6 +106,7 @@ void Publisher::freed(const jobs::FreedLines& lines) {
 std::optional<jobs::Publication> Publisher::take() {
   if (!dirty_) return std::nullopt;
   dirty_ = false;
+  if (!changed_.empty()) table_ = table_->with(std::exchange(changed_, {}));
   return jobs::Publication{++version_, table_, std::exchange(freed_, {})};
 }
 

@@ -76,6 +76,9 @@ class Publisher {
  public:
   void set(JobId id, std::shared_ptr<const jobs::Job> row);
   void clear(JobId id);  // nothing to publish if the row is empty already
+  // The job's cap in the shared region: the cores see it soon, with no publication; with those of its rows
+  // that are published from now on at the latest.
+  void cap(JobId id, std::uint32_t entries) noexcept { (*caps_)[raw(id)] = entries; }
   void freed(const jobs::FreedLines& lines);
   void republish() noexcept { dirty_ = true; }
 
@@ -84,7 +87,9 @@ class Publisher {
   [[nodiscard]] std::optional<jobs::Publication> take();
 
  private:
-  std::shared_ptr<const jobs::JobTable> table_ = std::make_shared<const jobs::JobTable>();
+  std::shared_ptr<jobs::SharedCaps> caps_ = std::make_shared<jobs::SharedCaps>();
+  std::shared_ptr<const jobs::JobTable> table_ = std::make_shared<const jobs::JobTable>(caps_);  // as taken
+  jobs::ChangedRows changed_;  // since: a publication copies the table once
   std::vector<jobs::FreedLines> freed_;
   std::uint64_t version_ = 0;
   bool dirty_ = true;  // the empty table is published too: cores always have one

@@ -176,7 +176,7 @@ std::uint64_t NativeLife::publish_row(const Term& term) {
     row->shared_slots = box_.shared_slots();
     row->salt = term.salt;
     row->reserved = quota_.reserved;
-    row->cap = quota_.cap;
+    box_.publisher.cap(id_, quota_.cap);
   }
   for (std::uint16_t r = 0; r < config_.workers; ++r) {
     const std::uint32_t key = rank_key(term.generation(), Rank{r});

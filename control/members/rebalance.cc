@@ -7,14 +7,6 @@
 namespace tally::members {
 namespace {
 
-// A publication for each entry that comes and goes would be noise. The limit itself is always given, so that
-// a job alone has all it may have.
-bool worth_a_publication(const SharedQuota& quota, std::uint32_t cap) noexcept {
-  if (cap == quota.limit) return quota.cap != cap;
-  const std::uint32_t change = cap > quota.cap ? cap - quota.cap : quota.cap - cap;
-  return change > std::max(quota.cap / 16, 1U);
-}
-
 std::uint32_t wanted_by(JobId job, std::span<const SharedDemand> demand) {
   const auto named =
       std::find_if(demand.begin(), demand.end(), [job](const auto& d) { return d.job == job; });
@@ -44,11 +36,12 @@ void rebalance_shared(BoxState& box, std::span<const SharedDemand> demand) {
         {job.config().quota.weight, job.quota().reserved, job.quota().limit, wanted_by(job.id(), demand)});
   }
   for (std::uint8_t rank = 0; rank <= class_of(kMaxPriority); ++rank) {
+    const auto in_class = [rank](const NativeLife* job) { return class_of(job->config().priority) == rank; };
+    if (std::none_of(jobs.begin(), jobs.end(), in_class)) continue;
     const auto caps = divide(seen_by(rank, jobs, sharers), box.options.shared_entries);
     for (std::size_t i = 0; i < jobs.size(); ++i) {
-      NativeLife& job = *jobs[i];
-      if (class_of(job.config().priority) != rank || !worth_a_publication(job.quota(), caps[i])) continue;
-      job.give_cap(caps[i]);
+      if (!in_class(jobs[i])) continue;
+      jobs[i]->give_cap(caps[i]);
     }
   }
 }

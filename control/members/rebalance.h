@@ -11,8 +11,8 @@
 
 namespace tally::members {
 
-// Publishes the rows of the jobs whose cap changed by more than a little. Jobs that are not named want
-// nothing; names of jobs that do not run or do not share slots are passed over.
+// Sets them, with no publication. Jobs that are not named want nothing; names of jobs that do not run or do
+// not share slots are passed over.
 void rebalance_shared(BoxState& box, std::span<const SharedDemand> demand);
 
 // Weighted max-min division of the shared slots by demand (scheduling.md, Quota). Pure.
@@ -30,7 +30,7 @@ struct Sharer {
 };
 
 // Each one's cap: what it would get of `entries` if it asked for everything while the others ask for their
-// demand. So what nobody wants is free for whoever comes to want it, and nobody waits for a publication to
+// demand. So what nobody wants is free for whoever comes to want it, and nobody waits for control to
 // take what lies idle. At least 1 and `reserved`, at most `limit`; rounded up, as a slot too few would idle.
 [[nodiscard]] std::vector<std::uint32_t> divide(std::span<const Sharer> sharers, std::uint32_t entries);
 

@@ -153,7 +153,7 @@ void NativeLife::grow(TimeNs now) {
 
 void NativeLife::give_cap(std::uint32_t cap) {
   quota_.cap = cap;
-  publish_row(term_);
+  box_.publisher.cap(id_, cap);
 }
 
 namespace {

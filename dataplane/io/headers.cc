@@ -7,12 +7,20 @@
 #include "pipeline/reply.h"
 
 namespace tally::io {
-JobHeaders::JobHeaders(const jobs::Job& job, const jobs::Box& box) : one_frame(job.leaders != 0) {
+JobHeaders::JobHeaders(const jobs::Job& job, const jobs::Box& box, const JobHeaders* before,
+                       const jobs::Job* job_before)
+    : one_frame(job.leaders != 0) {
+  // Beside the binding and the box a template depends on the dialect.
+  const std::uint32_t kept =
+      job_before != nullptr && job_before->session.has_value() == job.session.has_value() ? job_before->world
+                                                                                          : 0;
   for (std::uint32_t r = 0; r < job.world; ++r) {
     const jobs::Binding& to = job.ranks[r].binding;
-    members[r] = {
-        job.session ? pipeline::HeaderTemplate(to, box, to.udp_port, 0) : pipeline::HeaderTemplate(to, box),
-        to.port};
+    if (r < kept && job_before->ranks[r].binding == to) {
+      members[r] = before->members[r];
+    } else {
+      members[r] = {job.session ? pipeline::HeaderTemplate(to, box, to.udp_port, 0) : pipeline::HeaderTemplate(to, box), to.port};
+    }
     ipv6 |= members[r].header.ipv6();
     member_ports |= bit_of_port(to.port);
   }
@@ -37,8 +45,9 @@ HeaderTable::HeaderTable(const jobs::JobTable& table, const jobs::Box& box, cons
   for (std::uint32_t id = 0; id <= kMaxJobs; ++id) {
     const jobs::Job* const job = table.row(static_cast<JobId>(id));
     if (job == nullptr) continue;
-    const bool same = table_before != nullptr && table_before->row(job->id) == job;
-    rows_[id] = same ? before->rows_[id] : std::make_shared<const JobHeaders>(*job, box);
+    const jobs::Job* const was = table_before != nullptr ? table_before->row(job->id) : nullptr;
+    const JobHeaders* const had = was != nullptr ? before->rows_[id].get() : nullptr;
+    rows_[id] = was == job ? before->rows_[id] : std::make_shared<const JobHeaders>(*job, box, had, was);
   }
 }
 

@@ -30,7 +30,9 @@ constexpr std::uint64_t bit_of_port(PortIndex port) noexcept {
 }
 
 struct JobHeaders {
-  JobHeaders(const jobs::Job& job, const jobs::Box& box);
+  // before: of job_before, which this job replaces; a member that is where it was keeps its template.
+  JobHeaders(const jobs::Job& job, const jobs::Box& box, const JobHeaders* before = nullptr,
+             const jobs::Job* job_before = nullptr);
 
   bool ipv6 = false;       // some header of members or groups needs the payload's sum
   bool one_frame = false;  // multicast: the frames to all leaders are the same bytes
@@ -45,7 +47,8 @@ struct JobHeaders {
 // By job id, beside a job table.
 class HeaderTable {
  public:
-  // Of `table`; takes over what `before`, the headers of `table_before`, has of rows that did not change.
+  // Of `table`; takes over what `before`, the headers of `table_before`, has of rows and of members that did
+  // not change: a template costs more than all else that a publication does for a member.
   HeaderTable(const jobs::JobTable& table, const jobs::Box& box, const HeaderTable* before,
               const jobs::JobTable* table_before);
 

@@ -6,8 +6,10 @@
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "jobs/binding.h"
@@ -15,6 +17,7 @@
 #include "tally/discipline.h"
 #include "tally/ids.h"
 #include "tally/mix64.h"
+#include "tally/one_writer.h"
 #include "tally/wire.h"
 
 namespace tally::jobs {
@@ -64,10 +67,9 @@ struct Job {
   LineRange slots;
   std::uint32_t shared_slots = 0;  // entries of the shared region on all cores together
   std::uint64_t salt = 0;          // of the disciplines by hash, new with every epoch
-  // Quota in the shared region, entries of one core. Claims stop at cap; what a job holds up to `reserved` is
-  // taken by nobody while it is in use (scheduling.md).
+  // Quota in the shared region, entries of one core: what a job holds up to this is taken by nobody while it
+  // is in use (scheduling.md). Claims stop at JobTable::cap().
   std::uint32_t reserved = 0;
-  std::uint32_t cap = 0;
   std::array<Member, kMaxRanks> ranks{};
   std::uint8_t servers = 0;                        // external ones, 1..kMaxServers; 0: none
   std::array<Member, kMaxServers> server_ranks{};  // by server_index(); keys 0
@@ -101,10 +103,24 @@ constexpr std::uint32_t pool_lines(std::uint32_t window, std::uint32_t shards,
   return pool_entries(window, shards) * entry_lines(elements);
 }
 
-// Immutable once published. Rows of jobs that are not running are empty: their packets are Drop(job) and
-// answered by REJECT. Sessions are rows apart: no native packet finds them, whatever job id it says.
+// By job id, the most entries of the shared region that a job may hold on one core: what changes every 50 ms,
+// and so lies beside the rows. Written by control at any time, read by the cores with relaxed loads: a new
+// cap is seen late, and by one core before another. No sum depends on it. It only says whether a contribution
+// that finds no entry of its chunk may take one or goes to the server, which counts each rank once as an
+// entry does; a packet reads it once. What control wrote before it published a row, whoever adopts the row
+// sees, or something newer: publishing is a release, adopting an acquire.
+using SharedCaps = std::array<OneWriter<std::uint32_t>, kMaxJobs + 1>;
+
+// Rows to be replaced; nullptr clears one.
+using ChangedRows = std::map<JobId, std::shared_ptr<const Job>>;
+
+// Immutable once published, but for the caps. Rows of jobs that are not running are empty: their packets are
+// Drop(job) and answered by REJECT. Sessions are rows apart: no native packet finds them, whatever job id it
+// says.
 class JobTable {
  public:
+  // Empty. caps: those of all tables made from this one, which keep them alive. Without: nobody has one.
+  explicit JobTable(std::shared_ptr<const SharedCaps> caps);
   JobTable();
   JobTable(const JobTable&);
   JobTable& operator=(const JobTable&) = delete;
@@ -119,15 +135,20 @@ class JobTable {
     const Job* const native = find(id);
     return native != nullptr || raw(id) > kMaxJobs ? native : sessions_[raw(id)].get();
   }
+  [[nodiscard]] std::uint32_t cap(JobId id) const noexcept { return (*caps_)[raw(id)]; }
   // Whose packets these are; an empty job: nobody's.
   [[nodiscard]] SessionMember member(const SessionSender& sender) const noexcept {
     return senders_.find(sender);
   }
-  // The copy with one row replaced; nullptr clears it. Cold path. No other session has a member with a
-  // sender of `job`.
-  [[nodiscard]] std::shared_ptr<const JobTable> with(JobId id, std::shared_ptr<const Job> job) const;
+  // The copy with these rows replaced; its cost is that of 2,000 pointers, however many rows are. No two
+  // sessions have a sender in common then.
+  [[nodiscard]] std::shared_ptr<const JobTable> with(const ChangedRows& changed) const;
+  [[nodiscard]] std::shared_ptr<const JobTable> with(JobId id, std::shared_ptr<const Job> job) const {
+    return with(ChangedRows{{id, std::move(job)}});
+  }
 
  private:
+  std::shared_ptr<const SharedCaps> caps_;
   std::array<std::shared_ptr<const Job>, kMaxJobs + 1> rows_{};
   std::array<std::shared_ptr<const Job>, kMaxJobs + 1> sessions_{};
   SessionSenders senders_;

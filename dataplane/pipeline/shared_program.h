@@ -142,7 +142,7 @@ class SharedProgram {
       return {.verdict = Verdict::kComplete, .fresh = true};
     }
     JobState& state = states_[raw(job.id)];
-    const bool below_cap = state.occupancy < job.cap;
+    const bool below_cap = state.occupancy < table_.cap(job.id);
     if (by_hash(job.discipline)) return by_slot(job, state, p, why, below_cap);
 
     // Most packets find their entry, and need not know what the server has.

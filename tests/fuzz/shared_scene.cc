@@ -53,7 +53,7 @@ void SharedScene::join(std::uint16_t index, std::uint8_t how) {
   spec.discipline = kKinds[how >> 3 & 3];
   spec.decay = static_cast<Decay>(last_epoch_ % 3);
   spec.reserved = (how & 0x20) != 0 ? 1 : 0;
-  if ((how & 0x40) != 0) spec.cap = 1;
+  (*caps_)[spec.id] = (how & 0x40) != 0 ? 1 : region_.entries;
   spec.shared_slots = region_.entries;
   spec.salt = last_epoch_;
   if (last_epoch_ % 3 == 0) spec.servers = 2;
@@ -114,7 +114,7 @@ pipeline::Outcome SharedScene::pass(const jobs::Job& row, const jobs::Binding& f
   if (x.verdict != Verdict::kDrop) TALLY_CHECK(same_bytes(f.buffer(), s.buffer()), "same bytes leave");
   TALLY_CHECK(fused_.counters(row.id).packets() + fused_.counters(JobId{0}).packets() == counted + 1,
               "one counter for each packet");
-  TALLY_CHECK(state.occupancy <= std::max(held, row.cap), "occupancy never rises at the cap");
+  TALLY_CHECK(state.occupancy <= std::max(held, table_->cap(row.id)), "occupancy never rises at the cap");
   check_result(x);
   while (fused_.events().pop()) TALLY_CHECK(staged_.events().pop().has_value(), "same events");
   if (x.server != pipeline::kNoServer) depart(x);

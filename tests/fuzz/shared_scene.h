@@ -84,7 +84,8 @@ class SharedScene {
   std::uint64_t received_ = 0;
   std::array<std::uint32_t, kSharedJobs + 1> filling_{};  // check_state's count
   std::map<std::uint32_t, std::uint64_t> members_;        // of every epoch there ever was
-  std::shared_ptr<const jobs::JobTable> table_ = std::make_shared<jobs::JobTable>();
+  std::shared_ptr<jobs::SharedCaps> caps_ = std::make_shared<jobs::SharedCaps>();
+  std::shared_ptr<const jobs::JobTable> table_ = std::make_shared<jobs::JobTable>(caps_);
   std::uint32_t last_epoch_ = 0x7000;
   TimeNs now_ = kSecond;
 };

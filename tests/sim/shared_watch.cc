@@ -33,10 +33,10 @@ void SharedWatch::look_at(P& pipeline, const jobs::JobTable& table, const std::o
   }
   for (auto& [id, before] : occupancy_) {
     const std::uint32_t now = pipeline.state(JobId{id}).occupancy;
-    const jobs::Job* const job = table.find(JobId{id});
-    if (now > before && job != nullptr && before >= job->cap)
+    const std::uint32_t cap = table.cap(JobId{id});
+    if (now > before && table.find(JobId{id}) != nullptr && before >= cap)
       alarm("invariant 4: job " + std::to_string(id) + " rose from " + std::to_string(before) +
-            " entries and its cap is " + std::to_string(job->cap));
+            " entries and its cap is " + std::to_string(cap));
     before = now;
   }
   if (arrival && arrival->job->discipline == Discipline::kShared) remember(*arrival);

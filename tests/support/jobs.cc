@@ -48,7 +48,6 @@ jobs::Job make_job(const JobSpec& spec) {
   job.stragglers = spec.stragglers;
   job.max_priority = spec.max_priority;
   job.reserved = spec.reserved;
-  job.cap = spec.cap;
   job.shared_slots = spec.shared_slots;
   job.salt = spec.salt;
   job.slots = {spec.first_line, own_lines(job)};

@@ -25,7 +25,7 @@ struct JobSpec {
   Decay decay = Decay::kSilence;
   std::uint8_t max_priority = 254;
   std::uint32_t reserved = 0;
-  std::uint32_t cap = 0xFFFF'FFFF;
+  std::uint32_t cap = 0xFFFF'FFFF;  // for who publishes the row: it lies beside it
   std::uint32_t shared_slots = 0;
   jobs::Stragglers stragglers{};
   std::uint64_t salt = 0;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
 #include <vector>
 
@@ -242,6 +243,47 @@ TEST(HeaderTable, KeepsTheHeadersOfRowsThatDidNotChange) {
   const io::HeaderTable now(*after, kBox, &old, before.get());
   EXPECT_EQ(&now.of(*first), &old.of(*first));
   EXPECT_NE(&now.of(*renewed), &old.of(*second));
+}
+
+// Made with another box's addresses, a template tells whether it was made at all.
+TEST(HeaderTable, AnUnchangedMembersHeadersAreKept) {
+  auto row = make_job({.world = 3});
+  const auto was = std::make_shared<const jobs::Job>(row);
+  row.epoch = Epoch{7};
+  row.ranks[1].binding.udp_port = 4'321;
+  const auto is = std::make_shared<const jobs::Job>(row);
+  const auto before = jobs::JobTable().with(row.id, was);
+  const auto after = before->with(row.id, is);
+  jobs::Box elsewhere = kBox;
+  elsewhere.ipv4 = {10, 9, 9, 9};
+  const io::HeaderTable old(*before, kBox, nullptr, nullptr);
+  const io::HeaderTable now(*after, elsewhere, &old, before.get());
+  const auto written = [](const io::Receiver& to) {
+    std::vector<std::byte> bytes(to.header.bytes());
+    to.header.write(bytes.data(), kBasePort, 64, 0);
+    return bytes;
+  };
+  for (const std::uint32_t rank : {0U, 2U})
+    EXPECT_EQ(written(now.of(*is).members[rank]), written(old.of(*was).members[rank])) << "rank " << rank;
+  EXPECT_EQ(written(now.of(*is).members[1]), written(io::JobHeaders(*is, elsewhere).members[1]));
+}
+
+// What a template is for follows from the dialect too: a session's frames have another source port, and may
+// be fragmented.
+TEST(HeaderTable, ASessionKeepsNoHeadersOfANativeJob) {
+  auto row = make_job({.world = 2});
+  const auto native = std::make_shared<const jobs::Job>(row);
+  row.session = jobs::Session{};
+  const auto session = std::make_shared<const jobs::Job>(row);
+  const auto before = jobs::JobTable().with(row.id, native);
+  const auto after = before->with(row.id, session);
+  const io::HeaderTable old(*before, kBox, nullptr, nullptr);
+  const io::HeaderTable now(*after, kBox, &old, before.get());
+  std::array<std::byte, 42> got{};
+  std::array<std::byte, 42> expected{};
+  now.of(*session).members[0].header.write(got.data(), 0, 64, 0);
+  io::JobHeaders(*session, kBox).members[0].header.write(expected.data(), 0, 64, 0);
+  EXPECT_EQ(got, expected);
 }
 
 }  // namespace

@@ -217,7 +217,7 @@ struct Life {
       ASSERT_LE(row->slots.first + row->slots.count, bench.options.slot_lines);
       reserved += row->reserved;
       ASSERT_LE(reserved, bench.options.shared_entries);
-      ASSERT_TRUE(!shares_slots(row->discipline) || row->cap >= std::max(row->reserved, 1U));
+      ASSERT_TRUE(!shares_slots(row->discipline) || bench.table->cap(s.id) >= std::max(row->reserved, 1U));
       for (const auto& other : ranges) {
         ASSERT_TRUE(row->slots.first >= other.first + other.count ||
                     other.first >= row->slots.first + row->slots.count);

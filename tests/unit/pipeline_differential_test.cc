@@ -102,6 +102,11 @@ class Pair {
     world_.publish(which, with_new_epoch(rng, old));
     adopt();
   }
+  // As control does it: with no publication, between two packets.
+  void change_cap(Rng& rng) {
+    const jobs::Job& job = world_.jobs[rng.below(world_.jobs.size())];
+    (*world_.caps)[raw(job.id)] = static_cast<std::uint32_t>(rng.below(8));
+  }
   // The job goes, and comes back in another epoch.
   void leave(Rng& rng) {
     const auto which = rng.below(world_.jobs.size());
@@ -252,6 +257,7 @@ void run(std::uint64_t seed, int packets, bool mixed, Coverage* coverage = nullp
     if (!mixed) continue;
     if (rng.chance(0.005)) pair.change_epoch(rng);
     if (rng.chance(0.002)) pair.leave(rng);
+    if (rng.chance(0.02)) pair.change_cap(rng);
     if (i % 64 == 0) pair.expect_same_state();
   }
   pair.expect_same_state();

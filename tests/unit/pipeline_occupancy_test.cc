@@ -24,6 +24,7 @@ class Occupancy : public SharedCore<pipeline::Fused> {
     if (rows_[id]) release_ledger(id);
     rows_[id] = kinds_[id][rng_.below(kKinds)];
     rows_[id]->epoch = Epoch{++last_epoch_};
+    cap(*rows_[id], static_cast<std::uint32_t>(rng_.chance(0.5) ? kEntries : 4));
     adopt(table_->with(JobId{id}, std::make_shared<const jobs::Job>(*rows_[id])));
   }
   void release_ledger(std::uint16_t id) {
@@ -44,7 +45,6 @@ class Occupancy : public SharedCore<pipeline::Fused> {
                                         .first_line = (id - 1U) * 64,
                                         .discipline = kDisciplines[kind % 3],
                                         .reserved = kind / 3,
-                                        .cap = kind < 3 ? kEntries : 4,
                                         .shared_slots = kEntries});
         kinds_[id].push_back(job);
       }
@@ -53,12 +53,13 @@ class Occupancy : public SharedCore<pipeline::Fused> {
   void contribute(std::uint16_t id) {
     const jobs::Job& job = *rows_[id];
     const auto rank = static_cast<std::uint32_t>(rng_.below(2));
-    const auto cap = std::max(job.cap, occupancy(job));
+    if (rng_.chance(0.1)) cap(job, static_cast<std::uint32_t>(rng_.below(kEntries)));  // and no new row
+    const auto most = std::max(table_->cap(job.id), occupancy(job));
     send(job, rank, Chunk{static_cast<std::uint32_t>(rng_.below(8))},
          {.priority = static_cast<std::uint8_t>(rng_.below(255)),
           .flags = static_cast<std::uint8_t>(rng_.chance(0.05) ? kFlagDirect : 0),
           .corrupt = rng_.chance(0.01)});
-    ASSERT_LE(occupancy(job), cap) << "rose at the cap";
+    ASSERT_LE(occupancy(job), most) << "rose at the cap";
   }
   // All jobs here have two ranks.
   void check() {

@@ -90,6 +90,7 @@ RandomWorld random_world(Rng& rng, bool mixed) {
     spec.first_line = w.lines;
     spec.shared_slots = entries * spec.shards;
     w.jobs.push_back(make_job(spec));
+    (*w.caps)[id] = spec.cap;
     w.lines += w.jobs.back().slots.count;
     w.table = w.table->with(JobId{id}, std::make_shared<const jobs::Job>(w.jobs.back()));
     elements = std::max(elements, spec.elements);

@@ -16,7 +16,8 @@ namespace tally {
 struct RandomWorld {
   std::vector<jobs::Job> jobs;
   std::vector<std::uint32_t> front;  // of each job: the chunk that its workers have reached
-  std::shared_ptr<const jobs::JobTable> table = std::make_shared<jobs::JobTable>();
+  std::shared_ptr<jobs::SharedCaps> caps = std::make_shared<jobs::SharedCaps>();
+  std::shared_ptr<const jobs::JobTable> table = std::make_shared<jobs::JobTable>(caps);
   std::uint32_t lines = 0;
   jobs::SharedRegion shared;  // a small one: nearly every chunk is in somebody's way
   std::uint32_t server_lines = 0;

@@ -53,6 +53,7 @@ class SharedCore : public testing::Test {
     spec.first_line = (spec.id - 1U) * 64;
     spec.shared_slots = region_.entries;
     const jobs::Job job = make_job(spec);
+    cap(job, spec.cap);
     adopt(table_->with(job.id, std::make_shared<const jobs::Job>(job)));
     members_[raw(job.epoch)] = job.members;
     return job;
@@ -61,6 +62,7 @@ class SharedCore : public testing::Test {
     spec.discipline = Discipline::kShared;
     return publish(spec);
   }
+  void cap(const jobs::Job& job, std::uint32_t entries) { (*caps_)[raw(job.id)] = entries; }
   void remove(const jobs::Job& job) { adopt(table_->with(job.id, nullptr)); }
   void adopt(std::shared_ptr<const jobs::JobTable> next) {
     pipeline_->adopt(next.get());
@@ -148,7 +150,8 @@ class SharedCore : public testing::Test {
   std::unique_ptr<SlotMemory> memory_;
   std::unique_ptr<SlotMemory> server_;
   std::unique_ptr<pipeline::Pipeline<Exec>> pipeline_;
-  std::shared_ptr<const jobs::JobTable> table_ = std::make_shared<jobs::JobTable>();
+  std::shared_ptr<jobs::SharedCaps> caps_ = std::make_shared<jobs::SharedCaps>();
+  std::shared_ptr<const jobs::JobTable> table_ = std::make_shared<jobs::JobTable>(caps_);
   std::map<std::uint32_t, std::uint64_t> members_;  // of each epoch there ever was
   std::optional<ReceivedFrame> frame_;
   Bytes swept_;
