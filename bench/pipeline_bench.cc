@@ -3,7 +3,7 @@
 
 #include <cstdio>
 
-#include "bench_job.h"
+#include "contributions.h"
 #include "harness.h"
 #include "pipeline/fused.h"
 #include "pipeline/staged.h"

@@ -1,10 +1,9 @@
 #include "shared_packets.h"
 
 #include <algorithm>
-#include <cstring>
+#include <span>
 
 #include "harness.h"
-#include "tally/be.h"
 
 namespace tally::bench {
 namespace {
@@ -58,10 +57,8 @@ SharedPackets::SharedPackets(Discipline discipline, const kernels::Kernels& kern
   for (Sender& sender : senders_) {
     for (std::uint32_t i = 0; i < kJobFrames; ++i, next += kFrameLines) {
       sender.frames.push_back(reinterpret_cast<std::byte*>(next));
-      for (std::uint32_t k = 0; k < kElements; ++k) {
-        const Be value{static_cast<std::int32_t>(mix64(random++) & 0xFFF)};
-        std::memcpy(sender.frames.back() + FrameRing::kValuesOffset + 4 * k, &value, sizeof value);
-      }
+      write_values(sender.frames.back() + FrameRing::kValuesOffset, kElements,
+                   [&random](std::size_t) { return static_cast<std::int32_t>(mix64(random++) & 0xFFF); });
     }
   }
 }
@@ -82,9 +79,11 @@ void SharedPackets::publish() {
 
 void SharedPackets::write_headers(const Sender& sender) {
   for (std::uint16_t rank = 0; rank < kWorld; ++rank) {
+    const MemberFrames frames(sender.job, rank, job_box());
     for (std::uint32_t c = 0; c < kChunks; ++c) {
       std::byte* const at = frame(sender, rank, c);
-      write_contribution(at, sender.job, job_box(), rank, Chunk{first_ + c}, sums(at), kElements, kernels_);
+      frames.write(std::span<std::byte, MemberFrames::kHeaders>(at, MemberFrames::kHeaders),
+                   Chunk{first_ + c}, sums(at), kernels_);
     }
   }
 }

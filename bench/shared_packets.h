@@ -10,7 +10,7 @@
 #include <memory>
 #include <vector>
 
-#include "bench_job.h"
+#include "contributions.h"
 #include "frame_ring.h"
 #include "pipeline/burst.h"
 #include "pipeline/fused.h"

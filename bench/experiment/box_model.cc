@@ -34,7 +34,7 @@ std::uint32_t shared_slots(const std::vector<jobs::Job>& rows) {
 
 }  // namespace
 
-BoxModel::BoxModel(VirtualTime& time, Packets& packets, const Setting& setting, TimeNs round_trip,
+BoxModel::BoxModel(sim::Schedule& time, Packets& packets, const Setting& setting, TimeNs round_trip,
                    const std::vector<jobs::Job>& rows)
     : time_(time), packets_(packets), setting_(setting), round_trip_(round_trip) {
   const std::uint32_t slots = shared_slots(rows);

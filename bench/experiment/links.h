@@ -6,7 +6,7 @@
 
 #include "chance.h"
 #include "packets.h"
-#include "virtual_time.h"
+#include "schedule.h"
 
 namespace tally::experiment {
 
@@ -22,7 +22,7 @@ struct LinkModel {
 
 class Link {
  public:
-  Link(VirtualTime& time, Packets& packets, const Chance& chance, const LinkModel& model, Actor& to,
+  Link(sim::Schedule& time, Packets& packets, const Chance& chance, const LinkModel& model, sim::Actor& to,
        std::uint32_t what)
       : time_(time), packets_(packets), chance_(chance), model_(model), to_(to), what_(what) {}
 
@@ -50,11 +50,11 @@ class Link {
   [[nodiscard]] std::uint64_t lost() const noexcept { return lost_; }
 
  private:
-  VirtualTime& time_;
+  sim::Schedule& time_;
   Packets& packets_;
   const Chance& chance_;
   LinkModel model_;
-  Actor& to_;
+  sim::Actor& to_;
   std::uint32_t what_;
   double free_ = 0;
   TimeNs last_ = 0;

@@ -10,7 +10,7 @@
 
 namespace tally::experiment {
 
-ServerHost::ServerHost(VirtualTime& time, Packets& packets, const std::vector<const jobs::Job*>& jobs,
+ServerHost::ServerHost(sim::Schedule& time, Packets& packets, const std::vector<const jobs::Job*>& jobs,
                        GapRepair* gaps)
     : time_(time), packets_(packets), gaps_(gaps) {
   constexpr std::size_t kStates = 8'192;

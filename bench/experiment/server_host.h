@@ -11,16 +11,17 @@
 #include "links.h"
 #include "packets.h"
 #include "ps/ps_engine.h"
-#include "virtual_time.h"
+#include "schedule.h"
 
 namespace tally::experiment {
 
-class ServerHost final : public Actor {
+class ServerHost final : public sim::Actor {
  public:
   enum Event : std::uint32_t { kReceive, kWake };
 
   // jobs: which it serves, all as their server 0. gaps: hears of what comes; may be nullptr.
-  ServerHost(VirtualTime& time, Packets& packets, const std::vector<const jobs::Job*>& jobs, GapRepair* gaps);
+  ServerHost(sim::Schedule& time, Packets& packets, const std::vector<const jobs::Job*>& jobs,
+             GapRepair* gaps);
   void connect(std::unique_ptr<Link> to_box) { to_box_ = std::move(to_box); }
   // JOINs and JOINEDs, without the network: the next JOIN, for the job at `index`; and its answer.
   [[nodiscard]] std::span<const std::byte> say_join();
@@ -35,7 +36,7 @@ class ServerHost final : public Actor {
  private:
   void service();
 
-  VirtualTime& time_;
+  sim::Schedule& time_;
   Packets& packets_;
   GapRepair* gaps_;
   std::vector<OuterHeaders> headers_;  // by job id

@@ -11,11 +11,11 @@
 
 namespace tally::experiment {
 
-class ServerLink final : public Actor {
+class ServerLink final : public sim::Actor {
  public:
   // bound: packets that wait at most; one that finds no place, or gives its own up, is dropped and counted.
-  ServerLink(VirtualTime& time, Packets& packets, const Chance& chance, const LinkModel& model,
-             std::uint32_t bound, Actor& host, std::uint32_t what)
+  ServerLink(sim::Schedule& time, Packets& packets, const Chance& chance, const LinkModel& model,
+             std::uint32_t bound, sim::Actor& host, std::uint32_t what)
       : time_(time),
         packets_(packets),
         model_(model),
@@ -55,7 +55,7 @@ class ServerLink final : public Actor {
     link_.send(id);
   }
 
-  VirtualTime& time_;
+  sim::Schedule& time_;
   Packets& packets_;
   LinkModel model_;
   Link link_;

@@ -33,7 +33,7 @@ constexpr std::uint32_t salt_of(std::uint32_t iteration, std::uint32_t bucket) n
 
 }  // namespace
 
-TrainingWorker::TrainingWorker(VirtualTime& time, Packets& packets, const Chance& chance,
+TrainingWorker::TrainingWorker(sim::Schedule& time, Packets& packets, const Chance& chance,
                                const Options& options)
     : time_(time),
       packets_(packets),

@@ -13,11 +13,11 @@
 #include "jobs/job_table.h"
 #include "links.h"
 #include "packets.h"
-#include "virtual_time.h"
+#include "schedule.h"
 
 namespace tally::experiment {
 
-class TrainingWorker final : public Actor {
+class TrainingWorker final : public sim::Actor {
  public:
   enum Event : std::uint32_t { kReceive, kWake, kIterate, kSubmit };
 
@@ -29,7 +29,7 @@ class TrainingWorker final : public Actor {
     double skew = 0;
     TimeNs rto_floor = engine::kAdaptiveRtoFloor;
   };
-  TrainingWorker(VirtualTime& time, Packets& packets, const Chance& chance, const Options& options);
+  TrainingWorker(sim::Schedule& time, Packets& packets, const Chance& chance, const Options& options);
 
   // Before the start: where its packets go.
   void connect(std::unique_ptr<Link> to_box) { to_box_ = std::move(to_box); }
@@ -56,7 +56,7 @@ class TrainingWorker final : public Actor {
   void check(const std::vector<std::int32_t>& values, std::uint32_t bucket);
   [[nodiscard]] TimeNs after(double u) const noexcept;
 
-  VirtualTime& time_;
+  sim::Schedule& time_;
   Packets& packets_;
   const Chance& chance_;
   Options options_;

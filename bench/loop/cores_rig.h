@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "bench_job.h"
+#include "contributions.h"
 #include "io/core_time.h"
 #include "io/data_plane.h"
 #include "memory_port.h"

@@ -2,10 +2,8 @@
 
 #include <algorithm>
 
-#include "engine/datagram.h"
 #include "l2/l2_headers.h"
 #include "pipeline/reply.h"
-#include "tally/mix64.h"
 
 namespace tally::bench {
 namespace {
@@ -46,17 +44,20 @@ std::size_t encapsulation_of(const dpdk_transport::WorkerAddress& from, std::uin
 ContributionWriter::ContributionWriter(const dpdk_transport::WorkerAddress& address, std::uint16_t vlan,
                                        const engine::Membership& membership, std::uint16_t rank,
                                        const LoadImages& images, const kernels::Kernels& kernels)
-    : udp_port_(address.udp_port), membership_(membership), images_(images), kernels_(kernels) {
-  header_.type = PacketType::kContribute;
-  header_.priority = membership.max_priority;
-  header_.job = Be{raw(membership.job)};
-  header_.rank = Be{rank};
-  header_.epoch = Be{raw(membership.epoch)};
-  header_.elements = Be{images.elements()};
-  header_.dtype = static_cast<std::uint8_t>(images.dtype());
-  header_.contributors = Be{bit_of(Rank{rank})};
-  header_.cookie = Be{raw(membership.cookie)};
-  header_.total = Be{images.total()};
+    : udp_port_(address.udp_port),
+      membership_(membership),
+      header_({.job = membership.job,
+               .rank = Rank{rank},
+               .epoch = membership.epoch,
+               .cookie = membership.cookie,
+               .key = membership.key,
+               .slots = membership.slot_map(),
+               .elements = images.elements(),
+               .total = images.total(),
+               .dtype = images.dtype(),
+               .priority = membership.max_priority}),
+      images_(images),
+      kernels_(kernels) {
   for (std::uint32_t shard = 0; shard < membership.shards; ++shard) {
     const auto to = static_cast<std::uint16_t>(kBasePort + shard);
     heads_.emplace_back(binding_of(address, vlan, membership.box_mac, to), box_of(address));
@@ -65,17 +66,10 @@ ContributionWriter::ContributionWriter(const dpdk_transport::WorkerAddress& addr
 
 void ContributionWriter::write(std::span<std::byte> frame, Chunk chunk, ImageIndex image,
                                bool again) const noexcept {
-  const kernels::Sums sums = images_.sums(image);
-  Header h = header_;
-  h.flags = again ? kFlagRetransmit : 0;
-  h.chunk = Be{raw(chunk)};
-  h.slot = Be{membership_.slot_of(chunk)};
-  h.exponent = images_.exponent(image);
-  h.sum1 = Be{sums.sum1 + keyed(membership_.key, chunk)};
-  h.sum2 = Be{sums.sum2};
   const io::HeaderTemplate& head = heads_[membership_.shard_of(chunk)];
   const std::span<std::byte> datagram = frame.subspan(head.bytes());
-  engine::seal(h, datagram.size() - kHeaderBytes, datagram, kernels_);
+  header_.write(datagram, chunk, images_.sums(image), images_.exponent(image), again ? kFlagRetransmit : 0,
+                kernels_);
   // Of the values it was made once: to read them all for each frame is slower than the box.
   const std::uint32_t sum =
       head.ipv6() ? l2::internet_sum(datagram.first(kHeaderBytes)) + images_.internet_sum(image) : 0;

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "contributions.h"
 #include "dpdk_transport/worker_address.h"
 #include "engine/worker_join.h"
 #include "io/headers.h"
@@ -34,7 +35,7 @@ class ContributionWriter {
  private:
   std::uint16_t udp_port_;
   engine::Membership membership_;
-  Header header_;
+  ContributionHeader header_;
   const LoadImages& images_;
   const kernels::Kernels& kernels_;
   std::vector<io::HeaderTemplate> heads_{};  // by shard, which differ in the port they are sent to

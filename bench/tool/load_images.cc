@@ -1,9 +1,7 @@
 #include "load_images.h"
 
-#include <cstring>
-
+#include "contributions.h"
 #include "l2/l2_headers.h"
-#include "tally/be.h"
 #include "tally/mix64.h"
 
 namespace tally::bench {
@@ -22,10 +20,8 @@ std::int8_t exponent_of(ImageIndex image) noexcept {
 
 LoadImages::LoadImages(std::uint16_t elements, Dtype dtype, const kernels::Kernels& kernels)
     : elements_(elements), dtype_(dtype), bytes_(std::size_t{kImages} * 4 * elements) {
-  for (std::size_t i = 0; i < std::size_t{kImages} * elements; ++i) {
-    const Be value{static_cast<std::int32_t>(mix64(i + 1) >> 39) - (1 << 24)};
-    std::memcpy(&bytes_[4 * i], &value, sizeof value);
-  }
+  write_values(bytes_.data(), std::size_t{kImages} * elements,
+               [](std::size_t i) { return static_cast<std::int32_t>(mix64(i + 1) >> 39) - (1 << 24); });
   for (ImageIndex image = 0; image < kImages; ++image)
     facts_.push_back({.sums = kernels.sums(values(image).data(), elements),
                       .internet = tally::l2::internet_sum(values(image)),

@@ -1,21 +1,12 @@
 // What the ledger believes of results.
 
 #include <algorithm>
-#include <cstring>
 
+#include "contributions.h"
 #include "load_ledger.h"
 #include "tally/mix64.h"
 
 namespace tally::bench {
-namespace {
-
-std::uint32_t value_at(const std::byte* values, std::size_t k) noexcept {
-  std::uint32_t big = 0;
-  std::memcpy(&big, values + 4 * k, sizeof big);
-  return __builtin_bswap32(big);
-}
-
-}  // namespace
 
 std::optional<std::uint64_t> ChunkLedger::chunk_of(Chunk number) const noexcept {
   const std::int64_t chunk =

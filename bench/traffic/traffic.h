@@ -6,12 +6,12 @@
 // header that lies there tells the sums of the values behind it. A buffer that carried a result carries it as
 // values from then on, so a wrong value would show as a wrong sum of the chunk it is contributed to.
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include "contributions.h"
 #include "jobs/binding.h"
 #include "jobs/job_table.h"
 #include "kernels/kernels.h"
@@ -27,7 +27,7 @@ struct ChunkShard {
 
 class Traffic {
  public:
-  static constexpr std::size_t kHeaders = 98;  // Ethernet, IPv4, UDP, ours
+  static constexpr std::size_t kHeaders = MemberFrames::kHeaders;
 
   // ports: rank r sends to and receives from port r mod ports. lossy: results may get lost on their way back.
   // shard: of bits 1 and more, `ports` are queues that frames arrive by, and all results leave by queue 0.
@@ -96,8 +96,8 @@ class Traffic {
   std::uint32_t frame_bytes_;
   std::uint64_t receivers_;  // bitmap: ranks, or ports with multicast
   std::vector<Sender> senders_;
-  std::array<std::array<std::byte, kHeaders>, kMaxRanks> templates_{};
-  std::vector<Expected> expected_;  // a power of two
+  std::vector<MemberFrames> frames_;  // by rank
+  std::vector<Expected> expected_;    // a power of two
   std::vector<std::uint32_t> samples_;
   std::uint64_t contributions_ = 0;
   std::uint64_t chunks_ = 0;

@@ -4,55 +4,18 @@
 #include <bit>
 #include <cstring>
 
-#include "pipeline/pool.h"
 #include "tally/mix64.h"
 #include "tally/net.h"
 
 namespace tally::bench {
 namespace {
 
-constexpr std::uint32_t kSkewChunks = 4;  // as FrameRing's
 constexpr std::size_t kDatagram = Traffic::kHeaders - kHeaderBytes;
 
 Header header_at(const std::byte* datagram) noexcept {
   Header h;
   std::memcpy(&h, datagram, sizeof h);
   return h;
-}
-
-std::uint32_t value_at(const std::byte* values, std::size_t k) noexcept {
-  std::uint32_t big = 0;
-  std::memcpy(&big, values + 4 * k, sizeof big);
-  return __builtin_bswap32(big);
-}
-
-// Everything that does not change from chunk to chunk.
-std::array<std::byte, Traffic::kHeaders> template_of(const jobs::Job& job, std::uint16_t rank,
-                                                     const jobs::Box& box) {
-  const jobs::Member& member = job.ranks[rank];
-  const auto udp_bytes = static_cast<std::uint16_t>(sizeof(UdpHeader) + kHeaderBytes + 4U * job.elements);
-  const EthernetHeader ethernet{box.mac, member.binding.mac, Be{kEtherIpv4}};
-  Ipv4Header ip;
-  ip.total_length = Be{static_cast<std::uint16_t>(sizeof ip + udp_bytes)};
-  std::memcpy(ip.source.data(), member.binding.address.data() + 12, 4);
-  ip.destination = box.ipv4;
-  const UdpHeader udp{Be{member.binding.udp_port}, Be{kBasePort}, Be{udp_bytes}, {}};
-  Header h;
-  h.type = PacketType::kContribute;
-  h.job = Be{raw(job.id)};
-  h.rank = Be{rank};
-  h.epoch = Be{raw(job.epoch)};
-  h.elements = Be{job.elements};
-  h.exponent = 3;
-  h.contributors = Be{bit_of(Rank{rank})};
-  h.cookie = Be{raw(member.cookie)};
-  h.total = Be{std::uint32_t{1'000'000}};
-  std::array<std::byte, Traffic::kHeaders> out{};
-  std::memcpy(out.data(), &ethernet, sizeof ethernet);
-  std::memcpy(out.data() + 14, &ip, sizeof ip);
-  std::memcpy(out.data() + 34, &udp, sizeof udp);
-  std::memcpy(out.data() + kDatagram, &h, sizeof h);
-  return out;
 }
 
 }  // namespace
@@ -72,7 +35,7 @@ Traffic::Traffic(const jobs::Job& job, const jobs::Box& box, const kernels::Kern
       samples_(kUnderWay / kSampleEvery * job.elements) {
   for (std::uint16_t r = 0; r < job.world; ++r) {
     senders_[r % ports].ranks.push_back(r);
-    templates_[r] = template_of(job, r, box);
+    frames_.emplace_back(job, r, box);
   }
 }
 
@@ -84,20 +47,12 @@ void Traffic::hold(std::uint64_t frames) {
 }
 
 void Traffic::paint(std::byte* frame, std::uint64_t seed) const noexcept {
-  Header h = header_at(frame + kDatagram);
-  if (h.type == PacketType::kProbe) return;  // painted and not used since
+  if (header_at(frame + kDatagram).type == PacketType::kProbe) return;  // painted and not used since
   std::byte* const values = frame + kHeaders;
-  for (std::uint32_t k = 0; k < job_.elements; ++k) {
-    const std::uint64_t random = mix64(seed * kMaxElements + k);
-    const Be value{static_cast<std::int32_t>(random & 0xFF) - 128};
-    std::memcpy(values + 4 * k, &value, sizeof value);
-  }
-  const kernels::Sums sums = kernels_.sums(values, job_.elements);
-  h = {};
-  h.type = PacketType::kProbe;
-  h.sum1 = Be{sums.sum1};
-  h.sum2 = Be{sums.sum2};
-  std::memcpy(frame + kDatagram, &h, sizeof h);
+  write_values(values, job_.elements, [seed](std::size_t k) {
+    return static_cast<std::int32_t>(mix64(seed * kMaxElements + k) & 0xFF) - 128;
+  });
+  write_sums(frame + kDatagram, kernels_.sums(values, job_.elements));
 }
 
 void Traffic::next_headers(std::size_t port, const std::byte* frame,
@@ -114,23 +69,9 @@ void Traffic::next_headers(std::size_t port, const std::byte* frame,
     }
   }
   const Chunk chunk{static_cast<std::uint32_t>(at) << shard_.bits | shard_.index};
-  const Header old = header_at(frame + kDatagram);
-  std::uint32_t plain = old.sum1.host();
-  if (old.type == PacketType::kResult) plain -= keyed(job_.key_sum, old.chunk_id());
-  if (old.type == PacketType::kContribute) plain -= keyed(job_.ranks[old.rank.host()].key, old.chunk_id());
-  expect(raw(chunk), rank, plain, old.sum2.host(), frame + kHeaders);
-
-  const std::array<std::byte, kHeaders>& fixed = templates_[rank];
-  std::memcpy(out.data(), fixed.data(), kHeaders);
-  Header h = header_at(fixed.data() + kDatagram);
-  h.chunk = Be{raw(chunk)};
-  h.slot = Be{raw(pipeline::Pool::slot_of(chunk, job_))};
-  h.sum1 = Be{plain + keyed(job_.ranks[rank].key, chunk)};
-  h.sum2 = old.sum2;
-  std::byte* const datagram = out.data() + kDatagram;
-  std::memcpy(datagram, &h, sizeof h);
-  h.check = Be{kernels_.crc32c(datagram, kCheckedBytes)};
-  std::memcpy(datagram + kCheckedBytes, &h.check, sizeof h.check);
+  const kernels::Sums plain = plain_sums(job_, header_at(frame + kDatagram));
+  expect(raw(chunk), rank, plain.sum1, plain.sum2, frame + kHeaders);
+  frames_[rank].write(out, chunk, plain, kernels_);
 }
 
 void Traffic::expect(std::uint32_t chunk, std::uint16_t rank, std::uint32_t sum1, std::uint32_t sum2,

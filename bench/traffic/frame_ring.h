@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "contributions.h"
 #include "jobs/binding.h"
 #include "jobs/job_table.h"
 #include "jobs/layout.h"
@@ -13,11 +14,6 @@
 #include "pipeline/frame.h"
 
 namespace tally::bench {
-
-// The headers of a contribution, 98 bytes, in front of `elements` values whose plain sums are `values`.
-void write_contribution(std::byte* frame, const jobs::Job& job, const jobs::Box& box, std::uint16_t rank,
-                        Chunk chunk, kernels::Sums values, std::uint16_t elements,
-                        const kernels::Kernels& kernels);
 
 class FrameRing {
  public:
@@ -43,7 +39,7 @@ class FrameRing {
   [[nodiscard]] bool completes(std::size_t i) const noexcept { return completes_[i] != 0; }
   [[nodiscard]] std::size_t bytes() const noexcept { return memory_.size() * sizeof(jobs::Line); }
 
-  static constexpr std::size_t kValuesOffset = 98;
+  static constexpr std::size_t kValuesOffset = MemberFrames::kHeaders;
 
  private:
   struct Source {
@@ -51,7 +47,6 @@ class FrameRing {
     std::uint16_t rank;
   };
   std::byte* at(std::size_t i) noexcept { return reinterpret_cast<std::byte*>(memory_.data()) + i * stride_; }
-  void write_headers(std::size_t i, const jobs::Job& job);
 
   const kernels::Kernels& kernels_;
   jobs::Box box_;
