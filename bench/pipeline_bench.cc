@@ -8,7 +8,7 @@
 #include "pipeline/fused.h"
 #include "pipeline/staged.h"
 #include "pipeline_contenders.h"
-#include "shared_runs.h"
+#include "shared_packets.h"
 
 namespace tally::bench {
 namespace {

@@ -5,12 +5,12 @@
 #include <cstring>
 #include <string_view>
 
-#include "broken.h"
 #include "engine/datagram.h"
-#include "job_rows.h"
+#include "job_plan.h"
 #include "jobs.h"
 #include "kernels/kernels.h"
 #include "pipeline/reply.h"
+#include "setting.h"
 #include "tally/wire.h"
 
 namespace tally::experiment {

@@ -7,13 +7,11 @@
 #include <span>
 #include <vector>
 
-#include "gap_repair.h"
 #include "jobs/job_table.h"
 #include "links.h"
 #include "packets.h"
 #include "pipeline/pipeline.h"
 #include "schedule.h"
-#include "server_link.h"
 #include "setting.h"
 #include "slot_front.h"
 

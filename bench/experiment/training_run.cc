@@ -8,16 +8,13 @@
 #include <vector>
 
 #include "box_model.h"
-#include "broken.h"
 #include "chance.h"
+#include "hosts.h"
 #include "job_plan.h"
-#include "job_rows.h"
 #include "links.h"
 #include "packets.h"
 #include "schedule.h"
-#include "server_host.h"
-#include "server_link.h"
-#include "training_worker.h"
+#include "setting.h"
 
 namespace tally::experiment {
 namespace {

@@ -1,4 +1,4 @@
-#include "rows.h"
+#include "setting.h"
 
 #include <array>
 

@@ -1,4 +1,4 @@
-#include "rate_search.h"
+#include "load_rate.h"
 
 namespace tally::bench {
 

@@ -12,7 +12,6 @@
 #include "harness.h"
 #include "pipeline/burst.h"
 #include "pipeline/pipeline.h"
-#include "round_timer.h"
 
 namespace tally::bench {
 
