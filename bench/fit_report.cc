@@ -21,47 +21,28 @@ bool parse(const char* text, std::uint32_t& value) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  using namespace tally;
   std::uint32_t elements = 256;
   std::uint32_t window = 256;
   if (argc > 4 || (argc > 2 && !parse(argv[2], elements)) || (argc > 3 && !parse(argv[3], window)) ||
-      (argc > 1 && !tally::pipeline::profile_named(argv[1]))) {
+      (argc > 1 && !pipeline::profile_named(argv[1]))) {
     std::fputs("usage: tally_fit_report [tofino1|tofino2|commodity [ELEMENTS [WINDOW]]]\n", stderr);
     return 2;
   }
-  for (const auto& profile : tally::pipeline::kProfiles) {
+  const std::uint32_t entries = jobs::pool_entries(window, 1);
+  const std::uint32_t rows = kMaxJobs + 1;
+  for (const pipeline::Profile& profile : pipeline::kProfiles) {
     if (argc > 1 && profile.name != argv[1]) continue;
-    std::printf("%s\n",
-                tally::pipeline::to_text(tally::pipeline::fit(tally::pipeline::pool_program(
-                                                                  tally::jobs::pool_entries(window, 1),
-                                                                  elements, tally::kMaxJobs + 1, profile),
-                                                              profile))
-                    .c_str());
-    std::printf("%s\n",
-                tally::pipeline::to_text(tally::pipeline::fit(tally::pipeline::straggler_program(
-                                                                  tally::jobs::pool_entries(window, 1),
-                                                                  elements, tally::kMaxJobs + 1, profile),
-                                                              profile))
-                    .c_str());
-    std::printf("%s\n",
-                tally::pipeline::to_text(
-                    tally::pipeline::fit(tally::pipeline::shared_program(tally::jobs::pool_entries(window, 1),
-                                                                         2 * std::uint64_t{window}, elements,
-                                                                         tally::kMaxJobs + 1, profile),
-                                         profile))
-                    .c_str());
-    for (const auto tsi : {tally::jobs::TsiRule::kPacket, tally::jobs::TsiRule::kOpaque}) {
-      if (!tally::switchml::valid_payload(4 * elements)) break;
-      const auto entries = tally::jobs::pool_entries(window, 1);
-      std::printf("%s\n", tally::pipeline::to_text(
-                              tally::pipeline::fit(
-                                  tally::pipeline::session_program(entries, elements, kMembers, tsi, profile),
-                                  profile))
-                              .c_str());
-    }
-    std::printf("%s\n",
-                tally::pipeline::to_text(
-                    tally::pipeline::fit(tally::pipeline::switchml_program(16'384, elements), profile))
-                    .c_str());
+    const auto print = [&profile](const pipeline::ProgramNeed& program) {
+      std::printf("%s\n", pipeline::to_text(pipeline::fit(program, profile)).c_str());
+    };
+    print(pipeline::pool_program(entries, elements, rows, profile));
+    print(pipeline::straggler_program(entries, elements, rows, profile));
+    print(pipeline::shared_program(entries, 2 * std::uint64_t{window}, elements, rows, profile));
+    for (const auto tsi : {jobs::TsiRule::kPacket, jobs::TsiRule::kOpaque})
+      if (switchml::valid_payload(4 * elements))
+        print(pipeline::session_program(entries, elements, kMembers, tsi, profile));
+    print(pipeline::switchml_program(16'384, elements));
   }
   return 0;
 }

@@ -6,6 +6,8 @@
 #include <fstream>
 #include <string_view>
 
+#include "perf/machine.h"
+
 namespace tally::bench {
 
 std::vector<Figure> measure(std::vector<Contender>& contenders, int rounds) {
@@ -45,6 +47,14 @@ void require(bool right, const char* what) {
   if (right) return;
   std::fprintf(stderr, "WRONG RESULT, no figure: %s\n", what);
   std::exit(1);
+}
+
+nlohmann::json environment() { return perf::machine_json(perf::read_machine()); }
+
+void print_environment() {
+  const perf::Machine machine = perf::read_machine();
+  std::printf("%s\n", perf::machine_line(machine).c_str());
+  for (const auto& warning : perf::machine_warnings(machine)) std::printf("warning: %s\n", warning.c_str());
 }
 
 }  // namespace tally::bench

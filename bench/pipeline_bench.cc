@@ -3,12 +3,12 @@
 
 #include <cstdio>
 
-#include "bench_job.h"
+#include "contributions.h"
 #include "harness.h"
 #include "pipeline/fused.h"
 #include "pipeline/staged.h"
 #include "pipeline_contenders.h"
-#include "shared_runs.h"
+#include "shared_packets.h"
 
 namespace tally::bench {
 namespace {

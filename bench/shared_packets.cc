@@ -1,10 +1,13 @@
 #include "shared_packets.h"
 
 #include <algorithm>
-#include <cstring>
+#include <cstdint>
+#include <cstdio>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "harness.h"
-#include "tally/be.h"
 
 namespace tally::bench {
 namespace {
@@ -57,10 +60,8 @@ SharedPackets::SharedPackets(Discipline discipline, const kernels::Kernels& kern
   for (Sender& sender : senders_) {
     for (std::uint32_t i = 0; i < kJobFrames; ++i, next += kFrameLines) {
       sender.frames.push_back(reinterpret_cast<std::byte*>(next));
-      for (std::uint32_t k = 0; k < kElements; ++k) {
-        const Be value{static_cast<std::int32_t>(mix64(random++) & 0xFFF)};
-        std::memcpy(sender.frames.back() + FrameRing::kValuesOffset + 4 * k, &value, sizeof value);
-      }
+      write_values(sender.frames.back() + FrameRing::kValuesOffset, kElements,
+                   [&random](std::size_t) { return static_cast<std::int32_t>(mix64(random++) & 0xFFF); });
     }
   }
 }
@@ -81,9 +82,11 @@ void SharedPackets::publish() {
 
 void SharedPackets::write_headers(const Sender& sender) {
   for (std::uint16_t rank = 0; rank < kWorld; ++rank) {
+    const MemberFrames frames(sender.job, rank, job_box());
     for (std::uint32_t c = 0; c < kChunks; ++c) {
       std::byte* const at = frame(sender, rank, c);
-      write_contribution(at, sender.job, job_box(), rank, Chunk{first_ + c}, sums(at), kElements, kernels_);
+      frames.write(std::span<std::byte, MemberFrames::kHeaders>(at, MemberFrames::kHeaders),
+                   Chunk{first_ + c}, sums(at), kernels_);
     }
   }
 }
@@ -153,6 +156,183 @@ void SharedPackets::finish_at_server(const Sender& sender, std::uint16_t from) {
   const std::uint64_t before = served();
   for (std::uint16_t rank = from; rank < kWorld; ++rank) send(sender, rank, Verdict::kBypass);
   require(served() - before == kChunks, "the server did not complete every chunk with right sums");
+}
+
+// The batches of each kind of packet.
+
+namespace {
+
+constexpr int kBatches = 8;
+
+}  // namespace
+
+void SharedPackets::add() {
+  const Sender& a = senders_[0];
+  send(a, 0, Verdict::kAbsorb);
+  for (std::uint16_t rank = 1; rank + 1 < kWorld; ++rank) send_timed(a, rank, Verdict::kAbsorb);
+  finish(a, kWorld - 1);
+}
+
+void SharedPackets::swap(bool merge) {
+  Sender& a = senders_[0];
+  const Sender& b = senders_[1];
+  std::vector<kernels::Sums> swapped_out;
+  for (std::uint32_t c = 0; c < kChunks; ++c) swapped_out.push_back(sums(frame(a, 0, c)));
+  send(a, 0, Verdict::kAbsorb);
+  if (!merge) {
+    next_epoch(a);
+    publish();
+  }
+  send_timed(b, 0, Verdict::kEvict);
+  // The clock hand takes the entries in the order in which they were claimed.
+  for (std::uint32_t c = 0; c < kChunks; ++c)
+    require(sums(frame(b, 0, c)) == swapped_out[c], "a packet left with other values than the entry's");
+  finish(b, 1);
+  if (merge) finish_at_server(a, 1);
+  require(pipeline_.shared().filling() == 0, "an entry is filling at the end of a batch");
+}
+
+void SharedPackets::kernel(bool swaps) {
+  constexpr std::uint16_t kRank = 1;
+  const Sender& a = senders_[0];
+  const auto values = [&](std::uint32_t c) {
+    return reinterpret_cast<std::int32_t*>(&memory_[entries_.first + c * jobs::entry_lines(kElements) + 1]);
+  };
+  const auto wire = [&](std::uint32_t c) { return frame(a, kRank, c) + FrameRing::kValuesOffset; };
+  std::vector<kernels::Sums> before;
+  for (std::uint32_t c = 0; c < kChunks; ++c) {
+    if (!swaps) kernels_.write(values(c), frame(a, 0, c) + FrameRing::kValuesOffset, kElements);
+    before.push_back(sums(frame(a, swaps ? kRank : 0, c)));
+  }
+  warm(a, kRank);
+  const Round nothing = RoundTimer().done(0);
+  const RoundTimer timer;
+  bool overflow = false;
+  for (std::uint32_t c = 0; c < kChunks; ++c) {
+    if (swaps) {
+      kernels_.swap(values(c), wire(c), kElements);
+    } else {
+      overflow |= kernels_.add(values(c), wire(c), kElements);
+    }
+  }
+  const Round done = timer.done(kChunks);
+  asm volatile("" : : "r"(overflow));
+  total_.seconds += done.seconds - nothing.seconds;
+  total_.operations += done.operations;
+  total_.disturbed |= done.disturbed || nothing.disturbed;
+  // Taken back, it must leave what was there.
+  for (std::uint32_t c = 0; c < kChunks; ++c) {
+    if (swaps) {
+      kernels_.swap(values(c), wire(c), kElements);
+      require(sums(frame(a, kRank, c)) == before[c], "swap lost values");
+    } else {
+      kernels_.subtract(values(c), wire(c), kElements);
+      kernels_.read(values(c), wire(c), kElements);
+      require(sums(frame(a, kRank, c)) == before[c], "add lost values");
+    }
+  }
+}
+
+Round SharedPackets::round(Timed timed) {
+  total_ = {};
+  for (int i = 0; i < kBatches; ++i) {
+    begin();
+    switch (timed) {
+      case Timed::kFirst:
+        send_timed(senders_[0], 0, Verdict::kAbsorb);
+        finish(senders_[0], 1);
+        break;
+      case Timed::kAdd:
+        add();
+        break;
+      case Timed::kSwap:
+      case Timed::kSwapAndMerge:
+        swap(timed == Timed::kSwapAndMerge);
+        break;
+      case Timed::kAddKernel:
+      case Timed::kSwapKernel:
+        kernel(timed == Timed::kSwapKernel);
+        break;
+    }
+  }
+  return total_;
+}
+
+namespace {
+
+using Timed = SharedPackets::Timed;
+
+constexpr int kRounds = 15;
+constexpr double kSwapGoal = 2.0;  // at most so many times add
+
+// One kind of packet, as measure() wants it.
+struct Kind {
+  SharedPackets& packets;
+  Timed timed;
+  Round round() { return packets.round(timed); }
+};
+
+struct Row {
+  std::string key;  // for programs
+  std::string name;
+  std::string than;  // key of the row it is compared with
+  double goal = 0;   // at most so many times that; 0: none
+};
+
+// In the order of the table.
+const std::vector<Row> kRows{
+    {"add_kernel", "add kernel", "add_kernel"},
+    {"swap_kernel", "swap kernel", "add_kernel", kSwapGoal},
+    {"pool_first", "pool, first of a chunk", "pool_add"},
+    {"pool_add", "pool, add", "pool_add"},
+    {"shared_add", "shared, add", "pool_add"},
+    {"shared_claim", "shared, first of a chunk, claims", "pool_add"},
+    {"shared_swap", "shared, first of a chunk, swaps", "pool_add", kSwapGoal},
+    {"shared_swap_merge", "the same, and the server's merge", "pool_add"},
+};
+
+double ns_of(const std::string& key, const std::vector<Figure>& figures) {
+  for (std::size_t i = 0; i < kRows.size(); ++i)
+    if (kRows[i].key == key) return figures[i].median_ns;
+  return 0;
+}
+
+nlohmann::json print(const Row& row, const Figure& f, const std::vector<Figure>& figures) {
+  const double ratio = f.median_ns / ns_of(row.than, figures);
+  std::printf("%-34s %8.1f %8.1f %8.1f %9.2f", row.name.c_str(), f.median_ns, f.min_ns, f.max_ns, ratio);
+  if (row.goal > 0)
+    std::printf("  goal <= %.1f: %s", row.goal, ratio <= row.goal ? "reached" : "NOT reached");
+  std::printf("\n");
+  return {{"key", row.key},     {"name", row.name},          {"median_ns", f.median_ns}, {"min_ns", f.min_ns},
+          {"max_ns", f.max_ns}, {"compared_with", row.than}, {"ratio", ratio},           {"goal", row.goal}};
+}
+
+}  // namespace
+
+nlohmann::json run_shared(const kernels::Kernels& kernels) {
+  SharedPackets pool(Discipline::kPool, kernels);
+  SharedPackets shared(Discipline::kShared, kernels);
+  std::vector<Kind> kinds{
+      {shared, Timed::kAddKernel}, {shared, Timed::kSwapKernel},   {pool, Timed::kFirst},
+      {pool, Timed::kAdd},         {shared, Timed::kAdd},          {shared, Timed::kFirst},
+      {shared, Timed::kSwap},      {shared, Timed::kSwapAndMerge},
+  };
+  std::vector<Contender> contenders;
+  for (std::size_t i = 0; i < kinds.size(); ++i)
+    contenders.push_back({kRows[i].name, [kind = &kinds[i]] { return undisturbed(*kind); }});
+  const auto figures = measure(contenders, kRounds);
+
+  std::printf(
+      "\nshared slots: %u elements, %u members, %u entries; entries and frames in L2, port's checksum "
+      "verdict\n",
+      SharedPackets::kElements, SharedPackets::kWorld, SharedPackets::kChunks);
+  std::printf("%-34s %8s %8s %8s %9s\n", "", "ns", "min", "max", "x add");
+  nlohmann::json rows = nlohmann::json::array();
+  for (std::size_t i = 0; i < figures.size(); ++i) rows.push_back(print(kRows[i], figures[i], figures));
+  return {{"elements", SharedPackets::kElements},
+          {"members", SharedPackets::kWorld},
+          {"entries", SharedPackets::kChunks},
+          {"rows", rows}};
 }
 
 }  // namespace tally::bench

@@ -8,14 +8,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <vector>
 
-#include "bench_job.h"
+#include "contributions.h"
 #include "frame_ring.h"
+#include "harness.h"
+#include "kernels/kernels.h"
 #include "pipeline/burst.h"
 #include "pipeline/fused.h"
 #include "pipeline/pipeline.h"
-#include "round_timer.h"
 
 namespace tally::bench {
 
@@ -82,5 +84,8 @@ class SharedPackets {
   Round total_;
   pipeline::ParsedBurst parsed_;
 };
+
+// What packets of a job with shared slots cost beside the pool's, and the goal of the swap path. Prints.
+[[nodiscard]] nlohmann::json run_shared(const kernels::Kernels& kernels);
 
 }  // namespace tally::bench

@@ -5,12 +5,12 @@
 #include <cstring>
 #include <string_view>
 
-#include "broken.h"
 #include "engine/datagram.h"
-#include "job_rows.h"
+#include "job_plan.h"
 #include "jobs.h"
 #include "kernels/kernels.h"
 #include "pipeline/reply.h"
+#include "setting.h"
 #include "tally/wire.h"
 
 namespace tally::experiment {
@@ -34,7 +34,7 @@ std::uint32_t shared_slots(const std::vector<jobs::Job>& rows) {
 
 }  // namespace
 
-BoxModel::BoxModel(VirtualTime& time, Packets& packets, const Setting& setting, TimeNs round_trip,
+BoxModel::BoxModel(sim::Schedule& time, Packets& packets, const Setting& setting, TimeNs round_trip,
                    const std::vector<jobs::Job>& rows)
     : time_(time), packets_(packets), setting_(setting), round_trip_(round_trip) {
   const std::uint32_t slots = shared_slots(rows);

@@ -7,24 +7,22 @@
 #include <span>
 #include <vector>
 
-#include "gap_repair.h"
 #include "jobs/job_table.h"
 #include "links.h"
 #include "packets.h"
 #include "pipeline/pipeline.h"
-#include "server_link.h"
+#include "schedule.h"
 #include "setting.h"
 #include "slot_front.h"
-#include "virtual_time.h"
 
 namespace tally::experiment {
 
-class BoxModel final : public Actor {
+class BoxModel final : public sim::Actor {
  public:
   enum Event : std::uint32_t { kFromWorker, kFromServer, kSweep };
 
   // round_trip: from the box to a server and back.
-  BoxModel(VirtualTime& time, Packets& packets, const Setting& setting, TimeNs round_trip,
+  BoxModel(sim::Schedule& time, Packets& packets, const Setting& setting, TimeNs round_trip,
            const std::vector<jobs::Job>& rows);
 
   [[nodiscard]] const jobs::Job& row(std::size_t job) const { return *rows_[job]; }
@@ -50,7 +48,7 @@ class BoxModel final : public Actor {
   void sweep();
   void look_at_slots();
 
-  VirtualTime& time_;
+  sim::Schedule& time_;
   Packets& packets_;
   Setting setting_;
   TimeNs round_trip_;

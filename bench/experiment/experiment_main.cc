@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "reports.h"
+#include "report.h"
 
 namespace {
 

@@ -1,9 +1,12 @@
 #pragma once
-// What one run is: a row of the comparison (a discipline and what the bench puts in front of it), the
-// scarcity of slots, the state of the servers, the jobs. Times are in u, the time that a full packet takes on
-// a worker's link, as in scheduling.md.
+// What one run is, and what it came to: a row of the comparison (a discipline and what the bench puts in
+// front of it), the scarcity of slots, the state of the servers, the jobs. Times are in u, the time that a
+// full packet takes on a worker's link, as in scheduling.md.
 
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -63,7 +66,7 @@ struct Setting {
   TimeNs rto_floor = 20 * kMillisecond;  // of the workers: the default, which allows for sleepers
   double give_up = 5e6;                  // a run that takes longer is stuck
   std::uint32_t server_queue = 4096;     // packets that wait for a server at most
-  bool gap_repair = true;                // gap_repair.h, of the disciplines by hash
+  bool gap_repair = true;                // GapRepair, of the disciplines by hash
   bool only_job_0 = false;
   bool embedded = false;  // the server on the box itself instead of external ones
 };
@@ -103,5 +106,38 @@ struct Outcomes {
     return 1 - static_cast<double>(to_servers) / static_cast<double>(contributions);
   }
 };
+
+// The rows of the comparison.
+enum RowIndex : std::uint8_t {
+  kNoInaRow,
+  kPoolRow,
+  kAtpHashRow,
+  kAtpAnyFreeRow,
+  kFcfsViaServerRow,
+  kFcfsRow,
+  kRandomPriorityRow,
+  kPreemptiveNoneRow,
+  kPreemptiveSilenceRow,
+  kPreemptiveDenialRow,
+  kNoSwapRow,
+  kSharedRow,
+  kRowCount,
+};
+
+[[nodiscard]] std::span<const Row> all_rows();
+[[nodiscard]] inline const Row& row_at(RowIndex index) { return all_rows()[index]; }
+
+struct LeftOut {
+  std::string_view name;
+  std::string_view why;
+};
+[[nodiscard]] std::span<const LeftOut> left_out();
+
+// A run that went wrong yields no figure: the program ends at once.
+
+[[noreturn]] inline void broken(const std::string& what) {
+  std::fprintf(stderr, "BROKEN, no figure: %s\n", what.c_str());
+  std::exit(1);
+}
 
 }  // namespace tally::experiment

@@ -8,16 +8,13 @@
 #include <vector>
 
 #include "box_model.h"
-#include "broken.h"
 #include "chance.h"
+#include "hosts.h"
 #include "job_plan.h"
-#include "job_rows.h"
 #include "links.h"
 #include "packets.h"
-#include "server_host.h"
-#include "server_link.h"
-#include "training_worker.h"
-#include "virtual_time.h"
+#include "schedule.h"
+#include "setting.h"
 
 namespace tally::experiment {
 namespace {
@@ -49,8 +46,9 @@ class Run {
   Outcomes go() {
     const TimeNs limit = ns(setting_.give_up);
     while (!finished()) {
-      for (int i = 0; i < kEventsBetweenLooks && time_.step(); ++i) continue;
-      if (time_.now() > limit) broken(describe() + " does not end");
+      int events = 0;
+      while (events < kEventsBetweenLooks && time_.step(limit)) ++events;
+      if (events == 0) broken(describe() + " does not end");
     }
     return report();
   }
@@ -168,7 +166,7 @@ class Run {
 
   Setting setting_;
   Chance chance_;
-  VirtualTime time_;
+  sim::Schedule time_;
   Packets packets_;
   std::vector<JobPlan> plans_;
   BoxModel box_;

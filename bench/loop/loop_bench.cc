@@ -10,13 +10,11 @@
 #include <string_view>
 #include <vector>
 
-#include "bench_eal.h"
-#include "element_option.h"
 #include "harness.h"
 #include "loop_rig.h"
 #include "pipeline/fused.h"
 #include "pipeline_contenders.h"
-#include "scratch.h"
+#include "start.h"
 
 namespace tally::bench {
 namespace {
@@ -234,7 +232,7 @@ int main(int argc, char** argv) {
   app.add_option("--elements", wish.elements,
                  "values in a packet, multiples of 16: of 256 all members, of others eight")
       ->delimiter(',')
-      ->check(elements_of_a_packet());
+      ->check(packet_elements, "N");
   app.add_option("--only", wish.only, "keys of rows, as in the JSON; raw add is always there")
       ->delimiter(',');
   app.add_option("--rounds", wish.rounds, "of each row")->check(CLI::PositiveNumber);

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "burst_detour.h"
+#include "memory_port.h"
 #include "step_profile.h"
 
 #include <x86intrin.h>

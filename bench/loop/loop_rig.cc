@@ -7,7 +7,7 @@
 #include "harness.h"
 #include "pipeline/burst.h"
 #include "pipeline/pool.h"
-#include "started.h"
+#include "start.h"
 
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <random>
 
-#include "started.h"
+#include "start.h"
 
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
@@ -137,6 +137,28 @@ std::uint16_t MemoryPort::transmit(rte_mbuf** frames, std::uint16_t count) noexc
   }
   rte_pktmbuf_free_bulk(frames, count);
   return count;
+}
+
+BurstDetour::BurstDetour(std::uint16_t ethdev, Burst on_receive, Burst on_transmit, void* to)
+    : ethdev_(ethdev),
+      receive_behind_(rte_eth_fp_ops[ethdev].rx_pkt_burst),
+      transmit_behind_(rte_eth_fp_ops[ethdev].tx_pkt_burst),
+      receive_queues_(rte_eth_fp_ops[ethdev].rxq.data),
+      transmit_queues_(rte_eth_fp_ops[ethdev].txq.data),
+      queues_{to} {
+  auto& burst = rte_eth_fp_ops[ethdev];
+  burst.rx_pkt_burst = on_receive;
+  burst.tx_pkt_burst = on_transmit;
+  burst.rxq.data = queues_.data();
+  burst.txq.data = queues_.data();
+}
+
+BurstDetour::~BurstDetour() {
+  auto& burst = rte_eth_fp_ops[ethdev_];
+  burst.rx_pkt_burst = receive_behind_;
+  burst.tx_pkt_burst = transmit_behind_;
+  burst.rxq.data = receive_queues_;
+  burst.txq.data = transmit_queues_;
 }
 
 }  // namespace tally::bench

@@ -8,12 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "bench_eal.h"
-#include "element_option.h"
 #include "harness.h"
+#include "loop_rig.h"
 #include "pipeline_contenders.h"
-#include "profiled_rounds.h"
-#include "scratch.h"
+#include "start.h"
 
 namespace tally::bench {
 namespace {
@@ -87,7 +85,7 @@ int main(int argc, char** argv) {
   app.add_option("--members", wish.members, "numbers of members")->delimiter(',')->check(CLI::Range(2, 64));
   app.add_option("--elements", wish.elements, "values in a packet, multiples of 16")
       ->delimiter(',')
-      ->check(elements_of_a_packet());
+      ->check(packet_elements, "N");
   app.add_option("--results", wish.results, "unicast, multicast")
       ->delimiter(',')
       ->check(CLI::IsMember({"unicast", "multicast"}));

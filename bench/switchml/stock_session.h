@@ -11,8 +11,8 @@
 
 #include "impair/faults.h"
 #include "reply_judge.h"
-#include "stock_client.h"
-#include "stock_values.h"
+#include "stock_slice.h"
+#include "stock_thread.h"
 
 namespace tally::stock {
 

@@ -17,7 +17,7 @@
 #include "engine/worker_join.h"
 #include "kernels/kernels.h"
 #include "latency_histogram.h"
-#include "load_images.h"
+#include "load_frames.h"
 #include "tally/wire.h"
 
 namespace tally::bench {

@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "load_format.h"
+#include "load_frames.h"
 #include "tally/error.h"
 #include "tally/time.h"
 

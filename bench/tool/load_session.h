@@ -4,10 +4,9 @@
 #include <atomic>
 #include <functional>
 
-#include "load_figures.h"
 #include "load_options.h"
 #include "load_report.h"
-#include "step_report.h"
+#include "step_profile.h"
 #include "tally/error.h"
 
 namespace tally::bench {
@@ -24,6 +23,9 @@ enum class LoadOutcome : std::uint8_t {
   kNoRate,     // the search found none at which nothing was late
   kDisturbed,  // it could not know: others had the generator's CPU again and again
 };
+
+// What both say of the machine: options, and warnings about where the generator runs.
+[[nodiscard]] LoadSetting common_setting(const LoadOptions& options, bool hugepages);
 
 // Against a running tallyd. interrupted: any thread may set it; the session then ends soon with an error.
 [[nodiscard]] Result<LoadOutcome> measure_box(const LoadOptions& options, const LoadListener& listener,

@@ -14,7 +14,7 @@
 #include "load_session.h"
 #include "perf/interrupt_watch.h"
 #include "perf/perf_report.h"
-#include "step_report.h"
+#include "step_profile.h"
 
 namespace tally::bench {
 namespace {

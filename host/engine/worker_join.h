@@ -63,8 +63,11 @@ struct Membership {
       keys += rank_key(generation, Rank{static_cast<std::uint16_t>(std::countr_zero(ranks))});
     return keys;
   }
+  [[nodiscard]] SlotMap slot_map() const noexcept {
+    return {discipline, job, window, 2 * largest_window, shared_slots, salt};
+  }
   [[nodiscard]] std::uint32_t slot_of(Chunk chunk) const noexcept {
-    return tally::slot_of({discipline, job, window, 2 * largest_window, shared_slots, salt}, chunk);
+    return tally::slot_of(slot_map(), chunk);
   }
   [[nodiscard]] std::uint32_t shard_of(Chunk chunk) const noexcept {
     const std::uint32_t slot = slot_of(chunk);  // mostly no division is needed, and there are several a chunk

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "bench_job.h"
+#include "contributions.h"
 #include "call_watch.h"
 #include "core_calls_ends.h"
 #include "io/data_plane.h"

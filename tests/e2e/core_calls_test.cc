@@ -15,7 +15,7 @@
 #include "core_calls_rig.h"
 #include "loop_cable.h"
 #include "loop_eal.h"
-#include "scratch.h"
+#include "start.h"
 #include "tally/check.h"
 
 #include <rte_malloc.h>

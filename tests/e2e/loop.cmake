@@ -29,11 +29,10 @@ endif()
 # What a data core asks of the kernel, of allocators and of locks. Not under sanitizers: malloc is theirs, and they make
 # calls of their own.
 if(NOT TALLY_SANITIZE)
-  add_library(tally_core_calls OBJECT call_watch.cc watched_functions.cc core_calls_rig.cc core_calls_ends.cc loop_eal.cc
-    ${PROJECT_SOURCE_DIR}/bench/loop/traffic.cc)
+  add_library(tally_core_calls OBJECT call_watch.cc watched_functions.cc core_calls_rig.cc core_calls_ends.cc loop_eal.cc)
   target_include_directories(tally_core_calls PUBLIC ${CMAKE_CURRENT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/bench/loop)
   target_link_libraries(tally_core_calls PUBLIC
-    tally_io ${DPDK_NET_RING} ${CMAKE_DL_LIBS} GTest::gmock GTest::gtest tally_warnings)
+    tally_io tally_traffic ${DPDK_NET_RING} ${CMAKE_DL_LIBS} GTest::gmock GTest::gtest tally_warnings)
 
   add_executable(tally_core_calls_test core_calls_test.cc loop_cable.cc)
   target_link_libraries(tally_core_calls_test PRIVATE tally_core_calls GTest::gtest_main)

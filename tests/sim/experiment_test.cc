@@ -5,10 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "extremes.h"
-#include "goals.h"
-#include "reports.h"
-#include "rows.h"
+#include "report.h"
+#include "setting.h"
 #include "sweep.h"
 #include "training_run.h"
 

@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "client_rack.h"
-#include "stock_client.h"
+#include "stock_thread.h"
 
 namespace tally::stock {
 namespace {

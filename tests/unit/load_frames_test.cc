@@ -10,14 +10,12 @@
 
 #include <gtest/gtest.h>
 
-#include "contribution_writer.h"
 #include "engine/datagram.h"
-#include "load_images.h"
+#include "load_frames.h"
 #include "pipeline/frame.h"
 #include "pipeline/reply.h"
 #include "tally/mix64.h"
 #include "tally/net.h"
-#include "worker_places.h"
 
 namespace tally::bench {
 namespace {

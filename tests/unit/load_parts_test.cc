@@ -10,11 +10,10 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "frame_pacer.h"
 #include "latency_histogram.h"
+#include "load_frames.h"
+#include "load_rate.h"
 #include "load_report.h"
-#include "rate_search.h"
-#include "worker_places.h"
 
 namespace tally::bench {
 namespace {

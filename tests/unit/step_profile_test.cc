@@ -13,7 +13,6 @@
 #include "pipeline/fused.h"
 #include "pipeline/staged.h"
 #include "step_profile.h"
-#include "step_report.h"
 
 namespace tally::bench {
 namespace {

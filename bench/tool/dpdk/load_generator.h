@@ -10,17 +10,15 @@
 #include <string>
 #include <vector>
 
-#include "contribution_writer.h"
 #include "dpdk/mbuf.h"
 #include "dpdk_transport/worker_address.h"
-#include "frame_pacer.h"
 #include "io/core_time.h"
-#include "load_figures.h"
-#include "load_format.h"
-#include "load_images.h"
+#include "load_frames.h"
 #include "load_ledger.h"
 #include "load_member.h"
 #include "load_port.h"
+#include "load_rate.h"
+#include "load_report.h"
 
 namespace tally::bench {
 

@@ -2,27 +2,125 @@
 // and its latency at a rate.
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "load_machine.h"
+#include "io/core_time.h"
+#include "latency_histogram.h"
+#include "load_port.h"
 #include "load_session.h"
 #include "loop_rig.h"
-#include "paced_port.h"
-#include "profiled_rounds.h"
-#include "scratch.h"
-#include "session_parts.h"
+#include "memory_port.h"
+#include "pipeline/reply.h"
+#include "start.h"
+#include "tally/time.h"
+#include "traffic.h"
 
 #include <rte_cycles.h>
 #include <rte_ethdev.h>
+#include <rte_mbuf.h>
 
 namespace tally::bench {
 namespace {
+
+// Arrivals at the in-memory port at a rate, as from a link, and how long each result takes. Stands in front
+// of the burst functions of a MemoryPort: a frame is there from the moment on at which it would have arrived,
+// however late the data core asks for it.
+class PacedPort {
+ public:
+  // ethdev: with a MemoryPort in place, whose ring holds `frames`, of a job of `world` members whose last one
+  // is the last to contribute. hurry: any thread may set it; all frames are there at once from then on. One
+  // thread; the MemoryPort outlives this.
+  PacedPort(std::uint16_t ethdev, std::uint64_t frames, std::uint16_t world, double rate,
+            const std::atomic<bool>& hurry);
+  PacedPort(const PacedPort&) = delete;
+  PacedPort& operator=(const PacedPort&) = delete;
+
+  // From the arrival of a chunk's last contribution to the transmission of each of its results.
+  [[nodiscard]] LatencyHistogram& latency() noexcept { return latency_; }
+  // In which frames were arriving: between two turns of the ring nothing does.
+  [[nodiscard]] TimeNs arriving() const noexcept { return arriving_; }
+
+ private:
+  std::uint16_t receive(rte_mbuf** frames, std::uint16_t count) noexcept;
+  std::uint16_t transmit(rte_mbuf** frames, std::uint16_t count) noexcept;
+
+  static constexpr std::size_t kUnderWay = 8192;  // chunks, as Traffic's
+
+  std::uint64_t ring_;
+  std::uint16_t last_rank_;
+  double ns_per_frame_;
+  const std::atomic<bool>& hurry_;
+  io::CoreClock clock_;
+  TimeNs start_ = 0;         // of this turn of the ring
+  std::uint64_t taken_ = 0;  // of it
+  std::vector<TimeNs> complete_;
+  TimeNs arriving_ = 0;
+  LatencyHistogram latency_;
+  BurstDetour detour_;  // last: frames come from then on
+};
+
+constexpr std::size_t kDatagram = Traffic::kHeaders - kHeaderBytes;
+
+PacedPort::PacedPort(std::uint16_t ethdev, std::uint64_t frames, std::uint16_t world, double rate,
+                     const std::atomic<bool>& hurry)
+    : ring_(frames),
+      last_rank_(static_cast<std::uint16_t>(world - 1)),
+      ns_per_frame_(1e9 / rate),
+      hurry_(hurry),
+      taken_(frames),
+      complete_(kUnderWay),
+      detour_(
+          ethdev,
+          [](void* port, rte_mbuf** m, std::uint16_t count) {
+            return static_cast<PacedPort*>(port)->receive(m, count);
+          },
+          [](void* port, rte_mbuf** m, std::uint16_t count) {
+            return static_cast<PacedPort*>(port)->transmit(m, count);
+          },
+          this) {}
+
+std::uint16_t PacedPort::receive(rte_mbuf** frames, std::uint16_t count) noexcept {
+  const TimeNs now = clock_.now();
+  if (taken_ == ring_) {  // a new turn of the ring was prepared meanwhile
+    taken_ = 0;
+    start_ = now;
+  }
+  const bool hurry = hurry_.load(std::memory_order_relaxed);
+  const auto arrived =
+      hurry ? ring_ : static_cast<std::uint64_t>(static_cast<double>(now - start_) / ns_per_frame_);
+  if (arrived <= taken_) return 0;
+  const std::uint64_t there = std::min(arrived, ring_) - taken_;
+  count = detour_.receive(frames, static_cast<std::uint16_t>(std::min<std::uint64_t>(count, there)));
+  for (std::uint16_t i = 0; i < count; ++i) {
+    const Header h = pipeline::header_at(rte_pktmbuf_mtod(frames[i], const std::byte*) + kDatagram);
+    if (h.rank.host() != last_rank_) continue;
+    complete_[raw(h.chunk_id()) % kUnderWay] =
+        start_ + static_cast<TimeNs>(static_cast<double>(taken_ + i + 1) * ns_per_frame_);
+  }
+  taken_ += count;
+  if (taken_ == ring_) arriving_ += now - start_;
+  return count;
+}
+
+std::uint16_t PacedPort::transmit(rte_mbuf** frames, std::uint16_t count) noexcept {
+  const TimeNs now = clock_.now();
+  for (std::uint16_t i = 0; i < count; ++i) {
+    const rte_mbuf* const m = frames[i];
+    const std::byte* const datagram = m->nb_segs == 1 ? rte_pktmbuf_mtod(m, const std::byte*) + kDatagram
+                                                      : rte_pktmbuf_mtod(m->next, const std::byte*);
+    const TimeNs complete = complete_[raw(pipeline::header_at(datagram).chunk_id()) % kUnderWay];
+    if (complete != 0) latency_.record(now > complete ? now - complete : 0);
+  }
+  return detour_.transmit(frames, count);
+}
 
 constexpr double kTurnsOfARound = 2;  // the first one warms up
 
