@@ -7,7 +7,6 @@
 #include <string>
 
 #include "contributions.h"
-#include "l2/l2_headers.h"
 #include "pipeline/reply.h"
 #include "tally/mix64.h"
 

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "tally/ids.h"
+#include "tally/mtu.h"
 #include "tally/wire.h"
 
 namespace tally::bench {
@@ -62,8 +63,6 @@ struct LoadTexts {
 };
 
 constexpr std::string_view kMemory = "memory";
-constexpr std::uint32_t kElementsHead = 84;    // IPv4, UDP and our header in front of the values
-constexpr std::uint32_t kElementsHead6 = 104;  // IPv6
 
 Result<void> read_token(const std::string& file, std::string& token) {
   if (file.empty()) return {};
@@ -136,15 +135,16 @@ Result<void> fit_elements(LoadOptions& o) {
         std::to_string(o.elements) + ": must be a multiple of 16 from 16 to " + std::to_string(kMaxElements),
         "--elements");
   if (o.ports.empty()) return {};
-  const std::uint32_t head = o.box.find(':') == std::string::npos ? kElementsHead : kElementsHead6;
-  const std::uint32_t most = (o.mtu - head) / 4 / kElementGranule * kElementGranule;
+  const bool ipv4 = o.box.find(':') == std::string::npos;
+  const std::uint16_t most = elements_that_fit(o.mtu, ipv4);
   if (o.elements <= most) return {};
   if (o.elements_given)
     return bad(std::to_string(o.elements) + " values are packets of " +
-                   std::to_string(head + 4U * o.elements) + " bytes, and --mtu is " + std::to_string(o.mtu) +
-                   ": " + std::to_string(most) + " at most, or a larger --mtu if all of the path carries it",
+                   std::to_string(ip_udp_bytes(ipv4) + kHeaderBytes + 4U * o.elements) +
+                   " bytes, and --mtu is " + std::to_string(o.mtu) + ": " + std::to_string(most) +
+                   " at most, or a larger --mtu if all of the path carries it",
                "--elements");
-  o.elements = static_cast<std::uint16_t>(most);
+  o.elements = most;
   return {};
 }
 
@@ -264,7 +264,7 @@ void add_job(CLI::App& app, LoadOptions& o, LoadTexts& t) {
                  "With --echo: chunks in flight, a power of two (default 256); else the job's")
       ->check(CLI::IsMember({16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384}));
   app.add_option("--mtu", o.mtu, "Of the path to the box (default 1500); box and ports must carry it, too")
-      ->check(CLI::Range(616, 9198));
+      ->check(CLI::Range(kLeastMtu, kGreatestMtu));
 }
 
 void add_load(CLI::App& app, LoadOptions& o, LoadTexts& t) {

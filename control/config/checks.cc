@@ -4,7 +4,7 @@
 
 #include "config/config_schema.h"
 #include "config/units.h"
-#include "tally/wire.h"
+#include "tally/mtu.h"
 
 namespace tally::config {
 namespace {
@@ -56,7 +56,7 @@ void lower_default_elements(Checking& c) {
   std::uint32_t mtu = 0;
   for (const auto& port : c.config.ports) mtu = std::max<std::uint32_t>(mtu, port.mtu);
   const std::uint16_t most =
-      most_elements(mtu, c.config.box.ipv4.has_value() || !c.config.box.ipv6.has_value());
+      elements_that_fit(mtu, c.config.box.ipv4.has_value() || !c.config.box.ipv6.has_value());
   const bool known = !c.config.ports.empty() && most != 0;
   auto& shared = c.config.dataplane.shared.elements;
   if (known && !c.places.written("dataplane.shared.elements")) shared = std::min(shared, most);
@@ -104,14 +104,6 @@ void report_faults(Checking& c, std::size_t job, std::vector<members::JobFault> 
       fault.what += ": line " + std::to_string(c.places.of(path(fault.taken_by)).line) + " has it already";
     c.report.error(c.places.of(at), at, {std::move(fault.what), std::move(fault.help)});
   }
-}
-
-std::uint16_t most_elements(std::uint32_t mtu, bool ipv4) noexcept {
-  const std::size_t headers =
-      (ipv4 ? sizeof(Ipv4Header) : sizeof(Ipv6Header)) + sizeof(UdpHeader) + kHeaderBytes;
-  if (mtu < headers) return 0;
-  const auto values = static_cast<std::uint32_t>((mtu - headers) / 4) / kElementGranule * kElementGranule;
-  return static_cast<std::uint16_t>(std::min(values, kMaxElements));
 }
 
 std::uint64_t slot_lines_per_core(const DataplaneSection& dataplane) noexcept {

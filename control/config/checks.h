@@ -33,8 +33,6 @@ void check_profile(Checking& checking);                   // dataplane_section.c
 // Each at its first key that is in the file, if all its keys are sound.
 void report_faults(Checking& checking, std::size_t job, std::vector<members::JobFault> faults);
 
-// Most values of a packet in an IP packet of `mtu` bytes; 0 if not even the headers fit.
-[[nodiscard]] std::uint16_t most_elements(std::uint32_t mtu, bool ipv4) noexcept;
 // The largest IP packet of a session's clients, of `payload` bytes of values.
 [[nodiscard]] std::uint32_t session_packet_bytes(std::uint32_t payload) noexcept;
 // Slot memory of each data core in lines of 64 bytes; the shared slots are part of it.

@@ -189,8 +189,7 @@ SchemaKey<S> list_key(std::string name, std::vector<T> S::*member, const Schema<
 
 inline constexpr std::size_t kMaxInstanceBytes = 32;
 inline constexpr std::size_t kMaxPortNameBytes = 32;
-inline constexpr std::uint16_t kMinMtu = 576;   // RFC 791: every host takes it
-inline constexpr std::uint16_t kMaxMtu = 9198;  // 9216 bytes of buffer less Ethernet header and VLAN tag
+inline constexpr std::uint16_t kMinMtu = 576;  // RFC 791: every host takes it
 
 [[nodiscard]] const Schema<Config>& config_schema();
 [[nodiscard]] const Schema<DataplaneSection>& dataplane_schema();

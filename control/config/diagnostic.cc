@@ -101,8 +101,26 @@ std::size_t character_length(std::string_view text, std::size_t at) noexcept {
   return length == 0 ? 1 : length;
 }
 
+namespace {
+
+// Unicode's controls of direction and its ends of lines and paragraphs: with them a line reads otherwise than
+// it is. Some languages need them in a comment, so they are shown and not refused.
+std::string direction_control(std::string_view c) {
+  const auto byte = [&c](std::size_t i) { return static_cast<unsigned char>(c[i]); };
+  if (c == "\xD8\x9C") return "\\u061C";
+  if (c.size() != 3 || byte(0) != 0xE2) return {};
+  const unsigned low = (byte(1) & 0x3FU) << 6U | (byte(2) & 0x3FU);
+  const bool turns =
+      low == 0x0E || low == 0x0F || (low >= 0x28 && low <= 0x2E) || (low >= 0x66 && low <= 0x69);
+  constexpr std::string_view kDigits = "0123456789ABCDEF";
+  return turns ? std::string("\\u20") + kDigits[low >> 4U] + kDigits[low & 15U] : std::string();
+}
+
+}  // namespace
+
 std::string printable(std::string_view character) {
   if (character == "\t") return "\\t";
+  if (std::string seen = direction_control(character); !seen.empty()) return seen;
   const auto first = static_cast<unsigned char>(character[0]);
   const bool control =
       first < 0x20 || first == 0x7F ||

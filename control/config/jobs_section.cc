@@ -10,6 +10,7 @@
 #include "config/units.h"
 #include "members/job_config.h"
 #include "tally/ids.h"
+#include "tally/mtu.h"
 #include "tally/wire.h"
 
 namespace tally::config {
@@ -283,8 +284,8 @@ void check_elements(Checking& c) {
   const MtuRange mtu = mtu_range(c);
   if (mtu.largest == 0 || !c.places.sound("box.ipv4") || !c.places.sound("box.ipv6")) return;
   const bool ipv4 = c.config.box.ipv4.has_value() || !c.config.box.ipv6.has_value();
-  const std::uint16_t most = most_elements(mtu.largest, ipv4);
-  const std::uint16_t most_there = most_elements(mtu.smallest, ipv4);
+  const std::uint16_t most = elements_that_fit(mtu.largest, ipv4);
+  const std::uint16_t most_there = elements_that_fit(mtu.smallest, ipv4);
   const auto too_large = [&](const std::string& path, std::uint16_t elements) {
     c.report.error(c.places.of(path), path,
                    {std::to_string(elements) + " elements do not fit an " + (ipv4 ? "IPv4" : "IPv6") +

@@ -227,10 +227,14 @@ std::string reference_markdown() {
     const std::string section = section_of(row.path);
     if (std::find(sections.begin(), sections.end(), section) == sections.end()) sections.push_back(section);
   }
-  std::string out;
+  std::string out =
+      "# Configuration\n\n"
+      "Every key of the YAML file that `tallyd --config` reads, what it may be and what it is when left "
+      "out.\n"
+      "The tables are those that tallyd reads the file by; `tallyd --check` says what is wrong with a file.\n"
+      "Begin with [first_steps.md](first_steps.md).\n";
   for (const auto& section : sections) {
-    out += (out.empty() ? "" : "\n");
-    out += section.empty() ? "## Top level\n\n" : "## `" + section + "`\n\n";
+    out += section.empty() ? "\n## Top level\n\n" : "\n## `" + section + "`\n\n";
     out += "| key | value | default | meaning |\n|---|---|---|---|\n";
     for (const auto& row : rows) {
       if (section_of(row.path) == section) out += row_text(row);

@@ -44,7 +44,8 @@ bool wrong_shape(const YamlNode& node, const std::string& path, const std::strin
 bool is_printable(const std::string& text) {
   for (std::size_t at = 0; at < text.size(); at += character_length(text, at)) {
     const auto character = std::string_view(text).substr(at, character_length(text, at));
-    if (printable(character) != character) return false;
+    if (const std::string seen = printable(character); seen != character && !seen.starts_with("\\u"))
+      return false;
   }
   return true;
 }

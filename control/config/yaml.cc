@@ -239,9 +239,12 @@ void TreeBuilder::place_key(Open& map, YamlNode node) {
   map.ignore = !is_new;
   if (is_new) return;
   const std::string line = std::to_string(first->second);
+  const bool same = first->second == node.at.line;
   report_.error(node.at, "",
-                {"duplicate key " + shown(map.entry.key) + ": line " + line + " has it already",
-                 "remove one of lines " + line + " and " + std::to_string(node.at.line)});
+                {"duplicate key " + shown(map.entry.key) + ": " + (same ? "this line" : "line " + line) +
+                     " has it already",
+                 same ? "remove one of the two"
+                      : "remove one of lines " + line + " and " + std::to_string(node.at.line)});
 }
 
 void TreeBuilder::place(YamlNode node) {
@@ -287,7 +290,7 @@ std::optional<Complaint> bad_character(std::string_view line, std::size_t& at) {
     if (line[at] == '\r') {
       return Complaint{"a carriage return inside a line", "end lines with LF (or CR LF)"};
     }
-    if (seen.size() > 1 && seen[0] == '\\' && line[at] != '\t') {
+    if (seen.starts_with("\\x")) {
       return Complaint{"a control character (" + seen + ")", "remove it"};
     }
   }

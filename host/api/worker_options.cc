@@ -10,6 +10,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "tally/mtu.h"
 #include "tally/wire.h"
 #include "text/text.h"
 

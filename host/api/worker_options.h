@@ -42,8 +42,6 @@ using OptionTexts = std::map<std::string, OptionText, std::less<>>;
 // 'TALLY_RANK' -> 'rank'; other words only become lower case.
 [[nodiscard]] std::string setting_of(std::string_view name);
 
-inline constexpr std::uint16_t kLeastMtu = 616;      // an ABORT with its longest text, over IPv6
-inline constexpr std::uint16_t kGreatestMtu = 9198;  // as the box's ports
 inline constexpr std::chrono::milliseconds kGreatestJoinTimeout = std::chrono::hours(24);
 
 // The first rule broken, as a sentence with the value and what would be right. `texts`: where the settings

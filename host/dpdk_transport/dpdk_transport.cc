@@ -10,6 +10,7 @@
 #include "pipeline/reply.h"
 #include "random/random.h"
 #include "tally/check.h"
+#include "tally/mtu.h"
 #include "tally/wire.h"
 
 #include <rte_errno.h>
@@ -17,8 +18,6 @@
 namespace tally::dpdk_transport {
 namespace {
 
-constexpr std::uint16_t kLeastMtu = 576;  // every IPv4 path carries it, and a JOIN fits
-constexpr std::uint16_t kMostMtu = 9198;  // with its Ethernet header and a VLAN tag 9216 bytes
 constexpr TimeNs kLinkPeriod =
     10 * kMillisecond;  // how often another device than memif is asked for its link
 // A report may be lost, so a second one follows; then one well within the 260 s after which switches forget
@@ -29,20 +28,13 @@ constexpr std::uint32_t kMaintainTurns = 64;  // receive() looks at the clock th
 
 std::uint32_t frame_bytes(std::uint16_t mtu) noexcept { return mtu + device::kEthernetBytes; }
 
-std::uint16_t elements_that_fit(std::uint16_t mtu, bool ipv4) noexcept {
-  const std::size_t headers =
-      (ipv4 ? sizeof(Ipv4Header) : sizeof(Ipv6Header)) + sizeof(UdpHeader) + kHeaderBytes;
-  const std::size_t values = (mtu - headers) / sizeof(std::int32_t);
-  return static_cast<std::uint16_t>(std::min<std::size_t>(values - values % kElementGranule, kMaxElements));
-}
-
 }  // namespace
 
 Result<std::unique_ptr<DpdkTransport>> DpdkTransport::open(const TransportOptions& options) {
-  if (options.mtu < kLeastMtu || options.mtu > kMostMtu) {
+  if (options.mtu < kLeastMtu || options.mtu > kGreatestMtu) {
     return fail(ErrorCode::kInvalidArgument,
                 std::to_string(options.mtu) + ": over DPDK the MTU is " + std::to_string(kLeastMtu) + " to " +
-                    std::to_string(kMostMtu),
+                    std::to_string(kGreatestMtu),
                 "TALLY_MTU");
   }
   const std::uint64_t identity = options.identity != 0 ? options.identity : random::word();
@@ -196,8 +188,7 @@ std::size_t DpdkTransport::receive(const DatagramSink& sink) {
 
 std::span<Outbound> DpdkTransport::lend(std::size_t wanted, std::size_t bytes) {
   lent_ = 0;
-  const std::size_t most =
-      mtu_ - (filter_.ours.ipv4() ? sizeof(Ipv4Header) : sizeof(Ipv6Header)) - sizeof(UdpHeader);
+  const std::size_t most = mtu_ - ip_udp_bytes(filter_.ours.ipv4());
   if (!up_ || held_back_ || bytes > most) return {};
   const std::size_t count = std::min(wanted, kBurst);
   while (stocked_ < count) {

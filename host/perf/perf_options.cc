@@ -4,7 +4,6 @@
 #include <array>
 #include <charconv>
 #include <cstdlib>
-#include <map>
 
 namespace tally::perf {
 namespace {
@@ -32,12 +31,12 @@ struct Texts {
   std::string min_bytes = "4K";
   std::string max_bytes = "64M";
   std::uint32_t check = 1;
+  std::string type = "float";
   std::uint32_t timeout_s = 60;
   std::array<std::string, kVariables.size()> variables{};
 };
 
 void add_measurement(CLI::App& app, PerfOptions& options, Texts& texts) {
-  static const std::map<std::string, Dtype> types{{"float", Dtype::kFloat32}, {"int32", Dtype::kInt32}};
   app.add_option("-b,--min-bytes", texts.min_bytes, "Smallest message (default 4K)")->type_name("SIZE");
   app.add_option("-e,--max-bytes", texts.max_bytes, "Largest message (default 64M)")->type_name("SIZE");
   app.add_option("-f,--factor", options.factor, "From one message to the next (default 4)")
@@ -47,9 +46,9 @@ void add_measurement(CLI::App& app, PerfOptions& options, Texts& texts) {
   app.add_option("-w,--warm-up", options.warm_up, "Operations of each size before these (default 5)");
   app.add_option("-c,--check", texts.check, "1: check every sum, outside the measured time (default); 0: not")
       ->check(CLI::Range(0U, 1U));
-  app.add_option("-d,--type", options.type, "float or int32 (default float)")
-      ->transform(CLI::CheckedTransformer(types))
-      ->type_name("TYPE");
+  app.add_option("-d,--type", texts.type, "Of the values (default float)")
+      ->type_name("TYPE")
+      ->check(CLI::IsMember({"float", "int32"}));
   app.add_option("--seed", options.seed, "Of the values (default 1); the same at all ranks");
   app.add_option("--line-rate", options.line_rate, "Of this worker's link, for the column '% of line'")
       ->type_name("GBIT/S")
@@ -82,6 +81,7 @@ Result<void> complete(PerfOptions& options, const Texts& texts) {
   options.min_bytes = *least;
   options.max_bytes = *most;
   options.check = texts.check == 1;
+  options.type = texts.type == "int32" ? Dtype::kInt32 : Dtype::kFloat32;
   options.timeout = std::chrono::seconds(texts.timeout_s);
   for (std::size_t i = 0; i < kVariables.size(); ++i) {
     if (!texts.variables[i].empty()) setenv(kVariables[i].name, texts.variables[i].c_str(), 1);

@@ -7,11 +7,9 @@
 #include <ctime>
 
 #include "api/transport.h"
-#include "api/worker_options.h"
 #include "random/random.h"
 #include "tally/mix64.h"
-#include "tally/net.h"
-#include "tally/wire.h"
+#include "tally/mtu.h"
 #include "udp/udp_socket.h"
 
 namespace tally::udp {
@@ -21,15 +19,6 @@ constexpr std::uint16_t kFirstPort = 49'152;  // RFC 6335; above the box's own p
 constexpr unsigned kPortTries = 256;
 constexpr TimeNs kLongestWait = 3600 * kSecond;
 constexpr TimeNs kQueueRetry = kMillisecond;  // an interface's queue does not tell when it has room
-
-std::size_t header_bytes(bool ipv4) noexcept {
-  return (ipv4 ? sizeof(Ipv4Header) : sizeof(Ipv6Header)) + sizeof(UdpHeader);
-}
-
-std::uint16_t elements_that_fit(std::uint16_t mtu, bool ipv4) noexcept {
-  const std::size_t values = (mtu - header_bytes(ipv4) - kHeaderBytes) / sizeof(std::int32_t);
-  return static_cast<std::uint16_t>(std::min<std::size_t>(values - values % kElementGranule, kMaxElements));
-}
 
 // The port that was asked for, or the first free one of a sequence that `seed` makes: who comes again with
 // the same seed gets the same port.
@@ -128,7 +117,7 @@ UdpTransport::UdpTransport(Parts parts)
       receiver_(ends_.box, most_bytes(), errors_),
       sender_(socket_.fd(), ends_.box, most_bytes(), segmented_, errors_) {}
 
-std::size_t UdpTransport::most_bytes() const noexcept { return mtu_ - header_bytes(ends_.box.ipv4()); }
+std::size_t UdpTransport::most_bytes() const noexcept { return mtu_ - ip_udp_bytes(ends_.box.ipv4()); }
 
 std::size_t UdpTransport::receive(const DatagramSink& sink) {
   static_cast<void>(sender_.flush());  // what waits has no other caller when the engine is done

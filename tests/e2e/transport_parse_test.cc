@@ -8,6 +8,7 @@
 #include "dpdk_transport/idle_wait.h"
 #include "dpdk_transport/worker_address.h"
 #include "dpdk_transport/worker_eal.h"
+#include "tally/mtu.h"
 #include "transport_harness.h"
 
 namespace tally::e2e {
@@ -113,11 +114,19 @@ TEST(TransportAddress, MakesALocalMacAndAPortOutsideTheBoxs) {
 
 TEST(TransportOpen, RefusesAnImpossibleMtu) {
   WorkerSetup setup{.device = "net_memif0,socket=x"};
-  for (const int mtu : {0, 575, 9199, 65535}) {
+  for (const int mtu : {0, 615, 9199, 65535}) {
     setup.mtu = static_cast<std::uint16_t>(mtu);
     const auto opened = setup.open();
     ASSERT_FALSE(opened);
     EXPECT_EQ(opened.error().where, "TALLY_MTU");
+  }
+}
+
+TEST(TransportOpen, TakesTheLeastAndTheGreatestMtu) {
+  for (const std::uint16_t mtu : {kLeastMtu, kGreatestMtu}) {
+    const auto opened = WorkerSetup{.device = "net_memif0,socket=x", .address = "", .mtu = mtu}.open();
+    ASSERT_FALSE(opened);
+    EXPECT_EQ(opened.error().where, "TALLY_ADDRESS") << "what is looked at next";
   }
 }
 

@@ -15,6 +15,7 @@
 
 #include "api/transport.h"
 #include "own_network.h"
+#include "tally/mtu.h"
 #include "udp/udp_socket.h"
 #include "udp/udp_transport.h"
 
@@ -271,11 +272,13 @@ TEST_F(UdpTransports, WhatIsTooLongIsNotFragmented) {
   EXPECT_THAT(worker->trouble(), HasSubstr("lower TALLY_MTU"));
   const auto later = open();
   EXPECT_EQ(later->most_elements(), 224) << "the route's MTU is below TALLY_MTU";
-  ASSERT_TRUE(set_loopback_mtu(600));
+  ASSERT_TRUE(set_loopback_mtu(kLeastMtu));
+  EXPECT_EQ(open()->most_elements(), 128);
+  ASSERT_TRUE(set_loopback_mtu(kLeastMtu - 1));
   const auto refused = try_open();
   ASSERT_TRUE(set_loopback_mtu(65'536));
   ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().text(), "TALLY_MTU: 600: the path to the box must carry 616 bytes or more");
+  EXPECT_EQ(refused.error().text(), "TALLY_MTU: 615: the path to the box must carry 616 bytes or more");
 }
 
 TEST_F(UdpTransports, ADatagramThatIsTooLongIsOneErrorEachTime) {

@@ -12,7 +12,7 @@ set_target_properties(api_c_program PROPERTIES C_STANDARD 99 C_STANDARD_REQUIRED
 target_compile_options(api_c_program PRIVATE -Wall -Wextra -Wconversion -Wshadow -pedantic -Werror)
 
 tally_test(api_test
-  SOURCES api_loopback.cc api_join_test.cc api_reduce_test.cc api_trouble_test.cc api_end_test.cc api_fork_test.cc
+  SOURCES api_loopback.cc api_join_test.cc api_reduce_test.cc api_end_test.cc api_fork_test.cc
           api_environment_test.cc api_debug_test.cc api_c_test.cc $<TARGET_OBJECTS:api_c_program>
   LABEL unit LINK tally tally_sim)
 

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <map>
 
+#include "tally/mtu.h"
 #include "tally/worker.h"
 
 namespace tally::api_test {
@@ -85,7 +86,8 @@ const std::vector<Mistake>& mistakes() {
        "",
        "TALLY_ELEMENTS: 100 is not a multiple of 16 in 16..2224, nor 0 (what the MTU carries)"},
       {{{"TALLY_ELEMENTS", "2240"}}, "", "TALLY_ELEMENTS: '2240' is not a whole number in 0..2224"},
-      {{{"TALLY_MTU", "500"}}, "", "TALLY_MTU: '500' is not a whole number in 616..9198"},
+      {{{"TALLY_MTU", "615"}}, "", "TALLY_MTU: '615' is not a whole number in 616..9198"},
+      {{{"TALLY_MTU", "9199"}}, "", "TALLY_MTU: '9199' is not a whole number in 616..9198"},
       {{{"TALLY_MTU", "99999999999"}}, "", "TALLY_MTU: '99999999999' is not a whole number in 616..9198"},
       {{{"TALLY_PRIORITY", "255"}}, "", "TALLY_PRIORITY: '255' is not a whole number in 0..254"},
       {{{"TALLY_PRIORITY", "high"}}, "", "TALLY_PRIORITY: 'high' is not a whole number in 0..254"},
@@ -280,6 +282,20 @@ TEST(ApiEnvironment, EveryVariableArrives) {
   EXPECT_EQ(options->priority, 200);
   EXPECT_EQ(options->join_timeout, std::chrono::seconds(5));
   EXPECT_EQ(options->debug, "TRACE");
+}
+
+TEST(ApiEnvironment, TheLeastAndTheGreatestMtuAreGood) {
+  for (const std::uint16_t mtu : {kLeastMtu, kGreatestMtu}) {
+    const Environment environment({{"TALLY_JOB", "resnet"},
+                                   {"TALLY_SWITCH", "10.0.0.1"},
+                                   {"TALLY_RANK", "0"},
+                                   {"TALLY_WORLD", "2"},
+                                   {"TALLY_MTU", std::to_string(mtu)}},
+                                  "");
+    const auto options = WorkerOptions::from_environment();
+    ASSERT_TRUE(options) << options.error().text();
+    EXPECT_EQ(options->mtu, mtu);
+  }
 }
 
 TEST(ApiEnvironment, LauncherOverridesTheFileAndVariablesOverrideBoth) {

@@ -1,5 +1,5 @@
 tally_test(config_test PURE
-  SOURCES config_first_steps_test.cc config_golden_test.cc config_load_test.cc config_random_test.cc config_reload_test.cc
+  SOURCES config_golden_test.cc config_load_test.cc config_random_test.cc config_reload_test.cc
           config_scalars_test.cc config_session_test.cc
   LABEL unit LINK tally_config)
 target_compile_definitions(config_test PRIVATE

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -247,9 +248,9 @@ TEST(ConfigServers, ExternalOnesNeedNoMemoryOfTheBox) {
 }
 
 TEST_F(ConfigFiles, TheDumpLoadsAsTheSameConfiguration) {
-  write("my token", "secret\n");
+  write("my \u202Etoken", "secret\n");
   std::string rack = kRack;
-  rack.replace(rack.find("TOKEN"), 5, "\"my token\"");
+  rack.replace(rack.find("TOKEN"), 5, "\"my \u202Etoken\"");
   for (const std::string& text : {std::string(kSmall), rack}) {
     const auto first = config::load_config_text(text, "f", directory_.string());
     ASSERT_TRUE(first) << text_of(first);
@@ -259,6 +260,7 @@ TEST_F(ConfigFiles, TheDumpLoadsAsTheSameConfiguration) {
     EXPECT_EQ(first->config, again->config) << dump;
     EXPECT_EQ(dump, config::dump_config(again->config));
     EXPECT_THAT(dump, Not(HasSubstr("secret")));
+    EXPECT_THAT(dump, Not(HasSubstr("\u202E"))) << "a terminal would obey it";
   }
 }
 
@@ -369,6 +371,36 @@ TEST(ConfigLoad, MembersTakeSharersAndTheirRegion) {
   EXPECT_EQ(job.server, ServerKind::kEmbedded);
   EXPECT_EQ(job.decay, Decay::kNone);
   EXPECT_EQ(job.quota, (members::Quota{100'000, 7, 200'000}));
+}
+
+// What docs/first_steps.md tells a user to write must work as written.
+
+// The bodies of the fenced blocks of one language.
+std::vector<std::string> fenced(const std::string& path, const std::string& language) {
+  std::vector<std::string> blocks;
+  std::ifstream in(path);
+  bool inside = false;
+  for (std::string line; std::getline(in, line);) {
+    if (!inside && line == "```" + language) {
+      blocks.emplace_back();
+      inside = true;
+    } else if (inside && line == "```") {
+      inside = false;
+    } else if (inside) {
+      blocks.back() += line + "\n";
+    }
+  }
+  return blocks;
+}
+
+TEST(FirstSteps, ConfigurationExamplesLoadWithoutAComplaint) {
+  const auto examples = fenced(TALLY_FIRST_STEPS, "yaml");
+  ASSERT_FALSE(examples.empty());
+  for (const auto& example : examples) {
+    const auto loaded = config::load_config_text(example, "first_steps.md");
+    ASSERT_TRUE(loaded.has_value()) << config::to_text(loaded.error());
+    EXPECT_TRUE(loaded->warnings.empty()) << config::to_text(loaded->warnings);
+  }
 }
 
 }  // namespace

@@ -128,6 +128,8 @@ TEST(ConfigText, ValidUtf8AndNothingElse) {
   }
   EXPECT_EQ(config::utf8_length("", 0), 0U);
   EXPECT_EQ(config::shown("a\x1B[31m\t\xFF"), "'a\\x1B[31m\\t\\xFF'");
+  EXPECT_EQ(config::shown("\u061C\u200D\u200E\u200F\u2010\u2027\u2028\u202E\u202F\u2065\u2066\u2069\u206A"),
+            "'\\u061C\u200D\\u200E\\u200F\u2010\u2027\\u2028\\u202E\u202F\u2065\\u2066\\u2069\u206A'");
   EXPECT_EQ(config::shown(std::string(100, 'x')).size(), 65U);
 }
 

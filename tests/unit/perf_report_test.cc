@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "help_text.h"
 #include "perf/perf_options.h"
 #include "perf/perf_report.h"
 #include "text/text.h"
@@ -106,7 +107,7 @@ TEST(PerfOptionsTest, RefusesNonsenseInPlainWords) {
   EXPECT_FALSE(parsed({"-b", "2"}).has_value());
   EXPECT_FALSE(parsed({"-f", "1"}).has_value());
   EXPECT_FALSE(parsed({"-n", "0"}).has_value());
-  EXPECT_FALSE(parsed({"-d", "fp16"}).has_value());
+  EXPECT_EQ(parsed({"-d", "fp16"}).error().text(), "--type: fp16 not in {float,int32}");
   EXPECT_FALSE(parsed({"--no-such-option"}).has_value());
 }
 
@@ -120,7 +121,13 @@ TEST(PerfOptionsTest, WorkerFlagsGoToTheEnvironment) {
 TEST(PerfOptionsTest, HelpIsNoError) {
   const auto result = parsed({"--help"});
   ASSERT_TRUE(result.has_value());
-  EXPECT_THAT(std::get<perf::PerfHelp>(*result).text, HasSubstr("TALLY_TRANSPORT"));
+  const std::string& text = std::get<perf::PerfHelp>(*result).text;
+  check_help(text,
+             {"--help",      "--min-bytes", "--max-bytes",  "--factor",    "--iterations", "--warm-up",
+              "--check",     "--type",      "--seed",       "--line-rate", "--timeout",    "--all-ranks",
+              "--json",      "--csv",       "--job",        "--rank",      "--world",      "--switch",
+              "--transport", "--address",   "--token-file", "--mtu",       "--idle"});
+  EXPECT_THAT(text, HasSubstr("--type TYPE:{float,int32}"));
 }
 
 TEST(PerfSizesList, GoesFromSmallestToLargestInWholeElements) {

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "help_text.h"
 #include "ps/ps_command_line.h"
 #include "ps/ps_report.h"
 #include "ps_support.h"
@@ -121,9 +122,9 @@ TEST_F(PsProgram, MistakesAreNamed) {
 
 TEST_F(PsProgram, HelpAndVersion) {
   const auto text = [](const char* option) { return std::get<ps::PsText>(*parse({option}, false)).text; };
-  for (const char* word : {"--job", "--token-file", "--transport", "--box", "--address", "--mtu", "--memory",
-                           "--poll", "--json", "--stats", "--version", "SIGTERM"})
-    EXPECT_THAT(text("--help"), HasSubstr(word));
+  check_help(text("--help"),
+             {"--help", "--job", "--token-file", "--transport", "--box", "--address", "--mtu", "--elements",
+              "--memory", "--poll", "--json", "--stats", "--version", "SIGTERM"});
   EXPECT_THAT(text("--version"), testing::StartsWith("tally-ps "));
 }
 
