@@ -6,11 +6,10 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 
-#include "engine/backoff.h"
 #include "engine/datagram.h"
-#include "engine/engine_operation.h"
-#include "engine/worker_join.h"
+#include "engine/seat.h"
 #include "kernels/kernels.h"
 #include "tally/time.h"
 
@@ -20,8 +19,10 @@ class LoadMember {
  public:
   enum class State : std::uint8_t { kJoining, kRunning, kLeaving, kLeft, kFailed };
 
-  // options.instance: random; unreachable_after: how long it tries to join. kernels: outlive it.
-  LoadMember(engine::EngineOptions options, const kernels::Kernels& kernels, TimeNs now);
+  // options.instance: random; unreachable_after: how long it tries to join, at least 3 s. kernels:
+  // outlive it.
+  LoadMember(engine::EngineOptions options, const kernels::Kernels& kernels)
+      : seat_(std::move(options), kernels) {}
 
   // A datagram for this rank that is no RESULT; what does not concern it changes nothing.
   void receive(const engine::Datagram& datagram, TimeNs now);
@@ -34,34 +35,20 @@ class LoadMember {
 
   [[nodiscard]] State state() const noexcept { return state_; }
   // Once running.
-  [[nodiscard]] const engine::Membership& membership() const noexcept { return membership_; }
+  [[nodiscard]] const engine::Membership& membership() const noexcept { return *seat_.membership(); }
   // What is missing, or why it failed; for people.
   [[nodiscard]] std::string why() const;
 
  private:
-  void on_joined(const engine::Datagram& datagram, TimeNs now);
+  void on_offer(const engine::Membership& offer, TimeNs now);
   void fail_with(std::string why) {
     state_ = State::kFailed;
     why_ = std::move(why);
   }
-  [[nodiscard]] bool of_the_box(const Header& header, bool proves) const noexcept;
-  [[nodiscard]] std::size_t write_join_to(std::span<std::byte> out, TimeNs now);
-  [[nodiscard]] std::size_t write_own(PacketType type, Chunk next, std::span<std::byte> out) const noexcept;
 
-  static constexpr std::uint32_t kFarewells = 5;
-
-  engine::EngineOptions options_;
-  const kernels::Kernels& kernels_;
-  engine::EngineRandom random_;
+  engine::Seat seat_;
   State state_ = State::kJoining;
-  engine::Membership membership_{};
-  engine::Backoff say_;  // JOIN or LEAVE
-  std::uint64_t nonce_ = 0;
-  std::uint32_t attempt_ = 0;
-  std::uint64_t missing_ = 0;  // ranks, while forming
   bool answered_ = false;
-  TimeNs heard_;
-  TimeNs heartbeat_due_ = kNever;
   std::string why_{};
 };
 

@@ -21,9 +21,9 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/backoff.h"
 #include "engine/chunk_stream.h"
 #include "engine/engine_operation.h"
+#include "engine/seat.h"
 #include "engine/worker_join.h"
 #include "kernels/kernels.h"
 #include "tally/engine_statistics.h"
@@ -33,11 +33,8 @@
 
 namespace tally::engine {
 
-enum class EngineState : std::uint8_t {
-  kJoining,  // waits for JOINED(running), the first time or for a new epoch; operations are queued
-  kRunning,
-  kClosed,  // see why_closed(); only rejoin() leads out
-};
+// While it joins, operations are queued. Closed: see why_closed(); only rejoin() leads out.
+using EngineState = SeatState;
 
 class WorkerEngine {
  public:
@@ -119,61 +116,28 @@ class WorkerEngine {
 
   // Receiving, by type (worker_engine.cc). What is refused changes nothing.
   [[nodiscard]] std::optional<Refused> dispatch(const Datagram& datagram, TimeNs now);
-  [[nodiscard]] std::optional<Refused> check_current(const Header& header) const noexcept;
-  [[nodiscard]] std::optional<Refused> check_from_box(const Header& header) const noexcept;
-  [[nodiscard]] std::optional<Refused> on_joined(const Datagram& datagram, TimeNs now);
-  [[nodiscard]] std::optional<Refused> on_running(const Header& header, const JoinedPayload& joined,
-                                                  TimeNs now);
-  [[nodiscard]] std::optional<Refused> on_reject(const Header& header, TimeNs now);
-  [[nodiscard]] std::optional<Refused> on_query(const Header& header);
-  [[nodiscard]] std::optional<Refused> on_resend(const Header& header);
-  [[nodiscard]] std::optional<Refused> on_echo(const Header& header, TimeNs now);
-  [[nodiscard]] std::optional<Refused> on_abort(const Datagram& datagram);
-  void enter(const Membership& membership, const GenerationRecord& record, TimeNs now);
+  [[nodiscard]] std::optional<Refused> on_control(const Datagram& datagram, TimeNs now);
+  void on_offer(const SeatNews& news, TimeNs now);
+  void on_refused(const SeatNews& news);
 
   // Sending (worker_engine.cc).
   void time_out(TimeNs now);
   [[nodiscard]] std::size_t transmit_control(std::span<std::byte> out, TimeNs now);
-  [[nodiscard]] std::size_t transmit_join(std::span<std::byte> out, TimeNs now);
-  [[nodiscard]] std::size_t transmit_abort(std::span<std::byte> out, TimeNs now);
-  std::size_t transmit_end(std::span<std::byte> out);
-  [[nodiscard]] Header control_header(PacketType type) const noexcept;
 
   [[nodiscard]] bool somebody_left() const noexcept;
   void settle(TimeNs now);  // after any input: failures of the stream, next step of leaving
-  void start_joining(TimeNs now);
   void close(Error error);
   void fail_job(const Error& error, const StreamFailure* culprit, TimeNs now);  // closes and tells control
-  [[nodiscard]] TimeNs silence_limit() const noexcept;
 
-  EngineOptions options_;
+  Seat seat_;
   const kernels::Kernels& kernels_;
   EngineStatistics statistics_;
   ChunkStream stream_;
-  EngineRandom random_;
-  EngineState state_ = EngineState::kJoining;
   Error why_closed_{};
   std::uint64_t last_operation_ = 0;
-
-  std::optional<Membership> membership_;
-  GenerationRecord record_{};  // of the last JOINED(running); zero: none
-  // What this engine was in before rejoin(). It offered values there that the program has given up, so it
-  // must not come back in: should control never have heard of the end, JOINED names the secrets to say it
-  // again.
-  Generation forsaken_{};
-  std::optional<Membership> unended_;
-  Backoff join_;
-  std::uint64_t nonce_ = 0;  // of the newest JOIN; 0: none sent since joining began
-  std::uint32_t attempt_ = 0;
-  std::uint64_t unjoined_ = 0;  // ranks missing in the last JOINED(forming)
   TimeNs joining_since_ = 0;
-
-  std::optional<TimeNs> heard_;  // last answer of control, or when the waiting for one began
-  TimeNs heartbeat_due_ = kNever;
   std::uint64_t live_ = 0;
   Leaving leaving_ = Leaving::kNo;
-  Backoff leave_;
-  Backoff abort_;
 };
 
 }  // namespace tally::engine

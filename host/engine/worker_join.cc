@@ -38,29 +38,6 @@ bool plausible(const Membership& m, std::uint16_t elements) noexcept {
 
 }  // namespace
 
-std::size_t write_join(const EngineOptions& options, const JoinFacts& facts,
-                       std::span<std::byte> out) noexcept {
-  JoinPayload join;
-  join.instance = Be<std::uint64_t>{options.instance};
-  join.nonce = Be<std::uint64_t>{facts.nonce};
-  join.attempt = Be<std::uint32_t>{facts.attempt};
-  join.lowest = Be<std::uint32_t>{raw(facts.lowest)};
-  join.next = Be<std::uint32_t>{raw(facts.next)};
-  join.world = Be<std::uint16_t>{options.world};
-  join.elements = Be<std::uint16_t>{options.elements};
-  join.last = facts.last;
-  join.name_bytes = static_cast<std::uint8_t>(options.job.size());
-  join.token_bytes = static_cast<std::uint8_t>(options.token.size());
-  std::byte* at = out.data();
-  std::memcpy(at, &join, sizeof join);
-  at += sizeof join;
-  std::memcpy(at, options.job.data(), options.job.size());
-  at += options.job.size();
-  std::memcpy(at, options.token.data(), options.token.size());
-  at += options.token.size();
-  return static_cast<std::size_t>(at - out.data());
-}
-
 std::optional<Refused> read_joined(std::span<const std::byte> payload, Joined& out) noexcept {
   std::memcpy(&out.fixed, payload.data(), sizeof out.fixed);
   out.text = payload.subspan(sizeof out.fixed);
@@ -69,8 +46,8 @@ std::optional<Refused> read_joined(std::span<const std::byte> payload, Joined& o
   return std::nullopt;
 }
 
-std::optional<Membership> read_membership(const Header& header, const JoinedPayload& joined,
-                                          std::uint16_t elements) noexcept {
+std::optional<Membership> to_membership(const Header& header, const JoinedPayload& joined,
+                                        const EngineOptions& options) noexcept {
   Membership m;
   m.job = header.job_id();
   m.epoch = header.epoch_id();
@@ -95,16 +72,10 @@ std::optional<Membership> read_membership(const Header& header, const JoinedPayl
   m.group_port = joined.group_port.host();
   m.group = joined.group;
   m.box_mac = joined.box_mac;
-  if (!plausible(m, elements)) return std::nullopt;
+  if (!plausible(m, options.elements)) return std::nullopt;
   for (std::uint32_t r = 0; r < m.world; ++r)
     m.key_sum += rank_key(m.generation, Rank{static_cast<std::uint16_t>(r)});
-  return m;
-}
-
-std::optional<Membership> to_membership(const Header& header, const JoinedPayload& joined,
-                                        const EngineOptions& options) noexcept {
-  auto m = read_membership(header, joined, options.elements);
-  if (m) m->key = rank_key(m->generation, options.rank);
+  m.key = rank_key(m.generation, options.rank);
   return m;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// JOIN and JOINED as the worker sees them: the payload it writes, the payload it believes.
+// JOINED as a rank reads it: the payload it believes, and what follows from it.
 
 #include <algorithm>
 #include <array>
@@ -54,6 +54,11 @@ struct Membership {
   // Between two heartbeats. Also at most a second: they tell control how far the numbers have come, and it
   // must renew the epoch in time however long the lease is.
   [[nodiscard]] TimeNs heartbeat_period() const noexcept { return std::min(lease / 10, kSecond); }
+  // What a JOIN says of the generation.
+  [[nodiscard]] GenerationRecord record() const noexcept {
+    return {Be{raw(generation)}, Be{raw(first_chunk)}, Be{largest_window}, Be{lookahead},
+            Be{static_cast<std::uint16_t>(elements)}};
+  }
   [[nodiscard]] std::uint64_t members() const noexcept { return members_of(world); }
   // Sum of the keys of some ranks.
   [[nodiscard]] std::uint32_t keys_of(std::uint64_t ranks) const noexcept {
@@ -78,19 +83,11 @@ struct Membership {
   }
 };
 
-struct JoinFacts {
-  std::uint64_t nonce = 0;
-  std::uint32_t attempt = 0;
-  Chunk lowest{};           // first without a result; 0 without a generation
-  Chunk next{};             // first never offered
-  GenerationRecord last{};  // of the last JOINED(running); zero: none
-};
-
-inline constexpr std::size_t kMaxJoinBytes = sizeof(JoinPayload) + kMaxNameBytes + kMaxTokenBytes;
-
-// Returns the bytes written; `out` holds kMaxJoinBytes.
-std::size_t write_join(const EngineOptions& options, const JoinFacts& facts,
-                       std::span<std::byte> out) noexcept;
+// Bytes of the longest datagram of a rank that wished for `elements`.
+[[nodiscard]] constexpr std::size_t max_datagram_bytes(std::uint16_t elements) noexcept {
+  constexpr std::size_t kJoin = sizeof(JoinPayload) + kMaxNameBytes + kMaxTokenBytes;
+  return kHeaderBytes + std::max({std::size_t{4} * elements, kJoin, kMaxTextBytes});
+}
 
 struct Joined {
   JoinedPayload fixed;
@@ -100,12 +97,9 @@ struct Joined {
 // Lengths only. `payload` has at least the fixed part.
 [[nodiscard]] std::optional<Refused> read_joined(std::span<const std::byte> payload, Joined& out) noexcept;
 
-// JOINED(running) in host order, for a worker or a server that wished for `elements`; nothing if its values
-// are out of the protocol's ranges, contradict each other or exceed the wish. Without the own key. Job,
-// epoch and result cookie come from the header.
-[[nodiscard]] std::optional<Membership> read_membership(const Header& header, const JoinedPayload& joined,
-                                                        std::uint16_t elements) noexcept;
-// The same for this worker, with its key.
+// JOINED(running) in host order, for a rank with these options (rank, elements); nothing if its values are
+// out of the protocol's ranges, contradict each other or exceed the wish. Job, epoch and result cookie come
+// from the header.
 [[nodiscard]] std::optional<Membership> to_membership(const Header& header, const JoinedPayload& joined,
                                                       const EngineOptions& options) noexcept;
 

@@ -74,9 +74,7 @@ PsEngine::PsEngine(const PsOptions& options, Lines memory, std::size_t lines, co
     seats_.emplace_back(options, static_cast<std::uint16_t>(i), shared, events_);
 }
 
-std::size_t PsEngine::max_datagram_bytes() const noexcept {
-  return kHeaderBytes + std::max({std::size_t{4} * elements_, engine::kMaxJoinBytes, kMaxTextBytes});
-}
+std::size_t PsEngine::max_datagram_bytes() const noexcept { return engine::max_datagram_bytes(elements_); }
 
 void PsEngine::receive(std::span<const std::byte> bytes, TimeNs now) {
   if (const auto refused = dispatch(bytes, now)) ++refused_[static_cast<std::size_t>(*refused)];
@@ -90,9 +88,9 @@ std::optional<Refused> PsEngine::dispatch(std::span<const std::byte> bytes, Time
   if (seat == nullptr) return datagram.header.type == PacketType::kJoined ? Refused::kNonce : Refused::kJob;
   std::optional<Refused> wrong;
   if (!is_control(datagram.header.type) && datagram.header.type != PacketType::kReject) {
-    wrong = seat->member.check_current(datagram.header);
+    wrong = seat->member.seat().check_current(datagram.header);
     if (!wrong) wrong = seat->sums.receive(datagram, now);
-    if (auto why = seat->sums.take_failure(); !why.empty()) seat->member.abort(std::move(why), now);
+    if (const auto why = seat->sums.take_failure(); !why.empty()) seat->member.abort(why, now);
   } else {
     MemberNews news{};
     wrong = seat->member.receive(datagram, now, news);
@@ -115,7 +113,7 @@ PsEngine::Seat* PsEngine::seat_of(const engine::Datagram& datagram) noexcept {
     JoinedPayload joined;
     std::memcpy(&joined, datagram.payload.data(), sizeof joined);
     const auto it = std::find_if(seats_.begin(), seats_.end(),
-                                 [&](const Seat& s) { return s.member.awaits(joined.nonce.host()); });
+                                 [&](const Seat& s) { return s.member.seat().awaits(joined.nonce.host()); });
     return it == seats_.end() ? nullptr : &*it;
   }
   Seat* const seat = header.job.host() <= kMaxJobs ? by_id_[header.job.host()] : nullptr;

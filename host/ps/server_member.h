@@ -1,18 +1,16 @@
 #pragma once
-// The server's membership in one job: JOIN until the box says running, HEARTBEATs, and JOIN again for ever.
-// A server outlives its jobs: when one was aborted or all its workers have left, it waits for the next.
+// The server's membership in one job: its seat, what of it people should hear, and what it counts. A server
+// outlives its jobs: when one was aborted or all its workers have left, it waits for the next.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 
-#include "engine/backoff.h"
 #include "engine/datagram.h"
-#include "engine/engine_operation.h"
-#include "engine/worker_join.h"
+#include "engine/seat.h"
 #include "kernels/kernels.h"
 #include "ps/ps_options.h"
 #include "tally/time.h"
@@ -32,62 +30,37 @@ class ServerMember {
   // JOINED, REJECT, HEARTBEAT or ABORT. What is refused changes nothing.
   [[nodiscard]] std::optional<Refused> receive(const engine::Datagram& datagram, TimeNs now,
                                                MemberNews& news);
-  // Job, epoch and result cookie are those of the newest epoch entered, also while joining again.
-  [[nodiscard]] std::optional<Refused> check_current(const Header& header) const noexcept;
-  // It waits for a JOINED with this nonce.
-  [[nodiscard]] bool awaits(std::uint64_t nonce) const noexcept {
-    return joining_ && nonce_ != 0 && nonce == nonce_;
-  }
 
   // Tells control that the job cannot go on, and why; repeated until the epoch ends, a few times, during
   // which later words are not heard.
-  void abort(std::string why, TimeNs now);
+  void abort(const std::string& why, TimeNs now);
 
   void time_out(TimeNs now);
   [[nodiscard]] std::size_t transmit(std::span<std::byte> out, TimeNs now);  // 0: nothing is due
-  [[nodiscard]] TimeNs deadline() const noexcept;
+  [[nodiscard]] TimeNs deadline() const noexcept {
+    return joining() ? seat_.due() : std::min(seat_.due(), seat_.silent_at());
+  }
 
+  [[nodiscard]] const engine::Seat& seat() const noexcept { return seat_; }
   // The newest epoch entered; nullopt: none, or its job has ended.
-  [[nodiscard]] const std::optional<engine::Membership>& membership() const noexcept { return membership_; }
-  [[nodiscard]] bool joining() const noexcept { return joining_; }
-  [[nodiscard]] std::uint64_t missing() const noexcept { return missing_; }  // ranks, while forming
-  [[nodiscard]] Rank rank() const noexcept { return options_.rank; }
-  [[nodiscard]] const std::string& name() const noexcept { return options_.job; }
+  [[nodiscard]] const std::optional<engine::Membership>& membership() const noexcept {
+    return seat_.membership();
+  }
+  [[nodiscard]] bool joining() const noexcept { return seat_.state() == engine::SeatState::kJoining; }
+  [[nodiscard]] std::uint64_t missing() const noexcept { return seat_.missing(); }  // ranks, while forming
+  [[nodiscard]] Rank rank() const noexcept { return seat_.options().rank; }
+  [[nodiscard]] const std::string& name() const noexcept { return seat_.options().job; }
 
  private:
-  [[nodiscard]] std::optional<Refused> on_joined(const engine::Datagram& datagram, TimeNs now,
-                                                 MemberNews& news);
-  [[nodiscard]] std::optional<Refused> on_running(const Header& header, const JoinedPayload& joined,
-                                                  TimeNs now, MemberNews& news);
-  void on_refused(const std::string& text, TimeNs now);
-  [[nodiscard]] std::optional<Refused> on_reject(const Header& header, TimeNs now);
-  [[nodiscard]] std::optional<Refused> on_abort(const engine::Datagram& datagram, TimeNs now,
-                                                MemberNews& news);
-  void start_joining(TimeNs now);
-  [[nodiscard]] std::size_t write_join(std::span<std::byte> out, TimeNs now);
-  [[nodiscard]] std::size_t write_abort(std::span<std::byte> out, TimeNs now);
-  [[nodiscard]] Header own_header(PacketType type) const noexcept;  // of the epoch
+  [[nodiscard]] std::optional<Refused> on_offer(const engine::SeatNews& heard, TimeNs now, MemberNews& news);
+  void on_refused(const std::string& text);
   void report(PsEventKind kind, std::string text) { events_.add({job_, kind, std::move(text)}); }
 
-  engine::EngineOptions options_;
+  engine::Seat seat_;
   std::size_t job_;
-  const kernels::Kernels& kernels_;
   PsEventLog& events_;
   PsJobStatistics& statistics_;
-  engine::EngineRandom random_;
-  bool joining_ = true;
-  std::optional<engine::Membership> membership_;
-  GenerationRecord record_{};  // what the next JOIN says its last JOINED said
-  Generation entered_{};       // the newest generation that was entered; zero: none since the last ABORT
-  engine::Backoff join_;
-  std::uint64_t nonce_ = 0;  // of the newest JOIN; 0: none sent since joining began
-  std::uint32_t attempt_ = 0;
-  std::uint64_t missing_ = 0;
-  engine::Backoff abort_;
-  std::string abort_text_;  // empty: nothing is being told
-  std::string refusal_;     // the newest one reported, until the box says something else
-  TimeNs heard_ = 0;
-  TimeNs heartbeat_due_ = kNever;
+  std::string refusal_;  // the newest one reported, until the box says something else
 };
 
 }  // namespace tally::ps

@@ -32,7 +32,7 @@ struct LoadRack {
     o.world = world;
     o.instance = 500U + rank;
     o.seed = rank;
-    members.emplace_back(o, kernels::best_kernels(), box.now);
+    members.emplace_back(o, kernels::best_kernels());
     peers.emplace_back(rank, world);
   }
   void deliver(const std::vector<Sent>& sent) {

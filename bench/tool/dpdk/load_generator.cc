@@ -205,7 +205,6 @@ Result<void> LoadGenerator::wait_for_links(TimeNs give_up) {
 }
 
 Result<void> LoadGenerator::join_job(TimeNs give_up) {
-  const TimeNs now = clock_.now();
   for (std::uint16_t r = 0; r < options_.addresses.size(); ++r) {
     engine::EngineOptions engine;
     engine.job = options_.job;
@@ -216,7 +215,7 @@ Result<void> LoadGenerator::join_job(TimeNs give_up) {
     engine.seed = mix64(options_.seed + r);
     engine.instance = mix64(engine.seed) | 1;
     engine.unreachable_after = options_.join_timeout;
-    members_.emplace_back(std::move(engine), kernels_, now);
+    members_.emplace_back(std::move(engine), kernels_);
   }
   const auto running = [](const LoadMember& m) { return m.state() == LoadMember::State::kRunning; };
   while (!std::ranges::all_of(members_, running)) {

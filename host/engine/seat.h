@@ -1,0 +1,163 @@
+#pragma once
+// The membership of one rank in one job, a worker's or a server's: JOIN until the box says running, HEARTBEAT
+// from then on, LEAVE, ABORT, and JOIN again. Pure: datagrams and time in, datagrams and news out; time never
+// goes back. A datagram is believed only as far as its secrets reach: a JOINED must echo the newest nonce, a
+// REJECT names the epoch and is worth a JOIN, everything else must carry the epoch and the result cookie.
+// What news mean is the owner's to decide: whether it takes an offer, comes when called, stays when refused.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "engine/backoff.h"
+#include "engine/datagram.h"
+#include "engine/engine_operation.h"
+#include "engine/worker_join.h"
+#include "kernels/kernels.h"
+#include "tally/time.h"
+#include "tally/wire.h"
+
+namespace tally::engine {
+
+enum class SeatState : std::uint8_t {
+  kJoining,  // waits for JOINED(running), the first time or for a new epoch
+  kRunning,
+  kClosed,  // says nothing but its ABORT, hears nothing but the answer; only join_anew() leads out
+};
+
+// What a datagram of the box tells the owner.
+struct SeatNews {
+  enum class Kind : std::uint8_t {
+    kNone,
+    kForming,        // missing() is up to date
+    kSameEpoch,      // JOINED(running): `offer` is the present epoch, nothing is lost. enter() takes it
+    kNewEpoch,       // the same of the present generation under a new epoch
+    kNewGeneration,  // the same of another one, or of the first: former results and numbers mean nothing
+    kRefused,        // JOINED(refused): `text`. The next JOIN is a second away and claims no generation
+    kCalled,         // REJECT(epoch or job). Anybody may forge it: worth one JOIN, join_again(), and no more
+    kEcho,           // of a HEARTBEAT
+    kLeft,           // answer to LEAVE
+    kAborted,        // the box ended the job: `text`, which may be empty
+  };
+  Kind kind = Kind::kNone;
+  Membership offer{};
+  std::string text;  // printable
+};
+
+// Chunks of the generation, as JOIN and the datagrams of an epoch report them.
+struct SeatNumbers {
+  Chunk lowest{};  // first without a result
+  Chunk next{};    // first never offered
+};
+
+struct Said {
+  std::size_t bytes = 0;  // 0: nothing is due
+  PacketType type{};
+};
+
+class Seat {
+ public:
+  // Joining: the first JOIN is due at once. Of the options: job, token, rank, world, elements, instance,
+  // seed, unreachable_after. kernels: outlive it.
+  Seat(EngineOptions options, const kernels::Kernels& kernels);
+
+  // JOINED, REJECT, HEARTBEAT, LEAVE or ABORT. What is refused changes nothing, REJECT(waiting) is (kReason).
+  [[nodiscard]] std::optional<Refused> receive(const Datagram& datagram, TimeNs now, SeatNews& news);
+
+  // Job, epoch and result cookie are those of the newest epoch entered, also while joining again.
+  [[nodiscard]] std::optional<Refused> check_current(const Header& header) const noexcept {
+    if (!membership_) return Refused::kState;
+    if (header.job_id() != membership_->job) return Refused::kJob;
+    if (header.epoch_id() != membership_->epoch) return Refused::kEpoch;
+    if (Cookie{header.cookie.host()} != membership_->result_cookie) return Refused::kCookie;
+    return std::nullopt;
+  }
+  // It waits for a JOINED with this nonce.
+  [[nodiscard]] bool awaits(std::uint64_t nonce) const noexcept {
+    return state_ == SeatState::kJoining && nonce_ != 0 && nonce == nonce_;
+  }
+
+  void enter(const Membership& offer, TimeNs now);
+  // For a new epoch; the present one is valid meanwhile.
+  void join_again(TimeNs now);
+  // Out of the generation, for another one.
+  void join_anew(TimeNs now);
+  // The present generation may not go on: this rank offered values there that its owner has given up. Should
+  // the box offer it after join_anew(), having never heard of its end, it is told by an ABORT.
+  void forsake() noexcept {
+    if (membership_) forsaken_ = membership_->generation;
+  }
+  // LEAVE and ABORT are repeated until answered, kFarewells times at most.
+  void leave(TimeNs now) noexcept { leave_.start(now); }
+  // Without an epoch there is nobody to tell. False: an earlier reason is still being told.
+  bool abort(std::string_view why, TimeNs now);
+  void close() noexcept { state_ = SeatState::kClosed; }
+
+  // Writes what is due to `out`, which holds max_datagram_bytes().
+  [[nodiscard]] Said transmit(std::span<std::byte> out, const SeatNumbers& numbers, TimeNs now);
+  [[nodiscard]] TimeNs due() const noexcept {
+    if (state_ == SeatState::kJoining) return unended_ ? 0 : join_.due();
+    if (state_ == SeatState::kClosed) return abort_due();
+    return std::min({heartbeat_due_, leave_.due(), abort_due()});
+  }
+
+  // When the box counts as gone; 0 before silent() was first asked.
+  [[nodiscard]] TimeNs silent_at() const noexcept { return heard_ ? *heard_ + silence_limit() : 0; }
+  [[nodiscard]] bool silent(TimeNs now) noexcept {
+    if (!heard_) heard_ = now;
+    return silent_at() <= now;
+  }
+  [[nodiscard]] TimeNs silence_limit() const noexcept {
+    const TimeNs limit = membership_ ? membership_->lease : options_.unreachable_after;
+    // JOINs come up to a second apart: a shorter lease must not be lost to one of them.
+    return state_ == SeatState::kJoining ? std::max(limit, 3 * kLastRepeat) : limit;
+  }
+  [[nodiscard]] bool said_leave() const noexcept { return leave_.due() != kNever && leave_.tries() != 0; }
+  [[nodiscard]] bool leave_unanswered(TimeNs now) const noexcept {
+    return leave_.tries() >= kFarewells && leave_.due() <= now;
+  }
+
+  [[nodiscard]] SeatState state() const noexcept { return state_; }
+  // The newest epoch entered; nullopt: none since joining anew.
+  [[nodiscard]] const std::optional<Membership>& membership() const noexcept { return membership_; }
+  [[nodiscard]] std::uint64_t missing() const noexcept { return missing_; }  // ranks, while forming
+  [[nodiscard]] const EngineOptions& options() const noexcept { return options_; }
+
+ private:
+  static constexpr std::uint32_t kFarewells = 5;
+
+  [[nodiscard]] std::optional<Refused> on_joined(const Datagram& datagram, TimeNs now, SeatNews& news);
+  [[nodiscard]] std::optional<Refused> on_offer(const Membership& offer, SeatNews& news);
+  [[nodiscard]] std::optional<Refused> on_reject(const Header& header, SeatNews& news) const;
+  [[nodiscard]] std::optional<Refused> on_abort(const Datagram& datagram, SeatNews& news);
+  [[nodiscard]] Said say_join(std::span<std::byte> out, const SeatNumbers& numbers, TimeNs now);
+  [[nodiscard]] Said say(PacketType type, const Membership& as, Chunk next, std::string_view text,
+                         std::span<std::byte> out) const noexcept;
+  [[nodiscard]] TimeNs abort_due() const noexcept {
+    return abort_.tries() < kFarewells ? abort_.due() : kNever;
+  }
+
+  EngineOptions options_;
+  const kernels::Kernels& kernels_;
+  EngineRandom random_;
+  SeatState state_ = SeatState::kJoining;
+  std::optional<Membership> membership_;
+  bool claims_ = false;  // the next JOIN says the generation of membership_
+  Generation forsaken_{};
+  std::optional<Membership> unended_;  // forsaken, and offered again
+  Backoff join_;
+  std::uint64_t nonce_ = 0;  // of the newest JOIN; 0: none sent since joining began
+  std::uint32_t attempt_ = 0;
+  std::uint64_t missing_ = 0;
+  Backoff leave_;
+  Backoff abort_;
+  std::string abort_text_;
+  std::optional<TimeNs> heard_;  // last answer of control, or when the waiting for one began
+  TimeNs heartbeat_due_ = kNever;
+};
+
+}  // namespace tally::engine
