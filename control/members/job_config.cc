@@ -37,11 +37,11 @@ Result<void> ranged(const std::string& name, const char* key, std::uint64_t valu
 
 std::string elements_range() { return "a multiple of 16 from " + from_to(kMinElements, kMaxElements); }
 
+// Without the help, which is about the file.
 Result<void> first_of(const std::string& name, const std::vector<JobFault>& faults) {
   if (faults.empty()) return {};
   const JobFault& fault = faults.front();
-  return bad(where(name),
-             fault.what + (fault.taken_by.empty() ? "" : " by " + fault.taken_by) + "; " + fault.help);
+  return bad(where(name), fault.what + (fault.taken_by.empty() ? "" : " by " + fault.taken_by));
 }
 
 // Each value by itself.

@@ -377,7 +377,7 @@ TEST(MembersShared, AConfigurationThatContradictsItselfIsInvalid) {
   };
   EXPECT_EQ(late(kMillisecond, 2), "");
   EXPECT_EQ(late(0, 0, Discipline::kShared), "") << "off";
-  EXPECT_THAT(late(kSecond, 1, Discipline::kShared), HasSubstr("write off, or discipline: pool"));
+  EXPECT_THAT(late(kSecond, 1, Discipline::kShared), HasSubstr("cannot send sums without stragglers"));
   EXPECT_THAT(late(kMillisecond - 1, 1), HasSubstr("1 ms to 10 min"));
   EXPECT_THAT(late(600 * kSecond + 1, 1), HasSubstr("1 ms to 10 min"));
   EXPECT_THAT(late(kSecond, 0), HasSubstr("min"));
