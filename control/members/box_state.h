@@ -127,6 +127,14 @@ constexpr std::uint32_t own_slot_lines(const MembershipOptions& o) noexcept {
 using Life = std::variant<NativeLife, SessionLife>;
 using LifeById = std::array<std::unique_ptr<Life>, kMaxJobs + 1>;
 
+// Calls what both kinds have. (std::visit() would throw for a variant that lost its value, which these never
+// do.)
+template <class L, class F>
+auto with_life(L& life, F call) {
+  if (auto* const native = std::get_if<NativeLife>(&life); native != nullptr) return call(*native);
+  return call(*std::get_if<SessionLife>(&life));
+}
+
 // The lives of one kind, in the order of their ids.
 template <class L>
 class LivesOf {

@@ -114,12 +114,12 @@ template <class L, class Config>
 L& MembershipEngine::State::begin(JobId id, Config config) {
   auto& life = box.lives.at(raw(id));
   life = std::make_unique<Life>(std::in_place_type<L>, box, id, std::move(config));
-  return std::get<L>(*life);
+  return *std::get_if<L>(life.get());
 }
 
 void MembershipEngine::State::withdraw(JobId id, std::string_view reason) {
   auto& life = box.lives.at(raw(id));
-  std::visit([reason](auto& l) { l.withdraw(reason); }, *life);
+  with_life(*life, [reason](auto& l) { l.withdraw(reason); });
   life.reset();
 }
 
@@ -193,7 +193,7 @@ std::size_t MembershipEngine::close(std::string_view reason) noexcept {
   BoxState& box = state_->box;
   state_->closed = reason;
   std::erase_if(box.names, [&](const auto& named) {
-    if (std::visit([](const auto& life) { return life.alive(); }, *box.find(named.second))) return false;
+    if (with_life(*box.find(named.second), [](const auto& life) { return life.alive(); })) return false;
     state_->withdraw(named.second, reason);
     return true;
   });
@@ -221,7 +221,7 @@ Result<void> MembershipEngine::resize(std::string_view name, std::uint32_t windo
   BoxState& box = state_->box;
   const auto named = box.names.find(name);
   if (named == box.names.end()) return unknown_job(name);
-  return std::visit([&](auto& life) { return life.resize(window, now); }, *box.find(named->second));
+  return with_life(*box.find(named->second), [&](auto& life) { return life.resize(window, now); });
 }
 
 std::optional<Outgoing> MembershipEngine::next(std::span<std::byte> out) noexcept {
@@ -230,7 +230,7 @@ std::optional<Outgoing> MembershipEngine::next(std::span<std::byte> out) noexcep
 
 void MembershipEngine::seen(JobId job, Rank rank, TimeNs last_seen) noexcept {
   Life* const found = state_->box.find(job);
-  if (found != nullptr) std::visit([&](auto& life) { life.seen(rank, last_seen); }, *found);
+  if (found != nullptr) with_life(*found, [&](auto& life) { life.seen(rank, last_seen); });
 }
 
 void MembershipEngine::report_mismatch(JobId job, Epoch epoch, Rank a, std::uint64_t others,
@@ -273,7 +273,7 @@ std::optional<jobs::Publication> MembershipEngine::publication() noexcept {
 
 void MembershipEngine::quiesced(std::uint64_t version, TimeNs now) noexcept {
   for (const auto& life : state_->box.lives) {
-    if (life != nullptr) std::visit([&](auto& l) { l.in_force(version, now); }, *life);
+    if (life != nullptr) with_life(*life, [&](auto& l) { l.in_force(version, now); });
   }
   settle_slots(state_->box, now);
 }
@@ -281,7 +281,7 @@ void MembershipEngine::quiesced(std::uint64_t version, TimeNs now) noexcept {
 void MembershipEngine::restart_data_plane(TimeNs now) noexcept {
   BoxState& box = state_->box;
   for (const auto& life : box.lives) {
-    if (life != nullptr) std::visit([&](auto& l) { l.restart(now); }, *life);
+    if (life != nullptr) with_life(*life, [&](auto& l) { l.restart(now); });
   }
   box.publisher.republish();
   settle_slots(box, now);
@@ -298,7 +298,7 @@ std::vector<JobStatus> MembershipEngine::status(TimeNs now) const noexcept {
 std::optional<JobStatus> MembershipEngine::status(JobId job, TimeNs now) const noexcept {
   const Life* const found = state_->box.find(job);
   if (found == nullptr) return std::nullopt;
-  return std::visit([now](const auto& life) { return life.status(now); }, *found);
+  return with_life(*found, [now](const auto& life) { return life.status(now); });
 }
 
 const MembershipCounters& MembershipEngine::counters() const noexcept { return state_->box.counters; }

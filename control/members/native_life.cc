@@ -9,8 +9,8 @@ namespace {
 template <class Predicate>
 std::uint64_t ranks_where(std::span<const MemberState> workers, Predicate holds) noexcept {
   std::uint64_t bits = 0;
-  for (std::uint16_t r = 0; r < workers.size(); ++r) {
-    if (holds(workers[r])) bits |= bit_of(Rank{r});
+  for (std::size_t r = 0; r < workers.size(); ++r) {
+    if (holds(workers[r])) bits |= std::uint64_t{1} << r;
   }
   return bits;
 }

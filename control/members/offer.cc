@@ -36,9 +36,9 @@ bool further(const MemberState& a, const MemberState& b) {
 
 Rank most_advanced(std::span<const MemberState> workers) {
   std::optional<Rank> best;
-  for (std::uint16_t r = 0; r < workers.size(); ++r) {
+  for (std::size_t r = 0; r < workers.size(); ++r) {
     if (!workers[r].joined) continue;
-    if (!best || further(workers[r], workers[raw(*best)])) best = Rank{r};
+    if (!best || further(workers[r], workers[raw(*best)])) best = Rank{static_cast<std::uint16_t>(r)};
   }
   return best.value_or(Rank{0});
 }
