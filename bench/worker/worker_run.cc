@@ -10,7 +10,6 @@
 #include "engine/chunk_codec.h"
 #include "engine/datagram.h"
 #include "harness.h"
-#include "mirror_box.h"
 #include "tally/discipline.h"
 #include "tally/ids.h"
 #include "tally/mix64.h"
