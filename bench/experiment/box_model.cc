@@ -5,6 +5,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "box_says.h"
 #include "engine/datagram.h"
 #include "job_plan.h"
 #include "jobs.h"
@@ -18,7 +19,7 @@ namespace {
 
 constexpr TimeNs kSweepEvery = kMillisecond;
 constexpr std::uint32_t kEmbeddedStates = 16'384;
-constexpr std::uint32_t kLeaseMs = 3'600'000;
+constexpr TimeNs kLease = 3'600 * kSecond;
 
 std::uint32_t own_lines(const std::vector<jobs::Job>& rows) {
   std::uint32_t lines = 0;
@@ -77,35 +78,24 @@ std::vector<std::byte> BoxModel::answer_join(std::span<const std::byte> join) co
   if (named == rows_.end()) broken("a JOIN for a job that there is not");
   const jobs::Job& job = **named;
   const std::uint32_t server = server_index(asked.rank_id());
-  JoinedPayload said;
-  said.nonce = wish.nonce;
-  said.cookie = Be{raw(server < kMaxServers ? job.server_ranks.at(server).cookie
-                                            : job.ranks.at(asked.rank.host()).cookie)};
-  said.salt = Be{job.salt};
-  said.record.generation = Be{raw(job.generation)};
-  said.record.largest_window = Be{job.span / 2};
-  said.record.lookahead = Be{job.window};
-  said.record.elements = Be{job.elements};
-  said.world = Be{std::uint16_t{job.world}};
-  said.window = Be{job.window};
-  said.shared_slots = Be{job.shared_slots};
-  said.lease_ms = Be{kLeaseMs};
-  said.box_mac = test_box().mac;
-  said.status = JoinStatus::kRunning;
-  said.discipline = job.discipline;
-  said.results = ResultsMode::kUnicast;
-  said.shards = 1;
-  Header header;
-  header.type = PacketType::kJoined;
-  header.priority = job.max_priority;
-  header.job = Be{raw(job.id)};
-  header.rank = Be{raw(kSwitchRank)};
-  header.epoch = Be{raw(job.epoch)};
-  header.cookie = Be{raw(job.result_cookie)};
-  std::vector<std::byte> out(kHeaderBytes + sizeof said);
-  std::memcpy(out.data() + kHeaderBytes, &said, sizeof said);
-  engine::seal_control(header, sizeof said, out, kernels::best_kernels());
-  return out;
+  engine::Membership epoch;
+  epoch.job = job.id;
+  epoch.epoch = job.epoch;
+  epoch.cookie =
+      server < kMaxServers ? job.server_ranks.at(server).cookie : job.ranks.at(asked.rank.host()).cookie;
+  epoch.result_cookie = job.result_cookie;
+  epoch.generation = job.generation;
+  epoch.largest_window = job.span / 2;
+  epoch.window = epoch.lookahead = job.window;
+  epoch.elements = job.elements;
+  epoch.world = job.world;
+  epoch.discipline = job.discipline;
+  epoch.shared_slots = job.shared_slots;
+  epoch.salt = job.salt;
+  epoch.max_priority = job.max_priority;
+  epoch.lease = kLease;
+  epoch.box_mac = test_box().mac;
+  return box_joined(epoch, JoinStatus::kRunning, wish.nonce.host());
 }
 
 void BoxModel::on_event(std::uint32_t what, std::uint32_t detail) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/worker_engine.h"
+#include "engine/worker_join.h"
 #include "kernels/kernels.h"
 #include "tally/wire.h"
 
@@ -35,10 +36,7 @@ class MirrorBox {
   void mirror(std::span<std::byte> datagram) noexcept;
 
  private:
-  [[nodiscard]] Header from_box(PacketType type) const noexcept;
-  [[nodiscard]] std::vector<std::byte> joined(std::span<const std::byte> join) const;
-
-  const Shape shape_;
+  const engine::Membership epoch_;
   const kernels::Kernels& kernels_;
   std::uint32_t own_key_ = 0;
   std::uint32_t all_keys_ = 0;

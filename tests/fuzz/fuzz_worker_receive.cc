@@ -128,13 +128,13 @@ Bytes Session::honest(std::uint32_t what) {
     case 12:
       return box_.reject(RejectReason::kJob, chunk, 0);
     case 13:
-      return sealed(box_.header(PacketType::kAbort), in_.take(in_.byte()));
+      return box_says(box_.header(PacketType::kAbort), in_.take(in_.byte()));
     case 14:
       return box_.joined(static_cast<JoinStatus>(1 + in_.below(3)), nonce_, in_.take(in_.below(16)));
     case 15:
-      return sealed(box_.header(PacketType::kHeartbeat));
+      return box_says(box_.header(PacketType::kHeartbeat));
     case 16:
-      return sealed(box_.header(PacketType::kLeave));
+      return box_says(box_.header(PacketType::kLeave));
     case 19:
       return box_.resend(in_.below(kMaxServers), chunk, bit_of(kSelf) | in_.byte());
     default: {

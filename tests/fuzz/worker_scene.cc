@@ -45,14 +45,6 @@ Header header_of(std::span<const std::byte> datagram) {
   return h;
 }
 
-Bytes sealed(Header header, std::span<const std::byte> payload) {
-  Bytes out(kHeaderBytes + payload.size());
-  std::memcpy(out.data(), &header, sizeof header);
-  std::copy(payload.begin(), payload.end(), out.begin() + kHeaderBytes);
-  reseal(out);
-  return out;
-}
-
 void reseal(Bytes& datagram) {
   if (datagram.size() < kHeaderBytes) return;
   Header h = header_of(datagram);
@@ -80,40 +72,28 @@ bool sums_right(std::span<const std::byte> datagram, const engine::Membership& m
   return h.sum1.host() == sum1 + keys(membership, h.chunk_id()) && h.sum2.host() == sum2;
 }
 
-Header Speaker::header(PacketType type) const {
-  Header h;
-  h.type = type;
-  h.job = Be{std::uint16_t{7}};
-  h.rank = Be{raw(kSwitchRank)};
-  h.epoch = Be{epoch};
-  h.cookie = Be{result_cookie()};
-  return h;
+engine::Membership Speaker::membership() const {
+  engine::Membership m;
+  m.job = JobId{7};
+  m.epoch = Epoch{epoch};
+  m.cookie = Cookie{std::uint64_t{0xC000} + epoch};
+  m.result_cookie = Cookie{result_cookie()};
+  m.generation = Generation{generation};
+  m.first_chunk = Chunk{first_chunk};
+  m.largest_window = m.lookahead = 16;
+  m.elements = kElements;
+  m.window = window;
+  m.world = kWorld;
+  m.shards = 2;
+  m.max_priority = 0;
+  m.lease = 10 * kSecond;
+  return m;
 }
 
+Header Speaker::header(PacketType type) const { return box_header(membership(), type); }
+
 Bytes Speaker::joined(JoinStatus status, std::uint64_t nonce, std::span<const std::byte> text) const {
-  JoinedPayload p;
-  p.nonce = Be{nonce};
-  p.missing = Be{std::uint64_t{5}};
-  p.cookie = Be{std::uint64_t{0xC000} + epoch};
-  p.record.generation = Be{generation};
-  p.record.first_chunk = Be{first_chunk};
-  p.record.largest_window = Be{std::uint32_t{16}};
-  p.record.lookahead = Be{std::uint32_t{16}};
-  p.record.elements = Be{kElements};
-  p.world = Be{kWorld};
-  p.window = Be{window};
-  p.lease_ms = Be{std::uint32_t{10'000}};
-  p.status = status;
-  p.discipline = Discipline::kPool;
-  p.results = ResultsMode::kUnicast;
-  p.shards = 2;
-  p.text_bytes = Be{static_cast<std::uint16_t>(text.size())};
-  Bytes payload(sizeof p + text.size());
-  std::memcpy(payload.data(), &p, sizeof p);
-  std::copy(text.begin(), text.end(), payload.begin() + sizeof p);
-  Header h = header(PacketType::kJoined);
-  if (status != JoinStatus::kRunning) h.cookie = {};
-  return sealed(h, payload);
+  return box_joined(membership(), status, nonce, 5, text);
 }
 
 Bytes Speaker::result_of(std::span<const std::byte> contribution) const {
@@ -126,11 +106,8 @@ Bytes Speaker::result_of(std::span<const std::byte> contribution) const {
   h.exponent = c.exponent;
   h.total = c.total;
   h.contributors = Be{members_of(kWorld)};
-  Bytes out = sealed(h, contribution.subspan(kHeaderBytes));
-  engine::Membership m;
-  m.generation = Generation{generation};
-  m.world = kWorld;
-  resum(out, m);
+  Bytes out = box_says(h, contribution.subspan(kHeaderBytes));
+  resum(out, membership());
   reseal(out);
   return out;
 }
@@ -140,7 +117,7 @@ Bytes Speaker::reject(RejectReason reason, std::uint32_t chunk, std::uint64_t co
   h.chunk = Be{chunk};
   h.slot = Be{static_cast<std::uint32_t>(reason)};
   h.contributors = Be{contributors};
-  return sealed(h);
+  return box_says(h);
 }
 
 Bytes Speaker::query(std::uint16_t asker, std::uint32_t chunk) const {
@@ -149,7 +126,7 @@ Bytes Speaker::query(std::uint16_t asker, std::uint32_t chunk) const {
   h.chunk = Be{chunk};
   h.slot = Be{chunk % window};
   h.contributors = Be{bit_of(kSelf)};
-  return sealed(h);
+  return box_says(h);
 }
 
 Bytes Speaker::resend(std::uint32_t server, std::uint32_t chunk, std::uint64_t ranks) const {
@@ -158,7 +135,7 @@ Bytes Speaker::resend(std::uint32_t server, std::uint32_t chunk, std::uint64_t r
   h.chunk = Be{chunk};
   h.slot = Be{chunk % window};
   h.contributors = Be{ranks};
-  return sealed(h);
+  return box_says(h);
 }
 
 Program::Program(const engine::EngineOptions& options)

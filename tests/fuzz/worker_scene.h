@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "box_says.h"
 #include "engine/worker_engine.h"
 #include "tally/wire.h"
 
@@ -21,8 +22,6 @@ inline constexpr Rank kSelf{1};
 inline constexpr std::uint16_t kElements = 32;
 
 [[nodiscard]] Header header_of(std::span<const std::byte> datagram);
-// Header with its check, and for control types the CRC of the payload.
-[[nodiscard]] Bytes sealed(Header header, std::span<const std::byte> payload = {});
 // The check and a control payload's CRC made right again, where there is a header.
 void reseal(Bytes& datagram);
 // sum1 and sum2 made those of the values, as for a finished sum of all members.
@@ -37,6 +36,7 @@ struct Speaker {
   std::uint32_t first_chunk = 0;
 
   [[nodiscard]] std::uint64_t result_cookie() const { return 0xAB00000000ULL + epoch; }
+  [[nodiscard]] engine::Membership membership() const;
   [[nodiscard]] Header header(PacketType type) const;
   [[nodiscard]] Bytes joined(JoinStatus status, std::uint64_t nonce, std::span<const std::byte> text) const;
   // Of a contribution to which the others contributed zeros and the same exponent.

@@ -1,7 +1,7 @@
 # Engines and an ideal box.
 tally_library(tally_engine_testbed
   SOURCES engine_datagrams.cc engine_testbed.cc ideal_box.cc ideal_box_says.cc
-  LINK tally_engine GTest::gtest)
+  LINK tally_box_says GTest::gtest)
 tally_unoptimised(tally_engine_testbed)
 
 tally_test(engine_test PURE LABEL unit LINK tally_engine_testbed

@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "engine/datagram.h"
+#include "box_says.h"
 #include "kernels/kernels.h"
 
 namespace tally::testbed {
@@ -28,14 +28,7 @@ std::vector<std::int32_t> values_of(const Bytes& datagram) {
   return values;
 }
 
-Bytes sealed(Header header, const Bytes& payload) {
-  if (is_control(header.type))
-    header.sum1 = Be<std::uint32_t>{kernels::best_kernels().crc32c(payload.data(), payload.size())};
-  Bytes out(kHeaderBytes);
-  std::memcpy(out.data(), &header, kHeaderBytes);
-  out.insert(out.end(), payload.begin(), payload.end());
-  return resealed(out);
-}
+Bytes sealed(Header header, const Bytes& payload) { return box_says(header, payload); }
 
 Bytes sealed(Header header, const std::vector<std::int32_t>& values) {
   Bytes payload(4 * values.size());

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/worker_join.h"
 #include "engine_datagrams.h"
 #include "tally/ids.h"
 #include "tally/mix64.h"
@@ -77,6 +78,9 @@ class Box {
   bool in_order = true;  // the network neither reorders nor duplicates
 
  private:
+  // As a rank shall see it.
+  [[nodiscard]] engine::Membership epoch_of(std::uint16_t rank) const;
+
   struct Entry {
     std::uint64_t contributors = 0;
     Header header;

@@ -1,6 +1,5 @@
 // What the box says: each kind of its datagrams.
-#include <cstring>
-
+#include "box_says.h"
 #include "ideal_box.h"
 #include "tally/mix64.h"
 
@@ -14,48 +13,36 @@ std::uint32_t Box::slot_of(std::uint32_t chunk) const {
                                     shape.shared_slots);
 }
 
-Header Box::from_box(PacketType type) const {
-  Header h;
-  h.type = type;
-  h.job = Be<std::uint16_t>{job};
-  h.rank = Be<std::uint16_t>{raw(kSwitchRank)};
-  h.epoch = Be<std::uint32_t>{epoch};
-  h.cookie = Be<std::uint64_t>{result_cookie()};
-  return h;
+engine::Membership Box::epoch_of(std::uint16_t rank) const {
+  engine::Membership m;
+  m.job = JobId{job};
+  m.epoch = Epoch{epoch};
+  m.cookie = Cookie{cookie_of(rank)};
+  m.result_cookie = Cookie{result_cookie()};
+  m.generation = Generation{generation};
+  m.first_chunk = Chunk{shape.first_chunk};
+  m.largest_window = shape.largest_window;
+  m.lookahead = shape.lookahead;
+  m.elements = shape.elements;
+  m.window = shape.window;
+  m.world = shape.world;
+  m.shards = shape.shards;
+  m.discipline = shape.discipline;
+  m.shared_slots = shape.shared_slots;
+  m.salt = shape.salt;
+  m.max_priority = shape.max_priority;
+  m.stragglers = shape.stragglers;
+  m.lease = shape.lease_ms * kMillisecond;
+  m.most_advanced = Rank{shape.most_advanced};
+  return m;
 }
 
+Header Box::from_box(PacketType type) const { return box_header(epoch_of(0), type); }
+
 Bytes Box::joined(JoinStatus status, std::uint64_t nonce, std::uint16_t rank, const std::string& text) const {
-  JoinedPayload p;
-  p.nonce = Be<std::uint64_t>{nonce};
   std::uint64_t missing = members();
   for (const auto& [r, n] : joined_) missing &= ~(std::uint64_t{1} << r);
-  p.missing = Be<std::uint64_t>{missing};
-  p.cookie = Be<std::uint64_t>{cookie_of(rank)};
-  p.record.generation = Be<std::uint64_t>{generation};
-  p.record.first_chunk = Be<std::uint32_t>{shape.first_chunk};
-  p.record.largest_window = Be<std::uint32_t>{shape.largest_window};
-  p.record.lookahead = Be<std::uint32_t>{shape.lookahead};
-  p.record.elements = Be<std::uint16_t>{shape.elements};
-  p.world = Be<std::uint16_t>{shape.world};
-  p.window = Be<std::uint32_t>{shape.window};
-  p.lease_ms = Be<std::uint32_t>{shape.lease_ms};
-  p.most_advanced = Be<std::uint16_t>{shape.most_advanced};
-  p.status = status;
-  p.discipline = shape.discipline;
-  p.shared_slots = Be<std::uint32_t>{shape.shared_slots};
-  p.salt = Be<std::uint64_t>{shape.salt};
-  p.results = ResultsMode::kUnicast;
-  p.shards = shape.shards;
-  p.text_bytes = Be<std::uint16_t>{static_cast<std::uint16_t>(text.size())};
-  Bytes payload(sizeof p);
-  std::memcpy(payload.data(), &p, sizeof p);
-  const Bytes tail = text_bytes(text);
-  payload.insert(payload.end(), tail.begin(), tail.end());
-  Header h = from_box(PacketType::kJoined);
-  if (status != JoinStatus::kRunning) h.cookie = Be<std::uint64_t>{0};
-  if (status == JoinStatus::kRunning) h.priority = shape.max_priority;
-  if (status == JoinStatus::kRunning && shape.stragglers) h.flags = kFlagIncomplete;
-  return sealed(h, payload);
+  return box_joined(epoch_of(rank), status, nonce, missing, text_bytes(text));
 }
 
 Bytes Box::reject(RejectReason reason, const Header& rejected, std::uint64_t cookie,

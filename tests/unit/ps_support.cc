@@ -2,61 +2,37 @@
 
 #include <cstring>
 
+#include "box_says.h"
 #include "jobs/job_table.h"
 #include "tally/mix64.h"
 
 namespace tally::psbed {
-namespace {
+using testbed::plain_sum1;
+using testbed::plain_sum2;
 
-std::uint32_t plain_sum1(const Values& values) {
-  std::uint32_t sum = 0;
-  for (const auto v : values) sum += static_cast<std::uint32_t>(v);
-  return sum;
+engine::Membership BoxJob::membership() const {
+  engine::Membership m;
+  m.job = JobId{id};
+  m.epoch = Epoch{epoch};
+  m.cookie = Cookie{cookie()};
+  m.result_cookie = Cookie{result_cookie()};
+  m.generation = Generation{generation};
+  m.window = m.largest_window = m.lookahead = window;
+  m.elements = elements;
+  m.world = world;
+  m.shards = shards;
+  m.discipline = discipline;
+  m.shared_slots = 64;
+  m.max_priority = 0;
+  m.lease = lease_ms * kMillisecond;
+  return m;
 }
 
-std::uint32_t plain_sum2(const Values& values) {
-  std::uint32_t sum = 0;
-  for (std::uint32_t i = 0; i < values.size(); ++i) sum += (i + 1) * static_cast<std::uint32_t>(values[i]);
-  return sum;
-}
-
-}  // namespace
-
-Header BoxJob::from_box(PacketType type) const {
-  Header h;
-  h.type = type;
-  h.job = Be{id};
-  h.rank = Be{raw(kSwitchRank)};
-  h.epoch = Be{epoch};
-  h.cookie = Be{result_cookie()};
-  return h;
-}
+Header BoxJob::from_box(PacketType type) const { return box_header(membership(), type); }
 
 Bytes BoxJob::joined(JoinStatus status, std::uint64_t nonce, const std::string& text) const {
-  JoinedPayload p;
-  p.nonce = Be{nonce};
-  p.missing = Be{status == JoinStatus::kForming ? members() : 0};
-  p.cookie = Be{cookie()};
-  p.record.generation = Be{generation};
-  p.record.largest_window = Be{window};
-  p.record.lookahead = Be{window};
-  p.record.elements = Be{elements};
-  p.world = Be{world};
-  p.window = Be{window};
-  p.shared_slots = Be{std::uint32_t{64}};
-  p.lease_ms = Be{lease_ms};
-  p.status = status;
-  p.discipline = discipline;
-  p.results = ResultsMode::kUnicast;
-  p.shards = shards;
-  p.text_bytes = Be{static_cast<std::uint16_t>(text.size())};
-  Bytes payload(sizeof p);
-  std::memcpy(payload.data(), &p, sizeof p);
-  const Bytes tail = testbed::text_bytes(text);
-  payload.insert(payload.end(), tail.begin(), tail.end());
-  Header h = from_box(PacketType::kJoined);
-  if (status != JoinStatus::kRunning) h.job = {}, h.epoch = {}, h.cookie = {};
-  return sealed(h, payload);
+  return box_joined(membership(), status, nonce, status == JoinStatus::kForming ? members() : 0,
+                    testbed::text_bytes(text));
 }
 
 Bytes BoxJob::reject(RejectReason reason) const {

@@ -39,6 +39,7 @@ struct BoxJob {
   [[nodiscard]] std::uint64_t members() const { return members_of(world); }
   [[nodiscard]] std::uint64_t cookie() const { return 0x5E00'0000ULL + epoch; }  // the server's
   [[nodiscard]] std::uint64_t result_cookie() const { return 0xAB00'0000'0000ULL + epoch; }
+  [[nodiscard]] engine::Membership membership() const;
   [[nodiscard]] Header from_box(PacketType type) const;
   [[nodiscard]] Bytes joined(JoinStatus status, std::uint64_t nonce, const std::string& text = {}) const;
   [[nodiscard]] Bytes reject(RejectReason reason) const;

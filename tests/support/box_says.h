@@ -1,0 +1,79 @@
+#pragma once
+// What a box says to a member of a job, made from the epoch that the member shall see: `cookie` is the
+// member's. Nothing is checked, so that what no box says can be said, too.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "engine/datagram.h"
+#include "engine/worker_join.h"
+#include "kernels/kernels.h"
+#include "tally/time.h"
+#include "tally/wire.h"
+
+namespace tally {
+
+// In the box's name, with job, epoch and result cookie.
+[[nodiscard]] inline Header box_header(const engine::Membership& epoch, PacketType type) {
+  Header header;
+  header.type = type;
+  header.job = Be{raw(epoch.job)};
+  header.rank = Be{raw(kSwitchRank)};
+  header.epoch = Be{raw(epoch.epoch)};
+  header.cookie = Be{raw(epoch.result_cookie)};
+  return header;
+}
+
+// The header with its check in front of the payload; for control types with the CRC of the payload.
+[[nodiscard]] inline std::vector<std::byte> box_says(const Header& header,
+                                                     std::span<const std::byte> payload = {}) {
+  std::vector<std::byte> out(kHeaderBytes + payload.size());
+  std::ranges::copy(payload, out.begin() + kHeaderBytes);
+  if (is_control(header.type))
+    engine::seal_control(header, payload.size(), out, kernels::best_kernels());
+  else
+    engine::seal(header, payload.size(), out, kernels::best_kernels());
+  return out;
+}
+
+// JOINED. missing: bitmap of ranks, while forming. text: of a refusal.
+[[nodiscard]] inline std::vector<std::byte> box_joined(const engine::Membership& epoch, JoinStatus status,
+                                                       std::uint64_t nonce, std::uint64_t missing = 0,
+                                                       std::span<const std::byte> text = {}) {
+  JoinedPayload said;
+  said.nonce = Be{nonce};
+  said.missing = Be{missing};
+  said.cookie = Be{raw(epoch.cookie)};
+  said.salt = Be{epoch.salt};
+  said.record = epoch.record();
+  said.world = Be{static_cast<std::uint16_t>(epoch.world)};
+  said.window = Be{epoch.window};
+  said.shared_slots = Be{epoch.shared_slots};
+  said.lease_ms = Be{static_cast<std::uint32_t>(epoch.lease / kMillisecond)};
+  said.most_advanced = Be{raw(epoch.most_advanced)};
+  said.group_port = Be{epoch.group_port};
+  said.group = epoch.group;
+  said.box_mac = epoch.box_mac;
+  said.status = status;
+  said.discipline = epoch.discipline;
+  said.results = epoch.results;
+  said.shards = static_cast<std::uint8_t>(epoch.shards);
+  said.text_bytes = Be{static_cast<std::uint16_t>(text.size())};
+  std::vector<std::byte> payload(sizeof said);
+  std::memcpy(payload.data(), &said, sizeof said);
+  payload.insert(payload.end(), text.begin(), text.end());
+  Header header = box_header(epoch, PacketType::kJoined);
+  if (status != JoinStatus::kRunning) {
+    header.job = {}, header.epoch = {}, header.cookie = {};
+  } else {
+    header.priority = epoch.max_priority;
+    if (epoch.stragglers) header.flags = kFlagIncomplete;
+  }
+  return box_says(header, payload);
+}
+
+}  // namespace tally
