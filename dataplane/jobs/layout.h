@@ -28,22 +28,13 @@ struct Sum {
   std::uint8_t overflow = 0;  // 0 or 1
 };
 
-// From and into the header of a data packet. The flag OVERFLOW is set beside those that it has.
+// As the header of a data packet has it.
 inline Sum sum_of(const Header& h) noexcept {
   return {.shape = {.total = h.total.host(), .elements = h.elements.host(), .dtype = h.dtype},
           .sum1 = h.sum1.host(),
           .sum2 = h.sum2.host(),
           .exponent = h.exponent,
           .overflow = static_cast<std::uint8_t>((h.flags & kFlagOverflow) != 0 ? 1 : 0)};
-}
-inline void write_sum(Header& h, const Sum& sum) noexcept {
-  h.elements = Be{sum.shape.elements};
-  h.dtype = sum.shape.dtype;
-  h.total = Be{sum.shape.total};
-  h.sum1 = Be{sum.sum1};
-  h.sum2 = Be{sum.sum2};
-  h.exponent = sum.exponent;
-  if (sum.overflow != 0) h.flags |= kFlagOverflow;
 }
 
 // Time in a register: units of 1,024 ns modulo 2^32, 73 minutes.

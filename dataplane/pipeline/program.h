@@ -33,14 +33,14 @@ constexpr T obey(Op op, T& reg, T in, Merge merge) noexcept {
   return reg = merge(reg, in);
 }
 
-// values: sums of p's. keys: of all who are in them.
-constexpr bool matches(kernels::Sums values, std::uint32_t keys, const Contribution& p) noexcept {
-  return values.sum1 + keyed(keys, p.chunk) == p.sum.sum1 && values.sum2 == p.sum.sum2;
-}
-
 template <class Exec>
 bool payload_matches(const Exec& x, const Contribution& p) noexcept {
-  return matches(x.payload_sums(p), p.key, p);
+  const kernels::Sums s = x.payload_sums(p);
+  return s.sum1 + keyed(p.key, p.chunk) == p.sum.sum1 && s.sum2 == p.sum.sum2;
+}
+
+constexpr bool matches(kernels::Sums finished, std::uint32_t keys, const Contribution& p) noexcept {
+  return finished.sum1 + keyed(keys, p.chunk) == p.sum.sum1 && finished.sum2 == p.sum.sum2;
 }
 
 // The registers of an entry's sum, one after the other: f(register, the packet's) is what the packet gets.
@@ -140,7 +140,7 @@ Ruling aggregate(Exec& x, const jobs::Job& job, JobState& state, Contribution& p
 
   if (check_later) {
     const kernels::Added added = x.values(Op::kAdd, p, /*with_sums=*/true);
-    if (!matches(added.sums, p.key, p)) {
+    if (added.sums.sum1 + keyed(p.key, p.chunk) != p.sum.sum1 || added.sums.sum2 != p.sum.sum2) {
       x.values(Op::kSubtract, p, false);
       undo_head(head_before);  // `high` had no part in it: the entry's chunk was absorbed before
       return {.drop = Drop::kSum};

@@ -31,19 +31,27 @@ using Be16 = Be<std::uint16_t>;
 
 }  // namespace
 
+// Fields in the order of the header: the compiler then stores several at once. With other orders a
+// contribution of 64 elements took 1 to 3 % more, though one in 8 only makes a result.
 void write_result(std::byte* datagram, const jobs::Job& job, const Contribution& p, std::uint8_t flags,
                   const kernels::Kernels& kernels, std::uint64_t missing) noexcept {
   Header h;
   h.type = PacketType::kResult;
-  h.flags = static_cast<std::uint8_t>(flags | (missing != 0 ? kFlagIncomplete : 0));
+  h.flags = static_cast<std::uint8_t>(flags | (p.sum.overflow != 0 ? kFlagOverflow : 0) |
+                                      (missing != 0 ? kFlagIncomplete : 0));
   h.job = Be{raw(job.id)};
   h.rank = Be{raw(kSwitchRank)};
   h.epoch = Be{raw(job.epoch)};
   h.chunk = Be{raw(p.chunk)};
   h.slot = Be{raw(p.slot)};
+  h.elements = Be{p.sum.shape.elements};
+  h.dtype = p.sum.shape.dtype;
+  h.exponent = p.sum.exponent;
   h.contributors = Be{job.members & ~missing};
   h.cookie = Be{raw(job.result_cookie)};
-  jobs::write_sum(h, p.sum);
+  h.sum1 = Be{p.sum.sum1};
+  h.sum2 = Be{p.sum.sum2};
+  h.total = Be{p.sum.shape.total};
   seal(datagram, h, kernels);
 }
 
@@ -67,15 +75,21 @@ void write_partial(std::byte* datagram, const jobs::Job& job, const Contribution
                    const kernels::Kernels& kernels) noexcept {
   Header h;
   h.type = PacketType::kPartial;
+  h.flags = p.sum.overflow != 0 ? std::uint8_t{kFlagOverflow} : std::uint8_t{0};
   h.priority = p.priority;
   h.job = Be{raw(job.id)};
   h.rank = Be{raw(kSwitchRank)};
   h.epoch = Be{raw(job.epoch)};
   h.chunk = Be{raw(p.chunk)};
   h.slot = Be{slot_of(jobs::slot_map(job), p.chunk)};
+  h.elements = Be{p.sum.shape.elements};
+  h.dtype = p.sum.shape.dtype;
+  h.exponent = p.sum.exponent;
   h.contributors = Be{p.bit};
   h.cookie = Be{raw(job.result_cookie)};
-  jobs::write_sum(h, p.sum);
+  h.sum1 = Be{p.sum.sum1};
+  h.sum2 = Be{p.sum.sum2};
+  h.total = Be{p.sum.shape.total};
   seal(datagram, h, kernels);
 }
 

@@ -228,7 +228,13 @@ std::size_t PsJob::write(const Owed& owed, std::span<std::byte> out, std::uint16
   ++statistics_.results;
   Header header = header_of(PacketType::kResult, owed);
   if (owed.again) header.flags |= kFlagRetransmit;
-  jobs::write_sum(header, p.sum);
+  if (p.sum.overflow != 0) header.flags |= kFlagOverflow;
+  header.elements = Be<std::uint16_t>{p.sum.shape.elements};
+  header.dtype = p.sum.shape.dtype;
+  header.exponent = p.sum.exponent;
+  header.sum1 = Be<std::uint32_t>{p.sum.sum1};
+  header.sum2 = Be<std::uint32_t>{p.sum.sum2};
+  header.total = Be<std::uint32_t>{p.sum.shape.total};
   return engine::seal(header, std::size_t{4} * p.sum.shape.elements, out, shared_.kernels);
 }
 
