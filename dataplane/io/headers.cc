@@ -19,7 +19,9 @@ JobHeaders::JobHeaders(const jobs::Job& job, const jobs::Box& box, const JobHead
     if (r < kept && job_before->ranks[r].binding == to) {
       members[r] = before->members[r];
     } else {
-      members[r] = {job.session ? pipeline::HeaderTemplate(to, box, to.udp_port, 0) : pipeline::HeaderTemplate(to, box), to.port};
+      members[r] = {
+          job.session ? pipeline::HeaderTemplate(to, box, to.udp_port, 0) : pipeline::HeaderTemplate(to, box),
+          to.port};
     }
     ipv6 |= members[r].header.ipv6();
     member_ports |= bit_of_port(to.port);

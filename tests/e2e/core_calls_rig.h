@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "contributions.h"
 #include "call_watch.h"
+#include "contributions.h"
 #include "core_calls_ends.h"
 #include "io/data_plane.h"
 #include "traffic.h"
