@@ -222,13 +222,13 @@ Options read_options(std::span<const std::byte> rest) noexcept {
 // An advertisement may be longer than what it answers.
 Answer answer_solicitation(const Question& q, const jobs::Box& box, const Ipv6Header& ip,
                            std::size_t payload) noexcept {
-  constexpr std::uint8_t kHopLimit = 255;  // no router has passed it on
+  constexpr std::uint8_t kNotRouted = 255;  // no router has passed it on
   constexpr std::uint8_t kTargetAddress = 2;
   std::byte* const at = q.at() + sizeof ip;
   if (payload < sizeof(NeighbourMessage)) return dropped(SwitchFate::kRunt);
   auto message = wire_at<NeighbourMessage>(at);
   if (message.target != box.ipv6) return ignored(q);
-  if (ip.hop_limit != kHopLimit || message.icmp.code != 0) return dropped(SwitchFate::kNeighbourFields);
+  if (ip.hop_limit != kNotRouted || message.icmp.code != 0) return dropped(SwitchFate::kNeighbourFields);
   if (icmp6_sum(ip, {at, payload}) != 0xFFFF) return dropped(SwitchFate::kChecksum);
   const Options options = read_options({at + sizeof message, payload - sizeof message});
   if (!options.right) return dropped(SwitchFate::kNeighbourFields);
