@@ -20,7 +20,7 @@ namespace {
 
 std::uint32_t sum_of(const rte_mbuf* m) {
   std::uint32_t sum = 0;
-  for (std::uint32_t i = 0; i < m->data_len; ++i) sum += std::to_integer<std::uint32_t>(data_of(m)[i]);
+  for (std::uint32_t i = 0; i < m->data_len; ++i) sum += std::to_integer<std::uint32_t>(dpdk::data_of(m)[i]);
   return sum;
 }
 
@@ -29,34 +29,34 @@ void take(std::uint16_t port, const std::atomic<bool>& stop) {
   std::uint32_t sum = 0;
   rte_mbuf* m = nullptr;
   while (!stop.load(std::memory_order_acquire)) {
-    if (receive(port, 0, {&m, 1}).empty()) continue;
+    if (dpdk::receive(port, 0, {&m, 1}).empty()) continue;
     sum += sum_of(m);
-    drop(m);
+    dpdk::drop(m);
   }
   std::printf("sum %u\n", sum);
   rte_thread_unregister();
 }
 
 int race() {
-  auto pools = make_pools({.frames = 256, .heads = 16, .frame_room = 2'048}, "race", -1);
+  auto pools = dpdk::make_pools({.frames = 256, .heads = 16, .frame_room = 2'048}, "race", -1);
   if (!pools) return 2;
   const Cable cable({.name = "race"}, pools->frames.get());
-  auto box = Port::adopt(cable.box_port(), {.name = "race"}, pools->frames.get());
+  auto box = dpdk::Port::adopt(cable.box_port(), {.name = "race"}, pools->frames.get());
   if (!box) {
     std::fprintf(stderr, "%s\n", box.error().text().c_str());
     return 2;
   }
   std::atomic<bool> stop = false;
   std::thread reader(take, cable.box_port(), std::cref(stop));
-  MbufCounters counters;
+  dpdk::MbufCounters counters;
   for (int i = 0; i < 100; ++i) {
-    rte_mbuf* m = allocate(pools->frames.get(), counters);
+    rte_mbuf* m = dpdk::allocate(pools->frames.get(), counters);
     if (m == nullptr) continue;
     m->data_len = 64;
     m->pkt_len = 64;
-    std::byte* const bytes = data_of(m);
+    std::byte* const bytes = dpdk::data_of(m);
     std::fill_n(bytes, 64, std::byte{1});
-    send(cable.worker_port(), 0, {&m, 1}, counters);
+    dpdk::send(cable.worker_port(), 0, {&m, 1}, counters);
     bytes[0] = std::byte{2};  // the bug
     std::this_thread::yield();
   }

@@ -170,7 +170,7 @@ def bench_fails_when_results_are_damaged(lab):
 def bench_says_why_it_cannot(lab):
     """Wrong words are exit code 2 and a sentence; a box that refuses is exit code 1 and its reason."""
     program, code = run_bench(lab, "--port", "net_memif0,role=server", "--switch", "10.0.0.1", "--address", "10.0.0.10/24")
-    assert code == 2 and "--port: role=server" in program.complained(), program.complained()
+    assert code == 2 and "--port: role is 'server'" in program.complained(), program.complained()
     program, code = run_bench(lab, "--port", "memory", "--elements", 100)
     assert code == 2 and "multiple of 16" in program.complained(), program.complained()
     program, code = run_bench(lab, "--port", "memory", "--cpu", 4000)

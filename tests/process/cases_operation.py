@@ -77,7 +77,7 @@ def ends_without_a_trace(lab):
 
 def left_behind(lab):
     """Files that the programs of this lab have made and not removed. TMPDIR is the lab's directory."""
-    own = {path.name for program in lab.programs for path in (program.out, program.err)} | {"box.yaml"}
+    own = {path.name for program in lab.programs for path in (program.out, program.err)} | {"box.yaml", "lock"}
     found = {path for path in pathlib.Path(lab.directory).iterdir() if path.name not in own}
     # DPDK names its files after the instance (tallyd) or the process (libtally).
     names = ("test" + str(os.getpid()), *(f"worker-{program.pid}" for program in lab.programs))

@@ -66,9 +66,9 @@ Bytes headers_to(const jobs::Binding& to, std::uint16_t source_port, const Bytes
     put16(udp, field);
   Bytes ip;
   if (ipv6) {
-    for (const unsigned byte : {0x60, 0, 0, 0}) put8(ip, byte);
+    for (const unsigned byte : {0x60U, 0U, 0U, 0U}) put8(ip, byte);
     put16(ip, length);
-    for (const unsigned byte : {17, 64}) put8(ip, byte);
+    for (const unsigned byte : {17U, 64U}) put8(ip, byte);
     put(ip, kBox.ipv6);
     put(ip, to.address);
     Bytes counted(ip.begin() + 8, ip.end());  // the pseudo header: addresses, length, next header
