@@ -121,9 +121,9 @@ SchemaKey<S> required_key(std::string name, T S::*member, ValueType<T> type, std
 
 // Of a function that is not built, which `why` names: refused wherever it stands, and in no reference.
 template <class S>
-SchemaKey<S> refused_key(std::string name, std::string why) {
+SchemaKey<S> refused_key(std::string name, const std::string& why) {
   SchemaKey<S> key{std::move(name)};
-  key.refused = std::move(why);
+  key.refused = why;
   return key;
 }
 
