@@ -77,7 +77,7 @@ struct Kernels {
 // All tables this CPU can run, the scalar reference first.
 [[nodiscard]] std::span<const Kernels* const> usable_kernels() noexcept;
 
-// The tables behind kernels.h and what they share. Private to this folder: callers ask best_kernels().
+// The tables behind it and what they share. Private to this folder: callers ask best_kernels().
 
 extern const Kernels kScalarKernels;
 extern const Kernels kAvx2Kernels;    // needs avx2, sse4.2

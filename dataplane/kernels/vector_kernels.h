@@ -1,5 +1,5 @@
 #pragma once
-// The table of one instruction set. Include below the target pragma, like vector_kernels.h.
+// The table of one instruction set. Include below the target pragma.
 
 #include <cstddef>
 #include <cstdint>
@@ -113,7 +113,7 @@ class SwitchKernels {
 
 }  // namespace
 
-// The worker kernels for any vector width; see vector_kernels.h for `Isa` and where to include this. Any n:
+// The worker kernels for any vector width; `Isa` is that of above. Any n:
 // the last few elements are a vector whose other lanes are neither read nor written and count as zeros.
 
 namespace {

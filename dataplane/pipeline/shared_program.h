@@ -20,7 +20,7 @@
 namespace tally::pipeline {
 
 // The rules of the disciplines with shared slots (scheduling.md): `shared`, and the references `fcfs` and
-// `preemptive`. Who may take whose entry; the program is shared_program.h.
+// `preemptive`. Who may take whose entry; the program is below.
 
 // One read-modify-write of `high`: a contribution of c proves that everyone holds all up to c - 2W.
 inline Decision order_shared(High& high, const Contribution& p, const jobs::Job& job) noexcept {

@@ -114,13 +114,13 @@ class WorkerEngine {
   Result<OperationId> submit(Dtype dtype, std::vector<Segment> segments, TimeNs now,
                              const OperationOptions& options, bool reported);
 
-  // Receiving, by type (worker_engine.cc). What is refused changes nothing.
+  // Receiving, by type. What is refused changes nothing.
   [[nodiscard]] std::optional<Refused> dispatch(const Datagram& datagram, TimeNs now);
   [[nodiscard]] std::optional<Refused> on_control(const Datagram& datagram, TimeNs now);
   void on_offer(const SeatNews& news, TimeNs now);
   void on_refused(const SeatNews& news);
 
-  // Sending (worker_engine.cc).
+  // Sending.
   void time_out(TimeNs now);
   [[nodiscard]] std::size_t transmit_control(std::span<std::byte> out, TimeNs now);
 

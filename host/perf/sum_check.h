@@ -28,7 +28,7 @@ struct SumCheckResult {
   void add(const SumCheckResult& other) noexcept;  // keeps the first wrong one of the first that has any
 };
 
-// sums: of one whole operation, whose elements are first, first + 1, ... of the streams (sum_check.h).
+// sums: of one whole operation, whose elements are first, first + 1, ... of the streams.
 [[nodiscard]] SumCheckResult check_sums(std::span<const float> sums, std::uint64_t first, float scale,
                                         const SumCheckOptions& options) noexcept;
 [[nodiscard]] SumCheckResult check_sums(std::span<const std::int32_t> sums, std::uint64_t first,

@@ -90,7 +90,7 @@ inline constexpr std::array<std::string_view, kDropCount> kDropNames{
 
 constexpr std::string_view name_of(Drop d) noexcept { return kDropNames[static_cast<std::size_t>(d)]; }
 
-// What becomes of a packet. Drop reasons are in counters.h.
+// What becomes of a packet. Drop reasons are above.
 
 enum class Verdict : std::uint8_t {
   kDrop,      // named in Outcome::drop
