@@ -13,8 +13,8 @@
 #include <cstring>
 #include <span>
 
-#include "api/worker_options.h"
 #include "tally/wire.h"
+#include "text/text.h"
 #include "udp/udp_socket.h"
 
 namespace tally::udp {
@@ -58,9 +58,9 @@ Result<UdpEnds> parse_udp_ends(std::string_view box, std::string_view own) {
   UdpEnds ends;
   const auto there = parse_udp_address(box);
   if (!there || !names_a_host(*there))
-    return bad(in_quotes(box) + " is not the IP address of a box", "TALLY_SWITCH");
+    return bad(text::in_quotes(box) + " is not the IP address of a box", "TALLY_SWITCH");
   if (link_local(*there))
-    return bad(in_quotes(box) +
+    return bad(text::in_quotes(box) +
                    " is a link-local address, which does not say on which interface: give the "
                    "box a global or a unique local one (fd00::/8)",
                "TALLY_SWITCH");
@@ -69,9 +69,9 @@ Result<UdpEnds> parse_udp_ends(std::string_view box, std::string_view own) {
   if (own.empty()) return ends;
   const auto here = parse_udp_address(own.substr(0, own.find('/')));
   if (!here || !names_a_host(*here))
-    return bad(in_quotes(own) + " is not an IP address of this machine", "TALLY_ADDRESS");
+    return bad(text::in_quotes(own) + " is not an IP address of this machine", "TALLY_ADDRESS");
   if (here->family() != there->family())
-    return bad(in_quotes(own) + " and the box " + std::string(box) + " are not both IPv4 or both IPv6",
+    return bad(text::in_quotes(own) + " and the box " + std::string(box) + " are not both IPv4 or both IPv6",
                "TALLY_ADDRESS");
   ends.own = *here;
   return ends;
