@@ -31,8 +31,7 @@ bool names_no_host(const Ipv6& a, unsigned bits) noexcept {
 template <class T>
 std::optional<T> take(std::span<const std::byte>& rest) noexcept {
   if (rest.size() < sizeof(T)) return std::nullopt;
-  T value;
-  std::memcpy(&value, rest.data(), sizeof value);
+  const T value = wire_at<T>(rest.data());
   rest = rest.subspan(sizeof value);
   return value;
 }
@@ -157,17 +156,8 @@ static_assert(sizeof(EthernetHeader) + sizeof(Ipv6Header) + sizeof(HopByHop) + s
               kMostReportBytes);
 
 template <class T>
-std::uint32_t sum_of(const T& value) noexcept {
-  return internet_sum(std::as_bytes(std::span{&value, 1}));
-}
-
-Be<std::uint16_t> checksum(std::uint32_t sum) noexcept {
-  return Be{static_cast<std::uint16_t>(~folded(sum))};
-}
-
-template <class T>
 void append(GroupReport& report, const T& value) noexcept {
-  std::memcpy(report.frame.data() + report.length, &value, sizeof value);
+  wire_put(report.frame.data() + report.length, value);
   report.length += sizeof value;
 }
 
@@ -182,7 +172,7 @@ Ipv6 link_local(const Mac& mac) noexcept {
 GroupReport igmp_report(const WorkerAddress& ours, const Ipv6& group) noexcept {
   IgmpReport igmp;
   igmp.group = ipv4_of(group);
-  igmp.checksum = checksum(sum_of(igmp));
+  igmp.checksum = internet_checksum(internet_sum_of(igmp));
   const RouterAlert alert;
   Ipv4Header ip;
   ip.version_ihl = 0x46;
@@ -193,7 +183,7 @@ GroupReport igmp_report(const WorkerAddress& ours, const Ipv6& group) noexcept {
   ip.protocol = kProtocolIgmp;
   ip.source = ipv4_of(ours.own);
   ip.destination = igmp.group;
-  ip.checksum = checksum(sum_of(alert) + sum_of(ip));
+  ip.checksum = internet_checksum(internet_sum_of(alert) + internet_sum_of(ip));
   GroupReport report;
   append(report, EthernetHeader{jobs::multicast_mac(group), ours.mac, Be{kEtherIpv4}});
   append(report, ip);
@@ -214,9 +204,9 @@ GroupReport mld_report(const WorkerAddress& ours, const Ipv6& group) noexcept {
   ip.source = link_local(ours.mac);
   ip.destination = group;
   // The pseudo-header: both addresses, length and protocol of what follows the options.
-  const std::uint32_t pseudo =
-      sum_of(ip.source) + sum_of(ip.destination) + std::uint32_t{sizeof mld} + kProtocolIcmpv6;
-  mld.checksum = checksum(pseudo + sum_of(mld));
+  const std::uint32_t pseudo = internet_sum_of(ip.source) + internet_sum_of(ip.destination) +
+                               std::uint32_t{sizeof mld} + kProtocolIcmpv6;
+  mld.checksum = internet_checksum(pseudo + internet_sum_of(mld));
   GroupReport report;
   append(report, EthernetHeader{jobs::multicast_mac(group), ours.mac, Be{kEtherIpv6}});
   append(report, ip);
