@@ -7,7 +7,6 @@
 #include <charconv>
 #include <cstddef>
 #include <cstdio>
-#include <cstring>
 #include <fstream>
 #include <utility>
 #include <vector>
@@ -136,15 +135,12 @@ std::string objection_to(std::string_view text, std::size_t most_bytes) {
 }
 
 Result<std::string> read_token(const std::string& path, const std::string& where) {
-  const auto refuse = [&](const std::string& why) {
-    return fail(ErrorCode::kInvalidArgument, in_quotes(path) + why, where);
+  const auto refuse = [&](const std::string& what) {
+    return fail(ErrorCode::kInvalidArgument, in_quotes(path) + what, where);
   };
   std::ifstream file(path, std::ios::binary);
-  if (!file) {
-    const int why = errno;
-    return tl::unexpected(
-        Error{ErrorCode::kSystem, "cannot read " + in_quotes(path) + ": " + std::strerror(why), where, why});
-  }
+  const int why = errno;
+  if (!file) return system_failure("cannot read " + in_quotes(path), why, where);
   constexpr std::size_t kEnough = 4096;
   std::string token(kEnough, '\0');
   file.read(token.data(), static_cast<std::streamsize>(token.size()));
@@ -153,8 +149,8 @@ Result<std::string> read_token(const std::string& path, const std::string& where
   if (token.ends_with('\n')) token.pop_back();
   if (token.ends_with('\r')) token.pop_back();
   if (token.empty()) return refuse(" is empty; put the job's token in it");
-  if (const auto why = objection_to(token, kMaxTokenBytes); !why.empty())
-    return refuse(" is no token file: its text" + why);
+  if (const auto objection = objection_to(token, kMaxTokenBytes); !objection.empty())
+    return refuse(" is no token file: its text" + objection);
   return token;
 }
 

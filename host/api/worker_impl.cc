@@ -130,10 +130,7 @@ Result<std::thread> start_thread(const std::shared_ptr<Progress>& progress, cons
       progress->run();
     });
   } catch (const std::system_error& error) {
-    started = tl::unexpected(Error{ErrorCode::kSystem,
-                                   std::string("cannot start the progress thread: ") + error.what(),
-                                   {},
-                                   error.code().value()});
+    started = system_failure("cannot start the progress thread", error.code().value());
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return started;

@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdlib>
-#include <cstring>
 #include <fstream>
 #include <map>
 #include <span>
@@ -216,12 +215,8 @@ Result<void> read_line(std::string_view line, const std::string& where, OptionTe
 // Errors: kSystem (cannot be read), kInvalidArgument with file:line.
 Result<OptionTexts> read_option_file(const std::string& path) {
   std::ifstream file(path);
-  if (!file) {
-    const int why = errno;
-    return tl::unexpected(Error{ErrorCode::kSystem,
-                                "cannot read " + text::in_quotes(path) + ": " + std::strerror(why),
-                                "TALLY_CONFIG", why});
-  }
+  const int why = errno;
+  if (!file) return system_failure("cannot read " + text::in_quotes(path), why, "TALLY_CONFIG");
   OptionTexts texts;
   std::string line;
   for (std::size_t number = 1; std::getline(file, line); ++number) {
