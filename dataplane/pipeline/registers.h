@@ -75,8 +75,8 @@ struct OwnerReg {
   static constexpr std::string_view kName = "owner";
 };
 
-// Of sessions only: the operation of the entry's chunk, as SessionRun counts them. To a chip this, `touched`
-// of owner and head are one word.
+// Of sessions only: the operation of the entry's chunk, as SessionRun counts them. To a chip this and the
+// head are one word.
 struct OperationReg {
   using Word = std::uint32_t;
   static constexpr int kStage = 2;
