@@ -23,6 +23,7 @@ struct Texts {
   std::vector<std::string> losses{"0"};
   std::vector<std::string> operations{"int32:1000000", "float32:1000000"};
   std::string guard = "every";
+  std::string timers = "numbered";
   std::string tsi = "packet";
   std::uint16_t window = 64;
   double timeout_ms = 1;
@@ -78,6 +79,11 @@ void add_session(CLI::App& app, Texts& t) {
          "--guard", t.guard,
          "every: repeated replies are passed over; observed: most count as new ones, as the original's do")
       ->check(CLI::IsMember({"every", "observed"}))
+      ->group(group);
+  app.add_option("--timers", t.timers,
+                 "own: each packet has one, as in a corrected client; numbered (default): they run on as the "
+                 "original's do; observed: those of a first window also have its wrong number")
+      ->check(CLI::IsMember({"own", "numbered", "observed"}))
       ->group(group);
   app.add_option(
          "--tsi", t.tsi,
@@ -163,10 +169,16 @@ std::string name_of(const SessionOptions& s, const std::string& loss) {
   return name;
 }
 
+TimerHabit timers_of(const std::string& text) noexcept {
+  if (text == "own") return TimerHabit::kOwn;
+  return text == "numbered" ? TimerHabit::kNumbered : TimerHabit::kObserved;
+}
+
 Result<SessionOptions> common_session(const Texts& t) {
   SessionOptions common{.window = t.window,
                         .timeout = static_cast<TimeNs>(t.timeout_ms * 1e6),
                         .guard = t.guard == "every" ? DuplicateGuard::kEvery : DuplicateGuard::kObserved,
+                        .timers = timers_of(t.timers),
                         .seed = t.seed,
                         .opaque_tsi = t.tsi == "opaque",
                         .judged = !t.unjudged};
