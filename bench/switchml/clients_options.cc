@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <charconv>
 #include <cstring>
+#include <tuple>
 
 namespace tally::stock {
 namespace {
@@ -24,6 +25,7 @@ struct Texts {
   std::vector<std::string> operations{"int32:1000000", "float32:1000000"};
   std::string guard = "every";
   std::string timers = "numbered";
+  std::vector<std::tuple<std::uint32_t, std::size_t, double>> late{};
   std::string tsi = "packet";
   std::uint16_t window = 64;
   double timeout_ms = 1;
@@ -73,6 +75,11 @@ void add_session(CLI::App& app, Texts& t) {
       ->group(group);
   app.add_option("--repeat", t.repeat, "So many times over (default 1)")
       ->check(CLI::Range(1, 100000))
+      ->group(group);
+  app.add_option("--late", t.late,
+                 "RANK,OPERATION,SECONDS: the rank begins that operation, of 0 .., so much later; several")
+      ->delimiter(',')
+      ->type_name("RANK,OPERATION,SECONDS")
       ->group(group);
   app.add_option("--seed", t.seed, "Of values and losses (default 1)")->group(group);
   app.add_option(
@@ -182,6 +189,8 @@ Result<SessionOptions> common_session(const Texts& t) {
                         .seed = t.seed,
                         .opaque_tsi = t.tsi == "opaque",
                         .judged = !t.unjudged};
+  for (const auto& [rank, operation, seconds] : t.late)
+    common.late.push_back({rank, operation, static_cast<TimeNs>(seconds * 1e9)});
   for (std::uint32_t round = 0; round < t.repeat; ++round) {
     for (const std::string& text : t.operations) {
       auto operation = parse_operation(text);

@@ -70,6 +70,20 @@ def switchml_stale_packets_are_not_added(lab):
 
 
 @case()
+def switchml_members_that_are_late(lab):
+    """By 1.5 and 3 s, and the others' timers say one too much, as published: every sum is right."""
+    operations = ("int32:17000", "int32:100", "float32:20001")
+    for tsi, timers in (("packet", "observed"), ("opaque", "own")):
+        matrix = Matrix(tsi=tsi)
+        box = SessionBox(lab, matrix).start()
+        sessions, _ = play(lab, matrix, [box.device()], "--timeout", 50, "--timers", timers, "--unjudged", "--late", "1,0,1.5",
+                           "--late", "0,2,3", operations=operations)
+        for session in sessions.values():
+            assert session["wrong"] == "" and session["resent"] > 0, session
+        box.stop()
+
+
+@case()
 def switchml_clients_start_again(lab):
     """The same clients a second time, with other values and numbers from 0 again: in another run the sums are the new ones."""
     matrix = Matrix(workers=(2, 3), threads=(2,))
