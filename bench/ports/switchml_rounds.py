@@ -26,7 +26,7 @@ def member(workers, rank):
     return f"{{rank: {rank}, mac: '02:00:00:00:00:{number:02x}', ipv4: 10.0.0.{number}}}"
 
 
-def start_tallyd(scratch, build, cpu):
+def write_configuration(scratch, cpu, run):
     lines = [f"instance: sml{os.getpid()}",
              f"dataplane: {{cores: [{cpu}], idle: poll, memory: 256MiB, slots: 32MiB, hugepages: off}}",
              f"box: {{ipv4: {BOX}/24, mac: '{BOX_MAC}'}}",
@@ -34,13 +34,27 @@ def start_tallyd(scratch, build, cpu):
     for workers in FIRST:
         window = 512 // workers
         lines += [f"  - {{name: native{workers}, workers: {workers}, token_file: none, elements: {ELEMENTS}, window: {window}}}",
-                  f"  - {{name: clients{workers}, dialect: switchml, payload: {4 * ELEMENTS}, slots: {2 * window}, members: "
+                  f"  - {{name: clients{workers}, dialect: switchml, payload: {4 * ELEMENTS}, slots: {2 * window}, run: {run}, members: "
                   f"[{', '.join(member(workers, rank) for rank in range(workers))}]}}"]
     path = pathlib.Path(scratch, "box.yaml")
     path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def start_tallyd(scratch, build, cpu):
+    path = write_configuration(scratch, cpu, 0)
     box = Process(scratch, "box", [build / "control/tallyd", "--config", path])
     box.wait_for("'ready'", lambda: "ready: " in box.said())
     return box
+
+
+def begin_anew(scratch, cpu, box, run):
+    """Each round's clients are other processes, which nothing in their packets tells."""
+    write_configuration(scratch, cpu, run)
+    box.signal(signal.SIGHUP)
+    for workers in FIRST:
+        words = f"job 'clients{workers}': running"
+        box.wait_for(f"run {run}", lambda words=words: box.said().count(words) > run)
 
 
 def memif(scratch):
@@ -96,7 +110,9 @@ def main():
         box = None
         try:
             box = start_tallyd(scratch, build, cpus[-1])
-            for _ in range(rounds):
+            for run in range(rounds):
+                if run > 0:
+                    begin_anew(scratch, cpus[-1], box, run)
                 for name, (who, workers, window) in CASES.items():
                     if who == "native":
                         figures, environment = native(scratch, build, cpus[0], box, workers, seconds)

@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <charconv>
 #include <cstring>
+#include <tuple>
 
 namespace tally::stock {
 namespace {
@@ -23,6 +24,8 @@ struct Texts {
   std::vector<std::string> losses{"0"};
   std::vector<std::string> operations{"int32:1000000", "float32:1000000"};
   std::string guard = "every";
+  std::string timers = "numbered";
+  std::vector<std::tuple<std::uint32_t, std::size_t, double>> late{};
   std::string tsi = "packet";
   std::uint16_t window = 64;
   double timeout_ms = 1;
@@ -73,11 +76,21 @@ void add_session(CLI::App& app, Texts& t) {
   app.add_option("--repeat", t.repeat, "So many times over (default 1)")
       ->check(CLI::Range(1, 100000))
       ->group(group);
+  app.add_option("--late", t.late,
+                 "RANK,OPERATION,SECONDS: the rank begins that operation, of 0 .., so much later; several")
+      ->delimiter(',')
+      ->type_name("RANK,OPERATION,SECONDS")
+      ->group(group);
   app.add_option("--seed", t.seed, "Of values and losses (default 1)")->group(group);
   app.add_option(
          "--guard", t.guard,
          "every: repeated replies are passed over; observed: most count as new ones, as the original's do")
       ->check(CLI::IsMember({"every", "observed"}))
+      ->group(group);
+  app.add_option("--timers", t.timers,
+                 "own: each packet has one, as in a corrected client; numbered (default): they run on as the "
+                 "original's do; observed: those of a first window also have its wrong number")
+      ->check(CLI::IsMember({"own", "numbered", "observed"}))
       ->group(group);
   app.add_option(
          "--tsi", t.tsi,
@@ -163,13 +176,21 @@ std::string name_of(const SessionOptions& s, const std::string& loss) {
   return name;
 }
 
+TimerHabit timers_of(const std::string& text) noexcept {
+  if (text == "own") return TimerHabit::kOwn;
+  return text == "numbered" ? TimerHabit::kNumbered : TimerHabit::kObserved;
+}
+
 Result<SessionOptions> common_session(const Texts& t) {
   SessionOptions common{.window = t.window,
                         .timeout = static_cast<TimeNs>(t.timeout_ms * 1e6),
                         .guard = t.guard == "every" ? DuplicateGuard::kEvery : DuplicateGuard::kObserved,
+                        .timers = timers_of(t.timers),
                         .seed = t.seed,
                         .opaque_tsi = t.tsi == "opaque",
                         .judged = !t.unjudged};
+  for (const auto& [rank, operation, seconds] : t.late)
+    common.late.push_back({rank, operation, static_cast<TimeNs>(seconds * 1e9)});
   for (std::uint32_t round = 0; round < t.repeat; ++round) {
     for (const std::string& text : t.operations) {
       auto operation = parse_operation(text);

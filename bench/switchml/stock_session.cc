@@ -47,7 +47,8 @@ StockSession::StockSession(const SessionOptions& options)
                                        .threads = options.threads,
                                        .window = options.window,
                                        .timeout = options.timeout,
-                                       .guard = options.guard});
+                                       .guard = options.guard,
+                                       .timers = options.timers});
     ranks_.emplace(number_of(options.members[rank].mac), rank);
     Member& data = data_[rank];
     for (std::size_t number = 0; number < options.operations.size(); ++number) {
@@ -57,6 +58,12 @@ StockSession::StockSession(const SessionOptions& options)
       fill_values(data.tensor(number), values_, number, rank);
     }
   }
+}
+
+TimeNs StockSession::lateness(std::size_t rank, std::size_t operation) const noexcept {
+  for (const LateRank& late : options_.late)
+    if (late.rank == rank && late.operation == operation) return late.by;
+  return 0;
 }
 
 bool StockSession::leaves(std::size_t rank, std::span<std::byte> frame) {
@@ -72,6 +79,9 @@ bool StockSession::next(std::size_t rank, std::span<std::byte> frame, TimeNs now
   Member& data = data_[rank];
   if (client.done()) {
     if (data.begun == options_.operations.size()) return false;
+    if (!data.begins) data.begins = now + lateness(rank, data.begun);
+    if (now < *data.begins) return false;
+    data.begins.reset();
     client.begin(data.tensor(data.begun));
     ++data.begun;
   }
@@ -104,7 +114,7 @@ bool StockSession::receive(std::span<std::byte> frame, TimeNs now) {
 }
 
 TimeNs StockSession::next_resend(std::size_t rank) const noexcept {
-  TimeNs earliest = kNever;
+  TimeNs earliest = data_[rank].begins.value_or(kNever);
   for (const StockThread& thread : clients_[rank].threads())
     earliest = std::min(earliest, thread.next_resend());
   return earliest;

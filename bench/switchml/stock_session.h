@@ -4,6 +4,7 @@
 // Pure: whoever has a network moves the frames. Owner: one thread.
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -16,6 +17,13 @@
 
 namespace tally::stock {
 
+// A rank begins an operation so long after it has ended the one before.
+struct LateRank {
+  std::uint32_t rank = 0;
+  std::size_t operation = 0;
+  TimeNs by = 0;
+};
+
 struct SessionOptions {
   std::vector<StockAddresses> members{};  // by rank, at most 64
   std::uint16_t payload = 1024;
@@ -23,7 +31,9 @@ struct SessionOptions {
   std::uint16_t window = 64;
   TimeNs timeout = kMillisecond;
   DuplicateGuard guard = DuplicateGuard::kEvery;
+  TimerHabit timers = TimerHabit::kNumbered;
   std::vector<StockOperation> operations{};
+  std::vector<LateRank> late{};
   double loss = 0;  // share of the frames, of requests and of replies
   std::uint64_t seed = 1;
   bool opaque_tsi = false;  // packet numbers on the wire mean nothing (scramble_tsi())
@@ -50,7 +60,7 @@ class StockSession {
   // A frame that arrived, for whomever its Ethernet destination is. True: it has become one that this rank is
   // to send, as long as it was.
   [[nodiscard]] bool receive(std::span<std::byte> frame, TimeNs now);
-  // No timer of the rank runs out before.
+  // No timer of the rank runs out before, and it begins no operation.
   [[nodiscard]] TimeNs next_resend(std::size_t rank) const noexcept;
 
   // All clients have all their results.
@@ -70,13 +80,15 @@ class StockSession {
   struct Member {
     std::vector<std::vector<std::int32_t>> integers{};  // by operation; one of both is empty
     std::vector<std::vector<float>> floats{};
-    std::size_t begun = 0;  // operations
+    std::size_t begun = 0;           // operations
+    std::optional<TimeNs> begins{};  // the next one, not before
 
     [[nodiscard]] StockTensor tensor(std::size_t number) noexcept {
       return {integers[number], floats[number]};
     }
   };
 
+  [[nodiscard]] TimeNs lateness(std::size_t rank, std::size_t operation) const noexcept;
   [[nodiscard]] bool leaves(std::size_t rank, std::span<std::byte> frame);
 
   SessionOptions options_;

@@ -64,8 +64,12 @@ void StockThread::build(std::span<std::byte> frame, StockHeader header) const no
   set_heads(frame, h);
 }
 
+StockThread::Timer& StockThread::timer_of(std::uint32_t packet) noexcept {
+  return timers_[packet % (options_.timers == TimerHabit::kOwn ? slice_.batch() : options_.window)];
+}
+
 void StockThread::arm(std::uint32_t packet, TimeNs due, const StockHeader& sent) noexcept {
-  timers_[packet % options_.window] = {due, sent};
+  timer_of(packet) = {due, sent};
   next_look_ = std::min(next_look_, due);
 }
 
@@ -76,7 +80,9 @@ bool StockThread::first(std::span<std::byte> frame, TimeNs now) noexcept {
   header.pool_index = Be{pool_index_of(first_sent_)};
   header.e0 = header.e1 = meaningless_exponent(options_.rank);
   build(frame, header);
-  arm(first_sent_, now + timeout_ * options_.window, header);
+  const std::uint32_t armed = first_sent_ + (options_.timers == TimerHabit::kObserved ? 1 : 0);
+  set_tsi(header, armed);
+  arm(armed, now + timeout_ * options_.window, header);
   ++first_sent_;
   ++counters_.sent;
   return true;
@@ -112,10 +118,10 @@ bool StockThread::receive(std::span<std::byte> frame, TimeNs now) noexcept {
   seen_[packet] = true;
   ++received_;
   ++counters_.answered;
-  // The successor's timer, which is this packet's only where a batch is a whole window: with fewer packets
-  // those of answered packets run on, into the next operations.
+  // The successor's timer, which in the original is this packet's only where a batch is a whole window: with
+  // fewer packets those of answered packets run on, into the next operations.
   const std::uint32_t next = packet + slice_.batch();
-  timers_[next % options_.window].due = kNever;
+  timer_of(next).due = kNever;
   if (next >= slice_.packets()) return false;
   turn_round(h, options_.addresses, number_);
   set_tsi(h.switchml, next);

@@ -22,6 +22,12 @@ enum class DuplicateGuard : std::uint8_t {
   kObserved  // the original's test sees every 64th packet only: other repeated replies count as new ones
 };
 
+enum class TimerHabit : std::uint8_t {
+  kOwn,       // a packet has a timer, which its reply stops: a corrected client
+  kNumbered,  // packet p has the (p mod M)-th, which the reply to the packet before it in its slot stops
+  kObserved   // as the original: those of a first window, too, say p + 1, with packet p's slot
+};
+
 struct StockOptions {
   StockAddresses addresses{};
   std::uint32_t rank = 0;
@@ -32,6 +38,7 @@ struct StockOptions {
   TimeNs timeout = kMillisecond;  // of a slot; `window` times as long for the first window of an operation
   std::uint32_t timeouts_to_double = 100;  // of a thread, then the timeout doubles until its operation ends
   DuplicateGuard guard = DuplicateGuard::kEvery;
+  TimerHabit timers = TimerHabit::kNumbered;
 };
 
 // Of one thread.
@@ -82,6 +89,7 @@ class StockThread {
   [[nodiscard]] std::uint16_t pool_index_of(std::uint32_t packet) const noexcept;
   void build(std::span<std::byte> frame, StockHeader header) const noexcept;
   void arm(std::uint32_t packet, TimeNs due, const StockHeader& sent) noexcept;
+  [[nodiscard]] Timer& timer_of(std::uint32_t packet) noexcept;
 
   StockOptions options_;
   std::uint16_t number_;
@@ -91,7 +99,7 @@ class StockThread {
   std::uint32_t first_sent_ = 0;  // packets of the first window that have left
   std::uint32_t received_ = 0;
   std::vector<bool> seen_;
-  std::vector<Timer> timers_;  // packet p has the (p mod M)-th
+  std::vector<Timer> timers_;  // M
   TimeNs timeout_ = 0;
   TimeNs next_look_ = kNever;
   std::uint32_t timeouts_ = 0;  // since the timeout last doubled

@@ -127,6 +127,7 @@ struct JobSection {
   std::uint32_t payload = switchml::kMaxPayload;
   std::uint32_t slots = 2048;
   jobs::TsiRule tsi = jobs::TsiRule::kPacket;
+  std::uint32_t run = 0;  // of its clients; another one begins the session anew
   std::vector<members::ConfiguredMember> members{};
   bool operator==(const JobSection&) const = default;
 };

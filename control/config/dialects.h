@@ -26,10 +26,11 @@ inline constexpr std::array<DialectKey, 12> kNativeKeys{{
     {"stragglers", "a sum of SwitchML is always of all members"},
 }};
 
-inline constexpr std::array<DialectKey, 4> kSessionKeys{{
+inline constexpr std::array<DialectKey, 5> kSessionKeys{{
     {"payload", "elements says how large a native job's packets are"},
     {"slots", "window says how many slots a native job gets"},
     {"tsi", "native packets have a chunk number"},
+    {"run", "workers that are started again join anew"},
     {"members", "the workers of a native job join it"},
 }};
 

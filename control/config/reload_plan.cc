@@ -33,10 +33,13 @@ bool is_native(std::string_view key) {
   return std::ranges::find(kNativeKeys, key, &DialectKey::key) != kNativeKeys.end();
 }
 
-// Nothing of a session can change while it runs, and nobody has joined it: it begins again.
+// Nothing else of a session can change while it runs, and nobody has joined it: it begins again.
 void compare_sessions(const JobSection& is, const JobSection& wanted, const std::string& path,
                       ReloadPlan& plan) {
-  if (by_rank(is) == by_rank(wanted)) return;
+  if (by_rank(is) == by_rank(wanted)) {
+    if (is.run != wanted.run) plan.reset.push_back({wanted.name, wanted.run});
+    return;
+  }
   ReloadPlan::Again& again = plan.again.emplace_back(ReloadPlan::Again{wanted});
   for (const auto& key : job_schema()) {
     if (!key.compare || is_native(key.name)) continue;

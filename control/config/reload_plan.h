@@ -22,10 +22,17 @@ struct ReloadPlan {
     std::vector<std::string> keys{};  // that differ, as in `restart`
   };
 
+  struct Reset {
+    std::string session{};
+    std::uint32_t run = 0;
+    bool operator==(const Reset&) const = default;
+  };
+
   std::vector<std::string> withdraw{};  // names of jobs that are gone
   std::vector<Resize> resize{};         // jobs of the discipline pool
   std::vector<JobSection> declare{};    // jobs that are new
   std::vector<Again> again{};           // sessions that differ: withdrawn, then declared as they are now
+  std::vector<Reset> reset{};           // sessions that differ in `run` alone
   // Keys that differ and stay as they are, by their path in `wanted`: "dataplane.slots", "jobs[1].lease".
   std::vector<std::string> restart{};
 };

@@ -67,7 +67,7 @@ std::vector<SchemaKey<JobSection>> session_keys() {
       value_key("dialect", &JobSection::dialect, one_of(kDialects),
                 "The packets the workers speak. native: docs/protocol.md. switchml: those of SwitchML's "
                 "clients (docs/switchml.md); such a job is a session, which has the keys name, payload, "
-                "slots, tsi and members, and runs from its declaration. box.ipv4 is needed."),
+                "slots, tsi, run and members, and runs from its declaration. box.ipv4 is needed."),
       of_sessions(value_key("payload", &JobSection::payload, payload(),
                             "Only with dialect: switchml, as the keys below. Bytes of values in each packet, "
                             "as the clients are built; every port's mtu must carry 38 more.")),
@@ -81,6 +81,11 @@ std::vector<SchemaKey<JobSection>> session_keys() {
           "What makes two packets the same chunk. packet: job number and packet number, which is exact; "
           "opaque: the set and who has contributed, as the original switch does, for clients whose packet "
           "numbers mean nothing. At most 32 members with opaque.")),
+      of_sessions(value_key(
+          "run", &JobSection::run, whole_number_in<std::uint32_t>(0, UINT32_MAX),
+          "Any number. A reload (SIGHUP) with another one begins the session anew: for clients that are "
+          "started "
+          "again, which nothing in their packets tells. What the clients before them had begun is lost.")),
       of_sessions(list_key("members", &JobSection::members, member_schema())),
   };
 }

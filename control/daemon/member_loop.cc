@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "members/texts.h"
+#include "tally/switchml.h"
 #include "tally/wire.h"
 
 namespace tally::daemon {
@@ -22,6 +23,22 @@ bool changes_more_than_a_lease(std::span<const std::byte> datagram) noexcept {
   if (datagram.size() < kHeaderBytes) return false;
   const auto type = static_cast<PacketType>(datagram[offsetof(Header, type)]);
   return type != PacketType::kHeartbeat && type != PacketType::kProbe;
+}
+
+// Of a session whose members ask in vain. The data core tells it once a minute at most.
+std::string stall_text(const pipeline::Event& event, const members::JobStatus& session, TimeNs now) {
+  const std::uint64_t missing = members_of(session.world) & ~event.others;
+  std::string text = "job '" + session.name + "': for " + members::seconds_text(now - event.since) +
+                     " members have asked and nothing was added; last " + members::rank_text(event.rank) +
+                     ", for slot " + std::to_string(event.pool_index & switchml::kSlotMask) + ", set " +
+                     ((event.pool_index & switchml::kSetBit) != 0 ? "1" : "0") + ", operation number " +
+                     std::to_string(event.job_number) + ", tsi " + std::to_string(raw(event.chunk));
+  if (event.refused)
+    return text +
+           ": what it sends does not follow on what the session holds. If its clients were started "
+           "again, begin the session anew: another `run:`, and a reload (docs/troubleshooting.md)";
+  if (missing != 0) return text + ": it waits for " + members::ranks_text(missing);
+  return text + ": the result is sent to it again and again; look at its link";
 }
 
 }  // namespace
@@ -88,6 +105,11 @@ void MemberLoop::take_event(const pipeline::Event& event, TimeNs now) {
   if (event.kind == pipeline::EventKind::kMismatch) {
     engine_.report_mismatch(event.job, event.epoch, event.rank, event.others, event.sent.elements,
                             event.stored.elements, event.sent.total, event.stored.total, now);
+    return;
+  }
+  if (event.kind == pipeline::EventKind::kStalled) {
+    const auto job = watch_.jobs().find(event.job);
+    if (job != watch_.jobs().end()) log_(LogLevel::kWarning, stall_text(event, job->second, now));
     return;
   }
   const auto left_out = poisoned_.take(now);

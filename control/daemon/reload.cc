@@ -26,11 +26,12 @@ void Reload::take(const config::ConfigResult& read, members::MembershipEngine& e
   for (const config::Diagnostic& warning : read->warnings)
     log_(LogLevel::kWarning, config::one_line(warning));
   const config::ReloadPlan plan = config::plan_reload(config_, read->config);
-  const bool nothing =
-      plan.withdraw.empty() && plan.resize.empty() && plan.declare.empty() && plan.again.empty();
+  const bool nothing = plan.withdraw.empty() && plan.resize.empty() && plan.declare.empty() &&
+                       plan.again.empty() && plan.reset.empty();
   for (const auto& name : plan.withdraw) withdraw(name, engine);
   for (const auto& wish : plan.resize) resize(wish, engine, now);
   declare_again(plan, engine);
+  for (const auto& wish : plan.reset) reset(wish, engine, now);
   for (const auto& job : plan.declare) declare(job, engine);
   if (!plan.restart.empty()) {
     log_(LogLevel::kWarning, "reload: restart to apply: " + listed(plan.restart));
@@ -63,6 +64,15 @@ void Reload::resize(const config::ReloadPlan::Resize& wish, members::MembershipE
   log_(LogLevel::kInfo, of_job(wish.job) + "gets a window of " + std::to_string(wish.window) +
                             " instead of " + std::to_string(job->window));
   job->window = wish.window;
+}
+
+void Reload::reset(const config::ReloadPlan::Reset& wish, members::MembershipEngine& engine, TimeNs now) {
+  const auto session = std::find_if(config_.jobs.begin(), config_.jobs.end(),
+                                    [&](const config::JobSection& j) { return j.name == wish.session; });
+  if (auto done = engine.reset_session(wish.session, now); !done)
+    return log_(LogLevel::kError, "reload: " + done.error().text());
+  log_(LogLevel::kInfo, of_job(wish.session) + "begins anew: run " + std::to_string(wish.run));
+  session->run = wish.run;
 }
 
 // Those whose successor could not be declared stay. All others are withdrawn before the first is declared:

@@ -27,6 +27,7 @@ class Reload {
   void refuse(const config::Diagnostics& diagnostics);
   void withdraw(const std::string& name, members::MembershipEngine& engine);
   void resize(const config::ReloadPlan::Resize& wish, members::MembershipEngine& engine, TimeNs now);
+  void reset(const config::ReloadPlan::Reset& wish, members::MembershipEngine& engine, TimeNs now);
   void declare_again(const config::ReloadPlan& plan, members::MembershipEngine& engine);
   void declare(const config::JobSection& job, members::MembershipEngine& engine);
 

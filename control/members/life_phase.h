@@ -34,7 +34,8 @@ inline constexpr std::array kPhaseChanges{
     // Withdrawn. Re-forming also: a rank fell silent or sent ABORT, or there is no room to go on.
     PhaseChange{JobPhase::kForming, JobPhase::kAborted},
     // A new epoch of the same generation: its numbers ran far, its window changes, a member lost its place in
-    // the epoch but no values, or the data plane lost its slots. Of a session: only the last.
+    // the epoch but no values, or the data plane lost its slots. Of a session: only the last, and that it is
+    // reset.
     PhaseChange{JobPhase::kRunning, JobPhase::kForming},
     // The first LEAVE.
     PhaseChange{JobPhase::kRunning, JobPhase::kDraining},

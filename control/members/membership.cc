@@ -224,6 +224,18 @@ Result<void> MembershipEngine::resize(std::string_view name, std::uint32_t windo
   return with_life(*box.find(named->second), [&](auto& life) { return life.resize(window, now); });
 }
 
+Result<void> MembershipEngine::reset_session(std::string_view name, TimeNs now) noexcept {
+  BoxState& box = state_->box;
+  const auto named = box.names.find(name);
+  if (named == box.names.end()) return unknown_job(name);
+  auto* const session = std::get_if<SessionLife>(box.find(named->second));
+  if (session == nullptr)
+    return fail(ErrorCode::kInvalidArgument, "it is no session: its workers join anew",
+                "job '" + std::string(name) + "'");
+  session->restart(now);  // entries of another epoch are nobody's
+  return {};
+}
+
 std::optional<Outgoing> MembershipEngine::next(std::span<std::byte> out) noexcept {
   return state_->box.outbox.next(out);
 }

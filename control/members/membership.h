@@ -71,6 +71,11 @@ class MembershipEngine {
   // If there is not enough memory the job gets the largest window that fits, at least what it had.
   [[nodiscard]] Result<void> resize(std::string_view name, std::uint32_t window, TimeNs now) noexcept;
 
+  // The session's clients are other processes than before: nothing that was begun, and no stored result, has
+  // a part in what they send from now on (from when the cores have the next publication). Nothing on the wire
+  // says so, and neither does time. Fails on an unknown name and on a job that is no session.
+  [[nodiscard]] Result<void> reset_session(std::string_view name, TimeNs now) noexcept;
+
   // A data core last took a valid packet of the rank at `last_seen`. Values may repeat and go back.
   void seen(JobId job, Rank rank, TimeNs last_seen) noexcept;
 

@@ -132,7 +132,6 @@ class PipelineCore final : public DataCore {
   std::uint16_t source_port_;
   std::uint64_t events_refused_ = 0;
   TimeNs next_sweep_ = 0;
-  TimeNs turned_ = 0;  // when the last turn began; 0: none did
   std::array<rte_mbuf*, pipeline::kBurst> room_{};
   std::array<pipeline::Frame, pipeline::kBurst> frames_{};
   pipeline::ParsedBurst parsed_{};

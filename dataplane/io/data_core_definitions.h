@@ -54,11 +54,6 @@ void PipelineCore<Exec>::run() noexcept {
 
 template <class Exec>
 std::size_t PipelineCore<Exec>::turn(TimeNs now, std::uint64_t cycles) noexcept {
-  // The host was stopped, or another program had this CPU.
-  constexpr TimeNs kStoodStill = 50 * kMillisecond;
-  const TimeNs before = std::exchange(turned_, now);
-  if (before != 0 && now > before + kStoodStill) [[unlikely]]
-    pipeline_.unheard(now - before);
   follow_publications();
   std::size_t moved = egress_.begin(now);
   for (std::size_t n = 0; n < ingress_.queues(); ++n) {

@@ -141,10 +141,10 @@ namespace {
 // With tsi: packet, what decides changes together: to a chip it is one word. With opaque it is the head of a
 // slot's first set, which is both sets'.
 ArrayNeed session_head(std::uint64_t entries, jobs::TsiRule tsi) {
-  constexpr std::size_t kHeadBytes = sizeof(Head) + sizeof(OperationReg::Word) + sizeof(Owner::touched);
+  constexpr std::size_t kHeadBytes = sizeof(Head) + sizeof(OperationReg::Word);
   if (tsi == jobs::TsiRule::kOpaque)
     return {std::string(HeadReg::kName), 8 * sizeof(Head), entries / 2, HeadReg::kStage};
-  return {std::string(HeadReg::kName) + "+" + std::string(OperationReg::kName) + "+touched",
+  return {std::string(HeadReg::kName) + "+" + std::string(OperationReg::kName),
           static_cast<std::uint32_t>(8 * kHeadBytes), entries, HeadReg::kStage};
 }
 

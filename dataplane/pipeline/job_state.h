@@ -56,7 +56,8 @@ struct alignas(64) JobState {
   OneWriter<std::uint64_t> overflows = 0;
   SlotCounters slots;
   std::array<OneWriter<TimeNs>, kMaxRanks> last_seen{};  // of the rank's last new contribution
-  SessionRun run;                                        // of a session only
+  SessionRun run;                                        // of a session only, as what follows
+  SessionStall stall;
 
   [[nodiscard]] bool suspect() const noexcept { return suspect_chunks > 0; }
 
@@ -92,17 +93,23 @@ static_assert(sizeof(JobState) % 64 == 0 && offsetof(JobState, slots) <= 64);
 enum class EventKind : std::uint8_t {
   kMismatch,  // rank's contribution differs in size or type from what `others` sent: control ABORTs the job
   kPoisoned,  // a suspect job's contribution failed its sums: `rank` corrupts
+  kStalled,   // a session's members ask, and nothing has come of it for seconds: `rank` asked last
 };
 
 struct Event {
   EventKind kind{};
   JobId job{};
   Epoch epoch{};
-  Chunk chunk{};
+  Chunk chunk{};  // kStalled: the packet's tsi
   Rank rank{};
-  std::uint64_t others = 0;  // kMismatch: ranks in the entry
+  std::uint64_t others = 0;  // kMismatch, kStalled: ranks in the entry
   jobs::Shape sent;          // by `rank`
   jobs::Shape stored;        // by the others
+  // kStalled only.
+  std::uint16_t pool_index = 0;
+  std::uint8_t job_number = 0;
+  bool refused = false;  // the packet is of another chunk than the entry's
+  TimeNs since = 0;
 };
 
 using EventQueue = BoundedQueue<Event, 64>;

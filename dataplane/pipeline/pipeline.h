@@ -118,11 +118,6 @@ class Pipeline {
   [[nodiscard]] bool aged(TimeNs now) noexcept;
   Outcome sweep(std::span<std::byte> payload, TimeNs now) noexcept;
 
-  // The core stood still for so long: what clients sent meanwhile was lost, or is yet to come.
-  void unheard(TimeNs time) noexcept {
-    for (std::uint32_t id = 0; id <= kMaxJobs; ++id) states_[id].run.unheard(time);
-  }
-
   // Wipes a range that `job` gives back, before it belongs to another job: its filling entries (of `elements`
   // each, behind in_front lines, from lines.first) leave the job's occupancy. members: bitmap of all its
   // ranks.
@@ -151,6 +146,7 @@ class Pipeline {
   [[nodiscard]] Found find(const jobs::Job& job, Contribution& p) noexcept;
   Outcome ask_peer(const Parsed& parsed, Outcome out) noexcept;
   Outcome contribute_session(Parsed& parsed, const Frame& frame, TimeNs now) noexcept;
+  void report_stall(const Parsed& parsed, const SessionPacket& s, Drop why) noexcept;
   Outcome contribute_late(Parsed& parsed, const Frame& frame, TimeNs now) noexcept;
   // Of jobs with stragglers: an entry that is due, and its result without those who are missing.
   [[nodiscard]] bool find_late(TimeNs now) noexcept;

@@ -29,15 +29,14 @@ void match_session(Parsed& parsed, const OpenedFrame& datagram, const jobs::JobT
 // no sums and no shapes on its wire, so nothing here can find a corrupted payload.
 
 template <class Exec>
-Decision decide_session(Exec& x, const jobs::Job& job, Contribution& p, SessionPacket& s) noexcept {
+Decision decide_session(Exec& x, const jobs::Job& job, const SessionRun& run, Contribution& p,
+                        SessionPacket& s) noexcept {
   if (job.session->tsi == jobs::TsiRule::kOpaque)
     return x.template rmw<HeadReg>(s.head,
                                    [&](Head& head) { return OpaqueSession::decide(head, p, s, job); });
-  return x.template rmw<OwnerReg>(p.line, [&](Owner& owner) {
-    return x.template rmw<OperationReg>(p.line, [&](std::uint32_t& operation) {
-      return x.template rmw<HeadReg>(
-          p.line, [&](Head& head) { return PacketSession::decide(head, owner, operation, p, s, job); });
-    });
+  return x.template rmw<OperationReg>(p.line, [&](std::uint32_t& operation) {
+    return x.template rmw<HeadReg>(
+        p.line, [&](Head& head) { return PacketSession::decide(head, operation, p, s, run, job); });
   });
 }
 
@@ -45,7 +44,7 @@ Decision decide_session(Exec& x, const jobs::Job& job, Contribution& p, SessionP
 template <class Exec>
 Ruling aggregate_session(Exec& x, const jobs::Job& job, JobState& state, Contribution& p,
                          SessionPacket& s) noexcept {
-  const Decision d = decide_session(x, job, p, s);
+  const Decision d = decide_session(x, job, state.run, p, s);
   if (d.op == Op::kNone && !d.entry_is_ours) return {.drop = d.drop};
   x.template rmw<PathReg>(path_of(p.line, raw(p.rank)), [&](ReturnPath& path) {
     path = s.path;
@@ -79,6 +78,27 @@ inline void write_session_result(std::byte* datagram, const jobs::Job& job, cons
   std::memcpy(datagram, &h, sizeof h);
 }
 
+// For control, which alone can say it to people.
+template <class Exec>
+void Pipeline<Exec>::report_stall(const Parsed& parsed, const SessionPacket& s, Drop why) noexcept {
+  const jobs::Job& job = *parsed.job;
+  const bool opaque = job.session->tsi == jobs::TsiRule::kOpaque;
+  const std::uint32_t line = opaque ? s.head : session_line(job, raw(parsed.contribution.slot), s.set);
+  const std::uint64_t in = exec_.head(line).contributors;
+  switchml::PacketHeader h;
+  std::memcpy(&h, parsed.payload, sizeof h);
+  events_.push({.kind = EventKind::kStalled,
+                .job = job.id,
+                .epoch = job.epoch,
+                .chunk = parsed.contribution.chunk,
+                .rank = parsed.contribution.rank,
+                .others = opaque ? in >> (32 * s.set) & 0xFFFF'FFFF : in,
+                .pool_index = h.pool_index.host(),
+                .job_number = h.job_number,
+                .refused = why == Drop::kStale || why == Drop::kForeign,
+                .since = states_[raw(job.id)].stall.since()});
+}
+
 // As Pipeline::contribute. Out of its way.
 template <class Exec>
 [[gnu::noinline]] Outcome Pipeline<Exec>::contribute_session(Parsed& parsed, const Frame& frame,
@@ -92,21 +112,22 @@ template <class Exec>
   const bool opaque = job.session->tsi == jobs::TsiRule::kOpaque;
   SessionPacket s{.head = session_line(job, raw(p.slot), 0),
                   .set = (h.pool_index.host() & switchml::kSetBit) != 0 ? 1U : 0U,
-                  .operation = opaque ? state.run.life(job.epoch, now)
-                                      : state.run.operation(job.epoch, h.job_number, now),
-                  .now = jobs::stamp(now),
+                  .operation = opaque ? 0 : state.run.operation(job.epoch, h.job_number),
                   .job_number = h.job_number,
                   .exponent1 = h.exponent1,
                   .path = {udp_before(parsed.payload).source.host(), frame.port}};
 
   const Ruling ruling = aggregate_session(exec_, job, state, p, s);
-  const bool dropped = ruling.verdict == Verdict::kDrop;
-  if (!dropped || ruling.drop == Drop::kDuplicate)
-    state.run.heard(s.operation, ruling.verdict == Verdict::kComplete, now);
-  if (dropped) return drop(parsed, frame, ruling.drop, now);
+  const bool complete = ruling.verdict == Verdict::kComplete;
+  if (complete && !opaque) state.run.complete(s.operation);
+  if (complete || ruling.verdict == Verdict::kAbsorb) {
+    state.stall.moved();
+  } else if (state.stall.asked(now)) {
+    report_stall(parsed, s, ruling.drop);
+  }
+  if (ruling.verdict == Verdict::kDrop) return drop(parsed, frame, ruling.drop, now);
   if (ruling.verdict == Verdict::kAbsorb) return conclude(parsed, Verdict::kAbsorb, true, now);
   write_session_result(parsed.payload, job, p, s);
-  const bool complete = ruling.verdict == Verdict::kComplete;
   for (std::uint64_t left = complete ? job.members : p.bit; left != 0; left &= left - 1) {
     const auto rank = static_cast<std::uint32_t>(std::countr_zero(left));
     paths_[rank] = exec_.template peek<PathReg>(path_of(entry, rank));

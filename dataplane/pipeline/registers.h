@@ -71,8 +71,8 @@ struct OwnerReg : Register<Owner, 2, IndexedBy::kEntry> {
   static constexpr std::string_view kName = "owner";
 };
 
-// Of sessions only: the operation of the entry's chunk, as SessionRun counts them. To a chip this, `touched`
-// of owner and head are one word.
+// Of sessions only: the operation of the entry's chunk, as SessionRun counts them. To a chip this and the
+// head are one word.
 struct OperationReg : Register<std::uint32_t, 2, IndexedBy::kEntry> {
   static constexpr std::string_view kName = "operation";
 };

@@ -14,72 +14,68 @@
 
 namespace tally::pipeline {
 
-// How far the clients of a session (dialect switchml) are. Their packets name the running operation by 8
-// bits, which begin at 0 again whenever they are started; counted on here, no operation of the past looks
-// like one of now. Metadata of the match stage, like occupancy: a chip would keep it in a register and
-// recirculate.
-
-// An entry that nobody came to for so long was left behind; and clients of whom nothing was heard for so long
-// are done with all they had begun. Those who wait for a result ask for it again far more often.
-inline constexpr TimeNs kSessionPatience = kSecond;
-
+// Which operation the clients of a session are in. Their packets name it by 8 bits, which begin at 0 whenever
+// clients are started; counted on here, no operation of the past looks like one of now. A member does one
+// operation after the other (the published client's threads wait for each other between two), and a result
+// takes all members. So once a chunk of operation o is complete, each of them has all it needs of those
+// before o, and none can be further than in o + 1. No time is in these rules: silence proves nothing.
+// Metadata of the match stage, like occupancy: a chip would keep it in a register and recirculate.
 class SessionRun {
  public:
-  // The operation of a packet with this job_number: of those that it can mean the nearest one, from kBehind
-  // before the newest that completed a chunk to kAhead after it. But after a silence the newest and those
-  // before it are over: such a number is that of clients that were started again, of an operation further
-  // ahead than any number reaches.
-  [[nodiscard]] std::uint32_t operation(Epoch epoch, std::uint8_t job_number, TimeNs now) noexcept {
-    if (epoch_ != epoch) begin(epoch, kNumbers + job_number, now);
-    const auto ahead = static_cast<std::uint8_t>(job_number - newest_);
-    const bool behind = ahead > kAhead;
-    std::uint32_t operation = newest_ + ahead - (behind ? kNumbers : 0);
-    if ((behind || ahead == 0) && silent(now)) {
-      newest_ = operation += 2 * kNumbers;
+  // The operation of a packet with this job_number. Before the first chunk is complete nothing is known: then
+  // it is the nearest to the first that was heard.
+  [[nodiscard]] std::uint32_t operation(Epoch epoch, std::uint8_t job_number) noexcept {
+    if (epoch_ != epoch) {
+      epoch_ = epoch;
+      newest_ = kNumbers + job_number;
       vouched_ = false;
     }
-    return operation;
+    const auto ahead = static_cast<std::uint8_t>(job_number - newest_);
+    const bool behind = ahead > (vouched_ ? kAhead : kNumbers / 2);
+    return newest_ + ahead - (behind ? kNumbers : 0);
   }
-  // The number of the clients' life, for packets that have none of an operation: another one after a silence.
-  [[nodiscard]] std::uint32_t life(Epoch epoch, TimeNs now) noexcept {
-    if (epoch_ != epoch) begin(epoch, 1, now);
-    if (silent(now)) ++newest_;
-    return newest_;
+  // No member waits for anything of it any more.
+  [[nodiscard]] bool is_over(std::uint32_t operation) const noexcept {
+    return vouched_ && static_cast<std::int32_t>(operation - newest_) < 0;
   }
-  // A packet was for a chunk that is, or was, worked on; `completed`: everybody vouches for the operation,
-  // also if a single old packet was heard first and made the count begin too far ahead. What was dropped as
-  // stale or foreign is no sign of life: clients that were started again too early are heard when they have
-  // tried for long enough.
-  void heard(std::uint32_t operation, bool completed, TimeNs now) noexcept {
-    heard_ = now;
-    if (!completed || (vouched_ && static_cast<std::int32_t>(operation - newest_) <= 0)) return;
-    newest_ = operation;
+  // A member may be in it. Of what an entry holds: it is neither over nor from when the count was a guess.
+  [[nodiscard]] bool is_current(std::uint32_t operation) const noexcept {
+    return !vouched_ || operation - newest_ <= kAhead;
+  }
+  // A chunk of it is: all members vouch for it.
+  void complete(std::uint32_t operation) noexcept {
+    if (!vouched_ || static_cast<std::int32_t>(operation - newest_) > 0) newest_ = operation;
     vouched_ = true;
   }
-  // Nobody listened for so long: that is no silence of the clients.
-  void unheard(TimeNs time) noexcept {
-    if (epoch_ != Epoch{}) heard_ += time;
-  }
 
-  // Threads of a client run operations side by side, but not many; and every number that may be ahead is one
-  // less that is known to be old.
-  static constexpr std::uint32_t kAhead = 7;
+  static constexpr std::uint32_t kAhead = 1;
   static constexpr std::uint32_t kNumbers = 256;  // what job_number can tell apart
-  static constexpr std::uint32_t kBehind = kNumbers - 1 - kAhead;
 
  private:
-  void begin(Epoch epoch, std::uint32_t newest, TimeNs now) noexcept {
-    epoch_ = epoch;
-    newest_ = newest;
-    vouched_ = false;
-    heard_ = now;
-  }
-  [[nodiscard]] bool silent(TimeNs now) const noexcept { return now - heard_ > kSessionPatience; }
-
   Epoch epoch_{};  // 0: nothing was heard yet
   std::uint32_t newest_ = 0;
-  bool vouched_ = false;  // newest_ is of a complete chunk
-  TimeNs heard_ = 0;
+  bool vouched_ = false;  // newest_ has a complete chunk
+};
+
+// Whether members ask and nothing comes of it. Only control hears of that: no rule looks at it.
+class SessionStall {
+ public:
+  void moved() noexcept { since_ = 0; }
+  // A packet that changed nothing. True: it has been so for a while, and control was not told of late.
+  [[nodiscard]] bool asked(TimeNs now) noexcept {
+    if (since_ == 0) since_ = now;
+    if (now - since_ < kPatience || (told_ != 0 && now - told_ < kQuiet)) return false;
+    told_ = now;
+    return true;
+  }
+  [[nodiscard]] TimeNs since() const noexcept { return since_; }
+
+ private:
+  static constexpr TimeNs kPatience = 5 * kSecond;
+  static constexpr TimeNs kQuiet = 60 * kSecond;
+
+  TimeNs since_ = 0;  // 0: nobody has asked since something moved
+  TimeNs told_ = 0;
 };
 
 // A packet of a session as the program sees it, beside its Contribution (whose chunk is tsi, and whose
@@ -87,8 +83,7 @@ class SessionRun {
 struct SessionPacket {
   std::uint32_t head = 0;       // line of the head that decides
   std::uint32_t set = 0;        // 0 or 1
-  std::uint32_t operation = 0;  // of SessionRun; tsi: opaque: the life
-  std::uint32_t now = 0;        // stamp()
+  std::uint32_t operation = 0;  // of SessionRun; tsi: opaque: none
   std::uint8_t job_number = 0;
   std::int8_t exponent1 = 0;  // (out)
   ReturnPath path;
@@ -103,52 +98,54 @@ constexpr std::size_t path_of(std::uint32_t line, std::uint32_t rank) noexcept {
   return (std::size_t{line} + 1) * jobs::kPathsPerLine + rank;
 }
 
-// tsi: packet. A chunk is (operation, tsi); an entry only ever goes on to newer chunks, but for one that was
-// left behind unfinished.
+// tsi: packet. A chunk is (operation, tsi). An entry goes on to another chunk when it is complete or its
+// operation is over, never because of its age.
 struct PacketSession {
-  static Decision decide(Head& head, Owner& owner, std::uint32_t& operation, const Contribution& p,
-                         const SessionPacket& s, const jobs::Job& job) noexcept {
+  static Decision decide(Head& head, std::uint32_t& operation, const Contribution& p, const SessionPacket& s,
+                         const SessionRun& run, const jobs::Job& job) noexcept {
+    if (run.is_over(s.operation)) return {.drop = Drop::kStale};
     const std::uint32_t session = raw(job.epoch) << 8U;  // its lower 24 bits; never 0
     const bool ours = (head.tag & ~std::uint32_t{0xFF}) == session;
     const bool filling = head.tag != 0 && head.contributors != job.members;
-    const bool left_behind = filling && s.now - owner.touched > jobs::stamp(kSessionPatience);
-    if (ours && !left_behind) {
-      const auto newer = static_cast<std::int32_t>(s.operation - operation);
-      if (newer == 0 && raw(p.chunk) == head.chunk) return join(head, owner, filling, p, s, job);
-      if ((newer < 0 && newer > -kOldest) || (newer == 0 && raw(p.chunk) < head.chunk))
-        return {.drop = Drop::kStale};
-      if (filling) return {.drop = Drop::kForeign};
+    if (ours) {
+      if (s.operation == operation && raw(p.chunk) == head.chunk) return join(head, filling, p, job);
+      if (run.is_current(operation)) {
+        const auto newer = static_cast<std::int32_t>(s.operation - operation);
+        if (newer < 0 || (newer == 0 && raw(p.chunk) < head.chunk)) return {.drop = Drop::kStale};
+        if (filling) return keep(head, p);
+        // Uses of an entry within an operation are two windows apart, an even number of packets. Clients as
+        // published number the timers of a first window one too high.
+        if (newer == 0 && (raw(p.chunk) - head.chunk) % 2 != 0) return {.drop = Drop::kForeign};
+      }
     }
     head = {session | s.job_number, raw(p.chunk), p.bit};
-    owner.touched = s.now;
     operation = s.operation;
     const int fills = job.members == p.bit ? 0 : 1;
     return {.op = Op::kWrite, .occupancy = static_cast<std::int8_t>(fills - (filling ? 1 : 0))};
   }
 
  private:
-  // No packet is of an operation so far behind an entry's: one that looks so is 2^31 operations ahead of it.
-  static constexpr std::int32_t kOldest = 2 * SessionRun::kNumbers;
-
-  // Also who asks again shows that the entry is waited for.
-  static Decision join(Head& head, Owner& owner, bool filling, const Contribution& p, const SessionPacket& s,
-                       const jobs::Job& job) noexcept {
+  static Decision join(Head& head, bool filling, const Contribution& p, const jobs::Job& job) noexcept {
     if (!filling) return {.op = Op::kRead, .entry_is_ours = true};
-    owner.touched = s.now;
     if ((head.contributors & p.bit) != 0) return {.drop = Drop::kDuplicate, .entry_is_ours = true};
     head.contributors |= p.bit;
     if (head.contributors != job.members) return {.op = Op::kAdd, .entry_is_ours = true};
     return {.op = Op::kAddEmit, .entry_is_ours = true, .occupancy = -1};
   }
+  // Whoever is in the entry waits for it, whatever its timer says; who is not has to wait until it is free.
+  static Decision keep(const Head& head, const Contribution& p) noexcept {
+    if ((head.contributors & p.bit) == 0) return {.drop = Drop::kForeign};
+    return {.drop = Drop::kDuplicate, .entry_is_ours = true};
+  }
 };
 
 // tsi: opaque. The head of set 0 is both sets': 32 bits of contributors each, and in `chunk` a bit for each
-// set that is complete, below the life that all of it is of. Its tag stays 0, and occupancy is not counted.
+// set that is complete, below the epoch's lower 30 bits. Its tag stays 0, and occupancy is not counted.
 struct OpaqueSession {
   static Decision decide(Head& head, const Contribution& p, const SessionPacket& s,
                          const jobs::Job& job) noexcept {
-    const std::uint32_t life = s.operation << 2U;
-    if ((head.chunk & ~kFlags) != life) head = {.chunk = life};
+    const std::uint32_t epoch = raw(job.epoch) << 2U;  // never 0
+    if ((head.chunk & ~kFlags) != epoch) head = {.chunk = epoch};
     const std::uint64_t bit = p.bit << (32 * s.set);
     const std::uint64_t ours = kSet << (32 * s.set);
     const std::uint32_t flag = 1U << s.set;

@@ -1,7 +1,6 @@
 """SwitchML's clients, as they behave, against tallyd over memif; and the program that plays them by itself."""
 import os
 import pathlib
-import time
 
 from lab import case, Skipped
 from programs import Programs, wait_until
@@ -71,15 +70,48 @@ def switchml_stale_packets_are_not_added(lab):
 
 
 @case()
+def switchml_members_that_are_late(lab):
+    """By 1.5 and 3 s, and the others' timers say one too much, as published: every sum is right."""
+    operations = ("int32:17000", "int32:100", "float32:20001")
+    for tsi, timers in (("packet", "observed"), ("opaque", "own")):
+        matrix = Matrix(tsi=tsi)
+        box = SessionBox(lab, matrix).start()
+        sessions, _ = play(lab, matrix, [box.device()], "--timeout", 50, "--timers", timers, "--unjudged", "--late", "1,0,1.5",
+                           "--late", "0,2,3", operations=operations)
+        for session in sessions.values():
+            assert session["wrong"] == "" and session["resent"] > 0, session
+        box.stop()
+
+
+@case()
 def switchml_clients_start_again(lab):
-    """The same clients a second time, with other values and numbers from 0 again: the sums are the new ones."""
+    """The same clients a second time, with other values and numbers from 0 again: in another run the sums are the new ones."""
     matrix = Matrix(workers=(2, 3), threads=(2,))
     box = SessionBox(lab, matrix).start()
     for life in range(2):
         if life > 0:
-            time.sleep(1.2)  # the box forgets a session's past after 1 s in which nobody sent
+            for session in box.jobs:
+                session.run = life
+            box.reload()
+            for session in box.jobs:
+                box.wait_for_log(f"job '{session.name}' begins anew: run {life}")
+                wait_until("its new epoch", lambda words=f"job '{session.name}': running": box.daemon.complained().count(words) > life)
         sessions, _ = play(lab, matrix, [box.device()], "--seed", 100 + life, operations=OPERATIONS)
         expect_right(sessions, 2)
+    box.stop()
+
+
+@case()
+def switchml_clients_without_a_reset_are_refused_and_named(lab):
+    """The same clients a second time in the same run: not one sum, and after 5 s the log says who, what and why."""
+    matrix = Matrix()
+    box = SessionBox(lab, matrix).start()
+    sessions, _ = play(lab, matrix, [box.device()], operations=("int32:1000", "int32:1000", "int32:1000"))
+    expect_right(sessions, 1)
+    sessions, _ = play(lab, matrix, [box.device()], "--patience", 7, operations=("int32:1000",), code=1)
+    assert sessions["w2t1p1024"]["answered"] == 0
+    box.wait_for_log("members have asked and nothing was added; last rank ")
+    box.wait_for_log("begin the session anew: another `run:`, and a reload")
     box.stop()
 
 

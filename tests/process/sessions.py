@@ -21,11 +21,12 @@ class Session:
     payload: int = 1024
     slots: int = 128
     tsi: str = "packet"
+    run: int = 0  # another one begins it anew
     workers = servers = first_port = 0
 
     def yaml(self, _lab):
         lines = [f"  - name: {self.name}", "    dialect: switchml", f"    payload: {self.payload}",
-                 f"    slots: {self.slots}", f"    tsi: {self.tsi}", "    members:"]
+                 f"    slots: {self.slots}", f"    tsi: {self.tsi}", f"    run: {self.run}", "    members:"]
         lines += [f"      - {{rank: {rank}, mac: '02:00:00:00:00:{number + 1:02x}', ipv4: 10.0.0.{FIRST_HOST + number}, "
                   "port: 48864}" for rank, number in enumerate(self.members)]
         return "\n".join(lines)

@@ -15,7 +15,7 @@ std::vector<StockAddresses> rack_members(std::size_t count) {
 }
 
 void ClientRack::send(std::size_t rank, bool up, std::span<const std::byte> frame) {
-  const TimeNs due = now_ + kDelay + (jitter_ == 0 ? 0 : random_.next(jitter_));
+  const TimeNs due = now_ + kDelay + (options_.jitter == 0 ? 0 : random_.next(options_.jitter));
   flying_.emplace(due, Flying{rank, up, {frame.begin(), frame.end()}});
 }
 
@@ -32,6 +32,9 @@ void ClientRack::move_on() {
   for (std::size_t rank = 0; rank < session_.members(); ++rank)
     next = std::min(next, session_.next_resend(rank));
   now_ = std::max(now_, next == kNever ? now_ + kMillisecond : next);
+  if (options_.pause == 0 || session_.progress() < paused_ + options_.results_between_pauses) return;
+  paused_ = session_.progress();
+  now_ += options_.pause;
 }
 
 void ClientRack::arrive(Flying flying) {
@@ -55,7 +58,7 @@ std::string ClientRack::run() {
     if (session_.progress() != progress) {
       progress = session_.progress();
       moved = now_;
-    } else if (now_ - moved > kRackPatience) {
+    } else if (now_ - moved > options_.patience) {
       return "nothing moves: " + session_.waiting();
     }
   }

@@ -14,18 +14,25 @@ namespace tally::stock {
 inline constexpr Mac kRackSwitchMac{0x02, 0x7a, 0x11, 0, 0, 0xfe};
 inline constexpr Ipv4 kRackSwitchIpv4{10, 0, 0, 254};
 inline constexpr TimeNs kDelay = 10 * kMicrosecond;
-inline constexpr TimeNs kRackPatience = 10 * kSecond;  // of virtual time, without a result
 
 [[nodiscard]] std::vector<StockAddresses> rack_members(std::size_t count);
 
+struct RackOptions {
+  TimeNs jitter = 0;
+  TimeNs begin = kMillisecond;
+  TimeNs patience = 10 * kSecond;  // without a result
+  // All clients stand still for so long, again and again after so many results of all; 0: never.
+  TimeNs pause = 0;
+  std::uint64_t results_between_pauses = 97;
+};
+
 class ClientRack {
  public:
-  // now: when it begins.
-  ClientRack(StockSession& session, ClientSwitch& box, TimeNs jitter = 0, TimeNs now = kMillisecond) noexcept
-      : session_(session), box_(box), jitter_(jitter), now_(now) {}
+  ClientRack(StockSession& session, ClientSwitch& box, const RackOptions& options = {}) noexcept
+      : session_(session), box_(box), options_(options), now_(options.begin) {}
 
-  // Until all have their results, a reply is wrong, or nobody had a result for kRackPatience. Empty: the
-  // first. Else what is wrong.
+  // Until all have their results, a reply is wrong, or nobody had a result for the time of the patience.
+  // Empty: the first. Else what is wrong.
   [[nodiscard]] std::string run();
   [[nodiscard]] TimeNs now() const noexcept { return now_; }
 
@@ -44,9 +51,10 @@ class ClientRack {
   StockSession& session_;
   ClientSwitch& box_;
   std::multimap<TimeNs, Flying> flying_;  // by arrival; of one time, the first to leave is the first
-  TimeNs jitter_;
+  RackOptions options_;
   impair::FaultRandom random_{1, 0, 0};
   TimeNs now_;
+  std::uint64_t paused_ = 0;  // at so many results, last
 };
 
 }  // namespace tally::stock

@@ -36,6 +36,13 @@ class PipelineSwitch : public ClientSwitch {
       deliver(to, outcome_frame(out, to, pipeline_.return_paths()[to], test_box()));
     }
   }
+  // The session begins anew, as control does it.
+  void reset() {
+    job_.epoch = Epoch{raw(job_.epoch) + 1};
+    auto next = table_->with(job_.id, std::make_shared<const jobs::Job>(job_));
+    pipeline_.adopt(next.get());
+    table_ = std::move(next);
+  }
   [[nodiscard]] const JobCounters& counters() const noexcept { return pipeline_.counters(job_.id); }
 
  private:

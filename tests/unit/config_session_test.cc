@@ -86,13 +86,15 @@ TEST_F(ConfigSession, EachDialectDumpsItsOwnKeysOnly) {
   const auto session = dump.find("name: legacy");
   const std::string before = dump.substr(native, session - native);
   EXPECT_THAT(before, HasSubstr("dialect: native\n"));
-  for (const char* key : {"payload:", "slots:", "tsi:", "members:"}) EXPECT_THAT(before, Not(HasSubstr(key)));
+  for (const char* key : {"payload:", "slots:", "tsi:", "run:", "members:"})
+    EXPECT_THAT(before, Not(HasSubstr(key)));
   EXPECT_THAT(dump.substr(session), HasSubstr(R"(name: legacy
     workers: 2
     dialect: switchml
     payload: 256
     slots: 512
     tsi: opaque
+    run: 0
     members:
       - rank: 1
         mac: 02:00:00:00:00:02
@@ -157,6 +159,18 @@ TEST_F(ConfigSession, OneThatDiffersIsDeclaredAgainAndTheOthersAreNot) {
   EXPECT_THAT(plan.again[0].keys, ElementsAre("jobs[1].payload", "jobs[1].members[1].ipv4"));
   EXPECT_THAT(plan.restart, IsEmpty());
   EXPECT_THAT(plan.withdraw, IsEmpty());
+}
+
+TEST_F(ConfigSession, AnotherRunAloneIsAReset) {
+  const std::string again = with("tsi: opaque", "tsi: opaque\n    run: 7");
+  const config::ReloadPlan plan = to(again);
+  EXPECT_THAT(plan.reset, ElementsAre(config::ReloadPlan::Reset{"legacy", 7}));
+  EXPECT_THAT(plan.again, IsEmpty());
+  EXPECT_THAT(plan.restart, IsEmpty());
+  const config::ReloadPlan both = to(with("payload: 256", "payload: 512", again));
+  EXPECT_THAT(both.reset, IsEmpty());
+  ASSERT_EQ(both.again.size(), 1U);
+  EXPECT_THAT(both.again[0].keys, ElementsAre("jobs[1].payload", "jobs[1].run"));
 }
 
 TEST_F(ConfigSession, SessionsComeAndGoLikeJobs) {

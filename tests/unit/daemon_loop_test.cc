@@ -161,6 +161,37 @@ TEST_F(DaemonLoop, APoisoningRankIsNamedAndTheLinesAreLimited) {
   EXPECT_EQ(journal.count("(96 lines like this were left out)"), 1U);
 }
 
+TEST_F(DaemonLoop, ASessionWhoseMembersAskInVainIsNamedWithWhatTheyAskForAndWhatToDo) {
+  members::SessionConfig session{.name = "legacy", .slots = 64};
+  for (std::uint8_t rank = 0; rank < 3; ++rank)
+    session.members.push_back(
+        {rank, {2, 0, 0, 0, 0, rank}, {10, 0, 0, static_cast<std::uint8_t>(11 + rank)}});
+  const auto id = loop.members().engine().declare(session);
+  ASSERT_TRUE(id);
+  turns(4);
+  pipeline::Event event{.kind = pipeline::EventKind::kStalled,
+                        .job = *id,
+                        .chunk = Chunk{12},
+                        .rank = Rank{1},
+                        .others = 0b010,
+                        .pool_index = 0x8003,
+                        .job_number = 7,
+                        .since = now - 6 * kSecond};
+  plane.events.push_back(event);
+  event.refused = true;
+  plane.events.push_back(event);
+  event = {.kind = pipeline::EventKind::kStalled, .job = *id, .others = 0b111, .since = now};
+  plane.events.push_back(event);
+  turn();
+  EXPECT_EQ(journal.count(
+                "job 'legacy': for 6.0 s members have asked and nothing was added; last rank 1, for slot 3, "
+                "set 1, operation number 7, tsi 12: it waits for ranks 0 and 2"),
+            1U)
+      << journal.all();
+  EXPECT_EQ(journal.count("begin the session anew: another `run:`, and a reload"), 1U);
+  EXPECT_EQ(journal.count("the result is sent to it again and again"), 1U);
+}
+
 TEST_F(DaemonLoop, ASilentRankAbortsTheJobAndTheOthersHearWhy) {
   form();
   for (int second = 0; second < 12; ++second) {

@@ -51,6 +51,20 @@ TEST_F(DaemonReloadSessions, SessionsThatDifferAreDeclaredAgainAndItIsSaidWhy) {
   EXPECT_EQ(journal.count("reload: nothing differs from what runs"), 1U);
 }
 
+TEST_F(DaemonReloadSessions, AnotherRunResetsThatSessionOnceAndTouchesNoOther) {
+  reload(kText + kSessions);
+  const Epoch a = session("a")->epoch, b = session("b")->epoch;
+  const std::string again = with("name: a,", "name: a, run: 2,", kText + kSessions);
+  reload(again);
+  EXPECT_EQ(journal.count("reload: job 'a' begins anew: run 2"), 1U) << journal.all();
+  EXPECT_EQ(journal.count("declared again"), 0U);
+  EXPECT_NE(session("a")->epoch, a);
+  EXPECT_EQ(session("a")->phase, members::JobPhase::kRunning);
+  EXPECT_EQ(session("b")->epoch, b);
+  reload(again);
+  EXPECT_EQ(journal.count("reload: nothing differs from what runs"), 1U);
+}
+
 // Whatever a file says of the box holds only after a restart.
 struct DaemonReloadBox : DaemonReload {
   using DaemonReload::DaemonReload;

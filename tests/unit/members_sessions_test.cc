@@ -50,6 +50,29 @@ struct MembersSessions : testing::Test {
   Bench bench{65'536, 4};
 };
 
+TEST_F(MembersSessions, AResetIsAnotherEpochInTheSameMemory) {
+  const JobId id = declare(session_of(2));
+  bench.settle();
+  const members::JobStatus before = bench.status(id);
+  bench.freed.clear();
+  EXPECT_TRUE(bench.members->reset_session("legacy", bench.now));
+  EXPECT_EQ(phase(id), members::JobPhase::kForming) << "the cores have the old row";
+  EXPECT_THAT(bench.settle(), IsEmpty());
+  const members::JobStatus after = bench.status(id);
+  EXPECT_EQ(after.phase, members::JobPhase::kRunning);
+  EXPECT_NE(after.epoch, before.epoch);
+  EXPECT_EQ(after.slots, before.slots);
+  EXPECT_TRUE(bench.freed.empty());
+}
+
+TEST_F(MembersSessions, OnlyASessionIsReset) {
+  EXPECT_THAT(bench.members->reset_session("legacy", bench.now).error().text(),
+              HasSubstr("no job of this name"));
+  EXPECT_TRUE(bench.members->declare(config_of(2)));
+  EXPECT_THAT(bench.members->reset_session("resnet", bench.now).error().text(),
+              HasSubstr("it is no session"));
+}
+
 TEST_F(MembersSessions, RunsFromItsDeclarationAndNobodyIsTold) {
   const JobId id = declare(session_of(3));
   EXPECT_EQ(phase(id), members::JobPhase::kForming) << "the cores do not have the row yet";

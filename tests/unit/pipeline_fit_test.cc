@@ -80,7 +80,7 @@ TEST(FitReport, a_session_needs_a_head_wider_than_tofino2_has_and_fits_no_limits
   const pipeline::FitReport r =
       pipeline::fit(pipeline::session_program(512, 256, 8, jobs::TsiRule::kPacket, kTofino2), kTofino2);
   ASSERT_EQ(r.violations.size(), 1u) << bench::to_text(r);
-  EXPECT_THAT(r.violations.front(), HasSubstr("head+operation+touched is 192 bits wide"));
+  EXPECT_THAT(r.violations.front(), HasSubstr("head+operation is 160 bits wide"));
   EXPECT_TRUE(
       pipeline::fit(pipeline::session_program(512, 256, 8, jobs::TsiRule::kPacket, kCommodity), kCommodity)
           .fits());
@@ -93,7 +93,7 @@ TEST(FitReport, an_opaque_session_has_a_head_for_each_slot_and_fits_tofino2) {
   EXPECT_TRUE(two.fits()) << bench::to_text(two);
   const pipeline::FitReport packet =
       pipeline::fit(pipeline::session_program(512, 256, 8, jobs::TsiRule::kPacket, kTofino2), kTofino2);
-  EXPECT_EQ(packet.memory_bytes - two.memory_bytes, 512u * 24 - 256u * 16);
+  EXPECT_EQ(packet.memory_bytes - two.memory_bytes, 512u * 20 - 256u * 16);
   EXPECT_THAT(bench::to_text(two), HasSubstr(" ALUs: head\n"));
   const pipeline::FitReport one =
       pipeline::fit(pipeline::session_program(512, 256, 8, jobs::TsiRule::kOpaque, kTofino1), kTofino1);

@@ -28,8 +28,9 @@ struct ClientsCase {
   double loss = 0.05;
   double twice = 0.05;
   double stale = 0.05;
-  bool rests = false;  // after an operation everybody computes, for up to 3 s, and nobody waits for anything
-  bool old_first = false;           // with rests: an old timer fires before the next operation begins
+  bool rests =
+      false;  // after an operation everybody computes, for up to 100 s, and nobody waits for anything
+  double silence = 0;               // of a step: nobody sends for up to 100 s, whoever waits for what
   TimeNs pace = 20 * kMicrosecond;  // between steps, at most
   std::uint32_t run = 0;  // with rests: operations after which all clients are started again; 0: never
 };
@@ -39,9 +40,10 @@ class SessionClients {
   // How the box takes a frame: `each` gets the verdict, and the frame for every receiver.
   using Box = std::function<Verdict(const Bytes& frame, std::uint32_t rank, TimeNs now,
                                     const std::function<void(std::uint32_t, const Bytes&)>& each)>;
+  using Reset = std::function<void()>;  // begins the session anew
 
-  SessionClients(const jobs::Job& job, const ClientsCase& c, std::uint64_t seed, Box box)
-      : job_(job), case_(c), rng_(seed), box_(std::move(box)), clients_(job.world) {
+  SessionClients(const jobs::Job& job, const ClientsCase& c, std::uint64_t seed, Box box, Reset reset)
+      : job_(job), case_(c), rng_(seed), box_(std::move(box)), reset_(std::move(reset)), clients_(job.world) {
     std::uint32_t first = 0;
     for (std::uint32_t o = 0; o < c.operations; ++o) {
       operations_.push_back({first, static_cast<std::uint32_t>(rng_.between(1, c.most_chunks))});
@@ -104,7 +106,7 @@ class SessionClients {
   }
 
   void step() {
-    now_ += rng_.below(case_.pace);
+    now_ += rng_.chance(case_.silence) ? rng_.below(kLongest) : rng_.below(case_.pace);
     const auto rank = static_cast<std::uint32_t>(rng_.below(clients_.size()));
     const Client& c = clients_[rank];
     if (rng_.chance(0.1) && !c.pending.empty()) send({rank, c.operation, some_of(c.pending)}, false);
@@ -172,20 +174,24 @@ class SessionClients {
     if (++ready_ < clients_.size()) return;
     ready_ = 0;
     const bool again = case_.run != 0 && (p.operation + 1) % case_.run == 0;
-    now_ += again ? rng_.between(kSecond + 1, 3 * kSecond) : rng_.below(3 * kSecond);
-    if (again) up_.clear();
-    if (case_.old_first && p.operation > first_of_run(p.operation + 1)) deliver({0, p.operation - 1, 0});
+    now_ += rng_.below(kLongest);
+    if (again) {
+      up_.clear();
+      reset_();
+    }
     for (std::uint32_t r = 0; r < clients_.size(); ++r) begin(r, p.operation + 1);
-    // Else old timers fire behind the first packets of what is new.
-    if (!case_.old_first && p.operation + 1 < operations_.size()) deliver({0, p.operation + 1, 0});
   }
 
-  static constexpr std::uint32_t kMemory = pipeline::SessionRun::kBehind - pipeline::SessionRun::kAhead;
+  // Of the sender's operations, which may be one ahead of the newest that has a complete chunk.
+  static constexpr std::uint32_t kMemory =
+      pipeline::SessionRun::kNumbers - 1 - 2 * pipeline::SessionRun::kAhead;
+  static constexpr TimeNs kLongest = 100 * kSecond;
 
   const jobs::Job& job_;
   ClientsCase case_;
   Rng rng_;
   Box box_;
+  Reset reset_;
   tally::jobs::Box addresses_ = test_box();
   std::vector<Client> clients_;
   std::vector<Operation> operations_;
