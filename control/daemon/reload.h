@@ -28,7 +28,7 @@ class Reload {
   void withdraw(const std::string& name, members::MembershipEngine& engine);
   void resize(const config::ReloadPlan::Resize& wish, members::MembershipEngine& engine, TimeNs now);
   void declare_again(const config::ReloadPlan& plan, members::MembershipEngine& engine);
-  void declare(const config::JobSection& job, members::MembershipEngine& engine);
+  void declare(const config::JobConfig& job, members::MembershipEngine& engine);
 
   config::Config config_;
   LogSink log_;

@@ -24,8 +24,6 @@ struct MembershipEngine::State {
 
   // For a job of that name; fails if there is one, or no room.
   [[nodiscard]] Result<JobId> new_id(const std::string& name);
-  template <class L, class Config>
-  L& begin(JobId id, Config config);
   void withdraw(JobId id, std::string_view reason);
   void join(const ControlPacket& packet, const jobs::Binding& source, TimeNs now);
   void probe(const ControlPacket& packet, const jobs::Binding& source, TimeNs now);
@@ -51,9 +49,9 @@ bool tokens_equal(std::string_view wanted, std::string_view given) noexcept {
   return difference == 0;
 }
 
-std::optional<Objection> objection_to_server(const JobConfig& job, const JoinRequest& join,
+std::optional<Objection> objection_to_server(const NativeConfig& job, const JoinRequest& join,
                                              const std::string& name) {
-  const std::uint32_t servers = job.servers;
+  const std::uint32_t servers = job.external_servers();
   if (server_index(join.rank) < servers) return std::nullopt;
   if (servers == 0) {
     return Objection{MembershipDrop::kRank,
@@ -64,7 +62,7 @@ std::optional<Objection> objection_to_server(const JobConfig& job, const JoinReq
 }
 
 // `job`: what the JOIN names, nullptr if nothing of that name is declared.
-std::optional<Objection> objection_to(const JobConfig* job, const JoinRequest& join) {
+std::optional<Objection> objection_to(const NativeConfig* job, const JoinRequest& join) {
   const std::string name = "job '" + cleaned(join.name) + "'";
   if (job == nullptr) return Objection{MembershipDrop::kUnknownJob, name + " is not declared on this box"};
   if (!tokens_equal(job->token, join.token)) {
@@ -110,13 +108,6 @@ Result<JobId> MembershipEngine::State::new_id(const std::string& name) {
   return id;
 }
 
-template <class L, class Config>
-L& MembershipEngine::State::begin(JobId id, Config config) {
-  auto& life = box.lives.at(raw(id));
-  life = std::make_unique<Life>(std::in_place_type<L>, box, id, std::move(config));
-  return *std::get_if<L>(life.get());
-}
-
 void MembershipEngine::State::withdraw(JobId id, std::string_view reason) {
   auto& life = box.lives.at(raw(id));
   with_life(*life, [reason](auto& l) { l.withdraw(reason); });
@@ -149,33 +140,28 @@ void MembershipEngine::State::from_member(const ControlPacket& packet, const job
   job->from_member(packet, source, now);
 }
 
-MembershipEngine::MembershipEngine(std::unique_ptr<State> state) noexcept : state_(std::move(state)) {}
+MembershipEngine::MembershipEngine(const MembershipOptions& options, RandomWords random)
+    : state_(std::make_unique<State>(options, std::move(random))) {}
 MembershipEngine::MembershipEngine(MembershipEngine&&) noexcept = default;
 MembershipEngine& MembershipEngine::operator=(MembershipEngine&&) noexcept = default;
 MembershipEngine::~MembershipEngine() = default;
 
-Result<MembershipEngine> MembershipEngine::create(const MembershipOptions& options, RandomWords random) {
-  if (auto valid = validate(options); !valid) return tl::unexpected<Error>(valid.error());
-  if (!random) return fail(ErrorCode::kInvalidArgument, "membership needs a source of random words");
-  return MembershipEngine(std::make_unique<State>(options, std::move(random)));
-}
-
 Result<JobId> MembershipEngine::declare(JobConfig config) noexcept {
-  if (auto valid = validate(config); !valid) return tl::unexpected<Error>(valid.error());
   BoxState& box = state_->box;
-  if (auto fits = validate(config, box.options); !fits) return tl::unexpected<Error>(fits.error());
-  auto id = state_->new_id(config.name);
-  if (id) state_->begin<NativeLife>(*id, std::move(config));
-  return id;
-}
-
-Result<JobId> MembershipEngine::declare(SessionConfig config) noexcept {
-  BoxState& box = state_->box;
-  for (const auto& valid : {validate(config), validate(config, box.options), objection_to(config, box)}) {
-    if (!valid) return tl::unexpected<Error>(valid.error());
+  auto* const session = std::get_if<SessionConfig>(&config);
+  if (session != nullptr) {
+    if (auto good = objection_to(*session, box); !good) return tl::unexpected<Error>(good.error());
   }
-  auto id = state_->new_id(config.name);
-  if (id) state_->begin<SessionLife>(*id, std::move(config)).try_to_begin();
+  auto id = state_->new_id(common_of(config).name);
+  if (!id) return id;
+  auto& life = box.lives.at(raw(*id));
+  if (session == nullptr) {
+    auto& native = *std::get_if<NativeConfig>(&config);
+    life = std::make_unique<Life>(std::in_place_type<NativeLife>, box, *id, std::move(native));
+  } else {
+    life = std::make_unique<Life>(std::in_place_type<SessionLife>, box, *id, std::move(*session));
+    std::get_if<SessionLife>(life.get())->try_to_begin();
+  }
   return id;
 }
 

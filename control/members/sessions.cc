@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "members/box_state.h"
@@ -151,18 +152,23 @@ std::string nobody_joins_text(const std::string& name) {
          "configuration, and nobody joins it";
 }
 
+std::string clash_text(const SessionConfig& session, const SessionConfig& other) {
+  const auto sender = [](const ConfiguredMember& m) { return std::tuple(m.mac, m.ipv4, m.port); };
+  for (const ConfiguredMember& theirs : other.members) {
+    const auto same = std::ranges::find(session.members, sender(theirs), sender);
+    if (same == session.members.end()) continue;
+    return "rank " + std::to_string(same->rank) + " has the addresses of rank " +
+           std::to_string(theirs.rank) + " of job '" + other.name + "'";
+  }
+  return {};
+}
+
 Result<void> objection_to(const SessionConfig& config, const BoxState& box) {
   for (const SessionLife& other : box.all<SessionLife>()) {
-    for (const ConfiguredMember& theirs : other.config().members) {
-      const auto same = std::find_if(config.members.begin(), config.members.end(),
-                                     [&](const auto& m) { return same_sender(m, theirs); });
-      if (same == config.members.end()) continue;
-      return fail(ErrorCode::kInvalidArgument,
-                  "rank " + std::to_string(same->rank) + " has the addresses of rank " +
-                      std::to_string(theirs.rank) + " of job '" + other.config().name +
-                      "': a packet could be of either",
+    const std::string clash = clash_text(config, other.config());
+    if (!clash.empty())
+      return fail(ErrorCode::kInvalidArgument, clash + ": a packet could be of either",
                   "job '" + config.name + "'");
-    }
   }
   return {};
 }

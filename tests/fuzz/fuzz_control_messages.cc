@@ -118,18 +118,18 @@ members::MembershipEngine Run::make() {
       .slot_lines = kLines + static_cast<std::uint32_t>(jobs::shared_lines(kShared, kElements)),
       .shared_entries = kShared,
       .shared_elements = kElements};
-  return *members::MembershipEngine::create(
-      options, [state = std::uint64_t{9}]() mutable { return mix64(state += 0x9e3779b97f4a7c15ULL); });
+  return {options, [state = std::uint64_t{9}]() mutable { return mix64(state += 0x9e3779b97f4a7c15ULL); }};
 }
 
 void Run::declare(std::uint32_t job) {
-  members::JobConfig config{.name = kNames.at(job),
-                            .token = "t",
-                            .workers = kWorkers.at(job),
-                            .elements = kElements,
-                            .window = 32,
-                            .lease = 5 * kSecond,
-                            .first_chunk = Chunk{0xFFFFFFFD}};
+  members::NativeConfig config;
+  config.name = kNames.at(job);
+  config.token = std::string("t");
+  config.workers = kWorkers.at(job);
+  config.elements = kElements;
+  config.window = 32;
+  config.lease = 5 * kSecond;
+  config.first_chunk = Chunk{0xFFFFFFFD};
   if (job + 1 == kJobs) {
     config.discipline = Discipline::kShared;
     config.server = ServerKind::kExternal;
@@ -141,10 +141,11 @@ void Run::declare(std::uint32_t job) {
 // how: bit 0: tsi opaque; bit 1: with the other's member, which is refused while that is declared; bit 2:
 // more slots than there is room for beside the jobs.
 void Run::declare_session(std::uint32_t session, std::uint8_t how) {
-  members::SessionConfig config{.name = kSessions.at(session),
-                                .payload = 128,
-                                .slots = (how & 4) != 0 ? 40U : 8U,
-                                .tsi = (how & 1) != 0 ? jobs::TsiRule::kOpaque : jobs::TsiRule::kPacket};
+  members::SessionConfig config;
+  config.name = kSessions.at(session);
+  config.payload = 128;
+  config.slots = (how & 4) != 0 ? 40U : 8U;
+  config.tsi = (how & 1) != 0 ? jobs::TsiRule::kOpaque : jobs::TsiRule::kPacket;
   const auto host = static_cast<std::uint8_t>((how & 2) != 0 ? 1 : 1 + 2 * session);
   for (std::uint8_t r = 0; r < 2; ++r) {
     const auto address = static_cast<std::uint8_t>(host + r);

@@ -58,7 +58,8 @@ Scenario scenario_for(const RackOptions& o) {
     s.box.server_lines = o.server_states * jobs::entry_lines(o.elements);
   }
   for (std::uint16_t job = 0; job < o.jobs; ++job) {
-    members::JobConfig config;
+    members::NativeConfig config;
+    config.priority = members::kMaxPriority;
     config.name = "job" + std::to_string(job);
     config.token = "secret";
     config.workers = o.world;

@@ -42,7 +42,7 @@ struct RackOptions {
   std::vector<std::uint8_t> job_priorities;  // in the configuration; what is missing: the greatest
   std::vector<std::uint32_t> windows;        // of each job; what is missing: `window`
   std::vector<members::Quota> quotas;        // of each job; what is missing: the default
-  members::StragglerPolicy stragglers{};     // of all jobs
+  std::optional<members::StragglerPolicy> stragglers{};  // of all jobs
   std::vector<Rank> rivals;  // second processes for ranks of job 0, on the links behind all workers
 };
 

@@ -285,7 +285,7 @@ TEST_F(MembersPackets, AnAnswerThatDoesNotFitIsDiscarded) {
 // The layout of docs/protocol.md, byte by byte.
 TEST(MembersJoined, RunningIsByteExact) {
   Bench bench;
-  members::JobConfig config = config_of(2);
+  members::NativeConfig config = config_of(2);
   config.results = ResultsMode::kMulticast;
   config.first_chunk = Chunk{0xFFFFFFFD};
   config.lease = 2500 * kMillisecond;

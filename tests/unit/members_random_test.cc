@@ -51,7 +51,8 @@ struct Life {
       const auto world = static_cast<std::uint16_t>(j + 1);
       const std::string name = "job" + std::to_string(j);
       const bool shares = shares_slots(disciplines.at(j));
-      members::JobConfig config = shares ? sharer_of(world, disciplines.at(j), name) : config_of(world, name);
+      members::NativeConfig config =
+          shares ? sharer_of(world, disciplines.at(j), name) : config_of(world, name);
       if (shares) config.quota.reserved_ppm = 400'000;
       const bool served = shares && servers != 0;
       if (served) config.server = ServerKind::kExternal;

@@ -255,26 +255,5 @@ TEST_F(MembersServer, MulticastGroupsFollowTheWorkers) {
   EXPECT_EQ(row(id)->results, ResultsMode::kMulticast) << "servers get their packets alone";
 }
 
-TEST(MembersServerConfig, ServersMustFitTheirKind) {
-  const auto error = [](auto change) {
-    members::JobConfig c = served_of(2, 16);
-    change(c);
-    const auto valid = members::validate(c);
-    return valid ? std::string() : valid.error().text();
-  };
-  EXPECT_EQ(error([](members::JobConfig&) {}), "");
-  for (const Discipline d : {Discipline::kFcfs, Discipline::kPreemptive})
-    EXPECT_EQ(error([d](members::JobConfig& c) { c.discipline = d; }), "");
-  EXPECT_THAT(error([](members::JobConfig& c) { c.servers = 0; }),
-              HasSubstr("servers is 0; it must be 1 to 16"));
-  EXPECT_THAT(error([](members::JobConfig& c) { c.servers = 17; }), HasSubstr("servers is 17"));
-  EXPECT_THAT(error([](members::JobConfig& c) { c.server = ServerKind::kEmbedded; }),
-              HasSubstr("servers is 16"));
-  EXPECT_THAT(error([](members::JobConfig& c) { c.discipline = Discipline::kPool; }),
-              HasSubstr("the discipline pool has no server"));
-  EXPECT_THAT(error([](members::JobConfig& c) { c.server = static_cast<ServerKind>(3); }),
-              HasSubstr("server is 3; it must be 0 to 2"));
-}
-
 }  // namespace
 }  // namespace tally::members_test
