@@ -336,9 +336,9 @@ void check_together(Checking& c) {
 // The keys that a job's lines follow from: of a session also how many members it has.
 bool sound_size(const Checking& c, std::size_t job) {
   const auto sound = [&](const char* key) { return c.places.sound(path_of("jobs", job, key)); };
-  if (!sound("dialect")) return false;
+  if (!sound("dialect") || !sound("elements") || !sound("discipline")) return false;
   const auto* const session = std::get_if<SessionConfig>(&c.config.jobs[job]);
-  if (session == nullptr) return sound("window") && sound("elements") && sound("discipline");
+  if (session == nullptr) return sound("window");
   const std::size_t members = session->members.size();
   return sound("slots") && sound("payload") && sound("members") && members >= 1 && members <= kMaxRanks;
 }

@@ -74,7 +74,7 @@ class Outbox {
 
 class Publisher {
  public:
-  void set(JobId id, std::shared_ptr<const jobs::Job> row);
+  void set(JobId id, jobs::Row row);
   void clear(JobId id);  // nothing to publish if the row is empty already
   // The job's cap in the shared region: the cores see it soon, with no publication; with those of its rows
   // that are published from now on at the latest.

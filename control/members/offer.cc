@@ -44,7 +44,7 @@ Rank most_advanced(std::span<const MemberState> workers) {
 }
 
 // The first rank of each (port, VLAN, IP version): one identical frame serves all that share them.
-std::uint64_t leaders_of(const jobs::Job& row) {
+std::uint64_t leaders_of(const jobs::NativeJob& row) {
   std::uint64_t leaders = 0;
   for (std::uint16_t r = 0; r < row.world; ++r) {
     const auto same_wire = [&](std::uint16_t other) {
@@ -151,7 +151,7 @@ void NativeLife::cancel_offer() {
 }
 
 std::uint64_t NativeLife::publish_row(const Term& term) {
-  auto row = std::make_shared<jobs::Job>();
+  auto row = std::make_shared<jobs::NativeJob>();
   row->id = id_;
   row->epoch = term.epoch;
   row->generation = term.generation();

@@ -44,7 +44,7 @@ std::string no_room_text(const SessionConfig& c, const BoxState& box) {
 void SessionLife::publish_row() {
   const SessionConfig& c = config_;
   epoch_ = box_.draw_session_epoch();
-  auto row = std::make_shared<jobs::Job>();
+  auto row = std::make_shared<jobs::SessionJob>();
   row->id = id_;
   row->epoch = epoch_;
   row->result_cookie = box_.source.cookie();
@@ -54,10 +54,10 @@ void SessionLife::publish_row() {
   row->slots = slots_;
   for (const ConfiguredMember& m : c.members)
     row->ranks.at(m.rank) = {box_.source.cookie(), 0, binding_of(m)};
-  row->session = jobs::Session{.payload = static_cast<std::uint16_t>(c.payload),
-                               .tsi = c.tsi,
-                               .slots = c.slots,
-                               .home = home_of(id_, box_)};
+  row->payload = static_cast<std::uint16_t>(c.payload);
+  row->tsi = c.tsi;
+  row->slot_count = c.slots;
+  row->home = home_of(id_, box_);
   box_.publisher.set(id_, std::move(row));
   row_version_ = box_.publisher.next_version();
   phase_.transition(JobPhase::kForming);

@@ -29,8 +29,8 @@ void match_session(Parsed& parsed, const OpenedFrame& datagram, const jobs::JobT
 // no sums and no shapes on its wire, so nothing here can find a corrupted payload.
 
 template <class Exec>
-Decision decide_session(Exec& x, const jobs::Job& job, Contribution& p, SessionPacket& s) noexcept {
-  if (job.session->tsi == jobs::TsiRule::kOpaque)
+Decision decide_session(Exec& x, const jobs::SessionJob& job, Contribution& p, SessionPacket& s) noexcept {
+  if (job.tsi == jobs::TsiRule::kOpaque)
     return x.template rmw<HeadReg>(s.head,
                                    [&](Head& head) { return OpaqueSession::decide(head, p, s, job); });
   return x.template rmw<OwnerReg>(p.line, [&](Owner& owner) {
@@ -43,7 +43,7 @@ Decision decide_session(Exec& x, const jobs::Job& job, Contribution& p, SessionP
 
 // Everything that needs no register was checked before. p.line: the entry's.
 template <class Exec>
-Ruling aggregate_session(Exec& x, const jobs::Job& job, JobState& state, Contribution& p,
+Ruling aggregate_session(Exec& x, const jobs::SessionJob& job, JobState& state, Contribution& p,
                          SessionPacket& s) noexcept {
   const Decision d = decide_session(x, job, p, s);
   if (d.op == Op::kNone && !d.entry_is_ours) return {.drop = d.drop};
@@ -68,12 +68,12 @@ Ruling aggregate_session(Exec& x, const jobs::Job& job, JobState& state, Contrib
 }
 
 // The reply in the packet's own place: everything as it came but what is the session's or the entry's.
-inline void write_session_result(std::byte* datagram, const jobs::Job& job, const Contribution& p,
+inline void write_session_result(std::byte* datagram, const jobs::SessionJob& job, const Contribution& p,
                                  const SessionPacket& s) noexcept {
   switchml::PacketHeader h;
   std::memcpy(&h, datagram, sizeof h);
-  h.type_size = static_cast<std::uint8_t>(
-      0x10 | std::countr_zero(std::uint32_t{job.session->payload} / switchml::kMinPayload));
+  h.type_size =
+      static_cast<std::uint8_t>(0x10 | std::countr_zero(std::uint32_t{job.payload} / switchml::kMinPayload));
   h.exponent0 = p.sum.exponent;
   h.exponent1 = s.exponent1;
   std::memcpy(datagram, &h, sizeof h);
@@ -83,13 +83,13 @@ inline void write_session_result(std::byte* datagram, const jobs::Job& job, cons
 template <class Exec>
 [[gnu::noinline]] Outcome Pipeline<Exec>::contribute_session(Parsed& parsed, const Frame& frame,
                                                              TimeNs now) noexcept {
-  const jobs::Job& job = *parsed.job;
+  const jobs::SessionJob& job = parsed.session();
   Contribution& p = parsed.contribution;
   switchml::PacketHeader h;
   std::memcpy(&h, parsed.payload, sizeof h);
   const std::uint32_t entry = p.line;
   JobState& state = states_[raw(job.id)];
-  const bool opaque = job.session->tsi == jobs::TsiRule::kOpaque;
+  const bool opaque = job.tsi == jobs::TsiRule::kOpaque;
   SessionPacket s{.head = session_line(job, raw(p.slot), 0),
                   .set = (h.pool_index.host() & switchml::kSetBit) != 0 ? 1U : 0U,
                   .operation = opaque ? state.run.life(job.epoch, now)
@@ -111,7 +111,9 @@ template <class Exec>
     const auto rank = static_cast<std::uint32_t>(std::countr_zero(left));
     paths_[rank] = exec_.template peek<PathReg>(path_of(entry, rank));
   }
-  return conclude(parsed, ruling.verdict, complete, now);
+  Outcome out = conclude(parsed, ruling.verdict, complete, now);
+  out.session = true;
+  return out;
 }
 
 }  // namespace tally::pipeline

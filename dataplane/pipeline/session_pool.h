@@ -94,8 +94,9 @@ struct SessionPacket {
   ReturnPath path;
 };
 
-constexpr std::uint32_t session_line(const jobs::Job& job, std::uint32_t slot, std::uint32_t set) noexcept {
-  return job.slots.first + (2 * slot + set) * jobs::session_entry_lines(job.world, job.session->payload);
+constexpr std::uint32_t session_line(const jobs::SessionJob& job, std::uint32_t slot,
+                                     std::uint32_t set) noexcept {
+  return job.slots.first + (2 * slot + set) * jobs::session_entry_lines(job.world, job.payload);
 }
 
 // Where the reply to a member goes. line: of the entry; slot memory may have 2^30 lines.
@@ -107,7 +108,7 @@ constexpr std::size_t path_of(std::uint32_t line, std::uint32_t rank) noexcept {
 // left behind unfinished.
 struct PacketSession {
   static Decision decide(Head& head, Owner& owner, std::uint32_t& operation, const Contribution& p,
-                         const SessionPacket& s, const jobs::Job& job) noexcept {
+                         const SessionPacket& s, const jobs::SessionJob& job) noexcept {
     const std::uint32_t session = raw(job.epoch) << 8U;  // its lower 24 bits; never 0
     const bool ours = (head.tag & ~std::uint32_t{0xFF}) == session;
     const bool filling = head.tag != 0 && head.contributors != job.members;
@@ -132,7 +133,7 @@ struct PacketSession {
 
   // Also who asks again shows that the entry is waited for.
   static Decision join(Head& head, Owner& owner, bool filling, const Contribution& p, const SessionPacket& s,
-                       const jobs::Job& job) noexcept {
+                       const jobs::SessionJob& job) noexcept {
     if (!filling) return {.op = Op::kRead, .entry_is_ours = true};
     owner.touched = s.now;
     if ((head.contributors & p.bit) != 0) return {.drop = Drop::kDuplicate, .entry_is_ours = true};
@@ -146,7 +147,7 @@ struct PacketSession {
 // set that is complete, below the life that all of it is of. Its tag stays 0, and occupancy is not counted.
 struct OpaqueSession {
   static Decision decide(Head& head, const Contribution& p, const SessionPacket& s,
-                         const jobs::Job& job) noexcept {
+                         const jobs::SessionJob& job) noexcept {
     const std::uint32_t life = s.operation << 2U;
     if ((head.chunk & ~kFlags) != life) head = {.chunk = life};
     const std::uint64_t bit = p.bit << (32 * s.set);

@@ -63,7 +63,7 @@ const members::RankStatus& place_in(const members::JobStatus& job, Rank rank) {
 }
 
 // The worker or server that has this contribution cookie and sits there.
-std::optional<Rank> owner_of(const jobs::Job& row, Cookie cookie, const jobs::Binding& at) {
+std::optional<Rank> owner_of(const jobs::NativeJob& row, Cookie cookie, const jobs::Binding& at) {
   for (std::uint16_t r = 0; r < row.world; ++r) {
     if (row.ranks.at(r).cookie == cookie && row.ranks.at(r).binding == at) return Rank{r};
   }
@@ -374,7 +374,8 @@ void Run::check_sent(const Header& h, std::span<const std::byte> payload, const 
     TALLY_CHECK(h.cookie.host() == 0 && p.cookie.host() == 0, "only JOINED(running) carries secrets");
     return;
   }
-  const jobs::Job* const row = cores_.in_force(h.job_id());
+  const jobs::Row in_force = cores_.in_force(h.job_id());
+  const auto* const row = jobs::row_as<jobs::NativeJob>(in_force);
   TALLY_CHECK(row != nullptr && row->epoch == h.epoch_id(), "the members are told what is in force");
   TALLY_CHECK(raw(row->result_cookie) == h.cookie.host(), "the result cookie in force");
   TALLY_CHECK(raw(row->generation) == p.record.generation.host() &&
@@ -414,8 +415,9 @@ void Run::check_status() {
     TALLY_CHECK((s.missing & s.live) == 0, "missing ranks are not live");
     TALLY_CHECK(s.slots.first + s.slots.count <= kLines, "lines exist");
     if (s.session && s.phase == members::JobPhase::kRunning) {
-      const jobs::Job* const row = cores_.in_force(s.id);
-      TALLY_CHECK(row != nullptr && row->epoch == s.epoch, "a session that runs is in force");
+      const jobs::Row row = cores_.in_force(s.id);
+      const auto* const session = jobs::row_as<jobs::SessionJob>(row);
+      TALLY_CHECK(session != nullptr && session->epoch == s.epoch, "a session that runs is in force");
     }
     const auto copy = members_.status(s.id, now_);
     TALLY_CHECK(copy && *copy == s, "the status of one job");

@@ -122,7 +122,7 @@ class HazardRack {
   // Recorded frames once more, on the same link and in the same direction, and time to be dealt with.
   void replay(const Rule& recorded, std::size_t worker, bool up);
   // The job as its members were told: for make_contribution and make_query.
-  [[nodiscard]] jobs::Job row(std::uint16_t job = 0);
+  [[nodiscard]] jobs::NativeJob row(std::uint16_t job = 0);
   [[nodiscard]] Bytes control(PacketType type, std::uint16_t rank, Chunk chunk = {},
                               const std::string& text = {});
   // A whole RESULT (or anything else from the box) of the job's present epoch; the test spoils it.

@@ -186,7 +186,7 @@ void SwitchNode::service() {
     std::visit(
         [&](const auto& p) {
           for (const JobId id : jobs_) {
-            const jobs::Job* job = core.table->find(id);
+            const jobs::NativeJob* job = core.table->find(id);
             for (std::uint16_t r = 0; job != nullptr && r < job->world; ++r)
               membership_->seen(id, Rank{r}, p.state(id).last_seen[r]);
           }

@@ -35,7 +35,7 @@ class DaemonShares : public testing::Test {
     for (const TimeNs end = now + time; now < end;) wait = turn(daemon::ControlLoop::kIdleTurn);
     return wait;
   }
-  [[nodiscard]] const jobs::Job* row(std::uint16_t id) const {
+  [[nodiscard]] const jobs::NativeJob* row(std::uint16_t id) const {
     return plane.publications.back().table->find(JobId{id});
   }
   [[nodiscard]] std::uint32_t cap(std::uint16_t id) const {

@@ -75,12 +75,12 @@ TEST_F(DaemonShutdown, ASessionEndsAtOnceAlsoWhileARunningJobGoesOn) {
   ASSERT_TRUE(loop.members().engine().declare(session));
   form();
   EXPECT_EQ(journal.count("job 'legacy': running, a session"), 1U) << journal.all();
-  EXPECT_EQ(plane.publications.back().table->row(JobId{3})->session->slots, 64U);
+  EXPECT_EQ(jobs::row_as<jobs::SessionJob>(plane.publications.back().table->row(JobId{3}))->slot_count, 64U);
   loop.end(now);
   turn();
   EXPECT_EQ(journal.count("job 'legacy': ended"), 1U) << journal.all();
   EXPECT_EQ(journal.count("shutting down: 1 job may go on"), 1U) << journal.all();
-  EXPECT_EQ(plane.publications.back().table->row(JobId{3}), nullptr);
+  EXPECT_EQ(jobs::job_of(plane.publications.back().table->row(JobId{3})), nullptr);
   EXPECT_FALSE(loop.done());
 }
 

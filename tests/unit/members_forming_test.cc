@@ -65,7 +65,7 @@ TEST(MembersForming, RowIsWhatTheMembersAreTold) {
   const JobId id = bench.declare(config);
   std::vector<Peer> peers{Peer(0, 3), Peer(1, 3), Peer(2, 3)};
   ASSERT_TRUE(bench.form(peers));
-  const jobs::Job* row = bench.row(id);
+  const jobs::NativeJob* row = bench.row(id);
   ASSERT_NE(row, nullptr);
   EXPECT_EQ(row->id, id);
   EXPECT_EQ(row->world, 3);
@@ -312,11 +312,11 @@ TEST(MembersConfig, StuckRandomWordsStillGiveDistinctEpochs) {
   }
   const auto publication = members.publication();
   ASSERT_TRUE(publication);
-  const jobs::Job* a = publication->table->find(JobId{1});
-  const jobs::Job* b = publication->table->find(JobId{2});
+  const jobs::NativeJob* a = publication->table->find(JobId{1});
+  const jobs::NativeJob* b = publication->table->find(JobId{2});
   ASSERT_TRUE(a != nullptr && b != nullptr);
   EXPECT_NE(a->epoch, b->epoch);
-  for (const jobs::Job* job : {a, b}) {
+  for (const jobs::NativeJob* job : {a, b}) {
     EXPECT_NE(raw(job->epoch), 0U);
     EXPECT_NE(raw(job->generation), 0U);
     EXPECT_NE(raw(job->result_cookie), 0U);

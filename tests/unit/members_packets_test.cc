@@ -300,7 +300,7 @@ TEST(MembersJoined, RunningIsByteExact) {
   const auto sent = bench.send(peers[1], peers[1].join());
   const Sent& s = sent.back();
   ASSERT_EQ(s.to, peers[1].binding);
-  const jobs::Job* row = bench.row(id);
+  const jobs::NativeJob* row = bench.row(id);
   ASSERT_NE(row, nullptr);
 
   Bytes expected;

@@ -47,7 +47,7 @@ TEST_F(MembersServer, JoinedTellsAServerItsCookieTheMembersAndTheHighestPriority
     sent.insert(sent.end(), some.begin(), some.end());
   }
   std::erase_if(sent, [](const Sent& s) { return s.status() != JoinStatus::kRunning; });
-  const jobs::Job& job = *row(id);
+  const jobs::NativeJob& job = *row(id);
   for (std::uint32_t i = 0; i < 2; ++i) {
     const Sent s = only(sent, PacketType::kJoined, servers[i]);
     const JoinedPayload joined = s.joined();
@@ -61,7 +61,7 @@ TEST_F(MembersServer, JoinedTellsAServerItsCookieTheMembersAndTheHighestPriority
 
 TEST_F(MembersServer, TheRowTellsTheCoresWhereTheServersAre) {
   ASSERT_TRUE(form(all()));
-  const jobs::Job& job = *row(id);
+  const jobs::NativeJob& job = *row(id);
   EXPECT_EQ(job.server, ServerKind::kExternal);
   EXPECT_EQ(job.servers, 2U);
   EXPECT_EQ(job.members, 0b11U);

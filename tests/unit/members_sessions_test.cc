@@ -70,21 +70,17 @@ TEST_F(MembersSessions, TheRowSaysWhatTheConfigurationSays) {
   declare(session_of(1, "first", 200));
   const JobId id = declare(config);
   bench.settle();
-  const jobs::Job* const row = bench.row(id);
+  const jobs::SessionJob* const row = bench.session(id);
   ASSERT_NE(row, nullptr);
-  ASSERT_TRUE(row->session.has_value());
   EXPECT_EQ(row->id, id);
-  EXPECT_EQ(row->session->payload, 256);
-  EXPECT_EQ(row->session->tsi, jobs::TsiRule::kOpaque);
-  EXPECT_EQ(row->session->slots, 100U);
-  EXPECT_EQ(row->session->home, raw(id) % 4);
-  EXPECT_EQ(row->discipline, Discipline::kPool);
+  EXPECT_EQ(row->payload, 256);
+  EXPECT_EQ(row->tsi, jobs::TsiRule::kOpaque);
+  EXPECT_EQ(row->slot_count, 100U);
+  EXPECT_EQ(row->home, raw(id) % 4);
   EXPECT_EQ(row->elements, 64);
   EXPECT_EQ(row->world, 17);
-  EXPECT_EQ(row->shards, 1);
   EXPECT_EQ(row->members, 0x1FFFFU);
   EXPECT_EQ(row->slots.count, jobs::session_lines(100, 17, 256));
-  EXPECT_EQ(row->servers, 0);
   for (std::uint16_t r = 0; r < 17; ++r) {
     const jobs::Binding& binding = row->ranks.at(r).binding;
     EXPECT_EQ(binding.mac, (Mac{2, 0, 0, 0, 0, static_cast<std::uint8_t>(11 + r)}));
@@ -101,7 +97,7 @@ TEST_F(MembersSessions, TheLower24BitsOfAnEpochAreNotZeroAndItsOwn) {
   for (std::uint8_t i = 0; i < 10; ++i) {
     const JobId id = declare(session_of(1, "s" + std::to_string(i), static_cast<std::uint8_t>(11 + i)));
     bench.settle();
-    bits.insert(raw(bench.row(id)->epoch) & 0xFF'FFFFU);
+    bits.insert(raw(bench.session(id)->epoch) & 0xFF'FFFFU);
   }
   EXPECT_EQ(bits.size(), 10U);
   EXPECT_FALSE(bits.contains(0));
@@ -113,7 +109,7 @@ TEST_F(MembersSessions, WithoutRoomItStaysDeclaredWithTheNumbersAndRunsWhenLines
   const JobId second = declare(session_of(2, "second", 21, 1'500));
   bench.settle();
   EXPECT_EQ(phase(second), members::JobPhase::kDeclared);
-  EXPECT_EQ(bench.row(second), nullptr);
+  EXPECT_EQ(bench.session(second), nullptr);
   EXPECT_EQ(bench.status(second).slots.count, 0U);
   // 2 x 1500 entries of 18 lines are 3,375 KiB, of 4 MiB.
   EXPECT_EQ(
@@ -198,7 +194,7 @@ TEST_F(MembersSessions, WithdrawClearsTheRowAndFreesItsLines) {
   const jobs::LineRange lines = bench.status(id).slots;
   ASSERT_TRUE(bench.members->withdraw("legacy"));
   EXPECT_THAT(bench.settle(), IsEmpty()) << "its clients know no farewell";
-  EXPECT_EQ(bench.row(id), nullptr);
+  EXPECT_EQ(bench.session(id), nullptr);
   EXPECT_FALSE(bench.members->status(id, bench.now).has_value());
   const jobs::FreedLines freed = only_freed();
   EXPECT_EQ(freed.job, id);
@@ -237,13 +233,13 @@ TEST_F(MembersSessions, SeveralHaveIdsNamesAndLinesOfTheirOwn) {
   EXPECT_THAT(refused(session_of(1, "a", 31)), HasSubstr("a job of this name is declared already"));
   EXPECT_THAT(refused(session_of(1, "resnet", 31)), HasSubstr("a job of this name is declared already"));
   EXPECT_FALSE(bench.members->declare(config_of(2, "b")));
-  const jobs::LineRange one = bench.row(a)->slots;
-  const jobs::LineRange other = bench.row(b)->slots;
+  const jobs::LineRange one = bench.session(a)->slots;
+  const jobs::LineRange other = bench.session(b)->slots;
   EXPECT_TRUE(one.first + one.count <= other.first || other.first + other.count <= one.first);
   ASSERT_TRUE(bench.members->withdraw("a"));
   bench.settle();
   EXPECT_EQ(phase(b), members::JobPhase::kRunning) << "what one does is nothing to the other";
-  EXPECT_NE(bench.row(b), nullptr);
+  EXPECT_NE(bench.session(b), nullptr);
 }
 
 TEST_F(MembersSessions, KeepsItsIdWhenTheNumbersComeRound) {
@@ -301,8 +297,8 @@ TEST_F(MembersSessions, ADataPlaneThatStartsAnewGetsANewEpoch) {
   EXPECT_EQ(phase(id), members::JobPhase::kForming);
   bench.settle();
   EXPECT_EQ(phase(id), members::JobPhase::kRunning);
-  EXPECT_NE(bench.row(id)->epoch, epoch);
-  EXPECT_EQ(bench.row(id)->slots, lines);
+  EXPECT_NE(bench.session(id)->epoch, epoch);
+  EXPECT_EQ(bench.session(id)->slots, lines);
 }
 
 TEST_F(MembersSessions, AClosedBoxEndsItAtOnce) {
@@ -310,7 +306,7 @@ TEST_F(MembersSessions, AClosedBoxEndsItAtOnce) {
   bench.settle();
   EXPECT_EQ(bench.members->close("the box is shutting down"), 0U);
   EXPECT_THAT(bench.settle(), IsEmpty());
-  EXPECT_EQ(bench.row(id), nullptr);
+  EXPECT_EQ(bench.session(id), nullptr);
   EXPECT_EQ(only_freed().job, id);
 }
 

@@ -37,7 +37,7 @@ TEST(MembersShared, TheRowSaysHowTheJobShares) {
   const JobId id = bench.declare(config);
   std::vector<Peer> peers{Peer(0), Peer(1)};
   ASSERT_TRUE(bench.form(peers));
-  const jobs::Job& row = *bench.row(id);
+  const jobs::NativeJob& row = *bench.row(id);
   EXPECT_EQ(row.discipline, Discipline::kPreemptive);
   EXPECT_EQ(row.server, ServerKind::kEmbedded);
   EXPECT_EQ(row.decay, Decay::kDenial);

@@ -83,7 +83,13 @@ struct Bench {
   static void take(Peer& peer, const std::vector<Sent>& sent);  // notes the newest JOINED(running) for it
 
   [[nodiscard]] members::JobStatus status(JobId id) const { return *members->status(id, now); }
-  [[nodiscard]] const jobs::Job* row(JobId id) const { return table == nullptr ? nullptr : table->row(id); }
+  // The rows as published; nullptr: none.
+  [[nodiscard]] const jobs::NativeJob* row(JobId id) const {
+    return table == nullptr ? nullptr : table->find(id);
+  }
+  [[nodiscard]] const jobs::SessionJob* session(JobId id) const {
+    return table == nullptr ? nullptr : jobs::row_as<jobs::SessionJob>(table->row(id));
+  }
 
   members::MembershipOptions options;
   std::uint64_t seed;

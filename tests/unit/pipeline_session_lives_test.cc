@@ -10,7 +10,7 @@ template <class Exec>
 class SessionLives : public SessionCore<Exec> {
  protected:
   // The same chunk again, with other values.
-  void reduce_anew(const jobs::Job& job, const SessionSent& first) {
+  void reduce_anew(const jobs::SessionJob& job, const SessionSent& first) {
     std::vector<std::int32_t> of;
     for (std::uint32_t r = 0; r < job.world; ++r) {
       SessionSent sent = first;
@@ -29,7 +29,7 @@ TYPED_TEST_SUITE(SessionLives, BothExecutions);
 
 // Clients that compute for longer than the box is patient, and whose old timers then fire.
 TYPED_TEST(SessionLives, a_stale_resend_after_a_long_rest_takes_no_sleeping_slot) {
-  const jobs::Job job = this->publish({});
+  const jobs::SessionJob job = this->publish({});
   this->reduce(job, 3, 10, 1);
   this->wait(10 * kSecond);
   EXPECT_EQ(this->says(job, this->chunk(0, 4, 0, 0)), "absorb")
@@ -47,7 +47,7 @@ TYPED_TEST(SessionLives, a_stale_resend_after_a_long_rest_takes_no_sleeping_slot
 }
 
 TYPED_TEST(SessionLives, a_slot_may_sleep_through_200_jobs) {
-  const jobs::Job job = this->publish({});
+  const jobs::SessionJob job = this->publish({});
   this->reduce(job, 3, 50, 5);
   for (int number = 4; number < 203; ++number) this->reduce(job, static_cast<std::uint8_t>(number), 0, 1);
   this->reduce(job, 203, 0, 5);
@@ -57,7 +57,7 @@ TYPED_TEST(SessionLives, a_slot_may_sleep_through_200_jobs) {
 
 // Job numbers begin anew, and what the last run left in the slots is older news than it looks.
 TYPED_TEST(SessionLives, clients_that_were_started_again_are_heard_after_a_second_of_silence) {
-  const jobs::Job job = this->publish({});
+  const jobs::SessionJob job = this->publish({});
   for (int number = 0; number < 20; ++number) this->reduce(job, static_cast<std::uint8_t>(number), 0, 1);
   EXPECT_EQ(this->says(job, this->chunk(0, 19, 70, 2)), "absorb") << "left behind unfinished";
   EXPECT_EQ(this->says(job, this->chunk(0, 0, 0, 1)), "drop stale");
@@ -72,7 +72,7 @@ TYPED_TEST(SessionLives, clients_that_were_started_again_are_heard_after_a_secon
 // The daily case: the same program once more. Nothing on the wire is different but the values.
 TYPED_TEST(SessionLives, clients_that_were_started_again_never_get_the_sums_of_the_last_run) {
   for (const jobs::TsiRule tsi : {jobs::TsiRule::kPacket, jobs::TsiRule::kOpaque}) {
-    const jobs::Job job =
+    const jobs::SessionJob job =
         this->publish({.id = static_cast<std::uint16_t>(1 + static_cast<int>(tsi)), .tsi = tsi});
     this->reduce(job, 0, 0);
     this->expect_result(job, this->chunk(0, 0, 0), Verdict::kRepeat,
@@ -86,7 +86,7 @@ TYPED_TEST(SessionLives, clients_that_were_started_again_never_get_the_sums_of_t
 }
 
 TYPED_TEST(SessionLives, a_slot_may_sleep_through_256_jobs_and_gets_its_own_sums) {
-  const jobs::Job job = this->publish({});
+  const jobs::SessionJob job = this->publish({});
   this->reduce(job, 3, 50, 5);
   for (int number = 4; number < 259; ++number) this->reduce(job, static_cast<std::uint8_t>(number), 0, 1);
   this->reduce_anew(job, this->chunk(0, 3, 50, 5));
@@ -95,7 +95,7 @@ TYPED_TEST(SessionLives, a_slot_may_sleep_through_256_jobs_and_gets_its_own_sums
 // The others wait for it, and ask again and again; nobody takes that for silence.
 TYPED_TEST(SessionLives, a_worker_that_was_stopped_for_two_seconds_gets_the_result_it_lost) {
   for (const jobs::TsiRule tsi : {jobs::TsiRule::kPacket, jobs::TsiRule::kOpaque}) {
-    const jobs::Job job =
+    const jobs::SessionJob job =
         this->publish({.id = static_cast<std::uint16_t>(1 + static_cast<int>(tsi)), .tsi = tsi});
     this->reduce(job, 7, 1, 1);
     EXPECT_EQ(this->says(job, this->chunk(1, 7, 2, 2)), "absorb");
@@ -111,7 +111,7 @@ TYPED_TEST(SessionLives, a_worker_that_was_stopped_for_two_seconds_gets_the_resu
 }
 
 TYPED_TEST(SessionLives, a_filling_entry_is_taken_only_when_nobody_came_to_it_for_a_second) {
-  const jobs::Job job = this->publish({.world = 3});
+  const jobs::SessionJob job = this->publish({.world = 3});
   EXPECT_EQ(this->says(job, this->chunk(0, 1, 0)), "absorb");
   this->wait(kSecond / 2);
   EXPECT_EQ(this->says(job, this->chunk(1, 1, 0)), "absorb");
@@ -128,7 +128,7 @@ TYPED_TEST(SessionLives, a_filling_entry_is_taken_only_when_nobody_came_to_it_fo
 
 // What it holds may be of clients that are gone, under numbers that come again: nothing is added to it.
 TYPED_TEST(SessionLives, an_entry_left_behind_is_begun_again_by_its_own_chunk_too) {
-  const jobs::Job job = this->publish({});
+  const jobs::SessionJob job = this->publish({});
   SessionSent gone = this->chunk(0, 1, 0);
   gone.value = 12345;
   EXPECT_EQ(this->says(job, gone), "absorb");
@@ -141,7 +141,7 @@ TYPED_TEST(SessionLives, an_entry_left_behind_is_begun_again_by_its_own_chunk_to
 }
 
 TYPED_TEST(SessionLives, numbers_of_248_operations_ago_are_stale_and_a_few_ahead_are_new) {
-  const jobs::Job job = this->publish({});
+  const jobs::SessionJob job = this->publish({});
   for (int number = 0; number < 300; ++number) this->reduce(job, static_cast<std::uint8_t>(number), 0, 1);
   const int newest = 299;
   for (const int back : {1, 15, 127, 128, 129, 248})
@@ -157,7 +157,7 @@ TYPED_TEST(SessionLives, numbers_of_248_operations_ago_are_stale_and_a_few_ahead
 // An old timer that fires first after a rest makes the count begin too far ahead, until all vouch for
 // another.
 TYPED_TEST(SessionLives, an_old_packet_that_is_heard_first_after_a_silence_does_not_move_the_count_for_good) {
-  const jobs::Job job = this->publish({});
+  const jobs::SessionJob job = this->publish({});
   for (int number = 0; number < 41; ++number) this->reduce(job, static_cast<std::uint8_t>(number), 0, 1);
   this->wait(2 * kSecond);
   EXPECT_EQ(this->says(job, this->chunk(0, 10, 0, 3)), "absorb");
@@ -170,7 +170,7 @@ TYPED_TEST(SessionLives, an_old_packet_that_is_heard_first_after_a_silence_does_
 // The box itself was stopped: its clients wait, though nothing was heard of them.
 TYPED_TEST(SessionLives, a_box_that_stood_still_has_not_forgotten_its_results) {
   for (const jobs::TsiRule tsi : {jobs::TsiRule::kPacket, jobs::TsiRule::kOpaque}) {
-    const jobs::Job job =
+    const jobs::SessionJob job =
         this->publish({.id = static_cast<std::uint16_t>(1 + static_cast<int>(tsi)), .tsi = tsi});
     this->reduce(job, 7, 1, 1);
     this->wait(5 * kSecond);
@@ -185,7 +185,7 @@ TYPED_TEST(SessionLives, a_box_that_stood_still_has_not_forgotten_its_results) {
 // Packets that are refused are no sign of life, or clients started again within the second would shut
 // themselves out.
 TYPED_TEST(SessionLives, clients_that_were_started_again_too_early_are_heard_a_second_later) {
-  const jobs::Job job = this->publish({});
+  const jobs::SessionJob job = this->publish({});
   this->reduce(job, 4, 5);
   for (int i = 0; i < 10; ++i) {
     EXPECT_EQ(this->says(job, this->chunk(0, 0, 0)), "drop stale");

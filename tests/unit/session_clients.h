@@ -40,7 +40,7 @@ class SessionClients {
   using Box = std::function<Verdict(const Bytes& frame, std::uint32_t rank, TimeNs now,
                                     const std::function<void(std::uint32_t, const Bytes&)>& each)>;
 
-  SessionClients(const jobs::Job& job, const ClientsCase& c, std::uint64_t seed, Box box)
+  SessionClients(const jobs::SessionJob& job, const ClientsCase& c, std::uint64_t seed, Box box)
       : job_(job), case_(c), rng_(seed), box_(std::move(box)), clients_(job.world) {
     std::uint32_t first = 0;
     for (std::uint32_t o = 0; o < c.operations; ++o) {
@@ -182,7 +182,7 @@ class SessionClients {
 
   static constexpr std::uint32_t kMemory = pipeline::SessionRun::kBehind - pipeline::SessionRun::kAhead;
 
-  const jobs::Job& job_;
+  const jobs::SessionJob& job_;
   ClientsCase case_;
   Rng rng_;
   Box box_;
