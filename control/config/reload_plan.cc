@@ -84,7 +84,7 @@ std::string packets_text(const SessionConfig& session, const PortSection& port) 
          std::to_string(port.mtu) + " until tallyd is restarted";
 }
 
-Result<void> serves_native(const Config& running, const NativeConfig& job) {
+Result<void> serves_one(const Config& running, const NativeConfig& job) {
   if (!shares_slots(job.discipline)) return {};
   const SharedSection& shared = running.dataplane.shared;
   if (shared.slots == 0) return no(job, kNoSharedSlots);
@@ -92,7 +92,7 @@ Result<void> serves_native(const Config& running, const NativeConfig& job) {
   return {};
 }
 
-Result<void> serves_session(const Config& running, const SessionConfig& session) {
+Result<void> serves_one(const Config& running, const SessionConfig& session) {
   if (!running.box.ipv4)
     return no(session,
               "SwitchML's clients know only IPv4, and the box has no such address until tallyd is restarted");
@@ -120,7 +120,7 @@ Result<void> serves_session(const Config& running, const SessionConfig& session)
 // `replaced`: those that would be gone.
 Result<void> fits(const Config& running, const SessionConfig& session,
                   const std::vector<ReloadPlan::Again>& replaced) {
-  if (auto good = serves_session(running, session); !good) return good;
+  if (auto good = serves_one(running, session); !good) return good;
   for (const auto& [i, other] : jobs_of<SessionConfig>(running)) {
     const bool gone = std::ranges::any_of(
         replaced, [name = other->name](const auto& again) { return again.session.name == name; });
@@ -133,9 +133,7 @@ Result<void> fits(const Config& running, const SessionConfig& session,
 }  // namespace
 
 Result<void> serves(const Config& running, const JobConfig& job) {
-  const auto* const session = std::get_if<SessionConfig>(&job);
-  return session != nullptr ? serves_session(running, *session)
-                            : serves_native(running, std::get<NativeConfig>(job));
+  return std::visit([&](const auto& one) { return serves_one(running, one); }, job);
 }
 
 Replacements replacements(const Config& running, std::vector<ReloadPlan::Again> wanted) {

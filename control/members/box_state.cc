@@ -123,7 +123,7 @@ bool RateLimit::take(const Ipv6& source, TimeNs now) noexcept {
 
 bool BoxState::in_use(Epoch epoch) const noexcept {
   return std::any_of(lives.begin(), lives.end(), [epoch](const auto& life) {
-    return life != nullptr && with_life(*life, [epoch](const auto& l) { return l.uses(epoch); });
+    return life != nullptr && jobs::with_dialect(*life, [epoch](const auto& l) { return l.uses(epoch); });
   });
 }
 

@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include "jobs/session.h"
+#include "jobs/job_table.h"
 #include "tally/discipline.h"
 #include "tally/ids.h"
 #include "tally/net.h"
@@ -102,8 +102,7 @@ using JobConfig = std::variant<NativeConfig, SessionConfig>;
 template <class Job>  // JobConfig, const or not
 auto& common_of(Job& job) noexcept {
   using Common = std::conditional_t<std::is_const_v<Job>, const CommonConfig, CommonConfig>;
-  if (auto* const native = std::get_if<NativeConfig>(&job)) return static_cast<Common&>(*native);
-  return static_cast<Common&>(*std::get_if<SessionConfig>(&job));
+  return jobs::with_dialect(job, [](auto& any) -> Common& { return any; });
 }
 
 // "rank 0 has the addresses of rank 1 of job 'other'", if the box could not tell them apart; else empty.

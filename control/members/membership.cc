@@ -110,7 +110,7 @@ Result<JobId> MembershipEngine::State::new_id(const std::string& name) {
 
 void MembershipEngine::State::withdraw(JobId id, std::string_view reason) {
   auto& life = box.lives.at(raw(id));
-  with_life(*life, [reason](auto& l) { l.withdraw(reason); });
+  jobs::with_dialect(*life, [reason](auto& l) { l.withdraw(reason); });
   life.reset();
 }
 
@@ -179,7 +179,8 @@ std::size_t MembershipEngine::close(std::string_view reason) noexcept {
   BoxState& box = state_->box;
   state_->closed = reason;
   std::erase_if(box.names, [&](const auto& named) {
-    if (with_life(*box.find(named.second), [](const auto& life) { return life.alive(); })) return false;
+    if (jobs::with_dialect(*box.find(named.second), [](const auto& life) { return life.alive(); }))
+      return false;
     state_->withdraw(named.second, reason);
     return true;
   });
@@ -207,7 +208,7 @@ Result<void> MembershipEngine::resize(std::string_view name, std::uint32_t windo
   BoxState& box = state_->box;
   const auto named = box.names.find(name);
   if (named == box.names.end()) return unknown_job(name);
-  return with_life(*box.find(named->second), [&](auto& life) { return life.resize(window, now); });
+  return jobs::with_dialect(*box.find(named->second), [&](auto& life) { return life.resize(window, now); });
 }
 
 std::optional<Outgoing> MembershipEngine::next(std::span<std::byte> out) noexcept {
@@ -216,7 +217,7 @@ std::optional<Outgoing> MembershipEngine::next(std::span<std::byte> out) noexcep
 
 void MembershipEngine::seen(JobId job, Rank rank, TimeNs last_seen) noexcept {
   Life* const found = state_->box.find(job);
-  if (found != nullptr) with_life(*found, [&](auto& life) { life.seen(rank, last_seen); });
+  if (found != nullptr) jobs::with_dialect(*found, [&](auto& life) { life.seen(rank, last_seen); });
 }
 
 void MembershipEngine::report_mismatch(JobId job, Epoch epoch, Rank a, std::uint64_t others,
@@ -259,7 +260,7 @@ std::optional<jobs::Publication> MembershipEngine::publication() noexcept {
 
 void MembershipEngine::quiesced(std::uint64_t version, TimeNs now) noexcept {
   for (const auto& life : state_->box.lives) {
-    if (life != nullptr) with_life(*life, [&](auto& l) { l.in_force(version, now); });
+    if (life != nullptr) jobs::with_dialect(*life, [&](auto& l) { l.in_force(version, now); });
   }
   settle_slots(state_->box, now);
 }
@@ -267,7 +268,7 @@ void MembershipEngine::quiesced(std::uint64_t version, TimeNs now) noexcept {
 void MembershipEngine::restart_data_plane(TimeNs now) noexcept {
   BoxState& box = state_->box;
   for (const auto& life : box.lives) {
-    if (life != nullptr) with_life(*life, [&](auto& l) { l.restart(now); });
+    if (life != nullptr) jobs::with_dialect(*life, [&](auto& l) { l.restart(now); });
   }
   box.publisher.republish();
   settle_slots(box, now);
@@ -284,7 +285,7 @@ std::vector<JobStatus> MembershipEngine::status(TimeNs now) const noexcept {
 std::optional<JobStatus> MembershipEngine::status(JobId job, TimeNs now) const noexcept {
   const Life* const found = state_->box.find(job);
   if (found == nullptr) return std::nullopt;
-  return with_life(*found, [now](const auto& life) { return life.status(now); });
+  return jobs::with_dialect(*found, [now](const auto& life) { return life.status(now); });
 }
 
 const MembershipCounters& MembershipEngine::counters() const noexcept { return state_->box.counters; }

@@ -5,9 +5,11 @@
 
 #include <array>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -132,9 +134,18 @@ const Dialect* row_as(const Row& row) noexcept {  // nullptr: it is empty, or of
   return pointer != nullptr ? pointer->get() : nullptr;
 }
 
+// Calls what jobs of every dialect have, for whatever of a job is a variant by dialect. (std::visit() would
+// throw for one that lost its value, which these never do.)
+template <std::size_t I = 0, class V, class F>
+decltype(auto) with_dialect(V& variant, F call) {
+  if constexpr (I + 1 < std::variant_size_v<std::remove_const_t<V>>) {
+    if (variant.index() != I) return with_dialect<I + 1>(variant, call);
+  }
+  return call(*std::get_if<I>(&variant));
+}
+
 inline const Job* job_of(const Row& row) noexcept {  // nullptr: it is empty
-  if (const auto* native = row_as<NativeJob>(row); native != nullptr) return native;
-  return row_as<SessionJob>(row);
+  return with_dialect(row, [](const auto& pointer) -> const Job* { return pointer.get(); });
 }
 
 // Rows to be replaced; an empty one clears.
