@@ -32,7 +32,7 @@ void print_row(const Row& row, double raw_ns, std::uint16_t elements) {
 }
 
 nlohmann::json run(std::uint16_t elements, const kernels::Kernels& kernels) {
-  const jobs::Job job = make_job({.elements = elements});
+  const jobs::NativeJob job = make_job({.elements = elements});
   RawAdd raw(job, job_box(), kernels);
   PipelineAlone<pipeline::Fused> port(job, job_box(), kernels, true);
   PipelineAlone<pipeline::Fused> software(job, job_box(), kernels, false);

@@ -28,7 +28,7 @@ inline void bring_near(FrameRing& ring, std::size_t elements) {
 // (N-1) adds and one add-and-emit for each chunk, nothing else.
 class RawAdd {
  public:
-  RawAdd(const jobs::Job& job, const jobs::Box& box, const kernels::Kernels& kernels)
+  RawAdd(const jobs::NativeJob& job, const jobs::Box& box, const kernels::Kernels& kernels)
       : job_(job), kernels_(kernels), ring_(job, box, kernels), entries_(job.slots.count) {}
 
   [[nodiscard]] std::size_t ring_bytes() const noexcept { return ring_.bytes(); }
@@ -58,7 +58,7 @@ class RawAdd {
   }
 
  private:
-  jobs::Job job_;
+  jobs::NativeJob job_;
   const kernels::Kernels& kernels_;
   FrameRing ring_;
   std::vector<jobs::Line> entries_;
@@ -69,7 +69,8 @@ template <class Exec>
 class PipelineAlone {
  public:
   // vouched: the port's checksum verdict; else software verification.
-  PipelineAlone(const jobs::Job& job, const jobs::Box& box, const kernels::Kernels& kernels, bool vouched)
+  PipelineAlone(const jobs::NativeJob& job, const jobs::Box& box, const kernels::Kernels& kernels,
+                bool vouched)
       : job_(job),
         ring_(job, box, kernels),
         memory_(job.slots.count),
@@ -80,7 +81,7 @@ class PipelineAlone {
 
   Round round() {
     job_.epoch = Epoch{++epoch_};
-    table_ = jobs::JobTable().with(job_.id, std::make_shared<jobs::Job>(job_));
+    table_ = jobs::JobTable().with(job_.id, std::make_shared<jobs::NativeJob>(job_));
     pipeline_.adopt(table_.get());
     ring_.refill(job_);
     bring_near(ring_, job_.elements);
@@ -105,7 +106,7 @@ class PipelineAlone {
         [](std::size_t, const pipeline::Outcome&) {});
   }
 
-  jobs::Job job_;
+  jobs::NativeJob job_;
   FrameRing ring_;
   std::vector<jobs::Line> memory_;
   bool vouched_;

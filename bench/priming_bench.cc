@@ -64,8 +64,8 @@ class Rack {
 constexpr std::size_t kOuterBytes = 42;  // Ethernet, IPv4, UDP
 constexpr TimeNs kGiveUp = 3'600 * kSecond;
 
-members::JobConfig job_of(const RackOptions& options) {
-  members::JobConfig job;
+members::NativeConfig job_of(const RackOptions& options) {
+  members::NativeConfig job;
   job.name = "bench";
   job.workers = options.workers;
   job.elements = options.elements;

@@ -25,7 +25,7 @@ class Box {
  public:
   explicit Box(std::uint32_t jobs) : membership_(members_test::shared_box(kOwnLines, kEntries, 2, 16)) {
     for (std::uint32_t j = 0; j < jobs; ++j) {
-      members::JobConfig config =
+      members::NativeConfig config =
           members_test::sharer_of(kWorkers, Discipline::kShared, "job" + std::to_string(j));
       config.elements = 16;
       jobs_.push_back({.id = membership_.declare(config), .peers = {}});

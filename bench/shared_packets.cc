@@ -23,8 +23,8 @@ constexpr std::uint32_t kPool = jobs::pool_lines(kBenchWindow, 1, Scene::kElemen
 constexpr std::uint32_t kRangeOfJob = std::max(kLedger, kPool);
 constexpr std::uint32_t kLines = 2 * kRangeOfJob + Scene::kChunks * kStep;
 
-jobs::Job job_of(Discipline discipline, std::uint16_t id) {
-  jobs::Job job = make_job({.world = Scene::kWorld, .elements = Scene::kElements, .id = id});
+jobs::NativeJob job_of(Discipline discipline, std::uint16_t id) {
+  jobs::NativeJob job = make_job({.world = Scene::kWorld, .elements = Scene::kElements, .id = id});
   job.discipline = discipline;
   job.slots.first = (id - 1U) * kRangeOfJob;
   if (!shares_slots(discipline)) return job;
@@ -74,8 +74,8 @@ void SharedPackets::next_epoch(Sender& sender) {
 }
 
 void SharedPackets::publish() {
-  auto table = jobs::JobTable().with(senders_[0].job.id, std::make_shared<jobs::Job>(senders_[0].job));
-  table = table->with(senders_[1].job.id, std::make_shared<jobs::Job>(senders_[1].job));
+  auto table = jobs::JobTable().with(senders_[0].job.id, std::make_shared<jobs::NativeJob>(senders_[0].job));
+  table = table->with(senders_[1].job.id, std::make_shared<jobs::NativeJob>(senders_[1].job));
   pipeline_.adopt(table.get());
   table_ = std::move(table);
 }

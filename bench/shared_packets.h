@@ -43,7 +43,7 @@ class SharedPackets {
 
  private:
   struct Sender {
-    jobs::Job job{};
+    jobs::NativeJob job{};
     std::vector<std::byte*> frames{};  // rank by rank
   };
   // Starts a new epoch of both jobs with fresh headers for their values.

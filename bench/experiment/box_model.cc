@@ -21,22 +21,22 @@ constexpr TimeNs kSweepEvery = kMillisecond;
 constexpr std::uint32_t kEmbeddedStates = 16'384;
 constexpr TimeNs kLease = 3'600 * kSecond;
 
-std::uint32_t own_lines(const std::vector<jobs::Job>& rows) {
+std::uint32_t own_lines(const std::vector<jobs::NativeJob>& rows) {
   std::uint32_t lines = 0;
-  for (const jobs::Job& row : rows) lines = std::max(lines, row.slots.first + row.slots.count);
+  for (const jobs::NativeJob& row : rows) lines = std::max(lines, row.slots.first + row.slots.count);
   return lines;
 }
 
-std::uint32_t shared_slots(const std::vector<jobs::Job>& rows) {
+std::uint32_t shared_slots(const std::vector<jobs::NativeJob>& rows) {
   std::uint32_t slots = 0;
-  for (const jobs::Job& row : rows) slots = std::max(slots, row.shared_slots);
+  for (const jobs::NativeJob& row : rows) slots = std::max(slots, row.shared_slots);
   return slots;
 }
 
 }  // namespace
 
 BoxModel::BoxModel(sim::Schedule& time, Packets& packets, const Setting& setting, TimeNs round_trip,
-                   const std::vector<jobs::Job>& rows)
+                   const std::vector<jobs::NativeJob>& rows)
     : time_(time), packets_(packets), setting_(setting), round_trip_(round_trip) {
   const std::uint32_t slots = shared_slots(rows);
   const auto lines = own_lines(rows) + static_cast<std::uint32_t>(jobs::shared_lines(slots, kElements));
@@ -51,8 +51,8 @@ BoxModel::BoxModel(sim::Schedule& time, Packets& packets, const Setting& setting
   const auto caps = std::make_shared<jobs::SharedCaps>();
   caps->fill(setting.row.server_only ? 0 : slots);
   table_ = std::make_shared<jobs::JobTable>(caps);
-  for (const jobs::Job& row : rows) {
-    rows_.push_back(std::make_shared<const jobs::Job>(row));
+  for (const jobs::NativeJob& row : rows) {
+    rows_.push_back(std::make_shared<const jobs::NativeJob>(row));
     table_ = table_->with(row.id, rows_.back());
   }
   pipeline_->adopt(table_.get());
@@ -76,7 +76,7 @@ std::vector<std::byte> BoxModel::answer_join(std::span<const std::byte> join) co
   const auto named =
       std::find_if(rows_.begin(), rows_.end(), [&](const auto& r) { return name_of(*r) == name; });
   if (named == rows_.end()) broken("a JOIN for a job that there is not");
-  const jobs::Job& job = **named;
+  const jobs::NativeJob& job = **named;
   const std::uint32_t server = server_index(asked.rank_id());
   engine::Membership epoch;
   epoch.job = job.id;
@@ -111,7 +111,7 @@ void BoxModel::process(PacketId id) {
   Packet& packet = packets_[id];
   const std::span<std::byte> datagram = std::span{packet.bytes}.subspan(kOuterBytes);
   Header header = pipeline::header_at(datagram.data());
-  const jobs::Job& job = row(raw(header.job_id()) - 1U);
+  const jobs::NativeJob& job = row(raw(header.job_id()) - 1U);
   if (front_ && is_from_server(header.type) && front_->heard(job, header)) return packets_.release(id);
   const bool contributes = header.type == PacketType::kContribute;
   if (front_ && contributes && front_->arrives(job, header, *pipeline_))
@@ -136,11 +136,11 @@ void BoxModel::by_way_of_server(pipeline::Outcome& outcome) {
   engine::seal(header, outcome.payload_bytes - kHeaderBytes, {outcome.payload, outcome.payload_bytes},
                kernels::best_kernels());
   outcome.server = 0;
-  outcome.priority = outcome.job->max_priority;
+  outcome.priority = outcome.native().max_priority;
 }
 
 // Workers would notice when the result reaches them, and say so.
-void BoxModel::repair_gaps(const jobs::Job& job, Chunk finished) {
+void BoxModel::repair_gaps(const jobs::NativeJob& job, Chunk finished) {
   for (const Chunk chunk : gaps_->finished(job, finished, time_.now())) {
     const PacketId id = packets_.take();
     write_flush(packets_[id], job, chunk);
@@ -185,7 +185,7 @@ void BoxModel::dispatch(PacketId id, const pipeline::Outcome& outcome) {
   }
 }
 
-void BoxModel::to_ranks(PacketId id, const jobs::Job& job, std::uint64_t ranks) {
+void BoxModel::to_ranks(PacketId id, const jobs::NativeJob& job, std::uint64_t ranks) {
   const auto n = static_cast<std::uint16_t>(std::popcount(ranks));
   if (n == 0) return packets_.release(id);
   packets_.use(id, static_cast<std::uint16_t>(n - 1));

@@ -23,9 +23,9 @@ class BoxModel final : public sim::Actor {
 
   // round_trip: from the box to a server and back.
   BoxModel(sim::Schedule& time, Packets& packets, const Setting& setting, TimeNs round_trip,
-           const std::vector<jobs::Job>& rows);
+           const std::vector<jobs::NativeJob>& rows);
 
-  [[nodiscard]] const jobs::Job& row(std::size_t job) const { return *rows_[job]; }
+  [[nodiscard]] const jobs::NativeJob& row(std::size_t job) const { return *rows_[job]; }
   // By job, then rank; and by server host.
   void connect(std::vector<std::vector<std::unique_ptr<Link>>> to_workers,
                std::vector<std::unique_ptr<ServerLink>> to_servers);
@@ -42,9 +42,9 @@ class BoxModel final : public sim::Actor {
  private:
   void process(PacketId id);
   void by_way_of_server(pipeline::Outcome& outcome);
-  void repair_gaps(const jobs::Job& job, Chunk finished);
+  void repair_gaps(const jobs::NativeJob& job, Chunk finished);
   void dispatch(PacketId id, const pipeline::Outcome& outcome);
-  void to_ranks(PacketId id, const jobs::Job& job, std::uint64_t ranks);
+  void to_ranks(PacketId id, const jobs::NativeJob& job, std::uint64_t ranks);
   void sweep();
   void look_at_slots();
 
@@ -52,7 +52,7 @@ class BoxModel final : public sim::Actor {
   Packets& packets_;
   Setting setting_;
   TimeNs round_trip_;
-  std::vector<std::shared_ptr<const jobs::Job>> rows_;
+  std::vector<std::shared_ptr<const jobs::NativeJob>> rows_;
   std::shared_ptr<const jobs::JobTable> table_;
   std::vector<jobs::Line> memory_;
   std::vector<jobs::Line> server_memory_;

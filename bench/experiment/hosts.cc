@@ -166,7 +166,7 @@ void TrainingWorker::service() {
   }
 }
 
-ServerHost::ServerHost(sim::Schedule& time, Packets& packets, const std::vector<const jobs::Job*>& jobs,
+ServerHost::ServerHost(sim::Schedule& time, Packets& packets, const std::vector<const jobs::NativeJob*>& jobs,
                        GapRepair* gaps)
     : time_(time), packets_(packets), gaps_(gaps) {
   constexpr std::size_t kStates = 8'192;
@@ -175,7 +175,7 @@ ServerHost::ServerHost(sim::Schedule& time, Packets& packets, const std::vector<
   options.instance = raw(jobs.front()->id);
   options.seed = raw(jobs.front()->generation);
   options.memory = kStates * jobs::entry_lines(kElements) * sizeof(jobs::Line);
-  for (const jobs::Job* job : jobs) {
+  for (const jobs::NativeJob* job : jobs) {
     options.jobs.push_back({.job = name_of(*job)});
     headers_.resize(raw(job->id) + 1U, OuterHeaders(job->server_ranks[0].binding, test_box()));
     headers_.back() = OuterHeaders(job->server_ranks[0].binding, test_box());

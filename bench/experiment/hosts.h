@@ -25,7 +25,7 @@ class TrainingWorker final : public sim::Actor {
   enum Event : std::uint32_t { kReceive, kWake, kIterate, kSubmit };
 
   struct Options {
-    const jobs::Job& job;
+    const jobs::NativeJob& job;
     Rank rank{};
     const JobPlan& plan;
     double u = 0;  // ns
@@ -84,7 +84,7 @@ class ServerHost final : public sim::Actor {
   enum Event : std::uint32_t { kReceive, kWake };
 
   // jobs: which it serves, all as their server 0. gaps: hears of what comes; may be nullptr.
-  ServerHost(sim::Schedule& time, Packets& packets, const std::vector<const jobs::Job*>& jobs,
+  ServerHost(sim::Schedule& time, Packets& packets, const std::vector<const jobs::NativeJob*>& jobs,
              GapRepair* gaps);
   void connect(std::unique_ptr<Link> to_box) { to_box_ = std::move(to_box); }
   // JOINs and JOINEDs, without the network: the next JOIN, for the job at `index`; and its answer.

@@ -135,7 +135,7 @@ JobSpec spec_of(const Setting& s, std::uint16_t job) {
   return spec;
 }
 
-void add_server(jobs::Job& row, std::uint16_t job) {
+void add_server(jobs::NativeJob& row, std::uint16_t job) {
   row.server = ServerKind::kExternal;
   row.servers = 1;
   row.server_ranks[0] = {Cookie{mix64(raw(row.epoch) * 193ULL)}, 0, test_binding(kFirstServerAddress, job)};
@@ -152,8 +152,8 @@ bool gets_no_pool(const Setting& s) {
   return s.row.discipline == Discipline::kPool && pool_window(s) < kLeastWindow;
 }
 
-std::vector<jobs::Job> rows_of(const Setting& s, const std::vector<JobPlan>& plans) {
-  std::vector<jobs::Job> rows;
+std::vector<jobs::NativeJob> rows_of(const Setting& s, const std::vector<JobPlan>& plans) {
+  std::vector<jobs::NativeJob> rows;
   std::uint32_t line = 0;
   for (std::uint16_t job = 0; job < s.jobs; ++job) {
     JobSpec spec = spec_of(s, job);
@@ -164,7 +164,7 @@ std::vector<jobs::Job> rows_of(const Setting& s, const std::vector<JobPlan>& pla
       spec.shared_slots = 0;
     }
     spec.first_line = line;
-    jobs::Job row = make_job(spec);
+    jobs::NativeJob row = make_job(spec);
     line += row.slots.count;
     for (jobs::Member& member : row.ranks) member.binding.port = PortIndex{0};
     if (row.discipline == Discipline::kPool) {

@@ -31,9 +31,11 @@ struct JobPlan {
 [[nodiscard]] std::vector<JobPlan> plans_of(const Setting& setting, const Chance& chance);
 
 // By job; ids are 1, 2, ...
-[[nodiscard]] std::vector<jobs::Job> rows_of(const Setting& setting, const std::vector<JobPlan>& plans);
+[[nodiscard]] std::vector<jobs::NativeJob> rows_of(const Setting& setting, const std::vector<JobPlan>& plans);
 
-[[nodiscard]] inline std::string name_of(const jobs::Job& job) { return "job" + std::to_string(raw(job.id)); }
+[[nodiscard]] inline std::string name_of(const jobs::NativeJob& job) {
+  return "job" + std::to_string(raw(job.id));
+}
 
 // Slots of the shared region, or of all pools together: the share of the demand that the setting allows.
 [[nodiscard]] std::uint32_t slots_of(const Setting& setting);

@@ -13,7 +13,7 @@
 namespace tally::experiment {
 namespace {
 
-constexpr std::uint64_t key_of(const jobs::Job& job, Chunk chunk) noexcept {
+constexpr std::uint64_t key_of(const jobs::NativeJob& job, Chunk chunk) noexcept {
   return std::uint64_t{raw(job.id)} << 32 | raw(chunk);
 }
 
@@ -23,21 +23,21 @@ class AtpHash final : public SlotFront {
  public:
   AtpHash(std::uint32_t slots, bool holds) : slots_(slots), holds_(holds) {}
 
-  bool arrives(const jobs::Job& job, Header& header,
+  bool arrives(const jobs::NativeJob& job, Header& header,
                pipeline::Pipeline<pipeline::Fused>& /*pipeline*/) override {
     const Held& held = at(job, header.chunk_id());
     if (!held.waits || held.key == key_of(job, header.chunk_id())) return false;
     header.flags |= kFlagDirect;
     return true;
   }
-  bool finished(const jobs::Job& job, Chunk chunk) override {
+  bool finished(const jobs::NativeJob& job, Chunk chunk) override {
     Held& held = at(job, chunk);
     if (!held.waits) held_ += holds_ ? 1 : 0;
     held = {key_of(job, chunk), holds_};
     return true;
   }
   // The FLUSH behind the server's result is for what it has already.
-  bool heard(const jobs::Job& job, const Header& header) override {
+  bool heard(const jobs::NativeJob& job, const Header& header) override {
     Held& held = at(job, header.chunk_id());
     if (held.key != key_of(job, header.chunk_id())) return false;
     if (header.type == PacketType::kFlush) return true;
@@ -52,7 +52,9 @@ class AtpHash final : public SlotFront {
     std::uint64_t key = 0;  // of the chunk that was finished here last
     bool waits = false;     // for its acknowledgement
   };
-  Held& at(const jobs::Job& job, Chunk chunk) noexcept { return slots_[slot_of(jobs::slot_map(job), chunk)]; }
+  Held& at(const jobs::NativeJob& job, Chunk chunk) noexcept {
+    return slots_[slot_of(jobs::slot_map(job), chunk)];
+  }
 
   std::vector<Held> slots_;
   bool holds_;
@@ -65,17 +67,18 @@ class AnyFree final : public SlotFront {
  public:
   AnyFree(std::uint32_t slots, bool acknowledged) : slots_(slots), acknowledged_(acknowledged) {}
 
-  bool arrives(const jobs::Job& job, Header& header, pipeline::Pipeline<pipeline::Fused>& pipeline) override {
+  bool arrives(const jobs::NativeJob& job, Header& header,
+               pipeline::Pipeline<pipeline::Fused>& pipeline) override {
     if (pipeline.shared().filling() + held() < slots_ || has_entry(job, header.chunk_id(), pipeline))
       return false;
     header.flags |= kFlagDirect;
     return true;
   }
-  bool finished(const jobs::Job& job, Chunk chunk) override {
+  bool finished(const jobs::NativeJob& job, Chunk chunk) override {
     if (acknowledged_) waiting_.insert(key_of(job, chunk));
     return acknowledged_;
   }
-  bool heard(const jobs::Job& job, const Header& header) override {
+  bool heard(const jobs::NativeJob& job, const Header& header) override {
     if (!acknowledged_) return false;
     if (header.type == PacketType::kResult) {
       if (waiting_.erase(key_of(job, header.chunk_id())) != 0)
@@ -87,7 +90,7 @@ class AnyFree final : public SlotFront {
   std::uint32_t held() const noexcept override { return static_cast<std::uint32_t>(waiting_.size()); }
 
  private:
-  static bool has_entry(const jobs::Job& job, Chunk chunk,
+  static bool has_entry(const jobs::NativeJob& job, Chunk chunk,
                         pipeline::Pipeline<pipeline::Fused>& pipeline) noexcept {
     const std::uint32_t row =
         job.slots.first * jobs::kLedgerRowsPerLine + slot_of(jobs::slot_map(job), chunk);
@@ -106,13 +109,13 @@ class AnyFree final : public SlotFront {
 
 class RandomPriority final : public SlotFront {
  public:
-  bool arrives(const jobs::Job& job, Header& header,
+  bool arrives(const jobs::NativeJob& job, Header& header,
                pipeline::Pipeline<pipeline::Fused>& /*pipeline*/) override {
     header.priority = static_cast<std::uint8_t>(mix64(job.salt ^ key_of(job, header.chunk_id())) % 255);
     return true;
   }
-  bool finished(const jobs::Job& /*job*/, Chunk /*chunk*/) override { return false; }
-  bool heard(const jobs::Job& /*job*/, const Header& /*header*/) override { return false; }
+  bool finished(const jobs::NativeJob& /*job*/, Chunk /*chunk*/) override { return false; }
+  bool heard(const jobs::NativeJob& /*job*/, const Header& /*header*/) override { return false; }
 };
 
 }  // namespace
@@ -141,7 +144,7 @@ void GapRepair::at_server(JobId job, Chunk chunk) {
   chunks.open.try_emplace(raw(chunk), 0);
 }
 
-std::vector<Chunk> GapRepair::finished(const jobs::Job& job, Chunk chunk, TimeNs now) {
+std::vector<Chunk> GapRepair::finished(const jobs::NativeJob& job, Chunk chunk, TimeNs now) {
   Chunks& chunks = at(job.id);
   if (raw(chunk) >= chunks.finished.size()) chunks.finished.resize(2 * (raw(chunk) + 1U));
   chunks.finished[raw(chunk)] = true;
@@ -156,7 +159,7 @@ std::vector<Chunk> GapRepair::finished(const jobs::Job& job, Chunk chunk, TimeNs
   return stuck;
 }
 
-void write_flush(Packet& packet, const jobs::Job& job, Chunk chunk) {
+void write_flush(Packet& packet, const jobs::NativeJob& job, Chunk chunk) {
   Header h;
   h.type = PacketType::kFlush;
   h.priority = job.max_priority;

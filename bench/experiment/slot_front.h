@@ -26,12 +26,12 @@ class SlotFront {
   virtual ~SlotFront() = default;
 
   // A contribution of `job`, before the pipeline. True: the header was changed.
-  virtual bool arrives(const jobs::Job& job, Header& header,
+  virtual bool arrives(const jobs::NativeJob& job, Header& header,
                        pipeline::Pipeline<pipeline::Fused>& pipeline) = 0;
   // A chunk whose sum a slot holds complete is about to be sent to workers. True: to the server instead.
-  virtual bool finished(const jobs::Job& job, Chunk chunk) = 0;
+  virtual bool finished(const jobs::NativeJob& job, Chunk chunk) = 0;
   // A packet of the server. True: it ends here.
-  virtual bool heard(const jobs::Job& job, const Header& header) = 0;
+  virtual bool heard(const jobs::NativeJob& job, const Header& header) = 0;
   // Slots that are not free although what they held is finished.
   [[nodiscard]] virtual std::uint32_t held() const noexcept { return 0; }
 };
@@ -51,7 +51,7 @@ class GapRepair {
   // Something of the chunk reached the server.
   void at_server(JobId job, Chunk chunk);
   // Its result goes to the workers. The earlier chunks that are to be flushed now.
-  [[nodiscard]] std::vector<Chunk> finished(const jobs::Job& job, Chunk chunk, TimeNs now);
+  [[nodiscard]] std::vector<Chunk> finished(const jobs::NativeJob& job, Chunk chunk, TimeNs now);
 
  private:
   // A run is far too short for numbers to wrap.
@@ -66,6 +66,6 @@ class GapRepair {
 };
 
 // The FLUSH of the chunk as the job's server 0 would send it.
-void write_flush(Packet& packet, const jobs::Job& job, Chunk chunk);
+void write_flush(Packet& packet, const jobs::NativeJob& job, Chunk chunk);
 
 }  // namespace tally::experiment

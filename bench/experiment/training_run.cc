@@ -84,7 +84,7 @@ class Run {
 
   void make_servers() {
     for (std::size_t first = 0; first < plans_.size(); first += setting_.jobs_of_server) {
-      std::vector<const jobs::Job*> jobs;
+      std::vector<const jobs::NativeJob*> jobs;
       for (std::size_t job = first; job < first + setting_.jobs_of_server && job < plans_.size(); ++job)
         jobs.push_back(&box_.row(job));
       if (jobs.front()->server != ServerKind::kExternal) return;

@@ -80,7 +80,7 @@ class CoresRig {
   void check() const;
 
   CoresOptions options_;
-  jobs::Job job_;
+  jobs::NativeJob job_;
   std::vector<std::unique_ptr<Traffic>> traffic_;  // of the chunks that each core owns
   std::uint32_t descriptors_;                      // of each queue
   dpdk::Pools pools_{};                            // until the data plane has them
@@ -99,7 +99,7 @@ class CoresRig {
 // Raw add on so many lcores at once, over entries and frames of their own.
 class RawAddOnCores {
  public:
-  RawAddOnCores(unsigned cores, const jobs::Job& job);
+  RawAddOnCores(unsigned cores, const jobs::NativeJob& job);
   Round round();
 
  private:
@@ -115,8 +115,8 @@ std::uint32_t descriptors_for(std::uint32_t frame_bytes) {
 }
 
 // Each core has the entries of a window of kBenchWindow, so that its share of the work is the same.
-jobs::Job job_of(const CoresOptions& options) {
-  jobs::Job job = make_job({.results = options.results});
+jobs::NativeJob job_of(const CoresOptions& options) {
+  jobs::NativeJob job = make_job({.results = options.results});
   job.shards = options.cores;
   job.window = kBenchWindow * options.cores;
   job.span = 2 * job.window;
@@ -193,7 +193,8 @@ CoresRig::CoresRig(const CoresOptions& options, const std::string& name, const s
       .box = job_box(), .prefix = name, .cores = options_.cores, .slot_lines = job_.slots.count};
   plane_ =
       started(io::DataPlane::create(plane, std::move(pools_), std::move(ports_), kernels::best_kernels()));
-  plane_->publish({.version = 1, .table = jobs::JobTable().with(job_.id, std::make_shared<jobs::Job>(job_))});
+  plane_->publish(
+      {.version = 1, .table = jobs::JobTable().with(job_.id, std::make_shared<jobs::NativeJob>(job_))});
   const bool paced = options_.handed_over != CoresOptions::HandedOver::kNone;
   for (std::uint16_t c = 0; c < options_.cores; ++c) {
     const MemoryPortOptions port{.ethdev = ethdev_,
@@ -299,7 +300,7 @@ void CoresRig::check() const {
       "another share of the frames was handed over");
 }
 
-RawAddOnCores::RawAddOnCores(unsigned cores, const jobs::Job& job) {
+RawAddOnCores::RawAddOnCores(unsigned cores, const jobs::NativeJob& job) {
   for (unsigned c = 0; c < cores; ++c)
     adds_.push_back(std::make_unique<RawAdd>(job, job_box(), kernels::best_kernels()));
 }

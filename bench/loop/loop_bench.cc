@@ -55,13 +55,13 @@ class Bench {
       : directory_(std::move(directory)), wish_(wish), elements_(elements) {}
 
   void add_raw(std::uint8_t world) {
-    const jobs::Job job = make_job({.world = world, .elements = elements_});
+    const jobs::NativeJob job = make_job({.world = world, .elements = elements_});
     raw_.push_back(std::make_unique<RawAdd>(job, job_box(), kernels::best_kernels()));
     add({"raw_add", world}, "raw add", [raw = raw_.back().get()] { return undisturbed(*raw); });
   }
   void add_pipeline() {
     if (!wished("pipeline")) return;
-    const jobs::Job job = make_job({.world = kMembers, .elements = elements_});
+    const jobs::NativeJob job = make_job({.world = kMembers, .elements = elements_});
     pipeline_ =
         std::make_unique<PipelineAlone<pipeline::Fused>>(job, job_box(), kernels::best_kernels(), true);
     add({"pipeline", kMembers}, "pipeline alone", [this] { return undisturbed(*pipeline_); });

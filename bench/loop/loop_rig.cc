@@ -63,7 +63,7 @@ LoopRig::LoopRig(const RigOptions& options, const std::string& name, const std::
     plane_ =
         started(io::DataPlane::create(plane, std::move(pools_), std::move(ports_), kernels::best_kernels()));
     plane_->publish(
-        {.version = 1, .table = jobs::JobTable().with(job_.id, std::make_shared<jobs::Job>(job_))});
+        {.version = 1, .table = jobs::JobTable().with(job_.id, std::make_shared<jobs::NativeJob>(job_))});
   }
   if (options_.runs == RigOptions::Runs::kScalarServer ||
       options_.runs == RigOptions::Runs::kVectorisedServer) {

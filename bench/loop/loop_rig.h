@@ -68,7 +68,7 @@ class LoopRig {
   void check_plane() const;
 
   RigOptions options_;
-  jobs::Job job_;
+  jobs::NativeJob job_;
   Traffic traffic_;
   dpdk::Pools pools_{};  // until the data plane has them
   std::vector<io::BoxPort> ports_;

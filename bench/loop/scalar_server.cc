@@ -80,7 +80,7 @@ std::byte* frame_of(const rte_mbuf* m) noexcept { return rte_pktmbuf_mtod(m, std
 
 }  // namespace
 
-ScalarServer::ScalarServer(const jobs::Job& job, const jobs::Box& box, std::uint16_t ethdev,
+ScalarServer::ScalarServer(const jobs::NativeJob& job, const jobs::Box& box, std::uint16_t ethdev,
                            rte_mempool* frames, Loops loops)
     : job_(job),
       box_(box),

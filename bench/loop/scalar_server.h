@@ -30,7 +30,7 @@ class ScalarServer {
   };
 
   // ethdev: started, queue 0. frames: for copies.
-  ScalarServer(const jobs::Job& job, const jobs::Box& box, std::uint16_t ethdev, rte_mempool* frames,
+  ScalarServer(const jobs::NativeJob& job, const jobs::Box& box, std::uint16_t ethdev, rte_mempool* frames,
                Loops loops);
 
   // One burst.
@@ -49,7 +49,7 @@ class ScalarServer {
   [[nodiscard]] bool parse(const rte_mbuf* m, Header& header) const noexcept;
   void send_copies(rte_mbuf* m, const Header& header, Slot& slot, std::uint32_t* sums) noexcept;
 
-  jobs::Job job_;
+  jobs::NativeJob job_;
   jobs::Box box_;
   std::uint16_t ethdev_;
   rte_mempool* frames_;

@@ -6,7 +6,7 @@
 namespace tally::bench {
 namespace {
 
-Contributor contributor_of(const jobs::Job& job, std::uint16_t rank) noexcept {
+Contributor contributor_of(const jobs::NativeJob& job, std::uint16_t rank) noexcept {
   return {.job = job.id,
           .rank = Rank{rank},
           .epoch = job.epoch,
@@ -46,7 +46,7 @@ void ContributionHeader::write(std::span<std::byte> datagram, Chunk chunk, kerne
   engine::seal(h, datagram.size() - kHeaderBytes, datagram, kernels);
 }
 
-MemberFrames::MemberFrames(const jobs::Job& job, std::uint16_t rank, const jobs::Box& box) noexcept
+MemberFrames::MemberFrames(const jobs::NativeJob& job, std::uint16_t rank, const jobs::Box& box) noexcept
     : header_(contributor_of(job, rank)) {
   const jobs::Binding& from = job.ranks[rank].binding;
   const auto udp_bytes = static_cast<std::uint16_t>(sizeof(UdpHeader) + kHeaderBytes + 4U * job.elements);
@@ -76,7 +76,7 @@ void write_sums(std::byte* datagram, kernels::Sums values) noexcept {
   std::memcpy(datagram, &h, sizeof h);
 }
 
-kernels::Sums plain_sums(const jobs::Job& job, const Header& header) noexcept {
+kernels::Sums plain_sums(const jobs::NativeJob& job, const Header& header) noexcept {
   kernels::Sums plain{.sum1 = header.sum1.host(), .sum2 = header.sum2.host()};
   if (header.type == PacketType::kResult) plain.sum1 -= keyed(job.key_sum, header.chunk_id());
   if (header.type == PacketType::kContribute)

@@ -32,8 +32,8 @@ struct JobShape {
   return {.mac = {2, 0, 0, 0, 0, 1}, .ipv4 = {10, 0, 0, 254}, .ipv6 = {}};
 }
 
-[[nodiscard]] inline jobs::Job make_job(const JobShape& shape) {
-  jobs::Job job;
+[[nodiscard]] inline jobs::NativeJob make_job(const JobShape& shape) {
+  jobs::NativeJob job;
   job.id = JobId{shape.id};
   job.epoch = Epoch{1};
   job.generation = Generation{0x5eecU + shape.id};
@@ -93,7 +93,7 @@ class MemberFrames {
  public:
   static constexpr std::size_t kHeaders = 98;  // Ethernet, IPv4, UDP, ours
 
-  MemberFrames(const jobs::Job& job, std::uint16_t rank, const jobs::Box& box) noexcept;
+  MemberFrames(const jobs::NativeJob& job, std::uint16_t rank, const jobs::Box& box) noexcept;
   void write(std::span<std::byte, kHeaders> out, Chunk chunk, kernels::Sums values,
              const kernels::Kernels& kernels) const noexcept;
 
@@ -123,6 +123,6 @@ void write_values(std::byte* values, std::size_t elements, const ValueOf& value_
 void write_sums(std::byte* datagram, kernels::Sums values) noexcept;
 // The plain sums of the values behind this header of `job`: of what was sent, of the RESULT that replaced it,
 // or as write_sums() left them.
-[[nodiscard]] kernels::Sums plain_sums(const jobs::Job& job, const Header& header) noexcept;
+[[nodiscard]] kernels::Sums plain_sums(const jobs::NativeJob& job, const Header& header) noexcept;
 
 }  // namespace tally::bench

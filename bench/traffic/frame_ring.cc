@@ -14,7 +14,7 @@ constexpr std::size_t kRingBytes = std::size_t{4} << 20;
 
 }  // namespace
 
-FrameRing::FrameRing(const jobs::Job& job, const jobs::Box& box, const kernels::Kernels& kernels)
+FrameRing::FrameRing(const jobs::NativeJob& job, const jobs::Box& box, const kernels::Kernels& kernels)
     : kernels_(kernels),
       box_(box),
       frame_bytes_(static_cast<std::uint32_t>(kValuesOffset + 4 * job.elements)),
@@ -43,7 +43,7 @@ FrameRing::FrameRing(const jobs::Job& job, const jobs::Box& box, const kernels::
   }
 }
 
-void FrameRing::refill(const jobs::Job& job) {
+void FrameRing::refill(const jobs::NativeJob& job) {
   std::vector<MemberFrames> members;
   for (std::uint16_t rank = 0; rank < job.world; ++rank) members.emplace_back(job, rank, box_);
   for (std::size_t i = 0; i < sources_.size(); ++i) {

@@ -18,11 +18,11 @@ namespace tally::bench {
 class FrameRing {
  public:
   // chunks x world frames of job.elements elements; at least 4 MiB of them.
-  FrameRing(const jobs::Job& job, const jobs::Box& box, const kernels::Kernels& kernels);
+  FrameRing(const jobs::NativeJob& job, const jobs::Box& box, const kernels::Kernels& kernels);
 
   // Writes fresh headers (98 bytes a frame, as the port's receive would) for `chunks()` new chunks under the
   // job's present epoch. Payloads stay; a frame that carried a result last time carries it as values now.
-  void refill(const jobs::Job& job);
+  void refill(const jobs::NativeJob& job);
 
   [[nodiscard]] std::size_t size() const noexcept { return order_.size(); }
   [[nodiscard]] std::size_t chunks() const noexcept { return chunks_; }

@@ -20,7 +20,7 @@ Header header_at(const std::byte* datagram) noexcept {
 
 }  // namespace
 
-Traffic::Traffic(const jobs::Job& job, const jobs::Box& box, const kernels::Kernels& kernels,
+Traffic::Traffic(const jobs::NativeJob& job, const jobs::Box& box, const kernels::Kernels& kernels,
                  std::size_t ports, bool lossy, ChunkShard shard)
     : job_(job),
       kernels_(kernels),

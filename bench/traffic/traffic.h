@@ -31,8 +31,8 @@ class Traffic {
 
   // ports: rank r sends to and receives from port r mod ports. lossy: results may get lost on their way back.
   // shard: of bits 1 and more, `ports` are queues that frames arrive by, and all results leave by queue 0.
-  Traffic(const jobs::Job& job, const jobs::Box& box, const kernels::Kernels& kernels, std::size_t ports,
-          bool lossy = false, ChunkShard shard = {});
+  Traffic(const jobs::NativeJob& job, const jobs::Box& box, const kernels::Kernels& kernels,
+          std::size_t ports, bool lossy = false, ChunkShard shard = {});
 
   // All rings together hold so many frames. Before any other call; not needed if they are well below
   // kUnderWay chunks.
@@ -89,7 +89,7 @@ class Traffic {
     if (wrong_ == nullptr) wrong_ = what;
   }
 
-  jobs::Job job_;
+  jobs::NativeJob job_;
   const kernels::Kernels& kernels_;
   bool lossy_;
   ChunkShard shard_;

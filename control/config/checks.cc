@@ -4,6 +4,8 @@
 
 #include "config/config_schema.h"
 #include "config/units.h"
+#include "jobs/layout.h"
+#include "tally/mix64.h"
 #include "tally/mtu.h"
 
 namespace tally::config {
@@ -60,28 +62,10 @@ void lower_default_elements(Checking& c) {
   const bool known = !c.config.ports.empty() && most != 0;
   auto& shared = c.config.dataplane.shared.elements;
   if (known && !c.places.written("dataplane.shared.elements")) shared = std::min(shared, most);
-  for (std::size_t i = 0; i < c.config.jobs.size(); ++i) {
-    JobSection& job = c.config.jobs[i];
+  for (const auto& [i, job] : jobs_of<NativeConfig>(c.config)) {
     if (c.places.written(path_of("jobs", i, "elements"))) continue;
-    if (known) job.elements = std::min(job.elements, most);
-    if (shares_slots(job.discipline)) job.elements = std::min(job.elements, shared);
-  }
-}
-
-// A session has as many workers as members. A number that is written is compared with theirs.
-void complete_workers(Checking& c) {
-  for (std::size_t i = 0; i < c.config.jobs.size(); ++i) {
-    JobSection& job = c.config.jobs[i];
-    if (is_session(job) && !c.places.written(path_of("jobs", i, "workers")))
-      job.workers = static_cast<std::uint16_t>(job.members.size());
-  }
-}
-
-void complete_servers(Checking& c) {
-  for (std::size_t i = 0; i < c.config.jobs.size(); ++i) {
-    JobSection& job = c.config.jobs[i];
-    if (shares_slots(job.discipline) && !c.places.written(path_of("jobs", i, "server")))
-      job.server = ServerKind::kEmbedded;
+    if (known) job->elements = std::min(job->elements, most);
+    if (shares_slots(job->discipline)) job->elements = std::min(job->elements, shared);
   }
 }
 
@@ -91,23 +75,13 @@ std::string path_of(const char* list, std::size_t index, const char* key) {
   return std::string(list) + "[" + std::to_string(index) + "]." + key;
 }
 
-void report_faults(Checking& c, std::size_t job, std::vector<members::JobFault> faults) {
-  const auto path = [&](const std::string& key) { return path_of("jobs", job, key.c_str()); };
-  const auto sound = [&](const std::string& key) { return c.places.sound(path(key)); };
-  for (members::JobFault& fault : faults) {
-    const bool taken = !fault.taken_by.empty();
-    if (!std::ranges::all_of(fault.keys, sound) || (taken && !sound(fault.taken_by))) continue;
-    const auto written =
-        std::ranges::find_if(fault.keys, [&](const std::string& key) { return c.places.written(path(key)); });
-    const std::string at = path(written == fault.keys.end() ? fault.keys.front() : *written);
-    if (taken)
-      fault.what += ": line " + std::to_string(c.places.of(path(fault.taken_by)).line) + " has it already";
-    c.report.error(c.places.of(at), at, {std::move(fault.what), std::move(fault.help)});
-  }
-}
-
 std::uint64_t slot_lines_per_core(const DataplaneSection& dataplane) noexcept {
   return dataplane.slots / 64 / std::max<std::size_t>(dataplane.cores.size(), 1);
+}
+
+std::uint64_t own_lines_per_core(const DataplaneSection& dataplane) noexcept {
+  return slot_lines_per_core(dataplane) -
+         jobs::shared_lines(shared_entries_per_core(dataplane), dataplane.shared.elements);
 }
 
 std::uint32_t shared_entries_per_core(const DataplaneSection& dataplane) noexcept {
@@ -121,17 +95,41 @@ std::uint64_t server_lines_per_core(const DataplaneSection& dataplane) noexcept 
 }
 
 bool has_embedded_server(const Config& config) noexcept {
-  const auto& jobs = config.jobs;
-  const auto external = [](const JobSection& job) { return job.server == ServerKind::kExternal; };
-  return std::none_of(jobs.begin(), jobs.end(), external) ||
-         std::any_of(jobs.begin(), jobs.end(),
-                     [](const JobSection& job) { return job.server == ServerKind::kEmbedded; });
+  const auto jobs = jobs_of<NativeConfig>(config);
+  const auto has = [&](ServerKind kind) {
+    return std::ranges::any_of(jobs, [kind](const auto& job) { return job.second->server == kind; });
+  };
+  return !has(ServerKind::kExternal) || has(ServerKind::kEmbedded);
+}
+
+Mac box_mac(const Config& config) {
+  if (config.box.mac) return *config.box.mac;
+  std::uint64_t hash = 0;
+  for (const char c : config.instance) hash = mix64(hash * 257 + static_cast<unsigned char>(c) + 1);
+  Mac mac{0x02};
+  for (std::size_t i = 1; i < mac.size(); ++i) mac[i] = static_cast<std::uint8_t>(hash >> (8 * i));
+  return mac;
+}
+
+members::MembershipOptions member_options(const Config& config) {
+  return {.box_mac = box_mac(config),
+          .shards = static_cast<std::uint8_t>(config.dataplane.cores.size()),
+          .slot_lines = static_cast<std::uint32_t>(slot_lines_per_core(config.dataplane)),
+          .shared_entries = shared_entries_per_core(config.dataplane),
+          .shared_elements = config.dataplane.shared.elements};
 }
 
 void complete_defaults(Checking& c) {
   lower_default_elements(c);
-  complete_workers(c);
-  complete_servers(c);
+  for (const auto& [i, job] : jobs_of<NativeConfig>(c.config)) {
+    if (shares_slots(job->discipline) && !c.places.written(path_of("jobs", i, "server")))
+      job->server = ServerKind::kEmbedded;
+  }
+  // A number that is written is compared with that of the members.
+  for (const auto& [i, job] : jobs_of<SessionConfig>(c.config)) {
+    if (!c.places.written(path_of("jobs", i, "workers")))
+      job->workers = static_cast<std::uint16_t>(job->members.size());
+  }
 }
 
 void check_config(Checking& c) {
@@ -139,7 +137,7 @@ void check_config(Checking& c) {
   check_memory(c);
   check_ports(c);
   check_jobs(c);
-  check_dialects(c);
+  check_sessions(c);
   check_sharing(c);
   check_slots(c);
   check_profile(c);
@@ -180,7 +178,7 @@ const Schema<Config>& config_schema() {
         return key;
       }(),
       section_key("log", &Config::log, log_schema()),
-      list_key("jobs", &Config::jobs, job_schema()),
+      list_key("jobs", &Config::jobs, job_schema(), read_job),
       refused_key<Config>("control", "tallyd has no socket for tallyctl, no HTTP and no job table on disk"),
       refused_key<Config>("admit", "only jobs that are declared are admitted"),
   };

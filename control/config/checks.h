@@ -24,24 +24,30 @@ void check_config(Checking& checking);
 void check_ports(Checking& checking);                     // ports_section.cc
 void check_impair(Checking& checking, std::size_t port);  // impair_section.cc, of one port
 void check_jobs(Checking& checking);                      // jobs_section.cc
-void check_dialects(Checking& checking);                  // jobs_section.cc
 void check_sessions(Checking& checking);                  // sessions_section.cc
 void check_sharing(Checking& checking);                   // slots_section.cc
 void check_slots(Checking& checking);                     // slots_section.cc
 void check_profile(Checking& checking);                   // dataplane_section.cc
 
-// Each at its first key that is in the file, if all its keys are sound.
-void report_faults(Checking& checking, std::size_t job, std::vector<members::JobFault> faults);
-
 // The largest IP packet of a session's clients, of `payload` bytes of values.
 [[nodiscard]] std::uint32_t session_packet_bytes(std::uint32_t payload) noexcept;
 // Slot memory of each data core in lines of 64 bytes; the shared slots are part of it.
 [[nodiscard]] std::uint64_t slot_lines_per_core(const DataplaneSection& dataplane) noexcept;
+// What those leave to pools, ledgers and sessions; at least 0 in a configuration without errors.
+[[nodiscard]] std::uint64_t own_lines_per_core(const DataplaneSection& dataplane) noexcept;
 [[nodiscard]] std::uint32_t shared_entries_per_core(const DataplaneSection& dataplane) noexcept;
 // Memory of the embedded server on each data core in lines, wherever there are shared slots.
 [[nodiscard]] std::uint64_t server_lines_per_core(const DataplaneSection& dataplane) noexcept;
 // Some job is summed there. The server is the default, so also while what a job says is not clear.
 [[nodiscard]] bool has_embedded_server(const Config& config) noexcept;
+
+// box.mac, or the one made of the instance name: 02 and 40 bits of its hash.
+[[nodiscard]] Mac box_mac(const Config& config);
+[[nodiscard]] members::MembershipOptions member_options(const Config& config);
+
+// Why a box does not serve a job that shares slots.
+inline constexpr const char* kNoSharedSlots = "the box has no shared slots";
+[[nodiscard]] std::string larger_than_shared(const NativeConfig& job, const SharedSection& shared);
 
 // jobs[2].window
 [[nodiscard]] std::string path_of(const char* list, std::size_t index, const char* key);

@@ -2,18 +2,19 @@
 // The configuration of tallyd as plain data. The initialisers are the defaults: the reference, --dump-config
 // and the checks read them here. Ranges and meaning: the *_section.cc.
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "config/cidr.h"
 #include "device/port_device.h"
 #include "members/job_config.h"
-#include "tally/discipline.h"
 #include "tally/net.h"
 #include "tally/time.h"
-#include "tally/wire.h"
 
 namespace tally::config {
 
@@ -104,37 +105,11 @@ struct LogSection {
   bool operator==(const LogSection&) const = default;
 };
 
-enum class Dialect : std::uint8_t { kNative, kSwitchml };
-
-struct JobSection {
-  std::string name{};
-  std::string token_file{};  // absolute; empty: none
-  std::string token{};       // what it holds; never printed
-  std::uint16_t workers = 1;
-  Discipline discipline = Discipline::kPool;
-  Decay decay = Decay::kSilence;  // discipline preemptive
-  std::uint16_t elements = 352;
-  std::uint32_t window = 256;
-  ResultsMode results = ResultsMode::kUnicast;
-  std::uint8_t priority = 100;
-  members::Quota quota{};
-  std::optional<members::StragglerPolicy> stragglers{};  // empty: off
-  ServerKind server = ServerKind::kNone;                 // its default follows from the discipline
-  std::uint8_t servers = 1;                              // with kExternal: how many
-  TimeNs lease = 10 * kSecond;
-  Dialect dialect = Dialect::kNative;
-  // Of a session, which has nothing of the rest but its name.
-  std::uint32_t payload = switchml::kMaxPayload;
-  std::uint32_t slots = 2048;
-  jobs::TsiRule tsi = jobs::TsiRule::kPacket;
-  std::uint32_t run = 0;  // of its clients; another one begins the session anew
-  std::vector<members::ConfiguredMember> members{};
-  bool operator==(const JobSection&) const = default;
-};
-
-[[nodiscard]] inline bool is_session(const JobSection& job) noexcept {
-  return job.dialect == Dialect::kSwitchml;
-}
+// A job is what membership takes, of one dialect or another.
+using members::CommonConfig;
+using members::JobConfig;
+using members::NativeConfig;
+using members::SessionConfig;
 
 struct Config {
   std::string instance = "tally";
@@ -142,8 +117,18 @@ struct Config {
   BoxSection box{};
   std::vector<PortSection> ports{};
   LogSection log{};
-  std::vector<JobSection> jobs{};
+  std::vector<JobConfig> jobs{};
   bool operator==(const Config&) const = default;
 };
+
+// The jobs of one dialect, each with its place in `jobs:`. config: const or not.
+template <class Dialect, class AnyConfig>
+auto jobs_of(AnyConfig& config) {
+  std::vector<std::pair<std::size_t, decltype(std::get_if<Dialect>(&config.jobs[0]))>> all;
+  for (std::size_t i = 0; i < config.jobs.size(); ++i) {
+    if (auto* const job = std::get_if<Dialect>(&config.jobs[i]); job != nullptr) all.emplace_back(i, job);
+  }
+  return all;
+}
 
 }  // namespace tally::config

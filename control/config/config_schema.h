@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -25,7 +26,6 @@ struct SchemaKey {
   // Paths of what is not the same in both; empty: nothing can differ.
   std::function<void(const S&, const S&, const std::string& path, std::vector<std::string>& out)> compare =
       {};
-  std::function<bool(const S&)> needless = {};  // what was read makes a required key so; empty: nothing does
 };
 
 template <class S>
@@ -58,8 +58,7 @@ void read_section(const YamlNode& node, const std::string& path, const Schema<S>
     }
   }
   for (const auto& key : schema) {
-    if (!key.required || (key.needless && key.needless(out))) continue;
-    if (!has_key(node, key.name)) report_missing(node, path, key.name, reading);
+    if (key.required && !has_key(node, key.name)) report_missing(node, path, key.name, reading);
   }
 }
 
@@ -149,9 +148,12 @@ SchemaKey<S> section_key(std::string name, T S::*member, const Schema<T>& schema
   return key;
 }
 
-// A list of sections.
+// A list of sections. read_item: how one is read, if it takes more than its schema.
+template <class T>
+using ReadItem = void (*)(const YamlNode&, const std::string& path, const Schema<T>&, T&, Reading&);
 template <class S, class T>
-SchemaKey<S> list_key(std::string name, std::vector<T> S::*member, const Schema<T>& schema) {
+SchemaKey<S> list_key(std::string name, std::vector<T> S::*member, const Schema<T>& schema,
+                      ReadItem<T> read_item = read_section<T>) {
   SchemaKey<S> key{std::move(name)};
   key.describe = [name = key.name, &schema](const std::string& prefix, std::vector<ReferenceRow>& rows) {
     describe_section(schema, member_path(prefix, name) + "[]", rows);
@@ -171,17 +173,64 @@ SchemaKey<S> list_key(std::string name, std::vector<T> S::*member, const Schema<
     for (std::size_t i = 0; i < (a.*member).size(); ++i)
       compare_sections(schema, (a.*member)[i], (b.*member)[i], path + "[" + std::to_string(i) + "]", out);
   };
-  key.read = [member, &schema](const YamlNode& node, const std::string& path, S& out, Reading& reading) {
+  key.read = [member, &schema, read_item](const YamlNode& node, const std::string& path, S& out,
+                                          Reading& reading) {
     reading.places.put(path, node.at);
     if (!expect_list(node, path, reading)) return;
     for (std::size_t i = 0; i < node.items.size(); ++i) {
       const std::string item = path + "[" + std::to_string(i) + "]";
       reading.places.put(item, node.items[i].at);
       (out.*member).emplace_back();
-      read_section(node.items[i], item, schema, (out.*member).back(), reading);
+      read_item(node.items[i], item, schema, (out.*member).back(), reading);
     }
   };
   return key;
+}
+
+// What `dialect:` says.
+template <class Dialect>
+inline constexpr const char* kDialectWord = "";
+template <>
+inline constexpr const char* kDialectWord<NativeConfig> = "native";
+template <>
+inline constexpr const char* kDialectWord<SessionConfig> = "switchml";
+
+template <class Dialect, class Job>
+auto* part_of(Job& job) noexcept {  // nullptr: the job is of another
+  if constexpr (std::is_same_v<Dialect, CommonConfig>)
+    return &members::common_of(job);
+  else
+    return std::get_if<Dialect>(&job);
+}
+
+// Reported where the key stands, unless it is not clear what the job speaks.
+void report_other_dialect(const YamlNode& node, const std::string& path, const std::string& key,
+                          const std::string& dialect, const std::string& why, Reading& reading);
+
+// A key of one dialect, or of all (CommonConfig), in the table of jobs. why: it has no meaning in another
+// one.
+template <class Dialect>
+SchemaKey<JobConfig> job_key(SchemaKey<Dialect> key, const std::string& why = {}) {
+  SchemaKey<JobConfig> out{key.name, key.required};
+  out.describe = std::move(key.describe);
+  out.dump = [dump = std::move(key.dump)](const JobConfig& job, const std::string& indent,
+                                          std::string& text) {
+    if (const auto* part = part_of<Dialect>(job); part != nullptr) dump(*part, indent, text);
+  };
+  out.compare = [compare = std::move(key.compare)](const JobConfig& a, const JobConfig& b,
+                                                   const std::string& path, std::vector<std::string>& paths) {
+    const auto* one = part_of<Dialect>(a);
+    const auto* other = part_of<Dialect>(b);
+    if (one != nullptr && other != nullptr) compare(*one, *other, path, paths);
+  };
+  out.read = [read = std::move(key.read), name = key.name, why](const YamlNode& node, const std::string& path,
+                                                                JobConfig& job, Reading& reading) {
+    if (auto* const part = part_of<Dialect>(job); part != nullptr) return read(node, path, *part, reading);
+    Dialect unused;  // its value may be wrong too
+    read(node, path, unused, reading);
+    report_other_dialect(node, path, name, kDialectWord<Dialect>, why, reading);
+  };
+  return out;
 }
 
 // The tables of keys, one file each: dataplane_section.cc, checks.cc, ports_section.cc, impair_section.cc,
@@ -197,8 +246,11 @@ inline constexpr std::uint16_t kMinMtu = 576;  // RFC 791: every host takes it
 [[nodiscard]] const Schema<BoxSection>& box_schema();
 [[nodiscard]] const Schema<PortSection>& port_schema();
 [[nodiscard]] const Schema<ImpairSection>& impair_schema();
-[[nodiscard]] const Schema<JobSection>& job_schema();
-// dialect, and what a job of the dialect switchml has.
-[[nodiscard]] std::vector<SchemaKey<JobSection>> session_keys();
+[[nodiscard]] const Schema<JobConfig>& job_schema();
+// Of a job, which is to be of the dialect that it says.
+void read_job(const YamlNode& node, const std::string& path, const Schema<JobConfig>& schema, JobConfig& job,
+              Reading& reading);
+// What a job of the dialect switchml has.
+[[nodiscard]] Schema<JobConfig> session_keys();
 
 }  // namespace tally::config

@@ -194,10 +194,10 @@ void check_native(Checking& c, const pipeline::Profile& profile) {
   const DataplaneSection& d = c.config.dataplane;
   std::uint64_t entries = 0;  // on one core
   std::uint32_t elements = 0;
-  for (const auto& job : c.config.jobs) {
-    if (is_session(job) || shares_slots(job.discipline)) continue;
-    entries += jobs::pool_entries(job.window, static_cast<std::uint32_t>(d.cores.size()));
-    elements = std::max<std::uint32_t>(elements, job.elements);
+  for (const auto& [i, job] : jobs_of<NativeConfig>(c.config)) {
+    if (shares_slots(job->discipline)) continue;
+    entries += jobs::pool_entries(job->window, static_cast<std::uint32_t>(d.cores.size()));
+    elements = std::max<std::uint32_t>(elements, job->elements);
   }
   if (const std::uint32_t shared = shared_entries_per_core(d); shared != 0) {
     entries += shared;
@@ -215,11 +215,11 @@ void check_sessions(Checking& c, jobs::TsiRule tsi, const pipeline::Profile& pro
   std::uint64_t entries = 0;
   std::uint32_t payload = 0;
   std::size_t members = 0;
-  for (const auto& job : c.config.jobs) {
-    if (!is_session(job) || job.tsi != tsi) continue;
-    entries += 2 * std::uint64_t{job.slots};
-    payload = std::max<std::uint32_t>(payload, job.payload);
-    members = std::max(members, job.members.size());
+  for (const auto& [i, job] : jobs_of<SessionConfig>(c.config)) {
+    if (job->tsi != tsi) continue;
+    entries += 2 * std::uint64_t{job->slots};
+    payload = std::max<std::uint32_t>(payload, job->payload);
+    members = std::max(members, job->members.size());
   }
   if (entries == 0) return;
   const pipeline::FitReport report = pipeline::fit(

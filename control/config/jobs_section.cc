@@ -6,7 +6,6 @@
 
 #include "config/checks.h"
 #include "config/config_schema.h"
-#include "config/dialects.h"
 #include "config/units.h"
 #include "members/job_config.h"
 #include "tally/ids.h"
@@ -116,131 +115,159 @@ ValueType<std::optional<members::StragglerPolicy>> stragglers() {
 
 const Schema<members::Quota>& quota_schema() {
   static const Schema<members::Quota> schema{
-      value_key(
-          "reserved", &members::Quota::reserved_ppm, percentage(),
-          "Share of the shared slots that is guaranteed, of the slots of every data core. The jobs' shares "
-          "add up to 100% at most."),
-      value_key(
-          "weight", &members::Quota::weight, whole_number_in<std::uint32_t>(1, members::kMaxWeight),
-          "Weight in the division of the shared slots among the jobs that want more. What a job leaves, "
-          "the others take."),
-      value_key(
-          "cap", &members::Quota::cap_ppm, percentage(),
-          "Share of the shared slots never to be exceeded, of the slots of every data core; at least one "
-          "slot on each."),
+      value_key("reserved", &members::Quota::reserved_ppm, percentage(),
+                "Share of the shared slots that is guaranteed, of the slots of every data core. The jobs' "
+                "shares add up to 100% at most."),
+      value_key("weight", &members::Quota::weight, whole_number_in<std::uint32_t>(1, members::kMaxWeight),
+                "Weight in the division of the shared slots among the jobs that want more. What a job "
+                "leaves, the others take."),
+      value_key("cap", &members::Quota::cap_ppm, percentage(),
+                "Share of the shared slots never to be exceeded, of the slots of every data core; at least "
+                "one slot on each."),
   };
   return schema;
 }
 
-// Dumped for the one discipline that takes it, so that the dump of any job can be read again.
-SchemaKey<JobSection> decay_key() {
-  SchemaKey<JobSection> key = value_key(
-      "decay", &JobSection::decay, one_of(kDecays),
-      "Only with discipline preemptive: what lowers the priority of a slot that is held. silence: halved for "
-      "each time-out in which nothing came for it; denial: halved whenever it denies another; none: "
-      "nothing.");
-  key.dump = [dump = key.dump](const JobSection& job, const std::string& indent, std::string& out) {
-    if (job.discipline == Discipline::kPreemptive) dump(job, indent, out);
+// Dumped for the jobs that take it only, so that the dump of any job can be read again.
+SchemaKey<NativeConfig> dumped_if(bool (*taken)(const NativeConfig&), SchemaKey<NativeConfig> key) {
+  key.dump = [taken, dump = key.dump](const NativeConfig& job, const std::string& indent, std::string& out) {
+    if (taken(job)) dump(job, indent, out);
   };
   return key;
 }
 
-// Dumped for external servers only, for the same reason.
-SchemaKey<JobSection> servers_key() {
-  SchemaKey<JobSection> key =
-      value_key("servers", &JobSection::servers, whole_number_in<std::uint8_t>(1, kMaxServers),
-                "Only with server: external: how many servers the job has. Server i sums the chunks whose "
-                "number leaves the remainder i.");
-  key.dump = [dump = key.dump](const JobSection& job, const std::string& indent, std::string& out) {
-    if (job.server == ServerKind::kExternal) dump(job, indent, out);
+// Words by the index of what JobConfig may hold. read_job() reads it before all other keys.
+ValueType<std::size_t> dialect_type() {
+  return one_of_words({kDialectWord<NativeConfig>, kDialectWord<SessionConfig>});
+}
+
+SchemaKey<JobConfig> dialect_key() {
+  SchemaKey<JobConfig> key{"dialect"};
+  key.describe = [](const std::string& prefix, std::vector<ReferenceRow>& rows) {
+    rows.push_back({member_path(prefix, "dialect"), dialect_type().form, kDialectWord<NativeConfig>,
+                    "The packets the workers speak. native: docs/protocol.md. switchml: those of SwitchML's "
+                    "clients (docs/switchml.md); such a job is a session, which has the keys name, payload, "
+                    "slots, tsi, run and members, and runs from its declaration. box.ipv4 is needed."});
   };
+  key.dump = [](const JobConfig& job, const std::string& indent, std::string& out) {
+    out += indent + "dialect: " + dialect_type().print(job.index()) + "\n";
+  };
+  key.read = [](const YamlNode&, const std::string&, JobConfig&, Reading&) {};
   return key;
 }
 
-// A session has as many as members, and need not say so.
-SchemaKey<JobSection> workers_key() {
-  SchemaKey<JobSection> key =
-      value_key("workers", &JobSection::workers, whole_number_in<std::uint16_t>(1, kMaxRanks),
-                "How many ranks the job has; it starts when all have joined.",
-                "(required; of a session as many as members)");
-  key.required = true;
-  key.needless = [](const JobSection& job) { return is_session(job) || !job.members.empty(); };
-  return key;
-}
-
-Schema<JobSection> native_keys() {
+Schema<JobConfig> native_keys() {
+  using Job = NativeConfig;
+  const char* const no_slots_shared = "a session has slots of its own";
+  const char* const no_server = "every contribution of a session finds its slot";
   return {
-      required_key("name", &JobSection::name, name_up_to(kMaxNameBytes),
-                   "What the workers call it (TALLY_JOB)."),
-      value_key(
-          "token_file", &JobSection::token_file, token_path(),
-          "Holds the secret that a worker must show, at most 64 bytes; a line end behind it does not count. "
-          "Relative to this file. none: whoever reaches the box may join."),
-      workers_key(),
-      value_key(
-          "discipline", &JobSection::discipline, one_of(kDisciplines),
-          "pool: the job has slots of its own, 2 x window of them. The others share dataplane.shared.slots; "
-          "what finds no slot is summed by the server. shared: any free slot, new chunks take the place of "
-          "stuck ones; fcfs and preemptive, for comparison: a slot by hash, kept by who came first or "
-          "taken by the higher priority."),
-      decay_key(),
-      value_key(
-          "elements", &JobSection::elements, element_count(),
-          "Most values in a packet; at most what the ports' MTU carries: 352 (IPv6: 336) at 1500, 2224 at "
-          "9000, and what a shared slot holds. A default that does not fit is lowered.",
-          "352"),
-      value_key(
-          "window", &JobSection::window, window(),
-          "Most chunks a worker may have in flight. When slots are short, control gives the largest power "
-          "of two that fits."),
-      value_key(
-          "results", &JobSection::results, one_of(kResults),
-          "unicast: a copy for each worker; multicast: one frame per port, which the workers' network must "
-          "deliver."),
-      value_key("priority", &JobSection::priority, whole_number_in<std::uint8_t>(0, members::kMaxPriority),
-                "The highest priority its packets may carry. Its class, 0 to 3, is priority / 64: a higher "
-                "class takes shared slots from a lower one. A job that does not fit takes slot memory from "
-                "pools of lower priority."),
-      section_key("quota", &JobSection::quota, quota_schema()),
-      value_key(
-          "server", &JobSection::server, one_of(kServers),
-          "Where contributions without a slot are summed. embedded: on the data core that owns the slot; "
-          "external: by programs of their own (tally-ps), which join the job as its workers do. Jobs of the "
-          "discipline pool have and need none.",
-          "(none with pool, else embedded)"),
-      servers_key(),
-      value_key("lease", &JobSection::lease, lease(),
-                "A worker silent for so long is dead, and the others are told so."),
-      value_key(
-          "stragglers", &JobSection::stragglers, stragglers(),
-          "off: every sum waits for all workers. Else a sum that was begun timeout ago and has the values of "
-          "at "
-          "least min workers is sent without the others, marked INCOMPLETE with the ranks that are in it. "
-          "Only with discipline pool. Workers that stay behind for more than 2 x window sums fail."),
+      job_key(required_key("name", &CommonConfig::name, name_up_to(kMaxNameBytes),
+                           "What the workers call it (TALLY_JOB).")),
+      job_key(value_key("token_file", &Job::token_file, token_path(),
+                        "Holds the secret that a worker must show, at most 64 bytes; a line end behind it "
+                        "does not count. Relative to this file. none: whoever reaches the box may join."),
+              "SwitchML's clients know no token: a member is known by its addresses"),
+      job_key(value_key("workers", &CommonConfig::workers, whole_number_in<std::uint16_t>(1, kMaxRanks),
+                        "How many ranks the job has; it starts when all have joined.",
+                        "(required; of a session as many as members)")),
+      job_key(
+          value_key("discipline", &Job::discipline, one_of(kDisciplines),
+                    "pool: the job has slots of its own, 2 x window of them. The others share "
+                    "dataplane.shared.slots; what finds no slot is summed by the server. shared: any free "
+                    "slot, new chunks take the place of stuck ones; fcfs and preemptive, for comparison: a "
+                    "slot by hash, kept by who came first or taken by the higher priority."),
+          no_slots_shared),
+      job_key(dumped_if([](const Job& job) { return job.discipline == Discipline::kPreemptive; },
+                        value_key("decay", &Job::decay, one_of(kDecays),
+                                  "Only with discipline preemptive: what lowers the priority of a slot that "
+                                  "is held. silence: halved for each time-out in which nothing came for it; "
+                                  "denial: halved whenever it denies another; none: nothing.")),
+              no_slots_shared),
+      job_key(
+          value_key("elements", &Job::elements, element_count(),
+                    "Most values in a packet; at most what the ports' MTU carries: 352 (IPv6: 336) at 1500, "
+                    "2224 at 9000, and what a shared slot holds. A default that does not fit is lowered.",
+                    "352"),
+          "payload says how large its packets are"),
+      job_key(value_key("window", &Job::window, window(),
+                        "Most chunks a worker may have in flight. When slots are short, control gives the "
+                        "largest power of two that fits."),
+              "its clients choose their window; slots says how many slots they find"),
+      job_key(value_key("results", &Job::results, one_of(kResults),
+                        "unicast: a copy for each worker; multicast: one frame per port, which the workers' "
+                        "network must deliver."),
+              "each member gets a frame of its own"),
+      job_key(value_key("priority", &Job::priority, whole_number_in<std::uint8_t>(0, members::kMaxPriority),
+                        "The highest priority its packets may carry. Its class, 0 to 3, is priority / 64: a "
+                        "higher class takes shared slots from a lower one. A job that does not fit takes "
+                        "slot memory from pools of lower priority."),
+              "a session neither takes slot memory from other jobs nor gives them any"),
+      job_key(section_key("quota", &Job::quota, quota_schema()),
+              "a session has slots of its own and none of the shared ones"),
+      job_key(value_key("server", &Job::server, one_of(kServers),
+                        "Where contributions without a slot are summed. embedded: on the data core that owns "
+                        "the slot; external: by programs of their own (tally-ps), which join the job as its "
+                        "workers do. Jobs of the discipline pool have and need none.",
+                        "(none with pool, else embedded)"),
+              no_server),
+      job_key(dumped_if([](const Job& job) { return job.server == ServerKind::kExternal; },
+                        value_key("servers", &Job::servers, whole_number_in<std::uint8_t>(1, kMaxServers),
+                                  "Only with server: external: how many servers the job has. Server i sums "
+                                  "the chunks whose number leaves the remainder i.")),
+              no_server),
+      job_key(value_key("lease", &Job::lease, lease(),
+                        "A worker silent for so long is dead, and the others are told so."),
+              "SwitchML's clients send no heartbeats: a session runs while it is declared"),
+      job_key(value_key("stragglers", &Job::stragglers, stragglers(),
+                        "off: every sum waits for all workers. Else a sum that was begun timeout ago and has "
+                        "the values of at least min workers is sent without the others, marked INCOMPLETE "
+                        "with the ranks that are in it. Only with discipline pool. Workers that stay behind "
+                        "for more than 2 x window sums fail."),
+              "a sum of SwitchML is always of all members"),
+      dialect_key(),
   };
 }
 
-bool native_only(const SchemaKey<JobSection>& key) {
-  return std::any_of(kNativeKeys.begin(), kNativeKeys.end(),
-                     [&](const DialectKey& only) { return only.key == key.name; });
+const YamlNode* value_of(const YamlNode& map, const std::string& key) {
+  const auto entry = std::ranges::find(map.entries, key, &YamlEntry::key);
+  return entry == map.entries.end() ? nullptr : &entry->value;
 }
 
 }  // namespace
 
-const Schema<JobSection>& job_schema() {
-  static const Schema<JobSection> schema = [] {
-    Schema<JobSection> keys = native_keys();
-    for (auto& key : keys) {
-      if (!native_only(key)) continue;
-      // A session's dump has none of them, so that it can be read again.
-      key.dump = [dump = key.dump](const JobSection& job, const std::string& indent, std::string& out) {
-        if (!is_session(job)) dump(job, indent, out);
-      };
-    }
+const Schema<JobConfig>& job_schema() {
+  static const Schema<JobConfig> schema = [] {
+    Schema<JobConfig> keys = native_keys();
     std::ranges::move(session_keys(), std::back_inserter(keys));
     return keys;
   }();
   return schema;
+}
+
+void read_job(const YamlNode& node, const std::string& path, const Schema<JobConfig>& schema, JobConfig& job,
+              Reading& reading) {
+  if (const YamlNode* const dialect = value_of(node, "dialect"); dialect != nullptr) {
+    const std::string place = member_path(path, "dialect");
+    std::size_t index = 0;
+    reading.places.put(place, dialect->at);
+    if (!dialect_type().read(*dialect, place, index, reading)) reading.places.mark_broken(place);
+    if (index != job.index()) job = SessionConfig{};
+  }
+  read_section(node, path, schema, job, reading);
+  const YamlNode* const members = value_of(node, "members");
+  const bool counted =
+      std::holds_alternative<SessionConfig>(job) || (members != nullptr && !members->items.empty());
+  if (node.kind == YamlNode::Kind::kMap && !counted && !has_key(node, "workers"))
+    report_missing(node, path, "workers", reading);
+}
+
+void report_other_dialect(const YamlNode& node, const std::string& path, const std::string& key,
+                          const std::string& dialect, const std::string& why, Reading& reading) {
+  if (!reading.places.sound(path.substr(0, path.rfind('.')) + ".dialect")) return;
+  const bool native = dialect == kDialectWord<NativeConfig>;
+  reading.report.error(node.at, path,
+                       {key + " belongs to the dialect " + dialect + ": " + why,
+                        native ? "remove it" : "write dialect: " + dialect + ", or remove it"});
 }
 
 namespace {
@@ -251,12 +278,13 @@ void check_names(Checking& c) {
     const std::string path = path_of("jobs", i, "name");
     const Position at = c.places.of(path);
     if (!c.places.sound(path)) continue;
-    const auto [first, is_new] = seen.emplace(c.config.jobs[i].name, at.line);
+    const std::string& name = members::common_of(c.config.jobs[i]).name;
+    const auto [first, is_new] = seen.emplace(name, at.line);
     if (is_new) continue;
-    c.report.error(at, path,
-                   {"the name " + c.config.jobs[i].name + " is taken: line " + std::to_string(first->second) +
-                        " has it already",
-                    "choose another; workers find their job by its name"});
+    c.report.error(
+        at, path,
+        {"the name " + name + " is taken: line " + std::to_string(first->second) + " has it already",
+         "choose another; workers find their job by its name"});
   }
 }
 
@@ -296,10 +324,10 @@ void check_elements(Checking& c) {
   const std::string shared_path = "dataplane.shared.elements";
   if (shared.slots != 0 && shared.elements > most && c.places.sound(shared_path))
     too_large(shared_path, shared.elements);
-  for (std::size_t i = 0; i < c.config.jobs.size(); ++i) {
+  for (const auto& [i, job] : jobs_of<NativeConfig>(c.config)) {
     const std::string path = path_of("jobs", i, "elements");
-    const std::uint16_t elements = c.config.jobs[i].elements;
-    if (!c.places.sound(path) || is_session(c.config.jobs[i])) continue;
+    const std::uint16_t elements = job->elements;
+    if (!c.places.sound(path)) continue;
     const std::string size = std::to_string(elements) + " elements";
     if (elements > most) {
       too_large(path, elements);
@@ -331,48 +359,6 @@ void check_jobs(Checking& c) {
   }
   check_names(c);
   check_elements(c);
-}
-
-// What the dialect of a job asks of its other keys.
-
-namespace {
-
-void refuse(Checking& c, const std::string& path, std::string message, std::string help) {
-  c.report.error(c.places.of(path), path, {std::move(message), std::move(help)});
-}
-
-void check_native(Checking& c, std::size_t job) {
-  for (const DialectKey& only : kSessionKeys) {
-    const std::string key(only.key);
-    const std::string path = path_of("jobs", job, key.c_str());
-    if (!c.places.written(path)) continue;
-    refuse(c, path, key + " belongs to the dialect switchml: " + std::string(only.why),
-           "write dialect: switchml, or remove it");
-  }
-}
-
-void check_switchml(Checking& c, std::size_t job) {
-  for (const DialectKey& only : kNativeKeys) {
-    const std::string key(only.key);
-    const std::string path = path_of("jobs", job, key.c_str());
-    if (!c.places.written(path)) continue;
-    refuse(c, path, key + " belongs to the dialect native: " + std::string(only.why), "remove it");
-  }
-  if (!c.config.box.ipv4 && c.places.sound("box.ipv4")) {
-    refuse(c, path_of("jobs", job, "dialect"),
-           "SwitchML's clients know only IPv4, and the box has no such address",
-           "write box: {ipv4: 10.0.0.1/24}");
-  }
-}
-
-}  // namespace
-
-void check_dialects(Checking& c) {
-  for (std::size_t i = 0; i < c.config.jobs.size(); ++i) {
-    if (!c.places.sound(path_of("jobs", i, "dialect"))) continue;
-    is_session(c.config.jobs[i]) ? check_switchml(c, i) : check_native(c, i);
-  }
-  check_sessions(c);
 }
 
 }  // namespace tally::config

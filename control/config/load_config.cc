@@ -149,7 +149,7 @@ Parsed<std::string> token_in(const std::string& text, const std::string& path) {
   return token;
 }
 
-void read_token(JobSection& job, const std::string& path, const std::string& directory, Checking& c) {
+void read_token(NativeConfig& job, const std::string& path, const std::string& directory, Checking& c) {
   const Position at = c.places.of(path);
   const std::string written = job.token_file;
   const auto resolved =
@@ -176,12 +176,11 @@ void read_token(JobSection& job, const std::string& path, const std::string& dir
 }  // namespace
 
 void read_tokens(Checking& c, const std::string& directory) {
-  for (std::size_t i = 0; i < c.config.jobs.size(); ++i) {
-    JobSection& job = c.config.jobs[i];
-    const std::string path = "jobs[" + std::to_string(i) + "].token_file";
-    if (!c.places.sound(path) || is_session(job) || !c.places.sound(path_of("jobs", i, "dialect"))) continue;
-    if (!job.token_file.empty()) {
-      read_token(job, path, directory, c);
+  for (const auto& [i, job] : jobs_of<NativeConfig>(c.config)) {
+    const std::string path = path_of("jobs", i, "token_file");
+    if (!c.places.sound(path) || !c.places.sound(path_of("jobs", i, "dialect"))) continue;
+    if (!job->token_file.empty()) {
+      read_token(*job, path, directory, c);
     } else if (!c.places.written(path)) {
       c.report.warning(c.places.of(path), "jobs[" + std::to_string(i) + "]",
                        {"the job has no token: whoever reaches the box may join it",

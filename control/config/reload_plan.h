@@ -18,7 +18,7 @@ struct ReloadPlan {
     bool operator==(const Resize&) const = default;
   };
   struct Again {
-    JobSection session{};
+    SessionConfig session{};
     std::vector<std::string> keys{};  // that differ, as in `restart`
   };
 
@@ -30,7 +30,7 @@ struct ReloadPlan {
 
   std::vector<std::string> withdraw{};  // names of jobs that are gone
   std::vector<Resize> resize{};         // jobs of the discipline pool
-  std::vector<JobSection> declare{};    // jobs that are new
+  std::vector<JobConfig> declare{};     // jobs that are new
   std::vector<Again> again{};           // sessions that differ: withdrawn, then declared as they are now
   std::vector<Reset> reset{};           // sessions that differ in `run` alone
   // Keys that differ and stay as they are, by their path in `wanted`: "dataplane.slots", "jobs[1].lease".
@@ -41,12 +41,12 @@ struct ReloadPlan {
 // are, in whatever order they stand.
 [[nodiscard]] ReloadPlan plan_reload(const Config& running, const Config& wanted);
 
-// Sessions of a configuration that was read again, on the box as it runs: its addresses, its memory and its
+// Jobs of a configuration that was read again, on the box as it runs: its addresses, its memory and its
 // ports' mtu change with a restart only, whatever that configuration says of them. Pure.
 
-// Whether packets of the session would be served. The first reason why not, for a person; `where` names the
-// session. `running`: what is in force.
-[[nodiscard]] Result<void> serves(const Config& running, const JobSection& session);
+// Whether packets of the job would be served. The first reason why not, for a person; `where` names the job.
+// `running`: what is in force.
+[[nodiscard]] Result<void> serves(const Config& running, const JobConfig& job);
 
 struct Replacements {
   std::vector<ReloadPlan::Again> good{};

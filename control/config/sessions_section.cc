@@ -1,4 +1,4 @@
-// The keys of a job that its dialect decides on, and those of a session's members.
+// Sessions: jobs of the dialect switchml.
 
 #include <algorithm>
 #include <map>
@@ -7,15 +7,12 @@
 
 #include "config/checks.h"
 #include "config/config_schema.h"
-#include "config/to_members.h"
 #include "config/units.h"
 #include "tally/wire.h"
 
 namespace tally::config {
 namespace {
 
-constexpr std::array<Choice<Dialect>, 2> kDialects{
-    {{"native", Dialect::kNative}, {"switchml", Dialect::kSwitchml}}};
 constexpr std::array<Choice<jobs::TsiRule>, 2> kTsi{
     {{"packet", jobs::TsiRule::kPacket}, {"opaque", jobs::TsiRule::kOpaque}}};
 
@@ -52,41 +49,34 @@ const Schema<members::ConfiguredMember>& member_schema() {
   return schema;
 }
 
-// Dumped for sessions only, so that the dump of any job can be read again.
-SchemaKey<JobSection> of_sessions(SchemaKey<JobSection> key) {
-  key.dump = [dump = key.dump](const JobSection& job, const std::string& indent, std::string& out) {
-    if (job.dialect == Dialect::kSwitchml) dump(job, indent, out);
-  };
-  return key;
-}
-
 }  // namespace
 
-std::vector<SchemaKey<JobSection>> session_keys() {
+Schema<JobConfig> session_keys() {
   return {
-      value_key("dialect", &JobSection::dialect, one_of(kDialects),
-                "The packets the workers speak. native: docs/protocol.md. switchml: those of SwitchML's "
-                "clients (docs/switchml.md); such a job is a session, which has the keys name, payload, "
-                "slots, tsi, run and members, and runs from its declaration. box.ipv4 is needed."),
-      of_sessions(value_key("payload", &JobSection::payload, payload(),
-                            "Only with dialect: switchml, as the keys below. Bytes of values in each packet, "
-                            "as the clients are built; every port's mtu must carry 38 more.")),
-      of_sessions(value_key(
-          "slots", &JobSection::slots, whole_number_in<std::uint32_t>(1, switchml::kMaxSlots),
-          "Slots of the session, each of two sets. A client of T threads with M packets in flight each uses "
-          "indices up to 2 x M x T. Takes 2 x slots x (payload + 64 + 64 for each 16 members begun) bytes of "
-          "dataplane.slots on each data core, though one of them, job id modulo cores, does all the work.")),
-      of_sessions(value_key(
-          "tsi", &JobSection::tsi, one_of(kTsi),
-          "What makes two packets the same chunk. packet: job number and packet number, which is exact; "
-          "opaque: the set and who has contributed, as the original switch does, for clients whose packet "
-          "numbers mean nothing. At most 32 members with opaque.")),
-      of_sessions(value_key(
-          "run", &JobSection::run, whole_number_in<std::uint32_t>(0, UINT32_MAX),
-          "Any number. A reload (SIGHUP) with another one begins the session anew: for clients that are "
-          "started "
-          "again, which nothing in their packets tells. What the clients before them had begun is lost.")),
-      of_sessions(list_key("members", &JobSection::members, member_schema())),
+      job_key(value_key("payload", &SessionConfig::payload, payload(),
+                        "Only with dialect: switchml, as the keys below. Bytes of values in each packet, as "
+                        "the clients are built; every port's mtu must carry 38 more."),
+              "elements says how large a native job's packets are"),
+      job_key(
+          value_key("slots", &SessionConfig::slots, whole_number_in<std::uint32_t>(1, switchml::kMaxSlots),
+                    "Slots of the session, each of two sets. A client of T threads with M packets in flight "
+                    "each uses indices up to 2 x M x T. Takes 2 x slots x (payload + 64 + 64 for each 16 "
+                    "members begun) bytes of dataplane.slots on each data core, though one of them, job id "
+                    "modulo cores, does all the work."),
+          "window says how many slots a native job gets"),
+      job_key(value_key("tsi", &SessionConfig::tsi, one_of(kTsi),
+                        "What makes two packets the same chunk. packet: job number and packet number, which "
+                        "is exact; opaque: the set and who has contributed, as the original switch does, for "
+                        "clients whose packet numbers mean nothing. At most 32 members with opaque."),
+              "native packets have a chunk number"),
+      job_key(value_key(
+                  "run", &SessionConfig::run, whole_number_in<std::uint32_t>(0, UINT32_MAX),
+                  "Any number. A reload (SIGHUP) with another one begins the session anew: for clients that "
+                  "are started again, which nothing in their packets tells. What the clients before them "
+                  "had begun is lost."),
+              "workers that are started again join anew"),
+      job_key(list_key("members", &SessionConfig::members, member_schema()),
+              "the workers of a native job join it"),
   };
 }
 
@@ -95,7 +85,7 @@ std::vector<SchemaKey<JobSection>> session_keys() {
 namespace {
 
 struct MemberAt {
-  const JobSection& job;
+  const SessionConfig& job;
   const members::ConfiguredMember& member;
   std::string place;  // jobs[1].members[0]
 
@@ -114,10 +104,10 @@ std::string member_place(std::size_t job, std::size_t member) {
 }
 
 // The values of every member are as the schema wants them.
-bool sound_members(const Checking& c, std::size_t job) {
-  if (!c.places.sound(path_of("jobs", job, "members"))) return false;
-  for (std::size_t m = 0; m < c.config.jobs[job].members.size(); ++m) {
-    const std::string place = member_place(job, m);
+bool sound_members(const Checking& c, std::size_t index, const SessionConfig& job) {
+  if (!c.places.sound(path_of("jobs", index, "members"))) return false;
+  for (std::size_t m = 0; m < job.members.size(); ++m) {
+    const std::string place = member_place(index, m);
     for (const char* const key : {".rank", ".mac", ".ipv4", ".port"}) {
       if (!c.places.sound(place + key)) return false;
     }
@@ -126,8 +116,7 @@ bool sound_members(const Checking& c, std::size_t job) {
 }
 
 // A number that is written says the same.
-void check_workers(Checking& c, std::size_t index) {
-  const JobSection& job = c.config.jobs[index];
+void check_workers(Checking& c, std::size_t index, const SessionConfig& job) {
   const std::size_t count = job.members.size();
   const std::string workers = path_of("jobs", index, "workers");
   if (!c.places.written(workers) || !c.places.sound(workers) || job.workers == count) return;
@@ -135,6 +124,45 @@ void check_workers(Checking& c, std::size_t index) {
            "workers is " + std::to_string(job.workers) + ", and the session has " + std::to_string(count) +
                (count == 1 ? " member" : " members"),
            "leave workers out: members says how many there are");
+}
+
+void check_count(Checking& c, std::size_t index, const SessionConfig& job) {
+  const bool opaque = job.tsi == jobs::TsiRule::kOpaque;
+  const std::size_t count = job.members.size();
+  const std::size_t most = opaque ? jobs::kMaxOpaqueMembers : kMaxRanks;
+  const std::string members = path_of("jobs", index, "members");
+  if (!c.places.sound(members)) return;
+  if (count == 0)
+    error_at(c, members, "the session has no members",
+             "add one for each client: members: [{rank: 0, mac: 02:00:00:00:00:01, ipv4: 10.0.0.11}]");
+  if (count > most)
+    error_at(c, members,
+             "the session has " + std::to_string(count) + " members; at most " + std::to_string(most) +
+                 (opaque ? " can be told apart with tsi: opaque" : " work together"),
+             count <= kMaxRanks ? "write tsi: packet" : "remove the rest");
+}
+
+// Each rank once, from 0 on.
+void check_ranks(Checking& c, std::size_t index, const SessionConfig& job) {
+  const auto path_at = [&](std::size_t m) { return member_place(index, m) + ".rank"; };
+  const char* const help = "number the members from 0 on, each once";
+  for (std::size_t m = 0; m < job.members.size(); ++m) {
+    const std::uint16_t rank = job.members[m].rank;
+    const auto same = std::ranges::find(job.members, rank, &members::ConfiguredMember::rank);
+    const std::string first = path_at(static_cast<std::size_t>(same - job.members.begin()));
+    const std::string path = path_at(m);
+    if (!c.places.sound(path) || !c.places.sound(first)) continue;
+    const std::string name = "rank " + std::to_string(rank);
+    if (first != path) {
+      error_at(c, path,
+               name + " is taken: line " + std::to_string(c.places.of(first).line) + " has it already", help);
+    } else if (rank >= job.members.size()) {
+      error_at(c, path,
+               name + " of " + std::to_string(job.members.size()) + " members: their ranks are 0 to " +
+                   std::to_string(job.members.size() - 1),
+               help);
+    }
+  }
 }
 
 void check_addresses(Checking& c, const MemberAt& at) {
@@ -180,10 +208,9 @@ bool check_distinct(Checking& c, const MemberAt& at, std::map<Ipv4, std::uint32_
   return false;
 }
 
-void check_mtu(Checking& c, std::size_t index) {
+void check_mtu(Checking& c, std::size_t index, std::uint32_t payload) {
   const std::string path = path_of("jobs", index, "payload");
   if (!c.places.sound(path)) return;
-  const std::uint32_t payload = c.config.jobs[index].payload;
   const std::uint32_t wanted = session_packet_bytes(payload);
   for (std::size_t i = 0; i < c.config.ports.size(); ++i) {
     const PortSection& port = c.config.ports[i];
@@ -205,16 +232,19 @@ std::uint32_t session_packet_bytes(std::uint32_t payload) noexcept {
 
 void check_sessions(Checking& c) {
   std::map<Sender, std::string> senders;
-  for (std::size_t i = 0; i < c.config.jobs.size(); ++i) {
-    const JobSection& job = c.config.jobs[i];
-    if (!is_session(job) || !c.places.sound(path_of("jobs", i, "dialect"))) continue;
-    check_mtu(c, i);
-    report_faults(c, i, members::faults_of(member_session(job)));
-    if (c.places.sound(path_of("jobs", i, "members"))) check_workers(c, i);
-    if (!sound_members(c, i)) continue;
+  for (const auto& [i, job] : jobs_of<SessionConfig>(c.config)) {
+    const std::string dialect = path_of("jobs", i, "dialect");
+    if (!c.config.box.ipv4 && c.places.sound("box.ipv4"))
+      error_at(c, dialect, "SwitchML's clients know only IPv4, and the box has no such address",
+               "write box: {ipv4: 10.0.0.1/24}");
+    check_mtu(c, i, job->payload);
+    check_count(c, i, *job);
+    check_ranks(c, i, *job);
+    if (c.places.sound(path_of("jobs", i, "members"))) check_workers(c, i, *job);
+    if (!sound_members(c, i, *job)) continue;
     std::map<Ipv4, std::uint32_t> addresses;
-    for (std::size_t m = 0; m < job.members.size(); ++m) {
-      const MemberAt at{job, job.members[m], member_place(i, m)};
+    for (std::size_t m = 0; m < job->members.size(); ++m) {
+      const MemberAt at{*job, job->members[m], member_place(i, m)};
       check_addresses(c, at);
       if (check_distinct(c, at, addresses)) check_sender(c, at, senders);
     }

@@ -6,7 +6,6 @@
 
 #include "config/checks.h"
 #include "config/config_schema.h"
-#include "config/to_members.h"
 #include "config/units.h"
 #include "config/value_types.h"
 #include "jobs/job_table.h"
@@ -19,7 +18,7 @@ namespace tally::config {
 namespace {
 
 struct JobAt {
-  const JobSection& job;
+  const NativeConfig& job;
   std::size_t index;
 
   [[nodiscard]] std::string path(const char* key) const { return path_of("jobs", index, key); }
@@ -27,6 +26,72 @@ struct JobAt {
 
 void error_at(Checking& c, const std::string& path, Complaint complaint) {
   c.report.error(c.places.of(path), path, std::move(complaint));
+}
+
+// A rule between these keys of a job is broken: at the first of them that is in the file, if all are sound.
+void error_between(Checking& c, const JobAt& at, const std::vector<const char*>& keys, Complaint complaint) {
+  const auto sound = [&](const char* key) { return c.places.sound(at.path(key)); };
+  const auto written = [&](const char* key) { return c.places.written(at.path(key)); };
+  if (!std::ranges::all_of(keys, sound)) return;
+  const auto first = std::ranges::find_if(keys, written);
+  error_at(c, at.path(first == keys.end() ? keys.front() : *first), std::move(complaint));
+}
+
+// A pool job has nothing to divide with others.
+void check_pool(Checking& c, const JobAt& at) {
+  const auto refuse = [&](const char* key, bool given, const std::string& value, const std::string& only) {
+    if (!given) return;
+    error_between(
+        c, at, {key, "discipline"},
+        {value + ": a quota divides the shared slots, and a job of the discipline pool has slots of its own",
+         "write " + only + ", or leave the key out; window says how many slots the job gets"});
+  };
+  const members::Quota usual;
+  const members::Quota& q = at.job.quota;
+  refuse("quota.reserved", q.reserved_ppm != usual.reserved_ppm, text::percent_text(q.reserved_ppm),
+         text::percent_text(usual.reserved_ppm));
+  refuse("quota.weight", q.weight != usual.weight, std::to_string(q.weight), std::to_string(usual.weight));
+  refuse("quota.cap", q.cap_ppm != usual.cap_ppm, text::percent_text(q.cap_ppm),
+         text::percent_text(usual.cap_ppm));
+  if (at.job.server != ServerKind::kNone)
+    error_between(c, at, {"server", "discipline"},
+                  {"a job of the discipline pool has no server: none of its contributions is without a slot",
+                   "write none, or discipline: shared"});
+  const std::string workers = std::to_string(at.job.workers);
+  if (at.job.stragglers && at.job.stragglers->least > at.job.workers)
+    error_between(
+        c, at, {"stragglers.min", "workers", "discipline"},
+        {"min is " + std::to_string(at.job.stragglers->least) + ", and the job has " + workers + " workers",
+         "write at most " + workers});
+}
+
+// What a job that shares slots asks of its other keys, and of the box.
+void check_sharer(Checking& c, const JobAt& at) {
+  const members::Quota& quota = at.job.quota;
+  if (at.job.server == ServerKind::kNone)
+    error_between(c, at, {"server", "discipline"},
+                  {"a job that shares slots needs a server for what finds none",
+                   "write embedded or external, or discipline: pool"});
+  if (quota.cap_ppm < quota.reserved_ppm)
+    error_between(c, at, {"quota.cap", "quota.reserved", "discipline"},
+                  {"the job may hold " + text::percent_text(quota.cap_ppm) + " of the shared slots, and " +
+                       text::percent_text(quota.reserved_ppm) + " are reserved for it",
+                   "raise cap or lower reserved"});
+  if (at.job.stragglers)
+    error_between(
+        c, at, {"stragglers", "discipline"},
+        {"a job that shares slots cannot send sums without stragglers: its server may hold their values",
+         "write off, or discipline: pool"});
+  const SharedSection& shared = c.config.dataplane.shared;
+  if (!c.places.sound("dataplane.shared.slots") || !c.places.sound("dataplane.shared.elements")) return;
+  if (shared.slots == 0)  // whether they are enough for every core, check_region() says
+    error_between(c, at, {"discipline"},
+                  {kNoSharedSlots,
+                   "write dataplane: {shared: {slots: 4096}}, or leave discipline out for slots of its own"});
+  if (at.job.elements > shared.elements)
+    error_between(c, at, {"elements"},
+                  {larger_than_shared(at.job, shared), "write at most " + std::to_string(shared.elements) +
+                                                           ", or raise dataplane.shared.elements"});
 }
 
 // A reservation is rounded down to slots of each data core.
@@ -97,28 +162,26 @@ void check_region(Checking& c, bool used) {
 
 }  // namespace
 
+std::string larger_than_shared(const NativeConfig& job, const SharedSection& shared) {
+  return std::to_string(job.elements) + " elements do not fit a shared slot, which holds " +
+         std::to_string(shared.elements);
+}
+
 void check_sharing(Checking& c) {
-  // Whether they are enough for every core, check_region() says.
-  const members::MembershipOptions box{.shared_entries = c.config.dataplane.shared.slots,
-                                       .shared_elements = c.config.dataplane.shared.elements};
   std::uint64_t reserved_ppm = 0;
   bool used = false;
-  for (std::size_t i = 0; i < c.config.jobs.size(); ++i) {
-    const JobAt at{c.config.jobs[i], i};
-    if (is_session(at.job)) continue;
+  for (const auto& [i, job] : jobs_of<NativeConfig>(c.config)) {
+    const JobAt at{*job, i};
     if (!c.places.sound(at.path("discipline"))) {
       used = true;  // it may be meant to
       continue;
     }
-    const bool shares = shares_slots(at.job.discipline);
+    const bool shares = shares_slots(job->discipline);
     used = used || shares;
-    const members::JobConfig config = member_job(at.job);
-    report_faults(c, i, members::faults_of(config));
-    if (c.places.sound("dataplane.shared.slots") && c.places.sound("dataplane.shared.elements"))
-      report_faults(c, i, members::faults_of(config, box));
+    shares ? check_sharer(c, at) : check_pool(c, at);
     if (shares) check_quota(c, at, reserved_ppm);
     check_servers(c, at);
-    if (at.job.discipline != Discipline::kPreemptive && c.places.written(at.path("decay"))) {
+    if (job->discipline != Discipline::kPreemptive && c.places.written(at.path("decay"))) {
       error_at(c, at.path("decay"),
                {"decay belongs to the discipline preemptive", "remove it, or write discipline: preemptive"});
     }
@@ -128,26 +191,30 @@ void check_sharing(Checking& c) {
 
 namespace {
 
-// The key that says how much slot memory the job takes.
-const char* size_key(const JobSection& job) { return is_session(job) ? "slots" : "window"; }
-
 std::uint32_t shards_of(const Config& config) {
   return static_cast<std::uint32_t>(config.dataplane.cores.size());
 }
 
-// Of a job's own: the entries of a pool, a ledger, or nothing. A session takes what it asks for.
-std::uint32_t lines_of(const Config& config, const JobSection& job, std::uint32_t window) {
-  if (is_session(job)) return members::lines_of(member_session(job));
+// Of a job's own: the entries of a pool, a ledger, or nothing.
+std::uint32_t lines_of(const Config& config, const NativeConfig& job, std::uint32_t window) {
   return members::own_lines(job.discipline, window, 2 * window, shards_of(config), job.elements);
+}
+
+// Whatever its dialect. most: of a window; a session takes what it asks for.
+std::uint32_t lines_of(const Config& config, const JobConfig& job, std::uint32_t most = members::kMaxWindow) {
+  if (const auto* session = std::get_if<SessionConfig>(&job)) return members::lines_of(*session);
+  const auto& native = std::get<NativeConfig>(job);
+  return lines_of(config, native, std::min(native.window, most));
+}
+
+// The key that says how much slot memory the job takes.
+std::string size_path(const Config& config, std::size_t job) {
+  const bool session = std::holds_alternative<SessionConfig>(config.jobs[job]);
+  return path_of("jobs", job, session ? "slots" : "window");
 }
 
 std::uint64_t lines_shared(const Config& config) {
   return jobs::shared_lines(shared_entries_per_core(config.dataplane), config.dataplane.shared.elements);
-}
-
-// What the jobs' own ranges may take of each core.
-std::uint64_t lines_left(const Config& config) {
-  return slot_lines_per_core(config.dataplane) - lines_shared(config);
 }
 
 // The same lines lie on every core.
@@ -158,14 +225,15 @@ std::uint64_t bytes_of(const Config& config, std::uint64_t lines_per_core) {
 std::string slots_text(const Config& config) {
   std::string text = "dataplane.slots is " + size_text(config.dataplane.slots);
   if (lines_shared(config) != 0)
-    text += ", of which the shared slots leave " + rough_size(bytes_of(config, lines_left(config)));
+    text += ", of which the shared slots leave " +
+            rough_size(bytes_of(config, own_lines_per_core(config.dataplane)));
   return text;
 }
 
 // Shared slots that leave the jobs their windows, on all cores together.
 std::uint64_t most_shared(const Config& config) {
   std::uint64_t own = 0;
-  for (const JobSection& job : config.jobs) own += lines_of(config, job, job.window);
+  for (const JobConfig& job : config.jobs) own += lines_of(config, job);
   const std::uint64_t all = slot_lines_per_core(config.dataplane);
   return (all - std::min(all, own)) / jobs::entry_lines(config.dataplane.shared.elements) * shards_of(config);
 }
@@ -189,14 +257,14 @@ bool check_shared(Checking& c) {
 }
 
 // The largest window that fits an empty box; 0 if none does.
-std::uint32_t largest_window(const Config& config, const JobSection& job) {
+std::uint32_t largest_window(const Config& config, const NativeConfig& job) {
   for (std::uint32_t window = job.window; window >= members::kMinWindow; window /= 2) {
-    if (lines_of(config, job, window) <= lines_left(config)) return window;
+    if (lines_of(config, job, window) <= own_lines_per_core(config.dataplane)) return window;
   }
   return 0;
 }
 
-std::string need_text(const Config& config, const JobSection& job) {
+std::string need_text(const Config& config, const NativeConfig& job) {
   const std::string chunks = std::to_string(job.window) + " chunks";
   return (job.discipline == Discipline::kShared
               ? "the ledger for a window of " + chunks
@@ -205,47 +273,45 @@ std::string need_text(const Config& config, const JobSection& job) {
          slots_text(config);
 }
 
-// The same for a session and its slots.
-bool check_session_alone(Checking& c, const JobSection& job, const std::string& path) {
-  const std::uint64_t each = lines_of(c.config, job, 0) / job.slots;
-  const std::uint64_t fit = lines_left(c.config) / each;
-  if (job.slots <= fit) return true;
-  c.report.error(
-      c.places.of(path), path,
-      {std::to_string(job.slots) + " slots of " + std::to_string(job.payload) + " bytes for " +
-           std::to_string(job.members.size()) + " members take " +
-           rough_size(bytes_of(c.config, lines_of(c.config, job, 0))) + " of slots; " + slots_text(c.config),
-       (fit == 0 ? std::string("not even one slot fits; ")
-                 : "at most " + std::to_string(fit) + " fit; otherwise ") +
-           "raise dataplane.slots"});
+// False, and reported, if the job's window does not even fit alone.
+bool check_alone(Checking& c, const NativeConfig& job, const std::string& path) {
+  const std::uint32_t most = largest_window(c.config, job);
+  if (most == job.window) return true;
+  error_at(c, path,
+           {need_text(c.config, job),
+            (most == 0 ? std::string("not even a window of 16 fits; ")
+                       : "the largest window that fits is " + std::to_string(most) + "; otherwise ") +
+                "raise dataplane.slots"});
   return false;
 }
 
-// False, and reported, if the job's window does not even fit alone.
-bool check_alone(Checking& c, const JobSection& job, const std::string& path) {
-  if (is_session(job)) return check_session_alone(c, job, path);
-  const std::uint32_t most = largest_window(c.config, job);
-  if (most == job.window) return true;
-  c.report.error(c.places.of(path), path,
-                 {need_text(c.config, job),
-                  (most == 0 ? std::string("not even a window of 16 fits; ")
-                             : "the largest window that fits is " + std::to_string(most) + "; otherwise ") +
-                      "raise dataplane.slots"});
+// The same for a session and its slots.
+bool check_alone(Checking& c, const SessionConfig& job, const std::string& path) {
+  const std::uint64_t lines = members::lines_of(job);
+  const std::uint64_t fit = own_lines_per_core(c.config.dataplane) / (lines / job.slots);
+  if (job.slots <= fit) return true;
+  error_at(c, path,
+           {std::to_string(job.slots) + " slots of " + std::to_string(job.payload) + " bytes for " +
+                std::to_string(job.members.size()) + " members take " +
+                rough_size(bytes_of(c.config, lines)) + " of slots; " + slots_text(c.config),
+            (fit == 0 ? std::string("not even one slot fits; ")
+                      : "at most " + std::to_string(fit) + " fit; otherwise ") +
+                "raise dataplane.slots"});
   return false;
 }
 
 // Windows are wishes, so too little for all of them is no error as long as the smallest ones fit.
 void check_together(Checking& c) {
-  const std::uint64_t lines = lines_left(c.config);
+  const std::uint64_t lines = own_lines_per_core(c.config.dataplane);
   std::uint64_t wanted = 0;
   std::uint64_t smallest = 0;
   bool sessions = false;
   bool warned = false;
   for (std::size_t i = 0; i < c.config.jobs.size(); ++i) {
-    const JobSection& job = c.config.jobs[i];
-    const std::string path = path_of("jobs", i, size_key(job));
-    sessions = sessions || is_session(job);
-    wanted += lines_of(c.config, job, job.window);
+    const JobConfig& job = c.config.jobs[i];
+    const std::string path = size_path(c.config, i);
+    sessions = sessions || std::holds_alternative<SessionConfig>(job);
+    wanted += lines_of(c.config, job);
     smallest += lines_of(c.config, job, members::kMinWindow);
     if (smallest > lines) {
       c.report.error(c.places.of(path), path,
@@ -267,13 +333,14 @@ void check_together(Checking& c) {
   }
 }
 
-// A session's lines follow from keys of its own, and from how many members it has.
-bool sound_session(const Checking& c, std::size_t job) {
-  if (!c.places.sound(path_of("jobs", job, "dialect"))) return false;
-  if (!is_session(c.config.jobs[job])) return true;
-  const std::size_t members = c.config.jobs[job].members.size();
-  return c.places.sound(path_of("jobs", job, "payload")) && c.places.sound(path_of("jobs", job, "members")) &&
-         members >= 1 && members <= kMaxRanks;
+// The keys that a job's lines follow from: of a session also how many members it has.
+bool sound_size(const Checking& c, std::size_t job) {
+  const auto sound = [&](const char* key) { return c.places.sound(path_of("jobs", job, key)); };
+  if (!sound("dialect") || !sound("elements") || !sound("discipline")) return false;
+  const auto* const session = std::get_if<SessionConfig>(&c.config.jobs[job]);
+  if (session == nullptr) return sound("window");
+  const std::size_t members = session->members.size();
+  return sound("slots") && sound("payload") && sound("members") && members >= 1 && members <= kMaxRanks;
 }
 
 }  // namespace
@@ -285,11 +352,8 @@ void check_slots(Checking& c) {
   bool good = check_shared(c);
   if (!good) return;
   for (std::size_t i = 0; i < c.config.jobs.size(); ++i) {
-    const std::string path = path_of("jobs", i, size_key(c.config.jobs[i]));
-    const bool sound = sound_session(c, i) && c.places.sound(path) &&
-                       c.places.sound(path_of("jobs", i, "elements")) &&
-                       c.places.sound(path_of("jobs", i, "discipline"));
-    good = sound && check_alone(c, c.config.jobs[i], path) && good;
+    const auto fits = [&](const auto& job) { return check_alone(c, job, size_path(c.config, i)); };
+    good = sound_size(c, i) && std::visit(fits, c.config.jobs[i]) && good;
   }
   if (good) check_together(c);
 }

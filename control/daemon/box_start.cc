@@ -9,7 +9,6 @@
 
 #include "config/checks.h"
 #include "config/impair_section.h"
-#include "config/to_members.h"
 #include "config/units.h"
 #include "dpdk/flow_rules.h"
 #include "kernels/kernels.h"
@@ -88,10 +87,9 @@ StartedBox::~StartedBox() {
 }
 
 Result<members::MembershipEngine> start_members(const config::Config& config) {
-  auto engine = members::MembershipEngine::create(config::member_options(config), random::word);
-  if (!engine) return engine;
-  for (const config::JobSection& job : config.jobs) {
-    if (auto id = config::declare(job, *engine); !id) return tl::unexpected<Error>(std::move(id.error()));
+  members::MembershipEngine engine(config::member_options(config), random::word);
+  for (const config::JobConfig& job : config.jobs) {
+    if (auto id = engine.declare(job); !id) return tl::unexpected<Error>(std::move(id.error()));
   }
   return engine;
 }
@@ -106,11 +104,12 @@ std::string counted(std::size_t n, const std::string& word) {
 std::uint32_t burst_of(const config::Config& config) {
   std::uint32_t all = 0;
   std::uint32_t one = 0;
-  for (const config::JobSection& job : config.jobs) {
-    const std::uint32_t each = config::is_session(job) ? job.slots : job.window;
-    all += each * job.workers;
+  const auto add = [&](std::uint32_t workers, std::uint32_t each) {
+    all += each * workers;
     one = std::max(one, each);
-  }
+  };
+  for (const auto& [i, job] : config::jobs_of<config::NativeConfig>(config)) add(job->workers, job->window);
+  for (const auto& [i, job] : config::jobs_of<config::SessionConfig>(config)) add(job->workers, job->slots);
   return config.box.mode == config::BoxSection::Mode::kOneArm ? all : one;
 }
 
@@ -212,18 +211,20 @@ LogLevel log_level(const config::Config& config) noexcept {
 std::string summary(const config::Config& config) {
   std::string cpus;
   for (const auto cpu : config.dataplane.cores) cpus += (cpus.empty() ? "" : ", ") + std::to_string(cpu);
-  std::size_t workers = 0;
-  std::size_t sessions = 0;
-  std::size_t members = 0;
-  for (const config::JobSection& job : config.jobs) {
-    sessions += config::is_session(job) ? 1 : 0;
-    (config::is_session(job) ? members : workers) += job.workers;
-  }
+  const auto jobs = config::jobs_of<config::NativeConfig>(config);
+  const auto sessions = config::jobs_of<config::SessionConfig>(config);
+  const auto workers_of = [](const auto& all) {
+    std::size_t workers = 0;
+    for (const auto& [i, job] : all) workers += job->workers;
+    return workers;
+  };
   return "instance " + config.instance + ": " + counted(config.dataplane.cores.size(), "data core") +
          (config.dataplane.cores.size() == 1 ? " (CPU " : " (CPUs ") + cpus + "), " +
-         counted(config.ports.size(), "port") + ", " + counted(config.jobs.size() - sessions, "job") +
-         " of " + counted(workers, "worker") +
-         (sessions == 0 ? "" : ", " + counted(sessions, "session") + " of " + counted(members, "member"));
+         counted(config.ports.size(), "port") + ", " + counted(jobs.size(), "job") + " of " +
+         counted(workers_of(jobs), "worker") +
+         (sessions.empty() ? ""
+                           : ", " + counted(sessions.size(), "session") + " of " +
+                                 counted(workers_of(sessions), "member"));
 }
 
 namespace {

@@ -4,7 +4,6 @@
 #include <string>
 
 #include "config/reload_plan.h"
-#include "config/to_members.h"
 
 namespace tally::daemon {
 namespace {
@@ -50,29 +49,31 @@ void Reload::refuse(const config::Diagnostics& diagnostics) {
 void Reload::withdraw(const std::string& name, members::MembershipEngine& engine) {
   if (auto done = engine.withdraw(name, kGone); !done)
     return log_(LogLevel::kError, "reload: " + done.error().text());
-  std::erase_if(config_.jobs, [&](const config::JobSection& job) { return job.name == name; });
+  std::erase_if(config_.jobs, [&](const auto& job) { return members::common_of(job).name == name; });
   log_(LogLevel::kInfo, of_job(name) + "is gone from the configuration");
 }
 
 void Reload::resize(const config::ReloadPlan::Resize& wish, members::MembershipEngine& engine, TimeNs now) {
-  const auto job = std::find_if(config_.jobs.begin(), config_.jobs.end(),
-                                [&](const config::JobSection& j) { return j.name == wish.job; });
+  const auto jobs = config::jobs_of<config::NativeConfig>(config_);
+  config::NativeConfig& job =
+      *std::ranges::find_if(jobs, [&](const auto& j) { return j.second->name == wish.job; })->second;
   if (auto done = engine.resize(wish.job, wish.window, now); !done) {
     return log_(LogLevel::kError, "reload: " + done.error().text() + "; the window stays " +
-                                      std::to_string(job->window) + ", reload again when that has changed");
+                                      std::to_string(job.window) + ", reload again when that has changed");
   }
   log_(LogLevel::kInfo, of_job(wish.job) + "gets a window of " + std::to_string(wish.window) +
-                            " instead of " + std::to_string(job->window));
-  job->window = wish.window;
+                            " instead of " + std::to_string(job.window));
+  job.window = wish.window;
 }
 
 void Reload::reset(const config::ReloadPlan::Reset& wish, members::MembershipEngine& engine, TimeNs now) {
-  const auto session = std::find_if(config_.jobs.begin(), config_.jobs.end(),
-                                    [&](const config::JobSection& j) { return j.name == wish.session; });
+  const auto sessions = config::jobs_of<config::SessionConfig>(config_);
+  config::SessionConfig& session =
+      *std::ranges::find_if(sessions, [&](const auto& j) { return j.second->name == wish.session; })->second;
   if (auto done = engine.reset_session(wish.session, now); !done)
     return log_(LogLevel::kError, "reload: " + done.error().text());
   log_(LogLevel::kInfo, of_job(wish.session) + "begins anew: run " + std::to_string(wish.run));
-  session->run = wish.run;
+  session.run = wish.run;
 }
 
 // Those whose successor could not be declared stay. All others are withdrawn before the first is declared:
@@ -89,19 +90,18 @@ void Reload::declare_again(const config::ReloadPlan& plan, members::MembershipEn
   for (const auto& again : all.good) {
     (void)engine.withdraw(again.session.name, kGone);
     std::erase_if(config_.jobs,
-                  [&](const config::JobSection& was) { return was.name == again.session.name; });
+                  [&](const auto& was) { return members::common_of(was).name == again.session.name; });
   }
   for (const auto& again : all.good) declare(again.session, engine);
 }
 
-void Reload::declare(const config::JobSection& job, members::MembershipEngine& engine) {
-  auto id = config::is_session(job)
-                ? config::serves(config_, job).and_then([&] { return tally::config::declare(job, engine); })
-                : tally::config::declare(job, engine);
+void Reload::declare(const config::JobConfig& job, members::MembershipEngine& engine) {
+  const auto id = config::serves(config_, job).and_then([&] { return engine.declare(job); });
   if (!id) return log_(LogLevel::kError, "reload: " + id.error().text() + "; the job is not declared");
   config_.jobs.push_back(job);
-  log_(LogLevel::kInfo, of_job(job.name) + (config::is_session(job) ? "is declared: a session"
-                                                                    : "is declared: its workers may come"));
+  const bool session = std::holds_alternative<config::SessionConfig>(job);
+  log_(LogLevel::kInfo, of_job(members::common_of(job).name) +
+                            (session ? "is declared: a session" : "is declared: its workers may come"));
 }
 
 }  // namespace tally::daemon

@@ -29,7 +29,7 @@ class Reload {
   void resize(const config::ReloadPlan::Resize& wish, members::MembershipEngine& engine, TimeNs now);
   void reset(const config::ReloadPlan::Reset& wish, members::MembershipEngine& engine, TimeNs now);
   void declare_again(const config::ReloadPlan& plan, members::MembershipEngine& engine);
-  void declare(const config::JobSection& job, members::MembershipEngine& engine);
+  void declare(const config::JobConfig& job, members::MembershipEngine& engine);
 
   config::Config config_;
   LogSink log_;

@@ -87,14 +87,14 @@ std::optional<Outgoing> Outbox::next(std::span<std::byte> out) {
   return std::nullopt;
 }
 
-void Publisher::set(JobId id, std::shared_ptr<const jobs::Job> row) {
+void Publisher::set(JobId id, jobs::Row row) {
   changed_[id] = std::move(row);
   dirty_ = true;
 }
 
 void Publisher::clear(JobId id) {
-  if (table_->row(id) == nullptr && !changed_.contains(id)) return;
-  changed_[id] = nullptr;
+  if (jobs::job_of(table_->row(id)) == nullptr && !changed_.contains(id)) return;
+  changed_[id] = {};
   dirty_ = true;
 }
 
@@ -123,7 +123,7 @@ bool RateLimit::take(const Ipv6& source, TimeNs now) noexcept {
 
 bool BoxState::in_use(Epoch epoch) const noexcept {
   return std::any_of(lives.begin(), lives.end(), [epoch](const auto& life) {
-    return life != nullptr && with_life(*life, [epoch](const auto& l) { return l.uses(epoch); });
+    return life != nullptr && jobs::with_dialect(*life, [epoch](const auto& l) { return l.uses(epoch); });
   });
 }
 

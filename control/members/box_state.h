@@ -74,7 +74,7 @@ class Outbox {
 
 class Publisher {
  public:
-  void set(JobId id, std::shared_ptr<const jobs::Job> row);
+  void set(JobId id, jobs::Row row);
   void clear(JobId id);  // nothing to publish if the row is empty already
   // The job's cap in the shared region: the cores see it soon, with no publication; with those of its rows
   // that are published from now on at the latest.
@@ -127,47 +127,6 @@ constexpr std::uint32_t own_slot_lines(const MembershipOptions& o) noexcept {
 using Life = std::variant<NativeLife, SessionLife>;
 using LifeById = std::array<std::unique_ptr<Life>, kMaxJobs + 1>;
 
-// Calls what both kinds have. (std::visit() would throw for a variant that lost its value, which these never
-// do.)
-template <class L, class F>
-auto with_life(L& life, F call) {
-  if (auto* const native = std::get_if<NativeLife>(&life); native != nullptr) return call(*native);
-  return call(*std::get_if<SessionLife>(&life));
-}
-
-// The lives of one kind, in the order of their ids.
-template <class L>
-class LivesOf {
- public:
-  class Iterator {
-   public:
-    Iterator(LifeById::const_iterator at, LifeById::const_iterator end) noexcept : at_(at), end_(end) {
-      skip();
-    }
-    L& operator*() const noexcept { return *std::get_if<L>(at_->get()); }
-    Iterator& operator++() noexcept {
-      ++at_;
-      skip();
-      return *this;
-    }
-    bool operator!=(const Iterator& other) const noexcept { return at_ != other.at_; }
-
-   private:
-    void skip() noexcept {
-      while (at_ != end_ && std::get_if<L>(at_->get()) == nullptr) ++at_;
-    }
-    LifeById::const_iterator at_;
-    LifeById::const_iterator end_;
-  };
-
-  explicit LivesOf(const LifeById& lives) noexcept : lives_(lives) {}
-  [[nodiscard]] Iterator begin() const noexcept { return {lives_.begin(), lives_.end()}; }
-  [[nodiscard]] Iterator end() const noexcept { return {lives_.end(), lives_.end()}; }
-
- private:
-  const LifeById& lives_;
-};
-
 struct BoxState {
   BoxState(const MembershipOptions& o, RandomWords random)
       : options(o), source(std::move(random)), slots(own_slot_lines(o)) {}
@@ -191,9 +150,14 @@ struct BoxState {
     return raw(id) <= kMaxJobs ? lives[raw(id)].get() : nullptr;
   }
   [[nodiscard]] NativeLife* find_native(JobId id) const noexcept { return std::get_if<NativeLife>(find(id)); }
+  // The lives of one kind, in the order of their ids.
   template <class L>
-  [[nodiscard]] LivesOf<L> all() const noexcept {
-    return LivesOf<L>(lives);
+  [[nodiscard]] std::vector<std::reference_wrapper<L>> all() const {
+    std::vector<std::reference_wrapper<L>> found;
+    for (const auto& life : lives) {
+      if (auto* const one = std::get_if<L>(life.get()); one != nullptr) found.emplace_back(*one);
+    }
+    return found;
   }
   // Of all cores together.
   [[nodiscard]] std::uint32_t shared_slots() const noexcept {

@@ -65,7 +65,7 @@ void NativeLife::close(JobPhase phase) {
 void NativeLife::abort(std::string_view text, std::optional<Rank> except) {
   reason_ = bounded(text);
   const bool told = term_.epoch != Epoch{};
-  for (const Rank r : ranks()) {
+  for (const Rank r : ranks_) {
     const MemberState& m = member(r);
     if (m.left || except == r || (!m.joined && !reforming())) continue;
     if (told) box_.outbox.send_abort(id_, term_, reason_, m.binding);
@@ -80,7 +80,7 @@ void NativeLife::abort(std::string_view text, std::optional<Rank> except) {
 // Every rank has left, or fell silent after the first LEAVE. Servers do not leave: they are called back.
 void NativeLife::end() {
   remember(false, "the job ended: every other rank has left");
-  for (std::uint32_t i = 0; i < config_.servers; ++i) call_back(server_rank(i));
+  for (std::uint32_t i = 0; i < config_.external_servers(); ++i) call_back(server_rank(i));
   close(JobPhase::kEnded);
 }
 
@@ -108,7 +108,7 @@ bool NativeLife::watched(Rank rank) const noexcept {
 
 std::vector<Rank> NativeLife::silent_ranks(TimeNs now) const {
   std::vector<Rank> silent;
-  for (const Rank r : ranks()) {
+  for (const Rank r : ranks_) {
     if (watched(r) && lease_end(member(r)) <= now) silent.push_back(r);
   }
   return silent;
@@ -183,7 +183,7 @@ void NativeLife::tick(TimeNs now) {
 
 TimeNs NativeLife::deadline() const noexcept {
   TimeNs next = kNever;
-  for (const Rank r : ranks()) {
+  for (const Rank r : ranks_) {
     if (watched(r)) next = std::min(next, lease_end(member(r)));
   }
   if (phase_ == JobPhase::kForming && !complete() && !offered()) {
@@ -207,7 +207,7 @@ void NativeLife::call_back(Rank rank) {
 void NativeLife::begin_reforming(TimeNs now) {
   box_.publisher.clear(id_);
   phase_.transition(JobPhase::kForming);
-  for (const Rank r : ranks()) {
+  for (const Rank r : ranks_) {
     MemberState& m = member(r);
     m.joined = m.repeated = false;
     m.answer_at = 0;
@@ -218,7 +218,7 @@ void NativeLife::begin_reforming(TimeNs now) {
 
 // Once more those that have not come, as a hint may be lost.
 void NativeLife::call_missing() {
-  for (const Rank r : ranks()) {
+  for (const Rank r : ranks_) {
     if (!member(r).joined && !member(r).left) call_back(r);
   }
 }
@@ -241,9 +241,6 @@ std::string NativeLife::objection_to_window(std::uint32_t window) const {
 }
 
 Result<void> NativeLife::resize(std::uint32_t window, TimeNs now) {
-  JobConfig wanted = config_;
-  wanted.window = window;
-  if (auto valid = validate(wanted); !valid) return valid;
   tick(now);  // who is dead by now cannot be called back
   box_.slots_changed = true;
   if (std::string no = objection_to_window(window); !no.empty()) {

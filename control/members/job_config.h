@@ -1,12 +1,16 @@
 #pragma once
-// What the configuration says of one job, and what the box offers to all of them.
+// What the configuration says of one job, and what the box offers to all of them. Ranges, and rules between
+// several keys, are checked where the file is read (control/config): here they hold.
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <type_traits>
+#include <variant>
 #include <vector>
 
-#include "jobs/session.h"
-#include "tally/error.h"
+#include "jobs/job_table.h"
+#include "tally/discipline.h"
 #include "tally/ids.h"
 #include "tally/net.h"
 #include "tally/switchml.h"
@@ -28,6 +32,13 @@ inline constexpr TimeNs kMaxLease = 3'600 * kSecond;
 inline constexpr TimeNs kMinStraggler = kMillisecond;
 inline constexpr TimeNs kMaxStraggler = 600 * kSecond;  // far below what a stamp can tell apart
 
+// What jobs of every dialect have.
+struct CommonConfig {
+  std::string name{};         // 1..kMaxNameBytes, no control characters
+  std::uint16_t workers = 1;  // N, 1..kMaxRanks; of a session as many as members
+  bool operator==(const CommonConfig&) const = default;
+};
+
 // Shares of the shared slots in parts of a million, the same on every core, and the weight in dividing them.
 struct Quota {
   std::uint32_t reserved_ppm = 0;     // guaranteed, 0..1,000,000
@@ -38,28 +49,71 @@ struct Quota {
 
 // Results that need not wait for everybody (docs/protocol.md, 11.8).
 struct StragglerPolicy {
-  TimeNs timeout = 0;       // of a chunk, from its first contribution: kMinStraggler..kMaxStraggler; 0: off
+  TimeNs timeout = 0;       // of a chunk, from its first contribution: kMinStraggler..kMaxStraggler
   std::uint16_t least = 1;  // contributors, 1..workers
   bool operator==(const StragglerPolicy&) const = default;
 };
 
-struct JobConfig {
-  std::string name{};            // 1..kMaxNameBytes, no control characters
-  std::string token{};           // 0..kMaxTokenBytes; an empty token admits whoever knows the name
-  std::uint16_t workers = 1;     // N, 1..kMaxRanks
+struct NativeConfig : CommonConfig {
+  std::string token_file{};      // absolute; empty: none. Membership has no use for it
+  std::string token{};           // what it holds, 0..kMaxTokenBytes; empty admits whoever knows the name
   std::uint16_t elements = 352;  // most elements in a packet: a multiple of 16, 16..kMaxElements
   std::uint32_t window = 256;    // wish: a power of two, kMinWindow..kMaxWindow
-  std::uint8_t priority = 254;   // most the job may send, 0..254
+  std::uint8_t priority = 100;   // most the job may send, 0..kMaxPriority
   TimeNs lease = 10 * kSecond;   // kMinLease..kMaxLease, whole milliseconds
   ResultsMode results = ResultsMode::kUnicast;
   Discipline discipline = Discipline::kPool;
   ServerKind server = ServerKind::kNone;  // kEmbedded or kExternal with disciplines that share slots
-  std::uint8_t servers = 0;               // kExternal: how many, 1..kMaxServers; else 0
+  std::uint8_t servers = 1;               // with kExternal: how many, 1..kMaxServers
   Decay decay = Decay::kSilence;          // discipline preemptive
   Quota quota{};
-  StragglerPolicy stragglers{};  // discipline pool
-  Chunk first_chunk{};           // of every new generation; tests start near the wrap
+  std::optional<StragglerPolicy> stragglers{};  // discipline pool; empty: off
+  Chunk first_chunk{};                          // of every new generation; tests start near the wrap
+
+  [[nodiscard]] std::uint8_t external_servers() const noexcept {
+    return server == ServerKind::kExternal ? servers : std::uint8_t{0};
+  }
+  bool operator==(const NativeConfig&) const = default;
 };
+
+// A session: a job of the dialect switchml (docs/switchml.md).
+
+// By MAC, ipv4 and port together a packet is known to be this member's: nothing on the wire names the
+// session.
+struct ConfiguredMember {
+  std::uint16_t rank = 0;  // 0..N-1
+  Mac mac{};               // unicast, not the box's
+  Ipv4 ipv4{};
+  std::uint16_t port = switchml::kBasePort;  // UDP, where its packets go to
+  bool operator==(const ConfiguredMember&) const = default;
+};
+
+struct SessionConfig : CommonConfig {
+  std::uint32_t payload = switchml::kMaxPayload;  // bytes of values in each packet, valid_payload()
+  std::uint32_t slots = 2048;                     // 1..switchml::kMaxSlots
+  jobs::TsiRule tsi = jobs::TsiRule::kPacket;
+  std::uint32_t run = 0;  // of its clients: membership has no use for it, a reload does
+  std::vector<ConfiguredMember> members{};  // 1..kMaxRanks, with kOpaque kMaxOpaqueMembers; each rank once
+  bool operator==(const SessionConfig&) const = default;
+};
+
+// By dialect.
+using JobConfig = std::variant<NativeConfig, SessionConfig>;
+
+template <class Job>  // JobConfig, const or not
+auto& common_of(Job& job) noexcept {
+  using Common = std::conditional_t<std::is_const_v<Job>, const CommonConfig, CommonConfig>;
+  return jobs::with_dialect(job, [](auto& any) -> Common& { return any; });
+}
+
+// "rank 0 has the addresses of rank 1 of job 'other'", if the box could not tell them apart; else empty.
+[[nodiscard]] std::string clash_text(const SessionConfig& session, const SessionConfig& other);
+
+// Lines of slot memory, of which the same lie on every core.
+[[nodiscard]] inline std::uint32_t lines_of(const SessionConfig& session) noexcept {
+  return jobs::session_lines(session.slots, static_cast<std::uint32_t>(session.members.size()),
+                             session.payload);
+}
 
 struct MembershipOptions {
   Mac box_mac{};                 // what JOINED tells the workers; not a multicast address
@@ -68,59 +122,5 @@ struct MembershipOptions {
   std::uint32_t shared_entries = 0;   // of the shared region, on each core; 0: none; kMaxSharedSlots on all
   std::uint16_t shared_elements = 0;  // values that such an entry holds, a multiple of 16
 };
-
-// A rule between several keys that a configuration breaks although each value is in its range.
-struct JobFault {
-  // Those of the job that take part, as docs/configuration.md calls them; the first is the one to change.
-  std::vector<std::string> keys{};
-  std::string what{};
-  std::string help{};
-  std::string taken_by{};  // the key that has the first one's value already; mostly empty
-};
-
-// All such rules of one job, of values that are in their ranges. The configuration adds the places.
-[[nodiscard]] std::vector<JobFault> faults_of(const JobConfig& config);
-// What the job asks of the shared slots of the box.
-[[nodiscard]] std::vector<JobFault> faults_of(const JobConfig& config, const MembershipOptions& options);
-
-// What a job may be called.
-[[nodiscard]] Result<void> validate_name(const std::string& name);
-// The first rule broken, as a sentence for a person; `where` is the job's name or the option's.
-[[nodiscard]] Result<void> validate(const JobConfig& config);
-[[nodiscard]] Result<void> validate(const MembershipOptions& options);
-// What the job asks of the box; both are valid by themselves.
-[[nodiscard]] Result<void> validate(const JobConfig& config, const MembershipOptions& options);
-
-// What the configuration says of one session: a job of the dialect switchml (docs/switchml.md).
-
-// By MAC, ipv4 and port together a packet is known to be this member's: nothing on the wire names the
-// session.
-struct ConfiguredMember {
-  std::uint16_t rank = 0;  // 0..N-1
-  Mac mac{};               // unicast
-  Ipv4 ipv4{};
-  std::uint16_t port = switchml::kBasePort;  // UDP, where its packets go to
-  bool operator==(const ConfiguredMember&) const = default;
-};
-
-struct SessionConfig {
-  std::string name{};                             // 1..kMaxNameBytes, no control characters
-  std::uint32_t payload = switchml::kMaxPayload;  // bytes of values in each packet, valid_payload()
-  std::uint32_t slots = 2048;                     // 1..switchml::kMaxSlots
-  jobs::TsiRule tsi = jobs::TsiRule::kPacket;
-  std::vector<ConfiguredMember> members{};  // 1..kMaxRanks, with kOpaque kMaxOpaqueMembers; each rank once
-  bool operator==(const SessionConfig&) const = default;
-};
-
-[[nodiscard]] std::vector<JobFault> faults_of(const SessionConfig& config);
-// The first rule broken, as a sentence for a person; `where` is the session's name.
-[[nodiscard]] Result<void> validate(const SessionConfig& config);
-[[nodiscard]] Result<void> validate(const SessionConfig& config, const MembershipOptions& options);
-
-// Both are the same sender to the box. ConfiguredMember::rank does not count.
-[[nodiscard]] bool same_sender(const ConfiguredMember& a, const ConfiguredMember& b) noexcept;
-
-// Lines of slot memory, of which the same lie on every core.
-[[nodiscard]] std::uint32_t lines_of(const SessionConfig& config) noexcept;
 
 }  // namespace tally::members

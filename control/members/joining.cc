@@ -122,7 +122,7 @@ bool NativeLife::answer_active(const JoinRequest& join, const jobs::Binding& sou
   const bool unheard = !m.confirmed && join.fixed.last == m.reported;
   // It was an old copy of its JOIN that formed the epoch, and the fence lies before chunks that it holds.
   const Chunk next{join.fixed.next.host()};
-  if (config_.stragglers.timeout != 0 && unheard && phase_ == JobPhase::kRunning &&
+  if (config_.stragglers && unheard && phase_ == JobPhase::kRunning &&
       serial_difference(next, term_.base) > 0) {
     begin_reforming(now);
     return false;

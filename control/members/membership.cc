@@ -24,8 +24,6 @@ struct MembershipEngine::State {
 
   // For a job of that name; fails if there is one, or no room.
   [[nodiscard]] Result<JobId> new_id(const std::string& name);
-  template <class L, class Config>
-  L& begin(JobId id, Config config);
   void withdraw(JobId id, std::string_view reason);
   void join(const ControlPacket& packet, const jobs::Binding& source, TimeNs now);
   void probe(const ControlPacket& packet, const jobs::Binding& source, TimeNs now);
@@ -51,9 +49,9 @@ bool tokens_equal(std::string_view wanted, std::string_view given) noexcept {
   return difference == 0;
 }
 
-std::optional<Objection> objection_to_server(const JobConfig& job, const JoinRequest& join,
+std::optional<Objection> objection_to_server(const NativeConfig& job, const JoinRequest& join,
                                              const std::string& name) {
-  const std::uint32_t servers = job.servers;
+  const std::uint32_t servers = job.external_servers();
   if (server_index(join.rank) < servers) return std::nullopt;
   if (servers == 0) {
     return Objection{MembershipDrop::kRank,
@@ -64,7 +62,7 @@ std::optional<Objection> objection_to_server(const JobConfig& job, const JoinReq
 }
 
 // `job`: what the JOIN names, nullptr if nothing of that name is declared.
-std::optional<Objection> objection_to(const JobConfig* job, const JoinRequest& join) {
+std::optional<Objection> objection_to(const NativeConfig* job, const JoinRequest& join) {
   const std::string name = "job '" + cleaned(join.name) + "'";
   if (job == nullptr) return Objection{MembershipDrop::kUnknownJob, name + " is not declared on this box"};
   if (!tokens_equal(job->token, join.token)) {
@@ -110,16 +108,9 @@ Result<JobId> MembershipEngine::State::new_id(const std::string& name) {
   return id;
 }
 
-template <class L, class Config>
-L& MembershipEngine::State::begin(JobId id, Config config) {
-  auto& life = box.lives.at(raw(id));
-  life = std::make_unique<Life>(std::in_place_type<L>, box, id, std::move(config));
-  return *std::get_if<L>(life.get());
-}
-
 void MembershipEngine::State::withdraw(JobId id, std::string_view reason) {
   auto& life = box.lives.at(raw(id));
-  with_life(*life, [reason](auto& l) { l.withdraw(reason); });
+  jobs::with_dialect(*life, [reason](auto& l) { l.withdraw(reason); });
   life.reset();
 }
 
@@ -149,33 +140,28 @@ void MembershipEngine::State::from_member(const ControlPacket& packet, const job
   job->from_member(packet, source, now);
 }
 
-MembershipEngine::MembershipEngine(std::unique_ptr<State> state) noexcept : state_(std::move(state)) {}
+MembershipEngine::MembershipEngine(const MembershipOptions& options, RandomWords random)
+    : state_(std::make_unique<State>(options, std::move(random))) {}
 MembershipEngine::MembershipEngine(MembershipEngine&&) noexcept = default;
 MembershipEngine& MembershipEngine::operator=(MembershipEngine&&) noexcept = default;
 MembershipEngine::~MembershipEngine() = default;
 
-Result<MembershipEngine> MembershipEngine::create(const MembershipOptions& options, RandomWords random) {
-  if (auto valid = validate(options); !valid) return tl::unexpected<Error>(valid.error());
-  if (!random) return fail(ErrorCode::kInvalidArgument, "membership needs a source of random words");
-  return MembershipEngine(std::make_unique<State>(options, std::move(random)));
-}
-
 Result<JobId> MembershipEngine::declare(JobConfig config) noexcept {
-  if (auto valid = validate(config); !valid) return tl::unexpected<Error>(valid.error());
   BoxState& box = state_->box;
-  if (auto fits = validate(config, box.options); !fits) return tl::unexpected<Error>(fits.error());
-  auto id = state_->new_id(config.name);
-  if (id) state_->begin<NativeLife>(*id, std::move(config));
-  return id;
-}
-
-Result<JobId> MembershipEngine::declare(SessionConfig config) noexcept {
-  BoxState& box = state_->box;
-  for (const auto& valid : {validate(config), validate(config, box.options), objection_to(config, box)}) {
-    if (!valid) return tl::unexpected<Error>(valid.error());
+  auto* const session = std::get_if<SessionConfig>(&config);
+  if (session != nullptr) {
+    if (auto good = objection_to(*session, box); !good) return tl::unexpected<Error>(good.error());
   }
-  auto id = state_->new_id(config.name);
-  if (id) state_->begin<SessionLife>(*id, std::move(config)).try_to_begin();
+  auto id = state_->new_id(common_of(config).name);
+  if (!id) return id;
+  auto& life = box.lives.at(raw(*id));
+  if (session == nullptr) {
+    auto& native = *std::get_if<NativeConfig>(&config);
+    life = std::make_unique<Life>(std::in_place_type<NativeLife>, box, *id, std::move(native));
+  } else {
+    life = std::make_unique<Life>(std::in_place_type<SessionLife>, box, *id, std::move(*session));
+    std::get_if<SessionLife>(life.get())->try_to_begin();
+  }
   return id;
 }
 
@@ -193,7 +179,8 @@ std::size_t MembershipEngine::close(std::string_view reason) noexcept {
   BoxState& box = state_->box;
   state_->closed = reason;
   std::erase_if(box.names, [&](const auto& named) {
-    if (with_life(*box.find(named.second), [](const auto& life) { return life.alive(); })) return false;
+    if (jobs::with_dialect(*box.find(named.second), [](const auto& life) { return life.alive(); }))
+      return false;
     state_->withdraw(named.second, reason);
     return true;
   });
@@ -221,7 +208,7 @@ Result<void> MembershipEngine::resize(std::string_view name, std::uint32_t windo
   BoxState& box = state_->box;
   const auto named = box.names.find(name);
   if (named == box.names.end()) return unknown_job(name);
-  return with_life(*box.find(named->second), [&](auto& life) { return life.resize(window, now); });
+  return jobs::with_dialect(*box.find(named->second), [&](auto& life) { return life.resize(window, now); });
 }
 
 Result<void> MembershipEngine::reset_session(std::string_view name, TimeNs now) noexcept {
@@ -242,7 +229,7 @@ std::optional<Outgoing> MembershipEngine::next(std::span<std::byte> out) noexcep
 
 void MembershipEngine::seen(JobId job, Rank rank, TimeNs last_seen) noexcept {
   Life* const found = state_->box.find(job);
-  if (found != nullptr) with_life(*found, [&](auto& life) { life.seen(rank, last_seen); });
+  if (found != nullptr) jobs::with_dialect(*found, [&](auto& life) { life.seen(rank, last_seen); });
 }
 
 void MembershipEngine::report_mismatch(JobId job, Epoch epoch, Rank a, std::uint64_t others,
@@ -285,7 +272,7 @@ std::optional<jobs::Publication> MembershipEngine::publication() noexcept {
 
 void MembershipEngine::quiesced(std::uint64_t version, TimeNs now) noexcept {
   for (const auto& life : state_->box.lives) {
-    if (life != nullptr) with_life(*life, [&](auto& l) { l.in_force(version, now); });
+    if (life != nullptr) jobs::with_dialect(*life, [&](auto& l) { l.in_force(version, now); });
   }
   settle_slots(state_->box, now);
 }
@@ -293,7 +280,7 @@ void MembershipEngine::quiesced(std::uint64_t version, TimeNs now) noexcept {
 void MembershipEngine::restart_data_plane(TimeNs now) noexcept {
   BoxState& box = state_->box;
   for (const auto& life : box.lives) {
-    if (life != nullptr) with_life(*life, [&](auto& l) { l.restart(now); });
+    if (life != nullptr) jobs::with_dialect(*life, [&](auto& l) { l.restart(now); });
   }
   box.publisher.republish();
   settle_slots(box, now);
@@ -310,7 +297,7 @@ std::vector<JobStatus> MembershipEngine::status(TimeNs now) const noexcept {
 std::optional<JobStatus> MembershipEngine::status(JobId job, TimeNs now) const noexcept {
   const Life* const found = state_->box.find(job);
   if (found == nullptr) return std::nullopt;
-  return with_life(*found, [now](const auto& life) { return life.status(now); });
+  return jobs::with_dialect(*found, [now](const auto& life) { return life.status(now); });
 }
 
 const MembershipCounters& MembershipEngine::counters() const noexcept { return state_->box.counters; }

@@ -1,7 +1,7 @@
 #pragma once
 // Membership of the native protocol (docs/protocol.md, 5) as a pure engine: datagrams, times and
 // random words in; datagrams and job tables out. No socket, clock or thread; one thread at a time may call.
-// Everything after create() is noexcept: out of memory ends the process, because a restart
+// Everything after construction is noexcept: out of memory ends the process, because a restart
 // adopts the running generations, and half a change of membership would not heal.
 //
 // The caller's loop, in this order, as often as anything happens and no later than deadline():
@@ -35,18 +35,16 @@ namespace tally::members {
 
 class MembershipEngine {
  public:
-  // Fails on options out of range and on an empty `random`.
-  [[nodiscard]] static Result<MembershipEngine> create(const MembershipOptions& options, RandomWords random);
+  // random: not empty.
+  MembershipEngine(const MembershipOptions& options, RandomWords random);
   MembershipEngine(MembershipEngine&&) noexcept;
   MembershipEngine& operator=(MembershipEngine&&) noexcept;
   ~MembershipEngine();
 
-  // A job becomes known. Its id stays the same until withdraw(). Fails on a value out of range, a name
-  // already declared, or kMaxJobs jobs.
+  // A job becomes known; a session runs as soon as there is slot memory for it (session_life.h). Its id stays
+  // the same until withdraw(). Fails on a name already declared, kMaxJobs jobs, and a session of which a
+  // member has the addresses of a member of another.
   [[nodiscard]] Result<JobId> declare(JobConfig config) noexcept;
-  // A session becomes known, and runs as soon as there is slot memory for it (session_life.h). Fails also if
-  // a member's addresses are those of a member of another session.
-  [[nodiscard]] Result<JobId> declare(SessionConfig config) noexcept;
   // The job becomes unknown: members get an ABORT (or JOINED(refused) while forming) with the reason, its row
   // is cleared and its lines are freed. Fails on an unknown name.
   [[nodiscard]] Result<void> withdraw(
@@ -65,10 +63,10 @@ class MembershipEngine {
   [[nodiscard]] std::optional<Outgoing> next(std::span<std::byte> out) noexcept;
 
   // A running pool job goes on with another window, in a new epoch of its generation: its members are called
-  // back, and what they have begun goes on. The wish replaces JobConfig::window; a job that has no generation
-  // takes it when it forms. Fails on an unknown name, a job that shares slots, or that drains or is called
-  // back at the moment, and a window out of range or above the largest of the generation.
-  // If there is not enough memory the job gets the largest window that fits, at least what it had.
+  // back, and what they have begun goes on. The wish replaces NativeConfig::window; a job that has no
+  // generation takes it when it forms. Fails on an unknown name, a job that shares slots, or that drains or
+  // is called back at the moment, and a window above the largest of the generation. If there is not enough
+  // memory the job gets the largest window that fits, at least what it had.
   [[nodiscard]] Result<void> resize(std::string_view name, std::uint32_t window, TimeNs now) noexcept;
 
   // The session's clients are other processes than before: nothing that was begun, and no stored result, has
@@ -113,7 +111,6 @@ class MembershipEngine {
 
  private:
   struct State;
-  explicit MembershipEngine(std::unique_ptr<State> state) noexcept;
   std::unique_ptr<State> state_;
 };
 

@@ -17,6 +17,12 @@ std::uint64_t ranks_where(std::span<const MemberState> workers, Predicate holds)
 
 }  // namespace
 
+NativeLife::NativeLife(BoxState& box, JobId id, NativeConfig config)
+    : box_(box), id_(id), config_(std::move(config)) {
+  for (std::uint16_t r = 0; r < config_.workers; ++r) ranks_.push_back(Rank{r});
+  for (std::uint32_t s = 0; s < config_.external_servers(); ++s) ranks_.push_back(server_rank(s));
+}
+
 std::uint64_t NativeLife::joined() const noexcept {
   return ranks_where(workers(), [](const MemberState& m) { return m.joined; });
 }
@@ -32,14 +38,15 @@ std::uint64_t NativeLife::live(TimeNs now) const noexcept {
 
 std::uint32_t NativeLife::missing_servers() const noexcept {
   std::uint32_t bits = 0;
-  for (std::uint32_t i = 0; i < config_.servers; ++i) {
+  for (std::uint32_t i = 0; i < config_.external_servers(); ++i) {
     if (!members_[place_of(server_rank(i))].joined) bits |= std::uint32_t{1} << i;
   }
   return bits;
 }
 
 bool NativeLife::deserted() const noexcept {
-  return joined() == 0 && static_cast<std::uint32_t>(std::popcount(missing_servers())) == config_.servers;
+  return joined() == 0 &&
+         static_cast<std::uint32_t>(std::popcount(missing_servers())) == config_.external_servers();
 }
 
 TimeNs NativeLife::patience() const noexcept { return std::max(config_.lease, kJoinPatience); }
@@ -75,7 +82,7 @@ JobStatus NativeLife::status(TimeNs now) const {
   }
   s.live = live(now);
   s.reason = reason_;
-  for (const Rank r : ranks()) {
+  for (const Rank r : ranks_) {
     const MemberState& m = member(r);
     auto& list = is_server(r) ? s.servers : s.ranks;
     list.push_back({m.joined, m.left, m.instance, m.attempt, m.next, m.last_seen, m.binding});

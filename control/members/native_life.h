@@ -47,36 +47,6 @@ constexpr std::size_t place_of(Rank rank) noexcept {
 }
 constexpr bool is_server(Rank rank) noexcept { return server_index(rank) < kMaxServers; }
 
-// All ranks of a job: its workers (at least one), then its servers.
-class RankRange {
- public:
-  class Iterator {
-   public:
-    constexpr Iterator(std::uint16_t rank, std::uint16_t workers) noexcept : rank_(rank), workers_(workers) {}
-    constexpr Rank operator*() const noexcept { return Rank{rank_}; }
-    constexpr Iterator& operator++() noexcept {
-      if (++rank_ == workers_) rank_ = kServerRankBase;
-      return *this;
-    }
-    constexpr bool operator!=(const Iterator& other) const noexcept { return rank_ != other.rank_; }
-
-   private:
-    std::uint16_t rank_;
-    std::uint16_t workers_;
-  };
-
-  constexpr RankRange(std::uint16_t workers, std::uint16_t servers) noexcept
-      : workers_(workers), servers_(servers) {}
-  [[nodiscard]] constexpr Iterator begin() const noexcept { return {0, workers_}; }
-  [[nodiscard]] constexpr Iterator end() const noexcept {
-    return {static_cast<std::uint16_t>(kServerRankBase + servers_), workers_};
-  }
-
- private:
-  std::uint16_t workers_;
-  std::uint16_t servers_;
-};
-
 inline constexpr bool is_zero(const GenerationRecord& r) noexcept { return r == GenerationRecord{}; }
 inline constexpr TimeNs after(TimeNs t, TimeNs d) noexcept { return t > kNever - d ? kNever : t + d; }
 
@@ -174,9 +144,8 @@ struct Wish {
 
 class NativeLife {
  public:
-  // `config` is valid for the box, which owns this life.
-  NativeLife(BoxState& box, JobId id, JobConfig config) noexcept
-      : box_(box), id_(id), config_(std::move(config)) {}
+  // The box owns this life.
+  NativeLife(BoxState& box, JobId id, NativeConfig config);
 
   // join(), from_member(), disagree() and resize() end leases first: who is silent for too long is dead, also
   // where nobody ticked. Each packet is counted as accepted or under one drop reason.
@@ -220,7 +189,7 @@ class NativeLife {
 
   [[nodiscard]] JobStatus status(TimeNs now) const;
   [[nodiscard]] JobId id() const noexcept { return id_; }
-  [[nodiscard]] const JobConfig& config() const noexcept { return config_; }
+  [[nodiscard]] const NativeConfig& config() const noexcept { return config_; }
   [[nodiscard]] JobPhase phase() const noexcept { return phase_; }
   [[nodiscard]] bool active() const noexcept {
     return phase_ == JobPhase::kRunning || phase_ == JobPhase::kDraining;
@@ -255,12 +224,11 @@ class NativeLife {
  private:
   [[nodiscard]] MemberState& member(Rank r) { return members_.at(place_of(r)); }
   [[nodiscard]] const MemberState& member(Rank r) const { return members_.at(place_of(r)); }
-  [[nodiscard]] RankRange ranks() const noexcept { return {config_.workers, config_.servers}; }
   [[nodiscard]] std::span<const MemberState> workers() const noexcept {
     return std::span(members_).first(config_.workers);
   }
   [[nodiscard]] bool has_rank(Rank r) const noexcept {
-    return raw(r) < config_.workers || server_index(r) < config_.servers;
+    return raw(r) < config_.workers || server_index(r) < config_.external_servers();
   }
   [[nodiscard]] const Term& newest_term() const noexcept { return offered() ? offer_ : term_; }
 
@@ -339,7 +307,8 @@ class NativeLife {
 
   BoxState& box_;
   JobId id_;
-  JobConfig config_;
+  NativeConfig config_;
+  std::vector<Rank> ranks_{};  // all: the workers, then the external servers
   LifePhase phase_{};
   std::array<MemberState, kMaxPlaces> members_{};
   Term term_{};   // told to the members

@@ -44,7 +44,7 @@ Rank most_advanced(std::span<const MemberState> workers) {
 }
 
 // The first rank of each (port, VLAN, IP version): one identical frame serves all that share them.
-std::uint64_t leaders_of(const jobs::Job& row) {
+std::uint64_t leaders_of(const jobs::NativeJob& row) {
   std::uint64_t leaders = 0;
   for (std::uint16_t r = 0; r < row.world; ++r) {
     const auto same_wire = [&](std::uint16_t other) {
@@ -63,7 +63,7 @@ std::uint64_t leaders_of(const jobs::Job& row) {
 
 std::uint16_t NativeLife::negotiated_elements() const {
   std::uint16_t least = config_.elements;
-  for (const Rank r : ranks()) {
+  for (const Rank r : ranks_) {
     if (member(r).joined) least = std::min(least, member(r).elements);
   }
   return least;
@@ -73,7 +73,7 @@ std::uint16_t NativeLife::negotiated_elements() const {
 // refused, and their places wait for others.
 bool NativeLife::refuse_narrow_servers(std::uint16_t elements) {
   bool any = false;
-  for (std::uint32_t i = 0; i < config_.servers; ++i) {
+  for (std::uint32_t i = 0; i < config_.external_servers(); ++i) {
     MemberState& m = member(server_rank(i));
     if (!m.joined || m.elements >= elements) continue;
     any = true;
@@ -100,7 +100,7 @@ void NativeLife::draw_secrets(Term& term) {
   term.epoch = box_.draw_epoch();
   term.result = box_.source.cookie();
   term.salt = box_.source.word();
-  for (const Rank r : ranks()) term.contribution.at(place_of(r)) = box_.source.cookie();
+  for (const Rank r : ranks_) term.contribution.at(place_of(r)) = box_.source.cookie();
 }
 
 GenerationRecord NativeLife::new_record(std::uint32_t window, std::uint16_t elements) {
@@ -151,15 +151,15 @@ void NativeLife::cancel_offer() {
 }
 
 std::uint64_t NativeLife::publish_row(const Term& term) {
-  auto row = std::make_shared<jobs::Job>();
+  auto row = std::make_shared<jobs::NativeJob>();
   row->id = id_;
   row->epoch = term.epoch;
   row->generation = term.generation();
   row->result_cookie = term.result;
   row->discipline = config_.discipline;
-  if (const StragglerPolicy& late = config_.stragglers; late.timeout != 0) {
+  if (const auto& late = config_.stragglers) {
     // Whatever was offered or finished in an earlier epoch lies before the term's base.
-    row->stragglers = {jobs::stamp(late.timeout), static_cast<std::uint8_t>(late.least), term.base};
+    row->stragglers = {jobs::stamp(late->timeout), static_cast<std::uint8_t>(late->least), term.base};
   }
   row->server = config_.server;
   row->decay = config_.decay;
@@ -183,8 +183,8 @@ std::uint64_t NativeLife::publish_row(const Term& term) {
     row->ranks.at(r) = {term.contribution.at(r), key, members_[r].binding};
     row->key_sum += key;
   }
-  row->servers = config_.servers;
-  for (std::uint32_t i = 0; i < config_.servers; ++i) {
+  row->servers = config_.external_servers();
+  for (std::uint32_t i = 0; i < row->servers; ++i) {
     const Rank r = server_rank(i);
     row->server_ranks.at(i) = {term.contribution.at(place_of(r)), 0, member(r).binding};
   }
@@ -208,7 +208,7 @@ void NativeLife::in_force(std::uint64_t version, TimeNs now) {
     }
     box_.slots_changed = true;  // it can be called back again
   }
-  for (const Rank r : ranks()) {
+  for (const Rank r : ranks_) {
     MemberState& m = member(r);
     const bool due = m.answer_at != 0 && m.answer_at <= version;
     if (!m.joined || m.left || !(begins || due)) continue;
@@ -248,7 +248,7 @@ void NativeLife::answer_running(Rank rank) {
   header.cookie = Be<std::uint64_t>(raw(term.result));
   // Its workers order their packets below this maximum; clamped by the cores, all would be equal.
   if (shares_slots(p.discipline)) header.priority = config_.priority;
-  if (config_.stragglers.timeout != 0) header.flags = kFlagIncomplete;
+  if (config_.stragglers) header.flags = kFlagIncomplete;
   box_.outbox.send_joined(header, p, {}, m.binding);
 }
 

@@ -12,7 +12,7 @@ namespace tally::members {
 namespace {
 
 // A reservation is rounded down: those of all jobs together never exceed the region.
-SharedQuota quota_of(const JobConfig& config, std::uint32_t entries) {
+SharedQuota quota_of(const NativeConfig& config, std::uint32_t entries) {
   if (!shares_slots(config.discipline)) return {};
   const auto share = [entries](std::uint32_t ppm) {
     return static_cast<std::uint32_t>(std::uint64_t{entries} * ppm / kWholePpm);
@@ -21,12 +21,12 @@ SharedQuota quota_of(const JobConfig& config, std::uint32_t entries) {
   return {share(config.quota.reserved_ppm), limit, limit};
 }
 
-std::string refusal(const JobConfig& config, const std::string& what) {
+std::string refusal(const NativeConfig& config, const std::string& what) {
   return "admission: job '" + config.name + "' " + what;
 }
 
 // What FreedLines says of the layout.
-std::uint16_t layout(const JobConfig& config, const Wish& wish) {
+std::uint16_t layout(const NativeConfig& config, const Wish& wish) {
   return config.discipline == Discipline::kPool ? wish.elements : std::uint16_t{0};
 }
 

@@ -30,7 +30,7 @@ constexpr std::uint32_t lower_24_bits(Epoch epoch) noexcept { return raw(epoch) 
 
 class SessionLife {
  public:
-  // `config` is valid for the box, which owns this life, and beside its other sessions.
+  // The box owns this life. No other session of it has a member's addresses.
   SessionLife(BoxState& box, JobId id, SessionConfig config)
       : box_(box), id_(id), config_(std::move(config)), last_seen_(config_.members.size()) {}
 

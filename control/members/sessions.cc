@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "members/box_state.h"
@@ -43,7 +44,7 @@ std::string no_room_text(const SessionConfig& c, const BoxState& box) {
 void SessionLife::publish_row() {
   const SessionConfig& c = config_;
   epoch_ = box_.draw_session_epoch();
-  auto row = std::make_shared<jobs::Job>();
+  auto row = std::make_shared<jobs::SessionJob>();
   row->id = id_;
   row->epoch = epoch_;
   row->result_cookie = box_.source.cookie();
@@ -53,10 +54,10 @@ void SessionLife::publish_row() {
   row->slots = slots_;
   for (const ConfiguredMember& m : c.members)
     row->ranks.at(m.rank) = {box_.source.cookie(), 0, binding_of(m)};
-  row->session = jobs::Session{.payload = static_cast<std::uint16_t>(c.payload),
-                               .tsi = c.tsi,
-                               .slots = c.slots,
-                               .home = home_of(id_, box_)};
+  row->payload = static_cast<std::uint16_t>(c.payload);
+  row->tsi = c.tsi;
+  row->slot_count = c.slots;
+  row->home = home_of(id_, box_);
   box_.publisher.set(id_, std::move(row));
   row_version_ = box_.publisher.next_version();
   phase_.transition(JobPhase::kForming);
@@ -151,18 +152,23 @@ std::string nobody_joins_text(const std::string& name) {
          "configuration, and nobody joins it";
 }
 
+std::string clash_text(const SessionConfig& session, const SessionConfig& other) {
+  const auto sender = [](const ConfiguredMember& m) { return std::tuple(m.mac, m.ipv4, m.port); };
+  for (const ConfiguredMember& theirs : other.members) {
+    const auto same = std::ranges::find(session.members, sender(theirs), sender);
+    if (same == session.members.end()) continue;
+    return "rank " + std::to_string(same->rank) + " has the addresses of rank " +
+           std::to_string(theirs.rank) + " of job '" + other.name + "'";
+  }
+  return {};
+}
+
 Result<void> objection_to(const SessionConfig& config, const BoxState& box) {
   for (const SessionLife& other : box.all<SessionLife>()) {
-    for (const ConfiguredMember& theirs : other.config().members) {
-      const auto same = std::find_if(config.members.begin(), config.members.end(),
-                                     [&](const auto& m) { return same_sender(m, theirs); });
-      if (same == config.members.end()) continue;
-      return fail(ErrorCode::kInvalidArgument,
-                  "rank " + std::to_string(same->rank) + " has the addresses of rank " +
-                      std::to_string(theirs.rank) + " of job '" + other.config().name +
-                      "': a packet could be of either",
+    const std::string clash = clash_text(config, other.config());
+    if (!clash.empty())
+      return fail(ErrorCode::kInvalidArgument, clash + ": a packet could be of either",
                   "job '" + config.name + "'");
-    }
   }
   return {};
 }

@@ -178,13 +178,13 @@ void PipelineCore<Exec>::conclude(rte_mbuf* m, const pipeline::Frame& frame, con
   if (out.reject) reject(frame, out);  // first: it reads the headers that a reply overwrites
   switch (out.verdict) {
     case Verdict::kComplete:
-      if (out.job->session) return answer_session(m, out);
+      if (out.session) return answer_session(m, out);
       // What an external server finished may have come to any core.
-      return replicator_.replicate(m, out.payload, out.payload_bytes, *out.job,
+      return replicator_.replicate(m, out.payload, out.payload_bytes, out.native(),
                                    publications.at->headers.of(*out.job),
-                                   out.job->servers == 0 ? source_port_ : source_port_of(out));
+                                   out.native().servers == 0 ? source_port_ : source_port_of(out));
     case Verdict::kRepeat:
-      if (out.job->session) return answer_session(m, out);
+      if (out.session) return answer_session(m, out);
       if (std::has_single_bit(out.ranks))
         return reply(m, out, Rank{static_cast<std::uint16_t>(std::countr_zero(out.ranks))});
       return replicator_.repeat(m, out.payload, out.payload_bytes, out.ranks,
@@ -252,8 +252,9 @@ void PipelineCore<Exec>::readdress(rte_mbuf* m, const pipeline::Outcome& out,
 // chunk's shard all the same.
 template <class Exec>
 std::uint16_t PipelineCore<Exec>::source_port_of(const pipeline::Outcome& out) noexcept {
-  const std::uint32_t slot = slot_of(jobs::slot_map(*out.job), pipeline::header_at(out.payload).chunk_id());
-  return static_cast<std::uint16_t>(kBasePort + slot % out.job->shards);
+  const std::uint32_t slot =
+      slot_of(jobs::slot_map(out.native()), pipeline::header_at(out.payload).chunk_id());
+  return static_cast<std::uint16_t>(kBasePort + slot % out.native().shards);
 }
 
 // Back to where the packet came from. Only who has shown that it is a member learns the result cookie.

@@ -77,6 +77,8 @@ struct DataPlane::State {
   [[nodiscard]] CoreOptions options_of(std::size_t core, const kernels::Kernels& kernels);
   void empty_all() noexcept;
   void check(const jobs::JobTable& table) const;
+  void check(const jobs::SessionJob& job) const;
+  void check(const jobs::NativeJob& job) const;
 
   DataPlaneOptions options;
   // In this order: ports hold mbufs of the pools, and cores send into ports.
@@ -171,26 +173,33 @@ void DataPlane::State::empty_all() noexcept {
 
 // The loop indexes cores, lines and ports by what a row says.
 void DataPlane::State::check(const jobs::JobTable& table) const {
-  for (std::uint32_t id = 1; id <= kMaxJobs; ++id) {
-    const jobs::Job* const job = table.row(static_cast<JobId>(id));
+  for (std::uint16_t id = 1; id <= kMaxJobs; ++id) {
+    const jobs::Row& row = table.row(JobId{id});
+    const jobs::Job* const job = jobs::job_of(row);
     if (job == nullptr) continue;
-    TALLY_CHECK(job->session || job->shards == options.cores, "a job has one shard for each data core");
-    TALLY_CHECK(!job->session || (job->shards == 1 && job->session->home < options.cores),
-                "a session has one shard, on a data core of the box");
     TALLY_CHECK(std::uint64_t{job->slots.first} + job->slots.count <= options.slot_lines,
                 "a job's lines lie in slot memory");
-    TALLY_CHECK(!shares_slots(job->discipline) ||
-                    (job->shared_slots == options.shared_entries * options.cores && job->shared_slots != 0 &&
-                     job->elements <= options.shared_elements && job->server != ServerKind::kNone),
-                "a job that shares slots is served, and fits the box's shared region");
-    TALLY_CHECK(job->servers <= kMaxServers && (job->servers != 0) == (job->server == ServerKind::kExternal),
-                "a job has external servers, or it says that it has none");
-    for (std::uint32_t s = 0; s < job->servers; ++s)
-      TALLY_CHECK(raw(job->server_ranks[s].binding.port) < ports.size(),
-                  "a server is behind a port of the box");
     for (std::uint32_t r = 0; r < job->world; ++r)
       TALLY_CHECK(raw(job->ranks[r].binding.port) < ports.size(), "a member is behind a port of the box");
+    const auto* const session = jobs::row_as<jobs::SessionJob>(row);
+    session != nullptr ? check(*session) : check(*jobs::row_as<jobs::NativeJob>(row));
   }
+}
+
+void DataPlane::State::check(const jobs::SessionJob& job) const {
+  TALLY_CHECK(job.home < options.cores, "a session is on a data core of the box");
+}
+
+void DataPlane::State::check(const jobs::NativeJob& job) const {
+  TALLY_CHECK(job.shards == options.cores, "a job has one shard for each data core");
+  TALLY_CHECK(!shares_slots(job.discipline) ||
+                  (job.shared_slots == options.shared_entries * options.cores && job.shared_slots != 0 &&
+                   job.elements <= options.shared_elements && job.server != ServerKind::kNone),
+              "a job that shares slots is served, and fits the box's shared region");
+  TALLY_CHECK(job.servers <= kMaxServers && (job.servers != 0) == (job.server == ServerKind::kExternal),
+              "a job has external servers, or it says that it has none");
+  for (std::uint32_t s = 0; s < job.servers; ++s)
+    TALLY_CHECK(raw(job.server_ranks[s].binding.port) < ports.size(), "a server is behind a port of the box");
 }
 
 Result<std::unique_ptr<DataPlane>> DataPlane::create(const DataPlaneOptions& options, dpdk::Pools pools,

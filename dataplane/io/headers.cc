@@ -2,30 +2,38 @@
 
 #include <bit>
 #include <cstring>
+#include <type_traits>
+#include <variant>
 
 #include "jobs/binding.h"
 #include "pipeline/reply.h"
 
 namespace tally::io {
-JobHeaders::JobHeaders(const jobs::Job& job, const jobs::Box& box, const JobHeaders* before,
-                       const jobs::Job* job_before)
-    : one_frame(job.leaders != 0) {
-  // Beside the binding and the box a template depends on the dialect.
-  const std::uint32_t kept =
-      job_before != nullptr && job_before->session.has_value() == job.session.has_value() ? job_before->world
-                                                                                          : 0;
+
+template <class Make>
+void JobHeaders::set_members(const jobs::Job& job, const JobHeaders* before, const jobs::Job* job_before,
+                             Make header) {
+  const std::uint32_t kept = job_before != nullptr ? job_before->world : 0;
   for (std::uint32_t r = 0; r < job.world; ++r) {
     const jobs::Binding& to = job.ranks[r].binding;
-    if (r < kept && job_before->ranks[r].binding == to) {
-      members[r] = before->members[r];
-    } else {
-      members[r] = {
-          job.session ? pipeline::HeaderTemplate(to, box, to.udp_port, 0) : pipeline::HeaderTemplate(to, box),
-          to.port};
-    }
+    members[r] =
+        r < kept && job_before->ranks[r].binding == to ? before->members[r] : Receiver{header(to), to.port};
     ipv6 |= members[r].header.ipv6();
     member_ports |= bit_of_port(to.port);
   }
+}
+
+JobHeaders::JobHeaders(const jobs::SessionJob& job, const jobs::Box& box, const JobHeaders* before,
+                       const jobs::SessionJob* job_before) {
+  set_members(job, before, job_before,
+              [&](const jobs::Binding& to) { return pipeline::HeaderTemplate(to, box, to.udp_port, 0); });
+}
+
+JobHeaders::JobHeaders(const jobs::NativeJob& job, const jobs::Box& box, const JobHeaders* before,
+                       const jobs::NativeJob* job_before)
+    : one_frame(job.leaders != 0) {
+  set_members(job, before, job_before,
+              [&](const jobs::Binding& to) { return pipeline::HeaderTemplate(to, box); });
   for (std::uint32_t s = 0; s < job.servers; ++s) {
     const jobs::Binding& to = job.server_ranks[s].binding;
     servers[s] = {pipeline::HeaderTemplate(to, box), to.port};
@@ -44,12 +52,18 @@ JobHeaders::JobHeaders(const jobs::Job& job, const jobs::Box& box, const JobHead
 
 HeaderTable::HeaderTable(const jobs::JobTable& table, const jobs::Box& box, const HeaderTable* before,
                          const jobs::JobTable* table_before) {
-  for (std::uint32_t id = 0; id <= kMaxJobs; ++id) {
-    const jobs::Job* const job = table.row(static_cast<JobId>(id));
-    if (job == nullptr) continue;
-    const jobs::Job* const was = table_before != nullptr ? table_before->row(job->id) : nullptr;
-    const JobHeaders* const had = was != nullptr ? before->rows_[id].get() : nullptr;
-    rows_[id] = was == job ? before->rows_[id] : std::make_shared<const JobHeaders>(*job, box, had, was);
+  for (std::uint16_t id = 0; id <= kMaxJobs; ++id) {
+    const auto set = [&](const auto& job) {
+      using Dialect = std::remove_cvref_t<decltype(*job)>;
+      if (job == nullptr) return;
+      // Beside the binding and the box a template depends on the dialect.
+      const Dialect* const was =
+          table_before != nullptr ? jobs::row_as<Dialect>(table_before->row(JobId{id})) : nullptr;
+      const JobHeaders* const had = was != nullptr ? before->rows_[id].get() : nullptr;
+      rows_[id] =
+          was == job.get() ? before->rows_[id] : std::make_shared<const JobHeaders>(*job, box, had, was);
+    };
+    std::visit(set, table.row(JobId{id}));
   }
 }
 

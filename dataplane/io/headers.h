@@ -31,8 +31,10 @@ constexpr std::uint64_t bit_of_port(PortIndex port) noexcept {
 
 struct JobHeaders {
   // before: of job_before, which this job replaces; a member that is where it was keeps its template.
-  JobHeaders(const jobs::Job& job, const jobs::Box& box, const JobHeaders* before = nullptr,
-             const jobs::Job* job_before = nullptr);
+  JobHeaders(const jobs::NativeJob& job, const jobs::Box& box, const JobHeaders* before = nullptr,
+             const jobs::NativeJob* job_before = nullptr);
+  JobHeaders(const jobs::SessionJob& job, const jobs::Box& box, const JobHeaders* before = nullptr,
+             const jobs::SessionJob* job_before = nullptr);
 
   bool ipv6 = false;       // some header of members or groups needs the payload's sum
   bool one_frame = false;  // multicast: the frames to all leaders are the same bytes
@@ -42,6 +44,10 @@ struct JobHeaders {
   std::array<Receiver, kMaxRanks> members{};  // of sessions: but for UDP destination and port of the box
   std::array<Receiver, kMaxRanks> groups{};   // multicast, by leader
   std::array<Receiver, kMaxServers> servers{};
+
+ private:
+  template <class Make>
+  void set_members(const jobs::Job& job, const JobHeaders* before, const jobs::Job* job_before, Make header);
 };
 
 // By job id, beside a job table.

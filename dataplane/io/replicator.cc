@@ -8,7 +8,7 @@
 namespace tally::io {
 
 void Replicator::replicate(rte_mbuf* m, const std::byte* payload, std::uint32_t payload_bytes,
-                           const jobs::Job& job, const JobHeaders& headers,
+                           const jobs::NativeJob& job, const JobHeaders& headers,
                            std::uint16_t source_port) noexcept {
   ++statistics_.results;
   // Nothing has touched this line so far, and whoever frees a frame that is or was shared looks at `next`.
@@ -43,7 +43,7 @@ void Replicator::answer_session(rte_mbuf* m, const std::byte* payload, std::uint
 }
 
 // The same bytes to every port: no mbuf is needed but the one that is here.
-void Replicator::send_one_frame(const Result& result, const jobs::Job& job,
+void Replicator::send_one_frame(const Result& result, const jobs::NativeJob& job,
                                 const JobHeaders& headers) noexcept {
   const auto leaders = static_cast<unsigned>(std::popcount(job.leaders));
   const pipeline::HeaderTemplate& header =

@@ -23,8 +23,8 @@ class Replicator {
   // Before: the core owns `m`, writable and of one segment, whose payload (in m's buffer, at least
   // kMaxEncapsulation bytes behind its start) is the RESULT for all members of `job`. After: the ports, or a
   // mempool; members whose frame found no mbuf ask again.
-  void replicate(rte_mbuf* m, const std::byte* payload, std::uint32_t payload_bytes, const jobs::Job& job,
-                 const JobHeaders& headers, std::uint16_t source_port) noexcept;
+  void replicate(rte_mbuf* m, const std::byte* payload, std::uint32_t payload_bytes,
+                 const jobs::NativeJob& job, const JobHeaders& headers, std::uint16_t source_port) noexcept;
 
   // The same for a stored result that only some ranks (bitmap, not 0) asked for.
   void repeat(rte_mbuf* m, const std::byte* payload, std::uint32_t payload_bytes, std::uint64_t ranks,
@@ -42,7 +42,7 @@ class Replicator {
     std::uint32_t payload_sum;
     std::uint16_t source_port;
   };
-  void send_one_frame(const Result& result, const jobs::Job& job, const JobHeaders& headers) noexcept;
+  void send_one_frame(const Result& result, const jobs::NativeJob& job, const JobHeaders& headers) noexcept;
   // ports: bitmap of at least those of `ranks`.
   void send_to_each(const Result& result, std::uint64_t ranks,
                     const std::array<Receiver, kMaxRanks>& receivers, std::uint64_t ports) noexcept;

@@ -16,7 +16,7 @@ std::shared_ptr<const SharedCaps> no_caps() {
 
 }  // namespace
 
-// Not in the header: a table is two thousand rows, and tests, which are not optimised, copy them often.
+// Not in the header: a table is a thousand rows, and tests, which are not optimised, copy them often.
 JobTable::JobTable(std::shared_ptr<const SharedCaps> caps) : caps_(std::move(caps)) {}
 JobTable::JobTable() : JobTable(no_caps()) {}
 JobTable::JobTable(const JobTable&) = default;
@@ -25,18 +25,18 @@ JobTable::~JobTable() = default;
 std::shared_ptr<const JobTable> JobTable::with(const ChangedRows& changed) const {
   auto next = std::make_shared<JobTable>(*this);
   bool other_senders = false;
-  for (const auto& [id, job] : changed) {
-    const bool session = job != nullptr && job->session.has_value();
-    other_senders |= session || sessions_.at(raw(id)) != nullptr;
-    next->rows_.at(raw(id)) = session ? nullptr : job;
-    next->sessions_.at(raw(id)) = session ? job : nullptr;
+  for (const auto& [id, row] : changed) {
+    Row& old = next->rows_.at(raw(id));
+    other_senders |= row_as<SessionJob>(row) != nullptr || row_as<SessionJob>(old) != nullptr;
+    old = row;
   }
   if (!other_senders) return next;
   next->senders_ = {};
-  for (const auto& row : next->sessions_) {
-    if (row == nullptr) continue;
-    for (std::uint32_t r = 0; r < row->world; ++r)
-      next->senders_.add(sender_of(row->ranks[r].binding), {row.get(), Rank{static_cast<std::uint16_t>(r)}});
+  for (const Row& row : next->rows_) {
+    const auto* const job = row_as<SessionJob>(row);
+    if (job == nullptr) continue;
+    for (std::uint32_t r = 0; r < job->world; ++r)
+      next->senders_.add(sender_of(job->ranks[r].binding), {job, Rank{static_cast<std::uint16_t>(r)}});
   }
   return next;
 }

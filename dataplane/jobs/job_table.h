@@ -5,11 +5,13 @@
 
 #include <array>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <optional>
+#include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "jobs/binding.h"
@@ -18,6 +20,7 @@
 #include "tally/ids.h"
 #include "tally/mix64.h"
 #include "tally/one_writer.h"
+#include "tally/switchml.h"
 #include "tally/wire.h"
 
 namespace tally::jobs {
@@ -42,52 +45,62 @@ struct LineRange {
   constexpr bool operator==(const LineRange&) const noexcept = default;
 };
 
-struct Job {
+// What a row says of any job. What every packet asks for lies behind the ranks, side by side with what its
+// dialect adds.
+struct alignas(64) Job {
+  std::array<Member, kMaxRanks> ranks{};
   JobId id{};
+  std::uint8_t world = 1;  // N, 1..64
   Epoch epoch{};
-  Generation generation{};
   Cookie result_cookie{};
+  std::uint64_t members = 0;  // bitmap of ranks 0..world-1
+  // pool: its entries; shared: its ledger; by hash: empty; of a session its entries. Same range on every core
+  // (each core has its own region).
+  LineRange slots;
+  std::uint16_t elements = 0;  // most elements in a packet, 16..2224, a multiple of 16
+};
+
+struct NativeJob : Job {
   Discipline discipline = Discipline::kPool;
-  Stragglers stragglers;                  // discipline pool
-  ServerKind server = ServerKind::kNone;  // disciplines with shared slots have one
-  Decay decay = Decay::kSilence;          // discipline preemptive
-  ResultsMode results = ResultsMode::kUnicast;
-  std::uint8_t world = 1;   // N, 1..64
   std::uint8_t shards = 1;  // data cores, 1..64
   std::uint8_t max_priority = 254;
-  std::uint16_t elements = 0;  // most elements in a packet, 16..2224, a multiple of 16
-  std::uint32_t window = 0;    // W, a power of two, 16..16384
-  std::uint32_t span = 0;      // 2 x the largest window of the generation
-  std::uint64_t members = 0;   // bitmap of ranks 0..world-1
-  // Results multicast: one rank for each (port, VLAN, IP version) that has a member; a frame goes to each.
-  std::uint64_t leaders = 0;
-  std::uint32_t key_sum = 0;  // sum of all members' keys
-  // pool: its entries; shared: its ledger; by hash: empty. Same range on every core (each core has its own
-  // region).
-  LineRange slots;
-  std::uint32_t shared_slots = 0;  // entries of the shared region on all cores together
-  std::uint64_t salt = 0;          // of the disciplines by hash, new with every epoch
+  ResultsMode results = ResultsMode::kUnicast;
+  std::uint32_t window = 0;               // W, a power of two, 16..16384
+  std::uint32_t span = 0;                 // 2 x the largest window of the generation
+  Stragglers stragglers;                  // discipline pool
+  std::uint32_t key_sum = 0;              // sum of all members' keys
+  std::uint8_t servers = 0;               // external ones, 1..kMaxServers; 0: none
+  ServerKind server = ServerKind::kNone;  // disciplines with shared slots have one
+  Decay decay = Decay::kSilence;          // discipline preemptive
+  std::uint64_t salt = 0;                 // of the disciplines by hash, new with every epoch
+  std::uint32_t shared_slots = 0;         // entries of the shared region on all cores together
   // Quota in the shared region, entries of one core: what a job holds up to this is taken by nobody while it
   // is in use (scheduling.md). Claims stop at JobTable::cap().
   std::uint32_t reserved = 0;
-  std::array<Member, kMaxRanks> ranks{};
-  std::uint8_t servers = 0;                        // external ones, 1..kMaxServers; 0: none
+  // Results multicast: one rank for each (port, VLAN, IP version) that has a member; a frame goes to each.
+  std::uint64_t leaders = 0;
+  Generation generation{};
   std::array<Member, kMaxServers> server_ranks{};  // by server_index(); keys 0
-  // Set: dialect switchml, discipline pool, one shard, no servers. Then `elements` is its payload / 4, and of
-  // a member's binding only MAC, address (IPv4) and udp_port (where its packets go to) are meant. The lower
-  // 24 bits of `epoch` are not all 0.
-  std::optional<Session> session{};
+};
+
+// Dialect switchml. Of a member's binding only MAC, address (IPv4) and udp_port (where its packets go to) are
+// meant. The lower 24 bits of `epoch` are not all 0; `elements` is the payload / 4.
+struct SessionJob : Job {
+  std::uint16_t payload = switchml::kMaxPayload;  // bytes of values in every packet, valid_payload()
+  TsiRule tsi = TsiRule::kPacket;
+  std::uint8_t home = 0;         // the data core that owns all of it: stock clients send to one UDP port
+  std::uint32_t slot_count = 0;  // 1..switchml::kMaxSlots; pool_index names one of them
 };
 
 // Sum of the keys of some of a job's ranks.
-inline std::uint32_t keys_of(const Job& job, std::uint64_t ranks) noexcept {
+inline std::uint32_t keys_of(const NativeJob& job, std::uint64_t ranks) noexcept {
   std::uint32_t keys = 0;
   for (; ranks != 0; ranks &= ranks - 1)
     keys += job.ranks[static_cast<unsigned>(std::countr_zero(ranks))].key;
   return keys;
 }
 
-constexpr SlotMap slot_map(const Job& job) noexcept {
+constexpr SlotMap slot_map(const NativeJob& job) noexcept {
   return {job.discipline, job.id, job.window, job.span, job.shared_slots, job.salt};
 }
 
@@ -111,12 +124,35 @@ constexpr std::uint32_t pool_lines(std::uint32_t window, std::uint32_t shards,
 // sees, or something newer: publishing is a release, adopting an acquire.
 using SharedCaps = std::array<OneWriter<std::uint32_t>, kMaxJobs + 1>;
 
-// Rows to be replaced; nullptr clears one.
-using ChangedRows = std::map<JobId, std::shared_ptr<const Job>>;
+// A job of one dialect or another; nullptr: none. Only the pointer says which, so that whoever looks for a
+// native job's row finds out without touching the row of a session.
+using Row = std::variant<std::shared_ptr<const NativeJob>, std::shared_ptr<const SessionJob>>;
+
+template <class Dialect>
+const Dialect* row_as(const Row& row) noexcept {  // nullptr: it is empty, or of another dialect
+  const auto* const pointer = std::get_if<std::shared_ptr<const Dialect>>(&row);
+  return pointer != nullptr ? pointer->get() : nullptr;
+}
+
+// Calls what jobs of every dialect have, for whatever of a job is a variant by dialect. (std::visit() would
+// throw for one that lost its value, which these never do.)
+template <std::size_t I = 0, class V, class F>
+decltype(auto) with_dialect(V& variant, F call) {
+  if constexpr (I + 1 < std::variant_size_v<std::remove_const_t<V>>) {
+    if (variant.index() != I) return with_dialect<I + 1>(variant, call);
+  }
+  return call(*std::get_if<I>(&variant));
+}
+
+inline const Job* job_of(const Row& row) noexcept {  // nullptr: it is empty
+  return with_dialect(row, [](const auto& pointer) -> const Job* { return pointer.get(); });
+}
+
+// Rows to be replaced; an empty one clears.
+using ChangedRows = std::map<JobId, Row>;
 
 // Immutable once published, but for the caps. Rows of jobs that are not running are empty: their packets are
-// Drop(job) and answered by REJECT. Sessions are rows apart: no native packet finds them, whatever job id it
-// says.
+// Drop(job) and answered by REJECT. No native packet finds a session, whatever job id it says.
 class JobTable {
  public:
   // Empty. caps: those of all tables made from this one, which keep them alive. Without: nobody has one.
@@ -127,30 +163,25 @@ class JobTable {
   ~JobTable();
 
   // A native job's row.
-  [[nodiscard]] const Job* find(JobId id) const noexcept {
-    return raw(id) <= kMaxJobs ? rows_[raw(id)].get() : nullptr;
+  [[nodiscard]] const NativeJob* find(JobId id) const noexcept {
+    return raw(id) <= kMaxJobs ? row_as<NativeJob>(rows_[raw(id)]) : nullptr;
   }
-  // A native job's row or a session's.
-  [[nodiscard]] const Job* row(JobId id) const noexcept {
-    const Job* const native = find(id);
-    return native != nullptr || raw(id) > kMaxJobs ? native : sessions_[raw(id)].get();
-  }
+  [[nodiscard]] const Row& row(JobId id) const noexcept { return rows_[raw(id)]; }  // id: at most kMaxJobs
   [[nodiscard]] std::uint32_t cap(JobId id) const noexcept { return (*caps_)[raw(id)]; }
   // Whose packets these are; an empty job: nobody's.
   [[nodiscard]] SessionMember member(const SessionSender& sender) const noexcept {
     return senders_.find(sender);
   }
-  // The copy with these rows replaced; its cost is that of 2,000 pointers, however many rows are. No two
+  // The copy with these rows replaced; its cost is that of 1,000 pointers, however many rows are. No two
   // sessions have a sender in common then.
   [[nodiscard]] std::shared_ptr<const JobTable> with(const ChangedRows& changed) const;
-  [[nodiscard]] std::shared_ptr<const JobTable> with(JobId id, std::shared_ptr<const Job> job) const {
-    return with(ChangedRows{{id, std::move(job)}});
+  [[nodiscard]] std::shared_ptr<const JobTable> with(JobId id, Row row) const {
+    return with(ChangedRows{{id, std::move(row)}});
   }
 
  private:
   std::shared_ptr<const SharedCaps> caps_;
-  std::array<std::shared_ptr<const Job>, kMaxJobs + 1> rows_{};
-  std::array<std::shared_ptr<const Job>, kMaxJobs + 1> sessions_{};
+  std::array<Row, kMaxJobs + 1> rows_{};
   SessionSenders senders_;
 };
 

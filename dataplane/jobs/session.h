@@ -1,7 +1,7 @@
 #pragma once
-// A job of the dialect switchml: what its row has beside a native job's. Its members are configured, not
-// joined: nothing on the wire names the tenant, so a packet belongs to the member whose MAC, IPv4 address and
-// UDP destination port it has.
+// Jobs of the dialect switchml: how their slot memory lies, and whose packets are whose. Their members are
+// configured, not joined: nothing on the wire names the tenant, so a packet belongs to the member whose MAC,
+// IPv4 address and UDP destination port it has.
 
 #include <array>
 #include <bit>
@@ -27,13 +27,6 @@ enum class TsiRule : std::uint8_t {
 
 inline constexpr std::uint32_t kMaxOpaqueMembers = 32;
 
-struct Session {
-  std::uint16_t payload = switchml::kMaxPayload;  // bytes of values in every packet, valid_payload()
-  TsiRule tsi = TsiRule::kPacket;
-  std::uint32_t slots = 0;  // 1..switchml::kMaxSlots; pool_index names one of them
-  std::uint8_t home = 0;    // the data core that owns all of it: stock clients send to one UDP port
-};
-
 inline constexpr std::uint32_t kPathsPerLine = 16;  // ranks' return paths in a line (registers.h)
 
 // Lines of an entry that lie before its values: the registers, then 32 bits for each member, where its reply
@@ -56,7 +49,7 @@ constexpr std::uint32_t session_lines(std::uint32_t slots, std::uint32_t world,
 // Who sends to which session: the match of the dialect switchml, for nothing on the wire names the tenant.
 // Part of the job table: filled by control, then immutable.
 
-struct Job;
+struct SessionJob;
 
 struct SessionSender {
   Mac mac{};                        // source
@@ -76,7 +69,7 @@ inline SessionSender sender_of(const Binding& member) noexcept {
 }
 
 struct SessionMember {
-  const Job* job = nullptr;  // nullptr: of no session
+  const SessionJob* job = nullptr;  // nullptr: of no session
   Rank rank{};
 };
 

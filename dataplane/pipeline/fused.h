@@ -58,7 +58,7 @@ class Fused {
 
   // Would p, if nothing is wrong with it, be added to a filling entry that it does not finish?
   template <class Discipline>
-  bool is_plain_add(const Contribution& p, const jobs::Job& job) noexcept {
+  bool is_plain_add(const Contribution& p, const jobs::NativeJob& job) noexcept {
     Head copy = cell<HeadReg>(p.line).word;
     return job.world > 1 && Discipline::decide(copy, p, job).op == Op::kAdd;
   }

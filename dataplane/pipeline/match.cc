@@ -10,7 +10,7 @@ namespace {
 
 // The row of who sends it, a member or one of the job's servers; nullptr: it is neither. What only a server
 // sends, only a server may.
-const jobs::Member* sender_of(const jobs::Job& job, const Header& h, bool server_says) noexcept {
+const jobs::Member* sender_of(const jobs::NativeJob& job, const Header& h, bool server_says) noexcept {
   const Rank rank = h.rank_id();
   if (!server_says) [[likely]]
     return raw(rank) < job.world ? &job.ranks[raw(rank)] : nullptr;
@@ -20,14 +20,14 @@ const jobs::Member* sender_of(const jobs::Job& job, const Header& h, bool server
 }
 
 // May a worker's ANSWER be for this rank? One that a server asked for goes there.
-bool may_ask(const jobs::Job& job, std::uint32_t asker, Rank peer) noexcept {
+bool may_ask(const jobs::NativeJob& job, std::uint32_t asker, Rank peer) noexcept {
   if (asker < job.world) return asker != raw(peer);
   return asker <= 0xFFFF && server_index(Rank{static_cast<std::uint16_t>(asker)}) < job.servers;
 }
 
 // An ANSWER speaks of everybody; under INCOMPLETE of some (their number is not judged: the job may have asked
 // for fewer when the result was made), or of nobody: the sender had the result and has forgotten it.
-bool answer_valid(const Header& h, const jobs::Job& job, Drop& why) noexcept {
+bool answer_valid(const Header& h, const jobs::NativeJob& job, Drop& why) noexcept {
   const std::uint64_t contributors = h.contributors.host();
   why = Drop::kContributors;
   if ((h.flags & kFlagIncomplete) == 0) return contributors == job.members;
@@ -40,7 +40,7 @@ bool answer_valid(const Header& h, const jobs::Job& job, Drop& why) noexcept {
 }
 
 // Who may a packet of this type speak of? CONTRIBUTE: itself. QUERY: one other member.
-bool contributors_valid(const Header& h, const jobs::Job& job, Rank sender, Drop& why) noexcept {
+bool contributors_valid(const Header& h, const jobs::NativeJob& job, Rank sender, Drop& why) noexcept {
   const std::uint64_t contributors = h.contributors.host();
   switch (h.type) {
     case PacketType::kContribute:
@@ -80,7 +80,7 @@ void refuse(Parsed& parsed, Drop why) noexcept {
 
 // Its slot, and where the registers of the chunk lie that no other register has to be asked for. The pool's
 // are a mask away, without the sum of what other disciplines depend on.
-void locate(Contribution& p, const jobs::Job& job, const jobs::SharedRegion& shared) noexcept {
+void locate(Contribution& p, const jobs::NativeJob& job, const jobs::SharedRegion& shared) noexcept {
   if (job.discipline == Discipline::kPool) [[likely]] {
     p.slot = Pool::slot_of(p.chunk, job);
     p.line = Pool::line_of(p.chunk, job);
@@ -99,7 +99,7 @@ void locate(Contribution& p, const jobs::Job& job, const jobs::SharedRegion& sha
 
 void match_job(Parsed& parsed, const Header& h, const jobs::Binding& source, const jobs::JobTable* table,
                const jobs::SharedRegion& shared, std::uint8_t core, bool vouched) noexcept {
-  const jobs::Job* const job = table != nullptr ? table->find(h.job_id()) : nullptr;
+  const jobs::NativeJob* const job = table != nullptr ? table->find(h.job_id()) : nullptr;
   // The commonest packet is asked for first, once; what else there is does not cost it anything.
   const bool contributes = h.type == PacketType::kContribute;
   const bool server_says = !contributes && is_from_server(h.type);

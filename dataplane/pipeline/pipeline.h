@@ -18,6 +18,7 @@
 #include "pipeline/reject_limiter.h"
 #include "pipeline/shared_slots.h"
 #include "server/merge_table.h"
+#include "tally/check.h"
 #include "tally/counters.h"
 #include "tally/time.h"
 #include "tally/wire.h"
@@ -40,6 +41,15 @@ struct Parsed {
 
   // Did it match, and is it this core's? Then handle() runs a program.
   [[nodiscard]] bool runs() const noexcept { return kind == Kind::kNative || kind == Kind::kSession; }
+  // What `job` is, by `kind`.
+  [[nodiscard]] const jobs::NativeJob& native() const noexcept {
+    TALLY_DCHECK(kind == Kind::kNative, "a native packet matched a native job");
+    return static_cast<const jobs::NativeJob&>(*job);
+  }
+  [[nodiscard]] const jobs::SessionJob& session() const noexcept {
+    TALLY_DCHECK(kind == Kind::kSession, "a session's packet matched a session");
+    return static_cast<const jobs::SessionJob&>(*job);
+  }
 };
 
 // The match stage: job, epoch, rank, cookie, binding, contributors and slot of a well-formed data packet,
@@ -55,10 +65,11 @@ struct Outcome {
   Verdict verdict = Verdict::kDrop;
   Drop drop{};
   std::uint8_t owner = 0;   // kHandOver: to that core
+  bool session = false;     // kComplete, kRepeat: of a session; it goes along return_paths()
   Rank to{};                // kRelay: the receiver
   std::uint64_t ranks = 0;  // kComplete, kRepeat: bitmap of the receivers of the RESULT
-  const jobs::Job* job =
-      nullptr;  // kComplete, kRepeat: whose RESULT it is, with shared slots perhaps another's
+  // kComplete, kRepeat: whose RESULT it is, with shared slots perhaps another's.
+  const jobs::Job* job = nullptr;
   // Set: the packet goes to this server of `job`, whatever the verdict (kBypass, kEvict, kAbsorb, kRelay),
   // and waits for it in the queue of its priority.
   std::uint8_t server = kNoServer;
@@ -70,6 +81,12 @@ struct Outcome {
   bool reject = false;
   RejectReason reject_reason{};
   std::uint64_t reject_contributors = 0;
+
+  // `job`, where only a native one can be.
+  [[nodiscard]] const jobs::NativeJob& native() const noexcept {
+    TALLY_DCHECK(!session, "not of a session");
+    return static_cast<const jobs::NativeJob&>(*job);
+  }
 };
 
 struct SharedRuling;
@@ -141,9 +158,9 @@ class Pipeline {
   Outcome drop(const Parsed& parsed, const Frame& frame, Drop why, TimeNs now) noexcept;
   Outcome handle_other(Parsed& parsed, const Frame& frame, TimeNs now) noexcept;
   Outcome contribute(Parsed& parsed, const Frame& frame, TimeNs now) noexcept;
-  void report(const jobs::Job& job, const Contribution& p, Drop why, const Mismatch& other,
+  void report(const jobs::NativeJob& job, const Contribution& p, Drop why, const Mismatch& other,
               bool suspect) noexcept;
-  [[nodiscard]] Found find(const jobs::Job& job, Contribution& p) noexcept;
+  [[nodiscard]] Found find(const jobs::NativeJob& job, Contribution& p) noexcept;
   Outcome ask_peer(const Parsed& parsed, Outcome out) noexcept;
   Outcome contribute_session(Parsed& parsed, const Frame& frame, TimeNs now) noexcept;
   void report_stall(const Parsed& parsed, const SessionPacket& s, Drop why) noexcept;
@@ -153,16 +170,16 @@ class Pipeline {
   Outcome finish_late(std::span<std::byte> payload) noexcept;
   Outcome contribute_shared(Parsed& parsed, const Frame& frame, TimeNs now) noexcept;
   // p, whose values lie at parsed.contribution.values, goes to the embedded server of `job`.
-  server::MergeResult serve(const jobs::Job& job, Contribution& p, TimeNs now) noexcept;
-  server::MergeResult serve_along(const jobs::Job& job, Contribution& p, const server::MergeResult& otherwise,
-                                  TimeNs now) noexcept;
-  const jobs::Job* take_out(std::uint32_t entry, Contribution& p) noexcept;
-  [[nodiscard]] std::uint64_t seen_of(const jobs::Job& job, const Contribution& p) noexcept;
-  [[nodiscard]] std::uint32_t entry_of(const jobs::Job& job, const Contribution& p) noexcept;
-  [[nodiscard]] bool is_within_span(const jobs::Job& job, Chunk chunk) noexcept;
+  server::MergeResult serve(const jobs::NativeJob& job, Contribution& p, TimeNs now) noexcept;
+  server::MergeResult serve_along(const jobs::NativeJob& job, Contribution& p,
+                                  const server::MergeResult& otherwise, TimeNs now) noexcept;
+  const jobs::NativeJob* take_out(std::uint32_t entry, Contribution& p) noexcept;
+  [[nodiscard]] std::uint64_t seen_of(const jobs::NativeJob& job, const Contribution& p) noexcept;
+  [[nodiscard]] std::uint32_t entry_of(const jobs::NativeJob& job, const Contribution& p) noexcept;
+  [[nodiscard]] bool is_within_span(const jobs::NativeJob& job, Chunk chunk) noexcept;
   void free_entry(std::uint32_t entry, JobState& state) noexcept;
   Outcome depart(Parsed& parsed, const SharedRuling& ruling, const Frame& frame, TimeNs now) noexcept;
-  Outcome partial_of(const jobs::Job& job, const Contribution& p, std::byte* payload) noexcept;
+  Outcome partial_of(const jobs::NativeJob& job, const Contribution& p, std::byte* payload) noexcept;
   Outcome relay_from_server(Parsed& parsed, const Frame& frame, TimeNs now) noexcept;
   Outcome flush(Parsed& parsed, const Frame& frame, TimeNs now) noexcept;
   // Counts a server's packet that was not dropped.

@@ -57,7 +57,8 @@ void Pipeline<Exec>::parse(const Frame& frame, Parsed& parsed) const noexcept {
 template <class Exec>
 void Pipeline<Exec>::prefetch_entry(const Parsed& parsed) const noexcept {
   if (!parsed.runs()) return;
-  if (parsed.job->discipline == Discipline::kShared) return exec_.prefetch_row(parsed.contribution.row);
+  if (parsed.kind == Kind::kNative && parsed.native().discipline == Discipline::kShared)
+    return exec_.prefetch_row(parsed.contribution.row);
   exec_.prefetch(parsed.contribution.line, parsed.contribution.sum.shape.elements);
 }
 
@@ -90,7 +91,7 @@ Outcome Pipeline<Exec>::conclude(const Parsed& parsed, Verdict verdict, bool fre
 
 template <class Exec>
 Outcome Pipeline<Exec>::contribute(Parsed& parsed, const Frame& frame, TimeNs now) noexcept {
-  const jobs::Job& job = *parsed.job;
+  const jobs::NativeJob& job = parsed.native();
   if (shares_slots(job.discipline)) return contribute_shared(parsed, frame, now);
   if (job.stragglers.timeout != 0) return contribute_late(parsed, frame, now);
   Contribution& p = parsed.contribution;
@@ -112,8 +113,8 @@ Outcome Pipeline<Exec>::contribute(Parsed& parsed, const Frame& frame, TimeNs no
 
 // What control has to hear of a contribution that was dropped.
 template <class Exec>
-void Pipeline<Exec>::report(const jobs::Job& job, const Contribution& p, Drop why, const Mismatch& other,
-                            bool suspect) noexcept {
+void Pipeline<Exec>::report(const jobs::NativeJob& job, const Contribution& p, Drop why,
+                            const Mismatch& other, bool suspect) noexcept {
   if (why == Drop::kMismatch) {
     events_.push({EventKind::kMismatch, job.id, job.epoch, p.chunk, p.rank, other.contributors, p.sum.shape,
                   other.shape});
@@ -126,7 +127,7 @@ void Pipeline<Exec>::report(const jobs::Job& job, const Contribution& p, Drop wh
 // also learns whom everybody waits for.
 template <class Exec>
 Outcome Pipeline<Exec>::query(Parsed& parsed, const Frame& frame, TimeNs now) noexcept {
-  const jobs::Job& job = *parsed.job;
+  const jobs::NativeJob& job = parsed.native();
   Contribution& p = parsed.contribution;
   const Found found = find(job, p);
   if (found.complete) {
@@ -151,7 +152,7 @@ Outcome Pipeline<Exec>::query(Parsed& parsed, const Frame& frame, TimeNs now) no
 
 template <class Exec>
 Outcome Pipeline<Exec>::answer(Parsed& parsed, const Frame& frame, TimeNs now) noexcept {
-  const jobs::Job& job = *parsed.job;
+  const jobs::NativeJob& job = parsed.native();
   Contribution& p = parsed.contribution;
   const Header h = header_at(parsed.payload);
   const std::uint64_t missing = job.members & ~h.contributors.host();

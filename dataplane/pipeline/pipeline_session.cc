@@ -32,19 +32,18 @@ void match_session(Parsed& parsed, const OpenedFrame& datagram, const jobs::JobT
   const jobs::SessionMember from =
       table != nullptr ? table->member(jobs::sender_of(source)) : jobs::SessionMember{};
   if (from.job == nullptr) return refuse(parsed, Drop::kMember);
-  const jobs::Job& job = *from.job;
+  const jobs::SessionJob& job = *from.job;
   parsed.job = &job;
 
   switchml::PacketHeader h;
   std::memcpy(&h, datagram.payload, sizeof h);
   if ((h.type_size & kTypeMask) != kType) return refuse(parsed, Drop::kType);
-  if (switchml::kMinPayload << (h.type_size & kSizeMask) != job.session->payload)
+  if (switchml::kMinPayload << (h.type_size & kSizeMask) != job.payload)
     return refuse(parsed, Drop::kElements);
-  if (datagram.payload_bytes != switchml::kHeaderBytes + job.session->payload)
-    return refuse(parsed, Drop::kLength);
+  if (datagram.payload_bytes != switchml::kHeaderBytes + job.payload) return refuse(parsed, Drop::kLength);
   const std::uint16_t pool_index = h.pool_index.host();
   const std::uint32_t slot = pool_index & kAnySlot;
-  if (slot >= job.session->slots) return refuse(parsed, Drop::kSlot);
+  if (slot >= job.slot_count) return refuse(parsed, Drop::kSlot);
 
   Contribution& p = parsed.contribution;
   p.values = datagram.payload + switchml::kHeaderBytes;
@@ -56,7 +55,7 @@ void match_session(Parsed& parsed, const OpenedFrame& datagram, const jobs::JobT
   p.bit = bit_of(from.rank);
   p.sum.shape = {.elements = job.elements};
   p.sum.exponent = h.exponent0;
-  parsed.owner = job.session->home;
+  parsed.owner = job.home;
   parsed.kind = parsed.owner == core ? Kind::kSession : Kind::kElsewhere;
 }
 

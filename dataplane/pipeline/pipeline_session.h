@@ -29,9 +29,9 @@ void match_session(Parsed& parsed, const OpenedFrame& datagram, const jobs::JobT
 // no sums and no shapes on its wire, so nothing here can find a corrupted payload.
 
 template <class Exec>
-Decision decide_session(Exec& x, const jobs::Job& job, const SessionRun& run, Contribution& p,
+Decision decide_session(Exec& x, const jobs::SessionJob& job, const SessionRun& run, Contribution& p,
                         SessionPacket& s) noexcept {
-  if (job.session->tsi == jobs::TsiRule::kOpaque)
+  if (job.tsi == jobs::TsiRule::kOpaque)
     return x.template rmw<HeadReg>(s.head,
                                    [&](Head& head) { return OpaqueSession::decide(head, p, s, job); });
   return x.template rmw<OperationReg>(p.line, [&](std::uint32_t& operation) {
@@ -42,7 +42,7 @@ Decision decide_session(Exec& x, const jobs::Job& job, const SessionRun& run, Co
 
 // Everything that needs no register was checked before. p.line: the entry's.
 template <class Exec>
-Ruling aggregate_session(Exec& x, const jobs::Job& job, JobState& state, Contribution& p,
+Ruling aggregate_session(Exec& x, const jobs::SessionJob& job, JobState& state, Contribution& p,
                          SessionPacket& s) noexcept {
   const Decision d = decide_session(x, job, state.run, p, s);
   if (d.op == Op::kNone && !d.entry_is_ours) return {.drop = d.drop};
@@ -67,12 +67,12 @@ Ruling aggregate_session(Exec& x, const jobs::Job& job, JobState& state, Contrib
 }
 
 // The reply in the packet's own place: everything as it came but what is the session's or the entry's.
-inline void write_session_result(std::byte* datagram, const jobs::Job& job, const Contribution& p,
+inline void write_session_result(std::byte* datagram, const jobs::SessionJob& job, const Contribution& p,
                                  const SessionPacket& s) noexcept {
   switchml::PacketHeader h;
   std::memcpy(&h, datagram, sizeof h);
   h.type_size = static_cast<std::uint8_t>(
-      0x10 | std::countr_zero(std::uint32_t{job.session->payload} / switchml::kMinPayload));
+      0x10 | std::countr_zero(std::uint32_t{job.payload} / switchml::kMinPayload));
   h.exponent0 = p.sum.exponent;
   h.exponent1 = s.exponent1;
   std::memcpy(datagram, &h, sizeof h);
@@ -81,8 +81,8 @@ inline void write_session_result(std::byte* datagram, const jobs::Job& job, cons
 // For control, which alone can say it to people.
 template <class Exec>
 void Pipeline<Exec>::report_stall(const Parsed& parsed, const SessionPacket& s, Drop why) noexcept {
-  const jobs::Job& job = *parsed.job;
-  const bool opaque = job.session->tsi == jobs::TsiRule::kOpaque;
+  const jobs::SessionJob& job = *parsed.job;
+  const bool opaque = job.tsi == jobs::TsiRule::kOpaque;
   const std::uint32_t line = opaque ? s.head : session_line(job, raw(parsed.contribution.slot), s.set);
   const std::uint64_t in = exec_.head(line).contributors;
   switchml::PacketHeader h;
@@ -103,13 +103,13 @@ void Pipeline<Exec>::report_stall(const Parsed& parsed, const SessionPacket& s, 
 template <class Exec>
 [[gnu::noinline]] Outcome Pipeline<Exec>::contribute_session(Parsed& parsed, const Frame& frame,
                                                              TimeNs now) noexcept {
-  const jobs::Job& job = *parsed.job;
+  const jobs::SessionJob& job = *parsed.job;
   Contribution& p = parsed.contribution;
   switchml::PacketHeader h;
   std::memcpy(&h, parsed.payload, sizeof h);
   const std::uint32_t entry = p.line;
   JobState& state = states_[raw(job.id)];
-  const bool opaque = job.session->tsi == jobs::TsiRule::kOpaque;
+  const bool opaque = job.tsi == jobs::TsiRule::kOpaque;
   SessionPacket s{.head = session_line(job, raw(p.slot), 0),
                   .set = (h.pool_index.host() & switchml::kSetBit) != 0 ? 1U : 0U,
                   .operation = opaque ? 0 : state.run.operation(job.epoch, h.job_number),

@@ -17,9 +17,9 @@ void Pipeline<Exec>::adopt(const jobs::JobTable* table) noexcept {
   // the same number 2^32 chunks later. Its entries are taken or swept like any others.
   if (table_ != nullptr && options_.shared.entries != 0) {
     for (std::uint32_t id = 1; id <= kMaxJobs; ++id) {
-      const jobs::Job* const before = table_->find(JobId{static_cast<std::uint16_t>(id)});
+      const jobs::NativeJob* const before = table_->find(JobId{static_cast<std::uint16_t>(id)});
       if (before == nullptr || before->server != ServerKind::kEmbedded) continue;
-      const jobs::Job* const now = table != nullptr ? table->find(before->id) : nullptr;
+      const jobs::NativeJob* const now = table != nullptr ? table->find(before->id) : nullptr;
       if (now == nullptr || now->epoch != before->epoch) server_.forget(before->id);
     }
   }
@@ -29,7 +29,7 @@ void Pipeline<Exec>::adopt(const jobs::JobTable* table) noexcept {
 
 // The filling or complete entry of p's chunk; kNoEntry: there is none. Control's way to it, outside any pass.
 template <class Exec>
-std::uint32_t Pipeline<Exec>::entry_of(const jobs::Job& job, const Contribution& p) noexcept {
+std::uint32_t Pipeline<Exec>::entry_of(const jobs::NativeJob& job, const Contribution& p) noexcept {
   std::uint32_t entry = raw(p.slot) / job.shards;
   if (job.discipline == Discipline::kShared) {
     const LedgerRow row = exec_.template peek<LedgerReg>(job.slots.first * jobs::kLedgerRowsPerLine + entry);
@@ -50,7 +50,7 @@ void Pipeline<Exec>::free_entry(std::uint32_t entry, JobState& state) noexcept {
 }
 
 template <class Exec>
-server::MergeResult Pipeline<Exec>::serve(const jobs::Job& job, Contribution& p, TimeNs now) noexcept {
+server::MergeResult Pipeline<Exec>::serve(const jobs::NativeJob& job, Contribution& p, TimeNs now) noexcept {
   server::Partial partial{.chunk = p.chunk,
                           .contributors = p.bit,
                           .keys = p.key,
@@ -75,7 +75,7 @@ server::MergeResult Pipeline<Exec>::serve(const jobs::Job& job, Contribution& p,
 // The last arrival came with DIRECT and is at the server: what the others have in the entry goes along,
 // because nobody else will come to finish it.
 template <class Exec>
-server::MergeResult Pipeline<Exec>::serve_along(const jobs::Job& job, Contribution& p,
+server::MergeResult Pipeline<Exec>::serve_along(const jobs::NativeJob& job, Contribution& p,
                                                 const server::MergeResult& otherwise, TimeNs now) noexcept {
   const std::uint32_t entry = entry_of(job, p);
   if (entry == kNoEntry || !slots_.filling(entry) || p.room < slots_.region().elements()) return otherwise;
@@ -86,14 +86,14 @@ server::MergeResult Pipeline<Exec>::serve_along(const jobs::Job& job, Contributi
 // What a filling entry holds goes into p, and the entry is free. The job whose it is; nullptr: it is of no
 // use to anybody, because its epoch is over or its chunk a span behind.
 template <class Exec>
-const jobs::Job* Pipeline<Exec>::take_out(std::uint32_t entry, Contribution& p) noexcept {
+const jobs::NativeJob* Pipeline<Exec>::take_out(std::uint32_t entry, Contribution& p) noexcept {
   p.line = slots_.line_of(entry);
   const Owner owner = exec_.template peek<OwnerReg>(p.line);
   const Head head = exec_.head(p.line);
   p.chunk = Chunk{head.chunk};
   p.bit = head.contributors;
   p.priority = owner.priority;
-  const jobs::Job* const job = table_ != nullptr ? table_->find(JobId{owner.job}) : nullptr;
+  const jobs::NativeJob* const job = table_ != nullptr ? table_->find(JobId{owner.job}) : nullptr;
   const bool lives = job != nullptr && raw(job->epoch) == head.tag && is_within_span(*job, p.chunk);
   if (lives) {
     p.key = jobs::keys_of(*job, p.bit);
@@ -108,7 +108,7 @@ const jobs::Job* Pipeline<Exec>::take_out(std::uint32_t entry, Contribution& p) 
 // after the other.
 template <class Exec>
 Outcome Pipeline<Exec>::ask_peer(const Parsed& parsed, Outcome out) noexcept {
-  const jobs::Job& job = *parsed.job;
+  const jobs::NativeJob& job = parsed.native();
   const std::uint32_t rank = raw(parsed.contribution.rank);
   const std::uint32_t next = 1 + asks_++ % (job.world - 1U);
   out.verdict = Verdict::kRelay;
@@ -120,7 +120,7 @@ Outcome Pipeline<Exec>::ask_peer(const Parsed& parsed, Outcome out) noexcept {
 
 template <class Exec>
 Outcome Pipeline<Exec>::contribute_shared(Parsed& parsed, const Frame& frame, TimeNs now) noexcept {
-  const jobs::Job& job = *parsed.job;
+  const jobs::NativeJob& job = parsed.native();
   Contribution& p = parsed.contribution;
   const bool suspect = states_[raw(job.id)].suspect();
   p.verify |= suspect;
@@ -138,7 +138,7 @@ Outcome Pipeline<Exec>::contribute_shared(Parsed& parsed, const Frame& frame, Ti
     return drop(parsed, frame, ruling.drop, now);
   }
 
-  const jobs::Job& owner = *ruling.leaving;
+  const jobs::NativeJob& owner = *ruling.leaving;
   const Rank sender = p.rank;
   if (ruling.verdict == Verdict::kEvict && !is_within_span(owner, p.chunk))
     return conclude(parsed, ruling.verdict, ruling.fresh, now);
@@ -179,7 +179,7 @@ Outcome Pipeline<Exec>::contribute_shared(Parsed& parsed, const Frame& frame, Ti
 // Whose contributions of an unfinished chunk came by, also those that are at an external server; 0: not
 // known. By hash nothing tells who is there, and what the entry holds would name wrong ranks.
 template <class Exec>
-std::uint64_t Pipeline<Exec>::seen_of(const jobs::Job& job, const Contribution& p) noexcept {
+std::uint64_t Pipeline<Exec>::seen_of(const jobs::NativeJob& job, const Contribution& p) noexcept {
   if (job.discipline != Discipline::kShared) return 0;
   const std::uint32_t line = job.slots.first * jobs::kLedgerRowsPerLine;
   const LedgerRow row = exec_.template peek<LedgerReg>(line + raw(p.slot) / job.shards);
@@ -189,7 +189,7 @@ std::uint64_t Pipeline<Exec>::seen_of(const jobs::Job& job, const Contribution& 
 
 // The entry is asked first, the server's table only when there is none.
 template <class Exec>
-Found Pipeline<Exec>::find(const jobs::Job& job, Contribution& p) noexcept {
+Found Pipeline<Exec>::find(const jobs::NativeJob& job, Contribution& p) noexcept {
   if (!shares_slots(job.discipline)) return look_up(exec_, job, p);
   std::uint64_t held = 0;
   if (const std::uint32_t entry = entry_of(job, p); entry != kNoEntry) {
@@ -234,7 +234,7 @@ Outcome Pipeline<Exec>::sweep(std::span<std::byte> payload, TimeNs now) noexcept
   p.room = static_cast<std::uint32_t>((payload.size() - kHeaderBytes) / 4);
   ++states_[exec_.template peek<OwnerReg>(slots_.line_of(aged_)).job].slots.swept;
   if constexpr (requires(Exec & x) { x.begin(); }) exec_.begin();
-  const jobs::Job* const job = take_out(aged_, p);
+  const jobs::NativeJob* const job = take_out(aged_, p);
   if (job == nullptr) return {};
   if (job->server == ServerKind::kExternal) return partial_of(*job, p, payload.data());
   const server::MergeResult result = serve(*job, p, now);
@@ -250,7 +250,7 @@ Outcome Pipeline<Exec>::sweep(std::span<std::byte> payload, TimeNs now) noexcept
 
 // Results older than a span are nobody's business any more.
 template <class Exec>
-bool Pipeline<Exec>::is_within_span(const jobs::Job& job, Chunk chunk) noexcept {
+bool Pipeline<Exec>::is_within_span(const jobs::NativeJob& job, Chunk chunk) noexcept {
   const High high = exec_.template peek<HighReg>(raw(job.id));
   return high.epoch != raw(job.epoch) ||
          serial_difference(chunk, Chunk{high.chunk}) > -static_cast<std::int32_t>(job.span);
@@ -266,7 +266,8 @@ inline void towards(std::uint32_t server, std::uint8_t priority, Outcome& out) n
 
 // The packet at `payload` becomes the PARTIAL of what p holds. No counter changes.
 template <class Exec>
-Outcome Pipeline<Exec>::partial_of(const jobs::Job& job, const Contribution& p, std::byte* payload) noexcept {
+Outcome Pipeline<Exec>::partial_of(const jobs::NativeJob& job, const Contribution& p,
+                                   std::byte* payload) noexcept {
   write_partial(payload, job, p, *kernels_);
   Outcome out{.verdict = Verdict::kRelay, .job = &job, .payload = payload};
   out.payload_bytes = static_cast<std::uint32_t>(kHeaderBytes + 4 * p.sum.shape.elements);
@@ -282,7 +283,7 @@ Outcome Pipeline<Exec>::partial_of(const jobs::Job& job, const Contribution& p, 
 template <class Exec>
 Outcome Pipeline<Exec>::depart(Parsed& parsed, const SharedRuling& ruling, const Frame& frame,
                                TimeNs now) noexcept {
-  const jobs::Job& owner = *ruling.leaving;
+  const jobs::NativeJob& owner = *ruling.leaving;
   const Contribution& p = parsed.contribution;
   if (ruling.verdict == Verdict::kBypass && !p.verify && !payload_matches(exec_, p)) {
     states_[raw(owner.id)].finished_badly();
@@ -316,7 +317,7 @@ Outcome Pipeline<Exec>::conclude_server(const Parsed& parsed) noexcept {
 // To the ranks that it names: a RESULT as the box's own, a RESEND as the server's.
 template <class Exec>
 Outcome Pipeline<Exec>::relay_from_server(Parsed& parsed, const Frame& frame, TimeNs now) noexcept {
-  const jobs::Job& job = *parsed.job;
+  const jobs::NativeJob& job = parsed.native();
   Contribution& p = parsed.contribution;
   const std::uint64_t ranks = p.bit;
   const bool result = parsed.type == PacketType::kResult;
@@ -337,7 +338,7 @@ Outcome Pipeline<Exec>::relay_from_server(Parsed& parsed, const Frame& frame, Ti
 // What is filling goes to the server and is free; what is complete is told; of anything else nothing is said.
 template <class Exec>
 Outcome Pipeline<Exec>::flush(Parsed& parsed, const Frame& frame, TimeNs) noexcept {
-  const jobs::Job& job = *parsed.job;
+  const jobs::NativeJob& job = parsed.native();
   Contribution& p = parsed.contribution;
   const std::uint32_t server = server_index(p.rank);
   const std::uint32_t entry = shares_slots(job.discipline) ? entry_of(job, p) : kNoEntry;

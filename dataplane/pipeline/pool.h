@@ -13,12 +13,12 @@
 namespace tally::pipeline {
 
 struct Pool {
-  static SlotIndex slot_of(Chunk chunk, const jobs::Job& job) noexcept {
+  static SlotIndex slot_of(Chunk chunk, const jobs::NativeJob& job) noexcept {
     return SlotIndex{raw(chunk) & (job.window - 1)};
   }
 
   // entry = slot + W * ((chunk / W) mod 2), where this core holds every shards-th slot.
-  static std::uint32_t line_of(Chunk chunk, const jobs::Job& job) noexcept {
+  static std::uint32_t line_of(Chunk chunk, const jobs::NativeJob& job) noexcept {
     const std::uint32_t slot = raw(chunk) & (job.window - 1);
     const std::uint32_t version = (raw(chunk) & job.window) != 0 ? 1 : 0;
     const std::uint32_t local = job.shards == 1 ? slot : slot / job.shards;
@@ -28,7 +28,7 @@ struct Pool {
 
   // One read-modify-write of `high`. A contribution of c proves that everyone holds all up to c - 2W, so what
   // is a span behind can only be a replay, and what is a span ahead comes from no worker of this generation.
-  static Decision order(High& high, const Contribution& p, const jobs::Job& job) noexcept {
+  static Decision order(High& high, const Contribution& p, const jobs::NativeJob& job) noexcept {
     if (high.epoch == raw(p.epoch)) {
       const std::int32_t d = serial_difference(p.chunk, Chunk{high.chunk});
       const auto span = static_cast<std::int32_t>(job.span);
@@ -41,7 +41,7 @@ struct Pool {
     return {.op = Op::kWrite};
   }
 
-  static Decision decide(Head& head, const Contribution& p, const jobs::Job& job) noexcept {
+  static Decision decide(Head& head, const Contribution& p, const jobs::NativeJob& job) noexcept {
     const bool this_epoch = head.tag == raw(p.epoch);
     const bool filling = head.tag != 0 && head.contributors != job.members;
     if (this_epoch && head.chunk == raw(p.chunk)) {
@@ -73,7 +73,7 @@ class LateSweep {
     jobs_.clear();
     forget();
     for (std::uint32_t id = 1; table != nullptr && id <= kMaxJobs; ++id) {
-      const jobs::Job* const job = table->find(JobId{static_cast<std::uint16_t>(id)});
+      const jobs::NativeJob* const job = table->find(JobId{static_cast<std::uint16_t>(id)});
       if (job != nullptr && job->stragglers.timeout != 0 && job->slots.count != 0) jobs_.push_back(job);
     }
     at_ = offset_ = 0;  // where it was may be behind the end of what is another job's now
@@ -81,7 +81,7 @@ class LateSweep {
   [[nodiscard]] bool empty() const noexcept { return jobs_.empty(); }
 
   // Only when not empty.
-  [[nodiscard]] const jobs::Job& job() const noexcept { return *jobs_[at_]; }
+  [[nodiscard]] const jobs::NativeJob& job() const noexcept { return *jobs_[at_]; }
   [[nodiscard]] std::uint32_t line() const noexcept { return job().slots.first + offset_; }
   // The entry behind it; false: the next is another round's, or another job's.
   bool step() noexcept {
@@ -102,7 +102,7 @@ class LateSweep {
   [[nodiscard]] bool found() const noexcept { return found_; }
 
  private:
-  std::vector<const jobs::Job*> jobs_;
+  std::vector<const jobs::NativeJob*> jobs_;
   std::size_t at_ = 0;
   std::uint32_t offset_ = 0;  // lines behind the job's first
   bool found_ = false;

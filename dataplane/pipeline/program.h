@@ -84,7 +84,7 @@ struct Found {
   std::uint64_t missing = 0;       // complete: ranks that its result lacks
 };
 template <class Exec>
-Found look_up(Exec& x, const jobs::Job& job, Contribution& p) noexcept {
+Found look_up(Exec& x, const jobs::NativeJob& job, Contribution& p) noexcept {
   const Head head = x.template rmw<HeadReg>(p.line, [](Head& h) { return h; });
   if (head.tag != raw(p.epoch) || head.chunk != raw(p.chunk)) return {};
   if (head.contributors != job.members) return {.contributors = head.contributors};
@@ -99,7 +99,7 @@ Found look_up(Exec& x, const jobs::Job& job, Contribution& p) noexcept {
 // checked before. `why`: filled with kMismatch only. own: of a discipline with registers of its own at the
 // entry (stragglers.h).
 template <class Discipline, class Exec>
-Ruling aggregate(Exec& x, const jobs::Job& job, JobState& state, Contribution& p, Mismatch& why,
+Ruling aggregate(Exec& x, const jobs::NativeJob& job, JobState& state, Contribution& p, Mismatch& why,
                  [[maybe_unused]] Discipline* own = nullptr) noexcept {
   // A corrupted contribution must change nothing. A plain add can fold that check in and take itself back;
   // whatever would overwrite the entry or the packet is checked before the first register.

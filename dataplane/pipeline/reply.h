@@ -24,16 +24,16 @@ namespace tally::pipeline {
 
 // Rewrites `datagram` into the RESULT of p's chunk. Fields come from p, which holds the entry's. The values
 // behind the header are already in place. missing: ranks that it lacks, which makes it INCOMPLETE.
-void write_result(std::byte* datagram, const jobs::Job& job, const Contribution& p, std::uint8_t flags,
+void write_result(std::byte* datagram, const jobs::NativeJob& job, const Contribution& p, std::uint8_t flags,
                   const kernels::Kernels& kernels, std::uint64_t missing = 0) noexcept;
 
 // The QUERY of p's sender to `peer` for p's chunk, which the box makes in its place.
-void write_query(std::byte* datagram, const jobs::Job& job, const Contribution& p, Rank peer,
+void write_query(std::byte* datagram, const jobs::NativeJob& job, const Contribution& p, Rank peer,
                  const kernels::Kernels& kernels) noexcept;
 
 // Rewrites `datagram` into the PARTIAL of what p holds: the sum of the ranks p.bit. The values behind the
 // header are already in place.
-void write_partial(std::byte* datagram, const jobs::Job& job, const Contribution& p,
+void write_partial(std::byte* datagram, const jobs::NativeJob& job, const Contribution& p,
                    const kernels::Kernels& kernels) noexcept;
 
 // A QUERY or any other header whose cookie and check change on its way through the box, and which may get

@@ -89,8 +89,8 @@ struct SessionPacket {
   ReturnPath path;
 };
 
-constexpr std::uint32_t session_line(const jobs::Job& job, std::uint32_t slot, std::uint32_t set) noexcept {
-  return job.slots.first + (2 * slot + set) * jobs::session_entry_lines(job.world, job.session->payload);
+constexpr std::uint32_t session_line(const jobs::SessionJob& job, std::uint32_t slot, std::uint32_t set) noexcept {
+  return job.slots.first + (2 * slot + set) * jobs::session_entry_lines(job.world, job.payload);
 }
 
 // Where the reply to a member goes. line: of the entry; slot memory may have 2^30 lines.
@@ -102,7 +102,7 @@ constexpr std::size_t path_of(std::uint32_t line, std::uint32_t rank) noexcept {
 // operation is over, never because of its age.
 struct PacketSession {
   static Decision decide(Head& head, std::uint32_t& operation, const Contribution& p, const SessionPacket& s,
-                         const SessionRun& run, const jobs::Job& job) noexcept {
+                         const SessionRun& run, const jobs::SessionJob& job) noexcept {
     if (run.is_over(s.operation)) return {.drop = Drop::kStale};
     const std::uint32_t session = raw(job.epoch) << 8U;  // its lower 24 bits; never 0
     const bool ours = (head.tag & ~std::uint32_t{0xFF}) == session;
@@ -125,7 +125,7 @@ struct PacketSession {
   }
 
  private:
-  static Decision join(Head& head, bool filling, const Contribution& p, const jobs::Job& job) noexcept {
+  static Decision join(Head& head, bool filling, const Contribution& p, const jobs::SessionJob& job) noexcept {
     if (!filling) return {.op = Op::kRead, .entry_is_ours = true};
     if ((head.contributors & p.bit) != 0) return {.drop = Drop::kDuplicate, .entry_is_ours = true};
     head.contributors |= p.bit;
@@ -143,7 +143,7 @@ struct PacketSession {
 // set that is complete, below the epoch's lower 30 bits. Its tag stays 0, and occupancy is not counted.
 struct OpaqueSession {
   static Decision decide(Head& head, const Contribution& p, const SessionPacket& s,
-                         const jobs::Job& job) noexcept {
+                         const jobs::SessionJob& job) noexcept {
     const std::uint32_t epoch = raw(job.epoch) << 2U;  // never 0
     if ((head.chunk & ~kFlags) != epoch) head = {.chunk = epoch};
     const std::uint64_t bit = p.bit << (32 * s.set);

@@ -23,7 +23,7 @@ namespace tally::pipeline {
 // `preemptive`. Who may take whose entry; the program is below.
 
 // One read-modify-write of `high`: a contribution of c proves that everyone holds all up to c - 2W.
-inline Decision order_shared(High& high, const Contribution& p, const jobs::Job& job) noexcept {
+inline Decision order_shared(High& high, const Contribution& p, const jobs::NativeJob& job) noexcept {
   if (high.epoch == raw(p.epoch)) {
     const std::int32_t d = serial_difference(p.chunk, Chunk{high.chunk});
     if (d <= -static_cast<std::int32_t>(job.span)) return {.drop = Drop::kStale};
@@ -47,7 +47,7 @@ struct Seen {
 
 // One read-modify-write of the chunk's row. offer(): entry + 1 that a first arrival may claim; 0: none.
 template <class Offer>
-Seen see(LedgerRow& row, const Contribution& p, const jobs::Job& job, Offer offer) noexcept {
+Seen see(LedgerRow& row, const Contribution& p, const jobs::NativeJob& job, Offer offer) noexcept {
   if (row.chunk != raw(p.chunk)) row = {.chunk = raw(p.chunk)};  // a newer one: that packet would be stale
   if (row.entry == LedgerRow::kAsking) {
     const bool asked = (row.seen & p.bit) != 0;
@@ -102,20 +102,21 @@ inline std::uint8_t decayed(const Victim& v, std::uint32_t now) noexcept {
 struct SharedRuling {
   Verdict verdict = Verdict::kDrop;
   Drop drop{};
-  bool asks = false;                   // a peer shall be asked for the result
-  bool fresh = false;                  // seen for the first time: its rank is alive
-  bool last = false;                   // kBypass: now everybody's was seen
-  bool collision = false;              // kBypass: there was no entry for it
-  const jobs::Job* leaving = nullptr;  // set: the packet now carries this job's (partial) sum for its server
+  bool asks = false;       // a peer shall be asked for the result
+  bool fresh = false;      // seen for the first time: its rank is alive
+  bool last = false;       // kBypass: now everybody's was seen
+  bool collision = false;  // kBypass: there was no entry for it
+  const jobs::NativeJob* leaving =
+      nullptr;  // set: the packet now carries this job's (partial) sum for its server
 };
 
-inline server::MergeJob merge_job(const jobs::Job& job) noexcept {
+inline server::MergeJob merge_job(const jobs::NativeJob& job) noexcept {
   return {job.id, job.generation, job.epoch, job.members, job.key_sum};
 }
 
 // A packet that fails a check leaves no trace.
 template <class Exec>
-void unsee(Exec& x, const jobs::Job& job, const Contribution& p) noexcept {
+void unsee(Exec& x, const jobs::NativeJob& job, const Contribution& p) noexcept {
   if (by_hash(job.discipline)) return;
   x.again();
   x.template rmw<LedgerReg>(p.row, [&](LedgerRow& r) { return r.seen &= ~p.bit; });
@@ -132,7 +133,7 @@ class SharedProgram {
 
   // As aggregate(). After a ruling with `leaving`, p's chunk, epoch, bit (of all who are in it), key, shape,
   // numbers and values are those of what leaves.
-  SharedRuling run(const jobs::Job& job, Contribution& p, Mismatch& why) noexcept {
+  SharedRuling run(const jobs::NativeJob& job, Contribution& p, Mismatch& why) noexcept {
     if (p.verify && !payload_matches(x_, p)) return {.drop = Drop::kSum};
     const Decision order =
         x_.template rmw<HighReg>(raw(job.id), [&](High& high) { return order_shared(high, p, job); });
@@ -175,7 +176,7 @@ class SharedProgram {
 
  private:
   // The disciplines by hash: one entry, and whoever is in it.
-  SharedRuling by_slot(const jobs::Job& job, JobState& state, Contribution& p, Mismatch& why,
+  SharedRuling by_slot(const jobs::NativeJob& job, JobState& state, Contribution& p, Mismatch& why,
                        bool below_cap) noexcept {
     const Seen seen;
     if (p.direct) return bypass(job, seen);
@@ -194,7 +195,7 @@ class SharedProgram {
   }
 
   // No entry is free for it, or it is at its cap: one try to take one.
-  SharedRuling fight(const jobs::Job& job, JobState& state, Contribution& p, const Seen& seen,
+  SharedRuling fight(const jobs::NativeJob& job, JobState& state, Contribution& p, const Seen& seen,
                      bool below_cap) noexcept {
     const std::uint32_t entry = slots_.next_victim();
     if (entry == kNoEntry) return collide(job, state, seen);
@@ -210,12 +211,12 @@ class SharedProgram {
     return ruling;
   }
 
-  SharedRuling bypass(const jobs::Job& job, const Seen& seen) const noexcept {
+  SharedRuling bypass(const jobs::NativeJob& job, const Seen& seen) const noexcept {
     return {.verdict = Verdict::kBypass, .fresh = !seen.duplicate, .last = seen.last, .leaving = &job};
   }
   // Somebody has the result, most likely: ask a peer instead of summing a chunk anew that nobody else sends.
   // Whoever comes again is summed all the same, for the server may have forgotten the chunk unfinished.
-  SharedRuling ask(const jobs::Job& job, const Contribution& p, const Seen& seen) noexcept {
+  SharedRuling ask(const jobs::NativeJob& job, const Contribution& p, const Seen& seen) noexcept {
     SharedRuling ruling = seen.asked ? bypass(job, seen) : SharedRuling{.verdict = Verdict::kRelay};
     ruling.asks = true;
     if (seen.asking) return ruling;
@@ -225,7 +226,7 @@ class SharedProgram {
     });
     return ruling;
   }
-  SharedRuling collide(const jobs::Job& job, JobState& state, const Seen& seen) const noexcept {
+  SharedRuling collide(const jobs::NativeJob& job, JobState& state, const Seen& seen) const noexcept {
     ++state.slots.denied;
     SharedRuling ruling = bypass(job, seen);
     ruling.collision = true;
@@ -241,7 +242,7 @@ class SharedProgram {
     bool bypass = false;  // with kNone: to the server, else dropped
     Drop drop{};
   };
-  static Choice decide(Head& head, const Contribution& p, const jobs::Job& job, const Seen& seen,
+  static Choice decide(Head& head, const Contribution& p, const jobs::NativeJob& job, const Seen& seen,
                        bool may_claim) noexcept {
     if (head.tag == raw(p.epoch) && head.chunk == raw(p.chunk)) {
       if (head.contributors == job.members) return {.op = Op::kRead, .ours = true};
@@ -257,8 +258,9 @@ class SharedProgram {
   }
 
   // The contribution at an entry that may be its chunk's, or may be claimed. Nothing: it is neither.
-  std::optional<SharedRuling> enter(const jobs::Job& job, JobState& state, Contribution& p, const Seen& seen,
-                                    std::uint32_t entry, bool may_claim, Mismatch& why) noexcept {
+  std::optional<SharedRuling> enter(const jobs::NativeJob& job, JobState& state, Contribution& p,
+                                    const Seen& seen, std::uint32_t entry, bool may_claim,
+                                    Mismatch& why) noexcept {
     p.line = slots_.line_of(entry);
     Head before;
     Head after;
@@ -317,7 +319,7 @@ class SharedProgram {
   }
 
   // Everybody was seen, and not everybody is here: the rest is at the server, and nothing more can come.
-  SharedRuling split(const jobs::Job& job, JobState& state, Contribution& p,
+  SharedRuling split(const jobs::NativeJob& job, JobState& state, Contribution& p,
                      std::uint64_t contributors) noexcept {
     x_.template undo<HeadReg>(p.line, Head{});
     p.bit = contributors;
@@ -329,7 +331,7 @@ class SharedProgram {
   // Packet and filling entry change places if `wins` says so; then the packet leaves for the evicted job's
   // server. The frame must have room for whatever the entry holds.
   template <class Wins>
-  SharedRuling take(const jobs::Job& job, JobState& state, Contribution& p, const Seen& seen,
+  SharedRuling take(const jobs::NativeJob& job, JobState& state, Contribution& p, const Seen& seen,
                     std::uint32_t entry, Wins may_win) noexcept {
     x_.again();
     const std::uint32_t line = slots_.line_of(entry);
@@ -360,14 +362,14 @@ class SharedProgram {
     ++state.occupancy;
     ++state.slots.swaps;
     // What belongs to an epoch that is over is of no use to anybody.
-    const jobs::Job* const loser = table_.find(JobId{old.job});
+    const jobs::NativeJob* const loser = table_.find(JobId{old.job});
     const bool lives = loser != nullptr && loser->epoch == p.epoch;
     if (lives) p.key = jobs::keys_of(*loser, p.bit);
     return {.verdict = Verdict::kEvict, .fresh = true, .leaving = lives ? loser : nullptr};
   }
 
-  Victim victim(const Owner& owner, const jobs::Job& by) const noexcept {
-    const jobs::Job* const row = table_.find(JobId{owner.job});
+  Victim victim(const Owner& owner, const jobs::NativeJob& by) const noexcept {
+    const jobs::NativeJob* const row = table_.find(JobId{owner.job});
     const JobState& state = states_[owner.job];
     return {.owner = owner,
             .same_job = owner.job == raw(by.id),

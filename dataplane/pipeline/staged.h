@@ -79,7 +79,7 @@ class Staged {
   void clear(jobs::LineRange range) noexcept;
 
   template <class Discipline>
-  bool is_plain_add(const Contribution&, const jobs::Job&) const noexcept {
+  bool is_plain_add(const Contribution&, const jobs::NativeJob&) const noexcept {
     return false;  // the reference checks first, always
   }
 

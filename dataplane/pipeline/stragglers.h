@@ -24,7 +24,7 @@ struct StragglerPool : Pool {
   // reaches further back than two windows, and an entry that a bad sum freed no longer says what it held. A
   // chunk that has a result must not be begun again, for now it may get another one. Whom this refuses asks
   // peers; if none had the result, nobody would be 2W ahead in this epoch.
-  static Decision order(High& high, const Contribution& p, const jobs::Job& job) noexcept {
+  static Decision order(High& high, const Contribution& p, const jobs::NativeJob& job) noexcept {
     const auto back = -static_cast<std::int32_t>(2 * job.window);
     if (high.epoch == raw(p.epoch) && serial_difference(p.chunk, Chunk{high.chunk}) <= back)
       return {.drop = Drop::kStale};
@@ -46,7 +46,7 @@ struct StragglerPool : Pool {
 
   // Control's judgement of a filling entry: has it waited long enough, and is it the job's to give away? A
   // barrier (total 0) is not: it says that everybody came.
-  static bool is_due(const Head& head, std::uint32_t claimed, const jobs::Job& job,
+  static bool is_due(const Head& head, std::uint32_t claimed, const jobs::NativeJob& job,
                      std::uint32_t now) noexcept {
     return head.tag == raw(job.epoch) && head.contributors != job.members &&
            now - claimed >= job.stragglers.timeout &&
@@ -59,7 +59,7 @@ struct StragglerPool : Pool {
 template <class Exec>
 [[gnu::noinline]] Outcome Pipeline<Exec>::contribute_late(Parsed& parsed, const Frame& frame,
                                                           TimeNs now) noexcept {
-  const jobs::Job& job = *parsed.job;
+  const jobs::NativeJob& job = parsed.native();
   Contribution& p = parsed.contribution;
   JobState& state = states_[raw(job.id)];
   const bool suspect = state.suspect();
@@ -86,7 +86,7 @@ bool Pipeline<Exec>::find_late(TimeNs now) noexcept {
   late_.forget();
   if (late_.empty()) return false;
   for (std::uint32_t i = 0; i < kLook; ++i) {
-    const jobs::Job& job = late_.job();
+    const jobs::NativeJob& job = late_.job();
     if (states_[raw(job.id)].occupancy == 0) {
       late_.skip();
       continue;
@@ -107,7 +107,7 @@ bool Pipeline<Exec>::find_late(TimeNs now) noexcept {
 // One pass: the head becomes that of a complete entry, and the result leaves for all members.
 template <class Exec>
 Outcome Pipeline<Exec>::finish_late(std::span<std::byte> payload) noexcept {
-  const jobs::Job& job = late_.job();
+  const jobs::NativeJob& job = late_.job();
   const std::uint32_t line = late_.line();
   late_.forget();
   late_.step();

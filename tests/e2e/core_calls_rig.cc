@@ -24,8 +24,8 @@ constexpr std::uint32_t kWindow = 2048;
 constexpr std::size_t kBuffers = 256;
 constexpr auto kPatience = std::chrono::seconds(30);
 
-jobs::Job job_of(std::uint8_t cores, ResultsMode results) {
-  jobs::Job job = bench::make_job({.world = kMembers, .elements = kElements, .results = results});
+jobs::NativeJob job_of(std::uint8_t cores, ResultsMode results) {
+  jobs::NativeJob job = bench::make_job({.world = kMembers, .elements = kElements, .results = results});
   job.shards = cores;
   job.window = kWindow;
   job.span = 2 * kWindow;
@@ -94,7 +94,8 @@ std::string CoreCallsRig::start(Ends ends) {
   auto plane = io::DataPlane::create(options, std::move(pools_), std::move(ports), kernels::best_kernels());
   TALLY_CHECK(plane.has_value(), "the data plane is made");
   plane_ = std::move(*plane);
-  plane_->publish({.version = 1, .table = jobs::JobTable().with(job_.id, std::make_shared<jobs::Job>(job_))});
+  plane_->publish(
+      {.version = 1, .table = jobs::JobTable().with(job_.id, std::make_shared<jobs::NativeJob>(job_))});
   for (std::size_t c = 0; c < cores_; ++c) {
     std::string why;
     TALLY_CHECK(rte_eal_remote_launch(watch, &why, dpdk::Eal::lcore(c)) == 0, "the lcore is free");

@@ -51,7 +51,7 @@ class CoreCallsRig {
   void take();
 
   std::uint8_t cores_;
-  jobs::Job job_;
+  jobs::NativeJob job_;
   bench::Traffic traffic_;
   dpdk::Mempool members_pool_;
   dpdk::Pools pools_;

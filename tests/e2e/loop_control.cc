@@ -10,14 +10,13 @@ namespace tally::e2e {
 
 LoopControl::LoopControl(io::DataPlane& plane, std::uint32_t slot_lines, std::uint64_t seed)
     : plane_(plane),
-      membership_(
-          std::move(*members::MembershipEngine::create({.box_mac = loop_box().mac,
-                                                        .shards = static_cast<std::uint8_t>(plane.cores()),
-                                                        .slot_lines = slot_lines},
-                                                       [rng = Rng(seed)]() mutable { return rng.next(); }))),
+      membership_({.box_mac = loop_box().mac,
+                   .shards = static_cast<std::uint8_t>(plane.cores()),
+                   .slot_lines = slot_lines},
+                  [rng = Rng(seed)]() mutable { return rng.next(); }),
       datagram_(members::kMaxMembershipBytes) {}
 
-JobId LoopControl::declare(const members::JobConfig& job) {
+JobId LoopControl::declare(const members::NativeConfig& job) {
   const JobId id = *membership_.declare(job);
   if (std::ranges::find(jobs_, id) == jobs_.end()) jobs_.push_back(id);
   return id;

@@ -15,7 +15,7 @@ class LoopControl {
  public:
   LoopControl(io::DataPlane& plane, std::uint32_t slot_lines, std::uint64_t seed);
 
-  JobId declare(const members::JobConfig& job);
+  JobId declare(const members::NativeConfig& job);
   void withdraw(std::string_view name);
 
   // Returns the datagrams, events and publications that it handled.

@@ -68,7 +68,7 @@ TEST_F(LoopCore, StragglersAreNotWaitedFor) {
                .up = 2,
                .down = 2,
                .multicast = multicast,
-               .stragglers = {10 * kMillisecond, 2},
+               .stragglers = members::StragglerPolicy{10 * kMillisecond, 2},
                .operations = 8,
                .largest = 20'000});
     const auto incomplete = [&] {

@@ -46,15 +46,16 @@ dpdk::Mempool make_pool(const std::string& name, unsigned mbufs, std::uint16_t r
 
 Rack::Rack(const RackCase& c)
     : case_(c),
-      config_{.name = "loop",
-              .token = "loop token",
-              .workers = c.world,
-              .elements = c.elements,
-              .window = c.window,
-              .results = c.multicast ? ResultsMode::kMulticast : ResultsMode::kUnicast,
-              .stragglers = c.stragglers},
       workload_(7, c.operations, c.largest),
       workers_pool_(make_pool("workers", c.worker_mbufs, room_of(c))) {
+  config_.name = "loop";
+  config_.token = "loop token";
+  config_.workers = c.world;
+  config_.elements = c.elements;
+  config_.window = c.window;
+  config_.priority = members::kMaxPriority;
+  config_.results = c.multicast ? ResultsMode::kMulticast : ResultsMode::kUnicast;
+  config_.stragglers = c.stragglers;
   for (std::uint16_t p = 0; p < c.world / c.per_port; ++p) {
     cables_.push_back(std::make_unique<Cable>(CableOptions{.name = "cable" + std::to_string(p),
                                                            .up = c.up,

@@ -41,7 +41,7 @@ struct RackCase {
   std::uint16_t elements = 352;
   std::uint32_t window = 256;
   bool multicast = false;
-  members::StragglerPolicy stragglers{};
+  std::optional<members::StragglerPolicy> stragglers{};
   bool ipv6 = false;
   bool ipv6_odd = false;  // odd ranks only
   bool vlans = false;     // even ranks in VLAN 7, odd ones in VLAN 9
@@ -89,7 +89,7 @@ class Rack {
   [[nodiscard]] LoopHost& host(std::size_t i) noexcept { return *hosts_[i]; }
   [[nodiscard]] LoopWorker& worker(std::uint16_t rank) noexcept { return *workers_[rank]; }
   [[nodiscard]] JobId job() const noexcept { return job_; }
-  [[nodiscard]] const members::JobConfig& config() const noexcept { return config_; }
+  [[nodiscard]] const members::NativeConfig& config() const noexcept { return config_; }
   [[nodiscard]] TimeNs now() const noexcept { return now_; }
 
   // What `impair` did, all ports together.
@@ -111,7 +111,7 @@ class Rack {
   [[nodiscard]] std::uint64_t counted(const std::function<std::uint64_t(const JobCounters&)>& f) const;
 
   RackCase case_;
-  members::JobConfig config_;
+  members::NativeConfig config_;
   sim::Workload workload_;
   // In the order of their construction: mempools outlive the ports, and those what sends into them.
   dpdk::Mempool workers_pool_;

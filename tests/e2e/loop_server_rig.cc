@@ -39,13 +39,13 @@ jobs::Binding behind(std::uint16_t port, jobs::Binding b) {
   return b;
 }
 
-jobs::Job job_of(const RigCase& c) {
-  jobs::Job job = make_job({.world = 3,
-                            .shards = c.cores,
-                            .elements = kElements,
-                            .servers = 2,
-                            .discipline = Discipline::kShared,
-                            .shared_slots = c.entries * c.cores});
+jobs::NativeJob job_of(const RigCase& c) {
+  jobs::NativeJob job = make_job({.world = 3,
+                                  .shards = c.cores,
+                                  .elements = kElements,
+                                  .servers = 2,
+                                  .discipline = Discipline::kShared,
+                                  .shared_slots = c.entries * c.cores});
   for (std::uint16_t r = 0; r < job.world; ++r)
     job.ranks[r].binding = behind(r, loop_binding(r, jobs::kUntagged, false));
   job.server_ranks[0].binding = behind(kServersPort, loop_binding(20, jobs::kUntagged, false));
@@ -86,7 +86,8 @@ ServerRig::ServerRig(const RigCase& c) : job(job_of(c)), far_(make_pool("far", f
                                      std::move(*pools), std::move(ports), kernels::best_kernels());
   TALLY_CHECK(plane.has_value(), "the data plane is made");
   plane_ = std::move(*plane);
-  plane_->publish({.version = 1, .table = jobs::JobTable().with(job.id, std::make_shared<jobs::Job>(job))});
+  plane_->publish(
+      {.version = 1, .table = jobs::JobTable().with(job.id, std::make_shared<jobs::NativeJob>(job))});
 }
 
 ServerRig::~ServerRig() {

@@ -56,7 +56,7 @@ class ServerRig {
   [[nodiscard]] std::uint64_t sum(OneWriter<std::uint64_t> io::CoreStatistics::*field) const;
   [[nodiscard]] io::DataPlane& plane() noexcept { return *plane_; }
 
-  jobs::Job job;
+  jobs::NativeJob job;
   TimeNs now = kSecond;
 
  private:

@@ -34,7 +34,7 @@ class LoopSession : public testing::TestWithParam<SwitchCase> {
                                     .tsi = id == 1 ? jobs::TsiRule::kPacket : jobs::TsiRule::kOpaque,
                                     .home = static_cast<std::uint8_t>(GetParam().cores - 1),
                                     .first_line = 100U * id}));
-      table = table->with(jobs_.back().id, std::make_shared<const jobs::Job>(jobs_.back()));
+      table = table->with(jobs_.back().id, std::make_shared<const jobs::SessionJob>(jobs_.back()));
     }
     rig_->plane().publish({.version = 1, .table = table});
     rig_->turn();
@@ -50,12 +50,12 @@ class LoopSession : public testing::TestWithParam<SwitchCase> {
             .exponent1 = static_cast<std::int8_t>(-1 - static_cast<int>(rank)),
             .udp_source = static_cast<std::uint16_t>(4000 + rank)};
   }
-  void send(const jobs::Job& job, const SessionSent& one) {
+  void send(const jobs::SessionJob& job, const SessionSent& one) {
     rig_->send(one.rank, session_frame(job, one, loop_box()), static_cast<std::uint16_t>(GetParam().up - 1));
     rig_->turn();
   }
   // What member `rank` must get for the chunk of `last`, whose frame it was made of.
-  Bytes result(const jobs::Job& job, const SessionSent& last, std::uint32_t rank) const {
+  Bytes result(const jobs::SessionJob& job, const SessionSent& last, std::uint32_t rank) const {
     std::vector<std::int32_t> values(job.elements);
     for (std::uint32_t i = 0; i < values.size(); ++i)
       values[i] = static_cast<std::int32_t>(0x1111 + kMembers * i);
@@ -73,7 +73,7 @@ class LoopSession : public testing::TestWithParam<SwitchCase> {
   }
 
   std::unique_ptr<SwitchRig> rig_;
-  std::vector<jobs::Job> jobs_;
+  std::vector<jobs::SessionJob> jobs_;
 };
 
 // Gaps between turns are the box's own, turns without a packet the clients': neither ends anything.
@@ -95,9 +95,9 @@ TEST_P(LoopSession, SilenceMakesItForgetNoResult) {
 TEST_P(LoopSession, EachMemberGetsItsOwnExactFrame) {
   start();
   for (std::uint32_t tsi = 0; tsi < 4; ++tsi) {
-    for (const jobs::Job& job : jobs_)
+    for (const jobs::SessionJob& job : jobs_)
       for (std::uint32_t r = 0; r + 1 < kMembers; ++r) send(job, sent(r, tsi));
-    for (const jobs::Job& job : jobs_) {
+    for (const jobs::SessionJob& job : jobs_) {
       const SessionSent last = sent(kMembers - 1, tsi);
       send(job, last);
       for (std::uint32_t r = 0; r < kMembers; ++r) {
@@ -120,7 +120,7 @@ TEST_P(LoopSession, EachMemberGetsItsOwnExactFrame) {
 // Who moves to another port of the box, and another UDP port, is answered there.
 TEST_P(LoopSession, RepliesFollowTheMember) {
   start();
-  const jobs::Job& job = jobs_[0];
+  const jobs::SessionJob& job = jobs_[0];
   for (std::uint32_t r = 0; r < kMembers; ++r) send(job, sent(r, 0));
   for (std::uint32_t port = 0; port < kMembers; ++port) EXPECT_EQ(rig_->received(port).size(), 1U);
   SessionSent moved = sent(1, 0);

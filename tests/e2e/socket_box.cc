@@ -30,7 +30,7 @@ SocketBox::SocketBox(const SocketBoxOptions& options)
   sim::SwitchOptions box;
   box.cores = options.cores;
   box.slot_lines = 1 << 16;
-  members::JobConfig job;
+  members::NativeConfig job;
   job.name = kJob;
   job.workers = options.workers;
   job.elements = options.elements;

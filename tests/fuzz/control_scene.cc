@@ -19,9 +19,11 @@ Bytes sealed(const Header& header, std::span<const std::byte> payload) {
   return out;
 }
 
-std::uint32_t lines_of(const jobs::Job& row) {
-  if (row.session) return jobs::session_lines(row.session->slots, row.world, row.session->payload);
-  return members::own_lines(row.discipline, row.window, row.span, row.shards, row.elements);
+std::uint32_t lines_of(const jobs::Row& row) {
+  if (const auto* session = jobs::row_as<jobs::SessionJob>(row); session != nullptr)
+    return jobs::session_lines(session->slot_count, session->world, session->payload);
+  const auto& job = *jobs::row_as<jobs::NativeJob>(row);
+  return members::own_lines(job.discipline, job.window, job.span, job.shards, job.elements);
 }
 
 }  // namespace
@@ -101,10 +103,11 @@ void Cores::load(const jobs::Publication& publication) {
   }
   std::vector<JobId> taken(lines_.size());
   for (std::uint16_t id = 1; id <= kMaxJobs; ++id) {
-    const jobs::Job* const row = publication.table->row(JobId{id});
+    const jobs::Row& any = publication.table->row(JobId{id});
+    const jobs::Job* const row = jobs::job_of(any);
     if (row == nullptr) continue;
     TALLY_CHECK(row->id == JobId{id} && row->epoch != Epoch{}, "a row of the job");
-    TALLY_CHECK(row->slots.count == lines_of(*row), "lines of the row");
+    TALLY_CHECK(row->slots.count == lines_of(any), "lines of the row");
     TALLY_CHECK(row->slots.first + row->slots.count <= lines_.size(), "lines exist");
     for (std::uint32_t i = row->slots.first; i < row->slots.first + row->slots.count; ++i) {
       Use& use = lines_[i];
@@ -114,7 +117,7 @@ void Cores::load(const jobs::Publication& publication) {
                   "a line is zeroed before it changes hands or layout");
       taken[i] = row->id;
       use = {row->id, row->slots.first, row->elements,
-             row->session ? jobs::session_front_lines(row->world) : 1};
+             jobs::row_as<jobs::SessionJob>(any) != nullptr ? jobs::session_front_lines(row->world) : 1};
     }
   }
   tables_[publication.version] = publication.table;
@@ -129,8 +132,8 @@ void Cores::reached(std::uint64_t version) {
   std::erase_if(versions_, [&](std::uint64_t v) { return v <= version; });
 }
 
-const jobs::Job* Cores::in_force(JobId id) const {
-  return in_force_ == nullptr ? nullptr : in_force_->row(id);
+jobs::Row Cores::in_force(JobId id) const {
+  return in_force_ == nullptr || raw(id) > kMaxJobs ? jobs::Row{} : in_force_->row(id);
 }
 
 }  // namespace tally

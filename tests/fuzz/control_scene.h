@@ -56,7 +56,7 @@ class Cores {
   [[nodiscard]] const std::vector<std::uint64_t>& loading() const { return versions_; }
   // The cores reached `version`; its table is in force.
   void reached(std::uint64_t version);
-  [[nodiscard]] const jobs::Job* in_force(JobId id) const;
+  [[nodiscard]] jobs::Row in_force(JobId id) const;
 
  private:
   struct Use {

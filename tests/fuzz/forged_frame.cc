@@ -2,7 +2,7 @@
 
 namespace tally {
 
-Bytes datagram_of(const jobs::Job& row, const Offered& p) {
+Bytes datagram_of(const jobs::NativeJob& row, const Offered& p) {
   return make_contribution(row, {.rank = p.rank,
                                  .chunk = p.chunk,
                                  .values = p.values,
@@ -13,7 +13,8 @@ Bytes datagram_of(const jobs::Job& row, const Offered& p) {
                                  .total = p.shape.total});
 }
 
-Forged forged_contribution(const jobs::Job& job, const Offered& p, std::uint32_t which, std::uint16_t other) {
+Forged forged_contribution(const jobs::NativeJob& job, const Offered& p, std::uint32_t which,
+                           std::uint16_t other) {
   Forged out{datagram_of(job, p), job.ranks[raw(p.rank)].binding};
   Header h = header_of(out.datagram);
   switch (which) {

@@ -63,7 +63,7 @@ const members::RankStatus& place_in(const members::JobStatus& job, Rank rank) {
 }
 
 // The worker or server that has this contribution cookie and sits there.
-std::optional<Rank> owner_of(const jobs::Job& row, Cookie cookie, const jobs::Binding& at) {
+std::optional<Rank> owner_of(const jobs::NativeJob& row, Cookie cookie, const jobs::Binding& at) {
   for (std::uint16_t r = 0; r < row.world; ++r) {
     if (row.ranks.at(r).cookie == cookie && row.ranks.at(r).binding == at) return Rank{r};
   }
@@ -118,18 +118,18 @@ members::MembershipEngine Run::make() {
       .slot_lines = kLines + static_cast<std::uint32_t>(jobs::shared_lines(kShared, kElements)),
       .shared_entries = kShared,
       .shared_elements = kElements};
-  return *members::MembershipEngine::create(
-      options, [state = std::uint64_t{9}]() mutable { return mix64(state += 0x9e3779b97f4a7c15ULL); });
+  return {options, [state = std::uint64_t{9}]() mutable { return mix64(state += 0x9e3779b97f4a7c15ULL); }};
 }
 
 void Run::declare(std::uint32_t job) {
-  members::JobConfig config{.name = kNames.at(job),
-                            .token = "t",
-                            .workers = kWorkers.at(job),
-                            .elements = kElements,
-                            .window = 32,
-                            .lease = 5 * kSecond,
-                            .first_chunk = Chunk{0xFFFFFFFD}};
+  members::NativeConfig config;
+  config.name = kNames.at(job);
+  config.token = std::string("t");
+  config.workers = kWorkers.at(job);
+  config.elements = kElements;
+  config.window = 32;
+  config.lease = 5 * kSecond;
+  config.first_chunk = Chunk{0xFFFFFFFD};
   if (job + 1 == kJobs) {
     config.discipline = Discipline::kShared;
     config.server = ServerKind::kExternal;
@@ -141,10 +141,11 @@ void Run::declare(std::uint32_t job) {
 // how: bit 0: tsi opaque; bit 1: with the other's member, which is refused while that is declared; bit 2:
 // more slots than there is room for beside the jobs.
 void Run::declare_session(std::uint32_t session, std::uint8_t how) {
-  members::SessionConfig config{.name = kSessions.at(session),
-                                .payload = 128,
-                                .slots = (how & 4) != 0 ? 40U : 8U,
-                                .tsi = (how & 1) != 0 ? jobs::TsiRule::kOpaque : jobs::TsiRule::kPacket};
+  members::SessionConfig config;
+  config.name = kSessions.at(session);
+  config.payload = 128;
+  config.slots = (how & 4) != 0 ? 40U : 8U;
+  config.tsi = (how & 1) != 0 ? jobs::TsiRule::kOpaque : jobs::TsiRule::kPacket;
   const auto host = static_cast<std::uint8_t>((how & 2) != 0 ? 1 : 1 + 2 * session);
   for (std::uint8_t r = 0; r < 2; ++r) {
     const auto address = static_cast<std::uint8_t>(host + r);
@@ -373,7 +374,8 @@ void Run::check_sent(const Header& h, std::span<const std::byte> payload, const 
     TALLY_CHECK(h.cookie.host() == 0 && p.cookie.host() == 0, "only JOINED(running) carries secrets");
     return;
   }
-  const jobs::Job* const row = cores_.in_force(h.job_id());
+  const jobs::Row in_force = cores_.in_force(h.job_id());
+  const auto* const row = jobs::row_as<jobs::NativeJob>(in_force);
   TALLY_CHECK(row != nullptr && row->epoch == h.epoch_id(), "the members are told what is in force");
   TALLY_CHECK(raw(row->result_cookie) == h.cookie.host(), "the result cookie in force");
   TALLY_CHECK(raw(row->generation) == p.record.generation.host() &&
@@ -413,8 +415,9 @@ void Run::check_status() {
     TALLY_CHECK((s.missing & s.live) == 0, "missing ranks are not live");
     TALLY_CHECK(s.slots.first + s.slots.count <= kLines, "lines exist");
     if (s.session && s.phase == members::JobPhase::kRunning) {
-      const jobs::Job* const row = cores_.in_force(s.id);
-      TALLY_CHECK(row != nullptr && row->epoch == s.epoch, "a session that runs is in force");
+      const jobs::Row row = cores_.in_force(s.id);
+      const auto* const session = jobs::row_as<jobs::SessionJob>(row);
+      TALLY_CHECK(session != nullptr && session->epoch == s.epoch, "a session that runs is in force");
     }
     const auto copy = members_.status(s.id, now_);
     TALLY_CHECK(copy && *copy == s, "the status of one job");

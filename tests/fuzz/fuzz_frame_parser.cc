@@ -46,15 +46,15 @@ jobs::Box box() {
   return b;
 }
 
-jobs::Job job_of(std::uint16_t id, std::uint32_t first_line) {
+jobs::NativeJob job_of(std::uint16_t id, std::uint32_t first_line) {
   constexpr std::array<std::uint8_t, kJobs> kWorlds{2, 3, 1, 4};
   constexpr std::array<std::uint16_t, kJobs> kElements{16, 32, 16, 16};
-  jobs::Job job = make_job({.id = id,
-                            .epoch = 0x1000'0000U + id,
-                            .world = kWorlds[id - 1],
-                            .shards = static_cast<std::uint8_t>(id == 4 ? 3 : 1),
-                            .elements = kElements[id - 1],
-                            .first_line = first_line});
+  jobs::NativeJob job = make_job({.id = id,
+                                  .epoch = 0x1000'0000U + id,
+                                  .world = kWorlds[id - 1],
+                                  .shards = static_cast<std::uint8_t>(id == 4 ? 3 : 1),
+                                  .elements = kElements[id - 1],
+                                  .first_line = first_line});
   for (std::uint16_t r = 0; r < job.world; ++r) {
     jobs::Binding& b = job.ranks[r].binding;
     if (id % 2 == 0) {
@@ -74,7 +74,7 @@ jobs::Job job_of(std::uint16_t id, std::uint32_t first_line) {
 
 // Both executions, each job with a complete and a filling entry.
 struct World {
-  std::vector<jobs::Job> jobs;
+  std::vector<jobs::NativeJob> jobs;
   std::shared_ptr<const jobs::JobTable> table = std::make_shared<jobs::JobTable>();
   std::unique_ptr<SlotMemory> memory;
   std::unique_ptr<pipeline::Pipeline<pipeline::Fused>> fused;
@@ -86,7 +86,7 @@ struct World {
     for (std::uint16_t id = 1; id <= kJobs; ++id) {
       jobs.push_back(job_of(id, lines));
       lines += jobs.back().slots.count;
-      table = table->with(JobId{id}, std::make_shared<jobs::Job>(jobs.back()));
+      table = table->with(JobId{id}, std::make_shared<jobs::NativeJob>(jobs.back()));
     }
     memory = std::make_unique<SlotMemory>(lines);
     const pipeline::PipelineOptions options{.core = 0, .box = box()};
@@ -96,17 +96,17 @@ struct World {
                                                                     kernels::best_kernels());
     fused->adopt(table.get());
     staged->adopt(table.get());
-    for (const jobs::Job& job : jobs) fill(job);
+    for (const jobs::NativeJob& job : jobs) fill(job);
     pristine.assign(memory->region().begin(), memory->region().end());
   }
 
-  void fill(const jobs::Job& job) {
+  void fill(const jobs::NativeJob& job) {
     for (std::uint16_t r = 0; r < job.world; ++r) {
       contribute(job, Rank{r}, kCompleteChunk);
       if (r == 0) contribute(job, Rank{r}, kFillingChunk);
     }
   }
-  void contribute(const jobs::Job& job, Rank rank, Chunk chunk) {
+  void contribute(const jobs::NativeJob& job, Rank rank, Chunk chunk) {
     const std::vector<std::int32_t> values(job.elements, static_cast<std::int32_t>(raw(rank)) + 7);
     const jobs::Binding& from = job.ranks[raw(rank)].binding;
     const Bytes datagram =
@@ -168,7 +168,7 @@ void check_untouched(const Numbers& before, const Numbers& after) {
 }
 
 void check_heads(World& world) {
-  for (const jobs::Job& job : world.jobs) {
+  for (const jobs::NativeJob& job : world.jobs) {
     for (std::uint32_t at = 0; at < job.slots.count; at += jobs::entry_lines(job.elements)) {
       const pipeline::Head a = world.fused->execution().head(job.slots.first + at);
       const pipeline::Head b = world.staged->execution().head(job.slots.first + at);
@@ -179,7 +179,7 @@ void check_heads(World& world) {
 
 // A packet that is obeyed may change the entry of its chunk and no other line.
 void check_other_entries(const World& world, const pipeline::Outcome& out, Chunk chunk) {
-  const jobs::Job& job = *out.job;
+  const jobs::NativeJob& job = out.native();
   const std::uint32_t place = raw(chunk) % (2 * job.window);
   const std::uint32_t per_version = jobs::pool_entries(job.window, job.shards) / 2;
   const std::uint32_t entry = place % job.window / job.shards + place / job.window * per_version;

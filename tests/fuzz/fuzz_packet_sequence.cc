@@ -46,7 +46,7 @@ void Sequence::create(Life& l, std::uint32_t place) {
   l.contributions.clear();
   l.in_generation.clear();
   l.oracle.begin(l.row);
-  const auto next = table_->with(l.row.id, std::make_shared<jobs::Job>(l.row));
+  const auto next = table_->with(l.row.id, std::make_shared<jobs::NativeJob>(l.row));
   fused_.adopt(next.get());
   staged_.adopt(next.get());
   table_ = next;
@@ -66,7 +66,7 @@ void Sequence::new_epoch(Life& l) {
                     .first_line = l.row.slots.first});
   l.row.span = span;
   l.oracle.begin(l.row);
-  const auto next = table_->with(l.row.id, std::make_shared<jobs::Job>(l.row));
+  const auto next = table_->with(l.row.id, std::make_shared<jobs::NativeJob>(l.row));
   fused_.adopt(next.get());
   staged_.adopt(next.get());
   table_ = next;
@@ -84,7 +84,7 @@ void Sequence::move(Life& l) {
   l.oracle.release();
   l.present = false;
   taken_[l.place] = false;
-  const auto next = table_->with(l.row.id, nullptr);
+  const auto next = table_->with(l.row.id, {});
   fused_.adopt(next.get());
   staged_.adopt(next.get());
   table_ = next;

@@ -40,6 +40,11 @@ Values values_of(std::span<const std::byte> from) {
   return values;
 }
 
+// Whose packet it was.
+const jobs::SessionJob& session_of(const pipeline::Outcome& out) {
+  return static_cast<const jobs::SessionJob&>(*out.job);
+}
+
 class SessionSequence {
  public:
   explicit SessionSequence(FuzzInput in) : in_(in) {
@@ -55,7 +60,7 @@ class SessionSequence {
                                     .home = static_cast<std::uint8_t>((how & 0xF0) == 0xF0 ? 1 : 0),
                                     .first_line = line}));
       line += jobs_.back().slots.count;
-      table_ = table_->with(jobs_.back().id, std::make_shared<const jobs::Job>(jobs_.back()));
+      table_ = table_->with(jobs_.back().id, std::make_shared<const jobs::SessionJob>(jobs_.back()));
     }
     fused_.adopt(table_.get());
     staged_.adopt(table_.get());
@@ -65,7 +70,7 @@ class SessionSequence {
     for (int i = 0; i < kMostPackets && !in_.empty(); ++i) {
       pass(frame());
       check_states();
-      for (const jobs::Job& job : jobs_) check_registers(job);
+      for (const jobs::SessionJob& job : jobs_) check_registers(job);
     }
   }
 
@@ -74,7 +79,7 @@ class SessionSequence {
   Bytes frame() {
     const std::uint8_t how = in_.byte();
     const std::uint8_t which = in_.byte();
-    const jobs::Job& job = jobs_[how & 1];
+    const jobs::SessionJob& job = jobs_[how & 1];
     if ((how & 0x20) != 0) ++number_;
     if ((how & 0x40) != 0) now_ += in_.byte() * 10 * kMillisecond;
     now_ += kMillisecond;
@@ -134,7 +139,7 @@ class SessionSequence {
     } else if (out.verdict == Verdict::kComplete && out.job->world == 1) {
       TALLY_CHECK(left == came, "alone, a member gets what it sent");
       sum = came;
-    } else if (out.verdict == Verdict::kAbsorb && contributors(*out.job, line) == out.ranks) {
+    } else if (out.verdict == Verdict::kAbsorb && contributors(session_of(out), line) == out.ranks) {
       sum = came;
       from = out.ranks;
     } else {
@@ -150,7 +155,7 @@ class SessionSequence {
       check_paths(out);
     }
     if (out.verdict == Verdict::kComplete)
-      TALLY_CHECK(out.ranks == out.job->members && contributors(*out.job, line) == out.job->members,
+      TALLY_CHECK(out.ranks == out.job->members && contributors(session_of(out), line) == out.job->members,
                   "a result is of all members, for all members");
   }
 
@@ -166,10 +171,10 @@ class SessionSequence {
 
   // With tsi: opaque the head of set 0 is that of its slot's other set, too.
   void check_other_entries(const pipeline::Outcome& out, const std::vector<jobs::Line>& before) {
-    const jobs::Job& job = *out.job;
-    const std::uint32_t lines = jobs::session_entry_lines(job.world, job.session->payload);
+    const jobs::SessionJob& job = session_of(out);
+    const std::uint32_t lines = jobs::session_entry_lines(job.world, job.payload);
     const std::uint32_t entry = entry_of(out);
-    const std::uint32_t head = job.session->tsi == jobs::TsiRule::kOpaque ? head_of(job, entry) : entry;
+    const std::uint32_t head = job.tsi == jobs::TsiRule::kOpaque ? head_of(job, entry) : entry;
     for (std::uint32_t line = 0; line < before.size(); ++line) {
       if (line - entry < lines || line == head) continue;
       TALLY_CHECK(std::memcmp(&before[line], &memory_.region()[line], sizeof(jobs::Line)) == 0,
@@ -177,7 +182,7 @@ class SessionSequence {
     }
   }
 
-  void check_registers(const jobs::Job& job) {
+  void check_registers(const jobs::SessionJob& job) {
     std::uint32_t filling = 0;
     for (std::uint32_t entry = 0; entry < 2 * kSlots; ++entry) {
       const std::uint32_t line = pipeline::session_line(job, entry / 2, entry % 2);
@@ -189,7 +194,7 @@ class SessionSequence {
       for (std::uint32_t r = 0; r < job.world; ++r)
         check<pipeline::PathReg>((line + 1) * jobs::kPathsPerLine + r);
       const pipeline::Head head = fused_.execution().head(line);
-      if (job.session->tsi == jobs::TsiRule::kPacket)
+      if (job.tsi == jobs::TsiRule::kPacket)
         filling += head.tag != 0 && head.contributors != job.members ? 1 : 0;
     }
     TALLY_CHECK(fused_.state(job.id).occupancy == filling, "occupancy is the number of filling entries");
@@ -220,20 +225,20 @@ class SessionSequence {
     switchml::PacketHeader h;
     std::memcpy(&h, out.payload, sizeof h);
     const std::uint32_t index = h.pool_index.host();
-    return pipeline::session_line(*out.job, index & 0x7FFF, index >> 15);
+    return pipeline::session_line(session_of(out), index & 0x7FFF, index >> 15);
   }
-  [[nodiscard]] static std::uint32_t head_of(const jobs::Job& job, std::uint32_t line) {
-    const std::uint32_t lines = 2 * jobs::session_entry_lines(job.world, job.session->payload);
+  [[nodiscard]] static std::uint32_t head_of(const jobs::SessionJob& job, std::uint32_t line) {
+    const std::uint32_t lines = 2 * jobs::session_entry_lines(job.world, job.payload);
     return line - (line - job.slots.first) % lines;
   }
-  [[nodiscard]] std::uint64_t contributors(const jobs::Job& job, std::uint32_t line) {
-    if (job.session->tsi == jobs::TsiRule::kPacket) return fused_.execution().head(line).contributors;
+  [[nodiscard]] std::uint64_t contributors(const jobs::SessionJob& job, std::uint32_t line) {
+    if (job.tsi == jobs::TsiRule::kPacket) return fused_.execution().head(line).contributors;
     const std::uint32_t head = head_of(job, line);
     return fused_.execution().head(head).contributors >> (line == head ? 0 : 32) & 0xFFFF'FFFF;
   }
 
   FuzzInput in_;
-  std::vector<jobs::Job> jobs_;
+  std::vector<jobs::SessionJob> jobs_;
   std::shared_ptr<const jobs::JobTable> table_ = std::make_shared<jobs::JobTable>();
   SlotMemory memory_{2 * kMostLines};
   pipeline::Pipeline<pipeline::Fused> fused_{

@@ -36,7 +36,7 @@ struct SentFrame {
 
 // One job id: the row that is or was in the table, and what its workers and members know.
 struct Life {
-  jobs::Job row;
+  jobs::NativeJob row;
   bool present = false;
   std::uint32_t place = 0;
   Chunk front{};

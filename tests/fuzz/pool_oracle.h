@@ -49,7 +49,7 @@ struct Expected {
 
 class PoolOracle {
  public:
-  void begin(const jobs::Job& job) { job_ = job; }  // also: a new epoch, entries stay
+  void begin(const jobs::NativeJob& job) { job_ = job; }  // also: a new epoch, entries stay
   void release() { entries_.clear(); }
 
   // Packets that passed header and match, on the core that owns the chunk. vouched: the port answers for it.
@@ -75,7 +75,7 @@ class PoolOracle {
   [[nodiscard]] Expected finish(Entry& entry);
   [[nodiscard]] static Delivered sum_of(const std::vector<Offered>& in);
 
-  jobs::Job job_;
+  jobs::NativeJob job_;
   std::map<std::uint32_t, Entry> entries_;  // by chunk mod 2W
   Epoch high_epoch_{};
   Chunk high_{};

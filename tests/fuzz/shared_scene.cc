@@ -60,7 +60,7 @@ void SharedScene::join(std::uint16_t index, std::uint8_t how) {
   l = {.row = make_job(spec), .present = true};
   l.front = Chunk{(how & 0x80) != 0 ? 0xFFFFFFFD : 5};
   members_[raw(l.row.epoch)] = l.row.members;
-  publish(table_->with(l.row.id, std::make_shared<const jobs::Job>(l.row)));
+  publish(table_->with(l.row.id, std::make_shared<const jobs::NativeJob>(l.row)));
 }
 
 void SharedScene::release_ledger(const SharedLife& l) {
@@ -71,7 +71,7 @@ void SharedScene::release_ledger(const SharedLife& l) {
 
 void SharedScene::leave(SharedLife& l) {
   release_ledger(l);
-  publish(table_->with(l.row.id, nullptr));
+  publish(table_->with(l.row.id, {}));
   l.present = false;
 }
 
@@ -80,7 +80,7 @@ void SharedScene::new_epoch(SharedLife& l) {
   l.row.epoch = Epoch{++last_epoch_};
   l.row.salt = last_epoch_;
   members_[raw(l.row.epoch)] = l.row.members;
-  publish(table_->with(l.row.id, std::make_shared<const jobs::Job>(l.row)));
+  publish(table_->with(l.row.id, std::make_shared<const jobs::NativeJob>(l.row)));
 }
 
 ContributionSpec SharedScene::contribution(const SharedLife& l, Rank rank, Chunk chunk) const {
@@ -99,8 +99,8 @@ pipeline::Outcome SharedScene::send(SharedLife& l, Rank rank, const Bytes& datag
   return pass(l.row, l.row.ranks[raw(rank)].binding, datagram, vouched);
 }
 
-pipeline::Outcome SharedScene::pass(const jobs::Job& row, const jobs::Binding& from, const Bytes& datagram,
-                                    bool vouched) {
+pipeline::Outcome SharedScene::pass(const jobs::NativeJob& row, const jobs::Binding& from,
+                                    const Bytes& datagram, bool vouched) {
   const Bytes wire = frame_from(from, test_box(), datagram, kBasePort);
   const std::size_t room = 4 * region_.elements();
   HeapFrame f(wire, room);

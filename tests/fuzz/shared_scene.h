@@ -25,7 +25,7 @@ inline constexpr std::uint32_t kSharedElements = 32;  // of an entry; a job's ma
 inline constexpr std::uint32_t kLedgerPlace = 16;     // lines
 
 struct SharedLife {
-  jobs::Job row;
+  jobs::NativeJob row;
   bool present = false;
   Chunk front{};
   bool rogue = false;    // some rank sent another total or dtype: a chunk may be refused for ever
@@ -58,11 +58,11 @@ class SharedScene {
   static jobs::SharedRegion region_of(std::uint32_t entries);
   void publish(const std::shared_ptr<const jobs::JobTable>& next);
   void release_ledger(const SharedLife& l);
-  pipeline::Outcome pass(const jobs::Job& row, const jobs::Binding& from, const Bytes& datagram,
+  pipeline::Outcome pass(const jobs::NativeJob& row, const jobs::Binding& from, const Bytes& datagram,
                          bool vouched);
   // What leaves for an external server is merged there, and what the server says comes back at once.
   void depart(const pipeline::Outcome& out);
-  void say(const jobs::Job& row, const Bytes& datagram);
+  void say(const jobs::NativeJob& row, const Bytes& datagram);
   void check_same(const pipeline::Outcome& x, const pipeline::Outcome& y) const;
   void check_result(const pipeline::Outcome& out);
   void check_entry(std::uint32_t entry);

@@ -24,7 +24,7 @@ std::vector<std::int32_t> values_of(const server::Partial& p) {
 void SharedScene::depart(const pipeline::Outcome& out) {
   const Header h = header_of({out.payload, kHeaderBytes});
   const SharedLife& l = lives_.at(h.job.host() - 1U);
-  const jobs::Job row = l.row;
+  const jobs::NativeJob row = l.row;
   TALLY_CHECK(l.present && out.job->id == row.id, "it leaves for a job that lives");
   TALLY_CHECK(out.server == server_of(h.chunk_id(), row.servers), "it leaves for the chunk's server");
   TALLY_CHECK(h.epoch_id() == row.epoch && h.cookie.host() == raw(row.result_cookie), "secrets of the job");
@@ -62,7 +62,7 @@ void SharedScene::depart(const pipeline::Outcome& out) {
   if (complete) say(row, make_server_packet(row, PacketType::kFlush, p.chunk, 0));
 }
 
-void SharedScene::say(const jobs::Job& row, const Bytes& datagram) {
+void SharedScene::say(const jobs::NativeJob& row, const Bytes& datagram) {
   const std::uint32_t server = server_index(header_of(datagram).rank_id());
   const pipeline::Outcome out = pass(row, row.server_ranks.at(server).binding, datagram, false);
   TALLY_CHECK(out.verdict != Verdict::kDrop, "the box believes its servers");

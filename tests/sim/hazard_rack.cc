@@ -58,7 +58,8 @@ Scenario scenario_for(const RackOptions& o) {
     s.box.server_lines = o.server_states * jobs::entry_lines(o.elements);
   }
   for (std::uint16_t job = 0; job < o.jobs; ++job) {
-    members::JobConfig config;
+    members::NativeConfig config;
+    config.priority = members::kMaxPriority;
     config.name = "job" + std::to_string(job);
     config.token = "secret";
     config.workers = o.world;
@@ -310,9 +311,9 @@ void HazardRack::replay(const Rule& recorded, std::size_t worker, bool up) {
   run_for(kMillisecond / 2);
 }
 
-jobs::Job HazardRack::row(std::uint16_t job) {
+jobs::NativeJob HazardRack::row(std::uint16_t job) {
   const engine::Membership& m = membership(0, job);
-  jobs::Job row;
+  jobs::NativeJob row;
   row.id = m.job;
   row.epoch = m.epoch;
   row.generation = m.generation;
@@ -349,7 +350,7 @@ Bytes HazardRack::control(PacketType type, std::uint16_t rank, Chunk chunk, cons
 }
 
 Bytes HazardRack::result(Chunk chunk, std::vector<std::int32_t> sums, std::uint32_t total) {
-  const jobs::Job job = row();
+  const jobs::NativeJob job = row();
   Bytes out = make_contribution(job, {.chunk = chunk, .values = std::move(sums), .total = total});
   Header h = header_of(out);
   h.type = PacketType::kResult;

@@ -42,7 +42,7 @@ struct RackOptions {
   std::vector<std::uint8_t> job_priorities;  // in the configuration; what is missing: the greatest
   std::vector<std::uint32_t> windows;        // of each job; what is missing: `window`
   std::vector<members::Quota> quotas;        // of each job; what is missing: the default
-  members::StragglerPolicy stragglers{};     // of all jobs
+  std::optional<members::StragglerPolicy> stragglers{};  // of all jobs
   std::vector<Rank> rivals;  // second processes for ranks of job 0, on the links behind all workers
 };
 
@@ -122,7 +122,7 @@ class HazardRack {
   // Recorded frames once more, on the same link and in the same direction, and time to be dealt with.
   void replay(const Rule& recorded, std::size_t worker, bool up);
   // The job as its members were told: for make_contribution and make_query.
-  [[nodiscard]] jobs::Job row(std::uint16_t job = 0);
+  [[nodiscard]] jobs::NativeJob row(std::uint16_t job = 0);
   [[nodiscard]] Bytes control(PacketType type, std::uint16_t rank, Chunk chunk = {},
                               const std::string& text = {});
   // A whole RESULT (or anything else from the box) of the job's present epoch; the test spoils it.

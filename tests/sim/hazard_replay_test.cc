@@ -92,7 +92,7 @@ TEST(Hazard, id_reuse) {
   rack.join();
   const JobId id = rack.id();
   const Epoch epoch = rack.membership(0).epoch;
-  const members::JobConfig config = rack.box().options().jobs.front();
+  const members::NativeConfig config = rack.box().options().jobs.front();
   const std::size_t cut = rack.reduce(16 * 400);
   rack.run_for(50 * kMicrosecond);
   rack.box().withdraw(config.name);
@@ -100,7 +100,7 @@ TEST(Hazard, id_reuse) {
   EXPECT_NE(rack.error(0, cut).find("the job was withdrawn from the box"), std::string::npos);
   up.left = down.left = 0;
   for (std::uint32_t i = 1; i < kMaxJobs; ++i) {
-    members::JobConfig other = config;
+    members::NativeConfig other = config;
     other.name = "other" + std::to_string(i);
     EXPECT_NE(rack.box().declare(other), id);
     rack.box().withdraw(other.name);

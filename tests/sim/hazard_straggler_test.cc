@@ -15,7 +15,7 @@ using testing::HasSubstr;
 constexpr TimeNs kTimeout = 50 * kMillisecond;
 
 RackOptions rack_of(std::uint16_t world, std::uint16_t least) {
-  return {.world = world, .stragglers = {kTimeout, least}};
+  return {.world = world, .stragglers = members::StragglerPolicy{kTimeout, least}};
 }
 bool has(HazardRack& rack, std::uint16_t rank, std::size_t number) { return rack.done(rank, number); }
 
@@ -222,7 +222,7 @@ TEST(HazardStraggler, late_block_exceeds_the_exponent) {
 
 // Each rank is late now and then, with packets lost both ways: 30 operations, all agree on each.
 TEST(HazardStraggler, everybody_is_late_in_turn) {
-  HazardRack rack({.world = 4, .cores = 2, .stragglers = {20 * kMillisecond, 2}});
+  HazardRack rack({.world = 4, .cores = 2, .stragglers = members::StragglerPolicy{20 * kMillisecond, 2}});
   rack.join();
   int n = 0;
   rack.lose({.type = kResult, .also = [&](const Header&) { return ++n % 7 == 0; }});

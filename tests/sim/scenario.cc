@@ -13,8 +13,9 @@ namespace {
 // Present in half of the seeds; then anywhere up to `most`, small rates as likely as large ones.
 double swarm(Rng& rng, double most) { return rng.chance(0.5) ? 0 : most * rng.unit() * rng.unit(); }
 
-members::JobConfig random_job(Rng& rng, std::size_t index) {
-  members::JobConfig job;
+members::NativeConfig random_job(Rng& rng, std::size_t index) {
+  members::NativeConfig job;
+  job.priority = members::kMaxPriority;
   job.name = "job" + std::to_string(index);
   job.token = "token" + std::to_string(rng.below(100));
   job.workers = static_cast<std::uint16_t>(rng.chance(0.05) ? rng.between(6, 12) : rng.between(1, 4));
@@ -25,7 +26,7 @@ members::JobConfig random_job(Rng& rng, std::size_t index) {
   return job;
 }
 
-void add_workers(Scenario& s, Rng& rng, const members::JobConfig& job) {
+void add_workers(Scenario& s, Rng& rng, const members::NativeConfig& job) {
   const bool leaves = rng.chance(0.2);
   for (std::uint16_t r = 0; r < job.workers; ++r) {
     WorkerOptions w;
@@ -76,10 +77,11 @@ void add_resizes(Scenario& s, Rng& rng) {
 // Who is late is late by a pause or by losses; the shortest time-outs take a round trip for lateness.
 void add_stragglers(Scenario& s, Rng& rng) {
   for (std::size_t i = 0; i < s.box.jobs.size(); ++i) {
-    members::JobConfig& job = s.box.jobs[i];
+    members::NativeConfig& job = s.box.jobs[i];
     if (shares_slots(job.discipline) || job.workers < 2 || !rng.chance(0.3)) continue;
-    job.stragglers.timeout = rng.between(1, rng.chance(0.5) ? 5 : 100) * kMillisecond;
-    job.stragglers.least = static_cast<std::uint16_t>(rng.between(1, job.workers));
+    auto& late = job.stragglers.emplace();
+    late.timeout = rng.between(1, rng.chance(0.5) ? 5 : 100) * kMillisecond;
+    late.least = static_cast<std::uint16_t>(rng.between(1, job.workers));
     for (WorkerOptions& worker : s.workers) worker.stragglers |= worker.job == job.name;
   }
 }
@@ -105,7 +107,7 @@ void choose_disciplines(Scenario& s, Rng& rng) {
   const Discipline one = random_discipline(rng);
   const bool quotas = rng.chance(0.5);
   std::uint32_t to_reserve = members::kWholePpm;
-  for (members::JobConfig& job : s.box.jobs) {
+  for (members::NativeConfig& job : s.box.jobs) {
     if (!all_alike && rng.chance(0.15)) continue;  // a pool beside them
     job.discipline = all_alike ? one : random_discipline(rng);
     job.server = ServerKind::kEmbedded;
@@ -137,7 +139,7 @@ void share_slots(Scenario& s, Rng& rng) {
   choose_disciplines(s, rng);
   choose_priorities(s, rng);
   std::uint32_t demand = 0;
-  for (const members::JobConfig& job : s.box.jobs) {
+  for (const members::NativeConfig& job : s.box.jobs) {
     if (shares_slots(job.discipline)) demand += job.window;
     s.box.shared_elements = std::max(s.box.shared_elements, job.elements);
   }
@@ -157,8 +159,8 @@ void share_slots(Scenario& s, Rng& rng) {
 ServerOptions server_of_all(const Scenario& s, std::uint8_t i, Rng& rng) {
   ServerOptions server;
   server.index = s.workers.size() + i;
-  for (const members::JobConfig& job : s.box.jobs) {
-    if (job.servers > i) server.jobs.push_back({job.name, job.token, i});
+  for (const members::NativeConfig& job : s.box.jobs) {
+    if (job.external_servers() > i) server.jobs.push_back({job.name, job.token, i});
   }
   // One that can carry less than its jobs could lowers what they send.
   server.elements = static_cast<std::uint16_t>(rng.chance(0.8) ? 64 : 16 * rng.between(1, 4));
@@ -186,7 +188,7 @@ void serve_outside(Scenario& s, Rng& rng) {
   if (rng.chance(0.6)) return;
   const bool all = rng.chance(0.6);
   std::uint8_t most = 0;
-  for (members::JobConfig& job : s.box.jobs) {
+  for (members::NativeConfig& job : s.box.jobs) {
     if (!shares_slots(job.discipline) || (!all && rng.chance(0.5))) continue;
     job.server = ServerKind::kExternal;
     job.servers = static_cast<std::uint8_t>(rng.chance(0.6) ? 1 : rng.between(2, 3));
@@ -249,8 +251,8 @@ std::string describe(const Scenario& s) {
     return std::to_string(static_cast<int>(p * 1000) / 10.0).substr(0, 4) + " %";
   };
   std::string disciplines;
-  for (const members::JobConfig& job : s.box.jobs)
-    disciplines += job.stragglers.timeout != 0 ? 'l' : "-pfes"[static_cast<int>(job.discipline)];
+  for (const members::NativeConfig& job : s.box.jobs)
+    disciplines += job.stragglers ? 'l' : "-pfes"[static_cast<int>(job.discipline)];
   return std::to_string(s.box.jobs.size()) + " jobs (" + disciplines + "), " +
          std::to_string(s.workers.size()) + " workers, " + std::to_string(s.box.cores) +
          (s.box.staged ? " staged" : " fused") + " cores, " + std::to_string(s.box.shared_entries) +

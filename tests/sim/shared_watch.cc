@@ -54,7 +54,7 @@ void SharedWatch::compare(P& pipeline, std::uint32_t entry, const jobs::JobTable
     known.head = head;
     if (head.tag != 0 && (head.tag != before.head.tag || head.chunk != before.head.chunk)) {
       known.owner = pipeline.execution().template peek<pipeline::OwnerReg>(line);
-      const jobs::Job* const job = table.find(JobId{known.owner.job});
+      const jobs::NativeJob* const job = table.find(JobId{known.owner.job});
       known.members = job != nullptr ? job->members : 0;
       known.decays =
           job != nullptr && job->discipline == Discipline::kPreemptive && job->decay != Decay::kNone;
@@ -91,7 +91,7 @@ void SharedWatch::judge_claim(std::uint32_t entry, const std::optional<Arrival>&
 // Invariant 6.
 void SharedWatch::judge_swap(const Entry& before, const Entry& after, const Arrival& arrival,
                              const jobs::JobTable& table, const Alarm& alarm) {
-  const jobs::Job& job = *arrival.job;
+  const jobs::NativeJob& job = *arrival.job;
   const auto wrong = [&](const char* why) {
     alarm("invariant 6: " + name(after.owner, after.head) + " took the entry of " +
           name(before.owner, before.head) + ": " + why);
@@ -105,7 +105,7 @@ void SharedWatch::judge_swap(const Entry& before, const Entry& after, const Arri
   const std::uint8_t theirs = class_of(before.owner.priority);
   if (mine > theirs) return;
   const auto held = [&](std::uint16_t id) { return occupancy_.contains(id) ? occupancy_.at(id) : 0; };
-  const jobs::Job* const loser = table.find(JobId{before.owner.job});
+  const jobs::NativeJob* const loser = table.find(JobId{before.owner.job});
   const bool guaranteed = held(after.owner.job) < job.reserved && before.owner.job != after.owner.job &&
                           held(before.owner.job) > (loser != nullptr ? loser->reserved : 0);
   if (mine < theirs && !guaranteed) wrong("it is of a lower class and has all that is reserved for its job");
@@ -126,7 +126,7 @@ template <class P>
 void SharedWatch::compare_ledger(P& pipeline, std::uint32_t entry, const jobs::JobTable& table,
                                  const Alarm& alarm) {
   const Entry& e = entries_[entry];
-  const jobs::Job* const job = table.find(JobId{e.owner.job});
+  const jobs::NativeJob* const job = table.find(JobId{e.owner.job});
   if (job == nullptr || job->discipline != Discipline::kShared || raw(job->epoch) != e.head.tag) return;
   const std::uint32_t slot = slot_of(jobs::slot_map(*job), Chunk{e.head.chunk});
   const pipeline::LedgerRow row = pipeline.execution().template peek<pipeline::LedgerReg>(

@@ -23,7 +23,7 @@ using AnyPipeline = std::variant<pipeline::Pipeline<pipeline::Fused>, pipeline::
 
 // A contribution that reached the registers, and what became of it. Valid while its table is.
 struct Arrival {
-  const jobs::Job* job = nullptr;
+  const jobs::NativeJob* job = nullptr;
   pipeline::Contribution contribution;
   Drop drop{};
   bool dropped = false;

@@ -67,8 +67,7 @@ void SwitchNode::start_control() {
                                            .shared_entries = options_.shared_entries,
                                            .shared_elements = options_.shared_elements};
   auto words = [rng = std::make_shared<Rng>(rng_.next())] { return rng->next(); };
-  membership_ = std::make_unique<members::MembershipEngine>(
-      std::move(*members::MembershipEngine::create(options, words)));
+  membership_ = std::make_unique<members::MembershipEngine>(options, words);
   jobs_.clear();
   ever_.clear();
   denied_.clear();
@@ -77,14 +76,14 @@ void SwitchNode::start_control() {
   service();
 }
 
-void SwitchNode::make_known(const members::JobConfig& job) {
+void SwitchNode::make_known(const members::NativeConfig& job) {
   const auto id = membership_->declare(job);
   if (!id) return alarm_("membership refuses a job: " + id.error().text());
   jobs_.push_back(*id);
   ever_[*id] |= job.discipline == Discipline::kPool;
 }
 
-JobId SwitchNode::declare(const members::JobConfig& job) {
+JobId SwitchNode::declare(const members::NativeConfig& job) {
   options_.jobs.push_back(job);
   make_known(job);
   service();
@@ -93,7 +92,7 @@ JobId SwitchNode::declare(const members::JobConfig& job) {
 
 void SwitchNode::withdraw(std::string_view name) {
   const auto job = std::find_if(options_.jobs.begin(), options_.jobs.end(),
-                                [&](const members::JobConfig& config) { return config.name == name; });
+                                [&](const members::NativeConfig& config) { return config.name == name; });
   if (job == options_.jobs.end() || !membership_->withdraw(name)) return alarm_("no such job to withdraw");
   jobs_.erase(jobs_.begin() + (job - options_.jobs.begin()));
   options_.jobs.erase(job);
@@ -187,7 +186,7 @@ void SwitchNode::service() {
     std::visit(
         [&](const auto& p) {
           for (const JobId id : jobs_) {
-            const jobs::Job* job = core.table->find(id);
+            const jobs::NativeJob* job = core.table->find(id);
             for (std::uint16_t r = 0; job != nullptr && r < job->world; ++r)
               membership_->seen(id, Rank{r}, p.state(id).last_seen[r]);
           }

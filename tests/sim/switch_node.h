@@ -29,7 +29,7 @@ struct SwitchOptions {
   std::uint16_t shared_elements = 0;  // values of such an entry
   std::uint32_t server_lines = 0;     // memory of each core's embedded server
   bool staged = false;
-  std::vector<members::JobConfig> jobs;
+  std::vector<members::NativeConfig> jobs;
 };
 
 class SwitchNode {
@@ -47,7 +47,7 @@ class SwitchNode {
   void restart_data_plane();  // slots and tables are gone, control goes on
   void restart();             // everything is gone but the configuration
   // The configuration changes: a job comes, a job goes. A restart keeps what it says then.
-  JobId declare(const members::JobConfig& job);
+  JobId declare(const members::NativeConfig& job);
   void withdraw(std::string_view name);
   // Another window for a running pool job; refused if it does not run, which is no error here.
   bool resize(std::string_view name, std::uint32_t window);
@@ -82,7 +82,7 @@ class SwitchNode {
 
   void start_cores();
   void start_control();
-  void make_known(const members::JobConfig& job);
+  void make_known(const members::NativeConfig& job);
   void run(std::size_t core, Bytes& buffer, std::uint32_t length, PortIndex port, bool vouched);
   void reply(const pipeline::Outcome& outcome, const pipeline::Frame& frame);
   void send_to(const jobs::Binding& to, std::span<const std::byte> datagram, std::uint16_t source_port);

@@ -38,7 +38,7 @@ void SwitchNode::run(std::size_t core, Bytes& buffer, std::uint32_t length, Port
         pipeline::Parsed parsed;
         p.parse(frame, parsed);
         if (parsed.kind == pipeline::Kind::kNative && parsed.type == PacketType::kContribute)
-          arrival = Arrival{parsed.job, parsed.contribution};
+          arrival = Arrival{&parsed.native(), parsed.contribution};
         return p.handle(parsed, frame, schedule_.now());
       },
       *cores_[core].pipeline);
@@ -68,9 +68,9 @@ void SwitchNode::reply(const pipeline::Outcome& out, const pipeline::Frame& fram
     membership_->receive(datagram, pipeline::open_frame(frame, test_box()).source, schedule_.now());
   }
   if (out.server != pipeline::kNoServer) {
-    const jobs::Binding& server = out.job->server_ranks.at(out.server).binding;
+    const jobs::Binding& server = out.native().server_ranks.at(out.server).binding;
     const auto port =
-        static_cast<std::uint16_t>(kBasePort + header_of(datagram).slot.host() % out.job->shards);
+        static_cast<std::uint16_t>(kBasePort + header_of(datagram).slot.host() % out.native().shards);
     return send_to(server, datagram, port);
   }
   if (out.verdict == Verdict::kRelay) send_to(out.job->ranks[raw(out.to)].binding, datagram, kBasePort);
@@ -113,7 +113,7 @@ void SwitchNode::check_core(std::size_t core, const char* after, const std::opti
       [&](auto& p) {
         for (const auto& [id, had_own_slots] : ever_) {
           std::uint32_t filling = c.watch.filling(id);
-          const jobs::Job* const job = c.table->find(id);
+          const jobs::NativeJob* const job = c.table->find(id);
           if (job == nullptr && had_own_slots) continue;  // while it forms anew, control holds its slots
           if (job != nullptr && job->discipline == Discipline::kPool) {
             for (std::uint32_t line = 0; line < job->slots.count; line += jobs::entry_lines(job->elements)) {
@@ -143,7 +143,7 @@ std::uint32_t SwitchNode::late_entries(std::size_t core) const {
   std::visit(
       [&](const auto& p) {
         for (const auto& [id, pool] : ever_) {
-          const jobs::Job* const job = cores_[core].table->find(id);
+          const jobs::NativeJob* const job = cores_[core].table->find(id);
           const bool waits = job != nullptr && job->stragglers.timeout != 0 && p.state(id).occupancy != 0;
           if (waits) entries += job->slots.count / jobs::entry_lines(job->elements);
         }

@@ -53,7 +53,7 @@ void fill(Bytes& out, Header& h, const std::vector<std::int32_t>& values, std::u
 
 }  // namespace
 
-Bytes make_contribution(const jobs::Job& job, const ContributionSpec& spec) {
+Bytes make_contribution(const jobs::NativeJob& job, const ContributionSpec& spec) {
   const std::size_t n = spec.values.size();
   Bytes out(kHeaderBytes + 4 * n);
   Header h;
@@ -75,7 +75,7 @@ Bytes make_contribution(const jobs::Job& job, const ContributionSpec& spec) {
   return out;
 }
 
-Bytes make_server_packet(const jobs::Job& job, PacketType type, Chunk chunk, std::uint64_t ranks,
+Bytes make_server_packet(const jobs::NativeJob& job, PacketType type, Chunk chunk, std::uint64_t ranks,
                          const std::vector<std::int32_t>& values) {
   const std::uint32_t server = server_of(chunk, job.servers);
   Bytes out(kHeaderBytes + 4 * values.size());
@@ -93,7 +93,7 @@ Bytes make_server_packet(const jobs::Job& job, PacketType type, Chunk chunk, std
   return out;
 }
 
-Bytes make_query(const jobs::Job& job, Rank asker, Chunk chunk, Rank peer) {
+Bytes make_query(const jobs::NativeJob& job, Rank asker, Chunk chunk, Rank peer) {
   Bytes out = make_contribution(job, {.rank = asker, .chunk = chunk});
   Header h = header_of(out);
   h.type = PacketType::kQuery;

@@ -27,12 +27,12 @@ struct ContributionSpec {
   std::uint8_t priority = 0;
 };
 
-[[nodiscard]] Bytes make_contribution(const jobs::Job& job, const ContributionSpec& spec);
+[[nodiscard]] Bytes make_contribution(const jobs::NativeJob& job, const ContributionSpec& spec);
 // What a server says. type: kResult (values, with the sums of all members), kResend or kFlush (no values).
 // ranks: in `contributors`. The server is the chunk's.
-[[nodiscard]] Bytes make_server_packet(const jobs::Job& job, PacketType type, Chunk chunk,
+[[nodiscard]] Bytes make_server_packet(const jobs::NativeJob& job, PacketType type, Chunk chunk,
                                        std::uint64_t ranks, const std::vector<std::int32_t>& values = {});
-[[nodiscard]] Bytes make_query(const jobs::Job& job, Rank asker, Chunk chunk, Rank peer);
+[[nodiscard]] Bytes make_query(const jobs::NativeJob& job, Rank asker, Chunk chunk, Rank peer);
 // Recomputes header.check after a field was changed.
 void seal(Bytes& datagram);
 [[nodiscard]] Header header_of(std::span<const std::byte> datagram);

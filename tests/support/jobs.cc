@@ -5,7 +5,7 @@
 namespace tally {
 namespace {
 
-std::uint32_t own_lines(const jobs::Job& job) {
+std::uint32_t own_lines(const jobs::NativeJob& job) {
   if (job.discipline == Discipline::kShared) return jobs::ledger_lines(job.span, job.shards);
   return by_hash(job.discipline) ? 0 : jobs::pool_lines(job.window, job.shards, job.elements);
 }
@@ -24,8 +24,8 @@ jobs::Binding test_binding(std::uint16_t job, std::uint16_t rank) {
   return b;
 }
 
-jobs::Job make_job(const JobSpec& spec) {
-  jobs::Job job;
+jobs::NativeJob make_job(const JobSpec& spec) {
+  jobs::NativeJob job;
   job.id = JobId{spec.id};
   job.epoch = Epoch{spec.epoch};
   job.generation = Generation{spec.generation};

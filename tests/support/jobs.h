@@ -33,7 +33,7 @@ struct JobSpec {
 
 // Binding of rank: port = rank mod 4, 10.0.job.rank+1, one UDP port per rank.
 [[nodiscard]] jobs::Binding test_binding(std::uint16_t job, std::uint16_t rank);
-[[nodiscard]] jobs::Job make_job(const JobSpec& spec);
+[[nodiscard]] jobs::NativeJob make_job(const JobSpec& spec);
 [[nodiscard]] jobs::Box test_box();
 
 // Zeroed slot memory for one core.

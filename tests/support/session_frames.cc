@@ -53,9 +53,9 @@ Bytes frame(const Ends& ends, bool checksum, std::uint16_t udp_checksum, const s
   return out;
 }
 
-switchml::PacketHeader header(const jobs::Job& job, const SessionSent& sent) {
+switchml::PacketHeader header(const jobs::SessionJob& job, const SessionSent& sent) {
   switchml::PacketHeader h;
-  const int size = std::countr_zero(std::uint32_t{job.session->payload} / switchml::kMinPayload);
+  const int size = std::countr_zero(std::uint32_t{job.payload} / switchml::kMinPayload);
   h.type_size = static_cast<std::uint8_t>(0x10 | size);
   h.job_number = sent.job_number;
   for (std::size_t i = 0; i < 4; ++i) h.tsi_bytes[i] = static_cast<std::uint8_t>(sent.tsi >> (8 * i));
@@ -69,17 +69,20 @@ Ipv4 address_of(const jobs::Binding& member) {
 
 }  // namespace
 
-jobs::Job make_session(const SessionSpec& spec) {
-  jobs::Job job = make_job({.id = spec.id, .epoch = spec.epoch, .world = spec.world});
+jobs::SessionJob make_session(const SessionSpec& spec) {
+  jobs::SessionJob job;
+  static_cast<jobs::Job&>(job) = make_job({.id = spec.id, .epoch = spec.epoch, .world = spec.world});
   job.elements = static_cast<std::uint16_t>(spec.payload / 4);
-  job.session = {.payload = spec.payload, .tsi = spec.tsi, .slots = spec.slots, .home = spec.home};
+  job.payload = spec.payload;
+  job.tsi = spec.tsi;
+  job.slot_count = spec.slots;
+  job.home = spec.home;
   job.slots = {spec.first_line, jobs::session_lines(spec.slots, spec.world, spec.payload)};
-  job.window = 0;
   for (std::uint32_t r = 0; r < job.world; ++r) job.ranks[r].binding.udp_port = switchml::kBasePort;
   return job;
 }
 
-Bytes session_frame(const jobs::Job& job, const SessionSent& sent, const jobs::Box& box) {
+Bytes session_frame(const jobs::SessionJob& job, const SessionSent& sent, const jobs::Box& box) {
   const jobs::Binding& from = job.ranks[sent.rank].binding;
   switchml::PacketHeader h = header(job, sent);
   h.type_size |= sent.flags;
@@ -92,9 +95,9 @@ Bytes session_frame(const jobs::Job& job, const SessionSent& sent, const jobs::B
                h, values);
 }
 
-Bytes session_reply(const jobs::Job& job, const SessionSent& sent, const jobs::Box& box, std::uint32_t to,
-                    std::uint16_t udp_destination, std::int8_t exponent0, std::int8_t exponent1,
-                    const std::vector<std::int32_t>& values) {
+Bytes session_reply(const jobs::SessionJob& job, const SessionSent& sent, const jobs::Box& box,
+                    std::uint32_t to, std::uint16_t udp_destination, std::int8_t exponent0,
+                    std::int8_t exponent1, const std::vector<std::int32_t>& values) {
   const jobs::Binding& member = job.ranks[to].binding;
   switchml::PacketHeader h = header(job, sent);
   h.exponent0 = exponent0;

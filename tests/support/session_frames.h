@@ -23,7 +23,7 @@ struct SessionSpec {
 };
 
 // Members as test_binding() has them, but that all are sent to switchml::kBasePort.
-[[nodiscard]] jobs::Job make_session(const SessionSpec& spec);
+[[nodiscard]] jobs::SessionJob make_session(const SessionSpec& spec);
 
 struct SessionSent {
   std::uint32_t rank = 0;
@@ -40,9 +40,9 @@ struct SessionSent {
 
 // A whole frame of that member. As from a stock client: the IPv4 checksum is 0, UDP's is one of the addresses
 // alone.
-[[nodiscard]] Bytes session_frame(const jobs::Job& job, const SessionSent& sent, const jobs::Box& box);
+[[nodiscard]] Bytes session_frame(const jobs::SessionJob& job, const SessionSent& sent, const jobs::Box& box);
 // The frame that must come back for `sent` with these exponents and values, to this member.
-[[nodiscard]] Bytes session_reply(const jobs::Job& job, const SessionSent& sent, const jobs::Box& box,
+[[nodiscard]] Bytes session_reply(const jobs::SessionJob& job, const SessionSent& sent, const jobs::Box& box,
                                   std::uint32_t to, std::uint16_t udp_destination, std::int8_t exponent0,
                                   std::int8_t exponent1, const std::vector<std::int32_t>& values);
 // The frame that io makes of a pipeline's outcome for this member (io_headers_test.cc compares).

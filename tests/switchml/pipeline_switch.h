@@ -21,7 +21,8 @@ class PipelineSwitch : public ClientSwitch {
                  jobs::TsiRule rule)
       : job_(row(members, payload, slots, rule)),
         memory_(job_.slots.count),
-        table_(std::make_shared<jobs::JobTable>()->with(job_.id, std::make_shared<const jobs::Job>(job_))),
+        table_(std::make_shared<jobs::JobTable>()->with(job_.id,
+                                                        std::make_shared<const jobs::SessionJob>(job_))),
         pipeline_({.core = 0, .box = test_box()}, memory_.region(), kernels::best_kernels()) {
     pipeline_.adopt(table_.get());
   }
@@ -46,12 +47,12 @@ class PipelineSwitch : public ClientSwitch {
   [[nodiscard]] const JobCounters& counters() const noexcept { return pipeline_.counters(job_.id); }
 
  private:
-  static jobs::Job row(const std::vector<StockAddresses>& members, std::uint16_t payload, std::uint32_t slots,
-                       jobs::TsiRule rule) {
-    jobs::Job job = make_session({.world = static_cast<std::uint8_t>(members.size()),
-                                  .payload = payload,
-                                  .slots = slots,
-                                  .tsi = rule});
+  static jobs::SessionJob row(const std::vector<StockAddresses>& members, std::uint16_t payload,
+                              std::uint32_t slots, jobs::TsiRule rule) {
+    jobs::SessionJob job = make_session({.world = static_cast<std::uint8_t>(members.size()),
+                                         .payload = payload,
+                                         .slots = slots,
+                                         .tsi = rule});
     for (std::size_t rank = 0; rank < members.size(); ++rank) {
       job.ranks[rank].binding.mac = members[rank].mac;
       job.ranks[rank].binding.address = mapped(members[rank].ipv4);
@@ -59,7 +60,7 @@ class PipelineSwitch : public ClientSwitch {
     return job;
   }
 
-  jobs::Job job_;
+  jobs::SessionJob job_;
   SlotMemory memory_;
   std::shared_ptr<const jobs::JobTable> table_;
   pipeline::Pipeline<Execution> pipeline_;

@@ -107,7 +107,7 @@ LoopbackBox::LoopbackBox(const BoxOptions& options)
   (void)schedule_.step(steady_now());
   sim::SwitchOptions box;
   box.cores = options.cores;
-  members::JobConfig job;
+  members::NativeConfig job;
   job.name = kJob;
   job.token = options.token;
   job.workers = options.workers;

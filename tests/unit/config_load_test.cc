@@ -11,8 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "config/checks.h"
 #include "config/load_config.h"
-#include "config/to_members.h"
 
 namespace tally {
 namespace {
@@ -58,6 +58,11 @@ jobs:
   - {name: late, token_file: none, workers: 3, stragglers: {timeout: 50ms, min: 2}}
 )";
 
+// Job i, which is a native one.
+const config::NativeConfig& native(const config::Config& config, std::size_t i = 0) {
+  return std::get<config::NativeConfig>(config.jobs.at(i));
+}
+
 std::string text_of(const config::ConfigResult& result) {
   return config::to_text(result ? result->warnings : result.error());
 }
@@ -100,10 +105,10 @@ TEST(ConfigLoad, DefaultsAreWhatTheStructSays) {
   EXPECT_EQ(loaded->config.dataplane, config::DataplaneSection{});
   EXPECT_EQ(loaded->config.log, config::LogSection{});
   ASSERT_EQ(loaded->config.jobs.size(), 1U);
-  config::JobSection job;
+  config::NativeConfig job;
   job.name = "resnet";
   job.workers = 4;
-  EXPECT_EQ(loaded->config.jobs[0], job);
+  EXPECT_EQ(native(loaded->config), job);
   EXPECT_EQ(loaded->config.ports[0].mtu, 1500);
 }
 
@@ -133,12 +138,12 @@ TEST(ConfigLoad, DefaultElementsAreLoweredToWhatTheMtuCarries) {
   const auto six =
       config::load_config_text(text.replace(text.find("ipv4: 10.0.0.1/24"), 17, "ipv6: fd00::1/64"), "f");
   ASSERT_TRUE(six) << text_of(six);
-  EXPECT_EQ(six->config.jobs[0].elements, 336);
+  EXPECT_EQ(native(six->config).elements, 336);
   text = kSmall;
   const auto small =
       config::load_config_text(text.replace(text.find("net_ring0"), 9, "net_ring0, mtu: 1280"), "f");
   ASSERT_TRUE(small) << text_of(small);
-  EXPECT_EQ(small->config.jobs[0].elements, 288);
+  EXPECT_EQ(native(small->config).elements, 288);
 }
 
 // What a job shares must hold its packets, and somebody must sum what finds no slot.
@@ -148,12 +153,12 @@ TEST(ConfigLoad, ASharersDefaultsFollowFromItsDiscipline) {
   text.replace(text.find("workers: 4"), 10, "workers: 4, discipline: shared");
   const auto loaded = config::load_config_text(text, "f");
   ASSERT_TRUE(loaded) << text_of(loaded);
-  EXPECT_EQ(loaded->config.jobs[0].elements, 128);
-  EXPECT_EQ(loaded->config.jobs[0].server, ServerKind::kEmbedded);
-  EXPECT_EQ(loaded->config.jobs[0].quota, members::Quota{});
+  EXPECT_EQ(native(loaded->config).elements, 128);
+  EXPECT_EQ(native(loaded->config).server, ServerKind::kEmbedded);
+  EXPECT_EQ(native(loaded->config).quota, members::Quota{});
   const auto pool = config::load_config_text(region + kSmall, "f");
   ASSERT_TRUE(pool) << text_of(pool);
-  EXPECT_EQ(pool->config.jobs[0].elements, 352);
+  EXPECT_EQ(native(pool->config).elements, 352);
 }
 
 TEST(ConfigLoad, DefaultElementsOfSharedSlotsAreLoweredToWhatTheMtuCarries) {
@@ -163,7 +168,7 @@ TEST(ConfigLoad, DefaultElementsOfSharedSlotsAreLoweredToWhatTheMtuCarries) {
   const auto loaded = config::load_config_text(text, "f");
   ASSERT_TRUE(loaded) << text_of(loaded);
   EXPECT_EQ(loaded->config.dataplane.shared.elements, 288);
-  EXPECT_EQ(loaded->config.jobs[0].elements, 288);
+  EXPECT_EQ(native(loaded->config).elements, 288);
 }
 
 TEST(ConfigLoad, WordsThatYamlCallsBooleansAreWordsHere) {
@@ -195,7 +200,7 @@ TEST(ConfigLoad, TheDemoLoadsWithoutAWord) {
   EXPECT_EQ(demo->config.ports.size(), 10U);
   ASSERT_EQ(demo->config.jobs.size(), 3U);
   std::size_t workers = 0;
-  for (const config::JobSection& job : demo->config.jobs) workers += job.workers;
+  for (const config::JobConfig& job : demo->config.jobs) workers += members::common_of(job).workers;
   EXPECT_EQ(workers, demo->config.ports.size());
 }
 
@@ -214,21 +219,21 @@ TEST_F(ConfigFiles, ARackWithEveryKeyLoads) {
   EXPECT_EQ(c.ports[0].queues, 2);
   EXPECT_EQ(c.ports[1].device.kind, device::DeviceKind::kPci);
   EXPECT_EQ(c.ports[1].impair.loss_ppm, 2'500U);
-  EXPECT_EQ(c.jobs[0].token, "secret");
-  EXPECT_EQ(c.jobs[0].lease, 1'500 * kMillisecond);
-  EXPECT_EQ(c.jobs[0].results, ResultsMode::kMulticast);
-  EXPECT_EQ(c.jobs[0].discipline, Discipline::kPool);
-  EXPECT_EQ(c.jobs[0].server, ServerKind::kNone);
+  EXPECT_EQ(native(c).token, "secret");
+  EXPECT_EQ(native(c).lease, 1'500 * kMillisecond);
+  EXPECT_EQ(native(c).results, ResultsMode::kMulticast);
+  EXPECT_EQ(native(c).discipline, Discipline::kPool);
+  EXPECT_EQ(native(c).server, ServerKind::kNone);
   EXPECT_EQ(c.dataplane.shared, (config::SharedSection{4096, 336, 8 * config::kMiB}));
-  EXPECT_EQ(c.jobs[1].discipline, Discipline::kPreemptive);
-  EXPECT_EQ(c.jobs[1].decay, Decay::kDenial);
-  EXPECT_EQ(c.jobs[1].quota, (members::Quota{125'000, 3, 500'000}));
-  EXPECT_EQ(c.jobs[2].discipline, Discipline::kShared);
-  EXPECT_EQ(c.jobs[3].discipline, Discipline::kFcfs);
-  EXPECT_EQ(c.jobs[4].server, ServerKind::kExternal);
-  EXPECT_EQ(c.jobs[4].servers, 16);
-  EXPECT_FALSE(c.jobs[0].stragglers.has_value());
-  EXPECT_EQ(c.jobs[5].stragglers, (members::StragglerPolicy{50 * kMillisecond, 2}));
+  EXPECT_EQ(native(c, 1).discipline, Discipline::kPreemptive);
+  EXPECT_EQ(native(c, 1).decay, Decay::kDenial);
+  EXPECT_EQ(native(c, 1).quota, (members::Quota{125'000, 3, 500'000}));
+  EXPECT_EQ(native(c, 2).discipline, Discipline::kShared);
+  EXPECT_EQ(native(c, 3).discipline, Discipline::kFcfs);
+  EXPECT_EQ(native(c, 4).server, ServerKind::kExternal);
+  EXPECT_EQ(native(c, 4).servers, 16);
+  EXPECT_FALSE(native(c).stragglers.has_value());
+  EXPECT_EQ(native(c, 5).stragglers, (members::StragglerPolicy{50 * kMillisecond, 2}));
   EXPECT_EQ(loaded->warnings.size(), 1U) << text_of(loaded);  // the impaired port
 }
 
@@ -241,7 +246,7 @@ TEST(ConfigServers, ExternalOnesNeedNoMemoryOfTheBox) {
       "  - {name: one, workers: 2, token_file: none, discipline: shared, server: external}\n";
   const auto alone = config::load_config_text(text, "f");
   ASSERT_TRUE(alone) << text_of(alone);
-  EXPECT_EQ(alone->config.jobs[0].servers, 1) << "the default";
+  EXPECT_EQ(native(alone->config).servers, 1) << "the default";
   const auto both = config::load_config_text(
       text + "  - {name: two, workers: 2, token_file: none, discipline: shared}\n", "f");
   EXPECT_THAT(text_of(both), HasSubstr("hold not even one sum"));
@@ -289,14 +294,14 @@ TEST_F(ConfigFiles, ATokenLosesItsLineEndOnly) {
   for (const char* text : {"secret", "secret\n", "secret\r\n"}) {
     const auto loaded = with_token(text);
     ASSERT_TRUE(loaded) << text_of(loaded);
-    EXPECT_EQ(loaded->config.jobs[0].token, "secret");
-    EXPECT_EQ(loaded->config.jobs[0].token_file, (directory_ / "job.token").string());
+    EXPECT_EQ(native(loaded->config).token, "secret");
+    EXPECT_EQ(native(loaded->config).token_file, (directory_ / "job.token").string());
     fs::remove(directory_ / "job.token");
     fs::remove(directory_ / "small.yaml");
   }
   const auto spaces = with_token(" a b \n");
   ASSERT_TRUE(spaces);
-  EXPECT_EQ(spaces->config.jobs[0].token, " a b ");
+  EXPECT_EQ(native(spaces->config).token, " a b ");
 }
 
 TEST_F(ConfigFiles, ATokenThatEverybodyCanReadIsAWarning) {
@@ -338,13 +343,11 @@ TEST(ConfigLoad, AnotherProgramsFileEndsSoon) {
 TEST(ConfigLoad, MembersTakeWhatTheConfigurationSays) {
   const auto loaded = config::load_config_text(kSmall, "f");
   ASSERT_TRUE(loaded);
-  const members::JobConfig job = config::member_job(loaded->config.jobs[0]);
-  EXPECT_TRUE(members::validate(job));
+  const config::NativeConfig& job = native(loaded->config);
   EXPECT_EQ(job.name, "resnet");
   EXPECT_EQ(job.workers, 4);
   EXPECT_EQ(job.priority, 100);
   const members::MembershipOptions options = config::member_options(loaded->config);
-  EXPECT_TRUE(members::validate(options));
   EXPECT_EQ(options.slot_lines, 1U << 20U);  // 64 MiB on one core
   EXPECT_EQ(options.box_mac[0], 2);
   EXPECT_EQ(options.shared_entries, 0U);
@@ -361,12 +364,9 @@ TEST(ConfigLoad, MembersTakeSharersAndTheirRegion) {
   const auto loaded = config::load_config_text(text, "f");
   ASSERT_TRUE(loaded) << text_of(loaded);
   const members::MembershipOptions options = config::member_options(loaded->config);
-  EXPECT_TRUE(members::validate(options));
   EXPECT_EQ(options.shared_entries, 333U);  // of each of three cores
   EXPECT_EQ(options.shared_elements, 352);
-  const members::JobConfig job = config::member_job(loaded->config.jobs[0]);
-  EXPECT_TRUE(members::validate(job));
-  EXPECT_TRUE(members::validate(job, options));
+  const config::NativeConfig& job = native(loaded->config);
   EXPECT_EQ(job.discipline, Discipline::kPreemptive);
   EXPECT_EQ(job.server, ServerKind::kEmbedded);
   EXPECT_EQ(job.decay, Decay::kNone);

@@ -70,8 +70,8 @@ TEST_F(ConfigReload, JobsComeAndGo) {
   const config::ReloadPlan plan = to(with("name: two", "name: three"));
   EXPECT_THAT(plan.withdraw, ElementsAre("two"));
   ASSERT_EQ(plan.declare.size(), 1U);
-  EXPECT_EQ(plan.declare[0].name, "three");
-  EXPECT_EQ(plan.declare[0].window, 64U);
+  EXPECT_EQ(std::get<config::NativeConfig>(plan.declare[0]).name, "three");
+  EXPECT_EQ(std::get<config::NativeConfig>(plan.declare[0]).window, 64U);
   EXPECT_THAT(plan.restart, IsEmpty());
 }
 
@@ -106,9 +106,12 @@ TEST_F(ConfigReload, PortsThatComeOrGoNeedARestart) {
 TEST_F(ConfigReload, ATokenOfOtherContentNeedsARestartAndIsNotPrinted) {
   config::Config running = load(kText);
   config::Config wanted = running;
-  running.jobs[0].token_file = wanted.jobs[0].token_file = "/token";
-  running.jobs[0].token = "old";
-  wanted.jobs[0].token = "new";
+  auto& old = std::get<config::NativeConfig>(running.jobs[0]);
+  old.token_file = "/token";
+  old.token = "old";
+  auto& other = std::get<config::NativeConfig>(wanted.jobs[0]);
+  other = old;
+  other.token = "new";
   EXPECT_THAT(config::plan_reload(running, wanted).restart,
               ElementsAre("jobs[0].token_file (what it holds)"));
 }

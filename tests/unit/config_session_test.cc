@@ -6,7 +6,6 @@
 
 #include "config/load_config.h"
 #include "config/reload_plan.h"
-#include "config/to_members.h"
 
 namespace tally {
 namespace {
@@ -51,8 +50,7 @@ struct ConfigSession : testing::Test {
 
 TEST_F(ConfigSession, LoadsWithItsDefaults) {
   const config::Config config = load(kSessions);
-  const config::JobSection& legacy = config.jobs.at(1);
-  EXPECT_EQ(legacy.dialect, config::Dialect::kSwitchml);
+  const auto& legacy = std::get<config::SessionConfig>(config.jobs.at(1));
   EXPECT_EQ(legacy.workers, 2) << "as many as members";
   EXPECT_EQ(legacy.payload, 256U);
   EXPECT_EQ(legacy.slots, 512U);
@@ -60,7 +58,7 @@ TEST_F(ConfigSession, LoadsWithItsDefaults) {
   EXPECT_THAT(legacy.members,
               ElementsAre(members::ConfiguredMember{1, {2, 0, 0, 0, 0, 2}, {10, 0, 0, 12}, 48870},
                           members::ConfiguredMember{0, {2, 0, 0, 0, 0, 1}, {10, 0, 0, 11}, 48864}));
-  const config::JobSection& usual = config.jobs.at(2);
+  const auto& usual = std::get<config::SessionConfig>(config.jobs.at(2));
   EXPECT_EQ(usual.payload, 1024U);
   EXPECT_EQ(usual.slots, 2048U);
   EXPECT_EQ(usual.tsi, jobs::TsiRule::kPacket);
@@ -104,18 +102,6 @@ TEST_F(ConfigSession, EachDialectDumpsItsOwnKeysOnly) {
 )"));
 }
 
-TEST_F(ConfigSession, MembershipTakesWhatItSays) {
-  const config::Config config = load(kSessions);
-  const members::SessionConfig session = config::member_session(config.jobs.at(1));
-  EXPECT_TRUE(members::validate(session));
-  EXPECT_TRUE(members::validate(session, config::member_options(config)));
-  EXPECT_EQ(session.name, "legacy");
-  EXPECT_EQ(session.payload, 256U);
-  EXPECT_EQ(session.slots, 512U);
-  EXPECT_EQ(session.tsi, jobs::TsiRule::kOpaque);
-  EXPECT_EQ(session.members, config.jobs.at(1).members);
-}
-
 TEST_F(ConfigSession, TheSmallestMtuThatCarriesItIsEnough) {
   EXPECT_EQ(load(with("net_ring0", "net_ring0, mtu: 1062")).ports.at(0).mtu, 1062);
   EXPECT_FALSE(config::load_config_text(with("net_ring0", "net_ring0, mtu: 1061"), "f"));
@@ -140,10 +126,9 @@ TEST_F(ConfigSession, TheSameFileAsksForNothingEvenWithMembersInAnotherOrder) {
   }
 }
 
-// The default of `elements`, which a session does not have, follows the ports' mtu.
+// The default of `elements`, which only native jobs have, follows the ports' mtu.
 TEST_F(ConfigSession, AnotherMtuOfAPortTouchesNoSession) {
   const std::string text = with("net_ring0", "net_ring0, mtu: 1200");
-  EXPECT_NE(load(text).jobs.at(1).elements, load(kSessions).jobs.at(1).elements);
   const config::ReloadPlan plan = to(text);
   EXPECT_THAT(plan.again, IsEmpty());
   EXPECT_THAT(plan.restart, ElementsAre("dataplane.shared.elements", "ports[0].mtu", "jobs[0].elements"));
@@ -177,8 +162,7 @@ TEST_F(ConfigSession, SessionsComeAndGoLikeJobs) {
   const config::ReloadPlan plan = to(with("name: usual", "name: other"));
   EXPECT_THAT(plan.withdraw, ElementsAre("usual"));
   ASSERT_EQ(plan.declare.size(), 1U);
-  EXPECT_EQ(plan.declare[0].name, "other");
-  EXPECT_TRUE(config::is_session(plan.declare[0]));
+  EXPECT_EQ(std::get<config::SessionConfig>(plan.declare[0]).name, "other");
 }
 
 TEST_F(ConfigSession, AnotherDialectNeedsARestart) {

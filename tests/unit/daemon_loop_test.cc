@@ -13,12 +13,12 @@ namespace {
 using members_test::config_of;
 using testing::HasSubstr;
 
-members::MembershipEngine engine_with(const std::vector<members::JobConfig>& jobs) {
+members::MembershipEngine engine_with(const std::vector<members::NativeConfig>& jobs) {
   const members::MembershipOptions options{.box_mac = {2, 1, 2, 3, 4, 5}, .shards = 2, .slot_lines = 65'536};
-  auto engine = members::MembershipEngine::create(
+  members::MembershipEngine engine(
       options, [state = std::uint64_t{7}]() mutable { return mix64(state += 0x9e3779b97f4a7c15ULL); });
-  for (const auto& job : jobs) EXPECT_TRUE(engine->declare(job));
-  return std::move(*engine);
+  for (const auto& job : jobs) EXPECT_TRUE(engine.declare(job));
+  return engine;
 }
 
 class DaemonLoop : public testing::Test {

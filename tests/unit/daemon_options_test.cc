@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "config/checks.h"
 #include "config/load_config.h"
-#include "config/to_members.h"
 #include "daemon/box_start.h"
 
 namespace tally {

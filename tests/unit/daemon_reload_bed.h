@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "config/to_members.h"
+#include "config/checks.h"
 #include "daemon/reload.h"
 #include "daemon_plane.h"
 #include "members_support.h"
@@ -35,7 +35,7 @@ inline std::string with(const std::string& old, const std::string& by, std::stri
 struct DaemonReload : testing::Test {
   explicit DaemonReload(const std::string& text = kText)
       : config(config::load_config_text(text, "box.yaml")->config), bench(config::member_options(config)) {
-    for (const config::JobSection& job : config.jobs) id = bench.declare(config::member_job(job));
+    for (const auto& [i, job] : config::jobs_of<config::NativeConfig>(config)) id = bench.declare(*job);
     for (Peer& p : peers) {
       p.job = "one";
       p.token.clear();

@@ -79,5 +79,22 @@ TEST_F(DaemonReload, AJobThatTheRunningBoxCannotServeIsNotDeclared) {
   EXPECT_EQ(reload_.config().jobs.size(), 1U);
 }
 
+struct DaemonReloadShared : DaemonReload {
+  DaemonReloadShared()
+      : DaemonReload(with("slots: 32MiB", "slots: 32MiB, shared: {slots: 64, elements: 256}")) {}
+};
+
+TEST_F(DaemonReloadShared, AJobTooLargeForTheSharedSlotsOfTheRunningBoxIsNotDeclared) {
+  const std::string larger = with("slots: 32MiB", "slots: 32MiB, shared: {slots: 64, elements: 352}");
+  const std::string two = "  - {name: two, workers: 2, token_file: none, discipline: shared, elements: ";
+  reload(larger + two + "352}\n");
+  EXPECT_EQ(journal.count("job 'two': 352 elements do not fit a shared slot, which holds 256; the job is not "
+                          "declared"),
+            1U)
+      << journal.all();
+  reload(larger + two + "256}\n");
+  EXPECT_EQ(journal.count("reload: job 'two' is declared: its workers may come"), 1U) << journal.all();
+}
+
 }  // namespace
 }  // namespace tally::daemon_test

@@ -35,19 +35,19 @@ class DaemonShares : public testing::Test {
     for (const TimeNs end = now + time; now < end;) wait = turn(daemon::ControlLoop::kIdleTurn);
     return wait;
   }
-  [[nodiscard]] const jobs::Job* row(std::uint16_t id) const {
+  [[nodiscard]] const jobs::NativeJob* row(std::uint16_t id) const {
     return plane.publications.back().table->find(JobId{id});
   }
   [[nodiscard]] std::uint32_t cap(std::uint16_t id) const {
     return plane.publications.back().table->cap(JobId{id});
   }
   static members::MembershipEngine engine() {
-    auto engine = members::MembershipEngine::create(
+    members::MembershipEngine engine(
         members_test::shared_box(65'536, 1'000, 2),
         [state = std::uint64_t{7}]() mutable { return mix64(state += 0x9e3779b97f4a7c15ULL); });
     for (const char* name : {"a", "b"})
-      EXPECT_TRUE(engine->declare(members_test::sharer_of(2, Discipline::kShared, name)));
-    return std::move(*engine);
+      EXPECT_TRUE(engine.declare(members_test::sharer_of(2, Discipline::kShared, name)));
+    return engine;
   }
 
   TimeNs now = 100 * kSecond;

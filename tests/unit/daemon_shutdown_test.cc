@@ -15,11 +15,11 @@ using testing::HasSubstr;
 
 members::MembershipEngine two_jobs() {
   const members::MembershipOptions options{.box_mac = {2, 1, 2, 3, 4, 5}, .shards = 2, .slot_lines = 65'536};
-  auto engine = members::MembershipEngine::create(
+  members::MembershipEngine engine(
       options, [state = std::uint64_t{7}]() mutable { return mix64(state += 0x9e3779b97f4a7c15ULL); });
-  EXPECT_TRUE(engine->declare(config_of(2)));
-  EXPECT_TRUE(engine->declare(config_of(2, "bert")));
-  return std::move(*engine);
+  EXPECT_TRUE(engine.declare(config_of(2)));
+  EXPECT_TRUE(engine.declare(config_of(2, "bert")));
+  return engine;
 }
 
 class DaemonShutdown : public testing::Test {
@@ -68,24 +68,28 @@ TEST_F(DaemonShutdown, WithoutRunningJobsItEndsWithinAMoment) {
 
 // A client of SwitchML knows no LEAVE: waiting for it would wait for ever.
 TEST_F(DaemonShutdown, ASessionEndsAtOnceAlsoWhileARunningJobGoesOn) {
-  members::SessionConfig session{.name = "legacy", .slots = 64};
+  members::SessionConfig session;
+  session.name = "legacy";
+  session.slots = 64;
   session.members.push_back({0, {2, 0, 0, 0, 0, 9}, {10, 0, 0, 9}});
   ASSERT_TRUE(loop.members().engine().declare(session));
   form();
   EXPECT_EQ(journal.count("job 'legacy': running, a session"), 1U) << journal.all();
-  EXPECT_EQ(plane.publications.back().table->row(JobId{3})->session->slots, 64U);
+  EXPECT_EQ(jobs::row_as<jobs::SessionJob>(plane.publications.back().table->row(JobId{3}))->slot_count, 64U);
   loop.end(now);
   turn();
   EXPECT_EQ(journal.count("job 'legacy': ended"), 1U) << journal.all();
   EXPECT_EQ(journal.count("shutting down: 1 job may go on"), 1U) << journal.all();
-  EXPECT_EQ(plane.publications.back().table->row(JobId{3}), nullptr);
+  EXPECT_EQ(jobs::job_of(plane.publications.back().table->row(JobId{3})), nullptr);
   EXPECT_FALSE(loop.done());
 }
 
 // Nobody joins a session and none of its packets comes to control: without a look here, nothing would have
 // asked the cores since it runs.
 TEST_F(DaemonShutdown, ASessionThatEndsStillShowsWhenItsMembersWereSeen) {
-  members::SessionConfig session{.name = "legacy", .slots = 64};
+  members::SessionConfig session;
+  session.name = "legacy";
+  session.slots = 64;
   session.members.push_back({0, {2, 0, 0, 0, 0, 9}, {10, 0, 0, 9}});
   session.members.push_back({1, {2, 0, 0, 0, 0, 10}, {10, 0, 0, 10}});
   const auto id = loop.members().engine().declare(session);

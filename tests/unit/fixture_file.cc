@@ -124,7 +124,7 @@ class Reader {
 
  private:
   void job(const TextLine& line) {
-    auto j = std::make_shared<jobs::Job>();
+    auto j = std::make_shared<jobs::NativeJob>();
     j->id = line.as<JobId>("id");
     j->epoch = line.as<Epoch>("epoch", 16);
     j->generation = line.as<Generation>("generation", 16);
@@ -136,31 +136,30 @@ class Reader {
     j->span = line.as<std::uint32_t>("span");
     j->members = members_of(j->world);
     j->slots.count = jobs::pool_lines(j->window, j->shards, j->elements);
-    j->slots.first = line.has("memory") ? plan_->jobs.at(line.at("memory"))->slots.first : plan_->lines;
+    j->slots.first =
+        line.has("memory") ? jobs::job_of(plan_->jobs.at(line.at("memory")))->slots.first : plan_->lines;
     plan_->lines = std::max(plan_->lines, j->slots.first + j->slots.count);
     plan_->jobs[line.plain.at(0)] = j;
     job_ = std::move(j);
   }
 
   void session(const TextLine& line) {
-    auto j = std::make_shared<jobs::Job>();
+    auto j = std::make_shared<jobs::SessionJob>();
     j->id = line.as<JobId>("id");
     j->epoch = line.as<Epoch>("epoch", 16);
     j->world = line.as<std::uint8_t>("world");
     j->members = members_of(j->world);
-    const auto payload = line.as<std::uint16_t>("payload");
-    const auto slots = line.as<std::uint32_t>("slots");
-    j->elements = static_cast<std::uint16_t>(payload / 4);
-    j->session = {.payload = payload,
-                  .tsi = line.at("tsi") == "opaque" ? jobs::TsiRule::kOpaque : jobs::TsiRule::kPacket,
-                  .slots = slots};
-    j->slots = {plan_->lines, jobs::session_lines(slots, j->world, payload)};
+    j->payload = line.as<std::uint16_t>("payload");
+    j->elements = static_cast<std::uint16_t>(j->payload / 4);
+    j->tsi = line.at("tsi") == "opaque" ? jobs::TsiRule::kOpaque : jobs::TsiRule::kPacket;
+    j->slot_count = line.as<std::uint32_t>("slots");
+    j->slots = {plan_->lines, jobs::session_lines(j->slot_count, j->world, j->payload)};
     plan_->lines += j->slots.count;
     plan_->jobs[line.plain.at(0)] = j;
-    job_ = std::move(j);
+    session_ = std::move(j);
   }
   void client(const TextLine& line) {
-    jobs::Binding& b = job_->ranks.at(line.number_at("rank")).binding;
+    jobs::Binding& b = session_->ranks.at(line.number_at("rank")).binding;
     b.address = any_ip_of(line.at("ip"));
     b.mac = mac_of(line.at("mac"));
     b.udp_port = line.as<std::uint16_t>("udp");
@@ -223,7 +222,8 @@ class Reader {
 
   std::string stem_;
   std::shared_ptr<Plan> plan_ = std::make_shared<Plan>();
-  std::shared_ptr<jobs::Job> job_;
+  std::shared_ptr<jobs::NativeJob> job_;
+  std::shared_ptr<jobs::SessionJob> session_;
   std::vector<Case> cases_;
 };
 

@@ -45,7 +45,7 @@ struct CaseStep {
 
 struct Plan {  // what the cases of one file share
   jobs::Box box;
-  std::map<std::string, std::shared_ptr<const jobs::Job>> jobs;
+  std::map<std::string, jobs::Row> jobs;
   std::uint32_t lines = 0;  // of slot memory
 };
 

@@ -97,15 +97,15 @@ class Runner {
       case StepKind::kTable: {
         auto table = std::make_shared<const jobs::JobTable>();
         for (const auto& name : step.jobs) {
-          const auto& job = case_.plan->jobs.at(name);
-          table = table->with(job->id, job);
+          const jobs::Row& job = case_.plan->jobs.at(name);
+          table = table->with(jobs::job_of(job)->id, job);
         }
         pipeline_.adopt(table.get());
         tables_.push_back(std::move(table));
         break;
       }
       case StepKind::kRelease: {
-        const jobs::Job& job = *case_.plan->jobs.at(step.jobs.at(0));
+        const jobs::Job& job = *jobs::job_of(case_.plan->jobs.at(step.jobs.at(0)));
         pipeline_.release(job.id, job.slots, job.elements, job.members);
         break;
       }
@@ -154,7 +154,10 @@ class Runner {
     for (std::uint32_t id = 0; id <= kMaxJobs; ++id) {
       s.counters.push_back(pipeline_.counters(static_cast<JobId>(id)));
     }
-    for (const auto& [name, job] : case_.plan->jobs) s.states[raw(job->id)] = pipeline_.state(job->id);
+    for (const auto& [name, row] : case_.plan->jobs) {
+      const JobId id = jobs::job_of(row)->id;
+      s.states[raw(id)] = pipeline_.state(id);
+    }
     if constexpr (std::is_same_v<Exec, pipeline::Fused>) {
       s.memory = memory_;
     } else {
@@ -186,12 +189,16 @@ class Runner {
     return seen;
   }
 
-  static bool may_write(const pipeline::Outcome& out) {
+  [[nodiscard]] bool is_session(const jobs::Job* job) const {
+    return std::ranges::any_of(case_.plan->jobs, [job](const auto& named) {
+      return job != nullptr && jobs::row_as<jobs::SessionJob>(named.second) == job;
+    });
+  }
+  [[nodiscard]] bool may_write(const pipeline::Outcome& out) const {
     return out.verdict == Verdict::kAbsorb || out.verdict == Verdict::kComplete ||
            (out.verdict == Verdict::kDrop && out.drop == Drop::kBadSum) ||
            // A session's member renews where its reply goes.
-           (out.job != nullptr && out.job->session &&
-            (out.verdict == Verdict::kRepeat || out.drop == Drop::kDuplicate));
+           (is_session(out.job) && (out.verdict == Verdict::kRepeat || out.drop == Drop::kDuplicate));
   }
   static bool same_memory(const Snapshot& a, const Snapshot& b) {
     const auto same_head = [](const pipeline::Head& x, const pipeline::Head& y) {
@@ -221,14 +228,14 @@ class Runner {
     }
   }
 
-  static std::uint16_t source_port(const jobs::Job& job, Chunk chunk) {
+  static std::uint16_t source_port(const jobs::NativeJob& job, Chunk chunk) {
     return static_cast<std::uint16_t>(kBasePort + raw(chunk) % job.window % job.shards);
   }
 
   void frames(const pipeline::Outcome& out, std::vector<std::string>& seen) {
     const auto to_rank = [&](std::uint16_t rank) {
       const std::span payload(out.payload, out.payload_bytes);
-      if (out.job->session) {
+      if (out.session) {
         jobs::Binding to = out.job->ranks.at(rank).binding;
         const pipeline::ReturnPath path = pipeline_.return_paths().at(rank);
         const std::uint16_t source = std::exchange(to.udp_port, path.udp_port);
@@ -238,7 +245,7 @@ class Runner {
       }
       seen.push_back("out rank=" + number(rank) + " " +
                      framed(out.job->ranks.at(rank).binding, case_.plan->box,
-                            source_port(*out.job, header_at(out.payload).chunk_id()), payload));
+                            source_port(out.native(), header_at(out.payload).chunk_id()), payload));
     };
     if (out.verdict == Verdict::kRelay) to_rank(raw(out.to));
     if (out.verdict != Verdict::kComplete && out.verdict != Verdict::kRepeat) return;
@@ -254,7 +261,7 @@ class Runner {
     std::array<std::byte, kHeaderBytes> payload{};
     pipeline::write_reject(payload, refused, out.reject_reason, waiting ? out.job->result_cookie : Cookie{},
                            out.reject_contributors, kernels_);
-    const auto port = waiting ? source_port(*out.job, refused.chunk_id())
+    const auto port = waiting ? source_port(out.native(), refused.chunk_id())
                               : static_cast<std::uint16_t>(kBasePort + case_.core);
     return framed(pipeline::open_frame(frame, case_.plan->box).source, case_.plan->box, port, payload);
   }

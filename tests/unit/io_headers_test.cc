@@ -190,7 +190,7 @@ TEST(Multicast, GroupsHaveTheAddressesOfTheProtocol) {
 }
 
 TEST(JobHeaders, OneFrameServesLeadersOfOneVlanAndIpVersion) {
-  jobs::Job job = make_job({.world = 8});  // ports 0..3, twice
+  jobs::NativeJob job = make_job({.world = 8});  // ports 0..3, twice
   job.leaders = 0b1111;
   EXPECT_TRUE(io::JobHeaders(job, kBox).one_frame);
   EXPECT_EQ(io::JobHeaders(job, kBox).group_ports, 0b1111U);
@@ -209,7 +209,7 @@ TEST(JobHeaders, OneFrameServesLeadersOfOneVlanAndIpVersion) {
 // members' results need no sum of the payload because a server is reached by IPv6.
 TEST(JobHeaders, EveryExternalServerHasItsHeaders) {
   Rng rng(3);
-  jobs::Job job = make_job({.world = 2});
+  jobs::NativeJob job = make_job({.world = 2});
   job.server = ServerKind::kExternal;
   job.servers = kMaxServers;
   for (std::uint32_t s = 0; s < kMaxServers; ++s) {
@@ -234,9 +234,9 @@ TEST(JobHeaders, EveryExternalServerHasItsHeaders) {
 }
 
 TEST(HeaderTable, KeepsTheHeadersOfRowsThatDidNotChange) {
-  auto first = std::make_shared<const jobs::Job>(make_job({.id = 1}));
-  auto second = std::make_shared<const jobs::Job>(make_job({.id = 2}));
-  auto renewed = std::make_shared<const jobs::Job>(make_job({.id = 2, .epoch = 7}));
+  auto first = std::make_shared<const jobs::NativeJob>(make_job({.id = 1}));
+  auto second = std::make_shared<const jobs::NativeJob>(make_job({.id = 2}));
+  auto renewed = std::make_shared<const jobs::NativeJob>(make_job({.id = 2, .epoch = 7}));
   const auto before = jobs::JobTable().with(JobId{1}, first)->with(JobId{2}, second);
   const auto after = before->with(JobId{2}, renewed);
   const io::HeaderTable old(*before, kBox, nullptr, nullptr);
@@ -248,10 +248,10 @@ TEST(HeaderTable, KeepsTheHeadersOfRowsThatDidNotChange) {
 // Made with another box's addresses, a template tells whether it was made at all.
 TEST(HeaderTable, AnUnchangedMembersHeadersAreKept) {
   auto row = make_job({.world = 3});
-  const auto was = std::make_shared<const jobs::Job>(row);
+  const auto was = std::make_shared<const jobs::NativeJob>(row);
   row.epoch = Epoch{7};
   row.ranks[1].binding.udp_port = 4'321;
-  const auto is = std::make_shared<const jobs::Job>(row);
+  const auto is = std::make_shared<const jobs::NativeJob>(row);
   const auto before = jobs::JobTable().with(row.id, was);
   const auto after = before->with(row.id, is);
   jobs::Box elsewhere = kBox;
@@ -271,12 +271,11 @@ TEST(HeaderTable, AnUnchangedMembersHeadersAreKept) {
 // What a template is for follows from the dialect too: a session's frames have another source port, and may
 // be fragmented.
 TEST(HeaderTable, ASessionKeepsNoHeadersOfANativeJob) {
-  auto row = make_job({.world = 2});
-  const auto native = std::make_shared<const jobs::Job>(row);
-  row.session = jobs::Session{};
-  const auto session = std::make_shared<const jobs::Job>(row);
-  const auto before = jobs::JobTable().with(row.id, native);
-  const auto after = before->with(row.id, session);
+  const auto native = std::make_shared<const jobs::NativeJob>(make_job({.world = 2}));
+  const auto session = std::make_shared<jobs::SessionJob>();
+  static_cast<jobs::Job&>(*session) = *native;
+  const auto before = jobs::JobTable().with(native->id, native);
+  const auto after = before->with(native->id, session);
   const io::HeaderTable old(*before, kBox, nullptr, nullptr);
   const io::HeaderTable now(*after, kBox, &old, before.get());
   std::array<std::byte, 42> got{};

@@ -66,7 +66,7 @@ TEST_F(Chain, ATableLivesUntilTheLastCoreUsesALaterOne) {
 }
 
 TEST_F(Chain, CarriesTheHeadersOfItsJobs) {
-  const auto job = std::make_shared<const jobs::Job>(make_job({.id = 5, .world = 3}));
+  const auto job = std::make_shared<const jobs::NativeJob>(make_job({.id = 5, .world = 3}));
   chain_.publish({.version = 1, .table = jobs::JobTable().with(JobId{5}, job)});
   ASSERT_EQ(follow(one_), 1U);
   EXPECT_EQ(one_.at->headers.of(*job).members[2].port, job->ranks[2].binding.port);

@@ -133,7 +133,7 @@ TEST_F(MembersLeases, AllSilentRanksAreNamed) {
 // A lease shorter than the second between two JOINs must not free the places of those who wait.
 TEST(MembersShortLease, FormingIsMorePatientThanTheLease) {
   Bench bench;
-  members::JobConfig config = config_of(2);
+  members::NativeConfig config = config_of(2);
   config.lease = members::kMinLease;
   const JobId id = bench.declare(config);
   Peer a(0);

@@ -285,7 +285,7 @@ TEST_F(MembersPackets, AnAnswerThatDoesNotFitIsDiscarded) {
 // The layout of docs/protocol.md, byte by byte.
 TEST(MembersJoined, RunningIsByteExact) {
   Bench bench;
-  members::JobConfig config = config_of(2);
+  members::NativeConfig config = config_of(2);
   config.results = ResultsMode::kMulticast;
   config.first_chunk = Chunk{0xFFFFFFFD};
   config.lease = 2500 * kMillisecond;
@@ -300,7 +300,7 @@ TEST(MembersJoined, RunningIsByteExact) {
   const auto sent = bench.send(peers[1], peers[1].join());
   const Sent& s = sent.back();
   ASSERT_EQ(s.to, peers[1].binding);
-  const jobs::Job* row = bench.row(id);
+  const jobs::NativeJob* row = bench.row(id);
   ASSERT_NE(row, nullptr);
 
   Bytes expected;

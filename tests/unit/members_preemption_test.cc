@@ -27,7 +27,7 @@ struct Rack : Bench {
 
   Team& add(const std::string& name, std::uint8_t priority, std::uint32_t window,
             TimeNs lease = 30 * kSecond) {
-    members::JobConfig config = config_of(2, name);
+    members::NativeConfig config = config_of(2, name);
     config.priority = priority;
     config.window = window;
     config.lease = lease;
@@ -184,11 +184,11 @@ TEST(MembersPreemption, PoolsMoveTogether) {
 TEST(MembersPreemption, ALedgerTakesMemoryToo) {
   const std::uint32_t own = 64 * kEntry;
   Bench bench(shared_box(own, 64));
-  members::JobConfig pool = config_of(1, "low");
+  members::NativeConfig pool = config_of(1, "low");
   pool.window = 64;
   pool.priority = 10;
   const JobId low = bench.declare(pool);
-  members::JobConfig sharer = sharer_of(1, Discipline::kShared, "urgent");
+  members::NativeConfig sharer = sharer_of(1, Discipline::kShared, "urgent");
   sharer.window = 64;
   const JobId urgent = bench.declare(sharer);
   Peer a(0, 1);

@@ -51,7 +51,8 @@ struct Life {
       const auto world = static_cast<std::uint16_t>(j + 1);
       const std::string name = "job" + std::to_string(j);
       const bool shares = shares_slots(disciplines.at(j));
-      members::JobConfig config = shares ? sharer_of(world, disciplines.at(j), name) : config_of(world, name);
+      members::NativeConfig config =
+          shares ? sharer_of(world, disciplines.at(j), name) : config_of(world, name);
       if (shares) config.quota.reserved_ppm = 400'000;
       const bool served = shares && servers != 0;
       if (served) config.server = ServerKind::kExternal;
@@ -188,7 +189,7 @@ struct Life {
   // No ledger holds what another epoch wrote.
   void write_ledgers() {
     for (std::uint16_t id = 1; id <= 3; ++id) {
-      const jobs::Job* row = bench.row(JobId{id});
+      const jobs::NativeJob* row = bench.row(JobId{id});
       if (row == nullptr || row->discipline != Discipline::kShared) continue;
       for (std::uint32_t l = 0; l < row->slots.count; ++l) {
         const auto [line, fresh] = written.try_emplace(row->slots.first + l, row->epoch);
@@ -202,7 +203,7 @@ struct Life {
     std::vector<jobs::LineRange> ranges;
     std::uint32_t reserved = 0;
     for (const auto& s : bench.members->status(bench.now)) {
-      const jobs::Job* row = bench.row(s.id);
+      const jobs::NativeJob* row = bench.row(s.id);
       const bool active = s.phase == members::JobPhase::kRunning || s.phase == members::JobPhase::kDraining;
       if (s.phase != members::JobPhase::kForming) {
         ASSERT_EQ(row != nullptr, active);

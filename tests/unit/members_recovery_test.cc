@@ -299,7 +299,7 @@ TEST_F(MembersRecovery, EpochsAreNewEveryTime) {
 
 // No INCOMPLETE result for what a member may have a result of, or has offered, in an earlier epoch.
 TEST_F(MembersRecovery, StragglersAreFencedOffByTheLargestNext) {
-  members::JobConfig config = config_of(2, "late");
+  members::NativeConfig config = config_of(2, "late");
   config.stragglers = {50 * kMillisecond, 2};
   config.first_chunk = Chunk{0xFFFFFFFD};
   const JobId late = declare(config);
@@ -323,7 +323,7 @@ TEST_F(MembersRecovery, StragglersAreFencedOffByTheLargestNext) {
 }
 
 TEST_F(MembersRecovery, OnlyWorkersOfSuchAJobAreToldOfStragglers) {
-  members::JobConfig config = config_of(1, "late");
+  members::NativeConfig config = config_of(1, "late");
   config.stragglers = {50 * kMillisecond, 1};
   declare(config);
   Peer one(0, 1);
@@ -343,7 +343,7 @@ TEST_F(MembersRecovery, OnlyWorkersOfSuchAJobAreToldOfStragglers) {
 
 // Control has lost everything, and old copies of JOINs form the epoch before the members' own come.
 TEST_F(MembersRecovery, the_fence_of_stragglers_is_what_the_members_say_now) {
-  members::JobConfig config = config_of(2, "late");
+  members::NativeConfig config = config_of(2, "late");
   config.stragglers = {50 * kMillisecond, 1};
   const JobId late = declare(config);
   std::vector<Peer> two{Peer(0, 2), Peer(1, 2)};

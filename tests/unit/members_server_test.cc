@@ -47,7 +47,7 @@ TEST_F(MembersServer, JoinedTellsAServerItsCookieTheMembersAndTheHighestPriority
     sent.insert(sent.end(), some.begin(), some.end());
   }
   std::erase_if(sent, [](const Sent& s) { return s.status() != JoinStatus::kRunning; });
-  const jobs::Job& job = *row(id);
+  const jobs::NativeJob& job = *row(id);
   for (std::uint32_t i = 0; i < 2; ++i) {
     const Sent s = only(sent, PacketType::kJoined, servers[i]);
     const JoinedPayload joined = s.joined();
@@ -61,7 +61,7 @@ TEST_F(MembersServer, JoinedTellsAServerItsCookieTheMembersAndTheHighestPriority
 
 TEST_F(MembersServer, TheRowTellsTheCoresWhereTheServersAre) {
   ASSERT_TRUE(form(all()));
-  const jobs::Job& job = *row(id);
+  const jobs::NativeJob& job = *row(id);
   EXPECT_EQ(job.server, ServerKind::kExternal);
   EXPECT_EQ(job.servers, 2U);
   EXPECT_EQ(job.members, 0b11U);
@@ -253,27 +253,6 @@ TEST_F(MembersServer, MulticastGroupsFollowTheWorkers) {
   servers[0].binding.address = Ipv6{0xfd};
   ASSERT_TRUE(form(all()));
   EXPECT_EQ(row(id)->results, ResultsMode::kMulticast) << "servers get their packets alone";
-}
-
-TEST(MembersServerConfig, ServersMustFitTheirKind) {
-  const auto error = [](auto change) {
-    members::JobConfig c = served_of(2, 16);
-    change(c);
-    const auto valid = members::validate(c);
-    return valid ? std::string() : valid.error().text();
-  };
-  EXPECT_EQ(error([](members::JobConfig&) {}), "");
-  for (const Discipline d : {Discipline::kFcfs, Discipline::kPreemptive})
-    EXPECT_EQ(error([d](members::JobConfig& c) { c.discipline = d; }), "");
-  EXPECT_THAT(error([](members::JobConfig& c) { c.servers = 0; }),
-              HasSubstr("servers is 0; it must be 1 to 16"));
-  EXPECT_THAT(error([](members::JobConfig& c) { c.servers = 17; }), HasSubstr("servers is 17"));
-  EXPECT_THAT(error([](members::JobConfig& c) { c.server = ServerKind::kEmbedded; }),
-              HasSubstr("servers is 16"));
-  EXPECT_THAT(error([](members::JobConfig& c) { c.discipline = Discipline::kPool; }),
-              HasSubstr("the discipline pool has no server"));
-  EXPECT_THAT(error([](members::JobConfig& c) { c.server = static_cast<ServerKind>(3); }),
-              HasSubstr("server is 3; it must be 0 to 2"));
 }
 
 }  // namespace

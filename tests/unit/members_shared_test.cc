@@ -13,7 +13,7 @@ using testing::HasSubstr;
 
 // Two jobs of two workers; those of the second sit behind other ports.
 struct Sharers : Bench {
-  Sharers(const members::MembershipOptions& o, const members::JobConfig& a, const members::JobConfig& b)
+  Sharers(const members::MembershipOptions& o, const members::NativeConfig& a, const members::NativeConfig& b)
       : Bench(o) {
     first = declare(a);
     second = declare(b);
@@ -31,13 +31,13 @@ struct Sharers : Bench {
 
 TEST(MembersShared, TheRowSaysHowTheJobShares) {
   Bench bench(shared_box(0, 100, 2));
-  members::JobConfig config = sharer_of(2, Discipline::kPreemptive);
+  members::NativeConfig config = sharer_of(2, Discipline::kPreemptive);
   config.decay = Decay::kDenial;
   config.quota = {.reserved_ppm = 255'000, .weight = 2, .cap_ppm = 509'999};
   const JobId id = bench.declare(config);
   std::vector<Peer> peers{Peer(0), Peer(1)};
   ASSERT_TRUE(bench.form(peers));
-  const jobs::Job& row = *bench.row(id);
+  const jobs::NativeJob& row = *bench.row(id);
   EXPECT_EQ(row.discipline, Discipline::kPreemptive);
   EXPECT_EQ(row.server, ServerKind::kEmbedded);
   EXPECT_EQ(row.decay, Decay::kDenial);
@@ -190,9 +190,9 @@ TEST(MembersShared, AGenerationOfLargerPacketsThanTheBoxNowHoldsIsRefused) {
 }
 
 TEST(MembersShared, ReservationsBeyondTheRegionAreRefusedAndComeBack) {
-  members::JobConfig a = sharer_of(2, Discipline::kShared, "a");
+  members::NativeConfig a = sharer_of(2, Discipline::kShared, "a");
   a.quota.reserved_ppm = 600'000;
-  members::JobConfig b = sharer_of(2, Discipline::kFcfs, "b");
+  members::NativeConfig b = sharer_of(2, Discipline::kFcfs, "b");
   b.quota.reserved_ppm = 410'000;
   Sharers box(shared_box(65'536, 100), a, b);
   ASSERT_TRUE(box.form(box.as));
@@ -210,7 +210,7 @@ TEST(MembersShared, ReservationsBeyondTheRegionAreRefusedAndComeBack) {
 
 // A re-forming job keeps its reservation: its workers are on their way back.
 TEST(MembersShared, WhoFormsAnewDoesNotCountItsOwnReservation) {
-  members::JobConfig a = sharer_of(2, Discipline::kShared, "a");
+  members::NativeConfig a = sharer_of(2, Discipline::kShared, "a");
   a.quota.reserved_ppm = 1'000'000;
   Sharers box(shared_box(65'536, 100), a, sharer_of(2, Discipline::kFcfs, "b"));
   ASSERT_TRUE(box.form(box.as));
@@ -243,10 +243,10 @@ TEST(MembersShared, CapsFollowTheDemand) {
 // A class is bounded by those beside and above it, and by what is reserved below it; by nothing else that is
 // wanted below.
 TEST(MembersShared, CapsAreStrictByClass) {
-  members::JobConfig bulk = sharer_of(2, Discipline::kShared, "bulk");
+  members::NativeConfig bulk = sharer_of(2, Discipline::kShared, "bulk");
   bulk.priority = 100;
   bulk.quota.reserved_ppm = 250'000;
-  members::JobConfig urgent = sharer_of(2, Discipline::kShared, "urgent");
+  members::NativeConfig urgent = sharer_of(2, Discipline::kShared, "urgent");
   urgent.priority = 254;
   Sharers box(shared_box(65'536, 1'000), bulk, urgent);
   ASSERT_TRUE(box.form(box.as));
@@ -332,68 +332,6 @@ TEST(MembersShared, OnlyRunningSharersAreRebalanced) {
   bench.members->rebalance({{{pool, 10, true}, {idle, 10, true}, {JobId{77}, 1, true}}});
   bench.settle();
   EXPECT_EQ(bench.version, before);
-}
-
-TEST(MembersShared, AJobThatTheBoxCannotServeIsNotDeclared) {
-  Bench none;
-  const auto refused = [](Bench& bench, const members::JobConfig& config) -> std::string {
-    const auto id = bench.members->declare(config);
-    return id ? std::string() : id.error().text();
-  };
-  EXPECT_THAT(refused(none, sharer_of(2, Discipline::kShared)), HasSubstr("no shared slots"));
-  Bench small(shared_box(65'536, 10, 1, 256));
-  EXPECT_THAT(refused(small, sharer_of(2, Discipline::kFcfs)),
-              HasSubstr("352 elements do not fit a shared slot, which holds 256"));
-  members::JobConfig fits = sharer_of(2, Discipline::kFcfs);
-  fits.elements = 256;
-  EXPECT_EQ(refused(small, fits), "");
-  EXPECT_EQ(refused(small, config_of(2, "pool")), "");
-}
-
-TEST(MembersShared, AConfigurationThatContradictsItselfIsInvalid) {
-  const auto error = [](auto change, Discipline discipline = Discipline::kShared) {
-    members::JobConfig c = sharer_of(2, discipline);
-    if (discipline == Discipline::kPool) c.server = ServerKind::kNone;
-    change(c);
-    const auto valid = members::validate(c);
-    return valid ? std::string() : valid.error().text();
-  };
-  EXPECT_EQ(error([](members::JobConfig&) {}), "");
-  EXPECT_EQ(error([](members::JobConfig&) {}, Discipline::kPool), "");
-  EXPECT_THAT(error([](members::JobConfig& c) { c.discipline = static_cast<Discipline>(5); }),
-              HasSubstr("1 to 4"));
-  EXPECT_THAT(error([](members::JobConfig& c) { c.decay = static_cast<Decay>(3); }), HasSubstr("0 to 2"));
-  EXPECT_THAT(error([](members::JobConfig& c) { c.server = ServerKind::kNone; }), HasSubstr("server"));
-  EXPECT_THAT(error([](members::JobConfig& c) { c.server = ServerKind::kEmbedded; }, Discipline::kPool),
-              HasSubstr("server"));
-  EXPECT_THAT(error([](members::JobConfig& c) { c.quota.weight = 0; }), HasSubstr("weight"));
-  EXPECT_THAT(error([](members::JobConfig& c) { c.quota.weight = 1'001; }), HasSubstr("weight"));
-  EXPECT_THAT(error([](members::JobConfig& c) { c.quota.cap_ppm = 1'000'001; }), HasSubstr("cap"));
-  EXPECT_THAT(error([](members::JobConfig& c) { c.quota = {500'001, 1, 500'000}; }), HasSubstr("reserved"));
-  EXPECT_THAT(error([](members::JobConfig& c) { c.quota.weight = 2; }, Discipline::kPool),
-              HasSubstr("its own"));
-  const auto late = [&](TimeNs timeout, std::uint16_t least, Discipline discipline = Discipline::kPool) {
-    return error([&](members::JobConfig& c) { c.stragglers = {timeout, least}; }, discipline);
-  };
-  EXPECT_EQ(late(kMillisecond, 2), "");
-  EXPECT_EQ(late(0, 0, Discipline::kShared), "") << "off";
-  EXPECT_THAT(late(kSecond, 1, Discipline::kShared), HasSubstr("cannot send sums without stragglers"));
-  EXPECT_THAT(late(kMillisecond - 1, 1), HasSubstr("1 ms to 10 min"));
-  EXPECT_THAT(late(600 * kSecond + 1, 1), HasSubstr("1 ms to 10 min"));
-  EXPECT_THAT(late(kSecond, 0), HasSubstr("min"));
-  EXPECT_THAT(late(kSecond, 3), HasSubstr("min is 3, and the job has 2 workers"));
-}
-
-TEST(MembersShared, ASharedRegionMustFitTheSlotMemory) {
-  members::MembershipOptions o = shared_box(0, 100);
-  EXPECT_TRUE(members::validate(o));
-  --o.slot_lines;
-  EXPECT_FALSE(members::validate(o));
-  o = shared_box(0, 100);
-  o.shared_elements = 100;
-  EXPECT_FALSE(members::validate(o));
-  o = shared_box(0, (1U << 24U) / 64 + 1, 64, 16);
-  EXPECT_FALSE(members::validate(o));
 }
 
 }  // namespace

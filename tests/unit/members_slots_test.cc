@@ -220,17 +220,16 @@ TEST(MembersAdmission, NewGenerationThatDoesNotFitAbortsTheOld) {
 }
 
 TEST(MembersPublication, FirstIsTheEmptyTableAndNoneFollowsWithoutAChange) {
-  auto members = members::MembershipEngine::create({{2}, 1, 100}, [] { return std::uint64_t{3}; });
-  ASSERT_TRUE(members);
-  const auto first = members->publication();
+  members::MembershipEngine members({{2}, 1, 100}, [] { return std::uint64_t{3}; });
+  const auto first = members.publication();
   ASSERT_TRUE(first);
   EXPECT_EQ(first->version, 1U);
   EXPECT_EQ(first->table->find(JobId{1}), nullptr);
   EXPECT_TRUE(first->freed.empty());
-  EXPECT_FALSE(members->publication());
-  members->tick(kSecond);
-  members->quiesced(1, kSecond);
-  EXPECT_FALSE(members->publication());
+  EXPECT_FALSE(members.publication());
+  members.tick(kSecond);
+  members.quiesced(1, kSecond);
+  EXPECT_FALSE(members.publication());
 }
 
 }  // namespace

@@ -128,15 +128,15 @@ Bench::Bench(const members::MembershipOptions& options_in, std::uint64_t seed_in
 }
 
 void Bench::forget_everything() {
-  members = *members::MembershipEngine::create(options, words(seed++));
+  members.emplace(options, words(seed++));
   for (const auto& job : jobs) EXPECT_TRUE(members->declare(job));
   version = 0;
   table = nullptr;
 }
 
-JobId Bench::declare(members::JobConfig config) {
+JobId Bench::declare(const members::NativeConfig& config) {
   jobs.push_back(config);
-  const auto id = members->declare(std::move(config));
+  const auto id = members->declare(config);
   EXPECT_TRUE(id) << (id ? "" : id.error().text());
   return id.value_or(JobId{});
 }
@@ -226,23 +226,24 @@ bool Bench::form(std::vector<Peer>& peers) {
   return form(all);
 }
 
-members::JobConfig config_of(std::uint16_t workers, const std::string& name) {
-  members::JobConfig c;
+members::NativeConfig config_of(std::uint16_t workers, const std::string& name) {
+  members::NativeConfig c;
   c.name = name;
   c.token = "secret";
   c.workers = workers;
+  c.priority = members::kMaxPriority;
   return c;
 }
 
-members::JobConfig sharer_of(std::uint16_t workers, Discipline discipline, const std::string& name) {
-  members::JobConfig c = config_of(workers, name);
+members::NativeConfig sharer_of(std::uint16_t workers, Discipline discipline, const std::string& name) {
+  members::NativeConfig c = config_of(workers, name);
   c.discipline = discipline;
   c.server = ServerKind::kEmbedded;
   return c;
 }
 
-members::JobConfig served_of(std::uint16_t workers, std::uint8_t servers, const std::string& name) {
-  members::JobConfig c = sharer_of(workers, Discipline::kShared, name);
+members::NativeConfig served_of(std::uint16_t workers, std::uint8_t servers, const std::string& name) {
+  members::NativeConfig c = sharer_of(workers, Discipline::kShared, name);
   c.server = ServerKind::kExternal;
   c.servers = servers;
   return c;

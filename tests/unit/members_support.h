@@ -68,7 +68,7 @@ struct Bench {
   explicit Bench(std::uint32_t slot_lines = 65'536, std::uint8_t shards = 1, std::uint64_t seed = 1);
   explicit Bench(const members::MembershipOptions& options, std::uint64_t seed = 1);
 
-  JobId declare(members::JobConfig config);
+  JobId declare(const members::NativeConfig& config);
   void forget_everything();  // control dies and comes back with the same configuration
 
   // One packet; the answers, after the data cores have taken up what it published (unless cores_wait).
@@ -83,11 +83,17 @@ struct Bench {
   static void take(Peer& peer, const std::vector<Sent>& sent);  // notes the newest JOINED(running) for it
 
   [[nodiscard]] members::JobStatus status(JobId id) const { return *members->status(id, now); }
-  [[nodiscard]] const jobs::Job* row(JobId id) const { return table == nullptr ? nullptr : table->row(id); }
+  // The rows as published; nullptr: none.
+  [[nodiscard]] const jobs::NativeJob* row(JobId id) const {
+    return table == nullptr ? nullptr : table->find(id);
+  }
+  [[nodiscard]] const jobs::SessionJob* session(JobId id) const {
+    return table == nullptr ? nullptr : jobs::row_as<jobs::SessionJob>(table->row(id));
+  }
 
   members::MembershipOptions options;
   std::uint64_t seed;
-  std::vector<members::JobConfig> jobs;
+  std::vector<members::NativeConfig> jobs;
   std::optional<members::MembershipEngine> members;
   TimeNs now = 100 * kSecond;
   bool cores_wait = false;
@@ -96,12 +102,13 @@ struct Bench {
   std::vector<jobs::FreedLines> freed;  // of all publications
 };
 
-members::JobConfig config_of(std::uint16_t workers, const std::string& name = "resnet");
+members::NativeConfig config_of(std::uint16_t workers, const std::string& name = "resnet");
 // A job that shares slots.
-members::JobConfig sharer_of(std::uint16_t workers, Discipline discipline,
-                             const std::string& name = "resnet");
+members::NativeConfig sharer_of(std::uint16_t workers, Discipline discipline,
+                                const std::string& name = "resnet");
 // ... and is summed by external servers.
-members::JobConfig served_of(std::uint16_t workers, std::uint8_t servers, const std::string& name = "resnet");
+members::NativeConfig served_of(std::uint16_t workers, std::uint8_t servers,
+                                const std::string& name = "resnet");
 // A box with shared slots: `own_lines` in front of them on each core.
 members::MembershipOptions shared_box(std::uint32_t own_lines, std::uint32_t entries, std::uint8_t shards = 1,
                                       std::uint16_t elements = 352);

@@ -54,7 +54,7 @@ class Pair {
 
   void packet(Rng& rng, TimeNs now) {
     const auto which = rng.below(world_.jobs.size());
-    const jobs::Job& job = world_.jobs[which];
+    const jobs::NativeJob& job = world_.jobs[which];
     if (rng.chance(0.6 / job.world)) ++world_.front[which];
     const Bytes datagram = random_datagram(rng, job, world_.front[which]);
     const Rank sender = header_of(datagram).rank_id();
@@ -94,7 +94,7 @@ class Pair {
   // As control does it: a ledger is zeroed before the new row is in force. Entries stay where they are.
   void change_epoch(Rng& rng) {
     const auto which = rng.below(world_.jobs.size());
-    const jobs::Job old = world_.jobs[which];
+    const jobs::NativeJob old = world_.jobs[which];
     if (old.discipline == Discipline::kShared) {
       fused_.pipeline.release(old.id, old.slots, 0, old.members);
       staged_.pipeline.release(old.id, old.slots, 0, old.members);
@@ -104,17 +104,17 @@ class Pair {
   }
   // As control does it: with no publication, between two packets.
   void change_cap(Rng& rng) {
-    const jobs::Job& job = world_.jobs[rng.below(world_.jobs.size())];
+    const jobs::NativeJob& job = world_.jobs[rng.below(world_.jobs.size())];
     (*world_.caps)[raw(job.id)] = static_cast<std::uint32_t>(rng.below(8));
   }
   // The job goes, and comes back in another epoch.
   void leave(Rng& rng) {
     const auto which = rng.below(world_.jobs.size());
-    const jobs::Job old = world_.jobs[which];
+    const jobs::NativeJob old = world_.jobs[which];
     const std::uint32_t elements = old.discipline == Discipline::kPool ? old.elements : 0;
     fused_.pipeline.release(old.id, old.slots, elements, old.members);
     staged_.pipeline.release(old.id, old.slots, elements, old.members);
-    world_.table = world_.table->with(old.id, nullptr);
+    world_.table = world_.table->with(old.id, {});
     adopt();
     world_.publish(which, with_new_epoch(rng, old));
     adopt();
@@ -123,7 +123,7 @@ class Pair {
   void expect_same_state() {
     auto& a = fused_.pipeline;
     auto& b = staged_.pipeline;
-    for (const jobs::Job& job : world_.jobs) {
+    for (const jobs::NativeJob& job : world_.jobs) {
       EXPECT_EQ(a.counters(job.id), b.counters(job.id));
       const pipeline::JobState& x = a.state(job.id);
       const pipeline::JobState& y = b.state(job.id);
@@ -161,7 +161,7 @@ class Pair {
   }
 
   void count(JobCounters& seen) const {
-    for (const jobs::Job& job : world_.jobs) {
+    for (const jobs::NativeJob& job : world_.jobs) {
       const JobCounters& c = staged_.pipeline.counters(job.id);
       for (std::size_t v = 0; v < kVerdictCount; ++v) seen.verdicts[v] += c.verdicts[v];
       for (std::size_t d = 0; d < kDropCount; ++d) seen.drops[d] += c.drops[d];
@@ -169,17 +169,17 @@ class Pair {
   }
   [[nodiscard]] std::uint64_t flushed() const {
     std::uint64_t n = 0;
-    for (const jobs::Job& job : world_.jobs) n += staged_.pipeline.state(job.id).slots.flushed;
+    for (const jobs::NativeJob& job : world_.jobs) n += staged_.pipeline.state(job.id).slots.flushed;
     return n;
   }
   [[nodiscard]] std::uint64_t swept() const {
     std::uint64_t n = 0;
-    for (const jobs::Job& job : world_.jobs) n += staged_.pipeline.state(job.id).slots.swept;
+    for (const jobs::NativeJob& job : world_.jobs) n += staged_.pipeline.state(job.id).slots.swept;
     return n;
   }
   [[nodiscard]] std::uint64_t incomplete() const {
     std::uint64_t n = 0;
-    for (const jobs::Job& job : world_.jobs) n += staged_.pipeline.state(job.id).slots.incomplete;
+    for (const jobs::NativeJob& job : world_.jobs) n += staged_.pipeline.state(job.id).slots.incomplete;
     return n;
   }
 

@@ -14,7 +14,7 @@ namespace {
 template <class Exec>
 class ExternalServer : public SharedCore<Exec> {
  protected:
-  pipeline::Outcome say(const jobs::Job& job, const Bytes& datagram) {
+  pipeline::Outcome say(const jobs::NativeJob& job, const Bytes& datagram) {
     const jobs::Binding& from = job.server_ranks.at(server_index(header_of(datagram).rank_id())).binding;
     return arrive(datagram, from);
   }
@@ -22,7 +22,7 @@ class ExternalServer : public SharedCore<Exec> {
     this->frame_.emplace(wrap(datagram, from, test_box(), kBasePort), from.port, true, 4 * kMaxElements);
     return this->pipeline_->process(this->frame_->frame(), this->now_);
   }
-  static std::vector<std::int32_t> sum_of(const jobs::Job& job, Chunk chunk) {
+  static std::vector<std::int32_t> sum_of(const jobs::NativeJob& job, Chunk chunk) {
     std::int32_t sum = 0;
     for (std::uint32_t r = 0; r < job.world; ++r) sum += value_of(r, chunk);
     return std::vector<std::int32_t>(16, sum);
@@ -33,7 +33,7 @@ class ExternalServer : public SharedCore<Exec> {
     return static_cast<std::int32_t>(value.host());
   }
   // What leaves for the chunk's server is of `job` and carries what `ranks` sent, with sums that say so.
-  static void expect_departs(const pipeline::Outcome& out, const jobs::Job& job, Chunk chunk,
+  static void expect_departs(const pipeline::Outcome& out, const jobs::NativeJob& job, Chunk chunk,
                              std::uint64_t ranks) {
     ASSERT_NE(out.server, pipeline::kNoServer) << name_of(out.verdict) << " " << name_of(out.drop);
     EXPECT_EQ(out.server, server_of(chunk, job.servers));
@@ -67,8 +67,8 @@ TYPED_TEST_SUITE(ExternalServer, BothExecutions);
 
 TYPED_TEST(ExternalServer, gets_what_found_no_entry_as_it_came_and_flagged_COLLISION) {
   this->start(1);
-  const jobs::Job bulk = this->shared_job({.id = 2});
-  const jobs::Job job = this->shared_job({.servers = 1});
+  const jobs::NativeJob bulk = this->shared_job({.id = 2});
+  const jobs::NativeJob job = this->shared_job({.servers = 1});
   EXPECT_EQ(this->send(bulk, 0, Chunk{0}, {.priority = kClass3}).verdict, Verdict::kAbsorb);
   const pipeline::Outcome out = this->send(job, 1, Chunk{5}, {.priority = 70, .flags = kFlagOverflow});
   EXPECT_EQ(out.verdict, Verdict::kBypass);
@@ -83,7 +83,7 @@ TYPED_TEST(ExternalServer, gets_what_found_no_entry_as_it_came_and_flagged_COLLI
 
 TYPED_TEST(ExternalServer, gets_a_DIRECT_contribution_unmerged_and_without_COLLISION) {
   this->start(4);
-  const jobs::Job job = this->shared_job({.servers = 1});
+  const jobs::NativeJob job = this->shared_job({.servers = 1});
   EXPECT_EQ(this->send(job, 0, Chunk{3}).verdict, Verdict::kAbsorb);
   const pipeline::Outcome out = this->send(job, 1, Chunk{3}, {.flags = kFlagDirect});
   EXPECT_EQ(out.verdict, Verdict::kBypass);
@@ -94,8 +94,8 @@ TYPED_TEST(ExternalServer, gets_a_DIRECT_contribution_unmerged_and_without_COLLI
 
 TYPED_TEST(ExternalServer, of_the_evicted_job_gets_its_partial_whoever_evicts) {
   this->start(1);
-  const jobs::Job low = this->shared_job({.id = 2, .world = 3, .servers = 2});
-  const jobs::Job high = this->shared_job({});  // with the embedded server
+  const jobs::NativeJob low = this->shared_job({.id = 2, .world = 3, .servers = 2});
+  const jobs::NativeJob high = this->shared_job({});  // with the embedded server
   EXPECT_EQ(this->send(low, 0, Chunk{7}, {.priority = 9}).verdict, Verdict::kAbsorb);
   EXPECT_EQ(this->send(low, 2, Chunk{7}, {.priority = 9}).verdict, Verdict::kAbsorb);
   const pipeline::Outcome out = this->send(high, 0, Chunk{0}, {.priority = kClass3});
@@ -111,8 +111,8 @@ TYPED_TEST(ExternalServer, of_the_evicted_job_gets_its_partial_whoever_evicts) {
 
 TYPED_TEST(ExternalServer, the_embedded_server_of_an_evicted_job_merges_at_once) {
   this->start(1);
-  const jobs::Job low = this->shared_job({.id = 2});
-  const jobs::Job high = this->shared_job({.servers = 1});
+  const jobs::NativeJob low = this->shared_job({.id = 2});
+  const jobs::NativeJob high = this->shared_job({.servers = 1});
   EXPECT_EQ(this->send(low, 0, Chunk{7}).verdict, Verdict::kAbsorb);
   const pipeline::Outcome out = this->send(high, 0, Chunk{0}, {.priority = kClass3});
   EXPECT_EQ(out.verdict, Verdict::kEvict);
@@ -122,7 +122,7 @@ TYPED_TEST(ExternalServer, the_embedded_server_of_an_evicted_job_merges_at_once)
 
 TYPED_TEST(ExternalServer, gets_a_split_chunk_with_its_last_arrival) {
   this->start(1);
-  const jobs::Job job = this->shared_job({.world = 3, .servers = 1});
+  const jobs::NativeJob job = this->shared_job({.world = 3, .servers = 1});
   EXPECT_EQ(this->send(job, 0, Chunk{0}, {.flags = kFlagDirect}).verdict, Verdict::kBypass);
   EXPECT_EQ(this->send(job, 1, Chunk{0}).verdict, Verdict::kAbsorb);
   const pipeline::Outcome out = this->send(job, 2, Chunk{0});
@@ -135,7 +135,7 @@ TYPED_TEST(ExternalServer, gets_a_split_chunk_with_its_last_arrival) {
 
 TYPED_TEST(ExternalServer, gets_every_duplicate_since_it_alone_knows) {
   this->start(2);
-  const jobs::Job job = this->shared_job({.servers = 1});
+  const jobs::NativeJob job = this->shared_job({.servers = 1});
   for (const std::uint32_t rank : {0U, 1U}) {
     EXPECT_EQ(this->send(job, rank, Chunk{0}, {.flags = kFlagDirect}).verdict, Verdict::kBypass);
   }
@@ -150,7 +150,7 @@ TYPED_TEST(ExternalServer, gets_every_duplicate_since_it_alone_knows) {
 
 TYPED_TEST(ExternalServer, gets_what_nobody_touched_for_too_long) {
   this->start(2);
-  const jobs::Job job = this->shared_job({.world = 3, .servers = 1});
+  const jobs::NativeJob job = this->shared_job({.world = 3, .servers = 1});
   EXPECT_EQ(this->send(job, 2, Chunk{4}).verdict, Verdict::kAbsorb);
   this->now_ += 5 * kSecond;
   const auto out = this->sweep();
@@ -163,7 +163,7 @@ TYPED_TEST(ExternalServer, gets_what_nobody_touched_for_too_long) {
 // A QUERY names whom everybody waits for: also those are there whose contributions went to the server.
 TYPED_TEST(ExternalServer, waiting_names_who_was_not_seen_also_of_what_it_holds) {
   this->start(2);
-  const jobs::Job job = this->shared_job({.world = 4, .servers = 1});
+  const jobs::NativeJob job = this->shared_job({.world = 4, .servers = 1});
   const auto query = [&](Chunk chunk) {
     this->now_ += kSecond;  // REJECTs are limited
     return this->take(job, 0, make_query(job, Rank{0}, chunk, Rank{1}));
@@ -188,7 +188,7 @@ TYPED_TEST(ExternalServer, waiting_is_not_said_by_hash_where_nothing_tells_who_i
   this->start(8);
   for (const auto discipline : {Discipline::kFcfs, Discipline::kPreemptive}) {
     const std::uint16_t id = discipline == Discipline::kFcfs ? 1 : 2;
-    const jobs::Job job = this->publish({.id = id, .world = 3, .servers = 1, .discipline = discipline});
+    const jobs::NativeJob job = this->publish({.id = id, .world = 3, .servers = 1, .discipline = discipline});
     EXPECT_EQ(this->send(job, 0, Chunk{id}).verdict, Verdict::kAbsorb);
     EXPECT_EQ(this->send(job, 2, Chunk{id}, {.flags = kFlagDirect}).verdict, Verdict::kBypass);
     this->now_ += kSecond;
@@ -201,8 +201,8 @@ TYPED_TEST(ExternalServer, waiting_is_not_said_by_hash_where_nothing_tells_who_i
 // The ledger tells a replay; by hash nothing does, so what goes by renews no lease.
 TYPED_TEST(ExternalServer, a_bypass_renews_a_lease_only_where_a_ledger_tells_a_replay) {
   this->start(8);
-  const jobs::Job hashed = this->publish({.id = 2, .servers = 1, .discipline = Discipline::kFcfs});
-  const jobs::Job job = this->shared_job({.servers = 1});
+  const jobs::NativeJob hashed = this->publish({.id = 2, .servers = 1, .discipline = Discipline::kFcfs});
+  const jobs::NativeJob job = this->shared_job({.servers = 1});
   for (int i = 0; i < 2; ++i) {
     EXPECT_EQ(this->send(hashed, 1, Chunk{0}, {.flags = kFlagDirect}).verdict, Verdict::kBypass);
     EXPECT_EQ(this->state(hashed).last_seen[1], 0U);
@@ -218,7 +218,7 @@ TYPED_TEST(ExternalServer, a_bypass_renews_a_lease_only_where_a_ledger_tells_a_r
 // The port vouched for what it is not worth: no server gets it, and the rank that goes on so is named.
 TYPED_TEST(ExternalServer, gets_no_damaged_contribution_and_who_goes_on_sending_them_is_named) {
   this->start(4);
-  const jobs::Job job = this->shared_job({.world = 3, .servers = 1});
+  const jobs::NativeJob job = this->shared_job({.world = 3, .servers = 1});
   std::uint32_t sent = 0;
   for (; !this->state(job).suspect(); ++sent) {
     ASSERT_LT(sent, 10U);
@@ -242,7 +242,7 @@ TYPED_TEST(ExternalServer, gets_no_damaged_contribution_and_who_goes_on_sending_
 // A damaged copy of what was seen takes nothing back.
 TYPED_TEST(ExternalServer, a_damaged_duplicate_is_dropped_and_its_rank_stays_seen) {
   this->start(4);
-  const jobs::Job job = this->shared_job({.world = 3, .servers = 1});
+  const jobs::NativeJob job = this->shared_job({.world = 3, .servers = 1});
   EXPECT_EQ(this->send(job, 1, Chunk{0}, {.flags = kFlagDirect}).verdict, Verdict::kBypass);
   EXPECT_EQ(this->send(job, 1, Chunk{0}, {.flags = kFlagDirect, .corrupt = true}).drop, Drop::kSum);
   EXPECT_EQ(this->row(job, Chunk{0}).seen, 0b010U);
@@ -250,7 +250,7 @@ TYPED_TEST(ExternalServer, a_damaged_duplicate_is_dropped_and_its_rank_stays_see
 
 TYPED_TEST(ExternalServer, a_RESULT_to_all_is_a_finished_chunk) {
   this->start(1);
-  const jobs::Job job = this->shared_job({.world = 3, .servers = 1});
+  const jobs::NativeJob job = this->shared_job({.world = 3, .servers = 1});
   const Bytes result =
       make_server_packet(job, PacketType::kResult, Chunk{9}, job.members, this->sum_of(job, Chunk{9}));
   this->expect_result(this->say(job, result), Verdict::kComplete, job, Chunk{9}, 0b111);
@@ -261,7 +261,7 @@ TYPED_TEST(ExternalServer, a_RESULT_to_all_is_a_finished_chunk) {
 
 TYPED_TEST(ExternalServer, a_RESULT_to_some_says_that_all_contributed) {
   this->start(1);
-  const jobs::Job job = this->shared_job({.world = 3, .servers = 1});
+  const jobs::NativeJob job = this->shared_job({.world = 3, .servers = 1});
   const Bytes result =
       make_server_packet(job, PacketType::kResult, Chunk{9}, 0b101, this->sum_of(job, Chunk{9}));
   this->expect_result(this->say(job, result), Verdict::kRepeat, job, Chunk{9}, 0b101);
@@ -270,7 +270,7 @@ TYPED_TEST(ExternalServer, a_RESULT_to_some_says_that_all_contributed) {
 
 TYPED_TEST(ExternalServer, a_RESULT_with_wrong_sums_reaches_nobody) {
   this->start(1);
-  const jobs::Job job = this->shared_job({.servers = 1});
+  const jobs::NativeJob job = this->shared_job({.servers = 1});
   std::vector<std::int32_t> wrong = this->sum_of(job, Chunk{9});
   Bytes result = make_server_packet(job, PacketType::kResult, Chunk{9}, job.members, wrong);
   result[kHeaderBytes + 7] ^= std::byte{4};
@@ -282,7 +282,7 @@ TYPED_TEST(ExternalServer, a_RESULT_with_wrong_sums_reaches_nobody) {
 
 TYPED_TEST(ExternalServer, a_RESEND_goes_to_the_ranks_that_it_names) {
   this->start(1);
-  const jobs::Job job = this->shared_job({.world = 3, .servers = 1});
+  const jobs::NativeJob job = this->shared_job({.world = 3, .servers = 1});
   const pipeline::Outcome out = this->say(job, make_server_packet(job, PacketType::kResend, Chunk{2}, 0b110));
   EXPECT_EQ(out.verdict, Verdict::kRepeat);
   EXPECT_EQ(out.ranks, 0b110U);
@@ -295,7 +295,7 @@ TYPED_TEST(ExternalServer, a_RESEND_goes_to_the_ranks_that_it_names) {
 
 TYPED_TEST(ExternalServer, a_FLUSH_fetches_a_filling_entry_and_frees_it) {
   this->start(2);
-  const jobs::Job job = this->shared_job({.world = 3, .servers = 1});
+  const jobs::NativeJob job = this->shared_job({.world = 3, .servers = 1});
   EXPECT_EQ(this->send(job, 0, Chunk{2}, {.priority = 33}).verdict, Verdict::kAbsorb);
   const pipeline::Outcome out = this->say(job, make_server_packet(job, PacketType::kFlush, Chunk{2}, 0));
   this->expect_departs(out, job, Chunk{2}, 0b001);
@@ -311,7 +311,7 @@ TYPED_TEST(ExternalServer, a_FLUSH_fetches_a_filling_entry_and_frees_it) {
 
 TYPED_TEST(ExternalServer, a_FLUSH_of_a_complete_entry_is_answered_by_the_result) {
   this->start(2);
-  const jobs::Job job = this->shared_job({.servers = 1});
+  const jobs::NativeJob job = this->shared_job({.servers = 1});
   EXPECT_EQ(this->send(job, 0, Chunk{2}).verdict, Verdict::kAbsorb);
   EXPECT_EQ(this->send(job, 1, Chunk{2}).verdict, Verdict::kComplete);
   const pipeline::Outcome out = this->say(job, make_server_packet(job, PacketType::kFlush, Chunk{2}, 0));
@@ -322,7 +322,7 @@ TYPED_TEST(ExternalServer, a_FLUSH_of_a_complete_entry_is_answered_by_the_result
 
 TYPED_TEST(ExternalServer, a_FLUSH_of_anything_else_is_ignored) {
   this->start(2);
-  const jobs::Job job = this->shared_job({.servers = 1});
+  const jobs::NativeJob job = this->shared_job({.servers = 1});
   const pipeline::Outcome out = this->say(job, make_server_packet(job, PacketType::kFlush, Chunk{2}, 0));
   EXPECT_EQ(out.verdict, Verdict::kAbsorb);
   EXPECT_EQ(out.server, pipeline::kNoServer);
@@ -330,7 +330,7 @@ TYPED_TEST(ExternalServer, a_FLUSH_of_anything_else_is_ignored) {
 
 TYPED_TEST(ExternalServer, an_ANSWER_for_it_becomes_the_RESULT_that_it_lacks) {
   this->start(1);
-  const jobs::Job job = this->shared_job({.servers = 2});
+  const jobs::NativeJob job = this->shared_job({.servers = 2});
   Bytes answer =
       make_contribution(job, {.rank = Rank{1}, .chunk = Chunk{3}, .values = this->sum_of(job, Chunk{3})});
   Header h = header_of(answer);
@@ -346,7 +346,7 @@ TYPED_TEST(ExternalServer, an_ANSWER_for_it_becomes_the_RESULT_that_it_lacks) {
 
 TYPED_TEST(ExternalServer, says_nothing_of_chunks_that_are_another_servers) {
   this->start(1);
-  const jobs::Job job = this->shared_job({.servers = 2});
+  const jobs::NativeJob job = this->shared_job({.servers = 2});
   Bytes resend = make_server_packet(job, PacketType::kResend, Chunk{2}, 0b11);
   Header h = header_of(resend);
   h.rank = Be{raw(server_rank(1))};
@@ -357,7 +357,7 @@ TYPED_TEST(ExternalServer, says_nothing_of_chunks_that_are_another_servers) {
 
 TYPED_TEST(ExternalServer, is_believed_with_its_secret_and_from_its_place_only) {
   this->start(1);
-  const jobs::Job job = this->shared_job({.servers = 1});
+  const jobs::NativeJob job = this->shared_job({.servers = 1});
   const Bytes resend = make_server_packet(job, PacketType::kResend, Chunk{2}, 0b11);
   EXPECT_EQ(this->arrive(resend, job.ranks[0].binding).drop, Drop::kSource);
   struct Case {
@@ -383,8 +383,8 @@ TYPED_TEST(ExternalServer, is_believed_with_its_secret_and_from_its_place_only) 
 
 TYPED_TEST(ExternalServer, what_only_a_server_sends_is_no_type_for_a_job_without) {
   this->start(1);
-  const jobs::Job job = this->shared_job({});
-  jobs::Job served = job;
+  const jobs::NativeJob job = this->shared_job({});
+  jobs::NativeJob served = job;
   served.servers = 1;
   for (const auto type : {PacketType::kResult, PacketType::kResend, PacketType::kFlush}) {
     const Bytes packet = make_server_packet(served, type, Chunk{0}, 0b11);

@@ -20,8 +20,8 @@ class HashSlots : public SharedCore<Exec> {
     one_ = this->publish({.id = 1, .discipline = discipline, .decay = decay});
     two_ = this->publish({.id = 2, .discipline = discipline, .decay = decay});
   }
-  jobs::Job one_;
-  jobs::Job two_;
+  jobs::NativeJob one_;
+  jobs::NativeJob two_;
 };
 TYPED_TEST_SUITE(HashSlots, BothExecutions);
 
@@ -49,7 +49,7 @@ TYPED_TEST(HashSlots, a_complete_entry_repeats_its_result_and_a_bit_inside_is_a_
 
 TYPED_TEST(HashSlots, at_the_cap_nothing_is_claimed) {
   this->start(1);
-  const jobs::Job job = this->publish({.discipline = Discipline::kFcfs, .cap = 0});
+  const jobs::NativeJob job = this->publish({.discipline = Discipline::kFcfs, .cap = 0});
   EXPECT_EQ(this->send(job, 0, Chunk{0}).verdict, Verdict::kBypass);
   EXPECT_EQ(this->occupancy(job), 0U);
 }
@@ -124,8 +124,8 @@ TYPED_TEST(HashSlots, decay_denial_halves_with_each_attempt) {
 
 TYPED_TEST(HashSlots, a_reservation_protects_from_preemption_too) {
   this->start(1);
-  const jobs::Job one = this->publish({.id = 1, .discipline = Discipline::kPreemptive, .reserved = 1});
-  const jobs::Job two = this->publish({.id = 2, .discipline = Discipline::kPreemptive});
+  const jobs::NativeJob one = this->publish({.id = 1, .discipline = Discipline::kPreemptive, .reserved = 1});
+  const jobs::NativeJob two = this->publish({.id = 2, .discipline = Discipline::kPreemptive});
   EXPECT_EQ(this->send(one, 0, Chunk{0}).verdict, Verdict::kAbsorb);
   EXPECT_EQ(this->send(two, 0, Chunk{0}, {.priority = 254}).verdict, Verdict::kBypass);
 }
@@ -150,8 +150,8 @@ TYPED_TEST(EnoughSlots, preemptive_and_fcfs_are_the_same_trace) {
   for (const Decay decay : {Decay::kNone, Decay::kSilence, Decay::kDenial}) {
     typename EnoughSlots<TypeParam>::Core fcfs;
     typename EnoughSlots<TypeParam>::Core preemptive;
-    std::vector<jobs::Job> a;
-    std::vector<jobs::Job> b;
+    std::vector<jobs::NativeJob> a;
+    std::vector<jobs::NativeJob> b;
     fcfs.start(1 << 12);
     preemptive.start(1 << 12);
     for (std::uint16_t id = 1; id <= 2; ++id) {

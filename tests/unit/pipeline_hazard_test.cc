@@ -21,7 +21,7 @@ namespace {
 
 // Serial order against `high`, at every distance where something changes.
 TEST(HazardPool, same_epoch_replay_older_than_half_the_number_space) {
-  jobs::Job job = make_job({.window = 16});
+  jobs::NativeJob job = make_job({.window = 16});
   job.span = 128;  // the window was 64 once
   const auto order = [&](std::uint32_t high, std::uint32_t distance) {
     pipeline::High reg{raw(job.epoch), high};
@@ -57,24 +57,26 @@ class HazardCore : public testing::Test {
       : memory_(kLines),
         pipeline_({.core = 0, .box = test_box()}, memory_.region(), kernels::best_kernels()) {}
 
-  void run(const jobs::Job& job) {
-    table_ = jobs::JobTable{}.with(job.id, std::make_shared<const jobs::Job>(job));
+  void run(const jobs::NativeJob& job) {
+    table_ = jobs::JobTable{}.with(job.id, std::make_shared<const jobs::NativeJob>(job));
     pipeline_.adopt(table_.get());
   }
-  pipeline::Outcome take(const Bytes& datagram, const jobs::Job& job) {
+  pipeline::Outcome take(const Bytes& datagram, const jobs::NativeJob& job) {
     const Header h = header_of(datagram);
     const jobs::Binding& from = job.ranks[h.rank.host()].binding;
     frame_.emplace(wrap(datagram, from, test_box(), kBasePort), from.port, false, 4 * kMaxElements);
     return pipeline_.process(frame_->frame(), 0);
   }
-  pipeline::Outcome contribute(const jobs::Job& job, std::uint16_t rank, Chunk chunk,
+  pipeline::Outcome contribute(const jobs::NativeJob& job, std::uint16_t rank, Chunk chunk,
                                std::int32_t value = 1) {
     return take(
         make_contribution(
             job, {.rank = Rank{rank}, .chunk = chunk, .values = std::vector<std::int32_t>(16, value)}),
         job);
   }
-  [[nodiscard]] std::uint32_t occupancy(const jobs::Job& job) { return pipeline_.state(job.id).occupancy; }
+  [[nodiscard]] std::uint32_t occupancy(const jobs::NativeJob& job) {
+    return pipeline_.state(job.id).occupancy;
+  }
 
   static constexpr std::uint32_t kLines = 1 << 10;
   SlotMemory memory_;
@@ -89,7 +91,7 @@ TYPED_TEST_SUITE(HazardCore, Executions);
 // A window that was larger leaves a span of several rounds: an earlier chunk of the same entry passes the
 // order test and must stop at the entry.
 TYPED_TEST(HazardCore, stale_packet_of_an_earlier_chunk_under_a_shrunken_window) {
-  jobs::Job job = make_job({.window = 16});
+  jobs::NativeJob job = make_job({.window = 16});
   job.span = 128;
   this->run(job);
   const Chunk first{0xFFFF'FFFDU};
@@ -109,8 +111,8 @@ TYPED_TEST(HazardCore, stale_packet_of_an_earlier_chunk_under_a_shrunken_window)
 
 // Another job under the same id, in the same memory, of the same ranks at the same places.
 TYPED_TEST(HazardCore, id_reuse) {
-  const jobs::Job old_job = make_job({});
-  const jobs::Job new_job = make_job({.epoch = 0x2000'0002, .generation = 0xdead});
+  const jobs::NativeJob old_job = make_job({});
+  const jobs::NativeJob new_job = make_job({.epoch = 0x2000'0002, .generation = 0xdead});
   this->run(old_job);
   EXPECT_EQ(this->contribute(old_job, 0, Chunk{0}, 5).verdict, Verdict::kAbsorb);
   EXPECT_EQ(this->contribute(old_job, 0, Chunk{1}, 5).verdict, Verdict::kAbsorb);
@@ -130,7 +132,7 @@ TYPED_TEST(HazardCore, id_reuse) {
 // with each value once.
 TYPED_TEST(HazardCore, order_test_never_refuses_what_is_needed) {
   Rng rng(7);
-  const jobs::Job job = make_job({.world = 3, .window = 16});
+  const jobs::NativeJob job = make_job({.world = 3, .window = 16});
   this->run(job);
   const Chunk first{0xFFFF'FFFDU - 200};
   constexpr std::uint32_t kChunks = 600;

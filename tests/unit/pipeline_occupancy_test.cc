@@ -25,7 +25,7 @@ class Occupancy : public SharedCore<pipeline::Fused> {
     rows_[id] = kinds_[id][rng_.below(kKinds)];
     rows_[id]->epoch = Epoch{++last_epoch_};
     cap(*rows_[id], static_cast<std::uint32_t>(rng_.chance(0.5) ? kEntries : 4));
-    adopt(table_->with(JobId{id}, std::make_shared<const jobs::Job>(*rows_[id])));
+    adopt(table_->with(JobId{id}, std::make_shared<const jobs::NativeJob>(*rows_[id])));
   }
   void release_ledger(std::uint16_t id) {
     if (rows_[id]->discipline == Discipline::kShared)
@@ -33,25 +33,25 @@ class Occupancy : public SharedCore<pipeline::Fused> {
   }
   void leave(std::uint16_t id) {
     release_ledger(id);
-    adopt(table_->with(JobId{id}, nullptr));
+    adopt(table_->with(JobId{id}, {}));
     rows_[id].reset();
   }
   void make_kinds() {
     for (std::uint16_t id = 1; id <= kIds; ++id) {
       for (std::uint32_t kind = 0; kind < kKinds; ++kind) {
-        const jobs::Job job = make_job({.id = id,
-                                        .epoch = 1,
-                                        .world = 2,
-                                        .first_line = (id - 1U) * 64,
-                                        .discipline = kDisciplines[kind % 3],
-                                        .reserved = kind / 3,
-                                        .shared_slots = kEntries});
+        const jobs::NativeJob job = make_job({.id = id,
+                                              .epoch = 1,
+                                              .world = 2,
+                                              .first_line = (id - 1U) * 64,
+                                              .discipline = kDisciplines[kind % 3],
+                                              .reserved = kind / 3,
+                                              .shared_slots = kEntries});
         kinds_[id].push_back(job);
       }
     }
   }
   void contribute(std::uint16_t id) {
-    const jobs::Job& job = *rows_[id];
+    const jobs::NativeJob& job = *rows_[id];
     const auto rank = static_cast<std::uint32_t>(rng_.below(2));
     if (rng_.chance(0.1)) cap(job, static_cast<std::uint32_t>(rng_.below(kEntries)));  // and no new row
     const auto most = std::max(table_->cap(job.id), occupancy(job));
@@ -80,8 +80,8 @@ class Occupancy : public SharedCore<pipeline::Fused> {
 
   static constexpr std::uint32_t kKinds = 6;
   Rng rng_{11};
-  std::array<std::vector<jobs::Job>, kIds + 1> kinds_;
-  std::array<std::optional<jobs::Job>, kIds + 1> rows_;
+  std::array<std::vector<jobs::NativeJob>, kIds + 1> kinds_;
+  std::array<std::optional<jobs::NativeJob>, kIds + 1> rows_;
   std::uint32_t last_epoch_ = 100;
 };
 

@@ -50,7 +50,7 @@ class SwitchmlConformance : public SessionCore<typename C::Execution> {
     complete(kN - 1, tsi, slot);
   }
 
-  jobs::Job job_;
+  jobs::SessionJob job_;
 };
 
 using Cases = testing::Types<
@@ -116,11 +116,11 @@ TYPED_TEST(SwitchmlConformance, NonSwitchML) {
 
 // Members that send from other ports, and to others, each get their own back.
 TYPED_TEST(SwitchmlConformance, DifferentPorts) {
-  jobs::Job job =
+  jobs::SessionJob job =
       make_session({.id = 1, .world = TypeParam::kMembers, .tsi = TypeParam::kRule, .first_line = 3});
   for (std::uint32_t r = 0; r < this->kN; ++r)
     job.ranks[r].binding.udp_port = static_cast<std::uint16_t>(switchml::kBasePort + r);
-  this->adopt(this->table_->with(job.id, std::make_shared<const jobs::Job>(job)));
+  this->adopt(this->table_->with(job.id, std::make_shared<const jobs::SessionJob>(job)));
   for (std::uint32_t r = 0; r < this->kN; ++r) {
     SessionSent one = this->sent(r, 0);
     one.udp_source = static_cast<std::uint16_t>(4000 + 10 * r);

@@ -12,23 +12,23 @@ constexpr TimeNs kLong = 100 * kSecond;
 template <class Exec>
 class SessionLives : public SessionCore<Exec> {
  protected:
-  jobs::Job publish_with(jobs::TsiRule tsi, std::uint8_t world = 2) {
+  jobs::SessionJob publish_with(jobs::TsiRule tsi, std::uint8_t world = 2) {
     return this->publish(
         {.id = static_cast<std::uint16_t>(1 + static_cast<int>(tsi)), .world = world, .tsi = tsi});
   }
   // As control does it: another epoch, the same memory.
-  void reset(jobs::Job& job) {
+  void reset(jobs::SessionJob& job) {
     job.epoch = Epoch{raw(job.epoch) + 77};
-    this->adopt(this->table_->with(job.id, std::make_shared<const jobs::Job>(job)));
+    this->adopt(this->table_->with(job.id, std::make_shared<const jobs::SessionJob>(job)));
   }
-  std::vector<std::int32_t> values(const jobs::Job& job, const SessionSent& chunk) {
+  std::vector<std::int32_t> values(const jobs::SessionJob& job, const SessionSent& chunk) {
     std::vector<std::int32_t> of;
     for (std::uint32_t r = 0; r < job.world; ++r)
       of.push_back(this->chunk(r, chunk.job_number, chunk.tsi).value);
     return of;
   }
   // The same chunk again, with other values.
-  void reduce_anew(const jobs::Job& job, const SessionSent& first) {
+  void reduce_anew(const jobs::SessionJob& job, const SessionSent& first) {
     std::vector<std::int32_t> of;
     for (std::uint32_t r = 0; r < job.world; ++r) {
       SessionSent sent = first;
@@ -43,7 +43,7 @@ class SessionLives : public SessionCore<Exec> {
     }
   }
   // Operations from `first` up to, not with, `end`, each of one chunk in slot 1.
-  void reduce_operations(const jobs::Job& job, int first, int end) {
+  void reduce_operations(const jobs::SessionJob& job, int first, int end) {
     for (int number = first; number < end; ++number)
       this->reduce(job, static_cast<std::uint8_t>(number), 0, 1);
   }
@@ -54,7 +54,7 @@ constexpr std::array<jobs::TsiRule, 2> kRules{jobs::TsiRule::kPacket, jobs::TsiR
 
 TYPED_TEST(SessionLives, a_contribution_is_added_however_late_it_comes) {
   for (const jobs::TsiRule tsi : kRules) {
-    const jobs::Job job = this->publish_with(tsi, 3);
+    const jobs::SessionJob job = this->publish_with(tsi, 3);
     EXPECT_EQ(this->says(job, this->chunk(0, 1, 0)), "absorb");
     this->wait(kLong);
     EXPECT_EQ(this->says(job, this->chunk(0, 1, 0)), "drop duplicate");
@@ -70,7 +70,7 @@ TYPED_TEST(SessionLives, a_contribution_is_added_however_late_it_comes) {
 // Nobody sent, for instance because all clients and their hosts stood still; somebody lacks a result.
 TYPED_TEST(SessionLives, a_result_that_was_lost_before_everybody_was_silent_is_still_there) {
   for (const jobs::TsiRule tsi : kRules) {
-    const jobs::Job job = this->publish_with(tsi);
+    const jobs::SessionJob job = this->publish_with(tsi);
     this->reduce(job, 7, 1, 1);
     EXPECT_EQ(this->says(job, this->chunk(1, 7, 2, 2)), "absorb");
     this->wait(kLong);
@@ -85,7 +85,7 @@ TYPED_TEST(SessionLives, a_result_that_was_lost_before_everybody_was_silent_is_s
 // The published client's first timer of packet p says p + 1, with p's slot and the values of p + 1.
 TYPED_TEST(SessionLives, a_first_timer_that_is_numbered_one_too_high_neither_takes_nor_changes_an_entry) {
   for (const jobs::TsiRule tsi : kRules) {
-    const jobs::Job job = this->publish_with(tsi);
+    const jobs::SessionJob job = this->publish_with(tsi);
     EXPECT_EQ(this->says(job, this->chunk(0, 4, 6, 3)), "absorb");
     for (int i = 0; i < 20; ++i) {
       this->wait(5 * kSecond);
@@ -98,7 +98,7 @@ TYPED_TEST(SessionLives, a_first_timer_that_is_numbered_one_too_high_neither_tak
 
 // It left before the result came. As an answer it would be taken for the next packet's.
 TYPED_TEST(SessionLives, nor_does_it_take_a_complete_one_or_get_its_result) {
-  const jobs::Job job = this->publish({});
+  const jobs::SessionJob job = this->publish({});
   this->reduce(job, 4, 6, 3);
   EXPECT_EQ(this->says(job, this->chunk(0, 4, 7, 3)), "drop foreign");
   this->expect_result(job, this->chunk(1, 4, 6, 3), Verdict::kRepeat,
@@ -107,7 +107,7 @@ TYPED_TEST(SessionLives, nor_does_it_take_a_complete_one_or_get_its_result) {
 }
 
 TYPED_TEST(SessionLives, a_filling_entry_is_kept_for_its_chunk) {
-  const jobs::Job job = this->publish({.world = 3});
+  const jobs::SessionJob job = this->publish({.world = 3});
   this->reduce_operations(job, 0, 2);
   EXPECT_EQ(this->says(job, this->chunk(0, 1, 4)), "absorb");
   this->wait(kLong);
@@ -122,7 +122,7 @@ TYPED_TEST(SessionLives, a_filling_entry_is_kept_for_its_chunk) {
 
 // What fills it can only be an old timer's: with a chunk of operation 3 complete, everybody has all of 2.
 TYPED_TEST(SessionLives, a_filling_entry_of_an_operation_that_is_over_is_taken) {
-  const jobs::Job job = this->publish({});
+  const jobs::SessionJob job = this->publish({});
   this->reduce_operations(job, 0, 3);
   EXPECT_EQ(this->says(job, this->chunk(0, 2, 90)), "absorb");
   EXPECT_EQ(this->says(job, this->chunk(1, 3, 0)), "drop foreign");
@@ -134,7 +134,7 @@ TYPED_TEST(SessionLives, a_filling_entry_of_an_operation_that_is_over_is_taken) 
 
 // Clients that compute for long, and whose old timers then fire.
 TYPED_TEST(SessionLives, a_stale_resend_after_a_long_rest_takes_no_sleeping_slot) {
-  const jobs::Job job = this->publish({});
+  const jobs::SessionJob job = this->publish({});
   this->reduce(job, 3, 10, 1);
   this->wait(kLong);
   EXPECT_EQ(this->says(job, this->chunk(0, 4, 0, 0)), "absorb")
@@ -147,7 +147,7 @@ TYPED_TEST(SessionLives, a_stale_resend_after_a_long_rest_takes_no_sleeping_slot
 }
 
 TYPED_TEST(SessionLives, a_slot_may_sleep_through_200_jobs) {
-  const jobs::Job job = this->publish({});
+  const jobs::SessionJob job = this->publish({});
   this->reduce(job, 3, 50, 5);
   this->reduce_operations(job, 4, 203);
   this->reduce(job, 203, 0, 5);
@@ -156,14 +156,14 @@ TYPED_TEST(SessionLives, a_slot_may_sleep_through_200_jobs) {
 }
 
 TYPED_TEST(SessionLives, a_slot_may_sleep_through_256_jobs_and_gets_its_own_sums) {
-  const jobs::Job job = this->publish({});
+  const jobs::SessionJob job = this->publish({});
   this->reduce(job, 3, 50, 5);
   this->reduce_operations(job, 4, 259);
   this->reduce_anew(job, this->chunk(0, 3, 50, 5));
 }
 
 TYPED_TEST(SessionLives, only_the_numbers_of_this_operation_and_the_next_are_not_stale) {
-  const jobs::Job job = this->publish({});
+  const jobs::SessionJob job = this->publish({});
   this->reduce_operations(job, 0, 300);
   const int newest = 299;
   for (const int back : {1, 15, 127, 128, 129, 248, 254})
@@ -178,7 +178,7 @@ TYPED_TEST(SessionLives, only_the_numbers_of_this_operation_and_the_next_are_not
 
 // Nothing is known of a session whose box was started again, until all members vouch for an operation.
 TYPED_TEST(SessionLives, an_old_packet_that_is_heard_first_is_no_measure_of_what_follows) {
-  const jobs::Job job = this->publish({});
+  const jobs::SessionJob job = this->publish({});
   EXPECT_EQ(this->says(job, this->chunk(0, 200, 0, 3)), "absorb") << "an old timer's, before the box knows";
   EXPECT_EQ(this->says(job, this->chunk(1, 41, 0, 3)), "drop foreign");
   this->reduce(job, 41, 2, 1);
@@ -191,7 +191,7 @@ TYPED_TEST(SessionLives, an_old_packet_that_is_heard_first_is_no_measure_of_what
 
 // Silence is no word for it: an old timer says the same.
 TYPED_TEST(SessionLives, clients_started_again_are_refused_until_the_session_is_reset) {
-  jobs::Job job = this->publish({});
+  jobs::SessionJob job = this->publish({});
   this->reduce_operations(job, 0, 20);
   EXPECT_EQ(this->says(job, this->chunk(0, 19, 70, 2)), "absorb") << "left behind unfinished";
   for (int i = 0; i < 3; ++i) {
@@ -210,7 +210,7 @@ TYPED_TEST(SessionLives, clients_started_again_are_refused_until_the_session_is_
 // The daily case: the same program once more. Nothing on the wire is different but the values.
 TYPED_TEST(SessionLives, after_a_reset_nothing_of_the_run_before_is_in_a_sum_or_an_answer) {
   for (const jobs::TsiRule tsi : kRules) {
-    jobs::Job job = this->publish_with(tsi);
+    jobs::SessionJob job = this->publish_with(tsi);
     this->reduce(job, 0, 0);
     EXPECT_EQ(this->says(job, this->chunk(0, 0, 2, 2)), "absorb") << "left behind unfinished";
     this->reset(job);
@@ -223,7 +223,7 @@ TYPED_TEST(SessionLives, after_a_reset_nothing_of_the_run_before_is_in_a_sum_or_
 // The original's limit: its bitmaps too are cleared by its controller alone. docs/switchml.md says so.
 TYPED_TEST(SessionLives, without_a_reset_an_operation_of_the_same_number_meets_the_run_before) {
   for (const jobs::TsiRule tsi : kRules) {
-    const jobs::Job job = this->publish_with(tsi);
+    const jobs::SessionJob job = this->publish_with(tsi);
     this->reduce(job, 0, 0);
     EXPECT_EQ(this->says(job, this->chunk(0, 0, 2, 2)), "absorb");
     this->wait(kLong);
@@ -238,7 +238,7 @@ TYPED_TEST(SessionLives, without_a_reset_an_operation_of_the_same_number_meets_t
 
 TYPED_TEST(SessionLives, members_that_ask_for_seconds_while_nothing_moves_are_told_to_control) {
   for (const jobs::TsiRule tsi : kRules) {
-    const jobs::Job job = this->publish_with(tsi, 3);
+    const jobs::SessionJob job = this->publish_with(tsi, 3);
     auto& events = this->pipeline_.events();
     EXPECT_EQ(this->says(job, this->chunk(1, 7, 2, 5)), "absorb");
     const TimeNs asked = this->now_ += kSecond;
@@ -275,7 +275,7 @@ TYPED_TEST(SessionLives, members_that_ask_for_seconds_while_nothing_moves_are_to
 }
 
 TYPED_TEST(SessionLives, so_are_members_that_are_refused) {
-  const jobs::Job job = this->publish({});
+  const jobs::SessionJob job = this->publish({});
   this->reduce_operations(job, 0, 20);
   EXPECT_EQ(this->says(job, this->chunk(0, 0, 0, 1)), "drop stale");
   this->wait(6 * kSecond);

@@ -14,7 +14,7 @@ class SessionFaults : public SessionCore<Exec> {
  protected:
   std::uint64_t reduce(std::uint64_t seed, const ClientsCase& c) {
     const auto id = static_cast<std::uint16_t>(1 + seed % 1000);
-    jobs::Job job =
+    jobs::SessionJob job =
         this->publish({.id = id, .world = static_cast<std::uint8_t>(2 + seed % 3), .slots = c.window});
     const auto box = [&](const Bytes& frame, std::uint32_t rank, TimeNs now, const auto& each) {
       this->now_ = now;
@@ -24,12 +24,12 @@ class SessionFaults : public SessionCore<Exec> {
     };
     const auto reset = [&] {
       job.epoch = Epoch{raw(job.epoch) + 1};
-      this->adopt(this->table_->with(job.id, std::make_shared<const jobs::Job>(job)));
+      this->adopt(this->table_->with(job.id, std::make_shared<const jobs::SessionJob>(job)));
     };
     SessionClients clients(job, c, seed, box, reset);
     EXPECT_TRUE(clients.run(400'000)) << "seed " << seed << ": an operation does not end";
     EXPECT_EQ(this->state(job).occupancy, 0U) << "seed " << seed;
-    this->adopt(this->table_->with(job.id, nullptr));
+    this->adopt(this->table_->with(job.id, {}));
     this->pipeline_.release(job.id, job.slots, job.elements, job.members,
                             jobs::session_front_lines(job.world));
     this->next_line_ = 3;
@@ -82,7 +82,7 @@ class SessionPair {
                         .home = static_cast<std::uint8_t>(rng_.chance(0.1) ? 1 : 0),
                         .first_line = line}));
       line += jobs_.back().slots.count;
-      table_ = table_->with(jobs_.back().id, std::make_shared<const jobs::Job>(jobs_.back()));
+      table_ = table_->with(jobs_.back().id, std::make_shared<const jobs::SessionJob>(jobs_.back()));
     }
     fused_.adopt(table_.get());
     staged_.adopt(table_.get());
@@ -90,7 +90,7 @@ class SessionPair {
 
   void packet() {
     now_ += rng_.chance(0.02) ? rng_.below(2 * kSecond) : rng_.below(kMillisecond);
-    jobs::Job& job = jobs_[rng_.below(jobs_.size())];
+    jobs::SessionJob& job = jobs_[rng_.below(jobs_.size())];
     if (rng_.chance(0.05)) ++number_;
     if (rng_.chance(0.01)) number_ = static_cast<std::uint8_t>(rng_.next());
     Bytes frame = session_frame(job,
@@ -122,7 +122,7 @@ class SessionPair {
     }
   }
   void expect_same_state() {
-    for (const jobs::Job& job : jobs_) {
+    for (const jobs::SessionJob& job : jobs_) {
       EXPECT_EQ(fused_.counters(job.id), staged_.counters(job.id));
       EXPECT_EQ(fused_.state(job.id).occupancy, staged_.state(job.id).occupancy);
       EXPECT_EQ(fused_.state(job.id).overflows, staged_.state(job.id).overflows);
@@ -158,7 +158,7 @@ class SessionPair {
   Rng rng_;
   std::uint8_t number_ = 0;
   TimeNs now_ = 10 * kSecond;
-  std::vector<jobs::Job> jobs_;
+  std::vector<jobs::SessionJob> jobs_;
   std::shared_ptr<const jobs::JobTable> table_ = std::make_shared<jobs::JobTable>();
   SlotMemory memory_{kLines};
   SlotMemory other_{kLines};

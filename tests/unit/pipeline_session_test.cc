@@ -9,16 +9,16 @@ namespace {
 template <class Exec>
 class SessionRules : public SessionCore<Exec> {
  protected:
-  std::string drop_of(const jobs::Job& job, const Bytes& frame) {
+  std::string drop_of(const jobs::SessionJob& job, const Bytes& frame) {
     const pipeline::Outcome out = this->take(frame, job.ranks[0].binding.port).out;
     return out.verdict == Verdict::kDrop ? std::string(name_of(out.drop)) : std::string(name_of(out.verdict));
   }
-  Bytes good(const jobs::Job& job) { return session_frame(job, {}, test_box()); }
+  Bytes good(const jobs::SessionJob& job) { return session_frame(job, {}, test_box()); }
 };
 TYPED_TEST_SUITE(SessionRules, BothExecutions);
 
 TYPED_TEST(SessionRules, stale_resends_are_never_added) {
-  const jobs::Job job = this->publish({});
+  const jobs::SessionJob job = this->publish({});
   this->reduce(job, 3, 10);
   this->reduce(job, 4, 2);
   // Of the operation before, of an earlier chunk, of operations long ago; onto a complete entry.
@@ -34,14 +34,14 @@ TYPED_TEST(SessionRules, stale_resends_are_never_added) {
 }
 
 TYPED_TEST(SessionRules, tsi_is_a_little_endian_number) {
-  const jobs::Job job = this->publish({});
+  const jobs::SessionJob job = this->publish({});
   this->reduce(job, 1, 0x0000'0100);
   EXPECT_EQ(this->says(job, this->chunk(0, 1, 0x0000'00ff)), "drop stale");
   EXPECT_EQ(this->says(job, this->chunk(0, 1, 0xff00'0000)), "absorb");
 }
 
 TYPED_TEST(SessionRules, wrong_checksums_are_accepted_and_replies_are_exact_to_the_byte) {
-  const jobs::Job job = this->publish({.world = 2, .payload = 1024});
+  const jobs::SessionJob job = this->publish({.world = 2, .payload = 1024});
   SessionSent one{.rank = 0, .slot = 3, .set = 1, .job_number = 200, .tsi = 0x01020304, .value = -7};
   one.exponent0 = -100;
   one.exponent1 = 30;
@@ -69,7 +69,7 @@ TYPED_TEST(SessionRules, wrong_checksums_are_accepted_and_replies_are_exact_to_t
 // Also a duplicate of a chunk that still fills says where its sender is.
 TYPED_TEST(SessionRules, a_duplicate_renews_the_return_path) {
   for (const jobs::TsiRule tsi : {jobs::TsiRule::kPacket, jobs::TsiRule::kOpaque}) {
-    const jobs::Job job =
+    const jobs::SessionJob job =
         this->publish({.id = static_cast<std::uint16_t>(1 + static_cast<int>(tsi)), .tsi = tsi});
     SessionSent one = this->chunk(0, 1, 1);
     EXPECT_EQ(this->says(job, one), "absorb");
@@ -86,7 +86,7 @@ TYPED_TEST(SessionRules, all_payloads_and_up_to_64_members) {
   for (const std::uint16_t payload : std::array<std::uint16_t, 4>{128, 256, 512, 1024}) {
     for (const std::uint8_t world : std::array<std::uint8_t, 4>{1, 16, 17, 64})
       this->reduce(this->publish({.id = id++, .world = world, .payload = payload, .slots = 2}), 1, 1, 1);
-    const jobs::Job opaque = this->publish(
+    const jobs::SessionJob opaque = this->publish(
         {.id = id++, .world = 32, .payload = payload, .slots = 2, .tsi = jobs::TsiRule::kOpaque});
     this->reduce(opaque, 1, 1, 1);
   }
@@ -94,7 +94,7 @@ TYPED_TEST(SessionRules, all_payloads_and_up_to_64_members) {
 
 // Float clients send exponents a batch ahead, and at the end one batch whose values mean nothing.
 TYPED_TEST(SessionRules, float_clients_extra_batch_is_summed_like_any_other) {
-  const jobs::Job job = this->publish({});
+  const jobs::SessionJob job = this->publish({});
   for (std::uint32_t r = 0; r < 2; ++r) {
     SessionSent garbage = this->chunk(r, 1, 9);
     garbage.value = r == 0 ? -0x7fff'ffff : -0x1234'5678;
@@ -112,7 +112,7 @@ TYPED_TEST(SessionRules, float_clients_extra_batch_is_summed_like_any_other) {
 }
 
 TYPED_TEST(SessionRules, opaque_takes_any_tsi_and_job_number) {
-  const jobs::Job job = this->publish({.tsi = jobs::TsiRule::kOpaque});
+  const jobs::SessionJob job = this->publish({.tsi = jobs::TsiRule::kOpaque});
   SessionSent one{.rank = 0, .job_number = 9, .tsi = 0xdead, .value = 1};
   SessionSent two{.rank = 1, .job_number = 3, .tsi = 0xbeef, .value = 10};
   EXPECT_EQ(this->says(job, one), "absorb");
@@ -121,7 +121,7 @@ TYPED_TEST(SessionRules, opaque_takes_any_tsi_and_job_number) {
 }
 
 TYPED_TEST(SessionRules, opaque_adds_nothing_to_a_complete_set_that_others_have_not_released) {
-  const jobs::Job job = this->publish({.world = 3, .tsi = jobs::TsiRule::kOpaque});
+  const jobs::SessionJob job = this->publish({.world = 3, .tsi = jobs::TsiRule::kOpaque});
   const auto sent = [](std::uint32_t rank, std::uint32_t set) {
     return SessionSent{.rank = rank, .set = set, .value = static_cast<std::int32_t>(1 + rank)};
   };
@@ -137,7 +137,7 @@ TYPED_TEST(SessionRules, opaque_adds_nothing_to_a_complete_set_that_others_have_
 
 // No client does that while the first set fills; a sum that has lost one of its bits must not be finished.
 TYPED_TEST(SessionRules, opaque_begins_a_set_again_that_a_contributor_left_unfinished) {
-  const jobs::Job job = this->publish({.world = 3, .tsi = jobs::TsiRule::kOpaque});
+  const jobs::SessionJob job = this->publish({.world = 3, .tsi = jobs::TsiRule::kOpaque});
   const auto sent = [](std::uint32_t rank, std::uint32_t set, std::int32_t value) {
     return SessionSent{.rank = rank, .set = set, .value = value};
   };
@@ -150,7 +150,7 @@ TYPED_TEST(SessionRules, opaque_begins_a_set_again_that_a_contributor_left_unfin
 }
 
 TYPED_TEST(SessionRules, each_refusal_has_its_name_and_its_job) {
-  const jobs::Job job = this->publish({.payload = 256});
+  const jobs::SessionJob job = this->publish({.payload = 256});
   EXPECT_EQ(this->drop_of(job, this->good(job)), "absorb");
   const auto refused = [&](std::size_t at, int value, const char* why) {
     Bytes frame = this->good(job);
@@ -188,7 +188,7 @@ TYPED_TEST(SessionRules, each_refusal_has_its_name_and_its_job) {
 // A frame for these ports that no client sends is UDP to the box like any other: the switch says 'not
 // served'.
 TYPED_TEST(SessionRules, tagged_frames_and_broadcasts_are_not_the_dialects) {
-  const jobs::Job job = this->publish({});
+  const jobs::SessionJob job = this->publish({});
   Bytes tagged = this->good(job);
   const std::array tag{std::byte{0x81}, std::byte{0}, std::byte{0}, std::byte{5}};
   tagged.insert(tagged.begin() + 12, tag.begin(), tag.end());
@@ -200,20 +200,20 @@ TYPED_TEST(SessionRules, tagged_frames_and_broadcasts_are_not_the_dialects) {
 
 TYPED_TEST(SessionRules, without_a_session_the_senders_name_is_unknown) {
   EXPECT_EQ(this->drop_of(make_session({}), this->good(make_session({}))), "member");
-  const jobs::Job job = this->publish({});
+  const jobs::SessionJob job = this->publish({});
   EXPECT_EQ(this->drop_of(job, this->good(job)), "absorb");
-  this->adopt(this->table_->with(job.id, nullptr));
+  this->adopt(this->table_->with(job.id, {}));
   EXPECT_EQ(this->drop_of(job, this->good(job)), "member");
 }
 
 TYPED_TEST(SessionRules, several_sessions_do_not_touch_each_other) {
-  std::vector<jobs::Job> jobs;
+  std::vector<jobs::SessionJob> jobs;
   for (std::uint16_t id = 1; id <= 3; ++id)
     jobs.push_back(this->publish({.id = id,
                                   .payload = id == 2 ? std::uint16_t{256} : std::uint16_t{128},
                                   .tsi = id == 3 ? jobs::TsiRule::kOpaque : jobs::TsiRule::kPacket}));
-  for (const jobs::Job& job : jobs) EXPECT_EQ(this->says(job, this->chunk(0, 1, 1)), "absorb");
-  for (const jobs::Job& job : jobs) {
+  for (const jobs::SessionJob& job : jobs) EXPECT_EQ(this->says(job, this->chunk(0, 1, 1)), "absorb");
+  for (const jobs::SessionJob& job : jobs) {
     this->expect_result(job, this->chunk(1, 1, 1), Verdict::kComplete,
                         {this->chunk(0, 1, 1).value, this->chunk(1, 1, 1).value});
     EXPECT_EQ(this->pipeline_.counters(job.id).of(Verdict::kAbsorb), 1U);
@@ -228,22 +228,22 @@ TYPED_TEST(SessionRules, several_sessions_do_not_touch_each_other) {
 }
 
 TYPED_TEST(SessionRules, no_native_packet_finds_a_session) {
-  const jobs::Job job = this->publish({});
+  const jobs::SessionJob job = this->publish({});
   EXPECT_EQ(this->table_->find(job.id), nullptr);
-  EXPECT_EQ(this->table_->row(job.id)->id, job.id);
-  jobs::Job native = make_job({.id = raw(job.id), .epoch = raw(job.epoch)});
+  EXPECT_EQ(jobs::job_of(this->table_->row(job.id))->id, job.id);
+  jobs::NativeJob native = make_job({.id = raw(job.id), .epoch = raw(job.epoch)});
   const Bytes datagram =
       make_contribution(native, {.rank = Rank{0}, .values = std::vector<std::int32_t>(16, 1), .total = 16});
   const Bytes frame = wrap(datagram, native.ranks[0].binding, test_box(), kBasePort);
   EXPECT_EQ(this->drop_of(job, frame), "job");
   // And the other way round: a row that becomes a native job's is no session any more.
-  this->adopt(this->table_->with(job.id, std::make_shared<const jobs::Job>(native)));
+  this->adopt(this->table_->with(job.id, std::make_shared<const jobs::NativeJob>(native)));
   EXPECT_EQ(this->drop_of(job, this->good(job)), "member");
   EXPECT_EQ(this->table_->find(job.id)->id, job.id);
 }
 
 TYPED_TEST(SessionRules, a_session_lives_on_its_home_core) {
-  const jobs::Job job = this->publish({.home = 1});
+  const jobs::SessionJob job = this->publish({.home = 1});
   const Bytes frame = this->good(job);
   const auto taken = this->take(frame);
   EXPECT_EQ(taken.out.verdict, Verdict::kHandOver);
@@ -256,7 +256,7 @@ TYPED_TEST(SessionRules, a_session_lives_on_its_home_core) {
 }
 
 TYPED_TEST(SessionRules, lines_that_are_given_back_leave_the_occupancy) {
-  const jobs::Job job = this->publish({.world = 3});
+  const jobs::SessionJob job = this->publish({.world = 3});
   EXPECT_EQ(this->says(job, this->chunk(0, 1, 0, 0)), "absorb");
   EXPECT_EQ(this->says(job, this->chunk(0, 1, 1, 7)), "absorb");
   this->reduce(job, 1, 2, 3);
@@ -268,10 +268,10 @@ TYPED_TEST(SessionRules, lines_that_are_given_back_leave_the_occupancy) {
 
 // An epoch ends with its session: what the one before left in the same lines is nobody's.
 TYPED_TEST(SessionRules, an_entry_of_another_epoch_is_free) {
-  jobs::Job job = this->publish({});
+  jobs::SessionJob job = this->publish({});
   EXPECT_EQ(this->says(job, this->chunk(0, 9, 9)), "absorb");
   job.epoch = Epoch{raw(job.epoch) + 77};
-  this->adopt(this->table_->with(job.id, std::make_shared<const jobs::Job>(job)));
+  this->adopt(this->table_->with(job.id, std::make_shared<const jobs::SessionJob>(job)));
   this->reduce(job, 1, 1);
   EXPECT_EQ(this->state(job).occupancy, 0U);
 }

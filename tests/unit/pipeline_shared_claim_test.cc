@@ -15,7 +15,7 @@ TYPED_TEST_SUITE(SharedClaim, BothExecutions);
 
 TYPED_TEST(SharedClaim, takes_the_entry_that_was_available_for_longest) {
   this->start(3);
-  const jobs::Job job = this->shared_job({});
+  const jobs::NativeJob job = this->shared_job({});
   EXPECT_EQ(this->send(job, 0, Chunk{0}).verdict, Verdict::kAbsorb);
   this->expect_result(this->send(job, 1, Chunk{0}), Verdict::kComplete, job, Chunk{0}, 0b11);
   EXPECT_TRUE(this->holds(0, job, Chunk{0}));
@@ -32,8 +32,8 @@ TYPED_TEST(SharedClaim, takes_the_entry_that_was_available_for_longest) {
 
 TYPED_TEST(SharedClaim, stops_at_the_cap_where_only_own_entries_can_be_swapped) {
   this->start(4);
-  const jobs::Job other = this->shared_job({.id = 2});
-  const jobs::Job job = this->shared_job({.cap = 1});
+  const jobs::NativeJob other = this->shared_job({.id = 2});
+  const jobs::NativeJob job = this->shared_job({.cap = 1});
   EXPECT_EQ(this->send(other, 0, Chunk{0}).verdict, Verdict::kAbsorb);
   EXPECT_EQ(this->send(job, 0, Chunk{0}).verdict, Verdict::kAbsorb);
   // The hand points at the other job's first, then at its own.
@@ -47,8 +47,8 @@ TYPED_TEST(SharedClaim, stops_at_the_cap_where_only_own_entries_can_be_swapped) 
 
 TYPED_TEST(SharedClaim, is_not_for_a_duplicate) {
   this->start(1, 0);  // the server forgets everything: only the ledger knows
-  const jobs::Job bulk = this->shared_job({.id = 2, .world = 2});
-  const jobs::Job job = this->shared_job({.world = 3});
+  const jobs::NativeJob bulk = this->shared_job({.id = 2, .world = 2});
+  const jobs::NativeJob job = this->shared_job({.world = 3});
   EXPECT_EQ(this->send(bulk, 0, Chunk{0}, {.priority = kClass3}).verdict, Verdict::kAbsorb);
   EXPECT_EQ(this->send(job, 0, Chunk{0}).verdict, Verdict::kBypass);
   EXPECT_EQ(this->send(bulk, 1, Chunk{0}).verdict, Verdict::kComplete);
@@ -60,7 +60,7 @@ TYPED_TEST(SharedClaim, is_not_for_a_duplicate) {
 
 TYPED_TEST(SharedClaim, is_not_for_the_last_arrival) {
   this->start(2, 0);
-  const jobs::Job job = this->shared_job({});
+  const jobs::NativeJob job = this->shared_job({});
   EXPECT_EQ(this->send(job, 0, Chunk{0}, {.flags = kFlagDirect}).verdict, Verdict::kBypass);
   EXPECT_EQ(this->send(job, 1, Chunk{0}).verdict, Verdict::kBypass) << "nothing is left to merge with";
   EXPECT_EQ(this->occupancy(job), 0U);
@@ -68,7 +68,7 @@ TYPED_TEST(SharedClaim, is_not_for_the_last_arrival) {
 
 TYPED_TEST(SharedClaim, is_not_for_a_chunk_that_the_server_knows) {
   this->start(2);
-  const jobs::Job job = this->shared_job({.world = 3});
+  const jobs::NativeJob job = this->shared_job({.world = 3});
   EXPECT_EQ(this->send(job, 0, Chunk{0}, {.flags = kFlagDirect}).verdict, Verdict::kBypass);
   EXPECT_EQ(this->send(job, 1, Chunk{0}).verdict, Verdict::kBypass);
   EXPECT_EQ(this->occupancy(job), 0U);
@@ -79,7 +79,7 @@ TYPED_TEST(SharedClaim, is_not_for_a_chunk_that_the_server_knows) {
 
 TYPED_TEST(SharedClaim, a_bit_in_the_entry_is_a_duplicate_and_does_not_touch_it) {
   this->start(1);
-  const jobs::Job job = this->shared_job({});
+  const jobs::NativeJob job = this->shared_job({});
   EXPECT_EQ(this->send(job, 0, Chunk{0}).verdict, Verdict::kAbsorb);
   const auto touched = this->template peek<pipeline::OwnerReg>(this->region_.line_of(0)).touched;
   this->now_ += kMillisecond;
@@ -91,7 +91,7 @@ TYPED_TEST(SharedClaim, a_bit_in_the_entry_is_a_duplicate_and_does_not_touch_it)
 // Rank 1's first went to the server; it must not be added to what rank 0 has in the entry.
 TYPED_TEST(SharedClaim, a_duplicate_that_is_not_in_the_entry_goes_to_the_server) {
   this->start(1);
-  const jobs::Job job = this->shared_job({.world = 3});
+  const jobs::NativeJob job = this->shared_job({.world = 3});
   EXPECT_EQ(this->send(job, 0, Chunk{0}).verdict, Verdict::kAbsorb);
   EXPECT_EQ(this->send(job, 1, Chunk{0}, {.flags = kFlagDirect}).verdict, Verdict::kBypass);
   EXPECT_EQ(this->send(job, 1, Chunk{0}).verdict, Verdict::kBypass);
@@ -100,7 +100,7 @@ TYPED_TEST(SharedClaim, a_duplicate_that_is_not_in_the_entry_goes_to_the_server)
 
 TYPED_TEST(SharedClaim, the_last_arrival_splits_an_entry_that_lacks_somebody) {
   this->start(1);
-  const jobs::Job job = this->shared_job({.world = 3});
+  const jobs::NativeJob job = this->shared_job({.world = 3});
   EXPECT_EQ(this->send(job, 1, Chunk{0}).verdict, Verdict::kAbsorb);
   EXPECT_EQ(this->send(job, 0, Chunk{0}, {.flags = kFlagDirect}).verdict, Verdict::kBypass);
   this->expect_result(this->send(job, 2, Chunk{0}), Verdict::kComplete, job, Chunk{0}, 0b111);
@@ -111,7 +111,7 @@ TYPED_TEST(SharedClaim, the_last_arrival_splits_an_entry_that_lacks_somebody) {
 
 TYPED_TEST(SharedClaim, direct_is_never_merged) {
   this->start(1);
-  const jobs::Job job = this->shared_job({.world = 3});
+  const jobs::NativeJob job = this->shared_job({.world = 3});
   EXPECT_EQ(this->send(job, 0, Chunk{0}).verdict, Verdict::kAbsorb);
   EXPECT_EQ(this->send(job, 1, Chunk{0}, {.flags = kFlagDirect}).verdict, Verdict::kBypass);
   EXPECT_EQ(this->head(0).contributors, 0b001U);
@@ -121,7 +121,7 @@ TYPED_TEST(SharedClaim, direct_is_never_merged) {
 // Else the entry would wait for the age sweep: no rank is left that could finish it.
 TYPED_TEST(SharedClaim, direct_as_the_last_arrival_takes_the_entry_along) {
   this->start(1);
-  const jobs::Job job = this->shared_job({.world = 3});
+  const jobs::NativeJob job = this->shared_job({.world = 3});
   EXPECT_EQ(this->send(job, 0, Chunk{0}).verdict, Verdict::kAbsorb);
   EXPECT_EQ(this->send(job, 1, Chunk{0}).verdict, Verdict::kAbsorb);
   this->expect_result(this->send(job, 2, Chunk{0}, {.flags = kFlagDirect}), Verdict::kComplete, job, Chunk{0},
@@ -132,7 +132,7 @@ TYPED_TEST(SharedClaim, direct_as_the_last_arrival_takes_the_entry_along) {
 
 TYPED_TEST(SharedClaim, what_the_server_completes_frees_the_entry_of_the_chunk) {
   this->start(1);
-  const jobs::Job job = this->shared_job({.world = 3});
+  const jobs::NativeJob job = this->shared_job({.world = 3});
   EXPECT_EQ(this->send(job, 0, Chunk{0}).verdict, Verdict::kAbsorb);
   for (const std::uint32_t r : {0U, 1U})
     EXPECT_EQ(this->send(job, r, Chunk{0}, {.flags = kFlagDirect}).verdict, Verdict::kBypass);
@@ -144,7 +144,7 @@ TYPED_TEST(SharedClaim, what_the_server_completes_frees_the_entry_of_the_chunk) 
 
 TYPED_TEST(SharedClaim, a_bad_sum_frees_the_entry_and_resets_the_row) {
   this->start(1);
-  const jobs::Job job = this->shared_job({});
+  const jobs::NativeJob job = this->shared_job({});
   EXPECT_EQ(this->send(job, 0, Chunk{5}, {.corrupt = true}).verdict, Verdict::kAbsorb);
   EXPECT_EQ(this->send(job, 1, Chunk{5}).drop, Drop::kBadSum);
   EXPECT_EQ(this->occupancy(job), 0U);
@@ -156,7 +156,7 @@ TYPED_TEST(SharedClaim, a_bad_sum_frees_the_entry_and_resets_the_row) {
 
 TYPED_TEST(SharedClaim, a_corrupted_contribution_to_the_server_is_named_and_merged_nowhere) {
   this->start(1);
-  const jobs::Job job = this->shared_job({});
+  const jobs::NativeJob job = this->shared_job({});
   EXPECT_EQ(this->send(job, 0, Chunk{0}, {.flags = kFlagDirect, .corrupt = true}).drop, Drop::kSum);
   EXPECT_EQ(this->send(job, 1, Chunk{0}).verdict, Verdict::kBypass);
   this->expect_result(this->send(job, 0, Chunk{0}), Verdict::kComplete, job, Chunk{0}, 0b11);
@@ -164,7 +164,7 @@ TYPED_TEST(SharedClaim, a_corrupted_contribution_to_the_server_is_named_and_merg
 
 TYPED_TEST(SharedClaim, a_mismatch_leaves_no_trace_in_entry_or_ledger) {
   this->start(1);
-  const jobs::Job job = this->shared_job({.world = 3});
+  const jobs::NativeJob job = this->shared_job({.world = 3});
   EXPECT_EQ(this->send(job, 0, Chunk{0}).verdict, Verdict::kAbsorb);
   const std::uint32_t line = this->region_.line_of(0);
   const auto touched = this->template peek<pipeline::OwnerReg>(line).touched;
@@ -186,7 +186,7 @@ TYPED_TEST(SharedClaim, a_mismatch_leaves_no_trace_in_entry_or_ledger) {
 
 TYPED_TEST(SharedClaim, a_mismatch_with_the_server_is_named_too) {
   this->start(1);
-  const jobs::Job job = this->shared_job({.world = 3});
+  const jobs::NativeJob job = this->shared_job({.world = 3});
   EXPECT_EQ(this->send(job, 2, Chunk{0}, {.flags = kFlagDirect}).verdict, Verdict::kBypass);
   EXPECT_EQ(this->send(job, 1, Chunk{0}, {.total = 7}).drop, Drop::kMismatch);
   const auto event = this->pipeline_->events().pop();
@@ -197,7 +197,7 @@ TYPED_TEST(SharedClaim, a_mismatch_with_the_server_is_named_too) {
 
 TYPED_TEST(SharedClaim, a_chunk_a_span_behind_is_stale) {
   this->start(2);
-  const jobs::Job job = this->shared_job({});
+  const jobs::NativeJob job = this->shared_job({});
   const Chunk late{0x8000'0005};  // the ledger compares numbers by their serial difference only
   EXPECT_EQ(this->send(job, 0, late + job.span).verdict, Verdict::kAbsorb);
   EXPECT_EQ(this->send(job, 0, late).drop, Drop::kStale);
@@ -207,7 +207,7 @@ TYPED_TEST(SharedClaim, a_chunk_a_span_behind_is_stale) {
 
 TYPED_TEST(SharedClaim, an_older_chunk_in_the_row_makes_room) {
   this->start(2);
-  const jobs::Job job = this->shared_job({});
+  const jobs::NativeJob job = this->shared_job({});
   EXPECT_EQ(this->send(job, 0, Chunk{3}).verdict, Verdict::kAbsorb);
   EXPECT_EQ(this->send(job, 0, Chunk{3} + job.span).verdict, Verdict::kAbsorb);
   EXPECT_EQ(this->row(job, Chunk{3}).chunk, 3 + job.span);
@@ -218,7 +218,7 @@ TYPED_TEST(SharedClaim, an_older_chunk_in_the_row_makes_room) {
 
 TYPED_TEST(SharedClaim, query_asks_the_entry_and_then_the_server) {
   this->start(2);
-  const jobs::Job job = this->shared_job({});
+  const jobs::NativeJob job = this->shared_job({});
   const auto query = [&](std::uint32_t chunk) {
     return this->take(job, 0, make_query(job, Rank{0}, Chunk{chunk}, Rank{1}));
   };

@@ -14,8 +14,8 @@ TYPED_TEST_SUITE(SharedSwap, BothExecutions);
 
 TYPED_TEST(SharedSwap, a_first_arrival_takes_an_entry_of_its_class) {
   this->start(1);
-  const jobs::Job one = this->shared_job({.id = 1});
-  const jobs::Job two = this->shared_job({.id = 2});
+  const jobs::NativeJob one = this->shared_job({.id = 1});
+  const jobs::NativeJob two = this->shared_job({.id = 2});
   EXPECT_EQ(this->send(one, 0, Chunk{0}).verdict, Verdict::kAbsorb);
   const pipeline::Outcome out = this->send(two, 0, Chunk{9});
   EXPECT_EQ(out.verdict, Verdict::kEvict);
@@ -31,8 +31,8 @@ TYPED_TEST(SharedSwap, a_first_arrival_takes_an_entry_of_its_class) {
 
 TYPED_TEST(SharedSwap, a_later_arrival_takes_none_of_its_class) {
   this->start(1, 0);
-  const jobs::Job one = this->shared_job({.id = 1, .world = 3});
-  const jobs::Job two = this->shared_job({.id = 2});
+  const jobs::NativeJob one = this->shared_job({.id = 1, .world = 3});
+  const jobs::NativeJob two = this->shared_job({.id = 2});
   EXPECT_EQ(this->send(one, 0, Chunk{0}).verdict, Verdict::kAbsorb);
   EXPECT_EQ(this->send(two, 0, Chunk{0}).verdict, Verdict::kEvict);
   EXPECT_EQ(this->send(one, 1, Chunk{0}, {.priority = 63}).verdict, Verdict::kBypass);
@@ -42,8 +42,8 @@ TYPED_TEST(SharedSwap, a_later_arrival_takes_none_of_its_class) {
 
 TYPED_TEST(SharedSwap, a_higher_class_takes_with_any_arrival_and_a_lower_one_never) {
   this->start(1, 0);
-  const jobs::Job low = this->shared_job({.id = 1});
-  const jobs::Job high = this->shared_job({.id = 2, .world = 4});
+  const jobs::NativeJob low = this->shared_job({.id = 1});
+  const jobs::NativeJob high = this->shared_job({.id = 2, .world = 4});
   EXPECT_EQ(this->send(high, 0, Chunk{0}, {.flags = kFlagDirect}).verdict, Verdict::kBypass);
   EXPECT_EQ(this->send(low, 0, Chunk{0}).verdict, Verdict::kAbsorb);
   EXPECT_EQ(this->send(high, 1, Chunk{0}, {.priority = kClass1}).verdict, Verdict::kEvict);
@@ -53,16 +53,16 @@ TYPED_TEST(SharedSwap, a_higher_class_takes_with_any_arrival_and_a_lower_one_nev
 
 TYPED_TEST(SharedSwap, the_class_is_clamped_to_the_maximum_of_the_job) {
   this->start(1);
-  const jobs::Job one = this->shared_job({.id = 1});
-  const jobs::Job two = this->shared_job({.id = 2, .max_priority = 63});
+  const jobs::NativeJob one = this->shared_job({.id = 1});
+  const jobs::NativeJob two = this->shared_job({.id = 2, .max_priority = 63});
   EXPECT_EQ(this->send(one, 0, Chunk{0}, {.priority = kClass1}).verdict, Verdict::kAbsorb);
   EXPECT_EQ(this->send(two, 0, Chunk{0}, {.priority = 254}).verdict, Verdict::kBypass);
 }
 
 TYPED_TEST(SharedSwap, classes_stand_above_reservations) {
   this->start(1);
-  const jobs::Job low = this->shared_job({.id = 1, .reserved = 1});
-  const jobs::Job high = this->shared_job({.id = 2, .reserved = 1});
+  const jobs::NativeJob low = this->shared_job({.id = 1, .reserved = 1});
+  const jobs::NativeJob high = this->shared_job({.id = 2, .reserved = 1});
   EXPECT_EQ(this->send(high, 0, Chunk{0}, {.priority = kClass1}).verdict, Verdict::kAbsorb);
   // Under its own reservation, but the other job is not over its own.
   EXPECT_EQ(this->send(low, 0, Chunk{0}).verdict, Verdict::kBypass);
@@ -71,8 +71,8 @@ TYPED_TEST(SharedSwap, classes_stand_above_reservations) {
 
 TYPED_TEST(SharedSwap, a_first_arrival_under_its_reservation_takes_back_from_a_higher_class) {
   this->start(1, 0);
-  const jobs::Job low = this->shared_job({.id = 1, .world = 4, .reserved = 1});
-  const jobs::Job high = this->shared_job({.id = 2});
+  const jobs::NativeJob low = this->shared_job({.id = 1, .world = 4, .reserved = 1});
+  const jobs::NativeJob high = this->shared_job({.id = 2});
   EXPECT_EQ(this->send(high, 0, Chunk{0}, {.priority = kClass3}).verdict, Verdict::kAbsorb);
   EXPECT_EQ(this->send(low, 0, Chunk{0}, {.flags = kFlagDirect}).verdict, Verdict::kBypass);
   EXPECT_EQ(this->send(low, 1, Chunk{0}).verdict, Verdict::kBypass) << "not a first arrival";
@@ -84,8 +84,8 @@ TYPED_TEST(SharedSwap, a_first_arrival_under_its_reservation_takes_back_from_a_h
 
 TYPED_TEST(SharedSwap, a_reservation_protects_until_the_entry_stalls) {
   this->start(1);
-  const jobs::Job one = this->shared_job({.id = 1, .reserved = 1});
-  const jobs::Job two = this->shared_job({.id = 2});
+  const jobs::NativeJob one = this->shared_job({.id = 1, .reserved = 1});
+  const jobs::NativeJob two = this->shared_job({.id = 2});
   EXPECT_EQ(this->send(one, 0, Chunk{0}).verdict, Verdict::kAbsorb);
   EXPECT_EQ(this->send(two, 0, Chunk{0}).verdict, Verdict::kBypass);
   this->now_ += 150 * kMicrosecond;
@@ -96,8 +96,8 @@ TYPED_TEST(SharedSwap, a_reservation_protects_until_the_entry_stalls) {
 
 TYPED_TEST(SharedSwap, tau_follows_the_time_that_chunks_need) {
   this->start(1);
-  const jobs::Job one = this->shared_job({.id = 1, .reserved = 1});
-  const jobs::Job two = this->shared_job({.id = 2});
+  const jobs::NativeJob one = this->shared_job({.id = 1, .reserved = 1});
+  const jobs::NativeJob two = this->shared_job({.id = 2});
   this->send(one, 0, Chunk{0});
   this->now_ += 5 * kMillisecond;
   EXPECT_EQ(this->send(one, 1, Chunk{0}).verdict, Verdict::kComplete);  // tau is 10 ms now
@@ -110,7 +110,7 @@ TYPED_TEST(SharedSwap, tau_follows_the_time_that_chunks_need) {
 
 TYPED_TEST(SharedSwap, an_own_entry_is_legal_also_under_the_reservation) {
   this->start(1);
-  const jobs::Job job = this->shared_job({.reserved = 1});
+  const jobs::NativeJob job = this->shared_job({.reserved = 1});
   EXPECT_EQ(this->send(job, 0, Chunk{0}).verdict, Verdict::kAbsorb);
   EXPECT_EQ(this->send(job, 0, Chunk{1}).verdict, Verdict::kEvict);
   EXPECT_EQ(this->occupancy(job), 1U);
@@ -118,8 +118,8 @@ TYPED_TEST(SharedSwap, an_own_entry_is_legal_also_under_the_reservation) {
 
 TYPED_TEST(SharedSwap, the_hand_goes_round_and_gives_one_try) {
   this->start(3);
-  const jobs::Job low = this->shared_job({.id = 1});
-  const jobs::Job high = this->shared_job({.id = 2});
+  const jobs::NativeJob low = this->shared_job({.id = 1});
+  const jobs::NativeJob high = this->shared_job({.id = 2});
   EXPECT_EQ(this->send(high, 0, Chunk{0}, {.priority = kClass1}).verdict, Verdict::kAbsorb);
   EXPECT_EQ(this->send(low, 0, Chunk{0}).verdict, Verdict::kAbsorb);
   EXPECT_EQ(this->send(low, 0, Chunk{1}).verdict, Verdict::kAbsorb);
@@ -132,8 +132,8 @@ TYPED_TEST(SharedSwap, the_hand_goes_round_and_gives_one_try) {
 
 TYPED_TEST(SharedSwap, all_fields_change_places) {
   this->start(1);
-  const jobs::Job one = this->shared_job({.id = 1, .world = 3});
-  const jobs::Job two = this->shared_job({.id = 2, .elements = 32});
+  const jobs::NativeJob one = this->shared_job({.id = 1, .world = 3});
+  const jobs::NativeJob two = this->shared_job({.id = 2, .elements = 32});
   const auto with = [](std::uint32_t rank, std::vector<std::int32_t> values, std::int8_t exponent,
                        std::uint8_t flags, std::uint32_t total) {
     return ContributionSpec{.rank = Rank{static_cast<std::uint16_t>(rank)},
@@ -171,8 +171,8 @@ TYPED_TEST(SharedSwap, all_fields_change_places) {
 
 TYPED_TEST(SharedSwap, a_frame_without_room_for_the_entry_is_denied) {
   this->start(1);
-  const jobs::Job one = this->shared_job({.id = 1, .elements = 32});
-  const jobs::Job two = this->shared_job({.id = 2});
+  const jobs::NativeJob one = this->shared_job({.id = 1, .elements = 32});
+  const jobs::NativeJob two = this->shared_job({.id = 2});
   this->send(one, 0, Chunk{0});
   const Bytes datagram = make_contribution(
       two, {.rank = Rank{0}, .chunk = Chunk{0}, .values = std::vector<std::int32_t>(16, 1)});
@@ -184,11 +184,11 @@ TYPED_TEST(SharedSwap, a_frame_without_room_for_the_entry_is_denied) {
 
 TYPED_TEST(SharedSwap, what_is_evicted_of_an_epoch_that_is_over_is_only_freed) {
   this->start(1);
-  const jobs::Job old = this->shared_job({.id = 1});
-  const jobs::Job two = this->shared_job({.id = 2});
+  const jobs::NativeJob old = this->shared_job({.id = 1});
+  const jobs::NativeJob two = this->shared_job({.id = 2});
   this->send(old, 0, Chunk{0});
   this->pipeline_->release(old.id, old.slots, 0, old.members);
-  const jobs::Job job = this->shared_job({.id = 1, .epoch = 0x2000'0001});
+  const jobs::NativeJob job = this->shared_job({.id = 1, .epoch = 0x2000'0001});
   EXPECT_EQ(this->occupancy(job), 1U) << "never reset";
   EXPECT_EQ(this->send(two, 0, Chunk{0}).verdict, Verdict::kEvict);
   EXPECT_EQ(this->occupancy(job), 0U);
@@ -197,8 +197,8 @@ TYPED_TEST(SharedSwap, what_is_evicted_of_an_epoch_that_is_over_is_only_freed) {
 
 TYPED_TEST(SharedSwap, what_is_evicted_of_a_job_that_is_gone_is_only_freed) {
   this->start(1);
-  const jobs::Job old = this->shared_job({.id = 1});
-  const jobs::Job two = this->shared_job({.id = 2});
+  const jobs::NativeJob old = this->shared_job({.id = 1});
+  const jobs::NativeJob two = this->shared_job({.id = 2});
   this->send(old, 0, Chunk{0});
   this->remove(old);
   EXPECT_EQ(this->send(two, 0, Chunk{0}).verdict, Verdict::kEvict);
@@ -208,8 +208,8 @@ TYPED_TEST(SharedSwap, what_is_evicted_of_a_job_that_is_gone_is_only_freed) {
 
 TYPED_TEST(SharedSwap, what_is_evicted_a_span_behind_is_only_freed) {
   this->start(1);
-  const jobs::Job one = this->shared_job({.id = 1});
-  const jobs::Job two = this->shared_job({.id = 2});
+  const jobs::NativeJob one = this->shared_job({.id = 1});
+  const jobs::NativeJob two = this->shared_job({.id = 2});
   this->send(one, 0, Chunk{0});
   this->send(one, 0, Chunk{one.span}, {.flags = kFlagDirect});
   EXPECT_EQ(this->server().incomplete, 1U);
@@ -220,7 +220,7 @@ TYPED_TEST(SharedSwap, what_is_evicted_a_span_behind_is_only_freed) {
 
 TYPED_TEST(SharedSwap, the_sweep_takes_what_nobody_touched_to_the_server) {
   this->start(3);
-  const jobs::Job job = this->shared_job({.world = 3});
+  const jobs::NativeJob job = this->shared_job({.world = 3});
   this->send(job, 0, Chunk{0});
   this->send(job, 1, Chunk{0});
   this->now_ += 9 * kMillisecond;
@@ -238,7 +238,7 @@ TYPED_TEST(SharedSwap, the_sweep_takes_what_nobody_touched_to_the_server) {
 
 TYPED_TEST(SharedSwap, the_sweep_may_complete_a_chunk) {
   this->start(1);
-  const jobs::Job job =
+  const jobs::NativeJob job =
       this->publish({.discipline = Discipline::kFcfs});  // by hash nobody knows who is the last
   this->send(job, 0, Chunk{0});
   this->send(job, 1, Chunk{0}, {.flags = kFlagDirect});
@@ -251,23 +251,23 @@ TYPED_TEST(SharedSwap, the_sweep_may_complete_a_chunk) {
 
 TYPED_TEST(SharedSwap, the_sweep_only_frees_what_is_of_no_use) {
   this->start(3);
-  const jobs::Job gone = this->shared_job({.id = 1});
-  const jobs::Job old = this->shared_job({.id = 2});
-  const jobs::Job far = this->shared_job({.id = 3});
-  for (const jobs::Job& job : {gone, old, far}) this->send(job, 0, Chunk{0});
+  const jobs::NativeJob gone = this->shared_job({.id = 1});
+  const jobs::NativeJob old = this->shared_job({.id = 2});
+  const jobs::NativeJob far = this->shared_job({.id = 3});
+  for (const jobs::NativeJob& job : {gone, old, far}) this->send(job, 0, Chunk{0});
   this->remove(gone);
   this->shared_job({.id = 2, .epoch = 0x2000'0001});
   this->send(far, 0, Chunk{far.span}, {.flags = kFlagDirect});
   this->now_ += 11 * kMillisecond;
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(this->sweep().has_value());
   EXPECT_FALSE(this->sweep().has_value());
-  for (const jobs::Job& job : {gone, old, far}) EXPECT_EQ(this->occupancy(job), 0U);
+  for (const jobs::NativeJob& job : {gone, old, far}) EXPECT_EQ(this->occupancy(job), 0U);
   EXPECT_EQ(this->server().incomplete, 1U) << "the DIRECT one only";
 }
 
 TYPED_TEST(SharedSwap, the_sweep_drops_states_of_the_server_that_nobody_adds_to) {
   this->start(1);
-  const jobs::Job job = this->shared_job({});
+  const jobs::NativeJob job = this->shared_job({});
   this->send(job, 0, Chunk{0}, {.flags = kFlagDirect});
   this->now_ += 3 * kSecond;
   this->sweep();
@@ -279,7 +279,7 @@ TYPED_TEST(SharedSwap, the_sweep_drops_states_of_the_server_that_nobody_adds_to)
 
 TYPED_TEST(SharedSwap, a_job_that_is_gone_leaves_nothing_at_the_server) {
   this->start(1);
-  const jobs::Job job = this->shared_job({});
+  const jobs::NativeJob job = this->shared_job({});
   for (const std::uint32_t r : {0U, 1U}) this->send(job, r, Chunk{0}, {.flags = kFlagDirect});
   this->send(job, 0, Chunk{1}, {.flags = kFlagDirect});
   EXPECT_EQ(this->server().complete + this->server().incomplete, 2U);
@@ -291,7 +291,7 @@ TYPED_TEST(SharedSwap, a_job_that_is_gone_leaves_nothing_at_the_server) {
 // more pass, a swap two, a denied one the pass in which it looked.
 class Recirculations : public SharedCore<pipeline::Staged> {
  protected:
-  std::uint64_t of(const jobs::Job& job, std::uint32_t rank, std::uint32_t chunk, Verdict expected,
+  std::uint64_t of(const jobs::NativeJob& job, std::uint32_t rank, std::uint32_t chunk, Verdict expected,
                    const Sent& how = {}) {
     const auto before = pipeline_->execution().recirculations();
     EXPECT_EQ(send(job, rank, Chunk{chunk}, how).verdict, expected);
@@ -301,7 +301,7 @@ class Recirculations : public SharedCore<pipeline::Staged> {
 
 TEST_F(Recirculations, claim_add_and_finish_cost_none) {
   start(2);
-  const jobs::Job job = shared_job({.world = 3});
+  const jobs::NativeJob job = shared_job({.world = 3});
   EXPECT_EQ(of(job, 0, 0, Verdict::kAbsorb), 0U);
   EXPECT_EQ(of(job, 1, 0, Verdict::kAbsorb), 0U);
   EXPECT_EQ(of(job, 2, 0, Verdict::kComplete), 0U);
@@ -311,8 +311,8 @@ TEST_F(Recirculations, claim_add_and_finish_cost_none) {
 
 TEST_F(Recirculations, a_claim_behind_a_stale_pointer_costs_one_and_a_swap_two) {
   start(1, 0);
-  const jobs::Job one = shared_job({.id = 1, .world = 3});
-  const jobs::Job two = shared_job({.id = 2});
+  const jobs::NativeJob one = shared_job({.id = 1, .world = 3});
+  const jobs::NativeJob two = shared_job({.id = 2});
   EXPECT_EQ(of(one, 0, 0, Verdict::kAbsorb), 0U);
   EXPECT_EQ(of(two, 0, 0, Verdict::kEvict), 2U);
   EXPECT_EQ(of(one, 0, 1, Verdict::kEvict), 2U);
@@ -323,8 +323,8 @@ TEST_F(Recirculations, a_claim_behind_a_stale_pointer_costs_one_and_a_swap_two) 
 
 TEST_F(Recirculations, a_try_that_fails_costs_one) {
   start(1);
-  const jobs::Job one = shared_job({.id = 1});
-  const jobs::Job two = shared_job({.id = 2});
+  const jobs::NativeJob one = shared_job({.id = 1});
+  const jobs::NativeJob two = shared_job({.id = 2});
   EXPECT_EQ(of(one, 0, 0, Verdict::kAbsorb, {.priority = kClass1}), 0U);
   EXPECT_EQ(of(two, 0, 0, Verdict::kBypass), 1U);
 }

@@ -20,7 +20,7 @@ template <class Exec>
 class StragglerCore : public SharedCore<Exec> {
  protected:
   // A job of the pool discipline in front of two shared entries that nobody uses.
-  jobs::Job late_job(JobSpec spec = {}, std::uint8_t least = 1, Chunk fence = {}) {
+  jobs::NativeJob late_job(JobSpec spec = {}, std::uint8_t least = 1, Chunk fence = {}) {
     this->start(2);
     spec.world = spec.world == 2 ? 3 : spec.world;
     spec.stragglers = {jobs::stamp(kTimeout), least, fence};
@@ -40,7 +40,7 @@ class StragglerCore : public SharedCore<Exec> {
     return results;
   }
   // Names exactly these ranks, and each value is the sum of theirs.
-  static void expect_sum(const Bytes& result, const jobs::Job& job, Chunk chunk, std::uint64_t ranks) {
+  static void expect_sum(const Bytes& result, const jobs::NativeJob& job, Chunk chunk, std::uint64_t ranks) {
     const Header h = header_of(result);
     EXPECT_EQ(h.type, PacketType::kResult);
     EXPECT_EQ(h.chunk_id(), chunk);
@@ -65,7 +65,7 @@ class StragglerCore : public SharedCore<Exec> {
   static Bytes bytes_of(const pipeline::Outcome& out) {
     return {out.payload, out.payload + out.payload_bytes};
   }
-  void give(const jobs::Job& job, std::uint32_t rank, Chunk chunk, Verdict expected) {
+  void give(const jobs::NativeJob& job, std::uint32_t rank, Chunk chunk, Verdict expected) {
     const pipeline::Outcome out = this->send(job, rank, chunk, {.total = 16});
     EXPECT_EQ(out.verdict, expected) << name_of(out.verdict) << " " << name_of(out.drop);
   }
@@ -75,7 +75,7 @@ class StragglerCore : public SharedCore<Exec> {
 TYPED_TEST_SUITE(StragglerCore, BothExecutions);
 
 TYPED_TEST(StragglerCore, an_entry_is_due_at_its_timeout_and_not_before) {
-  const jobs::Job job = this->late_job();
+  const jobs::NativeJob job = this->late_job();
   this->give(job, 0, Chunk{0}, Verdict::kAbsorb);
   this->wait(kTimeout / 2);
   this->give(job, 2, Chunk{0}, Verdict::kAbsorb);  // the age counts from the claim
@@ -94,7 +94,7 @@ TYPED_TEST(StragglerCore, an_entry_is_due_at_its_timeout_and_not_before) {
 }
 
 TYPED_TEST(StragglerCore, fewer_than_the_least_wait_for_more) {
-  const jobs::Job job = this->late_job({}, 2);
+  const jobs::NativeJob job = this->late_job({}, 2);
   this->give(job, 1, Chunk{0}, Verdict::kAbsorb);
   this->wait(10 * kTimeout);
   EXPECT_TRUE(this->sweep_all().empty());
@@ -107,7 +107,7 @@ TYPED_TEST(StragglerCore, fewer_than_the_least_wait_for_more) {
 // A member may hold the result of an earlier epoch for whatever lies before the fence.
 TYPED_TEST(StragglerCore, a_chunk_before_the_fence_waits_for_everybody) {
   const Chunk fence{0xFFFF'FFFEU};
-  const jobs::Job job = this->late_job({}, 1, fence);
+  const jobs::NativeJob job = this->late_job({}, 1, fence);
   for (std::uint32_t i = 0; i < 4; ++i) this->give(job, 0, fence + i - 2U, Verdict::kAbsorb);
   this->wait(10 * kTimeout);
   const auto results = this->sweep_all();
@@ -119,7 +119,7 @@ TYPED_TEST(StragglerCore, a_chunk_before_the_fence_waits_for_everybody) {
 }
 
 TYPED_TEST(StragglerCore, late_contributors_get_the_stored_result_and_are_never_added) {
-  const jobs::Job job = this->late_job();
+  const jobs::NativeJob job = this->late_job();
   this->give(job, 0, Chunk{5}, Verdict::kAbsorb);
   this->give(job, 1, Chunk{5}, Verdict::kAbsorb);
   this->wait(kTimeout);
@@ -136,7 +136,7 @@ TYPED_TEST(StragglerCore, late_contributors_get_the_stored_result_and_are_never_
 }
 
 TYPED_TEST(StragglerCore, a_duplicate_is_no_second_contributor) {
-  const jobs::Job job = this->late_job({}, 2);
+  const jobs::NativeJob job = this->late_job({}, 2);
   this->give(job, 0, Chunk{0}, Verdict::kAbsorb);
   this->give(job, 0, Chunk{0}, Verdict::kDrop);
   EXPECT_EQ(this->pipeline_->counters(job.id).of(Drop::kDuplicate), 1U);
@@ -145,7 +145,7 @@ TYPED_TEST(StragglerCore, a_duplicate_is_no_second_contributor) {
 }
 
 TYPED_TEST(StragglerCore, a_query_is_answered_with_the_incomplete_result) {
-  const jobs::Job job = this->late_job();
+  const jobs::NativeJob job = this->late_job();
   this->give(job, 1, Chunk{3}, Verdict::kAbsorb);
   this->wait(kTimeout);
   ASSERT_EQ(this->sweep_all().size(), 1U);
@@ -156,7 +156,7 @@ TYPED_TEST(StragglerCore, a_query_is_answered_with_the_incomplete_result) {
 
 // The next chunk of the entry starts afresh: with a time of its own, and nobody missing.
 TYPED_TEST(StragglerCore, the_entry_s_next_chunk_remembers_nothing) {
-  const jobs::Job job = this->late_job();
+  const jobs::NativeJob job = this->late_job();
   this->give(job, 0, Chunk{0}, Verdict::kAbsorb);
   this->wait(kTimeout);
   ASSERT_EQ(this->sweep_all().size(), 1U);
@@ -179,7 +179,7 @@ TYPED_TEST(StragglerCore, the_entry_s_next_chunk_remembers_nothing) {
 
 // A barrier says that everybody came. Nothing else has a total of 0.
 TYPED_TEST(StragglerCore, a_barrier_waits_for_everybody) {
-  const jobs::Job job = this->late_job();
+  const jobs::NativeJob job = this->late_job();
   EXPECT_EQ(this->send(job, 0, Chunk{0}, {.total = 0}).verdict, Verdict::kAbsorb);
   this->wait(10 * kTimeout);
   EXPECT_TRUE(this->sweep_all().empty());
@@ -188,7 +188,7 @@ TYPED_TEST(StragglerCore, a_barrier_waits_for_everybody) {
 
 TYPED_TEST(StragglerCore, jobs_that_did_not_opt_in_wait_for_ever) {
   this->start(2);
-  const jobs::Job job = this->publish({.world = 3});
+  const jobs::NativeJob job = this->publish({.world = 3});
   this->give(job, 0, Chunk{0}, Verdict::kAbsorb);
   this->wait(3600 * kSecond);
   EXPECT_TRUE(this->sweep_all().empty());
@@ -196,11 +196,11 @@ TYPED_TEST(StragglerCore, jobs_that_did_not_opt_in_wait_for_ever) {
 
 // What is of an earlier epoch is nobody's result any more, however long it has waited.
 TYPED_TEST(StragglerCore, an_entry_of_an_epoch_that_is_over_is_left_alone) {
-  const jobs::Job old_job = this->late_job();
+  const jobs::NativeJob old_job = this->late_job();
   this->give(old_job, 0, Chunk{0}, Verdict::kAbsorb);
-  jobs::Job job = old_job;
+  jobs::NativeJob job = old_job;
   job.epoch = Epoch{raw(old_job.epoch) + 1};
-  this->adopt(this->table_->with(job.id, std::make_shared<const jobs::Job>(job)));
+  this->adopt(this->table_->with(job.id, std::make_shared<const jobs::NativeJob>(job)));
   this->wait(10 * kTimeout);
   EXPECT_TRUE(this->sweep_all().empty());
   EXPECT_EQ(this->occupancy(job), 1U) << "until somebody claims it";
@@ -208,7 +208,7 @@ TYPED_TEST(StragglerCore, an_entry_of_an_epoch_that_is_over_is_left_alone) {
 
 // A port vouched for a corrupted contribution: the finished sum is wrong, nothing leaves, all start again.
 TYPED_TEST(StragglerCore, a_wrong_sum_frees_the_entry_and_is_counted) {
-  const jobs::Job job = this->late_job();
+  const jobs::NativeJob job = this->late_job();
   EXPECT_EQ(this->send(job, 0, Chunk{0}, {.total = 16, .corrupt = true}).verdict, Verdict::kAbsorb);
   this->wait(kTimeout);
   EXPECT_TRUE(this->sweep_all().empty());
@@ -226,9 +226,9 @@ TYPED_TEST(StragglerCore, a_wrong_sum_frees_the_entry_and_is_counted) {
 // A straggler with other sizes is named beside those who are in the result, not beside itself.
 // With a window smaller than the generation's largest the span reaches further back than two windows.
 TYPED_TEST(StragglerCore, a_chunk_that_has_a_result_is_not_begun_again_in_an_entry_that_a_bad_sum_freed) {
-  jobs::Job job = this->late_job();
+  jobs::NativeJob job = this->late_job();
   job.span = 4 * job.window;
-  this->adopt(this->table_->with(job.id, std::make_shared<const jobs::Job>(job)));
+  this->adopt(this->table_->with(job.id, std::make_shared<const jobs::NativeJob>(job)));
   this->give(job, 0, Chunk{0}, Verdict::kAbsorb);
   this->give(job, 1, Chunk{0}, Verdict::kAbsorb);
   this->wait(kTimeout + kMillisecond);
@@ -244,10 +244,10 @@ TYPED_TEST(StragglerCore, a_chunk_that_has_a_result_is_not_begun_again_in_an_ent
 // Deep in one job's entries when that job goes: the same place would be behind the end of the next one's.
 TEST(LateSweep, looks_at_nothing_outside_the_job_s_range_after_the_jobs_change) {
   const jobs::Stragglers late{jobs::stamp(kTimeout), 1, Chunk{}};
-  const jobs::Job first = make_job({.id = 1, .window = 64, .stragglers = late});
-  const jobs::Job second = make_job({.id = 2, .first_line = first.slots.count, .stragglers = late});
-  const auto only_second = jobs::JobTable{}.with(second.id, std::make_shared<const jobs::Job>(second));
-  const auto both = only_second->with(first.id, std::make_shared<const jobs::Job>(first));
+  const jobs::NativeJob first = make_job({.id = 1, .window = 64, .stragglers = late});
+  const jobs::NativeJob second = make_job({.id = 2, .first_line = first.slots.count, .stragglers = late});
+  const auto only_second = jobs::JobTable{}.with(second.id, std::make_shared<const jobs::NativeJob>(second));
+  const auto both = only_second->with(first.id, std::make_shared<const jobs::NativeJob>(first));
   pipeline::LateSweep sweep;
   sweep.adopt(both.get());
   for (std::uint32_t i = 0; i < second.slots.count; ++i) ASSERT_TRUE(sweep.step());
@@ -260,10 +260,10 @@ TYPED_TEST(StragglerCore, the_sweep_begins_anew_when_the_jobs_change) {
   const jobs::Stragglers late{jobs::stamp(kTimeout), 1, Chunk{}};
   JobSpec large{.id = 1, .world = 3, .window = 64};
   large.stragglers = late;
-  const jobs::Job first = this->publish(large);
+  const jobs::NativeJob first = this->publish(large);
   JobSpec small{.id = 5, .world = 3};
   small.stragglers = late;
-  const jobs::Job second = this->publish(small);
+  const jobs::NativeJob second = this->publish(small);
   this->give(first, 0, Chunk{0}, Verdict::kAbsorb);
   for (int looks = 0; looks < 10; ++looks)
     EXPECT_FALSE(this->pipeline_->aged(this->now_));  // deep in the first
@@ -276,7 +276,7 @@ TYPED_TEST(StragglerCore, the_sweep_begins_anew_when_the_jobs_change) {
 }
 
 TYPED_TEST(StragglerCore, a_late_mismatch_names_those_who_came) {
-  const jobs::Job job = this->late_job();
+  const jobs::NativeJob job = this->late_job();
   this->give(job, 0, Chunk{0}, Verdict::kAbsorb);
   this->wait(kTimeout);
   ASSERT_EQ(this->sweep_all().size(), 1U);
@@ -289,7 +289,7 @@ TYPED_TEST(StragglerCore, a_late_mismatch_names_those_who_came) {
 
 // ANSWER: some ranks, or nobody and no values; sums with the keys of those it names.
 TYPED_TEST(StragglerCore, an_answer_may_lack_ranks) {
-  const jobs::Job job = this->late_job({.world = 4}, 2);
+  const jobs::NativeJob job = this->late_job({.world = 4}, 2);
   const auto answer = [&](std::uint64_t ranks, std::uint8_t flags, std::uint32_t n = 16) {
     Bytes out = make_contribution(job, {.rank = Rank{1}, .chunk = Chunk{7}, .values = {}, .total = 16});
     Header h = header_of(out);
@@ -322,7 +322,7 @@ TYPED_TEST(StragglerCore, an_answer_may_lack_ranks) {
 
 // All 64 ranks but one, of both halves of the bitmap.
 TYPED_TEST(StragglerCore, of_64_ranks) {
-  const jobs::Job job = this->late_job({.world = 64}, 63);
+  const jobs::NativeJob job = this->late_job({.world = 64}, 63);
   for (std::uint32_t r = 0; r < 64; ++r)
     if (r != 63) this->give(job, r, Chunk{1}, Verdict::kAbsorb);
   this->wait(kTimeout);

@@ -35,7 +35,7 @@ JobSpec random_spec(Rng& rng, bool mixed) {
 }
 
 // An answer; its sums are right in one of two cases.
-void make_answer(Rng& rng, const jobs::Job& job, Rank rank, Bytes& out) {
+void make_answer(Rng& rng, const jobs::NativeJob& job, Rank rank, Bytes& out) {
   Header h = header_of(out);
   h.type = PacketType::kAnswer;
   h.flags = rng.chance(0.3) ? kFlagIncomplete : 0;
@@ -50,7 +50,8 @@ void make_answer(Rng& rng, const jobs::Job& job, Rank rank, Bytes& out) {
 }
 
 // Of one of its servers, now and then of one that it has not; the sums of a RESULT are right.
-Bytes make_servers(Rng& rng, const jobs::Job& job, Chunk chunk, const std::vector<std::int32_t>& values) {
+Bytes make_servers(Rng& rng, const jobs::NativeJob& job, Chunk chunk,
+                   const std::vector<std::int32_t>& values) {
   constexpr std::array kTypes{PacketType::kResult, PacketType::kResend, PacketType::kFlush};
   const PacketType type = kTypes[rng.below(kTypes.size())];
   const std::uint64_t ranks = type == PacketType::kFlush ? 0
@@ -67,16 +68,16 @@ Bytes make_servers(Rng& rng, const jobs::Job& job, Chunk chunk, const std::vecto
 
 }  // namespace
 
-jobs::Binding binding_of_sender(const jobs::Job& job, Rank sender) {
+jobs::Binding binding_of_sender(const jobs::NativeJob& job, Rank sender) {
   if (const std::uint32_t server = server_index(sender); server < job.servers) {
     return job.server_ranks.at(server).binding;
   }
   return test_binding(raw(job.id), raw(sender) < job.world ? raw(sender) : 0);
 }
 
-void RandomWorld::publish(std::size_t which, const jobs::Job& job) {
+void RandomWorld::publish(std::size_t which, const jobs::NativeJob& job) {
   jobs[which] = job;
-  table = table->with(job.id, std::make_shared<const jobs::Job>(job));
+  table = table->with(job.id, std::make_shared<const jobs::NativeJob>(job));
 }
 
 RandomWorld random_world(Rng& rng, bool mixed) {
@@ -92,7 +93,7 @@ RandomWorld random_world(Rng& rng, bool mixed) {
     w.jobs.push_back(make_job(spec));
     (*w.caps)[id] = spec.cap;
     w.lines += w.jobs.back().slots.count;
-    w.table = w.table->with(JobId{id}, std::make_shared<const jobs::Job>(w.jobs.back()));
+    w.table = w.table->with(JobId{id}, std::make_shared<const jobs::NativeJob>(w.jobs.back()));
     elements = std::max(elements, spec.elements);
   }
   w.front.assign(w.jobs.size(), static_cast<std::uint32_t>(0) - 20);
@@ -104,8 +105,8 @@ RandomWorld random_world(Rng& rng, bool mixed) {
   return w;
 }
 
-jobs::Job with_new_epoch(Rng& rng, const jobs::Job& job) {
-  jobs::Job next = job;
+jobs::NativeJob with_new_epoch(Rng& rng, const jobs::NativeJob& job) {
+  jobs::NativeJob next = job;
   next.epoch = Epoch{static_cast<std::uint32_t>(rng.next() | 1)};
   next.result_cookie = Cookie{rng.next()};
   next.salt = rng.next();
@@ -114,7 +115,7 @@ jobs::Job with_new_epoch(Rng& rng, const jobs::Job& job) {
   return next;
 }
 
-Bytes random_datagram(Rng& rng, const jobs::Job& job, std::uint32_t front) {
+Bytes random_datagram(Rng& rng, const jobs::NativeJob& job, std::uint32_t front) {
   const Rank rank{static_cast<std::uint16_t>(rng.below(job.world))};
   const auto back = rng.chance(0.02) ? rng.below(5 * job.span) : rng.below(8);
   ContributionSpec spec{.rank = rank, .chunk = Chunk{static_cast<std::uint32_t>(front - back)}};

@@ -14,7 +14,7 @@
 namespace tally {
 
 struct RandomWorld {
-  std::vector<jobs::Job> jobs;
+  std::vector<jobs::NativeJob> jobs;
   std::vector<std::uint32_t> front;  // of each job: the chunk that its workers have reached
   std::shared_ptr<jobs::SharedCaps> caps = std::make_shared<jobs::SharedCaps>();
   std::shared_ptr<const jobs::JobTable> table = std::make_shared<jobs::JobTable>(caps);
@@ -23,18 +23,18 @@ struct RandomWorld {
   std::uint32_t server_lines = 0;
 
   // The next snapshot, in which jobs[which] is another row.
-  void publish(std::size_t which, const jobs::Job& job);
+  void publish(std::size_t which, const jobs::NativeJob& job);
 };
 
 // mixed: with shared slots; else of the discipline pool only.
 [[nodiscard]] RandomWorld random_world(Rng& rng, bool mixed);
 // The same job as it goes on after its epoch ended.
-[[nodiscard]] jobs::Job with_new_epoch(Rng& rng, const jobs::Job& job);
+[[nodiscard]] jobs::NativeJob with_new_epoch(Rng& rng, const jobs::NativeJob& job);
 
 // Where a packet of this rank, a member's or a server's, comes from; of a rank that there is not: rank 0's.
-[[nodiscard]] jobs::Binding binding_of_sender(const jobs::Job& job, Rank sender);
+[[nodiscard]] jobs::Binding binding_of_sender(const jobs::NativeJob& job, Rank sender);
 
 // Mostly sensible contributions around the front, some queries and answers, a few of everything wrong.
-[[nodiscard]] Bytes random_datagram(Rng& rng, const jobs::Job& job, std::uint32_t front);
+[[nodiscard]] Bytes random_datagram(Rng& rng, const jobs::NativeJob& job, std::uint32_t front);
 
 }  // namespace tally

@@ -42,7 +42,7 @@ class SessionClients {
                                     const std::function<void(std::uint32_t, const Bytes&)>& each)>;
   using Reset = std::function<void()>;  // begins the session anew
 
-  SessionClients(const jobs::Job& job, const ClientsCase& c, std::uint64_t seed, Box box, Reset reset)
+  SessionClients(const jobs::SessionJob& job, const ClientsCase& c, std::uint64_t seed, Box box, Reset reset)
       : job_(job), case_(c), rng_(seed), box_(std::move(box)), reset_(std::move(reset)), clients_(job.world) {
     std::uint32_t first = 0;
     for (std::uint32_t o = 0; o < c.operations; ++o) {
@@ -187,7 +187,7 @@ class SessionClients {
       pipeline::SessionRun::kNumbers - 1 - 2 * pipeline::SessionRun::kAhead;
   static constexpr TimeNs kLongest = 100 * kSecond;
 
-  const jobs::Job& job_;
+  const jobs::SessionJob& job_;
   ClientsCase case_;
   Rng rng_;
   Box box_;

@@ -22,12 +22,12 @@ class SessionCore : public testing::Test {
  protected:
   static constexpr std::uint32_t kLines = 8192;
 
-  jobs::Job publish(SessionSpec spec) {
+  jobs::SessionJob publish(SessionSpec spec) {
     spec.epoch += spec.id;
     spec.first_line = next_line_;
-    const jobs::Job job = make_session(spec);
+    const jobs::SessionJob job = make_session(spec);
     next_line_ += job.slots.count;
-    adopt(table_->with(job.id, std::make_shared<const jobs::Job>(job)));
+    adopt(table_->with(job.id, std::make_shared<const jobs::SessionJob>(job)));
     return job;
   }
   void adopt(std::shared_ptr<const jobs::JobTable> next) {
@@ -50,18 +50,18 @@ class SessionCore : public testing::Test {
     }
     return taken;
   }
-  Taken send(const jobs::Job& job, const SessionSent& sent) {
+  Taken send(const jobs::SessionJob& job, const SessionSent& sent) {
     return take(session_frame(job, sent, test_box()), job.ranks[sent.rank].binding.port);
   }
 
   // What `sent` leads to, by name; 'drop duplicate' and the like.
-  std::string says(const jobs::Job& job, const SessionSent& sent) {
+  std::string says(const jobs::SessionJob& job, const SessionSent& sent) {
     const pipeline::Outcome out = send(job, sent).out;
     if (out.verdict != Verdict::kDrop) return std::string(name_of(out.verdict));
     return "drop " + std::string(name_of(out.drop));
   }
   // The sums of these first elements, as every receiver of `sent` must get them.
-  void expect_result(const jobs::Job& job, const SessionSent& sent, Verdict verdict,
+  void expect_result(const jobs::SessionJob& job, const SessionSent& sent, Verdict verdict,
                      std::vector<std::int32_t> of) {
     const Taken taken = send(job, sent);
     ASSERT_EQ(taken.out.verdict, verdict) << name_of(taken.out.verdict) << " " << name_of(taken.out.drop);
@@ -79,14 +79,15 @@ class SessionCore : public testing::Test {
             .tsi = tsi,
             .value = static_cast<std::int32_t>(rank * 100'000 + job_number * 1000U + tsi)};
   }
-  void reduce(const jobs::Job& job, std::uint8_t job_number, std::uint32_t tsi, std::uint32_t slot = 0) {
+  void reduce(const jobs::SessionJob& job, std::uint8_t job_number, std::uint32_t tsi,
+              std::uint32_t slot = 0) {
     std::vector<std::int32_t> of;
     for (std::uint32_t r = 0; r < job.world; ++r) of.push_back(chunk(r, job_number, tsi, slot).value);
     for (std::uint32_t r = 0; r + 1U < job.world; ++r)
       EXPECT_EQ(says(job, chunk(r, job_number, tsi, slot)), "absorb");
     expect_result(job, chunk(job.world - 1U, job_number, tsi, slot), Verdict::kComplete, of);
   }
-  static std::vector<std::int32_t> sums(const jobs::Job& job, const std::vector<std::int32_t>& of) {
+  static std::vector<std::int32_t> sums(const jobs::SessionJob& job, const std::vector<std::int32_t>& of) {
     std::vector<std::int32_t> values(job.elements);
     for (std::uint32_t i = 0; i < values.size(); ++i) {
       std::uint32_t sum = 0;
@@ -97,7 +98,7 @@ class SessionCore : public testing::Test {
   }
   static Rank rank_of(const SessionSent& sent) { return Rank{static_cast<std::uint16_t>(sent.rank)}; }
   void wait(TimeNs time) { now_ += time; }
-  const pipeline::JobState& state(const jobs::Job& job) { return pipeline_.state(job.id); }
+  const pipeline::JobState& state(const jobs::SessionJob& job) { return pipeline_.state(job.id); }
 
   TimeNs now_ = 100 * kSecond;
   SlotMemory memory_{kLines};

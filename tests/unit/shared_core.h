@@ -47,29 +47,29 @@ class SharedCore : public testing::Test {
         memory_->region(), kernels::best_kernels());
   }
   // Puts a row into the table. Ids 1, 2, ... have their own epochs and ledgers.
-  jobs::Job publish(JobSpec spec) {
+  jobs::NativeJob publish(JobSpec spec) {
     spec.epoch += static_cast<std::uint32_t>(spec.id) << 16;
     spec.generation += spec.id;
     spec.first_line = (spec.id - 1U) * 64;
     spec.shared_slots = region_.entries;
-    const jobs::Job job = make_job(spec);
+    const jobs::NativeJob job = make_job(spec);
     cap(job, spec.cap);
-    adopt(table_->with(job.id, std::make_shared<const jobs::Job>(job)));
+    adopt(table_->with(job.id, std::make_shared<const jobs::NativeJob>(job)));
     members_[raw(job.epoch)] = job.members;
     return job;
   }
-  jobs::Job shared_job(JobSpec spec) {
+  jobs::NativeJob shared_job(JobSpec spec) {
     spec.discipline = Discipline::kShared;
     return publish(spec);
   }
-  void cap(const jobs::Job& job, std::uint32_t entries) { (*caps_)[raw(job.id)] = entries; }
-  void remove(const jobs::Job& job) { adopt(table_->with(job.id, nullptr)); }
+  void cap(const jobs::NativeJob& job, std::uint32_t entries) { (*caps_)[raw(job.id)] = entries; }
+  void remove(const jobs::NativeJob& job) { adopt(table_->with(job.id, {})); }
   void adopt(std::shared_ptr<const jobs::JobTable> next) {
     pipeline_->adopt(next.get());
     table_ = std::move(next);
   }
 
-  pipeline::Outcome send(const jobs::Job& job, std::uint32_t rank, Chunk chunk, const Sent& how = {}) {
+  pipeline::Outcome send(const jobs::NativeJob& job, std::uint32_t rank, Chunk chunk, const Sent& how = {}) {
     Bytes datagram = make_contribution(job, {.rank = Rank{static_cast<std::uint16_t>(rank)},
                                              .chunk = chunk,
                                              .values = std::vector<std::int32_t>(16, value_of(rank, chunk)),
@@ -79,7 +79,7 @@ class SharedCore : public testing::Test {
     if (how.corrupt) datagram[kHeaderBytes + 3] ^= std::byte{1};
     return take(job, rank, datagram);
   }
-  pipeline::Outcome take(const jobs::Job& job, std::uint32_t rank, const Bytes& datagram) {
+  pipeline::Outcome take(const jobs::NativeJob& job, std::uint32_t rank, const Bytes& datagram) {
     const jobs::Binding& from = job.ranks[rank].binding;
     frame_.emplace(wrap(datagram, from, test_box(), kBasePort), from.port, true, 4 * kMaxElements);
     return pipeline_->process(frame_->frame(), now_);
@@ -95,7 +95,7 @@ class SharedCore : public testing::Test {
   }
 
   // The RESULT is for `ranks` of the job, and each value is the sum over all members.
-  void expect_result(const pipeline::Outcome& out, Verdict verdict, const jobs::Job& job, Chunk chunk,
+  void expect_result(const pipeline::Outcome& out, Verdict verdict, const jobs::NativeJob& job, Chunk chunk,
                      std::uint64_t ranks) {
     ASSERT_EQ(out.verdict, verdict) << name_of(out.verdict) << " " << name_of(out.drop);
     ASSERT_NE(out.job, nullptr);
@@ -115,10 +115,10 @@ class SharedCore : public testing::Test {
     }
   }
 
-  [[nodiscard]] const pipeline::JobState& state(const jobs::Job& job) const {
+  [[nodiscard]] const pipeline::JobState& state(const jobs::NativeJob& job) const {
     return pipeline_->state(job.id);
   }
-  [[nodiscard]] std::uint32_t occupancy(const jobs::Job& job) const { return state(job).occupancy; }
+  [[nodiscard]] std::uint32_t occupancy(const jobs::NativeJob& job) const { return state(job).occupancy; }
   [[nodiscard]] const server::MergeCounters& server() const { return pipeline_->server(); }
   [[nodiscard]] pipeline::Head head(std::uint32_t entry) {
     return pipeline_->execution().head(region_.line_of(entry));
@@ -127,11 +127,11 @@ class SharedCore : public testing::Test {
   [[nodiscard]] auto peek(std::uint32_t index) {
     return pipeline_->execution().template peek<R>(index);
   }
-  [[nodiscard]] pipeline::LedgerRow row(const jobs::Job& job, Chunk chunk) {
+  [[nodiscard]] pipeline::LedgerRow row(const jobs::NativeJob& job, Chunk chunk) {
     return peek<pipeline::LedgerReg>(job.slots.first * jobs::kLedgerRowsPerLine + raw(chunk) % job.span);
   }
   // The chunk in the entry, if it is the job's.
-  [[nodiscard]] bool holds(std::uint32_t entry, const jobs::Job& job, Chunk chunk) {
+  [[nodiscard]] bool holds(std::uint32_t entry, const jobs::NativeJob& job, Chunk chunk) {
     const pipeline::Head h = head(entry);
     return h.tag == raw(job.epoch) && h.chunk == raw(chunk);
   }
