@@ -178,15 +178,13 @@ CoresRig::CoresRig(const CoresOptions& options, const std::string& name, const s
         std::make_unique<Traffic>(job_, job_box(), kernels::best_kernels(), options_.cores, false, shard));
   }
   descriptors_ = descriptors_for(traffic_.front()->frame_bytes());
+  const dpdk::PortNeeds needs{.kind = device::DeviceKind::kPci,
+                              .frame_bytes = static_cast<std::uint32_t>(traffic_.front()->frame_bytes() + 4),
+                              .receive_mbufs = options_.cores * descriptors_,
+                              .transmit_mbufs = std::uint32_t{options_.cores} * kTransmitDescriptors};
   pools_ = started(dpdk::make_pools(
-      dpdk::size_pools({.ports = 1,
-                        .cores = options_.cores,
-                        .receive_descriptors = options_.cores * descriptors_,
-                        .transmit_descriptors = std::uint32_t{options_.cores} * kTransmitDescriptors,
-                        .frame_bytes = static_cast<std::uint16_t>(traffic_.front()->frame_bytes() + 4),
-                        .nic = true}),
-      name, -1));
-  frames_ = pools_.frames.get();
+      dpdk::plan_pools({.ports = {needs}, .cores = std::vector<int>(options_.cores, dpdk::kAnyNode)}), name));
+  frames_ = pools_.frames[0];
   rte_mempool_obj_iter(frames_, paint, traffic_.front().get());
   open_port(name, directory);
   const io::DataPlaneOptions plane{

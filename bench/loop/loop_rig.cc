@@ -44,15 +44,12 @@ LoopRig::LoopRig(const RigOptions& options, const std::string& name, const std::
       descriptors_(descriptors_for(traffic_.frame_bytes(), options.job.ports)) {
   const std::uint32_t ports = options_.job.ports;
   traffic_.hold(ring_frames());
-  const dpdk::PoolSizes sizes =
-      dpdk::size_pools({.ports = ports,
-                        .cores = 1,
-                        .receive_descriptors = ports * descriptors_,
-                        .transmit_descriptors = ports * kTransmitDescriptors,
-                        .frame_bytes = static_cast<std::uint16_t>(traffic_.frame_bytes() + 4),
-                        .nic = true});
-  pools_ = started(dpdk::make_pools(sizes, name, -1));
-  frames_ = pools_.frames.get();
+  const dpdk::PortNeeds needs{.kind = device::DeviceKind::kPci,
+                              .frame_bytes = static_cast<std::uint32_t>(traffic_.frame_bytes() + 4),
+                              .receive_mbufs = descriptors_,
+                              .transmit_mbufs = kTransmitDescriptors};
+  pools_ = started(dpdk::make_pools(dpdk::plan_pools({.ports = std::vector(ports, needs)}), name));
+  frames_ = pools_.frames[0];
   rte_mempool_obj_iter(frames_, paint, &traffic_);
   open_ports(name, directory);
   if (options_.runs == RigOptions::Runs::kDataPlane) {

@@ -170,37 +170,6 @@ void check_device(Checking& c, std::size_t i) {
   }
 }
 
-// All ports take their buffers from one mempool, which af_xdp shares with the kernel in pieces of a page at
-// most.
-void check_umem_room(Checking& c) {
-  const auto& ports = c.config.ports;
-  const auto is_xdp = [](const PortSection& port) { return port.device.kind == device::DeviceKind::kAfXdp; };
-  const auto xdp = std::find_if(ports.begin(), ports.end(), is_xdp);
-  if (xdp == ports.end()) return;
-  for (std::size_t i = 0; i < ports.size(); ++i) {
-    const std::string device = path_of("ports", i, "device");
-    const std::string mtu = path_of("ports", i, "mtu");
-    if (is_xdp(ports[i]) || !c.places.sound(device) || !c.places.sound(mtu)) continue;
-    const device::KernelDevice kernel =
-        device::examine_kernel_device(ports[i].device.text, ports[i].mtu, ports[i].queues, kDescriptors);
-    if (!kernel.complaints.empty()) continue;
-    const std::uint32_t own = ports[i].mtu + device::kEthernetBytes + device::kReplySlack;
-    std::uint32_t room = std::max(own + device::kXdpHeadroom, kernel.least_room);
-    // Many NICs fill buffers in whole KiB only.
-    if (ports[i].device.kind == device::DeviceKind::kPci) room = std::max(room, (own + 1023) / 1024 * 1024);
-    if (room <= device::kMostUmemRoom) continue;
-    const device::DeviceArgument* const framesz =
-        own + device::kXdpHeadroom <= device::kMostUmemRoom ? ports[i].device.find("framesz") : nullptr;
-    const bool by_mtu = framesz == nullptr && c.places.written(mtu);
-    c.report.error(
-        by_mtu ? c.places.of(mtu) : position_of(c, device, framesz), by_mtu ? mtu : device,
-        {"this port wants buffers of " + std::to_string(room) + " bytes, and those that " + xdp->name +
-             " (net_af_xdp) shares with the kernel have at most " + std::to_string(device::kMostUmemRoom),
-         (framesz != nullptr ? "leave framesz out" : "lower its mtu") +
-             std::string(", or write net_af_packet instead of net_af_xdp")});
-  }
-}
-
 void check_queues(Checking& c, std::size_t i) {
   const PortSection& port = c.config.ports[i];
   const std::string queues = path_of("ports", i, "queues");
@@ -223,7 +192,6 @@ void check_ports(Checking& c) {
     check_queues(c, i);
     check_impair(c, i);
   }
-  check_umem_room(c);
 }
 
 }  // namespace tally::config

@@ -17,8 +17,6 @@
 namespace tally::daemon {
 namespace {
 
-constexpr int kAnySocket = -1;
-
 // What drivers call an error and is none here. memif and tap complain of a service for secondary processes
 // that EAL has switched off, as we asked it to; tap of the flow rules that its interface has no queueing for.
 constexpr std::array<std::string_view, 6> kNoise{
@@ -44,11 +42,12 @@ Result<void> check_memory(const config::DataplaneSection& dataplane) {
               "dataplane.memory");
 }
 
-Result<std::vector<io::BoxPort>> open_ports(const config::Config& config, rte_mempool* frames) {
+Result<std::vector<io::BoxPort>> open_ports(const config::Config& config,
+                                            const std::vector<rte_mempool*>& frames) {
   std::vector<io::BoxPort> ports;
   ports.reserve(config.ports.size());
   for (const config::PortSection& section : config.ports) {
-    auto port = dpdk::Port::open(port_options(config, section), frames);
+    auto port = dpdk::Port::open(port_options(config, section), frames[ports.size()]);
     if (!port) return tl::unexpected<Error>(std::move(port.error()));
     ports.push_back({std::move(*port), impair_options(section)});
   }
@@ -65,17 +64,18 @@ Result<StartedBox> StartedBox::start(const config::Config& config, const LogSink
   if (!eal) return tl::unexpected<Error>(std::move(eal.error()));
   auto owned_eal = std::make_unique<dpdk::Eal>(std::move(*eal));
 
-  dpdk::PoolDemand demand = pool_demand(config);
-  demand.hugepages = owned_eal->hugepages();
-  const dpdk::PoolSizes sizes = dpdk::size_pools(demand);
-  log(LogLevel::kDebug, "packet buffers: " + sizes.explanation);
-  auto pools = dpdk::make_pools(sizes, "tally", kAnySocket);
+  const io::DataPlaneOptions options = plane_options(config);
+  dpdk::PoolDemand demand = pool_demand(config, options);
+  for (std::size_t c = 0; c < demand.cores.size(); ++c) demand.cores[c] = dpdk::Eal::node(c);
+  const dpdk::PoolPlans plans = dpdk::plan_pools(demand);
+  for (const auto* all : {&plans.frames, &plans.heads})
+    for (const dpdk::PoolPlan& plan : *all) log(LogLevel::kDebug, "packet buffers " + dpdk::explain(plan));
+  auto pools = dpdk::make_pools(plans, "tally");
   if (!pools) return tl::unexpected<Error>(std::move(pools.error()));
-  auto ports = open_ports(config, pools->frames.get());
+  auto ports = open_ports(config, pools->frames);
   if (!ports) return tl::unexpected<Error>(std::move(ports.error()));
   steer_ports(config, *ports, log);
-  auto plane = io::DataPlane::create(plane_options(config), std::move(*pools), std::move(*ports),
-                                     kernels::best_kernels());
+  auto plane = io::DataPlane::create(options, std::move(*pools), std::move(*ports), kernels::best_kernels());
   if (!plane) return tl::unexpected<Error>(std::move(plane.error()));
   StartedBox box(std::move(owned_eal), std::move(*plane));
   if (auto started = box.plane().start(); !started) return tl::unexpected<Error>(std::move(started.error()));
@@ -152,25 +152,18 @@ impair::PortImpairment impair_options(const config::PortSection& port) noexcept 
   return config::impairment_of(port.impair);
 }
 
-dpdk::PoolDemand pool_demand(const config::Config& config) {
-  dpdk::PoolDemand demand{.ports = static_cast<std::uint32_t>(config.ports.size()),
-                          .cores = static_cast<std::uint32_t>(config.dataplane.cores.size())};
+dpdk::PoolDemand pool_demand(const config::Config& config, const io::DataPlaneOptions& plane) {
+  // The first job with external servers may come with a reload, and the mempools are made once.
+  dpdk::PoolDemand demand{.cores = std::vector<int>(plane.cores, dpdk::kAnyNode),
+                          .servers = plane.shared_entries != 0,
+                          .hand_over = plane.hand_over};
   for (const config::PortSection& port : config.ports) {
     const dpdk::PortOptions options = port_options(config, port);
-    const dpdk::PortNeeds needs = dpdk::Port::needs_of(options);
-    demand.receive_descriptors += needs.receive_mbufs;
-    demand.transmit_descriptors += needs.transmit_mbufs;
-    demand.umem_mbufs += needs.umem_mbufs;
-    demand.least_room = std::max(demand.least_room, needs.least_room);
     const impair::PortImpairment impair = impair_options(port);
-    demand.impaired_in += impair::most_kept(impair.in) * options.receive_queues;
-    demand.impaired_out += impair::most_kept(impair.out) * options.transmit_queues;
-    demand.nic |= options.pci;
-    demand.frame_bytes =
-        std::max(demand.frame_bytes, static_cast<std::uint16_t>(port.mtu + device::kEthernetBytes));
+    dpdk::PortNeeds& needs = demand.ports.emplace_back(dpdk::Port::needs_of(options));
+    needs.impaired_in = impair::most_kept(impair.in) * options.receive_queues;
+    needs.impaired_out = impair::most_kept(impair.out) * options.transmit_queues;
   }
-  // The first job with external servers may come with a reload, and the mempools are made once.
-  demand.servers = config::shared_entries_per_core(config.dataplane) != 0;
   return demand;
 }
 

@@ -176,6 +176,11 @@ DeviceKind kind_of(std::string_view text) {
   return driver == nullptr ? DeviceKind::kOther : driver->kind;
 }
 
+std::string driver_of(DeviceKind kind) {
+  const auto* const driver = std::ranges::find(kDrivers, kind, &Driver::kind);
+  return driver != kDrivers.end() ? std::string(driver->prefix) : kind == DeviceKind::kPci ? "pci" : "other";
+}
+
 std::vector<std::string> device_names() {
   std::vector<std::string> out;
   out.reserve(kDrivers.size());

@@ -79,6 +79,9 @@ struct PortDevice {
 // Of a text that need not be right otherwise.
 [[nodiscard]] DeviceKind kind_of(std::string_view text);
 
+// net_memif, net_ring, ..., or pci.
+[[nodiscard]] std::string driver_of(DeviceKind kind);
+
 // net_memif, net_ring, ...: to be followed by a number.
 [[nodiscard]] std::vector<std::string> device_names();
 // Of a virtual device that is known here; else empty.

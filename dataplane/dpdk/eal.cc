@@ -2,7 +2,9 @@
 
 #include <rte_eal.h>
 #include <rte_errno.h>
+#include <rte_lcore.h>
 #include <rte_log.h>
+#include <rte_memory.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -149,6 +151,11 @@ Eal::~Eal() {
   }
   rte_eal_cleanup();
   delete std::exchange(the_log, nullptr);
+}
+
+int Eal::node(std::size_t core) noexcept {
+  return rte_lcore_is_enabled(lcore(core)) != 0 ? static_cast<int>(rte_lcore_to_socket_id(lcore(core)))
+                                                : SOCKET_ID_ANY;
 }
 
 namespace {

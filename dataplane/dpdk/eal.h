@@ -50,6 +50,8 @@ class Eal {
   [[nodiscard]] bool hugepages() const noexcept { return hugepages_; }
   // lcore of data core i.
   [[nodiscard]] static unsigned lcore(std::size_t core) noexcept { return static_cast<unsigned>(core) + 1; }
+  // NUMA node of data core i; SOCKET_ID_ANY: there is no such lcore.
+  [[nodiscard]] static int node(std::size_t core) noexcept;
 
  private:
   explicit Eal(bool hugepages) noexcept : hugepages_(hugepages) {}

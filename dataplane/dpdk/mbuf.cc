@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "dpdk/pools.h"
 #include "dpdk/port_gate.h"
 #include "tally/check.h"
 
@@ -258,18 +259,17 @@ void refer_all(rte_mbuf* body, std::span<rte_mbuf* const> heads) noexcept {
 rte_mbuf* duplicate(const rte_mbuf* body, std::size_t head, rte_mempool* frames,
                     MbufCounters& counters) noexcept {
   TALLY_DCHECK(body->nb_segs == 1, "a body is one segment");
+  const std::size_t bytes = head + body->data_len;
+  if (bytes > room_of(frames)) {
+    ++counters.refused;
+    return nullptr;
+  }
   rte_mbuf* m = allocate(frames, counters);
   if (m == nullptr) return nullptr;
-  const std::size_t bytes = head + body->data_len;
-  TALLY_DCHECK(bytes <= rte_pktmbuf_tailroom(m), "the pool's data room holds every frame of the box");
   m->data_len = static_cast<std::uint16_t>(bytes);
   m->pkt_len = m->data_len;
   std::memcpy(data_of(m) + head, data_of(body), body->data_len);
   return m;
-}
-
-std::uint32_t room_of(rte_mempool* pool) noexcept {
-  return rte_pktmbuf_data_room_size(pool) - std::uint32_t{RTE_PKTMBUF_HEADROOM};
 }
 
 rte_mbuf* copied_whole(const rte_mbuf* m, rte_mempool* frames, MbufCounters& counters) noexcept {

@@ -25,8 +25,9 @@ namespace tally::dpdk {
 // Of one thread.
 struct MbufCounters {
   OneWriter<std::uint64_t> no_mbuf = 0;  // a mempool was empty: the frame it was meant for does not exist
-  OneWriter<std::uint64_t> refused = 0;  // frames that a full transmit ring did not take
-  OneWriter<std::uint64_t> copied = 0;   // frames that arrived shared and were copied to be writable
+  OneWriter<std::uint64_t> refused =
+      0;  // frames that a full transmit ring did not take, or that the port cannot hold
+  OneWriter<std::uint64_t> copied = 0;  // frames that arrived shared and were copied to be writable
 };
 
 [[nodiscard]] inline std::byte* data_of(const rte_mbuf* m) noexcept {
@@ -123,12 +124,10 @@ inline void lead(rte_mbuf* m, std::size_t head, std::uint32_t body_bytes) noexce
   m->pkt_len = static_cast<std::uint32_t>(head) + body_bytes;
 }
 
-// The same for a port that cannot send segments: the bytes are copied.
+// The same for a port that cannot send segments: the bytes are copied. nullptr also: an mbuf of `frames` does
+// not hold them, which is counted as refused.
 [[nodiscard]] rte_mbuf* duplicate(const rte_mbuf* body, std::size_t head, rte_mempool* frames,
                                   MbufCounters& counters) noexcept;
-
-// Bytes behind the usual headroom of an mbuf of this pool.
-[[nodiscard]] std::uint32_t room_of(rte_mempool* pool) noexcept;
 
 // A copy of `m`, of however many segments, in one. nullptr: the pool is empty, which is counted, or its
 // buffers are too small.

@@ -15,7 +15,7 @@ namespace {
 
 static_assert(kPoolCache == RTE_MEMPOOL_CACHE_MAX_SIZE && kHeadRoom == RTE_PKTMBUF_HEADROOM);
 
-constexpr std::uint32_t kBurst = 32;
+constexpr std::uint32_t kBurst = 32;      // also what memif's driver takes in one piece
 constexpr std::uint32_t kPending = 64;    // frames that a core gathers for a port before it sends them
 constexpr std::uint32_t kLine = 64;       // of cache
 constexpr std::uint16_t kHeadBytes = 66;  // Ethernet, VLAN tag, IPv6, UDP
@@ -47,35 +47,20 @@ struct Sum {
   }
 };
 
-// What DPDK's mempool takes: objects with a header of one line and a trailer of at most one, none across the
-// end of a page, and a ring of pointers, a power of two.
-std::uint64_t pool_bytes(std::uint64_t mbufs, std::uint32_t room, bool hugepages) {
-  const std::uint64_t object = rounded(kLine + sizeof(rte_mbuf) + kHeadRoom + room, kLine) + kLine;
-  const std::uint64_t page = hugepages ? 2 << 20 : 4 << 10;
-  const std::uint64_t in_page = page / object;  // 0: larger than a page
-  const std::uint64_t objects =
-      in_page == 0 ? mbufs * object : mbufs / in_page * page + mbufs % in_page * object;
-  return objects + std::bit_ceil(mbufs + 1) * sizeof(void*);
-}
-
-constexpr std::uint16_t head_room_of_pool() noexcept {
-  return static_cast<std::uint16_t>(rounded(kHeadBytes, kLine));
-}
-
-// size_pools() counts what the caches of one data core and of control keep at least; a smaller pool would lie
-// in the caches of threads that do not need it. Without a cache each mbuf costs two atomic steps on the ring
-// of the pool, and the one that comes next is the one that was freed longest ago.
-constexpr std::uint32_t cache_of(std::uint32_t mbufs) noexcept {
-  return mbufs >= 2 * kMostCached ? kPoolCache : 0;
+// Without a cache each mbuf costs two atomic steps on the ring of the pool, and the one that comes next is
+// the one that was freed longest ago; but a pool that is too small would lie in the caches of threads that do
+// not need it.
+constexpr std::uint32_t cache_of(const PoolPlan& plan) noexcept {
+  return plan.mbufs >= plan.threads * kMostCached ? kPoolCache : 0;
 }
 
 // As rte_pktmbuf_pool_create(), but the mbufs lie close together: none is kept from lying across two pages,
 // and none is spread over memory channels. Addresses are virtual to devices as well, so that both is allowed.
-rte_mempool* packed_pool(const std::string& name, std::uint32_t mbufs, std::uint16_t data_room, int socket) {
+rte_mempool* packed_pool(const PoolPlan& plan, std::uint16_t data_room) {
   constexpr unsigned kFlags = RTE_MEMPOOL_F_NO_IOVA_CONTIG | RTE_MEMPOOL_F_NO_SPREAD;
-  Mempool pool(rte_mempool_create_empty(name.c_str(), mbufs,
-                                        static_cast<unsigned>(sizeof(rte_mbuf)) + data_room, cache_of(mbufs),
-                                        sizeof(rte_pktmbuf_pool_private), socket, kFlags));
+  Mempool pool(rte_mempool_create_empty(plan.name.c_str(), plan.mbufs,
+                                        static_cast<unsigned>(sizeof(rte_mbuf)) + data_room, cache_of(plan),
+                                        sizeof(rte_pktmbuf_pool_private), plan.node, kFlags));
   if (pool == nullptr) return nullptr;
   rte_pktmbuf_pool_private room{.mbuf_data_room_size = data_room, .mbuf_priv_size = 0, .flags = 0};
   int code = rte_mempool_set_ops_byname(pool.get(), rte_mbuf_best_mempool_ops(), nullptr);
@@ -89,84 +74,137 @@ rte_mempool* packed_pool(const std::string& name, std::uint32_t mbufs, std::uint
   return pool.release();
 }
 
+// The pool of this name on this node, which is new with its first user.
+void add_user(std::vector<PoolPlan>& plans, std::string name, int node, std::size_t user) {
+  if (node != kAnyNode) name += "_n" + std::to_string(node);
+  auto at = std::ranges::find(plans, name, &PoolPlan::name);
+  if (at == plans.end()) at = plans.insert(at, {.name = std::move(name), .node = node});
+  at->users.push_back(user);
+}
+
+// How many mbufs of one pool may be away at the same time: descriptors of both directions, bursts and caches,
+// as DPDK's examples count (NB_MBUF in l3fwd), and what waits in the loop. A frame may leave by any port, so
+// each pool pays for all places where frames of any may be; but af_xdp copies what is not of its own pool.
+void count(PoolPlan& plan, const PoolDemand& demand, bool frames) {
+  const std::uint64_t cores = demand.cores.size();
+  const std::uint64_t ways_out = demand.ports.size() * cores;
+  plan.threads = static_cast<std::uint32_t>(cores + 1);
+  std::uint64_t receive = 0;
+  std::uint64_t transmit = 0;
+  std::uint64_t impaired = 0;
+  for (std::size_t p = 0; p < demand.ports.size(); ++p) {
+    const PortNeeds& port = demand.ports[p];
+    const bool ours = frames && std::ranges::find(plan.users, p) != plan.users.end();
+    receive += ours ? port.receive_mbufs : 0;
+    transmit += ours || !port.umem() ? port.transmit_mbufs : 0;
+    impaired += port.impaired_out + (ours ? port.impaired_in : 0);
+  }
+  Sum sum;
+  sum.add(receive, "rx descriptors");
+  sum.add(transmit, "tx descriptors");
+  sum.add(frames ? cores * kBurst : 0, "in bursts");
+  sum.add(ways_out * kPending, "gathered for sending");
+  sum.add(frames && demand.servers ? ways_out * kServerQueueFrames : 0, "queued for servers");
+  sum.add(impaired, "kept by impair");
+  sum.add(cores > 1 ? 2 * cores * demand.hand_over : 0, "in rings between data cores");
+  sum.add(frames ? 2 * cores * demand.hand_over : 0, "in rings from and to control");
+  sum.add(std::uint64_t{plan.threads} * kMostCached, "in caches");
+  plan.mbufs = static_cast<std::uint32_t>(sum.total);
+  plan.why = sum.words + " = " + text(sum.total) + " of " + text(plan.room) + " bytes";
+}
+
+// Many NICs fill buffers in whole KiB only. Whatever came from a port may be answered with the longest frame
+// of the box; where the kernel's pages do not allow that (af_xdp), such an answer is dropped by name
+// (Drop::kRoom).
+std::uint16_t room_for(const PoolPlan& plan, const PoolDemand& demand) {
+  const device::DeviceKind kind = demand.ports[plan.users.front()].kind;
+  std::uint64_t longest = device::kReplySlack + (plan.umem ? device::kXdpHeadroom : 0);
+  longest += std::ranges::max(demand.ports, {}, &PortNeeds::frame_bytes).frame_bytes;
+  std::uint64_t room = rounded(longest, kind == device::DeviceKind::kPci ? 1024 : kLine);
+  for (const std::size_t p : plan.users) room = std::max(room, rounded(demand.ports[p].least_room, kLine));
+  return static_cast<std::uint16_t>(
+      std::min<std::uint64_t>(room, plan.umem ? device::kMostUmemRoom : UINT16_MAX - kHeadRoom));
+}
+
 std::uint32_t object_bytes(const rte_mempool* pool) noexcept {
   return pool->header_size + pool->elt_size + pool->trailer_size;
 }
 
 }  // namespace
 
-PoolSizes size_pools(const PoolDemand& demand) {
-  const std::uint64_t cores = demand.cores;
-  const std::uint64_t pending = std::uint64_t{demand.ports} * cores * kPending;
-  const std::uint64_t between = cores > 1 ? 2 * cores * kHandOverFrames : 0;
-  const std::uint64_t cached = (cores + 1) * kMostCached;
-
-  Sum frames;
-  frames.add(demand.receive_descriptors, "rx descriptors");
-  frames.add(demand.transmit_descriptors, "tx descriptors");
-  frames.add(demand.umem_mbufs, "in af_xdp's rings");
-  frames.add(cores * kBurst, "in bursts");
-  frames.add(pending, "gathered for sending");
-  frames.add(demand.servers ? demand.ports * cores * kServerQueueFrames : 0, "queued for servers");
-  frames.add(std::uint64_t{demand.impaired_in} + demand.impaired_out, "kept by impair");
-  frames.add(between, "in rings between data cores");
-  frames.add(2 * cores * kHandOverFrames, "in rings from and to control");
-  frames.add(cached, "in caches");
-  Sum heads;
-  heads.add(demand.transmit_descriptors, "tx descriptors");
-  heads.add(pending, "gathered for sending");
-  heads.add(demand.impaired_out, "kept by impair");
-  heads.add(between, "in rings between data cores");
-  heads.add(cached, "in caches");
-
-  PoolSizes sizes{.umem = demand.umem_mbufs != 0};
-  std::uint64_t room =
-      std::max<std::uint64_t>(rounded(demand.frame_bytes + device::kReplySlack, demand.nic ? 1024 : kLine),
-                              rounded(demand.least_room, kLine));
-  // Whatever came from there may be answered with the longest frame of all ports.
-  if (sizes.umem)
-    room = std::min<std::uint64_t>(
-        std::max(room, rounded(demand.frame_bytes + device::kReplySlack + device::kXdpHeadroom, kLine)),
-        device::kMostUmemRoom);
-  sizes.frame_room = static_cast<std::uint16_t>(std::min<std::uint64_t>(room, UINT16_MAX - kHeadRoom));
-  sizes.frames = static_cast<std::uint32_t>(frames.total);
-  sizes.heads = static_cast<std::uint32_t>(heads.total);
-  const std::uint64_t frame_bytes =
-      pool_bytes(sizes.frames, sizes.frame_room, sizes.umem || demand.hugepages);
-  const std::uint64_t head_bytes = pool_bytes(sizes.heads, head_room_of_pool(), demand.hugepages);
-  sizes.bytes = frame_bytes + head_bytes;
-  sizes.explanation = "frames: " + frames.words + " = " + text(frames.total) + " of " +
-                      text(sizes.frame_room) + " bytes, " + mebibytes(frame_bytes) +
-                      "; heads: " + heads.words + " = " + text(heads.total) + ", " + mebibytes(head_bytes);
-  return sizes;
+// What DPDK's mempool takes: objects with a header of one line and a trailer of at most one, none across the
+// end of a page, and a ring of pointers, a power of two.
+std::uint64_t bytes_of(const PoolPlan& plan, bool hugepages) {
+  const std::uint64_t object = rounded(kLine + sizeof(rte_mbuf) + kHeadRoom + plan.room, kLine) + kLine;
+  const std::uint64_t page = hugepages || plan.umem ? 2 << 20 : 4 << 10;
+  const std::uint64_t in_page = page / object;  // 0: larger than a page
+  const std::uint64_t objects =
+      in_page == 0 ? plan.mbufs * object : plan.mbufs / in_page * page + plan.mbufs % in_page * object;
+  return objects + std::bit_ceil(std::uint64_t{plan.mbufs} + 1) * sizeof(void*);
 }
 
-Result<Mempool> make_pool(const std::string& name, std::uint32_t mbufs, std::uint16_t room, int socket,
-                          bool umem) {
-  const auto data_room = static_cast<std::uint16_t>(kHeadRoom + room);
-  Mempool pool(umem ? packed_pool(name, mbufs, data_room, socket)
-                    : rte_pktmbuf_pool_create(name.c_str(), mbufs, cache_of(mbufs), 0, data_room, socket));
+std::string explain(const PoolPlan& plan) {
+  return plan.name + ": " + plan.why + ", " + mebibytes(bytes_of(plan, rte_eal_has_hugepages() != 0));
+}
+
+PoolPlans plan_pools(const PoolDemand& demand) {
+  PoolPlans plans;
+  for (std::size_t p = 0; p < demand.ports.size(); ++p) {
+    const PortNeeds& port = demand.ports[p];
+    const int node = port.node != kAnyNode ? port.node : demand.cores.front();  // which reads every queue 0
+    add_user(plans.frames, device::driver_of(port.kind), node, p);
+  }
+  for (std::size_t c = 0; c < demand.cores.size(); ++c) add_user(plans.heads, "heads", demand.cores[c], c);
+  for (PoolPlan& plan : plans.frames) {
+    plan.umem = demand.ports[plan.users.front()].umem();
+    plan.room = room_for(plan, demand);
+    count(plan, demand, true);
+  }
+  for (PoolPlan& plan : plans.heads) {
+    plan.room = static_cast<std::uint16_t>(rounded(kHeadBytes, kLine));
+    count(plan, demand, false);
+  }
+  return plans;
+}
+
+Result<Mempool> make_pool(const PoolPlan& plan) {
+  const auto data_room = static_cast<std::uint16_t>(kHeadRoom + plan.room);
+  Mempool pool(plan.umem ? packed_pool(plan, data_room)
+                         : rte_pktmbuf_pool_create(plan.name.c_str(), plan.mbufs, cache_of(plan), 0,
+                                                   data_room, plan.node));
   if (pool != nullptr) return pool;
   const int code = rte_errno;
-  std::string what = "the memory does not hold the mempool '" + name + "' of " + text(mbufs) + " mbufs of " +
-                     text(room) + " bytes, " +
-                     mebibytes(pool_bytes(mbufs, room, umem || rte_eal_has_hugepages() != 0));
-  if (socket >= 0) what += " on NUMA node " + std::to_string(socket);
+  std::string what = "the memory does not hold the mempool '" + plan.name + "' of " + text(plan.mbufs) +
+                     " mbufs of " + text(plan.room) + " bytes, " +
+                     mebibytes(bytes_of(plan, rte_eal_has_hugepages() != 0));
+  if (plan.node != kAnyNode) what += " on NUMA node " + std::to_string(plan.node);
   what += std::string(" (") + rte_strerror(code) + "): raise dataplane.memory";
+  if (plan.node != kAnyNode) what += ", or reserve hugepages on that node";
   Error error{.code = ErrorCode::kSystem, .what = std::move(what), .sys_errno = code};
   return tl::unexpected<Error>(std::move(error));
 }
 
 void FreeMempool::operator()(rte_mempool* pool) const noexcept { rte_mempool_free(pool); }
 
-Result<Pools> make_pools(const PoolSizes& sizes, const std::string& prefix, int socket) {
-  // DPDK's limit of a mempool's name, less the longest ending.
-  const std::string start = prefix.substr(0, RTE_MEMPOOL_NAMESIZE - 1 - sizeof "_frames");
-  auto frames = make_pool(start + "_frames", sizes.frames, sizes.frame_room, socket, sizes.umem);
-  if (!frames) return tl::unexpected<Error>(std::move(frames.error()));
-  auto heads = make_pool(start + "_heads", sizes.heads, head_room_of_pool(), socket, false);
-  if (!heads) return tl::unexpected<Error>(std::move(heads.error()));
-  return Pools{.frames = std::move(*frames), .heads = std::move(*heads)};
+Result<Pools> make_pools(const PoolPlans& plans, const std::string& prefix) {
+  constexpr std::size_t kLongestName = RTE_MEMPOOL_NAMESIZE - 1;
+  Pools pools;
+  for (const bool frames : {true, false}) {
+    std::vector<rte_mempool*>& of_user = frames ? pools.frames : pools.heads;
+    for (PoolPlan plan : frames ? plans.frames : plans.heads) {
+      plan.name = prefix.substr(0, kLongestName - 1 - plan.name.size()) + '_' + plan.name;
+      auto pool = make_pool(plan);
+      if (!pool) return tl::unexpected<Error>(std::move(pool.error()));
+      of_user.resize(std::max(of_user.size(), plan.users.back() + 1));
+      for (const std::size_t user : plan.users) of_user[user] = pool->get();
+      pools.all.push_back(std::move(*pool));
+    }
+  }
+  return pools;
+}
+
+std::uint32_t room_of(const rte_mempool* pool) noexcept {
+  return rte_pktmbuf_data_room_size(const_cast<rte_mempool*>(pool)) - std::uint32_t{RTE_PKTMBUF_HEADROOM};
 }
 
 Result<void> check_umem(const rte_mempool* pool) {

@@ -7,7 +7,6 @@
 #include "device/kernel_device.h"
 #include "dpdk/eal.h"
 #include "dpdk/memif_door.h"
-#include "dpdk/pools.h"
 #include "dpdk/port_gate.h"
 #include "dpdk/probed_device.h"
 #include "dpdk/threads.h"
@@ -80,6 +79,7 @@ Result<void> Port::take(std::uint16_t id, const PortOptions& options, rte_mempoo
   name_ = options.name;
   device_ = options.device;
   traits_.id = id;
+  traits_.frames = frames;
   open_ = true;  // closed and removed also when what follows fails
   if (auto done = set_up(options, frames); !done) return done;
   auto done = start();
@@ -153,17 +153,22 @@ std::uint16_t Port::descriptors_of(const PortOptions& options) noexcept {
 }
 
 PortNeeds Port::needs_of(const PortOptions& options) {
-  const std::uint32_t descriptors = descriptors_of(options);
+  const device::DeviceKind kind = options.pci ? device::DeviceKind::kPci : device::kind_of(options.device);
+  PortNeeds needs{.kind = kind, .frame_bytes = frame_bytes(options)};
+  std::uint16_t id = 0;
+  if (options.pci && rte_eth_dev_get_port_by_name(options.device.c_str(), &id) == 0)
+    needs.node = rte_eth_dev_socket_id(id);
+  // Its rings are in memory that both ends share; frames are copied there and from there (rte_eth_memif.c).
+  if (kind == device::DeviceKind::kMemif || kind == device::DeviceKind::kNull) return needs;
+  const std::uint32_t descriptors = options.descriptors;
+  needs.receive_mbufs = descriptors * options.receive_queues;
+  needs.transmit_mbufs = descriptors * options.transmit_queues;
+  if (!device::is_kernel(kind)) return needs;
   const device::KernelDevice kernel =
       device::examine_kernel_device(options.device, options.mtu, options.receive_queues, descriptors);
-  if (options.pci || !device::is_kernel(kernel.kind))
-    return {.receive_mbufs = descriptors * options.receive_queues,
-            .transmit_mbufs = descriptors * options.transmit_queues};
-  PortNeeds needs{.receive_mbufs = kernel.receive_mbufs * options.receive_queues,
-                  .transmit_mbufs = kernel.transmit_mbufs * options.receive_queues,
-                  .least_room = kernel.least_room};
-  if (kernel.umem) needs.umem_mbufs = needs.receive_mbufs + needs.transmit_mbufs;
-  if (kernel.umem) needs.receive_mbufs = needs.transmit_mbufs = 0;
+  needs.receive_mbufs = kernel.receive_mbufs * options.receive_queues;
+  needs.transmit_mbufs = kernel.transmit_mbufs * options.receive_queues;
+  needs.least_room = kernel.least_room;
   return needs;
 }
 
@@ -172,7 +177,7 @@ Result<void> Port::set_up(const PortOptions& options, rte_mempool* frames) {
   const auto failed = [&](const std::string& what, int code) {
     return tl::unexpected<Error>(error(what + heard.text(), code));
   };
-  const std::uint32_t room = rte_pktmbuf_data_room_size(frames) - RTE_PKTMBUF_HEADROOM;
+  const std::uint32_t room = room_of(frames);
   if (room < frame_bytes(options))
     return failed("mbufs hold " + std::to_string(room) + " bytes, frames of this mtu need " +
                       std::to_string(frame_bytes(options)),
@@ -198,8 +203,8 @@ Result<void> Port::set_up(const PortOptions& options, rte_mempool* frames) {
   const rte_eth_conf conf = configuration_of(options, info);
   traits_.segments = (conf.txmode.offloads & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0;
   traits_.vouches = (conf.rxmode.offloads & RTE_ETH_RX_OFFLOAD_UDP_CKSUM) != 0;
+  traits_.umem = kind_ == device::DeviceKind::kAfXdp;
   traits_.same_mbuf = std::string_view(info.driver_name) == "net_ring";
-  traits_.socket = rte_eth_dev_socket_id(traits_.id);
   if (const int code =
           rte_eth_dev_configure(traits_.id, traits_.receive_queues, traits_.transmit_queues, &conf);
       code != 0)
@@ -216,7 +221,7 @@ Result<void> Port::set_up_queues(std::uint16_t descriptors, rte_mempool* frames)
     return tl::unexpected<Error>(
         error(what + " of " + std::to_string(descriptors) + " descriptors" + heard.text(), code));
   };
-  const auto node = static_cast<unsigned>(traits_.socket);
+  const auto node = static_cast<unsigned>(rte_eth_dev_socket_id(traits_.id));
   traits_.receive_descriptors = traits_.transmit_descriptors = descriptors;
   const int adjusted = rte_eth_dev_adjust_nb_rx_tx_desc(traits_.id, &traits_.receive_descriptors,
                                                         &traits_.transmit_descriptors);

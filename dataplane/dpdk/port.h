@@ -10,10 +10,9 @@
 
 #include "device/kernel_device.h"
 #include "dpdk/memif_door.h"
+#include "dpdk/pools.h"
 #include "dpdk/probed_device.h"
 #include "tally/error.h"
-
-struct rte_mempool;
 
 namespace tally::dpdk {
 
@@ -25,18 +24,12 @@ struct PortTraits {
   std::uint16_t mtu = 1500;  // as configured: longer frames may not be sent here
   bool segments = false;     // frames may have several segments (MULTI_SEGS was granted)
   bool same_mbuf = false;    // hands the very mbuf to the reader (net_ring): its fields are not ours any more
-  bool vouches = false;      // RTE_MBUF_F_RX_L4_CKSUM_GOOD is set by hardware, and trusted
-  int socket = -1;           // NUMA node
+  bool umem =
+      false;  // af_xdp: what is not of its own mempool is copied into it, without a look at the length
+  bool vouches = false;           // RTE_MBUF_F_RX_L4_CKSUM_GOOD is set by hardware, and trusted
+  rte_mempool* frames = nullptr;  // what it receives into, and what frames that are made for it are of
   std::uint16_t receive_descriptors = 0;  // of each queue, as granted
   std::uint16_t transmit_descriptors = 0;
-};
-
-// What a port takes from its mempool, in all its queues.
-struct PortNeeds {
-  std::uint32_t receive_mbufs = 0;
-  std::uint32_t transmit_mbufs = 0;
-  std::uint32_t umem_mbufs = 0;  // of af_xdp: then check_umem() must hold, and the others are 0
-  std::uint32_t least_room = 0;  // behind the headroom
 };
 
 struct PortStatistics {
@@ -62,7 +55,8 @@ class Port {
 
   // Descriptors that open() would take, for the size of the pools.
   [[nodiscard]] static std::uint16_t descriptors_of(const PortOptions& options) noexcept;
-  // The same of the mempool: more than the descriptors for af_xdp, none for af_packet, which copies.
+  // Its mbufs: more than the descriptors for af_xdp, none for a driver that copies (memif, af_packet). The
+  // node is that of a NIC which EAL has probed. Nothing of `impair`.
   [[nodiscard]] static PortNeeds needs_of(const PortOptions& options);
 
   [[nodiscard]] const PortTraits& traits() const noexcept { return traits_; }

@@ -38,8 +38,7 @@ struct CoreOptions {
   l2::BoxMode mode = l2::BoxMode::kInline;
   l2::MacTable* hosts = nullptr;  // of all cores
   IdlePolicy idle = IdlePolicy::kAdaptive;
-  int socket = -1;  // NUMA node
-  rte_mempool* frames = nullptr;
+  rte_mempool* widest = nullptr;  // frames with the most room of all ports'
   rte_mempool* heads = nullptr;
   const kernels::Kernels* kernels = nullptr;
   std::vector<IngressQueue> ingress;

@@ -29,12 +29,12 @@ PipelineCore<Exec>::PipelineCore(CoreOptions options, CoreRings& rings)
       pipeline_(
           {.core = options_.index, .box = options_.box, .shared = options_.shared, .server = options_.server},
           options_.slots, *options_.kernels),
-      ingress_(options_.ingress, options_.frames, mbufs_, statistics, traffic),
-      egress_(options_.egress, options_.frames, mbufs_, statistics, traffic),
-      replicator_(options_.frames, options_.heads, egress_, mbufs_, statistics),
+      ingress_(options_.ingress, mbufs_, statistics, traffic),
+      egress_(options_.egress, mbufs_, statistics, traffic),
+      replicator_(options_.heads, egress_, mbufs_, statistics),
       servers_(options_.egress.size(), {.capacity = dpdk::kServerQueueFrames}, egress_, statistics),
-      switch_(options_.mode, options_.box, options_.egress.size(), *options_.hosts, options_.frames, egress_,
-              mbufs_, statistics.l2),
+      switch_(options_.mode, options_.box, options_.egress.size(), *options_.hosts, egress_, mbufs_,
+              statistics.l2),
       source_port_(static_cast<std::uint16_t>(kBasePort + options_.index)) {}
 
 template <class Exec>
@@ -130,7 +130,7 @@ std::size_t PipelineCore<Exec>::sweep(TimeNs now) noexcept {
   std::size_t swept = 0;
   for (std::size_t i = 0; i < kSteps; ++i) {
     if (!pipeline_.aged(now)) continue;
-    rte_mbuf* const m = dpdk::allocate(options_.frames, mbufs_);
+    rte_mbuf* const m = dpdk::allocate(options_.widest, mbufs_);
     if (m == nullptr) break;
     std::byte* const payload = dpdk::data_of(m) + kMaxEncapsulation;
     const std::size_t room = rte_pktmbuf_tailroom(m) - kMaxEncapsulation;
@@ -265,7 +265,8 @@ void PipelineCore<Exec>::reject(const pipeline::Frame& frame, const pipeline::Ou
   pipeline::write_reject(datagram, pipeline::header_at(out.payload), out.reject_reason, cookie,
                          out.reject_contributors, *options_.kernels);
   const jobs::Binding to = pipeline::open_frame(frame, options_.box).source;
-  rte_mbuf* const m = make_frame(to, options_.box, source_port_, datagram, options_.frames, mbufs_);
+  rte_mempool* const pool = egress_.traits(to.port).frames;
+  rte_mbuf* const m = make_frame(to, options_.box, source_port_, datagram, pool, mbufs_);
   if (m == nullptr) return;
   ++statistics.rejects;
   egress_.push(to.port, m);

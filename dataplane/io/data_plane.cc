@@ -27,11 +27,6 @@ namespace {
 
 constexpr std::uint32_t kEvents = 256;  // size of a core's ring of them
 
-int socket_of(std::size_t core) {
-  const unsigned lcore = dpdk::Eal::lcore(core);
-  return rte_lcore_is_enabled(lcore) != 0 ? static_cast<int>(rte_lcore_to_socket_id(lcore)) : SOCKET_ID_ANY;
-}
-
 // What tells the random numbers of one core, queue, port and direction from the others.
 std::uint64_t stream_of(std::size_t core, std::size_t queue, std::size_t port, bool out) {
   return (core << 48) | (queue << 32) | (port << 1) | (out ? 1U : 0U);
@@ -50,6 +45,11 @@ void empty(rte_ring* ring) noexcept {
   for (auto burst = dpdk::receive(ring, room); !burst.empty(); burst = dpdk::receive(ring, room)) {
     for (rte_mbuf* m : burst) dpdk::drop(m);
   }
+}
+
+// For a frame of which it is not known yet by which port it leaves.
+rte_mempool* widest(const dpdk::Pools& pools) {
+  return *std::ranges::max_element(pools.frames, {}, dpdk::room_of);
 }
 
 std::string memory_sum(const DataPlaneOptions& o) {
@@ -99,7 +99,7 @@ bool DataPlane::State::make_memory() {
   const auto producers = options.cores > 2 ? Producers::kSeveral : Producers::kOne;
   const std::uint32_t size = options.hand_over;
   for (std::size_t c = 0; c < options.cores; ++c) {
-    const int socket = socket_of(c);
+    const int socket = dpdk::Eal::node(c);
     slots.push_back(make_lines(std::max(options.slot_lines, 1U), socket));
     server.push_back(make_lines(std::max(options.server_lines, 1U), socket));
     CoreRings r{.handed_over = make_ring(size, sizeof(void*), producers, socket),
@@ -121,8 +121,8 @@ CoreOptions DataPlane::State::options_of(std::size_t core, const kernels::Kernel
                 .mode = options.mode,
                 .hosts = &hosts,
                 .idle = options.idle,
-                .frames = pools.frames.get(),
-                .heads = pools.heads.get(),
+                .widest = widest(pools),
+                .heads = pools.heads[core],
                 .kernels = &kernels,
                 .stop = &stop};
   for (const CoreRings& r : rings) o.owners.push_back(r.handed_over.get());
@@ -134,6 +134,7 @@ CoreOptions DataPlane::State::options_of(std::size_t core, const kernels::Kernel
                            static_cast<std::uint16_t>(q),
                            PortIndex{static_cast<std::uint16_t>(p)},
                            t.vouches,
+                           t.frames,
                            {impair.in, stream_of(core, q, p, false)}});
     const std::size_t sender = core % t.transmit_queues;
     o.egress.push_back({t,
@@ -212,7 +213,8 @@ Result<std::unique_ptr<DataPlane>> DataPlane::create(const DataPlaneOptions& opt
   if (options.hand_over < 2 || !std::has_single_bit(options.hand_over))
     return invalid("hand_over is " + std::to_string(options.hand_over) +
                    "; it must be a power of two, 2 or more");
-  if (pools.frames == nullptr || pools.heads == nullptr) return invalid("the data plane needs both mempools");
+  if (pools.frames.empty() || pools.heads.size() != options.cores)
+    return invalid("the data plane needs a mempool of frames, and one of heads for each core");
   const std::uint64_t shared = jobs::shared_lines(options.shared_entries, options.shared_elements);
   if (options.shared_elements > kMaxElements || options.shared_elements % kElementGranule != 0 ||
       shared > options.slot_lines)
@@ -220,8 +222,7 @@ Result<std::unique_ptr<DataPlane>> DataPlane::create(const DataPlaneOptions& opt
                    std::to_string(options.shared_elements) + " elements do not fit the slot memory");
   // Whatever a shared slot holds may have to leave in the frame that takes its place.
   const std::size_t datagram = kHeaderBytes + 4 * std::size_t{options.shared_elements};
-  if (options.shared_entries != 0 &&
-      RTE_PKTMBUF_HEADROOM + kMaxEncapsulation + datagram > rte_pktmbuf_data_room_size(pools.frames.get()))
+  if (options.shared_entries != 0 && kMaxEncapsulation + datagram > dpdk::room_of(widest(pools)))
     return invalid("shared slots of " + std::to_string(options.shared_elements) +
                    " elements are larger than the packets of every port; lower dataplane.shared.elements or "
                    "raise an mtu");
@@ -310,11 +311,11 @@ std::optional<Punt> DataPlane::next_punt(std::span<std::byte> out) noexcept {
 
 bool DataPlane::inject(const jobs::Binding& to, std::span<const std::byte> datagram) noexcept {
   if (raw(to.port) >= ports()) return false;
-  rte_mbuf* const m =
-      make_frame(to, state_->options.box, kBasePort, datagram, state_->pools.frames.get(), state_->mbufs);
+  const dpdk::PortTraits& out = port(to.port).traits();
+  rte_mbuf* const m = make_frame(to, state_->options.box, kBasePort, datagram, out.frames, state_->mbufs);
   if (m == nullptr) return false;
   m->port = raw(to.port);
-  const std::size_t senders = std::min<std::size_t>(cores(), port(to.port).traits().transmit_queues);
+  const std::size_t senders = std::min<std::size_t>(cores(), out.transmit_queues);
   return dpdk::send(state_->rings[raw(to.port) % senders].injected.get(), m, state_->mbufs);
 }
 
@@ -377,8 +378,9 @@ std::size_t DataPlane::hosts() const noexcept {
   return state_->hosts.size(now / kSecond);
 }
 std::uint32_t DataPlane::mbufs_in_use() const noexcept {
-  return rte_mempool_in_use_count(state_->pools.frames.get()) +
-         rte_mempool_in_use_count(state_->pools.heads.get());
+  std::uint32_t n = 0;
+  for (const dpdk::Mempool& pool : state_->pools.all) n += rte_mempool_in_use_count(pool.get());
+  return n;
 }
 
 }  // namespace tally::io

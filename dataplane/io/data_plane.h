@@ -46,7 +46,7 @@ struct DataPlaneOptions {
   std::uint32_t shared_entries = 0;
   std::uint32_t shared_elements = 0;
   std::uint32_t server_lines = 0;
-  std::uint16_t hand_over = 1024;  // frames that wait for another thread, per ring; a power of two
+  std::uint16_t hand_over = dpdk::kHandOverFrames;  // that wait for another thread, per ring; a power of two
 };
 
 // A port as the box has it; PortIndex is its place in the list.
@@ -63,8 +63,9 @@ struct Punt {
 
 class DataPlane {
  public:
-  // Takes the ports over. Slot memory comes from the NUMA node of each core. Fails naming what did not fit
-  // into dataplane.memory, with all the sums. kernels: usable on this CPU; outlive the data plane.
+  // Takes the ports over, and `pools`, which hold all their mbufs: heads for each core, and frames. Slot
+  // memory comes from the NUMA node of each core. Fails naming what did not fit into dataplane.memory, with
+  // all the sums. kernels: usable on this CPU; outlive the data plane.
   [[nodiscard]] static Result<std::unique_ptr<DataPlane>> create(const DataPlaneOptions& options,
                                                                  dpdk::Pools pools,
                                                                  std::vector<BoxPort> ports,
@@ -120,7 +121,7 @@ class DataPlane {
   [[nodiscard]] server::MergeCounters server(std::size_t core) const noexcept;  // a copy; any thread
   // Hosts that the L2 switch knows, as of the cores' last turns; any thread.
   [[nodiscard]] std::size_t hosts() const noexcept;
-  // Mbufs that are not in their pools now (frames, heads); exact only when nothing runs.
+  // Mbufs that are not in their pools now; exact only when nothing runs.
   [[nodiscard]] std::uint32_t mbufs_in_use() const noexcept;
 
  private:

@@ -6,21 +6,22 @@
 
 namespace tally::io {
 
-Egress::Egress(const std::vector<EgressPort>& ports, rte_mempool* copies, dpdk::MbufCounters& mbufs,
-               CoreStatistics& statistics, std::span<PortTraffic> traffic)
+Egress::Egress(const std::vector<EgressPort>& ports, dpdk::MbufCounters& mbufs, CoreStatistics& statistics,
+               std::span<PortTraffic> traffic)
     : mbufs_(mbufs), statistics_(statistics) {
   for (std::size_t i = 0; i < ports.size(); ++i) {
     const EgressPort& p = ports[i];
     dpdk::ImpairedWay* way = nullptr;
     if (p.via == nullptr && p.impair.options.on()) {
-      ways_.push_back(std::make_unique<dpdk::ImpairedWay>(p.impair, copies, mbufs, traffic[i].impaired_out,
-                                                          statistics.impaired_out));
+      ways_.push_back(std::make_unique<dpdk::ImpairedWay>(p.impair, p.traits.frames, mbufs,
+                                                          traffic[i].impaired_out, statistics.impaired_out));
       way = ways_.back().get();
       if (way->timed()) timed_.push_back(i);
     }
     boxes_.push_back({.traits = p.traits,
                       .queue = p.queue,
-                      .detour = p.via != nullptr || way != nullptr,
+                      .detour = p.via != nullptr || way != nullptr || p.traits.umem,
+                      .most = p.traits.umem ? dpdk::room_of(p.traits.frames) : UINT32_MAX,
                       .via = p.via,
                       .way = way,
                       .traffic = &traffic[i]});
@@ -44,13 +45,9 @@ void Egress::push_elsewhere(Outbox& box, PortIndex port, rte_mbuf* m) noexcept {
     return;
   }
   std::array<rte_mbuf*, 2> room{};
-  const auto frames = box.way->alter(m, room);
-  if (!box.way->timed()) {
-    for (rte_mbuf* frame : frames) add(box, frame);
-    return;
-  }
-  for (rte_mbuf* frame : frames) box.way->hold(frame, now_);
-  release(box);
+  const bool timed = box.way != nullptr && box.way->timed();
+  for (rte_mbuf* frame : alter(port, m, room)) timed ? box.way->hold(frame, now_) : add(box, frame);
+  if (timed) release(box);
 }
 
 void Egress::add(Outbox& box, rte_mbuf* m) noexcept {
@@ -74,8 +71,13 @@ std::size_t Egress::begin(TimeNs now) noexcept {
 }
 
 std::span<rte_mbuf*> Egress::alter(PortIndex port, rte_mbuf* m, std::span<rte_mbuf*, 2> room) noexcept {
-  dpdk::ImpairedWay* const way = boxes_[raw(port)].way;
-  if (way != nullptr) return way->alter(m, room);
+  const Outbox& box = boxes_[raw(port)];
+  if (m->pkt_len > box.most) {
+    ++mbufs_.refused;
+    dpdk::drop(m);
+    return {};
+  }
+  if (box.way != nullptr) return box.way->alter(m, room);
   room[0] = m;
   return room.first(1);
 }

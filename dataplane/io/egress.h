@@ -30,9 +30,8 @@ struct EgressPort {
 
 class Egress {
  public:
-  // copies: for `impair`.
-  Egress(const std::vector<EgressPort>& ports, rte_mempool* copies, dpdk::MbufCounters& mbufs,
-         CoreStatistics& statistics, std::span<PortTraffic> traffic);
+  Egress(const std::vector<EgressPort>& ports, dpdk::MbufCounters& mbufs, CoreStatistics& statistics,
+         std::span<PortTraffic> traffic);
 
   [[nodiscard]] const dpdk::PortTraits& traits(PortIndex port) const noexcept {
     return boxes_[raw(port)].traits;
@@ -51,7 +50,8 @@ class Egress {
   // as many as are returned; the core still owns the others. They have been through alter() before.
   [[nodiscard]] std::size_t offer(PortIndex port, std::span<rte_mbuf*> frames) noexcept;
   // What `impair` makes of a frame that will be offered to `port`, asked once for each: lost, doubled or
-  // corrupted. Before: the core owns `m`. After: it owns the frames returned, of `room`.
+  // corrupted. Before: the core owns `m`. After: it owns the frames returned, of `room`. None, and counted as
+  // refused: the port cannot hold it.
   [[nodiscard]] std::span<rte_mbuf*> alter(PortIndex port, rte_mbuf* m,
                                            std::span<rte_mbuf*, 2> room) noexcept;
 
@@ -70,7 +70,9 @@ class Egress {
   struct alignas(64) Outbox {
     dpdk::PortTraits traits;
     std::uint16_t queue = 0;
-    bool detour = false;  // via or way
+    bool detour = false;  // via or way, or `most` is a limit
+    std::uint32_t most =
+        UINT32_MAX;  // bytes of a frame: af_xdp copies it into an mbuf of its own, and does not look
     std::size_t count = 0;
     rte_ring* via = nullptr;
     dpdk::ImpairedWay* way = nullptr;  // null: not impaired, or by the core that sends for this one

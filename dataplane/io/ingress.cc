@@ -7,14 +7,14 @@
 
 namespace tally::io {
 
-Ingress::Ingress(const std::vector<IngressQueue>& queues, rte_mempool* copies, dpdk::MbufCounters& mbufs,
+Ingress::Ingress(const std::vector<IngressQueue>& queues, dpdk::MbufCounters& mbufs,
                  CoreStatistics& statistics, std::span<PortTraffic> traffic)
-    : copies_(copies), mbufs_(mbufs), statistics_(statistics), traffic_(traffic) {
+    : mbufs_(mbufs), statistics_(statistics), traffic_(traffic) {
   for (const IngressQueue& q : queues) {
     queues_.push_back({.from = q});
     if (!q.impair.options.on()) continue;
     ways_.push_back(std::make_unique<dpdk::ImpairedWay>(
-        q.impair, copies, mbufs, traffic[raw(q.index)].impaired_in, statistics.impaired_in));
+        q.impair, q.frames, mbufs, traffic[raw(q.index)].impaired_in, statistics.impaired_in));
     queues_.back().way = ways_.back().get();
   }
 }
@@ -41,7 +41,7 @@ std::span<rte_mbuf*> Ingress::received_by(const IngressQueue& queue, std::span<r
     bytes += arrived->pkt_len;
     const bool good =
         queue.vouches && (arrived->ol_flags & RTE_MBUF_F_RX_L4_CKSUM_MASK) == RTE_MBUF_F_RX_L4_CKSUM_GOOD;
-    rte_mbuf* const m = dpdk::made_writable(arrived, copies_, mbufs_);
+    rte_mbuf* const m = dpdk::made_writable(arrived, queue.frames, mbufs_);
     if (m == nullptr) continue;
     // What else stands in these fields is the sender's on a port that hands over the mbuf itself.
     m->port = raw(queue.index);

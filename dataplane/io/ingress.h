@@ -24,6 +24,7 @@ struct IngressQueue {
   std::uint16_t queue = 0;
   PortIndex index{};
   bool vouches = false;
+  rte_mempool* frames = nullptr;  // of the port: for copies of frames that arrive shared, and for `impair`
   impair::ImpairStream impair{};
 };
 
@@ -41,9 +42,8 @@ struct IngressQueue {
 
 class Ingress {
  public:
-  // copies: for frames that arrive shared, and for `impair`.
-  Ingress(const std::vector<IngressQueue>& queues, rte_mempool* copies, dpdk::MbufCounters& mbufs,
-          CoreStatistics& statistics, std::span<PortTraffic> traffic);
+  Ingress(const std::vector<IngressQueue>& queues, dpdk::MbufCounters& mbufs, CoreStatistics& statistics,
+          std::span<PortTraffic> traffic);
 
   [[nodiscard]] std::size_t queues() const noexcept { return queues_.size(); }
   // The next frames of the next queue: the caller owns them, may write those of one segment, and finds in
@@ -76,7 +76,6 @@ class Ingress {
   std::vector<Queue> queues_;
   std::vector<std::unique_ptr<dpdk::ImpairedWay>> ways_;  // of those that are impaired
   std::size_t next_ = 0;
-  rte_mempool* copies_;
   dpdk::MbufCounters& mbufs_;
   CoreStatistics& statistics_;
   std::span<PortTraffic> traffic_;  // by PortIndex

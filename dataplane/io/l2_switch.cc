@@ -31,12 +31,10 @@ PortIndex first_of(std::uint64_t ports) noexcept {
 }  // namespace
 
 L2Switch::L2Switch(l2::BoxMode mode, const jobs::Box& box, std::size_t ports, l2::MacTable& hosts,
-                   rte_mempool* frames, Egress& egress, dpdk::MbufCounters& mbufs,
-                   l2::SwitchCounters& counters) noexcept
+                   Egress& egress, dpdk::MbufCounters& mbufs, l2::SwitchCounters& counters) noexcept
     : mode_(mode),
       box_(box),
       ports_(ports == 0 ? 0 : ~std::uint64_t{0} >> (64 - ports)),
-      frames_(frames),
       egress_(egress),
       mbufs_(mbufs),
       counters_(counters),
@@ -50,7 +48,7 @@ void L2Switch::handle(rte_mbuf* m, TimeNs now) noexcept {
   const PortIndex ingress{m->port};
   if (const auto why = l2::wrong_source(header.source, box_.mac)) return drop_as(m, *why);
   if (l2::may_ask(header.destination, box_)) {
-    m = whole(m);
+    m = whole(m, ingress);
     if (m == nullptr) return;
     const auto capacity = static_cast<std::uint32_t>(m->buf_len - m->data_off);
     const l2::Answer out =
@@ -85,13 +83,14 @@ void L2Switch::drop_as(rte_mbuf* m, l2::SwitchFate fate) noexcept {
   dpdk::drop(m);
 }
 
-rte_mbuf* L2Switch::whole(rte_mbuf* m) noexcept {
+rte_mbuf* L2Switch::whole(rte_mbuf* m, PortIndex port) noexcept {
   if (m->nb_segs == 1) return m;
-  if (m->pkt_len > dpdk::room_of(frames_)) {
+  rte_mempool* const pool = egress_.traits(port).frames;
+  if (m->pkt_len > dpdk::room_of(pool)) {
     drop_as(m, l2::SwitchFate::kTooLong);
     return nullptr;
   }
-  rte_mbuf* const copy = dpdk::copied_whole(m, frames_, mbufs_);
+  rte_mbuf* const copy = dpdk::copied_whole(m, pool, mbufs_);
   if (copy == nullptr) {
     drop_as(m, l2::SwitchFate::kNoMbuf);
     return nullptr;
@@ -121,7 +120,7 @@ bool L2Switch::takes_form(const rte_mbuf* m, PortIndex port) const noexcept {
 
 void L2Switch::forward(rte_mbuf* m, PortIndex to) noexcept {
   if (!fits(m, to)) return drop_as(m, l2::SwitchFate::kTooLong);
-  if (!takes_form(m, to)) m = whole(m);
+  if (!takes_form(m, to)) m = whole(m, to);
   if (m == nullptr) return;
   counters_.add(l2::SwitchFate::kForwarded);
   push(to, m);
@@ -136,7 +135,7 @@ void L2Switch::flood(rte_mbuf* m, PortIndex ingress) noexcept {
   for (std::uint64_t left = ports_ & ~bit_of(ingress); left != 0; left &= left - 1) {
     const PortIndex port = first_of(left);
     const bool shares = (egress_.sharing_ports() & bit_of(port)) != 0 && takes_form(m, port);
-    if (!fits(m, port) || (!shares && m->pkt_len > dpdk::room_of(frames_))) {
+    if (!fits(m, port) || (!shares && m->pkt_len > dpdk::room_of(egress_.traits(port).frames))) {
       ++counters_.not_flooded;
     } else {
       (shares ? shared : alone) |= bit_of(port);
@@ -159,10 +158,11 @@ void L2Switch::flood(rte_mbuf* m, PortIndex ingress) noexcept {
 
 void L2Switch::send_copies(std::uint64_t ports, const rte_mbuf* m) noexcept {
   for (; ports != 0; ports &= ports - 1) {
-    rte_mbuf* const copy = dpdk::copied_whole(m, frames_, mbufs_);
+    const PortIndex port = first_of(ports);
+    rte_mbuf* const copy = dpdk::copied_whole(m, egress_.traits(port).frames, mbufs_);
     if (copy == nullptr) continue;
     ++counters_.copies;
-    push(first_of(ports), copy);
+    push(port, copy);
   }
 }
 

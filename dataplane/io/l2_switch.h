@@ -16,11 +16,9 @@ class Egress;
 
 class L2Switch {
  public:
-  // ports: of the box, at most MacTable::kPorts. hosts: shared by all cores. frames: as in Pools. All outlive
-  // it.
-  L2Switch(l2::BoxMode mode, const jobs::Box& box, std::size_t ports, l2::MacTable& hosts,
-           rte_mempool* frames, Egress& egress, dpdk::MbufCounters& mbufs,
-           l2::SwitchCounters& counters) noexcept;
+  // ports: of the box, at most MacTable::kPorts. hosts: shared by all cores. All outlive it.
+  L2Switch(l2::BoxMode mode, const jobs::Box& box, std::size_t ports, l2::MacTable& hosts, Egress& egress,
+           dpdk::MbufCounters& mbufs, l2::SwitchCounters& counters) noexcept;
 
   // Before: the core owns `m`, of any number of segments, the first with a whole Ethernet header, and m->port
   // is our PortIndex. After: ports, other cores or a mempool. Counts exactly one fate.
@@ -30,8 +28,8 @@ class L2Switch {
 
  private:
   void drop_as(rte_mbuf* m, l2::SwitchFate fate) noexcept;
-  // The frame in one segment; nullptr: dropped and counted.
-  [[nodiscard]] rte_mbuf* whole(rte_mbuf* m) noexcept;
+  // The frame in one segment, to leave by `port`, of whose mempool a copy is; nullptr: dropped and counted.
+  [[nodiscard]] rte_mbuf* whole(rte_mbuf* m, PortIndex port) noexcept;
   [[nodiscard]] bool claims_our_address(const rte_mbuf* m) const noexcept;
   [[nodiscard]] bool fits(const rte_mbuf* m, PortIndex port) const noexcept;
   [[nodiscard]] bool takes_form(const rte_mbuf* m, PortIndex port) const noexcept;
@@ -44,7 +42,6 @@ class L2Switch {
   l2::BoxMode mode_;
   jobs::Box box_;
   std::uint64_t ports_;  // bitmap
-  rte_mempool* frames_;
   Egress& egress_;
   dpdk::MbufCounters& mbufs_;
   l2::SwitchCounters& counters_;

@@ -121,7 +121,8 @@ void Replicator::send_one_by_one(const Result& result, std::uint64_t ranks,
 
 rte_mbuf* Replicator::replica(rte_mbuf* body, const Receiver& to, bool& referred) noexcept {
   const std::size_t head = to.header.bytes();
-  if (!egress_.traits(to.port).segments) return dpdk::duplicate(body, head, frames_, mbufs_);
+  const dpdk::PortTraits& port = egress_.traits(to.port);
+  if (!port.segments) return dpdk::duplicate(body, head, port.frames, mbufs_);
   rte_mbuf* const frame = dpdk::refer(body, head, heads_, mbufs_);
   referred |= frame != nullptr;
   return frame;

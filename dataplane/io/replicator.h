@@ -15,10 +15,10 @@ struct CoreStatistics;
 
 class Replicator {
  public:
-  // frames, heads: as in Pools.
-  Replicator(rte_mempool* frames, rte_mempool* heads, Egress& egress, dpdk::MbufCounters& mbufs,
+  // heads: of this core, as in Pools.
+  Replicator(rte_mempool* heads, Egress& egress, dpdk::MbufCounters& mbufs,
              CoreStatistics& statistics) noexcept
-      : frames_(frames), heads_(heads), egress_(egress), mbufs_(mbufs), statistics_(statistics) {}
+      : heads_(heads), egress_(egress), mbufs_(mbufs), statistics_(statistics) {}
 
   // Before: the core owns `m`, writable and of one segment, whose payload (in m's buffer, at least
   // kMaxEncapsulation bytes behind its start) is the RESULT for all members of `job`. After: the ports, or a
@@ -52,7 +52,6 @@ class Replicator {
                        const std::array<Receiver, kMaxRanks>& receivers) noexcept;
   [[nodiscard]] rte_mbuf* replica(rte_mbuf* body, const Receiver& to, bool& referred) noexcept;
 
-  rte_mempool* frames_;
   rte_mempool* heads_;
   Egress& egress_;
   dpdk::MbufCounters& mbufs_;

@@ -94,24 +94,22 @@ Result<void> DpdkTransport::make_pool(const dpdk::PortOptions& port) {
   static std::atomic<unsigned> count = 0;
   const dpdk::PortNeeds needs = dpdk::Port::needs_of(port);
   // Full queues both ways, what the cache may keep to itself, a burst in hand and one in stock.
-  const unsigned mbufs = needs.receive_mbufs + needs.transmit_mbufs + needs.umem_mbufs +
-                         dpdk::kPoolCache * 3 / 2 + 2 * static_cast<unsigned>(kBurst);
-  const auto room = static_cast<std::uint16_t>(std::max(frame_bytes(mtu_), needs.least_room));
-  const std::string name = "tally-worker-" + std::to_string(count++);
-  if (needs.umem_mbufs != 0) {
-    if (auto pool = tally::dpdk::make_pool(name, mbufs, room, SOCKET_ID_ANY, true); pool)
-      pool_ = std::move(*pool);
-  } else {
-    pool_.reset(rte_pktmbuf_pool_create(name.c_str(), mbufs, dpdk::kPoolCache, 0,
-                                        static_cast<std::uint16_t>(dpdk::kHeadRoom + room), SOCKET_ID_ANY));
-  }
-  if (pool_ != nullptr) return {};
-  return fail(ErrorCode::kSystem,
-              "no memory for " + std::to_string(mbufs) + " packets of " + std::to_string(frame_bytes(mtu_)) +
-                  " bytes (" + rte_strerror(rte_errno) + "): all workers of a process share " +
-                  std::to_string(kWorkerMemory >> 20) +
-                  " MiB; use fewer workers in one process, fewer queues=, or a smaller TALLY_MTU",
-              device_.name);
+  const dpdk::PoolPlan plan{.name = "tally-worker-" + std::to_string(count++),
+                            .mbufs = needs.receive_mbufs + needs.transmit_mbufs + dpdk::kPoolCache * 3 / 2 +
+                                     2 * static_cast<unsigned>(kBurst),
+                            .room = static_cast<std::uint16_t>(std::max(frame_bytes(mtu_), needs.least_room)),
+                            .umem = needs.umem(),
+                            .threads = 1};
+  auto pool = tally::dpdk::make_pool(plan);
+  if (!pool)
+    return fail(ErrorCode::kSystem,
+                "no memory for " + std::to_string(plan.mbufs) + " packets of " +
+                    std::to_string(frame_bytes(mtu_)) + " bytes (" + rte_strerror(pool.error().sys_errno) +
+                    "): all workers of a process share " + std::to_string(kWorkerMemory >> 20) +
+                    " MiB; use fewer workers in one process, fewer queues=, or a smaller TALLY_MTU",
+                device_.name);
+  pool_ = std::move(*pool);
+  return {};
 }
 
 DpdkTransport::~DpdkTransport() {

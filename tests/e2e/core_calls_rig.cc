@@ -22,6 +22,7 @@ constexpr std::uint8_t kMembers = 2;
 constexpr std::uint16_t kElements = 256;
 constexpr std::uint32_t kWindow = 2048;
 constexpr std::size_t kBuffers = 256;
+constexpr std::uint16_t kHandOver = 4096;
 constexpr auto kPatience = std::chrono::seconds(30);
 
 jobs::NativeJob job_of(std::uint8_t cores, ResultsMode results) {
@@ -35,22 +36,17 @@ jobs::NativeJob job_of(std::uint8_t cores, ResultsMode results) {
 
 dpdk::Pools pools_of(std::uint8_t cores, const dpdk::PortNeeds& needs) {
   static int number = 0;
-  auto pools = dpdk::make_pools(dpdk::size_pools({.ports = 1,
-                                                  .cores = cores,
-                                                  .receive_descriptors = needs.receive_mbufs,
-                                                  .transmit_descriptors = needs.transmit_mbufs,
-                                                  .frame_bytes = 1518,
-                                                  .hugepages = false,
-                                                  .least_room = needs.least_room,
-                                                  .umem_mbufs = needs.umem_mbufs}),
-                                "calls" + std::to_string(number++), -1);
+  auto pools = dpdk::make_pools(
+      dpdk::plan_pools(
+          {.ports = {needs}, .cores = std::vector<int>(cores, dpdk::kAnyNode), .hand_over = kHandOver}),
+      "calls" + std::to_string(number++));
   TALLY_CHECK(pools.has_value(), "EAL's memory holds every mempool of the test");
   return std::move(*pools);
 }
 
 dpdk::Mempool pool_of_members() {
   static int number = 0;
-  auto pool = dpdk::make_pool("members" + std::to_string(number++), 8191, 1600, -1, false);
+  auto pool = dpdk::make_pool({.name = "members" + std::to_string(number++), .mbufs = 8191, .room = 1600});
   TALLY_CHECK(pool.has_value(), "EAL's memory holds every mempool of the test");
   return std::move(*pool);
 }
@@ -69,7 +65,7 @@ CoreCallsRig::CoreCallsRig(std::uint8_t cores, ResultsMode results, const dpdk::
       traffic_(job_, bench::job_box(), kernels::best_kernels(), 1),
       members_pool_(pool_of_members()),
       pools_(pools_of(cores, needs)),
-      box_frames_(pools_.frames.get()),
+      box_frames_(pools_.frames[0]),
       buffers_(kBuffers, std::vector<std::byte>(traffic_.frame_bytes())) {
   for (std::size_t i = 0; i < buffers_.size(); ++i) {
     std::memset(buffers_[i].data(), 0, buffers_[i].size());
@@ -90,7 +86,7 @@ std::string CoreCallsRig::start(Ends ends) {
                                      .cores = cores_,
                                      .idle = io::IdlePolicy::kPoll,
                                      .slot_lines = job_.slots.count,
-                                     .hand_over = 4096};
+                                     .hand_over = kHandOver};
   auto plane = io::DataPlane::create(options, std::move(pools_), std::move(ports), kernels::best_kernels());
   TALLY_CHECK(plane.has_value(), "the data plane is made");
   plane_ = std::move(*plane);

@@ -25,7 +25,8 @@ class CoreCallsRig {
   // EAL has been started. With two cores one of them reads the port, and half of the slots are the other's.
   // needs: of the box's port.
   explicit CoreCallsRig(std::uint8_t cores = 1, ResultsMode results = ResultsMode::kUnicast,
-                        const dpdk::PortNeeds& needs = {.receive_mbufs = 4096, .transmit_mbufs = 4096});
+                        const dpdk::PortNeeds& needs = {
+                            .frame_bytes = 1518, .receive_mbufs = 4096, .transmit_mbufs = 4096});
   CoreCallsRig(const CoreCallsRig&) = delete;
   CoreCallsRig& operator=(const CoreCallsRig&) = delete;
   ~CoreCallsRig();

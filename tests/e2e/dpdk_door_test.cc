@@ -46,7 +46,7 @@ class DpdkDoor : public testing::Test {
     stop_polling();
     server_.reset();
     EXPECT_FALSE(std::filesystem::exists(path()));
-    EXPECT_EQ(audit(pools_.frames.get()), "");
+    EXPECT_EQ(audit(pools_.frames[0]), "");
   }
   [[nodiscard]] std::string path() const { return scratch_.file("door.sock"); }
   [[nodiscard]] std::string device() const {
@@ -54,7 +54,7 @@ class DpdkDoor : public testing::Test {
   }
   void open(const dpdk::PortOptions& options) {
     server_.reset();
-    auto port = dpdk::Port::open(options, pools_.frames.get());
+    auto port = dpdk::Port::open(options, pools_.frames[0]);
     ASSERT_TRUE(port) << port.error().text();
     server_.emplace(std::move(*port));
   }

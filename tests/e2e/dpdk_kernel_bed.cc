@@ -1,5 +1,6 @@
 #include "dpdk_kernel_bed.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <thread>
@@ -12,23 +13,23 @@ namespace tally::e2e {
 
 void KernelPorts::make_pools_for(const std::vector<dpdk::PortOptions>& options) {
   static int number = 0;
-  dpdk::PoolDemand demand{.ports = static_cast<std::uint32_t>(options.size()), .hugepages = false};
+  dpdk::PoolDemand demand;
+  ports_.clear();
   for (const dpdk::PortOptions& port : options) {
-    const dpdk::PortNeeds needs = dpdk::Port::needs_of(port);
-    demand.receive_descriptors += needs.receive_mbufs;
-    demand.transmit_descriptors += needs.transmit_mbufs;
-    demand.umem_mbufs += needs.umem_mbufs;
-    demand.least_room = std::max(demand.least_room, needs.least_room);
-    demand.frame_bytes = std::max(demand.frame_bytes, static_cast<std::uint16_t>(port.mtu + 18));
+    demand.ports.push_back(dpdk::Port::needs_of(port));
+    ports_.push_back(port.name);
   }
-  auto pools = dpdk::make_pools(dpdk::size_pools(demand), "kernel" + std::to_string(number++), -1);
+  auto pools = dpdk::make_pools(dpdk::plan_pools(demand), "k" + std::to_string(number++));
   TALLY_CHECK(pools.has_value(), "EAL's memory holds every mempool of the tests");
-  pools_.emplace(std::move(*pools));
+  pools_ = std::move(*pools);
 }
 
 dpdk::Port KernelPorts::open(const dpdk::PortOptions& options) {
-  if (!pools_) make_pools_for({options});
-  auto port = dpdk::Port::open(options, frames());
+  if (ports_.empty()) make_pools_for({options});
+  const auto at = std::ranges::find(ports_, options.name);
+  rte_mempool* const pool =
+      at == ports_.end() ? frames() : pools_.frames[static_cast<std::size_t>(at - ports_.begin())];
+  auto port = dpdk::Port::open(options, pool);
   if (!port) ADD_FAILURE() << port.error().text();
   TALLY_CHECK(port.has_value(), "the port opens");
   return std::move(*port);
@@ -84,14 +85,20 @@ void KernelPorts::comes_back(const dpdk::Port& port, const Wire& wire) {
   EXPECT_TRUE(arrived) << port.name() << " is up, and nothing arrives by it";
 }
 
+unsigned KernelPorts::in_use() const {
+  unsigned n = 0;
+  for (const dpdk::Mempool& pool : pools_.all) n += rte_mempool_in_use_count(pool.get());
+  return n;
+}
+
 bool KernelPorts::in_use_becomes(const std::vector<const dpdk::Port*>& ports, unsigned wanted) {
   for (int turn = 0; turn < 100; ++turn) {
     // af_xdp looks for what was sent when something is sent.
     for (const dpdk::Port* port : ports) rte_eth_tx_burst(port->traits().id, 0, nullptr, 0);
-    if (rte_mempool_in_use_count(frames()) == wanted) return true;
+    if (in_use() == wanted) return true;
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
-  ADD_FAILURE() << rte_mempool_in_use_count(frames()) << " mbufs are in use, not " << wanted;
+  ADD_FAILURE() << in_use() << " mbufs are in use, not " << wanted;
   return false;
 }
 

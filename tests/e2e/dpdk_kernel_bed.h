@@ -16,9 +16,11 @@ class KernelPorts : public testing::Test {
  protected:
   // Opens the port that `options` describe, with a pool as the daemon would make it, if there is none yet.
   [[nodiscard]] dpdk::Port open(const dpdk::PortOptions& options);
-  // As the daemon: for all ports that are going to share it.
+  // As the daemon: for all ports that there are going to be.
   void make_pools_for(const std::vector<dpdk::PortOptions>& options);
-  [[nodiscard]] rte_mempool* frames() const { return pools_->frames.get(); }
+  // Of the first of them, and of ports that were not among them.
+  [[nodiscard]] rte_mempool* frames() const { return pools_.frames[0]; }
+  [[nodiscard]] unsigned in_use() const;
   // A frame of test_frame() in an mbuf of the pool.
   [[nodiscard]] rte_mbuf* mbuf_of(std::span<const std::byte> frame);
   // The port delivers this frame, sent at the wire, and the other way round.
@@ -34,7 +36,8 @@ class KernelPorts : public testing::Test {
   // Mbufs in use become `wanted`, soon.
   [[nodiscard]] bool in_use_becomes(const std::vector<const dpdk::Port*>& ports, unsigned wanted);
 
-  std::optional<dpdk::Pools> pools_;
+  dpdk::Pools pools_;
+  std::vector<std::string> ports_;  // whose pools they are
   dpdk::MbufCounters counters_;
 };
 

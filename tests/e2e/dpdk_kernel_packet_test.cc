@@ -10,9 +10,9 @@ using testing::HasSubstr;
 class AfPacket : public KernelPorts {
  protected:
   void TearDown() override {
-    if (!pools_) return;
-    EXPECT_EQ(audit(pools_->frames.get()), "");
-    EXPECT_EQ(audit(pools_->heads.get()), "");
+    if (pools_.all.empty()) return;
+    EXPECT_EQ(audit(pools_.frames[0]), "");
+    EXPECT_EQ(audit(pools_.heads[0]), "");
   }
   [[nodiscard]] static dpdk::PortOptions port_on(const std::string& interface, std::uint16_t mtu = 1500,
                                                  const std::string& more = "",
@@ -46,7 +46,7 @@ TEST_F(AfPacket, TheRingFollowsTheMtu) {
       carries(port, wire, mtu + 14U);
       carries(port, wire, mtu + 18U, true);
     }
-    EXPECT_EQ(audit(pools_->frames.get()), "");
+    EXPECT_EQ(audit(pools_.frames[0]), "");
     ++number;
   }
 }
@@ -91,7 +91,7 @@ TEST_F(AfPacket, AFrameInPiecesLeavesInOne) {
   const dpdk::Port port = open(port_on("ap2"));
   const auto whole = test_frame(1200, 5);
   rte_mbuf* const body = mbuf_of(std::span(whole).subspan(42));
-  rte_mbuf* const chain = dpdk::refer(body, 42, pools_->heads.get(), counters_);
+  rte_mbuf* const chain = dpdk::refer(body, 42, pools_.heads[0], counters_);
   std::copy_n(whole.begin(), 42, dpdk::data_of(chain));
   EXPECT_EQ(send_all(port, {chain}), 1U);
   dpdk::drop(body);

@@ -10,8 +10,8 @@ namespace {
 class Tap : public KernelPorts {
  protected:
   void TearDown() override {
-    if (!pools_) return;
-    EXPECT_EQ(audit(pools_->frames.get()), "");
+    if (pools_.all.empty()) return;
+    EXPECT_EQ(audit(pools_.frames[0]), "");
   }
 };
 

@@ -225,7 +225,7 @@ TEST_F(AfXdp, PortsOfAKilledProcessCanBeOpenedAndCarryFrames) {
 TEST_F(AfXdp, AMempoolThatTheKernelCannotShareIsRefusedByName) {
   make_veth("axa", 1500);
   const auto pools = small_pools(4095, 63, 9088);
-  const auto port = dpdk::Port::open(xdp_on("axa", "0"), pools.frames.get());
+  const auto port = dpdk::Port::open(xdp_on("axa", "0"), pools.frames[0]);
   ASSERT_FALSE(port);
   EXPECT_THAT(port.error().text(), testing::HasSubstr("af_xdp shares those of 2,048 to 4,096"));
 }

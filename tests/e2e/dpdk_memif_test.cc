@@ -66,8 +66,8 @@ class DpdkMemif : public testing::Test {
   void TearDown() override {
     client_.reset();
     server_.reset();
-    EXPECT_EQ(audit(pools_.frames.get()), "");
-    EXPECT_EQ(audit(pools_.heads.get()), "");
+    EXPECT_EQ(audit(pools_.frames[0]), "");
+    EXPECT_EQ(audit(pools_.heads[0]), "");
   }
   [[nodiscard]] std::string socket() const { return scratch_.file("memif.sock"); }
   // The driver keeps one socket per name and process, a listening one only if a server came first: the ends
@@ -79,14 +79,14 @@ class DpdkMemif : public testing::Test {
                       ",socket-abstract=no" + more};
   }
   void open_server(const dpdk::PortOptions& options) {
-    auto port = dpdk::Port::open(options, pools_.frames.get());
+    auto port = dpdk::Port::open(options, pools_.frames[0]);
     ASSERT_TRUE(port) << port.error().text();
     server_.emplace(std::move(*port));
   }
   void open_both(const dpdk::PortOptions& server, const dpdk::PortOptions& client) {
     open_server(server);
     ASSERT_TRUE(server_);
-    auto port = dpdk::Port::open(client, pools_.frames.get());
+    auto port = dpdk::Port::open(client, pools_.frames[0]);
     ASSERT_TRUE(port) << port.error().text();
     client_.emplace(std::move(*port));
     ASSERT_TRUE(link_becomes(*client_, true));
@@ -95,9 +95,9 @@ class DpdkMemif : public testing::Test {
   // A frame of `bytes` in the shape of its number, with its tag behind kFrameHead bytes.
   rte_mbuf* shaped(int number, std::uint32_t bytes) {
     const auto tag = static_cast<std::uint8_t>(number);
-    rte_mbuf* body = tagged(pools_.frames.get(), bytes - kFrameHead, tag, counters_);
-    rte_mbuf* m = number % 3 == 0 ? dpdk::duplicate(body, kFrameHead, pools_.frames.get(), counters_)
-                                  : dpdk::refer(body, kFrameHead, pools_.heads.get(), counters_);
+    rte_mbuf* body = tagged(pools_.frames[0], bytes - kFrameHead, tag, counters_);
+    rte_mbuf* m = number % 3 == 0 ? dpdk::duplicate(body, kFrameHead, pools_.frames[0], counters_)
+                                  : dpdk::refer(body, kFrameHead, pools_.heads[0], counters_);
     dpdk::drop(body);
     return m;
   }
@@ -181,7 +181,7 @@ TEST_F(DpdkMemif, AFullRingIsCountedAndGivesTheMbufsBack) {
   for (int i = 0; i < 40; ++i) burst.push_back(shaped(i, 500));
   EXPECT_EQ(dpdk::send(client_->traits().id, 0, burst, counters_), 32U);
   EXPECT_EQ(counters_.refused, 8U);
-  EXPECT_EQ(rte_mempool_in_use_count(pools_.frames.get()), 0U) << "memif copies";
+  EXPECT_EQ(rte_mempool_in_use_count(pools_.frames[0]), 0U) << "memif copies";
   for (rte_mbuf* m : receive_some(*server_, 32)) dpdk::drop(m);
 }
 
@@ -192,7 +192,7 @@ TEST_F(DpdkMemif, AnEmptyPoolDeniesFramesUntilSomeComeBack) {
   for (int i = 0; i < 8; ++i) burst.push_back(shaped(i, 500));
   ASSERT_EQ(dpdk::send(client_->traits().id, 0, burst, counters_), 8U);
   std::vector<rte_mbuf*> hoard;
-  while (rte_mbuf* m = dpdk::allocate(pools_.frames.get(), counters_)) hoard.push_back(m);
+  while (rte_mbuf* m = dpdk::allocate(pools_.frames[0], counters_)) hoard.push_back(m);
   std::array<rte_mbuf*, 32> room{};
   EXPECT_TRUE(dpdk::receive(server_->traits().id, 0, room).empty());
   for (rte_mbuf* m : hoard) dpdk::drop(m);
@@ -213,7 +213,7 @@ TEST_F(DpdkMemif, AClientWithMoreQueuesThanItsServerIsNotConnected) {
   dpdk::PortOptions client = end("client");
   client.receive_queues = client.transmit_queues = 2;
   open_server(end("server"));
-  auto port = dpdk::Port::open(client, pools_.frames.get());
+  auto port = dpdk::Port::open(client, pools_.frames[0]);
   ASSERT_TRUE(port) << port.error().text();
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
   EXPECT_FALSE(port->link_up());
@@ -225,7 +225,7 @@ TEST_F(DpdkMemif, AClientWithFewerQueuesThanItsServerIsNotConnected) {
   dpdk::PortOptions server = end("server");
   server.receive_queues = server.transmit_queues = 2;
   open_server(server);
-  auto port = dpdk::Port::open(end("client"), pools_.frames.get());
+  auto port = dpdk::Port::open(end("client"), pools_.frames[0]);
   ASSERT_TRUE(port) << port.error().text();
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
   EXPECT_FALSE(port->link_up());
@@ -240,7 +240,7 @@ TEST_F(DpdkMemif, EachQueueHasItsOwnRing) {
   if (HasFatalFailure()) return;
   std::array<rte_mbuf*, 8> room{};
   for (std::uint16_t q = 0; q < 2; ++q) {
-    std::array<rte_mbuf*, 1> frame{tagged(pools_.frames.get(), 100, static_cast<std::uint8_t>(q), counters_)};
+    std::array<rte_mbuf*, 1> frame{tagged(pools_.frames[0], 100, static_cast<std::uint8_t>(q), counters_)};
     ASSERT_EQ(dpdk::send(client_->traits().id, q, frame, counters_), 1U);
   }
   for (std::uint16_t q = 0; q < 2; ++q) {
@@ -255,7 +255,7 @@ TEST_F(DpdkMemif, OneIdIsOnePort) {
   open_server(end("server"));
   dpdk::PortOptions other = end("server");
   other.device.replace(other.device.find("net_memif0"), 10, "net_memif2");
-  const auto second = dpdk::Port::open(other, pools_.frames.get());
+  const auto second = dpdk::Port::open(other, pools_.frames[0]);
   ASSERT_FALSE(second);
   EXPECT_NE(second.error().what.find("another port has id=0 at this socket"), std::string::npos)
       << second.error().text();
@@ -267,14 +267,14 @@ TEST_F(DpdkMemif, SeveralPortsShareASocketFile) {
   other.device.replace(other.device.find("net_memif0"), 10, "net_memif2");
   other.device.replace(other.device.find("id=0"), 4, "id=1");
   {
-    auto second = dpdk::Port::open(other, pools_.frames.get());
+    auto second = dpdk::Port::open(other, pools_.frames[0]);
     ASSERT_TRUE(second) << second.error().text();
   }
   EXPECT_TRUE(std::filesystem::exists(socket())) << "the first port still listens";
 }
 
 TEST_F(DpdkMemif, AClientOpensWithoutItsServerAndConnectsAtARestart) {
-  auto port = dpdk::Port::open(end("client"), pools_.frames.get());
+  auto port = dpdk::Port::open(end("client"), pools_.frames[0]);
   ASSERT_TRUE(port) << port.error().text();
   client_.emplace(std::move(*port));
   EXPECT_FALSE(client_->link_up());
@@ -308,7 +308,7 @@ TEST_F(DpdkMemif, TheSocketOfAKilledServerIsReplaced) {
 
 TEST_F(DpdkMemif, ASocketThatSomebodyListensToIsLeftAlone) {
   const pid_t pid = fork_listener(socket());
-  const auto port = dpdk::Port::open(end("server"), pools_.frames.get());
+  const auto port = dpdk::Port::open(end("server"), pools_.frames[0]);
   ASSERT_FALSE(port);
   EXPECT_NE(port.error().what.find("is in use by another process"), std::string::npos) << port.error().text();
   EXPECT_TRUE(std::filesystem::exists(socket()));
@@ -319,7 +319,7 @@ TEST_F(DpdkMemif, ASocketThatSomebodyListensToIsLeftAlone) {
 
 TEST_F(DpdkMemif, AFileThatIsNoSocketIsLeftAlone) {
   std::ofstream(socket()) << "precious";
-  const auto port = dpdk::Port::open(end("server"), pools_.frames.get());
+  const auto port = dpdk::Port::open(end("server"), pools_.frames[0]);
   ASSERT_FALSE(port);
   EXPECT_NE(port.error().what.find("no socket"), std::string::npos) << port.error().text();
   EXPECT_EQ(std::filesystem::file_size(socket()), 8U);
@@ -328,7 +328,7 @@ TEST_F(DpdkMemif, AFileThatIsNoSocketIsLeftAlone) {
 TEST_F(DpdkMemif, AMissingDirectoryIsNamedWithTheCommandThatMakesIt) {
   dpdk::PortOptions options = end("server");
   options.device.replace(options.device.find(socket()), socket().size(), scratch_.file("none/x.sock"));
-  const auto port = dpdk::Port::open(options, pools_.frames.get());
+  const auto port = dpdk::Port::open(options, pools_.frames[0]);
   ASSERT_FALSE(port);
   EXPECT_NE(port.error().what.find("mkdir -p " + scratch_.file("none")), std::string::npos)
       << port.error().text();
@@ -339,14 +339,14 @@ TEST_F(DpdkMemif, ADirectoryThatMayNotBeWrittenIsNamed) {
     // Root may write everywhere but to a file system that is read-only for all.
     dpdk::PortOptions options = end("server");
     options.device.replace(options.device.find(socket()), socket().size(), "/sys/x.sock");
-    const auto port = dpdk::Port::open(options, pools_.frames.get());
+    const auto port = dpdk::Port::open(options, pools_.frames[0]);
     ASSERT_FALSE(port);
     EXPECT_NE(port.error().text().find("/sys"), std::string::npos) << port.error().text();
     return;
   }
   const std::string directory = std::filesystem::path(socket()).parent_path().string();
   chmod(directory.c_str(), 0500);
-  const auto port = dpdk::Port::open(end("server"), pools_.frames.get());
+  const auto port = dpdk::Port::open(end("server"), pools_.frames[0]);
   chmod(directory.c_str(), 0700);
   ASSERT_FALSE(port);
   EXPECT_NE(port.error().what.find("may not write to " + directory), std::string::npos)

@@ -20,11 +20,11 @@ constexpr std::uint32_t kHead = 42;
 class DpdkPort : public testing::Test {
  protected:
   void TearDown() override {
-    EXPECT_EQ(audit(pools_.frames.get()), "");
-    EXPECT_EQ(audit(pools_.heads.get()), "");
+    EXPECT_EQ(audit(pools_.frames[0]), "");
+    EXPECT_EQ(audit(pools_.heads[0]), "");
   }
   [[nodiscard]] std::string refusal(const dpdk::PortOptions& options) {
-    const auto port = dpdk::Port::open(options, pools_.frames.get());
+    const auto port = dpdk::Port::open(options, pools_.frames[0]);
     return port ? "" : port.error().text();
   }
 
@@ -34,13 +34,13 @@ class DpdkPort : public testing::Test {
 
 // net_ring0 sends to itself: the reader gets the very mbufs.
 TEST_F(DpdkPort, RingHandsOverTheVeryMbuf) {
-  auto port = dpdk::Port::open({.name = "r", .device = "net_ring0"}, pools_.frames.get());
+  auto port = dpdk::Port::open({.name = "r", .device = "net_ring0"}, pools_.frames[0]);
   ASSERT_TRUE(port) << port.error().text();
   EXPECT_TRUE(port->traits().segments);
   EXPECT_TRUE(port->traits().same_mbuf);
   EXPECT_FALSE(port->traits().vouches);
-  rte_mbuf* body = tagged(pools_.frames.get(), 1000, 1, counters_);
-  rte_mbuf* chain = dpdk::refer(body, kHead, pools_.heads.get(), counters_);
+  rte_mbuf* body = tagged(pools_.frames[0], 1000, 1, counters_);
+  rte_mbuf* chain = dpdk::refer(body, kHead, pools_.heads[0], counters_);
   std::array<rte_mbuf*, 1> burst{chain};
   EXPECT_EQ(dpdk::send(port->traits().id, 0, burst, counters_), 1U);
   dpdk::drop(body);
@@ -57,11 +57,11 @@ TEST_F(DpdkPort, RingHandsOverTheVeryMbuf) {
 // As a worker and the box: the mbufs go through a library that ThreadSanitizer does not see.
 TEST_F(DpdkPort, FramesGoFromThreadToThread) {
   constexpr int kFrames = 500;
-  auto port = dpdk::Port::open({.name = "r", .device = "net_ring6"}, pools_.frames.get());
+  auto port = dpdk::Port::open({.name = "r", .device = "net_ring6"}, pools_.frames[0]);
   ASSERT_TRUE(port) << port.error().text();
   std::thread sender([&] {
     for (int i = 0; i < kFrames;) {
-      rte_mbuf* m = tagged(pools_.frames.get(), 200, static_cast<std::uint8_t>(i), counters_);
+      rte_mbuf* m = tagged(pools_.frames[0], 200, static_cast<std::uint8_t>(i), counters_);
       std::array<rte_mbuf*, 1> burst{m};
       if (m != nullptr && dpdk::send(port->traits().id, 0, burst, counters_) == 1) ++i;
     }
@@ -79,7 +79,7 @@ TEST_F(DpdkPort, FramesGoFromThreadToThread) {
 
 TEST_F(DpdkPort, ADeviceCanBeOpenedAgainAfterItsPortIsGone) {
   for (int i = 0; i < 3; ++i) {
-    auto port = dpdk::Port::open({.name = "r", .device = "net_ring1"}, pools_.frames.get());
+    auto port = dpdk::Port::open({.name = "r", .device = "net_ring1"}, pools_.frames[0]);
     ASSERT_TRUE(port) << port.error().text();
     EXPECT_TRUE(port->link_up());
     ASSERT_TRUE(port->restart());
@@ -93,33 +93,32 @@ TEST_F(DpdkPort, AdoptedRingRefusesAndCountsWhatDoesNotFit) {
   const int id = rte_eth_from_rings("adopted", &ring, 1, &ring, 1, 0);
   ASSERT_GE(id, 0);
   {
-    auto port = dpdk::Port::adopt(static_cast<std::uint16_t>(id), {.name = "a"}, pools_.frames.get());
+    auto port = dpdk::Port::adopt(static_cast<std::uint16_t>(id), {.name = "a"}, pools_.frames[0]);
     ASSERT_TRUE(port) << port.error().text();
     std::vector<rte_mbuf*> burst;
-    for (std::uint8_t i = 0; i < 20; ++i) burst.push_back(tagged(pools_.frames.get(), 64, i, counters_));
+    for (std::uint8_t i = 0; i < 20; ++i) burst.push_back(tagged(pools_.frames[0], 64, i, counters_));
     EXPECT_EQ(dpdk::send(port->traits().id, 0, burst, counters_), 15U);
     EXPECT_EQ(counters_.refused, 5U);
-    EXPECT_EQ(rte_mempool_in_use_count(pools_.frames.get()), 15U);
+    EXPECT_EQ(rte_mempool_in_use_count(pools_.frames[0]), 15U);
     for (rte_mbuf* m : receive_some(*port, 15)) dpdk::drop(m);
   }
   rte_ring_free(ring);
 }
 
 TEST_F(DpdkPort, NullTakesNoSegmentsAndSwallowsFrames) {
-  auto port = dpdk::Port::open({.name = "n", .device = "net_null0,size=64,no-rx=1"}, pools_.frames.get());
+  auto port = dpdk::Port::open({.name = "n", .device = "net_null0,size=64,no-rx=1"}, pools_.frames[0]);
   ASSERT_TRUE(port) << port.error().text();
   EXPECT_FALSE(port->traits().segments);
   EXPECT_FALSE(port->traits().same_mbuf);
   std::vector<rte_mbuf*> burst;
-  for (std::uint8_t i = 0; i < 20; ++i) burst.push_back(tagged(pools_.frames.get(), 64, i, counters_));
+  for (std::uint8_t i = 0; i < 20; ++i) burst.push_back(tagged(pools_.frames[0], 64, i, counters_));
   EXPECT_EQ(dpdk::send(port->traits().id, 0, burst, counters_), 20U);
   EXPECT_EQ(port->statistics().tx_packets, 20U);
 }
 
 TEST_F(DpdkPort, QueuesAreThoseThatTheDeviceHas) {
-  auto port =
-      dpdk::Port::open({.name = "r", .device = "net_ring2", .receive_queues = 3, .transmit_queues = 2000},
-                       pools_.frames.get());
+  auto port = dpdk::Port::open(
+      {.name = "r", .device = "net_ring2", .receive_queues = 3, .transmit_queues = 2000}, pools_.frames[0]);
   ASSERT_TRUE(port) << port.error().text();
   EXPECT_EQ(port->traits().receive_queues, 3);
   rte_eth_dev_info info{};
@@ -128,8 +127,8 @@ TEST_F(DpdkPort, QueuesAreThoseThatTheDeviceHas) {
 }
 
 TEST_F(DpdkPort, APortCanBeMoved) {
-  auto first = dpdk::Port::open({.name = "first", .device = "net_ring3"}, pools_.frames.get());
-  auto second = dpdk::Port::open({.name = "second", .device = "net_ring4"}, pools_.frames.get());
+  auto first = dpdk::Port::open({.name = "first", .device = "net_ring3"}, pools_.frames[0]);
+  auto second = dpdk::Port::open({.name = "second", .device = "net_ring4"}, pools_.frames[0]);
   ASSERT_TRUE(first && second);
   *first = std::move(*second);
   EXPECT_EQ(first->name(), "second");
@@ -155,7 +154,7 @@ TEST_F(DpdkPort, AMissingPciDeviceIsAnsweredWithThoseThatAreThere) {
 }
 
 TEST_F(DpdkPort, OneDeviceIsOnePort) {
-  auto port = dpdk::Port::open({.name = "a", .device = "net_null1"}, pools_.frames.get());
+  auto port = dpdk::Port::open({.name = "a", .device = "net_null1"}, pools_.frames[0]);
   ASSERT_TRUE(port);
   const std::string text = refusal({.name = "b", .device = "net_null1"});
   EXPECT_NE(text.find("port b: net_null1: another port has this device"), std::string::npos) << text;
@@ -168,7 +167,7 @@ TEST_F(DpdkPort, MbufsThatCannotHoldAFrameAreRefused) {
 }
 
 TEST_F(DpdkPort, ADriverWithoutFlowRulesSaysSoAndThePortGoesOn) {
-  auto port = dpdk::Port::open({.name = "r", .device = "net_ring5"}, pools_.frames.get());
+  auto port = dpdk::Port::open({.name = "r", .device = "net_ring5"}, pools_.frames[0]);
   ASSERT_TRUE(port);
   const auto rules = dpdk::flow_rules({.ipv4 = {10, 0, 0, 1}, .shards = 4, .queues = 4});
   ASSERT_EQ(rules.size(), 3U);

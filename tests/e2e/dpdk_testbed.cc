@@ -66,7 +66,7 @@ std::vector<std::string> logged_lines() {
 dpdk::Pools small_pools(std::uint32_t frames, std::uint32_t heads, std::uint16_t room) {
   static int number = 0;
   const std::string prefix = std::to_string(number++);
-  auto pools = dpdk::make_pools({.frames = frames, .heads = heads, .frame_room = room}, prefix, -1);
+  auto pools = make_plain_pools({.frames = frames, .heads = heads, .frame_room = room}, prefix);
   TALLY_CHECK(pools.has_value(), "EAL's memory holds every mempool of the tests");
   return std::move(*pools);
 }

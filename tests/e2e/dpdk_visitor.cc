@@ -20,20 +20,19 @@ int main(int count, char** words) {
                                  .hugepages = dpdk::EalOptions::Hugepages::kOff};
   const auto eal = dpdk::Eal::start(options, {});
   if (!eal) return 3;
-  const auto pools = dpdk::make_pools({.frames = 1023, .heads = 31, .frame_room = 1600}, "visitor", -1);
-  if (!pools) return 4;
+  const auto pool = dpdk::make_pool({.name = "visitor", .mbufs = 1023, .room = 1600});
+  if (!pool) return 4;
   const auto port = dpdk::Port::open(
       {.name = "visitor",
        .device = "net_memif0,role=client,id=0,socket=" + std::string(words[1]) + ",socket-abstract=no"},
-      pools->frames.get());
+      pool->get());
   if (!port) return 5;
   dpdk::MbufCounters counters;
   std::array<rte_mbuf*, 32> room{};
   for (;;) {
     for (rte_mbuf* m : dpdk::receive(port->traits().id, 0, room)) dpdk::drop(m);
     std::size_t filled = 0;
-    while (filled < room.size() &&
-           (room[filled] = dpdk::allocate(pools->frames.get(), counters)) != nullptr) {
+    while (filled < room.size() && (room[filled] = dpdk::allocate(pool->get(), counters)) != nullptr) {
       room[filled]->data_len = 1000;
       room[filled]->pkt_len = 1000;
       ++filled;

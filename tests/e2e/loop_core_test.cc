@@ -88,10 +88,10 @@ TEST_F(LoopCore, StragglersAreNotWaitedFor) {
 
 // The verdict counts from a port that vouches only, and what a sender left in the mbuf counts never.
 TEST_F(LoopCore, ChecksumVerdictsAreBelievedFromPortsThatVouchOnly) {
-  auto pools = dpdk::make_pools({.frames = 64, .heads = 16, .frame_room = 2'048}, "verdict", -1);
+  auto pools = make_plain_pools({.frames = 64, .heads = 16, .frame_room = 2'048}, "verdict");
   ASSERT_TRUE(pools.has_value());
-  const Cable cable({.name = "verdict"}, pools->frames.get());
-  auto port = dpdk::Port::adopt(cable.box_port(), {.name = "verdict"}, pools->frames.get());
+  const Cable cable({.name = "verdict"}, pools->frames[0]);
+  auto port = dpdk::Port::adopt(cable.box_port(), {.name = "verdict"}, pools->frames[0]);
   ASSERT_TRUE(port.has_value()) << port.error().text();
   dpdk::MbufCounters counters;
   io::CoreStatistics statistics;
@@ -100,11 +100,14 @@ TEST_F(LoopCore, ChecksumVerdictsAreBelievedFromPortsThatVouchOnly) {
   constexpr std::uint64_t kBad = RTE_MBUF_F_RX_L4_CKSUM_BAD;
   constexpr std::uint64_t kVlan = RTE_MBUF_F_RX_VLAN;
   for (const bool vouches : {false, true}) {
-    io::Ingress ingress(
-        {{.port = cable.box_port(), .index = PortIndex{5}, .vouches = vouches, .impair = {{}, 1}}},
-        pools->frames.get(), counters, statistics, traffic);
+    io::Ingress ingress({{.port = cable.box_port(),
+                          .index = PortIndex{5},
+                          .vouches = vouches,
+                          .frames = pools->frames[0],
+                          .impair = {{}, 1}}},
+                        counters, statistics, traffic);
     for (const std::uint64_t flags : {0UL, kGood, kBad, kGood | kBad, kGood | kVlan}) {
-      rte_mbuf* m = dpdk::allocate(pools->frames.get(), counters);
+      rte_mbuf* m = dpdk::allocate(pools->frames[0], counters);
       ASSERT_NE(m, nullptr);
       m->ol_flags = flags;
       m->port = 99;
@@ -124,7 +127,7 @@ TEST_F(LoopCore, ChecksumVerdictsAreBelievedFromPortsThatVouchOnly) {
   }
   EXPECT_EQ(traffic[5].frames_in, 10U);
   EXPECT_EQ(traffic[5].bytes_in, 10U * 60);
-  EXPECT_EQ(audit(pools->frames.get()), "");
+  EXPECT_EQ(audit(pools->frames[0]), "");
 }
 
 TEST_F(LoopCore, WhatControlReadsIsTrue) {

@@ -9,6 +9,7 @@
 #include "loop_eal.h"
 #include "loop_packets.h"
 #include "loop_rack.h"
+#include "pool_audit.h"
 #include "rng.h"
 
 namespace tally::e2e {
@@ -147,7 +148,9 @@ TEST_F(LoopFaults, WhatControlCannotSendIsRefusedAndFreed) {
 
 TEST_F(LoopFaults, OptionsThatCannotWorkAreRefusedByName) {
   const auto refused = [](const io::DataPlaneOptions& o) -> std::string {
-    auto pools = dpdk::make_pools({.frames = 16, .heads = 16, .frame_room = 2'048}, "refused", -1);
+    auto pools = make_plain_pools(
+        {.frames = 16, .heads = 16, .frame_room = 2'048, .cores = std::max<std::size_t>(o.cores, 1)},
+        "refused");
     if (!pools) return pools.error().text();
     const auto plane = io::DataPlane::create(o, std::move(*pools), {}, kernels::best_kernels());
     return plane ? "" : plane.error().text();

@@ -154,17 +154,17 @@ class LoopWay : public LoopImpair {
   void SetUp() override {
     LoopImpair::SetUp();
     if (IsSkipped()) return;
-    auto pools = dpdk::make_pools({.frames = 63, .heads = 31, .frame_room = 2'048}, "way", -1);
+    auto pools = make_plain_pools({.frames = 63, .heads = 31, .frame_room = 2'048}, "way");
     ASSERT_TRUE(pools.has_value()) << pools.error().text();
     pools_ = std::move(*pools);
   }
   void TearDown() override {
-    if (pools_.frames == nullptr) return;
-    EXPECT_EQ(audit(pools_.frames.get()), "");
-    EXPECT_EQ(audit(pools_.heads.get()), "");
+    if (pools_.frames.empty()) return;
+    EXPECT_EQ(audit(pools_.frames[0]), "");
+    EXPECT_EQ(audit(pools_.heads[0]), "");
   }
   rte_mbuf* frame(std::uint16_t bytes) {
-    rte_mbuf* const m = dpdk::allocate(pools_.frames.get(), mbufs_);
+    rte_mbuf* const m = dpdk::allocate(pools_.frames[0], mbufs_);
     m->data_len = bytes;
     m->pkt_len = bytes;
     std::memset(dpdk::data_of(m), 0, bytes);
@@ -180,7 +180,7 @@ class LoopWay : public LoopImpair {
     return n;
   }
   dpdk::ImpairedWay way(const impair::ImpairOptions& o) {
-    return dpdk::ImpairedWay({o, 1}, pools_.frames.get(), mbufs_, counters_, lost_);
+    return dpdk::ImpairedWay({o, 1}, pools_.frames[0], mbufs_, counters_, lost_);
   }
 
   dpdk::Pools pools_;
@@ -222,7 +222,7 @@ TEST_F(LoopWay, TheSharedBodyOfAChainIsNeverWritten) {
   rte_mbuf* const body = frame(60);
   int copied = 0;
   for (int i = 0; i < 64; ++i) {
-    rte_mbuf* const chain = dpdk::refer(body, 40, pools_.heads.get(), mbufs_);
+    rte_mbuf* const chain = dpdk::refer(body, 40, pools_.heads[0], mbufs_);
     ASSERT_NE(chain, nullptr);
     std::memset(dpdk::data_of(chain), 0, 40);
     const auto out = way.alter(chain, room_);
@@ -242,7 +242,7 @@ TEST_F(LoopWay, TheSharedBodyOfAChainIsNeverWritten) {
 TEST_F(LoopWay, ADuplicateIsAFrameOfItsOwn) {
   dpdk::ImpairedWay way = this->way({.duplicate_ppm = 1'000'000, .corrupt_ppm = 1'000'000});
   rte_mbuf* const body = frame(60);
-  rte_mbuf* const chain = dpdk::refer(body, 40, pools_.heads.get(), mbufs_);
+  rte_mbuf* const chain = dpdk::refer(body, 40, pools_.heads[0], mbufs_);
   std::memset(dpdk::data_of(chain), 0, 40);
   chain->port = 7;
   const auto out = way.alter(chain, room_);
@@ -265,7 +265,7 @@ TEST_F(LoopWay, WithoutAnMbufThereIsNoDuplicateAndWhatCannotBeCorruptedIsLost) {
   dpdk::ImpairedWay corrupt = way({.corrupt_ppm = 1'000'000});
   rte_mbuf* const m = frame(100);
   std::vector<rte_mbuf*> rest;
-  while (rte_mbuf* other = dpdk::allocate(pools_.frames.get(), mbufs_)) rest.push_back(other);
+  while (rte_mbuf* other = dpdk::allocate(pools_.frames[0], mbufs_)) rest.push_back(other);
   const std::uint64_t before = mbufs_.no_mbuf;
   const auto out = twice.alter(m, room_);
   ASSERT_EQ(out.size(), 1U);

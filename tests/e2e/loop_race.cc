@@ -8,10 +8,10 @@
 #include <thread>
 
 #include "dpdk/mbuf.h"
-#include "dpdk/pools.h"
 #include "dpdk/port.h"
 #include "loop_cable.h"
 #include "loop_eal.h"
+#include "pool_audit.h"
 
 #include <rte_lcore.h>
 
@@ -38,10 +38,10 @@ void take(std::uint16_t port, const std::atomic<bool>& stop) {
 }
 
 int race() {
-  auto pools = dpdk::make_pools({.frames = 256, .heads = 16, .frame_room = 2'048}, "race", -1);
+  auto pools = make_plain_pools({.frames = 256, .heads = 16, .frame_room = 2'048}, "race");
   if (!pools) return 2;
-  const Cable cable({.name = "race"}, pools->frames.get());
-  auto box = dpdk::Port::adopt(cable.box_port(), {.name = "race"}, pools->frames.get());
+  const Cable cable({.name = "race"}, pools->frames[0]);
+  auto box = dpdk::Port::adopt(cable.box_port(), {.name = "race"}, pools->frames[0]);
   if (!box) {
     std::fprintf(stderr, "%s\n", box.error().text().c_str());
     return 2;
@@ -50,7 +50,7 @@ int race() {
   std::thread reader(take, cable.box_port(), std::cref(stop));
   dpdk::MbufCounters counters;
   for (int i = 0; i < 100; ++i) {
-    rte_mbuf* m = dpdk::allocate(pools->frames.get(), counters);
+    rte_mbuf* m = dpdk::allocate(pools->frames[0], counters);
     if (m == nullptr) continue;
     m->data_len = 64;
     m->pkt_len = 64;

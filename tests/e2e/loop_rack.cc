@@ -78,11 +78,14 @@ Rack::~Rack() {
 }
 
 void Rack::make_plane() {
-  auto pools = dpdk::make_pools(
-      {.frames = case_.frame_mbufs, .heads = case_.head_mbufs, .frame_room = room_of(case_)}, "loop", -1);
+  auto pools = make_plain_pools({.frames = case_.frame_mbufs,
+                                 .heads = case_.head_mbufs,
+                                 .frame_room = room_of(case_),
+                                 .cores = case_.cores},
+                                "loop");
   TALLY_CHECK(pools.has_value(), "EAL's memory holds the pools");
-  frames_ = pools->frames.get();
-  heads_ = pools->heads.get();
+  frames_ = pools->frames[0];
+  heads_ = pools->heads[0];
   std::vector<io::BoxPort> ports;
   for (const auto& cable : cables_) {
     dpdk::PortOptions o;

@@ -62,10 +62,11 @@ Bytes bytes_of(const rte_mbuf* m) {
 }  // namespace
 
 ServerRig::ServerRig(const RigCase& c) : job(job_of(c)), far_(make_pool("far", far_mbufs(c))) {
-  auto pools = dpdk::make_pools({.frames = c.frames, .heads = 512, .frame_room = kRoom}, "rig", -1);
+  auto pools =
+      make_plain_pools({.frames = c.frames, .heads = 512, .frame_room = kRoom, .cores = c.cores}, "rig");
   TALLY_CHECK(pools.has_value(), "EAL's memory holds the pools");
-  frames_ = pools->frames.get();
-  heads_ = pools->heads.get();
+  frames_ = pools->frames[0];
+  heads_ = pools->heads[0];
   std::vector<io::BoxPort> ports;
   for (std::uint16_t p = 0; p < kPorts; ++p) {
     const std::string name = "rig" + std::to_string(p);

@@ -37,10 +37,10 @@ Bytes plain_frame(const Mac& to, const Mac& from, std::size_t bytes) {
 }
 
 SwitchRig::SwitchRig(const SwitchCase& c) : case_(c), hosts_pool_(host_pool(c.frame_room)) {
-  auto pools =
-      dpdk::make_pools({.frames = c.frame_mbufs, .heads = 64, .frame_room = c.frame_room}, "switch", -1);
+  auto pools = make_plain_pools(
+      {.frames = c.frame_mbufs, .heads = 64, .frame_room = c.frame_room, .cores = c.cores}, "switch");
   TALLY_CHECK(pools.has_value(), "EAL's memory holds the pools");
-  frames_ = pools->frames.get();
+  frames_ = pools->frames[0];
   std::vector<io::BoxPort> ports;
   for (std::size_t p = 0; p < c.ports; ++p) {
     const CableOptions cable{.name = "switch" + std::to_string(p),

@@ -1,6 +1,8 @@
 #include "pool_audit.h"
 
+#include <numeric>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "dpdk/mbuf.h"
@@ -8,6 +10,16 @@
 #include <rte_mempool.h>
 
 namespace tally {
+
+Result<dpdk::Pools> make_plain_pools(const PlainPools& pools, const std::string& prefix) {
+  constexpr std::uint16_t kHeadBytes = 128;
+  std::vector<std::size_t> cores(pools.cores);
+  std::iota(cores.begin(), cores.end(), 0);
+  return dpdk::make_pools(
+      {.frames = {{.name = "frames", .mbufs = pools.frames, .room = pools.frame_room, .users = {0}}},
+       .heads = {{.name = "heads", .mbufs = pools.heads, .room = kHeadBytes, .users = std::move(cores)}}},
+      prefix);
+}
 
 std::string audit(rte_mempool* pool) {
   const std::string name = std::string("pool ") + pool->name + ": ";

@@ -111,54 +111,41 @@ jobs: [{name: one, workers: 3, token_file: none}]
   EXPECT_EQ(config::dump_config(two_cores()).find("in:\n"), std::string::npos);
 }
 
+dpdk::PoolDemand pool_demand(const config::Config& config) {
+  return daemon::pool_demand(config, daemon::plane_options(config));
+}
+
 // Every queue that a core reads, and every core that sends, keeps frames of its own.
 TEST(DaemonOptions, PoolsPayForWhatImpairKeeps) {
   config::Config config = two_cores();
-  EXPECT_EQ(daemon::pool_demand(config).impaired_in, 0U) << "loss keeps nothing";
+  EXPECT_EQ(pool_demand(config).ports[0].impaired_in, 0U) << "loss keeps nothing";
   config.ports[0].impair.delay = kMillisecond;
   config.ports[0].impair.out.queue = 100;
-  EXPECT_EQ(daemon::pool_demand(config).impaired_in, 2 * 1'024U);
-  EXPECT_EQ(daemon::pool_demand(config).impaired_out, 2 * 100U);
+  EXPECT_EQ(pool_demand(config).ports[0].impaired_in, 2 * 1'024U);
+  EXPECT_EQ(pool_demand(config).ports[0].impaired_out, 2 * 100U);
   config.ports[1].impair.reorder_ppm = 5;
-  EXPECT_EQ(daemon::pool_demand(config).impaired_in, 2 * 1'024U + impair::kPassing + impair::kFarthest);
-  EXPECT_EQ(daemon::pool_demand(config).impaired_out, 2 * 100U + 2 * (impair::kPassing + impair::kFarthest));
+  EXPECT_EQ(pool_demand(config).ports[1].impaired_in, impair::kPassing + impair::kFarthest);
+  EXPECT_EQ(pool_demand(config).ports[1].impaired_out, 2 * (impair::kPassing + impair::kFarthest));
 }
 
-TEST(DaemonOptions, PoolsAreSizedFromThePorts) {
-  const dpdk::PoolDemand demand = daemon::pool_demand(two_cores());
-  const std::uint32_t a = dpdk::Port::descriptors_of(daemon::port_options(two_cores(), two_cores().ports[0]));
-  const std::uint32_t b = dpdk::Port::descriptors_of(daemon::port_options(two_cores(), two_cores().ports[1]));
-  EXPECT_EQ(demand.ports, 2U);
-  EXPECT_EQ(demand.cores, 2U);
-  EXPECT_EQ(demand.receive_descriptors, 2 * a + b);
-  EXPECT_EQ(demand.transmit_descriptors, 2 * a + 2 * b);
-  EXPECT_EQ(demand.frame_bytes, 9018);
-}
-
-TEST(DaemonOptions, PoolsAreSizedForWhatTheKernelHolds) {
-  config::Config config = two_cores();
-  config.ports.resize(1);
-  config::PortSection& port = config.ports[0];
-  port.mtu = 1500;
-  port.queues = 1;
-  port.device = {
-      .text = "net_af_packet0,iface=eth1", .kind = device::DeviceKind::kAfPacket, .name = "net_af_packet0"};
-  const dpdk::PoolDemand packet = daemon::pool_demand(config);
-  EXPECT_EQ(packet.receive_descriptors + packet.transmit_descriptors + packet.umem_mbufs, 0U) << "it copies";
-  EXPECT_EQ(packet.least_room, 2016U);
-  port.device = {.text = "net_af_xdp0,iface=eth1", .kind = device::DeviceKind::kAfXdp, .name = "net_af_xdp0"};
-  const dpdk::PoolDemand xdp = daemon::pool_demand(config);
-  EXPECT_EQ(xdp.receive_descriptors + xdp.transmit_descriptors, 0U);
-  EXPECT_EQ(xdp.umem_mbufs, 2048U + 1024 + 2048) << "fill ring, transmit ring, completion ring; one queue";
+TEST(DaemonOptions, PoolsAreSizedFromThePortsAndThePlane) {
+  const config::Config config = two_cores();
+  const dpdk::PoolDemand demand = pool_demand(config);
+  ASSERT_EQ(demand.ports.size(), 2U);
+  EXPECT_EQ(demand.ports[0].kind, config.ports[0].device.kind);
+  EXPECT_EQ(demand.ports[0].frame_bytes, config.ports[0].mtu + 18U);
+  EXPECT_EQ(demand.ports[1].frame_bytes, config.ports[1].mtu + 18U);
+  EXPECT_EQ(demand.cores.size(), 2U);
+  EXPECT_EQ(demand.hand_over, daemon::plane_options(config).hand_over) << "the rings' size";
 }
 
 // Whether a job has external servers may change while the daemon runs; whether slots are shared may not.
 TEST(DaemonOptions, PoolsPayForServersQueuesWhereSlotsAreShared) {
   config::Config config = two_cores();
   config.dataplane.shared = {};
-  EXPECT_FALSE(daemon::pool_demand(config).servers);
+  EXPECT_FALSE(pool_demand(config).servers);
   config.dataplane.shared = {.slots = 64, .elements = 352};
-  EXPECT_TRUE(daemon::pool_demand(config).servers);
+  EXPECT_TRUE(pool_demand(config).servers);
 }
 
 TEST(DaemonOptions, Plane) {

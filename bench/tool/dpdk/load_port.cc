@@ -26,16 +26,17 @@ constexpr TimeNs kLinkPeriod = 10 * kMillisecond;
 
 Result<dpdk::Mempool> pool_for(const dpdk::PortNeeds& needs, std::uint16_t mtu, const std::string& name) {
   constexpr std::uint32_t kBursts = 128;  // in hand, and of control
-  const std::uint32_t mbufs = needs.receive_mbufs + needs.umem_mbufs + dpdk::kPoolCache * 3 / 2 + kBursts;
-  const auto room =
-      static_cast<std::uint16_t>(std::max<std::uint32_t>(load_frame_bytes(mtu), needs.least_room));
-  if (needs.umem_mbufs != 0) return dpdk::make_pool(name, mbufs, room, SOCKET_ID_ANY, true);
-  dpdk::Mempool pool(rte_pktmbuf_pool_create(name.c_str(), mbufs, dpdk::kPoolCache, 0,
-                                             static_cast<std::uint16_t>(dpdk::kHeadRoom + room),
-                                             SOCKET_ID_ANY));
-  if (pool != nullptr) return pool;
+  const dpdk::PoolPlan plan{
+      .name = name,
+      .mbufs = needs.receive_mbufs + needs.transmit_mbufs + dpdk::kPoolCache * 3 / 2 + kBursts,
+      .room = static_cast<std::uint16_t>(std::max<std::uint32_t>(load_frame_bytes(mtu), needs.least_room)),
+      .umem = needs.umem(),
+      .threads = 1};
+  auto pool = dpdk::make_pool(plan);
+  if (pool) return pool;
   return fail(ErrorCode::kSystem,
-              "no memory for " + std::to_string(mbufs) + " packets (" + rte_strerror(rte_errno) +
+              "no memory for " + std::to_string(plan.mbufs) + " packets (" +
+                  rte_strerror(pool.error().sys_errno) +
                   "): use fewer ports, fewer queues=, or a larger --memory",
               "--port");
 }
