@@ -143,6 +143,8 @@ struct Term {
   Chunk base{};  // the newest number when the epoch began; renewal counts from here
   ResultsMode results = ResultsMode::kUnicast;
   Ipv6 group{};
+  // Adopted from JOINs alone, which may be old copies: nothing is INCOMPLETE before all workers are confirmed.
+  bool held = false;
 
   [[nodiscard]] Generation generation() const noexcept { return Generation{record.generation.host()}; }
 };
@@ -298,6 +300,7 @@ class NativeLife {
   [[nodiscard]] JoinedPayload joined_part(std::uint64_t nonce, JoinStatus status) const;
   void answer_forming(std::uint64_t nonce, std::uint64_t awaited, const jobs::Binding& to);
   void answer_running(Rank rank);
+  void confirm(Rank rank);
 
   // offer.cc
   void make_offer(TimeNs now);

@@ -17,6 +17,9 @@
 namespace tally::members {
 namespace {
 
+// A fence before which all chunks of an epoch lie, which ends at 2^29 of them.
+constexpr std::uint32_t kOutOfReach = std::uint32_t{1} << 30;
+
 // The record that all joined ranks report, if it is one and the same and not zero.
 std::optional<GenerationRecord> common_record(std::span<const MemberState> workers) {
   std::optional<GenerationRecord> common;
@@ -135,6 +138,7 @@ void NativeLife::make_offer(TimeNs now) {
   term.window = *window;
   term.most_advanced = common ? most_advanced(workers()) : Rank{0};
   term.base = common ? member(term.most_advanced).next : config_.first_chunk;
+  term.held = common && (!reforming() || term_.held);
   fill_group(term);
   draw_secrets(term);
   offer_version_ = publish_row(term);
@@ -159,7 +163,8 @@ std::uint64_t NativeLife::publish_row(const Term& term) {
   row->discipline = config_.discipline;
   if (const StragglerPolicy& late = config_.stragglers; late.timeout != 0) {
     // Whatever was offered or finished in an earlier epoch lies before the term's base.
-    row->stragglers = {jobs::stamp(late.timeout), static_cast<std::uint8_t>(late.least), term.base};
+    const Chunk fence = term.held ? term.base + kOutOfReach : term.base;
+    row->stragglers = {jobs::stamp(late.timeout), static_cast<std::uint8_t>(late.least), fence};
   }
   row->server = config_.server;
   row->decay = config_.decay;
