@@ -165,7 +165,7 @@ void WorkerEngine::settle(TimeNs now) {
   }
   if (leaving_ == Leaving::kDraining && stream_.pending() == 0) {
     leaving_ = Leaving::kBarrier;
-    (void)submit(Dtype::kInt32, {}, now, {}, false);
+    (void)submit(Dtype::kFarewell, {}, now, {}, false);
   } else if (leaving_ == Leaving::kBarrier && (stream_.pending() == 0 || somebody_left())) {
     leaving_ = Leaving::kSaying;
     seat_.leave(now);
