@@ -299,6 +299,7 @@ class NativeLife {
   void refuse_held(const JoinRequest& join, const jobs::Binding& source, TimeNs now);
   [[nodiscard]] JoinedPayload joined_part(std::uint64_t nonce, JoinStatus status) const;
   void answer_forming(std::uint64_t nonce, std::uint64_t awaited, const jobs::Binding& to);
+  [[nodiscard]] std::uint64_t strangers_to(const MemberState& m) const noexcept;
   void answer_running(Rank rank);
   void confirm(Rank rank);
 

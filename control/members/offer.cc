@@ -223,6 +223,17 @@ void NativeLife::in_force(std::uint64_t version, TimeNs now) {
   }
 }
 
+// The workers because of which the term is not of the generation that this rank brought: they brought none, or
+// another.
+std::uint64_t NativeLife::strangers_to(const MemberState& m) const noexcept {
+  if (is_zero(m.reported) || m.reported == term_.record) return 0;
+  std::uint64_t strangers = 0;
+  for (std::uint16_t r = 0; r < config_.workers; ++r) {
+    if (members_[r].reported != m.reported) strangers |= bit_of(Rank{r});
+  }
+  return strangers;
+}
+
 JoinedPayload NativeLife::joined_part(std::uint64_t nonce, JoinStatus status) const {
   JoinedPayload p = box_.joined_part(nonce, status);
   p.world = Be<std::uint16_t>(config_.workers);
@@ -235,6 +246,7 @@ void NativeLife::answer_running(Rank rank) {
   const MemberState& m = member(rank);
   const Term& term = term_;
   JoinedPayload p = joined_part(m.nonce, JoinStatus::kRunning);
+  p.missing = Be<std::uint64_t>(strangers_to(m));
   p.cookie = Be<std::uint64_t>(raw(term.contribution.at(place_of(rank))));
   p.salt = Be<std::uint64_t>(term.salt);
   p.record = term.record;

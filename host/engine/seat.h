@@ -45,7 +45,8 @@ struct SeatNews {
   };
   Kind kind = Kind::kNone;
   Membership offer{};
-  std::string text;  // printable
+  std::uint64_t anew = 0;  // kNewGeneration: the ranks that brought another one than this rank; 0: not told
+  std::string text;        // printable
 };
 
 // Chunks of the generation, as JOIN and the datagrams of an epoch report them.
@@ -131,7 +132,7 @@ class Seat {
   static constexpr std::uint32_t kFarewells = 5;
 
   [[nodiscard]] std::optional<Refused> on_joined(const Datagram& datagram, TimeNs now, SeatNews& news);
-  [[nodiscard]] std::optional<Refused> on_offer(const Membership& offer, SeatNews& news);
+  [[nodiscard]] std::optional<Refused> on_offer(const Membership& offer, std::uint64_t anew, SeatNews& news);
   [[nodiscard]] std::optional<Refused> on_reject(const Header& header, SeatNews& news) const;
   [[nodiscard]] std::optional<Refused> on_abort(const Datagram& datagram, SeatNews& news);
   [[nodiscard]] Said say_join(std::span<std::byte> out, const SeatNumbers& numbers, TimeNs now);

@@ -291,9 +291,10 @@ void WorkerEngine::on_offer(const SeatNews& news, TimeNs now) {
     return fail_job({code, "left while the job began a new generation", options.job}, nullptr, now);
   }
   if (anew) {
-    if (in_one)
-      stream_.fail_all(
-          {ErrorCode::kAborted, "the job began a new generation: some rank joined anew", options.job});
+    if (in_one) {
+      const std::string who = news.anew == 0 ? "some rank" : name_ranks(news.anew);
+      stream_.fail_all({ErrorCode::kAborted, "the job began a new generation: " + who + " joined anew", options.job});
+    }
     if (!stream_.start(news.offer))
       return close({ErrorCode::kSystem,
                     "no memory for the history of results: lower window or elements of the job",

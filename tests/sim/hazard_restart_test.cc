@@ -43,6 +43,21 @@ TEST_P(HazardRestart, switch_restart_with_all_state_lost_in_mid_operation) {
   rack.expect_healthy();
 }
 
+// No ABORT can name who is not the process that it was: the box knows nothing of it.
+TEST(Hazard, restart_of_everything_and_a_rank_as_a_new_process_is_named) {
+  HazardRack rack({.world = 3});
+  rack.join();
+  const std::size_t sum = rack.reduce(16 * 1000);
+  rack.run_for(300 * kMicrosecond);
+  rack.box().restart();
+  rack.worker(2).crash();
+  rack.worker(2).start();
+  ASSERT_TRUE(rack.until([&] { return rack.failed(0, sum) && rack.failed(1, sum); }));
+  for (const std::uint16_t r : {std::uint16_t{0}, std::uint16_t{1}})
+    EXPECT_EQ(rack.error(r, sum), "job0: the job began a new generation: rank 2 joined anew");
+  ASSERT_TRUE(rack.until([&] { return rack.running(); }));
+}
+
 // Rank 0 has the sum and does not offer its value again: only it can tell.
 TEST_P(HazardRestart, switch_restart_with_one_result_lost) {
   HazardRack rack({.world = 3});
