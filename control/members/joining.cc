@@ -72,7 +72,7 @@ bool NativeLife::answer_gone(const JoinRequest& join, const jobs::Binding& sourc
   if (gone_.aborted) {
     box_.count(MembershipDrop::kAborted);
     // The JOIN of an unknown process may be a replay: it must not make the box flood somebody.
-    if (!known && !box_.refusals.take(source.address, now)) return true;
+    if (!known && !box_.refusals.take(source, now)) return true;
     box_.outbox.send_abort(id_, gone_.term, gone_.text, source);
     box_.answer_refused(join.fixed.nonce.host(), gone_.text, source);
   } else {

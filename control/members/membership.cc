@@ -137,7 +137,7 @@ void MembershipEngine::State::join(const ControlPacket& packet, const jobs::Bind
 }
 
 void MembershipEngine::State::probe(const ControlPacket& packet, const jobs::Binding& source, TimeNs now) {
-  if (!box.probes.take(source.address, now)) return box.count(MembershipDrop::kRate);
+  if (!box.probes.take(source, now)) return box.count(MembershipDrop::kRate);
   box.accept(PacketType::kProbe);
   box.outbox.send(packet.header, packet.payload, source);
 }

@@ -112,6 +112,11 @@ class Seat {
     if (!heard_) heard_ = now;
     return silent_at() <= now;
   }
+  // Half of it without an answer, and hints may have been lost or used up: worth a JOIN. Only while it runs.
+  [[nodiscard]] TimeNs doubtful_at() const noexcept {
+    const bool asks = state_ == SeatState::kRunning && !said_leave() && heard_;
+    return asks ? *heard_ + membership_->lease / 2 : kNever;
+  }
   [[nodiscard]] TimeNs silence_limit() const noexcept {
     const TimeNs limit = membership_ ? membership_->lease : options_.unreachable_after;
     // JOINs come up to a second apart: a shorter lease must not be lost to one of them.
