@@ -132,6 +132,14 @@ void check_servers(Checking& c, const JobAt& at) {
             shares_slots(at.job.discipline) ? "remove it, or write server: external" : "remove it"});
 }
 
+// Jobs whose sums the embedded server may hold.
+std::size_t summed_here(const Config& config) {
+  return static_cast<std::size_t>(
+      std::count_if(config.jobs.begin(), config.jobs.end(), [](const JobSection& job) {
+        return !is_session(job) && shares_slots(job.discipline) && job.server != ServerKind::kExternal;
+      }));
+}
+
 void check_region(Checking& c, bool used) {
   const DataplaneSection& d = c.config.dataplane;
   const std::string path = "dataplane.shared.slots";
@@ -150,13 +158,18 @@ void check_region(Checking& c, bool used) {
                       "give a job discipline: shared, or leave the key out"});
   }
   const bool sound = c.places.sound("dataplane.shared.elements") && c.places.sound("dataplane.shared.server");
-  if (!sound || !has_embedded_server(c.config) ||
-      server_lines_per_core(d) >= jobs::entry_lines(d.shared.elements))
-    return;
-  const std::uint64_t least = std::uint64_t{64} * jobs::entry_lines(d.shared.elements) * d.cores.size();
+  if (!sound || !has_embedded_server(c.config)) return;
+  // A job of the server without a state could be kept waiting by others for ever (server/merge_table.cc).
+  const std::uint64_t lines = jobs::entry_lines(d.shared.elements);
+  const std::uint64_t needed = std::max<std::size_t>(summed_here(c.config), 1);
+  const std::uint64_t sums = server_lines_per_core(d) / lines;
+  if (sums >= needed) return;
+  const std::uint64_t least = std::uint64_t{64} * needed * lines * d.cores.size();
   error_at(c, "dataplane.shared.server",
-           {size_text(d.shared.server) + " hold not even one sum of " + std::to_string(d.shared.elements) +
-                " elements on each data core",
+           {size_text(d.shared.server) + " hold " + std::to_string(sums) + " sums of " +
+                std::to_string(d.shared.elements) +
+                " elements on each data core, and each job that is summed there needs one: " +
+                std::to_string(needed),
             "write at least " + std::to_string((least + kKiB - 1) / kKiB) + "KiB; 16MiB is usual"});
 }
 
@@ -370,7 +383,9 @@ const Schema<SharedSection>& shared_schema() {
       value_key(
           "server", &SharedSection::server, size_between(64 * kKiB, 64 * kGiB),
           "Memory of the parameter server inside the box (`server: embedded`), all data cores together. It "
-          "is part of `memory`, beside the slots, and is taken when there are shared slots."),
+          "is part of `memory`, beside the slots, and is taken when there are shared slots. Each data core "
+          "needs room for one sum of each job that is summed there; with less than their chunks in flight all "
+          "goes on, slowly."),
   };
   return schema;
 }

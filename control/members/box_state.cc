@@ -110,11 +110,11 @@ std::optional<jobs::Publication> Publisher::take() {
   return jobs::Publication{++version_, table_, std::exchange(freed_, {})};
 }
 
-bool RateLimit::take(const Ipv6& source, TimeNs now) noexcept {
+bool RateLimit::take(const jobs::Binding& source, TimeNs now) noexcept {
   std::array<std::uint64_t, 2> words{};
-  std::memcpy(words.data(), source.data(), sizeof words);
+  std::memcpy(words.data(), source.address.data(), sizeof words);
   const std::uint64_t hash = mix64(mix64(words[0] ^ key_) ^ std::rotl(words[1], 32) ^ key_);
-  TimeNs& due = due_[hash % kBuckets];
+  TimeNs& due = due_[raw(source.port) % kPorts * kBucketsOfPort + hash % kBucketsOfPort];
   const TimeNs start = std::max(due, now);
   if (start - now > burst_) return false;
   due = start + interval_;
@@ -166,12 +166,12 @@ void BoxState::answer_refused(std::uint64_t nonce, std::string_view text, const 
 void BoxState::refuse(const JoinRequest& join, const jobs::Binding& from, TimeNs now, MembershipDrop why,
                       std::string_view text) {
   count(why);
-  if (refusals.take(from.address, now)) answer_refused(join.fixed.nonce.host(), text, from);
+  if (refusals.take(from, now)) answer_refused(join.fixed.nonce.host(), text, from);
 }
 
 void BoxState::reject(const Header& received, const jobs::Binding& from, TimeNs now, MembershipDrop why) {
   count(why);
-  if (!refusals.take(from.address, now)) return;
+  if (!refusals.take(from, now)) return;
   const bool job = why == MembershipDrop::kJob;
   outbox.send_reject(received, job ? RejectReason::kJob : RejectReason::kEpoch, from);
 }

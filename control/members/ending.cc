@@ -314,7 +314,7 @@ void NativeLife::from_member(const ControlPacket& packet, const jobs::Binding& s
     box_.reject(h, source, now, MembershipDrop::kEpoch);
   } else {
     box_.accept(h.type);
-    m.confirmed = true;
+    confirm(h.rank_id());
     m.heard(now);
     h.type == PacketType::kLeave ? leave(h) : heartbeat(h, now);
   }
@@ -328,7 +328,7 @@ void NativeLife::seen(Rank rank, TimeNs at) noexcept {
   if (!m.joined) return;
   m.heard(at);
   // What a core saw after the members were told bears the epoch they were told.
-  m.confirmed = m.confirmed || at > running_since_;
+  if (at > running_since_ && !m.confirmed) confirm(rank);
 }
 
 void NativeLife::unheard(TimeNs time) noexcept {

@@ -1,5 +1,6 @@
 // What becomes of a JOIN whose job, token, world and rank are right.
 
+#include <algorithm>
 #include <optional>
 #include <string>
 
@@ -71,7 +72,7 @@ bool NativeLife::answer_gone(const JoinRequest& join, const jobs::Binding& sourc
   if (gone_.aborted) {
     box_.count(MembershipDrop::kAborted);
     // The JOIN of an unknown process may be a replay: it must not make the box flood somebody.
-    if (!known && !box_.refusals.take(source.address, now)) return true;
+    if (!known && !box_.refusals.take(source, now)) return true;
     box_.outbox.send_abort(id_, gone_.term, gone_.text, source);
     box_.answer_refused(join.fixed.nonce.host(), gone_.text, source);
   } else {
@@ -175,13 +176,23 @@ void NativeLife::take_place(const JoinRequest& join, const jobs::Binding& source
 void NativeLife::answer_member(const JoinRequest& join, const jobs::Binding& source, TimeNs now) {
   MemberState& m = member(join.rank);
   box_.accept(PacketType::kJoin);
-  m.confirmed = m.confirmed || join.fixed.last != m.reported;
+  if (join.fixed.last != m.reported) confirm(join.rank);
   note(m, join, now);
   if (m.binding != source) {
     m.binding = source;
     m.answer_at = publish_row(term_);
   }
   if (m.answer_at == 0) answer_running(join.rank);
+}
+
+// The rank has shown that it knows the epoch: the JOIN that formed it was its newest, or said no less. With
+// that of all workers the fence of stragglers is right.
+void NativeLife::confirm(Rank rank) {
+  member(rank).confirmed = true;
+  if (!term_.held || phase_ != JobPhase::kRunning) return;
+  if (!std::ranges::all_of(workers(), &MemberState::confirmed)) return;
+  term_.held = false;
+  publish_row(term_);
 }
 
 // A server has nothing that its job cannot go on without: the workers offer again what it forgets. So another

@@ -128,7 +128,7 @@ void MembershipEngine::State::join(const ControlPacket& packet, const jobs::Bind
 }
 
 void MembershipEngine::State::probe(const ControlPacket& packet, const jobs::Binding& source, TimeNs now) {
-  if (!box.probes.take(source.address, now)) return box.count(MembershipDrop::kRate);
+  if (!box.probes.take(source, now)) return box.count(MembershipDrop::kRate);
   box.accept(PacketType::kProbe);
   box.outbox.send(packet.header, packet.payload, source);
 }
@@ -240,7 +240,8 @@ void MembershipEngine::report_mismatch(JobId job, Epoch epoch, Rank a, std::uint
   std::string text = "the ranks issued different operations: rank " + std::to_string(raw(a)) + " sent " +
                      shape_text(elements_a, total_a) + ", " + ranks_text(others) + " " +
                      shape_text(elements_b, total_b);
-  if (elements_a == elements_b && total_a == total_b) text += " with another element type";
+  if (elements_a == elements_b && total_a == total_b)
+    text += total_a == 0 ? ": one leaves the job, or their element types differ" : " with another element type";
   found->disagree(epoch, text, now);
   settle_slots(state_->box, now);
 }

@@ -113,6 +113,8 @@ struct Term {
   Chunk base{};  // the newest number when the epoch began; renewal counts from here
   ResultsMode results = ResultsMode::kUnicast;
   Ipv6 group{};
+  // Adopted from JOINs alone, which may be old copies: nothing is INCOMPLETE before all workers are confirmed.
+  bool held = false;
 
   [[nodiscard]] Generation generation() const noexcept { return Generation{record.generation.host()}; }
 };
@@ -265,7 +267,9 @@ class NativeLife {
   void refuse_held(const JoinRequest& join, const jobs::Binding& source, TimeNs now);
   [[nodiscard]] JoinedPayload joined_part(std::uint64_t nonce, JoinStatus status) const;
   void answer_forming(std::uint64_t nonce, std::uint64_t awaited, const jobs::Binding& to);
+  [[nodiscard]] std::uint64_t strangers_to(const MemberState& m) const noexcept;
   void answer_running(Rank rank);
+  void confirm(Rank rank);
 
   // offer.cc
   void make_offer(TimeNs now);

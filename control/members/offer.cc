@@ -17,6 +17,9 @@
 namespace tally::members {
 namespace {
 
+// A fence before which all chunks of an epoch lie, which ends at 2^29 of them.
+constexpr std::uint32_t kOutOfReach = std::uint32_t{1} << 30;
+
 // The record that all joined ranks report, if it is one and the same and not zero.
 std::optional<GenerationRecord> common_record(std::span<const MemberState> workers) {
   std::optional<GenerationRecord> common;
@@ -135,6 +138,7 @@ void NativeLife::make_offer(TimeNs now) {
   term.window = *window;
   term.most_advanced = common ? most_advanced(workers()) : Rank{0};
   term.base = common ? member(term.most_advanced).next : config_.first_chunk;
+  term.held = common && (!reforming() || term_.held);
   fill_group(term);
   draw_secrets(term);
   offer_version_ = publish_row(term);
@@ -159,7 +163,8 @@ std::uint64_t NativeLife::publish_row(const Term& term) {
   row->discipline = config_.discipline;
   if (const auto& late = config_.stragglers) {
     // Whatever was offered or finished in an earlier epoch lies before the term's base.
-    row->stragglers = {jobs::stamp(late->timeout), static_cast<std::uint8_t>(late->least), term.base};
+    const Chunk fence = term.held ? term.base + kOutOfReach : term.base;
+    row->stragglers = {jobs::stamp(late->timeout), static_cast<std::uint8_t>(late->least), fence};
   }
   row->server = config_.server;
   row->decay = config_.decay;
@@ -218,6 +223,17 @@ void NativeLife::in_force(std::uint64_t version, TimeNs now) {
   }
 }
 
+// The workers because of which the term is not of the generation that this rank brought: they brought none, or
+// another.
+std::uint64_t NativeLife::strangers_to(const MemberState& m) const noexcept {
+  if (is_zero(m.reported) || m.reported == term_.record) return 0;
+  std::uint64_t strangers = 0;
+  for (std::uint16_t r = 0; r < config_.workers; ++r) {
+    if (members_[r].reported != m.reported) strangers |= bit_of(Rank{r});
+  }
+  return strangers;
+}
+
 JoinedPayload NativeLife::joined_part(std::uint64_t nonce, JoinStatus status) const {
   JoinedPayload p = box_.joined_part(nonce, status);
   p.world = Be<std::uint16_t>(config_.workers);
@@ -230,6 +246,7 @@ void NativeLife::answer_running(Rank rank) {
   const MemberState& m = member(rank);
   const Term& term = term_;
   JoinedPayload p = joined_part(m.nonce, JoinStatus::kRunning);
+  p.missing = Be<std::uint64_t>(strangers_to(m));
   p.cookie = Be<std::uint64_t>(raw(term.contribution.at(place_of(rank))));
   p.salt = Be<std::uint64_t>(term.salt);
   p.record = term.record;

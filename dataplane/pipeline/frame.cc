@@ -195,7 +195,7 @@ std::optional<Drop> refuse_header(const Header& h, const std::byte* datagram, st
   const std::uint32_t elements = h.elements.host();
   if (!valid_elements(elements) || (h.type == PacketType::kQuery && elements != 0)) return Drop::kElements;
   if (bytes != kHeaderBytes + 4 * elements) return Drop::kLength;
-  if (h.dtype > static_cast<std::uint8_t>(Dtype::kFloat32)) return Drop::kDtype;
+  if (!is_dtype(h.dtype)) return Drop::kDtype;
   return std::nullopt;
 }
 

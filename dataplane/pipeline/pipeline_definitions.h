@@ -18,7 +18,7 @@ template <class Exec>
 Pipeline<Exec>::Pipeline(const PipelineOptions& options, jobs::Region region, const kernels::Kernels& kernels)
     : exec_(region, kernels),
       slots_(options.shared),
-      server_(options.server, options.shared.elements(), kernels),
+      server_(options.server, options.shared.elements(), kernels, server::Share::kOneEach),
       kernels_(&kernels),
       options_(options),
       states_(std::make_unique<JobState[]>(kMaxJobs + 1)),

@@ -81,7 +81,7 @@ inline void write_session_result(std::byte* datagram, const jobs::SessionJob& jo
 // For control, which alone can say it to people.
 template <class Exec>
 void Pipeline<Exec>::report_stall(const Parsed& parsed, const SessionPacket& s, Drop why) noexcept {
-  const jobs::SessionJob& job = *parsed.job;
+  const jobs::SessionJob& job = parsed.session();
   const bool opaque = job.tsi == jobs::TsiRule::kOpaque;
   const std::uint32_t line = opaque ? s.head : session_line(job, raw(parsed.contribution.slot), s.set);
   const std::uint64_t in = exec_.head(line).contributors;
@@ -103,7 +103,7 @@ void Pipeline<Exec>::report_stall(const Parsed& parsed, const SessionPacket& s, 
 template <class Exec>
 [[gnu::noinline]] Outcome Pipeline<Exec>::contribute_session(Parsed& parsed, const Frame& frame,
                                                              TimeNs now) noexcept {
-  const jobs::SessionJob& job = *parsed.job;
+  const jobs::SessionJob& job = parsed.session();
   Contribution& p = parsed.contribution;
   switchml::PacketHeader h;
   std::memcpy(&h, parsed.payload, sizeof h);
@@ -132,7 +132,9 @@ template <class Exec>
     const auto rank = static_cast<std::uint32_t>(std::countr_zero(left));
     paths_[rank] = exec_.template peek<PathReg>(path_of(entry, rank));
   }
-  return conclude(parsed, ruling.verdict, complete, now);
+  Outcome out = conclude(parsed, ruling.verdict, complete, now);
+  out.session = true;
+  return out;
 }
 
 }  // namespace tally::pipeline

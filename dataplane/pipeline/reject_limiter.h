@@ -2,7 +2,7 @@
 // At most 10 REJECTs per second and source (docs/protocol.md, 13). A source has a bucket of its own: two that
 // shared one would share its budget, and a worker whose neighbour asks about every chunk it waits for would
 // never hear who is late. Where more sources than kWays meet in a set within a second, the last ones get no
-// answer: made-up addresses cost at most the size of the table.
+// answer: made-up addresses cost at most the share of the table that their port has.
 
 #include <array>
 #include <cstdint>
@@ -18,12 +18,13 @@ class RejectLimiter {
  public:
   static constexpr std::uint32_t kPerSecond = 10;
   static constexpr std::size_t kWays = 4;
-  static constexpr std::size_t kSets = 256;
+  static constexpr std::size_t kPorts = 32;  // a share of the table each
+  static constexpr std::size_t kSetsOfPort = 16;
 
   // Takes a token of `source` (address, UDP port, ingress port); false = stay silent. now: never decreases.
   bool allow(const jobs::Binding& source, TimeNs now) noexcept {
     const std::uint64_t key = key_of(source);
-    Bucket* const bucket = find(key, now);
+    Bucket* const bucket = find(set_of(source), key, now);
     if (bucket == nullptr) return false;
     if (bucket->source != key || now - bucket->since >= kSecond) *bucket = {key, now, 0};
     if (bucket->used >= kPerSecond) return false;
@@ -32,7 +33,9 @@ class RejectLimiter {
   }
 
   // Where the buckets of `source` may be.
-  static std::size_t set_of(const jobs::Binding& source) noexcept { return key_of(source) % kSets; }
+  static std::size_t set_of(const jobs::Binding& source) noexcept {
+    return raw(source.port) % kPorts * kSetsOfPort + key_of(source) % kSetsOfPort;
+  }
 
  private:
   struct Bucket {
@@ -42,9 +45,9 @@ class RejectLimiter {
   };
 
   // The source's own bucket, else one that nobody uses any more, else none.
-  Bucket* find(std::uint64_t key, TimeNs now) noexcept {
+  Bucket* find(std::size_t set, std::uint64_t key, TimeNs now) noexcept {
     Bucket* free = nullptr;
-    for (Bucket& bucket : sets_[key % kSets]) {
+    for (Bucket& bucket : sets_[set]) {
       if (bucket.source == key) return &bucket;
       if (bucket.used == 0 || now - bucket.since >= kSecond) free = &bucket;
     }
@@ -57,7 +60,7 @@ class RejectLimiter {
     return h;
   }
 
-  std::array<std::array<Bucket, kWays>, kSets> sets_{};
+  std::array<std::array<Bucket, kWays>, kPorts * kSetsOfPort> sets_{};
 };
 
 }  // namespace tally::pipeline

@@ -24,20 +24,11 @@ kernels::Sums sums_of(const std::int32_t* values, std::uint32_t n) noexcept {
   return sums;
 }
 
-// May the oldest incomplete state be forgotten for a new chunk? If every newcomer could have it, the chunks
-// in flight would chase each other out of a table that is too small for them, each before its last
-// contribution comes, and none would ever complete. So a state stays until it completes or ages. It gives way
-// to an earlier chunk of its own job, because the later one may have to wait for that one's result: a float's
-// exponents.
-bool gives_way(const MergeState& s, const MergeJob& job, Chunk chunk) noexcept {
-  if (s.job != job.id) return false;
-  return s.generation != job.generation || s.epoch != job.epoch || serial_difference(s.chunk, chunk) > 0;
-}
-
 }  // namespace
 
-MergeTable::MergeTable(jobs::Region memory, std::uint32_t elements, const kernels::Kernels& kernels)
-    : store_(memory, elements), kernels_(&kernels) {}
+MergeTable::MergeTable(jobs::Region memory, std::uint32_t elements, const kernels::Kernels& kernels,
+                       Share share)
+    : store_(memory, elements), share_(share), kernels_(&kernels) {}
 
 MergeResult MergeTable::merge(const MergeJob& job, Partial& p, TimeNs now) noexcept {
   TALLY_DCHECK(p.contributors != 0 && (p.contributors & ~job.members) == 0, "contributors are no members");
@@ -114,6 +105,7 @@ MergeResult MergeTable::finish(const MergeJob& job, StateIndex at, Partial& p, k
   store_.complete(at);
   ++counters_.completed;
   --counters_.incomplete;
+  --incomplete_of_[raw(job.id)];
   ++counters_.complete;
   if (p.room < s.sum.shape.elements) return {.merged = Merged::kNoRoom};
   p.sum = s.sum;
@@ -184,13 +176,34 @@ StateIndex MergeTable::find(const MergeJob& job, Chunk chunk) const noexcept {
   return valid ? at : kNoState;
 }
 
+// May an incomplete state be forgotten for a new chunk? If every newcomer could have it, the chunks in flight
+// would chase each other out of a table that is too small for them, each before its last contribution comes,
+// and none would ever complete. So a state stays until it completes or ages. It gives way to an earlier chunk
+// of its own job, because the later one may have to wait for that one's result: a float's exponents, or a
+// whole operation. With kOneEach each job can have one: otherwise jobs that wait for chunks on other cores
+// would hold what the chunks of others need first, crosswise, for as long as they retransmit in step.
+bool MergeTable::gives_way(const MergeState& s, const MergeJob& job, Chunk chunk) const noexcept {
+  if (s.job != job.id)
+    return share_ == Share::kOneEach && incomplete_of_[raw(job.id)] == 0 && incomplete_of_[raw(s.job)] > 1;
+  return s.generation != job.generation || s.epoch != job.epoch || serial_difference(s.chunk, chunk) > 0;
+}
+
+StateIndex MergeTable::victim_for(const MergeJob& job, Chunk chunk) const noexcept {
+  StateIndex at = store_.oldest_incomplete();
+  for (std::uint32_t steps = 0; at != kNoState && steps < kSearched; ++steps) {
+    if (gives_way(store_.state(at), job, chunk)) return at;
+    at = store_.state(at).newer;
+  }
+  return kNoState;
+}
+
 // kNoState: none can be had.
 StateIndex MergeTable::place(const MergeJob& job, Chunk chunk) noexcept {
   if (store_.full()) {
     StateIndex victim = store_.oldest_complete();
     if (victim == kNoState) {
-      victim = store_.oldest_incomplete();
-      if (victim == kNoState || !gives_way(store_.state(victim), job, chunk)) return kNoState;
+      victim = victim_for(job, chunk);
+      if (victim == kNoState) return kNoState;
       ++counters_.forgotten;
     }
     drop(victim);
@@ -198,11 +211,14 @@ StateIndex MergeTable::place(const MergeJob& job, Chunk chunk) noexcept {
   const StateIndex at = store_.place(job.id, chunk, job.epoch);
   store_.state(at).generation = job.generation;
   ++counters_.incomplete;
+  ++incomplete_of_[raw(job.id)];
   return at;
 }
 
 void MergeTable::drop(StateIndex at) noexcept {
-  --(store_.state(at).complete() ? counters_.complete : counters_.incomplete);
+  const MergeState& s = store_.state(at);
+  if (!s.complete()) --incomplete_of_[raw(s.job)];
+  --(s.complete() ? counters_.complete : counters_.incomplete);
   store_.remove(at);
 }
 

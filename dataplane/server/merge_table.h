@@ -8,6 +8,7 @@
 // the memory. What is of another generation, or incomplete and of another epoch, counts as absent; the next
 // Partial of its (job, chunk) takes its place.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -80,18 +81,25 @@ struct MergeCounters {
   }
 };
 
+// Whether a job that has no incomplete state takes one of a job that has several, where a full table has
+// nothing else to give. A server that asks for what its states lack, and gives up those that get nothing,
+// need not: no job waits there for long.
+enum class Share : std::uint8_t { kNone, kOneEach };
+
 class MergeTable {
  public:
   // memory: lines for the states, each 1 + elements / 16 of them; outlives the table. elements: most values
   // of a state. kernels: usable on this CPU. A table without room for one state forgets everything at once.
-  MergeTable(jobs::Region memory, std::uint32_t elements, const kernels::Kernels& kernels);
+  MergeTable(jobs::Region memory, std::uint32_t elements, const kernels::Kernels& kernels, Share share);
   MergeTable(const MergeTable&) = delete;
   MergeTable& operator=(const MergeTable&) = delete;
 
   // p.contributors: members, at least one; p.sum.shape.elements: a multiple of 16. p changes only as Merged
-  // says. A new chunk needs room: a free state, else the one that completed first, else the incomplete one
-  // that has gone longest without taking a Partial, if that is of a later chunk of the same job. Otherwise
-  // the Partial is forgotten, as is one with more elements than a state can have (workers offer again).
+  // says. A new chunk needs room: a free state, else the one that completed first, else, of the kSearched
+  // incomplete ones that have gone longest without taking a Partial, the first that gives way: a later chunk
+  // of the same job, or what the table's Share says. Otherwise the Partial is forgotten, as is one with more
+  // elements than a state can have (workers offer again). With kOneEach and as many states as jobs no job can
+  // keep another from the chunk that it needs first.
   MergeResult merge(const MergeJob& job, Partial& p, TimeNs now) noexcept;
 
   // Is there a state of this chunk, complete or incomplete?
@@ -129,10 +137,16 @@ class MergeTable {
   bool emit(StateIndex at, Partial& p) const noexcept;
   [[nodiscard]] StateIndex find(const MergeJob& job, Chunk chunk) const noexcept;
   StateIndex place(const MergeJob& job, Chunk chunk) noexcept;
+  [[nodiscard]] StateIndex victim_for(const MergeJob& job, Chunk chunk) const noexcept;
+  [[nodiscard]] bool gives_way(const MergeState& s, const MergeJob& job, Chunk chunk) const noexcept;
   void drop(StateIndex at) noexcept;
   void drop_of(JobId job, StateIndex oldest) noexcept;
 
+  static constexpr std::uint32_t kSearched = 64;
+
   StateStore store_;
+  Share share_;
+  std::array<std::uint32_t, kMaxJobs + 1> incomplete_of_{};  // states of each job
   const kernels::Kernels* kernels_;
   MergeCounters counters_;
 };

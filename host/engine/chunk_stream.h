@@ -75,6 +75,8 @@ class ChunkStream {
   // The next due datagram; 0 when nothing is due, or when failure() is set.
   [[nodiscard]] std::size_t transmit(std::span<std::byte> out, TimeNs now, std::uint16_t& port);
   [[nodiscard]] TimeNs deadline() const noexcept;  // of transmit()
+  // The newest result of the epoch.
+  [[nodiscard]] std::optional<TimeNs> answered_at() const noexcept { return answered_at_; }
   [[nodiscard]] TimeNs first_expiry() const noexcept {
     return first_expiry_;
   }  // of an operation's own deadline

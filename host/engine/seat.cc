@@ -37,7 +37,7 @@ std::optional<Refused> Seat::on_joined(const Datagram& datagram, TimeNs now, Sea
   switch (joined.fixed.status) {
     case JoinStatus::kRunning:
       if (const auto offer = to_membership(datagram.header, joined.fixed, options_))
-        return on_offer(*offer, news);
+        return on_offer(*offer, joined.fixed.missing.host() & offer->members(), news);
       break;
     case JoinStatus::kForming:
       missing_ = joined.fixed.missing.host();
@@ -55,12 +55,13 @@ std::optional<Refused> Seat::on_joined(const Datagram& datagram, TimeNs now, Sea
   return Refused::kJoined;
 }
 
-std::optional<Refused> Seat::on_offer(const Membership& offer, SeatNews& news) {
+std::optional<Refused> Seat::on_offer(const Membership& offer, std::uint64_t anew, SeatNews& news) {
   if (offer.generation == forsaken_) {
     unended_ = offer;
     return std::nullopt;
   }
   news.offer = offer;
+  news.anew = anew;
   news.kind = !membership_ || membership_->record() != offer.record() ? SeatNews::Kind::kNewGeneration
               : membership_->epoch != offer.epoch                     ? SeatNews::Kind::kNewEpoch
                                                                       : SeatNews::Kind::kSameEpoch;

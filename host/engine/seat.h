@@ -96,7 +96,8 @@ struct SeatNews {
   };
   Kind kind = Kind::kNone;
   Membership offer{};
-  std::string text;  // printable
+  std::uint64_t anew = 0;  // kNewGeneration: the ranks that brought another one than this rank; 0: not told
+  std::string text;        // printable
 };
 
 // Chunks of the generation, as JOIN and the datagrams of an epoch report them.
@@ -162,6 +163,11 @@ class Seat {
     if (!heard_) heard_ = now;
     return silent_at() <= now;
   }
+  // Half of it without an answer, and hints may have been lost or used up: worth a JOIN. Only while it runs.
+  [[nodiscard]] TimeNs doubtful_at() const noexcept {
+    const bool asks = state_ == SeatState::kRunning && !said_leave() && heard_;
+    return asks ? *heard_ + membership_->lease / 2 : kNever;
+  }
   [[nodiscard]] TimeNs silence_limit() const noexcept {
     const TimeNs limit = membership_ ? membership_->lease : options_.unreachable_after;
     // JOINs come up to a second apart: a shorter lease must not be lost to one of them.
@@ -182,7 +188,7 @@ class Seat {
   static constexpr std::uint32_t kFarewells = 5;
 
   [[nodiscard]] std::optional<Refused> on_joined(const Datagram& datagram, TimeNs now, SeatNews& news);
-  [[nodiscard]] std::optional<Refused> on_offer(const Membership& offer, SeatNews& news);
+  [[nodiscard]] std::optional<Refused> on_offer(const Membership& offer, std::uint64_t anew, SeatNews& news);
   [[nodiscard]] std::optional<Refused> on_reject(const Header& header, SeatNews& news) const;
   [[nodiscard]] std::optional<Refused> on_abort(const Datagram& datagram, SeatNews& news);
   [[nodiscard]] Said say_join(std::span<std::byte> out, const SeatNumbers& numbers, TimeNs now);

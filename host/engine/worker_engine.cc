@@ -163,7 +163,7 @@ void WorkerEngine::settle(TimeNs now) {
   }
   if (leaving_ == Leaving::kDraining && stream_.pending() == 0) {
     leaving_ = Leaving::kBarrier;
-    (void)submit(Dtype::kInt32, {}, now, {}, false);
+    (void)submit(Dtype::kFarewell, {}, now, {}, false);
   } else if (leaving_ == Leaving::kBarrier && (stream_.pending() == 0 || somebody_left())) {
     leaving_ = Leaving::kSaying;
     seat_.leave(now);
@@ -236,8 +236,7 @@ std::optional<Refused> WorkerEngine::on_control(const Datagram& datagram, TimeNs
       // Once LEAVE was said nothing is owed to anybody, and the job may be gone: LEAVE's own tries bound the
       // rest.
       if (state() != EngineState::kRunning || seat_.said_leave()) break;
-      joining_since_ = now;
-      seat_.join_again(now);
+      ask_again(now);
       break;
     case SeatNews::Kind::kEcho:
       live_ = datagram.header.contributors.host();
@@ -279,9 +278,10 @@ void WorkerEngine::on_offer(const SeatNews& news, TimeNs now) {
     return fail_job({code, "left while the job began a new generation", options.job}, nullptr, now);
   }
   if (anew) {
-    if (in_one)
-      stream_.fail_all(
-          {ErrorCode::kAborted, "the job began a new generation: some rank joined anew", options.job});
+    if (in_one) {
+      const std::string who = news.anew == 0 ? "some rank" : name_ranks(news.anew);
+      stream_.fail_all({ErrorCode::kAborted, "the job began a new generation: " + who + " joined anew", options.job});
+    }
     if (!stream_.start(news.offer))
       return close({ErrorCode::kSystem,
                     "no memory for the history of results: lower window or elements of the job",
@@ -312,8 +312,20 @@ std::size_t WorkerEngine::transmit(std::span<std::byte> out, TimeNs now, std::ui
 TimeNs WorkerEngine::deadline() const noexcept {
   if (state() == EngineState::kClosed) return seat_.due();
   TimeNs first = std::min({seat_.due(), seat_.silent_at(), stream_.first_expiry()});
-  if (state() == EngineState::kRunning) return std::min(first, stream_.deadline());
+  if (state() == EngineState::kRunning) return std::min({first, stream_.deadline(), doubtful_at()});
   return leaving_ >= Leaving::kBarrier ? std::min(first, joining_since_ + seat_.silence_limit()) : first;
+}
+
+void WorkerEngine::ask_again(TimeNs now) {
+  joining_since_ = now;
+  seat_.join_again(now);
+}
+
+// While results come the epoch lives, however busy control is.
+TimeNs WorkerEngine::doubtful_at() const noexcept {
+  const TimeNs seat = seat_.doubtful_at();
+  if (seat == kNever || !stream_.answered_at()) return seat;
+  return std::max(seat, *stream_.answered_at() + seat_.membership()->lease / 2);
 }
 
 void WorkerEngine::time_out(TimeNs now) {
@@ -330,6 +342,7 @@ void WorkerEngine::time_out(TimeNs now) {
         {ErrorCode::kUnreachable,
          "switch unreachable: no answer from its control for " + std::to_string(limit / kMillisecond) + " ms",
          job});
+  if (doubtful_at() <= now) ask_again(now);
   if (const EngineOperation* const late = stream_.expired(now)) {
     const std::string ranks = name_ranks(missing());
     const std::string name = "operation " + std::to_string(static_cast<std::uint64_t>(late->id()));

@@ -126,6 +126,8 @@ class WorkerEngine {
 
   // Sending.
   void time_out(TimeNs now);
+  [[nodiscard]] TimeNs doubtful_at() const noexcept;
+  void ask_again(TimeNs now);
   [[nodiscard]] std::size_t transmit_control(std::span<std::byte> out, TimeNs now);
 
   [[nodiscard]] bool somebody_left() const noexcept;

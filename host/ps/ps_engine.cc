@@ -66,7 +66,7 @@ PsEngine::PsEngine(const PsOptions& options, Lines memory, std::size_t lines, co
     : kernels_(kernels),
       elements_(options.elements),
       memory_(std::move(memory)),
-      table_({memory_.get(), lines}, options.elements, kernels),
+      table_({memory_.get(), lines}, options.elements, kernels, server::Share::kNone),
       timers_(table_.capacity()) {
   const PsShared shared{kernels_, table_, timers_, queue_};
   for (std::size_t i = 0; i < options.jobs.size(); ++i)

@@ -53,7 +53,11 @@ enum Flag : std::uint8_t {
 inline constexpr std::uint8_t kKnownFlags =
     kFlagRetransmit | kFlagDirect | kFlagOverflow | kFlagCollision | kFlagIncomplete;
 
-enum class Dtype : std::uint8_t { kInt32 = 0, kFloat32 = 1 };
+// kFarewell: the barrier before LEAVE, which no barrier of the program may complete.
+enum class Dtype : std::uint8_t { kInt32 = 0, kFloat32 = 1, kFarewell = 255 };
+constexpr bool is_dtype(std::uint8_t d) noexcept {
+  return d <= static_cast<std::uint8_t>(Dtype::kFloat32) || d == static_cast<std::uint8_t>(Dtype::kFarewell);
+}
 
 enum class RejectReason : std::uint32_t {
   kEpoch = 1,    // the job lives in another epoch: JOIN

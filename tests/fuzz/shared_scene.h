@@ -76,7 +76,7 @@ class SharedScene {
   pipeline::Pipeline<pipeline::Fused> fused_;
   pipeline::Pipeline<pipeline::Staged> staged_;
   SlotMemory external_memory_{256 * jobs::entry_lines(kSharedElements)};
-  server::MergeTable external_{external_memory_.region(), kSharedElements, kernels_};
+  server::MergeTable external_{external_memory_.region(), kSharedElements, kernels_, server::Share::kNone};
   std::array<SharedLife, kSharedJobs> lives_;
   // Of which chunk expect_progress() waits for a RESULT, and who got it.
   JobId awaited_job_{};

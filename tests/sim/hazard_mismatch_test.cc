@@ -94,6 +94,20 @@ TEST(Hazard, operation_mismatch_of_a_barrier) {
   expect_all_told(rack, {"16 elements of an operation of 16", "0 elements of an operation of 0"});
 }
 
+// The barrier before LEAVE is none of the program's: who is still in one waits for operations that never come.
+TEST(Hazard, leave_against_a_barrier_of_the_program) {
+  HazardRack rack;
+  rack.join();
+  rack.expect_healthy();
+  rack.worker(0).engine().leave(rack.now());
+  rack.worker(0).resume_service();
+  rack.reduce_at(1, 1, 0);
+  rack.reduce_at(1, 2, 16 * 4);
+  expect_all_told(rack, {"rank 0", "rank 1", "one leaves the job"});
+  EXPECT_TRUE(rack.failed(1, 1));
+  EXPECT_TRUE(rack.failed(1, 2));
+}
+
 // The switch cannot see it when the sizes agree in every chunk; the other jobs of the box see nothing at all.
 TEST(Hazard, operation_mismatch_leaves_other_jobs_alone) {
   HazardRack rack({.jobs = 2});

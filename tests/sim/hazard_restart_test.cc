@@ -43,6 +43,90 @@ TEST_P(HazardRestart, switch_restart_with_all_state_lost_in_mid_operation) {
   rack.expect_healthy();
 }
 
+// No hint that the box has forgotten everything arrives, for whatever reason: the workers ask by themselves
+// before they give it up.
+TEST(Hazard, restart_of_everything_and_no_reject_arrives) {
+  HazardRack rack({.lease = 10 * kSecond});
+  rack.join();
+  rack.expect_healthy();
+  const Rule& hints = rack.lose({.up = false, .type = PacketType::kReject});
+  const TimeNs before = rack.now();
+  rack.box().restart();
+  const std::size_t sum = rack.reduce(16 * 4);
+  rack.expect_exact(sum);
+  EXPECT_LT(rack.now() - before, 6 * kSecond);
+  EXPECT_GT(hints.hits(), 0U);
+  EXPECT_EQ(rack.counted(0).generations, 1U);
+}
+
+// While results come control may be as late as its lease allows: nobody stops to ask.
+TEST(Hazard, control_that_is_late_while_results_come) {
+  HazardRack rack;
+  rack.join();
+  Rule& echoes = rack.lose({.up = false, .type = PacketType::kHeartbeat});
+  for (TimeNs end = rack.now() + rack.options().lease - kSecond / 2; rack.now() < end;) {
+    rack.expect_healthy();
+    rack.run_for(100 * kMillisecond);
+  }
+  EXPECT_EQ(rack.counted(0).joins, 1U);
+  echoes.left = 0;
+  rack.run_for(rack.options().lease);
+  rack.expect_healthy();
+}
+
+// Who has another port cannot use up the answers that the members need to come back: datagrams of unknown
+// jobs from sources that share the victims' place in a core's table, and control packets in their names.
+TEST(Hazard, restart_of_everything_while_another_port_uses_up_rejects) {
+  HazardRack rack({.rivals = {Rank{0}}});
+  rack.join();
+  rack.expect_healthy();
+  const auto inject = [&](PacketType type, const jobs::Binding& from) {
+    Header h;
+    h.version = kWireVersion;
+    h.type = type;
+    h.job = Be<std::uint16_t>{777};
+    h.epoch = Be<std::uint32_t>{0x1234'5678};
+    h.contributors = Be<std::uint64_t>{1};
+    Bytes datagram(kHeaderBytes);
+    set_header(datagram, h);
+    rack.sim().network().inject(2, true, wrap(datagram, from, test_box(), kBasePort));
+  };
+  std::uint8_t other = 0;
+  const auto flood = [&] {
+    for (const std::uint16_t victim : rack.ranks()) {
+      jobs::Binding from = rack.worker(victim).options().binding;
+      from.port = PortIndex{2};
+      inject(PacketType::kHeartbeat, from);
+      from.address.back() = ++other;
+      inject(PacketType::kContribute, from);
+    }
+    rack.run_for(kMillisecond);
+  };
+  for (int i = 0; i < 1'000; ++i) flood();
+  rack.box().restart();
+  const TimeNs before = rack.now();
+  for (int i = 0; i < 20; ++i) flood();
+  const std::size_t sum = rack.reduce(16 * 4);
+  while (!rack.done(sum) && rack.now() < before + rack.options().lease) flood();
+  EXPECT_LT(rack.now() - before, kSecond);
+  rack.expect_exact(sum);
+}
+
+// No ABORT can name who is not the process that it was: the box knows nothing of it.
+TEST(Hazard, restart_of_everything_and_a_rank_as_a_new_process_is_named) {
+  HazardRack rack({.world = 3});
+  rack.join();
+  const std::size_t sum = rack.reduce(16 * 1000);
+  rack.run_for(300 * kMicrosecond);
+  rack.box().restart();
+  rack.worker(2).crash();
+  rack.worker(2).start();
+  ASSERT_TRUE(rack.until([&] { return rack.failed(0, sum) && rack.failed(1, sum); }));
+  for (const std::uint16_t r : {std::uint16_t{0}, std::uint16_t{1}})
+    EXPECT_EQ(rack.error(r, sum), "job0: the job began a new generation: rank 2 joined anew");
+  ASSERT_TRUE(rack.until([&] { return rack.running(); }));
+}
+
 // Rank 0 has the sum and does not offer its value again: only it can tell.
 TEST_P(HazardRestart, switch_restart_with_one_result_lost) {
   HazardRack rack({.world = 3});

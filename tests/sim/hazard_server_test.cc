@@ -66,9 +66,24 @@ TEST(Hazard, partial_of_a_last_arrival) {
   EXPECT_EQ(rack.box().occupancy(rack.id(0)), 0U);
 }
 
-// One state for many chunks: the server forgets, the workers offer again.
+// A job that waits for a rank of its own fills the server's table, and offers again what finds no state.
+TEST(Hazard, job_that_waits_leaves_the_server_to_others) {
+  HazardRack rack(sharing({.jobs = 2, .shared_entries = 1, .server_states = 2}));
+  rack.join();
+  rack.reduce_at(0, 0, 16 * 12, 0);  // rank 1 is late with its operation
+  rack.run_for(kSecond);
+  ASSERT_EQ(rack.box().server().incomplete, 2U);
+  const TimeNs before = rack.now();
+  rack.expect_exact(rack.reduce(16 * 4, 1), 1);
+  EXPECT_LT(rack.now() - before, 2 * kSecond);
+  EXPECT_EQ(rack.box().server().aged, 0U);
+  rack.reduce_at(1, 0, 16 * 12, 0);
+  rack.expect_exact(0, 0);
+}
+
+// Fewer states than chunks in flight: the server forgets, the workers offer again.
 TEST(Hazard, embedded_table_forgets_a_chunk) {
-  HazardRack rack(sharing({.world = 3, .jobs = 2, .shared_entries = 1, .server_states = 1}));
+  HazardRack rack(sharing({.world = 3, .jobs = 2, .shared_entries = 1, .server_states = 2}));
   rack.join();
   const std::size_t first = rack.reduce(16 * 12, 0);
   const std::size_t second = rack.reduce(16 * 12, 1);

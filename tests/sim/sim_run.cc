@@ -25,6 +25,8 @@ int usage() {
 
 struct Totals {
   std::uint64_t events = 0, frames = 0, right = 0, failed = 0, incomplete = 0, bad_seeds = 0;
+  std::uint64_t slowest = 0;  // seed
+  tally::TimeNs longest = 0;  // from healing to the end
 };
 
 // One line per frame: when, whose link, which way, and what the header says.
@@ -52,10 +54,14 @@ void run_one(std::uint64_t seed, bool verbose, bool traced, Totals& totals) {
   totals.right += report.right;
   totals.failed += report.failed;
   totals.incomplete += report.incomplete;
+  if (report.took >= totals.longest) {
+    totals.longest = report.took;
+    totals.slowest = seed;
+  }
   if (verbose) {
     std::printf(
-        "  ended at %.3f s after %lu events and %lu frames: %lu operations right, %lu failed with an error\n",
-        static_cast<double>(report.ended) * 1e-9, report.events, report.frames, report.right, report.failed);
+        "  ended at %.3f s, %.3f s after healing, after %lu events and %lu frames: %lu operations right, %lu failed with an error\n",
+        static_cast<double>(report.ended) * 1e-9, static_cast<double>(report.took) * 1e-9, report.events, report.frames, report.right, report.failed);
   }
   if (report.ok()) return;
   ++totals.bad_seeds;
@@ -98,7 +104,7 @@ int main(int argc, char** argv) {
   for (std::uint64_t seed = *first; seed < *first + *count; ++seed) run_one(seed, verbose, traced, totals);
   std::printf(
       "%lu seeds, %lu events, %lu frames, %lu operations exact, %lu ended with an error, %lu results "
-      "incomplete, %lu seeds failed\n",
-      *count, totals.events, totals.frames, totals.right, totals.failed, totals.incomplete, totals.bad_seeds);
+      "incomplete, %lu seeds failed; the slowest, %lu, ended %.3f s after healing\n",
+      *count, totals.events, totals.frames, totals.right, totals.failed, totals.incomplete, totals.bad_seeds, totals.slowest, static_cast<double>(totals.longest) * 1e-9);
   return totals.bad_seeds == 0 ? 0 : 1;
 }

@@ -1,5 +1,6 @@
 #include "simulation.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace tally::sim {
@@ -126,12 +127,18 @@ void Simulation::revive() {
   schedule_.after(200 * kMillisecond, [this] { revive(); });
 }
 
-// Members that left for good do not help the others after a crash or a restart; then only safety is asked of
-// their job.
+bool Simulation::somebody_left(const std::string& job) const {
+  return std::any_of(workers_.begin(), workers_.end(), [&](const auto& worker) {
+    return worker->options().job == job && worker->left();
+  });
+}
+
+// Who has left, or had all its sums and was leaving when the job ended, stays away: a member that comes again,
+// because its own operation failed or it crashed, waits for a job that is not formed any more, and is told for
+// whom. Nobody may wait for ever with a job that runs.
 bool Simulation::settled(const WorkerNode& worker) const {
   if (!worker.options().leaves) return worker.alive() && worker.plan_done();
-  // Nobody may wait for ever: with a job that runs, or for one that will not be formed again.
-  return worker.left() || (epochs_changed_ && !(worker.engine_running() && worker.busy()));
+  return worker.left() || (worker.alive() && worker.waits_to_join() && somebody_left(worker.options().job));
 }
 
 bool Simulation::all_plans_done() const {
@@ -167,14 +174,19 @@ Report Simulation::run() {
   schedule_.after(300 * kMillisecond, [this] { revive(); });
   run_until(scenario_.heal_at);
   network_.set_faults({});
-  // Twice: late packets of the past do no harm, and a death before the healing may be noticed only now.
-  for (int i = 0; i < 2 && broken_.empty(); ++i) {
-    run_while_not([this] { return all_plans_done(); }, scenario_.give_up);
-    run_until(schedule_.now() + 20 * kMillisecond);
+  TimeNs healed = scenario_.heal_at;
+  for (const auto& blow : scenario_.blows) healed = std::max(healed, blow.when + blow.lasts);
+  TimeNs ended = healed;
+  // Thrice: late packets of the past do no harm, and a death before the healing may be noticed only now.
+  for (int i = 0; i < 3 && broken_.empty(); ++i) {
+    if (i != 0) run_until(schedule_.now() + 20 * kMillisecond);
+    if (!all_plans_done()) {
+      run_while_not([this] { return all_plans_done(); }, scenario_.give_up);
+      ended = schedule_.now();
+    }
   }
-  if (broken_.empty()) run_while_not([this] { return all_plans_done(); }, scenario_.give_up);
   if (broken_.empty()) check_at_the_end();
-  Report report{.broken = broken_, .ended = schedule_.now(), .events = events_, .frames = network_.sent()};
+  Report report{.broken = broken_, .ended = schedule_.now(), .took = ended > healed ? ended - healed : 0, .events = events_, .frames = network_.sent()};
   for (const JobId job : box_->jobs()) report.incomplete += box_->incomplete(job);
   for (const auto& worker : workers_) {
     report.right += worker->right();

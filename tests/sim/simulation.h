@@ -21,6 +21,7 @@ namespace tally::sim {
 struct Report {
   std::vector<std::string> broken;  // empty: all invariants held
   TimeNs ended = 0;                 // virtual time
+  TimeNs took = 0;                  // from the end of the last fault until nobody waited any more
   std::uint64_t events = 0;
   std::uint64_t frames = 0;
   std::uint64_t incomplete = 0;  // results without everybody, in the box's last life
@@ -61,6 +62,7 @@ class Simulation {
   bool step(TimeNs until);
   void revive();  // what users do: restart the dead, join again with the closed
   [[nodiscard]] bool settled(const WorkerNode& worker) const;
+  [[nodiscard]] bool somebody_left(const std::string& job) const;
   void check_at_the_end();
 
   Scenario scenario_;

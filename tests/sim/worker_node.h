@@ -59,6 +59,10 @@ class WorkerNode {
   [[nodiscard]] bool engine_running() const noexcept {
     return alive() && engine_->state() == engine::EngineState::kRunning;
   }
+  // For its first epoch, or the first since it closed.
+  [[nodiscard]] bool waits_to_join() const noexcept {
+    return alive() && engine_->state() == engine::EngineState::kJoining && !engine_->membership();
+  }
   // Waits for results.
   [[nodiscard]] bool busy() const noexcept { return alive() && engine_->pending_operations() != 0; }
   [[nodiscard]] bool left() const noexcept { return leaving_ && closed(); }

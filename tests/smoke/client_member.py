@@ -5,7 +5,7 @@ import time
 
 import client_wire as wire
 from client_joining import Joining
-from client_operation import Operation
+from client_operation import FAREWELL, Operation
 from client_wire import Dropped
 
 
@@ -75,12 +75,12 @@ class Member(Joining):
         self.flight.issue(operation)
         return operation
 
-    def barrier(self, seconds=60):
-        operation = self.issue([], 0)
+    def barrier(self, seconds=60, dtype=0):
+        operation = self.issue([], dtype)
         self.run_until(lambda: operation.done() or self.alive != self.everybody(), seconds, "everybody at the barrier")
 
     def leave(self, seconds=60):
-        self.barrier(seconds)
+        self.barrier(seconds, FAREWELL)
         for gap in (0.1, 0.2, 0.4, 0.8, 1):
             self.send_control(wire.LEAVE)
             if self.listen_until(lambda: self.leave_heard, gap):

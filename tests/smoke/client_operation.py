@@ -4,9 +4,11 @@ import struct
 from client_numbers import block_exponent, dequantise, quantise
 from client_wire import NONE
 
+FAREWELL = 255
+
 
 class Operation:
-    """One array, or nothing (a barrier). values: a list of numbers; dtype 0 int32, 1 float32."""
+    """One array, or nothing (a barrier). values: a list of numbers; dtype 0 int32, 1 float32, 255 the barrier of leaving."""
 
     def __init__(self, values, dtype, limit):
         self.values, self.dtype, self.limit = values, dtype, limit
@@ -39,7 +41,7 @@ class Operation:
 
     def ready(self, m):
         """False while a data chunk waits for its block's exponent."""
-        return self.dtype == 0 or m < self.priming or m - self.priming in self.results or self.data == 0
+        return self.dtype != 1 or m < self.priming or m - self.priming in self.results or self.data == 0
 
     def contribution(self, m):
         """Values of chunk m, padded, and whether some of them may make the sum leave int32."""

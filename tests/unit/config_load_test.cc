@@ -249,7 +249,7 @@ TEST(ConfigServers, ExternalOnesNeedNoMemoryOfTheBox) {
   EXPECT_EQ(native(alone->config).servers, 1) << "the default";
   const auto both = config::load_config_text(
       text + "  - {name: two, workers: 2, token_file: none, discipline: shared}\n", "f");
-  EXPECT_THAT(text_of(both), HasSubstr("hold not even one sum"));
+  EXPECT_THAT(text_of(both), HasSubstr("hold 0 sums"));
 }
 
 TEST_F(ConfigFiles, TheDumpLoadsAsTheSameConfiguration) {

@@ -50,6 +50,14 @@ TEST(RejectLimiter, SourceThatAsksWithoutEndLeavesItsNeighboursTheirTokens) {
                 now % kSecond == 0 ? pipeline::RejectLimiter::kPerSecond : 0U);
 }
 
+// A port's share of the table is its own: who has one port silences nobody at another.
+TEST(RejectLimiter, SourcesOfOnePortTakeNothingFromOtherPorts) {
+  pipeline::RejectLimiter limiter;
+  for (std::uint32_t i = 0; i < 1 << 16; ++i) (void)limiter.allow(worker(i), kSecond);
+  for (std::uint32_t port = 1; port < pipeline::RejectLimiter::kPorts; ++port)
+    EXPECT_TRUE(limiter.allow(worker(port << 16), kSecond)) << port;
+}
+
 // Addresses cost an attacker nothing, so the table does not make room for them within the second.
 TEST(RejectLimiter, SourcesWithoutABucketGetOneWhenTheSecondOfAnotherIsOver) {
   pipeline::RejectLimiter limiter;

@@ -133,15 +133,25 @@ class Reference {
   }
   // false: the newcomer is forgotten instead.
   bool make_room(const server::MergeJob& job, Chunk chunk) {
-    if (complete_.empty()) {
-      ++counts.forgotten;
-      const auto& [id, oldest] = incomplete_.front();
-      const server::MergeJob& its = states_.at(incomplete_.front()).job;
-      const bool outdated = its.generation != job.generation || its.epoch != job.epoch;
-      if (id != job.id || (!outdated && serial_difference(oldest, chunk) < 0)) return false;
+    if (!complete_.empty()) {
+      drop(Key(complete_.front()));
+      return true;
     }
-    drop(Key((complete_.empty() ? incomplete_ : complete_).front()));
-    return true;
+    ++counts.forgotten;
+    for (const Key& key : incomplete_) {
+      const server::MergeJob& its = states_.at(key).job;
+      const bool outdated = its.generation != job.generation || its.epoch != job.epoch;
+      const bool gives = key.first == job.id ? outdated || serial_difference(key.second, chunk) > 0
+                                             : incomplete_of(job.id) == 0 && incomplete_of(key.first) > 1;
+      if (!gives) continue;
+      drop(Key(key));
+      return true;
+    }
+    return false;
+  }
+  [[nodiscard]] std::ptrdiff_t incomplete_of(JobId job) const {
+    return std::count_if(incomplete_.begin(), incomplete_.end(),
+                         [&](const Key& key) { return key.first == job; });
   }
   void drop(const Key& key) {
     states_.erase(key);

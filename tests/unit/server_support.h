@@ -109,7 +109,7 @@ class GuardedTable {
   GuardedTable(std::size_t lines, std::uint32_t elements, const kernels::Kernels& kernels)
       : memory_(lines * sizeof(jobs::Line), 0),
         region_(rubbish(memory_, lines)),
-        table(region_, elements, kernels) {}
+        table(region_, elements, kernels, server::Share::kOneEach) {}
 
   [[nodiscard]] bool intact() const { return memory_.intact(); }
 

@@ -24,7 +24,7 @@ names.type = {
   [8] = "REJECT", [9] = "JOIN", [10] = "JOINED", [11] = "LEAVE", [12] = "HEARTBEAT", [13] = "ABORT", [14] = "PROBE",
 }
 names.flag = { [1] = "RETRANSMIT", [2] = "DIRECT", [4] = "OVERFLOW", [8] = "COLLISION", [32] = "INCOMPLETE" }
-names.dtype = { [0] = "INT32", [1] = "FLOAT32" }
+names.dtype = { [0] = "INT32", [1] = "FLOAT32", [255] = "FAREWELL" }
 names.reason = { [1] = "EPOCH", [2] = "JOB", [3] = "WAITING" }
 names.status = { [1] = "RUNNING", [2] = "FORMING", [3] = "REFUSED" }
 names.discipline = { [1] = "POOL", [2] = "FCFS", [3] = "PREEMPTIVE", [4] = "SHARED" }
