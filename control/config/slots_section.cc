@@ -135,8 +135,9 @@ void check_servers(Checking& c, const JobAt& at) {
 // Jobs whose sums the embedded server may hold.
 std::size_t summed_here(const Config& config) {
   return static_cast<std::size_t>(
-      std::count_if(config.jobs.begin(), config.jobs.end(), [](const JobSection& job) {
-        return !is_session(job) && shares_slots(job.discipline) && job.server != ServerKind::kExternal;
+      std::count_if(config.jobs.begin(), config.jobs.end(), [](const JobConfig& any) {
+        const auto* const job = std::get_if<NativeConfig>(&any);
+        return job != nullptr && shares_slots(job->discipline) && job->server != ServerKind::kExternal;
       }));
 }
 

@@ -7,7 +7,7 @@
 #include "pipeline/session_pool.h"
 #include "tally/check.h"
 
-namespace tally::model {
+namespace tally::models {
 namespace {
 
 constexpr std::uint32_t kEpoch = 0x1000'0001;
@@ -29,14 +29,14 @@ SessionModel::SessionModel(SessionCase c) : case_(std::move(c)) {
   }
   job_.world = case_.members;
   job_.members = full(case_.members);
-  job_.session = jobs::Session{.tsi = case_.tsi};
+  job_.tsi = case_.tsi;
 }
 
-const char* SessionModel::wrong(const State& s) const {
+const char* SessionModel::broken(const State& s) const {
   return s.wrong != 0 ? "a member takes a wrong sum" : nullptr;
 }
 
-bool SessionModel::done(const State& s) const {
+bool SessionModel::reached(const State& s) const {
   for (std::size_t r = 0; r < case_.members; ++r)
     if (s.clients[r].operation < case_.operations.size()) return false;
   return true;
@@ -71,7 +71,7 @@ bool SessionModel::fills(const State& s, const Packet& packet) const {
 SessionModel::Outcome SessionModel::take(State& s, const Packet& packet) const {
   const Place at = place_of(packet);
   Slot& slot = s.slots[at.slot];
-  jobs::Job job = job_;
+  jobs::SessionJob job = job_;
   job.epoch = Epoch{kEpoch + s.epoch};
   const auto number = static_cast<std::uint8_t>(case_.first_number + packet.operation);
   pipeline::SessionRun run;
@@ -238,4 +238,4 @@ void SessionModel::list(const State& s, std::vector<Next>& all) const {
   all.push_back({again, false});
 }
 
-}  // namespace tally::model
+}  // namespace tally::models

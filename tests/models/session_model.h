@@ -8,9 +8,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "explorer.h"
 #include "jobs/job_table.h"
 
-namespace tally::model {
+namespace tally::models {
 
 struct SessionCase {
   std::uint8_t members = 2;  // at most 3
@@ -58,14 +59,14 @@ class SessionModel {
 
   explicit SessionModel(SessionCase c);
 
-  [[nodiscard]] State begin() const { return {}; }
-  [[nodiscard]] const char* wrong(const State& s) const;
-  [[nodiscard]] bool done(const State& s) const;
-  template <class Visit>
-  void each(const State& s, Visit visit) const {
+  [[nodiscard]] State init() const { return {}; }
+  [[nodiscard]] const char* broken(const State& s) const;
+  [[nodiscard]] bool reached(const State& s) const;
+  template <class Emit>
+  void successors(const State& s, Emit emit) const {
     std::vector<Next> all;
     list(s, all);
-    for (const Next& next : all) visit(next.state, next.fair);
+    for (const Next& next : all) emit(next.state, Step{.fair = next.fair});
   }
 
  private:
@@ -101,7 +102,7 @@ class SessionModel {
 
   SessionCase case_;
   std::vector<std::uint8_t> first_;  // of each operation, in the sequence of all
-  jobs::Job job_;
+  jobs::SessionJob job_;
 };
 
-}  // namespace tally::model
+}  // namespace tally::models
