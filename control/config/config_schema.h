@@ -238,7 +238,6 @@ SchemaKey<JobConfig> job_key(SchemaKey<Dialect> key, const std::string& why = {}
 
 inline constexpr std::size_t kMaxInstanceBytes = 32;
 inline constexpr std::size_t kMaxPortNameBytes = 32;
-inline constexpr std::uint16_t kMinMtu = 576;  // RFC 791: every host takes it
 
 [[nodiscard]] const Schema<Config>& config_schema();
 [[nodiscard]] const Schema<DataplaneSection>& dataplane_schema();

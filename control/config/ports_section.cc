@@ -55,7 +55,7 @@ const Schema<PortSection>& port_schema() {
                    "Its name in counters and messages."),
       required_key("device", &PortSection::device, device_type(),
                    "What carries the frames (docs/ports.md). In quotes inside {...}, because of its commas."),
-      value_key("mtu", &PortSection::mtu, whole_number_in<std::uint16_t>(kMinMtu, kGreatestMtu),
+      value_key("mtu", &PortSection::mtu, whole_number_in<std::uint16_t>(kLeastMtu, kGreatestMtu),
                 "The largest IP packet, in bytes. memif: bsize must be 18 larger. net_af_xdp: 3438 at most, "
                 "tap: 1500."),
       value_key("queues", &PortSection::queues, whole_number_in<std::uint16_t>(1, 64),

@@ -10,8 +10,8 @@
 
 namespace tally {
 
-inline constexpr std::uint16_t kLeastMtu =
-    616;  // of a worker's path: an ABORT with its longest text, over IPv6
+// Of a worker's path, and so of a box's port: an ABORT with its longest text, over IPv6.
+inline constexpr std::uint16_t kLeastMtu = 616;
 inline constexpr std::uint16_t kGreatestMtu = 9198;  // 9216 bytes of buffer less Ethernet header and VLAN tag
 
 // IP and UDP headers, in front of our own.

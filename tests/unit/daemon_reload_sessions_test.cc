@@ -105,7 +105,7 @@ TEST_F(DaemonReloadBox, ASessionThatTheMemoryOfTheRunningBoxCannotHoldStaysAsItW
         "it takes 36864 KiB of slot memory per core, and there are 32768 KiB until tallyd is restarted");
 }
 
-const std::string kSmall = with("net_ring0", "net_ring0, mtu: 600");
+const std::string kSmall = with("net_ring0", "net_ring0, mtu: 616");
 
 struct DaemonReloadMtu : DaemonReloadBox {
   DaemonReloadMtu() : DaemonReloadBox(kSmall) {}
@@ -117,7 +117,7 @@ TEST_F(DaemonReloadMtu, ASessionThatTheRunningPortsCannotCarryIsNotDeclaredAndWh
   reload(small);
   EXPECT_EQ(session("a")->session->payload, 512U);
   const std::string why =
-      "its payload of 1024 bytes makes IP packets of 1062, and port w0 carries 600 until tallyd is restarted";
+      "its payload of 1024 bytes makes IP packets of 1062, and port w0 carries 616 until tallyd is restarted";
   stays(kText + kSessions, why);
   EXPECT_EQ(journal.count("reload: job 'b': " + why + "; the job is not declared"), 1U) << journal.all();
   EXPECT_FALSE(session("b"));
