@@ -187,8 +187,7 @@ CoresRig::CoresRig(const CoresOptions& options, const std::string& name, const s
   frames_ = pools_.frames[0];
   rte_mempool_obj_iter(frames_, paint, traffic_.front().get());
   open_port(name, directory);
-  const io::DataPlaneOptions plane{
-      .box = job_box(), .prefix = name, .cores = options_.cores, .slot_lines = job_.slots.count};
+  const io::DataPlaneOptions plane{.box = job_box(), .cores = options_.cores, .slot_lines = job_.slots.count};
   plane_ =
       started(io::DataPlane::create(plane, std::move(pools_), std::move(ports_), kernels::best_kernels()));
   plane_->publish(
@@ -282,12 +281,12 @@ void CoresRig::check() const {
     require(traffic.delivered() == traffic.chunks(),
             "a finished chunk's result did not reach every receiver");
     require(traffic.compared() != 0 || turns_ == 0, "no result was compared value by value");
-    const io::CoreStatistics& core = plane_->statistics(c);
+    const io::CoreStatistics& core = plane_->core(c).statistics;
     require(core.frames_in.get() == frames && core.no_mbuf.get() == 0 && core.refused.get() == 0 &&
                 core.copied.get() == 0 && core.hand_over_lost.get() == 0,
             "frames were lost or copied");
     handed_over += core.handed_over.get();
-    const JobCounters counters = plane_->counters(c, job_.id);
+    const JobCounters counters = plane_->core(c).counters(job_.id);
     require(counters.of(Verdict::kComplete) == traffic.chunks() &&
                 counters.of(Verdict::kAbsorb) == traffic.contributions() - traffic.chunks(),
             "contributions were not absorbed and completed one by one");
@@ -409,7 +408,7 @@ int main(int argc, char** argv) {
   nlohmann::json results{{"environment", environment()}};
   print_environment();
   constexpr std::uint64_t kHugeMemory = std::uint64_t{240} << 20;
-  const bool huge = tally::dpdk::free_hugepage_bytes() >= kHugeMemory;
+  const bool huge = tally::dpdk::hugepages_of().free_bytes >= kHugeMemory;
   const tally::dpdk::EalOptions options{.program = argv[0],
                                         .instance = "cores-" + std::to_string(getpid()),
                                         .cores = {cpus[0], cpus[1]},

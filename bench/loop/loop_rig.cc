@@ -54,7 +54,6 @@ LoopRig::LoopRig(const RigOptions& options, const std::string& name, const std::
   open_ports(name, directory);
   if (options_.runs == RigOptions::Runs::kDataPlane) {
     const io::DataPlaneOptions plane{.box = job_box(),
-                                     .prefix = name,
                                      .make_core = options_.profiled ? make_profiled_core : nullptr,
                                      .slot_lines = job_.slots.count};
     plane_ =
@@ -188,11 +187,11 @@ void LoopRig::check() const {
 }
 
 void LoopRig::check_plane() const {
-  const io::CoreStatistics& core = plane_->statistics(0);
+  const io::CoreStatistics& core = plane_->core(0).statistics;
   require(core.frames_in.get() == traffic_.contributions() && core.no_mbuf.get() == 0 &&
               core.refused.get() == 0 && core.copied.get() == 0,
           "frames were lost or copied");
-  const JobCounters counters = plane_->counters(0, job_.id);
+  const JobCounters counters = plane_->core(0).counters(job_.id);
   require(counters.packets() == traffic_.contributions() &&
               counters.of(Verdict::kComplete) == traffic_.chunks() &&
               counters.of(Verdict::kAbsorb) == traffic_.contributions() - traffic_.chunks(),

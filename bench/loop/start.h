@@ -42,7 +42,7 @@ inline void print_warnings(std::uint32_t level, std::string_view line) {
 // memory.
 inline dpdk::Eal start_bench_eal(const char* program) {
   constexpr std::uint64_t kHugeMemory = std::uint64_t{240} << 20;
-  const bool huge = dpdk::free_hugepage_bytes() >= kHugeMemory;
+  const bool huge = dpdk::hugepages_of().free_bytes >= kHugeMemory;
   const dpdk::EalOptions options{.program = program,
                                  .instance = "bench-" + std::to_string(getpid()),
                                  .memory_bytes = huge ? kHugeMemory : 2 * kHugeMemory};

@@ -33,7 +33,7 @@ void log_dpdk(const LogSink& log, std::uint32_t level, std::string_view line) {
 // EAL would clear ordinary memory for a quarter of a minute before it gave up.
 Result<void> check_memory(const config::DataplaneSection& dataplane) {
   struct sysinfo machine {};
-  if (dataplane.memory <= dpdk::free_hugepage_bytes() || sysinfo(&machine) != 0) return {};
+  if (dataplane.memory <= dpdk::hugepages_of().free_bytes || sysinfo(&machine) != 0) return {};
   const std::uint64_t all = std::uint64_t{machine.totalram} * machine.mem_unit;
   if (dataplane.memory < all) return {};
   return fail(ErrorCode::kInvalidArgument,
@@ -183,22 +183,6 @@ io::DataPlaneOptions plane_options(const config::Config& config) {
           .shared_entries = config::shared_entries_per_core(d),
           .shared_elements = d.shared.elements,
           .server_lines = static_cast<std::uint32_t>(config::server_lines_per_core(d))};
-}
-
-LogLevel log_level(const config::Config& config) noexcept {
-  switch (config.log.level) {
-    case config::LogSection::Level::kTrace:
-      return LogLevel::kTrace;
-    case config::LogSection::Level::kDebug:
-      return LogLevel::kDebug;
-    case config::LogSection::Level::kInfo:
-      return LogLevel::kInfo;
-    case config::LogSection::Level::kWarning:
-      return LogLevel::kWarning;
-    case config::LogSection::Level::kError:
-      break;
-  }
-  return LogLevel::kError;
 }
 
 std::string summary(const config::Config& config) {

@@ -47,7 +47,6 @@ class StartedBox {
 [[nodiscard]] io::DataPlaneOptions plane_options(const config::Config& config);
 // On no node in particular, but for what EAL knows of NICs.
 [[nodiscard]] dpdk::PoolDemand pool_demand(const config::Config& config, const io::DataPlaneOptions& plane);
-[[nodiscard]] LogLevel log_level(const config::Config& config) noexcept;
 
 // "instance demo: 1 data core (CPU 1), 8 ports, 2 jobs of 8 workers"
 [[nodiscard]] std::string summary(const config::Config& config);

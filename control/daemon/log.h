@@ -7,11 +7,12 @@
 #include <string>
 #include <string_view>
 
+#include "config/config.h"
 #include "tally/time.h"
 
 namespace tally::daemon {
 
-enum class LogLevel : std::uint8_t { kTrace, kDebug, kInfo, kWarning, kError };
+using LogLevel = config::LogSection::Level;
 
 // Who takes a line; the daemon's is log_line.
 using LogSink = std::function<void(LogLevel, std::string_view)>;

@@ -61,15 +61,23 @@ class RunningPlane final : public Plane {
   bool link_up(PortIndex port) const override { return plane_.port(port).link_up(); }
   dpdk::PortStatistics port_statistics(PortIndex port) const override { return plane_.port_statistics(port); }
   io::DataPlane::ImpairedPort impaired(PortIndex port) const override { return plane_.impaired(port); }
-  const io::CoreStatistics& statistics(std::size_t core) const override { return plane_.statistics(core); }
-  JobCounters counters(std::size_t core, JobId job) const override { return plane_.counters(core, job); }
-  TimeNs last_seen(std::size_t core, JobId job, Rank rank) const override {
-    return plane_.last_seen(core, job, rank);
+  const io::CoreStatistics& statistics(std::size_t core) const override {
+    return plane_.core(core).statistics;
   }
-  std::uint32_t occupancy(std::size_t core, JobId job) const override { return plane_.occupancy(core, job); }
-  pipeline::SlotCounters slots(std::size_t core, JobId job) const override { return plane_.slots(core, job); }
-  server::MergeCounters server(std::size_t core) const override { return plane_.server(core); }
-  std::uint64_t overflows(std::size_t core, JobId job) const override { return plane_.overflows(core, job); }
+  JobCounters counters(std::size_t core, JobId job) const override { return plane_.core(core).counters(job); }
+  TimeNs last_seen(std::size_t core, JobId job, Rank rank) const override {
+    return plane_.core(core).state(job).last_seen[raw(rank)];
+  }
+  std::uint32_t occupancy(std::size_t core, JobId job) const override {
+    return plane_.core(core).state(job).occupancy.get();
+  }
+  pipeline::SlotCounters slots(std::size_t core, JobId job) const override {
+    return plane_.core(core).state(job).slots;
+  }
+  server::MergeCounters server(std::size_t core) const override { return plane_.core(core).server(); }
+  std::uint64_t overflows(std::size_t core, JobId job) const override {
+    return plane_.core(core).state(job).overflows.get();
+  }
   std::size_t hosts() const override { return plane_.hosts(); }
   std::uint32_t mbufs_in_use() const override { return plane_.mbufs_in_use(); }
 

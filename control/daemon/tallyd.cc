@@ -47,7 +47,7 @@ int run(const CommandLine& line) {
     return kExitFailed;
   }
   const config::Config& config = loaded->config;
-  set_log_level(log_level(config));
+  set_log_level(config.log.level);
   for (const config::Diagnostic& warning : loaded->warnings)
     log_line(LogLevel::kWarning, config::one_line(warning));
   Daemon daemon;

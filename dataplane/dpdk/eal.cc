@@ -115,8 +115,6 @@ Result<void> initialise(const EalOptions& options, bool hugepages, const std::st
 
 }  // namespace
 
-std::uint64_t free_hugepage_bytes() { return hugepages_of().free_bytes; }
-
 Result<Eal> Eal::start(const EalOptions& options, EalLog log) {
   if (started.exchange(true))
     return fail(ErrorCode::kSystem, "DPDK was started before in this process; it starts once per process");

@@ -31,9 +31,6 @@ struct EalOptions {
 // Takes each line that DPDK logs, and our own warnings about memory; any thread. level: RTE_LOG_*.
 using EalLog = std::function<void(std::uint32_t level, std::string_view line)>;
 
-// Free hugepages of every size, in bytes, as the kernel says now.
-[[nodiscard]] std::uint64_t free_hugepage_bytes();
-
 // The words of the command line. hugepages: decided. Pure; unit-tested.
 [[nodiscard]] std::vector<std::string> eal_arguments(const EalOptions& options, bool hugepages,
                                                      std::string_view allowed_cpus);

@@ -12,11 +12,12 @@
 namespace tally::dpdk {
 namespace {
 
+static_assert(std::max({sizeof(rte_flow_item_eth), sizeof(rte_flow_item_vlan), sizeof(rte_flow_item_ipv4),
+                        sizeof(rte_flow_item_ipv6), sizeof(rte_flow_item_udp)}) <= sizeof(FlowItem::spec));
+
 template <class Header>
-FlowItem item(FlowLayer layer, const Header& spec, const Header& mask) {
-  FlowItem i{.layer = layer};
-  i.spec.resize(sizeof(Header));
-  i.mask.resize(sizeof(Header));
+FlowItem item(rte_flow_item_type type, const Header& spec, const Header& mask) {
+  FlowItem i{.type = type};
   std::memcpy(i.spec.data(), &spec, sizeof(Header));
   std::memcpy(i.mask.data(), &mask, sizeof(Header));
   return i;
@@ -27,9 +28,10 @@ const Be<std::uint16_t> kNone{0};
 
 void add_link_layer(std::vector<FlowItem>& pattern, bool tagged, std::uint16_t ether_type) {
   const EthernetHeader spec{.type = Be<std::uint16_t>{tagged ? kEtherVlan : ether_type}};
-  pattern.push_back(item(FlowLayer::kEthernet, spec, EthernetHeader{.type = kAll}));
+  pattern.push_back(item(RTE_FLOW_ITEM_TYPE_ETH, spec, EthernetHeader{.type = kAll}));
   if (!tagged) return;
-  pattern.push_back(item(FlowLayer::kVlan, VlanTag{.tci = kNone, .type = Be<std::uint16_t>{ether_type}},
+  pattern.push_back(item(RTE_FLOW_ITEM_TYPE_VLAN,
+                         VlanTag{.tci = kNone, .type = Be<std::uint16_t>{ether_type}},
                          VlanTag{.tci = kNone, .type = kAll}));
 }
 
@@ -37,7 +39,7 @@ FlowItem ipv4_item(const Ipv4& box) {
   const Ipv4Header spec{.version_ihl = 0, .ttl = 0, .protocol = kProtocolUdp, .destination = box};
   Ipv4Header mask{.version_ihl = 0, .ttl = 0, .protocol = 0xFF};
   mask.destination.fill(0xFF);
-  return item(FlowLayer::kIpv4, spec, mask);
+  return item(RTE_FLOW_ITEM_TYPE_IPV4, spec, mask);
 }
 
 FlowItem ipv6_item(const Ipv6& box) {
@@ -46,67 +48,13 @@ FlowItem ipv6_item(const Ipv6& box) {
       .version_class_flow = kAny, .next_header = kProtocolUdp, .hop_limit = 0, .destination = box};
   Ipv6Header mask{.version_class_flow = kAny, .next_header = 0xFF, .hop_limit = 0};
   mask.destination.fill(0xFF);
-  return item(FlowLayer::kIpv6, spec, mask);
+  return item(RTE_FLOW_ITEM_TYPE_IPV6, spec, mask);
 }
 
 FlowItem udp_item(std::uint32_t shard) {
   const auto port = static_cast<std::uint16_t>(kBasePort + shard);
-  return item(FlowLayer::kUdp, UdpHeader{.destination = Be<std::uint16_t>{port}},
+  return item(RTE_FLOW_ITEM_TYPE_UDP, UdpHeader{.destination = Be<std::uint16_t>{port}},
               UdpHeader{.destination = kAll});
-}
-
-// --- as rte_flow wants it ----------------------------------------------------------------------------------
-
-// rte_flow's items begin with the header on the wire; flags of their own follow, which stay zero.
-union ItemBytes {
-  rte_flow_item_eth ethernet;
-  rte_flow_item_vlan vlan;
-  rte_flow_item_ipv4 ipv4;
-  rte_flow_item_ipv6 ipv6;
-  rte_flow_item_udp udp;
-};
-
-struct DriverRule {
-  static constexpr std::size_t kMost = 4;  // eth / vlan / ip / udp
-  std::array<ItemBytes, kMost> spec{};
-  std::array<ItemBytes, kMost> mask{};
-  std::array<rte_flow_item, kMost + 1> pattern{};
-  rte_flow_action_queue queue{};
-  std::array<rte_flow_action, 2> actions{};
-};
-
-rte_flow_item_type type_of(FlowLayer layer) noexcept {
-  switch (layer) {
-    case FlowLayer::kEthernet:
-      return RTE_FLOW_ITEM_TYPE_ETH;
-    case FlowLayer::kVlan:
-      return RTE_FLOW_ITEM_TYPE_VLAN;
-    case FlowLayer::kIpv4:
-      return RTE_FLOW_ITEM_TYPE_IPV4;
-    case FlowLayer::kIpv6:
-      return RTE_FLOW_ITEM_TYPE_IPV6;
-    case FlowLayer::kUdp:
-      break;
-  }
-  return RTE_FLOW_ITEM_TYPE_UDP;
-}
-
-// Points into itself: not copied afterwards.
-void fill(DriverRule& driver, const FlowRule& rule) {
-  std::memset(static_cast<void*>(&driver.spec), 0, sizeof driver.spec);
-  std::memset(static_cast<void*>(&driver.mask), 0, sizeof driver.mask);
-  const std::size_t items = std::min(rule.pattern.size(), DriverRule::kMost);
-  for (std::size_t i = 0; i < items; ++i) {
-    const FlowItem& from = rule.pattern[i];
-    std::memcpy(static_cast<void*>(&driver.spec[i]), from.spec.data(), from.spec.size());
-    std::memcpy(static_cast<void*>(&driver.mask[i]), from.mask.data(), from.mask.size());
-    driver.pattern[i] = {
-        .type = type_of(from.layer), .spec = &driver.spec[i], .last = nullptr, .mask = &driver.mask[i]};
-  }
-  driver.pattern[items].type = RTE_FLOW_ITEM_TYPE_END;
-  driver.queue.index = rule.queue;
-  driver.actions[0] = {.type = RTE_FLOW_ACTION_TYPE_QUEUE, .conf = &driver.queue};
-  driver.actions[1].type = RTE_FLOW_ACTION_TYPE_END;
 }
 
 tl::unexpected<Error> refused(const rte_flow_error& error, int code, std::size_t rule) {
@@ -141,12 +89,19 @@ Result<void> apply_flow_rules(std::uint16_t port, const std::vector<FlowRule>& r
   const rte_flow_attr ingress{.ingress = 1};
   std::vector<rte_flow*> made;
   for (std::size_t i = 0; i < rules.size(); ++i) {
-    DriverRule driver;
-    fill(driver, rules[i]);
+    const FlowRule& rule = rules[i];
+    std::vector<rte_flow_item> pattern;
+    for (const FlowItem& item : rule.pattern)
+      pattern.push_back(
+          {.type = item.type, .spec = item.spec.data(), .last = nullptr, .mask = item.mask.data()});
+    pattern.push_back({.type = RTE_FLOW_ITEM_TYPE_END});
+    const rte_flow_action_queue queue{.index = rule.queue};
+    const std::array<rte_flow_action, 2> actions{
+        {{.type = RTE_FLOW_ACTION_TYPE_QUEUE, .conf = &queue}, {.type = RTE_FLOW_ACTION_TYPE_END}}};
     rte_flow_error error{};
     rte_flow* flow = nullptr;
-    if (rte_flow_validate(port, &ingress, driver.pattern.data(), driver.actions.data(), &error) == 0)
-      flow = rte_flow_create(port, &ingress, driver.pattern.data(), driver.actions.data(), &error);
+    if (rte_flow_validate(port, &ingress, pattern.data(), actions.data(), &error) == 0)
+      flow = rte_flow_create(port, &ingress, pattern.data(), actions.data(), &error);
     if (flow != nullptr) {
       made.push_back(flow);
       continue;

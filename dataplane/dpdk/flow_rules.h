@@ -6,6 +6,7 @@
 // flow_rules() is pure. Virtual devices have no rte_flow, so on a machine without such a NIC nothing but
 // flow_rules() and the refusal can be tested.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -13,16 +14,17 @@
 #include "tally/error.h"
 #include "tally/net.h"
 
+#include <rte_flow.h>
+
 namespace tally::dpdk {
 
-enum class FlowLayer : std::uint8_t { kEthernet, kVlan, kIpv4, kIpv6, kUdp };
-
-// One header of a pattern: the bits of `spec` that are set in `mask` must be equal. The bytes are those of
-// the header on the wire; for kVlan the TCI and the inner type, for kEthernet the type is the first one.
+// One header of a pattern: the bits of `spec` that are set in `mask` must be equal. The bytes begin with the
+// header on the wire (VLAN: the TCI and the inner type; Ethernet: the type is the first one); what rte_flow's
+// structures have behind it, flags of their own, stays zero.
 struct FlowItem {
-  FlowLayer layer = FlowLayer::kEthernet;
-  std::vector<std::byte> spec{};
-  std::vector<std::byte> mask{};
+  rte_flow_item_type type = RTE_FLOW_ITEM_TYPE_ETH;
+  alignas(8) std::array<std::byte, 64> spec{};
+  alignas(8) std::array<std::byte, 64> mask{};
 };
 
 struct FlowRule {

@@ -163,10 +163,9 @@ std::size_t send(std::uint16_t port, std::uint16_t queue, std::span<rte_mbuf*> f
   return sent;
 }
 
-bool send(rte_ring* ring, rte_mbuf* m, MbufCounters& counters) noexcept {
+bool send(rte_ring* ring, rte_mbuf* m) noexcept {
   all_released({&m, 1});
   if (rte_ring_enqueue(ring, m) == 0) return true;
-  ++counters.refused;
   drop(m);
   return false;
 }
@@ -256,33 +255,22 @@ void refer_all(rte_mbuf* body, std::span<rte_mbuf* const> heads) noexcept {
   }
 }
 
-rte_mbuf* duplicate(const rte_mbuf* body, std::size_t head, rte_mempool* frames,
-                    MbufCounters& counters) noexcept {
-  TALLY_DCHECK(body->nb_segs == 1, "a body is one segment");
-  const std::size_t bytes = head + body->data_len;
+rte_mbuf* copied_whole(const rte_mbuf* m, std::size_t head, rte_mempool* frames,
+                       MbufCounters& counters) noexcept {
+  const std::size_t bytes = head + m->pkt_len;
   if (bytes > room_of(frames)) {
     ++counters.refused;
     return nullptr;
   }
-  rte_mbuf* m = allocate(frames, counters);
-  if (m == nullptr) return nullptr;
-  m->data_len = static_cast<std::uint16_t>(bytes);
-  m->pkt_len = m->data_len;
-  std::memcpy(data_of(m) + head, data_of(body), body->data_len);
-  return m;
-}
-
-rte_mbuf* copied_whole(const rte_mbuf* m, rte_mempool* frames, MbufCounters& counters) noexcept {
-  if (m->pkt_len > room_of(frames)) return nullptr;
   rte_mbuf* const copy = allocate(frames, counters);
   if (copy == nullptr) return nullptr;
-  std::byte* to = data_of(copy);
+  std::byte* to = data_of(copy) + head;
   for (const rte_mbuf* segment = m; segment != nullptr; segment = segment->next) {
     std::memcpy(to, data_of(segment), segment->data_len);
     to += segment->data_len;
   }
-  copy->data_len = static_cast<std::uint16_t>(m->pkt_len);
-  copy->pkt_len = m->pkt_len;
+  copy->data_len = static_cast<std::uint16_t>(bytes);
+  copy->pkt_len = copy->data_len;
   return copy;
 }
 

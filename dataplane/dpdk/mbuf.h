@@ -74,8 +74,9 @@ std::size_t send(std::uint16_t port, std::uint16_t queue, std::span<rte_mbuf*> f
 // The same for a ring between threads.
 [[nodiscard]] std::size_t offer(rte_ring* ring, std::span<rte_mbuf*> frames) noexcept;
 
-// As send() into a ring between threads. Nothing found out about the frame so far goes along but m->port.
-bool send(rte_ring* ring, rte_mbuf* m, MbufCounters& counters) noexcept;
+// As send() into a ring between threads; false, and not counted: it is full. Nothing found out about the
+// frame so far goes along but m->port.
+[[nodiscard]] bool send(rte_ring* ring, rte_mbuf* m) noexcept;
 
 // --- shapes: before and after, the caller owns everything named -----------------------------------------
 
@@ -124,14 +125,11 @@ inline void lead(rte_mbuf* m, std::size_t head, std::uint32_t body_bytes) noexce
   m->pkt_len = static_cast<std::uint32_t>(head) + body_bytes;
 }
 
-// The same for a port that cannot send segments: the bytes are copied. nullptr also: an mbuf of `frames` does
-// not hold them, which is counted as refused.
-[[nodiscard]] rte_mbuf* duplicate(const rte_mbuf* body, std::size_t head, rte_mempool* frames,
-                                  MbufCounters& counters) noexcept;
-
-// A copy of `m`, of however many segments, in one. nullptr: the pool is empty, which is counted, or its
-// buffers are too small.
-[[nodiscard]] rte_mbuf* copied_whole(const rte_mbuf* m, rte_mempool* frames, MbufCounters& counters) noexcept;
+// `head` bytes (to be written) and then a copy of `m`, of however many segments, in one: for a port that
+// cannot send segments. nullptr: the pool is empty, or its mbufs do not hold that (refused); both are
+// counted.
+[[nodiscard]] rte_mbuf* copied_whole(const rte_mbuf* m, std::size_t head, rte_mempool* frames,
+                                     MbufCounters& counters) noexcept;
 
 // `m` and all its segments are from now on owned `others` times more: each owner sends or drops it once, and
 // nobody writes its fields or bytes. Not for a port that hands the mbuf itself to a reader.

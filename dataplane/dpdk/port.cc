@@ -18,15 +18,13 @@
 namespace tally::dpdk {
 namespace {
 
-bool takes_mtu(const PortOptions& options) { return options.pci; }
-
 rte_eth_conf configuration_of(const PortOptions& options, const rte_eth_dev_info& info) {
   rte_eth_conf conf{};
   // Never MBUF_FAST_FREE: payloads are shared and mbufs come from several mempools.
   conf.txmode.offloads = info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
   if (options.checksum) conf.rxmode.offloads = info.rx_offload_capa & RTE_ETH_RX_OFFLOAD_UDP_CKSUM;
   // Of NICs only: memif, af_packet and tap refuse more than 1,500 and carry it all the same.
-  if (takes_mtu(options)) conf.rxmode.mtu = options.mtu;
+  if (options.pci) conf.rxmode.mtu = options.mtu;
   return conf;
 }
 
@@ -188,7 +186,7 @@ Result<void> Port::set_up(const PortOptions& options, rte_mempool* frames) {
   rte_eth_dev_info info{};
   if (const int code = rte_eth_dev_info_get(traits_.id, &info); code != 0)
     return failed("DPDK does not know the device", code);
-  if (takes_mtu(options) && options.mtu > info.max_mtu)
+  if (options.pci && options.mtu > info.max_mtu)
     return failed("the device takes an mtu of at most " + std::to_string(info.max_mtu) + ", not " +
                       std::to_string(options.mtu),
                   0);

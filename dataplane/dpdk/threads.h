@@ -12,8 +12,6 @@
 #define TALLY_THREAD_SANITIZER 1
 #endif
 #endif
-#ifdef TALLY_THREAD_SANITIZER
-#endif
 
 namespace tally::dpdk {
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "dpdk/mbuf.h"
 #include "impair/faults.h"
 #include "l2/forwarding.h"
 #include "tally/one_writer.h"
@@ -17,7 +18,7 @@ enum class IdlePolicy : std::uint8_t {
 inline constexpr TimeNs kLongestSleep = kMillisecond;
 
 // Written by one core, read by anyone.
-struct alignas(64) CoreStatistics {
+struct alignas(64) CoreStatistics : dpdk::MbufCounters {
   OneWriter<std::uint64_t> turns = 0;        // of the loop
   OneWriter<std::uint64_t> bursts = 0;       // receive bursts with at least one frame
   OneWriter<std::uint64_t> frames_in = 0;    // received by this core from ports
@@ -34,9 +35,6 @@ struct alignas(64) CoreStatistics {
   OneWriter<std::uint64_t> punts_lost = 0;      // control packets that found control's ring full
   OneWriter<std::uint64_t> hand_over_lost = 0;  // frames that found another core's ring full
   OneWriter<std::uint64_t> events_lost = 0;
-  OneWriter<std::uint64_t> no_mbuf = 0;  // as MbufCounters
-  OneWriter<std::uint64_t> refused = 0;
-  OneWriter<std::uint64_t> copied = 0;
   OneWriter<std::uint64_t> server_queued = 0;   // frames that wait for external servers now
   OneWriter<std::uint64_t> server_refused = 0;  // ... that were dropped since their port's queue was full
   OneWriter<std::uint64_t> to_servers = 0;      // ... that ports, or cores that send for this one, have taken

@@ -120,8 +120,6 @@ class PipelineCore final : public DataCore {
 
   CoreOptions options_;
   CoreRings& rings_;
-  dpdk::MbufCounters mbufs_;
-  dpdk::MbufCounters ring_mbufs_;  // what rings between threads refuse has counters of its own
   pipeline::Pipeline<Exec> pipeline_;
   Ingress ingress_;
   Egress egress_;

@@ -1,6 +1,6 @@
 #pragma once
 // How a data core does what data_core.h says, for any execution. Included where one is instantiated:
-// data_core_instances.cc, and bench/loop for an execution that is timed.
+// data_plane.cc, and bench/loop for an execution that is timed.
 
 #include <bit>
 #include <type_traits>
@@ -29,12 +29,11 @@ PipelineCore<Exec>::PipelineCore(CoreOptions options, CoreRings& rings)
       pipeline_(
           {.core = options_.index, .box = options_.box, .shared = options_.shared, .server = options_.server},
           options_.slots, *options_.kernels),
-      ingress_(options_.ingress, mbufs_, statistics, traffic),
-      egress_(options_.egress, mbufs_, statistics, traffic),
-      replicator_(options_.heads, egress_, mbufs_, statistics),
+      ingress_(options_.ingress, statistics, traffic),
+      egress_(options_.egress, statistics, traffic),
+      replicator_(options_.heads, egress_, statistics),
       servers_(options_.egress.size(), {.capacity = dpdk::kServerQueueFrames}, egress_, statistics),
-      switch_(options_.mode, options_.box, options_.egress.size(), *options_.hosts, egress_, mbufs_,
-              statistics.l2),
+      switch_(options_.mode, options_.box, options_.egress.size(), *options_.hosts, egress_, statistics),
       source_port_(static_cast<std::uint16_t>(kBasePort + options_.index)) {}
 
 template <class Exec>
@@ -75,9 +74,6 @@ std::size_t PipelineCore<Exec>::turn(TimeNs now, std::uint64_t cycles) noexcept 
   if (moved != 0) egress_.flush();
   pipeline::enter_step(pipeline_.execution(), pipeline::Step::kRest);
   if (servers_.waiting() != 0) moved += servers_.drain();
-  statistics.no_mbuf = mbufs_.no_mbuf.get();
-  statistics.refused = mbufs_.refused.get();
-  statistics.copied = mbufs_.copied.get();
   if (moved == 0) return 0;
   statistics.busy_cycles += rte_rdtsc() - cycles;
   return moved;
@@ -130,7 +126,7 @@ std::size_t PipelineCore<Exec>::sweep(TimeNs now) noexcept {
   std::size_t swept = 0;
   for (std::size_t i = 0; i < kSteps; ++i) {
     if (!pipeline_.aged(now)) continue;
-    rte_mbuf* const m = dpdk::allocate(options_.widest, mbufs_);
+    rte_mbuf* const m = dpdk::allocate(options_.widest, statistics);
     if (m == nullptr) break;
     std::byte* const payload = dpdk::data_of(m) + kMaxEncapsulation;
     const std::size_t room = rte_pktmbuf_tailroom(m) - kMaxEncapsulation;
@@ -205,14 +201,14 @@ void PipelineCore<Exec>::conclude(rte_mbuf* m, const pipeline::Frame& frame, con
 
 template <class Exec>
 void PipelineCore<Exec>::hand_over(rte_mbuf* m, std::uint8_t owner) noexcept {
-  const bool taken = dpdk::send(options_.owners[owner], m, ring_mbufs_);
+  const bool taken = dpdk::send(options_.owners[owner], m);
   ++(taken ? statistics.handed_over : statistics.hand_over_lost);
 }
 
 template <class Exec>
 void PipelineCore<Exec>::punt(rte_mbuf* m, TimeNs now) noexcept {
   switch_.learn(m, now);
-  if (!dpdk::send(rings_.punts.get(), m, ring_mbufs_)) ++statistics.punts_lost;
+  if (!dpdk::send(rings_.punts.get(), m)) ++statistics.punts_lost;
 }
 
 // To one member, in the mbuf that came: repair needs no other.
@@ -266,7 +262,7 @@ void PipelineCore<Exec>::reject(const pipeline::Frame& frame, const pipeline::Ou
                          out.reject_contributors, *options_.kernels);
   const jobs::Binding to = pipeline::open_frame(frame, options_.box).source;
   rte_mempool* const pool = egress_.traits(to.port).frames;
-  rte_mbuf* const m = make_frame(to, options_.box, source_port_, datagram, pool, mbufs_);
+  rte_mbuf* const m = make_frame(to, options_.box, source_port_, datagram, pool, statistics);
   if (m == nullptr) return;
   ++statistics.rejects;
   egress_.push(to.port, m);

@@ -9,7 +9,7 @@
 
 #include "dpdk/eal.h"
 #include "dpdk/threads.h"
-#include "io/data_core.h"
+#include "io/data_core_definitions.h"
 #include "io/headers.h"
 #include "pipeline/frame.h"
 #include "pipeline/fused.h"
@@ -130,11 +130,9 @@ CoreOptions DataPlane::State::options_of(std::size_t core, const kernels::Kernel
     const dpdk::PortTraits& t = ports[p].port.traits();
     const impair::PortImpairment& impair = ports[p].impair;
     for (std::size_t q = core; q < t.receive_queues; q += options.cores)
-      o.ingress.push_back({t.id,
+      o.ingress.push_back({t,
                            static_cast<std::uint16_t>(q),
                            PortIndex{static_cast<std::uint16_t>(p)},
-                           t.vouches,
-                           t.frames,
                            {impair.in, stream_of(core, q, p, false)}});
     const std::size_t sender = core % t.transmit_queues;
     o.egress.push_back({t,
@@ -316,7 +314,7 @@ bool DataPlane::inject(const jobs::Binding& to, std::span<const std::byte> datag
   if (m == nullptr) return false;
   m->port = raw(to.port);
   const std::size_t senders = std::min<std::size_t>(cores(), out.transmit_queues);
-  return dpdk::send(state_->rings[raw(to.port) % senders].injected.get(), m, state_->mbufs);
+  return dpdk::send(state_->rings[raw(to.port) % senders].injected.get(), m);
 }
 
 std::optional<pipeline::Event> DataPlane::next_event() noexcept {
@@ -350,28 +348,7 @@ DataPlane::ImpairedPort DataPlane::impaired(PortIndex index) const noexcept {
   }
   return all;
 }
-const CoreStatistics& DataPlane::statistics(std::size_t core) const noexcept {
-  return state_->cores[core]->statistics;
-}
-JobCounters DataPlane::counters(std::size_t core, JobId job) const noexcept {
-  return raw(job) <= kMaxJobs ? state_->cores[core]->counters(job) : JobCounters{};
-}
-TimeNs DataPlane::last_seen(std::size_t core, JobId job, Rank rank) const noexcept {
-  if (raw(job) > kMaxJobs || raw(rank) >= kMaxRanks) return 0;
-  return state_->cores[core]->state(job).last_seen[raw(rank)];
-}
-std::uint32_t DataPlane::occupancy(std::size_t core, JobId job) const noexcept {
-  return raw(job) <= kMaxJobs ? state_->cores[core]->state(job).occupancy.get() : 0;
-}
-std::uint64_t DataPlane::overflows(std::size_t core, JobId job) const noexcept {
-  return raw(job) <= kMaxJobs ? state_->cores[core]->state(job).overflows.get() : 0;
-}
-pipeline::SlotCounters DataPlane::slots(std::size_t core, JobId job) const noexcept {
-  return raw(job) <= kMaxJobs ? state_->cores[core]->state(job).slots : pipeline::SlotCounters{};
-}
-server::MergeCounters DataPlane::server(std::size_t core) const noexcept {
-  return state_->cores[core]->server();
-}
+const DataCore& DataPlane::core(std::size_t index) const noexcept { return *state_->cores[index]; }
 std::size_t DataPlane::hosts() const noexcept {
   TimeNs now = 0;
   for (const auto& core : state_->cores) now = std::max<TimeNs>(now, core->statistics.last_turn);

@@ -14,29 +14,22 @@
 #include "dpdk/pools.h"
 #include "dpdk/port.h"
 #include "impair/faults.h"
-#include "io/core_statistics.h"
+#include "io/data_core.h"
 #include "jobs/binding.h"
 #include "jobs/job_table.h"
 #include "kernels/kernels.h"
-#include "pipeline/job_state.h"
-#include "server/merge_table.h"
-#include "tally/counters.h"
 #include "tally/error.h"
 #include "tally/time.h"
 
 namespace tally::io {
 
-class DataCore;
-struct CoreOptions;
-struct CoreRings;
 // Makes a data core with an execution of its own.
 using CoreMaker = std::unique_ptr<DataCore> (*)(CoreOptions, CoreRings&);
 
 struct DataPlaneOptions {
   jobs::Box box;
   l2::BoxMode mode = l2::BoxMode::kInline;
-  std::string prefix = "tally";  // of the names of rings and zones
-  std::uint8_t cores = 1;        // data cores, 1..kMaxShards: core i owns the slots with slot mod cores = i
+  std::uint8_t cores = 1;  // data cores, 1..kMaxShards: core i owns the slots with slot mod cores = i
   IdlePolicy idle = IdlePolicy::kAdaptive;
   bool staged = false;            // the reference execution
   CoreMaker make_core = nullptr;  // not null: the cores are its (bench/loop times one that way)
@@ -110,15 +103,8 @@ class DataPlane {
     impair::ImpairCounters out{};
   };
   [[nodiscard]] ImpairedPort impaired(PortIndex port) const noexcept;
-  [[nodiscard]] const CoreStatistics& statistics(std::size_t core) const noexcept;
-  // Row 0: packets that matched no job. A copy; any thread.
-  [[nodiscard]] JobCounters counters(std::size_t core, JobId job) const noexcept;
-  [[nodiscard]] TimeNs last_seen(std::size_t core, JobId job, Rank rank) const noexcept;
-  [[nodiscard]] std::uint32_t occupancy(std::size_t core, JobId job) const noexcept;
-  [[nodiscard]] std::uint64_t overflows(std::size_t core, JobId job) const noexcept;
-  [[nodiscard]] pipeline::SlotCounters slots(std::size_t core,
-                                             JobId job) const noexcept;         // a copy; any thread
-  [[nodiscard]] server::MergeCounters server(std::size_t core) const noexcept;  // a copy; any thread
+  // For what it counts, of jobs too (row 0: packets that matched none), which any thread may read.
+  [[nodiscard]] const DataCore& core(std::size_t index) const noexcept;
   // Hosts that the L2 switch knows, as of the cores' last turns; any thread.
   [[nodiscard]] std::size_t hosts() const noexcept;
   // Mbufs that are not in their pools now; exact only when nothing runs.

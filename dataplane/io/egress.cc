@@ -6,14 +6,14 @@
 
 namespace tally::io {
 
-Egress::Egress(const std::vector<EgressPort>& ports, dpdk::MbufCounters& mbufs, CoreStatistics& statistics,
+Egress::Egress(const std::vector<EgressPort>& ports, CoreStatistics& statistics,
                std::span<PortTraffic> traffic)
-    : mbufs_(mbufs), statistics_(statistics) {
+    : statistics_(statistics) {
   for (std::size_t i = 0; i < ports.size(); ++i) {
     const EgressPort& p = ports[i];
     dpdk::ImpairedWay* way = nullptr;
     if (p.via == nullptr && p.impair.options.on()) {
-      ways_.push_back(std::make_unique<dpdk::ImpairedWay>(p.impair, p.traits.frames, mbufs,
+      ways_.push_back(std::make_unique<dpdk::ImpairedWay>(p.impair, p.traits.frames, statistics,
                                                           traffic[i].impaired_out, statistics.impaired_out));
       way = ways_.back().get();
       if (way->timed()) timed_.push_back(i);
@@ -41,7 +41,7 @@ void Egress::push(PortIndex port, rte_mbuf* m) noexcept {
 void Egress::push_elsewhere(Outbox& box, PortIndex port, rte_mbuf* m) noexcept {
   if (box.via != nullptr) {
     m->port = raw(port);
-    if (!dpdk::send(box.via, m, ring_mbufs_)) ++statistics_.hand_over_lost;
+    if (!dpdk::send(box.via, m)) ++statistics_.hand_over_lost;
     return;
   }
   std::array<rte_mbuf*, 2> room{};
@@ -73,7 +73,7 @@ std::size_t Egress::begin(TimeNs now) noexcept {
 std::span<rte_mbuf*> Egress::alter(PortIndex port, rte_mbuf* m, std::span<rte_mbuf*, 2> room) noexcept {
   const Outbox& box = boxes_[raw(port)];
   if (m->pkt_len > box.most) {
-    ++mbufs_.refused;
+    ++statistics_.refused;
     dpdk::drop(m);
     return {};
   }
@@ -94,7 +94,7 @@ void Egress::clear() noexcept {
 
 void Egress::send_all(Outbox& box) noexcept {
   const auto frames = std::span{box.frames}.first(box.count);
-  const std::size_t taken = dpdk::send(box.traits.id, box.queue, frames, mbufs_);
+  const std::size_t taken = dpdk::send(box.traits.id, box.queue, frames, statistics_);
   count(box, std::span{box.bytes}.first(taken));
   box.count = 0;
 }

@@ -30,8 +30,7 @@ struct EgressPort {
 
 class Egress {
  public:
-  Egress(const std::vector<EgressPort>& ports, dpdk::MbufCounters& mbufs, CoreStatistics& statistics,
-         std::span<PortTraffic> traffic);
+  Egress(const std::vector<EgressPort>& ports, CoreStatistics& statistics, std::span<PortTraffic> traffic);
 
   [[nodiscard]] const dpdk::PortTraits& traits(PortIndex port) const noexcept {
     return boxes_[raw(port)].traits;
@@ -92,8 +91,6 @@ class Egress {
   TimeNs now_ = 0;
   std::uint64_t sharing_ = 0;
   std::uint64_t segments_ = 0;
-  dpdk::MbufCounters& mbufs_;
-  dpdk::MbufCounters ring_mbufs_;  // what rings between threads refuse is not a port's refusal
   CoreStatistics& statistics_;
 };
 

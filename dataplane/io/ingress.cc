@@ -7,14 +7,14 @@
 
 namespace tally::io {
 
-Ingress::Ingress(const std::vector<IngressQueue>& queues, dpdk::MbufCounters& mbufs,
-                 CoreStatistics& statistics, std::span<PortTraffic> traffic)
-    : mbufs_(mbufs), statistics_(statistics), traffic_(traffic) {
+Ingress::Ingress(const std::vector<IngressQueue>& queues, CoreStatistics& statistics,
+                 std::span<PortTraffic> traffic)
+    : statistics_(statistics), traffic_(traffic) {
   for (const IngressQueue& q : queues) {
     queues_.push_back({.from = q});
     if (!q.impair.options.on()) continue;
     ways_.push_back(std::make_unique<dpdk::ImpairedWay>(
-        q.impair, q.frames, mbufs, traffic[raw(q.index)].impaired_in, statistics.impaired_in));
+        q.impair, q.traits.frames, statistics, traffic[raw(q.index)].impaired_in, statistics.impaired_in));
     queues_.back().way = ways_.back().get();
   }
 }
@@ -30,7 +30,7 @@ std::span<rte_mbuf*> Ingress::take(std::span<rte_mbuf*> room, std::size_t& recei
 // The next burst from the port.
 std::span<rte_mbuf*> Ingress::received_by(const IngressQueue& queue, std::span<rte_mbuf*> room,
                                           std::size_t& received) noexcept {
-  const auto burst = dpdk::receive(queue.port, queue.queue, room);
+  const auto burst = dpdk::receive(queue.traits.id, queue.queue, room);
   received = burst.size();
   if (burst.empty()) return burst;
   ++statistics_.bursts;
@@ -39,9 +39,9 @@ std::span<rte_mbuf*> Ingress::received_by(const IngressQueue& queue, std::span<r
   std::uint64_t bytes = 0;
   for (rte_mbuf* arrived : burst) {
     bytes += arrived->pkt_len;
-    const bool good =
-        queue.vouches && (arrived->ol_flags & RTE_MBUF_F_RX_L4_CKSUM_MASK) == RTE_MBUF_F_RX_L4_CKSUM_GOOD;
-    rte_mbuf* const m = dpdk::made_writable(arrived, queue.frames, mbufs_);
+    const bool good = queue.traits.vouches &&
+                      (arrived->ol_flags & RTE_MBUF_F_RX_L4_CKSUM_MASK) == RTE_MBUF_F_RX_L4_CKSUM_GOOD;
+    rte_mbuf* const m = dpdk::made_writable(arrived, queue.traits.frames, statistics_);
     if (m == nullptr) continue;
     // What else stands in these fields is the sender's on a port that hands over the mbuf itself.
     m->port = raw(queue.index);

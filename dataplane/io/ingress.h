@@ -9,6 +9,7 @@
 
 #include "dpdk/impaired_way.h"
 #include "dpdk/mbuf.h"
+#include "dpdk/port.h"
 #include "impair/faults.h"
 #include "pipeline/frame.h"
 #include "tally/ids.h"
@@ -20,11 +21,9 @@ struct CoreStatistics;
 struct PortTraffic;
 
 struct IngressQueue {
-  std::uint16_t port = 0;  // of ethdev
+  dpdk::PortTraits traits;  // copies of frames that arrive shared are of its mempool, and those of `impair`
   std::uint16_t queue = 0;
   PortIndex index{};
-  bool vouches = false;
-  rte_mempool* frames = nullptr;  // of the port: for copies of frames that arrive shared, and for `impair`
   impair::ImpairStream impair{};
 };
 
@@ -42,7 +41,7 @@ struct IngressQueue {
 
 class Ingress {
  public:
-  Ingress(const std::vector<IngressQueue>& queues, dpdk::MbufCounters& mbufs, CoreStatistics& statistics,
+  Ingress(const std::vector<IngressQueue>& queues, CoreStatistics& statistics,
           std::span<PortTraffic> traffic);
 
   [[nodiscard]] std::size_t queues() const noexcept { return queues_.size(); }
@@ -76,7 +75,6 @@ class Ingress {
   std::vector<Queue> queues_;
   std::vector<std::unique_ptr<dpdk::ImpairedWay>> ways_;  // of those that are impaired
   std::size_t next_ = 0;
-  dpdk::MbufCounters& mbufs_;
   CoreStatistics& statistics_;
   std::span<PortTraffic> traffic_;  // by PortIndex
 };

@@ -31,14 +31,14 @@ PortIndex first_of(std::uint64_t ports) noexcept {
 }  // namespace
 
 L2Switch::L2Switch(l2::BoxMode mode, const jobs::Box& box, std::size_t ports, l2::MacTable& hosts,
-                   Egress& egress, dpdk::MbufCounters& mbufs, l2::SwitchCounters& counters) noexcept
+                   Egress& egress, CoreStatistics& statistics) noexcept
     : mode_(mode),
       box_(box),
       ports_(ports == 0 ? 0 : ~std::uint64_t{0} >> (64 - ports)),
       egress_(egress),
-      mbufs_(mbufs),
-      counters_(counters),
-      forwarding_(hosts, counters) {
+      statistics_(statistics),
+      counters_(statistics.l2),
+      forwarding_(hosts, statistics.l2) {
   TALLY_CHECK(ports <= l2::MacTable::kPorts, "the table of hosts can name every port");
 }
 
@@ -90,7 +90,7 @@ rte_mbuf* L2Switch::whole(rte_mbuf* m, PortIndex port) noexcept {
     drop_as(m, l2::SwitchFate::kTooLong);
     return nullptr;
   }
-  rte_mbuf* const copy = dpdk::copied_whole(m, pool, mbufs_);
+  rte_mbuf* const copy = dpdk::copied_whole(m, 0, pool, statistics_);
   if (copy == nullptr) {
     drop_as(m, l2::SwitchFate::kNoMbuf);
     return nullptr;
@@ -159,7 +159,7 @@ void L2Switch::flood(rte_mbuf* m, PortIndex ingress) noexcept {
 void L2Switch::send_copies(std::uint64_t ports, const rte_mbuf* m) noexcept {
   for (; ports != 0; ports &= ports - 1) {
     const PortIndex port = first_of(ports);
-    rte_mbuf* const copy = dpdk::copied_whole(m, egress_.traits(port).frames, mbufs_);
+    rte_mbuf* const copy = dpdk::copied_whole(m, 0, egress_.traits(port).frames, statistics_);
     if (copy == nullptr) continue;
     ++counters_.copies;
     push(port, copy);

@@ -13,12 +13,13 @@
 namespace tally::io {
 
 class Egress;
+struct CoreStatistics;
 
 class L2Switch {
  public:
   // ports: of the box, at most MacTable::kPorts. hosts: shared by all cores. All outlive it.
   L2Switch(l2::BoxMode mode, const jobs::Box& box, std::size_t ports, l2::MacTable& hosts, Egress& egress,
-           dpdk::MbufCounters& mbufs, l2::SwitchCounters& counters) noexcept;
+           CoreStatistics& statistics) noexcept;
 
   // Before: the core owns `m`, of any number of segments, the first with a whole Ethernet header, and m->port
   // is our PortIndex. After: ports, other cores or a mempool. Counts exactly one fate.
@@ -43,7 +44,7 @@ class L2Switch {
   jobs::Box box_;
   std::uint64_t ports_;  // bitmap
   Egress& egress_;
-  dpdk::MbufCounters& mbufs_;
+  CoreStatistics& statistics_;
   l2::SwitchCounters& counters_;
   l2::Forwarding forwarding_;
 };

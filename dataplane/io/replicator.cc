@@ -122,8 +122,8 @@ void Replicator::send_one_by_one(const Result& result, std::uint64_t ranks,
 rte_mbuf* Replicator::replica(rte_mbuf* body, const Receiver& to, bool& referred) noexcept {
   const std::size_t head = to.header.bytes();
   const dpdk::PortTraits& port = egress_.traits(to.port);
-  if (!port.segments) return dpdk::duplicate(body, head, port.frames, mbufs_);
-  rte_mbuf* const frame = dpdk::refer(body, head, heads_, mbufs_);
+  if (!port.segments) return dpdk::copied_whole(body, head, port.frames, statistics_);
+  rte_mbuf* const frame = dpdk::refer(body, head, heads_, statistics_);
   referred |= frame != nullptr;
   return frame;
 }

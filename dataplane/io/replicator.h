@@ -16,9 +16,8 @@ struct CoreStatistics;
 class Replicator {
  public:
   // heads: of this core, as in Pools.
-  Replicator(rte_mempool* heads, Egress& egress, dpdk::MbufCounters& mbufs,
-             CoreStatistics& statistics) noexcept
-      : heads_(heads), egress_(egress), mbufs_(mbufs), statistics_(statistics) {}
+  Replicator(rte_mempool* heads, Egress& egress, CoreStatistics& statistics) noexcept
+      : heads_(heads), egress_(egress), statistics_(statistics) {}
 
   // Before: the core owns `m`, writable and of one segment, whose payload (in m's buffer, at least
   // kMaxEncapsulation bytes behind its start) is the RESULT for all members of `job`. After: the ports, or a
@@ -54,7 +53,6 @@ class Replicator {
 
   rte_mempool* heads_;
   Egress& egress_;
-  dpdk::MbufCounters& mbufs_;
   CoreStatistics& statistics_;
   std::array<Receiver, kMaxRanks> returning_{};  // of the session that is answered
   unsigned first_ = 0;  // rank that is served first: the one that went short last time

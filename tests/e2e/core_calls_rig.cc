@@ -82,7 +82,6 @@ std::string CoreCallsRig::start(Ends ends) {
   std::vector<io::BoxPort> ports;
   ports.push_back({.port = std::move(ends.box)});
   const io::DataPlaneOptions options{.box = bench::job_box(),
-                                     .prefix = "calls",
                                      .cores = cores_,
                                      .idle = io::IdlePolicy::kPoll,
                                      .slot_lines = job_.slots.count,
@@ -137,7 +136,7 @@ bool CoreCallsRig::play(std::uint64_t contributions, std::uint32_t window) {
 
 std::uint64_t CoreCallsRig::bursts() const {
   std::uint64_t n = 0;
-  for (std::size_t c = 0; c < cores_; ++c) n += plane_->statistics(c).bursts;
+  for (std::size_t c = 0; c < cores_; ++c) n += plane_->core(c).statistics.bursts;
   return n;
 }
 
@@ -148,7 +147,7 @@ void CoreCallsRig::finish() {
   EXPECT_GT(traffic_.compared(), 0U);
   std::uint64_t results = 0;
   for (std::size_t c = 0; c < cores_; ++c) {
-    const io::CoreStatistics& core = plane_->statistics(c);
+    const io::CoreStatistics& core = plane_->core(c).statistics;
     results += core.results;
     EXPECT_EQ(core.no_mbuf.get() + core.refused.get() + core.hand_over_lost.get(), 0U) << "core " << c;
     EXPECT_EQ(core.sleeps.get(), 0U);

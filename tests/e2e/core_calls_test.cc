@@ -140,7 +140,7 @@ TEST_F(RingCoreCalls, NorDoesTheWayToAnotherCoreAndBack) {
   const Cable cable({.name = "calls", .size = kDescriptors}, rig.members_pool());
   expect_quiet(rig, ends_of(cable, rig), 2 * kHandedOver);
   if (IsSkipped()) return;
-  EXPECT_GE(rig.plane().statistics(0).handed_over.get(), kHandedOver);
+  EXPECT_GE(rig.plane().core(0).statistics.handed_over.get(), kHandedOver);
 }
 
 TEST_F(CoreCalls, AMillionPacketsOverMemifTakeNoCallNoAllocationNoLock) {

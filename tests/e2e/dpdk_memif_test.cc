@@ -96,7 +96,7 @@ class DpdkMemif : public testing::Test {
   rte_mbuf* shaped(int number, std::uint32_t bytes) {
     const auto tag = static_cast<std::uint8_t>(number);
     rte_mbuf* body = tagged(pools_.frames[0], bytes - kFrameHead, tag, counters_);
-    rte_mbuf* m = number % 3 == 0 ? dpdk::duplicate(body, kFrameHead, pools_.frames[0], counters_)
+    rte_mbuf* m = number % 3 == 0 ? dpdk::copied_whole(body, kFrameHead, pools_.frames[0], counters_)
                                   : dpdk::refer(body, kFrameHead, pools_.heads[0], counters_);
     dpdk::drop(body);
     return m;

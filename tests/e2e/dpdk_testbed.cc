@@ -38,7 +38,7 @@ class EalEnvironment : public testing::Environment {
     if (std::getenv("TALLY_TEST_HUGEPAGES") != nullptr) {
       options.memory_bytes = 96 << 20;
       options.hugepages = dpdk::EalOptions::Hugepages::kOn;
-      if (dpdk::free_hugepage_bytes() < options.memory_bytes) skip_all();
+      if (dpdk::hugepages_of().free_bytes < options.memory_bytes) skip_all();
     }
     auto eal = dpdk::Eal::start(options, [](std::uint32_t, std::string_view line) {
       const std::lock_guard lock(lines_mutex);

@@ -21,7 +21,8 @@ class LoopBeside : public testing::TestWithParam<RackCase> {
 
 l2::SwitchCounters counters_of(Rack& rack) {
   l2::SwitchCounters all;
-  for (std::size_t core = 0; core < rack.plane().cores(); ++core) all += rack.plane().statistics(core).l2;
+  for (std::size_t core = 0; core < rack.plane().cores(); ++core)
+    all += rack.plane().core(core).statistics.l2;
   return all;
 }
 

@@ -36,7 +36,7 @@ void LoopControl::tell_seen() {
   for (const JobId job : jobs_) {
     for (std::size_t core = 0; core < plane_.cores(); ++core) {
       for (std::uint16_t r = 0; r < kMaxRanks; ++r)
-        membership_.seen(job, Rank{r}, plane_.last_seen(core, job, Rank{r}));
+        membership_.seen(job, Rank{r}, plane_.core(core).state(job).last_seen[raw(Rank{r})]);
     }
   }
 }

@@ -73,7 +73,8 @@ TEST_F(LoopCore, StragglersAreNotWaitedFor) {
                .largest = 20'000});
     const auto incomplete = [&] {
       std::uint64_t n = 0;
-      for (std::size_t core = 0; core < 2; ++core) n += rack.plane().slots(core, rack.job()).incomplete;
+      for (std::size_t core = 0; core < 2; ++core)
+        n += rack.plane().core(core).state(rack.job()).slots.incomplete;
       return n;
     };
     EXPECT_TRUE(rack.run([&] { rack.worker(1).hold(incomplete() < 20); }));
@@ -82,7 +83,8 @@ TEST_F(LoopCore, StragglersAreNotWaitedFor) {
     rack.expect_right_sums();
     for (std::uint16_t r = 1; r < 4; ++r) EXPECT_EQ(rack.worker(r).digest(), rack.worker(0).digest()) << r;
     rack.expect_all_mbufs_back();
-    for (std::size_t core = 0; core < 2; ++core) EXPECT_EQ(rack.plane().occupancy(core, rack.job()), 0U);
+    for (std::size_t core = 0; core < 2; ++core)
+      EXPECT_EQ(rack.plane().core(core).state(rack.job()).occupancy.get(), 0U);
   }
 }
 
@@ -100,12 +102,9 @@ TEST_F(LoopCore, ChecksumVerdictsAreBelievedFromPortsThatVouchOnly) {
   constexpr std::uint64_t kBad = RTE_MBUF_F_RX_L4_CKSUM_BAD;
   constexpr std::uint64_t kVlan = RTE_MBUF_F_RX_VLAN;
   for (const bool vouches : {false, true}) {
-    io::Ingress ingress({{.port = cable.box_port(),
-                          .index = PortIndex{5},
-                          .vouches = vouches,
-                          .frames = pools->frames[0],
-                          .impair = {{}, 1}}},
-                        counters, statistics, traffic);
+    dpdk::PortTraits traits = port->traits();
+    traits.vouches = vouches;
+    io::Ingress ingress({{.traits = traits, .index = PortIndex{5}, .impair = {{}, 1}}}, statistics, traffic);
     for (const std::uint64_t flags : {0UL, kGood, kBad, kGood | kBad, kGood | kVlan}) {
       rte_mbuf* m = dpdk::allocate(pools->frames[0], counters);
       ASSERT_NE(m, nullptr);
@@ -136,16 +135,14 @@ TEST_F(LoopCore, WhatControlReadsIsTrue) {
   rack.settle();
   io::DataPlane& plane = rack.plane();
   for (std::size_t c = 0; c < 2; ++c) {
-    const io::CoreStatistics& s = plane.statistics(c);
+    const io::CoreStatistics& s = plane.core(c).statistics;
     EXPECT_GT(s.turns, s.bursts / 4);
     EXPECT_GE(s.frames_in, s.bursts);
     EXPECT_GT(s.busy_cycles, 0U);
     EXPECT_EQ(s.last_turn, rack.now());
-    EXPECT_EQ(plane.counters(c, rack.job()).of(Verdict::kComplete), s.results);
-    EXPECT_EQ(plane.occupancy(c, rack.job()), 0U);
-    for (std::uint16_t r = 0; r < 4; ++r) EXPECT_GT(plane.last_seen(c, rack.job(), Rank{r}), 0U);
-    EXPECT_EQ(plane.last_seen(c, rack.job(), Rank{64}), 0U);
-    EXPECT_EQ(plane.counters(c, JobId{2'000}).packets(), 0U);
+    EXPECT_EQ(plane.core(c).counters(rack.job()).of(Verdict::kComplete), s.results);
+    EXPECT_EQ(plane.core(c).state(rack.job()).occupancy.get(), 0U);
+    for (std::uint16_t r = 0; r < 4; ++r) EXPECT_GT(plane.core(c).state(rack.job()).last_seen[r], 0U);
   }
   const std::uint64_t made =
       rack.sum(&io::CoreStatistics::replicas) + rack.sum(&io::CoreStatistics::rejects) +

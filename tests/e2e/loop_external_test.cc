@@ -77,7 +77,7 @@ TEST_F(LoopExternal, ASweptSlotLeavesAsPartial) {
   rig.contribute(0, Chunk{2});
   rig.contribute(1, Chunk{2});
   rig.turn();
-  EXPECT_EQ(rig.plane().occupancy(0, rig.job.id), 1U);
+  EXPECT_EQ(rig.plane().core(0).state(rig.job.id).occupancy.get(), 1U);
   std::vector<Arrival> got;
   for (int i = 0; i < 100 && got.empty(); ++i) {
     rig.now += 10 * kMillisecond;
@@ -87,7 +87,7 @@ TEST_F(LoopExternal, ASweptSlotLeavesAsPartial) {
   ASSERT_EQ(got.size(), 1U);
   EXPECT_EQ(got[0].header.type, PacketType::kPartial);
   EXPECT_EQ(got[0].header.contributors.host(), 0b011U);
-  EXPECT_EQ(rig.plane().occupancy(0, rig.job.id), 0U);
+  EXPECT_EQ(rig.plane().core(0).state(rig.job.id).occupancy.get(), 0U);
   rig.expect_all_mbufs_back();
 }
 
@@ -142,7 +142,7 @@ TEST_F(LoopExternal, ABacklogLeavesWithoutNewArrivals) {
     for (std::uint32_t c = 0; c < 28; ++c) rig.contribute(0, Chunk{c % 8 * 2}, kFlagDirect);
     rig.turn();
   }
-  EXPECT_EQ(rig.plane().statistics(0).server_queued, 3U * 28 - 31);
+  EXPECT_EQ(rig.plane().core(0).statistics.server_queued, 3U * 28 - 31);
   EXPECT_EQ(rig.plane().turn(0, rig.now), 0U) << "the port takes nothing";
   while (const std::size_t now = rig.received(rig.server(0)).size()) {
     got += now;
@@ -169,9 +169,9 @@ TEST_F(LoopExternal, AServerThatTakesNothingCostsABoundedNumberOfFrames) {
       EXPECT_EQ(rig.received(rig.member(1)).size(), 1U) << "slots work as before";
     }
   }
-  EXPECT_EQ(rig.plane().statistics(0).server_queued, dpdk::kServerQueueFrames);
-  EXPECT_EQ(rig.plane().statistics(0).to_servers, 63U);
-  EXPECT_EQ(rig.plane().statistics(0).server_refused, sent - dpdk::kServerQueueFrames - 63);
+  EXPECT_EQ(rig.plane().core(0).statistics.server_queued, dpdk::kServerQueueFrames);
+  EXPECT_EQ(rig.plane().core(0).statistics.to_servers, 63U);
+  EXPECT_EQ(rig.plane().core(0).statistics.server_refused, sent - dpdk::kServerQueueFrames - 63);
   rig.expect_all_mbufs_back();
 }
 
@@ -228,10 +228,12 @@ TEST_F(LoopExternal, EveryMbufComesBackWhateverHappens) {
       for (const std::uint64_t n :
            {rig.sum(&io::CoreStatistics::to_servers), rig.sum(&io::CoreStatistics::refused)})
         EXPECT_GT(n, 50U);
-      EXPECT_GT(rig.plane().counters(0, rig.job.id).of(Verdict::kEvict) +
-                    rig.plane().counters(0, rig.job.id).of(Verdict::kBypass),
+      EXPECT_GT(rig.plane().core(0).counters(rig.job.id).of(Verdict::kEvict) +
+                    rig.plane().core(0).counters(rig.job.id).of(Verdict::kBypass),
                 100U);
-      EXPECT_GT(rig.plane().slots(0, rig.job.id).swept + rig.plane().slots(0, rig.job.id).flushed, 10U);
+      EXPECT_GT(rig.plane().core(0).state(rig.job.id).slots.swept +
+                    rig.plane().core(0).state(rig.job.id).slots.flushed,
+                10U);
       rig.expect_all_mbufs_back();
     }
   }

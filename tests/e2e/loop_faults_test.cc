@@ -90,7 +90,7 @@ TEST_F(LoopFaults, WhatIsWrongOnTheWireIsCountedOnceAndFreed) {
     EXPECT_EQ(rack.sum(&io::CoreStatistics::rejects), rejects + w.rejects) << w.name;
   }
   EXPECT_EQ(rack.count(Verdict::kForward), rack.sum(&io::CoreStatistics::not_ours));
-  EXPECT_EQ(rack.plane().statistics(0).last_turn, 1'000U);
+  EXPECT_EQ(rack.plane().core(0).statistics.last_turn, 1'000U);
   EXPECT_TRUE(rack.run());
   expect_clean(rack);
 }

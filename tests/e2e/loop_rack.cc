@@ -101,7 +101,6 @@ void Rack::make_plane() {
   }
   io::DataPlaneOptions o;
   o.box = loop_box();
-  o.prefix = "loop";
   o.cores = case_.cores;
   o.staged = case_.staged;
   o.slot_lines = kSlotLines;
@@ -268,8 +267,8 @@ io::DataPlane::ImpairedPort Rack::impaired() const {
 std::uint64_t Rack::counted(const std::function<std::uint64_t(const JobCounters&)>& f) const {
   std::uint64_t n = 0;
   for (std::size_t core = 0; core < plane_->cores(); ++core) {
-    n += f(plane_->counters(core, JobId{0}));
-    for (const JobId job : control_->jobs()) n += f(plane_->counters(core, job));
+    n += f(plane_->core(core).counters(JobId{0}));
+    for (const JobId job : control_->jobs()) n += f(plane_->core(core).counters(job));
   }
   return n;
 }
@@ -281,7 +280,7 @@ std::uint64_t Rack::count(Drop drop) const {
 }
 std::uint64_t Rack::sum(OneWriter<std::uint64_t> io::CoreStatistics::*field) const {
   std::uint64_t n = 0;
-  for (std::size_t core = 0; core < plane_->cores(); ++core) n += plane_->statistics(core).*field;
+  for (std::size_t core = 0; core < plane_->cores(); ++core) n += plane_->core(core).statistics.*field;
   return n;
 }
 std::uint64_t Rack::of_workers(const std::function<std::uint64_t(const EngineStatistics&)>& f) const {

@@ -78,7 +78,6 @@ ServerRig::ServerRig(const RigCase& c) : job(job_of(c)), far_(make_pool("far", f
     ports.push_back({std::move(*port)});
   }
   auto plane = io::DataPlane::create({.box = loop_box(),
-                                      .prefix = "rig",
                                       .cores = c.cores,
                                       .staged = c.staged,
                                       .slot_lines = kSlotLines,
@@ -177,7 +176,7 @@ void ServerRig::expect_all_mbufs_back() {
 
 std::uint64_t ServerRig::sum(OneWriter<std::uint64_t> io::CoreStatistics::*field) const {
   std::uint64_t n = 0;
-  for (std::size_t c = 0; c < plane_->cores(); ++c) n += plane_->statistics(c).*field;
+  for (std::size_t c = 0; c < plane_->cores(); ++c) n += plane_->core(c).statistics.*field;
   return n;
 }
 

@@ -39,7 +39,7 @@ class LoopServer : public testing::Test {
 
   // A frame that carries its number.
   rte_mbuf* frame(std::uint32_t number) {
-    rte_mbuf* m = dpdk::allocate(pools_.frames[0], mbufs_);
+    rte_mbuf* m = dpdk::allocate(pools_.frames[0], statistics_);
     if (m == nullptr) return nullptr;
     m->data_len = kBytes;
     m->pkt_len = kBytes;
@@ -68,13 +68,12 @@ class LoopServer : public testing::Test {
   dpdk::Pools pools_;
   std::optional<Cable> cable_;
   std::optional<dpdk::Port> port_;
-  dpdk::MbufCounters mbufs_;
   io::CoreStatistics statistics_;
   std::array<io::PortTraffic, 2> traffic_;
 };
 
 TEST_F(LoopServer, WhatAPortRefusesWaitsForIt) {
-  io::Egress egress({{.traits = port_->traits(), .impair = {{}, 1}}}, mbufs_, statistics_, traffic_);
+  io::Egress egress({{.traits = port_->traits(), .impair = {{}, 1}}}, statistics_, traffic_);
   io::ServerEgress servers(1, {.capacity = 100}, egress, statistics_);
   EXPECT_EQ(servers.drain(), 0U);
   for (std::uint32_t i = 0; i < 50; ++i) push(servers, i, 1, 100);
@@ -95,7 +94,7 @@ TEST_F(LoopServer, WhatAPortRefusesWaitsForIt) {
   EXPECT_EQ(statistics_.frames_out, 50U);
   EXPECT_EQ(traffic_[0].frames_out, 50U);
   EXPECT_EQ(traffic_[0].bytes_out, 50U * kBytes);
-  EXPECT_EQ(mbufs_.refused, 0U) << "nothing was lost";
+  EXPECT_EQ(statistics_.refused, 0U) << "nothing was lost";
 }
 
 // af_xdp's driver would copy a frame of another pool behind the end of its own mbuf.
@@ -106,20 +105,20 @@ TEST_F(LoopServer, WhatAnMbufOfTheKernelsDoesNotHoldIsRefusedAndCounted) {
   ASSERT_TRUE(small.has_value());
   for (const bool holds : {true, false}) {
     if (!holds) traits.frames = small->frames[0];
-    io::Egress egress({{.traits = traits, .impair = {{}, 1}}}, mbufs_, statistics_, traffic_);
+    io::Egress egress({{.traits = traits, .impair = {{}, 1}}}, statistics_, traffic_);
     io::ServerEgress servers(1, {.capacity = 100}, egress, statistics_);
     push(servers, 1, 1, 100);
     static_cast<void>(servers.drain());
     egress.push(PortIndex{0}, frame(2));
     egress.flush();
     EXPECT_EQ(arrived().size(), holds ? 2U : 0U);
-    EXPECT_EQ(mbufs_.refused, holds ? 0U : 2U);
+    EXPECT_EQ(statistics_.refused, holds ? 0U : 2U);
   }
 }
 
 // While frames wait, an urgent one overtakes them, also those that the port has refused before.
 TEST_F(LoopServer, AnUrgentFrameOvertakesWhatAPortRefused) {
-  io::Egress egress({{.traits = port_->traits(), .impair = {{}, 1}}}, mbufs_, statistics_, traffic_);
+  io::Egress egress({{.traits = port_->traits(), .impair = {{}, 1}}}, statistics_, traffic_);
   io::ServerEgress servers(1, {.capacity = 100}, egress, statistics_);
   for (std::uint32_t i = 0; i < 10; ++i) push(servers, i, 1, 0);
   EXPECT_EQ(servers.drain(), kRing - 1);
@@ -131,7 +130,7 @@ TEST_F(LoopServer, AnUrgentFrameOvertakesWhatAPortRefused) {
 
 // Results first: they are pushed into the outbox, and the queue gets what is left of the ring.
 TEST_F(LoopServer, ResultsGoBeforeWhatWaitsForServers) {
-  io::Egress egress({{.traits = port_->traits(), .impair = {{}, 1}}}, mbufs_, statistics_, traffic_);
+  io::Egress egress({{.traits = port_->traits(), .impair = {{}, 1}}}, statistics_, traffic_);
   io::ServerEgress servers(1, {.capacity = 100}, egress, statistics_);
   for (std::uint32_t i = 0; i < 5; ++i) push(servers, i, 1, 254);
   for (std::uint32_t i = 100; i < 104; ++i) egress.push(PortIndex{0}, frame(i));
@@ -141,7 +140,7 @@ TEST_F(LoopServer, ResultsGoBeforeWhatWaitsForServers) {
 }
 
 TEST_F(LoopServer, WhatFindsTheQueueFullIsCountedAndFreed) {
-  io::Egress egress({{.traits = port_->traits(), .impair = {{}, 1}}}, mbufs_, statistics_, traffic_);
+  io::Egress egress({{.traits = port_->traits(), .impair = {{}, 1}}}, statistics_, traffic_);
   io::ServerEgress servers(1, {.capacity = 4}, egress, statistics_);
   for (std::uint32_t i = 0; i < 6; ++i) push(servers, i, 1, 0);
   EXPECT_EQ(statistics_.server_refused, 2U);
@@ -153,7 +152,7 @@ TEST_F(LoopServer, WhatFindsTheQueueFullIsCountedAndFreed) {
 }
 
 TEST_F(LoopServer, WhatIsLostOnPurposeIsDecidedOnce) {
-  io::Egress egress({{.traits = port_->traits(), .impair = {{.loss_ppm = 500'000, .seed = 3}, 1}}}, mbufs_,
+  io::Egress egress({{.traits = port_->traits(), .impair = {{.loss_ppm = 500'000, .seed = 3}, 1}}},
                     statistics_, traffic_);
   io::ServerEgress servers(1, {.capacity = 200}, egress, statistics_);
   for (std::uint32_t i = 0; i < 100; ++i) push(servers, i, 1, 0);
@@ -168,8 +167,8 @@ TEST_F(LoopServer, WhatIsLostOnPurposeIsDecidedOnce) {
 
 // Each copy is a packet for the queue, which stays bounded.
 TEST_F(LoopServer, ADuplicateOnPurposeHasAPlaceOfItsOwn) {
-  io::Egress egress({{.traits = port_->traits(), .impair = {{.duplicate_ppm = 1'000'000}, 1}}}, mbufs_,
-                    statistics_, traffic_);
+  io::Egress egress({{.traits = port_->traits(), .impair = {{.duplicate_ppm = 1'000'000}, 1}}}, statistics_,
+                    traffic_);
   io::ServerEgress servers(1, {.capacity = 5}, egress, statistics_);
   for (std::uint32_t i = 0; i < 3; ++i) push(servers, i, 1, 0);
   EXPECT_EQ(servers.waiting(), 5U);
@@ -181,8 +180,8 @@ TEST_F(LoopServer, ADuplicateOnPurposeHasAPlaceOfItsOwn) {
 
 // Frames leave the queue for the delay, as many as it has room for, and the port when their time has come.
 TEST_F(LoopServer, WhatIsDelayedOnPurposeLeavesWhenItsTimeHasCome) {
-  io::Egress egress({{.traits = port_->traits(), .impair = {{.delay = 100, .queue = 5}, 1}}}, mbufs_,
-                    statistics_, traffic_);
+  io::Egress egress({{.traits = port_->traits(), .impair = {{.delay = 100, .queue = 5}, 1}}}, statistics_,
+                    traffic_);
   io::ServerEgress servers(1, {.capacity = 100}, egress, statistics_);
   EXPECT_EQ(egress.begin(1'000), 0U);
   EXPECT_EQ(egress.next_due(), kNever);
@@ -214,7 +213,7 @@ TEST_F(LoopServer, TheRingOfTheCoreThatSendsTakesWhatItHasRoomFor) {
   ASSERT_TRUE(ring);
   io::Egress egress({{.traits = port_->traits(), .impair = {{}, 1}},
                      {.traits = port_->traits(), .via = ring.get(), .impair = {{}, 1}}},
-                    mbufs_, statistics_, traffic_);
+                    statistics_, traffic_);
   io::ServerEgress servers(2, {.capacity = 100}, egress, statistics_);
   for (std::uint32_t i = 0; i < 10; ++i) {
     rte_mbuf* const m = frame(i);
@@ -240,7 +239,7 @@ TEST_F(LoopServer, TheRingOfTheCoreThatSendsTakesWhatItHasRoomFor) {
 
 // The server is away, or the box stops.
 TEST_F(LoopServer, WhatStillWaitsIsFreedWithTheQueue) {
-  io::Egress egress({{.traits = port_->traits(), .impair = {{}, 1}}}, mbufs_, statistics_, traffic_);
+  io::Egress egress({{.traits = port_->traits(), .impair = {{}, 1}}}, statistics_, traffic_);
   {
     io::ServerEgress servers(1, {.capacity = 100}, egress, statistics_);
     for (std::uint32_t i = 0; i < 30; ++i) push(servers, i, 1, 0);

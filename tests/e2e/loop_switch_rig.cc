@@ -61,7 +61,6 @@ SwitchRig::SwitchRig(const SwitchCase& c) : case_(c), hosts_pool_(host_pool(c.fr
   io::DataPlaneOptions o;
   o.box = loop_box();
   o.mode = c.mode;
-  o.prefix = "switch";
   o.cores = c.cores;
   o.slot_lines = 1'024;
   auto plane = io::DataPlane::create(o, std::move(*pools), std::move(ports), kernels::best_kernels());
@@ -139,13 +138,13 @@ std::string SwitchRig::ports_of(std::size_t port, const Bytes& frame, std::uint1
 
 l2::SwitchCounters SwitchRig::counters() const {
   l2::SwitchCounters all;
-  for (std::size_t core = 0; core < plane_->cores(); ++core) all += plane_->statistics(core).l2;
+  for (std::size_t core = 0; core < plane_->cores(); ++core) all += plane_->core(core).statistics.l2;
   return all;
 }
 
 std::uint64_t SwitchRig::sum(OneWriter<std::uint64_t> io::CoreStatistics::*field) const {
   std::uint64_t n = 0;
-  for (std::size_t core = 0; core < plane_->cores(); ++core) n += plane_->statistics(core).*field;
+  for (std::size_t core = 0; core < plane_->cores(); ++core) n += plane_->core(core).statistics.*field;
   return n;
 }
 

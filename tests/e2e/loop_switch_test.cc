@@ -118,8 +118,8 @@ TEST_F(LoopSwitch, OneCoresHostsAreKnownToTheOther) {
   SwitchRig rig({.name = "Shared", .cores = 2, .ports = 3, .up = 2, .down = 2});
   EXPECT_EQ(rig.ports_of(0, plain_frame(kBroadcastMac, kA), 1), "1 2");
   EXPECT_EQ(rig.ports_of(2, plain_frame(kA, kB), 0), "0");
-  EXPECT_EQ(rig.plane().statistics(0).l2.of(l2::SwitchFate::kForwarded), 1U);
-  EXPECT_EQ(rig.plane().statistics(1).l2.of(l2::SwitchFate::kFlooded), 1U);
+  EXPECT_EQ(rig.plane().core(0).statistics.l2.of(l2::SwitchFate::kForwarded), 1U);
+  EXPECT_EQ(rig.plane().core(1).statistics.l2.of(l2::SwitchFate::kFlooded), 1U);
   rig.expect_clean();
 }
 

@@ -33,8 +33,8 @@ TEST_P(LoopThreadsCases, EverySumIsRightAndEveryMbufComesBack) {
   EXPECT_TRUE(rack.run_threads()) << "the workers did not finish";
   expect_clean(rack);
   for (std::size_t c = 0; c < rack.plane().cores(); ++c) {
-    EXPECT_GT(rack.plane().statistics(c).turns, 0U);
-    EXPECT_GT(rack.plane().statistics(c).busy_cycles, 0U);
+    EXPECT_GT(rack.plane().core(c).statistics.turns, 0U);
+    EXPECT_GT(rack.plane().core(c).statistics.busy_cycles, 0U);
   }
 }
 
@@ -75,16 +75,17 @@ INSTANTIATE_TEST_SUITE_P(
 TEST_F(LoopThreads, ASleepingCoreWakesForEverything) {
   Rack rack({.name = "Asleep", .operations = 2});
   ASSERT_TRUE(rack.plane().start().has_value());
-  while (rack.plane().statistics(0).sleeps < 20) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  while (rack.plane().core(0).statistics.sleeps < 20)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   rack.plane().publish({.version = 1'000, .table = std::make_shared<const jobs::JobTable>()});
   while (rack.plane().adopted() != 1'000) std::this_thread::yield();
   jobs::Binding to = loop_binding(0, jobs::kUntagged, false);
   to.port = PortIndex{0};
   const std::array<std::byte, 64> datagram{};
   ASSERT_TRUE(rack.plane().inject(to, datagram));
-  while (rack.plane().statistics(0).frames_out == 0) std::this_thread::yield();
+  while (rack.plane().core(0).statistics.frames_out == 0) std::this_thread::yield();
   rack.plane().stop();
-  EXPECT_EQ(rack.plane().statistics(0).sent_for, 1U);
+  EXPECT_EQ(rack.plane().core(0).statistics.sent_for, 1U);
   rack.settle();
   rack.expect_all_mbufs_back();
 }
@@ -117,7 +118,7 @@ TEST_F(LoopThreads, AJobIsWithdrawnAndDeclaredAnewWhileItsTrafficRuns) {
   EXPECT_EQ(times, kTimes);
   expect_clean(rack);
   for (const JobId job : rack.control().jobs()) {
-    for (std::size_t c = 0; c < 2; ++c) EXPECT_EQ(rack.plane().occupancy(c, job), 0U);
+    for (std::size_t c = 0; c < 2; ++c) EXPECT_EQ(rack.plane().core(c).state(job).occupancy.get(), 0U);
   }
 }
 

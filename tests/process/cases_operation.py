@@ -90,7 +90,7 @@ def left_behind(lab):
 @case()
 def too_little_memory(lab):
     """dataplane.memory does not hold the packet buffers: exit 1, what is needed and the key."""
-    box = Box(lab, [Job(workers=8)], Options(memory="24MiB"))
+    box = Box(lab, [Job(workers=8)], Options(memory="24MiB", mtu=9000, device=",bsize=9216"))
     daemon = box.launch()
     assert daemon.wait() == 1
     said = daemon.complained()

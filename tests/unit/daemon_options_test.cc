@@ -191,7 +191,6 @@ jobs: [{name: one, workers: 3, token_file: none, discipline: shared}]
 TEST(DaemonOptions, TheSummaryCounts) {
   EXPECT_EQ(daemon::summary(two_cores()),
             "instance rack1: 2 data cores (CPUs 2, 5), 2 ports, 1 job of 3 workers");
-  EXPECT_EQ(daemon::log_level(two_cores()), daemon::LogLevel::kDebug);
 }
 
 TEST(DaemonOptions, EveryJobIsDeclaredAndEveryStartDrawsAnew) {

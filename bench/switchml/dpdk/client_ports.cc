@@ -89,7 +89,7 @@ std::size_t ClientPorts::receive(StockSession& session, std::size_t port, TimeNs
     for (rte_mbuf* m : tally::dpdk::receive(p.id(), queue, burst)) {
       ++received;
       if (m->nb_segs > 1) {
-        rte_mbuf* const whole = dpdk::copied_whole(m, p.pool(), mbufs_);
+        rte_mbuf* const whole = dpdk::copied_whole(m, 0, p.pool(), mbufs_);
         dpdk::drop(m);
         m = whole;
       } else {

@@ -207,7 +207,7 @@ class MemorySession {
   Result<LoadOutcome> at_rate(const char* name, double rate) {
     static_cast<void>(loop_.round());  // at full speed: a round at the rate may take all of --seconds
     PacedPort port(loop_.ethdev(), loop_.ring_frames(), options_.workers, rate, interrupted_);
-    const io::CoreStatistics& core = loop_.plane()->statistics(0);
+    const io::CoreStatistics& core = loop_.plane()->core(0).statistics;
     const std::uint64_t frames = core.frames_in.get(), out = core.frames_out.get(),
                         busy = core.busy_cycles.get();
     const auto start = SteadyClock::now();
