@@ -421,7 +421,9 @@ bool ChunkStream::blocked(const Flight& flight) const noexcept {
 bool ChunkStream::turn_to_query(const Flight& flight) const noexcept {
   if (flight.gone) return true;
   const std::uint32_t timed = flight.sends - flight.early - flight.direct;
-  return membership_.world > 1 && timed >= kPlainSends && (timed - kPlainSends) % 2 == 0;
+  // Where the others do not wait, more likely than its contribution a result is missing, and all that follow.
+  const std::uint32_t plain = membership_.stragglers ? kPlainSends / 2 : kPlainSends;
+  return membership_.world > 1 && timed >= plain && (timed - plain) % 2 == 0;
 }
 
 // The most advanced rank, then the ranks after it in turn, without this one.
