@@ -234,6 +234,8 @@ void ChunkStream::accept(const Datagram& datagram, Flight& flight, TimeNs now) {
   } else {
     rto_.result_without_sample();
   }
+  // Asked for, and made without this rank: its timers ran out because it is behind, not because of the path.
+  if (flight.queries != 0 && (ranks & bit_of(self_)) == 0) rto_.forget_back_off();
   answered_at_ = now;
   statistics_.rto = rto_.timeout();
   ++statistics_.results;
