@@ -143,9 +143,9 @@ void NativeLife::tick_fresh(TimeNs now) {
   const std::uint64_t returning = returning_ranks();
   if (returning == 0) returning_since_ = kNever;
   if (returning != 0 && !complete() && !offered() && after(returning_since_, patience()) <= now) {
-    const std::string text = "the job's generation cannot go on: " +
-                             members_text(missing(), missing_servers()) + " did not come back within " +
-                             seconds_text(patience());
+    const std::string text =
+        "the job's generation cannot go on: " + members_text(missing(), missing_servers()) +
+        " did not come back within " + seconds_text(patience());
     // The refusal may be lost, or cross a JOIN and be none of its answers: whoever still speaks of this
     // generation is told again.
     gone_ = {};

@@ -203,8 +203,8 @@ TEST_F(MembersRecovery, RecordsThatDifferMeanANewGeneration) {
   }
 }
 
-// The refusal crosses a JOIN that is on its way and is not its answer. Its sender joins each second, and would
-// bring the dead generation again and again, in step with the patience with it.
+// The refusal crosses a JOIN that is on its way and is not its answer. Its sender joins each second, and
+// would bring the dead generation again and again, in step with the patience with it.
 TEST_F(MembersRecovery, RefusalThatCrossesAJoinIsSaidAgain) {
   forget_everything();
   send(peers[0], peers[0].join());
