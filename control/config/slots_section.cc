@@ -385,7 +385,8 @@ const Schema<SharedSection>& shared_schema() {
           "server", &SharedSection::server, size_between(64 * kKiB, 64 * kGiB),
           "Memory of the parameter server inside the box (`server: embedded`), all data cores together. It "
           "is part of `memory`, beside the slots, and is taken when there are shared slots. Each data core "
-          "needs room for one sum of each job that is summed there; with less than their chunks in flight all "
+          "needs room for one sum of each job that is summed there; with less than their chunks in flight "
+          "all "
           "goes on, slowly."),
   };
   return schema;

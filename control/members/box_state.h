@@ -96,8 +96,8 @@ class Publisher {
 };
 
 // Limits on what strangers can make the box send: refusals and REJECTs 10/s, PROBE echoes 100/s per source
-// address and port (docs/protocol.md, 13). Nothing is allocated per source: an address hashes to one of the 64
-// buckets of its port, so whoever forges addresses uses up the answers of no other port. Two addresses may
+// address and port (docs/protocol.md, 13). Nothing is allocated per source: an address hashes to one of the
+// 64 buckets of its port, so whoever forges addresses uses up the answers of no other port. Two addresses may
 // share a bucket and so its rate; which ones is unknown to them (the hash is keyed). In return the total is
 // bounded too, however many addresses a sender forges.
 

@@ -3,6 +3,7 @@
 // the members are called back.
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <optional>
 #include <span>
@@ -142,9 +143,15 @@ void NativeLife::tick_fresh(TimeNs now) {
   const std::uint64_t returning = returning_ranks();
   if (returning == 0) returning_since_ = kNever;
   if (returning != 0 && !complete() && !offered() && after(returning_since_, patience()) <= now) {
-    refuse_waiting(returning,
-                   "the job's generation cannot go on: " + members_text(missing(), missing_servers()) +
-                       " did not come back within " + seconds_text(patience()));
+    const std::string text =
+        "the job's generation cannot go on: " + members_text(missing(), missing_servers()) +
+        " did not come back within " + seconds_text(patience());
+    // The refusal may be lost, or cross a JOIN and be none of its answers: whoever still speaks of this
+    // generation is told again.
+    gone_ = {};
+    gone_.term.record = members_[static_cast<std::size_t>(std::countr_zero(returning))].reported;
+    gone_.text = text;
+    refuse_waiting(returning, text);
     returning_since_ = kNever;
   }
   if (deserted()) phase_.transition(JobPhase::kDeclared);

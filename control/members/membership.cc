@@ -241,7 +241,8 @@ void MembershipEngine::report_mismatch(JobId job, Epoch epoch, Rank a, std::uint
                      shape_text(elements_a, total_a) + ", " + ranks_text(others) + " " +
                      shape_text(elements_b, total_b);
   if (elements_a == elements_b && total_a == total_b)
-    text += total_a == 0 ? ": one leaves the job, or their element types differ" : " with another element type";
+    text +=
+        total_a == 0 ? ": one leaves the job, or their element types differ" : " with another element type";
   found->disagree(epoch, text, now);
   settle_slots(state_->box, now);
 }

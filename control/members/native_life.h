@@ -113,7 +113,8 @@ struct Term {
   Chunk base{};  // the newest number when the epoch began; renewal counts from here
   ResultsMode results = ResultsMode::kUnicast;
   Ipv6 group{};
-  // Adopted from JOINs alone, which may be old copies: nothing is INCOMPLETE before all workers are confirmed.
+  // Adopted from JOINs alone, which may be old copies: nothing is INCOMPLETE before all workers are
+  // confirmed.
   bool held = false;
 
   [[nodiscard]] Generation generation() const noexcept { return Generation{record.generation.host()}; }

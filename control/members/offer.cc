@@ -223,8 +223,8 @@ void NativeLife::in_force(std::uint64_t version, TimeNs now) {
   }
 }
 
-// The workers because of which the term is not of the generation that this rank brought: they brought none, or
-// another.
+// The workers because of which the term is not of the generation that this rank brought: they brought none,
+// or another.
 std::uint64_t NativeLife::strangers_to(const MemberState& m) const noexcept {
   if (is_zero(m.reported) || m.reported == term_.record) return 0;
   std::uint64_t strangers = 0;

@@ -234,6 +234,8 @@ void ChunkStream::accept(const Datagram& datagram, Flight& flight, TimeNs now) {
   } else {
     rto_.result_without_sample();
   }
+  // Asked for, and made without this rank: its timers ran out because it is behind, not because of the path.
+  if (flight.queries != 0 && (ranks & bit_of(self_)) == 0) rto_.forget_back_off();
   answered_at_ = now;
   statistics_.rto = rto_.timeout();
   ++statistics_.results;
@@ -420,7 +422,9 @@ bool ChunkStream::blocked(const Flight& flight) const noexcept {
 bool ChunkStream::turn_to_query(const Flight& flight) const noexcept {
   if (flight.gone) return true;
   const std::uint32_t timed = flight.sends - flight.early - flight.direct;
-  return membership_.world > 1 && timed >= kPlainSends && (timed - kPlainSends) % 2 == 0;
+  // Where the others do not wait, more likely than its contribution a result is missing, and all that follow.
+  const std::uint32_t plain = membership_.stragglers ? kPlainSends / 2 : kPlainSends;
+  return membership_.world > 1 && timed >= plain && (timed - plain) % 2 == 0;
 }
 
 // The most advanced rank, then the ranks after it in turn, without this one.

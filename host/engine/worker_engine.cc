@@ -280,7 +280,8 @@ void WorkerEngine::on_offer(const SeatNews& news, TimeNs now) {
   if (anew) {
     if (in_one) {
       const std::string who = news.anew == 0 ? "some rank" : name_ranks(news.anew);
-      stream_.fail_all({ErrorCode::kAborted, "the job began a new generation: " + who + " joined anew", options.job});
+      stream_.fail_all(
+          {ErrorCode::kAborted, "the job began a new generation: " + who + " joined anew", options.job});
     }
     if (!stream_.start(news.offer))
       return close({ErrorCode::kSystem,

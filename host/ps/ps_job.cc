@@ -86,8 +86,7 @@ std::optional<Refused> PsJob::check_sender(const Header& header) const noexcept 
 }
 
 std::optional<Refused> PsJob::check_chunk(const Header& header) const noexcept {
-  if (header.elements.host() > membership_->elements || !is_dtype(header.dtype))
-    return Refused::kShape;
+  if (header.elements.host() > membership_->elements || !is_dtype(header.dtype)) return Refused::kShape;
   if (header.slot.host() != membership_->slot_of(header.chunk_id())) return Refused::kSlot;
   if (outdated(header.chunk_id())) return Refused::kLate;
   return std::nullopt;

@@ -94,7 +94,8 @@ TEST(Hazard, operation_mismatch_of_a_barrier) {
   expect_all_told(rack, {"16 elements of an operation of 16", "0 elements of an operation of 0"});
 }
 
-// The barrier before LEAVE is none of the program's: who is still in one waits for operations that never come.
+// The barrier before LEAVE is none of the program's: who is still in one waits for operations that never
+// come.
 TEST(Hazard, leave_against_a_barrier_of_the_program) {
   HazardRack rack;
   rack.join();

@@ -413,6 +413,28 @@ TEST_F(HazardLeave, leave_with_the_last_result_lost) {
   }
 }
 
+// The others have all their sums. They end with the job, and only the one that failed comes again: it waits
+// for a job that nobody else wants, and is told so.
+TEST_F(HazardLeave, a_rank_that_fails_while_the_others_leave) {
+  HazardRack rack({.world = 3});
+  rack.join();
+  rack.change({.worker = 0, .up = false, .type = kResult},
+              [](Bytes& frame) { frame.back() ^= std::byte{1}; });
+  const std::size_t sum = rack.reduce(16);
+  for (const std::uint16_t r : {std::uint16_t{1}, std::uint16_t{2}})
+    rack.worker(r).engine().leave(rack.now());
+  ASSERT_TRUE(rack.until([&] { return all_left(rack); }));
+  rack.expect_exact_at(1, sum);
+  rack.expect_exact_at(2, sum);
+  EXPECT_NE(rack.error(0, sum).find("three results of chunk 0 were wrong"), std::string::npos);
+  for (const std::uint16_t r : {std::uint16_t{1}, std::uint16_t{2}})
+    EXPECT_NE(rack.worker(r).engine().why_closed().text().find("rank 0: "), std::string::npos);
+  rack.worker(0).program_again();
+  rack.run_for(60 * kSecond);
+  EXPECT_TRUE(rack.worker(0).waits_to_join());
+  EXPECT_EQ(rack.worker(0).engine().missing(), 0b110U);
+}
+
 // The barrier's own result is lost to rank 1 for good when the others have left. That they could leave says
 // that everybody has everything, and so the next heartbeat's echo sets it free.
 TEST_F(HazardLeave, leave_with_the_result_of_the_barrier_lost) {

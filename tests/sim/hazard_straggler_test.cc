@@ -170,8 +170,8 @@ TEST(HazardStraggler, two_sums_after_total_loss_and_copies_of_old_joins) {
   const auto in_epoch = [&](std::uint16_t rank, std::uint64_t epochs) {
     return rack.worker(rank).engine_running() && rack.counted(rank).epochs == epochs;
   };
-  ASSERT_TRUE(rack.until(
-      [&] { return in_epoch(0, 2) && in_epoch(1, 2) && in_epoch(2, 2) && in_epoch(3, 2); }));
+  ASSERT_TRUE(
+      rack.until([&] { return in_epoch(0, 2) && in_epoch(1, 2) && in_epoch(2, 2) && in_epoch(3, 2); }));
   const std::vector<Bytes> old_0 = joins_0.frames;
   const std::vector<Bytes> old_1 = joins_1.frames;
   rack.reduce_at(0, 1, 16 * 4);

@@ -34,6 +34,17 @@ void Network::remember(Link& link, const Bytes& frame) {
   }
 }
 
+void Network::cut(std::size_t endpoint, bool up, TimeNs until) {
+  Link& link = (up ? up_ : down_)[endpoint];
+  link.cut_until = std::max(link.cut_until, until);
+}
+
+void Network::replay_control(std::size_t endpoint, TimeNs within) {
+  const std::vector<Bytes>& said = up_[endpoint].control;
+  for (std::size_t i = 0; i < said.size(); ++i)
+    deliver(endpoint, said[i], true, within * i / said.size(), options_.vouched);
+}
+
 void Network::deliver(std::size_t endpoint, Bytes frame, bool up, TimeNs delay, bool vouched) {
   schedule_.after(delay, [this, endpoint, up, vouched, f = std::move(frame)]() mutable {
     (up ? box_ : endpoint_)(endpoint, std::move(f), vouched);
@@ -45,6 +56,11 @@ void Network::send(Link& link, std::size_t endpoint, Bytes frame, bool up) {
   if (observer_) observer_(endpoint, up, frame);
   const Fate fate = filter_ ? filter_(endpoint, up, frame) : Fate::kPass;
   if (fate == Fate::kLose) return;
+  if (up && is_control(header_of(std::span{frame}.subspan(kOuterBytes)).type)) {
+    if (link.control.size() == kRemembered) link.control.erase(link.control.begin() + kRemembered / 2);
+    link.control.push_back(frame);
+  }
+  if (schedule_.now() < link.cut_until) return;
   TimeNs delay = options_.delay;
   if (options_.bits_per_second != 0) {
     const TimeNs on_wire = (frame.size() + kFramingBytes) * 8 * kSecond / options_.bits_per_second;
@@ -69,6 +85,7 @@ void Network::send(Link& link, std::size_t endpoint, Bytes frame, bool up) {
   }
   if (faults_.poison > 0 && up && rng_.chance(faults_.poison)) flip_bit(frame, rng_, kOuterBytes);
   if (faults_.reorder > 0 && rng_.chance(faults_.reorder)) delay = later();
+  if (faults_.late > 0 && rng_.chance(faults_.late)) delay += rng_.below(faults_.late_delay);
   deliver(endpoint, std::move(frame), up, delay, vouched);
 }
 

@@ -23,7 +23,9 @@ struct Faults {
   double corrupt = 0;  // a bit flips on the way: the port no longer vouches for it
   double poison = 0;   // a bit of the datagram flips before the checksum was made: the port vouches for it
   double replay = 0;   // some earlier frame of this link comes again, however old
+  double late = 0;     // extra delay of up to late_delay
   TimeNs reorder_delay = kMillisecond;
+  TimeNs late_delay = 3 * kSecond;
 };
 
 // What a test's filter decides about a frame, before the faults above get their turn.
@@ -63,6 +65,11 @@ class Network {
     deliver(endpoint, std::move(frame), up, options_.delay, options_.vouched);
   }
 
+  // All that is sent in this direction is lost until then.
+  void cut(std::size_t endpoint, bool up, TimeNs until);
+  // What the endpoint said to control comes again, in its order, within so long.
+  void replay_control(std::size_t endpoint, TimeNs within);
+
   [[nodiscard]] std::uint64_t sent() const noexcept { return sent_; }
 
  private:
@@ -70,7 +77,9 @@ class Network {
 
   struct Link {
     TimeNs busy_until = 0;
+    TimeNs cut_until = 0;
     std::vector<Bytes> past;
+    std::vector<Bytes> control;  // the first of them, and the newest
   };
 
   void send(Link& link, std::size_t endpoint, Bytes frame, bool up);

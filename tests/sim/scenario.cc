@@ -1,6 +1,7 @@
 #include "scenario.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "jobs.h"
@@ -9,6 +10,8 @@
 
 namespace tally::sim {
 namespace {
+
+constexpr TimeNs kStarved = 600 * kSecond;
 
 // Present in half of the seeds; then anywhere up to `most`, small rates as likely as large ones.
 double swarm(Rng& rng, double most) { return rng.chance(0.5) ? 0 : most * rng.unit() * rng.unit(); }
@@ -71,6 +74,22 @@ void add_resizes(Scenario& s, Rng& rng) {
                        .what = Blow::kResize,
                        .worker = rng.below(s.workers.size()),
                        .window = 16U << rng.below(2)});
+  }
+}
+
+// What comes seconds late, again as a whole, in one direction only, or while the box is coming back.
+void add_upsets(Scenario& s, Rng& rng) {
+  if (rng.chance(0.4)) return;
+  if (rng.chance(0.3)) s.faults.late = 0.05 * rng.unit() * rng.unit();
+  constexpr std::array kUpsets{
+      Blow::kCutUp,        Blow::kCutDown,         Blow::kReplayControl,        Blow::kStallSwitch,
+      Blow::kRestartTwice, Blow::kRestartAndCrash, Blow::kRestartAmidOldControl};
+  const auto count = rng.below(4);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    s.blows.push_back({.when = rng.below(s.heal_at),
+                       .what = kUpsets[rng.below(kUpsets.size())],
+                       .worker = rng.below(s.workers.size()),
+                       .lasts = rng.below(rng.chance(0.3) ? 3 * kSecond : 300 * kMillisecond)});
   }
 }
 
@@ -149,13 +168,14 @@ void share_slots(Scenario& s, Rng& rng) {
       std::count_if(s.box.jobs.begin(), s.box.jobs.end(),
                     [](const members::JobConfig& job) { return shares_slots(job.discipline); }));
   const std::uint32_t states = std::max(sharing, log_uniform(rng, 1, 2 * per_core));  // one for each job
-  // A state that nobody will complete, of a chunk that somebody asks for again, holds a full table up for
-  // seconds: then chunks must be few and patience long.
+  // A state that nobody will complete, of a chunk that somebody asks for again, holds a full table up until
+  // it ages: with fewer states than chunks in flight that may be seconds for each chunk, and chunks must be
+  // few.
   if (4 * states < demand) {
     s.largest = std::min(s.largest, 300U);
     s.operations = std::min(s.operations, 3U);
-    s.give_up = s.heal_at + 600 * kSecond;
   }
+  if (states < per_core) s.bound = kStarved;
   s.box.server_lines = states * jobs::entry_lines(s.box.shared_elements);
 }
 
@@ -200,7 +220,6 @@ void serve_outside(Scenario& s, Rng& rng) {
   for (std::uint8_t i = 0; i < most; ++i) s.servers.push_back(server_of_all(s, i, rng));
   if (most == 0) return;
   add_server_blows(s, rng);
-  s.give_up = std::max(s.give_up, s.heal_at + 600 * kSecond);  // a server with few states makes it slow
   s.largest = std::min(s.largest, 300U);
 }
 
@@ -237,7 +256,6 @@ Scenario scenario_of(std::uint64_t seed) {
   if (many) s.operations = std::min(s.operations, 2U);
   // Most plans end within tens of milliseconds; blows shall hit them.
   s.heal_at = rng.chance(0.5) ? rng.between(1, 100) * kMillisecond : rng.between(1, 6) * kSecond;
-  s.give_up = s.heal_at + 60 * kSecond;
   add_blows(s, rng);
   Rng resizes(mix64(seed + 9));  // of its own, as `sharing`
   add_resizes(s, resizes);
@@ -246,6 +264,8 @@ Scenario scenario_of(std::uint64_t seed) {
   serve_outside(s, outside);
   Rng late(mix64(seed + 17));
   add_stragglers(s, late);
+  Rng upsets(mix64(seed + 21));  // of its own
+  add_upsets(s, upsets);
   return s;
 }
 
@@ -263,8 +283,9 @@ std::string describe(const Scenario& s) {
          std::to_string(s.servers.size()) + " servers outside, loss " + percent(s.faults.loss) +
          ", duplicate " + percent(s.faults.duplicate) + ", reorder " + percent(s.faults.reorder) +
          ", corrupt " + percent(s.faults.corrupt) + ", poison " + percent(s.faults.poison) + ", replay " +
-         percent(s.faults.replay) + ", " + std::to_string(s.blows.size()) + " blows, heals at " +
-         std::to_string(s.heal_at / kMillisecond) + " ms";
+         percent(s.faults.replay) + ", late " + percent(s.faults.late) + ", " +
+         std::to_string(s.blows.size()) + " blows, heals at " + std::to_string(s.heal_at / kMillisecond) +
+         " ms";
 }
 
 }  // namespace tally::sim

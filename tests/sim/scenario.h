@@ -24,6 +24,13 @@ enum class Blow : std::uint8_t {
   kResize,  // the worker's job, if it is a pool that runs
   kPauseServer,
   kCrashServer,
+  kCutUp,  // a link, in one direction
+  kCutDown,
+  kReplayControl,          // all that a worker said to control
+  kStallSwitch,            // everything stands still and goes on with what has queued
+  kRestartTwice,           // the switch, and once more while its members come back
+  kRestartAndCrash,        // switch and worker at once
+  kRestartAmidOldControl,  // and what some workers said before comes again, while some links are cut
 };
 
 struct PlannedBlow {
@@ -42,8 +49,8 @@ struct Scenario {
   std::vector<WorkerOptions> workers;
   std::vector<ServerOptions> servers;  // external ones; their links are behind the workers'
   std::vector<PlannedBlow> blows;
-  TimeNs heal_at = 0;  // faults end, everybody alive again
-  TimeNs give_up = 0;  // after heal_at everything must have completed by then
+  TimeNs heal_at = 0;           // faults end
+  TimeNs bound = 10 * kSecond;  // after the end of the last fault everything has completed within so long
   std::uint32_t operations = 3;
   std::uint32_t largest = 2000;  // elements of an operation
 };

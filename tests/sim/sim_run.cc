@@ -60,8 +60,10 @@ void run_one(std::uint64_t seed, bool verbose, bool traced, Totals& totals) {
   }
   if (verbose) {
     std::printf(
-        "  ended at %.3f s, %.3f s after healing, after %lu events and %lu frames: %lu operations right, %lu failed with an error\n",
-        static_cast<double>(report.ended) * 1e-9, static_cast<double>(report.took) * 1e-9, report.events, report.frames, report.right, report.failed);
+        "  ended at %.3f s, %.3f s after healing, after %lu events and %lu frames: %lu operations right, %lu "
+        "failed with an error\n",
+        static_cast<double>(report.ended) * 1e-9, static_cast<double>(report.took) * 1e-9, report.events,
+        report.frames, report.right, report.failed);
   }
   if (report.ok()) return;
   ++totals.bad_seeds;
@@ -105,6 +107,7 @@ int main(int argc, char** argv) {
   std::printf(
       "%lu seeds, %lu events, %lu frames, %lu operations exact, %lu ended with an error, %lu results "
       "incomplete, %lu seeds failed; the slowest, %lu, ended %.3f s after healing\n",
-      *count, totals.events, totals.frames, totals.right, totals.failed, totals.incomplete, totals.bad_seeds, totals.slowest, static_cast<double>(totals.longest) * 1e-9);
+      *count, totals.events, totals.frames, totals.right, totals.failed, totals.incomplete, totals.bad_seeds,
+      totals.slowest, static_cast<double>(totals.longest) * 1e-9);
   return totals.bad_seeds == 0 ? 0 : 1;
 }

@@ -72,6 +72,22 @@ void Simulation::start() {
   }
 }
 
+void Simulation::crash(WorkerNode& worker, TimeNs until) {
+  worker.crash();
+  schedule_.at(until, [&worker] {
+    if (!worker.alive()) worker.start();
+  });
+}
+
+// Old control packets of some workers, while what some say now is lost.
+void Simulation::upset_links(const PlannedBlow& blow) {
+  Rng rng(mix64(scenario_.seed + 31 + blow.when));
+  for (std::size_t w = 0; w < workers_.size(); ++w) {
+    if (rng.chance(0.6)) network_.replay_control(w, rng.below(blow.lasts + 1));
+    if (rng.chance(0.4)) network_.cut(w, true, schedule_.now() + rng.below(blow.lasts + 1));
+  }
+}
+
 void Simulation::strike(const PlannedBlow& blow) {
   const TimeNs until = schedule_.now() + blow.lasts;
   if (blow.what == Blow::kPauseServer || blow.what == Blow::kCrashServer) {
@@ -97,10 +113,7 @@ void Simulation::strike(const PlannedBlow& blow) {
       box_->restart();
       break;
     case Blow::kCrashWorker:
-      worker.crash();
-      schedule_.at(until, [&worker] {
-        if (!worker.alive()) worker.start();
-      });
+      crash(worker, until);
       break;
     case Blow::kResize:
       box_->resize(worker.options().job, blow.window);
@@ -108,6 +121,28 @@ void Simulation::strike(const PlannedBlow& blow) {
     case Blow::kPauseServer:
     case Blow::kCrashServer:
       break;  // above
+    case Blow::kCutUp:
+    case Blow::kCutDown:
+      network_.cut(blow.worker, blow.what == Blow::kCutUp, until);
+      break;
+    case Blow::kReplayControl:
+      network_.replay_control(blow.worker, blow.lasts);
+      break;
+    case Blow::kStallSwitch:
+      box_->stall(until);
+      break;
+    case Blow::kRestartTwice:
+      box_->restart();
+      schedule_.at(until, [this] { box_->restart(); });
+      break;
+    case Blow::kRestartAndCrash:
+      box_->restart();
+      crash(worker, until);
+      break;
+    case Blow::kRestartAmidOldControl:
+      box_->restart();
+      upset_links(blow);
+      break;
     case Blow::kAbortByWorker:
       if (worker.alive() && !worker.closed()) {
         worker.engine().abort("the program was interrupted", schedule_.now());
@@ -128,14 +163,13 @@ void Simulation::revive() {
 }
 
 bool Simulation::somebody_left(const std::string& job) const {
-  return std::any_of(workers_.begin(), workers_.end(), [&](const auto& worker) {
-    return worker->options().job == job && worker->left();
-  });
+  return std::any_of(workers_.begin(), workers_.end(),
+                     [&](const auto& worker) { return worker->options().job == job && worker->left(); });
 }
 
-// Who has left, or had all its sums and was leaving when the job ended, stays away: a member that comes again,
-// because its own operation failed or it crashed, waits for a job that is not formed any more, and is told for
-// whom. Nobody may wait for ever with a job that runs.
+// Who has left, or had all its sums and was leaving when the job ended, stays away: a member that comes
+// again, because its own operation failed or it crashed, waits for a job that is not formed any more, and is
+// told for whom. Nobody may wait for ever with a job that runs.
 bool Simulation::settled(const WorkerNode& worker) const {
   if (!worker.options().leaves) return worker.alive() && worker.plan_done();
   return worker.left() || (worker.alive() && worker.waits_to_join() && somebody_left(worker.options().job));
@@ -151,7 +185,7 @@ bool Simulation::all_plans_done() const {
 void Simulation::check_at_the_end() {
   for (const auto& worker : workers_) {
     if (settled(*worker)) continue;
-    alarm("invariant 3: not complete " + std::to_string((scenario_.give_up - scenario_.heal_at) / kSecond) +
+    alarm("invariant 3: not complete " + std::to_string(scenario_.bound / kSecond) +
           " s after healing: " + worker->describe());
   }
   if (!broken_.empty()) return;
@@ -166,6 +200,13 @@ void Simulation::check_at_the_end() {
   }
 }
 
+// The end of the last fault.
+TimeNs Simulation::healed_at() const {
+  TimeNs end = scenario_.heal_at + (scenario_.faults.late > 0 ? scenario_.faults.late_delay : 0);
+  for (const auto& blow : scenario_.blows) end = std::max(end, blow.when + blow.lasts);
+  return end;
+}
+
 Report Simulation::run() {
   start();
   for (const auto& blow : scenario_.blows) {
@@ -174,19 +215,22 @@ Report Simulation::run() {
   schedule_.after(300 * kMillisecond, [this] { revive(); });
   run_until(scenario_.heal_at);
   network_.set_faults({});
-  TimeNs healed = scenario_.heal_at;
-  for (const auto& blow : scenario_.blows) healed = std::max(healed, blow.when + blow.lasts);
+  const TimeNs healed = healed_at();
   TimeNs ended = healed;
   // Thrice: late packets of the past do no harm, and a death before the healing may be noticed only now.
   for (int i = 0; i < 3 && broken_.empty(); ++i) {
     if (i != 0) run_until(schedule_.now() + 20 * kMillisecond);
     if (!all_plans_done()) {
-      run_while_not([this] { return all_plans_done(); }, scenario_.give_up);
+      run_while_not([this] { return all_plans_done(); }, healed + scenario_.bound);
       ended = schedule_.now();
     }
   }
   if (broken_.empty()) check_at_the_end();
-  Report report{.broken = broken_, .ended = schedule_.now(), .took = ended > healed ? ended - healed : 0, .events = events_, .frames = network_.sent()};
+  Report report{.broken = broken_,
+                .ended = schedule_.now(),
+                .took = ended > healed ? ended - healed : 0,
+                .events = events_,
+                .frames = network_.sent()};
   for (const JobId job : box_->jobs()) report.incomplete += box_->incomplete(job);
   for (const auto& worker : workers_) {
     report.right += worker->right();

@@ -60,9 +60,12 @@ class Simulation {
 
  private:
   bool step(TimeNs until);
+  void crash(WorkerNode& worker, TimeNs until);
+  void upset_links(const PlannedBlow& blow);
   void revive();  // what users do: restart the dead, join again with the closed
   [[nodiscard]] bool settled(const WorkerNode& worker) const;
   [[nodiscard]] bool somebody_left(const std::string& job) const;
+  [[nodiscard]] TimeNs healed_at() const;
   void check_at_the_end();
 
   Scenario scenario_;

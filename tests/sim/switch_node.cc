@@ -15,6 +15,8 @@ namespace {
 constexpr std::size_t kTailRoom = kHeaderBytes + 4 * kMaxElements;
 constexpr std::size_t kUdpOffset = 34;  // Ethernet and IPv4 in front
 
+constexpr std::size_t kQueue = 1024;  // frames that wait for a box that stands still
+
 constexpr TimeNs kRebalanceEvery = 50 * kMillisecond;  // as the daemon does
 
 // Where steering would put the frame: the shard its UDP destination port names.
@@ -105,8 +107,14 @@ bool SwitchNode::resize(std::string_view name, std::uint32_t window) {
   return called_back;
 }
 
-void SwitchNode::restart_data_plane() {
+void SwitchNode::end_life() {
   ++life_;
+  stalled_until_ = 0;
+  waiting_.clear();
+}
+
+void SwitchNode::restart_data_plane() {
+  end_life();
   start_cores();
   membership_->restart_data_plane(schedule_.now());
   next_service_ = kNever;
@@ -114,14 +122,31 @@ void SwitchNode::restart_data_plane() {
 }
 
 void SwitchNode::restart() {
-  ++life_;
+  end_life();
   start_cores();
   next_service_ = kNever;
   start_control();
 }
 
+void SwitchNode::stall(TimeNs until) {
+  if (until <= stalled_until_) return;
+  const TimeNs since = std::max(schedule_.now(), stalled_until_);
+  stalled_until_ = until;
+  schedule_.at(until, [this, since, until, life = life_] {
+    if (life != life_) return;
+    membership_->unheard(until - since);
+    if (schedule_.now() < stalled_until_) return;  // a longer one began meanwhile
+    for (const Waiting& w : std::exchange(waiting_, {})) receive(w.frame, w.port, w.vouched);
+    service();
+  });
+}
+
 void SwitchNode::receive(const Bytes& frame, PortIndex port, bool vouched) {
-  if (schedule_.now() < paused_until_) return;  // a stopped box loses what arrives
+  if (schedule_.now() < paused_until_) return;
+  if (schedule_.now() < stalled_until_) {
+    if (waiting_.size() < kQueue) waiting_.push_back({frame, port, vouched});
+    return;
+  }
   Bytes buffer = frame;
   buffer.resize(frame.size() + kTailRoom);
   // Now and then a frame arrives on the wrong core's queue.
@@ -181,6 +206,7 @@ void SwitchNode::publish() {
 
 void SwitchNode::service() {
   const TimeNs now = schedule_.now();
+  if (now < stalled_until_) return;
   for (const auto& core : cores_) {
     if (core.table == nullptr) continue;
     std::visit(

@@ -4,6 +4,7 @@
 // everything.
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -42,7 +43,9 @@ class SwitchNode {
   SwitchNode(Schedule& schedule, std::uint64_t seed, SwitchOptions options, Send send, Alarm alarm);
 
   void receive(const Bytes& frame, PortIndex port, bool vouched);
-  void pause(TimeNs until) { paused_until_ = until; }
+  void pause(TimeNs until) { paused_until_ = until; }  // its cores; what arrives is lost
+  // Nothing runs, as when its host is stopped: what arrives waits in a queue, and control notices afterwards.
+  void stall(TimeNs until);
 
   void restart_data_plane();  // slots and tables are gone, control goes on
   void restart();             // everything is gone but the configuration
@@ -81,6 +84,7 @@ class SwitchNode {
   };
 
   void start_cores();
+  void end_life();
   void start_control();
   void make_known(const members::NativeConfig& job);
   void run(std::size_t core, Bytes& buffer, std::uint32_t length, PortIndex port, bool vouched);
@@ -113,6 +117,13 @@ class SwitchNode {
   std::uint64_t life_ = 0;  // restarts so far: events of an earlier life do nothing
   TimeNs next_service_ = kNever;
   TimeNs paused_until_ = 0;
+  struct Waiting {
+    Bytes frame;
+    PortIndex port{};
+    bool vouched = false;
+  };
+  TimeNs stalled_until_ = 0;
+  std::deque<Waiting> waiting_;
 };
 
 }  // namespace tally::sim

@@ -389,7 +389,8 @@ TEST(MembersRateLimit, ForgedSourcesOfAPortTogetherAreBounded) {
 TEST(MembersRateLimit, ForgedSourcesTakeNothingFromOtherPorts) {
   members::RateLimit limit(10, 1);
   for (std::uint32_t i = 0; i < 100'000; ++i) (void)limit.take(forged(i, 0), kSecond);
-  for (std::uint16_t port = 1; port < 32; ++port) EXPECT_TRUE(limit.take(forged(port, port), kSecond)) << port;
+  for (std::uint16_t port = 1; port < 32; ++port)
+    EXPECT_TRUE(limit.take(forged(port, port), kSecond)) << port;
 }
 
 TEST(MembersNames, EveryDropHasItsOwnName) {

@@ -203,6 +203,26 @@ TEST_F(MembersRecovery, RecordsThatDifferMeanANewGeneration) {
   }
 }
 
+// The refusal crosses a JOIN that is on its way and is not its answer. Its sender joins each second, and
+// would bring the dead generation again and again, in step with the patience with it.
+TEST_F(MembersRecovery, RefusalThatCrossesAJoinIsSaidAgain) {
+  forget_everything();
+  send(peers[0], peers[0].join());
+  const TimeNs until = now + 10 * kSecond;
+  while (now + kSecond < until) {
+    advance(kSecond);
+    send(peers[0], peers[0].join());
+  }
+  now = until;
+  const std::vector<Sent> sent = send(peers[0], peers[0].join());
+  const Sent s = sent.back();
+  EXPECT_EQ(s.status(), JoinStatus::kRefused);
+  EXPECT_EQ(s.joined().nonce.host(), peers[0].nonce);
+  EXPECT_EQ(s.text(), "the job's generation cannot go on: ranks 1 and 2 did not come back within 10.0 s");
+  const Sent late = only(send(peers[1], peers[1].join()), PacketType::kJoined, peers[1]);
+  EXPECT_EQ(late.status(), JoinStatus::kRefused) << "it comes too late";
+}
+
 TEST_F(MembersRecovery, MissingRankIsNamedToThoseWhoCameBack) {
   forget_everything();
   std::vector<Sent> sent;
