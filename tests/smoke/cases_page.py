@@ -181,7 +181,7 @@ def late_rank(members, page):
 
 
 def leaving(members, page):
-    reduce(page, members, ([], []), 0)
+    reduce(page, members, ([], []), wire.FAREWELL)
     for member, there in zip(members, (2, 0)):
         member.send_control(wire.LEAVE)
         page.shows(member.link.sent[0][1])

@@ -5,7 +5,7 @@ import time
 
 import client_wire as wire
 from client_joining import Joining
-from client_operation import FAREWELL, Operation
+from client_operation import Operation
 from client_wire import Dropped
 
 
@@ -80,7 +80,7 @@ class Member(Joining):
         self.run_until(lambda: operation.done() or self.alive != self.everybody(), seconds, "everybody at the barrier")
 
     def leave(self, seconds=60):
-        self.barrier(seconds, FAREWELL)
+        self.barrier(seconds, wire.FAREWELL)
         for gap in (0.1, 0.2, 0.4, 0.8, 1):
             self.send_control(wire.LEAVE)
             if self.listen_until(lambda: self.leave_heard, gap):

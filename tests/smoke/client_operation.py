@@ -4,8 +4,6 @@ import struct
 from client_numbers import block_exponent, dequantise, quantise
 from client_wire import NONE
 
-FAREWELL = 255
-
 
 class Operation:
     """One array, or nothing (a barrier). values: a list of numbers; dtype 0 int32, 1 float32, 255 the barrier of leaving."""

@@ -8,6 +8,7 @@ DATA = (CONTRIBUTE, RESULT, RESEND, QUERY, ANSWER, REJECT)
 RETRANSMIT, DIRECT, OVERFLOW, COLLISION, INCOMPLETE = 1, 2, 4, 8, 32
 BOX = 0xFFFF
 NONE = -128
+FAREWELL = 255  # dtype of the barrier before LEAVE
 M32, M64 = 2**32 - 1, 2**64 - 1
 
 HEADER = struct.Struct(">BBBBHHIIIHBbQQIII")  # without `check`
@@ -86,7 +87,7 @@ def parse(data):
     if header.type in DATA:
         if header.elements % 16 or header.elements > 2224 or len(payload) != 4 * header.elements:
             raise Dropped("length")
-        if header.dtype > 1 and header.type == RESULT:
+        if header.dtype not in (0, 1, FAREWELL) and header.type == RESULT:
             raise Dropped("dtype")
     elif header.sum1 != (crc32c(payload) if payload else 0):
         raise Dropped("payload")
