@@ -40,7 +40,7 @@ class PipelineSwitch : public ClientSwitch {
   // The session begins anew, as control does it.
   void reset() {
     job_.epoch = Epoch{raw(job_.epoch) + 1};
-    auto next = table_->with(job_.id, std::make_shared<const jobs::Job>(job_));
+    auto next = table_->with(job_.id, std::make_shared<const jobs::SessionJob>(job_));
     pipeline_.adopt(next.get());
     table_ = std::move(next);
   }

@@ -162,7 +162,10 @@ TEST_F(DaemonLoop, APoisoningRankIsNamedAndTheLinesAreLimited) {
 }
 
 TEST_F(DaemonLoop, ASessionWhoseMembersAskInVainIsNamedWithWhatTheyAskForAndWhatToDo) {
-  members::SessionConfig session{.name = "legacy", .slots = 64};
+  members::SessionConfig session;
+  session.name = "legacy";
+  session.workers = 3;
+  session.slots = 64;
   for (std::uint8_t rank = 0; rank < 3; ++rank)
     session.members.push_back(
         {rank, {2, 0, 0, 0, 0, rank}, {10, 0, 0, static_cast<std::uint8_t>(11 + rank)}});
