@@ -212,7 +212,7 @@ class Rack {
     older(w.lag);
     older(w.delivered);
     if (w.late.kind == Kind::kContribution || w.late.kind == Kind::kNack) older(w.late.age);
-    w.again |= w.sent & bit(c);
+    w.again = static_cast<Bits>(w.again | (w.sent & bit(c)));
     w.sent |= bit(c);
     w.due &= static_cast<Bits>(~bit(c));
     w.age[c] = 0;

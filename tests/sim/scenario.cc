@@ -166,7 +166,7 @@ void share_slots(Scenario& s, Rng& rng) {
   s.box.shared_entries = std::max(1U, log_uniform(rng, 0.01 * per_core, 2 * per_core));
   const auto sharing = static_cast<std::uint32_t>(
       std::count_if(s.box.jobs.begin(), s.box.jobs.end(),
-                    [](const members::JobConfig& job) { return shares_slots(job.discipline); }));
+                    [](const members::NativeConfig& job) { return shares_slots(job.discipline); }));
   const std::uint32_t states = std::max(sharing, log_uniform(rng, 1, 2 * per_core));  // one for each job
   // A state that nobody will complete, of a chunk that somebody asks for again, holds a full table up until
   // it ages: with fewer states than chunks in flight that may be seconds for each chunk, and chunks must be
