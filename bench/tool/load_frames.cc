@@ -80,6 +80,7 @@ ContributionWriter::ContributionWriter(const dpdk_transport::WorkerAddress& addr
                .cookie = membership.cookie,
                .key = membership.key,
                .slots = membership.slot_map(),
+               .shards = membership.shards,
                .elements = images.elements(),
                .total = images.total(),
                .dtype = images.dtype(),

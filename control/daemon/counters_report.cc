@@ -97,7 +97,7 @@ struct CoreLine {
   OneWriter<std::uint64_t> io::CoreStatistics::*value;
 };
 
-constexpr std::array<CoreLine, 23> kCoreLines{{
+constexpr std::array<CoreLine, 24> kCoreLines{{
     {"frames in", true, &io::CoreStatistics::frames_in},
     {"frames out", true, &io::CoreStatistics::frames_out},
     {"results", true, &io::CoreStatistics::results},
@@ -109,6 +109,7 @@ constexpr std::array<CoreLine, 23> kCoreLines{{
     {"taken over", false, &io::CoreStatistics::taken_over},
     {"sent for control or other cores", false, &io::CoreStatistics::sent_for},
     {"rejects sent", false, &io::CoreStatistics::rejects},
+    {"nacks sent", false, &io::CoreStatistics::nacks},
     {"to servers", false, &io::CoreStatistics::to_servers},
     {"queued for servers", false, &io::CoreStatistics::server_queued},
     {"lost on purpose, in", false, &io::CoreStatistics::impaired_in},

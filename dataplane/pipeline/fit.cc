@@ -195,6 +195,7 @@ ProgramNeed pool_program(std::uint64_t entries, std::uint32_t elements, std::uin
   need.name =
       "native pool, " + std::to_string(elements) + " elements, " + std::to_string(entries) + " entries";
   list(need.arrays, JobRegisters{}, jobs);
+  list(need.arrays, RankRegisters{}, std::uint64_t{jobs} * kMaxRanks);
   list(need.arrays, PoolRegisters{}, entries);
   need.elements = elements;
   need.value_words = entries;
@@ -214,6 +215,7 @@ ProgramNeed straggler_program(std::uint64_t entries, std::uint32_t elements, std
               std::to_string(entries) + " entries";
   need.arrays.clear();
   list(need.arrays, JobRegisters{}, jobs);
+  list(need.arrays, RankRegisters{}, std::uint64_t{jobs} * kMaxRanks);
   list(need.arrays, StragglerRegisters{}, entries);
   need.remarks.insert(need.remarks.begin(),
                       "the sweep is a packet of the box's own that goes round for ever: one pass to find an "
@@ -230,6 +232,7 @@ ProgramNeed shared_program(std::uint64_t entries, std::uint64_t ledger_rows, std
   need.name = "native shared, " + std::to_string(elements) + " elements, " + std::to_string(entries) +
               " entries, " + std::to_string(ledger_rows) + " ledger rows";
   list(need.arrays, JobRegisters{}, jobs);
+  list(need.arrays, RankRegisters{}, std::uint64_t{jobs} * kMaxRanks);
   list(need.arrays, LedgerRegisters{}, ledger_rows);
   need.arrays.push_back({std::string(HeadReg::kName) + "+" + std::string(OwnerReg::kName),
                          static_cast<std::uint32_t>(8 * kHeadBytes), entries, HeadReg::kStage});

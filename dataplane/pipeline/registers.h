@@ -12,7 +12,7 @@
 
 namespace tally::pipeline {
 
-enum class IndexedBy : std::uint8_t { kJob, kLedgerRow, kPath, kEntry };
+enum class IndexedBy : std::uint8_t { kJob, kRank, kLedgerRow, kPath, kEntry };
 
 // Highest chunk absorbed or bypassed, per job. The pair is keyed by epoch, so a new epoch starts unset.
 struct High {
@@ -24,6 +24,22 @@ struct HighReg {
   static constexpr int kStage = 0;
   static constexpr IndexedBy kIndex = IndexedBy::kJob;
   static constexpr std::string_view kName = "high";
+};
+
+// Which contributions of a rank came, by their sequence (RFC 4303, 3.4.3): the newest, and which of the 63
+// before it did not. Keyed by epoch, as `high`: in a new one nothing came yet, and nothing before 1 ever
+// will.
+struct Came {
+  std::uint32_t epoch = 0;
+  std::uint32_t newest = 0;
+  std::uint64_t missing = 0;  // bit i: newest - i
+};
+static_assert(sizeof(Came) == 16, "four ranks in a line");
+struct SequenceReg {
+  using Word = Came;
+  static constexpr int kStage = 0;
+  static constexpr IndexedBy kIndex = IndexedBy::kRank;
+  static constexpr std::string_view kName = "sequence";
 };
 
 // What the discipline `shared` remembers of a chunk in flight: the ranks whose contribution was seen,
@@ -157,6 +173,7 @@ template <class... R>
 struct RegisterList {};
 
 using JobRegisters = RegisterList<HighReg>;
+using RankRegisters = RegisterList<SequenceReg>;
 using LedgerRegisters = RegisterList<LedgerReg>;
 using PoolRegisters = RegisterList<HeadReg, ShapeReg, ExponentReg, OverflowReg, Sum1Reg, Sum2Reg>;
 using StragglerRegisters =

@@ -30,8 +30,8 @@ Forged forged_contribution(const jobs::Job& job, const Offered& p, std::uint32_t
       out.why = Drop::kRank;
       break;
     case 3:
-      h.slot = Be{h.slot.host() ^ other};
-      out.why = Drop::kSlot;
+      h.contributors = {};
+      out.why = Drop::kContributors;
       break;
     case 4:
       h.contributors = Be{h.contributors.host() ^ other};
