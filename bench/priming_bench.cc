@@ -17,8 +17,8 @@
 #include "harness.h"
 #include "jobs.h"
 #include "kernels/kernels.h"
+#include "layer_list.h"
 #include "network.h"
-#include "perf/layer_list.h"
 #include "schedule.h"
 #include "switch_node.h"
 
@@ -295,7 +295,7 @@ Way run(Model& model, Submission how, const char* name) {
 int main(int argc, char** argv) {
   using namespace tally::bench;
   const std::string file = json_argument(argc, argv);
-  Model model(tally::perf::kResnet50);
+  Model model(tally::bench::kResnet50);
   // Bound: all data frames of a worker back to back on its link, then one round trip. 42 + 56 bytes of
   // headers, 24 of FCS, preamble and gap.
   const double frames = std::ceil(static_cast<double>(model.parameters) / kElements);

@@ -23,8 +23,8 @@
 #include "tally/wire.h"
 #include "udp/udp_receiver.h"
 #include "udp/udp_sender.h"
-#include "udp/udp_settings.h"
 #include "udp/udp_socket.h"
+#include "udp/udp_transport.h"
 
 namespace tally::bench {
 namespace {

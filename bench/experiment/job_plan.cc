@@ -9,8 +9,8 @@
 
 #include "jobs.h"
 #include "jobs/layout.h"
+#include "layer_list.h"
 #include "packets.h"
-#include "perf/layer_list.h"
 #include "setting.h"
 
 namespace tally::experiment {
@@ -38,10 +38,10 @@ constexpr std::array<Group, 8> kBertGroups{
 constexpr std::array<Group, 3> kNeuMfGroups{{{8, 60}, {2, 20}, {2, 20}}};
 
 enum ModelIndex : std::uint8_t { kResnet, kVgg, kBert, kRecommendation, kModels };
-constexpr std::array<Model, kModels> kAll{{{"ResNet-50", perf::kResnet50, kResnetGroups, 0.25},
-                                           {"VGG-19", perf::kVgg19, kVggGroups, 1.0},
-                                           {"BERT-base", perf::kBertBase, kBertGroups, 0.5},
-                                           {"NeuMF", perf::kNeuMf, kNeuMfGroups, 2.0}}};
+constexpr std::array<Model, kModels> kAll{{{"ResNet-50", bench::kResnet50, kResnetGroups, 0.25},
+                                           {"VGG-19", bench::kVgg19, kVggGroups, 1.0},
+                                           {"BERT-base", bench::kBertBase, kBertGroups, 0.5},
+                                           {"NeuMF", bench::kNeuMf, kNeuMfGroups, 2.0}}};
 
 std::uint32_t chunks_of(std::uint64_t parameters, double scale) {
   const double chunks = static_cast<double>(parameters) * 4 / kModelledBytes / scale;

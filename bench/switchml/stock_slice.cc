@@ -166,7 +166,7 @@ void fill_values(StockTensor tensor, const ValuesSetting& setting, std::uint64_t
 WrongSums check_values(StockTensor tensor, const ValuesSetting& setting, std::uint64_t number) {
   if (!tensor.floats.empty()) return check_floats(tensor.floats, setting, number);
   const perf::SumCheckResult r = perf::check_sums(
-      tensor.integers, 0, {.seed = setting.seed, .iteration = number, .world = setting.ranks});
+      tensor.integers, 0, 1, {.seed = setting.seed, .iteration = number, .world = setting.ranks});
   return {.wrong = r.wrong, .first = r.first_wrong, .got = r.got, .expected = r.expected};
 }
 

@@ -15,6 +15,7 @@
 #include "tally/ids.h"
 #include "tally/mtu.h"
 #include "tally/wire.h"
+#include "text/text.h"
 
 namespace tally::bench {
 
@@ -66,10 +67,9 @@ constexpr std::string_view kMemory = "memory";
 
 Result<void> read_token(const std::string& file, std::string& token) {
   if (file.empty()) return {};
-  std::ifstream in(file);
-  std::getline(in, token);
-  if (!in || token.empty() || token.size() > kMaxTokenBytes)
-    return bad("cannot read a token of 1 to 64 bytes from '" + file + "'", "--token-file");
+  auto read = text::read_token(file, "--token-file");
+  if (!read) return tl::unexpected(std::move(read.error()));
+  token = std::move(*read);
   return {};
 }
 

@@ -1,13 +1,18 @@
 #include "text/text.h"
 
+#include <arpa/inet.h>
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <charconv>
 #include <cstddef>
 #include <cstdio>
+#include <fstream>
 #include <utility>
 #include <vector>
 
 #include "tally/check.h"
+#include "tally/wire.h"
 
 namespace tally::text {
 
@@ -85,6 +90,68 @@ std::string percent_text(std::uint32_t ppm) {
 std::string share_text(std::uint64_t part, std::uint64_t whole) {
   if (whole == 0) return "-";
   return fixed(100.0 * static_cast<double>(part) / static_cast<double>(whole), 1) + " %";
+}
+
+std::optional<std::uint64_t> whole_number(std::string_view text, std::uint64_t low, std::uint64_t high) {
+  std::uint64_t number = 0;
+  const char* const end = text.data() + text.size();
+  const auto read = std::from_chars(text.data(), end, number);
+  if (read.ec != std::errc{} || read.ptr != end || number < low || number > high) return std::nullopt;
+  return number;
+}
+
+Result<std::uint64_t> parse_bytes(std::string_view text) {
+  std::uint64_t n = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
+  std::string_view unit = text.substr(static_cast<std::size_t>(end - text.data()));
+  if (unit.size() == 3 && unit.ends_with("iB")) unit.remove_suffix(2);
+  unsigned shift = 0;
+  if (unit == "K") shift = 10;
+  if (unit == "M") shift = 20;
+  if (unit == "G") shift = 30;
+  if (error != std::errc{} || (shift == 0 && !unit.empty()) || (n << shift) >> shift != n) {
+    return fail(ErrorCode::kInvalidArgument,
+                "write a size in bytes as 4096, 4K, 1M or 2G, not " + in_quotes(text));
+  }
+  return n << shift;
+}
+
+std::optional<Ipv6> ip_address(std::string_view text) {
+  const std::string copy(text);
+  Ipv4 v4{};
+  if (inet_pton(AF_INET, copy.c_str(), v4.data()) == 1) return mapped(v4);
+  Ipv6 v6{};
+  if (inet_pton(AF_INET6, copy.c_str(), v6.data()) == 1 && !is_mapped_ipv4(v6)) return v6;
+  return std::nullopt;
+}
+
+std::string objection_to(std::string_view text, std::size_t most_bytes) {
+  if (text.size() > most_bytes)
+    return " has " + std::to_string(text.size()) + " bytes, at most " + std::to_string(most_bytes) +
+           " are allowed";
+  const bool control =
+      std::any_of(text.begin(), text.end(), [](char c) { return (c >= 0 && c < 0x20) || c == 0x7f; });
+  return control ? " contains a line break or another control character" : "";
+}
+
+Result<std::string> read_token(const std::string& path, const std::string& where) {
+  const auto refuse = [&](const std::string& what) {
+    return fail(ErrorCode::kInvalidArgument, in_quotes(path) + what, where);
+  };
+  std::ifstream file(path, std::ios::binary);
+  const int why = errno;
+  if (!file) return system_failure("cannot read " + in_quotes(path), why, where);
+  constexpr std::size_t kEnough = 4096;
+  std::string token(kEnough, '\0');
+  file.read(token.data(), static_cast<std::streamsize>(token.size()));
+  if (file.bad()) return refuse(" cannot be read as a file");
+  token.resize(static_cast<std::size_t>(file.gcount()));
+  if (token.ends_with('\n')) token.pop_back();
+  if (token.ends_with('\r')) token.pop_back();
+  if (token.empty()) return refuse(" is empty; put the job's token in it");
+  if (const auto objection = objection_to(token, kMaxTokenBytes); !objection.empty())
+    return refuse(" is no token file: its text" + objection);
+  return token;
 }
 
 std::size_t typing_errors(std::string_view a, std::string_view b) {

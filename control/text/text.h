@@ -1,14 +1,19 @@
 #pragma once
-// A table for people: columns as wide as their widest cell, numbers to the right.
+// What people read and write, for every program of the tree.
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "tally/error.h"
+#include "tally/net.h"
+
 namespace tally::text {
 
+// A table for people: columns as wide as their widest cell, numbers to the right.
 class ColumnTable {
  public:
   // left: how many columns from the first on are text and stand to the left.
@@ -38,6 +43,27 @@ class ColumnTable {
 [[nodiscard]] std::string share_text(std::uint64_t part, std::uint64_t whole);
 // Parts per million with as many digits behind the point as they need: "12.5%".
 [[nodiscard]] std::string percent_text(std::uint32_t ppm);
+
+// What a person wrote, in a message to that person. (std::quoted would be found for strings by
+// argument-dependent lookup.)
+[[nodiscard]] inline std::string in_quotes(std::string_view text) {
+  return std::string("'").append(text).append("'");
+}
+
+// A whole number in low..high and nothing else.
+[[nodiscard]] std::optional<std::uint64_t> whole_number(std::string_view text, std::uint64_t low,
+                                                        std::uint64_t high);
+// 4096, 4K, 1M or 2G: bytes; powers of 1024, also written KiB, MiB, GiB.
+[[nodiscard]] Result<std::uint64_t> parse_bytes(std::string_view text);
+// An IP address without a port, scope or prefix length, IPv4 as ::ffff:a.b.c.d; IPv4 in IPv6's notation is
+// none.
+[[nodiscard]] std::optional<Ipv6> ip_address(std::string_view text);
+
+// Why a text is no job or token; empty if it is fine.
+[[nodiscard]] std::string objection_to(std::string_view text, std::size_t most_bytes);
+// A job's token: the text of a file without the end of its line, 1..64 bytes. where: what named the file, for
+// errors.
+[[nodiscard]] Result<std::string> read_token(const std::string& path, const std::string& where);
 
 // How far a word is from the one that was meant; each caller decides how far is near.
 

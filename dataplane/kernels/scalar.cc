@@ -3,7 +3,6 @@
 #include <array>
 #include <bit>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <utility>
 
@@ -16,14 +15,11 @@ namespace {
 using Element = Be<std::uint32_t>;
 
 std::uint32_t element(const std::byte* wire, std::uint32_t i) noexcept {
-  Element e;
-  std::memcpy(&e, wire + i * sizeof(Element), sizeof(Element));
-  return e.host();
+  return wire_at<Element>(wire + i * sizeof(Element)).host();
 }
 
 void set_element(std::byte* wire, std::uint32_t i, std::uint32_t value) noexcept {
-  const Element e(value);
-  std::memcpy(wire + i * sizeof(Element), &e, sizeof(Element));
+  wire_put(wire + i * sizeof(Element), Element(value));
 }
 
 void take(Sums& sums, std::uint32_t i, std::uint32_t value) noexcept {

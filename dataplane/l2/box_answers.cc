@@ -1,5 +1,7 @@
 #include "l2/box_answers.h"
 
+#include <algorithm>
+#include <cstring>
 #include <optional>
 
 #include "l2/forwarding.h"
@@ -7,6 +9,37 @@
 
 namespace tally::l2 {
 namespace {
+
+// A question that was opened as far as its Ethernet header and tag.
+struct Question {
+  AskedFrame frame;
+  std::size_t offset = 0;  // of what follows Ethernet header and tag
+  bool alone = false;      // to the box's MAC, so nobody else wants it
+
+  [[nodiscard]] std::byte* at() const noexcept { return frame.data + offset; }
+  [[nodiscard]] std::size_t room() const noexcept { return frame.length - offset; }
+};
+
+constexpr Answer dropped(SwitchFate why) noexcept { return {Answer::Kind::kDropped, why, 0}; }
+// Nothing that the box answers.
+constexpr Answer ignored(const Question& q) noexcept {
+  return q.alone ? dropped(SwitchFate::kNotServed) : Answer{};
+}
+
+// The frame goes from `from` to `to` and has `bytes` behind its Ethernet header and tag. What the port had
+// padded to Ethernet's 60 bytes is padded again, with zeros: another port may not do it.
+Answer answered(const Question& q, SwitchFate fate, const Mac& to, const Mac& from,
+                std::size_t bytes) noexcept {
+  constexpr std::size_t kShortest = 60;
+  std::memcpy(q.frame.data, to.data(), to.size());
+  std::memcpy(q.frame.data + to.size(), from.data(), from.size());
+  const std::size_t end = q.offset + bytes;
+  const std::size_t length = std::max(end, std::min<std::size_t>(q.frame.length, kShortest));
+  std::fill(q.frame.data + end, q.frame.data + length, std::byte{0});
+  return {Answer::Kind::kAnswer, fate, static_cast<std::uint32_t>(length)};
+}
+
+Mac asker_mac(const Question& q) noexcept { return wire_at<EthernetHeader>(q.frame.data).source; }
 
 bool is_solicited_group(const Mac& mac, const jobs::Box& box) noexcept {
   return box.ipv6 != Ipv6{} && mac == group_mac(solicited_node(box.ipv6));
@@ -18,58 +51,7 @@ bool is_extension(std::uint8_t next_header) noexcept {
          next_header == kDestination;
 }
 
-}  // namespace
-
-bool may_ask(const Mac& destination, const jobs::Box& box) noexcept {
-  return destination == box.mac || destination == kBroadcastMac || is_solicited_group(destination, box);
-}
-
-Answer answer(const AskedFrame& frame, const jobs::Box& box) noexcept {
-  const auto ethernet = wire_at<EthernetHeader>(frame.data);
-  Question q{.frame = frame, .offset = sizeof ethernet, .alone = ethernet.destination == box.mac};
-  if (!may_ask(ethernet.destination, box)) return {};
-  std::uint16_t type = ethernet.type.host();
-  if (type == kEtherVlan) {
-    if (q.room() < sizeof(VlanTag)) return q.alone ? dropped(SwitchFate::kRunt) : Answer{};
-    type = wire_at<VlanTag>(q.at()).type.host();
-    q.offset += sizeof(VlanTag);
-  }
-  if (type == kEtherArp && (q.alone || ethernet.destination == kBroadcastMac)) return answer_arp(q, box);
-  if (type == kEtherIpv4 && q.alone) return answer_ipv4(q, box);
-  if (type == kEtherIpv6 && (q.alone || is_solicited_group(ethernet.destination, box)))
-    return answer_ipv6(q, box);
-  return ignored(q);
-}
-
-// Of others' packets to the same group nothing is judged.
-Answer answer_ipv6(const Question& q, const jobs::Box& box) noexcept {
-  constexpr std::uint8_t kFragmentHeader = 44;
-  if (q.room() < sizeof(Ipv6Header)) return dropped(SwitchFate::kRunt);
-  const auto ip = wire_at<Ipv6Header>(q.at());
-  const bool to_box = ip.destination == box.ipv6 && q.alone;
-  if (box.ipv6 == Ipv6{} || (!to_box && ip.destination != solicited_node(box.ipv6))) return ignored(q);
-  if ((ip.version_class_flow.host() >> 28) != 6) return dropped(SwitchFate::kIpHeader);
-  if (to_box && ip.next_header == kFragmentHeader) return dropped(SwitchFate::kFragment);
-  if (to_box && is_extension(ip.next_header)) return dropped(SwitchFate::kIpOptions);
-  if (ip.next_header != kProtocolIcmp6) return ignored(q);
-  const std::size_t payload = ip.payload_length.host();
-  if (payload > q.room() - sizeof ip) return dropped(SwitchFate::kLength);
-  if (payload < sizeof(IcmpHeader)) return dropped(SwitchFate::kRunt);
-  const auto icmp = wire_at<IcmpHeader>(q.at() + sizeof ip);
-  if (icmp.type == kIcmp6Echo && to_box) return answer_echo6(q, box, ip, payload);
-  if (icmp.type == kSolicitation) return answer_solicitation(q, box, ip, payload);
-  return ignored(q);
-}
-
-std::uint16_t icmp6_sum(const Ipv6Header& ip, std::span<const std::byte> icmp) noexcept {
-  const auto addresses = std::as_bytes(std::span{&ip, 1}).subspan(offsetof(Ipv6Header, source));
-  return folded(internet_sum(addresses) + internet_sum(icmp) + static_cast<std::uint32_t>(icmp.size()) +
-                kProtocolIcmp6);
-}
-
 // ARP (RFC 826), also for hosts that try out whether an address is free (RFC 5227).
-
-namespace {
 
 bool of_ipv4(const ArpPacket& arp) noexcept {
   constexpr std::uint16_t kEthernet = 1;
@@ -79,8 +61,6 @@ bool of_ipv4(const ArpPacket& arp) noexcept {
 
 // 0.0.0.0 is a probe's.
 bool may_send(const Ipv4& a) noexcept { return a == Ipv4{} || (a[0] != 0 && a[0] != 127 && a[0] < 224); }
-
-}  // namespace
 
 Answer answer_arp(const Question& q, const jobs::Box& box) noexcept {
   constexpr std::uint16_t kRequest = 1, kReply = 2;
@@ -102,23 +82,7 @@ Answer answer_arp(const Question& q, const jobs::Box& box) noexcept {
   return answered(q, SwitchFate::kArpAnswered, arp.target_mac, box.mac, sizeof arp);
 }
 
-bool claims_address(std::span<const std::byte> head, const jobs::Box& box) noexcept {
-  static_assert(kClaimBytes == sizeof(EthernetHeader) + sizeof(VlanTag) + sizeof(ArpPacket));
-  std::size_t offset = sizeof(EthernetHeader);
-  if (box.ipv4 == Ipv4{} || head.size() < offset + sizeof(ArpPacket)) return false;
-  std::uint16_t type = wire_at<EthernetHeader>(head.data()).type.host();
-  if (type == kEtherVlan) {
-    type = wire_at<VlanTag>(head.data() + offset).type.host();
-    offset += sizeof(VlanTag);
-  }
-  if (type != kEtherArp || head.size() < offset + sizeof(ArpPacket)) return false;
-  const auto arp = wire_at<ArpPacket>(head.data() + offset);
-  return of_ipv4(arp) && arp.sender == box.ipv4;
-}
-
 // Ping (RFC 792, 4443). Never for groups, and never to one (RFC 1122, 3.2.2.6).
-
-namespace {
 
 constexpr std::uint8_t kHopLimit = 64;
 
@@ -137,11 +101,9 @@ void turn_round(std::span<std::byte> packet, std::uint8_t type, std::uint32_t ps
   icmp.type = type;
   icmp.checksum = {};
   wire_put(packet.data(), icmp);
-  icmp.checksum = Be<std::uint16_t>(static_cast<std::uint16_t>(~folded(internet_sum(packet) + pseudo)));
+  icmp.checksum = internet_checksum(internet_sum(packet) + pseudo);
   wire_put(packet.data(), icmp);
 }
-
-}  // namespace
 
 Answer answer_ipv4(const Question& q, const jobs::Box& box) noexcept {
   constexpr std::uint16_t kRight = 0xFFFF, kDontFragment = 0x4000;
@@ -168,13 +130,13 @@ Answer answer_ipv4(const Question& q, const jobs::Box& box) noexcept {
   ip.id = {};  // says nothing of a packet that is never fragmented (RFC 6864)
   ip.fragment = Be<std::uint16_t>(kDontFragment);
   ip.checksum = {};
-  const std::uint32_t sum = internet_sum(std::as_bytes(std::span{&ip, 1}));
-  ip.checksum = Be<std::uint16_t>(static_cast<std::uint16_t>(~folded(sum)));
+  ip.checksum = internet_checksum(internet_sum_of(ip));
   wire_put(q.at(), ip);
   turn_round({at, total - sizeof ip}, kIcmpEchoReply, 0);
   return answered(q, SwitchFate::kEchoAnswered, asker_mac(q), box.mac, total);
 }
 
+// ip: the header at q.at(), checked. payload: bytes behind it, as it says, all there.
 Answer answer_echo6(const Question& q, const jobs::Box& box, const Ipv6Header& ip,
                     std::size_t payload) noexcept {
   std::byte* const at = q.at() + sizeof ip;
@@ -195,8 +157,6 @@ Answer answer_echo6(const Question& q, const jobs::Box& box, const Ipv6Header& i
 // Neighbour solicitations (RFC 4861, 7.1.1 and 7.2.4), also those of hosts that try out whether an address is
 // free (RFC 4862, 5.4).
 
-namespace {
-
 struct Options {
   bool right = true;
   std::optional<Mac> source;  // link-layer address of the asker
@@ -216,8 +176,6 @@ Options read_options(std::span<const std::byte> rest) noexcept {
   }
   return found;
 }
-
-}  // namespace
 
 // An advertisement may be longer than what it answers.
 Answer answer_solicitation(const Question& q, const jobs::Box& box, const Ipv6Header& ip,
@@ -249,10 +207,73 @@ Answer answer_solicitation(const Question& q, const jobs::Box& box, const Ipv6He
   wire_put(q.at(), reply);
   wire_put(at, message);
   wire_put(at + sizeof message, LinkAddressOption{.type = kTargetAddress, .mac = box.mac});
-  message.icmp.checksum = Be<std::uint16_t>(static_cast<std::uint16_t>(~icmp6_sum(reply, {at, kBytes})));
+  message.icmp.checksum = internet_checksum(icmp6_sum(reply, {at, kBytes}));
   wire_put(at, message.icmp);
   return answered(q, SwitchFate::kNeighbourAnswered, probe ? group_mac(kAllNodes) : asker, box.mac,
                   sizeof ip + kBytes);
+}
+
+// Of others' packets to the same group nothing is judged.
+Answer answer_ipv6(const Question& q, const jobs::Box& box) noexcept {
+  constexpr std::uint8_t kFragmentHeader = 44;
+  if (q.room() < sizeof(Ipv6Header)) return dropped(SwitchFate::kRunt);
+  const auto ip = wire_at<Ipv6Header>(q.at());
+  const bool to_box = ip.destination == box.ipv6 && q.alone;
+  if (box.ipv6 == Ipv6{} || (!to_box && ip.destination != solicited_node(box.ipv6))) return ignored(q);
+  if ((ip.version_class_flow.host() >> 28) != 6) return dropped(SwitchFate::kIpHeader);
+  if (to_box && ip.next_header == kFragmentHeader) return dropped(SwitchFate::kFragment);
+  if (to_box && is_extension(ip.next_header)) return dropped(SwitchFate::kIpOptions);
+  if (ip.next_header != kProtocolIcmp6) return ignored(q);
+  const std::size_t payload = ip.payload_length.host();
+  if (payload > q.room() - sizeof ip) return dropped(SwitchFate::kLength);
+  if (payload < sizeof(IcmpHeader)) return dropped(SwitchFate::kRunt);
+  const auto icmp = wire_at<IcmpHeader>(q.at() + sizeof ip);
+  if (icmp.type == kIcmp6Echo && to_box) return answer_echo6(q, box, ip, payload);
+  if (icmp.type == kSolicitation) return answer_solicitation(q, box, ip, payload);
+  return ignored(q);
+}
+
+}  // namespace
+
+std::uint16_t icmp6_sum(const Ipv6Header& ip, std::span<const std::byte> icmp) noexcept {
+  const auto addresses = std::as_bytes(std::span{&ip, 1}).subspan(offsetof(Ipv6Header, source));
+  return folded(internet_sum(addresses) + internet_sum(icmp) + static_cast<std::uint32_t>(icmp.size()) +
+                kProtocolIcmp6);
+}
+
+bool may_ask(const Mac& destination, const jobs::Box& box) noexcept {
+  return destination == box.mac || destination == kBroadcastMac || is_solicited_group(destination, box);
+}
+
+Answer answer(const AskedFrame& frame, const jobs::Box& box) noexcept {
+  const auto ethernet = wire_at<EthernetHeader>(frame.data);
+  Question q{.frame = frame, .offset = sizeof ethernet, .alone = ethernet.destination == box.mac};
+  if (!may_ask(ethernet.destination, box)) return {};
+  std::uint16_t type = ethernet.type.host();
+  if (type == kEtherVlan) {
+    if (q.room() < sizeof(VlanTag)) return q.alone ? dropped(SwitchFate::kRunt) : Answer{};
+    type = wire_at<VlanTag>(q.at()).type.host();
+    q.offset += sizeof(VlanTag);
+  }
+  if (type == kEtherArp && (q.alone || ethernet.destination == kBroadcastMac)) return answer_arp(q, box);
+  if (type == kEtherIpv4 && q.alone) return answer_ipv4(q, box);
+  if (type == kEtherIpv6 && (q.alone || is_solicited_group(ethernet.destination, box)))
+    return answer_ipv6(q, box);
+  return ignored(q);
+}
+
+bool claims_address(std::span<const std::byte> head, const jobs::Box& box) noexcept {
+  static_assert(kClaimBytes == sizeof(EthernetHeader) + sizeof(VlanTag) + sizeof(ArpPacket));
+  std::size_t offset = sizeof(EthernetHeader);
+  if (box.ipv4 == Ipv4{} || head.size() < offset + sizeof(ArpPacket)) return false;
+  std::uint16_t type = wire_at<EthernetHeader>(head.data()).type.host();
+  if (type == kEtherVlan) {
+    type = wire_at<VlanTag>(head.data() + offset).type.host();
+    offset += sizeof(VlanTag);
+  }
+  if (type != kEtherArp || head.size() < offset + sizeof(ArpPacket)) return false;
+  const auto arp = wire_at<ArpPacket>(head.data() + offset);
+  return of_ipv4(arp) && arp.sender == box.ipv4;
 }
 
 }  // namespace tally::l2

@@ -55,12 +55,10 @@ struct ArrayNeed {
 };
 
 struct ProgramNeed {
-  std::string name;
   std::vector<ArrayNeed> arrays;        // everything but the values
   std::uint32_t elements = 0;           // per packet
   std::uint64_t value_words = 0;        // words of each value array
   std::uint32_t elements_per_word = 2;  // 32-bit values side by side in a word
-  std::vector<std::string> remarks;     // what the program does that no array shows
 };
 
 struct StageUse {
@@ -69,7 +67,6 @@ struct StageUse {
 };
 
 struct FitReport {
-  std::string program;
   Profile profile;
   std::vector<StageUse> stages;
   std::uint32_t value_arrays = 0;  // in one pipe
@@ -80,31 +77,32 @@ struct FitReport {
   std::uint32_t passes_to_complete = 0;
   std::uint64_t memory_bytes = 0;       // of all arrays, spares excluded
   std::vector<std::string> violations;  // empty: fits
-  std::vector<std::string> remarks;
   [[nodiscard]] bool fits() const noexcept { return violations.empty(); }
 };
 
 [[nodiscard]] FitReport fit(const ProgramNeed& program, const Profile& profile);
-[[nodiscard]] std::string to_text(const FitReport& report);
 
 // Blocks of one array: its words, rounded up, and the spare.
 [[nodiscard]] std::uint32_t blocks_of(std::uint64_t words, std::uint32_t word_bits) noexcept;
 
+// Puts the registers of a list, of `words` words each, behind the arrays of a program.
+template <class... R>
+void list(std::vector<ArrayNeed>& out, RegisterList<R...>, std::uint64_t words) {
+  (out.push_back(
+       {std::string(R::kName), static_cast<std::uint32_t>(8 * sizeof(typename R::Word)), words, R::kStage}),
+   ...);
+}
+// 32-bit values side by side in a word that this chip has.
+constexpr std::uint32_t elements_per_word(const Profile& profile) noexcept {
+  return profile.word_bits >= 128 || !profile.limited ? 4 : 2;
+}
+
 // Our pool program. entries: of all jobs on one core; jobs: rows of `high`.
 [[nodiscard]] ProgramNeed pool_program(std::uint64_t entries, std::uint32_t elements, std::uint32_t jobs,
                                        const Profile& profile);
-// The same with stragglers: two registers more at each entry.
-[[nodiscard]] ProgramNeed straggler_program(std::uint64_t entries, std::uint32_t elements, std::uint32_t jobs,
-                                            const Profile& profile);
-// Our program of the discipline `shared`. entries: of the shared region on one core; ledger_rows: of all jobs
-// together, a span of chunks each.
-[[nodiscard]] ProgramNeed shared_program(std::uint64_t entries, std::uint64_t ledger_rows,
-                                         std::uint32_t elements, std::uint32_t jobs, const Profile& profile);
 // Our program of sessions of the dialect switchml with this rule. entries: two for each slot, of all of them;
 // elements, world: of the largest.
 [[nodiscard]] ProgramNeed session_program(std::uint64_t entries, std::uint32_t elements, std::uint32_t world,
                                           jobs::TsiRule tsi, const Profile& profile);
-// The published program of SwitchML: 64 elements a pass in 32 arrays of pairs, a bitmap and a count per slot.
-[[nodiscard]] ProgramNeed switchml_program(std::uint64_t pairs, std::uint32_t elements);
 
 }  // namespace tally::pipeline

@@ -17,15 +17,6 @@ static_assert(sizeof(jobs::Binding) == 32 && offsetof(jobs::Binding, mac) == 16 
               offsetof(jobs::Binding, vlan) == 22);
 static_assert(offsetof(jobs::Binding, udp_port) == 24 && offsetof(jobs::Binding, port) == 26);
 
-// Wire structs have alignment 1 and are trivially copyable, so viewing packet bytes as one is a copy that
-// the compiler turns into plain loads.
-template <class T>
-T peek(const std::byte* at) noexcept {
-  T value;
-  std::memcpy(&value, at, sizeof value);
-  return value;
-}
-
 void drop(OpenedFrame& d, Drop why) noexcept {
   d.kind = Kind::kBad;
   d.drop = why;
@@ -34,8 +25,8 @@ void drop(OpenedFrame& d, Drop why) noexcept {
 // Of an address in the frame with one of ours: in registers, for every packet.
 bool same(const std::byte* at, const Mac& mac) noexcept {
   const auto* const ours = reinterpret_cast<const std::byte*>(mac.data());
-  return peek<std::uint32_t>(at) == peek<std::uint32_t>(ours) &&
-         peek<std::uint16_t>(at + 4) == peek<std::uint16_t>(ours + 4);
+  return wire_at<std::uint32_t>(at) == wire_at<std::uint32_t>(ours) &&
+         wire_at<std::uint16_t>(at + 4) == wire_at<std::uint16_t>(ours + 4);
 }
 
 // The binding's 32 bytes as four words, put together in registers: stores of single fields would make the
@@ -64,7 +55,7 @@ bool is_our_port(std::uint16_t port) noexcept { return port >= kBasePort && port
 [[gnu::noinline]] void open_switchml(std::byte* at, std::size_t ip_payload, std::size_t room,
                                      const Frame& frame, const jobs::Box& box, OpenedFrame& d) noexcept {
   constexpr std::ptrdiff_t kUntaggedIpv4 = sizeof(EthernetHeader) + sizeof(Ipv4Header);
-  const auto udp = peek<UdpHeader>(at);
+  const auto udp = wire_at<UdpHeader>(at);
   if (!switchml::is_port(udp.destination.host())) return;
   if (at - frame.data != kUntaggedIpv4 || !same(frame.data, box.mac)) return;
   if (ip_payload > room || udp.length.host() != ip_payload) return drop(d, Drop::kLength);
@@ -79,7 +70,7 @@ bool is_our_port(std::uint16_t port) noexcept { return port >= kBasePort && port
                                             const Frame& frame, const jobs::Box& box, SourceWords& source,
                                             OpenedFrame& d) noexcept {
   if (room < sizeof(UdpHeader)) return drop(d, Drop::kRunt);
-  const auto udp = peek<UdpHeader>(at);
+  const auto udp = wire_at<UdpHeader>(at);
   if (!is_our_port(udp.destination.host())) return open_switchml(at, ip_payload, room, frame, box, d);
   if (ip_payload > room || udp.length.host() != ip_payload) return drop(d, Drop::kLength);
   if (ip_payload < sizeof(UdpHeader) + kHeaderBytes) return drop(d, Drop::kRunt);
@@ -93,7 +84,7 @@ bool is_our_port(std::uint16_t port) noexcept { return port >= kBasePort && port
                                              const jobs::Box& box, SourceWords& source,
                                              OpenedFrame& d) noexcept {
   if (room < sizeof(Ipv4Header)) return drop(d, Drop::kRunt);
-  const auto ip = peek<Ipv4Header>(at);
+  const auto ip = wire_at<Ipv4Header>(at);
   const auto ours = std::bit_cast<std::uint32_t>(box.ipv4);
   if (std::bit_cast<std::uint32_t>(ip.destination) != ours || ours == 0 || ip.protocol != kProtocolUdp)
     return;
@@ -110,14 +101,14 @@ bool is_our_port(std::uint16_t port) noexcept { return port >= kBasePort && port
                                              OpenedFrame& d) noexcept {
   constexpr std::uint8_t kFragmentHeader = 44;
   if (room < sizeof(Ipv6Header)) return drop(d, Drop::kRunt);
-  const auto ip = peek<Ipv6Header>(at);
+  const auto ip = wire_at<Ipv6Header>(at);
   if (ip.destination != box.ipv6 || box.ipv6 == Ipv6{}) return;
   if (ip.next_header == kFragmentHeader) return drop(d, Drop::kFragment);
   if (ip.next_header != kProtocolUdp) return;
   // ::ffff:a.b.c.d stands for an IPv4 member in bindings and never comes over IPv6 (RFC 4038, 4.2).
   if ((ip.version_class_flow.host() >> 28) != 6 || is_mapped_ipv4(ip.source)) return drop(d, Drop::kIpHeader);
-  source.address_high = peek<std::uint64_t>(at + offsetof(Ipv6Header, source));
-  source.address_low = peek<std::uint64_t>(at + offsetof(Ipv6Header, source) + 8);
+  source.address_high = wire_at<std::uint64_t>(at + offsetof(Ipv6Header, source));
+  source.address_low = wire_at<std::uint64_t>(at + offsetof(Ipv6Header, source) + 8);
   open_udp(at + sizeof ip, ip.payload_length.host(), room - sizeof ip, frame, box, source, d);
 }
 
@@ -134,18 +125,18 @@ OpenedFrame open_frame(const Frame& frame, const jobs::Box& box) noexcept {
   if (!same(frame.data, box.mac) && !same(frame.data, kBroadcastMac)) return d;
 
   SourceWords source;
-  source.mac_vlan = peek<std::uint32_t>(frame.data + 6) | std::uint64_t{peek<std::uint16_t>(frame.data + 10)}
-                                                              << 32;
+  source.mac_vlan =
+      wire_at<std::uint32_t>(frame.data + 6) | std::uint64_t{wire_at<std::uint16_t>(frame.data + 10)} << 32;
   source.ports = std::uint64_t{raw(frame.port)} << 16;
   std::uint64_t vlan = jobs::kUntagged;
   std::size_t offset = sizeof(EthernetHeader);
-  std::uint16_t type = peek<Be<std::uint16_t>>(frame.data + offsetof(EthernetHeader, type)).host();
+  std::uint16_t type = wire_at<Be<std::uint16_t>>(frame.data + offsetof(EthernetHeader, type)).host();
   if (type == kEtherVlan) {
     if (frame.length < offset + sizeof(VlanTag)) {
       drop(d, Drop::kRunt);
       return d;
     }
-    const auto tag = peek<VlanTag>(frame.data + offset);
+    const auto tag = wire_at<VlanTag>(frame.data + offset);
     vlan = tag.tci.host() & 0xFFF;
     type = tag.type.host();
     offset += sizeof tag;

@@ -6,10 +6,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 
 #include "pipeline/registers.h"
 #include "pipeline/session_pool.h"
+#include "tally/bounded_queue.h"
 #include "tally/ids.h"
 #include "tally/one_writer.h"
 #include "tally/time.h"
@@ -86,8 +86,8 @@ struct alignas(64) JobState {
 };
 static_assert(sizeof(JobState) % 64 == 0 && offsetof(JobState, slots) <= 64);
 
-// What a data core tells control. A small ring; when it is full the newest is lost and counted, because the
-// next packet of the same kind raises the same event again.
+// What a data core tells control. When the queue is full the newest is lost, because the next packet of the
+// same kind raises the same event again.
 
 enum class EventKind : std::uint8_t {
   kMismatch,  // rank's contribution differs in size or type from what `others` sent: control ABORTs the job
@@ -105,30 +105,6 @@ struct Event {
   jobs::Shape stored;        // by the others
 };
 
-class EventQueue {
- public:
-  void push(const Event& event) noexcept {
-    if (count_ == kCapacity) {
-      ++lost_;
-      return;
-    }
-    ring_[(first_ + count_++) % kCapacity] = event;
-  }
-  std::optional<Event> pop() noexcept {
-    if (count_ == 0) return std::nullopt;
-    const Event event = ring_[first_];
-    first_ = (first_ + 1) % kCapacity;
-    --count_;
-    return event;
-  }
-  [[nodiscard]] std::uint64_t lost() const noexcept { return lost_; }
-
- private:
-  static constexpr std::size_t kCapacity = 64;
-  std::array<Event, kCapacity> ring_{};
-  std::size_t first_ = 0;
-  std::size_t count_ = 0;
-  std::uint64_t lost_ = 0;
-};
+using EventQueue = BoundedQueue<Event, 64>;
 
 }  // namespace tally::pipeline

@@ -1,8 +1,7 @@
-#include "pipeline/match.h"
-
 #include <algorithm>
 #include <bit>
 
+#include "pipeline/pipeline.h"
 #include "pipeline/pool.h"
 #include "tally/mix64.h"
 

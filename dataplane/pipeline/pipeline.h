@@ -43,6 +43,11 @@ struct Parsed {
   [[nodiscard]] bool runs() const noexcept { return kind == Kind::kNative || kind == Kind::kSession; }
 };
 
+// The match stage: job, epoch, rank, cookie, binding, contributors and slot of a well-formed data packet,
+// against the immutable snapshot. Fills job, contribution, kind and drop of `parsed`. No register is touched.
+void match_job(Parsed& parsed, const Header& h, const jobs::Binding& source, const jobs::JobTable* table,
+               const jobs::SharedRegion& shared, std::uint8_t core, bool vouched) noexcept;
+
 inline constexpr std::uint8_t kNoServer = 0xFF;
 
 // What the caller must do with the packet. The payload (header included) starts at `payload` and has

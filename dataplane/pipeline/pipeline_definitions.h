@@ -5,7 +5,6 @@
 #include <bit>
 
 #include "pipeline/frame.h"
-#include "pipeline/match.h"
 #include "pipeline/pipeline.h"
 #include "pipeline/pipeline_session.h"
 #include "pipeline/pipeline_shared.h"

@@ -14,15 +14,20 @@ namespace tally::pipeline {
 
 enum class IndexedBy : std::uint8_t { kJob, kRank, kLedgerRow, kPath, kEntry };
 
+// What each array has beside its name.
+template <class W, int Stage, IndexedBy Index>
+struct Register {
+  using Word = W;
+  static constexpr int kStage = Stage;
+  static constexpr IndexedBy kIndex = Index;
+};
+
 // Highest chunk absorbed or bypassed, per job. The pair is keyed by epoch, so a new epoch starts unset.
 struct High {
   std::uint32_t epoch = 0;
   std::uint32_t chunk = 0;
 };
-struct HighReg {
-  using Word = High;
-  static constexpr int kStage = 0;
-  static constexpr IndexedBy kIndex = IndexedBy::kJob;
+struct HighReg : Register<High, 0, IndexedBy::kJob> {
   static constexpr std::string_view kName = "high";
 };
 
@@ -35,10 +40,7 @@ struct Came {
   std::uint64_t missing = 0;  // bit i: newest - i
 };
 static_assert(sizeof(Came) == 16, "four ranks in a line");
-struct SequenceReg {
-  using Word = Came;
-  static constexpr int kStage = 0;
-  static constexpr IndexedBy kIndex = IndexedBy::kRank;
+struct SequenceReg : Register<Came, 0, IndexedBy::kRank> {
   static constexpr std::string_view kName = "sequence";
 };
 
@@ -56,10 +58,7 @@ struct LedgerRow {
 
   static constexpr std::uint32_t kAsking = 0xFFFF'FFFF;
 };
-struct LedgerReg {
-  using Word = LedgerRow;
-  static constexpr int kStage = 1;
-  static constexpr IndexedBy kIndex = IndexedBy::kLedgerRow;
+struct LedgerReg : Register<LedgerRow, 1, IndexedBy::kLedgerRow> {
   static constexpr std::string_view kName = "ledger";
 };
 
@@ -69,10 +68,7 @@ struct Head {
   std::uint32_t chunk = 0;
   std::uint64_t contributors = 0;
 };
-struct HeadReg {
-  using Word = Head;
-  static constexpr int kStage = 2;
-  static constexpr IndexedBy kIndex = IndexedBy::kEntry;
+struct HeadReg : Register<Head, 2, IndexedBy::kEntry> {
   static constexpr std::string_view kName = "head";
 };
 
@@ -84,19 +80,13 @@ struct Owner {
   std::uint8_t priority = 0;  // of the packet that claimed it, clamped to the job's maximum
   std::uint8_t unused = 0;
 };
-struct OwnerReg {
-  using Word = Owner;
-  static constexpr int kStage = 2;
-  static constexpr IndexedBy kIndex = IndexedBy::kEntry;
+struct OwnerReg : Register<Owner, 2, IndexedBy::kEntry> {
   static constexpr std::string_view kName = "owner";
 };
 
 // Of sessions only: the operation of the entry's chunk, as SessionRun counts them. To a chip this, `touched`
 // of owner and head are one word.
-struct OperationReg {
-  using Word = std::uint32_t;
-  static constexpr int kStage = 2;
-  static constexpr IndexedBy kIndex = IndexedBy::kEntry;
+struct OperationReg : Register<std::uint32_t, 2, IndexedBy::kEntry> {
   static constexpr std::string_view kName = "operation";
 };
 
@@ -107,63 +97,38 @@ struct ReturnPath {
   PortIndex port{};            // the box's port that it came in by
 };
 using ReturnPaths = std::array<ReturnPath, kMaxRanks>;
-struct PathReg {
-  using Word = ReturnPath;
-  static constexpr int kStage = 3;
-  static constexpr IndexedBy kIndex = IndexedBy::kPath;
+struct PathReg : Register<ReturnPath, 3, IndexedBy::kPath> {
   static constexpr std::string_view kName = "path";
 };
 
 // Of jobs with stragglers only: since when an entry fills, and whom a result that could not wait lacks. Such
 // an entry's head names all members, as of any complete entry, so that nothing is ever added to it again.
-struct ClaimedReg {
-  using Word = std::uint32_t;  // stamp() of the claim
-  static constexpr int kStage = 3;
-  static constexpr IndexedBy kIndex = IndexedBy::kEntry;
+struct ClaimedReg : Register<std::uint32_t, 3, IndexedBy::kEntry> {  // stamp() of the claim
   static constexpr std::string_view kName = "claimed";
 };
-struct MissingReg {
-  using Word = std::uint64_t;  // bitmap of ranks; 0: filling, or everybody is in it
-  static constexpr int kStage = 3;
-  static constexpr IndexedBy kIndex = IndexedBy::kEntry;
+struct MissingReg
+    : Register<std::uint64_t, 3, IndexedBy::kEntry> {  // bitmap of ranks; 0: filling, or everybody is in it
   static constexpr std::string_view kName = "missing";
 };
 
-struct ShapeReg {
-  using Word = jobs::Shape;
-  static constexpr int kStage = 3;
-  static constexpr IndexedBy kIndex = IndexedBy::kEntry;
+struct ShapeReg : Register<jobs::Shape, 3, IndexedBy::kEntry> {
   static constexpr std::string_view kName = "shape";
 };
 
-struct ExponentReg {  // maximum over the contributions
-  using Word = std::int8_t;
-  static constexpr int kStage = 4;
-  static constexpr IndexedBy kIndex = IndexedBy::kEntry;
+struct ExponentReg : Register<std::int8_t, 4, IndexedBy::kEntry> {  // maximum over the contributions
   static constexpr std::string_view kName = "exponent";
 };
-struct Exponent1Reg {  // of sessions: their second exponent, maximum too
-  using Word = std::int8_t;
-  static constexpr int kStage = 4;
-  static constexpr IndexedBy kIndex = IndexedBy::kEntry;
+struct Exponent1Reg
+    : Register<std::int8_t, 4, IndexedBy::kEntry> {  // of sessions: their second exponent, maximum too
   static constexpr std::string_view kName = "exponent1";
 };
-struct OverflowReg {  // the senders' OVERFLOW flags, or-ed
-  using Word = std::uint8_t;
-  static constexpr int kStage = 4;
-  static constexpr IndexedBy kIndex = IndexedBy::kEntry;
+struct OverflowReg : Register<std::uint8_t, 4, IndexedBy::kEntry> {  // the senders' OVERFLOW flags, or-ed
   static constexpr std::string_view kName = "overflow";
 };
-struct Sum1Reg {
-  using Word = std::uint32_t;
-  static constexpr int kStage = 4;
-  static constexpr IndexedBy kIndex = IndexedBy::kEntry;
+struct Sum1Reg : Register<std::uint32_t, 4, IndexedBy::kEntry> {
   static constexpr std::string_view kName = "sum1";
 };
-struct Sum2Reg {
-  using Word = std::uint32_t;
-  static constexpr int kStage = 4;
-  static constexpr IndexedBy kIndex = IndexedBy::kEntry;
+struct Sum2Reg : Register<std::uint32_t, 4, IndexedBy::kEntry> {
   static constexpr std::string_view kName = "sum2";
 };
 

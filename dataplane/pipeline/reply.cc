@@ -15,18 +15,10 @@ void seal(std::byte* datagram, Header& h, const kernels::Kernels& kernels) noexc
 
 template <class T>
 std::byte* append(std::byte* at, const T& header) noexcept {
-  std::memcpy(at, &header, sizeof header);
+  wire_put(at, header);
   return at + sizeof header;
 }
 
-template <class T>
-void put(std::byte* at, const T& value) noexcept {
-  std::memcpy(at, &value, sizeof value);
-}
-template <class T>
-std::uint32_t sum_of_bytes(const T& value) noexcept {
-  return internet_sum(std::as_bytes(std::span{&value, 1}));
-}
 using Be16 = Be<std::uint16_t>;
 
 }  // namespace
@@ -148,21 +140,21 @@ HeaderTemplate::HeaderTemplate(const jobs::Binding& to, const jobs::Box& box, st
     Ipv6Header ip;
     ip.source = box.ipv6;
     ip.destination = to.address;
-    sum_ = sum_of_bytes(ip.source) + sum_of_bytes(ip.destination) + kProtocolUdp + sum_of_bytes(udp);
+    sum_ = internet_sum_of(ip.source) + internet_sum_of(ip.destination) + kProtocolUdp + internet_sum_of(udp);
     at = append(at, ip);
   } else {
     Ipv4Header ip;
     ip.fragment = Be{fragment};
     ip.source = box.ipv4;
     std::memcpy(ip.destination.data(), to.address.data() + 12, ip.destination.size());
-    sum_ = sum_of_bytes(ip);
+    sum_ = internet_sum_of(ip);
     at = append(at, ip);
   }
   append(at, udp);
 }
 
 void HeaderTemplate::set_destination_port(std::uint16_t port) noexcept {
-  put(header_.data() + bytes_ - sizeof(UdpHeader) + offsetof(UdpHeader, destination), Be16{port});
+  wire_put(header_.data() + bytes_ - sizeof(UdpHeader) + offsetof(UdpHeader, destination), Be16{port});
 }
 
 void HeaderTemplate::write(std::byte* out, std::uint16_t source_port, std::uint32_t payload_bytes,
@@ -176,18 +168,18 @@ void HeaderTemplate::write(std::byte* out, std::uint16_t source_port, std::uint3
   }
   std::byte* const udp = out + bytes_ - sizeof(UdpHeader);
   const auto length = static_cast<std::uint16_t>(sizeof(UdpHeader) + payload_bytes);
-  if (source_port != 0) put(udp + offsetof(UdpHeader, source), Be16{source_port});
-  put(udp + offsetof(UdpHeader, length), Be16{length});
+  if (source_port != 0) wire_put(udp + offsetof(UdpHeader, source), Be16{source_port});
+  wire_put(udp + offsetof(UdpHeader, length), Be16{length});
   if (ipv6_) {
-    put(udp - sizeof(Ipv6Header) + offsetof(Ipv6Header, payload_length), Be16{length});
+    wire_put(udp - sizeof(Ipv6Header) + offsetof(Ipv6Header, payload_length), Be16{length});
     // The length counts twice: in the pseudo header and in the UDP header.
     const auto check = static_cast<std::uint16_t>(~folded(sum_ + source_port + 2U * length + payload_sum));
-    put(udp + offsetof(UdpHeader, checksum), Be16{check == 0 ? std::uint16_t{0xFFFF} : check});
+    wire_put(udp + offsetof(UdpHeader, checksum), Be16{check == 0 ? std::uint16_t{0xFFFF} : check});
   } else {
     std::byte* const ip = udp - sizeof(Ipv4Header);
     const auto total = static_cast<std::uint16_t>(sizeof(Ipv4Header) + length);
-    put(ip + offsetof(Ipv4Header, total_length), Be16{total});
-    put(ip + offsetof(Ipv4Header, checksum), Be16{static_cast<std::uint16_t>(~folded(sum_ + total))});
+    wire_put(ip + offsetof(Ipv4Header, total_length), Be16{total});
+    wire_put(ip + offsetof(Ipv4Header, checksum), internet_checksum(sum_ + total));
   }
 }
 

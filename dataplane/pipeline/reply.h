@@ -19,9 +19,7 @@ namespace tally::pipeline {
 
 // The header of a datagram, which may lie at any address.
 [[nodiscard]] inline Header header_at(const std::byte* datagram) noexcept {
-  Header h;
-  std::memcpy(&h, datagram, sizeof h);
-  return h;
+  return wire_at<Header>(datagram);
 }
 
 // Rewrites `datagram` into the RESULT of p's chunk. Fields come from p, which holds the entry's. The values

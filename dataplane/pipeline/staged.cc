@@ -3,18 +3,13 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "tally/be.h"
+
 namespace tally::pipeline {
 namespace {
 
-std::uint32_t load(const std::byte* at) noexcept {
-  std::uint32_t word;
-  std::memcpy(&word, at, sizeof word);
-  return __builtin_bswap32(word);
-}
-void store(std::byte* at, std::uint32_t value) noexcept {
-  const std::uint32_t word = __builtin_bswap32(value);
-  std::memcpy(at, &word, sizeof word);
-}
+std::uint32_t load(const std::byte* at) noexcept { return wire_at<Be<std::uint32_t>>(at).host(); }
+void store(std::byte* at, std::uint32_t value) noexcept { wire_put(at, Be{value}); }
 void count(kernels::Sums& sums, std::uint32_t k, std::uint32_t value) noexcept {
   sums.sum1 += value;
   sums.sum2 += (k + 1) * value;

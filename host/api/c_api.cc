@@ -1,5 +1,3 @@
-#include "api/c_api.h"
-
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -10,6 +8,17 @@
 #include <vector>
 
 #include "engine/engine_operation.h"
+#include "tally/tally.h"
+#include "tally/worker.h"
+
+// NOLINTBEGIN(readability-identifier-naming): as tally.h declares them
+struct tally_worker {
+  tally::Worker worker;
+};
+struct tally_operation {
+  tally::Operation operation;
+};
+// NOLINTEND(readability-identifier-naming)
 
 namespace tally {
 namespace {
@@ -46,8 +55,85 @@ constexpr std::array<NamedCounter, 24> kCounters{{{"contributions", &EngineStati
 constexpr const char* kRefusedTotal = "refused";
 
 // The structs as they were at first.
+constexpr std::size_t kFirstOptions = offsetof(tally_options, priority);
 constexpr std::size_t kFirstReduceOptions = offsetof(tally_reduce_options, mean);
 constexpr std::size_t kFirstStats = offsetof(tally_operation_stats, contributors);
+
+std::string& last_error() {
+  thread_local std::string text;
+  return text;
+}
+
+std::size_t size_of(const void* sized) noexcept {
+  std::size_t size = 0;
+  std::memcpy(&size, sized, sizeof size);
+  return size;
+}
+
+std::string text_of(const char* text) { return text == nullptr ? std::string() : std::string(text); }
+
+// Notes the text for tally_last_error() and returns the code.
+tally_code c_failure(const Error& error) noexcept {
+  last_error() = error.text();
+  return static_cast<tally_code>(static_cast<int>(error.code) + 1);
+}
+
+tally_code c_invalid(std::string what) noexcept {
+  return c_failure({ErrorCode::kInvalidArgument, std::move(what)});
+}
+
+// Structs of C carry their size, so that they can grow. `known`: as of this version. Copies what the caller
+// has over the defaults in `to`. A caller of a later version must not rely on what is not known here: bytes
+// beyond `known` that are not 0 are refused, as is a size below `least` (the first version's).
+tally_code take_struct(const void* from, std::size_t least, void* to, std::size_t known,
+                       const char* name) noexcept {
+  const std::size_t size = size_of(from);
+  if (size < least)
+    return c_invalid(std::string(name) + ": size is " + std::to_string(size) +
+                     ", begin with its _INIT macro");
+  const auto* const bytes = static_cast<const unsigned char*>(from);
+  for (std::size_t i = known; i < size; ++i) {
+    if (bytes[i] != 0)
+      return c_invalid(std::string(name) + ": a member that libtally " + tally_version() +
+                       " does not know is set; install the version the program was compiled with");
+  }
+  std::memcpy(to, from, std::min(size, known));
+  return TALLY_OK;
+}
+
+// The other way: fills as many bytes of the caller's struct as it has.
+tally_code give_struct(const void* from, std::size_t known, void* to, std::size_t least,
+                       const char* name) noexcept {
+  const std::size_t size = size_of(to);
+  if (size < least)
+    return c_invalid(std::string(name) + ": size is " + std::to_string(size) +
+                     ", begin with its _INIT macro");
+  std::memcpy(to, from, std::min(size, known));
+  std::memcpy(to, &size, sizeof size);
+  return TALLY_OK;
+}
+
+tally_code worker_options(const tally_options& from, WorkerOptions& to) noexcept {
+  tally_options o = TALLY_OPTIONS_INIT;
+  if (const tally_code bad = take_struct(&from, kFirstOptions, &o, sizeof o, "tally_options")) return bad;
+  if (o.reserved != 0) return c_invalid("tally_options: reserved is not 0, begin with its _INIT macro");
+  if (o.priority > kGreatestPriority)
+    return c_invalid("priority: " + std::to_string(o.priority) + " is not in 0..254");
+  to.job = text_of(o.job);
+  to.token = text_of(o.token);
+  to.box = text_of(o.box);
+  if (o.transport != nullptr) to.transport = o.transport;
+  to.address = text_of(o.address);
+  to.debug = text_of(o.debug);
+  to.rank = o.rank;
+  to.world = o.world;
+  to.elements = o.elements;
+  to.mtu = o.mtu;
+  to.poll = o.poll != 0;
+  to.join_timeout = std::chrono::milliseconds(o.join_timeout_ms);
+  to.priority = static_cast<std::uint16_t>(o.priority);
+  return TALLY_OK;
+}
 
 std::chrono::milliseconds timeout_of(std::int64_t ms) {
   return ms < 0 ? std::chrono::milliseconds::max() : std::chrono::milliseconds(ms);
@@ -116,87 +202,6 @@ std::string all_names() {
 }
 
 }  // namespace
-
-// Options, structs that grow, and error texts of the C face.
-
-namespace {
-
-// tally_options as it was at first.
-constexpr std::size_t kFirstOptions = offsetof(tally_options, priority);
-
-std::string& last_error() {
-  thread_local std::string text;
-  return text;
-}
-
-std::size_t size_of(const void* sized) noexcept {
-  std::size_t size = 0;
-  std::memcpy(&size, sized, sizeof size);
-  return size;
-}
-
-std::string text_of(const char* text) { return text == nullptr ? std::string() : std::string(text); }
-
-}  // namespace
-
-tally_code c_failure(const Error& error) noexcept {
-  last_error() = error.text();
-  return static_cast<tally_code>(static_cast<int>(error.code) + 1);
-}
-
-tally_code c_invalid(std::string what) noexcept {
-  return c_failure({ErrorCode::kInvalidArgument, std::move(what)});
-}
-
-tally_code take_struct(const void* from, std::size_t least, void* to, std::size_t known,
-                       const char* name) noexcept {
-  const std::size_t size = size_of(from);
-  if (size < least)
-    return c_invalid(std::string(name) + ": size is " + std::to_string(size) +
-                     ", begin with its _INIT macro");
-  const auto* const bytes = static_cast<const unsigned char*>(from);
-  for (std::size_t i = known; i < size; ++i) {
-    if (bytes[i] != 0)
-      return c_invalid(std::string(name) + ": a member that libtally " + tally_version() +
-                       " does not know is set; install the version the program was compiled with");
-  }
-  std::memcpy(to, from, std::min(size, known));
-  return TALLY_OK;
-}
-
-tally_code give_struct(const void* from, std::size_t known, void* to, std::size_t least,
-                       const char* name) noexcept {
-  const std::size_t size = size_of(to);
-  if (size < least)
-    return c_invalid(std::string(name) + ": size is " + std::to_string(size) +
-                     ", begin with its _INIT macro");
-  std::memcpy(to, from, std::min(size, known));
-  std::memcpy(to, &size, sizeof size);
-  return TALLY_OK;
-}
-
-tally_code worker_options(const tally_options& from, WorkerOptions& to) noexcept {
-  tally_options o = TALLY_OPTIONS_INIT;
-  if (const tally_code bad = take_struct(&from, kFirstOptions, &o, sizeof o, "tally_options")) return bad;
-  if (o.reserved != 0) return c_invalid("tally_options: reserved is not 0, begin with its _INIT macro");
-  if (o.priority > kGreatestPriority)
-    return c_invalid("priority: " + std::to_string(o.priority) + " is not in 0..254");
-  to.job = text_of(o.job);
-  to.token = text_of(o.token);
-  to.box = text_of(o.box);
-  if (o.transport != nullptr) to.transport = o.transport;
-  to.address = text_of(o.address);
-  to.debug = text_of(o.debug);
-  to.rank = o.rank;
-  to.world = o.world;
-  to.elements = o.elements;
-  to.mtu = o.mtu;
-  to.poll = o.poll != 0;
-  to.join_timeout = std::chrono::milliseconds(o.join_timeout_ms);
-  to.priority = static_cast<std::uint16_t>(o.priority);
-  return TALLY_OK;
-}
-
 }  // namespace tally
 
 using tally::c_failure;

@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "engine/worker_join.h"
 #include "tally/error.h"
@@ -72,6 +73,14 @@ struct TransportOptions {
 };
 
 using TransportFactory = Result<std::unique_ptr<Transport>> (*)(const TransportOptions& options);
+
+// That of a class with open().
+template <class T>
+Result<std::unique_ptr<Transport>> open_transport(const TransportOptions& options) {
+  auto opened = T::open(options);
+  if (!opened) return tl::unexpected(std::move(opened.error()));
+  return std::unique_ptr<Transport>(std::move(*opened));
+}
 
 inline constexpr std::string_view kDefaultTransport = "udp";
 

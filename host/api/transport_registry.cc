@@ -25,7 +25,7 @@ TransportFactory find_factory(std::string_view scheme) {
   Registry& all = registry();
   const std::lock_guard lock(all.mutex);
   if (const auto found = all.factories.find(scheme); found != all.factories.end()) return found->second;
-  return scheme == "udp" ? &udp::make_udp_transport : nullptr;
+  return scheme == "udp" ? &open_transport<udp::UdpTransport> : nullptr;
 }
 
 constexpr const char* kDpdkLibrary = "libtally_dpdk.so.0";

@@ -1,14 +1,15 @@
-#include "api/worker_impl.h"
-
 #include <pthread.h>
 #include <algorithm>
 #include <atomic>
-#include <cctype>
 #include <csignal>
-#include <cstdlib>
-#include <cstring>
+#include <memory>
+#include <optional>
+#include <string_view>
 #include <system_error>
+#include <thread>
 
+#include "api/operation.h"
+#include "api/progress.h"
 #include "api/worker_options.h"
 #include "engine/engine_operation.h"
 #include "engine/worker_join.h"
@@ -16,6 +17,36 @@
 #include "random/random.h"
 
 namespace tally {
+
+// What stands behind a Worker: its progress thread and what that publishes.
+class WorkerImpl {
+ public:
+  // The thread runs, the engine joins.
+  [[nodiscard]] static Result<std::unique_ptr<WorkerImpl>> start(const WorkerOptions& options);
+  WorkerImpl(const WorkerImpl&) = delete;
+  WorkerImpl& operator=(const WorkerImpl&) = delete;
+  // As ~Worker says, also on the progress thread and in the child of a fork.
+  ~WorkerImpl();
+
+  // Until the job runs, the worker is closed, or `options.join_timeout`.
+  [[nodiscard]] Result<void> wait_joined(const WorkerOptions& options);
+
+  template <class Spans>
+  [[nodiscard]] Operation reduce(Spans spans, const ReduceOptions& options);
+  void abort(std::string_view reason);
+  [[nodiscard]] Result<void> leave(std::chrono::milliseconds timeout);
+
+  [[nodiscard]] const WorkerView& view() const noexcept { return *view_; }
+
+ private:
+  WorkerImpl(std::shared_ptr<WorkerView> view, std::shared_ptr<Progress> progress) noexcept;
+  [[nodiscard]] std::optional<Error> objection(const ReduceOptions& options) const;
+  void leave_behind();
+
+  std::shared_ptr<WorkerView> view_;
+  std::shared_ptr<Progress> progress_;  // the thread's too: it may outlive this
+  std::thread thread_;
+};
 
 Result<Worker> Worker::join(const WorkerOptions& options) {
   auto impl = WorkerImpl::start(options);
@@ -99,10 +130,7 @@ Result<std::thread> start_thread(const std::shared_ptr<Progress>& progress, cons
       progress->run();
     });
   } catch (const std::system_error& error) {
-    started = tl::unexpected(Error{ErrorCode::kSystem,
-                                   std::string("cannot start the progress thread: ") + error.what(),
-                                   {},
-                                   error.code().value()});
+    started = system_failure("cannot start the progress thread", error.code().value());
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return started;
@@ -147,7 +175,7 @@ WorkerImpl::WorkerImpl(std::shared_ptr<WorkerView> view, std::shared_ptr<Progres
     : view_(std::move(view)), progress_(std::move(progress)) {}
 
 Result<std::unique_ptr<WorkerImpl>> WorkerImpl::start(const WorkerOptions& options) {
-  if (auto sound = check_options(options, {}, true); !sound) return tl::unexpected(std::move(sound.error()));
+  if (auto sound = check_options(options); !sound) return tl::unexpected(std::move(sound.error()));
   auto transport = make_transport(
       options.transport.empty() ? kDefaultTransport : options.transport,
       {.box = options.box, .address = options.address, .mtu = options.mtu, .poll = options.poll});
@@ -262,58 +290,6 @@ Result<void> WorkerImpl::leave(std::chrono::milliseconds timeout) {
   }
   if (content.closed->code == ErrorCode::kClosed) return {};
   return tl::unexpected(*content.closed);
-}
-
-namespace {
-
-struct Launcher {
-  const char* rank;
-  const char* world;
-};
-
-// torchrun and its like, Open MPI, Slurm, PMI (MPICH, Intel MPI). The nearest to the process first: torchrun
-// is itself started by Slurm at times.
-constexpr std::array<Launcher, 4> kLaunchers{{{"RANK", "WORLD_SIZE"},
-                                              {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
-                                              {"SLURM_PROCID", "SLURM_NTASKS"},
-                                              {"PMI_RANK", "PMI_SIZE"}}};
-
-OptionTexts told_by(const Launcher& launcher) {
-  OptionTexts texts;
-  if (std::string rank = environment_value(launcher.rank); !rank.empty())
-    texts["rank"] = {std::move(rank), launcher.rank};
-  if (std::string world = environment_value(launcher.world); !world.empty())
-    texts["world"] = {std::move(world), launcher.world};
-  return texts;
-}
-
-}  // namespace
-
-OptionTexts read_launcher() {
-  OptionTexts first;
-  for (const Launcher& launcher : kLaunchers) {
-    OptionTexts texts = told_by(launcher);
-    if (texts.size() == 2) return texts;
-    if (first.empty()) first = std::move(texts);
-  }
-  return first;
-}
-
-std::string environment_value(const std::string& name) {
-  const char* const value = std::getenv(name.c_str());
-  return value == nullptr ? std::string() : std::string(value);
-}
-
-std::string variable_of(std::string_view setting) {
-  std::string name = "TALLY_";
-  for (const char c : setting) name.push_back(static_cast<char>(std::toupper(static_cast<unsigned char>(c))));
-  return name;
-}
-
-std::string setting_of(std::string_view name) {
-  std::string lower;
-  for (const char c : name) lower.push_back(static_cast<char>(std::tolower(static_cast<unsigned char>(c))));
-  return lower.starts_with("tally_") ? lower.substr(6) : lower;
 }
 
 }  // namespace tally

@@ -1,14 +1,17 @@
 #include "api/worker_options.h"
 
-#include <arpa/inet.h>
 #include <unistd.h>
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cerrno>
-#include <charconv>
 #include <cstddef>
-#include <cstring>
+#include <cstdlib>
 #include <fstream>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
 
 #include "tally/mtu.h"
 #include "tally/wire.h"
@@ -17,21 +20,49 @@
 namespace tally {
 namespace {
 
-// Bits of an IP address; 0 if it is none.
-unsigned address_bits(const std::string& text) {
-  std::array<unsigned char, 16> bytes{};
-  if (inet_pton(AF_INET, text.c_str(), bytes.data()) == 1) return 32;
-  return inet_pton(AF_INET6, text.c_str(), bytes.data()) == 1 ? 128 : 0;
+// Settings as people write them: TALLY_RANK in the environment is `rank` in the file. Texts first, then
+// values, so that every error can say where the text stands.
+
+constexpr std::array<std::string_view, 14> kSettings{
+    "job",   "token",    "token_file", "switch", "transport",    "address",  "rank",
+    "world", "elements", "mtu",        "idle",   "join_timeout", "priority", "debug"};
+
+struct OptionText {
+  std::string value{};
+  std::string where{};  // TALLY_RANK, RANK, or file:line
+};
+
+// By setting.
+using OptionTexts = std::map<std::string, OptionText, std::less<>>;
+
+// The value of a variable of the environment; empty if it is not set.
+std::string environment_value(const std::string& name) {
+  const char* const value = std::getenv(name.c_str());
+  return value == nullptr ? std::string() : std::string(value);
 }
 
-bool is_cidr(const std::string& text) {
+// 'rank' -> 'TALLY_RANK'.
+std::string variable_of(std::string_view setting) {
+  std::string name = "TALLY_";
+  for (const char c : setting) name.push_back(static_cast<char>(std::toupper(static_cast<unsigned char>(c))));
+  return name;
+}
+
+// 'TALLY_RANK' -> 'rank'; other words only become lower case.
+std::string setting_of(std::string_view name) {
+  std::string lower;
+  for (const char c : name) lower.push_back(static_cast<char>(std::tolower(static_cast<unsigned char>(c))));
+  return lower.starts_with("tally_") ? lower.substr(6) : lower;
+}
+
+constexpr std::chrono::milliseconds kGreatestJoinTimeout = std::chrono::hours(24);
+
+// An IP address, alone or with the length of its network.
+bool is_address(std::string_view text) {
   const std::size_t slash = text.find('/');
-  if (slash == std::string::npos) return false;
-  const unsigned bits = address_bits(text.substr(0, slash));
-  unsigned prefix = 0;
-  const char* const end = text.data() + text.size();
-  const auto read = std::from_chars(text.data() + slash + 1, end, prefix);
-  return bits != 0 && read.ec == std::errc{} && read.ptr == end && prefix <= bits;
+  const auto ip = text::ip_address(text.substr(0, slash));
+  if (!ip || slash == std::string_view::npos) return ip.has_value();
+  return text::whole_number(text.substr(slash + 1), 0, is_mapped_ipv4(*ip) ? 32 : 128).has_value();
 }
 
 class Checker {
@@ -45,25 +76,25 @@ class Checker {
   }
 
   [[nodiscard]] Result<void> texts() const {
-    if (const auto why = objection_to_text(o_.job, kMaxNameBytes); !why.empty())
-      return refuse("job", in_quotes(o_.job) + why);
-    if (const auto why = objection_to_text(o_.token, kMaxTokenBytes); !why.empty())
+    if (const auto why = text::objection_to(o_.job, kMaxNameBytes); !why.empty())
+      return refuse("job", text::in_quotes(o_.job) + why);
+    if (const auto why = text::objection_to(o_.token, kMaxTokenBytes); !why.empty())
       return refuse("token", "the token" + why);  // a secret: not shown
-    if (!o_.box.empty() && address_bits(o_.box) == 0)
-      return refuse("switch", in_quotes(o_.box) +
+    if (!o_.box.empty() && !text::ip_address(o_.box))
+      return refuse("switch", text::in_quotes(o_.box) +
                                   " is not an IP address; names are not looked up: write "
                                   "10.0.0.1 or fd00::1");
     const std::size_t colon = o_.transport.find(':');
     if (colon == 0 || (colon == std::string::npos && !o_.transport.empty() && o_.transport != "udp"))
-      return refuse("transport", in_quotes(o_.transport) +
+      return refuse("transport", text::in_quotes(o_.transport) +
                                      " is neither udp nor SCHEME:DEVICE, for example "
                                      "dpdk:net_memif0,role=client,id=0,socket=PATH");
-    if (!o_.address.empty() && address_bits(o_.address) == 0 && !is_cidr(o_.address))
-      return refuse("address", in_quotes(o_.address) +
+    if (!o_.address.empty() && !is_address(o_.address))
+      return refuse("address", text::in_quotes(o_.address) +
                                    " is not an IP address, alone or with a prefix length, for example "
                                    "10.0.0.11/24");
     if (!o_.debug.empty() && o_.debug != "INFO" && o_.debug != "TRACE")
-      return refuse("debug", in_quotes(o_.debug) + " is not INFO or TRACE");
+      return refuse("debug", text::in_quotes(o_.debug) + " is not INFO or TRACE");
     return {};
   }
 
@@ -102,18 +133,9 @@ class Checker {
   const OptionTexts& texts_;
 };
 
-}  // namespace
-
-std::string objection_to_text(std::string_view text, std::size_t most_bytes) {
-  if (text.size() > most_bytes)
-    return " has " + std::to_string(text.size()) + " bytes, at most " + std::to_string(most_bytes) +
-           " are allowed";
-  const bool control =
-      std::any_of(text.begin(), text.end(), [](char c) { return (c >= 0 && c < 0x20) || c == 0x7f; });
-  return control ? " contains a line break or another control character" : "";
-}
-
-Result<void> check_options(const WorkerOptions& options, const OptionTexts& texts, bool complete) {
+// The first rule broken, as a sentence with the value and what would be right. `texts`: where the settings
+// come from; what is not there came from the program. `complete`: job and box must be set.
+Result<void> check(const WorkerOptions& options, const OptionTexts& texts, bool complete) {
   const Checker checker(options, texts);
   if (complete) {
     if (auto all = checker.missing(); !all) return all;
@@ -122,6 +144,8 @@ Result<void> check_options(const WorkerOptions& options, const OptionTexts& text
   return checker.numbers();
 }
 
+// What somebody who mistyped a setting may have meant: the candidate fewest typing errors away from `word`
+// (one letter wrong, missing, too many, or two swapped); empty if none is within a third of its length.
 std::string_view near_key(std::string_view word, std::span<const std::string_view> candidates) {
   constexpr std::size_t kLongestWord = 64;
   word = word.substr(0, kLongestWord);
@@ -137,8 +161,6 @@ std::string_view near_key(std::string_view word, std::span<const std::string_vie
   }
   return best;
 }
-
-namespace {
 
 constexpr std::string_view kBlank = " \t\r";
 
@@ -167,16 +189,17 @@ Result<void> read_line(std::string_view line, const std::string& where, OptionTe
   const std::size_t equals = content.find('=');
   if (equals == std::string_view::npos)
     return fail(ErrorCode::kInvalidArgument,
-                in_quotes(content) + " is not of the form key = value, for example job = resnet", where);
+                text::in_quotes(content) + " is not of the form key = value, for example job = resnet",
+                where);
   const std::string key(trimmed(content.substr(0, equals)));
   const std::string value(trimmed(content.substr(equals + 1)));
   if (!known(key)) {
     const std::string_view near = near_key(setting_of(key), kSettings);
     return fail(
         ErrorCode::kInvalidArgument,
-        in_quotes(key) + " is not a key" +
+        text::in_quotes(key) + " is not a key" +
             (near.empty() ? std::string("; keys are the TALLY_ variables in lower case without TALLY_")
-                          : "; did you mean " + in_quotes(near) + "?"),
+                          : "; did you mean " + text::in_quotes(near) + "?"),
         where);
   }
   if (value.empty())
@@ -188,16 +211,12 @@ Result<void> read_line(std::string_view line, const std::string& where, OptionTe
   return {};
 }
 
-}  // namespace
-
+// A file of `key = value` lines. `#` at the beginning of a line or after white space begins a comment.
+// Errors: kSystem (cannot be read), kInvalidArgument with file:line.
 Result<OptionTexts> read_option_file(const std::string& path) {
   std::ifstream file(path);
-  if (!file) {
-    const int why = errno;
-    return tl::unexpected(Error{ErrorCode::kSystem,
-                                "cannot read " + in_quotes(path) + ": " + std::strerror(why), "TALLY_CONFIG",
-                                why});
-  }
+  const int why = errno;
+  if (!file) return system_failure("cannot read " + text::in_quotes(path), why, "TALLY_CONFIG");
   OptionTexts texts;
   std::string line;
   for (std::size_t number = 1; std::getline(file, line); ++number) {
@@ -205,18 +224,49 @@ Result<OptionTexts> read_option_file(const std::string& path) {
       return tl::unexpected(std::move(read.error()));
   }
   if (file.bad() || !file.eof())
-    return fail(ErrorCode::kSystem, "cannot read " + in_quotes(path) + ": it is no text file",
+    return fail(ErrorCode::kSystem, "cannot read " + text::in_quotes(path) + ": it is no text file",
                 "TALLY_CONFIG");
   return texts;
+}
+
+struct Launcher {
+  const char* rank;
+  const char* world;
+};
+
+// torchrun and its like, Open MPI, Slurm, PMI (MPICH, Intel MPI). The nearest to the process first: torchrun
+// is itself started by Slurm at times.
+constexpr std::array<Launcher, 4> kLaunchers{{{"RANK", "WORLD_SIZE"},
+                                              {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+                                              {"SLURM_PROCID", "SLURM_NTASKS"},
+                                              {"PMI_RANK", "PMI_SIZE"}}};
+
+OptionTexts told_by(const Launcher& launcher) {
+  OptionTexts texts;
+  if (std::string rank = environment_value(launcher.rank); !rank.empty())
+    texts["rank"] = {std::move(rank), launcher.rank};
+  if (std::string world = environment_value(launcher.world); !world.empty())
+    texts["world"] = {std::move(world), launcher.world};
+  return texts;
+}
+
+// Rank and world as the launcher of this process says. A launcher is believed as a whole: the first that
+// tells both, or else the first that tells one of them. Variables that are set to nothing do not count.
+OptionTexts read_launcher() {
+  OptionTexts first;
+  for (const Launcher& launcher : kLaunchers) {
+    OptionTexts texts = told_by(launcher);
+    if (texts.size() == 2) return texts;
+    if (first.empty()) first = std::move(texts);
+  }
+  return first;
 }
 
 // WorkerOptions::from_environment: texts are gathered (file, launcher, TALLY_ variables; the later wins),
 // turned into values, and checked.
 
-namespace {
-
 tl::unexpected<Error> refuse(const OptionText& text, const std::string& what) {
-  return fail(ErrorCode::kInvalidArgument, in_quotes(text.value) + " " + what, text.where);
+  return fail(ErrorCode::kInvalidArgument, text::in_quotes(text.value) + " " + what, text.where);
 }
 
 // A variable that is nearly one of ours would otherwise do nothing and say nothing. It is let pass when the
@@ -290,34 +340,10 @@ Result<void> refuse_half(const OptionTexts& texts) {
   return {};
 }
 
-Result<std::uint32_t> whole_number(const OptionText& text, std::uint32_t low, std::uint32_t high) {
-  std::uint32_t number = 0;
-  const char* const end = text.value.data() + text.value.size();
-  const auto read = std::from_chars(text.value.data(), end, number);
-  if (read.ec != std::errc{} || read.ptr != end || number < low || number > high)
-    return refuse(text, "is not a whole number in " + std::to_string(low) + ".." + std::to_string(high));
-  return number;
-}
-
-Result<std::string> read_token(const OptionText& path) {
-  std::ifstream file(path.value, std::ios::binary);
-  if (!file) {
-    const int why = errno;
-    return tl::unexpected(Error{ErrorCode::kSystem,
-                                "cannot read " + in_quotes(path.value) + ": " + std::strerror(why),
-                                path.where, why});
-  }
-  constexpr std::size_t kEnough = 4096;
-  std::string token(kEnough, '\0');
-  file.read(token.data(), static_cast<std::streamsize>(token.size()));
-  if (file.bad()) return refuse(path, "cannot be read as a file");
-  token.resize(static_cast<std::size_t>(file.gcount()));
-  if (token.ends_with('\n')) token.pop_back();
-  if (token.ends_with('\r')) token.pop_back();
-  if (token.empty()) return refuse(path, "is empty; put the job's token in it");
-  if (const auto why = objection_to_text(token, kMaxTokenBytes); !why.empty())
-    return refuse(path, "is no token file: its text" + why);
-  return token;
+Result<std::uint32_t> number_of(const OptionText& text, std::uint32_t low, std::uint32_t high) {
+  if (const auto number = text::whole_number(text.value, low, high))
+    return static_cast<std::uint32_t>(*number);
+  return refuse(text, "is not a whole number in " + std::to_string(low) + ".." + std::to_string(high));
 }
 
 Result<void> apply_numbers(const OptionTexts& texts, WorkerOptions& options) {
@@ -332,12 +358,12 @@ Result<void> apply_numbers(const OptionTexts& texts, WorkerOptions& options) {
         Number{"priority", 0, kGreatestPriority, &options.priority}}) {
     const auto text = texts.find(each.setting);
     if (text == texts.end()) continue;
-    const auto number = whole_number(text->second, each.low, each.high);
+    const auto number = number_of(text->second, each.low, each.high);
     if (!number) return tl::unexpected(number.error());
     *each.to = static_cast<std::uint16_t>(*number);
   }
   if (const auto text = texts.find("join_timeout"); text != texts.end()) {
-    const auto seconds = whole_number(text->second, 1, 86'400);
+    const auto seconds = number_of(text->second, 1, 86'400);
     if (!seconds) return tl::unexpected(seconds.error());
     options.join_timeout = std::chrono::seconds(*seconds);
   }
@@ -355,7 +381,7 @@ Result<void> apply_texts(const OptionTexts& texts, WorkerOptions& options) {
     if (const auto text = texts.find(each.setting); text != texts.end()) *each.to = text->second.value;
   }
   if (const auto path = texts.find("token_file"); path != texts.end()) {
-    auto token = read_token(path->second);
+    auto token = text::read_token(path->second.value, path->second.where);
     if (!token) return tl::unexpected(std::move(token.error()));
     options.token = std::move(*token);
   }
@@ -369,6 +395,8 @@ Result<void> apply_texts(const OptionTexts& texts, WorkerOptions& options) {
 
 }  // namespace
 
+Result<void> check_options(const WorkerOptions& options) { return check(options, {}, true); }
+
 Result<WorkerOptions> WorkerOptions::from_environment() {
   if (auto spelt = refuse_misspelt(); !spelt) return tl::unexpected(std::move(spelt.error()));
   const auto texts = gather();
@@ -378,8 +406,7 @@ Result<WorkerOptions> WorkerOptions::from_environment() {
   if (auto numbers = apply_numbers(*texts, options); !numbers)
     return tl::unexpected(std::move(numbers.error()));
   if (auto words = apply_texts(*texts, options); !words) return tl::unexpected(std::move(words.error()));
-  if (auto sound = check_options(options, *texts, false); !sound)
-    return tl::unexpected(std::move(sound.error()));
+  if (auto sound = check(options, *texts, false); !sound) return tl::unexpected(std::move(sound.error()));
   return options;
 }
 

@@ -6,14 +6,8 @@
 namespace tally::dpdk_transport {
 namespace {
 
-Result<std::unique_ptr<Transport>> make_dpdk_transport(const TransportOptions& options) {
-  auto opened = DpdkTransport::open(options);
-  if (!opened) return tl::unexpected(opened.error());
-  return std::unique_ptr<Transport>(std::move(*opened));
-}
-
 [[maybe_unused]] const bool kRegistered = [] {
-  register_transport("dpdk", &make_dpdk_transport);
+  register_transport("dpdk", &open_transport<DpdkTransport>);
   return true;
 }();
 

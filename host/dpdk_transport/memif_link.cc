@@ -19,11 +19,8 @@ Result<std::unique_ptr<InterruptFence>> InterruptFence::create() {
   fence->event_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   fence->handle_ = rte_intr_instance_alloc(RTE_INTR_INSTANCE_F_PRIVATE);
   if (fence->event_ < 0 || fence->handle_ == nullptr) {
-    return tl::unexpected(Error{ErrorCode::kSystem,
-                                std::string("no event for DPDK's interrupt thread: ") + std::strerror(errno) +
-                                    "; raise the limit of open files (ulimit -n)",
-                                {},
-                                errno});
+    return system_failure("no event for DPDK's interrupt thread; raise the limit of open files (ulimit -n)",
+                          errno);
   }
   rte_intr_fd_set(fence->handle_, fence->event_);
   rte_intr_type_set(fence->handle_, RTE_INTR_HANDLE_EXT);

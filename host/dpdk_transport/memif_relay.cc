@@ -41,12 +41,6 @@ dpdk::UniqueFd make_socket() noexcept {
   return dpdk::UniqueFd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 }
 
-tl::unexpected<Error> system_error(const std::string& what) {
-  const int error = errno;
-  return tl::unexpected(
-      Error{ErrorCode::kSystem, what + ": " + std::generic_category().message(error), {}, error});
-}
-
 std::string reason_of(const dpdk::MemifMessage& message) {
   const auto* text = reinterpret_cast<const char*>(message.bytes.data()) + kReasonAt;
   return {text, strnlen(text, dpdk::MemifMessage::kBytes - kReasonAt)};
@@ -71,7 +65,7 @@ Result<std::unique_ptr<MemifRelay>> MemifRelay::create(std::string daemon, bool 
   const Address own = address_of(relay->private_name_, true);
   if (!relay->listener_ || bind(relay->listener_.get(), generic(own), own.bytes) != 0 ||
       listen(relay->listener_.get(), 4) != 0) {
-    return system_error("memif: no socket of our own; raise the limit of open files (ulimit -n)");
+    return system_failure("memif: no socket of our own; raise the limit of open files (ulimit -n)", errno);
   }
   return relay;
 }

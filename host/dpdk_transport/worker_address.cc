@@ -1,28 +1,17 @@
 #include "dpdk_transport/worker_address.h"
 
-#include <arpa/inet.h>
-#include <charconv>
 #include <cstring>
 #include <optional>
 
-#include "api/worker_options.h"
 #include "tally/mix64.h"
 #include "tally/wire.h"
+#include "text/text.h"
 
 namespace tally::dpdk_transport {
 namespace {
 
 constexpr std::uint16_t kVlanId = 0xFFF;          // of a tag; the rest is priority
 constexpr std::uint16_t kFirstEphemeral = 49152;  // RFC 6335; above the box's own ports
-
-std::optional<Ipv6> parse_ip(std::string_view text) {
-  const std::string copy(text);
-  Ipv4 v4{};
-  if (inet_pton(AF_INET, copy.c_str(), v4.data()) == 1) return mapped(v4);
-  Ipv6 v6{};
-  if (inet_pton(AF_INET6, copy.c_str(), v6.data()) == 1 && !is_mapped_ipv4(v6)) return v6;
-  return std::nullopt;
-}
 
 bool same_network(const Ipv6& a, const Ipv6& b, unsigned bits) noexcept {
   for (unsigned i = 0; i < bits; ++i) {
@@ -42,8 +31,7 @@ bool names_no_host(const Ipv6& a, unsigned bits) noexcept {
 template <class T>
 std::optional<T> take(std::span<const std::byte>& rest) noexcept {
   if (rest.size() < sizeof(T)) return std::nullopt;
-  T value;
-  std::memcpy(&value, rest.data(), sizeof value);
+  const T value = wire_at<T>(rest.data());
   rest = rest.subspan(sizeof value);
   return value;
 }
@@ -77,31 +65,29 @@ Result<WorkerAddress> make_worker_address(std::string_view box, std::string_view
   const auto bad = [](std::string what, const char* where) {
     return fail(ErrorCode::kInvalidArgument, std::move(what), where);
   };
-  const auto box_ip = parse_ip(box);
-  if (!box_ip) return bad(in_quotes(box) + " is not an IP address: give the box's", "TALLY_SWITCH");
+  const auto box_ip = text::ip_address(box);
+  if (!box_ip) return bad(text::in_quotes(box) + " is not an IP address: give the box's", "TALLY_SWITCH");
   const std::size_t slash = address.find('/');
-  const auto own = parse_ip(address.substr(0, slash));
+  const auto own = text::ip_address(address.substr(0, slash));
   if (!own || slash == std::string_view::npos) {
-    return bad(in_quotes(address) + ": over DPDK a worker has an address of its own; give it with " +
+    return bad(text::in_quotes(address) + ": over DPDK a worker has an address of its own; give it with " +
                    "the length of the network, for example 10.0.0.11/24",
                "TALLY_ADDRESS");
   }
   const unsigned most = is_mapped_ipv4(*own) ? 32 : 128;
-  const std::string_view length = address.substr(slash + 1);
-  unsigned bits = 0;
-  const auto [end, error] = std::from_chars(length.data(), length.data() + length.size(), bits);
-  if (error != std::errc{} || end != length.data() + length.size() || bits == 0 || bits > most) {
-    return bad(in_quotes(address) + ": the length of the network is 1 to " + std::to_string(most),
+  const auto length = text::whole_number(address.substr(slash + 1), 1, most);
+  if (!length) {
+    return bad(text::in_quotes(address) + ": the length of the network is 1 to " + std::to_string(most),
                "TALLY_ADDRESS");
   }
-  bits += 128 - most;
+  const auto bits = static_cast<unsigned>(*length) + 128 - most;
   if (is_mapped_ipv4(*own) != is_mapped_ipv4(*box_ip) || !same_network(*own, *box_ip, bits)) {
     return bad("the box " + std::string(box) + " is not in the network of " + std::string(address) +
                    ": a worker over DPDK reaches only its own network",
                "TALLY_ADDRESS");
   }
   if (*own == *box_ip || names_no_host(*own, bits)) {
-    return bad(in_quotes(address) + " is not an address for a worker: it is the box's own, the " +
+    return bad(text::in_quotes(address) + " is not an address for a worker: it is the box's own, the " +
                    "network's or its broadcast address",
                "TALLY_ADDRESS");
   }
@@ -169,26 +155,9 @@ struct MldReport {
 static_assert(sizeof(EthernetHeader) + sizeof(Ipv6Header) + sizeof(HopByHop) + sizeof(MldReport) ==
               kMostReportBytes);
 
-// RFC 1071, of an even number of bytes; `sum`: what came before.
-template <class T>
-std::uint32_t add_words(const T& value, std::uint32_t sum = 0) noexcept {
-  static_assert(sizeof(T) % 2 == 0);
-  std::array<std::uint8_t, sizeof(T)> bytes;
-  std::memcpy(bytes.data(), &value, sizeof value);
-  for (std::size_t i = 0; i < bytes.size(); i += 2)
-    sum += static_cast<std::uint32_t>(bytes[i] << 8 | bytes[i + 1]);
-  return sum;
-}
-
-Be<std::uint16_t> finish(std::uint32_t sum) noexcept {
-  sum = (sum & 0xFFFFU) + (sum >> 16);
-  sum = (sum & 0xFFFFU) + (sum >> 16);
-  return Be{static_cast<std::uint16_t>(~sum & 0xFFFFU)};
-}
-
 template <class T>
 void append(GroupReport& report, const T& value) noexcept {
-  std::memcpy(report.frame.data() + report.length, &value, sizeof value);
+  wire_put(report.frame.data() + report.length, value);
   report.length += sizeof value;
 }
 
@@ -203,7 +172,7 @@ Ipv6 link_local(const Mac& mac) noexcept {
 GroupReport igmp_report(const WorkerAddress& ours, const Ipv6& group) noexcept {
   IgmpReport igmp;
   igmp.group = ipv4_of(group);
-  igmp.checksum = finish(add_words(igmp));
+  igmp.checksum = internet_checksum(internet_sum_of(igmp));
   const RouterAlert alert;
   Ipv4Header ip;
   ip.version_ihl = 0x46;
@@ -214,7 +183,7 @@ GroupReport igmp_report(const WorkerAddress& ours, const Ipv6& group) noexcept {
   ip.protocol = kProtocolIgmp;
   ip.source = ipv4_of(ours.own);
   ip.destination = igmp.group;
-  ip.checksum = finish(add_words(alert, add_words(ip)));
+  ip.checksum = internet_checksum(internet_sum_of(alert) + internet_sum_of(ip));
   GroupReport report;
   append(report, EthernetHeader{jobs::multicast_mac(group), ours.mac, Be{kEtherIpv4}});
   append(report, ip);
@@ -235,8 +204,9 @@ GroupReport mld_report(const WorkerAddress& ours, const Ipv6& group) noexcept {
   ip.source = link_local(ours.mac);
   ip.destination = group;
   // The pseudo-header: both addresses, length and protocol of what follows the options.
-  const std::uint32_t pseudo = add_words(ip.source, add_words(ip.destination)) + sizeof mld + kProtocolIcmpv6;
-  mld.checksum = finish(add_words(mld, pseudo));
+  const std::uint32_t pseudo = internet_sum_of(ip.source) + internet_sum_of(ip.destination) +
+                               std::uint32_t{sizeof mld} + kProtocolIcmpv6;
+  mld.checksum = internet_checksum(pseudo + internet_sum_of(mld));
   GroupReport report;
   append(report, EthernetHeader{jobs::multicast_mac(group), ours.mac, Be{kEtherIpv6}});
   append(report, ip);

@@ -17,10 +17,10 @@
 #include <string_view>
 #include <thread>
 
-#include "api/worker_options.h"
 #include "device/memif_device.h"
 #include "dpdk/eal.h"
 #include "tally/ids.h"
+#include "text/text.h"
 
 namespace tally::dpdk_transport {
 namespace {
@@ -128,7 +128,7 @@ Result<void> take_memif(device::PortDevice& parsed, std::uint32_t mtu, WorkerDev
   const auto directory = std::filesystem::path(device.socket).parent_path();
   std::error_code ignored;
   if (std::filesystem::is_directory(directory, ignored)) return {};
-  return bad("socket=" + device.socket + ": there is no directory " + in_quotes(directory.string()) +
+  return bad("socket=" + device.socket + ": there is no directory " + text::in_quotes(directory.string()) +
              "; name the same file as the port in the daemon's configuration, with its whole path");
 }
 
@@ -147,8 +147,9 @@ Result<WorkerDevice> parse_worker_device(std::string_view text, std::uint32_t mt
                       .memif = parsed.kind == device::DeviceKind::kMemif};
   const bool other = parsed.kind == device::DeviceKind::kOther;
   if (other && !device.name.starts_with("net_")) {
-    return bad(in_quotes(device.name) + " is no device: it is a PCI address such as 0000:3b:00.0, or a " +
-               "virtual device, " + std::string(kExample));
+    return bad(text::in_quotes(device.name) +
+               " is no device: it is a PCI address such as 0000:3b:00.0, or a " + "virtual device, " +
+               std::string(kExample));
   }
   for (const device::DeviceComplaint& complaint : complaints) {
     const bool unknown_here = other && complaint.offset == 0;  // DPDK may know it

@@ -361,16 +361,15 @@ std::string describe(const EngineOperation& operation, const BadElement& bad) {
 }  // namespace
 
 std::size_t ChunkStream::transmit(std::span<std::byte> out, TimeNs now, std::uint16_t& port) {
-  while (!answers_.empty()) {
-    const OwedAnswer owed = answers_.pop();
-    const bool gone = forgotten(owed.index);
-    if (!gone && history_.find(owed.index) == nullptr) continue;  // overwritten since it was asked for
-    port = membership_.port_of(wire(owed.index));
+  while (const auto owed = answers_.pop()) {
+    const bool gone = forgotten(owed->index);
+    if (!gone && history_.find(owed->index) == nullptr) continue;  // overwritten since it was asked for
+    port = membership_.port_of(wire(owed->index));
     ++statistics_.answers;
-    return gone ? write_gone(owed, out) : write_answer(owed, out);
+    return gone ? write_gone(*owed, out) : write_answer(*owed, out);
   }
-  while (!direct_.empty()) {
-    Flight* const wanted = in_flight(direct_.pop().index);
+  while (const auto owed = direct_.pop()) {
+    Flight* const wanted = in_flight(owed->index);
     if (wanted == nullptr) continue;  // its result came meanwhile
     port = membership_.port_of(wire(wanted->index));
     return write_contribution(*wanted, Cause::kServer, out, now);
@@ -487,8 +486,8 @@ bool ChunkStream::put_exponent(Flight& flight) {
 
 bool ChunkStream::exceeds(const EngineOperation& operation, std::uint64_t data_chunk) const noexcept {
   if (operation.dtype() != Dtype::kFloat32) return false;
-  const KeptResult& kept = *history_.find(operation.first() + data_chunk);
-  if ((kept.contributors & bit_of(self_)) != 0) return false;
+  const Header& kept = *history_.find(operation.first() + data_chunk);
+  if ((kept.contributors.host() & bit_of(self_)) != 0) return false;
   return block_exponent(max_abs_bits(operation, operation.range(data_chunk), kernels_)) > kept.exponent;
 }
 
@@ -563,19 +562,19 @@ std::size_t ChunkStream::write_query(Flight& flight, std::uint64_t peers, std::s
 }
 
 std::size_t ChunkStream::write_answer(const OwedAnswer& owed, std::span<std::byte> out) const noexcept {
-  const KeptResult& kept = *history_.find(owed.index);
+  const Header& kept = *history_.find(owed.index);
   const auto values = history_.values(owed.index);
   Header header = data_header(PacketType::kAnswer, owed.index);
   header.flags = kept.flags;
   header.priority = membership_.max_priority;  // its operation is over; somebody waits
   header.slot = Be<std::uint32_t>{raw(owed.asker)};
-  header.elements = Be<std::uint16_t>{kept.elements};
+  header.elements = kept.elements;
   header.dtype = kept.dtype;
   header.exponent = kept.exponent;
-  header.contributors = Be<std::uint64_t>{kept.contributors};
-  header.sum1 = Be<std::uint32_t>{kept.sum1};
-  header.sum2 = Be<std::uint32_t>{kept.sum2};
-  header.total = Be<std::uint32_t>{kept.total};
+  header.contributors = kept.contributors;
+  header.sum1 = kept.sum1;
+  header.sum2 = kept.sum2;
+  header.total = kept.total;
   std::copy(values.begin(), values.end(), out.begin() + kHeaderBytes);
   return seal(header, values.size(), out, kernels_);
 }

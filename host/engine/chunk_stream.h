@@ -3,7 +3,6 @@
 // window, results go to the program and into the history, history answers peers. Knows nothing of joining;
 // its owner tells it the epoch and when data may flow.
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -20,6 +19,7 @@
 #include "engine/rto.h"
 #include "engine/worker_join.h"
 #include "kernels/kernels.h"
+#include "tally/bounded_queue.h"
 #include "tally/engine_statistics.h"
 #include "tally/error.h"
 #include "tally/ids.h"
@@ -34,28 +34,7 @@ struct OwedAnswer {
   Rank asker{};             // a peer or a server
 };
 
-class AnswerQueue {
- public:
-  [[nodiscard]] bool push(OwedAnswer answer) noexcept {
-    if (size_ == kRoom) return false;
-    ring_[(head_ + size_++) % kRoom] = answer;
-    return true;
-  }
-  OwedAnswer pop() noexcept {  // only when not empty
-    const OwedAnswer first = ring_[head_];
-    head_ = (head_ + 1) % kRoom;
-    --size_;
-    return first;
-  }
-  [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
-  void clear() noexcept { size_ = 0; }
-
- private:
-  static constexpr std::uint32_t kRoom = 128;  // two askers per rank of the largest job
-  std::array<OwedAnswer, kRoom> ring_{};
-  std::uint32_t head_ = 0;
-  std::uint32_t size_ = 0;
-};
+using AnswerQueue = BoundedQueue<OwedAnswer, 128>;  // two askers per rank of the largest job
 
 struct Completion {
   OperationId id{};

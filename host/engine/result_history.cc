@@ -19,16 +19,9 @@ bool ResultHistory::start(std::uint32_t largest_window, std::uint32_t elements) 
 }
 
 void ResultHistory::keep(std::uint64_t index, const Header& header) noexcept {
-  KeptResult& kept = kept_[position(index)];
-  kept.tag = index + 1;
-  kept.sum1 = header.sum1.host();
-  kept.sum2 = header.sum2.host();
-  kept.total = header.total.host();
-  kept.elements = header.elements.host();
-  kept.dtype = header.dtype;
-  kept.contributors = header.contributors.host();
-  kept.flags = static_cast<std::uint8_t>(header.flags & (kFlagOverflow | kFlagIncomplete));
-  kept.exponent = header.exponent;
+  Kept& kept = kept_[position(index)];
+  kept = {index + 1, header};
+  kept.header.flags &= kFlagOverflow | kFlagIncomplete;
 }
 
 }  // namespace tally::engine

@@ -13,18 +13,6 @@
 
 namespace tally::engine {
 
-struct KeptResult {
-  std::uint64_t tag = 0;           // index + 1; 0: nothing kept here
-  std::uint64_t contributors = 0;  // bitmap of the ranks that are in it
-  std::uint32_t sum1 = 0;
-  std::uint32_t sum2 = 0;
-  std::uint32_t total = 0;
-  std::uint16_t elements = 0;
-  std::uint8_t dtype = 0;
-  std::uint8_t flags = 0;  // OVERFLOW, INCOMPLETE
-  std::int8_t exponent = kNoExponent;
-};
-
 class ResultHistory {
  public:
   // Forgets everything. `largest_window`: a power of two. false: the memory is not to be had, and the history
@@ -38,27 +26,32 @@ class ResultHistory {
     kept_[at].tag = 0;
     return values_.get() + at * stride_;
   }
-  // The values are in room(index).
+  // The values are in room(index). header: the result's; of its flags what is the sum's is kept.
   void keep(std::uint64_t index, const Header& header) noexcept;
 
-  [[nodiscard]] const KeptResult* find(std::uint64_t index) const noexcept {
+  [[nodiscard]] const Header* find(std::uint64_t index) const noexcept {
     if (kept_.empty()) return nullptr;
-    const KeptResult& kept = kept_[position(index)];
-    return kept.tag == index + 1 ? &kept : nullptr;
+    const Kept& kept = kept_[position(index)];
+    return kept.tag == index + 1 ? &kept.header : nullptr;
   }
   // Only for an index that find() knows.
   [[nodiscard]] std::span<const std::byte> values(std::uint64_t index) const noexcept {
     const std::size_t at = position(index);
-    return {values_.get() + at * stride_, std::size_t{4} * kept_[at].elements};
+    return {values_.get() + at * stride_, std::size_t{4} * kept_[at].header.elements.host()};
   }
 
  private:
+  struct Kept {
+    std::uint64_t tag = 0;  // index + 1; 0: nothing kept here
+    Header header;
+  };
+
   // index % (3 x largest window), without a division by what the compiler does not know.
   [[nodiscard]] std::size_t position(std::uint64_t index) const noexcept {
     return ((index >> window_bits_) % 3 << window_bits_) | (index & ((std::uint64_t{1} << window_bits_) - 1));
   }
 
-  std::vector<KeptResult> kept_;
+  std::vector<Kept> kept_;
   std::unique_ptr<std::byte[]> values_;  // NOLINT(modernize-avoid-c-arrays)
   std::size_t stride_ = 0;               // bytes per result
   int window_bits_ = 0;                  // log2 of the largest window

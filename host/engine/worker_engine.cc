@@ -126,8 +126,6 @@ Result<OperationId> WorkerEngine::submit(Dtype dtype, std::vector<Segment> segme
   return id;
 }
 
-std::optional<Completion> WorkerEngine::next_completion() { return stream_.next_completion(); }
-
 std::size_t WorkerEngine::pending_operations() const noexcept {
   return stream_.pending() - (leaving_ >= Leaving::kBarrier && stream_.pending() != 0 ? 1 : 0);
 }
@@ -190,16 +188,6 @@ void WorkerEngine::fail_job(const Error& error, const StreamFailure* culprit, Ti
   seat_.close();
   why_closed_ = reason;
   seat_.abort(why_closed_.what, now);
-}
-
-EngineState WorkerEngine::state() const noexcept { return seat_.state(); }
-const Error& WorkerEngine::why_closed() const noexcept { return why_closed_; }
-const std::optional<Membership>& WorkerEngine::membership() const noexcept { return seat_.membership(); }
-std::uint64_t WorkerEngine::live() const noexcept { return live_; }
-const EngineStatistics& WorkerEngine::statistics() const noexcept { return statistics_; }
-
-std::uint64_t WorkerEngine::missing() const noexcept {
-  return state() == EngineState::kJoining ? seat_.missing() : stream_.missing();
 }
 
 void WorkerEngine::receive(std::span<const std::byte> bytes, TimeNs now) noexcept {
@@ -306,10 +294,6 @@ void WorkerEngine::on_offer(const SeatNews& news, TimeNs now) {
   stream_.enter_epoch(news.offer);
   ++statistics_.epochs;
   live_ = 0;  // who had left an earlier epoch says nothing of this one
-}
-
-std::size_t WorkerEngine::max_datagram_bytes() const noexcept {
-  return engine::max_datagram_bytes(seat_.options().elements);
 }
 
 std::size_t WorkerEngine::transmit(std::span<std::byte> out, TimeNs now, std::uint16_t& destination_port) {

@@ -57,7 +57,9 @@ class WorkerEngine {
   [[nodiscard]] TimeNs deadline() const noexcept;
 
   // Upper bound of every datagram this engine writes (it follows from the elements it wished for).
-  [[nodiscard]] std::size_t max_datagram_bytes() const noexcept;
+  [[nodiscard]] std::size_t max_datagram_bytes() const noexcept {
+    return engine::max_datagram_bytes(seat_.options().elements);
+  }
 
   // Sums element by element over all ranks. All ranks issue the same operations in the same order. A list of
   // spans is one operation over their concatenation; spans may be empty, and so may the list. Output spans
@@ -82,7 +84,7 @@ class WorkerEngine {
   Result<OperationId> barrier(TimeNs now, const OperationOptions& options = {});
 
   // The next finished operation, in order of finishing; each is handed out once.
-  [[nodiscard]] std::optional<Completion> next_completion();
+  [[nodiscard]] std::optional<Completion> next_completion() { return stream_.next_completion(); }
   [[nodiscard]] std::size_t pending_operations() const noexcept;  // submitted and not finished
 
   // Fails everything pending with kAborted and the reason, tells control (which tells the other ranks),
@@ -96,15 +98,17 @@ class WorkerEngine {
   // Only when closed (otherwise kInvalidArgument): joins again as a new membership, with a fresh generation.
   Result<void> rejoin(TimeNs now);
 
-  [[nodiscard]] EngineState state() const noexcept;
-  [[nodiscard]] const Error& why_closed() const noexcept;  // meaningful when closed
+  [[nodiscard]] EngineState state() const noexcept { return seat_.state(); }
+  [[nodiscard]] const Error& why_closed() const noexcept { return why_closed_; }  // meaningful when closed
   // The newest JOINED(running); nullopt before the first. While joining again: the former one.
-  [[nodiscard]] const std::optional<Membership>& membership() const noexcept;
+  [[nodiscard]] const std::optional<Membership>& membership() const noexcept { return seat_.membership(); }
   // Bitmap of ranks that progress waits for, as far as the box said: joining: not joined yet; running: absent
   // from the oldest chunk that a REJECT(waiting) spoke of. 0: unknown or none.
-  [[nodiscard]] std::uint64_t missing() const noexcept;
-  [[nodiscard]] std::uint64_t live() const noexcept;  // bitmap in the last heartbeat echo
-  [[nodiscard]] const EngineStatistics& statistics() const noexcept;
+  [[nodiscard]] std::uint64_t missing() const noexcept {
+    return state() == EngineState::kJoining ? seat_.missing() : stream_.missing();
+  }
+  [[nodiscard]] std::uint64_t live() const noexcept { return live_; }  // bitmap in the last heartbeat echo
+  [[nodiscard]] const EngineStatistics& statistics() const noexcept { return statistics_; }
 
  private:
   enum class Leaving : std::uint8_t { kNo, kDraining, kBarrier, kSaying };

@@ -10,22 +10,15 @@ namespace tally::perf {
 class InterruptWatch {
  public:
   // Blocks SIGINT and SIGTERM in the calling thread and those it starts: create it first of all. interrupted:
-  // gets the signal's number, once per signal.
+  // gets the signal's number, once per signal; not after the destruction, when the signals stay blocked.
   explicit InterruptWatch(std::function<void(int)> interrupted);
-  InterruptWatch(const InterruptWatch&) = delete;
-  InterruptWatch& operator=(const InterruptWatch&) = delete;
-  ~InterruptWatch();  // no call after this; the signals stay blocked
 
   // 0, or the newest signal.
   [[nodiscard]] int signal() const noexcept { return signal_; }
 
  private:
-  void watch();
-
-  std::function<void(int)> interrupted_;
   std::atomic<int> signal_ = 0;
-  std::atomic<bool> stop_ = false;
-  std::thread thread_;
+  std::jthread thread_;
 };
 
 }  // namespace tally::perf

@@ -1,7 +1,5 @@
 // tally-perf: the allreduce benchmark of a job's workers; one process per rank.
 
-#include "perf/perf_main.h"
-
 #include <unistd.h>
 #include <algorithm>
 #include <array>
@@ -9,7 +7,6 @@
 #include <chrono>
 #include <cstdio>
 #include <string>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -29,6 +26,103 @@ int complain(const Error& error, int code) {
   std::fprintf(stderr, "tally-perf: %s\n", error.text().c_str());
   return code;
 }
+
+// Counts travel as int32; sums of 64 ranks stay inside.
+constexpr std::uint64_t kMostCounted = 1 << 24;
+
+std::int32_t counted(std::uint64_t n) { return static_cast<std::int32_t>(std::min(n, kMostCounted)); }
+
+// The measurement: each size in turn, all ranks in step.
+class PerfRun {
+ public:
+  // worker: joined; outlives this.
+  PerfRun(Worker& worker, const PerfOptions& options, const WorkerMembership& membership) noexcept
+      : worker_(worker), options_(options), membership_(membership) {}
+
+  // Warm-up and measured operations of one size, then the counts of all ranks. All ranks call it with the
+  // same sizes in the same order. Errors are the worker's.
+  Result<PerfRow> measure(std::uint64_t bytes) {
+    ++sizes_;
+    return options_.type == Dtype::kFloat32 ? measure_as<float>(bytes / sizeof(float))
+                                            : measure_as<std::int32_t>(bytes / sizeof(std::int32_t));
+  }
+
+ private:
+  struct Totals {
+    std::vector<double> us{};
+    std::uint64_t retransmissions = 0;
+    std::uint64_t packets = 0;  // of the newest operation
+    SumCheckResult checked{};
+  };
+
+  template <class T>
+  Result<PerfRow> measure_as(std::size_t count) {
+    std::vector<T> values(count);
+    std::vector<T> input;
+    if (!options_.check) {  // sums overwrite the values, and sums of sums would grow without end
+      const ValueStream stream(options_.seed, 0, membership_.rank);
+      input.resize(count);
+      fill(std::span(input), stream, 0, tensor_scale(options_.seed, sizes_));
+    }
+    Totals totals;
+    for (std::uint32_t i = 0; i < options_.warm_up + options_.iterations; ++i) {
+      if (const auto done = operate<T>(values, input, totals, i >= options_.warm_up); !done)
+        return tl::unexpected<Error>(done.error());
+    }
+    return of_all_ranks(count * sizeof(T), totals);
+  }
+
+  template <class T>
+  Result<void> operate(std::span<T> values, std::span<const T> input, Totals& totals, bool measured) {
+    const float scale = tensor_scale(options_.seed, sizes_);
+    const ValueStream stream(options_.seed, ++operations_, membership_.rank);
+    if (!options_.check)
+      std::copy(input.begin(), input.end(), values.begin());
+    else
+      fill(values, stream, 0, scale);
+    // Without it a rank's time would contain how late the others came from filling and checking.
+    if (const auto together = finish(worker_.barrier_async()); !together)
+      return tl::unexpected<Error>(together.error());
+    const auto begun = std::chrono::steady_clock::now();
+    const auto stats = finish(worker_.allreduce_async(values));
+    const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - begun;
+    if (!stats) return tl::unexpected<Error>(stats.error());
+    if (measured) totals.us.push_back(took.count());
+    totals.retransmissions += measured ? stats->retransmissions : 0;
+    totals.packets = stats->chunks;
+    if (!options_.check) return {};
+    totals.checked.add(
+        check_sums(values, 0, scale, {options_.seed, operations_, membership_.world, membership_.elements}));
+    return {};
+  }
+
+  Result<OperationStats> finish(const Operation& operation) {
+    auto stats = operation.wait(options_.timeout);
+    if (!stats && stats.error().code == ErrorCode::kTimeout) {
+      worker_.abort("rank " + std::to_string(membership_.rank) + " gave up: " + stats.error().text());
+      (void)operation.wait();  // the values are libtally's until then
+    }
+    return stats;
+  }
+
+  Result<PerfRow> of_all_ranks(std::uint64_t bytes, Totals& totals) {
+    std::array<std::int32_t, 2> counts{counted(totals.retransmissions), counted(totals.checked.wrong)};
+    const auto summed = finish(worker_.allreduce_async(std::span<std::int32_t>(counts)));
+    if (!summed) return tl::unexpected<Error>(summed.error());
+    return PerfRow{.bytes = bytes,
+                   .us = summarise(std::move(totals.us)),
+                   .packets = totals.packets,
+                   .retransmissions = static_cast<std::uint64_t>(counts[0]),
+                   .wrong = std::max(static_cast<std::uint64_t>(counts[1]), totals.checked.wrong),
+                   .largest_error = totals.checked.largest_error};
+  }
+
+  Worker& worker_;
+  const PerfOptions& options_;
+  const WorkerMembership& membership_;
+  std::uint64_t operations_ = 0;  // so far, the same at all ranks: the iteration of the values
+  std::uint64_t sizes_ = 0;       // so far: the tensor of the values
+};
 
 PerfSetting setting_of(const WorkerOptions& worker, const WorkerMembership& membership) {
   return {.machine = read_machine(),
@@ -99,102 +193,6 @@ int run(int argc, char** argv) {
 }
 
 }  // namespace
-
-namespace {
-
-using Clock = std::chrono::steady_clock;
-
-// Counts travel as int32; sums of 64 ranks stay inside.
-constexpr std::uint64_t kMostCounted = 1 << 24;
-
-std::int32_t counted(std::uint64_t n) { return static_cast<std::int32_t>(std::min(n, kMostCounted)); }
-
-}  // namespace
-
-struct PerfRun::Totals {
-  std::vector<double> us{};
-  std::uint64_t retransmissions = 0;
-  std::uint64_t packets = 0;  // of the newest operation
-  SumCheckResult checked{};
-};
-
-Result<PerfRow> PerfRun::measure(std::uint64_t bytes) {
-  ++sizes_;
-  return options_.type == Dtype::kFloat32 ? measure_as<float>(bytes / sizeof(float))
-                                          : measure_as<std::int32_t>(bytes / sizeof(std::int32_t));
-}
-
-template <class T>
-Result<PerfRow> PerfRun::measure_as(std::size_t count) {
-  std::vector<T> values(count);
-  std::vector<T> input;
-  if (!options_.check) {  // sums overwrite the values, and sums of sums would grow without end
-    const ValueStream stream(options_.seed, 0, membership_.rank);
-    input.resize(count);
-    if constexpr (std::is_same_v<T, float>)
-      fill(input, stream, 0, tensor_scale(options_.seed, sizes_));
-    else
-      fill(input, stream, 0);
-  }
-  Totals totals;
-  for (std::uint32_t i = 0; i < options_.warm_up + options_.iterations; ++i) {
-    if (const auto done = operate<T>(values, input, totals, i >= options_.warm_up); !done)
-      return tl::unexpected<Error>(done.error());
-  }
-  return of_all_ranks(count * sizeof(T), totals);
-}
-
-template <class T>
-Result<void> PerfRun::operate(std::span<T> values, std::span<const T> input, Totals& totals, bool measured) {
-  const float scale = tensor_scale(options_.seed, sizes_);
-  const ValueStream stream(options_.seed, ++operations_, membership_.rank);
-  if (!options_.check)
-    std::copy(input.begin(), input.end(), values.begin());
-  else if constexpr (std::is_same_v<T, float>)
-    fill(values, stream, 0, scale);
-  else
-    fill(values, stream, 0);
-  // Without it a rank's time would contain how late the others came from filling and checking.
-  if (const auto together = finish(worker_.barrier_async()); !together)
-    return tl::unexpected<Error>(together.error());
-  const auto begun = Clock::now();
-  const auto stats = finish(worker_.allreduce_async(values));
-  const std::chrono::duration<double, std::micro> took = Clock::now() - begun;
-  if (!stats) return tl::unexpected<Error>(stats.error());
-  if (measured) totals.us.push_back(took.count());
-  totals.retransmissions += measured ? stats->retransmissions : 0;
-  totals.packets = stats->chunks;
-  if (!options_.check) return {};
-  const SumCheckOptions expected{options_.seed, operations_, membership_.world, membership_.elements};
-  if constexpr (std::is_same_v<T, float>)
-    totals.checked.add(check_sums(values, 0, scale, expected));
-  else
-    totals.checked.add(check_sums(values, 0, expected));
-  return {};
-}
-
-Result<OperationStats> PerfRun::finish(const Operation& operation) {
-  auto stats = operation.wait(options_.timeout);
-  if (!stats && stats.error().code == ErrorCode::kTimeout) {
-    worker_.abort("rank " + std::to_string(membership_.rank) + " gave up: " + stats.error().text());
-    (void)operation.wait();  // the values are libtally's until then
-  }
-  return stats;
-}
-
-Result<PerfRow> PerfRun::of_all_ranks(std::uint64_t bytes, Totals& totals) {
-  wrong_here_ += totals.checked.wrong;
-  std::array<std::int32_t, 2> counts{counted(totals.retransmissions), counted(totals.checked.wrong)};
-  const auto summed = finish(worker_.allreduce_async(std::span<std::int32_t>(counts)));
-  if (!summed) return tl::unexpected<Error>(summed.error());
-  return PerfRow{.bytes = bytes,
-                 .us = summarise(std::move(totals.us)),
-                 .packets = totals.packets,
-                 .retransmissions = static_cast<std::uint64_t>(counts[0]),
-                 .wrong = std::max(static_cast<std::uint64_t>(counts[1]), totals.checked.wrong),
-                 .largest_error = totals.checked.largest_error};
-}
-
 }  // namespace tally::perf
 
 int main(int argc, char** argv) {

@@ -2,8 +2,9 @@
 
 #include <CLI/CLI.hpp>
 #include <array>
-#include <charconv>
 #include <cstdlib>
+
+#include "text/text.h"
 
 namespace tally::perf {
 namespace {
@@ -69,9 +70,9 @@ void add_worker(CLI::App& app, Texts& texts) {
 }
 
 Result<void> complete(PerfOptions& options, const Texts& texts) {
-  const auto least = parse_bytes(texts.min_bytes);
+  const auto least = text::parse_bytes(texts.min_bytes);
   if (!least) return fail(ErrorCode::kInvalidArgument, least.error().what, "-b");
-  const auto most = parse_bytes(texts.max_bytes);
+  const auto most = text::parse_bytes(texts.max_bytes);
   if (!most) return fail(ErrorCode::kInvalidArgument, most.error().what, "-e");
   if (*least < kElementBytes || *least > *most) {
     return fail(ErrorCode::kInvalidArgument, "the smallest message, " + texts.min_bytes +
@@ -116,22 +117,6 @@ std::vector<std::uint64_t> perf_sizes(const PerfOptions& options) {
     if (bytes > options.max_bytes / options.factor) break;
   }
   return sizes;
-}
-
-Result<std::uint64_t> parse_bytes(std::string_view text) {
-  std::uint64_t n = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
-  std::string_view unit = text.substr(static_cast<std::size_t>(end - text.data()));
-  if (unit.size() == 3 && unit.ends_with("iB")) unit.remove_suffix(2);
-  unsigned shift = 0;
-  if (unit == "K") shift = 10;
-  if (unit == "M") shift = 20;
-  if (unit == "G") shift = 30;
-  if (error != std::errc{} || (shift == 0 && !unit.empty()) || (n << shift) >> shift != n) {
-    return fail(ErrorCode::kInvalidArgument,
-                std::string("write a size in bytes as 4096, 4K, 1M or 2G, not '").append(text).append("'"));
-  }
-  return n << shift;
 }
 
 }  // namespace tally::perf

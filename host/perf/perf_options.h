@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -40,10 +39,5 @@ struct PerfHelp {
 
 // Bytes of the messages, from min_bytes to at most max_bytes; each a whole number of elements.
 [[nodiscard]] std::vector<std::uint64_t> perf_sizes(const PerfOptions& options);
-
-// Sizes on the command line.
-
-// 4096, 4K, 1M or 2G: bytes; powers of 1024, also written KiB, MiB, GiB.
-[[nodiscard]] Result<std::uint64_t> parse_bytes(std::string_view text);
 
 }  // namespace tally::perf

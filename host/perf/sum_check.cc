@@ -70,7 +70,7 @@ SumCheckResult check_sums(std::span<const float> sums, std::uint64_t first, floa
   return result;
 }
 
-SumCheckResult check_sums(std::span<const std::int32_t> sums, std::uint64_t first,
+SumCheckResult check_sums(std::span<const std::int32_t> sums, std::uint64_t first, float /*scale*/,
                           const SumCheckOptions& options) noexcept {
   constexpr std::size_t kBlock = 512;
   SumCheckResult result;
@@ -130,7 +130,8 @@ void fill(std::span<float> out, const ValueStream& stream, std::uint64_t first, 
               [&](std::size_t k, std::int32_t value) { out[k] = float_value(value, scale); });
 }
 
-void fill(std::span<std::int32_t> out, const ValueStream& stream, std::uint64_t first) noexcept {
+void fill(std::span<std::int32_t> out, const ValueStream& stream, std::uint64_t first,
+          float /*scale*/) noexcept {
   stream.each(first, out.size(), [&](std::size_t k, std::int32_t value) { out[k] = int_value(value); });
 }
 

@@ -28,10 +28,11 @@ struct SumCheckResult {
   void add(const SumCheckResult& other) noexcept;  // keeps the first wrong one of the first that has any
 };
 
-// sums: of one whole operation, whose elements are first, first + 1, ... of the streams.
+// sums: of one whole operation, whose elements are first, first + 1, ... of the streams. Here and below,
+// scale: of the tensor; integers have none.
 [[nodiscard]] SumCheckResult check_sums(std::span<const float> sums, std::uint64_t first, float scale,
                                         const SumCheckOptions& options) noexcept;
-[[nodiscard]] SumCheckResult check_sums(std::span<const std::int32_t> sums, std::uint64_t first,
+[[nodiscard]] SumCheckResult check_sums(std::span<const std::int32_t> sums, std::uint64_t first, float,
                                         const SumCheckOptions& options) noexcept;
 
 // The error bound of docs/protocol.md, 10, written from its text and not from the engine's code, so that the
@@ -109,6 +110,6 @@ constexpr std::int32_t int_value(std::int32_t value) noexcept { return value >> 
 [[nodiscard]] float tensor_scale(std::uint64_t seed, std::uint64_t tensor) noexcept;
 
 void fill(std::span<float> out, const ValueStream& stream, std::uint64_t first, float scale) noexcept;
-void fill(std::span<std::int32_t> out, const ValueStream& stream, std::uint64_t first) noexcept;
+void fill(std::span<std::int32_t> out, const ValueStream& stream, std::uint64_t first, float = 1) noexcept;
 
 }  // namespace tally::perf

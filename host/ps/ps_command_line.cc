@@ -2,14 +2,10 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cerrno>
-#include <charconv>
-#include <cstring>
-#include <fstream>
 
 #include "kernels/kernels.h"
-#include "perf/perf_options.h"
 #include "tally/wire.h"
+#include "text/text.h"
 
 namespace tally::ps {
 namespace {
@@ -51,13 +47,13 @@ Result<PsJobOptions> job_of(const std::string& text) {
     return fail(ErrorCode::kInvalidArgument,
                 "'" + text + "': a job's name has 1.." + std::to_string(kMaxNameBytes) + " letters", "--job");
   if (colon == std::string::npos) return job;
-  const char* const end = text.data() + text.size();
-  const auto read = std::from_chars(text.data() + colon + 1, end, job.index);
-  if (read.ec != std::errc{} || read.ptr != end || job.index >= kMaxServers)
+  const auto index = text::whole_number(std::string_view(text).substr(colon + 1), 0, kMaxServers - 1);
+  if (!index)
     return fail(ErrorCode::kInvalidArgument,
                 "'" + text + "': behind the colon is which of the job's servers this is, 0.." +
                     std::to_string(kMaxServers - 1) + ", as in " + job.job + ":0",
                 "--job");
+  job.index = static_cast<std::uint32_t>(*index);
   return job;
 }
 
@@ -73,7 +69,7 @@ Result<void> take_jobs(const Texts& texts, PsSettings& settings) {
                   "--job");
     const std::string& own = texts.token_files[i];
     if (const std::string& path = own.empty() ? texts.common_token_file : own; !path.empty()) {
-      auto token = read_token_file(path);
+      auto token = text::read_token(path, "--token-file");
       if (!token) return tl::unexpected(token.error());
       job->token = std::move(*token);
     }
@@ -94,7 +90,7 @@ Result<void> complete(const Texts& texts, PsSettings& settings) {
     return fail(ErrorCode::kInvalidArgument,
                 "over dpdk a server has an address of its own; give it, for example 10.0.0.9/24",
                 "--address");
-  const auto memory = perf::parse_bytes(texts.memory);
+  const auto memory = text::parse_bytes(texts.memory);
   if (!memory) return fail(ErrorCode::kInvalidArgument, memory.error().what, "--memory");
   settings.memory = *memory;
   settings.statistics = std::chrono::seconds(texts.statistics_s);
@@ -164,32 +160,6 @@ Result<std::variant<PsSettings, PsText>> parse_ps_command_line(int argc, const c
   }
   if (const auto done = complete(texts, settings); !done) return tl::unexpected<Error>(done.error());
   return settings;
-}
-
-Result<std::string> read_token_file(const std::string& path) {
-  const auto refuse = [&](const std::string& why) {
-    return fail(ErrorCode::kInvalidArgument, "'" + path + "' " + why, "--token-file");
-  };
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  if (!file) {
-    const int why = errno;
-    return tl::unexpected(
-        Error{ErrorCode::kSystem, "cannot read '" + path + "': " + std::strerror(why), "--token-file", why});
-  }
-  constexpr std::size_t kEnough = 4096;
-  std::string token(kEnough, '\0');
-  file.read(token.data(), static_cast<std::streamsize>(token.size()));
-  if (file.bad()) return refuse("cannot be read as a file");
-  token.resize(static_cast<std::size_t>(file.gcount()));
-  if (token.ends_with('\n')) token.pop_back();
-  if (token.ends_with('\r')) token.pop_back();
-  if (token.empty()) return refuse("is empty; put the job's token in it");
-  if (token.size() > kMaxTokenBytes)
-    return refuse("is no token file: a token has at most " + std::to_string(kMaxTokenBytes) + " bytes");
-  if (std::any_of(token.begin(), token.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }))
-    return refuse("is no token file: it holds control characters");
-  return token;
 }
 
 }  // namespace tally::ps

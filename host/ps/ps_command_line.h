@@ -35,7 +35,4 @@ struct PsText {
 [[nodiscard]] Result<std::variant<PsSettings, PsText>> parse_ps_command_line(int argc,
                                                                              const char* const* argv);
 
-// The token in a file: its text without the end of the line, 1..64 bytes. Errors name the file.
-[[nodiscard]] Result<std::string> read_token_file(const std::string& path);
-
 }  // namespace tally::ps

@@ -1,7 +1,6 @@
 #include "ps/ps_engine.h"
 
 #include <algorithm>
-#include <cstring>
 #include <new>
 #include <set>
 #include <string>
@@ -110,8 +109,7 @@ std::optional<Refused> PsEngine::dispatch(std::span<const std::byte> bytes, Time
 PsEngine::Seat* PsEngine::seat_of(const engine::Datagram& datagram) noexcept {
   const Header& header = datagram.header;
   if (header.type == PacketType::kJoined) {
-    JoinedPayload joined;
-    std::memcpy(&joined, datagram.payload.data(), sizeof joined);
+    const auto joined = wire_at<JoinedPayload>(datagram.payload.data());
     const auto it = std::find_if(seats_.begin(), seats_.end(),
                                  [&](const Seat& s) { return s.member.seat().awaits(joined.nonce.host()); });
     return it == seats_.end() ? nullptr : &*it;
@@ -145,9 +143,8 @@ std::size_t PsEngine::transmit(std::span<std::byte> out, TimeNs now, std::uint16
       if (const std::size_t bytes = seat.member.transmit(out, now)) return bytes;
     }
   }
-  while (!queue_.empty()) {
-    const Owed owed = queue_.pop();
-    if (const std::size_t bytes = seats_[owed.job].sums.write(owed, out, destination_port)) return bytes;
+  while (const auto owed = queue_.pop()) {
+    if (const std::size_t bytes = seats_[owed->job].sums.write(*owed, out, destination_port)) return bytes;
   }
   return 0;
 }

@@ -60,8 +60,7 @@ class PsEngine {
   [[nodiscard]] const PsRefused& refused() const noexcept { return refused_; }
   [[nodiscard]] const server::MergeCounters& memory() const noexcept { return table_.counters(); }
   [[nodiscard]] std::uint32_t capacity() const noexcept { return table_.capacity(); }  // states
-  [[nodiscard]] std::optional<PsEvent> next_event() { return events_.next(); }
-  [[nodiscard]] std::uint64_t events_lost() const noexcept { return events_.lost(); }
+  [[nodiscard]] std::optional<PsEvent> next_event() { return events_.pop(); }
 
  private:
   using Lines = std::unique_ptr<jobs::Line[]>;  // NOLINT(modernize-avoid-c-arrays)

@@ -9,7 +9,6 @@
 #include <span>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "engine/datagram.h"
 #include "engine/worker_join.h"
@@ -17,6 +16,7 @@
 #include "ps/ps_options.h"
 #include "ps/state_timers.h"
 #include "server/merge_table.h"
+#include "tally/bounded_queue.h"
 #include "tally/ids.h"
 #include "tally/time.h"
 
@@ -37,29 +37,7 @@ struct Owed {
   bool again = false;  // RESULT of a chunk that was complete before
 };
 
-class SendQueue {
- public:
-  SendQueue() : ring_(kRoom) {}
-  [[nodiscard]] bool push(const Owed& owed) noexcept {
-    if (size_ == kRoom) return false;
-    ring_[(head_ + size_++) % kRoom] = owed;
-    return true;
-  }
-  Owed pop() noexcept {  // only when not empty
-    const Owed first = ring_[head_];
-    head_ = (head_ + 1) % kRoom;
-    --size_;
-    return first;
-  }
-  [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
-
-  static constexpr std::uint32_t kRoom = 4096;
-
- private:
-  std::vector<Owed> ring_;
-  std::uint32_t head_ = 0;
-  std::uint32_t size_ = 0;
-};
+using SendQueue = BoundedQueue<Owed, 4096>;
 
 // What the jobs of one server share.
 struct PsShared {

@@ -1,21 +1,21 @@
 // tally-ps: a parameter server in a process of its own.
 
-#include "ps/ps_main.h"
-
 #include <unistd.h>
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdio>
-#include <cstring>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "api/transport.h"
 #include "kernels/kernels.h"
 #include "perf/interrupt_watch.h"
 #include "ps/ps_command_line.h"
+#include "ps/ps_engine.h"
 #include "ps/ps_report.h"
 #include "random/random.h"
 #include "tally/mix64.h"
@@ -71,6 +71,128 @@ Result<std::unique_ptr<PsEngine>> make_engine(const PsSettings& settings, std::u
   return PsEngine::create(options, kernels::best_kernels());
 }
 
+// The loop: one thread that owns engine and transport, and takes turns at receiving, sending, telling people
+// and sleeping.
+class PsRun {
+ public:
+  PsRun(std::unique_ptr<Transport> transport, std::unique_ptr<PsEngine> engine, const PsSettings& settings)
+      : transport_(std::move(transport)),
+        engine_(std::move(engine)),
+        settings_(settings),
+        datagram_bytes_(engine_->max_datagram_bytes()),
+        epochs_followed_(engine_->jobs(), 0) {}
+
+  // Until stop(); then a last line of statistics. An error of the path ends it, too.
+  Result<void> run() {
+    if (auto attached = transport_->attach(); !attached) return attached;
+    std::fprintf(stderr, "tally-ps: %s\n", transport_->describe().c_str());
+    read_clock();
+    if (statistics_interval() != 0) statistics_due_ = now_ + statistics_interval();
+    while (!stop_.load(std::memory_order_relaxed)) turn();
+    tell_statistics();
+    return {};
+  }
+
+  // Any thread.
+  void stop() noexcept {
+    stop_ = true;
+    transport_->wake();
+  }
+
+ private:
+  // Datagrams sent in a turn: what one that was received brings with it is two at most.
+  static constexpr std::size_t kBurst = 64;
+  // A path that takes nothing is asked again so soon; it cannot wake us.
+  static constexpr TimeNs kPathRetry = kMillisecond;
+
+  void turn() {
+    read_clock();
+    bool busy = transport_->receive(
+                    [this](std::span<const std::byte> datagram) { engine_->receive(datagram, now_); }) != 0;
+    follow_memberships();
+    busy |= transmit();
+    tell_events();
+    if (statistics_due_ <= now_) {
+      tell_statistics();
+      statistics_due_ = now_ + statistics_interval();
+    }
+    if (busy) return;
+    if (settings_.poll) return transport_->wait(now_, now_);
+    const TimeNs next = path_full_ ? now_ + kPathRetry : engine_->deadline();
+    transport_->wait(now_, std::min(next, statistics_due_));
+  }
+
+  void read_clock() noexcept { now_ = std::max(now_, steady_now()); }
+
+  bool transmit() {
+    path_full_ = false;
+    std::size_t sent = 0;
+    while (sent < kBurst && engine_->deadline() <= now_) {
+      const std::span<Outbound> room = transport_->lend(kBurst - sent, datagram_bytes_);
+      if (room.empty()) {
+        path_full_ = true;
+        break;
+      }
+      std::size_t filled = 0;
+      for (; filled < room.size(); ++filled) {
+        Outbound& out = room[filled];
+        out.bytes = engine_->transmit(out.room, now_, out.destination_port);
+        if (out.bytes == 0) break;
+      }
+      transport_->send(filled);
+      sent += filled;
+      if (filled < room.size()) break;
+    }
+    return sent != 0;
+  }
+
+  // The transport must know the box before the first sum leaves. It needs its MAC only: a server is no
+  // member, has no window, and gets no results by multicast.
+  void follow_memberships() {
+    for (std::size_t job = 0; job < engine_->jobs(); ++job) {
+      const std::uint64_t epochs = engine_->statistics(job).epochs;
+      if (epochs == epochs_followed_[job]) continue;
+      epochs_followed_[job] = epochs;
+      if (const auto& membership = engine_->member(job).membership()) {
+        engine::Membership box = *membership;
+        box.results = ResultsMode::kUnicast;
+        box.window = 0;
+        transport_->joined(box);
+      }
+    }
+  }
+
+  void tell_events() {
+    while (const auto event = engine_->next_event())
+      std::fprintf(stderr, "tally-ps: %s\n", ps_event_line(*engine_, *event).c_str());
+  }
+
+  void tell_statistics() {
+    if (const std::string trouble = transport_->trouble(); trouble != trouble_) {
+      trouble_ = trouble;
+      if (!trouble.empty()) std::fprintf(stderr, "tally-ps: path: %s\n", trouble.c_str());
+    }
+    const std::string line = settings_.json ? ps_statistics_json(*engine_) : ps_statistics_line(*engine_);
+    std::printf("%s\n", line.c_str());
+    std::fflush(stdout);
+  }
+
+  TimeNs statistics_interval() const noexcept {
+    return static_cast<TimeNs>(settings_.statistics.count()) * kSecond;
+  }
+
+  const std::unique_ptr<Transport> transport_;
+  const std::unique_ptr<PsEngine> engine_;
+  const PsSettings& settings_;
+  const std::size_t datagram_bytes_;
+  std::atomic<bool> stop_ = false;
+  TimeNs now_ = 0;
+  TimeNs statistics_due_ = kNever;
+  bool path_full_ = false;
+  std::vector<std::uint64_t> epochs_followed_;  // by job
+  std::string trouble_;                         // of the path, as it was last told
+};
+
 int serve(const PsSettings& settings) {
   // First, so that every thread of DPDK has the signals blocked.
   std::atomic<PsRun*> running = nullptr;
@@ -107,105 +229,6 @@ int start(int argc, char** argv) {
 }
 
 }  // namespace
-
-PsRun::PsRun(std::unique_ptr<Transport> transport, std::unique_ptr<PsEngine> engine,
-             const PsSettings& settings)
-    : transport_(std::move(transport)),
-      engine_(std::move(engine)),
-      settings_(settings),
-      datagram_bytes_(engine_->max_datagram_bytes()),
-      epochs_followed_(engine_->jobs(), 0) {}
-
-Result<void> PsRun::run() {
-  if (auto attached = transport_->attach(); !attached) return attached;
-  std::fprintf(stderr, "tally-ps: %s\n", transport_->describe().c_str());
-  read_clock();
-  if (statistics_interval() != 0) statistics_due_ = now_ + statistics_interval();
-  while (!stop_.load(std::memory_order_relaxed)) turn();
-  tell_statistics();
-  return {};
-}
-
-void PsRun::stop() noexcept {
-  stop_ = true;
-  transport_->wake();
-}
-
-void PsRun::turn() {
-  read_clock();
-  bool busy = transport_->receive(
-                  [this](std::span<const std::byte> datagram) { engine_->receive(datagram, now_); }) != 0;
-  follow_memberships();
-  busy |= transmit();
-  tell_events();
-  if (statistics_due_ <= now_) {
-    tell_statistics();
-    statistics_due_ = now_ + statistics_interval();
-  }
-  if (busy) return;
-  if (settings_.poll) return transport_->wait(now_, now_);
-  const TimeNs next = path_full_ ? now_ + kPathRetry : engine_->deadline();
-  transport_->wait(now_, std::min(next, statistics_due_));
-}
-
-void PsRun::read_clock() noexcept { now_ = std::max(now_, steady_now()); }
-
-bool PsRun::transmit() {
-  path_full_ = false;
-  std::size_t sent = 0;
-  while (sent < kBurst && engine_->deadline() <= now_) {
-    const std::span<Outbound> room = transport_->lend(kBurst - sent, datagram_bytes_);
-    if (room.empty()) {
-      path_full_ = true;
-      break;
-    }
-    std::size_t filled = 0;
-    for (; filled < room.size(); ++filled) {
-      Outbound& out = room[filled];
-      out.bytes = engine_->transmit(out.room, now_, out.destination_port);
-      if (out.bytes == 0) break;
-    }
-    transport_->send(filled);
-    sent += filled;
-    if (filled < room.size()) break;
-  }
-  return sent != 0;
-}
-
-// The transport must know the box before the first sum leaves. It needs its MAC only: a server is no member,
-// has no window, and gets no results by multicast.
-void PsRun::follow_memberships() {
-  for (std::size_t job = 0; job < engine_->jobs(); ++job) {
-    const std::uint64_t epochs = engine_->statistics(job).epochs;
-    if (epochs == epochs_followed_[job]) continue;
-    epochs_followed_[job] = epochs;
-    if (const auto& membership = engine_->member(job).membership()) {
-      engine::Membership box = *membership;
-      box.results = ResultsMode::kUnicast;
-      box.window = 0;
-      transport_->joined(box);
-    }
-  }
-}
-
-void PsRun::tell_events() {
-  while (const auto event = engine_->next_event())
-    std::fprintf(stderr, "tally-ps: %s\n", ps_event_line(*engine_, *event).c_str());
-}
-
-void PsRun::tell_statistics() {
-  if (const std::string trouble = transport_->trouble(); trouble != trouble_) {
-    trouble_ = trouble;
-    if (!trouble.empty()) std::fprintf(stderr, "tally-ps: path: %s\n", trouble.c_str());
-  }
-  const std::string line = settings_.json ? ps_statistics_json(*engine_) : ps_statistics_line(*engine_);
-  std::printf("%s\n", line.c_str());
-  std::fflush(stdout);
-}
-
-TimeNs PsRun::statistics_interval() const noexcept {
-  return static_cast<TimeNs>(settings_.statistics.count()) * kSecond;
-}
 
 }  // namespace tally::ps
 

@@ -4,12 +4,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
-#include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "tally/bounded_queue.h"
 #include "tally/engine_statistics.h"
 #include "tally/ids.h"
 #include "tally/time.h"
@@ -31,44 +29,12 @@ struct PsOptions {
   std::size_t memory = std::size_t{64} << 20;  // bytes for partial and kept sums of all jobs together
 };
 
-// What people should hear of a job, in order. Bounded: an event that finds the log full is counted, not kept.
-
-enum class PsEventKind : std::uint8_t {
-  kRunning,   // a new epoch was entered
-  kRefused,   // the box refused the JOIN, and did not so before in these words
-  kCalled,    // the box no longer knows the epoch: joins again
-  kAborted,   // the job was aborted: joins again, for the next generation
-  kSilent,    // no answer of the box for a lease: joins again
-  kMismatch,  // ranks issue different operations: it aborts the job
-};
-
+// What people should hear of a job, in order.
 struct PsEvent {
   std::size_t job = 0;  // index in PsOptions::jobs
-  PsEventKind kind{};
-  std::string text;  // a sentence without the job's name
+  std::string text;     // a sentence without the job's name
 };
-
-class PsEventLog {
- public:
-  void add(PsEvent event) {
-    if (events_.size() < kRoom)
-      events_.push_back(std::move(event));
-    else
-      ++lost_;
-  }
-  [[nodiscard]] std::optional<PsEvent> next() {
-    if (events_.empty()) return std::nullopt;
-    std::optional<PsEvent> first(std::move(events_.front()));
-    events_.pop_front();
-    return first;
-  }
-  [[nodiscard]] std::uint64_t lost() const noexcept { return lost_; }
-
- private:
-  static constexpr std::size_t kRoom = 256;
-  std::deque<PsEvent> events_;
-  std::uint64_t lost_ = 0;
-};
+using PsEventLog = BoundedQueue<PsEvent, 256>;
 
 // What the server engine counts, per job. A datagram that is refused changes one counter of `refused`, that
 // of the engine, and nothing else.

@@ -46,7 +46,7 @@ std::optional<Refused> ServerMember::receive(const engine::Datagram& datagram, T
     case Kind::kCalled:  // sums go on meanwhile
       ++statistics_.rejects;
       if (joining()) break;
-      report(PsEventKind::kCalled, "the box calls its members together");
+      report("the box calls its members together");
       seat_.join_again(now);
       break;
     case Kind::kEcho:
@@ -54,7 +54,7 @@ std::optional<Refused> ServerMember::receive(const engine::Datagram& datagram, T
       break;
     case Kind::kAborted:
       ++statistics_.aborts;
-      report(PsEventKind::kAborted, heard.text.empty() ? "was aborted" : "was aborted: " + heard.text);
+      report(heard.text.empty() ? "was aborted" : "was aborted: " + heard.text);
       news = MemberNews::kEnded;
       seat_.join_anew(now);
       break;
@@ -73,9 +73,8 @@ std::optional<Refused> ServerMember::on_offer(const engine::SeatNews& heard, Tim
   ++statistics_.epochs;
   if (heard.kind == engine::SeatNews::Kind::kNewGeneration) ++statistics_.generations;
   news = MemberNews::kEpoch;
-  report(PsEventKind::kRunning, "runs with " + std::to_string(offer.world) + " workers, " +
-                                    std::to_string(offer.elements) + " elements, span " +
-                                    std::to_string(2 * offer.largest_window));
+  report("runs with " + std::to_string(offer.world) + " workers, " + std::to_string(offer.elements) +
+         " elements, span " + std::to_string(2 * offer.largest_window));
   return std::nullopt;
 }
 
@@ -84,18 +83,17 @@ void ServerMember::on_refused(const std::string& text) {
   ++statistics_.refusals;
   if (text == refusal_) return;
   refusal_ = text;
-  report(PsEventKind::kRefused, "the box refuses it, asking again each second: " + text);
+  report("the box refuses it, asking again each second: " + text);
 }
 
 void ServerMember::abort(const std::string& why, TimeNs now) {
-  if (seat_.abort(why, now)) report(PsEventKind::kMismatch, "aborts it: " + why);
+  if (seat_.abort(why, now)) report("aborts it: " + why);
 }
 
 void ServerMember::time_out(TimeNs now) {
   if (joining() || !seat_.silent(now)) return;
   ++statistics_.silences;
-  report(PsEventKind::kSilent,
-         "the box has not answered for " + std::to_string(seat_.silence_limit() / kMillisecond) + " ms");
+  report("the box has not answered for " + std::to_string(seat_.silence_limit() / kMillisecond) + " ms");
   seat_.join_again(now);
 }
 

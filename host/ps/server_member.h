@@ -54,7 +54,7 @@ class ServerMember {
  private:
   [[nodiscard]] std::optional<Refused> on_offer(const engine::SeatNews& heard, TimeNs now, MemberNews& news);
   void on_refused(const std::string& text);
-  void report(PsEventKind kind, std::string text) { events_.add({job_, kind, std::move(text)}); }
+  void report(std::string text) { events_.push({job_, std::move(text)}); }
 
   engine::Seat seat_;
   std::size_t job_;

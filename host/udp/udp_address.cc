@@ -5,6 +5,8 @@
 #include <array>
 #include <cstring>
 
+#include "text/text.h"
+
 namespace tally::udp {
 
 static_assert(offsetof(sockaddr_in, sin_port) == offsetof(sockaddr_in6, sin6_port));
@@ -51,12 +53,8 @@ std::string UdpAddress::text() const {
 }
 
 std::optional<UdpAddress> parse_udp_address(std::string_view text) {
-  const std::string copy(text);
-  Ipv4 v4{};
-  if (inet_pton(AF_INET, copy.c_str(), v4.data()) == 1) return UdpAddress(mapped(v4));
-  Ipv6 v6{};
-  if (inet_pton(AF_INET6, copy.c_str(), v6.data()) == 1 && !is_mapped_ipv4(v6)) return UdpAddress(v6);
-  return std::nullopt;
+  const auto ip = text::ip_address(text);
+  return ip ? std::optional<UdpAddress>(*ip) : std::nullopt;
 }
 
 }  // namespace tally::udp

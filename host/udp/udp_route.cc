@@ -13,8 +13,8 @@
 #include <cstring>
 #include <span>
 
-#include "api/worker_options.h"
 #include "tally/wire.h"
+#include "text/text.h"
 #include "udp/udp_socket.h"
 
 namespace tally::udp {
@@ -58,9 +58,9 @@ Result<UdpEnds> parse_udp_ends(std::string_view box, std::string_view own) {
   UdpEnds ends;
   const auto there = parse_udp_address(box);
   if (!there || !names_a_host(*there))
-    return bad(in_quotes(box) + " is not the IP address of a box", "TALLY_SWITCH");
+    return bad(text::in_quotes(box) + " is not the IP address of a box", "TALLY_SWITCH");
   if (link_local(*there))
-    return bad(in_quotes(box) +
+    return bad(text::in_quotes(box) +
                    " is a link-local address, which does not say on which interface: give the "
                    "box a global or a unique local one (fd00::/8)",
                "TALLY_SWITCH");
@@ -69,9 +69,9 @@ Result<UdpEnds> parse_udp_ends(std::string_view box, std::string_view own) {
   if (own.empty()) return ends;
   const auto here = parse_udp_address(own.substr(0, own.find('/')));
   if (!here || !names_a_host(*here))
-    return bad(in_quotes(own) + " is not an IP address of this machine", "TALLY_ADDRESS");
+    return bad(text::in_quotes(own) + " is not an IP address of this machine", "TALLY_ADDRESS");
   if (here->family() != there->family())
-    return bad(in_quotes(own) + " and the box " + std::string(box) + " are not both IPv4 or both IPv6",
+    return bad(text::in_quotes(own) + " and the box " + std::string(box) + " are not both IPv4 or both IPv6",
                "TALLY_ADDRESS");
   ends.own = *here;
   return ends;
@@ -122,8 +122,8 @@ class Question {
     head.nlmsg_len = static_cast<std::uint32_t>(size_);
     head.nlmsg_type = RTM_GETROUTE;
     head.nlmsg_flags = NLM_F_REQUEST;
-    std::memcpy(bytes_.data(), &head, sizeof head);
-    std::memcpy(bytes_.data() + NLMSG_HDRLEN, &route, sizeof route);
+    wire_put(bytes_.data(), head);
+    wire_put(bytes_.data() + NLMSG_HDRLEN, route);
   }
   [[nodiscard]] const std::byte* data() const noexcept { return bytes_.data(); }
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
@@ -134,7 +134,7 @@ class Question {
     const Ipv6 ip = address.ip();  // an IPv4 address is its end
     const std::size_t bytes = address_bytes(address);
     const rtattr attribute{static_cast<unsigned short>(sizeof(rtattr) + bytes), type};
-    std::memcpy(bytes_.data() + size_, &attribute, sizeof attribute);
+    wire_put(bytes_.data() + size_, attribute);
     std::memcpy(bytes_.data() + size_ + sizeof attribute, ip.data() + (ip.size() - bytes), bytes);
     size_ += aligned(attribute.rta_len);
   }
@@ -144,19 +144,14 @@ class Question {
 };
 
 unsigned interface_in(std::span<const std::byte> answer) noexcept {
-  nlmsghdr head{};
   if (answer.size() < kHead) return 0;
-  std::memcpy(&head, answer.data(), sizeof head);
+  const auto head = wire_at<nlmsghdr>(answer.data());
   if (head.nlmsg_type != RTM_NEWROUTE || head.nlmsg_len > answer.size()) return 0;  // else an error
   for (std::size_t at = kHead; at + sizeof(rtattr) <= head.nlmsg_len;) {
-    rtattr attribute{};
-    std::memcpy(&attribute, answer.data() + at, sizeof attribute);
+    const auto attribute = wire_at<rtattr>(answer.data() + at);
     if (attribute.rta_len < sizeof attribute || at + attribute.rta_len > head.nlmsg_len) return 0;
-    std::uint32_t index = 0;
-    if (attribute.rta_type == RTA_OIF && attribute.rta_len == sizeof attribute + sizeof index) {
-      std::memcpy(&index, answer.data() + at + sizeof attribute, sizeof index);
-      return index;
-    }
+    if (attribute.rta_type == RTA_OIF && attribute.rta_len == sizeof attribute + sizeof(std::uint32_t))
+      return wire_at<std::uint32_t>(answer.data() + at + sizeof attribute);
     at += aligned(attribute.rta_len);
   }
   return 0;

@@ -37,11 +37,6 @@ std::size_t buffer(int fd, int force, int plain, std::size_t bytes) noexcept {
 
 }  // namespace
 
-tl::unexpected<Error> system_failure(std::string what, int error, std::string where) {
-  return tl::unexpected(
-      Error{ErrorCode::kSystem, std::move(what) + ": " + std::strerror(error), std::move(where), error});
-}
-
 UdpSocket& UdpSocket::operator=(UdpSocket&& other) noexcept {
   if (this == &other) return *this;
   close();

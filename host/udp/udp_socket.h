@@ -49,9 +49,6 @@ class UdpSocket {
   sa_family_t family_ = AF_UNSPEC;
 };
 
-// An error of a system call.
-[[nodiscard]] tl::unexpected<Error> system_failure(std::string what, int error, std::string where = {});
-
 // Where a worker receives results by multicast: a socket on group and port that it shares with the other
 // workers of the machine, each of which gets every frame. The kernel reports the membership (IGMP, MLD), but
 // not at once: a switch that snoops keeps from us what comes before.

@@ -12,18 +12,46 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 #include <cerrno>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "api/transport.h"
+#include "tally/error.h"
 #include "udp/udp_receiver.h"
 #include "udp/udp_route.h"
 #include "udp/udp_sender.h"
-#include "udp/udp_settings.h"
 #include "udp/udp_socket.h"
 
 namespace tally::udp {
+
+// What stands behind `udp:` in TALLY_TRANSPORT: KEY=VALUE, separated by commas. Pure.
+
+enum class Gso : std::uint8_t {
+  kOff,
+  kOn,
+  kAuto,  // where the kernel cuts the message into frames itself, before the interface sees it
+};
+
+struct UdpSettings {
+  std::uint16_t port = 0;          // port=1024..65535: the socket's own; 0: the transport chooses
+  std::size_t buffer = kBuffer;    // buffer=64KiB..1GiB: of the socket, each way
+  Gso gso = Gso::kAuto;            // gso=on|off|auto: bursts to one port go to the kernel as one message
+  std::uint32_t backlog = 0;       // backlog=16..16384: datagrams that may wait for the wire; 0: chosen
+  std::uint32_t busy_poll_us = 0;  // busy-poll=1..1000: the kernel looks into the card's queue so long
+
+  // A window of 1024 results of MTU 1500 fits: the kernel counts about 2.3 KiB for each.
+  static constexpr std::size_t kBuffer = std::size_t{4} << 20;
+  static constexpr std::size_t kLeastBuffer = std::size_t{64} << 10;
+  static constexpr std::size_t kMostBuffer = std::size_t{1} << 30;
+  static constexpr std::uint32_t kLeastBacklog = 16;
+  static constexpr std::uint32_t kMostBacklog = 16'384;
+};
+
+// Errors name the key, its value and what would be right.
+[[nodiscard]] Result<UdpSettings> parse_udp_settings(std::string_view text);
 
 // Ends the wait under way of a thread that polls file descriptors, or its next one.
 
@@ -107,8 +135,5 @@ class UdpTransport final : public Transport {
   TimeNs reported_at_ = 0;
   WakeEvent event_;
 };
-
-// For the registry.
-[[nodiscard]] Result<std::unique_ptr<Transport>> make_udp_transport(const TransportOptions& options);
 
 }  // namespace tally::udp

@@ -34,6 +34,19 @@ class Be {
   Bytes bytes_{};
 };
 
+// Wire structs are trivially copyable, so viewing packet bytes as one is a copy that the compiler turns into
+// plain loads, and so is writing one.
+template <class T>
+[[nodiscard]] T wire_at(const std::byte* at) noexcept {
+  T value;
+  std::memcpy(&value, at, sizeof value);
+  return value;
+}
+template <class T>
+void wire_put(std::byte* at, const T& value) noexcept {
+  std::memcpy(at, &value, sizeof value);
+}
+
 static_assert(sizeof(Be<std::uint64_t>) == 8 && alignof(Be<std::uint64_t>) == 1);
 static_assert(std::is_trivially_copyable_v<Be<std::uint32_t>>);
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <system_error>
 #include <tl/expected.hpp>
 #include <utility>
 
@@ -36,6 +37,13 @@ using Result = tl::expected<T, Error>;
 
 [[nodiscard]] inline tl::unexpected<Error> fail(ErrorCode code, std::string what, std::string where = {}) {
   return tl::unexpected<Error>(Error{code, std::move(what), std::move(where)});
+}
+
+// An error of a system call. error: errno.
+[[nodiscard]] inline tl::unexpected<Error> system_failure(const std::string& what, int error,
+                                                          std::string where = {}) {
+  return tl::unexpected<Error>(Error{ErrorCode::kSystem, what + ": " + std::generic_category().message(error),
+                                     std::move(where), error});
 }
 
 }  // namespace tally

@@ -75,7 +75,7 @@ constexpr Ipv6 mapped(const Ipv4& a) noexcept {
 }
 constexpr bool is_mapped_ipv4(const Ipv6& a) noexcept { return mapped({a[12], a[13], a[14], a[15]}) == a; }
 
-// `sum` as 16 bits. The checksum is its complement.
+// `sum` as 16 bits.
 [[nodiscard]] constexpr std::uint16_t folded(std::uint32_t sum) noexcept {
   while ((sum >> 16) != 0) sum = (sum & 0xFFFF) + (sum >> 16);
   return static_cast<std::uint16_t>(sum);
@@ -99,6 +99,16 @@ constexpr bool is_mapped_ipv4(const Ipv6& a) noexcept { return mapped({a[12], a[
   sum = (sum & 0xFFFF'FFFF) + (sum >> 32);
   const auto half = (sum & 0xFFFF) + (sum >> 16 & 0xFFFF) + (sum >> 32);
   return __builtin_bswap16(folded(static_cast<std::uint32_t>(half)));
+}
+// The same of a header.
+template <class T>
+[[nodiscard]] std::uint32_t internet_sum_of(const T& header) noexcept {
+  return internet_sum(std::as_bytes(std::span{&header, 1}));
+}
+
+// The checksum that goes with a sum, folded or not.
+[[nodiscard]] constexpr Be<std::uint16_t> internet_checksum(std::uint32_t sum) noexcept {
+  return Be{static_cast<std::uint16_t>(~folded(sum))};
 }
 
 }  // namespace tally

@@ -168,7 +168,7 @@ def build_with_worker(lab, *lines):
     """A build directory with the real tallyd and a worker that only says it has summed, two tensors; `lines` of shell are
     before its last word."""
     build = pathlib.Path(lab.directory, "build")
-    worker = build / "host/demo/tally-demo-worker"
+    worker = build / "bench/demo/tally-demo-worker"
     worker.parent.mkdir(parents=True, exist_ok=True)
     (build / "control").mkdir(exist_ok=True)
     if not (build / "control/tallyd").exists():

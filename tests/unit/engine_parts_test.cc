@@ -4,12 +4,12 @@
 #include <array>
 #include <vector>
 
-#include "engine/backoff.h"
 #include "engine/chunk_stream.h"
 #include "engine/engine_operation.h"
 #include "engine/flight_window.h"
 #include "engine/result_history.h"
 #include "engine/rto.h"
+#include "engine/seat.h"
 #include "engine/worker_join.h"
 
 namespace tally {
@@ -209,10 +209,10 @@ TEST(Answers, FirstComeFirstServedAndBounded) {
   std::uint64_t taken = 0;
   while (q.push({taken, Rank{1}})) ++taken;
   EXPECT_EQ(taken, 128U);
-  for (std::uint64_t i = 0; i < taken; ++i) EXPECT_EQ(q.pop().index, i);
+  for (std::uint64_t i = 0; i < taken; ++i) EXPECT_EQ(q.pop()->index, i);
   EXPECT_TRUE(q.empty());
   EXPECT_TRUE(q.push({5, Rank{2}}));
-  EXPECT_EQ(q.pop().asker, Rank{2});
+  EXPECT_EQ(q.pop()->asker, Rank{2});
 }
 
 std::vector<engine::Segment> segments(const std::vector<std::uint64_t>& lengths) {

@@ -45,16 +45,16 @@ perf::PerfSetting a_setting() {
 }
 
 TEST(PerfSizes, ParsesBytesAndUnits) {
-  EXPECT_EQ(perf::parse_bytes("4096").value(), 4096U);
-  EXPECT_EQ(perf::parse_bytes("4K").value(), 4096U);
-  EXPECT_EQ(perf::parse_bytes("3MiB").value(), 3U << 20);
-  EXPECT_EQ(perf::parse_bytes("2G").value(), std::uint64_t{2} << 30);
+  EXPECT_EQ(text::parse_bytes("4096").value(), 4096U);
+  EXPECT_EQ(text::parse_bytes("4K").value(), 4096U);
+  EXPECT_EQ(text::parse_bytes("3MiB").value(), 3U << 20);
+  EXPECT_EQ(text::parse_bytes("2G").value(), std::uint64_t{2} << 30);
 }
 
 TEST(PerfSizes, RefusesWhatIsNoSize) {
   for (const char* text : {"", "K", "-1", "1.5M", "4KB", "4 K", "1T", "99999999999999999999", "17179869184G"})
-    EXPECT_FALSE(perf::parse_bytes(text).has_value()) << text;
-  EXPECT_THAT(perf::parse_bytes("4KB").error().what, HasSubstr("'4KB'"));
+    EXPECT_FALSE(text::parse_bytes(text).has_value()) << text;
+  EXPECT_THAT(text::parse_bytes("4KB").error().what, HasSubstr("'4KB'"));
 }
 
 TEST(PerfSizes, ForPeople) {

@@ -169,9 +169,9 @@ TEST(PerfCheck, IntSumsAreExact) {
     for (std::size_t i = 0; i < one.size(); ++i) sums[i] += one[i];
   }
   const perf::SumCheckOptions options{kSeed, kIteration, 3, kElements};
-  EXPECT_EQ(perf::check_sums(sums, 11, options).wrong, 0U);
+  EXPECT_EQ(perf::check_sums(sums, 11, 1, options).wrong, 0U);
   ++sums[1200];
-  const auto result = perf::check_sums(sums, 11, options);
+  const auto result = perf::check_sums(sums, 11, 1, options);
   EXPECT_EQ(result.wrong, 1U);
   EXPECT_EQ(result.first_wrong, 1200U);
   EXPECT_EQ(result.got, result.expected + 1);

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "fit_programs.h"
 #include "pipeline/fit.h"
 
 namespace tally {
@@ -21,8 +22,8 @@ TEST(FitReport, an_array_of_16384_pairs_takes_8_blocks_and_a_spare) {
 }
 
 TEST(FitReport, switchml_on_tofino1_has_the_published_shape) {
-  const pipeline::FitReport r = pipeline::fit(pipeline::switchml_program(16'384, 256), kTofino1);
-  EXPECT_TRUE(r.fits()) << pipeline::to_text(r);
+  const pipeline::FitReport r = pipeline::fit(bench::switchml_program(16'384, 256).need, kTofino1);
+  EXPECT_TRUE(r.fits()) << bench::to_text(r);
   EXPECT_EQ(r.value_arrays, 32u);
   EXPECT_EQ(r.elements_per_pass, 64u);
   EXPECT_EQ(r.pipes, 4u);
@@ -33,13 +34,13 @@ TEST(FitReport, switchml_on_tofino1_has_the_published_shape) {
 }
 
 TEST(FitReport, switchml_with_64_elements_completes_in_2_passes) {
-  const pipeline::FitReport r = pipeline::fit(pipeline::switchml_program(16'384, 64), kTofino1);
+  const pipeline::FitReport r = pipeline::fit(bench::switchml_program(16'384, 64).need, kTofino1);
   EXPECT_EQ(r.pipes, 1u);
   EXPECT_EQ(r.passes_to_complete, 2u);
 }
 
 TEST(FitReport, twice_the_pairs_are_refused_with_68_of_48_blocks) {
-  const pipeline::FitReport r = pipeline::fit(pipeline::switchml_program(32'768, 256), kTofino1);
+  const pipeline::FitReport r = pipeline::fit(bench::switchml_program(32'768, 256).need, kTofino1);
   ASSERT_FALSE(r.fits());
   EXPECT_THAT(r.violations.front(), HasSubstr("68 blocks of a stage's 48"));
 }
@@ -50,37 +51,37 @@ TEST(FitReport, our_head_is_too_wide_for_tofino1_and_fits_tofino2) {
   EXPECT_THAT(one.violations, Contains(HasSubstr("head is 128 bits wide")));
   EXPECT_THAT(one.violations, Contains(HasSubstr("sequence is 128 bits wide")));
   const pipeline::FitReport two = pipeline::fit(pipeline::pool_program(512, 256, 1, kTofino2), kTofino2);
-  EXPECT_TRUE(two.fits()) << pipeline::to_text(two);
+  EXPECT_TRUE(two.fits()) << bench::to_text(two);
 }
 
 // Two arrays more than the pool, one of them narrow, and no other stage.
 TEST(FitReport, stragglers_cost_two_arrays_and_still_fit_tofino2) {
   const pipeline::FitReport pool = pipeline::fit(pipeline::pool_program(512, 256, 1, kTofino2), kTofino2);
   const pipeline::FitReport late =
-      pipeline::fit(pipeline::straggler_program(512, 256, 1, kTofino2), kTofino2);
-  EXPECT_TRUE(late.fits()) << pipeline::to_text(late);
+      pipeline::fit(bench::straggler_program(512, 256, 1, kTofino2).need, kTofino2);
+  EXPECT_TRUE(late.fits()) << bench::to_text(late);
   EXPECT_EQ(late.memory_bytes - pool.memory_bytes,
             512u * (sizeof(pipeline::ClaimedReg::Word) + sizeof(pipeline::MissingReg::Word)));
   EXPECT_EQ(late.passes_to_add, pool.passes_to_add);
-  EXPECT_THAT(pipeline::to_text(late), HasSubstr("claimed"));
-  EXPECT_THAT(pipeline::to_text(late), HasSubstr("missing"));
+  EXPECT_THAT(bench::to_text(late), HasSubstr("claimed"));
+  EXPECT_THAT(bench::to_text(late), HasSubstr("missing"));
 }
 
 TEST(FitReport, a_shared_entry_needs_a_head_wider_than_tofino2_has) {
-  const pipeline::FitReport r = pipeline::fit(pipeline::shared_program(512, 512, 256, 1, kTofino2), kTofino2);
-  ASSERT_EQ(r.violations.size(), 1u) << pipeline::to_text(r);
+  const pipeline::FitReport r =
+      pipeline::fit(bench::shared_program(512, 512, 256, 1, kTofino2).need, kTofino2);
+  ASSERT_EQ(r.violations.size(), 1u) << bench::to_text(r);
   EXPECT_THAT(r.violations.front(), HasSubstr("head+owner is 216 bits wide"));
-  const pipeline::FitReport one =
-      pipeline::fit(pipeline::shared_program(512, 512, 256, 1, kTofino1), kTofino1);
-  EXPECT_THAT(pipeline::to_text(one), HasSubstr("ledger is 128 bits wide"));
-  EXPECT_THAT(pipeline::to_text(one),
-              HasSubstr("a claim behind a stale ledger pointer takes one recirculation"));
+  const bench::ToldProgram one = bench::shared_program(512, 512, 256, 1, kTofino1);
+  const std::string text = bench::to_text(pipeline::fit(one.need, kTofino1), one.remarks);
+  EXPECT_THAT(text, HasSubstr("ledger is 128 bits wide"));
+  EXPECT_THAT(text, HasSubstr("a claim behind a stale ledger pointer takes one recirculation"));
 }
 
 TEST(FitReport, a_session_needs_a_head_wider_than_tofino2_has_and_fits_no_limits) {
   const pipeline::FitReport r =
       pipeline::fit(pipeline::session_program(512, 256, 8, jobs::TsiRule::kPacket, kTofino2), kTofino2);
-  ASSERT_EQ(r.violations.size(), 1u) << pipeline::to_text(r);
+  ASSERT_EQ(r.violations.size(), 1u) << bench::to_text(r);
   EXPECT_THAT(r.violations.front(), HasSubstr("head+operation+touched is 192 bits wide"));
   EXPECT_TRUE(
       pipeline::fit(pipeline::session_program(512, 256, 8, jobs::TsiRule::kPacket, kCommodity), kCommodity)
@@ -91,11 +92,11 @@ TEST(FitReport, a_session_needs_a_head_wider_than_tofino2_has_and_fits_no_limits
 TEST(FitReport, an_opaque_session_has_a_head_for_each_slot_and_fits_tofino2) {
   const pipeline::FitReport two =
       pipeline::fit(pipeline::session_program(512, 256, 8, jobs::TsiRule::kOpaque, kTofino2), kTofino2);
-  EXPECT_TRUE(two.fits()) << pipeline::to_text(two);
+  EXPECT_TRUE(two.fits()) << bench::to_text(two);
   const pipeline::FitReport packet =
       pipeline::fit(pipeline::session_program(512, 256, 8, jobs::TsiRule::kPacket, kTofino2), kTofino2);
   EXPECT_EQ(packet.memory_bytes - two.memory_bytes, 512u * 24 - 256u * 16);
-  EXPECT_THAT(pipeline::to_text(two), HasSubstr(" ALUs: head\n"));
+  EXPECT_THAT(bench::to_text(two), HasSubstr(" ALUs: head\n"));
   const pipeline::FitReport one =
       pipeline::fit(pipeline::session_program(512, 256, 8, jobs::TsiRule::kOpaque, kTofino1), kTofino1);
   ASSERT_FALSE(one.fits());
@@ -106,12 +107,13 @@ TEST(FitReport, an_opaque_session_has_a_head_for_each_slot_and_fits_tofino2) {
 TEST(FitReport, a_session_has_a_return_path_for_each_member_of_each_entry) {
   const pipeline::FitReport r =
       pipeline::fit(pipeline::session_program(8'192, 32, 32, jobs::TsiRule::kOpaque, kTofino2), kTofino2);
-  ASSERT_EQ(r.violations.size(), 1u) << pipeline::to_text(r);
+  ASSERT_EQ(r.violations.size(), 1u) << bench::to_text(r);
   EXPECT_THAT(r.violations.front(), HasSubstr("no room for path (65 blocks) in 20 stages"));
 }
 
 TEST(FitReport, a_shared_packet_asks_the_ledger_before_it_knows_its_entry) {
-  const pipeline::FitReport r = pipeline::fit(pipeline::shared_program(512, 512, 256, 1, kTofino2), kTofino2);
+  const pipeline::FitReport r =
+      pipeline::fit(bench::shared_program(512, 512, 256, 1, kTofino2).need, kTofino2);
   ASSERT_GE(r.stages.size(), 5u);
   EXPECT_THAT(r.stages[0].arrays, ElementsAre("high", "sequence"));
   EXPECT_THAT(r.stages[1].arrays, ElementsAre("ledger"));
@@ -123,8 +125,8 @@ TEST(FitReport, a_shared_packet_asks_the_ledger_before_it_knows_its_entry) {
 TEST(FitReport, the_shared_program_needs_a_ledger_beside_the_pools_registers) {
   const pipeline::FitReport pool = pipeline::fit(pipeline::pool_program(512, 256, 1, kCommodity), kCommodity);
   const pipeline::FitReport shared =
-      pipeline::fit(pipeline::shared_program(512, 1'024, 256, 1, kCommodity), kCommodity);
-  EXPECT_TRUE(shared.fits()) << pipeline::to_text(shared);
+      pipeline::fit(bench::shared_program(512, 1'024, 256, 1, kCommodity).need, kCommodity);
+  EXPECT_TRUE(shared.fits()) << bench::to_text(shared);
   constexpr std::uint64_t kOwnerBytes = 11;
   constexpr std::uint64_t kRowBytes = 16;
   EXPECT_EQ(shared.memory_bytes, pool.memory_bytes + 512 * kOwnerBytes + 1'024 * kRowBytes);
@@ -141,7 +143,7 @@ TEST(FitReport, commodity_is_limited_by_memory_only) {
 TEST(FitReport, an_array_larger_than_a_stage_names_the_rule) {
   const pipeline::FitReport r = pipeline::fit(pipeline::pool_program(1 << 20, 256, 1, kTofino2), kTofino2);
   ASSERT_FALSE(r.fits());
-  EXPECT_THAT(pipeline::to_text(r), HasSubstr("DOES NOT FIT"));
+  EXPECT_THAT(bench::to_text(r), HasSubstr("DOES NOT FIT"));
 }
 
 }  // namespace

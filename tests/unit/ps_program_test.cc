@@ -109,8 +109,8 @@ TEST_F(PsProgram, MistakesAreNamed) {
               HasSubstr("cannot read '/no/such': No such file"));
   EXPECT_THAT(error({"--job", "a", "--token-file", file("")}), HasSubstr("is empty"));
   EXPECT_THAT(error({"--job", "a", "--token-file", file(std::string(65, 'x'))}),
-              HasSubstr("at most 64 bytes"));
-  EXPECT_THAT(error({"--job", "a", "--token-file", file("two\nlines")}), HasSubstr("control characters"));
+              HasSubstr("has 65 bytes, at most 64 are allowed"));
+  EXPECT_THAT(error({"--job", "a", "--token-file", file("two\nlines")}), HasSubstr("control character"));
   EXPECT_THAT(error({"--job", "a", "--memory", "12x"}), HasSubstr("--memory: write a size"));
   EXPECT_THAT(error({"--job", "a", "--elements", "100"}),
               HasSubstr("--elements: 100 is not a multiple of 16"));

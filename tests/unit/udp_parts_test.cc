@@ -12,8 +12,8 @@
 #include "udp/udp_address.h"
 #include "udp/udp_route.h"
 #include "udp/udp_sender.h"
-#include "udp/udp_settings.h"
 #include "udp/udp_socket.h"
+#include "udp/udp_transport.h"
 
 namespace tally {
 namespace {

@@ -5,9 +5,11 @@
 #include <charconv>
 #include <cstdio>
 #include <cstring>
+#include <string>
 
+#include "fit_programs.h"
 #include "jobs/job_table.h"
-#include "pipeline/fit.h"
+#include "tally/switchml.h"
 
 namespace {
 
@@ -33,16 +35,17 @@ int main(int argc, char** argv) {
   const std::uint32_t rows = kMaxJobs + 1;
   for (const pipeline::Profile& profile : pipeline::kProfiles) {
     if (argc > 1 && profile.name != argv[1]) continue;
-    const auto print = [&profile](const pipeline::ProgramNeed& program) {
-      std::printf("%s\n", pipeline::to_text(pipeline::fit(program, profile)).c_str());
+    const auto print = [&profile](const bench::ToldProgram& told) {
+      std::printf("%s on %s\n%s\n", told.name.c_str(), std::string(profile.name).c_str(),
+                  bench::to_text(pipeline::fit(told.need, profile), told.remarks).c_str());
     };
-    print(pipeline::pool_program(entries, elements, rows, profile));
-    print(pipeline::straggler_program(entries, elements, rows, profile));
-    print(pipeline::shared_program(entries, 2 * std::uint64_t{window}, elements, rows, profile));
+    print(bench::pool_program(entries, elements, rows, profile));
+    print(bench::straggler_program(entries, elements, rows, profile));
+    print(bench::shared_program(entries, 2 * std::uint64_t{window}, elements, rows, profile));
     for (const auto tsi : {jobs::TsiRule::kPacket, jobs::TsiRule::kOpaque})
       if (switchml::valid_payload(4 * elements))
-        print(pipeline::session_program(entries, elements, kMembers, tsi, profile));
-    print(pipeline::switchml_program(16'384, elements));
+        print(bench::session_program(entries, elements, kMembers, tsi, profile));
+    print(bench::switchml_program(16'384, elements));
   }
   return 0;
 }

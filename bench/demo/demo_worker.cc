@@ -21,11 +21,11 @@
 #include <vector>
 
 #include "kernels/kernels.h"
-#include "perf/layer_list.h"
+#include "layer_list.h"
 #include "perf/sum_check.h"
 #include "tally/worker.h"
 
-namespace tally::demo {
+namespace tally::bench {
 namespace {
 
 // A batch is in flight at a time, as frameworks send gradients in buckets: all its tensors at once, or one
@@ -36,9 +36,9 @@ constexpr std::chrono::seconds kPatience{120};  // for a tensor; the demo is to 
 // Each divided, to have a small model of the same shape.
 std::vector<std::uint32_t> tensors_of(std::string_view model, std::uint32_t divisor) {
   std::span<const std::uint32_t> tensors;
-  if (model == "resnet50") tensors = perf::kResnet50;
-  if (model == "bert") tensors = perf::kBertBase;
-  if (model == "dlrm") tensors = perf::kDlrm;
+  if (model == "resnet50") tensors = kResnet50;
+  if (model == "bert") tensors = kBertBase;
+  if (model == "dlrm") tensors = kDlrm;
   if (tensors.empty()) throw std::invalid_argument("there is no model " + std::string(model));
   std::vector<std::uint32_t> sizes;
   for (const auto size : tensors) sizes.push_back(std::max(1U, size / divisor));
@@ -173,12 +173,12 @@ int run(std::span<char*> words) {
 }
 
 }  // namespace
-}  // namespace tally::demo
+}  // namespace tally::bench
 
 int main(int argc, char** argv) {
   try {
-    return tally::demo::run({argv, static_cast<std::size_t>(argc)});
+    return tally::bench::run({argv, static_cast<std::size_t>(argc)});
   } catch (const std::exception& e) {
-    return tally::demo::complain(e.what());
+    return tally::bench::complain(e.what());
   }
 }

@@ -8,7 +8,7 @@
 #include <numeric>
 #include <span>
 
-namespace tally::perf {
+namespace tally::bench {
 
 template <std::size_t Tensors>
 using LayerList = std::array<std::uint32_t, Tensors>;
@@ -145,4 +145,4 @@ static_assert(std::accumulate(&kBertBase[5], &kBertBase[21], 0U) == 7'087'872, "
 static_assert(kBertBase[197] == 589'824);
 static_assert(kDlrm[0] == 13 * 512 && kDlrm[5] == 128 && kDlrm[6] == 479 * 1024);
 
-}  // namespace tally::perf
+}  // namespace tally::bench
