@@ -168,7 +168,8 @@ std::string jobs_text(const CountersSnapshot& all) {
                std::to_string(std::popcount(job.status.live)) + " of " + std::to_string(job.status.world),
                text::with_commas(contributions_of(c)),
                text::with_commas(c.of(Verdict::kComplete) + job.slots.served),
-               text::with_commas(c.of(Verdict::kRepeat)), text::with_commas(c.of(Verdict::kRelay)),
+               text::with_commas(c.of(Verdict::kRepeat)),
+               text::with_commas(c.of(Verdict::kRelay) + c.of(Verdict::kTell)),
                text::with_commas(job.occupancy), text::with_commas(job.overflows)});
   }
   return table.text();
