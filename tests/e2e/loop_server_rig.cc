@@ -62,6 +62,7 @@ Bytes bytes_of(const rte_mbuf* m) {
 }  // namespace
 
 ServerRig::ServerRig(const RigCase& c) : job(job_of(c)), far_(make_pool("far", far_mbufs(c))) {
+  forget_sequences();  // of the rig before, whose box was another
   auto pools = dpdk::make_pools({.frames = c.frames, .heads = 512, .frame_room = kRoom}, "rig", -1);
   TALLY_CHECK(pools.has_value(), "EAL's memory holds the pools");
   frames_ = pools->frames.get();

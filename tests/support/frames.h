@@ -29,7 +29,7 @@ struct ContributionSpec {
 };
 
 [[nodiscard]] Bytes make_contribution(const jobs::Job& job, const ContributionSpec& spec);
-// All ranks begin at 1 again: for inputs of a fuzzer, which know nothing of one another.
+// All ranks begin at 1 again: with another box, or the next input of a fuzzer.
 void forget_sequences();
 // What a server says. type: kResult (values, with the sums of all members), kResend or kFlush (no values).
 // ranks: in `contributors`. The server is the chunk's.
