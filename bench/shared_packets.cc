@@ -82,7 +82,7 @@ void SharedPackets::publish() {
 
 void SharedPackets::write_headers(const Sender& sender) {
   for (std::uint16_t rank = 0; rank < kWorld; ++rank) {
-    const MemberFrames frames(sender.job, rank, job_box());
+    MemberFrames frames(sender.job, rank, job_box());
     for (std::uint32_t c = 0; c < kChunks; ++c) {
       std::byte* const at = frame(sender, rank, c);
       frames.write(std::span<std::byte, MemberFrames::kHeaders>(at, MemberFrames::kHeaders),

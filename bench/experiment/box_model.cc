@@ -164,12 +164,21 @@ void BoxModel::dispatch(PacketId id, const pipeline::Outcome& outcome) {
                            kernels::best_kernels());
     to_ranks(answer, outcome.native(), bit_of(refused.rank_id()));
   }
+  if (outcome.nack) {
+    const pipeline::Nack& nack = pipeline_->nack();
+    const PacketId answer = packets_.take();
+    packets_[answer].datagram_bytes = kHeaderBytes;
+    pipeline::write_nack(std::span<std::byte, kHeaderBytes>(packets_[answer].datagram(), kHeaderBytes), nack,
+                         0, kernels::best_kernels());
+    to_ranks(answer, *nack.job, bit_of(nack.rank));
+  }
   if (outcome.server != pipeline::kNoServer) {
     const std::size_t host = (raw(outcome.job->id) - 1U) / setting_.jobs_of_server;
     return to_servers_[host]->push(id, outcome.job->id, outcome.priority);
   }
   switch (outcome.verdict) {
     case Verdict::kRelay:
+    case Verdict::kTell:
       return to_ranks(id, outcome.native(), bit_of(outcome.to));
     case Verdict::kComplete:
       if (gaps_) repair_gaps(outcome.native(), pipeline::header_at(outcome.payload).chunk_id());

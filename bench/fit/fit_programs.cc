@@ -11,6 +11,9 @@ using pipeline::list;
 
 std::string number(std::uint64_t n) { return std::to_string(n); }
 
+const char* const kSequences =
+    "a chip keeps a rank's sequences in four arrays, by sequence mod 4: it writes its own and reads that of "
+    "sequence - 3, and so knows replays of the last four";
 const char* const kSums =
     "the sums over all elements of a packet have no place in stages; a chip would leave them to the "
     "receivers";
@@ -24,6 +27,7 @@ ToldProgram pool_program(std::uint64_t entries, std::uint32_t elements, std::uin
           .remarks = {
               "occupancy is match-stage metadata here and would cost a chip a recirculation",
               "a mismatch, a corrupted payload found late and a bad finished sum take one recirculation each",
+              kSequences,
               kSums,
           }};
 }
@@ -35,6 +39,7 @@ ToldProgram straggler_program(std::uint64_t entries, std::uint32_t elements, std
       "native pool with stragglers, " + number(elements) + " elements, " + number(entries) + " entries";
   told.need.arrays.clear();
   list(told.need.arrays, pipeline::JobRegisters{}, jobs);
+  list(told.need.arrays, pipeline::RankRegisters{}, std::uint64_t{jobs} * kMaxRanks);
   list(told.need.arrays, pipeline::StragglerRegisters{}, entries);
   told.remarks.insert(told.remarks.begin(),
                       "the sweep is a packet of the box's own that goes round for ever: one pass to find an "
@@ -50,6 +55,7 @@ ToldProgram shared_program(std::uint64_t entries, std::uint64_t ledger_rows, std
   constexpr std::size_t kHeadBytes = sizeof(Head) + sizeof(Owner) - sizeof(Owner::unused);
   ProgramNeed need;
   list(need.arrays, JobRegisters{}, jobs);
+  list(need.arrays, RankRegisters{}, std::uint64_t{jobs} * kMaxRanks);
   list(need.arrays, LedgerRegisters{}, ledger_rows);
   need.arrays.push_back({std::string(HeadReg::kName) + "+" + std::string(OwnerReg::kName),
                          static_cast<std::uint32_t>(8 * kHeadBytes), entries, HeadReg::kStage});
@@ -66,6 +72,7 @@ ToldProgram shared_program(std::uint64_t entries, std::uint64_t ledger_rows, std
               "finished sum one, a mismatch up to two",
               "free list, clock hand, occupancy and what the server has are match-stage metadata here; a "
               "chip would have them in registers of their own, with recirculations",
+              kSequences,
               kSums,
           }};
 }

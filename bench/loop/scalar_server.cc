@@ -117,10 +117,10 @@ bool ScalarServer::parse(const rte_mbuf* m, Header& header) const noexcept {
   std::memcpy(&ip, frame + 14, sizeof ip);
   std::memcpy(&udp, frame + 34, sizeof udp);
   std::memcpy(&header, frame + kDatagram, sizeof header);
+  header.slot = Be{header.chunk.host() & (job_.window - 1)};
   return m->data_len == kValues + 4U * job_.elements && ethernet.type.host() == kEtherIpv4 &&
          ip.protocol == kProtocolUdp && udp.destination.host() == kBasePort &&
-         header.type == PacketType::kContribute && header.rank.host() < job_.world &&
-         header.slot.host() < job_.window;
+         header.type == PacketType::kContribute && header.rank.host() < job_.world;
 }
 
 void ScalarServer::handle(rte_mbuf* m) noexcept {

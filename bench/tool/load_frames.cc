@@ -80,6 +80,7 @@ ContributionWriter::ContributionWriter(const dpdk_transport::WorkerAddress& addr
                .cookie = membership.cookie,
                .key = membership.key,
                .slots = membership.slot_map(),
+               .shards = membership.shards,
                .elements = images.elements(),
                .total = images.total(),
                .dtype = images.dtype(),
@@ -93,7 +94,7 @@ ContributionWriter::ContributionWriter(const dpdk_transport::WorkerAddress& addr
 }
 
 void ContributionWriter::write(std::span<std::byte> frame, Chunk chunk, ImageIndex image,
-                               bool again) const noexcept {
+                               bool again) noexcept {
   const pipeline::HeaderTemplate& head = heads_[membership_.shard_of(chunk)];
   const std::span<std::byte> datagram = frame.subspan(head.bytes());
   header_.write(datagram, chunk, images_.sums(image), images_.exponent(image), again ? kFlagRetransmit : 0,

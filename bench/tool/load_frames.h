@@ -84,7 +84,7 @@ class ContributionWriter {
     return encapsulation() + kHeaderBytes + std::size_t{4} * images_.elements();
   }
   // Headers in front of the image's values, which are in place; `frame` is frame_bytes() long.
-  void write(std::span<std::byte> frame, Chunk chunk, ImageIndex image, bool again) const noexcept;
+  void write(std::span<std::byte> frame, Chunk chunk, ImageIndex image, bool again) noexcept;
 
  private:
   std::uint16_t udp_port_;

@@ -13,6 +13,7 @@ Contributor contributor_of(const jobs::NativeJob& job, std::uint16_t rank) noexc
           .cookie = job.ranks[rank].cookie,
           .key = job.ranks[rank].key,
           .slots = jobs::slot_map(job),
+          .shards = job.shards,
           .elements = job.elements,
           .total = 1'000'000};
 }
@@ -20,7 +21,7 @@ Contributor contributor_of(const jobs::NativeJob& job, std::uint16_t rank) noexc
 }  // namespace
 
 ContributionHeader::ContributionHeader(const Contributor& from) noexcept
-    : key_(from.key), slots_(from.slots) {
+    : key_(from.key), slots_(from.slots), shards_(from.shards) {
   header_.type = PacketType::kContribute;
   header_.priority = from.priority;
   header_.job = Be{raw(from.job)};
@@ -35,11 +36,11 @@ ContributionHeader::ContributionHeader(const Contributor& from) noexcept
 
 void ContributionHeader::write(std::span<std::byte> datagram, Chunk chunk, kernels::Sums values,
                                std::int8_t exponent, std::uint8_t flags,
-                               const kernels::Kernels& kernels) const noexcept {
+                               const kernels::Kernels& kernels) noexcept {
   Header h = header_;
   h.flags = flags;
   h.chunk = Be{raw(chunk)};
-  h.slot = Be{slot_of(slots_, chunk)};
+  h.slot = Be{++sequences_[slot_of(slots_, chunk) % shards_]};
   h.exponent = exponent;
   h.sum1 = Be{values.sum1 + keyed(key_, chunk)};
   h.sum2 = Be{values.sum2};
@@ -62,7 +63,7 @@ MemberFrames::MemberFrames(const jobs::NativeJob& job, std::uint16_t rank, const
 }
 
 void MemberFrames::write(std::span<std::byte, kHeaders> out, Chunk chunk, kernels::Sums values,
-                         const kernels::Kernels& kernels) const noexcept {
+                         const kernels::Kernels& kernels) noexcept {
   constexpr std::int8_t kExponent = 3;
   std::memcpy(out.data(), outer_.data(), outer_.size());
   header_.write(out.subspan(outer_.size()), chunk, values, kExponent, 0, kernels);

@@ -67,6 +67,7 @@ struct Contributor {
   Cookie cookie{};
   std::uint32_t key = 0;
   SlotMap slots{};
+  std::uint32_t shards = 1;
   std::uint16_t elements = 0;
   std::uint32_t total = 0;  // elements of the operation
   Dtype dtype = Dtype::kInt32;
@@ -74,18 +75,21 @@ struct Contributor {
 };
 
 // The protocol's header of one rank's contributions: what does not change from chunk to chunk is made once.
+// Each that is written is a new sending.
 class ContributionHeader {
  public:
   explicit ContributionHeader(const Contributor& from) noexcept;
 
   // values: their plain sums, without the rank's key. datagram: kHeaderBytes or more, the values behind them.
   void write(std::span<std::byte> datagram, Chunk chunk, kernels::Sums values, std::int8_t exponent,
-             std::uint8_t flags, const kernels::Kernels& kernels) const noexcept;
+             std::uint8_t flags, const kernels::Kernels& kernels) noexcept;
 
  private:
   Header header_;
   std::uint32_t key_;
   SlotMap slots_;
+  std::uint32_t shards_;
+  std::array<std::uint32_t, kMaxShards> sequences_{};  // of each shard's newest
 };
 
 // The headers of a member's frames, untagged IPv4 as a port would hand them over: the checksum of IP is 0.
@@ -95,7 +99,7 @@ class MemberFrames {
 
   MemberFrames(const jobs::NativeJob& job, std::uint16_t rank, const jobs::Box& box) noexcept;
   void write(std::span<std::byte, kHeaders> out, Chunk chunk, kernels::Sums values,
-             const kernels::Kernels& kernels) const noexcept;
+             const kernels::Kernels& kernels) noexcept;
 
  private:
   std::array<std::byte, kHeaders - kHeaderBytes> outer_{};

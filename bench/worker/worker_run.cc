@@ -312,7 +312,7 @@ void MirrorBox::mirror(std::span<std::byte> datagram) noexcept {
   kernels_.read(entry_.data(), values, n);
   Header out = box_header(epoch_, PacketType::kResult);
   out.chunk = in.chunk;
-  out.slot = in.slot;
+  out.slot = Be<std::uint32_t>{epoch_.slot_of(in.chunk_id())};
   out.elements = in.elements;
   out.dtype = in.dtype;
   out.exponent = in.exponent;

@@ -97,7 +97,7 @@ struct CoreLine {
   OneWriter<std::uint64_t> io::CoreStatistics::*value;
 };
 
-constexpr std::array<CoreLine, 23> kCoreLines{{
+constexpr std::array<CoreLine, 24> kCoreLines{{
     {"frames in", true, &io::CoreStatistics::frames_in},
     {"frames out", true, &io::CoreStatistics::frames_out},
     {"results", true, &io::CoreStatistics::results},
@@ -109,6 +109,7 @@ constexpr std::array<CoreLine, 23> kCoreLines{{
     {"taken over", false, &io::CoreStatistics::taken_over},
     {"sent for control or other cores", false, &io::CoreStatistics::sent_for},
     {"rejects sent", false, &io::CoreStatistics::rejects},
+    {"nacks sent", false, &io::CoreStatistics::nacks},
     {"to servers", false, &io::CoreStatistics::to_servers},
     {"queued for servers", false, &io::CoreStatistics::server_queued},
     {"lost on purpose, in", false, &io::CoreStatistics::impaired_in},
@@ -167,7 +168,8 @@ std::string jobs_text(const CountersSnapshot& all) {
                std::to_string(std::popcount(job.status.live)) + " of " + std::to_string(job.status.world),
                text::with_commas(contributions_of(c)),
                text::with_commas(c.of(Verdict::kComplete) + job.slots.served),
-               text::with_commas(c.of(Verdict::kRepeat)), text::with_commas(c.of(Verdict::kRelay)),
+               text::with_commas(c.of(Verdict::kRepeat)),
+               text::with_commas(c.of(Verdict::kRelay) + c.of(Verdict::kTell)),
                text::with_commas(job.occupancy), text::with_commas(job.overflows)});
   }
   return table.text();

@@ -25,7 +25,6 @@ Epoch EpochSource::epoch(const std::function<bool(Epoch)>& taken) {
 
 void Outbox::send(Header header, std::span<const std::byte> payload, const jobs::Binding& to) {
   const auto& crc32c = kernels::best_kernels().crc32c;
-  header.version = kWireVersion;
   header.rank = Be<std::uint16_t>(raw(kSwitchRank));
   header.sum1 = Be<std::uint32_t>(payload.empty() ? 0 : crc32c(payload.data(), payload.size()));
   header.check = Be<std::uint32_t>(crc32c(std::as_bytes(std::span(&header, 1)).data(), kCheckedBytes));
@@ -157,6 +156,20 @@ JoinedPayload BoxState::joined_part(std::uint64_t nonce, JoinStatus status) cons
   p.results = ResultsMode::kUnicast;
   p.shards = options.shards;
   return p;
+}
+
+// Nonce and JOINED lie where they are in every version so far.
+void BoxState::refuse_version(const ControlPacket& join, const jobs::Binding& from, TimeNs now) {
+  count(MembershipDrop::kVersion);
+  if (!refusals.take(from, now)) return;
+  Be<std::uint64_t> nonce;
+  std::memcpy(&nonce, join.payload.data() + offsetof(JoinPayload, nonce), sizeof nonce);
+  Header header;
+  header.version = join.header.version;
+  outbox.send_joined(header, joined_part(nonce.host(), JoinStatus::kRefused),
+                     "this box speaks version " + std::to_string(kWireVersion) +
+                         " of the protocol, the worker " + std::to_string(header.version),
+                     from);
 }
 
 void BoxState::answer_refused(std::uint64_t nonce, std::string_view text, const jobs::Binding& to) {

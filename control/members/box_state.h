@@ -181,6 +181,8 @@ struct BoxState {
   // ... within the rate limit; counts `why`.
   void refuse(const JoinRequest& join, const jobs::Binding& from, TimeNs now, MembershipDrop why,
               std::string_view text);
+  // A JOIN of another version, in that version; within the rate limit.
+  void refuse_version(const ControlPacket& join, const jobs::Binding& from, TimeNs now);
   // Counts `why` and answers by REJECT, within the rate limit.
   void reject(const Header& received, const jobs::Binding& from, TimeNs now, MembershipDrop why);
 

@@ -59,7 +59,7 @@ Gate<ControlPacket> read_control(std::span<const std::byte> datagram) noexcept {
   std::memcpy(&packet.header, datagram.data(), kHeaderBytes);
   packet.payload = datagram.subspan(kHeaderBytes);
   const Header& h = packet.header;
-  if (h.version != kWireVersion) return kRefused(MembershipDrop::kVersion);
+  if (h.version != kWireVersion && h.type != PacketType::kJoin) return kRefused(MembershipDrop::kVersion);
   if (h.check.host() != crc32c(datagram.data(), kCheckedBytes)) return kRefused(MembershipDrop::kCheck);
   if (!taken_here(h.type)) return kRefused(MembershipDrop::kType);
   if ((h.flags & ~unsigned{kKnownFlags}) != 0) return kRefused(MembershipDrop::kFlags);

@@ -194,6 +194,7 @@ void MembershipEngine::receive(std::span<const std::byte> datagram, const jobs::
   if (packet->header.rank_id() == kSwitchRank) return state_->box.count(MembershipDrop::kRank);
   switch (packet->header.type) {
     case PacketType::kJoin:
+      if (packet->header.version != kWireVersion) return state_->box.refuse_version(*packet, source, now);
       state_->join(*packet, source, now);
       break;
     case PacketType::kProbe:

@@ -29,6 +29,7 @@ struct alignas(64) CoreStatistics : dpdk::MbufCounters {
   OneWriter<std::uint64_t> results = 0;      // finished chunks
   OneWriter<std::uint64_t> replicas = 0;     // frames made of them
   OneWriter<std::uint64_t> rejects = 0;      // REJECTs sent
+  OneWriter<std::uint64_t> nacks = 0;        // NACKs sent
   OneWriter<std::uint64_t> impaired_in = 0;  // lost on purpose
   OneWriter<std::uint64_t> impaired_out = 0;
   OneWriter<std::uint64_t> not_ours = 0;        // frames for the L2 switch: see l2

@@ -116,6 +116,9 @@ class PipelineCore final : public DataCore {
   [[nodiscard]] static std::uint16_t source_port_of(const pipeline::Outcome& out) noexcept;
   void readdress(rte_mbuf* m, const pipeline::Outcome& out, const pipeline::HeaderTemplate& header) noexcept;
   void reject(const pipeline::Frame& frame, const pipeline::Outcome& out) noexcept;
+  void nack(const pipeline::Frame& frame) noexcept;
+  [[nodiscard]] bool answer_beside(const pipeline::Frame& frame,
+                                   std::span<const std::byte, kHeaderBytes> datagram) noexcept;
   void tell_control() noexcept;
 
   CoreOptions options_;

@@ -101,8 +101,8 @@ void PipelineCore<Exec>::process(std::span<rte_mbuf* const> burst, TimeNs now) n
       pipeline_, parsed_, burst.size(), now,
       [&](std::size_t i) -> const pipeline::Frame& { return frames_[i]; },
       [&](std::size_t i, const pipeline::Outcome& out) {
-        // Most packets were added, and nothing leaves, no REJECT either: that is said here, without a call.
-        if (out.verdict == Verdict::kAbsorb && out.server == pipeline::kNoServer) [[likely]] {
+        // Most packets were added, and nothing leaves: that is said here, without a call.
+        if (out.verdict == Verdict::kAbsorb && out.server == pipeline::kNoServer && !out.nack) [[likely]] {
           done[absorbed++] = burst[i];
           return;
         }
@@ -171,7 +171,9 @@ std::size_t PipelineCore<Exec>::send_for_others(rte_ring* ring) noexcept {
 template <class Exec>
 void PipelineCore<Exec>::conclude(rte_mbuf* m, const pipeline::Frame& frame, const pipeline::Outcome& out,
                                   TimeNs now) noexcept {
-  if (out.reject) reject(frame, out);  // first: it reads the headers that a reply overwrites
+  // First: these read the headers that a reply overwrites.
+  if (out.reject) reject(frame, out);
+  if (out.nack) nack(frame);
   switch (out.verdict) {
     case Verdict::kComplete:
       if (out.session) return answer_session(m, out);
@@ -187,6 +189,8 @@ void PipelineCore<Exec>::conclude(rte_mbuf* m, const pipeline::Frame& frame, con
                                 publications.at->headers.of(*out.job), source_port_of(out));
     case Verdict::kRelay:
       return out.server != pipeline::kNoServer ? to_server(m, out) : reply(m, out, out.to);
+    case Verdict::kTell:
+      return reply(m, out, out.to);
     case Verdict::kHandOver:
       return hand_over(m, out.owner);
     case Verdict::kPunt:
@@ -260,12 +264,27 @@ void PipelineCore<Exec>::reject(const pipeline::Frame& frame, const pipeline::Ou
   const Cookie cookie = out.reject_reason == RejectReason::kWaiting ? out.job->result_cookie : Cookie{0};
   pipeline::write_reject(datagram, pipeline::header_at(out.payload), out.reject_reason, cookie,
                          out.reject_contributors, *options_.kernels);
+  if (answer_beside(frame, datagram)) ++statistics.rejects;
+}
+
+// To whose contributions are missing. Without a buffer for it their timers see to them.
+template <class Exec>
+void PipelineCore<Exec>::nack(const pipeline::Frame& frame) noexcept {
+  std::array<std::byte, kHeaderBytes> datagram{};
+  pipeline::write_nack(datagram, pipeline_.nack(), options_.index, *options_.kernels);
+  if (answer_beside(frame, datagram)) ++statistics.nacks;
+}
+
+// In a frame of its own; false: there is none.
+template <class Exec>
+bool PipelineCore<Exec>::answer_beside(const pipeline::Frame& frame,
+                                       std::span<const std::byte, kHeaderBytes> datagram) noexcept {
   const jobs::Binding to = pipeline::open_frame(frame, options_.box).source;
   rte_mempool* const pool = egress_.traits(to.port).frames;
   rte_mbuf* const m = make_frame(to, options_.box, source_port_, datagram, pool, statistics);
-  if (m == nullptr) return;
-  ++statistics.rejects;
+  if (m == nullptr) return false;
   egress_.push(to.port, m);
+  return true;
 }
 
 template <class Exec>

@@ -154,6 +154,7 @@ ProgramNeed pool_program(std::uint64_t entries, std::uint32_t elements, std::uin
                          const Profile& profile) {
   ProgramNeed need;
   list(need.arrays, JobRegisters{}, jobs);
+  list(need.arrays, RankRegisters{}, std::uint64_t{jobs} * kMaxRanks);
   list(need.arrays, PoolRegisters{}, entries);
   need.elements = elements;
   need.value_words = entries;

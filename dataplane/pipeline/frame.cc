@@ -177,6 +177,7 @@ std::optional<std::uint8_t> flags_of(PacketType type) noexcept {
     case PacketType::kPartial:
     case PacketType::kReject:
     case PacketType::kJoined:
+    case PacketType::kNack:
       break;
   }
   return std::nullopt;
@@ -186,7 +187,8 @@ std::optional<std::uint8_t> flags_of(PacketType type) noexcept {
 
 std::optional<Drop> refuse_header(const Header& h, const std::byte* datagram, std::uint32_t bytes,
                                   const kernels::Kernels& kernels) noexcept {
-  if (h.version != kWireVersion) return Drop::kVersion;
+  // Who JOINs in another version is told so by control.
+  if (h.version != kWireVersion && h.type != PacketType::kJoin) return Drop::kVersion;
   if (kernels.crc32c(datagram, kCheckedBytes) != h.check.host()) return Drop::kCheck;
   const auto allowed = flags_of(h.type);
   if (!allowed) return Drop::kType;

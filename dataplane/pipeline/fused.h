@@ -2,6 +2,7 @@
 // The fused execution: the product. One cache-friendly entry per slot, the program inlined around one kernel
 // call per packet. Measured against hand-written code by bench/pipeline_bench.cc.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -31,7 +32,8 @@ class Fused {
   Fused(jobs::Region region, const kernels::Kernels& kernels)
       : lines_(region.data()),
         kernels_(&kernels),
-        rows_(std::make_unique<Cells<JobRegisters>[]>(kMaxJobs + 1)) {}
+        rows_(std::make_unique<Cells<JobRegisters>[]>(kMaxJobs + 1)),
+        ranks_(std::make_unique<RankLine[]>((kMaxJobs + 1) * kMaxRanks / kRanksPerLine)) {}
 
   template <class R, class F>
   auto rmw(std::size_t index, F f) noexcept {
@@ -94,6 +96,9 @@ class Fused {
     return {};
   }
 
+  void prefetch_rank(std::uint32_t number) const noexcept {
+    __builtin_prefetch(&ranks_[number / kRanksPerLine], 1);
+  }
   void prefetch_row(std::uint32_t row) const noexcept {
     __builtin_prefetch(lines_ + row / jobs::kLedgerRowsPerLine, 1);
   }
@@ -108,6 +113,11 @@ class Fused {
  private:
   struct alignas(64) Registers : Cells<EntryRegisters> {};
   static_assert(sizeof(Registers) == sizeof(jobs::Line));
+  static constexpr std::size_t kRanksPerLine = 4;
+  struct alignas(64) RankLine {
+    std::array<Cells<RankRegisters>, kRanksPerLine> ranks;
+  };
+  static_assert(sizeof(RankLine) == sizeof(jobs::Line));
   static_assert(sizeof(Cell<LedgerReg>) * jobs::kLedgerRowsPerLine == sizeof(jobs::Line));
   static_assert(sizeof(Cell<PathReg>) * jobs::kPathsPerLine == sizeof(jobs::Line));
 
@@ -115,6 +125,8 @@ class Fused {
   Cell<R>& cell(std::size_t index) noexcept {
     if constexpr (R::kIndex == IndexedBy::kJob) {
       return rows_[index];
+    } else if constexpr (R::kIndex == IndexedBy::kRank) {
+      return ranks_[index / kRanksPerLine].ranks[index % kRanksPerLine];
     } else if constexpr (R::kIndex == IndexedBy::kLedgerRow || R::kIndex == IndexedBy::kPath) {
       return reinterpret_cast<Cell<R>*>(lines_)[index];
     } else {
@@ -128,6 +140,7 @@ class Fused {
   jobs::Line* lines_;
   const kernels::Kernels* kernels_;
   std::unique_ptr<Cells<JobRegisters>[]> rows_;
+  std::unique_ptr<RankLine[]> ranks_;
 };
 
 }  // namespace tally::pipeline

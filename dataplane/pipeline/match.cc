@@ -39,7 +39,7 @@ bool answer_valid(const Header& h, const jobs::NativeJob& job, Drop& why) noexce
   return (contributors & ~job.members) == 0 && contributors != job.members;
 }
 
-// Who may a packet of this type speak of? CONTRIBUTE: itself. QUERY: one other member.
+// Who may a packet of this type speak of? CONTRIBUTE: itself. QUERY: nobody, or one other member.
 bool contributors_valid(const Header& h, const jobs::NativeJob& job, Rank sender, Drop& why) noexcept {
   const std::uint64_t contributors = h.contributors.host();
   switch (h.type) {
@@ -48,8 +48,8 @@ bool contributors_valid(const Header& h, const jobs::NativeJob& job, Rank sender
       return contributors == bit_of(sender);
     case PacketType::kQuery:
       why = Drop::kPeer;
-      return std::has_single_bit(contributors) && (contributors & job.members) != 0 &&
-             contributors != bit_of(sender);
+      return contributors == 0 || (std::has_single_bit(contributors) && (contributors & job.members) != 0 &&
+                                   contributors != bit_of(sender));
     case PacketType::kResult:  // of a server: to them
     case PacketType::kResend:
       why = Drop::kContributors;
@@ -67,6 +67,7 @@ bool contributors_valid(const Header& h, const jobs::NativeJob& job, Rank sender
     case PacketType::kHeartbeat:
     case PacketType::kAbort:
     case PacketType::kProbe:
+    case PacketType::kNack:
       break;  // no data packets from outside: the gate let none of them in
   }
   why = Drop::kType;
@@ -121,7 +122,10 @@ void match_job(Parsed& parsed, const Header& h, const jobs::Binding& source, con
   Contribution& p = parsed.contribution;
   p.chunk = h.chunk_id();
   locate(p, *job, shared);
-  if (h.type == PacketType::kAnswer) {
+  if (contributes) [[likely]] {
+    p.sequence = h.sequence();
+    p.number = raw(job->id) * kMaxRanks + raw(rank);
+  } else if (h.type == PacketType::kAnswer) {
     if (!may_ask(*job, h.slot.host(), rank)) return refuse(parsed, Drop::kAsker);
   } else if (h.slot.host() != raw(p.slot)) {
     return refuse(parsed, Drop::kSlot);

@@ -16,6 +16,7 @@
 #include "pipeline/pool.h"
 #include "pipeline/program.h"
 #include "pipeline/reject_limiter.h"
+#include "pipeline/reply.h"
 #include "pipeline/shared_slots.h"
 #include "server/merge_table.h"
 #include "tally/check.h"
@@ -66,7 +67,7 @@ struct Outcome {
   Drop drop{};
   std::uint8_t owner = 0;   // kHandOver: to that core
   bool session = false;     // kComplete, kRepeat: of a session; it goes along return_paths()
-  Rank to{};                // kRelay: the receiver
+  Rank to{};                // kRelay, kTell: the receiver
   std::uint64_t ranks = 0;  // kComplete, kRepeat: bitmap of the receivers of the RESULT
   // kComplete, kRepeat: whose RESULT it is, with shared slots perhaps another's.
   const jobs::Job* job = nullptr;
@@ -76,11 +77,13 @@ struct Outcome {
   std::uint8_t priority = 0;
   std::byte* payload = nullptr;
   std::uint32_t payload_bytes = 0;
-  // A header-only packet beside it, back to where this one came from: Drop(job), Drop(epoch) within the rate
-  // limit, and a QUERY whose chunk is filling. Build it with write_reject before the frame is reused.
+  // A header-only packet beside it, back to where this one came from: Drop(job), Drop(epoch) and a QUERY to a
+  // peer whose chunk is filling, within the rate limit. Build it with write_reject before the frame is
+  // reused.
   bool reject = false;
   RejectReason reject_reason{};
   std::uint64_t reject_contributors = 0;
+  bool nack = false;  // likewise, whatever the verdict: Pipeline::nack(), by write_nack
 
   // `job`, where only a native one can be.
   [[nodiscard]] const jobs::NativeJob& native() const noexcept {
@@ -150,6 +153,8 @@ class Pipeline {
   // Row 0: packets that matched no job.
   [[nodiscard]] const JobCounters& counters(JobId id) const noexcept { return counters_[raw(id)]; }
   [[nodiscard]] Exec& execution() noexcept { return exec_; }
+  // What the last packet's Outcome::nack tells its sender.
+  [[nodiscard]] const Nack& nack() const noexcept { return nack_; }
   // By rank, where the result goes that the last packet became, if that was a session's: of the receivers in
   // Outcome::ranks.
   [[nodiscard]] const ReturnPaths& return_paths() const noexcept { return paths_; }
@@ -185,6 +190,8 @@ class Pipeline {
   // Counts a server's packet that was not dropped.
   Outcome conclude_server(const Parsed& parsed) noexcept;
   Outcome query(Parsed& parsed, const Frame& frame, TimeNs now) noexcept;
+  Outcome tell(Parsed& parsed, const Found& found, TimeNs now) noexcept;
+  [[gnu::noinline]] void note_missing(const Parsed& parsed, Outcome& out) noexcept;
   Outcome answer(Parsed& parsed, const Frame& frame, TimeNs now) noexcept;
   Outcome conclude(const Parsed& parsed, Verdict verdict, bool fresh, TimeNs now) noexcept;
 
@@ -202,6 +209,7 @@ class Pipeline {
   std::uint32_t aged_ = kNoEntry;  // found by aged(), for sweep()
   LateSweep late_;
   ReturnPaths paths_{};
+  Nack nack_;
 };
 
 }  // namespace tally::pipeline

@@ -57,6 +57,7 @@ void Pipeline<Exec>::parse(const Frame& frame, Parsed& parsed) const noexcept {
 template <class Exec>
 void Pipeline<Exec>::prefetch_entry(const Parsed& parsed) const noexcept {
   if (!parsed.runs()) return;
+  exec_.prefetch_rank(parsed.contribution.number);
   if (parsed.kind == Kind::kNative && parsed.native().discipline == Discipline::kShared)
     return exec_.prefetch_row(parsed.contribution.row);
   exec_.prefetch(parsed.contribution.line, parsed.contribution.sum.shape.elements);
@@ -123,6 +124,32 @@ void Pipeline<Exec>::report(const jobs::NativeJob& job, const Contribution& p, D
   }
 }
 
+// What the register of p's rank found missing, the oldest first, as the wire has it.
+template <class Exec>
+void Pipeline<Exec>::note_missing(const Parsed& parsed, Outcome& out) noexcept {
+  const Contribution& p = parsed.contribution;
+  std::uint64_t reversed = 0;
+  const auto oldest = static_cast<std::uint32_t>(std::bit_width(p.missing)) - 1;
+  for (std::uint64_t rest = p.missing; rest != 0; rest &= rest - 1)
+    reversed |= 1ULL << (oldest - static_cast<std::uint32_t>(std::countr_zero(rest)));
+  const Rank rank{static_cast<std::uint16_t>(p.number % kMaxRanks)};  // p.rank may be another by now
+  nack_ = {&parsed.native(), rank, p.sequence - oldest, reversed};
+  out.nack = true;
+}
+
+// A QUERY that names nobody and has found no result: its sender is told who is in the chunk. When everybody's
+// contribution was seen, and nothing is known of the chunk any more, it was finished long ago, most likely,
+// and its entry reclaimed: a peer is asked, one after the other.
+template <class Exec>
+Outcome Pipeline<Exec>::tell(Parsed& parsed, const Found& found, TimeNs now) noexcept {
+  if (found.gone) return ask_peer(parsed, conclude(parsed, Verdict::kRelay, false, now));
+  write_reject(std::span<std::byte, kHeaderBytes>{parsed.payload, kHeaderBytes}, header_at(parsed.payload),
+               RejectReason::kWaiting, parsed.job->result_cookie, found.contributors, *kernels_);
+  Outcome out = conclude(parsed, Verdict::kTell, false, now);
+  out.to = parsed.contribution.rank;
+  return out;
+}
+
 // A complete entry answers at once; else the named peer is asked, and when the chunk is filling the asker
 // also learns whom everybody waits for.
 template <class Exec>
@@ -139,6 +166,7 @@ Outcome Pipeline<Exec>::query(Parsed& parsed, const Frame& frame, TimeNs now) no
     write_result(parsed.payload, job, p, kFlagRetransmit, *kernels_, found.missing);
     return conclude(parsed, Verdict::kRepeat, false, now);
   }
+  if (header_at(parsed.payload).contributors.host() == 0) return tell(parsed, found, now);
   const auto peer =
       static_cast<std::uint16_t>(std::countr_zero(header_at(parsed.payload).contributors.host()));
   relay_header(parsed.payload, job.result_cookie, *kernels_);
@@ -201,8 +229,12 @@ Outcome Pipeline<Exec>::handle(Parsed& parsed, const Frame& frame, TimeNs now) n
   if (parsed.kind != Kind::kNative) [[unlikely]]
     return handle_other(parsed, frame, now);
   switch (parsed.type) {
-    case PacketType::kContribute:
-      return contribute(parsed, frame, now);
+    case PacketType::kContribute: {
+      Outcome out = contribute(parsed, frame, now);
+      if (parsed.contribution.missing != 0) [[unlikely]]
+        note_missing(parsed, out);
+      return out;
+    }
     case PacketType::kQuery:
       return query(parsed, frame, now);
     case PacketType::kResult:
@@ -220,6 +252,7 @@ Outcome Pipeline<Exec>::handle(Parsed& parsed, const Frame& frame, TimeNs now) n
     case PacketType::kHeartbeat:
     case PacketType::kAbort:
     case PacketType::kProbe:
+    case PacketType::kNack:
       break;  // the gates let none of them in
   }
   return drop(parsed, frame, Drop::kType, now);

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstddef>
+#include <cstring>
 
 #include "pipeline/pipeline.h"
 #include "pipeline/reply.h"
@@ -176,15 +178,15 @@ Outcome Pipeline<Exec>::contribute_shared(Parsed& parsed, const Frame& frame, Ti
   return out;
 }
 
-// Whose contributions of an unfinished chunk came by, also those that are at an external server; 0: not
-// known. By hash nothing tells who is there, and what the entry holds would name wrong ranks.
+// Whose contributions of a chunk came by, also those that are at a server; 0: not known. By hash nothing
+// tells who is there, and what the entry holds would name wrong ranks.
 template <class Exec>
 std::uint64_t Pipeline<Exec>::seen_of(const jobs::NativeJob& job, const Contribution& p) noexcept {
   if (job.discipline != Discipline::kShared) return 0;
   const std::uint32_t line = job.slots.first * jobs::kLedgerRowsPerLine;
   const LedgerRow row = exec_.template peek<LedgerReg>(line + raw(p.slot) / job.shards);
-  if (row.chunk != raw(p.chunk) || row.entry == LedgerRow::kAsking) return 0;
-  return row.seen != job.members ? row.seen : 0;  // nobody is waited for
+  if (row.chunk != raw(p.chunk)) return 0;
+  return row.entry == LedgerRow::kAsking ? job.members : row.seen;
 }
 
 // The entry is asked first, the server's table only when there is none.
@@ -192,16 +194,21 @@ template <class Exec>
 Found Pipeline<Exec>::find(const jobs::NativeJob& job, Contribution& p) noexcept {
   if (!shares_slots(job.discipline)) return look_up(exec_, job, p);
   std::uint64_t held = 0;
+  const std::uint64_t seen = seen_of(job, p);
   if (const std::uint32_t entry = entry_of(job, p); entry != kNoEntry) {
     p.line = slots_.line_of(entry);
     const Found found = look_up(exec_, job, p);
     if (found.complete) return found;
     held = found.contributors;
   }
-  if (job.server == ServerKind::kExternal) return {.contributors = seen_of(job, p)};
+  const bool everybody = seen == job.members;  // nobody is waited for
+  if (job.server == ServerKind::kExternal)
+    return {.contributors = everybody ? 0 : seen, .gone = everybody && held == 0};
   server::Partial partial{.chunk = p.chunk, .values = p.values, .room = p.room};
-  if (!server_.read(merge_job(job), partial))
-    return {.contributors = held | server_.contributors(merge_job(job), p.chunk)};
+  if (!server_.read(merge_job(job), partial)) {
+    held |= server_.contributors(merge_job(job), p.chunk);
+    return {.contributors = held, .gone = everybody && held == 0};
+  }
   p.sum = partial.sum;
   return {.complete = true, .at_server = true, .contributors = job.members};
 }
@@ -294,6 +301,8 @@ Outcome Pipeline<Exec>::depart(Parsed& parsed, const SharedRuling& ruling, const
   const bool told = ruling.verdict != Verdict::kBypass || !by_hash(owner.discipline);
   Outcome out = conclude(parsed, ruling.verdict, ruling.fresh && told, now);
   if (ruling.verdict == Verdict::kBypass) {
+    const Be slot{raw(p.slot)};  // the server need not know of sequences
+    std::memcpy(parsed.payload + offsetof(Header, slot), &slot, sizeof slot);
     relay_header(parsed.payload, owner.result_cookie, *kernels_,
                  ruling.collision ? std::uint8_t{kFlagCollision} : std::uint8_t{0});
     towards(server_of(p.chunk, owner.servers), p.priority, out);
@@ -331,7 +340,7 @@ Outcome Pipeline<Exec>::relay_from_server(Parsed& parsed, const Frame& frame, Ti
   }
   const std::uint8_t flags = header_at(parsed.payload).flags & kFlagRetransmit;
   if (out.verdict == Verdict::kComplete && flags == 0) ++states_[raw(job.id)].slots.served;
-  write_result(parsed.payload, job, p, flags, *kernels_);
+  write_result(parsed.payload, job, p, static_cast<std::uint8_t>(flags | kFlagServed), *kernels_);
   return out;
 }
 

@@ -43,6 +43,39 @@ constexpr bool matches(kernels::Sums finished, std::uint32_t keys, const Contrib
   return finished.sum1 + keyed(keys, p.chunk) == p.sum.sum1 && finished.sum2 == p.sum.sum2;
 }
 
+// A contribution counts as lost when so many of its rank's later ones have come (docs/protocol.md, 8). Less
+// would take two packets in the wrong order for a loss.
+inline constexpr std::uint32_t kLead = 3;
+
+// One read-modify-write of the rank's register. p.missing: what is lost as far as this contribution tells,
+// each once. What is older than the register remembers passes: to it the rules of the entry apply.
+inline Decision arrive(Came& came, Contribution& p) noexcept {
+  constexpr std::uint32_t kBits = 64;
+  p.missing = 0;
+  if (came.epoch != raw(p.epoch)) came = {raw(p.epoch), 0, 0};
+  if (p.sequence == came.newest + 1) [[likely]] {
+    came.newest = p.sequence;
+    came.missing <<= 1;
+    p.missing = came.missing & 1ULL << kLead;
+    return {.op = Op::kWrite};
+  }
+  if (p.sequence == 0) return {.drop = Drop::kSequence};
+  const auto ahead = static_cast<std::int32_t>(p.sequence - came.newest);
+  if (ahead > 0) {
+    const auto by = static_cast<std::uint32_t>(ahead);
+    const std::uint64_t passed = by < kBits ? (1ULL << by) - 1 : ~0ULL;
+    came.newest = p.sequence;
+    came.missing = (by < kBits ? came.missing << by : 0) | (passed & ~1ULL);
+    p.missing = came.missing & (by + kLead < kBits ? passed : ~0ULL) << kLead;
+    return {.op = Op::kWrite};
+  }
+  const auto back = static_cast<std::uint32_t>(-static_cast<std::int64_t>(ahead));
+  if (back >= kBits) return {.op = Op::kRead};
+  if ((came.missing >> back & 1) == 0) return {.drop = Drop::kReplay};
+  came.missing &= ~(1ULL << back);
+  return {.op = Op::kWrite};
+}
+
 // The registers of an entry's sum, one after the other: f(register, the packet's) is what the packet gets.
 template <class Exec, class F>
 void with_sum(Exec& x, std::uint32_t line, jobs::Sum& sum, F f) noexcept {
@@ -82,6 +115,7 @@ struct Found {
   bool at_server = false;          // its values are in the packet already
   std::uint64_t contributors = 0;  // 0: no such entry
   std::uint64_t missing = 0;       // complete: ranks that its result lacks
+  bool gone = false;               // everybody's was seen, and neither entry nor server has it: a peer may
 };
 template <class Exec>
 Found look_up(Exec& x, const jobs::NativeJob& job, Contribution& p) noexcept {
@@ -105,9 +139,20 @@ Ruling aggregate(Exec& x, const jobs::NativeJob& job, JobState& state, Contribut
   // whatever would overwrite the entry or the packet is checked before the first register.
   const bool check_later = p.verify && x.template is_plain_add<Discipline>(p, job);
   if (p.verify && !check_later && !payload_matches(x, p)) return {.drop = Drop::kSum};
-  const auto refuse = [&](Drop d) noexcept {
-    return Ruling{.drop = check_later && !payload_matches(x, p) ? Drop::kSum : d};
+  Came came_before;
+  const Decision arrival = x.template rmw<SequenceReg>(p.number, [&](Came& came) {
+    came_before = came;
+    return arrive(came, p);
+  });
+  const auto corrupted = [&]() noexcept {
+    x.template undo<SequenceReg>(p.number, came_before);
+    p.missing = 0;
+    return Ruling{.drop = Drop::kSum};
   };
+  const auto refuse = [&](Drop d) noexcept {
+    return check_later && !payload_matches(x, p) ? corrupted() : Ruling{.drop = d};
+  };
+  if (arrival.op == Op::kNone) return refuse(arrival.drop);
 
   const Decision order =
       x.template rmw<HighReg>(raw(job.id), [&](High& high) { return Discipline::order(high, p, job); });
@@ -143,7 +188,7 @@ Ruling aggregate(Exec& x, const jobs::NativeJob& job, JobState& state, Contribut
     if (added.sums.sum1 + keyed(p.key, p.chunk) != p.sum.sum1 || added.sums.sum2 != p.sum.sum2) {
       x.values(Op::kSubtract, p, false);
       undo_head(head_before);  // `high` had no part in it: the entry's chunk was absorbed before
-      return {.drop = Drop::kSum};
+      return corrupted();
     }
     state.overflows += added.overflow ? 1 : 0;
   }

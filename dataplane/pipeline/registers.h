@@ -12,7 +12,7 @@
 
 namespace tally::pipeline {
 
-enum class IndexedBy : std::uint8_t { kJob, kLedgerRow, kPath, kEntry };
+enum class IndexedBy : std::uint8_t { kJob, kRank, kLedgerRow, kPath, kEntry };
 
 // What each array has beside its name.
 template <class W, int Stage, IndexedBy Index>
@@ -29,6 +29,19 @@ struct High {
 };
 struct HighReg : Register<High, 0, IndexedBy::kJob> {
   static constexpr std::string_view kName = "high";
+};
+
+// Which contributions of a rank came, by their sequence (RFC 4303, 3.4.3): the newest, and which of the 63
+// before it did not. Keyed by epoch, as `high`: in a new one nothing came yet, and nothing before 1 ever
+// will.
+struct Came {
+  std::uint32_t epoch = 0;
+  std::uint32_t newest = 0;
+  std::uint64_t missing = 0;  // bit i: newest - i
+};
+static_assert(sizeof(Came) == 16, "four ranks in a line");
+struct SequenceReg : Register<Came, 0, IndexedBy::kRank> {
+  static constexpr std::string_view kName = "sequence";
 };
 
 // What the discipline `shared` remembers of a chunk in flight: the ranks whose contribution was seen,
@@ -125,6 +138,7 @@ template <class... R>
 struct RegisterList {};
 
 using JobRegisters = RegisterList<HighReg>;
+using RankRegisters = RegisterList<SequenceReg>;
 using LedgerRegisters = RegisterList<LedgerReg>;
 using PoolRegisters = RegisterList<HeadReg, ShapeReg, ExponentReg, OverflowReg, Sum1Reg, Sum2Reg>;
 using StragglerRegisters =

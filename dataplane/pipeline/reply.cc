@@ -85,6 +85,20 @@ void write_partial(std::byte* datagram, const jobs::NativeJob& job, const Contri
   seal(datagram, h, kernels);
 }
 
+void write_nack(std::span<std::byte, kHeaderBytes> out, const Nack& nack, std::uint8_t shard,
+                const kernels::Kernels& kernels) noexcept {
+  Header h;
+  h.type = PacketType::kNack;
+  h.job = Be{raw(nack.job->id)};
+  h.rank = Be{raw(kSwitchRank)};
+  h.epoch = Be{raw(nack.job->epoch)};
+  h.slot = Be{nack.first};
+  h.contributors = Be{nack.missing};
+  h.cookie = Be{raw(nack.job->result_cookie)};
+  h.total = Be{std::uint32_t{shard}};
+  seal(out.data(), h, kernels);
+}
+
 void relay_header(std::byte* datagram, Cookie cookie, const kernels::Kernels& kernels,
                   std::uint8_t flags) noexcept {
   Header h = header_at(datagram);

@@ -47,6 +47,17 @@ void relay_header(std::byte* datagram, Cookie cookie, const kernels::Kernels& ke
 void write_reject(std::span<std::byte, kHeaderBytes> out, const Header& refused, RejectReason reason,
                   Cookie cookie, std::uint64_t contributors, const kernels::Kernels& kernels) noexcept;
 
+// The NACK to a rank of `job`: which contributions to this shard have not come. missing: bit i stands for
+// first + i, bit 0 is set.
+struct Nack {
+  const jobs::NativeJob* job = nullptr;
+  Rank rank{};
+  std::uint32_t first = 0;
+  std::uint64_t missing = 0;
+};
+void write_nack(std::span<std::byte, kHeaderBytes> out, const Nack& nack, std::uint8_t shard,
+                const kernels::Kernels& kernels) noexcept;
+
 // Bytes of the headers in front of a UDP payload on its way to `to`: 42, 46, 62 or 66.
 [[nodiscard]] std::size_t encapsulation_bytes(const jobs::Binding& to) noexcept;
 

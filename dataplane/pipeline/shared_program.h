@@ -126,7 +126,7 @@ template <class Exec>
 class SharedProgram {
  public:
   // states: by job id. server: the embedded one, only asked what it knows. What an external one knows, it
-  // alone does: of its jobs nothing is known here, and what would be asked for goes to it.
+  // alone does: of its jobs nothing is known here.
   SharedProgram(Exec& x, SharedSlots& slots, const server::MergeTable& server, JobState* states,
                 const jobs::JobTable& table, TimeNs now) noexcept
       : x_(x), slots_(slots), server_(server), states_(states), table_(table), now_(jobs::stamp(now)) {}
@@ -135,6 +135,9 @@ class SharedProgram {
   // numbers and values are those of what leaves.
   SharedRuling run(const jobs::NativeJob& job, Contribution& p, Mismatch& why) noexcept {
     if (p.verify && !payload_matches(x_, p)) return {.drop = Drop::kSum};
+    const Decision arrival =
+        x_.template rmw<SequenceReg>(p.number, [&](Came& came) { return arrive(came, p); });
+    if (arrival.op == Op::kNone) return {.drop = arrival.drop};
     const Decision order =
         x_.template rmw<HighReg>(raw(job.id), [&](High& high) { return order_shared(high, p, job); });
     if (order.op == Op::kNone) return {.drop = order.drop};
@@ -163,7 +166,7 @@ class SharedProgram {
     if (seen.entry != 0) {
       if (const auto ruling = enter(job, state, p, seen, seen.entry - 1, seen.first, why)) return *ruling;
     }
-    if (seen.everybody && job.server == ServerKind::kEmbedded && !known()) return ask(job, p, seen);
+    if (seen.everybody && !known()) return ask(job, p, seen);
     // A duplicate never claims, and a last arrival has nothing left to merge with.
     if (seen.duplicate || seen.last || known()) return bypass(job, seen);
     if (const std::uint32_t entry = below_cap ? slots_.oldest_available() : kNoEntry; entry != kNoEntry) {

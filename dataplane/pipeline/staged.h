@@ -39,6 +39,7 @@ class Staged {
         ledgers_(region.size() * jobs::kLedgerRowsPerLine),
         paths_(region.size() * jobs::kPathsPerLine),
         rows_(kMaxJobs + 1),
+        ranks_((kMaxJobs + 1) * kMaxRanks),
         values_(region.size() * kValuesPerLine),
         value_pass_(kMaxElements) {}
 
@@ -85,6 +86,7 @@ class Staged {
 
   kernels::Sums payload_sums(const Contribution& p) const noexcept;
   kernels::Added values(Op op, const Contribution& p, bool with_sums) noexcept;
+  void prefetch_rank(std::uint32_t) const noexcept {}
   void prefetch_row(std::uint32_t) const noexcept {}
   void prefetch(std::uint32_t, std::uint32_t) const noexcept {}
 
@@ -97,6 +99,8 @@ class Staged {
   RegisterArray<R>& array_of() noexcept {
     if constexpr (R::kIndex == IndexedBy::kJob) {
       return rows_;
+    } else if constexpr (R::kIndex == IndexedBy::kRank) {
+      return ranks_;
     } else if constexpr (R::kIndex == IndexedBy::kPath) {
       return paths_;
     } else if constexpr (R::kIndex == IndexedBy::kLedgerRow) {
@@ -109,6 +113,7 @@ class Staged {
   RegisterArrays<LedgerRegisters> ledgers_;
   RegisterArrays<PathRegisters> paths_;
   RegisterArrays<JobRegisters> rows_;
+  RegisterArrays<RankRegisters> ranks_;
   std::vector<std::int32_t> values_;
   std::vector<std::uint64_t> value_pass_;
   std::uint64_t pass_ = 0;

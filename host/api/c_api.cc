@@ -28,10 +28,12 @@ struct NamedCounter {
   std::uint64_t EngineStatistics::*counter;
 };
 
-constexpr std::array<NamedCounter, 22> kCounters{{{"contributions", &EngineStatistics::contributions},
+constexpr std::array<NamedCounter, 24> kCounters{{{"contributions", &EngineStatistics::contributions},
                                                   {"retransmissions", &EngineStatistics::retransmissions},
                                                   {"early", &EngineStatistics::early},
+                                                  {"nacks", &EngineStatistics::nacks},
                                                   {"queries", &EngineStatistics::queries},
+                                                  {"asks", &EngineStatistics::asks},
                                                   {"answers", &EngineStatistics::answers},
                                                   {"answers_dropped", &EngineStatistics::answers_dropped},
                                                   {"queries_silent", &EngineStatistics::queries_silent},

@@ -30,6 +30,7 @@ std::string differences(const EngineStatistics& now, const EngineStatistics& the
   };
   add("retransmissions", now.retransmissions, then.retransmissions);
   add("early ones", now.early, then.early);
+  add("nacks", now.nacks, then.nacks);
   add("queries", now.queries, then.queries);
   add("answers", now.answers, then.answers);
   add("overflows", now.overflows, then.overflows);

@@ -31,6 +31,7 @@ void ChunkStream::enter_epoch(const Membership& membership) noexcept {
   of_epoch_.cookie = Be<std::uint64_t>{raw(membership.cookie)};
   shift_ = sum_shift(membership.world);
   window_.enter_epoch(membership.window);
+  sequences_ = {};
   answered_at_.reset();
   rto_.forget_back_off();
   answers_.clear();
@@ -86,10 +87,7 @@ TimeNs ChunkStream::deadline() const noexcept {
       window_.cursor() < std::min(window_.limit(), numbered_end_))
     return 0;
   TimeNs due = kNever;
-  if (const Flight* const oldest = window_.oldest_sent(); oldest != nullptr) {
-    if (overtaken(*oldest)) return 0;
-    due = std::max(rto_.due(oldest->sent_at), rto_.pause_end(membership_.window));
-  }
+  if (const Flight* const oldest = window_.oldest_sent(); oldest != nullptr) due = due_of(*oldest);
   if (const Flight* const early = window_.oldest_early(); early != nullptr)
     due = std::min(due, rto_.early_due(early->sent_at));
   return due;
@@ -235,7 +233,8 @@ void ChunkStream::accept(const Datagram& datagram, Flight& flight, TimeNs now) {
     rto_.result_without_sample();
   }
   // Asked for, and made without this rank: its timers ran out because it is behind, not because of the path.
-  if (flight.queries != 0 && (ranks & bit_of(self_)) == 0) rto_.forget_back_off();
+  const bool asked_for = flight.queries != 0 || flight.early != 0;
+  if (asked_for && (ranks & bit_of(self_)) == 0) rto_.forget_back_off();
   answered_at_ = now;
   statistics_.rto = rto_.timeout();
   ++statistics_.results;
@@ -272,14 +271,33 @@ std::optional<Refused> ChunkStream::on_waiting(const Header& header) noexcept {
   const auto index = index_of(header.chunk_id());
   if (!index || *index < window_.lowest()) return Refused::kLate;
   if (!started_ || !window_.contains(*index)) return Refused::kNotWaited;
-  const Flight& flight = window_.at(*index);
+  Flight& flight = window_.at(*index);
   if (flight.state == FlightState::kDone) return Refused::kLate;
   if (!flight.offered) return Refused::kNotWaited;
   ++statistics_.waiting;
+  const std::uint64_t there = header.contributors.host();
+  const bool asked = std::exchange(flight.asking, false);
+  if (asked && flight.state == FlightState::kSent && (there & bit_of(self_)) == 0) window_.make_ready(flight);
+  if (there == 0) return std::nullopt;  // nobody knows
   // The oldest chunk is the one that everything waits for; later ones may lack ranks that are only behind.
   if (missing_ == 0 || *index <= missing_index_) {
-    missing_ = membership_.members() & ~header.contributors.host();
+    missing_ = membership_.members() & ~there;
     missing_index_ = *index;
+  }
+  return std::nullopt;
+}
+
+// What the box has not got is sent again at once, if it is the last that was sent of its chunk.
+std::optional<Refused> ChunkStream::on_nack(const Header& header) noexcept {
+  const std::uint32_t shard = header.total.host();
+  if (!started_ || shard >= membership_.shards) return Refused::kNotWaited;
+  ++statistics_.nacks;
+  for (std::uint64_t rest = header.contributors.host(); rest != 0; rest &= rest - 1) {
+    const std::uint32_t sequence = header.sequence() + static_cast<std::uint32_t>(std::countr_zero(rest));
+    Flight& flight = window_.numbered(number_of(sequence, shard));
+    if (flight.state == FlightState::kSent && flight.sequence == sequence && !flight.gone &&
+        membership_.shard_of(wire(flight.index)) == shard)
+      window_.make_ready(flight);
   }
   return std::nullopt;
 }
@@ -362,23 +380,24 @@ std::size_t ChunkStream::transmit(std::span<std::byte> out, TimeNs now, std::uin
   const auto [flight, cause] = next_due(now);
   if (flight == nullptr) return 0;
   port = membership_.port_of(wire(flight->index));
-  if (cause == Cause::kTimer && turn_to_query(*flight)) return write_query(*flight, out, now);
+  if (cause == Cause::kEarly && membership_.world > 1) return write_query(*flight, 0, out, now);
+  if (cause == Cause::kTimer && turn_to_query(*flight))
+    return write_query(*flight, bit_of(peer_to_query(*flight)), out, now);
   return write_contribution(*flight, cause, out, now);
 }
 
 // What is lost first: it holds the window. Then what an exponent has set free, then new chunks in order.
 ChunkStream::Due ChunkStream::next_due(TimeNs now) noexcept {
-  if (Flight* const oldest = window_.oldest_sent()) {
-    if (std::max(rto_.due(oldest->sent_at), rto_.pause_end(membership_.window)) <= now) {
-      rto_.expired(oldest->sent_at, now);
-      statistics_.rto = rto_.timeout();
-      return {oldest, Cause::kTimer};
-    }
+  if (Flight* const oldest = window_.oldest_sent(); oldest != nullptr && due_of(*oldest) <= now) {
     if (overtaken(*oldest)) return {oldest, Cause::kEarly};
+    rto_.expired(oldest->sent_at, now);
+    statistics_.rto = rto_.timeout();
+    return {oldest, Cause::kTimer};
   }
   if (Flight* const early = window_.oldest_early(); early != nullptr && rto_.early_due(early->sent_at) <= now)
     return {early, Cause::kEarly};
-  if (Flight* const ready = window_.first_ready()) return {ready};
+  if (Flight* const ready = window_.first_ready())
+    return {ready, ready->sends == 0 ? Cause::kNew : Cause::kWanted};
   restart_slowly(now);
   while (window_.cursor() < std::min(window_.limit(), numbered_end_)) {
     Flight& flight = window_.take_up();
@@ -387,7 +406,8 @@ ChunkStream::Due ChunkStream::next_due(TimeNs now) noexcept {
     if (!blocked(flight)) return {&flight};
     flight.state = FlightState::kBlocked;
   }
-  if (Flight* const oldest = window_.oldest_sent(); oldest != nullptr && overtaken(*oldest))
+  if (Flight* const oldest = window_.oldest_sent();
+      oldest != nullptr && overtaken(*oldest) && due_of(*oldest) <= now)
     return {oldest, Cause::kEarly};  // at rest only now
   return {};
 }
@@ -416,12 +436,12 @@ bool ChunkStream::blocked(const Flight& flight) const noexcept {
   return data && operation.dtype() == Dtype::kFloat32 && history_.find(operation.first() + *data) == nullptr;
 }
 
-// Peers are asked every second time only, so that progress never depends on them alone. Early sendings and
-// those that a server asked for do not count: no timer ran out. What a peer has forgotten the box takes no
-// more: only the other peers are left.
+// Peers are asked every second time only, so that progress never depends on them alone. Early questions and
+// what the box or a server asked for do not count: no timer ran out. What a peer has forgotten the box takes
+// no more: only the other peers are left.
 bool ChunkStream::turn_to_query(const Flight& flight) const noexcept {
   if (flight.gone) return true;
-  const std::uint32_t timed = flight.sends - flight.early - flight.direct;
+  const std::uint32_t timed = flight.sends - flight.early - flight.wanted;
   // Where the others do not wait, more likely than its contribution a result is missing, and all that follow.
   const std::uint32_t plain = membership_.stragglers ? kPlainSends / 2 : kPlainSends;
   return membership_.world > 1 && timed >= plain && (timed - plain) % 2 == 0;
@@ -487,6 +507,11 @@ std::size_t ChunkStream::write_contribution(Flight& flight, Cause cause, std::sp
   Header header = data_header(PacketType::kContribute, flight.index);
   header.flags = flight.offered ? kFlagRetransmit : 0;
   if (cause == Cause::kServer) header.flags |= kFlagDirect;
+  const std::uint32_t shard = membership_.shard_of(wire(flight.index));
+  if (++sequences_[shard] == 0) ++sequences_[shard];  // there is no 0, also when they have gone round
+  flight.sequence = sequences_[shard];
+  window_.number(flight, number_of(flight.sequence, shard));
+  header.slot = Be<std::uint32_t>{flight.sequence};
   header.priority = priority_of(operation);
   header.elements = Be<std::uint16_t>{static_cast<std::uint16_t>(elements)};
   header.dtype = static_cast<std::uint8_t>(operation.dtype());
@@ -507,12 +532,11 @@ std::size_t ChunkStream::write_contribution(Flight& flight, Cause cause, std::sp
   ++operation.stats.packets;
   if (flight.offered) ++operation.stats.retransmissions;
   ++(flight.sends == 0 ? statistics_.contributions : statistics_.retransmissions);
-  if (cause == Cause::kServer) {
-    ++statistics_.direct;
-    ++flight.direct;
-  }
+  if (cause == Cause::kServer) ++statistics_.direct;
+  if (cause == Cause::kEarly || cause == Cause::kWanted) ++statistics_.early;
+  if (cause == Cause::kServer || cause == Cause::kWanted) ++flight.wanted;
+  flight.asking = false;
   if (cause == Cause::kEarly) {
-    ++statistics_.early;
     window_.sent_early(flight, now);
   } else {
     window_.sent(flight, now);
@@ -520,18 +544,25 @@ std::size_t ChunkStream::write_contribution(Flight& flight, Cause cause, std::sp
   return seal(header, bytes, out, kernels_);
 }
 
-std::size_t ChunkStream::write_query(Flight& flight, std::span<std::byte> out, TimeNs now) {
+std::size_t ChunkStream::write_query(Flight& flight, std::uint64_t peers, std::span<std::byte> out,
+                                     TimeNs now) {
   EngineOperation& operation = *flight.operation;
   Header header = data_header(PacketType::kQuery, flight.index);
   header.priority = priority_of(operation);
   header.dtype = static_cast<std::uint8_t>(operation.dtype());
-  header.contributors = Be<std::uint64_t>{bit_of(peer_to_query(flight))};
+  header.contributors = Be<std::uint64_t>{peers};
   header.total = Be<std::uint32_t>{operation.total()};
-  ++flight.queries;
+  flight.asking = true;
   ++operation.stats.packets;
   ++operation.stats.retransmissions;
   ++statistics_.queries;
-  window_.sent(flight, now);
+  if (peers == 0) {
+    ++statistics_.asks;
+    window_.sent_early(flight, now);
+  } else {
+    ++flight.queries;
+    window_.sent(flight, now);
+  }
   return seal(header, 0, out, kernels_);
 }
 

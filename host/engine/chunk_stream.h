@@ -69,6 +69,7 @@ class ChunkStream {
   // Datagrams of the current epoch, sender and cookie already checked.
   [[nodiscard]] std::optional<Refused> on_result(const Datagram& datagram, TimeNs now);
   [[nodiscard]] std::optional<Refused> on_waiting(const Header& header) noexcept;
+  [[nodiscard]] std::optional<Refused> on_nack(const Header& header) noexcept;
   [[nodiscard]] std::optional<Refused> on_query(const Header& header) noexcept;
   [[nodiscard]] std::optional<Refused> on_resend(const Header& header) noexcept;
 
@@ -96,6 +97,10 @@ class ChunkStream {
   // Index of a wire number near the window, or nothing if it lies before the generation's first chunk.
   [[nodiscard]] std::optional<std::uint64_t> index_of(Chunk chunk) const noexcept;
 
+  // Sequences of all shards in one row, in which those that were used lately are close together.
+  [[nodiscard]] std::uint64_t number_of(std::uint32_t sequence, std::uint32_t shard) const noexcept {
+    return std::uint64_t{sequence} * membership_.shards + shard;
+  }
   void number(EngineOperation& operation) noexcept;
   [[nodiscard]] EngineOperation* operation_of(std::uint64_t index) noexcept;
   [[nodiscard]] bool blocked(const Flight& flight) const noexcept;
@@ -103,7 +108,7 @@ class ChunkStream {
   // E(j); meaningless for int32. Only for a data chunk that is not blocked.
   [[nodiscard]] int exponent_of(const EngineOperation& operation, std::uint64_t data_chunk) const noexcept;
 
-  enum class Cause : std::uint8_t { kNew, kTimer, kEarly, kServer };
+  enum class Cause : std::uint8_t { kNew, kTimer, kEarly, kWanted, kServer };
   struct Due {
     Flight* flight = nullptr;
     Cause cause = Cause::kNew;
@@ -112,6 +117,11 @@ class ChunkStream {
   [[nodiscard]] Flight* in_flight(std::uint64_t index) noexcept;
   void restart_slowly(TimeNs now) noexcept;
   [[nodiscard]] bool overtaken(const Flight& flight) const noexcept;
+  // When the oldest sending is due: overtaken, for a question, else its timer.
+  [[nodiscard]] TimeNs due_of(const Flight& oldest) const noexcept {
+    if (overtaken(oldest)) return rto_.ask_due(oldest.sent_at);
+    return std::max(rto_.due(oldest.sent_at), rto_.pause_end(membership_.window));
+  }
   [[nodiscard]] bool at_rest() const noexcept;
   [[nodiscard]] bool turn_to_query(const Flight& flight) const noexcept;
   [[nodiscard]] Rank peer_to_query(const Flight& flight) const noexcept;
@@ -120,7 +130,9 @@ class ChunkStream {
   [[nodiscard]] bool put_exponent(Flight& flight);
   [[nodiscard]] std::size_t write_contribution(Flight& flight, Cause cause, std::span<std::byte> out,
                                                TimeNs now);
-  [[nodiscard]] std::size_t write_query(Flight& flight, std::span<std::byte> out, TimeNs now);
+  // peers: the bit of the one that is asked; 0: the box alone.
+  [[nodiscard]] std::size_t write_query(Flight& flight, std::uint64_t peers, std::span<std::byte> out,
+                                        TimeNs now);
   [[nodiscard]] std::size_t write_answer(const OwedAnswer& owed, std::span<std::byte> out) const noexcept;
   [[nodiscard]] std::size_t write_gone(const OwedAnswer& owed, std::span<std::byte> out) const noexcept;
   // The data chunk's E lacks this rank, whose own block exceeds it.
@@ -148,6 +160,7 @@ class ChunkStream {
   bool started_ = false;
   int shift_ = 0;  // sum_shift(world)
   FlightWindow window_;
+  std::array<std::uint32_t, kMaxShards> sequences_{};  // of the newest contribution of the epoch
   ResultHistory history_;
   Rto rto_;
   std::optional<TimeNs> answered_at_;  // newest result of the epoch

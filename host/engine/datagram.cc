@@ -15,6 +15,7 @@ bool taken(PacketType type, Opener opener) noexcept {
     case PacketType::kQuery:
     case PacketType::kResend:
     case PacketType::kLeave:
+    case PacketType::kNack:
       return opener == Opener::kWorker;
     case PacketType::kResult:
     case PacketType::kReject:
@@ -39,6 +40,7 @@ std::optional<Refused> check_length(const Datagram& d) noexcept {
       break;
     case PacketType::kQuery:
     case PacketType::kResend:
+    case PacketType::kNack:
       right = elements == 0 && bytes == 0;
       break;
     case PacketType::kReject:

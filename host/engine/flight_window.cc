@@ -11,6 +11,7 @@ constexpr std::uint32_t kLeadShare = 8;
 
 void FlightWindow::start(std::uint32_t largest_window) {
   ring_.assign(largest_window, Flight{});
+  by_number_.assign(2 * std::size_t{largest_window}, 0);
   for (std::uint64_t i = 0; i < ring_.size(); ++i) ring_[i].index = i;
   sent_ = early_ = ready_ = {};
   lowest_ = cursor_ = offered_end_ = 0;
@@ -27,14 +28,17 @@ void FlightWindow::enter_epoch(std::uint32_t window) noexcept {
   for (Flight& flight : ring_) {
     if (flight.state == FlightState::kDone) continue;
     flight.state = FlightState::kIdle;
-    flight.sends = flight.queries = flight.direct = 0;
+    flight.sends = flight.queries = flight.wanted = flight.sequence = 0;
     flight.early = 0;
+    flight.asking = false;
     flight.probing = false;
     flight.gone = false;
   }
 }
 
 void FlightWindow::make_ready(Flight& flight) noexcept {
+  unlink(flight);
+  flight.probing = false;
   flight.state = FlightState::kReady;
   append(ready_, flight);
 }

@@ -3,9 +3,10 @@
 // chunk without a result. Results above it do not move it. Chunks are indices within the generation (64 bit,
 // no wrap). Every step is O(1) but enter_epoch, which walks the window.
 //
-// Loss is seen before its timer runs out (docs/protocol.md, 8): of one shard, what is sent later arrives
-// later and is answered later, so a chunk without a result is *overtaken* when one sent `lead` sendings after
-// it has its own. Only chunks sent once overtake: a result that the box had stored says nothing of what the
+// Loss is seen before its timer runs out (docs/protocol.md, 8). Of a contribution that has not come the box
+// says so by its sequence. Of a lost result nobody does, but of one shard, what is sent later arrives later
+// and is answered later, so a chunk without a result is *overtaken* when one sent `lead` sendings after it
+// has its own. Only chunks sent once overtake: a result that the box had stored says nothing of what the
 // other ranks sent lately. Only the oldest sending is looked at; behind one that waits for its timer, others
 // wait too.
 
@@ -37,14 +38,16 @@ struct Flight {
   std::uint64_t order = 0;               // of that sending among all of the generation
   std::uint32_t sends = 0;               // in this epoch, queries included
   std::uint32_t queries = 0;             // in this epoch
-  std::uint32_t direct = 0;              // of `sends`: asked for by a server
+  std::uint32_t wanted = 0;              // of `sends`: contributions that the box or a server asked for
+  std::uint32_t sequence = 0;            // of the last contribution in this epoch
   std::uint32_t previous = 0;            // links of the list it is in: positions in the ring
   std::uint32_t next = 0;
   FlightState state = FlightState::kIdle;
   bool offered = false;                // sent in some epoch of the generation
   bool gone = false;                   // a peer said that it has forgotten the result
-  bool probing = false;                // was last sent early and may be again, after a round trip
-  std::uint8_t early = 0;              // of `sends`: early ones
+  bool probing = false;                // was last asked for early and may be again, after a round trip
+  bool asking = false;                 // the box may have an answer on its way
+  std::uint8_t early = 0;              // of `sends`: early questions
   std::uint8_t bad_results = 0;        // results with wrong sums, shape or exponent
   std::int8_t exponent = kNoExponent;  // contributed
 };
@@ -71,15 +74,25 @@ class FlightWindow {
   void narrow(std::uint32_t chunks) noexcept { allowed_ = std::min(chunks, window_); }
 
   Flight& take_up() noexcept { return at(cursor_++); }
+  // To be contributed at once: it is no longer blocked, or was sent, and is wanted again.
   void make_ready(Flight& flight) noexcept;
   void sent(Flight& flight, TimeNs now) noexcept { sent(flight, now, sent_); }
-  // Again, since it is overtaken. kMostEarly times in an epoch at most; the last time it waits for its timer.
+  // The contribution that is just being sent is the `number`th to a shard. number: sequence x shards + shard.
+  void number(const Flight& flight, std::uint64_t number) noexcept {
+    by_number_[number & (by_number_.size() - 1)] = static_cast<std::uint32_t>(position(flight.index));
+  }
+  // The flight that may have had this number; it is only one that the ring has not forgotten.
+  [[nodiscard]] Flight& numbered(std::uint64_t number) noexcept {
+    return ring_[by_number_[number & (by_number_.size() - 1)]];
+  }
+  // A question, since it is overtaken. kMostEarly times in an epoch at most; the last time it waits for its
+  // timer.
   void sent_early(Flight& flight, TimeNs now) noexcept;
   // The chunk of a result that has just been accepted, before done().
   void delivered(const Flight& flight, std::uint32_t shard) noexcept;
   void done(Flight& flight) noexcept;  // may move lowest and recycle `flight`
 
-  // Of those that wait for their timer, and of those that were last sent early.
+  // Of those that wait for their timer, and of those that were last asked for early.
   [[nodiscard]] Flight* oldest_sent() noexcept { return first(sent_); }
   [[nodiscard]] const Flight* oldest_sent() const noexcept { return first(sent_); }
   [[nodiscard]] Flight* oldest_early() noexcept { return first(early_); }
@@ -119,6 +132,7 @@ class FlightWindow {
   void unlink(Flight& flight) noexcept;
 
   std::vector<Flight> ring_;
+  std::vector<std::uint32_t> by_number_;  // positions in the ring, of the newest contributions
   List sent_;
   List early_;
   List ready_;

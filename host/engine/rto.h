@@ -48,6 +48,11 @@ class Rto {
     return sent_at + (level_ != 0 && sent_at < doubled_at_ ? timeout(level_ - 1) : timeout(level_));
   }
   [[nodiscard]] TimeNs timeout() const noexcept { return timeout(level_); }
+  // When to ask for what was overtaken. A contribution that anybody lost was told of a round trip after it
+  // was sent, and repaired within another one. The path is known to work: no back-off, no floor.
+  [[nodiscard]] TimeNs ask_due(TimeNs sent_at) const noexcept {
+    return sent_at + std::min(2 * srtt_ + 4 * rttvar_, kRtoCeiling);
+  }
   // When to send again what was sent again early: the path is known to work, so neither back-off nor the
   // floor that allows for sleepers applies.
   [[nodiscard]] TimeNs early_due(TimeNs sent_at) const noexcept {

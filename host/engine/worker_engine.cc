@@ -213,6 +213,7 @@ std::optional<Refused> WorkerEngine::dispatch(const Datagram& datagram, TimeNs n
   if (const auto wrong = seat_.check_current(header)) return wrong;
   if (header.type == PacketType::kQuery) return stream_.on_query(header);
   if (header.type == PacketType::kResend) return stream_.on_resend(header);
+  if (header.type == PacketType::kNack) return stream_.on_nack(header);
   return waiting ? stream_.on_waiting(header) : stream_.on_result(datagram, now);
 }
 

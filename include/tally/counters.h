@@ -42,6 +42,8 @@ enum class Drop : std::uint8_t {
   kStale,
   kAhead,
   kDirect,
+  kSequence,
+  kReplay,
   kMismatch,
   kDuplicate,
   kBadSum,
@@ -61,7 +63,7 @@ inline constexpr std::array<std::string_view, kDropCount> kDropNames{
     "ip_header",  // IP version, header length (no options) or source address is not what the protocol allows
     "fragment",   // IPv4 fragment
     "length",     // IP, UDP and payload lengths disagree
-    "version",    // protocol version is not 1
+    "version",    // protocol version is not 2
     "check",      // header CRC32C, or the payload CRC32C of a control type
     "type",       // unknown type, or one the box never takes from outside
     "flags",      // unknown flag, or one that this type may not carry
@@ -74,11 +76,13 @@ inline constexpr std::array<std::string_view, kDropCount> kDropNames{
     "source",     // not the port, MAC, VLAN, IP and UDP port of the rank's JOIN
     "contributors",  // not exactly the sender's own bit (ANSWER: not all members)
     "slot",          // not the slot of the chunk
-    "peer",          // QUERY that names no single other member
+    "peer",          // QUERY that names several members, or no other one
     "sum",           // sum1 or sum2 do not match the payload: corrupted on the way
     "stale",         // older than what the entry or the window holds
     "ahead",         // further ahead than any worker's window reaches
     "direct",        // DIRECT, but the job has no server
+    "sequence",      // CONTRIBUTE without a number: sequences begin at 1
+    "replay",        // CONTRIBUTE whose sequence has come before
     "mismatch",      // same chunk, other size or type: the ranks issued different operations
     "duplicate",     // contribution already in a filling entry
     "bad_sum",       // the finished sum failed its check: the entry was freed, workers send again
@@ -103,12 +107,14 @@ enum class Verdict : std::uint8_t {
   kForward,   // not ours: the L2 switch's business
   kBypass,    // went to the parameter server, which may have completed the chunk
   kEvict,     // took a shared entry from another chunk, which went to the server
+  kTell,      // QUERY that names nobody: the asker is told who is in the chunk
   kCount,
 };
 
 inline constexpr std::size_t kVerdictCount = static_cast<std::size_t>(Verdict::kCount);
 inline constexpr std::array<std::string_view, kVerdictCount> kVerdictNames{
-    "drop", "absorb", "complete", "repeat", "relay", "hand_over", "punt", "forward", "bypass", "evict"};
+    "drop", "absorb",  "complete", "repeat", "relay", "hand_over",
+    "punt", "forward", "bypass",   "evict",  "tell"};
 
 constexpr std::string_view name_of(Verdict v) noexcept { return kVerdictNames[static_cast<std::size_t>(v)]; }
 

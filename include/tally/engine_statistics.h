@@ -47,7 +47,7 @@ inline constexpr std::size_t kRefusedCount = static_cast<std::size_t>(Refused::k
 
 inline constexpr std::array<std::string_view, kRefusedCount> kRefusedNames{
     "runt",          // shorter than a header
-    "version",       // protocol version is not 1
+    "version",       // protocol version is not 2
     "check",         // header CRC32C
     "type",          // unknown, or one the box never sends to a worker
     "flags",         // unknown flag
@@ -77,8 +77,10 @@ constexpr std::string_view name_of(Refused r) noexcept { return kRefusedNames[st
 struct EngineStatistics {
   std::uint64_t contributions = 0;     // first transmissions in an epoch
   std::uint64_t retransmissions = 0;   // contributions sent again in the same epoch
-  std::uint64_t early = 0;             // of these, not after a timer: later chunks had their results
+  std::uint64_t early = 0;             // of these, not after a timer: the box said that it lacks them
+  std::uint64_t nacks = 0;             // received
   std::uint64_t queries = 0;           // sent
+  std::uint64_t asks = 0;              // of these, those to the box alone: later chunks had their results
   std::uint64_t answers = 0;           // sent
   std::uint64_t answers_dropped = 0;   // asked for faster than they could leave: the asker asks again
   std::uint64_t queries_silent = 0;    // received, but the result is not here (yet, or any more)

@@ -1,5 +1,5 @@
 #pragma once
-// The native wire protocol, version 1: the 56-byte header in front of every UDP payload. The complete
+// The native wire protocol, version 2: the 56-byte header in front of every UDP payload. The complete
 // description, good enough to write a client from, is docs/protocol.md.
 
 #include <array>
@@ -13,7 +13,7 @@
 
 namespace tally {
 
-inline constexpr std::uint8_t kWireVersion = 1;
+inline constexpr std::uint8_t kWireVersion = 2;
 inline constexpr std::uint16_t kBasePort = 0xBF00;       // + shard for data types; control types use shard 0
 inline constexpr std::uint16_t kMulticastPort = 0xBFFF;  // default destination port of multicast results
 inline constexpr std::size_t kHeaderBytes = 56;
@@ -38,6 +38,7 @@ enum class PacketType : std::uint8_t {
   kHeartbeat = 12,
   kAbort = 13,
   kProbe = 14,
+  kNack = 15,
 };
 
 // Control types go to the box's control thread (or come from it); the others are data types.
@@ -47,11 +48,14 @@ enum Flag : std::uint8_t {
   kFlagRetransmit = 1,   // this contribution was sent before
   kFlagDirect = 2,       // never merge at the switch: goes to the server
   kFlagOverflow = 4,     // some element's magnitude exceeded floor((2^31-1)/N): the sum may have left int32
-  kFlagCollision = 8,    // bypassed because its slot was taken
+  kFlagCollision = 8,    // CONTRIBUTE: bypassed because its slot was taken. RESULT: kFlagServed
   kFlagIncomplete = 32,  // `contributors` names fewer ranks than the job has
 };
 inline constexpr std::uint8_t kKnownFlags =
     kFlagRetransmit | kFlagDirect | kFlagOverflow | kFlagCollision | kFlagIncomplete;
+
+// On a RESULT to a worker: an external server made it.
+inline constexpr std::uint8_t kFlagServed = kFlagCollision;
 
 // kFarewell: the barrier before LEAVE, which no barrier of the program may complete.
 enum class Dtype : std::uint8_t { kInt32 = 0, kFloat32 = 1, kFarewell = 255 };
@@ -62,7 +66,7 @@ constexpr bool is_dtype(std::uint8_t d) noexcept {
 enum class RejectReason : std::uint32_t {
   kEpoch = 1,    // the job lives in another epoch: JOIN
   kJob = 2,      // no such job here: JOIN
-  kWaiting = 3,  // answer to a QUERY: the chunk is filling; `contributors` = the ranks already in it
+  kWaiting = 3,  // answer to a QUERY: there is no result yet; `contributors` = the ranks known to be in it
 };
 
 // Types that only an external server sends to the box.
@@ -79,7 +83,9 @@ struct Header {
   Be<std::uint16_t> rank;
   Be<std::uint32_t> epoch;
   Be<std::uint32_t> chunk;
-  Be<std::uint32_t> slot;  // ANSWER: the rank that asked; REJECT: the RejectReason
+  // ANSWER: the rank that asked; REJECT: the RejectReason; CONTRIBUTE: sequence(); NACK: the first missing
+  // sequence.
+  Be<std::uint32_t> slot;
   Be<std::uint16_t> elements;
   std::uint8_t dtype = 0;
   std::int8_t exponent = kNoExponent;
@@ -94,6 +100,8 @@ struct Header {
   [[nodiscard]] Rank rank_id() const noexcept { return Rank{rank.host()}; }
   [[nodiscard]] Epoch epoch_id() const noexcept { return Epoch{epoch.host()}; }
   [[nodiscard]] Chunk chunk_id() const noexcept { return Chunk{chunk.host()}; }
+  // The worker's count of CONTRIBUTEs to this shard in this epoch, from 1, with every sending a new one.
+  [[nodiscard]] std::uint32_t sequence() const noexcept { return slot.host(); }
 };
 
 static_assert(sizeof(Header) == kHeaderBytes && alignof(Header) == 1);

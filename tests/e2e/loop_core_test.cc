@@ -144,9 +144,10 @@ TEST_F(LoopCore, WhatControlReadsIsTrue) {
     EXPECT_EQ(plane.core(c).state(rack.job()).occupancy.get(), 0U);
     for (std::uint16_t r = 0; r < 4; ++r) EXPECT_GT(plane.core(c).state(rack.job()).last_seen[r], 0U);
   }
-  const std::uint64_t made =
-      rack.sum(&io::CoreStatistics::replicas) + rack.sum(&io::CoreStatistics::rejects) +
-      rack.sum(&io::CoreStatistics::sent_for) + rack.count(Verdict::kRepeat) + rack.count(Verdict::kRelay);
+  const std::uint64_t made = rack.sum(&io::CoreStatistics::replicas) +
+                             rack.sum(&io::CoreStatistics::rejects) + rack.sum(&io::CoreStatistics::nacks) +
+                             rack.sum(&io::CoreStatistics::sent_for) + rack.count(Verdict::kRepeat) +
+                             rack.count(Verdict::kRelay) + rack.count(Verdict::kTell);
   EXPECT_EQ(rack.sum(&io::CoreStatistics::frames_out), made);
   EXPECT_EQ(rack.of_hosts([](const LoopHost& h) { return h.received(); }), made);
   std::uint64_t in = 0;

@@ -69,7 +69,7 @@ std::vector<Wrong> wrong_frames() {
           {"another UDP port", changed(36, 1), Verdict::kForward},
           {"a fragment", changed(20, 0x20), Verdict::kDrop, Drop::kFragment},
           {"IP options", changed(14, 0x46), Verdict::kDrop, Drop::kIpHeader},
-          {"protocol version 2", changed(42, 2), Verdict::kDrop, Drop::kVersion},
+          {"protocol version 1", changed(42, 1), Verdict::kDrop, Drop::kVersion},
           {"a flipped bit in the header", changed(60, 1), Verdict::kDrop, Drop::kCheck},
           {"a type from inside", frame_of_type(PacketType::kResult), Verdict::kDrop, Drop::kType},
           {"no such job", frame_of_type(PacketType::kContribute), Verdict::kDrop, Drop::kJob, 1},

@@ -62,6 +62,7 @@ Bytes bytes_of(const rte_mbuf* m) {
 }  // namespace
 
 ServerRig::ServerRig(const RigCase& c) : job(job_of(c)), far_(make_pool("far", far_mbufs(c))) {
+  forget_sequences();  // of the rig before, whose box was another
   auto pools =
       make_plain_pools({.frames = c.frames, .heads = 512, .frame_room = kRoom, .cores = c.cores}, "rig");
   TALLY_CHECK(pools.has_value(), "EAL's memory holds the pools");

@@ -31,8 +31,8 @@ Forged forged_contribution(const jobs::NativeJob& job, const Offered& p, std::ui
       out.why = Drop::kRank;
       break;
     case 3:
-      h.slot = Be{h.slot.host() ^ other};
-      out.why = Drop::kSlot;
+      h.contributors = {};
+      out.why = Drop::kContributors;
       break;
     case 4:
       h.contributors = Be{h.contributors.host() ^ other};

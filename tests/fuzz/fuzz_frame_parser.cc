@@ -196,7 +196,8 @@ void check_same(const pipeline::Outcome& x, const pipeline::Outcome& y, const He
   TALLY_CHECK(x.verdict == y.verdict && x.drop == y.drop, "both executions agree");
   TALLY_CHECK(x.to == y.to && x.ranks == y.ranks && x.owner == y.owner && x.job == y.job,
               "both executions agree");
-  TALLY_CHECK(x.payload_bytes == y.payload_bytes && x.reject == y.reject, "both executions agree");
+  TALLY_CHECK(x.payload_bytes == y.payload_bytes && x.reject == y.reject && x.nack == y.nack,
+              "both executions agree");
   TALLY_CHECK(x.reject_reason == y.reject_reason, "both executions agree");
   TALLY_CHECK(x.reject_contributors == y.reject_contributors, "both executions agree");
   if (x.verdict != Verdict::kDrop) TALLY_CHECK(same_bytes(f.buffer(), s.buffer()), "same bytes leave");
@@ -212,8 +213,8 @@ void send(const pipeline::Outcome& out, const HeapFrame& frame) {
   if (out.verdict == Verdict::kDrop || out.verdict == Verdict::kForward) return;
   const auto offset = static_cast<std::size_t>(out.payload - frame.buffer().data());
   TALLY_CHECK(offset + out.payload_bytes <= frame.buffer().size(), "payload inside the buffer");
-  if (out.verdict != Verdict::kRepeat && out.verdict != Verdict::kRelay) return;
-  const bool relayed = out.verdict == Verdict::kRelay;
+  const bool relayed = out.verdict == Verdict::kRelay || out.verdict == Verdict::kTell;
+  if (out.verdict != Verdict::kRepeat && !relayed) return;
   TALLY_CHECK(relayed || std::has_single_bit(out.ranks), "a stored RESULT is for one");
   const int rank = relayed ? raw(out.to) : std::countr_zero(out.ranks);
   TALLY_CHECK(rank < out.job->world, "a receiver of the job");

@@ -175,7 +175,9 @@ void Sequence::replay() {
   } else {
     // Two flips in one chunk may cancel each other: no check finds what is not there.
     const bool risky = old.offered.corrupt && l.oracle.holds_corrupt(old.offered.chunk);
-    expect_contribution(l, old.datagram, old.offered, vouched && !risky);
+    // A copy that the network made, or the rank sends it once more.
+    const Bytes datagram = in_.flip() ? old.datagram : sent_again(l.row, old.datagram);
+    expect_contribution(l, datagram, old.offered, vouched && !risky);
   }
 }
 
@@ -237,7 +239,8 @@ void Sequence::expect_drop(Life& l, const jobs::Binding& from, const Bytes& data
 
 void Sequence::expect_contribution(Life& l, const Bytes& datagram, const Offered& p, bool vouched) {
   const auto first = early(l, p.chunk);
-  const Expected expected = first ? *first : l.oracle.contribute(p, vouched, now_);
+  const Expected expected =
+      first ? *first : l.oracle.contribute(p, header_of(datagram).sequence(), vouched, now_);
   const pipeline::Outcome out = pass(l, l.row.ranks[raw(p.rank)].binding, datagram, vouched, expected);
   if (!expected.result) return;
   check_result(l, out, *expected.result, expected.verdict == Verdict::kRepeat);
@@ -340,6 +343,7 @@ void Sequence::run() {
 }  // namespace tally
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  tally::forget_sequences();
   tally::Sequence(tally::FuzzInput(data, size)).run();
   return 0;
 }

@@ -94,14 +94,18 @@ class SharedSequence {
     SharedLife& l = scene_.life(old.job);
     if (raw(old.rank) >= l.row.world) return;
     l.corrupt = l.corrupt || old.corrupt;
-    scene_.send(l, old.rank, old.datagram, in_.flip());
+    const bool same_epoch = l.present && header_of(old.datagram).epoch_id() == l.row.epoch;
+    const bool anew = same_epoch && in_.flip();
+    scene_.send(l, old.rank, anew ? sent_again(l.row, old.datagram) : old.datagram, in_.flip());
   }
 
   void query(std::uint32_t job) {
     SharedLife& l = scene_.life(job);
     const Rank asker = rank(l);
     const Rank peer{static_cast<std::uint16_t>((raw(asker) + 1) % l.row.world)};
-    scene_.send(l, asker, make_query(l.row, asker, near(l), peer), in_.flip());
+    const Chunk chunk = near(l);
+    const Bytes query = in_.flip() ? make_query(l.row, asker, chunk, peer) : make_query(l.row, asker, chunk);
+    scene_.send(l, asker, query, in_.flip());
   }
 
   void operate() {
@@ -134,6 +138,7 @@ class SharedSequence {
 }  // namespace tally
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  tally::forget_sequences();
   tally::SharedSequence(tally::FuzzInput(data, size)).run();
   return 0;
 }

@@ -9,7 +9,18 @@ Expected dropped(Drop why) { return {.drop = why}; }
 
 }  // namespace
 
-Expected PoolOracle::contribute(const Offered& p, bool vouched, TimeNs now) {
+bool PoolOracle::is_replay(Rank rank, std::uint32_t sequence) {
+  constexpr std::uint32_t kRemembered = 64;
+  Came& came = came_.at(raw(rank));
+  if (came.epoch != job_.epoch) came = {job_.epoch, 0, {}};
+  const bool again = !came.sequences.insert(sequence).second;
+  const std::uint32_t back = came.newest - sequence;
+  if (back < 1U << 31) return again && back < kRemembered;
+  came.newest = sequence;
+  return false;
+}
+
+Expected PoolOracle::contribute(const Offered& p, std::uint32_t sequence, bool vouched, TimeNs now) {
   const bool was_suspect = suspect();
   const bool verified = !vouched || was_suspect;
   if (verified && p.corrupt) {
@@ -17,6 +28,7 @@ Expected PoolOracle::contribute(const Offered& p, bool vouched, TimeNs now) {
     if (was_suspect) e.event = pipeline::EventKind::kPoisoned;
     return e;
   }
+  if (is_replay(p.rank, sequence)) return dropped(Drop::kReplay);
   const Expected e = settle(p, verified);
   if (e.verdict == Verdict::kAbsorb || e.verdict == Verdict::kComplete) last_seen_[raw(p.rank)] = now;
   return e;

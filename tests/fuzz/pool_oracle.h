@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "jobs/job_table.h"
@@ -53,7 +54,7 @@ class PoolOracle {
   void release() { entries_.clear(); }
 
   // Packets that passed header and match, on the core that owns the chunk. vouched: the port answers for it.
-  Expected contribute(const Offered& p, bool vouched, TimeNs now);
+  Expected contribute(const Offered& p, std::uint32_t sequence, bool vouched, TimeNs now);
   [[nodiscard]] Expected query(Chunk chunk, std::uint32_t element_room) const;
 
   [[nodiscard]] std::uint32_t filling() const;
@@ -69,6 +70,14 @@ class PoolOracle {
     bool complete = false;
   };
 
+  // Of one rank in one epoch: all that came, however long ago.
+  struct Came {
+    Epoch epoch{};
+    std::uint32_t newest = 0;
+    std::set<std::uint32_t> sequences{};
+  };
+
+  [[nodiscard]] bool is_replay(Rank rank, std::uint32_t sequence);
   [[nodiscard]] std::uint32_t place_of(Chunk chunk) const { return raw(chunk) % (2 * job_.window); }
   [[nodiscard]] Expected settle(const Offered& p, bool verified);
   [[nodiscard]] Expected into_own(Entry& entry, const Offered& p);
@@ -79,6 +88,7 @@ class PoolOracle {
   std::map<std::uint32_t, Entry> entries_;  // by chunk mod 2W
   Epoch high_epoch_{};
   Chunk high_{};
+  std::array<Came, kMaxRanks> came_{};
   std::uint32_t bad_in_row_ = 0;
   std::uint32_t suspect_chunks_ = 0;
   std::array<OneWriter<TimeNs>, kMaxRanks> last_seen_{};

@@ -139,7 +139,8 @@ void SharedScene::check_same(const pipeline::Outcome& x, const pipeline::Outcome
   TALLY_CHECK(x.verdict == y.verdict && x.drop == y.drop && x.to == y.to, "both executions agree");
   TALLY_CHECK(x.ranks == y.ranks && x.job == y.job, "both executions agree");
   TALLY_CHECK(x.server == y.server && x.priority == y.priority, "both executions agree");
-  TALLY_CHECK(x.payload_bytes == y.payload_bytes && x.reject == y.reject, "both executions agree");
+  TALLY_CHECK(x.payload_bytes == y.payload_bytes && x.reject == y.reject && x.nack == y.nack,
+              "both executions agree");
   TALLY_CHECK(x.reject_contributors == y.reject_contributors, "both executions agree");
 }
 

@@ -13,7 +13,7 @@
 namespace tally::models {
 namespace {
 
-constexpr std::size_t kMost = 4'000'000;
+constexpr std::size_t kMost = 30'000'000;
 
 template <class Box>
 Findings explore(const Setting& setting, const Box& box) {

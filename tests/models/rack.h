@@ -136,8 +136,8 @@ class Rack {
     }
     std::array<Bits, kChunks> holders{};
     for (int r = 0; r < set_.ranks; ++r)
-      for (int c = 0; c < set_.chunks; ++c) 
-        holders[c] = static_cast<Bits>(holders[c] | (s.workers[r].has >> c & 1U) << r);
+      for (int c = 0; c < set_.chunks; ++c)
+        if ((s.workers[r].has >> c & 1U) != 0) holders[c] |= bit(r);
     box_.moves(s.box, holders, is_quiet,
                [&](const typename Box::State& box, const Answer& answer, Step step) {
                  State next = s;
@@ -207,12 +207,14 @@ class Rack {
   void contribute(const State& s, int r, int c, const char* what, Emit& emit) const {
     State next = s;
     Worker& w = next.workers[r];
-    const auto older = [](std::uint8_t& age) { age = std::min<std::uint8_t>(age + 1, kOld); };
+    const auto older = [](std::uint8_t& age) {
+      age = age < kOld ? static_cast<std::uint8_t>(age + 1) : kOld;
+    };
     for (auto& age : w.age) older(age);
     older(w.lag);
     older(w.delivered);
     if (w.late.kind == Kind::kContribution || w.late.kind == Kind::kNack) older(w.late.age);
-    w.again = static_cast<Bits>(w.again | (w.sent & bit(c)));
+    w.again |= static_cast<Bits>(w.sent & bit(c));
     w.sent |= bit(c);
     w.due &= static_cast<Bits>(~bit(c));
     w.age[c] = 0;

@@ -155,7 +155,7 @@ TEST(HazardExternal, late_plain_copy_after_direct) {
     rack.reduce_at(0, 0, 16);
     settle(rack);
     EXPECT_EQ(rack.server().counted().merged, 1U);
-    rack.sim().network().inject(0, true, sent.frames.at(0));  // as it was before the change
+    rack.replay_forgotten(sent, 0);  // as it was before the change
     settle(rack);
     const bool ledger = discipline == Discipline::kShared;
     EXPECT_EQ(rack.server().counted().inside, ledger ? 1U : 0U);
@@ -183,6 +183,7 @@ TEST(HazardExternal, orphan_state_at_the_server) {
     Bytes frame = sent.frames.at(0);
     Header h = header_in(frame);
     h.flags |= kFlagDirect;
+    h.slot = Be{kForgottenSequence};
     set_header_in(frame, h);
     rack.sim().network().inject(0, true, frame);
     settle(rack);
@@ -225,7 +226,7 @@ TEST(HazardExternal, zombie_entry_of_a_finished_chunk) {
   rack.expect_exact(rack.reduce(16));
   rack.expect_exact(rack.reduce(16));  // takes the entry of chunk 0
   ASSERT_EQ(rack.box().occupancy(rack.id()), 0U);
-  rack.replay(sent, 0, true);
+  rack.replay_forgotten(sent, 0);
   EXPECT_EQ(rack.box().occupancy(rack.id()), 1U);
   ASSERT_TRUE(rack.until([&] { return rack.box().occupancy(rack.id()) == 0; }, 2 * kSecond));
   EXPECT_EQ(rack.shared().swept, 1U);

@@ -289,7 +289,7 @@ Rule& HazardRack::change(Match match, std::function<void(Bytes& frame)> how, int
 
 void HazardRack::inject_up(std::uint16_t rank, std::span<const std::byte> datagram, std::uint16_t job) {
   const Header h = header_of(datagram);
-  const std::uint32_t shard = is_control(h.type) ? 0 : h.slot.host() % options_.cores;
+  const std::uint32_t shard = is_control(h.type) ? 0 : membership(rank, job).shard_of(h.chunk_id());
   sim_->network().inject(link(rank, job), true,
                          wrap(datagram, worker(rank, job).options().binding, test_box(),
                               static_cast<std::uint16_t>(kBasePort + shard)));
@@ -308,6 +308,17 @@ void HazardRack::inject_down(std::uint16_t rank, std::span<const std::byte> data
 void HazardRack::replay(const Rule& recorded, std::size_t worker, bool up) {
   const std::vector<Bytes> frames = recorded.frames;  // the rule may record what follows from this
   for (const Bytes& frame : frames) sim_->network().inject(worker, up, frame);
+  run_for(kMillisecond / 2);
+}
+
+void HazardRack::replay_forgotten(const Rule& recorded, std::size_t worker) {
+  const std::vector<Bytes> frames = recorded.frames;
+  for (Bytes frame : frames) {
+    Header h = header_in(frame);
+    h.slot = Be{kForgottenSequence};
+    set_header_in(frame, h);
+    sim_->network().inject(worker, true, frame);
+  }
   run_for(kMillisecond / 2);
 }
 

@@ -20,6 +20,8 @@
 namespace tally::sim {
 
 inline constexpr auto kContribution = PacketType::kContribute;
+// Before any that a worker has sent, serially: the box remembers the newest 64.
+inline constexpr std::uint32_t kForgottenSequence = 0xFFFF'FF00;
 inline constexpr auto kResult = PacketType::kResult;
 
 struct RackOptions {
@@ -121,6 +123,8 @@ class HazardRack {
   void inject_down(std::uint16_t rank, std::span<const std::byte> datagram, std::uint16_t job = 0);
   // Recorded frames once more, on the same link and in the same direction, and time to be dealt with.
   void replay(const Rule& recorded, std::size_t worker, bool up);
+  // Contributions that the box has received so long ago that it has forgotten their sequences.
+  void replay_forgotten(const Rule& recorded, std::size_t worker);
   // The job as its members were told: for make_contribution and make_query.
   [[nodiscard]] jobs::NativeJob row(std::uint16_t job = 0);
   [[nodiscard]] Bytes control(PacketType type, std::uint16_t rank, Chunk chunk = {},

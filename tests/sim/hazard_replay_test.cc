@@ -19,7 +19,7 @@ TEST(Hazard, stale_packet_of_an_earlier_chunk_does_not_destroy_a_stored_result) 
   Rule& lost = rack.lose({.worker = 1, .up = false, .type = kResult});
   const std::size_t sum = rack.reduce(16);
   ASSERT_TRUE(rack.until([&] { return rack.done(0, sum); }));
-  rack.replay(stale, 0, true);
+  rack.replay_forgotten(stale, 0);
   EXPECT_EQ(rack.drops(Drop::kStale), 1U);
   lost.left = 0;
   rack.expect_exact(sum);
@@ -37,7 +37,7 @@ TEST(Hazard, stale_packet_of_an_earlier_chunk_does_not_destroy_a_filling_entry) 
   rack.reduce_at(0, 1, 16);
   rack.run_for(100 * kMicrosecond);
   EXPECT_EQ(rack.box().occupancy(rack.id()), 1U);
-  rack.replay(stale, 1, true);
+  rack.replay_forgotten(stale, 1);
   EXPECT_EQ(rack.drops(Drop::kStale), 1U);
   rack.reduce_at(1, 1, 16);
   rack.expect_exact(1);

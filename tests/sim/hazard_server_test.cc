@@ -30,7 +30,7 @@ TEST(Hazard, late_plain_copy_after_direct) {
   direct.left = 0;
   EXPECT_EQ(rack.box().server().incomplete, 1U);
   EXPECT_EQ(rack.box().occupancy(rack.id()), 0U);
-  rack.replay(sent, 0, true);  // as it was before the change
+  rack.replay_forgotten(sent, 0);  // as it was before the change
   EXPECT_EQ(rack.verdicts(Verdict::kBypass), 2U);
   EXPECT_EQ(rack.box().server().merged, 1U);
   EXPECT_EQ(rack.box().occupancy(rack.id()), 0U);

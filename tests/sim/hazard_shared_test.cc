@@ -47,7 +47,7 @@ TEST(Hazard, eviction_and_a_late_copy) {
   rack.reduce_at(0, 0, 16, 1);
   rack.run_for(100 * kMicrosecond);
   ASSERT_EQ(rack.shared(0).evicted, 1U);
-  rack.replay(sent, 0, true);
+  rack.replay_forgotten(sent, 0);
   EXPECT_EQ(rack.box().server().merged, 1U);  // the copy is inside the state
   EXPECT_EQ(rack.box().occupancy(rack.id(0)), 0U) << "a duplicate never claims";
   rack.reduce_at(2, 0, 16, 0);
@@ -63,7 +63,7 @@ TEST(Hazard, zombie_entry_of_a_finished_chunk) {
   rack.expect_exact(rack.reduce(16));
   rack.expect_exact(rack.reduce(16));  // takes the entry of chunk 0
   ASSERT_EQ(rack.box().occupancy(rack.id()), 0U);
-  rack.replay(sent, 0, true);
+  rack.replay_forgotten(sent, 0);
   EXPECT_EQ(rack.box().occupancy(rack.id()), 1U);
   ASSERT_TRUE(rack.until([&] { return rack.box().occupancy(rack.id()) == 0; }, 2 * kSecond));
   EXPECT_EQ(rack.shared().swept, 1U);
@@ -81,11 +81,11 @@ TEST(Hazard, zombie_of_a_finished_chunk_claims_nothing_with_a_ledger) {
   const Rule& sent = rack.record({.worker = 0, .up = true, .type = kContribution, .chunk = Chunk{0}});
   rack.expect_exact(rack.reduce(16));
   rack.expect_exact(rack.reduce(16));
-  rack.replay(sent, 0, true);
+  rack.replay_forgotten(sent, 0);
   EXPECT_EQ(rack.box().occupancy(rack.id()), 0U);
   EXPECT_EQ(rack.verdicts(Verdict::kRelay), 2U) << "the question, and the answer of rank 1";
   EXPECT_EQ(rack.box().server().incomplete, 0U);
-  rack.replay(sent, 0, true);
+  rack.replay_forgotten(sent, 0);
   EXPECT_EQ(rack.verdicts(Verdict::kBypass), 1U);
   EXPECT_EQ(rack.box().server().incomplete, 1U);
   rack.expect_healthy();

@@ -88,6 +88,7 @@ class SwitchNode {
   void start_control();
   void make_known(const members::NativeConfig& job);
   void run(std::size_t core, Bytes& buffer, std::uint32_t length, PortIndex port, bool vouched);
+  void send_nack(std::size_t core, const pipeline::Frame& frame);
   void reply(const pipeline::Outcome& outcome, const pipeline::Frame& frame);
   void send_to(const jobs::Binding& to, std::span<const std::byte> datagram, std::uint16_t source_port);
   void drain_events(AnyPipeline& pipeline);

@@ -50,6 +50,7 @@ void SwitchNode::run(std::size_t core, Bytes& buffer, std::uint32_t length, Port
   check_core(core, "a packet", arrival);
   drain_events(*cores_[core].pipeline);
   if (outcome.verdict == Verdict::kHandOver) return run(outcome.owner, buffer, length, port, vouched);
+  if (outcome.nack) send_nack(core, frame);
   reply(outcome, frame);
 }
 
@@ -60,6 +61,16 @@ void SwitchNode::send_to(const jobs::Binding& to, std::span<const std::byte> dat
   std::copy(datagram.begin(), datagram.end(), frame.begin() + static_cast<std::ptrdiff_t>(head));
   pipeline::write_encapsulation(std::span{frame}.first(head), to, test_box(), source_port, datagram);
   send_(to, std::move(frame));
+}
+
+void SwitchNode::send_nack(std::size_t core, const pipeline::Frame& frame) {
+  std::array<std::byte, kHeaderBytes> nack{};
+  std::visit(
+      [&](auto& p) {
+        pipeline::write_nack(nack, p.nack(), static_cast<std::uint8_t>(core), kernels::best_kernels());
+      },
+      *cores_[core].pipeline);
+  send_to(pipeline::open_frame(frame, test_box()).source, nack, kBasePort);
 }
 
 void SwitchNode::reply(const pipeline::Outcome& out, const pipeline::Frame& frame) {
@@ -73,7 +84,8 @@ void SwitchNode::reply(const pipeline::Outcome& out, const pipeline::Frame& fram
         static_cast<std::uint16_t>(kBasePort + header_of(datagram).slot.host() % out.native().shards);
     return send_to(server, datagram, port);
   }
-  if (out.verdict == Verdict::kRelay) send_to(out.job->ranks[raw(out.to)].binding, datagram, kBasePort);
+  if (out.verdict == Verdict::kRelay || out.verdict == Verdict::kTell)
+    send_to(out.job->ranks[raw(out.to)].binding, datagram, kBasePort);
   if (out.verdict == Verdict::kRepeat || out.verdict == Verdict::kComplete) {
     for (std::uint32_t r = 0; r < out.job->world; ++r) {
       if ((out.ranks & bit_of(Rank{static_cast<std::uint16_t>(r)})) != 0)

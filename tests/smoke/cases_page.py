@@ -98,7 +98,7 @@ def reduce(page, members, arrays, dtype):
         for member in members:
             member.flight.send_due(0.0)
             for shard, data in member.link.sent:
-                assert shard == wire.HEADER.unpack_from(data)[8] % 2
+                assert shard == wire.HEADER.unpack_from(data)[7] % 2
                 if (member.rank, chunk) != (1, 3):
                     page.shows(data)
         while members[0].flight.chunks.get(chunk) and members[0].flight.chunks[chunk].ever_sent:
@@ -149,7 +149,10 @@ def heartbeats_and_queries(members, page):
     members[1].take(*wire.parse(relayed), 0.0)
     echo = from_box(wire.HEARTBEAT, chunk=4, contributors=3)
     reject = from_box(wire.REJECT, epoch=0x5eed0000, chunk=1, slot=1, cookie=0)
-    for data in (relayed, echo, reject, *(data for member in members for _, data in member.link.sent)):
+    members[0].send_data(wire.QUERY, 1, contributors=0, total=16)
+    nack = from_box(wire.NACK, slot=2, contributors=1, total=1)
+    members[0].take(*wire.parse(nack), 0.0)  # what has its result is not sent again
+    for data in (relayed, echo, reject, nack, *(data for member in members for _, data in member.link.sent)):
         page.shows(data)
     for member in members:
         member.link.sent.clear()

@@ -15,7 +15,7 @@ class Chunk:
         self.new_epoch()
 
     def new_epoch(self):
-        self.sendings = self.timeouts = self.queries = 0
+        self.sendings = self.timeouts = self.queries = self.sequence = 0
         self.sent_at = self.due = None
 
 
@@ -63,6 +63,7 @@ class Flight:
         self.lowest = self.following = self.numbered = member.record.first_chunk
         self.trips = RoundTrips()
         self.counts = collections.Counter()
+        self.sequences = collections.Counter()  # by shard, of the epoch
 
     def issue(self, operation):
         count = operation.number(self.numbered, self.member.record, self.member.world)
@@ -72,6 +73,7 @@ class Flight:
 
     def new_epoch(self):
         self.trips.backed_off = 1
+        self.sequences.clear()
         for chunk in self.chunks.values():
             chunk.new_epoch()
 
@@ -113,10 +115,20 @@ class Flight:
         chunk.sent_at, chunk.due = now, now + self.trips.wait()
         key = wire.rank_key(self.member.record.generation, self.member.rank)
         sum1, sum2 = wire.sums(key, number, values)
-        self.member.send_data(wire.CONTRIBUTE, number, wire.values_to_bytes(values), flags=flags, elements=len(values),
-                              dtype=chunk.operation.dtype, exponent=chunk.operation.exponent(chunk.place),
-                              contributors=1 << self.member.rank, sum1=sum1, sum2=sum2,
+        shard = self.member.slot(number) % self.member.shards
+        self.sequences[shard] += 1
+        chunk.sequence = self.sequences[shard]
+        self.member.send_data(wire.CONTRIBUTE, number, wire.values_to_bytes(values), slot=chunk.sequence, flags=flags,
+                              elements=len(values), dtype=chunk.operation.dtype,
+                              exponent=chunk.operation.exponent(chunk.place), contributors=1 << self.member.rank, sum1=sum1, sum2=sum2,
                               total=chunk.operation.total & wire.M32)
+
+    def lacking(self, shard, first, missing, now):
+        """The box has not got these contributions: those that are the last of their chunk again."""
+        for number, chunk in list(self.chunks.items()):
+            bit = chunk.sequence - first
+            if 0 <= bit < 64 and missing >> bit & 1 and self.member.slot(number) % self.member.shards == shard:
+                self.contribute(number, chunk, now)
 
     def take_result(self, header, payload, now):
         """Section 9, in its order; who calls has checked 1 and 2."""

@@ -165,11 +165,13 @@ class Member(Joining):
         from_box = header.rank == wire.BOX
         asks_me = header.contributors >> self.rank & 1
         if header.type == wire.RESULT and from_box:
-            if header.flags & ~(wire.RETRANSMIT | wire.OVERFLOW):
+            if header.flags & ~(wire.RETRANSMIT | wire.OVERFLOW | wire.SERVED):
                 raise Dropped("flags")
             self.flight.take_result(header, payload, now)
         elif header.type == wire.QUERY and header.rank < self.world and header.contributors == 1 << self.rank:
             self.flight.answer(header.chunk, header.rank)
+        elif header.type == wire.NACK and from_box:
+            self.flight.lacking(header.total, header.slot, header.contributors, now)
         elif header.type == wire.RESEND and 0xFF00 <= header.rank <= 0xFF0F and asks_me:
             self.flight.resend(header.chunk, header.rank, now)
         elif header.type == wire.HEARTBEAT and from_box:
@@ -179,6 +181,7 @@ class Member(Joining):
         elif header.type == wire.ABORT and from_box:
             self.state, self.why = "closed", wire.printable(payload)
         elif header.type == wire.REJECT and from_box and header.slot == 3:
-            self.missing = self.everybody() & ~header.contributors
+            if header.contributors:
+                self.missing = self.everybody() & ~header.contributors
         else:
             raise Dropped("type")

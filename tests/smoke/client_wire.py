@@ -2,10 +2,12 @@
 import collections
 import struct
 
+VERSION = 2
 JOIN_PORT = 0xBF00
-CONTRIBUTE, RESULT, RESEND, QUERY, ANSWER, REJECT, JOIN, JOINED, LEAVE, HEARTBEAT, ABORT, PROBE = 1, 2, *range(5, 15)
-DATA = (CONTRIBUTE, RESULT, RESEND, QUERY, ANSWER, REJECT)
-RETRANSMIT, DIRECT, OVERFLOW, COLLISION, INCOMPLETE = 1, 2, 4, 8, 32
+CONTRIBUTE, RESULT, RESEND, QUERY, ANSWER, REJECT, JOIN, JOINED, LEAVE, HEARTBEAT, ABORT, PROBE, NACK = (
+    1, 2, *range(5, 16))
+DATA = (CONTRIBUTE, RESULT, RESEND, QUERY, ANSWER, REJECT, NACK)
+RETRANSMIT, DIRECT, OVERFLOW, SERVED, INCOMPLETE = 1, 2, 4, 8, 32
 BOX = 0xFFFF
 NONE = -128
 FAREWELL = 255  # dtype of the barrier before LEAVE
@@ -67,7 +69,7 @@ def datagram(header, payload=b""):
 
 
 def make(kind, payload=b"", **fields):
-    return datagram(Header(version=1, type=kind, **fields), payload)
+    return datagram(Header(version=VERSION, type=kind, **fields), payload)
 
 
 def values_to_bytes(values):
@@ -80,7 +82,7 @@ def parse(data):
         raise Dropped("runt")
     header, check = Header(*HEADER.unpack_from(data)), int.from_bytes(data[52:56], "big")
     payload = data[56:]
-    if header.version != 1:
+    if header.version != VERSION:
         raise Dropped("version")
     if crc32c(data[:52]) != check:
         raise Dropped("check")

@@ -1,6 +1,8 @@
 #include "frames.h"
 
 #include <cstring>
+#include <map>
+#include <tuple>
 
 #include "kernels/kernels.h"
 #include "tally/mix64.h"
@@ -53,6 +55,21 @@ void fill(Bytes& out, Header& h, const std::vector<std::int32_t>& values, std::u
 
 }  // namespace
 
+namespace {
+
+auto& newest_sequences() {
+  static std::map<std::tuple<JobId, Epoch, Rank, std::uint32_t>, std::uint32_t> newest;
+  return newest;
+}
+
+std::uint32_t next_sequence(const jobs::NativeJob& job, Rank rank, Chunk chunk) {
+  return ++newest_sequences()[{job.id, job.epoch, rank, slot_of(jobs::slot_map(job), chunk) % job.shards}];
+}
+
+}  // namespace
+
+void forget_sequences() { newest_sequences().clear(); }
+
 Bytes make_contribution(const jobs::NativeJob& job, const ContributionSpec& spec) {
   const std::size_t n = spec.values.size();
   Bytes out(kHeaderBytes + 4 * n);
@@ -64,7 +81,7 @@ Bytes make_contribution(const jobs::NativeJob& job, const ContributionSpec& spec
   h.rank = Be{raw(spec.rank)};
   h.epoch = Be{raw(job.epoch)};
   h.chunk = Be{raw(spec.chunk)};
-  h.slot = Be{slot_of(jobs::slot_map(job), spec.chunk)};
+  h.slot = Be{spec.sequence != 0 ? spec.sequence : next_sequence(job, spec.rank, spec.chunk)};
   h.elements = Be{static_cast<std::uint16_t>(n)};
   h.dtype = spec.dtype;
   h.exponent = spec.exponent;
@@ -94,13 +111,28 @@ Bytes make_server_packet(const jobs::NativeJob& job, PacketType type, Chunk chun
 }
 
 Bytes make_query(const jobs::NativeJob& job, Rank asker, Chunk chunk, Rank peer) {
-  Bytes out = make_contribution(job, {.rank = asker, .chunk = chunk});
+  Bytes out = make_query(job, asker, chunk);
+  Header h = header_of(out);
+  h.contributors = Be{bit_of(peer)};
+  set_header(out, h);
+  return out;
+}
+Bytes make_query(const jobs::NativeJob& job, Rank asker, Chunk chunk) {
+  Bytes out = make_contribution(job, {.rank = asker, .chunk = chunk, .sequence = 1});
   Header h = header_of(out);
   h.type = PacketType::kQuery;
-  h.contributors = Be{bit_of(peer)};
+  h.slot = Be{slot_of(jobs::slot_map(job), chunk)};
+  h.contributors = {};
   h.sum1 = Be{std::uint32_t{0}};
   set_header(out, h);
   return out;
+}
+
+Bytes sent_again(const jobs::NativeJob& job, Bytes contribution) {
+  Header h = header_of(contribution);
+  h.slot = Be{next_sequence(job, h.rank_id(), h.chunk_id())};
+  set_header(contribution, h);
+  return contribution;
 }
 
 Bytes wrap(std::span<const std::byte> datagram, const jobs::Binding& from, const jobs::Box& box,

@@ -25,14 +25,21 @@ struct ContributionSpec {
   std::int8_t exponent = kNoExponent;
   std::uint32_t total = 0;
   std::uint8_t priority = 0;
+  std::uint32_t sequence = 0;  // 0: one more than the rank's last one of the epoch and shard, in this process
 };
 
 [[nodiscard]] Bytes make_contribution(const jobs::NativeJob& job, const ContributionSpec& spec);
+// All ranks begin at 1 again: with another box, or the next input of a fuzzer.
+void forget_sequences();
 // What a server says. type: kResult (values, with the sums of all members), kResend or kFlush (no values).
 // ranks: in `contributors`. The server is the chunk's.
 [[nodiscard]] Bytes make_server_packet(const jobs::NativeJob& job, PacketType type, Chunk chunk,
                                        std::uint64_t ranks, const std::vector<std::int32_t>& values = {});
 [[nodiscard]] Bytes make_query(const jobs::NativeJob& job, Rank asker, Chunk chunk, Rank peer);
+// Of the box alone.
+[[nodiscard]] Bytes make_query(const jobs::NativeJob& job, Rank asker, Chunk chunk);
+// The same contribution sent once more, under the next sequence.
+[[nodiscard]] Bytes sent_again(const jobs::NativeJob& job, Bytes contribution);
 // Recomputes header.check after a field was changed.
 void seal(Bytes& datagram);
 [[nodiscard]] Header header_of(std::span<const std::byte> datagram);

@@ -107,6 +107,13 @@ Bytes waiting(Twins& t, const std::function<void(Header&)>& change) {
                  change);
 }
 
+Bytes nack(Twins& t, const std::function<void(Header&)>& change) {
+  Header n = t.box.from_box(PacketType::kNack);
+  n.slot = Be<std::uint32_t>{1};
+  n.contributors = Be<std::uint64_t>{1};
+  return changed(sealed(n), change);
+}
+
 Bytes query(Twins& t, const std::function<void(Header&)>& change) {
   Header q = t.box.from_box(PacketType::kQuery);
   q.rank = Be<std::uint16_t>{1};
@@ -134,8 +141,8 @@ const std::vector<Case>& cases() {
          b.resize(55);
          return b;
        }},
-      {"version 2", Refused::kVersion,
-       [](Twins& t) { return changed(result(t), [](Header& h) { h.version = 2; }); }},
+      {"version 1", Refused::kVersion,
+       [](Twins& t) { return changed(result(t), [](Header& h) { h.version = 1; }); }},
       {"flipped header bit", Refused::kCheck,
        [](Twins& t) {
          auto b = result(t);
@@ -144,8 +151,8 @@ const std::vector<Case>& cases() {
        }},
       {"type 0", Refused::kType,
        [](Twins& t) { return changed(result(t), [](Header& h) { h.type = PacketType{0}; }); }},
-      {"type 15", Refused::kType,
-       [](Twins& t) { return changed(result(t), [](Header& h) { h.type = PacketType{15}; }); }},
+      {"type 16", Refused::kType,
+       [](Twins& t) { return changed(result(t), [](Header& h) { h.type = PacketType{16}; }); }},
       {"CONTRIBUTE", Refused::kType, [](Twins& t) { return t.sent[0].bytes; }},
       {"ANSWER", Refused::kType,
        [](Twins& t) { return changed(result(t), [](Header& h) { h.type = PacketType::kAnswer; }); }},
@@ -278,6 +285,18 @@ const std::vector<Case>& cases() {
            h.slot = Be<std::uint32_t>{2};
            other_job(h);
          });
+       }},
+      {"NACK from a rank", Refused::kRank, [](Twins& t) { return nack(t, from_rank_one); }},
+      {"NACK job", Refused::kJob, [](Twins& t) { return nack(t, other_job); }},
+      {"NACK epoch", Refused::kEpoch, [](Twins& t) { return nack(t, next_epoch); }},
+      {"NACK cookie", Refused::kCookie, [](Twins& t) { return nack(t, other_cookie); }},
+      {"NACK of no shard", Refused::kNotWaited,
+       [](Twins& t) { return nack(t, [](Header& h) { h.total = Be<std::uint32_t>{64}; }); }},
+      {"NACK with values", Refused::kLength,
+       [](Twins& t) {
+         auto b = nack(t, nothing);
+         b.resize(60);
+         return b;
        }},
       {"REJECT(waiting) job", Refused::kJob, [](Twins& t) { return waiting(t, other_job); }},
       {"REJECT(waiting) epoch", Refused::kEpoch, [](Twins& t) { return waiting(t, next_epoch); }},

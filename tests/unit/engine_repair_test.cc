@@ -49,6 +49,7 @@ TEST_F(Alone, QueriesNamedPeersInTurnAfterThreePlainRetransmissions) {
   EXPECT_EQ(first.flags & kFlagRetransmit, 0);
   std::vector<std::string> story;
   std::vector<TimeNs> gaps;
+  std::uint32_t contributed = 1;
   TimeNs now = 0;
   for (int i = 0; i < 11; ++i) {
     TimeNs due = engine_->deadline();
@@ -64,7 +65,7 @@ TEST_F(Alone, QueriesNamedPeersInTurnAfterThreePlainRetransmissions) {
     now = due;
     const Header h = header_of(sent[0].bytes);
     EXPECT_EQ(h.chunk.host(), 0U);
-    EXPECT_EQ(h.slot.host(), 0U);
+    EXPECT_EQ(h.slot.host(), h.type == PacketType::kQuery ? 0U : ++contributed) << "slot, or sequence";
     EXPECT_EQ(h.cookie.host(), box_.cookie_of(1));
     EXPECT_EQ(h.epoch.host(), box_.epoch);
     EXPECT_EQ(h.rank.host(), 1);

@@ -65,6 +65,8 @@ TEST_F(Resend, UnfinishedGoesDirectWithTheSameValuesSumsAndExponent) {
     ASSERT_EQ(again.size(), 1U);
     Header want = f;
     want.flags |= kFlagDirect | kFlagRetransmit;
+    want.slot = header_of(again[0].bytes).slot;
+    EXPECT_GT(want.sequence(), f.sequence()) << "a sending of its own";
     EXPECT_EQ(again[0].bytes, sealed(want, payload_of(first.bytes))) << "chunk " << f.chunk.host();
     EXPECT_EQ(again[0].port, first.port);
   }

@@ -63,7 +63,8 @@ TEST(Slots, OfEachDisciplineOverTheWrapOfTheNumbers) {
     for (std::size_t i = 0; i < sent.size(); ++i) {
       const Header h = header_of(sent[i].bytes);
       EXPECT_EQ(h.chunk.host(), 0xFFFFFFFD + i - (i < 3 ? 0 : 0x100000000));
-      EXPECT_EQ(h.slot.host(), slots[i]) << "discipline " << static_cast<int>(discipline) << ", " << i;
+      EXPECT_EQ(box.slot_of(h.chunk.host()), slots[i])
+          << "discipline " << static_cast<int>(discipline) << ", " << i;
       EXPECT_EQ(sent[i].port, kBasePort + slots[i] % 3);
     }
     EXPECT_EQ(engine->statistics().results, 6U) << "with these slots";
@@ -79,7 +80,11 @@ TEST(Slots, TheHashUsesAllBitsOfJobAndSlots) {
   box.job = 1024;
   const auto engine = joined_engine(box, options_of(shape, 0));
   Slots seen;
-  for (const Out& out : six(*engine, box)) seen.push_back(header_of(out.bytes).slot.host());
+  for (const Out& out : six(*engine, box)) {
+    seen.push_back(box.slot_of(header_of(out.bytes).chunk.host()));
+    EXPECT_EQ(out.port, kBasePort + seen.back() % 64);
+  }
+  EXPECT_EQ(engine->statistics().results, 6U) << "with these slots";
   EXPECT_EQ(seen, (Slots{2994273506, 837368639, 2515734718, 4029370810, 2407708060, 3801007993}));
 }
 

@@ -177,6 +177,7 @@ class Runner {
     counters(before, after, seen);
     frames(out, seen);
     if (out.reject) seen.push_back("reject " + reject(out, buffer.frame));
+    if (out.nack) seen.push_back("nack " + nack(buffer.frame));
     if (out.verdict == Verdict::kHandOver) seen.push_back("owner " + number(out.owner));
     leases(before, after, now, seen);
     while (const auto event = pipeline_.events().pop()) seen.push_back(text(*event));
@@ -247,7 +248,7 @@ class Runner {
                      framed(out.job->ranks.at(rank).binding, case_.plan->box,
                             source_port(out.native(), header_at(out.payload).chunk_id()), payload));
     };
-    if (out.verdict == Verdict::kRelay) to_rank(raw(out.to));
+    if (out.verdict == Verdict::kRelay || out.verdict == Verdict::kTell) to_rank(raw(out.to));
     if (out.verdict != Verdict::kComplete && out.verdict != Verdict::kRepeat) return;
     for (std::uint64_t left = out.ranks; left != 0; left &= left - 1)
       to_rank(static_cast<std::uint16_t>(std::countr_zero(left)));
@@ -264,6 +265,13 @@ class Runner {
     const auto port = waiting ? source_port(out.native(), refused.chunk_id())
                               : static_cast<std::uint16_t>(kBasePort + case_.core);
     return framed(pipeline::open_frame(frame, case_.plan->box).source, case_.plan->box, port, payload);
+  }
+
+  std::string nack(const pipeline::Frame& frame) const {
+    std::array<std::byte, kHeaderBytes> payload{};
+    pipeline::write_nack(payload, pipeline_.nack(), case_.core, kernels_);
+    return framed(pipeline::open_frame(frame, case_.plan->box).source, case_.plan->box,
+                  static_cast<std::uint16_t>(kBasePort + case_.core), payload);
   }
 
   static void leases(const Snapshot& before, const Snapshot& after, TimeNs now,

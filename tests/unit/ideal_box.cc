@@ -113,8 +113,13 @@ void Box::contribute(const Bytes& datagram, std::uint16_t port, std::vector<Sent
   const std::uint32_t chunk = h.chunk.host();
   const auto values = values_of(datagram);
   ++contributions;
-  EXPECT_EQ(h.slot.host(), slot_of(chunk));
-  EXPECT_EQ(port, kBasePort + h.slot.host() % shape.shards);
+  const std::uint32_t shard = slot_of(chunk) % shape.shards;
+  EXPECT_NE(h.sequence(), 0U);
+  if (in_order) {
+    const bool is_new = sequences_[{h.epoch.host(), rank, shard}].insert(h.sequence()).second;
+    EXPECT_TRUE(is_new) << "the sequence of another sending";
+  }
+  EXPECT_EQ(port, kBasePort + shard);
   EXPECT_EQ(h.contributors.host(), std::uint64_t{1} << rank);
   EXPECT_TRUE(valid_elements(h.elements.host()));
   EXPECT_LE(h.elements.host(), shape.elements);
@@ -181,20 +186,22 @@ void Box::query(const Header& h, std::vector<Sent>& out) {
   const std::uint16_t rank = h.rank.host();
   EXPECT_EQ(h.elements.host(), 0);
   EXPECT_EQ(h.slot.host(), slot_of(h.chunk.host()));
-  EXPECT_TRUE(std::has_single_bit(h.contributors.host()));
+  const bool of_box = h.contributors.host() == 0;
+  EXPECT_TRUE(of_box || std::has_single_bit(h.contributors.host()));
   const auto peer = static_cast<std::uint16_t>(std::countr_zero(h.contributors.host()));
   EXPECT_NE(peer, rank);
-  EXPECT_LT(peer, shape.world);
+  EXPECT_TRUE(of_box || peer < shape.world);
   const auto e = entries_.find(h.chunk.host());
   if (e != entries_.end() && e->second.contributors == members()) {
     out.push_back({rank, result(h.chunk.host(), e->second)});
     return;
   }
+  const std::uint64_t there = e != entries_.end() ? e->second.contributors : 0;
+  if (of_box) return out.push_back({rank, reject(RejectReason::kWaiting, h, result_cookie(), there)});
   Header relayed = h;
   relayed.cookie = Be<std::uint64_t>{result_cookie()};
   out.push_back({peer, sealed(relayed)});
-  if (e != entries_.end())
-    out.push_back({rank, reject(RejectReason::kWaiting, h, result_cookie(), e->second.contributors)});
+  if (e != entries_.end()) out.push_back({rank, reject(RejectReason::kWaiting, h, result_cookie(), there)});
 }
 
 void Box::answer(const Bytes& datagram, std::vector<Sent>& out) {

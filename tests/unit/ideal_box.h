@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -111,6 +112,8 @@ class Box {
   std::map<std::uint32_t, Entry> entries_;
   std::map<std::pair<std::uint16_t, std::uint32_t>, Offered>
       offered_;  // what each rank contributed, any epoch
+  std::map<std::tuple<std::uint32_t, std::uint16_t, std::uint32_t>, std::set<std::uint32_t>>
+      sequences_;  // by epoch, rank and shard
 };
 
 }  // namespace tally::testbed

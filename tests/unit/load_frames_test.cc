@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <ostream>
 #include <set>
 #include <string_view>
@@ -61,7 +62,8 @@ TEST_P(LoadFrames, AreContributionsAsTheProtocolWantsThem) {
   m.box_mac = {2, 9, 9, 9, 9, 9};
   const kernels::Kernels& kernels = kernels::best_kernels();
   const LoadImages images(32, Dtype::kFloat32, kernels);
-  const ContributionWriter writer((*places)[1], family.vlan, m, 1, images, kernels);
+  std::map<std::uint32_t, std::uint32_t> sequences;  // by shard
+  ContributionWriter writer((*places)[1], family.vlan, m, 1, images, kernels);
   EXPECT_EQ(writer.encapsulation(), family.head);
   EXPECT_EQ(writer.encapsulation(), encapsulation_of((*places)[1], family.vlan));
   EXPECT_EQ(writer.frame_bytes(), family.head + 56 + 128);
@@ -89,7 +91,7 @@ TEST_P(LoadFrames, AreContributionsAsTheProtocolWantsThem) {
                                        engine::Opener::kServer));
     EXPECT_EQ(d.header.type, PacketType::kContribute);
     EXPECT_EQ(d.header.flags, chunk == 5 ? kFlagRetransmit : 0);
-    EXPECT_EQ(d.header.slot.host(), chunk % 64);
+    EXPECT_EQ(d.header.sequence(), ++sequences[m.shard_of(Chunk{chunk})]) << "each that is written";
     EXPECT_EQ(d.header.contributors.host(), 2U);
     EXPECT_EQ(d.header.cookie.host(), 0xabcU);
     EXPECT_EQ(d.header.dtype, 1);

@@ -94,6 +94,25 @@ TEST_F(MembersPackets, EveryFlippedBitIsANamedDrop) {
   EXPECT_EQ(members->status(now), before);
 }
 
+TEST_F(MembersPackets, JoinOfAnotherVersionIsRefusedInThatVersion) {
+  Header h = header_of(joiner.join());
+  const Bytes payload = payload_of(joiner.join_again());
+  JoinPayload asked;
+  std::memcpy(&asked, payload.data(), sizeof asked);
+  h.version = 1;
+  const auto said = send(joiner, sealed(h, payload));
+  ASSERT_EQ(said.size(), 1U);
+  EXPECT_EQ(said[0].header.version, 1);
+  EXPECT_EQ(said[0].header.type, PacketType::kJoined);
+  JoinedPayload joined;
+  std::memcpy(&joined, said[0].payload.data(), sizeof joined);
+  EXPECT_EQ(joined.status, JoinStatus::kRefused);
+  EXPECT_EQ(joined.nonce, asked.nonce);
+  const std::string text(reinterpret_cast<const char*>(said[0].payload.data()) + sizeof joined,
+                         joined.text_bytes.host());
+  EXPECT_EQ(text, "this box speaks version 2 of the protocol, the worker 1");
+}
+
 TEST_F(MembersPackets, HeaderFieldsAreChecked) {
   Header h = header_of(joiner.join());
   const Bytes payload = payload_of(joiner.join_again());
@@ -102,7 +121,7 @@ TEST_F(MembersPackets, HeaderFieldsAreChecked) {
     change(changed);
     return sealed(changed, payload);
   };
-  expect_drop(joiner, with([](Header& x) { x.version = 2; }), members::MembershipDrop::kVersion);
+  expect_drop(joiner, with([](Header& x) { x.version = 1; }), members::MembershipDrop::kVersion, 1);
   expect_drop(joiner, with([](Header& x) { x.type = PacketType{0}; }), members::MembershipDrop::kType);
   expect_drop(joiner, with([](Header& x) { x.type = PacketType{255}; }), members::MembershipDrop::kType);
   expect_drop(joiner, with([](Header& x) { x.type = PacketType::kJoined; }), members::MembershipDrop::kType);

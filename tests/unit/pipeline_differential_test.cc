@@ -143,6 +143,9 @@ class Pair {
       EXPECT_EQ(x.slots.incomplete_bad, y.slots.incomplete_bad);
       EXPECT_TRUE(
           same(fused_.peek<pipeline::HighReg>(raw(job.id)), staged_.peek<pipeline::HighReg>(raw(job.id))));
+      for (std::uint32_t number = raw(job.id) * kMaxRanks; number < (raw(job.id) + 1) * kMaxRanks; ++number)
+        EXPECT_TRUE(
+            same(fused_.peek<pipeline::SequenceReg>(number), staged_.peek<pipeline::SequenceReg>(number)));
       if (by_hash(job.discipline)) continue;
       const bool pool = job.discipline == Discipline::kPool;
       for (std::uint32_t line = job.slots.first; line < job.slots.first + job.slots.count;
@@ -200,6 +203,7 @@ class Pair {
     ASSERT_EQ(x.priority, y.priority);
     ASSERT_EQ(x.payload_bytes, y.payload_bytes);
     ASSERT_EQ(x.reject, y.reject);
+    ASSERT_EQ(x.nack, y.nack);
     ASSERT_EQ(x.reject_contributors, y.reject_contributors);
   }
   void expect_same_rows(std::uint32_t line) {
@@ -291,12 +295,12 @@ TEST(FusedEqualsStagedCoverage, every_verdict_and_state_drop_occurs) {
   for (std::uint64_t w = 0; w < 60; ++w) ASSERT_NO_FATAL_FAILURE(run(7000 + w, 400, w % 2 == 0, &coverage));
   const JobCounters& seen = coverage.counters;
   for (const auto v : {Verdict::kAbsorb, Verdict::kComplete, Verdict::kRepeat, Verdict::kRelay,
-                       Verdict::kHandOver, Verdict::kBypass, Verdict::kEvict}) {
+                       Verdict::kHandOver, Verdict::kBypass, Verdict::kEvict, Verdict::kTell}) {
     EXPECT_GT(seen.of(v), 0u) << name_of(v);
   }
-  for (const auto d :
-       {Drop::kSum, Drop::kStale, Drop::kAhead, Drop::kDirect, Drop::kMismatch, Drop::kDuplicate,
-        Drop::kBadSum, Drop::kAsker, Drop::kSlot, Drop::kCookie, Drop::kEpoch}) {
+  for (const auto d : {Drop::kSum, Drop::kStale, Drop::kAhead, Drop::kDirect, Drop::kMismatch,
+                       Drop::kDuplicate, Drop::kBadSum, Drop::kAsker, Drop::kSlot, Drop::kCookie,
+                       Drop::kEpoch, Drop::kSequence, Drop::kReplay}) {
     EXPECT_GT(seen.of(d), 0u) << name_of(d);
   }
   EXPECT_GT(coverage.swept, 0u);

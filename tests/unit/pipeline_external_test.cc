@@ -139,7 +139,10 @@ TYPED_TEST(ExternalServer, gets_every_duplicate_since_it_alone_knows) {
   for (const std::uint32_t rank : {0U, 1U}) {
     EXPECT_EQ(this->send(job, rank, Chunk{0}, {.flags = kFlagDirect}).verdict, Verdict::kBypass);
   }
-  for (const std::uint32_t rank : {0U, 1U, 1U}) {  // no peer is asked, as with the embedded one
+  // Everybody's was seen: most likely a peer has the result, so that one is asked first.
+  for (const std::uint32_t rank : {0U, 1U})
+    EXPECT_EQ(this->send(job, rank, Chunk{0}, {.flags = kFlagRetransmit}).verdict, Verdict::kRelay);
+  for (const std::uint32_t rank : {0U, 1U, 1U}) {
     const pipeline::Outcome out = this->send(job, rank, Chunk{0}, {.flags = kFlagRetransmit});
     EXPECT_EQ(out.verdict, Verdict::kBypass);
     this->expect_departs(out, job, Chunk{0}, std::uint64_t{1} << rank);

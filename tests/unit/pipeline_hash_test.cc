@@ -173,7 +173,8 @@ TYPED_TEST(EnoughSlots, preemptive_and_fcfs_are_the_same_trace) {
       const auto [j, chunk] = chunks[rng.below(chunks.size())];
       const auto rank = static_cast<std::uint32_t>(rng.below(3));
       const Sent how{.priority = static_cast<std::uint8_t>(rng.below(255)),
-                     .flags = static_cast<std::uint8_t>(rng.chance(0.05) ? kFlagDirect : 0)};
+                     .flags = static_cast<std::uint8_t>(rng.chance(0.05) ? kFlagDirect : 0),
+                     .sequence = static_cast<std::uint32_t>(i + 1)};
       fcfs.now_ += 20 * kMicrosecond;
       preemptive.now_ = fcfs.now_;
       const pipeline::Outcome x = fcfs.send(a[j], rank, chunk, how);

@@ -129,14 +129,21 @@ Bytes random_datagram(Rng& rng, const jobs::NativeJob& job, std::uint32_t front)
   spec.flags = static_cast<std::uint8_t>(rng.chance(0.1) ? rng.below(8) : 0);
   spec.dtype = rng.chance(0.99) ? 0 : 1;
   if (shares_slots(job.discipline)) spec.priority = static_cast<std::uint8_t>(rng.below(255));
-  if (job.world > 1 && rng.chance(0.05)) {
-    return make_query(
-        job, rank, spec.chunk,
-        Rank{static_cast<std::uint16_t>((raw(rank) + rng.between(1, job.world - 1u)) % job.world)});
-  }
   if (job.servers != 0 && rng.chance(0.15)) return make_servers(rng, job, spec.chunk, spec.values);
+  // Most come in the order in which they were sent, and once; some are lost, or come late or again.
+  if (rng.chance(0.05)) spec.sequence = static_cast<std::uint32_t>(rng.below(200));
   Bytes out = make_contribution(job, spec);
-  if (rng.chance(0.02)) make_answer(rng, job, rank, out);
+  if (rng.chance(0.02)) {
+    make_answer(rng, job, rank, out);
+  } else if (rng.chance(0.05)) {
+    const auto other = rng.between(1, std::max(job.world - 1U, 1U));
+    const Rank peer{static_cast<std::uint16_t>((raw(rank) + other) % job.world)};
+    out = rng.chance(0.5) ? make_query(job, rank, spec.chunk, peer) : make_query(job, rank, spec.chunk);
+  } else if (rng.chance(0.01)) {
+    Header h = header_of(out);
+    h.slot = {};
+    set_header(out, h);
+  }
   if (rng.chance(0.06))
     out[rng.below(out.size())] ^= std::byte{static_cast<unsigned char>(1U << rng.below(8))};
   if (rng.chance(0.5)) seal(out);  // else the header check names what was flipped there

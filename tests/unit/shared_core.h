@@ -26,7 +26,8 @@ struct Sent {
   std::uint8_t priority = 0;
   std::uint8_t flags = 0;
   std::uint32_t total = 0;
-  bool corrupt = false;  // one bit of a value flips, and the port does not see it
+  bool corrupt = false;        // one bit of a value flips, and the port does not see it
+  std::uint32_t sequence = 0;  // as ContributionSpec::sequence
 };
 
 template <class Exec>
@@ -75,7 +76,8 @@ class SharedCore : public testing::Test {
                                              .values = std::vector<std::int32_t>(16, value_of(rank, chunk)),
                                              .flags = how.flags,
                                              .total = how.total,
-                                             .priority = how.priority});
+                                             .priority = how.priority,
+                                             .sequence = how.sequence});
     if (how.corrupt) datagram[kHeaderBytes + 3] ^= std::byte{1};
     return take(job, rank, datagram);
   }

@@ -5,11 +5,11 @@ import wire_headers
 from capture import Tshark
 from lab import case
 from samples import JOB, NONCE, SIX, TAGGED, every_type, incomplete, rejected
-from tally_wire import ANSWER, CONTRIBUTE, HEADER_FIELDS, JOIN, JOINED, REJECT, unpack_header
+from tally_wire import ANSWER, CONTRIBUTE, HEADER_FIELDS, JOIN, JOINED, NACK, PROBE, QUERY, REJECT, unpack_header
 
 VERIFY = ("-o", "tally.sums:TRUE")
 # What the header's field `slot` is called in types that put something else there.
-SLOT = {ANSWER: "asker", REJECT: "reason"}
+SLOT = {CONTRIBUTE: "sequence", ANSWER: "asker", REJECT: "reason", NACK: "sequence"}
 
 
 def field_of(name, kind):
@@ -29,10 +29,10 @@ def check_header(packet, frame, bytes_before):
 
 @case()
 def every_type_with_all_its_fields(lab):
-    """The 14 types over IPv4, IPv6 and with a VLAN tag; sums verified; no expert error anywhere."""
+    """The 15 types over IPv4, IPv6 and with a VLAN tag; sums verified; no expert error anywhere."""
     before = {JOB.name: 42, TAGGED.name: 46, SIX.name: 62}
     frames = {(job.name, kind): frame for job in (JOB, TAGGED, SIX) for kind, frame in every_type(job).items()}
-    assert len(frames) == 3 * 14
+    assert len(frames) == 3 * 15
     for (job, kind), packet in Tshark(lab).named(frames, *VERIFY).items():
         frame = frames[job, kind]
         tagged = frame[12:14] == b"\x81\x00"
@@ -41,21 +41,21 @@ def every_type_with_all_its_fields(lab):
         assert not packet.has_error() and not packet.failed(), (job, kind, packet.remarks())
         carries = kind in (1, 2, 3, 7)
         assert packet.all("tally.sum.status") == ["1"] * carries, (job, kind)
-        assert packet.all("tally.payload.status") == ["1"] * (kind >= JOIN), (job, kind)
+        assert packet.all("tally.payload.status") == ["1"] * (JOIN <= kind <= PROBE), (job, kind)
 
 
 @case()
 def fields_lie_where_the_headers_put_them(lab):
     """Offsets and sizes of struct Header, JoinPayload, JoinedPayload and GenerationRecord, from include/tally."""
     packets = Tshark(lab).named(every_type(JOB))
-    structs = [("Header", "tally", CONTRIBUTE, 42), ("JoinPayload", "tally.join", JOIN, 98),
+    structs = [("Header", "tally", QUERY, 42), ("JoinPayload", "tally.join", JOIN, 98),
                ("JoinedPayload", "tally.joined", JOINED, 98), ("GenerationRecord", "tally.record", JOIN, 98 + 32),
                ("GenerationRecord", "tally.record", JOINED, 98 + 32)]
     for struct, prefix, kind, start in structs:
         for name, offset, size in wire_headers.members(struct):
             assert packets[kind].place(f"{prefix}.{name}") == (start + offset, size), (struct, name)
     for name, offset, size in wire_headers.members("Header"):
-        for kind in (ANSWER, REJECT):
+        for kind in (CONTRIBUTE, ANSWER, REJECT, NACK):
             assert packets[kind].place(field_of(name, kind)) == (42 + offset, size), (kind, name)
 
 
@@ -112,7 +112,8 @@ def info_column_for_people(lab):
     """One line for each type, and for what is special."""
     epoch = f"0x{JOB.epoch:08x}"
     forgotten = JOB.answer(1, 0, 6, [], flags=32, contributors=0, sum1=0).frame()
-    assert Tshark(lab).info([*every_type(JOB).values(), forgotten, incomplete(JOB, 0, 3), rejected(JOB)]) == [
+    assert Tshark(lab).info([*every_type(JOB).values(), forgotten, incomplete(JOB, 0, 3), rejected(JOB),
+                              JOB.query(0, None, 6).frame()]) == [
         "JOIN job 'resnet' rank 0 of 2",
         f"JOINED running: job 7, epoch {epoch}, world 2, window 64",
         "CONTRIBUTE job 7 rank 0 chunk 5: 16 float32, exponent -3",
@@ -127,6 +128,8 @@ def info_column_for_people(lab):
         "HEARTBEAT job 7 box, next chunk 9, alive: ranks 0-1",
         "ABORT job 7 box: rank 1: no löss.",
         "PROBE rank 0, 12 bytes",
+        "NACK job 7 shard 1 lacks sequence 7, 9",
         "ANSWER job 7 rank 1 to rank 0 chunk 6: has forgotten it [INCOMPLETE]",
         "RESULT job 7 chunk 3: 16 int32 of rank 0 [INCOMPLETE]",
-        "REJECT job 7 epoch chunk 5"]
+        "REJECT job 7 epoch chunk 5",
+        "QUERY job 7 rank 0 asks the box for chunk 6"]

@@ -36,7 +36,7 @@ def sums_are_verified_when_asked(lab):
     server = result(JOB, 0, 5, rank=0xFF00, contributors=2)
     contribution = JOB.contribute(0, 6, list(range(16)))
     exchanged = replace(contribution, body=contribution.body[4:8] + contribution.body[:4] + contribution.body[8:])
-    wrong = {"of another chunk": contribution.but(chunk=7, slot=7).frame(), "two values exchanged": exchanged.frame(),
+    wrong = {"of another chunk": contribution.but(chunk=7).frame(), "two values exchanged": exchanged.frame(),
              "somebody is missing": result(JOB, 0, 6, contributors=1)}
     right = [joined(JOB), *good(JOB), server]
     path = tshark.capture([*right, *good(make_job("unknown", 8, 2)), *wrong.values()])

@@ -3,9 +3,9 @@ import struct
 from dataclasses import replace
 
 from fixture_jobs import address4, address6, make_job, values
-from tally_wire import (ABORT, ANSWER, BASE_PORT, CONTRIBUTE, FLUSH, HEARTBEAT, INCOMPLETE, JOIN, JOINED, LEAVE, MASK32,
+from tally_wire import (ABORT, ANSWER, BASE_PORT, CONTRIBUTE, FLUSH, HEARTBEAT, INCOMPLETE, JOIN, JOINED, LEAVE, MASK32, NACK,
                         NO_EXPONENT, OVERFLOW, PARTIAL, PROBE, QUERY, REASON_EPOCH, REASON_WAITING, REJECT, RESEND,
-                        RESULT, RETRANSMIT, SWITCH_RANK, Address, crc32c, encapsulate, pack_header, pack_values,
+                        RESULT, RETRANSMIT, SWITCH_RANK, VERSION, Address, crc32c, encapsulate, pack_header, pack_values,
                         value_sums)
 
 MULTICAST_PORT = 0xBFFF
@@ -35,8 +35,8 @@ def joined_payload(job, status=1, missing=0, text=b""):
 
 def from_box(job, to, kind, body=b"", /, port=BASE_PORT, check=None, **header):
     """A frame of the box to the rank `to`."""
-    control = kind >= JOIN
-    fields = dict(version=1, type=kind, flags=0, priority=0, job=job.id, rank=SWITCH_RANK, epoch=job.epoch, chunk=0,
+    control = JOIN <= kind <= PROBE
+    fields = dict(version=VERSION, type=kind, flags=0, priority=0, job=job.id, rank=SWITCH_RANK, epoch=job.epoch, chunk=0,
                   slot=0, elements=0, dtype=0, exponent=NO_EXPONENT, contributors=0, cookie=job.result_cookie,
                   sum1=crc32c(body) if control and body else 0, sum2=0, total=0)
     fields.update(header)
@@ -80,6 +80,7 @@ def every_type(job):
         LEAVE: job.control(LEAVE, 0, chunk=9).frame(),
         HEARTBEAT: from_box(job, 0, HEARTBEAT, chunk=9, contributors=3),
         ABORT: from_box(job, 0, ABORT, "rank 1: no löss\n".encode()),
+        NACK: from_box(job, 0, NACK, slot=7, contributors=0b101, total=1),
         PROBE: job.control(PROBE, 0, b"ping" * 3, job=0, epoch=0, cookie=0).frame(),
     }
     return dict(sorted(frames.items(), key=lambda item: (item[0] not in (JOIN, JOINED), item[0])))

@@ -382,7 +382,7 @@ void LoadGenerator::fill(std::size_t port, TimeNs now) {
 }
 
 void LoadGenerator::add_frame(std::size_t port, rte_mbuf* m, const Contributed& what, bool again) {
-  const ContributionWriter& writer = writers_[what.rank];
+  ContributionWriter& writer = writers_[what.rank];
   m->data_len = static_cast<std::uint16_t>(writer.frame_bytes());
   m->pkt_len = m->data_len;
   const std::span<std::byte> frame{dpdk::data_of(m), writer.frame_bytes()};

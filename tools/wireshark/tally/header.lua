@@ -18,7 +18,7 @@ local f = {
   retransmit = ProtoField.bool("tally.flags.retransmit", "RETRANSMIT (sent before)", 8, nil, 0x01),
   direct = ProtoField.bool("tally.flags.direct", "DIRECT (for the server)", 8, nil, 0x02),
   overflow = ProtoField.bool("tally.flags.overflow", "OVERFLOW (may have left int32)", 8, nil, 0x04),
-  collision = ProtoField.bool("tally.flags.collision", "COLLISION (its slot was taken)", 8, nil, 0x08),
+  collision = ProtoField.bool("tally.flags.collision", "COLLISION (its slot was taken; RESULT: a server made it)", 8, nil, 0x08),
   incomplete = ProtoField.bool("tally.flags.incomplete", "INCOMPLETE (lacks ranks)", 8, nil, 0x20),
   reserved = ProtoField.uint8("tally.flags.reserved", "Reserved", base.HEX, nil, 0xD0),
   priority = ProtoField.uint8("tally.priority", "Priority"),
@@ -28,6 +28,7 @@ local f = {
   epoch = ProtoField.uint32("tally.epoch", "Epoch", base.HEX),
   chunk = ProtoField.uint32("tally.chunk", "Chunk"),
   slot = ProtoField.uint32("tally.slot", "Slot"),
+  sequence = ProtoField.uint32("tally.sequence", "Sequence"),
   asker = ProtoField.uint32("tally.asker", "Rank that asked"),
   reason = ProtoField.uint32("tally.reason", "Reason", base.DEC, names.reason),
   elements = ProtoField.uint16("tally.elements", "Elements"),
@@ -46,8 +47,8 @@ header.fields = f
 
 local flag_fields = { f.retransmit, f.direct, f.overflow, f.collision, f.incomplete, f.reserved }
 
--- The field called slot carries something else in two types.
-local other_slots = { ANSWER = "asker", REJECT = "reason" }
+-- The field called slot carries something else in some types.
+local other_slots = { CONTRIBUTE = "sequence", ANSWER = "asker", REJECT = "reason", NACK = "sequence" }
 
 local function wire_layout(kind)
   return {
@@ -111,7 +112,8 @@ function header.read(tvb)
     version = tvb(0, 1):uint(), kind = tvb(1, 1):uint(), flags = tvb(2, 1):uint(), job = tvb(4, 2):uint(),
     rank = tvb(6, 2):uint(), epoch = tvb(8, 4):uint(), chunk = tvb(12, 4):uint(), slot = tvb(16, 4):uint(),
     elements = tvb(20, 2):uint(), dtype = tvb(22, 1):uint(), exponent = tvb(23, 1):int(),
-    contributors = ranks.of(tvb, 24), sum1 = tvb(40, 4):uint(), sum2 = tvb(44, 4):uint(), flag_text = "",
+    contributors = ranks.of(tvb, 24), sum1 = tvb(40, 4):uint(), sum2 = tvb(44, 4):uint(), total = tvb(48, 4):uint(),
+    flag_text = "",
   }
   p.name = names.type[p.kind] or string.format("type %d", p.kind)
   return p

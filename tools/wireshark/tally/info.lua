@@ -29,7 +29,10 @@ function say.FLUSH(p) return of_chunk(p, names.rank(p.rank), "") end
 function say.RESEND(p)
   return of_chunk(p, names.rank(p.rank) .. " asks " .. ranks.phrase(p.contributors) .. " for", "")
 end
-say.QUERY = say.RESEND
+function say.QUERY(p)
+  if #p.contributors > 0 then return say.RESEND(p) end
+  return of_chunk(p, names.rank(p.rank) .. " asks the box for", "")
+end
 function say.ANSWER(p)
   local what = ": has forgotten it"
   if #p.contributors > 0 then what = ": " .. shape(p) .. " of " .. ranks.phrase(p.contributors) end
@@ -39,6 +42,11 @@ function say.REJECT(p)
   local reason = names.reason[p.slot] or string.format("reason %d", p.slot)
   local waiting = reason == "WAITING" and ": contributed so far: " .. ranks.phrase(p.contributors) or ""
   return of_chunk(p, reason:lower(), waiting)
+end
+function say.NACK(p)
+  local lacks = {}
+  for _, bit_number in ipairs(p.contributors) do lacks[#lacks + 1] = p.slot + bit_number end
+  return string.format("job %d shard %d lacks sequence %s", p.job, p.total, table.concat(lacks, ", "))
 end
 function say.JOIN(p) return string.format("job '%s' %s of %d", p.text or "?", names.rank(p.rank), p.world or 0) end
 function say.JOINED(p)

@@ -2,7 +2,7 @@
 -- them. The test names_are_those_of_the_headers compares them with these files.
 
 local names = {
-  version = 1,
+  version = 2,
   base_port = 0xBF00,  -- + shard
   max_shards = 64,
   multicast_port = 0xBFFF,
@@ -22,6 +22,7 @@ local names = {
 names.type = {
   [1] = "CONTRIBUTE", [2] = "RESULT", [3] = "PARTIAL", [4] = "FLUSH", [5] = "RESEND", [6] = "QUERY", [7] = "ANSWER",
   [8] = "REJECT", [9] = "JOIN", [10] = "JOINED", [11] = "LEAVE", [12] = "HEARTBEAT", [13] = "ABORT", [14] = "PROBE",
+  [15] = "NACK",
 }
 names.flag = { [1] = "RETRANSMIT", [2] = "DIRECT", [4] = "OVERFLOW", [8] = "COLLISION", [32] = "INCOMPLETE" }
 names.dtype = { [0] = "INT32", [1] = "FLOAT32", [255] = "FAREWELL" }
@@ -34,7 +35,9 @@ names.results = { [1] = "UNICAST", [2] = "MULTICAST" }
 names.of = {}
 for number, name in pairs(names.type) do names.of[name] = number end
 
-function names.is_data(kind) return kind >= names.of.CONTRIBUTE and kind <= names.of.REJECT end
+function names.is_data(kind)
+  return kind >= names.of.CONTRIBUTE and kind <= names.of.REJECT or kind == names.of.NACK
+end
 function names.is_control(kind) return kind >= names.of.JOIN and kind <= names.of.PROBE end
 
 -- Values follow the header, and their sums are in sum1 and sum2.
