@@ -136,7 +136,7 @@ class Rack {
     }
     std::array<Bits, kChunks> holders{};
     for (int r = 0; r < set_.ranks; ++r)
-      for (int c = 0; c < set_.chunks; ++c) 
+      for (int c = 0; c < set_.chunks; ++c)
         holders[c] = static_cast<Bits>(holders[c] | (s.workers[r].has >> c & 1U) << r);
     box_.moves(s.box, holders, is_quiet,
                [&](const typename Box::State& box, const Answer& answer, Step step) {
