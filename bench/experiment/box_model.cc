@@ -130,7 +130,7 @@ void BoxModel::process(PacketId id) {
 // The RESULT of a slot becomes the PARTIAL of all members, if the front says so.
 void BoxModel::by_way_of_server(pipeline::Outcome& outcome) {
   Header header = pipeline::header_at(outcome.payload);
-  if (!front_->finished(*outcome.job, header.chunk_id())) return;
+  if (!front_->finished(outcome.native(), header.chunk_id())) return;
   header.type = PacketType::kPartial;
   header.flags &= kFlagOverflow;
   engine::seal(header, outcome.payload_bytes - kHeaderBytes, {outcome.payload, outcome.payload_bytes},
@@ -162,7 +162,7 @@ void BoxModel::dispatch(PacketId id, const pipeline::Outcome& outcome) {
     pipeline::write_reject(std::span<std::byte, kHeaderBytes>(reject.datagram(), kHeaderBytes), refused,
                            outcome.reject_reason, cookie, outcome.reject_contributors,
                            kernels::best_kernels());
-    to_ranks(answer, *outcome.job, bit_of(refused.rank_id()));
+    to_ranks(answer, outcome.native(), bit_of(refused.rank_id()));
   }
   if (outcome.server != pipeline::kNoServer) {
     const std::size_t host = (raw(outcome.job->id) - 1U) / setting_.jobs_of_server;
@@ -170,12 +170,12 @@ void BoxModel::dispatch(PacketId id, const pipeline::Outcome& outcome) {
   }
   switch (outcome.verdict) {
     case Verdict::kRelay:
-      return to_ranks(id, *outcome.job, bit_of(outcome.to));
+      return to_ranks(id, outcome.native(), bit_of(outcome.to));
     case Verdict::kComplete:
-      if (gaps_) repair_gaps(*outcome.job, pipeline::header_at(outcome.payload).chunk_id());
+      if (gaps_) repair_gaps(outcome.native(), pipeline::header_at(outcome.payload).chunk_id());
       [[fallthrough]];
     case Verdict::kRepeat:
-      return to_ranks(id, *outcome.job, outcome.ranks);
+      return to_ranks(id, outcome.native(), outcome.ranks);
     case Verdict::kHandOver:
     case Verdict::kPunt:
     case Verdict::kForward:
