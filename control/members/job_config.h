@@ -92,7 +92,7 @@ struct SessionConfig : CommonConfig {
   std::uint32_t payload = switchml::kMaxPayload;  // bytes of values in each packet, valid_payload()
   std::uint32_t slots = 2048;                     // 1..switchml::kMaxSlots
   jobs::TsiRule tsi = jobs::TsiRule::kPacket;
-  std::uint32_t run = 0;  // of its clients: membership has no use for it, a reload does
+  std::uint32_t run = 0;                    // of its clients: membership has no use for it, a reload does
   std::vector<ConfiguredMember> members{};  // 1..kMaxRanks, with kOpaque kMaxOpaqueMembers; each rank once
   bool operator==(const SessionConfig&) const = default;
 };

@@ -71,8 +71,8 @@ inline void write_session_result(std::byte* datagram, const jobs::SessionJob& jo
                                  const SessionPacket& s) noexcept {
   switchml::PacketHeader h;
   std::memcpy(&h, datagram, sizeof h);
-  h.type_size = static_cast<std::uint8_t>(
-      0x10 | std::countr_zero(std::uint32_t{job.payload} / switchml::kMinPayload));
+  h.type_size =
+      static_cast<std::uint8_t>(0x10 | std::countr_zero(std::uint32_t{job.payload} / switchml::kMinPayload));
   h.exponent0 = p.sum.exponent;
   h.exponent1 = s.exponent1;
   std::memcpy(datagram, &h, sizeof h);

@@ -89,7 +89,8 @@ struct SessionPacket {
   ReturnPath path;
 };
 
-constexpr std::uint32_t session_line(const jobs::SessionJob& job, std::uint32_t slot, std::uint32_t set) noexcept {
+constexpr std::uint32_t session_line(const jobs::SessionJob& job, std::uint32_t slot,
+                                     std::uint32_t set) noexcept {
   return job.slots.first + (2 * slot + set) * jobs::session_entry_lines(job.world, job.payload);
 }
 
@@ -125,7 +126,8 @@ struct PacketSession {
   }
 
  private:
-  static Decision join(Head& head, bool filling, const Contribution& p, const jobs::SessionJob& job) noexcept {
+  static Decision join(Head& head, bool filling, const Contribution& p,
+                       const jobs::SessionJob& job) noexcept {
     if (!filling) return {.op = Op::kRead, .entry_is_ours = true};
     if ((head.contributors & p.bit) != 0) return {.drop = Drop::kDuplicate, .entry_is_ours = true};
     head.contributors |= p.bit;

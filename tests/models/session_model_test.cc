@@ -90,7 +90,9 @@ TEST(SessionModelOpaque, a_timer_numbered_as_published_behind_its_result_gets_an
                      .operations = {{2, 2}},
                      .tsi = TsiRule::kOpaque,
                      .timers_one_too_high = true,
-                     .timers_behind_the_result = true}).violation, "");
+                     .timers_behind_the_result = true})
+                .violation,
+            "");
 }
 
 TEST(SessionModelOpaque, anything_lost_where_the_order_stays) {

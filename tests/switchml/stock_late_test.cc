@@ -143,7 +143,7 @@ TEST_P(StockLate, ThePublishedClientIsExactWithoutLossWhereverTheOriginalIs) {
   const bool packet = tsi() == jobs::TsiRule::kPacket;
   std::size_t exact = 0;
   for (const TimeNs by : kLate) {
-    for (int shift = 0; shift < 30; ++shift) {
+    for (TimeNs shift = 0; shift < 30; ++shift) {
       SessionOptions options = session(Kind::kPublished, !packet || shift % 2 == 0);
       options.late = {{1, 0, by}, {2, 2, by + shift * kMicrosecond}};
       const std::string original = run_original(options).wrong;

@@ -26,9 +26,11 @@ constexpr TimeNs kLinkPeriod = 10 * kMillisecond;
 
 Result<dpdk::Mempool> pool_for(const dpdk::PortNeeds& needs, std::uint16_t mtu, const std::string& name) {
   constexpr std::uint32_t kBursts = 128;  // in hand, and of control
+  // What is sent has a pool of the generator's own; a driver with a umem copies it into this one.
+  const std::uint32_t transmit = needs.umem() ? needs.transmit_mbufs : 0;
   const dpdk::PoolPlan plan{
       .name = name,
-      .mbufs = needs.receive_mbufs + needs.transmit_mbufs + dpdk::kPoolCache * 3 / 2 + kBursts,
+      .mbufs = needs.receive_mbufs + transmit + dpdk::kPoolCache * 3 / 2 + kBursts,
       .room = static_cast<std::uint16_t>(std::max<std::uint32_t>(load_frame_bytes(mtu), needs.least_room)),
       .umem = needs.umem(),
       .threads = 1};
