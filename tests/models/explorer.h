@@ -6,8 +6,11 @@
 // A model has State (trivially copyable, without padding), init(), successors(state, emit) with
 // emit(next, step), broken(state) (nullptr: all is well) and reached(state).
 
+#include <gtest/gtest.h>
+
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <limits>
 #include <string>
@@ -18,6 +21,12 @@
 #include <vector>
 
 namespace tally::models {
+
+using Bits = std::uint8_t;  // a set of up to 8, of ranks or chunks
+
+constexpr Bits bit(int i) { return static_cast<Bits>(1U << i); }
+constexpr Bits all(int n) { return static_cast<Bits>((1U << n) - 1); }
+constexpr bool has(Bits bits, int i) { return (bits >> i & 1U) != 0; }
 
 struct Step {
   const char* what = "";
@@ -147,5 +156,19 @@ class Explorer {
   std::vector<std::uint32_t> from_;
   std::unordered_set<std::uint32_t, Hash, Same> known_;
 };
+
+// For tests: every state, or the way to what is broken.
+template <class Model>
+Findings explore(const Model& model) {
+  constexpr std::size_t kMost = 20'000'000;
+  Findings found = Explorer<Model>(model).run(kMost);
+  std::printf("%zu states\n", found.states);
+  EXPECT_TRUE(found.all_seen || !found.violation.empty()) << "more states than the limit";
+  return found;
+}
+inline void expect_live(const Findings& found) {
+  EXPECT_EQ(found.violation, "");
+  EXPECT_EQ(found.stuck, 0U) << found.way_to_stuck;
+}
 
 }  // namespace tally::models

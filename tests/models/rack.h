@@ -18,7 +18,6 @@ namespace tally::models {
 
 inline constexpr int kRanks = 3;
 inline constexpr int kChunks = 6;
-using Bits = std::uint8_t;
 
 struct Setting {
   int ranks = 2;
@@ -82,9 +81,6 @@ struct RackState {
   std::uint8_t restarts = 0;
 };
 
-constexpr Bits bit(int i) { return static_cast<Bits>(1U << i); }
-constexpr Bits all(int n) { return static_cast<Bits>((1U << n) - 1); }
-
 template <class Box>
 class Rack {
  public:
@@ -137,7 +133,7 @@ class Rack {
     std::array<Bits, kChunks> holders{};
     for (int r = 0; r < set_.ranks; ++r)
       for (int c = 0; c < set_.chunks; ++c)
-        if ((s.workers[r].has >> c & 1U) != 0) holders[c] |= bit(r);
+        if (has(s.workers[r].has, c)) holders[c] |= bit(r);
     box_.moves(s.box, holders, is_quiet,
                [&](const typename Box::State& box, const Answer& answer, Step step) {
                  State next = s;
@@ -214,7 +210,7 @@ class Rack {
     older(w.lag);
     older(w.delivered);
     if (w.late.kind == Kind::kContribution || w.late.kind == Kind::kNack) older(w.late.age);
-    w.again |= static_cast<Bits>(w.sent & bit(c));
+    if (has(w.sent, c)) w.again |= bit(c);
     w.sent |= bit(c);
     w.due &= static_cast<Bits>(~bit(c));
     w.age[c] = 0;

@@ -13,10 +13,6 @@ namespace {
 constexpr std::uint32_t kEpoch = 0x1000'0001;
 constexpr std::uint8_t kBits = 8;
 
-constexpr std::uint8_t bit(unsigned n) noexcept { return static_cast<std::uint8_t>(1U << n); }
-constexpr bool has(std::uint8_t bits, unsigned n) noexcept { return (bits >> n & 1U) != 0; }
-constexpr std::uint8_t full(unsigned n) noexcept { return static_cast<std::uint8_t>((1U << n) - 1); }
-
 }  // namespace
 
 SessionModel::SessionModel(SessionCase c) : case_(std::move(c)) {
@@ -28,7 +24,7 @@ SessionModel::SessionModel(SessionCase c) : case_(std::move(c)) {
     first = static_cast<std::uint8_t>(first + operation.packets);
   }
   job_.world = case_.members;
-  job_.members = full(case_.members);
+  job_.members = all(case_.members);
   job_.tsi = case_.tsi;
 }
 
@@ -61,9 +57,8 @@ bool SessionModel::fills(const State& s, const Packet& packet) const {
   const Place at = place_of(packet);
   const Slot& slot = s.slots[at.slot];
   const std::uint8_t in = slot.contributors[at.set];
-  const bool complete = case_.tsi == jobs::TsiRule::kOpaque
-                            ? has(slot.chunk[0], static_cast<unsigned>(at.set))
-                            : in == full(case_.members);
+  const bool complete = case_.tsi == jobs::TsiRule::kOpaque ? has(slot.chunk[0], static_cast<int>(at.set))
+                                                            : in == all(case_.members);
   return has(in, packet.rank) && !complete;
 }
 
@@ -127,7 +122,7 @@ void SessionModel::receive(State& s, std::uint8_t rank, std::uint8_t packet) con
   Client& c = s.clients[rank];
   c.answered |= bit(packet);
   c.coming &= static_cast<std::uint8_t>(~bit(packet));
-  if (c.answered != full(case_.operations[c.operation].packets)) return;
+  if (c.answered != all(case_.operations[c.operation].packets)) return;
   c = {.operation = static_cast<std::uint8_t>(c.operation + 1)};
 }
 

@@ -5,8 +5,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdio>
-
 #include "explorer.h"
 
 namespace tally::models {
@@ -15,21 +13,8 @@ namespace {
 using jobs::TsiRule;
 using Operations = std::vector<SessionCase::Operation>;
 
-constexpr std::size_t kMost = 1'000'000;  // states
-
-Findings explore(const SessionCase& c) {
-  const SessionModel model(c);
-  Findings found = Explorer<SessionModel>(model).run(kMost);
-  std::printf("%zu states\n", found.states);
-  EXPECT_TRUE(found.all_seen || !found.violation.empty()) << "more states than the limit";
-  return found;
-}
-
-void expect_exact(const SessionCase& c) {
-  const Findings found = explore(c);
-  EXPECT_EQ(found.violation, "");
-  EXPECT_EQ(found.stuck, 0U);
-}
+Findings explore(const SessionCase& c) { return models::explore(SessionModel(c)); }
+void expect_exact(const SessionCase& c) { expect_live(explore(c)); }
 
 // The entries are used two and three times. kMixed also has operations smaller than a window.
 const Operations kLong{{5, 1}, {1, 1}, {2, 1}, {3, 1}};
