@@ -59,7 +59,9 @@ TEST(Hazard, operation_mismatch_with_a_stored_result) {
   HazardRack rack;
   rack.join();
   rack.expect_healthy();
-  rack.inject_up(1, make_contribution(rack.row(), {.rank = Rank{1}, .chunk = Chunk{2}, .total = 40}));
+  rack.inject_up(
+      1, make_contribution(
+             rack.row(), {.rank = Rank{1}, .chunk = Chunk{2}, .total = 40, .sequence = kForgottenSequence}));
   expect_all_told(rack, {"rank 1 sent 0 elements", "ranks 0 and 1 16 elements"});
 }
 
