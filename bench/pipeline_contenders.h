@@ -4,8 +4,10 @@
 // must not leak into the headers of others.
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "frame_ring.h"
@@ -101,8 +103,9 @@ class PipelineAlone {
 
  private:
   void burst(std::size_t first, std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) frames_[i] = ring_.frame(first + i, vouched_);
     pipeline::run_burst(
-        pipeline_, parsed_, count, 1, [&](std::size_t i) { return ring_.frame(first + i, vouched_); },
+        pipeline_, parsed_, std::span{frames_}.first(count), 1, [](std::size_t, std::size_t) {},
         [](std::size_t, const pipeline::Outcome&) {});
   }
 
@@ -114,6 +117,7 @@ class PipelineAlone {
   std::shared_ptr<const jobs::JobTable> table_;
   std::uint64_t completed_ = 0;
   std::uint32_t epoch_ = 0;
+  std::array<pipeline::Frame, pipeline::kBurst> frames_;
   pipeline::ParsedBurst parsed_;
 };
 

@@ -119,16 +119,14 @@ void SharedPackets::send(const Sender& sender, std::uint16_t rank, Verdict verdi
   const std::uint32_t step = rank + 1 == kWorld ? 37 : 1;
   const std::uint64_t before = pipeline_.counters(sender.job.id).of(verdict);
   for (std::uint32_t c = 0; c < kChunks; c += pipeline::kBurst) {
+    for (std::uint32_t i = 0; i < pipeline::kBurst; ++i)
+      burst_[i] = {.data = frame(sender, rank, (c + i) * step % kChunks),
+                   .length = kFrameBytes,
+                   .capacity = kFrameLines * sizeof(jobs::Line),
+                   .port = PortIndex{0},
+                   .checksum_good = true};
     pipeline::run_burst(
-        pipeline_, parsed_, pipeline::kBurst, 1,
-        [&](std::size_t i) {
-          const std::uint32_t chunk = (c + static_cast<std::uint32_t>(i)) * step % kChunks;
-          return pipeline::Frame{.data = frame(sender, rank, chunk),
-                                 .length = kFrameBytes,
-                                 .capacity = kFrameLines * sizeof(jobs::Line),
-                                 .port = PortIndex{0},
-                                 .checksum_good = true};
-        },
+        pipeline_, parsed_, burst_, 1, [](std::size_t, std::size_t) {},
         [](std::size_t, const pipeline::Outcome&) {});
   }
   require(pipeline_.counters(sender.job.id).of(verdict) - before == kChunks, "an unexpected verdict");

@@ -82,6 +82,7 @@ class SharedPackets {
   std::uint32_t epoch_ = 0;
   std::uint32_t first_ = 0;  // chunk of the batch
   Round total_;
+  std::array<pipeline::Frame, pipeline::kBurst> burst_;
   pipeline::ParsedBurst parsed_;
 };
 

@@ -115,7 +115,7 @@ struct Words {
 };
 
 udp::UdpAddress address(const std::string& text, std::uint16_t port) {
-  auto parsed = udp::parse_udp_address(text);
+  auto parsed = udp::parse_address(text);
   require(parsed.has_value(), "--from and --to take an IP address");
   parsed->set_port(port);
   return *parsed;

@@ -95,7 +95,7 @@ std::vector<std::byte> BoxModel::answer_join(std::span<const std::byte> join) co
   epoch.max_priority = job.max_priority;
   epoch.lease = kLease;
   epoch.box_mac = test_box().mac;
-  return box_joined(epoch, JoinStatus::kRunning, wish.nonce.host());
+  return box_joined(epoch, JoinStatus::kRunning, wish.nonce.host(), auth::job_key(name, {}));
 }
 
 void BoxModel::on_event(std::uint32_t what, std::uint32_t detail) {

@@ -41,8 +41,6 @@ class Profiled : public pipeline::Fused {
         return StepRow::kIngress;
       case pipeline::Step::kParse:
         return StepRow::kParse;
-      case pipeline::Step::kFetch:
-        return StepRow::kFetch;
       case pipeline::Step::kHandle:
         return bench::row_of(StepRow::kRegisters, PacketKind::kOther);
       case pipeline::Step::kConclude:

@@ -51,7 +51,6 @@ constexpr std::array kRows{
     Named{StepRow::kPortReceive, "port_receive", "port: receive, payload read"},
     Named{StepRow::kIngress, "ingress", "frames marked and counted"},
     Named{StepRow::kParse, "parse", "parse, header CRC, match"},
-    Named{StepRow::kFetch, "fetch", "values fetched ahead"},
     Named{StepRow::kRegisters, "registers", "registers", true},
     Named{StepRow::kValues, "values", "values", true},
     Named{StepRow::kVerdict, "verdict", "verdict, header", true},

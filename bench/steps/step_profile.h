@@ -26,7 +26,6 @@ enum class StepRow : std::uint8_t {
   kPortReceive,
   kIngress,
   kParse,
-  kFetch,
   kConclude,
   kGiveBack,
   kEgress,

@@ -10,6 +10,8 @@ void LoadMember::receive(const engine::Datagram& datagram, TimeNs now) {
   switch (news.kind) {
     case Kind::kNone:
     case Kind::kEcho:
+    case Kind::kHint:
+    case Kind::kTold:
       return;
     case Kind::kForming:
       answered_ = true;

@@ -24,6 +24,8 @@ constexpr std::uint64_t kSmallBytes = std::uint64_t{128} << 10;
 constexpr std::uint64_t kSmallRound = std::uint64_t{64} << 20;  // bytes that a round over small memory sums
 constexpr TimeNs kTurn = kMicrosecond;                          // virtual: no timer runs out
 constexpr std::size_t kCacheLine = 64;
+constexpr const char* kJob = "bench";
+constexpr std::uint64_t kInstance = 1;
 
 // Of every magnitude below 2^23, exact in float32 and in int32, and so are the sums.
 template <class T>
@@ -86,10 +88,10 @@ WorkerRun<T>::WorkerRun(const RunShape& shape, const kernels::Kernels& kernels)
     ins_.push_back(std::span<const T>(shape.small ? in_ : out_).first(n));
   }
   engine::EngineOptions options;
-  options.job = "bench";
+  options.job = kJob;
   options.world = MirrorBox::kWorld;
   options.elements = shape.elements;
-  options.instance = options.seed = 1;
+  options.instance = options.seed = kInstance;
   auto made = engine::WorkerEngine::create(options, kernels);
   require(made.has_value(), "the engine refuses its options");
   engine_ = std::move(*made);
@@ -258,6 +260,8 @@ namespace {
 
 constexpr Generation kGeneration{0x0123456789abcdef};
 
+auth::Key job_key() { return auth::job_key(kJob, {}); }
+
 engine::Membership epoch_of(const MirrorBox::Shape& shape) {
   engine::Membership epoch;
   epoch.job = JobId{1};
@@ -270,6 +274,8 @@ engine::Membership epoch_of(const MirrorBox::Shape& shape) {
   epoch.world = MirrorBox::kWorld;
   epoch.max_priority = 0;
   epoch.lease = 10 * kSecond;
+  epoch.session = auth::session_key(job_key(), epoch.generation, epoch.epoch, epoch.result_cookie,
+                                    epoch.cookie, kInstance, Rank{0});
   return epoch;
 }
 
@@ -289,12 +295,12 @@ std::optional<std::vector<std::byte>> MirrorBox::control(std::span<const std::by
   if (header.type == PacketType::kJoin) {
     JoinPayload asked;
     std::memcpy(&asked, datagram.data() + kHeaderBytes, sizeof asked);
-    return box_joined(epoch_, JoinStatus::kRunning, asked.nonce.host());
+    return box_joined(epoch_, JoinStatus::kRunning, asked.nonce.host(), job_key());
   }
   if (header.type != PacketType::kHeartbeat) return std::nullopt;
   Header echo = box_header(epoch_, PacketType::kHeartbeat);
   echo.contributors = Be<std::uint64_t>{members_of(kWorld)};
-  return box_says(echo);
+  return box_tells(epoch_, echo);
 }
 
 void MirrorBox::mirror(std::span<std::byte> datagram) noexcept {

@@ -1,7 +1,5 @@
 #include "config/checks.h"
 
-#include <algorithm>
-
 #include "config/config_schema.h"
 #include "config/units.h"
 #include "jobs/layout.h"
@@ -15,41 +13,38 @@ constexpr std::uint16_t kMinMtuIpv6 = 1280;  // RFC 8200
 
 void check_box(Checking& c) {
   const BoxSection& box = c.config.box;
-  if (!c.places.sound("box.ipv4") || !c.places.sound("box.ipv6")) return;
+  if (!c.sound({"box.ipv4", "box.ipv6"})) return;
   if (!box.ipv4 && !box.ipv6 && c.places.written("box")) {
-    c.report.error(c.places.of("box"), "box",
-                   {"the box has no address", "write ipv4: 10.0.0.1/24 or ipv6: fd00::1/64"});
+    c.error("box", "the box has no address", "write ipv4: 10.0.0.1/24 or ipv6: fd00::1/64");
   }
   if (!box.ipv6) return;
   for (std::size_t i = 0; i < c.config.ports.size(); ++i) {
     const std::string path = path_of("ports", i, "mtu");
     if (!c.places.sound(path) || c.config.ports[i].mtu >= kMinMtuIpv6) continue;
-    c.report.error(c.places.of(path), path,
-                   {"IPv6 needs an mtu of at least 1280", "raise it, or remove box.ipv6"});
+    c.error(path, "IPv6 needs an mtu of at least 1280", "raise it, or remove box.ipv6");
   }
 }
 
 void check_memory(Checking& c) {
   const DataplaneSection& d = c.config.dataplane;
-  if (!c.places.sound("dataplane.slots") || !c.places.sound("dataplane.memory")) return;
+  if (!c.sound({"dataplane.slots", "dataplane.memory"})) return;
   if (d.slots > d.memory) {
     const char* const path = c.places.written("dataplane.slots") ? "dataplane.slots" : "dataplane.memory";
-    c.report.error(
-        c.places.of(path), path,
-        {"slots (" + size_text(d.slots) + ") are part of memory (" + size_text(d.memory) + ") and exceed it",
-         "raise memory or lower slots"});
+    c.error(
+        path,
+        "slots (" + size_text(d.slots) + ") are part of memory (" + size_text(d.memory) + ") and exceed it",
+        "raise memory or lower slots");
     return;
   }
-  if (d.shared.slots == 0 || !c.places.sound("dataplane.shared.slots") ||
-      !c.places.sound("dataplane.shared.server") || d.shared.server <= d.memory - d.slots) {
+  if (d.shared.slots == 0 || !c.sound({"dataplane.shared.slots", "dataplane.shared.server"}) ||
+      d.shared.server <= d.memory - d.slots) {
     return;
   }
   const std::string path = "dataplane.shared.server";
-  c.report.error(
-      c.places.of(path), path,
-      {"the server's memory (" + size_text(d.shared.server) + ") and slots (" + size_text(d.slots) +
-           ") are parts of memory (" + size_text(d.memory) + ") and exceed it",
-       "raise memory, or lower server or slots"});
+  c.error(path,
+          "the server's memory (" + size_text(d.shared.server) + ") and slots (" + size_text(d.slots) +
+              ") are parts of memory (" + size_text(d.memory) + ") and exceed it",
+          "raise memory, or lower server or slots");
 }
 
 // The default suits MTU 1500, IPv4 and the default of shared slots; elsewhere it is lowered rather than
@@ -73,6 +68,14 @@ void lower_default_elements(Checking& c) {
 
 std::string path_of(const char* list, std::size_t index, const char* key) {
   return std::string(list) + "[" + std::to_string(index) + "]." + key;
+}
+
+void check_unique(Checking& c, std::map<std::string, std::uint32_t>& seen, const std::string& value,
+                  const std::string& path, Position at, const std::string& what, const std::string& help) {
+  const auto [first, is_new] = seen.emplace(value, at.line);
+  if (is_new) return;
+  c.report.error(at, path,
+                 {what + " is taken: line " + std::to_string(first->second) + " has it already", help});
 }
 
 std::uint64_t slot_lines_per_core(const DataplaneSection& dataplane) noexcept {
@@ -193,8 +196,7 @@ std::vector<ReferenceRow> reference_rows() {
 
 namespace {
 
-constexpr std::array<Choice<BoxSection::Mode>, 2> kMode{
-    {{"inline", BoxSection::Mode::kInline}, {"one-arm", BoxSection::Mode::kOneArm}}};
+constexpr std::array<Choice<bool>, 2> kMode{{{"inline", false}, {"one-arm", true}}};
 
 template <class T>
 ValueType<T> address(std::string form, Parsed<T> (*parse)(const std::string&)) {
@@ -217,7 +219,7 @@ const Schema<BoxSection>& box_schema() {
                 or_word("auto", address<Mac>("a MAC such as 02:00:00:00:00:01", parse_mac)),
                 "The box's MAC on all its ports. auto: 02 and 40 bits made of the instance name."),
       value_key(
-          "mode", &BoxSection::mode, one_of(kMode),
+          "mode", &BoxSection::one_arm, one_of(kMode),
           "inline: the workers hang on the box's ports, and the box is their switch. one-arm: the box hangs "
           "on a switch, answers for its own address and forwards nothing."),
   };

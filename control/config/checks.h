@@ -1,8 +1,13 @@
 #pragma once
 // What no key can say alone. A value that is already wrong by itself takes no part.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
+#include <map>
+#include <string>
+#include <utility>
 
 #include "config/config.h"
 #include "config/diagnostic.h"
@@ -13,7 +18,24 @@ struct Checking {
   Config& config;
   const Places& places;
   Report& report;
+
+  // About the value of this path, where it stands.
+  void error(const std::string& path, std::string message, std::string help) const {
+    report.error(places.of(path), path, {std::move(message), std::move(help)});
+  }
+  void warning(const std::string& path, std::string message, std::string help) const {
+    report.warning(places.of(path), path, {std::move(message), std::move(help)});
+  }
+  [[nodiscard]] bool sound(std::initializer_list<std::string> paths) const {
+    return std::ranges::all_of(paths, [&](const std::string& path) { return places.sound(path); });
+  }
 };
+
+// Reports a value that stands twice. seen: what each was used for first, by its line; what: the value, for
+// people.
+void check_unique(Checking& checking, std::map<std::string, std::uint32_t>& seen, const std::string& value,
+                  const std::string& path, Position at, const std::string& what,
+                  const std::string& help = "choose another");
 
 // Defaults that follow from other keys.
 void complete_defaults(Checking& checking);

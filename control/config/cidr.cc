@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <optional>
 
 #include <arpa/inet.h>
+#include <netinet/ether.h>
+#include <strings.h>
 
 #include "config/units.h"
 
@@ -86,23 +89,12 @@ std::string address_text(int family, const void* address, unsigned prefix) {
   return std::string(text.data()) + "/" + std::to_string(prefix);
 }
 
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
+// ether_aton(3) takes single digits too, and does not look behind the sixth pair.
 std::optional<Mac> mac_of(const std::string& text) {
-  Mac mac{};
-  if (text.size() != 17) return std::nullopt;
-  for (std::size_t i = 0; i < mac.size(); ++i) {
-    const int high = hex_digit(text[3 * i]);
-    const int low = hex_digit(text[3 * i + 1]);
-    if (high < 0 || low < 0 || (i > 0 && text[3 * i - 1] != ':')) return std::nullopt;
-    mac[i] = static_cast<std::uint8_t>(high * 16 + low);
-  }
-  return mac;
+  ether_addr address{};
+  if (ether_aton_r(text.c_str(), &address) == nullptr) return std::nullopt;
+  const auto mac = std::bit_cast<Mac>(address);
+  return strcasecmp(to_text(mac).c_str(), text.c_str()) == 0 ? std::optional(mac) : std::nullopt;
 }
 
 }  // namespace

@@ -31,30 +31,24 @@ struct SharedSection {
 };
 
 struct DataplaneSection {
-  enum class Idle : std::uint8_t { kPoll, kAdaptive };
-  enum class Execution : std::uint8_t { kFused, kStaged };
-  enum class Hugepages : std::uint8_t { kAuto, kOn, kOff };
-
   std::vector<std::uint16_t> cores{1};  // CPU numbers, one data core each; distinct
-  Idle idle = Idle::kAdaptive;
-  std::string profile = "commodity";  // a name of kProfiles
+  bool poll = false;                    // idle: poll; else adaptive
+  std::string profile = "commodity";    // a name of kProfiles
   bool strict = false;
-  Execution execution = Execution::kFused;
+  bool staged = false;                // execution: staged; else fused
   std::uint64_t memory = 512 * kMiB;  // bytes, whole MiB
   std::uint64_t slots = 64 * kMiB;    // bytes of `memory`, all data cores together
   SharedSection shared{};
-  Hugepages hugepages = Hugepages::kAuto;
+  std::optional<bool> hugepages{};  // empty: auto
   std::vector<std::string> eal{};
   bool operator==(const DataplaneSection&) const = default;
 };
 
 struct BoxSection {
-  enum class Mode : std::uint8_t { kInline, kOneArm };
-
   std::optional<Cidr4> ipv4{};
   std::optional<Cidr6> ipv6{};
   std::optional<Mac> mac{};  // empty: made of the instance name
-  Mode mode = Mode::kInline;
+  bool one_arm = false;      // mode: one-arm; else inline
   bool operator==(const BoxSection&) const = default;
 };
 
@@ -88,13 +82,11 @@ struct ImpairSection {
 };
 
 struct PortSection {
-  enum class Checksum : std::uint8_t { kPort, kSoftware };
-
   std::string name{};
   device::PortDevice device{};
   std::uint16_t mtu = 1500;
   std::uint16_t queues = 1;
-  Checksum checksum = Checksum::kSoftware;
+  bool trusted = false;  // checksum: port; else software
   ImpairSection impair{};
   bool operator==(const PortSection&) const = default;
 };

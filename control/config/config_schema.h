@@ -19,7 +19,7 @@ struct SchemaKey {
   std::string name;
   bool required = false;
   std::string refused = {};  // why it is in no configuration; all but the name is empty then
-  std::function<void(const YamlNode&, const std::string& path, S&, Reading&)> read = {};
+  std::function<void(const Written&, S&)> read = {};
   std::function<void(const S&, const std::string& indent, std::string& out)> dump = {};
   std::function<void(const std::string& prefix, std::vector<ReferenceRow>&)> describe =
       {};  // rows of the reference
@@ -43,22 +43,20 @@ std::vector<std::string> key_names(const Schema<S>& schema) {
 
 // Reads what is there into `out` and reports what is wrong; what is absent keeps its default.
 template <class S>
-void read_section(const YamlNode& node, const std::string& path, const Schema<S>& schema, S& out,
-                  Reading& reading) {
-  if (!expect_map(node, path, key_names(schema), reading)) return;
-  for (const auto& entry : node.entries) {
-    const auto key =
-        std::find_if(schema.begin(), schema.end(), [&](const auto& k) { return k.name == entry.key; });
+void read_section(const Written& map, const Schema<S>& schema, S& out) {
+  if (!expect_map(map, key_names(schema))) return;
+  for (const auto& entry : map.node.entries) {
+    const auto key = std::ranges::find(schema, entry.key, &SchemaKey<S>::name);
     if (key == schema.end()) {
-      report_unknown_key(entry, path, key_names(schema), reading);
+      report_unknown_key(map, entry, key_names(schema));
     } else if (!key->refused.empty()) {
-      report_refused_key(entry, path, key->refused, reading);
+      report_refused_key(map, entry, key->refused);
     } else {
-      key->read(entry.value, member_path(path, key->name), out, reading);
+      key->read({entry.value, member_path(map.path, key->name), map.reading}, out);
     }
   }
   for (const auto& key : schema) {
-    if (key.required && !has_key(node, key.name)) report_missing(node, path, key.name, reading);
+    if (key.required && !has_key(map.node, key.name)) report_missing(map, key.name);
   }
 }
 
@@ -103,10 +101,12 @@ SchemaKey<S> value_key(std::string name, T S::*member, ValueType<T> type, std::s
   key.compare = [member](const S& a, const S& b, const std::string& path, std::vector<std::string>& out) {
     if (!(a.*member == b.*member)) out.push_back(path);
   };
-  key.read = [member, read = std::move(type.read)](const YamlNode& node, const std::string& path, S& out,
-                                                   Reading& reading) {
-    reading.places.put(path, node.at);
-    if (!read(node, path, out.*member, reading)) reading.places.mark_broken(path);
+  key.read = [member, read = std::move(type.read)](const Written& w, S& out) {
+    w.reading.places.put(w.path, w.node.at);
+    if (auto value = read(w))
+      out.*member = std::move(*value);
+    else
+      w.reading.places.mark_broken(w.path);
   };
   return key;
 }
@@ -141,16 +141,16 @@ SchemaKey<S> section_key(std::string name, T S::*member, const Schema<T>& schema
                                   std::vector<std::string>& out) {
     compare_sections(schema, a.*member, b.*member, path, out);
   };
-  key.read = [member, &schema](const YamlNode& node, const std::string& path, S& out, Reading& reading) {
-    reading.places.put(path, node.at);
-    read_section(node, path, schema, out.*member, reading);
+  key.read = [member, &schema](const Written& w, S& out) {
+    w.reading.places.put(w.path, w.node.at);
+    read_section(w, schema, out.*member);
   };
   return key;
 }
 
 // A list of sections. read_item: how one is read, if it takes more than its schema.
 template <class T>
-using ReadItem = void (*)(const YamlNode&, const std::string& path, const Schema<T>&, T&, Reading&);
+using ReadItem = void (*)(const Written&, const Schema<T>&, T&);
 template <class S, class T>
 SchemaKey<S> list_key(std::string name, std::vector<T> S::*member, const Schema<T>& schema,
                       ReadItem<T> read_item = read_section<T>) {
@@ -173,15 +173,13 @@ SchemaKey<S> list_key(std::string name, std::vector<T> S::*member, const Schema<
     for (std::size_t i = 0; i < (a.*member).size(); ++i)
       compare_sections(schema, (a.*member)[i], (b.*member)[i], path + "[" + std::to_string(i) + "]", out);
   };
-  key.read = [member, &schema, read_item](const YamlNode& node, const std::string& path, S& out,
-                                          Reading& reading) {
-    reading.places.put(path, node.at);
-    if (!expect_list(node, path, reading)) return;
-    for (std::size_t i = 0; i < node.items.size(); ++i) {
-      const std::string item = path + "[" + std::to_string(i) + "]";
-      reading.places.put(item, node.items[i].at);
-      (out.*member).emplace_back();
-      read_item(node.items[i], item, schema, (out.*member).back(), reading);
+  key.read = [member, &schema, read_item](const Written& w, S& out) {
+    w.reading.places.put(w.path, w.node.at);
+    if (!expect_list(w)) return;
+    for (std::size_t i = 0; i < w.node.items.size(); ++i) {
+      const Written item{w.node.items[i], w.path + "[" + std::to_string(i) + "]", w.reading};
+      w.reading.places.put(item.path, item.node.at);
+      read_item(item, schema, (out.*member).emplace_back());
     }
   };
   return key;
@@ -204,8 +202,8 @@ auto* part_of(Job& job) noexcept {  // nullptr: the job is of another
 }
 
 // Reported where the key stands, unless it is not clear what the job speaks.
-void report_other_dialect(const YamlNode& node, const std::string& path, const std::string& key,
-                          const std::string& dialect, const std::string& why, Reading& reading);
+void report_other_dialect(const Written& written, const std::string& key, const std::string& dialect,
+                          const std::string& why);
 
 // A key of one dialect, or of all (CommonConfig), in the table of jobs. why: it has no meaning in another
 // one.
@@ -223,12 +221,11 @@ SchemaKey<JobConfig> job_key(SchemaKey<Dialect> key, const std::string& why = {}
     const auto* other = part_of<Dialect>(b);
     if (one != nullptr && other != nullptr) compare(*one, *other, path, paths);
   };
-  out.read = [read = std::move(key.read), name = key.name, why](const YamlNode& node, const std::string& path,
-                                                                JobConfig& job, Reading& reading) {
-    if (auto* const part = part_of<Dialect>(job); part != nullptr) return read(node, path, *part, reading);
+  out.read = [read = std::move(key.read), name = key.name, why](const Written& w, JobConfig& job) {
+    if (auto* const part = part_of<Dialect>(job); part != nullptr) return read(w, *part);
     Dialect unused;  // its value may be wrong too
-    read(node, path, unused, reading);
-    report_other_dialect(node, path, name, kDialectWord<Dialect>, why, reading);
+    read(w, unused);
+    report_other_dialect(w, name, kDialectWord<Dialect>, why);
   };
   return out;
 }
@@ -247,8 +244,7 @@ inline constexpr std::size_t kMaxPortNameBytes = 32;
 [[nodiscard]] const Schema<ImpairSection>& impair_schema();
 [[nodiscard]] const Schema<JobConfig>& job_schema();
 // Of a job, which is to be of the dialect that it says.
-void read_job(const YamlNode& node, const std::string& path, const Schema<JobConfig>& schema, JobConfig& job,
-              Reading& reading);
+void read_job(const Written& written, const Schema<JobConfig>& schema, JobConfig& job);
 // What a job of the dialect switchml has.
 [[nodiscard]] Schema<JobConfig> session_keys();
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <string>
 #include <string_view>
 
 #include "config/checks.h"
@@ -10,6 +9,7 @@
 #include "jobs/job_table.h"
 #include "pipeline/fit.h"
 #include "tally/ids.h"
+#include "text/text.h"
 
 namespace tally::config {
 namespace {
@@ -18,46 +18,29 @@ using Dataplane = DataplaneSection;
 
 constexpr std::uint16_t kHighestCpu = 1023;
 
-constexpr std::array<Choice<Dataplane::Idle>, 2> kIdle{
-    {{"adaptive", Dataplane::Idle::kAdaptive}, {"poll", Dataplane::Idle::kPoll}}};
-constexpr std::array<Choice<Dataplane::Execution>, 2> kExecution{
-    {{"fused", Dataplane::Execution::kFused}, {"staged", Dataplane::Execution::kStaged}}};
-constexpr std::array<Choice<Dataplane::Hugepages>, 3> kHugepages{{{"auto", Dataplane::Hugepages::kAuto},
-                                                                  {"on", Dataplane::Hugepages::kOn},
-                                                                  {"off", Dataplane::Hugepages::kOff}}};
+constexpr std::array<Choice<bool>, 2> kIdle{{{"adaptive", false}, {"poll", true}}};
+constexpr std::array<Choice<bool>, 2> kExecution{{{"fused", false}, {"staged", true}}};
+constexpr std::array<Choice<std::optional<bool>>, 3> kHugepages{
+    {{"auto", std::nullopt}, {"on", true}, {"off", false}}};
 
 ValueType<std::string> profile_name() {
   std::vector<std::string> words;
-  words.reserve(pipeline::kProfiles.size());
+  words.reserve(std::size(pipeline::kProfiles));
   for (const auto& profile : pipeline::kProfiles) words.emplace_back(profile.name);
-  const ValueType<std::size_t> index = one_of_words(words);
-  return {index.form,
-          [words, read = index.read](const YamlNode& node, const std::string& path, std::string& out,
-                                     Reading& reading) {
-            std::size_t at = 0;
-            if (!read(node, path, at, reading)) return false;
-            out = words[at];
-            return true;
-          },
-          yaml_text};
+  return converted<std::string>(
+      one_of_words(words), [words](std::size_t at) { return words[at]; },
+      [words](const std::string& name) {
+        return static_cast<std::size_t>(std::ranges::find(words, name) - words.begin());
+      });
 }
 
 // EAL counts memory in MiB.
 ValueType<std::uint64_t> whole_mib() {
-  ValueType<std::uint64_t> type = size_between(16 * kMiB, 1024 * kGiB);
-  type.read = [read = type.read](const YamlNode& node, const std::string& path, std::uint64_t& out,
-                                 Reading& reading) {
-    std::uint64_t bytes = 0;
-    if (!read(node, path, bytes, reading)) return false;
-    if (bytes % kMiB != 0) {
-      reading.report.error(node.at, path,
-                           {node.text + " is not a whole number of MiB", "round it up to MiB"});
-      return false;
-    }
-    out = bytes;
-    return true;
-  };
-  return type;
+  return but_not(size_between(16 * kMiB, 1024 * kGiB),
+                 [](std::uint64_t bytes, const std::string& text) -> std::optional<Complaint> {
+                   if (bytes % kMiB == 0) return std::nullopt;
+                   return Complaint{text + " is not a whole number of MiB", "round it up to MiB"};
+                 });
 }
 
 }  // namespace
@@ -69,7 +52,7 @@ const Schema<DataplaneSection>& dataplane_schema() {
                 "CPUs of the data cores, one thread each; slots are divided among them. Not the CPU of your "
                 "workers if they run on the same machine and can be elsewhere."),
       value_key(
-          "idle", &Dataplane::idle, one_of(kIdle),
+          "idle", &Dataplane::poll, one_of(kIdle),
           "What a data core does without packets: sleep up to 1 ms, or poll at 100 % of its CPU for the "
           "lowest latency."),
       value_key(
@@ -78,7 +61,7 @@ const Schema<DataplaneSection>& dataplane_schema() {
           "sessions with each `tsi`, each by itself. `commodity` is this machine: no limits."),
       value_key("strict", &Dataplane::strict, true_or_false(),
                 "true: refuse a configuration with a program that would not fit the profile."),
-      value_key("execution", &Dataplane::execution, one_of(kExecution),
+      value_key("execution", &Dataplane::staged, one_of(kExecution),
                 "`fused` is the product; `staged` is slow and checks the chip's rules at every access."),
       value_key("memory", &Dataplane::memory, whole_mib(),
                 "All memory of the data plane: packets, rings and slots. Hugepages where there are any."),
@@ -175,18 +158,13 @@ namespace {
 // to_fit: what helps.
 void complain_of_fit(Checking& c, const std::string& program, const pipeline::FitReport& report,
                      const char* to_fit) {
-  std::string what = program + " does not fit " + c.config.dataplane.profile + ": ";
-  for (std::size_t i = 0; i < report.violations.size(); ++i)
-    what += (i == 0 ? "" : "; ") + report.violations[i];
+  std::string what =
+      program + " does not fit " + c.config.dataplane.profile + ": " + text::listed(report.violations, "; ");
   const std::string path = "dataplane.profile";
-  const Position at = c.places.of(path);
-  if (c.config.dataplane.strict) {
-    c.report.error(
-        at, path,
-        {std::move(what), std::string(to_fit) + ", choose another profile, or write strict: false"});
-  } else {
-    c.report.warning(at, path, {std::move(what), "it runs here all the same; strict: true would refuse it"});
-  }
+  if (c.config.dataplane.strict)
+    c.error(path, std::move(what), std::string(to_fit) + ", choose another profile, or write strict: false");
+  else
+    c.warning(path, std::move(what), "it runs here all the same; strict: true would refuse it");
 }
 
 // All native jobs.

@@ -2,19 +2,10 @@
 
 #include <algorithm>
 #include <cctype>
-#include <utility>
 
 #include "text/text.h"
 
 namespace tally::config {
-namespace {
-
-std::string counted(std::ptrdiff_t count, const std::string& noun) {
-  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
-}
-
-}  // namespace
-
 std::string to_text(const Diagnostic& d) {
   std::string out = d.file;
   std::string gutter(4, ' ');
@@ -52,12 +43,12 @@ std::string one_line(const Diagnostic& d) {
 std::string to_text(const Diagnostics& diagnostics) {
   std::string out;
   for (const auto& d : diagnostics) out += to_text(d);
-  const auto errors = std::count_if(diagnostics.begin(), diagnostics.end(),
-                                    [](const Diagnostic& d) { return d.severity == Severity::kError; });
-  const auto warnings = static_cast<std::ptrdiff_t>(diagnostics.size()) - errors;
-  if (errors > 0) out += counted(errors, "error");
+  const auto errors =
+      static_cast<std::size_t>(std::ranges::count(diagnostics, Severity::kError, &Diagnostic::severity));
+  const auto warnings = diagnostics.size() - errors;
+  if (errors > 0) out += text::counted(errors, "error");
   if (errors > 0 && warnings > 0) out += ", ";
-  if (warnings > 0) out += counted(warnings, "warning");
+  if (warnings > 0) out += text::counted(warnings, "warning");
   if (!diagnostics.empty()) out += "\n";
   return out;
 }

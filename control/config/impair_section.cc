@@ -1,7 +1,6 @@
 #include "config/impair_section.h"
 
 #include <algorithm>
-#include <string>
 
 #include "config/checks.h"
 #include "config/config_schema.h"
@@ -61,18 +60,12 @@ ValueType<std::uint32_t> queue_type() { return whole_number_in<std::uint32_t>(1,
 template <class T>
 SchemaKey<ImpairWaySection> own_key(std::string name, std::optional<T> ImpairWaySection::*member,
                                     const ValueType<T>& type) {
-  ValueType<std::optional<T>> optional{
-      type.form,
-      [read = type.read](const YamlNode& node, const std::string& path, std::optional<T>& out,
-                         Reading& reading) {
-        T value{};
-        if (!read(node, path, value, reading)) return false;
-        out = value;
-        return true;
-      },
-      [print = type.print](const std::optional<T>& value) { return value ? print(*value) : std::string(); }};
-  SchemaKey<ImpairWaySection> key = value_key(std::move(name), member, std::move(optional),
-                                              "For this direction only.", "(that of `impair`)");
+  SchemaKey<ImpairWaySection> key =
+      value_key(std::move(name), member,
+                converted<std::optional<T>>(
+                    type, [](T value) { return std::optional(value); },
+                    [](const std::optional<T>& value) { return value.value_or(T{}); }),
+                "For this direction only.", "(that of `impair`)");
   key.dump = [member, dump = key.dump](const ImpairWaySection& s, const std::string& indent,
                                        std::string& out) {
     if (s.*member) dump(s, indent, out);
@@ -143,24 +136,23 @@ std::string place_of(const Checking& c, const std::string& impair, const char* w
 void check_way(Checking& c, const std::string& impair, const char* way, const impair::ImpairOptions& o) {
   const std::string jitter = place_of(c, impair, way, "jitter");
   const std::string delay = place_of(c, impair, way, "delay");
-  if (o.jitter > o.delay && c.places.sound(jitter) && c.places.sound(delay)) {
-    c.report.error(c.places.of(jitter), jitter,
-                   {"the jitter " + duration_text(o.jitter) + " is longer than the delay " +
-                        duration_text(o.delay) + " of what goes " + way,
-                    "no frame can leave before it came: write at most the delay"});
+  if (o.jitter > o.delay && c.sound({jitter, delay})) {
+    c.error(jitter,
+            "the jitter " + duration_text(o.jitter) + " is longer than the delay " + duration_text(o.delay) +
+                " of what goes " + way,
+            "no frame can leave before it came: write at most the delay");
   }
   // Between two bursts there is at least one frame that is not lost.
   const std::string burst = place_of(c, impair, way, "burst");
   const std::string loss = place_of(c, impair, way, "loss");
   constexpr std::uint64_t kMillion = 1'000'000;
-  const bool bursts = o.burst > 1 && o.loss_ppm < kMillion && c.places.sound(burst) && c.places.sound(loss);
+  const bool bursts = o.burst > 1 && o.loss_ppm < kMillion && c.sound({burst, loss});
   const std::uint64_t kept = kMillion - std::min<std::uint64_t>(o.loss_ppm, kMillion);
   if (bursts && o.loss_ppm > kept * o.burst) {
-    c.report.error(
-        c.places.of(burst), burst,
-        {"bursts of " + std::to_string(o.burst) + " are too short to lose " + text::percent_text(o.loss_ppm) +
-             ", even with one frame between them",
-         "write at least " + std::to_string((o.loss_ppm + kept - 1) / kept) + ", or 1: no bursts"});
+    c.error(burst,
+            "bursts of " + std::to_string(o.burst) + " are too short to lose " +
+                text::percent_text(o.loss_ppm) + ", even with one frame between them",
+            "write at least " + std::to_string((o.loss_ppm + kept - 1) / kept) + ", or 1: no bursts");
   }
 }
 
@@ -180,7 +172,7 @@ void check_impair(Checking& c, std::size_t port) {
   else
     words += (in.empty() ? "" : "in: " + in) + (in.empty() || out.empty() ? "" : "; ") +
              (out.empty() ? "" : "out: " + out);
-  c.report.warning(c.places.of(path), path, {words, "remove impair outside of rehearsals"});
+  c.warning(path, words, "remove impair outside of rehearsals");
 }
 
 }  // namespace tally::config

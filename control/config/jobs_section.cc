@@ -40,40 +40,21 @@ ValueType<std::uint32_t> window() {
   ValueType<std::uint32_t> type = whole_number_in<std::uint32_t>(members::kMinWindow, members::kMaxWindow);
   type.form = "a power of two from " + std::to_string(members::kMinWindow) + " to " +
               std::to_string(members::kMaxWindow);
-  type.read = [read = type.read](const YamlNode& node, const std::string& path, std::uint32_t& out,
-                                 Reading& reading) {
-    std::uint32_t value = 0;
-    if (!read(node, path, value, reading)) return false;
-    if (!std::has_single_bit(value)) {
-      reading.report.error(
-          node.at, path,
-          {node.text + " is not a power of two",
-           "write " + std::to_string(std::bit_floor(value)) + " or " + std::to_string(std::bit_ceil(value))});
-      return false;
-    }
-    out = value;
-    return true;
-  };
-  return type;
+  return but_not(type, [](std::uint32_t value, const std::string& text) -> std::optional<Complaint> {
+    if (std::has_single_bit(value)) return std::nullopt;
+    return Complaint{text + " is not a power of two", "write " + std::to_string(std::bit_floor(value)) +
+                                                          " or " + std::to_string(std::bit_ceil(value))};
+  });
 }
 
 // The wire carries whole milliseconds.
 ValueType<TimeNs> lease() {
-  ValueType<TimeNs> type = time_between(members::kMinLease, members::kMaxLease);
-  type.read = [read = type.read](const YamlNode& node, const std::string& path, TimeNs& out,
-                                 Reading& reading) {
-    TimeNs value = 0;
-    if (!read(node, path, value, reading)) return false;
-    if (value % kMillisecond != 0) {
-      reading.report.error(node.at, path,
-                           {node.text + " is not a whole number of milliseconds",
-                            "write " + std::to_string(value / kMillisecond) + "ms"});
-      return false;
-    }
-    out = value;
-    return true;
-  };
-  return type;
+  return but_not(time_between(members::kMinLease, members::kMaxLease),
+                 [](TimeNs value, const std::string& text) -> std::optional<Complaint> {
+                   if (value % kMillisecond == 0) return std::nullopt;
+                   return Complaint{text + " is not a whole number of milliseconds",
+                                    "write " + std::to_string(value / kMillisecond) + "ms"};
+                 });
 }
 
 const Schema<members::StragglerPolicy>& straggler_schema() {
@@ -87,30 +68,28 @@ const Schema<members::StragglerPolicy>& straggler_schema() {
 
 // `off`, or both keys of the map.
 ValueType<std::optional<members::StragglerPolicy>> stragglers() {
-  ValueType<members::StragglerPolicy> map;
-  map.form = "{timeout: a time from 1ms to 10m, min: a whole number from 1 to 64}";
+  using members::StragglerPolicy;
   const auto no_map =
-      scalar_type<members::StragglerPolicy>("off, or {timeout: 50ms, min: 3}",
-                                            [](const std::string& text) -> Parsed<members::StragglerPolicy> {
-                                              return complain(shown(text) + " is not a value of this key");
-                                            },
-                                            {});
-  map.read = [no_map](const YamlNode& node, const std::string& path, members::StragglerPolicy& out,
-                      Reading& reading) {
-    if (node.kind != YamlNode::Kind::kMap) return no_map.read(node, path, out, reading);
-    members::StragglerPolicy seen;
-    read_section(node, path, straggler_schema(), seen, reading);
-    const bool sound = reading.places.sound(path) && reading.places.sound(path + ".timeout") &&
-                       reading.places.sound(path + ".min") && has_key(node, "timeout") &&
-                       has_key(node, "min");
-    if (sound) out = seen;
-    return sound;
+      scalar_type<StragglerPolicy>("off, or {timeout: 50ms, min: 3}",
+                                   [](const std::string& text) -> Parsed<StragglerPolicy> {
+                                     return complain(shown(text) + " is not a value of this key");
+                                   },
+                                   {});
+  const auto read = [no_map](const Written& w) -> std::optional<StragglerPolicy> {
+    if (w.node.kind != YamlNode::Kind::kMap) return no_map.read(w);
+    StragglerPolicy seen;
+    read_section(w, straggler_schema(), seen);
+    const Places& places = w.reading.places;
+    const bool sound = places.sound(w.path) && places.sound(w.path + ".timeout") &&
+                       places.sound(w.path + ".min") && has_key(w.node, "timeout") && has_key(w.node, "min");
+    return sound ? std::optional(seen) : std::nullopt;
   };
-  map.print = [](const members::StragglerPolicy& policy) {
-    return "{timeout: " + duration_text(policy.timeout) + ", min: " + std::to_string(policy.least) + "}";
-  };
-  ValueType<std::optional<members::StragglerPolicy>> type = or_word("off", std::move(map));
-  return type;
+  return or_word<StragglerPolicy>(
+      "off", {"{timeout: a time from 1ms to 10m, min: a whole number from 1 to 64}", read,
+              [](const StragglerPolicy& policy) {
+                return "{timeout: " + duration_text(policy.timeout) +
+                       ", min: " + std::to_string(policy.least) + "}";
+              }});
 }
 
 const Schema<members::Quota>& quota_schema() {
@@ -152,7 +131,7 @@ SchemaKey<JobConfig> dialect_key() {
   key.dump = [](const JobConfig& job, const std::string& indent, std::string& out) {
     out += indent + "dialect: " + dialect_type().print(job.index()) + "\n";
   };
-  key.read = [](const YamlNode&, const std::string&, JobConfig&, Reading&) {};
+  key.read = [](const Written&, JobConfig&) {};
   return key;
 }
 
@@ -244,30 +223,28 @@ const Schema<JobConfig>& job_schema() {
   return schema;
 }
 
-void read_job(const YamlNode& node, const std::string& path, const Schema<JobConfig>& schema, JobConfig& job,
-              Reading& reading) {
-  if (const YamlNode* const dialect = value_of(node, "dialect"); dialect != nullptr) {
-    const std::string place = member_path(path, "dialect");
-    std::size_t index = 0;
-    reading.places.put(place, dialect->at);
-    if (!dialect_type().read(*dialect, place, index, reading)) reading.places.mark_broken(place);
-    if (index != job.index()) job = SessionConfig{};
+void read_job(const Written& w, const Schema<JobConfig>& schema, JobConfig& job) {
+  if (const YamlNode* const dialect = value_of(w.node, "dialect"); dialect != nullptr) {
+    const Written at{*dialect, member_path(w.path, "dialect"), w.reading};
+    w.reading.places.put(at.path, dialect->at);
+    const auto index = dialect_type().read(at);
+    if (!index) w.reading.places.mark_broken(at.path);
+    if (index.value_or(0) != job.index()) job = SessionConfig{};
   }
-  read_section(node, path, schema, job, reading);
-  const YamlNode* const members = value_of(node, "members");
+  read_section(w, schema, job);
+  const YamlNode* const members = value_of(w.node, "members");
   const bool counted =
       std::holds_alternative<SessionConfig>(job) || (members != nullptr && !members->items.empty());
-  if (node.kind == YamlNode::Kind::kMap && !counted && !has_key(node, "workers"))
-    report_missing(node, path, "workers", reading);
+  if (w.node.kind == YamlNode::Kind::kMap && !counted && !has_key(w.node, "workers"))
+    report_missing(w, "workers");
 }
 
-void report_other_dialect(const YamlNode& node, const std::string& path, const std::string& key,
-                          const std::string& dialect, const std::string& why, Reading& reading) {
-  if (!reading.places.sound(path.substr(0, path.rfind('.')) + ".dialect")) return;
+void report_other_dialect(const Written& w, const std::string& key, const std::string& dialect,
+                          const std::string& why) {
+  if (!w.reading.places.sound(w.path.substr(0, w.path.rfind('.')) + ".dialect")) return;
   const bool native = dialect == kDialectWord<NativeConfig>;
-  reading.report.error(node.at, path,
-                       {key + " belongs to the dialect " + dialect + ": " + why,
-                        native ? "remove it" : "write dialect: " + dialect + ", or remove it"});
+  w.error({key + " belongs to the dialect " + dialect + ": " + why,
+           native ? "remove it" : "write dialect: " + dialect + ", or remove it"});
 }
 
 namespace {
@@ -276,15 +253,10 @@ void check_names(Checking& c) {
   std::map<std::string, std::uint32_t> seen;
   for (std::size_t i = 0; i < c.config.jobs.size(); ++i) {
     const std::string path = path_of("jobs", i, "name");
-    const Position at = c.places.of(path);
     if (!c.places.sound(path)) continue;
     const std::string& name = members::common_of(c.config.jobs[i]).name;
-    const auto [first, is_new] = seen.emplace(name, at.line);
-    if (is_new) continue;
-    c.report.error(
-        at, path,
-        {"the name " + name + " is taken: line " + std::to_string(first->second) + " has it already",
-         "choose another; workers find their job by its name"});
+    check_unique(c, seen, name, path, c.places.of(path), "the name " + name,
+                 "choose another; workers find their job by its name");
   }
 }
 
@@ -310,15 +282,15 @@ MtuRange mtu_range(const Checking& c) {
 
 void check_elements(Checking& c) {
   const MtuRange mtu = mtu_range(c);
-  if (mtu.largest == 0 || !c.places.sound("box.ipv4") || !c.places.sound("box.ipv6")) return;
+  if (mtu.largest == 0 || !c.sound({"box.ipv4", "box.ipv6"})) return;
   const bool ipv4 = c.config.box.ipv4.has_value() || !c.config.box.ipv6.has_value();
   const std::uint16_t most = elements_that_fit(mtu.largest, ipv4);
   const std::uint16_t most_there = elements_that_fit(mtu.smallest, ipv4);
   const auto too_large = [&](const std::string& path, std::uint16_t elements) {
-    c.report.error(c.places.of(path), path,
-                   {std::to_string(elements) + " elements do not fit an " + (ipv4 ? "IPv4" : "IPv6") +
-                        " packet of " + std::to_string(mtu.largest) + " bytes, the largest mtu of the ports",
-                    "write at most " + std::to_string(most) + ", or raise mtu (9000 carries 2224)"});
+    c.error(path,
+            std::to_string(elements) + " elements do not fit an " + (ipv4 ? "IPv4" : "IPv6") + " packet of " +
+                std::to_string(mtu.largest) + " bytes, the largest mtu of the ports",
+            "write at most " + std::to_string(most) + ", or raise mtu (9000 carries 2224)");
   };
   const SharedSection& shared = c.config.dataplane.shared;
   const std::string shared_path = "dataplane.shared.elements";
@@ -332,11 +304,10 @@ void check_elements(Checking& c) {
     if (elements > most) {
       too_large(path, elements);
     } else if (elements > most_there) {
-      c.report.warning(
-          c.places.of(path), path,
-          {size + " do not fit port " + mtu.smallest_port + " (mtu " + std::to_string(mtu.smallest) +
-               "): a worker there brings the whole job down to " + std::to_string(most_there),
-           "give all ports of the job the same mtu"});
+      c.warning(path,
+                size + " do not fit port " + mtu.smallest_port + " (mtu " + std::to_string(mtu.smallest) +
+                    "): a worker there brings the whole job down to " + std::to_string(most_there),
+                "give all ports of the job the same mtu");
     }
   }
 }
@@ -346,16 +317,15 @@ void check_elements(Checking& c) {
 void check_jobs(Checking& c) {
   const auto& jobs = c.config.jobs;
   if (jobs.empty() && c.places.sound("jobs")) {
-    c.report.warning(c.places.of("jobs"), "jobs",
-                     {"no job is declared: there is nothing to sum",
-                      "add one: - {name: demo, workers: 4, token_file: none}"});
+    c.warning("jobs", "no job is declared: there is nothing to sum",
+              "add one: - {name: demo, workers: 4, token_file: none}");
   }
   if (jobs.size() > kMaxJobs) {
     const std::string path = "jobs[" + std::to_string(kMaxJobs) + "]";
-    c.report.error(
-        c.places.of(path), path,
-        {"there are " + std::to_string(jobs.size()) + " jobs; a box has room for " + std::to_string(kMaxJobs),
-         "remove the rest"});
+    c.error(
+        path,
+        "there are " + std::to_string(jobs.size()) + " jobs; a box has room for " + std::to_string(kMaxJobs),
+        "remove the rest");
   }
   check_names(c);
   check_elements(c);

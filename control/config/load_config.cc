@@ -11,10 +11,10 @@
 #include <system_error>
 #include <utility>
 
-#include "config/checks.h"
 #include "config/config_schema.h"
 #include "config/value_types.h"
 #include "config/yaml.h"
+#include "tally/unique_fd.h"
 #include "tally/wire.h"
 
 namespace tally::config {
@@ -40,7 +40,7 @@ Config read_config(const YamlSource& source, const std::string& directory, Repor
   Reading reading{report, places};
   YamlNode top = *root;
   if (top.at.line == 0) top.at = {1, 1};
-  read_section(top, "", config_schema(), config, reading);
+  read_section({top, "", reading}, config_schema(), config);
   if (top.kind == YamlNode::Kind::kMap) {
     Checking checking{config, places, report};
     complete_defaults(checking);
@@ -73,20 +73,6 @@ ConfigResult load_config(const std::string& path) {
 
 namespace {
 
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  [[nodiscard]] int get() const noexcept { return fd_; }
-
- private:
-  int fd_;
-};
-
 tl::unexpected<Complaint> cannot_read(const std::string& path, int error) {
   std::string help = "check that it is a readable file";
   if (error == ENOENT) help = "check the path";
@@ -100,9 +86,9 @@ tl::unexpected<Complaint> cannot_read(const std::string& path, int error) {
 Parsed<FileText> read_file(const std::string& path, std::size_t longest, FileKind kind) {
   // A pipe that nobody writes to must not hang us where only a regular file is meant.
   const int flags = O_RDONLY | O_CLOEXEC | (kind == FileKind::kRegular ? O_NONBLOCK : 0);
-  const Descriptor file(::open(path.c_str(), flags));
+  const UniqueFd file(::open(path.c_str(), flags));
   struct stat status {};
-  if (file.get() < 0 || ::fstat(file.get(), &status) != 0) return cannot_read(path, errno);
+  if (!file || ::fstat(file.get(), &status) != 0) return cannot_read(path, errno);
   if (S_ISDIR(status.st_mode)) return cannot_read(path, EISDIR);
   if (kind == FileKind::kRegular && !S_ISREG(status.st_mode)) {
     return complain(shown(path) + " is not a regular file", "name a file");
@@ -150,26 +136,18 @@ Parsed<std::string> token_in(const std::string& text, const std::string& path) {
 }
 
 void read_token(NativeConfig& job, const std::string& path, const std::string& directory, Checking& c) {
-  const Position at = c.places.of(path);
   const std::string written = job.token_file;
   const auto resolved =
       std::filesystem::absolute(std::filesystem::path(directory) / written).lexically_normal();
   job.token_file = resolved.string();
   auto file = read_file(job.token_file, 4096, FileKind::kRegular);
-  if (!file) {
-    c.report.error(at, path, std::move(file.error()));
-    return;
-  }
+  if (!file) return c.error(path, file.error().message, file.error().help);
   auto token = token_in(file->text, written);
-  if (!token) {
-    c.report.error(at, path, std::move(token.error()));
-    return;
-  }
+  if (!token) return c.error(path, token.error().message, token.error().help);
   job.token = std::move(*token);
   if ((file->mode & S_IROTH) != 0) {
-    c.report.warning(
-        at, path,
-        {shown(written) + " can be read by every user of this host", "chmod o-r " + job.token_file});
+    c.warning(path, shown(written) + " can be read by every user of this host",
+              "chmod o-r " + job.token_file);
   }
 }
 
@@ -178,7 +156,7 @@ void read_token(NativeConfig& job, const std::string& path, const std::string& d
 void read_tokens(Checking& c, const std::string& directory) {
   for (const auto& [i, job] : jobs_of<NativeConfig>(c.config)) {
     const std::string path = path_of("jobs", i, "token_file");
-    if (!c.places.sound(path) || !c.places.sound(path_of("jobs", i, "dialect"))) continue;
+    if (!c.sound({path, path_of("jobs", i, "dialect")})) continue;
     if (!job->token_file.empty()) {
       read_token(*job, path, directory, c);
     } else if (!c.places.written(path)) {

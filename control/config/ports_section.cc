@@ -8,12 +8,12 @@
 #include "device/kernel_device.h"
 #include "device/memif_device.h"
 #include "tally/mtu.h"
+#include "text/text.h"
 
 namespace tally::config {
 namespace {
 
-constexpr std::array<Choice<PortSection::Checksum>, 2> kChecksum{
-    {{"software", PortSection::Checksum::kSoftware}, {"port", PortSection::Checksum::kPort}}};
+constexpr std::array<Choice<bool>, 2> kChecksum{{{"software", false}, {"port", true}}};
 
 constexpr std::uint32_t kDescriptors = 1024;  // of each queue; no check depends on it
 
@@ -31,18 +31,15 @@ Complaint with_suggestion(const device::PortDevice& device, device::DeviceCompla
 
 ValueType<device::PortDevice> device_type() {
   const std::string form = "a PCI address, or a virtual device of DPDK such as net_memif0,role=server,...";
-  const auto read = [form](const YamlNode& node, const std::string& path, device::PortDevice& out,
-                           Reading& reading) {
-    if (!expect_scalar(node, path, form, reading)) return false;
+  const auto read = [form](const Written& w) -> std::optional<device::PortDevice> {
+    if (!expect_scalar(w, form)) return std::nullopt;
     device::DeviceComplaints complaints;
-    device::PortDevice device = device::parse_device(node.text, complaints);
+    device::PortDevice device = device::parse_device(w.node.text, complaints);
     if (device.kind == device::DeviceKind::kMemif)
       complaints =
-          device::examine_memif_device(node.text, device::MemifEnd::kBox, 0, kDescriptors).complaints;
-    for (auto& complaint : complaints)
-      report_value(node, path, with_suggestion(device, complaint), form, reading);
-    if (complaints.empty()) out = std::move(device);
-    return complaints.empty();
+          device::examine_memif_device(w.node.text, device::MemifEnd::kBox, 0, kDescriptors).complaints;
+    for (auto& complaint : complaints) report_value(w, with_suggestion(device, complaint), form);
+    return complaints.empty() ? std::optional(std::move(device)) : std::nullopt;
   };
   return {form, read, [](const device::PortDevice& device) { return yaml_text(device.text); }};
 }
@@ -60,7 +57,7 @@ const Schema<PortSection>& port_schema() {
                 "tap: 1500."),
       value_key("queues", &PortSection::queues, whole_number_in<std::uint16_t>(1, 64),
                 "Receive queues, at most one per data core. net_af_xdp, net_tap and net_pcap have one."),
-      value_key("checksum", &PortSection::checksum, one_of(kChecksum),
+      value_key("checksum", &PortSection::trusted, one_of(kChecksum),
                 "Who verifies what comes in: tallyd, or the NIC where it can (tallyd where it does not)."),
       section_key("impair", &PortSection::impair, impair_schema()),
   };
@@ -83,26 +80,15 @@ Position position_of(const Checking& c, const std::string& path, const device::D
 void check_count(Checking& c) {
   const auto& ports = c.config.ports;
   if (ports.empty() && c.places.written("ports") && c.places.sound("ports")) {
-    c.report.error(c.places.of("ports"), "ports",
-                   {"the box has no port", "add one: - {name: w0, device: \"...\"}"});
+    c.error("ports", "the box has no port", "add one: - {name: w0, device: \"...\"}");
   }
   if (ports.size() > kMaxPorts) {
     const std::string path = "ports[" + std::to_string(kMaxPorts) + "]";
-    c.report.error(c.places.of(path), path,
-                   {"there are " + std::to_string(ports.size()) + " ports; DPDK has room for " +
-                        std::to_string(kMaxPorts),
-                    "remove the rest, or run a second instance"});
+    c.error(path,
+            "there are " + std::to_string(ports.size()) + " ports; DPDK has room for " +
+                std::to_string(kMaxPorts),
+            "remove the rest, or run a second instance");
   }
-}
-
-// seen: what a value was used for first, by its line.
-void check_unique(Checking& c, std::map<std::string, std::uint32_t>& seen, const std::string& value,
-                  const std::string& path, Position at, const std::string& what) {
-  const auto [first, is_new] = seen.emplace(value, at.line);
-  if (is_new) return;
-  c.report.error(
-      at, path,
-      {what + " is taken: line " + std::to_string(first->second) + " has it already", "choose another"});
 }
 
 // The network interfaces that a port takes frames from, gives frames to, or makes. Two ports on one would
@@ -117,10 +103,7 @@ std::set<std::string> interfaces_of(const device::PortDevice& device) {
 }
 
 void check_names_and_devices(Checking& c) {
-  std::map<std::string, std::uint32_t> names;
-  std::map<std::string, std::uint32_t> devices;
-  std::map<std::string, std::uint32_t> memif_ids;
-  std::map<std::string, std::uint32_t> interfaces;
+  std::map<std::string, std::uint32_t> names, devices, memif_ids, interfaces;
   for (std::size_t i = 0; i < c.config.ports.size(); ++i) {
     const PortSection& port = c.config.ports[i];
     const std::string name_path = path_of("ports", i, "name");
@@ -164,9 +147,8 @@ void check_device(Checking& c, std::size_t i) {
     c.report.error(at, path, {complaint.message, complaint.help});
   }
   if (memif && !port.device.has("socket-abstract")) {
-    c.report.warning(c.places.of(device), device,
-                     {"the socket is abstract: no file, and workers in containers do not see it",
-                      "add socket-abstract=no, or socket-abstract=yes if that is meant"});
+    c.warning(device, "the socket is abstract: no file, and workers in containers do not see it",
+              "add socket-abstract=no, or socket-abstract=yes if that is meant");
   }
 }
 
@@ -174,11 +156,10 @@ void check_queues(Checking& c, std::size_t i) {
   const PortSection& port = c.config.ports[i];
   const std::string queues = path_of("ports", i, "queues");
   const std::size_t cores = c.config.dataplane.cores.size();
-  if (c.places.sound(queues) && c.places.sound("dataplane.cores") && port.queues > cores) {
-    c.report.error(c.places.of(queues), queues,
-                   {std::to_string(port.queues) + " queues, but dataplane.cores has " +
-                        std::to_string(cores) + (cores == 1 ? " core" : " cores"),
-                    "a queue is read by one core: write at most " + std::to_string(cores)});
+  if (c.sound({queues, "dataplane.cores"}) && port.queues > cores) {
+    c.error(queues,
+            std::to_string(port.queues) + " queues, but dataplane.cores has " + text::counted(cores, "core"),
+            "a queue is read by one core: write at most " + std::to_string(cores));
   }
 }
 

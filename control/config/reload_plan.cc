@@ -1,8 +1,6 @@
 #include "config/reload_plan.h"
 
 #include <algorithm>
-#include <string>
-#include <string_view>
 #include <utility>
 
 #include "config/checks.h"

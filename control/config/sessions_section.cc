@@ -9,6 +9,7 @@
 #include "config/config_schema.h"
 #include "config/units.h"
 #include "tally/wire.h"
+#include "text/text.h"
 
 namespace tally::config {
 namespace {
@@ -95,10 +96,6 @@ struct MemberAt {
   }
 };
 
-void error_at(Checking& c, const std::string& path, std::string message, std::string help) {
-  c.report.error(c.places.of(path), path, {std::move(message), std::move(help)});
-}
-
 std::string member_place(std::size_t job, std::size_t member) {
   return path_of("jobs", job, "members") + "[" + std::to_string(member) + "]";
 }
@@ -120,10 +117,10 @@ void check_workers(Checking& c, std::size_t index, const SessionConfig& job) {
   const std::size_t count = job.members.size();
   const std::string workers = path_of("jobs", index, "workers");
   if (!c.places.written(workers) || !c.places.sound(workers) || job.workers == count) return;
-  error_at(c, workers,
-           "workers is " + std::to_string(job.workers) + ", and the session has " + std::to_string(count) +
-               (count == 1 ? " member" : " members"),
-           "leave workers out: members says how many there are");
+  c.error(
+      workers,
+      "workers is " + std::to_string(job.workers) + ", and the session has " + text::counted(count, "member"),
+      "leave workers out: members says how many there are");
 }
 
 void check_count(Checking& c, std::size_t index, const SessionConfig& job) {
@@ -133,13 +130,13 @@ void check_count(Checking& c, std::size_t index, const SessionConfig& job) {
   const std::string members = path_of("jobs", index, "members");
   if (!c.places.sound(members)) return;
   if (count == 0)
-    error_at(c, members, "the session has no members",
-             "add one for each client: members: [{rank: 0, mac: 02:00:00:00:00:01, ipv4: 10.0.0.11}]");
+    c.error(members, "the session has no members",
+            "add one for each client: members: [{rank: 0, mac: 02:00:00:00:00:01, ipv4: 10.0.0.11}]");
   if (count > most)
-    error_at(c, members,
-             "the session has " + std::to_string(count) + " members; at most " + std::to_string(most) +
-                 (opaque ? " can be told apart with tsi: opaque" : " work together"),
-             count <= kMaxRanks ? "write tsi: packet" : "remove the rest");
+    c.error(members,
+            "the session has " + std::to_string(count) + " members; at most " + std::to_string(most) +
+                (opaque ? " can be told apart with tsi: opaque" : " work together"),
+            count <= kMaxRanks ? "write tsi: packet" : "remove the rest");
 }
 
 // Each rank once, from 0 on.
@@ -151,33 +148,33 @@ void check_ranks(Checking& c, std::size_t index, const SessionConfig& job) {
     const auto same = std::ranges::find(job.members, rank, &members::ConfiguredMember::rank);
     const std::string first = path_at(static_cast<std::size_t>(same - job.members.begin()));
     const std::string path = path_at(m);
-    if (!c.places.sound(path) || !c.places.sound(first)) continue;
+    if (!c.sound({path, first})) continue;
     const std::string name = "rank " + std::to_string(rank);
     if (first != path) {
-      error_at(c, path,
-               name + " is taken: line " + std::to_string(c.places.of(first).line) + " has it already", help);
+      c.error(path, name + " is taken: line " + std::to_string(c.places.of(first).line) + " has it already",
+              help);
     } else if (rank >= job.members.size()) {
-      error_at(c, path,
-               name + " of " + std::to_string(job.members.size()) + " members: their ranks are 0 to " +
-                   std::to_string(job.members.size() - 1),
-               help);
+      c.error(path,
+              name + " of " + std::to_string(job.members.size()) + " members: their ranks are 0 to " +
+                  std::to_string(job.members.size() - 1),
+              help);
     }
   }
 }
 
 void check_addresses(Checking& c, const MemberAt& at) {
   const BoxSection& box = c.config.box;
-  if (c.places.sound("box.mac") && c.places.sound("instance") && at.member.mac == box_mac(c.config)) {
-    error_at(c, at.path("mac"), to_text(at.member.mac) + " is the box's own MAC",
-             "write the MAC of the client's network card");
+  if (c.sound({"box.mac", "instance"}) && at.member.mac == box_mac(c.config)) {
+    c.error(at.path("mac"), to_text(at.member.mac) + " is the box's own MAC",
+            "write the MAC of the client's network card");
   }
   if (!box.ipv4 || !c.places.sound("box.ipv4")) return;
   const std::string path = at.path("ipv4");
   if (at.member.ipv4 == box.ipv4->address) {
-    error_at(c, path, to_text(at.member.ipv4) + " is the box's own address", "write the client's");
+    c.error(path, to_text(at.member.ipv4) + " is the box's own address", "write the client's");
   } else if (same_network(at.member.ipv4, *box.ipv4)) {
     const auto host = parse_cidr4(to_text(Cidr4{at.member.ipv4, box.ipv4->prefix}));
-    if (!host) error_at(c, path, host.error().message, "write the client's own address");
+    if (!host) c.error(path, host.error().message, "write the client's own address");
   }
 }
 
@@ -190,10 +187,10 @@ void check_sender(Checking& c, const MemberAt& at, std::map<Sender, std::string>
   const std::string place = at.name() + " in line " + std::to_string(c.places.of(path).line);
   const auto [first, is_new] = seen.emplace(Sender{m.mac, m.ipv4, m.port}, place);
   if (is_new) return;
-  error_at(c, path,
-           "MAC " + to_text(m.mac) + ", " + to_text(m.ipv4) + " and port " + std::to_string(m.port) +
-               " are taken by " + first->second + ": a packet could be of either",
-           "give one of them other addresses, or another port if its client can be told to use it");
+  c.error(path,
+          "MAC " + to_text(m.mac) + ", " + to_text(m.ipv4) + " and port " + std::to_string(m.port) +
+              " are taken by " + first->second + ": a packet could be of either",
+          "give one of them other addresses, or another port if its client can be told to use it");
 }
 
 // Within a session, where an address stands for a client. False: reported.
@@ -201,10 +198,10 @@ bool check_distinct(Checking& c, const MemberAt& at, std::map<Ipv4, std::uint32_
   const std::string path = at.path("ipv4");
   const auto [first, is_new] = seen.emplace(at.member.ipv4, c.places.of(path).line);
   if (is_new) return true;
-  error_at(c, path,
-           to_text(at.member.ipv4) + " is taken: line " + std::to_string(first->second) +
-               " of this session has it already",
-           "each member of a session has an address of its own");
+  c.error(path,
+          to_text(at.member.ipv4) + " is taken: line " + std::to_string(first->second) +
+              " of this session has it already",
+          "each member of a session has an address of its own");
   return false;
 }
 
@@ -215,10 +212,10 @@ void check_mtu(Checking& c, std::size_t index, std::uint32_t payload) {
   for (std::size_t i = 0; i < c.config.ports.size(); ++i) {
     const PortSection& port = c.config.ports[i];
     if (!c.places.sound(path_of("ports", i, "mtu")) || port.mtu >= wanted) continue;
-    error_at(c, path,
-             "a payload of " + std::to_string(payload) + " bytes makes IP packets of " +
-                 std::to_string(wanted) + "; port " + port.name + " carries " + std::to_string(port.mtu),
-             "raise its mtu, or write a smaller payload if the clients are built for it");
+    c.error(path,
+            "a payload of " + std::to_string(payload) + " bytes makes IP packets of " +
+                std::to_string(wanted) + "; port " + port.name + " carries " + std::to_string(port.mtu),
+            "raise its mtu, or write a smaller payload if the clients are built for it");
     return;
   }
 }
@@ -235,8 +232,8 @@ void check_sessions(Checking& c) {
   for (const auto& [i, job] : jobs_of<SessionConfig>(c.config)) {
     const std::string dialect = path_of("jobs", i, "dialect");
     if (!c.config.box.ipv4 && c.places.sound("box.ipv4"))
-      error_at(c, dialect, "SwitchML's clients know only IPv4, and the box has no such address",
-               "write box: {ipv4: 10.0.0.1/24}");
+      c.error(dialect, "SwitchML's clients know only IPv4, and the box has no such address",
+              "write box: {ipv4: 10.0.0.1/24}");
     check_mtu(c, i, job->payload);
     check_count(c, i, *job);
     check_ranks(c, i, *job);

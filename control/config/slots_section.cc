@@ -24,17 +24,14 @@ struct JobAt {
   [[nodiscard]] std::string path(const char* key) const { return path_of("jobs", index, key); }
 };
 
-void error_at(Checking& c, const std::string& path, Complaint complaint) {
-  c.report.error(c.places.of(path), path, std::move(complaint));
-}
-
 // A rule between these keys of a job is broken: at the first of them that is in the file, if all are sound.
-void error_between(Checking& c, const JobAt& at, const std::vector<const char*>& keys, Complaint complaint) {
+void error_between(Checking& c, const JobAt& at, const std::vector<const char*>& keys, std::string message,
+                   std::string help) {
   const auto sound = [&](const char* key) { return c.places.sound(at.path(key)); };
   const auto written = [&](const char* key) { return c.places.written(at.path(key)); };
   if (!std::ranges::all_of(keys, sound)) return;
   const auto first = std::ranges::find_if(keys, written);
-  error_at(c, at.path(first == keys.end() ? keys.front() : *first), std::move(complaint));
+  c.error(at.path(first == keys.end() ? keys.front() : *first), std::move(message), std::move(help));
 }
 
 // A pool job has nothing to divide with others.
@@ -43,8 +40,8 @@ void check_pool(Checking& c, const JobAt& at) {
     if (!given) return;
     error_between(
         c, at, {key, "discipline"},
-        {value + ": a quota divides the shared slots, and a job of the discipline pool has slots of its own",
-         "write " + only + ", or leave the key out; window says how many slots the job gets"});
+        value + ": a quota divides the shared slots, and a job of the discipline pool has slots of its own",
+        "write " + only + ", or leave the key out; window says how many slots the job gets");
   };
   const members::Quota usual;
   const members::Quota& q = at.job.quota;
@@ -55,14 +52,14 @@ void check_pool(Checking& c, const JobAt& at) {
          text::percent_text(usual.cap_ppm));
   if (at.job.server != ServerKind::kNone)
     error_between(c, at, {"server", "discipline"},
-                  {"a job of the discipline pool has no server: none of its contributions is without a slot",
-                   "write none, or discipline: shared"});
+                  "a job of the discipline pool has no server: none of its contributions is without a slot",
+                  "write none, or discipline: shared");
   const std::string workers = std::to_string(at.job.workers);
   if (at.job.stragglers && at.job.stragglers->least > at.job.workers)
     error_between(
         c, at, {"stragglers.min", "workers", "discipline"},
-        {"min is " + std::to_string(at.job.stragglers->least) + ", and the job has " + workers + " workers",
-         "write at most " + workers});
+        "min is " + std::to_string(at.job.stragglers->least) + ", and the job has " + workers + " workers",
+        "write at most " + workers);
 }
 
 // What a job that shares slots asks of its other keys, and of the box.
@@ -70,66 +67,64 @@ void check_sharer(Checking& c, const JobAt& at) {
   const members::Quota& quota = at.job.quota;
   if (at.job.server == ServerKind::kNone)
     error_between(c, at, {"server", "discipline"},
-                  {"a job that shares slots needs a server for what finds none",
-                   "write embedded or external, or discipline: pool"});
+                  "a job that shares slots needs a server for what finds none",
+                  "write embedded or external, or discipline: pool");
   if (quota.cap_ppm < quota.reserved_ppm)
     error_between(c, at, {"quota.cap", "quota.reserved", "discipline"},
-                  {"the job may hold " + text::percent_text(quota.cap_ppm) + " of the shared slots, and " +
-                       text::percent_text(quota.reserved_ppm) + " are reserved for it",
-                   "raise cap or lower reserved"});
+                  "the job may hold " + text::percent_text(quota.cap_ppm) + " of the shared slots, and " +
+                      text::percent_text(quota.reserved_ppm) + " are reserved for it",
+                  "raise cap or lower reserved");
   if (at.job.stragglers)
     error_between(
         c, at, {"stragglers", "discipline"},
-        {"a job that shares slots cannot send sums without stragglers: its server may hold their values",
-         "write off, or discipline: pool"});
+        "a job that shares slots cannot send sums without stragglers: its server may hold their values",
+        "write off, or discipline: pool");
   const SharedSection& shared = c.config.dataplane.shared;
-  if (!c.places.sound("dataplane.shared.slots") || !c.places.sound("dataplane.shared.elements")) return;
+  if (!c.sound({"dataplane.shared.slots", "dataplane.shared.elements"})) return;
   if (shared.slots == 0)  // whether they are enough for every core, check_region() says
-    error_between(c, at, {"discipline"},
-                  {kNoSharedSlots,
-                   "write dataplane: {shared: {slots: 4096}}, or leave discipline out for slots of its own"});
+    error_between(c, at, {"discipline"}, kNoSharedSlots,
+                  "write dataplane: {shared: {slots: 4096}}, or leave discipline out for slots of its own");
   if (at.job.elements > shared.elements)
-    error_between(c, at, {"elements"},
-                  {larger_than_shared(at.job, shared), "write at most " + std::to_string(shared.elements) +
-                                                           ", or raise dataplane.shared.elements"});
+    error_between(
+        c, at, {"elements"}, larger_than_shared(at.job, shared),
+        "write at most " + std::to_string(shared.elements) + ", or raise dataplane.shared.elements");
 }
 
 // A reservation is rounded down to slots of each data core.
 void warn_of_no_slot(Checking& c, const JobAt& at) {
   const std::uint32_t entries = shared_entries_per_core(c.config.dataplane);
   const std::uint64_t ppm = at.job.quota.reserved_ppm;
-  if (!c.places.sound("dataplane.shared.slots") || !c.places.sound("dataplane.cores")) return;
+  if (!c.sound({"dataplane.shared.slots", "dataplane.cores"})) return;
   if (ppm == 0 || entries == 0 || entries * ppm >= members::kWholePpm) return;
   const std::string path = at.path("quota.reserved");
   const std::uint64_t least = (members::kWholePpm + entries - 1) / entries;
-  c.report.warning(c.places.of(path), path,
-                   {text::percent_text(at.job.quota.reserved_ppm) + " of the " + std::to_string(entries) +
-                        " shared slots of each data core are less than one: nothing is reserved",
-                    "write at least " + text::percent_text(static_cast<std::uint32_t>(least)) +
-                        ", or raise dataplane.shared.slots"});
+  c.warning(path,
+            text::percent_text(at.job.quota.reserved_ppm) + " of the " + std::to_string(entries) +
+                " shared slots of each data core are less than one: nothing is reserved",
+            "write at least " + text::percent_text(static_cast<std::uint32_t>(least)) +
+                ", or raise dataplane.shared.slots");
 }
 
 void check_quota(Checking& c, const JobAt& at, std::uint64_t& reserved_ppm) {
-  if (!c.places.sound(at.path("quota.reserved")) || !c.places.sound(at.path("quota.cap"))) return;
+  if (!c.sound({at.path("quota.reserved"), at.path("quota.cap")})) return;
   const members::Quota& quota = at.job.quota;
   warn_of_no_slot(c, at);
   const std::uint64_t before = reserved_ppm;
   reserved_ppm += quota.reserved_ppm;
   if (before <= members::kWholePpm && reserved_ppm > members::kWholePpm) {
-    error_at(c, at.path("quota.reserved"),
-             {"up to this job, " + text::percent_text(static_cast<std::uint32_t>(reserved_ppm)) +
-                  " of the shared slots are reserved",
-              "reserve at most 100% for all jobs together"});
+    c.error(at.path("quota.reserved"),
+            "up to this job, " + text::percent_text(static_cast<std::uint32_t>(reserved_ppm)) +
+                " of the shared slots are reserved",
+            "reserve at most 100% for all jobs together");
   }
 }
 
 void check_servers(Checking& c, const JobAt& at) {
   const std::string path = at.path("servers");
   if (at.job.server == ServerKind::kExternal || !c.places.written(path)) return;
-  if (!c.places.sound(path) || !c.places.sound(at.path("server"))) return;
-  error_at(c, path,
-           {"servers counts external servers, and this job has none",
-            shares_slots(at.job.discipline) ? "remove it, or write server: external" : "remove it"});
+  if (!c.sound({path, at.path("server")})) return;
+  c.error(path, "servers counts external servers, and this job has none",
+          shares_slots(at.job.discipline) ? "remove it, or write server: external" : "remove it");
 }
 
 // Jobs whose sums the embedded server may hold.
@@ -144,21 +139,20 @@ std::size_t summed_here(const Config& config) {
 void check_region(Checking& c, bool used) {
   const DataplaneSection& d = c.config.dataplane;
   const std::string path = "dataplane.shared.slots";
-  if (d.shared.slots == 0 || !c.places.sound(path) || !c.places.sound("dataplane.cores")) return;
+  if (d.shared.slots == 0 || !c.sound({path, "dataplane.cores"})) return;
   const std::uint32_t entries = shared_entries_per_core(d);
   if (entries == 0) {
-    error_at(c, path,
-             {std::to_string(d.shared.slots) + " shared slots are fewer than the " +
-                  std::to_string(d.cores.size()) + " data cores, each of which needs one",
-              "write at least " + std::to_string(d.cores.size()) + ", or 0 for none"});
+    c.error(path,
+            std::to_string(d.shared.slots) + " shared slots are fewer than the " +
+                std::to_string(d.cores.size()) + " data cores, each of which needs one",
+            "write at least " + std::to_string(d.cores.size()) + ", or 0 for none");
     return;
   }
   if (!used && c.places.sound("jobs")) {
-    c.report.warning(c.places.of(path), path,
-                     {"no job shares slots: their memory lies idle",
-                      "give a job discipline: shared, or leave the key out"});
+    c.warning(path, "no job shares slots: their memory lies idle",
+              "give a job discipline: shared, or leave the key out");
   }
-  const bool sound = c.places.sound("dataplane.shared.elements") && c.places.sound("dataplane.shared.server");
+  const bool sound = c.sound({"dataplane.shared.elements", "dataplane.shared.server"});
   if (!sound || !has_embedded_server(c.config)) return;
   // A job of the server without a state could be kept waiting by others for ever (server/merge_table.cc).
   const std::uint64_t lines = jobs::entry_lines(d.shared.elements);
@@ -166,12 +160,12 @@ void check_region(Checking& c, bool used) {
   const std::uint64_t sums = server_lines_per_core(d) / lines;
   if (sums >= needed) return;
   const std::uint64_t least = std::uint64_t{64} * needed * lines * d.cores.size();
-  error_at(c, "dataplane.shared.server",
-           {size_text(d.shared.server) + " hold " + std::to_string(sums) + " sums of " +
-                std::to_string(d.shared.elements) +
-                " elements on each data core, and each job that is summed there needs one: " +
-                std::to_string(needed),
-            "write at least " + std::to_string((least + kKiB - 1) / kKiB) + "KiB; 16MiB is usual"});
+  c.error("dataplane.shared.server",
+          size_text(d.shared.server) + " hold " + std::to_string(sums) + " sums of " +
+              std::to_string(d.shared.elements) +
+              " elements on each data core, and each job that is summed there needs one: " +
+              std::to_string(needed),
+          "write at least " + std::to_string((least + kKiB - 1) / kKiB) + "KiB; 16MiB is usual");
 }
 
 }  // namespace
@@ -196,8 +190,8 @@ void check_sharing(Checking& c) {
     if (shares) check_quota(c, at, reserved_ppm);
     check_servers(c, at);
     if (job->discipline != Discipline::kPreemptive && c.places.written(at.path("decay"))) {
-      error_at(c, at.path("decay"),
-               {"decay belongs to the discipline preemptive", "remove it, or write discipline: preemptive"});
+      c.error(at.path("decay"), "decay belongs to the discipline preemptive",
+              "remove it, or write discipline: preemptive");
     }
   }
   check_region(c, used);
@@ -259,14 +253,13 @@ bool check_shared(Checking& c) {
   const DataplaneSection& d = c.config.dataplane;
   const std::string path = "dataplane.shared.slots";
   const std::uint64_t fit = most_shared(c.config);
-  c.report.error(
-      c.places.of(path), path,
-      {std::to_string(d.shared.slots) + " shared slots of " + std::to_string(d.shared.elements) +
-           " elements take " + rough_size(bytes_of(c.config, shared)) + "; dataplane.slots is " +
-           size_text(d.slots),
-       (fit == 0 ? std::string("not even one for each data core fits beside the jobs' windows; ")
-                 : "at most " + std::to_string(fit) + " fit beside the jobs' windows; otherwise ") +
-           "raise dataplane.slots"});
+  c.error(path,
+          std::to_string(d.shared.slots) + " shared slots of " + std::to_string(d.shared.elements) +
+              " elements take " + rough_size(bytes_of(c.config, shared)) + "; dataplane.slots is " +
+              size_text(d.slots),
+          (fit == 0 ? std::string("not even one for each data core fits beside the jobs' windows; ")
+                    : "at most " + std::to_string(fit) + " fit beside the jobs' windows; otherwise ") +
+              "raise dataplane.slots");
   return false;
 }
 
@@ -291,11 +284,10 @@ std::string need_text(const Config& config, const NativeConfig& job) {
 bool check_alone(Checking& c, const NativeConfig& job, const std::string& path) {
   const std::uint32_t most = largest_window(c.config, job);
   if (most == job.window) return true;
-  error_at(c, path,
-           {need_text(c.config, job),
-            (most == 0 ? std::string("not even a window of 16 fits; ")
-                       : "the largest window that fits is " + std::to_string(most) + "; otherwise ") +
-                "raise dataplane.slots"});
+  c.error(path, need_text(c.config, job),
+          (most == 0 ? std::string("not even a window of 16 fits; ")
+                     : "the largest window that fits is " + std::to_string(most) + "; otherwise ") +
+              "raise dataplane.slots");
   return false;
 }
 
@@ -304,13 +296,13 @@ bool check_alone(Checking& c, const SessionConfig& job, const std::string& path)
   const std::uint64_t lines = members::lines_of(job);
   const std::uint64_t fit = own_lines_per_core(c.config.dataplane) / (lines / job.slots);
   if (job.slots <= fit) return true;
-  error_at(c, path,
-           {std::to_string(job.slots) + " slots of " + std::to_string(job.payload) + " bytes for " +
-                std::to_string(job.members.size()) + " members take " +
-                rough_size(bytes_of(c.config, lines)) + " of slots; " + slots_text(c.config),
-            (fit == 0 ? std::string("not even one slot fits; ")
-                      : "at most " + std::to_string(fit) + " fit; otherwise ") +
-                "raise dataplane.slots"});
+  c.error(path,
+          std::to_string(job.slots) + " slots of " + std::to_string(job.payload) + " bytes for " +
+              std::to_string(job.members.size()) + " members take " + rough_size(bytes_of(c.config, lines)) +
+              " of slots; " + slots_text(c.config),
+          (fit == 0 ? std::string("not even one slot fits; ")
+                    : "at most " + std::to_string(fit) + " fit; otherwise ") +
+              "raise dataplane.slots");
   return false;
 }
 
@@ -328,22 +320,21 @@ void check_together(Checking& c) {
     wanted += lines_of(c.config, job);
     smallest += lines_of(c.config, job, members::kMinWindow);
     if (smallest > lines) {
-      c.report.error(c.places.of(path), path,
-                     {std::string("up to this job, ") +
-                          (sessions ? "the sessions, and windows of 16 for the other jobs, take "
-                                    : "windows of 16 take ") +
-                          rough_size(bytes_of(c.config, smallest)) + " of slots; " + slots_text(c.config),
-                      "raise dataplane.slots, or declare fewer jobs"});
+      c.error(path,
+              std::string("up to this job, ") +
+                  (sessions ? "the sessions, and windows of 16 for the other jobs, take "
+                            : "windows of 16 take ") +
+                  rough_size(bytes_of(c.config, smallest)) + " of slots; " + slots_text(c.config),
+              "raise dataplane.slots, or declare fewer jobs");
       return;
     }
     if (wanted <= lines || warned) continue;
     warned = true;
-    c.report.warning(
-        c.places.of(path), path,
-        {std::string("up to this job, the windows ") + (sessions ? "and sessions take " : "take ") +
-             rough_size(bytes_of(c.config, wanted)) + " of slots; " + slots_text(c.config) +
-             ": jobs of lower priority, and those that form last, get smaller windows",
-         "raise dataplane.slots, or lower windows"});
+    c.warning(path,
+              std::string("up to this job, the windows ") + (sessions ? "and sessions take " : "take ") +
+                  rough_size(bytes_of(c.config, wanted)) + " of slots; " + slots_text(c.config) +
+                  ": jobs of lower priority, and those that form last, get smaller windows",
+              "raise dataplane.slots, or lower windows");
   }
 }
 
@@ -360,9 +351,9 @@ bool sound_size(const Checking& c, std::size_t job) {
 }  // namespace
 
 void check_slots(Checking& c) {
-  if (!c.places.sound("dataplane.slots") || !c.places.sound("dataplane.cores") || !c.places.sound("jobs"))
+  if (!c.sound({"dataplane.slots", "dataplane.cores", "jobs", "dataplane.shared.slots",
+                "dataplane.shared.elements"}))
     return;
-  if (!c.places.sound("dataplane.shared.slots") || !c.places.sound("dataplane.shared.elements")) return;
   bool good = check_shared(c);
   if (!good) return;
   for (std::size_t i = 0; i < c.config.jobs.size(); ++i) {

@@ -6,6 +6,8 @@
 #include <span>
 #include <string_view>
 
+#include "text/text.h"
+
 namespace tally::config {
 namespace {
 
@@ -60,8 +62,7 @@ Parsed<std::uint64_t> parse_with_unit(const std::string& text, std::span<const U
   if (!number) return number;
   const auto unit = std::find_if(units.begin(), units.end(), [&](const Unit& u) { return u.name == name; });
   if (unit == units.end()) {
-    std::string names;
-    for (const auto& u : units) names += (names.empty() ? "" : ", ") + std::string(u.name);
+    const std::string names = text::listed(units, ", ", &Unit::name);
     const std::string help = "write a whole number and one of the units " + names + ", such as " + example;
     if (name.empty()) return complain(is_not + ": it has no unit", help);
     if (name[0] == '.') return complain(is_not + ": it has a fraction", help);

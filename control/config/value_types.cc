@@ -1,9 +1,7 @@
 #include "config/value_types.h"
 
-#include <algorithm>
 #include <cctype>
 
-#include "config/diagnostic.h"
 #include "config/units.h"
 #include "members/job_config.h"
 #include "tally/wire.h"
@@ -14,29 +12,17 @@ namespace {
 
 using Kind = YamlNode::Kind;
 
-std::string joined(const std::vector<std::string>& words) {
-  std::string out;
-  for (const auto& word : words) out += (out.empty() ? "" : ", ") + word;
-  return out;
-}
-
 // Reports that a node has the wrong shape. False, for the caller to return.
-bool wrong_shape(const YamlNode& node, const std::string& path, const std::string& wanted,
-                 const std::string& help, Reading& reading) {
-  reading.places.mark_broken(path);
-  if (node.kind == Kind::kBroken) return false;
-  std::string seen = kind_name(node.kind);
-  if (node.kind == Kind::kScalar) seen = shown(node.text);
-  const bool top = path.empty();
-  if (node.kind == Kind::kEmpty) {
-    reading.report.error(node.at, path,
-                         {top ? "there is no configuration here" : "this key has no value", help});
-  } else {
-    reading.report.error(node.at, path,
-                         {(top ? "a configuration is " : "this is ") + (top ? wanted : seen) + ", not " +
-                              (top ? seen : wanted),
-                          help});
-  }
+bool wrong_shape(const Written& w, const std::string& wanted, const std::string& help) {
+  w.reading.places.mark_broken(w.path);
+  const Kind kind = w.node.kind;
+  const bool top = w.path.empty();
+  const std::string seen = kind == Kind::kScalar ? shown(w.node.text) : kind_name(kind);
+  if (kind == Kind::kEmpty)
+    w.error({top ? "there is no configuration here" : "this key has no value", help});
+  else if (kind != Kind::kBroken)
+    w.error({top ? "a configuration is " + wanted + ", not " + seen : "this is " + seen + ", not " + wanted,
+             help});
   return false;
 }
 
@@ -58,11 +44,11 @@ std::string homes_of(const std::string& key) {
     if (row.path.substr(end == std::string::npos ? 0 : end + 1) != key) continue;
     out.push_back(end == std::string::npos ? "the top level" : row.path.substr(0, end));
   }
-  return joined(out);
+  return text::listed(out);
 }
 
 std::string help_for_unknown(const std::string& key, const std::vector<std::string>& known) {
-  std::string keys = "keys here: " + joined(known);
+  std::string keys = "keys here: " + text::listed(known);
   if (key.starts_with('-')) return "a list entry begins with '- ': put a space behind the '-'";
   if (const auto colon = key.find(':'); colon != std::string::npos) {
     return "put a space behind the ':'; " + keys;
@@ -89,49 +75,46 @@ bool has_key(const YamlNode& map, const std::string& name) {
                      [&](const YamlEntry& e) { return e.key == name; });
 }
 
-bool expect_map(const YamlNode& node, const std::string& path, const std::vector<std::string>& keys,
-                Reading& reading) {
-  if (node.kind == Kind::kMap) return true;
-  const std::string help = node.kind == Kind::kEmpty && !path.empty()
-                               ? "give it some of its keys, or remove it: " + joined(keys)
-                               : "write its keys, each as 'key: value': " + joined(keys);
-  return wrong_shape(node, path, "a map of keys", help, reading);
+bool expect_map(const Written& w, const std::vector<std::string>& keys) {
+  if (w.node.kind == Kind::kMap) return true;
+  const std::string help = w.node.kind == Kind::kEmpty && !w.path.empty()
+                               ? "give it some of its keys, or remove it: " + text::listed(keys)
+                               : "write its keys, each as 'key: value': " + text::listed(keys);
+  return wrong_shape(w, "a map of keys", help);
 }
 
-bool expect_list(const YamlNode& node, const std::string& path, Reading& reading) {
-  if (node.kind == Kind::kList) return true;
-  if (node.kind == Kind::kMap && !node.entries.empty() && node.entries[0].key.starts_with('-')) {
-    return wrong_shape(node, path, "a list", "put a space behind the '-' of each entry", reading);
-  }
-  return wrong_shape(node, path, "a list", "begin each entry with '- ', or write [] for none", reading);
+bool expect_list(const Written& w) {
+  if (w.node.kind == Kind::kList) return true;
+  const bool tight =
+      w.node.kind == Kind::kMap && !w.node.entries.empty() && w.node.entries[0].key.starts_with('-');
+  return wrong_shape(w, "a list",
+                     tight ? "put a space behind the '-' of each entry"
+                           : "begin each entry with '- ', or write [] for none");
 }
 
-bool expect_scalar(const YamlNode& node, const std::string& path, const std::string& form, Reading& reading) {
-  if (node.kind == Kind::kScalar && is_printable(node.text)) return true;
-  if (node.kind == Kind::kScalar) {
-    reading.places.mark_broken(path);
-    reading.report.error(node.at, path,
-                         {shown(node.text) + " contains a control character", "write " + form});
-    return false;
-  }
-  return wrong_shape(node, path, "a single value", "write " + form, reading);
+bool expect_scalar(const Written& w, const std::string& form) {
+  if (w.node.kind != Kind::kScalar) return wrong_shape(w, "a single value", "write " + form);
+  if (is_printable(w.node.text)) return true;
+  w.reading.places.mark_broken(w.path);
+  w.error({shown(w.node.text) + " contains a control character", "write " + form});
+  return false;
 }
 
-void report_unknown_key(const YamlEntry& entry, const std::string& path,
-                        const std::vector<std::string>& known, Reading& reading) {
-  const std::string help = reading.report.is_full() ? "" : help_for_unknown(entry.key, known);
-  reading.report.error(entry.at, path, {"unknown key " + shown(entry.key), help});
+void report_unknown_key(const Written& map, const YamlEntry& entry, const std::vector<std::string>& known) {
+  Report& report = map.reading.report;
+  const std::string help = report.is_full() ? "" : help_for_unknown(entry.key, known);
+  report.error(entry.at, map.path, {"unknown key " + shown(entry.key), help});
 }
 
-void report_missing(const YamlNode& map, const std::string& path, const std::string& key, Reading& reading) {
-  const Position at = path.empty() ? Position{1, 1} : map.at;
-  reading.places.mark_broken(member_path(path, key));
-  reading.report.error(at, path, {"the key " + key + " is missing", "add it: it has no default"});
+void report_missing(const Written& map, const std::string& key) {
+  map.reading.places.mark_broken(member_path(map.path, key));
+  map.reading.report.error(map.path.empty() ? Position{1, 1} : map.node.at, map.path,
+                           {"the key " + key + " is missing", "add it: it has no default"});
 }
 
-void report_refused_key(const YamlEntry& entry, const std::string& path, const std::string& why,
-                        Reading& reading) {
-  reading.report.error(entry.at, member_path(path, entry.key), {"not in this version: " + why, "remove it"});
+void report_refused_key(const Written& map, const YamlEntry& entry, const std::string& why) {
+  map.reading.report.error(entry.at, member_path(map.path, entry.key),
+                           {"not in this version: " + why, "remove it"});
 }
 
 namespace {
@@ -198,12 +181,11 @@ std::string yaml_text(const std::string& text) {
   return out + "\"";
 }
 
-void report_value(const YamlNode& node, const std::string& path, Complaint complaint, const std::string& form,
-                  Reading& reading) {
+void report_value(const Written& w, Complaint complaint, const std::string& form) {
   if (complaint.help.empty()) complaint.help = "write " + form;
-  Position at = node.at;
-  if (complaint.offset > 0) at.column += complaint.offset + (node.quoted ? 1 : 0);
-  reading.report.error(at, path, std::move(complaint));
+  Position at = w.node.at;
+  if (complaint.offset > 0) at.column += complaint.offset + (w.node.quoted ? 1 : 0);
+  w.reading.report.error(at, w.path, std::move(complaint));
 }
 
 ValueType<std::uint64_t> whole_number(std::uint64_t lowest, std::uint64_t highest) {
@@ -221,21 +203,12 @@ ValueType<std::uint16_t> element_count() {
   ValueType<std::uint16_t> type =
       whole_number_in<std::uint16_t>(members::kMinElements, static_cast<std::uint16_t>(kMaxElements));
   type.form = "a multiple of 16 from 16 to " + std::to_string(kMaxElements);
-  type.read = [read = type.read](const YamlNode& node, const std::string& path, std::uint16_t& out,
-                                 Reading& reading) {
-    std::uint16_t value = 0;
-    if (!read(node, path, value, reading)) return false;
-    if (value % kStep != 0) {
-      const std::uint32_t below = value / kStep * kStep;
-      reading.report.error(node.at, path,
-                           {node.text + " is not a multiple of 16",
-                            "write " + std::to_string(below) + " or " + std::to_string(below + kStep)});
-      return false;
-    }
-    out = value;
-    return true;
-  };
-  return type;
+  return but_not(type, [](std::uint32_t value, const std::string& text) -> std::optional<Complaint> {
+    if (value % kStep == 0) return std::nullopt;
+    const std::uint32_t below = value / kStep * kStep;
+    return Complaint{text + " is not a multiple of 16",
+                     "write " + std::to_string(below) + " or " + std::to_string(below + kStep)};
+  });
 }
 
 ValueType<bool> true_or_false() {
@@ -289,16 +262,12 @@ ValueType<std::string> name_up_to(std::size_t longest) {
 }
 
 ValueType<std::size_t> one_of_words(const std::vector<std::string>& words) {
-  const auto read = [words](const YamlNode& node, const std::string& path, std::size_t& out,
-                            Reading& reading) {
-    if (!expect_scalar(node, path, joined_by_or(words), reading)) return false;
-    const auto word = std::find(words.begin(), words.end(), node.text);
-    if (word == words.end()) {
-      reading.report.error(node.at, path, not_one_of(node.text, words));
-      return false;
-    }
-    out = static_cast<std::size_t>(word - words.begin());
-    return true;
+  const auto read = [words](const Written& w) -> std::optional<std::size_t> {
+    if (!expect_scalar(w, joined_by_or(words))) return std::nullopt;
+    const auto word = std::ranges::find(words, w.node.text);
+    if (word != words.end()) return static_cast<std::size_t>(word - words.begin());
+    w.error(not_one_of(w.node.text, words));
+    return std::nullopt;
   };
   return {joined_by_or(words), read, [words](const std::size_t& index) { return words.at(index); }};
 }

@@ -6,12 +6,8 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <optional>
 #include <sstream>
-#include <string_view>
 #include <utility>
-
-#include "config/diagnostic.h"
 
 namespace tally::config {
 namespace {

@@ -3,7 +3,6 @@
 #include <sys/sysinfo.h>
 #include <algorithm>
 #include <array>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -13,6 +12,7 @@
 #include "dpdk/flow_rules.h"
 #include "kernels/kernels.h"
 #include "random/random.h"
+#include "text/text.h"
 
 namespace tally::daemon {
 namespace {
@@ -96,10 +96,6 @@ Result<members::MembershipEngine> start_members(const config::Config& config) {
 
 namespace {
 
-std::string counted(std::size_t n, const std::string& word) {
-  return std::to_string(n) + " " + word + (n == 1 ? "" : "s");
-}
-
 // What the workers behind a port may have in flight: of a switch's port all of them, else at least one.
 std::uint32_t burst_of(const config::Config& config) {
   std::uint32_t all = 0;
@@ -110,7 +106,7 @@ std::uint32_t burst_of(const config::Config& config) {
   };
   for (const auto& [i, job] : config::jobs_of<config::NativeConfig>(config)) add(job->workers, job->window);
   for (const auto& [i, job] : config::jobs_of<config::SessionConfig>(config)) add(job->workers, job->slots);
-  return config.box.mode == config::BoxSection::Mode::kOneArm ? all : one;
+  return config.box.one_arm ? all : one;
 }
 
 }  // namespace
@@ -119,18 +115,8 @@ dpdk::EalOptions eal_options(const config::Config& config) {
   dpdk::EalOptions options{.instance = config.instance,
                            .cores = config.dataplane.cores,
                            .memory_bytes = config.dataplane.memory,
+                           .hugepages = config.dataplane.hugepages,
                            .extra = config.dataplane.eal};
-  switch (config.dataplane.hugepages) {
-    case config::DataplaneSection::Hugepages::kAuto:
-      options.hugepages = dpdk::EalOptions::Hugepages::kAuto;
-      break;
-    case config::DataplaneSection::Hugepages::kOn:
-      options.hugepages = dpdk::EalOptions::Hugepages::kOn;
-      break;
-    case config::DataplaneSection::Hugepages::kOff:
-      options.hugepages = dpdk::EalOptions::Hugepages::kOff;
-      break;
-  }
   for (const config::PortSection& port : config.ports) {
     if (port.device.kind == device::DeviceKind::kPci) options.pci.push_back(port.device.text);
   }
@@ -145,7 +131,7 @@ dpdk::PortOptions port_options(const config::Config& config, const config::PortS
           .receive_queues = port.queues,
           .transmit_queues = static_cast<std::uint16_t>(config.dataplane.cores.size()),
           .burst = burst_of(config),
-          .checksum = port.checksum == config::PortSection::Checksum::kPort};
+          .checksum = port.trusted};
 }
 
 impair::PortImpairment impair_options(const config::PortSection& port) noexcept {
@@ -173,12 +159,10 @@ io::DataPlaneOptions plane_options(const config::Config& config) {
   if (config.box.ipv4) box.ipv4 = config.box.ipv4->address;
   if (config.box.ipv6) box.ipv6 = config.box.ipv6->address;
   return {.box = box,
-          .mode = config.box.mode == config::BoxSection::Mode::kOneArm ? l2::BoxMode::kOneArm
-                                                                       : l2::BoxMode::kInline,
+          .mode = config.box.one_arm ? l2::BoxMode::kOneArm : l2::BoxMode::kInline,
           .cores = static_cast<std::uint8_t>(d.cores.size()),
-          .idle = d.idle == config::DataplaneSection::Idle::kPoll ? io::IdlePolicy::kPoll
-                                                                  : io::IdlePolicy::kAdaptive,
-          .staged = d.execution == config::DataplaneSection::Execution::kStaged,
+          .idle = d.poll ? io::IdlePolicy::kPoll : io::IdlePolicy::kAdaptive,
+          .staged = d.staged,
           .slot_lines = static_cast<std::uint32_t>(config::slot_lines_per_core(d)),
           .shared_entries = config::shared_entries_per_core(d),
           .shared_elements = d.shared.elements,
@@ -186,8 +170,6 @@ io::DataPlaneOptions plane_options(const config::Config& config) {
 }
 
 std::string summary(const config::Config& config) {
-  std::string cpus;
-  for (const auto cpu : config.dataplane.cores) cpus += (cpus.empty() ? "" : ", ") + std::to_string(cpu);
   const auto jobs = config::jobs_of<config::NativeConfig>(config);
   const auto sessions = config::jobs_of<config::SessionConfig>(config);
   const auto workers_of = [](const auto& all) {
@@ -195,13 +177,13 @@ std::string summary(const config::Config& config) {
     for (const auto& [i, job] : all) workers += job->workers;
     return workers;
   };
-  return "instance " + config.instance + ": " + counted(config.dataplane.cores.size(), "data core") +
-         (config.dataplane.cores.size() == 1 ? " (CPU " : " (CPUs ") + cpus + "), " +
-         counted(config.ports.size(), "port") + ", " + counted(jobs.size(), "job") + " of " +
-         counted(workers_of(jobs), "worker") +
+  return "instance " + config.instance + ": " + text::counted(config.dataplane.cores.size(), "data core") +
+         (config.dataplane.cores.size() == 1 ? " (CPU " : " (CPUs ") + text::listed(config.dataplane.cores) +
+         "), " + text::counted(config.ports.size(), "port") + ", " + text::counted(jobs.size(), "job") +
+         " of " + text::counted(workers_of(jobs), "worker") +
          (sessions.empty() ? ""
-                           : ", " + counted(sessions.size(), "session") + " of " +
-                                 counted(workers_of(sessions), "member"));
+                           : ", " + text::counted(sessions.size(), "session") + " of " +
+                                 text::counted(workers_of(sessions), "member"));
 }
 
 namespace {

@@ -1,7 +1,6 @@
 #pragma once
 // From a configuration to a box whose cores run. Owner: the control thread.
 
-#include <cstddef>
 #include <memory>
 #include <span>
 #include <string>

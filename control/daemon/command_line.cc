@@ -2,9 +2,9 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
-#include <utility>
 
 #include "kernels/kernels.h"
+#include "text/text.h"
 
 namespace tally::daemon {
 namespace {
@@ -78,9 +78,7 @@ std::string version_text() {
 #else
   const std::string compiler = "g++ " __VERSION__;
 #endif
-  std::string others;
-  for (const kernels::Kernels* kernels : kernels::usable_kernels())
-    others += (others.empty() ? "" : ", ") + std::string(kernels->name);
+  const std::string others = text::listed(kernels::usable_kernels(), ", ", &kernels::Kernels::name);
   return "tallyd " TALLY_VERSION "\nDPDK " TALLY_DPDK_VERSION "\ncompiler " + compiler + "\nkernels " +
          std::string(kernels::best_kernels().name) + " (this CPU can run " + others + ")\n";
 }

@@ -1,9 +1,9 @@
 #include "daemon/control_loop.h"
 
-#include <string>
 #include <utility>
 
 #include "members/texts.h"
+#include "text/text.h"
 
 namespace tally::daemon {
 
@@ -17,9 +17,8 @@ void Shutdown::begin(TimeNs now) {
     log_(LogLevel::kInfo, "shutting down");
     return;
   }
-  log_(LogLevel::kInfo, "shutting down: " + std::to_string(left) + (left == 1 ? " job" : " jobs") +
-                            " may go on for " + members::seconds_text(drain_) +
-                            "; a second signal stops at once");
+  log_(LogLevel::kInfo, "shutting down: " + text::counted(left, "job") + " may go on for " +
+                            members::seconds_text(drain_) + "; a second signal stops at once");
 }
 
 void Shutdown::at_once() {

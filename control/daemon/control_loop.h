@@ -2,7 +2,6 @@
 // What the control thread does while the box runs. Pure: time comes in, the data plane is an interface, so
 // the whole life of a daemon runs in a unit test. Owner: the control thread.
 
-#include <cstddef>
 #include <cstdint>
 #include <vector>
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <charconv>
 #include <cstddef>
 #include <functional>
 #include <utility>
@@ -26,9 +25,10 @@ JobCounts count_job(const Plane& plane, const members::JobStatus& status, std::v
     const JobCounters part = plane.counters(core, status.id);
     add(job.counters, part);
     cores[core].contributions += contributions_of(part);
-    job.slots += plane.slots(core, status.id);
-    job.occupancy += plane.occupancy(core, status.id);
-    job.overflows += plane.overflows(core, status.id);
+    const pipeline::JobState& state = plane.state(core, status.id);
+    job.slots += state.slots;
+    job.occupancy += state.occupancy;
+    job.overflows += state.overflows;
   }
   return job;
 }
@@ -58,15 +58,20 @@ CountersSnapshot take_snapshot(const Plane& plane, const std::vector<members::Jo
 
 namespace {
 
+// A row: names, then numbers.
+template <class... Counts>
+void add_row(text::ColumnTable& table, std::vector<std::string> cells, const Counts&... counts) {
+  (cells.push_back(text::with_commas(counts)), ...);
+  table.add(std::move(cells));
+}
+
 std::string ports_text(const CountersSnapshot& all) {
   text::ColumnTable table({"port", "link", "rx packets", "rx bytes", "missed", "errors", "no mbuf",
                            "tx packets", "tx bytes", "tx errors"});
   for (const PortCounts& port : all.ports) {
     const dpdk::PortStatistics& s = port.statistics;
-    table.add({port.name, port.link_up ? "up" : "down", text::with_commas(s.rx_packets),
-               text::with_commas(s.rx_bytes), text::with_commas(s.rx_missed), text::with_commas(s.rx_errors),
-               text::with_commas(s.rx_no_mbuf), text::with_commas(s.tx_packets),
-               text::with_commas(s.tx_bytes), text::with_commas(s.tx_errors)});
+    add_row(table, {port.name, port.link_up ? "up" : "down"}, s.rx_packets, s.rx_bytes, s.rx_missed,
+            s.rx_errors, s.rx_no_mbuf, s.tx_packets, s.tx_bytes, s.tx_errors);
   }
   return table.text();
 }
@@ -79,9 +84,7 @@ std::string impaired_text(const CountersSnapshot& all) {
   const auto add = [&](const std::string& port, const char* direction, const impair::ImpairCounters& c) {
     if ((c.lost | c.duplicated | c.reordered | c.corrupted | c.delayed | c.overflow) == 0U) return;
     any = true;
-    table.add({port, direction, text::with_commas(c.lost), text::with_commas(c.duplicated),
-               text::with_commas(c.reordered), text::with_commas(c.corrupted), text::with_commas(c.delayed),
-               text::with_commas(c.overflow)});
+    add_row(table, {port, direction}, c.lost, c.duplicated, c.reordered, c.corrupted, c.delayed, c.overflow);
   };
   for (const PortCounts& port : all.ports) {
     add(port.name, "in", port.impaired.in);
@@ -164,13 +167,11 @@ std::string jobs_text(const CountersSnapshot& all) {
                            "filling slots", "overflows"});
   for (const JobCounts& job : all.jobs) {
     const JobCounters& c = job.counters;
-    table.add({job.status.name, std::string(members::name_of(job.status.phase)),
-               std::to_string(std::popcount(job.status.live)) + " of " + std::to_string(job.status.world),
-               text::with_commas(contributions_of(c)),
-               text::with_commas(c.of(Verdict::kComplete) + job.slots.served),
-               text::with_commas(c.of(Verdict::kRepeat)),
-               text::with_commas(c.of(Verdict::kRelay) + c.of(Verdict::kTell)),
-               text::with_commas(job.occupancy), text::with_commas(job.overflows)});
+    add_row(table,
+            {job.status.name, std::string(members::name_of(job.status.phase)),
+             std::to_string(std::popcount(job.status.live)) + " of " + std::to_string(job.status.world)},
+            contributions_of(c), c.of(Verdict::kComplete) + job.slots.served, c.of(Verdict::kRepeat),
+            c.of(Verdict::kRelay) + c.of(Verdict::kTell), job.occupancy, job.overflows);
   }
   return table.text();
 }
@@ -185,17 +186,14 @@ std::string shared_slots_text(const CountersSnapshot& all) {
   for (const JobCounts& job : all.jobs) {
     if (!shares(job)) continue;
     const pipeline::SlotCounters& s = job.slots;
-    table.add({job.status.name, std::to_string(class_of(job.status.priority)), text::with_commas(s.claims),
-               text::with_commas(s.denied), text::with_commas(s.swaps), text::with_commas(s.evicted),
-               text::with_commas(s.partials), text::with_commas(s.flushed), text::with_commas(s.swept),
-               text::with_commas(s.served), text::with_commas(job.occupancy)});
+    add_row(table, {job.status.name, std::to_string(class_of(job.status.priority))}, s.claims, s.denied,
+            s.swaps, s.evicted, s.partials, s.flushed, s.swept, s.served, job.occupancy);
   }
   text::ColumnTable server({"server", "unfinished", "finished", "merged", "completed", "forgotten", "aged"});
   for (std::size_t i = 0; i < all.cores.size(); ++i) {
     const server::MergeCounters& m = all.cores[i].server;
-    server.add({"core " + std::to_string(i), text::with_commas(m.incomplete), text::with_commas(m.complete),
-                text::with_commas(m.merged), text::with_commas(m.completed), text::with_commas(m.forgotten),
-                text::with_commas(m.aged)});
+    add_row(server, {"core " + std::to_string(i)}, m.incomplete, m.complete, m.merged, m.completed,
+            m.forgotten, m.aged);
   }
   return table.text() + "\n" + server.text() + "\n";
 }
@@ -280,19 +278,13 @@ std::string counters_text(const CountersSnapshot& all) {
 
 namespace {
 
-std::string hex(std::uint32_t value) {
-  std::array<char, 8> digits{};
-  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value, 16);
-  return "0x" + std::string(digits.data(), end.ptr);
-}
-
 const char* name_of(jobs::TsiRule rule) noexcept {
   return rule == jobs::TsiRule::kPacket ? "packet" : "opaque";
 }
 
 std::string running_text(const members::JobStatus& is) {
   const members::SessionStatus& s = *is.session;
-  return "running, a session of SwitchML's clients: epoch " + hex(raw(is.epoch)) + ", " +
+  return "running, a session of SwitchML's clients: epoch " + text::hexadecimal(raw(is.epoch)) + ", " +
          std::to_string(is.world) + (is.world == 1 ? " member, " : " members, ") + std::to_string(s.slots) +
          " slots of " + std::to_string(s.payload) + " bytes (" + members::kib_text(is.slots.count) +
          " of slot memory per core), tsi " + name_of(s.tsi) + ", all on core " + std::to_string(s.home) +

@@ -3,10 +3,8 @@
 #include <csignal>
 
 #include <algorithm>
-#include <array>
 #include <asio.hpp>
 #include <cstdio>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -21,14 +19,6 @@
 
 namespace tally::daemon {
 namespace {
-
-using SteadyClock = std::chrono::steady_clock;
-
-// CLOCK_MONOTONIC, as the cores.
-TimeNs steady_now() {
-  return static_cast<TimeNs>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(SteadyClock::now().time_since_epoch()).count());
-}
 
 std::uint64_t cycles_now() noexcept { return __builtin_ia32_rdtsc(); }
 

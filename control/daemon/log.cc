@@ -4,7 +4,6 @@
 #include <spdlog/spdlog.h>
 #include <cstdlib>
 #include <memory>
-#include <string>
 
 namespace tally::daemon {
 namespace {
@@ -29,21 +28,9 @@ spdlog::logger& logger() {
   return *the_logger;
 }
 
-spdlog::level::level_enum to_spdlog(LogLevel level) {
-  switch (level) {
-    case LogLevel::kTrace:
-      return spdlog::level::trace;
-    case LogLevel::kDebug:
-      return spdlog::level::debug;
-    case LogLevel::kInfo:
-      return spdlog::level::info;
-    case LogLevel::kWarning:
-      return spdlog::level::warn;
-    case LogLevel::kError:
-      break;
-  }
-  return spdlog::level::err;
-}
+static_assert(static_cast<int>(LogLevel::kTrace) == spdlog::level::trace &&
+              static_cast<int>(LogLevel::kError) == spdlog::level::err);
+spdlog::level::level_enum to_spdlog(LogLevel level) { return static_cast<spdlog::level::level_enum>(level); }
 
 std::string_view journal_priority(LogLevel level) {
   if (level == LogLevel::kError) return "<3>";

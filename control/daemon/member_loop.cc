@@ -83,7 +83,7 @@ void MemberLoop::refresh_seen() {
     if (job.phase != members::JobPhase::kRunning && job.phase != members::JobPhase::kDraining) continue;
     for (std::uint16_t r = 0; r < job.world; ++r) {
       for (std::size_t core = 0; core < plane_.cores(); ++core)
-        engine_.seen(id, Rank{r}, plane_.last_seen(core, id, Rank{r}));
+        engine_.seen(id, Rank{r}, plane_.state(core, id).last_seen[r]);
     }
   }
 }

@@ -5,8 +5,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <string_view>
-#include <vector>
 
 #include "daemon/log.h"
 #include "daemon/plane.h"

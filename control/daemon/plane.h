@@ -33,11 +33,8 @@ class Plane {
   [[nodiscard]] virtual io::DataPlane::ImpairedPort impaired(PortIndex port) const = 0;
   [[nodiscard]] virtual const io::CoreStatistics& statistics(std::size_t core) const = 0;
   [[nodiscard]] virtual JobCounters counters(std::size_t core, JobId job) const = 0;
-  [[nodiscard]] virtual TimeNs last_seen(std::size_t core, JobId job, Rank rank) const = 0;
-  [[nodiscard]] virtual std::uint32_t occupancy(std::size_t core, JobId job) const = 0;
-  [[nodiscard]] virtual pipeline::SlotCounters slots(std::size_t core, JobId job) const = 0;
+  [[nodiscard]] virtual const pipeline::JobState& state(std::size_t core, JobId job) const = 0;
   [[nodiscard]] virtual server::MergeCounters server(std::size_t core) const = 0;
-  [[nodiscard]] virtual std::uint64_t overflows(std::size_t core, JobId job) const = 0;
   [[nodiscard]] virtual std::size_t hosts() const = 0;
   [[nodiscard]] virtual std::uint32_t mbufs_in_use() const = 0;
 };
@@ -65,19 +62,10 @@ class RunningPlane final : public Plane {
     return plane_.core(core).statistics;
   }
   JobCounters counters(std::size_t core, JobId job) const override { return plane_.core(core).counters(job); }
-  TimeNs last_seen(std::size_t core, JobId job, Rank rank) const override {
-    return plane_.core(core).state(job).last_seen[raw(rank)];
-  }
-  std::uint32_t occupancy(std::size_t core, JobId job) const override {
-    return plane_.core(core).state(job).occupancy.get();
-  }
-  pipeline::SlotCounters slots(std::size_t core, JobId job) const override {
-    return plane_.core(core).state(job).slots;
+  const pipeline::JobState& state(std::size_t core, JobId job) const override {
+    return plane_.core(core).state(job);
   }
   server::MergeCounters server(std::size_t core) const override { return plane_.core(core).server(); }
-  std::uint64_t overflows(std::size_t core, JobId job) const override {
-    return plane_.core(core).state(job).overflows.get();
-  }
   std::size_t hosts() const override { return plane_.hosts(); }
   std::uint32_t mbufs_in_use() const override { return plane_.mbufs_in_use(); }
 

@@ -3,18 +3,12 @@
 #include <algorithm>
 #include <string>
 
-#include "config/reload_plan.h"
+#include "text/text.h"
 
 namespace tally::daemon {
 namespace {
 
 constexpr std::string_view kGone = "the job was withdrawn: it is gone from the box's configuration";
-
-std::string listed(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
-  return text;
-}
 
 std::string of_job(const std::string& name) { return "reload: job '" + name + "' "; }
 
@@ -33,7 +27,7 @@ void Reload::take(const config::ConfigResult& read, members::MembershipEngine& e
   for (const auto& wish : plan.reset) reset(wish, engine, now);
   for (const auto& job : plan.declare) declare(job, engine);
   if (!plan.restart.empty()) {
-    log_(LogLevel::kWarning, "reload: restart to apply: " + listed(plan.restart));
+    log_(LogLevel::kWarning, "reload: restart to apply: " + text::listed(plan.restart));
   } else if (nothing) {
     log_(LogLevel::kInfo, "reload: nothing differs from what runs");
   }
@@ -86,7 +80,7 @@ void Reload::declare_again(const config::ReloadPlan& plan, members::MembershipEn
   std::vector<std::string> keys;
   for (const auto& again : all.good) keys.insert(keys.end(), again.keys.begin(), again.keys.end());
   log_(LogLevel::kWarning,
-       "reload: sessions are declared again, what they had begun is lost: " + listed(keys));
+       "reload: sessions are declared again, what they had begun is lost: " + text::listed(keys));
   for (const auto& again : all.good) {
     (void)engine.withdraw(again.session.name, kGone);
     std::erase_if(config_.jobs,

@@ -10,7 +10,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <optional>
-#include <utility>
 
 namespace tally::daemon {
 namespace {
@@ -42,36 +41,20 @@ ServiceManager ServiceManager::from_environment() {
   manager.address_ = name;
   if (manager.address_.size() >= sizeof(sockaddr_un::sun_path)) return manager;
   if (manager.address_[0] == '@') manager.address_[0] = '\0';
-  manager.socket_ = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  manager.socket_.reset(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   const auto patience = number_from("WATCHDOG_USEC");
   if (patience && meant_for_us()) manager.watchdog_ = *patience * kMicrosecond / kPingsPerPatience;
   return manager;
 }
 
-ServiceManager::ServiceManager(ServiceManager&& other) noexcept
-    : socket_(std::exchange(other.socket_, -1)),
-      address_(std::move(other.address_)),
-      watchdog_(other.watchdog_) {}
-
-ServiceManager& ServiceManager::operator=(ServiceManager&& other) noexcept {
-  std::swap(socket_, other.socket_);
-  std::swap(address_, other.address_);
-  std::swap(watchdog_, other.watchdog_);
-  return *this;
-}
-
-ServiceManager::~ServiceManager() {
-  if (socket_ >= 0) close(socket_);
-}
-
 // Never waits: a manager that does not read its socket must not stop the control thread.
 void ServiceManager::send(const std::string& message) const noexcept {
-  if (socket_ < 0) return;
+  if (!socket_) return;
   sockaddr_un to{};
   to.sun_family = AF_UNIX;
   std::memcpy(to.sun_path, address_.data(), address_.size());
   const auto bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + address_.size());
-  (void)sendto(socket_, message.data(), message.size(), MSG_NOSIGNAL | MSG_DONTWAIT,
+  (void)sendto(socket_.get(), message.data(), message.size(), MSG_NOSIGNAL | MSG_DONTWAIT,
                reinterpret_cast<const sockaddr*>(&to), bytes);
 }
 

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "tally/time.h"
+#include "tally/unique_fd.h"
 
 namespace tally::daemon {
 
@@ -13,10 +14,6 @@ class ServiceManager {
  public:
   // Reads NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID.
   [[nodiscard]] static ServiceManager from_environment();
-  ServiceManager() = default;
-  ServiceManager(ServiceManager&& other) noexcept;
-  ServiceManager& operator=(ServiceManager&& other) noexcept;
-  ~ServiceManager();
 
   // status: one line, what `systemctl status` shows.
   void ready(std::string_view status) const noexcept;
@@ -30,7 +27,7 @@ class ServiceManager {
  private:
   void send(const std::string& message) const noexcept;
 
-  int socket_ = -1;
+  UniqueFd socket_;
   std::string address_{};  // path; an abstract one begins with a zero byte
   TimeNs watchdog_ = 0;
 };

@@ -1,24 +1,16 @@
 #include "daemon/watch.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
-#include <charconv>
-#include <cstddef>
 #include <set>
 #include <utility>
 
 #include "daemon/counters_report.h"
 #include "members/texts.h"
+#include "text/text.h"
 
 namespace tally::daemon {
 namespace {
-
-std::string hex(std::uint64_t value) {
-  std::array<char, 16> digits{};
-  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value, 16);
-  return "0x" + std::string(digits.data(), end.ptr);
-}
 
 bool alive(members::JobPhase phase) noexcept {
   return phase == members::JobPhase::kRunning || phase == members::JobPhase::kDraining;
@@ -41,8 +33,9 @@ std::string who_is_here(const members::JobStatus& job) {
 }
 
 std::string running_text(const members::JobStatus& job) {
-  return "running: generation " + hex(raw(job.generation)) + ", epoch " + hex(raw(job.epoch)) + ", window " +
-         std::to_string(job.window) + ", " + std::to_string(job.elements) + " elements per packet";
+  return "running: generation " + text::hexadecimal(raw(job.generation)) + ", epoch " +
+         text::hexadecimal(raw(job.epoch)) + ", window " + std::to_string(job.window) + ", " +
+         std::to_string(job.elements) + " elements per packet";
 }
 
 std::uint64_t left_ranks(const members::JobStatus& job) {
@@ -260,8 +253,9 @@ std::vector<members::SharedDemand> ShareWatch::look(const std::map<JobId, member
     members::SharedDemand demand{.job = id};
     std::uint64_t denied = 0;
     for (std::size_t core = 0; core < plane_.cores(); ++core) {
-      demand.entries = std::max(demand.entries, plane_.occupancy(core, id));
-      denied += plane_.slots(core, id).denied;
+      const pipeline::JobState& state = plane_.state(core, id);
+      demand.entries = std::max(demand.entries, state.occupancy.get());
+      denied += state.slots.denied;
     }
     demand.denied = std::exchange(denied_[id], denied) != denied;
     all.push_back(demand);

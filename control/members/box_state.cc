@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "kernels/kernels.h"
@@ -10,6 +11,13 @@
 #include "tally/mix64.h"
 
 namespace tally::members {
+namespace {
+
+// A challenge is good for one to two of these: longer than a JOIN waits to be repeated, shorter than anything
+// that makes an old JOIN worth playing again.
+constexpr TimeNs kChallengePeriod = 4 * kSecond;
+
+}  // namespace
 
 // The random words are the caller's: a generator stuck at one value must not become an endless loop here.
 std::uint64_t EpochSource::nonzero() {
@@ -23,56 +31,70 @@ Epoch EpochSource::epoch(const std::function<bool(Epoch)>& taken) {
   return Epoch{candidate};
 }
 
-void Outbox::send(Header header, std::span<const std::byte> payload, const jobs::Binding& to) {
+void Outbox::send(Header header, std::span<const std::byte> body, const auth::Key* key,
+                  const jobs::Binding& to) {
   const auto& crc32c = kernels::best_kernels().crc32c;
   header.rank = Be<std::uint16_t>(raw(kSwitchRank));
-  header.sum1 = Be<std::uint32_t>(payload.empty() ? 0 : crc32c(payload.data(), payload.size()));
+  std::vector<std::byte> bytes(kHeaderBytes + body.size());
+  std::ranges::copy(body, bytes.begin() + kHeaderBytes);
+  if (key != nullptr) {
+    const Tag tag = auth::tag_of(*key, header, body);
+    std::ranges::copy(std::as_bytes(std::span(tag)), std::back_inserter(bytes));
+  }
+  const std::size_t payload = bytes.size() - kHeaderBytes;
+  header.sum1 = Be<std::uint32_t>(payload == 0 ? 0 : crc32c(bytes.data() + kHeaderBytes, payload));
   header.check = Be<std::uint32_t>(crc32c(std::as_bytes(std::span(&header, 1)).data(), kCheckedBytes));
-  std::vector<std::byte> bytes(kHeaderBytes + payload.size());
-  std::memcpy(bytes.data(), &header, kHeaderBytes);
-  if (!payload.empty()) std::memcpy(bytes.data() + kHeaderBytes, payload.data(), payload.size());
+  wire_put(bytes.data(), header);
   queue_.push_back({to, std::move(bytes)});
 }
 
-void Outbox::send_joined(Header header, JoinedPayload fixed, std::string_view text, const jobs::Binding& to) {
+void Outbox::send_joined(Header header, JoinedPayload fixed, std::string_view text, const auth::Key* key,
+                         const jobs::Binding& to) {
   const std::string_view cut = bounded(text);
   header.type = PacketType::kJoined;
   fixed.text_bytes = Be<std::uint16_t>(static_cast<std::uint16_t>(cut.size()));
-  std::vector<std::byte> payload(sizeof fixed + cut.size());
-  std::memcpy(payload.data(), &fixed, sizeof fixed);
-  if (!cut.empty()) std::memcpy(payload.data() + sizeof fixed, cut.data(), cut.size());
-  send(header, payload, to);
+  // Version 1 knew no tag.
+  const bool open = key == nullptr && header.version == kWireVersion;
+  std::vector<std::byte> body(sizeof fixed + cut.size() + (open ? kTagBytes : 0));
+  wire_put(body.data(), fixed);
+  std::ranges::copy(std::as_bytes(std::span(cut)), body.begin() + sizeof fixed);
+  send(header, body, key, to);
 }
 
-void Outbox::send_abort(JobId job, const Term& term, std::string_view text, const jobs::Binding& to) {
+void Outbox::say(Header header, const Term& term, std::string_view text, const auth::Key& session,
+                 const jobs::Binding& to) {
+  header.epoch = Be<std::uint32_t>(raw(term.epoch));
+  header.cookie = Be<std::uint64_t>(raw(term.result));
+  std::vector<std::byte> body(sizeof(CountedPayload) + text.size());
+  wire_put(body.data(), CountedPayload{Be{++counter_}});
+  std::ranges::copy(std::as_bytes(std::span(text)), body.begin() + sizeof(CountedPayload));
+  send(header, body, &session, to);
+}
+
+void Outbox::send_abort(JobId job, const Term& term, std::string_view text, const auth::Key& session,
+                        const jobs::Binding& to) {
   Header header;
   header.type = PacketType::kAbort;
   header.job = Be<std::uint16_t>(raw(job));
-  header.epoch = Be<std::uint32_t>(raw(term.epoch));
-  header.cookie = Be<std::uint64_t>(raw(term.result));
-  send(header, std::as_bytes(std::span(bounded(text))), to);
+  say(header, term, bounded(text), session, to);
 }
 
-void Outbox::send_echo(const Header& received, const Term& term, std::uint64_t live,
+void Outbox::send_echo(const Header& received, const Term& term, std::uint64_t live, const auth::Key& session,
                        const jobs::Binding& to) {
   Header header;
   header.type = received.type;
   header.job = received.job;
-  header.epoch = received.epoch;
   header.chunk = received.chunk;
   header.contributors = Be<std::uint64_t>(live);
-  header.cookie = Be<std::uint64_t>(raw(term.result));
-  send(header, {}, to);
+  say(header, term, {}, session, to);
 }
 
-void Outbox::send_reject(const Header& received, RejectReason reason, const jobs::Binding& to) {
+void Outbox::send_reject(JobId job, const Term& term, const auth::Key& session, const jobs::Binding& to) {
   Header header;
   header.type = PacketType::kReject;
-  header.job = received.job;
-  header.epoch = received.epoch;
-  header.chunk = received.chunk;
-  header.slot = Be<std::uint32_t>(static_cast<std::uint32_t>(reason));
-  send(header, {}, to);
+  header.job = Be<std::uint16_t>(raw(job));
+  header.slot = Be<std::uint32_t>(static_cast<std::uint32_t>(RejectReason::kEpoch));
+  say(header, term, {}, session, to);
 }
 
 std::optional<Outgoing> Outbox::next(std::span<std::byte> out) {
@@ -169,24 +191,52 @@ void BoxState::refuse_version(const ControlPacket& join, const jobs::Binding& fr
   outbox.send_joined(header, joined_part(nonce.host(), JoinStatus::kRefused),
                      "this box speaks version " + std::to_string(kWireVersion) +
                          " of the protocol, the worker " + std::to_string(header.version),
-                     from);
+                     nullptr, from);
 }
 
-void BoxState::answer_refused(std::uint64_t nonce, std::string_view text, const jobs::Binding& to) {
-  outbox.send_joined(Header{}, joined_part(nonce, JoinStatus::kRefused), text, to);
+void BoxState::answer_refused(std::uint64_t nonce, std::string_view text, const auth::Key* key,
+                              const jobs::Binding& to) {
+  outbox.send_joined(Header{}, joined_part(nonce, JoinStatus::kRefused), text, key, to);
 }
 
 void BoxState::refuse(const JoinRequest& join, const jobs::Binding& from, TimeNs now, MembershipDrop why,
                       std::string_view text) {
   count(why);
-  if (refusals.take(from, now)) answer_refused(join.fixed.nonce.host(), text, from);
+  if (refusals.take(from, now)) answer_refused(join.fixed.nonce.host(), text, join.key, from);
 }
 
-void BoxState::reject(const Header& received, const jobs::Binding& from, TimeNs now, MembershipDrop why) {
+bool BoxState::fresh(const JoinRequest& join, const jobs::Binding& from, TimeNs now) const noexcept {
+  const std::uint64_t period = now / kChallengePeriod;
+  const auto given_in = [&](std::uint64_t then) {
+    return auth::equal(join.fixed.challenge, auth::challenge(secret, std::as_bytes(std::span(&from, 1)),
+                                                             join.fixed.instance.host(), then));
+  };
+  return given_in(period) || given_in(period - 1);
+}
+
+void BoxState::send_challenge(const JoinRequest& join, const jobs::Binding& from, TimeNs now) {
+  count(MembershipDrop::kChallenge);
+  const ChallengePayload payload{join.fixed.nonce,
+                                 auth::challenge(secret, std::as_bytes(std::span(&from, 1)),
+                                                 join.fixed.instance.host(), now / kChallengePeriod)};
+  Header header;
+  header.type = PacketType::kChallenge;
+  outbox.send(header, std::as_bytes(std::span(&payload, 1)), nullptr, from);
+}
+
+void BoxState::reject(const ControlPacket& packet, const jobs::Binding& from, TimeNs now,
+                      MembershipDrop why) {
   count(why);
-  if (!refusals.take(from, now)) return;
-  const bool job = why == MembershipDrop::kJob;
-  outbox.send_reject(received, job ? RejectReason::kJob : RejectReason::kEpoch, from);
+  if (packet.header.type != PacketType::kHeartbeat) return;
+  const NativeLife* const job = find_native(packet.text);
+  if (job == nullptr || !refusals.take(from, now)) return;
+  Header header;
+  header.type = PacketType::kReject;
+  header.job = packet.header.job;
+  header.epoch = packet.header.epoch;
+  header.slot = Be<std::uint32_t>(static_cast<std::uint32_t>(RejectReason::kJob));
+  const CountedPayload answered{Be{packet.counter}};
+  outbox.send(header, std::as_bytes(std::span(&answered, 1)), &job->key(), from);
 }
 
 }  // namespace tally::members

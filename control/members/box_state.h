@@ -49,16 +49,22 @@ class EpochSource {
 
 class Outbox {
  public:
-  // Completes `header` (rank of the box, payload CRC, check) and queues it with what follows it.
-  void send(Header header, std::span<const std::byte> payload, const jobs::Binding& to);
-  // A JOINED: text_bytes is filled in, the text bounded.
-  void send_joined(Header header, JoinedPayload fixed, std::string_view text, const jobs::Binding& to);
-  // An ABORT that the members of `term` accept.
-  void send_abort(JobId job, const Term& term, std::string_view text, const jobs::Binding& to);
+  // Completes `header` (rank of the box, payload CRC, check) and queues it with the body, and the tag of
+  // both under `key`; nullptr: no tag.
+  void send(Header header, std::span<const std::byte> body, const auth::Key* key, const jobs::Binding& to);
+  // A JOINED: text_bytes is filled in, the text bounded. key: the job's; nullptr: a tag of zeros.
+  void send_joined(Header header, JoinedPayload fixed, std::string_view text, const auth::Key* key,
+                   const jobs::Binding& to);
+
+  // Under a session key of the term, with the next counter.
+
+  void send_abort(JobId job, const Term& term, std::string_view text, const auth::Key& session,
+                  const jobs::Binding& to);
   // A LEAVE or HEARTBEAT back to its sender, with the ranks that are live.
-  void send_echo(const Header& received, const Term& term, std::uint64_t live, const jobs::Binding& to);
-  // A hint that anybody may forge: it carries no secret.
-  void send_reject(const Header& received, RejectReason reason, const jobs::Binding& to);
+  void send_echo(const Header& received, const Term& term, std::uint64_t live, const auth::Key& session,
+                 const jobs::Binding& to);
+  // The members are called back.
+  void send_reject(JobId job, const Term& term, const auth::Key& session, const jobs::Binding& to);
 
   [[nodiscard]] std::optional<Outgoing> next(std::span<std::byte> out);
 
@@ -67,7 +73,11 @@ class Outbox {
     jobs::Binding to;
     std::vector<std::byte> bytes;
   };
+  void say(Header header, const Term& term, std::string_view text, const auth::Key& session,
+           const jobs::Binding& to);
+
   std::deque<Datagram> queue_;
+  std::uint64_t counter_ = 0;  // of the box: greater than all before it in every session
 };
 
 // The job table that the data cores shall load next, and the lines they must zero before they do.
@@ -147,11 +157,16 @@ struct BoxState {
   MembershipCounters counters{};
   LifeById lives{};
   std::map<std::string, JobId, std::less<>> names{};
+  auth::Key secret = auth::box_key(std::array{source.word(), source.word(), source.word(), source.word()});
 
   [[nodiscard]] Life* find(JobId id) const noexcept {
     return raw(id) <= kMaxJobs ? lives[raw(id)].get() : nullptr;
   }
   [[nodiscard]] NativeLife* find_native(JobId id) const noexcept { return std::get_if<NativeLife>(find(id)); }
+  [[nodiscard]] NativeLife* find_native(std::string_view name) const noexcept {
+    const auto named = names.find(name);
+    return named == names.end() ? nullptr : find_native(named->second);
+  }
   // The lives of one kind, in the order of their ids.
   template <class L>
   [[nodiscard]] std::vector<std::reference_wrapper<L>> all() const {
@@ -177,14 +192,21 @@ struct BoxState {
   // What a JOINED says whatever its job.
   [[nodiscard]] JoinedPayload joined_part(std::uint64_t nonce, JoinStatus status) const;
   // Final: the worker gives up with this text.
-  void answer_refused(std::uint64_t nonce, std::string_view text, const jobs::Binding& to);
+  // key: the job's; nullptr: the other has not shown that it has it.
+  void answer_refused(std::uint64_t nonce, std::string_view text, const auth::Key* key,
+                      const jobs::Binding& to);
   // ... within the rate limit; counts `why`.
   void refuse(const JoinRequest& join, const jobs::Binding& from, TimeNs now, MembershipDrop why,
               std::string_view text);
   // A JOIN of another version, in that version; within the rate limit.
   void refuse_version(const ControlPacket& join, const jobs::Binding& from, TimeNs now);
-  // Counts `why` and answers by REJECT, within the rate limit.
-  void reject(const Header& received, const jobs::Binding& from, TimeNs now, MembershipDrop why);
+  // The JOIN brings a challenge that was given to this sender a moment ago.
+  [[nodiscard]] bool fresh(const JoinRequest& join, const jobs::Binding& from, TimeNs now) const noexcept;
+  // Remembers nothing, says less than it was asked, and so needs no limit of its own.
+  void send_challenge(const JoinRequest& join, const jobs::Binding& from, TimeNs now);
+  // Counts `why`. A HEARTBEAT whose name is declared is answered by REJECT under that job's key, within the
+  // rate limit: its sender's session is unknown here.
+  void reject(const ControlPacket& packet, const jobs::Binding& from, TimeNs now, MembershipDrop why);
 
  private:
   [[nodiscard]] bool in_use(Epoch epoch) const noexcept;

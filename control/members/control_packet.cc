@@ -11,19 +11,28 @@ namespace {
 
 constexpr auto kRefused = [](MembershipDrop d) { return tl::unexpected<MembershipDrop>(d); };
 
-bool taken_here(PacketType type) noexcept { return is_control(type) && type != PacketType::kJoined; }
+bool taken_here(PacketType type) noexcept {
+  return is_control(type) && type != PacketType::kJoined && type != PacketType::kChallenge;
+}
 
 bool length_fits(PacketType type, std::size_t payload) noexcept {
+  constexpr std::size_t kCounted = sizeof(CountedPayload) + kTagBytes;
   switch (type) {
-    case PacketType::kJoin:
-      return payload >= sizeof(JoinPayload);
+    case PacketType::kJoin:  // of whatever version: here ends what they have in common
+      return payload >= offsetof(JoinPayload, challenge);
+    case PacketType::kHeartbeat:
+      return payload > kCounted && payload <= kCounted + kMaxNameBytes;
     case PacketType::kAbort:
-      return payload <= kMaxTextBytes;
+      return payload >= kCounted && payload <= kCounted + kMaxTextBytes;
     case PacketType::kProbe:
       return payload <= 4 * std::size_t{kMaxElements};
     default:
-      return payload == 0;
+      return payload == kCounted;
   }
+}
+
+std::string_view chars_of(std::span<const std::byte> bytes) noexcept {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
 bool is_window(std::uint32_t w) noexcept {
@@ -47,7 +56,8 @@ bool world_valid(Rank rank, std::uint32_t world) noexcept {
 bool fields_valid(const Header& h, const JoinPayload& p) noexcept {
   return h.job.host() == 0 && h.epoch.host() == 0 && h.cookie.host() == 0 && p.instance.host() != 0 &&
          world_valid(h.rank_id(), p.world.host()) && is_member_elements(p.elements.host()) &&
-         serial_difference(Chunk{p.next.host()}, Chunk{p.lowest.host()}) >= 0 && record_valid(p.last);
+         serial_difference(Chunk{p.next.host()}, Chunk{p.lowest.host()}) >= 0 && record_valid(p.last) &&
+         p.reserved == 0;
 }
 
 }  // namespace
@@ -66,23 +76,23 @@ Gate<ControlPacket> read_control(std::span<const std::byte> datagram) noexcept {
   if (!length_fits(h.type, packet.payload.size())) return kRefused(MembershipDrop::kLength);
   const std::uint32_t sum = packet.payload.empty() ? 0 : crc32c(packet.payload.data(), packet.payload.size());
   if (h.sum1.host() != sum) return kRefused(MembershipDrop::kPayload);
+  if (h.type != PacketType::kJoin && h.type != PacketType::kProbe) {
+    packet.counter = wire_at<CountedPayload>(packet.payload.data()).counter.host();
+    packet.text = chars_of(auth::body_of(packet.payload).subspan(sizeof(CountedPayload)));
+  }
   return packet;
 }
 
 Gate<JoinRequest> read_join(const ControlPacket& packet) noexcept {
+  if (packet.payload.size() < sizeof(JoinPayload) + kTagBytes) return kRefused(MembershipDrop::kLength);
   JoinRequest join;
-  std::memcpy(&join.fixed, packet.payload.data(), sizeof(JoinPayload));
-  const JoinPayload& p = join.fixed;
-  if (p.name_bytes < 1 || p.name_bytes > kMaxNameBytes || p.token_bytes > kMaxTokenBytes ||
-      packet.payload.size() != sizeof(JoinPayload) + p.name_bytes + p.token_bytes) {
-    return kRefused(MembershipDrop::kLength);
-  }
-  if (!fields_valid(packet.header, p)) return kRefused(MembershipDrop::kField);
-  const auto texts = packet.payload.subspan(sizeof(JoinPayload));
-  const std::string_view chars(reinterpret_cast<const char*>(texts.data()), texts.size());
+  join.fixed = wire_at<JoinPayload>(packet.payload.data());
   join.rank = packet.header.rank_id();
-  join.name = chars.substr(0, p.name_bytes);
-  join.token = chars.substr(p.name_bytes);
+  join.name = chars_of(auth::body_of(packet.payload).subspan(sizeof(JoinPayload)));
+  const std::uint8_t name_bytes = join.fixed.name_bytes;
+  if (name_bytes < 1 || name_bytes > kMaxNameBytes || join.name.size() != name_bytes)
+    return kRefused(MembershipDrop::kLength);
+  if (!fields_valid(packet.header, join.fixed)) return kRefused(MembershipDrop::kField);
   return join;
 }
 

@@ -33,8 +33,7 @@ bool knows_secret(const Term& term, const Header& h) noexcept {
          Cookie{h.cookie.host()} == term.contribution.at(place_of(h.rank_id()));
 }
 
-std::string abort_text(Rank rank, std::span<const std::byte> payload) {
-  const std::string_view said(reinterpret_cast<const char*>(payload.data()), payload.size());
+std::string abort_text(Rank rank, std::string_view said) {
   return rank_text(rank) + ": " + (said.empty() ? "gave no reason" : cleaned(said));
 }
 
@@ -45,7 +44,10 @@ void NativeLife::remember(bool aborted, std::string_view text) {
   gone_.term = term_;
   gone_.aborted = aborted;
   gone_.text = text;
-  for (std::size_t i = 0; i < kMaxPlaces; ++i) gone_.bindings[i] = members_[i].binding;
+  for (std::size_t i = 0; i < kMaxPlaces; ++i) {
+    gone_.bindings[i] = members_[i].binding;
+    gone_.instances[i] = members_[i].instance;
+  }
 }
 
 void NativeLife::close(JobPhase phase) {
@@ -69,10 +71,10 @@ void NativeLife::abort(std::string_view text, std::optional<Rank> except) {
   for (const Rank r : ranks_) {
     const MemberState& m = member(r);
     if (m.left || except == r || (!m.joined && !reforming())) continue;
-    if (told) box_.outbox.send_abort(id_, term_, reason_, m.binding);
+    if (told) box_.outbox.send_abort(id_, term_, reason_, session_key(r), m.binding);
     // A server outlives the epochs of its job: it comes back to the next one.
     const bool final = !is_server(r) || !told;
-    if (m.joined && !m.confirmed && final) box_.answer_refused(m.nonce, reason_, m.binding);
+    if (m.joined && !m.confirmed && final) box_.answer_refused(m.nonce, reason_, &key_, m.binding);
   }
   remember(true, reason_);
   close(JobPhase::kAborted);
@@ -92,7 +94,7 @@ void NativeLife::refuse_waiting(std::uint64_t which, std::string_view text) {
   for (std::uint16_t r = 0; r < config_.workers; ++r) {
     MemberState& m = members_[r];
     if (!m.joined || (which & bit_of(Rank{r})) == 0) continue;
-    box_.answer_refused(m.nonce, reason_, m.binding);
+    box_.answer_refused(m.nonce, reason_, &key_, m.binding);
     vacate(m);
   }
   if (joined() == 0) returning_since_ = kNever;
@@ -199,15 +201,9 @@ TimeNs NativeLife::deadline() const noexcept {
   return next;
 }
 
-// A hint to one member of the living term to join anew. The data plane answers a busy one by REJECT; an idle
-// one would notice at its next heartbeat only.
+// Tells one member of the living term to join anew.
 void NativeLife::call_back(Rank rank) {
-  const MemberState& m = member(rank);
-  Header hint;
-  hint.job = Be<std::uint16_t>(raw(id_));
-  hint.epoch = Be<std::uint32_t>(raw(term_.epoch));
-  hint.chunk = Be<std::uint32_t>(raw(m.next));
-  box_.outbox.send_reject(hint, RejectReason::kEpoch, m.binding);
+  box_.outbox.send_reject(id_, term_, session_key(rank), member(rank).binding);
 }
 
 // The row goes; every member that has not left is called back.
@@ -223,7 +219,7 @@ void NativeLife::begin_reforming(TimeNs now) {
   }
 }
 
-// Once more those that have not come, as a hint may be lost.
+// Once more those that have not come: what they were told may be lost.
 void NativeLife::call_missing() {
   for (const Rank r : ranks_) {
     if (!member(r).joined && !member(r).left) call_back(r);
@@ -260,30 +256,49 @@ Result<void> NativeLife::resize(std::uint32_t window, TimeNs now) {
   return {};
 }
 
-// A member of the term that ended last, which has not heard of its end.
-bool NativeLife::answer_gone(const Header& h, const jobs::Binding& source) {
-  if (!knows_secret(gone_.term, h) || gone_.bindings.at(place_of(h.rank_id())) != source) return false;
+// A member of the term that ended last, which has not heard of its end. Its counter is not looked at: the
+// answer to an old packet says nothing new, and goes where the new one's would.
+bool NativeLife::answer_gone(const ControlPacket& packet, const jobs::Binding& source) {
+  const Header& h = packet.header;
+  const std::size_t place = place_of(h.rank_id());
+  if (!knows_secret(gone_.term, h) || gone_.bindings.at(place) != source) return false;
+  const auth::Key session = session_key_of(gone_.term, h.rank_id(), gone_.instances.at(place));
+  if (!auth::verify(session, h, packet.payload)) {
+    box_.count(MembershipDrop::kTag);
+    return true;
+  }
   if (gone_.aborted) {
     box_.count(MembershipDrop::kAborted);
-    box_.outbox.send_abort(id_, gone_.term, gone_.text, source);
+    box_.outbox.send_abort(id_, gone_.term, gone_.text, session, source);
     return true;
   }
   if (h.type != PacketType::kLeave) return false;
   box_.accept(PacketType::kLeave);
-  box_.outbox.send_echo(h, gone_.term, 0, source);
+  box_.outbox.send_echo(h, gone_.term, 0, session, source);
   return true;
+}
+
+std::optional<MembershipDrop> NativeLife::objection_to(const ControlPacket& packet,
+                                                       const jobs::Binding& source) const {
+  const Header& h = packet.header;
+  const MemberState& m = member(h.rank_id());
+  if (!knows_secret(term_, h)) return MembershipDrop::kCookie;
+  if (m.binding != source) return MembershipDrop::kSource;
+  if (!auth::verify(session_key(h.rank_id()), h, packet.payload)) return MembershipDrop::kTag;
+  if (packet.counter <= m.counter) return MembershipDrop::kReplay;
+  return std::nullopt;
 }
 
 void NativeLife::leave(const Header& h) {
   MemberState& m = member(h.rank_id());
   m.left = true;
   phase_.transition(JobPhase::kDraining);
-  box_.outbox.send_echo(h, term_, present(), m.binding);
+  box_.outbox.send_echo(h, term_, present(), session_key(h.rank_id()), m.binding);
   if (left() == everyone()) end();
 }
 
 void NativeLife::heartbeat(const Header& h, TimeNs now) {
-  box_.outbox.send_echo(h, term_, present(), member(h.rank_id()).binding);
+  box_.outbox.send_echo(h, term_, present(), session_key(h.rank_id()), member(h.rank_id()).binding);
   if (is_server(h.rank_id())) return;
   member(h.rank_id()).next = h.chunk_id();
   const bool due = serial_difference(h.chunk_id(), term_.base) >= kRenewAfter;
@@ -297,28 +312,27 @@ void NativeLife::from_member(const ControlPacket& packet, const jobs::Binding& s
   // A server ends with the epoch, by ABORT, or by its silence.
   if (is_server(h.rank_id()) && h.type == PacketType::kLeave) return box_.count(MembershipDrop::kType);
   if (h.epoch_id() != term_.epoch || term_.epoch == Epoch{}) {
-    if (!answer_gone(h, source)) box_.reject(h, source, now, MembershipDrop::kEpoch);
+    if (!answer_gone(packet, source)) box_.reject(packet, source, now, MembershipDrop::kEpoch);
     return;
   }
+  if (const auto no = objection_to(packet, source)) return box_.count(*no);
   MemberState& m = member(h.rank_id());
-  if (!knows_secret(term_, h)) {
-    box_.count(MembershipDrop::kCookie);
-  } else if (m.binding != source) {
-    box_.count(MembershipDrop::kSource);
-  } else if (h.type == PacketType::kAbort) {
+  m.counter = packet.counter;
+  if (h.type == PacketType::kAbort) {
     // Also while the members are called back: the old epoch is the only one they know.
     // Its sender gets the ABORT too: it repeats its own until it does.
     box_.accept(h.type);
     m.confirmed = true;
-    abort(abort_text(h.rank_id(), packet.payload));
+    abort(abort_text(h.rank_id(), packet.text));
   } else if (h.type == PacketType::kLeave && reforming()) {
     // It holds the result of the last barrier, so every rank is leaving and lacks at most that one.
     box_.accept(h.type);
     m.left = true;
-    box_.outbox.send_echo(h, term_, present(), m.binding);
+    box_.outbox.send_echo(h, term_, present(), session_key(h.rank_id()), m.binding);
     end();
   } else if (!active()) {
-    box_.reject(h, source, now, MembershipDrop::kEpoch);
+    box_.count(MembershipDrop::kEpoch);
+    call_back(h.rank_id());
   } else {
     box_.accept(h.type);
     confirm(h.rank_id());

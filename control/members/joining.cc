@@ -24,7 +24,10 @@ bool outdated(const JoinRequest& join, const MemberState& m) noexcept {
 }
 
 void note(MemberState& m, const JoinRequest& join, TimeNs now) {
-  if (m.instance != 0 && !same_instance(m, join)) m.former.add(m.instance, m.attempt);
+  if (!same_instance(m, join)) {
+    if (m.instance != 0) m.former.add(m.instance, m.attempt);
+    m.counter = 0;
+  }
   m.instance = join.fixed.instance.host();
   m.attempt = join.fixed.attempt.host();
   m.nonce = join.fixed.nonce.host();
@@ -73,8 +76,9 @@ bool NativeLife::answer_gone(const JoinRequest& join, const jobs::Binding& sourc
     box_.count(MembershipDrop::kAborted);
     // The JOIN of an unknown process may be a replay: it must not make the box flood somebody.
     if (!known && !box_.refusals.take(source, now)) return true;
-    box_.outbox.send_abort(id_, gone_.term, gone_.text, source);
-    box_.answer_refused(join.fixed.nonce.host(), gone_.text, source);
+    box_.outbox.send_abort(id_, gone_.term, gone_.text,
+                           session_key_of(gone_.term, join.rank, join.fixed.instance.host()), source);
+    box_.answer_refused(join.fixed.nonce.host(), gone_.text, &key_, source);
   } else {
     box_.refuse(join, source, now, MembershipDrop::kEnded, gone_.text);
   }

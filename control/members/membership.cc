@@ -39,16 +39,6 @@ struct Objection {
   std::string text{};  // for JOINED(refused)
 };
 
-// Takes the same time wherever the two differ, so that a guess learns nothing but the length.
-bool tokens_equal(std::string_view wanted, std::string_view given) noexcept {
-  unsigned difference = wanted.size() == given.size() ? 0 : 1;
-  for (std::size_t i = 0; i < wanted.size(); ++i) {
-    const char other = given.empty() ? '\0' : given[i % given.size()];
-    difference |= static_cast<unsigned char>(wanted[i]) ^ static_cast<unsigned char>(other);
-  }
-  return difference == 0;
-}
-
 std::optional<Objection> objection_to_server(const NativeConfig& job, const JoinRequest& join,
                                              const std::string& name) {
   const std::uint32_t servers = job.external_servers();
@@ -65,9 +55,7 @@ std::optional<Objection> objection_to_server(const NativeConfig& job, const Join
 std::optional<Objection> objection_to(const NativeConfig* job, const JoinRequest& join) {
   const std::string name = "job '" + cleaned(join.name) + "'";
   if (job == nullptr) return Objection{MembershipDrop::kUnknownJob, name + " is not declared on this box"};
-  if (!tokens_equal(job->token, join.token)) {
-    return Objection{MembershipDrop::kToken, name + ": wrong token"};
-  }
+  if (join.key == nullptr) return Objection{MembershipDrop::kToken, name + ": wrong token"};
   if (is_server(join.rank)) return objection_to_server(*job, join, name);
   const std::uint16_t world = join.fixed.world.host();
   if (world != job->workers) {
@@ -115,10 +103,12 @@ void MembershipEngine::State::withdraw(JobId id, std::string_view reason) {
 }
 
 void MembershipEngine::State::join(const ControlPacket& packet, const jobs::Binding& source, TimeNs now) {
-  const auto join = read_join(packet);
+  auto join = read_join(packet);
   if (!join) return box.count(join.error());
+  if (!box.fresh(*join, source, now)) return box.send_challenge(*join, source, now);
   const auto named = box.names.find(join->name);
-  NativeLife* const job = named == box.names.end() ? nullptr : box.find_native(named->second);
+  NativeLife* const job = box.find_native(join->name);
+  if (job != nullptr && auth::verify(job->key(), packet.header, packet.payload)) join->key = &job->key();
   if (auto no = objection_to(job == nullptr ? nullptr : &job->config(), *join)) {
     if (job == nullptr && !closed.empty()) no->text = closed;
     if (job == nullptr && named != box.names.end()) no->text = nobody_joins_text(named->first);
@@ -130,13 +120,13 @@ void MembershipEngine::State::join(const ControlPacket& packet, const jobs::Bind
 void MembershipEngine::State::probe(const ControlPacket& packet, const jobs::Binding& source, TimeNs now) {
   if (!box.probes.take(source, now)) return box.count(MembershipDrop::kRate);
   box.accept(PacketType::kProbe);
-  box.outbox.send(packet.header, packet.payload, source);
+  box.outbox.send(packet.header, packet.payload, nullptr, source);
 }
 
 void MembershipEngine::State::from_member(const ControlPacket& packet, const jobs::Binding& source,
                                           TimeNs now) {
   NativeLife* const job = box.find_native(packet.header.job_id());
-  if (job == nullptr) return box.reject(packet.header, source, now, MembershipDrop::kJob);
+  if (job == nullptr) return box.reject(packet, source, now, MembershipDrop::kJob);
   job->from_member(packet, source, now);
 }
 

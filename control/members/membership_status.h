@@ -129,6 +129,7 @@ enum class MembershipDrop : std::uint8_t {
   kRank,
   // JOIN
   kField,
+  kChallenge,
   kUnknownJob,
   kToken,
   kWorld,
@@ -142,6 +143,8 @@ enum class MembershipDrop : std::uint8_t {
   kEpoch,
   kCookie,
   kSource,
+  kTag,
+  kReplay,
   // PROBE
   kRate,
   kCount,
@@ -151,7 +154,7 @@ inline constexpr std::size_t kMembershipDropCount = static_cast<std::size_t>(Mem
 
 inline constexpr std::array<std::string_view, kMembershipDropCount> kMembershipDropNames{
     "runt",         // shorter than a header
-    "version",      // protocol version is not 1
+    "version",      // protocol version is not 2
     "check",        // header CRC32C
     "type",         // not a type that membership takes, from a server a LEAVE
     "flags",        // unknown flag
@@ -159,18 +162,21 @@ inline constexpr std::array<std::string_view, kMembershipDropCount> kMembershipD
     "length",       // payload length is not what the type and its own lengths say
     "rank",         // rank outside the job's world (a JOIN is refused)
     "field",        // a field of a JOIN out of its range (a server's path too narrow for the job: refused)
+    "challenge",    // without a fresh challenge: answered by one
     "unknown_job",  // names a job that is not declared, or a session, which nobody joins: refused
-    "token",        // another token than the job's: refused
+    "token",        // not made with the job's token: refused
     "world",        // expects another number of members: refused
     "held",         // for a rank that a live process holds: refused
     "ended",        // still reports a generation that ended: refused
     "old_attempt",  // not newer than the newest of its process
     "aborted",      // of an aborted generation (also LEAVE, HEARTBEAT, ABORT): answered by its ABORT again
     "wait",         // for a place that is not free yet: answered JOINED(forming), not registered
-    "job",          // no such job here: answered by REJECT
-    "epoch",        // not the job's epoch: answered by REJECT
+    "job",          // no such job here: a HEARTBEAT whose name is declared is answered by REJECT
+    "epoch",        // not the job's epoch: the same
     "cookie",       // not the secret of (job, epoch, rank)
     "source",       // not the binding of the rank's JOIN
+    "tag",          // not made under the key of the session, or changed on its way
+    "replay",       // its counter is not greater than all before it
     "rate",         // beyond 100/s of its source
 };
 
@@ -180,7 +186,7 @@ constexpr std::string_view name_of(MembershipDrop d) noexcept {
 
 struct MembershipCounters {
   std::array<std::uint64_t, kMembershipDropCount> drops{};
-  std::array<std::uint64_t, 16> accepted{};  // by PacketType
+  std::array<std::uint64_t, 17> accepted{};  // by PacketType
   bool operator==(const MembershipCounters&) const noexcept = default;
   [[nodiscard]] std::uint64_t of(MembershipDrop d) const noexcept {
     return drops[static_cast<std::size_t>(d)];

@@ -18,7 +18,7 @@ std::uint64_t ranks_where(std::span<const MemberState> workers, Predicate holds)
 }  // namespace
 
 NativeLife::NativeLife(BoxState& box, JobId id, NativeConfig config)
-    : box_(box), id_(id), config_(std::move(config)) {
+    : box_(box), id_(id), config_(std::move(config)), key_(auth::job_key(config_.name, config_.token)) {
   for (std::uint16_t r = 0; r < config_.workers; ++r) ranks_.push_back(Rank{r});
   for (std::uint32_t s = 0; s < config_.external_servers(); ++s) ranks_.push_back(server_rank(s));
 }

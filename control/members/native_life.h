@@ -85,6 +85,7 @@ struct MemberState {
   std::uint32_t attempt = 0;
   FormerInstances former{};
   std::uint64_t nonce = 0;
+  std::uint64_t counter = 0;   // greatest of the process
   std::uint16_t elements = 0;  // wish
   Chunk next{};
   Chunk lowest{};               // as its newest JOIN said
@@ -124,6 +125,7 @@ struct Term {
 struct GoneTerm {
   Term term{};
   std::array<jobs::Binding, kMaxPlaces> bindings{};
+  std::array<std::uint64_t, kMaxPlaces> instances{};
   bool aborted = false;  // else ended by LEAVEs
   std::string text{};
 };
@@ -193,6 +195,7 @@ class NativeLife {
   [[nodiscard]] JobStatus status(TimeNs now) const;
   [[nodiscard]] JobId id() const noexcept { return id_; }
   [[nodiscard]] const NativeConfig& config() const noexcept { return config_; }
+  [[nodiscard]] const auth::Key& key() const noexcept { return key_; }
   [[nodiscard]] JobPhase phase() const noexcept { return phase_; }
   [[nodiscard]] bool active() const noexcept {
     return phase_ == JobPhase::kRunning || phase_ == JobPhase::kDraining;
@@ -232,6 +235,14 @@ class NativeLife {
   }
   [[nodiscard]] bool has_rank(Rank r) const noexcept {
     return raw(r) < config_.workers || server_index(r) < config_.external_servers();
+  }
+  // Of the process that holds the rank, in the present term.
+  [[nodiscard]] auth::Key session_key(Rank r) const noexcept {
+    return session_key_of(term_, r, member(r).instance);
+  }
+  [[nodiscard]] auth::Key session_key_of(const Term& term, Rank r, std::uint64_t instance) const noexcept {
+    return auth::session_key(key_, term.generation(), term.epoch, term.result,
+                             term.contribution.at(place_of(r)), instance, r);
   }
   [[nodiscard]] const Term& newest_term() const noexcept { return offered() ? offer_ : term_; }
 
@@ -295,7 +306,10 @@ class NativeLife {
   [[nodiscard]] std::uint64_t returning_ranks() const;
   void tick_fresh(TimeNs now);
   void tick_draining(TimeNs now);
-  [[nodiscard]] bool answer_gone(const Header& h, const jobs::Binding& source);
+  [[nodiscard]] bool answer_gone(const ControlPacket& packet, const jobs::Binding& source);
+  // A member of the present term by its secrets, binding, tag and counter; else why not.
+  [[nodiscard]] std::optional<MembershipDrop> objection_to(const ControlPacket& packet,
+                                                           const jobs::Binding& source) const;
   void leave(const Header& h);
   void heartbeat(const Header& h, TimeNs now);
   void call_back(Rank rank);
@@ -313,6 +327,7 @@ class NativeLife {
   BoxState& box_;
   JobId id_;
   NativeConfig config_;
+  auth::Key key_;
   std::vector<Rank> ranks_{};  // all: the workers, then the external servers
   LifePhase phase_{};
   std::array<MemberState, kMaxPlaces> members_{};

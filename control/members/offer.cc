@@ -82,7 +82,7 @@ bool NativeLife::refuse_narrow_servers(std::uint16_t elements) {
     any = true;
     m.joined = m.repeated = false;
     reason_ = too_narrow_text(server_rank(i), m.elements, elements);
-    box_.answer_refused(m.nonce, reason_, m.binding);
+    box_.answer_refused(m.nonce, reason_, &key_, m.binding);
   }
   box_.slots_changed = box_.slots_changed || any;  // it waits no longer for slot memory
   return any;
@@ -266,14 +266,14 @@ void NativeLife::answer_running(Rank rank) {
   // Its workers order their packets below this maximum; clamped by the cores, all would be equal.
   if (shares_slots(p.discipline)) header.priority = config_.priority;
   if (config_.stragglers) header.flags = kFlagIncomplete;
-  box_.outbox.send_joined(header, p, {}, m.binding);
+  box_.outbox.send_joined(header, p, {}, &key_, m.binding);
 }
 
 // `awaited`: the workers whose JOIN forming waits for; 0 also while it waits for servers only.
 void NativeLife::answer_forming(std::uint64_t nonce, std::uint64_t awaited, const jobs::Binding& to) {
   JoinedPayload p = joined_part(nonce, JoinStatus::kForming);
   p.missing = Be<std::uint64_t>(awaited);
-  box_.outbox.send_joined(Header{}, p, {}, to);
+  box_.outbox.send_joined(Header{}, p, {}, &key_, to);
 }
 
 }  // namespace tally::members

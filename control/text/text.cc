@@ -5,11 +5,8 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
-#include <cstddef>
 #include <cstdio>
 #include <fstream>
-#include <utility>
-#include <vector>
 
 #include "tally/check.h"
 #include "tally/wire.h"
@@ -47,6 +44,16 @@ std::string ColumnTable::text() const {
   std::string out;
   for (const auto& row : rows_) out += line(row);
   return out;
+}
+
+std::string hexadecimal(std::uint64_t n) {
+  std::array<char, 16> digits{};
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), n, 16);
+  return "0x" + std::string(digits.data(), end.ptr);
+}
+
+std::string counted(std::uint64_t n, std::string_view noun) {
+  return std::to_string(n).append(" ").append(noun).append(n == 1 ? "" : "s");
 }
 
 std::string with_commas(std::uint64_t n) {

@@ -3,9 +3,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "tally/error.h"
@@ -33,6 +36,8 @@ class ColumnTable {
 
 // Numbers for people.
 
+// 0x1f
+[[nodiscard]] std::string hexadecimal(std::uint64_t n);
 // 25,557,032
 [[nodiscard]] std::string with_commas(std::uint64_t n);
 // 102 MB: in the unit that leaves 3 digits, powers of 1000.
@@ -43,6 +48,22 @@ class ColumnTable {
 [[nodiscard]] std::string share_text(std::uint64_t part, std::uint64_t whole);
 // Parts per million with as many digits behind the point as they need: "12.5%".
 [[nodiscard]] std::string percent_text(std::uint32_t ppm);
+
+// "1 core", "2 cores"
+[[nodiscard]] std::string counted(std::uint64_t n, std::string_view noun);
+// "a, b, c": of strings or numbers. word: of each, where that is not the element itself.
+template <class Range, class Word = std::identity>
+[[nodiscard]] std::string listed(const Range& all, std::string_view between = ", ", Word word = {}) {
+  std::string text;
+  for (bool first = true; const auto& each : all) {
+    if (!std::exchange(first, false)) text += between;
+    if constexpr (std::is_arithmetic_v<std::remove_cvref_t<decltype(each)>>)
+      text += std::to_string(each);
+    else
+      text += std::invoke(word, each);
+  }
+  return text;
+}
 
 // What a person wrote, in a message to that person. (std::quoted would be found for strings by
 // argument-dependent lookup.)

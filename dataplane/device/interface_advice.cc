@@ -1,13 +1,14 @@
 #include "device/interface_advice.h"
 
 namespace tally::device {
-namespace {
 
 std::string listed(const std::vector<std::string>& names) {
   std::string words;
   for (const std::string& name : names) words += (words.empty() ? "" : ", ") + name;
   return words.empty() ? "none" : words;
 }
+
+namespace {
 
 // The kernel's stack sees what arrives as well; af_xdp takes it away.
 bool shares_with_host(DeviceKind driver) {

@@ -25,6 +25,9 @@ struct InterfaceAdvice {
   std::vector<std::string> warnings{};  // what will cost frames, with the command that mends it
 };
 
+// "eth0, eth1", or "none".
+[[nodiscard]] std::string listed(const std::vector<std::string>& names);
+
 // present: the interfaces there are.
 [[nodiscard]] InterfaceAdvice advise(const KernelDevice& device, std::uint32_t mtu,
                                      const InterfaceFacts& facts, const std::vector<std::string>& present);

@@ -16,11 +16,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
-#include <memory>
-#include <optional>
-#include <string_view>
 #include <utility>
 
 #include "dpdk/threads.h"
@@ -68,7 +64,7 @@ Result<void> check_cores(const EalOptions& options, const std::vector<std::uint1
 
 // Whether to use hugepages; `warning` says why not.
 Result<bool> decide_hugepages(const EalOptions& options, std::string& warning) {
-  if (options.hugepages == EalOptions::Hugepages::kOff) return false;
+  if (options.hugepages == false) return false;
   const Hugepages now = hugepages_of();
   const bool enough = now.free_bytes >= options.memory_bytes;
   if (enough && hugepages_mappable()) return true;
@@ -80,8 +76,7 @@ Result<bool> decide_hugepages(const EalOptions& options, std::string& warning) {
           mebibytes(options.memory_bytes) +
           "; to reserve them: " + reserve_command(now, options.memory_bytes);
   }
-  if (options.hugepages == EalOptions::Hugepages::kOn)
-    return fail(ErrorCode::kSystem, why, "dataplane.hugepages: on");
+  if (options.hugepages == true) return fail(ErrorCode::kSystem, why, "dataplane.hugepages: on");
   warning = why + "; ordinary memory is used instead, which is slower";
   return false;
 }

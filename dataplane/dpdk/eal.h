@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,14 +17,12 @@
 namespace tally::dpdk {
 
 struct EalOptions {
-  enum class Hugepages : std::uint8_t { kAuto, kOn, kOff };
-
   std::string program = "tallyd";
   std::string instance = "tally";          // part of EAL's file prefix
   std::vector<std::uint16_t> cores{};      // CPU of each data core: core i is lcore i + 1
   bool pinned = true;                      // false: data cores float like the main lcore (tests)
   std::uint64_t memory_bytes = 512 << 20;  // all of it
-  Hugepages hugepages = Hugepages::kAuto;
+  std::optional<bool> hugepages{};         // empty: if enough are free, else with a warning
   std::vector<std::string> pci{};    // addresses for -a; empty: --no-pci. Virtual devices are added by Port
   std::vector<std::string> extra{};  // appended as they are
 };

@@ -1,13 +1,11 @@
 #include "dpdk/flow_rules.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 
 #include "tally/wire.h"
 
 #include <rte_errno.h>
-#include <rte_flow.h>
 
 namespace tally::dpdk {
 namespace {

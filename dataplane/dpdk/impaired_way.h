@@ -2,7 +2,6 @@
 // Faults on purpose for the frames of one port, queue or core, and direction. Made only where they are on.
 // Owner: the core. What it writes is a private copy wherever somebody else sees the buffer.
 
-#include <array>
 #include <cstddef>
 #include <span>
 

@@ -5,7 +5,6 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,7 +14,6 @@
 #include <filesystem>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "dpdk/port_gate.h"
 
@@ -32,29 +30,11 @@ constexpr std::chrono::seconds kPatience{5};  // with a worker that is not conne
 // Bits 0..n-1. n: 1..64.
 constexpr std::uint64_t first_bits(std::uint16_t n) noexcept { return ~std::uint64_t{0} >> (64 - n); }
 
-struct Address {
-  sockaddr_un name{};
-  socklen_t bytes = sizeof(sockaddr_un);
-};
-
-// As the driver writes it: an abstract name without a terminating zero.
-Address address_of(const std::string& socket, bool abstract) {
-  Address a;
-  a.name.sun_family = AF_UNIX;
-  const std::size_t from = abstract ? 1 : 0;
-  socket.copy(std::begin(a.name.sun_path) + from, sizeof a.name.sun_path - 1 - from);
-  if (abstract) a.bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + from + socket.size());
-  return a;
-}
-
-const sockaddr* generic(const Address& a) { return reinterpret_cast<const sockaddr*>(&a.name); }
-
 Result<UniqueFd> listener_at(const device::MemifDevice& device) {
   constexpr int kWaiting = 64;
-  const Address address = address_of(device.socket, device.abstract);
-  UniqueFd fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (fd && bind(fd.get(), generic(address), address.bytes) == 0 && listen(fd.get(), kWaiting) == 0)
-    return fd;
+  const MemifAddress address(device.socket, device.abstract);
+  UniqueFd fd = memif_socket();
+  if (fd && bind(fd.get(), address.raw(), address.bytes()) == 0 && listen(fd.get(), kWaiting) == 0) return fd;
   const int code = errno;
   Error error{.code = ErrorCode::kSystem,
               .what = "the memif socket " + device.socket + " cannot be made (" + std::strerror(code) + ")",
@@ -102,15 +82,9 @@ Result<void> check_directory(const std::string& path) {
 
 // ECONNREFUSED: nobody. A datagram socket asks, which memif's (SOCK_SEQPACKET) does not even notice.
 int why_not_connected(const std::string& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::copy(path.begin(), path.end(), std::begin(address.sun_path));
-  const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return errno;
-  const auto* name = reinterpret_cast<const sockaddr*>(&address);
-  const int code = connect(fd, name, sizeof address) == 0 ? 0 : errno;
-  close(fd);
-  return code;
+  const MemifAddress address(path, false);
+  const UniqueFd fd(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  return fd && connect(fd.get(), address.raw(), address.bytes()) == 0 ? 0 : errno;
 }
 
 Result<void> make_way(const std::string& path) {
@@ -229,9 +203,9 @@ void MemifDoor::accept_worker() {
   out_of_descriptors_ = !visit.worker && (errno == EMFILE || errno == ENFILE);
   if (!visit.worker) return;
   visit.since = std::chrono::steady_clock::now();
-  const Address driver = address_of(driver_socket_, true);
-  visit.driver.reset(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!visit.driver || connect(visit.driver.get(), generic(driver), driver.bytes) != 0) return;
+  const MemifAddress driver(driver_socket_, true);
+  visit.driver = memif_socket();
+  if (!visit.driver || connect(visit.driver.get(), driver.raw(), driver.bytes()) != 0) return;
   visits_.push_back(std::move(visit));
 }
 

@@ -23,8 +23,8 @@
 
 #include "device/memif_device.h"
 #include "dpdk/memif_message.h"
-#include "dpdk/unique_fd.h"
 #include "tally/error.h"
+#include "tally/unique_fd.h"
 
 namespace tally::dpdk {
 

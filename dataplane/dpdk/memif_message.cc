@@ -1,6 +1,5 @@
 #include "dpdk/memif_message.h"
 
-#include <sys/socket.h>
 #include <sys/uio.h>
 
 #include <algorithm>
@@ -32,6 +31,12 @@ T at(const MemifMessage& m, std::size_t offset) noexcept {
   return value;
 }
 
+MemifMessage message_of(MemifType type) noexcept {
+  MemifMessage m;
+  std::memcpy(m.bytes.data(), &type, sizeof type);
+  return m;
+}
+
 }  // namespace
 
 MemifType MemifMessage::type() const noexcept { return MemifType{at<std::uint16_t>(*this, 0)}; }
@@ -55,19 +60,23 @@ MemifMessage::Ring MemifMessage::ring() const noexcept {
   return ring;
 }
 
-MemifMessage memif_ack() {
-  MemifMessage m;
-  const auto type = static_cast<std::uint16_t>(MemifType::kAck);
-  std::memcpy(m.bytes.data(), &type, sizeof type);
+MemifMessage memif_ack() { return message_of(MemifType::kAck); }
+
+MemifMessage memif_disconnect(std::string_view reason) {
+  MemifMessage m = message_of(MemifType::kDisconnect);
+  std::memcpy(m.bytes.data() + kReasonAt, reason.data(), std::min(reason.size(), kReasonBytes - 1));
   return m;
 }
 
-MemifMessage memif_disconnect(std::string_view reason) {
-  MemifMessage m;
-  const auto type = static_cast<std::uint16_t>(MemifType::kDisconnect);
-  std::memcpy(m.bytes.data(), &type, sizeof type);
-  std::memcpy(m.bytes.data() + kReasonAt, reason.data(), std::min(reason.size(), kReasonBytes - 1));
-  return m;
+MemifAddress::MemifAddress(std::string_view socket, bool abstract) noexcept {
+  name_.sun_family = AF_UNIX;
+  const std::size_t from = abstract ? 1 : 0;
+  const std::size_t length = socket.copy(std::begin(name_.sun_path) + from, sizeof name_.sun_path - 1 - from);
+  if (abstract) bytes_ = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + from + length);
+}
+
+UniqueFd memif_socket() noexcept {
+  return UniqueFd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 }
 
 MemifReceived receive_memif(int socket, MemifMessage& message) noexcept {

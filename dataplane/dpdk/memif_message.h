@@ -2,12 +2,14 @@
 // The control messages of memif 2.0 as they lie on the socket (drivers/net/memif/memif.h of DPDK, libmemif):
 // one of 128 bytes per datagram, file descriptors beside it.
 
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
 
-#include "dpdk/unique_fd.h"
+#include "tally/unique_fd.h"
 
 namespace tally::dpdk {
 
@@ -48,6 +50,22 @@ struct MemifMessage {
 
 [[nodiscard]] MemifMessage memif_ack();
 [[nodiscard]] MemifMessage memif_disconnect(std::string_view reason);
+
+// Where a memif listens. An abstract name begins with a zero byte and has no final one: exactly its length
+// counts.
+class MemifAddress {
+ public:
+  MemifAddress(std::string_view socket, bool abstract) noexcept;
+  [[nodiscard]] const sockaddr* raw() const noexcept { return reinterpret_cast<const sockaddr*>(&name_); }
+  [[nodiscard]] socklen_t bytes() const noexcept { return bytes_; }
+
+ private:
+  sockaddr_un name_{};
+  socklen_t bytes_ = sizeof(sockaddr_un);
+};
+
+// For either end; never blocks. None: see errno.
+[[nodiscard]] UniqueFd memif_socket() noexcept;
 
 enum class MemifReceived : std::uint8_t { kMessage, kNothing, kEnd };
 // Neither blocks. False: the other end is gone, or does not read.

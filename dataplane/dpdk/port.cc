@@ -4,11 +4,8 @@
 #include <mutex>
 #include <utility>
 
-#include "device/kernel_device.h"
 #include "dpdk/eal.h"
-#include "dpdk/memif_door.h"
 #include "dpdk/port_gate.h"
-#include "dpdk/probed_device.h"
 #include "dpdk/threads.h"
 
 #include <rte_dev.h>

@@ -6,7 +6,6 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "device/kernel_device.h"
 #include "dpdk/memif_door.h"

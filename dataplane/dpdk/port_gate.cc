@@ -1,6 +1,7 @@
 #include "dpdk/port_gate.h"
 
 #include <chrono>
+#include <thread>
 
 #include <rte_config.h>
 

@@ -9,7 +9,6 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <thread>
 
 namespace tally::dpdk {
 

@@ -16,16 +16,14 @@
 #include <unistd.h>
 #include <algorithm>
 #include <array>
-#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <set>
-#include <string_view>
 #include <utility>
 
 #include "dpdk/eal.h"
 #include "dpdk/threads.h"
-#include "dpdk/unique_fd.h"
+#include "tally/unique_fd.h"
 
 namespace tally::dpdk {
 namespace {
@@ -134,15 +132,6 @@ namespace {
 // Number of DPDK's binary interface, in the names of Debian's packages.
 constexpr int kAbi = RTE_VER_YEAR + (RTE_VER_MONTH == 11 ? 1 : 0);
 
-std::string listed(const std::set<std::string>& names) {
-  std::string words;
-  for (const std::string& name : names) {
-    if (!words.empty()) words += ", ";
-    words += name;
-  }
-  return words.empty() ? "none" : words;
-}
-
 // net_memif, net_ring, ...
 std::set<std::string> installed_drivers() {
   std::set<std::string> drivers;
@@ -162,7 +151,7 @@ std::string why_not_virtual(std::string_view name) {
   std::string driver(name.substr(0, name.find_last_not_of("0123456789") + 1));
   const std::set<std::string> drivers = installed_drivers();
   if (drivers.contains(driver)) return {};
-  const std::string these = "; the drivers here are: " + listed(drivers);
+  const std::string these = "; the drivers here are: " + device::listed({drivers.begin(), drivers.end()});
   if (!driver.starts_with("net_"))
     return "there is no such virtual device: write a driver and a number, as in net_memif0" + these;
   std::ranges::replace(driver, '_', '-');
@@ -182,7 +171,7 @@ std::string pci_devices() {
     devices.insert(entry.path().filename().string() + " (kernel driver " +
                    (driver.empty() ? "none" : driver) + ")");
   }
-  return listed(devices);
+  return device::listed({devices.begin(), devices.end()});
 }
 
 namespace {

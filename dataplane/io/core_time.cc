@@ -4,7 +4,6 @@
 #include <sched.h>
 #include <sys/prctl.h>
 #include <algorithm>
-#include <chrono>
 #include <ctime>
 
 namespace tally::io {
@@ -15,8 +14,7 @@ CoreClock::CoreClock() noexcept : ns_per_cycle_(1e9 / static_cast<double>(rte_ge
 }
 
 void CoreClock::tie(std::uint64_t cycles) noexcept {
-  const auto since = std::chrono::steady_clock::now().time_since_epoch();
-  tied_ns_ = static_cast<TimeNs>(std::chrono::duration_cast<std::chrono::nanoseconds>(since).count());
+  tied_ns_ = steady_now();
   tied_cycles_ = cycles;
 }
 

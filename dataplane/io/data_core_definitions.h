@@ -98,14 +98,11 @@ void PipelineCore<Exec>::process(std::span<rte_mbuf* const> burst, TimeNs now) n
   std::array<rte_mbuf*, pipeline::kBurst> done;  // go back to their mempool together
   std::size_t absorbed = 0;
   pipeline::run_burst(
-      pipeline_, parsed_, burst.size(), now,
-      [&](std::size_t i) -> const pipeline::Frame& { return frames_[i]; },
+      pipeline_, parsed_, std::span{frames_}.first(burst.size()), now,
+      [&](std::size_t first, std::size_t end) {
+        for (std::size_t i = first; i < end; ++i) done[absorbed++] = burst[i];
+      },
       [&](std::size_t i, const pipeline::Outcome& out) {
-        // Most packets were added, and nothing leaves: that is said here, without a call.
-        if (out.verdict == Verdict::kAbsorb && out.server == pipeline::kNoServer && !out.nack) [[likely]] {
-          done[absorbed++] = burst[i];
-          return;
-        }
         pipeline::enter_step(pipeline_.execution(), pipeline::Step::kConclude);
         conclude(burst[i], frames_[i], out, now);
       });

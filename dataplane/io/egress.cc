@@ -1,7 +1,6 @@
 #include "io/egress.h"
 
 #include <algorithm>
-#include <array>
 #include <numeric>
 
 namespace tally::io {

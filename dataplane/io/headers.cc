@@ -5,9 +5,6 @@
 #include <type_traits>
 #include <variant>
 
-#include "jobs/binding.h"
-#include "pipeline/reply.h"
-
 namespace tally::io {
 
 template <class Make>

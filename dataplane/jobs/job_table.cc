@@ -22,6 +22,19 @@ JobTable::JobTable() : JobTable(no_caps()) {}
 JobTable::JobTable(const JobTable&) = default;
 JobTable::~JobTable() = default;
 
+JobTable::Templates JobTable::templates_of(const NativeJob* job) {
+  if (job == nullptr) return {};
+  auto by_rank = std::make_shared<ContributionTemplate[]>(job->world);
+  for (std::uint16_t r = 0; r < job->world; ++r) {
+    const Member& m = job->ranks[r];
+    by_rank[r] = {.likeness = contribution_likeness(m.binding, job->id, job->epoch, Rank{r}, m.cookie),
+                  .job = job,
+                  .key = m.key,
+                  .port = m.binding.port};
+  }
+  return {std::move(by_rank), job->world};
+}
+
 std::shared_ptr<const JobTable> JobTable::with(const ChangedRows& changed) const {
   auto next = std::make_shared<JobTable>(*this);
   bool other_senders = false;
@@ -29,6 +42,7 @@ std::shared_ptr<const JobTable> JobTable::with(const ChangedRows& changed) const
     Row& old = next->rows_.at(raw(id));
     other_senders |= row_as<SessionJob>(row) != nullptr || row_as<SessionJob>(old) != nullptr;
     old = row;
+    next->templates_[raw(id)] = templates_of(row_as<NativeJob>(row));
   }
   if (!other_senders) return next;
   next->senders_ = {};

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "jobs/binding.h"
+#include "jobs/contribution_template.h"
 #include "jobs/session.h"
 #include "tally/discipline.h"
 #include "tally/ids.h"
@@ -166,13 +167,19 @@ class JobTable {
   [[nodiscard]] const NativeJob* find(JobId id) const noexcept {
     return raw(id) <= kMaxJobs ? row_as<NativeJob>(rows_[raw(id)]) : nullptr;
   }
+  // Of a native job's member; nullptr: there is none.
+  [[nodiscard]] const ContributionTemplate* contributions_of(JobId id, Rank rank) const noexcept {
+    if (raw(id) > kMaxJobs) return nullptr;
+    const Templates& of = templates_[raw(id)];
+    return raw(rank) < of.members ? &of.by_rank[raw(rank)] : nullptr;
+  }
   [[nodiscard]] const Row& row(JobId id) const noexcept { return rows_[raw(id)]; }  // id: at most kMaxJobs
   [[nodiscard]] std::uint32_t cap(JobId id) const noexcept { return (*caps_)[raw(id)]; }
   // Whose packets these are; an empty job: nobody's.
   [[nodiscard]] SessionMember member(const SessionSender& sender) const noexcept {
     return senders_.find(sender);
   }
-  // The copy with these rows replaced; its cost is that of 1,000 pointers, however many rows are. No two
+  // The copy with these rows replaced; its cost is that of 2,000 pointers, however many rows are. No two
   // sessions have a sender in common then.
   [[nodiscard]] std::shared_ptr<const JobTable> with(const ChangedRows& changed) const;
   [[nodiscard]] std::shared_ptr<const JobTable> with(JobId id, Row row) const {
@@ -181,7 +188,14 @@ class JobTable {
 
  private:
   std::shared_ptr<const SharedCaps> caps_;
+  struct Templates {
+    std::shared_ptr<const ContributionTemplate[]> by_rank;
+    std::uint16_t members = 0;
+  };
+  static Templates templates_of(const NativeJob* job);
+
   std::array<Row, kMaxJobs + 1> rows_{};
+  std::array<Templates, kMaxJobs + 1> templates_{};  // of the native rows
   SessionSenders senders_;
 };
 

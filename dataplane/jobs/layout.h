@@ -1,9 +1,11 @@
 #pragma once
 // What all contributions of a chunk must agree on.
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 
 #include "jobs/job_table.h"
 #include "tally/time.h"
@@ -16,8 +18,12 @@ struct Shape {
   std::uint16_t elements = 0;  // of this chunk
   std::uint8_t dtype = 0;
   std::uint8_t unused = 0;
-  constexpr bool operator==(const Shape&) const noexcept = default;
+  // As one word: default would compare field by field, for every packet.
+  constexpr bool operator==(const Shape& other) const noexcept {
+    return std::bit_cast<std::uint64_t>(*this) == std::bit_cast<std::uint64_t>(other);
+  }
 };
+static_assert(std::has_unique_object_representations_v<Shape>);
 
 // What goes with a chunk's values, be they of one contribution or the sum of several.
 struct Sum {

@@ -36,6 +36,21 @@ struct Packed {
   std::uint32_t magnitude = 0;  // largest |element|, 2^31 for INT32_MIN
 };
 
+// What a kernel fetches into the cache as it goes, a line of each for each line of its own: the values of a
+// later packet, and their entry for writing. It reads neither, so both may point anywhere.
+struct Ahead {
+  const std::byte* values = nullptr;
+  const std::int32_t* entry = nullptr;
+};
+
+// Kernels of the same name, bit by bit, that fetch.
+struct FetchingKernels {
+  void (*write)(std::int32_t* entry, const std::byte* wire, std::uint32_t n, Ahead ahead) noexcept;
+  bool (*add)(std::int32_t* entry, const std::byte* wire, std::uint32_t n, Ahead ahead) noexcept;
+  Added (*add_sums)(std::int32_t* entry, const std::byte* wire, std::uint32_t n, Ahead ahead) noexcept;
+  Added (*add_emit)(std::int32_t* entry, std::byte* wire, std::uint32_t n, Ahead ahead) noexcept;
+};
+
 struct Kernels {
   std::string_view name;  // "scalar", "avx2", "avx512"
 
@@ -47,6 +62,7 @@ struct Kernels {
   Added (*add_sums)(std::int32_t* entry, const std::byte* wire, std::uint32_t n) noexcept;
   // Completion in one pass: the sum goes to the entry and to the packet. Sums are those of the result.
   Added (*add_emit)(std::int32_t* entry, std::byte* wire, std::uint32_t n) noexcept;
+  FetchingKernels fetching;
   void (*subtract)(std::int32_t* entry, const std::byte* wire, std::uint32_t n) noexcept;
   void (*read)(const std::int32_t* entry, std::byte* wire, std::uint32_t n) noexcept;
   void (*swap)(std::int32_t* entry, std::byte* wire, std::uint32_t n) noexcept;  // exchanges values

@@ -163,6 +163,12 @@ constinit const Kernels kScalarKernels = {
     .add = add,
     .add_sums = add_sums,
     .add_emit = add_emit,
+    .fetching = {
+        .write = [](auto* entry, auto* wire, auto n, Ahead) noexcept { write(entry, wire, n); },
+        .add = [](auto* entry, auto* wire, auto n, Ahead) noexcept { return add(entry, wire, n); },
+        .add_sums = [](auto* entry, auto* wire, auto n, Ahead) noexcept { return add_sums(entry, wire, n); },
+        .add_emit = [](auto* entry, auto* wire, auto n, Ahead) noexcept { return add_emit(entry, wire, n); },
+    },
     .subtract = subtract,
     .read = read,
     .swap = swap,

@@ -43,17 +43,23 @@ enum class Op { kWrite, kAdd, kAddSums, kAddEmit, kSubtract, kRead, kSwap, kSums
 template <class Isa>
 class SwitchKernels {
  public:
-  static void write(std::int32_t* entry, const std::byte* wire, std::uint32_t n) noexcept {
-    run<Op::kWrite>(entry, wire, n);
+  // Fetch: Ahead, or nothing.
+  template <class... Fetch>
+  static void write(std::int32_t* entry, const std::byte* wire, std::uint32_t n, Fetch... ahead) noexcept {
+    run<Op::kWrite>(entry, wire, n, ahead...);
   }
-  static bool add(std::int32_t* entry, const std::byte* wire, std::uint32_t n) noexcept {
-    return run<Op::kAdd>(entry, wire, n).overflow;
+  template <class... Fetch>
+  static bool add(std::int32_t* entry, const std::byte* wire, std::uint32_t n, Fetch... ahead) noexcept {
+    return run<Op::kAdd>(entry, wire, n, ahead...).overflow;
   }
-  static Added add_sums(std::int32_t* entry, const std::byte* wire, std::uint32_t n) noexcept {
-    return run<Op::kAddSums>(entry, wire, n);
+  template <class... Fetch>
+  static Added add_sums(std::int32_t* entry, const std::byte* wire, std::uint32_t n,
+                        Fetch... ahead) noexcept {
+    return run<Op::kAddSums>(entry, wire, n, ahead...);
   }
-  static Added add_emit(std::int32_t* entry, std::byte* wire, std::uint32_t n) noexcept {
-    return run<Op::kAddEmit>(entry, wire, n);
+  template <class... Fetch>
+  static Added add_emit(std::int32_t* entry, std::byte* wire, std::uint32_t n, Fetch... ahead) noexcept {
+    return run<Op::kAddEmit>(entry, wire, n, ahead...);
   }
   static void subtract(std::int32_t* entry, const std::byte* wire, std::uint32_t n) noexcept {
     run<Op::kSubtract>(entry, wire, n);
@@ -107,6 +113,19 @@ class SwitchKernels {
 #pragma GCC unroll 2
     for (std::size_t i = 0; i < elements; i += Isa::kLanes)
       block<op>(op == Op::kSums ? entry : entry + i, wire + i * sizeof(std::int32_t), sticky);
+    return {sticky.sums.folded(n / Isa::kLanes), Isa::any_sign(sticky.overflow)};
+  }
+  template <Op op, class Bytes>
+  static Added run(std::int32_t* entry, Bytes* wire, std::uint32_t n, Ahead ahead) noexcept {
+    constexpr std::size_t kLine = 16;  // elements of 64 bytes
+    Sticky sticky;
+    const std::size_t elements = n;
+    for (std::size_t line = 0; line < elements; line += kLine) {
+      __builtin_prefetch(ahead.values + line * sizeof(std::int32_t));
+      __builtin_prefetch(ahead.entry + line, 1);
+      for (std::size_t i = line; i < line + kLine; i += Isa::kLanes)
+        block<op>(entry + i, wire + i * sizeof(std::int32_t), sticky);
+    }
     return {sticky.sums.folded(n / Isa::kLanes), Isa::any_sign(sticky.overflow)};
   }
 };
@@ -236,10 +255,14 @@ consteval Kernels vector_kernels(std::string_view name) {
   using Worker = WorkerKernels<Isa>;
   return {
       .name = name,
-      .write = Switch::write,
-      .add = Switch::add,
-      .add_sums = Switch::add_sums,
-      .add_emit = Switch::add_emit,
+      .write = Switch::template write<>,
+      .add = Switch::template add<>,
+      .add_sums = Switch::template add_sums<>,
+      .add_emit = Switch::template add_emit<>,
+      .fetching = {.write = Switch::template write<Ahead>,
+                   .add = Switch::template add<Ahead>,
+                   .add_sums = Switch::template add_sums<Ahead>,
+                   .add_emit = Switch::template add_emit<Ahead>},
       .subtract = Switch::subtract,
       .read = Switch::read,
       .swap = Switch::swap,

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "pipeline/pipeline.h"
 
@@ -16,8 +17,7 @@ namespace tally::pipeline {
 enum class Step : std::uint8_t {
   kReceive,   // a burst from the port; what each frame is marked with
   kParse,     // first pass: gates and match, headers and entries fetched ahead
-  kFetch,     // second pass, of each packet: values fetched ahead
-  kHandle,    // registers, values, the result's header
+  kHandle,    // second pass: registers, values, the result's header
   kConclude,  // what a verdict that is not plain absorption asks for
   kGiveBack,  // absorbed mbufs to their mempool, events to control
   kTransmit,
@@ -31,31 +31,30 @@ template <class Exec>
 }
 
 inline constexpr std::size_t kBurst = 32;  // packets the loop takes at once
-// Packets whose values are fetched ahead in the second pass. Share of raw add at 256 elements, frames in L3,
-// by pipeline_bench: none 48 %, 2 ahead 51-54 %, 4 ahead 59-62 %.
+using ParsedBurst = std::array<Parsed, kBurst>;
+
+// Packets ahead whose values and entry the kernels of the second pass fetch. Share of raw add at 256
+// elements, frames in L3, by pipeline_bench: none 48 %, 2 ahead 51-54 %, 4 ahead 59-62 %.
 inline constexpr std::size_t kValuesAhead = 4;
+// Bytes of a packet from which on it is one packet: more of them and their entries push each other out of L1.
+inline constexpr std::uint32_t kLongPacket = 4096;
 
 // Packets whose headers are fetched ahead in the first pass; a burst ahead is too far: the values of 32
 // packets push them out of the L1 cache again.
 inline constexpr std::size_t kHeadersAhead = 8;
 
-using ParsedBurst = std::array<Parsed, kBurst>;
-
-// `frame(i)`: the i-th Frame, i < count <= kBurst. `done(i, outcome)`: called in order of arrival.
-template <class Exec, class FrameAt, class Done>
-void run_burst(Pipeline<Exec>& pipeline, ParsedBurst& parsed, std::size_t count, TimeNs now, FrameAt frame,
-               Done done) noexcept {
-  for (std::size_t i = 0; i < count && i < kHeadersAhead; ++i) pipeline.prefetch_header(frame(i));
-  for (std::size_t i = 0; i < count; ++i) {
-    if (i + kHeadersAhead < count) pipeline.prefetch_header(frame(i + kHeadersAhead));
-    pipeline.parse(frame(i), parsed[i]);
-    pipeline.prefetch_entry(parsed[i]);
-  }
-  for (std::size_t i = 0; i < count; ++i) {
-    enter_step(pipeline.execution(), Step::kFetch);
-    if (i + kValuesAhead < count) pipeline.prefetch_values(parsed[i + kValuesAhead]);
-    enter_step(pipeline.execution(), Step::kHandle);
-    done(i, pipeline.handle(parsed[i], frame(i), now));
+// frames: at most kBurst. Called in order of arrival: `added(first, end)` for packets that were added and of
+// which nothing leaves, `done(i, outcome)` for any other.
+template <class Exec, class Added, class Done>
+void run_burst(Pipeline<Exec>& pipeline, ParsedBurst& parsed, std::span<const Frame> frames, TimeNs now,
+               Added added, Done done) noexcept {
+  pipeline.parse(frames, parsed);
+  Outcome out;
+  for (std::size_t i = 0; i < frames.size(); ++i) {
+    const std::size_t first = i;
+    i = pipeline.handle(frames, parsed, first, now, out);
+    added(first, i);
+    if (i < frames.size()) done(i, out);
   }
 }
 

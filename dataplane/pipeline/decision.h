@@ -45,10 +45,11 @@ struct Contribution {
   jobs::Sum sum;
   std::uint32_t sequence = 0;  // on the wire
   std::uint32_t number = 0;    // of job and rank: where their register lies
-  std::uint64_t missing = 0;   // (out) bit i: the contribution sequence - i has not come, and is told now
-  std::uint32_t row = 0;       // discipline shared: of the ledger
-  std::uint32_t room = 0;      // elements that `values` can take
-  std::uint32_t swapped = 0;   // kSwap: elements of the longer of the two
+  std::uint64_t missing =
+      0;  // (out, 0 before) bit i: the contribution sequence - i has not come, and is told now
+  std::uint32_t row = 0;      // discipline shared: of the ledger
+  std::uint32_t room = 0;     // elements that `values` can take
+  std::uint32_t swapped = 0;  // kSwap: elements of the longer of the two
 };
 
 }  // namespace tally::pipeline

@@ -69,17 +69,17 @@ class Fused {
     return kernels_->sums(p.values, p.sum.shape.elements);
   }
 
-  kernels::Added values(Op op, const Contribution& p, bool with_sums) noexcept {
+  [[gnu::always_inline]] kernels::Added values(Op op, const Contribution& p, bool with_sums) noexcept {
     std::int32_t* const entry = values_of(p.line);
     const std::uint32_t n = p.sum.shape.elements;
     switch (op) {
       case Op::kAdd:
-        if (with_sums) return kernels_->add_sums(entry, p.values, n);
-        return {.overflow = kernels_->add(entry, p.values, n)};
+        if (with_sums) return kernels_->fetching.add_sums(entry, p.values, n, ahead_);
+        return {.overflow = kernels_->fetching.add(entry, p.values, n, ahead_)};
       case Op::kAddEmit:
-        return kernels_->add_emit(entry, p.values, n);
+        return kernels_->fetching.add_emit(entry, p.values, n, ahead_);
       case Op::kWrite:
-        kernels_->write(entry, p.values, n);
+        kernels_->fetching.write(entry, p.values, n, ahead_);
         break;
       case Op::kRead:
         kernels_->read(entry, p.values, n);
@@ -102,12 +102,15 @@ class Fused {
   void prefetch_row(std::uint32_t row) const noexcept {
     __builtin_prefetch(lines_ + row / jobs::kLedgerRowsPerLine, 1);
   }
-  void prefetch(std::uint32_t line, std::uint32_t elements) const noexcept {
-    // Registers and the first values; the hardware's streamer takes over behind them.
-    const jobs::Line* const at = lines_ + line;
-    __builtin_prefetch(at, 1);
-    if (elements != 0) __builtin_prefetch(at + 1, 1);
-    if (elements > 16) __builtin_prefetch(at + 2, 1);
+  // Registers and, for packets that are the first of a burst, some values.
+  void prefetch(std::uint32_t line) const noexcept {
+    __builtin_prefetch(lines_ + line, 1);
+    __builtin_prefetch(lines_ + line + 1, 1);
+  }
+  // What the kernels fetch as they go, from now on: values, of which the first line is here with the packet's
+  // header, and those of the entry at `line`.
+  void look_ahead(const std::byte* values, std::uint32_t line) noexcept {
+    ahead_ = {values + sizeof(jobs::Line), values_of(line)};
   }
 
  private:
@@ -141,6 +144,7 @@ class Fused {
   const kernels::Kernels* kernels_;
   std::unique_ptr<Cells<JobRegisters>[]> rows_;
   std::unique_ptr<RankLine[]> ranks_;
+  kernels::Ahead ahead_;
 };
 
 }  // namespace tally::pipeline

@@ -2,7 +2,7 @@
 #include <bit>
 
 #include "pipeline/pipeline.h"
-#include "pipeline/pool.h"
+#include "pipeline/recognise.h"
 #include "tally/mix64.h"
 
 namespace tally::pipeline {
@@ -68,6 +68,7 @@ bool contributors_valid(const Header& h, const jobs::NativeJob& job, Rank sender
     case PacketType::kAbort:
     case PacketType::kProbe:
     case PacketType::kNack:
+    case PacketType::kChallenge:
       break;  // no data packets from outside: the gate let none of them in
   }
   why = Drop::kType;
@@ -77,23 +78,6 @@ bool contributors_valid(const Header& h, const jobs::NativeJob& job, Rank sender
 void refuse(Parsed& parsed, Drop why) noexcept {
   parsed.kind = Kind::kBad;
   parsed.drop = why;
-}
-
-// Its slot, and where the registers of the chunk lie that no other register has to be asked for. The pool's
-// are a mask away, without the sum of what other disciplines depend on.
-void locate(Contribution& p, const jobs::NativeJob& job, const jobs::SharedRegion& shared) noexcept {
-  if (job.discipline == Discipline::kPool) [[likely]] {
-    p.slot = Pool::slot_of(p.chunk, job);
-    p.line = Pool::line_of(p.chunk, job);
-    return;
-  }
-  p.slot = SlotIndex{slot_of(jobs::slot_map(job), p.chunk)};
-  const std::uint32_t local = raw(p.slot) / job.shards;
-  if (job.discipline == Discipline::kShared) {
-    p.row = job.slots.first * jobs::kLedgerRowsPerLine + local;
-  } else {
-    p.line = shared.line_of(local);
-  }
 }
 
 }  // namespace
@@ -123,28 +107,19 @@ void match_job(Parsed& parsed, const Header& h, const jobs::Binding& source, con
   p.chunk = h.chunk_id();
   locate(p, *job, shared);
   if (contributes) [[likely]] {
-    p.sequence = h.sequence();
-    p.number = raw(job->id) * kMaxRanks + raw(rank);
+    take_sequence(p, h, *job);
   } else if (h.type == PacketType::kAnswer) {
     if (!may_ask(*job, h.slot.host(), rank)) return refuse(parsed, Drop::kAsker);
   } else if (h.slot.host() != raw(p.slot)) {
     return refuse(parsed, Drop::kSlot);
   }
-  p.values = parsed.payload + kHeaderBytes;
-  p.epoch = job->epoch;
-  p.rank = rank;
-  p.bit = server_says ? h.contributors.host() : bit_of(rank);
-  p.key = member->key;
-  p.sum = jobs::sum_of(h);
-  p.direct = (h.flags & kFlagDirect) != 0;
-  p.verify = !vouched;
-  p.priority = std::min(h.priority, job->max_priority);
-  p.room = parsed.room;
+  take_fields(p, h, parsed.payload, *job, server_says ? h.contributors.host() : bit_of(rank), member->key,
+              vouched);
 
   // What touches no entry any core may serve.
   const bool anywhere = !contributes && (h.type == PacketType::kAnswer || h.type == PacketType::kResult ||
                                          h.type == PacketType::kResend);
-  parsed.owner = job->shards == 1 ? 0 : static_cast<std::uint8_t>(raw(p.slot) % job->shards);
+  parsed.owner = owner_of(p.slot, *job);
   parsed.kind = parsed.owner == core || anywhere ? Kind::kNative : Kind::kElsewhere;
 }
 

@@ -3,6 +3,7 @@
 // memory of its own. Execution is Fused or Staged. Everything here belongs to the owner core, except the
 // counters and times that control reads.
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -15,6 +16,7 @@
 #include "pipeline/job_state.h"
 #include "pipeline/pool.h"
 #include "pipeline/program.h"
+#include "pipeline/recognise.h"
 #include "pipeline/reject_limiter.h"
 #include "pipeline/reply.h"
 #include "pipeline/shared_slots.h"
@@ -37,7 +39,6 @@ struct Parsed {
   const jobs::Job* job = nullptr;  // nullptr: matched no job
   std::byte* payload = nullptr;
   std::uint32_t payload_bytes = 0;
-  std::uint32_t room = 0;  // values that the frame's buffer can take
   Contribution contribution;
 
   // Did it match, and is it this core's? Then handle() runs a program.
@@ -110,20 +111,23 @@ class Pipeline {
   // Takes up a snapshot, between bursts. It must live until the next adopt() returned.
   void adopt(const jobs::JobTable* table) noexcept;
 
-  // burst.h says when to call these.
-  static void prefetch_header(const Frame& frame) noexcept {
-    __builtin_prefetch(frame.data);
-    __builtin_prefetch(frame.data + 64);
+  // First pass over a burst: parse, check, match, and what the second will need is on its way. Changes
+  // nothing but `parsed`, of as many as the frames.
+  void parse(std::span<const Frame> frames, std::span<Parsed> parsed) const noexcept;
+  // The same of one frame by the gates alone, without asking whether a template knows it.
+  void judge(const Frame& frame, Parsed& parsed) const noexcept;
+  // Second pass: registers and reply, as parsed, from packet `first` on. Counts each packet in exactly one
+  // counter. Returns the first of which there is more to say than that it was added and nothing leaves,
+  // which `out` does; frames.size(): there was none.
+  std::size_t handle(std::span<const Frame> frames, std::span<Parsed> parsed, std::size_t first, TimeNs now,
+                     Outcome& out) noexcept;
+
+  // A burst of one packet.
+  void parse(const Frame& frame, Parsed& parsed) const noexcept { parse({&frame, 1}, {&parsed, 1}); }
+  Outcome handle(Parsed& parsed, const Frame& frame, TimeNs now) noexcept {
+    Outcome out;
+    return handle({&frame, 1}, {&parsed, 1}, 0, now, out) == 0 ? out : outcome(parsed, Verdict::kAbsorb);
   }
-  // First pass: parse, check, match. Changes nothing but `parsed`.
-  void parse(const Frame& frame, Parsed& parsed) const noexcept;
-  void prefetch_entry(const Parsed& parsed) const noexcept;
-  static void prefetch_values(const Parsed& parsed) noexcept {
-    if (!parsed.runs()) return;
-    for (std::uint32_t at = 0; at < parsed.payload_bytes; at += 64) __builtin_prefetch(parsed.payload + at);
-  }
-  // Second pass: registers and reply. Counts the packet in exactly one counter. `frame`: as parsed.
-  Outcome handle(Parsed& parsed, const Frame& frame, TimeNs now) noexcept;
   Outcome process(const Frame& frame, TimeNs now) noexcept {
     Parsed parsed;
     parse(frame, parsed);
@@ -160,9 +164,15 @@ class Pipeline {
   [[nodiscard]] const ReturnPaths& return_paths() const noexcept { return paths_; }
 
  private:
+  void parse_one(const Frame& frame, Parsed& parsed) const noexcept;
+  void prefetch_entry(const Parsed& parsed) const noexcept;
+  bool handle_one(Parsed& parsed, const Frame& frame, TimeNs now, Outcome& out) noexcept;
   Outcome drop(const Parsed& parsed, const Frame& frame, Drop why, TimeNs now) noexcept;
   Outcome handle_other(Parsed& parsed, const Frame& frame, TimeNs now) noexcept;
+  Outcome handle_native(Parsed& parsed, const Frame& frame, TimeNs now) noexcept;
   Outcome contribute(Parsed& parsed, const Frame& frame, TimeNs now) noexcept;
+  Outcome conclude_pool(Parsed& parsed, const Frame& frame, Ruling ruling, const Mismatch& why, bool suspect,
+                        TimeNs now) noexcept;
   void report(const jobs::NativeJob& job, const Contribution& p, Drop why, const Mismatch& other,
               bool suspect) noexcept;
   [[nodiscard]] Found find(const jobs::NativeJob& job, Contribution& p) noexcept;
@@ -193,6 +203,8 @@ class Pipeline {
   Outcome tell(Parsed& parsed, const Found& found, TimeNs now) noexcept;
   [[gnu::noinline]] void note_missing(const Parsed& parsed, Outcome& out) noexcept;
   Outcome answer(Parsed& parsed, const Frame& frame, TimeNs now) noexcept;
+  void count(const Parsed& parsed, Verdict verdict, bool fresh, TimeNs now) noexcept;
+  static Outcome outcome(const Parsed& parsed, Verdict verdict) noexcept;
   Outcome conclude(const Parsed& parsed, Verdict verdict, bool fresh, TimeNs now) noexcept;
 
   Exec exec_;
@@ -200,6 +212,7 @@ class Pipeline {
   server::MergeTable server_;
   const kernels::Kernels* kernels_;
   PipelineOptions options_;
+  Recogniser recogniser_;
   const jobs::JobTable* table_ = nullptr;
   std::unique_ptr<JobState[]> states_;
   std::unique_ptr<JobCounters[]> counters_;

@@ -2,8 +2,11 @@
 // How Pipeline does what pipeline.h says, for any execution. Included where one is instantiated:
 // pipeline_instances.cc, and bench/loop for an execution that is timed.
 
+#include <algorithm>
 #include <bit>
+#include <new>
 
+#include "pipeline/burst.h"
 #include "pipeline/frame.h"
 #include "pipeline/pipeline.h"
 #include "pipeline/pipeline_session.h"
@@ -21,11 +24,61 @@ Pipeline<Exec>::Pipeline(const PipelineOptions& options, jobs::Region region, co
       server_(options.server, options.shared.elements(), kernels, server::Share::kOneEach),
       kernels_(&kernels),
       options_(options),
+      recogniser_(options.box),
       states_(std::make_unique<JobState[]>(kMaxJobs + 1)),
       counters_(std::make_unique<JobCounters[]>(kMaxJobs + 1)) {}
 
 template <class Exec>
-void Pipeline<Exec>::parse(const Frame& frame, Parsed& parsed) const noexcept {
+[[gnu::always_inline]] inline void Pipeline<Exec>::prefetch_entry(const Parsed& parsed) const noexcept {
+  if (!parsed.runs()) return;
+  exec_.prefetch_rank(parsed.contribution.number);
+  if (parsed.kind == Kind::kNative && parsed.native().discipline == Discipline::kShared)
+    return exec_.prefetch_row(parsed.contribution.row);
+  exec_.prefetch(parsed.contribution.line);
+}
+
+template <class Exec>
+[[gnu::always_inline]] inline void Pipeline<Exec>::parse_one(const Frame& frame,
+                                                             Parsed& parsed) const noexcept {
+  const Recogniser::Known known =
+      table_ != nullptr ? recogniser_.know(frame, *table_, *kernels_) : Recogniser::Known{};
+  if (known.as == nullptr) [[unlikely]]
+    return judge(frame, parsed);
+  const jobs::NativeJob& job = *known.as->job;
+  const Header& h =
+      *std::launder(reinterpret_cast<const Header*>(known.datagram));  // a copy would be written
+  parsed.reject = false;
+  parsed.type = PacketType::kContribute;
+  parsed.job = &job;
+  parsed.payload = known.datagram;
+  parsed.payload_bytes = known.bytes;
+  Contribution& p = parsed.contribution;
+  p.chunk = h.chunk_id();
+  locate(p, job, options_.shared);
+  take_sequence(p, h, job);
+  take_fields(p, h, known.datagram, job, bit_of(h.rank_id()), known.as->key, frame.checksum_good);
+  p.room = room_behind(known.datagram, frame);
+  parsed.owner = owner_of(p.slot, job);
+  parsed.kind = parsed.owner == options_.core ? Kind::kNative : Kind::kElsewhere;
+  prefetch_entry(parsed);
+}
+
+template <class Exec>
+void Pipeline<Exec>::parse(std::span<const Frame> frames, std::span<Parsed> parsed) const noexcept {
+  const auto fetch = [&](std::size_t i) noexcept {
+    if (i >= frames.size()) return;
+    __builtin_prefetch(frames[i].data);
+    __builtin_prefetch(frames[i].data + sizeof(jobs::Line));
+  };
+  for (std::size_t i = 0; i < kHeadersAhead; ++i) fetch(i);
+  for (std::size_t i = 0; i < frames.size(); ++i) {
+    fetch(i + kHeadersAhead);
+    parse_one(frames[i], parsed[i]);
+  }
+}
+
+template <class Exec>
+void Pipeline<Exec>::judge(const Frame& frame, Parsed& parsed) const noexcept {
   const OpenedFrame datagram = open_frame(frame, options_.box);
   parsed.kind = datagram.kind;
   parsed.drop = datagram.drop;
@@ -35,7 +88,7 @@ void Pipeline<Exec>::parse(const Frame& frame, Parsed& parsed) const noexcept {
   parsed.payload_bytes = datagram.payload_bytes;
   if (datagram.kind != Kind::kNative) {
     if (datagram.kind == Kind::kSession) match_session(parsed, datagram, table_, options_.core);
-    return;
+    return prefetch_entry(parsed);
   }
 
   const Header h = header_at(datagram.payload);
@@ -49,18 +102,9 @@ void Pipeline<Exec>::parse(const Frame& frame, Parsed& parsed) const noexcept {
     parsed.kind = Kind::kControl;
     return;
   }
-  const auto in_front = static_cast<std::uint32_t>(datagram.payload + kHeaderBytes - frame.data);
-  parsed.room = (frame.capacity - in_front) / 4;
+  parsed.contribution.room = room_behind(datagram.payload, frame);
   match_job(parsed, h, datagram.source, table_, options_.shared, options_.core, frame.checksum_good);
-}
-
-template <class Exec>
-void Pipeline<Exec>::prefetch_entry(const Parsed& parsed) const noexcept {
-  if (!parsed.runs()) return;
-  exec_.prefetch_rank(parsed.contribution.number);
-  if (parsed.kind == Kind::kNative && parsed.native().discipline == Discipline::kShared)
-    return exec_.prefetch_row(parsed.contribution.row);
-  exec_.prefetch(parsed.contribution.line, parsed.contribution.sum.shape.elements);
+  prefetch_entry(parsed);
 }
 
 template <class Exec>
@@ -78,38 +122,49 @@ Outcome Pipeline<Exec>::drop(const Parsed& parsed, const Frame& frame, Drop why,
 // Counts a packet that was not dropped. fresh: a new contribution, which renews its rank's lease. Anything
 // else may be a replay of a dead rank; an idle rank has its heartbeats.
 template <class Exec>
-Outcome Pipeline<Exec>::conclude(const Parsed& parsed, Verdict verdict, bool fresh, TimeNs now) noexcept {
+void Pipeline<Exec>::count(const Parsed& parsed, Verdict verdict, bool fresh, TimeNs now) noexcept {
   const std::uint32_t row = raw(parsed.job->id);
   ++counters_[row].verdicts[static_cast<std::size_t>(verdict)];
-  const Rank rank = parsed.contribution.rank;
-  if (fresh) states_[row].last_seen[raw(rank)] = now;
+  if (fresh) states_[row].last_seen[raw(parsed.contribution.rank)] = now;
+}
+
+template <class Exec>
+Outcome Pipeline<Exec>::outcome(const Parsed& parsed, Verdict verdict) noexcept {
   return {.verdict = verdict,
-          .ranks = verdict == Verdict::kComplete ? parsed.job->members : bit_of(rank),
+          .ranks = verdict == Verdict::kComplete ? parsed.job->members : bit_of(parsed.contribution.rank),
           .job = parsed.job,
           .payload = parsed.payload,
           .payload_bytes = parsed.payload_bytes};
 }
 
 template <class Exec>
-Outcome Pipeline<Exec>::contribute(Parsed& parsed, const Frame& frame, TimeNs now) noexcept {
-  const jobs::NativeJob& job = parsed.native();
-  if (shares_slots(job.discipline)) return contribute_shared(parsed, frame, now);
-  if (job.stragglers.timeout != 0) return contribute_late(parsed, frame, now);
-  Contribution& p = parsed.contribution;
-  JobState& state = states_[raw(job.id)];
-  const bool suspect = state.suspect();
-  p.verify |= suspect;
+Outcome Pipeline<Exec>::conclude(const Parsed& parsed, Verdict verdict, bool fresh, TimeNs now) noexcept {
+  count(parsed, verdict, fresh, now);
+  return outcome(parsed, verdict);
+}
 
-  Mismatch why;
-  const Ruling ruling = aggregate<Pool>(exec_, job, state, p, why);
-  if (ruling.verdict == Verdict::kAbsorb) [[likely]]
-    return conclude(parsed, Verdict::kAbsorb, true, now);
-  if (ruling.verdict != Verdict::kDrop) {
-    write_result(parsed.payload, job, p, ruling.verdict == Verdict::kRepeat ? kFlagRetransmit : 0, *kernels_);
-    return conclude(parsed, ruling.verdict, ruling.verdict == Verdict::kComplete, now);
+// Of the jobs that handle() does not serve itself.
+template <class Exec>
+Outcome Pipeline<Exec>::contribute(Parsed& parsed, const Frame& frame, TimeNs now) noexcept {
+  return shares_slots(parsed.native().discipline) ? contribute_shared(parsed, frame, now)
+                                                  : contribute_late(parsed, frame, now);
+}
+
+// What becomes of a contribution that was not plainly added. Out of the way of those that were.
+template <class Exec>
+[[gnu::noinline]] Outcome Pipeline<Exec>::conclude_pool(Parsed& parsed, const Frame& frame, Ruling ruling,
+                                                        const Mismatch& why, bool suspect,
+                                                        TimeNs now) noexcept {
+  const jobs::NativeJob& job = parsed.native();
+  Contribution& p = parsed.contribution;
+  if (ruling.verdict == Verdict::kDrop) {
+    report(job, p, ruling.drop, why, suspect);
+    return drop(parsed, frame, ruling.drop, now);
   }
-  report(job, p, ruling.drop, why, suspect);
-  return drop(parsed, frame, ruling.drop, now);
+  const bool repeats = ruling.verdict == Verdict::kRepeat;
+  if (ruling.verdict != Verdict::kAbsorb)
+    write_result(parsed.payload, job, p, repeats ? kFlagRetransmit : 0, *kernels_);
+  return conclude(parsed, ruling.verdict, !repeats, now);
 }
 
 // What control has to hear of a contribution that was dropped.
@@ -194,14 +249,46 @@ Outcome Pipeline<Exec>::answer(Parsed& parsed, const Frame& frame, TimeNs now) n
   return out;
 }
 
-// Of any kind but kNative, which handle() asks for first: a jump through a table would cost every packet.
+// What workers and servers say beside contributions.
 template <class Exec>
-Outcome Pipeline<Exec>::handle_other(Parsed& parsed, const Frame& frame, TimeNs now) noexcept {
+Outcome Pipeline<Exec>::handle_native(Parsed& parsed, const Frame& frame, TimeNs now) noexcept {
+  switch (parsed.type) {
+    case PacketType::kQuery:
+      return query(parsed, frame, now);
+    case PacketType::kResult:
+    case PacketType::kResend:
+      return relay_from_server(parsed, frame, now);
+    case PacketType::kFlush:
+      return flush(parsed, frame, now);
+    case PacketType::kAnswer:
+      return answer(parsed, frame, now);
+    case PacketType::kContribute:  // handle() sees to it
+    case PacketType::kPartial:
+    case PacketType::kReject:
+    case PacketType::kJoin:
+    case PacketType::kJoined:
+    case PacketType::kLeave:
+    case PacketType::kHeartbeat:
+    case PacketType::kAbort:
+    case PacketType::kProbe:
+    case PacketType::kNack:
+    case PacketType::kChallenge:
+      break;  // the gates let none of them in
+  }
+  return drop(parsed, frame, Drop::kType, now);
+}
+
+// Of anything but a contribution, which handle() asks for first: a jump through a table would cost every
+// packet.
+template <class Exec>
+[[gnu::noinline]] Outcome Pipeline<Exec>::handle_other(Parsed& parsed, const Frame& frame,
+                                                       TimeNs now) noexcept {
   Verdict verdict{};
   switch (parsed.kind) {
+    case Kind::kNative:
+      return handle_native(parsed, frame, now);
     case Kind::kSession:
       return contribute_session(parsed, frame, now);
-    case Kind::kNative:
     case Kind::kBad:
       return drop(parsed, frame, parsed.drop, now);
     case Kind::kForeign:
@@ -224,38 +311,45 @@ Outcome Pipeline<Exec>::handle_other(Parsed& parsed, const Frame& frame, TimeNs 
 }
 
 template <class Exec>
-Outcome Pipeline<Exec>::handle(Parsed& parsed, const Frame& frame, TimeNs now) noexcept {
+[[gnu::always_inline]] inline bool Pipeline<Exec>::handle_one(Parsed& parsed, const Frame& frame, TimeNs now,
+                                                              Outcome& out) noexcept {
   if constexpr (requires(Exec & x) { x.begin(); }) exec_.begin();
-  if (parsed.kind != Kind::kNative) [[unlikely]]
-    return handle_other(parsed, frame, now);
-  switch (parsed.type) {
-    case PacketType::kContribute: {
-      Outcome out = contribute(parsed, frame, now);
-      if (parsed.contribution.missing != 0) [[unlikely]]
-        note_missing(parsed, out);
-      return out;
-    }
-    case PacketType::kQuery:
-      return query(parsed, frame, now);
-    case PacketType::kResult:
-    case PacketType::kResend:
-      return relay_from_server(parsed, frame, now);
-    case PacketType::kFlush:
-      return flush(parsed, frame, now);
-    case PacketType::kAnswer:
-      return answer(parsed, frame, now);
-    case PacketType::kPartial:
-    case PacketType::kReject:
-    case PacketType::kJoin:
-    case PacketType::kJoined:
-    case PacketType::kLeave:
-    case PacketType::kHeartbeat:
-    case PacketType::kAbort:
-    case PacketType::kProbe:
-    case PacketType::kNack:
-      break;  // the gates let none of them in
+  if (parsed.kind != Kind::kNative || parsed.type != PacketType::kContribute) [[unlikely]] {
+    out = handle_other(parsed, frame, now);
+    return true;
   }
-  return drop(parsed, frame, Drop::kType, now);
+  const jobs::NativeJob& job = parsed.native();
+  Contribution& p = parsed.contribution;
+  if (job.discipline == Discipline::kPool && job.stragglers.timeout == 0) [[likely]] {
+    JobState& state = states_[raw(job.id)];
+    const bool suspect = state.suspect();
+    p.verify |= suspect;
+    Mismatch why;
+    const Ruling ruling = aggregate<Pool>(exec_, job, state, p, why);
+    if (ruling.verdict == Verdict::kAbsorb && p.missing == 0) [[likely]] {
+      count(parsed, Verdict::kAbsorb, true, now);
+      return false;
+    }
+    out = conclude_pool(parsed, frame, ruling, why, suspect, now);
+  } else {
+    out = contribute(parsed, frame, now);
+  }
+  if (p.missing != 0) [[unlikely]]
+    note_missing(parsed, out);
+  return out.verdict != Verdict::kAbsorb || out.server != kNoServer || out.nack;
+}
+
+template <class Exec>
+std::size_t Pipeline<Exec>::handle(std::span<const Frame> frames, std::span<Parsed> parsed, std::size_t first,
+                                   TimeNs now, Outcome& out) noexcept {
+  for (std::size_t i = first; i < frames.size(); ++i) {
+    enter_step(exec_, Step::kHandle);
+    const std::size_t ahead = parsed[i].payload_bytes > kLongPacket ? 1 : kValuesAhead;
+    const Contribution& later = parsed[std::min(i + ahead, frames.size() - 1)].contribution;
+    exec_.look_ahead(later.values, later.line);
+    if (handle_one(parsed[i], frames[i], now, out)) return i;
+  }
+  return frames.size();
 }
 
 template <class Exec>

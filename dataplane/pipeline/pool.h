@@ -19,11 +19,13 @@ struct Pool {
 
   // entry = slot + W * ((chunk / W) mod 2), where this core holds every shards-th slot.
   static std::uint32_t line_of(Chunk chunk, const jobs::NativeJob& job) noexcept {
-    const std::uint32_t slot = raw(chunk) & (job.window - 1);
-    const std::uint32_t version = (raw(chunk) & job.window) != 0 ? 1 : 0;
-    const std::uint32_t local = job.shards == 1 ? slot : slot / job.shards;
+    const std::uint32_t place = raw(chunk) & (2 * job.window - 1);
+    const std::uint32_t lines = jobs::entry_lines(job.elements);
+    if (job.shards == 1) [[likely]]
+      return job.slots.first + place * lines;
+    const std::uint32_t version = place / job.window;
     const std::uint32_t per_version = jobs::pool_entries(job.window, job.shards) / 2;
-    return job.slots.first + (local + version * per_version) * jobs::entry_lines(job.elements);
+    return job.slots.first + (place % job.window / job.shards + version * per_version) * lines;
   }
 
   // One read-modify-write of `high`. A contribution of c proves that everyone holds all up to c - 2W, so what

@@ -51,7 +51,6 @@ inline constexpr std::uint32_t kLead = 3;
 // each once. What is older than the register remembers passes: to it the rules of the entry apply.
 inline Decision arrive(Came& came, Contribution& p) noexcept {
   constexpr std::uint32_t kBits = 64;
-  p.missing = 0;
   if (came.epoch != raw(p.epoch)) came = {raw(p.epoch), 0, 0};
   if (p.sequence == came.newest + 1) [[likely]] {
     came.newest = p.sequence;
@@ -90,8 +89,8 @@ void read_sum(Exec& x, std::uint32_t line, jobs::Sum& sum) noexcept {
   with_sum(x, line, sum, [](auto& r, auto) { return r; });
 }
 
-// The packet's numbers and the entry's, as `op` says; their shapes agree. Inlined by order: two programs use
-// it, and a call costs every packet of both.
+// The packet's numbers and the entry's, as `op` says; their shapes agree. After kAdd the packet keeps its
+// own. Inlined by order: two programs use it, and a call costs every packet of both.
 template <class Exec>
 [[gnu::always_inline]] inline void merge_numbers(Exec& x, Op op, Contribution& p) noexcept {
   const auto merge_max = [](std::int8_t a, std::int8_t b) noexcept { return std::max(a, b); };
@@ -99,14 +98,17 @@ template <class Exec>
     return static_cast<std::uint8_t>(a | b);
   };
   const auto merge_add = [](std::uint32_t a, std::uint32_t b) noexcept { return a + b; };
-  p.sum.exponent = x.template rmw<ExponentReg>(
-      p.line, [&](std::int8_t& r) { return obey(op, r, p.sum.exponent, merge_max); });
-  p.sum.overflow = x.template rmw<OverflowReg>(
-      p.line, [&](std::uint8_t& r) { return obey(op, r, p.sum.overflow, merge_or); });
-  p.sum.sum1 =
-      x.template rmw<Sum1Reg>(p.line, [&](std::uint32_t& r) { return obey(op, r, p.sum.sum1, merge_add); });
-  p.sum.sum2 =
-      x.template rmw<Sum2Reg>(p.line, [&](std::uint32_t& r) { return obey(op, r, p.sum.sum2, merge_add); });
+  jobs::Sum sum = p.sum;  // copies: a register may be a char, whose store could change anything else
+  const std::uint32_t line = p.line;
+  sum.exponent =
+      x.template rmw<ExponentReg>(line, [&](std::int8_t& r) { return obey(op, r, sum.exponent, merge_max); });
+  sum.overflow =
+      x.template rmw<OverflowReg>(line, [&](std::uint8_t& r) { return obey(op, r, sum.overflow, merge_or); });
+  sum.sum1 =
+      x.template rmw<Sum1Reg>(line, [&](std::uint32_t& r) { return obey(op, r, sum.sum1, merge_add); });
+  sum.sum2 =
+      x.template rmw<Sum2Reg>(line, [&](std::uint32_t& r) { return obey(op, r, sum.sum2, merge_add); });
+  if (op != Op::kAdd) p.sum = sum;
 }
 
 // Answers a QUERY: reads the entry of p's (epoch, chunk) if it is complete, else tells who is in it.
@@ -133,8 +135,9 @@ Found look_up(Exec& x, const jobs::NativeJob& job, Contribution& p) noexcept {
 // checked before. `why`: filled with kMismatch only. own: of a discipline with registers of its own at the
 // entry (stragglers.h).
 template <class Discipline, class Exec>
-Ruling aggregate(Exec& x, const jobs::NativeJob& job, JobState& state, Contribution& p, Mismatch& why,
-                 [[maybe_unused]] Discipline* own = nullptr) noexcept {
+[[gnu::always_inline]] inline Ruling aggregate(Exec& x, const jobs::NativeJob& job, JobState& state,
+                                               Contribution& p, Mismatch& why,
+                                               [[maybe_unused]] Discipline* own = nullptr) noexcept {
   // A corrupted contribution must change nothing. A plain add can fold that check in and take itself back;
   // whatever would overwrite the entry or the packet is checked before the first register.
   const bool check_later = p.verify && x.template is_plain_add<Discipline>(p, job);
@@ -192,12 +195,16 @@ Ruling aggregate(Exec& x, const jobs::NativeJob& job, JobState& state, Contribut
     }
     state.overflows += added.overflow ? 1 : 0;
   }
+  // The commonest by itself: then nothing asks again and again what to do.
+  if (d.op == Op::kAdd) [[likely]] {
+    merge_numbers(x, Op::kAdd, p);
+    if (!check_later && x.values(Op::kAdd, p, false).overflow != 0) state.overflows += 1;
+    return {.verdict = Verdict::kAbsorb};
+  }
   merge_numbers(x, d.op, p);
-
-  state.occupancy += static_cast<std::uint32_t>(static_cast<std::int32_t>(d.occupancy));
-  if (check_later) return {.verdict = Verdict::kAbsorb};
+  if (d.occupancy != 0) state.occupancy += static_cast<std::uint32_t>(std::int32_t{d.occupancy});
   const kernels::Added out = x.values(d.op, p, false);
-  state.overflows += out.overflow ? 1 : 0;
+  if (out.overflow != 0) state.overflows += 1;
   if (d.op == Op::kRead) return {.verdict = Verdict::kRepeat};
   if (d.op != Op::kAddEmit) return {.verdict = Verdict::kAbsorb};
 

@@ -88,7 +88,8 @@ class Staged {
   kernels::Added values(Op op, const Contribution& p, bool with_sums) noexcept;
   void prefetch_rank(std::uint32_t) const noexcept {}
   void prefetch_row(std::uint32_t) const noexcept {}
-  void prefetch(std::uint32_t, std::uint32_t) const noexcept {}
+  void prefetch(std::uint32_t) const noexcept {}
+  void look_ahead(const std::byte*, std::uint32_t) const noexcept {}
 
   [[nodiscard]] std::uint64_t recirculations() const noexcept { return recirculations_; }
 

@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <limits>
 #include <utility>
 #include <vector>
 
@@ -28,30 +27,32 @@ struct NamedCounter {
   std::uint64_t EngineStatistics::*counter;
 };
 
-constexpr std::array<NamedCounter, 24> kCounters{{{"contributions", &EngineStatistics::contributions},
-                                                  {"retransmissions", &EngineStatistics::retransmissions},
-                                                  {"early", &EngineStatistics::early},
-                                                  {"nacks", &EngineStatistics::nacks},
-                                                  {"queries", &EngineStatistics::queries},
-                                                  {"asks", &EngineStatistics::asks},
-                                                  {"answers", &EngineStatistics::answers},
-                                                  {"answers_dropped", &EngineStatistics::answers_dropped},
-                                                  {"queries_silent", &EngineStatistics::queries_silent},
-                                                  {"direct", &EngineStatistics::direct},
-                                                  {"resends_dropped", &EngineStatistics::resends_dropped},
-                                                  {"resends_silent", &EngineStatistics::resends_silent},
-                                                  {"results", &EngineStatistics::results},
-                                                  {"overflows", &EngineStatistics::overflows},
-                                                  {"incomplete", &EngineStatistics::incomplete},
-                                                  {"waiting", &EngineStatistics::waiting},
-                                                  {"rejects", &EngineStatistics::rejects},
-                                                  {"joins", &EngineStatistics::joins},
-                                                  {"epochs", &EngineStatistics::epochs},
-                                                  {"generations", &EngineStatistics::generations},
-                                                  {"heartbeats", &EngineStatistics::heartbeats},
-                                                  {"heartbeat_echoes", &EngineStatistics::heartbeat_echoes},
-                                                  {"srtt_ns", &EngineStatistics::srtt},
-                                                  {"rto_ns", &EngineStatistics::rto}}};
+constexpr auto kCounters =
+    std::to_array<NamedCounter>({{"contributions", &EngineStatistics::contributions},
+                                 {"retransmissions", &EngineStatistics::retransmissions},
+                                 {"early", &EngineStatistics::early},
+                                 {"nacks", &EngineStatistics::nacks},
+                                 {"queries", &EngineStatistics::queries},
+                                 {"asks", &EngineStatistics::asks},
+                                 {"answers", &EngineStatistics::answers},
+                                 {"answers_dropped", &EngineStatistics::answers_dropped},
+                                 {"queries_silent", &EngineStatistics::queries_silent},
+                                 {"direct", &EngineStatistics::direct},
+                                 {"resends_dropped", &EngineStatistics::resends_dropped},
+                                 {"resends_silent", &EngineStatistics::resends_silent},
+                                 {"results", &EngineStatistics::results},
+                                 {"overflows", &EngineStatistics::overflows},
+                                 {"incomplete", &EngineStatistics::incomplete},
+                                 {"waiting", &EngineStatistics::waiting},
+                                 {"hints", &EngineStatistics::hints},
+                                 {"rejects", &EngineStatistics::rejects},
+                                 {"joins", &EngineStatistics::joins},
+                                 {"epochs", &EngineStatistics::epochs},
+                                 {"generations", &EngineStatistics::generations},
+                                 {"heartbeats", &EngineStatistics::heartbeats},
+                                 {"heartbeat_echoes", &EngineStatistics::heartbeat_echoes},
+                                 {"srtt_ns", &EngineStatistics::srtt},
+                                 {"rto_ns", &EngineStatistics::rto}});
 constexpr const char* kRefusedTotal = "refused";
 
 // The structs as they were at first.

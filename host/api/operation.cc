@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 #include <algorithm>
-#include <string>
 
 #include "engine/worker_join.h"
 

@@ -4,7 +4,6 @@
 #include <chrono>
 #include <utility>
 
-#include "api/transport.h"
 #include "tally/check.h"
 
 namespace tally {

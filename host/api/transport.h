@@ -3,7 +3,6 @@
 // addresses, the engine does not. It is made on the thread that joins and destroyed on any, when the progress
 // thread has ended or by it; in between the progress thread alone uses it, except for wake().
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -90,13 +89,5 @@ inline constexpr std::string_view kDefaultTransport = "udp";
 void register_transport(std::string_view scheme, TransportFactory factory);
 [[nodiscard]] Result<std::unique_ptr<Transport>> make_transport(std::string_view transport,
                                                                 TransportOptions options);
-
-// The clock of whoever drives an engine; engines themselves are told the time.
-
-// Any thread. Never goes back.
-[[nodiscard]] inline TimeNs steady_now() noexcept {
-  const auto since = std::chrono::steady_clock::now().time_since_epoch();
-  return static_cast<TimeNs>(std::chrono::duration_cast<std::chrono::nanoseconds>(since).count());
-}
 
 }  // namespace tally

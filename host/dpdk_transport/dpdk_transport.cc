@@ -4,9 +4,6 @@
 #include <atomic>
 #include <cstring>
 
-#include "api/transport.h"
-#include "dpdk_transport/worker_address.h"
-#include "dpdk_transport/worker_eal.h"
 #include "pipeline/reply.h"
 #include "random/random.h"
 #include "tally/check.h"

@@ -2,10 +2,8 @@
 
 #include <rte_interrupts.h>
 #include <sys/eventfd.h>
-#include <unistd.h>
 #include <cerrno>
 #include <chrono>
-#include <cstdint>
 #include <cstring>
 #include <thread>
 
@@ -16,13 +14,13 @@ namespace tally::dpdk_transport {
 
 Result<std::unique_ptr<InterruptFence>> InterruptFence::create() {
   std::unique_ptr<InterruptFence> fence(new InterruptFence);
-  fence->event_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  fence->event_.reset(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   fence->handle_ = rte_intr_instance_alloc(RTE_INTR_INSTANCE_F_PRIVATE);
-  if (fence->event_ < 0 || fence->handle_ == nullptr) {
+  if (!fence->event_ || fence->handle_ == nullptr) {
     return system_failure("no event for DPDK's interrupt thread; raise the limit of open files (ulimit -n)",
                           errno);
   }
-  rte_intr_fd_set(fence->handle_, fence->event_);
+  rte_intr_fd_set(fence->handle_, fence->event_.get());
   rte_intr_type_set(fence->handle_, RTE_INTR_HANDLE_EXT);
   dpdk::handing_over(fence.get());
   if (rte_intr_callback_register(fence->handle_, &InterruptFence::answer, fence.get()) != 0)
@@ -36,22 +34,19 @@ InterruptFence::~InterruptFence() {
   while (registered_ && rte_intr_callback_unregister(handle_, &InterruptFence::answer, this) == -EAGAIN)
     std::this_thread::yield();
   rte_intr_instance_free(handle_);
-  if (event_ >= 0) close(event_);
 }
 
 void InterruptFence::answer(void* self) {
   dpdk::taking_over(self);
   auto& fence = *static_cast<InterruptFence*>(self);
-  std::uint64_t count = 0;
-  if (read(fence.event_, &count, sizeof count) == sizeof count)
-    fence.answered_.fetch_add(1, std::memory_order_acq_rel);
+  eventfd_t count = 0;
+  if (eventfd_read(fence.event_.get(), &count) == 0) fence.answered_.fetch_add(1, std::memory_order_acq_rel);
 }
 
 void InterruptFence::ping() noexcept {
-  const std::uint64_t one = 1;
   ++sent_;
   // Cannot fail: the counter is 0, every earlier ping having been answered.
-  if (write(event_, &one, sizeof one) != sizeof one) --sent_;
+  if (eventfd_write(event_.get(), 1) != 0) --sent_;
 }
 
 void InterruptFence::raise() noexcept {

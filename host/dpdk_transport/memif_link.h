@@ -10,6 +10,7 @@
 #include "dpdk_transport/memif_relay.h"
 #include "tally/error.h"
 #include "tally/time.h"
+#include "tally/unique_fd.h"
 
 struct rte_intr_handle;
 
@@ -41,7 +42,7 @@ class InterruptFence {
   void ping() noexcept;
 
   rte_intr_handle* handle_ = nullptr;
-  int event_ = -1;
+  UniqueFd event_;
   bool registered_ = false;
   unsigned wanted_ = 0;  // answers that let us pass
   unsigned sent_ = 0;

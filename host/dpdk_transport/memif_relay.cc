@@ -1,7 +1,6 @@
 #include "dpdk_transport/memif_relay.h"
 
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,28 +17,6 @@ namespace tally::dpdk_transport {
 namespace {
 
 constexpr std::size_t kReasonAt = 6;  // in DISCONNECT: u16 type, u32 code, then text
-
-struct Address {
-  sockaddr_un un{};
-  socklen_t bytes = 0;
-};
-
-Address address_of(const std::string& name, bool abstract) noexcept {
-  Address a;
-  a.un.sun_family = AF_UNIX;
-  // An abstract name starts with a zero byte and has no final one: exactly its length counts.
-  const std::size_t offset = abstract ? 1 : 0;
-  const std::size_t bytes = std::min(name.size(), sizeof a.un.sun_path - 1 - offset);
-  std::memcpy(a.un.sun_path + offset, name.data(), bytes);
-  a.bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + offset + bytes + (abstract ? 0 : 1));
-  return a;
-}
-
-const sockaddr* generic(const Address& a) noexcept { return reinterpret_cast<const sockaddr*>(&a.un); }
-
-dpdk::UniqueFd make_socket() noexcept {
-  return dpdk::UniqueFd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-}
 
 std::string reason_of(const dpdk::MemifMessage& message) {
   const auto* text = reinterpret_cast<const char*>(message.bytes.data()) + kReasonAt;
@@ -61,9 +38,9 @@ Result<std::unique_ptr<MemifRelay>> MemifRelay::create(std::string daemon, bool 
   relay->daemon_name_ = std::move(daemon);
   relay->abstract_ = abstract;
   relay->private_name_ = "tally-worker-" + std::to_string(getpid()) + "-" + std::to_string(random::word());
-  relay->listener_ = make_socket();
-  const Address own = address_of(relay->private_name_, true);
-  if (!relay->listener_ || bind(relay->listener_.get(), generic(own), own.bytes) != 0 ||
+  relay->listener_ = dpdk::memif_socket();
+  const dpdk::MemifAddress own(relay->private_name_, true);
+  if (!relay->listener_ || bind(relay->listener_.get(), own.raw(), own.bytes()) != 0 ||
       listen(relay->listener_.get(), 4) != 0) {
     return system_failure("memif: no socket of our own; raise the limit of open files (ulimit -n)", errno);
   }
@@ -87,9 +64,9 @@ bool MemifRelay::call_daemon() {
   involved_ = false;
   introduced_ = false;
   accept_driver();
-  dpdk::UniqueFd fd = make_socket();
-  const Address there = address_of(daemon_name_, abstract_);
-  if (!fd || connect(fd.get(), generic(there), there.bytes) != 0) {
+  UniqueFd fd = dpdk::memif_socket();
+  const dpdk::MemifAddress there(daemon_name_, abstract_);
+  if (!fd || connect(fd.get(), there.raw(), there.bytes()) != 0) {
     refused(errno);
     return false;
   }
@@ -107,7 +84,7 @@ void MemifRelay::new_driver() noexcept {
 void MemifRelay::accept_driver() noexcept {
   // All that wait: a start that failed half-way leaves a dead connection before the one that counts.
   while (true) {
-    dpdk::UniqueFd fd(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    UniqueFd fd(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!fd) return;
     ucred peer{};
     socklen_t bytes = sizeof peer;

@@ -24,8 +24,8 @@
 #include <memory>
 #include <string>
 
-#include "dpdk/unique_fd.h"
 #include "tally/error.h"
+#include "tally/unique_fd.h"
 
 namespace tally::dpdk_transport {
 
@@ -69,9 +69,9 @@ class MemifRelay {
   bool abstract_ = false;
   std::string private_name_;
   std::string why_;
-  dpdk::UniqueFd listener_;
-  dpdk::UniqueFd driver_;
-  dpdk::UniqueFd daemon_;
+  UniqueFd listener_;
+  UniqueFd driver_;
+  UniqueFd daemon_;
   bool involved_ = false;
   bool introduced_ = false;
 };

@@ -6,15 +6,12 @@
 #include <rte_lcore.h>
 #include <rte_log.h>
 #include <unistd.h>
-#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
-#include <memory>
 #include <mutex>
 #include <optional>
-#include <string_view>
 #include <thread>
 
 #include "device/memif_device.h"
@@ -42,7 +39,7 @@ Result<bool> start(std::vector<std::string> pci) {
   // Only a card wants hugepages. Who finds enough of them free may still find them taken a moment later, when
   // the other workers of the machine or a restarted daemon took them, and DPDK cannot be started a second
   // time.
-  options.hugepages = pci.empty() ? dpdk::EalOptions::Hugepages::kOff : dpdk::EalOptions::Hugepages::kAuto;
+  if (pci.empty()) options.hugepages = false;
   options.pci = std::move(pci);
   std::optional<Result<dpdk::Eal>> started;
   std::thread starter([&] {

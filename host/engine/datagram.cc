@@ -7,6 +7,8 @@
 namespace tally::engine {
 namespace {
 
+constexpr std::size_t kCounted = sizeof(CountedPayload) + kTagBytes;
+
 bool taken(PacketType type, Opener opener) noexcept {
   switch (type) {
     case PacketType::kContribute:
@@ -20,6 +22,7 @@ bool taken(PacketType type, Opener opener) noexcept {
     case PacketType::kResult:
     case PacketType::kReject:
     case PacketType::kJoined:
+    case PacketType::kChallenge:
     case PacketType::kHeartbeat:
     case PacketType::kAbort:
       return true;
@@ -43,16 +46,21 @@ std::optional<Refused> check_length(const Datagram& d) noexcept {
     case PacketType::kNack:
       right = elements == 0 && bytes == 0;
       break;
-    case PacketType::kReject:
+    case PacketType::kReject:  // of a data core, or of control
+      right = bytes == 0 || bytes == kCounted;
+      break;
     case PacketType::kHeartbeat:
     case PacketType::kLeave:
-      right = bytes == 0;
+      right = bytes == kCounted;
+      break;
+    case PacketType::kChallenge:
+      right = bytes == sizeof(ChallengePayload);
       break;
     case PacketType::kJoined:
-      right = bytes >= sizeof(JoinedPayload);
+      right = bytes >= sizeof(JoinedPayload) + kTagBytes;
       break;
     case PacketType::kAbort:
-      right = bytes <= kMaxTextBytes;
+      right = bytes >= kCounted && bytes <= kCounted + kMaxTextBytes;
       break;
     default:
       break;
@@ -74,7 +82,8 @@ std::optional<Refused> open_datagram(std::span<const std::byte> bytes, const ker
   if (!taken(header.type, opener)) return Refused::kType;
   if (const auto wrong = check_length(out)) return wrong;
   if ((header.flags & ~kKnownFlags) != 0) return Refused::kFlags;
-  if (is_control(header.type) && header.sum1.host() != kernels.crc32c(out.payload.data(), out.payload.size()))
+  const bool summed = is_control(header.type) || header.type == PacketType::kReject;
+  if (summed && header.sum1.host() != kernels.crc32c(out.payload.data(), out.payload.size()))
     return Refused::kPayload;
   return std::nullopt;
 }

@@ -7,7 +7,11 @@
 namespace tally::engine {
 
 Seat::Seat(EngineOptions options, const kernels::Kernels& kernels)
-    : options_(std::move(options)), kernels_(kernels), random_(options_.seed) {
+    : options_(std::move(options)),
+      kernels_(kernels),
+      random_(options_.seed),
+      job_key_(auth::job_key(options_.job, options_.token)),
+      counter_(random_.next() >> 1) {
   join_.start(0);
 }
 
@@ -17,15 +21,36 @@ std::optional<Refused> Seat::receive(const Datagram& datagram, TimeNs now, SeatN
   if (header.type == PacketType::kAbort) return on_abort(datagram, news);
   if (state_ == SeatState::kClosed) return Refused::kState;
   if (header.type == PacketType::kJoined) return on_joined(datagram, now, news);
-  if (header.type == PacketType::kReject) return on_reject(header, news);
+  if (header.type == PacketType::kChallenge) return on_challenge(datagram, now);
+  if (header.type == PacketType::kReject) return on_reject(datagram, now, news);
   if (const auto wrong = check_current(header)) return wrong;
-  if (header.type == PacketType::kLeave) {
-    if (!said_leave()) return Refused::kState;
-    news.kind = SeatNews::Kind::kLeft;
-    return std::nullopt;
-  }
+  const bool left = header.type == PacketType::kLeave;
+  if (left && !said_leave()) return Refused::kState;
+  if (const auto wrong = check_session(datagram)) return wrong;
   heard_ = now;
-  news.kind = SeatNews::Kind::kEcho;
+  answered_ = counter_;
+  news.kind = left ? SeatNews::Kind::kLeft : SeatNews::Kind::kEcho;
+  return std::nullopt;
+}
+
+// The next JOIN brings it, and goes out at once: the first time since one was due, so that who makes up
+// CHALLENGEs on the path doubles the JOINs and no more.
+std::optional<Refused> Seat::on_challenge(const Datagram& datagram, TimeNs now) {
+  const auto said = wire_at<ChallengePayload>(datagram.payload.data());
+  if (state_ != SeatState::kJoining) return Refused::kState;
+  if (!awaits(said.nonce.host())) return Refused::kNonce;
+  challenge_ = said.challenge;
+  if (challenged_) return std::nullopt;
+  challenged_ = hurried_ = true;
+  join_.hurry(now);
+  return std::nullopt;
+}
+
+std::optional<Refused> Seat::check_session(const Datagram& datagram) {
+  if (!auth::verify(membership_->session, datagram.header, datagram.payload)) return Refused::kTag;
+  const std::uint64_t counter = wire_at<CountedPayload>(datagram.payload.data()).counter.host();
+  if (counter <= heard_counter_) return Refused::kReplay;
+  heard_counter_ = counter;
   return std::nullopt;
 }
 
@@ -34,9 +59,18 @@ std::optional<Refused> Seat::on_joined(const Datagram& datagram, TimeNs now, Sea
   if (const auto wrong = read_joined(datagram.payload, joined)) return wrong;
   if (state_ != SeatState::kJoining || nonce_ == 0) return Refused::kState;
   if (!awaits(joined.fixed.nonce.host())) return Refused::kNonce;
+  const bool refused = joined.fixed.status == JoinStatus::kRefused;
+  const bool proven = auth::verify(job_key_, datagram.header, datagram.payload);
+  if (!proven && !refused) return Refused::kTag;
+  if (!proven && membership_) {
+    told_ = printable(joined.text);
+    news.kind = SeatNews::Kind::kTold;
+    news.text = told_;
+    return std::nullopt;
+  }
   switch (joined.fixed.status) {
     case JoinStatus::kRunning:
-      if (const auto offer = to_membership(datagram.header, joined.fixed, options_))
+      if (const auto offer = to_membership(datagram.header, joined.fixed, options_, job_key_))
         return on_offer(*offer, joined.fixed.missing.host() & offer->members(), news);
       break;
     case JoinStatus::kForming:
@@ -68,30 +102,55 @@ std::optional<Refused> Seat::on_offer(const Membership& offer, std::uint64_t ane
   return std::nullopt;
 }
 
-std::optional<Refused> Seat::on_reject(const Header& header, SeatNews& news) const {
+std::optional<Refused> Seat::on_reject(const Datagram& datagram, TimeNs now, SeatNews& news) {
+  const Header& header = datagram.header;
   if (!membership_) return Refused::kState;
   const RejectReason why{header.slot.host()};
   if (why != RejectReason::kEpoch && why != RejectReason::kJob) return Refused::kReason;
   if (header.job_id() != membership_->job) return Refused::kJob;
   if (header.epoch_id() != membership_->epoch) return Refused::kEpoch;
+  if (datagram.payload.empty()) {
+    if (state_ != SeatState::kRunning) return Refused::kState;
+    const TimeNs beat = std::max(now, hint_from_);
+    if (beat < heartbeat_due_) {
+      heartbeat_due_ = beat;
+      hint_from_ = beat + kHintPause;
+    }
+    news.kind = SeatNews::Kind::kHint;
+    return std::nullopt;
+  }
+  if (why == RejectReason::kEpoch) {
+    if (const auto wrong = check_session(datagram)) return wrong;
+  } else {  // the box does not know the session: its answer bears the counter of what it answers
+    if (!auth::verify(job_key_, header, datagram.payload)) return Refused::kTag;
+    const std::uint64_t counter = wire_at<CountedPayload>(datagram.payload.data()).counter.host();
+    if (counter <= answered_ || counter > counter_ || counter_ - counter >= kAnswerable)
+      return Refused::kReplay;
+    answered_ = counter_;
+  }
   news.kind = SeatNews::Kind::kCalled;
   return std::nullopt;
 }
 
 std::optional<Refused> Seat::on_abort(const Datagram& datagram, SeatNews& news) {
   if (const auto wrong = check_current(datagram.header)) return wrong;
-  if (state_ == SeatState::kClosed) {  // the answer to our own
-    if (abort_due() == kNever) return Refused::kState;
-  } else {
+  const bool closed = state_ == SeatState::kClosed;
+  if (closed && abort_due() == kNever) return Refused::kState;
+  if (const auto wrong = check_session(datagram)) return wrong;
+  if (!closed) {  // else it is the answer to our own
     news.kind = SeatNews::Kind::kAborted;
-    news.text = printable(datagram.payload);
+    news.text = printable(auth::body_of(datagram.payload).subspan(sizeof(CountedPayload)));
   }
   abort_.stop();
   return std::nullopt;
 }
 
 void Seat::enter(const Membership& offer, TimeNs now) {
-  if (!membership_ || membership_->epoch != offer.epoch) abort_.stop();
+  if (!membership_ || membership_->epoch != offer.epoch) {
+    abort_.stop();
+    heard_counter_ = 0;
+    answered_ = counter_;
+  }
   membership_ = offer;
   claims_ = true;
   state_ = SeatState::kRunning;
@@ -104,6 +163,8 @@ void Seat::enter(const Membership& offer, TimeNs now) {
 void Seat::join_again(TimeNs now) {
   state_ = SeatState::kJoining;
   missing_ = 0;
+  told_.clear();
+  challenged_ = hurried_ = false;
   nonce_ = 0;
   join_.start(now);
 }
@@ -138,13 +199,14 @@ Said Seat::transmit(std::span<std::byte> out, const SeatNumbers& numbers, TimeNs
   }
   if (heartbeat_due_ <= now) {
     heartbeat_due_ = now + membership_->heartbeat_period();
-    return say(PacketType::kHeartbeat, *membership_, numbers.next, {}, out);
+    return say(PacketType::kHeartbeat, *membership_, numbers.next, options_.job, out);
   }
   leave_.said(now);
   return say(PacketType::kLeave, *membership_, numbers.next, {}, out);
 }
 
 Said Seat::say_join(std::span<std::byte> out, const SeatNumbers& numbers, TimeNs now) {
+  challenged_ = std::exchange(hurried_, false);
   join_.said(now);
   nonce_ = random_.next_nonzero();
   JoinPayload join;
@@ -159,22 +221,17 @@ Said Seat::say_join(std::span<std::byte> out, const SeatNumbers& numbers, TimeNs
   join.world = Be{options_.world};
   join.elements = Be{options_.elements};
   join.name_bytes = static_cast<std::uint8_t>(options_.job.size());
-  join.token_bytes = static_cast<std::uint8_t>(options_.token.size());
-  std::byte* at = out.data() + kHeaderBytes;
-  std::memcpy(at, &join, sizeof join);
-  at += sizeof join;
-  std::memcpy(at, options_.job.data(), options_.job.size());
-  at += options_.job.size();
-  std::memcpy(at, options_.token.data(), options_.token.size());
+  join.challenge = challenge_;
+  wire_put(out.data() + kHeaderBytes, join);
+  std::memcpy(out.data() + kHeaderBytes + sizeof join, options_.job.data(), options_.job.size());
   Header header;
   header.type = PacketType::kJoin;
   header.rank = Be{raw(options_.rank)};
-  const std::size_t payload = sizeof join + options_.job.size() + options_.token.size();
-  return {seal_control(header, payload, out, kernels_), header.type};
+  return say_with_tag(header, sizeof join + options_.job.size(), job_key_, out);
 }
 
 Said Seat::say(PacketType type, const Membership& as, Chunk next, std::string_view text,
-               std::span<std::byte> out) const noexcept {
+               std::span<std::byte> out) noexcept {
   Header header;
   header.type = type;
   header.job = Be{raw(as.job)};
@@ -182,8 +239,16 @@ Said Seat::say(PacketType type, const Membership& as, Chunk next, std::string_vi
   header.epoch = Be{raw(as.epoch)};
   header.chunk = Be{raw(next)};
   header.cookie = Be{raw(as.cookie)};
-  std::ranges::copy(std::as_bytes(std::span{text}), out.begin() + kHeaderBytes);
-  return {seal_control(header, text.size(), out, kernels_), type};
+  wire_put(out.data() + kHeaderBytes, CountedPayload{Be{++counter_}});
+  std::ranges::copy(std::as_bytes(std::span{text}), out.begin() + kHeaderBytes + sizeof(CountedPayload));
+  return say_with_tag(header, sizeof(CountedPayload) + text.size(), as.session, out);
+}
+
+Said Seat::say_with_tag(const Header& header, std::size_t body, const auth::Key& key,
+                        std::span<std::byte> out) const noexcept {
+  const auto said = out.subspan(kHeaderBytes, body);
+  wire_put(said.data() + body, auth::tag_of(key, header, said));
+  return {seal_control(header, body + kTagBytes, out, kernels_), header.type};
 }
 
 }  // namespace tally::engine

@@ -1,8 +1,9 @@
 #pragma once
 // The membership of one rank in one job, a worker's or a server's: JOIN until the box says running, HEARTBEAT
 // from then on, LEAVE, ABORT, and JOIN again. Pure: datagrams and time in, datagrams and news out; time never
-// goes back. A datagram is believed only as far as its secrets reach: a JOINED must echo the newest nonce, a
-// REJECT names the epoch and is worth a JOIN, everything else must carry the epoch and the result cookie.
+// goes back. A datagram is believed only as far as its secrets reach (docs/protocol.md, 4.1): a JOINED must
+// echo the newest nonce and bear the tag of who knows the token, everything else of control a tag of this
+// session and a counter that is new. What has no tag is a hint: a refusal, and a REJECT of a data core.
 // What news mean is the owner's to decide: whether it takes an offer, comes when called, stays when refused.
 
 #include <algorithm>
@@ -13,6 +14,7 @@
 #include <string>
 #include <string_view>
 
+#include "auth/auth.h"
 #include "engine/datagram.h"
 #include "engine/engine_operation.h"
 #include "engine/worker_join.h"
@@ -43,6 +45,11 @@ class Backoff {
     due_ = now + interval_;
     interval_ = std::min(2 * interval_, kLastRepeat);
     ++tries_;
+  }
+  // At once, and it does not count as one more repetition.
+  void hurry(TimeNs now) noexcept {
+    interval_ = std::min(due_ - last_, kLastRepeat);
+    due_ = now;
   }
   // Not before that time.
   void put_off(TimeNs until) noexcept { due_ = std::max(due_, until); }
@@ -89,7 +96,10 @@ struct SeatNews {
     kNewEpoch,       // the same of the present generation under a new epoch
     kNewGeneration,  // the same of another one, or of the first: former results and numbers mean nothing
     kRefused,        // JOINED(refused): `text`. The next JOIN is a second away and claims no generation
-    kCalled,         // REJECT(epoch or job). Anybody may forge it: worth one JOIN, join_again(), and no more
+    kTold,           // the same, from who has not shown that it is the box, to a rank that has a generation
+                     // to lose: joining goes on, and told() is what was said
+    kHint,           // REJECT of a data core, which anybody may forge: a HEARTBEAT is due
+    kCalled,         // REJECT of control, which cannot be forged: join_again()
     kEcho,           // of a HEARTBEAT
     kLeft,           // answer to LEAVE
     kAborted,        // the box ended the job: `text`, which may be empty
@@ -182,18 +192,28 @@ class Seat {
   // The newest epoch entered; nullopt: none since joining anew.
   [[nodiscard]] const std::optional<Membership>& membership() const noexcept { return membership_; }
   [[nodiscard]] std::uint64_t missing() const noexcept { return missing_; }  // ranks, while forming
+  // The newest refusal that was only a hint since joining began, printable; empty: none.
+  [[nodiscard]] const std::string& told() const noexcept { return told_; }
   [[nodiscard]] const EngineOptions& options() const noexcept { return options_; }
 
  private:
   static constexpr std::uint32_t kFarewells = 5;
+  static constexpr TimeNs kHintPause = 100 * kMillisecond;  // between HEARTBEATs because of hints
+  static constexpr std::uint64_t kAnswerable = 64;  // HEARTBEATs, the newest, that a REJECT may answer
 
   [[nodiscard]] std::optional<Refused> on_joined(const Datagram& datagram, TimeNs now, SeatNews& news);
   [[nodiscard]] std::optional<Refused> on_offer(const Membership& offer, std::uint64_t anew, SeatNews& news);
-  [[nodiscard]] std::optional<Refused> on_reject(const Header& header, SeatNews& news) const;
+  [[nodiscard]] std::optional<Refused> on_challenge(const Datagram& datagram, TimeNs now);
+  [[nodiscard]] std::optional<Refused> on_reject(const Datagram& datagram, TimeNs now, SeatNews& news);
+  // Of the present session, and newer than all before it.
+  [[nodiscard]] std::optional<Refused> check_session(const Datagram& datagram);
   [[nodiscard]] std::optional<Refused> on_abort(const Datagram& datagram, SeatNews& news);
   [[nodiscard]] Said say_join(std::span<std::byte> out, const SeatNumbers& numbers, TimeNs now);
   [[nodiscard]] Said say(PacketType type, const Membership& as, Chunk next, std::string_view text,
-                         std::span<std::byte> out) const noexcept;
+                         std::span<std::byte> out) noexcept;
+  // `body`: bytes behind the header in `out`, which hold all but the tag.
+  [[nodiscard]] Said say_with_tag(const Header& header, std::size_t body, const auth::Key& key,
+                                  std::span<std::byte> out) const noexcept;
   [[nodiscard]] TimeNs abort_due() const noexcept {
     return abort_.tries() < kFarewells ? abort_.due() : kNever;
   }
@@ -201,6 +221,12 @@ class Seat {
   EngineOptions options_;
   const kernels::Kernels& kernels_;
   EngineRandom random_;
+  auth::Key job_key_;
+  // Of what is said under a session key, through all sessions of this process. Any start, so that nobody can
+  // collect answers to what is not said yet.
+  std::uint64_t counter_;
+  std::uint64_t answered_ = 0;       // counter_ when control last answered
+  std::uint64_t heard_counter_ = 0;  // greatest of the present session
   SeatState state_ = SeatState::kJoining;
   std::optional<Membership> membership_;
   bool claims_ = false;  // the next JOIN says the generation of membership_
@@ -209,12 +235,17 @@ class Seat {
   Backoff join_;
   std::uint64_t nonce_ = 0;  // of the newest JOIN; 0: none sent since joining began
   std::uint32_t attempt_ = 0;
+  Tag challenge_{};          // newest
+  bool challenged_ = false;  // one was answered at once since a JOIN was last due by time
+  bool hurried_ = false;     // ... by the JOIN that is due
   std::uint64_t missing_ = 0;
+  std::string told_;
   Backoff leave_;
   Backoff abort_;
   std::string abort_text_;
   std::optional<TimeNs> heard_;  // last answer of control, or when the waiting for one began
   TimeNs heartbeat_due_ = kNever;
+  TimeNs hint_from_ = 0;  // before it hints change nothing
 };
 
 }  // namespace tally::engine

@@ -232,6 +232,11 @@ std::optional<Refused> WorkerEngine::on_control(const Datagram& datagram, TimeNs
     case SeatNews::Kind::kRefused:
       on_refused(news);
       break;
+    case SeatNews::Kind::kTold:  // said when the joining ends without success
+      break;
+    case SeatNews::Kind::kHint:
+      ++statistics_.hints;
+      break;
     case SeatNews::Kind::kCalled:
       ++statistics_.rejects;
       // Once LEAVE was said nothing is owed to anybody, and the job may be gone: LEAVE's own tries bound the
@@ -340,10 +345,11 @@ void WorkerEngine::time_out(TimeNs now) {
   if (leaving_ >= Leaving::kBarrier && state() == EngineState::kJoining && joining_since_ + limit <= now)
     return close({ErrorCode::kClosed, "left the job while it was being formed again"});
   if (silent)
-    return close(
-        {ErrorCode::kUnreachable,
-         "switch unreachable: no answer from its control for " + std::to_string(limit / kMillisecond) + " ms",
-         job});
+    return close({ErrorCode::kUnreachable,
+                  "switch unreachable: no answer from its control for " +
+                      std::to_string(limit / kMillisecond) + " ms" +
+                      (seat_.told().empty() ? "" : "; somebody, perhaps the box, said: " + seat_.told()),
+                  job});
   if (doubtful_at() <= now) ask_again(now);
   if (const EngineOperation* const late = stream_.expired(now)) {
     const std::string ranks = name_ranks(missing());

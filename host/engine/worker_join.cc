@@ -40,14 +40,14 @@ bool plausible(const Membership& m, std::uint16_t elements) noexcept {
 
 std::optional<Refused> read_joined(std::span<const std::byte> payload, Joined& out) noexcept {
   std::memcpy(&out.fixed, payload.data(), sizeof out.fixed);
-  out.text = payload.subspan(sizeof out.fixed);
+  out.text = auth::body_of(payload).subspan(sizeof out.fixed);
   if (out.text.size() != out.fixed.text_bytes.host() || out.text.size() > kMaxTextBytes)
     return Refused::kLength;
   return std::nullopt;
 }
 
 std::optional<Membership> to_membership(const Header& header, const JoinedPayload& joined,
-                                        const EngineOptions& options) noexcept {
+                                        const EngineOptions& options, const auth::Key& job) noexcept {
   Membership m;
   m.job = header.job_id();
   m.epoch = header.epoch_id();
@@ -76,6 +76,8 @@ std::optional<Membership> to_membership(const Header& header, const JoinedPayloa
   for (std::uint32_t r = 0; r < m.world; ++r)
     m.key_sum += rank_key(m.generation, Rank{static_cast<std::uint16_t>(r)});
   m.key = rank_key(m.generation, options.rank);
+  m.session = auth::session_key(job, m.generation, m.epoch, m.result_cookie, m.cookie, options.instance,
+                                options.rank);
   return m;
 }
 

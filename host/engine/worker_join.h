@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 
+#include "auth/auth.h"
 #include "engine/engine_operation.h"
 #include "tally/discipline.h"
 #include "tally/engine_statistics.h"
@@ -48,6 +49,7 @@ struct Membership {
   std::uint16_t group_port = 0;
   std::array<std::uint8_t, 16> group{};
   std::array<std::uint8_t, 6> box_mac{};
+  auth::Key session{};        // of this process in this epoch: keys the tags of control packets
   std::uint32_t key = 0;      // k of this rank
   std::uint32_t key_sum = 0;  // sum of all members' k
 
@@ -85,8 +87,9 @@ struct Membership {
 
 // Bytes of the longest datagram of a rank that wished for `elements`.
 [[nodiscard]] constexpr std::size_t max_datagram_bytes(std::uint16_t elements) noexcept {
-  constexpr std::size_t kJoin = sizeof(JoinPayload) + kMaxNameBytes + kMaxTokenBytes;
-  return kHeaderBytes + std::max({std::size_t{4} * elements, kJoin, kMaxTextBytes});
+  constexpr std::size_t kJoin = sizeof(JoinPayload) + kMaxNameBytes + kTagBytes;
+  constexpr std::size_t kAbort = sizeof(CountedPayload) + kMaxTextBytes + kTagBytes;
+  return kHeaderBytes + std::max({std::size_t{4} * elements, kJoin, kAbort});
 }
 
 struct Joined {
@@ -94,14 +97,15 @@ struct Joined {
   std::span<const std::byte> text;  // refused: why
 };
 
-// Lengths only. `payload` has at least the fixed part.
+// Lengths only. `payload` has at least the fixed part and the tag.
 [[nodiscard]] std::optional<Refused> read_joined(std::span<const std::byte> payload, Joined& out) noexcept;
 
 // JOINED(running) in host order, for a rank with these options (rank, elements); nothing if its values are
 // out of the protocol's ranges, contradict each other or exceed the wish. Job, epoch and result cookie come
-// from the header.
+// from the header. job: the job's key.
 [[nodiscard]] std::optional<Membership> to_membership(const Header& header, const JoinedPayload& joined,
-                                                      const EngineOptions& options) noexcept;
+                                                      const EngineOptions& options,
+                                                      const auth::Key& job) noexcept;
 
 // Text from the wire for people: control characters become '?'.
 [[nodiscard]] std::string printable(std::span<const std::byte> text);

@@ -7,7 +7,6 @@
 #include <numeric>
 #include <utility>
 
-#include "perf/machine.h"
 #include "perf/sum_check.h"
 #include "tally/wire.h"
 #include "text/text.h"

@@ -1,7 +1,6 @@
 #include "ps/ps_command_line.h"
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 
 #include "kernels/kernels.h"
 #include "tally/wire.h"
@@ -43,9 +42,6 @@ Result<PsJobOptions> job_of(const std::string& text) {
   PsJobOptions job;
   const std::size_t colon = text.find(':');
   job.job = text.substr(0, colon);
-  if (job.job.empty() || job.job.size() > kMaxNameBytes)
-    return fail(ErrorCode::kInvalidArgument,
-                "'" + text + "': a job's name has 1.." + std::to_string(kMaxNameBytes) + " letters", "--job");
   if (colon == std::string::npos) return job;
   const auto index = text::whole_number(std::string_view(text).substr(colon + 1), 0, kMaxServers - 1);
   if (!index)
@@ -61,12 +57,6 @@ Result<void> take_jobs(const Texts& texts, PsSettings& settings) {
   for (std::size_t i = 0; i < texts.jobs.size(); ++i) {
     auto job = job_of(texts.jobs[i]);
     if (!job) return tl::unexpected(job.error());
-    const auto same = [&](const PsJobOptions& other) { return other.job == job->job; };
-    if (std::any_of(settings.jobs.begin(), settings.jobs.end(), same))
-      return fail(ErrorCode::kInvalidArgument,
-                  "'" + job->job +
-                      "' is named twice; two servers of one job are two processes, each with its own address",
-                  "--job");
     const std::string& own = texts.token_files[i];
     if (const std::string& path = own.empty() ? texts.common_token_file : own; !path.empty()) {
       auto token = text::read_token(path, "--token-file");
@@ -75,6 +65,8 @@ Result<void> take_jobs(const Texts& texts, PsSettings& settings) {
     }
     settings.jobs.push_back(std::move(*job));
   }
+  if (std::string why = objection_to(settings.jobs); !why.empty())
+    return fail(ErrorCode::kInvalidArgument, std::move(why), "--job");
   return {};
 }
 
@@ -144,7 +136,7 @@ void declare(CLI::App& app, PsSettings& settings, Texts& texts) {
 
 }  // namespace
 
-Result<std::variant<PsSettings, PsText>> parse_ps_command_line(int argc, const char* const* argv) {
+Result<std::variant<PsSettings, PsText>> parse_command_line(int argc, const char* const* argv) {
   PsSettings settings;
   Texts texts;
   CLI::App app{"tally-ps: a parameter server of Tally.", "tally-ps"};

@@ -32,7 +32,6 @@ struct PsText {
 };
 
 // Reads token files. Errors name the option, the value and what would be right.
-[[nodiscard]] Result<std::variant<PsSettings, PsText>> parse_ps_command_line(int argc,
-                                                                             const char* const* argv);
+[[nodiscard]] Result<std::variant<PsSettings, PsText>> parse_command_line(int argc, const char* const* argv);
 
 }  // namespace tally::ps

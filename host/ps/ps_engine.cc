@@ -1,6 +1,5 @@
 #include "ps/ps_engine.h"
 
-#include <algorithm>
 #include <new>
 #include <set>
 #include <string>
@@ -8,37 +7,43 @@
 
 #include "engine/worker_join.h"
 #include "jobs/job_table.h"
+#include "text/text.h"
 
 namespace tally::ps {
+
 namespace {
 
-Result<void> validate_job(const PsJobOptions& job) {
-  const auto refuse = [&](std::string what) {
-    return fail(ErrorCode::kInvalidArgument, std::move(what), job.job);
-  };
-  if (job.job.empty() || job.job.size() > kMaxNameBytes)
-    return refuse("job: a name of 1.." + std::to_string(kMaxNameBytes) + " bytes is needed, this one has " +
-                  std::to_string(job.job.size()));
-  if (job.token.size() > kMaxTokenBytes)
-    return refuse("token: at most " + std::to_string(kMaxTokenBytes) + " bytes, this one has " +
-                  std::to_string(job.token.size()));
-  if (job.index >= kMaxServers)
-    return refuse("index: " + std::to_string(job.index) + " is not in 0.." + std::to_string(kMaxServers - 1));
+// Meant for a rank that is in no epoch yet.
+bool names_nonce(PacketType type) noexcept {
+  return type == PacketType::kJoined || type == PacketType::kChallenge;
+}
+
+}  // namespace
+
+std::string objection_to(const std::vector<PsJobOptions>& jobs) {
+  if (jobs.empty() || jobs.size() > kMaxJobs)
+    return std::to_string(jobs.size()) + " jobs; a server needs 1.." + std::to_string(kMaxJobs);
+  std::set<std::string_view> names;
+  for (const PsJobOptions& job : jobs) {
+    const std::string name = text::in_quotes(job.job);
+    if (job.job.empty() || job.job.size() > kMaxNameBytes)
+      return name + ": a job's name has 1.." + std::to_string(kMaxNameBytes) + " letters";
+    if (const std::string why = text::objection_to(job.token, kMaxTokenBytes); !why.empty())
+      return (name + ": its token").append(why);
+    if (job.index >= kMaxServers)
+      return name + ": index " + std::to_string(job.index) + " is not in 0.." +
+             std::to_string(kMaxServers - 1);
+    if (!names.insert(job.job).second)
+      return name + " is named twice; two servers of one job are two processes, each with its own address";
+  }
   return {};
 }
 
+namespace {
+
 Result<void> validate(const PsOptions& o) {
-  if (o.jobs.empty() || o.jobs.size() > kMaxJobs)
-    return fail(ErrorCode::kInvalidArgument, "jobs: " + std::to_string(o.jobs.size()) +
-                                                 " of them; a server needs 1.." + std::to_string(kMaxJobs));
-  std::set<std::string_view> names;
-  for (const auto& job : o.jobs) {
-    if (auto valid = validate_job(job); !valid) return valid;
-    if (!names.insert(job.job).second)
-      return fail(ErrorCode::kInvalidArgument,
-                  "job: named twice. Two servers of one job are two processes, each with its own address",
-                  job.job);
-  }
+  if (std::string why = objection_to(o.jobs); !why.empty())
+    return fail(ErrorCode::kInvalidArgument, std::move(why), "jobs");
   if (o.elements == 0 || !valid_elements(o.elements))
     return fail(ErrorCode::kInvalidArgument,
                 "elements: " + std::to_string(o.elements) + " is not a multiple of 16 in 16..2224");
@@ -84,7 +89,7 @@ std::optional<Refused> PsEngine::dispatch(std::span<const std::byte> bytes, Time
   if (const auto wrong = engine::open_datagram(bytes, kernels_, datagram, engine::Opener::kServer))
     return wrong;
   Seat* const seat = seat_of(datagram);
-  if (seat == nullptr) return datagram.header.type == PacketType::kJoined ? Refused::kNonce : Refused::kJob;
+  if (seat == nullptr) return names_nonce(datagram.header.type) ? Refused::kNonce : Refused::kJob;
   std::optional<Refused> wrong;
   if (!is_control(datagram.header.type) && datagram.header.type != PacketType::kReject) {
     wrong = seat->member.seat().check_current(datagram.header);
@@ -104,14 +109,15 @@ std::optional<Refused> PsEngine::dispatch(std::span<const std::byte> bytes, Time
   return wrong;
 }
 
-// A JOINED names the nonce. What belongs to a running epoch is found by the box's id; only who has lost its
-// id to another job, by a restart of the box, is looked for by its epoch, in what may tell it so.
+// A JOINED or CHALLENGE names the nonce, in the same place. What belongs to a running epoch is found by the
+// box's id; only who has lost its id to another job, by a restart of the box, is looked for by its epoch, in
+// what may tell it so.
 PsEngine::Seat* PsEngine::seat_of(const engine::Datagram& datagram) noexcept {
   const Header& header = datagram.header;
-  if (header.type == PacketType::kJoined) {
-    const auto joined = wire_at<JoinedPayload>(datagram.payload.data());
+  if (names_nonce(header.type)) {
+    const std::uint64_t nonce = wire_at<ChallengePayload>(datagram.payload.data()).nonce.host();
     const auto it = std::find_if(seats_.begin(), seats_.end(),
-                                 [&](const Seat& s) { return s.member.seat().awaits(joined.nonce.host()); });
+                                 [&](const Seat& s) { return s.member.seat().awaits(nonce); });
     return it == seats_.end() ? nullptr : &*it;
   }
   Seat* const seat = header.job.host() <= kMaxJobs ? by_id_[header.job.host()] : nullptr;

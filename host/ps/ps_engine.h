@@ -17,7 +17,6 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <vector>
 
 #include "kernels/kernels.h"
 #include "ps/ps_job.h"

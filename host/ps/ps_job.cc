@@ -1,9 +1,7 @@
 #include "ps/ps_job.h"
 
 #include <bit>
-#include <string>
 
-#include "engine/worker_join.h"
 #include "tally/mix64.h"
 
 namespace tally::ps {

@@ -164,7 +164,7 @@ class PsRun {
 
   void tell_events() {
     while (const auto event = engine_->next_event())
-      std::fprintf(stderr, "tally-ps: %s\n", ps_event_line(*engine_, *event).c_str());
+      std::fprintf(stderr, "tally-ps: %s\n", event_line(*engine_, *event).c_str());
   }
 
   void tell_statistics() {
@@ -172,7 +172,7 @@ class PsRun {
       trouble_ = trouble;
       if (!trouble.empty()) std::fprintf(stderr, "tally-ps: path: %s\n", trouble.c_str());
     }
-    const std::string line = settings_.json ? ps_statistics_json(*engine_) : ps_statistics_line(*engine_);
+    const std::string line = settings_.json ? statistics_json(*engine_) : statistics_line(*engine_);
     std::printf("%s\n", line.c_str());
     std::fflush(stdout);
   }
@@ -219,7 +219,7 @@ int serve(const PsSettings& settings) {
 }
 
 int start(int argc, char** argv) {
-  auto parsed = parse_ps_command_line(argc, argv);
+  auto parsed = parse_command_line(argc, argv);
   if (!parsed) return complain(parsed.error());
   if (const auto* text = std::get_if<PsText>(&*parsed)) {
     std::fputs(text->text.c_str(), stdout);

@@ -21,6 +21,9 @@ struct PsJobOptions {
   std::uint32_t index = 0;  // which of the job's servers, 0..kMaxServers - 1
 };
 
+// Why no server can serve these jobs, for people; empty if one can.
+[[nodiscard]] std::string objection_to(const std::vector<PsJobOptions>& jobs);
+
 struct PsOptions {
   std::vector<PsJobOptions> jobs;  // 1..kMaxJobs
   std::uint16_t elements = 352;    // wish: the most elements a packet of this path carries, 16..2224, x 16

@@ -70,11 +70,11 @@ std::size_t running(const PsEngine& engine) {
 
 }  // namespace
 
-std::string ps_event_line(const PsEngine& engine, const PsEvent& event) {
+std::string event_line(const PsEngine& engine, const PsEvent& event) {
   return "job '" + engine.member(event.job).name() + "': " + event.text;
 }
 
-std::string ps_statistics_line(const PsEngine& engine) {
+std::string statistics_line(const PsEngine& engine) {
   const PsJobStatistics s = sum_of(engine);
   const server::MergeCounters& memory = engine.memory();
   return std::to_string(running(engine)) + " of " + std::to_string(engine.jobs()) + " jobs run; in " +
@@ -90,7 +90,7 @@ std::string ps_statistics_line(const PsEngine& engine) {
          " kept, of " + text::with_commas(engine.capacity());
 }
 
-std::string ps_statistics_json(const PsEngine& engine) {
+std::string statistics_json(const PsEngine& engine) {
   json jobs = json::array();
   for (std::size_t job = 0; job < engine.jobs(); ++job) {
     const ServerMember& member = engine.member(job);

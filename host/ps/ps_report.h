@@ -8,11 +8,11 @@
 namespace tally::ps {
 
 // "job 'resnet': runs with 4 workers, ..."
-[[nodiscard]] std::string ps_event_line(const PsEngine& engine, const PsEvent& event);
+[[nodiscard]] std::string event_line(const PsEngine& engine, const PsEvent& event);
 
 // Sums over all jobs and what is in memory now, in one line.
-[[nodiscard]] std::string ps_statistics_line(const PsEngine& engine);
+[[nodiscard]] std::string statistics_line(const PsEngine& engine);
 // The same and every counter of every job, in one line; refused datagrams by reason.
-[[nodiscard]] std::string ps_statistics_json(const PsEngine& engine);
+[[nodiscard]] std::string statistics_json(const PsEngine& engine);
 
 }  // namespace tally::ps

@@ -1,7 +1,5 @@
 #include "ps/server_member.h"
 
-#include <utility>
-
 #include "tally/mix64.h"
 
 namespace tally::ps {
@@ -32,6 +30,7 @@ std::optional<Refused> ServerMember::receive(const engine::Datagram& datagram, T
   switch (heard.kind) {
     case Kind::kNone:
     case Kind::kLeft:
+    case Kind::kHint:
       break;
     case Kind::kForming:
       refusal_.clear();
@@ -41,6 +40,7 @@ std::optional<Refused> ServerMember::receive(const engine::Datagram& datagram, T
     case Kind::kNewGeneration:
       return on_offer(heard, now, news);
     case Kind::kRefused:
+    case Kind::kTold:
       on_refused(heard.text);
       break;
     case Kind::kCalled:  // sums go on meanwhile

@@ -52,7 +52,7 @@ std::string UdpAddress::text() const {
   return text.append(":").append(std::to_string(port()));
 }
 
-std::optional<UdpAddress> parse_udp_address(std::string_view text) {
+std::optional<UdpAddress> parse_address(std::string_view text) {
   const auto ip = text::ip_address(text);
   return ip ? std::optional<UdpAddress>(*ip) : std::nullopt;
 }

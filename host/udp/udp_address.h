@@ -45,6 +45,6 @@ class UdpAddress {
 };
 
 // An IP address as people write it, without a port, scope or prefix length; IPv4 in IPv6's notation is none.
-[[nodiscard]] std::optional<UdpAddress> parse_udp_address(std::string_view text);
+[[nodiscard]] std::optional<UdpAddress> parse_address(std::string_view text);
 
 }  // namespace tally::udp

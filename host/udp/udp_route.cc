@@ -5,14 +5,13 @@
 #include <linux/rtnetlink.h>
 #include <net/if.h>
 #include <sys/socket.h>
-#include <unistd.h>
 #include <array>
 #include <cerrno>
 #include <cstddef>
-#include <cstdint>
 #include <cstring>
 #include <span>
 
+#include "tally/unique_fd.h"
 #include "tally/wire.h"
 #include "text/text.h"
 #include "udp/udp_socket.h"
@@ -54,9 +53,9 @@ std::uint32_t mtu_of(const UdpSocket& connected) noexcept {
 
 }  // namespace
 
-Result<UdpEnds> parse_udp_ends(std::string_view box, std::string_view own) {
+Result<UdpEnds> parse_ends(std::string_view box, std::string_view own) {
   UdpEnds ends;
-  const auto there = parse_udp_address(box);
+  const auto there = parse_address(box);
   if (!there || !names_a_host(*there))
     return bad(text::in_quotes(box) + " is not the IP address of a box", "TALLY_SWITCH");
   if (link_local(*there))
@@ -67,7 +66,7 @@ Result<UdpEnds> parse_udp_ends(std::string_view box, std::string_view own) {
   ends.box = *there;
   ends.box.set_port(kBasePort);
   if (own.empty()) return ends;
-  const auto here = parse_udp_address(own.substr(0, own.find('/')));
+  const auto here = parse_address(own.substr(0, own.find('/')));
   if (!here || !names_a_host(*here))
     return bad(text::in_quotes(own) + " is not an IP address of this machine", "TALLY_ADDRESS");
   if (here->family() != there->family())
@@ -160,15 +159,13 @@ unsigned interface_in(std::span<const std::byte> answer) noexcept {
 }  // namespace
 
 unsigned find_outgoing_interface(const UdpAddress& to, const UdpAddress& from) noexcept {
-  const int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
-  if (fd < 0) return 0;
+  const UniqueFd fd(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));
   const Question question(to, from);
   alignas(nlmsghdr) std::array<std::byte, 4096> answer;
-  ssize_t got = -1;
   // The kernel has answered when send() returns.
-  if (send(fd, question.data(), question.size(), 0) == static_cast<ssize_t>(question.size()))
-    got = recv(fd, answer.data(), answer.size(), MSG_DONTWAIT);
-  close(fd);
+  if (!fd || send(fd.get(), question.data(), question.size(), 0) != static_cast<ssize_t>(question.size()))
+    return 0;
+  const ssize_t got = recv(fd.get(), answer.data(), answer.size(), MSG_DONTWAIT);
   return got <= 0 ? 0 : interface_in({answer.data(), static_cast<std::size_t>(got)});
 }
 

@@ -26,7 +26,7 @@ struct UdpEnds {
   UdpAddress box;
   UdpAddress own;  // of no family: the route decides
 };
-[[nodiscard]] Result<UdpEnds> parse_udp_ends(std::string_view box, std::string_view own);
+[[nodiscard]] Result<UdpEnds> parse_ends(std::string_view box, std::string_view own);
 
 // The kernel's own answer to 'ip route get TO from FROM', over rtnetlink.
 

@@ -12,8 +12,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstddef>
-#include <cstdint>
 #include <cstring>
 #include <ctime>
 #include <string_view>
@@ -37,23 +35,11 @@ std::size_t buffer(int fd, int force, int plain, std::size_t bytes) noexcept {
 
 }  // namespace
 
-UdpSocket& UdpSocket::operator=(UdpSocket&& other) noexcept {
-  if (this == &other) return *this;
-  close();
-  fd_ = std::exchange(other.fd_, -1);
-  family_ = other.family_;
-  return *this;
-}
-
-void UdpSocket::close() noexcept {
-  if (fd_ >= 0) ::close(std::exchange(fd_, -1));
-}
-
 Result<UdpSocket> UdpSocket::open(sa_family_t family) {
   UdpSocket made;
   made.family_ = family;
-  made.fd_ = socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  if (made.fd_ < 0) return system_failure("cannot open a UDP socket", errno);
+  made.fd_.reset(socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!made.fd_) return system_failure("cannot open a UDP socket", errno);
   // Don't fragment; what the path says by ICMP is told; only groups that this very socket joined.
   int error = 0;
   if (family == AF_INET) {
@@ -71,36 +57,36 @@ Result<UdpSocket> UdpSocket::open(sa_family_t family) {
 }
 
 int UdpSocket::bind(const UdpAddress& to) const noexcept {
-  return ::bind(fd_, to.raw(), to.size()) == 0 ? 0 : errno;
+  return ::bind(fd(), to.raw(), to.size()) == 0 ? 0 : errno;
 }
 
 int UdpSocket::connect(const UdpAddress& to) const noexcept {
-  return ::connect(fd_, to.raw(), to.size()) == 0 ? 0 : errno;
+  return ::connect(fd(), to.raw(), to.size()) == 0 ? 0 : errno;
 }
 
 int UdpSocket::set(int level, int name, int value) const noexcept {
-  return setsockopt(fd_, level, name, &value, sizeof value) == 0 ? 0 : errno;
+  return setsockopt(fd(), level, name, &value, sizeof value) == 0 ? 0 : errno;
 }
 
 UdpAddress UdpSocket::local() const noexcept {
   UdpAddress address;
   socklen_t size = UdpAddress::kRoom;
-  if (getsockname(fd_, address.raw(), &size) != 0) return {};
+  if (getsockname(fd(), address.raw(), &size) != 0) return {};
   return address;
 }
 
 UdpSocket::Buffers UdpSocket::grow_buffers(std::size_t bytes) const noexcept {
-  return {buffer(fd_, SO_RCVBUFFORCE, SO_RCVBUF, bytes), buffer(fd_, SO_SNDBUFFORCE, SO_SNDBUF, bytes)};
+  return {buffer(fd(), SO_RCVBUFFORCE, SO_RCVBUF, bytes), buffer(fd(), SO_SNDBUFFORCE, SO_SNDBUF, bytes)};
 }
 
 std::size_t UdpSocket::send_buffer(std::size_t bytes) const noexcept {
-  return buffer(fd_, SO_SNDBUFFORCE, SO_SNDBUF, bytes);
+  return buffer(fd(), SO_SNDBUFFORCE, SO_SNDBUF, bytes);
 }
 
 std::uint64_t UdpSocket::overruns() const noexcept {
   std::array<std::uint32_t, SK_MEMINFO_VARS> memory{};
   socklen_t size = sizeof memory;
-  if (fd_ < 0 || getsockopt(fd_, SOL_SOCKET, SO_MEMINFO, memory.data(), &size) != 0) return 0;
+  if (!fd_ || getsockopt(fd(), SOL_SOCKET, SO_MEMINFO, memory.data(), &size) != 0) return 0;
   return memory[SK_MEMINFO_DROPS];
 }
 

@@ -8,23 +8,19 @@
 
 #include "tally/error.h"
 #include "tally/time.h"
+#include "tally/unique_fd.h"
 #include "udp/udp_address.h"
 
 namespace tally::udp {
 
 class UdpSocket {
  public:
-  UdpSocket() noexcept = default;
-  UdpSocket(UdpSocket&& other) noexcept : fd_(other.fd_), family_(other.family_) { other.fd_ = -1; }
-  UdpSocket& operator=(UdpSocket&& other) noexcept;
-  ~UdpSocket() { close(); }
-
   // family: AF_INET or AF_INET6 (which then takes no IPv4). Closed on exec.
   [[nodiscard]] static Result<UdpSocket> open(sa_family_t family);
-  [[nodiscard]] bool is_open() const noexcept { return fd_ >= 0; }
-  [[nodiscard]] int fd() const noexcept { return fd_; }
+  [[nodiscard]] bool is_open() const noexcept { return static_cast<bool>(fd_); }
+  [[nodiscard]] int fd() const noexcept { return fd_.get(); }
   [[nodiscard]] sa_family_t family() const noexcept { return family_; }
-  void close() noexcept;
+  void close() noexcept { fd_.reset(); }
 
   // 0, or errno.
   [[nodiscard]] int bind(const UdpAddress& to) const noexcept;
@@ -45,7 +41,7 @@ class UdpSocket {
   [[nodiscard]] std::uint64_t overruns() const noexcept;
 
  private:
-  int fd_ = -1;
+  UniqueFd fd_;
   sa_family_t family_ = AF_UNSPEC;
 };
 

@@ -3,15 +3,12 @@
 #include <poll.h>
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <ctime>
 
-#include "api/transport.h"
 #include "random/random.h"
 #include "tally/mix64.h"
 #include "tally/mtu.h"
 #include "text/text.h"
-#include "udp/udp_socket.h"
 
 namespace tally::udp {
 namespace {
@@ -59,7 +56,7 @@ Result<void> take(std::string_view key, std::string_view value, UdpSettings& set
 
 }  // namespace
 
-Result<UdpSettings> parse_udp_settings(std::string_view text) {
+Result<UdpSettings> parse_settings(std::string_view text) {
   UdpSettings settings;
   while (!text.empty()) {
     const std::string_view word = text.substr(0, text.find(','));
@@ -132,10 +129,10 @@ std::string buffer_text(const char* name, const char* limit, std::size_t granted
 
 Result<std::unique_ptr<UdpTransport>> UdpTransport::open(const TransportOptions& options) {
   Parts parts;
-  auto settings = parse_udp_settings(options.device);
+  auto settings = parse_settings(options.device);
   if (!settings) return tl::unexpected(settings.error());
   parts.settings = *settings;
-  auto ends = parse_udp_ends(options.box, options.address);
+  auto ends = parse_ends(options.box, options.address);
   if (!ends) return tl::unexpected(ends.error());
   parts.ends = *ends;
   auto route = find_route(ends->box, ends->own);

@@ -10,7 +10,6 @@
 // fork() may close its copies, and nothing else.
 
 #include <sys/eventfd.h>
-#include <unistd.h>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
@@ -20,6 +19,7 @@
 
 #include "api/transport.h"
 #include "tally/error.h"
+#include "tally/unique_fd.h"
 #include "udp/udp_receiver.h"
 #include "udp/udp_route.h"
 #include "udp/udp_sender.h"
@@ -51,32 +51,26 @@ struct UdpSettings {
 };
 
 // Errors name the key, its value and what would be right.
-[[nodiscard]] Result<UdpSettings> parse_udp_settings(std::string_view text);
+[[nodiscard]] Result<UdpSettings> parse_settings(std::string_view text);
 
 // Ends the wait under way of a thread that polls file descriptors, or its next one.
 
 class WakeEvent {
  public:
-  WakeEvent() noexcept : fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)), error_(fd_ < 0 ? errno : 0) {}
-  WakeEvent(const WakeEvent&) = delete;
-  WakeEvent& operator=(const WakeEvent&) = delete;
-  ~WakeEvent() {
-    if (fd_ >= 0) ::close(fd_);
-  }
+  WakeEvent() noexcept : fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)), error_(fd_ ? 0 : errno) {}
 
   [[nodiscard]] int error() const noexcept { return error_; }  // 0: it was made
-  [[nodiscard]] int fd() const noexcept { return fd_; }        // readable: woken
+  [[nodiscard]] int fd() const noexcept { return fd_.get(); }  // readable: woken
   void wake() const noexcept {                                 // any thread
-    const std::uint64_t one = 1;
-    static_cast<void>(!::write(fd_, &one, sizeof one));
+    static_cast<void>(eventfd_write(fd(), 1));
   }
   void clear() const noexcept {
-    std::uint64_t count = 0;
-    static_cast<void>(!::read(fd_, &count, sizeof count));
+    eventfd_t count = 0;
+    static_cast<void>(eventfd_read(fd(), &count));
   }
 
  private:
-  const int fd_;
+  const UniqueFd fd_;
   const int error_;
 };
 

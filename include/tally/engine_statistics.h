@@ -28,6 +28,8 @@ enum class Refused : std::uint8_t {
   kEpoch,
   kCookie,
   kNonce,
+  kTag,
+  kReplay,
   kJoined,
   kReason,
   kPeer,
@@ -46,26 +48,28 @@ enum class Refused : std::uint8_t {
 inline constexpr std::size_t kRefusedCount = static_cast<std::size_t>(Refused::kCount);
 
 inline constexpr std::array<std::string_view, kRefusedCount> kRefusedNames{
-    "runt",          // shorter than a header
-    "version",       // protocol version is not 2
-    "check",         // header CRC32C
-    "type",          // unknown, or one the box never sends to a worker
-    "flags",         // unknown flag
-    "length",        // payload is not what type and `elements` say
-    "payload",       // CRC32C of a control payload
-    "state",         // nothing of the kind is expected now: not joined yet, no JOIN outstanding, or closed
-    "job",           // another job
-    "rank",          // not from the box; RESEND: not a server's
-    "epoch",         // another epoch than the one joined
-    "cookie",        // not the result cookie
-    "nonce",         // JOINED that does not answer the newest JOIN
-    "joined",        // JOINED whose values contradict each other or the protocol's ranges
-    "reason",        // REJECT with an unknown reason
-    "peer",          // QUERY or RESEND that does not name this rank, or QUERY of no other member
-    "late",          // result of a chunk that has one
-    "not_waited",    // chunk never offered
-    "slot",          // not the slot of the chunk
-    "incomplete",    // INCOMPLETE result of a job that did not opt in to them
+    "runt",        // shorter than a header
+    "version",     // protocol version is not 2
+    "check",       // header CRC32C
+    "type",        // unknown, or one the box never sends to a worker
+    "flags",       // unknown flag
+    "length",      // payload is not what type and `elements` say
+    "payload",     // CRC32C of a control payload
+    "state",       // nothing of the kind is expected now: not joined yet, no JOIN outstanding, or closed
+    "job",         // another job
+    "rank",        // not from the box; RESEND: not a server's
+    "epoch",       // another epoch than the one joined
+    "cookie",      // not the result cookie
+    "nonce",       // JOINED or CHALLENGE that does not answer the newest JOIN
+    "tag",         // control packet that was not made with the job's token, or was changed on its way
+    "replay",      // control packet whose counter has been seen, or that answers none of the last HEARTBEATs
+    "joined",      // JOINED whose values contradict each other or the protocol's ranges
+    "reason",      // REJECT with an unknown reason
+    "peer",        // QUERY or RESEND that does not name this rank, or QUERY of no other member
+    "late",        // result of a chunk that has one
+    "not_waited",  // chunk never offered
+    "slot",        // not the slot of the chunk
+    "incomplete",  // INCOMPLETE result of a job that did not opt in to them
     "contributors",  // not all members, or INCOMPLETE and not some of them
     "shape",         // elements, dtype or total differ from what was contributed
     "exponent",      // below the one contributed, or impossible
@@ -91,7 +95,8 @@ struct EngineStatistics {
   std::uint64_t overflows = 0;         // results with OVERFLOW
   std::uint64_t incomplete = 0;        // results with INCOMPLETE: they lack ranks
   std::uint64_t waiting = 0;           // REJECT(waiting) accepted
-  std::uint64_t rejects = 0;           // REJECT(epoch or job) that caused a JOIN
+  std::uint64_t hints = 0;             // REJECT(epoch or job) of data cores: worth a HEARTBEAT
+  std::uint64_t rejects = 0;           // REJECT(epoch or job) of control, that caused a JOIN
   std::uint64_t joins = 0;             // JOINs sent
   std::uint64_t epochs = 0;            // entered
   std::uint64_t generations = 0;       // begun

@@ -5,7 +5,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <string_view>
 
 #include "tally/be.h"
 #include "tally/discipline.h"
@@ -39,10 +38,13 @@ enum class PacketType : std::uint8_t {
   kAbort = 13,
   kProbe = 14,
   kNack = 15,
+  kChallenge = 16,
 };
 
 // Control types go to the box's control thread (or come from it); the others are data types.
-constexpr bool is_control(PacketType t) noexcept { return t >= PacketType::kJoin && t <= PacketType::kProbe; }
+constexpr bool is_control(PacketType t) noexcept {
+  return (t >= PacketType::kJoin && t <= PacketType::kProbe) || t == PacketType::kChallenge;
+}
 
 enum Flag : std::uint8_t {
   kFlagRetransmit = 1,   // this contribution was sent before
@@ -64,8 +66,10 @@ constexpr bool is_dtype(std::uint8_t d) noexcept {
 }
 
 enum class RejectReason : std::uint32_t {
-  kEpoch = 1,    // the job lives in another epoch: JOIN
-  kJob = 2,      // no such job here: JOIN
+  // Of a data core, bare: a hint that anybody may forge, worth a HEARTBEAT at once. Of control, with a
+  // counter and a tag: JOIN.
+  kEpoch = 1,    // the job lives in another epoch. Of control: its members are called back
+  kJob = 2,      // no such job here. Of control: no such epoch; answers a HEARTBEAT
   kWaiting = 3,  // answer to a QUERY: there is no result yet; `contributors` = the ranks known to be in it
 };
 
@@ -119,9 +123,12 @@ constexpr bool valid_elements(std::uint32_t n) noexcept {
   return n <= kMaxElements && n % kElementGranule == 0;
 }
 
-// Payloads of JOIN and JOINED, behind the 56-byte header. Fixed part first, then the texts whose lengths it
-// gives. In all control types header.sum1 is the CRC32C of the payload, so that a flipped bit in a token or
-// a generation is a named drop and not a wrong membership.
+// Payloads of control types, behind the 56-byte header. Fixed part first, then the text whose length it
+// gives or which is what remains, then the tag (docs/protocol.md, 4.1). In all of them header.sum1 is the
+// CRC32C of the payload, so that a flipped bit in a generation is a named drop and not a forged packet.
+
+inline constexpr std::size_t kTagBytes = 16;
+using Tag = std::array<std::uint8_t, kTagBytes>;
 
 inline constexpr std::size_t kMaxNameBytes = 64;   // job name, 1..64
 inline constexpr std::size_t kMaxTokenBytes = 64;  // job token, 0..64
@@ -152,11 +159,26 @@ struct JoinPayload {
       elements;  // wish: the most elements per packet its path carries, 16..2224, multiple of 16
   GenerationRecord last;
   std::uint8_t name_bytes = 0;
-  std::uint8_t token_bytes = 0;
-  // then: name, token
+  std::uint8_t reserved = 0;
+  Tag challenge{};  // of the newest CHALLENGE; all zero without one
+  // then: name, tag under the job's key
 };
-static_assert(sizeof(JoinPayload) == 56 && offsetof(JoinPayload, last) == 32);
-static_assert(offsetof(JoinPayload, name_bytes) == 54);
+static_assert(sizeof(JoinPayload) == 72 && offsetof(JoinPayload, last) == 32);
+static_assert(offsetof(JoinPayload, name_bytes) == 54 && offsetof(JoinPayload, challenge) == 56);
+
+// To a JOIN that brings no challenge of late. Header fields but type and rank are 0; no tag.
+struct ChallengePayload {
+  Be<std::uint64_t> nonce;  // of the JOIN
+  Tag challenge{};
+};
+static_assert(sizeof(ChallengePayload) == 24);
+
+// First in HEARTBEAT, LEAVE and ABORT of both directions, and in REJECT of control. A HEARTBEAT to the box
+// goes on with the job's name, an ABORT with its text.
+struct CountedPayload {
+  Be<std::uint64_t> counter;  // a receiver takes greater ones only. REJECT(job): of the HEARTBEAT it answers
+};
+static_assert(sizeof(CountedPayload) == 8);
 
 enum class JoinStatus : std::uint8_t { kRunning = 1, kForming = 2, kRefused = 3 };
 enum class ResultsMode : std::uint8_t { kUnicast = 1, kMulticast = 2 };
@@ -181,7 +203,7 @@ struct JoinedPayload {
   ResultsMode results{};
   std::uint8_t shards = 0;  // 1..64
   Be<std::uint16_t> text_bytes;
-  // then: text (refused)
+  // then: text (refused), tag under the job's key; all zero in a refusal of who has not shown that it has it
 };
 static_assert(sizeof(JoinedPayload) == 100);
 static_assert(offsetof(JoinedPayload, record) == 32 && offsetof(JoinedPayload, world) == 54);

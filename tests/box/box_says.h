@@ -1,11 +1,12 @@
 #pragma once
-// What a box says to a member of a job, made from the epoch that the member shall see: `cookie` is the
-// member's. Nothing is checked, so that what no box says can be said, too.
+// What a box says to a member of a job, made from the epoch that the member shall see: `cookie` and `session`
+// are the member's. Nothing is checked, so that what no box says can be said, too.
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <span>
 #include <vector>
 
@@ -40,9 +41,53 @@ namespace tally {
   return out;
 }
 
-// JOINED. missing: bitmap of ranks, while forming. text: of a refusal.
+// ... with the tag of header and body behind it.
+[[nodiscard]] inline std::vector<std::byte> box_says(const Header& header, std::span<const std::byte> body,
+                                                     const auth::Key& key) {
+  std::vector<std::byte> payload(body.begin(), body.end());
+  const Tag tag = auth::tag_of(key, header, body);
+  std::ranges::copy(std::as_bytes(std::span(tag)), std::back_inserter(payload));
+  std::vector<std::byte> out(kHeaderBytes + payload.size());
+  std::ranges::copy(payload, out.begin() + kHeaderBytes);
+  engine::seal_control(header, payload.size(), out, kernels::best_kernels());
+  return out;
+}
+
+// ... and a counter in front of the text.
+[[nodiscard]] inline std::vector<std::byte> box_says(const Header& header, std::uint64_t counter,
+                                                     const auth::Key& key,
+                                                     std::span<const std::byte> text = {}) {
+  std::vector<std::byte> body(sizeof(CountedPayload));
+  wire_put(body.data(), CountedPayload{Be{counter}});
+  std::ranges::copy(text, std::back_inserter(body));
+  return box_says(header, body, key);
+}
+
+// One that no box of this process has used.
+[[nodiscard]] inline std::uint64_t next_counter() noexcept {
+  static std::uint64_t counter = 0;
+  return ++counter;
+}
+
+// Under the member's session key, with a new counter.
+[[nodiscard]] inline std::vector<std::byte> box_tells(const engine::Membership& epoch, const Header& header,
+                                                      std::span<const std::byte> text = {}) {
+  return box_says(header, next_counter(), epoch.session, text);
+}
+
+// CHALLENGE. Its content is nobody's business but the box's.
+[[nodiscard]] inline std::vector<std::byte> box_challenges(std::uint64_t nonce, const Tag& challenge = {1}) {
+  Header header;
+  header.type = PacketType::kChallenge;
+  header.rank = Be{raw(kSwitchRank)};
+  const ChallengePayload payload{Be{nonce}, challenge};
+  return box_says(header, std::as_bytes(std::span(&payload, 1)));
+}
+
+// JOINED. job: the job's key. missing: bitmap of ranks, while forming. text: of a refusal.
 [[nodiscard]] inline std::vector<std::byte> box_joined(const engine::Membership& epoch, JoinStatus status,
-                                                       std::uint64_t nonce, std::uint64_t missing = 0,
+                                                       std::uint64_t nonce, const auth::Key& job,
+                                                       std::uint64_t missing = 0,
                                                        std::span<const std::byte> text = {}) {
   JoinedPayload said;
   said.nonce = Be{nonce};
@@ -73,7 +118,7 @@ namespace tally {
     header.priority = epoch.max_priority;
     if (epoch.stragglers) header.flags = kFlagIncomplete;
   }
-  return box_says(header, payload);
+  return box_says(header, payload, job);
 }
 
 }  // namespace tally

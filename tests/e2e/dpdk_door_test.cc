@@ -90,24 +90,24 @@ class DpdkDoor : public testing::Test {
     }
     return pid;
   }
-  [[nodiscard]] dpdk::UniqueFd knock() const {
+  [[nodiscard]] UniqueFd knock() const {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     path().copy(std::begin(address.sun_path), sizeof address.sun_path - 1);
-    dpdk::UniqueFd fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    UniqueFd fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
     const auto* name = reinterpret_cast<const sockaddr*>(&address);
     TALLY_CHECK(connect(fd.get(), name, sizeof address) == 0, "the door is open");
     return fd;
   }
   // The next message; nothing if the door hung up or is silent for ten seconds.
-  static std::optional<dpdk::MemifMessage> hear(const dpdk::UniqueFd& fd) {
+  static std::optional<dpdk::MemifMessage> hear(const UniqueFd& fd) {
     pollfd ready{fd.get(), POLLIN, 0};
     dpdk::MemifMessage m;
     if (::poll(&ready, 1, 10000) != 1 || dpdk::receive_memif(fd.get(), m) != dpdk::MemifReceived::kMessage)
       return std::nullopt;
     return m;
   }
-  static bool hears(const dpdk::UniqueFd& fd, dpdk::MemifType type) {
+  static bool hears(const UniqueFd& fd, dpdk::MemifType type) {
     const auto m = hear(fd);
     return m && m->type() == type;
   }
@@ -145,14 +145,14 @@ TEST_F(DpdkDoor, ConnectionsThatEndAtOnceDoNoHarm) {
 TEST_F(DpdkDoor, NonsenseIsHungUpOn) {
   for (const dpdk::MemifType type : {dpdk::MemifType::kNone, dpdk::MemifType::kConnected,
                                      dpdk::MemifType::kAddRing, dpdk::MemifType{0xFF}}) {
-    const dpdk::UniqueFd fd = knock();
+    const UniqueFd fd = knock();
     ASSERT_TRUE(hears(fd, dpdk::MemifType::kHello));
     ASSERT_TRUE(dpdk::send_memif(fd.get(), message(type)));
     const auto answer = hear(fd);
     EXPECT_TRUE(!answer || answer->type() == dpdk::MemifType::kDisconnect);
   }
   {
-    const dpdk::UniqueFd fd = knock();
+    const UniqueFd fd = knock();
     ASSERT_TRUE(hears(fd, dpdk::MemifType::kHello));
     ASSERT_EQ(::send(fd.get(), "short", 5, MSG_NOSIGNAL), 5);
     EXPECT_FALSE(hear(fd));
@@ -161,7 +161,7 @@ TEST_F(DpdkDoor, NonsenseIsHungUpOn) {
 }
 
 // A worker in its introduction, as far as the regions.
-dpdk::UniqueFd introduced(dpdk::UniqueFd fd) {
+UniqueFd introduced(UniqueFd fd) {
   EXPECT_TRUE(dpdk::send_memif(fd.get(), message(dpdk::MemifType::kInit, {0, 2, 0, 0, 0, 0, 0})));
   return fd;
 }
@@ -209,8 +209,8 @@ std::string what_is_open() {
 
 // The driver would use what lies outside, or belongs to the worker before.
 TEST_F(DpdkDoor, MemoryThatIsNotWhatItSaysIsHungUpOn) {
-  const auto is_hung_up_on = [&](const std::function<void(const dpdk::UniqueFd&)>& say) {
-    const dpdk::UniqueFd fd = introduced(knock());
+  const auto is_hung_up_on = [&](const std::function<void(const UniqueFd&)>& say) {
+    const UniqueFd fd = introduced(knock());
     EXPECT_TRUE(hears(fd, dpdk::MemifType::kHello));
     EXPECT_TRUE(hears(fd, dpdk::MemifType::kAck));
     say(fd);
@@ -218,26 +218,26 @@ TEST_F(DpdkDoor, MemoryThatIsNotWhatItSaysIsHungUpOn) {
       if (m->type() != dpdk::MemifType::kAck) return m->type() == dpdk::MemifType::kDisconnect;
     return true;
   };
-  const auto sent = [](const dpdk::UniqueFd& fd, const dpdk::MemifMessage& m) {
+  const auto sent = [](const UniqueFd& fd, const dpdk::MemifMessage& m) {
     EXPECT_TRUE(dpdk::send_memif(fd.get(), m));
   };
-  EXPECT_TRUE(is_hung_up_on([&](const dpdk::UniqueFd& fd) { sent(fd, region_of(8)); }));
-  EXPECT_TRUE(is_hung_up_on([&](const dpdk::UniqueFd& fd) { sent(fd, ring_of(0, 2)); }));
+  EXPECT_TRUE(is_hung_up_on([&](const UniqueFd& fd) { sent(fd, region_of(8)); }));
+  EXPECT_TRUE(is_hung_up_on([&](const UniqueFd& fd) { sent(fd, ring_of(0, 2)); }));
   struct Place {
     std::uint8_t region, log2;
   };
   for (const Place place : {Place{1, 2}, Place{0, 9}, Place{0, 60}}) {
-    EXPECT_TRUE(is_hung_up_on([&](const dpdk::UniqueFd& fd) {
+    EXPECT_TRUE(is_hung_up_on([&](const UniqueFd& fd) {
       sent(fd, region_of(4));
       sent(fd, ring_of(place.region, place.log2));
     }));
   }
-  EXPECT_TRUE(is_hung_up_on([&](const dpdk::UniqueFd& fd) {
+  EXPECT_TRUE(is_hung_up_on([&](const UniqueFd& fd) {
     sent(fd, region_of(4));
     sent(fd, ring_of(0, 2));
     sent(fd, ring_of(0, 2));
   }));
-  EXPECT_TRUE(is_hung_up_on([&](const dpdk::UniqueFd& fd) {
+  EXPECT_TRUE(is_hung_up_on([&](const UniqueFd& fd) {
     sent(fd, message(dpdk::MemifType::kInit, {0, 2, 0, 0, 0, 0, 0}));
   }));
   expect_a_visitor_is_served();
@@ -246,7 +246,7 @@ TEST_F(DpdkDoor, MemoryThatIsNotWhatItSaysIsHungUpOn) {
 // A worker that truncates its memory later would end the box.
 TEST_F(DpdkDoor, MemoryThatMayShrinkIsHungUpOnWithTheReason) {
   for (const int seals : {0, F_SEAL_GROW, F_SEAL_SEAL}) {
-    const dpdk::UniqueFd fd = introduced(knock());
+    const UniqueFd fd = introduced(knock());
     ASSERT_TRUE(hears(fd, dpdk::MemifType::kHello));
     ASSERT_TRUE(hears(fd, dpdk::MemifType::kAck));
     ASSERT_TRUE(dpdk::send_memif(fd.get(), region_of(4, seals)));
@@ -262,7 +262,7 @@ TEST_F(DpdkDoor, WhoLeavesBeforeItIsConnectedLeavesNothingOpen) {
   expect_a_visitor_is_served();
   const std::size_t before = settled_descriptors();
   for (int i = 0; i < 20; ++i) {
-    const dpdk::UniqueFd fd = introduced(knock());
+    const UniqueFd fd = introduced(knock());
     ASSERT_TRUE(hears(fd, dpdk::MemifType::kHello));
     ASSERT_TRUE(hears(fd, dpdk::MemifType::kAck));
     ASSERT_TRUE(dpdk::send_memif(fd.get(), region_of(4)));
@@ -274,7 +274,7 @@ TEST_F(DpdkDoor, WhoLeavesBeforeItIsConnectedLeavesNothingOpen) {
 }
 
 TEST_F(DpdkDoor, AnotherNumberOfQueuesIsRefusedWithTheNumbers) {
-  const dpdk::UniqueFd fd = knock();
+  const UniqueFd fd = knock();
   ASSERT_TRUE(hears(fd, dpdk::MemifType::kHello));
   ASSERT_TRUE(dpdk::send_memif(fd.get(),
                                message(dpdk::MemifType::kInit, {0, 2, 0, 0, 0, 0, 0})));  // version 2.0, id 0
@@ -289,7 +289,7 @@ TEST_F(DpdkDoor, AnotherNumberOfQueuesIsRefusedWithTheNumbers) {
 }
 
 TEST_F(DpdkDoor, AnUnknownInterfaceIsAnsweredByTheDriver) {
-  const dpdk::UniqueFd fd = knock();
+  const UniqueFd fd = knock();
   ASSERT_TRUE(hears(fd, dpdk::MemifType::kHello));
   ASSERT_TRUE(dpdk::send_memif(fd.get(), message(dpdk::MemifType::kInit, {0, 2, 77, 0, 0, 0, 0})));
   const auto answer = hear(fd);

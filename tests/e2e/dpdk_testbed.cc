@@ -34,10 +34,10 @@ class EalEnvironment : public testing::Environment {
                              .instance = "test",
                              .pinned = false,
                              .memory_bytes = 256 << 20,
-                             .hugepages = dpdk::EalOptions::Hugepages::kOff};
+                             .hugepages = false};
     if (std::getenv("TALLY_TEST_HUGEPAGES") != nullptr) {
       options.memory_bytes = 96 << 20;
-      options.hugepages = dpdk::EalOptions::Hugepages::kOn;
+      options.hugepages = true;
       if (dpdk::hugepages_of().free_bytes < options.memory_bytes) skip_all();
     }
     auto eal = dpdk::Eal::start(options, [](std::uint32_t, std::string_view line) {

@@ -17,7 +17,7 @@ int main(int count, char** words) {
                                  .instance = "visitor",
                                  .pinned = false,
                                  .memory_bytes = 64 << 20,
-                                 .hugepages = dpdk::EalOptions::Hugepages::kOff};
+                                 .hugepages = false};
   const auto eal = dpdk::Eal::start(options, {});
   if (!eal) return 3;
   const auto pool = dpdk::make_pool({.name = "visitor", .mbufs = 1023, .room = 1600});

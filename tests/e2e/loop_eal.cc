@@ -20,7 +20,7 @@ struct Environment {
     options.cores.assign(kDataCores, 0);
     options.pinned = false;
     options.memory_bytes = 128 << 20;
-    options.hugepages = dpdk::EalOptions::Hugepages::kOff;
+    options.hugepages = false;
     auto started = dpdk::Eal::start(options, [](std::uint32_t level, std::string_view line) {
       if (level <= RTE_LOG_WARNING)
         std::fprintf(stderr, "%.*s\n", static_cast<int>(line.size()), line.data());

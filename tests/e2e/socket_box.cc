@@ -25,7 +25,7 @@ constexpr const char* kJob = "resnet";
 }  // namespace
 
 SocketBox::SocketBox(const SocketBoxOptions& options)
-    : options_(options), address_(*udp::parse_udp_address(options.address)) {
+    : options_(options), address_(*udp::parse_address(options.address)) {
   (void)schedule_.step(steady_now());
   sim::SwitchOptions box;
   box.cores = options.cores;

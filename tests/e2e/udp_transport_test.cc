@@ -56,7 +56,7 @@ class UdpTransports : public testing::Test {
     return opened ? std::move(*opened) : nullptr;
   }
   [[nodiscard]] static udp::UdpSocket box(std::uint16_t shard = 0, const char* address = "127.0.0.1") {
-    udp::UdpAddress at = *udp::parse_udp_address(address);
+    udp::UdpAddress at = *udp::parse_address(address);
     at.set_port(static_cast<std::uint16_t>(kBasePort + shard));
     return bound(at);
   }
@@ -154,9 +154,9 @@ TEST_F(UdpTransports, LeftToThemselvesSegmentOnlyWhereTheKernelCuts) {
 TEST_F(UdpTransports, TakeFromTheBoxOnly) {
   const udp::UdpSocket real = box();
   const auto worker = open();
-  udp::UdpAddress elsewhere = *udp::parse_udp_address("127.0.0.2");
+  udp::UdpAddress elsewhere = *udp::parse_address("127.0.0.2");
   elsewhere.set_port(kBasePort);
-  udp::UdpAddress other_port = *udp::parse_udp_address("127.0.0.1");
+  udp::UdpAddress other_port = *udp::parse_address("127.0.0.1");
   other_port.set_port(kBasePort + 64);
   ASSERT_TRUE(send_to(bound(elsewhere), worker->address(), payload(1, 60)));
   ASSERT_TRUE(send_to(bound(other_port), worker->address(), payload(2, 60)));
@@ -310,9 +310,9 @@ TEST_F(UdpTransports, ASegmentedBurstThatIsTooLongIsSaidAndItsShortDatagramArriv
 
 TEST_F(UdpTransports, SegmentingEndsWhereTheKernelTakesOneDatagramButNotSeveral) {
   const udp::UdpSocket real = box();
-  const udp::UdpSocket socket = bound(*udp::parse_udp_address("127.0.0.1"));
+  const udp::UdpSocket socket = bound(*udp::parse_address("127.0.0.1"));
   ASSERT_EQ(socket.set(SOL_SOCKET, SO_NO_CHECK, 1), 0);  // the kernel segments nothing without checksums
-  udp::UdpAddress to = *udp::parse_udp_address("127.0.0.1");
+  udp::UdpAddress to = *udp::parse_address("127.0.0.1");
   to.set_port(kBasePort);
   udp::PathErrors errors;
   udp::UdpSender sender(socket.fd(), to, 1472, true, errors);
@@ -387,10 +387,10 @@ TEST_F(UdpTransports, WhatTheQueueDropsIsLostAndHoldsNothingBack) {
 }
 
 TEST_F(UdpTransports, SegmentingDoesNotEndWhenTheDatagramAloneIsRefusedToo) {
-  const udp::UdpSocket socket = bound(*udp::parse_udp_address("127.0.0.1"));
+  const udp::UdpSocket socket = bound(*udp::parse_address("127.0.0.1"));
   ASSERT_EQ(socket.set(SOL_SOCKET, SO_NO_CHECK, 1), 0);  // EINVAL, as for a path that is too narrow in 6.1
   udp::PathErrors errors;
-  udp::UdpAddress to = *udp::parse_udp_address("127.0.0.1");
+  udp::UdpAddress to = *udp::parse_address("127.0.0.1");
   to.set_port(kBasePort);
   udp::UdpSender sender(socket.fd(), to, 1472, true, errors);
   const LoQueue dropping(kNoRoom);

@@ -45,6 +45,18 @@ void reseal(Bytes& datagram) {
   std::memcpy(datagram.data(), &h, sizeof h);
 }
 
+void retag(Bytes& datagram, const auth::Key& key) {
+  if (datagram.size() < kHeaderBytes + kTagBytes) return;
+  const auto body = auth::body_of(std::span<const std::byte>(datagram).subspan(kHeaderBytes));
+  wire_put(datagram.data() + datagram.size() - kTagBytes, auth::tag_of(key, header_of(datagram), body));
+  reseal(datagram);
+}
+
+auth::Key Peer::session_key() const {
+  return auth::session_key(job_key(), Generation{last.generation.host()}, Epoch{epoch}, Cookie{result_cookie},
+                           Cookie{cookie}, instance, Rank{rank});
+}
+
 Bytes Peer::join() {
   ++attempt;
   nonce = mix64(instance + attempt);
@@ -58,18 +70,19 @@ Bytes Peer::join() {
   p.elements = Be{elements};
   p.last = last;
   p.name_bytes = static_cast<std::uint8_t>(job.size());
-  p.token_bytes = 1;
-  const std::string texts = job + "t";
-  Bytes payload(sizeof p + texts.size());
+  p.challenge = challenge;
+  Bytes payload(sizeof p + job.size() + kTagBytes);
   std::memcpy(payload.data(), &p, sizeof p);
-  std::memcpy(payload.data() + sizeof p, texts.data(), texts.size());
+  std::memcpy(payload.data() + sizeof p, job.data(), job.size());
   Header h;
   h.type = PacketType::kJoin;
   h.rank = Be{rank};
-  return sealed(h, payload);
+  Bytes out = sealed(h, payload);
+  retag(out, job_key());
+  return out;
 }
 
-Bytes Peer::packet(PacketType type, std::span<const std::byte> payload) const {
+Bytes Peer::packet(PacketType type, std::span<const std::byte> payload) {
   Header h;
   h.type = type;
   h.job = Be{job_id};
@@ -77,7 +90,14 @@ Bytes Peer::packet(PacketType type, std::span<const std::byte> payload) const {
   h.epoch = Be{epoch};
   h.chunk = Be{next};
   h.cookie = Be{cookie};
-  return sealed(h, payload);
+  if (type == PacketType::kProbe) return sealed(h, payload);
+  Bytes body(sizeof(CountedPayload));
+  wire_put(body.data(), CountedPayload{Be{++counter}});
+  body.insert(body.end(), payload.begin(), payload.end());
+  body.resize(body.size() + kTagBytes);
+  Bytes out = sealed(h, body);
+  retag(out, session_key());
+  return out;
 }
 
 void Peer::restart() {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "auth/auth.h"
 #include "members/membership.h"
 #include "tally/wire.h"
 
@@ -20,6 +21,8 @@ using Bytes = std::vector<std::byte>;
 [[nodiscard]] Header header_of(std::span<const std::byte> datagram);
 // The check and the payload's CRC made right, where there is a header.
 void reseal(Bytes& datagram);
+// The tag, too, where there is room for one.
+void retag(Bytes& datagram, const auth::Key& key);
 
 // A worker's side of membership, as far as packets show it.
 struct Peer {
@@ -37,9 +40,15 @@ struct Peer {
   std::uint16_t job_id = 0;
   std::uint32_t epoch = 0;
   std::uint64_t cookie = 0;
+  std::uint64_t result_cookie = 0;
+  Tag challenge{};  // newest
+  std::uint64_t counter = 0;
 
+  [[nodiscard]] auth::Key job_key() const { return auth::job_key(job, "t"); }
+  [[nodiscard]] auth::Key session_key() const;
   [[nodiscard]] Bytes join();
-  [[nodiscard]] Bytes packet(PacketType type, std::span<const std::byte> payload = {}) const;
+  // Under the session key with the next counter; a PROBE as it is.
+  [[nodiscard]] Bytes packet(PacketType type, std::span<const std::byte> payload = {});
   void restart();  // a new process
 };
 

@@ -12,6 +12,7 @@
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -90,7 +91,7 @@ class Run {
   void declare_session(std::uint32_t session, std::uint8_t how);
   void operate();
   Bytes honest(Peer& p);
-  void mutate(Bytes& datagram);
+  void mutate(Bytes& datagram, const Peer* by = nullptr);
   void receive(const Bytes& datagram, const jobs::Binding& source);
   void check_accepted(std::span<const std::byte> datagram, const jobs::Binding& source,
                       const std::vector<members::JobStatus>& jobs) const;
@@ -98,6 +99,7 @@ class Run {
   void drain();
   void check_sent(const Header& h, std::span<const std::byte> payload, const jobs::Binding& to);
   void take(const Header& h, const JoinedPayload& p, const jobs::Binding& to);
+  void take_challenge(std::span<const std::byte> payload, const jobs::Binding& to);
   void check_status();
   Peer& peer() { return peers_[in_.below(static_cast<std::uint32_t>(peers_.size()))]; }
 
@@ -107,6 +109,7 @@ class Run {
   std::vector<Peer> peers_;
   std::vector<std::pair<Bytes, jobs::Binding>> captured_;
   std::map<std::tuple<std::uint16_t, std::uint32_t, std::uint64_t>, Told> told_;  // by job, epoch, cookie
+  std::set<std::pair<std::uint16_t, Tag>> challenges_;  // given, with the port of the other
   TimeNs now_ = 100 * kSecond;
 };
 
@@ -179,6 +182,8 @@ Run::Run(FuzzInput in) : in_(in) {
   stranger.binding.udp_port = 40'000;
   peers_.push_back(stranger);
   for (const std::size_t i : {0U, 1U, 2U, 5U, 6U, 7U}) {
+    receive(peers_[i].join(), peers_[i].binding);  // is challenged
+    drain();
     const Bytes join = peers_[i].join();
     receive(join, peers_[i].binding);
     captured_.emplace_back(join, peers_[i].binding);
@@ -201,7 +206,7 @@ void Run::operate() {
     Bytes datagram = honest(p);
     jobs::Binding source = p.binding;
     if (captured_.size() < kMostKept) captured_.emplace_back(datagram, source);
-    if (what < 7) mutate(datagram);
+    if (what < 7) mutate(datagram, &p);
     if (what == 7) source.udp_port = static_cast<std::uint16_t>(source.udp_port + 1 + in_.byte());
     if (what == 8) source = peer().binding;
     return receive(datagram, source);
@@ -262,13 +267,14 @@ Bytes Run::honest(Peer& p) {
       return p.packet(PacketType::kProbe, in_.take(in_.byte()));
     case 3:
     case 4:
-      return p.packet(PacketType::kHeartbeat);
+      return p.packet(PacketType::kHeartbeat, std::as_bytes(std::span(p.job)));
     default:
       return p.join();
   }
 }
 
-void Run::mutate(Bytes& datagram) {
+// by: who knows the token might do it, too.
+void Run::mutate(Bytes& datagram, const Peer* by) {
   const std::uint8_t how = in_.byte();
   if ((how & 0x80) != 0) datagram.resize(datagram.size() + in_.byte() % 64);
   if ((how & 0x40) != 0)
@@ -278,6 +284,8 @@ void Run::mutate(Bytes& datagram) {
     datagram[at % datagram.size()] = std::byte{in_.byte()};
   }
   if ((how & 4) == 0) reseal(datagram);
+  if ((how & 8) == 0 || by == nullptr || datagram.size() < kHeaderBytes) return;
+  retag(datagram, header_of(datagram).type == PacketType::kJoin ? by->job_key() : by->session_key());
 }
 
 void Run::receive(const Bytes& datagram, const jobs::Binding& source) {
@@ -305,10 +313,11 @@ void Run::check_accepted(std::span<const std::byte> datagram, const jobs::Bindin
   if (h.type == PacketType::kJoin) {
     JoinPayload p;
     std::memcpy(&p, datagram.data() + kHeaderBytes, sizeof p);
-    TALLY_CHECK(datagram.size() == kHeaderBytes + sizeof p + p.name_bytes + p.token_bytes, "a JOIN's length");
+    TALLY_CHECK(datagram.size() == kHeaderBytes + sizeof p + p.name_bytes + kTagBytes, "a JOIN's length");
     const auto* const texts = reinterpret_cast<const char*>(datagram.data() + kHeaderBytes + sizeof p);
     const std::string_view name(texts, p.name_bytes);
-    TALLY_CHECK(std::string_view(texts + p.name_bytes, p.token_bytes) == "t", "a JOIN's token");
+    TALLY_CHECK(auth::verify(auth::job_key(name, "t"), h, datagram.subspan(kHeaderBytes)), "a JOIN's token");
+    TALLY_CHECK(challenges_.contains({source.udp_port, p.challenge}), "a challenge that was given there");
     const auto job =
         std::find_if(jobs.begin(), jobs.end(), [&](const members::JobStatus& s) { return s.name == name; });
     TALLY_CHECK(job != jobs.end(), "a JOIN's job");
@@ -360,16 +369,22 @@ void Run::check_sent(const Header& h, std::span<const std::byte> payload, const 
   if (h.type != PacketType::kJoined) {
     TALLY_CHECK(h.type == PacketType::kAbort || h.type == PacketType::kLeave ||
                     h.type == PacketType::kProbe || h.type == PacketType::kHeartbeat ||
-                    h.type == PacketType::kReject,
+                    h.type == PacketType::kReject || h.type == PacketType::kChallenge,
                 "a type the box sends");
-    TALLY_CHECK(h.type != PacketType::kReject || h.cookie.host() == 0, "a REJECT carries no secret");
-    TALLY_CHECK(h.type != PacketType::kAbort || payload.size() <= kMaxTextBytes, "an ABORT's text");
+    if (h.type == PacketType::kChallenge) return take_challenge(payload, to);
+    const bool answers = h.slot.host() == static_cast<std::uint32_t>(RejectReason::kJob);
+    TALLY_CHECK(h.type != PacketType::kReject || !answers || h.cookie.host() == 0,
+                "who is not known is told no secret");
+    TALLY_CHECK(
+        h.type != PacketType::kAbort || payload.size() <= sizeof(CountedPayload) + kMaxTextBytes + kTagBytes,
+        "an ABORT's text");
     return;
   }
   JoinedPayload p;
   TALLY_CHECK(payload.size() >= sizeof p, "JOINED");
   std::memcpy(&p, payload.data(), sizeof p);
-  TALLY_CHECK(payload.size() == sizeof p + p.text_bytes.host(), "JOINED's text");
+  TALLY_CHECK(payload.size() == sizeof p + p.text_bytes.host() + (h.version == kWireVersion ? kTagBytes : 0),
+              "JOINED's text");
   if (p.status != JoinStatus::kRunning) {
     TALLY_CHECK(h.cookie.host() == 0 && p.cookie.host() == 0, "only JOINED(running) carries secrets");
     return;
@@ -396,8 +411,18 @@ void Run::take(const Header& h, const JoinedPayload& p, const jobs::Binding& to)
     peer.job_id = h.job.host();
     peer.epoch = h.epoch.host();
     peer.cookie = p.cookie.host();
+    peer.result_cookie = h.cookie.host();
     if (peer.last != p.record && peer.world != 0) peer.next = p.record.first_chunk.host();
     peer.last = p.record;
+  }
+}
+
+void Run::take_challenge(std::span<const std::byte> payload, const jobs::Binding& to) {
+  TALLY_CHECK(payload.size() == sizeof(ChallengePayload), "CHALLENGE");
+  const auto said = wire_at<ChallengePayload>(payload.data());
+  challenges_.insert({to.udp_port, said.challenge});
+  for (Peer& peer : peers_) {
+    if (peer.binding == to && peer.nonce == said.nonce.host()) peer.challenge = said.challenge;
   }
 }
 

@@ -11,6 +11,7 @@
 #include "fuzz_input.h"
 #include "heap_frame.h"
 #include "jobs.h"
+#include "parsed_twice.h"
 #include "pipeline/fused.h"
 #include "pipeline/pipeline.h"
 #include "pipeline/staged.h"
@@ -247,6 +248,9 @@ void run(FuzzInput in) {
   const Bytes wire = arrived(arrival, in.take(20'000));
   HeapFrame f(wire, arrival.tail_room);
   HeapFrame s(wire, arrival.tail_room);
+  TALLY_CHECK(template_agrees_with_gates(*world->fused,
+                                         f.frame(arrival.port, arrival.vouched, arrival.single_segment)),
+              "template and gates agree");
   const Numbers before = numbers_of(*world->fused);
   const Numbers staged_before = numbers_of(*world->staged);
   const pipeline::Outcome x =

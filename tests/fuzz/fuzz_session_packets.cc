@@ -13,6 +13,7 @@
 #include "fuzz_input.h"
 #include "heap_frame.h"
 #include "jobs.h"
+#include "parsed_twice.h"
 #include "pipeline/fused.h"
 #include "pipeline/pipeline.h"
 #include "pipeline/session_pool.h"
@@ -109,6 +110,7 @@ class SessionSequence {
     HeapFrame s(wire);
     const std::vector<jobs::Line> before(memory_.region().begin(), memory_.region().end());
     const std::uint64_t packets = all_packets();
+    TALLY_CHECK(template_agrees_with_gates(fused_, f.frame(port_, false)), "template and gates agree");
     const pipeline::Outcome x = fused_.process(f.frame(port_, false), now_);
     const pipeline::Outcome y = staged_.process(s.frame(port_, false), now_);
     TALLY_CHECK(x.verdict == y.verdict && x.drop == y.drop && x.job == y.job && x.to == y.to &&

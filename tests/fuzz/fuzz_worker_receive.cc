@@ -59,6 +59,7 @@ class Session {
   Program b_{options()};
   TimeNs now_ = kSecond;
   std::uint64_t nonce_ = 0;                         // of the newest JOIN
+  std::uint64_t beaten_ = 0;                        // counter of the newest HEARTBEAT
   std::vector<std::vector<std::uint32_t>> memory_;  // as a_ may have left it
   std::vector<Bytes> contributions_;
   std::vector<Bytes> results_;  // honest ones, to be replayed
@@ -124,17 +125,19 @@ Bytes Session::honest(std::uint32_t what) {
     case 10:
       return box_.reject(RejectReason::kWaiting, chunk, in_.byte());
     case 11:
-      return box_.reject(RejectReason::kEpoch, chunk, 0);
+      return in_.flip() ? box_.reject(RejectReason::kEpoch, chunk, 0) : box_.calls_back();
     case 12:
-      return box_.reject(RejectReason::kJob, chunk, 0);
+      return in_.flip() ? box_.reject(RejectReason::kJob, chunk, 0) : box_.knows_nothing_of(beaten_);
     case 13:
-      return box_says(box_.header(PacketType::kAbort), in_.take(in_.byte()));
+      return box_.tells(PacketType::kAbort, in_.take(in_.byte()));
     case 14:
       return box_.joined(static_cast<JoinStatus>(1 + in_.below(3)), nonce_, in_.take(in_.below(16)));
     case 15:
-      return box_says(box_.header(PacketType::kHeartbeat));
+      return box_.tells(PacketType::kHeartbeat);
     case 16:
-      return box_says(box_.header(PacketType::kLeave));
+      return box_.tells(PacketType::kLeave);
+    case 17:
+      return box_challenges(nonce_, {in_.byte()});
     case 19:
       return box_.resend(in_.below(kMaxServers), chunk, bit_of(kSelf) | in_.byte());
     default: {
@@ -164,7 +167,10 @@ void Session::mutate(Bytes& datagram) {
     const std::uint8_t bit = in_.byte();
     datagram[kKnown[bit >> 6] + (bit >> 3 & 1U)] ^= std::byte{static_cast<unsigned char>(1U << (bit & 7))};
   }
-  if ((how & 4) != 0 && a_.engine().membership()) resum(datagram, *a_.engine().membership());
+  if ((how & 4) != 0 && a_.engine().membership() && datagram.size() >= kHeaderBytes) {
+    const engine::Membership& m = *a_.engine().membership();
+    is_control(header_of(datagram).type) ? retag(datagram, m) : resum(datagram, m);
+  }
   if ((how & 8) != 0) reseal(datagram);
 }
 
@@ -202,7 +208,8 @@ void Session::deliver(const Bytes& datagram) {
   TALLY_CHECK(sums_right(bytes, *membership), "with right sums");
 }
 
-// A JOINED must echo the nonce, a REJECT for a new epoch is but a hint; all else needs the epoch's secret.
+// A JOINED must echo the nonce, and bear the tag of who knows the token if it is not a refusal; a REJECT of a
+// data core is but a hint; all else needs the epoch's secret, and what control says the session's tag.
 void Session::check_believed(std::span<const std::byte> bytes,
                              const std::optional<engine::Membership>& membership) const {
   TALLY_CHECK(bytes.size() >= kHeaderBytes, "a header");
@@ -212,14 +219,29 @@ void Session::check_believed(std::span<const std::byte> bytes,
     TALLY_CHECK(bytes.size() >= kHeaderBytes + sizeof p, "JOINED");
     std::memcpy(&p, bytes.data() + kHeaderBytes, sizeof p);
     TALLY_CHECK(p.nonce.host() == nonce_, "the newest JOIN's nonce");
-    TALLY_CHECK(bytes.size() == kHeaderBytes + sizeof p + p.text_bytes.host(), "JOINED's text");
+    TALLY_CHECK(bytes.size() == kHeaderBytes + sizeof p + p.text_bytes.host() + kTagBytes, "JOINED's text");
+    TALLY_CHECK(
+        p.status == JoinStatus::kRefused || auth::verify(Speaker::job_key(), h, bytes.subspan(kHeaderBytes)),
+        "the tag of who knows the token");
     return;
   }
-  const bool hint =
+  if (h.type == PacketType::kChallenge) {
+    TALLY_CHECK(wire_at<ChallengePayload>(bytes.data() + kHeaderBytes).nonce.host() == nonce_,
+                "the newest JOIN's nonce");
+    return;
+  }
+  const bool rejoin =
       h.type == PacketType::kReject && h.slot.host() != static_cast<std::uint32_t>(RejectReason::kWaiting);
+  const bool hint = rejoin && bytes.size() == kHeaderBytes;
+  const bool answers = rejoin && h.slot.host() == static_cast<std::uint32_t>(RejectReason::kJob);
   TALLY_CHECK(membership.has_value() && h.job_id() == membership->job, "of this job");
   TALLY_CHECK(h.epoch_id() == membership->epoch, "of this epoch");
-  TALLY_CHECK(hint || Cookie{h.cookie.host()} == membership->result_cookie, "with the result cookie");
+  if (!hint && (rejoin || is_control(h.type)))
+    TALLY_CHECK(
+        auth::verify(answers ? Speaker::job_key() : membership->session, h, bytes.subspan(kHeaderBytes)),
+        "the tag");
+  TALLY_CHECK(hint || answers || Cookie{h.cookie.host()} == membership->result_cookie,
+              "with the result cookie");
   TALLY_CHECK(h.type == PacketType::kQuery || h.type == PacketType::kResend || h.rank_id() == kSwitchRank,
               "from the box");
   TALLY_CHECK(h.type != PacketType::kResend || server_index(h.rank_id()) < kMaxServers, "of a server");
@@ -236,6 +258,8 @@ void Session::transmit() {
       std::memcpy(&p, datagram.data() + kHeaderBytes, sizeof p);
       nonce_ = p.nonce.host();
     }
+    if (h.type == PacketType::kHeartbeat)
+      beaten_ = wire_at<CountedPayload>(datagram.data() + kHeaderBytes).counter.host();
     if (h.type != PacketType::kContribute) continue;
     if (contributions_.size() >= kMostKept) contributions_.erase(contributions_.begin());
     contributions_.push_back(datagram);

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "packet_sequence.h"
+#include "parsed_twice.h"
 #include "tally/check.h"
 
 namespace tally {
@@ -39,6 +40,7 @@ pipeline::Outcome Sequence::pass(const Life& l, const jobs::Binding& from, const
   const std::vector<jobs::Line> before(memory_.region().begin(), memory_.region().end());
   const JobCounters counted = fused_.counters(l.row.id);
   const JobCounters stray = fused_.counters(JobId{0});
+  TALLY_CHECK(template_agrees_with_gates(fused_, f.frame(from.port, vouched)), "template and gates agree");
   const pipeline::Outcome x = fused_.process(f.frame(from.port, vouched), now_);
   const pipeline::Outcome y = staged_.process(s.frame(from.port, vouched), now_);
   check_verdicts(x, y, expected);

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 
+#include "parsed_twice.h"
 #include "tally/check.h"
 #include "tally/mix64.h"
 
@@ -108,6 +109,7 @@ pipeline::Outcome SharedScene::pass(const jobs::NativeJob& row, const jobs::Bind
   const pipeline::JobState& state = fused_.state(row.id);
   const std::uint32_t held = state.occupancy;
   const std::uint64_t counted = fused_.counters(row.id).packets() + fused_.counters(JobId{0}).packets();
+  TALLY_CHECK(template_agrees_with_gates(fused_, f.frame(from.port, vouched)), "template and gates agree");
   const pipeline::Outcome x = fused_.process(f.frame(from.port, vouched), now_);
   const pipeline::Outcome y = staged_.process(s.frame(from.port, vouched), now_);
   check_same(x, y);

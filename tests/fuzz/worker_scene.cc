@@ -49,12 +49,21 @@ void reseal(Bytes& datagram) {
   if (datagram.size() < kHeaderBytes) return;
   Header h = header_of(datagram);
   const auto& crc32c = kernels::best_kernels().crc32c;
-  if (is_control(h.type)) {
+  if (is_control(h.type) || h.type == PacketType::kReject) {
     h.sum1 = Be{crc32c(datagram.data() + kHeaderBytes, datagram.size() - kHeaderBytes)};
     std::memcpy(datagram.data(), &h, sizeof h);
   }
   h.check = Be{crc32c(datagram.data(), kCheckedBytes)};
   std::memcpy(datagram.data(), &h, sizeof h);
+}
+
+void retag(Bytes& datagram, const engine::Membership& membership) {
+  if (datagram.size() < kHeaderBytes + kTagBytes) return;
+  const Header h = header_of(datagram);
+  const auto body = auth::body_of(std::span<const std::byte>(datagram).subspan(kHeaderBytes));
+  const bool of_session = h.type != PacketType::kJoined && h.slot.host() != 2;
+  wire_put(datagram.data() + datagram.size() - kTagBytes,
+           auth::tag_of(of_session ? membership.session : Speaker::job_key(), h, body));
 }
 
 void resum(Bytes& datagram, const engine::Membership& membership) {
@@ -87,13 +96,30 @@ engine::Membership Speaker::membership() const {
   m.shards = 2;
   m.max_priority = 0;
   m.lease = 10 * kSecond;
+  m.session = auth::session_key(job_key(), m.generation, m.epoch, m.result_cookie, m.cookie, 77, kSelf);
   return m;
 }
 
 Header Speaker::header(PacketType type) const { return box_header(membership(), type); }
 
 Bytes Speaker::joined(JoinStatus status, std::uint64_t nonce, std::span<const std::byte> text) const {
-  return box_joined(membership(), status, nonce, 5, text);
+  return box_joined(membership(), status, nonce, job_key(), 5, text);
+}
+
+Bytes Speaker::tells(PacketType type, std::span<const std::byte> text) {
+  return box_says(header(type), ++counter, membership().session, text);
+}
+
+Bytes Speaker::calls_back() {
+  Header h = header(PacketType::kReject);
+  h.slot = Be{static_cast<std::uint32_t>(RejectReason::kEpoch)};
+  return box_says(h, ++counter, membership().session);
+}
+
+Bytes Speaker::knows_nothing_of(std::uint64_t answered) const {
+  Header h = header(PacketType::kReject);
+  h.slot = Be{static_cast<std::uint32_t>(RejectReason::kJob)};
+  return box_says(h, answered, job_key());
 }
 
 Bytes Speaker::result_of(std::span<const std::byte> contribution) const {

@@ -24,6 +24,8 @@ inline constexpr std::uint16_t kElements = 32;
 [[nodiscard]] Header header_of(std::span<const std::byte> datagram);
 // The check and a control payload's CRC made right again, where there is a header.
 void reseal(Bytes& datagram);
+// The tag of a control packet made right again, as whoever knows the token could.
+void retag(Bytes& datagram, const engine::Membership& membership);
 // sum1 and sum2 made those of the values, as for a finished sum of all members.
 void resum(Bytes& datagram, const engine::Membership& membership);
 [[nodiscard]] bool sums_right(std::span<const std::byte> datagram, const engine::Membership& membership);
@@ -34,10 +36,16 @@ struct Speaker {
   std::uint64_t generation = 0x1234567890abcdefULL;
   std::uint32_t window = 16;
   std::uint32_t first_chunk = 0;
+  std::uint64_t counter = 0;
 
+  [[nodiscard]] static auth::Key job_key() { return auth::job_key("fuzz", "token"); }
   [[nodiscard]] std::uint64_t result_cookie() const { return 0xAB00000000ULL + epoch; }
   [[nodiscard]] engine::Membership membership() const;
   [[nodiscard]] Header header(PacketType type) const;
+  // Under the session key, each with the next counter.
+  [[nodiscard]] Bytes tells(PacketType type, std::span<const std::byte> text = {});
+  [[nodiscard]] Bytes calls_back();
+  [[nodiscard]] Bytes knows_nothing_of(std::uint64_t counter) const;
   [[nodiscard]] Bytes joined(JoinStatus status, std::uint64_t nonce, std::span<const std::byte> text) const;
   // Of a contribution to which the others contributed zeros and the same exponent.
   [[nodiscard]] Bytes result_of(std::span<const std::byte> contribution) const;

@@ -288,7 +288,8 @@ TEST(Hazard, replayed_join_changes_nothing) {
   rack.run_for(200 * kMicrosecond);
   const std::size_t said = joins.hits();
   rack.replay(joins, 1, true);
-  EXPECT_EQ(rack.control_drops(members::MembershipDrop::kOldAttempt), said);
+  // All but the first, which brought no challenge, and which is told so again.
+  EXPECT_EQ(rack.control_drops(members::MembershipDrop::kOldAttempt), said - 1);
   rack.expect_exact(sum);
   EXPECT_EQ(rack.counted(1).epochs, 2U);
   EXPECT_EQ(rack.counted(0).of(Refused::kState), 0U);

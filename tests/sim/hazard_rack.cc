@@ -95,6 +95,10 @@ bool matches(const Match& m, std::size_t worker, bool up, const Header& h) {
          (!m.chunk || *m.chunk == h.chunk_id()) && (!m.also || m.also(h));
 }
 
+bool says_counter(PacketType type) {
+  return type == PacketType::kHeartbeat || type == PacketType::kLeave || type == PacketType::kAbort;
+}
+
 }  // namespace
 
 Header header_in(const Bytes& frame) { return header_of(std::span{frame}.subspan(kOuterBytes)); }
@@ -266,6 +270,8 @@ void HazardRack::expect_named_at(std::uint16_t rank, std::size_t number, std::ui
 
 Fate HazardRack::decide(std::size_t worker, bool up, Bytes& frame) {
   const Header h = header_in(frame);
+  if (up && says_counter(h.type))
+    counters_[worker] = wire_at<CountedPayload>(frame.data() + kOuterBytes + kHeaderBytes).counter.host();
   for (Rule& rule : rules_) {
     if (rule.left == 0 || !matches(rule.match, worker, up, h)) continue;
     --rule.left;
@@ -352,7 +358,14 @@ Bytes HazardRack::control(PacketType type, std::uint16_t rank, Chunk chunk, cons
   h.epoch = Be{raw(m.epoch)};
   h.chunk = Be{raw(chunk)};
   h.cookie = Be{raw(m.cookie)};
-  const auto payload = std::as_bytes(std::span(text));
+  const std::string said = type == PacketType::kHeartbeat ? "job0" : text;
+  Bytes payload(says_counter(type) ? sizeof(CountedPayload) : 0);
+  std::ranges::copy(std::as_bytes(std::span(said)), std::back_inserter(payload));
+  if (says_counter(type)) {
+    wire_put(payload.data(), CountedPayload{Be{++counters_[link(rank)]}});
+    const Tag tag = auth::tag_of(m.session, h, payload);
+    std::ranges::copy(std::as_bytes(std::span(tag)), std::back_inserter(payload));
+  }
   h.sum1 = Be{payload.empty() ? 0U : kernels::best_kernels().crc32c(payload.data(), payload.size())};
   Bytes out(kHeaderBytes + payload.size());
   std::copy(payload.begin(), payload.end(), out.begin() + kHeaderBytes);

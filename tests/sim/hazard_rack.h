@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -127,6 +128,7 @@ class HazardRack {
   void replay_forgotten(const Rule& recorded, std::size_t worker);
   // The job as its members were told: for make_contribution and make_query.
   [[nodiscard]] jobs::NativeJob row(std::uint16_t job = 0);
+  // What a rank of job 0 might say to control: with its secrets, its tag and its next counter.
   [[nodiscard]] Bytes control(PacketType type, std::uint16_t rank, Chunk chunk = {},
                               const std::string& text = {});
   // A whole RESULT (or anything else from the box) of the job's present epoch; the test spoils it.
@@ -191,6 +193,7 @@ class HazardRack {
 
   RackOptions options_;
   std::deque<Rule> rules_;
+  std::map<std::size_t, std::uint64_t> counters_;  // newest of each link
   std::vector<std::deque<Reduction>> reductions_;  // of each job
   std::unique_ptr<Simulation> sim_;                // its engines point into the reductions: dies first
 };

@@ -65,6 +65,7 @@ TEST(Hazard, packets_of_an_earlier_epoch_60_seconds_old) {
   rack.run_for(60 * kSecond);
 
   const std::uint64_t joins = rack.counted(0).joins + rack.counted(1).joins;
+  const std::uint64_t challenged = rack.control_drops(members::MembershipDrop::kChallenge);
   const std::uint64_t old_epoch = rack.drops(Drop::kEpoch);
   const std::uint64_t refused = rack.counted(0).of(Refused::kEpoch);
   const std::size_t sum = rack.reduce(16 * 400);
@@ -77,7 +78,9 @@ TEST(Hazard, packets_of_an_earlier_epoch_60_seconds_old) {
   rack.expect_exact(sum);
   EXPECT_EQ(rack.drops(Drop::kEpoch) - old_epoch, 240U);
   EXPECT_GE(rack.counted(0).of(Refused::kEpoch) - refused, 60U);
-  EXPECT_GE(rack.control_drops(members::MembershipDrop::kOldAttempt), 4U);  // JOINs
+  EXPECT_EQ(rack.control_drops(members::MembershipDrop::kChallenge) - challenged,
+            2 * of(up, PacketType::kJoin))
+      << "their challenges are of long ago";
   EXPECT_EQ(rack.counted(0).joins + rack.counted(1).joins, joins);
   EXPECT_EQ(rack.counted(0).epochs, 2U);
   EXPECT_EQ(rack.box().occupancy(rack.id()), 0U);
@@ -236,7 +239,7 @@ TEST(Hazard, epoch_renewal_of_an_idle_job) {
   rack.join();
   rack.expect_healthy();
   const Epoch before = rack.membership(0).epoch;
-  rack.lose({.up = false, .type = PacketType::kReject}, 2);  // the hints are lost: heartbeats find out
+  rack.lose({.up = false, .type = PacketType::kReject}, 2);  // both are called in vain: heartbeats find out
   rack.inject_up(0, rack.control(PacketType::kHeartbeat, 0, kNearTheWrap + (1U << 29)));
   rack.run_for(rack.options().lease / 10 + 100 * kMillisecond);
   EXPECT_NE(rack.membership(0).epoch, before);

@@ -63,12 +63,13 @@ TEST(Hazard, restart_of_everything_and_no_reject_arrives) {
 TEST(Hazard, control_that_is_late_while_results_come) {
   HazardRack rack;
   rack.join();
+  const std::uint64_t joins = rack.counted(0).joins;
   Rule& echoes = rack.lose({.up = false, .type = PacketType::kHeartbeat});
   for (TimeNs end = rack.now() + rack.options().lease - kSecond / 2; rack.now() < end;) {
     rack.expect_healthy();
     rack.run_for(100 * kMillisecond);
   }
-  EXPECT_EQ(rack.counted(0).joins, 1U);
+  EXPECT_EQ(rack.counted(0).joins, joins);
   echoes.left = 0;
   rack.run_for(rack.options().lease);
   rack.expect_healthy();
@@ -145,7 +146,9 @@ TEST_P(HazardRestart, switch_restart_with_one_result_lost) {
   expect_same_generation(rack, before, 2);
   EXPECT_GE(rack.counted(1).queries, 1U);
   const std::uint64_t asked_of_peers = rack.counted(1).queries - rack.counted(1).asks;
-  EXPECT_EQ(rack.counted(0).answers + rack.counted(2).answers, asked_of_peers);
+  // Those of the old epoch came to nobody.
+  EXPECT_GE(rack.counted(0).answers + rack.counted(2).answers, 1U);
+  EXPECT_LE(rack.counted(0).answers + rack.counted(2).answers, asked_of_peers);
   for (const Bytes& frame : offered.frames) {
     EXPECT_EQ(header_in(frame).rank.host(), 1U) << "who has the result does not offer it again";
     EXPECT_EQ(header_in(frame).chunk.host(), 4U);

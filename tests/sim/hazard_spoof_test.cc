@@ -66,15 +66,23 @@ TEST_F(HazardSpoof, spoofed_result) {
   rack.expect_healthy();
 }
 
-// Of the present epoch, and nobody knows whose: the worker asks control and goes on.
+// Of the present epoch, and nobody knows whose: the worker asks control by a HEARTBEAT and goes on. Only with
+// a tag it would join anew.
 TEST_F(HazardSpoof, spoofed_reject) {
   const auto reason = [](RejectReason r) {
     return [r](Header& h) { h.slot = Be{static_cast<std::uint32_t>(r)}, h.cookie = Be<std::uint64_t>(0); };
   };
   const engine::Membership before = rack.membership(0);
+  const std::uint64_t joins = rack.counted(0).joins;
+  const std::uint64_t beats = rack.counted(0).heartbeats;
   down(from_box(PacketType::kReject), reason(RejectReason::kEpoch));
-  EXPECT_EQ(rack.counted(0).rejects, 1U);
+  EXPECT_EQ(rack.counted(0).hints, 1U);
+  EXPECT_EQ(rack.counted(0).heartbeats, beats + 1);
   down(from_box(PacketType::kReject), reason(RejectReason::kJob));
+  const std::string forged(sizeof(CountedPayload) + kTagBytes, '\1');
+  down(from_box(PacketType::kReject, forged), reason(RejectReason::kEpoch));
+  down(from_box(PacketType::kReject, forged), reason(RejectReason::kJob));
+  EXPECT_EQ(refused(Refused::kTag), 2U);
   down(from_box(PacketType::kReject), reason(RejectReason::kWaiting));
   EXPECT_EQ(refused(Refused::kCookie), 1U);
   down(from_box(PacketType::kReject), reason(RejectReason{77}));
@@ -88,13 +96,14 @@ TEST_F(HazardSpoof, spoofed_reject) {
   EXPECT_EQ(rack.membership(0).epoch, before.epoch);
   EXPECT_EQ(rack.counted(0).epochs, 1U) << "the same epoch again: nothing was offered anew";
   EXPECT_EQ(rack.counted(0).generations, 1U);
-  // A flood of them costs one JOIN per 100 ms.
-  const std::uint64_t joins = rack.counted(0).joins;
+  // A flood of them costs one HEARTBEAT per 100 ms.
+  const std::uint64_t before_flood = rack.counted(0).heartbeats;
   for (int i = 0; i < 1000; ++i) {
     down(from_box(PacketType::kReject), reason(RejectReason::kEpoch));
     rack.run_for(kMillisecond - kThereAndBack);
   }
-  EXPECT_LE(rack.counted(0).joins - joins, 11U);
+  EXPECT_LE(rack.counted(0).heartbeats - before_flood, 15U);
+  EXPECT_EQ(rack.counted(0).joins, joins);
   rack.expect_healthy();
   up(from_box(PacketType::kReject), reason(RejectReason::kEpoch));
   EXPECT_EQ(rack.box().counters(JobId{0}).of(Drop::kType), 1U);

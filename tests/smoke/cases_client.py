@@ -1,4 +1,5 @@
 """The client that was written from docs/protocol.md (page_client.py), against a real box."""
+import re
 import time
 
 from box import Job
@@ -27,7 +28,9 @@ def client_of_the_page_alone(lab):
     assert "wrong token" in stranger.error()["text"]
     counted = rack.stop()
     assert counted.jobs[job.name]["phase"] == "ended", counted.text
-    assert "control packets not obeyed: token 1" in counted.text, counted.text
+    not_obeyed = re.search(r"control packets not obeyed: challenge (\d+), token 1$", counted.text, re.M)
+    # The first JOIN of each process, and its repetitions on a busy machine.
+    assert not_obeyed and int(not_obeyed.group(1)) >= 5, counted.text
 
 
 @case()

@@ -1,9 +1,16 @@
-"""Chunks on their way: window, timers, results, and the copies that answer peers: docs/protocol.md, 7 to 9."""
+"""Chunks on their way: window, timers, questions, results, copies for peers: docs/protocol.md, 7 to 9."""
 import collections
 import struct
 
 import client_wire as wire
+from client_operation import Operation
 from client_wire import Dropped, signed
+
+QUESTIONS = 3  # early ones for a chunk in an epoch
+
+
+class Failed(Exception):
+    """An operation failed at this rank; the text says why. The others must hear it: ABORT."""
 
 
 class Chunk:
@@ -12,11 +19,14 @@ class Chunk:
     def __init__(self, operation, place):
         self.operation, self.place = operation, place
         self.ever_sent = False
+        self.wrong = 0  # RESULTs with wrong contents
         self.new_epoch()
 
     def new_epoch(self):
-        self.sendings = self.timeouts = self.queries = self.sequence = 0
-        self.sent_at = self.due = None
+        self.sendings = self.timeouts = self.queries = self.questions = 0  # queries: those that name a peer
+        self.sequence = self.number = 0  # of the last contribution; of the last sending of any kind
+        self.sent_at = self.due = None  # due: when its timer runs out
+        self.asked = False  # since the last contribution
 
 
 class RoundTrips:
@@ -26,13 +36,13 @@ class RoundTrips:
     def __init__(self):
         self.smooth = self.varies = None
         self.rto = 0.1
-        self.backed_off = 1
-        self.round_began = 0
+        self.doubled = 0  # how many times
+        self.round_began = self.batch_ends = 0
+        self.batch = 0  # chunks sent again because of their timers within one RTO, until batch_ends
         self.without_sample = 32  # results since the last one
 
     def sample(self, seconds):
-        self.backed_off = 1
-        self.without_sample = 0
+        self.doubled = self.without_sample = 0
         if self.smooth is None:
             self.smooth, self.varies = seconds, seconds / 2
         else:
@@ -43,18 +53,33 @@ class RoundTrips:
     def no_sample(self):
         if self.without_sample < 32:
             self.without_sample += 1
-            self.backed_off = 1
+            self.doubled = 0
 
     def wait(self):
-        return min(1, self.rto * self.backed_off)
+        return min(1, self.rto * 2**self.doubled)
 
-    def timed_out(self, now, sent_at):
+    def may_repeat(self, now, sent_at, window):
+        """A timer ran out: backs off, once per round. False: so many chunks went again that this one waits until
+        batch_ends."""
         if sent_at >= self.round_began:
-            self.backed_off, self.round_began = min(64, self.backed_off * 2), now
+            self.doubled, self.round_began = min(6, self.doubled + 1), now
+        if self.doubled == 0:
+            return True
+        if now >= self.batch_ends:
+            self.batch, self.batch_ends = 0, now + self.wait()
+        self.batch += 1
+        return self.batch <= max(16, window >> self.doubled)
+
+    def patience(self):
+        """In which a contribution that anybody lost is told and repaired."""
+        return min(1, 2 * self.smooth + 4 * self.varies)
+
+    def round_trip(self):
+        return min(self.rto, max(0.001, self.smooth + 4 * self.varies))
 
 
 class Flight:
-    """What a running member sends and takes. `member` says who it is (client_member.py)."""
+    """What a running member sends and takes in one generation. `member` says who it is (client_member.py)."""
 
     def __init__(self, member):
         self.member = member
@@ -63,83 +88,163 @@ class Flight:
         self.lowest = self.following = self.numbered = member.record.first_chunk
         self.trips = RoundTrips()
         self.counts = collections.Counter()
-        self.sequences = collections.Counter()  # by shard, of the epoch
-
-    def issue(self, operation):
-        count = operation.number(self.numbered, self.member.record, self.member.world)
-        for place in range(count):
-            self.chunks[(self.numbered + place) & wire.M32] = Chunk(operation, place)
-        self.numbered = (self.numbered + count) & wire.M32
+        self.sendings = 0  # contributions and QUERYs
+        self.last_result = 0
+        self.new_epoch()
 
     def new_epoch(self):
-        self.trips.backed_off = 1
-        self.sequences.clear()
+        self.trips.doubled = 0
+        self.sequences = collections.Counter()  # by shard: its newest
+        self.overtakes = collections.Counter()  # by shard: the greatest number of what was sent once and has a RESULT
+        self.newest_first = 0  # number of the newest first sending
         for chunk in self.chunks.values():
             chunk.new_epoch()
+
+    def issue(self, values, dtype):
+        operation = Operation(values, dtype, self.member.record, self.member.world)
+        for place in range(operation.chunks):
+            self.chunks[(self.numbered + place) & wire.M32] = Chunk(operation, place)
+        self.numbered = (self.numbered + operation.chunks) & wire.M32
+        return operation
+
+    # Sending.
+
+    def shard(self, number):
+        return self.member.slot(number) % self.member.shards
 
     def send_due(self, now):
         """Everything whose time has come. Returns when the next thing is due."""
         window = (self.lowest + place & wire.M32 for place in range(self.member.window))
         inside = [(number, self.chunks[number]) for number in window if number in self.chunks]
-        for number, chunk in sorted((c for c in inside if c[1].due is not None and c[1].due <= now),
-                                    key=lambda pair: pair[1].sent_at):
-            self.trips.timed_out(now, chunk.sent_at)
-            self.repeat(number, chunk, now)
-        for number, chunk in inside:
-            if chunk.due is None and chunk.operation.ready(chunk.place):
-                self.contribute(number, chunk, now)
-        return min((chunk.due for _, chunk in inside if chunk.due is not None), default=now + 1)
+        fresh = [(number, chunk) for number, chunk in inside
+                 if chunk.sent_at is None and chunk.operation.ready(chunk.place)]
+        flying = sorted((pair for pair in inside if pair[1].sent_at is not None), key=lambda pair: pair[1].sent_at)
+        plans = [(number, chunk, *self.plan(number, chunk, not fresh)) for number, chunk in flying]
+        for what in (self.repeat, self.ask):
+            for number, chunk, when, planned in plans:
+                if planned == what and when <= now:
+                    what(number, chunk, now)
+        for number, chunk in fresh:
+            self.contribute(number, chunk, now)
+        return min((self.plan(number, chunk, True)[0] for number, chunk in inside if chunk.sent_at is not None),
+                   default=now + 1)
+
+    def plan(self, number, chunk, quiet):
+        """(when, what) is next for a chunk that was sent. quiet: no other may be sent for the first time now."""
+        if 0 < chunk.questions < QUESTIONS:
+            return chunk.sent_at + self.trips.round_trip(), self.ask
+        lead = max(3, min(32, self.member.window // 8))
+        if quiet and self.newest_first - chunk.number < lead:
+            lead = 3
+        if chunk.questions == 0 and self.overtakes[self.shard(number)] - chunk.number >= lead:
+            return chunk.sent_at + self.trips.patience(), self.ask
+        return chunk.due, self.repeat
 
     def repeat(self, number, chunk, now):
+        """Its timer ran out."""
+        if not self.trips.may_repeat(now, chunk.sent_at, self.member.window):
+            chunk.due = self.trips.batch_ends
+            return
         chunk.timeouts += 1
         if chunk.timeouts <= 3 or self.member.world == 1 or chunk.timeouts % 2:
             self.contribute(number, chunk, now)
             return
         others = [(self.member.most_advanced + i) % self.member.world for i in range(self.member.world)]
         others.remove(self.member.rank)
-        peer = others[chunk.queries % len(others)]
         chunk.queries += 1
-        chunk.sent_at, chunk.due = now, now + self.trips.wait()
+        self.query(number, chunk, now, 1 << others[(chunk.queries - 1) % len(others)])
+
+    def ask(self, number, chunk, now):
+        """It was overtaken: has the box a result, or does it lack our contribution?"""
+        chunk.questions += 1
+        self.counts["questions"] += 1
+        if self.member.world == 1:
+            self.contribute(number, chunk, now)
+        else:
+            self.query(number, chunk, now, 0)
+
+    def query(self, number, chunk, now, contributors):
+        self.sent(chunk, now)
+        chunk.asked = True
         self.counts["queries"] += 1
-        self.member.send_data(wire.QUERY, number, contributors=1 << peer, dtype=chunk.operation.dtype,
+        self.member.send_data(wire.QUERY, number, contributors=contributors, dtype=chunk.operation.dtype,
                               total=chunk.operation.total & wire.M32)
+
+    def sent(self, chunk, now):
+        self.sendings += 1
+        chunk.sendings += 1
+        chunk.number = self.sendings
+        chunk.sent_at, chunk.due = now, now + self.trips.wait()
 
     def contribute(self, number, chunk, now, flags=0):
-        values, overflow = chunk.operation.contribution(chunk.place)
+        operation = chunk.operation
+        values, overflow = operation.contribution(chunk.place)
         flags |= (wire.RETRANSMIT if chunk.ever_sent else 0) | (wire.OVERFLOW if overflow else 0)
         self.counts["retransmissions" if chunk.ever_sent else "contributions"] += 1
-        if not chunk.ever_sent:
-            self.following = (number + 1) & wire.M32 if signed(number - self.following) >= 0 else self.following
-        chunk.ever_sent = True
-        chunk.sendings += 1
-        chunk.sent_at, chunk.due = now, now + self.trips.wait()
-        key = wire.rank_key(self.member.record.generation, self.member.rank)
-        sum1, sum2 = wire.sums(key, number, values)
-        shard = self.member.slot(number) % self.member.shards
+        if not chunk.ever_sent and signed(number - self.following) >= 0:
+            self.following = (number + 1) & wire.M32
+        self.sent(chunk, now)
+        if chunk.sendings == 1:
+            self.newest_first = chunk.number
+        chunk.ever_sent, chunk.asked = True, False
+        shard = self.shard(number)
         self.sequences[shard] += 1
         chunk.sequence = self.sequences[shard]
+        sum1, sum2 = wire.sums(wire.rank_key(self.member.record.generation, self.member.rank), number, values)
         self.member.send_data(wire.CONTRIBUTE, number, wire.values_to_bytes(values), slot=chunk.sequence, flags=flags,
-                              elements=len(values), dtype=chunk.operation.dtype,
-                              exponent=chunk.operation.exponent(chunk.place), contributors=1 << self.member.rank, sum1=sum1, sum2=sum2,
-                              total=chunk.operation.total & wire.M32)
+                              elements=len(values), dtype=operation.dtype, exponent=operation.exponent(chunk.place),
+                              contributors=1 << self.member.rank, sum1=sum1, sum2=sum2,
+                              total=operation.total & wire.M32)
+
+    # What the box, peers and servers say.
 
     def lacking(self, shard, first, missing, now):
-        """The box has not got these contributions: those that are the last of their chunk again."""
+        """NACK: these contributions have not come. Those that are the last of their chunk go again."""
         for number, chunk in list(self.chunks.items()):
-            bit = chunk.sequence - first
-            if 0 <= bit < 64 and missing >> bit & 1 and self.member.slot(number) % self.member.shards == shard:
+            behind = chunk.sequence - first & wire.M32
+            if chunk.sequence and behind < 64 and missing >> behind & 1 and self.shard(number) == shard:
                 self.contribute(number, chunk, now)
+
+    def waiting(self, number, there, now):
+        """REJECT(waiting): only the ranks `there` are known to be in the chunk."""
+        chunk = self.chunks.get(number)
+        if chunk is not None and chunk.asked and not there >> self.member.rank & 1:
+            self.contribute(number, chunk, now)
 
     def take_result(self, header, payload, now):
         """Section 9, in its order; who calls has checked 1 and 2."""
-        distance = signed(header.chunk - self.lowest)
         chunk = self.chunks.get(header.chunk)
-        if not 0 <= distance < self.member.record.largest_window or chunk is None or not chunk.ever_sent:
+        near = 0 <= signed(header.chunk - self.lowest) < self.member.record.largest_window
+        if not near or chunk is None or not chunk.ever_sent:
             raise Dropped("late")
         if header.slot != self.member.slot(header.chunk) or header.contributors != self.member.everybody():
             raise Dropped("slot or contributors")
+        try:
+            values = self.checked_values(chunk, header, payload)
+        except Dropped as reason:
+            chunk.wrong += 1
+            if chunk.wrong == 3:
+                raise Failed(f"three results of chunk {header.chunk} with wrong contents: {reason}") from None
+            raise
+        if chunk.sendings == 1:
+            self.trips.sample(now - chunk.sent_at)
+            shard = self.shard(header.chunk)
+            self.overtakes[shard] = max(self.overtakes[shard], chunk.number)
+        else:
+            self.trips.no_sample()
+        chunk.operation.accept(chunk.place, header, values, bool(header.flags & wire.OVERFLOW))
+        del self.chunks[header.chunk]
+        self.copies[header.chunk] = (header, payload)
+        self.last_result = now
+        self.counts["results"] += 1
+        while self.lowest != self.numbered and self.lowest not in self.chunks:
+            self.copies.pop((self.lowest - 2 * self.member.record.largest_window) & wire.M32, None)
+            self.lowest = (self.lowest + 1) & wire.M32
+
+    def checked_values(self, chunk, header, payload):
         operation, place = chunk.operation, chunk.place
-        if (header.elements, header.dtype, header.total) != (operation.size(place), operation.dtype, operation.total):
+        shape = operation.size(place), operation.dtype, operation.total & wire.M32
+        if (header.elements, header.dtype, header.total) != shape:
             raise Dropped("shape")
         own, got = operation.exponent(place), header.exponent
         if own == wire.NONE and got != wire.NONE:
@@ -149,17 +254,7 @@ class Flight:
         values = list(struct.unpack(f">{header.elements}i", payload))
         if wire.sums(self.member.key_sum(), header.chunk, values) != (header.sum1, header.sum2):
             raise Dropped("sums")
-        if chunk.sendings == 1 and chunk.queries == 0:
-            self.trips.sample(now - chunk.sent_at)
-        else:
-            self.trips.no_sample()
-        operation.accept(place, header, values, bool(header.flags & wire.OVERFLOW))
-        del self.chunks[header.chunk]
-        self.copies[header.chunk] = (header, payload)
-        self.counts["results"] += 1
-        while self.lowest != self.numbered and self.lowest not in self.chunks:
-            self.copies.pop((self.lowest - 2 * self.member.record.largest_window) & wire.M32, None)
-            self.lowest = (self.lowest + 1) & wire.M32
+        return values
 
     def answer(self, number, asker):
         """What a peer, or a server, asked for; silence if it is not here."""
@@ -170,12 +265,10 @@ class Flight:
                                   elements=header.elements, dtype=header.dtype, exponent=header.exponent,
                                   contributors=header.contributors, sum1=header.sum1, sum2=header.sum2,
                                   total=header.total)
-            return True
-        return False
 
     def resend(self, number, server, now):
         chunk = self.chunks.get(number)
-        if chunk is not None and chunk.sendings:
-            self.contribute(number, chunk, now, wire.DIRECT)
-        else:
+        if chunk is None:
             self.answer(number, server)
+        elif chunk.sendings:
+            self.contribute(number, chunk, now, wire.DIRECT)

@@ -1,28 +1,69 @@
-"""Operations and their chunks: docs/protocol.md, section 6."""
+"""Operations and their chunks, and float32 as integers: docs/protocol.md, sections 6 and 10."""
+import math
 import struct
 
-from client_numbers import block_exponent, dequantise, quantise
 from client_wire import NONE
+
+LOWEST, ZERO = -96, -127
+
+
+class NotANumber(Exception):
+    """NaN, Inf, or too large to be quantised; the text says which element."""
+
+
+def scale_bits(world):
+    """s: the sum of N values up to 2^s stays in int32."""
+    return ((2**31 - 1) // world).bit_length() - 1
+
+
+def to_float32(value):
+    """A double rounded to float32, ties to even."""
+    try:
+        return struct.unpack("<f", struct.pack("<f", value))[0]
+    except OverflowError:
+        return math.copysign(math.inf, value)
+
+
+def block_exponent(values):
+    """The smallest e with 2^e >= max abs(x), not below -96; -127 if all are 0."""
+    u = max(struct.unpack("<I", struct.pack("<f", abs(x)))[0] for x in values)
+    if u == 0:
+        return ZERO
+    f = (u >> 23) - 127
+    return max(f if u & 0x7fffff == 0 else f + 1, LOWEST)
+
+
+def quantise(values, exponent, world):
+    if exponent == ZERO:
+        return [0] * len(values)
+    s = scale_bits(world)
+    # The product is exact in double, and what float32 would lose rounds to 0 either way. round() is ties to even.
+    return [max(-2**s, min(2**s, round(math.ldexp(x, s - exponent)))) for x in values]
+
+
+def dequantise(sums, exponent, world):
+    if exponent == ZERO:
+        return [0.0] * len(sums)
+    shift = exponent - scale_bits(world)
+    return [to_float32(math.ldexp(to_float32(q), shift)) for q in sums]
 
 
 class Operation:
-    """One array, or nothing (a barrier). values: a list of numbers; dtype 0 int32, 1 float32, 255 the barrier of leaving."""
+    """One array, or nothing (a barrier). values: a list of numbers; dtype: 0 int32, 1 float32, 255 the barrier of
+    leaving; record: of the generation."""
 
-    def __init__(self, values, dtype, limit):
-        self.values, self.dtype, self.limit = values, dtype, limit
+    def __init__(self, values, dtype, record, world):
+        self.values, self.dtype, self.world, self.elements = values, dtype, world, record.elements
         self.total = len(values)
-        self.first = None
-
-    def number(self, first, record, world):
-        """It becomes chunks first, first + 1, ... Returns how many."""
-        self.first, self.world, self.elements = first, world, record.elements
         self.data = (self.total + self.elements - 1) // self.elements
-        self.priming = min(self.data, record.lookahead) if self.dtype == 1 else 0
+        self.priming = min(self.data, record.lookahead) if dtype == 1 else 0
         self.chunks = max(1, self.priming + self.data)
-        self.exponents = [block_exponent(self.block(j)) for j in range(self.data)] if self.dtype == 1 else []
+        bad = next((at for at, x in enumerate(values) if dtype == 1 and not abs(x) <= 2.0**127), None)
+        if bad is not None:
+            raise NotANumber(f"element {bad} is {values[bad]}")
+        self.exponents = [block_exponent(self.block(j)) for j in range(self.data)] if dtype == 1 else []
         self.results = {}  # by place in the operation: (header, values)
         self.overflow = False
-        return self.chunks
 
     def block(self, j):
         return self.values[j * self.elements:(j + 1) * self.elements]
@@ -49,14 +90,14 @@ class Operation:
         if self.dtype == 1:
             block = quantise(block, self.results[m - self.priming][0].exponent, self.world)
         block = block + [0] * (self.size(m) - len(block))
-        return block, any(abs(v) > self.limit for v in block)
+        return block, any(abs(v) > (2**31 - 1) // self.world for v in block)
 
     def accept(self, m, header, values, overflow):
         self.results[m] = (header, values)
         self.overflow |= overflow
 
     def done(self):
-        return self.first is not None and len(self.results) == self.chunks
+        return len(self.results) == self.chunks
 
     def sums(self):
         """The result as the program wants it."""

@@ -1,12 +1,14 @@
-"""Datagrams: docs/protocol.md, sections 3 to 5. Written from that page alone; nothing of the product is used."""
+"""Datagrams, their checks and sums: docs/protocol.md, sections 3 and 4. Written from that page alone; nothing of the
+product is used. Control's own payloads are client_control.py's."""
 import collections
 import struct
 
 VERSION = 2
 JOIN_PORT = 0xBF00
-CONTRIBUTE, RESULT, RESEND, QUERY, ANSWER, REJECT, JOIN, JOINED, LEAVE, HEARTBEAT, ABORT, PROBE, NACK = (
-    1, 2, *range(5, 16))
-DATA = (CONTRIBUTE, RESULT, RESEND, QUERY, ANSWER, REJECT, NACK)
+CONTRIBUTE, RESULT, RESEND, QUERY, ANSWER, REJECT, JOIN, JOINED, LEAVE, HEARTBEAT, ABORT, PROBE, NACK, CHALLENGE = (
+    1, 2, *range(5, 17))
+DATA = (CONTRIBUTE, RESULT, RESEND, QUERY, ANSWER, NACK)  # the others have the CRC of a payload in sum1
+EPOCH, JOB, WAITING = 1, 2, 3  # reasons of REJECT
 RETRANSMIT, DIRECT, OVERFLOW, SERVED, INCOMPLETE = 1, 2, 4, 8, 32
 BOX = 0xFFFF
 NONE = -128
@@ -17,11 +19,6 @@ HEADER = struct.Struct(">BBBBHHIIIHBbQQIII")  # without `check`
 FIELDS = ("version type flags priority job rank epoch chunk slot elements dtype exponent contributors cookie "
           "sum1 sum2 total")
 Header = collections.namedtuple("Header", FIELDS, defaults=[0] * 11 + [NONE] + [0] * 5)
-Record = collections.namedtuple("Record", "generation first_chunk largest_window lookahead elements")
-RECORD = struct.Struct(">QIIIH")
-NO_RECORD = Record(0, 0, 0, 0, 0)
-Joined = collections.namedtuple("Joined", "nonce missing cookie salt record world window shared_slots lease "
-                                "most_advanced group_port group box_mac status discipline results shards text")
 TABLE = []
 for byte in range(256):
     for _ in range(8):
@@ -89,27 +86,9 @@ def parse(data):
     if header.type in DATA:
         if header.elements % 16 or header.elements > 2224 or len(payload) != 4 * header.elements:
             raise Dropped("length")
-        if header.dtype not in (0, 1, FAREWELL) and header.type == RESULT:
-            raise Dropped("dtype")
     elif header.sum1 != (crc32c(payload) if payload else 0):
         raise Dropped("payload")
     return header, payload
-
-
-def join_payload(instance, nonce, attempt, lowest, following, world, elements, last, name, token):
-    return (struct.pack(">QQIIIHH", instance, nonce, attempt, lowest, following, world, elements) + RECORD.pack(*last)
-            + bytes([len(name), len(token)]) + name + token)
-
-
-def parse_joined(payload):
-    if len(payload) < 100:
-        raise Dropped("length")
-    nonce, missing, cookie, salt = struct.unpack_from(">QQQQ", payload)
-    record = Record(*RECORD.unpack_from(payload, 32))
-    rest = struct.unpack_from(">HIIIHH16s6sBBBBH", payload, 54)
-    if len(payload) != 100 + rest[-1]:
-        raise Dropped("length")
-    return Joined(nonce, missing, cookie, salt, record, *rest[:-1], text=printable(payload[100:]))
 
 
 def printable(text):

@@ -9,9 +9,8 @@ import time
 import client_wire as wire
 from client_frames import FrameLink
 from client_link import SocketLink
-from client_member import Closed, Member
-from client_numbers import to_float32
-from client_operation import as_bytes
+from client_member import Closed, Member, NewGeneration
+from client_operation import as_bytes, to_float32
 
 SCALES = (-10, -13, -7, -12, -9)
 
@@ -76,14 +75,16 @@ def live(options, speaker):
             member.leave()
         elif options.ending == "abort":
             member.abort("the client was told to")
-    except (Closed, TimeoutError) as reason:
+    except (Closed, NewGeneration, TimeoutError) as reason:
+        member.abort(str(reason))
         code = "timeout" if isinstance(reason, TimeoutError) else "refused" if "refused" in str(reason) else "aborted"
         speaker.say("error", at="iteration" if member.epochs else "join", code=code, text=str(reason))
         outcome = 1
     counts = member.flight.counts if member.flight else {}
-    speaker.say("statistics", **{word: counts.get(word, 0) for word in (
-        "contributions", "retransmissions", "queries", "answers", "results")}, joins=member.joins, epochs=member.epochs,
-        echoes=member.echoes, grouped=link.grouped, dropped=dict(member.dropped), refused=sum(member.dropped.values()))
+    words = "contributions", "retransmissions", "queries", "questions", "answers", "results"
+    speaker.say("statistics", **{word: counts.get(word, 0) for word in words}, joins=member.joins,
+                epochs=member.epochs, echoes=member.echoes, hints=member.hints, grouped=link.grouped,
+                dropped=dict(member.dropped), refused=sum(member.dropped.values()))
     return outcome
 
 

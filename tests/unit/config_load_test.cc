@@ -175,7 +175,7 @@ TEST(ConfigLoad, WordsThatYamlCallsBooleansAreWordsHere) {
   const std::string text = std::string("dataplane: {hugepages: off}\n") + kSmall;
   const auto loaded = config::load_config_text(text, "f");
   ASSERT_TRUE(loaded) << text_of(loaded);
-  EXPECT_EQ(loaded->config.dataplane.hugepages, config::DataplaneSection::Hugepages::kOff);
+  EXPECT_EQ(loaded->config.dataplane.hugepages, false);
 }
 
 TEST(ConfigLoad, TakesCarriageReturnsAndAByteOrderMark) {

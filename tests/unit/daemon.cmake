@@ -10,3 +10,4 @@ target_compile_definitions(daemon_cli_test PRIVATE
 add_dependencies(daemon_cli_test tallyd)
 # Replaces getrandom(): a program of its own.
 tally_test(random_word_test PURE SOURCES random_word_test.cc LABEL unit LINK tally_random)
+tally_test(auth_test PURE SOURCES auth_test.cc LABEL unit LINK tally_auth)

@@ -23,6 +23,11 @@ members::MembershipEngine engine_with(const std::vector<members::NativeConfig>& 
 
 class DaemonLoop : public testing::Test {
  protected:
+  DaemonLoop() {
+    plane.deliver = [this](const Bytes& join, const jobs::Binding& from) {
+      loop.members().engine().receive(join, from, now);
+    };
+  }
   // One turn after `by`; the cores obey before it unless they wait.
   TimeNs turn(TimeNs by = kMillisecond) {
     now += by;
@@ -115,7 +120,7 @@ TEST_F(DaemonLoop, NoPublicationIsSkippedAndVersionsRise) {
     before = p.version;
     freed += p.freed.size();
   }
-  EXPECT_EQ(plane.publications.size(), 3U);  // empty or the first row, cleared, the second row
+  EXPECT_EQ(plane.publications.size(), 4U);  // empty, the first row, cleared, the second row
   EXPECT_EQ(freed, 1U);
 }
 
@@ -210,7 +215,7 @@ TEST_F(DaemonLoop, WhatACoreSawKeepsARankAlive) {
   form();
   for (int second = 0; second < 40; ++second) {
     plane.receive(peers[0], peers[0].heartbeat());
-    plane.seen[{1, JobId{1}, Rank{1}}] = now;  // contributions only, and on the second core
+    plane.state_of(1, JobId{1}).last_seen[1] = now;  // contributions only, and on the second core
     pass(kSecond);
   }
   EXPECT_EQ(status().phase, members::JobPhase::kRunning);

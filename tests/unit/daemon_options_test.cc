@@ -37,7 +37,7 @@ TEST(DaemonOptions, Eal) {
   EXPECT_EQ(eal.cores, (std::vector<std::uint16_t>{2, 5}));
   EXPECT_TRUE(eal.pinned);
   EXPECT_EQ(eal.memory_bytes, 128U << 20U);
-  EXPECT_EQ(eal.hugepages, dpdk::EalOptions::Hugepages::kOff);
+  EXPECT_EQ(eal.hugepages, false);
   EXPECT_EQ(eal.pci, std::vector<std::string>{two_cores().ports[1].device.text});
   EXPECT_EQ(eal.extra, std::vector<std::string>{"--telemetry"});
 }
@@ -164,7 +164,7 @@ TEST(DaemonOptions, Plane) {
 TEST(DaemonOptions, TheBoxIsASwitchUnlessItHangsOnOne) {
   config::Config config = two_cores();
   EXPECT_EQ(daemon::plane_options(config).mode, l2::BoxMode::kInline);
-  config.box.mode = config::BoxSection::Mode::kOneArm;
+  config.box.one_arm = true;
   EXPECT_EQ(daemon::plane_options(config).mode, l2::BoxMode::kOneArm);
 }
 

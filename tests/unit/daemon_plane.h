@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <map>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -46,6 +46,7 @@ struct FakePlane final : daemon::Plane {
     s.to = to;
     std::memcpy(&s.header, datagram.data(), kHeaderBytes);
     s.payload.assign(datagram.begin() + kHeaderBytes, datagram.end());
+    if (s.type() == PacketType::kChallenge && !full) return answer(s);
     trace.push_back("inject " + std::to_string(static_cast<int>(s.header.type)));
     if (!full) injected.push_back(std::move(s));
     return !full;
@@ -74,24 +75,22 @@ struct FakePlane final : daemon::Plane {
     const auto at = job_counters.find({core, job});
     return at == job_counters.end() ? JobCounters{} : at->second;
   }
-  TimeNs last_seen(std::size_t core, JobId job, Rank rank) const override {
-    const auto at = seen.find({core, job, rank});
-    return at == seen.end() ? 0 : at->second;
-  }
-  std::uint32_t occupancy(std::size_t core, JobId job) const override {
-    const auto at = held.find({core, job});
-    return at == held.end() ? static_cast<std::uint32_t>(core) + 1 : at->second;
-  }
-  pipeline::SlotCounters slots(std::size_t core, JobId job) const override {
-    const auto at = slot_counters.find({core, job});
-    return at == slot_counters.end() ? pipeline::SlotCounters{} : at->second;
-  }
+  const pipeline::JobState& state(std::size_t core, JobId job) const override { return state_of(core, job); }
   server::MergeCounters server(std::size_t core) const override {
     return core < servers.size() ? servers[core] : server::MergeCounters{};
   }
-  std::uint64_t overflows(std::size_t core, JobId) const override { return 10 * (core + 1); }
   std::size_t hosts() const override { return known_hosts; }
   std::uint32_t mbufs_in_use() const override { return 12'345; }
+
+  // With some overflows, and entries as many as the core's number says.
+  pipeline::JobState& state_of(std::size_t core, JobId job) const {
+    const auto [at, is_new] = states.try_emplace({core, job});
+    if (is_new) {
+      at->second.occupancy = static_cast<std::uint32_t>(core) + 1;
+      at->second.overflows = 10 * (core + 1);
+    }
+    return at->second;
+  }
 
   // Every core did two turns and uses what was published.
   void obey(TimeNs now) {
@@ -101,13 +100,30 @@ struct FakePlane final : daemon::Plane {
       core.last_turn = now;
     }
   }
-  void receive(const Peer& from, const Bytes& datagram) { punts.push_back({datagram, from.binding}); }
+  // With the challenge that its process has, if it has one.
+  void receive(const Peer& from, const Bytes& datagram) {
+    const auto header = wire_at<Header>(datagram.data());
+    if (header.type == PacketType::kJoin)
+      joins.insert_or_assign(from.binding.udp_port, std::pair{from, datagram});
+    punts.push_back({members_test::with_challenge(from, datagram, challenges), from.binding});
+  }
+  // Who is challenged says its JOIN again, within the turn.
+  bool answer(const Sent& challenge) {
+    const auto said = wire_at<ChallengePayload>(challenge.payload.data());
+    const auto& [from, join] = joins.at(challenge.to.udp_port);
+    challenges[from.instance] = said.challenge;
+    deliver(members_test::with_challenge(from, join, challenges), from.binding);
+    return true;
+  }
   [[nodiscard]] std::size_t count(PacketType type) const {
     return static_cast<std::size_t>(
         std::count_if(injected.begin(), injected.end(), [&](const Sent& s) { return s.type() == type; }));
   }
 
   std::deque<Waiting> punts;
+  std::map<std::uint16_t, std::pair<Peer, Bytes>> joins;            // newest, by UDP port
+  std::map<std::uint64_t, Tag> challenges;                          // newest, by instance
+  std::function<void(const Bytes&, const jobs::Binding&)> deliver;  // to the engine at once
   std::deque<pipeline::Event> events;
   std::vector<jobs::Publication> publications;
   std::vector<Sent> injected;
@@ -119,9 +135,7 @@ struct FakePlane final : daemon::Plane {
   std::vector<io::DataPlane::ImpairedPort> impaired_;  // by PortIndex
   std::vector<bool> links;
   std::map<std::pair<std::size_t, JobId>, JobCounters> job_counters;
-  std::map<std::tuple<std::size_t, JobId, Rank>, TimeNs> seen;
-  std::map<std::pair<std::size_t, JobId>, std::uint32_t> held;  // shared slots
-  std::map<std::pair<std::size_t, JobId>, pipeline::SlotCounters> slot_counters;
+  mutable std::map<std::pair<std::size_t, JobId>, pipeline::JobState> states;
   std::vector<server::MergeCounters> servers;  // by core
   std::size_t known_hosts = 0;
 };

@@ -105,9 +105,9 @@ TEST(DaemonReport, OfABoxThatDidNothing) {
 
 TEST(DaemonReport, SaysHowManyResultsLackStragglers) {
   FakePlane plane;
-  plane.slot_counters[{0, JobId{1}}].incomplete = 1'200;
-  plane.slot_counters[{1, JobId{1}}].incomplete = 34;
-  plane.slot_counters[{1, JobId{1}}].incomplete_bad = 2;
+  plane.state_of(0, JobId{1}).slots.incomplete = 1'200;
+  plane.state_of(1, JobId{1}).slots.incomplete = 34;
+  plane.state_of(1, JobId{1}).slots.incomplete_bad = 2;
   const std::string text =
       daemon::counters_text(daemon::take_snapshot(plane,
                                                   {job_of(1, "late", members::JobPhase::kRunning, 0xF),

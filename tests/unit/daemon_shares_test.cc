@@ -12,6 +12,9 @@ namespace {
 class DaemonShares : public testing::Test {
  protected:
   DaemonShares() {
+    plane.deliver = [this](const Bytes& join, const jobs::Binding& from) {
+      loop.members().engine().receive(join, from, now);
+    };
     for (Peer& p : as) p.job = std::string("a");
     for (Peer& p : bs) {
       p.job = std::string("b");
@@ -59,15 +62,15 @@ class DaemonShares : public testing::Test {
 };
 
 TEST_F(DaemonShares, CapsFollowWhatTheCoresShow) {
-  plane.held[{0, JobId{2}}] = 150;
-  plane.held[{1, JobId{2}}] = 300;  // the busiest core counts
-  plane.slot_counters[{1, JobId{1}}].denied = 7;
+  plane.state_of(0, JobId{2}).occupancy = 150;
+  plane.state_of(1, JobId{2}).occupancy = 300;  // the busiest core counts
+  plane.state_of(1, JobId{1}).slots.denied = 7;
   pass(50 * kMillisecond);
   EXPECT_EQ(cap(1), 700U);
-  plane.slot_counters[{0, JobId{2}}].denied = 1;
+  plane.state_of(0, JobId{2}).slots.denied = 1;
   pass(50 * kMillisecond);
   EXPECT_EQ(cap(1), 500U);
-  plane.held[{1, JobId{2}}] = 10;  // what it was denied is history
+  plane.state_of(1, JobId{2}).occupancy = 10;  // what it was denied is history
   pass(50 * kMillisecond);
   EXPECT_EQ(cap(1), 850U);
 }
@@ -76,7 +79,7 @@ TEST_F(DaemonShares, NewCapsAreNoPublicationNoHurryAndNoNews) {
   const std::size_t lines = journal.lines.size();
   const std::size_t publications = plane.publications.size();
   for (const std::uint32_t held : {400U, 10U, 300U}) {
-    plane.held[{0, JobId{2}}] = held;
+    plane.state_of(0, JobId{2}).occupancy = held;
     pass(50 * kMillisecond);
     EXPECT_EQ(turn(daemon::ControlLoop::kIdleTurn), daemon::ControlLoop::kIdleTurn);
     EXPECT_EQ(cap(1), 1'000 - held);

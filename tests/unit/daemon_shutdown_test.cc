@@ -24,6 +24,11 @@ members::MembershipEngine two_jobs() {
 
 class DaemonShutdown : public testing::Test {
  protected:
+  DaemonShutdown() {
+    plane.deliver = [this](const Bytes& join, const jobs::Binding& from) {
+      loop.members().engine().receive(join, from, now);
+    };
+  }
   void turn(TimeNs by = kMillisecond) {
     now += by;
     if (!cores_stuck) plane.obey(now);
@@ -96,7 +101,7 @@ TEST_F(DaemonShutdown, ASessionThatEndsStillShowsWhenItsMembersWereSeen) {
   ASSERT_TRUE(id);
   for (int i = 0; i < 4; ++i) turn();
   const TimeNs seen = now + kSecond;
-  plane.seen[{1, *id, Rank{0}}] = seen;
+  plane.state_of(1, *id).last_seen[0] = seen;
   now += 2 * kSecond;
   loop.end(now);
   run_until_done(200 * kMillisecond);

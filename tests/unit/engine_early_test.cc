@@ -243,7 +243,7 @@ TEST_F(Early, ANewEpochStartsAnew) {
   answer({2, 3, 4, 5}, 2 * kRtt);
   const TimeNs due = engine_->deadline();
   ASSERT_EQ(said(due), (Said{{}, {1}}));
-  engine_->receive(box_.reject(RejectReason::kEpoch, header_of(sent_[1])), 2 * kRtt);
+  engine_->receive(box_.call_back(1), 2 * kRtt);
   const auto join = drain(*engine_, kSecond);
   ASSERT_EQ(join.size(), 1U);
   JoinPayload p;

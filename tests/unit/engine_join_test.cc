@@ -6,6 +6,7 @@
 #include <cstring>
 #include <vector>
 
+#include "box_says.h"
 #include "engine_testbed.h"
 
 namespace tally::testbed {
@@ -55,8 +56,78 @@ TEST_F(Joining, FirstJoinIsDueAtOnceAndComplete) {
   EXPECT_EQ(p.elements.host(), shape_.elements);
   EXPECT_EQ(p.last, GenerationRecord{});
   EXPECT_EQ(p.lowest.host() | p.next.host(), 0U);
-  const Bytes texts(out[0].bytes.begin() + kHeaderBytes + sizeof p, out[0].bytes.end());
-  EXPECT_EQ(texts, text_bytes("testsecret"));
+  EXPECT_EQ(p.challenge, Tag{});
+  const Bytes name(out[0].bytes.begin() + kHeaderBytes + sizeof p, out[0].bytes.end() - kTagBytes);
+  EXPECT_EQ(name, text_bytes("test"));
+  EXPECT_TRUE(auth::verify(Box::job_key(), h, std::span(out[0].bytes).subspan(kHeaderBytes)));
+}
+
+TEST_F(Joining, TheTokenIsNeverOnTheWire) {
+  const Bytes token = text_bytes("secret");
+  const auto has_token = [&](const Bytes& b) {
+    return std::search(b.begin(), b.end(), token.begin(), token.end()) != b.end();
+  };
+  Bytes j = join(0);
+  EXPECT_FALSE(has_token(j));
+  engine_->receive(Box::challenge(nonce(j)), 1);
+  j = join(1);
+  EXPECT_FALSE(has_token(j));
+  engine_->receive(box_.joined(JoinStatus::kRunning, nonce(j), 0), 2);
+  EXPECT_FALSE(has_token(join(engine_->deadline()))) << "a HEARTBEAT";
+}
+
+TEST_F(Joining, AChallengeIsBroughtAtOnceUnderANewNonce) {
+  const Bytes first = join(0);
+  engine_->receive(Box::challenge(nonce(first) + 1), kMillisecond);
+  EXPECT_EQ(engine_->statistics().of(Refused::kNonce), 1U) << "somebody else's";
+  EXPECT_EQ(engine_->deadline(), 100 * kMillisecond);
+  engine_->receive(Box::challenge(nonce(first)), kMillisecond);
+  EXPECT_EQ(engine_->deadline(), kMillisecond);
+  const Bytes second = join(kMillisecond);
+  EXPECT_EQ(payload(second).challenge, (Tag{7, 7}));
+  EXPECT_EQ(payload(second).attempt.host(), 2U);
+  EXPECT_NE(nonce(second), nonce(first));
+  EXPECT_EQ(engine_->deadline(), 101 * kMillisecond) << "it is no repetition";
+  EXPECT_EQ(payload(join(101 * kMillisecond)).challenge, (Tag{7, 7})) << "repetitions bring it, too";
+}
+
+TEST_F(Joining, WhoMakesUpChallengesDoublesTheJoinsAndNoMore) {
+  std::size_t joins = 0;
+  for (TimeNs now = 0; now < 2500 * kMillisecond; now += kMillisecond) {
+    const Bytes j = join(now);
+    if (j.empty()) continue;
+    ++joins;
+    engine_->receive(Box::challenge(nonce(j)), now);
+  }
+  EXPECT_LE(joins, 12U);
+}
+
+// Whoever sees the nonce can make up a refusal that has no tag. One who has a generation to lose does not
+// believe it.
+TEST_F(Joining, ARefusalWithoutTagEndsNoGeneration) {
+  run(0);
+  engine_->receive(box_.call_back(0), kSecond);
+  const Bytes j = join(kSecond);
+  engine::Membership forger = box_.epoch_of(0);
+  const auth::Key guess = auth::job_key("test", "guess");
+  engine_->receive(box_joined(forger, JoinStatus::kRefused, nonce(j), guess, 0, text_bytes("go away")),
+                   kSecond);
+  EXPECT_EQ(engine_->state(), engine::EngineState::kJoining);
+  forger.epoch = Epoch{66};
+  engine_->receive(box_joined(forger, JoinStatus::kRunning, nonce(j), guess), kSecond);
+  EXPECT_EQ(engine_->statistics().of(Refused::kTag), 1U);
+  EXPECT_EQ(engine_->state(), engine::EngineState::kJoining);
+  while (engine_->state() != engine::EngineState::kClosed) (void)drain(*engine_, engine_->deadline());
+  EXPECT_EQ(engine_->why_closed().code, ErrorCode::kUnreachable);
+  EXPECT_THAT(engine_->why_closed().what, HasSubstr("said: go away"));
+}
+
+// ... and one who has the tag is.
+TEST_F(Joining, ARefusalOfTheBoxEndsAGeneration) {
+  run(0);
+  engine_->receive(box_.call_back(0), kSecond);
+  engine_->receive(box_.joined(JoinStatus::kRefused, nonce(join(kSecond)), 0, "enough"), kSecond);
+  EXPECT_EQ(engine_->state(), engine::EngineState::kClosed);
 }
 
 TEST_F(Joining, RepeatsWithDoublingIntervalNewNonceAndAttempt) {
@@ -157,14 +228,35 @@ TEST_F(Joining, ImplausibleJoinedIsCountedOnly) {
   EXPECT_EQ(engine_->state(), engine::EngineState::kRunning);
 }
 
-TEST_F(Joining, RejectOnlyMakesItJoinAndNeverFasterThanTenPerSecond) {
+// REJECTs of data cores, which anybody may forge: at most ten HEARTBEATs a second, and data goes on.
+TEST_F(Joining, HintsMakeItBeatAndNothingElse) {
   run(0);
-  Header data = box_.from_box(PacketType::kContribute);
-  TimeNs now = 0;
-  std::vector<TimeNs> joins;
-  for (; now < 1000 * kMillisecond; now += kMillisecond) {
+  std::vector<std::int32_t> x(1, 1);
+  ASSERT_TRUE(engine_->allreduce(std::span<std::int32_t>(x), 0));
+  const Header data = box_.from_box(PacketType::kContribute);
+  std::vector<TimeNs> beats;
+  bool contributed = false;
+  for (TimeNs now = 500 * kMillisecond; now < 1500 * kMillisecond; now += kMillisecond) {
     engine_->receive(box_.reject(RejectReason::kEpoch, data), now);
     engine_->receive(box_.reject(RejectReason::kJob, data), now);
+    EXPECT_EQ(engine_->state(), engine::EngineState::kRunning);
+    for (const auto& out : drain(*engine_, now)) {
+      EXPECT_NE(header_of(out.bytes).type, PacketType::kJoin);
+      contributed = contributed || header_of(out.bytes).type == PacketType::kContribute;
+      if (header_of(out.bytes).type == PacketType::kHeartbeat) beats.push_back(now);
+    }
+  }
+  EXPECT_TRUE(contributed);
+  EXPECT_EQ(beats.size(), 10U);
+  for (std::size_t i = 1; i < beats.size(); ++i) EXPECT_GE(beats[i] - beats[i - 1], 100 * kMillisecond);
+  EXPECT_EQ(engine_->statistics().hints, 2000U);
+}
+
+TEST_F(Joining, ControlCallsItBackAndNeverFasterThanTenPerSecond) {
+  run(0);
+  std::vector<TimeNs> joins;
+  for (TimeNs now = 0; now < 1000 * kMillisecond; now += kMillisecond) {
+    engine_->receive(box_.call_back(0), now);
     for (const auto& out : drain(*engine_, now)) {
       if (header_of(out.bytes).type != PacketType::kJoin) continue;
       joins.push_back(now);
@@ -177,6 +269,24 @@ TEST_F(Joining, RejectOnlyMakesItJoinAndNeverFasterThanTenPerSecond) {
   ASSERT_EQ(joins.size(), 9U);
   for (std::size_t i = 1; i < joins.size(); ++i) EXPECT_GE(joins[i] - joins[i - 1], 100 * kMillisecond);
   EXPECT_EQ(engine_->statistics().epochs, 1U) << "the same epoch again is no new one";
+}
+
+// A box that lost everything answers a HEARTBEAT by its counter: the answer to an old one is worth nothing.
+TEST_F(Joining, AnUnknownEpochIsBelievedOnceForEachHeartbeat) {
+  run(0);
+  const Bytes first = join(engine_->deadline());
+  ASSERT_EQ(header_of(first).type, PacketType::kHeartbeat);
+  engine_->receive(box_.echo(PacketType::kHeartbeat, 0), kSecond);
+  engine_->receive(box_.unknown_epoch(first), kSecond);
+  EXPECT_EQ(engine_->statistics().of(Refused::kReplay), 1U) << "that one was answered";
+  const Bytes second = join(engine_->deadline());
+  engine_->receive(box_.unknown_epoch(second), 2 * kSecond);
+  EXPECT_EQ(engine_->state(), engine::EngineState::kJoining);
+  const Bytes j = join(engine_->deadline());
+  engine_->receive(box_.joined(JoinStatus::kRunning, nonce(j), 0), 2 * kSecond);
+  engine_->receive(box_.unknown_epoch(second), 2 * kSecond);
+  EXPECT_EQ(engine_->statistics().of(Refused::kReplay), 2U);
+  EXPECT_EQ(engine_->state(), engine::EngineState::kRunning);
 }
 
 TEST_F(Joining, RejectOfAnotherEpochIsRefused) {

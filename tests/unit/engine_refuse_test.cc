@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "box_says.h"
 #include "engine_testbed.h"
 
 namespace tally::testbed {
@@ -100,6 +101,8 @@ Bytes changed(const Bytes& datagram, const std::function<void(Header&)>& change)
   return resealed(out);
 }
 
+Bytes resealed_control(const Bytes& datagram) { return sealed(header_of(datagram), payload_of(datagram)); }
+
 Bytes result(Twins& t, std::size_t i = 0) { return t.box.result_of(t.sent[i].bytes); }
 
 Bytes waiting(Twins& t, const std::function<void(Header&)>& change) {
@@ -123,8 +126,10 @@ Bytes query(Twins& t, const std::function<void(Header&)>& change) {
 }
 
 Bytes control(Twins& t, PacketType type, const std::function<void(Header&)>& change) {
-  return changed(sealed(t.box.from_box(type)), change);
+  return changed(t.box.echo(type, 0), change);
 }
+
+Bytes bare(Twins& t, PacketType type) { return sealed(t.box.from_box(type)); }
 
 void next_epoch(Header& h) { h.epoch = Be<std::uint32_t>{h.epoch.host() + 1}; }
 void other_cookie(Header& h) { h.cookie = Be<std::uint64_t>{h.cookie.host() ^ 1}; }
@@ -151,8 +156,8 @@ const std::vector<Case>& cases() {
        }},
       {"type 0", Refused::kType,
        [](Twins& t) { return changed(result(t), [](Header& h) { h.type = PacketType{0}; }); }},
-      {"type 16", Refused::kType,
-       [](Twins& t) { return changed(result(t), [](Header& h) { h.type = PacketType{16}; }); }},
+      {"type 17", Refused::kType,
+       [](Twins& t) { return changed(result(t), [](Header& h) { h.type = PacketType{17}; }); }},
       {"CONTRIBUTE", Refused::kType, [](Twins& t) { return t.sent[0].bytes; }},
       {"ANSWER", Refused::kType,
        [](Twins& t) { return changed(result(t), [](Header& h) { h.type = PacketType::kAnswer; }); }},
@@ -250,11 +255,11 @@ const std::vector<Case>& cases() {
        [](Twins& t) { return changed(t.box.joined(JoinStatus::kRunning, 1, 0), from_rank_one); }},
       {"JOINED cut", Refused::kLength,
        [](Twins& t) {
-         return sealed(t.box.from_box(PacketType::kJoined), Bytes(sizeof(JoinedPayload) - 1));
+         return sealed(t.box.from_box(PacketType::kJoined), Bytes(sizeof(JoinedPayload) + kTagBytes - 1));
        }},
       {"JOINED text length", Refused::kLength,
        [](Twins& t) {
-         Bytes p(sizeof(JoinedPayload) + 1);
+         Bytes p(sizeof(JoinedPayload) + 1 + kTagBytes);
          return sealed(t.box.from_box(PacketType::kJoined), p);
        }},
       {"JOINED flipped payload", Refused::kPayload,
@@ -268,6 +273,38 @@ const std::vector<Case>& cases() {
          auto b = waiting(t, nothing);
          b.resize(60);
          return b;
+       }},
+      {"REJECT of control without the session's key", Refused::kTag,
+       [](Twins& t) {
+         const Bytes b = t.box.call_back(0);
+         return box_says(header_of(b), next_counter(), auth::job_key("test", "guess"));
+       }},
+      {"REJECT of control to another rank", Refused::kTag, [](Twins& t) { return t.box.call_back(1); }},
+      {"REJECT(job) that answers no HEARTBEAT", Refused::kReplay,
+       [](Twins& t) {
+         Header h = header_of(t.box.call_back(0));
+         h.slot = Be<std::uint32_t>{2};
+         return box_says(h, next_counter(), Box::job_key());
+       }},
+      {"REJECT(job) under a session key", Refused::kTag,
+       [](Twins& t) {
+         Header h = header_of(t.box.call_back(0));
+         h.slot = Be<std::uint32_t>{2};
+         return box_tells(t.box.epoch_of(0), h);
+       }},
+      {"REJECT of control of another kind", Refused::kReason,
+       [](Twins& t) {
+         Header h = header_of(t.box.call_back(0));
+         h.slot = Be<std::uint32_t>{4};
+         return box_tells(t.box.epoch_of(0), h);
+       }},
+      {"CHALLENGE unasked", Refused::kState, [](Twins& t) { return t.box.challenge(1); }},
+      {"CHALLENGE cut", Refused::kLength,
+       [](Twins&) {
+         Header h;
+         h.type = PacketType::kChallenge;
+         h.rank = Be{raw(kSwitchRank)};
+         return sealed(h, Bytes(sizeof(ChallengePayload) - 1));
        }},
       {"REJECT from a rank", Refused::kRank, [](Twins& t) { return waiting(t, from_rank_one); }},
       {"REJECT reason", Refused::kReason,
@@ -338,6 +375,23 @@ const std::vector<Case>& cases() {
          b.back() ^= std::byte{1};
          return b;
        }},
+      {"ABORT without the session's key", Refused::kTag,
+       [](Twins& t) {
+         return box_says(t.box.from_box(PacketType::kAbort), next_counter(), Box::job_key(), text_bytes("x"));
+       }},
+      {"ABORT to another rank", Refused::kTag, [](Twins& t) { return t.box.abort("x", 1); }},
+      {"ABORT with another text", Refused::kTag,
+       [](Twins& t) {
+         Bytes b = t.box.abort("text");
+         b[kHeaderBytes + sizeof(CountedPayload)] ^= std::byte{1};
+         return resealed_control(b);
+       }},
+      {"ABORT that was a HEARTBEAT", Refused::kTag,
+       [](Twins& t) {
+         return changed(t.box.echo(PacketType::kHeartbeat, 0),
+                        [](Header& h) { h.type = PacketType::kAbort; });
+       }},
+      {"ABORT without tag", Refused::kLength, [](Twins& t) { return bare(t, PacketType::kAbort); }},
       {"ABORT too long", Refused::kLength, [](Twins& t) { return t.box.abort(std::string(513, 'x')); }},
       {"HEARTBEAT epoch", Refused::kEpoch,
        [](Twins& t) { return control(t, PacketType::kHeartbeat, next_epoch); }},
@@ -345,8 +399,11 @@ const std::vector<Case>& cases() {
        [](Twins& t) { return control(t, PacketType::kHeartbeat, other_cookie); }},
       {"HEARTBEAT from a rank", Refused::kRank,
        [](Twins& t) { return control(t, PacketType::kHeartbeat, from_rank_one); }},
-      {"HEARTBEAT with payload", Refused::kLength,
-       [](Twins& t) { return sealed(t.box.from_box(PacketType::kHeartbeat), Bytes(8)); }},
+      {"HEARTBEAT without tag", Refused::kLength, [](Twins& t) { return bare(t, PacketType::kHeartbeat); }},
+      {"HEARTBEAT that names other ranks", Refused::kTag,
+       [](Twins& t) {
+         return control(t, PacketType::kHeartbeat, [](Header& h) { h.contributors = Be<std::uint64_t>{1}; });
+       }},
       {"LEAVE unasked", Refused::kState, [](Twins& t) { return control(t, PacketType::kLeave, nothing); }},
       {"JOIN", Refused::kType, [](Twins& t) { return control(t, PacketType::kJoin, nothing); }},
       {"PROBE", Refused::kType, [](Twins& t) { return control(t, PacketType::kProbe, nothing); }},
@@ -381,12 +438,27 @@ TEST(Refuse, BeforeJoiningNothingIsBelieved) {
   Header data = box.from_box(PacketType::kContribute);
   engine->receive(box.reject(RejectReason::kEpoch, data), 1);
   engine->receive(box.abort("no"), 1);
-  engine->receive(sealed(box.from_box(PacketType::kHeartbeat)), 1);
+  engine->receive(box.echo(PacketType::kHeartbeat, 0), 1);
+  engine->receive(box.call_back(0), 1);
   engine->receive(sealed(box.from_box(PacketType::kResult)), 1);
   engine->receive(sealed(box.from_box(PacketType::kQuery)), 1);
-  EXPECT_EQ(engine->statistics().of(Refused::kState), 5U);
-  EXPECT_EQ(engine->statistics().refused_total(), 5U);
+  EXPECT_EQ(engine->statistics().of(Refused::kState), 6U);
+  EXPECT_EQ(engine->statistics().refused_total(), 6U);
   EXPECT_EQ(engine->state(), engine::EngineState::kJoining);
+}
+
+// What was said once says nothing the second time, in whatever order copies come.
+TEST(Refuse, CopiesOfControlAreNothingNew) {
+  Twins t;
+  const Bytes first = t.box.echo(PacketType::kHeartbeat, 0);
+  const Bytes second = t.box.echo(PacketType::kHeartbeat, 0);
+  const Bytes third = t.box.call_back(0);
+  for (auto& engine : t.engine) engine->receive(second, t.now);
+  t.refuse("older", Refused::kReplay, first);
+  t.refuse("again", Refused::kReplay, second);
+  for (auto& engine : t.engine) engine->receive(third, t.now);
+  EXPECT_EQ(t.engine[0]->state(), engine::EngineState::kJoining);
+  t.refuse("called back again", Refused::kReplay, third);
 }
 
 // Anything at all, on exact-size heap copies so that a read behind the end is found by ASan.

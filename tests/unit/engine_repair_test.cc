@@ -232,7 +232,7 @@ TEST_F(Alone, NewEpochForgetsWhoWasMissing) {
   const Bytes sent = one(0);
   engine_->receive(box_.reject(RejectReason::kWaiting, header_of(sent), box_.result_cookie(), 0b0010), 1);
   EXPECT_EQ(engine_->missing(), 0b1101U);
-  engine_->receive(box_.reject(RejectReason::kEpoch, header_of(sent)), 1);
+  engine_->receive(box_.call_back(1), 1);
   EXPECT_EQ(engine_->state(), engine::EngineState::kJoining);
   EXPECT_EQ(engine_->missing(), 0U);
   const Bytes join = one(kSecond);

@@ -125,7 +125,7 @@ TEST_F(Restart, ANewEpochOffersAtOnceWhatWasInFlight) {
   ASSERT_EQ(send(100, 0), 4U);
   answer(0, 1, kMillisecond);
   ASSERT_EQ(due(kMillisecond), 29U);
-  engine_->receive(box_.reject(RejectReason::kEpoch, header_of(sent_[1])), 2 * kMillisecond);
+  engine_->receive(box_.call_back(0), 2 * kMillisecond);
   const auto join = drain(*engine_, kSecond);
   ASSERT_EQ(join.size(), 1U);
   JoinPayload p;

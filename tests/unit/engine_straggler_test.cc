@@ -190,7 +190,7 @@ TEST_F(Stragglers, a_rank_that_needs_what_all_have_forgotten_fails) {
       asked.push_back(h.contributors.host());
       if (asked.back() == 0b010) receive(box.result_of(contribution, 0));
     }
-    receive(sealed(box.from_box(PacketType::kHeartbeat)));
+    receive(box.echo(PacketType::kHeartbeat, 0));
   }
   ASSERT_EQ(engine->state(), engine::EngineState::kClosed);
   EXPECT_THAT(asked, ElementsAre(0b010, 0b010, 0b100, 0b010, 0b100, 0b010));

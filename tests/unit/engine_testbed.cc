@@ -14,7 +14,7 @@ engine::EngineOptions options_of(const JobShape& shape, std::uint16_t rank) {
   o.rank = Rank{rank};
   o.world = shape.world;
   o.elements = shape.elements;
-  o.instance = 1000U + rank;
+  o.instance = Box::instance_of(rank);
   o.seed = 42U + rank;
   o.rto_floor = engine::kPollRtoFloor;
   return o;

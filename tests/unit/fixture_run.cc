@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "parsed_twice.h"
 #include "pipeline/fused.h"
 #include "pipeline/pipeline.h"
 #include "pipeline/reply.h"
@@ -143,9 +144,9 @@ class Runner {
 
   // One Parsed for all packets, as in a burst: nothing may be left in it from the packet before.
   pipeline::Outcome process(const pipeline::Frame& frame, TimeNs now) {
+    if (!template_agrees_with_gates(pipeline_, frame))
+      differences_.emplace_back("known by its template as what the gates say it is not");
     pipeline_.parse(frame, parsed_);
-    pipeline_.prefetch_entry(parsed_);
-    pipeline_.prefetch_values(parsed_);
     return pipeline_.handle(parsed_, frame, now);
   }
 

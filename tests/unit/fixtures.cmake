@@ -2,7 +2,7 @@
 tally_test(pipeline_fixtures_test PURE
   SOURCES pipeline_fixtures_test.cc fixture_file.cc fixture_run.cc
   LABEL unit
-  LINK tally_pipeline)
+  LINK tally_test_support)
 target_compile_definitions(pipeline_fixtures_test PRIVATE
   TALLY_FIXTURE_DIRECTORY="${PROJECT_SOURCE_DIR}/tests/fixtures")
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <span>
 
 #include "kernels/kernels.h"
 
@@ -35,14 +36,19 @@ std::vector<Sent> Box::receive(const Bytes& datagram, std::uint16_t port) {
   }
   EXPECT_EQ(h.job.host(), job);
   if (!running() || h.epoch.host() != epoch) {
-    out.push_back({rank, reject(RejectReason::kEpoch, h)});
+    out.push_back(
+        {rank, h.type == PacketType::kHeartbeat ? unknown_epoch(datagram) : reject(RejectReason::kEpoch, h)});
     return out;
   }
   EXPECT_EQ(h.cookie.host(), cookie_of(rank));
+  const std::span<const std::byte> payload = std::span(datagram).subspan(kHeaderBytes);
   if (is_control(h.type)) {
     EXPECT_EQ(port, kBasePort);
-    EXPECT_EQ(h.sum1.host(),
-              kernels::best_kernels().crc32c(datagram.data() + kHeaderBytes, datagram.size() - kHeaderBytes));
+    EXPECT_EQ(h.sum1.host(), kernels::best_kernels().crc32c(payload.data(), payload.size()));
+    EXPECT_TRUE(auth::verify(epoch_of(rank).session, h, payload));
+    const std::uint64_t counter = wire_at<CountedPayload>(payload.data()).counter.host();
+    EXPECT_TRUE(!in_order || counter > counters[rank]);
+    counters[rank] = counter;
   }
   switch (h.type) {
     case PacketType::kContribute:
@@ -54,23 +60,18 @@ std::vector<Sent> Box::receive(const Bytes& datagram, std::uint16_t port) {
     case PacketType::kAnswer:
       answer(datagram, out);
       break;
-    case PacketType::kHeartbeat: {
-      Header echo = from_box(PacketType::kHeartbeat);
-      std::uint64_t present = members();
-      for (const std::uint16_t gone : left) present &= ~bit_of(Rank{gone});
-      echo.contributors = Be<std::uint64_t>{present};
-      out.push_back({rank, sealed(echo)});
+    case PacketType::kHeartbeat:
+      out.push_back({rank, echo(h.type, rank)});
       break;
-    }
     case PacketType::kLeave:
       left.insert(rank);
-      out.push_back({rank, sealed(from_box(PacketType::kLeave))});
+      out.push_back({rank, echo(h.type, rank)});
       break;
     case PacketType::kAbort: {
-      const Bytes text = payload_of(datagram);
+      const auto text = auth::body_of(payload).subspan(sizeof(CountedPayload));
       aborts.emplace_back(reinterpret_cast<const char*>(text.data()), text.size());
       for (std::uint16_t r = 0; r < shape.world; ++r)
-        out.push_back({r, abort("rank " + std::to_string(rank) + ": " + aborts.back())});
+        out.push_back({r, abort("rank " + std::to_string(rank) + ": " + aborts.back(), r)});
       break;
     }
     default:
@@ -88,7 +89,10 @@ void Box::join(const Bytes& datagram, std::vector<Sent>& out) {
   JoinPayload p;
   EXPECT_GE(datagram.size(), kHeaderBytes + sizeof p);
   std::memcpy(&p, datagram.data() + kHeaderBytes, sizeof p);
-  EXPECT_EQ(datagram.size(), kHeaderBytes + sizeof p + p.name_bytes + p.token_bytes);
+  EXPECT_EQ(datagram.size(), kHeaderBytes + sizeof p + p.name_bytes + kTagBytes);
+  EXPECT_TRUE(auth::verify(job_key(), h, std::span(datagram).subspan(kHeaderBytes)));
+  EXPECT_EQ(p.instance.host(), instance_of(rank));
+  if (p.challenge == Tag{}) return out.push_back({rank, challenge(p.nonce.host())});
   if (const auto before = last_join.find(rank); before != last_join.end()) {
     if (!in_order && p.attempt.host() <= before->second.attempt.host()) return;
     EXPECT_GT(p.attempt.host(), before->second.attempt.host());

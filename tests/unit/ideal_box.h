@@ -52,15 +52,27 @@ class Box {
   [[nodiscard]] bool running() const { return joined_.size() == shape.world; }
   [[nodiscard]] Bytes joined(JoinStatus status, std::uint64_t nonce, std::uint16_t rank,
                              const std::string& text = {}) const;
+  // Of a data core: waiting, or a hint.
   [[nodiscard]] Bytes reject(RejectReason reason, const Header& rejected, std::uint64_t cookie = 0,
                              std::uint64_t contributors = 0) const;
-  [[nodiscard]] Bytes abort(const std::string& text) const;
+  // Of control: the rank is called back; or, to a HEARTBEAT, that its epoch is unknown.
+  [[nodiscard]] Bytes call_back(std::uint16_t rank) const;
+  [[nodiscard]] Bytes unknown_epoch(const Bytes& heartbeat) const;
+  [[nodiscard]] Bytes abort(const std::string& text, std::uint16_t rank = 0) const;
+  [[nodiscard]] Bytes echo(PacketType type, std::uint16_t rank) const;  // of HEARTBEAT or LEAVE
+  // The worker does not hear its JOIN's answer before it has brought the challenge.
+  [[nodiscard]] static Bytes challenge(std::uint64_t nonce);
   [[nodiscard]] Header from_box(PacketType type) const;  // current epoch, result cookie
   // The RESULT of a contribution to which every other rank contributed zeros and the same exponent.
   [[nodiscard]] Bytes result_of(const Bytes& contribution) const;
   // The same with zeros of these ranks only; of nobody: the ANSWER of a peer that has forgotten the chunk.
   [[nodiscard]] Bytes result_of(const Bytes& contribution, std::uint64_t ranks) const;
   [[nodiscard]] std::uint32_t slot_of(std::uint32_t chunk) const;
+  // Of options_of().
+  [[nodiscard]] static auth::Key job_key() { return auth::job_key("test", "secret"); }
+  [[nodiscard]] static std::uint64_t instance_of(std::uint16_t rank) { return 1000U + rank; }
+  // As a rank shall see it.
+  [[nodiscard]] engine::Membership epoch_of(std::uint16_t rank) const;
   [[nodiscard]] std::uint64_t cookie_of(std::uint16_t rank) const { return 0xC000 + 0x100 * epoch + rank; }
   [[nodiscard]] std::uint64_t result_cookie() const { return 0xAB00000000ULL + epoch; }
 
@@ -70,6 +82,7 @@ class Box {
   std::uint64_t generation = 0x1234567890abcdefULL;
   std::map<std::uint16_t, std::vector<Header>> joins;  // JOIN headers by rank
   std::map<std::uint16_t, JoinPayload> last_join;
+  std::map<std::uint16_t, std::uint64_t> counters;  // greatest of each rank
   std::vector<std::string> aborts;
   std::set<std::uint16_t> left;
   std::uint64_t contributions = 0;
@@ -79,9 +92,6 @@ class Box {
   bool in_order = true;  // the network neither reorders nor duplicates
 
  private:
-  // As a rank shall see it.
-  [[nodiscard]] engine::Membership epoch_of(std::uint16_t rank) const;
-
   struct Entry {
     std::uint64_t contributors = 0;
     Header header;

@@ -34,6 +34,8 @@ engine::Membership Box::epoch_of(std::uint16_t rank) const {
   m.stragglers = shape.stragglers;
   m.lease = shape.lease_ms * kMillisecond;
   m.most_advanced = Rank{shape.most_advanced};
+  m.session = auth::session_key(job_key(), m.generation, m.epoch, m.result_cookie, m.cookie,
+                                instance_of(rank), Rank{rank});
   return m;
 }
 
@@ -42,7 +44,7 @@ Header Box::from_box(PacketType type) const { return box_header(epoch_of(0), typ
 Bytes Box::joined(JoinStatus status, std::uint64_t nonce, std::uint16_t rank, const std::string& text) const {
   std::uint64_t missing = members();
   for (const auto& [r, n] : joined_) missing &= ~(std::uint64_t{1} << r);
-  return box_joined(epoch_of(rank), status, nonce, missing, text_bytes(text));
+  return box_joined(epoch_of(rank), status, nonce, job_key(), missing, text_bytes(text));
 }
 
 Bytes Box::reject(RejectReason reason, const Header& rejected, std::uint64_t cookie,
@@ -57,9 +59,35 @@ Bytes Box::reject(RejectReason reason, const Header& rejected, std::uint64_t coo
   return sealed(h);
 }
 
-Bytes Box::abort(const std::string& text) const {
-  return sealed(from_box(PacketType::kAbort), text_bytes(text));
+Bytes Box::call_back(std::uint16_t rank) const {
+  Header h = from_box(PacketType::kReject);
+  h.slot = Be<std::uint32_t>{static_cast<std::uint32_t>(RejectReason::kEpoch)};
+  return box_tells(epoch_of(rank), h);
 }
+
+Bytes Box::unknown_epoch(const Bytes& heartbeat) const {
+  const Header asked = header_of(heartbeat);
+  Header h = from_box(PacketType::kReject);
+  h.job = asked.job;
+  h.epoch = asked.epoch;
+  h.cookie = {};
+  h.slot = Be<std::uint32_t>{static_cast<std::uint32_t>(RejectReason::kJob)};
+  return box_says(h, wire_at<CountedPayload>(heartbeat.data() + kHeaderBytes).counter.host(), job_key());
+}
+
+Bytes Box::abort(const std::string& text, std::uint16_t rank) const {
+  return box_tells(epoch_of(rank), from_box(PacketType::kAbort), text_bytes(text));
+}
+
+Bytes Box::echo(PacketType type, std::uint16_t rank) const {
+  Header h = from_box(type);
+  std::uint64_t present = members();
+  for (const std::uint16_t gone : left) present &= ~bit_of(Rank{gone});
+  h.contributors = Be<std::uint64_t>{present};
+  return box_tells(epoch_of(rank), h);
+}
+
+Bytes Box::challenge(std::uint64_t nonce) { return box_challenges(nonce, {7, 7}); }
 
 Bytes Box::result_of(const Bytes& contribution, std::uint64_t ranks) const {
   Header h = header_of(result_of(contribution));

@@ -23,6 +23,12 @@ bool naive_add(Values& entry, const Values& packet) {
   return overflow;
 }
 
+// Nobody's memory: what is fetched is not read.
+kernels::Ahead ahead() {
+  return {reinterpret_cast<const std::byte*>(std::uintptr_t{0x1000}),
+          reinterpret_cast<const std::int32_t*>(std::uintptr_t{0x2000})};
+}
+
 const std::vector<SwitchOp> kOps = {
     {"write",
      [](const kernels::Kernels& k, std::int32_t* e, std::byte* w, std::uint32_t n) {
@@ -46,6 +52,34 @@ const std::vector<SwitchOp> kOps = {
     {"add_emit",
      [](const kernels::Kernels& k, std::int32_t* e, std::byte* w, std::uint32_t n) {
        return k.add_emit(e, w, n);
+     },
+     [](Values& e, Values& p) {
+       const bool overflow = naive_add(e, p);
+       p = e;
+       return kernels::Added{naive_sums(e), overflow};
+     }},
+    {"fetching_write",
+     [](const kernels::Kernels& k, std::int32_t* e, std::byte* w, std::uint32_t n) {
+       return k.fetching.write(e, w, n, ahead()), kernels::Added{};
+     },
+     [](Values& e, Values& p) { return e = p, kernels::Added{}; }},
+    {"fetching_add",
+     [](const kernels::Kernels& k, std::int32_t* e, std::byte* w, std::uint32_t n) {
+       return kernels::Added{{}, k.fetching.add(e, w, n, ahead())};
+     },
+     [](Values& e, Values& p) {
+       return kernels::Added{{}, naive_add(e, p)};
+     }},
+    {"fetching_add_sums",
+     [](const kernels::Kernels& k, std::int32_t* e, std::byte* w, std::uint32_t n) {
+       return k.fetching.add_sums(e, w, n, ahead());
+     },
+     [](Values& e, Values& p) {
+       return kernels::Added{naive_sums(p), naive_add(e, p)};
+     }},
+    {"fetching_add_emit",
+     [](const kernels::Kernels& k, std::int32_t* e, std::byte* w, std::uint32_t n) {
+       return k.fetching.add_emit(e, w, n, ahead());
      },
      [](Values& e, Values& p) {
        const bool overflow = naive_add(e, p);

@@ -128,6 +128,10 @@ TEST(LoadMember, AnAbortEndsTheRunWithItsText) {
   peer.job_id = raw(m.job);
   peer.epoch = raw(m.epoch);
   peer.cookie = raw(m.cookie);
+  peer.result_cookie = raw(m.result_cookie);
+  peer.last = m.record();
+  peer.instance = 501;
+  peer.counter = std::uint64_t{1} << 63;  // beyond those of the member itself
   rack.deliver(rack.box.send(peer, peer.abort("out of cheese")));
   ASSERT_EQ(rack.members[0].state(), State::kFailed);
   EXPECT_NE(rack.members[0].why().find("out of cheese"), std::string::npos) << rack.members[0].why();

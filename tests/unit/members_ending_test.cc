@@ -35,10 +35,10 @@ TEST_F(MembersRunning, LeaveRepeatedAfterTheEndIsEchoedIfItIsTheMembers) {
   EXPECT_EQ(echo.header.cookie.host(), peers[0].result_cookie);
   Peer forger = peers[0];
   forger.cookie ^= 1;
-  EXPECT_EQ(only(send(forger, forger.leave()), PacketType::kReject, forger).header.slot.host(), 1U);
-  EXPECT_EQ(only(send(peers[0], peers[0].heartbeat()), PacketType::kReject, peers[0]).header.slot.host(), 1U);
+  EXPECT_TRUE(send(forger, forger.leave()).empty());
+  EXPECT_EQ(only(send(peers[0], peers[0].heartbeat()), PacketType::kReject, peers[0]).header.slot.host(), 2U);
   ASSERT_TRUE(members->withdraw("resnet"));
-  EXPECT_EQ(only(send(peers[0], peers[0].leave()), PacketType::kReject, peers[0]).header.slot.host(), 2U);
+  EXPECT_TRUE(send(peers[0], peers[0].leave()).empty());
 }
 
 TEST_F(MembersRunning, EndedJobFormsAgain) {
@@ -107,7 +107,8 @@ TEST_F(MembersRunning, WithdrawalTellsEveryoneAndFreesTheLines) {
   EXPECT_EQ(row(id), nullptr);
   EXPECT_EQ(freed.size(), 1U);
   EXPECT_FALSE(members->status(id, now));
-  EXPECT_EQ(only(send(peers[0], peers[0].heartbeat()), PacketType::kReject, peers[0]).header.slot.host(), 2U);
+  EXPECT_TRUE(send(peers[0], peers[0].heartbeat()).empty())
+      << "nobody here has the key that it would believe";
   EXPECT_EQ(only(send(peers[0], peers[0].join()), PacketType::kJoined, peers[0]).status(),
             JoinStatus::kRefused);
 }
@@ -168,7 +169,7 @@ TEST_F(MembersRunning, ReusedIdIsGuardedByTheEpoch) {
   ASSERT_EQ(again, id);
   ASSERT_TRUE(form(peers));
   EXPECT_NE(peers[0].epoch, old.epoch);
-  EXPECT_EQ(only(send(old, old.heartbeat()), PacketType::kReject, old).header.slot.host(), 1U);
+  EXPECT_TRUE(send(old, old.heartbeat()).empty());
   EXPECT_EQ(status(id).phase, members::JobPhase::kRunning);
 }
 

@@ -309,6 +309,19 @@ TEST(MembersConfig, StuckRandomWordsStillGiveDistinctEpochs) {
     Peer p(0, 1);
     p.job = name;
     members.receive(p.join(), p.binding, kSecond);
+    Bytes out(members::kMaxMembershipBytes);
+    const auto challenge = members.next(out);
+    ASSERT_TRUE(challenge);
+    JoinPayload join = p.join_payload();
+    join.challenge = wire_at<ChallengePayload>(out.data() + kHeaderBytes).challenge;
+    Bytes body(sizeof join);
+    wire_put(body.data(), join);
+    const Bytes text = bytes_of(name);
+    body.insert(body.end(), text.begin(), text.end());
+    Header h;
+    h.type = PacketType::kJoin;
+    members.receive(tagged(h, body, p.job_key()), p.binding, kSecond);
+    while (members.next(out)) continue;
   }
   const auto publication = members.publication();
   ASSERT_TRUE(publication);

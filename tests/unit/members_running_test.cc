@@ -18,7 +18,7 @@ TEST_F(MembersRunning, HeartbeatIsEchoedWithTheLiveRanks) {
   EXPECT_EQ(s.header.chunk.host(), 77U);
   EXPECT_EQ(s.header.cookie.host(), peers[1].result_cookie);
   EXPECT_EQ(s.header.contributors.host(), 0b111U);
-  EXPECT_TRUE(s.payload.empty());
+  EXPECT_TRUE(peers[1].believes(s));
   EXPECT_EQ(raw(status(id).ranks[1].next), 77U);
 }
 

@@ -184,7 +184,7 @@ TEST_F(MembersServer, WhenAllWorkersHaveLeftServersAreCalledBackAndFormAgain) {
   EXPECT_EQ(status(id).phase, members::JobPhase::kEnded);
   only(sent, PacketType::kReject, servers[0]);
   const Sent late = only(send(servers[1], servers[1].heartbeat()), PacketType::kReject, servers[1]);
-  EXPECT_EQ(late.header.slot.host(), static_cast<std::uint32_t>(RejectReason::kEpoch));
+  EXPECT_EQ(late.header.slot.host(), static_cast<std::uint32_t>(RejectReason::kJob));
   for (Peer& p : workers) p.restart();
   ASSERT_TRUE(form(all()));
 }

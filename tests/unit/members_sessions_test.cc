@@ -304,7 +304,7 @@ TEST_F(MembersSessions, NativePacketsWithItsIdAreRejected) {
   stranger.job_id = raw(id);
   stranger.epoch = raw(bench.status(id).epoch);
   for (const Bytes& packet : {stranger.heartbeat(), stranger.leave(), stranger.abort("no")})
-    EXPECT_THAT(bench.send(stranger, packet), testing::SizeIs(1));
+    EXPECT_TRUE(bench.send(stranger, packet).empty());
   EXPECT_EQ(bench.members->counters().of(members::MembershipDrop::kJob), 3U);
   bench.members->report_mismatch(id, bench.status(id).epoch, Rank{0}, 2, 16, 32, 1, 2, bench.now);
   EXPECT_FALSE(bench.members->resize("legacy", 64, bench.now));

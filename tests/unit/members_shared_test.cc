@@ -138,7 +138,7 @@ TEST(MembersShared, TheLedgerIsZeroedWithEveryNewEpochAlsoWhereItStays) {
   EXPECT_TRUE(bench.freed.empty());
   bench.send(peers[0], peers[0].join());
   EXPECT_TRUE(bench.freed.empty());
-  bench.members->receive(peers[1].join(), peers[1].binding, bench.now);
+  bench.members->receive(bench.with_challenge(peers[1], peers[1].join()), peers[1].binding, bench.now);
   const auto publication = bench.members->publication();
   ASSERT_TRUE(publication);
   ASSERT_NE(publication->table->find(id), nullptr);
@@ -299,7 +299,8 @@ TEST(MembersShared, WhatChangedInOneTurnIsOnePublication) {
   for (const std::uint16_t port : {std::uint16_t{4'321}, std::uint16_t{4'322}}) {
     for (Peer* peer : {&box.as[1], &box.bs[1]}) {
       peer->binding.udp_port = port;
-      box.members->receive(peer->join(), peer->binding, box.now);
+      box.challenge(*peer);
+      box.members->receive(box.with_challenge(*peer, peer->join()), peer->binding, box.now);
     }
   }
   const auto publication = box.members->publication();

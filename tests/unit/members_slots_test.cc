@@ -138,8 +138,10 @@ TEST(MembersAdmission, LinesThatChangeHandsAreFreedFirst) {
   EXPECT_EQ(only(box.send(b1, b1.join()), PacketType::kJoined, b1).status(), JoinStatus::kRefused);
   // Both in one publication: the range leaves one job and enters the other.
   for (const auto& p : box.as) box.members->receive(p.leave(), p.binding, box.now);
-  box.members->receive(b0.join(), b0.binding, box.now);
-  box.members->receive(b1.join(), b1.binding, box.now);
+  for (Peer* b : {&b0, &b1}) {
+    box.challenge(*b);
+    box.members->receive(box.with_challenge(*b, b->join()), b->binding, box.now);
+  }
   const auto publication = box.members->publication();
   ASSERT_TRUE(publication);
   EXPECT_FALSE(box.members->publication());

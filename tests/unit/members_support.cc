@@ -38,6 +38,14 @@ Bytes sealed(Header header, const Bytes& payload) {
   return b;
 }
 
+Bytes tagged(const Header& header, const Bytes& body, const auth::Key& key) {
+  const Tag tag = auth::tag_of(key, header, body);
+  Bytes payload = body;
+  const auto bytes = std::as_bytes(std::span(tag));
+  payload.insert(payload.end(), bytes.begin(), bytes.end());
+  return sealed(header, payload);
+}
+
 Peer::Peer(std::uint16_t rank_in, std::uint16_t world_in)
     : rank(rank_in), world(world_in), instance(1000U + rank_in) {
   const auto host = static_cast<std::uint8_t>(rank_in);
@@ -64,7 +72,6 @@ JoinPayload Peer::join_payload() const {
   p.elements = Be<std::uint16_t>(elements);
   p.last = last;
   p.name_bytes = static_cast<std::uint8_t>(job.size());
-  p.token_bytes = static_cast<std::uint8_t>(token.size());
   return p;
 }
 
@@ -78,15 +85,25 @@ Bytes Peer::join_again() const {
   const JoinPayload p = join_payload();
   Bytes payload(sizeof p);
   std::memcpy(payload.data(), &p, sizeof p);
-  const Bytes texts = bytes_of(job + token);
-  payload.insert(payload.end(), texts.begin(), texts.end());
+  const Bytes name = bytes_of(job);
+  payload.insert(payload.end(), name.begin(), name.end());
   Header h;
   h.type = PacketType::kJoin;
   h.rank = Be<std::uint16_t>(rank);
-  return sealed(h, payload);
+  return tagged(h, payload, job_key());
 }
 
-Bytes Peer::packet(PacketType type, const Bytes& payload) const {
+auth::Key Peer::session_key() const {
+  return auth::session_key(job_key(), Generation{last.generation.host()}, Epoch{epoch}, Cookie{result_cookie},
+                           Cookie{cookie}, instance, Rank{rank});
+}
+
+bool Peer::believes(const Sent& sent) const {
+  return auth::verify(sent.type() == PacketType::kJoined ? job_key() : session_key(), sent.header,
+                      sent.payload);
+}
+
+Bytes Peer::packet(PacketType type, const Bytes& text) const {
   Header h;
   h.type = type;
   h.job = Be<std::uint16_t>(job_id);
@@ -94,7 +111,11 @@ Bytes Peer::packet(PacketType type, const Bytes& payload) const {
   h.epoch = Be<std::uint32_t>(epoch);
   h.chunk = Be<std::uint32_t>(next);
   h.cookie = Be<std::uint64_t>(cookie);
-  return sealed(h, payload);
+  if (type == PacketType::kProbe) return sealed(h, text);
+  Bytes body(sizeof(CountedPayload));
+  wire_put(body.data(), CountedPayload{Be{++counter}});
+  body.insert(body.end(), text.begin(), text.end());
+  return tagged(h, body, session_key());
 }
 
 void Peer::restart() {
@@ -115,8 +136,9 @@ JoinedPayload Sent::joined() const {
 }
 
 std::string Sent::text() const {
-  const std::size_t skip = header.type == PacketType::kJoined ? sizeof(JoinedPayload) : 0;
-  return {reinterpret_cast<const char*>(payload.data()) + skip, payload.size() - skip};
+  const std::size_t skip =
+      header.type == PacketType::kJoined ? sizeof(JoinedPayload) : sizeof(CountedPayload);
+  return {reinterpret_cast<const char*>(payload.data()) + skip, payload.size() - skip - kTagBytes};
 }
 
 Bench::Bench(std::uint32_t slot_lines, std::uint8_t shards, std::uint64_t seed_in)
@@ -129,6 +151,7 @@ Bench::Bench(const members::MembershipOptions& options_in, std::uint64_t seed_in
 
 void Bench::forget_everything() {
   members.emplace(options, words(seed++));
+  challenges.clear();
   for (const auto& job : jobs) EXPECT_TRUE(members->declare(job));
   version = 0;
   table = nullptr;
@@ -171,9 +194,43 @@ std::vector<Sent> Bench::settle() {
   return answers();
 }
 
-std::vector<Sent> Bench::send(const Peer& from, const Bytes& datagram) {
+std::vector<Sent> Bench::send_bare(const Peer& from, const Bytes& datagram) {
   members->receive(datagram, from.binding, now);
   return settle();
+}
+
+Bytes with_challenge(const Peer& from, const Bytes& datagram,
+                     const std::map<std::uint64_t, Tag>& challenges) {
+  if (datagram.size() < kHeaderBytes + sizeof(JoinPayload) + kTagBytes) return datagram;
+  const auto header = wire_at<Header>(datagram.data());
+  const Bytes payload(datagram.begin() + kHeaderBytes, datagram.end());
+  // What is wrong in other ways stays as it is.
+  if (header.type != PacketType::kJoin || header.version != kWireVersion ||
+      sealed(header, payload) != datagram)
+    return datagram;
+  const auto known = challenges.find(wire_at<JoinPayload>(payload.data()).instance.host());
+  Bytes body(payload.begin(), payload.end() - kTagBytes);
+  wire_put(body.data() + offsetof(JoinPayload, challenge), known == challenges.end() ? Tag{} : known->second);
+  const bool honest = auth::verify(from.job_key(), header, payload);
+  return tagged(header, body, honest ? from.job_key() : auth::Key{});
+}
+
+void Bench::challenge(Peer& of) {
+  challenges.erase(of.instance);
+  members->receive(of.join(), of.binding, now);
+  challenges[of.instance] =
+      wire_at<ChallengePayload>(only(answers(), PacketType::kChallenge, of).payload.data()).challenge;
+}
+
+std::vector<Sent> Bench::send(const Peer& from, const Bytes& datagram) {
+  auto sent = send_bare(from, with_challenge(from, datagram));
+  for (const Sent& s : sent) {
+    if (s.type() != PacketType::kChallenge || s.to != from.binding) continue;
+    const auto join = wire_at<JoinPayload>(datagram.data() + kHeaderBytes);
+    challenges[join.instance.host()] = wire_at<ChallengePayload>(s.payload.data()).challenge;
+    return send_bare(from, with_challenge(from, datagram));
+  }
+  return sent;
 }
 
 std::vector<Sent> Bench::advance(TimeNs by) {

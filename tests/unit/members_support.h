@@ -4,10 +4,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "auth/auth.h"
 #include "members/membership.h"
 #include "tally/wire.h"
 
@@ -17,6 +19,8 @@ using Bytes = std::vector<std::byte>;
 
 // Fills sum1 and check as a correct sender does.
 Bytes sealed(Header header, const Bytes& payload = {});
+// ... with its tag behind the body.
+Bytes tagged(const Header& header, const Bytes& body, const auth::Key& key);
 Bytes bytes_of(const std::string& text);
 
 // A worker's side of membership, as far as packets show it.
@@ -44,13 +48,20 @@ struct Peer {
   [[nodiscard]] JoinPayload join_payload() const;
   [[nodiscard]] Bytes join();              // the next attempt with a new nonce
   [[nodiscard]] Bytes join_again() const;  // the same bytes as the newest
-  [[nodiscard]] Bytes packet(PacketType type, const Bytes& payload = {}) const;
-  [[nodiscard]] Bytes heartbeat() const { return packet(PacketType::kHeartbeat); }
+  // Under the session key, each with the next counter.
+  [[nodiscard]] Bytes packet(PacketType type, const Bytes& text = {}) const;
+  [[nodiscard]] Bytes heartbeat() const { return packet(PacketType::kHeartbeat, bytes_of(job)); }
   [[nodiscard]] Bytes leave() const { return packet(PacketType::kLeave); }
   [[nodiscard]] Bytes abort(const std::string& text) const {
     return packet(PacketType::kAbort, bytes_of(text));
   }
   void restart();  // a new process on the same machine
+  [[nodiscard]] auth::Key job_key() const { return auth::job_key(job, token); }
+  [[nodiscard]] auth::Key session_key() const;
+  // What the box said to this rank bears its tag.
+  [[nodiscard]] bool believes(const struct Sent& sent) const;
+
+  mutable std::uint64_t counter = 0;  // of what it said last
 };
 
 struct Sent {
@@ -62,7 +73,13 @@ struct Sent {
   [[nodiscard]] JoinedPayload joined() const;
   [[nodiscard]] JoinStatus status() const { return joined().status; }
   [[nodiscard]] std::string text() const;  // of a JOINED or an ABORT
+  [[nodiscard]] std::uint64_t counter() const {
+    return wire_at<CountedPayload>(payload.data()).counter.host();
+  }
 };
+
+// A JOIN with the newest challenge of its sender, by instance, in it; anything else as it is.
+Bytes with_challenge(const Peer& from, const Bytes& datagram, const std::map<std::uint64_t, Tag>& challenges);
 
 struct Bench {
   explicit Bench(std::uint32_t slot_lines = 65'536, std::uint8_t shards = 1, std::uint64_t seed = 1);
@@ -71,8 +88,16 @@ struct Bench {
   JobId declare(const members::NativeConfig& config);
   void forget_everything();  // control dies and comes back with the same configuration
 
-  // One packet; the answers, after the data cores have taken up what it published (unless cores_wait).
+  // One packet; the answers, after the data cores have taken up what it published (unless cores_wait). A JOIN
+  // is told the newest CHALLENGE of its sender first, as a worker does, and sent again if it gets one.
   std::vector<Sent> send(const Peer& from, const Bytes& datagram);
+  // As it is.
+  std::vector<Sent> send_bare(const Peer& from, const Bytes& datagram);
+  // Gets one for the sender: its binding may be new.
+  void challenge(Peer& of);
+  Bytes with_challenge(const Peer& from, const Bytes& datagram) const {
+    return members_test::with_challenge(from, datagram, challenges);
+  }
   std::vector<Sent> settle();            // publications taken up, answers read
   std::vector<Sent> answers();           // what next() gives now
   std::vector<Sent> advance(TimeNs by);  // stops at every deadline on the way
@@ -99,7 +124,8 @@ struct Bench {
   bool cores_wait = false;
   std::uint64_t version = 0;  // newest publication
   std::shared_ptr<const jobs::JobTable> table;
-  std::vector<jobs::FreedLines> freed;  // of all publications
+  std::vector<jobs::FreedLines> freed;      // of all publications
+  std::map<std::uint64_t, Tag> challenges;  // newest, by instance
 };
 
 members::NativeConfig config_of(std::uint16_t workers, const std::string& name = "resnet");

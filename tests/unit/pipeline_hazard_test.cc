@@ -174,5 +174,27 @@ TYPED_TEST(HazardCore, order_test_never_refuses_what_is_needed) {
   EXPECT_EQ(this->occupancy(job), 0U);
 }
 
+// In a burst the next packet takes the place of one before it.
+TYPED_TEST(HazardCore, corrupted_contribution_repeats_no_nack_of_another) {
+  const jobs::NativeJob job = make_job({});
+  this->run(job);
+  pipeline::Parsed parsed;
+  const auto take = [&](std::uint32_t sequence, bool corrupted) {
+    Bytes datagram = make_contribution(
+        job, {.chunk = Chunk{sequence}, .values = std::vector<std::int32_t>(16, 1), .sequence = sequence});
+    if (corrupted) datagram.back() ^= std::byte{1};
+    const jobs::Binding& from = job.ranks[0].binding;
+    ReceivedFrame received(wrap(datagram, from, test_box(), kBasePort), from.port, false);
+    const pipeline::Frame frame = received.frame();
+    this->pipeline_.parse(frame, parsed);
+    return this->pipeline_.handle(parsed, frame, 0);
+  };
+  EXPECT_FALSE(take(1, false).nack);
+  EXPECT_TRUE(take(6, false).nack) << "2 and 3 have not come";
+  const pipeline::Outcome out = take(7, true);
+  EXPECT_EQ(out.drop, Drop::kSum);
+  EXPECT_FALSE(out.nack);
+}
+
 }  // namespace
 }  // namespace tally

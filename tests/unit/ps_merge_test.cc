@@ -137,7 +137,9 @@ TEST_F(PsMerge, OtherSizesAreCountedAndAbortTheJob) {
   EXPECT_EQ(h.epoch.host(), job.epoch);
   EXPECT_EQ(h.cookie.host(), job.cookie());
   EXPECT_EQ(sealed(h, payload_of(sent)), sent);
-  const Bytes text = payload_of(sent);
+  const Bytes payload = payload_of(sent);
+  EXPECT_TRUE(auth::verify(job.membership().session, h, payload));
+  const auto text = auth::body_of(payload).subspan(sizeof(CountedPayload));
   EXPECT_THAT(std::string(reinterpret_cast<const char*>(text.data()), text.size()),
               testing::StartsWith("rank 1 sent 32 of 32 elements for chunk 4"));
   EXPECT_EQ(server.counted().mismatches, 1U);

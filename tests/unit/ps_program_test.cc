@@ -32,7 +32,7 @@ class PsProgram : public testing::Test {
     all.insert(all.end(), more.begin(), more.end());
     std::vector<const char*> words;
     for (const auto& word : all) words.push_back(word.c_str());
-    return ps::parse_ps_command_line(static_cast<int>(words.size()), words.data());
+    return ps::parse_command_line(static_cast<int>(words.size()), words.data());
   }
   static ps::PsSettings settings(std::vector<std::string> more) {
     auto parsed = parse(std::move(more));
@@ -132,19 +132,19 @@ TEST_F(PsProgram, TellsWhatItDid) {
   const BoxJob job;
   Server server({job});
   server.join(job);
-  EXPECT_EQ(ps::ps_event_line(*server.engine, *server.engine->next_event()),
+  EXPECT_EQ(ps::event_line(*server.engine, *server.engine->next_event()),
             "job 'a': runs with 3 workers, 32 elements, span 32");
   server.hear(job.partial(0b011, Chunk{0}));
   server.hear(job.contribution(2, Chunk{0}));
   server.hear(job.contribution(2, Chunk{1}));
   server.hear(Bytes(3));
   (void)server.drain();
-  EXPECT_EQ(ps::ps_statistics_line(*server.engine),
+  EXPECT_EQ(ps::statistics_line(*server.engine),
             "1 of 1 jobs run; in 3 (contributions 2, partials 1, sums 0), refused 1; chunks completed 1, no "
             "room 0, "
             "given up 0; out 2 (results 1, flushes 1, resends 0), queue full 0; states 1 incomplete, 1 kept, "
             "of 64");
-  const auto all = nlohmann::json::parse(ps::ps_statistics_json(*server.engine));
+  const auto all = nlohmann::json::parse(ps::statistics_json(*server.engine));
   EXPECT_EQ(all["jobs"][0]["job"], "a");
   EXPECT_EQ(all["jobs"][0]["server"], 0);
   EXPECT_EQ(all["jobs"][0]["running"], true);

@@ -25,28 +25,29 @@ engine::Membership BoxJob::membership() const {
   m.shared_slots = 64;
   m.max_priority = 0;
   m.lease = lease_ms * kMillisecond;
+  m.session = auth::session_key(job_key(), m.generation, m.epoch, m.result_cookie, m.cookie, kInstance,
+                                server_rank(server));
   return m;
 }
 
 Header BoxJob::from_box(PacketType type) const { return box_header(membership(), type); }
 
 Bytes BoxJob::joined(JoinStatus status, std::uint64_t nonce, const std::string& text) const {
-  return box_joined(membership(), status, nonce, status == JoinStatus::kForming ? members() : 0,
+  return box_joined(membership(), status, nonce, job_key(), status == JoinStatus::kForming ? members() : 0,
                     testbed::text_bytes(text));
 }
 
 Bytes BoxJob::reject(RejectReason reason) const {
   Header h = from_box(PacketType::kReject);
-  h.cookie = {};
   h.slot = Be{static_cast<std::uint32_t>(reason)};
-  return sealed(h);
+  return box_tells(membership(), h);
 }
 
 Bytes BoxJob::abort(const std::string& text) const {
-  return sealed(from_box(PacketType::kAbort), testbed::text_bytes(text));
+  return box_tells(membership(), from_box(PacketType::kAbort), testbed::text_bytes(text));
 }
 
-Bytes BoxJob::echo() const { return sealed(from_box(PacketType::kHeartbeat)); }
+Bytes BoxJob::echo() const { return box_tells(membership(), from_box(PacketType::kHeartbeat)); }
 
 Values BoxJob::offered(std::uint16_t rank, Chunk chunk, std::uint16_t n) const {
   Values values(n);
@@ -136,7 +137,7 @@ JoinPayload join_payload(const Bytes& join) {
   EXPECT_EQ(header_of(join).type, PacketType::kJoin);
   JoinPayload p;
   std::memcpy(&p, join.data() + kHeaderBytes, sizeof p);
-  EXPECT_EQ(join.size(), kHeaderBytes + sizeof p + p.name_bytes + p.token_bytes);
+  EXPECT_EQ(join.size(), kHeaderBytes + sizeof p + p.name_bytes + kTagBytes);
   return p;
 }
 
@@ -144,7 +145,7 @@ ps::PsOptions options_of(const std::vector<BoxJob>& jobs, std::size_t states, st
   ps::PsOptions o;
   for (const BoxJob& job : jobs) o.jobs.push_back({job.name, job.token, job.server});
   o.elements = elements;
-  o.instance = 77;
+  o.instance = kInstance;
   o.seed = 5;
   o.memory = states * jobs::entry_lines(elements) * sizeof(jobs::Line);
   return o;

@@ -22,6 +22,8 @@ using testbed::sealed;
 using testbed::values_of;
 using Values = std::vector<std::int32_t>;
 
+inline constexpr std::uint64_t kInstance = 77;  // of the server's process
+
 struct BoxJob {
   std::string name = "a";
   std::string token = "secret";
@@ -39,10 +41,11 @@ struct BoxJob {
   [[nodiscard]] std::uint64_t members() const { return members_of(world); }
   [[nodiscard]] std::uint64_t cookie() const { return 0x5E00'0000ULL + epoch; }  // the server's
   [[nodiscard]] std::uint64_t result_cookie() const { return 0xAB00'0000'0000ULL + epoch; }
+  [[nodiscard]] auth::Key job_key() const { return auth::job_key(name, token); }
   [[nodiscard]] engine::Membership membership() const;
   [[nodiscard]] Header from_box(PacketType type) const;
   [[nodiscard]] Bytes joined(JoinStatus status, std::uint64_t nonce, const std::string& text = {}) const;
-  [[nodiscard]] Bytes reject(RejectReason reason) const;
+  [[nodiscard]] Bytes reject(RejectReason reason) const;  // of control, under the session key
   [[nodiscard]] Bytes abort(const std::string& text) const;
   [[nodiscard]] Bytes echo() const;
 

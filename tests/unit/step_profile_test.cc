@@ -78,8 +78,8 @@ TEST(Step, TheProductsExecutionsHearOfNone) {
     void enter(pipeline::Step step) { heard.push_back(step); }
   } listener;
   pipeline::enter_step(listener, pipeline::Step::kParse);
-  pipeline::enter_step(listener, pipeline::Step::kFetch);
-  EXPECT_EQ(listener.heard, (std::vector{pipeline::Step::kParse, pipeline::Step::kFetch}));
+  pipeline::enter_step(listener, pipeline::Step::kHandle);
+  EXPECT_EQ(listener.heard, (std::vector{pipeline::Step::kParse, pipeline::Step::kHandle}));
 }
 
 TEST(StepProfile, TimeIsOfTheStepThatWasEnteredLast) {

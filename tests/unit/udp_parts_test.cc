@@ -35,23 +35,23 @@ TEST(Mtu, CarriesTheElementsThatTheProtocolSays) {
 }
 
 TEST(UdpSettings, DefaultsAndEveryOption) {
-  const auto none = udp::parse_udp_settings("");
+  const auto none = udp::parse_settings("");
   ASSERT_TRUE(none);
   EXPECT_EQ(none->port, 0);
   EXPECT_EQ(none->buffer, std::size_t{4} << 20);
   EXPECT_EQ(none->gso, udp::Gso::kAuto);
   EXPECT_EQ(none->busy_poll_us, 0U);
   EXPECT_EQ(none->backlog, 0U);
-  const auto all = udp::parse_udp_settings("port=20000,buffer=64KiB,backlog=128,gso=on,busy-poll=50");
+  const auto all = udp::parse_settings("port=20000,buffer=64KiB,backlog=128,gso=on,busy-poll=50");
   ASSERT_TRUE(all) << all.error().text();
   EXPECT_EQ(all->port, 20'000);
   EXPECT_EQ(all->buffer, std::size_t{64} << 10);
   EXPECT_EQ(all->gso, udp::Gso::kOn);
-  EXPECT_EQ(udp::parse_udp_settings("gso=off")->gso, udp::Gso::kOff);
+  EXPECT_EQ(udp::parse_settings("gso=off")->gso, udp::Gso::kOff);
   EXPECT_EQ(all->busy_poll_us, 50U);
   EXPECT_EQ(all->backlog, 128U);
-  EXPECT_EQ(udp::parse_udp_settings("buffer=1GiB")->buffer, std::size_t{1} << 30);
-  EXPECT_EQ(udp::parse_udp_settings("buffer=100000")->buffer, 100'000U);
+  EXPECT_EQ(udp::parse_settings("buffer=1GiB")->buffer, std::size_t{1} << 30);
+  EXPECT_EQ(udp::parse_settings("buffer=100000")->buffer, 100'000U);
 }
 
 TEST(UdpSettings, NameEveryMistake) {
@@ -72,7 +72,7 @@ TEST(UdpSettings, NameEveryMistake) {
       {"busy-poll=0", "busy-poll=0: must be a number from 1 to 1000"},
       {"gro=on", "'gro' is no option of udp: there are port=, buffer=, backlog=, gso= and busy-poll="}};
   for (const auto& [text, told] : mistakes) {
-    const auto settings = udp::parse_udp_settings(text);
+    const auto settings = udp::parse_settings(text);
     if (told.empty()) {
       EXPECT_TRUE(settings) << text;
       continue;
@@ -84,11 +84,11 @@ TEST(UdpSettings, NameEveryMistake) {
 }
 
 TEST(UdpEnds, OfOneFamilyWithOrWithoutAPrefixLength) {
-  const auto v4 = udp::parse_udp_ends("10.0.0.1", "10.0.0.11/24");
+  const auto v4 = udp::parse_ends("10.0.0.1", "10.0.0.11/24");
   ASSERT_TRUE(v4) << v4.error().text();
   EXPECT_EQ(v4->box.text(), "10.0.0.1:48896");
   EXPECT_EQ(v4->own.text(), "10.0.0.11:0");
-  const auto v6 = udp::parse_udp_ends("fd00::1", "");
+  const auto v6 = udp::parse_ends("fd00::1", "");
   ASSERT_TRUE(v6);
   EXPECT_EQ(v6->box.text(), "[fd00::1]:48896");
   EXPECT_EQ(v6->own.family(), AF_UNSPEC);
@@ -114,7 +114,7 @@ TEST(UdpEnds, NameEveryMistake) {
       {"10.0.0.1", "10.0.0", "TALLY_ADDRESS", "is not an IP address of this machine"},
       {"10.0.0.1", "0.0.0.0/0", "TALLY_ADDRESS", "is not an IP address of this machine"}};
   for (const Mistake& each : mistakes) {
-    const auto ends = udp::parse_udp_ends(each.box, each.own);
+    const auto ends = udp::parse_ends(each.box, each.own);
     ASSERT_FALSE(ends) << each.box << ' ' << each.own;
     EXPECT_EQ(ends.error().where, each.where);
     EXPECT_THAT(ends.error().what, HasSubstr(each.told));

@@ -4,8 +4,10 @@ import re
 import wire_headers
 from capture import Tshark
 from lab import case
-from samples import JOB, NONCE, SIX, TAGGED, every_type, incomplete, rejected
-from tally_wire import ANSWER, CONTRIBUTE, HEADER_FIELDS, JOIN, JOINED, NACK, PROBE, QUERY, REJECT, unpack_header
+from samples import (COUNTER, JOB, NONCE, SIX, TAG, TAGGED, called_back, every_type, heartbeat, incomplete,
+                     rejected)
+from tally_wire import (ABORT, ANSWER, CHALLENGE, CONTRIBUTE, HEADER_FIELDS, HEARTBEAT, JOIN, JOINED, LEAVE, NACK, PROBE,
+                        QUERY, REJECT, unpack_header)
 
 VERIFY = ("-o", "tally.sums:TRUE")
 # What the header's field `slot` is called in types that put something else there.
@@ -29,10 +31,10 @@ def check_header(packet, frame, bytes_before):
 
 @case()
 def every_type_with_all_its_fields(lab):
-    """The 15 types over IPv4, IPv6 and with a VLAN tag; sums verified; no expert error anywhere."""
+    """The 16 types over IPv4, IPv6 and with a VLAN tag; sums verified; no expert error anywhere."""
     before = {JOB.name: 42, TAGGED.name: 46, SIX.name: 62}
     frames = {(job.name, kind): frame for job in (JOB, TAGGED, SIX) for kind, frame in every_type(job).items()}
-    assert len(frames) == 3 * 15
+    assert len(frames) == 3 * 16
     for (job, kind), packet in Tshark(lab).named(frames, *VERIFY).items():
         frame = frames[job, kind]
         tagged = frame[12:14] == b"\x81\x00"
@@ -41,16 +43,17 @@ def every_type_with_all_its_fields(lab):
         assert not packet.has_error() and not packet.failed(), (job, kind, packet.remarks())
         carries = kind in (1, 2, 3, 7)
         assert packet.all("tally.sum.status") == ["1"] * carries, (job, kind)
-        assert packet.all("tally.payload.status") == ["1"] * (JOIN <= kind <= PROBE), (job, kind)
+        assert packet.all("tally.payload.status") == ["1"] * (REJECT <= kind <= PROBE or kind == CHALLENGE), (job, kind)
 
 
 @case()
 def fields_lie_where_the_headers_put_them(lab):
-    """Offsets and sizes of struct Header, JoinPayload, JoinedPayload and GenerationRecord, from include/tally."""
+    """Offsets and sizes of struct Header, the payloads and GenerationRecord, from include/tally."""
     packets = Tshark(lab).named(every_type(JOB))
     structs = [("Header", "tally", QUERY, 42), ("JoinPayload", "tally.join", JOIN, 98),
                ("JoinedPayload", "tally.joined", JOINED, 98), ("GenerationRecord", "tally.record", JOIN, 98 + 32),
-               ("GenerationRecord", "tally.record", JOINED, 98 + 32)]
+               ("GenerationRecord", "tally.record", JOINED, 98 + 32), ("CountedPayload", "tally", LEAVE, 98),
+               ("ChallengePayload", "tally.challenge", CHALLENGE, 98)]
     for struct, prefix, kind, start in structs:
         for name, offset, size in wire_headers.members(struct):
             assert packets[kind].place(f"{prefix}.{name}") == (start + offset, size), (struct, name)
@@ -80,7 +83,8 @@ def names_are_those_of_the_headers(lab):
                            ("kMulticastPort", "multicast_port"), ("kHeaderBytes", "header_bytes"),
                            ("kCheckedBytes", "checked_bytes"), ("kElementGranule", "element_granule"),
                            ("kMaxElements", "max_elements"), ("kNoExponent", "no_exponent"),
-                           ("kMaxTextBytes", "max_text_bytes")):
+                           ("kMaxTextBytes", "max_text_bytes"), ("kMaxNameBytes", "max_name_bytes"),
+                           ("kTagBytes", "tag_bytes")):
         written = re.search(rf"^  {name} = (\S+),", script, re.M).group(1)
         assert int(written, 0) == wire_headers.constant(constant), constant
 
@@ -91,10 +95,10 @@ def membership_payloads(lab):
     packets = Tshark(lab).named(every_type(JOB))
     record = {"generation": JOB.generation, "first_chunk": 3, "largest_window": 256, "lookahead": 128, "elements": 16}
     said = {"instance": 0x1111222233334444, "nonce": NONCE, "attempt": 9, "lowest": 5, "next": 8, "world": 2,
-            "elements": 16, "name_bytes": 6, "token_bytes": 6}
+            "elements": 16, "name_bytes": 6, "reserved": 0}
     for name, value in said.items():
         assert packets[JOIN].number(f"tally.join.{name}") == value, name
-    assert packets[JOIN].one("tally.join.name") == "resnet" and packets[JOIN].one("tally.join.token") == "s3cret"
+    assert packets[JOIN].one("tally.join.name") == "resnet"
     said = {"nonce": NONCE, "missing": 0, "cookie": JOB.cookies[0], "salt": 0x5A17, "world": 2, "window": 64,
             "shared_slots": 512, "lease_ms": 10_000, "most_advanced": 1, "group_port": 0xBFFF, "status": 1,
             "discipline": 4, "results": 2, "shards": 3, "text_bytes": 0}
@@ -108,12 +112,28 @@ def membership_payloads(lab):
 
 
 @case()
+def counters_and_tags(lab):
+    """Of what control says and hears, with the text between them; a REJECT of a data core has none."""
+    packets = Tshark(lab).named({**every_type(JOB), "heartbeat": heartbeat(JOB), "called back": called_back(JOB)})
+    counters = {kind for kind, packet in packets.items() if packet.all("tally.counter")}
+    tags = {kind for kind, packet in packets.items() if packet.all("tally.tag")}
+    assert counters == {HEARTBEAT, LEAVE, ABORT, "heartbeat", "called back"} and tags == counters | {JOIN, JOINED}
+    assert all(packets[kind].number("tally.counter") == COUNTER for kind in counters)
+    assert all(packets[kind].one("tally.tag").replace(":", "") == TAG.hex() for kind in tags)
+    assert packets["heartbeat"].one("tally.heartbeat.name") == "resnet"
+    assert packets[HEARTBEAT].all("tally.heartbeat.name") == []
+    assert packets[ABORT].one("tally.abort.text").startswith("rank 1: no löss")
+    for kind in ("heartbeat", "called back"):
+        assert not packets[kind].has_error() and packets[kind].one("tally.payload.status") == "1", kind
+
+
+@case()
 def info_column_for_people(lab):
     """One line for each type, and for what is special."""
     epoch = f"0x{JOB.epoch:08x}"
     forgotten = JOB.answer(1, 0, 6, [], flags=32, contributors=0, sum1=0).frame()
     assert Tshark(lab).info([*every_type(JOB).values(), forgotten, incomplete(JOB, 0, 3), rejected(JOB),
-                              JOB.query(0, None, 6).frame()]) == [
+                              called_back(JOB), JOB.query(0, None, 6).frame()]) == [
         "JOIN job 'resnet' rank 0 of 2",
         f"JOINED running: job 7, epoch {epoch}, world 2, window 64",
         "CONTRIBUTE job 7 rank 0 chunk 5: 16 float32, exponent -3",
@@ -129,7 +149,9 @@ def info_column_for_people(lab):
         "ABORT job 7 box: rank 1: no löss.",
         "PROBE rank 0, 12 bytes",
         "NACK job 7 shard 1 lacks sequence 7, 9",
+        "CHALLENGE to the JOIN of nonce 0x0000000000c0ffee",
         "ANSWER job 7 rank 1 to rank 0 chunk 6: has forgotten it [INCOMPLETE]",
         "RESULT job 7 chunk 3: 16 int32 of rank 0 [INCOMPLETE]",
         "REJECT job 7 epoch chunk 5",
+        "REJECT job 7 epoch, of control",
         "QUERY job 7 rank 0 asks the box for chunk 6"]

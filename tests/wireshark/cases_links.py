@@ -2,7 +2,7 @@
 from capture import Tshark
 from fixture_jobs import address4, values
 from lab import case
-from samples import JOB, SIX, result, story, to_group
+from samples import JOB, SIX, challenge, join, joined, result, story, to_group
 from tally_wire import BASE_PORT, encapsulate
 
 
@@ -30,6 +30,13 @@ def requests_and_answers(lab):
     expected = {1: 100, 2: 100, 3: 20_100, 4: 150, 5: 20_100, 6: 150, 7: 10_610, 8: 610, 9: 100, 10: 100, 11: 10_610,
                 12: 100, 13: 100, 14: 300, 17: 300, 18: 200, 19: 100, 20: 200, 26: 90_000}
     assert {number: round(time * 1e6) for number, time in times.items()} == expected
+
+
+@case()
+def a_challenge_answers_a_join(lab):
+    """By its nonce, as JOINED does."""
+    packets = dict(enumerate(Tshark(lab).packets([join(JOB), challenge(JOB), joined(JOB)]), 1))
+    assert shown(packets, "tally.response_in") == {1: "2"} and shown(packets, "tally.response_to") == {2: "1", 3: "1"}
 
 
 @case()

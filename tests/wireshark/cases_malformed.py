@@ -5,7 +5,7 @@ import struct
 import fixture_frames
 from capture import OURS, Tshark
 from lab import case
-from samples import JOB, SIX, TAGGED, every_type, join, joined
+from samples import JOB, SIX, TAGGED, called_back, every_type, heartbeat, join, joined
 from tally_wire import ABORT, JOIN, MAX_ELEMENTS, PROBE, QUERY, crc32c, ipv4_header, udp_header
 
 VERIFY = ("-o", "tally.sums:TRUE")
@@ -30,7 +30,7 @@ def expected(line):
     if line.case.startswith(("length_payload", "length_query")) or line.case in ("runt_header_1", "runt_header_55"):
         return "tally.length.bad"
     if drop == "type":
-        return "tally.type.unknown" if datagram[1] not in range(1, 16) else None
+        return "tally.type.unknown" if datagram[1] not in range(1, 17) else None
     if drop == "flags":
         return "tally.flags.unknown" if datagram[2] & UNKNOWN_FLAGS else None
     if drop == "elements":
@@ -88,7 +88,8 @@ def packets_of_the_switchml_fixture(lab):
 @case()
 def datagrams_cut_at_every_byte(lab):
     """Each type, with all lengths from 0 to one byte too many: an error unless it is whole."""
-    whole = {kind: frame[42:] for kind, frame in every_type(JOB).items()}
+    sent = {**every_type(JOB), "heartbeat": heartbeat(JOB), "called back": called_back(JOB)}
+    whole = {kind: frame[42:] for kind, frame in sent.items()}
     ethernet = join(JOB)[:14]
     frames = {(kind, size): ethernet + ipv4_header("10.0.0.1", "10.0.0.254", 8 + size)
               + udp_header(40000, 48896, 8 + size) + (datagram + b"\0")[:size]
@@ -99,8 +100,9 @@ def datagrams_cut_at_every_byte(lab):
             assert not packet.has_error(), (kind, size, packet.remarks())
         elif size == 0:
             assert "tally" not in packet.protocols or packet.has_error()
-        elif kind in (ABORT, PROBE) and size >= 56:
-            # Their payload has no length of its own; the CRC tells.
+        elif kind == PROBE and size >= 56 or kind in (ABORT, "heartbeat") and size >= 80 or (
+                kind == "called back" and size == 56):
+            # Their payload has no length of its own, or may be missing; the CRC tells.
             assert packet.remarks() >= {"tally.payload.bad"}, (kind, size, packet.remarks())
         else:
             assert "tally.length.bad" in packet.remarks(), (kind, size, packet.remarks())
@@ -122,9 +124,9 @@ def captures_cut_at_every_byte(lab):
         assert ("tally.truncated" in remarks) == (kept < len(frame)), where
         assert not remarks & ERRORS, where
         if frame[bytes_before(frame) + 1] == JOIN:
-            there = max(kept - bytes_before(frame) - 56 - 56, 0)
-            assert "".join(packet.all("tally.join.name") + packet.all("tally.join.token")) == "resnets3cret"[:there]
-            assert len(packet.all("tally.join.token")) == (there > 6), where
+            there = max(kept - bytes_before(frame) - 56 - 72, 0)
+            assert "".join(packet.all("tally.join.name")) == "resnet"[:there], where
+            assert len(packet.all("tally.tag")) == (there >= 6 + 16), where
 
 
 @case()
@@ -141,7 +143,7 @@ def random_bytes(lab):
             data = bytearray(dice.randbytes(dice.randrange(300)))
         data = data[:dice.randrange(len(data) + 1)] if dice.random() < 0.3 else data
         if number % 2 and len(data) >= 56:
-            data[0] = 1
+            data[0] = 2
             data[52:56] = struct.pack(">I", crc32c(bytes(data[:52])))
         port = dice.choice((48896, 48896, 48896, 48864))
         frames.append(good[0][:14] + ipv4_header("10.0.0.1", "10.0.0.254", 8 + len(data))

@@ -3,7 +3,7 @@ import struct
 from dataclasses import replace
 
 from fixture_jobs import address4, address6, make_job, values
-from tally_wire import (ABORT, ANSWER, BASE_PORT, CONTRIBUTE, FLUSH, HEARTBEAT, INCOMPLETE, JOIN, JOINED, LEAVE, MASK32, NACK,
+from tally_wire import (ABORT, ANSWER, BASE_PORT, CHALLENGE, CONTRIBUTE, FLUSH, HEARTBEAT, INCOMPLETE, JOIN, JOINED, LEAVE, MASK32, NACK,
                         NO_EXPONENT, OVERFLOW, PARTIAL, PROBE, QUERY, REASON_EPOCH, REASON_WAITING, REJECT, RESEND,
                         RESULT, RETRANSMIT, SWITCH_RANK, VERSION, Address, crc32c, encapsulate, pack_header, pack_values,
                         value_sums)
@@ -15,27 +15,35 @@ SIX = make_job("six", 17, 2, addresses=[address6(0), address6(1, vlan=5)])
 MAC = bytes.fromhex("027a11000001")
 SERVER = 0xFF00
 NONCE = 0xC0FFEE
+COUNTER = 0x700000001
+TAG = bytes(range(0xE0, 0xF0))  # nobody here knows a token
 
 
 def record(job):
     return struct.pack(">QIIIH", job.generation, 3, 256, 128, job.elements)
 
 
-def join_payload(job, name=b"resnet", token=b"s3cret", last=None):
+def counted(text=b""):
+    """Behind the header of what control says and hears."""
+    return struct.pack(">Q", COUNTER) + text + TAG
+
+
+def join_payload(job, name=b"resnet", last=None):
     fixed = struct.pack(">QQIIIHH", 0x1111222233334444, NONCE, 9, 5, 8, job.world, job.elements)
-    return fixed + (record(job) if last is None else last) + bytes([len(name), len(token)]) + name + token
+    challenge = bytes(range(0xC0, 0xD0))
+    return fixed + (record(job) if last is None else last) + bytes([len(name), 0]) + challenge + name + TAG
 
 
 def joined_payload(job, status=1, missing=0, text=b""):
     group = bytes(10) + b"\xff\xff" + bytes([239, 192, *divmod(job.id, 256)])
     return (struct.pack(">QQQQ", NONCE, missing, job.cookies[0], 0x5A17) + record(job)
             + struct.pack(">HIIIHH", job.world, 64, 512, 10_000, 1, 0xBFFF) + group + MAC
-            + bytes([status, 4, 2, 3]) + struct.pack(">H", len(text)) + text)
+            + bytes([status, 4, 2, 3]) + struct.pack(">H", len(text)) + text + TAG)
 
 
 def from_box(job, to, kind, body=b"", /, port=BASE_PORT, check=None, **header):
     """A frame of the box to the rank `to`."""
-    control = JOIN <= kind <= PROBE
+    control = JOIN <= kind <= PROBE or kind == CHALLENGE
     fields = dict(version=VERSION, type=kind, flags=0, priority=0, job=job.id, rank=SWITCH_RANK, epoch=job.epoch, chunk=0,
                   slot=0, elements=0, dtype=0, exponent=NO_EXPONENT, contributors=0, cookie=job.result_cookie,
                   sum1=crc32c(body) if control and body else 0, sum2=0, total=0)
@@ -64,6 +72,15 @@ def join(job, rank=0):
     return job.control(JOIN, rank, join_payload(job), job=0, epoch=0, cookie=0).frame()
 
 
+def challenge(job):
+    return from_box(job, 0, CHALLENGE, struct.pack(">Q", NONCE) + TAG, job=0, epoch=0, cookie=0)
+
+
+def heartbeat(job):
+    """Of rank 0. The echo has no name."""
+    return job.control(HEARTBEAT, 0, counted(b"resnet"), chunk=9).frame()
+
+
 def every_type(job):
     """Frames by type; the JOINED tells the generation, so all sums can be verified."""
     frames = {
@@ -77,9 +94,10 @@ def every_type(job):
         QUERY: job.query(0, 1, 6, flags=RETRANSMIT).frame(),
         ANSWER: job.answer(1, 0, 6, values(5)).frame(),
         REJECT: from_box(job, 0, REJECT, chunk=6, slot=REASON_WAITING, contributors=1),
-        LEAVE: job.control(LEAVE, 0, chunk=9).frame(),
-        HEARTBEAT: from_box(job, 0, HEARTBEAT, chunk=9, contributors=3),
-        ABORT: from_box(job, 0, ABORT, "rank 1: no löss\n".encode()),
+        LEAVE: job.control(LEAVE, 0, counted(), chunk=9).frame(),
+        HEARTBEAT: from_box(job, 0, HEARTBEAT, counted(), chunk=9, contributors=3),
+        ABORT: from_box(job, 0, ABORT, counted("rank 1: no löss\n".encode())),
+        CHALLENGE: challenge(job),
         NACK: from_box(job, 0, NACK, slot=7, contributors=0b101, total=1),
         PROBE: job.control(PROBE, 0, b"ping" * 3, job=0, epoch=0, cookie=0).frame(),
     }
@@ -88,6 +106,11 @@ def every_type(job):
 
 def rejected(job, reason=REASON_EPOCH):
     return from_box(job, 0, REJECT, chunk=5, slot=reason, cookie=0)
+
+
+def called_back(job):
+    """REJECT(epoch) of control."""
+    return from_box(job, 0, REJECT, counted(), slot=REASON_EPOCH, sum1=crc32c(counted()))
 
 
 def incomplete(job, to, chunk):
@@ -121,7 +144,7 @@ def story(job=JOB):
         (50_200, job.answer(1, 0, 7, values(99)).frame()), (50_300, result(job, 0, 7, flags=RETRANSMIT)),  # 16, 17
         (60_000, contribution(0, 8)), (60_100, contribution(1, 8)), (60_200, to_group(job, 8)),  # 18, 19, 20
         (70_000, contribution(0, 9, flags=OVERFLOW)), (71_000, waiting), (72_000, incomplete(job, 0, 10)),  # 21, 22, 23
-        (80_000, rejected(job)), (81_000, from_box(job, 0, ABORT, b"rank 1 was silent")),  # 24, 25
+        (80_000, rejected(job)), (81_000, from_box(job, 0, ABORT, counted(b"rank 1 was silent"))),  # 24, 25
         (90_000, from_box(job, 0, JOINED, joined_payload(job, 3, text=b"wrong token"), job=0, epoch=0, cookie=0)),  # 26
         (91_000, contribution(0, 11)[:-1] + b"\x01"),  # 27: damaged
     ]

@@ -148,8 +148,7 @@ Result<dpdk::Eal> start_load_eal(const std::string& program,
   eal.memory_bytes = memory_mib << 20;
   for (const dpdk_transport::WorkerDevice& device : devices)
     if (device.pci) eal.pci.push_back(device.name);
-  eal.hugepages =
-      in_memory || !eal.pci.empty() ? dpdk::EalOptions::Hugepages::kAuto : dpdk::EalOptions::Hugepages::kOff;
+  if (!in_memory && eal.pci.empty()) eal.hugepages = false;
   return dpdk::Eal::start(eal, [program](std::uint32_t level, std::string_view line) {
     if (level > RTE_LOG_WARNING || line.find(kHarmless) != std::string_view::npos) return;
     std::fprintf(stderr, "%s: DPDK: %.*s\n", program.c_str(), static_cast<int>(line.size()), line.data());

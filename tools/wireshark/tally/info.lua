@@ -40,6 +40,7 @@ function say.ANSWER(p)
 end
 function say.REJECT(p)
   local reason = names.reason[p.slot] or string.format("reason %d", p.slot)
+  if p.payload_bytes > 0 then return string.format("job %d %s, of control", p.job, reason:lower()) end
   local waiting = reason == "WAITING" and ": contributed so far: " .. ranks.phrase(p.contributors) or ""
   return of_chunk(p, reason:lower(), waiting)
 end
@@ -49,6 +50,7 @@ function say.NACK(p)
   return string.format("job %d shard %d lacks sequence %s", p.job, p.total, table.concat(lacks, ", "))
 end
 function say.JOIN(p) return string.format("job '%s' %s of %d", p.text or "?", names.rank(p.rank), p.world or 0) end
+function say.CHALLENGE(p) return "to the JOIN of nonce 0x" .. (p.nonce or "?"):lower() end
 function say.JOINED(p)
   local status = names.status[p.status] or "unknown status"
   if status == "RUNNING" then

@@ -1,5 +1,5 @@
--- What packets have to do with one another: contribution and RESULT of a chunk, JOIN and JOINED, repetitions. Learnt
--- when Wireshark reads a capture from its beginning to its end; shown when it comes back to a packet.
+-- What packets have to do with one another: contribution and RESULT of a chunk, JOIN and its answer, repetitions.
+-- Learnt when Wireshark reads a capture from its beginning to its end; shown when it comes back to a packet.
 --
 -- A RESULT answers what its receiver had sent for the chunk and had no answer to. One to a group answers everybody.
 
@@ -83,7 +83,7 @@ local function note_join(p, frame)
   if not p.nonce then return end
   if p.kind == names.of.JOIN then
     joins[p.nonce] = frame
-  else
+  else  -- CHALLENGE or JOINED
     if joins[p.nonce] then answer({ joins[p.nonce] }, frame) end
     if names.status[p.status] == "RUNNING" and p.world >= 1 and p.world <= 64 then
       local members = {}
@@ -97,7 +97,7 @@ end
 function links.note(p, pinfo)
   local frame = { number = pinfo.number, time = pinfo.rel_ts }
   frames[pinfo.number] = frame
-  if p.kind == names.of.JOIN or p.kind == names.of.JOINED then
+  if p.kind == names.of.JOIN or p.kind == names.of.CHALLENGE or p.kind == names.of.JOINED then
     note_join(p, frame)
   elseif p.kind == names.of.RESULT and p.rank == names.box_rank then
     note_result(p, pinfo, frame)

@@ -1,4 +1,5 @@
--- Payloads of JOIN and JOINED: JoinPayload, JoinedPayload and GenerationRecord of include/tally/wire.h.
+-- Payloads of JOIN, CHALLENGE and JOINED: JoinPayload, ChallengePayload, JoinedPayload and GenerationRecord of
+-- include/tally/wire.h. Tags are shown and not verified: nobody has told the token.
 
 local names = require("tally.names")
 local layout = require("tally.layout")
@@ -23,9 +24,9 @@ local join = {
   elements = ProtoField.uint16("tally.join.elements", "Elements at most"),
   last = ProtoField.none("tally.join.last", "Its last generation record"),
   name_bytes = ProtoField.uint8("tally.join.name_bytes", "Length of the name"),
-  token_bytes = ProtoField.uint8("tally.join.token_bytes", "Length of the token"),
+  reserved = ProtoField.uint8("tally.join.reserved", "Reserved"),
+  challenge = ProtoField.bytes("tally.join.challenge", "Challenge that it brings"),
   name = ProtoField.string("tally.join.name", "Name of the job"),
-  token = ProtoField.string("tally.join.token", "Token"),
 }
 local joined = {
   nonce = ProtoField.uint64("tally.joined.nonce", "Nonce", base.HEX),
@@ -49,8 +50,14 @@ local joined = {
   text = ProtoField.string("tally.joined.text", "Text"),
 }
 
-local membership = { fields = {} }
-for prefix, group in pairs({ record_ = record, join_ = join, joined_ = joined }) do
+local challenge = {
+  nonce = ProtoField.uint64("tally.challenge.nonce", "Nonce", base.HEX),
+  challenge = ProtoField.bytes("tally.challenge.challenge", "Challenge"),
+}
+local tag = ProtoField.bytes("tally.tag", "Tag")
+
+local membership = { fields = { tag = tag } }
+for prefix, group in pairs({ record_ = record, join_ = join, joined_ = joined, challenge_ = challenge }) do
   for name, field in pairs(group) do membership.fields[prefix .. name] = field end
 end
 
@@ -67,8 +74,10 @@ end
 
 local join_layout = {
   { "instance", 8 }, { "nonce", 8 }, { "attempt", 4 }, { "lowest", 4 }, { "next", 4 }, { "world", 2 },
-  { "elements", 2 }, { "last", 22, add_record(join.last) }, { "name_bytes", 1 }, { "token_bytes", 1 },
+  { "elements", 2 }, { "last", 22, add_record(join.last) }, { "name_bytes", 1 }, { "reserved", 1 },
+  { "challenge", names.tag_bytes },
 }
+local challenge_layout = { { "nonce", 8 }, { "challenge", names.tag_bytes } }
 local joined_layout = {
   { "nonce", 8 }, { "missing", 8 }, { "cookie", 8 }, { "salt", 8 }, { "record", 22, add_record(joined.record) },
   { "world", 2 }, { "window", 4 }, { "shared_slots", 4 }, { "lease_ms", 4 }, { "most_advanced", 2 },
@@ -76,17 +85,32 @@ local joined_layout = {
   { "shards", 1 }, { "text_bytes", 2 },
 }
 
-membership.least = { JOIN = layout.bytes(join_layout), JOINED = layout.bytes(joined_layout) }
+membership.least = {
+  JOIN = layout.bytes(join_layout) + names.tag_bytes, JOINED = layout.bytes(joined_layout) + names.tag_bytes,
+  CHALLENGE = layout.bytes(challenge_layout),
+}
+
+-- The tag at `at`, if it was captured. Returns where it ends.
+function membership.add_tag(tree, tvb, at)
+  if at + names.tag_bytes <= tvb:len() then tree:add(tag, tvb(at, names.tag_bytes)) end
+  return at + names.tag_bytes
+end
 
 -- As the parsers of control.lua.
 function membership.JOIN(tree, tvb, p)
   local _, at, whole = layout.add(tree, tvb, 0, join_layout, join)
   if not whole then return nil end
   p.nonce, p.world = tvb(8, 8):bytes():tohex(), tvb(28, 2):uint()
-  local name_bytes, token_bytes = tvb(54, 1):uint(), tvb(55, 1):uint()
+  local name_bytes = tvb(54, 1):uint()
   p.text = add_text(tree, tvb, at, name_bytes, join.name)
-  add_text(tree, tvb, at + name_bytes, token_bytes, join.token)
-  return at + name_bytes + token_bytes
+  return membership.add_tag(tree, tvb, at + name_bytes)
+end
+
+function membership.CHALLENGE(tree, tvb, p)
+  local _, at, whole = layout.add(tree, tvb, 0, challenge_layout, challenge)
+  if not whole then return nil end
+  p.nonce = tvb(0, 8):bytes():tohex()
+  return at
 end
 
 function membership.JOINED(tree, tvb, p)
@@ -101,7 +125,7 @@ function membership.JOINED(tree, tvb, p)
   end
   p.text = add_text(tree, tvb, at, tvb(98, 2):uint(), joined.text)
   if names.status[p.status] == "REFUSED" then remarks.add(items.status, "refused", "JOIN refused: %s", p.text) end
-  return at + tvb(98, 2):uint()
+  return membership.add_tag(tree, tvb, at + tvb(98, 2):uint())
 end
 
 return membership

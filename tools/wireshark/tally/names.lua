@@ -12,6 +12,8 @@ local names = {
   max_elements = 2224,
   no_exponent = -128,
   max_text_bytes = 512,
+  max_name_bytes = 64,
+  tag_bytes = 16,
   max_probe_bytes = 8896,
   box_rank = 0xFFFF,
   first_server_rank = 0xFF00,
@@ -22,7 +24,7 @@ local names = {
 names.type = {
   [1] = "CONTRIBUTE", [2] = "RESULT", [3] = "PARTIAL", [4] = "FLUSH", [5] = "RESEND", [6] = "QUERY", [7] = "ANSWER",
   [8] = "REJECT", [9] = "JOIN", [10] = "JOINED", [11] = "LEAVE", [12] = "HEARTBEAT", [13] = "ABORT", [14] = "PROBE",
-  [15] = "NACK",
+  [15] = "NACK", [16] = "CHALLENGE",
 }
 names.flag = { [1] = "RETRANSMIT", [2] = "DIRECT", [4] = "OVERFLOW", [8] = "COLLISION", [32] = "INCOMPLETE" }
 names.dtype = { [0] = "INT32", [1] = "FLOAT32", [255] = "FAREWELL" }
@@ -38,7 +40,9 @@ for number, name in pairs(names.type) do names.of[name] = number end
 function names.is_data(kind)
   return kind >= names.of.CONTRIBUTE and kind <= names.of.REJECT or kind == names.of.NACK
 end
-function names.is_control(kind) return kind >= names.of.JOIN and kind <= names.of.PROBE end
+function names.is_control(kind)
+  return kind >= names.of.JOIN and kind <= names.of.PROBE or kind == names.of.CHALLENGE
+end
 
 -- Values follow the header, and their sums are in sum1 and sum2.
 local carries_values = { CONTRIBUTE = true, RESULT = true, PARTIAL = true, ANSWER = true }

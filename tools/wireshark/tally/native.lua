@@ -29,7 +29,7 @@ local function check_length(item, p, reported, wanted)
 end
 
 local function add_payload(tree, items, tvb, p, reported)
-  if names.is_control(p.kind) then
+  if names.is_control(p.kind) or p.kind == names.of.REJECT then
     check_length(items.type, p, reported, control.add(tree, items, tvb, p, reported))
   elseif names.is_data(p.kind) then
     check_length(items.elements, p, reported, 4 * p.elements)

@@ -1,12 +1,13 @@
 #pragma once
+// A file descriptor with one owner.
 
 #include <unistd.h>
 
 #include <utility>
 
-namespace tally::dpdk {
+namespace tally {
 
-// A file descriptor with one owner; -1: none.
+// -1: none.
 class UniqueFd {
  public:
   explicit UniqueFd(int fd = -1) noexcept : fd_(fd) {}
@@ -30,4 +31,4 @@ class UniqueFd {
   int fd_;
 };
 
-}  // namespace tally::dpdk
+}  // namespace tally

@@ -1,0 +1,48 @@
+#pragma once
+// Keys and tags of control packets (docs/protocol.md, 4.1). Everything is keyed BLAKE2b (RFC 7693), which
+// libsodium and the standard libraries of several languages have. Pure; any thread.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "tally/ids.h"
+#include "tally/wire.h"
+
+namespace tally::auth {
+
+// 32 secret bytes.
+using Key = std::array<std::uint8_t, 32>;
+
+// Of who knows the token. An empty token gives a key that whoever knows the name has.
+[[nodiscard]] Key job_key(std::string_view name, std::string_view token) noexcept;
+
+// Of one process of a rank in one epoch of the job whose key is given.
+[[nodiscard]] Key session_key(const Key& job, Generation generation, Epoch epoch, Cookie result,
+                              Cookie contribution, std::uint64_t instance, Rank rank) noexcept;
+
+// A box's own, of its random words.
+[[nodiscard]] Key box_key(std::span<const std::uint64_t, 4> words) noexcept;
+
+// Over the bytes of a header before its sums, and the body: the payload in front of the tag. Both as they
+// leave.
+[[nodiscard]] Tag tag_of(const Key& key, const Header& header, std::span<const std::byte> body) noexcept;
+
+// Whether the payload ends in its tag. Takes the same time wherever it differs.
+[[nodiscard]] bool verify(const Key& key, const Header& header, std::span<const std::byte> payload) noexcept;
+
+// What a CHALLENGE holds and the next JOIN brings back: nobody can make it but the box, from no other binding
+// and for no other time. binding: the bytes of it; period: of the box's clock.
+[[nodiscard]] Tag challenge(const Key& box, std::span<const std::byte> binding, std::uint64_t instance,
+                            std::uint64_t period) noexcept;
+
+[[nodiscard]] bool equal(const Tag& a, const Tag& b) noexcept;
+
+// The payload in front of its tag. payload: at least kTagBytes.
+[[nodiscard]] inline std::span<const std::byte> body_of(std::span<const std::byte> payload) noexcept {
+  return payload.first(payload.size() - kTagBytes);
+}
+
+}  // namespace tally::auth

@@ -1,0 +1,109 @@
+"""Counts the instructions of a packet under callgrind and compares them with the tables below.
+
+run_instructions.py PROGRAM [LOOP] [--functions]
+
+PROGRAM is tally_instructions, LOOP tally_loop_bench. Ends with 0, with 1 if a row takes more than its limit, with 77
+if there is no valgrind. --functions: also the dearest functions of each row.
+"""
+
+import collections
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+# Instructions of a packet outside the kernels (values, CRC), g++ 12 -O3, as a mean of the row's packets; the same on
+# any machine. A limit is what was counted and some 3 %. First the pipeline by itself.
+LIMITS = {
+    "absorbed": 450,
+    "replay": 510,
+    "completed": 720,
+    "repeat": 655,
+}
+# Of a contribution to the whole loop of a data core with 8 members, of which one in 8 completes its chunk and is sent
+# to all: without what stands for the driver.
+LOOP_LIMITS = {
+    "multicast": 615,
+    "unicast": 740,
+}
+COUNTED = "tally::*::counted(*"
+COUNTED_LOOP = "tally::bench::LoopRig::turn_rings*"
+KERNELS = re.compile(r"((void|bool|\S+::Added) )?tally::kernels::")
+VALUES = re.compile(r".*::SwitchKernels<")  # one call for each contribution
+DATA_CORE = re.compile(r"(\S+ )?tally::(pipeline|io|dpdk|jobs)::")
+
+
+def profile_of(program, arguments, counted, folder):
+    """Runs it: what it printed, the instructions of each function itself, and how often each was called."""
+    profile = pathlib.Path(folder) / "profile"
+    out = subprocess.run(
+        ["valgrind", "--tool=callgrind", "--compress-strings=no", "--compress-pos=no", "--collect-atstart=no",
+         f"--toggle-collect={counted}", f"--callgrind-out-file={profile}", program, *arguments],
+        capture_output=True, text=True, check=False)
+    if out.returncode != 0:
+        sys.exit(f"run_instructions: {' '.join(arguments)}: {out.stderr}")
+    costs, calls = collections.Counter(), collections.Counter()
+    function = callee = None
+    called = False
+    for line in profile.read_text().splitlines():
+        if line.startswith("fn="):
+            function = line[3:]
+        elif line.startswith("cfn="):
+            callee = line[4:]
+        elif line.startswith("calls="):
+            calls[callee] += int(line[6:].split()[0])
+            called = True
+        elif re.match(r"[+\-*\d]", line):
+            if not called:
+                costs[function] += int(line.split()[1])
+            called = False  # the line behind `calls=` is what the callee took
+    return out.stdout, costs, calls
+
+
+def total(costs, which):
+    return sum(cost for function, cost in costs.items() if which(function))
+
+
+def count(program, row, folder):
+    """Of a row of the pipeline: instructions of a packet outside kernels, in them, and of each function."""
+    printed, costs, _ = profile_of(program, [row], COUNTED, folder)
+    packets = int(printed)
+    kernels = total(costs, KERNELS.match)
+    return (sum(costs.values()) - kernels) / packets, kernels / packets, packets, costs
+
+
+def count_loop(program, row, folder):
+    """The same of a row of the loop; warming up is counted too."""
+    _, costs, calls = profile_of(
+        program, ["--rounds", "1", "--members", "8", "--elements", "256", "--only", row], COUNTED_LOOP, folder)
+    packets = total(calls, VALUES.match)
+    return total(costs, DATA_CORE.match) / packets, total(costs, KERNELS.match) / packets, packets, costs
+
+
+def main(program, *options):
+    if shutil.which("valgrind") is None:
+        print("skipped: valgrind is not installed")
+        return 77
+    loop = [option for option in options if option != "--functions"]
+    over = []
+    print(f"{'instructions of a packet':25} {'outside':>8} {'limit':>6} {'kernels':>8}")
+    with tempfile.TemporaryDirectory() as folder:
+        rows = [(row, limit, count, program) for row, limit in LIMITS.items()]
+        rows += [(row, limit, count_loop, loop[0]) for row, limit in LOOP_LIMITS.items() if loop]
+        for name, limit, measure, what in rows:
+            outside, kernels, packets, costs = measure(what, name, folder)
+            print(f"{name:25} {outside:8.1f} {limit:6} {kernels:8.1f}", flush=True)
+            if not 0 < outside <= limit:
+                over.append(name)
+            if "--functions" in options:
+                for function, cost in costs.most_common(20):
+                    print(f"  {cost / packets:8.1f} {function[:150]}")
+    if over:
+        print("over the limit:", ", ".join(over))
+    return 1 if over else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
