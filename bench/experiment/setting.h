@@ -56,6 +56,7 @@ struct Setting {
   std::uint32_t window = 64;
   std::uint32_t iterations = 8;
   double scale = 64;                     // the models are smaller by this factor
+  double ns_per_byte = 0.8;          // of a worker's link: 10 Gbit/s; the absolute timers of the product see it
   double delay = 8;                      // one way, worker to box and box to server
   double jitter = 4;                     // of arrivals at the box, uniform
   double skew = 0.05;                    // mean of what a step of computing takes longer than planned

@@ -19,15 +19,11 @@
 namespace tally::experiment {
 namespace {
 
-constexpr double kNsPerByte = 0.8;  // 10 Gbit/s
-constexpr double kU = kNsPerByte * kFullPacketBytes;
-
-TimeNs ns(double u) { return static_cast<TimeNs>(u * kU); }
-
 class Run {
  public:
   explicit Run(const Setting& setting)
       : setting_(setting),
+        u_(setting.ns_per_byte * kFullPacketBytes),
         chance_(setting.seed),
         plans_(plans_of(setting, chance_)),
         box_(time_, packets_, setting, 2 * ns(setting.delay), rows_of(setting, plans_)) {
@@ -56,9 +52,11 @@ class Run {
  private:
   static constexpr int kEventsBetweenLooks = 64;
 
+  [[nodiscard]] TimeNs ns(double u) const { return static_cast<TimeNs>(u * u_); }
+
   [[nodiscard]] LinkModel link(double rate, std::uint64_t name) const {
     return {
-        .ns_per_byte = kNsPerByte / rate, .delay = ns(setting_.delay), .loss = setting_.loss, .name = name};
+        .ns_per_byte = setting_.ns_per_byte / rate, .delay = ns(setting_.delay), .loss = setting_.loss, .name = name};
   }
 
   void make_workers() {
@@ -68,7 +66,7 @@ class Run {
         const TrainingWorker::Options options{.job = box_.row(job),
                                               .rank = Rank{rank},
                                               .plan = plans_[job],
-                                              .u = kU,
+                                              .u = u_,
                                               .skew = setting_.skew,
                                               .rto_floor = setting_.rto_floor};
         auto worker = std::make_unique<TrainingWorker>(time_, packets_, chance_, options);
@@ -148,7 +146,7 @@ class Run {
         out.lost += worker->link().lost();
       }
       end = std::max(end, last);
-      out.jobs.push_back({plans_[job].model, static_cast<double>(last) / kU - plans_[job].arrival});
+      out.jobs.push_back({plans_[job].model, static_cast<double>(last) / u_ - plans_[job].arrival});
     }
     for (const auto& server : servers_) {
       for (std::size_t job = 0; job < server->engine().jobs(); ++job) {
@@ -158,13 +156,14 @@ class Run {
       }
       out.lost += server->link().lost();
     }
-    out.end = static_cast<double>(end) / kU;
+    out.end = static_cast<double>(end) / u_;
     out.events = time_.events();
     box_.report(out, end);
     return out;
   }
 
   Setting setting_;
+  double u_;  // ns
   Chance chance_;
   sim::Schedule time_;
   Packets packets_;

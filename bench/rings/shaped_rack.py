@@ -33,16 +33,20 @@ class ShapedRack:
     def __init__(self, files, build, scratch, rate, queue):
         self.build, self.scratch, self.rate = build, scratch, rate
         self.hosts = [Host(index, file) for index, file in enumerate(files)]
+        self.queue = queue
         self.cpus = sorted(os.sched_getaffinity(0))
         for host in self.hosts:
-            port = f"port{host.index}"
-            pathlib.Path(f"/proc/sys/net/ipv6/conf/{port}/disable_ipv6").write_text("1")
-            shape = ["root", "tbf", "rate", f"{rate}mbit", "burst", BURST, "limit", f"{queue}kb"]
-            for words in ([*host.inside, "tc", "qdisc", "add", "dev", "eth0", *shape],
-                          ["tc", "qdisc", "add", "dev", port, *shape]):
-                done = subprocess.run(words, capture_output=True, text=True, check=False)
-                if done.returncode != 0:
-                    raise NoFigure(f"{' '.join(words)}: {done.stderr.strip()} (is sch_tbf in this kernel?)")
+            pathlib.Path(f"/proc/sys/net/ipv6/conf/port{host.index}/disable_ipv6").write_text("1")
+            self.shape(host, rate)
+
+    def shape(self, host, rate):
+        """Another rate for both ends of one cable."""
+        shape = ["root", "tbf", "rate", f"{rate}mbit", "burst", BURST, "limit", f"{self.queue}kb"]
+        for words in ([*host.inside, "tc", "qdisc", "replace", "dev", "eth0", *shape],
+                      ["tc", "qdisc", "replace", "dev", f"port{host.index}", *shape]):
+            done = subprocess.run(words, capture_output=True, text=True, check=False)
+            if done.returncode != 0:
+                raise NoFigure(f"{' '.join(words)}: {done.stderr.strip()} (is sch_tbf in this kernel?)")
 
     def queue_drops(self):
         """Frames that the cables' queues had no room for, so far: (of the hosts, of the box)."""
@@ -70,21 +74,32 @@ class Switch:
         else:
             raise last
         if loss == 0:
-            for host in rack.hosts[1:]:
-                rack.hosts[0].ping(host)
+            self.introduce()
 
     def configure(self, loss, window, seed):
         lines = [f"instance: {self.name}{os.getpid()}",
-                 f"dataplane: {{cores: [{self.rack.cpus[-1]}], memory: 256MiB, slots: 64MiB, hugepages: off}}",
+                 f"dataplane: {{cores: [{self.rack.cpus[-1]}], memory: 256MiB, slots: 64MiB, hugepages: off{self.dataplane_yaml()}}}",
                  f"box: {{ipv4: {BOX}/24, mac: '{BOX_MAC}'}}", "ports:"]
         for host in self.rack.hosts:
             n = host.index
             impair = f", impair: {{loss: {loss}%, seed: {seed + n + 1}}}" if loss else ""
             lines.append(f"  - {{name: p{n}, device: \"net_af_packet{n},iface=port{n}\"{impair}}}")
-        lines.append(f"jobs: [{{name: {JOB}, workers: {len(self.rack.hosts)}, window: {window}, token_file: none}}]")
+        lines.append(self.jobs_yaml(window))
         path = pathlib.Path(self.rack.scratch, self.name + ".yaml")
         path.write_text("\n".join(lines) + "\n")
         return path
+
+    def introduce(self):
+        """Rings speak from host to host: it knows them all."""
+        for host in self.rack.hosts[1:]:
+            self.rack.hosts[0].ping(host)
+
+    def jobs_yaml(self, window):
+        return f"jobs: [{{name: {JOB}, workers: {len(self.rack.hosts)}, window: {window}, token_file: none}}]"
+
+    def dataplane_yaml(self):
+        """More keys of `dataplane`."""
+        return ""
 
     def count(self):
         """Its counters now."""
