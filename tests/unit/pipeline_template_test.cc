@@ -7,6 +7,7 @@
 #include <cstring>
 #include <memory>
 #include <ostream>
+#include <utility>
 
 #include "frames.h"
 #include "heap_frame.h"
@@ -181,11 +182,11 @@ TEST_P(Template, GoesWithItsRow) {
   next.epoch = Epoch{raw(job_.epoch) + 1};
   for (const jobs::Row& row : {jobs::Row{std::make_shared<const jobs::NativeJob>(next)}, jobs::Row{}}) {
     ASSERT_TRUE(known(f, port_of(Rank{2})));
-    const auto before = table_;
-    table_ = table_->with(job_.id, row);
+    const auto before = std::exchange(table_, table_->with(job_.id, row));
     pipeline_.adopt(table_.get());
     EXPECT_FALSE(known(f, port_of(Rank{2})));
     EXPECT_TRUE(agrees(f, port_of(Rank{2})));
+    pipeline_.adopt(before.get());  // as the publisher does: a table lives until the next one is adopted
     table_ = before;
   }
 }
