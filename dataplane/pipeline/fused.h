@@ -108,7 +108,8 @@ class Fused {
     __builtin_prefetch(lines_ + line + 1, 1);
   }
   // What the kernels fetch as they go, from now on: values, of which the first line is here with the packet's
-  // header, and those of the entry at `line`. A packet without values has null: then any address of ours does.
+  // header, and those of the entry at `line`. A packet without values has null: then any address of ours
+  // does.
   void look_ahead(const std::byte* values, std::uint32_t line) noexcept {
     const std::byte* const from = values != nullptr ? values : reinterpret_cast<const std::byte*>(lines_);
     ahead_ = {from + sizeof(jobs::Line), values_of(line)};
