@@ -55,8 +55,10 @@ class Run {
   [[nodiscard]] TimeNs ns(double u) const { return static_cast<TimeNs>(u * u_); }
 
   [[nodiscard]] LinkModel link(double rate, std::uint64_t name) const {
-    return {
-        .ns_per_byte = setting_.ns_per_byte / rate, .delay = ns(setting_.delay), .loss = setting_.loss, .name = name};
+    return {.ns_per_byte = setting_.ns_per_byte / rate,
+            .delay = ns(setting_.delay),
+            .loss = setting_.loss,
+            .name = name};
   }
 
   void make_workers() {

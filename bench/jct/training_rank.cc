@@ -1,11 +1,13 @@
-// One rank of one training job of the experiment, in real time over libtally: the same buckets, the same times of
-// computing and the same chances as TrainingWorker (bench/experiment/hosts.h) has in virtual time. Computing is sleeping.
+// One rank of one training job of the experiment, in real time over libtally: the same buckets, the same
+// times of computing and the same chances as TrainingWorker (bench/experiment/hosts.h) has in virtual time.
+// Computing is sleeping.
 //
 //   tally_training_rank PLAN.json JOB      who it is comes from TALLY_* (tally/worker.h); JOB counts from 0
 //
 // The plan is what `tally_experiment --plan` writes, with `u_ns`, the time of a full packet on a link, added.
-// On stdout: `joined`; then, after a line with the common beginning (ns of CLOCK_MONOTONIC) on stdin, `finished NS WRONG
-// RETRANSMISSIONS QUERIES`: from the job's own start to the last sum here, elements of sums that are not exact.
+// On stdout: `joined`; then, after a line with the common beginning (ns of CLOCK_MONOTONIC) on stdin,
+// `finished NS WRONG RETRANSMISSIONS QUERIES`: from the job's own start to the last sum here, elements of
+// sums that are not exact.
 
 #include <cinttypes>
 #include <cstdio>
@@ -68,7 +70,8 @@ class TrainingRank {
     iterations_ = mine.at("iterations").get<std::uint32_t>();
     arrival_ = static_cast<std::int64_t>(mine.at("arrival").get<double>() * u_);
     for (const auto& bucket : mine.at("buckets")) {
-      buckets_.push_back({.backward = bucket.at("backward").get<double>(), .forward = bucket.at("forward").get<double>()});
+      buckets_.push_back(
+          {.backward = bucket.at("backward").get<double>(), .forward = bucket.at("forward").get<double>()});
       buckets_.back().values.resize(bucket.at("chunks").get<std::size_t>() * membership_.elements);
     }
   }
@@ -107,7 +110,8 @@ class TrainingRank {
   void fill(Bucket& bucket, std::uint32_t iteration) {
     const std::uint32_t salted = salt(bucket, iteration);
     for (std::uint32_t i = 0; i < bucket.values.size(); ++i)
-      bucket.values[i] = static_cast<std::int32_t>(((i * 2654435761U + salted) >> 12) + membership_.rank * (i & 0x3FF));
+      bucket.values[i] =
+          static_cast<std::int32_t>(((i * 2654435761U + salted) >> 12) + membership_.rank * (i & 0x3FF));
   }
   void take(Bucket& bucket, std::uint32_t iteration) {
     (void)told(bucket.sum->wait(kPatience));

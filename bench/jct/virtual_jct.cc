@@ -1,5 +1,6 @@
-// tally_virtual_jct [--seed N] [--slots SHARE] [--workers N] [--u-us US] [--scale N]: the plan that tools/bench-jct has
-// daemons do, as JSON, and what each row of it takes in virtual time, where links, server and timers are as there.
+// tally_virtual_jct [--seed N] [--slots SHARE] [--workers N] [--u-us US] [--scale N]: the plan that
+// tools/bench-jct has daemons do, as JSON, and what each row of it takes in virtual time, where links, server
+// and timers are as there.
 
 #include <CLI/CLI.hpp>
 #include <array>
@@ -15,16 +16,18 @@
 namespace tally::experiment {
 namespace {
 
-// Rows that are the product alone, without a front of the bench. pool has no slots here: what it would be given is less
-// than its smallest window.
-constexpr std::array<RowIndex, 5> kRows{kFcfsRow, kPreemptiveNoneRow, kPreemptiveSilenceRow, kPreemptiveDenialRow,
-                                        kSharedRow};
+// Rows that are the product alone, without a front of the bench. pool has no slots here: what it would be
+// given is less than its smallest window.
+constexpr std::array<RowIndex, 5> kRows{kFcfsRow, kPreemptiveNoneRow, kPreemptiveSilenceRow,
+                                        kPreemptiveDenialRow, kSharedRow};
 
 const char* decay_name(Decay decay) {
   return decay == Decay::kSilence ? "silence" : decay == Decay::kDenial ? "denial" : "none";
 }
 const char* discipline_name(Discipline discipline) {
-  return discipline == Discipline::kFcfs ? "fcfs" : discipline == Discipline::kShared ? "shared" : "preemptive";
+  return discipline == Discipline::kFcfs     ? "fcfs"
+         : discipline == Discipline::kShared ? "shared"
+                                             : "preemptive";
 }
 
 nlohmann::json plan_json(const Setting& s) {
@@ -32,7 +35,8 @@ nlohmann::json plan_json(const Setting& s) {
   for (const JobPlan& plan : plans_of(s, Chance(s.seed))) {
     nlohmann::json buckets = nlohmann::json::array();
     for (const Bucket& bucket : plan.buckets)
-      buckets.push_back({{"chunks", bucket.chunks}, {"backward", bucket.backward}, {"forward", bucket.forward}});
+      buckets.push_back(
+          {{"chunks", bucket.chunks}, {"backward", bucket.backward}, {"forward", bucket.forward}});
     jobs.push_back({{"name", "job" + std::to_string(jobs.size() + 1)},
                     {"model", plan.model},
                     {"iterations", plan.iterations},

@@ -340,7 +340,9 @@ void WorkerEngine::time_out(TimeNs now) {
   const TimeNs limit = seat_.silence_limit();
   const std::string& job = seat_.options().job;
   const bool silent = seat_.silent(now);
-  if (seat_.leave_unanswered(now)) return close({ErrorCode::kClosed, "left the job; the box did not answer"});
+  // Every rank has every result: a box that is silent now costs nobody anything.
+  if (seat_.leave_unanswered(now) || (silent && seat_.said_leave()))
+    return close({ErrorCode::kClosed, "left the job; the box did not answer"});
   // The others may be gone for good, and then the job is never formed again.
   if (leaving_ >= Leaving::kBarrier && state() == EngineState::kJoining && joining_since_ + limit <= now)
     return close({ErrorCode::kClosed, "left the job while it was being formed again"});

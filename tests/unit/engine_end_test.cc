@@ -208,6 +208,23 @@ TEST(Leave, FiveTriesWithoutEcho) {
   EXPECT_THAT(rig[0].why_closed().what, HasSubstr("did not answer"));
 }
 
+// A lease that is over before the five tries are: all sums are here, so nothing failed.
+TEST(Leave, SilenceOfTheBoxAfterItIsNoFailure) {
+  Rig rig({.lease_ms = 500});
+  ASSERT_TRUE(rig.run_until_running());
+  std::uint64_t said = 0;
+  rig.lose = [&](bool to_box, std::uint16_t rank, const Header& h) {
+    if (to_box && rank == 0 && h.type == PacketType::kLeave) ++said;
+    return said != 0;  // the box is gone from the first LEAVE on
+  };
+  rig[0].leave(rig.now);
+  rig[1].leave(rig.now);
+  ASSERT_TRUE(rig.run_until([&] { return rig[0].state() == engine::EngineState::kClosed; }, 5 * kSecond));
+  EXPECT_LT(said, 5U);
+  EXPECT_EQ(rig[0].why_closed().code, ErrorCode::kClosed);
+  EXPECT_THAT(rig[0].why_closed().what, HasSubstr("did not answer"));
+}
+
 // A rank that is about to go must not LEAVE a generation it never took part in: the others would wait for it.
 TEST(Leave, TakesNoPartInANewGeneration) {
   Rig rig({});
