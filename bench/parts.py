@@ -58,5 +58,7 @@ PARTS = (
          needs=("control/tallyd", "host/perf/tally-perf", "bench/tally_udp_bench")),
     Part("bench-rings", script="bench-rings", root=True, only_full=True,
          needs=("control/tallyd", "host/perf/tally-perf", "bench/rings/tally_gloo_ring", "bench/rings/tally_mpi_ring")),
+    Part("bench-jct", script="bench-jct", root=True, only_full=True,
+         needs=("control/tallyd", "host/ps/tally-ps", "bench/jct/tally_training_rank", "bench/jct/tally_virtual_jct")),
     Part("bench-idle", script="bench-idle", needs=("control/tallyd",), commands=("dpdk-testpmd",)),
 )
