@@ -1,7 +1,11 @@
 // Pipeline alone (parse to verdict, no I/O) against the raw add kernel over the same entries and frames, in
 // one run: performance.md, Goal 2. 256 elements, 8 members, window 256, frames from a ring of at least 4 MiB.
+// Then with entries that are not in a cache, and with the AVX2 kernels where there are better ones.
 
+#include <array>
 #include <cstdio>
+#include <string>
+#include <vector>
 
 #include "contributions.h"
 #include "harness.h"
@@ -71,6 +75,44 @@ nlohmann::json run(std::uint16_t elements, const kernels::Kernels& kernels) {
           {"rows", rows}};
 }
 
+// Entries that are begun and not finished, and with them every entry that a packet meets, are more than L2
+// holds, or L3: many jobs whose packets come in turn; members far apart.
+nlohmann::json run_cold(const kernels::Kernels& kernels) {
+  struct Order {
+    const char* key;
+    const char* name;
+    std::uint16_t jobs;
+    std::uint32_t window;
+    std::uint32_t skew;
+  };
+  constexpr std::array<Order, 2> kOrders{{{"jobs_in_turn", "1,024 jobs, packets in turn", 1024, 64, kSkewChunks},
+                                          {"members_apart", "members 512 chunks apart", 1, 16'384, 512}}};
+  constexpr std::uint16_t kElements = 256;
+  constexpr double kGoal = 1 / 1.1;  // of raw add in the same order
+  std::printf("\nentries from memory: %u elements, kernels %s, %d rounds interleaved\n", kElements,
+              std::string(kernels.name).c_str(), kRounds);
+  nlohmann::json out = nlohmann::json::array();
+  for (const Order& order : kOrders) {
+    std::vector<jobs::NativeJob> all;
+    for (std::uint16_t id = 1; id <= order.jobs; ++id)
+      all.push_back(make_job({.elements = kElements, .id = id, .window = order.window}));
+    RawAdd raw(all, job_box(), kernels, order.skew);
+    PipelineAlone<pipeline::Fused> fused(all, job_box(), kernels, true, order.skew);
+    std::vector<Contender> contenders{{std::string("raw add, ") + order.name, [&] { return undisturbed(raw); }},
+                                      {order.name, [&] { return undisturbed(fused); }}};
+    const auto figures = measure(contenders, kRounds);
+    for (std::size_t i = 0; i < figures.size(); ++i)
+      print_row({figures[i], i == 1 ? kGoal : 0}, figures.front().median_ns, kElements);
+    out.push_back({{"key", order.key},
+                   {"raw_median_ns", figures[0].median_ns},
+                   {"median_ns", figures[1].median_ns},
+                   {"min_ns", figures[1].min_ns},
+                   {"max_ns", figures[1].max_ns},
+                   {"share_of_raw_add", figures[0].median_ns / figures[1].median_ns}});
+  }
+  return out;
+}
+
 }  // namespace
 }  // namespace tally::bench
 
@@ -82,6 +124,10 @@ int main(int argc, char** argv) {
   for (const std::uint16_t elements : {std::uint16_t{256}, std::uint16_t{352}, std::uint16_t{64}}) {
     results["runs"].push_back(run(elements, tally::kernels::best_kernels()));
   }
+  const tally::kernels::Kernels& best = tally::kernels::best_kernels();
+  results["cold"] = run_cold(best);
+  for (const tally::kernels::Kernels* other : tally::kernels::usable_kernels())
+    if (other != &best && other->name == "avx2") results["runs"].push_back(run(256, *other));
   results["shared"] = run_shared(tally::kernels::best_kernels());
   write_json(file, results);
   return 0;

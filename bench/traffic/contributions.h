@@ -19,13 +19,14 @@ namespace tally::bench {
 inline constexpr std::uint32_t kBenchWindow = 256;
 
 // The job, as control would publish it: members 10.0.0.1 ... with one MAC each, spread over the ports in
-// turn.
+// turn. Jobs alike with ids 1, 2, ... lie one behind the other.
 struct JobShape {
   std::uint8_t world = 8;
   std::uint16_t elements = 256;
   ResultsMode results = ResultsMode::kUnicast;
   std::uint8_t ports = 1;  // rank r is behind port r mod ports
   std::uint16_t id = 1;
+  std::uint32_t window = kBenchWindow;
 };
 
 [[nodiscard]] inline jobs::Box job_box() {
@@ -41,11 +42,12 @@ struct JobShape {
   job.results = shape.results;
   job.world = shape.world;
   job.elements = shape.elements;
-  job.window = kBenchWindow;
-  job.span = 2 * kBenchWindow;
+  job.window = shape.window;
+  job.span = 2 * shape.window;
   job.members = members_of(shape.world);
   if (shape.results == ResultsMode::kMulticast) job.leaders = members_of(shape.ports);
-  job.slots = {0, jobs::pool_lines(kBenchWindow, 1, shape.elements)};
+  const std::uint32_t lines = jobs::pool_lines(shape.window, 1, shape.elements);
+  job.slots = {(shape.id - 1U) * lines, lines};
   for (std::uint16_t r = 0; r < shape.world; ++r) {
     jobs::Member& m = job.ranks[r];
     m.cookie = Cookie{mix64(r + 1U)};

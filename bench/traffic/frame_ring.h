@@ -1,6 +1,7 @@
 #pragma once
 // Frames as they lie in a receive ring of several MiB, i.e. in the L3 cache, and the order in which they
-// come: members stream the same chunks, each a few chunks behind the one before.
+// come, turn after turn of the ring without an end: packets of all jobs in turn, the members of each stream
+// the same chunks, each some chunks behind the one before.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,47 +18,57 @@ namespace tally::bench {
 
 class FrameRing {
  public:
-  // chunks x world frames of job.elements elements; at least 4 MiB of them.
-  FrameRing(const jobs::NativeJob& job, const jobs::Box& box, const kernels::Kernels& kernels);
+  // jobs: alike but for their ids and slots; ids 1, 2, ... in order. At least 4 MiB of frames.
+  FrameRing(const std::vector<jobs::NativeJob>& jobs, const jobs::Box& box, const kernels::Kernels& kernels,
+            std::uint32_t skew = kSkewChunks);
 
-  // Writes fresh headers (98 bytes a frame, as the port's receive would) for `chunks()` new chunks under the
-  // job's present epoch. Payloads stay; a frame that carried a result last time carries it as values now.
-  void refill(const jobs::NativeJob& job);
+  // Writes fresh headers (98 bytes a frame, as the port's receive would) for the next turn. Payloads stay; a
+  // frame that carried a result last time carries it as values now.
+  void refill();
 
-  [[nodiscard]] std::size_t size() const noexcept { return order_.size(); }
-  [[nodiscard]] std::size_t chunks() const noexcept { return chunks_; }
+  [[nodiscard]] std::size_t size() const noexcept { return frames_; }
+  // Turns until as many chunks are finished as begun.
+  [[nodiscard]] std::size_t lead_in() const noexcept { return lead_in_; }
+  // Of this turn.
+  [[nodiscard]] std::size_t completed() const noexcept { return completed_; }
   [[nodiscard]] pipeline::Frame frame(std::size_t i, bool vouched) noexcept {
-    return {.data = at(order_[i]),
+    return {.data = at(i),
             .length = frame_bytes_,
             .capacity = stride_,
             .port = PortIndex{0},
             .checksum_good = vouched};
   }
-  [[nodiscard]] std::byte* values(std::size_t i) noexcept { return at(order_[i]) + kValuesOffset; }
-  // Entry the i-th frame belongs to: for the raw kernel.
-  [[nodiscard]] std::uint32_t entry(std::size_t i) const noexcept { return entries_[i]; }
-  [[nodiscard]] bool completes(std::size_t i) const noexcept { return completes_[i] != 0; }
+  [[nodiscard]] std::byte* values(std::size_t i) noexcept { return at(i) + kValuesOffset; }
+  // Line of the entry that the i-th frame belongs to: for the raw kernel.
+  [[nodiscard]] std::uint32_t entry(std::size_t i) const noexcept { return arrivals_[i].entry; }
+  [[nodiscard]] bool completes(std::size_t i) const noexcept { return arrivals_[i].completes; }
   [[nodiscard]] std::size_t bytes() const noexcept { return memory_.size() * sizeof(jobs::Line); }
 
   static constexpr std::size_t kValuesOffset = MemberFrames::kHeaders;
 
  private:
-  struct Source {
-    std::uint32_t chunk;
-    std::uint16_t rank;
+  struct Arrival {
+    std::uint32_t entry;
+    bool completes;
   };
   std::byte* at(std::size_t i) noexcept { return reinterpret_cast<std::byte*>(memory_.data()) + i * stride_; }
+  // Goes on to the next packet that there is.
+  void advance() noexcept;
 
   const kernels::Kernels& kernels_;
-  jobs::Box box_;
-  std::size_t chunks_;
+  std::vector<jobs::NativeJob> jobs_;
+  std::uint32_t skew_;
   std::uint32_t frame_bytes_;
   std::uint32_t stride_;
+  std::size_t frames_;
+  std::size_t lead_in_;
+  std::size_t completed_ = 0;
   std::vector<jobs::Line> memory_;
-  std::vector<std::size_t> order_;       // arrival -> frame
-  std::vector<Source> sources_;          // frame -> chunk, rank
-  std::vector<std::uint32_t> entries_;   // arrival -> line of its entry
-  std::vector<std::uint8_t> completes_;  // arrival -> last of its chunk
+  std::vector<MemberFrames> members_;  // job by job, rank by rank
+  std::vector<Arrival> arrivals_;      // of this turn
+  std::uint32_t step_ = 0;             // the next packet: of job_ and rank_, chunk step_ - skew x rank_
+  std::uint16_t rank_ = 0;
+  std::size_t job_ = 0;
 };
 
 }  // namespace tally::bench
