@@ -85,8 +85,9 @@ nlohmann::json run_cold(const kernels::Kernels& kernels) {
     std::uint32_t window;
     std::uint32_t skew;
   };
-  constexpr std::array<Order, 2> kOrders{{{"jobs_in_turn", "1,024 jobs, packets in turn", 1024, 64, kSkewChunks},
-                                          {"members_apart", "members 512 chunks apart", 1, 16'384, 512}}};
+  constexpr std::array<Order, 2> kOrders{
+      {{"jobs_in_turn", "1,024 jobs, packets in turn", 1024, 64, kSkewChunks},
+       {"members_apart", "members 512 chunks apart", 1, 16'384, 512}}};
   constexpr std::uint16_t kElements = 256;
   constexpr double kGoal = 1 / 1.1;  // of raw add in the same order
   std::printf("\nentries from memory: %u elements, kernels %s, %d rounds interleaved\n", kElements,
@@ -98,8 +99,9 @@ nlohmann::json run_cold(const kernels::Kernels& kernels) {
       all.push_back(make_job({.elements = kElements, .id = id, .window = order.window}));
     RawAdd raw(all, job_box(), kernels, order.skew);
     PipelineAlone<pipeline::Fused> fused(all, job_box(), kernels, true, order.skew);
-    std::vector<Contender> contenders{{std::string("raw add, ") + order.name, [&] { return undisturbed(raw); }},
-                                      {order.name, [&] { return undisturbed(fused); }}};
+    std::vector<Contender> contenders{
+        {std::string("raw add, ") + order.name, [&] { return undisturbed(raw); }},
+        {order.name, [&] { return undisturbed(fused); }}};
     const auto figures = measure(contenders, kRounds);
     for (std::size_t i = 0; i < figures.size(); ++i)
       print_row({figures[i], i == 1 ? kGoal : 0}, figures.front().median_ns, kElements);

@@ -26,6 +26,7 @@ constexpr std::uint8_t kMembers = 8;
 constexpr double kLineRate = 100;     // Gbit/s
 constexpr double kUnicastGoal = 3.2;  // times raw add
 constexpr double kMulticastGoal = 2.0;
+constexpr double kUnicastNicGoal = 3.0;
 constexpr double kServerGoal = 25;  // times the elements of a scalar server
 
 // What the command line asks for.
@@ -42,6 +43,8 @@ struct Row {
   std::uint8_t world = 0;  // compared with raw add at as many members
   double goal = 0;         // at most so many times raw add; 0: none
 };
+
+double multicast_nic_goal() { return kernels::best_kernels().name == "avx512" ? 1.7 : 2.4; }
 
 // Frame, FCS, preamble and gap: what a contribution takes of a link.
 double wire_bits(std::uint16_t elements) {
@@ -182,12 +185,22 @@ void add_eight(Bench& bench) {
                 {.job = shape(kMembers, false, kMembers)});
   bench.add_rig({"multicast_inline", kMembers, kMulticastGoal}, "loop, multicast, a port for each member",
                 {.job = shape(kMembers, true, kMembers)});
-  bench.add_rig({"port_headers_only", kMembers}, "port alone, payload not read",
-                {.job = shape(kMembers, false), .runs = Runs::kPortAlone, .read_payload = false});
-  bench.add_rig({"unicast_headers_only", kMembers}, "loop, unicast, payload not read",
-                {.job = shape(kMembers, false), .read_payload = false});
-  bench.add_rig({"multicast_headers_only", kMembers}, "loop, multicast, payload not read",
-                {.job = shape(kMembers, true), .read_payload = false});
+}
+
+// The port as a NIC: what a core has to do where frames and results cross a card. Also from a ring that L3
+// does not hold, which is where frames lie on machines whose cards write to memory.
+void add_nic(Bench& bench) {
+  bench.add_raw(kMembers);
+  bench.add_rig({"raw_add_mbufs", kMembers}, "raw add over the port's mbufs",
+                {.job = shape(kMembers, false), .runs = Runs::kRawAdd, .driver = Driver::kNic});
+  bench.add_rig({"port_nic", kMembers}, "NIC: port alone",
+                {.job = shape(kMembers, false), .runs = Runs::kPortAlone, .driver = Driver::kNic});
+  bench.add_rig({"unicast_nic", kMembers, kUnicastNicGoal}, "NIC: loop, unicast",
+                {.job = shape(kMembers, false), .driver = Driver::kNic});
+  bench.add_rig({"multicast_nic", kMembers, multicast_nic_goal()}, "NIC: loop, multicast",
+                {.job = shape(kMembers, true), .driver = Driver::kNic});
+  bench.add_rig({"multicast_nic_large_ring", kMembers}, "NIC: loop, multicast, ring of 64 MiB",
+                {.job = shape(kMembers, true), .driver = Driver::kNic, .ring_bytes = std::size_t{64} << 20});
 }
 
 // Once more, beside servers of the same job on the same port.
@@ -270,6 +283,7 @@ int main(int argc, char** argv) {
     for (const std::uint16_t world : wish.members) {
       if (world == kMembers) {
         run(rows, elements, add_eight);
+        run(rows, elements, add_nic);
       } else {
         run(rows, elements, [world](Bench& bench) { add_world(bench, static_cast<std::uint8_t>(world)); });
       }

@@ -16,15 +16,14 @@
 namespace tally::bench {
 namespace {
 
-constexpr std::size_t kRingBytes = std::size_t{4} << 20;
 constexpr std::uint16_t kTransmitDescriptors = 512;
 // Enough for any shape: the first chunk of 64 members is complete after 8,064 contributions, and a turn has
 // 480 or more.
 constexpr int kMostWarmUps = 64;
 
-// Descriptors of each port: together at least kRingBytes of frames, and bursts come out even.
-std::uint32_t descriptors_for(std::uint32_t frame_bytes, std::uint32_t ports) {
-  const std::size_t frames = kRingBytes / frame_bytes + 1;
+// Descriptors of each port: together at least ring_bytes of frames, and bursts come out even.
+std::uint32_t descriptors_for(std::size_t ring_bytes, std::uint32_t frame_bytes, std::uint32_t ports) {
+  const std::size_t frames = ring_bytes / frame_bytes + 1;
   const std::size_t granule = pipeline::kBurst * ports;
   return static_cast<std::uint32_t>((frames + granule - 1) / granule * pipeline::kBurst);
 }
@@ -41,7 +40,7 @@ LoopRig::LoopRig(const RigOptions& options, const std::string& name, const std::
     : options_(options),
       job_(make_job(options.job)),
       traffic_(job_, job_box(), kernels::best_kernels(), options.job.ports),
-      descriptors_(descriptors_for(traffic_.frame_bytes(), options.job.ports)) {
+      descriptors_(descriptors_for(options.ring_bytes, traffic_.frame_bytes(), options.job.ports)) {
   const std::uint32_t ports = options_.job.ports;
   traffic_.hold(ring_frames());
   const dpdk::PortNeeds needs{.kind = device::DeviceKind::kPci,
@@ -73,7 +72,7 @@ LoopRig::LoopRig(const RigOptions& options, const std::string& name, const std::
                                  .index = p,
                                  .descriptors = descriptors_,
                                  .frames = frames_,
-                                 .read_payload = options_.read_payload,
+                                 .driver = options_.driver,
                                  .check = plane_ != nullptr || server_ != nullptr};
     memory_ports_.push_back(std::make_unique<MemoryPort>(port, traffic_));
     if (options_.profiled) profiled_ports_.push_back(std::make_unique<ProfiledPort>(ethdevs_[p]));
@@ -129,7 +128,9 @@ Round LoopRig::turn_rings() {
   if (options_.profiled) loop_profile.start(read_tsc());
   while (received() < traffic_.contributions()) turn();
   if (options_.profiled) loop_profile.stop(read_tsc(), ring_frames());
-  return timer.done(ring_frames());
+  const Round result = timer.done(ring_frames());
+  for (const auto& port : memory_ports_) port->check_sent();
+  return result;
 }
 
 // As RawAdd, over the frames of the ring and the entries that the box would use.

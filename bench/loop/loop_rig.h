@@ -34,8 +34,9 @@ struct RigOptions {
     kScalarServer,      // ScalarServer, as its loops are written; one port
     kVectorisedServer,  // ... as the compiler vectorises them
   } runs = Runs::kDataPlane;
-  bool read_payload = true;  // as the definition of the in-memory port says
-  bool profiled = false;     // kDataPlane: loop_profile tells of the last round
+  Driver driver = Driver::kCopies;
+  std::size_t ring_bytes = std::size_t{4} << 20;  // of all ports' frames, at least
+  bool profiled = false;                          // kDataPlane: loop_profile tells of the last round
 };
 
 class LoopRig {

@@ -51,10 +51,20 @@ void read_lines(const std::byte* from, std::size_t bytes) noexcept {
   asm volatile("" : : "r"(all));
 }
 
+// What this core wrote last is in its L2. A card's DMA leaves frames in L3 (or in memory, where it cannot).
+void push_to_l3() {
+  constexpr std::size_t kMoreThanL2 = std::size_t{4} << 20;
+  static const std::vector<std::byte> other(kMoreThanL2, std::byte{1});
+  read_lines(other.data(), other.size());
+}
+
 }  // namespace
 
 MemoryPort::MemoryPort(const MemoryPortOptions& options, Traffic& traffic)
-    : options_(options), traffic_(traffic), ring_(options.descriptors), prepared_(options.descriptors) {
+    : options_(options),
+      traffic_(traffic),
+      ring_(options.descriptors),
+      prepared_(options.driver == Driver::kCopies ? options.descriptors : 0) {
   if (rte_pktmbuf_alloc_bulk(options_.frames, ring_.data(), options_.descriptors) != 0)
     give_up("the mempool does not fill the receive ring");
   std::shuffle(ring_.begin(), ring_.end(), std::mt19937_64(options_.index + options_.queue + 1));
@@ -80,9 +90,25 @@ void MemoryPort::prepare() {
   });
 }
 
+const std::byte* MemoryPort::headers(std::size_t i) const noexcept {
+  return options_.driver == Driver::kNic ? frame_at(ring_[i]) : prepared_[i].bytes.data();
+}
+
 void MemoryPort::prepare(const NextHeaders& next) {
-  for (std::size_t i = 0; i < ring_.size(); ++i) next(i, frame_at(ring_[i]), prepared_[i].bytes);
+  const bool in_place = options_.driver == Driver::kNic;
+  for (std::size_t i = 0; i < ring_.size(); ++i) {
+    std::byte* const frame = frame_at(ring_[i]);
+    next(i, frame,
+         in_place ? std::span<std::byte, Traffic::kHeaders>(frame, Traffic::kHeaders)
+                  : std::span<std::byte, Traffic::kHeaders>(prepared_[i].bytes));
+  }
+  if (in_place) push_to_l3();
   left_ = ring_.size();
+}
+
+void MemoryPort::check_sent() noexcept {
+  for (const Sent& sent : sent_) traffic_.check(options_.index, sent.ethernet.data(), sent.datagram);
+  sent_.clear();
 }
 
 std::uint16_t MemoryPort::receive(rte_mbuf** frames, std::uint16_t count) noexcept {
@@ -97,42 +123,52 @@ std::uint16_t MemoryPort::receive(rte_mbuf** frames, std::uint16_t count) noexce
     ++starved_;
     return 0;
   }
-  const Headers* const headers = &prepared_[head_];
   const std::size_t first = head_;
   head_ = (head_ + count) % ring_.size();
   received_ += count;
   left_ -= count;
   if (options_.pace != nullptr) options_.pace->store(received_, std::memory_order_release);
+  if (options_.driver == Driver::kCopies) copy_in(first, std::span{frames, count});
   const std::uint32_t bytes = traffic_.frame_bytes();
-  for (std::uint16_t i = 0; i < count; ++i) prefetch_frame(frames[i]);
   for (std::uint16_t i = 0; i < count; ++i) {
     rte_mbuf* const m = frames[i];
-    // Behind the last frame of the burst come the first ones of the next.
-    const std::size_t ahead = i + kPayloadsAhead;
-    if (options_.read_payload)
-      prefetch_payload(ahead < count ? frames[ahead] : ring_[(first + ahead) % ring_.size()], bytes);
     m->data_off = RTE_PKTMBUF_HEADROOM;
     m->port = options_.ethdev;
     m->ol_flags = RTE_MBUF_F_RX_L4_CKSUM_GOOD | RTE_MBUF_F_RX_IP_CKSUM_GOOD;
     m->pkt_len = bytes;
     m->data_len = static_cast<std::uint16_t>(bytes);
-    std::byte* const frame = frame_at(m);
-    std::memcpy(frame, headers[i].bytes.data(), Traffic::kHeaders);
-    if (options_.read_payload) read_lines(frame + Traffic::kHeaders, bytes - Traffic::kHeaders);
   }
   return count;
+}
+
+void MemoryPort::copy_in(std::size_t first, std::span<rte_mbuf* const> frames) noexcept {
+  const std::uint32_t bytes = traffic_.frame_bytes();
+  for (const rte_mbuf* const m : frames) prefetch_frame(m);
+  for (std::size_t i = 0; i < frames.size(); ++i) {
+    // Behind the last frame of the burst come the first ones of the next.
+    const std::size_t ahead = i + kPayloadsAhead;
+    prefetch_payload(ahead < frames.size() ? frames[ahead] : ring_[(first + ahead) % ring_.size()], bytes);
+    std::byte* const frame = frame_at(frames[i]);
+    std::memcpy(frame, prepared_[first + i].bytes.data(), Traffic::kHeaders);
+    read_lines(frame + Traffic::kHeaders, bytes - Traffic::kHeaders);
+  }
 }
 
 std::uint16_t MemoryPort::transmit(rte_mbuf** frames, std::uint16_t count) noexcept {
   for (std::uint16_t i = 0; i < count; ++i) {
     const rte_mbuf* const m = frames[i];
     const auto* const start = rte_pktmbuf_mtod(m, const std::byte*);
-    if (options_.check) {
-      const std::byte* const datagram = m->nb_segs == 1 ? start + Traffic::kHeaders - kHeaderBytes
-                                                        : rte_pktmbuf_mtod(m->next, const std::byte*);
+    if (!options_.check) {
+      if (options_.driver == Driver::kCopies) read_lines(start, Traffic::kHeaders);
+      continue;
+    }
+    const std::byte* const datagram = m->nb_segs == 1 ? start + Traffic::kHeaders - kHeaderBytes
+                                                      : rte_pktmbuf_mtod(m->next, const std::byte*);
+    if (options_.driver == Driver::kCopies) {
       traffic_.check(options_.index, start, datagram);
     } else {
-      read_lines(start, Traffic::kHeaders);
+      std::memcpy(sent_.emplace_back(Sent{.datagram = datagram}).ethernet.data(), start,
+                  sizeof Sent::ethernet);
     }
   }
   rte_pktmbuf_free_bulk(frames, count);
