@@ -210,21 +210,32 @@ void steer_ports(const config::Config& config, std::span<const io::BoxPort> port
   for (std::size_t i = 0; i < ports.size(); ++i) {
     const dpdk::Port& port = ports[i].port;
     dpdk::FlowOptions options = flow_options(config, port.traits());
-    options.vlan = true;
-    const auto rules = dpdk::flow_rules(options);
-    if (rules.empty()) continue;
+    if (dpdk::flow_rules(options).empty()) continue;
+    // Drivers differ in what they take; the log says which form it was.
+    struct Form {
+      bool vlan;
+      bool ether_type;
+      const char* what;
+      const char* besides;
+    };
+    constexpr std::array<Form, 3> kForms{
+        {{true, true, "each chunk", ""},
+         {false, true, "each chunk without a VLAN tag", "; tagged ones are handed over between the cores"},
+         {false, false, "each chunk",
+          "; the rules name no EtherType, which its driver does not take, so what becomes of tagged ones is "
+          "the card's affair"}}};
     const std::string name = "port " + port.name() + ": ";
-    if (dpdk::apply_flow_rules(port.traits().id, rules)) {
-      log(LogLevel::kInfo, name + brings(options, "each chunk"));
-      continue;
-    }
-    options.vlan = false;
-    const auto untagged = dpdk::apply_flow_rules(port.traits().id, dpdk::flow_rules(options));
+    std::string refused;
+    const bool steered = std::ranges::any_of(kForms, [&](const Form& form) {
+      options.vlan = form.vlan;
+      options.ether_type = form.ether_type;
+      const auto applied = dpdk::apply_flow_rules(port.traits().id, dpdk::flow_rules(options));
+      if (applied) log(LogLevel::kInfo, name + brings(options, form.what) + form.besides);
+      if (!applied && refused.empty()) refused = applied.error().what;
+      return applied.has_value();
+    });
     const bool card = config.ports[i].device.kind == device::DeviceKind::kPci;
-    log(untagged || !card ? LogLevel::kInfo : LogLevel::kWarning,
-        name + (untagged ? brings(options, "each chunk without a VLAN tag") +
-                               "; tagged ones are handed over between the cores"
-                         : untagged.error().what));
+    if (!steered) log(card ? LogLevel::kWarning : LogLevel::kInfo, name + refused);
   }
 }
 

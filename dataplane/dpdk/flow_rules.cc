@@ -67,7 +67,11 @@ std::vector<FlowRule> flow_rules(const FlowOptions& options) {
   std::vector<FlowRule> rules;
   const auto add = [&](std::uint32_t shard, bool tagged, std::uint16_t ether_type, const FlowItem& ip) {
     FlowRule rule{.queue = static_cast<std::uint16_t>(shard % options.queues)};
-    add_link_layer(rule.pattern, tagged, ether_type);
+    if (options.ether_type) {
+      add_link_layer(rule.pattern, tagged, ether_type);
+    } else {
+      rule.pattern.push_back({.type = RTE_FLOW_ITEM_TYPE_ETH, .any = true});
+    }
     rule.pattern.push_back(ip);
     rule.pattern.push_back(udp_item(shard));
     rules.push_back(std::move(rule));
@@ -75,7 +79,7 @@ std::vector<FlowRule> flow_rules(const FlowOptions& options) {
   if (options.queues < 2) return rules;
   for (std::uint32_t shard = 1; shard < options.shards; ++shard) {
     for (const bool tagged : {false, true}) {
-      if (tagged && !options.vlan) continue;
+      if (tagged && !(options.vlan && options.ether_type)) continue;
       if (options.ipv4 != Ipv4{}) add(shard, tagged, kEtherIpv4, ipv4_item(options.ipv4));
       if (options.ipv6 != Ipv6{}) add(shard, tagged, kEtherIpv6, ipv6_item(options.ipv6));
     }
@@ -90,8 +94,10 @@ Result<void> apply_flow_rules(std::uint16_t port, const std::vector<FlowRule>& r
     const FlowRule& rule = rules[i];
     std::vector<rte_flow_item> pattern;
     for (const FlowItem& item : rule.pattern)
-      pattern.push_back(
-          {.type = item.type, .spec = item.spec.data(), .last = nullptr, .mask = item.mask.data()});
+      pattern.push_back({.type = item.type,
+                         .spec = item.any ? nullptr : item.spec.data(),
+                         .last = nullptr,
+                         .mask = item.any ? nullptr : item.mask.data()});
     pattern.push_back({.type = RTE_FLOW_ITEM_TYPE_END});
     const rte_flow_action_queue queue{.index = rule.queue};
     const std::array<rte_flow_action, 2> actions{

@@ -23,6 +23,7 @@ namespace tally::dpdk {
 // structures have behind it, flags of their own, stays zero.
 struct FlowItem {
   rte_flow_item_type type = RTE_FLOW_ITEM_TYPE_ETH;
+  bool any = false;  // no spec and no mask at all
   alignas(8) std::array<std::byte, 64> spec{};
   alignas(8) std::array<std::byte, 64> mask{};
 };
@@ -38,6 +39,10 @@ struct FlowOptions {
   std::uint32_t shards = 1;  // 1..kMaxShards
   std::uint16_t queues = 1;  // receive queues of the port; shard s goes to queue s mod queues
   bool vlan = false;         // also packets with one tag, of any id
+  // false: whatever Ethernet header, and its type left to what the IP header says. Drivers differ: some take
+  // an EtherType beside addresses and ports in newer versions only, or not with IPv6 (DPDK's net/ice). Tags
+  // are then the card's affair.
+  bool ether_type = true;
 };
 
 // No rule for shard 0: its port is the one of control packets and its queue 0 takes the rest anyway.

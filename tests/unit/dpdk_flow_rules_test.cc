@@ -83,6 +83,24 @@ TEST(FlowRules, ATagOfAnyIdByteByByte) {
   EXPECT_EQ(rules[1].pattern[3].type, RTE_FLOW_ITEM_TYPE_UDP);
 }
 
+// For drivers that take no EtherType beside addresses.
+TEST(FlowRules, WithoutAnEtherTypeTheEthernetItemIsEmptyAndTagsAreNotNamed) {
+  dpdk::FlowOptions options{
+      .ipv4 = {10, 0, 0, 1}, .shards = 2, .queues = 2, .vlan = true, .ether_type = false};
+  options.ipv6[15] = 1;
+  const auto rules = dpdk::flow_rules(options);
+  ASSERT_EQ(rules.size(), 2U) << "one for each address";
+  for (const dpdk::FlowRule& rule : rules) {
+    ASSERT_EQ(rule.pattern.size(), 3U);
+    EXPECT_EQ(rule.pattern[0].type, RTE_FLOW_ITEM_TYPE_ETH);
+    EXPECT_TRUE(rule.pattern[0].any);
+    EXPECT_FALSE(rule.pattern[1].any);
+    EXPECT_FALSE(rule.pattern[2].any);
+  }
+  EXPECT_EQ(rules[0].pattern[1].type, RTE_FLOW_ITEM_TYPE_IPV4);
+  EXPECT_EQ(rules[1].pattern[1].type, RTE_FLOW_ITEM_TYPE_IPV6);
+}
+
 TEST(FlowRules, BothAddressFamiliesOfEveryShardButTheFirst) {
   dpdk::FlowOptions options{.ipv4 = {10, 0, 0, 1}, .shards = 64, .queues = 64, .vlan = true};
   options.ipv6[15] = 1;
