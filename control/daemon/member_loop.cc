@@ -167,7 +167,8 @@ void MemberLoop::log_refusal(std::span<const std::byte> datagram, const jobs::Bi
   if (joined.status != JoinStatus::kRefused) return;
   const auto left_out = refusals_.take(now);
   if (!left_out) return;
-  const auto text = datagram.subspan(kHeaderBytes + sizeof joined);
+  const auto text =
+      datagram.subspan(kHeaderBytes + sizeof joined, joined.text_bytes.host());  // behind it the tag
   log_(LogLevel::kWarning, "refused a worker at " + watch_.place_of(to) + ": " +
                                members::cleaned({reinterpret_cast<const char*>(text.data()), text.size()}) +
                                left_out_text(*left_out));

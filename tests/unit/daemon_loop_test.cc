@@ -265,6 +265,7 @@ TEST_F(DaemonLoop, RefusalsAreLoggedWithTheReasonAndLimited) {
       journal.count("refused a worker at 10.0.0.1 (port w1): job 'resnet': wrong token");
   EXPECT_GE(lines, 8U);
   EXPECT_LE(lines, 13U);  // 8 at once, then one per second
+  EXPECT_EQ(journal.count("wrong token  "), 0U) << "the tag behind the text is not for people";
 }
 
 TEST_F(DaemonLoop, AFullRingLosesAnswersAndCountsThem) {
