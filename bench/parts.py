@@ -49,6 +49,7 @@ PARTS = (
     Part("latency", program="bench/tool/tally-bench", hugepages=150, full=LATENCY, quick=LATENCY),
     Part("tally_worker_bench", program="bench/worker/tally_worker_bench"),
     Part("tally_priming_bench", program="bench/tally_priming_bench"),
+    Part("tally_control_bench", program="bench/tally_control_bench"),
     Part("tally_publication_bench", program="bench/tally_publication_bench"),
     Part("bench-box", script="bench-box", needs=("control/tallyd", "bench/tool/tally-bench"),
          commands=("dpdk-testpmd",), quick=("--ports", "memif")),

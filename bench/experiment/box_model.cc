@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "box_says.h"
+#include "congestion_window.h"
 #include "engine/datagram.h"
 #include "job_plan.h"
 #include "jobs.h"
@@ -172,6 +173,7 @@ void BoxModel::dispatch(PacketId id, const pipeline::Outcome& outcome) {
                          0, kernels::best_kernels());
     to_ranks(answer, *nack.job, bit_of(nack.rank));
   }
+  if (setting_.row.ecn) mark(id, outcome);
   if (outcome.server != pipeline::kNoServer) {
     const std::size_t host = (raw(outcome.job->id) - 1U) / setting_.jobs_of_server;
     return to_servers_[host]->push(id, outcome.job->id, outcome.priority);
@@ -191,6 +193,19 @@ void BoxModel::dispatch(PacketId id, const pipeline::Outcome& outcome) {
       broken("a data packet of a job is not taken for one");
     default:
       packets_.release(id);
+  }
+}
+
+// A server copies the mark of what it got into the RESULT; here the box remembers it meanwhile.
+void BoxModel::mark(PacketId id, const pipeline::Outcome& outcome) {
+  if (outcome.job == nullptr) return;
+  const std::uint64_t key =
+      std::uint64_t{raw(outcome.job->id)} << 32 | raw(pipeline::header_at(outcome.payload).chunk_id());
+  if (outcome.server != pipeline::kNoServer) {
+    const std::size_t host = (raw(outcome.job->id) - 1U) / setting_.jobs_of_server;
+    if (to_servers_[host]->waiting() > kMarkedAbove) congested_.insert(key);
+  } else if (outcome.verdict == Verdict::kComplete) {
+    packets_[id].marked = congested_.erase(key) != 0;
   }
 }
 
@@ -221,12 +236,14 @@ void BoxModel::sweep() {
 }
 
 void BoxModel::look_at_slots() {
-  filling_ns_ += static_cast<double>(filling_) * static_cast<double>(time_.now() - looked_at_);
+  const auto since = static_cast<double>(time_.now() - looked_at_);
+  filling_ns_ += static_cast<double>(filling_) * since;
+  held_ns_ += static_cast<double>(held_) * since;
   looked_at_ = time_.now();
   filling_ = 0;
   for (const auto& row : rows_) filling_ += pipeline_->state(row->id).occupancy;
-  if (front_) filling_ += front_->held();
-  if (sweeps_ || filling_ == 0) return;
+  held_ = front_ ? front_->held() : 0;
+  if (sweeps_ || filling_ + held_ == 0) return;
   sweeps_ = true;
   time_.at(time_.now() + kSweepEvery, *this, kSweep);
 }
@@ -250,8 +267,10 @@ void BoxModel::report(Outcomes& out, TimeNs end) const {
     out.lost += link->lost();
     out.longest_queue = std::max(out.longest_queue, link->longest());
   }
-  if (out.slots != 0)
-    out.utilisation = filling_ns_ / (static_cast<double>(out.slots) * static_cast<double>(end));
+  if (out.slots == 0) return;
+  const double all = static_cast<double>(out.slots) * static_cast<double>(end);
+  out.utilisation = (filling_ns_ + held_ns_) / all;
+  out.useful = filling_ns_ / all;
 }
 
 }  // namespace tally::experiment

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <unordered_set>
 #include <vector>
 
 #include "jobs/job_table.h"
@@ -44,6 +45,7 @@ class BoxModel final : public sim::Actor {
   void by_way_of_server(pipeline::Outcome& outcome);
   void repair_gaps(const jobs::NativeJob& job, Chunk finished);
   void dispatch(PacketId id, const pipeline::Outcome& outcome);
+  void mark(PacketId id, const pipeline::Outcome& outcome);
   void to_ranks(PacketId id, const jobs::NativeJob& job, std::uint64_t ranks);
   void sweep();
   void look_at_slots();
@@ -62,10 +64,13 @@ class BoxModel final : public sim::Actor {
   std::vector<std::vector<std::unique_ptr<Link>>> to_workers_;
   std::vector<std::unique_ptr<ServerLink>> to_servers_;
   bool sweeps_ = false;
-  // Filling slots, integrated over time.
+  std::unordered_set<std::uint64_t> congested_;  // chunks that met a long queue, of rows with ECN
+  // Slots that fill, and those that a front holds, integrated over time.
   double filling_ns_ = 0;
+  double held_ns_ = 0;
   TimeNs looked_at_ = 0;
   std::uint32_t filling_ = 0;
+  std::uint32_t held_ = 0;
 };
 
 }  // namespace tally::experiment

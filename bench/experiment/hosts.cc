@@ -41,6 +41,7 @@ TrainingWorker::TrainingWorker(sim::Schedule& time, Packets& packets, const Chan
       chance_(chance),
       options_(options),
       headers_(options.job.ranks[raw(options.rank)].binding, test_box()),
+      congestion_(options.job.window),
       values_(options.plan.buckets.size()),
       summed_at_(options.plan.buckets.size()) {
   auto engine = engine::WorkerEngine::create(engine_options(options), kernels::best_kernels());
@@ -86,6 +87,9 @@ void TrainingWorker::on_event(std::uint32_t what, std::uint32_t detail) {
 
 void TrainingWorker::receive(PacketId id) {
   engine_->receive(packets_[id].view(), time_.now());
+  if (const Header h = pipeline::header_at(packets_[id].datagram());
+      options_.ecn && h.type == PacketType::kResult)
+    congestion_.result(raw(h.chunk_id()), packets_[id].marked);
   packets_.release(id);
   service();
 }
@@ -158,12 +162,22 @@ void TrainingWorker::service() {
     packet.datagram_bytes = static_cast<std::uint16_t>(bytes);
     std::memcpy(packet.datagram(), out_.data(), bytes);
     headers_.put(packet, port);
-    to_box_->send(id);
+    send(id);
   }
+  for (PacketId id = 0; congestion_.next(&id);) to_box_->send(id);
   if (const TimeNs deadline = engine_->deadline(); deadline < wake_) {
     wake_ = deadline;
     time_.at(deadline, *this, kWake);
   }
+}
+
+void TrainingWorker::send(PacketId id) {
+  using Fate = CongestionWindow::Fate;
+  const Header h = pipeline::header_at(packets_[id].datagram());
+  const bool obeys = options_.ecn && h.type == PacketType::kContribute;
+  const Fate fate = obeys ? congestion_.take(raw(h.chunk_id()), id) : Fate::kGo;
+  if (fate == Fate::kGo) to_box_->send(id);
+  if (fate == Fate::kWaitsAlready) packets_.release(id);
 }
 
 ServerHost::ServerHost(sim::Schedule& time, Packets& packets, const std::vector<const jobs::NativeJob*>& jobs,

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "chance.h"
+#include "congestion_window.h"
 #include "engine/worker_engine.h"
 #include "job_plan.h"
 #include "jobs/job_table.h"
@@ -31,6 +32,7 @@ class TrainingWorker final : public sim::Actor {
     double u = 0;  // ns
     double skew = 0;
     TimeNs rto_floor = engine::kAdaptiveRtoFloor;
+    bool ecn = false;
   };
   TrainingWorker(sim::Schedule& time, Packets& packets, const Chance& chance, const Options& options);
 
@@ -54,6 +56,7 @@ class TrainingWorker final : public sim::Actor {
   void iterate();
   void submit();
   void service();
+  void send(PacketId id);
   void take_completions();
   void fill(std::vector<std::int32_t>& values) const;
   void check(const std::vector<std::int32_t>& values, std::uint32_t bucket);
@@ -66,6 +69,7 @@ class TrainingWorker final : public sim::Actor {
   OuterHeaders headers_;
   std::unique_ptr<engine::WorkerEngine> engine_;
   std::unique_ptr<Link> to_box_;
+  CongestionWindow congestion_;  // of rows with ECN
   std::vector<std::byte> out_;
   std::vector<std::vector<std::int32_t>> values_;  // by bucket, input and then sums
   std::vector<TimeNs> summed_at_;                  // by bucket, in this iteration

@@ -93,6 +93,7 @@ class ServerLink final : public sim::Actor {
     if (!queue_.empty()) leave();
   }
 
+  [[nodiscard]] std::uint64_t waiting() const noexcept { return queue_.size(); }
   [[nodiscard]] std::uint64_t packets_offered() const noexcept { return offered_; }
   [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
   [[nodiscard]] std::uint64_t dropped() const noexcept { return dropped_; }

@@ -27,6 +27,7 @@ struct alignas(64) Packet {
   std::array<std::byte, 188> bytes{};  // a frame: outer headers, then the datagram
   std::uint16_t datagram_bytes = 0;
   std::uint16_t uses = 0;
+  bool marked = false;  // a RESULT of a chunk that met a long queue (ECN)
 
   [[nodiscard]] std::byte* datagram() noexcept { return bytes.data() + kOuterBytes; }
   [[nodiscard]] std::span<const std::byte> view() const noexcept {
@@ -50,6 +51,7 @@ class Packets {
     const PacketId id = free_.back();
     free_.pop_back();
     (*this)[id].uses = 1;
+    (*this)[id].marked = false;
     return id;
   }
   void use(PacketId id, std::uint16_t times) noexcept {

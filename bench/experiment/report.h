@@ -28,11 +28,12 @@ struct Judgement {
   std::uint64_t wrong = 0;        // elements of sums, in all runs
 };
 
-[[nodiscard]] Judgement judge(const Grid& grid, const std::vector<Regime>& regimes,
+[[nodiscard]] Judgement judge(const Grid& grid, const Losses& losses, const std::vector<Regime>& regimes,
                               const std::vector<Urgent>& urgent);
 
 struct Report {
   const Grid& grid;
+  const Losses& losses;
   const std::vector<Regime>& regimes;
   const std::vector<Urgent>& urgent;
   const Judgement& judgement;

@@ -18,6 +18,12 @@ constexpr std::array<Row, kRowCount> kRows{{
      .what = "`fcfs` behind a front that holds a complete slot until the server's result has passed",
      .discipline = Discipline::kFcfs,
      .front = Front::kAtpHash},
+    {.name = "ATP hash, ECN",
+     .what =
+         "the same; workers halve their windows when a queue to the server is above 128 packets, as ATP's",
+     .discipline = Discipline::kFcfs,
+     .front = Front::kAtpHash,
+     .ecn = true},
     {.name = "ATP any free",
      .what = "any free slot, held likewise, no swap; with our ledger, which ATP has not: a bound of its "
              "remapping",

@@ -34,6 +34,7 @@ struct Row {
   Decay decay = Decay::kSilence;
   Front front = Front::kNone;
   bool server_only = false;  // no slot for anybody
+  bool ecn = false;          // workers obey CongestionWindow
 };
 
 enum class Mix : std::uint8_t {
@@ -100,7 +101,8 @@ struct Outcomes {
   std::uint64_t events = 0;
   std::uint32_t slots = 0;
   double end = 0;          // u
-  double utilisation = 0;  // filling slots over slots and time
+  double utilisation = 0;  // slots that are not free, over slots and time
+  double useful = 0;       // those of them to which values are still being added
   [[nodiscard]] double mean_time() const;
   // Share of the contributions that no server had to take.
   [[nodiscard]] double aggregation() const {
@@ -113,6 +115,7 @@ enum RowIndex : std::uint8_t {
   kNoInaRow,
   kPoolRow,
   kAtpHashRow,
+  kAtpEcnRow,
   kAtpAnyFreeRow,
   kFcfsViaServerRow,
   kFcfsRow,

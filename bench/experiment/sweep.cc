@@ -15,9 +15,10 @@
 namespace tally::experiment {
 namespace {
 
-constexpr ServerState kEighth{"1/8", 1, 1};
-constexpr ServerState kSixteenth{"1/16", 1, 2};
-constexpr ServerState kOne{"1", 8, 1};
+constexpr std::array<ServerState, 3> kServers{{{"1/8", 1, 1}, {"1/16", 1, 2}, {"1", 8, 1}}};
+constexpr const ServerState& kEighth = kServers[0];
+constexpr const ServerState& kSixteenth = kServers[1];
+constexpr const ServerState& kOne = kServers[2];
 
 std::vector<Place> places_of(bool quick) {
   std::vector<Place> places;
@@ -35,19 +36,13 @@ std::vector<Place> places_of(bool quick) {
   return places;
 }
 
-// Rows that give nobody a slot are one row, whatever the number of slots.
 Setting setting_of(const Setting& base, const Place& place, const Row& row, std::uint64_t seed) {
   Setting s = base;
-  s.row = row;
   s.seed = seed;
   s.slots_share = place.slots_share;
   s.server_rate = place.server.rate;
   s.jobs_of_server = place.server.jobs_of_server;
-  if (row.server_only || gets_no_pool(s)) {
-    s.row = row_at(kNoInaRow);
-    s.slots_share = 0;
-  }
-  return s;
+  return of_row(s, row);
 }
 
 double percentile_99(std::vector<double> values) {
@@ -66,6 +61,7 @@ Cell summary_of(const std::vector<const Outcomes*>& runs) {
     cell.mean_time += run->mean_time() / n;
     cell.aggregation += run->aggregation() / n;
     cell.utilisation += run->utilisation / n;
+    cell.useful += run->useful / n;
     cell.evictions += static_cast<double>(run->evicted) / n;
     cell.server_gigabytes += static_cast<double>(run->server_bytes) * 1e-9 / n;
     cell.retransmissions +=
@@ -78,6 +74,17 @@ Cell summary_of(const std::vector<const Outcomes*>& runs) {
 }
 
 }  // namespace
+
+std::span<const ServerState> all_servers() { return kServers; }
+
+Setting of_row(Setting setting, const Row& row) {
+  setting.row = row;
+  if (row.server_only || gets_no_pool(setting)) {
+    setting.row = row_at(kNoInaRow);
+    setting.slots_share = 0;
+  }
+  return setting;
+}
 
 std::vector<Outcomes> run_all(const std::vector<Setting>& settings, unsigned threads) {
   std::vector<Outcomes> outcomes(settings.size());
@@ -155,6 +162,8 @@ constexpr std::array<RowIndex, 6> kReferences{
 // By equal factors between the two.
 double log_between(double least, double most, double unit) { return least * std::pow(most / least, unit); }
 
+}  // namespace
+
 Setting regime_of(const SweepOptions& options, std::uint64_t number) {
   const Chance chance(number);
   const auto unit = [&](std::uint64_t what) { return chance.unit(Purpose::kRegime, what); };
@@ -176,7 +185,35 @@ Setting regime_of(const SweepOptions& options, std::uint64_t number) {
   return s;
 }
 
-}  // namespace
+Losses run_losses(const SweepOptions& options) {
+  Losses result{
+      .rows = {kAtpHashRow, kAtpEcnRow, kAtpAnyFreeRow, kFcfsRow, kPreemptiveSilenceRow, kSharedRow},
+      .losses = {0, 0.0001, 0.001, 0.01},
+      .cells = {}};
+  const std::vector<std::uint64_t> seeds =
+      options.quick ? std::vector<std::uint64_t>{401} : std::vector<std::uint64_t>{401, 402};
+  std::vector<Setting> settings;
+  for (const RowIndex row : result.rows) {
+    for (const double loss : result.losses) {
+      for (const std::uint64_t seed : seeds) {
+        Setting s = setting_of(base_setting(options), {kEighth, 0.1}, row_at(row), seed);
+        s.loss = loss;
+        settings.push_back(s);
+      }
+    }
+  }
+  const auto outcomes = run_all(settings, options.threads);
+  auto at = outcomes.begin();
+  for (std::size_t row = 0; row < result.rows.size(); ++row) {
+    auto& cells = result.cells.emplace_back();
+    for (std::size_t loss = 0; loss < result.losses.size(); ++loss) {
+      std::vector<const Outcomes*> runs;
+      for (std::size_t seed = 0; seed < seeds.size(); ++seed) runs.push_back(&*at++);
+      cells.push_back(summary_of(runs));
+    }
+  }
+  return result;
+}
 
 std::vector<Regime> run_regimes(const SweepOptions& options) {
   const std::uint64_t count = options.quick ? 6 : 60;

@@ -3,7 +3,7 @@
 // urgent job beside bulk jobs.
 
 #include <cstdint>
-#include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -20,6 +20,12 @@ struct ServerState {
   std::uint32_t jobs_of_server = 1;
 };
 
+// By their names 1/8, 1/16 and 1.
+[[nodiscard]] std::span<const ServerState> all_servers();
+
+// The setting with this row instead. Rows that give nobody a slot are one row, whatever the number of slots.
+[[nodiscard]] Setting of_row(Setting setting, const Row& row);
+
 // A place of the sweep: how scarce slots are and how fast the servers.
 struct Place {
   ServerState server;
@@ -33,6 +39,7 @@ struct Cell {
   double p99_time = 0;  // over all jobs of all seeds
   double aggregation = 0;
   double utilisation = 0;
+  double useful = 0;
   double evictions = 0;  // per run
   double server_gigabytes = 0;
   double retransmissions = 0;  // share of the contributions
@@ -60,6 +67,18 @@ struct SweepOptions {
 // The fixed mix everywhere; `quick` is smaller in everything.
 [[nodiscard]] Setting base_setting(const SweepOptions& options);
 
+// Loss at the place of 10 % of the slots and servers of 1/8, on every link.
+struct Losses {
+  std::vector<RowIndex> rows;
+  std::vector<double> losses;            // 0 first
+  std::vector<std::vector<Cell>> cells;  // by row, then loss
+  // Time with the loss over that without.
+  [[nodiscard]] double slow_down(std::size_t row, std::size_t loss) const {
+    return cells[row][loss].mean_time / cells[row][0].mean_time;
+  }
+};
+[[nodiscard]] Losses run_losses(const SweepOptions& options);
+
 // One regime: everything that a setting has, drawn by lot.
 struct Regime {
   Setting setting;   // of the row `shared`
@@ -67,6 +86,8 @@ struct Regime {
   std::string best;  // which reference
   std::uint64_t wrong = 0;
 };
+// Its setting, but for the row.
+[[nodiscard]] Setting regime_of(const SweepOptions& options, std::uint64_t number);
 // Worst first.
 [[nodiscard]] std::vector<Regime> run_regimes(const SweepOptions& options);
 

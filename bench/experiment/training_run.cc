@@ -70,7 +70,8 @@ class Run {
                                               .plan = plans_[job],
                                               .u = u_,
                                               .skew = setting_.skew,
-                                              .rto_floor = setting_.rto_floor};
+                                              .rto_floor = setting_.rto_floor,
+                                              .ecn = setting_.row.ecn};
         auto worker = std::make_unique<TrainingWorker>(time_, packets_, chance_, options);
         LinkModel up = link(1, 4 * (job * 64 + rank));
         up.jitter = ns(setting_.jitter);

@@ -59,7 +59,7 @@ ToldProgram shared_program(std::uint64_t entries, std::uint64_t ledger_rows, std
   list(need.arrays, LedgerRegisters{}, ledger_rows);
   need.arrays.push_back({std::string(HeadReg::kName) + "+" + std::string(OwnerReg::kName),
                          static_cast<std::uint32_t>(8 * kHeadBytes), entries, HeadReg::kStage});
-  list(need.arrays, RegisterList<ShapeReg, ExponentReg, OverflowReg, Sum1Reg, Sum2Reg>{}, entries);
+  list(need.arrays, RegisterList<ShapeReg, ExponentReg, MarksReg, Sum1Reg, Sum2Reg>{}, entries);
   need.elements = elements;
   need.value_words = entries;
   need.elements_per_word = elements_per_word(profile);

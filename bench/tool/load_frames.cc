@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::int8_t kOfZeros = -127;
 constexpr int kLeastExponent = -96;
-constexpr std::uint64_t kExponents = 127 + 96 + 1;
+constexpr std::uint64_t kExponents = 126 + 96 + 1;
 
 std::int8_t exponent_of(ImageIndex image) noexcept {
   if (image == 0) return kOfZeros;
@@ -24,14 +24,22 @@ std::int8_t exponent_of(ImageIndex image) noexcept {
 
 }  // namespace
 
-LoadImages::LoadImages(std::uint16_t elements, Dtype dtype, const kernels::Kernels& kernels)
-    : elements_(elements), dtype_(dtype), bytes_(std::size_t{kImages} * 4 * elements) {
-  write_values(bytes_.data(), std::size_t{kImages} * elements,
-               [](std::size_t i) { return static_cast<std::int32_t>(mix64(i + 1) >> 39) - (1 << 24); });
+LoadImages::LoadImages(std::uint16_t words, Dtype dtype, const kernels::Kernels& kernels)
+    : words_(words), dtype_(dtype), bytes_(std::size_t{kImages} * 4 * words) {
+  write_values(bytes_.data(), std::size_t{kImages} * words, [this](std::size_t i) {
+    const std::uint64_t bits = mix64(i + 1);
+    if (!halves()) return static_cast<std::int32_t>(bits >> 39) - (1 << 24);
+    const auto half = [](std::uint64_t from) { return static_cast<std::uint32_t>(from % 513) - 256; };
+    return static_cast<std::int32_t>(half(bits >> 32) << 16 | (half(bits & 0xFFFF'FFFF) & 0xFFFF));
+  });
   for (ImageIndex image = 0; image < kImages; ++image)
-    facts_.push_back({.sums = kernels.sums(values(image).data(), elements),
+    facts_.push_back({.sums = sums_of(kernels, values(image).data()),
                       .internet = tally::internet_sum(values(image)),
-                      .exponent = dtype == Dtype::kFloat32 ? exponent_of(image) : kNoExponent});
+                      .exponent = dtype != Dtype::kInt32 ? exponent_of(image) : kNoExponent});
+}
+
+kernels::Sums LoadImages::sums_of(const kernels::Kernels& kernels, const std::byte* values) const noexcept {
+  return halves() ? kernels.halves.sums(values, elements()) : kernels.sums(values, elements());
 }
 
 namespace {

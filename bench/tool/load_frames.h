@@ -34,25 +34,33 @@ class LoadImages {
  public:
   static constexpr ImageIndex kImages = 64;
 
-  // elements: of each, a multiple of 16. Values are -2^24..2^24: the sum of 64 ranks stays inside int32, and
-  // so large are quantised floats of 64 ranks at most (protocol.md, 10).
-  LoadImages(std::uint16_t elements, Dtype dtype, const kernels::Kernels& kernels);
+  // words: of each, of 4 bytes, a multiple of 16. Values are -2^24..2^24, of int16 -2^8..2^8: the sum of 64
+  // ranks stays inside, and so large are quantised floats of 64 ranks at most (protocol.md, 10).
+  LoadImages(std::uint16_t words, Dtype dtype, const kernels::Kernels& kernels);
 
-  [[nodiscard]] std::uint16_t elements() const noexcept { return elements_; }
+  [[nodiscard]] std::uint16_t words() const noexcept { return words_; }
+  [[nodiscard]] bool halves() const noexcept { return dtype_ == Dtype::kInt16; }
+  // As a header has them.
+  [[nodiscard]] std::uint16_t elements() const noexcept {
+    return static_cast<std::uint16_t>(halves() ? 2 * words_ : words_);
+  }
   [[nodiscard]] Dtype dtype() const noexcept { return dtype_; }
-  // Of the operation that a contribution belongs to. int32: each is one by itself. float32: all are of the
+  // Of the operation that a contribution belongs to. int32: each is one by itself. Else all are of the
   // middle of the longest operation that there can be, where each carries values and the exponent of later
   // ones.
   [[nodiscard]] std::uint32_t total() const noexcept {
-    return dtype_ == Dtype::kInt32 ? elements_ : UINT32_MAX / elements_ * elements_;
+    return dtype_ == Dtype::kInt32 ? elements() : UINT32_MAX / elements() * elements();
   }
   // As on the wire.
   [[nodiscard]] std::span<const std::byte> values(ImageIndex image) const noexcept {
-    return std::span{bytes_}.subspan(std::size_t{image} * 4 * elements_, std::size_t{4} * elements_);
+    return std::span{bytes_}.subspan(std::size_t{image} * 4 * words_, std::size_t{4} * words_);
   }
+  // Of so many values as an image has.
+  [[nodiscard]] kernels::Sums sums_of(const kernels::Kernels& kernels,
+                                      const std::byte* values) const noexcept;
   // Without a rank's key.
   [[nodiscard]] kernels::Sums sums(ImageIndex image) const noexcept { return facts_[image].sums; }
-  // float32: -127, -96..127, another one in most images. int32: kNoExponent.
+  // Of floats: -127, -96..126, another one in most images. int32: kNoExponent.
   [[nodiscard]] std::int8_t exponent(ImageIndex image) const noexcept { return facts_[image].exponent; }
   // internet_sum() of the values.
   [[nodiscard]] std::uint32_t internet_sum(ImageIndex image) const noexcept { return facts_[image].internet; }
@@ -64,7 +72,7 @@ class LoadImages {
     std::int8_t exponent = kNoExponent;
   };
 
-  std::uint16_t elements_;
+  std::uint16_t words_;
   Dtype dtype_;
   std::vector<std::byte> bytes_;
   std::vector<Facts> facts_;
@@ -81,7 +89,7 @@ class ContributionWriter {
   // Ethernet to UDP: 42 bytes, 62 with IPv6, and 4 with a tag.
   [[nodiscard]] std::size_t encapsulation() const noexcept { return heads_.front().bytes(); }
   [[nodiscard]] std::size_t frame_bytes() const noexcept {
-    return encapsulation() + kHeaderBytes + std::size_t{4} * images_.elements();
+    return encapsulation() + kHeaderBytes + std::size_t{4} * images_.words();
   }
   // Headers in front of the image's values, which are in place; `frame` is frame_bytes() long.
   void write(std::span<std::byte> frame, Chunk chunk, ImageIndex image, bool again) noexcept;

@@ -16,13 +16,13 @@ ChunkLedger::ChunkLedger(const engine::Membership& membership, std::uint16_t por
       deadline_(deadline),
       first_(membership.first_chunk),
       skew_(std::min<std::uint64_t>(kSkewChunks, membership.window / 2 / membership.world)),
-      ahead_(images.dtype() == Dtype::kFloat32 ? std::min(membership.window, membership.lookahead)
-                                               : membership.window),
+      ahead_(images.dtype() != Dtype::kInt32 ? std::min(membership.window, membership.lookahead)
+                                             : membership.window),
       mask_(membership.window - 1),
       flights_(membership.window),
       of_rank_(std::size_t{membership.window} * membership.world),
       lanes_(ports),
-      expected_(images.elements()) {
+      expected_(images.words()) {
   for (std::uint16_t r = 0; r < membership.world; ++r) {
     lanes_[r % ports].ranks.push_back(r);
     lanes_[r % ports].behind |= bit_of(Rank{r});
@@ -184,11 +184,13 @@ bool ChunkLedger::right(const engine::Datagram& result, std::uint64_t chunk, con
     return false;
   }
   if (!same_shape(h)) {
-    fail("a RESULT has other elements, dtype or total than its contributions, or OVERFLOW, which no sum has");
+    fail(
+        "a RESULT has other elements, dtype or total than its contributions, or OVERFLOW or ZERO, which no "
+        "sum has");
     return false;
   }
   const std::uint32_t keys = keyed(membership_.key_sum, h.chunk_id());
-  const kernels::Sums sums = kernels_.sums(result.payload.data(), images_.elements());
+  const kernels::Sums sums = images_.sums_of(kernels_, result.payload.data());
   if (h.sum1.host() != sums.sum1 + keys || h.sum2.host() != sums.sum2) {
     ++counts_.corrupt;
     return false;
@@ -210,14 +212,20 @@ bool ChunkLedger::right(const engine::Datagram& result, std::uint64_t chunk, con
 
 bool ChunkLedger::same_shape(const Header& h) const noexcept {
   return h.elements.host() == images_.elements() && h.dtype == static_cast<std::uint8_t>(images_.dtype()) &&
-         h.total.host() == images_.total() && (h.flags & kFlagOverflow) == 0;
+         h.total.host() == images_.total() && (h.flags & (kFlagOverflow | kFlagZero)) == 0;
 }
 
 bool ChunkLedger::same_values(const engine::Datagram& result, std::uint64_t chunk) noexcept {
   std::ranges::fill(expected_, 0U);
   for (std::uint16_t r = 0; r < membership_.world; ++r) {
     const std::byte* const values = images_.values(image_of({chunk, r})).data();
-    for (std::size_t k = 0; k < expected_.size(); ++k) expected_[k] += value_at(values, k);
+    for (std::size_t k = 0; k < expected_.size(); ++k) {
+      const std::uint32_t word = value_at(values, k);
+      const std::uint32_t sum = expected_[k] + word;
+      // Two values in a word do not carry into each other.
+      const std::uint32_t upper = (expected_[k] & 0xFFFF'0000) + (word & 0xFFFF'0000);
+      expected_[k] = images_.halves() ? upper | (sum & 0xFFFF) : sum;
+    }
   }
   for (std::size_t k = 0; k < expected_.size(); ++k)
     if (expected_[k] != value_at(result.payload.data(), k)) return false;

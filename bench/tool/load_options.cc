@@ -199,7 +199,9 @@ Result<void> complete_options(LoadOptions& o, const LoadTexts& t, bool results_g
   if (o.profile && !o.ports.empty())
     return bad("only with --port memory: it is this process's own loop that is timed", "--profile");
   if (!o.profile && !o.profile_csv.empty()) return bad("needs --profile", "--profile-csv");
-  o.format.dtype = t.dtype == "float32" ? Dtype::kFloat32 : Dtype::kInt32;
+  o.format.dtype = t.dtype == "float32" ? Dtype::kFloat32
+                   : t.dtype == "int16" ? Dtype::kInt16
+                                        : Dtype::kInt32;
   if (t.vlan >= 0) o.format.vlan = static_cast<std::uint16_t>(t.vlan);
   if (auto fits = fit_elements(o); !fits) return fits;
   if (auto done = read_token(t.token_file, o.token); !done) return done;
@@ -237,10 +239,12 @@ void add_job(CLI::App& app, LoadOptions& o, LoadTexts& t) {
       "-e,--elements", o.elements,
       "Values in a packet, a multiple of 16 up to 2224, of which each takes 4 bytes of the MTU (default "
       "256, or what --mtu and the job have room for)");
-  app.add_option("-d,--dtype", t.dtype,
-                 "int32 (default) or float32: quantised values, and exponents whose maximum is checked")
+  app.add_option(
+         "-d,--dtype", t.dtype,
+         "int32 (default), or quantised values, and exponents whose maximum is checked: float32, or int16, "
+         "of which two take 4 bytes")
       ->type_name("TYPE")
-      ->check(CLI::IsMember({"int32", "float32"}));
+      ->check(CLI::IsMember({"int32", "float32", "int16"}));
   app.add_option("--vlan", t.vlan, "Every frame has a tag of this id, 0 to 4094 (default: no tag)")
       ->type_name("ID")
       ->check(CLI::Range(0, kLastVlan));

@@ -17,6 +17,7 @@ constexpr double kOnWire = 14 + 8 + kHeaderBytes + 4 + 20;  // Ethernet, UDP, ou
 bool tagged(const LoadSetting& s) noexcept { return s.format.vlan != jobs::kUntagged; }
 
 const char* dtype_name(const LoadSetting& s) noexcept {
+  if (s.format.dtype == Dtype::kInt16) return "int16";
   return s.format.dtype == Dtype::kFloat32 ? "float32" : "int32";
 }
 

@@ -78,6 +78,15 @@ Key box_key(std::span<const std::uint64_t, 4> words) noexcept {
   return hash.finish<Key>();
 }
 
+std::uint64_t word(const Key& key, std::uint64_t n) noexcept {
+  Hash hash(&key, kTagBytes, "tally 2 word");
+  hash.add(n);
+  const Tag made = hash.finish<Tag>();
+  std::uint64_t word = 0;
+  std::memcpy(&word, &made, sizeof word);
+  return word;
+}
+
 Tag tag_of(const Key& key, const Header& header, std::span<const std::byte> body) noexcept {
   Hash hash(&key, kTagBytes, "");
   hash.add(std::as_bytes(std::span(&header, 1)).first(kCovered));

@@ -26,6 +26,9 @@ using Key = std::array<std::uint8_t, 32>;
 // A box's own, of its random words.
 [[nodiscard]] Key box_key(std::span<const std::uint64_t, 4> words) noexcept;
 
+// The n-th word that nobody can tell from all others: nonces.
+[[nodiscard]] std::uint64_t word(const Key& key, std::uint64_t n) noexcept;
+
 // Over the bytes of a header before its sums, and the body: the payload in front of the tag. Both as they
 // leave.
 [[nodiscard]] Tag tag_of(const Key& key, const Header& header, std::span<const std::byte> body) noexcept;

@@ -64,7 +64,8 @@ Result<StartedBox> StartedBox::start(const config::Config& config, const LogSink
   if (!eal) return tl::unexpected<Error>(std::move(eal.error()));
   auto owned_eal = std::make_unique<dpdk::Eal>(std::move(*eal));
 
-  const io::DataPlaneOptions options = plane_options(config);
+  io::DataPlaneOptions options = plane_options(config);
+  options.key = random::word();
   dpdk::PoolDemand demand = pool_demand(config, options);
   for (std::size_t c = 0; c < demand.cores.size(); ++c) demand.cores[c] = dpdk::Eal::node(c);
   const dpdk::PoolPlans plans = dpdk::plan_pools(demand);

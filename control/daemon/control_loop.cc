@@ -11,7 +11,7 @@ void Shutdown::begin(TimeNs now) {
   if (state_ != State::kNotYet) return;
   state_ = State::kDraining;
   until_ = now + drain_;
-  members_.look(now);  // sessions end now, and their status is what will be printed of them
+  members_.look_at_all(now);  // sessions end now, and their status is what will be printed of them
   const std::size_t left = members_.engine().close(kShutdownReason);
   if (left == 0) {
     log_(LogLevel::kInfo, "shutting down");

@@ -162,6 +162,14 @@ std::string cores_text(const CountersSnapshot& all, CoreSpan cores, std::size_t 
   return table.text();
 }
 
+std::string control_text(const CountersSnapshot& all) {
+  const TurnTimes& c = all.control;
+  if (c.turns == 0) return "";
+  return "control: " + text::with_commas(c.turns) + " turns, " +
+         text::with_commas(c.all / c.turns / kMicrosecond) + " us of CPU each, the longest " +
+         text::with_commas(c.longest / kMicrosecond) + " us\n\n";
+}
+
 std::string jobs_text(const CountersSnapshot& all) {
   text::ColumnTable table({"job", "phase", "ranks alive", "contributions", "results", "repeats", "relays",
                            "filling slots", "overflows"});
@@ -270,6 +278,7 @@ std::string counters_text(const CountersSnapshot& all) {
     const CoreSpan rest = CoreSpan(all.cores).subspan(first);
     out += cores_text(all, rest.first(std::min(kCoresAbreast, rest.size())), first) + "\n";
   }
+  out += control_text(all);
   if (!all.jobs.empty()) {
     out += jobs_text(all) + "\n" + sessions_text(all) + shared_slots_text(all) + late_text(all);
   }

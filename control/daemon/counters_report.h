@@ -1,6 +1,7 @@
 #pragma once
 // The counters as text for people: on SIGUSR1 and at the end, to stdout. Pure.
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -39,6 +40,19 @@ struct JobCounts {
   pipeline::SlotCounters slots{};
 };
 
+// What the turns of the control thread have cost it, CPU time.
+struct TurnTimes {
+  std::uint64_t turns = 0;
+  TimeNs all = 0;
+  TimeNs longest = 0;
+
+  void add(TimeNs took) noexcept {
+    ++turns;
+    all += took;
+    longest = std::max(longest, took);
+  }
+};
+
 struct CountersSnapshot {
   std::string instance;
   TimeNs now = 0;  // as in the status of the jobs
@@ -52,6 +66,7 @@ struct CountersSnapshot {
   std::size_t hosts = 0;    // that the switch knows
   members::MembershipCounters membership{};
   std::uint64_t answers_unsent = 0;
+  TurnTimes control{};
   std::uint32_t mbufs_in_use = 0;
 };
 

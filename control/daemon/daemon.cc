@@ -1,6 +1,7 @@
 #include "daemon/daemon.h"
 
 #include <csignal>
+#include <ctime>
 
 #include <algorithm>
 #include <asio.hpp>
@@ -21,6 +22,13 @@ namespace tally::daemon {
 namespace {
 
 std::uint64_t cycles_now() noexcept { return __builtin_ia32_rdtsc(); }
+
+// Of this thread.
+TimeNs cpu_time() noexcept {
+  timespec t{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<TimeNs>(t.tv_sec) * kSecond + static_cast<TimeNs>(t.tv_nsec);
+}
 
 // One life of the control loop on the event loop.
 class Life {
@@ -46,7 +54,7 @@ class Life {
   void print_counters() {
     const TimeNs now = steady_now();
     MemberLoop& members = loop_.members();
-    if (!loop_.done()) members.look(now);
+    if (!loop_.done()) members.look_at_all(now);
     std::vector<members::JobStatus> jobs;
     for (const auto& [id, status] : members.watch().jobs()) jobs.push_back(status);
     CountersSnapshot all = take_snapshot(plane_, jobs, start_.config.dataplane.cores);
@@ -56,6 +64,7 @@ class Life {
     all.uptime_cycles = cycles_now() - started_cycles_;
     all.membership = members.engine().counters();
     all.answers_unsent = members.unsent();
+    all.control = turn_times_;
     const std::string text = counters_text(all);
     std::fwrite(text.data(), 1, text.size(), stdout);
     std::fflush(stdout);
@@ -76,7 +85,7 @@ class Life {
     if (number == SIGUSR1) return print_counters();
     if (number == SIGHUP) {
       if (loop_.ending()) return log_line(LogLevel::kWarning, "SIGHUP ignored: shutting down");
-      loop_.members().look(steady_now());  // of sessions that go, the last status is what is printed
+      loop_.members().look_at_all(steady_now());  // of sessions that go, the last status is what is printed
       reload_.take(config::load_config(start_.path), loop_.members().engine(), steady_now());
       loop_.members().look(steady_now());  // a session that has to wait publishes nothing
     } else {
@@ -88,7 +97,9 @@ class Life {
 
   void turn() {
     const TimeNs now = steady_now();
+    const TimeNs began = cpu_time();
     const TimeNs wait = loop_.turn(now);
+    turn_times_.add(cpu_time() - began);
     if (loop_.done()) return io_.stop();
     tell_manager(now);
     // A signal takes a turn out of order; a timer that had expired by then must not start a second chain.
@@ -107,11 +118,9 @@ class Life {
     }
     if (loop_.ending() || now < status_at_ + kStatusInterval) return;
     status_at_ = now;
-    const auto jobs = loop_.members().engine().status(now);
-    const auto running = std::count_if(jobs.begin(), jobs.end(), [](const members::JobStatus& job) {
-      return job.phase == members::JobPhase::kRunning;
-    });
-    std::string status = std::to_string(running) + " of " + std::to_string(jobs.size()) + " jobs running";
+    const members::MembershipEngine& jobs = loop_.members().engine();
+    std::string status =
+        std::to_string(jobs.running()) + " of " + std::to_string(jobs.declared()) + " jobs running";
     if (status == status_) return;
     status_ = std::move(status);
     manager_.status(status_);
@@ -128,6 +137,7 @@ class Life {
   std::uint64_t started_cycles_ = cycles_now();
   ControlLoop loop_;
   std::uint64_t turns_ = 0;
+  TurnTimes turn_times_{};
   TimeNs watchdog_ = 0;
   TimeNs status_at_ = 0;
   std::string status_{};

@@ -1,5 +1,6 @@
 #include "daemon/member_loop.h"
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -49,17 +50,23 @@ MemberLoop::MemberLoop(Plane& plane, members::MembershipEngine engine, LogSink l
       log_(log),
       watch_(std::move(log), port_names(plane)),
       shares_(plane),
-      turned_(now) {}
+      turned_(now) {
+  engine_.listen([&plane](JobId id, Rank rank) {
+    TimeNs newest = 0;
+    for (std::size_t core = 0; core < plane.cores(); ++core)
+      newest = std::max(newest, plane.state(core, id).last_seen[raw(rank)].get());
+    return newest;
+  });
+}
 
 bool MemberLoop::turn(TimeNs now) {
-  if (now > turned_ + kLate) engine_.unheard(now - turned_);
+  if (now > turned_ + kLate) engine_.unheard(now - turned_, now);
   turned_ = now;
   std::optional<io::Punt> punt = plane_.next_punt(buffer_);
   std::optional<pipeline::Event> event = plane_.next_event();
   bool changed = event.has_value();
   if (punt || event || now >= engine_.deadline()) {
     const bool due = now >= engine_.deadline();
-    refresh_seen();
     changed = take_punts(punt, now) || changed;
     for (; event; event = plane_.next_event()) take_event(*event, now);
     engine_.tick(now);
@@ -74,18 +81,17 @@ bool MemberLoop::turn(TimeNs now) {
 }
 
 void MemberLoop::look(TimeNs now) {
-  refresh_seen();
-  watch_.look(engine_.status(now));
+  for (const JobId id : engine_.changed()) {
+    if (const auto status = engine_.status(id, now))
+      watch_.look(*status);
+    else
+      watch_.gone(id);
+  }
 }
 
-void MemberLoop::refresh_seen() {
-  for (const auto& [id, job] : watch_.jobs()) {
-    if (job.phase != members::JobPhase::kRunning && job.phase != members::JobPhase::kDraining) continue;
-    for (std::uint16_t r = 0; r < job.world; ++r) {
-      for (std::size_t core = 0; core < plane_.cores(); ++core)
-        engine_.seen(id, Rank{r}, plane_.state(core, id).last_seen[r]);
-    }
-  }
+void MemberLoop::look_at_all(TimeNs now) {
+  look(now);
+  for (const members::JobStatus& status : engine_.status(now)) watch_.look(status);
 }
 
 bool MemberLoop::take_punts(std::optional<io::Punt> punt, TimeNs now) {
@@ -136,9 +142,8 @@ bool MemberLoop::publish() {
 void MemberLoop::rebalance(TimeNs now) {
   if (now < rebalanced_ + kRebalance) return;
   rebalanced_ = now;
-  const auto demand = shares_.look(watch_.jobs());
-  if (demand.empty()) return;
-  engine_.rebalance(demand);
+  const auto& sharing = engine_.sharing();
+  if (!sharing.empty()) engine_.rebalance(shares_.look(sharing));
 }
 
 bool MemberLoop::take_quiesced(TimeNs now) {

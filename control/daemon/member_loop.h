@@ -31,8 +31,9 @@ class MemberLoop {
   [[nodiscard]] members::MembershipEngine& engine() noexcept { return engine_; }
   [[nodiscard]] const members::MembershipEngine& engine() const noexcept { return engine_; }
   [[nodiscard]] const JobWatch& watch() const noexcept { return watch_; }
-  // Brings watch() up to date, with the leases as they are now.
+  // Brings watch() up to date with what changed; with leases and times as they are now, of all jobs.
   void look(TimeNs now);
+  void look_at_all(TimeNs now);
   // Answers that found no mbuf or a full ring.
   [[nodiscard]] std::uint64_t unsent() const noexcept { return unsent_; }
 
@@ -40,9 +41,8 @@ class MemberLoop {
   // A turn that comes so long after the last one: the thread was starved or stopped, and the queues are old.
   static constexpr TimeNs kLate = 50 * kMillisecond;
   static constexpr TimeNs kRebalance = 50 * kMillisecond;
-  static constexpr std::size_t kMostPunts = 256;  // of a turn, so that signals and timers get their own
+  static constexpr std::size_t kMostPunts = 32;  // of a turn, so that signals and timers get their own
 
-  void refresh_seen();
   bool take_punts(std::optional<io::Punt> punt, TimeNs now);
   void take_event(const pipeline::Event& event, TimeNs now);
   bool publish();

@@ -135,32 +135,31 @@ void JobWatch::compare(const members::JobStatus& was, const members::JobStatus& 
   if ((new_phase && !forms) || new_epoch || aborted_again) phase_line(was, is);
 }
 
-void JobWatch::look(const std::vector<members::JobStatus>& now) {
-  std::set<JobId> present;
-  for (const members::JobStatus& is : now) {
-    present.insert(is.id);
-    const auto [known, fresh] = jobs_.try_emplace(is.id, is);
-    if (fresh) {
-      compare(members::JobStatus{.id = is.id, .name = is.name, .world = is.world}, is);
-    } else {
-      compare(known->second, is);
-      known->second = is;
-    }
+void JobWatch::look(const members::JobStatus& is) {
+  const auto [known, fresh] = jobs_.try_emplace(is.id, is);
+  if (fresh) {
+    compare(members::JobStatus{.id = is.id, .name = is.name, .world = is.world}, is);
+  } else {
+    compare(known->second, is);
+    known->second = is;
   }
-  for (auto& [id, status] : jobs_) {
-    if (present.contains(id)) continue;
-    if (status.session && status.phase != members::JobPhase::kEnded) {
-      const SessionNews news = session_gone();
-      say(news.level, status, news.text);
-      status.phase = members::JobPhase::kEnded;
-      status.live = 0;
-    }
-    if (status.generation == Generation{}) continue;
-    say(LogLevel::kWarning, status, "withdrawn; its workers are told");
-    status.phase = members::JobPhase::kAborted;
-    status.generation = {};
+}
+
+void JobWatch::gone(JobId id) {
+  const auto known = jobs_.find(id);
+  if (known == jobs_.end()) return;
+  members::JobStatus& status = known->second;
+  if (status.session && status.phase != members::JobPhase::kEnded) {
+    const SessionNews news = session_gone();
+    say(news.level, status, news.text);
+    status.phase = members::JobPhase::kEnded;
     status.live = 0;
   }
+  if (status.generation == Generation{}) return;
+  say(LogLevel::kWarning, status, "withdrawn; its workers are told");
+  status.phase = members::JobPhase::kAborted;
+  status.generation = {};
+  status.live = 0;
 }
 
 namespace {
@@ -245,11 +244,9 @@ void BoxWatch::look_at_punts(TimeNs now) {
   punts_lost_ = lost;
 }
 
-std::vector<members::SharedDemand> ShareWatch::look(const std::map<JobId, members::JobStatus>& jobs) {
+std::vector<members::SharedDemand> ShareWatch::look(const std::set<JobId>& sharing) {
   std::vector<members::SharedDemand> all;
-  for (const auto& [id, job] : jobs) {
-    const bool runs = job.phase == members::JobPhase::kRunning || job.phase == members::JobPhase::kDraining;
-    if (!runs || !shares_slots(job.discipline)) continue;
+  for (const JobId id : sharing) {
     members::SharedDemand demand{.job = id};
     std::uint64_t denied = 0;
     for (std::size_t core = 0; core < plane_.cores(); ++core) {

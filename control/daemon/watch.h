@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -20,7 +21,8 @@ class JobWatch {
   // ports: names, by PortIndex.
   JobWatch(LogSink log, std::vector<std::string> ports) : log_(std::move(log)), ports_(std::move(ports)) {}
 
-  void look(const std::vector<members::JobStatus>& now);
+  void look(const members::JobStatus& is);
+  void gone(JobId id);
 
   // The newest status of every job seen so far, also of those that are gone: their counters stay of interest.
   [[nodiscard]] const std::map<JobId, members::JobStatus>& jobs() const noexcept { return jobs_; }
@@ -82,8 +84,8 @@ class ShareWatch {
   // plane: outlives the watch.
   explicit ShareWatch(const Plane& plane) noexcept : plane_(plane) {}
 
-  // The demand since the last look, of the running jobs that share slots.
-  [[nodiscard]] std::vector<members::SharedDemand> look(const std::map<JobId, members::JobStatus>& jobs);
+  // The demand since the last look, of these jobs.
+  [[nodiscard]] std::vector<members::SharedDemand> look(const std::set<JobId>& sharing);
 
  private:
   const Plane& plane_;

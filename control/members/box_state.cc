@@ -1,14 +1,12 @@
 #include "members/box_state.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <iterator>
 #include <utility>
 
 #include "kernels/kernels.h"
 #include "members/texts.h"
-#include "tally/mix64.h"
 
 namespace tally::members {
 namespace {
@@ -131,40 +129,67 @@ std::optional<jobs::Publication> Publisher::take() {
   return jobs::Publication{++version_, table_, std::exchange(freed_, {})};
 }
 
-bool RateLimit::take(const jobs::Binding& source, TimeNs now) noexcept {
-  std::array<std::uint64_t, 2> words{};
-  std::memcpy(words.data(), source.address.data(), sizeof words);
-  const std::uint64_t hash = mix64(mix64(words[0] ^ key_) ^ std::rotl(words[1], 32) ^ key_);
-  TimeNs& due = due_[raw(source.port) % kPorts * kBucketsOfPort + hash % kBucketsOfPort];
-  const TimeNs start = std::max(due, now);
-  if (start - now > burst_) return false;
-  due = start + interval_;
-  return true;
-}
-
 bool BoxState::in_use(Epoch epoch) const noexcept {
-  return std::any_of(lives.begin(), lives.end(), [epoch](const auto& life) {
-    return life != nullptr && jobs::with_dialect(*life, [epoch](const auto& l) { return l.uses(epoch); });
-  });
+  return std::ranges::any_of(
+             epochs_, [epoch](const EpochsInUse& of) { return std::ranges::find(of, epoch) != of.end(); }) ||
+         std::ranges::find(drawn_, epoch) != drawn_.end();
 }
 
-Epoch BoxState::draw_epoch() {
-  return source.epoch([this](Epoch candidate) { return in_use(candidate); });
+Epoch BoxState::drawn(JobId id, Epoch epoch) noexcept {
+  touch(id);
+  return drawn_[raw(id)] = epoch;
 }
 
-Epoch BoxState::draw_session_epoch() {
-  return source.epoch([this](Epoch candidate) {
+Epoch BoxState::draw_epoch(JobId id) {
+  return drawn(id, source.epoch([this](Epoch candidate) { return in_use(candidate); }));
+}
+
+Epoch BoxState::draw_session_epoch(JobId id) {
+  return drawn(id, source.epoch([this](Epoch candidate) {
     if (lower_24_bits(candidate) == 0 || in_use(candidate)) return true;
     for (const SessionLife& session : all<SessionLife>()) {
       if (session.resembles(candidate)) return true;
     }
     return false;
-  });
+  }));
+}
+
+void BoxState::enter(JobId id, LifePhase& phase, JobPhase to, bool shares) {
+  phase.transition(to);
+  touch(id);
+  const auto file = [id](std::set<JobId>& ids, bool in) { in ? (void)ids.insert(id) : (void)ids.erase(id); };
+  file(forming, to == JobPhase::kForming);
+  file(running, to == JobPhase::kRunning);
+  file(sharing, shares && (to == JobPhase::kRunning || to == JobPhase::kDraining));
+}
+
+std::uint64_t BoxState::await(JobId id) {
+  awaiting.insert(id);
+  return publisher.next_version();
+}
+
+void BoxState::settle() {
+  for (const JobId id : std::exchange(touched, {})) {
+    changed.insert(id);
+    drawn_[raw(id)] = {};
+    const Life* const life = find(id);
+    agenda.set(id,
+               life == nullptr ? kNever : jobs::with_dialect(*life, [](auto& l) { return l.deadline(); }));
+    epochs_[raw(id)] =
+        life == nullptr ? EpochsInUse{} : jobs::with_dialect(*life, [](auto& l) { return l.epochs(); });
+  }
+}
+
+void BoxState::forget(JobId id) {
+  touch(id);
+  for (std::set<JobId>* of : {&forming, &running, &sharing, &shrunk, &unadmitted, &awaiting}) of->erase(id);
+  lives.at(raw(id)).reset();
 }
 
 const NativeLife* BoxState::awaits_slots() const noexcept {
-  for (const NativeLife& job : all<NativeLife>()) {
-    if (job.waits()) return &job;
+  for (const JobId id : forming) {
+    const NativeLife* const job = find_native(id);
+    if (job != nullptr && job->waits()) return job;
   }
   return nullptr;
 }
@@ -183,7 +208,7 @@ JoinedPayload BoxState::joined_part(std::uint64_t nonce, JoinStatus status) cons
 // Nonce and JOINED lie where they are in every version so far.
 void BoxState::refuse_version(const ControlPacket& join, const jobs::Binding& from, TimeNs now) {
   count(MembershipDrop::kVersion);
-  if (!refusals.take(from, now)) return;
+  if (!refusals.take(jobs::host_of(from), now)) return;
   Be<std::uint64_t> nonce;
   std::memcpy(&nonce, join.payload.data() + offsetof(JoinPayload, nonce), sizeof nonce);
   Header header;
@@ -202,7 +227,7 @@ void BoxState::answer_refused(std::uint64_t nonce, std::string_view text, const 
 void BoxState::refuse(const JoinRequest& join, const jobs::Binding& from, TimeNs now, MembershipDrop why,
                       std::string_view text) {
   count(why);
-  if (refusals.take(from, now)) answer_refused(join.fixed.nonce.host(), text, join.key, from);
+  if (refusals.take(jobs::host_of(from), now)) answer_refused(join.fixed.nonce.host(), text, join.key, from);
 }
 
 bool BoxState::fresh(const JoinRequest& join, const jobs::Binding& from, TimeNs now) const noexcept {
@@ -229,7 +254,7 @@ void BoxState::reject(const ControlPacket& packet, const jobs::Binding& from, Ti
   count(why);
   if (packet.header.type != PacketType::kHeartbeat) return;
   const NativeLife* const job = find_native(packet.text);
-  if (job == nullptr || !refusals.take(from, now)) return;
+  if (job == nullptr || !refusals.take(jobs::host_of(from), now)) return;
   Header header;
   header.type = PacketType::kReject;
   header.job = packet.header.job;

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,6 +18,8 @@
 #include <vector>
 
 #include "jobs/layout.h"
+#include "jobs/source_limiter.h"
+#include "members/agenda.h"
 #include "members/control_packet.h"
 #include "members/membership_status.h"
 #include "members/native_life.h"
@@ -105,32 +108,6 @@ class Publisher {
   bool dirty_ = true;  // the empty table is published too: cores always have one
 };
 
-// Limits on what strangers can make the box send: refusals and REJECTs 10/s, PROBE echoes 100/s per source
-// address and port (docs/protocol.md, 13). Nothing is allocated per source: an address hashes to one of the
-// 64 buckets of its port, so whoever forges addresses uses up the answers of no other port. Two addresses may
-// share a bucket and so its rate; which ones is unknown to them (the hash is keyed). In return the total is
-// bounded too, however many addresses a sender forges.
-
-class RateLimit {
- public:
-  // per_second >= 1 is also the burst.
-  RateLimit(std::uint64_t per_second, std::uint64_t key) noexcept
-      : interval_(kSecond / per_second), burst_(kSecond - interval_), key_(key) {}
-
-  // Takes a token of the source's bucket; false if there is none.
-  [[nodiscard]] bool take(const jobs::Binding& source, TimeNs now) noexcept;
-
- private:
-  static constexpr std::size_t kPorts = 32;
-  static constexpr std::size_t kBucketsOfPort = 64;
-
-  TimeNs interval_;
-  TimeNs burst_;
-  std::uint64_t key_;
-  // A token bucket as one number (GCRA, ATM Forum TM 4.0): when its last token was or will be due.
-  std::array<TimeNs, kPorts * kBucketsOfPort> due_{};
-};
-
 // Lines of each core that pools and ledgers may take.
 constexpr std::uint32_t own_slot_lines(const MembershipOptions& o) noexcept {
   return o.slot_lines - static_cast<std::uint32_t>(jobs::shared_lines(o.shared_entries, o.shared_elements));
@@ -152,11 +129,24 @@ struct BoxState {
   TimeNs grow_at = kNever;     // when the next shrunk pool may grow
   Publisher publisher{};
   Outbox outbox{};
-  RateLimit refusals{10, source.word()};  // JOINED(refused) to strangers, REJECT
-  RateLimit probes{100, source.word()};
+  jobs::SourceLimiter refusals{{.per_second = 10, .burst = 10}, source.word()};  // also REJECT
+  jobs::SourceLimiter probes{{.per_second = 100, .burst = 100}, source.word()};
   MembershipCounters counters{};
+  LastSeen last_seen{};  // of the data cores; empty: there are none
+  UnheardTimes unheard{};
   LifeById lives{};
   std::map<std::string, JobId, std::less<>> names{};
+  // What follows names the jobs that something is to be done about, so that nobody has to ask them all.
+  Agenda agenda{};
+  std::set<JobId> touched{};     // since the agenda was brought up to date
+  std::set<JobId> changed{};     // since MembershipEngine::changed()
+  std::set<JobId> forming{};     // in that phase
+  std::set<JobId> running{};     // in that phase
+  std::set<JobId> sharing{};     // run or drain, and share slots
+  std::set<JobId> shrunk{};      // window limited
+  std::set<JobId> unadmitted{};  // sessions
+  std::set<JobId> awaiting{};    // a publication
+  std::uint64_t reserved = 0;    // shared entries of each core, for all jobs
   auth::Key secret = auth::box_key(std::array{source.word(), source.word(), source.word(), source.word()});
 
   [[nodiscard]] Life* find(JobId id) const noexcept {
@@ -185,9 +175,19 @@ struct BoxState {
   // A job that has all its ranks and waits for slot memory; nullptr: none does.
   [[nodiscard]] const NativeLife* awaits_slots() const noexcept;
   // An epoch that no job of the box lives in, is about to live in, or last lived in.
-  [[nodiscard]] Epoch draw_epoch();
+  [[nodiscard]] Epoch draw_epoch(JobId id);
   // ... and for a session: its lower 24 bits are not all 0, and those of no other.
-  [[nodiscard]] Epoch draw_session_epoch();
+  [[nodiscard]] Epoch draw_session_epoch(JobId id);
+  // What people see of the job, or when it must be ticked, may be another from now on.
+  void touch(JobId id) { touched.insert(id); }
+  // Changes `phase`, which is the job's.
+  void enter(JobId id, LifePhase& phase, JobPhase to, bool shares);
+  // The job is to hear when the cores use what was said to the publisher so far: that version.
+  std::uint64_t await(JobId id);
+  // The agenda of those that were touched.
+  void settle();
+  // The job is gone.
+  void forget(JobId id);
 
   // What a JOINED says whatever its job.
   [[nodiscard]] JoinedPayload joined_part(std::uint64_t nonce, JoinStatus status) const;
@@ -202,7 +202,7 @@ struct BoxState {
   void refuse_version(const ControlPacket& join, const jobs::Binding& from, TimeNs now);
   // The JOIN brings a challenge that was given to this sender a moment ago.
   [[nodiscard]] bool fresh(const JoinRequest& join, const jobs::Binding& from, TimeNs now) const noexcept;
-  // Remembers nothing, says less than it was asked, and so needs no limit of its own.
+  // Remembers nothing and says less than it was asked: the budget of the JOIN at the data core is its own.
   void send_challenge(const JoinRequest& join, const jobs::Binding& from, TimeNs now);
   // Counts `why`. A HEARTBEAT whose name is declared is answered by REJECT under that job's key, within the
   // rate limit: its sender's session is unknown here.
@@ -210,6 +210,10 @@ struct BoxState {
 
  private:
   [[nodiscard]] bool in_use(Epoch epoch) const noexcept;
+  Epoch drawn(JobId id, Epoch epoch) noexcept;
+
+  std::array<EpochsInUse, kMaxJobs + 1> epochs_{};  // of each job, side by side: a draw looks at all
+  std::array<Epoch, kMaxJobs + 1> drawn_{};         // since
 };
 
 }  // namespace tally::members

@@ -57,10 +57,9 @@ void NativeLife::close(JobPhase phase) {
   term_ = {};
   offer_ = {};
   offer_version_ = 0;
-  limit_ = kNoLimit;
-  shrunk_for_.clear();
+  limit_to(kNoLimit);
   returning_since_ = kNever;
-  phase_.transition(phase);
+  enter(phase);
 }
 
 // Tells every member that has not left, `except` the one that knows. Members that may not know the term's
@@ -98,8 +97,25 @@ void NativeLife::refuse_waiting(std::uint64_t which, std::string_view text) {
     vacate(m);
   }
   if (joined() == 0) returning_since_ = kNever;
-  if (deserted()) phase_.transition(JobPhase::kDeclared);
+  touch();
+  if (deserted()) enter(JobPhase::kDeclared);
 }
+
+TimeNs NativeLife::heard_at(Rank rank) const noexcept {
+  const MemberState& m = member(rank);
+  if (is_server(rank) || !m.joined || !active() || !box_.last_seen) return m.last_seen;
+  return std::max(m.last_seen, box_.last_seen(id_, rank));
+}
+
+TimeNs NativeLife::lease_end(Rank rank) const noexcept {
+  const TimeNs most = phase_ == JobPhase::kForming ? patience() : config_.lease;
+  const TimeNs heard = heard_at(rank);
+  return after(after(heard, most), std::min(box_.unheard.since(heard), most));
+}
+
+void NativeLife::touch() { box_.touch(id_); }
+
+void NativeLife::enter(JobPhase phase) { box_.enter(id_, phase_, phase, shares_slots(config_.discipline)); }
 
 // Ranks whose silence matters now.
 bool NativeLife::watched(Rank rank) const noexcept {
@@ -112,7 +128,7 @@ bool NativeLife::watched(Rank rank) const noexcept {
 std::vector<Rank> NativeLife::silent_ranks(TimeNs now) const {
   std::vector<Rank> silent;
   for (const Rank r : ranks_) {
-    if (watched(r) && lease_end(member(r)) <= now) silent.push_back(r);
+    if (watched(r) && lease_end(r) <= now) silent.push_back(r);
   }
   return silent;
 }
@@ -123,7 +139,7 @@ std::string NativeLife::silence_text(const std::vector<Rank>& silent, TimeNs now
     const MemberState& m = member(r);
     if (!text.empty()) text += "; ";
     text += rank_text(r) + " at " + address_text(m.binding.address) + " was silent for " +
-            seconds_text(now - m.last_seen);
+            seconds_text(now - heard_at(r));
   }
   return text + " (lease " + seconds_text(config_.lease) + ")";
 }
@@ -156,7 +172,7 @@ void NativeLife::tick_fresh(TimeNs now) {
     refuse_waiting(returning, text);
     returning_since_ = kNever;
   }
-  if (deserted()) phase_.transition(JobPhase::kDeclared);
+  if (deserted()) enter(JobPhase::kDeclared);
 }
 
 void NativeLife::tick_draining(TimeNs now) {
@@ -181,6 +197,9 @@ void NativeLife::tick_draining(TimeNs now) {
 // the others did not come within a lease of the first. They cannot be aborted: nobody here knows their
 // cookies. Ranks that bring nothing wait for as long as they like.
 void NativeLife::tick(TimeNs now) {
+  confirm_seen();
+  if (now < box_.agenda.of(id_)) return;
+  touch();
   if (phase_ == JobPhase::kRunning || reforming()) {
     if (const auto silent = silent_ranks(now); !silent.empty()) abort(silence_text(silent, now));
   } else if (phase_ == JobPhase::kDraining) {
@@ -191,9 +210,10 @@ void NativeLife::tick(TimeNs now) {
 }
 
 TimeNs NativeLife::deadline() const noexcept {
+  if (phase_ == JobPhase::kForming && !reforming() && deserted()) return 0;
   TimeNs next = kNever;
   for (const Rank r : ranks_) {
-    if (watched(r)) next = std::min(next, lease_end(member(r)));
+    if (watched(r)) next = std::min(next, lease_end(r));
   }
   if (phase_ == JobPhase::kForming && !complete() && !offered()) {
     next = std::min(next, after(returning_since_, patience()));
@@ -209,7 +229,7 @@ void NativeLife::call_back(Rank rank) {
 // The row goes; every member that has not left is called back.
 void NativeLife::begin_reforming(TimeNs now) {
   box_.publisher.clear(id_);
-  phase_.transition(JobPhase::kForming);
+  enter(JobPhase::kForming);
   for (const Rank r : ranks_) {
     MemberState& m = member(r);
     m.joined = m.repeated = false;
@@ -250,8 +270,7 @@ Result<void> NativeLife::resize(std::uint32_t window, TimeNs now) {
     return fail(ErrorCode::kInvalidArgument, std::move(no), "job '" + config_.name + "'");
   }
   config_.window = window;
-  limit_ = kNoLimit;
-  shrunk_for_.clear();
+  limit_to(kNoLimit);
   if (phase_ == JobPhase::kRunning && window != term_.window) begin_reforming(now);
   return {};
 }
@@ -292,7 +311,8 @@ std::optional<MembershipDrop> NativeLife::objection_to(const ControlPacket& pack
 void NativeLife::leave(const Header& h) {
   MemberState& m = member(h.rank_id());
   m.left = true;
-  phase_.transition(JobPhase::kDraining);
+  enter(JobPhase::kDraining);
+  touch();
   box_.outbox.send_echo(h, term_, present(), session_key(h.rank_id()), m.binding);
   if (left() == everyone()) end();
 }
@@ -343,17 +363,14 @@ void NativeLife::from_member(const ControlPacket& packet, const jobs::Binding& s
 
 void NativeLife::withdraw(std::string_view reason) { abort(reason); }
 
-void NativeLife::seen(Rank rank, TimeNs at) noexcept {
-  if (raw(rank) >= config_.workers || !active()) return;
-  MemberState& m = member(rank);
-  if (!m.joined) return;
-  m.heard(at);
-  // What a core saw after the members were told bears the epoch they were told.
-  if (at > running_since_ && !m.confirmed) confirm(rank);
-}
-
-void NativeLife::unheard(TimeNs time) noexcept {
-  for (MemberState& m : members_) m.unheard = after(m.unheard, time);
+// What a core saw after the members were told bears the epoch they were told. (Not so what control heard: a
+// JOIN that is repeated says that its JOINED was lost.)
+void NativeLife::confirm_seen() {
+  if (!active() || !box_.last_seen) return;
+  for (std::uint16_t r = 0; r < config_.workers; ++r) {
+    const MemberState& m = members_[r];
+    if (m.joined && !m.confirmed && box_.last_seen(id_, Rank{r}) > running_since_) confirm(Rank{r});
+  }
 }
 
 void NativeLife::disagree(Epoch epoch, std::string_view text, TimeNs now) {
@@ -365,7 +382,7 @@ void NativeLife::restart(TimeNs now) {
   // Who has left will not come back, and who remains lacks nothing but the result of the last barrier.
   if (phase_ == JobPhase::kDraining) return end();
   if (active()) begin_reforming(now);
-  if (offered()) offer_version_ = box_.publisher.next_version();
+  if (offered()) offer_version_ = box_.await(id_);
 }
 
 }  // namespace tally::members

@@ -46,6 +46,7 @@ bool tells_the_same(const MemberState& m, const JoinRequest& join) {
 
 void NativeLife::join(const JoinRequest& join, const jobs::Binding& source, TimeNs now) {
   tick(now);
+  touch();
   if (outdated(join, member(join.rank))) return box_.count(MembershipDrop::kOldAttempt);
   if (is_server(join.rank)) return join_as_server(join, source, now);
   if (answer_gone(join, source, now)) return;
@@ -54,7 +55,7 @@ void NativeLife::join(const JoinRequest& join, const jobs::Binding& source, Time
     if (active()) return let_wait(join, source);  // the others drain without it
     if (answer_gone(join, source, now)) return;   // of what has ended just now
   }
-  phase_.transition(JobPhase::kForming);
+  enter(JobPhase::kForming);
   join_forming(join, source, now);
 }
 
@@ -75,7 +76,7 @@ bool NativeLife::answer_gone(const JoinRequest& join, const jobs::Binding& sourc
   if (gone_.aborted) {
     box_.count(MembershipDrop::kAborted);
     // The JOIN of an unknown process may be a replay: it must not make the box flood somebody.
-    if (!known && !box_.refusals.take(source, now)) return true;
+    if (!known && !box_.refusals.take(jobs::host_of(source), now)) return true;
     box_.outbox.send_abort(id_, gone_.term, gone_.text,
                            session_key_of(gone_.term, join.rank, join.fixed.instance.host()), source);
     box_.answer_refused(join.fixed.nonce.host(), gone_.text, &key_, source);
@@ -163,6 +164,7 @@ void NativeLife::take_place(const JoinRequest& join, const jobs::Binding& source
   m.reported = join.fixed.last;
   m.elements = join.fixed.elements.host();
   m.binding = source;
+  if (returning_ranks() == 0) returning_since_ = kNever;  // who did has given its generation up
   const bool returns = !is_server(join.rank) && !is_zero(m.reported);
   if (!reforming() && returns && returning_since_ == kNever) returning_since_ = now;
   if (complete()) {
@@ -217,7 +219,7 @@ void NativeLife::join_as_server(const JoinRequest& join, const jobs::Binding& so
                        too_narrow_text(join.rank, carries, elements));
   }
   if (active()) return answer_member(join, source, now);
-  phase_.transition(JobPhase::kForming);
+  enter(JobPhase::kForming);
   take_place(join, source, now);
 }
 

@@ -25,6 +25,8 @@ struct MembershipEngine::State {
   // For a job of that name; fails if there is one, or no room.
   [[nodiscard]] Result<JobId> new_id(const std::string& name);
   void withdraw(JobId id, std::string_view reason);
+  // After anything that may have changed a job.
+  void settle(TimeNs now);
   void join(const ControlPacket& packet, const jobs::Binding& source, TimeNs now);
   void probe(const ControlPacket& packet, const jobs::Binding& source, TimeNs now);
   void from_member(const ControlPacket& packet, const jobs::Binding& source, TimeNs now);
@@ -97,9 +99,13 @@ Result<JobId> MembershipEngine::State::new_id(const std::string& name) {
 }
 
 void MembershipEngine::State::withdraw(JobId id, std::string_view reason) {
-  auto& life = box.lives.at(raw(id));
-  jobs::with_dialect(*life, [reason](auto& l) { l.withdraw(reason); });
-  life.reset();
+  jobs::with_dialect(*box.find(id), [reason](auto& l) { l.withdraw(reason); });
+  box.forget(id);
+}
+
+void MembershipEngine::State::settle(TimeNs now) {
+  settle_slots(box, now);
+  box.settle();
 }
 
 void MembershipEngine::State::join(const ControlPacket& packet, const jobs::Binding& source, TimeNs now) {
@@ -118,7 +124,7 @@ void MembershipEngine::State::join(const ControlPacket& packet, const jobs::Bind
 }
 
 void MembershipEngine::State::probe(const ControlPacket& packet, const jobs::Binding& source, TimeNs now) {
-  if (!box.probes.take(source, now)) return box.count(MembershipDrop::kRate);
+  if (!box.probes.take(jobs::host_of(source), now)) return box.count(MembershipDrop::kRate);
   box.accept(PacketType::kProbe);
   box.outbox.send(packet.header, packet.payload, nullptr, source);
 }
@@ -152,6 +158,8 @@ Result<JobId> MembershipEngine::declare(JobConfig config) noexcept {
     life = std::make_unique<Life>(std::in_place_type<SessionLife>, box, *id, std::move(*session));
     std::get_if<SessionLife>(life.get())->try_to_begin();
   }
+  box.touch(*id);
+  box.settle();
   return id;
 }
 
@@ -162,6 +170,7 @@ Result<void> MembershipEngine::withdraw(std::string_view name, std::string_view 
   const JobId id = named->second;
   box.names.erase(named);
   state_->withdraw(id, reason);
+  box.settle();
   return {};
 }
 
@@ -174,6 +183,7 @@ std::size_t MembershipEngine::close(std::string_view reason) noexcept {
     state_->withdraw(named.second, reason);
     return true;
   });
+  box.settle();
   return box.names.size();
 }
 
@@ -192,14 +202,17 @@ void MembershipEngine::receive(std::span<const std::byte> datagram, const jobs::
     default:
       state_->from_member(*packet, source, now);
   }
-  settle_slots(state_->box, now);
+  state_->settle(now);
 }
 
 Result<void> MembershipEngine::resize(std::string_view name, std::uint32_t window, TimeNs now) noexcept {
   BoxState& box = state_->box;
   const auto named = box.names.find(name);
   if (named == box.names.end()) return unknown_job(name);
-  return jobs::with_dialect(*box.find(named->second), [&](auto& life) { return life.resize(window, now); });
+  auto done =
+      jobs::with_dialect(*box.find(named->second), [&](auto& life) { return life.resize(window, now); });
+  box.settle();
+  return done;
 }
 
 Result<void> MembershipEngine::reset_session(std::string_view name, TimeNs now) noexcept {
@@ -211,16 +224,12 @@ Result<void> MembershipEngine::reset_session(std::string_view name, TimeNs now) 
     return fail(ErrorCode::kInvalidArgument, "it is no session: its workers join anew",
                 "job '" + std::string(name) + "'");
   session->restart(now);  // entries of another epoch are nobody's
+  box.settle();
   return {};
 }
 
 std::optional<Outgoing> MembershipEngine::next(std::span<std::byte> out) noexcept {
   return state_->box.outbox.next(out);
-}
-
-void MembershipEngine::seen(JobId job, Rank rank, TimeNs last_seen) noexcept {
-  Life* const found = state_->box.find(job);
-  if (found != nullptr) jobs::with_dialect(*found, [&](auto& life) { life.seen(rank, last_seen); });
 }
 
 void MembershipEngine::report_mismatch(JobId job, Epoch epoch, Rank a, std::uint64_t others,
@@ -235,24 +244,28 @@ void MembershipEngine::report_mismatch(JobId job, Epoch epoch, Rank a, std::uint
     text +=
         total_a == 0 ? ": one leaves the job, or their element types differ" : " with another element type";
   found->disagree(epoch, text, now);
-  settle_slots(state_->box, now);
+  state_->settle(now);
 }
 
-void MembershipEngine::unheard(TimeNs time) noexcept {
-  for (NativeLife& job : state_->box.all<NativeLife>()) job.unheard(time);
-}
+void MembershipEngine::listen(LastSeen last_seen) noexcept { state_->box.last_seen = std::move(last_seen); }
+
+void MembershipEngine::unheard(TimeNs time, TimeNs now) noexcept { state_->box.unheard.add(time, now); }
 
 void MembershipEngine::tick(TimeNs now) noexcept {
-  for (NativeLife& job : state_->box.all<NativeLife>()) job.tick(now);
-  settle_slots(state_->box, now);
-  grow_pools(state_->box, now);
+  BoxState& box = state_->box;
+  while (const auto id = box.agenda.due(now)) {
+    box.find_native(*id)->tick(now);
+    box.touch(*id);
+    box.settle();
+  }
+  state_->settle(now);
+  grow_pools(box, now);
+  box.settle();
 }
 
 TimeNs MembershipEngine::deadline() const noexcept {
   if (state_->box.slots_changed) return 0;  // jobs wait for what close() or withdraw() freed
-  TimeNs next = state_->box.grow_at;
-  for (const NativeLife& job : state_->box.all<NativeLife>()) next = std::min(next, job.deadline());
-  return next;
+  return std::min(state_->box.grow_at, state_->box.agenda.first());
 }
 
 void MembershipEngine::rebalance(std::span<const SharedDemand> demand) noexcept {
@@ -264,10 +277,13 @@ std::optional<jobs::Publication> MembershipEngine::publication() noexcept {
 }
 
 void MembershipEngine::quiesced(std::uint64_t version, TimeNs now) noexcept {
-  for (const auto& life : state_->box.lives) {
-    if (life != nullptr) jobs::with_dialect(*life, [&](auto& l) { l.in_force(version, now); });
+  BoxState& box = state_->box;
+  for (const JobId id : std::set(box.awaiting)) {
+    box.touch(id);
+    if (jobs::with_dialect(*box.find(id), [&](auto& l) { return l.in_force(version, now); }))
+      box.awaiting.erase(id);
   }
-  settle_slots(state_->box, now);
+  state_->settle(now);
 }
 
 void MembershipEngine::restart_data_plane(TimeNs now) noexcept {
@@ -276,7 +292,7 @@ void MembershipEngine::restart_data_plane(TimeNs now) noexcept {
     if (life != nullptr) jobs::with_dialect(*life, [&](auto& l) { l.restart(now); });
   }
   box.publisher.republish();
-  settle_slots(box, now);
+  state_->settle(now);
 }
 
 std::vector<JobStatus> MembershipEngine::status(TimeNs now) const noexcept {
@@ -294,5 +310,10 @@ std::optional<JobStatus> MembershipEngine::status(JobId job, TimeNs now) const n
 }
 
 const MembershipCounters& MembershipEngine::counters() const noexcept { return state_->box.counters; }
+
+std::set<JobId> MembershipEngine::changed() noexcept { return std::exchange(state_->box.changed, {}); }
+const std::set<JobId>& MembershipEngine::sharing() const noexcept { return state_->box.sharing; }
+std::size_t MembershipEngine::running() const noexcept { return state_->box.running.size(); }
+std::size_t MembershipEngine::declared() const noexcept { return state_->box.names.size(); }
 
 }  // namespace tally::members

@@ -5,8 +5,7 @@
 // adopts the running generations, and half a change of membership would not heal.
 //
 // The caller's loop, in this order, as often as anything happens and no later than deadline():
-//   1. seen() with the data cores' last-seen times, and unheard() if the loop was late (before receive and
-//      tick, which rely on them);
+//   1. unheard() if the loop was late (before receive and tick, which rely on it);
 //   2. receive() for every punted control packet, report_mismatch() for events, tick(now);
 //   3. publication(): if there is one, let every data core zero the `freed` lines and then load the table;
 //      when all of them have (each passed a quiescent point), quiesced(version, now);
@@ -18,6 +17,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -74,8 +74,8 @@ class MembershipEngine {
   // says so, and neither does time. Fails on an unknown name and on a job that is no session.
   [[nodiscard]] Result<void> reset_session(std::string_view name, TimeNs now) noexcept;
 
-  // A data core last took a valid packet of the rank at `last_seen`. Values may repeat and go back.
-  void seen(JobId job, Rank rank, TimeNs last_seen) noexcept;
+  // Where to ask for what the data cores have seen, from now on.
+  void listen(LastSeen last_seen) noexcept;
 
   // A core dropped a contribution of rank `a` (elements_a, total_a) because the chunk's entry, filled by the
   // ranks `others`, has elements_b, total_b: aborts the job naming both sides. Ignored for a dead epoch.
@@ -83,12 +83,12 @@ class MembershipEngine {
                        std::uint16_t elements_b, std::uint32_t total_a, std::uint32_t total_b,
                        TimeNs now) noexcept;
 
-  // Nobody called for `time` until now, because the caller was starved or stopped: leases are longer by that
-  // (twice as long at most). Before receive() and tick(), else members are buried whose heartbeats lie in a
-  // queue.
-  void unheard(TimeNs time) noexcept;
+  // Nobody called for `time` until `now`, because the caller was starved or stopped: leases are longer by
+  // that (twice as long at most). Before receive() and tick(), else members are buried whose heartbeats lie
+  // in a queue.
+  void unheard(TimeNs time, TimeNs now) noexcept;
 
-  // Ends leases. After tick(now), deadline() > now.
+  // Ends leases. After tick(now), deadline() > now. Neither costs more where more jobs are declared.
   void tick(TimeNs now) noexcept;
   [[nodiscard]] TimeNs deadline() const noexcept;  // kNever: nothing to wait for
 
@@ -107,6 +107,12 @@ class MembershipEngine {
 
   [[nodiscard]] std::vector<JobStatus> status(TimeNs now) const noexcept;  // by job id
   [[nodiscard]] std::optional<JobStatus> status(JobId job, TimeNs now) const noexcept;
+  // The jobs of which status() may say something else than at the last call, but for what data cores and time
+  // alone change (last_seen, live, next) and caps; also those that are gone.
+  [[nodiscard]] std::set<JobId> changed() noexcept;
+  [[nodiscard]] const std::set<JobId>& sharing() const noexcept;  // run or drain, and share slots
+  [[nodiscard]] std::size_t running() const noexcept;             // how many
+  [[nodiscard]] std::size_t declared() const noexcept;
   [[nodiscard]] const MembershipCounters& counters() const noexcept;
 
  private:

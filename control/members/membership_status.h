@@ -24,6 +24,10 @@ namespace tally::members {
 // it.
 using RandomWords = std::function<std::uint64_t()>;
 
+// When a data core last took a valid packet of the rank; a native job's worker or a session's member. May go
+// back.
+using LastSeen = std::function<TimeNs(JobId, Rank)>;
+
 // The largest datagram that next() writes (a PROBE echo; everything else is below 700 bytes).
 inline constexpr std::size_t kMaxMembershipBytes = kMaxDatagramBytes;
 

@@ -32,8 +32,12 @@ std::uint64_t NativeLife::left() const noexcept {
 }
 
 std::uint64_t NativeLife::live(TimeNs now) const noexcept {
-  return ranks_where(workers(),
-                     [&](const MemberState& m) { return m.joined && !m.left && lease_end(m) > now; });
+  std::uint64_t bits = 0;
+  for (std::uint16_t r = 0; r < config_.workers; ++r) {
+    const MemberState& m = members_[r];
+    if (m.joined && !m.left && lease_end(Rank{r}) > now) bits |= bit_of(Rank{r});
+  }
+  return bits;
 }
 
 std::uint32_t NativeLife::missing_servers() const noexcept {
@@ -50,11 +54,6 @@ bool NativeLife::deserted() const noexcept {
 }
 
 TimeNs NativeLife::patience() const noexcept { return std::max(config_.lease, kJoinPatience); }
-
-TimeNs NativeLife::lease_end(const MemberState& m) const noexcept {
-  const TimeNs most = phase_ == JobPhase::kForming ? patience() : config_.lease;
-  return after(after(m.last_seen, most), std::min(m.unheard, most));
-}
 
 JobStatus NativeLife::status(TimeNs now) const {
   const Term& term = newest_term();
@@ -85,7 +84,7 @@ JobStatus NativeLife::status(TimeNs now) const {
   for (const Rank r : ranks_) {
     const MemberState& m = member(r);
     auto& list = is_server(r) ? s.servers : s.ranks;
-    list.push_back({m.joined, m.left, m.instance, m.attempt, m.next, m.last_seen, m.binding});
+    list.push_back({m.joined, m.left, m.instance, m.attempt, m.next, heard_at(r), m.binding});
   }
   return s;
 }

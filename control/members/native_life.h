@@ -92,14 +92,9 @@ struct MemberState {
   GenerationRecord reported{};  // in the JOIN that formed this epoch
   jobs::Binding binding{};
   TimeNs last_seen = 0;
-  TimeNs unheard = 0;           // of the time since then: nobody listened
   std::uint64_t answer_at = 0;  // publication that must be in force before JOINED(running) leaves; 0 = none
 
-  void heard(TimeNs at) noexcept {
-    if (at <= last_seen) return;
-    last_seen = at;
-    unheard = 0;
-  }
+  void heard(TimeNs at) noexcept { last_seen = std::max(last_seen, at); }
 };
 
 // One epoch of a job.
@@ -147,6 +142,8 @@ struct Wish {
   bool moves = false;  // to lower lines, also where the present ones fit exactly
 };
 
+using EpochsInUse = std::array<Epoch, 3>;  // 0: none
+
 class NativeLife {
  public:
   // The box owns this life.
@@ -159,19 +156,16 @@ class NativeLife {
   void join(const JoinRequest& join, const jobs::Binding& source, TimeNs now);
   // LEAVE, HEARTBEAT and ABORT.
   void from_member(const ControlPacket& packet, const jobs::Binding& source, TimeNs now);
-  // A data core saw a packet of the member.
-  void seen(Rank rank, TimeNs at) noexcept;
   // The members of this epoch cannot agree.
   void disagree(Epoch epoch, std::string_view text, TimeNs now);
-  // Nobody listened for so long.
-  void unheard(TimeNs time) noexcept;
   // Ends leases.
   void tick(TimeNs now);
-  // When tick() has something to do; kNever if never. Always later than the last tick().
+  // When tick() has something to do, or earlier, as data cores may have seen members since; kNever if never.
+  // Always later than the last tick().
   [[nodiscard]] TimeNs deadline() const noexcept;
   // The cores use publication `version`: an offer it carries becomes the term, and the members who wait for
-  // it are told.
-  void in_force(std::uint64_t version, TimeNs now);
+  // it are told. False: something waits for a later one.
+  bool in_force(std::uint64_t version, TimeNs now);
   // The data plane lost its slots.
   void restart(TimeNs now);
   // As MembershipEngine::resize says.
@@ -210,10 +204,8 @@ class NativeLife {
   [[nodiscard]] bool waits() const noexcept {
     return phase_ == JobPhase::kForming && complete() && !offered();
   }
-  // Lives in it, is about to, or last did.
-  [[nodiscard]] bool uses(Epoch epoch) const noexcept {
-    return term_.epoch == epoch || offer_.epoch == epoch || gone_.term.epoch == epoch;
-  }
+  // It lives in one, is about to, or last did.
+  [[nodiscard]] EpochsInUse epochs() const noexcept { return {term_.epoch, offer_.epoch, gone_.term.epoch}; }
   // Of the offer or else of the term; 0 without either.
   [[nodiscard]] std::uint32_t window() const noexcept { return newest_term().window; }
   [[nodiscard]] std::uint32_t limit() const noexcept { return limit_; }
@@ -245,6 +237,11 @@ class NativeLife {
                              term.contribution.at(place_of(r)), instance, r);
   }
   [[nodiscard]] const Term& newest_term() const noexcept { return offered() ? offer_ : term_; }
+  void enter(JobPhase phase);
+  void limit_to(std::uint32_t window);
+  // Whom the data cores have seen by now knows the epoch.
+  void confirm_seen();
+  void touch();
 
   // Bitmaps are of workers, where nothing else is said.
   [[nodiscard]] std::uint64_t everyone() const noexcept { return members_of(config_.workers); }
@@ -261,10 +258,12 @@ class NativeLife {
   // worker takes a rank that is missing in an echo for one that has left.
   [[nodiscard]] std::uint64_t present() const noexcept { return joined() & ~left(); }
   [[nodiscard]] std::uint64_t live(TimeNs now) const noexcept;
+  // When control, or a data core, last had a valid packet of it.
+  [[nodiscard]] TimeNs heard_at(Rank rank) const noexcept;
   // When the silence of a member ends its lease. Time in which nobody listened counts for nothing up to one
   // more lease; by then a worker that had no echo has closed by itself, and a box that is always late must
   // notice the dead all the same.
-  [[nodiscard]] TimeNs lease_end(const MemberState& m) const noexcept;
+  [[nodiscard]] TimeNs lease_end(Rank rank) const noexcept;
   [[nodiscard]] TimeNs patience() const noexcept;
 
   // joining.cc
@@ -322,6 +321,7 @@ class NativeLife {
   [[nodiscard]] std::string objection(const Wish& wish) const;
   [[nodiscard]] std::uint32_t hold_lines(const Wish& wish);
   [[nodiscard]] std::string no_room_text(const Wish& wish) const;
+  void hold(const SharedQuota& quota);
   void release_slots();
 
   BoxState& box_;

@@ -100,7 +100,7 @@ void NativeLife::fill_group(Term& term) const {
 }
 
 void NativeLife::draw_secrets(Term& term) {
-  term.epoch = box_.draw_epoch();
+  term.epoch = box_.draw_epoch(id_);
   term.result = box_.source.cookie();
   term.salt = box_.source.word();
   for (const Rank r : ranks_) term.contribution.at(place_of(r)) = box_.source.cookie();
@@ -195,10 +195,10 @@ std::uint64_t NativeLife::publish_row(const Term& term) {
   }
   row->leaders = leaders_of(*row);
   box_.publisher.set(id_, std::move(row));
-  return box_.publisher.next_version();
+  return box_.await(id_);
 }
 
-void NativeLife::in_force(std::uint64_t version, TimeNs now) {
+bool NativeLife::in_force(std::uint64_t version, TimeNs now) {
   const bool begins = offered() && offer_version_ <= version;
   if (begins) {
     term_ = std::exchange(offer_, {});
@@ -206,21 +206,21 @@ void NativeLife::in_force(std::uint64_t version, TimeNs now) {
     returning_since_ = kNever;
     running_since_ = now;
     reason_.clear();
-    phase_.transition(JobPhase::kRunning);
-    if (term_.window >= std::min(config_.window, term_.record.largest_window.host())) {
-      limit_ = kNoLimit;
-      shrunk_for_.clear();
-    }
+    enter(JobPhase::kRunning);
+    if (term_.window >= std::min(config_.window, term_.record.largest_window.host())) limit_to(kNoLimit);
     box_.slots_changed = true;  // it can be called back again
   }
+  bool later = offered();
   for (const Rank r : ranks_) {
     MemberState& m = member(r);
     const bool due = m.answer_at != 0 && m.answer_at <= version;
+    later = later || m.answer_at > version;
     if (!m.joined || m.left || !(begins || due)) continue;
     m.answer_at = 0;
     if (begins) m.heard(now);  // a whole lease from the moment it is told
     answer_running(r);
   }
+  return !later;
 }
 
 // The workers because of which the term is not of the generation that this rank brought: they brought none,

@@ -7,13 +7,6 @@
 namespace tally::members {
 namespace {
 
-std::uint32_t wanted_by(JobId job, std::span<const SharedDemand> demand) {
-  const auto named =
-      std::find_if(demand.begin(), demand.end(), [job](const auto& d) { return d.job == job; });
-  if (named == demand.end()) return 0;
-  return named->denied ? Sharer::kEverything : named->entries;
-}
-
 // Classes are strict: to a class, those below it want no more than what is reserved for them.
 std::vector<Sharer> seen_by(std::uint8_t rank, std::span<NativeLife* const> jobs,
                             std::vector<Sharer> sharers) {
@@ -29,11 +22,14 @@ std::vector<Sharer> seen_by(std::uint8_t rank, std::span<NativeLife* const> jobs
 void rebalance_shared(BoxState& box, std::span<const SharedDemand> demand) {
   std::vector<NativeLife*> jobs;
   std::vector<Sharer> sharers;
-  for (NativeLife& job : box.all<NativeLife>()) {
-    if (!job.active() || !shares_slots(job.config().discipline)) continue;
-    jobs.push_back(&job);
+  std::vector<std::uint32_t> wanted(kMaxJobs + 1);
+  for (const SharedDemand& d : demand)
+    if (raw(d.job) <= kMaxJobs) wanted[raw(d.job)] = d.denied ? Sharer::kEverything : d.entries;
+  for (const JobId id : box.sharing) {
+    NativeLife* const job = box.find_native(id);
+    jobs.push_back(job);
     sharers.push_back(
-        {job.config().quota.weight, job.quota().reserved, job.quota().limit, wanted_by(job.id(), demand)});
+        {job->config().quota.weight, job->quota().reserved, job->quota().limit, wanted[raw(id)]});
   }
   for (std::uint8_t rank = 0; rank <= class_of(kMaxPriority); ++rank) {
     const auto in_class = [rank](const NativeLife* job) { return class_of(job->config().priority) == rank; };

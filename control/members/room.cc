@@ -86,10 +86,7 @@ std::string NativeLife::objection(const Wish& wish) const {
                                 " elements, and a shared slot holds " + std::to_string(o.shared_elements) +
                                 ": raise dataplane.shared.elements, or start its workers anew");
   }
-  std::uint64_t others = 0;
-  for (const NativeLife& other : box_.all<NativeLife>()) {
-    if (&other != this) others += other.quota_.reserved;
-  }
+  const std::uint64_t others = box_.reserved - quota_.reserved;
   if (others + quota.reserved <= o.shared_entries) return {};
   return refusal(
       config_, "reserves " + std::to_string(quota.reserved) + " of the " + std::to_string(o.shared_entries) +
@@ -111,13 +108,18 @@ tl::expected<std::uint32_t, std::string> NativeLife::admit(const Wish& wish) {
   if (std::string no = objection(wish); !no.empty()) return tl::unexpected(std::move(no));
   const std::uint32_t window = hold_lines(wish);
   if (window == 0) return tl::unexpected(no_room_text(wish));
-  quota_ = quota_of(config_, box_.options.shared_entries);
+  hold(quota_of(config_, box_.options.shared_entries));
   return window;
+}
+
+void NativeLife::hold(const SharedQuota& quota) {
+  box_.reserved += quota.reserved;
+  box_.reserved -= std::exchange(quota_, quota).reserved;
 }
 
 // Gives all of it back; the cores zero the lines before the next table is in force.
 void NativeLife::release_slots() {
-  quota_ = {};
+  hold({});
   box_.slots_changed = true;
   if (slots_.count == 0) return;
   box_.slots.release(slots_);
@@ -134,6 +136,17 @@ std::uint32_t NativeLife::room_to_grow() const {
   return 0;
 }
 
+void NativeLife::limit_to(std::uint32_t window) {
+  limit_ = window;
+  if (window == kNoLimit) {
+    shrunk_for_.clear();
+    box_.shrunk.erase(id_);
+  } else {
+    box_.shrunk.insert(id_);
+  }
+  touch();
+}
+
 void NativeLife::try_to_begin(TimeNs now) {
   if (waits()) make_offer(now);
 }
@@ -142,12 +155,12 @@ void NativeLife::give(std::uint32_t window, const std::string& taker, TimeNs now
   const bool running = phase_ == JobPhase::kRunning;
   if (!running && (!reforming() || offered())) return;  // when its members have been told
   if (window < std::min(limit_, term_.window)) shrunk_for_ = taker;
-  limit_ = std::min(limit_, window);
+  limit_to(std::min(limit_, window));
   running ? begin_reforming(now) : call_missing();
 }
 
 void NativeLife::grow(TimeNs now) {
-  limit_ = room_to_grow();
+  limit_to(room_to_grow());
   begin_reforming(now);
 }
 
@@ -273,10 +286,14 @@ bool can_move(const std::vector<Giver>& givers) {
 // The pool that grows next: of those that can, the one of the highest priority.
 NativeLife* next_to_grow(const BoxState& box) {
   NativeLife* next = nullptr;
-  for (NativeLife& job : box.all<NativeLife>()) {
-    if (job.waits() || job.reforming()) return nullptr;  // what is free may be theirs
-    if (job.phase() != JobPhase::kRunning || job.limit() == kNoLimit || job.room_to_grow() == 0) continue;
-    if (next == nullptr || job.config().priority > next->config().priority) next = &job;
+  for (const JobId id : box.forming) {
+    const NativeLife* const job = box.find_native(id);
+    if (job != nullptr && (job->waits() || job->reforming())) return nullptr;  // what is free may be theirs
+  }
+  for (const JobId id : box.shrunk) {
+    NativeLife* const job = box.find_native(id);
+    if (job->phase() != JobPhase::kRunning || job->room_to_grow() == 0) continue;
+    if (next == nullptr || job->config().priority > next->config().priority) next = job;
   }
   return next;
 }
@@ -289,10 +306,10 @@ void plan_growth(BoxState& box) {
 }  // namespace
 
 bool outranked(const NativeLife& job, const BoxState& box) {
-  for (const NativeLife& other : box.all<NativeLife>()) {
-    if (other.waits() && other.config().priority > job.config().priority) return true;
-  }
-  return false;
+  return std::ranges::any_of(box.forming, [&](JobId id) {
+    const NativeLife* const other = box.find_native(id);
+    return other != nullptr && other->waits() && other->config().priority > job.config().priority;
+  });
 }
 
 bool must_wait(const NativeLife& job, BoxState& box, const Wish& wish, TimeNs now) {
@@ -310,14 +327,15 @@ void settle_slots(BoxState& box, TimeNs now) {
   while (box.slots_changed) {
     box.slots_changed = false;
     std::vector<NativeLife*> waiting;
-    for (NativeLife& job : box.all<NativeLife>()) {
-      if (job.waits()) waiting.push_back(&job);
+    for (const JobId id : box.forming) {
+      NativeLife* const job = box.find_native(id);
+      if (job != nullptr && job->waits()) waiting.push_back(job);
     }
     std::stable_sort(waiting.begin(), waiting.end(), [](const NativeLife* a, const NativeLife* b) {
       return a->config().priority > b->config().priority;
     });
     for (NativeLife* job : waiting) job->try_to_begin(now);
-    for (SessionLife& session : box.all<SessionLife>()) session.try_to_begin();
+    for (const JobId id : std::set(box.unadmitted)) std::get_if<SessionLife>(box.find(id))->try_to_begin();
     plan_growth(box);
   }
 }

@@ -32,13 +32,12 @@ class SessionLife {
  public:
   // The box owns this life. No other session of it has a member's addresses.
   SessionLife(BoxState& box, JobId id, SessionConfig config)
-      : box_(box), id_(id), config_(std::move(config)), last_seen_(config_.members.size()) {}
+      : box_(box), id_(id), config_(std::move(config)) {}
 
   // Unless it is admitted: takes its slot memory, if there is room and no native job waits for some.
   void try_to_begin();
   // What follows is as NativeLife's.
-  void seen(Rank rank, TimeNs at) noexcept;
-  void in_force(std::uint64_t version, TimeNs now);
+  bool in_force(std::uint64_t version, TimeNs now);
   void restart(TimeNs now);
   [[nodiscard]] Result<void> resize(std::uint32_t window, TimeNs now);  // fails: it has no window
   void withdraw(std::string_view reason);                               // nobody is told
@@ -46,7 +45,8 @@ class SessionLife {
   [[nodiscard]] JobStatus status(TimeNs now) const;
   [[nodiscard]] const SessionConfig& config() const noexcept { return config_; }
   [[nodiscard]] bool alive() const noexcept { return false; }  // nobody has to go on with it
-  [[nodiscard]] bool uses(Epoch epoch) const noexcept { return epoch_ == epoch; }
+  [[nodiscard]] TimeNs deadline() const noexcept { return kNever; }
+  [[nodiscard]] EpochsInUse epochs() const noexcept { return {epoch_}; }
   [[nodiscard]] bool resembles(Epoch epoch) const noexcept {
     return lower_24_bits(epoch_) == lower_24_bits(epoch);
   }
@@ -64,8 +64,7 @@ class SessionLife {
   LifePhase phase_{};
   TimeNs running_since_ = 0;
   SessionLacks lacks_ = SessionLacks::kNothing;
-  std::string reason_{};           // why it is not admitted
-  std::vector<TimeNs> last_seen_;  // by rank
+  std::string reason_{};  // why it is not admitted
 };
 
 // Why a session with such members cannot be declared beside the others.

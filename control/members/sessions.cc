@@ -43,7 +43,7 @@ std::string no_room_text(const SessionConfig& c, const BoxState& box) {
 // With a new epoch; carried by the next publication.
 void SessionLife::publish_row() {
   const SessionConfig& c = config_;
-  epoch_ = box_.draw_session_epoch();
+  epoch_ = box_.draw_session_epoch(id_);
   auto row = std::make_shared<jobs::SessionJob>();
   row->id = id_;
   row->epoch = epoch_;
@@ -59,12 +59,14 @@ void SessionLife::publish_row() {
   row->slot_count = c.slots;
   row->home = home_of(id_, box_);
   box_.publisher.set(id_, std::move(row));
-  row_version_ = box_.publisher.next_version();
-  phase_.transition(JobPhase::kForming);
+  row_version_ = box_.await(id_);
+  box_.enter(id_, phase_, JobPhase::kForming, false);
 }
 
 void SessionLife::try_to_begin() {
   if (epoch_ != Epoch{}) return;
+  box_.unadmitted.insert(id_);
+  box_.touch(id_);
   if (const NativeLife* const first = box_.awaits_slots(); first != nullptr) {
     lacks_ = SessionLacks::kTurn;
     reason_ = "admission: waits until job '" + first->config().name + "' has its slot memory";
@@ -76,6 +78,7 @@ void SessionLife::try_to_begin() {
     reason_ = no_room_text(config_, box_);
     return;
   }
+  box_.unadmitted.erase(id_);
   slots_ = *lines;
   lacks_ = SessionLacks::kNothing;
   reason_.clear();
@@ -102,20 +105,15 @@ void SessionLife::withdraw(std::string_view /*reason*/) {
   box_.slots_changed = true;
 }
 
-void SessionLife::in_force(std::uint64_t version, TimeNs now) {
-  if (phase_ != JobPhase::kForming || row_version_ > version) return;
-  phase_.transition(JobPhase::kRunning);
-  running_since_ = now;
+bool SessionLife::in_force(std::uint64_t version, TimeNs now) {
+  if (row_version_ > version) return false;
+  if (phase_ == JobPhase::kForming) running_since_ = now;
+  box_.enter(id_, phase_, JobPhase::kRunning, false);
+  return true;
 }
 
 void SessionLife::restart(TimeNs /*now*/) {
   if (epoch_ != Epoch{}) publish_row();
-}
-
-void SessionLife::seen(Rank rank, TimeNs at) noexcept {
-  if (raw(rank) >= last_seen_.size() || phase_ != JobPhase::kRunning) return;
-  TimeNs& seen = last_seen_[raw(rank)];
-  seen = std::max(seen, at);
 }
 
 Result<void> SessionLife::resize(std::uint32_t /*window*/, TimeNs /*now*/) {
@@ -138,7 +136,7 @@ JobStatus SessionLife::status(TimeNs /*now*/) const {
   s.ranks.resize(c.members.size());
   for (const ConfiguredMember& m : c.members) {
     RankStatus& rank = s.ranks[m.rank];
-    rank.last_seen = last_seen_[m.rank];
+    if (box_.last_seen && phase_ == JobPhase::kRunning) rank.last_seen = box_.last_seen(id_, Rank{m.rank});
     rank.binding = binding_of(m);
     if (rank.last_seen > running_since_) s.live |= bit_of(Rank{m.rank});
   }

@@ -107,7 +107,7 @@ void count(PoolPlan& plan, const PoolDemand& demand, bool frames) {
   sum.add(frames && demand.servers ? ways_out * kServerQueueFrames : 0, "queued for servers");
   sum.add(impaired, "kept by impair");
   sum.add(cores > 1 ? 2 * cores * demand.hand_over : 0, "in rings between data cores");
-  sum.add(frames ? 2 * cores * demand.hand_over : 0, "in rings from and to control");
+  sum.add(frames ? 3 * cores * demand.hand_over : 0, "in rings from and to control");
   sum.add(std::uint64_t{plan.threads} * kMostCached, "in caches");
   plan.mbufs = static_cast<std::uint32_t>(sum.total);
   plan.why = sum.words + " = " + text(sum.total) + " of " + text(plan.room) + " bytes";

@@ -24,11 +24,12 @@ namespace tally::io {
 // Between this core and the other threads; it is the only consumer of the first three, and the only producer
 // of the others.
 struct CoreRings {
-  ThreadRing handed_over;  // frames that other cores received: parse them again
-  ThreadRing to_send;      // frames of other cores for ports where this one has a transmit queue; m->port
-  ThreadRing injected;     // the same from control
-  ThreadRing punts;        // control packets, for control
-  ThreadRing events;       // Event by value, for control
+  ThreadRing handed_over;   // frames that other cores received: parse them again
+  ThreadRing to_send;       // frames of other cores for ports where this one has a transmit queue; m->port
+  ThreadRing injected;      // the same from control
+  ThreadRing member_punts;  // control packets of members, for control
+  ThreadRing punts;         // ... and of strangers, who fill no ring of members
+  ThreadRing events;        // Event by value, for control
 };
 
 struct CoreOptions {
@@ -46,6 +47,7 @@ struct CoreOptions {
   jobs::Region slots{};                     // zeroed
   jobs::SharedRegion shared{};              // at the end of it
   jobs::Region server{};                    // of the embedded server
+  std::uint64_t key = 0;                    // of the tables of sources
   const std::atomic<bool>* stop = nullptr;  // the loop ends soon after it is set
 };
 
@@ -108,7 +110,7 @@ class PipelineCore final : public DataCore {
   std::size_t sweep(TimeNs now) noexcept;
   void conclude(rte_mbuf* m, const pipeline::Frame& frame, const pipeline::Outcome& out, TimeNs now) noexcept;
   void hand_over(rte_mbuf* m, std::uint8_t owner) noexcept;
-  void punt(rte_mbuf* m, TimeNs now) noexcept;
+  void punt(rte_mbuf* m, bool member, TimeNs now) noexcept;
   void reply(rte_mbuf* m, const pipeline::Outcome& out, Rank to) noexcept;
   void answer_session(rte_mbuf* m, const pipeline::Outcome& out) noexcept;
   void to_server(rte_mbuf* m, const pipeline::Outcome& out) noexcept;

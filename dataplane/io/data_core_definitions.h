@@ -26,9 +26,12 @@ PipelineCore<Exec>::PipelineCore(CoreOptions options, CoreRings& rings)
     : DataCore(options.egress.size()),
       options_(std::move(options)),
       rings_(rings),
-      pipeline_(
-          {.core = options_.index, .box = options_.box, .shared = options_.shared, .server = options_.server},
-          options_.slots, *options_.kernels),
+      pipeline_({.core = options_.index,
+                 .box = options_.box,
+                 .shared = options_.shared,
+                 .server = options_.server,
+                 .key = options_.key},
+                options_.slots, *options_.kernels),
       ingress_(options_.ingress, statistics, traffic),
       egress_(options_.egress, statistics, traffic),
       replicator_(options_.heads, egress_, statistics),
@@ -191,7 +194,7 @@ void PipelineCore<Exec>::conclude(rte_mbuf* m, const pipeline::Frame& frame, con
     case Verdict::kHandOver:
       return hand_over(m, out.owner);
     case Verdict::kPunt:
-      return punt(m, now);
+      return punt(m, out.member, now);
     case Verdict::kForward:
       ++statistics.not_ours;
       return switch_.handle(m, now);
@@ -207,9 +210,10 @@ void PipelineCore<Exec>::hand_over(rte_mbuf* m, std::uint8_t owner) noexcept {
 }
 
 template <class Exec>
-void PipelineCore<Exec>::punt(rte_mbuf* m, TimeNs now) noexcept {
+void PipelineCore<Exec>::punt(rte_mbuf* m, bool member, TimeNs now) noexcept {
   switch_.learn(m, now);
-  if (!dpdk::send(rings_.punts.get(), m)) ++statistics.punts_lost;
+  rte_ring* const ring = (member ? rings_.member_punts : rings_.punts).get();
+  if (!dpdk::send(ring, m)) ++statistics.punts_lost;
 }
 
 // To one member, in the mbuf that came: repair needs no other.

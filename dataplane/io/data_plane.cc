@@ -56,7 +56,7 @@ std::string memory_sum(const DataPlaneOptions& o) {
   const std::size_t slots = std::size_t{o.slot_lines} * sizeof(jobs::Line);
   const std::size_t server = std::size_t{o.server_lines} * sizeof(jobs::Line);
   const std::size_t rings =
-      4 * ring_bytes(o.hand_over, sizeof(void*)) + ring_bytes(kEvents, sizeof(pipeline::Event));
+      5 * ring_bytes(o.hand_over, sizeof(void*)) + ring_bytes(kEvents, sizeof(pipeline::Event));
   const auto cores = static_cast<std::size_t>(o.cores);
   return std::to_string(cores) + " data cores x (" + std::to_string(slots) + " bytes of slots + " +
          std::to_string(server) + " bytes of the embedded server + " + std::to_string(rings) +
@@ -75,6 +75,7 @@ struct DataPlane::State {
   [[nodiscard]] bool make_memory();
   void make_cores(const kernels::Kernels& kernels);
   [[nodiscard]] CoreOptions options_of(std::size_t core, const kernels::Kernels& kernels);
+  [[nodiscard]] rte_mbuf* next_of(ThreadRing CoreRings::*ring) noexcept;
   void empty_all() noexcept;
   void check(const jobs::JobTable& table) const;
   void check(const jobs::SessionJob& job) const;
@@ -92,6 +93,7 @@ struct DataPlane::State {
   std::unique_ptr<PublicationChain> chain;
   dpdk::MbufCounters mbufs;    // of control
   std::size_t next_punts = 0;  // core whose punts control looks at next
+  std::size_t punts_taken = 0;
   alignas(64) std::atomic<bool> stop{false};
 };
 
@@ -105,10 +107,11 @@ bool DataPlane::State::make_memory() {
     CoreRings r{.handed_over = make_ring(size, sizeof(void*), producers, socket),
                 .to_send = make_ring(size, sizeof(void*), producers, socket),
                 .injected = make_ring(size, sizeof(void*), Producers::kOne, socket),
+                .member_punts = make_ring(size, sizeof(void*), Producers::kOne, socket),
                 .punts = make_ring(size, sizeof(void*), Producers::kOne, socket),
                 .events = make_ring(kEvents, sizeof(pipeline::Event), Producers::kOne, socket)};
-    if (!slots.back() || !server.back() || !r.handed_over || !r.to_send || !r.injected || !r.punts ||
-        !r.events)
+    if (!slots.back() || !server.back() || !r.handed_over || !r.to_send || !r.injected || !r.member_punts ||
+        !r.punts || !r.events)
       return false;
     rings.push_back(std::move(r));
   }
@@ -124,6 +127,7 @@ CoreOptions DataPlane::State::options_of(std::size_t core, const kernels::Kernel
                 .widest = widest(pools),
                 .heads = pools.heads[core],
                 .kernels = &kernels,
+                .key = options.key,
                 .stop = &stop};
   for (const CoreRings& r : rings) o.owners.push_back(r.handed_over.get());
   for (std::size_t p = 0; p < ports.size(); ++p) {
@@ -163,7 +167,8 @@ void DataPlane::State::make_cores(const kernels::Kernels& kernels) {
 
 void DataPlane::State::empty_all() noexcept {
   for (const CoreRings& r : rings) {
-    for (rte_ring* ring : {r.handed_over.get(), r.to_send.get(), r.injected.get(), r.punts.get()})
+    for (rte_ring* ring :
+         {r.handed_over.get(), r.to_send.get(), r.injected.get(), r.member_punts.get(), r.punts.get()})
       empty(ring);
     rte_ring_reset(r.events.get());
   }
@@ -289,14 +294,26 @@ void DataPlane::publish(jobs::Publication publication) {
 }
 std::uint64_t DataPlane::adopted() const noexcept { return state_->chain->adopted(); }
 
-std::optional<Punt> DataPlane::next_punt(std::span<std::byte> out) noexcept {
-  for (std::size_t tried = 0; tried < cores();) {
+// One of each core in turn.
+rte_mbuf* DataPlane::State::next_of(ThreadRing CoreRings::*ring) noexcept {
+  for (std::size_t tried = 0; tried < cores.size(); ++tried) {
     rte_mbuf* m = nullptr;
-    if (dpdk::receive(state_->rings[state_->next_punts].punts.get(), {&m, 1}).empty()) {
-      state_->next_punts = (state_->next_punts + 1) % cores();
-      ++tried;
-      continue;
-    }
+    const bool any = !dpdk::receive((rings[next_punts].*ring).get(), {&m, 1}).empty();
+    next_punts = (next_punts + 1) % cores.size();
+    if (any) return m;
+  }
+  return nullptr;
+}
+
+std::optional<Punt> DataPlane::next_punt(std::span<std::byte> out) noexcept {
+  while (true) {
+    // Members first; but one in four is a stranger, however much members say.
+    auto first = &CoreRings::member_punts;
+    auto then = &CoreRings::punts;
+    if (++state_->punts_taken % 4 == 0) std::swap(first, then);
+    rte_mbuf* m = state_->next_of(first);
+    if (m == nullptr) m = state_->next_of(then);
+    if (m == nullptr) return std::nullopt;
     const pipeline::OpenedFrame opened = pipeline::open_frame(frame_of(m), state_->options.box);
     const Punt punt{.bytes = opened.payload_bytes, .source = opened.source};
     const bool whole = opened.kind == pipeline::Kind::kNative && punt.bytes <= out.size();
@@ -304,7 +321,6 @@ std::optional<Punt> DataPlane::next_punt(std::span<std::byte> out) noexcept {
     dpdk::drop(m);
     if (whole) return punt;
   }
-  return std::nullopt;
 }
 
 bool DataPlane::inject(const jobs::Binding& to, std::span<const std::byte> datagram) noexcept {

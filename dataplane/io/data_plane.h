@@ -38,6 +38,7 @@ struct DataPlaneOptions {
   std::uint32_t shared_entries = 0;
   std::uint32_t shared_elements = 0;
   std::uint32_t server_lines = 0;
+  std::uint64_t key = 0;  // of the cores' tables of sources: random, nobody outside knows it
   std::uint16_t hand_over = dpdk::kHandOverFrames;  // that wait for another thread, per ring; a power of two
 };
 
@@ -84,7 +85,7 @@ class DataPlane {
   // Every core uses this version or a later one. 0: none yet.
   [[nodiscard]] std::uint64_t adopted() const noexcept;
 
-  // The next control packet; `out` holds kMaxDatagramBytes.
+  // The next control packet, of members before strangers; `out` holds kMaxDatagramBytes.
   [[nodiscard]] std::optional<Punt> next_punt(std::span<std::byte> out) noexcept;
   // Sends a datagram from the box's address and kBasePort to `to`. False: no mbuf or a full ring; the caller
   // treats it as lost on the wire.

@@ -34,7 +34,7 @@ Likeness laid_out(const Layers& layers, Framing framing) noexcept {
 
 // All bits that must be as the template has them: bits that may differ are those that no gate looks at
 // (frame.cc), and fields that differ from packet to packet.
-Likeness mask_of(Framing framing) noexcept {
+Likeness mask_of(Framing framing, bool halves) noexcept {
   Layers m;
   m.ethernet = {kBroadcastMac, kBroadcastMac, kAll16};
   m.vlan = {Be{std::uint16_t{0x0FFF}}, kAll16};
@@ -55,15 +55,16 @@ Likeness mask_of(Framing framing) noexcept {
   m.header.flags = static_cast<std::uint8_t>(~(kFlagRetransmit | kFlagDirect | kFlagOverflow));
   m.header.job = m.header.rank = kAll16;
   m.header.epoch = Be{~std::uint32_t{0}};
-  m.header.elements = Be{static_cast<std::uint16_t>(kElementGranule - 1)};
-  m.header.dtype = 0xFE;
+  m.header.elements = Be{static_cast<std::uint16_t>((halves ? 2 : 1) * kElementGranule - 1)};
+  m.header.dtype = halves ? 0xFF & ~static_cast<std::uint8_t>(Dtype::kInt16) : 0xFE;
   m.header.exponent = 0;
   m.header.contributors = m.header.cookie = Be{~std::uint64_t{0}};
   return laid_out(m, framing);
 }
 static_assert(kBasePort % kMaxShards == 0 && kMaxShards == 64, "a mask finds the box's ports");
-static_assert(static_cast<int>(Dtype::kInt32) == 0 && static_cast<int>(Dtype::kFloat32) == 1,
-              "a mask finds the dtypes of 4 bytes");
+static_assert(static_cast<int>(Dtype::kInt32) == 0 && static_cast<int>(Dtype::kFloat32) == 1 &&
+                  static_cast<int>(Dtype::kInt16) == 2,
+              "a mask finds the dtypes");
 
 Likeness masked(Likeness words, const Likeness& mask) noexcept {
   for (std::size_t i = 0; i < mask.size(); ++i) words[i] &= mask[i];
@@ -95,11 +96,12 @@ Likeness contribution_likeness(const Binding& from, JobId job, Epoch epoch, Rank
   l.header.epoch = Be{raw(epoch)};
   l.header.contributors = Be{bit_of(rank)};
   l.header.cookie = Be{raw(cookie)};
-  return masked(laid_out(l, framing), mask_of(framing));
+  // Of both masks: neither has a bit where the other one has a template's.
+  return masked(laid_out(l, framing), mask_of(framing, false));
 }
 
-BoxLikeness box_likeness(const Box& box, Framing framing) noexcept {
-  BoxLikeness made{.mask = mask_of(framing)};
+BoxLikeness box_likeness(const Box& box, Framing framing, bool halves) noexcept {
+  BoxLikeness made{.mask = mask_of(framing, halves)};
   const Likeness with = masked(laid_out(layers({}, box), framing), made.mask);
   const Likeness without = masked(laid_out(layers({}, {}), framing), made.mask);
   for (std::size_t i = 0; i < made.box.size(); ++i) made.box[i] = with[i] ^ without[i];

@@ -46,14 +46,15 @@ static_assert(sizeof(ContributionTemplate) == 128);
 
 // What of a frame the templates speak of, and what the box's own addresses change in it: with `like` a
 // member's likeness, ((frame & mask) ^ box ^ like) == 0 says that the frame is to this box, from where the
-// member sends, a CONTRIBUTE of job, epoch, rank and cookie, of one of the two dtypes of 4 bytes, with
-// the flags that any may have and elements of whole lines. Ports, lengths and the most elements are not in
-// it. A box without an address of the kind has no such frame.
+// member sends, a CONTRIBUTE of job, epoch, rank and cookie, of one of the two dtypes of 4 bytes (halves: of
+// 0 or the one of 2), with flags that any may have and elements of whole lines. Ports, lengths and the most
+// elements are not in it, nor is ZERO, which the gates judge. A box without an address of the kind has no
+// such frame.
 struct BoxLikeness {
   static constexpr std::size_t kBoxWords = 8;  // its addresses lie in front
   alignas(64) Likeness mask{};
   alignas(64) std::array<std::uint64_t, kBoxWords> box{};
 };
-[[nodiscard]] BoxLikeness box_likeness(const Box& box, Framing framing) noexcept;
+[[nodiscard]] BoxLikeness box_likeness(const Box& box, Framing framing, bool halves) noexcept;
 
 }  // namespace tally::jobs

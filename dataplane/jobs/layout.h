@@ -25,14 +25,38 @@ struct Shape {
 };
 static_assert(std::has_unique_object_representations_v<Shape>);
 
+// Words of 4 bytes that a chunk's values fill.
+constexpr std::uint32_t words_of(const Shape& shape) noexcept {
+  return shape.dtype == static_cast<std::uint8_t>(Dtype::kInt16) ? shape.elements / 2U : shape.elements;
+}
+
+// Of a sum, so that those of two or-ed are those of both together.
+enum Mark : std::uint8_t {
+  kMarkOverflow = kFlagOverflow,
+  kMarkValues = kFlagZero,  // not the flag: there are values, which may all be 0 all the same
+};
+
 // What goes with a chunk's values, be they of one contribution or the sum of several.
 struct Sum {
   Shape shape;
   std::uint32_t sum1 = 0;  // as on the wire: keyed
   std::uint32_t sum2 = 0;
   std::int8_t exponent = 0;
-  std::uint8_t overflow = 0;  // 0 or 1
+  std::uint8_t marks = kMarkValues;
 };
+
+constexpr bool is_zero(const Sum& sum) noexcept { return (sum.marks & kMarkValues) == 0; }
+// As flags of a header.
+constexpr std::uint8_t flags_of(const Sum& sum) noexcept {
+  return static_cast<std::uint8_t>((sum.marks ^ kMarkValues) & (kMarkOverflow | kMarkValues));
+}
+// Words of values behind its header.
+constexpr std::uint32_t carried_words(const Sum& sum) noexcept {
+  return is_zero(sum) ? 0 : words_of(sum.shape);
+}
+constexpr std::uint32_t datagram_bytes(const Sum& sum) noexcept {
+  return static_cast<std::uint32_t>(kHeaderBytes + 4 * carried_words(sum));
+}
 
 // As the header of a data packet has it.
 inline Sum sum_of(const Header& h) noexcept {
@@ -40,7 +64,7 @@ inline Sum sum_of(const Header& h) noexcept {
           .sum1 = h.sum1.host(),
           .sum2 = h.sum2.host(),
           .exponent = h.exponent,
-          .overflow = static_cast<std::uint8_t>((h.flags & kFlagOverflow) != 0 ? 1 : 0)};
+          .marks = static_cast<std::uint8_t>((h.flags ^ kFlagZero) & (kMarkOverflow | kMarkValues))};
 }
 
 // Time in a register: units of 1,024 ns modulo 2^32, 73 minutes.

@@ -60,6 +60,26 @@ struct Avx2 {
   }
   static bool any_sign(Int v) noexcept { return _mm256_movemask_ps(_mm256_castsi256_ps(v)) != 0; }
 
+  // Two values in a word, the first in its upper half.
+  static Int add_halves(Int a, Int b) noexcept { return _mm256_add_epi16(a, b); }
+  static Int subtract_halves(Int a, Int b) noexcept { return _mm256_sub_epi16(a, b); }
+  static bool any_half_sign(Int v) noexcept {
+    return (static_cast<std::uint32_t>(_mm256_movemask_epi8(v)) & 0xAAAA'AAAAU) != 0;
+  }
+  static Int pair_sums(Int v) noexcept { return _mm256_madd_epi16(v, _mm256_set1_epi16(1)); }
+  static Int upper_halves(Int v) noexcept { return _mm256_srai_epi32(v, 16); }
+  // Values of 16 bits on the wire, and as words.
+  static __m128i swapped_halves(__m128i v) noexcept {
+    return _mm_shuffle_epi8(v, _mm_set_epi8(14, 15, 12, 13, 10, 11, 8, 9, 6, 7, 4, 5, 2, 3, 0, 1));
+  }
+  static void store_halves(void* to, Int v) noexcept {
+    const __m256i packed = _mm256_permute4x64_epi64(_mm256_packs_epi32(v, v), 0x08);
+    _mm_storeu_si128(static_cast<__m128i*>(to), swapped_halves(_mm256_castsi256_si128(packed)));
+  }
+  static Int load_halves(const void* from) noexcept {
+    return _mm256_cvtepi16_epi32(swapped_halves(_mm_loadu_si128(static_cast<const __m128i*>(from))));
+  }
+
   static Int max_abs_bits(Int max, Int bits) noexcept {
     return _mm256_max_epu32(max, _mm256_and_si256(bits, _mm256_set1_epi32(0x7fffffff)));
   }

@@ -53,6 +53,24 @@ struct Avx512 {
   }
   static bool any_sign(Int v) noexcept { return _mm512_movepi32_mask(v) != 0; }
 
+  // Two values in a word, the first in its upper half.
+  static Int add_halves(Int a, Int b) noexcept { return _mm512_add_epi16(a, b); }
+  static Int subtract_halves(Int a, Int b) noexcept { return _mm512_sub_epi16(a, b); }
+  static bool any_half_sign(Int v) noexcept { return _mm512_movepi16_mask(v) != 0; }
+  static Int pair_sums(Int v) noexcept { return _mm512_madd_epi16(v, _mm512_set1_epi16(1)); }
+  static Int upper_halves(Int v) noexcept { return _mm512_srai_epi32(v, 16); }
+  // Values of 16 bits on the wire, and as words.
+  static __m256i swapped_halves(__m256i v) noexcept {
+    return _mm256_shuffle_epi8(
+        v, _mm256_broadcastsi128_si256(_mm_set_epi8(14, 15, 12, 13, 10, 11, 8, 9, 6, 7, 4, 5, 2, 3, 0, 1)));
+  }
+  static void store_halves(void* to, Int v) noexcept {
+    _mm256_storeu_si256(static_cast<__m256i*>(to), swapped_halves(_mm512_cvtepi32_epi16(v)));
+  }
+  static Int load_halves(const void* from) noexcept {
+    return _mm512_cvtepi16_epi32(swapped_halves(_mm256_loadu_si256(static_cast<const __m256i*>(from))));
+  }
+
   static Int max_abs_bits(Int max, Int bits) noexcept {
     return _mm512_max_epu32(max, _mm512_and_si512(bits, _mm512_set1_epi32(0x7fffffff)));
   }

@@ -51,6 +51,23 @@ struct FetchingKernels {
   Added (*add_emit)(std::int32_t* entry, std::byte* wire, std::uint32_t n, Ahead ahead) noexcept;
 };
 
+// Of packets with two values of 16 bits in a word, n of them: what differs from words of one value. In an
+// entry they lie as the words do, in host order: what only moves words (write, read, swap) need not know of
+// them. n: a multiple of 32, where not said otherwise.
+struct HalvesKernels {
+  bool (*add)(std::int32_t* entry, const std::byte* wire, std::uint32_t n, Ahead ahead) noexcept;
+  Added (*add_sums)(std::int32_t* entry, const std::byte* wire, std::uint32_t n, Ahead ahead) noexcept;
+  Added (*add_emit)(std::int32_t* entry, std::byte* wire, std::uint32_t n, Ahead ahead) noexcept;
+  void (*subtract)(std::int32_t* entry, const std::byte* wire, std::uint32_t n) noexcept;
+  Sums (*sums)(const std::byte* wire, std::uint32_t n) noexcept;  // of the values, sign-extended
+
+  // Worker; limit below 2^15. Any n for the first two.
+  Packed (*quantise)(const float* in, std::byte* wire, std::uint32_t n, float scale,
+                     std::int32_t limit) noexcept;
+  void (*dequantise)(const std::byte* wire, float* out, std::uint32_t n, float scale) noexcept;
+  Sums (*copy_sums)(const std::byte* wire, std::byte* to, std::uint32_t n) noexcept;
+};
+
 struct Kernels {
   std::string_view name;  // "scalar", "avx2", "avx512"
 
@@ -85,6 +102,8 @@ struct Kernels {
   void (*unpack)(const std::byte* wire, std::int32_t* out, std::uint32_t n) noexcept;
   // The sums of a packet while its bytes go to `to` as they are; they do not overlap.
   Sums (*copy_sums)(const std::byte* wire, std::byte* to, std::uint32_t n) noexcept;
+
+  HalvesKernels halves;
 };
 
 // The best table this CPU can run. Thread-safe; the choice is made once.

@@ -155,6 +155,83 @@ Packed pack(const std::int32_t* in, std::byte* wire, std::uint32_t n) noexcept {
 
 void unpack(const std::byte* wire, std::int32_t* out, std::uint32_t n) noexcept { write(out, wire, n); }
 
+// Two values in a word, the first in its upper half.
+
+using Half = Be<std::uint16_t>;
+
+std::int16_t half(const std::byte* wire, std::uint32_t i) noexcept {
+  return static_cast<std::int16_t>(wire_at<Half>(wire + i * sizeof(Half)).host());
+}
+void set_half(std::byte* wire, std::uint32_t i, std::int32_t value) noexcept {
+  wire_put(wire + i * sizeof(Half), Half(static_cast<std::uint16_t>(value)));
+}
+
+std::int16_t stored(const std::int32_t* entry, std::uint32_t i) noexcept {
+  return static_cast<std::int16_t>(static_cast<std::uint32_t>(entry[i / 2]) >> (i % 2 == 0 ? 16 : 0));
+}
+void store(std::int32_t* entry, std::uint32_t i, std::int32_t value) noexcept {
+  const std::uint32_t shift = i % 2 == 0 ? 16 : 0;
+  const std::uint32_t kept = static_cast<std::uint32_t>(entry[i / 2]) & ~(0xFFFFU << shift);
+  entry[i / 2] = static_cast<std::int32_t>(
+      kept | static_cast<std::uint32_t>(static_cast<std::uint16_t>(value)) << shift);
+}
+bool add_half(std::int32_t* entry, std::uint32_t i, std::int16_t value) noexcept {
+  const std::int32_t sum = stored(entry, i) + value;
+  store(entry, i, sum);
+  return sum != static_cast<std::int16_t>(sum);
+}
+
+Added add_halves(std::int32_t* entry, const std::byte* wire, std::uint32_t n, Ahead) noexcept {
+  Added added;
+  for (std::uint32_t i = 0; i < n; ++i) {
+    added.overflow |= add_half(entry, i, half(wire, i)) ? 1U : 0U;
+    take(added.sums, i, static_cast<std::uint32_t>(half(wire, i)));
+  }
+  return added;
+}
+
+Added add_emit_halves(std::int32_t* entry, std::byte* wire, std::uint32_t n, Ahead) noexcept {
+  Added added;
+  for (std::uint32_t i = 0; i < n; ++i) {
+    added.overflow |= add_half(entry, i, half(wire, i)) ? 1U : 0U;
+    set_half(wire, i, stored(entry, i));
+    take(added.sums, i, static_cast<std::uint32_t>(stored(entry, i)));
+  }
+  return added;
+}
+
+void subtract_halves(std::int32_t* entry, const std::byte* wire, std::uint32_t n) noexcept {
+  for (std::uint32_t i = 0; i < n; ++i) store(entry, i, stored(entry, i) - half(wire, i));
+}
+
+Sums sums_of_halves(const std::byte* wire, std::uint32_t n) noexcept {
+  Sums sums;
+  for (std::uint32_t i = 0; i < n; ++i) take(sums, i, static_cast<std::uint32_t>(half(wire, i)));
+  return sums;
+}
+
+Packed quantise_halves(const float* in, std::byte* wire, std::uint32_t n, float scale,
+                       std::int32_t limit) noexcept {
+  Packed packed;
+  for (std::uint32_t i = 0; i < n; ++i) {
+    const std::int32_t q = rounded(in[i] * scale);
+    const std::int32_t clipped = std::clamp(q, -limit, limit);
+    packed.magnitude = std::max(packed.magnitude, magnitude(q));
+    take(packed.sums, i, static_cast<std::uint32_t>(clipped));
+    set_half(wire, i, clipped);
+  }
+  return packed;
+}
+
+void dequantise_halves(const std::byte* wire, float* out, std::uint32_t n, float scale) noexcept {
+  for (std::uint32_t i = 0; i < n; ++i) out[i] = static_cast<float>(half(wire, i)) * scale;
+}
+
+Sums copy_sums_of_halves(const std::byte* wire, std::byte* to, std::uint32_t n) noexcept {
+  std::copy_n(wire, n * sizeof(Half), to);
+  return sums_of_halves(wire, n);
+}
+
 }  // namespace
 
 constinit const Kernels kScalarKernels = {
@@ -180,6 +257,15 @@ constinit const Kernels kScalarKernels = {
     .pack = pack,
     .unpack = unpack,
     .copy_sums = copy_sums,
+    .halves = {.add = [](auto* entry, auto* wire, auto n,
+                         Ahead ahead) noexcept { return add_halves(entry, wire, n, ahead).overflow != 0; },
+               .add_sums = add_halves,
+               .add_emit = add_emit_halves,
+               .subtract = subtract_halves,
+               .sums = sums_of_halves,
+               .quantise = quantise_halves,
+               .dequantise = dequantise_halves,
+               .copy_sums = copy_sums_of_halves},
 };
 
 }  // namespace tally::kernels

@@ -38,9 +38,45 @@ struct LaneSums {
   }
 };
 
+// Of two values in a word, the first in its upper half: pairs have the weights of words. The first value of
+// pair k has the weight 2k + 1, the second 2k + 2, so sum2 is twice the pairs' without the first values once.
+template <class Isa>
+struct HalfSums {
+  LaneSums<Isa> pairs;
+  typename Isa::Int first{};
+
+  void take(typename Isa::Int block) noexcept {
+    pairs.take(Isa::pair_sums(block));
+    first = Isa::add(first, Isa::upper_halves(block));
+  }
+  [[nodiscard]] Sums folded(std::uint32_t blocks) const noexcept {
+    const Sums of_pairs = pairs.folded(blocks);
+    return {of_pairs.sum1, 2 * of_pairs.sum2 - Isa::both_totals(first, first).sum1};
+  }
+};
+
+// What a word holds, for the loop over words.
+template <class Isa>
+struct AsWords {
+  using Int = typename Isa::Int;
+  using Sums = LaneSums<Isa>;
+  static Int add(Int a, Int b) noexcept { return Isa::add(a, b); }
+  static Int subtract(Int a, Int b) noexcept { return Isa::subtract(a, b); }
+  static bool any_sign(Int v) noexcept { return Isa::any_sign(v); }
+};
+template <class Isa>
+struct AsHalves {
+  using Int = typename Isa::Int;
+  using Sums = HalfSums<Isa>;
+  static Int add(Int a, Int b) noexcept { return Isa::add_halves(a, b); }
+  static Int subtract(Int a, Int b) noexcept { return Isa::subtract_halves(a, b); }
+  static bool any_sign(Int v) noexcept { return Isa::any_half_sign(v); }
+};
+
 enum class Op { kWrite, kAdd, kAddSums, kAddEmit, kSubtract, kRead, kSwap, kSums };
 
-template <class Isa>
+// n of every function: words.
+template <class Isa, class As = AsWords<Isa>>
 class SwitchKernels {
  public:
   // Fetch: Ahead, or nothing.
@@ -78,7 +114,7 @@ class SwitchKernels {
   using Int = typename Isa::Int;
 
   struct Sticky {
-    LaneSums<Isa> sums;
+    typename As::Sums sums;
     Int overflow{};  // sign bits
   };
 
@@ -92,9 +128,9 @@ class SwitchKernels {
     if constexpr (op == Op::kSums || op == Op::kAddSums) sticky.sums.take(in);
     if constexpr (op == Op::kRead || op == Op::kSwap) Isa::store(wire, Isa::swapped(old), Whole{});
     if constexpr (op == Op::kWrite || op == Op::kSwap) Isa::store(entry, in, Whole{});
-    if constexpr (op == Op::kSubtract) Isa::store(entry, Isa::subtract(old, in), Whole{});
+    if constexpr (op == Op::kSubtract) Isa::store(entry, As::subtract(old, in), Whole{});
     if constexpr (op == Op::kAdd || op == Op::kAddSums || op == Op::kAddEmit) {
-      const Int result = Isa::add(old, in);
+      const Int result = As::add(old, in);
       sticky.overflow = Isa::or_overflow(sticky.overflow, old, in, result);
       Isa::store(entry, result, Whole{});
       if constexpr (op == Op::kAddEmit) {
@@ -113,7 +149,7 @@ class SwitchKernels {
 #pragma GCC unroll 2
     for (std::size_t i = 0; i < elements; i += Isa::kLanes)
       block<op>(op == Op::kSums ? entry : entry + i, wire + i * sizeof(std::int32_t), sticky);
-    return {sticky.sums.folded(n / Isa::kLanes), Isa::any_sign(sticky.overflow)};
+    return {sticky.sums.folded(n / Isa::kLanes), As::any_sign(sticky.overflow)};
   }
   template <Op op, class Bytes>
   static Added run(std::int32_t* entry, Bytes* wire, std::uint32_t n, Ahead ahead) noexcept {
@@ -126,7 +162,7 @@ class SwitchKernels {
       for (std::size_t i = line; i < line + kLine; i += Isa::kLanes)
         block<op>(entry + i, wire + i * sizeof(std::int32_t), sticky);
     }
-    return {sticky.sums.folded(n / Isa::kLanes), Isa::any_sign(sticky.overflow)};
+    return {sticky.sums.folded(n / Isa::kLanes), As::any_sign(sticky.overflow)};
   }
 };
 
@@ -249,10 +285,81 @@ class WorkerKernels {
 
 namespace {
 
+// Two values in a word. The loops over words are the same; those of the worker are over floats.
+template <class Isa>
+class HalvesOf {
+  using Switch = SwitchKernels<Isa, AsHalves<Isa>>;
+  using Int = typename Isa::Int;
+  static constexpr std::size_t kBytes = sizeof(std::int16_t);
+  using Tail = std::byte[Isa::kLanes * kBytes];  // NOLINT(modernize-avoid-c-arrays): no code of its own
+
+ public:
+  static bool add(std::int32_t* entry, const std::byte* wire, std::uint32_t n, Ahead ahead) noexcept {
+    return Switch::add(entry, wire, n / 2, ahead);
+  }
+  static Added add_sums(std::int32_t* entry, const std::byte* wire, std::uint32_t n, Ahead ahead) noexcept {
+    return Switch::add_sums(entry, wire, n / 2, ahead);
+  }
+  static Added add_emit(std::int32_t* entry, std::byte* wire, std::uint32_t n, Ahead ahead) noexcept {
+    return Switch::add_emit(entry, wire, n / 2, ahead);
+  }
+  static void subtract(std::int32_t* entry, const std::byte* wire, std::uint32_t n) noexcept {
+    Switch::subtract(entry, wire, n / 2);
+  }
+  static Sums sums(const std::byte* wire, std::uint32_t n) noexcept { return Switch::sums(wire, n / 2); }
+
+  static Packed quantise(const float* in, std::byte* wire, std::uint32_t n, float scale,
+                         std::int32_t limit) noexcept {
+    const auto scales = Isa::all(scale);
+    const auto limits = Isa::all(limit);
+    LaneSums<Isa> sums;
+    Int magnitude{};
+    const auto block = [&](Int bits, std::byte* to) {
+      const Int value = Isa::scaled_and_rounded(bits, scales);
+      const Int sent = Isa::clipped(value, limits);
+      magnitude = Isa::max_magnitude(magnitude, value);
+      sums.take(sent);
+      Isa::store_halves(to, sent);
+    };
+    const std::uint32_t rest = n % Isa::kLanes;
+    const std::size_t whole = n - rest;
+    for (std::size_t i = 0; i < whole; i += Isa::kLanes) block(Isa::load(in + i, Whole{}), wire + i * kBytes);
+    if (rest != 0) {
+      Tail tail;
+      block(Isa::load(in + whole, Isa::first(rest)), tail);
+      __builtin_memcpy(wire + whole * kBytes, tail, rest * kBytes);
+    }
+    return {sums.folded(n / Isa::kLanes + (rest != 0 ? 1 : 0)), Isa::largest(magnitude)};
+  }
+  static void dequantise(const std::byte* wire, float* out, std::uint32_t n, float scale) noexcept {
+    const auto scales = Isa::all(scale);
+    const std::uint32_t rest = n % Isa::kLanes;
+    const std::size_t whole = n - rest;
+    for (std::size_t i = 0; i < whole; i += Isa::kLanes)
+      Isa::store(out + i, Isa::as_scaled_float(Isa::load_halves(wire + i * kBytes), scales), Whole{});
+    if (rest != 0) {
+      Tail tail{};
+      __builtin_memcpy(tail, wire + whole * kBytes, rest * kBytes);
+      Isa::store(out + whole, Isa::as_scaled_float(Isa::load_halves(tail), scales), Isa::first(rest));
+    }
+  }
+  static Sums copy_sums(const std::byte* wire, std::byte* to, std::uint32_t n) noexcept {
+    HalfSums<Isa> sums;
+    const std::size_t bytes = n * kBytes;
+    for (std::size_t at = 0; at < bytes; at += sizeof(Int)) {
+      const Int bits = Isa::load(wire + at, Whole{});
+      Isa::store(to + at, bits, Whole{});
+      sums.take(Isa::swapped(bits));
+    }
+    return sums.folded(static_cast<std::uint32_t>(bytes / sizeof(Int)));
+  }
+};
+
 template <class Isa>
 consteval Kernels vector_kernels(std::string_view name) {
   using Switch = SwitchKernels<Isa>;
   using Worker = WorkerKernels<Isa>;
+  using Halves = HalvesOf<Isa>;
   return {
       .name = name,
       .write = Switch::template write<>,
@@ -274,6 +381,14 @@ consteval Kernels vector_kernels(std::string_view name) {
       .pack = Worker::pack,
       .unpack = Worker::unpack,
       .copy_sums = Worker::copy_sums,
+      .halves = {.add = Halves::add,
+                 .add_sums = Halves::add_sums,
+                 .add_emit = Halves::add_emit,
+                 .subtract = Halves::subtract,
+                 .sums = Halves::sums,
+                 .quantise = Halves::quantise,
+                 .dequantise = Halves::dequantise,
+                 .copy_sums = Halves::copy_sums},
   };
 }
 

@@ -28,6 +28,17 @@ struct Decision {
   std::int8_t occupancy = 0;   // change of the job's filling entries
 };
 
+// How a packet has its values, for whoever adds them.
+enum class Form : std::uint8_t {
+  kWords,   // 32 bits each
+  kHalves,  // two in a word
+  kZero,    // they are 0, and not there
+};
+constexpr Form form_of(const jobs::Sum& sum) noexcept {
+  if (jobs::is_zero(sum)) return Form::kZero;
+  return values_per_word(sum.shape.dtype) == 2 ? Form::kHalves : Form::kWords;
+}
+
 // A contribution as the program sees it. `values` lie in the packet, big-endian; after kAddEmit, kRead and
 // kSwap they and `sum` are what the entry held.
 struct Contribution {
@@ -40,6 +51,7 @@ struct Contribution {
   std::uint8_t priority = 0;  // clamped to the job's maximum
   bool verify = false;        // nobody vouches for the payload: check sum1 and sum2 before anything changes
   bool direct = false;
+  Form form{};            // as the packet came
   std::uint64_t bit = 0;  // of the sender
   std::uint32_t key = 0;  // k[rank]
   jobs::Sum sum;
@@ -48,8 +60,8 @@ struct Contribution {
   std::uint64_t missing =
       0;  // (out, 0 before) bit i: the contribution sequence - i has not come, and is told now
   std::uint32_t row = 0;      // discipline shared: of the ledger
-  std::uint32_t room = 0;     // elements that `values` can take
-  std::uint32_t swapped = 0;  // kSwap: elements of the longer of the two
+  std::uint32_t room = 0;     // words that `values` can take
+  std::uint32_t swapped = 0;  // kSwap: words of the longer of the two
 };
 
 }  // namespace tally::pipeline

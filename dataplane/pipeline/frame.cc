@@ -115,13 +115,13 @@ namespace {
 std::optional<std::uint8_t> flags_of(PacketType type) noexcept {
   switch (type) {
     case PacketType::kContribute:
-      return kFlagRetransmit | kFlagDirect | kFlagOverflow;
+      return kFlagRetransmit | kFlagDirect | kFlagOverflow | kFlagZero;
     case PacketType::kQuery:
-      return kFlagRetransmit;
+      return kFlagRetransmit | kFlagDirect;
     case PacketType::kAnswer:
-      return kFlagRetransmit | kFlagOverflow | kFlagIncomplete;  // the last: of some jobs only
+      return kFlagRetransmit | kFlagOverflow | kFlagZero | kFlagIncomplete;  // the last: of some jobs only
     case PacketType::kResult:
-      return kFlagRetransmit | kFlagOverflow;
+      return kFlagRetransmit | kFlagOverflow | kFlagZero;
     case PacketType::kFlush:
     case PacketType::kResend:
     case PacketType::kJoin:
@@ -152,8 +152,9 @@ std::optional<Drop> refuse_header(const Header& h, const std::byte* datagram, st
   if ((h.flags & ~*allowed) != 0) return Drop::kFlags;
   if (is_control(h.type)) return std::nullopt;  // its payload is the control thread's to judge
   const std::uint32_t elements = h.elements.host();
-  if (!valid_elements(elements) || (h.type == PacketType::kQuery && elements != 0)) return Drop::kElements;
-  if (bytes != kHeaderBytes + 4 * elements) return Drop::kLength;
+  if (!valid_elements(elements, h.dtype) || (h.type == PacketType::kQuery && elements != 0))
+    return Drop::kElements;
+  if (bytes != kHeaderBytes + values_bytes(h)) return Drop::kLength;
   if (!is_dtype(h.dtype)) return Drop::kDtype;
   return std::nullopt;
 }

@@ -66,34 +66,45 @@ class Fused {
   }
 
   kernels::Sums payload_sums(const Contribution& p) const noexcept {
+    if (p.form != Form::kWords) [[unlikely]]
+      return p.form == Form::kZero ? kernels::Sums{} : kernels_->halves.sums(p.values, p.sum.shape.elements);
     return kernels_->sums(p.values, p.sum.shape.elements);
   }
 
+  // What a packet brings is added as its form says; kRead and kSwap move words, whatever they mean.
   [[gnu::always_inline]] kernels::Added values(Op op, const Contribution& p, bool with_sums) noexcept {
     std::int32_t* const entry = values_of(p.line);
     const std::uint32_t n = p.sum.shape.elements;
+    const bool words = p.form == Form::kWords;
     switch (op) {
       case Op::kAdd:
+        if (!words) [[unlikely]]
+          break;
         if (with_sums) return kernels_->fetching.add_sums(entry, p.values, n, ahead_);
         return {.overflow = kernels_->fetching.add(entry, p.values, n, ahead_)};
       case Op::kAddEmit:
+        if (!words) [[unlikely]]
+          break;
         return kernels_->fetching.add_emit(entry, p.values, n, ahead_);
       case Op::kWrite:
+        if (!words) [[unlikely]]
+          break;
         kernels_->fetching.write(entry, p.values, n, ahead_);
-        break;
+        return {};
       case Op::kRead:
-        kernels_->read(entry, p.values, n);
-        break;
+        if (!jobs::is_zero(p.sum)) kernels_->read(entry, p.values, jobs::words_of(p.sum.shape));
+        return {};
       case Op::kSubtract:
+        if (!words) break;
         kernels_->subtract(entry, p.values, n);
-        break;
+        return {};
       case Op::kSwap:
         kernels_->swap(entry, p.values, p.swapped);
-        break;
+        return {};
       case Op::kNone:
-        break;
+        return {};
     }
-    return {};
+    return other_values(op, p, with_sums);
   }
 
   void prefetch_rank(std::uint32_t number) const noexcept {
@@ -116,6 +127,41 @@ class Fused {
   }
 
  private:
+  // Values of 16 bits, or none. Out of the way of the others.
+  [[gnu::noinline]] kernels::Added other_values(Op op, const Contribution& p, bool with_sums) noexcept {
+    std::int32_t* const entry = values_of(p.line);
+    const std::uint32_t n = p.sum.shape.elements;
+    const std::uint32_t words = jobs::words_of(p.sum.shape);
+    const bool zero = p.form == Form::kZero;
+    switch (op) {
+      case Op::kAdd:
+        if (zero) break;
+        if (with_sums) return kernels_->halves.add_sums(entry, p.values, n, ahead_);
+        return {.overflow = kernels_->halves.add(entry, p.values, n, ahead_)};
+      case Op::kAddEmit:
+        if (!zero) return kernels_->halves.add_emit(entry, p.values, n, ahead_);
+        if (jobs::is_zero(p.sum)) break;
+        kernels_->read(entry, p.values, words);
+        if (values_per_word(p.sum.shape.dtype) == 2) return {.sums = kernels_->halves.sums(p.values, n)};
+        return {.sums = kernels_->sums(p.values, n)};
+      case Op::kWrite:
+        if (zero) {
+          std::memset(entry, 0, std::size_t{4} * words);
+        } else {
+          kernels_->fetching.write(entry, p.values, words, ahead_);
+        }
+        break;
+      case Op::kSubtract:
+        if (!zero) kernels_->halves.subtract(entry, p.values, n);
+        break;
+      case Op::kRead:
+      case Op::kSwap:
+      case Op::kNone:
+        break;
+    }
+    return {};
+  }
+
   struct alignas(64) Registers : Cells<EntryRegisters> {};
   static_assert(sizeof(Registers) == sizeof(jobs::Line));
   static constexpr std::size_t kRanksPerLine = 4;

@@ -19,6 +19,13 @@ const jobs::Member* sender_of(const jobs::NativeJob& job, const Header& h, bool 
   return &job.server_ranks[server];
 }
 
+// Of a rank that may be a worker or a server; nullptr: it is neither.
+const jobs::Member* member_of(const jobs::NativeJob& job, Rank rank) noexcept {
+  if (raw(rank) < job.world) return &job.ranks[raw(rank)];
+  const std::uint32_t server = server_index(rank);
+  return server < job.servers ? &job.server_ranks[server] : nullptr;
+}
+
 // May a worker's ANSWER be for this rank? One that a server asked for goes there.
 bool may_ask(const jobs::NativeJob& job, std::uint32_t asker, Rank peer) noexcept {
   if (asker < job.world) return asker != raw(peer);
@@ -82,6 +89,15 @@ void refuse(Parsed& parsed, Drop why) noexcept {
 
 }  // namespace
 
+const jobs::NativeJob* job_of_member(const Header& h, const jobs::Binding& source,
+                                     const jobs::JobTable* table) noexcept {
+  const jobs::NativeJob* const job = table != nullptr ? table->find(h.job_id()) : nullptr;
+  if (job == nullptr || h.epoch_id() != job->epoch) return nullptr;
+  const jobs::Member* const member = member_of(*job, h.rank_id());
+  const bool known = member != nullptr && h.cookie.host() == raw(member->cookie) && source == member->binding;
+  return known ? job : nullptr;
+}
+
 void match_job(Parsed& parsed, const Header& h, const jobs::Binding& source, const jobs::JobTable* table,
                const jobs::SharedRegion& shared, std::uint8_t core, bool vouched) noexcept {
   const jobs::NativeJob* const job = table != nullptr ? table->find(h.job_id()) : nullptr;
@@ -101,7 +117,8 @@ void match_job(Parsed& parsed, const Header& h, const jobs::Binding& source, con
   Drop why{};
   if (!contributors_valid(h, *job, rank, why)) return refuse(parsed, why);
   const bool valueless = server_says && h.type != PacketType::kResult;
-  if (h.elements.host() > (valueless ? 0 : job->elements)) return refuse(parsed, Drop::kElements);
+  const std::uint32_t most = valueless ? 0 : values_per_word(h.dtype) * job->elements;
+  if (h.elements.host() > most) return refuse(parsed, Drop::kElements);
 
   Contribution& p = parsed.contribution;
   p.chunk = h.chunk_id();
@@ -114,7 +131,10 @@ void match_job(Parsed& parsed, const Header& h, const jobs::Binding& source, con
     return refuse(parsed, Drop::kSlot);
   }
   take_fields(p, h, parsed.payload, *job, server_says ? h.contributors.host() : bit_of(rank), member->key,
-              vouched);
+              vouched, Form::kWords);
+  p.form = form_of(p.sum);
+  // There is nothing that a port could vouch for, and it costs nothing.
+  if (p.form == Form::kZero) p.verify = true;
 
   // What touches no entry any core may serve.
   const bool anywhere = !contributes && (h.type == PacketType::kAnswer || h.type == PacketType::kResult ||

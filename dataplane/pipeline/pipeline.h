@@ -16,8 +16,8 @@
 #include "pipeline/job_state.h"
 #include "pipeline/pool.h"
 #include "pipeline/program.h"
+#include "pipeline/punt_gate.h"
 #include "pipeline/recognise.h"
-#include "pipeline/reject_limiter.h"
 #include "pipeline/reply.h"
 #include "pipeline/shared_slots.h"
 #include "server/merge_table.h"
@@ -59,6 +59,10 @@ struct Parsed {
 void match_job(Parsed& parsed, const Header& h, const jobs::Binding& source, const jobs::JobTable* table,
                const jobs::SharedRegion& shared, std::uint8_t core, bool vouched) noexcept;
 
+// The job whose worker or server sent it, by epoch, secret and binding; nullptr: a stranger.
+[[nodiscard]] const jobs::NativeJob* job_of_member(const Header& h, const jobs::Binding& source,
+                                                   const jobs::JobTable* table) noexcept;
+
 inline constexpr std::uint8_t kNoServer = 0xFF;
 
 // What the caller must do with the packet. The payload (header included) starts at `payload` and has
@@ -68,6 +72,7 @@ struct Outcome {
   Drop drop{};
   std::uint8_t owner = 0;   // kHandOver: to that core
   bool session = false;     // kComplete, kRepeat: of a session; it goes along return_paths()
+  bool member = false;      // kPunt: of one who showed that it is a member, in the job's epoch
   Rank to{};                // kRelay, kTell: the receiver
   std::uint64_t ranks = 0;  // kComplete, kRepeat: bitmap of the receivers of the RESULT
   // kComplete, kRepeat: whose RESULT it is, with shared slots perhaps another's.
@@ -100,6 +105,7 @@ struct PipelineOptions {
   jobs::Box box;
   jobs::SharedRegion shared{};  // at the end of the slot memory
   jobs::Region server{};        // memory of the embedded server, zeroed or not; outlives the pipeline
+  std::uint64_t key = 0;        // nobody outside knows it: of the tables of sources
 };
 
 template <class Exec>
@@ -165,11 +171,16 @@ class Pipeline {
 
  private:
   void parse_one(const Frame& frame, Parsed& parsed) const noexcept;
+  void parse_other(const Frame& frame, Parsed& parsed) const noexcept;
+  // False: no template knows it. halves: Recogniser::know.
+  template <bool halves>
+  bool parse_known(const Frame& frame, Parsed& parsed) const noexcept;
   void prefetch_entry(const Parsed& parsed) const noexcept;
   bool handle_one(Parsed& parsed, const Frame& frame, TimeNs now, Outcome& out) noexcept;
   Outcome drop(const Parsed& parsed, const Frame& frame, Drop why, TimeNs now) noexcept;
   Outcome handle_other(Parsed& parsed, const Frame& frame, TimeNs now) noexcept;
   Outcome handle_native(Parsed& parsed, const Frame& frame, TimeNs now) noexcept;
+  Outcome punt(Parsed& parsed, const Frame& frame, TimeNs now) noexcept;
   Outcome contribute(Parsed& parsed, const Frame& frame, TimeNs now) noexcept;
   Outcome conclude_pool(Parsed& parsed, const Frame& frame, Ruling ruling, const Mismatch& why, bool suspect,
                         TimeNs now) noexcept;
@@ -177,6 +188,7 @@ class Pipeline {
               bool suspect) noexcept;
   [[nodiscard]] Found find(const jobs::NativeJob& job, Contribution& p) noexcept;
   Outcome ask_peer(const Parsed& parsed, Outcome out) noexcept;
+  Outcome ask_server(const Parsed& parsed, Outcome out) noexcept;
   Outcome contribute_session(Parsed& parsed, const Frame& frame, TimeNs now) noexcept;
   void report_stall(const Parsed& parsed, const SessionPacket& s, Drop why) noexcept;
   Outcome contribute_late(Parsed& parsed, const Frame& frame, TimeNs now) noexcept;
@@ -216,7 +228,8 @@ class Pipeline {
   const jobs::JobTable* table_ = nullptr;
   std::unique_ptr<JobState[]> states_;
   std::unique_ptr<JobCounters[]> counters_;
-  RejectLimiter rejects_;
+  jobs::SourceLimiter rejects_;  // 10 a second and source
+  PuntGate punts_;
   EventQueue events_;
   std::uint32_t asks_ = 0;         // of peers, for lost results
   std::uint32_t aged_ = kNoEntry;  // found by aged(), for sweep()

@@ -26,7 +26,9 @@ Pipeline<Exec>::Pipeline(const PipelineOptions& options, jobs::Region region, co
       options_(options),
       recogniser_(options.box),
       states_(std::make_unique<JobState[]>(kMaxJobs + 1)),
-      counters_(std::make_unique<JobCounters[]>(kMaxJobs + 1)) {}
+      counters_(std::make_unique<JobCounters[]>(kMaxJobs + 1)),
+      rejects_({.per_second = 10, .burst = 10}, options.key),
+      punts_(options.key) {}
 
 template <class Exec>
 [[gnu::always_inline]] inline void Pipeline<Exec>::prefetch_entry(const Parsed& parsed) const noexcept {
@@ -40,10 +42,23 @@ template <class Exec>
 template <class Exec>
 [[gnu::always_inline]] inline void Pipeline<Exec>::parse_one(const Frame& frame,
                                                              Parsed& parsed) const noexcept {
+  if (!parse_known<false>(frame, parsed)) [[unlikely]]
+    parse_other(frame, parsed);
+}
+
+template <class Exec>
+[[gnu::noinline]] void Pipeline<Exec>::parse_other(const Frame& frame, Parsed& parsed) const noexcept {
+  if (!parse_known<true>(frame, parsed)) judge(frame, parsed);
+}
+
+template <class Exec>
+template <bool halves>
+[[gnu::always_inline]] inline bool Pipeline<Exec>::parse_known(const Frame& frame,
+                                                               Parsed& parsed) const noexcept {
   const Recogniser::Known known =
-      table_ != nullptr ? recogniser_.know(frame, *table_, *kernels_) : Recogniser::Known{};
+      table_ != nullptr ? recogniser_.know<halves>(frame, *table_, *kernels_) : Recogniser::Known{};
   if (known.as == nullptr) [[unlikely]]
-    return judge(frame, parsed);
+    return false;
   const jobs::NativeJob& job = *known.as->job;
   const Header& h =
       *std::launder(reinterpret_cast<const Header*>(known.datagram));  // a copy would be written
@@ -56,11 +71,13 @@ template <class Exec>
   p.chunk = h.chunk_id();
   locate(p, job, options_.shared);
   take_sequence(p, h, job);
-  take_fields(p, h, known.datagram, job, bit_of(h.rank_id()), known.as->key, frame.checksum_good);
+  take_fields(p, h, known.datagram, job, bit_of(h.rank_id()), known.as->key, frame.checksum_good,
+              halves ? Form::kHalves : Form::kWords);
   p.room = room_behind(known.datagram, frame);
   parsed.owner = owner_of(p.slot, job);
   parsed.kind = parsed.owner == options_.core ? Kind::kNative : Kind::kElsewhere;
   prefetch_entry(parsed);
+  return true;
 }
 
 template <class Exec>
@@ -103,6 +120,13 @@ void Pipeline<Exec>::judge(const Frame& frame, Parsed& parsed) const noexcept {
     return;
   }
   parsed.contribution.room = room_behind(datagram.payload, frame);
+  // Whose values are left out may have to carry those of the others.
+  if (h.type == PacketType::kContribute && (h.flags & kFlagZero) != 0 &&
+      parsed.contribution.room < h.elements.host() / values_per_word(h.dtype)) {
+    parsed.kind = Kind::kBad;
+    parsed.drop = Drop::kRoom;
+    return;
+  }
   match_job(parsed, h, datagram.source, table_, options_.shared, options_.core, frame.checksum_good);
   prefetch_entry(parsed);
 }
@@ -112,7 +136,7 @@ Outcome Pipeline<Exec>::drop(const Parsed& parsed, const Frame& frame, Drop why,
   const std::uint32_t row = parsed.job != nullptr ? raw(parsed.job->id) : 0;
   ++counters_[row].drops[static_cast<std::size_t>(why)];
   Outcome out{.verdict = Verdict::kDrop, .drop = why, .job = parsed.job, .payload = parsed.payload};
-  if (parsed.reject && rejects_.allow(open_frame(frame, options_.box).source, now)) {
+  if (parsed.reject && rejects_.take(open_frame(frame, options_.box).source, now)) {
     out.reject = true;
     out.reject_reason = why == Drop::kJob ? RejectReason::kJob : RejectReason::kEpoch;
   }
@@ -162,8 +186,11 @@ template <class Exec>
     return drop(parsed, frame, ruling.drop, now);
   }
   const bool repeats = ruling.verdict == Verdict::kRepeat;
-  if (ruling.verdict != Verdict::kAbsorb)
+  if (ruling.verdict != Verdict::kAbsorb) {
+    // As it came, unless one of the two has no values.
+    if (p.form == Form::kZero || jobs::is_zero(p.sum)) parsed.payload_bytes = jobs::datagram_bytes(p.sum);
     write_result(parsed.payload, job, p, repeats ? kFlagRetransmit : 0, *kernels_);
+  }
   return conclude(parsed, ruling.verdict, !repeats, now);
 }
 
@@ -194,10 +221,14 @@ void Pipeline<Exec>::note_missing(const Parsed& parsed, Outcome& out) noexcept {
 
 // A QUERY that names nobody and has found no result: its sender is told who is in the chunk. When everybody's
 // contribution was seen, and nothing is known of the chunk any more, it was finished long ago, most likely,
-// and its entry reclaimed: a peer is asked, one after the other.
+// and its entry reclaimed: a peer is asked, one after the other; with DIRECT an external server.
 template <class Exec>
 Outcome Pipeline<Exec>::tell(Parsed& parsed, const Found& found, TimeNs now) noexcept {
-  if (found.gone) return ask_peer(parsed, conclude(parsed, Verdict::kRelay, false, now));
+  if (found.gone) {
+    const Outcome relayed = conclude(parsed, Verdict::kRelay, false, now);
+    const bool to_server = parsed.contribution.direct && parsed.native().server == ServerKind::kExternal;
+    return to_server ? ask_server(parsed, relayed) : ask_peer(parsed, relayed);
+  }
   write_reject(std::span<std::byte, kHeaderBytes>{parsed.payload, kHeaderBytes}, header_at(parsed.payload),
                RejectReason::kWaiting, parsed.job->result_cookie, found.contributors, *kernels_);
   Outcome out = conclude(parsed, Verdict::kTell, false, now);
@@ -213,7 +244,7 @@ Outcome Pipeline<Exec>::query(Parsed& parsed, const Frame& frame, TimeNs now) no
   Contribution& p = parsed.contribution;
   const Found found = find(job, p);
   if (found.complete) {
-    const auto bytes = static_cast<std::uint32_t>(kHeaderBytes + 4 * p.sum.shape.elements);
+    const std::uint32_t bytes = jobs::datagram_bytes(p.sum);
     const auto offset = static_cast<std::uint32_t>(parsed.payload - frame.data);
     if (offset + bytes > frame.capacity) return drop(parsed, frame, Drop::kRoom, now);
     if (!found.at_server) exec_.values(Op::kRead, p, false);
@@ -227,7 +258,7 @@ Outcome Pipeline<Exec>::query(Parsed& parsed, const Frame& frame, TimeNs now) no
   relay_header(parsed.payload, job.result_cookie, *kernels_);
   Outcome out = conclude(parsed, Verdict::kRelay, false, now);
   out.to = Rank{peer};
-  out.reject = found.contributors != 0 && rejects_.allow(open_frame(frame, options_.box).source, now);
+  out.reject = found.contributors != 0 && rejects_.take(open_frame(frame, options_.box).source, now);
   out.reject_reason = RejectReason::kWaiting;
   out.reject_contributors = found.contributors;
   return out;
@@ -278,6 +309,21 @@ Outcome Pipeline<Exec>::handle_native(Parsed& parsed, const Frame& frame, TimeNs
   return drop(parsed, frame, Drop::kType, now);
 }
 
+template <class Exec>
+Outcome Pipeline<Exec>::punt(Parsed& parsed, const Frame& frame, TimeNs now) noexcept {
+  const jobs::Binding source = open_frame(frame, options_.box).source;
+  const jobs::NativeJob* const job = job_of_member(header_at(parsed.payload), source, table_);
+  if (const auto why = punts_.refuse(job, source, now)) {
+    parsed.job = job;
+    return drop(parsed, frame, *why, now);
+  }
+  ++counters_[0].verdicts[static_cast<std::size_t>(Verdict::kPunt)];
+  return {.verdict = Verdict::kPunt,
+          .member = job != nullptr,
+          .payload = parsed.payload,
+          .payload_bytes = parsed.payload_bytes};
+}
+
 // Of anything but a contribution, which handle() asks for first: a jump through a table would cost every
 // packet.
 template <class Exec>
@@ -295,8 +341,7 @@ template <class Exec>
       verdict = Verdict::kForward;
       break;
     case Kind::kControl:
-      verdict = Verdict::kPunt;
-      break;
+      return punt(parsed, frame, now);
     case Kind::kElsewhere:
       verdict = Verdict::kHandOver;
       break;

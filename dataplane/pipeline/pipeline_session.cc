@@ -55,6 +55,8 @@ void match_session(Parsed& parsed, const OpenedFrame& datagram, const jobs::JobT
   p.bit = bit_of(from.rank);
   p.sum.shape = {.elements = job.elements};
   p.sum.exponent = h.exponent0;
+  p.sum.marks = jobs::kMarkValues;
+  p.form = Form::kWords;
   parsed.owner = job.home;
   parsed.kind = parsed.owner == core ? Kind::kSession : Kind::kElsewhere;
 }

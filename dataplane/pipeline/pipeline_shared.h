@@ -100,10 +100,16 @@ const jobs::NativeJob* Pipeline<Exec>::take_out(std::uint32_t entry, Contributio
   if (lives) {
     p.key = jobs::keys_of(*job, p.bit);
     read_sum(exec_, p.line, p.sum);
+    p.form = form_of(p.sum);
     exec_.values(Op::kRead, p, false);
   }
   free_entry(entry, states_[owner.job]);
   return lives ? job : nullptr;
+}
+
+inline void towards(std::uint32_t server, std::uint8_t priority, Outcome& out) noexcept {
+  out.server = static_cast<std::uint8_t>(server);
+  out.priority = priority;
 }
 
 // The contribution becomes the QUERY that its sender would come to think of after some time-outs; one peer
@@ -120,6 +126,18 @@ Outcome Pipeline<Exec>::ask_peer(const Parsed& parsed, Outcome out) noexcept {
   return out;
 }
 
+// The server is asked: it may have made a result that reached nobody, or lack what was lost on the way to it.
+// The question waits behind the contributions of its class, so the server has what was sent before it.
+template <class Exec>
+Outcome Pipeline<Exec>::ask_server(const Parsed& parsed, Outcome out) noexcept {
+  const jobs::NativeJob& job = parsed.native();
+  const Contribution& p = parsed.contribution;
+  out.payload_bytes = kHeaderBytes;
+  write_query(out.payload, job, p, p.rank, *kernels_);
+  towards(server_of(p.chunk, job.servers), p.priority, out);
+  return out;
+}
+
 template <class Exec>
 Outcome Pipeline<Exec>::contribute_shared(Parsed& parsed, const Frame& frame, TimeNs now) noexcept {
   const jobs::NativeJob& job = parsed.native();
@@ -131,9 +149,11 @@ Outcome Pipeline<Exec>::contribute_shared(Parsed& parsed, const Frame& frame, Ti
   SharedProgram<Exec> program(exec_, slots_, server_, states_.get(), *table_, now);
   const SharedRuling ruling = program.run(job, p, why);
   if (ruling.leaving == nullptr) {
-    if (ruling.verdict == Verdict::kComplete || ruling.verdict == Verdict::kRepeat)
+    if (ruling.verdict == Verdict::kComplete || ruling.verdict == Verdict::kRepeat) {
+      parsed.payload_bytes = jobs::datagram_bytes(p.sum);
       write_result(parsed.payload, job, p, ruling.verdict == Verdict::kRepeat ? kFlagRetransmit : 0,
                    *kernels_);
+    }
     if (ruling.asks) return ask_peer(parsed, conclude(parsed, Verdict::kRelay, false, now));
     if (ruling.verdict != Verdict::kDrop) return conclude(parsed, ruling.verdict, ruling.fresh, now);
     report(job, p, ruling.drop, why, suspect);
@@ -173,7 +193,7 @@ Outcome Pipeline<Exec>::contribute_shared(Parsed& parsed, const Frame& frame, Ti
   out.verdict = complete ? Verdict::kComplete : Verdict::kRepeat;
   out.ranks = complete ? owner.members : p.bit;
   out.job = &owner;
-  out.payload_bytes = static_cast<std::uint32_t>(kHeaderBytes + 4 * p.sum.shape.elements);
+  out.payload_bytes = jobs::datagram_bytes(p.sum);
   write_result(parsed.payload, owner, p, complete ? 0 : kFlagRetransmit, *kernels_);
   return out;
 }
@@ -252,7 +272,7 @@ Outcome Pipeline<Exec>::sweep(std::span<std::byte> payload, TimeNs now) noexcept
           .ranks = complete ? job->members : p.bit,
           .job = job,
           .payload = payload.data(),
-          .payload_bytes = static_cast<std::uint32_t>(kHeaderBytes + 4 * p.sum.shape.elements)};
+          .payload_bytes = jobs::datagram_bytes(p.sum)};
 }
 
 // Results older than a span are nobody's business any more.
@@ -266,18 +286,13 @@ bool Pipeline<Exec>::is_within_span(const jobs::NativeJob& job, Chunk chunk) noe
 // What Pipeline does for jobs with external servers: what goes to them, and what comes from them. Included by
 // pipeline_definitions.h alone.
 
-inline void towards(std::uint32_t server, std::uint8_t priority, Outcome& out) noexcept {
-  out.server = static_cast<std::uint8_t>(server);
-  out.priority = priority;
-}
-
 // The packet at `payload` becomes the PARTIAL of what p holds. No counter changes.
 template <class Exec>
 Outcome Pipeline<Exec>::partial_of(const jobs::NativeJob& job, const Contribution& p,
                                    std::byte* payload) noexcept {
   write_partial(payload, job, p, *kernels_);
   Outcome out{.verdict = Verdict::kRelay, .job = &job, .payload = payload};
-  out.payload_bytes = static_cast<std::uint32_t>(kHeaderBytes + 4 * p.sum.shape.elements);
+  out.payload_bytes = jobs::datagram_bytes(p.sum);
   towards(server_of(p.chunk, job.servers), p.priority, out);
   return out;
 }
@@ -355,7 +370,7 @@ Outcome Pipeline<Exec>::flush(Parsed& parsed, const Frame& frame, TimeNs) noexce
   p.line = slots_.line_of(entry);
   const jobs::Shape stored = exec_.template peek<ShapeReg>(p.line);
   const Owner owner = exec_.template peek<OwnerReg>(p.line);
-  if (p.room < stored.elements) return drop(parsed, frame, Drop::kRoom, 0);
+  if (p.room < jobs::words_of(stored)) return drop(parsed, frame, Drop::kRoom, 0);
   Outcome out = conclude_server(parsed);
   if (slots_.filling(entry)) {
     if (take_out(entry, p) == nullptr) return out;
@@ -365,7 +380,7 @@ Outcome Pipeline<Exec>::flush(Parsed& parsed, const Frame& frame, TimeNs) noexce
   look_up(exec_, job, p);
   exec_.values(Op::kRead, p, false);
   write_result(parsed.payload, job, p, kFlagRetransmit, *kernels_);
-  out.payload_bytes = static_cast<std::uint32_t>(kHeaderBytes + 4 * p.sum.shape.elements);
+  out.payload_bytes = jobs::datagram_bytes(p.sum);
   out.verdict = Verdict::kRelay;
   towards(server, owner.priority, out);
   return out;

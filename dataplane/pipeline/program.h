@@ -80,7 +80,7 @@ template <class Exec, class F>
 void with_sum(Exec& x, std::uint32_t line, jobs::Sum& sum, F f) noexcept {
   sum.shape = x.template rmw<ShapeReg>(line, [&](auto& r) { return f(r, sum.shape); });
   sum.exponent = x.template rmw<ExponentReg>(line, [&](auto& r) { return f(r, sum.exponent); });
-  sum.overflow = x.template rmw<OverflowReg>(line, [&](auto& r) { return f(r, sum.overflow); });
+  sum.marks = x.template rmw<MarksReg>(line, [&](auto& r) { return f(r, sum.marks); });
   sum.sum1 = x.template rmw<Sum1Reg>(line, [&](auto& r) { return f(r, sum.sum1); });
   sum.sum2 = x.template rmw<Sum2Reg>(line, [&](auto& r) { return f(r, sum.sum2); });
 }
@@ -102,8 +102,8 @@ template <class Exec>
   const std::uint32_t line = p.line;
   sum.exponent =
       x.template rmw<ExponentReg>(line, [&](std::int8_t& r) { return obey(op, r, sum.exponent, merge_max); });
-  sum.overflow =
-      x.template rmw<OverflowReg>(line, [&](std::uint8_t& r) { return obey(op, r, sum.overflow, merge_or); });
+  sum.marks =
+      x.template rmw<MarksReg>(line, [&](std::uint8_t& r) { return obey(op, r, sum.marks, merge_or); });
   sum.sum1 =
       x.template rmw<Sum1Reg>(line, [&](std::uint32_t& r) { return obey(op, r, sum.sum1, merge_add); });
   sum.sum2 =

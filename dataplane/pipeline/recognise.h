@@ -43,7 +43,7 @@ inline void locate(Contribution& p, const jobs::NativeJob& job, const jobs::Shar
 // bit: whom it speaks for; key: theirs.
 [[gnu::always_inline]] inline void take_fields(Contribution& p, const Header& h, std::byte* datagram,
                                                const jobs::NativeJob& job, std::uint64_t bit,
-                                               std::uint32_t key, bool vouched) noexcept {
+                                               std::uint32_t key, bool vouched, Form form) noexcept {
   p.values = datagram + kHeaderBytes;
   p.epoch = job.epoch;
   p.rank = h.rank_id();
@@ -52,6 +52,7 @@ inline void locate(Contribution& p, const jobs::NativeJob& job, const jobs::Shar
   p.sum = jobs::sum_of(h);
   p.direct = (h.flags & kFlagDirect) != 0;
   p.verify = !vouched;
+  p.form = form;
   p.priority = std::min(h.priority, job.max_priority);
 }
 // Of a member's CONTRIBUTE: where its rank's register is.
@@ -76,7 +77,9 @@ class Recogniser {
   explicit Recogniser(const jobs::Box& box) noexcept {
     for (const bool tagged : {false, true})
       for (const bool ipv6 : {false, true})
-        box_[jobs::Framing{tagged, ipv6}.index()] = jobs::box_likeness(box, {tagged, ipv6});
+        for (const bool halves : {false, true})
+          box_[halves ? 1 : 0][jobs::Framing{tagged, ipv6}.index()] =
+              jobs::box_likeness(box, {tagged, ipv6}, halves);
   }
 
   struct Known {
@@ -84,19 +87,22 @@ class Recogniser {
     std::byte* datagram = nullptr;
     std::uint32_t bytes = 0;  // of the datagram
   };
+  // halves: whether it looks for one with values of 16 bits, or of 32. They are asked for apart, so that one
+  // kind does not cost the other anything.
+  template <bool halves>
   [[nodiscard, gnu::always_inline]] Known know(const Frame& frame, const jobs::JobTable& table,
                                                const kernels::Kernels& kernels) const noexcept {
     if (frame.length < sizeof(jobs::ContributionTemplate) || !frame.single_segment) return {};
     constexpr std::size_t kType = offsetof(EthernetHeader, type);
     switch (be16(frame.data + kType)) {
       case kEtherIpv4:
-        return know_as<jobs::Framing{}>(frame, table, kernels);
+        return know_as<jobs::Framing{}, halves>(frame, table, kernels);
       case kEtherIpv6:
-        return know_as<jobs::Framing{.ipv6 = true}>(frame, table, kernels);
+        return know_as<jobs::Framing{.ipv6 = true}, halves>(frame, table, kernels);
       case kEtherVlan:
         return be16(frame.data + kType + sizeof(VlanTag)) == kEtherIpv6
-                   ? know_as<jobs::Framing{.tagged = true, .ipv6 = true}>(frame, table, kernels)
-                   : know_as<jobs::Framing{.tagged = true}>(frame, table, kernels);
+                   ? know_as<jobs::Framing{.tagged = true, .ipv6 = true}, halves>(frame, table, kernels)
+                   : know_as<jobs::Framing{.tagged = true}, halves>(frame, table, kernels);
       default:
         return {};
     }
@@ -105,7 +111,7 @@ class Recogniser {
  private:
   static std::uint16_t be16(const std::byte* at) noexcept { return wire_at<Be<std::uint16_t>>(at).host(); }
 
-  template <jobs::Framing framing>
+  template <jobs::Framing framing, bool halves>
   [[nodiscard, gnu::always_inline]] Known know_as(const Frame& frame, const jobs::JobTable& table,
                                                   const kernels::Kernels& kernels) const noexcept {
     constexpr std::uint32_t kInFront = framing.in_front();
@@ -114,19 +120,22 @@ class Recogniser {
             ? kInFront - sizeof(UdpHeader) - sizeof(Ipv6Header) + offsetof(Ipv6Header, payload_length)
             : kInFront - sizeof(UdpHeader) - sizeof(Ipv4Header) + offsetof(Ipv4Header, total_length);
     constexpr std::uint32_t kCounted = framing.ipv6 ? 0 : sizeof(Ipv4Header);  // in the IP length, before UDP
+    constexpr std::uint32_t kPerWord = halves ? 2 : 1;
     std::byte* const datagram = frame.data + kInFront;
+    if (halves && datagram[offsetof(Header, dtype)] != std::byte{static_cast<std::uint8_t>(Dtype::kInt16)})
+      return {};
     const auto* const known = table.contributions_of(JobId{be16(datagram + offsetof(Header, job))},
                                                      Rank{be16(datagram + offsetof(Header, rank))});
     if (known == nullptr) return {};
     const std::uint32_t elements = be16(datagram + offsetof(Header, elements));
-    const auto bytes = static_cast<std::uint32_t>(kHeaderBytes + 4 * elements);
+    const auto bytes = static_cast<std::uint32_t>(kHeaderBytes + 4 / kPerWord * elements);
     const std::uint32_t udp_bytes = bytes + std::uint32_t{sizeof(UdpHeader)};
     const std::uint32_t lengths =
         (be16(datagram - sizeof(UdpHeader) + offsetof(UdpHeader, length)) ^ udp_bytes) |
         (be16(frame.data + kLength) ^ (udp_bytes + kCounted));
     const auto ports = static_cast<std::uint32_t>(raw(frame.port) ^ raw(known->port));
-    if (differs(frame.data, box_[framing.index()], *known) || (lengths | ports) != 0 ||
-        elements > known->job->elements || frame.length < kInFront + bytes)
+    if (differs(frame.data, box_[halves ? 1 : 0][framing.index()], *known) || (lengths | ports) != 0 ||
+        elements > kPerWord * known->job->elements || frame.length < kInFront + bytes)
       return {};
     const auto check = wire_at<Be<std::uint32_t>>(datagram + kCheckedBytes);
     if (kernels.crc32c(datagram, kCheckedBytes) != check.host()) return {};
@@ -149,7 +158,7 @@ class Recogniser {
     return _mm_movemask_epi8(_mm_cmpeq_epi8(all, _mm_setzero_si128())) != 0xFFFF;
   }
 
-  std::array<jobs::BoxLikeness, jobs::kFramings> box_;
+  std::array<std::array<jobs::BoxLikeness, jobs::kFramings>, 2> box_;  // by whether values have 16 bits
 };
 
 }  // namespace tally::pipeline

@@ -122,8 +122,8 @@ struct Exponent1Reg
     : Register<std::int8_t, 4, IndexedBy::kEntry> {  // of sessions: their second exponent, maximum too
   static constexpr std::string_view kName = "exponent1";
 };
-struct OverflowReg : Register<std::uint8_t, 4, IndexedBy::kEntry> {  // the senders' OVERFLOW flags, or-ed
-  static constexpr std::string_view kName = "overflow";
+struct MarksReg : Register<std::uint8_t, 4, IndexedBy::kEntry> {  // of the contributions, or-ed (jobs::Mark)
+  static constexpr std::string_view kName = "marks";
 };
 struct Sum1Reg : Register<std::uint32_t, 4, IndexedBy::kEntry> {
   static constexpr std::string_view kName = "sum1";
@@ -140,11 +140,11 @@ struct RegisterList {};
 using JobRegisters = RegisterList<HighReg>;
 using RankRegisters = RegisterList<SequenceReg>;
 using LedgerRegisters = RegisterList<LedgerReg>;
-using PoolRegisters = RegisterList<HeadReg, ShapeReg, ExponentReg, OverflowReg, Sum1Reg, Sum2Reg>;
+using PoolRegisters = RegisterList<HeadReg, ShapeReg, ExponentReg, MarksReg, Sum1Reg, Sum2Reg>;
 using StragglerRegisters =
-    RegisterList<HeadReg, ClaimedReg, MissingReg, ShapeReg, ExponentReg, OverflowReg, Sum1Reg, Sum2Reg>;
+    RegisterList<HeadReg, ClaimedReg, MissingReg, ShapeReg, ExponentReg, MarksReg, Sum1Reg, Sum2Reg>;
 using PathRegisters = RegisterList<PathReg>;
 using EntryRegisters = RegisterList<HeadReg, MissingReg, OwnerReg, ClaimedReg, ShapeReg, ExponentReg,
-                                    OverflowReg, Exponent1Reg, Sum1Reg, Sum2Reg, OperationReg>;
+                                    MarksReg, Exponent1Reg, Sum1Reg, Sum2Reg, OperationReg>;
 
 }  // namespace tally::pipeline

@@ -29,8 +29,7 @@ void write_result(std::byte* datagram, const jobs::NativeJob& job, const Contrib
                   const kernels::Kernels& kernels, std::uint64_t missing) noexcept {
   Header h;
   h.type = PacketType::kResult;
-  h.flags = static_cast<std::uint8_t>(flags | (p.sum.overflow != 0 ? kFlagOverflow : 0) |
-                                      (missing != 0 ? kFlagIncomplete : 0));
+  h.flags = static_cast<std::uint8_t>(flags | jobs::flags_of(p.sum) | (missing != 0 ? kFlagIncomplete : 0));
   h.job = Be{raw(job.id)};
   h.rank = Be{raw(kSwitchRank)};
   h.epoch = Be{raw(job.epoch)};
@@ -67,7 +66,7 @@ void write_partial(std::byte* datagram, const jobs::NativeJob& job, const Contri
                    const kernels::Kernels& kernels) noexcept {
   Header h;
   h.type = PacketType::kPartial;
-  h.flags = p.sum.overflow != 0 ? std::uint8_t{kFlagOverflow} : std::uint8_t{0};
+  h.flags = jobs::flags_of(p.sum);
   h.priority = p.priority;
   h.job = Be{raw(job.id)};
   h.rank = Be{raw(kSwitchRank)};

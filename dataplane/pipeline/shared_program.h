@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <utility>
 
@@ -350,9 +351,11 @@ class SharedProgram {
     const Head head = x_.template rmw<HeadReg>(line, [&](Head& h) {
       return std::exchange(h, Head{raw(p.epoch), raw(p.chunk), p.bit});
     });
-    const std::uint16_t ours = p.sum.shape.elements;
+    const std::uint32_t ours = jobs::words_of(p.sum.shape);
+    if (p.form == Form::kZero) std::memset(p.values, 0, std::size_t{4} * ours);
     with_sum(x_, line, p.sum, [](auto& r, auto in) { return std::exchange(r, in); });
-    p.swapped = std::max(ours, p.sum.shape.elements);
+    p.swapped = std::max(ours, jobs::words_of(p.sum.shape));
+    p.form = form_of(p.sum);
     p.line = line;
     x_.values(Op::kSwap, p, false);
     p.epoch = Epoch{head.tag};

@@ -71,6 +71,7 @@ template <class Exec>
   if (ruling.verdict == Verdict::kAbsorb) return conclude(parsed, Verdict::kAbsorb, true, now);
   if (ruling.verdict != Verdict::kDrop) {
     const bool repeats = ruling.verdict == Verdict::kRepeat;
+    parsed.payload_bytes = jobs::datagram_bytes(p.sum);
     write_result(parsed.payload, job, p, repeats ? kFlagRetransmit : 0, *kernels_, pool.missing);
     return conclude(parsed, ruling.verdict, !repeats, now);
   }
@@ -111,7 +112,7 @@ Outcome Pipeline<Exec>::finish_late(std::span<std::byte> payload) noexcept {
   const std::uint32_t line = late_.line();
   late_.forget();
   late_.step();
-  if (payload.size() < kHeaderBytes + std::size_t{4} * exec_.template peek<ShapeReg>(line).elements)
+  if (payload.size() < kHeaderBytes + std::size_t{4} * jobs::words_of(exec_.template peek<ShapeReg>(line)))
     return {};
 
   if constexpr (requires(Exec & x) { x.begin(); }) exec_.begin();
@@ -125,6 +126,7 @@ Outcome Pipeline<Exec>::finish_late(std::span<std::byte> payload) noexcept {
       line, [&](std::uint64_t& ranks) { return ranks = job.members & ~contributors; });
   p.slot = SlotIndex{slot_of(jobs::slot_map(job), p.chunk)};
   read_sum(exec_, line, p.sum);
+  p.form = form_of(p.sum);
   exec_.values(Op::kRead, p, false);
 
   JobState& state = states_[raw(job.id)];
@@ -142,7 +144,7 @@ Outcome Pipeline<Exec>::finish_late(std::span<std::byte> payload) noexcept {
           .ranks = job.members,
           .job = &job,
           .payload = payload.data(),
-          .payload_bytes = static_cast<std::uint32_t>(kHeaderBytes + 4 * p.sum.shape.elements)};
+          .payload_bytes = jobs::datagram_bytes(p.sum)};
 }
 
 }  // namespace tally::pipeline

@@ -9,19 +9,33 @@ namespace tally::server {
 
 namespace {
 
+bool has_halves(const jobs::Sum& sum) noexcept { return values_per_word(sum.shape.dtype) == 2; }
+
 bool matches(kernels::Sums values, std::uint32_t keys, Chunk chunk, const jobs::Sum& sum) noexcept {
   return values.sum1 + keyed(keys, chunk) == sum.sum1 && values.sum2 == sum.sum2;
 }
 
 // The kernels' sums are those of packets; this is for a finished sum that is in no packet (kNoRoom).
-kernels::Sums sums_of(const std::int32_t* values, std::uint32_t n) noexcept {
+kernels::Sums sums_of(const std::int32_t* values, const jobs::Sum& sum) noexcept {
+  const bool halves = has_halves(sum);
   kernels::Sums sums;
-  for (std::uint32_t i = 0; i < n; ++i) {
-    const auto element = static_cast<std::uint32_t>(values[i]);
+  for (std::uint32_t i = 0; i < carried_words(sum) * values_per_word(sum.shape.dtype); ++i) {
+    auto element = static_cast<std::uint32_t>(values[halves ? i / 2 : i]);
+    if (halves)
+      element = static_cast<std::uint32_t>(
+          std::int32_t{static_cast<std::int16_t>(element >> (i % 2 == 0 ? 16 : 0))});
     sums.sum1 += element;
     sums.sum2 += (i + 1) * element;
   }
   return sums;
+}
+
+// Of a packet's.
+kernels::Sums sums_of(const kernels::Kernels& kernels, const std::byte* values,
+                      const jobs::Sum& sum) noexcept {
+  if (jobs::is_zero(sum)) return {};
+  const std::uint32_t n = sum.shape.elements;
+  return has_halves(sum) ? kernels.halves.sums(values, n) : kernels.sums(values, n);
 }
 
 }  // namespace
@@ -32,7 +46,7 @@ MergeTable::MergeTable(jobs::Region memory, std::uint32_t elements, const kernel
 
 MergeResult MergeTable::merge(const MergeJob& job, Partial& p, TimeNs now) noexcept {
   TALLY_DCHECK(p.contributors != 0 && (p.contributors & ~job.members) == 0, "contributors are no members");
-  const kernels::Sums sums = kernels_->sums(p.values, p.sum.shape.elements);
+  const kernels::Sums sums = sums_of(*kernels_, p.values, p.sum);
   if (!matches(sums, p.keys, p.chunk, p.sum)) return {.merged = Merged::kBadInput};
 
   const StateIndex at = find(job, p.chunk);
@@ -54,7 +68,7 @@ MergeResult MergeTable::merge(const MergeJob& job, Partial& p, TimeNs now) noexc
 MergeResult MergeTable::begin(const MergeJob& job, Partial& p, kernels::Sums sums, TimeNs now) noexcept {
   // Of another epoch or generation: nobody needs it any more.
   if (const StateIndex outdated = store_.find(job.id, p.chunk); outdated != kNoState) drop(outdated);
-  const StateIndex at = p.sum.shape.elements <= store_.elements() ? place(job, p.chunk) : kNoState;
+  const StateIndex at = jobs::words_of(p.sum.shape) <= store_.elements() ? place(job, p.chunk) : kNoState;
   if (at == kNoState) {
     ++counters_.forgotten;
     return {.merged = Merged::kHeld};
@@ -65,7 +79,12 @@ MergeResult MergeTable::begin(const MergeJob& job, Partial& p, kernels::Sums sum
 MergeResult MergeTable::replace(const MergeJob& job, StateIndex at, Partial& p, kernels::Sums sums,
                                 TimeNs now) noexcept {
   MergeState& s = store_.state(at);
-  kernels_->write(store_.values(at), p.values, p.sum.shape.elements);
+  const std::uint32_t words = jobs::words_of(p.sum.shape);
+  if (jobs::is_zero(p.sum)) {
+    std::fill_n(store_.values(at), words, 0);
+  } else {
+    kernels_->write(store_.values(at), p.values, words);
+  }
   s.contributors = p.contributors;
   s.sum = p.sum;
   return s.contributors == job.members ? finish(job, at, p, sums) : hold(at, now);
@@ -74,17 +93,27 @@ MergeResult MergeTable::replace(const MergeJob& job, StateIndex at, Partial& p, 
 MergeResult MergeTable::add(const MergeJob& job, StateIndex at, Partial& p, TimeNs now) noexcept {
   MergeState& s = store_.state(at);
   std::int32_t* const values = store_.values(at);
-  const std::uint32_t n = s.sum.shape.elements;
   s.contributors |= p.contributors;
   s.sum.exponent = std::max(s.sum.exponent, p.sum.exponent);
-  s.sum.overflow = static_cast<std::uint8_t>(s.sum.overflow | p.sum.overflow);
+  s.sum.marks = static_cast<std::uint8_t>(s.sum.marks | p.sum.marks);
   s.sum.sum1 += p.sum.sum1;
   s.sum.sum2 += p.sum.sum2;
-  if (s.contributors == job.members && p.room >= n) {
-    return finish(job, at, p, kernels_->add_emit(values, p.values, n).sums);
+  const std::uint32_t n = s.sum.shape.elements;
+  const bool everybody = s.contributors == job.members;
+  const bool emits = everybody && p.room >= jobs::words_of(s.sum.shape);
+  const kernels::Ahead nothing{p.values, values};
+  if (jobs::is_zero(p.sum)) {
+    if (emits) kernels_->read(values, p.values, jobs::carried_words(s.sum));
+  } else if (emits) {
+    return finish(job, at, p,
+                  has_halves(s.sum) ? kernels_->halves.add_emit(values, p.values, n, nothing).sums
+                                    : kernels_->add_emit(values, p.values, n).sums);
+  } else if (has_halves(s.sum)) {
+    kernels_->halves.add(values, p.values, n, nothing);
+  } else {
+    kernels_->add(values, p.values, n);
   }
-  kernels_->add(values, p.values, n);
-  return s.contributors == job.members ? finish(job, at, p, sums_of(values, n)) : hold(at, now);
+  return everybody ? finish(job, at, p, sums_of(values, s.sum)) : hold(at, now);
 }
 
 MergeResult MergeTable::hold(StateIndex at, TimeNs now) noexcept {
@@ -107,7 +136,7 @@ MergeResult MergeTable::finish(const MergeJob& job, StateIndex at, Partial& p, k
   --counters_.incomplete;
   --incomplete_of_[raw(job.id)];
   ++counters_.complete;
-  if (p.room < s.sum.shape.elements) return {.merged = Merged::kNoRoom};
+  if (p.room < jobs::words_of(s.sum.shape)) return {.merged = Merged::kNoRoom};
   p.sum = s.sum;
   p.contributors = job.members;
   p.keys = job.key_sum;
@@ -131,8 +160,8 @@ bool MergeTable::read(const MergeJob& job, Partial& p) const noexcept {
 // The stored sum into p, unless it has no room.
 bool MergeTable::emit(StateIndex at, Partial& p) const noexcept {
   const MergeState& s = store_.state(at);
-  if (p.room < s.sum.shape.elements) return false;
-  kernels_->read(store_.values(at), p.values, s.sum.shape.elements);
+  if (p.room < jobs::words_of(s.sum.shape)) return false;
+  kernels_->read(store_.values(at), p.values, jobs::carried_words(s.sum));
   p.sum = s.sum;
   return true;
 }

@@ -36,7 +36,7 @@ struct Partial {
   std::uint32_t keys = 0;  // sum of the contributors' keys
   jobs::Sum sum;
   std::byte* values = nullptr;
-  // Elements that may be written to `values`. Less than sum.shape.elements: they are only read, and a
+  // Words that may be written to `values`. Less than those of sum.shape: they are only read, and a
   // finished sum is kNoRoom.
   std::uint32_t room = 0;
 };

@@ -242,6 +242,8 @@ Operation WorkerImpl::reduce(Spans spans, const ReduceOptions& options) {
   }
   request.options.priority = options.priority;
   request.options.mean = options.mean;
+  request.options.wire = options.wire;
+  request.options.non_finite = options.non_finite;
   if (options.timeout.count() > 0) {
     const auto due = moment_after(options.timeout).time_since_epoch();
     request.options.deadline = static_cast<TimeNs>(std::chrono::nanoseconds(due).count());

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstring>
+#include <limits>
 
 namespace tally::engine {
 namespace {
@@ -12,16 +14,21 @@ const float* floats(const Segment& segment, std::uint64_t offset) noexcept {
   return static_cast<const float*>(segment.in) + offset;
 }
 
-// What is beyond the range of int32 has no rounding that keeps its sign, so that it is clipped before.
-kernels::Packed quantise_clipped(const float* in, std::byte* wire, std::uint32_t n, float scale, float most,
-                                 std::int32_t limit, const kernels::Kernels& kernels) noexcept {
+using Quantise = decltype(kernels::Kernels::quantise);
+
+// What is beyond the range of int32 has no rounding that keeps its sign, so that it is clipped before. A NaN
+// has no sign to keep.
+kernels::Packed quantise_clipped(Quantise quantise, std::uint32_t value_bytes, const float* in,
+                                 std::byte* wire, std::uint32_t n, float scale, float most,
+                                 std::int32_t limit) noexcept {
   std::array<float, 256> block{};
   kernels::Packed all;
   for (std::uint32_t done = 0; done < n;) {
     const auto count = std::min<std::uint32_t>(block.size(), n - done);
-    for (std::uint32_t i = 0; i < count; ++i) block.at(i) = std::clamp(in[done + i], -most, most);
+    for (std::uint32_t i = 0; i < count; ++i)
+      block.at(i) = std::isnan(in[done + i]) ? 0.0F : std::clamp(in[done + i], -most, most);
     const kernels::Packed part =
-        kernels.quantise(block.data(), wire + std::size_t{4} * done, count, scale, limit);
+        quantise(block.data(), wire + std::size_t{value_bytes} * done, count, scale, limit);
     all.sums = kernels::joined_sums(all.sums, done, part.sums);
     all.magnitude = std::max(all.magnitude, part.magnitude);
     done += count;
@@ -69,23 +76,27 @@ std::optional<BadElement> find_bad_element(const EngineOperation& operation, Ele
 
 kernels::Packed encode_chunk(const EngineOperation& operation, ElementRange range, int exponent, int shift,
                              std::span<std::byte> wire, const kernels::Kernels& kernels, bool late) noexcept {
-  const bool quantised = operation.dtype() == Dtype::kFloat32;
+  const bool quantised = operation.quantised();
+  if (quantised && (exponent == kZeroBlock || exponent == kNotANumber)) return {};
+  const std::uint32_t value_bytes = 4 / operation.values_of_word();
+  const Quantise quantise = value_bytes == 2 ? kernels.halves.quantise : kernels.quantise;
   const float scale = quantised ? quantise_scale(shift, exponent) : 0.0F;
-  const float most = late && exponent != kZeroBlock ? power_of_two(exponent) : 0.0F;
+  const float most = late ? power_of_two(exponent) : 0.0F;
   const std::int32_t limit = std::int32_t{1} << shift;
   kernels::Packed all;
   std::uint32_t done = 0;
   operation.for_each_piece(range, [&](const Segment& segment, std::uint64_t offset, std::uint32_t n) {
-    std::byte* const at = wire.data() + std::size_t{4} * done;
+    std::byte* const at = wire.data() + std::size_t{value_bytes} * done;
     const kernels::Packed part =
-        quantised && late ? quantise_clipped(floats(segment, offset), at, n, scale, most, limit, kernels)
-        : quantised       ? kernels.quantise(floats(segment, offset), at, n, scale, limit)
-                          : kernels.pack(static_cast<const std::int32_t*>(segment.in) + offset, at, n);
+        quantised && late
+            ? quantise_clipped(quantise, value_bytes, floats(segment, offset), at, n, scale, most, limit)
+        : quantised ? quantise(floats(segment, offset), at, n, scale, limit)
+                    : kernels.pack(static_cast<const std::int32_t*>(segment.in) + offset, at, n);
     all.sums = kernels::joined_sums(all.sums, done, part.sums);
     all.magnitude = std::max(all.magnitude, part.magnitude);
     done += n;
   });
-  if (const std::size_t bytes = std::size_t{4} * done; bytes != wire.size())
+  if (const std::size_t bytes = std::size_t{value_bytes} * done; bytes != wire.size())
     std::memset(wire.data() + bytes, 0, wire.size() - bytes);
   return all;
 }
@@ -93,18 +104,29 @@ kernels::Packed encode_chunk(const EngineOperation& operation, ElementRange rang
 void decode_chunk(const EngineOperation& operation, ElementRange range, int exponent, int shift,
                   std::span<const std::byte> wire, const kernels::Kernels& kernels,
                   std::uint32_t contributors) noexcept {
-  const bool quantised = operation.dtype() == Dtype::kFloat32;
-  const float scale = quantised ? dequantise_scale(shift, exponent) : 0.0F;
+  const bool quantised = operation.quantised();
+  const std::uint32_t value_bytes = 4 / operation.values_of_word();
+  const bool no_number = quantised && exponent == kNotANumber;
+  const float scale = quantised && !no_number ? dequantise_scale(shift, exponent) : 0.0F;
+  const auto dequantise = value_bytes == 2 ? kernels.halves.dequantise : kernels.dequantise;
   const std::byte* at = wire.data();
   operation.for_each_piece(range, [&](const Segment& segment, std::uint64_t offset, std::uint32_t n) {
     float* const out = static_cast<float*>(segment.out) + offset;
+    if (no_number) {
+      std::fill_n(out, n, std::numeric_limits<float>::quiet_NaN());
+      return;
+    }
+    if (wire.empty()) {
+      std::memset(out, 0, std::size_t{4} * n);  // of either type
+      return;
+    }
     if (quantised)
-      kernels.dequantise(at, out, n, scale);
+      dequantise(at, out, n, scale);
     else
       kernels.unpack(at, static_cast<std::int32_t*>(segment.out) + offset, n);
     if (operation.options().mean)
       for (std::uint32_t i = 0; i < n; ++i) out[i] /= static_cast<float>(contributors);
-    at += std::size_t{4} * n;
+    at += std::size_t{value_bytes} * n;
   });
 }
 

@@ -76,6 +76,12 @@ class ChunkStream {
   // The next due datagram; 0 when nothing is due, or when failure() is set.
   [[nodiscard]] std::size_t transmit(std::span<std::byte> out, TimeNs now, std::uint16_t& port);
   [[nodiscard]] TimeNs deadline() const noexcept;  // of transmit()
+  // The caller, who was to come at `awaited`, did not run until now: what has arrived meanwhile comes before
+  // timers and questions. But not again where nothing but that was waited for: who is always late would never
+  // repair anything.
+  void was_away(TimeNs awaited, TimeNs now) noexcept {
+    if (awaited > patient_until_) patient_until_ = now + kLeastEarly;
+  }
   // The newest result of the epoch.
   [[nodiscard]] std::optional<TimeNs> answered_at() const noexcept { return answered_at_; }
   [[nodiscard]] TimeNs first_expiry() const noexcept {
@@ -119,8 +125,14 @@ class ChunkStream {
   [[nodiscard]] bool overtaken(const Flight& flight) const noexcept;
   // When the oldest sending is due: overtaken, for a question, else its timer.
   [[nodiscard]] TimeNs due_of(const Flight& oldest) const noexcept {
-    if (overtaken(oldest)) return rto_.ask_due(oldest.sent_at);
-    return std::max(rto_.due(oldest.sent_at), rto_.pause_end(membership_.window));
+    if (overtaken(oldest)) return std::max(rto_.ask_due(oldest.sent_at, membership_.window), patient_until_);
+    return std::max({rto_.due(oldest.sent_at), rto_.pause_end(membership_.window), patient_until_});
+  }
+  // When a question for it is due that nothing overtook, or that was asked for before.
+  [[nodiscard]] TimeNs question_due(const Flight& flight) const noexcept {
+    const TimeNs since = flight.early != 0 ? 0 : answered_at_.value_or(0);
+    return std::max(rto_.question_due(std::max(flight.sent_at, since), flight.early, membership_.window),
+                    patient_until_);
   }
   [[nodiscard]] bool at_rest() const noexcept;
   [[nodiscard]] bool turn_to_query(const Flight& flight) const noexcept;
@@ -131,8 +143,8 @@ class ChunkStream {
   [[nodiscard]] std::size_t write_contribution(Flight& flight, Cause cause, std::span<std::byte> out,
                                                TimeNs now);
   // peers: the bit of the one that is asked; 0: the box alone.
-  [[nodiscard]] std::size_t write_query(Flight& flight, std::uint64_t peers, std::span<std::byte> out,
-                                        TimeNs now);
+  [[nodiscard]] std::size_t write_query(Flight& flight, Cause cause, std::uint64_t peers,
+                                        std::span<std::byte> out, TimeNs now);
   [[nodiscard]] std::size_t write_answer(const OwedAnswer& owed, std::span<std::byte> out) const noexcept;
   [[nodiscard]] std::size_t write_gone(const OwedAnswer& owed, std::span<std::byte> out) const noexcept;
   // The data chunk's E lacks this rank, whose own block exceeds it.
@@ -141,11 +153,15 @@ class ChunkStream {
   [[nodiscard]] std::optional<Refused> judge(const Datagram& datagram, Flight& flight);
   [[nodiscard]] std::optional<Refused> judge_contributors(const Header& header) const noexcept;
   [[nodiscard]] bool says_gone(const Header& header) const noexcept;
-  [[nodiscard]] std::optional<Refused> on_gone(const Header& header, Flight& flight);
+  [[nodiscard]] std::optional<Refused> on_gone(const Header& header, Flight& flight, TimeNs now);
   // With stragglers a peer may ask for what lies further back than any history.
   [[nodiscard]] bool forgotten(std::uint64_t index) const noexcept {
     return membership_.stragglers && index < window_.lowest() && history_.find(index) == nullptr;
   }
+  [[nodiscard]] int shift_of(const EngineOperation& operation) const noexcept {
+    return shifts_[operation.values_of_word() - 1];
+  }
+  void refuse_not_a_number(const EngineOperation& operation, std::uint64_t data_chunk);
   [[nodiscard]] Refused strike(Flight& flight, Refused why);
   void accept(const Datagram& datagram, Flight& flight, TimeNs now);
   void complete(const EngineOperation& operation, TimeNs now);
@@ -158,12 +174,14 @@ class ChunkStream {
   Membership membership_;  // of the current epoch
   Header of_epoch_;        // what all datagrams of this rank have in common in it
   bool started_ = false;
-  int shift_ = 0;  // sum_shift(world)
+  std::array<int, 2> shifts_{};  // sum_shift(world, dtype), for words and for halves
   FlightWindow window_;
   std::array<std::uint32_t, kMaxShards> sequences_{};  // of the newest contribution of the epoch
   ResultHistory history_;
   Rto rto_;
   std::optional<TimeNs> answered_at_;  // newest result of the epoch
+  TimeNs patient_until_ = 0;           // no timer is believed before
+  TimeNs gone_since_ = kNever;         // of those that peers have forgotten none came since
   AnswerQueue answers_;
   AnswerQueue direct_;                                       // contributions owed to servers
   std::deque<std::unique_ptr<EngineOperation>> operations_;  // in order of submission and of number

@@ -14,11 +14,11 @@ bool taken(PacketType type, Opener opener) noexcept {
     case PacketType::kContribute:
     case PacketType::kPartial:
       return opener == Opener::kServer;
-    case PacketType::kQuery:
     case PacketType::kResend:
     case PacketType::kLeave:
     case PacketType::kNack:
       return opener == Opener::kWorker;
+    case PacketType::kQuery:
     case PacketType::kResult:
     case PacketType::kReject:
     case PacketType::kJoined:
@@ -39,7 +39,7 @@ std::optional<Refused> check_length(const Datagram& d) noexcept {
     case PacketType::kContribute:
     case PacketType::kPartial:
     case PacketType::kResult:
-      right = valid_elements(elements) && bytes == std::size_t{4} * elements;
+      right = valid_elements(elements, d.header.dtype) && bytes == values_bytes(d.header);
       break;
     case PacketType::kQuery:
     case PacketType::kResend:

@@ -14,12 +14,11 @@ EngineOperation::EngineOperation(OperationId id, Dtype dtype, std::vector<Segmen
   stats.started = now;
 }
 
-void EngineOperation::number(std::uint64_t first, std::uint32_t elements_per_chunk,
-                             std::uint32_t lookahead) noexcept {
+void EngineOperation::number(std::uint64_t first, std::uint32_t words, std::uint32_t lookahead) noexcept {
   first_ = first;
-  per_chunk_ = elements_per_chunk;
+  per_chunk_ = values_of_word() * words;
   data_chunks_ = (stats.elements + per_chunk_ - 1) / per_chunk_;
-  priming_ = dtype_ == Dtype::kFloat32 ? std::min<std::uint64_t>(data_chunks_, lookahead) : 0;
+  priming_ = quantised() ? std::min<std::uint64_t>(data_chunks_, lookahead) : 0;
   stats.chunks = std::max<std::uint64_t>(priming_ + data_chunks_, 1);
   remaining = stats.chunks;
 }
@@ -28,7 +27,8 @@ std::uint32_t EngineOperation::wire_elements(std::uint64_t m) const noexcept {
   const auto data = data_chunk(m);
   if (!data) return 0;
   const std::uint32_t count = range(*data).count;
-  return (count + kElementGranule - 1) / kElementGranule * kElementGranule;
+  const std::uint32_t granule = values_of_word() * kElementGranule;
+  return (count + granule - 1) / granule * granule;
 }
 
 void EngineOperation::name_contributors(std::uint64_t members) {

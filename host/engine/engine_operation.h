@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tally/engine_statistics.h"
+#include "tally/float_options.h"
 #include "tally/ids.h"
 #include "tally/priority.h"
 #include "tally/time.h"
@@ -43,7 +44,9 @@ struct EngineOptions {
 struct OperationOptions {
   TimeNs deadline = kNever;  // absolute; passed without all results: kTimeout, and the job is aborted
   Priority priority{};
-  bool mean = false;  // float only: each sum divided by the number of ranks in it
+  bool mean = false;  // float only, as what follows: each sum divided by the number of ranks in it
+  WireType wire = WireType::kInt32;
+  NonFinite non_finite = NonFinite::kFail;
 };
 
 enum class OperationId : std::uint64_t {};  // 1, 2, ... in order of submission
@@ -68,11 +71,19 @@ class EngineOperation {
   EngineOperation(OperationId id, Dtype dtype, std::vector<Segment> segments, const OperationOptions& options,
                   TimeNs now);
 
-  // Gives the chunks their numbers: `first` is the index of chunk 0 within the generation.
-  void number(std::uint64_t first, std::uint32_t elements_per_chunk, std::uint32_t lookahead) noexcept;
+  // Gives the chunks their numbers: `first` is the index of chunk 0 within the generation. words: of a
+  // packet.
+  void number(std::uint64_t first, std::uint32_t words, std::uint32_t lookahead) noexcept;
 
   [[nodiscard]] OperationId id() const noexcept { return id_; }
   [[nodiscard]] Dtype dtype() const noexcept { return dtype_; }
+  // Floats, which need the exponents of their blocks.
+  [[nodiscard]] bool quantised() const noexcept {
+    return dtype_ == Dtype::kFloat32 || dtype_ == Dtype::kInt16;
+  }
+  [[nodiscard]] std::uint32_t values_of_word() const noexcept {
+    return values_per_word(static_cast<std::uint8_t>(dtype_));
+  }
   [[nodiscard]] const OperationOptions& options() const noexcept { return options_; }
   [[nodiscard]] std::uint32_t total() const noexcept { return static_cast<std::uint32_t>(stats.elements); }
   [[nodiscard]] std::uint64_t first() const noexcept { return first_; }
@@ -84,9 +95,7 @@ class EngineOperation {
     return m - priming_;
   }
   // Whether chunk m carries the block exponent of data chunk m.
-  [[nodiscard]] bool primes(std::uint64_t m) const noexcept {
-    return dtype_ == Dtype::kFloat32 && m < data_chunks_;
-  }
+  [[nodiscard]] bool primes(std::uint64_t m) const noexcept { return quantised() && m < data_chunks_; }
   [[nodiscard]] std::uint64_t priming() const noexcept { return priming_; }
 
   // First element of a data chunk, also of one behind the last.
@@ -97,7 +106,7 @@ class EngineOperation {
     const std::uint64_t at = start_of(data_chunk);
     return {at, static_cast<std::uint32_t>(std::min<std::uint64_t>(per_chunk_, stats.elements - at))};
   }
-  // Elements of chunk m on the wire, padding included.
+  // Elements of chunk m as its header has them, padding included.
   [[nodiscard]] std::uint32_t wire_elements(std::uint64_t m) const noexcept;
 
   // Calls piece(segment, offset in it, elements) for each part of the range, in order.

@@ -43,14 +43,14 @@ void FlightWindow::make_ready(Flight& flight) noexcept {
   append(ready_, flight);
 }
 
-void FlightWindow::sent_early(Flight& flight, TimeNs now) noexcept {
-  const bool last = flight.early + 1 == kMostEarly;
-  sent(flight, now, last ? sent_ : early_);
+void FlightWindow::sent_early(Flight& flight, TimeNs now, bool at_once) noexcept {
+  const bool last = flight.early + 1 >= kMostEarly;
+  sent(flight, now, last ? sent_ : early_, at_once && !last);
   ++flight.early;
   flight.probing = !last;
 }
 
-void FlightWindow::sent(Flight& flight, TimeNs now, List& list) noexcept {
+void FlightWindow::sent(Flight& flight, TimeNs now, List& list, bool first) noexcept {
   unlink(flight);
   flight.state = FlightState::kSent;
   flight.probing = false;
@@ -59,7 +59,7 @@ void FlightWindow::sent(Flight& flight, TimeNs now, List& list) noexcept {
   if (++flight.sends == 1) newest_ = flight.order;
   flight.offered = true;
   offered_end_ = std::max(offered_end_, flight.index + 1);
-  append(list, flight);
+  first ? prepend(list, flight) : append(list, flight);
 }
 
 void FlightWindow::delivered(const Flight& flight, std::uint32_t shard) noexcept {
@@ -86,6 +86,14 @@ void FlightWindow::append(List& list, Flight& flight) noexcept {
   flight.next = kNone;
   (list.tail == kNone ? list.head : ring_[list.tail].next) = here;
   list.tail = here;
+}
+
+void FlightWindow::prepend(List& list, Flight& flight) noexcept {
+  const auto here = static_cast<std::uint32_t>(position(flight.index));
+  flight.previous = kNone;
+  flight.next = list.head;
+  (list.head == kNone ? list.tail : ring_[list.head].previous) = here;
+  list.head = here;
 }
 
 void FlightWindow::remove(List& list, Flight& flight) noexcept {

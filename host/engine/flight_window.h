@@ -38,6 +38,7 @@ struct Flight {
   std::uint64_t order = 0;               // of that sending among all of the generation
   std::uint32_t sends = 0;               // in this epoch, queries included
   std::uint32_t queries = 0;             // in this epoch
+  std::uint32_t early = 0;               // of `sends`: early questions
   std::uint32_t wanted = 0;              // of `sends`: contributions that the box or a server asked for
   std::uint32_t sequence = 0;            // of the last contribution in this epoch
   std::uint32_t previous = 0;            // links of the list it is in: positions in the ring
@@ -47,7 +48,6 @@ struct Flight {
   bool gone = false;                   // a peer said that it has forgotten the result
   bool probing = false;                // was last asked for early and may be again, after a round trip
   bool asking = false;                 // the box may have an answer on its way
-  std::uint8_t early = 0;              // of `sends`: early questions
   std::uint8_t bad_results = 0;        // results with wrong sums, shape or exponent
   std::int8_t exponent = kNoExponent;  // contributed
 };
@@ -76,7 +76,7 @@ class FlightWindow {
   Flight& take_up() noexcept { return at(cursor_++); }
   // To be contributed at once: it is no longer blocked, or was sent, and is wanted again.
   void make_ready(Flight& flight) noexcept;
-  void sent(Flight& flight, TimeNs now) noexcept { sent(flight, now, sent_); }
+  void sent(Flight& flight, TimeNs now) noexcept { sent(flight, now, sent_, false); }
   // The contribution that is just being sent is the `number`th to a shard. number: sequence x shards + shard.
   void number(const Flight& flight, std::uint64_t number) noexcept {
     by_number_[number & (by_number_.size() - 1)] = static_cast<std::uint32_t>(position(flight.index));
@@ -86,8 +86,8 @@ class FlightWindow {
     return ring_[by_number_[number & (by_number_.size() - 1)]];
   }
   // A question, since it is overtaken. kMostEarly times in an epoch at most; the last time it waits for its
-  // timer.
-  void sent_early(Flight& flight, TimeNs now) noexcept;
+  // timer. at_once: the next question for it is due at once.
+  void sent_early(Flight& flight, TimeNs now, bool at_once = false) noexcept;
   // The chunk of a result that has just been accepted, before done().
   void delivered(const Flight& flight, std::uint32_t shard) noexcept;
   void done(Flight& flight) noexcept;  // may move lowest and recycle `flight`
@@ -97,6 +97,15 @@ class FlightWindow {
   [[nodiscard]] const Flight* oldest_sent() const noexcept { return first(sent_); }
   [[nodiscard]] Flight* oldest_early() noexcept { return first(early_); }
   [[nodiscard]] const Flight* oldest_early() const noexcept { return first(early_); }
+  // The lowest chunk, if it is under way and was not asked for yet.
+  [[nodiscard]] Flight* lowest_sent() noexcept {
+    if (offered_end_ == lowest_) return nullptr;
+    Flight& flight = at(lowest_);
+    return flight.state == FlightState::kSent && !flight.gone ? &flight : nullptr;
+  }
+  [[nodiscard]] const Flight* lowest_sent() const noexcept {
+    return const_cast<FlightWindow*>(this)->lowest_sent();
+  }
   // `at_rest`: nothing new may be sent. Then the last ones can have no `lead` behind them, and kLeastLead
   // will do.
   [[nodiscard]] bool overtaken(const Flight& flight, std::uint32_t shard, bool at_rest) const noexcept {
@@ -106,7 +115,7 @@ class FlightWindow {
   [[nodiscard]] Flight* first_ready() noexcept { return first(ready_); }
   [[nodiscard]] bool any_ready() const noexcept { return ready_.head != kNone; }
 
-  static constexpr std::uint8_t kMostEarly = 3;
+  static constexpr std::uint32_t kMostEarly = 3;
   static constexpr std::uint32_t kLeastLead = 3;  // TCP's three later arrivals
 
  private:
@@ -122,12 +131,13 @@ class FlightWindow {
   [[nodiscard]] const Flight* first(const List& list) const noexcept {
     return list.head == kNone ? nullptr : &ring_[list.head];
   }
-  void sent(Flight& flight, TimeNs now, List& list) noexcept;
+  void sent(Flight& flight, TimeNs now, List& list, bool first) noexcept;
 
   [[nodiscard]] std::size_t position(std::uint64_t index) const noexcept {
     return index & (ring_.size() - 1);
   }
   void append(List& list, Flight& flight) noexcept;
+  void prepend(List& list, Flight& flight) noexcept;
   void remove(List& list, Flight& flight) noexcept;
   void unlink(Flight& flight) noexcept;
 

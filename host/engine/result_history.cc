@@ -21,7 +21,7 @@ bool ResultHistory::start(std::uint32_t largest_window, std::uint32_t elements) 
 void ResultHistory::keep(std::uint64_t index, const Header& header) noexcept {
   Kept& kept = kept_[position(index)];
   kept = {index + 1, header};
-  kept.header.flags &= kFlagOverflow | kFlagIncomplete;
+  kept.header.flags &= kFlagOverflow | kFlagZero | kFlagIncomplete;
 }
 
 }  // namespace tally::engine

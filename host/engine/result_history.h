@@ -37,7 +37,7 @@ class ResultHistory {
   // Only for an index that find() knows.
   [[nodiscard]] std::span<const std::byte> values(std::uint64_t index) const noexcept {
     const std::size_t at = position(index);
-    return {values_.get() + at * stride_, std::size_t{4} * kept_[at].header.elements.host()};
+    return {values_.get() + at * stride_, values_bytes(kept_[at].header)};
   }
 
  private:

@@ -5,19 +5,38 @@ namespace tally::engine {
 // 1 us << 20 is beyond the ceiling, and 1 s << 20 still far from overflow.
 constexpr std::uint32_t kMaxLevel = 20;
 
-void Rto::sample(TimeNs rtt) noexcept {
-  if (!sampled_) {  // RFC 6298, 2.2
-    srtt_ = rtt;
-    rttvar_ = rtt / 2;
-    sampled_ = true;
-  } else {  // 2.3: beta = 1/4, alpha = 1/8
-    const TimeNs deviation = srtt_ > rtt ? srtt_ - rtt : rtt - srtt_;
-    rttvar_ = rttvar_ - rttvar_ / 4 + deviation / 4;
-    srtt_ = srtt_ - srtt_ / 8 + rtt / 8;
+void RoundTrip::sample(TimeNs rtt) noexcept {
+  least_ = std::min(least_, rtt);
+  if (++count_ == kLeastOf) {
+    least_before_ = least_;
+    least_ = kNever;
+    count_ = 0;
   }
+  if (!sampled_) {  // RFC 6298, 2.2
+    smoothed_ = rtt;
+    varies_ = rtt / 2;
+    sampled_ = true;
+    return;
+  }
+  // 2.3: beta = 1/4, alpha = 1/8
+  const TimeNs deviation = smoothed_ > rtt ? smoothed_ - rtt : rtt - smoothed_;
+  varies_ = varies_ - varies_ / 4 + deviation / 4;
+  smoothed_ = smoothed_ - smoothed_ / 8 + rtt / 8;
+}
+
+void Rto::sample(TimeNs rtt) noexcept {
+  path_.sample(rtt);
+  newest_ = rtt;
   level_ = 0;
   without_sample_ = 0;
-  base_ = std::clamp(srtt_ + 4 * rttvar_, floor_, kRtoCeiling);
+  base_ = std::clamp(path_.most(), floor_, kRtoCeiling);
+}
+
+void Rto::made_by(bool served, std::optional<TimeNs> rtt) noexcept {
+  since_served_ = served ? 0 : since_served_ + 1;
+  if (!served || !rtt) return;
+  served_.sample(*rtt);
+  newest_served_ = *rtt;
 }
 
 void Rto::result_without_sample() noexcept {

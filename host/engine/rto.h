@@ -5,9 +5,14 @@
 // hardly a chunk gets through without a loss somewhere. When none of the last kWithoutSample results was one,
 // the timeout is probably shorter than the round trip: everything is sent twice, nothing is sampled, and it
 // must grow.
+//
+// Results that a server made take another way than the box's own, and longer. They have an estimate of their
+// own, so that a chunk is not taken for lost that is only on that way (as RACK's reordering window, RFC
+// 8985).
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 
 #include "tally/time.h"
 
@@ -15,9 +20,34 @@ namespace tally::engine {
 
 inline constexpr TimeNs kFirstRto = 100 * kMillisecond;
 inline constexpr TimeNs kRtoCeiling = kSecond;
-inline constexpr TimeNs kLeastEarly = kMillisecond;
+inline constexpr TimeNs kLeastEarly = 500 * kMicrosecond;
 inline constexpr std::uint32_t kWithoutSample = 32;
 inline constexpr std::uint32_t kLeastBurst = 16;
+
+// A smoothed time and how much it varies.
+class RoundTrip {
+ public:
+  void sample(TimeNs rtt) noexcept;
+  [[nodiscard]] bool sampled() const noexcept { return sampled_; }
+  [[nodiscard]] TimeNs smoothed() const noexcept { return smoothed_; }
+  [[nodiscard]] TimeNs varies() const noexcept { return varies_; }
+  [[nodiscard]] TimeNs most() const noexcept { return smoothed_ + 4 * varies_; }
+  // Of the last 64 to 128 samples; 0: there was none. What waits behind a loss, at whatever rank, makes all
+  // the others longer.
+  [[nodiscard]] TimeNs least() const noexcept {
+    const TimeNs least = std::min(least_, least_before_);
+    return least == kNever ? 0 : least;
+  }
+
+ private:
+  static constexpr std::uint32_t kLeastOf = 64;
+  TimeNs least_ = kNever;
+  TimeNs least_before_ = kNever;
+  std::uint32_t count_ = 0;
+  TimeNs smoothed_ = 0;
+  TimeNs varies_ = 0;
+  bool sampled_ = false;
+};
 
 class Rto {
  public:
@@ -26,6 +56,8 @@ class Rto {
   void sample(TimeNs rtt) noexcept;
   // A result of a chunk that was sent more than once.
   void result_without_sample() noexcept;
+  // After either. served: a server made it; rtt: as sample()'s, if it was one.
+  void made_by(bool served, std::optional<TimeNs> rtt) noexcept;
 
   // A packet sent at `sent_at` ran out at `now`. Doubles unless it was sent before the last doubling: then it
   // belongs to the round that caused it.
@@ -48,33 +80,61 @@ class Rto {
     return sent_at + (level_ != 0 && sent_at < doubled_at_ ? timeout(level_ - 1) : timeout(level_));
   }
   [[nodiscard]] TimeNs timeout() const noexcept { return timeout(level_); }
-  // When to ask for what was overtaken. A contribution that anybody lost was told of a round trip after it
-  // was sent, and repaired within another one. The path is known to work: no back-off, no floor.
-  [[nodiscard]] TimeNs ask_due(TimeNs sent_at) const noexcept {
-    return sent_at + std::min(2 * srtt_ + 4 * rttvar_, kRtoCeiling);
+  // When to ask for what was overtaken. Everybody has sent it, for everybody has sent what overtook it, and
+  // that took newest_. What anybody lost is told and sent again within two more round trips. The path is
+  // known to work: no back-off, no floor.
+  [[nodiscard]] TimeNs ask_due(TimeNs sent_at, std::uint32_t window) const noexcept {
+    const TimeNs repaired = newest_ + 2 * path_.least();
+    return sent_at + std::min(std::max(repaired, served_time(window)), kRtoCeiling);
   }
-  // When to send again what was sent again early: the path is known to work, so neither back-off nor the
-  // floor that allows for sleepers applies.
-  [[nodiscard]] TimeNs early_due(TimeNs sent_at) const noexcept {
-    return sent_at + std::min(std::max(srtt_ + 4 * rttvar_, kLeastEarly), base_);
+  // When to ask for what was asked for `asked` times, last at `since`; or never, and `since` is when anything
+  // last moved. A peer's turn and the server's follow one another at once where it may be either; then the
+  // interval grows, so that who waits for another rank does not ask for ever.
+  [[nodiscard]] TimeNs question_due(TimeNs since, std::uint32_t asked, std::uint32_t window) const noexcept {
+    if (!path_.sampled()) return kNever;  // how long is a while?
+    if (asks_at_once(asked, window)) return since;
+    const std::uint32_t doublings = std::min(asked < 4 ? 0 : asked / 2 - 1, kMostDoublings);
+    const TimeNs round = std::max(4 * path_.least(), kLeastEarly) << doublings;
+    return since + std::min(std::max(round, served_time(window)), kRtoCeiling);
   }
-  [[nodiscard]] TimeNs srtt() const noexcept { return srtt_; }
+  // The question after `asked` others follows the one before it without a pause.
+  [[nodiscard]] bool asks_at_once(std::uint32_t asked, std::uint32_t window) const noexcept {
+    return asks_server(asked) && served_time(window) != 0;
+  }
+  // Of the questions for a chunk every second one goes on to its server. The 7th and every 4th after it name
+  // a peer: by hash, or after a restart, the box does not know that others have the result.
+  [[nodiscard]] static constexpr bool asks_server(std::uint32_t asked) noexcept { return asked % 2 == 1; }
+  [[nodiscard]] static constexpr bool asks_peer(std::uint32_t asked) noexcept {
+    return asked >= 6 && asked % 4 == 2;
+  }
+  [[nodiscard]] TimeNs srtt() const noexcept { return path_.smoothed(); }
 
  private:
+  static constexpr std::uint32_t kMostDoublings = 20;
+  static constexpr std::uint64_t kLongAgo = std::uint64_t{1} << 62;
+
+  // How long a result may take that a server makes; 0 if none of the last 4 windows of results was such a
+  // one.
+  [[nodiscard]] TimeNs served_time(std::uint32_t window) const noexcept {
+    if (since_served_ >= 4 * std::uint64_t{window}) return 0;
+    return std::min(served_.most(), newest_served_ + served_.least());
+  }
   [[nodiscard]] TimeNs timeout(std::uint32_t level) const noexcept {
     return std::min(base_ << level, kRtoCeiling);
   }
 
   TimeNs floor_;
-  TimeNs base_;  // without back-off
-  TimeNs srtt_ = 0;
-  TimeNs rttvar_ = 0;
+  TimeNs base_;        // without back-off
+  RoundTrip path_;     // of all results
+  RoundTrip served_;   // of those that a server made
+  TimeNs newest_ = 0;  // newest sample of each
+  TimeNs newest_served_ = 0;
   TimeNs doubled_at_ = 0;
   TimeNs burst_at_ = 0;
   std::uint32_t burst_ = 0;  // ran out and were sent since then
   std::uint32_t level_ = 0;
   std::uint32_t without_sample_ = kWithoutSample;  // results since the last one
-  bool sampled_ = false;
+  std::uint64_t since_served_ = kLongAgo;          // results since the last that a server made
 };
 
 }  // namespace tally::engine

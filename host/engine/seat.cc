@@ -1,17 +1,26 @@
 #include "engine/seat.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <utility>
 
 namespace tally::engine {
+namespace {
+
+auth::Key secret_of(std::uint64_t seed) noexcept {
+  EngineRandom random(seed);
+  return auth::box_key(std::array{random.next(), random.next(), random.next(), random.next()});
+}
+
+}  // namespace
 
 Seat::Seat(EngineOptions options, const kernels::Kernels& kernels)
     : options_(std::move(options)),
       kernels_(kernels),
-      random_(options_.seed),
+      secret_(secret_of(options_.seed)),
       job_key_(auth::job_key(options_.job, options_.token)),
-      counter_(random_.next() >> 1) {
+      counter_(auth::word(secret_, 0) >> 1) {
   join_.start(0);
 }
 
@@ -149,8 +158,8 @@ void Seat::enter(const Membership& offer, TimeNs now) {
   if (!membership_ || membership_->epoch != offer.epoch) {
     abort_.stop();
     heard_counter_ = 0;
-    answered_ = counter_;
   }
+  answered_ = counter_;
   membership_ = offer;
   claims_ = true;
   state_ = SeatState::kRunning;
@@ -208,7 +217,8 @@ Said Seat::transmit(std::span<std::byte> out, const SeatNumbers& numbers, TimeNs
 Said Seat::say_join(std::span<std::byte> out, const SeatNumbers& numbers, TimeNs now) {
   challenged_ = std::exchange(hurried_, false);
   join_.said(now);
-  nonce_ = random_.next_nonzero();
+  do nonce_ = auth::word(secret_, ++nonces_);
+  while (nonce_ == 0);
   JoinPayload join;
   join.instance = Be{options_.instance};
   join.nonce = Be{nonce_};

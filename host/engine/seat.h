@@ -64,18 +64,13 @@ class Backoff {
   bool said_before_ = false;
 };
 
-// splitmix64 (Steele, Lea, Flood, OOPSLA'14): nonces of one engine, reproducible from its seed. Uniqueness is
-// what a nonce needs; secrecy comes from the caller's seed.
+// splitmix64 (Steele, Lea, Flood, OOPSLA'14), reproducible from its seed. Who sees one of its words knows all
+// that follow, so nothing of it goes on the wire as it is.
 
 class EngineRandom {
  public:
   explicit constexpr EngineRandom(std::uint64_t seed) noexcept : state_(seed) {}
   constexpr std::uint64_t next() noexcept { return mix64(state_ += 0x9e3779b97f4a7c15ULL); }
-  constexpr std::uint64_t next_nonzero() noexcept {
-    std::uint64_t word = next();
-    while (word == 0) word = next();
-    return word;
-  }
 
  private:
   std::uint64_t state_;
@@ -173,6 +168,10 @@ class Seat {
     if (!heard_) heard_ = now;
     return silent_at() <= now;
   }
+  // The caller did not run for `time` until now: that was not the box's silence.
+  void was_away(TimeNs time, TimeNs now) noexcept {
+    if (heard_) heard_ = std::min(*heard_ + time, now);
+  }
   // Half of it without an answer, and hints may have been lost or used up: worth a JOIN. Only while it runs.
   [[nodiscard]] TimeNs doubtful_at() const noexcept {
     const bool asks = state_ == SeatState::kRunning && !said_leave() && heard_;
@@ -220,7 +219,8 @@ class Seat {
 
   EngineOptions options_;
   const kernels::Kernels& kernels_;
-  EngineRandom random_;
+  auth::Key secret_;          // nonces and the first counter are made of it
+  std::uint64_t nonces_ = 0;  // made so far
   auth::Key job_key_;
   // Of what is said under a session key, through all sessions of this process. Any start, so that nobody can
   // collect answers to what is not said yet.

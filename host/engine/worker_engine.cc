@@ -12,6 +12,7 @@ namespace tally::engine {
 namespace {
 
 constexpr TimeNs kLeastRtoFloor = kMicrosecond;
+constexpr TimeNs kAbsent = 100 * kMillisecond;        // so late a caller did not run
 constexpr TimeNs kGreatestSilence = 3'600 * kSecond;  // the longest lease
 
 // Types of a span list: float or int32, input const or not.
@@ -112,13 +113,21 @@ Result<OperationId> WorkerEngine::barrier(TimeNs now, const OperationOptions& op
 
 Result<OperationId> WorkerEngine::submit(Dtype dtype, std::vector<Segment> segments, TimeNs now,
                                          const OperationOptions& options, bool reported) {
+  notice_absence(now);
   if (state() == EngineState::kClosed)
     return fail(ErrorCode::kClosed, "the worker is closed: " + why_closed_.what);
   if (reported && leaving_ != Leaving::kNo) return fail(ErrorCode::kClosed, "the worker is leaving");
   if (auto why = objection_to(options.priority); !why.empty())
     return fail(ErrorCode::kInvalidArgument, std::move(why));
-  if (options.mean && dtype != Dtype::kFloat32)
-    return fail(ErrorCode::kInvalidArgument, "mean: only sums of float have one");
+  if (dtype != Dtype::kFloat32) {
+    if (options.mean) return fail(ErrorCode::kInvalidArgument, "mean: only sums of float have one");
+    if (options.wire != WireType::kInt32)
+      return fail(ErrorCode::kInvalidArgument, "wire: only floats travel as int16");
+    if (options.non_finite != NonFinite::kFail)
+      return fail(ErrorCode::kInvalidArgument, "non_finite: integers are all finite");
+  } else if (options.wire == WireType::kInt16) {
+    dtype = Dtype::kInt16;
+  }
   const OperationId id{++last_operation_};
   auto operation = std::make_unique<EngineOperation>(id, dtype, std::move(segments), options, now);
   operation->reported = reported;
@@ -136,6 +145,7 @@ void WorkerEngine::abort(std::string_view reason, TimeNs now) {
 }
 
 void WorkerEngine::leave(TimeNs now) {
+  notice_absence(now);
   if (state() == EngineState::kClosed || leaving_ != Leaving::kNo) return;
   if (!seat_.membership() && stream_.pending() == 0)
     return close({ErrorCode::kClosed, "left before the job was formed"});
@@ -191,6 +201,7 @@ void WorkerEngine::fail_job(const Error& error, const StreamFailure* culprit, Ti
 }
 
 void WorkerEngine::receive(std::span<const std::byte> bytes, TimeNs now) noexcept {
+  notice_absence(now);
   Datagram datagram;
   auto refused = open_datagram(bytes, kernels_, datagram);
   if (!refused) refused = dispatch(datagram, now);
@@ -303,6 +314,7 @@ void WorkerEngine::on_offer(const SeatNews& news, TimeNs now) {
 }
 
 std::size_t WorkerEngine::transmit(std::span<std::byte> out, TimeNs now, std::uint16_t& destination_port) {
+  notice_absence(now);
   time_out(now);
   settle(now);
   if (out.size() < max_datagram_bytes()) return 0;
@@ -321,6 +333,16 @@ TimeNs WorkerEngine::deadline() const noexcept {
   TimeNs first = std::min({seat_.due(), seat_.silent_at(), stream_.first_expiry()});
   if (state() == EngineState::kRunning) return std::min({first, stream_.deadline(), doubtful_at()});
   return leaving_ >= Leaving::kBarrier ? std::min(first, joining_since_ + seat_.silence_limit()) : first;
+}
+
+// Before an input changes when the caller had to come. Whoever had nothing to do was not away.
+void WorkerEngine::notice_absence(TimeNs now) noexcept {
+  const TimeNs ran = std::exchange(ran_at_, now);
+  if (ran == kNever || now < ran + kAbsent) return;
+  const TimeNs awaited = std::max(deadline(), ran);
+  if (awaited > now || now - awaited < kAbsent) return;
+  seat_.was_away(now - awaited, now);
+  stream_.was_away(awaited, now);
 }
 
 void WorkerEngine::ask_again(TimeNs now) {

@@ -8,6 +8,8 @@
 //  * Loop: receive() each datagram; transmit() until it returns 0; take next_completion() until empty; sleep
 //    until deadline() or input. After transmit() returned 0, deadline() is later than `now`. Time-outs
 //    (lease, operations) happen inside transmit(), so call it at deadline() also when nothing is to be sent.
+//  * A caller that comes much later than deadline() was starved or stopped: that time does not count as the
+//    box's silence, and no timer is believed before what has arrived meanwhile could be received.
 //  * A datagram is a UDP payload: 56-byte header and payload. transmit() writes it into memory the caller
 //    lends and names the UDP destination port (kBasePort + shard); the address is the transport's business.
 //  * Spans of an operation stay the caller's, alive and untouched from submission to completion. Input and
@@ -125,6 +127,7 @@ class WorkerEngine {
   void on_refused(const SeatNews& news);
 
   // Sending.
+  void notice_absence(TimeNs now) noexcept;
   void time_out(TimeNs now);
   [[nodiscard]] TimeNs doubtful_at() const noexcept;
   void ask_again(TimeNs now);
@@ -142,6 +145,7 @@ class WorkerEngine {
   Error why_closed_{};
   std::uint64_t last_operation_ = 0;
   TimeNs joining_since_ = 0;
+  TimeNs ran_at_ = kNever;  // when the caller came last; kNever: not yet
   std::uint64_t live_ = 0;
   Leaving leaving_ = Leaving::kNo;
 };

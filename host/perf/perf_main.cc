@@ -43,11 +43,19 @@ class PerfRun {
   // same sizes in the same order. Errors are the worker's.
   Result<PerfRow> measure(std::uint64_t bytes) {
     ++sizes_;
-    return options_.type == Dtype::kFloat32 ? measure_as<float>(bytes / sizeof(float))
-                                            : measure_as<std::int32_t>(bytes / sizeof(std::int32_t));
+    return options_.type == Dtype::kInt32 ? measure_as<std::int32_t>(bytes / sizeof(std::int32_t))
+                                          : measure_as<float>(bytes / sizeof(float));
   }
 
  private:
+  // Floats that travel as int16 are told by an option, not by their type.
+  [[nodiscard]] ReduceOptions reduce_options() const {
+    ReduceOptions options;
+    if (options_.type == Dtype::kInt16) options.wire = WireType::kInt16;
+    return options;
+  }
+  [[nodiscard]] bool has_zeros() const noexcept { return options_.zeros && membership_.rank != 0; }
+
   struct Totals {
     std::vector<double> us{};
     std::uint64_t retransmissions = 0;
@@ -62,7 +70,7 @@ class PerfRun {
     if (!options_.check) {  // sums overwrite the values, and sums of sums would grow without end
       const ValueStream stream(options_.seed, 0, membership_.rank);
       input.resize(count);
-      fill(std::span(input), stream, 0, tensor_scale(options_.seed, sizes_));
+      if (!has_zeros()) fill(std::span(input), stream, 0, tensor_scale(options_.seed, sizes_));
     }
     Totals totals;
     for (std::uint32_t i = 0; i < options_.warm_up + options_.iterations; ++i) {
@@ -78,21 +86,28 @@ class PerfRun {
     const ValueStream stream(options_.seed, ++operations_, membership_.rank);
     if (!options_.check)
       std::copy(input.begin(), input.end(), values.begin());
+    else if (has_zeros())
+      std::fill(values.begin(), values.end(), T{});
     else
       fill(values, stream, 0, scale);
     // Without it a rank's time would contain how late the others came from filling and checking.
     if (const auto together = finish(worker_.barrier_async()); !together)
       return tl::unexpected<Error>(together.error());
     const auto begun = std::chrono::steady_clock::now();
-    const auto stats = finish(worker_.allreduce_async(values));
+    const auto stats = finish(worker_.allreduce_async(values, reduce_options()));
     const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - begun;
     if (!stats) return tl::unexpected<Error>(stats.error());
     if (measured) totals.us.push_back(took.count());
     totals.retransmissions += measured ? stats->retransmissions : 0;
     totals.packets = stats->chunks;
     if (!options_.check) return {};
-    totals.checked.add(
-        check_sums(values, 0, scale, {options_.seed, operations_, membership_.world, membership_.elements}));
+    totals.checked.add(check_sums(values, 0, scale,
+                                  {.seed = options_.seed,
+                                   .iteration = operations_,
+                                   .world = membership_.world,
+                                   .elements = membership_.elements,
+                                   .valued = options_.zeros ? std::uint32_t{1} : membership_.world,
+                                   .bits = options_.type == Dtype::kInt16 ? 16 : 32}));
     return {};
   }
 

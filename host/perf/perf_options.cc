@@ -47,9 +47,12 @@ void add_measurement(CLI::App& app, PerfOptions& options, Texts& texts) {
   app.add_option("-w,--warm-up", options.warm_up, "Operations of each size before these (default 5)");
   app.add_option("-c,--check", texts.check, "1: check every sum, outside the measured time (default); 0: not")
       ->check(CLI::Range(0U, 1U));
-  app.add_option("-d,--type", texts.type, "Of the values (default float)")
+  app.add_option("-d,--type", texts.type,
+                 "Of the values (default float); int16: floats that travel in 16 bits")
       ->type_name("TYPE")
-      ->check(CLI::IsMember({"float", "int32"}));
+      ->check(CLI::IsMember({"float", "int16", "int32"}));
+  app.add_flag("--zeros", options.zeros,
+               "All ranks but 0 have zeros, as in a broadcast: their packets are headers");
   app.add_option("--seed", options.seed, "Of the values (default 1); the same at all ranks");
   app.add_option("--line-rate", options.line_rate, "Of this worker's link, for the column '% of line'")
       ->type_name("GBIT/S")
@@ -82,7 +85,9 @@ Result<void> complete(PerfOptions& options, const Texts& texts) {
   options.min_bytes = *least;
   options.max_bytes = *most;
   options.check = texts.check == 1;
-  options.type = texts.type == "int32" ? Dtype::kInt32 : Dtype::kFloat32;
+  options.type = texts.type == "int32"   ? Dtype::kInt32
+                 : texts.type == "int16" ? Dtype::kInt16
+                                         : Dtype::kFloat32;
   options.timeout = std::chrono::seconds(texts.timeout_s);
   for (std::size_t i = 0; i < kVariables.size(); ++i) {
     if (!texts.variables[i].empty()) setenv(kVariables[i].name, texts.variables[i].c_str(), 1);

@@ -19,7 +19,8 @@ struct PerfOptions {
   std::uint32_t iterations = 20;
   std::uint32_t warm_up = 5;
   bool check = true;
-  Dtype type = Dtype::kFloat32;
+  Dtype type = Dtype::kFloat32;  // kInt16: floats that travel so
+  bool zeros = false;            // all ranks but 0 have zeros: as in a broadcast
   std::uint64_t seed = 1;
   double line_rate = 0;              // of a worker's link, Gbit/s; 0: not known
   std::chrono::seconds timeout{60};  // of one operation

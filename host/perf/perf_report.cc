@@ -41,7 +41,10 @@ constexpr std::uint64_t kFrameOverhead6 = kFrameOverhead4 + 20;
 
 bool virtual_port(const std::string& transport) { return transport.find("net_") != std::string::npos; }
 
-const char* type_name(Dtype type) { return type == Dtype::kFloat32 ? "float" : "int32"; }
+const char* type_name(Dtype type) {
+  if (type == Dtype::kInt16) return "int16";
+  return type == Dtype::kFloat32 ? "float" : "int32";
+}
 
 std::vector<std::string> cells(const PerfOptions& options, const PerfSetting& setting, const PerfRow& row) {
   const bool rated = options.line_rate > 0;
@@ -108,8 +111,8 @@ std::string perf_head(const PerfOptions& options, const PerfSetting& setting) {
                     " elements per packet, window " + std::to_string(setting.window) +
                     (setting.poll ? ", polling\n" : ", idle adaptive\n");
   for (const auto& warning : perf_warnings(options, setting)) out += "# warning: " + warning + "\n";
-  if (options.check && options.type == Dtype::kFloat32) {
-    std::string bound = bound_text(setting.world);
+  if (options.check && options.type != Dtype::kInt32) {
+    std::string bound = bound_text(setting.world, options.type == Dtype::kInt16 ? 16 : 32);
     bound.insert(bound.find('\n') + 1, "#   ");
     out += "# wrong: not within " + bound + "\n";
   }
@@ -147,7 +150,8 @@ std::string perf_json(const PerfOptions& options, const PerfSetting& setting,
                      {"elements", setting.elements},
                      {"window", setting.window},
                      {"polling", setting.poll},
-                     {"type", options.type == Dtype::kFloat32 ? "float" : "int32"},
+                     {"type", type_name(options.type)},
+                     {"zeros", options.zeros},
                      {"iterations", options.iterations},
                      {"warm_up", options.warm_up},
                      {"checked", options.check},

@@ -12,14 +12,18 @@ namespace {
 
 constexpr double kLargestFloat = std::numeric_limits<float>::max();
 
-using Sums = std::array<double, kMaxElements>;
+using Sums = std::array<double, 2 * kMaxElements>;
+
+std::uint32_t valued(const SumCheckOptions& options) noexcept {
+  return std::min(options.valued, options.world);
+}
 
 // Sums of all ranks' values, exact in float64 or nearly so; returns the largest abs(x).
 double add_ranks(Sums& sums, std::uint64_t first, std::size_t n, float scale,
                  const SumCheckOptions& options) noexcept {
   std::fill_n(sums.begin(), n, 0.0);
   std::int32_t largest = 0;
-  for (std::uint32_t rank = 0; rank < options.world; ++rank) {
+  for (std::uint32_t rank = 0; rank < valued(options); ++rank) {
     ValueStream(options.seed, options.iteration, rank).each(first, n, [&](std::size_t k, std::int32_t value) {
       sums[k] += static_cast<double>(float_value(value, scale));
       largest = std::max(largest, value < 0 ? -value : value);
@@ -62,10 +66,11 @@ SumCheckResult check_sums(std::span<const float> sums, std::uint64_t first, floa
                           const SumCheckOptions& options) noexcept {
   SumCheckResult result;
   Sums expected;
-  for (std::size_t at = 0; at < sums.size(); at += options.elements) {
-    const auto packet = sums.subspan(at, std::min<std::size_t>(options.elements, sums.size() - at));
+  const std::size_t block = options.bits == 16 ? std::size_t{2} * options.elements : options.elements;
+  for (std::size_t at = 0; at < sums.size(); at += block) {
+    const auto packet = sums.subspan(at, std::min(block, sums.size() - at));
     const double largest = add_ranks(expected, first + at, packet.size(), scale, options);
-    check_packet(packet, expected, at, rounding_bound(options.world, largest), result);
+    check_packet(packet, expected, at, rounding_bound(options.world, largest, options.bits), result);
   }
   return result;
 }
@@ -78,7 +83,7 @@ SumCheckResult check_sums(std::span<const std::int32_t> sums, std::uint64_t firs
   for (std::size_t at = 0; at < sums.size(); at += kBlock) {
     const std::size_t n = std::min(kBlock, sums.size() - at);
     expected.fill(0);
-    for (std::uint32_t rank = 0; rank < options.world; ++rank) {
+    for (std::uint32_t rank = 0; rank < valued(options); ++rank) {
       ValueStream(options.seed, options.iteration, rank)
           .each(first + at, n, [&](std::size_t k, std::int32_t value) { expected[k] += int_value(value); });
     }
@@ -92,8 +97,8 @@ SumCheckResult check_sums(std::span<const std::int32_t> sums, std::uint64_t firs
   return result;
 }
 
-int bound_shift(std::uint32_t world) noexcept {
-  const std::uint32_t most = 0x7fffffffU / world;
+int bound_shift(std::uint32_t world, int bits) noexcept {
+  const std::uint32_t most = ((1U << (bits - 1)) - 1) / world;
   int shift = 0;
   while ((most >> (shift + 1)) != 0) ++shift;
   return shift;
@@ -107,15 +112,15 @@ int bound_exponent(double largest) noexcept {
   return std::max(exponent, -96);
 }
 
-double rounding_bound(std::uint32_t world, double largest) noexcept {
+double rounding_bound(std::uint32_t world, double largest, int bits) noexcept {
   if (largest == 0) return 0;
-  return std::ldexp(static_cast<double>(world), bound_exponent(largest) - bound_shift(world) - 1);
+  return std::ldexp(static_cast<double>(world), bound_exponent(largest) - bound_shift(world, bits) - 1);
 }
 
-std::string bound_text(std::uint32_t world) {
+std::string bound_text(std::uint32_t world, int bits) {
   return "abs(y - sum of x) <= N * 2^(E-s-1) + 2^-24 * abs(y)\n"
          "N = " +
-         std::to_string(world) + " ranks, s = " + std::to_string(bound_shift(world)) +
+         std::to_string(world) + " ranks, s = " + std::to_string(bound_shift(world, bits)) +
          ", 2^E = the power of two at or above the largest abs(x) of the packet (docs/protocol.md, 10)";
 }
 

@@ -15,7 +15,9 @@ struct SumCheckOptions {
   std::uint64_t seed = 0;
   std::uint64_t iteration = 0;
   std::uint32_t world = 1;     // 1..64
-  std::uint16_t elements = 0;  // most values of a packet: 16..2224; blocks of the quantisation
+  std::uint16_t elements = 0;  // most values of 4 bytes in a packet: 16..2224
+  std::uint32_t valued = 64;   // ranks from this one on have zeros
+  int bits = 32;  // of the integers that stand for floats: 32, or 16, of which twice as many are a block
 };
 
 struct SumCheckResult {
@@ -40,20 +42,20 @@ struct SumCheckResult {
 //
 //   abs(y - sum of x) <= N * 2^(E-s-1) + 2^-24 * abs(y)
 
-// s = floor(log2(floor((2^31 - 1)/N))). world: 1..64.
-[[nodiscard]] int bound_shift(std::uint32_t world) noexcept;
+// s = floor(log2(floor((2^(bits - 1) - 1)/N))). world: 1..64; bits: 32 or 16.
+[[nodiscard]] int bound_shift(std::uint32_t world, int bits = 32) noexcept;
 
 // E of a packet's values: the smallest integer with 2^E >= largest, not below -96. largest: of abs(x) over
 // all ranks, finite, > 0.
 [[nodiscard]] int bound_exponent(double largest) noexcept;
 
 // N * 2^(E-s-1); 0 when all values are 0, for then the sum is exactly 0.
-[[nodiscard]] double rounding_bound(std::uint32_t world, double largest) noexcept;
+[[nodiscard]] double rounding_bound(std::uint32_t world, double largest, int bits = 32) noexcept;
 
 inline constexpr double kFloatHalfUnit = 0x1p-24;
 
 // The formula with its words, for people; two lines.
-[[nodiscard]] std::string bound_text(std::uint32_t world);
+[[nodiscard]] std::string bound_text(std::uint32_t world, int bits = 32);
 
 // Values that every process can make for every rank, so that each rank checks sums by itself: element i of
 // rank r in iteration t is a pure function of (seed, t, r, i).

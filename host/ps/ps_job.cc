@@ -36,6 +36,10 @@ std::optional<Refused> PsJob::receive(const engine::Datagram& datagram, TimeNs n
   const Header& header = datagram.header;
   if (const auto wrong = check_sender(header)) return wrong;
   if (const auto wrong = check_chunk(header)) return wrong;
+  if (header.type == PacketType::kQuery) {
+    on_query(header, now);
+    return std::nullopt;
+  }
   server::Partial p{.chunk = header.chunk_id(),
                     .contributors = header.contributors.host(),
                     .keys = keys_of(header.contributors.host()),
@@ -70,10 +74,24 @@ void PsJob::stop_timers(Chunk chunk, server::StateIndex before) noexcept {
   if (timers_.find(after) != nullptr && !waits) timers_.stop(after);
 }
 
+// The box has seen everybody's contribution, and has none of them any more. The question has waited behind
+// them on the way here: what has not come by now was lost.
+void PsJob::on_query(const Header& header, TimeNs now) noexcept {
+  ++statistics_.queries;
+  const std::uint64_t asker = header.contributors.host();
+  const std::uint64_t held = shared_.table.contributors(job_, header.chunk_id());
+  if (held == job_.members) {
+    return owe(OwedKind::kResult, header.chunk_id(), asker, true);
+  }
+  const bool all = timers_.asks_now(shared_.table.state_of(job_, header.chunk_id()), now);
+  const std::uint64_t lost = (all ? job_.members : asker) & ~held;
+  if (lost != 0) owe(OwedKind::kResend, header.chunk_id(), lost);
+}
+
 std::optional<Refused> PsJob::check_sender(const Header& header) const noexcept {
   const std::uint64_t ranks = header.contributors.host();
   if ((header.flags & kFlagIncomplete) != 0) return Refused::kIncomplete;
-  if (header.type == PacketType::kContribute) {
+  if (header.type == PacketType::kContribute || header.type == PacketType::kQuery) {
     if (header.rank.host() >= membership_->world) return Refused::kRank;
     return ranks == bit_of(header.rank_id()) ? std::nullopt : std::optional(Refused::kContributors);
   }
@@ -84,7 +102,9 @@ std::optional<Refused> PsJob::check_sender(const Header& header) const noexcept 
 }
 
 std::optional<Refused> PsJob::check_chunk(const Header& header) const noexcept {
-  if (header.elements.host() > membership_->elements || !is_dtype(header.dtype)) return Refused::kShape;
+  if (!is_dtype(header.dtype) ||
+      header.elements.host() > values_per_word(header.dtype) * membership_->elements)
+    return Refused::kShape;
   if (header.slot.host() != membership_->slot_of(header.chunk_id())) return Refused::kSlot;
   if (outdated(header.chunk_id())) return Refused::kLate;
   return std::nullopt;
@@ -224,14 +244,14 @@ std::size_t PsJob::write(const Owed& owed, std::span<std::byte> out, std::uint16
   ++statistics_.results;
   Header header = header_of(PacketType::kResult, owed);
   if (owed.again) header.flags |= kFlagRetransmit;
-  if (p.sum.overflow != 0) header.flags |= kFlagOverflow;
+  header.flags |= jobs::flags_of(p.sum);
   header.elements = Be<std::uint16_t>{p.sum.shape.elements};
   header.dtype = p.sum.shape.dtype;
   header.exponent = p.sum.exponent;
   header.sum1 = Be<std::uint32_t>{p.sum.sum1};
   header.sum2 = Be<std::uint32_t>{p.sum.sum2};
   header.total = Be<std::uint32_t>{p.sum.shape.total};
-  return engine::seal(header, std::size_t{4} * p.sum.shape.elements, out, shared_.kernels);
+  return engine::seal(header, values_bytes(header), out, shared_.kernels);
 }
 
 }  // namespace tally::ps

@@ -59,8 +59,8 @@ class PsJob {
   void enter(const engine::Membership& membership) noexcept;
   void end() noexcept;
 
-  // CONTRIBUTE, PARTIAL or RESULT of the present epoch: job, epoch and cookie are checked. What is refused
-  // changes nothing.
+  // CONTRIBUTE, PARTIAL, RESULT or QUERY of the present epoch: job, epoch and cookie are checked. What is
+  // refused changes nothing.
   [[nodiscard]] std::optional<Refused> receive(const engine::Datagram& datagram, TimeNs now);
 
   // Why the job cannot go on: its ranks issue different operations. Handed out once.
@@ -78,6 +78,7 @@ class PsJob {
   [[nodiscard]] std::optional<Refused> check_chunk(const Header& header) const noexcept;
   [[nodiscard]] bool outdated(Chunk chunk) const noexcept;
   void advance(Chunk chunk) noexcept;
+  void on_query(const Header& header, TimeNs now) noexcept;
   void stop_timers(Chunk chunk, server::StateIndex before) noexcept;
   void after_merge(const Header& header, const server::MergeResult& result, std::uint64_t held, TimeNs now);
   void completed(const Header& header, std::uint64_t held) noexcept;

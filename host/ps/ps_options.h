@@ -56,8 +56,9 @@ struct PsJobStatistics {
   // In.
   std::uint64_t contributions = 0;  // bypassed or DIRECT
   std::uint64_t partials = 0;
-  std::uint64_t sums = 0;  // finished ones: the answer to a FLUSH, or of a worker that kept it
-  // What became of them: each of the three above is one of these.
+  std::uint64_t sums = 0;     // finished ones: the answer to a FLUSH, or of a worker that kept it
+  std::uint64_t queries = 0;  // of a rank that found the result nowhere else
+  // What became of them: each of the three before the queries is one of these.
   std::uint64_t merged = 0;      // in a state now, which waits for others
   std::uint64_t completed = 0;   // the last one of its chunk
   std::uint64_t known = 0;       // of a chunk that was complete: its ranks get the sum

@@ -15,7 +15,7 @@ struct Named {
   const char* name;
   std::uint64_t PsJobStatistics::*counter;
 };
-constexpr std::array<Named, 28> kCounters{{{"joins", &PsJobStatistics::joins},
+constexpr std::array<Named, 29> kCounters{{{"joins", &PsJobStatistics::joins},
                                            {"refusals", &PsJobStatistics::refusals},
                                            {"epochs", &PsJobStatistics::epochs},
                                            {"generations", &PsJobStatistics::generations},
@@ -27,6 +27,7 @@ constexpr std::array<Named, 28> kCounters{{{"joins", &PsJobStatistics::joins},
                                            {"contributions", &PsJobStatistics::contributions},
                                            {"partials", &PsJobStatistics::partials},
                                            {"sums", &PsJobStatistics::sums},
+                                           {"queries", &PsJobStatistics::queries},
                                            {"merged", &PsJobStatistics::merged},
                                            {"completed", &PsJobStatistics::completed},
                                            {"known", &PsJobStatistics::known},

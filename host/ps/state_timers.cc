@@ -10,6 +10,7 @@ void StateTimers::start(server::StateIndex at, Chunk chunk, TimeNs now) noexcept
   StateTimer& timer = pool_[at];
   TALLY_DCHECK(!timer.running || timer.job == job_, "an incomplete state went to another job unnoticed");
   stop(at);
+  if (timer.chunk != chunk) timer.asked_at = 0;
   timer.chunk = chunk;
   timer.job = job_;
   timer.steps = 0;
@@ -19,6 +20,14 @@ void StateTimers::start(server::StateIndex at, Chunk chunk, TimeNs now) noexcept
 
 void StateTimers::stop(server::StateIndex at) noexcept {
   if (pool_[at].running) unlink(at);
+}
+
+bool StateTimers::asks_now(server::StateIndex at, TimeNs now) noexcept {
+  if (find(at) == nullptr) return false;
+  StateTimer& timer = pool_[at];
+  if (timer.asked_at != 0 && now - timer.asked_at < wait_after(0)) return false;
+  timer.asked_at = now;
+  return true;
 }
 
 void StateTimers::stop_all() noexcept {
@@ -39,8 +48,9 @@ void StateTimers::answered(server::StateIndex at, TimeNs now) noexcept {
   StateTimer& timer = pool_[at];
   if (timer.flushed_at == 0) return;
   const TimeNs took = now - timer.flushed_at;
-  flush_time_ = flush_time_ == 0 ? took : flush_time_ - flush_time_ / 8 + took / 8;
   timer.flushed_at = 0;
+  if (took > 4 * wait_after(0)) return;  // the FLUSH was lost, and something else has come
+  flush_time_ = flush_time_ == 0 ? took : flush_time_ - flush_time_ / 8 + took / 8;
 }
 
 server::StateIndex StateTimers::due(TimeNs now) const noexcept {

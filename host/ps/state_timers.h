@@ -15,6 +15,7 @@ namespace tally::ps {
 
 struct StateTimer {
   TimeNs due = 0;
+  TimeNs asked_at = 0;    // all that is missing was asked for at a QUERY; 0: not yet
   TimeNs flushed_at = 0;  // the only FLUSH since the state took something; 0: none or several
   server::StateIndex previous = server::kNoState;
   server::StateIndex next = server::kNoState;
@@ -36,6 +37,9 @@ class StateTimers {
   void start(server::StateIndex at, Chunk chunk, TimeNs now) noexcept;
   void stop(server::StateIndex at) noexcept;
   void stop_all() noexcept;
+  // A rank has asked for a state that waits: is all that is missing to be asked for now? Not more often than
+  // the timer would.
+  [[nodiscard]] bool asks_now(server::StateIndex at, TimeNs now) noexcept;
   // The next step of a timer that is due was taken.
   void stepped(server::StateIndex at, TimeNs now) noexcept;
   // The FLUSH of a state was answered at `now`: a sample of the time that takes, unless there were several.

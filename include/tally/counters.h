@@ -52,6 +52,10 @@ enum class Drop : std::uint8_t {
   // dialect switchml
   kMember,
   kForeign,
+  // budgets of control packets
+  kSourceBudget,
+  kPortBudget,
+  kMemberBudget,
   kCount,
 };
 
@@ -90,6 +94,10 @@ inline constexpr std::array<std::string_view, kDropCount> kDropNames{
     "asker",         // ANSWER for a rank that is no other member
     "member",        // switchml: no session has a member with this MAC, IPv4 address and UDP destination port
     "foreign",       // switchml: the entry still fills with another chunk
+    "source_budget",  // control packet of a stranger: more than its address may send, or its port has too
+                      // many
+    "port_budget",    // control packet of a stranger: more than all strangers of its port may send
+    "member_budget",  // control packet of a member: more than its job may send
 };
 
 constexpr std::string_view name_of(Drop d) noexcept { return kDropNames[static_cast<std::size_t>(d)]; }

@@ -102,12 +102,20 @@ typedef struct tally_reduce_options {
   size_t size;         /* sizeof(tally_reduce_options) */
   int32_t priority;    /* as above; the box lowers what is above the job's maximum */
   uint32_t timeout_ms; /* the operation, and with it the job, fails when it takes longer; 0: never */
-  uint32_t mean;       /* 1, with floats only: each sum divided by the number of ranks in it */
+  /* With floats only, and the same at all ranks but for the priority: */
+  uint32_t mean;       /* 1: each sum divided by the number of ranks in it */
+  uint32_t wire_bits;  /* of the integers that stand for floats: 0 or 32, or 16: half the packets, coarser */
+  uint32_t non_finite; /* what NaN, Inf and magnitudes above 2^126 do */
   uint32_t reserved;   /* 0 */
 } tally_reduce_options;
 
 #define TALLY_REDUCE_OPTIONS_INIT \
-  { sizeof(tally_reduce_options), TALLY_PRIORITY_OF_WORKER, 0, 0, 0 }
+  { sizeof(tally_reduce_options), TALLY_PRIORITY_OF_WORKER, 0, 0, 0, 0, 0 }
+
+/* The operation fails at every rank, by name. */
+#define TALLY_NON_FINITE_FAIL 0
+/* Every rank gets NaN for the packet's worth of values that one of them lies in. */
+#define TALLY_NON_FINITE_PROPAGATE 1
 
 typedef struct tally_float_span {
   float* values;

@@ -16,11 +16,14 @@ inline constexpr std::uint8_t kWireVersion = 2;
 inline constexpr std::uint16_t kBasePort = 0xBF00;       // + shard for data types; control types use shard 0
 inline constexpr std::uint16_t kMulticastPort = 0xBFFF;  // default destination port of multicast results
 inline constexpr std::size_t kHeaderBytes = 56;
-inline constexpr std::size_t kCheckedBytes = 52;      // `check` is the CRC32C of bytes 0..51
-inline constexpr std::uint32_t kElementGranule = 16;  // elements of a data packet: a multiple of this
+inline constexpr std::size_t kCheckedBytes = 52;  // `check` is the CRC32C of bytes 0..51
+// Of a data packet, in values of 4 bytes: those of 2 are twice as many.
+inline constexpr std::uint32_t kElementGranule = 16;  // its elements are a multiple of this
 inline constexpr std::uint32_t kMaxElements = 2224;   // fills MTU 9000 under IPv6 with a VLAN tag
 inline constexpr std::size_t kMaxDatagramBytes = kHeaderBytes + 4 * kMaxElements;
 inline constexpr std::int8_t kNoExponent = -128;  // the packet carries no block exponent
+inline constexpr std::int8_t kNotANumber =
+    127;  // the block has what no integer stands for: NaN, Inf or more than 2^126
 
 enum class PacketType : std::uint8_t {
   kContribute = 1,
@@ -51,18 +54,24 @@ enum Flag : std::uint8_t {
   kFlagDirect = 2,       // never merge at the switch: goes to the server
   kFlagOverflow = 4,     // some element's magnitude exceeded floor((2^31-1)/N): the sum may have left int32
   kFlagCollision = 8,    // CONTRIBUTE: bypassed because its slot was taken. RESULT: kFlagServed
+  kFlagZero = 16,        // all values are 0, and left out; `elements` says how many they are
   kFlagIncomplete = 32,  // `contributors` names fewer ranks than the job has
 };
 inline constexpr std::uint8_t kKnownFlags =
-    kFlagRetransmit | kFlagDirect | kFlagOverflow | kFlagCollision | kFlagIncomplete;
+    kFlagRetransmit | kFlagDirect | kFlagOverflow | kFlagCollision | kFlagZero | kFlagIncomplete;
 
 // On a RESULT to a worker: an external server made it.
 inline constexpr std::uint8_t kFlagServed = kFlagCollision;
 
-// kFarewell: the barrier before LEAVE, which no barrier of the program may complete.
-enum class Dtype : std::uint8_t { kInt32 = 0, kFloat32 = 1, kFarewell = 255 };
+// kInt16: float32 quantised to 16 bits instead of 32. kFarewell: the barrier before LEAVE, which no barrier
+// of the program may complete.
+enum class Dtype : std::uint8_t { kInt32 = 0, kFloat32 = 1, kInt16 = 2, kFarewell = 255 };
 constexpr bool is_dtype(std::uint8_t d) noexcept {
-  return d <= static_cast<std::uint8_t>(Dtype::kFloat32) || d == static_cast<std::uint8_t>(Dtype::kFarewell);
+  return d <= static_cast<std::uint8_t>(Dtype::kInt16) || d == static_cast<std::uint8_t>(Dtype::kFarewell);
+}
+// Values that 4 bytes of a packet hold.
+constexpr std::uint32_t values_per_word(std::uint8_t dtype) noexcept {
+  return dtype == static_cast<std::uint8_t>(Dtype::kInt16) ? 2 : 1;
 }
 
 enum class RejectReason : std::uint32_t {
@@ -119,8 +128,14 @@ static_assert(offsetof(Header, sum1) == 40 && offsetof(Header, sum2) == 44 && of
 static_assert(offsetof(Header, check) == kCheckedBytes);
 static_assert(std::is_trivially_copyable_v<Header>);
 
-constexpr bool valid_elements(std::uint32_t n) noexcept {
-  return n <= kMaxElements && n % kElementGranule == 0;
+constexpr bool valid_elements(std::uint32_t n, std::uint8_t dtype = 0) noexcept {
+  const std::uint32_t per_word = values_per_word(dtype);
+  return n <= per_word * kMaxElements && n % (per_word * kElementGranule) == 0;
+}
+
+// Bytes of a data packet's values, as its header has them.
+constexpr std::uint32_t values_bytes(const Header& h) noexcept {
+  return (h.flags & kFlagZero) != 0 ? 0 : 4U * h.elements.host() / values_per_word(h.dtype);
 }
 
 // Payloads of control types, behind the 56-byte header. Fixed part first, then the text whose length it

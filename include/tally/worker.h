@@ -28,6 +28,7 @@
 
 #include "tally/engine_statistics.h"
 #include "tally/error.h"
+#include "tally/float_options.h"
 #include "tally/ids.h"
 #include "tally/priority.h"
 
@@ -69,6 +70,9 @@ struct ReduceOptions {
   // Of float: each sum divided by the number of ranks in it, which is the world unless the job has stragglers
   // and some came too late. With integers kInvalidArgument.
   bool mean = false;
+  // Of float, the same at all ranks.
+  WireType wire = WireType::kInt32;
+  NonFinite non_finite = NonFinite::kFail;
   // Called once, on the progress thread, before done() turns true and wait() returns. Must not block or
   // throw. It may issue operations, abort, and destroy the Worker (whose thread then ends by itself a moment
   // later).

@@ -14,7 +14,14 @@ LoopControl::LoopControl(io::DataPlane& plane, std::uint32_t slot_lines, std::ui
                    .shards = static_cast<std::uint8_t>(plane.cores()),
                    .slot_lines = slot_lines},
                   [rng = Rng(seed)]() mutable { return rng.next(); }),
-      datagram_(members::kMaxMembershipBytes) {}
+      datagram_(members::kMaxMembershipBytes) {
+  membership_.listen([&plane](JobId job, Rank rank) {
+    TimeNs newest = 0;
+    for (std::size_t core = 0; core < plane.cores(); ++core)
+      newest = std::max(newest, plane.core(core).state(job).last_seen[raw(rank)].get());
+    return newest;
+  });
+}
 
 JobId LoopControl::declare(const members::NativeConfig& job) {
   const JobId id = *membership_.declare(job);
@@ -25,20 +32,10 @@ JobId LoopControl::declare(const members::NativeConfig& job) {
 void LoopControl::withdraw(std::string_view name) { static_cast<void>(membership_.withdraw(name)); }
 
 std::size_t LoopControl::turn(TimeNs now) {
-  tell_seen();
   std::size_t moved = take_punts(now) + take_events(now);
   membership_.tick(now);
   moved += publish(now);
   return moved + send();
-}
-
-void LoopControl::tell_seen() {
-  for (const JobId job : jobs_) {
-    for (std::size_t core = 0; core < plane_.cores(); ++core) {
-      for (std::uint16_t r = 0; r < kMaxRanks; ++r)
-        membership_.seen(job, Rank{r}, plane_.core(core).state(job).last_seen[raw(Rank{r})]);
-    }
-  }
 }
 
 std::size_t LoopControl::take_punts(TimeNs now) {

@@ -31,7 +31,6 @@ class LoopControl {
   [[nodiscard]] std::uint64_t not_injected() const noexcept { return not_injected_; }
 
  private:
-  void tell_seen();
   std::size_t take_punts(TimeNs now);
   std::size_t take_events(TimeNs now);
   std::size_t publish(TimeNs now);

@@ -65,10 +65,10 @@ void LoopWorker::submit(TimeNs now) {
     Result<engine::OperationId> id;
     if (op->plan.kind == sim::OperationKind::kInt32) {
       op->ints = workload_.ints(generation, op->k, options_.rank);
-      id = engine_->allreduce(cut<std::int32_t>(op->ints, op->plan.spans), now);
+      id = engine_->allreduce(cut<std::int32_t>(op->ints, op->plan.spans), now, op->plan.options());
     } else if (op->plan.kind == sim::OperationKind::kFloat32) {
       op->floats = workload_.floats(generation, op->k, options_.rank);
-      id = engine_->allreduce(cut<float>(op->floats, op->plan.spans), now);
+      id = engine_->allreduce(cut<float>(op->floats, op->plan.spans), now, op->plan.options());
     } else {
       id = engine_->barrier(now);
     }

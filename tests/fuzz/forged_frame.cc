@@ -3,18 +3,19 @@
 namespace tally {
 
 Bytes datagram_of(const jobs::NativeJob& row, const Offered& p) {
-  return make_contribution(row, {.rank = p.rank,
-                                 .chunk = p.chunk,
-                                 .values = p.values,
-                                 .flags = static_cast<std::uint8_t>((p.overflow ? kFlagOverflow : 0) |
-                                                                    (p.direct ? kFlagDirect : 0)),
-                                 .dtype = p.shape.dtype,
-                                 .exponent = p.exponent,
-                                 .total = p.shape.total});
+  return make_contribution(
+      row, {.rank = p.rank,
+            .chunk = p.chunk,
+            .values = p.values,
+            .flags = static_cast<std::uint8_t>((p.overflow ? kFlagOverflow : 0) |
+                                               (p.direct ? kFlagDirect : 0) | (p.zero ? kFlagZero : 0)),
+            .dtype = p.shape.dtype,
+            .exponent = p.exponent,
+            .total = p.shape.total});
 }
 
-Forged forged_contribution(const jobs::NativeJob& job, const Offered& p, std::uint32_t which,
-                           std::uint16_t other) {
+Forged forged_contribution(const jobs::NativeJob& job, Offered p, std::uint32_t which, std::uint16_t other) {
+  p.zero = false;  // one thing is wrong at a time
   Forged out{datagram_of(job, p), job.ranks[raw(p.rank)].binding};
   Header h = header_of(out.datagram);
   switch (which) {
@@ -69,7 +70,7 @@ Forged forged_contribution(const jobs::NativeJob& job, const Offered& p, std::ui
       out.before_match = true;
       break;
     case 12:
-      h.dtype = 2;
+      h.dtype = 3;
       out.why = Drop::kDtype;
       out.before_match = true;
       break;

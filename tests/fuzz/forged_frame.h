@@ -20,7 +20,7 @@ struct Forged {
 inline constexpr std::uint32_t kForgeries = 15;
 
 // which: below kForgeries. other: odd; how far the field is from what it should be, where that can be chosen.
-[[nodiscard]] Forged forged_contribution(const jobs::NativeJob& job, const Offered& p, std::uint32_t which,
+[[nodiscard]] Forged forged_contribution(const jobs::NativeJob& job, Offered p, std::uint32_t which,
                                          std::uint16_t other);
 
 }  // namespace tally

@@ -105,6 +105,7 @@ class Run {
 
   FuzzInput in_;
   members::MembershipEngine members_ = make();
+  std::map<std::pair<JobId, Rank>, TimeNs> last_seen_;
   Cores cores_{kLines};
   std::vector<Peer> peers_;
   std::vector<std::pair<Bytes, jobs::Binding>> captured_;
@@ -158,6 +159,10 @@ void Run::declare_session(std::uint32_t session, std::uint8_t how) {
 }
 
 Run::Run(FuzzInput in) : in_(in) {
+  members_.listen([this](JobId id, Rank rank) {
+    const auto seen = last_seen_.find({id, rank});
+    return seen == last_seen_.end() ? TimeNs{0} : seen->second;
+  });
   for (std::uint32_t job = 0; job < kJobs; ++job) {
     declare(job);
     const std::uint16_t workers = kWorkers.at(job);
@@ -239,7 +244,12 @@ void Run::operate() {
   }
   if (what == 29) {
     const Peer& p = peer();
-    if (in_.flip()) return members_.seen(JobId{in_.byte()}, Rank{in_.byte()}, now_ - in_.half());
+    if (in_.flip()) {
+      const std::pair rank{JobId{in_.byte()}, Rank{in_.byte()}};
+      TimeNs& seen = last_seen_[rank];
+      seen = std::max(seen, now_ - in_.half());
+      return;
+    }
     const std::uint16_t elements = in_.half();
     return members_.report_mismatch(JobId{p.job_id}, Epoch{p.epoch}, Rank{p.rank}, in_.byte(), elements, 16,
                                     in_.byte(), 5, now_);

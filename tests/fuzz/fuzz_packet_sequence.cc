@@ -116,10 +116,11 @@ Offered Sequence::offered(Life& l, Rank rank, Chunk chunk) {
   p.exponent = static_cast<std::int8_t>((how & 1) != 0 ? in_.byte() : kNoExponent);
   p.overflow = (how & 2) != 0;
   p.direct = (how & 0x70) == 0x70;
+  p.zero = (how & 0x80) != 0 && p.shape.elements != 0;
   const std::uint32_t base = (how & 4) != 0 ? in_.word() : in_.byte();
   const std::uint32_t step = (how & 8) != 0 ? in_.word() : how;
   for (std::uint32_t i = 0; i < p.shape.elements; ++i)
-    p.values.push_back(static_cast<std::int32_t>(base + i * step));
+    p.values.push_back(p.zero ? 0 : static_cast<std::int32_t>(base + i * step));
   if (!p.direct) l.contributions.emplace(key, p);
   return p;
 }
@@ -149,7 +150,7 @@ void Sequence::poisoned_chunks(Life& l) {
     for (std::uint16_t r = 0; r < l.row.world; ++r) {
       Offered p = offered(l, Rank{r}, l.front);
       Bytes datagram = datagram_of(l.row, p);
-      if (r == bad && !p.values.empty() && !l.oracle.holds_corrupt(p.chunk)) {
+      if (r == bad && !p.values.empty() && !p.zero && !l.oracle.holds_corrupt(p.chunk)) {
         datagram[kHeaderBytes + bit / 8 % (4 * p.values.size())] ^=
             std::byte{static_cast<unsigned char>(1U << bit % 8)};
         p.corrupt = true;
@@ -219,6 +220,7 @@ void Sequence::rogue(Life& l) {
   if ((how & 2) != 0) p.shape.dtype ^= 1;
   if ((how & 4) != 0) p.shape.elements = static_cast<std::uint16_t>(p.shape.elements % 32 + 16);
   if (p.shape.elements > l.row.elements) p.shape.elements = 0;
+  p.zero = false;
   p.values.resize(p.shape.elements);
   for (auto& v : p.values) v ^= how;
   const Bytes datagram = datagram_of(l.row, p);
@@ -291,7 +293,8 @@ void Sequence::answer(Life& l) {
             .chunk = result.chunk,
             .shape = result.shape,
             .exponent = result.exponent,
-            .overflow = result.overflow};
+            .overflow = result.overflow,
+            .zero = result.zero};
   for (const auto v : result.values) p.values.push_back(static_cast<std::int32_t>(v));
   Bytes datagram = datagram_of(l.row, p);
   Header h = header_of(datagram);
@@ -300,7 +303,7 @@ void Sequence::answer(Life& l) {
   h.slot = Be{std::uint32_t{raw(asker)}};
   h.sum1 = Be{h.sum1.host() + keyed(l.row.key_sum - l.row.ranks[raw(from_rank)].key, result.chunk)};
   set_header(datagram, h);
-  const bool corrupt = in_.below(4) == 0 && !p.values.empty();
+  const bool corrupt = in_.below(4) == 0 && !p.values.empty() && !p.zero;
   if (corrupt) datagram[kHeaderBytes + in_.half() % (4 * p.values.size())] ^= std::byte{0x10};
   const jobs::Binding from = l.row.ranks[raw(from_rank)].binding;
   const bool vouched = in_.flip();

@@ -34,7 +34,9 @@ bool stores(const pipeline::Outcome& out) {
 pipeline::Outcome Sequence::pass(const Life& l, const jobs::Binding& from, const Bytes& datagram,
                                  bool vouched, const Expected& expected) {
   const Bytes wire = frame_from(from, test_box(), datagram, kBasePort);
-  const std::size_t room = vouched ? 4 * kMaxElements : 0;
+  // Of a ZERO always, or it would be refused for it.
+  const bool zero = (datagram[offsetof(Header, flags)] & std::byte{kFlagZero}) != std::byte{0};
+  const std::size_t room = vouched || zero ? 4 * kMaxElements : 0;
   HeapFrame f(wire, room);
   HeapFrame s(wire, room);
   const std::vector<jobs::Line> before(memory_.region().begin(), memory_.region().end());
@@ -116,12 +118,13 @@ void Sequence::check_state() {
 void Sequence::check_result(const Life& l, const pipeline::Outcome& out, const Delivered& expected,
                             bool retransmit) const {
   const Header h = header_of({out.payload, kHeaderBytes});
-  TALLY_CHECK(out.payload_bytes == kHeaderBytes + 4 * expected.values.size(), "bytes of the RESULT");
+  const std::size_t carried = expected.zero ? 0 : expected.values.size();
+  TALLY_CHECK(out.payload_bytes == kHeaderBytes + 4 * carried, "bytes of the RESULT");
   std::uint32_t sum1 = 0;
   std::uint32_t sum2 = 0;
   for (std::uint16_t r = 0; r < l.row.world; ++r)
     sum1 += rank_key(l.row.generation, Rank{r}) * (2 * raw(expected.chunk) + 1);
-  for (std::uint32_t i = 0; i < expected.values.size(); ++i) {
+  for (std::uint32_t i = 0; i < carried; ++i) {
     Be<std::uint32_t> value;
     std::memcpy(&value, out.payload + kHeaderBytes + 4 * i, sizeof value);
     TALLY_CHECK(value.host() == expected.values[i], "each contribution exactly once");
@@ -131,7 +134,8 @@ void Sequence::check_result(const Life& l, const pipeline::Outcome& out, const D
   Header right;
   right.type = PacketType::kResult;
   right.flags =
-      static_cast<std::uint8_t>((retransmit ? kFlagRetransmit : 0) | (expected.overflow ? kFlagOverflow : 0));
+      static_cast<std::uint8_t>((retransmit ? kFlagRetransmit : 0) | (expected.overflow ? kFlagOverflow : 0) |
+                                (expected.zero ? kFlagZero : 0));
   right.job = Be{raw(l.row.id)};
   right.rank = Be{raw(kSwitchRank)};
   right.epoch = Be{raw(l.row.epoch)};

@@ -88,8 +88,10 @@ Expected PoolOracle::query(Chunk chunk, std::uint32_t element_room) const {
   const auto at = entries_.find(place_of(chunk));
   if (at != entries_.end() && at->second.epoch == job_.epoch && at->second.chunk == chunk) {
     const Entry& entry = at->second;
-    if (entry.complete && entry.in.front().shape.elements > element_room) return dropped(Drop::kRoom);
-    if (entry.complete) e = {.verdict = Verdict::kRepeat, .result = sum_of(entry.in)};
+    if (entry.complete) {
+      e = {.verdict = Verdict::kRepeat, .result = sum_of(entry.in)};
+      if (!e.result->zero && entry.in.front().shape.elements > element_room) return dropped(Drop::kRoom);
+    }
     if (!entry.complete) {
       for (const Offered& o : entry.in) e.waiting |= bit_of(o.rank);
     }
@@ -111,11 +113,12 @@ bool PoolOracle::holds_corrupt(Chunk chunk) const {
 
 Delivered PoolOracle::sum_of(const std::vector<Offered>& in) {
   const Offered& first = in.front();
-  Delivered sum{first.chunk, first.shape, first.exponent, false,
-                std::vector<std::uint32_t>(first.values.size())};
+  Delivered sum{first.chunk, first.shape, first.exponent,
+                false,       true,        std::vector<std::uint32_t>(first.values.size())};
   for (const Offered& o : in) {
     sum.exponent = std::max(sum.exponent, o.exponent);
     sum.overflow = sum.overflow || o.overflow;
+    sum.zero = sum.zero && o.zero;
     for (std::size_t i = 0; i < sum.values.size(); ++i)
       sum.values[i] += static_cast<std::uint32_t>(o.values[i]);
   }

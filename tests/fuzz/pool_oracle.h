@@ -25,6 +25,7 @@ struct Offered {
   jobs::Shape shape;
   std::int8_t exponent = 0;
   bool overflow = false;
+  bool zero = false;  // the values are 0, and left out
   bool direct = false;
   std::vector<std::int32_t> values;
   bool corrupt = false;
@@ -36,6 +37,7 @@ struct Delivered {
   jobs::Shape shape;
   std::int8_t exponent = 0;
   bool overflow = false;
+  bool zero = false;
   std::vector<std::uint32_t> values;
   bool operator==(const Delivered&) const = default;
 };

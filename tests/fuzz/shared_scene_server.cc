@@ -52,8 +52,7 @@ void SharedScene::depart(const pipeline::Outcome& out) {
   Bytes answer =
       make_server_packet(row, PacketType::kResult, p.chunk, complete ? row.members : ranks, values_of(p));
   Header a = header_of(answer);
-  a.flags =
-      static_cast<std::uint8_t>((complete ? 0 : kFlagRetransmit) | (p.sum.overflow != 0 ? kFlagOverflow : 0));
+  a.flags = static_cast<std::uint8_t>((complete ? 0 : kFlagRetransmit) | jobs::flags_of(p.sum));
   a.exponent = p.sum.exponent;
   a.dtype = p.sum.shape.dtype;
   a.total = Be{p.sum.shape.total};

@@ -20,7 +20,7 @@ LIMITS = {
     "absorbed": 450,
     "replay": 510,
     "completed": 720,
-    "repeat": 655,
+    "repeat": 675,
 }
 # Of a contribution to the whole loop of a data core with 8 members, of which one in 8 completes its chunk and is sent
 # to all: without what stands for the driver.

@@ -11,8 +11,8 @@
 namespace tally::models {
 namespace {
 
-Findings pool(const Setting& setting) {
-  return explore(Rack<PoolBox>(setting, PoolBox(setting.ranks, setting.window)));
+Findings pool(const Setting& setting, Bits zeros = 0, bool clears = true) {
+  return explore(Rack<PoolBox>(setting, PoolBox(setting.ranks, setting.window, zeros, clears)));
 }
 Findings shared(const Setting& setting, const SharedSetting& box) {
   return explore(Rack<SharedBox>(setting, SharedBox(setting.ranks, box)));
@@ -24,6 +24,16 @@ TEST(PoolModel, exact_and_live_under_loss_delay_and_replay) {
 }
 TEST(PoolModel, exact_and_live_with_three_ranks) {
   expect_live(pool({.ranks = 3, .chunks = 3, .window = 1, .losses = 1, .replays = true}));
+}
+// Ranks that leave out their zeros: whoever comes first, over entries of chunks before.
+TEST(PoolModel, zeros_that_are_left_out_count_as_zeros) {
+  for (const Bits zeros : {Bits{1}, Bits{2}, Bits{3}})
+    expect_live(
+        pool({.chunks = 4, .window = 1, .losses = 1, .late = 1, .restarts = 1, .replays = true}, zeros));
+}
+// What the box must not do: the sum of a chunk before would be in the next one.
+TEST(PoolModel, a_zero_that_does_not_clear_its_entry_is_found_out) {
+  EXPECT_FALSE(pool({.chunks = 4, .window = 1}, Bits{1}, /*clears=*/false).violation.empty());
 }
 TEST(PoolModel, exact_and_live_over_a_restart) {
   expect_live(pool({.chunks = 3, .window = 1, .losses = 1, .late = 1, .restarts = 1, .replays = true}));
@@ -48,6 +58,13 @@ TEST(PoolModel, a_repetition_lost_at_the_windows_end_needs_a_probe) {
 }
 TEST(PoolModel, a_probe_heals_the_last_chunks_too) {
   expect_live(pool({.chunks = 3, .window = 3, .losses = 3, .late = 1, .probes = true, .timers = false}));
+}
+// The box has forgotten what one rank has and the other lost: nothing that names nobody brings it.
+TEST(PoolModel, a_probe_that_names_a_peer_heals_what_a_restart_forgot) {
+  Setting s{.chunks = 3, .window = 2, .losses = 1, .restarts = 1, .probes = true, .timers = false};
+  expect_live(pool(s));
+  s.names = false;
+  EXPECT_GT(pool(s).stuck, 0U);
 }
 TEST(PoolModel, repair_heals_a_loss_of_three_ranks_without_a_timer) {
   expect_live(
@@ -86,6 +103,19 @@ TEST_P(Reclaimed, result_is_repaired_without_a_timer_among_three) {
   expect_live(shared(s, {.external = GetParam(), .evictions = 0, .reclaims = 1}));
 }
 INSTANTIATE_TEST_SUITE_P(Servers, Reclaimed, testing::Bool());
+
+// What was lost on the way to an external server: nobody waits for its timer.
+TEST(SharedModel, a_question_to_the_server_heals_a_lost_partial_without_a_timer) {
+  const Setting s{.chunks = 2, .window = 2, .probes = true, .timers = false};
+  SharedSetting box{.external = true, .evictions = 2, .server_timer = false};
+  expect_live(shared(s, box));
+  box.asks_server = false;
+  EXPECT_GT(shared(s, box).stuck, 0U) << "peers do not have it";
+}
+TEST(SharedModel, questions_alone_heal_losses_on_either_side_of_the_box) {
+  const Setting s{.chunks = 2, .window = 2, .losses = 2, .probes = true, .timers = false};
+  expect_live(shared(s, {.external = true, .server_timer = false}));
+}
 
 // Version 1's rule, for comparison: nobody is asked for what an external server may have.
 TEST(SharedModel, without_peers_a_reclaimed_result_waits_for_timers) {

@@ -20,7 +20,8 @@ class PoolBox {
   struct Entry {
     std::uint8_t next = 0;  // chunk + 1; 0: free
     Bits contributors = 0;
-    std::uint8_t value = 0;
+    std::uint8_t value = 0;   // what its memory holds, also of a chunk before
+    std::uint8_t values = 0;  // 1: somebody brought some; else the result is a header
   };
   struct State {
     std::array<Entry, kChunks> entries{};
@@ -28,7 +29,10 @@ class PoolBox {
     std::uint8_t wrong = 0;
   };
 
-  PoolBox(int ranks, int window) : members_(all(ranks)), window_(window) {}
+  // zeros: ranks that have none but zeros, and leave them out. clears: whether their first contribution makes
+  // the entry's memory 0, as the box does.
+  PoolBox(int ranks, int window, Bits zeros = 0, bool clears = true)
+      : members_(all(ranks)), zeros_(zeros), clears_(clears), window_(window) {}
 
   [[nodiscard]] const char* broken(const State& s) const {
     return s.wrong != 0 ? "a sum that does not hold each contribution once" : nullptr;
@@ -43,13 +47,14 @@ class PoolBox {
         return e.contributors == members_ ? Answer{Said::kResult, bit(rank), 0} : Answer{};
     } else {
       if (e.next > chunk + 1) return {};  // Drop(stale)
-      e = {static_cast<std::uint8_t>(chunk + 1), 0, 0};
+      e = {static_cast<std::uint8_t>(chunk + 1), 0, clears_ || !is_zero(rank) ? std::uint8_t{0} : e.value, 0};
     }
     s.high = std::max<std::uint8_t>(s.high, static_cast<std::uint8_t>(chunk + 1));
     e.contributors |= bit(rank);
-    e.value = static_cast<std::uint8_t>(e.value + once(bit(rank)));
+    if (!is_zero(rank)) e.value = static_cast<std::uint8_t>(e.value + once(bit(rank)));
+    if (!is_zero(rank)) e.values = 1;
     if (e.contributors != members_) return {};
-    if (e.value != once(members_)) s.wrong = 1;
+    if ((e.values != 0 ? e.value : 0) != once(static_cast<Bits>(members_ & ~zeros_))) s.wrong = 1;
     return {Said::kResult, members_, 0};
   }
 
@@ -64,7 +69,11 @@ class PoolBox {
   void moves(const State&, const std::array<Bits, kChunks>&, bool, Emit) const {}
 
  private:
+  [[nodiscard]] bool is_zero(int rank) const { return (zeros_ & bit(rank)) != 0; }
+
   Bits members_;
+  Bits zeros_;
+  bool clears_;
   int window_;
 };
 

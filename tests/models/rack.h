@@ -30,6 +30,7 @@ struct Setting {
   bool nacks = true;
   bool asks = true;      // QUERYs that name nobody
   bool probes = false;   // when nothing else moves, one question for the oldest chunk
+  bool names = true;     // probes name a peer now and then
   bool timers = true;    // the last resort: contributions, QUERYs to a peer
   bool replays = false;  // what was sent in this epoch may come again, at any time
   Bits safe_chunks = 0;  // nothing that speaks of these is lost or late
@@ -274,8 +275,20 @@ class Rack {
     }
     const Answer answer = box_.query(next.box, r, c);
     const Step step{"asks the box", r, c};
-    if (answer.said == Said::kAskPeer) return ask_peers(next, r, c, step, emit);
-    spread(next, {answer, r, 0, c}, step, emit);
+    const bool probe = asked == kMostAsked;
+    if (probe && set_.names) ask_peers(next, r, c, {"asks a peer", r, c}, emit);
+    if (answer.said != Said::kAskPeer) return spread(next, {answer, r, 0, c}, step, emit);
+    // In turn; a probe, which has no limit, either.
+    bool peers = true;
+    if constexpr (Box::kCrowded) {
+      peers = !box_.asks_server() || probe || asked % 2 == 1;
+      if (box_.asks_server() && (probe || asked % 2 == 0)) {
+        State there = next;
+        const Answer served = box_.ask_server(there.box, r, c);
+        spread(there, {served, r, 0, c}, {"asks the server", r, c}, emit);
+      }
+    }
+    if (peers) ask_peers(next, r, c, step, emit);
   }
 
   template <class Emit>

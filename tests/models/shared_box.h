@@ -12,10 +12,11 @@ namespace tally::models {
 
 struct SharedSetting {
   bool external = false;
-  int evictions = 1;       // of what fills; to an external server it may be lost
-  int reclaims = 1;        // of complete entries
-  int forgets = 0;         // of the server: complete or not
-  bool asks_peers = true;  // with an external server, too: QUERYs and repeated contributions of what is gone
+  int evictions = 1;        // of what fills; to an external server it may be lost
+  int reclaims = 1;         // of complete entries
+  int forgets = 0;          // of the server: complete or not
+  bool asks_peers = true;   // with an external server, too: QUERYs and repeated contributions of what is gone
+  bool asks_server = true;  // every second QUERY of what is gone goes on to an external server
   bool server_timer = true;
 };
 
@@ -83,6 +84,15 @@ class SharedBox {
       return {Said::kAskPeer};
     const Bits at = static_cast<Bits>(c.entry.contributors | c.server.contributors);
     return {Said::kWaiting, bit(rank), set_.external ? c.seen : at};
+  }
+
+  [[nodiscard]] bool asks_server() const { return set_.external && set_.asks_server; }
+  // What it has made it tells again; of a rank that it lacks RESEND brings the contribution.
+  Answer ask_server(State& s, int rank, int chunk) const {
+    const Sum& held = s.chunks[chunk].server;
+    if (held.contributors == members_) return {Said::kResult, bit(rank), 0};
+    if ((held.contributors & bit(rank)) != 0) return {};
+    return serve(s, chunk, {bit(rank), once(bit(rank))});
   }
 
   template <class Emit>

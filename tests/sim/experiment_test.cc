@@ -2,11 +2,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "report.h"
 #include "setting.h"
+#include "single_runs.h"
 #include "sweep.h"
 #include "training_run.h"
 
@@ -55,6 +57,64 @@ TEST_P(EveryRow, ASeedIsARun) {
   EXPECT_NE(first.end, run(other).end);
 }
 
+// Exactness alone would not show that repair stands still: with 1 % it took 40 times as long once.
+TEST(Experiment, LossCostsTimeButNotMuch) {
+  for (const RowIndex row : {kPoolRow, kSharedRow}) {
+    Setting s = small(row);
+    if (row == kSharedRow) s.slots_share = 0.1;
+    const double without = run(s).mean_time();
+    s.loss = 0.001;
+    EXPECT_LT(run(s).mean_time(), 2 * without) << s.row.name;
+    s.loss = 0.01;
+    EXPECT_LT(run(s).mean_time(), (row == kPoolRow ? 4 : 8) * without) << s.row.name;
+  }
+}
+
+// The model's workers of ATP halve their windows before the queue in front of the server is long.
+TEST(Experiment, AtpWithItsEcnQueuesLess) {
+  Setting s = small(kAtpHashRow);
+  s.scale = 128;
+  const Outcomes without = run(s);
+  s.row = row_at(kAtpEcnRow);
+  const Outcomes with = run(s);
+  EXPECT_EQ(with.wrong, 0U);
+  EXPECT_LT(with.longest_queue, without.longest_queue);
+}
+
+TEST(Experiment, SlotsThatAreHeldAreNotUseful) {
+  const Outcomes atp = run(small(kAtpHashRow));
+  EXPECT_LT(atp.useful, atp.utilisation);
+  const Outcomes shared = run(small(kSharedRow));
+  EXPECT_EQ(shared.useful, shared.utilisation);
+}
+
+TEST(Experiment, SingleRunsAreWhatTheCommandLineSays) {
+  SingleRuns wanted;
+  EXPECT_EQ(settings_of(wanted).size(), 1U);
+  EXPECT_EQ(settings_of(wanted)[0].row.name, "shared");
+  wanted.rows = {"pool", "ATP hash, ECN"};
+  wanted.slots = {100, 10};
+  wanted.losses = {0, 1};
+  wanted.seeds = {7, 8};
+  wanted.mix = "heavy";
+  wanted.r = "1/16";
+  const auto settings = settings_of(wanted);
+  ASSERT_EQ(settings.size(), 16U);
+  EXPECT_EQ(settings[0].row.name, "pool");
+  EXPECT_EQ(settings[1].row.name, "ATP hash, ECN");
+  EXPECT_EQ(settings[0].seed, 7U);
+  EXPECT_EQ(settings[0].mix, Mix::kHeavyTail);
+  EXPECT_EQ(settings[0].jobs_of_server, 2U);
+  EXPECT_EQ(settings[15].slots_share, 0.1);
+  EXPECT_EQ(settings[15].loss, 0.01);
+  wanted.regimes = {3001, 3002};
+  EXPECT_EQ(settings_of(wanted).size(), 4U) << "a regime says all but the row";
+  EXPECT_EQ(settings_of(wanted)[2].seed, 3002U);
+  const std::string csv = csv_of({small(kPoolRow)}, {run(small(kPoolRow))});
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 2);
+  EXPECT_THAT(csv, testing::HasSubstr("\n\"pool\",201,mixed,100,0,"));
+}
+
 INSTANTIATE_TEST_SUITE_P(Experiment, EveryRow, testing::Range(0, static_cast<int>(kRowCount)));
 
 TEST(Experiment, WithoutInaEverythingGoesToTheServers) {
@@ -89,14 +149,15 @@ TEST(Experiment, TheNumberOfThreadsChangesNothing) {
 TEST(Experiment, ReportsNameEveryRowGoalAndOmission) {
   SweepOptions quick{.quick = true, .threads = 2};
   const Grid grid = run_grid(quick);
+  const Losses losses = run_losses(quick);
   const auto regimes = run_regimes(quick);
   const auto urgent = run_urgent(quick);
-  const Judgement judgement = judge(grid, regimes, urgent);
+  const Judgement judgement = judge(grid, losses, regimes, urgent);
   EXPECT_EQ(judgement.wrong, 0U);
-  EXPECT_EQ(judgement.goals.size(), 5U);
+  EXPECT_EQ(judgement.goals.size(), 7U);
   EXPECT_EQ(judgement.contests.size(), grid.places.size());
   const Setting base = base_setting(quick);
-  const Report report{grid, regimes, urgent, judgement, base};
+  const Report report{grid, losses, regimes, urgent, judgement, base};
 
   const std::string text = markdown_of(report);
   for (const Row& row : all_rows())
@@ -108,6 +169,7 @@ TEST(Experiment, ReportsNameEveryRowGoalAndOmission) {
 
   const auto json = nlohmann::json::parse(json_of(report));
   EXPECT_EQ(json.at("cells").size(), grid.places.size() * kRowCount);
+  EXPECT_EQ(json.at("losses").size(), losses.rows.size() * losses.losses.size());
   EXPECT_EQ(json.at("wrong"), 0);
   EXPECT_EQ(json.at("regimes").size(), regimes.size());
   EXPECT_EQ(json.at("cells")[0].at("mean_jct_by_seed").size(), grid.seeds.size());

@@ -96,6 +96,39 @@ TEST(HazardExternal, partial_lost) {
   rack.expect_exact(0, 1);
 }
 
+// Nobody has the RESULT but the server: peers are asked in vain, then the server, before any timer.
+TEST(HazardExternal, result_of_a_server_that_reached_nobody) {
+  HazardRack rack(external({.world = 3}));
+  rack.join();
+  rack.expect_exact(rack.reduce(16));  // workers know now how long a round trip is
+  const Rule& lost = rack.lose({.worker = rack.server_link(), .up = true, .type = kResult}, 1);
+  for (std::uint16_t r = 0; r < 3; ++r) go_direct(rack, r);
+  const TimeNs before = rack.now();
+  rack.expect_exact(rack.reduce(16));
+  EXPECT_EQ(lost.hits(), 1U);
+  EXPECT_LT(rack.now() - before, 3 * kMillisecond);
+  EXPECT_GE(rack.server().counted().queries, 1U);
+  EXPECT_EQ(rack.server().counted().resends, 0U) << "it lacks nothing";
+  for (std::uint16_t r = 0; r < 3; ++r) EXPECT_EQ(rack.counted(r).retransmissions, 0U);
+}
+
+// What was lost on the way to the server comes by a question, too, before the server's own timer asks for it.
+TEST(HazardExternal, question_brings_what_was_lost_on_the_way_to_the_server) {
+  HazardRack rack(external({.world = 3}));
+  rack.join();
+  rack.expect_exact(rack.reduce(16));
+  const Rule& lost = rack.lose({.worker = rack.server_link(), .up = false, .type = kContribution}, 2);
+  for (std::uint16_t r = 0; r < 3; ++r) go_direct(rack, r);
+  const TimeNs before = rack.now();
+  rack.expect_exact(rack.reduce(16));
+  EXPECT_EQ(lost.hits(), 2U);
+  EXPECT_LT(rack.now() - before, 3 * kMillisecond);
+  EXPECT_GE(rack.server().counted().queries, 1U);
+  EXPECT_GE(rack.server().counted().resends, 1U);
+  for (std::uint16_t r = 0; r < 3; ++r)
+    EXPECT_LE(rack.counted(r).direct, 2U) << "asked for by its own question and by another's";
+}
+
 // A chunk that is split between entry and server when its last contribution comes: the entry is sent after
 // it, and lost.
 TEST(HazardExternal, partial_of_a_last_arrival_lost) {

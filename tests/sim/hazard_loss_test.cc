@@ -20,6 +20,24 @@ TEST(Hazard, lost_contribution) {
   EXPECT_EQ(rack.counted(1).srtt, 0U);
 }
 
+// Nothing follows that could overtake it, and nobody waits for a timer.
+TEST(Hazard, last_result_or_last_contribution_lost_is_asked_for) {
+  for (const bool up : {true, false}) {
+    HazardRack rack({.world = 3});
+    rack.join();
+    rack.expect_exact(rack.reduce(16));  // workers know now how long a round trip is
+    const Rule& lost = rack.lose({.worker = 1, .up = up, .type = up ? kContribution : kResult}, 1);
+    const std::size_t number = rack.reduce(16);
+    rack.expect_exact(number);
+    EXPECT_EQ(lost.hits(), 1U);
+    EXPECT_GE(rack.counted(1).asks, 1U);
+    EXPECT_LE(rack.counted(1).asks, 3U);
+    EXPECT_EQ(rack.counted(1).retransmissions, up ? 1U : 0U) << "what the box says that it lacks";
+    EXPECT_EQ(rack.counted(0).retransmissions, 0U);
+    EXPECT_LT(rack.stats(1, number).finished - rack.stats(1, number).started, kMillisecond);
+  }
+}
+
 // The box sees that it lacks one, and tells the rank whose it is. Nobody waits for a timer, nobody else does
 // anything.
 TEST(Hazard, lost_contribution_amid_others) {
@@ -66,10 +84,10 @@ TEST(Hazard, lost_result) {
   const Rule& lost = rack.lose({.worker = 1, .up = false, .type = kResult, .chunk = Chunk{0}}, 1);
   rack.expect_exact(rack.reduce(40));
   EXPECT_EQ(lost.hits(), 1U);
-  EXPECT_EQ(rack.counted(1).retransmissions, 1U);
+  EXPECT_EQ(rack.counted(1).retransmissions, 0U) << "a question is enough";
   EXPECT_EQ(rack.verdicts(Verdict::kRepeat), 1U);
   EXPECT_EQ(rack.counted(0).refused_total(), 0U) << "the repeat is for the rank that asked";
-  EXPECT_EQ(rack.counted(1).queries, 0U);
+  EXPECT_EQ(rack.counted(1).asks, 1U);
 }
 
 TEST(Hazard, lost_result_of_every_rank) {
@@ -210,10 +228,10 @@ TEST(Hazard, query_for_a_chunk_whose_entry_holds_an_earlier_one) {
   const std::size_t sum = rack.reduce(16);
   rack.expect_exact(sum);
   EXPECT_EQ(lost.hits(), 8U);
-  EXPECT_EQ(queries.hits(), 2U);
-  EXPECT_EQ(rack.verdicts(Verdict::kRelay), 2U);
+  EXPECT_GE(queries.hits(), 2U);
+  EXPECT_EQ(rack.verdicts(Verdict::kTell) + rack.verdicts(Verdict::kRelay), queries.hits());
+  EXPECT_EQ(rack.verdicts(Verdict::kRepeat), 0U);
   EXPECT_EQ(rack.counted(0).refused_total() + rack.counted(1).refused_total(), 0U);
-  EXPECT_EQ(rack.counted(0).queries_silent, 1U);
 }
 
 // One rank has the result, the box has forgotten it, and all others ask for it at once.

@@ -14,8 +14,6 @@
 namespace tally::sim {
 namespace {
 
-constexpr std::size_t kOuterBytes = 42;
-
 WorkerOptions worker_options(const RackOptions& o, std::size_t index, std::uint16_t job, Rank rank) {
   WorkerOptions w;
   w.index = index;
@@ -186,7 +184,8 @@ std::size_t HazardRack::reduce_ints(const std::vector<std::vector<std::int32_t>>
   return number;
 }
 
-std::size_t HazardRack::reduce_floats(const std::vector<std::vector<float>>& of_ranks) {
+std::size_t HazardRack::reduce_floats(const std::vector<std::vector<float>>& of_ranks,
+                                      const engine::OperationOptions& options) {
   const std::size_t number = reductions_.at(0).size();
   for (std::uint16_t r = 0; r < options_.world; ++r) {
     Part& part = reduction(number, 0).at(r);
@@ -194,7 +193,7 @@ std::size_t HazardRack::reduce_floats(const std::vector<std::vector<float>>& of_
     part.float_sums.assign(part.floats.size(), 77.0F);
     const std::span<const float> in(part.floats);
     const std::span<float> out(part.float_sums);
-    part.id = *worker(r).engine().allreduce(std::span{&in, 1}, std::span{&out, 1}, now());
+    part.id = *worker(r).engine().allreduce(std::span{&in, 1}, std::span{&out, 1}, now(), options);
     worker(r).resume_service();
   }
   return number;
@@ -293,12 +292,19 @@ Rule& HazardRack::change(Match match, std::function<void(Bytes& frame)> how, int
   return rules_.emplace_back(Rule{std::move(match), Fate::kPass, times, std::move(how)});
 }
 
-void HazardRack::inject_up(std::uint16_t rank, std::span<const std::byte> datagram, std::uint16_t job) {
+Bytes HazardRack::frame_up(std::uint16_t rank, std::span<const std::byte> datagram, std::uint16_t job) {
   const Header h = header_of(datagram);
   const std::uint32_t shard = is_control(h.type) ? 0 : membership(rank, job).shard_of(h.chunk_id());
-  sim_->network().inject(link(rank, job), true,
-                         wrap(datagram, worker(rank, job).options().binding, test_box(),
-                              static_cast<std::uint16_t>(kBasePort + shard)));
+  return wrap(datagram, worker(rank, job).options().binding, test_box(),
+              static_cast<std::uint16_t>(kBasePort + shard));
+}
+
+void HazardRack::inject_up(std::uint16_t rank, std::span<const std::byte> datagram, std::uint16_t job) {
+  sim_->network().inject(link(rank, job), true, frame_up(rank, datagram, job));
+}
+
+void HazardRack::say_up(std::uint16_t rank, std::span<const std::byte> datagram, std::uint16_t job) {
+  sim_->network().to_box(link(rank, job), frame_up(rank, datagram, job));
 }
 
 void HazardRack::inject_down(std::uint16_t rank, std::span<const std::byte> datagram, std::uint16_t job) {

@@ -89,7 +89,8 @@ class HazardRack {
   void reduce_at(std::uint16_t rank, std::size_t number, std::uint32_t elements, std::uint16_t job = 0);
   // Every rank its own values.
   std::size_t reduce_ints(const std::vector<std::vector<std::int32_t>>& of_ranks);
-  std::size_t reduce_floats(const std::vector<std::vector<float>>& of_ranks);
+  std::size_t reduce_floats(const std::vector<std::vector<float>>& of_ranks,
+                            const engine::OperationOptions& options = {});
   [[nodiscard]] bool done(std::uint16_t rank, std::size_t number, std::uint16_t job = 0);
   [[nodiscard]] bool done(std::size_t number, std::uint16_t job = 0);  // at every rank
   [[nodiscard]] bool failed(std::uint16_t rank, std::size_t number, std::uint16_t job = 0);
@@ -121,6 +122,8 @@ class HazardRack {
 
   // Frames made here. A datagram goes up from where the rank's process is, or down as if from the box.
   void inject_up(std::uint16_t rank, std::span<const std::byte> datagram, std::uint16_t job = 0);
+  // As if the process had said it: the watch of what control obeys knows it.
+  void say_up(std::uint16_t rank, std::span<const std::byte> datagram, std::uint16_t job = 0);
   void inject_down(std::uint16_t rank, std::span<const std::byte> datagram, std::uint16_t job = 0);
   // Recorded frames once more, on the same link and in the same direction, and time to be dealt with.
   void replay(const Rule& recorded, std::size_t worker, bool up);
@@ -170,6 +173,7 @@ class HazardRack {
     return *box().membership().status(id(job), now());
   }
   [[nodiscard]] const RackOptions& options() const noexcept { return options_; }
+  [[nodiscard]] Bytes frame_up(std::uint16_t rank, std::span<const std::byte> datagram, std::uint16_t job);
   [[nodiscard]] std::size_t link(std::uint16_t rank, std::uint16_t job = 0) const noexcept {
     return std::size_t{job} * options_.world + rank;
   }

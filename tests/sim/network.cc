@@ -6,8 +6,18 @@
 namespace tally::sim {
 namespace {
 
-constexpr std::size_t kOuterBytes = 42;        // Ethernet, IPv4, UDP
 constexpr std::size_t kFramingBytes = 4 + 20;  // FCS, preamble and gap take their time on the wire
+
+// A name of the datagram, but for what the tag of a control packet is not over: the last four fields of the
+// header.
+std::uint64_t name_of(const Bytes& frame) {
+  std::uint64_t name = frame.size();
+  for (std::size_t i = kOuterBytes; i < frame.size(); ++i) {
+    const bool tagged = i < kOuterBytes + offsetof(Header, sum1) || i >= kOuterBytes + kHeaderBytes;
+    if (tagged) name = mix64(name * 257 + std::to_integer<std::uint64_t>(frame[i]));
+  }
+  return name;
+}
 
 void flip_bit(Bytes& frame, Rng& rng, std::size_t from) {
   if (frame.size() <= from) return;
@@ -18,7 +28,13 @@ void flip_bit(Bytes& frame, Rng& rng, std::size_t from) {
 }  // namespace
 
 Network::Network(Schedule& schedule, std::uint64_t seed, LinkOptions link, std::size_t endpoints)
-    : schedule_(schedule), rng_(seed), options_(link), up_(endpoints), down_(endpoints) {}
+    : schedule_(schedule),
+      rng_(seed),
+      forging_(mix64(seed + 1)),
+      forger_(mix64(seed + 2)),
+      options_(link),
+      up_(endpoints),
+      down_(endpoints) {}
 
 void Network::connect(Receiver to_box, Receiver from_box) {
   box_ = std::move(to_box);
@@ -39,10 +55,31 @@ void Network::cut(std::size_t endpoint, bool up, TimeNs until) {
   link.cut_until = std::max(link.cut_until, until);
 }
 
-void Network::replay_control(std::size_t endpoint, TimeNs within) {
-  const std::vector<Bytes>& said = up_[endpoint].control;
+bool Network::obey(std::size_t endpoint, const Bytes& frame) {
+  std::set<std::uint64_t>& said = up_[endpoint].said;
+  const auto known = said.find(name_of(frame));
+  if (known == said.end()) return false;
+  if (header_of(std::span{frame}.subspan(kOuterBytes)).type != PacketType::kLeave) said.erase(known);
+  return true;
+}
+
+// The copy takes the frame's way, or another's: of a link beside it, or back to who sent it.
+void Network::forge(std::size_t endpoint, bool up, const Bytes& frame) {
+  const auto copy = forging_.chance(0.7) ? forger_.changed(frame) : std::optional(frame);
+  if (!copy) return;
+  ++forged_;
+  const TimeNs late = forging_.chance(0.5)   ? 0
+                      : forging_.chance(0.5) ? forging_.below(100 * kMillisecond)
+                                             : forging_.below(faults_.forge_delay);
+  const std::size_t to = forging_.chance(0.8) ? endpoint : forging_.below(up_.size());
+  const bool way = forging_.chance(0.9) == up;
+  deliver(to, *copy, way, options_.delay + late, options_.vouched);
+}
+
+void Network::replay_control(std::size_t endpoint, bool up, TimeNs within) {
+  const std::vector<Bytes>& said = (up ? up_ : down_)[endpoint].control;
   for (std::size_t i = 0; i < said.size(); ++i)
-    deliver(endpoint, said[i], true, within * i / said.size(), options_.vouched);
+    deliver(endpoint, said[i], up, within * i / said.size(), options_.vouched);
 }
 
 void Network::deliver(std::size_t endpoint, Bytes frame, bool up, TimeNs delay, bool vouched) {
@@ -56,7 +93,10 @@ void Network::send(Link& link, std::size_t endpoint, Bytes frame, bool up) {
   if (observer_) observer_(endpoint, up, frame);
   const Fate fate = filter_ ? filter_(endpoint, up, frame) : Fate::kPass;
   if (fate == Fate::kLose) return;
-  if (up && is_control(header_of(std::span{frame}.subspan(kOuterBytes)).type)) {
+  if (faults_.forge > 0 && forging_.chance(faults_.forge)) forge(endpoint, up, frame);
+  const PacketType type = header_of(std::span{frame}.subspan(kOuterBytes)).type;
+  if (up && is_control(type)) link.said.insert(name_of(frame));
+  if (is_control(type) || type == PacketType::kReject) {
     if (link.control.size() == kRemembered) link.control.erase(link.control.begin() + kRemembered / 2);
     link.control.push_back(frame);
   }

@@ -5,9 +5,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <set>
 #include <utility>
 #include <vector>
 
+#include "forger.h"
 #include "frames.h"
 #include "rng.h"
 #include "schedule.h"
@@ -24,8 +26,10 @@ struct Faults {
   double poison = 0;   // a bit of the datagram flips before the checksum was made: the port vouches for it
   double replay = 0;   // some earlier frame of this link comes again, however old
   double late = 0;     // extra delay of up to late_delay
+  double forge = 0;    // a copy of it is changed on the path (Forger) and comes too: at once, or much later
   TimeNs reorder_delay = kMillisecond;
   TimeNs late_delay = 3 * kSecond;
+  TimeNs forge_delay = 3 * kSecond;
 };
 
 // What a test's filter decides about a frame, before the faults above get their turn.
@@ -67,10 +71,15 @@ class Network {
 
   // All that is sent in this direction is lost until then.
   void cut(std::size_t endpoint, bool up, TimeNs until);
-  // What the endpoint said to control comes again, in its order, within so long.
-  void replay_control(std::size_t endpoint, TimeNs within);
+  // What the endpoint said to control, or control to it, comes again, in its order, within so long.
+  void replay_control(std::size_t endpoint, bool up, TimeNs within);
 
   [[nodiscard]] std::uint64_t sent() const noexcept { return sent_; }
+  // Control has obeyed this packet. False: the endpoint did not send it so, or it was obeyed before. (A LEAVE
+  // of an epoch that has ended is answered as often as it comes, and does nothing.)
+  [[nodiscard]] bool obey(std::size_t endpoint, const Bytes& frame);
+  // Frames that were changed on the path.
+  [[nodiscard]] std::uint64_t forged() const noexcept { return forged_; }
 
  private:
   static constexpr std::size_t kRemembered = 64;  // frames of a link that may be replayed
@@ -79,15 +88,19 @@ class Network {
     TimeNs busy_until = 0;
     TimeNs cut_until = 0;
     std::vector<Bytes> past;
-    std::vector<Bytes> control;  // the first of them, and the newest
+    std::vector<Bytes> control;    // the first of them, and the newest
+    std::set<std::uint64_t> said;  // names of what was sent to control
   };
 
   void send(Link& link, std::size_t endpoint, Bytes frame, bool up);
   void deliver(std::size_t endpoint, Bytes frame, bool up, TimeNs delay, bool vouched);
   void remember(Link& link, const Bytes& frame);
+  void forge(std::size_t endpoint, bool up, const Bytes& frame);
 
   Schedule& schedule_;
   Rng rng_;
+  Rng forging_;  // of its own: who forges changes nothing else
+  Forger forger_;
   LinkOptions options_;
   Faults faults_;
   std::vector<Link> up_;
@@ -97,6 +110,7 @@ class Network {
   Observer observer_;
   Filter filter_;
   std::uint64_t sent_ = 0;
+  std::uint64_t forged_ = 0;
 };
 
 }  // namespace tally::sim

@@ -93,6 +93,21 @@ void add_upsets(Scenario& s, Rng& rng) {
   }
 }
 
+// On the path, off it, and whole conversations again.
+void add_forgers(Scenario& s, Rng& rng) {
+  if (rng.chance(0.4)) return;
+  s.faults.forge = swarm(rng, 0.5);
+  if (rng.chance(0.2)) s.faults.forge_delay = 150 * kSecond;
+  if (rng.chance(0.5)) s.made_up_every = rng.between(50, 20'000) * kMicrosecond;
+  const auto count = rng.below(3);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    s.blows.push_back({.when = rng.below(s.heal_at),
+                       .what = Blow::kReplayConversation,
+                       .worker = rng.below(s.workers.size()),
+                       .lasts = rng.below(rng.chance(0.3) ? 3 * kSecond : 300 * kMillisecond)});
+  }
+}
+
 // Who is late is late by a pause or by losses; the shortest time-outs take a round trip for lateness.
 void add_stragglers(Scenario& s, Rng& rng) {
   for (std::size_t i = 0; i < s.box.jobs.size(); ++i) {
@@ -266,6 +281,8 @@ Scenario scenario_of(std::uint64_t seed) {
   add_stragglers(s, late);
   Rng upsets(mix64(seed + 21));  // of its own
   add_upsets(s, upsets);
+  Rng forgers(mix64(seed + 25));  // of its own
+  add_forgers(s, forgers);
   return s;
 }
 
@@ -283,9 +300,10 @@ std::string describe(const Scenario& s) {
          std::to_string(s.servers.size()) + " servers outside, loss " + percent(s.faults.loss) +
          ", duplicate " + percent(s.faults.duplicate) + ", reorder " + percent(s.faults.reorder) +
          ", corrupt " + percent(s.faults.corrupt) + ", poison " + percent(s.faults.poison) + ", replay " +
-         percent(s.faults.replay) + ", late " + percent(s.faults.late) + ", " +
-         std::to_string(s.blows.size()) + " blows, heals at " + std::to_string(s.heal_at / kMillisecond) +
-         " ms";
+         percent(s.faults.replay) + ", late " + percent(s.faults.late) + ", forged " +
+         percent(s.faults.forge) + ", made up every " + std::to_string(s.made_up_every / kMicrosecond) +
+         " us, " + std::to_string(s.blows.size()) + " blows, heals at " +
+         std::to_string(s.heal_at / kMillisecond) + " ms";
 }
 
 }  // namespace tally::sim

@@ -28,6 +28,7 @@ enum class Blow : std::uint8_t {
   kCutDown,
   kReplayControl,          // all that a worker said to control
   kStallSwitch,            // everything stands still and goes on with what has queued
+  kReplayConversation,     // ... and what control said to it
   kRestartTwice,           // the switch, and once more while its members come back
   kRestartAndCrash,        // switch and worker at once
   kRestartAmidOldControl,  // and what some workers said before comes again, while some links are cut
@@ -46,6 +47,7 @@ struct Scenario {
   SwitchOptions box;
   LinkOptions link;
   Faults faults;
+  TimeNs made_up_every = 0;  // on average so often a packet comes that nobody sent; 0: never
   std::vector<WorkerOptions> workers;
   std::vector<ServerOptions> servers;  // external ones; their links are behind the workers'
   std::vector<PlannedBlow> blows;

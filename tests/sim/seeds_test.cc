@@ -43,6 +43,19 @@ TEST(SwarmCoverage, some_results_are_incomplete) {
   EXPECT_GT(incomplete, 0U);
 }
 
+// Whoever forges is met: at control by tag and by counter.
+TEST(SwarmCoverage, forged_and_replayed_packets_reach_control) {
+  Report all;
+  for (std::uint64_t seed = 0; (all.no_tag < 10 || all.again < 10) && seed < 1'000; ++seed) {
+    const Report report = Simulation(scenario_of(seed)).run();
+    all.forged += report.forged;
+    all.no_tag += report.no_tag;
+    all.again += report.again;
+  }
+  EXPECT_GE(all.no_tag, 10U) << all.forged << " forged";
+  EXPECT_GE(all.again, 10U) << all.forged << " forged";
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds, Swarm, testing::Range(0, kTests));
 
 }  // namespace

@@ -24,7 +24,7 @@ int usage() {
 }
 
 struct Totals {
-  std::uint64_t events = 0, frames = 0, right = 0, failed = 0, incomplete = 0, bad_seeds = 0;
+  std::uint64_t events = 0, frames = 0, right = 0, failed = 0, incomplete = 0, forged = 0, bad_seeds = 0;
   std::uint64_t slowest = 0;  // seed
   tally::TimeNs longest = 0;  // from healing to the end
 };
@@ -54,6 +54,7 @@ void run_one(std::uint64_t seed, bool verbose, bool traced, Totals& totals) {
   totals.right += report.right;
   totals.failed += report.failed;
   totals.incomplete += report.incomplete;
+  totals.forged += report.forged;
   if (report.took >= totals.longest) {
     totals.longest = report.took;
     totals.slowest = seed;
@@ -106,8 +107,8 @@ int main(int argc, char** argv) {
   for (std::uint64_t seed = *first; seed < *first + *count; ++seed) run_one(seed, verbose, traced, totals);
   std::printf(
       "%lu seeds, %lu events, %lu frames, %lu operations exact, %lu ended with an error, %lu results "
-      "incomplete, %lu seeds failed; the slowest, %lu, ended %.3f s after healing\n",
-      *count, totals.events, totals.frames, totals.right, totals.failed, totals.incomplete, totals.bad_seeds,
-      totals.slowest, static_cast<double>(totals.longest) * 1e-9);
+      "incomplete, %lu packets forged, %lu seeds failed; the slowest, %lu, ended %.3f s after healing\n",
+      *count, totals.events, totals.frames, totals.right, totals.failed, totals.incomplete, totals.forged,
+      totals.bad_seeds, totals.slowest, static_cast<double>(totals.longest) * 1e-9);
   return totals.bad_seeds == 0 ? 0 : 1;
 }

@@ -6,6 +6,7 @@
 namespace tally::sim {
 namespace {
 
+constexpr TimeNs kMinute = 60 * kSecond;
 constexpr TimeNs kLongestSweep =
     5 * kSecond;  // ten times the longest tau, and what may touch the entry again
 
@@ -20,7 +21,11 @@ Simulation::Simulation(Scenario scenario)
   network_.set_faults(scenario_.faults);
   network_.connect(
       [this](std::size_t worker, const Bytes& frame, bool vouched) {
+        const std::uint64_t before = obeyed();
         box_->receive(frame, PortIndex{static_cast<std::uint16_t>(worker)}, vouched);
+        if (obeyed() > before && !network_.obey(worker, frame))
+          alarm("control obeyed a packet that was not sent so, or obeyed it twice: type " +
+                std::to_string(static_cast<int>(header_of(std::span{frame}.subspan(kOuterBytes)).type)));
       },
       [this](std::size_t to, const Bytes& frame, bool) {
         if (to < workers_.size()) return workers_[to]->receive(frame);
@@ -49,6 +54,13 @@ Simulation::Simulation(Scenario scenario)
 
 void Simulation::alarm(std::string what) {
   broken_.push_back("at " + std::to_string(schedule_.now() / kMicrosecond) + " us: " + std::move(what));
+}
+
+// Packets of members.
+std::uint64_t Simulation::obeyed() const {
+  const members::MembershipCounters& c = box_->membership().counters();
+  return c.of(PacketType::kJoin) + c.of(PacketType::kHeartbeat) + c.of(PacketType::kLeave) +
+         c.of(PacketType::kAbort);
 }
 
 bool Simulation::step(TimeNs until) {
@@ -83,7 +95,7 @@ void Simulation::crash(WorkerNode& worker, TimeNs until) {
 void Simulation::upset_links(const PlannedBlow& blow) {
   Rng rng(mix64(scenario_.seed + 31 + blow.when));
   for (std::size_t w = 0; w < workers_.size(); ++w) {
-    if (rng.chance(0.6)) network_.replay_control(w, rng.below(blow.lasts + 1));
+    if (rng.chance(0.6)) network_.replay_control(w, true, rng.below(blow.lasts + 1));
     if (rng.chance(0.4)) network_.cut(w, true, schedule_.now() + rng.below(blow.lasts + 1));
   }
 }
@@ -126,7 +138,11 @@ void Simulation::strike(const PlannedBlow& blow) {
       network_.cut(blow.worker, blow.what == Blow::kCutUp, until);
       break;
     case Blow::kReplayControl:
-      network_.replay_control(blow.worker, blow.lasts);
+      network_.replay_control(blow.worker, true, blow.lasts);
+      break;
+    case Blow::kReplayConversation:
+      network_.replay_control(blow.worker, true, blow.lasts);
+      network_.replay_control(blow.worker, false, blow.lasts);
       break;
     case Blow::kStallSwitch:
       box_->stall(until);
@@ -150,6 +166,23 @@ void Simulation::strike(const PlannedBlow& blow) {
       }
       break;
   }
+}
+
+// From any port, with any address; to a member as if the box had sent it. A rate that goes on until the
+// faults end.
+void Simulation::make_up() {
+  if (schedule_.now() >= scenario_.heal_at) return;
+  ++made_up_;
+  Rng& rng = made_up_by_;
+  const std::size_t ends = workers_.size();
+  jobs::Binding as = workers_[rng.below(ends)]->options().binding;
+  if (rng.chance(0.5)) {
+    network_.inject(rng.below(ends), false, forger_.made_up_for_member(as));
+  } else {
+    if (rng.chance(0.5)) as.address[15] = static_cast<std::uint8_t>(rng.below(256));
+    network_.inject(rng.below(ends), true, forger_.made_up_for_box(as));
+  }
+  schedule_.after(1 + rng.below(2 * scenario_.made_up_every), [this] { make_up(); });
 }
 
 // Users bring back what died or closed; a worker that left as planned stays away.
@@ -213,6 +246,7 @@ Report Simulation::run() {
     schedule_.at(blow.when, [this, blow] { strike(blow); });
   }
   schedule_.after(300 * kMillisecond, [this] { revive(); });
+  if (scenario_.made_up_every != 0) make_up();
   run_until(scenario_.heal_at);
   network_.set_faults({});
   const TimeNs healed = healed_at();
@@ -225,12 +259,22 @@ Report Simulation::run() {
       ended = schedule_.now();
     }
   }
+  // What was forged minutes ago harms nobody: who was done stays so, or is done again.
+  if (broken_.empty() && scenario_.faults.forge > 0 && scenario_.faults.forge_delay > kMinute) {
+    const TimeNs last = scenario_.heal_at + scenario_.faults.forge_delay;
+    run_until(last);
+    run_while_not([this] { return all_plans_done(); }, last + scenario_.bound);
+  }
   if (broken_.empty()) check_at_the_end();
   Report report{.broken = broken_,
                 .ended = schedule_.now(),
                 .took = ended > healed ? ended - healed : 0,
                 .events = events_,
-                .frames = network_.sent()};
+                .frames = network_.sent(),
+                .forged = network_.forged() + made_up_};
+  const members::MembershipCounters& control = box_->membership().counters();
+  report.no_tag = control.of(members::MembershipDrop::kTag);
+  report.again = control.of(members::MembershipDrop::kReplay);
   for (const JobId job : box_->jobs()) report.incomplete += box_->incomplete(job);
   for (const auto& worker : workers_) {
     report.right += worker->right();

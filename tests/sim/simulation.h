@@ -24,6 +24,10 @@ struct Report {
   TimeNs took = 0;                  // from the end of the last fault until nobody waited any more
   std::uint64_t events = 0;
   std::uint64_t frames = 0;
+  std::uint64_t forged = 0;  // packets that nobody sent so, or that came when it suited somebody
+  std::uint64_t no_tag =
+      0;  // ... that control dropped for their tag, and for their counter, in its last life
+  std::uint64_t again = 0;
   std::uint64_t incomplete = 0;  // results without everybody, in the box's last life
   std::uint64_t right = 0;       // operations completed and checked
   std::uint64_t failed = 0;      // operations that ended with an error (only faults may cause it)
@@ -60,8 +64,10 @@ class Simulation {
 
  private:
   bool step(TimeNs until);
+  [[nodiscard]] std::uint64_t obeyed() const;
   void crash(WorkerNode& worker, TimeNs until);
   void upset_links(const PlannedBlow& blow);
+  void make_up();
   void revive();  // what users do: restart the dead, join again with the closed
   [[nodiscard]] bool settled(const WorkerNode& worker) const;
   [[nodiscard]] bool somebody_left(const std::string& job) const;
@@ -72,6 +78,9 @@ class Simulation {
   Schedule schedule_;
   Workload workload_;
   Network network_;
+  Rng made_up_by_{mix64(scenario_.seed + 6)};
+  Forger forger_{mix64(scenario_.seed + 7)};
+  std::uint64_t made_up_ = 0;
   std::unique_ptr<SwitchNode> box_;
   Agreement agreement_;
   std::vector<std::unique_ptr<WorkerNode>> workers_;

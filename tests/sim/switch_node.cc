@@ -70,6 +70,13 @@ void SwitchNode::start_control() {
                                            .shared_elements = options_.shared_elements};
   auto words = [rng = std::make_shared<Rng>(rng_.next())] { return rng->next(); };
   membership_ = std::make_unique<members::MembershipEngine>(options, words);
+  membership_->listen([this](JobId id, Rank rank) {
+    TimeNs newest = 0;
+    for (const Core& core : cores_)
+      std::visit([&](const auto& p) { newest = std::max(newest, p.state(id).last_seen[raw(rank)].get()); },
+                 *core.pipeline);
+    return newest;
+  });
   jobs_.clear();
   ever_.clear();
   denied_.clear();
@@ -134,7 +141,7 @@ void SwitchNode::stall(TimeNs until) {
   stalled_until_ = until;
   schedule_.at(until, [this, since, until, life = life_] {
     if (life != life_) return;
-    membership_->unheard(until - since);
+    membership_->unheard(until - since, schedule_.now());
     if (schedule_.now() < stalled_until_) return;  // a longer one began meanwhile
     for (const Waiting& w : std::exchange(waiting_, {})) receive(w.frame, w.port, w.vouched);
     service();
@@ -207,18 +214,6 @@ void SwitchNode::publish() {
 void SwitchNode::service() {
   const TimeNs now = schedule_.now();
   if (now < stalled_until_) return;
-  for (const auto& core : cores_) {
-    if (core.table == nullptr) continue;
-    std::visit(
-        [&](const auto& p) {
-          for (const JobId id : jobs_) {
-            const jobs::NativeJob* job = core.table->find(id);
-            for (std::uint16_t r = 0; job != nullptr && r < job->world; ++r)
-              membership_->seen(id, Rank{r}, p.state(id).last_seen[r]);
-          }
-        },
-        *core.pipeline);
-  }
   membership_->tick(now);
   publish();
   Bytes out(members::kMaxMembershipBytes);

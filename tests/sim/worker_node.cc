@@ -154,14 +154,16 @@ void WorkerNode::submit_one() {
     op->ints = workload_.ints(generation_, op->k, options_.rank);
     op->int_out = op->plan.in_place ? op->ints : std::vector<std::int32_t>(op->ints.size(), 77);
     const auto out = cut<std::int32_t>(op->int_out, op->plan.spans);
-    id = op->plan.in_place ? engine_->allreduce(out, now)
-                           : engine_->allreduce(cut<const std::int32_t>(op->ints, op->plan.spans), out, now);
+    id = op->plan.in_place ? engine_->allreduce(out, now, op->plan.options())
+                           : engine_->allreduce(cut<const std::int32_t>(op->ints, op->plan.spans), out, now,
+                                                op->plan.options());
   } else {
     op->floats = workload_.floats(generation_, op->k, options_.rank);
     op->float_out = op->plan.in_place ? op->floats : std::vector<float>(op->floats.size(), 77.0F);
     const auto out = cut<float>(op->float_out, op->plan.spans);
-    id = op->plan.in_place ? engine_->allreduce(out, now)
-                           : engine_->allreduce(cut<const float>(op->floats, op->plan.spans), out, now);
+    id = op->plan.in_place
+             ? engine_->allreduce(out, now, op->plan.options())
+             : engine_->allreduce(cut<const float>(op->floats, op->plan.spans), out, now, op->plan.options());
   }
   if (!id) return alarm_("an operation is refused: " + id.error().text());
   running_.emplace(*id, std::move(op));

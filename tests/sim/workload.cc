@@ -1,8 +1,10 @@
 #include "workload.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
+#include <limits>
 
 #include "rng.h"
 
@@ -14,11 +16,24 @@ Rng stream(std::uint64_t seed, Generation generation, std::uint32_t k, std::uint
 }
 constexpr std::uint64_t kPlan = 1000;  // no rank
 
-// protocol.md, 10: s = floor(log2((2^31-1)/N)).
-int scale_bits(std::uint32_t world) {
+// protocol.md, 10: s = floor(log2(floor((2^(bits - 1) - 1)/N))).
+int scale_bits(std::uint32_t world, WireType wire) {
+  const int bits = wire == WireType::kInt16 ? 16 : 32;
   int s = 0;
-  while ((std::int64_t{1} << (s + 1)) <= ((std::int64_t{1} << 31) - 1) / world) ++s;
+  while ((std::int64_t{1} << (s + 1)) <= ((std::int64_t{1} << (bits - 1)) - 1) / world) ++s;
   return s;
+}
+
+bool is_number(float x) { return std::isfinite(x) && std::fabs(x) <= 0x1p126F; }
+
+// Zeros in most stretches of a size that fits no packet, so that packets are whole, in part or not zeros.
+template <class T>
+void thin_out(Rng& rng, std::vector<T>& values) {
+  constexpr std::size_t kStretch = 120;
+  for (std::size_t at = 0; at < values.size(); at += kStretch) {
+    if (!rng.chance(0.9)) continue;
+    for (std::size_t i = at; i < std::min(at + kStretch, values.size()); ++i) values[i] = 0;
+  }
 }
 
 // e = smallest integer with 2^e >= max|x|, clamped up to -96; all zero: -127.
@@ -39,6 +54,14 @@ std::uint32_t PlannedOperation::elements() const noexcept {
   return n;
 }
 
+engine::OperationOptions PlannedOperation::options() const noexcept {
+  engine::OperationOptions o;
+  if (kind != OperationKind::kFloat32) return o;
+  o.wire = wire;
+  o.non_finite = broken ? NonFinite::kPropagate : NonFinite::kFail;
+  return o;
+}
+
 PlannedOperation Workload::operation(Generation generation, std::uint32_t k) const {
   Rng rng = stream(seed_, generation, k, kPlan);
   PlannedOperation op;
@@ -51,6 +74,10 @@ PlannedOperation Workload::operation(Generation generation, std::uint32_t k) con
   for (std::uint64_t i = 0; i < spans; ++i)
     op.spans.push_back(
         static_cast<std::uint32_t>(rng.below(largest_ / std::max<std::uint64_t>(spans, 1) + 1)));
+  op.sparse = rng.chance(0.3);
+  if (op.kind != OperationKind::kFloat32) return op;
+  if (rng.chance(0.4)) op.wire = WireType::kInt16;
+  op.broken = rng.chance(0.2);
   return op;
 }
 
@@ -59,6 +86,7 @@ std::vector<std::int32_t> Workload::ints(Generation generation, std::uint32_t k,
   Rng rng = stream(seed_, generation, k, raw(rank));
   std::vector<std::int32_t> out(op.elements());
   for (auto& v : out) v = static_cast<std::int32_t>(rng.next() >> (op.extremes ? 32 : 42));
+  if (op.sparse) thin_out(rng, out);
   return out;
 }
 
@@ -72,6 +100,13 @@ std::vector<float> Workload::floats(Generation generation, std::uint32_t k, Rank
     const int exponent = op.extremes ? static_cast<int>(rng.between(0, 270)) - 149 : -3;
     v = zero ? 0.0F : static_cast<float>(std::ldexp(unit, exponent));
   }
+  if (op.sparse) thin_out(rng, out);
+  constexpr std::array kNoNumbers{std::numeric_limits<float>::quiet_NaN(),
+                                  std::numeric_limits<float>::infinity(),
+                                  -std::numeric_limits<float>::infinity(), 0x1.8p126F, -0x1p127F};
+  if (op.broken)
+    for (auto& v : out)
+      if (rng.chance(0.002)) v = kNoNumbers[rng.below(kNoNumbers.size())];
   return out;
 }
 
@@ -103,10 +138,21 @@ std::vector<float> Workload::float_sum(Generation generation, std::uint32_t k, s
                                        std::uint32_t elements) const {
   std::vector<std::vector<float>> x;
   for (std::uint16_t r = 0; r < world; ++r) x.push_back(floats(generation, k, Rank{r}));
-  const int s = scale_bits(world);
+  const PlannedOperation op = operation(generation, k);
+  const int s = scale_bits(world, op.wire);
+  const std::size_t block = op.wire == WireType::kInt16 ? std::size_t{2} * elements : elements;
   std::vector<float> out(x.front().size());
-  for (std::size_t begin = 0; begin < out.size(); begin += elements) {
-    const std::size_t end = std::min<std::size_t>(begin + elements, out.size());
+  for (std::size_t begin = 0; begin < out.size(); begin += block) {
+    const std::size_t end = std::min(begin + block, out.size());
+    const auto numbers = [&](const std::vector<float>& rank) {
+      return std::all_of(rank.begin() + static_cast<std::ptrdiff_t>(begin),
+                         rank.begin() + static_cast<std::ptrdiff_t>(end), is_number);
+    };
+    if (!std::all_of(x.begin(), x.end(), numbers)) {
+      std::fill(out.begin() + static_cast<std::ptrdiff_t>(begin),
+                out.begin() + static_cast<std::ptrdiff_t>(end), std::numeric_limits<float>::quiet_NaN());
+      continue;
+    }
     int exponent = -127;
     for (const auto& rank : x) {
       float largest = 0;

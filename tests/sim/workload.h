@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "engine/engine_operation.h"
 #include "tally/engine_statistics.h"
 #include "tally/ids.h"
 
@@ -18,8 +19,13 @@ struct PlannedOperation {
   std::vector<std::uint32_t> spans;  // elements of each span
   bool in_place = false;             // this rank's choice does not change the sum; same for all here
   bool extremes = false;  // int32: magnitudes up to 2^31, so OVERFLOW is set; float: wild exponents
+  bool sparse = false;    // most packets of most ranks are zeros
+  bool broken = false;    // float: a few values are no numbers, and every rank gets NaN for their packet
+  WireType wire = WireType::kInt32;  // float
 
   [[nodiscard]] std::uint32_t elements() const noexcept;
+  // What the engine is told of it.
+  [[nodiscard]] engine::OperationOptions options() const noexcept;
 };
 
 class Workload {
@@ -33,7 +39,8 @@ class Workload {
   [[nodiscard]] std::vector<std::int32_t> ints(Generation generation, std::uint32_t k, Rank rank) const;
   [[nodiscard]] std::vector<float> floats(Generation generation, std::uint32_t k, Rank rank) const;
 
-  // The exact sums over ranks 0..world-1; floats in blocks of `elements` as the job's packets carry them.
+  // The exact sums over ranks 0..world-1; floats in blocks of `elements` as the job's packets carry them, or
+  // of twice as many as int16.
   [[nodiscard]] std::vector<std::int32_t> int_sum(Generation generation, std::uint32_t k,
                                                   std::uint32_t world) const;
   // The same, but of the elements of `partial` only the ranks that it names.

@@ -1,4 +1,5 @@
 """The page and the client that was written from it say the same bytes. Needs no network."""
+import math
 import pathlib
 import re
 import unittest.mock
@@ -39,9 +40,9 @@ class Page:
         self.unseen.discard(header)
 
 
-def reduce(page, members, arrays, dtype):
+def reduce(page, members, arrays, dtype, propagate=False):
     """One operation; every datagram of it must stand on the page, as far as the page shows it."""
-    operations = [member.issue(values, dtype) for member, values in zip(members, arrays)]
+    operations = [member.issue(values, dtype, propagate) for member, values in zip(members, arrays)]
     while not all(operation.done() for operation in operations):
         chunk = members[0].flight.lowest
         for member in members:
@@ -86,10 +87,20 @@ def page_says_what_the_client_sends(_lab):
     assert operation.sums() == list(range(1001, 1361)) and not operation.overflow
     for operation in reduce(page, members, ([0.0, -0.0, 0.0], [0.0, 0.0, -0.0]), 1):
         assert [str(value) for value in operation.sums()] == ["0.0"] * 3
+    other_floats(page, floats)
     leaving(members, page)
     failing(page)
     refused(page)
     assert not page.unseen, page.unseen
+
+
+def other_floats(page, floats):
+    """Two members more, whose first operations are these: as int16, and with a value that is no number."""
+    members = both_members()
+    for operation in reduce(page, members, floats, 2):
+        assert operation.sums() == [1.2998046875, 1.75, 0.10009765625], operation.sums()
+    for operation in reduce(page, members, ([1.0] * 3, [math.nan, 0.0, 0.0]), 1, propagate=True):
+        assert all(math.isnan(value) for value in operation.sums())
 
 
 def joining(page):

@@ -123,7 +123,7 @@ def client_asks_for_what_was_overtaken(_lab):
     made = [result(members, chunk) for chunk in range(64)]
     for chunk in range(1, 64):
         hear(members[0], made[chunk], 0.02)
-    patience, trip = flight.trips.patience(), flight.trips.round_trip()
+    patience, trip = flight.trips.patience(), flight.trips.round()
     sent.clear()
     assert abs(flight.send_due(0.03) - patience) < 1e-6 and not sent
     flight.send_due(patience)
@@ -136,7 +136,7 @@ def client_asks_for_what_was_overtaken(_lab):
     sent.clear()
     for times in (1, 2):
         flight.send_due(patience + 1.001 * times * trip)
-        flight.send_due(patience + (times + 0.9) * trip)
+        flight.send_due(patience + (times + 0.1) * trip)
     assert [data[1] for _, data in sent] == [wire.QUERY] * 2 and flight.chunks[0].questions == 3
     flight.send_due(patience + 4 * trip)
     assert [data[1] for _, data in sent] == [wire.QUERY] * 2 + [wire.CONTRIBUTE], "its timer runs again"

@@ -1,6 +1,5 @@
 """Chunks on their way: window, timers, questions, results, copies for peers: docs/protocol.md, 7 to 9."""
 import collections
-import struct
 
 import client_wire as wire
 from client_operation import Operation
@@ -40,9 +39,11 @@ class RoundTrips:
         self.round_began = self.batch_ends = 0
         self.batch = 0  # chunks sent again because of their timers within one RTO, until batch_ends
         self.without_sample = 32  # results since the last one
+        self.newest = collections.deque(maxlen=64)  # samples
 
     def sample(self, seconds):
         self.doubled = self.without_sample = 0
+        self.newest.append(seconds)
         if self.smooth is None:
             self.smooth, self.varies = seconds, seconds / 2
         else:
@@ -72,10 +73,10 @@ class RoundTrips:
 
     def patience(self):
         """In which a contribution that anybody lost is told and repaired."""
-        return min(1, 2 * self.smooth + 4 * self.varies)
+        return min(1, self.newest[-1] + 2 * min(self.newest))
 
-    def round_trip(self):
-        return min(self.rto, max(0.001, self.smooth + 4 * self.varies))
+    def round(self):
+        return min(1, max(0.0005, 4 * min(self.newest)))
 
 
 class Flight:
@@ -100,8 +101,8 @@ class Flight:
         for chunk in self.chunks.values():
             chunk.new_epoch()
 
-    def issue(self, values, dtype):
-        operation = Operation(values, dtype, self.member.record, self.member.world)
+    def issue(self, values, dtype, propagate=False):
+        operation = Operation(values, dtype, self.member.record, self.member.world, propagate)
         for place in range(operation.chunks):
             self.chunks[(self.numbered + place) & wire.M32] = Chunk(operation, place)
         self.numbered = (self.numbered + operation.chunks) & wire.M32
@@ -132,7 +133,7 @@ class Flight:
     def plan(self, number, chunk, quiet):
         """(when, what) is next for a chunk that was sent. quiet: no other may be sent for the first time now."""
         if 0 < chunk.questions < QUESTIONS:
-            return chunk.sent_at + self.trips.round_trip(), self.ask
+            return chunk.sent_at + self.trips.round(), self.ask
         lead = max(3, min(32, self.member.window // 8))
         if quiet and self.newest_first - chunk.number < lead:
             lead = 3
@@ -161,13 +162,13 @@ class Flight:
         if self.member.world == 1:
             self.contribute(number, chunk, now)
         else:
-            self.query(number, chunk, now, 0)
+            self.query(number, chunk, now, 0, 0 if chunk.questions % 2 else wire.DIRECT)
 
-    def query(self, number, chunk, now, contributors):
+    def query(self, number, chunk, now, contributors, flags=0):
         self.sent(chunk, now)
         chunk.asked = True
         self.counts["queries"] += 1
-        self.member.send_data(wire.QUERY, number, contributors=contributors, dtype=chunk.operation.dtype,
+        self.member.send_data(wire.QUERY, number, flags=flags, contributors=contributors, dtype=chunk.operation.dtype,
                               total=chunk.operation.total & wire.M32)
 
     def sent(self, chunk, now):
@@ -191,7 +192,10 @@ class Flight:
         self.sequences[shard] += 1
         chunk.sequence = self.sequences[shard]
         sum1, sum2 = wire.sums(wire.rank_key(self.member.record.generation, self.member.rank), number, values)
-        self.member.send_data(wire.CONTRIBUTE, number, wire.values_to_bytes(values), slot=chunk.sequence, flags=flags,
+        payload = wire.values_to_bytes(values, operation.dtype)
+        if values and not any(values):
+            flags, payload = flags | wire.ZERO, b""
+        self.member.send_data(wire.CONTRIBUTE, number, payload, slot=chunk.sequence, flags=flags,
                               elements=len(values), dtype=operation.dtype, exponent=operation.exponent(chunk.place),
                               contributors=1 << self.member.rank, sum1=sum1, sum2=sum2,
                               total=operation.total & wire.M32)
@@ -233,6 +237,8 @@ class Flight:
         else:
             self.trips.no_sample()
         chunk.operation.accept(chunk.place, header, values, bool(header.flags & wire.OVERFLOW))
+        if chunk.operation.refuses(chunk.place):
+            raise Failed(f"of chunk {header.chunk} another rank has a value that is no number")
         del self.chunks[header.chunk]
         self.copies[header.chunk] = (header, payload)
         self.last_result = now
@@ -251,7 +257,7 @@ class Flight:
             raise Dropped("exponent")
         if own != wire.NONE and (got < own or got not in (-127, *range(-96, 128))):
             raise Dropped("exponent")
-        values = list(struct.unpack(f">{header.elements}i", payload))
+        values = wire.bytes_to_values(header, payload)
         if wire.sums(self.member.key_sum(), header.chunk, values) != (header.sum1, header.sum2):
             raise Dropped("sums")
         return values
@@ -261,7 +267,7 @@ class Flight:
         if number in self.copies:
             header, payload = self.copies[number]
             self.counts["answers"] += 1
-            self.member.send_data(wire.ANSWER, number, payload, flags=header.flags & wire.OVERFLOW, slot=asker,
+            self.member.send_data(wire.ANSWER, number, payload, flags=header.flags & (wire.OVERFLOW | wire.ZERO), slot=asker,
                                   elements=header.elements, dtype=header.dtype, exponent=header.exponent,
                                   contributors=header.contributors, sum1=header.sum1, sum2=header.sum2,
                                   total=header.total)

@@ -61,9 +61,9 @@ class Member:
         self.run_until(lambda: all(o.done() for o in operations), seconds, "the sums")
         return [operation.sums() for operation in operations]
 
-    def issue(self, values, dtype):
+    def issue(self, values, dtype, propagate=False):
         try:
-            return self.flight.issue(values, dtype)
+            return self.flight.issue(values, dtype, propagate)
         except NotANumber as reason:
             self.abort(str(reason))
             raise Closed(self.why) from None
@@ -357,7 +357,7 @@ class Member:
     def take_data(self, header, payload, now):
         from_box = header.rank == wire.BOX
         if header.type == wire.RESULT and from_box:
-            if header.flags & ~(wire.RETRANSMIT | wire.OVERFLOW | wire.SERVED):
+            if header.flags & ~(wire.RETRANSMIT | wire.OVERFLOW | wire.ZERO | wire.SERVED):
                 raise Dropped("flags")
             self.flight.take_result(header, payload, now)
         elif self.state == "joining":

@@ -1,19 +1,25 @@
-"""Operations and their chunks, and float32 as integers: docs/protocol.md, sections 6 and 10."""
+"""Operations and their chunks, and float32 as integers of 32 or 16 bits: docs/protocol.md, sections 6 and 10."""
 import math
 import struct
 
-from client_wire import NONE
+from client_wire import INT16, NONE
 
-LOWEST, ZERO = -96, -127
+LOWEST, ZERO, NO_NUMBER = -96, -127, 127
+FLOATS = 1, INT16  # dtypes
 
 
 class NotANumber(Exception):
     """NaN, Inf, or too large to be quantised; the text says which element."""
 
 
-def scale_bits(world):
-    """s: the sum of N values up to 2^s stays in int32."""
-    return ((2**31 - 1) // world).bit_length() - 1
+def most(world, dtype):
+    """What N ranks may each have, so that no sum leaves the type that travels."""
+    return (2**(15 if dtype == INT16 else 31) - 1) // world
+
+
+def scale_bits(world, dtype):
+    """s: the sum of N values up to 2^s stays in it."""
+    return most(world, dtype).bit_length() - 1
 
 
 def to_float32(value):
@@ -25,7 +31,9 @@ def to_float32(value):
 
 
 def block_exponent(values):
-    """The smallest e with 2^e >= max abs(x), not below -96; -127 if all are 0."""
+    """The smallest e with 2^e >= max abs(x), not below -96; -127 if all are 0, 127 if one is no number."""
+    if not all(abs(x) <= 2.0**126 for x in values):
+        return NO_NUMBER
     u = max(struct.unpack("<I", struct.pack("<f", abs(x)))[0] for x in values)
     if u == 0:
         return ZERO
@@ -33,35 +41,39 @@ def block_exponent(values):
     return max(f if u & 0x7fffff == 0 else f + 1, LOWEST)
 
 
-def quantise(values, exponent, world):
-    if exponent == ZERO:
+def quantise(values, exponent, world, dtype):
+    if exponent in (ZERO, NO_NUMBER):
         return [0] * len(values)
-    s = scale_bits(world)
+    s = scale_bits(world, dtype)
     # The product is exact in double, and what float32 would lose rounds to 0 either way. round() is ties to even.
     return [max(-2**s, min(2**s, round(math.ldexp(x, s - exponent)))) for x in values]
 
 
-def dequantise(sums, exponent, world):
+def dequantise(sums, exponent, world, dtype):
+    if exponent == NO_NUMBER:
+        return [math.nan] * len(sums)
     if exponent == ZERO:
         return [0.0] * len(sums)
-    shift = exponent - scale_bits(world)
+    shift = exponent - scale_bits(world, dtype)
     return [to_float32(math.ldexp(to_float32(q), shift)) for q in sums]
 
 
 class Operation:
-    """One array, or nothing (a barrier). values: a list of numbers; dtype: 0 int32, 1 float32, 255 the barrier of
-    leaving; record: of the generation."""
+    """One array, or nothing (a barrier). values: a list of numbers; dtype: 0 int32, 1 float32, 2 int16, 255 the
+    barrier of leaving; record: of the generation; propagate: what is no number becomes NaN, else it fails."""
 
-    def __init__(self, values, dtype, record, world):
-        self.values, self.dtype, self.world, self.elements = values, dtype, world, record.elements
+    def __init__(self, values, dtype, record, world, propagate=False):
+        self.values, self.dtype, self.world, self.propagate = values, dtype, world, propagate
+        self.granule = 32 if dtype == INT16 else 16
+        self.elements = record.elements * (2 if dtype == INT16 else 1)
         self.total = len(values)
         self.data = (self.total + self.elements - 1) // self.elements
-        self.priming = min(self.data, record.lookahead) if dtype == 1 else 0
+        self.priming = min(self.data, record.lookahead) if dtype in FLOATS else 0
         self.chunks = max(1, self.priming + self.data)
-        bad = next((at for at, x in enumerate(values) if dtype == 1 and not abs(x) <= 2.0**127), None)
-        if bad is not None:
+        bad = next((at for at, x in enumerate(values) if dtype in FLOATS and not abs(x) <= 2.0**126), None)
+        if bad is not None and not propagate:
             raise NotANumber(f"element {bad} is {values[bad]}")
-        self.exponents = [block_exponent(self.block(j)) for j in range(self.data)] if dtype == 1 else []
+        self.exponents = [block_exponent(self.block(j)) for j in range(self.data)] if dtype in FLOATS else []
         self.results = {}  # by place in the operation: (header, values)
         self.overflow = False
 
@@ -72,29 +84,33 @@ class Operation:
         """`elements` of chunk m: the padded count of its data chunk."""
         if self.data == 0 or m < self.priming:
             return 0
-        return (len(self.block(m - self.priming)) + 15) // 16 * 16
+        return (len(self.block(m - self.priming)) + self.granule - 1) // self.granule * self.granule
 
     def exponent(self, m):
         """What chunk m carries of this rank."""
-        return self.exponents[m] if m < self.data and self.dtype == 1 else NONE
+        return self.exponents[m] if m < self.data and self.dtype in FLOATS else NONE
 
     def ready(self, m):
         """False while a data chunk waits for its block's exponent."""
-        return self.dtype != 1 or m < self.priming or m - self.priming in self.results or self.data == 0
+        return self.dtype not in FLOATS or m < self.priming or m - self.priming in self.results or self.data == 0
 
     def contribution(self, m):
         """Values of chunk m, padded, and whether some of them may make the sum leave int32."""
         if self.size(m) == 0:
             return [], False
         block = self.block(m - self.priming)
-        if self.dtype == 1:
-            block = quantise(block, self.results[m - self.priming][0].exponent, self.world)
+        if self.dtype in FLOATS:
+            block = quantise(block, self.results[m - self.priming][0].exponent, self.world, self.dtype)
         block = block + [0] * (self.size(m) - len(block))
-        return block, any(abs(v) > (2**31 - 1) // self.world for v in block)
+        return block, any(abs(v) > most(self.world, self.dtype) for v in block)
 
     def accept(self, m, header, values, overflow):
         self.results[m] = (header, values)
         self.overflow |= overflow
+
+    def refuses(self, m):
+        """Chunk m says that a rank has no number in its block, and the program did not ask for NaN."""
+        return not self.propagate and self.exponent(m) != NONE and self.results[m][0].exponent == NO_NUMBER
 
     def done(self):
         return len(self.results) == self.chunks
@@ -104,7 +120,8 @@ class Operation:
         out = []
         for j in range(self.data):
             values = self.results[self.priming + j][1]
-            out += values if self.dtype == 0 else dequantise(values, self.results[j][0].exponent, self.world)
+            exponent = self.results[j][0].exponent
+            out += dequantise(values, exponent, self.world, self.dtype) if self.dtype in FLOATS else values
         return out[:self.total]
 
 

@@ -9,7 +9,8 @@ CONTRIBUTE, RESULT, RESEND, QUERY, ANSWER, REJECT, JOIN, JOINED, LEAVE, HEARTBEA
     1, 2, *range(5, 17))
 DATA = (CONTRIBUTE, RESULT, RESEND, QUERY, ANSWER, NACK)  # the others have the CRC of a payload in sum1
 EPOCH, JOB, WAITING = 1, 2, 3  # reasons of REJECT
-RETRANSMIT, DIRECT, OVERFLOW, SERVED, INCOMPLETE = 1, 2, 4, 8, 32
+RETRANSMIT, DIRECT, OVERFLOW, SERVED, ZERO, INCOMPLETE = 1, 2, 4, 8, 16, 32
+INT16 = 2  # dtype: two values where the others have one
 BOX = 0xFFFF
 NONE = -128
 FAREWELL = 255  # dtype of the barrier before LEAVE
@@ -69,8 +70,14 @@ def make(kind, payload=b"", **fields):
     return datagram(Header(version=VERSION, type=kind, **fields), payload)
 
 
-def values_to_bytes(values):
-    return struct.pack(f">{len(values)}i", *values)
+def values_to_bytes(values, dtype):
+    return struct.pack(f">{len(values)}{'h' if dtype == INT16 else 'i'}", *values)
+
+
+def bytes_to_values(header, payload):
+    if header.flags & ZERO:
+        return [0] * header.elements
+    return list(struct.unpack(f">{header.elements}{'h' if header.dtype == INT16 else 'i'}", payload))
 
 
 def parse(data):
@@ -84,7 +91,9 @@ def parse(data):
     if crc32c(data[:52]) != check:
         raise Dropped("check")
     if header.type in DATA:
-        if header.elements % 16 or header.elements > 2224 or len(payload) != 4 * header.elements:
+        per_word = 2 if header.dtype == INT16 else 1
+        size = 0 if header.flags & ZERO else 4 * header.elements // per_word
+        if header.elements % (16 * per_word) or header.elements > 2224 * per_word or len(payload) != size:
             raise Dropped("length")
     elif header.sum1 != (crc32c(payload) if payload else 0):
         raise Dropped("payload")

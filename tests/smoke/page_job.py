@@ -81,22 +81,18 @@ def result(members, chunk):
     parts = [wire.parse(next(data for _, data in reversed(member.link.sent)
                              if data[1] == wire.CONTRIBUTE and data[12:16] == chunk.to_bytes(4, "big")))
              for member in members]
-    values = [wire.signed(a + b) for a, b in zip(*(memoryview(swapped(payload)).cast("i") for _, payload in parts))]
+    values = [wire.signed(a + b) for a, b in zip(*(wire.bytes_to_values(*part) for part in parts))]
     head = parts[0][0]
     sum1, sum2 = wire.sums(members[0].key_sum(), chunk, values)
-    flags = (parts[0][0].flags | parts[1][0].flags) & wire.OVERFLOW
-    return from_box(wire.RESULT, wire.values_to_bytes(values), flags=flags, chunk=chunk, slot=chunk,
+    flags = (parts[0][0].flags | parts[1][0].flags) & wire.OVERFLOW | parts[0][0].flags & parts[1][0].flags & wire.ZERO
+    payload = b"" if flags & wire.ZERO else wire.values_to_bytes(values, head.dtype)
+    return from_box(wire.RESULT, payload, flags=flags, chunk=chunk, slot=chunk,
                     elements=head.elements, dtype=head.dtype, exponent=max(part[0].exponent for part in parts),
                     contributors=3, sum1=sum1, sum2=sum2, total=head.total)
 
 
 def from_box(kind, payload=b"", **fields):
     return wire.make(kind, payload, **{**BOX, **fields})
-
-
-def swapped(payload):
-    """Big-endian words as this machine's."""
-    return b"".join(payload[i:i + 4][::-1] for i in range(0, len(payload), 4))
 
 
 def refusal(nonce, text):

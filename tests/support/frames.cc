@@ -37,16 +37,19 @@ void seal(Bytes& datagram) {
 
 namespace {
 
-// Writes the values behind the header and the sums into it. keys: of whose sum it is.
+// Appends the values to the header, and writes their sums into it. keys: of whose sum it is.
 void fill(Bytes& out, Header& h, const std::vector<std::int32_t>& values, std::uint32_t keys) {
   std::uint32_t sum1 = keyed(keys, h.chunk_id());
   std::uint32_t sum2 = 0;
+  h.elements = Be{static_cast<std::uint16_t>(values.size())};
+  out.resize(kHeaderBytes + values_bytes(h));
   std::byte* at = out.data() + kHeaderBytes;
   for (std::uint32_t i = 0; i < values.size(); ++i) {
     const auto v = static_cast<std::uint32_t>(values[i]);
     sum1 += v;
     sum2 += (i + 1) * v;
-    at = append(at, Be{v});
+    if ((h.flags & kFlagZero) != 0) continue;
+    at = values_per_word(h.dtype) == 2 ? append(at, Be{static_cast<std::uint16_t>(v)}) : append(at, Be{v});
   }
   h.sum1 = Be{sum1};
   h.sum2 = Be{sum2};
@@ -71,8 +74,7 @@ std::uint32_t next_sequence(const jobs::NativeJob& job, Rank rank, Chunk chunk) 
 void forget_sequences() { newest_sequences().clear(); }
 
 Bytes make_contribution(const jobs::NativeJob& job, const ContributionSpec& spec) {
-  const std::size_t n = spec.values.size();
-  Bytes out(kHeaderBytes + 4 * n);
+  Bytes out;
   Header h;
   h.type = PacketType::kContribute;
   h.flags = spec.flags;
@@ -82,7 +84,6 @@ Bytes make_contribution(const jobs::NativeJob& job, const ContributionSpec& spec
   h.epoch = Be{raw(job.epoch)};
   h.chunk = Be{raw(spec.chunk)};
   h.slot = Be{spec.sequence != 0 ? spec.sequence : next_sequence(job, spec.rank, spec.chunk)};
-  h.elements = Be{static_cast<std::uint16_t>(n)};
   h.dtype = spec.dtype;
   h.exponent = spec.exponent;
   h.contributors = Be{bit_of(spec.rank)};
@@ -93,17 +94,18 @@ Bytes make_contribution(const jobs::NativeJob& job, const ContributionSpec& spec
 }
 
 Bytes make_server_packet(const jobs::NativeJob& job, PacketType type, Chunk chunk, std::uint64_t ranks,
-                         const std::vector<std::int32_t>& values) {
+                         const std::vector<std::int32_t>& values, std::uint8_t dtype, std::uint8_t flags) {
   const std::uint32_t server = server_of(chunk, job.servers);
-  Bytes out(kHeaderBytes + 4 * values.size());
+  Bytes out;
   Header h;
   h.type = type;
+  h.flags = flags;
+  h.dtype = dtype;
   h.job = Be{raw(job.id)};
   h.rank = Be{raw(server_rank(server))};
   h.epoch = Be{raw(job.epoch)};
   h.chunk = Be{raw(chunk)};
   h.slot = Be{slot_of(jobs::slot_map(job), chunk)};
-  h.elements = Be{static_cast<std::uint16_t>(values.size())};
   h.contributors = Be{ranks};
   h.cookie = Be{raw(job.server_ranks.at(server).cookie)};
   fill(out, h, values, job.key_sum);

@@ -19,7 +19,7 @@ using Bytes = std::vector<std::byte>;
 struct ContributionSpec {
   Rank rank{};
   Chunk chunk{};
-  std::vector<std::int32_t> values;
+  std::vector<std::int32_t> values;  // dtype int16: each in 16 bits. With the flag ZERO they are left out
   std::uint8_t flags = 0;
   std::uint8_t dtype = 0;
   std::int8_t exponent = kNoExponent;
@@ -34,7 +34,8 @@ void forget_sequences();
 // What a server says. type: kResult (values, with the sums of all members), kResend or kFlush (no values).
 // ranks: in `contributors`. The server is the chunk's.
 [[nodiscard]] Bytes make_server_packet(const jobs::NativeJob& job, PacketType type, Chunk chunk,
-                                       std::uint64_t ranks, const std::vector<std::int32_t>& values = {});
+                                       std::uint64_t ranks, const std::vector<std::int32_t>& values = {},
+                                       std::uint8_t dtype = 0, std::uint8_t flags = 0);
 [[nodiscard]] Bytes make_query(const jobs::NativeJob& job, Rank asker, Chunk chunk, Rank peer);
 // Of the box alone.
 [[nodiscard]] Bytes make_query(const jobs::NativeJob& job, Rank asker, Chunk chunk);

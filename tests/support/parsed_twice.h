@@ -21,11 +21,9 @@ template <class Exec>
   };
   const auto told = [](const pipeline::Contribution& c) {
     return std::tie(c.values, c.line, c.chunk, c.slot, c.epoch, c.rank, c.priority, c.verify, c.direct, c.bit,
-                    c.key, c.sequence, c.number, c.missing, c.row, c.room, c.swapped);
+                    c.key, c.sequence, c.number, c.missing, c.row, c.room, c.swapped, c.form);
   };
-  const auto sum = [](const jobs::Sum& s) {
-    return std::tie(s.shape, s.sum1, s.sum2, s.exponent, s.overflow);
-  };
+  const auto sum = [](const jobs::Sum& s) { return std::tie(s.shape, s.sum1, s.sum2, s.exponent, s.marks); };
   return found(known) == found(judged) && told(known.contribution) == told(judged.contribution) &&
          sum(known.contribution.sum) == sum(judged.contribution.sum);
 }

@@ -47,6 +47,7 @@ static int priorities(tally_worker* worker) {
 static int sums(tally_worker* worker) {
   float values[100];
   int32_t integers[3] = {1, -2, 3};
+  float many[800];
   float left[2] = {1.0F, 2.0F};
   float right[1] = {4.0F};
   int32_t one[1] = {1};
@@ -66,6 +67,23 @@ static int sums(tally_worker* worker) {
   EXPECT(stats.elements == 100 && stats.chunks != 0 && stats.packets >= stats.chunks && stats.overflow == 0);
   for (i = 0; i < 100; ++i) EXPECT(values[i] == 1.0F);
   tally_operation_free(operation);
+
+  reduce.wire_bits = 8;
+  EXPECT(tally_allreduce_float_async(worker, values, 100, &reduce, &operation) == TALLY_INVALID_ARGUMENT);
+  EXPECT(strstr(tally_last_error(), "wire_bits: 8 is not 0, 16 or 32") != NULL);
+  reduce.wire_bits = 16;
+  reduce.non_finite = 2;
+  EXPECT(tally_allreduce_float_async(worker, values, 100, &reduce, &operation) == TALLY_INVALID_ARGUMENT);
+  EXPECT(strstr(tally_last_error(), "non_finite: 2 is not 0 (fail) or 1 (propagate)") != NULL);
+  reduce.non_finite = TALLY_NON_FINITE_PROPAGATE;
+  for (i = 0; i < 800; ++i) many[i] = i == 750 ? 2e38F : 0.5F;
+  EXPECT(tally_allreduce_float_async(worker, many, 800, &reduce, &operation) == TALLY_OK);
+  EXPECT(tally_wait(operation, TALLY_FOREVER, &stats) == TALLY_OK);
+  EXPECT(stats.chunks == 14); /* 128 in a packet, and as many that prime them */
+  for (i = 0; i < 800; ++i) EXPECT(i / 128 == 5 ? many[i] != many[i] : many[i] == 1.0F);
+  tally_operation_free(operation);
+  reduce.wire_bits = 0;
+  reduce.non_finite = TALLY_NON_FINITE_FAIL;
 
   reduce.priority = TALLY_PRIORITY_CLASS(3);
   EXPECT(tally_allreduce_int32_async(worker, integers, 3, &reduce, &operation) == TALLY_OK);
@@ -117,7 +135,7 @@ int api_c_program(const char* transport, uint16_t rank) {
   EXPECT(tally_statistic(worker, "results", &value) == TALLY_OK && value != 0);
   for (i = 0; tally_statistic_name(i) != NULL; ++i)
     EXPECT(tally_statistic(worker, tally_statistic_name(i), &value) == TALLY_OK);
-  EXPECT(i == 26);
+  EXPECT(i == 27);
   EXPECT(tally_statistic(worker, "result", &value) == TALLY_INVALID_ARGUMENT);
   EXPECT(strstr(tally_last_error(), "'result' is not a statistic; there are contributions, ") != NULL);
 

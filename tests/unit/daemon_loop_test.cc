@@ -265,7 +265,13 @@ TEST_F(DaemonLoop, RefusalsAreLoggedWithTheReasonAndLimited) {
       journal.count("refused a worker at 10.0.0.1 (port w1): job 'resnet': wrong token");
   EXPECT_GE(lines, 8U);
   EXPECT_LE(lines, 13U);  // 8 at once, then one per second
-  EXPECT_EQ(journal.count("wrong token  "), 0U) << "the tag behind the text is not for people";
+  for (const auto& [level, line] : journal.lines) {
+    const std::size_t at = line.find("wrong token");
+    if (at == std::string::npos) continue;
+    const std::string rest = line.substr(at + std::string("wrong token").size());
+    EXPECT_TRUE(rest.empty() || rest.starts_with(" ("))
+        << "the tag behind the text is not for people: " << line;
+  }
 }
 
 TEST_F(DaemonLoop, AFullRingLosesAnswersAndCountsThem) {
@@ -277,7 +283,7 @@ TEST_F(DaemonLoop, AFullRingLosesAnswersAndCountsThem) {
 }
 
 TEST_F(DaemonLoop, AFloodOfPuntsIsTakenInTurns) {
-  for (int i = 0; i < 1'000; ++i) plane.receive(peers[0], peers[0].join_again());
+  for (int i = 0; i < 100; ++i) plane.receive(peers[0], peers[0].join_again());
   EXPECT_EQ(turn(), 0U) << "what waits is not left for the timer";
   EXPECT_GT(plane.punts.size(), 0U);
   turns(4);

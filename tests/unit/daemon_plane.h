@@ -20,7 +20,7 @@ using members_test::Bytes;
 using members_test::Peer;
 using members_test::Sent;
 
-struct FakePlane final : daemon::Plane {
+struct FakePlane : daemon::Plane {
   struct Waiting {
     Bytes datagram;
     jobs::Binding source;

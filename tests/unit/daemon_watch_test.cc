@@ -30,7 +30,7 @@ struct DaemonWatch : testing::Test {
 
   std::vector<std::string> look() {
     lines.clear();
-    watch.look({bulk});
+    watch.look(bulk);
     return lines;
   }
 };
@@ -151,12 +151,12 @@ TEST_F(DaemonWatchSession, SaysThatItEnded) {
   run(1);
   look();
   lines.clear();
-  watch.look({});
+  watch.gone(JobId{1});
   EXPECT_THAT(lines, ElementsAre("job 'legacy': ended, and its clients are not told, as SwitchML has no word "
                                  "for it: what they send now is dropped"));
   EXPECT_EQ(watch.jobs().at(JobId{1}).phase, members::JobPhase::kEnded);
   lines.clear();
-  watch.look({});
+  watch.gone(JobId{1});
   EXPECT_THAT(lines, IsEmpty());
 }
 

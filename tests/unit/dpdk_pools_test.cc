@@ -58,12 +58,12 @@ TEST(PortNeeds, DriversThatCopyKeepNoMbufs) {
 
 TEST(PlanPools, TheSumIsExplained) {
   const dpdk::PoolDemand eight{.ports = std::vector(8, nic())};
-  // 8,192 + 8,192 + 32 + 8 * 64 + 2 * 1,024 + 2 * 768
-  EXPECT_EQ(frames_of(eight).mbufs, 20512U);
+  // 8,192 + 8,192 + 32 + 8 * 64 + 3 * 1,024 + 2 * 768
+  EXPECT_EQ(frames_of(eight).mbufs, 21536U);
   EXPECT_EQ(frames_of(eight).why,
-            "8,192 rx descriptors + 8,192 tx descriptors + 32 in bursts + 512 gathered for sending + 2,048 "
+            "8,192 rx descriptors + 8,192 tx descriptors + 32 in bursts + 512 gathered for sending + 3,072 "
             "in rings "
-            "from and to control + 1,536 in caches = 20,512 of 2,048 bytes");
+            "from and to control + 1,536 in caches = 21,536 of 2,048 bytes");
   EXPECT_EQ(heads_of(eight).why,
             "8,192 tx descriptors + 512 gathered for sending + 1,536 in caches = 10,240 of 128 bytes");
 }
@@ -74,7 +74,7 @@ TEST(PlanPools, MoreCoresHandOverToEachOther) {
   const std::uint32_t heads = heads_of(demand).mbufs;
   demand.cores.push_back(dpdk::kAnyNode);
   // One more core: burst, gathered, cache, control's rings; and the rings between both.
-  EXPECT_EQ(frames_of(demand).mbufs - frames, 32U + 512 + 768 + 2 * 256 + 4 * 256);
+  EXPECT_EQ(frames_of(demand).mbufs - frames, 32U + 512 + 768 + 3 * 256 + 4 * 256);
   EXPECT_EQ(heads_of(demand).mbufs - heads, 512U + 768 + 4 * 256);
   EXPECT_THAT(frames_of(demand).why, HasSubstr("1,024 in rings between data cores"));
 }

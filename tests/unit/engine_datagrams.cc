@@ -19,11 +19,14 @@ Header header_of(const Bytes& datagram) {
 Bytes payload_of(const Bytes& datagram) { return {datagram.begin() + kHeaderBytes, datagram.end()}; }
 
 std::vector<std::int32_t> values_of(const Bytes& datagram) {
-  std::vector<std::int32_t> values((datagram.size() - kHeaderBytes) / 4);
+  const Header h = header_of(datagram);
+  std::vector<std::int32_t> values(h.elements.host());
+  if ((h.flags & kFlagZero) != 0) return values;
+  const std::size_t bytes = 4 / values_per_word(h.dtype);
   for (std::size_t i = 0; i < values.size(); ++i) {
-    std::uint32_t word = 0;
-    std::memcpy(&word, datagram.data() + kHeaderBytes + 4 * i, 4);
-    values[i] = static_cast<std::int32_t>(__builtin_bswap32(word));
+    const std::byte* const at = datagram.data() + kHeaderBytes + bytes * i;
+    values[i] = bytes == 2 ? static_cast<std::int16_t>(wire_at<Be<std::uint16_t>>(at).host())
+                           : static_cast<std::int32_t>(wire_at<Be<std::uint32_t>>(at).host());
   }
   return values;
 }
@@ -31,10 +34,13 @@ std::vector<std::int32_t> values_of(const Bytes& datagram) {
 Bytes sealed(Header header, const Bytes& payload) { return box_says(header, payload); }
 
 Bytes sealed(Header header, const std::vector<std::int32_t>& values) {
-  Bytes payload(4 * values.size());
+  if ((header.flags & kFlagZero) != 0) return sealed(header, Bytes{});
+  const std::size_t bytes = 4 / values_per_word(header.dtype);
+  Bytes payload(bytes * values.size());
   for (std::size_t i = 0; i < values.size(); ++i) {
-    const std::uint32_t word = __builtin_bswap32(static_cast<std::uint32_t>(values[i]));
-    std::memcpy(payload.data() + 4 * i, &word, 4);
+    const auto word = static_cast<std::uint32_t>(values[i]);
+    std::byte* const at = payload.data() + bytes * i;
+    bytes == 2 ? wire_put(at, Be{static_cast<std::uint16_t>(word)}) : wire_put(at, Be{word});
   }
   return sealed(header, payload);
 }

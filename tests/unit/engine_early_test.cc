@@ -11,7 +11,8 @@ namespace tally::testbed {
 namespace {
 
 constexpr TimeNs kRtt = 100 * kMicrosecond;
-constexpr TimeNs kRto = 20 * kMillisecond;  // the floor
+constexpr TimeNs kRto = 20 * kMillisecond;     // the floor
+constexpr TimeNs kLeast = 500 * kMicrosecond;  // of what passes before a question without an overtaker
 
 // Rank 1 of 4 by hand, window 32: the lead is 4 sendings. One chunk has been answered, after kRtt.
 class Early : public testing::Test {
@@ -43,6 +44,13 @@ class Early : public testing::Test {
   void answer(std::initializer_list<std::uint32_t> chunks, TimeNs now) {
     for (const std::uint32_t chunk : chunks) engine_->receive(box_.result_of(sent_.at(chunk)), now);
   }
+  // An external server made it.
+  void served(std::uint32_t chunk, TimeNs now) {
+    Bytes result = box_.result_of(sent_.at(chunk));
+    Header h = header_of(result);
+    h.flags |= kFlagServed;
+    engine_->receive(sealed(h, payload_of(result)), now);
+  }
   using Chunks = std::vector<std::uint32_t>;
   // Chunks that are due now: contributed again, or asked for at the box alone. Heartbeats are left out.
   struct Said {
@@ -56,7 +64,7 @@ class Early : public testing::Test {
       const Header h = header_of(o.bytes);
       if (h.type == PacketType::kHeartbeat) continue;
       const bool asks = h.type == PacketType::kQuery;
-      EXPECT_TRUE(!asks || h.contributors.host() == 0U) << "names nobody";
+      if (asks && h.contributors.host() != 0U) ++named_;
       EXPECT_TRUE(asks || (h.type == PacketType::kContribute && (h.flags & kFlagRetransmit) != 0));
       if (!asks) sent_.push_back(o.bytes);
       (asks ? all.asked : all.again).push_back(h.chunk.host());
@@ -79,6 +87,7 @@ class Early : public testing::Test {
   Box box_;
   std::unique_ptr<engine::WorkerEngine> engine_;
   std::vector<Bytes> sent_;
+  int named_ = 0;  // questions that named a peer
 };
 
 class EarlyTwoShards : public Early {
@@ -125,11 +134,18 @@ TEST_F(Early, NacksDoNotCountTowardsQueries) {
     nack(sequence, 1, 0, now);
     EXPECT_EQ(said(now), (Said{{1}, {}}));
   }
-  for (int n = 0; n < 3; ++n) EXPECT_EQ(said(now = engine_->deadline()), (Said{{1}, {}}));
-  const auto fourth = drain(*engine_, engine_->deadline());
-  ASSERT_EQ(fourth.size(), 1U);
-  EXPECT_EQ(header_of(fourth[0].bytes).type, PacketType::kQuery);
-  EXPECT_NE(header_of(fourth[0].bytes).contributors.host(), 0U);
+  std::vector<std::string> story;  // of its timer, which doubles each time
+  while (story.size() < 4) {
+    const TimeNs before = engine_->statistics().rto;
+    const auto out = drain(*engine_, engine_->deadline());
+    if (engine_->statistics().rto == before) continue;
+    for (const Out& o : out) {
+      const Header h = header_of(o.bytes);
+      if (h.type == PacketType::kContribute) story.emplace_back("plain");
+      if (h.type == PacketType::kQuery && h.contributors.host() != 0) story.emplace_back("a peer");
+    }
+  }
+  EXPECT_EQ(story, (std::vector<std::string>{"plain", "plain", "plain", "a peer"}));
 }
 
 TEST_F(EarlyTwoShards, EachShardHasItsOwnSequences) {
@@ -143,7 +159,7 @@ TEST_F(EarlyTwoShards, EachShardHasItsOwnSequences) {
 TEST_F(Early, WhatFourLaterOnesOvertookIsAskedForAfterARoundTrip) {
   send(8, kRtt);
   answer({2, 3, 4}, 2 * kRtt);
-  EXPECT_EQ(engine_->deadline(), kRtt + kRto) << "the timer";
+  EXPECT_EQ(engine_->deadline(), 2 * kRtt + kLeast) << "when nothing more comes";
   answer({5}, 2 * kRtt);
   const TimeNs due = engine_->deadline();
   EXPECT_GT(due, 2 * kRtt) << "a NACK may be on its way";
@@ -152,6 +168,7 @@ TEST_F(Early, WhatFourLaterOnesOvertookIsAskedForAfterARoundTrip) {
   EXPECT_EQ(said(due), (Said{{}, {1}}));
   EXPECT_GT(engine_->deadline(), due) << "once";
   EXPECT_EQ(engine_->statistics().asks, 1U);
+  EXPECT_EQ(named_, 0);
   EXPECT_EQ(engine_->statistics().retransmissions, 0U);
   answer({1}, due);
   EXPECT_EQ(engine_->statistics().results, 6U);
@@ -194,7 +211,7 @@ TEST_F(Early, WhatNobodyKnowsIsContributed) {
 TEST_F(Early, OfTheLastOnesThreeLaterOnesAreEnough) {
   send(8, kRtt);
   answer({1, 2, 3, 4, 6, 7}, 2 * kRtt);
-  EXPECT_EQ(engine_->deadline(), kRtt + kRto);
+  EXPECT_EQ(engine_->deadline(), 2 * kRtt + kLeast);
   answer({8}, 2 * kRtt);
   EXPECT_EQ(said(engine_->deadline()), (Said{{}, {5}}));
 }
@@ -202,7 +219,7 @@ TEST_F(Early, OfTheLastOnesThreeLaterOnesAreEnough) {
 TEST_F(EarlyTwoShards, OnlyTheSameShardOvertakes) {
   send(8, kRtt);
   answer({2, 4, 6, 8}, 2 * kRtt);  // another core is faster
-  EXPECT_EQ(engine_->deadline(), kRtt + kRto);
+  EXPECT_EQ(engine_->deadline(), 2 * kRtt + kLeast);
   answer({5}, 2 * kRtt);
   EXPECT_EQ(said(engine_->deadline()), (Said{{}, {1}}));
 }
@@ -210,32 +227,167 @@ TEST_F(EarlyTwoShards, OnlyTheSameShardOvertakes) {
 // The box may have had that result stored: it says nothing of what the other ranks have sent since.
 TEST_F(Early, WhatWasSentTwiceOvertakesNothing) {
   send(8, kRtt);
-  const TimeNs ran_out = engine_->deadline();
+  const TimeNs ran_out = kRtt + kRto;
   EXPECT_EQ(said(ran_out), (Said{{1, 2, 3, 4, 5, 6, 7, 8}, {}}));
   answer({5, 6, 7, 8}, ran_out + kRtt);
-  EXPECT_EQ(said(ran_out + kMillisecond), Said{});
+  EXPECT_EQ(said(ran_out + kRtt + kLeast - 1), Said{});
 }
 
+// Others than the oldest chunk are asked for three times: then it is not loss, and they wait for their
+// timers.
 TEST_F(Early, LostAgainItWaitsForARoundTripAndNotForTheTimer) {
+  send(9, kRtt);
+  answer({3, 4, 5, 6, 7, 8, 9}, 2 * kRtt);
+  const auto asked_for = [&](TimeNs until) {
+    std::vector<TimeNs> at;
+    for (TimeNs now = engine_->deadline(); now < until; now = engine_->deadline())
+      for (const std::uint32_t chunk : said(now).asked)
+        if (chunk == 2) at.push_back(now);
+    return at;
+  };
+  const auto at = asked_for(kRto / 2);
+  ASSERT_EQ(at.size(), 3U);
+  EXPECT_LE(at[0], 4 * kRtt);
+  EXPECT_GE(at[1] - at[0], kLeast);
+  EXPECT_LE(at[2] - at[0], 3 * kLeast);
+  EXPECT_EQ(engine_->statistics().retransmissions, 0U);
+}
+
+// The oldest one goes on, more and more rarely, until its timer comes earlier.
+TEST_F(Early, TheOldestIsAskedForUntilItsTimerComesEarlier) {
   send(8, kRtt);
   answer({2, 3, 4, 5, 6, 7, 8}, 2 * kRtt);
   TimeNs now = engine_->deadline();
-  ASSERT_EQ(said(now), (Said{{}, {1}}));
-  for (const std::uint64_t sendings : {2U, 3U}) {
-    const TimeNs due = engine_->deadline();
-    EXPECT_EQ(due - now, kMillisecond) << "the least";
-    EXPECT_EQ(said(now = due), (Said{{}, {1}}));
-    EXPECT_EQ(engine_->statistics().asks, sendings);
+  for (const int leasts : {1, 1, 1, 2, 2, 4, 4, 8, 8, 16, 16, 32, 32, 40}) {
+    EXPECT_EQ(said(now), (Said{{}, {1}}));
+    EXPECT_EQ(engine_->deadline() - now, leasts * kLeast);
+    now = engine_->deadline();
   }
-  // Three times are enough: it is not loss. From now on its timer, three times before a peer is asked.
-  EXPECT_EQ(said(now += kRto - 1), Said{});
-  EXPECT_EQ(said(now += 1), (Said{{1}, {}}));
-  EXPECT_EQ(engine_->deadline() - now, 2 * kRto) << "with back-off";
-  EXPECT_EQ(said(now += 2 * kRto), (Said{{1}, {}}));
-  EXPECT_EQ(said(now += 4 * kRto), (Said{{1}, {}}));
-  EXPECT_EQ(engine_->statistics().queries, 3U) << "of the box alone";
+  EXPECT_EQ(said(now), (Said{{1}, {}})) << "after the RTO";
+  EXPECT_EQ(named_, 2) << "of 14, the 7th and the 11th";
   answer({1}, now);
   EXPECT_EQ(engine_->deadline(), kSecond) << "only a heartbeat is left";
+}
+
+// Nothing follows that could overtake the last one: when nothing has come for a while it is asked for once,
+// and then again at growing intervals; its timer is left alone.
+TEST_F(Early, TheOldestIsAskedForWhenNothingComes) {
+  send(2, kRtt);
+  answer({1}, 2 * kRtt);
+  TimeNs now = engine_->deadline();
+  EXPECT_EQ(now, 2 * kRtt + kLeast) << "since the newest result";
+  EXPECT_EQ(said(now - 1), Said{});
+  for (const TimeNs wait : {kLeast, kLeast, kLeast, 2 * kLeast, 2 * kLeast, 4 * kLeast}) {
+    EXPECT_EQ(said(now), (Said{{}, {2}}));
+    EXPECT_EQ(engine_->deadline() - now, wait);
+    waiting(2, 0b0011, now);  // others are awaited
+    now += wait;
+  }
+  EXPECT_EQ(engine_->statistics().retransmissions, 0U);
+  answer({2}, now);
+  EXPECT_EQ(engine_->deadline(), kSecond) << "only a heartbeat is left";
+}
+
+TEST_F(Early, OnlyTheOldestIsProbed) {
+  send(8, kRtt);
+  EXPECT_EQ(said(kRtt + kLeast), (Said{{}, {1}}));
+}
+
+TEST_F(Early, ALateRankIsNotAskedAboutForEver) {
+  send(2, kRtt);
+  answer({1}, 2 * kRtt);
+  for (TimeNs now = 2 * kRtt; now < 2 * kSecond; now = std::max(now + 1, engine_->deadline())) {
+    (void)drain(*engine_, now);
+    waiting(2, 0b0011, now);
+  }
+  EXPECT_LE(engine_->statistics().asks, 24U);
+}
+
+TEST_F(Early, EverySecondQuestionGoesOnToTheServer) {
+  send(2, kRtt);
+  answer({1}, 2 * kRtt);
+  std::vector<bool> direct;
+  for (int i = 0; i < 4; ++i) {
+    for (const Out& o : drain(*engine_, engine_->deadline()))
+      direct.push_back((header_of(o.bytes).flags & kFlagDirect) != 0);
+  }
+  EXPECT_EQ(direct, (std::vector<bool>{false, true, false, true}));
+}
+
+// What waits for a rank that stands still, or behind a loss, takes long. That must not make the next question
+// late, as it makes the timer late.
+TEST_F(Early, AStallDoesNotDelayTheNextQuestion) {
+  send(8, kRtt);
+  answer({1, 2, 3, 4, 5, 6, 7, 8}, 15 * kMillisecond);
+  send(8, 15 * kMillisecond);
+  answer({10, 11, 12, 13, 14, 15, 16}, 15 * kMillisecond + kRtt);
+  EXPECT_LE(engine_->deadline(), 15 * kMillisecond + 3 * kRtt);
+  EXPECT_EQ(said(engine_->deadline()), (Said{{}, {9}}));
+}
+
+// While results come that a server made, any may be such a one, and they take longer.
+TEST_F(Early, WhatAServerMayBeMakingIsNotOvertakenSoon) {
+  constexpr TimeNs kServed = 4 * kMillisecond;
+  send(8, kRtt);
+  answer({1, 2, 3, 4, 5, 6, 7}, 2 * kRtt);
+  served(8, kRtt + kServed);
+  const TimeNs now = kRtt + kServed;
+  send(8, now);
+  answer({10, 11, 12, 13, 14, 15, 16}, now + kRtt);
+  EXPECT_GE(engine_->deadline(), now + kServed);
+  EXPECT_LE(engine_->deadline(), now + 2 * kServed);
+  // Asked for, it is the server's turn at once after the peers'.
+  const TimeNs due = engine_->deadline();
+  std::vector<bool> direct;
+  for (const Out& o : drain(*engine_, due)) direct.push_back((header_of(o.bytes).flags & kFlagDirect) != 0);
+  EXPECT_EQ(direct, (std::vector<bool>{false, true}));
+}
+
+// ... also where an older question waits for its next turn.
+TEST_F(Early, TheServersTurnWaitsForNoOlderQuestion) {
+  constexpr TimeNs kServed = 4 * kMillisecond;
+  send(8, kRtt);
+  answer({1, 2, 3, 4, 5, 6, 7}, 2 * kRtt);
+  served(8, kRtt + kServed);
+  const TimeNs now = kRtt + kServed;
+  send(1, now);
+  send(8, now + kMillisecond);
+  answer({11, 12, 13, 14, 15, 16, 17}, now + kMillisecond + kRtt);
+  std::vector<std::pair<std::uint32_t, bool>> asked;
+  for (int i = 0; i < 2; ++i) {
+    for (const Out& o : drain(*engine_, engine_->deadline())) {
+      const Header h = header_of(o.bytes);
+      asked.emplace_back(h.chunk.host(), (h.flags & kFlagDirect) != 0);
+    }
+  }
+  EXPECT_EQ(asked,
+            (std::vector<std::pair<std::uint32_t, bool>>{{9, false}, {9, true}, {10, false}, {10, true}}));
+}
+
+// Each time it comes late it looks first at what has arrived, but the second time it has looked.
+TEST_F(Early, WhoAlwaysComesLateRepairsAllTheSame) {
+  send(2, kRtt);
+  answer({1}, 2 * kRtt);
+  TimeNs now = engine_->deadline() + 150 * kMillisecond;
+  EXPECT_EQ(said(now), Said{});
+  now = engine_->deadline() + 150 * kMillisecond;
+  EXPECT_EQ(said(now), (Said{{2}, {}})) << "its timer has run out too";
+}
+
+TEST_F(Early, ServersThatHaveNothingToDoAreForgotten) {
+  send(8, kRtt);
+  answer({1, 2, 3, 4, 5, 6, 7}, 2 * kRtt);
+  served(8, 5 * kMillisecond);
+  TimeNs now = 5 * kMillisecond;
+  for (std::uint32_t first = 9; first < 9 + 4 * 32; first += 8) {
+    send(8, now);
+    now += kRtt;
+    for (std::uint32_t c = first; c < first + 8; ++c) answer({c}, now);
+  }
+  const auto first = static_cast<std::uint32_t>(sent_.size());
+  send(8, now);
+  for (std::uint32_t c = first + 1; c < first + 8; ++c) answer({c}, now + kRtt);
+  EXPECT_LE(engine_->deadline(), now + 3 * kRtt);
 }
 
 TEST_F(Early, ANewEpochStartsAnew) {

@@ -128,6 +128,49 @@ TEST(Unreachable, IdleWorkerToo) {
   EXPECT_EQ(rig[1].why_closed().code, ErrorCode::kUnreachable);
 }
 
+// Time in which the worker did not run is not the box's silence; the time after it is.
+TEST(Unreachable, AWorkerThatWasStoppedForLongerThanALeaseIsNot) {
+  Box box({.lease_ms = 1'000});
+  const auto engine = joined_engine(box, options_of(box.shape, 0));
+  (void)drain(*engine, 0);
+  TimeNs now = 10 * kSecond;
+  EXPECT_EQ(header_of(drain(*engine, now).at(0).bytes).type, PacketType::kHeartbeat);
+  EXPECT_EQ(engine->state(), engine::EngineState::kRunning);
+  while (engine->state() != engine::EngineState::kClosed && now < 20 * kSecond) {
+    now = engine->deadline();
+    (void)drain(*engine, now);
+  }
+  EXPECT_EQ(engine->why_closed().code, ErrorCode::kUnreachable);
+  EXPECT_LE(now, 10 * kSecond + 3 * kSecond) << "a lease, or while joining 3 s";
+}
+
+// The box's data cores answer, its control does not. The worker's program comes when it has a step to sum and
+// when the engine is due, as the progress thread does: the time between was not time in which it did not run.
+TEST(Unreachable, ASilentControlIsNoticedBetweenTheStepsOfAProgram) {
+  Box box({.lease_ms = 2'000});
+  const auto engine = joined_engine(box, options_of(box.shape, 0));
+  TimeNs now = 0;
+  const auto come = [&] {
+    if (engine->deadline() > now) return;
+    for (const Out& o : drain(*engine, now))
+      if (header_of(o.bytes).type == PacketType::kContribute)
+        engine->receive(box.result_of(o.bytes), now + 200 * kMicrosecond);
+  };
+  std::uint64_t steps = 0;
+  for (; engine->state() != engine::EngineState::kClosed && steps < 100; ++steps) {
+    (void)engine->barrier(now);
+    come();
+    const TimeNs next = now + 300 * kMillisecond;
+    while (engine->deadline() < next && engine->state() != engine::EngineState::kClosed) {
+      now = std::max(now + 1, engine->deadline());
+      come();
+    }
+    now = next;
+  }
+  EXPECT_EQ(engine->why_closed().code, ErrorCode::kUnreachable);
+  EXPECT_LE(steps, 8U) << "a lease";
+}
+
 TEST(Unreachable, HeartbeatsKeepAnIdleWorkerAlive) {
   Rig rig({});
   ASSERT_TRUE(rig.run_until_running());

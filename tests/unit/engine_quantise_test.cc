@@ -24,7 +24,7 @@ TEST(BlockExponent, SmallestPowerNotBelow) {
   EXPECT_EQ(engine::block_exponent(bits_of(std::nextafter(1.0F, 0.0F))), 0);
   EXPECT_EQ(engine::block_exponent(bits_of(0.5F)), -1);
   EXPECT_EQ(engine::block_exponent(bits_of(3.0F)), 2);
-  for (int e = engine::kLeastExponent; e <= 127; ++e)
+  for (int e = engine::kLeastExponent; e <= engine::kGreatestExponent; ++e)
     EXPECT_EQ(engine::block_exponent(bits_of(std::ldexp(1.0F, e))), e);
 }
 
@@ -36,14 +36,21 @@ TEST(BlockExponent, Ends) {
   EXPECT_EQ(engine::block_exponent(bits_of(std::nextafter(std::ldexp(1.0F, -96), 1.0F))),
             engine::kLeastExponent + 1);
   EXPECT_EQ(engine::block_exponent(engine::kGreatestMagnitude), engine::kGreatestExponent);
-  EXPECT_EQ(engine::kGreatestMagnitude, bits_of(std::ldexp(1.0F, 127)));
+  EXPECT_EQ(engine::kGreatestMagnitude, bits_of(std::ldexp(1.0F, 126)));
+  for (const float no_number :
+       {std::nextafter(0x1p126F, 0x1p127F), 0x1p127F, std::numeric_limits<float>::infinity(),
+        std::numeric_limits<float>::quiet_NaN()})
+    EXPECT_EQ(engine::block_exponent(bits_of(no_number)), kNotANumber);
 }
 
 TEST(BlockExponent, ScalesAreExactAndNormal) {
-  for (std::uint32_t world = 1; world <= 64; ++world) {
-    const int s = engine::sum_shift(world);
-    EXPECT_LE((std::int64_t{1} << s) * world, 0x7fffffffLL);
-    EXPECT_GT((std::int64_t{1} << (s + 1)) * world, 0x7fffffffLL);
+  for (std::uint32_t of = 0; of < 128; ++of) {
+    const std::uint32_t world = of / 2 + 1;
+    const Dtype dtype = of % 2 == 0 ? Dtype::kFloat32 : Dtype::kInt16;
+    const std::int64_t most = dtype == Dtype::kInt16 ? 0x7fff : 0x7fffffff;
+    const int s = engine::sum_shift(world, dtype);
+    EXPECT_LE((std::int64_t{1} << s) * world, most);
+    EXPECT_GT((std::int64_t{1} << (s + 1)) * world, most);
     for (int e = engine::kLeastExponent; e <= engine::kGreatestExponent; ++e) {
       EXPECT_EQ(engine::quantise_scale(s, e), std::ldexp(1.0F, s - e));
       EXPECT_EQ(engine::dequantise_scale(s, e), std::ldexp(1.0F, e - s));
@@ -193,7 +200,7 @@ TEST(Quantise, ExactPowersOfTwoAreExact) {
 }
 
 TEST(Quantise, SumBeyondFloatIsInf) {
-  std::vector<std::vector<float>> ranks(4, {std::ldexp(1.0F, 127)});
+  std::vector<std::vector<float>> ranks(8, {std::ldexp(1.0F, 126)});
   EXPECT_EQ(reduce(ranks, kernels::best_kernels()).y[0], std::numeric_limits<float>::infinity());
 }
 
@@ -206,7 +213,7 @@ TEST(Quantise, ZeroBlocks) {
 
 TEST(Quantise, BadElementsAreFound) {
   for (const float bad : {std::nanf(""), -std::numeric_limits<float>::infinity(),
-                          std::nextafter(std::ldexp(1.0F, 127), std::numeric_limits<float>::infinity())}) {
+                          std::nextafter(std::ldexp(1.0F, 126), std::numeric_limits<float>::infinity())}) {
     std::vector<float> x(40, 1.0F);
     x[33] = bad;
     const engine::EngineOperation op = operation_on(x, x);
@@ -214,7 +221,7 @@ TEST(Quantise, BadElementsAreFound) {
     ASSERT_TRUE(engine::find_bad_element(op, op.range(0)));
     EXPECT_EQ(engine::find_bad_element(op, op.range(0))->element, 33U);
   }
-  std::vector<float> fine(4, std::ldexp(1.0F, 127));
+  std::vector<float> fine(4, std::ldexp(1.0F, 126));
   const engine::EngineOperation op = operation_on(fine, fine);
   EXPECT_FALSE(engine::find_bad_element(op, op.range(0)));
 }

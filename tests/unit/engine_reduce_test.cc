@@ -238,7 +238,7 @@ TEST(Reduce, BadElementFailsHereByNameAndAbortsTheJob) {
   for (const auto& [bad, name] : std::vector<std::pair<float, std::string>>{
            {std::nanf(""), "NaN"},
            {-INFINITY, "Inf"},
-           {std::numeric_limits<float>::max(), "a magnitude above 2^127"}}) {
+           {std::numeric_limits<float>::max(), "a magnitude above 2^126"}}) {
     Rig rig({});
     auto a = random_floats(2000, 1);
     auto b = a;
@@ -263,12 +263,12 @@ TEST(Reduce, BadElementFailsHereByNameAndAbortsTheJob) {
 
 TEST(Reduce, LargestFiniteBlocks) {
   Rig rig({});
-  std::vector<float> a(40, std::ldexp(1.0F, 127));
-  std::vector<float> b(40, -std::ldexp(1.0F, 126));
+  std::vector<float> a(40, std::ldexp(1.0F, 126));
+  std::vector<float> b(40, -std::ldexp(1.0F, 125));
   const auto id = *rig[0].allreduce(std::span<float>(a), 0);
   (void)rig[1].allreduce(std::span<float>(b), 0);
   for (const auto& r : rig.finish(id)) ASSERT_TRUE(r);
-  EXPECT_EQ(a, std::vector<float>(40, std::ldexp(1.0F, 126)));
+  EXPECT_EQ(a, std::vector<float>(40, std::ldexp(1.0F, 125)));
 }
 
 TEST(Reduce, ZeroDenormalAndTinyBlocks) {
@@ -282,6 +282,61 @@ TEST(Reduce, ZeroDenormalAndTinyBlocks) {
   for (const auto& r : rig.finish(id)) ASSERT_TRUE(r);
   for (std::size_t i = 0; i < 64; ++i) EXPECT_EQ(a[i], 0.0F);
   for (std::size_t i = 64; i < 96; ++i) EXPECT_EQ(a[i], std::ldexp(1.0F, -96));
+}
+
+// A chunk of zeros is a header, its result too; and where others have values they arrive.
+TEST(Reduce, ZerosAreLeftOut) {
+  Rig rig({.elements = 32});
+  ASSERT_TRUE(rig.run_until_running());
+  std::size_t headers = 0;
+  std::size_t results = 0;
+  rig.lose = [&](bool to_box, std::uint16_t, const Header& h) {
+    const bool zero = (h.flags & kFlagZero) != 0;
+    headers += zero && to_box && h.type == PacketType::kContribute ? 1 : 0;
+    results += zero && !to_box && h.type == PacketType::kResult ? 1 : 0;
+    return false;
+  };
+  std::vector<std::int32_t> a(100, 0);
+  std::vector<std::int32_t> b(100, 0);
+  b[40] = 7;
+  const auto id = *rig[0].allreduce(std::span<std::int32_t>(a), rig.now);
+  (void)rig[1].allreduce(std::span<std::int32_t>(b), rig.now);
+  for (const auto& r : rig.finish(id)) ASSERT_TRUE(r);
+  EXPECT_EQ(a[40], 7);
+  a[40] = 0;
+  EXPECT_EQ(a, std::vector<std::int32_t>(100, 0));
+  EXPECT_EQ(headers, 7U) << "of 4 chunks, rank 0 has none with a value, rank 1 one";
+  EXPECT_EQ(results, 6U) << "3 to each";
+  EXPECT_EQ(rig[0].statistics().zeros + rig[1].statistics().zeros, 7U);
+}
+
+// Twice the values in a packet, and the same number of bytes.
+TEST(Reduce, Int16TakesHalfThePackets) {
+  Rig rig({.elements = 32});
+  std::vector<float> a(1000, 0.25F);
+  std::vector<float> b(1000, -1.0F);
+  engine::OperationOptions options;
+  options.wire = WireType::kInt16;
+  const auto id = *rig[0].allreduce(std::span<float>(a), 0, options);
+  (void)rig[1].allreduce(std::span<float>(b), 0, options);
+  for (const auto& r : rig.finish(id)) {
+    ASSERT_TRUE(r);
+    EXPECT_EQ(r->chunks, 2U * 16) << "1000 values, 64 in a packet, and as many that prime them";
+  }
+  EXPECT_EQ(a, std::vector<float>(1000, -0.75F));
+  EXPECT_EQ(b, a);
+}
+
+TEST(Reduce, OptionsOfFloatsAreRefusedForIntegers) {
+  Rig rig({});
+  std::vector<std::int32_t> x(16, 1);
+  engine::OperationOptions half;
+  half.wire = WireType::kInt16;
+  engine::OperationOptions any;
+  any.non_finite = NonFinite::kPropagate;
+  EXPECT_EQ(rig[0].allreduce(std::span<std::int32_t>(x), 0, half).error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(rig[0].allreduce(std::span<std::int32_t>(x), 0, any).error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(rig[0].barrier(0, half).error().code, ErrorCode::kInvalidArgument);
 }
 
 // The window is anchored: with the first result lost for good, nothing at or beyond lowest + W is sent.

@@ -164,7 +164,7 @@ const std::vector<Case>& cases() {
       {"PARTIAL", Refused::kType,
        [](Twins& t) { return changed(result(t), [](Header& h) { h.type = PacketType::kPartial; }); }},
       {"unknown flag", Refused::kFlags,
-       [](Twins& t) { return changed(result(t), [](Header& h) { h.flags = 16; }); }},
+       [](Twins& t) { return changed(result(t), [](Header& h) { h.flags = 64; }); }},
       {"payload cut", Refused::kLength,
        [](Twins& t) {
          auto b = result(t);

@@ -96,6 +96,27 @@ TEST_F(Alone, HeartbeatsComeAtLeastOnceASecond) {
   EXPECT_EQ(beats, (std::vector<TimeNs>{kSecond, 2 * kSecond, 3 * kSecond}));
 }
 
+// A worker that was stopped: its results may lie in the socket. It says at once that it lives, and lets them
+// in before it believes its timers.
+TEST_F(Alone, StoppedItReadsWhatHasArrivedBeforeItRepeats) {
+  (void)engine_->barrier(0);
+  const Bytes sent = one(0);
+  constexpr TimeNs kStopped = 5 * kSecond;
+  EXPECT_EQ(header_of(drain(*engine_, kStopped).at(0).bytes).type, PacketType::kHeartbeat);
+  engine_->receive(box_.result_of(sent), kStopped);
+  EXPECT_TRUE(engine_->next_completion().has_value());
+  EXPECT_EQ(engine_->statistics().retransmissions, 0U);
+}
+TEST_F(Alone, StoppedItRepeatsSoonAfterwards) {
+  (void)engine_->barrier(0);
+  (void)one(0);
+  (void)drain(*engine_, 5 * kSecond);
+  EXPECT_EQ(engine_->statistics().retransmissions, 0U);
+  EXPECT_LE(engine_->deadline(), 5 * kSecond + kMillisecond);
+  (void)drain(*engine_, engine_->deadline());
+  EXPECT_EQ(engine_->statistics().retransmissions, 1U);
+}
+
 TEST_F(Alone, KarnsRuleSamplesOnlyWhatWasSentOnce) {
   (void)engine_->barrier(0);
   (void)engine_->barrier(0);
@@ -303,7 +324,7 @@ TEST_F(Alone, ImpossibleExponentIsRefused) {
 }
 
 TEST_F(Alone, SumsFindWhatPlainSumsWouldNot) {
-  std::vector<std::int32_t> x(16, 0);
+  std::vector<std::int32_t> x(16, 1);
   (void)engine_->allreduce(std::span<std::int32_t>(x), 0);
   const Bytes sent = one(0);
   // The right values, but rank 3 counted twice and rank 2 not at all; or the sum of another chunk.
@@ -312,7 +333,7 @@ TEST_F(Alone, SumsFindWhatPlainSumsWouldNot) {
   const auto key = [&](std::uint16_t r) { return rank_key(Generation{box_.generation}, Rank{r}); };
   h.sum1 = Be<std::uint32_t>{right + keyed(key(3), Chunk{0}) - keyed(key(2), Chunk{0})};
   engine_->receive(sealed(h, payload_of(sent)), 1);
-  std::uint32_t other = 0;
+  std::uint32_t other = plain_sum1(values_of(sent));
   for (std::uint16_t r = 0; r < 4; ++r) other += keyed(key(r), Chunk{1});
   h.sum1 = Be<std::uint32_t>{other};
   engine_->receive(sealed(h, payload_of(sent)), 1);

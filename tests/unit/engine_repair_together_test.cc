@@ -59,6 +59,7 @@ TEST(Repair, EverythingAtOnce) {
     shape.window = shape.lookahead = std::max(16U, shape.largest_window >> random() % 2);
     shape.first_chunk = random() % 2 == 0 ? 0xFFFFFFFD : static_cast<std::uint32_t>(random());
     shape.shards = static_cast<std::uint8_t>(1 + random() % 4);
+    shape.lease_ms = 60'000;  // with 30 % loss ten heartbeats in a row do not get through now and then
     Rig rig(shape);
     rig.box.in_order = false;
     const std::uint64_t loss = random() % 31;

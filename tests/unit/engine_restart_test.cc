@@ -98,7 +98,7 @@ TEST_F(Restart, OnlyAPauseBringsItBack) {
 TEST_F(Restart, WaitingForAnotherRankIsNoPause) {
   (void)send(4, 0);
   answer(0, 3, kMillisecond);
-  EXPECT_EQ(send(20, 500 * kMillisecond), 21U) << "and the one that timed out";
+  EXPECT_EQ(send(20, 50 * kMillisecond), 21U) << "and the one whose timer ran out";
 }
 
 TEST_F(Restart, WhatIsLostIsSentAgainByItsTimer) {

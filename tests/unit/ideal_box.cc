@@ -125,9 +125,9 @@ void Box::contribute(const Bytes& datagram, std::uint16_t port, std::vector<Sent
   }
   EXPECT_EQ(port, kBasePort + shard);
   EXPECT_EQ(h.contributors.host(), std::uint64_t{1} << rank);
-  EXPECT_TRUE(valid_elements(h.elements.host()));
-  EXPECT_LE(h.elements.host(), shape.elements);
-  EXPECT_EQ(datagram.size(), kHeaderBytes + 4 * std::size_t{h.elements.host()});
+  EXPECT_TRUE(valid_elements(h.elements.host(), h.dtype));
+  EXPECT_LE(h.elements.host(), values_per_word(h.dtype) * shape.elements);
+  EXPECT_EQ(datagram.size(), kHeaderBytes + values_bytes(h));
   EXPECT_EQ(h.sum1.host() - keyed(key_of(rank), Chunk{chunk}), plain_sum1(values));
   EXPECT_EQ(h.sum2.host(), plain_sum2(values));
 
@@ -140,13 +140,14 @@ void Box::contribute(const Bytes& datagram, std::uint16_t port, std::vector<Sent
     EXPECT_EQ(at->second.header.total, h.total);
     EXPECT_EQ(at->second.header.dtype, h.dtype);
     EXPECT_EQ(at->second.header.sum1, h.sum1);
-    EXPECT_EQ((at->second.header.flags ^ h.flags) & kFlagOverflow, 0);
+    EXPECT_EQ((at->second.header.flags ^ h.flags) & (kFlagOverflow | kFlagZero), 0);
   }
 
   Entry& e = entries_[chunk];
   if (e.contributors == 0) {
     e.header = h;
     e.sum.assign(values.size(), 0);
+    e.flags = kFlagZero;
   }
   if (e.contributors == members()) {
     out.push_back({rank, result(chunk, e)});
@@ -161,6 +162,7 @@ void Box::contribute(const Bytes& datagram, std::uint16_t port, std::vector<Sent
   e.sum1 += h.sum1.host();
   e.sum2 += h.sum2.host();
   e.flags |= static_cast<std::uint8_t>(h.flags & kFlagOverflow);
+  if ((h.flags & kFlagZero) == 0) e.flags &= static_cast<std::uint8_t>(~kFlagZero);
   e.exponent = std::max<int>(e.exponent, h.exponent);
   if (e.contributors != members()) return;
   if ((e.flags & kFlagOverflow) != 0) ++overflow_results;

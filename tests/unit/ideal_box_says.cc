@@ -99,6 +99,7 @@ Bytes Box::result_of(const Bytes& contribution, std::uint64_t ranks) const {
   h.contributors = Be<std::uint64_t>{ranks};
   h.sum1 = Be<std::uint32_t>{whole - missing};
   if (ranks == 0) {
+    h.flags &= static_cast<std::uint8_t>(~kFlagZero);
     h.elements = Be<std::uint16_t>{0};
     h.sum1 = h.sum2 = Be<std::uint32_t>{0};
     return sealed(h);
@@ -113,6 +114,7 @@ Bytes Box::result_of(const Bytes& contribution) const {
   h.slot = Be{slot_of(c.chunk.host())};
   h.elements = c.elements;
   h.dtype = c.dtype;
+  h.flags = c.flags & kFlagZero;
   h.exponent = c.exponent;
   h.total = c.total;
   h.contributors = Be<std::uint64_t>{members()};

@@ -236,12 +236,14 @@ TEST(LoadLedger, AResultOfAnotherShapeIsWrong) {
     return std::string(rack.ledger.wrong() == nullptr ? "" : rack.ledger.wrong());
   };
   const std::string why =
-      "a RESULT has other elements, dtype or total than its contributions, or OVERFLOW, which no sum has";
+      "a RESULT has other elements, dtype or total than its contributions, or OVERFLOW or ZERO, which no sum "
+      "has";
   EXPECT_EQ(spoil([](Header&) {}), "");
   EXPECT_EQ(spoil([](Header& h) { h.elements = Be<std::uint16_t>{kElements / 2}; }), why);
   EXPECT_EQ(spoil([](Header& h) { h.dtype = 1; }), why);
   EXPECT_EQ(spoil([](Header& h) { h.total = Be<std::uint32_t>{kElements + 1}; }), why);
   EXPECT_EQ(spoil([](Header& h) { h.flags = kFlagOverflow; }), why);
+  EXPECT_EQ(spoil([](Header& h) { h.flags = kFlagZero; }), why) << "there are no values to look at";
 }
 
 TEST(LoadLedger, ADamagedResultIsCountedAndAskedForAgain) {

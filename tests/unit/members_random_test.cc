@@ -41,7 +41,8 @@ struct Life {
   std::vector<std::uint64_t> under_way;  // publications the cores have not reached
   // By line: the epoch whose ledger may have written it. Not here: zeroed, and nobody's since.
   std::map<std::uint32_t, Epoch> written;
-  std::uint8_t servers;  // of each job that shares slots; 0: embedded
+  std::map<JobId, members::JobStatus> told;  // kept up to date by what changed alone
+  std::uint8_t servers;                      // of each job that shares slots; 0: embedded
 
   Life(std::uint64_t seed, const members::MembershipOptions& options,
        const std::array<Discipline, 3>& disciplines, std::uint8_t servers_in = 0)
@@ -245,10 +246,38 @@ struct Life {
     }
   }
 
+  // Who looks at what changed sees what one who looks at everything does, and no lease outlived its end.
+  void check_what_is_told() {
+    for (const JobId id : bench.members->changed()) {
+      if (auto status = bench.members->status(id, bench.now))
+        told.insert_or_assign(id, *status);
+      else
+        told.erase(id);
+    }
+    const auto all = bench.members->status(bench.now);
+    ASSERT_EQ(all.size(), told.size());
+    for (const members::JobStatus& s : all) {
+      members::JobStatus known = told.at(s.id);
+      known.live = s.live;
+      known.cap = s.cap;
+      for (std::size_t r = 0; r < s.ranks.size(); ++r) {
+        known.ranks.at(r).next = s.ranks[r].next;
+        known.ranks.at(r).last_seen = s.ranks[r].last_seen;
+      }
+      for (std::size_t r = 0; r < s.servers.size(); ++r)
+        known.servers.at(r).last_seen = s.servers[r].last_seen;
+      ASSERT_EQ(known, s) << s.name;
+      if (s.phase != members::JobPhase::kRunning && s.phase != members::JobPhase::kDraining) continue;
+      for (std::uint16_t r = 0; r < s.world; ++r)
+        ASSERT_EQ((s.live & bit_of(Rank{r})) != 0, s.ranks[r].joined && !s.ranks[r].left) << s.name;
+    }
+  }
+
   void step(std::uint64_t loss_percent, bool misfortunes) {
     bench.now += below(300 * kMillisecond);
     bench.members->tick(bench.now);
     ASSERT_GT(bench.members->deadline(), bench.now);
+    ASSERT_NO_FATAL_FAILURE(check_what_is_told());
     for (auto& peers : jobs) {
       for (auto& p : peers) packet_of(p, loss_percent);
     }

@@ -223,6 +223,28 @@ TEST_F(MembersRecovery, RefusalThatCrossesAJoinIsSaidAgain) {
   EXPECT_EQ(late.status(), JoinStatus::kRefused) << "it comes too late";
 }
 
+// The patience with a generation begins when somebody brings it, not when somebody did who gave it up since.
+TEST_F(MembersRecovery, WhoGivesTheGenerationUpEndsThePatienceWithIt) {
+  forget_everything();
+  send(peers[0], peers[0].join());
+  advance(2 * kSecond);
+  peers[0].last = {};
+  send(peers[0], peers[0].join());
+  const auto stay = [&](Peer& p, TimeNs until) {
+    while (now < until) {
+      advance(kSecond);
+      send(peers[0], peers[0].join());
+      if (&p != &peers[0]) send(p, p.join());
+    }
+  };
+  stay(peers[0], now + 7 * kSecond);
+  send(peers[1], peers[1].join());
+  const TimeNs came = now;
+  stay(peers[1], came + 5 * kSecond);
+  EXPECT_EQ(only(send(peers[1], peers[1].join()), PacketType::kJoined, peers[1]).status(),
+            JoinStatus::kForming);
+}
+
 TEST_F(MembersRecovery, MissingRankIsNamedToThoseWhoCameBack) {
   forget_everything();
   std::vector<Sent> sent;

@@ -36,6 +36,20 @@ TEST_F(MembersRunning, LostJoinedOfANewGenerationIsSentAgain) {
   EXPECT_EQ(status(id).phase, members::JobPhase::kRunning);
 }
 
+// Each repetition is heard, and proves nothing but that the JOINED before it was lost.
+TEST_F(MembersRunning, JoinedOfANewGenerationMayBeLostAgainAndAgain) {
+  Peer& p = peers[1];
+  p.last = {};
+  p.epoch = 0;
+  for (int lost = 0; lost < 4; ++lost) {
+    advance(200 * kMillisecond);
+    const auto sent = send(p, p.join());
+    ASSERT_EQ(only(sent, PacketType::kJoined, p).status(), JoinStatus::kRunning) << lost;
+    ASSERT_EQ(sent.size(), 1U);
+  }
+  EXPECT_EQ(status(id).phase, members::JobPhase::kRunning);
+}
+
 TEST_F(MembersRunning, JoinThatReportsThisGenerationIsAnsweredInTheSameEpoch) {
   everyone_beats();
   const std::uint32_t epoch = peers[1].epoch;
@@ -126,7 +140,7 @@ TEST_F(MembersRunning, MemberThatLostItsMembershipEndsTheGeneration) {
 // The same without a heartbeat in between: what the data cores saw is evidence enough.
 TEST_F(MembersRunning, DataOfAMemberProvesThatItKnewTheEpoch) {
   now += kMillisecond;
-  members->seen(id, Rank{2}, now);
+  saw(id, Rank{2}, now);
   peers[2].last = {};
   const auto sent = send(peers[2], peers[2].join());
   EXPECT_EQ(count_of(sent, PacketType::kAbort, peers[0]), 1U);
@@ -135,7 +149,7 @@ TEST_F(MembersRunning, DataOfAMemberProvesThatItKnewTheEpoch) {
 
 // Last-seen times of an earlier epoch prove nothing about this one.
 TEST_F(MembersRunning, StaleLastSeenTimesProveNothing) {
-  members->seen(id, Rank{2}, now - kMillisecond);
+  saw(id, Rank{2}, now - kMillisecond);
   peers[2].last = {};
   EXPECT_EQ(only(send(peers[2], peers[2].join()), PacketType::kJoined, peers[2]).status(),
             JoinStatus::kRunning);

@@ -243,7 +243,7 @@ TEST_F(MembersServer, AClosingBoxRefusesWaitingServers) {
 TEST_F(MembersServer, DataCoresSayNothingOfItsLease) {
   ASSERT_TRUE(form(all()));
   const TimeNs seen = status(id).servers[0].last_seen;
-  members->seen(id, server_rank(0), now + kSecond);
+  saw(id, server_rank(0), now + kSecond);
   EXPECT_EQ(status(id).servers[0].last_seen, seen);
 }
 

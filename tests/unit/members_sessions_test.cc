@@ -335,17 +335,15 @@ TEST_F(MembersSessions, AClosedBoxEndsItAtOnce) {
 
 TEST_F(MembersSessions, ShowsWhenEachRankWasLastSeen) {
   const JobId id = declare(session_of(2));
-  bench.members->seen(id, Rank{0}, bench.now);
+  bench.saw(id, Rank{0}, bench.now);
   bench.settle();
   EXPECT_EQ(bench.status(id).live, 0U) << "nobody since it runs";
   bench.advance(kSecond);
-  bench.members->seen(id, Rank{1}, bench.now);
-  bench.members->seen(id, Rank{1}, bench.now - 1);
-  bench.members->seen(id, Rank{2}, bench.now);
+  bench.saw(id, Rank{1}, bench.now);
   const members::JobStatus status = bench.status(id);
   ASSERT_EQ(status.ranks.size(), 2U);
   EXPECT_EQ(status.ranks[1].last_seen, bench.now);
-  EXPECT_EQ(status.ranks[0].last_seen, 0U);
+  EXPECT_EQ(status.ranks[0].last_seen, bench.now - kSecond);
   EXPECT_EQ(status.live, 0b10U);
   EXPECT_EQ(status.ranks[1].binding.address, mapped({10, 0, 0, 12}));
   EXPECT_EQ(status.session, (members::SessionStatus{1024, 64, jobs::TsiRule::kPacket, 1,

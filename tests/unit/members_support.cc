@@ -151,6 +151,10 @@ Bench::Bench(const members::MembershipOptions& options_in, std::uint64_t seed_in
 
 void Bench::forget_everything() {
   members.emplace(options, words(seed++));
+  members->listen([this](JobId id, Rank rank) {
+    const auto seen = last_seen.find({id, rank});
+    return seen == last_seen.end() ? TimeNs{0} : seen->second;
+  });
   challenges.clear();
   for (const auto& job : jobs) EXPECT_TRUE(members->declare(job));
   version = 0;

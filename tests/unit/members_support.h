@@ -107,6 +107,9 @@ struct Bench {
   bool form(const std::vector<Peer*>& peers);
   static void take(Peer& peer, const std::vector<Sent>& sent);  // notes the newest JOINED(running) for it
 
+  // A data core took a valid packet of the rank.
+  void saw(JobId id, Rank rank, TimeNs at) { last_seen[{id, rank}] = at; }
+
   [[nodiscard]] members::JobStatus status(JobId id) const { return *members->status(id, now); }
   // The rows as published; nullptr: none.
   [[nodiscard]] const jobs::NativeJob* row(JobId id) const {
@@ -120,6 +123,7 @@ struct Bench {
   std::uint64_t seed;
   std::vector<members::NativeConfig> jobs;
   std::optional<members::MembershipEngine> members;
+  std::map<std::pair<JobId, Rank>, TimeNs> last_seen;
   TimeNs now = 100 * kSecond;
   bool cores_wait = false;
   std::uint64_t version = 0;  // newest publication

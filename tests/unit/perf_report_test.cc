@@ -99,6 +99,8 @@ TEST(PerfOptionsTest, DefaultsAndHabitsOfNcclTests) {
   EXPECT_EQ(some.warm_up, 0U);
   EXPECT_FALSE(some.check);
   EXPECT_EQ(some.type, Dtype::kInt32);
+  EXPECT_EQ(good({"-d", "int16"}).type, Dtype::kInt16);
+  EXPECT_TRUE(good({"--zeros"}).zeros);
 }
 
 TEST(PerfOptionsTest, RefusesNonsenseInPlainWords) {
@@ -107,7 +109,7 @@ TEST(PerfOptionsTest, RefusesNonsenseInPlainWords) {
   EXPECT_FALSE(parsed({"-b", "2"}).has_value());
   EXPECT_FALSE(parsed({"-f", "1"}).has_value());
   EXPECT_FALSE(parsed({"-n", "0"}).has_value());
-  EXPECT_EQ(parsed({"-d", "fp16"}).error().text(), "--type: fp16 not in {float,int32}");
+  EXPECT_EQ(parsed({"-d", "fp16"}).error().text(), "--type: fp16 not in {float,int16,int32}");
   EXPECT_FALSE(parsed({"--no-such-option"}).has_value());
 }
 
@@ -122,12 +124,11 @@ TEST(PerfOptionsTest, HelpIsNoError) {
   const auto result = parsed({"--help"});
   ASSERT_TRUE(result.has_value());
   const std::string& text = std::get<perf::PerfHelp>(*result).text;
-  check_help(text,
-             {"--help",      "--min-bytes", "--max-bytes",  "--factor",    "--iterations", "--warm-up",
-              "--check",     "--type",      "--seed",       "--line-rate", "--timeout",    "--all-ranks",
-              "--json",      "--csv",       "--job",        "--rank",      "--world",      "--switch",
-              "--transport", "--address",   "--token-file", "--mtu",       "--idle"});
-  EXPECT_THAT(text, HasSubstr("--type TYPE:{float,int32}"));
+  check_help(text, {"--help",      "--min-bytes", "--max-bytes", "--factor",     "--iterations", "--warm-up",
+                    "--check",     "--type",      "--zeros",     "--seed",       "--line-rate",  "--timeout",
+                    "--all-ranks", "--json",      "--csv",       "--job",        "--rank",       "--world",
+                    "--switch",    "--transport", "--address",   "--token-file", "--mtu",        "--idle"});
+  EXPECT_THAT(text, HasSubstr("--type TYPE:{float,int16,int32}"));
 }
 
 TEST(PerfSizesList, GoesFromSmallestToLargestInWholeElements) {

@@ -93,8 +93,9 @@ TEST(PerfValues, IntSumsOf64RanksStayInside) {
 
 TEST(PerfBound, AgreesWithTheEngineThoughWrittenApart) {
   for (std::uint32_t world = 1; world <= 64; ++world)
-    EXPECT_EQ(perf::bound_shift(world), engine::sum_shift(world));
-  for (const float x : {1.0F, 0.75F, 1.0000001F, 2.0F, 0x1p-96F, 0x1p-97F, 0x1p-149F, 0x1p127F, 0x1.8p126F})
+    for (const Dtype dtype : {Dtype::kFloat32, Dtype::kInt16})
+      EXPECT_EQ(perf::bound_shift(world, dtype == Dtype::kInt16 ? 16 : 32), engine::sum_shift(world, dtype));
+  for (const float x : {1.0F, 0.75F, 1.0000001F, 2.0F, 0x1p-96F, 0x1p-97F, 0x1p-149F, 0x1p126F, 0x1.8p125F})
     EXPECT_EQ(perf::bound_exponent(static_cast<double>(x)),
               engine::block_exponent(std::bit_cast<std::uint32_t>(x)))
         << x;
@@ -159,6 +160,26 @@ TEST(PerfCheck, AMissingOrForeignContributionIsWrong) {
   EXPECT_GT(perf::check_sums(three, 0, scale, {kSeed, kIteration, 4, kElements}).wrong, 990U);
   const auto four = exact_sums(1000, 0, scale, 4);
   EXPECT_GT(perf::check_sums(four, 0, scale, {kSeed, kIteration + 1, 4, kElements}).wrong, 990U);
+}
+
+// The bound of 16 bits over blocks of twice as many values; of a broadcast the first rank's values alone
+// count.
+TEST(PerfCheck, SixteenBitsAndZerosOfTheOthers) {
+  const float scale = perf::tensor_scale(kSeed, 1);
+  auto sums = exact_sums(1000, 0, scale, 1);
+  perf::SumCheckOptions options{kSeed, kIteration, 4, kElements, 1};
+  EXPECT_EQ(perf::check_sums(sums, 0, scale, options).wrong, 0U);
+  options.valued = 4;
+  EXPECT_GT(perf::check_sums(sums, 0, scale, options).wrong, 990U);
+  options.valued = 1;
+  const float largest = 0x1p30F * scale;
+  const auto fine = static_cast<float>(perf::rounding_bound(4, static_cast<double>(largest) * 0.9, 16));
+  sums[400] += fine * 0.25F;
+  EXPECT_EQ(perf::check_sums(sums, 0, scale, options).wrong, 1U) << "too much for 32 bits";
+  options.bits = 16;
+  EXPECT_EQ(perf::check_sums(sums, 0, scale, options).wrong, 0U);
+  sums[400] += fine * 4;
+  EXPECT_EQ(perf::check_sums(sums, 0, scale, options).wrong, 1U);
 }
 
 TEST(PerfCheck, IntSumsAreExact) {

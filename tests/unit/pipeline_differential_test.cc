@@ -222,7 +222,7 @@ class Pair {
     EXPECT_EQ(fused_.peek<pipeline::MissingReg>(line), staged_.peek<pipeline::MissingReg>(line));
     EXPECT_EQ(fused_.peek<pipeline::ShapeReg>(line), staged_.peek<pipeline::ShapeReg>(line));
     EXPECT_EQ(fused_.peek<pipeline::ExponentReg>(line), staged_.peek<pipeline::ExponentReg>(line));
-    EXPECT_EQ(fused_.peek<pipeline::OverflowReg>(line), staged_.peek<pipeline::OverflowReg>(line));
+    EXPECT_EQ(fused_.peek<pipeline::MarksReg>(line), staged_.peek<pipeline::MarksReg>(line));
     EXPECT_EQ(fused_.peek<pipeline::Sum1Reg>(line), staged_.peek<pipeline::Sum1Reg>(line));
     EXPECT_EQ(fused_.peek<pipeline::Sum2Reg>(line), staged_.peek<pipeline::Sum2Reg>(line));
   }

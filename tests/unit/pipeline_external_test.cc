@@ -187,6 +187,49 @@ TYPED_TEST(ExternalServer, waiting_names_who_was_not_seen_also_of_what_it_holds)
   EXPECT_FALSE(query(Chunk{0} + job.span).reject) << "the row is another chunk's";
 }
 
+// Everybody was seen and nothing is here any more: a peer's turn, or with DIRECT the server's.
+TYPED_TEST(ExternalServer, is_asked_by_a_QUERY_with_DIRECT_when_everybody_was_seen) {
+  this->start(2);
+  const jobs::NativeJob job = this->shared_job({.servers = 2});
+  const auto query = [&](Chunk chunk, std::uint8_t flags) {
+    Bytes q = make_query(job, Rank{0}, chunk);
+    Header h = header_of(q);
+    h.flags = flags;
+    h.priority = 70;
+    set_header(q, h);
+    return this->take(job, 0, q);
+  };
+  EXPECT_EQ(this->send(job, 0, Chunk{3}, {.flags = kFlagDirect}).verdict, Verdict::kBypass);
+  EXPECT_EQ(query(Chunk{3}, kFlagDirect).verdict, Verdict::kTell) << "somebody is waited for";
+  EXPECT_EQ(this->send(job, 1, Chunk{3}, {.flags = kFlagDirect}).verdict, Verdict::kBypass);
+  const pipeline::Outcome peer = query(Chunk{3}, 0);
+  EXPECT_EQ(peer.verdict, Verdict::kRelay);
+  EXPECT_EQ(peer.server, pipeline::kNoServer);
+  EXPECT_EQ(peer.to, Rank{1});
+  const pipeline::Outcome out = query(Chunk{3}, kFlagDirect);
+  EXPECT_EQ(out.verdict, Verdict::kRelay);
+  ASSERT_EQ(out.server, 1) << "odd chunks are server 1's";
+  EXPECT_EQ(out.priority, 70) << "behind what it asks for";
+  EXPECT_EQ(out.payload_bytes, kHeaderBytes);
+  const Header h = header_of({out.payload, kHeaderBytes});
+  EXPECT_EQ(h.type, PacketType::kQuery);
+  EXPECT_EQ(h.rank_id(), Rank{0});
+  EXPECT_EQ(h.contributors.host(), 0b01U);
+  EXPECT_EQ(h.cookie.host(), raw(job.result_cookie));
+  EXPECT_EQ(h.slot.host(), slot_of(jobs::slot_map(job), Chunk{3}));
+}
+
+TYPED_TEST(ExternalServer, an_embedded_one_is_not_asked_by_DIRECT) {
+  this->start(2);
+  const jobs::NativeJob job = this->shared_job({});
+  for (const std::uint32_t rank : {0U, 1U}) (void)this->send(job, rank, Chunk{0});
+  Bytes q = make_query(job, Rank{0}, Chunk{0});
+  Header h = header_of(q);
+  h.flags = kFlagDirect;
+  set_header(q, h);
+  EXPECT_EQ(this->take(job, 0, q).verdict, Verdict::kRepeat) << "it answers from what it has";
+}
+
 TYPED_TEST(ExternalServer, waiting_is_not_said_by_hash_where_nothing_tells_who_is_there) {
   this->start(8);
   for (const auto discipline : {Discipline::kFcfs, Discipline::kPreemptive}) {

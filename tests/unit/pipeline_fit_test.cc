@@ -119,7 +119,7 @@ TEST(FitReport, a_shared_packet_asks_the_ledger_before_it_knows_its_entry) {
   EXPECT_THAT(r.stages[1].arrays, ElementsAre("ledger"));
   EXPECT_THAT(r.stages[2].arrays, ElementsAre("head+owner"));
   EXPECT_THAT(r.stages[3].arrays, ElementsAre("shape"));
-  EXPECT_THAT(r.stages[4].arrays, ElementsAre("exponent", "overflow", "sum1", "sum2"));
+  EXPECT_THAT(r.stages[4].arrays, ElementsAre("exponent", "marks", "sum1", "sum2"));
 }
 
 TEST(FitReport, the_shared_program_needs_a_ledger_beside_the_pools_registers) {

@@ -84,6 +84,46 @@ TEST_F(PsMerge, WhoAsksForAKnownChunkGetsItAlone) {
   EXPECT_EQ(server.counted().known, 2U);
 }
 
+TEST_F(PsMerge, AQuestionForAKnownChunkIsAnsweredToTheAskerAlone) {
+  server.hear(job.partial(0b111, Chunk{4}));
+  expect_complete(Chunk{4});
+  server.hear(job.query(1, Chunk{4}));
+  const Bytes again = server.one();
+  job.expect_result(again, 0b010, Chunk{4});
+  EXPECT_EQ(header_of(again).flags, kFlagRetransmit);
+  EXPECT_EQ(server.counted().queries, 1U);
+  EXPECT_EQ(server.counted().contributions, 0U);
+}
+
+// Who asks has found the chunk nowhere else: what the state lacks was lost, and nobody waits for the timer.
+TEST_F(PsMerge, AQuestionForAStateThatWaitsAsksForWhatItLacks) {
+  server.hear(job.contribution(0, Chunk{4}));
+  server.hear(job.query(0, Chunk{4}));
+  job.expect_bare(server.one(), PacketType::kResend, 0b110, Chunk{4});
+  server.hear(job.query(1, Chunk{4}));
+  job.expect_bare(server.one(), PacketType::kResend, 0b010, Chunk{4});  // itself alone: the others are asked
+  server.hear(job.query(0, Chunk{4}));
+  server.none();
+  server.hear(job.contribution(1, Chunk{4}));
+  server.hear(job.contribution(2, Chunk{4}));
+  expect_complete(Chunk{4});
+}
+
+TEST_F(PsMerge, AQuestionForAnUnknownChunkAsksTheAsker) {
+  server.hear(job.query(2, Chunk{4}));
+  job.expect_bare(server.one(), PacketType::kResend, 0b100, Chunk{4});
+  EXPECT_EQ(server.engine->memory().incomplete, 0U);
+}
+
+TEST_F(PsMerge, AQuestionInAnotherRanksNameIsRefused) {
+  Header h = header_of(job.query(1, Chunk{4}));
+  h.contributors = Be{std::uint64_t{0b101}};
+  server.expect_refused(sealed(h), Refused::kContributors);
+  h.contributors = Be{std::uint64_t{0b1000}};
+  h.rank = Be{std::uint16_t{3}};
+  server.expect_refused(sealed(h), Refused::kRank);
+}
+
 TEST_F(PsMerge, WhatIsInsideIsIgnored) {
   server.hear(job.partial(0b011, Chunk{4}));
   server.hear(job.contribution(0, Chunk{4}));
@@ -209,11 +249,11 @@ TEST_F(PsMerge, OnlyTheBoxOfThisEpochIsBelieved) {
                         Refused::kContributors);
   server.expect_refused(with([](Header& h) { h.flags = kFlagIncomplete; }), Refused::kIncomplete);
   server.expect_refused(with([](Header& h) { h.flags = 64; }), Refused::kFlags);
-  server.expect_refused(with([](Header& h) { h.dtype = 2; }), Refused::kShape);
+  server.expect_refused(with([](Header& h) { h.dtype = 3; }), Refused::kShape);
   server.expect_refused(with([](Header& h) { h.elements = Be{std::uint16_t{32}}; }), Refused::kLength);
   server.expect_refused(with([](Header& h) { h.type = PacketType::kResult; }), Refused::kContributors);
   server.expect_refused(with([](Header& h) { h.type = PacketType::kAnswer; }), Refused::kType);
-  server.expect_refused(with([](Header& h) { h.type = PacketType::kQuery; }), Refused::kType);
+  server.expect_refused(with([](Header& h) { h.type = PacketType::kQuery; }), Refused::kLength);
   server.expect_refused(with([](Header& h) { h.type = PacketType::kContribute; }), Refused::kRank);
   server.expect_refused(job.partial(0b011, Chunk{4}, 48), Refused::kShape);
   Header of_two = good;

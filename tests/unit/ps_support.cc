@@ -92,6 +92,16 @@ Bytes BoxJob::contribution(std::uint16_t rank, Chunk chunk, std::uint16_t n) con
   return sealed(h, offered(rank, chunk, n));
 }
 
+Bytes BoxJob::query(std::uint16_t rank, Chunk chunk) const {
+  Header h = from_box(PacketType::kQuery);
+  h.rank = Be{rank};
+  h.flags = kFlagRetransmit;
+  h.chunk = Be{raw(chunk)};
+  h.slot = Be{raw(chunk) % (2 * window)};
+  h.contributors = Be{bit_of(Rank{rank})};
+  return sealed(h);
+}
+
 Bytes BoxJob::partial(std::uint64_t ranks, Chunk chunk, std::uint16_t n) const {
   return sealed(part(PacketType::kPartial, ranks, chunk, n), sum(ranks, chunk, n));
 }

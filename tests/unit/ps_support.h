@@ -57,6 +57,7 @@ struct BoxJob {
   [[nodiscard]] Bytes contribution(std::uint16_t rank, Chunk chunk, std::uint16_t n = 16) const;
   [[nodiscard]] Bytes partial(std::uint64_t ranks, Chunk chunk, std::uint16_t n = 16) const;
   [[nodiscard]] Bytes result(Chunk chunk, std::uint16_t n = 16) const;
+  [[nodiscard]] Bytes query(std::uint16_t rank, Chunk chunk) const;
 
   // A RESULT of the server: to these ranks, and the sum of all, each once.
   void expect_result(const Bytes& sent, std::uint64_t ranks, Chunk chunk, std::uint16_t n = 16) const;

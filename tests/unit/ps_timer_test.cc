@@ -108,6 +108,19 @@ TEST_F(PsTimer, WaitsTwiceTheTimeThatAnswersTake) {
   EXPECT_LT(server.now - start, 12 * kMillisecond);
 }
 
+// A FLUSH was lost, and the entry was swept long after: that says nothing of how long answers take.
+TEST_F(PsTimer, WhatComesMuchLaterIsNoAnswer) {
+  server.hear(job.contribution(1, Chunk{0}));
+  while (server.counted().flushes == 0) {
+    server.now = server.engine->deadline();
+    (void)server.drain();
+  }
+  server.now += 50 * kMillisecond;
+  server.hear(job.partial(0b101, Chunk{0}));
+  EXPECT_EQ(server.counted().completed, 1U);
+  EXPECT_EQ(server.counted().flush_time, 0U);
+}
+
 TEST_F(PsTimer, AStateASpanBehindIsDropped) {
   server.hear(job.contribution(1, Chunk{4}));
   server.hear(job.contribution(1, Chunk{36}));

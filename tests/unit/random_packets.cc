@@ -38,8 +38,9 @@ JobSpec random_spec(Rng& rng, bool mixed) {
 void make_answer(Rng& rng, const jobs::NativeJob& job, Rank rank, Bytes& out) {
   Header h = header_of(out);
   h.type = PacketType::kAnswer;
-  h.flags = rng.chance(0.3) ? kFlagIncomplete : 0;
-  h.contributors = Be{h.flags == 0 ? job.members : job.members & rng.next()};
+  const bool some = rng.chance(0.3);
+  h.flags = static_cast<std::uint8_t>((h.flags & kFlagZero) | (some ? kFlagIncomplete : 0));
+  h.contributors = Be{some ? job.members & rng.next() : job.members};
   h.slot = Be{static_cast<std::uint32_t>(rng.below(job.world + 1u))};
   if (rng.chance(0.3)) h.slot = Be{std::uint32_t{raw(server_rank(0))}};
   if (rng.chance(0.5)) {
@@ -50,17 +51,17 @@ void make_answer(Rng& rng, const jobs::NativeJob& job, Rank rank, Bytes& out) {
 }
 
 // Of one of its servers, now and then of one that it has not; the sums of a RESULT are right.
-Bytes make_servers(Rng& rng, const jobs::NativeJob& job, Chunk chunk,
-                   const std::vector<std::int32_t>& values) {
+Bytes make_servers(Rng& rng, const jobs::NativeJob& job, Chunk chunk, const ContributionSpec& spec) {
   constexpr std::array kTypes{PacketType::kResult, PacketType::kResend, PacketType::kFlush};
   const PacketType type = kTypes[rng.below(kTypes.size())];
   const std::uint64_t ranks = type == PacketType::kFlush ? 0
                               : rng.chance(0.5)          ? job.members
                                                          : job.members & rng.next();
   const bool valued = type == PacketType::kResult;
-  Bytes out = make_server_packet(job, type, chunk, ranks, valued ? values : std::vector<std::int32_t>{});
+  Bytes out = make_server_packet(job, type, chunk, ranks, valued ? spec.values : std::vector<std::int32_t>{},
+                                 spec.dtype, valued ? spec.flags & kFlagZero : 0);
   Header h = header_of(out);
-  if (valued && rng.chance(0.3)) h.flags = kFlagRetransmit;
+  if (valued && rng.chance(0.3)) h.flags |= kFlagRetransmit;
   if (rng.chance(0.03)) h.rank = Be{raw(server_rank(static_cast<std::uint32_t>(rng.below(4))))};
   set_header(out, h);
   return out;
@@ -122,14 +123,24 @@ Bytes random_datagram(Rng& rng, const jobs::NativeJob& job, std::uint32_t front)
   if (rng.chance(0.01)) spec.chunk = spec.chunk + 3 * job.span;
   const std::uint32_t n =
       rng.chance(0.95) ? job.elements : static_cast<std::uint32_t>(16 * rng.below(job.elements / 16 + 1));
-  for (std::uint32_t i = 0; i < n; ++i)
-    spec.values.push_back(static_cast<std::int32_t>(rng.next() >> (rng.chance(0.5) ? 32 : 48)));
+  // All ranks have chunks of one type; some are zeros of most, some of all ranks.
+  const std::uint32_t kind = raw(spec.chunk) % 8;
+  const bool halves = kind % 2 == 1;
+  const bool zero = rng.chance(kind == 7 || kind == 6 ? 1 : kind >= 4 ? 0.7 : 0.02);
+  // Halves come to the end of their range now and then, where a lane leaves it.
+  const int shift = halves ? (rng.chance(0.9) ? 56 : 48) : rng.chance(0.5) ? 32 : 48;
+  for (std::uint32_t i = 0; i < n * (halves ? 2 : 1); ++i) {
+    const auto value = static_cast<std::int32_t>(rng.next() >> shift);
+    spec.values.push_back(zero ? 0 : halves ? static_cast<std::int16_t>(value) : value);
+  }
   spec.total = rng.chance(0.99) ? 5000 : 4999;
   spec.exponent = static_cast<std::int8_t>(rng.next());
   spec.flags = static_cast<std::uint8_t>(rng.chance(0.1) ? rng.below(8) : 0);
-  spec.dtype = rng.chance(0.99) ? 0 : 1;
+  if (zero && rng.chance(0.9)) spec.flags |= kFlagZero;
+  spec.dtype = static_cast<std::uint8_t>(halves ? Dtype::kInt16 : Dtype::kInt32);
+  if (!halves && rng.chance(0.01)) spec.dtype = 1;
   if (shares_slots(job.discipline)) spec.priority = static_cast<std::uint8_t>(rng.below(255));
-  if (job.servers != 0 && rng.chance(0.15)) return make_servers(rng, job, spec.chunk, spec.values);
+  if (job.servers != 0 && rng.chance(0.15)) return make_servers(rng, job, spec.chunk, spec);
   // Most come in the order in which they were sent, and once; some are lost, or come late or again.
   if (rng.chance(0.05)) spec.sequence = static_cast<std::uint32_t>(rng.below(200));
   Bytes out = make_contribution(job, spec);

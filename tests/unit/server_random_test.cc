@@ -113,7 +113,7 @@ class Reference {
     if (had && (had->partial.contributors & p.contributors) == 0) {
       s.partial.contributors |= had->partial.contributors;
       s.partial.sum.exponent = std::max(s.partial.sum.exponent, had->partial.sum.exponent);
-      s.partial.sum.overflow = std::max(s.partial.sum.overflow, had->partial.sum.overflow);
+      s.partial.sum.marks |= had->partial.sum.marks;
       s.partial.sum.sum1 += had->partial.sum.sum1;
       s.partial.sum.sum2 += had->partial.sum.sum2;
     }

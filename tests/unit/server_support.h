@@ -68,7 +68,7 @@ class Packet {
         sum[i] = static_cast<std::int32_t>(static_cast<std::uint32_t>(sum[i]) +
                                            static_cast<std::uint32_t>(mix64(seed + i)));
       partial.sum.exponent = std::max(partial.sum.exponent, static_cast<std::int8_t>(seed >> 32));
-      partial.sum.overflow = static_cast<std::uint8_t>(partial.sum.overflow | (seed >> 40 & 7) / 7);
+      if ((seed >> 40 & 7) == 7) partial.sum.marks |= jobs::kMarkOverflow;
     }
     put_wire(partial.values, sum);
     const kernels::Sums sums = naive_sums(sum);
@@ -96,7 +96,7 @@ inline testing::AssertionResult same_sum(const Packet& a, const Packet& b) {
   if (x.sum.shape != y.sum.shape) return testing::AssertionFailure() << "shapes differ";
   if (x.sum.exponent != y.sum.exponent)
     return testing::AssertionFailure() << int{x.sum.exponent} << " != " << int{y.sum.exponent};
-  if (x.sum.overflow != y.sum.overflow) return testing::AssertionFailure() << "overflow flags differ";
+  if (x.sum.marks != y.sum.marks) return testing::AssertionFailure() << "marks differ";
   if (x.sum.sum1 != y.sum.sum1 || x.sum.sum2 != y.sum.sum2)
     return testing::AssertionFailure() << "sums differ";
   if (a.values() != b.values()) return testing::AssertionFailure() << "values differ";

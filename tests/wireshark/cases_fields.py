@@ -83,6 +83,7 @@ def names_are_those_of_the_headers(lab):
                            ("kMulticastPort", "multicast_port"), ("kHeaderBytes", "header_bytes"),
                            ("kCheckedBytes", "checked_bytes"), ("kElementGranule", "element_granule"),
                            ("kMaxElements", "max_elements"), ("kNoExponent", "no_exponent"),
+                           ("kNotANumber", "not_a_number"),
                            ("kMaxTextBytes", "max_text_bytes"), ("kMaxNameBytes", "max_name_bytes"),
                            ("kTagBytes", "tag_bytes")):
         written = re.search(rf"^  {name} = (\S+),", script, re.M).group(1)

@@ -9,7 +9,7 @@ from samples import JOB, SIX, TAGGED, called_back, every_type, heartbeat, join, 
 from tally_wire import ABORT, JOIN, MAX_ELEMENTS, PROBE, QUERY, crc32c, ipv4_header, udp_header
 
 VERIFY = ("-o", "tally.sums:TRUE")
-UNKNOWN_FLAGS = 0xFF - 1 - 2 - 4 - 8 - 32
+UNKNOWN_FLAGS = 0xFF - 1 - 2 - 4 - 8 - 16 - 32
 # What each drop of the switch is called here. Others are about states, which a packet does not show.
 REMARKS = {"check": "tally.check.bad", "version": "tally.version.unknown", "dtype": "tally.unknown",
            "sum": "tally.sum.bad"}

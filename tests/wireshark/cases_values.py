@@ -6,7 +6,7 @@ from capture import Tshark
 from fixture_jobs import make_job
 from lab import case
 from samples import JOB, joined, result
-from tally_wire import BASE_PORT, RESULT, encapsulate, pack_header
+from tally_wire import BASE_PORT, FLOAT32, INT16, RESULT, ZERO, encapsulate, pack_header
 
 VERIFY = ("-o", "tally.sums:TRUE")
 MANY_VALUES = ("-o", "tally.values:3000")
@@ -51,6 +51,25 @@ def sums_are_verified_when_asked(lab):
         assert packet.one("tally.sum.status") == "0", name
         assert packet.remarks() == {"tally.sum.bad"} and packet.has_error(), name
         assert info.endswith(" [sum]"), name
+
+
+@case()
+def halves_and_zeros(lab):
+    """int16: two values in a word, sign-extended. ZERO: none, and the sums are right without. Not a number is named."""
+    tshark = Tshark(lab)
+    numbers = [1, -1, 32767, -32768] * 8
+    frames = [joined(JOB), JOB.contribute(0, 5, numbers, dtype=INT16).frame(),
+              JOB.contribute(1, 5, [0] * 32, dtype=INT16, flags=ZERO).frame(),
+              JOB.contribute(0, 6, [], dtype=FLOAT32, exponent=127).frame(),
+              JOB.contribute(0, 7, numbers, dtype=INT16).but(sum2=1).frame()]
+    path = tshark.capture(frames)
+    halves, zeros, _, wrong = tshark.packets(path, *VERIFY, *MANY_VALUES)[1:]
+    assert list(map(int, halves.all("tally.value"))) == numbers and halves.place("tally.values") == (42 + 56, 64)
+    assert zeros.all("tally.value") == [] and zeros.one("tally.flags.zero") in ("1", "True")
+    assert [packet.one("tally.sum.status") for packet in (halves, zeros, wrong)] == ["1", "1", "0"]
+    assert not halves.has_error() and not zeros.has_error()
+    short = replace(JOB.contribute(1, 5, [0] * 32, dtype=INT16), body=b"").frame()
+    assert tshark.packets([short])[0].remarks() == {"tally.length.bad"}
 
 
 @case()

@@ -19,8 +19,9 @@ local f = {
   direct = ProtoField.bool("tally.flags.direct", "DIRECT (for the server)", 8, nil, 0x02),
   overflow = ProtoField.bool("tally.flags.overflow", "OVERFLOW (may have left int32)", 8, nil, 0x04),
   collision = ProtoField.bool("tally.flags.collision", "COLLISION (its slot was taken; RESULT: a server made it)", 8, nil, 0x08),
+  zero = ProtoField.bool("tally.flags.zero", "ZERO (all values are 0, and left out)", 8, nil, 0x10),
   incomplete = ProtoField.bool("tally.flags.incomplete", "INCOMPLETE (lacks ranks)", 8, nil, 0x20),
-  reserved = ProtoField.uint8("tally.flags.reserved", "Reserved", base.HEX, nil, 0xD0),
+  reserved = ProtoField.uint8("tally.flags.reserved", "Reserved", base.HEX, nil, 0xC0),
   priority = ProtoField.uint8("tally.priority", "Priority"),
   class = ProtoField.uint8("tally.class", "Class", base.DEC, nil, 0xC0),
   job = ProtoField.uint16("tally.job", "Job"),
@@ -45,7 +46,7 @@ local f = {
 }
 header.fields = f
 
-local flag_fields = { f.retransmit, f.direct, f.overflow, f.collision, f.incomplete, f.reserved }
+local flag_fields = { f.retransmit, f.direct, f.overflow, f.collision, f.zero, f.incomplete, f.reserved }
 
 -- The field called slot carries something else in some types.
 local other_slots = { CONTRIBUTE = "sequence", ANSWER = "asker", REJECT = "reason", NACK = "sequence" }
@@ -79,6 +80,7 @@ local function explain(items, tvb, p)
   items.priority:add(f.class, tvb(3, 1))
   items.rank:append_text(string.format(" (%s)", names.rank(p.rank)))
   if p.exponent == names.no_exponent then items.exponent:append_text(" (none)") end
+  if p.exponent == names.not_a_number then items.exponent:append_text(" (not a number)") end
   items.contributors:append_text(" (" .. ranks.text(p.contributors) .. ")")
   items.contributors:add(f.count, tvb(24, 8), #p.contributors):set_generated()
   if not names.type[p.kind] then remarks.add(items.type, "type", "Unknown type %d", p.kind) end
@@ -88,7 +90,8 @@ local function explain(items, tvb, p)
     remarks.add(items.reason, known and "reject" or "value", known and "REJECT(%s)" or "Unknown reason %s",
                 known and known:lower() or p.slot)
   end
-  if p.elements % names.element_granule ~= 0 or p.elements > names.max_elements then
+  local per_word = 4 / names.value_bytes(p.dtype)
+  if p.elements % (per_word * names.element_granule) ~= 0 or p.elements > per_word * names.max_elements then
     remarks.add(items.elements, "elements")
   elseif p.elements > 0 and names.is_data(p.kind) and not names.carries_values(p.kind) then
     remarks.add(items.elements, "elements", "This type carries no values")

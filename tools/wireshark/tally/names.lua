@@ -11,6 +11,7 @@ local names = {
   element_granule = 16,
   max_elements = 2224,
   no_exponent = -128,
+  not_a_number = 127,
   max_text_bytes = 512,
   max_name_bytes = 64,
   tag_bytes = 16,
@@ -18,7 +19,7 @@ local names = {
   box_rank = 0xFFFF,
   first_server_rank = 0xFF00,
   last_server_rank = 0xFF0F,
-  known_flags = 1 + 2 + 4 + 8 + 32,
+  known_flags = 1 + 2 + 4 + 8 + 16 + 32,
 }
 
 names.type = {
@@ -26,8 +27,9 @@ names.type = {
   [8] = "REJECT", [9] = "JOIN", [10] = "JOINED", [11] = "LEAVE", [12] = "HEARTBEAT", [13] = "ABORT", [14] = "PROBE",
   [15] = "NACK", [16] = "CHALLENGE",
 }
-names.flag = { [1] = "RETRANSMIT", [2] = "DIRECT", [4] = "OVERFLOW", [8] = "COLLISION", [32] = "INCOMPLETE" }
-names.dtype = { [0] = "INT32", [1] = "FLOAT32", [255] = "FAREWELL" }
+names.flag = { [1] = "RETRANSMIT", [2] = "DIRECT", [4] = "OVERFLOW", [8] = "COLLISION", [16] = "ZERO",
+  [32] = "INCOMPLETE" }
+names.dtype = { [0] = "INT32", [1] = "FLOAT32", [2] = "INT16", [255] = "FAREWELL" }
 names.reason = { [1] = "EPOCH", [2] = "JOB", [3] = "WAITING" }
 names.status = { [1] = "RUNNING", [2] = "FORMING", [3] = "REFUSED" }
 names.discipline = { [1] = "POOL", [2] = "FCFS", [3] = "PREEMPTIVE", [4] = "SHARED" }
@@ -42,6 +44,13 @@ function names.is_data(kind)
 end
 function names.is_control(kind)
   return kind >= names.of.JOIN and kind <= names.of.PROBE or kind == names.of.CHALLENGE
+end
+
+-- Bytes of one value, and of a packet's as its header has them.
+function names.value_bytes(dtype) return names.dtype[dtype] == "INT16" and 2 or 4 end
+function names.values_bytes(p)
+  if bit.band(p.flags, 16) ~= 0 then return 0 end
+  return names.value_bytes(p.dtype) * p.elements
 end
 
 -- Values follow the header, and their sums are in sum1 and sum2.

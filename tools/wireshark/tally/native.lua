@@ -32,7 +32,7 @@ local function add_payload(tree, items, tvb, p, reported)
   if names.is_control(p.kind) or p.kind == names.of.REJECT then
     check_length(items.type, p, reported, control.add(tree, items, tvb, p, reported))
   elseif names.is_data(p.kind) then
-    check_length(items.elements, p, reported, 4 * p.elements)
+    check_length(items.elements, p, reported, names.values_bytes(p))
     values.add(tree, tvb, p, proto.prefs.values)
     if proto.prefs.sums and names.carries_values(p.kind) and not p.remark then
       values.verify(items, tvb, p, links.generation(p))

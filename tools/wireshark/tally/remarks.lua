@@ -12,7 +12,7 @@ remarks.list = {
   version = ProtoExpert.new("tally.version.unknown", "Unknown version", group.PROTOCOL, severity.ERROR),
   type = ProtoExpert.new("tally.type.unknown", "Unknown type", group.PROTOCOL, severity.ERROR),
   flags = ProtoExpert.new("tally.flags.unknown", "Unknown flags", group.PROTOCOL, severity.ERROR),
-  elements = ProtoExpert.new("tally.elements.bad", "elements must be a multiple of 16, at most 2224", group.PROTOCOL,
+  elements = ProtoExpert.new("tally.elements.bad", "elements must be a multiple of 16, at most 2224 (int16: twice that)", group.PROTOCOL,
                              severity.ERROR),
   value = ProtoExpert.new("tally.unknown", "Value without a meaning", group.PROTOCOL, severity.ERROR),
   truncated = ProtoExpert.new("tally.truncated", "The capture has only a part of this packet", group.COMMENTS_GROUP,

@@ -29,12 +29,17 @@ function sums.of_keys(generation, ranks, chunk)
   return multiply(keys % two32, (2 * chunk + 1) % two32)
 end
 
--- The values' part of sum1, and sum2; bytes: big-endian 32-bit numbers.
-function sums.of_values(bytes)
+-- The values' part of sum1, and sum2; bytes: big-endian numbers of `size` bytes, 4 or 2; those are sign-extended.
+function sums.of_values(bytes, size)
   local sum1, sum2, index = 0, 0, 0
-  for at = 1, #bytes - 3, 4 do
-    local a, b, c, d = bytes:byte(at, at + 3)
-    local value = ((a * 256 + b) * 256 + c) * 256 + d
+  for at = 1, #bytes - size + 1, size do
+    local a, b, c, d = bytes:byte(at, at + size - 1)
+    local value = a * 256 + b
+    if size == 4 then
+      value = (value * 256 + c) * 256 + d
+    elseif value >= 0x8000 then
+      value = value + two32 - 0x10000
+    end
     index = index + 1
     sum1 = (sum1 + value) % two32
     sum2 = (sum2 + index * value) % two32

@@ -1,4 +1,4 @@
--- The int32 values behind the header, and whether sum1 and sum2 fit them.
+-- The values behind the header, of 4 or 2 bytes, and whether sum1 and sum2 fit them.
 
 local names = require("tally.names")
 local header = require("tally.header")
@@ -17,7 +17,8 @@ values.fields = f
 
 -- most: how many of them as numbers.
 function values.add(tree, tvb, p, most)
-  value_list(tree, tvb, names.header_bytes, p.elements, f.all, f.one, most)
+  local size = names.value_bytes(p.dtype)
+  value_list(tree, tvb, names.header_bytes, names.values_bytes(p) / size, f.all, f.one, most, size)
 end
 
 -- Whose keys are in sum1. A server's RESULT names who shall have it, but its sums are those of all members.
@@ -29,11 +30,15 @@ end
 -- generation: { number = UInt64, members = ranks } of the packet's job and epoch, or nil: then sum2 alone is
 -- verified, for the keys in sum1 follow from the generation, which only JOINED tells.
 function values.verify(items, tvb, p, generation)
-  if p.elements * 4 > tvb:len() - names.header_bytes then
+  local bytes = names.values_bytes(p)
+  if bytes > tvb:len() - names.header_bytes then
     items.sum1:add(f.sum_status, tvb(40, 8), header.UNVERIFIED):set_generated():append_text(" (values not captured)")
     return
   end
-  local sum1, sum2 = sums.of_values(tvb:raw(names.header_bytes, 4 * p.elements))
+  local sum1, sum2 = 0, 0
+  if bytes > 0 then
+    sum1, sum2 = sums.of_values(tvb:raw(names.header_bytes, bytes), names.value_bytes(p.dtype))
+  end
   local status = header.UNVERIFIED
   local why = " (sum2 is right; sum1 needs the generation, of which the capture has no JOINED)"
   if sum2 ~= p.sum2 then

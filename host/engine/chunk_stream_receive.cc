@@ -1,0 +1,262 @@
+// Receiving half of the chunk stream: what a RESULT must prove before a value of it is used, and what others
+// say of losses.
+#include <algorithm>
+#include <bit>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "engine/chunk_codec.h"
+#include "engine/chunk_stream.h"
+#include "engine/engine_operation.h"
+
+namespace tally::engine {
+
+constexpr std::uint8_t kBadResultsPerChunk = 3;
+constexpr TimeNs kPatienceWithPeers = kSecond;
+
+std::optional<Refused> ChunkStream::on_result(const Datagram& datagram, TimeNs now) {
+  const auto index = index_of(datagram.header.chunk_id());
+  if (!index || *index < window_.lowest()) return Refused::kLate;
+  if (!started_ || !window_.contains(*index)) return Refused::kNotWaited;
+  Flight& flight = window_.at(*index);
+  if (flight.state == FlightState::kDone) return Refused::kLate;
+  if (!flight.offered) return Refused::kNotWaited;
+  if (says_gone(datagram.header)) return on_gone(datagram.header, flight, now);
+  if (const auto wrong = judge(datagram, flight)) return wrong;
+  accept(datagram, flight, now);
+  return std::nullopt;
+}
+
+// Wrong although it comes from the box and names what is waited for. Not healing by itself, it must not hang
+// the operation: the third for one chunk fails it by name.
+Refused ChunkStream::strike(Flight& flight, Refused why) {
+  if (++flight.bad_results == kBadResultsPerChunk) {
+    const OperationId id = flight.operation->id();
+    failure_ = StreamFailure{
+        id,
+        {ErrorCode::kCorrupt, "operation " + std::to_string(static_cast<std::uint64_t>(id)) +
+                                  ": three results of chunk " + std::to_string(raw(wire(flight.index))) +
+                                  " were wrong, the last by its " + std::string(name_of(why))}};
+  }
+  return why;
+}
+
+// A peer's ANSWER that names nobody: it had the result and has forgotten it.
+bool ChunkStream::says_gone(const Header& header) const noexcept {
+  return membership_.stragglers && (header.flags & kFlagIncomplete) != 0 && header.contributors.host() == 0;
+}
+
+// The others are so far ahead that the box refuses this chunk as stale. As long as one of them may still have
+// the result it is worth asking; after that it is nowhere. Who still has it is behind the others, and may be
+// slow to answer.
+std::optional<Refused> ChunkStream::on_gone(const Header& header, Flight& flight, TimeNs now) {
+  if (header.slot.host() != membership_.slot_of(header.chunk_id())) return Refused::kSlot;
+  if (header.elements.host() != 0 || header.sum1.host() != 0 || header.sum2.host() != 0) return Refused::kSum;
+  // From now on there are only QUERYs, and they count afresh: everybody is asked twice before it is given up.
+  if (!flight.gone) flight.queries = 0;
+  flight.gone = true;
+  rto_.forget_back_off();
+  if (gone_since_ == kNever) gone_since_ = now;
+  if (flight.queries < 2 * (membership_.world - 1)) {
+    window_.make_ready(flight);  // the next one is asked at once: this answer shows that the path is good
+    return std::nullopt;
+  }
+  if (now - gone_since_ < kPatienceWithPeers) return std::nullopt;  // its timer asks
+  const OperationId id = flight.operation->id();
+  failure_ = StreamFailure{
+      id,
+      {ErrorCode::kFellBehind, "operation " + std::to_string(static_cast<std::uint64_t>(id)) +
+                                   ": fell behind: the other ranks went on without this one, and chunk " +
+                                   std::to_string(raw(wire(flight.index))) +
+                                   " is older than what any of them remembers"}};
+  return std::nullopt;
+}
+
+// All members, or, where the job says so, some of them under INCOMPLETE.
+std::optional<Refused> ChunkStream::judge_contributors(const Header& header) const noexcept {
+  const std::uint64_t ranks = header.contributors.host();
+  const std::uint64_t members = membership_.members();
+  if ((header.flags & kFlagIncomplete) == 0)
+    return ranks == members ? std::nullopt : std::optional(Refused::kContributors);
+  if (!membership_.stragglers) return Refused::kIncomplete;
+  const bool some = ranks != 0 && ranks != members && (ranks & ~members) == 0;
+  return some ? std::nullopt : std::optional(Refused::kContributors);
+}
+
+// The sums come last: they cost a pass over the payload, in which it also goes into the history.
+std::optional<Refused> ChunkStream::judge(const Datagram& datagram, Flight& flight) {
+  const Header& header = datagram.header;
+  const EngineOperation& operation = *flight.operation;
+  const Chunk chunk = header.chunk_id();
+  if (header.slot.host() != membership_.slot_of(chunk)) return Refused::kSlot;
+  if (const auto wrong = judge_contributors(header)) return wrong;
+  const std::uint64_t ranks = header.contributors.host();
+  const bool is_in_it = (ranks & bit_of(self_)) != 0;  // else its exponent may be above the maximum
+  if (header.elements.host() != operation.wire_elements(flight.index - operation.first()) ||
+      header.dtype != static_cast<std::uint8_t>(operation.dtype()) ||
+      header.total.host() != operation.total())
+    return strike(flight, Refused::kShape);
+  if (flight.exponent == kNoExponent ? header.exponent != kNoExponent
+                                     : (is_in_it && header.exponent < flight.exponent) ||
+                                           header.exponent == kNoExponent || !valid_exponent(header.exponent))
+    return strike(flight, Refused::kExponent);
+  std::byte* const room = history_.room(flight.index);
+  const std::uint32_t n = datagram.payload.empty() ? 0 : header.elements.host();
+  const kernels::Sums sums = operation.values_of_word() == 2
+                                 ? kernels_.halves.copy_sums(datagram.payload.data(), room, n)
+                                 : kernels_.copy_sums(datagram.payload.data(), room, n);
+  if (header.sum1.host() - keyed(membership_.keys_of(ranks), chunk) == sums.sum1 &&
+      header.sum2.host() == sums.sum2)
+    return std::nullopt;
+  return strike(flight, Refused::kSum);
+}
+
+void ChunkStream::accept(const Datagram& datagram, Flight& flight, TimeNs now) {
+  EngineOperation& operation = *flight.operation;
+  const std::uint64_t m = flight.index - operation.first();
+  history_.keep(flight.index, datagram.header);
+  const std::uint64_t ranks = datagram.header.contributors.host();
+  if (ranks != membership_.members()) ++statistics_.incomplete;
+  if (const auto data = operation.data_chunk(m)) {
+    const ElementRange range = operation.range(*data);
+    decode_chunk(operation, range, exponent_of(operation, *data), shift_of(operation), datagram.payload,
+                 kernels_, static_cast<std::uint32_t>(std::popcount(ranks)));
+    if (ranks != membership_.members()) operation.stats.partial.push_back({range.first, range.count, ranks});
+  }
+  if (operation.primes(m) && datagram.header.exponent == kNotANumber &&
+      operation.options().non_finite == NonFinite::kFail)
+    refuse_not_a_number(operation, m);
+  if ((datagram.header.flags & kFlagOverflow) != 0) {
+    operation.stats.overflow = true;
+    ++statistics_.overflows;
+  }
+  std::optional<TimeNs> rtt;
+  if (flight.state == FlightState::kSent && flight.sends == 1) rtt = now - flight.sent_at;  // Karn
+  if (rtt) {
+    rto_.sample(*rtt);
+    statistics_.srtt = rto_.srtt();
+  } else {
+    rto_.result_without_sample();
+  }
+  rto_.made_by((datagram.header.flags & kFlagServed) != 0, rtt);
+  // Asked for, and made without this rank: its timers ran out because it is behind, not because of the path.
+  const bool asked_for = flight.queries != 0 || flight.early != 0;
+  if (asked_for && (ranks & bit_of(self_)) == 0) rto_.forget_back_off();
+  answered_at_ = now;
+  if (flight.gone) gone_since_ = kNever;
+  statistics_.rto = rto_.timeout();
+  ++statistics_.results;
+  if (missing_index_ == flight.index) missing_ = 0;
+  unblock(flight);
+  window_.delivered(flight, membership_.shard_of(wire(flight.index)));
+  window_.done(flight);  // recycles the flight: not used below
+  if (--operation.remaining == 0) complete(operation, now);
+}
+
+// Another rank asked for it, or has another option than this one.
+void ChunkStream::refuse_not_a_number(const EngineOperation& operation, std::uint64_t data_chunk) {
+  const ElementRange range = operation.range(data_chunk);
+  const auto place = operation.place_of(range.first);
+  failure_ =
+      StreamFailure{operation.id(),
+                    {ErrorCode::kQuantise,
+                     "operation " + std::to_string(static_cast<std::uint64_t>(operation.id())) + ": of the " +
+                         std::to_string(range.count) + " elements from offset " +
+                         std::to_string(place.offset) + " of tensor " + std::to_string(place.span) +
+                         " on, another rank has one that is NaN, Inf or above 2^126; all ranks may ask for "
+                         "non_finite: propagate"}};
+}
+
+// The result of chunk m brings E(m): data chunk m, which is chunk p + m, may have waited for it.
+void ChunkStream::unblock(const Flight& finished) noexcept {
+  const EngineOperation& operation = *finished.operation;
+  const std::uint64_t m = finished.index - operation.first();
+  if (!operation.primes(m)) return;
+  const std::uint64_t waiting = finished.index + operation.priming();
+  if (!window_.contains(waiting)) return;
+  Flight& flight = window_.at(waiting);
+  if (flight.state == FlightState::kBlocked) window_.make_ready(flight);
+}
+
+void ChunkStream::complete(const EngineOperation& operation, TimeNs now) {
+  const auto at = std::find_if(operations_.begin(), operations_.end(),
+                               [&](const auto& other) { return other.get() == &operation; });
+  (*at)->stats.finished = now;
+  (*at)->name_contributors(membership_.members());
+  if (taken_up_ == &operation) taken_up_ = nullptr;
+  if (operation.reported) completions_.push_back({operation.id(), operation.stats});
+  operations_.erase(at);
+  find_first_expiry();
+}
+
+std::optional<Refused> ChunkStream::on_waiting(const Header& header) noexcept {
+  const auto index = index_of(header.chunk_id());
+  if (!index || *index < window_.lowest()) return Refused::kLate;
+  if (!started_ || !window_.contains(*index)) return Refused::kNotWaited;
+  Flight& flight = window_.at(*index);
+  if (flight.state == FlightState::kDone) return Refused::kLate;
+  if (!flight.offered) return Refused::kNotWaited;
+  ++statistics_.waiting;
+  const std::uint64_t there = header.contributors.host();
+  const bool asked = std::exchange(flight.asking, false);
+  if (asked && flight.state == FlightState::kSent && (there & bit_of(self_)) == 0) window_.make_ready(flight);
+  if (there == 0) return std::nullopt;  // nobody knows
+  // The oldest chunk is the one that everything waits for; later ones may lack ranks that are only behind.
+  if (missing_ == 0 || *index <= missing_index_) {
+    missing_ = membership_.members() & ~there;
+    missing_index_ = *index;
+  }
+  return std::nullopt;
+}
+
+// What the box has not got is sent again at once, if it is the last that was sent of its chunk.
+std::optional<Refused> ChunkStream::on_nack(const Header& header) noexcept {
+  const std::uint32_t shard = header.total.host();
+  if (!started_ || shard >= membership_.shards) return Refused::kNotWaited;
+  ++statistics_.nacks;
+  for (std::uint64_t rest = header.contributors.host(); rest != 0; rest &= rest - 1) {
+    const std::uint32_t sequence = header.sequence() + static_cast<std::uint32_t>(std::countr_zero(rest));
+    Flight& flight = window_.numbered(number_of(sequence, shard));
+    if (flight.state == FlightState::kSent && flight.sequence == sequence && !flight.gone &&
+        membership_.shard_of(wire(flight.index)) == shard)
+      window_.make_ready(flight);
+  }
+  return std::nullopt;
+}
+
+std::optional<Refused> ChunkStream::on_query(const Header& header) noexcept {
+  const std::uint16_t asker = header.rank.host();
+  if (asker >= membership_.world || asker == raw(self_) || header.contributors.host() != bit_of(self_))
+    return Refused::kPeer;
+  const auto index = index_of(header.chunk_id());
+  if (!index || (history_.find(*index) == nullptr && !forgotten(*index))) {
+    ++statistics_.queries_silent;
+    return std::nullopt;
+  }
+  if (!answers_.push({*index, Rank{asker}})) ++statistics_.answers_dropped;
+  return std::nullopt;
+}
+
+// A server lacks this rank. What is in flight it gets again; of what is finished the whole sum, by way of the
+// box. What was not sent in this epoch yet will be, in its turn.
+std::optional<Refused> ChunkStream::on_resend(const Header& header) noexcept {
+  if ((header.contributors.host() & bit_of(self_)) == 0) return Refused::kPeer;
+  const auto index = index_of(header.chunk_id());
+  if (index && history_.find(*index) != nullptr) {
+    if (!answers_.push({*index, header.rank_id()})) ++statistics_.answers_dropped;
+  } else if (!index || in_flight(*index) == nullptr) {
+    ++statistics_.resends_silent;
+  } else if (!direct_.push({*index, header.rank_id()})) {
+    ++statistics_.resends_dropped;
+  }
+  return std::nullopt;
+}
+
+Flight* ChunkStream::in_flight(std::uint64_t index) noexcept {
+  if (!started_ || !window_.contains(index)) return nullptr;
+  Flight& flight = window_.at(index);
+  return flight.state == FlightState::kSent ? &flight : nullptr;
+}
+
+}  // namespace tally::engine

@@ -1,0 +1,22 @@
+#pragma once
+// How floats travel, and what becomes of those that have no sum. All ranks choose the same for an operation:
+// other wire types are named as a mismatch of the operation.
+
+#include <cstdint>
+
+namespace tally {
+
+// Integers that stand for floats on their way (docs/protocol.md, 10).
+enum class WireType : std::uint8_t {
+  kInt32,
+  kInt16,  // half the packets, and coarse: off by up to 2^-12 of a packet's largest value with 2 ranks, 2^-8
+           // with 8
+};
+
+// What NaN, Inf and magnitudes above 2^126 do.
+enum class NonFinite : std::uint8_t {
+  kFail,       // the operation fails at every rank, by name
+  kPropagate,  // every rank gets NaN for the whole packet's worth of values that one of them lies in
+};
+
+}  // namespace tally
