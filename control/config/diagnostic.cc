@@ -53,81 +53,14 @@ std::string to_text(const Diagnostics& diagnostics) {
   return out;
 }
 
-namespace {
-
-std::string hexadecimal(std::string_view bytes) {
-  constexpr std::string_view kDigits = "0123456789ABCDEF";
-  std::string out;
-  for (const char c : bytes) {
-    const auto byte = static_cast<unsigned char>(c);
-    out += "\\x";
-    out += kDigits[byte >> 4U];
-    out += kDigits[byte & 15U];
-  }
-  return out;
-}
-
-}  // namespace
-
-std::size_t utf8_length(std::string_view text, std::size_t at) noexcept {
-  const auto byte = [&](std::size_t i) -> unsigned {
-    return at + i < text.size() ? static_cast<unsigned char>(text[at + i]) : 0U;
-  };
-  const unsigned first = byte(0);
-  if (at < text.size() && first < 0x80) return 1;
-  const std::size_t length = first < 0xC2 ? 0 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : first < 0xF5 ? 4 : 0;
-  if (length == 0) return 0;
-  // The second byte excludes overlong forms, surrogates and what lies above U+10FFFF.
-  const unsigned low = first == 0xE0 ? 0xA0 : first == 0xF0 ? 0x90 : 0x80;
-  const unsigned high = first == 0xED ? 0x9F : first == 0xF4 ? 0x8F : 0xBF;
-  if (byte(1) < low || byte(1) > high) return 0;
-  for (std::size_t i = 2; i < length; ++i) {
-    if ((byte(i) & 0xC0U) != 0x80) return 0;
-  }
-  return length;
-}
-
-std::size_t character_length(std::string_view text, std::size_t at) noexcept {
-  const std::size_t length = utf8_length(text, at);
-  return length == 0 ? 1 : length;
-}
-
-namespace {
-
-// Unicode's controls of direction and its ends of lines and paragraphs: with them a line reads otherwise than
-// it is. Some languages need them in a comment, so they are shown and not refused.
-std::string direction_control(std::string_view c) {
-  const auto byte = [&c](std::size_t i) { return static_cast<unsigned char>(c[i]); };
-  if (c == "\xD8\x9C") return "\\u061C";
-  if (c.size() != 3 || byte(0) != 0xE2) return {};
-  const unsigned low = (byte(1) & 0x3FU) << 6U | (byte(2) & 0x3FU);
-  const bool turns =
-      low == 0x0E || low == 0x0F || (low >= 0x28 && low <= 0x2E) || (low >= 0x66 && low <= 0x69);
-  constexpr std::string_view kDigits = "0123456789ABCDEF";
-  return turns ? std::string("\\u20") + kDigits[low >> 4U] + kDigits[low & 15U] : std::string();
-}
-
-}  // namespace
-
-std::string printable(std::string_view character) {
-  if (character == "\t") return "\\t";
-  if (std::string seen = direction_control(character); !seen.empty()) return seen;
-  const auto first = static_cast<unsigned char>(character[0]);
-  const bool control =
-      first < 0x20 || first == 0x7F ||
-      (first == 0xC2 && character.size() == 2 && static_cast<unsigned char>(character[1]) < 0xA0);
-  const bool broken = utf8_length(character, 0) != character.size();
-  return control || broken ? hexadecimal(character) : std::string(character);
-}
-
 std::string shown(std::string_view text) {
   constexpr std::size_t kLongest = 60;
   std::string out = "'";
   std::size_t count = 0;
   for (std::size_t at = 0; at < text.size(); ++count) {
     if (count == kLongest) return out + "...'";
-    const std::size_t length = character_length(text, at);
-    out += printable(text.substr(at, length));
+    const std::size_t length = text::character_length(text, at);
+    out += text::printable(text.substr(at, length));
     at += length;
   }
   return out + "'";
@@ -153,7 +86,7 @@ std::string_view YamlSource::line(std::uint32_t number) const noexcept {
 Position YamlSource::position(std::uint32_t line_number, std::size_t byte) const noexcept {
   const std::string_view text = line(line_number);
   std::uint32_t column = 1;
-  for (std::size_t at = 0; at < std::min(byte, text.size()); at += character_length(text, at)) ++column;
+  for (std::size_t at = 0; at < std::min(byte, text.size()); at += text::character_length(text, at)) ++column;
   return {line_number, column};
 }
 
@@ -161,7 +94,7 @@ std::size_t YamlSource::byte_of(Position at) const noexcept {
   const std::string_view text = line(at.line);
   std::size_t byte = 0;
   for (std::uint32_t column = 1; column < at.column && byte < text.size(); ++column) {
-    byte += character_length(text, byte);
+    byte += text::character_length(text, byte);
   }
   return byte;
 }
@@ -178,10 +111,10 @@ Excerpt YamlSource::excerpt(Position at) const {
   std::uint32_t column = 1;
   std::size_t byte = 0;
   for (; byte < text.size() && (all || column <= at.column + kAfter || text.size() - byte <= 3); ++column) {
-    const std::size_t length = character_length(text, byte);
+    const std::size_t length = text::character_length(text, byte);
     if (column == at.column) out.caret = static_cast<std::uint32_t>(width);
     if (column >= first) {
-      const std::string piece = printable(text.substr(byte, length));
+      const std::string piece = text::printable(text.substr(byte, length));
       out.text += piece;
       width += piece.size() > 1 && piece[0] == '\\' ? piece.size() : 1;
     }

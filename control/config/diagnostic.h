@@ -43,19 +43,6 @@ using Diagnostics = std::vector<Diagnostic>;  // in the order of the file
 // All of them, and a last line that counts.
 [[nodiscard]] std::string to_text(const Diagnostics& diagnostics);
 
-// Characters of a UTF-8 text, one by one, and how a terminal may see them.
-
-// Bytes of the valid UTF-8 character (RFC 3629: no surrogates, no overlong forms) at `at`; 0 if there is
-// none.
-[[nodiscard]] std::size_t utf8_length(std::string_view text, std::size_t at) noexcept;
-
-// The same, but a broken byte counts as a character of length 1. at < text.size().
-[[nodiscard]] std::size_t character_length(std::string_view text, std::size_t at) noexcept;
-
-// One character as a terminal may show it: a tab as \t, other control characters and broken bytes as \xNN,
-// what turns or breaks the text behind it as \uNNNN, which YAML reads in double quotes.
-[[nodiscard]] std::string printable(std::string_view character);
-
 // What is wrong with one value, before anyone knows where the value stands.
 
 struct Complaint {
@@ -71,7 +58,7 @@ using Parsed = tl::expected<T, Complaint>;
   return tl::unexpected<Complaint>(Complaint{std::move(message), std::move(help)});
 }
 
-// The value in quotes, safe to print on a terminal: see printable(); at most 60 characters.
+// The value in quotes, safe to print on a terminal: see text::printable(); at most 60 characters.
 [[nodiscard]] std::string shown(std::string_view text);
 
 // The text of a configuration file, by lines, and the piece of it that a message shows.

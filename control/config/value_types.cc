@@ -28,9 +28,9 @@ bool wrong_shape(const Written& w, const std::string& wanted, const std::string&
 
 // An escape such as "\x07" can bring in what the text of the file cannot contain.
 bool is_printable(const std::string& text) {
-  for (std::size_t at = 0; at < text.size(); at += character_length(text, at)) {
-    const auto character = std::string_view(text).substr(at, character_length(text, at));
-    if (const std::string seen = printable(character); seen != character && !seen.starts_with("\\u"))
+  for (std::size_t at = 0; at < text.size(); at += text::character_length(text, at)) {
+    const auto character = std::string_view(text).substr(at, text::character_length(text, at));
+    if (const std::string seen = text::printable(character); seen != character && !seen.starts_with("\\u"))
       return false;
   }
   return true;
@@ -172,10 +172,10 @@ std::string yaml_text(const std::string& text) {
   if (plain) return text;
   std::string out = "\"";
   for (std::size_t at = 0; at < text.size();) {
-    const std::size_t length = character_length(text, at);
+    const std::size_t length = text::character_length(text, at);
     const std::string_view character = std::string_view(text).substr(at, length);
     if (character == "\"" || character == "\\") out += '\\';
-    out += printable(character);
+    out += text::printable(character);
     at += length;
   }
   return out + "\"";

@@ -9,6 +9,8 @@
 #include <sstream>
 #include <utility>
 
+#include "text/text.h"
+
 namespace tally::config {
 namespace {
 
@@ -274,9 +276,9 @@ constexpr std::string_view kNoBreakSpace = "\xC2\xA0";
 
 // The first control character or broken byte of a line.
 std::optional<Complaint> bad_character(std::string_view line, std::size_t& at) {
-  for (at = 0; at < line.size(); at += utf8_length(line, at)) {
-    const std::size_t length = utf8_length(line, at);
-    const std::string seen = printable(line.substr(at, character_length(line, at)));
+  for (at = 0; at < line.size(); at += text::utf8_length(line, at)) {
+    const std::size_t length = text::utf8_length(line, at);
+    const std::string seen = text::printable(line.substr(at, text::character_length(line, at)));
     if (length == 0) {
       return Complaint{"byte " + seen + " is not UTF-8", "save the file as UTF-8"};
     }

@@ -8,6 +8,7 @@
 #include "members/texts.h"
 #include "tally/switchml.h"
 #include "tally/wire.h"
+#include "text/text.h"
 
 namespace tally::daemon {
 namespace {
@@ -175,7 +176,7 @@ void MemberLoop::log_refusal(std::span<const std::byte> datagram, const jobs::Bi
   const auto text =
       datagram.subspan(kHeaderBytes + sizeof joined, joined.text_bytes.host());  // behind it the tag
   log_(LogLevel::kWarning, "refused a worker at " + watch_.place_of(to) + ": " +
-                               members::cleaned({reinterpret_cast<const char*>(text.data()), text.size()}) +
+                               text::cleaned({reinterpret_cast<const char*>(text.data()), text.size()}) +
                                left_out_text(*left_out));
 }
 

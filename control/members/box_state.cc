@@ -251,9 +251,11 @@ void BoxState::send_challenge(const JoinRequest& join, const jobs::Binding& from
 
 void BoxState::reject(const ControlPacket& packet, const jobs::Binding& from, TimeNs now,
                       MembershipDrop why) {
+  const bool beats = packet.header.type == PacketType::kHeartbeat;
+  const NativeLife* const job = beats ? find_native(packet.text) : nullptr;
+  if (job != nullptr && !auth::verify(job->key(), packet.header, packet.payload))
+    return count(MembershipDrop::kTag);
   count(why);
-  if (packet.header.type != PacketType::kHeartbeat) return;
-  const NativeLife* const job = find_native(packet.text);
   if (job == nullptr || !refusals.take(jobs::host_of(from), now)) return;
   Header header;
   header.type = PacketType::kReject;

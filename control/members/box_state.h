@@ -204,8 +204,8 @@ struct BoxState {
   [[nodiscard]] bool fresh(const JoinRequest& join, const jobs::Binding& from, TimeNs now) const noexcept;
   // Remembers nothing and says less than it was asked: the budget of the JOIN at the data core is its own.
   void send_challenge(const JoinRequest& join, const jobs::Binding& from, TimeNs now);
-  // Counts `why`. A HEARTBEAT whose name is declared is answered by REJECT under that job's key, within the
-  // rate limit: its sender's session is unknown here.
+  // Counts `why`. A HEARTBEAT under the key of a declared job, whose session is unknown here, is answered by
+  // REJECT under that key, within the rate limit.
   void reject(const ControlPacket& packet, const jobs::Binding& from, TimeNs now, MembershipDrop why);
 
  private:

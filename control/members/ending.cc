@@ -15,6 +15,7 @@
 #include "members/box_state.h"
 #include "members/native_life.h"
 #include "members/texts.h"
+#include "text/text.h"
 
 namespace tally::members {
 namespace {
@@ -34,7 +35,7 @@ bool knows_secret(const Term& term, const Header& h) noexcept {
 }
 
 std::string abort_text(Rank rank, std::string_view said) {
-  return rank_text(rank) + ": " + (said.empty() ? "gave no reason" : cleaned(said));
+  return rank_text(rank) + ": " + (said.empty() ? "gave no reason" : text::cleaned(said));
 }
 
 }  // namespace
@@ -275,24 +276,33 @@ Result<void> NativeLife::resize(std::uint32_t window, TimeNs now) {
   return {};
 }
 
+bool NativeLife::said_by(std::uint64_t instance, const auth::Key& session,
+                         const ControlPacket& packet) const noexcept {
+  const bool beats = packet.header.type == PacketType::kHeartbeat;
+  if (beats && packet.header.contributors.host() != instance) return false;
+  return auth::verify(beats ? key_ : session, packet.header, packet.payload);
+}
+
 // A member of the term that ended last, which has not heard of its end. Its counter is not looked at: the
-// answer to an old packet says nothing new, and goes where the new one's would.
-bool NativeLife::answer_gone(const ControlPacket& packet, const jobs::Binding& source) {
+// answer to an old packet says nothing new, and goes where the new one's would; copies get it as often as
+// strangers are refused.
+bool NativeLife::answer_gone(const ControlPacket& packet, const jobs::Binding& source, TimeNs now) {
   const Header& h = packet.header;
   const std::size_t place = place_of(h.rank_id());
   if (!knows_secret(gone_.term, h) || gone_.bindings.at(place) != source) return false;
   const auth::Key session = session_key_of(gone_.term, h.rank_id(), gone_.instances.at(place));
-  if (!auth::verify(session, h, packet.payload)) {
+  if (!said_by(gone_.instances.at(place), session, packet)) {
     box_.count(MembershipDrop::kTag);
     return true;
   }
   if (gone_.aborted) {
     box_.count(MembershipDrop::kAborted);
-    box_.outbox.send_abort(id_, gone_.term, gone_.text, session, source);
+    if (box_.refusals.take(source, now)) box_.outbox.send_abort(id_, gone_.term, gone_.text, session, source);
     return true;
   }
   if (h.type != PacketType::kLeave) return false;
   box_.accept(PacketType::kLeave);
+  if (!box_.refusals.take(source, now)) return true;
   box_.outbox.send_echo(h, gone_.term, 0, session, source);
   return true;
 }
@@ -303,7 +313,7 @@ std::optional<MembershipDrop> NativeLife::objection_to(const ControlPacket& pack
   const MemberState& m = member(h.rank_id());
   if (!knows_secret(term_, h)) return MembershipDrop::kCookie;
   if (m.binding != source) return MembershipDrop::kSource;
-  if (!auth::verify(session_key(h.rank_id()), h, packet.payload)) return MembershipDrop::kTag;
+  if (!said_by(m.instance, session_key(h.rank_id()), packet)) return MembershipDrop::kTag;
   if (packet.counter <= m.counter) return MembershipDrop::kReplay;
   return std::nullopt;
 }
@@ -332,7 +342,7 @@ void NativeLife::from_member(const ControlPacket& packet, const jobs::Binding& s
   // A server ends with the epoch, by ABORT, or by its silence.
   if (is_server(h.rank_id()) && h.type == PacketType::kLeave) return box_.count(MembershipDrop::kType);
   if (h.epoch_id() != term_.epoch || term_.epoch == Epoch{}) {
-    if (!answer_gone(packet, source)) box_.reject(packet, source, now, MembershipDrop::kEpoch);
+    if (!answer_gone(packet, source, now)) box_.reject(packet, source, now, MembershipDrop::kEpoch);
     return;
   }
   if (const auto no = objection_to(packet, source)) return box_.count(*no);

@@ -12,6 +12,7 @@
 #include "members/rebalance.h"
 #include "members/room.h"
 #include "members/texts.h"
+#include "text/text.h"
 
 namespace tally::members {
 
@@ -55,7 +56,7 @@ std::optional<Objection> objection_to_server(const NativeConfig& job, const Join
 
 // `job`: what the JOIN names, nullptr if nothing of that name is declared.
 std::optional<Objection> objection_to(const NativeConfig* job, const JoinRequest& join) {
-  const std::string name = "job '" + cleaned(join.name) + "'";
+  const std::string name = "job '" + text::cleaned(join.name) + "'";
   if (job == nullptr) return Objection{MembershipDrop::kUnknownJob, name + " is not declared on this box"};
   if (join.key == nullptr) return Objection{MembershipDrop::kToken, name + ": wrong token"};
   if (is_server(join.rank)) return objection_to_server(*job, join, name);

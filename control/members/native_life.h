@@ -229,6 +229,11 @@ class NativeLife {
     return raw(r) < config_.workers || server_index(r) < config_.external_servers();
   }
   // Of the process that holds the rank, in the present term.
+  // Whether the process of that instance, whose session key it is, said it. A HEARTBEAT bears the job's key,
+  // that a box which has lost the session can prove it, too: who cannot be proven gets no tag to try tokens
+  // on.
+  [[nodiscard]] bool said_by(std::uint64_t instance, const auth::Key& session,
+                             const ControlPacket& packet) const noexcept;
   [[nodiscard]] auth::Key session_key(Rank r) const noexcept {
     return session_key_of(term_, r, member(r).instance);
   }
@@ -305,7 +310,7 @@ class NativeLife {
   [[nodiscard]] std::uint64_t returning_ranks() const;
   void tick_fresh(TimeNs now);
   void tick_draining(TimeNs now);
-  [[nodiscard]] bool answer_gone(const ControlPacket& packet, const jobs::Binding& source);
+  [[nodiscard]] bool answer_gone(const ControlPacket& packet, const jobs::Binding& source, TimeNs now);
   // A member of the present term by its secrets, binding, tag and counter; else why not.
   [[nodiscard]] std::optional<MembershipDrop> objection_to(const ControlPacket& packet,
                                                            const jobs::Binding& source) const;

@@ -9,6 +9,7 @@
 #include "members/box_state.h"
 #include "members/session_life.h"
 #include "members/texts.h"
+#include "text/text.h"
 
 namespace tally::members {
 namespace {
@@ -145,7 +146,7 @@ JobStatus SessionLife::status(TimeNs /*now*/) const {
 }
 
 std::string nobody_joins_text(const std::string& name) {
-  return "job '" + cleaned(name) +
+  return "job '" + text::cleaned(name) +
          "' is a session of SwitchML's clients (dialect: switchml): its members are written in the box's "
          "configuration, and nobody joins it";
 }

@@ -58,13 +58,6 @@ std::string too_narrow_text(Rank server, std::uint16_t carries, std::uint16_t el
          ": raise its mtu, or start the workers anew";
 }
 
-std::string cleaned(std::string_view text) {
-  std::string clean(text);
-  std::replace_if(
-      clean.begin(), clean.end(), [](char c) { return (c >= 0 && c < 0x20) || c == 0x7f; }, ' ');
-  return clean;
-}
-
 std::string_view bounded(std::string_view text) noexcept {
   if (text.size() <= kMaxTextBytes) return text;
   std::size_t end = kMaxTextBytes;

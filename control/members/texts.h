@@ -22,8 +22,6 @@ namespace tally::members {
 // A server whose path carries less than the job's packets.
 [[nodiscard]] std::string too_narrow_text(Rank server, std::uint16_t carries, std::uint16_t elements);
 
-// Text from the wire made fit for terminals and logs: control characters become spaces.
-[[nodiscard]] std::string cleaned(std::string_view text);
 // At most kMaxTextBytes, cut at the start of a UTF-8 character.
 [[nodiscard]] std::string_view bounded(std::string_view text) noexcept;
 

@@ -123,6 +123,83 @@ Result<std::uint64_t> parse_bytes(std::string_view text) {
   return n << shift;
 }
 
+namespace {
+
+std::string escaped(std::string_view bytes) {
+  constexpr std::string_view kDigits = "0123456789ABCDEF";
+  std::string out;
+  for (const char c : bytes) {
+    const auto byte = static_cast<unsigned char>(c);
+    out += "\\x";
+    out += kDigits[byte >> 4U];
+    out += kDigits[byte & 15U];
+  }
+  return out;
+}
+
+}  // namespace
+
+std::size_t utf8_length(std::string_view text, std::size_t at) noexcept {
+  const auto byte = [&](std::size_t i) -> unsigned {
+    return at + i < text.size() ? static_cast<unsigned char>(text[at + i]) : 0U;
+  };
+  const unsigned first = byte(0);
+  if (at < text.size() && first < 0x80) return 1;
+  const std::size_t length = first < 0xC2 ? 0 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : first < 0xF5 ? 4 : 0;
+  if (length == 0) return 0;
+  // The second byte excludes overlong forms, surrogates and what lies above U+10FFFF.
+  const unsigned low = first == 0xE0 ? 0xA0 : first == 0xF0 ? 0x90 : 0x80;
+  const unsigned high = first == 0xED ? 0x9F : first == 0xF4 ? 0x8F : 0xBF;
+  if (byte(1) < low || byte(1) > high) return 0;
+  for (std::size_t i = 2; i < length; ++i) {
+    if ((byte(i) & 0xC0U) != 0x80) return 0;
+  }
+  return length;
+}
+
+std::size_t character_length(std::string_view text, std::size_t at) noexcept {
+  const std::size_t length = utf8_length(text, at);
+  return length == 0 ? 1 : length;
+}
+
+namespace {
+
+// Unicode's controls of direction and its ends of lines and paragraphs: with them a line reads otherwise than
+// it is. Some languages need them in a comment, so they are shown and not refused.
+std::string direction_control(std::string_view c) {
+  const auto byte = [&c](std::size_t i) { return static_cast<unsigned char>(c[i]); };
+  if (c == "\xD8\x9C") return "\\u061C";
+  if (c.size() != 3 || byte(0) != 0xE2) return {};
+  const unsigned low = (byte(1) & 0x3FU) << 6U | (byte(2) & 0x3FU);
+  const bool turns =
+      low == 0x0E || low == 0x0F || (low >= 0x28 && low <= 0x2E) || (low >= 0x66 && low <= 0x69);
+  constexpr std::string_view kDigits = "0123456789ABCDEF";
+  return turns ? std::string("\\u20") + kDigits[low >> 4U] + kDigits[low & 15U] : std::string();
+}
+
+}  // namespace
+
+std::string printable(std::string_view character) {
+  if (character == "\t") return "\\t";
+  if (std::string seen = direction_control(character); !seen.empty()) return seen;
+  const auto first = static_cast<unsigned char>(character[0]);
+  const bool control =
+      first < 0x20 || first == 0x7F ||
+      (first == 0xC2 && character.size() == 2 && static_cast<unsigned char>(character[1]) < 0xA0);
+  const bool broken = utf8_length(character, 0) != character.size();
+  return control || broken ? escaped(character) : std::string(character);
+}
+
+std::string cleaned(std::string_view text) {
+  std::string clean;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::string_view character = text.substr(at, character_length(text, at));
+    clean += printable(character) == character ? character : " ";
+    at += character.size();
+  }
+  return clean;
+}
+
 std::optional<Ipv6> ip_address(std::string_view text) {
   const std::string copy(text);
   Ipv4 v4{};

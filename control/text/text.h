@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -33,6 +34,25 @@ class ColumnTable {
   std::vector<std::size_t> widths_;
   std::size_t left_;
 };
+
+// Characters of a UTF-8 text, one by one, and how a terminal may see them.
+
+// Bytes of the valid UTF-8 character (RFC 3629: no surrogates, no overlong forms) at `at`; 0 if there is
+// none.
+[[nodiscard]] std::size_t utf8_length(std::string_view text, std::size_t at) noexcept;
+
+// The same, but a broken byte counts as a character of length 1. at < text.size().
+[[nodiscard]] std::size_t character_length(std::string_view text, std::size_t at) noexcept;
+
+// One character as a terminal may show it: a tab as \t, other control characters and broken bytes as \xNN,
+// what turns or breaks the text behind it as \uNNNN, which YAML reads in double quotes.
+[[nodiscard]] std::string printable(std::string_view character);
+
+// Text of others made fit for terminals and logs: a blank for each character that is not shown as it is.
+[[nodiscard]] std::string cleaned(std::string_view text);
+[[nodiscard]] inline std::string cleaned(std::span<const std::byte> text) {
+  return cleaned(std::string_view(reinterpret_cast<const char*>(text.data()), text.size()));
+}
 
 // Numbers for people.
 

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <utility>
 
+#include "text/text.h"
+
 namespace tally::engine {
 namespace {
 
@@ -72,7 +74,7 @@ std::optional<Refused> Seat::on_joined(const Datagram& datagram, TimeNs now, Sea
   const bool proven = auth::verify(job_key_, datagram.header, datagram.payload);
   if (!proven && !refused) return Refused::kTag;
   if (!proven && membership_) {
-    told_ = printable(joined.text);
+    told_ = text::cleaned(joined.text);
     news.kind = SeatNews::Kind::kTold;
     news.text = told_;
     return std::nullopt;
@@ -92,7 +94,7 @@ std::optional<Refused> Seat::on_joined(const Datagram& datagram, TimeNs now, Sea
       missing_ = 0;
       join_.put_off(now + kLastRepeat);
       news.kind = SeatNews::Kind::kRefused;
-      news.text = printable(joined.text);
+      news.text = text::cleaned(joined.text);
       return std::nullopt;
   }
   return Refused::kJoined;
@@ -148,7 +150,7 @@ std::optional<Refused> Seat::on_abort(const Datagram& datagram, SeatNews& news) 
   if (const auto wrong = check_session(datagram)) return wrong;
   if (!closed) {  // else it is the answer to our own
     news.kind = SeatNews::Kind::kAborted;
-    news.text = printable(auth::body_of(datagram.payload).subspan(sizeof(CountedPayload)));
+    news.text = text::cleaned(auth::body_of(datagram.payload).subspan(sizeof(CountedPayload)));
   }
   abort_.stop();
   return std::nullopt;
@@ -251,7 +253,12 @@ Said Seat::say(PacketType type, const Membership& as, Chunk next, std::string_vi
   header.cookie = Be{raw(as.cookie)};
   wire_put(out.data() + kHeaderBytes, CountedPayload{Be{++counter_}});
   std::ranges::copy(std::as_bytes(std::span{text}), out.begin() + kHeaderBytes + sizeof(CountedPayload));
-  return say_with_tag(header, sizeof(CountedPayload) + text.size(), as.session, out);
+  // A box that has lost the session must know whom it answers; so the key is the job's, and the process is
+  // told.
+  const bool beats = type == PacketType::kHeartbeat;
+  if (beats) header.contributors = Be{options_.instance};
+  const auth::Key& key = beats ? job_key_ : as.session;
+  return say_with_tag(header, sizeof(CountedPayload) + text.size(), key, out);
 }
 
 Said Seat::say_with_tag(const Header& header, std::size_t body, const auth::Key& key,

@@ -81,16 +81,6 @@ std::optional<Membership> to_membership(const Header& header, const JoinedPayloa
   return m;
 }
 
-std::string printable(std::span<const std::byte> text) {
-  std::string out;
-  out.reserve(text.size());
-  for (const std::byte b : text) {
-    const auto c = std::to_integer<unsigned char>(b);
-    out.push_back(c < 0x20 || c == 0x7f ? '?' : static_cast<char>(c));
-  }
-  return out;
-}
-
 std::string name_ranks(std::uint64_t ranks) {
   if (ranks == 0) return {};
   std::string out = std::has_single_bit(ranks) ? "rank " : "ranks ";

@@ -107,9 +107,6 @@ struct Joined {
                                                       const EngineOptions& options,
                                                       const auth::Key& job) noexcept;
 
-// Text from the wire for people: control characters become '?'.
-[[nodiscard]] std::string printable(std::span<const std::byte> text);
-
 // "rank 3", "ranks 1, 4"; empty for no rank.
 [[nodiscard]] std::string name_ranks(std::uint64_t ranks);
 

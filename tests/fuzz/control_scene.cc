@@ -91,12 +91,13 @@ Bytes Peer::packet(PacketType type, std::span<const std::byte> payload) {
   h.chunk = Be{next};
   h.cookie = Be{cookie};
   if (type == PacketType::kProbe) return sealed(h, payload);
+  if (type == PacketType::kHeartbeat) h.contributors = Be{instance};
   Bytes body(sizeof(CountedPayload));
   wire_put(body.data(), CountedPayload{Be{++counter}});
   body.insert(body.end(), payload.begin(), payload.end());
   body.resize(body.size() + kTagBytes);
   Bytes out = sealed(h, body);
-  retag(out, session_key());
+  retag(out, type == PacketType::kHeartbeat ? job_key() : session_key());
   return out;
 }
 

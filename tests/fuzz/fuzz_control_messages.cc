@@ -295,7 +295,9 @@ void Run::mutate(Bytes& datagram, const Peer* by) {
   }
   if ((how & 4) == 0) reseal(datagram);
   if ((how & 8) == 0 || by == nullptr || datagram.size() < kHeaderBytes) return;
-  retag(datagram, header_of(datagram).type == PacketType::kJoin ? by->job_key() : by->session_key());
+  const PacketType type = header_of(datagram).type;
+  const bool of_job = type == PacketType::kJoin || type == PacketType::kHeartbeat;
+  retag(datagram, of_job ? by->job_key() : by->session_key());
 }
 
 void Run::receive(const Bytes& datagram, const jobs::Binding& source) {

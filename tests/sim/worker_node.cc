@@ -38,7 +38,7 @@ void WorkerNode::start() {
   o.world = options_.world;
   o.elements = options_.elements;
   o.priority = options_.priority;
-  o.instance = rng_.next();
+  o.instance = instance_ = rng_.next();
   o.seed = rng_.next();
   o.rto_floor = engine::kPollRtoFloor;
   const auto tables = kernels::usable_kernels();

@@ -70,6 +70,7 @@ class WorkerNode {
   [[nodiscard]] bool plan_done() const noexcept { return completed_ == workload_.operations(); }
   [[nodiscard]] Generation generation() const noexcept { return generation_; }
   [[nodiscard]] const engine::WorkerEngine& engine() const noexcept { return *engine_; }
+  [[nodiscard]] std::uint64_t instance() const noexcept { return instance_; }
   [[nodiscard]] engine::WorkerEngine& engine() noexcept { return *engine_; }
   [[nodiscard]] const WorkerOptions& options() const noexcept { return options_; }
   // Operations finished since the start, in every generation: right ones, and those that failed with an
@@ -106,6 +107,7 @@ class WorkerNode {
 
   Schedule& schedule_;
   Rng rng_;
+  std::uint64_t instance_ = 0;  // of the process that runs, or ran last
   WorkerOptions options_;
   const Workload& workload_;
   Agreement& agreement_;

@@ -298,8 +298,10 @@ class Member:
 
     def send_counted(self, kind, text):
         self.counter += 1
+        key = self.job_key if kind == wire.HEARTBEAT else self.key
         self.link.send(0, control.counted(
-            self.key, kind, self.counter, text, job=self.job, rank=self.rank, epoch=self.epoch, cookie=self.cookie,
+            key, kind, self.counter, text, job=self.job, rank=self.rank, epoch=self.epoch, cookie=self.cookie,
+            contributors=self.instance if kind == wire.HEARTBEAT else 0,
             chunk=0 if kind == wire.ABORT else self.flight.following))
 
     def take_counted(self, header, payload):

@@ -52,9 +52,14 @@ const Datagram kJoin(
     "000006"
     "00c0c1c2c3c4c5c6c7c8c9cacbcccdcecf7265736e6574e705791003271920721de1590fe10fc1");
 const Datagram kHeartbeat(
-    "020c0000000100005eed00010000000400000000000000800000000000000000a0a0a0a0a0a0a0a0cb85b3230000000000000000"
-    "044737fa"
-    "01234567000000017265736e65746b9e41809ffc2625f005d4ff6bc8fbc4");
+    "020c0000000100005eed00010000000400000000000000801111111111111111a0a0a0a0a0a0a0a0f1a937640000000000000000"
+    "a3185b4d"
+    "01234567000000017265736e65743179abd8840edb7d03db2ab468b98725");
+
+const Datagram kEcho(
+    "020c00000001ffff5eed00010000000400000000000000800000000000000003222222222222222274be33130000000000000000"
+    "2c13956d"
+    "0000000000000001758d1621f7522a4caec284ae68ca1c3b");
 
 TEST(Auth, KeysAreThoseOfThePage) {
   EXPECT_EQ(kJob, key_of("a365e5b922bcc46ef317609ac7a7ddf11269050e2ff65f0806a7d501c444e793"));
@@ -63,15 +68,16 @@ TEST(Auth, KeysAreThoseOfThePage) {
 
 TEST(Auth, TagsAreThoseOfThePage) {
   EXPECT_TRUE(verify(kJob, kJoin.header, kJoin.payload));
-  EXPECT_TRUE(verify(kSession, kHeartbeat.header, kHeartbeat.payload));
-  EXPECT_FALSE(verify(kJob, kHeartbeat.header, kHeartbeat.payload));
+  EXPECT_TRUE(verify(kJob, kHeartbeat.header, kHeartbeat.payload));
+  EXPECT_TRUE(verify(kSession, kEcho.header, kEcho.payload));
+  EXPECT_FALSE(verify(kJob, kEcho.header, kEcho.payload));
   EXPECT_FALSE(verify(kSession, kJoin.header, kJoin.payload));
 }
 
 // Each bit of the header in front of its sums, and of the payload.
 TEST(Auth, NoBitCanBeChanged) {
-  for (const Datagram* const datagram : {&kJoin, &kHeartbeat}) {
-    const Key& key = datagram == &kJoin ? kJob : kSession;
+  for (const Datagram* const datagram : {&kJoin, &kHeartbeat, &kEcho}) {
+    const Key& key = datagram == &kEcho ? kSession : kJob;
     for (std::size_t bit = 0; bit < 8 * datagram->bytes.size(); ++bit) {
       if (bit / 8 >= offsetof(Header, sum1) && bit / 8 < kHeaderBytes) continue;
       Bytes bytes = datagram->bytes;

@@ -120,13 +120,13 @@ TEST(ConfigText, NearestWord) {
 TEST(ConfigText, ValidUtf8AndNothingElse) {
   for (const char* good :
        {"a", "\xC3\xA9", "\xE2\x82\xAC", "\xF0\x9F\x8E\x89", "\xED\x9F\xBF", "\xF4\x8F\xBF\xBF"}) {
-    EXPECT_EQ(config::utf8_length(good, 0), std::string(good).size());
+    EXPECT_EQ(text::utf8_length(good, 0), std::string(good).size());
   }
   for (const char* bad : {"\x80", "\xC3", "\xC0\x80", "\xC1\xBF", "\xE0\x80\x80", "\xED\xA0\x80",
                           "\xF4\x90\x80\x80", "\xF5\x80\x80\x80", "\xE2\x82", "\xFF"}) {
-    EXPECT_EQ(config::utf8_length(bad, 0), 0U);
+    EXPECT_EQ(text::utf8_length(bad, 0), 0U);
   }
-  EXPECT_EQ(config::utf8_length("", 0), 0U);
+  EXPECT_EQ(text::utf8_length("", 0), 0U);
   EXPECT_EQ(config::shown("a\x1B[31m\t\xFF"), "'a\\x1B[31m\\t\\xFF'");
   EXPECT_EQ(config::shown("\u061C\u200D\u200E\u200F\u2010\u2027\u2028\u202E\u202F\u2065\u2066\u2069\u206A"),
             "'\\u061C\u200D\\u200E\\u200F\u2010\u2027\\u2028\\u202E\u202F\u2065\\u2066\\u2069\u206A'");

@@ -45,7 +45,9 @@ std::vector<Sent> Box::receive(const Bytes& datagram, std::uint16_t port) {
   if (is_control(h.type)) {
     EXPECT_EQ(port, kBasePort);
     EXPECT_EQ(h.sum1.host(), kernels::best_kernels().crc32c(payload.data(), payload.size()));
-    EXPECT_TRUE(auth::verify(epoch_of(rank).session, h, payload));
+    const bool beats = h.type == PacketType::kHeartbeat;
+    EXPECT_TRUE(!beats || h.contributors.host() == instance_of(rank));
+    EXPECT_TRUE(auth::verify(beats ? job_key() : epoch_of(rank).session, h, payload));
     const std::uint64_t counter = wire_at<CountedPayload>(payload.data()).counter.host();
     EXPECT_TRUE(!in_order || counter > counters[rank]);
     counters[rank] = counter;

@@ -296,6 +296,10 @@ TEST_F(MembersPackets, DeadEpochAndUnknownJobGetAReject) {
   expect_reject(members::MembershipDrop::kJob, RejectReason::kJob);
   stale.job_id = 0xFFFF;
   expect_reject(members::MembershipDrop::kJob, RejectReason::kJob);
+  // Who does not have the token gets no tag to try tokens on.
+  Peer guesses = stale;
+  guesses.token = "guess";
+  expect_drop(guesses, guesses.heartbeat(), members::MembershipDrop::kTag);
   for (int i = 0; i < 5; ++i) EXPECT_EQ(send(stale, stale.heartbeat()).size(), 1U);
   expect_drop(stale, stale.heartbeat(), members::MembershipDrop::kJob);  // 10 per second and source
   now += kSecond;

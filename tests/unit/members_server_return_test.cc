@@ -38,6 +38,16 @@ TEST_F(MembersServer, ReplayedJoinOfAFormerServerIsDropped) {
   EXPECT_EQ(status(id).servers[0].instance, servers[0].instance);
 }
 
+// Same epoch, cookie and binding, and the key is the job's: the process is told apart by its instance.
+TEST_F(MembersServer, ReplayedHeartbeatOfAFormerServerIsDropped) {
+  ASSERT_TRUE(form(all()));
+  const Bytes old = servers[0].heartbeat();
+  servers[0].restart();
+  take(servers[0], send(servers[0], servers[0].join()));
+  EXPECT_TRUE(send(servers[0], old).empty());
+  EXPECT_EQ(dropped(members::MembershipDrop::kTag), 1U);
+}
+
 // Of a process that the box, restarted, does not remember.
 TEST_F(MembersServer, ReplayedJoinOfAForgottenServerDisturbsNobody) {
   Peer former = servers[0];

@@ -112,10 +112,11 @@ Bytes Peer::packet(PacketType type, const Bytes& text) const {
   h.chunk = Be<std::uint32_t>(next);
   h.cookie = Be<std::uint64_t>(cookie);
   if (type == PacketType::kProbe) return sealed(h, text);
+  if (type == PacketType::kHeartbeat) h.contributors = Be{instance};
   Bytes body(sizeof(CountedPayload));
   wire_put(body.data(), CountedPayload{Be{++counter}});
   body.insert(body.end(), text.begin(), text.end());
-  return tagged(h, body, session_key());
+  return tagged(h, body, type == PacketType::kHeartbeat ? job_key() : session_key());
 }
 
 void Peer::restart() {

@@ -100,7 +100,7 @@ TEST(PsJoin, RefusedItAsksAgainEachSecondAndSaysSoOnce) {
     server.now += kMillisecond;
   }
   EXPECT_EQ(server.counted().refusals, 5U);
-  EXPECT_THAT(server.events(), ElementsAre(HasSubstr("no such job"), HasSubstr("wrong?token")));
+  EXPECT_THAT(server.events(), ElementsAre(HasSubstr("no such job"), HasSubstr("wrong token")));
   server.join(a);
   EXPECT_FALSE(server.engine->member(0).joining());
 }

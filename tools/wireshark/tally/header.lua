@@ -81,8 +81,12 @@ local function explain(items, tvb, p)
   items.rank:append_text(string.format(" (%s)", names.rank(p.rank)))
   if p.exponent == names.no_exponent then items.exponent:append_text(" (none)") end
   if p.exponent == names.not_a_number then items.exponent:append_text(" (not a number)") end
-  items.contributors:append_text(" (" .. ranks.text(p.contributors) .. ")")
-  items.contributors:add(f.count, tvb(24, 8), #p.contributors):set_generated()
+  if p.kind == names.of.HEARTBEAT and p.rank ~= names.box_rank then
+    items.contributors:append_text(" (instance of the process)")
+  else
+    items.contributors:append_text(" (" .. ranks.text(p.contributors) .. ")")
+    items.contributors:add(f.count, tvb(24, 8), #p.contributors):set_generated()
+  end
   if not names.type[p.kind] then remarks.add(items.type, "type", "Unknown type %d", p.kind) end
   if not names.dtype[p.dtype] then remarks.add(items.dtype, "value", "Unknown dtype %d", p.dtype) end
   if items.reason then
