@@ -1,12 +1,25 @@
 # A library of the tree: tally_library(NAME SOURCES... LINK targets...). An include of the product names the folder
 # (pipeline/program.h), one of tests and benches the file alone. That a folder includes only what it links is a rule of
 # tools/check-tree.
+#
+# A library of control or host is compiled eight files at a time, which takes half as long; where names clash or an
+# include is missing, the sanitizers' builds say so, in which each file is compiled by itself. OFF while one works on
+# them, when one file changes again and again.
+if(TALLY_SANITIZE)
+  set(TALLY_UNITY OFF)
+else()
+  option(TALLY_UNITY "compile control and host eight files at a time" ON)
+endif()
+
 function(tally_library name)
   cmake_parse_arguments(arg "" "" "SOURCES;LINK" ${ARGN})
   add_library(${name} STATIC ${arg_SOURCES})
   cmake_path(GET CMAKE_CURRENT_SOURCE_DIR PARENT_PATH floor)
   if(floor MATCHES "^${PROJECT_SOURCE_DIR}/(dataplane|control|host)$")
     target_include_directories(${name} PUBLIC ${floor})
+    if(TALLY_UNITY AND NOT floor MATCHES "/dataplane$")
+      set_target_properties(${name} PROPERTIES UNITY_BUILD ON)
+    endif()
   else()
     target_include_directories(${name} PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
   endif()

@@ -32,7 +32,7 @@ std::string who_is_here(const members::JobStatus& job) {
   return text + ", waiting for " + members::members_text(job.missing, job.missing_servers);
 }
 
-std::string running_text(const members::JobStatus& job) {
+std::string formed_text(const members::JobStatus& job) {
   return "running: generation " + text::hexadecimal(raw(job.generation)) + ", epoch " +
          text::hexadecimal(raw(job.epoch)) + ", window " + std::to_string(job.window) + ", " +
          std::to_string(job.elements) + " elements per packet";
@@ -91,7 +91,7 @@ void JobWatch::phase_line(const members::JobStatus& was, const members::JobStatu
       if (alive(was.phase)) return say(LogLevel::kInfo, is, "forming anew: its members are called back");
       return say(LogLevel::kInfo, is, "forming");
     case members::JobPhase::kRunning:
-      return say(LogLevel::kInfo, is, running_text(is));
+      return say(LogLevel::kInfo, is, formed_text(is));
     case members::JobPhase::kDraining:
       return say(LogLevel::kInfo, is,
                  "draining: " + members::ranks_text(left_ranks(is)) + " left, the others go on");

@@ -82,11 +82,6 @@ bool contributors_valid(const Header& h, const jobs::NativeJob& job, Rank sender
   return false;
 }
 
-void refuse(Parsed& parsed, Drop why) noexcept {
-  parsed.kind = Kind::kBad;
-  parsed.drop = why;
-}
-
 }  // namespace
 
 const jobs::NativeJob* job_of_member(const Header& h, const jobs::Binding& source,
@@ -104,21 +99,21 @@ void match_job(Parsed& parsed, const Header& h, const jobs::Binding& source, con
   // The commonest packet is asked for first, once; what else there is does not cost it anything.
   const bool contributes = h.type == PacketType::kContribute;
   const bool server_says = !contributes && is_from_server(h.type);
-  if (server_says && (job == nullptr || job->servers == 0)) return refuse(parsed, Drop::kType);
+  if (server_says && (job == nullptr || job->servers == 0)) return parsed.refuse(Drop::kType);
   parsed.reject = job == nullptr || h.epoch_id() != job->epoch;
-  if (job == nullptr) return refuse(parsed, Drop::kJob);
+  if (job == nullptr) return parsed.refuse(Drop::kJob);
   parsed.job = job;
-  if (parsed.reject) return refuse(parsed, Drop::kEpoch);
+  if (parsed.reject) return parsed.refuse(Drop::kEpoch);
   const Rank rank = h.rank_id();
   const jobs::Member* const member = sender_of(*job, h, server_says);
-  if (member == nullptr) return refuse(parsed, Drop::kRank);
-  if (h.cookie.host() != raw(member->cookie)) return refuse(parsed, Drop::kCookie);
-  if (source != member->binding) return refuse(parsed, Drop::kSource);
+  if (member == nullptr) return parsed.refuse(Drop::kRank);
+  if (h.cookie.host() != raw(member->cookie)) return parsed.refuse(Drop::kCookie);
+  if (source != member->binding) return parsed.refuse(Drop::kSource);
   Drop why{};
-  if (!contributors_valid(h, *job, rank, why)) return refuse(parsed, why);
+  if (!contributors_valid(h, *job, rank, why)) return parsed.refuse(why);
   const bool valueless = server_says && h.type != PacketType::kResult;
   const std::uint32_t most = valueless ? 0 : values_per_word(h.dtype) * job->elements;
-  if (h.elements.host() > most) return refuse(parsed, Drop::kElements);
+  if (h.elements.host() > most) return parsed.refuse(Drop::kElements);
 
   Contribution& p = parsed.contribution;
   p.chunk = h.chunk_id();
@@ -126,9 +121,9 @@ void match_job(Parsed& parsed, const Header& h, const jobs::Binding& source, con
   if (contributes) [[likely]] {
     take_sequence(p, h, *job);
   } else if (h.type == PacketType::kAnswer) {
-    if (!may_ask(*job, h.slot.host(), rank)) return refuse(parsed, Drop::kAsker);
+    if (!may_ask(*job, h.slot.host(), rank)) return parsed.refuse(Drop::kAsker);
   } else if (h.slot.host() != raw(p.slot)) {
-    return refuse(parsed, Drop::kSlot);
+    return parsed.refuse(Drop::kSlot);
   }
   take_fields(p, h, parsed.payload, *job, server_says ? h.contributors.host() : bit_of(rank), member->key,
               vouched, Form::kWords);

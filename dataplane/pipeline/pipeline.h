@@ -41,6 +41,10 @@ struct Parsed {
   std::uint32_t payload_bytes = 0;
   Contribution contribution;
 
+  void refuse(Drop why) noexcept {
+    kind = Kind::kBad;
+    drop = why;
+  }
   // Did it match, and is it this core's? Then handle() runs a program.
   [[nodiscard]] bool runs() const noexcept { return kind == Kind::kNative || kind == Kind::kSession; }
   // What `job` is, by `kind`.

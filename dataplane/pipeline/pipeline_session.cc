@@ -12,11 +12,6 @@ namespace {
 constexpr std::uint8_t kTypeMask = 0xF0, kType = 0x10, kSizeMask = 0x07;  // bit 3 is not looked at
 constexpr std::uint16_t kAnySlot = 0x7FFF;  // with bit 14, which is in no session's range
 
-void refuse(Parsed& parsed, Drop why) noexcept {
-  parsed.kind = Kind::kBad;
-  parsed.drop = why;
-}
-
 }  // namespace
 
 UdpHeader udp_before(const std::byte* datagram) noexcept {
@@ -31,19 +26,19 @@ void match_session(Parsed& parsed, const OpenedFrame& datagram, const jobs::JobT
   source.udp_port = udp_before(datagram.payload).destination.host();
   const jobs::SessionMember from =
       table != nullptr ? table->member(jobs::sender_of(source)) : jobs::SessionMember{};
-  if (from.job == nullptr) return refuse(parsed, Drop::kMember);
+  if (from.job == nullptr) return parsed.refuse(Drop::kMember);
   const jobs::SessionJob& job = *from.job;
   parsed.job = &job;
 
   switchml::PacketHeader h;
   std::memcpy(&h, datagram.payload, sizeof h);
-  if ((h.type_size & kTypeMask) != kType) return refuse(parsed, Drop::kType);
+  if ((h.type_size & kTypeMask) != kType) return parsed.refuse(Drop::kType);
   if (switchml::kMinPayload << (h.type_size & kSizeMask) != job.payload)
-    return refuse(parsed, Drop::kElements);
-  if (datagram.payload_bytes != switchml::kHeaderBytes + job.payload) return refuse(parsed, Drop::kLength);
+    return parsed.refuse(Drop::kElements);
+  if (datagram.payload_bytes != switchml::kHeaderBytes + job.payload) return parsed.refuse(Drop::kLength);
   const std::uint16_t pool_index = h.pool_index.host();
   const std::uint32_t slot = pool_index & kAnySlot;
-  if (slot >= job.slot_count) return refuse(parsed, Drop::kSlot);
+  if (slot >= job.slot_count) return parsed.refuse(Drop::kSlot);
 
   Contribution& p = parsed.contribution;
   p.values = datagram.payload + switchml::kHeaderBytes;

@@ -3,17 +3,8 @@
 #include <cerrno>
 
 namespace tally::udp {
-namespace {
-
-constexpr std::size_t kCacheLine = 64;
-
-}  // namespace
-
 UdpReceiver::UdpReceiver(const UdpAddress& box, std::size_t most_bytes, PathErrors& errors)
-    : box_(box),
-      stride_((most_bytes + kCacheLine - 1) / kCacheLine * kCacheLine),
-      errors_(errors),
-      bytes_(kBurst * stride_) {
+    : box_(box), stride_(stride_of(most_bytes)), errors_(errors), bytes_(kBurst * stride_) {
   for (std::size_t i = 0; i < kBurst; ++i) {
     rooms_[i] = {bytes_.data() + i * stride_, most_bytes};
     headers_[i].msg_hdr.msg_iov = &rooms_[i];

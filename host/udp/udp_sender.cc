@@ -89,7 +89,6 @@ void DatagramBatch::split() noexcept {
 
 namespace {
 
-constexpr std::size_t kCacheLine = 64;
 constexpr std::chrono::milliseconds kQueuePatience{8};  // some 60 frames of 100 Mbit/s
 
 bool says_no_segmentation(int error) noexcept {
@@ -102,7 +101,7 @@ UdpSender::UdpSender(int fd, const UdpAddress& box, std::size_t most_bytes, bool
                      PathErrors& errors)
     : fd_(fd),
       most_bytes_(most_bytes),
-      stride_((most_bytes + kCacheLine - 1) / kCacheLine * kCacheLine),
+      stride_(stride_of(most_bytes)),
       segmented_(segmented),
       errors_(errors),
       bytes_(DatagramBatch::kMost * stride_),

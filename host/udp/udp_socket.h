@@ -13,6 +13,9 @@
 
 namespace tally::udp {
 
+// Of datagrams side by side, each begins a cache line.
+constexpr std::size_t stride_of(std::size_t most_bytes) noexcept { return (most_bytes + 63) / 64 * 64; }
+
 class UdpSocket {
  public:
   // family: AF_INET or AF_INET6 (which then takes no IPv4). Closed on exec.
