@@ -22,8 +22,8 @@ inline constexpr std::uint32_t kElementGranule = 16;  // its elements are a mult
 inline constexpr std::uint32_t kMaxElements = 2224;   // fills MTU 9000 under IPv6 with a VLAN tag
 inline constexpr std::size_t kMaxDatagramBytes = kHeaderBytes + 4 * kMaxElements;
 inline constexpr std::int8_t kNoExponent = -128;  // the packet carries no block exponent
-inline constexpr std::int8_t kNotANumber =
-    127;  // the block has what no integer stands for: NaN, Inf or more than 2^126
+// The block has what no integer stands for: NaN, Inf or more than 2^126.
+inline constexpr std::int8_t kNotANumber = 127;
 
 enum class PacketType : std::uint8_t {
   kContribute = 1,

@@ -19,7 +19,7 @@ struct Environment {
     options.instance = "loop_test";
     options.cores.assign(kDataCores, 0);
     options.pinned = false;
-    options.memory_bytes = 128 << 20;
+    options.memory_bytes = 192 << 20;
     options.hugepages = false;
     auto started = dpdk::Eal::start(options, [](std::uint32_t level, std::string_view line) {
       if (level <= RTE_LOG_WARNING)
