@@ -4,11 +4,9 @@
 // frees. What else it does is its driver's kind:
 //
 // - as a NIC serves them after its DMA went to the L3 cache: the frames lie there, headers and values, before
-// the
-//   turn begins. The core touches mbufs only; a result is noted, and checked when the turn is over.
+//   the turn begins. The core touches mbufs only; a result is noted, and checked when the turn is over.
 // - as a driver that copies: receive writes the 98 bytes of headers that were prepared for the frame, and
-// reads the
-//   payload once; transmit reads every header and checks the result at once.
+//   reads the payload once; transmit reads every header and checks the result at once.
 //
 // DPDK's headers for drivers are not packaged, so this takes the place of the burst functions of a port that
 // exists: net_vhost, whose capabilities are a NIC's (segments, UDP checksum verdicts, mbufs of its own) and

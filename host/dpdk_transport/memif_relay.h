@@ -5,12 +5,11 @@
 // Why. What the driver of DPDK 22.11 does by itself when the daemon goes away (read in its sources, seen in
 // tests/e2e/transport_reconnect_test.cc):
 //  - EAL's interrupt thread gets the end of the socket and, at once and without a lock, unmaps the shared
-//  memory
-//    and frees the records of it, while our thread may be copying a packet there. A plain client died of it
-//    in 3 of 60 kills of its daemon under traffic.
+//    memory and frees the records of it, while our thread may be copying a packet there. A plain client died
+//    of it in 3 of 60 kills of its daemon under traffic.
 //  - the port stays 'started' with its link down and never connects again; a start without a daemon fails.
 //  - connect() blocks the thread that starts the port while the daemon's backlog (1) is full or it is
-//  stopped.
+//    stopped.
 //  - DISCONNECT with its reason ('ID not found', 'Already connected', 'Invalid ring index') is only logged.
 // With the relay the driver's peer is this object in the same process, which never goes away. The daemon's
 // end is seen here, on the thread that sends and receives; it stops using the port, waits until the interrupt

@@ -117,6 +117,13 @@ TEST(ConfigText, NearestWord) {
   for (const auto& [word, near] : cases) EXPECT_EQ(config::nearest(word, keys), near) << word;
 }
 
+// Of others: C0, C1, what turns the line, broken bytes.
+TEST(ConfigText, WhatATerminalWouldObeyBecomesABlank) {
+  EXPECT_EQ(text::cleaned("a\x1B[31m\xC2\x9B"
+                          "b\u202Ec\xFF\n\u00E9"),
+            "a [31m b c  \u00E9");
+}
+
 TEST(ConfigText, ValidUtf8AndNothingElse) {
   for (const char* good :
        {"a", "\xC3\xA9", "\xE2\x82\xAC", "\xF0\x9F\x8E\x89", "\xED\x9F\xBF", "\xF4\x8F\xBF\xBF"}) {
