@@ -43,9 +43,9 @@ LATENCY = ("--port", "memory", "--workers", "8", "--results", "multicast", "--se
 PARTS = (
     Part("tally_kernels_bench", program="bench/tally_kernels_bench", quick=("--benchmark_min_time=0.05",)),
     Part("tally_pipeline_bench", program="bench/tally_pipeline_bench"),
-    Part("tally_loop_bench", program="bench/loop/tally_loop_bench", hugepages=120),
-    Part("tally_steps_bench", program="bench/loop/tally_steps_bench", hugepages=120),
-    Part("tally_cores_bench", program="bench/loop/tally_cores_bench", hugepages=120),
+    Part("tally_loop_bench", program="bench/loop/tally_loop_bench", hugepages=128),
+    Part("tally_steps_bench", program="bench/loop/tally_steps_bench", hugepages=128),
+    Part("tally_cores_bench", program="bench/loop/tally_cores_bench", hugepages=128),
     Part("latency", program="bench/tool/tally-bench", hugepages=150, full=LATENCY, quick=LATENCY),
     Part("tally_worker_bench", program="bench/worker/tally_worker_bench"),
     Part("tally_priming_bench", program="bench/tally_priming_bench"),

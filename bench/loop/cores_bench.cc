@@ -407,7 +407,7 @@ int main(int argc, char** argv) {
   }
   nlohmann::json results{{"environment", environment()}};
   print_environment();
-  constexpr std::uint64_t kHugeMemory = std::uint64_t{240} << 20;
+  constexpr std::uint64_t kHugeMemory = std::uint64_t{256} << 20;
   const bool huge = tally::dpdk::hugepages_of().free_bytes >= kHugeMemory;
   const tally::dpdk::EalOptions options{.program = argv[0],
                                         .instance = "cores-" + std::to_string(getpid()),

@@ -41,7 +41,7 @@ inline void print_warnings(std::uint32_t level, std::string_view line) {
 // EAL for benchmarks of one thread. On pages of 4 KiB an mbuf takes a page, so that it takes twice the
 // memory.
 inline dpdk::Eal start_bench_eal(const char* program) {
-  constexpr std::uint64_t kHugeMemory = std::uint64_t{240} << 20;
+  constexpr std::uint64_t kHugeMemory = std::uint64_t{256} << 20;
   const bool huge = dpdk::hugepages_of().free_bytes >= kHugeMemory;
   const dpdk::EalOptions options{.program = program,
                                  .instance = "bench-" + std::to_string(getpid()),
