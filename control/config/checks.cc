@@ -1,6 +1,7 @@
 #include "config/checks.h"
 
 #include "config/config_schema.h"
+#include "config/dialects.h"
 #include "config/units.h"
 #include "jobs/layout.h"
 #include "tally/mix64.h"
@@ -128,11 +129,6 @@ void complete_defaults(Checking& c) {
     if (shares_slots(job->discipline) && !c.places.written(path_of("jobs", i, "server")))
       job->server = ServerKind::kEmbedded;
   }
-  // A number that is written is compared with that of the members.
-  for (const auto& [i, job] : jobs_of<SessionConfig>(c.config)) {
-    if (!c.places.written(path_of("jobs", i, "workers")))
-      job->workers = static_cast<std::uint16_t>(job->members.size());
-  }
 }
 
 void check_config(Checking& c) {
@@ -140,8 +136,7 @@ void check_config(Checking& c) {
   check_memory(c);
   check_ports(c);
   check_jobs(c);
-  check_sessions(c);
-  check_sharing(c);
+  each_dialect([&c](const auto& usual) { check_all(c, usual); });
   check_slots(c);
   check_profile(c);
 }

@@ -11,6 +11,7 @@
 
 #include "config/config.h"
 #include "config/diagnostic.h"
+#include "pipeline/fit.h"
 
 namespace tally::config {
 
@@ -46,22 +47,26 @@ void check_config(Checking& checking);
 void check_ports(Checking& checking);                     // ports_section.cc
 void check_impair(Checking& checking, std::size_t port);  // impair_section.cc, of one port
 void check_jobs(Checking& checking);                      // jobs_section.cc
-void check_sessions(Checking& checking);                  // sessions_section.cc
-void check_sharing(Checking& checking);                   // slots_section.cc
 void check_slots(Checking& checking);                     // slots_section.cc
 void check_profile(Checking& checking);                   // dataplane_section.cc
 
-// The largest IP packet of a session's clients, of `payload` bytes of values.
-[[nodiscard]] std::uint32_t session_packet_bytes(std::uint32_t payload) noexcept;
 // Slot memory of each data core in lines of 64 bytes; the shared slots are part of it.
 [[nodiscard]] std::uint64_t slot_lines_per_core(const DataplaneSection& dataplane) noexcept;
 // What those leave to pools, ledgers and sessions; at least 0 in a configuration without errors.
 [[nodiscard]] std::uint64_t own_lines_per_core(const DataplaneSection& dataplane) noexcept;
+// The same lines lie on every core: of all of them together.
+[[nodiscard]] std::uint64_t bytes_of(const Config& config, std::uint64_t lines_per_core);
+// "dataplane.slots is 64MiB", and what of them is for pools, ledgers and sessions.
+[[nodiscard]] std::string slots_text(const Config& config);
 [[nodiscard]] std::uint32_t shared_entries_per_core(const DataplaneSection& dataplane) noexcept;
 // Memory of the embedded server on each data core in lines, wherever there are shared slots.
 [[nodiscard]] std::uint64_t server_lines_per_core(const DataplaneSection& dataplane) noexcept;
 // Some job is summed there. The server is the default, so also while what a job says is not clear.
 [[nodiscard]] bool has_embedded_server(const Config& config) noexcept;
+
+// Of a program that the profile has no room for. to_fit: what helps.
+void complain_of_fit(Checking& checking, const std::string& program, const pipeline::FitReport& report,
+                     const char* to_fit);
 
 // box.mac, or the one made of the instance name: 02 and 40 bits of its hash.
 [[nodiscard]] Mac box_mac(const Config& config);

@@ -185,14 +185,6 @@ SchemaKey<S> list_key(std::string name, std::vector<T> S::*member, const Schema<
   return key;
 }
 
-// What `dialect:` says.
-template <class Dialect>
-inline constexpr const char* kDialectWord = "";
-template <>
-inline constexpr const char* kDialectWord<NativeConfig> = "native";
-template <>
-inline constexpr const char* kDialectWord<SessionConfig> = "switchml";
-
 template <class Dialect, class Job>
 auto* part_of(Job& job) noexcept {  // nullptr: the job is of another
   if constexpr (std::is_same_v<Dialect, CommonConfig>)
@@ -223,9 +215,11 @@ SchemaKey<JobConfig> job_key(SchemaKey<Dialect> key, const std::string& why = {}
   };
   out.read = [read = std::move(key.read), name = key.name, why](const Written& w, JobConfig& job) {
     if (auto* const part = part_of<Dialect>(job); part != nullptr) return read(w, *part);
-    Dialect unused;  // its value may be wrong too
-    read(w, unused);
-    report_other_dialect(w, name, kDialectWord<Dialect>, why);
+    if constexpr (!std::is_same_v<Dialect, CommonConfig>) {
+      Dialect unused;  // its value may be wrong too
+      read(w, unused);
+      report_other_dialect(w, name, Dialect::kDialect, why);
+    }
   };
   return out;
 }
@@ -245,7 +239,5 @@ inline constexpr std::size_t kMaxPortNameBytes = 32;
 [[nodiscard]] const Schema<JobConfig>& job_schema();
 // Of a job, which is to be of the dialect that it says.
 void read_job(const Written& written, const Schema<JobConfig>& schema, JobConfig& job);
-// What a job of the dialect switchml has.
-[[nodiscard]] Schema<JobConfig> session_keys();
 
 }  // namespace tally::config

@@ -6,6 +6,7 @@
 
 #include "config/checks.h"
 #include "config/config_schema.h"
+#include "config/dialects.h"
 #include "jobs/job_table.h"
 #include "pipeline/fit.h"
 #include "tally/ids.h"
@@ -153,9 +154,6 @@ ValueType<std::string> eal_argument() {
   return scalar_type<std::string>("an argument of EAL, such as `--telemetry`", parse_argument, yaml_text);
 }
 
-namespace {
-
-// to_fit: what helps.
 void complain_of_fit(Checking& c, const std::string& program, const pipeline::FitReport& report,
                      const char* to_fit) {
   std::string what =
@@ -167,8 +165,7 @@ void complain_of_fit(Checking& c, const std::string& program, const pipeline::Fi
     c.warning(path, std::move(what), "it runs here all the same; strict: true would refuse it");
 }
 
-// All native jobs.
-void check_native(Checking& c, const pipeline::Profile& profile) {
+void check_fit(Checking& c, const NativeConfig& /*usual*/, const pipeline::Profile& profile) {
   const DataplaneSection& d = c.config.dataplane;
   std::uint64_t entries = 0;  // on one core
   std::uint32_t elements = 0;
@@ -187,40 +184,10 @@ void check_native(Checking& c, const pipeline::Profile& profile) {
   if (!report.fits()) complain_of_fit(c, "the program", report, "lower windows or elements");
 }
 
-// All sessions with this rule. Which of them share a core follows from job ids, and those from the order in
-// which jobs come and go: they are taken to share one.
-void check_sessions(Checking& c, jobs::TsiRule tsi, const pipeline::Profile& profile) {
-  std::uint64_t entries = 0;
-  std::uint32_t payload = 0;
-  std::size_t members = 0;
-  for (const auto& [i, job] : jobs_of<SessionConfig>(c.config)) {
-    if (job->tsi != tsi) continue;
-    entries += 2 * std::uint64_t{job->slots};
-    payload = std::max<std::uint32_t>(payload, job->payload);
-    members = std::max(members, job->members.size());
-  }
-  if (entries == 0) return;
-  const pipeline::FitReport report = pipeline::fit(
-      pipeline::session_program(entries, payload / 4, static_cast<std::uint32_t>(members), tsi, profile),
-      profile);
-  if (report.fits()) return;
-  const bool too_wide = std::any_of(report.violations.begin(), report.violations.end(),
-                                    [](const std::string& v) { return v.starts_with("word: "); });
-  complain_of_fit(
-      c,
-      std::string("the program of the sessions with tsi: ") +
-          (tsi == jobs::TsiRule::kOpaque ? "opaque" : "packet"),
-      report, too_wide ? "remove these sessions" : "lower slots or payload, remove some of these sessions");
-}
-
-}  // namespace
-
 void check_profile(Checking& c) {
   const auto profile = pipeline::profile_named(c.config.dataplane.profile);
   if (!profile || !profile->limited || c.config.jobs.empty() || c.report.has_errors()) return;
-  check_native(c, *profile);
-  check_sessions(c, jobs::TsiRule::kPacket, *profile);
-  check_sessions(c, jobs::TsiRule::kOpaque, *profile);
+  each_dialect([&](const auto& usual) { check_fit(c, usual, *profile); });
 }
 
 }  // namespace tally::config

@@ -3,9 +3,11 @@
 #include <iterator>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "config/checks.h"
 #include "config/config_schema.h"
+#include "config/dialects.h"
 #include "config/units.h"
 #include "members/job_config.h"
 #include "tally/ids.h"
@@ -117,16 +119,18 @@ SchemaKey<NativeConfig> dumped_if(bool (*taken)(const NativeConfig&), SchemaKey<
 
 // Words by the index of what JobConfig may hold. read_job() reads it before all other keys.
 ValueType<std::size_t> dialect_type() {
-  return one_of_words({kDialectWord<NativeConfig>, kDialectWord<SessionConfig>});
+  std::vector<std::string> words;
+  each_dialect([&](const auto& usual) { words.emplace_back(usual.kDialect); });
+  return one_of_words(words);
 }
 
 SchemaKey<JobConfig> dialect_key() {
   SchemaKey<JobConfig> key{"dialect"};
   key.describe = [](const std::string& prefix, std::vector<ReferenceRow>& rows) {
-    rows.push_back({member_path(prefix, "dialect"), dialect_type().form, kDialectWord<NativeConfig>,
-                    "The packets the workers speak. native: docs/protocol.md. switchml: those of SwitchML's "
-                    "clients (docs/switchml.md); such a job is a session, which has the keys name, payload, "
-                    "slots, tsi, run and members, and runs from its declaration. box.ipv4 is needed."});
+    std::string doc = "The packets the workers speak.";
+    each_dialect(
+        [&](const auto& usual) { doc += std::string(" ") + usual.kDialect + ": " + keys_of(usual).doc; });
+    rows.push_back({member_path(prefix, "dialect"), dialect_type().form, NativeConfig::kDialect, doc});
   };
   key.dump = [](const JobConfig& job, const std::string& indent, std::string& out) {
     out += indent + "dialect: " + dialect_type().print(job.index()) + "\n";
@@ -135,11 +139,18 @@ SchemaKey<JobConfig> dialect_key() {
   return key;
 }
 
-Schema<JobConfig> native_keys() {
+const YamlNode* value_of(const YamlNode& map, const std::string& key) {
+  const auto entry = std::ranges::find(map.entries, key, &YamlEntry::key);
+  return entry == map.entries.end() ? nullptr : &entry->value;
+}
+
+}  // namespace
+
+DialectKeys keys_of(const NativeConfig& /*usual*/) {
   using Job = NativeConfig;
   const char* const no_slots_shared = "a session has slots of its own";
   const char* const no_server = "every contribution of a session finds its slot";
-  return {
+  Schema<JobConfig> keys{
       job_key(required_key("name", &CommonConfig::name, name_up_to(kMaxNameBytes),
                            "What the workers call it (TALLY_JOB).")),
       job_key(value_key("token_file", &Job::token_file, token_path(),
@@ -205,20 +216,14 @@ Schema<JobConfig> native_keys() {
               "a sum of SwitchML is always of all members"),
       dialect_key(),
   };
+  return {"docs/protocol.md.", std::move(keys)};
 }
-
-const YamlNode* value_of(const YamlNode& map, const std::string& key) {
-  const auto entry = std::ranges::find(map.entries, key, &YamlEntry::key);
-  return entry == map.entries.end() ? nullptr : &entry->value;
-}
-
-}  // namespace
 
 const Schema<JobConfig>& job_schema() {
   static const Schema<JobConfig> schema = [] {
-    Schema<JobConfig> keys = native_keys();
-    std::ranges::move(session_keys(), std::back_inserter(keys));
-    return keys;
+    Schema<JobConfig> all;
+    each_dialect([&](const auto& usual) { std::ranges::move(keys_of(usual).keys, std::back_inserter(all)); });
+    return all;
   }();
   return schema;
 }
@@ -229,12 +234,14 @@ void read_job(const Written& w, const Schema<JobConfig>& schema, JobConfig& job)
     w.reading.places.put(at.path, dialect->at);
     const auto index = dialect_type().read(at);
     if (!index) w.reading.places.mark_broken(at.path);
-    if (index.value_or(0) != job.index()) job = SessionConfig{};
+    each_dialect([&](const JobConfig& usual) {
+      if (index.value_or(0) == usual.index()) job = usual;
+    });
   }
   read_section(w, schema, job);
   const YamlNode* const members = value_of(w.node, "members");
   const bool counted =
-      std::holds_alternative<SessionConfig>(job) || (members != nullptr && !members->items.empty());
+      !std::holds_alternative<NativeConfig>(job) || (members != nullptr && !members->items.empty());
   if (w.node.kind == YamlNode::Kind::kMap && !counted && !has_key(w.node, "workers"))
     report_missing(w, "workers");
 }
@@ -242,7 +249,7 @@ void read_job(const Written& w, const Schema<JobConfig>& schema, JobConfig& job)
 void report_other_dialect(const Written& w, const std::string& key, const std::string& dialect,
                           const std::string& why) {
   if (!w.reading.places.sound(w.path.substr(0, w.path.rfind('.')) + ".dialect")) return;
-  const bool native = dialect == kDialectWord<NativeConfig>;
+  const bool native = dialect == NativeConfig::kDialect;
   w.error({key + " belongs to the dialect " + dialect + ": " + why,
            native ? "remove it" : "write dialect: " + dialect + ", or remove it"});
 }

@@ -18,7 +18,7 @@ struct ReloadPlan {
     bool operator==(const Resize&) const = default;
   };
   struct Again {
-    SessionConfig session{};
+    JobConfig job{};                  // a session
     std::vector<std::string> keys{};  // that differ, as in `restart`
   };
 

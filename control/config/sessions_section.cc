@@ -4,10 +4,14 @@
 #include <map>
 #include <string>
 #include <tuple>
+#include <utility>
 
 #include "config/checks.h"
 #include "config/config_schema.h"
+#include "config/dialects.h"
+#include "config/reload_plan.h"
 #include "config/units.h"
+#include "members/texts.h"
 #include "tally/wire.h"
 #include "text/text.h"
 
@@ -52,8 +56,8 @@ const Schema<members::ConfiguredMember>& member_schema() {
 
 }  // namespace
 
-Schema<JobConfig> session_keys() {
-  return {
+DialectKeys keys_of(const SessionConfig& /*usual*/) {
+  Schema<JobConfig> keys{
       job_key(value_key("payload", &SessionConfig::payload, payload(),
                         "Only with dialect: switchml, as the keys below. Bytes of values in each packet, as "
                         "the clients are built; every port's mtu must carry 38 more."),
@@ -79,6 +83,10 @@ Schema<JobConfig> session_keys() {
       job_key(list_key("members", &SessionConfig::members, member_schema()),
               "the workers of a native job join it"),
   };
+  return {
+      "those of SwitchML's clients (docs/switchml.md); such a job is a session, which has the keys name, "
+      "payload, slots, tsi, run and members, and runs from its declaration. box.ipv4 is needed.",
+      std::move(keys)};
 }
 
 // The members of the sessions, and the frames that must reach them.
@@ -112,11 +120,12 @@ bool sound_members(const Checking& c, std::size_t index, const SessionConfig& jo
   return true;
 }
 
-// A number that is written says the same.
-void check_workers(Checking& c, std::size_t index, const SessionConfig& job) {
+// A number that is written says the same as the members do.
+void check_workers(Checking& c, std::size_t index, SessionConfig& job) {
   const std::size_t count = job.members.size();
   const std::string workers = path_of("jobs", index, "workers");
-  if (!c.places.written(workers) || !c.places.sound(workers) || job.workers == count) return;
+  if (!c.places.written(workers)) job.workers = static_cast<std::uint16_t>(count);
+  if (!c.sound({workers, path_of("jobs", index, "members")}) || job.workers == count) return;
   c.error(
       workers,
       "workers is " + std::to_string(job.workers) + ", and the session has " + text::counted(count, "member"),
@@ -205,10 +214,16 @@ bool check_distinct(Checking& c, const MemberAt& at, std::map<Ipv4, std::uint32_
   return false;
 }
 
+// The largest IP packet of the clients, of `payload` bytes of values.
+std::uint32_t packet_bytes(std::uint32_t payload) noexcept {
+  constexpr std::uint32_t kHeaders = sizeof(Ipv4Header) + sizeof(UdpHeader) + switchml::kHeaderBytes;
+  return payload + kHeaders;
+}
+
 void check_mtu(Checking& c, std::size_t index, std::uint32_t payload) {
   const std::string path = path_of("jobs", index, "payload");
   if (!c.places.sound(path)) return;
-  const std::uint32_t wanted = session_packet_bytes(payload);
+  const std::uint32_t wanted = packet_bytes(payload);
   for (std::size_t i = 0; i < c.config.ports.size(); ++i) {
     const PortSection& port = c.config.ports[i];
     if (!c.places.sound(path_of("ports", i, "mtu")) || port.mtu >= wanted) continue;
@@ -220,14 +235,42 @@ void check_mtu(Checking& c, std::size_t index, std::uint32_t payload) {
   }
 }
 
-}  // namespace
-
-std::uint32_t session_packet_bytes(std::uint32_t payload) noexcept {
-  constexpr std::uint32_t kHeaders = sizeof(Ipv4Header) + sizeof(UdpHeader) + switchml::kHeaderBytes;
-  return payload + kHeaders;
+// All sessions with this rule. Which of them share a core follows from job ids, and those from the order in
+// which jobs come and go: they are taken to share one.
+void check_rule(Checking& c, jobs::TsiRule tsi, const pipeline::Profile& profile) {
+  std::uint64_t entries = 0;
+  std::uint32_t payload = 0;
+  std::size_t members = 0;
+  for (const auto& [i, job] : jobs_of<SessionConfig>(c.config)) {
+    if (job->tsi != tsi) continue;
+    entries += 2 * std::uint64_t{job->slots};
+    payload = std::max<std::uint32_t>(payload, job->payload);
+    members = std::max(members, job->members.size());
+  }
+  if (entries == 0) return;
+  const pipeline::FitReport report = pipeline::fit(
+      pipeline::session_program(entries, payload / 4, static_cast<std::uint32_t>(members), tsi, profile),
+      profile);
+  if (report.fits()) return;
+  const bool too_wide = std::any_of(report.violations.begin(), report.violations.end(),
+                                    [](const std::string& v) { return v.starts_with("word: "); });
+  complain_of_fit(
+      c,
+      std::string("the program of the sessions with tsi: ") +
+          (tsi == jobs::TsiRule::kOpaque ? "opaque" : "packet"),
+      report, too_wide ? "remove these sessions" : "lower slots or payload, remove some of these sessions");
 }
 
-void check_sessions(Checking& c) {
+// What a session is, whatever clients run it. The order in which members stand says nothing.
+SessionConfig by_rank(SessionConfig session) {
+  session.run = 0;
+  std::ranges::sort(session.members, {}, &members::ConfiguredMember::rank);
+  return session;
+}
+
+}  // namespace
+
+void check_all(Checking& c, const SessionConfig& /*usual*/) {
   std::map<Sender, std::string> senders;
   for (const auto& [i, job] : jobs_of<SessionConfig>(c.config)) {
     const std::string dialect = path_of("jobs", i, "dialect");
@@ -237,7 +280,7 @@ void check_sessions(Checking& c) {
     check_mtu(c, i, job->payload);
     check_count(c, i, *job);
     check_ranks(c, i, *job);
-    if (c.places.sound(path_of("jobs", i, "members"))) check_workers(c, i, *job);
+    check_workers(c, i, *job);
     if (!sound_members(c, i, *job)) continue;
     std::map<Ipv4, std::uint32_t> addresses;
     for (std::size_t m = 0; m < job->members.size(); ++m) {
@@ -246,6 +289,69 @@ void check_sessions(Checking& c) {
       if (check_distinct(c, at, addresses)) check_sender(c, at, senders);
     }
   }
+}
+
+std::uint32_t lines_of(const Config& /*config*/, const SessionConfig& job, std::uint32_t /*most*/) {
+  return members::lines_of(job);
+}
+
+bool check_alone(Checking& c, std::size_t index, const SessionConfig& job) {
+  const std::string path = path_of("jobs", index, job.kSizeKey);
+  const std::size_t count = job.members.size();
+  if (!c.sound({path, path_of("jobs", index, "payload"), path_of("jobs", index, "members")}) || count == 0 ||
+      count > kMaxRanks)
+    return false;
+  const std::uint64_t lines = members::lines_of(job);
+  const std::uint64_t fit = own_lines_per_core(c.config.dataplane) / (lines / job.slots);
+  if (job.slots <= fit) return true;
+  c.error(path,
+          std::to_string(job.slots) + " slots of " + std::to_string(job.payload) + " bytes for " +
+              std::to_string(count) + " members take " + rough_size(bytes_of(c.config, lines)) +
+              " of slots; " + slots_text(c.config),
+          (fit == 0 ? std::string("not even one slot fits; ")
+                    : "at most " + std::to_string(fit) + " fit; otherwise ") +
+              "raise dataplane.slots");
+  return false;
+}
+
+void check_fit(Checking& c, const SessionConfig& /*usual*/, const pipeline::Profile& profile) {
+  check_rule(c, jobs::TsiRule::kPacket, profile);
+  check_rule(c, jobs::TsiRule::kOpaque, profile);
+}
+
+// Nothing else of a session can change while it runs, and nobody has joined it: it begins again.
+void plan_change(const SessionConfig& is, const SessionConfig& wanted, const std::string& path,
+                 ReloadPlan& plan) {
+  if (by_rank(is) == by_rank(wanted)) {
+    if (is.run != wanted.run) plan.reset.push_back({wanted.name, wanted.run});
+    return;
+  }
+  ReloadPlan::Again& again = plan.again.emplace_back(ReloadPlan::Again{wanted});
+  compare_sections(job_schema(), JobConfig(is), again.job, path, again.keys);
+}
+
+std::string why_not_served(const Config& running, const SessionConfig& session) {
+  const std::string until = " until tallyd is restarted";
+  if (!running.box.ipv4) return "SwitchML's clients know only IPv4, and the box has no such address" + until;
+  for (const members::ConfiguredMember& m : session.members) {
+    if (m.ipv4 != running.box.ipv4->address) continue;
+    return "rank " + std::to_string(m.rank) + " has the box's address, " + to_text(m.ipv4) + "," + until;
+  }
+  const std::uint32_t bytes = packet_bytes(session.payload);
+  for (const PortSection& port : running.ports) {
+    if (port.mtu >= bytes) continue;
+    return "its payload of " + std::to_string(session.payload) + " bytes makes IP packets of " +
+           std::to_string(bytes) + ", and port " + port.name + " carries " + std::to_string(port.mtu) + until;
+  }
+  const std::uint64_t there = own_lines_per_core(running.dataplane);
+  const std::uint32_t lines = members::lines_of(session);
+  if (lines > there)
+    return "it takes " + members::kib_text(lines) + " of slot memory per core, and there are " +
+           members::kib_text(there) + until;
+  for (const members::ConfiguredMember& m : session.members) {
+    if (m.mac == box_mac(running)) return "rank " + std::to_string(m.rank) + " has the box's MAC";
+  }
+  return {};
 }
 
 }  // namespace tally::config

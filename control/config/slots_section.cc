@@ -6,6 +6,7 @@
 
 #include "config/checks.h"
 #include "config/config_schema.h"
+#include "config/dialects.h"
 #include "config/units.h"
 #include "config/value_types.h"
 #include "jobs/job_table.h"
@@ -16,6 +17,14 @@
 
 namespace tally::config {
 namespace {
+
+std::uint32_t shards_of(const Config& config) {
+  return static_cast<std::uint32_t>(config.dataplane.cores.size());
+}
+
+std::uint64_t lines_shared(const Config& config) {
+  return jobs::shared_lines(shared_entries_per_core(config.dataplane), config.dataplane.shared.elements);
+}
 
 struct JobAt {
   const NativeConfig& job;
@@ -175,7 +184,7 @@ std::string larger_than_shared(const NativeConfig& job, const SharedSection& sha
          std::to_string(shared.elements);
 }
 
-void check_sharing(Checking& c) {
+void check_all(Checking& c, const NativeConfig& /*usual*/) {
   std::uint64_t reserved_ppm = 0;
   bool used = false;
   for (const auto& [i, job] : jobs_of<NativeConfig>(c.config)) {
@@ -197,35 +206,12 @@ void check_sharing(Checking& c) {
   check_region(c, used);
 }
 
-namespace {
-
-std::uint32_t shards_of(const Config& config) {
-  return static_cast<std::uint32_t>(config.dataplane.cores.size());
-}
-
-// Of a job's own: the entries of a pool, a ledger, or nothing.
-std::uint32_t lines_of(const Config& config, const NativeConfig& job, std::uint32_t window) {
+// The entries of a pool, a ledger, or nothing.
+std::uint32_t lines_of(const Config& config, const NativeConfig& job, std::uint32_t most) {
+  const std::uint32_t window = std::min(job.window, most);
   return members::own_lines(job.discipline, window, 2 * window, shards_of(config), job.elements);
 }
 
-// Whatever its dialect. most: of a window; a session takes what it asks for.
-std::uint32_t lines_of(const Config& config, const JobConfig& job, std::uint32_t most = members::kMaxWindow) {
-  if (const auto* session = std::get_if<SessionConfig>(&job)) return members::lines_of(*session);
-  const auto& native = std::get<NativeConfig>(job);
-  return lines_of(config, native, std::min(native.window, most));
-}
-
-// The key that says how much slot memory the job takes.
-std::string size_path(const Config& config, std::size_t job) {
-  const bool session = std::holds_alternative<SessionConfig>(config.jobs[job]);
-  return path_of("jobs", job, session ? "slots" : "window");
-}
-
-std::uint64_t lines_shared(const Config& config) {
-  return jobs::shared_lines(shared_entries_per_core(config.dataplane), config.dataplane.shared.elements);
-}
-
-// The same lines lie on every core.
 std::uint64_t bytes_of(const Config& config, std::uint64_t lines_per_core) {
   return lines_per_core * 64 * shards_of(config);
 }
@@ -238,10 +224,17 @@ std::string slots_text(const Config& config) {
   return text;
 }
 
+namespace {
+
+std::uint32_t lines_wanted(const Config& config, const JobConfig& job,
+                           std::uint32_t most = members::kMaxWindow) {
+  return jobs::with_dialect(job, [&](const auto& any) { return lines_of(config, any, most); });
+}
+
 // Shared slots that leave the jobs their windows, on all cores together.
 std::uint64_t most_shared(const Config& config) {
   std::uint64_t own = 0;
-  for (const JobConfig& job : config.jobs) own += lines_of(config, job);
+  for (const JobConfig& job : config.jobs) own += lines_wanted(config, job);
   const std::uint64_t all = slot_lines_per_core(config.dataplane);
   return (all - std::min(all, own)) / jobs::entry_lines(config.dataplane.shared.elements) * shards_of(config);
 }
@@ -280,32 +273,6 @@ std::string need_text(const Config& config, const NativeConfig& job) {
          slots_text(config);
 }
 
-// False, and reported, if the job's window does not even fit alone.
-bool check_alone(Checking& c, const NativeConfig& job, const std::string& path) {
-  const std::uint32_t most = largest_window(c.config, job);
-  if (most == job.window) return true;
-  c.error(path, need_text(c.config, job),
-          (most == 0 ? std::string("not even a window of 16 fits; ")
-                     : "the largest window that fits is " + std::to_string(most) + "; otherwise ") +
-              "raise dataplane.slots");
-  return false;
-}
-
-// The same for a session and its slots.
-bool check_alone(Checking& c, const SessionConfig& job, const std::string& path) {
-  const std::uint64_t lines = members::lines_of(job);
-  const std::uint64_t fit = own_lines_per_core(c.config.dataplane) / (lines / job.slots);
-  if (job.slots <= fit) return true;
-  c.error(path,
-          std::to_string(job.slots) + " slots of " + std::to_string(job.payload) + " bytes for " +
-              std::to_string(job.members.size()) + " members take " + rough_size(bytes_of(c.config, lines)) +
-              " of slots; " + slots_text(c.config),
-          (fit == 0 ? std::string("not even one slot fits; ")
-                    : "at most " + std::to_string(fit) + " fit; otherwise ") +
-              "raise dataplane.slots");
-  return false;
-}
-
 // Windows are wishes, so too little for all of them is no error as long as the smallest ones fit.
 void check_together(Checking& c) {
   const std::uint64_t lines = own_lines_per_core(c.config.dataplane);
@@ -315,10 +282,11 @@ void check_together(Checking& c) {
   bool warned = false;
   for (std::size_t i = 0; i < c.config.jobs.size(); ++i) {
     const JobConfig& job = c.config.jobs[i];
-    const std::string path = size_path(c.config, i);
-    sessions = sessions || std::holds_alternative<SessionConfig>(job);
-    wanted += lines_of(c.config, job);
-    smallest += lines_of(c.config, job, members::kMinWindow);
+    const auto key = [](const auto& any) { return any.kSizeKey; };
+    const std::string path = path_of("jobs", i, jobs::with_dialect(job, key));
+    sessions = sessions || !std::holds_alternative<NativeConfig>(job);
+    wanted += lines_wanted(c.config, job);
+    smallest += lines_wanted(c.config, job, members::kMinWindow);
     if (smallest > lines) {
       c.error(path,
               std::string("up to this job, ") +
@@ -338,17 +306,19 @@ void check_together(Checking& c) {
   }
 }
 
-// The keys that a job's lines follow from: of a session also how many members it has.
-bool sound_size(const Checking& c, std::size_t job) {
-  const auto sound = [&](const char* key) { return c.places.sound(path_of("jobs", job, key)); };
-  if (!sound("dialect") || !sound("elements") || !sound("discipline")) return false;
-  const auto* const session = std::get_if<SessionConfig>(&c.config.jobs[job]);
-  if (session == nullptr) return sound("window");
-  const std::size_t members = session->members.size();
-  return sound("slots") && sound("payload") && sound("members") && members >= 1 && members <= kMaxRanks;
-}
-
 }  // namespace
+
+bool check_alone(Checking& c, std::size_t index, const NativeConfig& job) {
+  const std::string path = path_of("jobs", index, job.kSizeKey);
+  if (!c.places.sound(path)) return false;
+  const std::uint32_t most = largest_window(c.config, job);
+  if (most == job.window) return true;
+  c.error(path, need_text(c.config, job),
+          (most == 0 ? std::string("not even a window of 16 fits; ")
+                     : "the largest window that fits is " + std::to_string(most) + "; otherwise ") +
+              "raise dataplane.slots");
+  return false;
+}
 
 void check_slots(Checking& c) {
   if (!c.sound({"dataplane.slots", "dataplane.cores", "jobs", "dataplane.shared.slots",
@@ -357,8 +327,10 @@ void check_slots(Checking& c) {
   bool good = check_shared(c);
   if (!good) return;
   for (std::size_t i = 0; i < c.config.jobs.size(); ++i) {
-    const auto fits = [&](const auto& job) { return check_alone(c, job, size_path(c.config, i)); };
-    good = sound_size(c, i) && std::visit(fits, c.config.jobs[i]) && good;
+    const auto fits = [&](const auto& job) { return check_alone(c, i, job); };
+    good = c.sound({path_of("jobs", i, "dialect"), path_of("jobs", i, "elements"),
+                    path_of("jobs", i, "discipline")}) &&
+           jobs::with_dialect(c.config.jobs[i], fits) && good;
   }
   if (good) check_together(c);
 }

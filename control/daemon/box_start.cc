@@ -101,12 +101,11 @@ namespace {
 std::uint32_t burst_of(const config::Config& config) {
   std::uint32_t all = 0;
   std::uint32_t one = 0;
-  const auto add = [&](std::uint32_t workers, std::uint32_t each) {
-    all += each * workers;
+  for (const config::JobConfig& job : config.jobs) {
+    const std::uint32_t each = jobs::with_dialect(job, [](const auto& any) { return any.in_flight(); });
+    all += each * members::common_of(job).workers;
     one = std::max(one, each);
-  };
-  for (const auto& [i, job] : config::jobs_of<config::NativeConfig>(config)) add(job->workers, job->window);
-  for (const auto& [i, job] : config::jobs_of<config::SessionConfig>(config)) add(job->workers, job->slots);
+  }
   return config.box.one_arm ? all : one;
 }
 
@@ -171,20 +170,22 @@ io::DataPlaneOptions plane_options(const config::Config& config) {
 }
 
 std::string summary(const config::Config& config) {
-  const auto jobs = config::jobs_of<config::NativeConfig>(config);
-  const auto sessions = config::jobs_of<config::SessionConfig>(config);
-  const auto workers_of = [](const auto& all) {
-    std::size_t workers = 0;
-    for (const auto& [i, job] : all) workers += job->workers;
-    return workers;
-  };
+  std::size_t jobs = 0;
+  std::size_t workers = 0;
+  std::size_t sessions = 0;
+  std::size_t members = 0;
+  for (const config::JobConfig& job : config.jobs) {
+    const bool native = std::holds_alternative<config::NativeConfig>(job);
+    ++(native ? jobs : sessions);
+    (native ? workers : members) += members::common_of(job).workers;
+  }
   return "instance " + config.instance + ": " + text::counted(config.dataplane.cores.size(), "data core") +
          (config.dataplane.cores.size() == 1 ? " (CPU " : " (CPUs ") + text::listed(config.dataplane.cores) +
-         "), " + text::counted(config.ports.size(), "port") + ", " + text::counted(jobs.size(), "job") +
-         " of " + text::counted(workers_of(jobs), "worker") +
-         (sessions.empty() ? ""
-                           : ", " + text::counted(sessions.size(), "session") + " of " +
-                                 text::counted(workers_of(sessions), "member"));
+         "), " + text::counted(config.ports.size(), "port") + ", " + text::counted(jobs, "job") + " of " +
+         text::counted(workers, "worker") +
+         (sessions == 0
+              ? ""
+              : ", " + text::counted(sessions, "session") + " of " + text::counted(members, "member"));
 }
 
 namespace {

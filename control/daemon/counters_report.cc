@@ -287,16 +287,18 @@ std::string counters_text(const CountersSnapshot& all) {
 
 namespace {
 
-const char* name_of(jobs::TsiRule rule) noexcept {
-  return rule == jobs::TsiRule::kPacket ? "packet" : "opaque";
+std::string tsi_text(const members::SessionStatus& s) {
+  if (!s.tsi) return "-";
+  return *s.tsi == jobs::TsiRule::kPacket ? "packet" : "opaque";
 }
 
 std::string running_text(const members::JobStatus& is) {
   const members::SessionStatus& s = *is.session;
-  return "running, a session of SwitchML's clients: epoch " + text::hexadecimal(raw(is.epoch)) + ", " +
-         std::to_string(is.world) + (is.world == 1 ? " member, " : " members, ") + std::to_string(s.slots) +
-         " slots of " + std::to_string(s.payload) + " bytes (" + members::kib_text(is.slots.count) +
-         " of slot memory per core), tsi " + name_of(s.tsi) + ", all on core " + std::to_string(s.home) +
+  return "running, a session of " + std::string(s.system) + "'s clients: epoch " +
+         text::hexadecimal(raw(is.epoch)) + ", " + std::to_string(is.world) +
+         (is.world == 1 ? " member, " : " members, ") + std::to_string(s.slots) + " slots of " +
+         std::to_string(s.payload) + " bytes (" + members::kib_text(is.slots.count) +
+         " of slot memory per core), tsi " + tsi_text(s) + ", all on core " + std::to_string(s.home) +
          ", clients send to MAC " + config::to_text(s.box_mac);
 }
 
@@ -317,10 +319,9 @@ std::optional<SessionNews> session_news(const members::JobStatus& was, const mem
   return std::nullopt;
 }
 
-SessionNews session_gone() {
-  return {LogLevel::kInfo,
-          "ended, and its clients are not told, as SwitchML has no word for it: what they "
-          "send now is dropped"};
+SessionNews session_gone(const members::SessionStatus& was) {
+  return {LogLevel::kInfo, "ended, and its clients are not told, as " + std::string(was.system) +
+                               " has no word for it: what they send now is dropped"};
 }
 
 std::string sessions_text(const CountersSnapshot& all) {
@@ -333,7 +334,7 @@ std::string sessions_text(const CountersSnapshot& all) {
     const members::SessionStatus& s = *job.status.session;
     for (std::size_t r = 0; r < job.status.ranks.size(); ++r) {
       const members::RankStatus& rank = job.status.ranks[r];
-      table.add({job.status.name, name_of(s.tsi), config::to_text(rank.binding.mac),
+      table.add({job.status.name, tsi_text(s), config::to_text(rank.binding.mac),
                  members::address_text(rank.binding.address), std::to_string(r),
                  std::to_string(rank.binding.udp_port), std::to_string(s.payload), std::to_string(s.slots),
                  std::to_string(s.home), last_seen_text(rank.last_seen, all.now)});

@@ -81,7 +81,7 @@ struct CountersSnapshot {
 
 [[nodiscard]] std::string counters_text(const CountersSnapshot& snapshot);
 
-// Sessions of SwitchML's clients in the log and in the counters.
+// Sessions in the log and in the counters.
 
 struct SessionNews {
   LogLevel level = LogLevel::kInfo;
@@ -92,7 +92,7 @@ struct SessionNews {
 [[nodiscard]] std::optional<SessionNews> session_news(const members::JobStatus& was,
                                                       const members::JobStatus& is);
 // It is gone since the last look.
-[[nodiscard]] SessionNews session_gone();
+[[nodiscard]] SessionNews session_gone(const members::SessionStatus& was);
 
 // A row for each member, with how long ago it was last seen; empty if there is no session.
 [[nodiscard]] std::string sessions_text(const CountersSnapshot& all);

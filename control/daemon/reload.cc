@@ -82,18 +82,18 @@ void Reload::declare_again(const config::ReloadPlan& plan, members::MembershipEn
   log_(LogLevel::kWarning,
        "reload: sessions are declared again, what they had begun is lost: " + text::listed(keys));
   for (const auto& again : all.good) {
-    (void)engine.withdraw(again.session.name, kGone);
-    std::erase_if(config_.jobs,
-                  [&](const auto& was) { return members::common_of(was).name == again.session.name; });
+    const std::string& name = members::common_of(again.job).name;
+    (void)engine.withdraw(name, kGone);
+    std::erase_if(config_.jobs, [&](const auto& was) { return members::common_of(was).name == name; });
   }
-  for (const auto& again : all.good) declare(again.session, engine);
+  for (const auto& again : all.good) declare(again.job, engine);
 }
 
 void Reload::declare(const config::JobConfig& job, members::MembershipEngine& engine) {
   const auto id = config::serves(config_, job).and_then([&] { return engine.declare(job); });
   if (!id) return log_(LogLevel::kError, "reload: " + id.error().text() + "; the job is not declared");
   config_.jobs.push_back(job);
-  const bool session = std::holds_alternative<config::SessionConfig>(job);
+  const bool session = !std::holds_alternative<config::NativeConfig>(job);
   log_(LogLevel::kInfo, of_job(members::common_of(job).name) +
                             (session ? "is declared: a session" : "is declared: its workers may come"));
 }

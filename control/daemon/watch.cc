@@ -150,7 +150,7 @@ void JobWatch::gone(JobId id) {
   if (known == jobs_.end()) return;
   members::JobStatus& status = known->second;
   if (status.session && status.phase != members::JobPhase::kEnded) {
-    const SessionNews news = session_gone();
+    const SessionNews news = session_gone(*status.session);
     say(news.level, status, news.text);
     status.phase = members::JobPhase::kEnded;
     status.live = 0;

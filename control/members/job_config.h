@@ -54,7 +54,17 @@ struct StragglerPolicy {
   bool operator==(const StragglerPolicy&) const = default;
 };
 
+class NativeLife;
+class SessionLife;
+
+// Each dialect says of itself `kDialect`, the word of the configuration, `Life`, which lives its jobs, and
+// `kSizeKey`, the key that says how much slot memory a job takes.
+
 struct NativeConfig : CommonConfig {
+  static constexpr const char* kDialect = "native";
+  static constexpr const char* kSizeKey = "window";
+  using Life = NativeLife;
+
   std::string token_file{};      // absolute; empty: none. Membership has no use for it
   std::string token{};           // what it holds, 0..kMaxTokenBytes; empty admits whoever knows the name
   std::uint16_t elements = 352;  // most elements in a packet: a multiple of 16, 16..kMaxElements
@@ -70,6 +80,8 @@ struct NativeConfig : CommonConfig {
   std::optional<StragglerPolicy> stragglers{};  // discipline pool; empty: off
   Chunk first_chunk{};                          // of every new generation; tests start near the wrap
 
+  // Most packets that a worker has on their way.
+  [[nodiscard]] std::uint32_t in_flight() const noexcept { return window; }
   [[nodiscard]] std::uint8_t external_servers() const noexcept {
     return server == ServerKind::kExternal ? servers : std::uint8_t{0};
   }
@@ -89,11 +101,17 @@ struct ConfiguredMember {
 };
 
 struct SessionConfig : CommonConfig {
+  static constexpr const char* kDialect = "switchml";
+  static constexpr const char* kSizeKey = "slots";
+  using Life = SessionLife;
+
   std::uint32_t payload = switchml::kMaxPayload;  // bytes of values in each packet, valid_payload()
   std::uint32_t slots = 2048;                     // 1..switchml::kMaxSlots
   jobs::TsiRule tsi = jobs::TsiRule::kPacket;
   std::uint32_t run = 0;                    // of its clients: membership has no use for it, a reload does
   std::vector<ConfiguredMember> members{};  // 1..kMaxRanks, with kOpaque kMaxOpaqueMembers; each rank once
+
+  [[nodiscard]] std::uint32_t in_flight() const noexcept { return slots; }
   bool operator==(const SessionConfig&) const = default;
 };
 
@@ -108,6 +126,9 @@ auto& common_of(Job& job) noexcept {
 
 // "rank 0 has the addresses of rank 1 of job 'other'", if the box could not tell them apart; else empty.
 [[nodiscard]] std::string clash_text(const SessionConfig& session, const SessionConfig& other);
+[[nodiscard]] inline std::string clash_text(const NativeConfig& /*job*/, const NativeConfig& /*other*/) {
+  return {};  // their packets have the job's id
+}
 
 // Lines of slot memory, of which the same lie on every core.
 [[nodiscard]] inline std::uint32_t lines_of(const SessionConfig& session) noexcept {

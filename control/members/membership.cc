@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <variant>
 
@@ -77,6 +78,18 @@ std::string shape_text(std::uint16_t elements, std::uint32_t total) {
   return std::to_string(elements) + " elements of an operation of " + std::to_string(total);
 }
 
+// Why a job with such members cannot be declared beside the others of its dialect.
+template <class Config>
+Result<void> objection_to(const Config& config, const BoxState& box) {
+  for (const typename Config::Life& other : box.all<typename Config::Life>()) {
+    const std::string clash = clash_text(config, other.config());
+    if (!clash.empty())
+      return fail(ErrorCode::kInvalidArgument, clash + ": a packet could be of either",
+                  "job '" + config.name + "'");
+  }
+  return {};
+}
+
 tl::unexpected<Error> unknown_job(std::string_view name) {
   return fail(ErrorCode::kInvalidArgument, "no job of this name is declared",
               "job '" + std::string(name) + "'");
@@ -118,7 +131,8 @@ void MembershipEngine::State::join(const ControlPacket& packet, const jobs::Bind
   if (job != nullptr && auth::verify(job->key(), packet.header, packet.payload)) join->key = &job->key();
   if (auto no = objection_to(job == nullptr ? nullptr : &job->config(), *join)) {
     if (job == nullptr && !closed.empty()) no->text = closed;
-    if (job == nullptr && named != box.names.end()) no->text = nobody_joins_text(named->first);
+    if (job == nullptr && named != box.names.end())
+      no->text = jobs::with_dialect(*box.find(named->second), [](auto& l) { return l.nobody_joins_text(); });
     return box.refuse(*join, source, now, no->drop, no->text);
   }
   job->join(*join, source, now);
@@ -145,23 +159,16 @@ MembershipEngine::~MembershipEngine() = default;
 
 Result<JobId> MembershipEngine::declare(JobConfig config) noexcept {
   BoxState& box = state_->box;
-  auto* const session = std::get_if<SessionConfig>(&config);
-  if (session != nullptr) {
-    if (auto good = objection_to(*session, box); !good) return tl::unexpected<Error>(good.error());
-  }
-  auto id = state_->new_id(common_of(config).name);
-  if (!id) return id;
-  auto& life = box.lives.at(raw(*id));
-  if (session == nullptr) {
-    auto& native = *std::get_if<NativeConfig>(&config);
-    life = std::make_unique<Life>(std::in_place_type<NativeLife>, box, *id, std::move(native));
-  } else {
-    life = std::make_unique<Life>(std::in_place_type<SessionLife>, box, *id, std::move(*session));
-    std::get_if<SessionLife>(life.get())->try_to_begin();
-  }
-  box.touch(*id);
-  box.settle();
-  return id;
+  return jobs::with_dialect(config, [&](auto& job) -> Result<JobId> {
+    using Kind = std::in_place_type_t<typename std::remove_cvref_t<decltype(job)>::Life>;
+    if (auto good = objection_to(job, box); !good) return tl::unexpected<Error>(good.error());
+    auto id = state_->new_id(job.name);
+    if (!id) return id;
+    box.lives.at(raw(*id)) = std::make_unique<Life>(Kind{}, box, *id, std::move(job));
+    box.touch(*id);
+    box.settle();
+    return id;
+  });
 }
 
 Result<void> MembershipEngine::withdraw(std::string_view name, std::string_view reason) noexcept {
@@ -220,11 +227,11 @@ Result<void> MembershipEngine::reset_session(std::string_view name, TimeNs now) 
   BoxState& box = state_->box;
   const auto named = box.names.find(name);
   if (named == box.names.end()) return unknown_job(name);
-  auto* const session = std::get_if<SessionLife>(box.find(named->second));
-  if (session == nullptr)
+  Life& life = *box.find(named->second);
+  if (std::holds_alternative<NativeLife>(life))
     return fail(ErrorCode::kInvalidArgument, "it is no session: its workers join anew",
                 "job '" + std::string(name) + "'");
-  session->restart(now);  // entries of another epoch are nobody's
+  jobs::with_dialect(life, [now](auto& l) { l.restart(now); });  // entries of another epoch are nobody's
   box.settle();
   return {};
 }

@@ -78,14 +78,15 @@ enum class SessionLacks : std::uint8_t {
   kRoom,  // in slot memory
 };
 
-// Of a session (docs/switchml.md).
+// Of a session: a job whose members are configured, of any dialect but the native one.
 struct SessionStatus {
   std::uint32_t payload = 0;  // bytes of values in a packet
   std::uint32_t slots = 0;
-  jobs::TsiRule tsi = jobs::TsiRule::kPacket;
-  std::uint8_t home = 0;  // the data core that owns all of it
-  Mac box_mac{};          // where its clients send
+  std::optional<jobs::TsiRule> tsi{};  // of the dialect switchml
+  std::uint8_t home = 0;               // the data core that owns all of it
+  Mac box_mac{};                       // where its clients send
   SessionLacks lacks = SessionLacks::kNothing;
+  std::string_view system = "SwitchML";  // whose clients they are, for people
   bool operator==(const SessionStatus&) const noexcept = default;
 };
 

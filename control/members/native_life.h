@@ -170,6 +170,7 @@ class NativeLife {
   void restart(TimeNs now);
   // As MembershipEngine::resize says.
   [[nodiscard]] Result<void> resize(std::uint32_t window, TimeNs now);
+  [[nodiscard]] std::string nobody_joins_text() const { return {}; }  // its workers do
   // Tells the members and holds nothing any more.
   void withdraw(std::string_view reason);
 

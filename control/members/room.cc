@@ -335,7 +335,8 @@ void settle_slots(BoxState& box, TimeNs now) {
       return a->config().priority > b->config().priority;
     });
     for (NativeLife* job : waiting) job->try_to_begin(now);
-    for (const JobId id : std::set(box.unadmitted)) std::get_if<SessionLife>(box.find(id))->try_to_begin();
+    for (const JobId id : std::set(box.unadmitted))
+      jobs::with_dialect(*box.find(id), [now](auto& life) { life.try_to_begin(now); });
     plan_growth(box);
   }
 }

@@ -11,7 +11,6 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "jobs/job_table.h"
@@ -30,12 +29,11 @@ constexpr std::uint32_t lower_24_bits(Epoch epoch) noexcept { return raw(epoch) 
 
 class SessionLife {
  public:
-  // The box owns this life. No other session of it has a member's addresses.
-  SessionLife(BoxState& box, JobId id, SessionConfig config)
-      : box_(box), id_(id), config_(std::move(config)) {}
+  // The box owns this life. No other session of it has a member's addresses. It begins at once, if it can.
+  SessionLife(BoxState& box, JobId id, SessionConfig config);
 
   // Unless it is admitted: takes its slot memory, if there is room and no native job waits for some.
-  void try_to_begin();
+  void try_to_begin(TimeNs now);
   // What follows is as NativeLife's.
   bool in_force(std::uint64_t version, TimeNs now);
   void restart(TimeNs now);
@@ -44,6 +42,7 @@ class SessionLife {
 
   [[nodiscard]] JobStatus status(TimeNs now) const;
   [[nodiscard]] const SessionConfig& config() const noexcept { return config_; }
+  [[nodiscard]] std::string nobody_joins_text() const;         // for a JOIN that names it
   [[nodiscard]] bool alive() const noexcept { return false; }  // nobody has to go on with it
   [[nodiscard]] TimeNs deadline() const noexcept { return kNever; }
   [[nodiscard]] EpochsInUse epochs() const noexcept { return {epoch_}; }
@@ -66,10 +65,5 @@ class SessionLife {
   SessionLacks lacks_ = SessionLacks::kNothing;
   std::string reason_{};  // why it is not admitted
 };
-
-// Why a session with such members cannot be declared beside the others.
-[[nodiscard]] Result<void> objection_to(const SessionConfig& config, const BoxState& box);
-// For a JOIN that names a session.
-[[nodiscard]] std::string nobody_joins_text(const std::string& name);
 
 }  // namespace tally::members

@@ -64,7 +64,12 @@ void SessionLife::publish_row() {
   box_.enter(id_, phase_, JobPhase::kForming, false);
 }
 
-void SessionLife::try_to_begin() {
+SessionLife::SessionLife(BoxState& box, JobId id, SessionConfig config)
+    : box_(box), id_(id), config_(std::move(config)) {
+  try_to_begin({});
+}
+
+void SessionLife::try_to_begin(TimeNs /*now*/) {
   if (epoch_ != Epoch{}) return;
   box_.unadmitted.insert(id_);
   box_.touch(id_);
@@ -145,8 +150,8 @@ JobStatus SessionLife::status(TimeNs /*now*/) const {
   return s;
 }
 
-std::string nobody_joins_text(const std::string& name) {
-  return "job '" + text::cleaned(name) +
+std::string SessionLife::nobody_joins_text() const {
+  return "job '" + text::cleaned(config_.name) +
          "' is a session of SwitchML's clients (dialect: switchml): its members are written in the box's "
          "configuration, and nobody joins it";
 }
@@ -158,16 +163,6 @@ std::string clash_text(const SessionConfig& session, const SessionConfig& other)
     if (same == session.members.end()) continue;
     return "rank " + std::to_string(same->rank) + " has the addresses of rank " +
            std::to_string(theirs.rank) + " of job '" + other.name + "'";
-  }
-  return {};
-}
-
-Result<void> objection_to(const SessionConfig& config, const BoxState& box) {
-  for (const SessionLife& other : box.all<SessionLife>()) {
-    const std::string clash = clash_text(config, other.config());
-    if (!clash.empty())
-      return fail(ErrorCode::kInvalidArgument, clash + ": a packet could be of either",
-                  "job '" + config.name + "'");
   }
   return {};
 }

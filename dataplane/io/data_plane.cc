@@ -78,7 +78,6 @@ struct DataPlane::State {
   [[nodiscard]] rte_mbuf* next_of(ThreadRing CoreRings::*ring) noexcept;
   void empty_all() noexcept;
   void check(const jobs::JobTable& table) const;
-  void check(const jobs::SessionJob& job) const;
   void check(const jobs::NativeJob& job) const;
 
   DataPlaneOptions options;
@@ -185,13 +184,11 @@ void DataPlane::State::check(const jobs::JobTable& table) const {
                 "a job's lines lie in slot memory");
     for (std::uint32_t r = 0; r < job->world; ++r)
       TALLY_CHECK(raw(job->ranks[r].binding.port) < ports.size(), "a member is behind a port of the box");
-    const auto* const session = jobs::row_as<jobs::SessionJob>(row);
-    session != nullptr ? check(*session) : check(*jobs::row_as<jobs::NativeJob>(row));
+    const auto needed = [](const auto& any) { return jobs::cores_of(*any); };
+    TALLY_CHECK(jobs::with_dialect(row, needed) <= options.cores, "a job is on data cores of the box");
+    const auto* const native = jobs::row_as<jobs::NativeJob>(row);
+    if (native != nullptr) check(*native);
   }
-}
-
-void DataPlane::State::check(const jobs::SessionJob& job) const {
-  TALLY_CHECK(job.home < options.cores, "a session is on a data core of the box");
 }
 
 void DataPlane::State::check(const jobs::NativeJob& job) const {

@@ -20,8 +20,8 @@ void JobHeaders::set_members(const jobs::Job& job, const JobHeaders* before, con
   }
 }
 
-JobHeaders::JobHeaders(const jobs::SessionJob& job, const jobs::Box& box, const JobHeaders* before,
-                       const jobs::SessionJob* job_before) {
+JobHeaders::JobHeaders(const jobs::Job& job, const jobs::Box& box, const JobHeaders* before,
+                       const jobs::Job* job_before) {
   set_members(job, before, job_before,
               [&](const jobs::Binding& to) { return pipeline::HeaderTemplate(to, box, to.udp_port, 0); });
 }

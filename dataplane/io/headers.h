@@ -33,8 +33,9 @@ struct JobHeaders {
   // before: of job_before, which this job replaces; a member that is where it was keeps its template.
   JobHeaders(const jobs::NativeJob& job, const jobs::Box& box, const JobHeaders* before = nullptr,
              const jobs::NativeJob* job_before = nullptr);
-  JobHeaders(const jobs::SessionJob& job, const jobs::Box& box, const JobHeaders* before = nullptr,
-             const jobs::SessionJob* job_before = nullptr);
+  // Of any other dialect: from the box to the member's own port.
+  JobHeaders(const jobs::Job& job, const jobs::Box& box, const JobHeaders* before = nullptr,
+             const jobs::Job* job_before = nullptr);
 
   bool ipv6 = false;       // some header of members or groups needs the payload's sum
   bool one_frame = false;  // multicast: the frames to all leaders are the same bytes

@@ -93,6 +93,10 @@ struct SessionJob : Job {
   std::uint32_t slot_count = 0;  // 1..switchml::kMaxSlots; pool_index names one of them
 };
 
+// So many of the box's data cores there must be.
+constexpr std::uint32_t cores_of(const NativeJob& job) noexcept { return job.shards; }
+constexpr std::uint32_t cores_of(const SessionJob& job) noexcept { return job.home + 1U; }
+
 // Sum of the keys of some of a job's ranks.
 inline std::uint32_t keys_of(const NativeJob& job, std::uint64_t ranks) noexcept {
   std::uint32_t keys = 0;

@@ -29,8 +29,9 @@ enum class Kind : std::uint8_t {
   kBad,        // refused; why is in `drop`
   kControl,    // for the control thread
   kElsewhere,  // a data packet whose slot another core owns
-  kNative,     // a packet with the header of 56 bytes
-  kSession,    // a packet of the dialect switchml
+  // From here on those of which Pipeline runs a program.
+  kNative,   // a packet with the header of 56 bytes
+  kSession,  // a packet of the dialect switchml
 };
 
 // What the outer gate found. It does not read our own headers: what is kNative here may turn out to be kBad,

@@ -46,7 +46,7 @@ struct Parsed {
     drop = why;
   }
   // Did it match, and is it this core's? Then handle() runs a program.
-  [[nodiscard]] bool runs() const noexcept { return kind == Kind::kNative || kind == Kind::kSession; }
+  [[nodiscard]] bool runs() const noexcept { return kind >= Kind::kNative; }
   // What `job` is, by `kind`.
   [[nodiscard]] const jobs::NativeJob& native() const noexcept {
     TALLY_DCHECK(kind == Kind::kNative, "a native packet matched a native job");

@@ -68,7 +68,8 @@ void Staged::clear(jobs::LineRange range) noexcept {
 kernels::Sums Staged::payload_sums(const Contribution& p) const noexcept {
   kernels::Sums sums;
   const std::uint32_t words = p.form == Form::kZero ? 0 : jobs::words_of(p.sum.shape);
-  for (std::uint32_t k = 0; k < words; ++k) count(sums, k, load(p.values + 4 * k), has_halves(p));
+  const bool halves = has_halves(p);
+  for (std::uint32_t k = 0; k < words; ++k) count(sums, k, load(p.values + 4 * k), halves);
   return sums;
 }
 
@@ -85,6 +86,7 @@ kernels::Added Staged::values(Op op, const Contribution& p, bool with_sums) noex
                           : op == Op::kRead || op == Op::kAddEmit ? jobs::carried_words(p.sum)
                                                                   : jobs::words_of(p.sum.shape);
   const bool zero = p.form == Form::kZero && op != Op::kRead && op != Op::kSwap;
+  const bool halves = has_halves(p);
   for (std::uint32_t k = 0; k < n; ++k) {
     TALLY_CHECK(value_pass_[k] != pass_, "a value register touched twice in one pass");
     value_pass_[k] = pass_;
@@ -93,9 +95,9 @@ kernels::Added Staged::values(Op op, const Contribution& p, bool with_sums) noex
     const std::uint32_t in = zero ? 0 : load(wire);
     if (op == Op::kSwap) store(wire, static_cast<std::uint32_t>(word));
     if (op == Op::kWrite || op == Op::kSwap) word = static_cast<std::int32_t>(in);
-    if (op == Op::kAdd || op == Op::kAddEmit) out.overflow |= add(word, in, has_halves(p)) ? 1U : 0U;
+    if (op == Op::kAdd || op == Op::kAddEmit) out.overflow |= add(word, in, halves) ? 1U : 0U;
     if (op == Op::kAddEmit || op == Op::kRead) store(wire, static_cast<std::uint32_t>(word));
-    if (op == Op::kAddEmit) count(out.sums, k, static_cast<std::uint32_t>(word), has_halves(p));
+    if (op == Op::kAddEmit) count(out.sums, k, static_cast<std::uint32_t>(word), halves);
   }
   return out;
 }

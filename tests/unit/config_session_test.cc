@@ -139,8 +139,9 @@ TEST_F(ConfigSession, AnotherMtuOfAPortTouchesNoSession) {
 TEST_F(ConfigSession, OneThatDiffersIsDeclaredAgainAndTheOthersAreNot) {
   const config::ReloadPlan plan = to(with("10.0.0.11", "10.0.0.99", with("payload: 256", "payload: 512")));
   ASSERT_EQ(plan.again.size(), 1U);
-  EXPECT_EQ(plan.again[0].session.name, "legacy");
-  EXPECT_EQ(plan.again[0].session.payload, 512U);
+  const auto& legacy = std::get<config::SessionConfig>(plan.again[0].job);
+  EXPECT_EQ(legacy.name, "legacy");
+  EXPECT_EQ(legacy.payload, 512U);
   EXPECT_THAT(plan.again[0].keys, ElementsAre("jobs[1].payload", "jobs[1].members[1].ipv4"));
   EXPECT_THAT(plan.restart, IsEmpty());
   EXPECT_THAT(plan.withdraw, IsEmpty());
