@@ -44,7 +44,11 @@ bool add(std::int32_t& word, std::uint32_t in, bool halves) noexcept {
   return first || second;
 }
 
-bool has_halves(const Contribution& p) noexcept { return values_per_word(p.sum.shape.dtype) == 2; }
+// A loop for each of the two forms, so that it does not ask at each word.
+template <class Loop>
+void with_form(const Contribution& p, Loop loop) noexcept {
+  values_per_word(p.sum.shape.dtype) == 2 ? loop(std::true_type{}) : loop(std::false_type{});
+}
 
 template <class... R>
 void clear_words(RegisterArrays<RegisterList<R...>>& arrays, jobs::LineRange range) {
@@ -68,8 +72,9 @@ void Staged::clear(jobs::LineRange range) noexcept {
 kernels::Sums Staged::payload_sums(const Contribution& p) const noexcept {
   kernels::Sums sums;
   const std::uint32_t words = p.form == Form::kZero ? 0 : jobs::words_of(p.sum.shape);
-  const bool halves = has_halves(p);
-  for (std::uint32_t k = 0; k < words; ++k) count(sums, k, load(p.values + 4 * k), halves);
+  with_form(p, [&](auto halves) {
+    for (std::uint32_t k = 0; k < words; ++k) count(sums, k, load(p.values + 4 * k), halves);
+  });
   return sums;
 }
 
@@ -86,19 +91,20 @@ kernels::Added Staged::values(Op op, const Contribution& p, bool with_sums) noex
                           : op == Op::kRead || op == Op::kAddEmit ? jobs::carried_words(p.sum)
                                                                   : jobs::words_of(p.sum.shape);
   const bool zero = p.form == Form::kZero && op != Op::kRead && op != Op::kSwap;
-  const bool halves = has_halves(p);
-  for (std::uint32_t k = 0; k < n; ++k) {
-    TALLY_CHECK(value_pass_[k] != pass_, "a value register touched twice in one pass");
-    value_pass_[k] = pass_;
-    std::byte* const wire = p.values + 4 * k;
-    std::int32_t& word = entry[k];
-    const std::uint32_t in = zero ? 0 : load(wire);
-    if (op == Op::kSwap) store(wire, static_cast<std::uint32_t>(word));
-    if (op == Op::kWrite || op == Op::kSwap) word = static_cast<std::int32_t>(in);
-    if (op == Op::kAdd || op == Op::kAddEmit) out.overflow |= add(word, in, halves) ? 1U : 0U;
-    if (op == Op::kAddEmit || op == Op::kRead) store(wire, static_cast<std::uint32_t>(word));
-    if (op == Op::kAddEmit) count(out.sums, k, static_cast<std::uint32_t>(word), halves);
-  }
+  with_form(p, [&](auto halves) {
+    for (std::uint32_t k = 0; k < n; ++k) {
+      TALLY_CHECK(value_pass_[k] != pass_, "a value register touched twice in one pass");
+      value_pass_[k] = pass_;
+      std::byte* const wire = p.values + 4 * k;
+      std::int32_t& word = entry[k];
+      const std::uint32_t in = zero ? 0 : load(wire);
+      if (op == Op::kSwap) store(wire, static_cast<std::uint32_t>(word));
+      if (op == Op::kWrite || op == Op::kSwap) word = static_cast<std::int32_t>(in);
+      if (op == Op::kAdd || op == Op::kAddEmit) out.overflow |= add(word, in, halves) ? 1U : 0U;
+      if (op == Op::kAddEmit || op == Op::kRead) store(wire, static_cast<std::uint32_t>(word));
+      if (op == Op::kAddEmit) count(out.sums, k, static_cast<std::uint32_t>(word), halves);
+    }
+  });
   return out;
 }
 
