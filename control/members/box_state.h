@@ -130,6 +130,8 @@ struct BoxState {
   Publisher publisher{};
   Outbox outbox{};
   jobs::SourceLimiter refusals{{.per_second = 10, .burst = 10}, source.word()};  // also REJECT
+  // Answers to proven members of generations that have ended: strangers cannot use them up.
+  jobs::SourceLimiter farewells{{.per_second = 10, .burst = 10}, source.word()};
   jobs::SourceLimiter probes{{.per_second = 100, .burst = 100}, source.word()};
   MembershipCounters counters{};
   LastSeen last_seen{};  // of the data cores; empty: there are none

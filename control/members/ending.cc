@@ -284,8 +284,8 @@ bool NativeLife::said_by(std::uint64_t instance, const auth::Key& session,
 }
 
 // A member of the term that ended last, which has not heard of its end. Its counter is not looked at: the
-// answer to an old packet says nothing new, and goes where the new one's would; copies get it as often as
-// strangers are refused.
+// answer to an old packet says nothing new, and goes where the new one's would; copies get it ten times a
+// second at most.
 bool NativeLife::answer_gone(const ControlPacket& packet, const jobs::Binding& source, TimeNs now) {
   const Header& h = packet.header;
   const std::size_t place = place_of(h.rank_id());
@@ -297,12 +297,13 @@ bool NativeLife::answer_gone(const ControlPacket& packet, const jobs::Binding& s
   }
   if (gone_.aborted) {
     box_.count(MembershipDrop::kAborted);
-    if (box_.refusals.take(source, now)) box_.outbox.send_abort(id_, gone_.term, gone_.text, session, source);
+    if (box_.farewells.take(source, now))
+      box_.outbox.send_abort(id_, gone_.term, gone_.text, session, source);
     return true;
   }
   if (h.type != PacketType::kLeave) return false;
   box_.accept(PacketType::kLeave);
-  if (!box_.refusals.take(source, now)) return true;
+  if (!box_.farewells.take(source, now)) return true;
   box_.outbox.send_echo(h, gone_.term, 0, session, source);
   return true;
 }
