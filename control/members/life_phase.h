@@ -11,8 +11,12 @@
 
 #include "members/membership_status.h"
 #include "tally/check.h"
+#include "tally/ids.h"
 
 namespace tally::members {
+
+// In which a life is, is about to be, and was last; 0: none. No other draws one of these.
+using EpochsInUse = std::array<Epoch, 3>;
 
 struct PhaseChange {
   JobPhase from{};

@@ -142,8 +142,6 @@ struct Wish {
   bool moves = false;  // to lower lines, also where the present ones fit exactly
 };
 
-using EpochsInUse = std::array<Epoch, 3>;  // 0: none
-
 class NativeLife {
  public:
   // The box owns this life.
