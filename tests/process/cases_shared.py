@@ -3,15 +3,15 @@ counters add up."""
 from box import Job, cpus_of_ours, run_box
 from lab import Skipped, case
 from programs import wait_until
-from workers import finish, go_on, start_job, total
+from workers import UNTIL_TOLD, finish, go_on, start_job, total
 
 # Of windows of 256 chunks.
 FEW = 8
 
 
 def busy_until_told(job, size=50000):
-    """Enough to be at work for as long as a case needs; ends soon after go_on()."""
-    return f"--sizes {size},353 --iterations 31 --gap 5 --pause 30 --seed {job.first_port + 1}"
+    """At work until go_on(), also on a machine that is faster, or busier, than others."""
+    return f"--sizes {size},353 --gap 5 --seed {job.first_port + 1} {UNTIL_TOLD}"
 
 
 def wait_for_middle(workers, iteration=3):
