@@ -126,7 +126,7 @@ TEST_F(TransportReconnect, ADaemonKilledAgainAndAgainUnderTraffic) {
     // Different points of the traffic: the first echo, or deep in it.
     ASSERT_TRUE(echoes(1 + 97 * (i - 1) * 20 / kKills)) << i << ": " << worker_->describe();
     EXPECT_EQ(worker_->connections(), i);
-    if (i == 1) files = open_files();
+    if (i == 2) files = open_files();  // ThreadSanitizer opens a pipe of its own before that
     box->signal(SIGKILL);
     ASSERT_TRUE(traffic_until([this] { return !worker_->up(); })) << i;
     EXPECT_THAT(worker_->describe(), HasSubstr("link down"));
@@ -135,6 +135,7 @@ TEST_F(TransportReconnect, ADaemonKilledAgainAndAgainUnderTraffic) {
   const auto box = daemon();
   ASSERT_TRUE(echoes(100));
   EXPECT_LE(open_files(), files) << "every connection gives its files back";
+  static_cast<void>(take_all(*worker_));  // a full ring lends nothing before the next turn
   ASSERT_EQ(worker_->lend(dpdk_transport::DpdkTransport::kBurst, 100).size(),
             dpdk_transport::DpdkTransport::kBurst);
   EXPECT_EQ(rte_mempool_in_use_count(worker_->pool()), dpdk_transport::DpdkTransport::kBurst)
