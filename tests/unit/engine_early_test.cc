@@ -264,7 +264,7 @@ TEST_F(Early, TheOldestIsAskedForUntilItsTimerComesEarlier) {
     now = engine_->deadline();
   }
   EXPECT_EQ(said(now), (Said{{1}, {}})) << "after the RTO";
-  EXPECT_EQ(named_, 2) << "of 14, the 7th and the 11th";
+  EXPECT_EQ(named_, 3) << "of 14, the 3rd, the 7th and the 11th";
   answer({1}, now);
   EXPECT_EQ(engine_->deadline(), kSecond) << "only a heartbeat is left";
 }

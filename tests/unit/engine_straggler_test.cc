@@ -198,7 +198,6 @@ TEST_F(Stragglers, a_result_that_was_asked_for_and_lacks_this_rank_ends_the_back
   }
   ASSERT_EQ(engine->statistics().rto, 2 * without);
   EXPECT_GT(engine->statistics().asks, 0U);
-  EXPECT_EQ(engine->statistics().asks, engine->statistics().queries) << "no peer was asked";
   receive(box.result_of(contribution, 0b110));
   EXPECT_EQ(engine->statistics().rto, without);
 }
