@@ -104,9 +104,7 @@ class Rto {
   // Of the questions for a chunk every second one goes on to its server. The 3rd and every 4th after it name
   // a peer: by hash, or after a restart, the box does not know that others have the result.
   [[nodiscard]] static constexpr bool asks_server(std::uint32_t asked) noexcept { return asked % 2 == 1; }
-  [[nodiscard]] static constexpr bool asks_peer(std::uint32_t asked) noexcept {
-    return asked % 4 == 2;
-  }
+  [[nodiscard]] static constexpr bool asks_peer(std::uint32_t asked) noexcept { return asked % 4 == 2; }
   [[nodiscard]] TimeNs srtt() const noexcept { return path_.smoothed(); }
 
  private:

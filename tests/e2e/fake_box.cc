@@ -20,7 +20,7 @@ namespace {
 
 constexpr unsigned kMbufs = 4095;
 constexpr unsigned kBurstsPerPoll = 32;  // a memif ring of 1,024, the deepest that a test makes
-constexpr unsigned kCache = 0;  // every mbuf that is not in use is in the pool's ring
+constexpr unsigned kCache = 0;           // every mbuf that is not in use is in the pool's ring
 
 std::string fresh_name() {
   static unsigned count = 0;
