@@ -87,7 +87,10 @@ def page_says_what_the_client_sends(_lab):
     assert operation.sums() == list(range(1001, 1361)) and not operation.overflow
     for operation in reduce(page, members, ([0.0, -0.0, 0.0], [0.0, 0.0, -0.0]), 1):
         assert [str(value) for value in operation.sums()] == ["0.0"] * 3
+    zeros_answered(members, page)
     other_floats(page, floats)
+    rejoining(page)
+    probing(page)
     leaving(members, page)
     failing(page)
     refused(page)
@@ -161,6 +164,32 @@ def late_rank(members, page):
         member.take(*wire.parse(made), now)
         assert operation.overflow and operation.sums() == [-2**31, 2**31 - 1, 2**30 + 4]
         member.link.sent.clear()
+
+
+def zeros_answered(members, page):
+    """Rank 0 asks rank 1 for a result without values."""
+    relayed = from_box(wire.QUERY, rank=0, chunk=8, slot=8, dtype=1, contributors=2, total=3)
+    hear(members[1], relayed)
+    answer = members[1].link.sent.pop()[1]
+    assert answer[1] == wire.ANSWER and len(answer) == 56
+    page.shows(relayed)
+    page.shows(answer)
+
+
+def rejoining(page):
+    """A member that is called back after the barrier says which generation it comes from."""
+    members = both_members()
+    reduce(page, members, ([], []), 0)
+    first = members[0]
+    first.challenge, first.attempt = bytes.fromhex("c0c1c2c3c4c5c6c7c8c9cacbcccdcecf"), 2
+    hear(first, control_of_box(first, wire.REJECT, 2, slot=1))
+    assert first.state == "joining"
+    page.shows(send_join(first, 0xc0ffee02))
+
+
+def probing(page):
+    page.shows(wire.make(wire.PROBE, b"ping"))
+    page.shows(wire.make(wire.PROBE, b"ping", rank=wire.BOX))
 
 
 def leaving(members, page):
