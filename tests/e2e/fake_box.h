@@ -36,7 +36,7 @@ class FakeBox {
 
   [[nodiscard]] const jobs::Box& box() const noexcept { return box_; }
   [[nodiscard]] bool up() const noexcept { return port_->link_up(); }
-  // Everything that is there now, from all queues.
+  // What is there now, from all queues, at most a full ring of each.
   [[nodiscard]] std::vector<Arrived> poll();
   // A frame as the box would send it to `to`, for tests that spoil it before send_frame().
   [[nodiscard]] std::vector<std::byte> frame_for(const jobs::Binding& to, std::span<const std::byte> payload,
@@ -46,7 +46,7 @@ class FakeBox {
   bool send(const jobs::Binding& to, std::span<const std::byte> payload, std::uint16_t queue = 0) {
     return send_frame(frame_for(to, payload), queue);
   }
-  // Sends all that has arrived back to where it came from; returns how many.
+  // Sends what poll() gives back to where it came from; returns how many.
   std::size_t echo();
   // After the worker's end was closed: returns when the driver is done with it.
   void settle();

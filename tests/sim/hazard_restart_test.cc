@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
+
 #include "hazard_rack.h"
 
 namespace tally::sim {
@@ -154,6 +157,36 @@ TEST_P(HazardRestart, switch_restart_with_one_result_lost) {
     EXPECT_EQ(header_in(frame).chunk.host(), 4U);
   }
   rack.expect_healthy();
+}
+
+// The others have all sums and offer nothing again, so of no chunk can the box say more than that it waits. A rank
+// that asked the box alone again and again would lose these rounds for each chunk that it lacks, one after the
+// other.
+TEST_P(HazardRestart, switch_restart_with_all_results_of_a_rank_lost) {
+  HazardRack rack({.world = 3});
+  rack.join();
+  rack.expect_healthy();  // a round is known
+  Rule& lost = rack.lose({.worker = 1, .up = false, .type = kResult});
+  const std::size_t sum = rack.reduce(16 * 16);
+  ASSERT_TRUE(rack.until([&] { return rack.done(0, sum) && rack.done(2, sum); }));
+  const Epoch old = rack.membership(1).epoch;
+  std::map<std::uint32_t, unsigned> alone;  // questions for a chunk that named nobody before one named a peer
+  std::map<std::uint32_t, bool> named;
+  rack.record({.worker = 1, .up = true, .type = PacketType::kQuery, .also = [&](const Header& h) {
+                 if (h.epoch_id() == old || named[h.chunk.host()]) return true;
+                 named[h.chunk.host()] = h.contributors.host() != 0;
+                 if (h.contributors.host() == 0) ++alone[h.chunk.host()];
+                 return true;
+               }});
+  restart(rack);
+  lost.left = 0;
+  rack.expect_exact(sum);
+  EXPECT_EQ(rack.counted(1).epochs, 2U);
+  unsigned most = 0;
+  for (const auto& [chunk, n] : alone) most = std::max(most, n);
+  EXPECT_EQ(most, 2U);
+  EXPECT_FALSE(named.empty());
+  for (const auto& [chunk, yes] : named) EXPECT_TRUE(yes) << chunk;
 }
 
 // Both lack a result that the other has: each asks, each answers, nobody waits for the other's offer.
