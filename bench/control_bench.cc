@@ -161,14 +161,6 @@ int main(int argc, char** argv) {
     contenders.push_back({"32 JOINs, wrong token" + of, [&box] { return box.strangers(); }});
     contenders.push_back({"a member moves" + of, [&box] { return box.moves(); }});
   }
-  nlohmann::json rows = nlohmann::json::array();
-  std::printf("%-50s %10s %10s %10s\n", "", "us a turn", "min", "max");
-  for (const Figure& f : measure(contenders, kRounds)) {
-    std::printf("%-50s %10.2f %10.2f %10.2f\n", f.name.c_str(), f.median_ns * 1e-3, f.min_ns * 1e-3,
-                f.max_ns * 1e-3);
-    rows.push_back(
-        {{"name", f.name}, {"median_ns", f.median_ns}, {"min_ns", f.min_ns}, {"max_ns", f.max_ns}});
-  }
-  write_json(file, {{"environment", environment()}, {"rows", rows}});
+  report(file, contenders, kRounds, "us a turn", 1e-3);
   return 0;
 }

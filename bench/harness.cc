@@ -43,6 +43,19 @@ void write_json(const std::string& file, const nlohmann::json& results) {
   }
 }
 
+void report(const std::string& file, std::vector<Contender>& contenders, int rounds, const char* unit,
+            double per_ns) {
+  nlohmann::json rows = nlohmann::json::array();
+  std::printf("%-50s %10s %10s %10s\n", "", unit, "min", "max");
+  for (const Figure& f : measure(contenders, rounds)) {
+    std::printf("%-50s %10.3f %10.3f %10.3f\n", f.name.c_str(), f.median_ns * per_ns, f.min_ns * per_ns,
+                f.max_ns * per_ns);
+    rows.push_back(
+        {{"name", f.name}, {"median_ns", f.median_ns}, {"min_ns", f.min_ns}, {"max_ns", f.max_ns}});
+  }
+  write_json(file, {{"environment", environment()}, {"rows", rows}});
+}
+
 void require(bool right, const char* what) {
   if (right) return;
   std::fprintf(stderr, "WRONG RESULT, no figure: %s\n", what);

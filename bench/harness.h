@@ -32,6 +32,11 @@ struct Figure {
 // One warm-up round of each, then `rounds` of each, interleaved.
 [[nodiscard]] std::vector<Figure> measure(std::vector<Contender>& contenders, int rounds);
 
+// What a bench of one table does: measures, prints (times in `unit`, of which `per_ns` make a nanosecond) and
+// writes to `file` unless that is empty.
+void report(const std::string& file, std::vector<Contender>& contenders, int rounds, const char* unit,
+            double per_ns);
+
 // CPU, cores, governor, kernel, load, version: what a reader needs to judge a figure; and warnings about what
 // spoils figures on this machine right now.
 [[nodiscard]] nlohmann::json environment();

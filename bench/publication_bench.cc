@@ -132,14 +132,6 @@ int main(int argc, char** argv) {
     contenders.push_back({"the caps" + of, [&box] { return box.change_caps(); }});
     contenders.push_back({"the rows" + of, [&box] { return box.change_rows(); }});
   }
-  nlohmann::json rows = nlohmann::json::array();
-  std::printf("%-24s %10s %10s %10s\n", "", "ms", "min", "max");
-  for (const Figure& f : measure(contenders, kRounds)) {
-    std::printf("%-24s %10.3f %10.3f %10.3f\n", f.name.c_str(), f.median_ns * 1e-6, f.min_ns * 1e-6,
-                f.max_ns * 1e-6);
-    rows.push_back(
-        {{"name", f.name}, {"median_ns", f.median_ns}, {"min_ns", f.min_ns}, {"max_ns", f.max_ns}});
-  }
-  write_json(file, {{"environment", environment()}, {"rows", rows}});
+  report(file, contenders, kRounds, "ms", 1e-6);
   return 0;
 }

@@ -58,7 +58,7 @@ class NativeLife;
 class SessionLife;
 
 // Each dialect says of itself `kDialect`, the word of the configuration, `Life`, which lives its jobs, and
-// `kSizeKey`, the key that says how much slot memory a job takes.
+// `kSizeKey`, the key that says how much slot memory a job takes; a session `kSystem`, whose clients it serves.
 
 struct NativeConfig : CommonConfig {
   static constexpr const char* kDialect = "native";
@@ -102,6 +102,7 @@ struct ConfiguredMember {
 
 struct SessionConfig : CommonConfig {
   static constexpr const char* kDialect = "switchml";
+  static constexpr const char* kSystem = "SwitchML";
   static constexpr const char* kSizeKey = "slots";
   using Life = SessionLife;
 

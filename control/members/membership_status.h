@@ -86,7 +86,7 @@ struct SessionStatus {
   std::uint8_t home = 0;               // the data core that owns all of it
   Mac box_mac{};                       // where its clients send
   SessionLacks lacks = SessionLacks::kNothing;
-  std::string_view system = "SwitchML";  // whose clients they are, for people
+  std::string_view system{};  // whose clients they are, for people
   bool operator==(const SessionStatus&) const noexcept = default;
 };
 

@@ -138,7 +138,8 @@ JobStatus SessionLife::status(TimeNs /*now*/) const {
   s.elements = static_cast<std::uint16_t>(c.payload / 4);
   s.slots = slots_;
   s.reason = reason_;
-  s.session = SessionStatus{c.payload, c.slots, c.tsi, home_of(id_, box_), box_.options.box_mac, lacks_};
+  s.session = SessionStatus{
+      c.payload, c.slots, c.tsi, home_of(id_, box_), box_.options.box_mac, lacks_, SessionConfig::kSystem};
   s.ranks.resize(c.members.size());
   for (const ConfiguredMember& m : c.members) {
     RankStatus& rank = s.ranks[m.rank];

@@ -156,11 +156,24 @@ tally_code reduce_options(const tally_reduce_options* from, ReduceOptions& to) {
   if (o.mean > 1 || o.reserved != 0)
     return c_invalid(
         "tally_reduce_options: mean is not 0 or 1, or reserved not 0; begin with its _INIT macro");
-  if (o.wire_bits != 0 && o.wire_bits != 16 && o.wire_bits != 32)
-    return c_invalid("wire_bits: " + std::to_string(o.wire_bits) + " is not 0, 16 or 32");
+  switch (o.wire_bits) {
+    case TALLY_WIRE_SHORTEST:
+      to.wire = WireType::kShortest;
+      break;
+    case TALLY_WIRE_INT16:
+      to.wire = WireType::kInt16;
+      break;
+    case TALLY_WIRE_INT32:
+      to.wire = WireType::kInt32;
+      break;
+    case TALLY_WIRE_EXACT:
+      to.wire = WireType::kExact;
+      break;
+    default:
+      return c_invalid("wire_bits: " + std::to_string(o.wire_bits) + " is not 0, 16, 32 or 384");
+  }
   if (o.non_finite > TALLY_NON_FINITE_PROPAGATE)
     return c_invalid("non_finite: " + std::to_string(o.non_finite) + " is not 0 (fail) or 1 (propagate)");
-  to.wire = o.wire_bits == 16 ? WireType::kInt16 : WireType::kInt32;
   to.non_finite = o.non_finite == TALLY_NON_FINITE_PROPAGATE ? NonFinite::kPropagate : NonFinite::kFail;
   to.mean = o.mean != 0;
   to.priority = priority_of(o.priority);

@@ -7,6 +7,9 @@
 #include <cstring>
 #include <limits>
 
+#include "engine/exact_sum.h"
+#include "tally/wire.h"
+
 namespace tally::engine {
 namespace {
 
@@ -33,6 +36,40 @@ kernels::Packed quantise_clipped(Quantise quantise, std::uint32_t value_bytes, c
     all.magnitude = std::max(all.magnitude, part.magnitude);
     done += count;
   }
+  return all;
+}
+
+// Twelve words for each value.
+using DigitsOfPacket = std::array<std::int32_t, kMaxElements>;
+
+kernels::Packed encode_exact(const EngineOperation& operation, ElementRange range, std::span<std::byte> wire,
+                             const kernels::Kernels& kernels) noexcept {
+  DigitsOfPacket digits;
+  std::int32_t* at = digits.data();
+  operation.for_each_piece(range, [&](const Segment& segment, std::uint64_t offset, std::uint32_t n) {
+    for (std::uint32_t i = 0; i < n; ++i, at += kDigits)
+      to_digits(floats(segment, offset)[i], Digits(at, kDigits));
+  });
+  const auto words = static_cast<std::uint32_t>(wire.size() / sizeof(std::int32_t));
+  std::fill(at, digits.data() + words, 0);
+  return kernels.pack(digits.data(), wire.data(), words);
+}
+
+bool decode_exact(const EngineOperation& operation, ElementRange range, std::span<const std::byte> wire,
+                  const kernels::Kernels& kernels, std::uint32_t contributors) noexcept {
+  DigitsOfPacket digits;
+  kernels.unpack(wire.data(), digits.data(), range.count * kDigits);
+  const std::int32_t* at = digits.data();
+  bool all = true;
+  operation.for_each_piece(range, [&](const Segment& segment, std::uint64_t offset, std::uint32_t n) {
+    float* const out = static_cast<float*>(segment.out) + offset;
+    for (std::uint32_t i = 0; i < n; ++i, at += kDigits) {
+      const auto sum = from_digits(DigitSums(at, kDigits));
+      all = all && sum;
+      out[i] = sum.value_or(std::numeric_limits<float>::quiet_NaN());
+      if (operation.options().mean) out[i] /= static_cast<float>(contributors);
+    }
+  });
   return all;
 }
 
@@ -64,10 +101,11 @@ std::uint32_t max_abs_bits(const EngineOperation& operation, ElementRange range,
 
 std::optional<BadElement> find_bad_element(const EngineOperation& operation, ElementRange range) noexcept {
   std::optional<BadElement> found;
+  const std::uint32_t most = operation.exact() ? kGreatestFinite : kGreatestMagnitude;
   operation.for_each_piece(range, [&](const Segment& segment, std::uint64_t offset, std::uint32_t n) {
     for (std::uint32_t i = 0; i < n && !found; ++i) {
       const float value = floats(segment, offset)[i];
-      if ((std::bit_cast<std::uint32_t>(value) & 0x7fffffffU) > kGreatestMagnitude)
+      if ((std::bit_cast<std::uint32_t>(value) & 0x7fffffffU) > most)
         found = BadElement{segment.start + offset + i, value};
     }
   });
@@ -76,6 +114,7 @@ std::optional<BadElement> find_bad_element(const EngineOperation& operation, Ele
 
 kernels::Packed encode_chunk(const EngineOperation& operation, ElementRange range, int exponent, int shift,
                              std::span<std::byte> wire, const kernels::Kernels& kernels, bool late) noexcept {
+  if (operation.exact()) return encode_exact(operation, range, wire, kernels);
   const bool quantised = operation.quantised();
   if (quantised && (exponent == kZeroBlock || exponent == kNotANumber)) return {};
   const std::uint32_t value_bytes = 4 / operation.values_of_word();
@@ -101,9 +140,10 @@ kernels::Packed encode_chunk(const EngineOperation& operation, ElementRange rang
   return all;
 }
 
-void decode_chunk(const EngineOperation& operation, ElementRange range, int exponent, int shift,
+bool decode_chunk(const EngineOperation& operation, ElementRange range, int exponent, int shift,
                   std::span<const std::byte> wire, const kernels::Kernels& kernels,
                   std::uint32_t contributors) noexcept {
+  if (operation.exact() && !wire.empty()) return decode_exact(operation, range, wire, kernels, contributors);
   const bool quantised = operation.quantised();
   const std::uint32_t value_bytes = 4 / operation.values_of_word();
   const bool no_number = quantised && exponent == kNotANumber;
@@ -128,6 +168,7 @@ void decode_chunk(const EngineOperation& operation, ElementRange range, int expo
       for (std::uint32_t i = 0; i < n; ++i) out[i] /= static_cast<float>(contributors);
     at += std::size_t{value_bytes} * n;
   });
+  return !no_number;
 }
 
 }  // namespace tally::engine

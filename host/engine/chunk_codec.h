@@ -22,7 +22,7 @@ void fetch_ahead(const EngineOperation& operation, std::uint64_t data_chunk) noe
 [[nodiscard]] std::uint32_t max_abs_bits(const EngineOperation& operation, ElementRange range,
                                          const kernels::Kernels& kernels) noexcept;
 
-// Element that no block exponent stands for: NaN, Inf or a magnitude above 2^126.
+// Element that does not travel as a number: NaN, Inf or, where it has an exponent, a magnitude above 2^126.
 struct BadElement {
   std::uint64_t element = 0;  // in the concatenation
   float value = 0;
@@ -39,10 +39,12 @@ kernels::Packed encode_chunk(const EngineOperation& operation, ElementRange rang
                              bool late = false) noexcept;
 
 // Writes the sums to the output spans; the padding is ignored. An empty `wire` is one of zeros. contributors:
-// how many ranks are in them, by which an operation that wants the mean divides.
-void decode_chunk(const EngineOperation& operation, ElementRange range, int exponent, int shift,
+// how many ranks are in them, by which an operation that wants the mean divides. false: some became NaN.
+bool decode_chunk(const EngineOperation& operation, ElementRange range, int exponent, int shift,
                   std::span<const std::byte> wire, const kernels::Kernels& kernels,
                   std::uint32_t contributors = 1) noexcept;
+
+inline constexpr std::uint32_t kGreatestFinite = 0x7f7fffff;  // bits of the greatest float32
 
 // Numbers of the block floating point (docs/protocol.md, 10). A block is one data chunk of one
 // rank; its exponent e is the smallest integer with 2^e >= max|x|.

@@ -257,23 +257,22 @@ std::uint8_t ChunkStream::priority_of(const EngineOperation& operation) const no
                          operation.remaining);
 }
 
-// Block exponent that the chunk contributes. false: its block has none, failure_ says why.
+// Block exponent that the chunk contributes. false: an element is no number, failure_ says which.
 bool ChunkStream::put_exponent(Flight& flight) {
   const EngineOperation& operation = *flight.operation;
   const std::uint64_t m = flight.index - operation.first();
-  if (!operation.primes(m)) {
-    flight.exponent = kNoExponent;
-    return true;
+  flight.exponent = kNoExponent;
+  bool doubtful = operation.exact() && operation.data_chunk(m);
+  if (operation.primes(m)) {
+    const std::uint32_t bits = max_abs_bits(operation, operation.range(m), kernels_);
+    fetch_ahead(operation, m);
+    flight.exponent = static_cast<std::int8_t>(block_exponent(bits));
+    doubtful = flight.exponent == kNotANumber;
   }
-  const std::uint32_t bits = max_abs_bits(operation, operation.range(m), kernels_);
-  fetch_ahead(operation, m);
-  flight.exponent = static_cast<std::int8_t>(block_exponent(bits));
-  if (flight.exponent == kNotANumber && operation.options().non_finite == NonFinite::kFail) {
-    const auto bad = find_bad_element(operation, operation.range(m)).value_or(BadElement{});
-    failure_ = StreamFailure{operation.id(), {ErrorCode::kQuantise, describe(operation, bad)}};
-    return false;
-  }
-  return true;
+  if (!doubtful || operation.options().non_finite == NonFinite::kPropagate) return true;
+  const auto bad = find_bad_element(operation, operation.range(m));
+  if (bad) failure_ = StreamFailure{operation.id(), {ErrorCode::kQuantise, describe(operation, *bad)}};
+  return !bad;
 }
 
 bool ChunkStream::exceeds(const EngineOperation& operation, std::uint64_t data_chunk) const noexcept {

@@ -118,15 +118,16 @@ void ChunkStream::accept(const Datagram& datagram, Flight& flight, TimeNs now) {
   history_.keep(flight.index, datagram.header);
   const std::uint64_t ranks = datagram.header.contributors.host();
   if (ranks != membership_.members()) ++statistics_.incomplete;
+  bool no_number = operation.primes(m) && datagram.header.exponent == kNotANumber;
   if (const auto data = operation.data_chunk(m)) {
     const ElementRange range = operation.range(*data);
-    decode_chunk(operation, range, exponent_of(operation, *data), shift_of(operation), datagram.payload,
-                 kernels_, static_cast<std::uint32_t>(std::popcount(ranks)));
+    const bool numbers =
+        decode_chunk(operation, range, exponent_of(operation, *data), shift_of(operation), datagram.payload,
+                     kernels_, static_cast<std::uint32_t>(std::popcount(ranks)));
+    no_number = no_number || (operation.exact() && !numbers);  // of others the exponent said so before
     if (ranks != membership_.members()) operation.stats.partial.push_back({range.first, range.count, ranks});
   }
-  if (operation.primes(m) && datagram.header.exponent == kNotANumber &&
-      operation.options().non_finite == NonFinite::kFail)
-    refuse_not_a_number(operation, m);
+  if (no_number && operation.options().non_finite == NonFinite::kFail) refuse_not_a_number(operation, m);
   if ((datagram.header.flags & kFlagOverflow) != 0) {
     operation.stats.overflow = true;
     ++statistics_.overflows;
@@ -158,14 +159,13 @@ void ChunkStream::accept(const Datagram& datagram, Flight& flight, TimeNs now) {
 void ChunkStream::refuse_not_a_number(const EngineOperation& operation, std::uint64_t data_chunk) {
   const ElementRange range = operation.range(data_chunk);
   const auto place = operation.place_of(range.first);
-  failure_ =
-      StreamFailure{operation.id(),
-                    {ErrorCode::kQuantise,
-                     "operation " + std::to_string(static_cast<std::uint64_t>(operation.id())) + ": of the " +
-                         std::to_string(range.count) + " elements from offset " +
-                         std::to_string(place.offset) + " of tensor " + std::to_string(place.span) +
-                         " on, another rank has one that is NaN, Inf or above 2^126; all ranks may ask for "
-                         "non_finite: propagate"}};
+  failure_ = StreamFailure{
+      operation.id(),
+      {ErrorCode::kQuantise,
+       "operation " + std::to_string(static_cast<std::uint64_t>(operation.id())) + ": of the " +
+           std::to_string(range.count) + " elements from offset " + std::to_string(place.offset) +
+           " of tensor " + std::to_string(place.span) + " on, another rank has one that is NaN, Inf" +
+           (operation.exact() ? "" : " or above 2^126") + "; all ranks may ask for non_finite: propagate"}};
 }
 
 // The result of chunk m brings E(m): data chunk m, which is chunk p + m, may have waited for it.

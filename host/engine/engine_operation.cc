@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "engine/exact_sum.h"
+
 namespace tally::engine {
 
 EngineOperation::EngineOperation(OperationId id, Dtype dtype, std::vector<Segment> segments,
@@ -16,7 +18,11 @@ EngineOperation::EngineOperation(OperationId id, Dtype dtype, std::vector<Segmen
 
 void EngineOperation::number(std::uint64_t first, std::uint32_t words, std::uint32_t lookahead) noexcept {
   first_ = first;
-  per_chunk_ = values_of_word() * words;
+  const bool one_packet = stats.elements <= exact_per_packet(words);
+  const WireType wire = options_.wire;
+  exact_ =
+      dtype_ == Dtype::kFloat32 && (wire == WireType::kExact || (wire == WireType::kShortest && one_packet));
+  per_chunk_ = exact_ ? exact_per_packet(words) : values_of_word() * words;
   data_chunks_ = (stats.elements + per_chunk_ - 1) / per_chunk_;
   priming_ = quantised() ? std::min<std::uint64_t>(data_chunks_, lookahead) : 0;
   stats.chunks = std::max<std::uint64_t>(priming_ + data_chunks_, 1);
@@ -26,7 +32,7 @@ void EngineOperation::number(std::uint64_t first, std::uint32_t words, std::uint
 std::uint32_t EngineOperation::wire_elements(std::uint64_t m) const noexcept {
   const auto data = data_chunk(m);
   if (!data) return 0;
-  const std::uint32_t count = range(*data).count;
+  const std::uint32_t count = range(*data).count * (exact_ ? kDigits : 1);
   const std::uint32_t granule = values_of_word() * kElementGranule;
   return (count + granule - 1) / granule * granule;
 }

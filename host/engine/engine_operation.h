@@ -79,8 +79,10 @@ class EngineOperation {
   [[nodiscard]] Dtype dtype() const noexcept { return dtype_; }
   // Floats, which need the exponents of their blocks.
   [[nodiscard]] bool quantised() const noexcept {
-    return dtype_ == Dtype::kFloat32 || dtype_ == Dtype::kInt16;
+    return !exact_ && (dtype_ == Dtype::kFloat32 || dtype_ == Dtype::kInt16);
   }
+  // Floats that travel as digits, which need none. Known with the numbers.
+  [[nodiscard]] bool exact() const noexcept { return exact_; }
   [[nodiscard]] std::uint32_t values_of_word() const noexcept {
     return values_per_word(static_cast<std::uint8_t>(dtype_));
   }
@@ -147,6 +149,7 @@ class EngineOperation {
   std::uint64_t data_chunks_ = 0;
   std::uint64_t priming_ = 0;
   std::uint32_t per_chunk_ = 0;
+  bool exact_ = false;
   // Where the last places were: the next one is mostly there, too. Two, because exponents are sought a window
   // ahead of values.
   mutable std::array<std::size_t, 2> last_spans_{};

@@ -121,8 +121,8 @@ Result<OperationId> WorkerEngine::submit(Dtype dtype, std::vector<Segment> segme
     return fail(ErrorCode::kInvalidArgument, std::move(why));
   if (dtype != Dtype::kFloat32) {
     if (options.mean) return fail(ErrorCode::kInvalidArgument, "mean: only sums of float have one");
-    if (options.wire != WireType::kInt32)
-      return fail(ErrorCode::kInvalidArgument, "wire: only floats travel as int16");
+    if (options.wire == WireType::kInt16 || options.wire == WireType::kExact)
+      return fail(ErrorCode::kInvalidArgument, "wire: int16 and exact are for floats");
     if (options.non_finite != NonFinite::kFail)
       return fail(ErrorCode::kInvalidArgument, "non_finite: integers are all finite");
   } else if (options.wire == WireType::kInt16) {

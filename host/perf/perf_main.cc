@@ -43,15 +43,15 @@ class PerfRun {
   // same sizes in the same order. Errors are the worker's.
   Result<PerfRow> measure(std::uint64_t bytes) {
     ++sizes_;
-    return options_.type == Dtype::kInt32 ? measure_as<std::int32_t>(bytes / sizeof(std::int32_t))
-                                          : measure_as<float>(bytes / sizeof(float));
+    return options_.type == PerfType::kInt32 ? measure_as<std::int32_t>(bytes / sizeof(std::int32_t))
+                                             : measure_as<float>(bytes / sizeof(float));
   }
 
  private:
-  // Floats that travel as int16 are told by an option, not by their type.
   [[nodiscard]] ReduceOptions reduce_options() const {
     ReduceOptions options;
-    if (options_.type == Dtype::kInt16) options.wire = WireType::kInt16;
+    if (options_.type == PerfType::kInt16) options.wire = WireType::kInt16;
+    if (options_.type == PerfType::kExact) options.wire = WireType::kExact;
     return options;
   }
   [[nodiscard]] bool has_zeros() const noexcept { return options_.zeros && membership_.rank != 0; }
@@ -107,7 +107,7 @@ class PerfRun {
                                    .world = membership_.world,
                                    .elements = membership_.elements,
                                    .valued = options_.zeros ? std::uint32_t{1} : membership_.world,
-                                   .bits = options_.type == Dtype::kInt16 ? 16 : 32}));
+                                   .bits = bits_of(options_.type)}));
     return {};
   }
 

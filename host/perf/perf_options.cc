@@ -1,6 +1,7 @@
 #include "perf/perf_options.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 
@@ -28,6 +29,14 @@ constexpr std::array<Variable, 9> kVariables{{
     {"--idle", "TALLY_IDLE", "poll or adaptive: what a worker does without packets"},
 }};
 
+constexpr std::array kTypes{PerfType::kFloat, PerfType::kExact, PerfType::kInt16, PerfType::kInt32};
+
+std::vector<std::string> names_of_types() {
+  std::vector<std::string> names;
+  for (const PerfType type : kTypes) names.emplace_back(name_of(type));
+  return names;
+}
+
 struct Texts {
   std::string min_bytes = "4K";
   std::string max_bytes = "64M";
@@ -48,9 +57,10 @@ void add_measurement(CLI::App& app, PerfOptions& options, Texts& texts) {
   app.add_option("-c,--check", texts.check, "1: check every sum, outside the measured time (default); 0: not")
       ->check(CLI::Range(0U, 1U));
   app.add_option("-d,--type", texts.type,
-                 "Of the values (default float); int16: floats that travel in 16 bits")
+                 "Of the values (default float); int16: floats that travel in 16 bits; exact: floats whose "
+                 "sum is exact, rounded once, in 384 bits")
       ->type_name("TYPE")
-      ->check(CLI::IsMember({"float", "int16", "int32"}));
+      ->check(CLI::IsMember(names_of_types()));
   app.add_flag("--zeros", options.zeros,
                "All ranks but 0 have zeros, as in a broadcast: their packets are headers");
   app.add_option("--seed", options.seed, "Of the values (default 1); the same at all ranks");
@@ -85,9 +95,8 @@ Result<void> complete(PerfOptions& options, const Texts& texts) {
   options.min_bytes = *least;
   options.max_bytes = *most;
   options.check = texts.check == 1;
-  options.type = texts.type == "int32"   ? Dtype::kInt32
-                 : texts.type == "int16" ? Dtype::kInt16
-                                         : Dtype::kFloat32;
+  options.type =
+      *std::find_if(kTypes.begin(), kTypes.end(), [&](PerfType type) { return texts.type == name_of(type); });
   options.timeout = std::chrono::seconds(texts.timeout_s);
   for (std::size_t i = 0; i < kVariables.size(); ++i) {
     if (!texts.variables[i].empty()) setenv(kVariables[i].name, texts.variables[i].c_str(), 1);

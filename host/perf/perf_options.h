@@ -8,9 +8,29 @@
 #include <vector>
 
 #include "tally/error.h"
-#include "tally/wire.h"
 
 namespace tally::perf {
+
+// What is summed, and, of floats, how it travels.
+enum class PerfType : std::uint8_t { kFloat, kInt32, kInt16, kExact };
+
+[[nodiscard]] constexpr const char* name_of(PerfType type) noexcept {
+  switch (type) {
+    case PerfType::kFloat:
+      return "float";
+    case PerfType::kInt32:
+      return "int32";
+    case PerfType::kInt16:
+      return "int16";
+    case PerfType::kExact:
+      return "exact";
+  }
+  return "";
+}
+// Of the integers that stand for one value.
+[[nodiscard]] constexpr int bits_of(PerfType type) noexcept {
+  return type == PerfType::kInt16 ? 16 : type == PerfType::kExact ? 384 : 32;
+}
 
 struct PerfOptions {
   std::uint64_t min_bytes = 4 << 10;
@@ -19,8 +39,8 @@ struct PerfOptions {
   std::uint32_t iterations = 20;
   std::uint32_t warm_up = 5;
   bool check = true;
-  Dtype type = Dtype::kFloat32;  // kInt16: floats that travel so
-  bool zeros = false;            // all ranks but 0 have zeros: as in a broadcast
+  PerfType type = PerfType::kFloat;
+  bool zeros = false;  // all ranks but 0 have zeros: as in a broadcast
   std::uint64_t seed = 1;
   double line_rate = 0;              // of a worker's link, Gbit/s; 0: not known
   std::chrono::seconds timeout{60};  // of one operation

@@ -41,16 +41,11 @@ constexpr std::uint64_t kFrameOverhead6 = kFrameOverhead4 + 20;
 
 bool virtual_port(const std::string& transport) { return transport.find("net_") != std::string::npos; }
 
-const char* type_name(Dtype type) {
-  if (type == Dtype::kInt16) return "int16";
-  return type == Dtype::kFloat32 ? "float" : "int32";
-}
-
 std::vector<std::string> cells(const PerfOptions& options, const PerfSetting& setting, const PerfRow& row) {
   const bool rated = options.line_rate > 0;
   return {std::to_string(row.bytes),
           std::to_string(row.bytes / 4),
-          type_name(options.type),
+          name_of(options.type),
           text::fixed(row.us.average, 1),
           text::fixed(row.us.least, 1),
           text::fixed(row.us.p50, 1),
@@ -111,8 +106,8 @@ std::string perf_head(const PerfOptions& options, const PerfSetting& setting) {
                     " elements per packet, window " + std::to_string(setting.window) +
                     (setting.poll ? ", polling\n" : ", idle adaptive\n");
   for (const auto& warning : perf_warnings(options, setting)) out += "# warning: " + warning + "\n";
-  if (options.check && options.type != Dtype::kInt32) {
-    std::string bound = bound_text(setting.world, options.type == Dtype::kInt16 ? 16 : 32);
+  if (options.check && options.type != PerfType::kInt32) {
+    std::string bound = bound_text(setting.world, bits_of(options.type));
     bound.insert(bound.find('\n') + 1, "#   ");
     out += "# wrong: not within " + bound + "\n";
   }
@@ -150,7 +145,7 @@ std::string perf_json(const PerfOptions& options, const PerfSetting& setting,
                      {"elements", setting.elements},
                      {"window", setting.window},
                      {"polling", setting.poll},
-                     {"type", type_name(options.type)},
+                     {"type", name_of(options.type)},
                      {"zeros", options.zeros},
                      {"iterations", options.iterations},
                      {"warm_up", options.warm_up},

@@ -10,6 +10,7 @@
 namespace tally::perf {
 namespace {
 
+constexpr int kExactBits = 384;
 constexpr double kLargestFloat = std::numeric_limits<float>::max();
 
 using Sums = std::array<double, 2 * kMaxElements>;
@@ -114,10 +115,13 @@ int bound_exponent(double largest) noexcept {
 
 double rounding_bound(std::uint32_t world, double largest, int bits) noexcept {
   if (largest == 0) return 0;
+  if (bits == kExactBits) return world * largest * 0x1p-53;
   return std::ldexp(static_cast<double>(world), bound_exponent(largest) - bound_shift(world, bits) - 1);
 }
 
 std::string bound_text(std::uint32_t world, int bits) {
+  if (bits == kExactBits)
+    return "abs(y - sum of x) <= 2^-24 * abs(y)\nexact, then rounded once (docs/protocol.md, 10)";
   return "abs(y - sum of x) <= N * 2^(E-s-1) + 2^-24 * abs(y)\n"
          "N = " +
          std::to_string(world) + " ranks, s = " + std::to_string(bound_shift(world, bits)) +

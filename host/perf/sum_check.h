@@ -17,7 +17,7 @@ struct SumCheckOptions {
   std::uint32_t world = 1;     // 1..64
   std::uint16_t elements = 0;  // most values of 4 bytes in a packet: 16..2224
   std::uint32_t valued = 64;   // ranks from this one on have zeros
-  int bits = 32;  // of the integers that stand for floats: 32, or 16, of which twice as many are a block
+  int bits = 32;  // of the integers that stand for a float: 32; 16, of which twice as many are a block; 384
 };
 
 struct SumCheckResult {
@@ -42,6 +42,8 @@ struct SumCheckResult {
 //
 //   abs(y - sum of x) <= N * 2^(E-s-1) + 2^-24 * abs(y)
 
+// and of exact sums (384 bits) the second part alone.
+
 // s = floor(log2(floor((2^(bits - 1) - 1)/N))). world: 1..64; bits: 32 or 16.
 [[nodiscard]] int bound_shift(std::uint32_t world, int bits = 32) noexcept;
 
@@ -49,7 +51,7 @@ struct SumCheckResult {
 // all ranks, finite, > 0.
 [[nodiscard]] int bound_exponent(double largest) noexcept;
 
-// N * 2^(E-s-1); 0 when all values are 0, for then the sum is exactly 0.
+// N * 2^(E-s-1); 0 when all values are 0, for then the sum is exactly 0. Of exact sums what float64 may be off.
 [[nodiscard]] double rounding_bound(std::uint32_t world, double largest, int bits = 32) noexcept;
 
 inline constexpr double kFloatHalfUnit = 0x1p-24;

@@ -104,13 +104,21 @@ typedef struct tally_reduce_options {
   uint32_t timeout_ms; /* the operation, and with it the job, fails when it takes longer; 0: never */
   /* With floats only, and the same at all ranks but for the priority: */
   uint32_t mean;       /* 1: each sum divided by the number of ranks in it */
-  uint32_t wire_bits;  /* of the integers that stand for floats: 0 or 32, or 16: half the packets, coarser */
+  uint32_t wire_bits;  /* of the integers that stand for a float: 0, 16, 32 or 384, see below */
   uint32_t non_finite; /* what NaN, Inf and magnitudes above 2^126 do */
   uint32_t reserved;   /* 0 */
 } tally_reduce_options;
 
 #define TALLY_REDUCE_OPTIONS_INIT \
   { sizeof(tally_reduce_options), TALLY_PRIORITY_OF_WORKER, 0, 0, 0, 0, 0 }
+
+/* Half the packets, and coarse. */
+#define TALLY_WIRE_INT16 16
+#define TALLY_WIRE_INT32 32
+/* Twelve times the packets, and one round trip less; the sum is exact and rounded once. */
+#define TALLY_WIRE_EXACT 384
+/* TALLY_WIRE_EXACT where that is one packet, else TALLY_WIRE_INT32. */
+#define TALLY_WIRE_SHORTEST 0
 
 /* The operation fails at every rank, by name. */
 #define TALLY_NON_FINITE_FAIL 0

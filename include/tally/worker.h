@@ -71,7 +71,7 @@ struct ReduceOptions {
   // and some came too late. With integers kInvalidArgument.
   bool mean = false;
   // Of float, the same at all ranks.
-  WireType wire = WireType::kInt32;
+  WireType wire = WireType::kShortest;
   NonFinite non_finite = NonFinite::kFail;
   // Called once, on the progress thread, before done() turns true and wait() returns. Must not block or
   // throw. It may issue operations, abort, and destroy the Worker (whose thread then ends by itself a moment

@@ -71,23 +71,66 @@ TEST_P(HazardBits, no_number_propagates_for_its_packet_alone) {
   }
 }
 
+// Exact sums: the value's alone, and of Inf too; what quantised floats have no exponent for has a sum.
+TEST_P(HazardBits, no_number_in_an_exact_sum_is_nan_alone) {
+  for (const float broken : {kNan, kInfinity, -kInfinity}) {
+    HazardRack rack({.world = 3});
+    rack.join();
+    lose(rack);
+    Floats x(3, std::vector<float>(300, 0.5F));
+    x[1][123] = broken;
+    x[0][124] = 0x1.8p127F;
+    x[2][124] = -0x1p127F;
+    const std::size_t sum = rack.reduce_floats(x, propagate(WireType::kExact));
+    ASSERT_TRUE(rack.until([&] { return rack.done(sum); }));
+    expect_same_bits(rack, sum);
+    for (std::size_t i = 0; i < 300; ++i) {
+      const float y = rack.floats(2, sum)[i];
+      ASSERT_TRUE(i == 123 ? std::isnan(y) : y == (i == 124 ? 0x1p126F : 1.5F)) << i << ": " << y;
+    }
+    rack.expect_healthy();
+  }
+}
+
+// A late rank's values are whole or absent, whatever the others have: there is no exponent that could cut them.
+TEST(HazardBitsOf, a_late_rank_in_an_exact_sum) {
+  HazardRack rack({.world = 3, .stragglers = members::StragglerPolicy{30 * kMillisecond, 1}});
+  rack.join();
+  rack.lose({.worker = 1, .up = true, .type = PacketType::kContribute}, 1);
+  const std::size_t sum =
+      rack.reduce_floats({{1.0F, 0.5F}, {0x1p100F, -0x1p-100F}, {0.5F, 0.5F}}, propagate(WireType::kExact));
+  ASSERT_TRUE(rack.until([&] { return rack.done(sum); }));
+  expect_same_bits(rack, sum);
+  for (const std::uint16_t r : rack.ranks()) {
+    const OperationStats& stats = rack.stats(r, sum);
+    EXPECT_FALSE(stats.overflow);
+    const bool in_it = !stats.incomplete;
+    EXPECT_EQ(rack.floats(r, sum)[0], in_it ? 0x1p100F : 1.5F);
+    EXPECT_EQ(rack.floats(r, sum)[1], 1.0F);
+  }
+}
+
 // Who did not ask for it fails by name, and with it the job.
 TEST(HazardBitsOf, others_who_did_not_ask_for_nan_fail_by_name) {
-  HazardRack rack({.world = 2});
-  rack.join();
-  const std::vector<float> broken(100, kNan);
-  const std::vector<float> whole(100, 1.0F);
-  std::vector<float> out(100);
-  const std::span<const float> in[] = {std::span(broken), std::span(whole)};
-  const std::span<float> to(out);
-  ASSERT_TRUE(
-      rack.worker(0).engine().allreduce(std::span{&in[0], 1}, std::span{&to, 1}, rack.now(), propagate()));
-  ASSERT_TRUE(rack.worker(1).engine().allreduce(std::span{&in[1], 1}, std::span{&to, 1}, rack.now()));
-  for (const std::uint16_t r : rack.ranks()) rack.worker(r).resume_service();
-  ASSERT_TRUE(rack.until([&] { return rack.worker(0).engine().state() == engine::EngineState::kClosed; }));
-  EXPECT_NE(rack.worker(0).engine().why_closed().text().find("another rank has one that is NaN"),
-            std::string::npos)
-      << rack.worker(0).engine().why_closed().text();
+  for (const WireType wire : {WireType::kInt32, WireType::kExact}) {
+    HazardRack rack({.world = 2});
+    rack.join();
+    const std::vector<float> broken(100, kNan);
+    const std::vector<float> whole(100, 1.0F);
+    std::vector<float> out(100);
+    const std::span<const float> in[] = {std::span(broken), std::span(whole)};
+    const std::span<float> to(out);
+    engine::OperationOptions fail;
+    fail.wire = wire;
+    ASSERT_TRUE(rack.worker(0).engine().allreduce(std::span{&in[0], 1}, std::span{&to, 1}, rack.now(),
+                                                  propagate(wire)));
+    ASSERT_TRUE(rack.worker(1).engine().allreduce(std::span{&in[1], 1}, std::span{&to, 1}, rack.now(), fail));
+    for (const std::uint16_t r : rack.ranks()) rack.worker(r).resume_service();
+    ASSERT_TRUE(rack.until([&] { return rack.worker(0).engine().state() == engine::EngineState::kClosed; }));
+    EXPECT_NE(rack.worker(0).engine().why_closed().text().find("another rank has one that is NaN"),
+              std::string::npos)
+        << rack.worker(0).engine().why_closed().text();
+  }
 }
 
 // Sparse values: most contributions are headers, and so are the results to which nobody has a value.

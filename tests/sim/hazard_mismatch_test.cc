@@ -88,6 +88,22 @@ TEST(Hazard, operation_mismatch_of_types_only) {
   expect_all_told(rack, {"rank 0", "rank 1", "with another element type"});
 }
 
+// The first packet of an exact sum has values, that of a quantised one an exponent alone.
+TEST(Hazard, operation_mismatch_of_how_floats_travel) {
+  for (const WireType other : {WireType::kInt32, WireType::kInt16}) {
+    HazardRack rack;
+    rack.join();
+    std::vector<float> floats(100, 1.0F);
+    for (const std::uint16_t r : rack.ranks()) {
+      engine::OperationOptions options;
+      options.wire = r == 0 ? WireType::kExact : other;
+      ASSERT_TRUE(rack.worker(r).engine().allreduce(std::span{floats}, rack.now(), options));
+      rack.worker(r).resume_service();
+    }
+    expect_all_told(rack, {"rank 0", "rank 1", "0 elements of an operation of 100"});
+  }
+}
+
 TEST(Hazard, operation_mismatch_of_a_barrier) {
   HazardRack rack;
   rack.join();

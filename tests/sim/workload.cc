@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstdlib>
 #include <limits>
+#include <utility>
 
 #include "rng.h"
 
@@ -46,6 +48,49 @@ int block_exponent(float largest) {
   return std::max(e, -96);
 }
 
+// Doubles whose exact sum is that of the floats: each is what the sum of two others had to leave out.
+// (Shewchuk: no bit of one overlaps a bit of another, so the largest decides the sign.)
+std::vector<double> expansion(const std::vector<double>& values) {
+  std::vector<double> parts;
+  for (double x : values) {
+    std::vector<double> rest;
+    for (const double y : parts) {
+      const double sum = x + y;
+      const double of_y = sum - x;
+      const double left = (x - (sum - of_y)) + (y - of_y);
+      if (left != 0) rest.push_back(left);
+      x = sum;
+    }
+    if (x != 0) rest.push_back(x);
+    parts = std::move(rest);
+  }
+  return parts;
+}
+
+// Of the floats around the sum the nearest; of two as near the one whose mantissa is even. What lies between
+// the largest float and 2^128 is rounded as if 2^128 were one.
+float nearest_sum(std::vector<double> values) {
+  const std::vector<double> parts = expansion(values);
+  if (parts.empty()) return 0;
+  const double about = parts.back();
+  float below = static_cast<float>(about);
+  const auto beyond = [&](double point) {  // sign of sum - point
+    std::vector<double> with = values;
+    with.push_back(-point);
+    const auto left = expansion(with);
+    return left.empty() ? 0.0 : left.back();
+  };
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  const auto real = [](float x) { return std::isinf(x) ? std::copysign(0x1p128, x) : double{x}; };
+  while (below > -kInf && beyond(real(below)) < 0) below = std::nextafter(below, -kInf);
+  while (below < kInf && beyond(real(std::nextafter(below, kInf))) >= 0) below = std::nextafter(below, kInf);
+  const float above = std::nextafter(below, kInf);
+  const double side = beyond((real(below) + real(above)) / 2);
+  const bool even = (std::bit_cast<std::uint32_t>(below) & 1U) == 0;
+  const float nearest = side < 0 || (side == 0 && even) ? below : above;
+  return nearest == 0 ? 0.0F : nearest;
+}
+
 }  // namespace
 
 std::uint32_t PlannedOperation::elements() const noexcept {
@@ -76,7 +121,8 @@ PlannedOperation Workload::operation(Generation generation, std::uint32_t k) con
         static_cast<std::uint32_t>(rng.below(largest_ / std::max<std::uint64_t>(spans, 1) + 1)));
   op.sparse = rng.chance(0.3);
   if (op.kind != OperationKind::kFloat32) return op;
-  if (rng.chance(0.4)) op.wire = WireType::kInt16;
+  constexpr std::array kWires{WireType::kInt32, WireType::kInt16, WireType::kExact, WireType::kShortest};
+  op.wire = kWires[rng.below(kWires.size())];
   op.broken = rng.chance(0.2);
   return op;
 }
@@ -134,11 +180,31 @@ std::vector<std::int32_t> Workload::named_sum(Generation generation, std::uint32
   return {sum.begin(), sum.end()};
 }
 
+namespace {
+
+std::vector<float> exact_sum(const std::vector<std::vector<float>>& ranks) {
+  std::vector<float> out(ranks.front().size());
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    std::vector<double> values;
+    for (const auto& rank : ranks) values.push_back(static_cast<double>(rank[i]));
+    const bool numbers = std::all_of(values.begin(), values.end(), [](double v) { return std::isfinite(v); });
+    out[i] = numbers ? nearest_sum(std::move(values)) : std::numeric_limits<float>::quiet_NaN();
+  }
+  return out;
+}
+
+}  // namespace
+
+bool PlannedOperation::exact(std::uint32_t words) const noexcept {
+  return wire == WireType::kExact || (wire == WireType::kShortest && 12 * elements() <= words);
+}
+
 std::vector<float> Workload::float_sum(Generation generation, std::uint32_t k, std::uint32_t world,
                                        std::uint32_t elements) const {
   std::vector<std::vector<float>> x;
   for (std::uint16_t r = 0; r < world; ++r) x.push_back(floats(generation, k, Rank{r}));
   const PlannedOperation op = operation(generation, k);
+  if (op.exact(elements)) return exact_sum(x);
   const int s = scale_bits(world, op.wire);
   const std::size_t block = op.wire == WireType::kInt16 ? std::size_t{2} * elements : elements;
   std::vector<float> out(x.front().size());

@@ -20,10 +20,13 @@ struct PlannedOperation {
   bool in_place = false;             // this rank's choice does not change the sum; same for all here
   bool extremes = false;  // int32: magnitudes up to 2^31, so OVERFLOW is set; float: wild exponents
   bool sparse = false;    // most packets of most ranks are zeros
-  bool broken = false;    // float: a few values are no numbers, and every rank gets NaN for their packet
+  bool broken = false;    // float: a few values are no numbers, and every rank gets NaN for their packet, or
+                          // for them alone where sums are exact
   WireType wire = WireType::kInt32;  // float
 
   [[nodiscard]] std::uint32_t elements() const noexcept;
+  // Of float: each value is 12 words, in packets of `words`.
+  [[nodiscard]] bool exact(std::uint32_t words) const noexcept;
   // What the engine is told of it.
   [[nodiscard]] engine::OperationOptions options() const noexcept;
 };

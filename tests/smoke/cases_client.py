@@ -22,7 +22,7 @@ def client_of_the_page_alone(lab):
     """Two such clients join, sum integers and floats, and leave; every sum is right. A third has the wrong token."""
     job = Job(workers=2, token="s3cret")
     rack = run_rack(lab, [job], hosts=3)
-    for dtype in ("int32", "float32"):
+    for dtype in ("int32", "float32", "exact"):
         finish(start_pages(rack, job, SMALL, f"--dtype {dtype}"))
     stranger = PageMember(rack.hosts[2], Job(job.name, token="secret"), 0)
     assert "wrong token" in stranger.error()["text"]

@@ -40,9 +40,9 @@ class Page:
         self.unseen.discard(header)
 
 
-def reduce(page, members, arrays, dtype, propagate=False):
+def reduce(page, members, arrays, dtype, propagate=False, exact=False):
     """One operation; every datagram of it must stand on the page, as far as the page shows it."""
-    operations = [member.issue(values, dtype, propagate) for member, values in zip(members, arrays)]
+    operations = [member.issue(values, dtype, propagate, exact) for member, values in zip(members, arrays)]
     while not all(operation.done() for operation in operations):
         chunk = members[0].flight.lowest
         for member in members:
@@ -104,6 +104,8 @@ def other_floats(page, floats):
         assert operation.sums() == [1.2998046875, 1.75, 0.10009765625], operation.sums()
     for operation in reduce(page, members, ([1.0] * 3, [math.nan, 0.0, 0.0]), 1, propagate=True):
         assert all(math.isnan(value) for value in operation.sums())
+    for operation in reduce(page, members, floats, 1, exact=True):
+        assert operation.sums() == [to_float32(1.3), 1.75, to_float32(0.1)], operation.sums()
 
 
 def joining(page):

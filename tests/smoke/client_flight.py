@@ -101,8 +101,8 @@ class Flight:
         for chunk in self.chunks.values():
             chunk.new_epoch()
 
-    def issue(self, values, dtype, propagate=False):
-        operation = Operation(values, dtype, self.member.record, self.member.world, propagate)
+    def issue(self, values, dtype, propagate=False, exact=None):
+        operation = Operation(values, dtype, self.member.record, self.member.world, propagate, exact)
         for place in range(operation.chunks):
             self.chunks[(self.numbered + place) & wire.M32] = Chunk(operation, place)
         self.numbered = (self.numbered + operation.chunks) & wire.M32

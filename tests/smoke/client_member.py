@@ -53,17 +53,17 @@ class Member:
         self.run_until(lambda: self.state == "running", seconds, "all ranks to join")
 
     def allreduce(self, values, dtype, seconds=60):
-        return self.allreduce_all([values], dtype, seconds)[0]
+        return self.allreduce_all([values], dtype, seconds=seconds)[0]
 
-    def allreduce_all(self, arrays, dtype, seconds=60):
+    def allreduce_all(self, arrays, dtype, exact=None, seconds=60):
         """Several operations, all issued before the first is waited for."""
-        operations = [self.issue(values, dtype) for values in arrays]
+        operations = [self.issue(values, dtype, exact=exact) for values in arrays]
         self.run_until(lambda: all(o.done() for o in operations), seconds, "the sums")
         return [operation.sums() for operation in operations]
 
-    def issue(self, values, dtype, propagate=False):
+    def issue(self, values, dtype, propagate=False, exact=None):
         try:
-            return self.flight.issue(values, dtype, propagate)
+            return self.flight.issue(values, dtype, propagate, exact)
         except NotANumber as reason:
             self.abort(str(reason))
             raise Closed(self.why) from None

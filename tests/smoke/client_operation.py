@@ -1,4 +1,5 @@
-"""Operations and their chunks, and float32 as integers of 32 or 16 bits: docs/protocol.md, sections 6 and 10."""
+"""Operations and their chunks, and float32 as integers of 32 or 16 bits: docs/protocol.md, sections 6 and 10;
+exact sums of floats."""
 import math
 import struct
 
@@ -6,6 +7,7 @@ from client_wire import INT16, NONE
 
 LOWEST, ZERO, NO_NUMBER = -96, -127, 127
 FLOATS = 1, INT16  # dtypes
+DIGITS = 12  # words of a float in an exact sum
 
 
 class NotANumber(Exception):
@@ -58,22 +60,48 @@ def dequantise(sums, exponent, world, dtype):
     return [to_float32(math.ldexp(to_float32(q), shift)) for q in sums]
 
 
+def to_digits(value):
+    """Twelve digits of 24 bits, in units of 2^-149."""
+    if not math.isfinite(value):
+        return [0] * (DIGITS - 1) + [2**24]
+    units = int(math.ldexp(abs(value), 149))
+    return [(units >> 24 * i & 0xffffff) * (-1 if value < 0 else 1) for i in range(DIGITS)]
+
+
+def from_digits(digits):
+    """The float32 nearest to the sum, ties to even."""
+    if abs(digits[-1]) >= 2**23:
+        return math.nan
+    units = sum(digit << 24 * i for i, digit in enumerate(digits))
+    cut = max(0, abs(units).bit_length() - 24)
+    mantissa, rest = divmod(abs(units), 1 << cut)
+    if 2 * rest > 1 << cut or (2 * rest == 1 << cut and mantissa & 1):
+        mantissa += 1
+    return to_float32(math.copysign(math.ldexp(mantissa, cut - 149), units))
+
+
 class Operation:
     """One array, or nothing (a barrier). values: a list of numbers; dtype: 0 int32, 1 float32, 2 int16, 255 the
-    barrier of leaving; record: of the generation; propagate: what is no number becomes NaN, else it fails."""
+    barrier of leaving; record: of the generation; propagate: what is no number becomes NaN, else it fails; exact:
+    the floats travel as digits; by default where they fit in one packet, as libtally does."""
 
-    def __init__(self, values, dtype, record, world, propagate=False):
+    def __init__(self, values, dtype, record, world, propagate=False, exact=None):
         self.values, self.dtype, self.world, self.propagate = values, dtype, world, propagate
+        self.exact = dtype == 1 and len(values) * DIGITS <= record.elements if exact is None else exact
         self.granule = 32 if dtype == INT16 else 16
         self.elements = record.elements * (2 if dtype == INT16 else 1)
+        if self.exact:
+            self.elements //= DIGITS
         self.total = len(values)
         self.data = (self.total + self.elements - 1) // self.elements
-        self.priming = min(self.data, record.lookahead) if dtype in FLOATS else 0
+        self.quantised = dtype in FLOATS and not self.exact
+        self.priming = min(self.data, record.lookahead) if self.quantised else 0
         self.chunks = max(1, self.priming + self.data)
-        bad = next((at for at, x in enumerate(values) if dtype in FLOATS and not abs(x) <= 2.0**126), None)
+        limit = math.ldexp(1 - 2.0**-24, 128) if self.exact else 2.0**126
+        bad = next((at for at, x in enumerate(values) if dtype in FLOATS and not abs(x) <= limit), None)
         if bad is not None and not propagate:
             raise NotANumber(f"element {bad} is {values[bad]}")
-        self.exponents = [block_exponent(self.block(j)) for j in range(self.data)] if dtype in FLOATS else []
+        self.exponents = [block_exponent(self.block(j)) for j in range(self.data)] if self.quantised else []
         self.results = {}  # by place in the operation: (header, values)
         self.overflow = False
 
@@ -84,22 +112,25 @@ class Operation:
         """`elements` of chunk m: the padded count of its data chunk."""
         if self.data == 0 or m < self.priming:
             return 0
-        return (len(self.block(m - self.priming)) + self.granule - 1) // self.granule * self.granule
+        values = len(self.block(m - self.priming)) * (DIGITS if self.exact else 1)
+        return (values + self.granule - 1) // self.granule * self.granule
 
     def exponent(self, m):
         """What chunk m carries of this rank."""
-        return self.exponents[m] if m < self.data and self.dtype in FLOATS else NONE
+        return self.exponents[m] if m < self.data and self.quantised else NONE
 
     def ready(self, m):
         """False while a data chunk waits for its block's exponent."""
-        return self.dtype not in FLOATS or m < self.priming or m - self.priming in self.results or self.data == 0
+        return not self.quantised or m < self.priming or m - self.priming in self.results or self.data == 0
 
     def contribution(self, m):
         """Values of chunk m, padded, and whether some of them may make the sum leave int32."""
         if self.size(m) == 0:
             return [], False
         block = self.block(m - self.priming)
-        if self.dtype in FLOATS:
+        if self.exact:
+            block = [digit for x in block for digit in to_digits(x)]
+        elif self.quantised:
             block = quantise(block, self.results[m - self.priming][0].exponent, self.world, self.dtype)
         block = block + [0] * (self.size(m) - len(block))
         return block, any(abs(v) > most(self.world, self.dtype) for v in block)
@@ -109,8 +140,12 @@ class Operation:
         self.overflow |= overflow
 
     def refuses(self, m):
-        """Chunk m says that a rank has no number in its block, and the program did not ask for NaN."""
-        return not self.propagate and self.exponent(m) != NONE and self.results[m][0].exponent == NO_NUMBER
+        """Chunk m says that a rank has what is no number, and the program did not ask for NaN."""
+        if self.propagate:
+            return False
+        if self.exact:
+            return any(math.isnan(x) for x in self.block_of_sums(m))
+        return self.exponent(m) != NONE and self.results[m][0].exponent == NO_NUMBER
 
     def done(self):
         return len(self.results) == self.chunks
@@ -119,10 +154,15 @@ class Operation:
         """The result as the program wants it."""
         out = []
         for j in range(self.data):
-            values = self.results[self.priming + j][1]
-            exponent = self.results[j][0].exponent
-            out += dequantise(values, exponent, self.world, self.dtype) if self.dtype in FLOATS else values
+            out += self.block_of_sums(j)
         return out[:self.total]
+
+    def block_of_sums(self, j):
+        """Of data chunk j, padding included but for digits of no value."""
+        values = self.results[self.priming + j][1]
+        if self.exact:
+            return [from_digits(values[i:i + DIGITS]) for i in range(0, len(self.block(j)) * DIGITS, DIGITS)]
+        return dequantise(values, self.results[j][0].exponent, self.world, self.dtype) if self.quantised else values
 
 
 def as_bytes(values, dtype):

@@ -44,13 +44,13 @@ class Speaker:
 
 
 def iterate(member, options, n, speaker):
-    dtype = int(options.dtype == "float32")
+    dtype = int(options.dtype != "int32")
     values, first, arrays, firsts = Values(options.seed, n, dtype), 0, [], []
     for size in map(int, options.sizes.split(",")):
         arrays.append(values.array(first, size, options.rank))
         firsts.append(first)
         first += size
-    sums = member.allreduce_all(arrays, dtype)
+    sums = member.allreduce_all(arrays, dtype, True if options.dtype == "exact" else None)
     wrong = sum(values.wrong(one, at, options.world) for one, at in zip(sums, firsts))
     speaker.say("iteration", n=n, crc=[wire.crc32c(as_bytes(one, dtype)) for one in sums], wrong=wrong)
     return 3 if wrong else 0
@@ -97,7 +97,7 @@ def main():
     parser.add_argument("--world", type=int, required=True)
     parser.add_argument("--elements", type=int, default=352)
     parser.add_argument("--sizes", default="1000", help="one operation each")
-    parser.add_argument("--dtype", choices=("int32", "float32"), default="float32")
+    parser.add_argument("--dtype", choices=("int32", "float32", "exact"), default="float32")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--iterations", type=int, default=1)
     parser.add_argument("--gap", type=int, default=0, help="milliseconds between iterations")

@@ -70,7 +70,7 @@ static int sums(tally_worker* worker) {
 
   reduce.wire_bits = 8;
   EXPECT(tally_allreduce_float_async(worker, values, 100, &reduce, &operation) == TALLY_INVALID_ARGUMENT);
-  EXPECT(strstr(tally_last_error(), "wire_bits: 8 is not 0, 16 or 32") != NULL);
+  EXPECT(strstr(tally_last_error(), "wire_bits: 8 is not 0, 16, 32 or 384") != NULL);
   reduce.wire_bits = 16;
   reduce.non_finite = 2;
   EXPECT(tally_allreduce_float_async(worker, values, 100, &reduce, &operation) == TALLY_INVALID_ARGUMENT);

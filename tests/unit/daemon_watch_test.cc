@@ -98,8 +98,13 @@ TEST_F(DaemonWatch, SaysWhomAFormingJobWaitsFor) {
 struct DaemonWatchSession : DaemonWatch {
   DaemonWatchSession() {
     bulk = {.id = JobId{1}, .name = "legacy", .phase = members::JobPhase::kDeclared, .world = 3};
-    bulk.session = members::SessionStatus{
-        1024, 2048, jobs::TsiRule::kPacket, 1, Mac{2, 0, 0, 0, 0, 0xFE}, members::SessionLacks::kNothing};
+    bulk.session = members::SessionStatus{1024,
+                                          2048,
+                                          jobs::TsiRule::kPacket,
+                                          1,
+                                          Mac{2, 0, 0, 0, 0, 0xFE},
+                                          members::SessionLacks::kNothing,
+                                          members::SessionConfig::kSystem};
     bulk.ranks.resize(3);
   }
   void run(std::uint32_t epoch) {

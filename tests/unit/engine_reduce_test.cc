@@ -332,9 +332,12 @@ TEST(Reduce, OptionsOfFloatsAreRefusedForIntegers) {
   std::vector<std::int32_t> x(16, 1);
   engine::OperationOptions half;
   half.wire = WireType::kInt16;
+  engine::OperationOptions exact;
+  exact.wire = WireType::kExact;
   engine::OperationOptions any;
   any.non_finite = NonFinite::kPropagate;
   EXPECT_EQ(rig[0].allreduce(std::span<std::int32_t>(x), 0, half).error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(rig[0].allreduce(std::span<std::int32_t>(x), 0, exact).error().code, ErrorCode::kInvalidArgument);
   EXPECT_EQ(rig[0].allreduce(std::span<std::int32_t>(x), 0, any).error().code, ErrorCode::kInvalidArgument);
   EXPECT_EQ(rig[0].barrier(0, half).error().code, ErrorCode::kInvalidArgument);
 }

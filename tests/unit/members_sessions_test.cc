@@ -346,8 +346,9 @@ TEST_F(MembersSessions, ShowsWhenEachRankWasLastSeen) {
   EXPECT_EQ(status.ranks[0].last_seen, bench.now - kSecond);
   EXPECT_EQ(status.live, 0b10U);
   EXPECT_EQ(status.ranks[1].binding.address, mapped({10, 0, 0, 12}));
-  EXPECT_EQ(status.session, (members::SessionStatus{1024, 64, jobs::TsiRule::kPacket, 1,
-                                                    bench.options.box_mac, members::SessionLacks::kNothing}));
+  EXPECT_EQ(status.session,
+            (members::SessionStatus{1024, 64, jobs::TsiRule::kPacket, 1, bench.options.box_mac,
+                                    members::SessionLacks::kNothing, members::SessionConfig::kSystem}));
   EXPECT_EQ(status.world, 2);
 }
 

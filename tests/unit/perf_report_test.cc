@@ -90,7 +90,7 @@ TEST(PerfOptionsTest, DefaultsAndHabitsOfNcclTests) {
   const auto none = good({});
   EXPECT_EQ(none.min_bytes, 4096U);
   EXPECT_TRUE(none.check);
-  EXPECT_EQ(none.type, Dtype::kFloat32);
+  EXPECT_EQ(none.type, perf::PerfType::kFloat);
   const auto some = good({"-b", "1K", "-e", "1M", "-f", "2", "-n", "7", "-w", "0", "-c", "0", "-d", "int32"});
   EXPECT_EQ(some.min_bytes, 1024U);
   EXPECT_EQ(some.max_bytes, 1U << 20);
@@ -98,8 +98,9 @@ TEST(PerfOptionsTest, DefaultsAndHabitsOfNcclTests) {
   EXPECT_EQ(some.iterations, 7U);
   EXPECT_EQ(some.warm_up, 0U);
   EXPECT_FALSE(some.check);
-  EXPECT_EQ(some.type, Dtype::kInt32);
-  EXPECT_EQ(good({"-d", "int16"}).type, Dtype::kInt16);
+  EXPECT_EQ(some.type, perf::PerfType::kInt32);
+  EXPECT_EQ(good({"-d", "int16"}).type, perf::PerfType::kInt16);
+  EXPECT_EQ(good({"-d", "exact"}).type, perf::PerfType::kExact);
   EXPECT_TRUE(good({"--zeros"}).zeros);
 }
 
@@ -109,7 +110,7 @@ TEST(PerfOptionsTest, RefusesNonsenseInPlainWords) {
   EXPECT_FALSE(parsed({"-b", "2"}).has_value());
   EXPECT_FALSE(parsed({"-f", "1"}).has_value());
   EXPECT_FALSE(parsed({"-n", "0"}).has_value());
-  EXPECT_EQ(parsed({"-d", "fp16"}).error().text(), "--type: fp16 not in {float,int16,int32}");
+  EXPECT_EQ(parsed({"-d", "fp16"}).error().text(), "--type: fp16 not in {float,exact,int16,int32}");
   EXPECT_FALSE(parsed({"--no-such-option"}).has_value());
 }
 
@@ -128,7 +129,7 @@ TEST(PerfOptionsTest, HelpIsNoError) {
                     "--check",     "--type",      "--zeros",     "--seed",       "--line-rate",  "--timeout",
                     "--all-ranks", "--json",      "--csv",       "--job",        "--rank",       "--world",
                     "--switch",    "--transport", "--address",   "--token-file", "--mtu",        "--idle"});
-  EXPECT_THAT(text, HasSubstr("--type TYPE:{float,int16,int32}"));
+  EXPECT_THAT(text, HasSubstr("--type TYPE:{float,exact,int16,int32}"));
 }
 
 TEST(PerfSizesList, GoesFromSmallestToLargestInWholeElements) {
