@@ -13,7 +13,7 @@ sys.path[:0] = [str(HERE.parent / "ports"), str(HERE.parents[1] / "tests" / "pro
 import ring_jobs  # noqa: E402  pylint: disable=wrong-import-position
 from ends import NoFigure, die_with_parent  # noqa: E402  pylint: disable=wrong-import-position
 from retry_watch import RetryWatch  # noqa: E402  pylint: disable=wrong-import-position
-from shaped_rack import ShapedRack, Switch  # noqa: E402  pylint: disable=wrong-import-position
+from shaped_rack import Bridge, ShapedRack, Switch  # noqa: E402  pylint: disable=wrong-import-position
 
 LOSSES = (0.0, 0.1, 1.0, 5.0, 10.0)  # percent, each way
 RINGS = {"gloo": "bench/rings/tally_gloo_ring", "mpi": "bench/rings/tally_mpi_ring"}
@@ -59,6 +59,24 @@ def losses(rack, plan, rounds):
     return rows
 
 
+def unshaped(rack, plan, rounds):
+    """name -> rows. Each with a switch of its own: tallyd's port drivers, or the kernel's bridge."""
+    ways = {"tally_xdp": (ring_jobs.tally, lambda name: Switch(rack, name, driver="af_xdp")),
+            "tally": (ring_jobs.tally, lambda name: Switch(rack, name))}
+    if os.access(rack.build / RINGS["gloo"], os.X_OK):
+        ways["gloo_bridge"] = (ring_jobs.gloo, lambda _: Bridge(rack))
+        ways["gloo"] = (ring_jobs.gloo, lambda name: Switch(rack, name))
+    rows = {name: [] for name in ways}
+    for turn in range(rounds):
+        for name, (job, switch) in ways.items():
+            between = switch(f"{name}.{turn}")
+            try:
+                rows[name].append(ring_jobs.with_cpu(job, rack, plan))
+            finally:
+                between.close()
+    return rows
+
+
 def main():
     die_with_parent()
     part, hosts, build, rate, queue, mebibytes, rounds, file = sys.argv[1:]
@@ -66,7 +84,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="tally-rings-") as scratch:
         try:
             rack = ShapedRack(hosts.split(","), pathlib.Path(build).resolve(), scratch, float(rate), int(queue))
-            rows = {"rings": rings, "loss": losses}[part](rack, plan, int(rounds))
+            rows = {"rings": rings, "loss": losses, "unshaped": unshaped}[part](rack, plan, int(rounds))
         except NoFigure as reason:
             sys.exit(f"bench-rings: {part}: {reason}")
     pathlib.Path(file).write_text(json.dumps(rows))

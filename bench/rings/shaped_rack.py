@@ -28,7 +28,7 @@ def machine_ns():
 
 
 class ShapedRack:
-    """`rate` in Mbit/s and `queue` in KiB hold for both ends of every cable."""
+    """`rate` in Mbit/s and `queue` in KiB hold for both ends of every cable. A rate of 0: as fast as the machine goes."""
 
     def __init__(self, files, build, scratch, rate, queue):
         self.build, self.scratch, self.rate = build, scratch, rate
@@ -37,7 +37,8 @@ class ShapedRack:
         self.cpus = sorted(os.sched_getaffinity(0))
         for host in self.hosts:
             pathlib.Path(f"/proc/sys/net/ipv6/conf/port{host.index}/disable_ipv6").write_text("1")
-            self.shape(host, rate)
+            if rate:
+                self.shape(host, rate)
 
     def shape(self, host, rate):
         """Another rate for both ends of one cable."""
@@ -48,6 +49,12 @@ class ShapedRack:
             if done.returncode != 0:
                 raise NoFigure(f"{' '.join(words)}: {done.stderr.strip()} (is sch_tbf in this kernel?)")
 
+    def offloads(self, on):
+        """What a Linux host has by default, or nothing of it, as a box needs that takes frames (tools/veth-rack)."""
+        for host in self.hosts:
+            words = [word for what in ("tx", "gso", "tso", "gro") for word in (what, "on" if on else "off")]
+            subprocess.run([*host.inside, "ethtool", "-K", "eth0", *words], check=True, capture_output=True)
+
     def queue_drops(self):
         """Frames that the cables' queues had no room for, so far: (of the hosts, of the box)."""
         def dropped(words):
@@ -56,11 +63,31 @@ class ShapedRack:
         return sum(dropped(host.inside) for host in self.hosts), dropped([])
 
 
-class Switch:
-    """tallyd on af_packet. `loss` of frames, each way, in percent; `window` of its job; other losses with another `seed`."""
+class Bridge:
+    """The kernel's own switch between the hosts, which have ordinary offloads meanwhile."""
 
-    def __init__(self, rack, name, loss=0.0, window=256, seed=0):
-        self.rack, self.name = rack, name
+    def __init__(self, rack):
+        self.rack = rack
+        rack.offloads(True)
+        self.ip("link", "add", "bridge", "type", "bridge")
+        self.ip("link", "set", "bridge", "up")
+        for host in rack.hosts:
+            self.ip("link", "set", f"port{host.index}", "master", "bridge")
+
+    @staticmethod
+    def ip(*words):
+        subprocess.run(["ip", *words], check=True, capture_output=True)
+
+    def close(self):
+        self.ip("link", "del", "bridge")
+        self.rack.offloads(False)
+
+
+class Switch:
+    """tallyd on af_packet, or another `driver`. `loss` of frames, each way, in percent; `window` of its job; other losses with another `seed`."""
+
+    def __init__(self, rack, name, loss=0.0, window=256, seed=0, driver="af_packet"):
+        self.rack, self.name, self.driver = rack, name, driver
         for _ in range(ATTEMPTS):
             self.process = Process(rack.scratch, name, [rack.build / "control/tallyd", "--config", self.configure(loss, window, seed)])
             try:
@@ -83,7 +110,7 @@ class Switch:
         for host in self.rack.hosts:
             n = host.index
             impair = f", impair: {{loss: {loss}%, seed: {seed + n + 1}}}" if loss else ""
-            lines.append(f"  - {{name: p{n}, device: \"net_af_packet{n},iface=port{n}\"{impair}}}")
+            lines.append(f"  - {{name: p{n}, device: \"net_{self.driver}{n},iface=port{n}\"{impair}}}")
         lines.append(self.jobs_yaml(window))
         path = pathlib.Path(self.rack.scratch, self.name + ".yaml")
         path.write_text("\n".join(lines) + "\n")

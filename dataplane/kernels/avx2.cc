@@ -54,14 +54,17 @@ struct Avx2 {
   static Int multiply(Int a, Int b) noexcept { return _mm256_mullo_epi32(a, b); }
   static Int times_lanes(Int v) noexcept { return _mm256_slli_epi32(v, 3); }
 
-  // Sign bits: an addition overflows when both operands differ in sign from the result.
+  // Sign bits: an addition overflows unless the sum is below one operand just when the other is negative.
   static Int or_overflow(Int sticky, Int a, Int b, Int sum) noexcept {
-    return _mm256_or_si256(sticky, _mm256_and_si256(_mm256_xor_si256(a, sum), _mm256_xor_si256(b, sum)));
+    return _mm256_or_si256(sticky, _mm256_xor_si256(_mm256_cmpgt_epi32(a, sum), b));
   }
   static bool any_sign(Int v) noexcept { return _mm256_movemask_ps(_mm256_castsi256_ps(v)) != 0; }
 
   // Two values in a word, the first in its upper half.
   static Int add_halves(Int a, Int b) noexcept { return _mm256_add_epi16(a, b); }
+  static Int or_overflow_of_halves(Int sticky, Int a, Int b, Int sum) noexcept {
+    return _mm256_or_si256(sticky, _mm256_xor_si256(_mm256_cmpgt_epi16(a, sum), b));
+  }
   static Int subtract_halves(Int a, Int b) noexcept { return _mm256_sub_epi16(a, b); }
   static bool any_half_sign(Int v) noexcept {
     return (static_cast<std::uint32_t>(_mm256_movemask_epi8(v)) & 0xAAAA'AAAAU) != 0;

@@ -51,6 +51,9 @@ struct Avx512 {
     constexpr int kBothDifferFromThird = 0x42;  // truth table of (a ^ sum) & (b ^ sum), index a b sum
     return _mm512_or_si512(sticky, _mm512_ternarylogic_epi32(a, b, sum, kBothDifferFromThird));
   }
+  static Int or_overflow_of_halves(Int sticky, Int a, Int b, Int sum) noexcept {
+    return or_overflow(sticky, a, b, sum);
+  }
   static bool any_sign(Int v) noexcept { return _mm512_movepi32_mask(v) != 0; }
 
   // Two values in a word, the first in its upper half.

@@ -62,6 +62,9 @@ struct AsWords {
   using Sums = LaneSums<Isa>;
   static Int add(Int a, Int b) noexcept { return Isa::add(a, b); }
   static Int subtract(Int a, Int b) noexcept { return Isa::subtract(a, b); }
+  static Int or_overflow(Int sticky, Int a, Int b, Int sum) noexcept {
+    return Isa::or_overflow(sticky, a, b, sum);
+  }
   static bool any_sign(Int v) noexcept { return Isa::any_sign(v); }
 };
 template <class Isa>
@@ -70,6 +73,9 @@ struct AsHalves {
   using Sums = HalfSums<Isa>;
   static Int add(Int a, Int b) noexcept { return Isa::add_halves(a, b); }
   static Int subtract(Int a, Int b) noexcept { return Isa::subtract_halves(a, b); }
+  static Int or_overflow(Int sticky, Int a, Int b, Int sum) noexcept {
+    return Isa::or_overflow_of_halves(sticky, a, b, sum);
+  }
   static bool any_sign(Int v) noexcept { return Isa::any_half_sign(v); }
 };
 
@@ -131,7 +137,7 @@ class SwitchKernels {
     if constexpr (op == Op::kSubtract) Isa::store(entry, As::subtract(old, in), Whole{});
     if constexpr (op == Op::kAdd || op == Op::kAddSums || op == Op::kAddEmit) {
       const Int result = As::add(old, in);
-      sticky.overflow = Isa::or_overflow(sticky.overflow, old, in, result);
+      sticky.overflow = As::or_overflow(sticky.overflow, old, in, result);
       Isa::store(entry, result, Whole{});
       if constexpr (op == Op::kAddEmit) {
         sticky.sums.take(result);

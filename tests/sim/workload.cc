@@ -123,6 +123,8 @@ PlannedOperation Workload::operation(Generation generation, std::uint32_t k) con
   if (op.kind != OperationKind::kFloat32) return op;
   constexpr std::array kWires{WireType::kInt32, WireType::kInt16, WireType::kExact, WireType::kShortest};
   op.wire = kWires[rng.below(kWires.size())];
+  if (op.wire == WireType::kExact)
+    for (auto& span : op.spans) span = (span + 11) / 12;  // as many packets as the others
   op.broken = rng.chance(0.2);
   return op;
 }
