@@ -81,10 +81,11 @@ class Rto {
   }
   [[nodiscard]] TimeNs timeout() const noexcept { return timeout(level_); }
   // When to ask for what was overtaken. Everybody has sent it, for everybody has sent what overtook it, and
-  // that took newest_. What anybody lost is told and sent again within two more round trips. The path is
-  // known to work: no back-off, no floor.
+  // that took newest_. What another rank lost is told and sent again within a round trip more; half of that
+  // is waited for. All of it would spare most questions in vain, which are headers, but a result that was
+  // lost would come when the window has run out. The path is known to work: no back-off, no floor.
   [[nodiscard]] TimeNs ask_due(TimeNs sent_at, std::uint32_t window) const noexcept {
-    const TimeNs repaired = newest_ + 2 * path_.least();
+    const TimeNs repaired = newest_ + path_.least() / 2;
     return sent_at + std::min(std::max(repaired, served_time(window)), kRtoCeiling);
   }
   // When to ask for what was asked for `asked` times, last at `since`; or never, and `since` is when anything
@@ -94,7 +95,7 @@ class Rto {
     if (!path_.sampled()) return kNever;  // how long is a while?
     if (asks_at_once(asked, window)) return since;
     const std::uint32_t doublings = std::min(asked < 4 ? 0 : asked / 2 - 1, kMostDoublings);
-    const TimeNs round = std::max(4 * path_.least(), kLeastEarly) << doublings;
+    const TimeNs round = std::max(path_.least(), kLeastEarly) << doublings;
     return since + std::min(std::max(round, served_time(window)), kRtoCeiling);
   }
   // The question after `asked` others follows the one before it without a pause.

@@ -129,9 +129,9 @@ class UdpSender {
 // loss costs the link a whole window's time, and on a slow link the queue alone outlasts the RTO. What waits
 // beyond that waits in the engine, where repairs go first. Pure.
 
-// Two bursts: one leaves while the next is made. A quarter of the default window, so that a loss can show and
-// be repaired before the window is at its end.
-inline constexpr std::uint32_t kLeastBacklog = 64;
+// A burst. An eighth of the default window, so that a loss can show, be told and be repaired behind it before
+// the window is at its end.
+inline constexpr std::uint32_t kLeastBacklog = 32;
 // A thread that was told that there is room may come so late; what is on the wire until then must be there
 // already.
 inline constexpr TimeNs kBacklogTime = kMillisecond;

@@ -51,9 +51,10 @@ TEST(Hazard, lost_contribution_amid_others) {
     EXPECT_EQ(rack.counted(rank).nacks, repairs) << rank;
     EXPECT_EQ(rack.counted(rank).early, repairs) << rank;
     EXPECT_EQ(rack.counted(rank).retransmissions, repairs) << rank;
-    EXPECT_EQ(rack.counted(rank).queries, 0U) << rank;
+    EXPECT_LE(rack.counted(rank).queries, rank == 1 ? 0U : 1U) << "it might have been its result: " << rank;
   }
-  EXPECT_EQ(rack.drops(Drop::kDuplicate) + rack.verdicts(Verdict::kRepeat), 0U);
+  EXPECT_EQ(rack.drops(Drop::kDuplicate), 0U);
+  EXPECT_LE(rack.verdicts(Verdict::kRepeat), 2U);
 }
 
 TEST(Hazard, lost_result_amid_others) {

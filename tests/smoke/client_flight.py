@@ -72,11 +72,11 @@ class RoundTrips:
         return self.batch <= max(16, window >> self.doubled)
 
     def patience(self):
-        """In which a contribution that anybody lost is told and repaired."""
-        return min(1, self.newest[-1] + 2 * min(self.newest))
+        """Half of the time in which a contribution that anybody lost is told and repaired."""
+        return min(1, self.newest[-1] + min(self.newest) / 2)
 
     def round(self):
-        return min(1, max(0.0005, 4 * min(self.newest)))
+        return min(1, max(0.0005, min(self.newest)))
 
 
 class Flight:

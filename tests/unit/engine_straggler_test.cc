@@ -180,10 +180,12 @@ TEST_F(Stragglers, a_result_that_was_asked_for_and_lacks_this_rank_ends_the_back
     EXPECT_TRUE(engine->allreduce(std::span<std::int32_t>(x).first(32 * n), now));
     return send();
   };
-  const Bytes first = chunks(1).begin()->second;
-  now +=
-      10 * kMillisecond;  // a round is 4 of them, a time-out 3: the first question comes after the time-out
-  receive(box.result_of(first, 0b111));  // one sample, and then none
+  // Samples, and then none. A round is 15 ms, a time-out 20.
+  for (int i = 0; i < 20; ++i) {
+    const Bytes sampled = chunks(1).begin()->second;
+    now += 15 * kMillisecond;
+    receive(box.result_of(sampled, 0b111));
+  }
   for (int round = 0; round < 3; ++round) {
     for (const auto& [chunk, contribution] : chunks(16)) {
       Header h = box.from_box(PacketType::kNack);
@@ -194,8 +196,8 @@ TEST_F(Stragglers, a_result_that_was_asked_for_and_lacks_this_rank_ends_the_back
     for (const auto& [chunk, contribution] : send()) receive(box.result_of(contribution, 0b111));
   }
   const TimeNs without = engine->statistics().rto;
-  const Bytes contribution = chunks(1).begin()->second;
-  for (int i = 0; i < 100 && engine->statistics().asks == 0; ++i) {
+  const Bytes contribution = chunks(2).begin()->second;  // the lowest is asked for, the timer is the other's
+  for (int i = 0; i < 100 && engine->statistics().rto == without; ++i) {
     now = engine->deadline();
     (void)send();
   }
