@@ -29,7 +29,9 @@ void Rto::sample(TimeNs rtt) noexcept {
   newest_ = rtt;
   level_ = 0;
   without_sample_ = 0;
-  base_ = std::clamp(path_.most(), floor_, kRtoCeiling);
+  // RFC 6298's G. Where a queue of our own makes every sample the same, RTTVAR is nothing, and one packet more
+  // in the queue, of somebody's repair, would let all that follow run out, each of which is one packet more.
+  base_ = std::min(path_.smoothed() + std::max(4 * path_.varies(), floor_), kRtoCeiling);
 }
 
 void Rto::made_by(bool served, std::optional<TimeNs> rtt) noexcept {

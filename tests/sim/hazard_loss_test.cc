@@ -69,6 +69,32 @@ TEST(Hazard, lost_result_amid_others) {
   EXPECT_EQ(rack.verdicts(Verdict::kRepeat), 1U);
 }
 
+// On a link with a rate a round trip is mostly the worker's own queue, and the window two or three of them. A
+// loss must be repaired before the window is at its end, or all ranks stand still and then repeat what nobody
+// lost: with the patience of 2 round trips that was here once, a quarter of the rate was left at 5 %.
+TEST(Hazard, losses_where_the_round_trip_is_the_workers_own_queue) {
+  constexpr std::uint64_t kRate = 100'000'000;
+  constexpr TimeNs kPacket = 1500 * 8 * kSecond / kRate;
+  for (const std::uint16_t world : {std::uint16_t{4}, std::uint16_t{8}}) {
+    const auto time_with = [world](double loss) {
+      HazardRack rack({.world = world,
+                       .window = 256,
+                       .elements = 352,
+                       .bits_per_second = kRate,
+                       .backlog = 32 * kPacket});
+      rack.join();
+      rack.sim().network().set_faults({.loss = loss});
+      const TimeNs begun = rack.now();
+      rack.expect_exact(rack.reduce(352 * 2000));
+      return static_cast<double>(rack.now() - begun);
+    };
+    const double lossless = time_with(0);
+    EXPECT_GT(lossless / time_with(0.001), 0.97) << world;
+    EXPECT_GT(lossless / time_with(0.01), 0.9) << world;
+    EXPECT_GT(lossless / time_with(0.05), world == 4 ? 0.75 : 0.65) << world;
+  }
+}
+
 TEST(Hazard, lost_contribution_of_every_rank_and_chunk) {
   HazardRack rack({.world = 4});
   rack.join();

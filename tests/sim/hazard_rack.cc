@@ -22,6 +22,7 @@ WorkerOptions worker_options(const RackOptions& o, std::size_t index, std::uint1
   w.rank = rank;
   w.world = o.world;
   w.elements = kMaxElements;
+  w.backlog = o.backlog;
   w.binding = test_binding(job, raw(rank));
   w.binding.port = PortIndex{static_cast<std::uint16_t>(index)};
   if (job < o.priorities.size()) w.priority = o.priorities[job];
@@ -50,6 +51,7 @@ Scenario scenario_for(const RackOptions& o) {
   s.box.cores = o.cores;
   s.box.slot_lines = o.slot_lines;
   s.link.vouched = o.vouched;
+  s.link.bits_per_second = o.bits_per_second;
   if (shares_slots(o.discipline)) {
     s.box.shared_entries = o.shared_entries;
     s.box.shared_elements = o.elements;

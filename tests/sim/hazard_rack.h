@@ -46,6 +46,8 @@ struct RackOptions {
   std::vector<std::uint32_t> windows;        // of each job; what is missing: `window`
   std::vector<members::Quota> quotas;        // of each job; what is missing: the default
   std::optional<members::StragglerPolicy> stragglers{};  // of all jobs
+  std::uint64_t bits_per_second = 0;                     // of each link, both ways; 0: no frame takes time
+  TimeNs backlog = kNever;                               // WorkerOptions
   std::vector<Rank> rivals;  // second processes for ranks of job 0, on the links behind all workers
 };
 

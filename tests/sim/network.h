@@ -58,7 +58,11 @@ class Network {
   void filter(Filter filter) { filter_ = std::move(filter); }
   void set_faults(const Faults& faults) { faults_ = faults; }
 
-  void to_box(std::size_t endpoint, Bytes frame) { send(up_[endpoint], endpoint, std::move(frame), true); }
+  // When the wire has taken it; 0 where that takes no time.
+  TimeNs to_box(std::size_t endpoint, Bytes frame) {
+    send(up_[endpoint], endpoint, std::move(frame), true);
+    return up_[endpoint].busy_until;
+  }
   // Or to a server.
   void to_worker(std::size_t endpoint, Bytes frame) {
     send(down_[endpoint], endpoint, std::move(frame), false);

@@ -43,7 +43,8 @@ Simulation::Simulation(Scenario scenario)
     epochs_changed_ |= options.stragglers;  // who falls behind ends the job, and it begins anew
     workers_.push_back(std::make_unique<WorkerNode>(
         schedule_, mix64(scenario_.seed + 100 + options.index), options, workload_, agreement_,
-        [this](std::size_t index, Bytes frame) { network_.to_box(index, std::move(frame)); }, alarm_here));
+        [this](std::size_t index, Bytes frame) { return network_.to_box(index, std::move(frame)); },
+        alarm_here));
   }
   for (const auto& options : scenario_.servers) {
     servers_.push_back(std::make_unique<ServerNode>(

@@ -109,10 +109,12 @@ void WorkerNode::service() {
   for (;;) {
     while (auto completion = engine_->next_completion()) finish(std::move(*completion));
     submit();
+    if (wire_free_ > schedule_.now() && wire_free_ - schedule_.now() > options_.backlog)
+      return wake_at(wire_free_ - options_.backlog);
     std::uint16_t port = 0;
     const std::size_t bytes = engine_->transmit(out, schedule_.now(), port);
     if (bytes == 0) break;
-    send_(options_.index, wrap(std::span{out}.first(bytes), options_.binding, test_box(), port));
+    wire_free_ = send_(options_.index, wrap(std::span{out}.first(bytes), options_.binding, test_box(), port));
   }
   while (auto completion = engine_->next_completion()) finish(std::move(*completion));
   if (const TimeNs deadline = engine_->deadline(); deadline != kNever) {

@@ -34,11 +34,13 @@ struct WorkerOptions {
   bool leaves = false;          // leaves when its plan is done
   bool checks_values = true;    // false: only that operations complete (benchmarks)
   bool stragglers = false;      // the job's sums may lack ranks
+  TimeNs backlog = kNever;      // what may wait for the wire, as udp's option: the rest waits in the engine
 };
 
 class WorkerNode {
  public:
-  using Send = std::function<void(std::size_t index, Bytes frame)>;
+  // Returns when the wire has taken it.
+  using Send = std::function<TimeNs(std::size_t index, Bytes frame)>;
   using Alarm = std::function<void(std::string)>;
 
   // agreement: of all members of the job.
@@ -125,6 +127,7 @@ class WorkerNode {
   bool leaving_ = false;
   std::uint64_t life_ = 0;
   TimeNs wake_ = kNever;
+  TimeNs wire_free_ = 0;
   TimeNs paused_until_ = 0;
   std::deque<Bytes> inbox_;  // what arrives while paused, as in a socket buffer
 };

@@ -49,7 +49,7 @@ class RoundTrips:
         else:
             self.varies = 0.75 * self.varies + 0.25 * abs(self.smooth - seconds)
             self.smooth = 0.875 * self.smooth + 0.125 * seconds
-        self.rto = min(1, max(self.FLOOR, self.smooth + 4 * self.varies))
+        self.rto = min(1, self.smooth + max(self.FLOOR, 4 * self.varies))
 
     def no_sample(self):
         if self.without_sample < 32:
