@@ -55,7 +55,7 @@ TEST(ExactSum, OneValueIsItself) {
 // Against the compiler's conversion of integers of 128 bits, which is rounded once.
 TEST(ExactSum, IsTheNearestFloat) {
   std::mt19937_64 random(2);
-  for (int round = 0; round < 100'000; ++round) {
+  for (std::uint64_t round = 0; round < 100'000; ++round) {
     std::vector<float> values(2 + random() % 63);
     __int128 exact = 0;
     for (float& x : values) {
