@@ -33,6 +33,7 @@ constexpr std::array kTypes{PerfType::kFloat, PerfType::kExact, PerfType::kInt16
 
 std::vector<std::string> names_of_types() {
   std::vector<std::string> names;
+  names.reserve(kTypes.size());
   for (const PerfType type : kTypes) names.emplace_back(name_of(type));
   return names;
 }

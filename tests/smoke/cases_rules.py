@@ -125,7 +125,7 @@ def client_asks_for_what_was_overtaken(_lab):
         hear(members[0], made[chunk], 0.02)
     patience, trip = flight.trips.patience(), flight.trips.round()
     sent.clear()
-    assert abs(flight.send_due(0.03) - patience) < 1e-6 and not sent
+    assert abs(flight.send_due(0.025) - patience) < 1e-6 and not sent
     flight.send_due(patience)
     assert [wire.Header(*wire.HEADER.unpack_from(data))[1:9] for _, data in sent] == [
         (wire.QUERY, 0, 0, 1, 0, 0x5eed0001, 0, 0)]
@@ -138,7 +138,7 @@ def client_asks_for_what_was_overtaken(_lab):
         flight.send_due(patience + 1.001 * times * trip)
         flight.send_due(patience + (times + 0.1) * trip)
     assert [data[1] for _, data in sent] == [wire.QUERY] * 2 and flight.chunks[0].questions == 3
-    flight.send_due(patience + 4 * trip)
+    flight.send_due(patience + 5 * trip)
     assert [data[1] for _, data in sent] == [wire.QUERY] * 2 + [wire.CONTRIBUTE], "its timer runs again"
     sent.clear()
     hear(members[0], from_box(wire.NACK, slot=1, contributors=1, total=0))
