@@ -64,7 +64,8 @@ void Progress::turn() {
   follow_membership();
   busy |= transmit();
   finish_operations();
-  stale_ |= busy;
+  // Who joins may be unable to send anything, and the transport knows why.
+  stale_ |= busy || engine_->state() == engine::EngineState::kJoining;
   const bool late = stale_ && now_ - published_at_ >= kPublishPeriod;
   if (late || (unasked_ && now_ >= trouble_due_)) publish();
   if (!busy && !ended()) rest();

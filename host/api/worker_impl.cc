@@ -138,7 +138,8 @@ Result<std::thread> start_thread(const std::shared_ptr<Progress>& progress, cons
 
 std::string hint(const WorkerOptions& options, const WorkerView::Content& content) {
   return "is tallyd running there, and are TALLY_SWITCH (" + options.box + ") and TALLY_TRANSPORT (" +
-         options.transport + ") right?" + (content.trouble.empty() ? "" : " There were " + content.trouble);
+         options.transport + ") right?" +
+         (content.trouble.empty() ? "" : " The transport says: " + content.trouble);
 }
 
 Error late(const WorkerOptions& options, const WorkerView::Content& content) {

@@ -265,8 +265,12 @@ std::string DpdkTransport::describe() const {
                      std::to_string(port_->traits().receive_queues) + " receive and " +
                      std::to_string(port_->traits().transmit_queues) + " transmit queues, link " +
                      (up_ ? "up" : "down") + ", " + (hugepages_ ? "hugepages" : "no hugepages");
-  if (link_ != nullptr && !up_ && !link_->why_down().empty()) text += "; " + link_->why_down();
+  if (const std::string down = trouble(); !down.empty()) text += "; " + down;
   return text;
+}
+
+std::string DpdkTransport::trouble() const {
+  return link_ != nullptr && !up_ ? link_->why_down() : std::string();
 }
 
 }  // namespace tally::dpdk_transport

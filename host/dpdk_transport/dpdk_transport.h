@@ -49,6 +49,7 @@ class DpdkTransport final : public Transport {
   void wait(TimeNs now, TimeNs until) override;
   void wake() noexcept override { idle_.wake(); }
   [[nodiscard]] std::string describe() const override;
+  [[nodiscard]] std::string trouble() const override;
 
   [[nodiscard]] const DpdkTransportCounters& counters() const noexcept { return counters_; }
   [[nodiscard]] const WorkerAddress& address() const noexcept { return filter_.ours; }

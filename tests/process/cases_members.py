@@ -106,6 +106,21 @@ def wrong_token(lab):
 
 
 @case()
+def memif_says_why_it_does_not_connect(lab):
+    """A wrong path and an id that is no port's: the error of the join says so. Others are not disturbed."""
+    job = Job(workers=2)
+    box = run_box(lab, [job])
+    device = box.device_of(0)
+    for name, transport, why in (("path", device.replace(box.socket, box.socket + ".not"), "nobody answers at memif socket"),
+                                 ("id", device.replace("id=0", "id=77"), "ID not found")):
+        lost = TestWorker(box, job, 1, environment={"TALLY_TRANSPORT": transport, "TALLY_JOIN_TIMEOUT": "2"}, name=name)
+        error = lost.error()
+        assert error["code"] == "unreachable" and why in error["text"], error
+    finish(start_job(box, job, "--sizes 1000 --iterations 1"))
+    box.stop()
+
+
+@case()
 def wrong_job_or_world(lab):
     """A job that is not declared, and a world of another size: refused with both numbers."""
     job = Job(workers=2)
