@@ -2,6 +2,7 @@
 // The network between the box and its endpoints, workers and then servers: one link each with rate and delay,
 // and everything that may happen to a frame on it. Seeded; faults may be changed (healed) at any time.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -99,6 +100,7 @@ class Network {
   void send(Link& link, std::size_t endpoint, Bytes frame, bool up);
   void deliver(std::size_t endpoint, Bytes frame, bool up, TimeNs delay, bool vouched);
   void remember(Link& link, const Bytes& frame);
+  [[nodiscard]] static std::array<std::uint32_t, 3> sum_of(const Bytes& frame);
   void forge(std::size_t endpoint, bool up, const Bytes& frame);
 
   Schedule& schedule_;
@@ -107,6 +109,7 @@ class Network {
   Forger forger_;
   LinkOptions options_;
   Faults faults_;
+  std::set<std::array<std::uint32_t, 3>> poisoned_;  // one bit of a sum at most
   std::vector<Link> up_;
   std::vector<Link> down_;
   Receiver box_;
