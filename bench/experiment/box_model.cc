@@ -134,6 +134,7 @@ void BoxModel::by_way_of_server(pipeline::Outcome& outcome) {
   if (!front_->finished(outcome.native(), header.chunk_id())) return;
   header.type = PacketType::kPartial;
   header.flags &= kFlagOverflow;
+  header.slot = Be<std::uint32_t>{slot_of(jobs::slot_map(outcome.native()), header.chunk_id())};
   engine::seal(header, outcome.payload_bytes - kHeaderBytes, {outcome.payload, outcome.payload_bytes},
                kernels::best_kernels());
   outcome.server = 0;

@@ -189,7 +189,7 @@ template <class Exec>
   if (ruling.verdict != Verdict::kAbsorb) {
     // As it came, unless one of the two has no values.
     if (p.form == Form::kZero || jobs::is_zero(p.sum)) parsed.payload_bytes = jobs::datagram_bytes(p.sum);
-    write_result(parsed.payload, job, p, repeats ? kFlagRetransmit : 0, *kernels_);
+    write_result(parsed.payload, job, p, repeats ? kFlagRetransmit : 0, *kernels_, 0, repeats ? 0 : p.before);
   }
   return conclude(parsed, ruling.verdict, !repeats, now);
 }

@@ -75,6 +75,37 @@ inline Decision arrive(Came& came, Contribution& p) noexcept {
   return {.op = Op::kWrite};
 }
 
+[[gnu::noinline]] inline std::uint32_t finish_out_of_order(Finished& finished, Epoch epoch, Chunk chunk,
+                                                           std::int32_t apart) noexcept {
+  constexpr std::int32_t kBits = 32;
+  const std::int32_t ahead = serial_difference(chunk, Chunk{finished.chunk});
+  const std::int32_t by = ahead / apart;
+  // Also where a window ends that is no multiple of the shards.
+  if (finished.epoch != raw(epoch) || by * apart != ahead) finished = {raw(epoch), raw(chunk), 0};
+  if (finished.chunk == raw(chunk)) return finished.before;
+  if (by > 0) {
+    finished.before = by < kBits ? finished.before << by : 0;
+    if (by <= kBits) finished.before |= 1U << (by - 1);
+    finished.chunk = raw(chunk);
+    return finished.before;
+  }
+  if (by < -kBits) return 0;
+  finished.before |= 1U << (-by - 1);
+  return -by < kBits ? finished.before >> -by : 0;
+}
+
+// `chunk` is finished. What its RESULT says of the 32 before it (docs/protocol.md, 8). A sum that turns out
+// wrong afterwards stays in: who asks for it is told that nobody is in it.
+template <class Exec>
+std::uint32_t finish(Exec& x, const jobs::NativeJob& job, Chunk chunk) noexcept {
+  return x.template rmw<FinishedReg>(raw(job.id), [&](Finished& finished) {
+    if (finished.epoch != raw(job.epoch) || raw(chunk) != finished.chunk + job.shards) [[unlikely]]
+      return finish_out_of_order(finished, job.epoch, chunk, job.shards);
+    finished.chunk = raw(chunk);
+    return finished.before = finished.before << 1 | 1;
+  });
+}
+
 // The registers of an entry's sum, one after the other: f(register, the packet's) is what the packet gets.
 template <class Exec, class F>
 void with_sum(Exec& x, std::uint32_t line, jobs::Sum& sum, F f) noexcept {
@@ -162,6 +193,7 @@ template <class Discipline, class Exec>
   if (order.op == Op::kNone) return refuse(order.drop);
   if (job.world == 1) {  // fan-in 1: the packet is the sum, no entry
     if (!p.verify && !payload_matches(x, p)) return {.drop = Drop::kBadSum};
+    p.before = 0;
     return {.verdict = Verdict::kComplete};
   }
   if (p.direct) return refuse(Drop::kDirect);
@@ -202,6 +234,7 @@ template <class Discipline, class Exec>
     return {.verdict = Verdict::kAbsorb};
   }
   merge_numbers(x, d.op, p);
+  if (d.op == Op::kAddEmit) p.before = finish(x, job, p.chunk);
   if (d.occupancy != 0) state.occupancy += static_cast<std::uint32_t>(std::int32_t{d.occupancy});
   const kernels::Added out = x.values(d.op, p, false);
   if (out.overflow != 0) state.overflows += 1;

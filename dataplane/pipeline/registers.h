@@ -111,6 +111,17 @@ struct MissingReg
   static constexpr std::string_view kName = "missing";
 };
 
+// Which of a job's chunks were finished on this core: the newest, and which of the 32 before it, `shards`
+// apart as the core's chunks are. Keyed by epoch, as `high`.
+struct Finished {
+  std::uint32_t epoch = 0;
+  std::uint32_t chunk = 0;
+  std::uint32_t before = 0;  // bit i: chunk - (i + 1) x shards
+};
+struct FinishedReg : Register<Finished, 4, IndexedBy::kJob> {
+  static constexpr std::string_view kName = "finished";
+};
+
 struct ShapeReg : Register<jobs::Shape, 3, IndexedBy::kEntry> {
   static constexpr std::string_view kName = "shape";
 };
@@ -137,7 +148,8 @@ inline constexpr int kFirstValueStage = 5;  // element k lives in stage 5 + k / 
 template <class... R>
 struct RegisterList {};
 
-using JobRegisters = RegisterList<HighReg>;
+using SharedJobRegisters = RegisterList<HighReg>;
+using JobRegisters = RegisterList<HighReg, FinishedReg>;
 using RankRegisters = RegisterList<SequenceReg>;
 using LedgerRegisters = RegisterList<LedgerReg>;
 using PoolRegisters = RegisterList<HeadReg, ShapeReg, ExponentReg, MarksReg, Sum1Reg, Sum2Reg>;

@@ -23,9 +23,11 @@ namespace tally::pipeline {
 }
 
 // Rewrites `datagram` into the RESULT of p's chunk. Fields come from p, which holds the entry's. The values
-// behind the header are already in place. missing: ranks that it lacks, which makes it INCOMPLETE.
+// behind the header are already in place. missing: ranks that it lacks, which makes it INCOMPLETE. before:
+// what finish() says of the chunks before it.
 void write_result(std::byte* datagram, const jobs::NativeJob& job, const Contribution& p, std::uint8_t flags,
-                  const kernels::Kernels& kernels, std::uint64_t missing = 0) noexcept;
+                  const kernels::Kernels& kernels, std::uint64_t missing = 0,
+                  std::uint32_t before = 0) noexcept;
 
 // The QUERY of p's sender to `peer` for p's chunk, which the box makes in its place.
 void write_query(std::byte* datagram, const jobs::NativeJob& job, const Contribution& p, Rank peer,

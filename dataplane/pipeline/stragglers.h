@@ -72,7 +72,8 @@ template <class Exec>
   if (ruling.verdict != Verdict::kDrop) {
     const bool repeats = ruling.verdict == Verdict::kRepeat;
     parsed.payload_bytes = jobs::datagram_bytes(p.sum);
-    write_result(parsed.payload, job, p, repeats ? kFlagRetransmit : 0, *kernels_, pool.missing);
+    write_result(parsed.payload, job, p, repeats ? kFlagRetransmit : 0, *kernels_, pool.missing,
+                 repeats ? 0 : p.before);
     return conclude(parsed, ruling.verdict, !repeats, now);
   }
   why.contributors &= ~pool.missing;
@@ -124,8 +125,8 @@ Outcome Pipeline<Exec>::finish_late(std::span<std::byte> payload) noexcept {
   });
   const std::uint64_t missing = exec_.template rmw<MissingReg>(
       line, [&](std::uint64_t& ranks) { return ranks = job.members & ~contributors; });
-  p.slot = SlotIndex{slot_of(jobs::slot_map(job), p.chunk)};
   read_sum(exec_, line, p.sum);
+  const std::uint32_t before = finish(exec_, job, p.chunk);
   p.form = form_of(p.sum);
   exec_.values(Op::kRead, p, false);
 
@@ -139,7 +140,7 @@ Outcome Pipeline<Exec>::finish_late(std::span<std::byte> payload) noexcept {
   }
   state.finished_well();
   ++state.slots.incomplete;
-  write_result(payload.data(), job, p, 0, *kernels_, missing);
+  write_result(payload.data(), job, p, 0, *kernels_, missing, before);
   return {.verdict = Verdict::kComplete,
           .ranks = job.members,
           .job = &job,

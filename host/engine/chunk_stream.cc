@@ -84,11 +84,13 @@ const EngineOperation* ChunkStream::expired(TimeNs now) const noexcept {
 }
 
 TimeNs ChunkStream::deadline() const noexcept {
-  if (!answers_.empty() || !direct_.empty() || window_.any_ready() ||
+  if (!answers_.empty() || !direct_.empty() || window_.any_ready() || window_.first_lost() != nullptr ||
       window_.cursor() < std::min(window_.limit(), numbered_end_))
     return 0;
   TimeNs due = kNever;
   if (const Flight* const oldest = window_.oldest_sent(); oldest != nullptr) due = due_of(*oldest);
+  if (const Flight* const unfinished = window_.first_unfinished(); unfinished != nullptr)
+    due = std::min(due, repair_due(*unfinished));
   if (const Flight* const early = window_.oldest_early(); early != nullptr)
     due = std::min(due, question_due(*early));
   if (const Flight* const lowest = window_.lowest_sent(); lowest != nullptr)
@@ -175,6 +177,10 @@ std::size_t ChunkStream::transmit(std::span<std::byte> out, TimeNs now, std::uin
 
 // What is lost first: it holds the window. Then what an exponent has set free, then new chunks in order.
 ChunkStream::Due ChunkStream::next_due(TimeNs now) noexcept {
+  if (Flight* const lost = window_.first_lost()) return {lost, Cause::kEarly};
+  if (Flight* const unfinished = window_.first_unfinished();
+      unfinished != nullptr && repair_due(*unfinished) <= now)
+    return {unfinished, Cause::kEarly};
   if (Flight* const oldest = window_.oldest_sent(); oldest != nullptr && due_of(*oldest) <= now) {
     if (overtaken(*oldest)) return {oldest, Cause::kEarly};
     rto_.expired(oldest->sent_at, now);
@@ -333,6 +339,7 @@ std::size_t ChunkStream::write_contribution(Flight& flight, Cause cause, std::sp
   } else {
     window_.sent(flight, now);
   }
+  if (++flight.contributed == 1) flight.contributed_at = now;
   return seal(header, bytes, out, kernels_);
 }
 

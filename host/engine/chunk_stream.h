@@ -68,7 +68,7 @@ class ChunkStream {
 
   // Datagrams of the current epoch, sender and cookie already checked.
   [[nodiscard]] std::optional<Refused> on_result(const Datagram& datagram, TimeNs now);
-  [[nodiscard]] std::optional<Refused> on_waiting(const Header& header) noexcept;
+  [[nodiscard]] std::optional<Refused> on_waiting(const Header& header, TimeNs now) noexcept;
   [[nodiscard]] std::optional<Refused> on_nack(const Header& header) noexcept;
   [[nodiscard]] std::optional<Refused> on_query(const Header& header) noexcept;
   [[nodiscard]] std::optional<Refused> on_resend(const Header& header) noexcept;
@@ -123,15 +123,31 @@ class ChunkStream {
   [[nodiscard]] Flight* in_flight(std::uint64_t index) noexcept;
   void restart_slowly(TimeNs now) noexcept;
   [[nodiscard]] bool overtaken(const Flight& flight) const noexcept;
+  // RESULTs name those before them, so that what is not named is not there yet.
+  [[nodiscard]] bool box_tells() const noexcept {
+    return membership_.world > 1 && !shares_slots(membership_.discipline);
+  }
   // When the oldest sending is due: overtaken, for a question, else its timer.
   [[nodiscard]] TimeNs due_of(const Flight& oldest) const noexcept {
     if (overtaken(oldest)) return std::max(rto_.ask_due(oldest.sent_at, membership_.window), patient_until_);
     return std::max({rto_.due(oldest.sent_at), rto_.pause_end(membership_.window), patient_until_});
   }
+  // When a question is due for what waits for the repair of another rank's loss.
+  [[nodiscard]] TimeNs repair_due(const Flight& flight) const noexcept {
+    if (window_.unrepaired(flight, membership_.shard_of(wire(flight.index)))) return 0;
+    return std::max(rto_.repair_due(flight.unfinished_at), patient_until_);
+  }
   // When a question for it is due that nothing overtook, or that was asked for before.
   [[nodiscard]] TimeNs question_due(const Flight& flight) const noexcept {
-    const TimeNs since = flight.early != 0 ? 0 : answered_at_.value_or(0);
-    return std::max(rto_.question_due(std::max(flight.sent_at, since), flight.early, membership_.window),
+    const bool told = box_tells();
+    if (flight.early == 0)
+      return std::max(rto_.first_due(std::max(flight.sent_at, answered_at_.value_or(0)), membership_.window),
+                      patient_until_);
+    const std::uint32_t shard = membership_.shard_of(wire(flight.index));
+    if (told && flight.awaits == Awaits::kQuestion &&
+        (flight.asking ? window_.unanswered(flight, shard) : window_.unrepaired(flight, shard)))
+      return 0;
+    return std::max(rto_.question_due(flight.sent_at, flight.early, told, membership_.window),
                     patient_until_);
   }
   [[nodiscard]] bool at_rest() const noexcept;
@@ -164,6 +180,7 @@ class ChunkStream {
   void refuse_not_a_number(const EngineOperation& operation, std::uint64_t data_chunk);
   [[nodiscard]] Refused strike(Flight& flight, Refused why);
   void accept(const Datagram& datagram, Flight& flight, TimeNs now);
+  void heed(const Header& header, std::uint64_t index, TimeNs now) noexcept;
   void complete(const EngineOperation& operation, TimeNs now);
   void find_first_expiry() noexcept;
 

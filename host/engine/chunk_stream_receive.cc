@@ -51,7 +51,6 @@ bool ChunkStream::says_gone(const Header& header) const noexcept {
 // the result it is worth asking; after that it is nowhere. Who still has it is behind the others, and may be
 // slow to answer.
 std::optional<Refused> ChunkStream::on_gone(const Header& header, Flight& flight, TimeNs now) {
-  if (header.slot.host() != membership_.slot_of(header.chunk_id())) return Refused::kSlot;
   if (header.elements.host() != 0 || header.sum1.host() != 0 || header.sum2.host() != 0) return Refused::kSum;
   // From now on there are only QUERYs, and they count afresh: everybody is asked twice before it is given up.
   if (!flight.gone) flight.queries = 0;
@@ -89,7 +88,6 @@ std::optional<Refused> ChunkStream::judge(const Datagram& datagram, Flight& flig
   const Header& header = datagram.header;
   const EngineOperation& operation = *flight.operation;
   const Chunk chunk = header.chunk_id();
-  if (header.slot.host() != membership_.slot_of(chunk)) return Refused::kSlot;
   if (const auto wrong = judge_contributors(header)) return wrong;
   const std::uint64_t ranks = header.contributors.host();
   const bool is_in_it = (ranks & bit_of(self_)) != 0;  // else its exponent may be above the maximum
@@ -132,8 +130,12 @@ void ChunkStream::accept(const Datagram& datagram, Flight& flight, TimeNs now) {
     operation.stats.overflow = true;
     ++statistics_.overflows;
   }
+  // Karn's rule. A question in between does not matter, for its answer says that it is a repetition; but who
+  // asks without being told may have waited for somebody's repair.
+  const bool repaired = flight.unfinished_at != 0 || (flight.sends != 1 && !box_tells());
   std::optional<TimeNs> rtt;
-  if (flight.state == FlightState::kSent && flight.sends == 1) rtt = now - flight.sent_at;  // Karn
+  if (flight.contributed == 1 && (datagram.header.flags & kFlagRetransmit) == 0 && !repaired)
+    rtt = now - flight.contributed_at;
   if (rtt) {
     rto_.sample(*rtt);
     statistics_.srtt = rto_.srtt();
@@ -150,9 +152,24 @@ void ChunkStream::accept(const Datagram& datagram, Flight& flight, TimeNs now) {
   ++statistics_.results;
   if (missing_index_ == flight.index) missing_ = 0;
   unblock(flight);
+  heed(datagram.header, flight.index, now);
   window_.delivered(flight, membership_.shard_of(wire(flight.index)));
   window_.done(flight);  // recycles the flight: not used below
-  if (--operation.remaining == 0) complete(operation, now);
+  // What was just refused is no success, also if it was the last.
+  if (--operation.remaining == 0 && !failure_) complete(operation, now);
+}
+
+// A RESULT as it was first made says which of those before it in its shard were, too; none of these is below
+// `lowest`. What is only a few chunks before it may just have changed its order on the way.
+void ChunkStream::heed(const Header& header, std::uint64_t index, TimeNs now) noexcept {
+  if (!box_tells() || (header.flags & kFlagRetransmit) != 0) return;
+  const std::uint32_t shard = membership_.shard_of(wire(index));
+  std::uint64_t i = std::min<std::uint64_t>(32, (index - window_.lowest()) / membership_.shards);
+  for (; i >= FlightWindow::kLeastLead; --i) {
+    Flight& flight = window_.at(index - i * membership_.shards);
+    if (flight.state != FlightState::kSent || membership_.shard_of(wire(flight.index)) != shard) continue;
+    (header.before() >> (i - 1) & 1) != 0 ? window_.finished(flight) : window_.unfinished(flight, now);
+  }
 }
 
 // Another rank asked for it, or has another option than this one.
@@ -190,7 +207,7 @@ void ChunkStream::complete(const EngineOperation& operation, TimeNs now) {
   find_first_expiry();
 }
 
-std::optional<Refused> ChunkStream::on_waiting(const Header& header) noexcept {
+std::optional<Refused> ChunkStream::on_waiting(const Header& header, TimeNs now) noexcept {
   const auto index = index_of(header.chunk_id());
   if (!index || *index < window_.lowest()) return Refused::kLate;
   if (!started_ || !window_.contains(*index)) return Refused::kNotWaited;
@@ -200,7 +217,8 @@ std::optional<Refused> ChunkStream::on_waiting(const Header& header) noexcept {
   ++statistics_.waiting;
   const std::uint64_t there = header.contributors.host();
   const bool asked = std::exchange(flight.asking, false);
-  if (asked && flight.state == FlightState::kSent && (there & bit_of(self_)) == 0) window_.make_ready(flight);
+  if (asked && flight.state == FlightState::kSent)
+    (there & bit_of(self_)) == 0 ? window_.make_ready(flight) : window_.await_repair(flight, now);
   if (there == 0) return std::nullopt;  // nobody knows
   // The oldest chunk is the one that everything waits for; later ones may lack ranks that are only behind.
   if (missing_ == 0 || *index <= missing_index_) {

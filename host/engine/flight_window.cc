@@ -13,7 +13,7 @@ void FlightWindow::start(std::uint32_t largest_window) {
   ring_.assign(largest_window, Flight{});
   by_number_.assign(2 * std::size_t{largest_window}, 0);
   for (std::uint64_t i = 0; i < ring_.size(); ++i) ring_[i].index = i;
-  sent_ = early_ = ready_ = {};
+  sent_ = repair_ = early_ = lost_ = ready_ = {};
   lowest_ = cursor_ = offered_end_ = 0;
   window_ = allowed_ = 0;
   sendings_ = newest_ = 0;
@@ -24,42 +24,58 @@ void FlightWindow::enter_epoch(std::uint32_t window) noexcept {
   window_ = allowed_ = window;
   lead_ = std::clamp(window / kLeadShare, kLeastLead, kMostLead);
   cursor_ = lowest_;
-  sent_ = early_ = ready_ = {};
+  sent_ = repair_ = early_ = lost_ = ready_ = {};
   for (Flight& flight : ring_) {
     if (flight.state == FlightState::kDone) continue;
     flight.state = FlightState::kIdle;
-    flight.sends = flight.queries = flight.wanted = flight.sequence = 0;
+    flight.sends = flight.contributed = flight.queries = flight.wanted = flight.sequence = 0;
     flight.early = 0;
+    flight.told = 0;
+    flight.unfinished_at = 0;
     flight.asking = false;
-    flight.probing = false;
     flight.gone = false;
   }
 }
 
 void FlightWindow::make_ready(Flight& flight) noexcept {
   unlink(flight);
-  flight.probing = false;
   flight.state = FlightState::kReady;
   append(ready_, flight);
 }
 
 void FlightWindow::sent_early(Flight& flight, TimeNs now, bool at_once) noexcept {
   const bool last = flight.early + 1 >= kMostEarly;
-  sent(flight, now, last ? sent_ : early_, at_once && !last);
+  sent(flight, now, last ? Awaits::kTimer : Awaits::kQuestion, at_once && !last);
   ++flight.early;
-  flight.probing = !last;
+  flight.told = 0;
 }
 
-void FlightWindow::sent(Flight& flight, TimeNs now, List& list, bool first) noexcept {
+void FlightWindow::sent(Flight& flight, TimeNs now, Awaits awaits, bool first) noexcept {
   unlink(flight);
   flight.state = FlightState::kSent;
-  flight.probing = false;
+  flight.awaits = awaits;
   flight.order = ++sendings_;
   flight.sent_at = now;
   if (++flight.sends == 1) newest_ = flight.order;
   flight.offered = true;
   offered_end_ = std::max(offered_end_, flight.index + 1);
-  first ? prepend(list, flight) : append(list, flight);
+  first ? prepend(list_of(awaits), flight) : append(list_of(awaits), flight);
+}
+
+void FlightWindow::finished(Flight& flight) noexcept {
+  const bool waits = flight.awaits == Awaits::kTimer || flight.awaits == Awaits::kRepair;
+  if (!waits || flight.early >= kMostEarly || flight.gone || ++flight.told < kLeastLead) return;
+  unlink(flight);
+  flight.awaits = Awaits::kLost;
+  append(lost_, flight);
+}
+
+void FlightWindow::unfinished(Flight& flight, TimeNs now) noexcept {
+  if (flight.awaits != Awaits::kTimer || flight.early >= kMostEarly || flight.gone) return;
+  unlink(flight);
+  flight.awaits = Awaits::kRepair;
+  await_repair(flight, now);
+  append(repair_, flight);
 }
 
 void FlightWindow::delivered(const Flight& flight, std::uint32_t shard) noexcept {
@@ -102,7 +118,7 @@ void FlightWindow::remove(List& list, Flight& flight) noexcept {
 }
 
 void FlightWindow::unlink(Flight& flight) noexcept {
-  if (flight.state == FlightState::kSent) remove(flight.probing ? early_ : sent_, flight);
+  if (flight.state == FlightState::kSent) remove(list_of(flight.awaits), flight);
   if (flight.state == FlightState::kReady) remove(ready_, flight);
 }
 

@@ -4,11 +4,11 @@
 // no wrap). Every step is O(1) but enter_epoch, which walks the window.
 //
 // Loss is seen before its timer runs out (docs/protocol.md, 8). Of a contribution that has not come the box
-// says so by its sequence. Of a lost result nobody does, but of one shard, what is sent later arrives later
-// and is answered later, so a chunk without a result is *overtaken* when one sent `lead` sendings after it
-// has its own. Only chunks sent once overtake: a result that the box had stored says nothing of what the
-// other ranks sent lately. Only the oldest sending is looked at; behind one that waits for its timer, others
-// wait too.
+// says so by its sequence, of a result those that come after it. Where neither does, of one shard, what is
+// sent later arrives later and is answered later, so a chunk without a result is *overtaken* when one sent
+// `lead` sendings after it has its own. Only chunks sent once overtake: a result that the box had stored says
+// nothing of what the other ranks sent lately. Only the oldest sending is looked at; behind one that waits
+// for its timer, others wait too.
 
 #include <algorithm>
 #include <array>
@@ -31,11 +31,23 @@ enum class FlightState : std::uint8_t {
   kDone,     // has its result
 };
 
+// What is done next of a chunk that is under way.
+enum class Awaits : std::uint8_t {
+  kTimer,     // or is overtaken
+  kRepair,    // somebody's contribution is lost: its rank is told so, and sends it again
+  kQuestion,  // was last asked for early, and may be again after a round trip
+  kLost,      // its result was made and has not come: to be asked for at once
+};
+
 struct Flight {
   std::uint64_t index = 0;
   EngineOperation* operation = nullptr;  // set when taken up
   TimeNs sent_at = 0;                    // last time
   std::uint64_t order = 0;               // of that sending among all of the generation
+  TimeNs contributed_at = 0;             // first time in this epoch
+  TimeNs unfinished_at = 0;              // when others' results said so that were behind it; 0: none did
+  std::uint64_t mark = 0;                // order of the newest sending then
+  std::uint32_t contributed = 0;         // times in this epoch
   std::uint32_t sends = 0;               // in this epoch, queries included
   std::uint32_t queries = 0;             // in this epoch
   std::uint32_t early = 0;               // of `sends`: early questions
@@ -46,8 +58,9 @@ struct Flight {
   FlightState state = FlightState::kIdle;
   bool offered = false;                // sent in some epoch of the generation
   bool gone = false;                   // a peer said that it has forgotten the result
-  bool probing = false;                // was last asked for early and may be again, after a round trip
   bool asking = false;                 // the box may have an answer on its way
+  Awaits awaits = Awaits::kTimer;      // kSent: which list it is in
+  std::uint8_t told = 0;               // results that say that it has one
   std::uint8_t bad_results = 0;        // results with wrong sums, shape or exponent
   std::int8_t exponent = kNoExponent;  // contributed
 };
@@ -76,7 +89,7 @@ class FlightWindow {
   Flight& take_up() noexcept { return at(cursor_++); }
   // To be contributed at once: it is no longer blocked, or was sent, and is wanted again.
   void make_ready(Flight& flight) noexcept;
-  void sent(Flight& flight, TimeNs now) noexcept { sent(flight, now, sent_, false); }
+  void sent(Flight& flight, TimeNs now) noexcept { sent(flight, now, Awaits::kTimer, false); }
   // The contribution that is just being sent is the `number`th to a shard. number: sequence x shards + shard.
   void number(const Flight& flight, std::uint64_t number) noexcept {
     by_number_[number & (by_number_.size() - 1)] = static_cast<std::uint32_t>(position(flight.index));
@@ -88,20 +101,43 @@ class FlightWindow {
   // A question, since it is overtaken. kMostEarly times in an epoch at most; the last time it waits for its
   // timer. at_once: the next question for it is due at once.
   void sent_early(Flight& flight, TimeNs now, bool at_once = false) noexcept;
+  // Of a flight that is under way another's result says that it has its own. When three say so since it was
+  // last asked for it is lost, for the network may have changed their order.
+  void finished(Flight& flight) noexcept;
+  // It says that this one has none yet. No reordering of it.
+  void unfinished(Flight& flight, TimeNs now) noexcept;
+  // What was sent `lead` sendings after that has its result, and this one has not: the repair is lost, too.
+  [[nodiscard]] bool unrepaired(const Flight& flight, std::uint32_t shard) const noexcept {
+    return delivered_[shard] >= flight.mark + lead_;
+  }
+  // It was asked for and is waited for: the same again.
+  void await_repair(Flight& flight, TimeNs now) noexcept {
+    flight.unfinished_at = now;
+    flight.mark = sendings_;
+  }
+  // What was sent after it was last asked for has its result.
+  [[nodiscard]] bool unanswered(const Flight& flight, std::uint32_t shard) const noexcept {
+    return delivered_[shard] >= flight.order + kLeastLead;
+  }
   // The chunk of a result that has just been accepted, before done().
   void delivered(const Flight& flight, std::uint32_t shard) noexcept;
   void done(Flight& flight) noexcept;  // may move lowest and recycle `flight`
 
-  // Of those that wait for their timer, and of those that were last asked for early.
+  // Of those that wait for their timer, of those whose result is lost, and of those last asked for early.
   [[nodiscard]] Flight* oldest_sent() noexcept { return first(sent_); }
   [[nodiscard]] const Flight* oldest_sent() const noexcept { return first(sent_); }
+  [[nodiscard]] Flight* first_lost() noexcept { return first(lost_); }
+  [[nodiscard]] const Flight* first_lost() const noexcept { return first(lost_); }
+  [[nodiscard]] Flight* first_unfinished() noexcept { return first(repair_); }
+  [[nodiscard]] const Flight* first_unfinished() const noexcept { return first(repair_); }
   [[nodiscard]] Flight* oldest_early() noexcept { return first(early_); }
   [[nodiscard]] const Flight* oldest_early() const noexcept { return first(early_); }
   // The lowest chunk, if it is under way and was not asked for yet.
   [[nodiscard]] Flight* lowest_sent() noexcept {
     if (offered_end_ == lowest_) return nullptr;
     Flight& flight = at(lowest_);
-    return flight.state == FlightState::kSent && !flight.gone ? &flight : nullptr;
+    const bool waits = flight.awaits == Awaits::kTimer || flight.awaits == Awaits::kQuestion;
+    return flight.state == FlightState::kSent && waits && !flight.gone ? &flight : nullptr;
   }
   [[nodiscard]] const Flight* lowest_sent() const noexcept {
     return const_cast<FlightWindow*>(this)->lowest_sent();
@@ -131,7 +167,20 @@ class FlightWindow {
   [[nodiscard]] const Flight* first(const List& list) const noexcept {
     return list.head == kNone ? nullptr : &ring_[list.head];
   }
-  void sent(Flight& flight, TimeNs now, List& list, bool first) noexcept;
+  [[nodiscard]] List& list_of(Awaits awaits) noexcept {
+    switch (awaits) {
+      case Awaits::kRepair:
+        return repair_;
+      case Awaits::kQuestion:
+        return early_;
+      case Awaits::kLost:
+        return lost_;
+      case Awaits::kTimer:
+        break;
+    }
+    return sent_;
+  }
+  void sent(Flight& flight, TimeNs now, Awaits awaits, bool first) noexcept;
 
   [[nodiscard]] std::size_t position(std::uint64_t index) const noexcept {
     return index & (ring_.size() - 1);
@@ -145,6 +194,8 @@ class FlightWindow {
   std::vector<std::uint32_t> by_number_;  // positions in the ring, of the newest contributions
   List sent_;
   List early_;
+  List repair_;
+  List lost_;
   List ready_;
   std::uint64_t sendings_ = 0;
   std::uint64_t newest_ = 0;  // order of the newest sending of a chunk that was sent once

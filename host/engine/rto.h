@@ -88,14 +88,28 @@ class Rto {
     const TimeNs repaired = newest_ + path_.least() / 2;
     return sent_at + std::min(std::max(repaired, served_time(window)), kRtoCeiling);
   }
-  // When to ask for what was asked for `asked` times, last at `since`; or never, and `since` is when anything
-  // last moved. A peer's turn and the server's follow one another at once where it may be either; then the
-  // interval grows, so that who waits for another rank does not ask for ever.
-  [[nodiscard]] TimeNs question_due(TimeNs since, std::uint32_t asked, std::uint32_t window) const noexcept {
-    if (!path_.sampled()) return kNever;  // how long is a while?
+  // When to ask for what is known to lack somebody's contribution since then, where nothing that is sent
+  // later shows that its repair was lost, too.
+  [[nodiscard]] TimeNs repair_due(TimeNs since) const noexcept {
+    return since + std::clamp(newest_ + 2 * path_.least(), kLeastEarly, kRtoCeiling);
+  }
+  // When to ask for the first time for what nothing overtook; `since` is when anything last moved. After more
+  // than the least, for most results take longer and are only late, but before the timer.
+  [[nodiscard]] TimeNs first_due(TimeNs since, std::uint32_t window) const noexcept {
+    if (!path_.sampled()) return kNever;  // what is late?
+    const TimeNs late = path_.least() + std::min(path_.least(), floor_ / 2);
+    return since + std::min(std::max({late, kLeastEarly, served_time(window)}), kRtoCeiling);
+  }
+  // When to ask for what was asked for `asked` times, last at `since`. A peer's turn and the server's follow
+  // one another at once where it may be either; then the interval grows, so that who waits for another rank
+  // does not ask for ever. told: what is sent later shows that the answer is lost, if anything is. Also before
+  // the first sample: what was asked for has no timer.
+  [[nodiscard]] TimeNs question_due(TimeNs since, std::uint32_t asked, bool told,
+                                    std::uint32_t window) const noexcept {
     if (asks_at_once(asked, window)) return since;
     const std::uint32_t doublings = std::min(asked < 4 ? 0 : asked / 2 - 1, kMostDoublings);
-    const TimeNs round = std::max(path_.least(), kLeastEarly) << doublings;
+    const TimeNs answered = told ? newest_ + 2 * path_.least() : path_.least();
+    const TimeNs round = std::max(answered, kLeastEarly) << doublings;
     return since + std::min(std::max(round, served_time(window)), kRtoCeiling);
   }
   // The question after `asked` others follows the one before it without a pause.

@@ -225,7 +225,7 @@ std::optional<Refused> WorkerEngine::dispatch(const Datagram& datagram, TimeNs n
   if (header.type == PacketType::kQuery) return stream_.on_query(header);
   if (header.type == PacketType::kResend) return stream_.on_resend(header);
   if (header.type == PacketType::kNack) return stream_.on_nack(header);
-  return waiting ? stream_.on_waiting(header) : stream_.on_result(datagram, now);
+  return waiting ? stream_.on_waiting(header, now) : stream_.on_result(datagram, now);
 }
 
 std::optional<Refused> WorkerEngine::on_control(const Datagram& datagram, TimeNs now) {

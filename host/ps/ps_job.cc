@@ -105,7 +105,8 @@ std::optional<Refused> PsJob::check_chunk(const Header& header) const noexcept {
   if (!is_dtype(header.dtype) ||
       header.elements.host() > values_per_word(header.dtype) * membership_->elements)
     return Refused::kShape;
-  if (header.slot.host() != membership_->slot_of(header.chunk_id())) return Refused::kSlot;
+  if (header.type != PacketType::kResult && header.slot.host() != membership_->slot_of(header.chunk_id()))
+    return Refused::kSlot;
   if (outdated(header.chunk_id())) return Refused::kLate;
   return std::nullopt;
 }

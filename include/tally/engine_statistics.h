@@ -68,7 +68,7 @@ inline constexpr std::array<std::string_view, kRefusedCount> kRefusedNames{
     "peer",        // QUERY or RESEND that does not name this rank, or QUERY of no other member
     "late",        // result of a chunk that has one
     "not_waited",  // chunk never offered
-    "slot",        // not the slot of the chunk
+    "slot",        // at a server: not the slot of the chunk
     "incomplete",  // INCOMPLETE result of a job that did not opt in to them
     "contributors",  // not all members, or INCOMPLETE and not some of them
     "shape",         // elements, dtype or total differ from what was contributed

@@ -105,7 +105,7 @@ typedef struct tally_reduce_options {
   /* With floats only, and the same at all ranks but for the priority: */
   uint32_t mean;       /* 1: each sum divided by the number of ranks in it */
   uint32_t wire_bits;  /* of the integers that stand for a float: 0, 16, 32 or 384, see below */
-  uint32_t non_finite; /* what NaN, Inf and magnitudes above 2^126 do */
+  uint32_t non_finite; /* what NaN, Inf and, but for exact sums, magnitudes above 2^126 do */
   uint32_t reserved;   /* 0 */
 } tally_reduce_options;
 
@@ -117,7 +117,8 @@ typedef struct tally_reduce_options {
 #define TALLY_WIRE_INT32 32
 /* Twelve times the packets, and one round trip less; the sum is exact and rounded once. */
 #define TALLY_WIRE_EXACT 384
-/* TALLY_WIRE_EXACT where that is one packet, else TALLY_WIRE_INT32. */
+/* TALLY_WIRE_EXACT where that is one packet, else TALLY_WIRE_INT32. So what depends on it (rounding, magnitudes
+ * above 2^126, how many elements a NaN of one makes NaN of) depends on the size; choose one if that matters. */
 #define TALLY_WIRE_SHORTEST 0
 
 /* The operation fails at every rank, by name. */

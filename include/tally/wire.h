@@ -97,7 +97,7 @@ struct Header {
   Be<std::uint32_t> epoch;
   Be<std::uint32_t> chunk;
   // ANSWER: the rank that asked; REJECT: the RejectReason; CONTRIBUTE: sequence(); NACK: the first missing
-  // sequence.
+  // sequence; RESULT of the box: before().
   Be<std::uint32_t> slot;
   Be<std::uint16_t> elements;
   std::uint8_t dtype = 0;
@@ -115,6 +115,9 @@ struct Header {
   [[nodiscard]] Chunk chunk_id() const noexcept { return Chunk{chunk.host()}; }
   // The worker's count of CONTRIBUTEs to this shard in this epoch, from 1, with every sending a new one.
   [[nodiscard]] std::uint32_t sequence() const noexcept { return slot.host(); }
+  // Which of the chunks before it in its shard had been finished when the box made it. Bit i: chunk -
+  // (i + 1) x shards. 0 in repeated ones, and with shared slots: not known.
+  [[nodiscard]] std::uint32_t before() const noexcept { return slot.host(); }
 };
 
 static_assert(sizeof(Header) == kHeaderBytes && alignof(Header) == 1);

@@ -244,6 +244,8 @@ void Sequence::expect_contribution(Life& l, const Bytes& datagram, const Offered
   const Expected expected =
       first ? *first : l.oracle.contribute(p, header_of(datagram).sequence(), vouched, now_);
   const pipeline::Outcome out = pass(l, l.row.ranks[raw(p.rank)].binding, datagram, vouched, expected);
+  const bool finished = expected.verdict == Verdict::kComplete || out.drop == Drop::kBadSum;
+  if (finished && l.row.world > 1) l.finished.emplace(raw(l.row.epoch), raw(p.chunk));
   if (!expected.result) return;
   check_result(l, out, *expected.result, expected.verdict == Verdict::kRepeat);
   const bool to_all = expected.verdict == Verdict::kComplete;

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -44,6 +45,7 @@ struct Life {
   PoolOracle oracle;
   std::map<std::pair<std::uint32_t, std::uint16_t>, Offered> contributions;  // of (chunk, rank)
   std::map<std::pair<std::uint32_t, std::uint32_t>, Delivered> in_epoch;     // by (epoch, chunk)
+  std::set<std::pair<std::uint32_t, std::uint32_t>> finished;                // those and wrong sums
   std::map<std::uint32_t, Delivered> in_generation;                          // by chunk, unless rogue
 };
 

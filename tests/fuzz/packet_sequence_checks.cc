@@ -140,7 +140,7 @@ void Sequence::check_result(const Life& l, const pipeline::Outcome& out, const D
   right.rank = Be{raw(kSwitchRank)};
   right.epoch = Be{raw(l.row.epoch)};
   right.chunk = Be{raw(expected.chunk)};
-  right.slot = Be{raw(expected.chunk) % kWindow};
+  right.slot = h.slot;
   right.elements = Be{expected.shape.elements};
   right.dtype = expected.shape.dtype;
   right.exponent = expected.exponent;
@@ -151,6 +151,12 @@ void Sequence::check_result(const Life& l, const pipeline::Outcome& out, const D
   right.total = Be{expected.shape.total};
   right.check = Be{kernels::usable_kernels().front()->crc32c(out.payload, kCheckedBytes)};
   TALLY_CHECK(std::memcmp(&h, &right, sizeof h) == 0, "the header of the RESULT");
+  TALLY_CHECK(!retransmit || h.before() == 0, "a repeated RESULT tells of no others");
+  for (std::uint32_t i = 0; i < 32; ++i) {
+    const std::pair earlier{raw(l.row.epoch), raw(expected.chunk) - i - 1};
+    TALLY_CHECK((h.before() >> i & 1) == 0 || l.finished.contains(earlier),
+                "only what was finished is named");
+  }
 }
 
 // Everybody gets the same for a chunk, whenever and however often.

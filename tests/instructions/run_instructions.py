@@ -19,7 +19,7 @@ import tempfile
 LIMITS = {
     "absorbed": 450,
     "replay": 510,
-    "completed": 720,
+    "completed": 750,
     "repeat": 675,
 }
 # Of a contribution to the whole loop of a data core with 8 members, of which one in 8 completes its chunk and is sent

@@ -76,7 +76,8 @@ TEST(Hazard, losses_where_the_round_trip_is_the_workers_own_queue) {
   constexpr std::uint64_t kRate = 100'000'000;
   constexpr TimeNs kPacket = 1500 * 8 * kSecond / kRate;
   for (const std::uint16_t world : {std::uint16_t{4}, std::uint16_t{8}}) {
-    const auto time_with = [world](double loss) {
+    double again = 0;  // contributions sent again and questions, of all contributions
+    const auto time_with = [world, &again](double loss) {
       HazardRack rack({.world = world,
                        .window = 256,
                        .elements = 352,
@@ -86,11 +87,18 @@ TEST(Hazard, losses_where_the_round_trip_is_the_workers_own_queue) {
       rack.sim().network().set_faults({.loss = loss});
       const TimeNs begun = rack.now();
       rack.expect_exact(rack.reduce(352 * 2000));
-      return static_cast<double>(rack.now() - begun);
+      const TimeNs time = rack.now() - begun;
+      std::uint64_t sent_again = 0;
+      for (std::uint16_t rank = 0; rank < world; ++rank)
+        sent_again += rack.counted(rank).retransmissions + rack.counted(rank).queries;
+      again = static_cast<double>(sent_again) / (2000.0 * world);
+      return static_cast<double>(time);
     };
     const double lossless = time_with(0);
+    EXPECT_EQ(again, 0.0) << world;
     EXPECT_GT(lossless / time_with(0.001), 0.97) << world;
-    EXPECT_GT(lossless / time_with(0.01), 0.9) << world;
+    EXPECT_GT(lossless / time_with(0.01), 0.93) << world;
+    EXPECT_LT(again, 2.5 * 0.01) << world << ": a lost packet costs two, and a worker's are half of them";
     EXPECT_GT(lossless / time_with(0.05), world == 4 ? 0.75 : 0.65) << world;
   }
 }

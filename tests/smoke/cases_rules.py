@@ -111,11 +111,12 @@ def client_keeps_its_operations_through_a_forged_refusal(_lab):
 
 @case()
 def client_asks_for_what_was_overtaken(_lab):
-    """Of one shard: a chunk without a RESULT, `lead` sendings behind one that has it, is asked for after the patience,
-    three times; the box lacks the contribution: it goes again, once for each question. A NACK brings its last sequence
-    again, and no older one."""
+    """Where the box does not tell what is finished. Of one shard: a chunk without a RESULT, `lead` sendings behind one
+    that has it, is asked for after the patience, three times; the box lacks the contribution: it goes again, once for
+    each question. A NACK brings its last sequence again, and no older one."""
     members = both_members()
     flight = members[0].flight
+    members[0].joined = members[0].joined._replace(discipline=4)
     for member in members:
         member.issue(list(range(352 * 64)), 0)
         member.flight.send_due(0.0)
@@ -123,29 +124,106 @@ def client_asks_for_what_was_overtaken(_lab):
     made = [result(members, chunk) for chunk in range(64)]
     for chunk in range(1, 64):
         hear(members[0], made[chunk], 0.02)
-    patience, trip = flight.trips.patience(), flight.trips.round()
+    patience, trip = flight.trips.patience(), flight.trips.round(False)
     sent.clear()
     assert abs(flight.send_due(0.025) - patience) < 1e-6 and not sent
     flight.send_due(patience)
     assert [wire.Header(*wire.HEADER.unpack_from(data))[1:9] for _, data in sent] == [
         (wire.QUERY, 0, 0, 1, 0, 0x5eed0001, 0, 0)]
     for times in (1, 2):
-        hear(members[0], from_box(wire.REJECT, chunk=0, slot=3, contributors=2), patience)
-        assert [data[1] for _, data in sent] == [wire.QUERY, wire.CONTRIBUTE] and sent[1][1][2] == wire.RETRANSMIT
-    assert flight.chunks[0].sequence == 33 and sent[1][1][16:20] == (33).to_bytes(4, "big")
-    sent.clear()
-    for times in (1, 2):
         flight.send_due(patience + 1.001 * times * trip)
         flight.send_due(patience + (times + 0.1) * trip)
-    assert [data[1] for _, data in sent] == [wire.QUERY] * 2 and flight.chunks[0].questions == 3
+    assert [data[1] for _, data in sent] == [wire.QUERY] * 3 and flight.chunks[0].questions == 3
+    sent.clear()
+    for times in (1, 2):
+        hear(members[0], from_box(wire.REJECT, chunk=0, slot=3, contributors=2), patience + 3 * trip)
+        assert [data[1] for _, data in sent] == [wire.CONTRIBUTE] and sent[0][1][2] == wire.RETRANSMIT
+    assert flight.chunks[0].sequence == 33 and sent[0][1][16:20] == (33).to_bytes(4, "big")
     flight.send_due(patience + 5 * trip)
-    assert [data[1] for _, data in sent] == [wire.QUERY] * 2 + [wire.CONTRIBUTE], "its timer runs again"
+    assert [data[1] for _, data in sent] == [wire.CONTRIBUTE] * 2, "its timer runs again"
     sent.clear()
     hear(members[0], from_box(wire.NACK, slot=1, contributors=1, total=0))
     hear(members[0], from_box(wire.NACK, slot=34, contributors=1, total=1))
     assert not sent, "not the last sequence of a chunk, or of another shard"
     hear(members[0], from_box(wire.NACK, slot=1, contributors=1 << 33 | 1, total=0))
     assert [data[16:20] for _, data in sent] == [(35).to_bytes(4, "big")]
+
+
+def of_result(data, **fields):
+    """A RESULT with other fields."""
+    header, payload = wire.parse(data)
+    return wire.datagram(header._replace(**fields), payload)
+
+
+@case()
+def client_asks_at_once_for_a_lost_result(_lab):
+    """The third RESULT that says that a chunk is finished. Those that are nearer than three do not count, nor does a
+    repeated one, which gives no sample either."""
+    members = both_members()
+    for member in members:
+        member.issue(list(range(352 * 16)), 0)
+        member.flight.send_due(0.0)
+    flight, sent = members[0].flight, members[0].link.sent
+    made = [result(members, chunk) for chunk in range(16)]
+    sent.clear()
+    hear(members[0], of_result(made[15], flags=wire.RETRANSMIT), 0.02)
+    assert not flight.trips.newest
+    for chunk in (1, 2, 3, 4, 5, 6, 7, 8):  # 6 and 8 are far enough behind 0
+        hear(members[0], made[chunk], 0.02)
+    hear(members[0], of_result(made[10], flags=wire.RETRANSMIT), 0.02)
+    flight.send_due(0.02)
+    assert not sent and flight.chunks[0].finished == 2 and len(flight.trips.newest) == 8
+    hear(members[0], made[12], 0.02)
+    for _ in range(2):
+        flight.send_due(0.02)
+    assert [data[:20] for _, data in sent] == [from_box(wire.QUERY, rank=0)[:20]]
+    hear(members[0], of_result(made[0], flags=wire.RETRANSMIT), 0.03)
+    assert flight.lowest == 9 and len(flight.trips.newest) == 9
+
+
+@case()
+def client_asks_later_for_what_is_unfinished(_lab):
+    """It has no timer. A QUERY when a chunk of its shard that was sent `lead` after the first RESULT that says so has
+    its own, a second one when a chunk that was sent 3 after the first has it; without one a round later, and of a peer."""
+    members = both_members()
+    flight, sent = members[0].flight, members[0].link.sent
+
+    def issue(chunks, now):
+        for member in members:
+            member.issue(list(range(352 * chunks)), 0)
+            member.flight.send_due(now)
+
+    def answer(chunks, now):
+        for chunk in chunks:
+            made = result(members, chunk)
+            hear(members[1], made, now)
+            if chunk != 200:
+                without = 1 << chunk // 2 - 101 if chunk > 200 and chunk % 2 == 0 else 0
+                hear(members[0], of_result(made, slot=wire.parse(made)[0].slot & ~without), now)
+        for member in members:
+            member.flight.send_due(now)
+
+    def questions():
+        return [(data[2], data[31]) for _, data in sent if data[1] == wire.QUERY]
+
+    issue(300, 0.0)
+    answer(range(256), 0.02)
+    assert flight.chunks[200].unfinished == (256, 0.02) and flight.sendings == 300
+    answer(range(256, 288), 0.04)
+    assert not questions()
+    answer([288], 0.04)
+    assert questions() == [(0, 0)] and flight.chunks[200].number == 301
+    issue(20, 0.04)
+    answer(range(289, 302), 0.06)
+    assert len(questions()) == 1
+    answer([302], 0.06)
+    assert questions()[1:] == [(wire.DIRECT, 0)]
+    answer(range(303, 320), 0.06)
+    again = 0.06 + flight.trips.round(True)
+    assert abs(flight.send_due(again - 0.001) - again) < 1e-6 and len(questions()) == 2
+    flight.send_due(again)
+    assert questions()[2:] == [(0, 2)]
+    assert sum(data[1] == wire.CONTRIBUTE for _, data in sent) == flight.numbered, "none went again"
 
 
 @case()

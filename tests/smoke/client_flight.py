@@ -22,10 +22,14 @@ class Chunk:
         self.new_epoch()
 
     def new_epoch(self):
-        self.sendings = self.timeouts = self.queries = self.questions = 0  # queries: those that name a peer
+        self.sendings = self.contributions = self.timeouts = self.questions = 0
+        self.queries = 0  # those that name a peer
         self.sequence = self.number = 0  # of the last contribution; of the last sending of any kind
-        self.sent_at = self.due = None  # due: when its timer runs out
+        self.first_at = self.sent_at = self.due = None  # due: when its timer runs out
         self.asked = False  # since the last contribution
+        self.questioned = False  # its last sending was an early question
+        self.finished = 0  # RESULTs that say so since the last question
+        self.unfinished = None  # (sendings so far, time) when one said so first
 
 
 class RoundTrips:
@@ -75,8 +79,9 @@ class RoundTrips:
         """Half of the time in which a contribution that anybody lost is told and repaired."""
         return min(1, self.newest[-1] + min(self.newest) / 2)
 
-    def round(self):
-        return min(1, max(0.0005, min(self.newest)))
+    def round(self, tells):
+        """tells: the box says what is finished, and time is for the end of the work only."""
+        return min(1, max(0.0005, self.newest[-1] + 2 * min(self.newest) if tells else min(self.newest)))
 
 
 class Flight:
@@ -98,6 +103,7 @@ class Flight:
         self.sequences = collections.Counter()  # by shard: its newest
         self.overtakes = collections.Counter()  # by shard: the greatest number of what was sent once and has a RESULT
         self.newest_first = 0  # number of the newest first sending
+        self.quiet = True  # no chunk may be sent for the first time now
         for chunk in self.chunks.values():
             chunk.new_epoch()
 
@@ -113,6 +119,10 @@ class Flight:
     def shard(self, number):
         return self.member.slot(number) % self.member.shards
 
+    def tells(self):
+        """The box says in RESULTs which chunks before them are finished."""
+        return self.member.joined.discipline == 1 and self.member.world > 1
+
     def send_due(self, now):
         """Everything whose time has come. Returns when the next thing is due."""
         window = (self.lowest + place & wire.M32 for place in range(self.member.window))
@@ -120,24 +130,46 @@ class Flight:
         fresh = [(number, chunk) for number, chunk in inside
                  if chunk.sent_at is None and chunk.operation.ready(chunk.place)]
         flying = sorted((pair for pair in inside if pair[1].sent_at is not None), key=lambda pair: pair[1].sent_at)
-        plans = [(number, chunk, *self.plan(number, chunk, not fresh)) for number, chunk in flying]
+        self.quiet = not fresh
+        plans = [(number, chunk, *self.plan(number, chunk)) for number, chunk in flying]
         for what in (self.repeat, self.ask):
             for number, chunk, when, planned in plans:
                 if planned == what and when <= now:
                     what(number, chunk, now)
         for number, chunk in fresh:
             self.contribute(number, chunk, now)
-        return min((self.plan(number, chunk, True)[0] for number, chunk in inside if chunk.sent_at is not None),
+        self.quiet = True
+        return min((self.plan(number, chunk)[0] for number, chunk in inside if chunk.sent_at is not None),
                    default=now + 1)
 
-    def plan(self, number, chunk, quiet):
-        """(when, what) is next for a chunk that was sent. quiet: no other may be sent for the first time now."""
-        if 0 < chunk.questions < QUESTIONS:
-            return chunk.sent_at + self.trips.round(), self.ask
-        lead = max(3, min(32, self.member.window // 8))
-        if quiet and self.newest_first - chunk.number < lead:
-            lead = 3
-        if chunk.questions == 0 and self.overtakes[self.shard(number)] - chunk.number >= lead:
+    def lead(self):
+        return max(3, min(32, self.member.window // 8))
+
+    def overtaken(self, number, chunk):
+        """A chunk of the same shard has its RESULT that was sent `lead` or more after this one."""
+        last = self.quiet and self.newest_first - chunk.number < self.lead()
+        return self.overtakes[self.shard(number)] - chunk.number >= (3 if last else self.lead())
+
+    def unanswered(self, number, chunk):
+        """What was sent after the question is answered, or, when others were awaited, what was sent `lead` after that."""
+        if not self.tells():
+            return False
+        behind = self.overtakes[self.shard(number)]
+        return behind - chunk.number >= 3 if chunk.asked else behind - chunk.unfinished[0] >= self.lead()
+
+    def plan(self, number, chunk):
+        """(when, what) is next for a chunk that was sent."""
+        if not self.trips.newest or chunk.questions >= QUESTIONS:
+            return chunk.due, self.repeat
+        if chunk.questioned:
+            return chunk.sent_at + (0 if self.unanswered(number, chunk) else self.trips.round(self.tells())), self.ask
+        if chunk.finished >= 3:
+            return chunk.sent_at, self.ask
+        if chunk.unfinished:
+            since, when = chunk.unfinished
+            lost = self.overtakes[self.shard(number)] - since >= self.lead()
+            return when + (0 if lost else self.trips.round(True)), self.ask
+        if self.overtaken(number, chunk):
             return chunk.sent_at + self.trips.patience(), self.ask
         return chunk.due, self.repeat
 
@@ -149,20 +181,26 @@ class Flight:
         chunk.timeouts += 1
         if chunk.timeouts <= 3 or self.member.world == 1 or chunk.timeouts % 2:
             self.contribute(number, chunk, now)
-            return
+        else:
+            self.query(number, chunk, now, self.next_peer(chunk))
+
+    def next_peer(self, chunk):
         others = [(self.member.most_advanced + i) % self.member.world for i in range(self.member.world)]
         others.remove(self.member.rank)
         chunk.queries += 1
-        self.query(number, chunk, now, 1 << others[(chunk.queries - 1) % len(others)])
+        return 1 << others[(chunk.queries - 1) % len(others)]
 
     def ask(self, number, chunk, now):
-        """It was overtaken: has the box a result, or does it lack our contribution?"""
-        chunk.questions += 1
+        """Has the box a result, or does it lack our contribution? The third question is for a peer: the box may not
+        know that others have the result."""
+        chunk.questions, chunk.finished = chunk.questions + 1, 0
         self.counts["questions"] += 1
         if self.member.world == 1:
             self.contribute(number, chunk, now)
         else:
-            self.query(number, chunk, now, 0, 0 if chunk.questions % 2 else wire.DIRECT)
+            self.query(number, chunk, now, self.next_peer(chunk) if chunk.questions == 3 else 0,
+                       0 if chunk.questions % 2 else wire.DIRECT)
+        chunk.questioned = chunk.questions < QUESTIONS
 
     def query(self, number, chunk, now, contributors, flags=0):
         self.sent(chunk, now)
@@ -176,6 +214,7 @@ class Flight:
         chunk.sendings += 1
         chunk.number = self.sendings
         chunk.sent_at, chunk.due = now, now + self.trips.wait()
+        chunk.questioned = False
 
     def contribute(self, number, chunk, now, flags=0):
         operation = chunk.operation
@@ -185,9 +224,10 @@ class Flight:
         if not chunk.ever_sent and signed(number - self.following) >= 0:
             self.following = (number + 1) & wire.M32
         self.sent(chunk, now)
+        chunk.contributions += 1
         if chunk.sendings == 1:
-            self.newest_first = chunk.number
-        chunk.ever_sent, chunk.asked = True, False
+            self.newest_first, chunk.first_at = chunk.number, now
+        chunk.ever_sent, chunk.asked, chunk.unfinished = True, False, None
         shard = self.shard(number)
         self.sequences[shard] += 1
         chunk.sequence = self.sequences[shard]
@@ -212,7 +252,11 @@ class Flight:
     def waiting(self, number, there, now):
         """REJECT(waiting): only the ranks `there` are known to be in the chunk."""
         chunk = self.chunks.get(number)
-        if chunk is not None and chunk.asked and not there >> self.member.rank & 1:
+        if chunk is None or not chunk.asked:
+            return
+        if there >> self.member.rank & 1:
+            chunk.asked, chunk.unfinished = False, (self.sendings, now)
+        else:
             self.contribute(number, chunk, now)
 
     def take_result(self, header, payload, now):
@@ -221,8 +265,8 @@ class Flight:
         near = 0 <= signed(header.chunk - self.lowest) < self.member.record.largest_window
         if not near or chunk is None or not chunk.ever_sent:
             raise Dropped("late")
-        if header.slot != self.member.slot(header.chunk) or header.contributors != self.member.everybody():
-            raise Dropped("slot or contributors")
+        if header.contributors != self.member.everybody():
+            raise Dropped("contributors")
         try:
             values = self.checked_values(chunk, header, payload)
         except Dropped as reason:
@@ -230,12 +274,15 @@ class Flight:
             if chunk.wrong == 3:
                 raise Failed(f"three results of chunk {header.chunk} with wrong contents: {reason}") from None
             raise
-        if chunk.sendings == 1:
-            self.trips.sample(now - chunk.sent_at)
-            shard = self.shard(header.chunk)
-            self.overtakes[shard] = max(self.overtakes[shard], chunk.number)
+        first = not header.flags & wire.RETRANSMIT  # a repeated one may have been stored in the box for long
+        repaired = chunk.unfinished or chunk.sendings > 1 and not self.tells()  # by somebody, perhaps
+        if first and chunk.contributions == 1 and not repaired:
+            self.trips.sample(now - chunk.first_at)
         else:
             self.trips.no_sample()
+        if first and chunk.sendings == 1:
+            shard = self.shard(header.chunk)
+            self.overtakes[shard] = max(self.overtakes[shard], chunk.number)
         chunk.operation.accept(chunk.place, header, values, bool(header.flags & wire.OVERFLOW))
         if chunk.operation.refuses(chunk.place):
             raise Failed(f"of chunk {header.chunk} another rank has a value that is no number")
@@ -243,9 +290,27 @@ class Flight:
         self.copies[header.chunk] = (header, payload)
         self.last_result = now
         self.counts["results"] += 1
+        if first and self.tells():
+            self.look_before(header.chunk, header.slot, now)
         while self.lowest != self.numbered and self.lowest not in self.chunks:
             self.copies.pop((self.lowest - 2 * self.member.record.largest_window) & wire.M32, None)
             self.lowest = (self.lowest + 1) & wire.M32
+
+    def look_before(self, number, before, now):
+        """A RESULT says what was finished in its shard: bit i of the chunk i + 1 before it. Not of the two next to it,
+        for the network may have changed their order."""
+        for i in range(31, 1, -1):
+            earlier = number - (i + 1) * self.member.shards & wire.M32
+            chunk = self.chunks.get(earlier)
+            # Of another shard are those beyond the end of a window that the shards do not divide.
+            if chunk is None or not chunk.sendings or chunk.questioned or chunk.questions >= QUESTIONS:
+                continue
+            if self.shard(earlier) != self.shard(number):
+                continue
+            if before >> i & 1:
+                chunk.finished += 1
+            elif not chunk.unfinished:
+                chunk.unfinished = self.sendings, now
 
     def checked_values(self, chunk, header, payload):
         operation, place = chunk.operation, chunk.place

@@ -77,7 +77,8 @@ def dropped(member, data, reason):
 
 
 def result(members, chunk):
-    """The RESULT of a chunk from what both members have sent of it last."""
+    """The RESULT of a chunk from what both members have sent of it last. All before it in its shard, from 0 on, are
+    finished."""
     parts = [wire.parse(next(data for _, data in reversed(member.link.sent)
                              if data[1] == wire.CONTRIBUTE and data[12:16] == chunk.to_bytes(4, "big")))
              for member in members]
@@ -86,7 +87,7 @@ def result(members, chunk):
     sum1, sum2 = wire.sums(members[0].key_sum(), chunk, values)
     flags = (parts[0][0].flags | parts[1][0].flags) & wire.OVERFLOW | parts[0][0].flags & parts[1][0].flags & wire.ZERO
     payload = b"" if flags & wire.ZERO else wire.values_to_bytes(values, head.dtype)
-    return from_box(wire.RESULT, payload, flags=flags, chunk=chunk, slot=chunk,
+    return from_box(wire.RESULT, payload, flags=flags, chunk=chunk, slot=(1 << chunk // members[0].shards) - 1 & wire.M32,
                     elements=head.elements, dtype=head.dtype, exponent=max(part[0].exponent for part in parts),
                     contributors=3, sum1=sum1, sum2=sum2, total=head.total)
 

@@ -176,5 +176,21 @@ TEST(ExactReduce, NanAndInfFailByName) {
   }
 }
 
+// Rank 0 lets NaN through, rank 1 did not ask for that: its operation fails, also if its only packet says so.
+TEST(ExactReduce, AnothersNanFailsTheOperationOfOnePacket) {
+  Rig rig({});
+  std::vector<float> a{kNan};
+  std::vector<float> b{1};
+  engine::OperationOptions lets = wire(WireType::kShortest);
+  lets.non_finite = NonFinite::kPropagate;
+  const auto id = *rig[0].allreduce(std::span<float>(a), 0, lets);
+  (void)rig[1].allreduce(std::span<float>(b), 0, wire(WireType::kShortest));
+  ASSERT_TRUE(rig.run_until([&] { return rig.completed.contains({1, id}); }));
+  const auto& failed = rig.completed.at({1, id});
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error().code, ErrorCode::kQuantise);
+  EXPECT_THAT(failed.error().what, HasSubstr("another rank has one that is NaN"));
+}
+
 }  // namespace
 }  // namespace tally::testbed

@@ -88,26 +88,6 @@ TEST(Slots, TheHashUsesAllBitsOfJobAndSlots) {
   EXPECT_EQ(seen, (Slots{2994273506, 837368639, 2515734718, 4029370810, 2407708060, 3801007993}));
 }
 
-TEST(Slots, AResultOfAnotherDisciplinesSlotIsRefused) {
-  for (const auto& [discipline, slots] : disciplines()) {
-    const Box box(rack_of(discipline));
-    const auto engine = joined_engine(box, options_of(box.shape, 0));
-    (void)engine->barrier(0);
-    const auto sent = drain(*engine, 0);
-    ASSERT_EQ(sent.size(), 1U);
-    std::uint64_t refused = 0;
-    for (const std::uint32_t other : {kPoolSlots[0], kSharedSlots[0], kHashedSlots[0]}) {
-      if (other == slots[0]) continue;
-      Header h = header_of(box.result_of(sent[0].bytes));
-      h.slot = Be<std::uint32_t>{other};
-      engine->receive(sealed(h), 0);
-      EXPECT_EQ(engine->statistics().of(Refused::kSlot), ++refused);
-    }
-    engine->receive(box.result_of(sent[0].bytes), 0);
-    EXPECT_EQ(engine->statistics().results, 1U);
-  }
-}
-
 TEST(Slots, AsManySharedSlotsAsShardsAreEnough) {
   JobShape shape = rack_of(Discipline::kPreemptive);
   shape.shared_slots = shape.shards;
@@ -136,8 +116,7 @@ TEST(Slots, SumsOverTheWrapWithLossAndANewSalt) {
     for (const auto& r : rig.finish(id)) ASSERT_TRUE(r);
     for (const float y : a) ASSERT_EQ(y, 3.0F);
     EXPECT_EQ(a, b);
-    EXPECT_EQ(rig[0].statistics().of(Refused::kSlot), 0U);
-    EXPECT_GT(rig.box.queries, 0U) << "whose slots were checked too";
+    EXPECT_GT(rig.box.queries, 0U) << "whose slots are checked";
   }
 }
 

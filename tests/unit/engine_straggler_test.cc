@@ -204,7 +204,10 @@ TEST_F(Stragglers, a_result_that_was_asked_for_and_lacks_this_rank_ends_the_back
   ASSERT_EQ(engine->statistics().rto, 2 * without);
   ASSERT_EQ(engine->statistics().asks, 1U);
   EXPECT_EQ(engine->statistics().asks, engine->statistics().queries) << "no peer was asked";
-  receive(box.result_of(contribution, 0b110));
+  const Bytes result = box.result_of(contribution, 0b110);
+  Header repeated = header_of(result);
+  repeated.flags |= kFlagRetransmit;
+  receive(sealed(repeated, payload_of(result)));
   EXPECT_EQ(engine->statistics().rto, without);
 }
 

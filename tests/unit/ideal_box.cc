@@ -152,7 +152,7 @@ void Box::contribute(const Bytes& datagram, std::uint16_t port, std::vector<Sent
     e.flags = kFlagZero;
   }
   if (e.contributors == members()) {
-    out.push_back({rank, result(chunk, e)});
+    out.push_back({rank, repeated(chunk, e)});
     return;
   }
   if ((e.contributors >> rank & 1) != 0) return;
@@ -168,14 +168,31 @@ void Box::contribute(const Bytes& datagram, std::uint16_t port, std::vector<Sent
   e.exponent = std::max<int>(e.exponent, h.exponent);
   if (e.contributors != members()) return;
   if ((e.flags & kFlagOverflow) != 0) ++overflow_results;
-  for (std::uint16_t r = 0; r < shape.world; ++r) out.push_back({r, result(chunk, e)});
+  for (std::uint16_t r = 0; r < shape.world; ++r) out.push_back({r, result(chunk, e, before(chunk))});
 }
 
-Bytes Box::result(std::uint32_t chunk, const Entry& e) const {
+std::uint32_t Box::before(std::uint32_t chunk) const {
+  std::uint32_t bits = 0;
+  if (shares_slots(shape.discipline)) return bits;
+  for (std::uint32_t i = 0; i < 32; ++i) {
+    const auto e = entries_.find(chunk - (i + 1) * shape.shards);
+    if (e != entries_.end() && e->second.contributors == members()) bits |= 1U << i;
+  }
+  return bits;
+}
+
+Bytes Box::repeated(std::uint32_t chunk, const Entry& e) const {
+  const Bytes first = result(chunk, e, 0);
+  Header h = header_of(first);
+  h.flags |= kFlagRetransmit;
+  return sealed(h, payload_of(first));
+}
+
+Bytes Box::result(std::uint32_t chunk, const Entry& e, std::uint32_t before) const {
   Header h = from_box(PacketType::kResult);
   h.flags = e.flags;
   h.chunk = Be<std::uint32_t>{chunk};
-  h.slot = Be<std::uint32_t>{slot_of(chunk)};
+  h.slot = Be<std::uint32_t>{before};
   h.elements = e.header.elements;
   h.dtype = e.header.dtype;
   h.exponent = static_cast<std::int8_t>(e.exponent);
@@ -201,7 +218,7 @@ void Box::query(const Header& h, std::vector<Sent>& out) {
   EXPECT_TRUE(of_box || peer < shape.world);
   const auto e = entries_.find(h.chunk.host());
   if (e != entries_.end() && e->second.contributors == members()) {
-    out.push_back({rank, result(h.chunk.host(), e->second)});
+    out.push_back({rank, repeated(h.chunk.host(), e->second)});
     return;
   }
   const std::uint64_t there = e != entries_.end() ? e->second.contributors : 0;
@@ -220,7 +237,8 @@ void Box::answer(const Bytes& datagram, std::vector<Sent>& out) {
   h.type = PacketType::kResult;
   h.rank = Be<std::uint16_t>{raw(kSwitchRank)};
   h.cookie = Be<std::uint64_t>{result_cookie()};
-  h.slot = Be<std::uint32_t>{slot_of(h.chunk.host())};
+  h.slot = Be<std::uint32_t>{0};
+  h.flags |= kFlagRetransmit;
   out.push_back({asker, sealed(h, payload_of(datagram))});
 }
 

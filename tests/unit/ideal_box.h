@@ -63,7 +63,8 @@ class Box {
   // The worker does not hear its JOIN's answer before it has brought the challenge.
   [[nodiscard]] static Bytes challenge(std::uint64_t nonce);
   [[nodiscard]] Header from_box(PacketType type) const;  // current epoch, result cookie
-  // The RESULT of a contribution to which every other rank contributed zeros and the same exponent.
+  // The RESULT of a contribution to which every other rank contributed zeros and the same exponent. No chunk
+  // before it is finished.
   [[nodiscard]] Bytes result_of(const Bytes& contribution) const;
   // The same with zeros of these ranks only; of nobody: the ANSWER of a peer that has forgotten the chunk.
   [[nodiscard]] Bytes result_of(const Bytes& contribution, std::uint64_t ranks) const;
@@ -116,7 +117,10 @@ class Box {
   void contribute(const Bytes& datagram, std::uint16_t port, std::vector<Sent>& out);
   void query(const Header& header, std::vector<Sent>& out);
   void answer(const Bytes& datagram, std::vector<Sent>& out);
-  [[nodiscard]] Bytes result(std::uint32_t chunk, const Entry& entry) const;
+  [[nodiscard]] std::uint32_t before(
+      std::uint32_t chunk) const;  // those that are finished, as its RESULT says
+  [[nodiscard]] Bytes result(std::uint32_t chunk, const Entry& entry, std::uint32_t before) const;
+  [[nodiscard]] Bytes repeated(std::uint32_t chunk, const Entry& entry) const;
 
   std::map<std::uint16_t, std::uint64_t> joined_;  // rank -> newest nonce
   std::map<std::uint32_t, Entry> entries_;

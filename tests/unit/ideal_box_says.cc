@@ -111,7 +111,6 @@ Bytes Box::result_of(const Bytes& contribution) const {
   const Header c = header_of(contribution);
   Header h = from_box(PacketType::kResult);
   h.chunk = c.chunk;
-  h.slot = Be{slot_of(c.chunk.host())};
   h.elements = c.elements;
   h.dtype = c.dtype;
   h.flags = c.flags & kFlagZero;

@@ -143,6 +143,8 @@ class Pair {
       EXPECT_EQ(x.slots.incomplete_bad, y.slots.incomplete_bad);
       EXPECT_TRUE(
           same(fused_.peek<pipeline::HighReg>(raw(job.id)), staged_.peek<pipeline::HighReg>(raw(job.id))));
+      EXPECT_TRUE(same(fused_.peek<pipeline::FinishedReg>(raw(job.id)),
+                       staged_.peek<pipeline::FinishedReg>(raw(job.id))));
       for (std::uint32_t number = raw(job.id) * kMaxRanks; number < (raw(job.id) + 1) * kMaxRanks; ++number)
         EXPECT_TRUE(
             same(fused_.peek<pipeline::SequenceReg>(number), staged_.peek<pipeline::SequenceReg>(number)));

@@ -30,6 +30,7 @@ local f = {
   chunk = ProtoField.uint32("tally.chunk", "Chunk"),
   slot = ProtoField.uint32("tally.slot", "Slot"),
   sequence = ProtoField.uint32("tally.sequence", "Sequence"),
+  before = ProtoField.uint32("tally.before", "Finished before it", base.HEX),
   asker = ProtoField.uint32("tally.asker", "Rank that asked"),
   reason = ProtoField.uint32("tally.reason", "Reason", base.DEC, names.reason),
   elements = ProtoField.uint16("tally.elements", "Elements"),
@@ -51,10 +52,16 @@ local flag_fields = { f.retransmit, f.direct, f.overflow, f.collision, f.zero, f
 -- The field called slot carries something else in some types.
 local other_slots = { CONTRIBUTE = "sequence", ANSWER = "asker", REJECT = "reason", NACK = "sequence" }
 
-local function wire_layout(kind)
+local function what_slot_is(tvb)
+  local kind = tvb:len() > 1 and names.type[tvb(1, 1):uint()]
+  if kind == "RESULT" and tvb:len() > 7 and tvb(6, 2):uint() == names.box_rank then return "before" end
+  return other_slots[kind] or "slot"
+end
+
+local function wire_layout(tvb)
   return {
     { "version", 1 }, { "type", 1 }, { "flags", 1 }, { "priority", 1 }, { "job", 2 }, { "rank", 2 }, { "epoch", 4 },
-    { "chunk", 4 }, { other_slots[names.type[kind]] or "slot", 4 }, { "elements", 2 }, { "dtype", 1 },
+    { "chunk", 4 }, { what_slot_is(tvb), 4 }, { "elements", 2 }, { "dtype", 1 },
     { "exponent", 1 }, { "contributors", 8 }, { "cookie", 8 }, { "sum1", 4 }, { "sum2", 4 }, { "total", 4 },
     { "check", 4 },
   }
@@ -128,8 +135,7 @@ end
 
 -- Adds all fields that were captured. p: of header.read, whose flag_text and check_good it fills in; or nil.
 function header.add(tree, tvb, p)
-  local kind = tvb:len() > 1 and tvb(1, 1):uint() or 0
-  local items = layout.add(tree, tvb, 0, wire_layout(kind), f)
+  local items = layout.add(tree, tvb, 0, wire_layout(tvb), f)
   if p then
     explain(items, tvb, p)
     verify_check(items.check, tvb, p)
