@@ -7,22 +7,24 @@ from lab import case
 from samples import (COUNTER, JOB, NONCE, SIX, TAG, TAGGED, called_back, every_type, heartbeat, incomplete,
                      rejected)
 from tally_wire import (ABORT, ANSWER, CHALLENGE, CONTRIBUTE, HEADER_FIELDS, HEARTBEAT, JOIN, JOINED, LEAVE, NACK, PROBE,
-                        QUERY, REJECT, unpack_header)
+                        QUERY, REJECT, RESULT, SWITCH_RANK, unpack_header)
 
 VERIFY = ("-o", "tally.sums:TRUE")
 # What the header's field `slot` is called in types that put something else there.
 SLOT = {CONTRIBUTE: "sequence", ANSWER: "asker", REJECT: "reason", NACK: "sequence"}
 
 
-def field_of(name, kind):
-    return f"tally.{SLOT.get(kind, name) if name == 'slot' else name}"
+def field_of(name, sent):
+    if name == "slot" and (sent["type"], sent["rank"]) == (RESULT, SWITCH_RANK):
+        return "tally.before"
+    return f"tally.{SLOT.get(sent['type'], name) if name == 'slot' else name}"
 
 
 def check_header(packet, frame, bytes_before):
     """All 18 fields carry what the bytes say, at their places; check is right."""
     sent = unpack_header(frame[bytes_before:])
     for name in (*HEADER_FIELDS, "check"):
-        shown = packet.number(field_of(name, sent["type"]))
+        shown = packet.number(field_of(name, sent))
         assert shown == sent[name], f"type {sent['type']}, {name}: {shown}, sent {sent[name]}"
     assert packet.number("tally.check.status") == 1
     assert packet.number("tally.class") == sent["priority"] >> 6
