@@ -60,8 +60,9 @@ def fields_lie_where_the_headers_put_them(lab):
         for name, offset, size in wire_headers.members(struct):
             assert packets[kind].place(f"{prefix}.{name}") == (start + offset, size), (struct, name)
     for name, offset, size in wire_headers.members("Header"):
-        for kind in (CONTRIBUTE, ANSWER, REJECT, NACK):
-            assert packets[kind].place(field_of(name, kind)) == (42 + offset, size), (kind, name)
+        for kind in (CONTRIBUTE, ANSWER, REJECT, NACK, RESULT):
+            field = field_of(name, {"type": kind, "rank": SWITCH_RANK})
+            assert packets[kind].place(field) == (42 + offset, size), (kind, name)
 
 
 @case()
