@@ -175,9 +175,9 @@ const Schema<Config>& config_schema() {
         key.required = true;
         return key;
       }(),
+      section_key("control", &Config::control, control_schema()),
       section_key("log", &Config::log, log_schema()),
       list_key("jobs", &Config::jobs, job_schema(), read_job),
-      refused_key<Config>("control", "tallyd has no socket for tallyctl, no HTTP and no job table on disk"),
       refused_key<Config>("admit", "only jobs that are declared are admitted"),
   };
   return schema;

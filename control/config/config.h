@@ -97,6 +97,17 @@ struct LogSection {
   bool operator==(const LogSection&) const = default;
 };
 
+// The socket of the control interface.
+struct ControlSection {
+  enum class Access : std::uint8_t { kOwner, kGroup, kEverybody };
+  std::string socket = "auto";         // or none, or an absolute path of at most kMaxSocketPath bytes
+  Access access = Access::kGroup;      // who may open it: the daemon's user, also its group, everybody
+  std::optional<std::string> group{};  // the socket's; its members may change things; empty: the daemon's own
+  bool operator==(const ControlSection&) const = default;
+};
+
+inline constexpr std::size_t kMaxSocketPath = 107;  // sun_path, with its end
+
 // A job is what membership takes, of one dialect or another.
 using members::CommonConfig;
 using members::JobConfig;
@@ -108,6 +119,7 @@ struct Config {
   DataplaneSection dataplane{};
   BoxSection box{};
   std::vector<PortSection> ports{};
+  ControlSection control{};
   LogSection log{};
   std::vector<JobConfig> jobs{};
   bool operator==(const Config&) const = default;

@@ -30,7 +30,8 @@ Diagnostics about_the_file(const std::string& name, Complaint complaint) {
 }
 
 // Reads and checks; what it finds is in the report.
-Config read_config(const YamlSource& source, const std::string& directory, Report& report) {
+Config read_config(const YamlSource& source, const std::string& directory, TokenFiles token_files,
+                   Report& report) {
   Config config;
   check_text(source, report);
   if (report.has_errors()) return config;
@@ -45,18 +46,19 @@ Config read_config(const YamlSource& source, const std::string& directory, Repor
     Checking checking{config, places, report};
     complete_defaults(checking);
     check_config(checking);
-    read_tokens(checking, directory);
+    read_tokens(checking, directory, token_files);
   }
   return config;
 }
 
 }  // namespace
 
-ConfigResult load_config_text(std::string text, const std::string& name, const std::string& directory) {
+ConfigResult load_config_text(std::string text, const std::string& name, const std::string& directory,
+                              TokenFiles token_files) {
   try {
     const YamlSource source(name, std::move(text));
     Report report(source);
-    Config config = read_config(source, directory, report);
+    Config config = read_config(source, directory, token_files, report);
     if (report.has_errors()) return tl::unexpected<Diagnostics>(report.take());
     return LoadedConfig{std::move(config), report.take()};
   } catch (const std::exception& e) {
@@ -153,12 +155,12 @@ void read_token(NativeConfig& job, const std::string& path, const std::string& d
 
 }  // namespace
 
-void read_tokens(Checking& c, const std::string& directory) {
+void read_tokens(Checking& c, const std::string& directory, TokenFiles token_files) {
   for (const auto& [i, job] : jobs_of<NativeConfig>(c.config)) {
     const std::string path = path_of("jobs", i, "token_file");
     if (!c.sound({path, path_of("jobs", i, "dialect")})) continue;
     if (!job->token_file.empty()) {
-      read_token(*job, path, directory, c);
+      if (token_files == TokenFiles::kRead) read_token(*job, path, directory, c);
     } else if (!c.places.written(path)) {
       c.report.warning(c.places.of(path), "jobs[" + std::to_string(i) + "]",
                        {"the job has no token: whoever reaches the box may join it",

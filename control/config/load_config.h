@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <tl/expected.hpp>
 
@@ -22,8 +23,15 @@ using ConfigResult = tl::expected<LoadedConfig, Diagnostics>;
 
 [[nodiscard]] ConfigResult load_config(const std::string& path);
 // name: what messages call the text. directory: what relative paths in it are relative to.
+// token_files: kLeave for a text of somebody else, who must not learn through us what files there are; the
+// tokens stay empty.
+enum class TokenFiles : std::uint8_t { kRead, kLeave };
 [[nodiscard]] ConfigResult load_config_text(std::string text, const std::string& name,
-                                            const std::string& directory = ".");
+                                            const std::string& directory = ".",
+                                            TokenFiles token_files = TokenFiles::kRead);
+
+// Of the control interface; empty: there is to be none.
+[[nodiscard]] std::string control_socket_path(const Config& config);
 
 // Canonical YAML with every key, defaults too; loading it gives the same Config. Tokens are not in it, only
 // the paths of their files.
@@ -48,6 +56,6 @@ enum class FileKind : std::uint8_t { kReadable, kRegular };  // kReadable: pipes
 // The secrets of the jobs, read from their files.
 
 // Fills in token, and makes token_file absolute. directory: what relative paths are relative to.
-void read_tokens(Checking& checking, const std::string& directory);
+void read_tokens(Checking& checking, const std::string& directory, TokenFiles token_files);
 
 }  // namespace tally::config

@@ -62,8 +62,10 @@ void plan_change(const NativeConfig& before, const NativeConfig& after, const st
 ReloadPlan plan_reload(const Config& running, const Config& wanted) {
   ReloadPlan plan;
   for (const auto& key : config_schema()) {
-    if (key.compare && key.name != "jobs") key.compare(running, wanted, key.name, plan.restart);
+    if (key.compare && key.name != "jobs" && key.name != "log")
+      key.compare(running, wanted, key.name, plan.restart);
   }
+  if (running.log.level != wanted.log.level) plan.log_level = wanted.log.level;
   for (const JobConfig& is : running.jobs) {
     const std::string& name = members::common_of(is).name;
     if (find_job(wanted, name) == nullptr) plan.withdraw.push_back(name);

@@ -3,6 +3,7 @@
 // takes a restart. Pure.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,7 +33,8 @@ struct ReloadPlan {
   std::vector<Resize> resize{};         // jobs of the discipline pool
   std::vector<JobConfig> declare{};     // jobs that are new
   std::vector<Again> again{};           // sessions that differ: withdrawn, then declared as they are now
-  std::vector<Reset> reset{};           // sessions that differ in `run` alone
+  std::optional<LogSection::Level> log_level{};  // another
+  std::vector<Reset> reset{};                    // sessions that differ in `run` alone
   // Keys that differ and stay as they are, by their path in `wanted`: "dataplane.slots", "jobs[1].lease".
   std::vector<std::string> restart{};
 };

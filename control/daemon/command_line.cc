@@ -22,7 +22,8 @@ std::string missing_config() {
 std::string footer() {
   return std::string(
              "Signals: SIGUSR1 prints the counters to stdout; SIGHUP reads the configuration again and says\n"
-             "what it applied and what takes a restart; SIGTERM and SIGINT stop admitting jobs, let the\n"
+             "what it applied and what takes a restart (tallyctl asks for both); SIGTERM and SIGINT stop "
+             "admitting jobs, let the\n"
              "running ones finish for --drain seconds and end; a second one ends at once.\n"
              "Exit codes: 0 good, 1 failed, 2 wrong usage.\n"
              "An example configuration: ") +

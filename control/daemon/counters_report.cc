@@ -5,6 +5,8 @@
 #include <bit>
 #include <cstddef>
 #include <functional>
+#include <span>
+#include <string_view>
 #include <utility>
 
 #include "config/cidr.h"
@@ -19,88 +21,14 @@ void add(JobCounters& sum, const JobCounters& part) {
   for (std::size_t i = 0; i < kDropCount; ++i) sum.drops[i] += part.drops[i].get();
 }
 
-JobCounts count_job(const Plane& plane, const members::JobStatus& status, std::vector<CoreCounts>& cores) {
-  JobCounts job{.status = status};
-  for (std::size_t core = 0; core < cores.size(); ++core) {
-    const JobCounters part = plane.counters(core, status.id);
-    add(job.counters, part);
-    cores[core].contributions += contributions_of(part);
-    const pipeline::JobState& state = plane.state(core, status.id);
-    job.slots += state.slots;
-    job.occupancy += state.occupancy;
-    job.overflows += state.overflows;
-  }
-  return job;
-}
-
-}  // namespace
-
-CountersSnapshot take_snapshot(const Plane& plane, const std::vector<members::JobStatus>& jobs,
-                               const std::vector<std::uint16_t>& cpus) {
-  CountersSnapshot all;
-  for (std::size_t i = 0; i < plane.ports(); ++i) {
-    const PortIndex port{static_cast<std::uint16_t>(i)};
-    all.ports.push_back(
-        {plane.port_name(port), plane.link_up(port), plane.port_statistics(port), plane.impaired(port)});
-  }
-  for (std::size_t core = 0; core < plane.cores(); ++core) {
-    all.cores.push_back(
-        {.cpu = cpus.at(core), .statistics = plane.statistics(core), .server = plane.server(core)});
-    add(all.no_job, plane.counters(core, JobId{0}));
-    all.l2 += plane.statistics(core).l2;
-  }
-  all.jobs.reserve(jobs.size());
-  for (const members::JobStatus& job : jobs) all.jobs.push_back(count_job(plane, job, all.cores));
-  all.hosts = plane.hosts();
-  all.mbufs_in_use = plane.mbufs_in_use();
-  return all;
-}
-
-namespace {
-
-// A row: names, then numbers.
-template <class... Counts>
-void add_row(text::ColumnTable& table, std::vector<std::string> cells, const Counts&... counts) {
-  (cells.push_back(text::with_commas(counts)), ...);
-  table.add(std::move(cells));
-}
-
-std::string ports_text(const CountersSnapshot& all) {
-  text::ColumnTable table({"port", "link", "rx packets", "rx bytes", "missed", "errors", "no mbuf",
-                           "tx packets", "tx bytes", "tx errors"});
-  for (const PortCounts& port : all.ports) {
-    const dpdk::PortStatistics& s = port.statistics;
-    add_row(table, {port.name, port.link_up ? "up" : "down"}, s.rx_packets, s.rx_bytes, s.rx_missed,
-            s.rx_errors, s.rx_no_mbuf, s.tx_packets, s.tx_bytes, s.tx_errors);
-  }
-  return table.text();
-}
-
-// Of the ports and directions with faults on purpose; empty if there is none.
-std::string impaired_text(const CountersSnapshot& all) {
-  text::ColumnTable table(
-      {"impaired", "direction", "lost", "duplicated", "reordered", "corrupted", "delayed", "queue full"});
-  bool any = false;
-  const auto add = [&](const std::string& port, const char* direction, const impair::ImpairCounters& c) {
-    if ((c.lost | c.duplicated | c.reordered | c.corrupted | c.delayed | c.overflow) == 0U) return;
-    any = true;
-    add_row(table, {port, direction}, c.lost, c.duplicated, c.reordered, c.corrupted, c.delayed, c.overflow);
-  };
-  for (const PortCounts& port : all.ports) {
-    add(port.name, "in", port.impaired.in);
-    add(port.name, "out", port.impaired.out);
-  }
-  return any ? table.text() + "\n" : "";
-}
-
-// A line of the table of cores.
-struct CoreLine {
+// A counter of the data cores.
+struct CoreCounter {
   const char* name;
   bool always;  // else left out when it is 0 on every core
   OneWriter<std::uint64_t> io::CoreStatistics::*value;
 };
 
-constexpr std::array<CoreLine, 24> kCoreLines{{
+constexpr std::array<CoreCounter, 24> kCoreCounters{{
     {"frames in", true, &io::CoreStatistics::frames_in},
     {"frames out", true, &io::CoreStatistics::frames_out},
     {"results", true, &io::CoreStatistics::results},
@@ -127,71 +55,170 @@ constexpr std::array<CoreLine, 24> kCoreLines{{
     {"lost: events", false, &io::CoreStatistics::events_lost},
 }};
 
-std::string cycles_text(const CoreCounts& core) {
-  const std::uint64_t frames = core.statistics.frames_in;
-  return frames == 0 ? "-" : text::with_commas(core.statistics.busy_cycles / frames);
+api::JobCounts count_job(const Plane& plane, const members::JobStatus& status,
+                         std::vector<api::CoreCounts>& cores) {
+  api::JobCounts job{.status = status, .contributed = std::vector<TimeNs>(status.ranks.size())};
+  for (std::size_t core = 0; core < cores.size(); ++core) {
+    const JobCounters part = plane.counters(core, status.id);
+    add(job.counters, part);
+    cores[core].contributions += api::contributions_of(part);
+    const pipeline::JobState& state = plane.state(core, status.id);
+    job.slots += state.slots;
+    job.occupancy += state.occupancy;
+    job.overflows += state.overflows;
+    for (std::size_t r = 0; r < job.contributed.size(); ++r)
+      job.contributed[r] = std::max(job.contributed[r], state.last_seen[r].get());
+  }
+  return job;
 }
 
-using CoreSpan = std::span<const CoreCounts>;
+api::PortCounts count_port(const Plane& plane, PortIndex port) {
+  const dpdk::PortStatistics s = plane.port_statistics(port);
+  const io::DataPlane::ImpairedPort impaired = plane.impaired(port);
+  return {.name = plane.port_name(port),
+          .link_up = plane.link_up(port),
+          .rx_packets = s.rx_packets,
+          .rx_bytes = s.rx_bytes,
+          .rx_missed = s.rx_missed,
+          .rx_errors = s.rx_errors,
+          .rx_no_mbuf = s.rx_no_mbuf,
+          .tx_packets = s.tx_packets,
+          .tx_bytes = s.tx_bytes,
+          .tx_errors = s.tx_errors,
+          .impaired_in = impaired.in,
+          .impaired_out = impaired.out};
+}
 
-void add_cores(text::ColumnTable& table, const char* name, CoreSpan cores,
-               const std::function<std::string(const CoreCounts&)>& cell) {
-  std::vector<std::string> row{name};
-  for (const CoreCounts& core : cores) row.push_back(cell(core));
+api::CoreCounts count_core(const Plane& plane, std::size_t core, std::uint16_t cpu) {
+  const io::CoreStatistics& s = plane.statistics(core);
+  api::CoreCounts out{
+      .cpu = cpu, .frames_in = s.frames_in, .busy_cycles = s.busy_cycles, .server = plane.server(core)};
+  out.counts.reserve(kCoreCounters.size());
+  for (const CoreCounter& counter : kCoreCounters)
+    out.counts.push_back({counter.name, counter.always, s.*counter.value});
+  return out;
+}
+
+}  // namespace
+
+api::Snapshot take_snapshot(const Plane& plane, const std::vector<members::JobStatus>& jobs,
+                            const std::vector<std::uint16_t>& cpus) {
+  api::Snapshot all;
+  for (std::size_t i = 0; i < plane.ports(); ++i)
+    all.ports.push_back(count_port(plane, PortIndex{static_cast<std::uint16_t>(i)}));
+  for (std::size_t core = 0; core < plane.cores(); ++core) {
+    all.cores.push_back(count_core(plane, core, cpus.at(core)));
+    add(all.no_job, plane.counters(core, JobId{0}));
+    all.l2 += plane.statistics(core).l2;
+  }
+  all.jobs.reserve(jobs.size());
+  for (const members::JobStatus& job : jobs) all.jobs.push_back(count_job(plane, job, all.cores));
+  all.hosts = plane.hosts();
+  all.mbufs_in_use = plane.mbufs_in_use();
+  return all;
+}
+
+namespace {
+
+// A row: names, then numbers.
+template <class... Counts>
+void add_row(text::ColumnTable& table, std::vector<std::string> cells, const Counts&... counts) {
+  (cells.push_back(text::with_commas(counts)), ...);
+  table.add(std::move(cells));
+}
+
+std::string ports_text(const api::Snapshot& all) {
+  text::ColumnTable table({"port", "link", "rx packets", "rx bytes", "missed", "errors", "no mbuf",
+                           "tx packets", "tx bytes", "tx errors"});
+  for (const api::PortCounts& port : all.ports) {
+    add_row(table, {port.name, port.link_up ? "up" : "down"}, port.rx_packets, port.rx_bytes, port.rx_missed,
+            port.rx_errors, port.rx_no_mbuf, port.tx_packets, port.tx_bytes, port.tx_errors);
+  }
+  return table.text();
+}
+
+// Of the ports and directions with faults on purpose; empty if there is none.
+std::string impaired_text(const api::Snapshot& all) {
+  text::ColumnTable table(
+      {"impaired", "direction", "lost", "duplicated", "reordered", "corrupted", "delayed", "queue full"});
+  bool any = false;
+  const auto add = [&](const std::string& port, const char* direction, const impair::ImpairCounters& c) {
+    if ((c.lost | c.duplicated | c.reordered | c.corrupted | c.delayed | c.overflow) == 0U) return;
+    any = true;
+    add_row(table, {port, direction}, c.lost, c.duplicated, c.reordered, c.corrupted, c.delayed, c.overflow);
+  };
+  for (const api::PortCounts& port : all.ports) {
+    add(port.name, "in", port.impaired_in);
+    add(port.name, "out", port.impaired_out);
+  }
+  return any ? table.text() + "\n" : "";
+}
+
+std::string cycles_text(const api::CoreCounts& core) {
+  const std::uint64_t frames = core.frames_in;
+  return frames == 0 ? "-" : text::with_commas(core.busy_cycles / frames);
+}
+
+using CoreSpan = std::span<const api::CoreCounts>;
+
+void add_cores(text::ColumnTable& table, std::string_view name, CoreSpan cores,
+               const std::function<std::string(const api::CoreCounts&)>& cell) {
+  std::vector<std::string> row{std::string(name)};
+  for (const api::CoreCounts& core : cores) row.push_back(cell(core));
   table.add(std::move(row));
 }
 
-std::string cores_text(const CountersSnapshot& all, CoreSpan cores, std::size_t first) {
+std::string cores_text(const api::Snapshot& all, CoreSpan cores, std::size_t first) {
   std::vector<std::string> header{"core (CPU)"};
   for (std::size_t i = 0; i < cores.size(); ++i)
     header.push_back(std::to_string(first + i) + " (" + std::to_string(cores[i].cpu) + ")");
   text::ColumnTable table(std::move(header));
   add_cores(table, "contributions", cores,
-            [](const CoreCounts& c) { return text::with_commas(c.contributions); });
-  for (const CoreLine& line : kCoreLines) {
-    const bool zero = std::all_of(cores.begin(), cores.end(),
-                                  [&](const CoreCounts& c) { return c.statistics.*line.value == 0U; });
-    if (zero && !line.always) continue;
-    add_cores(table, line.name, cores,
-              [&](const CoreCounts& c) { return text::with_commas(c.statistics.*line.value); });
+            [](const api::CoreCounts& c) { return text::with_commas(c.contributions); });
+  for (std::size_t i = 0; i < all.cores.front().counts.size(); ++i) {
+    const api::NamedCount& first_one = cores.front().counts[i];
+    const bool zero =
+        std::ranges::all_of(cores, [&](const api::CoreCounts& c) { return c.counts[i].value == 0; });
+    if (zero && !first_one.always) continue;
+    add_cores(table, first_one.name, cores,
+              [&](const api::CoreCounts& c) { return text::with_commas(c.counts[i].value); });
   }
-  add_cores(table, "busy", cores, [&](const CoreCounts& c) {
-    return text::share_text(c.statistics.busy_cycles, all.uptime_cycles);
-  });
+  add_cores(table, "busy", cores,
+            [&](const api::CoreCounts& c) { return text::share_text(c.busy_cycles, all.uptime_cycles); });
   add_cores(table, "cycles per frame in", cores, cycles_text);
   return table.text();
 }
 
-std::string control_text(const CountersSnapshot& all) {
-  const TurnTimes& c = all.control;
+std::string control_text(const api::Snapshot& all) {
+  const api::TurnTimes& c = all.control;
   if (c.turns == 0) return "";
   return "control: " + text::with_commas(c.turns) + " turns, " +
          text::with_commas(c.all / c.turns / kMicrosecond) + " us of CPU each, the longest " +
          text::with_commas(c.longest / kMicrosecond) + " us\n\n";
 }
 
-std::string jobs_text(const CountersSnapshot& all) {
+std::string jobs_text(const api::Snapshot& all) {
   text::ColumnTable table({"job", "phase", "ranks alive", "contributions", "results", "repeats", "relays",
                            "filling slots", "overflows"});
-  for (const JobCounts& job : all.jobs) {
+  for (const api::JobCounts& job : all.jobs) {
     const JobCounters& c = job.counters;
     add_row(table,
             {job.status.name, std::string(members::name_of(job.status.phase)),
              std::to_string(std::popcount(job.status.live)) + " of " + std::to_string(job.status.world)},
-            contributions_of(c), c.of(Verdict::kComplete) + job.slots.served, c.of(Verdict::kRepeat),
+            api::contributions_of(c), api::results_of(job), c.of(Verdict::kRepeat),
             c.of(Verdict::kRelay) + c.of(Verdict::kTell), job.occupancy, job.overflows);
   }
   return table.text();
 }
 
-bool shares(const JobCounts& job) { return shares_slots(job.status.discipline); }
+bool shares(const api::JobCounts& job) { return shares_slots(job.status.discipline); }
 
 // Of the jobs that share slots; empty if there is none.
-std::string shared_slots_text(const CountersSnapshot& all) {
+std::string shared_slots_text(const api::Snapshot& all) {
   if (std::none_of(all.jobs.begin(), all.jobs.end(), shares)) return "";
   text::ColumnTable table({"shared slots", "class", "claims", "denied", "swaps", "evicted", "partials",
                            "flushed", "swept", "served", "filling"});
-  for (const JobCounts& job : all.jobs) {
+  for (const api::JobCounts& job : all.jobs) {
     if (!shares(job)) continue;
     const pipeline::SlotCounters& s = job.slots;
     add_row(table, {job.status.name, std::to_string(class_of(job.status.priority))}, s.claims, s.denied,
@@ -207,9 +234,9 @@ std::string shared_slots_text(const CountersSnapshot& all) {
 }
 
 // Of the jobs that did not wait for their stragglers; empty if there is none.
-std::string late_text(const CountersSnapshot& all) {
+std::string late_text(const api::Snapshot& all) {
   std::string out;
-  for (const JobCounts& job : all.jobs) {
+  for (const api::JobCounts& job : all.jobs) {
     const pipeline::SlotCounters& s = job.slots;
     if (s.incomplete == 0U && s.incomplete_bad == 0U) continue;
     out += "incomplete results of job " + job.status.name + ": " + text::with_commas(s.incomplete);
@@ -238,7 +265,7 @@ void add_line(std::string& out, const std::string& name, const std::string& text
 constexpr std::size_t kSwitchDrops = l2::kSwitchFateCount - l2::kFirstSwitchDrop;
 
 // Empty if the switch has done nothing.
-std::string switch_text(const CountersSnapshot& all) {
+std::string switch_text(const api::Snapshot& all) {
   const l2::SwitchCounters& s = all.l2;
   std::string out;
   const auto done = std::span(s.fates).first<l2::kFirstSwitchDrop>();
@@ -252,9 +279,9 @@ std::string switch_text(const CountersSnapshot& all) {
   return out.empty() ? out : out + "\n";
 }
 
-std::string drops_text(const CountersSnapshot& all) {
+std::string drops_text(const api::Snapshot& all) {
   std::string out;
-  for (const JobCounts& job : all.jobs)
+  for (const api::JobCounts& job : all.jobs)
     add_line(out, "dropped of job " + job.status.name, reasons_text(job.counters.drops, kDropNames));
   add_line(out, "dropped, of no job", reasons_text(all.no_job.drops, kDropNames));
   add_line(out, "dropped by the switch",
@@ -269,7 +296,7 @@ std::string drops_text(const CountersSnapshot& all) {
 
 }  // namespace
 
-std::string counters_text(const CountersSnapshot& all) {
+std::string counters_text(const api::Snapshot& all) {
   constexpr std::size_t kCoresAbreast = 8;
   std::string out = "tallyd " + all.instance + ": counters after " + members::seconds_text(all.uptime) +
                     ", " + text::with_commas(all.mbufs_in_use) + " packet buffers in use\n\n";
@@ -324,11 +351,11 @@ SessionNews session_gone(const members::SessionStatus& was) {
                                " has no word for it: what they send now is dropped"};
 }
 
-std::string sessions_text(const CountersSnapshot& all) {
+std::string sessions_text(const api::Snapshot& all) {
   text::ColumnTable table(
       {"session", "tsi", "MAC", "address", "rank", "UDP port", "payload", "slots", "core", "last seen"}, 4);
   bool any = false;
-  for (const JobCounts& job : all.jobs) {
+  for (const api::JobCounts& job : all.jobs) {
     if (!job.status.session) continue;
     any = true;
     const members::SessionStatus& s = *job.status.session;

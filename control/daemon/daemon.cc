@@ -3,15 +3,15 @@
 #include <csignal>
 #include <ctime>
 
-#include <algorithm>
 #include <asio.hpp>
 #include <cstdio>
+#include <optional>
 #include <utility>
-#include <vector>
 
-#include "config/load_config.h"
 #include "daemon/box_start.h"
+#include "daemon/control_box.h"
 #include "daemon/control_loop.h"
+#include "daemon/control_server.h"
 #include "daemon/counters_report.h"
 #include "daemon/log.h"
 #include "daemon/plane.h"
@@ -20,8 +20,6 @@
 
 namespace tally::daemon {
 namespace {
-
-std::uint64_t cycles_now() noexcept { return __builtin_ia32_rdtsc(); }
 
 // Of this thread.
 TimeNs cpu_time() noexcept {
@@ -34,38 +32,28 @@ TimeNs cpu_time() noexcept {
 class Life {
  public:
   Life(asio::io_context& io, asio::signal_set& signals, const ServiceManager& manager,
-       const Daemon::Start& start, io::DataPlane& plane, members::MembershipEngine engine, TimeNs drain)
+       const Daemon::Start& start, io::DataPlane& plane, members::MembershipEngine engine, TimeNs drain,
+       std::optional<ControlSocket> control)
       : io_(io),
         signals_(signals),
         timer_(io),
         manager_(manager),
-        start_(start),
         reload_(start.config, log_line),
         plane_(plane),
-        started_(steady_now()),
-        loop_(plane_, std::move(engine), log_line, drain, started_) {}
+        loop_(plane_, std::move(engine), log_line, drain, steady_now()),
+        box_({plane_, loop_, reload_, turn_times_, log_line, start.path, steady_now, [this] { turn(); }}) {
+    if (control) server_.emplace(io_, std::move(*control), box_, log_line);
+  }
 
   void run() {
     wait_for_signal();
     turn();
     io_.run();
+    server_.reset();  // whatever takes its time from here on, nobody waits for an answer
   }
 
   void print_counters() {
-    const TimeNs now = steady_now();
-    MemberLoop& members = loop_.members();
-    if (!loop_.done()) members.look_at_all(now);
-    std::vector<members::JobStatus> jobs;
-    for (const auto& [id, status] : members.watch().jobs()) jobs.push_back(status);
-    CountersSnapshot all = take_snapshot(plane_, jobs, start_.config.dataplane.cores);
-    all.instance = start_.config.instance;
-    all.now = now;
-    all.uptime = now - started_;
-    all.uptime_cycles = cycles_now() - started_cycles_;
-    all.membership = members.engine().counters();
-    all.answers_unsent = members.unsent();
-    all.control = turn_times_;
-    const std::string text = counters_text(all);
+    const std::string text = counters_text(box_.take());
     std::fwrite(text.data(), 1, text.size(), stdout);
     std::fflush(stdout);
   }
@@ -84,10 +72,7 @@ class Life {
   void take_signal(int number) {
     if (number == SIGUSR1) return print_counters();
     if (number == SIGHUP) {
-      if (loop_.ending()) return log_line(LogLevel::kWarning, "SIGHUP ignored: shutting down");
-      loop_.members().look_at_all(steady_now());  // of sessions that go, the last status is what is printed
-      reload_.take(config::load_config(start_.path), loop_.members().engine(), steady_now());
-      loop_.members().look(steady_now());  // a session that has to wait publishes nothing
+      (void)box_.reload();  // the log says what came of it
     } else {
       loop_.end(steady_now());
       manager_.stopping("shutting down");
@@ -130,14 +115,13 @@ class Life {
   asio::signal_set& signals_;
   asio::steady_timer timer_;
   const ServiceManager& manager_;
-  const Daemon::Start& start_;
   Reload reload_;
   RunningPlane plane_;
-  TimeNs started_;
-  std::uint64_t started_cycles_ = cycles_now();
   ControlLoop loop_;
   std::uint64_t turns_ = 0;
-  TurnTimes turn_times_{};
+  api::TurnTimes turn_times_{};
+  ControlBox box_;
+  std::optional<ControlServer> server_{};
   TimeNs watchdog_ = 0;
   TimeNs status_at_ = 0;
   std::string status_{};
@@ -158,9 +142,11 @@ Daemon::Daemon() : signals_(std::make_unique<Signals>()), manager_(ServiceManage
 }
 Daemon::~Daemon() = default;
 
-void Daemon::run(const Start& start, io::DataPlane& plane, members::MembershipEngine engine, bool hugepages) {
+void Daemon::run(const Start& start, io::DataPlane& plane, members::MembershipEngine engine, bool hugepages,
+                 std::optional<ControlSocket> control) {
   const auto drain_ns = static_cast<TimeNs>(std::chrono::nanoseconds(start.drain).count());
-  Life life(signals_->io, signals_->set, manager_, start, plane, std::move(engine), drain_ns);
+  Life life(signals_->io, signals_->set, manager_, start, plane, std::move(engine), drain_ns,
+            std::move(control));
   const std::string what = summary(start.config);
   log_line(LogLevel::kInfo, "ready: " + what + ", " + (hugepages ? "hugepages" : "ordinary memory") +
                                 ", kernels " + std::string(kernels::best_kernels().name));

@@ -3,9 +3,11 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "config/config.h"
+#include "daemon/control_socket.h"
 #include "daemon/sd_notify.h"
 #include "io/data_plane.h"
 #include "members/membership.h"
@@ -26,8 +28,10 @@ class Daemon {
     std::chrono::seconds drain{};
   };
 
-  // Runs until SIGTERM or SIGINT have ended it. The cores of `plane` run and go on running.
-  void run(const Start& start, io::DataPlane& plane, members::MembershipEngine engine, bool hugepages);
+  // Runs until SIGTERM or SIGINT have ended it. The cores of `plane` run and go on running. control: where
+  // tallyctl finds it, if anywhere.
+  void run(const Start& start, io::DataPlane& plane, members::MembershipEngine engine, bool hugepages,
+           std::optional<ControlSocket> control);
 
  private:
   struct Signals;

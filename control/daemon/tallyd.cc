@@ -2,12 +2,14 @@
 
 #include <cstdio>
 #include <exception>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "config/load_config.h"
 #include "daemon/box_start.h"
 #include "daemon/command_line.h"
+#include "daemon/control_socket.h"
 #include "daemon/daemon.h"
 #include "daemon/log.h"
 
@@ -40,6 +42,19 @@ int failed_to_start(const Error& error) {
   return kExitFailed;
 }
 
+// A path that was written must be possible; without the one that nobody asked for the box is no worse.
+Result<std::optional<ControlSocket>> open_control(const config::Config& config) {
+  const std::string path = config::control_socket_path(config);
+  if (path.empty()) return std::optional<ControlSocket>();
+  auto made = ControlSocket::listen(path, config.control);
+  if (made) return std::optional<ControlSocket>(std::move(*made));
+  if (config.control.socket != "auto" || made.error().where != "control.socket")
+    return tl::unexpected<Error>(std::move(made.error()));
+  log_line(LogLevel::kWarning, "tallyctl will not find this box: " + made.error().what +
+                                   ". Or write control: {socket: none}, or a path of yours");
+  return std::optional<ControlSocket>();
+}
+
 int run(const CommandLine& line) {
   const auto loaded = config::load_config(line.config);
   if (!loaded) {
@@ -53,9 +68,12 @@ int run(const CommandLine& line) {
   Daemon daemon;
   auto members = start_members(config);
   if (!members) return failed_to_start(members.error());
+  auto control = open_control(config);
+  if (!control) return failed_to_start(control.error());
   auto box = StartedBox::start(config, log_line);
   if (!box) return failed_to_start(box.error());
-  daemon.run({line.config, config, line.drain}, box->plane(), std::move(*members), box->hugepages());
+  daemon.run({line.config, config, line.drain}, box->plane(), std::move(*members), box->hugepages(),
+             std::move(*control));
   return kExitOk;
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "api/snapshot.h"
 #include "daemon/log.h"
 #include "daemon/plane.h"
 #include "members/membership.h"
@@ -48,8 +49,7 @@ class JobWatch {
 // Pure. Owner: the control thread.
 
 inline constexpr TimeNs kBoxLook = 100 * kMillisecond;
-// An idle core sleeps 1 ms at most, so this is no sleep.
-inline constexpr TimeNs kStalled = 100 * kMillisecond;
+inline constexpr TimeNs kStalled = api::kCoreStalled;
 
 class BoxWatch {
  public:

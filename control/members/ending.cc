@@ -389,6 +389,21 @@ void NativeLife::disagree(Epoch epoch, std::string_view text, TimeNs now) {
   if (active() && term_.epoch == epoch) abort(text);
 }
 
+Result<void> NativeLife::give_up(std::string_view said, TimeNs now) {
+  const std::string reason = "ended by an operator: " + text::cleaned(said);
+  tick(now);
+  if (alive()) {
+    abort(reason);
+    return {};
+  }
+  if (phase_ != JobPhase::kForming || joined() == 0)
+    return fail(ErrorCode::kInvalidArgument, "nobody is in it: it is " + std::string(name_of(phase_)),
+                "job '" + config_.name + "'");
+  cancel_offer();
+  refuse_waiting(joined(), reason);
+  return {};
+}
+
 void NativeLife::restart(TimeNs now) {
   // Who has left will not come back, and who remains lacks nothing but the result of the last barrier.
   if (phase_ == JobPhase::kDraining) return end();

@@ -223,6 +223,19 @@ Result<void> MembershipEngine::resize(std::string_view name, std::uint32_t windo
   return done;
 }
 
+Result<void> MembershipEngine::abort(std::string_view name, std::string_view reason, TimeNs now) noexcept {
+  BoxState& box = state_->box;
+  const auto named = box.names.find(name);
+  if (named == box.names.end()) return unknown_job(name);
+  auto* const life = std::get_if<NativeLife>(box.find(named->second));
+  if (life == nullptr)
+    return fail(ErrorCode::kInvalidArgument, "it is a session, whose clients cannot be told anything",
+                "job '" + std::string(name) + "'");
+  auto done = life->give_up(reason, now);
+  state_->settle(now);
+  return done;
+}
+
 Result<void> MembershipEngine::reset_session(std::string_view name, TimeNs now) noexcept {
   BoxState& box = state_->box;
   const auto named = box.names.find(name);

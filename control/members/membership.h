@@ -69,6 +69,10 @@ class MembershipEngine {
   // memory the job gets the largest window that fits, at least what it had.
   [[nodiscard]] Result<void> resize(std::string_view name, std::uint32_t window, TimeNs now) noexcept;
 
+  // What the job does at the moment ends: its members get an ABORT (or JOINED(refused) while forming) with
+  // the reason, and may come back. Fails on an unknown name, a session, and a job in which nobody is.
+  [[nodiscard]] Result<void> abort(std::string_view name, std::string_view reason, TimeNs now) noexcept;
+
   // The session's clients are other processes than before: nothing that was begun, and no stored result, has
   // a part in what they send from now on (from when the cores have the next publication). Nothing on the wire
   // says so, and neither does time. Fails on an unknown name and on a job that is no session.

@@ -13,6 +13,7 @@
 
 #include "jobs/binding.h"
 #include "jobs/job_table.h"
+#include "tally/counters.h"
 #include "tally/ids.h"
 #include "tally/net.h"
 #include "tally/time.h"
@@ -95,6 +96,7 @@ struct JobStatus {
   std::string name{};
   JobPhase phase = JobPhase::kDeclared;
   std::uint16_t world = 0;
+  TimeNs lease = 0;            // 0: a session, whose members have none
   Epoch epoch{};               // 0 unless a row is in force or about to be
   Generation generation{};     // 0: none is alive
   std::uint16_t elements = 0;  // of the generation
@@ -157,33 +159,58 @@ enum class MembershipDrop : std::uint8_t {
 
 inline constexpr std::size_t kMembershipDropCount = static_cast<std::size_t>(MembershipDrop::kCount);
 
-inline constexpr std::array<std::string_view, kMembershipDropCount> kMembershipDropNames{
-    "runt",         // shorter than a header
-    "version",      // protocol version is not 2
-    "check",        // header CRC32C
-    "type",         // not a type that membership takes, from a server a LEAVE
-    "flags",        // unknown flag
-    "payload",      // payload CRC32C
-    "length",       // payload length is not what the type and its own lengths say
-    "rank",         // rank outside the job's world (a JOIN is refused)
-    "field",        // a field of a JOIN out of its range (a server's path too narrow for the job: refused)
-    "challenge",    // without a fresh challenge: answered by one
-    "unknown_job",  // names a job that is not declared, or a session, which nobody joins: refused
-    "token",        // not made with the job's token: refused
-    "world",        // expects another number of members: refused
-    "held",         // for a rank that a live process holds: refused
-    "ended",        // still reports a generation that ended: refused
-    "old_attempt",  // not newer than the newest of its process
-    "aborted",      // of an aborted generation (also LEAVE, HEARTBEAT, ABORT): answered by its ABORT again
-    "wait",         // for a place that is not free yet: answered JOINED(forming), not registered
-    "job",          // no such job here: a HEARTBEAT whose name is declared is answered by REJECT
-    "epoch",        // not the job's epoch: the same
-    "cookie",       // not the secret of (job, epoch, rank)
-    "source",       // not the binding of the rank's JOIN
-    "tag",          // not made under the key of the session, or changed on its way
-    "replay",       // its counter is not greater than all before it
-    "rate",         // beyond 100/s of its source
-};
+inline constexpr std::array<DropReason, kMembershipDropCount> kMembershipDropReasons{{
+    {"runt", "The control packet is shorter than a header.",
+     "Look at its sender: it is no client of ours, or a device cuts packets."},
+    {"version", "The control packet is of another version of the protocol.",
+     "Update the worker's libtally, or tallyd: both must speak one version."},
+    {"check", "The checksum of the header is wrong.",
+     "Damage on the way, or a client that computes it wrongly."},
+    {"type", "Membership does not take a packet of this type from this sender.",
+     "Look at the client: a server for example has no LEAVE."},
+    {"flags", "The packet has a flag that is unknown.",
+     "Update the worker's libtally, or look at the client that sends it."},
+    {"payload", "The checksum of the payload is wrong.",
+     "Damage on the way, or a client that computes it wrongly."},
+    {"length", "The payload is not as long as its type and its own lengths say.",
+     "Look at the client that sends it."},
+    {"rank", "The packet is of a rank that the job does not have.",
+     "Compare the workers' world and ranks with workers of the job."},
+    {"field", "A field of a JOIN is out of its range.",
+     "Look at the client. A server: its path must be wide enough for the job's elements."},
+    {"challenge", "A JOIN came without a fresh challenge, and was answered by one.",
+     "Nothing to do: every join begins so."},
+    {"unknown_job", "A worker wants to join a job that is not declared here.",
+     "Compare TALLY_JOB of the worker with 'tallyctl job list', or add the job to the file and reload."},
+    {"token", "A worker wants to join with the wrong token.",
+     "Give the worker the token of the job's token_file."},
+    {"world", "A worker expects another number of members than the job has.",
+     "Make the worker's world and workers of the job the same."},
+    {"held", "A worker wants a rank that a living process holds.",
+     "Two workers have one rank, or the former is not dead yet: wait for its lease, or give each its own."},
+    {"ended", "A worker still speaks of a generation that has ended.",
+     "Nothing to do: it is told and joins anew."},
+    {"old_attempt", "A JOIN is older than the newest of its process.",
+     "Nothing to do: it was overtaken on its way."},
+    {"aborted", "The packet is of an aborted generation, and was answered by its ABORT again.",
+     "Normal after an abort. 'tallyctl job show' says why the job was aborted."},
+    {"wait", "A worker asks for a place that is not free yet, and was told to wait.",
+     "Normal while a job ends. If it goes on, its former members are still there."},
+    {"job", "The packet is of a job that is not known here.",
+     "Normal after the box was restarted: the worker is told and joins again."},
+    {"epoch", "The packet is of an epoch that the job does not live in.",
+     "Normal when a job forms anew: the worker is told and joins again."},
+    {"cookie", "The packet does not carry the secret of its rank.",
+     "A client uses the wrong cookie, or somebody forges packets: look where they come from."},
+    {"source", "The packet does not come from where its rank joined.",
+     "A worker has several sockets or interfaces, or NAT is in between: let it send from one address."},
+    {"tag", "The packet was not made under the key of its session, or changed on its way.",
+     "Somebody without the token forges packets, or damage on the way."},
+    {"replay", "The packet was seen before: its counter is not greater than all before it.",
+     "The network copies packets, or somebody plays recorded ones. Nothing follows from them."},
+    {"rate", "A sender probes the box more often than 100 times a second.", "Look at that sender."},
+}};
+inline constexpr std::array kMembershipDropNames = names_of(kMembershipDropReasons);
 
 constexpr std::string_view name_of(MembershipDrop d) noexcept {
   return kMembershipDropNames[static_cast<std::size_t>(d)];

@@ -68,6 +68,7 @@ JobStatus NativeLife::status(TimeNs now) const {
   s.window = term.window;
   s.largest_window = term.record.largest_window.host();
   s.wanted_window = config_.window;
+  s.lease = config_.lease;
   s.limit = limit_ == kNoLimit ? 0 : limit_;
   s.shrunk_for = shrunk_for_;
   s.slots = slots_;

@@ -156,6 +156,8 @@ class NativeLife {
   void from_member(const ControlPacket& packet, const jobs::Binding& source, TimeNs now);
   // The members of this epoch cannot agree.
   void disagree(Epoch epoch, std::string_view text, TimeNs now);
+  // As MembershipEngine::abort says.
+  [[nodiscard]] Result<void> give_up(std::string_view said, TimeNs now);
   // Ends leases.
   void tick(TimeNs now);
   // When tick() has something to do, or earlier, as data cores may have seen members since; kNever if never.

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "l2/mac_table.h"
+#include "tally/counters.h"
 #include "tally/ids.h"
 #include "tally/net.h"
 #include "tally/one_writer.h"
@@ -53,33 +54,51 @@ enum class SwitchFate : std::uint8_t {
 inline constexpr std::size_t kSwitchFateCount = static_cast<std::size_t>(SwitchFate::kCount);
 inline constexpr std::size_t kFirstSwitchDrop = static_cast<std::size_t>(SwitchFate::kReserved);
 
-inline constexpr std::array<std::string_view, kSwitchFateCount> kSwitchFateNames{
-    "forwarded",           // to the one port that its destination is behind
-    "flooded",             // to all ports but its own: the destination is a group, or unknown
-    "filtered",            // its destination is behind the port it came from
-    "ARP answered",        // for the box's IPv4 address
-    "neighbour answered",  // ... its IPv6 address
-    "echo answered",       // ping, either IP version
-    "reserved",            // 01:80:C2:00:00:00..0F: between neighbours only (802.1D)
-    "source",              // the source MAC is a group or zero
-    "own_source",          // the source MAC is the box's: a loop of cables, or a host that pretends
-    "not_for_us",          // one-arm, and not for the box
-    "not_served",          // to the box's MAC, and nothing that it serves
-    "conflict",            // another host says that it has the box's address
-    "too_long",            // longer than the MTU of its port allows
-    "no_mbuf",             // a question in several buffers that found none for the whole
-    "runt",                // shorter than its headers, or than any frame that may be sent (17 bytes)
-    "length",              // lengths disagree
-    "ip_header",           // IP version or header checksum is wrong
-    "ip_options",          // IPv4 options or an IPv6 extension header
-    "fragment",            // an IP fragment
-    "checksum",            // of ICMP
-    "icmp",                // an echo request with a code
-    "arp_fields",          // the ARP sender's MAC is not one host's
-    "neighbour_fields",    // hop limit, code, source or options of a neighbour solicitation are not allowed
-    "asker",               // the IP source is not one host's that may be answered
-    "room",                // the packet's buffer cannot hold the answer
-};
+// The first of them are no drops and need no advice.
+inline constexpr std::array<DropReason, kSwitchFateCount> kSwitchFates{{
+    {"forwarded", "To the one port that its destination is behind.", ""},
+    {"flooded", "To all ports but its own: the destination is a group, or unknown.", ""},
+    {"filtered", "Its destination is behind the port it came from.", ""},
+    {"ARP answered", "A question for the box's IPv4 address.", ""},
+    {"neighbour answered", "A question for the box's IPv6 address.", ""},
+    {"echo answered", "A ping, of either IP version.", ""},
+    {"reserved", "The frame is for neighbours only (01:80:C2:00:00:00 to 0F, as of spanning tree).",
+     "Nothing to do: a switch does not pass such frames on."},
+    {"source", "The source MAC of the frame is a group or zero.",
+     "Look at the host behind that port: its MAC is broken."},
+    {"own_source", "The source MAC of the frame is the box's own.",
+     "Look for a loop of cables, for a second daemon of the same instance name, or for a host that "
+     "pretends."},
+    {"not_for_us", "The box hangs on a switch, and the frame is not for it.",
+     "Normal for a moment, while the switch does not know where hosts are. If they are many, its table is "
+     "too small."},
+    {"not_served", "The frame is for the box's MAC, and is nothing that the box serves.",
+     "Look at who sends what to the box's address: it serves its own protocol, ARP, neighbour discovery and "
+     "ping."},
+    {"conflict", "Another host says that it has the box's address.", "Give one of the two another address."},
+    {"too_long", "The frame is longer than the MTU of its port allows.",
+     "Lower the sender's MTU, or raise mtu of the port."},
+    {"no_mbuf", "A question in several buffers found no buffer for the whole.",
+     "Raise dataplane.memory; see 'no mbuf' of the cores."},
+    {"runt", "The frame is shorter than its headers, or than any frame that may be sent.",
+     "Look at its sender: a device cuts frames."},
+    {"length", "The lengths in the frame disagree.", "Look at its sender."},
+    {"ip_header", "The IP version or the header's checksum is wrong.",
+     "Damage on the way, or a broken sender."},
+    {"ip_options", "The packet has IPv4 options or an IPv6 extension header.",
+     "Send what the box is to answer without them."},
+    {"fragment", "The packet is a fragment of an IP packet.",
+     "Send smaller pings, or raise the MTU of the path."},
+    {"checksum", "The checksum of ICMP is wrong.", "Damage on the way, or a broken sender."},
+    {"icmp", "A ping has a code that no ping has.", "Look at its sender."},
+    {"arp_fields", "The sender's MAC in the ARP packet is not one host's.", "Look at its sender."},
+    {"neighbour_fields", "Hop limit, code, source or options of a neighbour solicitation are not allowed.",
+     "Look at its sender: it comes through a router, or is forged."},
+    {"asker", "The IP source is not one host's that may be answered.",
+     "Look at its sender: a group or the box itself asks."},
+    {"room", "The buffer of the packet cannot hold the answer.", "Raise mtu of the port."},
+}};
+inline constexpr std::array kSwitchFateNames = names_of(kSwitchFates);
 
 constexpr std::string_view name_of(SwitchFate fate) noexcept {
   return kSwitchFateNames[static_cast<std::size_t>(fate)];

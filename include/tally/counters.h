@@ -12,7 +12,21 @@
 namespace tally {
 
 // Every way to drop a packet has a name, and each drop changes exactly one counter: the one of its reason.
-// To add a reason: a line in the enumeration, one in kDropNames, one in docs/protocol_box.md's table.
+// To add a reason: a line in the enumeration, one in kDropReasons, one in docs/protocol_box.md's table.
+
+// As people are told of it: by tallyctl, and in docs/drops.md, which is made of these.
+struct DropReason {
+  std::string_view name;
+  std::string_view sentence;  // what it was
+  std::string_view advice;    // what to do about it, or that nothing is to be done
+};
+
+template <std::size_t N>
+constexpr std::array<std::string_view, N> names_of(const std::array<DropReason, N>& reasons) noexcept {
+  std::array<std::string_view, N> names{};
+  for (std::size_t i = 0; i < N; ++i) names[i] = reasons[i].name;
+  return names;
+}
 
 enum class Drop : std::uint8_t {
   // frame
@@ -61,44 +75,88 @@ enum class Drop : std::uint8_t {
 
 inline constexpr std::size_t kDropCount = static_cast<std::size_t>(Drop::kCount);
 
-inline constexpr std::array<std::string_view, kDropCount> kDropNames{
-    "segments",   // the frame spans several buffers: larger than the port's data room
-    "runt",       // shorter than the headers it announces
-    "ip_header",  // IP version, header length (no options) or source address is not what the protocol allows
-    "fragment",   // IPv4 fragment
-    "length",     // IP, UDP and payload lengths disagree
-    "version",    // protocol version is not 2
-    "check",      // header CRC32C, or the payload CRC32C of a control type
-    "type",       // unknown type, or one the box never takes from outside
-    "flags",      // unknown flag, or one that this type may not carry
-    "elements",   // not a multiple of 16, or more than the job's packets hold
-    "dtype",      // unknown element type
-    "rank",       // rank outside the job's world
-    "job",        // no such job here (answered by REJECT)
-    "epoch",      // the job lives in another epoch (answered by REJECT)
-    "cookie",     // not the secret of (job, epoch, rank)
-    "source",     // not the port, MAC, VLAN, IP and UDP port of the rank's JOIN
-    "contributors",  // not exactly the sender's own bit (ANSWER: not all members)
-    "slot",          // not the slot of the chunk
-    "peer",          // QUERY that names several members, or no other one
-    "sum",           // sum1 or sum2 do not match the payload: corrupted on the way
-    "stale",         // older than what the entry or the window holds
-    "ahead",         // further ahead than any worker's window reaches
-    "direct",        // DIRECT, but the job has no server
-    "sequence",      // CONTRIBUTE without a number: sequences begin at 1
-    "replay",        // CONTRIBUTE whose sequence has come before
-    "mismatch",      // same chunk, other size or type: the ranks issued different operations
-    "duplicate",     // contribution already in a filling entry
-    "bad_sum",       // the finished sum failed its check: the entry was freed, workers send again
-    "room",          // the packet's buffer cannot hold the stored result
-    "asker",         // ANSWER for a rank that is no other member
-    "member",        // switchml: no session has a member with this MAC, IPv4 address and UDP destination port
-    "foreign",       // switchml: the entry still fills with another chunk
-    "source_budget",  // control packet of a stranger: more than its address may send, or its port has too
-                      // many
-    "port_budget",    // control packet of a stranger: more than all strangers of its port may send
-    "member_budget",  // control packet of a member: more than its job may send
-};
+inline constexpr std::array<DropReason, kDropCount> kDropReasons{{
+    {"segments", "The frame is larger than one packet buffer of its port.",
+     "Lower the sender's MTU, or raise the port's mtu (a memif port: also its bsize)."},
+    {"runt", "The packet is shorter than the headers it announces.",
+     "Look at its sender with the dissector of docs/wireshark.md: its lengths are wrong, or a device cuts "
+     "packets."},
+    {"ip_header", "The IP version, header length or source address is none that the protocol allows.",
+     "Send without IP options; a dual-stack socket must not send from an IPv4-mapped IPv6 address."},
+    {"fragment", "The packet is a fragment of an IP packet.",
+     "Lower elements of the job, or raise the MTU of the path: packets must fit it whole."},
+    {"length", "The lengths of IP, UDP and payload disagree.",
+     "Look at its sender with the dissector of docs/wireshark.md: it counts elements or trailing bytes "
+     "wrongly."},
+    {"version", "The packet is of another version of the protocol.",
+     "Update the worker's libtally, or tallyd: both must speak one version."},
+    {"check", "The checksum of the header, or of a control packet's payload, is wrong.",
+     "A few are damage on the way: look at cables and NICs. Many from one sender: its client computes it "
+     "wrongly."},
+    {"type", "The packet is of a type that is unknown, or that the box never takes from outside.",
+     "Look for a client that sends what only a box or a server sends, or for servers of a job that has "
+     "none."},
+    {"flags", "The packet has a flag that is unknown or that its type may not carry.",
+     "Update the worker's libtally, or look at the client that sends it."},
+    {"elements", "The packet has more elements than the job's packets hold, or no multiple of 16.",
+     "The job's elements and what its workers send differ: look at the client."},
+    {"dtype", "The packet has an element type that this box does not know.",
+     "Update tallyd, or use float32 or int32."},
+    {"rank", "The packet comes from a rank that the job does not have.",
+     "Compare the workers' world and ranks with workers of the job."},
+    {"job", "No job of this number runs here; the sender is told.",
+     "Normal for a moment after a job ended or the box was restarted. If it goes on, a worker outlived its "
+     "job: stop it."},
+    {"epoch", "The job lives in another epoch by now; the sender is told.",
+     "Normal for a moment when a job forms anew or its window changes. If it goes on, a worker does not join "
+     "again: look at it."},
+    {"cookie", "The packet does not carry the secret of its rank.",
+     "A client uses the wrong cookie, or somebody forges packets: look where they come from."},
+    {"source", "The packet does not come from the port and addresses that its rank joined from.",
+     "A worker has several sockets or interfaces, or NAT is in between: let it send from one address."},
+    {"contributors", "The packet does not name exactly the members that it may.",
+     "Look at the client that sends it."},
+    {"slot", "The packet names another slot than its chunk has.",
+     "A client uses the window or the salt of an old epoch: look at it."},
+    {"peer", "A question to a peer names several members, or none but the asker.",
+     "Look at the client that sends it."},
+    {"sum", "The sums of the packet do not match its values: it was changed on its way.",
+     "The worker sends it again. If they are many, look at cables, NICs and memory between the sender and "
+     "the box."},
+    {"stale", "The packet is of a chunk that is over since long.",
+     "Normal in small numbers after losses. If they are many, packets arrive very late: look for queues on "
+     "the way."},
+    {"ahead", "The packet is further ahead than the window of any worker reaches.",
+     "Look at the client: its window does not begin at its first chunk without a result."},
+    {"direct", "The packet is meant for the server, and its job has none.",
+     "Write a discipline with a server for the job, or look at the client that sends it."},
+    {"sequence", "The contribution has no number.",
+     "Update the worker's libtally: its sequences begin at 1."},
+    {"replay", "A contribution of this number has come before: it is a copy.",
+     "The network copies packets: look for loops of cables, or for a mirror port. No sum is wrong by it."},
+    {"mismatch", "Two ranks sent the same chunk with another size or element type; the job is aborted.",
+     "The ranks issue different operations: compare their programs, in order, from the first operation on."},
+    {"duplicate", "The contribution is in the sum already: its rank sent it again.",
+     "Normal when another rank is late. 'tallyctl job show' names the late one."},
+    {"bad_sum", "A finished sum failed its check; it was thrown away and its workers send again.",
+     "Behind the port's checksum something damages packets: write checksum: software for the port, and look "
+     "at its NIC and memory."},
+    {"room", "The buffer of the packet cannot hold the result that is asked for.",
+     "Nothing to do: the worker asks a peer instead. If they are many, raise mtu of the port."},
+    {"asker", "An answer of a peer is for a rank that is no other member.",
+     "Look at the client that sends it."},
+    {"member", "No session has a member with these addresses.",
+     "Compare mac, ipv4 and port of the session's members with what its clients send: docs/switchml.md."},
+    {"foreign", "The slot of the session still fills with another chunk.",
+     "Its clients were started anew, or use a slot too early: write another run for the session and reload."},
+    {"source_budget", "A stranger sends more control packets than one address may.",
+     "A worker that joins without pause, or an attack: the port's counters and a capture say which."},
+    {"port_budget", "The strangers behind one port send more control packets than all of them may.",
+     "Many workers that join at once, which heals itself, or an attack through this port."},
+    {"member_budget", "The members of one job send more control packets than they may.",
+     "Look at the client: it sends heartbeats without pause."},
+}};
+inline constexpr std::array kDropNames = names_of(kDropReasons);
 
 constexpr std::string_view name_of(Drop d) noexcept { return kDropNames[static_cast<std::size_t>(d)]; }
 

@@ -58,6 +58,7 @@ class Options:
     eal: tuple = ()
     libraries: str = ""  # a folder where the loader looks too
     queues: int = 0  # of each port; 0: one for each data core
+    control: str = ""  # the inside of control: {...}, beside the socket; "" without any
 
 
 def cpus_of_ours():
@@ -78,6 +79,7 @@ class Box:
         self.options = options
         self.socket = os.path.join(lab.directory, "memif.sock")
         self.config = pathlib.Path(lab.directory, "box.yaml")
+        self.control = os.path.join(lab.directory, "control.sock")
         self.daemon = None
         self.lives = 0
         self.queues = self.options.queues or self.options.data_cores
@@ -96,8 +98,13 @@ class Box:
                  "  slots: 16MiB", f"  hugepages: {o.hugepages}", f"  idle: {o.idle}",
                  f"  execution: {o.execution}", f"  shared: {{slots: {o.shared_slots}}}",
                  f"  eal: [{', '.join(repr(word) for word in o.eal)}]",
-                 self.address_yaml(), "ports:", *map(self.port_yaml, range(self.ports))]
+                 self.control_yaml(), self.address_yaml(), "ports:", *map(self.port_yaml, range(self.ports))]
         return "\n".join(lines + ["jobs:"] + [job.yaml(self.lab) for job in self.jobs]) + "\n"
+
+    def control_yaml(self):
+        if not self.options.control:
+            return "control: {socket: none}"
+        return f"control: {{socket: {self.control}, {self.options.control}}}"
 
     def address_yaml(self):
         return "box: {ipv6: fd00::fe/64}" if self.options.ipv6 else "box: {ipv4: 10.0.0.254/24}"

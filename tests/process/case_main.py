@@ -46,6 +46,7 @@ def main(about):
     parser.add_argument("--tallyd", default="")
     parser.add_argument("--worker", default="")
     parser.add_argument("--server", default="")
+    parser.add_argument("--ctl", default="")
     parser.add_argument("--scarce-pool", default="")
     parser.add_argument("--bench", default="")
     parser.add_argument("--cmake", default="")
@@ -63,6 +64,7 @@ def main(about):
         parser.error(f"there is no case '{options.name}'; --list names them")
     Programs.tallyd, Programs.worker = options.tallyd, options.worker
     Programs.server, Programs.bench = options.server, options.bench
+    Programs.ctl = options.ctl
     Programs.clients, Programs.original_box = options.clients, options.original_box
     Programs.scarce_pool, Programs.libraries = options.scarce_pool, options.libraries
     Programs.cmake, Programs.build = options.cmake, options.build

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""run_case.py NAME --tallyd FILE --worker FILE --server FILE --scarce-pool FILE --bench FILE --clients FILE
+"""run_case.py NAME --tallyd FILE --worker FILE --server FILE --ctl FILE --scarce-pool FILE --bench FILE --clients FILE
      --original-box FILE --libraries FILE... --build DIRECTORY [--sanitizer address|thread] [--verbose]
    run_case.py --list [--sanitizer ...]
 
@@ -10,6 +10,7 @@ import sys
 
 import case_main
 import cases_bench
+import cases_control
 import cases_demo
 import cases_faults
 import cases_members
@@ -23,7 +24,7 @@ import cases_switchml
 import cases_tools
 
 # Importing them registers their cases.
-assert (cases_bench and cases_demo and cases_faults and cases_members and cases_operation and cases_reload
+assert (cases_bench and cases_control and cases_demo and cases_faults and cases_members and cases_operation and cases_reload
         and cases_server and cases_session and cases_shared and cases_sums and cases_switchml and cases_tools)
 
 if __name__ == "__main__":

@@ -35,6 +35,7 @@ ports:
   - {name: w0, mtu: 1500, queues: 2, checksum: software, impair: {loss: 0%, seed: 1}, device:
       "net_memif0,role=server,id=0,socket=/run/tally/rack1-memif.sock,socket-abstract=no,bsize=2048"}
   - {name: nic, device: 0000:3b:00.0, mtu: 9000, checksum: port, impair: {loss: 0.25%, seed: 7}}
+control: {socket: /run/tally/control.sock, access: owner, group: tally}
 log:   {level: debug}
 jobs:
   - name: resnet

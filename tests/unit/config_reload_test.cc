@@ -92,11 +92,13 @@ TEST_F(ConfigReload, EverythingElseIsNamedWithItsPath) {
   text = with("10.0.0.1", "10.0.0.2", text);
   text = with("net_ring1", "net_ring1, mtu: 9000", text);
   text = with("window: 64", "window: 32, lease: 5s, priority: 7, quota: {weight: 1}", text);
-  text += "log: {level: debug}\n";
+  text += "log: {level: debug}\ncontrol: {access: owner}\n";
   const config::ReloadPlan plan = to(text);
-  EXPECT_THAT(plan.restart, ElementsAre("dataplane.slots", "dataplane.shared.slots", "box.ipv4",
-                                        "ports[1].mtu", "log.level", "jobs[1].priority", "jobs[1].lease"));
+  EXPECT_THAT(plan.restart,
+              ElementsAre("dataplane.slots", "dataplane.shared.slots", "box.ipv4", "ports[1].mtu",
+                          "control.access", "jobs[1].priority", "jobs[1].lease"));
   EXPECT_THAT(plan.resize, ElementsAre(config::ReloadPlan::Resize{"two", 32}));
+  EXPECT_EQ(plan.log_level, config::LogSection::Level::kDebug);
 }
 
 TEST_F(ConfigReload, PortsThatComeOrGoNeedARestart) {

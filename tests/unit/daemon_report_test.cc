@@ -80,11 +80,10 @@ void make_busy(FakePlane& plane) {
 TEST(DaemonReport, OfABusyBox) {
   FakePlane plane;
   make_busy(plane);
-  daemon::CountersSnapshot all =
-      daemon::take_snapshot(plane,
-                            {job_of(1, "resnet50", members::JobPhase::kRunning, 0xF),
-                             job_of(2, "bert", members::JobPhase::kForming, 0x5)},
-                            {1, 3});
+  api::Snapshot all = daemon::take_snapshot(plane,
+                                            {job_of(1, "resnet50", members::JobPhase::kRunning, 0xF),
+                                             job_of(2, "bert", members::JobPhase::kForming, 0x5)},
+                                            {1, 3});
   EXPECT_EQ(all.cores[0].contributions, 1'000'000U);
   EXPECT_EQ(all.cores[1].contributions, 5U);
   EXPECT_EQ(all.jobs[0].occupancy, 3U);
@@ -98,7 +97,7 @@ TEST(DaemonReport, OfABusyBox) {
 
 TEST(DaemonReport, OfABoxThatDidNothing) {
   const FakePlane plane(1, 1);
-  daemon::CountersSnapshot all = daemon::take_snapshot(plane, {}, {0});
+  api::Snapshot all = daemon::take_snapshot(plane, {}, {0});
   all.instance = "idle";
   golden("idle.txt", daemon::counters_text(all));
 }
@@ -135,7 +134,7 @@ TEST(DaemonReport, SaysWhenEachMemberOfASessionWasLastSeen) {
     legacy.ranks[r].binding.udp_port = 48864;
   }
   legacy.ranks[0].last_seen = 97 * kSecond;
-  daemon::CountersSnapshot all = daemon::take_snapshot(plane, {legacy}, {1, 3});
+  api::Snapshot all = daemon::take_snapshot(plane, {legacy}, {1, 3});
   all.now = 100 * kSecond;
   const std::string text = daemon::counters_text(all);
   EXPECT_NE(

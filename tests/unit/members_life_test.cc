@@ -61,6 +61,25 @@ TEST(MembersLife, EveryChangeOfTheTableHappensAndNoOther) {
   }
 }
 
+TEST_F(MembersRunning, AnOperatorEndsWhatTheJobDoesAndItMayComeBack) {
+  ASSERT_TRUE(members->abort("resnet", "wrong\x1b[31m data", now));
+  settle();
+  EXPECT_EQ(status(id).phase, JobPhase::kAborted);
+  EXPECT_EQ(status(id).reason, "ended by an operator: wrong [31m data");
+  EXPECT_FALSE(members->abort("resnet", "again", now)) << "nobody is in it";
+  EXPECT_FALSE(members->abort("resnte", "again", now));
+  // Who waits for others is refused.
+  for (auto& p : peers) p.restart();
+  send(peers[0], peers[0].join());
+  EXPECT_EQ(status(id).phase, JobPhase::kForming);
+  ASSERT_TRUE(members->abort("resnet", "again", now));
+  settle();
+  EXPECT_EQ(status(id).phase, JobPhase::kDeclared);
+  EXPECT_EQ(status(id).live, 0U);
+  for (auto& p : peers) p.restart();
+  EXPECT_TRUE(form(peers));
+}
+
 TEST_F(MembersRunning, JobGoesThroughEveryChangeOfTheTable) {
   std::vector<members::PhaseChange> left(members::kPhaseChanges.begin(), members::kPhaseChanges.end());
   JobPhase before = JobPhase::kRunning;

@@ -1,0 +1,216 @@
+#include <array>
+#include <span>
+#include <utility>
+
+#include "api/lateness.h"
+#include "api/results.h"
+#include "members/texts.h"
+#include "text/text.h"
+
+namespace tally::api {
+namespace {
+
+Json impaired_json(const impair::ImpairCounters& c) {
+  if ((c.lost | c.duplicated | c.reordered | c.corrupted | c.delayed | c.overflow) == 0U) return nullptr;
+  return {{"lost", c.lost.get()},           {"duplicated", c.duplicated.get()},
+          {"reordered", c.reordered.get()}, {"corrupted", c.corrupted.get()},
+          {"delayed", c.delayed.get()},     {"queue_full", c.overflow.get()}};
+}
+
+Json server_json(const server::MergeCounters& m) {
+  return {{"unfinished", m.incomplete.get()}, {"finished", m.complete.get()},   {"merged", m.merged.get()},
+          {"completed", m.completed.get()},   {"forgotten", m.forgotten.get()}, {"aged", m.aged.get()}};
+}
+
+// "lost: no mbuf" as lost_no_mbuf.
+std::string key_of(std::string_view name) {
+  std::string key;
+  for (const char c : name) {
+    if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'))
+      key += c;
+    else if (!key.empty() && key.back() != '_')
+      key += '_';
+  }
+  return key;
+}
+
+void add_drops(Json& all, std::span<const DropReason> reasons, auto count_of, const char* where,
+               const Json& job) {
+  for (std::size_t i = 0; i < reasons.size(); ++i) {
+    const std::uint64_t count = count_of(i);
+    if (count == 0) continue;
+    all.push_back({{"name", reasons[i].name},
+                   {"where", where},
+                   {"job", job},
+                   {"count", count},
+                   {"sentence", reasons[i].sentence},
+                   {"advice", reasons[i].advice}});
+  }
+}
+
+constexpr auto kSwitchDrops = std::span(l2::kSwitchFates).subspan(l2::kFirstSwitchDrop);
+
+std::string rows_of(std::span<const DropReason> reasons) {
+  std::string out = "| name | what it was | what to do |\n|---|---|---|\n";
+  for (const DropReason& r : reasons)
+    out.append("| ")
+        .append(r.name)
+        .append(" | ")
+        .append(r.sentence)
+        .append(" | ")
+        .append(r.advice)
+        .append(" |\n");
+  return out.append("\n");
+}
+
+}  // namespace
+
+Json port_list(const Snapshot& box) {
+  Json all = Json::array();
+  for (std::size_t i = 0; i < box.ports.size(); ++i) {
+    const PortCounts& p = box.ports[i];
+    Json one{{"name", p.name},
+             {"link", p.link_up ? "up" : "down"},
+             {"rx_packets", p.rx_packets},
+             {"rx_bytes", p.rx_bytes},
+             {"rx_missed", p.rx_missed},
+             {"rx_errors", p.rx_errors},
+             {"rx_no_mbuf", p.rx_no_mbuf},
+             {"tx_packets", p.tx_packets},
+             {"tx_bytes", p.tx_bytes},
+             {"tx_errors", p.tx_errors},
+             {"impaired_in", impaired_json(p.impaired_in)},
+             {"impaired_out", impaired_json(p.impaired_out)}};
+    if (i < box.config->ports.size()) {
+      one["mtu"] = box.config->ports[i].mtu;
+      one["device"] = box.config->ports[i].device.text;
+    }
+    all.push_back(std::move(one));
+  }
+  return Json{{"ports", std::move(all)}};
+}
+
+Json core_list(const Snapshot& box) {
+  Json all = Json::array();
+  for (std::size_t i = 0; i < box.cores.size(); ++i) {
+    const CoreCounts& c = box.cores[i];
+    Json one{{"core", i}, {"cpu", c.cpu}, {"silent_ns", c.silent}, {"contributions", c.contributions}};
+    for (const NamedCount& count : c.counts) one[key_of(count.name)] = count.value;
+    one["busy_cycles"] = c.busy_cycles;
+    one["cycles"] = box.uptime_cycles;
+    one["busy"] = box.uptime_cycles == 0
+                      ? Json(nullptr)
+                      : Json(static_cast<double>(c.busy_cycles) / static_cast<double>(box.uptime_cycles));
+    one["cycles_per_frame"] = c.frames_in == 0 ? Json(nullptr) : Json(c.busy_cycles / c.frames_in);
+    one["server"] = server_json(c.server);
+    all.push_back(std::move(one));
+  }
+  return Json{{"cores", std::move(all)}};
+}
+
+Json drop_list(const Snapshot& box) {
+  Json all = Json::array();
+  for (const JobCounts& job : box.jobs)
+    add_drops(
+        all, kDropReasons, [&](std::size_t i) { return job.counters.drops[i].get(); }, "job",
+        job.status.name);
+  add_drops(
+      all, kDropReasons, [&](std::size_t i) { return box.no_job.drops[i].get(); }, "box", nullptr);
+  add_drops(
+      all, kSwitchDrops, [&](std::size_t i) { return box.l2.fates[l2::kFirstSwitchDrop + i].get(); },
+      "switch", nullptr);
+  add_drops(
+      all, members::kMembershipDropReasons, [&](std::size_t i) { return box.membership.drops[i]; }, "control",
+      nullptr);
+  return Json{{"drops", std::move(all)}};
+}
+
+std::string drops_markdown() {
+  return "# Drops\n\n"
+         "Every packet that the box does not obey changes one counter, which has a name. This page is made "
+         "of the\n"
+         "tables beside these names (`UPDATE_GOLDEN=1` of the test control_api_test writes it); `tallyctl "
+         "drop list`\n"
+         "shows those that have happened, with the same words. What a client's author looks at:\n"
+         "[protocol_box.md](protocol_box.md), 11.3 and 11.4.\n\n"
+         "## Data cores\n\n" +
+         rows_of(kDropReasons) + "## Switch\n\n" + rows_of(kSwitchDrops) + "## Control packets\n\n" +
+         rows_of(members::kMembershipDropReasons);
+}
+
+Json health(const Snapshot& box) {
+  Json problems = Json::array();
+  const auto add = [&](const char* what, const std::string& name, std::string text) {
+    problems.push_back({{"what", what}, {"name", name}, {"text", std::move(text)}});
+  };
+  if (box.ending) add("box", box.instance, "it is shutting down");
+  for (std::size_t i = 0; i < box.ports.size(); ++i) {
+    // Behind a port of memif there is one worker, or none at the moment.
+    const bool memif =
+        i < box.config->ports.size() && box.config->ports[i].device.kind == device::DeviceKind::kMemif;
+    if (!box.ports[i].link_up && !memif) add("port", box.ports[i].name, "link down");
+  }
+  for (std::size_t i = 0; i < box.cores.size(); ++i) {
+    if (box.cores[i].silent >= kCoreStalled)
+      add("core", std::to_string(i), "no turn for " + members::seconds_text(box.cores[i].silent));
+  }
+  for (const JobCounts& job : box.jobs) {
+    if (!job.declared) continue;
+    const std::string late = late_text(job, progress_of(job, box.now));
+    if (job.status.phase == members::JobPhase::kAborted)
+      add("job", job.status.name, "aborted: " + job.status.reason);
+    else if (!late.empty())
+      add("job", job.status.name, "late: " + late);
+    else if (job.status.session && job.status.session->lacks != members::SessionLacks::kNothing)
+      add("job", job.status.name, job.status.reason);
+  }
+  return {{"state", problems.empty() ? "good" : "degraded"}, {"problems", std::move(problems)}};
+}
+
+Json stats(const Snapshot& box) {
+  Json fates = Json::object();
+  for (std::size_t i = 0; i < l2::kFirstSwitchDrop; ++i)
+    fates[key_of(l2::kSwitchFateNames[i])] = box.l2.fates[i].get();
+  Json control{{"turns", box.control.turns},
+               {"cpu_ns", box.control.all},
+               {"longest_ns", box.control.longest},
+               {"answers_unsent", box.answers_unsent}};
+  Json out{{"instance", box.instance},
+           {"now_ns", box.now},
+           {"uptime_ns", box.uptime},
+           {"mbufs_in_use", box.mbufs_in_use},
+           {"hosts", box.hosts},
+           {"switch",
+            {{"frames", std::move(fates)},
+             {"copies", box.l2.copies.get()},
+             {"not_flooded", box.l2.not_flooded.get()},
+             {"learned", box.l2.learned.get()},
+             {"moved", box.l2.moved.get()},
+             {"evicted", box.l2.evicted.get()}}},
+           {"control", std::move(control)}};
+  out["health"] = health(box);
+  out["jobs"] = std::move(job_list(box)["jobs"]);
+  out["ports"] = std::move(port_list(box)["ports"]);
+  out["cores"] = std::move(core_list(box)["cores"]);
+  out["drops"] = std::move(drop_list(box)["drops"]);
+  out["slots"] = slot_show(box);
+  return out;
+}
+
+Json diagnostics_json(const config::Diagnostics& diagnostics) {
+  Json all = Json::array();
+  for (const config::Diagnostic& d : diagnostics) {
+    all.push_back({{"severity", d.severity == config::Severity::kError ? "error" : "warning"},
+                   {"file", d.file},
+                   {"line", d.at.line},
+                   {"column", d.at.column},
+                   {"path", d.path},
+                   {"message", d.message},
+                   {"help", d.help},
+                   {"excerpt", d.excerpt},
+                   {"caret", d.caret}});
+  }
+  return all;
+}
+
+}  // namespace tally::api

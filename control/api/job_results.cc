@@ -1,0 +1,211 @@
+#include <array>
+#include <bit>
+#include <optional>
+#include <utility>
+
+#include "api/lateness.h"
+#include "api/results.h"
+#include "config/checks.h"
+#include "config/cidr.h"
+#include "members/texts.h"
+#include "tally/discipline.h"
+#include "text/text.h"
+
+namespace tally::api {
+namespace {
+
+constexpr std::size_t kMostNames = 32;  // of jobs, in an error
+
+Json or_null(const std::optional<TimeNs>& time) { return time ? Json(*time) : Json(nullptr); }
+
+std::string port_name(const Snapshot& box, PortIndex port) {
+  return raw(port) < box.ports.size() ? box.ports[raw(port)].name : std::string();
+}
+
+std::string phase_of(const JobCounts& job) {
+  return job.declared ? std::string(members::name_of(job.status.phase)) : "gone";
+}
+
+std::string_view word_of(Discipline d) noexcept {
+  constexpr std::array<std::string_view, 4> kWords{"pool", "fcfs", "preemptive", "shared"};
+  return kWords.at(static_cast<std::size_t>(d) - 1);
+}
+
+std::uint64_t drops_of(const JobCounts& job) {
+  std::uint64_t all = 0;
+  for (const auto& count : job.counters.drops) all += count;
+  return all;
+}
+
+Json ranks_json(std::uint64_t ranks) {
+  Json list = Json::array();
+  for (; ranks != 0; ranks &= ranks - 1) list.push_back(std::countr_zero(ranks));
+  return list;
+}
+
+// What lists and details have.
+Json summary(const JobCounts& job, const std::vector<RankProgress>& progress) {
+  const members::JobStatus& s = job.status;
+  const JobCounters& c = job.counters;
+  Json late = Json::array();
+  for (std::size_t r = 0; r < progress.size(); ++r) {
+    if (progress[r].late) late.push_back(r);
+  }
+  return {
+      {"name", s.name},
+      {"phase", phase_of(job)},
+      {"dialect", s.session ? "switchml" : "native"},
+      {"workers", s.world},
+      {"alive", std::popcount(s.live)},
+      {"late", std::move(late)},
+      {"late_text", late_text(job, progress)},
+      {"discipline", s.session ? Json(nullptr) : Json(word_of(s.discipline))},
+      {"priority", s.priority},
+      {"window", s.window},
+      {"elements", s.session ? s.session->payload / 4 : s.elements},
+      {"contributions", contributions_of(c)},
+      {"results", results_of(job)},
+      {"repeats", c.of(Verdict::kRepeat)},
+      {"relays", c.of(Verdict::kRelay) + c.of(Verdict::kTell)},
+      {"drops", drops_of(job)},
+      {"filling", job.occupancy},
+      {"overflows", job.overflows},
+      {"incomplete", job.slots.incomplete.get()},
+      {"incomplete_bad", job.slots.incomplete_bad.get()},
+      {"reason", s.reason},
+  };
+}
+
+Json member_json(const Snapshot& box, const members::RankStatus& m, bool session) {
+  const bool known = m.joined || session;
+  return {
+      {"joined", m.joined},
+      {"left", m.left},
+      {"address", known ? Json(members::address_text(m.binding.address)) : Json(nullptr)},
+      {"udp_port", known ? Json(m.binding.udp_port) : Json(nullptr)},
+      {"mac", known ? Json(config::to_text(m.binding.mac)) : Json(nullptr)},
+      {"port", known && !session ? Json(port_name(box, m.binding.port)) : Json(nullptr)},
+  };
+}
+
+Json rank_json(const Snapshot& box, const JobCounts& job, std::size_t rank, const RankProgress& p) {
+  const members::RankStatus& m = job.status.ranks[rank];
+  const bool session = job.status.session.has_value();
+  Json out{{"rank", rank}, {"late", p.late}, {"why", p.why}};
+  out.update(member_json(box, m, session));
+  out["seen_ns_ago"] = or_null(p.seen);
+  out["contributed_ns_ago"] = or_null(p.contributed);
+  out["chunk"] = session || m.instance == 0 ? Json(nullptr) : Json(raw(m.next));
+  out["behind"] = p.behind ? Json(*p.behind) : Json(nullptr);
+  return out;
+}
+
+Json slots_json(const pipeline::SlotCounters& s) {
+  return {{"claims", s.claims.get()},   {"denied", s.denied.get()},     {"swaps", s.swaps.get()},
+          {"evicted", s.evicted.get()}, {"partials", s.partials.get()}, {"flushed", s.flushed.get()},
+          {"swept", s.swept.get()},     {"served", s.served.get()}};
+}
+
+Json session_json(const members::SessionStatus& s) {
+  return {{"system", s.system},
+          {"payload", s.payload},
+          {"slots", s.slots},
+          {"tsi", s.tsi ? Json(*s.tsi == jobs::TsiRule::kPacket ? "packet" : "opaque") : Json(nullptr)},
+          {"core", s.home},
+          {"box_mac", config::to_text(s.box_mac)}};
+}
+
+}  // namespace
+
+Json job_list(const Snapshot& box) {
+  Json all = Json::array();
+  for (const JobCounts& job : box.jobs) all.push_back(summary(job, progress_of(job, box.now)));
+  return Json{{"jobs", std::move(all)}};
+}
+
+Json job_show(const Snapshot& box, const JobCounts& job) {
+  const members::JobStatus& s = job.status;
+  const auto progress = progress_of(job, box.now);
+  Json out = summary(job, progress);
+  out["wanted_window"] = s.wanted_window;
+  out["largest_window"] = s.largest_window;
+  out["window_limit"] = s.limit == 0 ? Json(nullptr) : Json(s.limit);
+  out["shrunk_for"] = s.shrunk_for.empty() ? Json(nullptr) : Json(s.shrunk_for);
+  out["lease_ns"] = s.lease == 0 ? Json(nullptr) : Json(s.lease);
+  out["epoch"] = text::hexadecimal(raw(s.epoch));
+  out["generation"] = text::hexadecimal(raw(s.generation));
+  out["missing"] = ranks_json(s.missing);
+  out["shares_slots"] = !s.session && shares_slots(s.discipline);
+  out["slots"] = slots_json(job.slots);
+  if (s.session) out["session"] = session_json(*s.session);
+  Json ranks = Json::array();
+  for (std::size_t r = 0; r < s.ranks.size(); ++r) ranks.push_back(rank_json(box, job, r, progress[r]));
+  out["ranks"] = std::move(ranks);
+  Json servers = Json::array();
+  for (std::size_t i = 0; i < s.servers.size(); ++i) {
+    Json one{{"server", i}};
+    one.update(member_json(box, s.servers[i], false));
+    one["missing"] = ((s.missing_servers >> i) & 1U) != 0;
+    servers.push_back(std::move(one));
+  }
+  out["servers"] = std::move(servers);
+  Json drops = Json::object();
+  for (std::size_t i = 0; i < kDropCount; ++i) {
+    if (job.counters.drops[i] != 0U) drops[std::string(kDropNames[i])] = job.counters.drops[i].get();
+  }
+  out["dropped"] = std::move(drops);
+  return out;
+}
+
+const JobCounts* find_job(const Snapshot& box, const std::string& name) {
+  const JobCounts* found = nullptr;
+  for (const JobCounts& job : box.jobs) {
+    if (job.status.name == name && (found == nullptr || !found->declared)) found = &job;
+  }
+  return found;
+}
+
+Failure no_such_job(const Snapshot& box, const std::string& name) {
+  std::vector<std::string> names;
+  for (const JobCounts& job : box.jobs) {
+    if (job.declared) names.push_back(job.status.name);
+  }
+  Failure failure{Code::kNoSuchJob, "there is no job " + config::shown(name), Json::object()};
+  if (std::string near = config::nearest(name, names); !near.empty()) {
+    failure.message += "; did you mean " + near + "?";
+    failure.data["nearest"] = std::move(near);
+  }
+  if (names.size() > kMostNames) names.resize(kMostNames);
+  failure.data["jobs"] = std::move(names);
+  return failure;
+}
+
+Json slot_show(const Snapshot& box) {
+  const config::DataplaneSection& d = box.config->dataplane;
+  const auto cores = static_cast<std::uint64_t>(box.cores.size());
+  Json holders = Json::array();
+  std::uint64_t held = 0;
+  for (const JobCounts& job : box.jobs) {
+    const members::JobStatus& s = job.status;
+    if (!job.declared || (s.slots.count == 0 && s.cap == 0)) continue;
+    const std::uint64_t bytes = config::bytes_of(*box.config, s.slots.count);
+    held += bytes;
+    holders.push_back({{"job", s.name},
+                       {"priority", s.priority},
+                       {"bytes", bytes},
+                       {"window", s.window},
+                       {"filling", job.occupancy},
+                       {"shared_reserved", s.reserved * cores},
+                       {"shared_cap", s.cap * cores}});
+  }
+  const std::uint64_t own = config::bytes_of(*box.config, config::own_lines_per_core(d));
+  return {{"bytes", d.slots},
+          {"own_bytes", own},
+          {"own_held", held},
+          {"own_free", own > held ? own - held : 0},
+          {"shared_slots", config::shared_entries_per_core(d) * cores},
+          {"shared_elements", d.shared.elements},
+          {"jobs", std::move(holders)}};
+}
+
+}  // namespace tally::api

@@ -1,0 +1,200 @@
+#include "api/methods.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "config/diagnostic.h"
+#include "members/job_config.h"
+#include "tally/wire.h"
+#include "text/text.h"
+
+namespace tally::api {
+namespace {
+
+using Type = Parameter::Type;
+
+Parameter job_name() { return {"name", Type::kText, 1, kMaxNameBytes, {}, "the job's name"}; }
+
+std::vector<Method> make_methods() {
+  return {
+      {MethodId::kVersion, "api.version", false, "The versions of the interface and of tallyd", {}},
+      {MethodId::kSchema, "api.schema", false, "This table: every method with its parameters", {}},
+      {MethodId::kHealth, "health.get", false, "Whether the box is well, and what is not", {}},
+      {MethodId::kJobList, "job.list", false, "Every job: its phase, who is there, what it has done", {}},
+      {MethodId::kJobShow,
+       "job.show",
+       false,
+       "One job with all its ranks: who is late, since when, where it sits",
+       {job_name()}},
+      {MethodId::kJobSet,
+       "job.set",
+       true,
+       "Another window for a job of the discipline pool, while it runs; until the next reload",
+       {job_name(),
+        {"window", Type::kWhole, members::kMinWindow, members::kMaxWindow, {}, "chunks, a power of two"}}},
+      {MethodId::kJobAbort,
+       "job.abort",
+       true,
+       "Ends what a job does at the moment; its workers are told the reason and may come back",
+       {job_name(), {"reason", Type::kText, 1, kMaxTextBytes, {}, "what the workers are told"}}},
+      {MethodId::kPortList, "port.list", false, "Every port: its link and what it counts", {}},
+      {MethodId::kCoreList, "core.list", false, "Every data core: how busy it is and what it counts", {}},
+      {MethodId::kSlotShow, "slot.show", false, "Slot memory: who holds how much of it", {}},
+      {MethodId::kDropList, "drop.list", false, "What was dropped, why, and what to do about it", {}},
+      {MethodId::kStats, "stats.get", false, "All counters of the box in one answer", {}},
+      {MethodId::kConfigShow, "config.show", false, "The configuration in force, with all defaults", {}},
+      {MethodId::kConfigCheck,
+       "config.check",
+       true,  // up to a tenth of a second of the control thread
+       "What is wrong with a configuration; nothing is changed, and no token file is looked at",
+       {{"text", Type::kText, 0, kMaxRequestBytes, {}, "YAML"}}},
+      {MethodId::kConfigReload, "config.reload", true, "Reads the file again, as SIGHUP does", {}},
+      {MethodId::kLogSet,
+       "log.set",
+       true,
+       "The least important messages to be printed, until the next reload or start",
+       {{"level", Type::kWord, 0, 0, {"trace", "debug", "info", "warning", "error"}, "of log.level"}}},
+  };
+}
+
+// What stands there, for a message; never long.
+std::string seen(const Json& value) {
+  if (value.is_string()) return config::shown(value.get_ref<const std::string&>());
+  if (value.is_object()) return "an object";
+  if (value.is_array()) return "a list";
+  return dumped(value);
+}
+
+Failure wrong(const Parameter& parameter, std::string message, Json got) {
+  return {Code::kParameters, std::move(message),
+          Json{{"path", "params." + std::string(parameter.name)},
+               {"got", std::move(got)},
+               {"want", form_of(parameter)}}};
+}
+
+bool fits(const Parameter& p, const Json& value) {
+  switch (p.type) {
+    case Type::kWhole:
+      // A number with a point is a float for the parser, one below 0 or from 2^64 on is not unsigned.
+      return value.is_number_unsigned() && value.get<std::uint64_t>() >= p.low &&
+             value.get<std::uint64_t>() <= p.high;
+    case Type::kText:
+      return value.is_string() && value.get_ref<const std::string&>().size() >= p.low &&
+             value.get_ref<const std::string&>().size() <= p.high;
+    case Type::kWord:
+      return value.is_string() &&
+             std::find(p.words.begin(), p.words.end(), value.get_ref<const std::string&>()) != p.words.end();
+  }
+  return false;
+}
+
+std::string type_name(Type type) { return type == Type::kWhole ? "integer" : "string"; }
+
+}  // namespace
+
+std::span<const Method> methods() {
+  static const std::vector<Method> all = make_methods();
+  return all;
+}
+
+std::string form_of(const Parameter& p) {
+  switch (p.type) {
+    case Type::kWhole:
+      return "a whole number from " + std::to_string(p.low) + " to " + std::to_string(p.high);
+    case Type::kText:
+      return "a text of " + std::to_string(p.low) + " to " + std::to_string(p.high) + " bytes";
+    case Type::kWord:
+      return "one of " + text::listed(p.words);
+  }
+  return {};
+}
+
+tl::expected<Arguments, Failure> read_arguments(const Method& method, const Json& given) {
+  Arguments out;
+  if (given.is_array() && !given.empty())
+    return tl::unexpected<Failure>(
+        Failure{Code::kParameters, "params is a list: parameters have names here",
+                Json{{"path", "params"}, {"want", "an object such as {\"name\": \"resnet\"}"}}});
+  std::vector<std::string> names;
+  for (const Parameter& p : method.parameters) names.emplace_back(p.name);
+  for (const auto& [name, value] : given.items()) {
+    if (std::find(names.begin(), names.end(), name) != names.end()) continue;
+    Json data{{"path", "params"},
+              {"got", config::shown(name)},
+              {"want", names.empty() ? "no parameters" : text::listed(names)}};
+    if (const std::string near = config::nearest(name, names); !near.empty()) data["nearest"] = near;
+    return tl::unexpected<Failure>(
+        Failure{Code::kParameters, std::string(method.name) + " has no parameter " + config::shown(name),
+                std::move(data)});
+  }
+  for (const Parameter& p : method.parameters) {
+    const auto value = given.find(p.name);
+    if (value == given.end())
+      return tl::unexpected<Failure>(
+          wrong(p, "the parameter " + std::string(p.name) + " is missing", nullptr));
+    if (!fits(p, *value))
+      return tl::unexpected<Failure>(
+          wrong(p, std::string(p.name) + " is " + seen(*value) + ", want " + form_of(p), seen(*value)));
+    if (p.type == Type::kWhole)
+      out.wholes_.emplace(p.name, value->get<std::uint64_t>());
+    else
+      out.texts_.emplace(p.name, value->get<std::string>());
+  }
+  return out;
+}
+
+tl::expected<const Method*, Failure> find_method(std::string_view name) {
+  std::vector<std::string> names;
+  for (const Method& method : methods()) {
+    if (method.name == name) return &method;
+    names.emplace_back(method.name);
+  }
+  Failure failure{Code::kMethod, "there is no method " + config::shown(name),
+                  Json{{"want", "a name that api.schema lists"}}};
+  if (const std::string near = config::nearest(name, names); !near.empty()) {
+    failure.message += "; did you mean " + near + "?";
+    failure.data["nearest"] = near;
+  }
+  return tl::unexpected<Failure>(std::move(failure));
+}
+
+Json schema() {
+  Json all = Json::array();
+  for (const Method& method : methods()) {
+    Json parameters = Json::array();
+    for (const Parameter& p : method.parameters) {
+      Json one{{"name", p.name},
+               {"type", type_name(p.type)},
+               {"required", true},
+               {"form", form_of(p)},
+               {"help", p.help}};
+      if (p.type == Type::kWord) {
+        one["words"] = p.words;
+      } else {
+        one[p.type == Type::kWhole ? "minimum" : "least_bytes"] = p.low;
+        one[p.type == Type::kWhole ? "maximum" : "most_bytes"] = p.high;
+      }
+      parameters.push_back(std::move(one));
+    }
+    all.push_back({{"name", method.name},
+                   {"restricted", method.restricted},
+                   {"help", method.help},
+                   {"parameters", std::move(parameters)}});
+  }
+  return Json{{"methods", std::move(all)}};
+}
+
+std::string schema_markdown() {
+  std::string out = "| method | parameters | restricted | what it does |\n|---|---|---|---|\n";
+  for (const Method& method : methods()) {
+    const auto word = [](const Parameter& p) {
+      return std::string("`").append(p.name).append("`: ").append(form_of(p));
+    };
+    out.append("| `").append(method.name).append("` | ").append(text::listed(method.parameters, "; ", word));
+    out.append(method.restricted ? " | yes | " : " |  | ").append(method.help).append(" |\n");
+  }
+  return out;
+}
+
+}  // namespace tally::api

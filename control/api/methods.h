@@ -1,0 +1,89 @@
+#pragma once
+// The methods of the control interface as one table: what is served, read, documented (`api.schema`,
+// docs/tallyctl.md) and completed is this table. Pure.
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <tl/expected.hpp>
+#include <vector>
+
+#include "api/request.h"
+
+namespace tally::api {
+
+enum class MethodId : std::uint8_t {
+  kVersion,
+  kSchema,
+  kHealth,
+  kJobList,
+  kJobShow,
+  kJobSet,
+  kJobAbort,
+  kPortList,
+  kCoreList,
+  kSlotShow,
+  kDropList,
+  kStats,
+  kConfigShow,
+  kConfigCheck,
+  kConfigReload,
+  kLogSet,
+};
+
+struct Parameter {
+  enum class Type : std::uint8_t {
+    kText,   // low..high bytes
+    kWhole,  // low..high
+    kWord,   // one of `words`
+  };
+  std::string_view name;
+  Type type = Type::kText;
+  std::uint64_t low = 0;
+  std::uint64_t high = 0;
+  std::vector<std::string> words{};
+  std::string_view help{};  // all are required
+};
+
+struct Method {
+  MethodId id{};
+  std::string_view name;
+  bool restricted = false;  // changes the box, or costs it time: for those of Caller::may_change
+  std::string_view help{};
+  std::vector<Parameter> parameters{};
+};
+
+[[nodiscard]] std::span<const Method> methods();
+// Not those that are restricted for what they cost.
+[[nodiscard]] constexpr bool changes(const Method& method) noexcept {
+  return method.restricted && method.id != MethodId::kConfigCheck;
+}
+
+// What may be written for it, for people: "a whole number from 16 to 16384".
+[[nodiscard]] std::string form_of(const Parameter& parameter);
+
+// Values of the parameters of one request, all there and of the type and range of the table.
+class Arguments {
+ public:
+  [[nodiscard]] const std::string& text(std::string_view name) const { return texts_.find(name)->second; }
+  [[nodiscard]] std::uint64_t whole(std::string_view name) const { return wholes_.find(name)->second; }
+
+ private:
+  friend tl::expected<Arguments, Failure> read_arguments(const Method& method, const Json& given);
+  std::map<std::string, std::string, std::less<>> texts_{};
+  std::map<std::string, std::uint64_t, std::less<>> wholes_{};
+};
+
+// given: an object, or a list: an empty one is as good as no parameters.
+[[nodiscard]] tl::expected<Arguments, Failure> read_arguments(const Method& method, const Json& given);
+
+[[nodiscard]] tl::expected<const Method*, Failure> find_method(std::string_view name);
+
+// The table as JSON: the result of api.schema.
+[[nodiscard]] Json schema();
+// ... and as a table in Markdown.
+[[nodiscard]] std::string schema_markdown();
+
+}  // namespace tally::api

@@ -1,0 +1,218 @@
+#include "ctl/command.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <functional>
+#include <system_error>
+#include <vector>
+
+#include "text/text.h"
+
+namespace tally::ctl {
+namespace {
+
+// The daemon sends who says nothing for 60 s away.
+constexpr double kLongestInterval = 30;
+
+constexpr const char* kFooter =
+    "The daemon is found by --socket, by --instance NAME (/run/tally/NAME.sock), by TALLYCTL_SOCKET, or "
+    "because\n"
+    "only one answers in /run/tally. Data goes to stdout, messages to stderr.\n"
+    "Exit codes: 0 good, 1 failed, 2 wrong usage, 3 not good (health, config check), 4 no daemon, 5 not "
+    "permitted.";
+
+// The nearest of the words to one that is none of them; empty if none is near.
+std::string meant(const std::string& word, const std::vector<std::string>& words) {
+  std::string best;
+  std::size_t fewest = 3;
+  for (const std::string& candidate : words) {
+    const std::size_t errors = text::typing_errors(word, candidate);
+    if (errors < fewest && errors < candidate.size()) {
+      best = candidate;
+      fewest = errors;
+    }
+  }
+  return best;
+}
+
+// CLI::Range lets "nan" by.
+CLI::Validator seconds_from(double least, double most) {
+  const std::string form = text::fixed(least, 2) + " to " + text::fixed(most, 0);
+  return {[=](std::string& word) {
+            double seconds = 0;
+            const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), seconds);
+            const bool fits = error == std::errc() && end == word.data() + word.size() && seconds >= least &&
+                              seconds <= most;
+            return fits ? std::string() : text::cleaned(word) + " is no number of seconds from " + form;
+          },
+          form, "SECONDS"};
+}
+
+std::string complaint(const std::string& what) { return "tallyctl: " + what + "\nTry 'tallyctl --help'.\n"; }
+
+std::vector<std::string> words_under(const CLI::App& app) {
+  std::vector<std::string> words;
+  for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; }))
+    words.push_back(sub->get_name());
+  return words;
+}
+
+// What CLI11 only calls unexpected or required: the word that stands where a noun or a verb should, or those
+// that might. Empty: it is something else.
+std::string unknown_word(const CLI::App& app, int argc, const char* const* argv) {
+  const CLI::App* at = &app;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (word.starts_with('-')) {
+      // All options that may stand in front of a noun have a value.
+      if (app.get_option_no_throw(word.substr(0, word.find('='))) == nullptr) return {};
+      if (word.find('=') == std::string::npos) ++i;
+      continue;
+    }
+    const std::vector<std::string> words = words_under(*at);
+    if (words.empty()) return {};
+    const auto found = std::find(words.begin(), words.end(), word);
+    if (found == words.end()) {
+      const std::string near = meant(word, words);
+      return "there is no '" + text::cleaned(word) + "' here" +
+             (near.empty() ? ", but " + text::listed(words) : "; did you mean " + near + "?");
+    }
+    at = at->get_subcommand(word);
+  }
+  const std::vector<std::string> words = words_under(*at);
+  if (words.empty()) return {};
+  return at->get_name() + " needs one of " + text::listed(words);
+}
+
+class Parser {
+ public:
+  Parser() {
+    app_.footer(kFooter);
+    app_.require_subcommand(1);
+    app_.set_version_flag("--version", "tallyctl " TALLY_VERSION);
+    app_.add_option("-o,--output", output_, "table or json")
+        ->check(CLI::IsMember({"table", "json", "names"}))
+        ->type_name("FORM");
+    CLI::Option* const socket =
+        app_.add_option("--socket", command_.socket, "The daemon's socket")->type_name("PATH");
+    app_.add_option("--instance", command_.instance, "The daemon's instance name")
+        ->type_name("NAME")
+        ->excludes(socket);
+    app_.add_option("--timeout", timeout_, "How long to wait for an answer, seconds (default 5)")
+        ->check(seconds_from(0.01, 3600));
+    add_verbs();
+  }
+
+  tl::expected<Command, std::string> parse(int argc, const char* const* argv) {
+    try {
+      app_.parse(argc, argv);
+    } catch (const CLI::CallForHelp&) {
+      // Of the innermost command that was named.
+      const CLI::App* at = &app_;
+      while (!at->get_subcommands().empty()) at = at->get_subcommands().front();
+      command_.page = Page::kHelp;
+      command_.text = at->help();
+      return command_;
+    } catch (const CLI::CallForVersion& e) {
+      command_.page = Page::kHelp;
+      command_.text = std::string(e.what()) + "\n";
+      return command_;
+    } catch (const CLI::Error& e) {
+      const std::string word = unknown_word(app_, argc, argv);
+      return tl::unexpected<std::string>(complaint(word.empty() ? e.what() : word));
+    }
+    // The environment is a default: what is said by hand has the last word.
+    const char* const path = std::getenv("TALLYCTL_SOCKET");
+    if (path != nullptr && command_.socket.empty() && command_.instance.empty()) command_.socket = path;
+    command_.output = output_ == "json"    ? Output::kJson
+                      : output_ == "names" ? Output::kNames
+                                           : Output::kTable;
+    command_.timeout = std::chrono::milliseconds(static_cast<std::int64_t>(timeout_ * 1000));
+    command_.interval = std::chrono::milliseconds(static_cast<std::int64_t>(interval_ * 1000));
+    return command_;
+  }
+
+ private:
+  CLI::App* noun(const char* name, const char* help) {
+    CLI::App* const sub = app_.add_subcommand(name, help);
+    sub->fallthrough();
+    sub->require_subcommand(1);
+    return sub;
+  }
+
+  CLI::App* verb(CLI::App* under, const char* name, const char* help, Page page, const char* method) {
+    CLI::App* const sub = under->add_subcommand(name, help);
+    sub->fallthrough();
+    sub->callback([this, page, method] {
+      command_.page = page;
+      command_.method = method;
+    });
+    return sub;
+  }
+
+  // A text that goes to the daemon as it is.
+  void parameter(CLI::App* of, const char* option, const char* name, const char* help) {
+    of->add_option_function<std::string>(
+          option, [this, name](const std::string& value) { command_.parameters[name] = value; }, help)
+        ->required();
+  }
+
+  void add_verbs() {
+    CLI::App* const job = noun("job", "Jobs and their ranks");
+    verb(job, "list", "Every job: phase, who is there, what it has done", Page::kJobs, "job.list");
+    parameter(verb(job, "show", "Who is late: one job with all its ranks", Page::kJob, "job.show"), "name",
+              "name", "The job");
+    CLI::App* const set = verb(job, "set", "Changes a running job", Page::kJob, "job.set");
+    parameter(set, "name", "name", "The job");
+    set->add_option("--window", window_, "Chunks, a power of two: now, and until the next reload")
+        ->required();
+    set->callback([this] {
+      command_.page = Page::kJob;
+      command_.method = "job.set";
+      command_.parameters["window"] = window_;
+    });
+    CLI::App* const abort =
+        verb(job, "abort", "Ends what the job does; its workers are told why", Page::kJob, "job.abort");
+    parameter(abort, "name", "name", "The job");
+    parameter(abort, "--reason", "reason", "What its workers are told");
+    verb(noun("port", "Ports"), "list", "Every port: link, packets, losses", Page::kPorts, "port.list");
+    verb(noun("core", "Data cores"), "list", "Every data core: how busy it is, what it counts", Page::kCores,
+         "core.list");
+    verb(noun("slot", "Slot memory"), "show", "Who holds how much of it", Page::kSlots, "slot.show");
+    verb(noun("drop", "Packets that were dropped"), "list", "Every reason that happened, and what to do",
+         Page::kDrops, "drop.list");
+    CLI::App* const config = noun("config", "The configuration");
+    verb(config, "show", "What is in force, with all defaults", Page::kConfig, "config.show");
+    CLI::App* const check =
+        verb(config, "check", "What is wrong with a file; changes nothing", Page::kCheck, "config.check");
+    check->add_option("file", command_.file, "YAML; - is stdin")->required();
+    verb(config, "reload", "Reads the daemon's file again, as SIGHUP does", Page::kReload, "config.reload");
+    CLI::App* const log = verb(noun("log", "The daemon's log"), "set",
+                               "The least important messages to be printed", Page::kLog, "log.set");
+    parameter(log, "level", "level", "trace, debug, info, warning or error");
+    verb(&app_, "stats", "All counters in one answer", Page::kStats, "stats.get");
+    verb(&app_, "health", "Whether the box is well; exit code 3 if not", Page::kHealth, "health.get");
+    verb(&app_, "version", "Versions of the interface and of the daemon", Page::kVersion, "api.version");
+    CLI::App* const top = verb(&app_, "top", "A live view; q ends it", Page::kTop, "stats.get");
+    top->add_flag("--once", command_.once, "One frame, for a file or a pipe");
+    top->add_option("--interval", interval_, "Between two frames, seconds (default 1)")
+        ->check(seconds_from(0.1, kLongestInterval));
+  }
+
+  CLI::App app_{"tallyctl, what a running tallyd does and how to change it", "tallyctl"};
+  Command command_{};
+  std::string output_ = "table";
+  double timeout_ = 5;
+  double interval_ = 1;
+  std::int64_t window_ = 0;  // the daemon says what is wrong with one below 0
+};
+
+}  // namespace
+
+tl::expected<Command, std::string> parse_command(int argc, const char* const* argv) {
+  return Parser().parse(argc, argv);
+}
+
+}  // namespace tally::ctl

@@ -1,0 +1,48 @@
+#pragma once
+// The socket of a tallyd: found, connected, asked.
+
+#include <chrono>
+#include <string>
+#include <string_view>
+#include <tl/expected.hpp>
+
+#include "ctl/command.h"
+#include "tally/unique_fd.h"
+
+namespace tally::ctl {
+
+struct Trouble {
+  ExitCode code = kExitFailed;
+  std::string text{};   // a sentence, and what to do
+  Json data = nullptr;  // of the daemon's error
+};
+
+// Where the daemon is that the command means: a path.
+[[nodiscard]] tl::expected<std::string, Trouble> find_socket(const Command& command);
+
+class Connection {
+ public:
+  [[nodiscard]] static tl::expected<Connection, Trouble> open(const std::string& path,
+                                                              std::chrono::milliseconds timeout);
+  // The result, or why there is none. After kExitUnreachable the connection is of no use.
+  [[nodiscard]] tl::expected<Json, Trouble> call(const std::string& method, const Json& parameters);
+
+ private:
+  Connection(UniqueFd socket, std::string path, std::chrono::milliseconds timeout)
+      : socket_(std::move(socket)), path_(std::move(path)), timeout_(timeout) {}
+
+  [[nodiscard]] tl::expected<void, Trouble> send(std::string_view line);
+  [[nodiscard]] tl::expected<std::string, Trouble> receive();
+  [[nodiscard]] tl::unexpected<Trouble> silent(const std::string& how) const;
+
+  UniqueFd socket_;
+  std::string path_;
+  std::chrono::milliseconds timeout_;
+  std::string in_{};
+  std::uint64_t id_ = 0;
+};
+
+// What a line of the daemon says to request `id`.
+[[nodiscard]] tl::expected<Json, Trouble> read_answer(std::string_view line, std::uint64_t id);
+
+}  // namespace tally::ctl

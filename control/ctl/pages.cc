@@ -1,0 +1,296 @@
+#include "ctl/pages.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "text/text.h"
+
+namespace tally::ctl {
+namespace {
+
+constexpr double kNsPerSecond = 1e9;
+constexpr double kFurthestCaret = 1'000;
+
+const Json& member(const Json& object, const char* key) {
+  static const Json nothing;
+  if (!object.is_object()) return nothing;
+  const auto found = object.find(key);
+  return found == object.end() ? nothing : *found;
+}
+
+std::string seconds_text(double ns) { return text::fixed(ns / kNsPerSecond, 1) + " s"; }
+
+bool is_true(const Json& object, const char* key) {
+  const Json& value = member(object, key);
+  return value.is_boolean() && value.get<bool>();
+}
+
+// "0", "0, 3": of numbers.
+std::string numbers_text(const Json& list) {
+  std::vector<std::string> words;
+  if (list.is_array()) {
+    for (const Json& one : list)
+      words.push_back(one.is_number_unsigned() ? std::to_string(one.get<std::uint64_t>()) : "?");
+  }
+  return words.empty() ? "-" : text::listed(words);
+}
+
+std::string jobs_page(const Json& answer) {
+  const Json& jobs = list_of(answer, "jobs");
+  if (jobs.empty()) return "the box has no jobs: add some to its configuration and reload\n";
+  text::ColumnTable table({"job", "phase", "late", "alive", "window", "contributions", "results", "drops"},
+                          3);
+  for (const Json& job : jobs)
+    table.add({cell(job, "name"), cell(job, "phase"), numbers_text(member(job, "late")),
+               cell(job, "alive") + "/" + cell(job, "workers"), cell(job, "window"),
+               cell(job, "contributions"), cell(job, "results"), cell(job, "drops")});
+  return table.text();
+}
+
+std::string state_of(const Json& rank, bool session) {
+  if (is_true(rank, "late")) return "LATE";
+  if (is_true(rank, "left")) return "left";
+  return session || is_true(rank, "joined") ? "ok" : "-";
+}
+
+std::string where_of(const Json& rank) {
+  const std::string address = cell(rank, "address");
+  return address == "-"
+             ? address
+             : address + ":" + (member(rank, "udp_port").is_number() ? member(rank, "udp_port").dump() : "?");
+}
+
+// A number that is a name, without commas.
+std::string plain(const Json& object, const char* key) {
+  const Json& value = member(object, key);
+  return value.is_number() ? value.dump() : cell(object, key);
+}
+
+// "256 (128 are wanted)": as configured or set, for what begins anew or may grow.
+std::string window_of(const Json& job) {
+  const std::string wanted = cell(job, "wanted_window");
+  const std::string window = cell(job, "window");
+  return wanted == "-" || wanted == window ? window : window + " (" + wanted + " are wanted)";
+}
+
+std::string job_page(const Json& job) {
+  const bool session = member(job, "session").is_object();
+  std::string out = "job " + cell(job, "name") + ": " + cell(job, "phase");
+  if (const std::string reason = cell(job, "reason"); reason != "-") out += " (" + reason + ")";
+  out += "\n" + cell(job, "dialect") + ", " + cell(job, "alive") + " of " + cell(job, "workers") +
+         " alive, window " + window_of(job) + ", " + cell(job, "elements") + " elements, priority " +
+         cell(job, "priority");
+  if (!session) out += ", discipline " + cell(job, "discipline");
+  out += "\n" + cell(job, "contributions") + " contributions, " + cell(job, "results") + " results, " +
+         cell(job, "repeats") + " repeats, " + cell(job, "relays") + " relays, " + cell(job, "filling") +
+         " filling, " + cell(job, "overflows") + " overflows\n";
+  if (is_true(job, "shares_slots")) {
+    const Json& s = member(job, "slots");
+    out += "shared slots: " + cell(s, "claims") + " claims, " + cell(s, "denied") + " denied, " +
+           cell(s, "swaps") + " swaps, " + cell(s, "evicted") + " evicted, " + cell(s, "served") +
+           " served\n";
+  }
+  for (const auto& [name, count] : member(job, "dropped").items())
+    out += "dropped: " + text::cleaned(name) + " " + count.dump() + "\n";
+  const std::string late = cell(job, "late_text");
+  out += late == "-" ? "late: nobody\n\n" : "late: " + late + "\n\n";
+  text::ColumnTable table({"rank", "state", "address", "port", "last seen", "contributed", "chunk", "behind"},
+                          4);
+  for (const Json& rank : list_of(job, "ranks"))
+    table.add({plain(rank, "rank"), state_of(rank, session), where_of(rank), cell(rank, "port"),
+               ago_text(member(rank, "seen_ns_ago")), ago_text(member(rank, "contributed_ns_ago")),
+               plain(rank, "chunk"), cell(rank, "behind")});
+  out += table.text();
+  const Json& servers = list_of(job, "servers");
+  if (servers.empty()) return out;
+  text::ColumnTable more({"server", "state", "address", "port"}, 4);
+  for (const Json& server : servers)
+    more.add({plain(server, "server"),
+              is_true(server, "missing")  ? "LATE"
+              : is_true(server, "joined") ? "ok"
+                                          : "-",
+              where_of(server), cell(server, "port")});
+  return out + "\n" + more.text();
+}
+
+std::string ports_page(const Json& answer) {
+  text::ColumnTable table({"port", "link", "rx packets", "rx bytes", "missed", "errors", "no mbuf",
+                           "tx packets", "tx bytes", "tx errors"},
+                          2);
+  for (const Json& p : list_of(answer, "ports"))
+    table.add({cell(p, "name"), cell(p, "link"), cell(p, "rx_packets"), cell(p, "rx_bytes"),
+               cell(p, "rx_missed"), cell(p, "rx_errors"), cell(p, "rx_no_mbuf"), cell(p, "tx_packets"),
+               cell(p, "tx_bytes"), cell(p, "tx_errors")});
+  return table.text();
+}
+
+std::string cores_page(const Json& answer) {
+  text::ColumnTable table({"core", "CPU", "busy", "cycles/frame", "contributions", "frames in", "frames out",
+                           "results", "last turn"});
+  for (const Json& c : list_of(answer, "cores"))
+    table.add({plain(c, "core"), plain(c, "cpu"), text::fixed(100 * number_of(c, "busy"), 1) + " %",
+               cell(c, "cycles_per_frame"), cell(c, "contributions"), cell(c, "frames_in"),
+               cell(c, "frames_out"), cell(c, "results"), ago_text(member(c, "silent_ns"))});
+  return table.text();
+}
+
+std::string bytes_text(const Json& object, const char* key) {
+  const Json& value = member(object, key);
+  return value.is_number() ? text::short_bytes(static_cast<std::uint64_t>(number_of(object, key))) : "-";
+}
+
+std::string slots_page(const Json& s) {
+  std::string out = "slot memory " + bytes_text(s, "bytes") + ": pools, ledgers and sessions " +
+                    bytes_text(s, "own_bytes") + ", of which " + bytes_text(s, "own_held") + " are held; " +
+                    cell(s, "shared_slots") + " shared slots of " + cell(s, "shared_elements") +
+                    " elements\n\n";
+  text::ColumnTable table({"job", "priority", "own", "window", "filling", "shared reserved", "shared cap"});
+  for (const Json& job : list_of(s, "jobs"))
+    table.add({cell(job, "job"), cell(job, "priority"), bytes_text(job, "bytes"), cell(job, "window"),
+               cell(job, "filling"), cell(job, "shared_reserved"), cell(job, "shared_cap")});
+  return out + table.text();
+}
+
+std::string drops_page(const Json& answer) {
+  const Json& drops = list_of(answer, "drops");
+  if (drops.empty()) return "nothing was dropped\n";
+  std::string out;
+  for (const Json& drop : drops) {
+    const std::string job = cell(drop, "job");
+    out += cell(drop, "name") + " " + cell(drop, "count") +
+           (job == "-" ? ", " + cell(drop, "where") : ", job " + job) + "\n    " + cell(drop, "sentence") +
+           "\n    " + cell(drop, "advice") + "\n";
+  }
+  return out;
+}
+
+std::string health_page(const Json& answer) {
+  std::string out = cell(answer, "state") + "\n";
+  for (const Json& p : list_of(answer, "problems"))
+    out += cell(p, "what") + " " + cell(p, "name") + ": " + cell(p, "text") + "\n";
+  return out;
+}
+
+std::string stats_page(const Json& answer) {
+  return "instance " + cell(answer, "instance") + ", up " + seconds_text(number_of(answer, "uptime_ns")) +
+         ", " + cell(answer, "mbufs_in_use") + " packet buffers in use\n\n" +
+         health_page(member(answer, "health")) + "\n" + jobs_page(answer) + "\n" + ports_page(answer) + "\n" +
+         cores_page(answer) + "\n" + slots_page(member(answer, "slots")) + "\n" + drops_page(answer);
+}
+
+// As tallyd --check prints it.
+std::string diagnostic_text(const Json& d) {
+  std::string out = cell(d, "file") + ":";
+  if (number_of(d, "line") > 0) out += plain(d, "line") + ":" + plain(d, "column") + ":";
+  out += " " + cell(d, "severity") + ": ";
+  if (const std::string path = cell(d, "path"); path != "-") out += path + ": ";
+  out += cell(d, "message") + "\n";
+  if (number_of(d, "line") > 0) {
+    const std::string number = plain(d, "line");
+    out +=
+        "  " + number + " | " + cell(d, "excerpt") + "\n  " + std::string(number.size(), ' ') + " | " +
+        std::string(static_cast<std::size_t>(std::clamp(number_of(d, "caret"), 0.0, kFurthestCaret)), ' ') +
+        "^\n";
+  }
+  if (const std::string help = cell(d, "help"); help != "-") out += "  " + help + "\n";
+  return out;
+}
+
+std::string check_page(const Json& answer) {
+  return diagnostics_text(answer) + (is_true(answer, "good") ? "good\n" : "not good\n");
+}
+
+std::string reload_page(const Json& answer) {
+  std::string out;
+  const auto add = [&](const char* key, const char* before) {
+    for (const Json& line : list_of(answer, key))
+      out += before + text::cleaned(line.is_string() ? line.get<std::string>() : "?") + "\n";
+  };
+  add("changed", "");
+  add("failed", "not done: ");
+  add("restart", "restart tallyd to apply: ");
+  return diagnostics_text(answer) + (out.empty() ? "nothing differs from what runs\n" : out);
+}
+
+std::string config_page(const Json& answer) {
+  const Json& yaml = member(answer, "yaml");
+  return yaml.is_string() ? yaml.get<std::string>() : "-\n";
+}
+
+}  // namespace
+
+const Json& list_of(const Json& object, const char* key) {
+  static const Json none = Json::array();
+  const Json& list = member(object, key);
+  return list.is_array() ? list : none;
+}
+
+double number_of(const Json& object, const char* key) {
+  const Json& value = member(object, key);
+  return value.is_number() ? value.get<double>() : 0;
+}
+
+std::string cell(const Json& object, const char* key) {
+  const Json& value = member(object, key);
+  if (value.is_number_unsigned()) return text::with_commas(value.get<std::uint64_t>());
+  if (value.is_number()) return value.dump();
+  if (value.is_boolean()) return value.get<bool>() ? "yes" : "no";
+  if (!value.is_string() || value.get_ref<const std::string&>().empty()) return "-";
+  return text::cleaned(value.get_ref<const std::string&>());
+}
+
+std::string ago_text(const Json& nanoseconds) {
+  return nanoseconds.is_number() ? seconds_text(nanoseconds.get<double>()) + " ago" : "never";
+}
+
+std::string diagnostics_text(const Json& answer) {
+  std::string out;
+  for (const Json& d : list_of(answer, "diagnostics")) out += diagnostic_text(d);
+  return out;
+}
+
+std::string names_text(const Json& answer) {
+  std::string out;
+  for (const Json& job : list_of(answer, "jobs")) out += cell(job, "name") + "\n";
+  return out;
+}
+
+std::string page_text(Page page, const Json& answer) {
+  switch (page) {
+    case Page::kJobs:
+      return jobs_page(answer);
+    case Page::kJob:
+      return job_page(answer);
+    case Page::kPorts:
+      return ports_page(answer);
+    case Page::kCores:
+      return cores_page(answer);
+    case Page::kSlots:
+      return slots_page(answer);
+    case Page::kDrops:
+      return drops_page(answer);
+    case Page::kStats:
+      return stats_page(answer);
+    case Page::kConfig:
+      return config_page(answer);
+    case Page::kCheck:
+      return check_page(answer);
+    case Page::kReload:
+      return reload_page(answer);
+    case Page::kLog:
+      return "log.level is " + cell(answer, "level") + "\n";
+    case Page::kHealth:
+      return health_page(answer);
+    case Page::kVersion:
+      return "api " + cell(answer, "api") + ", tallyd " + cell(answer, "tallyd") + ", instance " +
+             cell(answer, "instance") + "\n";
+    case Page::kTop:
+    case Page::kHelp:
+      return {};
+  }
+  return {};
+}
+
+}  // namespace tally::ctl

@@ -1,0 +1,227 @@
+// tallyctl: asks a running tallyd and shows what it says.
+
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <thread>
+
+#include "ctl/command.h"
+#include "ctl/connection.h"
+#include "ctl/pages.h"
+#include "ctl/top.h"
+#include "text/text.h"
+
+namespace tally::ctl {
+namespace {
+
+volatile std::sig_atomic_t told_to_end = 0;
+
+// Fails when stdout has no room for it: an answer that is cut is none.
+void print(std::FILE* to, const std::string& text) {
+  const bool written = std::fwrite(text.data(), 1, text.size(), to) == text.size() && std::fflush(to) == 0;
+  if (!written && to == stdout)
+    throw std::system_error(errno, std::generic_category(), "cannot write to stdout");
+}
+
+int failed(const Trouble& trouble) {
+  print(stderr, "tallyctl: " + trouble.text + "\n");
+  return trouble.code;
+}
+
+// What a configuration has to say beside its error.
+int failed_with_diagnostics(const Trouble& trouble) {
+  if (trouble.data.is_object() && trouble.data.contains("diagnostics"))
+    print(stderr, diagnostics_text(trouble.data));
+  return failed(trouble);
+}
+
+// Asks; connects first, and again after the daemon was away.
+class Daemon {
+ public:
+  explicit Daemon(const Command& command) : command_(command) {}
+
+  tl::expected<Json, Trouble> ask(const std::string& method, const Json& parameters) {
+    if (!connection_) {
+      auto opened = find_socket(command_).and_then(
+          [&](const std::string& path) { return Connection::open(path, command_.timeout); });
+      if (!opened) return tl::unexpected<Trouble>(std::move(opened.error()));
+      connection_.emplace(std::move(*opened));
+    }
+    auto answer = connection_->call(method, parameters);
+    if (!answer && answer.error().code == kExitUnreachable) connection_.reset();
+    return answer;
+  }
+
+ private:
+  const Command& command_;
+  std::optional<Connection> connection_{};
+};
+
+bool coloured() { return std::getenv("NO_COLOR") == nullptr && isatty(STDOUT_FILENO) != 0; }
+
+// The terminal as top needs it, and as it was before once this goes.
+class Screen {
+ public:
+  Screen() {
+    for (const int number : {SIGTERM, SIGHUP, SIGINT}) std::signal(number, [](int) { told_to_end = 1; });
+    tcgetattr(STDIN_FILENO, &before_);
+    termios raw = before_;
+    raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO | ISIG);
+    tcsetattr(STDIN_FILENO, TCSANOW, &raw);
+    print(stdout, "\x1b[?1049h\x1b[?25l");
+  }
+  Screen(const Screen&) = delete;
+  Screen& operator=(const Screen&) = delete;
+  ~Screen() {
+    std::fputs("\x1b[?25h\x1b[?1049l", stdout);
+    std::fflush(stdout);
+    tcsetattr(STDIN_FILENO, TCSANOW, &before_);
+  }
+
+  [[nodiscard]] static FrameStyle style() {
+    winsize size{};
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return {.colour = coloured()};
+    return {std::max<std::size_t>(size.ws_col, 40), std::max<std::size_t>(size.ws_row, 10), coloured()};
+  }
+
+  static void show(const std::string& frame) {
+    std::string out = "\x1b[H";
+    for (const char c : frame) out += c == '\n' ? std::string("\x1b[K\n") : std::string(1, c);
+    print(stdout, out + "\x1b[J");
+  }
+
+  // Waits; true: the user has had enough.
+  [[nodiscard]] static bool ended(std::chrono::milliseconds wait) {
+    constexpr char kControlC = 3;
+    pollfd in{STDIN_FILENO, POLLIN, 0};
+    if (poll(&in, 1, static_cast<int>(wait.count())) <= 0) return told_to_end != 0;
+    char key = 0;
+    return read(STDIN_FILENO, &key, 1) != 1 || key == 'q' || key == 'Q' || key == kControlC;
+  }
+
+ private:
+  termios before_{};
+};
+
+// Both answers, or what is in the way.
+int top_once(const Command& command, Daemon& daemon) {
+  const auto before = daemon.ask(command.method, command.parameters);
+  if (!before) return failed(before.error());
+  std::this_thread::sleep_for(command.interval);
+  const auto now = daemon.ask(command.method, command.parameters);
+  if (!now) return failed(now.error());
+  print(stdout, top_frame(*before, *now, {.height = 0}));
+  return kExitOk;
+}
+
+int top(const Command& command, Daemon& daemon) {
+  if (command.once) return top_once(command, daemon);
+  if (isatty(STDIN_FILENO) == 0 || isatty(STDOUT_FILENO) == 0) {
+    print(stderr, "tallyctl: top needs a terminal; into a file or a pipe: tallyctl top --once\n");
+    return kExitUsage;
+  }
+  auto now = daemon.ask(command.method, command.parameters);
+  if (!now) return failed(now.error());  // while the message is still seen
+  Json before;
+  const Screen screen;
+  for (;;) {
+    if (now) {
+      Screen::show(top_frame(before, *now, Screen::style()));
+      before = std::move(*now);
+    } else {
+      Screen::show("tallyctl: " + now.error().text + "\nTrying again; q ends.\n");
+      before = nullptr;
+    }
+    if (Screen::ended(command.interval)) return kExitOk;
+    now = daemon.ask(command.method, command.parameters);
+  }
+}
+
+// The daemon takes much less, and says how much.
+constexpr std::size_t kLongestText = std::size_t{16} << 20U;
+
+// False: it cannot be read; errno says why.
+bool read_text(const std::string& path, std::string& text) {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(
+      path == "-" ? ::fdopen(::dup(STDIN_FILENO), "r") : std::fopen(path.c_str(), "r"), &std::fclose);
+  if (!file) return false;
+  std::array<char, 65536> some{};
+  for (std::size_t n = 1; n != 0;) {
+    n = std::fread(some.data(), 1, some.size(), file.get());
+    text.append(some.data(), n);
+    if (text.size() > kLongestText) return errno = EFBIG, false;
+  }
+  return std::ferror(file.get()) == 0;
+}
+
+// The files of diagnostics are called as the user called the file.
+void name_file(Json& answer, const std::string& file) {
+  for (Json& d : answer["diagnostics"]) d["file"] = file;
+}
+
+int ask(Command command, Daemon& daemon) {
+  if (command.page == Page::kCheck) {
+    std::string text;
+    if (!read_text(command.file, text))
+      return failed({kExitFailed, "cannot read " + text::cleaned(command.file) + ": " +
+                                      std::generic_category().message(errno)});
+    command.parameters["text"] = std::move(text);
+  }
+  auto answer = daemon.ask(command.method, command.parameters);
+  if (!answer) return failed_with_diagnostics(answer.error());
+  if (command.page == Page::kCheck && answer->contains("diagnostics")) name_file(*answer, command.file);
+  switch (command.output) {
+    case Output::kJson:
+      print(stdout, answer->dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+      break;
+    case Output::kNames:
+      print(stdout, names_text(*answer));
+      break;
+    case Output::kTable:
+      print(stdout, page_text(command.page, *answer));
+      break;
+  }
+  if (command.page == Page::kHealth && cell(*answer, "state") != "good") return kExitNotMet;
+  if (command.page == Page::kCheck && cell(*answer, "good") != "yes") return kExitNotMet;
+  if (command.page == Page::kReload && !list_of(*answer, "failed").empty()) return kExitFailed;
+  return kExitOk;
+}
+
+int act(int argc, char** argv) {
+  const auto command = parse_command(argc, argv);
+  if (!command) {
+    print(stderr, command.error());
+    return kExitUsage;
+  }
+  if (command->page == Page::kHelp) {
+    print(stdout, command->text);
+    return kExitOk;
+  }
+  Daemon daemon(*command);
+  return command->page == Page::kTop ? top(*command, daemon) : ask(*command, daemon);
+}
+
+}  // namespace
+}  // namespace tally::ctl
+
+int main(int argc, char** argv) {
+  try {
+    return tally::ctl::act(argc, argv);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "tallyctl: %s\n", e.what());
+    return tally::ctl::kExitFailed;
+  }
+}

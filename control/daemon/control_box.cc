@@ -1,0 +1,92 @@
+#include "daemon/control_box.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "config/load_config.h"
+#include "daemon/counters_report.h"
+
+namespace tally::daemon {
+namespace {
+
+std::uint64_t cycles_now() noexcept { return __builtin_ia32_rdtsc(); }
+
+}  // namespace
+
+ControlBox::ControlBox(Parts parts)
+    : parts_(std::move(parts)), started_(parts_.now()), started_cycles_(cycles_now()) {}
+
+api::Snapshot ControlBox::take() {
+  const TimeNs now = parts_.now();
+  MemberLoop& members = parts_.loop.members();
+  if (!parts_.loop.done()) members.look_at_all(now);
+  std::vector<members::JobStatus> jobs;
+  for (const auto& [id, status] : members.watch().jobs()) jobs.push_back(status);
+  std::set<JobId> declared;
+  for (const members::JobStatus& job : members.engine().status(now)) declared.insert(job.id);
+  const config::Config& config = parts_.reload.config();
+  api::Snapshot all = take_snapshot(parts_.plane, jobs, config.dataplane.cores);
+  for (api::JobCounts& job : all.jobs) job.declared = declared.contains(job.status.id);
+  for (std::size_t core = 0; core < all.cores.size(); ++core) {
+    const TimeNs last = std::max(parts_.plane.statistics(core).last_turn.get(), started_);
+    all.cores[core].silent = now > last ? now - last : 0;
+  }
+  all.instance = config.instance;
+  all.now = now;
+  all.uptime = now - started_;
+  all.uptime_cycles = cycles_now() - started_cycles_;
+  all.ending = parts_.loop.ending();
+  all.membership = members.engine().counters();
+  all.answers_unsent = members.unsent();
+  all.control = parts_.turns;
+  all.config = parts_.reload.shared_config();
+  return all;
+}
+
+std::shared_ptr<const api::Snapshot> ControlBox::snapshot() {
+  if (!newest_ || parts_.now() >= newest_->now + kOldest)
+    newest_ = std::make_shared<const api::Snapshot>(take());
+  return newest_;
+}
+
+void ControlBox::done() {
+  newest_.reset();
+  parts_.loop.members().look(parts_.now());  // a session that has to wait publishes nothing
+  parts_.changed();
+}
+
+api::ReloadReport ControlBox::reload() {
+  if (parts_.loop.ending()) {
+    parts_.log(LogLevel::kWarning, "reload ignored: shutting down");
+    return {.failed = {"nothing was read: the box is shutting down"}};
+  }
+  MemberLoop& members = parts_.loop.members();
+  members.look_at_all(parts_.now());  // of sessions that go, the last status is what is printed
+  api::ReloadReport report =
+      parts_.reload.take(config::load_config(parts_.path), members.engine(), parts_.now());
+  done();
+  return report;
+}
+
+Result<void> ControlBox::set_window(const std::string& job, std::uint32_t window) {
+  auto set = parts_.reload.set_window(job, window, parts_.loop.members().engine(), parts_.now());
+  done();
+  return set;
+}
+
+Result<void> ControlBox::abort(const std::string& job, const std::string& reason) {
+  auto aborted = parts_.loop.members().engine().abort(job, reason, parts_.now());
+  done();
+  return aborted;
+}
+
+void ControlBox::set_log_level(LogLevel level) {
+  parts_.reload.set_level(level);
+  newest_.reset();
+}
+
+void ControlBox::note(const std::string& text) { parts_.log(LogLevel::kInfo, "control: " + text); }
+
+}  // namespace tally::daemon

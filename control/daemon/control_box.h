@@ -1,0 +1,58 @@
+#pragma once
+// The running box as the control interface sees and changes it. Owner: the control thread.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "api/api.h"
+#include "api/snapshot.h"
+#include "daemon/control_loop.h"
+#include "daemon/log.h"
+#include "daemon/plane.h"
+#include "daemon/reload.h"
+#include "tally/error.h"
+#include "tally/time.h"
+
+namespace tally::daemon {
+
+class ControlBox final : public api::Box {
+ public:
+  // What it refers to outlives it.
+  struct Parts {
+    const Plane& plane;
+    ControlLoop& loop;
+    Reload& reload;
+    const api::TurnTimes& turns;
+    LogSink log;
+    std::string path;               // of the configuration
+    std::function<TimeNs()> now;    // as the loop's
+    std::function<void()> changed;  // something is to be published and sent: a turn is due
+  };
+  explicit ControlBox(Parts parts);
+
+  // Of this moment, for SIGUSR1 and the end.
+  [[nodiscard]] api::Snapshot take();
+
+  // As api::Box says.
+  std::shared_ptr<const api::Snapshot> snapshot() override;
+  api::ReloadReport reload() override;
+  Result<void> set_window(const std::string& job, std::uint32_t window) override;
+  Result<void> abort(const std::string& job, const std::string& reason) override;
+  void set_log_level(LogLevel level) override;
+  void note(const std::string& text) override;
+
+ private:
+  // Many ask at once, and with a thousand jobs it costs milliseconds.
+  static constexpr TimeNs kOldest = 20 * kMillisecond;
+
+  void done();
+
+  Parts parts_;
+  TimeNs started_;
+  std::uint64_t started_cycles_;
+  std::shared_ptr<const api::Snapshot> newest_{};  // empty: out of date
+};
+
+}  // namespace tally::daemon

@@ -1,0 +1,47 @@
+#pragma once
+// The listening Unix socket of the control interface, and who is at its other end. Owner: the control thread.
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "api/api.h"
+#include "config/config.h"
+#include "tally/error.h"
+#include "tally/unique_fd.h"
+
+namespace tally::daemon {
+
+// Removes its file when it goes, unless that is another's by then.
+class ControlSocket {
+ public:
+  // Makes /run/tally if that is meant and is missing. A socket that nobody listens at any more is replaced;
+  // one that a process listens at is not, and the error names the process. path: absolute.
+  [[nodiscard]] static Result<ControlSocket> listen(const std::string& path,
+                                                    const config::ControlSection& control);
+  ControlSocket(ControlSocket&& other) noexcept;
+  ControlSocket& operator=(ControlSocket&&) = delete;
+  ~ControlSocket();
+
+  [[nodiscard]] const std::string& path() const noexcept { return path_; }
+  // Hands the descriptor over, which does not block, and stays responsible for the file.
+  [[nodiscard]] UniqueFd take() noexcept { return std::move(socket_); }
+
+  // Who is connected there, as the kernel knows it. Root, the daemon's user and the members of control.group
+  // may change things. The process is as it is called now, for the log.
+  [[nodiscard]] api::Caller caller_at(int connection) const;
+
+ private:
+  ControlSocket() = default;
+
+  UniqueFd socket_{};
+  std::string path_{};
+  dev_t device_ = 0;
+  ino_t inode_ = 0;
+  std::optional<gid_t> group_{};  // control.group
+  std::string whom_to_be_{};
+};
+
+}  // namespace tally::daemon

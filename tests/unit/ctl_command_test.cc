@@ -1,0 +1,122 @@
+// The command line of tallyctl: every verb, and what is no command.
+
+#include <cstdlib>
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "ctl/command.h"
+
+namespace tally::ctl_test {
+namespace {
+
+tl::expected<ctl::Command, std::string> parse(std::initializer_list<const char*> words) {
+  std::vector<const char*> argv{"tallyctl"};
+  argv.insert(argv.end(), words);
+  return ctl::parse_command(static_cast<int>(argv.size()), argv.data());
+}
+
+struct Verb {
+  std::vector<const char*> words;
+  const char* method;
+  const char* parameters;
+};
+
+TEST(CtlCommand, EveryVerbAsksItsMethod) {
+  const std::vector<Verb> verbs{
+      {{"job", "list"}, "job.list", "{}"},
+      {{"job", "show", "resnet"}, "job.show", R"({"name":"resnet"})"},
+      {{"job", "set", "resnet", "--window", "64"}, "job.set", R"({"name":"resnet","window":64})"},
+      {{"job", "set", "resnet", "--window", "-64"}, "job.set", R"({"name":"resnet","window":-64})"},
+      {{"job", "abort", "resnet", "--reason", "wrong data"},
+       "job.abort",
+       R"({"name":"resnet","reason":"wrong data"})"},
+      {{"port", "list"}, "port.list", "{}"},
+      {{"core", "list"}, "core.list", "{}"},
+      {{"slot", "show"}, "slot.show", "{}"},
+      {{"drop", "list"}, "drop.list", "{}"},
+      {{"stats"}, "stats.get", "{}"},
+      {{"health"}, "health.get", "{}"},
+      {{"version"}, "api.version", "{}"},
+      {{"config", "show"}, "config.show", "{}"},
+      {{"config", "check", "box.yaml"}, "config.check", "{}"},
+      {{"config", "reload"}, "config.reload", "{}"},
+      {{"log", "set", "debug"}, "log.set", R"({"level":"debug"})"},
+      {{"top", "--once"}, "stats.get", "{}"},
+  };
+  for (const Verb& verb : verbs) {
+    std::vector<const char*> argv{"tallyctl"};
+    argv.insert(argv.end(), verb.words.begin(), verb.words.end());
+    const auto command = ctl::parse_command(static_cast<int>(argv.size()), argv.data());
+    ASSERT_TRUE(command.has_value()) << verb.method << ": " << command.error();
+    EXPECT_EQ(command->method, verb.method);
+    EXPECT_EQ(command->parameters.dump(), verb.parameters);
+  }
+}
+
+TEST(CtlCommand, OptionsMayStandAnywhere) {
+  for (const auto& command : {parse({"-o", "json", "--socket", "/x", "job", "list"}),
+                              parse({"job", "list", "-o", "json", "--socket", "/x"})}) {
+    ASSERT_TRUE(command.has_value());
+    EXPECT_EQ(command->output, ctl::Output::kJson);
+    EXPECT_EQ(command->socket, "/x");
+  }
+  EXPECT_EQ(parse({"--timeout", "0.25", "stats"})->timeout.count(), 250);
+}
+
+TEST(CtlCommand, TheEnvironmentIsADefault) {
+  ::setenv("TALLYCTL_SOCKET", "/of/the/environment", 1);
+  EXPECT_EQ(parse({"stats"})->socket, "/of/the/environment");
+  EXPECT_EQ(parse({"--socket", "/x", "stats"})->socket, "/x");
+  const auto named = parse({"--instance", "rack2", "stats"});
+  EXPECT_EQ(named->socket, "");
+  EXPECT_EQ(named->instance, "rack2");
+  ::unsetenv("TALLYCTL_SOCKET");
+}
+
+TEST(CtlCommand, WhatIsNoCommandSaysWhatWasMeant) {
+  const auto complaint = [](std::initializer_list<const char*> words) {
+    const auto command = parse(words);
+    EXPECT_FALSE(command.has_value());
+    return command ? std::string() : command.error();
+  };
+  EXPECT_NE(complaint({"jbo", "list"}).find("did you mean job?"), std::string::npos);
+  EXPECT_NE(complaint({"job", "shwo", "x"}).find("did you mean show?"), std::string::npos);
+  EXPECT_NE(complaint({"--socket", "/x", "-o", "json", "jbo", "list"}).find("did you mean job?"),
+            std::string::npos);
+  EXPECT_NE(complaint({}).find("tallyctl needs one of job, port, core"), std::string::npos);
+  EXPECT_NE(complaint({"job"}).find("job needs one of list, show, set, abort"), std::string::npos);
+  EXPECT_NE(complaint({"--bogus", "job", "list"}).find("--bogus"), std::string::npos);
+  EXPECT_NE(complaint({"job", "frobnicate"}).find("list, show, set, abort"), std::string::npos);
+  for (const auto& words : {std::initializer_list<const char*>{},
+                            {"job"},
+                            {"job", "show"},
+                            {"job", "set", "x"},
+                            {"job", "abort", "x"},
+                            {"job", "set", "x", "--window", "many"},
+                            {"-o", "xml", "stats"},
+                            {"stats", "--bogus"},
+                            {"log", "set"},
+                            {"--timeout", "0", "stats"},
+                            {"--timeout", "nan", "stats"},
+                            {"--timeout", "inf", "stats"},
+                            {"--timeout", "-1", "stats"},
+                            {"top", "--interval", "nan"},
+                            {"top", "--interval", "31"},  // the daemon's patience has an end
+                            {"job", "set", "x", "--window", "1e9"},
+                            {"--socket", "/x", "--instance", "y", "stats"},
+                            {"job", "list", "extra"}}) {
+    EXPECT_NE(complaint(words).find("--help"), std::string::npos);
+  }
+}
+
+TEST(CtlCommand, HelpIsOfTheInnermostCommand) {
+  EXPECT_NE(parse({"--help"})->text.find("Exit codes"), std::string::npos);
+  EXPECT_NE(parse({"job", "show", "--help"})->text.find("Who is late"), std::string::npos);
+  EXPECT_NE(parse({"--version"})->text.find("tallyctl "), std::string::npos);
+}
+
+}  // namespace
+}  // namespace tally::ctl_test

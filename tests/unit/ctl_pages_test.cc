@@ -1,0 +1,93 @@
+// Answers as people see them, also those of another version or of no tallyd at all.
+
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "ctl/connection.h"
+#include "ctl/pages.h"
+
+namespace tally::ctl_test {
+namespace {
+
+using ctl::Json;
+using ctl::Page;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr const char* kJob =
+    R"({"name":"resnet","phase":"running","dialect":"native","alive":1,"workers":2,"window":256,
+  "elements":352,"priority":100,"discipline":"pool","contributions":12345,"results":600,"repeats":1,"relays":0,"filling":256,
+  "overflows":0,"reason":"","late_text":"rank 1 (10.0.0.12): silent for 4.0 s","dropped":{"stale":7},"ranks":[
+  {"rank":0,"late":false,"joined":true,"left":false,"address":"10.0.0.11","udp_port":40001,"port":"w0","seen_ns_ago":300000000,
+   "contributed_ns_ago":4000000000,"chunk":5256,"behind":0},
+  {"rank":1,"late":true,"joined":true,"left":false,"address":"10.0.0.12","udp_port":40001,"port":"w1","seen_ns_ago":4000000000,
+   "contributed_ns_ago":null,"chunk":5000,"behind":256}],"servers":[]})";
+
+TEST(CtlPages, AJobSaysWhoIsLate) {
+  const std::string page = ctl::page_text(Page::kJob, Json::parse(kJob));
+  EXPECT_THAT(page, HasSubstr("late: rank 1 (10.0.0.12): silent for 4.0 s\n"));
+  EXPECT_THAT(page, HasSubstr("1     LATE   10.0.0.12:40001  w1    4.0 s ago        never   5000     256\n"));
+  EXPECT_THAT(page, HasSubstr("12,345 contributions"));
+  EXPECT_THAT(page, HasSubstr("dropped: stale 7\n"));
+  EXPECT_THAT(page, HasSubstr("window 256, "));
+  Json waits = Json::parse(kJob);
+  waits["wanted_window"] = 64;
+  EXPECT_THAT(ctl::page_text(Page::kJob, waits), HasSubstr("window 256 (64 are wanted), "));
+}
+
+TEST(CtlPages, WhatIsMissingOrOfAnotherTypeIsADash) {
+  for (const Page page :
+       {Page::kJobs, Page::kJob, Page::kPorts, Page::kCores, Page::kSlots, Page::kDrops, Page::kStats,
+        Page::kConfig, Page::kCheck, Page::kReload, Page::kLog, Page::kHealth, Page::kVersion}) {
+    for (const char* const answer :
+         {"null", "{}", "[]", "7", R"({"jobs":7,"ports":{},"ranks":"x","drops":[null,1],"problems":[[]]})",
+          R"({"diagnostics":[{"line":1e300,"caret":-1},{"line":1,"caret":1e300}]})",
+          R"({"jobs":[{"late":["x",-1]}],"dropped":[1],"session":1,"changed":[1]})"}) {
+      EXPECT_FALSE(ctl::page_text(page, Json::parse(answer)).empty())
+          << static_cast<int>(page) << " of " << answer;
+    }
+  }
+}
+
+TEST(CtlPages, NothingOfTheDaemonReachesTheTerminalRaw) {
+  const Json answer = Json::parse(R"({"jobs":[{"name":"a\u001b[31mb\n"}]})");
+  EXPECT_THAT(ctl::page_text(Page::kJobs, answer), Not(HasSubstr("\x1b")));
+  EXPECT_EQ(ctl::names_text(answer), "a [31mb \n");
+}
+
+TEST(CtlPages, AReloadSaysWhatItDid) {
+  EXPECT_EQ(ctl::page_text(Page::kReload, Json::parse(R"({"changed":[],"failed":[],"restart":[]})")),
+            "nothing differs from what runs\n");
+  EXPECT_EQ(ctl::page_text(Page::kReload,
+                           Json::parse(R"({"changed":["a"],"failed":["b"],"restart":["box.ipv4"]})")),
+            "a\nnot done: b\nrestart tallyd to apply: box.ipv4\n");
+}
+
+TEST(CtlAnswers, ErrorsBecomeSentencesAndExitCodes) {
+  const auto of = [](const std::string& error) {
+    return ctl::read_answer(R"({"jsonrpc":"2.0","id":1,"error":)" + error + "}", 1).error();
+  };
+  EXPECT_EQ(of(R"({"code":-32010,"message":"there is no job 'x'","data":{"jobs":["a","b"]}})").text,
+            "there is no job 'x'; there are a, b");
+  EXPECT_EQ(of(R"({"code":-32010,"message":"m","data":{}})").code, ctl::kExitFailed);
+  EXPECT_EQ(of(R"({"code":-32001,"message":"m","data":{"want":"root"}})").code, ctl::kExitNotPermitted);
+  EXPECT_EQ(of(R"({"code":-32001,"message":"m","data":{"want":"root"}})").text, "m (wanted: root)");
+  EXPECT_EQ(of(R"({"code":-32602,"message":"x, want 1 or 2","data":{"want":"1 or 2"}})").text,
+            "x, want 1 or 2");
+  EXPECT_EQ(of(R"({"code":-32012,"message":"m"})").code, ctl::kExitNotMet);
+}
+
+TEST(CtlAnswers, WhatIsNoAnswerIsNoTallyd) {
+  for (const char* const line :
+       {"", "HTTP/1.1 400", "[]", "{}", R"({"id":2,"result":{}})", R"({"id":"1","result":{}})"}) {
+    const auto answer = ctl::read_answer(line, 1);
+    ASSERT_FALSE(answer.has_value()) << line;
+    EXPECT_EQ(answer.error().code, ctl::kExitUnreachable) << line;
+  }
+  EXPECT_EQ(ctl::read_answer(R"({"id":1,"result":{"a":1}})", 1)->dump(), R"({"a":1})");
+}
+
+}  // namespace
+}  // namespace tally::ctl_test
