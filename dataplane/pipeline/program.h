@@ -80,7 +80,9 @@ inline Decision arrive(Came& came, Contribution& p) noexcept {
   constexpr std::int32_t kBits = 32;
   const std::int32_t ahead = serial_difference(chunk, Chunk{finished.chunk});
   const std::int32_t by = ahead / apart;
-  // Also where a window ends that is no multiple of the shards.
+  // Where a window ends that is no multiple of the shards, one before its end says nothing, and the first
+  // behind it begins anew.
+  if (finished.epoch == raw(epoch) && ahead < 0 && by * apart != ahead) return 0;
   if (finished.epoch != raw(epoch) || by * apart != ahead) finished = {raw(epoch), raw(chunk), 0};
   if (finished.chunk == raw(chunk)) return finished.before;
   if (by > 0) {

@@ -214,7 +214,7 @@ void ChunkStream::restart_slowly(TimeNs now) noexcept {
 }
 
 bool ChunkStream::overtaken(const Flight& flight) const noexcept {
-  return window_.overtaken(flight, membership_.shard_of(wire(flight.index)), at_rest());
+  return !flight.gone && window_.overtaken(flight, membership_.shard_of(wire(flight.index)), at_rest());
 }
 
 // The window or the operations are at their end, until results come.

@@ -143,9 +143,8 @@ class ChunkStream {
     if (flight.early == 0)
       return std::max(rto_.first_due(std::max(flight.sent_at, answered_at_.value_or(0)), membership_.window),
                       patient_until_);
-    const std::uint32_t shard = membership_.shard_of(wire(flight.index));
     if (told && flight.awaits == Awaits::kQuestion &&
-        (flight.asking ? window_.unanswered(flight, shard) : window_.unrepaired(flight, shard)))
+        window_.unanswered(flight, membership_.shard_of(wire(flight.index))))
       return 0;
     return std::max(rto_.question_due(flight.sent_at, flight.early, told, membership_.window),
                     patient_until_);

@@ -132,7 +132,7 @@ void ChunkStream::accept(const Datagram& datagram, Flight& flight, TimeNs now) {
   }
   // Karn's rule. A question in between does not matter, for its answer says that it is a repetition; but who
   // asks without being told may have waited for somebody's repair.
-  const bool repaired = flight.unfinished_at != 0 || (flight.sends != 1 && !box_tells());
+  const bool repaired = flight.held || (flight.sends != 1 && !box_tells());
   std::optional<TimeNs> rtt;
   if (flight.contributed == 1 && (datagram.header.flags & kFlagRetransmit) == 0 && !repaired)
     rtt = now - flight.contributed_at;
@@ -217,8 +217,13 @@ std::optional<Refused> ChunkStream::on_waiting(const Header& header, TimeNs now)
   ++statistics_.waiting;
   const std::uint64_t there = header.contributors.host();
   const bool asked = std::exchange(flight.asking, false);
-  if (asked && flight.state == FlightState::kSent)
-    (there & bit_of(self_)) == 0 ? window_.make_ready(flight) : window_.await_repair(flight, now);
+  if (asked && flight.state == FlightState::kSent && !flight.gone) {
+    if ((there & bit_of(self_)) == 0) {
+      window_.make_ready(flight);
+    } else if (box_tells()) {
+      window_.await_repair(flight, now);
+    }
+  }
   if (there == 0) return std::nullopt;  // nobody knows
   // The oldest chunk is the one that everything waits for; later ones may lack ranks that are only behind.
   if (missing_ == 0 || *index <= missing_index_) {

@@ -31,7 +31,7 @@ void FlightWindow::enter_epoch(std::uint32_t window) noexcept {
     flight.sends = flight.contributed = flight.queries = flight.wanted = flight.sequence = 0;
     flight.early = 0;
     flight.told = 0;
-    flight.unfinished_at = 0;
+    flight.held = false;
     flight.asking = false;
     flight.gone = false;
   }
@@ -47,13 +47,13 @@ void FlightWindow::sent_early(Flight& flight, TimeNs now, bool at_once) noexcept
   const bool last = flight.early + 1 >= kMostEarly;
   sent(flight, now, last ? Awaits::kTimer : Awaits::kQuestion, at_once && !last);
   ++flight.early;
-  flight.told = 0;
 }
 
 void FlightWindow::sent(Flight& flight, TimeNs now, Awaits awaits, bool first) noexcept {
   unlink(flight);
   flight.state = FlightState::kSent;
   flight.awaits = awaits;
+  flight.told = 0;
   flight.order = ++sendings_;
   flight.sent_at = now;
   if (++flight.sends == 1) newest_ = flight.order;
@@ -71,10 +71,17 @@ void FlightWindow::finished(Flight& flight) noexcept {
 }
 
 void FlightWindow::unfinished(Flight& flight, TimeNs now) noexcept {
-  if (flight.awaits != Awaits::kTimer || flight.early >= kMostEarly || flight.gone) return;
+  if (flight.awaits != Awaits::kTimer || flight.gone) return;
+  flight.held = true;
+  await_repair(flight, now);
+}
+
+void FlightWindow::await_repair(Flight& flight, TimeNs now) noexcept {
+  if (flight.early >= kMostEarly) return;
   unlink(flight);
   flight.awaits = Awaits::kRepair;
-  await_repair(flight, now);
+  flight.unfinished_at = now;
+  flight.mark = sendings_;
   append(repair_, flight);
 }
 

@@ -45,7 +45,7 @@ struct Flight {
   TimeNs sent_at = 0;                    // last time
   std::uint64_t order = 0;               // of that sending among all of the generation
   TimeNs contributed_at = 0;             // first time in this epoch
-  TimeNs unfinished_at = 0;              // when others' results said so that were behind it; 0: none did
+  TimeNs unfinished_at = 0;              // when the box said so
   std::uint64_t mark = 0;                // order of the newest sending then
   std::uint32_t contributed = 0;         // times in this epoch
   std::uint32_t sends = 0;               // in this epoch, queries included
@@ -61,6 +61,7 @@ struct Flight {
   bool asking = false;                 // the box may have an answer on its way
   Awaits awaits = Awaits::kTimer;      // kSent: which list it is in
   std::uint8_t told = 0;               // results that say that it has one
+  bool held = false;                   // one says that it has none, and is behind it
   std::uint8_t bad_results = 0;        // results with wrong sums, shape or exponent
   std::int8_t exponent = kNoExponent;  // contributed
 };
@@ -110,11 +111,8 @@ class FlightWindow {
   [[nodiscard]] bool unrepaired(const Flight& flight, std::uint32_t shard) const noexcept {
     return delivered_[shard] >= flight.mark + lead_;
   }
-  // It was asked for and is waited for: the same again.
-  void await_repair(Flight& flight, TimeNs now) noexcept {
-    flight.unfinished_at = now;
-    flight.mark = sendings_;
-  }
+  // It was asked for, and others are awaited: the same. Not after its last early question.
+  void await_repair(Flight& flight, TimeNs now) noexcept;
   // What was sent after it was last asked for has its result.
   [[nodiscard]] bool unanswered(const Flight& flight, std::uint32_t shard) const noexcept {
     return delivered_[shard] >= flight.order + kLeastLead;
@@ -132,7 +130,7 @@ class FlightWindow {
   [[nodiscard]] const Flight* first_unfinished() const noexcept { return first(repair_); }
   [[nodiscard]] Flight* oldest_early() noexcept { return first(early_); }
   [[nodiscard]] const Flight* oldest_early() const noexcept { return first(early_); }
-  // The lowest chunk, if it is under way and was not asked for yet.
+  // The lowest chunk, if nothing but time tells when to ask for it.
   [[nodiscard]] Flight* lowest_sent() noexcept {
     if (offered_end_ == lowest_) return nullptr;
     Flight& flight = at(lowest_);

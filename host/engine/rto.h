@@ -109,7 +109,7 @@ class Rto {
     if (asks_at_once(asked, window)) return since;
     const std::uint32_t doublings = std::min(asked < 4 ? 0 : asked / 2 - 1, kMostDoublings);
     const TimeNs answered = told ? newest_ + 2 * path_.least() : path_.least();
-    const TimeNs round = std::max(answered, kLeastEarly) << doublings;
+    const TimeNs round = std::clamp(answered, kLeastEarly, kRtoCeiling) << doublings;
     return since + std::min(std::max(round, served_time(window)), kRtoCeiling);
   }
   // The question after `asked` others follows the one before it without a pause.

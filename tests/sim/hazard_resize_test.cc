@@ -103,7 +103,8 @@ TEST_P(HazardResize, a_higher_priority_job_that_does_not_fit_takes_slots_within_
                    .window = 64,
                    .cores = GetParam(),
                    .slot_lines = 2 * jobs::pool_lines(64, GetParam(), 16),
-                   .job_priorities = {10, 20, 200}});
+                   .job_priorities = {10, 20, 200},
+                   .bits_per_second = 50'000'000});
   rack.sim().network().set_faults({.loss = 0.01});
   rack.join(0);
   rack.join(1);

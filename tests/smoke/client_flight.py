@@ -29,7 +29,8 @@ class Chunk:
         self.asked = False  # since the last contribution
         self.questioned = False  # its last sending was an early question
         self.finished = 0  # RESULTs that say so since the last question
-        self.unfinished = None  # (sendings so far, time) when one said so first
+        self.unfinished = None  # (sendings so far, time) when the box said so
+        self.held = False  # a RESULT said so
 
 
 class RoundTrips:
@@ -151,11 +152,8 @@ class Flight:
         return self.overtakes[self.shard(number)] - chunk.number >= (3 if last else self.lead())
 
     def unanswered(self, number, chunk):
-        """What was sent after the question is answered, or, when others were awaited, what was sent `lead` after that."""
-        if not self.tells():
-            return False
-        behind = self.overtakes[self.shard(number)]
-        return behind - chunk.number >= 3 if chunk.asked else behind - chunk.unfinished[0] >= self.lead()
+        """Where the box tells: what was sent after the question is answered."""
+        return self.tells() and self.overtakes[self.shard(number)] - chunk.number >= 3
 
     def plan(self, number, chunk):
         """(when, what) is next for a chunk that was sent."""
@@ -255,7 +253,8 @@ class Flight:
         if chunk is None or not chunk.asked:
             return
         if there >> self.member.rank & 1:
-            chunk.asked, chunk.unfinished = False, (self.sendings, now)
+            if self.tells():
+                chunk.asked, chunk.questioned, chunk.unfinished = False, False, (self.sendings, now)
         else:
             self.contribute(number, chunk, now)
 
@@ -275,7 +274,7 @@ class Flight:
                 raise Failed(f"three results of chunk {header.chunk} with wrong contents: {reason}") from None
             raise
         first = not header.flags & wire.RETRANSMIT  # a repeated one may have been stored in the box for long
-        repaired = chunk.unfinished or chunk.sendings > 1 and not self.tells()  # by somebody, perhaps
+        repaired = chunk.held or chunk.sendings > 1 and not self.tells()  # by somebody, perhaps
         if first and chunk.contributions == 1 and not repaired:
             self.trips.sample(now - chunk.first_at)
         else:
@@ -310,7 +309,7 @@ class Flight:
             if before >> i & 1:
                 chunk.finished += 1
             elif not chunk.unfinished:
-                chunk.unfinished = self.sendings, now
+                chunk.unfinished, chunk.held = (self.sendings, now), True
 
     def checked_values(self, chunk, header, payload):
         operation, place = chunk.operation, chunk.place
