@@ -94,7 +94,7 @@ TimeNs ChunkStream::deadline() const noexcept {
   if (const Flight* const early = window_.oldest_early(); early != nullptr)
     due = std::min(due, question_due(*early));
   if (const Flight* const lowest = window_.lowest_sent(); lowest != nullptr)
-    due = std::min(due, question_due(*lowest));
+    due = std::min(due, lowest_due(*lowest));
   return due;
 }
 
@@ -187,8 +187,10 @@ ChunkStream::Due ChunkStream::next_due(TimeNs now) noexcept {
     statistics_.rto = rto_.timeout();
     return {oldest, Cause::kTimer};
   }
-  for (Flight* const flight : {window_.oldest_early(), window_.lowest_sent()})
-    if (flight != nullptr && question_due(*flight) <= now) return {flight, Cause::kEarly};
+  if (Flight* const early = window_.oldest_early(); early != nullptr && question_due(*early) <= now)
+    return {early, Cause::kEarly};
+  if (Flight* const lowest = window_.lowest_sent(); lowest != nullptr && lowest_due(*lowest) <= now)
+    return {lowest, Cause::kEarly};
   if (Flight* const ready = window_.first_ready())
     return {ready, ready->sends == 0 ? Cause::kNew : Cause::kWanted};
   restart_slowly(now);

@@ -137,17 +137,20 @@ class ChunkStream {
     if (window_.unrepaired(flight, membership_.shard_of(wire(flight.index)))) return 0;
     return std::max(rto_.repair_due(flight.unfinished_at), patient_until_);
   }
-  // When a question for it is due that nothing overtook, or that was asked for before.
+  // When a question for it is due that was asked for before.
   [[nodiscard]] TimeNs question_due(const Flight& flight) const noexcept {
     const bool told = box_tells();
-    if (flight.early == 0)
-      return std::max(rto_.first_due(std::max(flight.sent_at, answered_at_.value_or(0)), membership_.window),
-                      patient_until_);
-    if (told && flight.awaits == Awaits::kQuestion &&
-        window_.unanswered(flight, membership_.shard_of(wire(flight.index))))
-      return 0;
+    if (told && window_.unanswered(flight, membership_.shard_of(wire(flight.index)))) return 0;
     return std::max(rto_.question_due(flight.sent_at, flight.early, told, membership_.window),
                     patient_until_);
+  }
+  // The same of the lowest chunk, whose window may be at its end: then nothing follows that shows a loss.
+  [[nodiscard]] TimeNs lowest_due(const Flight& flight) const noexcept {
+    const TimeNs moved = std::max(flight.sent_at, answered_at_.value_or(0));
+    const TimeNs due = flight.early == 0
+                           ? rto_.first_due(moved, membership_.window)
+                           : rto_.question_due(flight.sent_at, flight.early, false, membership_.window);
+    return std::max(due, patient_until_);
   }
   [[nodiscard]] bool at_rest() const noexcept;
   [[nodiscard]] bool turn_to_query(const Flight& flight) const noexcept;

@@ -134,8 +134,7 @@ class FlightWindow {
   [[nodiscard]] Flight* lowest_sent() noexcept {
     if (offered_end_ == lowest_) return nullptr;
     Flight& flight = at(lowest_);
-    const bool waits = flight.awaits == Awaits::kTimer || flight.awaits == Awaits::kQuestion;
-    return flight.state == FlightState::kSent && waits && !flight.gone ? &flight : nullptr;
+    return flight.state == FlightState::kSent && !flight.gone ? &flight : nullptr;
   }
   [[nodiscard]] const Flight* lowest_sent() const noexcept {
     return const_cast<FlightWindow*>(this)->lowest_sent();
