@@ -6,7 +6,7 @@
 
 #: JOBS       processes at a time; default: as many as there are cores
 JOBS ?= $(shell nproc)
-#: BUILD_DIR  where to build; sanitizers use BUILD_DIR-asan and -tsan, fuzzers -fuzz; default: build
+#: BUILD_DIR  where to build; sanitizers use BUILD_DIR-asan and -tsan, fuzzers -fuzz, lint -lint; default: build
 BUILD_DIR ?= build
 #: YES        YES=1 installs missing packages without asking
 YES ?=
@@ -37,6 +37,8 @@ override BUILD_DIR := $(patsubst %/,%,$(strip $(BUILD_DIR)))
 ASAN_DIR := $(BUILD_DIR)-asan
 TSAN_DIR := $(BUILD_DIR)-tsan
 FUZZ_DIR := $(BUILD_DIR)-fuzz
+# Configured and never built: how clang compiles each file by itself.
+LINT_DIR := $(BUILD_DIR)-lint
 ifeq ($(BUILD_DIR),)
   $(error BUILD_DIR is empty; leave it out or name a directory, for example BUILD_DIR=build)
 endif
@@ -57,7 +59,7 @@ IN_PARALLEL := xargs -d '\n' -r -n 8 -P $(JOBS)
 CHECK_STAGES := format rules build build-asan build-tsan headers lint test
 
 .PHONY: help deps build build-asan build-tsan demo test check bench bench-full ab experiment fmt format rules headers lint soak fuzz install clean
-.PHONY: need configure configure-asan configure-tsan
+.PHONY: need configure configure-asan configure-tsan configure-lint
 
 help: ## this list
 	@echo 'Tally, a software switch that sums gradients. Usage: make TARGET [VARIABLE=VALUE...]'
@@ -79,6 +81,9 @@ configure: need
 
 configure-asan: need
 	@tools/configure '$(ASAN_DIR)' $(CLANG)=address
+
+configure-lint: need
+	@tools/configure '$(LINT_DIR)' $(CLANG)=address -DTALLY_UNITY=OFF
 
 configure-tsan: need
 	@tools/configure '$(TSAN_DIR)' $(CLANG)=thread
@@ -131,12 +136,12 @@ rules: ## check includes, cycles, names and what comments and documents point at
 	@tools/check-tree
 	@tools/check-links
 
-headers: configure-asan ## check that each header compiles alone
-	@tools/check-headers $(JOBS) '$(ASAN_DIR)'
+headers: configure-lint ## check that each header compiles alone
+	@tools/check-headers $(JOBS) '$(LINT_DIR)'
 
-lint: configure-asan ## clang-tidy over the product, shellcheck over the scripts
+lint: configure-lint ## clang-tidy over the product, shellcheck over the scripts
 	@tools/sources shell | $(IN_PARALLEL) shellcheck
-	@tools/lint $(JOBS) '$(ASAN_DIR)'
+	@tools/lint $(JOBS) '$(LINT_DIR)'
 
 soak: build ## run the simulator over many seeds
 	@[ -x '$(BUILD_DIR)/tests/sim/tally_sim_run' ] || \
@@ -151,7 +156,7 @@ install: build ## install below DESTDIR/PREFIX
 	@DESTDIR='$(DESTDIR)' cmake --install '$(BUILD_DIR)' --prefix '$(PREFIX)'
 
 clean: ## remove the build directories that make made, and only those
-	@for dir in '$(BUILD_DIR)' '$(ASAN_DIR)' '$(TSAN_DIR)' '$(FUZZ_DIR)'; do \
+	@for dir in '$(BUILD_DIR)' '$(ASAN_DIR)' '$(TSAN_DIR)' '$(FUZZ_DIR)' '$(LINT_DIR)'; do \
 	  if [ -e "$$dir/.made-by-make" ]; then rm -rf -- "$$dir" && echo "removed $$dir"; \
 	  elif [ -e "$$dir" ]; then echo "clean: $$dir was not made by make; left alone"; fi; \
 	done

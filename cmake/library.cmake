@@ -2,14 +2,10 @@
 # (pipeline/program.h), one of tests and benches the file alone. That a folder includes only what it links is a rule of
 # tools/check-tree.
 #
-# A library of control or host is compiled eight files at a time, which takes half as long; where names clash or an
-# include is missing, the sanitizers' builds say so, in which each file is compiled by itself. OFF while one works on
-# them, when one file changes again and again.
-if(TALLY_SANITIZE)
-  set(TALLY_UNITY OFF)
-else()
-  option(TALLY_UNITY "compile control and host eight files at a time" ON)
-endif()
+# A library of control or host is compiled eight files at a time, which takes half as long. Lint compiles each file by
+# itself and says where names clash or an include is missing. OFF while one works on them, when one file changes again
+# and again.
+option(TALLY_UNITY "compile control and host eight files at a time" ON)
 
 function(tally_library name)
   cmake_parse_arguments(arg "" "" "SOURCES;LINK" ${ARGN})
@@ -24,4 +20,10 @@ function(tally_library name)
     target_include_directories(${name} PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
   endif()
   target_link_libraries(${name} PUBLIC ${arg_LINK} PRIVATE tally_warnings)
+endfunction()
+
+# Files that do nothing but read a command line, once in a process: half the time it takes to compile one goes into
+# optimising the templates of CLI11.
+function(tally_unoptimised_options)
+  set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS -O0)
 endfunction()
