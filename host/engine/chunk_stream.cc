@@ -201,9 +201,12 @@ ChunkStream::Due ChunkStream::next_due(TimeNs now) noexcept {
     if (!blocked(flight)) return {&flight};
     flight.state = FlightState::kBlocked;
   }
+  // At rest only now.
   if (Flight* const oldest = window_.oldest_sent();
       oldest != nullptr && overtaken(*oldest) && due_of(*oldest) <= now)
-    return {oldest, Cause::kEarly};  // at rest only now
+    return {oldest, Cause::kEarly};
+  if (Flight* const lowest = window_.lowest_sent(); lowest != nullptr && lowest_due(*lowest) <= now)
+    return {lowest, Cause::kEarly};
   return {};
 }
 

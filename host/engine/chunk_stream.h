@@ -130,7 +130,8 @@ class ChunkStream {
   // When the oldest sending is due: overtaken, for a question, else its timer.
   [[nodiscard]] TimeNs due_of(const Flight& oldest) const noexcept {
     if (overtaken(oldest)) return std::max(rto_.ask_due(oldest.sent_at, membership_.window), patient_until_);
-    return std::max({rto_.due(oldest.sent_at), rto_.pause_end(membership_.window), patient_until_});
+    const TimeNs since = window_.waits_since(oldest, membership_.shard_of(wire(oldest.index)));
+    return std::max({rto_.due(since), rto_.pause_end(membership_.window), patient_until_});
   }
   // When a question is due for what waits for the repair of another rank's loss.
   [[nodiscard]] TimeNs repair_due(const Flight& flight) const noexcept {
@@ -147,9 +148,9 @@ class ChunkStream {
   // The same of the lowest chunk, whose window may be at its end: then nothing follows that shows a loss.
   [[nodiscard]] TimeNs lowest_due(const Flight& flight) const noexcept {
     const TimeNs moved = std::max(flight.sent_at, answered_at_.value_or(0));
-    const TimeNs due = flight.early == 0
-                           ? rto_.first_due(moved, membership_.window)
-                           : rto_.question_due(flight.sent_at, flight.early, false, membership_.window);
+    const TimeNs due = flight.early == 0 ? rto_.first_due(moved, membership_.window)
+                                         : rto_.question_due(flight.sent_at, flight.early,
+                                                             box_tells() && !at_rest(), membership_.window);
     return std::max(due, patient_until_);
   }
   [[nodiscard]] bool at_rest() const noexcept;

@@ -153,7 +153,7 @@ void ChunkStream::accept(const Datagram& datagram, Flight& flight, TimeNs now) {
   if (missing_index_ == flight.index) missing_ = 0;
   unblock(flight);
   heed(datagram.header, flight.index, now);
-  window_.delivered(flight, membership_.shard_of(wire(flight.index)));
+  window_.delivered(flight, membership_.shard_of(wire(flight.index)), now);
   window_.done(flight);  // recycles the flight: not used below
   // What was just refused is no success, also if it was the last.
   if (--operation.remaining == 0 && !failure_) complete(operation, now);

@@ -18,6 +18,7 @@ void FlightWindow::start(std::uint32_t largest_window) {
   window_ = allowed_ = 0;
   sendings_ = newest_ = 0;
   delivered_ = {};
+  delivered_at_ = {};
 }
 
 void FlightWindow::enter_epoch(std::uint32_t window) noexcept {
@@ -85,9 +86,10 @@ void FlightWindow::await_repair(Flight& flight, TimeNs now) noexcept {
   append(repair_, flight);
 }
 
-void FlightWindow::delivered(const Flight& flight, std::uint32_t shard) noexcept {
-  if (flight.state == FlightState::kSent && flight.sends == 1)
-    delivered_[shard] = std::max(delivered_[shard], flight.order);
+void FlightWindow::delivered(const Flight& flight, std::uint32_t shard, TimeNs now) noexcept {
+  if (flight.state != FlightState::kSent || flight.sends != 1 || flight.order <= delivered_[shard]) return;
+  delivered_[shard] = flight.order;
+  delivered_at_[shard] = now;
 }
 
 void FlightWindow::done(Flight& flight) noexcept {

@@ -118,7 +118,13 @@ class FlightWindow {
     return delivered_[shard] >= flight.order + kLeastLead;
   }
   // The chunk of a result that has just been accepted, before done().
-  void delivered(const Flight& flight, std::uint32_t shard) noexcept;
+  void delivered(const Flight& flight, std::uint32_t shard, TimeNs now) noexcept;
+  // From when on its timer runs: since it was sent, or, as long as results come of what was sent before it,
+  // since the last of these (RFC 6298, 5.3), for then it is late with all the others, behind them in a queue.
+  [[nodiscard]] TimeNs waits_since(const Flight& flight, std::uint32_t shard) const noexcept {
+    if (delivered_[shard] >= flight.order + lead_) return flight.sent_at;
+    return std::max(flight.sent_at, delivered_at_[shard]);
+  }
   void done(Flight& flight) noexcept;  // may move lowest and recycle `flight`
 
   // Of those that wait for their timer, of those whose result is lost, and of those last asked for early.
@@ -198,6 +204,7 @@ class FlightWindow {
   std::uint64_t newest_ = 0;  // order of the newest sending of a chunk that was sent once
   std::uint64_t lead_ = 0;
   std::array<std::uint64_t, kMaxShards> delivered_{};  // order of the last sending among those with a result
+  std::array<TimeNs, kMaxShards> delivered_at_{};      // when that changed last
   std::uint64_t lowest_ = 0;
   std::uint64_t cursor_ = 0;
   std::uint64_t offered_end_ = 0;

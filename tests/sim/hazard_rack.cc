@@ -23,6 +23,7 @@ WorkerOptions worker_options(const RackOptions& o, std::size_t index, std::uint1
   w.world = o.world;
   w.elements = kMaxElements;
   w.backlog = o.backlog;
+  w.rto_floor = o.rto_floor;
   w.binding = test_binding(job, raw(rank));
   w.binding.port = PortIndex{static_cast<std::uint16_t>(index)};
   if (job < o.priorities.size()) w.priority = o.priorities[job];

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/engine_operation.h"
 #include "frames.h"
 #include "jobs.h"
 #include "simulation.h"
@@ -47,6 +48,7 @@ struct RackOptions {
   std::vector<members::Quota> quotas;        // of each job; what is missing: the default
   std::optional<members::StragglerPolicy> stragglers{};  // of all jobs
   std::uint64_t bits_per_second = 0;                     // of each link, both ways; 0: no frame takes time
+  TimeNs rto_floor = engine::kPollRtoFloor;              // WorkerOptions
   TimeNs backlog = kNever;                               // WorkerOptions
   std::vector<Rank> rivals;  // second processes for ranks of job 0, on the links behind all workers
 };

@@ -40,7 +40,7 @@ void WorkerNode::start() {
   o.priority = options_.priority;
   o.instance = instance_ = rng_.next();
   o.seed = rng_.next();
-  o.rto_floor = engine::kPollRtoFloor;
+  o.rto_floor = options_.rto_floor;
   const auto tables = kernels::usable_kernels();
   auto engine = engine::WorkerEngine::create(o, *tables[rng_.below(tables.size())]);
   if (!engine) return alarm_("the engine refuses its options: " + engine.error().text());

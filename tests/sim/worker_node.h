@@ -34,7 +34,8 @@ struct WorkerOptions {
   bool leaves = false;          // leaves when its plan is done
   bool checks_values = true;    // false: only that operations complete (benchmarks)
   bool stragglers = false;      // the job's sums may lack ranks
-  TimeNs backlog = kNever;      // what may wait for the wire, as udp's option: the rest waits in the engine
+  TimeNs rto_floor = engine::kPollRtoFloor;
+  TimeNs backlog = kNever;  // what may wait for the wire, as udp's option: the rest waits in the engine
 };
 
 class WorkerNode {
