@@ -1,12 +1,17 @@
 // What a turn of control costs where 1,024 jobs are declared: the daemon's loop with membership, on a plane
 // that takes everything at once, and the chain of publications with one data core that follows it. All jobs
-// but one only declared, and all of them running. CPU time of the one thread that does it.
+// but one only declared, and all of them running. And what stats.get holds it for: the snapshot, and the
+// longest of the pieces in which it is answered. CPU time of the one thread that does it.
 
+#include <algorithm>
 #include <cstdio>
 #include <deque>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "api/long_answer.h"
+#include "daemon/control_box.h"
 #include "daemon/control_loop.h"
 #include "daemon_plane.h"
 #include "harness.h"
@@ -77,6 +82,30 @@ class Box {
     });
   }
 
+  std::pair<double, std::uint64_t> snapshot() {
+    const RoundTimer timer;
+    const api::Snapshot all = box_.take();
+    require(all.jobs.size() == kJobs, "a snapshot lacks jobs");
+    return {timer.done(1).seconds, 1};
+  }
+  std::pair<double, std::uint64_t> longest_piece() {
+    api::LongAnswer answer = api::LongAnswer::stats(std::make_shared<const api::Snapshot>(box_.take()));
+    double longest = 0;
+    for (std::size_t bytes = 1; bytes != 0;) {
+      const RoundTimer timer;
+      bytes = answer.next().size();
+      longest = std::max(longest, timer.done(1).seconds);
+    }
+    return {longest, 1};
+  }
+  // What is done at once beside the snapshot.
+  std::pair<double, std::uint64_t> beginning() {
+    const auto all = std::make_shared<const api::Snapshot>(box_.take());
+    const RoundTimer timer;
+    (void)api::LongAnswer::stats(all);
+    return {timer.done(1).seconds, 1};
+  }
+
  private:
   static members::MembershipEngine engine() {
     members::MembershipEngine members({.box_mac = {2, 1, 2, 3, 4, 5}, .shards = 1, .slot_lines = 1U << 20},
@@ -140,6 +169,10 @@ class Box {
   TimeNs now_ = 100 * kSecond;
   Plane plane_;
   daemon::ControlLoop loop_;
+  daemon::Reload reload_{config::Config{}, [](daemon::LogLevel, std::string_view) {}};
+  api::TurnTimes turns_{};
+  daemon::ControlBox box_{{plane_, loop_, reload_, turns_, [](daemon::LogLevel, std::string_view) {}, "",
+                           [this] { return now_; }, [] {}}};
   std::deque<std::vector<Peer>> jobs_;
   std::size_t beats_ = 0;
 };
@@ -160,6 +193,9 @@ int main(int argc, char** argv) {
     contenders.push_back({"8 heartbeats" + of, [&box] { return box.heartbeats(); }});
     contenders.push_back({"32 JOINs, wrong token" + of, [&box] { return box.strangers(); }});
     contenders.push_back({"a member moves" + of, [&box] { return box.moves(); }});
+    contenders.push_back({"a snapshot" + of, [&box] { return box.snapshot(); }});
+    contenders.push_back({"stats.get begins" + of, [&box] { return box.beginning(); }});
+    contenders.push_back({"its longest piece" + of, [&box] { return box.longest_piece(); }});
   }
   report(file, contenders, kRounds, "us a turn", 1e-3);
   return 0;

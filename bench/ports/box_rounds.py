@@ -48,10 +48,11 @@ def start_tallyd(place, case, number):
     path.write_text("\n".join([
         f"instance: {name}.{os.getpid()}",
         f"dataplane: {{cores: [{place.cpus[-1]}], idle: poll, memory: 128MiB, slots: 16MiB, hugepages: off}}",
-        f"box: {{ipv4: {BOX}/24}}", f'ports: [{{name: p, device: "{place.far}"}}]',
+        "control: {socket: none}", f"box: {{ipv4: {BOX}/24}}", f'ports: [{{name: p, device: "{place.far}"}}]',
         f"jobs: [{{name: bench, workers: {case['workers']}, token_file: none, elements: {ELEMENTS}, "
         f"window: {case['window']}, results: {case['results']}}}]"]) + "\n")
-    box = Process(place.scratch, name, [place.build / "control/tallyd", "--config", path])
+    box = Process(place.scratch, name, [place.build / "control/tallyd", "--config", path, "--final-counters",
+                                        path.with_suffix(".json")])
     box.wait_for("'ready'", lambda: "ready: " in box.said())
     return box
 
@@ -73,7 +74,8 @@ def cycles_of(far, name):
         return float(found.group(1))
     far.signal(signal.SIGTERM)
     far.end_well()
-    return counters.last_of(far.said()).core("cycles per frame in")
+    counted = counters.of_file(far.path.with_suffix(".json"))
+    return counted.core("busy_cycles") / counted.core("frames_in")
 
 
 def generate(place, name, case, far, seconds):

@@ -46,13 +46,14 @@ class Forwarder:
 class Tallyd(Forwarder):
     def __init__(self, rack, name, idle):
         self.idle = idle
+        self.control = pathlib.Path(rack.scratch, name + ".sock")
         super().__init__(rack, name)
 
     def start(self):
         lines = [f"instance: {self.name}{os.getpid()}",
                  f"dataplane: {{cores: [{self.rack.cpus[-1]}], idle: {self.idle}, memory: 256MiB, slots: 16MiB, "
                  "hugepages: off}",
-                 f"box: {{ipv4: {BOX}/24}}", "ports:"]
+                 f"control: {{socket: {self.control}}}", f"box: {{ipv4: {BOX}/24}}", "ports:"]
         lines += [f'  - {{name: p{n}, device: "net_{self.rack.driver}{n},iface=port{self.first + n}"}}' for n in (0, 1)]
         lines += ["jobs: [{name: bench, workers: 2, token_file: none}]"]
         path = pathlib.Path(self.rack.scratch, self.name + ".yaml")
@@ -64,11 +65,7 @@ class Tallyd(Forwarder):
 
     def count(self):
         """Its counters now."""
-        before = counters.count_of(self.process.said())
-        self.process.signal(signal.SIGUSR1)
-        self.process.wait_for("its counters", lambda: counters.count_of(self.process.said()) > before and
-                              "packet buffers" in self.process.said() and self.process.said().endswith("\n"))
-        return counters.last_of(self.process.said())
+        return counters.ask(self.control)
 
 
 class Testpmd(Forwarder):

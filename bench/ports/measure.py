@@ -5,7 +5,6 @@
 import json
 import os
 import pathlib
-import re
 import sys
 import tempfile
 import time
@@ -64,14 +63,9 @@ def pass_frames(forwarder, generator, size):
     return seconds, sent, received, cpu
 
 
-def busy_cycles(counted):
-    return counted.core("cycles per frame in") * counted.core("frames in")
-
-
 def hertz(counted):
-    """Of the counter of cycles: from the share of the uptime that the core was busy."""
-    uptime = float(re.search(r"counters after ([\d,.]+)", counted.text).group(1).replace(",", ""))
-    return busy_cycles(counted) / (float(counted.cores["busy"][0].split()[0]) / 100 * uptime)
+    """Of the counter of cycles."""
+    return counted.cores[0]["cycles"] / (counted.stats["uptime_ns"] * 1e-9)
 
 
 def add_up(box, rack):
@@ -102,8 +96,8 @@ def add_up(box, rack):
     chunks = -(-row["bytes"] // 4 // perf["elements"])
     return {"contributions_per_s": 2 * chunks / (row["us"]["avg"] * 1e-6), "algbw_gbytes_s": row["algbw_gbytes_s"],
             "retransmissions": row["retransmissions"],
-            "busy_cycles": (busy_cycles(after) - busy_cycles(before)) /
-                           (after.core("frames in") - before.core("frames in"))}
+            "busy_cycles": (after.core("busy_cycles") - before.core("busy_cycles")) /
+                           (after.core("frames_in") - before.core("frames_in"))}
 
 
 def measure(rack, rounds, processes):

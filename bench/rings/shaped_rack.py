@@ -2,7 +2,6 @@
 through a token bucket (tbf). Who uses it has bench/ports and tests/process in its sys.path."""
 import os
 import pathlib
-import signal
 import subprocess
 
 import counters
@@ -88,6 +87,7 @@ class Switch:
 
     def __init__(self, rack, name, loss=0.0, window=256, seed=0, driver="af_packet"):
         self.rack, self.name, self.driver = rack, name, driver
+        self.control = pathlib.Path(rack.scratch, name + ".sock")
         for _ in range(ATTEMPTS):
             self.process = Process(rack.scratch, name, [rack.build / "control/tallyd", "--config", self.configure(loss, window, seed)])
             try:
@@ -106,6 +106,7 @@ class Switch:
     def configure(self, loss, window, seed):
         lines = [f"instance: {self.name}{os.getpid()}",
                  f"dataplane: {{cores: [{self.rack.cpus[-1]}], memory: 256MiB, slots: 64MiB, hugepages: off{self.dataplane_yaml()}}}",
+                 f"control: {{socket: {self.control}}}",
                  f"box: {{ipv4: {BOX}/24, mac: '{BOX_MAC}'}}", "ports:"]
         for host in self.rack.hosts:
             n = host.index
@@ -130,11 +131,7 @@ class Switch:
 
     def count(self):
         """Its counters now."""
-        before = counters.count_of(self.process.said())
-        self.process.signal(signal.SIGUSR1)
-        self.process.wait_for("its counters", lambda: counters.count_of(self.process.said()) > before and
-                              "packet buffers" in self.process.said() and self.process.said().endswith("\n"))
-        return counters.last_of(self.process.said())
+        return counters.ask(self.control)
 
     def close(self):
         self.process.close()

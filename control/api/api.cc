@@ -71,7 +71,38 @@ Answer set_log_level(Box& box, const Method& method, const std::string& word) {
   return Json{{"level", word}};
 }
 
+Answer start_trace(Box& box, const Arguments& given) {
+  const auto whole = [&](const char* name) { return static_cast<std::uint32_t>(given.whole(name)); };
+  const TraceWish wish{.job = given.text("job"),
+                       .port = given.text("port"),
+                       .way = given.text("way"),
+                       .drop = given.text("drop"),
+                       .every = whole("every"),
+                       .frames = whole("frames"),
+                       .seconds = whole("seconds")};
+  if (const auto now = box.snapshot(); !wish.job.empty() && find_job(*now, wish.job) == nullptr)
+    return fails(no_such_job(*now, wish.job));
+  if (const Result<void> begun = box.start_trace(wish); !begun)
+    return fails({Code::kNotNow, begun.error().text(), to_json(box.trace())});
+  return to_json(box.trace());
+}
+
 Answer show_config(const Snapshot& box) { return Json{{"yaml", config::dump_config(*box.config)}}; }
+
+std::optional<LongAnswer> long_answer(MethodId method, Box& box) {
+  switch (method) {
+    case MethodId::kJobList:
+      return LongAnswer::job_list(box.snapshot());
+    case MethodId::kSlotShow:
+      return LongAnswer::slot_show(box.snapshot());
+    case MethodId::kDropList:
+      return LongAnswer::drop_list(box.snapshot());
+    case MethodId::kStats:
+      return LongAnswer::stats(box.snapshot());
+    default:
+      return std::nullopt;
+  }
+}
 
 Answer carry_out(const Method& method, const Arguments& given, Box& box, std::string_view version) {
   switch (method.id) {
@@ -81,8 +112,6 @@ Answer carry_out(const Method& method, const Arguments& given, Box& box, std::st
       return schema();
     case MethodId::kHealth:
       return health(*box.snapshot());
-    case MethodId::kJobList:
-      return job_list(*box.snapshot());
     case MethodId::kJobShow:
       return job_show(*box.snapshot(), given.text("name"));
     case MethodId::kJobSet:
@@ -94,12 +123,6 @@ Answer carry_out(const Method& method, const Arguments& given, Box& box, std::st
       return port_list(*box.snapshot());
     case MethodId::kCoreList:
       return core_list(*box.snapshot());
-    case MethodId::kSlotShow:
-      return slot_show(*box.snapshot());
-    case MethodId::kDropList:
-      return drop_list(*box.snapshot());
-    case MethodId::kStats:
-      return stats(*box.snapshot());
     case MethodId::kConfigShow:
       return show_config(*box.snapshot());
     case MethodId::kConfigCheck:
@@ -108,6 +131,24 @@ Answer carry_out(const Method& method, const Arguments& given, Box& box, std::st
       return reload(box);
     case MethodId::kLogSet:
       return set_log_level(box, method, given.text("level"));
+    case MethodId::kDoctor:
+      return Json{{"findings", doctor::to_json(box.examine())}};
+    case MethodId::kTraceStart:
+      return start_trace(box, given);
+    case MethodId::kTraceRead:
+      return to_json(box.read_trace());
+    case MethodId::kTraceStop:
+      box.stop_trace();
+      return to_json(box.trace());
+    case MethodId::kTraceList:
+      return to_json(box.trace());
+    case MethodId::kSubscribe:
+      return Json{{"following", true}};
+    case MethodId::kJobList:
+    case MethodId::kSlotShow:
+    case MethodId::kDropList:
+    case MethodId::kStats:
+      break;  // long_answer()
   }
   return fails({Code::kInternal, "the method has no function", nullptr});
 }
@@ -123,36 +164,46 @@ std::string wish_text(const Method& method, const Arguments& given) {
   return method.parameters.empty() ? name : name + " of " + text::listed(method.parameters, ", ", word);
 }
 
-Answer answer_of(const Request& request, const Caller& caller, Box& box, std::string_view version) {
+tl::expected<Reply, Failure> reply_to(const Request& request, const Caller& caller, Box& box,
+                                      std::string_view version) {
   const auto method = find_method(request.method);
-  if (!method) return fails(method.error());
+  if (!method) return tl::unexpected<Failure>(method.error());
   const auto given = read_arguments(**method, request.parameters);
-  if (!given) return fails(given.error());
+  if (!given) return tl::unexpected<Failure>(given.error());
   if ((*method)->restricted && !caller.may_change)
-    return fails({Code::kNotPermitted,
-                  request.method + " changes the box or costs it time, and you may only read",
-                  Json{{"want", caller.whom_to_be}}});
+    return tl::unexpected<Failure>(Failure{
+        Code::kNotPermitted, request.method + " changes the box or costs it time, and you may only read",
+        Json{{"want", caller.whom_to_be}}});
   if (changes(**method)) box.note(caller.name + ": " + wish_text(**method, *given));
-  return carry_out(**method, *given, box, version);
+  const MethodId id = (*method)->id;
+  if (!request.id.given) {  // it is carried out, and not answered
+    (void)carry_out(**method, *given, box, version);
+    return Reply{.follow = id == MethodId::kSubscribe};
+  }
+  if (auto rest = long_answer(id, box))
+    return Reply{.text = result_beginning(request.id), .rest = std::move(rest)};
+  const Answer result = carry_out(**method, *given, box, version);
+  if (!result) return tl::unexpected<Failure>(result.error());
+  return Reply{.text = result_line(request.id, *result), .follow = id == MethodId::kSubscribe};
 }
 
 }  // namespace
 
-std::string answer(std::string_view line, const Caller& caller, Box& box, std::string_view version) {
+Reply answer(std::string_view line, const Caller& caller, Box& box, std::string_view version) {
   RequestId id;
   bool silent = false;
   try {
     const auto request = read_request(line);
-    if (!request) return failure_line(request.error().id, request.error().failure);
+    if (!request) return {.text = failure_line(request.error().id, request.error().failure)};
     id = request->id;
     silent = !id.given;
-    const Answer result = answer_of(*request, caller, box, version);
-    if (silent) return {};
-    return result ? result_line(id, *result) : failure_line(id, result.error());
+    auto reply = reply_to(*request, caller, box, version);
+    if (reply) return std::move(*reply);
+    return silent ? Reply{} : Reply{.text = failure_line(id, reply.error())};
   } catch (const std::exception& e) {  // of the JSON library, or no memory is left
     if (silent) return {};
-    return failure_line(id, {Code::kInternal, std::string("the request failed: ") + e.what(),
-                             Json{{"want", "a report to the makers of tallyd"}}});
+    return {.text = failure_line(id, {Code::kInternal, std::string("the request failed: ") + e.what(),
+                                      Json{{"want", "a report to the makers of tallyd"}}})};
   }
 }
 

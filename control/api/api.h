@@ -4,15 +4,19 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "api/long_answer.h"
 #include "api/methods.h"
 #include "api/request.h"
 #include "api/snapshot.h"
+#include "api/trace.h"
 #include "config/config.h"
 #include "config/diagnostic.h"
+#include "doctor/doctor.h"
 #include "tally/error.h"
 
 namespace tally::api {
@@ -44,6 +48,13 @@ class Box {
   // window: a power of two in the range of the key.
   virtual Result<void> set_window(const std::string& job, std::uint32_t window) = 0;
   virtual Result<void> abort(const std::string& job, const std::string& reason) = 0;
+  // The machine, as this process finds it now.
+  [[nodiscard]] virtual std::vector<doctor::Finding> examine() = 0;
+  // wish: within the ranges of the method's table. Fails where a name is unknown, or one runs already.
+  virtual Result<void> start_trace(const TraceWish& wish) = 0;
+  [[nodiscard]] virtual TraceBatch read_trace() = 0;
+  virtual void stop_trace() = 0;
+  [[nodiscard]] virtual TraceStatus trace() = 0;
   virtual void set_log_level(config::LogSection::Level level) = 0;
   // Before each change that is asked for: a line for people, fit for a log.
   virtual void note(const std::string& text) = 0;
@@ -55,8 +66,14 @@ struct Caller {
   std::string whom_to_be{};  // "root, user tally or a member of group ops", who may
 };
 
-// The answer to a line, with its end; empty for a notification. version: tallyd's.
-[[nodiscard]] std::string answer(std::string_view line, const Caller& caller, Box& box,
-                                 std::string_view version);
+struct Reply {
+  std::string text{};                // a line with its end; empty: to a notification
+  std::optional<LongAnswer> rest{};  // set: `text` is the beginning of a line, this and kEndOfRest follow
+  bool follow = false;               // event_line() and lost_line() are for this client too, from now on
+};
+inline constexpr std::string_view kEndOfRest = "}\n";
+
+// The answer to a line. version: tallyd's.
+[[nodiscard]] Reply answer(std::string_view line, const Caller& caller, Box& box, std::string_view version);
 
 }  // namespace tally::api

@@ -34,8 +34,8 @@ std::string key_of(std::string_view name) {
   return key;
 }
 
-void add_drops(Json& all, std::span<const DropReason> reasons, auto count_of, const char* where,
-               const Json& job) {
+void add_counts(Json& all, std::span<const DropReason> reasons, auto count_of, const char* where,
+                const Json& job) {
   for (std::size_t i = 0; i < reasons.size(); ++i) {
     const std::uint64_t count = count_of(i);
     if (count == 0) continue;
@@ -108,21 +108,21 @@ Json core_list(const Snapshot& box) {
   return Json{{"cores", std::move(all)}};
 }
 
-Json drop_list(const Snapshot& box) {
-  Json all = Json::array();
-  for (const JobCounts& job : box.jobs)
-    add_drops(
-        all, kDropReasons, [&](std::size_t i) { return job.counters.drops[i].get(); }, "job",
+void add_drops(const Snapshot& box, std::size_t number, Json& list) {
+  if (number < box.jobs.size()) {
+    const JobCounts& job = box.jobs[number];
+    return add_counts(
+        list, kDropReasons, [&](std::size_t i) { return job.counters.drops[i].get(); }, "job",
         job.status.name);
-  add_drops(
-      all, kDropReasons, [&](std::size_t i) { return box.no_job.drops[i].get(); }, "box", nullptr);
-  add_drops(
-      all, kSwitchDrops, [&](std::size_t i) { return box.l2.fates[l2::kFirstSwitchDrop + i].get(); },
+  }
+  add_counts(
+      list, kDropReasons, [&](std::size_t i) { return box.no_job.drops[i].get(); }, "box", nullptr);
+  add_counts(
+      list, kSwitchDrops, [&](std::size_t i) { return box.l2.fates[l2::kFirstSwitchDrop + i].get(); },
       "switch", nullptr);
-  add_drops(
-      all, members::kMembershipDropReasons, [&](std::size_t i) { return box.membership.drops[i]; }, "control",
-      nullptr);
-  return Json{{"drops", std::move(all)}};
+  add_counts(
+      list, members::kMembershipDropReasons, [&](std::size_t i) { return box.membership.drops[i]; },
+      "control", nullptr);
 }
 
 std::string drops_markdown() {
@@ -167,7 +167,7 @@ Json health(const Snapshot& box) {
   return {{"state", problems.empty() ? "good" : "degraded"}, {"problems", std::move(problems)}};
 }
 
-Json stats(const Snapshot& box) {
+Json totals(const Snapshot& box) {
   Json fates = Json::object();
   for (std::size_t i = 0; i < l2::kFirstSwitchDrop; ++i)
     fates[key_of(l2::kSwitchFateNames[i])] = box.l2.fates[i].get();
@@ -189,11 +189,8 @@ Json stats(const Snapshot& box) {
              {"evicted", box.l2.evicted.get()}}},
            {"control", std::move(control)}};
   out["health"] = health(box);
-  out["jobs"] = std::move(job_list(box)["jobs"]);
   out["ports"] = std::move(port_list(box)["ports"]);
   out["cores"] = std::move(core_list(box)["cores"]);
-  out["drops"] = std::move(drop_list(box)["drops"]);
-  out["slots"] = slot_show(box);
   return out;
 }
 

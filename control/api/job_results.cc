@@ -43,10 +43,17 @@ Json ranks_json(std::uint64_t ranks) {
   return list;
 }
 
+Json slots_json(const pipeline::SlotCounters& s) {
+  return {{"claims", s.claims.get()},   {"denied", s.denied.get()},     {"swaps", s.swaps.get()},
+          {"evicted", s.evicted.get()}, {"partials", s.partials.get()}, {"flushed", s.flushed.get()},
+          {"swept", s.swept.get()},     {"served", s.served.get()}};
+}
+
 // What lists and details have.
 Json summary(const JobCounts& job, const std::vector<RankProgress>& progress) {
   const members::JobStatus& s = job.status;
   const JobCounters& c = job.counters;
+  const bool sharing = !s.session && shares_slots(s.discipline);
   Json late = Json::array();
   for (std::size_t r = 0; r < progress.size(); ++r) {
     if (progress[r].late) late.push_back(r);
@@ -72,6 +79,7 @@ Json summary(const JobCounts& job, const std::vector<RankProgress>& progress) {
       {"overflows", job.overflows},
       {"incomplete", job.slots.incomplete.get()},
       {"incomplete_bad", job.slots.incomplete_bad.get()},
+      {"slots", sharing ? slots_json(job.slots) : Json(nullptr)},
       {"reason", s.reason},
   };
 }
@@ -100,12 +108,6 @@ Json rank_json(const Snapshot& box, const JobCounts& job, std::size_t rank, cons
   return out;
 }
 
-Json slots_json(const pipeline::SlotCounters& s) {
-  return {{"claims", s.claims.get()},   {"denied", s.denied.get()},     {"swaps", s.swaps.get()},
-          {"evicted", s.evicted.get()}, {"partials", s.partials.get()}, {"flushed", s.flushed.get()},
-          {"swept", s.swept.get()},     {"served", s.served.get()}};
-}
-
 Json session_json(const members::SessionStatus& s) {
   return {{"system", s.system},
           {"payload", s.payload},
@@ -117,10 +119,8 @@ Json session_json(const members::SessionStatus& s) {
 
 }  // namespace
 
-Json job_list(const Snapshot& box) {
-  Json all = Json::array();
-  for (const JobCounts& job : box.jobs) all.push_back(summary(job, progress_of(job, box.now)));
-  return Json{{"jobs", std::move(all)}};
+void add_job(const Snapshot& box, std::size_t job, Json& list) {
+  list.push_back(summary(box.jobs[job], progress_of(box.jobs[job], box.now)));
 }
 
 Json job_show(const Snapshot& box, const JobCounts& job) {
@@ -135,8 +135,6 @@ Json job_show(const Snapshot& box, const JobCounts& job) {
   out["epoch"] = text::hexadecimal(raw(s.epoch));
   out["generation"] = text::hexadecimal(raw(s.generation));
   out["missing"] = ranks_json(s.missing);
-  out["shares_slots"] = !s.session && shares_slots(s.discipline);
-  out["slots"] = slots_json(job.slots);
   if (s.session) out["session"] = session_json(*s.session);
   Json ranks = Json::array();
   for (std::size_t r = 0; r < s.ranks.size(); ++r) ranks.push_back(rank_json(box, job, r, progress[r]));
@@ -180,32 +178,41 @@ Failure no_such_job(const Snapshot& box, const std::string& name) {
   return failure;
 }
 
-Json slot_show(const Snapshot& box) {
+namespace {
+
+bool holds_slots(const JobCounts& job) {
+  return job.declared && (job.status.slots.count != 0 || job.status.cap != 0);
+}
+
+}  // namespace
+
+Json slot_totals(const Snapshot& box) {
   const config::DataplaneSection& d = box.config->dataplane;
-  const auto cores = static_cast<std::uint64_t>(box.cores.size());
-  Json holders = Json::array();
   std::uint64_t held = 0;
   for (const JobCounts& job : box.jobs) {
-    const members::JobStatus& s = job.status;
-    if (!job.declared || (s.slots.count == 0 && s.cap == 0)) continue;
-    const std::uint64_t bytes = config::bytes_of(*box.config, s.slots.count);
-    held += bytes;
-    holders.push_back({{"job", s.name},
-                       {"priority", s.priority},
-                       {"bytes", bytes},
-                       {"window", s.window},
-                       {"filling", job.occupancy},
-                       {"shared_reserved", s.reserved * cores},
-                       {"shared_cap", s.cap * cores}});
+    if (holds_slots(job)) held += config::bytes_of(*box.config, job.status.slots.count);
   }
   const std::uint64_t own = config::bytes_of(*box.config, config::own_lines_per_core(d));
   return {{"bytes", d.slots},
           {"own_bytes", own},
           {"own_held", held},
           {"own_free", own > held ? own - held : 0},
-          {"shared_slots", config::shared_entries_per_core(d) * cores},
-          {"shared_elements", d.shared.elements},
-          {"jobs", std::move(holders)}};
+          {"shared_slots", config::shared_entries_per_core(d) * static_cast<std::uint64_t>(box.cores.size())},
+          {"shared_elements", d.shared.elements}};
+}
+
+void add_slot_holder(const Snapshot& box, std::size_t number, Json& list) {
+  const JobCounts& job = box.jobs[number];
+  if (!holds_slots(job)) return;
+  const members::JobStatus& s = job.status;
+  const auto cores = static_cast<std::uint64_t>(box.cores.size());
+  list.push_back({{"job", s.name},
+                  {"priority", s.priority},
+                  {"bytes", config::bytes_of(*box.config, s.slots.count)},
+                  {"window", s.window},
+                  {"filling", job.occupancy},
+                  {"shared_reserved", s.reserved * cores},
+                  {"shared_cap", s.cap * cores}});
 }
 
 }  // namespace tally::api

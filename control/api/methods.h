@@ -31,6 +31,12 @@ enum class MethodId : std::uint8_t {
   kConfigCheck,
   kConfigReload,
   kLogSet,
+  kSubscribe,
+  kDoctor,
+  kTraceStart,
+  kTraceRead,
+  kTraceStop,
+  kTraceList,
 };
 
 struct Parameter {
@@ -56,9 +62,10 @@ struct Method {
 };
 
 [[nodiscard]] std::span<const Method> methods();
-// Not those that are restricted for what they cost.
+// Not those that are restricted for what they cost, or show.
 [[nodiscard]] constexpr bool changes(const Method& method) noexcept {
-  return method.restricted && method.id != MethodId::kConfigCheck;
+  return method.restricted && method.id != MethodId::kConfigCheck && method.id != MethodId::kDoctor &&
+         method.id != MethodId::kTraceRead;
 }
 
 // What may be written for it, for people: "a whole number from 16 to 16384".

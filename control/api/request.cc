@@ -133,8 +133,12 @@ tl::expected<Request, BadRequest> read_request(std::string_view line) {
 
 std::string dumped(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
+std::string result_beginning(const RequestId& id) {
+  return R"({"jsonrpc":"2.0","id":)" + id.text + R"(,"result":)";
+}
+
 std::string result_line(const RequestId& id, const Json& result) {
-  return R"({"jsonrpc":"2.0","id":)" + id.text + R"(,"result":)" + dumped(result) + "}\n";
+  return result_beginning(id) + dumped(result) + "}\n";
 }
 
 std::string failure_line(const RequestId& id, const Failure& failure) {

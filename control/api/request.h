@@ -61,6 +61,8 @@ struct BadRequest {
 
 // Lines of answers, with their ends. No text that came in is in them but the id.
 
+// Up to the result, of which "}" and the end of the line are to follow.
+[[nodiscard]] std::string result_beginning(const RequestId& id);
 [[nodiscard]] std::string result_line(const RequestId& id, const Json& result);
 [[nodiscard]] std::string failure_line(const RequestId& id, const Failure& failure);
 // JSON in one line; bytes that are no UTF-8 (of names from elsewhere) are replaced.

@@ -1,7 +1,8 @@
 #pragma once
-// What the reading methods answer, made of a snapshot. Times are in nanoseconds where the name says _ns,
+// What the reading methods answer, or rows of that, made of a snapshot. Times are in nanoseconds where the name says _ns,
 // sizes in bytes, shares in parts of one. Pure.
 
+#include <cstddef>
 #include <string>
 
 #include "api/request.h"
@@ -12,25 +13,30 @@ namespace tally::api {
 
 // Jobs: job_results.cc.
 
-[[nodiscard]] Json job_list(const Snapshot& box);
+// A row of job.list: the job at that place.
+void add_job(const Snapshot& box, std::size_t job, Json& list);
 [[nodiscard]] Json job_show(const Snapshot& box, const JobCounts& job);
 // The one that is declared, else the last of those that are gone; nullptr: there is none of that name.
 [[nodiscard]] const JobCounts* find_job(const Snapshot& box, const std::string& name);
 // With the nearest name, and those there are.
 [[nodiscard]] Failure no_such_job(const Snapshot& box, const std::string& name);
-[[nodiscard]] Json slot_show(const Snapshot& box);
+// slot.show without its list of jobs, and a row of that: nothing of a job that holds none.
+[[nodiscard]] Json slot_totals(const Snapshot& box);
+void add_slot_holder(const Snapshot& box, std::size_t job, Json& list);
 
 // The rest of the box: box_results.cc.
 
 [[nodiscard]] Json port_list(const Snapshot& box);
 [[nodiscard]] Json core_list(const Snapshot& box);
-// Reasons that have happened, those of one job each; with a sentence and an advice.
-[[nodiscard]] Json drop_list(const Snapshot& box);
+// Rows of drop.list, each with a sentence and an advice: what has happened to packets of that job; those of
+// the box as a whole, where there are no more jobs.
+void add_drops(const Snapshot& box, std::size_t job, Json& list);
 // All reasons in Markdown: docs/drops.md.
 [[nodiscard]] std::string drops_markdown();
 // state: "good" or "degraded"; problems: a sentence for each.
 [[nodiscard]] Json health(const Snapshot& box);
-[[nodiscard]] Json stats(const Snapshot& box);
+// stats.get without what has a row for each job.
+[[nodiscard]] Json totals(const Snapshot& box);
 
 [[nodiscard]] Json diagnostics_json(const config::Diagnostics& diagnostics);
 

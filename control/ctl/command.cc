@@ -20,7 +20,8 @@ constexpr const char* kFooter =
     "The daemon is found by --socket, by --instance NAME (/run/tally/NAME.sock), by TALLYCTL_SOCKET, or "
     "because\n"
     "only one answers in /run/tally. Data goes to stdout, messages to stderr.\n"
-    "Exit codes: 0 good, 1 failed, 2 wrong usage, 3 not good (health, config check), 4 no daemon, 5 not "
+    "Exit codes: 0 good, 1 failed, 2 wrong usage, 3 not good (health, config check,\n"
+    "doctor), 4 no daemon, 5 not "
     "permitted.";
 
 // The nearest of the words to one that is none of them; empty if none is near.
@@ -134,7 +135,25 @@ class Parser {
     return command_;
   }
 
+  std::vector<VerbWords> words() const {
+    std::vector<VerbWords> all;
+    add_words(app_, "", all);
+    return all;
+  }
+
  private:
+  static void add_words(const CLI::App& app, const std::string& verb, std::vector<VerbWords>& all) {
+    const auto under = app.get_subcommands([](const CLI::App*) { return true; });
+    if (under.empty() || verb.empty()) {
+      VerbWords& words = all.emplace_back(VerbWords{verb});
+      for (const CLI::Option* option : app.get_options()) {
+        for (const std::string& name : option->get_lnames()) words.options.push_back("--" + name);
+      }
+    }
+    for (const CLI::App* sub : under)
+      add_words(*sub, verb.empty() ? sub->get_name() : verb + " " + sub->get_name(), all);
+  }
+
   CLI::App* noun(const char* name, const char* help) {
     CLI::App* const sub = app_.add_subcommand(name, help);
     sub->fallthrough();
@@ -195,21 +214,65 @@ class Parser {
     verb(&app_, "stats", "All counters in one answer", Page::kStats, "stats.get");
     verb(&app_, "health", "Whether the box is well; exit code 3 if not", Page::kHealth, "health.get");
     verb(&app_, "version", "Versions of the interface and of the daemon", Page::kVersion, "api.version");
+    verb(&app_, "doctor", "What is wrong with this machine, and the command that mends it", Page::kDoctor,
+         "doctor.run");
+    verb(&app_, "events", "What happens, a line each, until Control-C", Page::kEvents, "event.subscribe");
+    add_trace();
     CLI::App* const top = verb(&app_, "top", "A live view; q ends it", Page::kTop, "stats.get");
     top->add_flag("--once", command_.once, "One frame, for a file or a pipe");
     top->add_option("--interval", interval_, "Between two frames, seconds (default 1)")
         ->check(seconds_from(0.1, kLongestInterval));
   }
 
+  void add_trace() {
+    CLI::App* const trace = noun("trace", "A sample of frames, for Wireshark");
+    CLI::App* const write = trace->add_subcommand("write", "Writes frames and what became of them: pcapng");
+    write->fallthrough();
+    write->add_option("file", command_.file, "- is stdout")->required();
+    write->add_option("--job", trace_.job, "Only frames of this job");
+    write->add_option("--port", trace_.port, "Only frames of this port");
+    write->add_option("--way", trace_.way, "in, out or both (default both)");
+    write->add_option("--drop", trace_.drop, "Only frames dropped for this reason, or for 'any'");
+    write->add_option("--every", trace_.every, "Of the frames that fit, one of so many (default 1)");
+    write->add_option("--frames", trace_.frames, "After so many it ends (default 10,000)");
+    write->add_option("--seconds", trace_.seconds, "After so long it ends (default 10)");
+    write->add_option("--bytes", trace_.bytes, "When the file is so large it ends (default 64,000,000)");
+    write->callback([this] {
+      command_.page = Page::kTrace;
+      command_.method = "trace.start";
+      command_.most_bytes = trace_.bytes;
+      command_.parameters =
+          Json{{"job", trace_.job},        {"port", trace_.port},   {"way", trace_.way},
+               {"drop", trace_.drop},      {"every", trace_.every}, {"frames", trace_.frames},
+               {"seconds", trace_.seconds}};
+    });
+    verb(trace, "stop", "Ends the one that runs", Page::kTraceState, "trace.stop");
+    verb(trace, "list", "The one that runs, or the last one", Page::kTraceState, "trace.list");
+  }
+
+  struct TraceOptions {
+    std::string job{};
+    std::string port{};
+    std::string way = "both";
+    std::string drop{};
+    std::uint64_t every = 1;
+    std::uint64_t frames = 10'000;
+    std::uint64_t seconds = 10;
+    std::uint64_t bytes = 64'000'000;
+  };
+
   CLI::App app_{"tallyctl, what a running tallyd does and how to change it", "tallyctl"};
   Command command_{};
   std::string output_ = "table";
   double timeout_ = 5;
   double interval_ = 1;
+  TraceOptions trace_{};
   std::int64_t window_ = 0;  // the daemon says what is wrong with one below 0
 };
 
 }  // namespace
+
+std::vector<VerbWords> verb_words() { return Parser().words(); }
 
 tl::expected<Command, std::string> parse_command(int argc, const char* const* argv) {
   return Parser().parse(argc, argv);

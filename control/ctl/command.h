@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <tl/expected.hpp>
+#include <vector>
 
 namespace tally::ctl {
 
@@ -16,7 +17,7 @@ enum ExitCode : int {
   kExitOk = 0,
   kExitFailed = 1,  // the daemon refused, or could not
   kExitUsage = 2,
-  kExitNotMet = 3,       // health is not good, a configuration has errors
+  kExitNotMet = 3,       // health is not good, a configuration has errors, the doctor found a problem
   kExitUnreachable = 4,  // no daemon
   kExitNotPermitted = 5,
 };
@@ -43,6 +44,10 @@ enum class Page : std::uint8_t {
   kHealth,
   kVersion,
   kTop,
+  kEvents,
+  kDoctor,
+  kTrace,  // written to `file`
+  kTraceState,
   kHelp,  // `text` is printed, and nothing asked
 };
 
@@ -56,11 +61,20 @@ struct Command {
   std::chrono::milliseconds timeout{5000};
   std::chrono::milliseconds interval{1000};  // of top
   bool once = false;                         // top: one frame, no control sequences
-  std::string file{};                        // config check: what is read and sent
+  std::string file{};            // config check: what is read and sent; trace write: what is written
+  std::uint64_t most_bytes = 0;  // of the file of a trace
   std::string text{};
 };
 
 // On failure: what to print to stderr before exiting with kExitUsage.
 [[nodiscard]] tl::expected<Command, std::string> parse_command(int argc, const char* const* argv);
+
+// All verbs with their long options, such as {"job set", {"--help", "--window"}}, and "" with those of all of
+// them: what completions and the manual must have.
+struct VerbWords {
+  std::string verb{};
+  std::vector<std::string> options{};
+};
+[[nodiscard]] std::vector<VerbWords> verb_words();
 
 }  // namespace tally::ctl

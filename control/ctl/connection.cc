@@ -4,8 +4,10 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <optional>
@@ -70,9 +72,10 @@ bool wait_for(int descriptor, short what, Clock::time_point until) {
   for (;;) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now()).count();
     pollfd one{descriptor, what, 0};
-    const int ready = ::poll(&one, 1, left > 0 ? static_cast<int>(left) : 0);
+    constexpr std::int64_t kMost = 3'600'000;  // poll() takes an int
+    const int ready = ::poll(&one, 1, static_cast<int>(std::clamp<std::int64_t>(left, 0, kMost)));
     if (ready > 0) return true;
-    if (ready == 0 || errno != EINTR) return false;
+    if (ready < 0 ? errno != EINTR : left <= kMost) return false;
   }
 }
 
@@ -153,8 +156,8 @@ tl::expected<void, Trouble> Connection::send(std::string_view line) {
   return {};
 }
 
-tl::expected<std::string, Trouble> Connection::receive() {
-  const auto until = Clock::now() + timeout_;
+tl::expected<std::string, Trouble> Connection::receive(std::chrono::milliseconds patience) {
+  const auto until = Clock::now() + patience;
   std::array<char, 65536> buffer{};
   std::size_t looked = 0;
   for (;;) {
@@ -180,9 +183,19 @@ tl::expected<Json, Trouble> Connection::call(const std::string& method, const Js
   // Arguments of the command line may be anything; the daemon says what is wrong with what is no UTF-8.
   const std::string line = request.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
   if (auto sent = send(line); !sent) return tl::unexpected<Trouble>(std::move(sent.error()));
-  const auto answer = receive();
+  const auto answer = receive(timeout_);
   if (!answer) return tl::unexpected<Trouble>(answer.error());
   return read_answer(*answer, id_);
+}
+
+tl::expected<Json, Trouble> Connection::next_event() {
+  constexpr std::chrono::hours kForEver{24 * 365};
+  const auto line = receive(kForEver);
+  if (!line) return tl::unexpected<Trouble>(line.error());
+  const Json event = Json::parse(*line, nullptr, false);
+  if (!event.is_object() || event.value("method", Json()) != "event" || !event.contains("params"))
+    return trouble(kExitUnreachable, "what answers there is no tallyd");
+  return event["params"];
 }
 
 tl::expected<Json, Trouble> read_answer(std::string_view line, std::uint64_t id) {

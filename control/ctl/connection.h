@@ -26,13 +26,15 @@ class Connection {
                                                               std::chrono::milliseconds timeout);
   // The result, or why there is none. After kExitUnreachable the connection is of no use.
   [[nodiscard]] tl::expected<Json, Trouble> call(const std::string& method, const Json& parameters);
+  // The parameters of the next notification, however long it takes. After an error it is of no use.
+  [[nodiscard]] tl::expected<Json, Trouble> next_event();
 
  private:
   Connection(UniqueFd socket, std::string path, std::chrono::milliseconds timeout)
       : socket_(std::move(socket)), path_(std::move(path)), timeout_(timeout) {}
 
   [[nodiscard]] tl::expected<void, Trouble> send(std::string_view line);
-  [[nodiscard]] tl::expected<std::string, Trouble> receive();
+  [[nodiscard]] tl::expected<std::string, Trouble> receive(std::chrono::milliseconds patience);
   [[nodiscard]] tl::unexpected<Trouble> silent(const std::string& how) const;
 
   UniqueFd socket_;

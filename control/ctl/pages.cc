@@ -1,10 +1,14 @@
 #include "ctl/pages.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdint>
+#include <ctime>
 #include <utility>
 #include <vector>
 
+#include "doctor/doctor.h"
 #include "text/text.h"
 
 namespace tally::ctl {
@@ -86,8 +90,7 @@ std::string job_page(const Json& job) {
   out += "\n" + cell(job, "contributions") + " contributions, " + cell(job, "results") + " results, " +
          cell(job, "repeats") + " repeats, " + cell(job, "relays") + " relays, " + cell(job, "filling") +
          " filling, " + cell(job, "overflows") + " overflows\n";
-  if (is_true(job, "shares_slots")) {
-    const Json& s = member(job, "slots");
+  if (const Json& s = member(job, "slots"); s.is_object()) {
     out += "shared slots: " + cell(s, "claims") + " claims, " + cell(s, "denied") + " denied, " +
            cell(s, "swaps") + " swaps, " + cell(s, "evicted") + " evicted, " + cell(s, "served") +
            " served\n";
@@ -214,6 +217,18 @@ std::string reload_page(const Json& answer) {
   return diagnostics_text(answer) + (out.empty() ? "nothing differs from what runs\n" : out);
 }
 
+std::string trace_page(const Json& answer) {
+  const Json& wish = member(answer, "wish");
+  const std::string ended = cell(answer, "ended");
+  if (!is_true(answer, "running") && ended == "-") return "there was no trace yet\n";
+  std::string out =
+      is_true(answer, "running") ? "a trace runs: " : "the last trace has ended, as " + ended + ": ";
+  out += cell(answer, "read") + " frames read, " + cell(answer, "lost") + " lost\n";
+  for (const char* const key : {"job", "port", "drop", "way", "every", "frames", "seconds"})
+    if (const std::string value = cell(wish, key); value != "-") out += std::string(key) + " " + value + "\n";
+  return out;
+}
+
 std::string config_page(const Json& answer) {
   const Json& yaml = member(answer, "yaml");
   return yaml.is_string() ? yaml.get<std::string>() : "-\n";
@@ -251,6 +266,26 @@ std::string diagnostics_text(const Json& answer) {
   return out;
 }
 
+// "22:15:03.123 job.joined      job 'resnet': rank 1 joined ...", in the time zone of who looks.
+std::string event_text(const Json& event) {
+  constexpr std::size_t kKindColumns = 16;
+  const std::string kind = cell(event, "event");
+  if (kind == "lost")
+    return "(" + cell(event, "count") + " events were lost: they came faster than they were read)\n";
+  const Json& at = member(event, "unix_ns");
+  const std::uint64_t ns = at.is_number_unsigned() ? at.get<std::uint64_t>() : 0;
+  const auto seconds = static_cast<std::time_t>(ns / 1'000'000'000);
+  std::tm local{};
+  localtime_r(&seconds, &local);
+  std::array<char, 16> clock{};
+  std::strftime(clock.data(), clock.size(), "%H:%M:%S", &local);
+  const std::string thousandths = std::to_string(1'000 + ns / 1'000'000 % 1'000).substr(1);
+  const std::string gap(kind.size() < kKindColumns ? kKindColumns - kind.size() : 1, ' ');
+  const std::string level = cell(event, "level");
+  return std::string(clock.data()) + "." + thousandths + " " + kind + gap +
+         (level == "warning" || level == "error" ? level + ": " : "") + cell(event, "text") + "\n";
+}
+
 std::string names_text(const Json& answer) {
   std::string out;
   for (const Json& job : list_of(answer, "jobs")) out += cell(job, "name") + "\n";
@@ -286,7 +321,13 @@ std::string page_text(Page page, const Json& answer) {
     case Page::kVersion:
       return "api " + cell(answer, "api") + ", tallyd " + cell(answer, "tallyd") + ", instance " +
              cell(answer, "instance") + "\n";
+    case Page::kDoctor:
+      return doctor::to_text(answer);
+    case Page::kTraceState:
+      return trace_page(answer);
     case Page::kTop:
+    case Page::kTrace:
+    case Page::kEvents:
     case Page::kHelp:
       return {};
   }

@@ -5,24 +5,29 @@ _tallyctl() {
   case $before in
     -o | --output) mapfile -t COMPREPLY < <(compgen -W 'table json' -- "$word"); return ;;
     --socket) mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
-    --instance | --timeout | --interval | --window | --reason) return ;;
+    --way) mapfile -t COMPREPLY < <(compgen -W 'both in out' -- "$word"); return ;;
+    --instance | --timeout | --interval | --window | --reason | --job | --port | --drop | --every | --frames | --seconds | --bytes) return ;;
   esac
   for ((i = 1; i < COMP_CWORD; i++)); do
     case ${COMP_WORDS[i]} in
       --socket | --instance) ask+=("${COMP_WORDS[i]}" "${COMP_WORDS[i + 1]}"); i=$((i + 1)) ;;
-      -o | --output | --timeout | --interval | --window | --reason) i=$((i + 1)) ;;
+      -o | --output | --timeout | --interval | --window | --reason | --job | --port | --way | --drop | --every | --frames | --seconds | --bytes) i=$((i + 1)) ;;
       -*) ;;
       *) if [[ -z $noun ]]; then noun=${COMP_WORDS[i]}; elif [[ -z $verb ]]; then verb=${COMP_WORDS[i]}; else rest=$((rest + 1)); fi ;;
     esac
   done
   local words='--output --socket --instance --timeout --help'
   case "$noun $verb" in
-    ' ') words+=' job port core slot drop config log stats health version top --version' ;;
+    ' ') words+=' job port core slot drop config log trace stats health version doctor events top --version' ;;
     'job ') words='list show set abort' ;;
     'port ' | 'core ' | 'drop ') words='list' ;;
     'slot ') words='show' ;;
     'config ') words='show check reload' ;;
     'log ') words='set' ;;
+    'trace ') words='write stop list' ;;
+    'trace write')
+      [[ $rest -eq 0 && $word != -* ]] && { mapfile -t COMPREPLY < <(compgen -f -- "$word"); return; }
+      words+=' --job --port --way --drop --every --frames --seconds --bytes' ;;
     'log set') words='trace debug info warning error' ;;
     'config check') mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
     'top ') words+=' --once --interval' ;;

@@ -22,6 +22,8 @@
 #include "ctl/connection.h"
 #include "ctl/pages.h"
 #include "ctl/top.h"
+#include "ctl/trace.h"
+#include "doctor/doctor.h"
 #include "text/text.h"
 
 namespace tally::ctl {
@@ -34,6 +36,10 @@ void print(std::FILE* to, const std::string& text) {
   const bool written = std::fwrite(text.data(), 1, text.size(), to) == text.size() && std::fflush(to) == 0;
   if (!written && to == stdout)
     throw std::system_error(errno, std::generic_category(), "cannot write to stdout");
+}
+
+std::string one_line(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 int failed(const Trouble& trouble) {
@@ -64,6 +70,9 @@ class Daemon {
     if (!answer && answer.error().code == kExitUnreachable) connection_.reset();
     return answer;
   }
+
+  // After ask() of event.subscribe.
+  tl::expected<Json, Trouble> next_event() { return connection_->next_event(); }
 
  private:
   const Command& command_;
@@ -150,6 +159,16 @@ int top(const Command& command, Daemon& daemon) {
   }
 }
 
+// Until the user or the daemon ends it.
+int follow(const Command& command, Daemon& daemon) {
+  if (const auto begun = daemon.ask(command.method, command.parameters); !begun) return failed(begun.error());
+  for (;;) {
+    const auto event = daemon.next_event();
+    if (!event) return failed(event.error());
+    print(stdout, command.output == Output::kJson ? one_line(*event) : event_text(*event));
+  }
+}
+
 // The daemon takes much less, and says how much.
 constexpr std::size_t kLongestText = std::size_t{16} << 20U;
 
@@ -172,6 +191,17 @@ void name_file(Json& answer, const std::string& file) {
   for (Json& d : answer["diagnostics"]) d["file"] = file;
 }
 
+void show(const Command& command, const Json& answer) {
+  switch (command.output) {
+    case Output::kJson:
+      return print(stdout, answer.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+    case Output::kNames:
+      return print(stdout, names_text(answer));
+    case Output::kTable:
+      return print(stdout, page_text(command.page, answer));
+  }
+}
+
 int ask(Command command, Daemon& daemon) {
   if (command.page == Page::kCheck) {
     std::string text;
@@ -183,20 +213,58 @@ int ask(Command command, Daemon& daemon) {
   auto answer = daemon.ask(command.method, command.parameters);
   if (!answer) return failed_with_diagnostics(answer.error());
   if (command.page == Page::kCheck && answer->contains("diagnostics")) name_file(*answer, command.file);
-  switch (command.output) {
-    case Output::kJson:
-      print(stdout, answer->dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
-      break;
-    case Output::kNames:
-      print(stdout, names_text(*answer));
-      break;
-    case Output::kTable:
-      print(stdout, page_text(command.page, *answer));
-      break;
-  }
+  show(command, *answer);
   if (command.page == Page::kHealth && cell(*answer, "state") != "good") return kExitNotMet;
   if (command.page == Page::kCheck && cell(*answer, "good") != "yes") return kExitNotMet;
   if (command.page == Page::kReload && !list_of(*answer, "failed").empty()) return kExitFailed;
+  return kExitOk;
+}
+
+// By the daemon, whose rights and limits count; without one, of the machine as such.
+int examine(const Command& command, Daemon& daemon) {
+  auto answer = daemon.ask(command.method, command.parameters);
+  if (!answer) {
+    const ExitCode why = answer.error().code;
+    if (why != kExitUnreachable && why != kExitNotPermitted) return failed(answer.error());
+    print(stderr, "tallyctl: " + answer.error().text + "\nWithout it, this is of the machine alone.\n");
+    answer = Json{{"findings", doctor::to_json(doctor::examine(doctor::Machine::here(), {}))}};
+  }
+  show(command, *answer);
+  return doctor::any_problem(*answer) ? kExitNotMet : kExitOk;
+}
+
+// Opened by the first bytes, so that a trace that is refused leaves the file that is there.
+class LateFile {
+ public:
+  explicit LateFile(std::string path) : path_(std::move(path)) {}
+
+  void write(const std::string& bytes) {
+    if (!file_)
+      file_.reset(path_ == "-" ? ::fdopen(::dup(STDOUT_FILENO), "w") : std::fopen(path_.c_str(), "w"));
+    if (!file_ || std::fwrite(bytes.data(), 1, bytes.size(), file_.get()) != bytes.size() ||
+        std::fflush(file_.get()) != 0)
+      throw std::system_error(errno, std::generic_category(), "cannot write " + text::cleaned(path_));
+  }
+
+ private:
+  struct Close {
+    void operator()(std::FILE* file) const { (void)std::fclose(file); }
+  };
+  std::string path_;
+  std::unique_ptr<std::FILE, Close> file_{};
+};
+
+int trace(const Command& command, Daemon& daemon) {
+  LateFile file(command.file);
+  for (const int number : {SIGTERM, SIGHUP, SIGINT}) std::signal(number, [](int) { told_to_end = 1; });
+  const auto said =
+      write_trace({.ask = [&](const std::string& method,
+                              const Json& parameters) { return daemon.ask(method, parameters); },
+                   .write = [&](const std::string& bytes) { file.write(bytes); },
+                   .told_to_end = [] { return told_to_end != 0; }},
+                  command.parameters, command.most_bytes);
+  if (!said) return failed(said.error());
+  print(stderr, text::cleaned(command.file) + ": " + *said + "\n");
   return kExitOk;
 }
 
@@ -211,7 +279,10 @@ int act(int argc, char** argv) {
     return kExitOk;
   }
   Daemon daemon(*command);
-  return command->page == Page::kTop ? top(*command, daemon) : ask(*command, daemon);
+  if (command->page == Page::kTop) return top(*command, daemon);
+  if (command->page == Page::kTrace) return trace(*command, daemon);
+  if (command->page == Page::kDoctor) return examine(*command, daemon);
+  return command->page == Page::kEvents ? follow(*command, daemon) : ask(*command, daemon);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "ctl/pages.h"
 #include "text/text.h"
+#include "text/wrap.h"
 
 namespace tally::ctl {
 namespace {
@@ -38,21 +39,6 @@ const Json* same_in(const Json& list, const Json& one, const std::vector<const c
     if (same) return &other;
   }
   return nullptr;
-}
-
-// Broken at blanks; a word that is longer stays whole.
-std::vector<std::string> wrapped(const std::string& text, std::size_t width) {
-  std::vector<std::string> lines;
-  for (std::size_t at = 0; at < text.size();) {
-    std::size_t end = text.size();
-    if (end - at > width) {
-      end = text.rfind(' ', at + width);
-      if (end == std::string::npos || end <= at) end = std::min(text.find(' ', at), text.size());
-    }
-    lines.push_back(text.substr(at, end - at));
-    at = end + 1;
-  }
-  return lines;
 }
 
 class Frame {
@@ -206,7 +192,7 @@ class Frame {
     std::size_t shown = 0;
     for (const auto& [rate, drop] : fresh) {
       const std::vector<std::string> words =
-          wrapped(cell(*drop, "sentence") + " " + cell(*drop, "advice"), style_.width - kIndent);
+          text::wrapped(cell(*drop, "sentence") + " " + cell(*drop, "advice"), style_.width - kIndent);
       if (style_.height != 0 && lines_ + 1 + words.size() + 1 > style_.height) break;
       ++shown;
       const std::string job = cell(*drop, "job");

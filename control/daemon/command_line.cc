@@ -56,6 +56,10 @@ tl::expected<CommandLine, std::string> parse_command_line(int argc, const char* 
     app.add_option("--drain", drain, "How long SIGTERM waits for running jobs (default 10)")
         ->type_name("SECONDS")
         ->check(CLI::Range(std::uint32_t{0}, kLongestDrain));
+    app.add_option("--final-counters", line.final_counters,
+                   "Write the counters to this file at the end: JSON, as stats.get answers")
+        ->type_name("FILE")
+        ->excludes(checking);
     app.add_flag("--version", version, "Versions of tallyd and DPDK, compiler, kernels of this CPU");
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {

@@ -14,6 +14,7 @@ struct CommandLine {
   enum class Action { kRun, kCheck, kDumpConfig, kVersion, kHelp };
   Action action = Action::kRun;
   std::string config{};            // path; empty for kVersion and kHelp only
+  std::string final_counters{};    // file for the counters at the end; empty: none
   std::chrono::seconds drain{10};  // how long SIGTERM waits for the workers of running jobs
   std::string help{};              // for kHelp
 };

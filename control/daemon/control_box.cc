@@ -1,11 +1,12 @@
 #include "daemon/control_box.h"
 
 #include <algorithm>
-#include <set>
+#include <chrono>
 #include <utility>
 #include <vector>
 
 #include "config/load_config.h"
+#include "daemon/box_doctor.h"
 #include "daemon/counters_report.h"
 
 namespace tally::daemon {
@@ -16,19 +17,30 @@ std::uint64_t cycles_now() noexcept { return __builtin_ia32_rdtsc(); }
 }  // namespace
 
 ControlBox::ControlBox(Parts parts)
-    : parts_(std::move(parts)), started_(parts_.now()), started_cycles_(cycles_now()) {}
+    : parts_(std::move(parts)),
+      tracer_(parts_.plane, parts_.loop.members().watch()),
+      started_(parts_.now()),
+      started_cycles_(cycles_now()) {}
 
+// Of jobs that there are as they are now; of those that are gone, and of all of them after the end, what was
+// told last.
 api::Snapshot ControlBox::take() {
   const TimeNs now = parts_.now();
   MemberLoop& members = parts_.loop.members();
-  if (!parts_.loop.done()) members.look_at_all(now);
+  const bool done = parts_.loop.done();
+  if (!done) members.look(now);
   std::vector<members::JobStatus> jobs;
-  for (const auto& [id, status] : members.watch().jobs()) jobs.push_back(status);
-  std::set<JobId> declared;
-  for (const members::JobStatus& job : members.engine().status(now)) declared.insert(job.id);
+  if (!done) jobs = members.engine().status(now);
+  std::vector<JobId> declared;
+  for (const members::JobStatus& job : jobs) declared.push_back(job.id);
+  for (const auto& [id, status] : members.watch().jobs()) {
+    if (!std::ranges::binary_search(declared, id)) jobs.push_back(status);
+  }
+  std::ranges::sort(jobs, {}, &members::JobStatus::id);
   const config::Config& config = parts_.reload.config();
-  api::Snapshot all = take_snapshot(parts_.plane, jobs, config.dataplane.cores);
-  for (api::JobCounts& job : all.jobs) job.declared = declared.contains(job.status.id);
+  api::Snapshot all = take_snapshot(parts_.plane, std::move(jobs), config.dataplane.cores);
+  for (api::JobCounts& job : all.jobs)
+    job.declared = done || std::ranges::binary_search(declared, job.status.id);
   for (std::size_t core = 0; core < all.cores.size(); ++core) {
     const TimeNs last = std::max(parts_.plane.statistics(core).last_turn.get(), started_);
     all.cores[core].silent = now > last ? now - last : 0;
@@ -81,6 +93,18 @@ Result<void> ControlBox::abort(const std::string& job, const std::string& reason
   done();
   return aborted;
 }
+
+std::vector<doctor::Finding> ControlBox::examine() { return examine_box(parts_.reload.config()); }
+
+Result<void> ControlBox::start_trace(const api::TraceWish& wish) {
+  const TimeNs now = parts_.now();
+  const auto day = std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count();
+  return tracer_.start(wish, now, static_cast<std::uint64_t>(day) - now);
+}
+
+api::TraceBatch ControlBox::read_trace() { return tracer_.read(parts_.now()); }
+void ControlBox::stop_trace() { tracer_.stop(); }
+api::TraceStatus ControlBox::trace() { return tracer_.status(); }
 
 void ControlBox::set_log_level(LogLevel level) {
   parts_.reload.set_level(level);

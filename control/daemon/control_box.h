@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "api/api.h"
 #include "api/snapshot.h"
@@ -12,6 +13,7 @@
 #include "daemon/log.h"
 #include "daemon/plane.h"
 #include "daemon/reload.h"
+#include "daemon/tracer.h"
 #include "tally/error.h"
 #include "tally/time.h"
 
@@ -21,7 +23,7 @@ class ControlBox final : public api::Box {
  public:
   // What it refers to outlives it.
   struct Parts {
-    const Plane& plane;
+    Plane& plane;
     ControlLoop& loop;
     Reload& reload;
     const api::TurnTimes& turns;
@@ -34,12 +36,19 @@ class ControlBox final : public api::Box {
 
   // Of this moment, for SIGUSR1 and the end.
   [[nodiscard]] api::Snapshot take();
+  // In every turn of the loop.
+  void turn(TimeNs now) { tracer_.turn(now); }
 
   // As api::Box says.
   std::shared_ptr<const api::Snapshot> snapshot() override;
   api::ReloadReport reload() override;
   Result<void> set_window(const std::string& job, std::uint32_t window) override;
   Result<void> abort(const std::string& job, const std::string& reason) override;
+  std::vector<doctor::Finding> examine() override;
+  Result<void> start_trace(const api::TraceWish& wish) override;
+  api::TraceBatch read_trace() override;
+  void stop_trace() override;
+  api::TraceStatus trace() override;
   void set_log_level(LogLevel level) override;
   void note(const std::string& text) override;
 
@@ -50,6 +59,7 @@ class ControlBox final : public api::Box {
   void done();
 
   Parts parts_;
+  Tracer tracer_;
   TimeNs started_;
   std::uint64_t started_cycles_;
   std::shared_ptr<const api::Snapshot> newest_{};  // empty: out of date

@@ -3,11 +3,15 @@
 #include <array>
 #include <asio.hpp>
 #include <chrono>
+#include <cstdint>
 #include <deque>
+#include <exception>
 #include <list>
 #include <optional>
 #include <string_view>
 #include <utility>
+
+#include "api/events.h"
 
 namespace tally::daemon {
 namespace {
@@ -54,6 +58,20 @@ class ControlServer::Hall : public std::enable_shared_from_this<Hall> {
   }
 
   [[nodiscard]] std::size_t clients() const noexcept { return clients_.size(); }
+  [[nodiscard]] std::size_t followers() const noexcept { return followers_; }
+
+  void tell(const std::string& line) {
+    if (followers_ == 0) return;
+    const std::list<ClientPtr> all = clients_;  // one that has gone is dropped on the way
+    for (const ClientPtr& client : all) {
+      if (!client->follows) continue;
+      if (client->events.size() < limits_.events)
+        client->events.push_back(line);
+      else
+        ++client->lost;
+      flush(client);
+    }
+  }
 
  private:
   struct Client {
@@ -62,9 +80,16 @@ class ControlServer::Hall : public std::enable_shared_from_this<Hall> {
 
     Stream::socket socket;
     api::Caller caller;
-    std::string in{};   // what has come and is not answered: at most a line and kReadBytes
-    std::string out{};  // the answer that is being written
+    std::string in{};    // what has come and is not answered: at most a line and kReadBytes
+    std::string out{};   // is being written
+    std::string next{};  // is written after it: an answer, or a piece of one
+    std::optional<api::LongAnswer> rest{};  // of the answer
+    std::deque<std::string> events{};       // wait until no answer is under way
+    std::uint64_t lost = 0;                 // events that found too many waiting
     std::array<char, kReadBytes> buffer{};
+    bool writing = false;
+    bool answering = false;  // from a request on until its answer is written
+    bool follows = false;
     bool last = false;      // nothing is read after this answer
     bool said_all = false;  // its end was read, which asio tells once
     Clock::time_point alive = Clock::now();
@@ -102,10 +127,10 @@ class ControlServer::Hall : public std::enable_shared_from_this<Hall> {
       log_(LogLevel::kWarning, "control: more than " + std::to_string(limits_.clients) +
                                    " clients at once; those beyond are sent away");
     client->last = true;
-    write(client,
-          api::failure_line({}, {api::Code::kBusy,
-                                 "the daemon serves " + std::to_string(clients_.size()) + " clients already",
-                                 {{"want", "come back later"}}}));
+    say(client,
+        api::failure_line({}, {api::Code::kBusy,
+                               "the daemon serves " + std::to_string(clients_.size()) + " clients already",
+                               {{"want", "come back later"}}}));
   }
 
   void read(const ClientPtr& client) {
@@ -148,7 +173,7 @@ class ControlServer::Hall : public std::enable_shared_from_this<Hall> {
     const ClientPtr client = std::move(waiting_.front());
     waiting_.pop_front();
     const auto begun = Clock::now();
-    if (client->socket.is_open()) answer(client);
+    if (client->socket.is_open()) client->rest ? go_on(client) : answer(client);
     spent_ += Clock::now() - begun;
     serve_soon();
   }
@@ -158,15 +183,49 @@ class ControlServer::Hall : public std::enable_shared_from_this<Hall> {
     client->last = end == std::string::npos;  // too long: where the next one begins is not known
     std::string_view line(client->in.data(), client->last ? client->in.size() : end);
     if (line.ends_with('\r')) line.remove_suffix(1);
-    std::string text = line.empty() ? std::string() : api::answer(line, client->caller, box_, TALLY_VERSION);
+    api::Reply reply;
+    if (!line.empty()) reply = api::answer(line, client->caller, box_, TALLY_VERSION);
     client->in.erase(0, client->last ? client->in.size() : end + 1);
     client->alive = Clock::now();
-    if (text.empty()) return look(client);
-    write(client, std::move(text));
+    if (reply.follow && !std::exchange(client->follows, true)) ++followers_;
+    client->rest = std::move(reply.rest);
+    if (reply.text.empty()) return look(client);
+    say(client, std::move(reply.text));
   }
 
-  void write(const ClientPtr& client, std::string answer) {
-    client->out = std::move(answer);
+  // The next piece of a long answer.
+  void go_on(const ClientPtr& client) {
+    std::string piece;
+    try {
+      piece = client->rest->next();
+    } catch (const std::exception&) {  // no memory: half a line cannot be mended
+      return drop(client);
+    }
+    if (piece.empty()) {
+      client->rest.reset();
+      piece = api::kEndOfRest;
+    }
+    say(client, std::move(piece));
+  }
+
+  // An answer, or a piece of one.
+  void say(const ClientPtr& client, std::string text) {
+    client->answering = true;
+    client->next = std::move(text);
+    flush(client);
+  }
+
+  // Writes what there is to write, unless something is being written.
+  void flush(const ClientPtr& client) {
+    if (client->writing) return;
+    client->out = std::exchange(client->next, {});
+    if (client->out.empty() && !client->answering) {
+      for (const std::string& event : std::exchange(client->events, {})) client->out += event;
+      if (const std::uint64_t lost = std::exchange(client->lost, 0)) client->out += api::lost_line(lost);
+    }
+    if (client->out.empty()) return;
+    client->writing = true;
+    client->alive = Clock::now();
     write_rest(client, 0);
   }
 
@@ -178,15 +237,27 @@ class ControlServer::Hall : public std::enable_shared_from_this<Hall> {
           if (error) return self->drop(client);
           client->alive = Clock::now();
           if (done + n < client->out.size()) return self->write_rest(client, done + n);
-          client->out = {};
-          if (client->last) return self->drop(client);
-          self->look(client);
+          client->writing = false;
+          self->written(client);
         });
+  }
+
+  void written(const ClientPtr& client) {
+    if (!client->next.empty() || !client->answering) return flush(client);
+    if (client->rest) {
+      waiting_.push_back(client);
+      return serve_soon();
+    }
+    client->answering = false;
+    if (client->last) return drop(client);
+    flush(client);
+    look(client);
   }
 
   void drop(const ClientPtr& client) {
     asio::error_code ignored;
     client->socket.close(ignored);
+    if (std::exchange(client->follows, false)) --followers_;
     clients_.remove(client);
   }
 
@@ -197,7 +268,8 @@ class ControlServer::Hall : public std::enable_shared_from_this<Hall> {
       const auto oldest = Clock::now() - std::chrono::nanoseconds(self->limits_.idle);
       const std::list<ClientPtr> all = self->clients_;
       for (const ClientPtr& client : all) {
-        if (client->alive < oldest) self->drop(client);
+        const bool waits_for_us = client->follows && !client->writing;
+        if (client->alive < oldest && !waits_for_us) self->drop(client);
       }
       self->sweep();
     });
@@ -214,6 +286,7 @@ class ControlServer::Hall : public std::enable_shared_from_this<Hall> {
   ControlLimits limits_;
   LogLimit told_{1, 60 * kSecond};
   std::list<ClientPtr> clients_{};
+  std::size_t followers_ = 0;
   std::deque<ClientPtr> waiting_{};  // each has a line to be answered
   bool due_ = false;                 // serve() will be called
   Clock::duration spent_{};          // on requests, since it last waited for that
@@ -229,5 +302,7 @@ ControlServer::ControlServer(asio::io_context& io, ControlSocket socket, api::Bo
 ControlServer::~ControlServer() { hall_->close(); }
 
 std::size_t ControlServer::clients() const noexcept { return hall_->clients(); }
+std::size_t ControlServer::followers() const noexcept { return hall_->followers(); }
+void ControlServer::tell(const std::string& line) { hall_->tell(line); }
 
 }  // namespace tally::daemon

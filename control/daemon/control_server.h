@@ -2,8 +2,9 @@
 // The clients of the control interface: lines in, answers out, one request of all clients in each round of
 // the event loop, so that signals and the control loop's turns come in between; after one that took its time
 // the next waits as long, so that at least half of the thread's time is left. A client is not read while its
-// last answer is not written: what it costs is a line and an answer, however slow it is. Owner: the control
-// thread.
+// last answer is not written: what it costs is a line and an answer, however slow it is. Answers that grow
+// with the box are made piece by piece, as the client takes them, and each piece is as a request. Who follows
+// events and reads slowly loses some, and is told how many. Owner: the control thread.
 
 #include <cstddef>
 #include <memory>
@@ -26,7 +27,9 @@ struct ControlLimits {
   std::size_t clients = 64;
   std::size_t reserved = 8;    // beside them, for those who may change things
   TimeNs dear = kMillisecond;  // what requests have cost when the next one waits as long
-  TimeNs idle = 60 * kSecond;  // without a whole request or a byte of an answer taken
+  TimeNs idle =
+      60 * kSecond;  // without a whole request or a byte of an answer taken; who follows may be silent
+  std::size_t events = 256;  // that wait for a client
 };
 
 class ControlServer {
@@ -40,6 +43,11 @@ class ControlServer {
   ~ControlServer();
 
   [[nodiscard]] std::size_t clients() const noexcept;
+
+  // Clients that follow events.
+  [[nodiscard]] std::size_t followers() const noexcept;
+  // line: of api::event_line(). Does not wait for anybody.
+  void tell(const std::string& line);
 
  private:
   class Hall;

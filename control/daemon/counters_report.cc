@@ -55,9 +55,10 @@ constexpr std::array<CoreCounter, 24> kCoreCounters{{
     {"lost: events", false, &io::CoreStatistics::events_lost},
 }};
 
-api::JobCounts count_job(const Plane& plane, const members::JobStatus& status,
-                         std::vector<api::CoreCounts>& cores) {
-  api::JobCounts job{.status = status, .contributed = std::vector<TimeNs>(status.ranks.size())};
+api::JobCounts count_job(const Plane& plane, members::JobStatus of, std::vector<api::CoreCounts>& cores) {
+  api::JobCounts job{.status = std::move(of)};
+  const members::JobStatus& status = job.status;
+  job.contributed.resize(status.ranks.size());
   for (std::size_t core = 0; core < cores.size(); ++core) {
     const JobCounters part = plane.counters(core, status.id);
     add(job.counters, part);
@@ -101,7 +102,7 @@ api::CoreCounts count_core(const Plane& plane, std::size_t core, std::uint16_t c
 
 }  // namespace
 
-api::Snapshot take_snapshot(const Plane& plane, const std::vector<members::JobStatus>& jobs,
+api::Snapshot take_snapshot(const Plane& plane, std::vector<members::JobStatus> jobs,
                             const std::vector<std::uint16_t>& cpus) {
   api::Snapshot all;
   for (std::size_t i = 0; i < plane.ports(); ++i)
@@ -112,7 +113,7 @@ api::Snapshot take_snapshot(const Plane& plane, const std::vector<members::JobSt
     all.l2 += plane.statistics(core).l2;
   }
   all.jobs.reserve(jobs.size());
-  for (const members::JobStatus& job : jobs) all.jobs.push_back(count_job(plane, job, all.cores));
+  for (members::JobStatus& job : jobs) all.jobs.push_back(count_job(plane, std::move(job), all.cores));
   all.hosts = plane.hosts();
   all.mbufs_in_use = plane.mbufs_in_use();
   return all;

@@ -15,7 +15,7 @@ namespace tally::daemon {
 
 // What the ports, the cores and the jobs count, which is most of a snapshot. jobs: of interest; cpus: of each
 // core. Whether a job is declared, and how long a core is silent, the caller knows.
-[[nodiscard]] api::Snapshot take_snapshot(const Plane& plane, const std::vector<members::JobStatus>& jobs,
+[[nodiscard]] api::Snapshot take_snapshot(const Plane& plane, std::vector<members::JobStatus> jobs,
                                           const std::vector<std::uint16_t>& cpus);
 
 [[nodiscard]] std::string counters_text(const api::Snapshot& snapshot);

@@ -1,18 +1,25 @@
 #include "daemon/daemon.h"
 
+#include <unistd.h>
+
+#include <cerrno>
 #include <csignal>
 #include <ctime>
 
 #include <asio.hpp>
 #include <cstdio>
+#include <memory>
 #include <optional>
+#include <system_error>
 #include <utility>
 
+#include "api/long_answer.h"
 #include "daemon/box_start.h"
 #include "daemon/control_box.h"
 #include "daemon/control_loop.h"
 #include "daemon/control_server.h"
 #include "daemon/counters_report.h"
+#include "daemon/event_feed.h"
 #include "daemon/log.h"
 #include "daemon/plane.h"
 #include "daemon/reload.h"
@@ -38,28 +45,53 @@ class Life {
         signals_(signals),
         timer_(io),
         manager_(manager),
-        reload_(start.config, log_line),
+        reload_(start.config, feed_.sink()),
         plane_(plane),
-        loop_(plane_, std::move(engine), log_line, drain, steady_now()),
-        box_({plane_, loop_, reload_, turn_times_, log_line, start.path, steady_now, [this] { turn(); }}) {
-    if (control) server_.emplace(io_, std::move(*control), box_, log_line);
+        loop_(plane_, std::move(engine), feed_.sink(), drain, steady_now()),
+        box_(
+            {plane_, loop_, reload_, turn_times_, feed_.sink(), start.path, steady_now, [this] { turn(); }}) {
+    if (!control) return;
+    server_.emplace(io_, std::move(*control), box_, feed_.sink());
+    feed_.send_to(&*server_);
   }
 
   void run() {
     wait_for_signal();
     turn();
     io_.run();
+    feed_.send_to(nullptr);
     server_.reset();  // whatever takes its time from here on, nobody waits for an answer
   }
 
-  void print_counters() {
-    const std::string text = counters_text(box_.take());
-    std::fwrite(text.data(), 1, text.size(), stdout);
-    std::fflush(stdout);
+  void print_counters() { print(box_.take()); }
+
+  // For people, and as JSON for the file, if there is one. False: it could not be written.
+  [[nodiscard]] bool tell_final_counters(const UniqueFd& file) {
+    const auto all = std::make_shared<const api::Snapshot>(box_.take());
+    print(*all);
+    if (!file) return true;
+    const std::string json = api::LongAnswer::stats(all).all() + "\n";
+    for (std::size_t done = 0; done < json.size();) {
+      const ssize_t n = ::write(file.get(), json.data() + done, json.size() - done);
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) {
+        log_line(LogLevel::kError,
+                 "--final-counters: cannot write: " + std::generic_category().message(errno));
+        return false;
+      }
+      done += static_cast<std::size_t>(n);
+    }
+    return true;
   }
 
  private:
   static constexpr TimeNs kStatusInterval = kSecond;
+
+  static void print(const api::Snapshot& all) {
+    const std::string text = counters_text(all);
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    std::fflush(stdout);
+  }
 
   void wait_for_signal() {
     signals_.async_wait([this](const asio::error_code& error, int number) {
@@ -86,6 +118,8 @@ class Life {
     const TimeNs wait = loop_.turn(now);
     turn_times_.add(cpu_time() - began);
     if (loop_.done()) return io_.stop();
+    box_.turn(now);
+    feed_.look_at_evictions(plane_, loop_.members().watch(), now);
     tell_manager(now);
     // A signal takes a turn out of order; a timer that had expired by then must not start a second chain.
     timer_.expires_after(std::chrono::nanoseconds(wait));
@@ -115,6 +149,7 @@ class Life {
   asio::signal_set& signals_;
   asio::steady_timer timer_;
   const ServiceManager& manager_;
+  EventFeed feed_{};
   Reload reload_;
   RunningPlane plane_;
   ControlLoop loop_;
@@ -142,7 +177,7 @@ Daemon::Daemon() : signals_(std::make_unique<Signals>()), manager_(ServiceManage
 }
 Daemon::~Daemon() = default;
 
-void Daemon::run(const Start& start, io::DataPlane& plane, members::MembershipEngine engine, bool hugepages,
+bool Daemon::run(const Start& start, io::DataPlane& plane, members::MembershipEngine engine, bool hugepages,
                  std::optional<ControlSocket> control) {
   const auto drain_ns = static_cast<TimeNs>(std::chrono::nanoseconds(start.drain).count());
   Life life(signals_->io, signals_->set, manager_, start, plane, std::move(engine), drain_ns,
@@ -155,8 +190,9 @@ void Daemon::run(const Start& start, io::DataPlane& plane, members::MembershipEn
   // From here on a signal ends the process, should a core never return.
   for (const int number : {SIGTERM, SIGINT}) std::signal(number, SIG_DFL);
   plane.stop();
-  life.print_counters();
+  const bool told = life.tell_final_counters(start.final_counters);
   log_line(LogLevel::kInfo, "ended");
+  return told;
 }
 
 }  // namespace tally::daemon

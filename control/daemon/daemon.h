@@ -11,6 +11,7 @@
 #include "daemon/sd_notify.h"
 #include "io/data_plane.h"
 #include "members/membership.h"
+#include "tally/unique_fd.h"
 
 namespace tally::daemon {
 
@@ -26,12 +27,13 @@ class Daemon {
     std::string path{};       // of the configuration, read again with SIGHUP
     config::Config config{};  // with which the box has started
     std::chrono::seconds drain{};
+    UniqueFd final_counters{};  // a file that gets them as JSON at the end; none: nobody wants them
   };
 
-  // Runs until SIGTERM or SIGINT have ended it. The cores of `plane` run and go on running. control: where
-  // tallyctl finds it, if anywhere.
-  void run(const Start& start, io::DataPlane& plane, members::MembershipEngine engine, bool hugepages,
-           std::optional<ControlSocket> control);
+  // Runs until SIGTERM or SIGINT have ended it, and stops the cores of `plane`. control: where tallyctl finds
+  // it, if anywhere. False: the final counters could not be written, which the log says.
+  [[nodiscard]] bool run(const Start& start, io::DataPlane& plane, members::MembershipEngine engine,
+                         bool hugepages, std::optional<ControlSocket> control);
 
  private:
   struct Signals;

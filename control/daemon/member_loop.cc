@@ -83,8 +83,8 @@ bool MemberLoop::turn(TimeNs now) {
 
 void MemberLoop::look(TimeNs now) {
   for (const JobId id : engine_.changed()) {
-    if (const auto status = engine_.status(id, now))
-      watch_.look(*status);
+    if (auto status = engine_.status(id, now))
+      watch_.look(std::move(*status));
     else
       watch_.gone(id);
   }
@@ -92,7 +92,7 @@ void MemberLoop::look(TimeNs now) {
 
 void MemberLoop::look_at_all(TimeNs now) {
   look(now);
-  for (const members::JobStatus& status : engine_.status(now)) watch_.look(status);
+  for (members::JobStatus& status : engine_.status(now)) watch_.look(std::move(status));
 }
 
 bool MemberLoop::take_punts(std::optional<io::Punt> punt, TimeNs now) {

@@ -25,6 +25,11 @@ class Plane {
   virtual bool inject(const jobs::Binding& to, std::span<const std::byte> datagram) = 0;
   [[nodiscard]] virtual std::optional<pipeline::Event> next_event() = 0;
 
+  [[nodiscard]] virtual Result<void> begin_trace(const io::TraceFilter& filter) = 0;
+  virtual void end_trace() = 0;
+  [[nodiscard]] virtual bool next_traced(io::TracedFrame& out) = 0;
+  [[nodiscard]] virtual std::uint64_t trace_lost() const = 0;
+
   [[nodiscard]] virtual std::size_t cores() const = 0;
   [[nodiscard]] virtual std::size_t ports() const = 0;
   [[nodiscard]] virtual std::string port_name(PortIndex port) const = 0;
@@ -51,6 +56,11 @@ class RunningPlane final : public Plane {
     return plane_.inject(to, datagram);
   }
   std::optional<pipeline::Event> next_event() override { return plane_.next_event(); }
+
+  Result<void> begin_trace(const io::TraceFilter& filter) override { return plane_.begin_trace(filter); }
+  void end_trace() override { plane_.end_trace(); }
+  bool next_traced(io::TracedFrame& out) override { return plane_.next_traced(out); }
+  std::uint64_t trace_lost() const override { return plane_.trace_lost(); }
 
   std::size_t cores() const override { return plane_.cores(); }
   std::size_t ports() const override { return plane_.ports(); }

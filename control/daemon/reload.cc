@@ -31,15 +31,17 @@ std::string level_text(LogLevel level) {
   return "log.level is " + std::string(kWords.at(static_cast<std::size_t>(level)));
 }
 
+constexpr About kReloaded{.kind = "config.reloaded"};
+
 }  // namespace
 
 void Reload::changed(Taking& taking, std::string text, LogLevel level) const {
-  log_(level, "reload: " + text);
+  log_(level, "reload: " + text, kReloaded);
   taking.report.changed.push_back(std::move(text));
 }
 
 void Reload::failed(Taking& taking, std::string text) const {
-  log_(LogLevel::kError, "reload: " + text);
+  log_(LogLevel::kError, "reload: " + text, kReloaded);
   taking.report.failed.push_back(std::move(text));
 }
 
@@ -62,10 +64,10 @@ api::ReloadReport Reload::take(const config::ConfigResult& read, members::Member
     level_(*plan.log_level);
   }
   if (!plan.restart.empty()) {
-    log_(LogLevel::kWarning, "reload: restart to apply: " + text::listed(plan.restart));
+    log_(LogLevel::kWarning, "reload: restart to apply: " + text::listed(plan.restart), kReloaded);
     taking.report.restart = plan.restart;
   } else if (taking.report.changed.empty() && taking.report.failed.empty()) {
-    log_(LogLevel::kInfo, "reload: nothing differs from what runs");
+    log_(LogLevel::kInfo, "reload: nothing differs from what runs", kReloaded);
   }
   config_ = std::make_shared<const config::Config>(std::move(taking.config));
   return std::move(taking.report);
@@ -75,7 +77,7 @@ api::ReloadReport Reload::refuse(const config::Diagnostics& diagnostics) {
   for (const config::Diagnostic& d : diagnostics) {
     log_(d.severity == config::Severity::kError ? LogLevel::kError : LogLevel::kWarning, config::one_line(d));
   }
-  log_(LogLevel::kError, "reload: the configuration has errors; nothing was changed");
+  log_(LogLevel::kError, "reload: the configuration has errors; nothing was changed", kReloaded);
   return {.refused = true, .diagnostics = diagnostics};
 }
 

@@ -1,9 +1,13 @@
 // The daemon: a switch in software that sums gradients.
 
+#include <fcntl.h>
+
+#include <cerrno>
 #include <cstdio>
 #include <exception>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "config/load_config.h"
@@ -55,6 +59,15 @@ Result<std::optional<ControlSocket>> open_control(const config::Config& config) 
   return std::optional<ControlSocket>();
 }
 
+// Now, so that who cannot have them learns it before anything runs; empty until the end. path: may be empty.
+Result<UniqueFd> open_final_counters(const std::string& path) {
+  if (path.empty()) return UniqueFd();
+  UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  if (file) return file;
+  return fail(ErrorCode::kInvalidArgument,
+              "cannot write " + path + ": " + std::generic_category().message(errno), "--final-counters");
+}
+
 int run(const CommandLine& line) {
   const auto loaded = config::load_config(line.config);
   if (!loaded) {
@@ -68,13 +81,15 @@ int run(const CommandLine& line) {
   Daemon daemon;
   auto members = start_members(config);
   if (!members) return failed_to_start(members.error());
+  auto final_counters = open_final_counters(line.final_counters);
+  if (!final_counters) return failed_to_start(final_counters.error());
   auto control = open_control(config);
   if (!control) return failed_to_start(control.error());
   auto box = StartedBox::start(config, log_line);
   if (!box) return failed_to_start(box.error());
-  daemon.run({line.config, config, line.drain}, box->plane(), std::move(*members), box->hugepages(),
-             std::move(*control));
-  return kExitOk;
+  const bool told = daemon.run({line.config, config, line.drain, std::move(*final_counters)}, box->plane(),
+                               std::move(*members), box->hugepages(), std::move(*control));
+  return told ? kExitOk : kExitFailed;
 }
 
 int act(const CommandLine& line) {

@@ -47,8 +47,11 @@ std::uint64_t left_ranks(const members::JobStatus& job) {
 
 }  // namespace
 
-void JobWatch::say(LogLevel level, const members::JobStatus& job, const std::string& text) const {
-  log_(level, "job '" + job.name + "': " + text);
+void JobWatch::say(LogLevel level, const members::JobStatus& job, std::string_view kind,
+                   const std::string& text, std::optional<Rank> rank) const {
+  About about{.kind = kind, .job = job.name};
+  if (rank) about.rank = raw(*rank);
+  log_(level, "job '" + job.name + "': " + text, about);
 }
 
 std::string JobWatch::job_name(JobId id) const {
@@ -66,11 +69,12 @@ void JobWatch::compare_rank(const members::JobStatus& is, Rank rank, const membe
                             const members::RankStatus& now) const {
   const std::string who = members::rank_text(rank);
   if (now.joined && (!before.joined || before.instance != now.instance)) {
-    say(LogLevel::kInfo, is, who + " joined from " + place_of(now.binding) + "; " + who_is_here(is));
+    say(LogLevel::kInfo, is, "job.joined",
+        who + " joined from " + place_of(now.binding) + "; " + who_is_here(is), rank);
   } else if (before.joined && !now.joined && is.phase == members::JobPhase::kForming) {
-    say(LogLevel::kInfo, is, who + " is gone again; " + who_is_here(is));
+    say(LogLevel::kInfo, is, "job.gone", who + " is gone again; " + who_is_here(is), rank);
   }
-  if (now.left && !before.left) say(LogLevel::kInfo, is, who + " left");
+  if (now.left && !before.left) say(LogLevel::kInfo, is, "job.left", who + " left", rank);
 }
 
 void JobWatch::compare_ranks(const members::JobStatus& was, const members::JobStatus& is) const {
@@ -86,45 +90,49 @@ void JobWatch::compare_ranks(const members::JobStatus& was, const members::JobSt
 void JobWatch::phase_line(const members::JobStatus& was, const members::JobStatus& is) const {
   switch (is.phase) {
     case members::JobPhase::kDeclared:
-      return say(LogLevel::kInfo, is, "nobody is joined any more");
+      return say(LogLevel::kInfo, is, "job.gone", "nobody is joined any more");
     case members::JobPhase::kForming:
-      if (alive(was.phase)) return say(LogLevel::kInfo, is, "forming anew: its members are called back");
-      return say(LogLevel::kInfo, is, "forming");
+      if (alive(was.phase))
+        return say(LogLevel::kInfo, is, "job.forming", "forming anew: its members are called back");
+      return say(LogLevel::kInfo, is, "job.forming", "forming");
     case members::JobPhase::kRunning:
-      return say(LogLevel::kInfo, is, formed_text(is));
+      return say(LogLevel::kInfo, is, "job.running", formed_text(is));
     case members::JobPhase::kDraining:
-      return say(LogLevel::kInfo, is,
+      return say(LogLevel::kInfo, is, "job.draining",
                  "draining: " + members::ranks_text(left_ranks(is)) + " left, the others go on");
     case members::JobPhase::kEnded:
-      return say(LogLevel::kInfo, is, "ended: every rank has left");
+      return say(LogLevel::kInfo, is, "job.ended", "ended: every rank has left");
     case members::JobPhase::kAborted:
-      return say(LogLevel::kWarning, is, "aborted: " + is.reason);
+      return say(LogLevel::kWarning, is, "job.aborted", "aborted: " + is.reason);
   }
 }
 
 void JobWatch::window_line(const members::JobStatus& was, const members::JobStatus& is) const {
   if (!is.shrunk_for.empty() && (is.shrunk_for != was.shrunk_for || is.limit < was.limit)) {
-    say(LogLevel::kInfo, is,
+    say(LogLevel::kInfo, is, "job.window",
         "gives slot memory to job '" + is.shrunk_for + "' of higher priority: its window shrinks from " +
             std::to_string(was.window) + " to " + std::to_string(is.limit));
   } else if (was.limit != 0 && is.limit > was.limit) {
-    say(LogLevel::kInfo, is,
+    say(LogLevel::kInfo, is, "job.window",
         "grows back: window " + std::to_string(is.limit) + " of " + std::to_string(is.wanted_window));
   }
 }
 
 void JobWatch::compare(const members::JobStatus& was, const members::JobStatus& is) const {
   if (is.session) {
-    if (const auto news = session_news(was, is)) say(news->level, is, news->text);
+    if (const auto news = session_news(was, is)) {
+      const bool runs = news->level == LogLevel::kInfo;
+      say(news->level, is, runs ? "job.running" : "job.waits", news->text);
+    }
     return;
   }
   window_line(was, is);
   const bool reason = is.reason != was.reason && !is.reason.empty();
   const bool aborted_between = reason && alive(was.phase) && is.phase == members::JobPhase::kForming;
   if (aborted_between) {
-    say(LogLevel::kWarning, is, "aborted, and forms again: " + is.reason);
+    say(LogLevel::kWarning, is, "job.aborted", "aborted, and forms again: " + is.reason);
   } else if (reason && is.phase != members::JobPhase::kAborted) {
-    say(LogLevel::kWarning, is, is.reason);
+    say(LogLevel::kWarning, is, "job.waits", is.reason);
   }
   const bool new_phase = is.phase != was.phase && !aborted_between;
   const bool forms = is.phase == members::JobPhase::kForming;
@@ -135,13 +143,14 @@ void JobWatch::compare(const members::JobStatus& was, const members::JobStatus& 
   if ((new_phase && !forms) || new_epoch || aborted_again) phase_line(was, is);
 }
 
-void JobWatch::look(const members::JobStatus& is) {
-  const auto [known, fresh] = jobs_.try_emplace(is.id, is);
-  if (fresh) {
+void JobWatch::look(members::JobStatus is) {
+  const auto known = jobs_.find(is.id);
+  if (known == jobs_.end()) {
     compare(members::JobStatus{.id = is.id, .name = is.name, .world = is.world}, is);
+    jobs_.emplace(is.id, std::move(is));
   } else {
     compare(known->second, is);
-    known->second = is;
+    known->second = std::move(is);
   }
 }
 
@@ -151,12 +160,12 @@ void JobWatch::gone(JobId id) {
   members::JobStatus& status = known->second;
   if (status.session && status.phase != members::JobPhase::kEnded) {
     const SessionNews news = session_gone(*status.session);
-    say(news.level, status, news.text);
+    say(news.level, status, "job.ended", news.text);
     status.phase = members::JobPhase::kEnded;
     status.live = 0;
   }
   if (status.generation == Generation{}) return;
-  say(LogLevel::kWarning, status, "withdrawn; its workers are told");
+  say(LogLevel::kWarning, status, "job.aborted", "withdrawn; its workers are told");
   status.phase = members::JobPhase::kAborted;
   status.generation = {};
   status.live = 0;
@@ -188,7 +197,9 @@ void BoxWatch::look_at_links() {
     const bool up = plane_.link_up(port);
     if (up == link_up_[i]) continue;
     link_up_[i] = up;
-    log_(LogLevel::kInfo, "port " + plane_.port_name(port) + ": link " + (up ? "up" : "down"));
+    const std::string name = plane_.port_name(port);
+    log_(LogLevel::kInfo, "port " + name + ": link " + (up ? "up" : "down"),
+         {.kind = up ? "port.up" : "port.down", .port = name});
   }
 }
 

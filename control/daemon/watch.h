@@ -4,8 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "api/snapshot.h"
@@ -22,7 +24,7 @@ class JobWatch {
   // ports: names, by PortIndex.
   JobWatch(LogSink log, std::vector<std::string> ports) : log_(std::move(log)), ports_(std::move(ports)) {}
 
-  void look(const members::JobStatus& is);
+  void look(members::JobStatus is);
   void gone(JobId id);
 
   // The newest status of every job seen so far, also of those that are gone: their counters stay of interest.
@@ -38,7 +40,9 @@ class JobWatch {
   void compare_ranks(const members::JobStatus& was, const members::JobStatus& is) const;
   void window_line(const members::JobStatus& was, const members::JobStatus& is) const;
   void phase_line(const members::JobStatus& was, const members::JobStatus& is) const;
-  void say(LogLevel level, const members::JobStatus& job, const std::string& text) const;
+  // kind, rank: About.
+  void say(LogLevel level, const members::JobStatus& job, std::string_view kind, const std::string& text,
+           std::optional<Rank> rank = {}) const;
 
   LogSink log_;
   std::vector<std::string> ports_;

@@ -16,6 +16,7 @@
 #include "io/node_memory.h"
 #include "io/publication_chain.h"
 #include "io/replicator.h"
+#include "io/trace.h"
 #include "pipeline/burst.h"
 #include "pipeline/pipeline.h"
 
@@ -75,7 +76,8 @@ class alignas(64) DataCore {
   CoreStatistics statistics;
   std::vector<PortTraffic> traffic;  // by PortIndex
   PublicationReader publications;
-  std::atomic<bool> returned{true};  // run() has ended, and all it did is visible
+  std::atomic<bool> returned{true};     // run() has ended, and all it did is visible
+  std::atomic<TraceTap*> tap{nullptr};  // control's; it lives until the core has done two turns without it
 };
 
 // Execution is Fused or Staged.
@@ -105,6 +107,10 @@ class PipelineCore final : public DataCore {
  private:
   void follow_publications() noexcept;
   void process(std::span<rte_mbuf* const> burst, TimeNs now) noexcept;
+  void process_traced(std::span<rte_mbuf* const> burst, TimeNs now, TraceTap& seen) noexcept;
+  // seen: a TraceTap, or what does as little as it can.
+  template <class Tap>
+  void process_by(std::span<rte_mbuf* const> burst, TimeNs now, Tap& seen) noexcept;
   std::size_t take_handed_over(TimeNs now) noexcept;
   std::size_t send_for_others(rte_ring* ring) noexcept;
   std::size_t sweep(TimeNs now) noexcept;

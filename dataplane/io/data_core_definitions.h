@@ -33,7 +33,7 @@ PipelineCore<Exec>::PipelineCore(CoreOptions options, CoreRings& rings)
                  .key = options_.key},
                 options_.slots, *options_.kernels),
       ingress_(options_.ingress, statistics, traffic),
-      egress_(options_.egress, statistics, traffic),
+      egress_(options_.egress, statistics, traffic, tap),
       replicator_(options_.heads, egress_, statistics),
       servers_(options_.egress.size(), {.capacity = dpdk::kServerQueueFrames}, egress_, statistics),
       switch_(options_.mode, options_.box, options_.egress.size(), *options_.hosts, egress_, statistics),
@@ -94,8 +94,33 @@ void PipelineCore<Exec>::follow_publications() noexcept {
   }
 }
 
+// Of a burst nobody looks at.
+struct NoTap {
+  static void keep(std::span<rte_mbuf* const> /*burst*/) noexcept {}
+  static void tell(std::size_t /*frame*/, const pipeline::Parsed& /*parsed*/,
+                   const pipeline::Outcome& /*out*/, TimeNs /*now*/) noexcept {}
+};
+
 template <class Exec>
 void PipelineCore<Exec>::process(std::span<rte_mbuf* const> burst, TimeNs now) noexcept {
+  if (TraceTap* const seen = tap.load(std::memory_order_acquire); seen != nullptr) [[unlikely]]
+    return process_traced(burst, now, *seen);
+  NoTap nobody;
+  process_by(burst, now, nobody);
+}
+
+// Out of the way of the others.
+template <class Exec>
+[[gnu::noinline, gnu::cold]] void PipelineCore<Exec>::process_traced(std::span<rte_mbuf* const> burst,
+                                                                     TimeNs now, TraceTap& seen) noexcept {
+  process_by(burst, now, seen);
+}
+
+template <class Exec>
+template <class Tap>
+[[gnu::always_inline]] inline void PipelineCore<Exec>::process_by(std::span<rte_mbuf* const> burst,
+                                                                  TimeNs now, Tap& seen) noexcept {
+  seen.keep(burst);
   pipeline::enter_step(pipeline_.execution(), pipeline::Step::kParse);
   for (std::size_t i = 0; i < burst.size(); ++i) frames_[i] = frame_of(burst[i]);
   std::array<rte_mbuf*, pipeline::kBurst> done;  // go back to their mempool together
@@ -103,10 +128,14 @@ void PipelineCore<Exec>::process(std::span<rte_mbuf* const> burst, TimeNs now) n
   pipeline::run_burst(
       pipeline_, parsed_, std::span{frames_}.first(burst.size()), now,
       [&](std::size_t first, std::size_t end) {
-        for (std::size_t i = first; i < end; ++i) done[absorbed++] = burst[i];
+        for (std::size_t i = first; i < end; ++i) {
+          seen.tell(i, parsed_[i], {.verdict = Verdict::kAbsorb}, now);
+          done[absorbed++] = burst[i];
+        }
       },
       [&](std::size_t i, const pipeline::Outcome& out) {
         pipeline::enter_step(pipeline_.execution(), pipeline::Step::kConclude);
+        seen.tell(i, parsed_[i], out, now);
         conclude(burst[i], frames_[i], out, now);
       });
   pipeline::enter_step(pipeline_.execution(), pipeline::Step::kGiveBack);

@@ -77,6 +77,7 @@ struct DataPlane::State {
   [[nodiscard]] CoreOptions options_of(std::size_t core, const kernels::Kernels& kernels);
   [[nodiscard]] rte_mbuf* next_of(ThreadRing CoreRings::*ring) noexcept;
   void empty_all() noexcept;
+  [[nodiscard]] bool taps_are_back() const noexcept;
   void check(const jobs::JobTable& table) const;
   void check(const jobs::NativeJob& job) const;
 
@@ -90,6 +91,9 @@ struct DataPlane::State {
   std::vector<CoreRings> rings;                // of each core
   std::vector<std::unique_ptr<DataCore>> cores;
   std::unique_ptr<PublicationChain> chain;
+  std::vector<std::unique_ptr<TraceTap>> taps;  // of each core; empty: there was no trace yet
+  std::vector<std::uint64_t> taps_taken;        // turns of each core when its tap was taken back; empty: lent
+  std::size_t next_tap = 0;
   dpdk::MbufCounters mbufs;    // of control
   std::size_t next_punts = 0;  // core whose punts control looks at next
   std::size_t punts_taken = 0;
@@ -336,6 +340,59 @@ std::optional<pipeline::Event> DataPlane::next_event() noexcept {
     if (rte_ring_dequeue_elem(r.events.get(), &event, sizeof event) == 0) return event;
   }
   return std::nullopt;
+}
+
+Result<void> DataPlane::begin_trace(const TraceFilter& filter) {
+  State& s = *state_;
+  if (!s.taps.empty() && !s.taps_are_back())
+    return fail(ErrorCode::kInvalidArgument, "another trace is under way, or ends just now");
+  s.taps.clear();
+  for (std::size_t c = 0; c < cores(); ++c) {
+    auto tap = TraceTap::make(filter, static_cast<std::uint8_t>(c), dpdk::Eal::node(c));
+    if (tap == nullptr) {
+      s.taps.clear();
+      return fail(ErrorCode::kInvalidArgument, "no memory is left for a trace: raise dataplane.memory");
+    }
+    s.taps.push_back(std::move(tap));
+  }
+  s.taps_taken.clear();
+  for (std::size_t c = 0; c < cores(); ++c) s.cores[c]->tap.store(s.taps[c].get(), std::memory_order_release);
+  return {};
+}
+
+void DataPlane::end_trace() noexcept {
+  State& s = *state_;
+  if (s.taps.empty() || !s.taps_taken.empty()) return;
+  for (const auto& core : s.cores) {
+    core->tap.exchange(nullptr, std::memory_order_seq_cst);
+    s.taps_taken.push_back(core->statistics.turns);
+  }
+}
+
+// A turn that was under way may have looked already, the one after it has not.
+bool DataPlane::State::taps_are_back() const noexcept {
+  if (taps_taken.empty()) return false;
+  for (std::size_t c = 0; c < cores.size(); ++c) {
+    const bool turned = cores[c]->statistics.turns >= taps_taken[c] + 2;
+    if (!turned && !cores[c]->returned.load(std::memory_order_acquire)) return false;
+  }
+  return true;
+}
+
+bool DataPlane::next_traced(TracedFrame& out) noexcept {
+  State& s = *state_;
+  for (std::size_t tried = 0; tried < s.taps.size(); ++tried) {
+    const bool any = s.taps[s.next_tap % s.taps.size()]->next(out);
+    ++s.next_tap;
+    if (any) return true;
+  }
+  return false;
+}
+
+std::uint64_t DataPlane::trace_lost() const noexcept {
+  std::uint64_t lost = 0;
+  for (const auto& tap : state_->taps) lost += tap->lost();
+  return lost;
 }
 
 std::size_t DataPlane::cores() const noexcept { return state_->cores.size(); }

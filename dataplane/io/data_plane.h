@@ -107,6 +107,15 @@ class DataPlane {
   [[nodiscard]] const DataCore& core(std::size_t index) const noexcept;
   // Hosts that the L2 switch knows, as of the cores' last turns; any thread.
   [[nodiscard]] std::size_t hosts() const noexcept;
+  // Lends every core a tap. Fails while another trace is under way or ends just now, and where no memory is
+  // left.
+  [[nodiscard]] Result<void> begin_trace(const TraceFilter& filter);
+  // Takes the taps back; what is in them can be read until the next trace.
+  void end_trace() noexcept;
+  // What is there of each core in turn.
+  [[nodiscard]] bool next_traced(TracedFrame& out) noexcept;
+  // Frames of this trace, or the last one, that were not read in time.
+  [[nodiscard]] std::uint64_t trace_lost() const noexcept;
   // Mbufs that are not in their pools now; exact only when nothing runs.
   [[nodiscard]] std::uint32_t mbufs_in_use() const noexcept;
 

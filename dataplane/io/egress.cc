@@ -6,8 +6,8 @@
 namespace tally::io {
 
 Egress::Egress(const std::vector<EgressPort>& ports, CoreStatistics& statistics,
-               std::span<PortTraffic> traffic)
-    : statistics_(statistics) {
+               std::span<PortTraffic> traffic, const std::atomic<TraceTap*>& tap)
+    : statistics_(statistics), tap_(tap) {
   for (std::size_t i = 0; i < ports.size(); ++i) {
     const EgressPort& p = ports[i];
     dpdk::ImpairedWay* way = nullptr;
@@ -93,9 +93,16 @@ void Egress::clear() noexcept {
 
 void Egress::send_all(Outbox& box) noexcept {
   const auto frames = std::span{box.frames}.first(box.count);
+  trace(box, frames);
   const std::size_t taken = dpdk::send(box.traits.id, box.queue, frames, statistics_);
   count(box, std::span{box.bytes}.first(taken));
   box.count = 0;
+}
+
+// Before they go: afterwards they are not ours to look at. What a full ring refuses is in it too.
+inline void Egress::trace(const Outbox& box, std::span<rte_mbuf* const> frames) const noexcept {
+  if (TraceTap* const tap = tap_.load(std::memory_order_acquire); tap != nullptr) [[unlikely]]
+    tap->sent(PortIndex{static_cast<std::uint16_t>(&box - boxes_.data())}, frames, now_);
 }
 
 // bytes: of each frame that the port took.
@@ -119,6 +126,7 @@ std::size_t Egress::offer(PortIndex port, std::span<rte_mbuf*> frames) noexcept 
     return kept;
   }
   if (box.count != 0) send_all(box);
+  trace(box, frames);
   std::array<std::uint32_t, kOutbox> bytes;
   for (std::size_t i = 0; i < frames.size(); ++i) bytes[i] = frames[i]->pkt_len;
   const std::size_t taken = tally::dpdk::offer(box.traits.id, box.queue, frames);

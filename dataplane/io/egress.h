@@ -3,6 +3,7 @@
 // core.
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -14,6 +15,7 @@
 #include "dpdk/port.h"
 #include "impair/faults.h"
 #include "io/core_statistics.h"
+#include "io/trace.h"
 #include "server/server_queue.h"
 #include "tally/ids.h"
 #include "tally/time.h"
@@ -28,9 +30,13 @@ struct EgressPort {
   impair::ImpairStream impair{};
 };
 
+inline constinit const std::atomic<TraceTap*> kNoTap{nullptr};
+
 class Egress {
  public:
-  Egress(const std::vector<EgressPort>& ports, CoreStatistics& statistics, std::span<PortTraffic> traffic);
+  // tap: what leaves is told to it, if there is one; outlives the egress.
+  Egress(const std::vector<EgressPort>& ports, CoreStatistics& statistics, std::span<PortTraffic> traffic,
+         const std::atomic<TraceTap*>& tap = kNoTap);
 
   [[nodiscard]] const dpdk::PortTraits& traits(PortIndex port) const noexcept {
     return boxes_[raw(port)].traits;
@@ -84,6 +90,7 @@ class Egress {
   std::size_t release(Outbox& box) noexcept;
   void send_all(Outbox& box) noexcept;
   void count(Outbox& box, std::span<const std::uint32_t> bytes) noexcept;
+  void trace(const Outbox& box, std::span<rte_mbuf* const> frames) const noexcept;
 
   std::vector<Outbox> boxes_;  // by PortIndex
   std::vector<std::unique_ptr<dpdk::ImpairedWay>> ways_;
@@ -92,6 +99,7 @@ class Egress {
   std::uint64_t sharing_ = 0;
   std::uint64_t segments_ = 0;
   CoreStatistics& statistics_;
+  const std::atomic<TraceTap*>& tap_;
 };
 
 // The way to external servers: in front of each port a queue of its own, strict by class and fair per job,

@@ -10,7 +10,7 @@ target_link_options(tally_loop_rack PUBLIC -Wl,--wrap=rte_eth_dev_info_get)
 
 add_executable(tally_loop_test
   loop_beside_test.cc loop_core_test.cc loop_external_test.cc loop_faults_test.cc loop_impair_test.cc loop_server_rig.cc
-  loop_server_test.cc loop_session_test.cc loop_sums_test.cc loop_switch_impair_test.cc loop_switch_rig.cc loop_switch_test.cc loop_threads_test.cc)
+  loop_server_test.cc loop_session_test.cc loop_sums_test.cc loop_switch_impair_test.cc loop_switch_rig.cc loop_switch_test.cc loop_threads_test.cc loop_trace_test.cc)
 target_link_libraries(tally_loop_test PRIVATE tally_loop_rack GTest::gtest_main)
 tally_unoptimised(tally_loop_test)
 add_test(NAME loop COMMAND tally_loop_test)

@@ -58,7 +58,7 @@ class Options:
     eal: tuple = ()
     libraries: str = ""  # a folder where the loader looks too
     queues: int = 0  # of each port; 0: one for each data core
-    control: str = ""  # the inside of control: {...}, beside the socket; "" without any
+    control: str = ""  # the inside of control: {...}, beside the socket
 
 
 def cpus_of_ours():
@@ -80,6 +80,7 @@ class Box:
         self.socket = os.path.join(lab.directory, "memif.sock")
         self.config = pathlib.Path(lab.directory, "box.yaml")
         self.control = os.path.join(lab.directory, "control.sock")
+        self.final = os.path.join(lab.directory, "counters.json")
         self.daemon = None
         self.lives = 0
         self.queues = self.options.queues or self.options.data_cores
@@ -102,9 +103,7 @@ class Box:
         return "\n".join(lines + ["jobs:"] + [job.yaml(self.lab) for job in self.jobs]) + "\n"
 
     def control_yaml(self):
-        if not self.options.control:
-            return "control: {socket: none}"
-        return f"control: {{socket: {self.control}, {self.options.control}}}"
+        return f"control: {{socket: {self.control}{self.options.control and ', ' + self.options.control}}}"
 
     def address_yaml(self):
         return "box: {ipv6: fd00::fe/64}" if self.options.ipv6 else "box: {ipv4: 10.0.0.254/24}"
@@ -120,7 +119,8 @@ class Box:
         """Starts tallyd and does not wait for it to be ready."""
         self.lives += 1
         self.daemon = self.run_program(
-            f"tallyd{self.lives}", [self.lab.path_of(Programs.tallyd), "--config", str(self.config), *arguments],
+            f"tallyd{self.lives}", [self.lab.path_of(Programs.tallyd), "--config", str(self.config), "--final-counters",
+                                          self.final, *arguments],
             {"LD_LIBRARY_PATH": self.options.libraries} if self.options.libraries else {})
         return self.daemon
 
@@ -148,7 +148,7 @@ class Box:
         self.daemon.signal(signal.SIGTERM)
         code = self.daemon.wait()
         assert code == 0, f"tallyd ended with {code}"
-        counted = self.counters_printed()
+        counted = self.final_counters()
         assert counted.packet_buffers <= self.kept_by_drivers(), counted.text
         return counted
 
@@ -156,21 +156,13 @@ class Box:
         """Packet buffers that are in use as long as the ports are open."""
         return 0
 
-    def counters_printed(self):
-        return counters.last_of(self.daemon.said())
+    def final_counters(self):
+        """Of the life that has ended; None if it was killed."""
+        return counters.of_file(self.final)
 
     def counters(self):
-        """SIGUSR1, and what it prints."""
-        before = counters.count_of(self.daemon.said())
-        self.daemon.signal(signal.SIGUSR1)
-
-        def printed():
-            text = self.daemon.said()
-            # The last line of a report is about drops; it is printed in one piece.
-            return counters.count_of(text) > before and text.endswith("\n")
-
-        wait_until("the counters after SIGUSR1", printed)
-        return self.counters_printed()
+        """Of now."""
+        return counters.ask(self.control)
 
     def wait_for_log(self, words, seconds=20):
         wait_until(lambda: f"'{words}' in the log of tallyd", lambda: words in self.daemon.complained(), seconds)

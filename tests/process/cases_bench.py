@@ -112,8 +112,8 @@ def bench_uses_every_queue(lab):
         raise Skipped("needs two CPUs for two data cores")
     carried(lab, box, job)
     counted = box.stop()
-    assert all(frames > 0 for frames in counted.cores["frames in"]), counted.text
-    assert counted.core("handed over") == 0, counted.text
+    assert all(core["frames_in"] > 0 for core in counted.cores), counted.text
+    assert counted.core("handed_over") == 0, counted.text
 
 
 @case()

@@ -220,7 +220,9 @@ REQUESTS = [f'{{"jsonrpc":"2.0","id":{number},"method":"{method}","params":{para
                 ("api.version", "{}"), ("api.schema", "{}"), ("health.get", "{}"), ("job.list", "{}"),
                 ("job.show", '{"name":"resnet"}'), ("job.show", '{"name":"x"}'), ("port.list", "{}"), ("core.list", "{}"),
                 ("slot.show", "{}"), ("drop.list", "{}"), ("stats.get", "{}"), ("config.show", "{}"),
-                ("config.check", '{"text":"box: 1"}'), ("log.set", '{"level":"info"}'), ("no.such", "{}")))]
+                ("config.check", '{"text":"box: 1"}'), ("log.set", '{"level":"info"}'), ("no.such", "{}"),
+                ("trace.start", '{"job":"","port":"p0","way":"in","drop":"","every":9,"frames":9,"seconds":9}'),
+                ("trace.read", "{}"), ("trace.stop", "{}"), ("trace.list", "{}"), ("doctor.run", "{}")))]
 
 
 def random_line(chance):

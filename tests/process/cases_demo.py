@@ -3,6 +3,7 @@ import importlib.machinery
 import importlib.util
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import types
@@ -63,6 +64,10 @@ def check_ended(lab, demo, code, *words, seconds=90):
     return demo.said()
 
 
+def figures(lab):
+    return pathlib.Path(lab.directory, "figures.json")
+
+
 def check_story(lab, demo):
     """All was right, and it told what happened. The switch's counters."""
     said = check_ended(lab, demo, 0, "10 workers", "half way; of their contributions", "Now comes urgent.",
@@ -71,7 +76,8 @@ def check_story(lab, demo):
     assert [row[0] for row in rows] == ["resnet50", "bert", "urgent"], said
     assert [row[2:4] for row in rows] == [["class", "1"], ["class", "1"], ["class", "3"]], said
     assert all(row[-1] == "0" for row in rows), said
-    counted = counters.last_of(said)
+    assert re.search("^port +link +rx packets", said, re.M), said
+    counted = counters.of_file(figures(lab))
     assert counted.jobs["urgent"]["results"] >= 48 * 16 and counted.slots["bert"]["claims"] > 0, said
     return counted
 
@@ -79,13 +85,13 @@ def check_story(lab, demo):
 @case()
 def demo_shows_that_all_sums_are_right(lab):
     """The whole way, with hugepages where root can have them, which are given back."""
-    assert not check_story(lab, start(lab, "--quick", environment={})).impaired
+    assert not check_story(lab, start(lab, "--quick", "--counters", figures(lab), environment={})).impaired
 
 
 @case()
 def demo_with_loss(lab):
     """Each port loses 1 % both ways, and nothing is wrong."""
-    counted = check_story(lab, start(lab, "--quick", "--loss", "1%"))
+    counted = check_story(lab, start(lab, "--quick", "--loss", "1%", "--counters", figures(lab)))
     assert len(counted.impaired) == 20 and all(row["lost"] > 0 for row in counted.impaired.values()), counted.text
 
 
@@ -95,7 +101,7 @@ def demo_on_veth_links(lab):
     probe = subprocess.run(["unshare", "--net" if is_root() else "-Urn", "true"], capture_output=True, check=False)
     if probe.returncode != 0:
         raise Skipped(f"needs network namespaces; the kernel said: {probe.stderr.decode().strip()}")
-    counted = check_story(lab, start(lab, "--quick", "--loss", "1%", environment={"NET": "veth"}))
+    counted = check_story(lab, start(lab, "--quick", "--loss", "1%", "--counters", figures(lab), environment={"NET": "veth"}))
     assert all(row["lost"] > 0 for row in counted.impaired.values()), counted.text
     demo = start(lab, *LONG, environment={"NET": "veth"})
     wait_until("work", lambda: "Now comes" in demo.said() or processes_of(lab, "TALLY_JOB=bert", "TALLY_RANK=3"),
@@ -234,10 +240,10 @@ def module():
     return script
 
 
-def adapted(lab, config, loss=None, driver="", socket="/tmp/d/m.sock"):
+def adapted(lab, config, loss=None, driver=""):
     """A Setup of a configuration, and what tallyd makes of it."""
     options = types.SimpleNamespace(tallyd=Programs.tallyd, config=str(config), loss=loss, driver=driver)
-    setup = module().Setup(options, socket)
+    setup = module().Setup(options, "/tmp/d/m.sock", "/tmp/d/c.sock")
     made = pathlib.Path(lab.directory, "made.yaml")
     made.write_text(setup.text, encoding="utf-8")
     return setup, dump(made)
@@ -252,7 +258,8 @@ def demo_adapts_its_configuration(lab):
     """It changes loss and sockets, or the ports' drivers, and nothing else; workers get what they must know."""
     shipped = dump(CONFIG)
     setup, made = adapted(lab, CONFIG, loss="1.5%")
-    assert made == shipped.replace("loss: 0%", "loss: 1.5%").replace(
+    assert "\n  socket: auto\n" in shipped, shipped
+    assert made == shipped.replace("loss: 0%", "loss: 1.5%").replace("  socket: auto", "  socket: /tmp/d/c.sock").replace(
         "socket=/tmp/tally-demo-memif.sock,socket-abstract=no", "socket-abstract=no,socket=/tmp/d/m.sock"), made
     assert [job["name"] for job in setup.jobs] == ["resnet50", "bert", "urgent"] and setup.slots == 256
     assert setup.transports[5] == "dpdk:net_memif5,role=client,id=5,socket-abstract=no,socket=/tmp/d/m.sock"

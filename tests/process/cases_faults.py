@@ -141,7 +141,7 @@ def lossy(lab, loss, script):
     workers = start_job(box, job, script)
     finish(workers)
     counted = box.stop()
-    assert counted.core("lost on purpose, in") > 0 and counted.core("lost on purpose, out") > 0, counted.text
+    assert counted.core("lost_on_purpose_in") > 0 and counted.core("lost_on_purpose_out") > 0, counted.text
     assert total(workers, "retransmissions") > 0
     line = counted.jobs[job.name]
     assert line["results"] == workers[0].statistics()["results"], counted.text
@@ -187,7 +187,7 @@ def mempool_exhausted(lab):
     go_on(workers)
     finish(workers)
     counted = box.stop()
-    lost = starving.core("lost: no mbuf") + starving.port("no mbuf")
+    lost = starving.core("lost_no_mbuf") + starving.port("rx_no_mbuf")
     assert lost > 0, starving.text
     assert "packet buffers ran out" in box.daemon.complained()
     assert all(worker.statistics()["epochs"] == 1 for worker in workers)
@@ -209,7 +209,7 @@ def transmit_ring_exhausted(lab):
     go_on(workers)
     finish(workers)
     counted = box.stop()
-    assert counted.core("lost: transmit ring full") > 0, counted.text
+    assert counted.core("lost_transmit_ring_full") > 0, counted.text
 
 
 @case()

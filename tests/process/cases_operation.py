@@ -30,7 +30,8 @@ def drains_on_sigterm(lab):
     go_on(workers)
     finish(workers)
     assert box.daemon.wait() == 0
-    assert box.counters_printed().jobs["running"]["phase"] == "ended"
+    assert "job 'running': ended: every rank has left" in box.daemon.complained()
+    assert box.final_counters().jobs["running"]["phase"] == "ended"
 
 
 @case("address")
@@ -77,7 +78,7 @@ def ends_without_a_trace(lab):
 
 def left_behind(lab):
     """Files that the programs of this lab have made and not removed. TMPDIR is the lab's directory."""
-    own = {path.name for program in lab.programs for path in (program.out, program.err)} | {"box.yaml", "lock"}
+    own = {path.name for program in lab.programs for path in (program.out, program.err)} | {"box.yaml", "counters.json", "lock"}
     found = {path for path in pathlib.Path(lab.directory).iterdir() if path.name not in own}
     # DPDK names its files after the instance (tallyd) or the process (libtally).
     names = ("test" + str(os.getpid()), *(f"worker-{program.pid}" for program in lab.programs))

@@ -64,7 +64,7 @@ def pool_resized_ten_times_under_load(lab):
 def pool_resized_ten_times_with_loss(lab):
     """The same with 1 % of the frames lost."""
     counted = resized_ten_times(lab, loss="1%")
-    assert counted.core("lost on purpose, in") > 0 and counted.core("lost on purpose, out") > 0, counted.text
+    assert counted.core("lost_on_purpose_in") > 0 and counted.core("lost_on_purpose_out") > 0, counted.text
 
 
 @case("address")

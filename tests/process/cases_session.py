@@ -4,6 +4,7 @@ import dataclasses
 import re
 import signal
 
+import counters
 from box import Job, run_box
 from lab import case
 from workers import finish, start_job
@@ -28,8 +29,10 @@ class Session:
 
 
 def members_of(box, name):
-    """The rows of the session in the counters, split."""
-    return [line.split() for line in re.findall(rf"^{name} +(?:packet|opaque) .*$", box.counters().text, re.M)]
+    """(TSI rule, MAC, address, rank, UDP port) of each."""
+    shown = counters.call(box.control, "job.show", name=name)
+    return [(shown["session"]["tsi"], rank["mac"], rank["address"], rank["rank"], rank["udp_port"])
+            for rank in shown["ranks"]]
 
 
 @case("address")
@@ -38,9 +41,8 @@ def session_runs_from_its_declaration(lab):
     job, session = Job(workers=2), Session()
     box = run_box(lab, [job, session], data_cores=2)
     box.wait_for_log("job 'legacy': running, a session of SwitchML's clients: ")
-    assert [row[:6] for row in members_of(box, "legacy")] == [
-        ["legacy", "packet", "02:00:00:00:00:03", "10.0.0.3", "0", "48864"],
-        ["legacy", "packet", "02:00:00:00:00:04", "10.0.0.4", "1", "48864"]], box.counters().text
+    assert members_of(box, "legacy") == [("packet", "02:00:00:00:00:03", "10.0.0.3", 0, 48864),
+                                         ("packet", "02:00:00:00:00:04", "10.0.0.4", 1, 48864)], members_of(box, "legacy")
     assert box.counters().jobs["legacy"]["phase"] == "running"
     stranger = start_job(box, Job("legacy", workers=1, first_port=2), "--sizes 1000 --iterations 1")[0]
     box.wait_for_log("job 'legacy' is a session of SwitchML's clients (dialect: switchml)")

@@ -36,7 +36,7 @@ def check_books(counted, jobs):
 
     assert sum_of("swaps") == sum_of("evicted"), counted.text
     assert sum_of("filling") == 0, counted.text
-    assert counted.server["core 0"]["completed"] == sum_of("served"), counted.text
+    assert counted.cores[0]["server"]["completed"] == sum_of("served"), counted.text
     for job, *lives in jobs:
         line = counted.jobs[job.name]
         results = sum(workers[0].statistics()["results"] for workers in lives)
@@ -90,7 +90,7 @@ def three_classes_share_few_slots(lab):
 def three_classes_with_loss(lab):
     """The same with 1 % of the frames lost: what was taken away, swept or lost is repaired."""
     counted, jobs = three_classes(lab, size=2000, loss="1%")
-    assert counted.core("lost on purpose, in") > 0 and counted.core("lost on purpose, out") > 0, counted.text
+    assert counted.core("lost_on_purpose_in") > 0 and counted.core("lost_on_purpose_out") > 0, counted.text
     check_books(counted, jobs)
 
 
@@ -116,7 +116,7 @@ def shared_slots_on_two_cores(lab):
     workers = [start_job(box, job, "--sizes 50000,353 --iterations 5") for job in jobs]
     assert finish(workers[0]) == finish(workers[1])
     counted = box.stop()
-    assert all(line["completed"] > 0 for line in counted.server.values()), counted.text
+    assert all(core["server"]["completed"] > 0 for core in counted.cores), counted.text
 
 
 @case("address", "thread")

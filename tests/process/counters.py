@@ -1,51 +1,63 @@
-"""The counters that tallyd prints, taken apart."""
-import re
+"""The counters of a tallyd as JSON: what stats.get answers while it runs, and --final-counters leaves at the end."""
+import json
+import pathlib
+import socket
 
-
-def number(text):
-    """1,234 as 1234; other words stay words."""
-    plain = text.replace(",", "")
-    return int(plain) if plain.isdigit() else text
+PATIENCE = 20  # seconds; the socket answers in milliseconds where the machine is not starved
 
 
 class Counters:
-    """ports[name][column], cores[line][core], jobs[name][column], slots[job name][column], server[core][column],
-    drops[job name][reason]; '' is 'of no job'. impaired[port name, direction][column]."""
+    """By the keys of the answer: jobs[name], ports[name], cores[number], slots[job name] of those that share them (with
+    `filling` and `class`), impaired[port name, direction] of those with faults; drops[job name][reason], where '' is of
+    no job, and not_obeyed[reason] of control packets."""
 
-    def __init__(self, text):
-        self.text = text
-        self.ports, self.cores, self.jobs, self.drops = {}, {}, {}, {}
-        self.slots, self.server, self.impaired = {}, {}, {}
-        tables = {"port": self.ports, "job": self.jobs, "shared slots": self.slots, "server": self.server}
-        for block in text.split("\n\n"):
-            rows = [re.split(r"  +", line) for line in block.strip("\n").split("\n")]
-            header = rows[0]
-            if header[0] in tables:
-                tables[header[0]].update((row[0], dict(zip(header[1:], map(number, row[1:])))) for row in rows[1:])
-            elif header[0] == "impaired":
-                for row in rows[1:]:
-                    self.impaired[row[0], row[1]] = dict(zip(header[2:], map(number, row[2:])))
-            elif header[0] == "core (CPU)":
-                for row in rows[1:]:
-                    self.cores.setdefault(row[0], []).extend(map(number, row[1:]))
-        self.packet_buffers = number(re.search(r"([\d,]+) packet buffers", text).group(1))
-        for job, reasons in re.findall(r"^dropped(?: of job ([^:]+)|, of no job): (.*)$", text, re.M):
-            self.drops[job] = {word: number(count) for word, count in re.findall(r"(\w+) ([\d,]+)", reasons)}
+    def __init__(self, stats):
+        self.stats = stats
+        self.text = json.dumps(stats, indent=1)
+        self.jobs, self.ports = ({one["name"]: one for one in stats[what]} for what in ("jobs", "ports"))
+        self.cores = stats["cores"]
+        self.slots = {name: {**job["slots"], "filling": job["filling"], "class": job["priority"] // 64}
+                      for name, job in self.jobs.items() if job["slots"]}
+        self.impaired = {(name, way): port[f"impaired_{way}"] for name, port in self.ports.items() for way in ("in", "out")
+                         if port[f"impaired_{way}"]}
+        self.drops, self.not_obeyed = {}, {}
+        for drop in stats["drops"]:
+            if drop["where"] in ("job", "box"):
+                self.drops.setdefault(drop["job"] or "", {})[drop["name"]] = drop["count"]
+            elif drop["where"] == "control":
+                self.not_obeyed[drop["name"]] = drop["count"]
+        self.packet_buffers = stats["mbufs_in_use"]
 
-    def core(self, line):
-        """Sum over the cores; 0 for a line that is left out."""
-        return sum(self.cores.get(line, [0]))
+    def core(self, key):
+        """Sum over the cores."""
+        return sum(core[key] for core in self.cores)
 
-    def port(self, column):
-        return sum(port[column] for port in self.ports.values())
+    def port(self, key):
+        return sum(port[key] for port in self.ports.values())
 
 
-def last_of(output):
-    """The newest complete report in tallyd's stdout; None if there is none."""
-    reports = re.findall(r"^tallyd \S+: counters after .*?(?=^tallyd |\Z)", output, re.M | re.S)
-    return Counters(reports[-1]) if reports else None
+def call(path, method, **parameters):
+    """The result of one request to the tallyd whose control socket is there."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as one:
+        one.settimeout(PATIENCE)
+        one.connect(str(path))
+        request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": parameters}
+        one.sendall(json.dumps(request).encode() + b"\n")
+        with one.makefile("rb") as answers:
+            answer = json.loads(answers.readline())
+    assert "result" in answer, answer
+    return answer["result"]
 
 
-def count_of(output):
-    """How many reports there are."""
-    return len(re.findall(r"^tallyd \S+: counters after ", output, re.M))
+def ask(path):
+    """Now."""
+    return Counters(call(path, "stats.get"))
+
+
+def of_file(path):
+    """What --final-counters left there; None: it is not there, or tallyd was killed before."""
+    try:
+        text = pathlib.Path(path).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    return Counters(json.loads(text)) if text else None

@@ -14,6 +14,7 @@ import cases_control
 import cases_demo
 import cases_faults
 import cases_members
+import cases_observe
 import cases_operation
 import cases_reload
 import cases_server

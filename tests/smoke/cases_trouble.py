@@ -25,7 +25,7 @@ def frames_lost(lab):
     for loss, driver in (("0.1%", "af_packet"), ("1%", "af_xdp"), ("10%", "af_packet")):
         sizes = "20000,353" if loss == "10%" else "30000,353"
         counted, workers = impaired(lab, f"loss: {loss}", driver, sizes)
-        assert counted.core("lost on purpose, in") + counted.core("lost on purpose, out") > 0, counted.text
+        assert counted.core("lost_on_purpose_in") + counted.core("lost_on_purpose_out") > 0, counted.text
         assert total(workers, "retransmissions") > 0
 
 

@@ -35,5 +35,5 @@ class CrowdedRack(Rack):
 
 def turn_of_control(counted):
     """CPU time of the control thread's turns: the mean and the longest, in us."""
-    found = re.search(r"^control: [\d,]+ turns, ([\d,]+) us of CPU each, the longest ([\d,]+) us$", counted.text, re.M)
-    return tuple(int(number.replace(",", "")) for number in found.groups())
+    control = counted.stats["control"]
+    return control["cpu_ns"] / control["turns"] / 1000, control["longest_ns"] / 1000

@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "api/events.h"
 #include "api/results.h"
 #include "control_api_scene.h"
 
@@ -28,7 +29,7 @@ std::string good_parameters(const api::Method& method) {
   api::Json all = api::Json::object();
   for (const api::Parameter& p : method.parameters) {
     const std::string name(p.name);
-    if (name == "name")
+    if (name == "name" || name == "job")
       all[name] = "resnet";
     else if (p.type == api::Parameter::Type::kWhole)
       all[name] = 64;
@@ -76,6 +77,34 @@ TEST(ControlMethods, ThePageHasTheTable) {
   std::ostringstream page;
   page << std::ifstream(TALLY_CTL_PAGE, std::ios::binary).rdbuf();
   EXPECT_THAT(page.str(), HasSubstr(api::schema_markdown())) << "docs/tallyctl.md: put this table in";
+}
+
+TEST(ControlMethods, ThePageHasTheEvents) {
+  std::ostringstream page;
+  page << std::ifstream(TALLY_CTL_PAGE, std::ios::binary).rdbuf();
+  EXPECT_THAT(page.str(), HasSubstr(api::events_markdown())) << "docs/tallyctl.md: put this table in";
+}
+
+TEST(ControlMethods, AnEventIsANotificationThatSaysWhatItIsAbout) {
+  const api::Json line = api::Json::parse(api::event_line({.kind = "job.joined",
+                                                           .level = config::LogSection::Level::kInfo,
+                                                           .text = "x",
+                                                           .job = "resnet",
+                                                           .rank = 3},
+                                                          7, 8));
+  EXPECT_EQ(line["method"], "event");
+  EXPECT_FALSE(line.contains("id"));
+  EXPECT_EQ(line["params"].dump(), R"({"number":7,"unix_ns":8,"event":"job.joined","level":"info",)"
+                                   R"("job":"resnet","rank":3,"port":null,"text":"x"})");
+  EXPECT_EQ(api::Json::parse(api::lost_line(5))["params"].dump(), R"({"event":"lost","count":5})");
+}
+
+TEST(ControlMethods, WhoSubscribesFollows) {
+  NotedBox box;
+  EXPECT_TRUE(api::answer(request("event.subscribe"), kReader, box, "").follow);
+  EXPECT_TRUE(api::answer(R"({"jsonrpc":"2.0","method":"event.subscribe"})", kReader, box, "").follow);
+  EXPECT_FALSE(api::answer(request("event.subscribe", R"({"x":1})"), kReader, box, "").follow);
+  EXPECT_FALSE(api::answer(request("job.list"), kReader, box, "").follow);
 }
 
 TEST(ControlMethods, UnknownOnesAreToldTheNearest) {

@@ -42,13 +42,13 @@ TEST(ControlRequest, IsAnsweredUnderItsId) {
 
 TEST(ControlRequest, ANotificationIsDoneAndNotAnswered) {
   NotedBox box;
-  EXPECT_EQ(api::answer(R"({"jsonrpc":"2.0","method":"config.reload"})", kOperator, box, ""), "");
+  EXPECT_EQ(api::answer(R"({"jsonrpc":"2.0","method":"config.reload"})", kOperator, box, "").text, "");
   EXPECT_EQ(box.notes.size(), 1U);
   // Nor is what is wrong with it: that is a request all the same.
   for (const char* const line :
        {R"({"jsonrpc":"2.0","method":"no.such"})", R"({"jsonrpc":"2.0","method":"job.show","params":["x"]})",
         R"({"jsonrpc":"2.0","method":"job.show","params":{"nmae":"x"}})"})
-    EXPECT_EQ(api::answer(line, kOperator, box, ""), "") << line;
+    EXPECT_EQ(api::answer(line, kOperator, box, "").text, "") << line;
 }
 
 TEST(ControlRequest, WhatIsNoJson) {
@@ -119,7 +119,7 @@ TEST(ControlRequest, ParametersHaveNames) {
 TEST(ControlRequest, WhatCameInIsNeverRawInAnAnswer) {
   NotedBox box;
   const std::string answer =
-      api::answer(R"({"jsonrpc":"2.0","id":1,"method":"\u001b[31m\n\u202e"})", kOperator, box, "");
+      api::answer(R"({"jsonrpc":"2.0","id":1,"method":"\u001b[31m\n\u202e"})", kOperator, box, "").text;
   for (const char c : answer.substr(0, answer.size() - 1))
     EXPECT_GE(static_cast<unsigned char>(c), 0x20) << answer;
   EXPECT_EQ(answer.find("\xe2\x80\xae"), std::string::npos) << answer;

@@ -1,5 +1,6 @@
 // What the reading methods say of a box, above all who is late.
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <memory>
@@ -13,7 +14,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "api/events.h"
 #include "api/lateness.h"
+#include "api/long_answer.h"
 #include "api/results.h"
 #include "control_api_scene.h"
 
@@ -23,6 +26,12 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+
+using Made = api::LongAnswer (*)(std::shared_ptr<const api::Snapshot>);
+
+api::Json all_of(Made made, const api::Snapshot& box) {
+  return api::Json::parse(made(std::make_shared<const api::Snapshot>(box)).all());
+}
 
 api::Json resnet_of(const api::Snapshot& box) { return api::job_show(box, box.jobs[0]); }
 
@@ -139,7 +148,7 @@ TEST(ControlResults, DropsHaveASentenceAndAnAdvice) {
   box.no_job.drops[static_cast<std::size_t>(Drop::kRunt)] = 3;
   box.l2.fates[static_cast<std::size_t>(l2::SwitchFate::kTooLong)] = 4;
   box.membership.drops[static_cast<std::size_t>(members::MembershipDrop::kToken)] = 5;
-  const api::Json drops = api::drop_list(box)["drops"];
+  const api::Json drops = all_of(api::LongAnswer::drop_list, box)["drops"];
   ASSERT_EQ(drops.size(), 4U);
   EXPECT_EQ(drops[0]["job"], "resnet");
   EXPECT_EQ(drops[1]["where"], "box");
@@ -186,16 +195,54 @@ TEST(ControlResults, CoresPortsAndSlots) {
   EXPECT_EQ(port["rx_bytes"], 64'000);
   EXPECT_EQ(port["device"], "net_ring0");
   EXPECT_EQ(port["impaired_in"], nullptr);
-  const api::Json slots = api::slot_show(box);
+  const api::Json slots = all_of(api::LongAnswer::slot_show, box);
   EXPECT_EQ(slots["bytes"], 32U << 20U);
   EXPECT_EQ(slots["own_held"], 0);
 }
 
 TEST(ControlResults, StatsHaveEverything) {
-  const api::Json all = api::stats(make_snapshot());
+  const api::Json all = all_of(api::LongAnswer::stats, make_snapshot());
   for (const char* const key : {"instance", "now_ns", "uptime_ns", "mbufs_in_use", "hosts", "switch",
                                 "control", "health", "jobs", "ports", "cores", "drops", "slots"})
     EXPECT_TRUE(all.contains(key)) << key;
+}
+
+// Also where a piece ends with the last row of a list, where there is no row at all, and where the rows of a
+// whole piece add nothing.
+TEST(ControlResults, LongAnswersComeInPiecesThatTogetherAreWhole) {
+  for (const std::size_t jobs : {0U, 1U, 15U, 16U, 17U, 32U, 100U}) {
+    for (const bool silent : {false, true}) {
+      api::Snapshot box = make_snapshot();
+      const api::JobCounts job = box.jobs[silent ? 1 : 0];  // without drops
+      box.jobs.clear();
+      for (std::size_t i = 0; i < jobs; ++i) {
+        box.jobs.push_back(job);
+        box.jobs.back().status.name = "job" + std::to_string(i);
+        box.jobs.back().status.slots.count = silent ? 0 : 1;
+      }
+      for (const Made made : {api::LongAnswer::stats, api::LongAnswer::job_list, api::LongAnswer::drop_list,
+                              api::LongAnswer::slot_show}) {
+        api::LongAnswer answer = made(std::make_shared<const api::Snapshot>(box));
+        std::string text;
+        std::size_t longest = 0;
+        for (std::string piece = answer.next(); !piece.empty(); piece = answer.next()) {
+          longest = std::max(longest, piece.size());
+          text += piece;
+        }
+        EXPECT_LT(longest, 20'000U);
+        const api::Json whole = api::Json::parse(text);
+        for (const char* const key : {"jobs", "drops"}) {
+          if (!whole.contains(key)) continue;
+          const bool of_all = !silent || (std::string(key) == "jobs" && made != api::LongAnswer::slot_show);
+          ASSERT_EQ(whole[key].size(), of_all ? jobs : 0) << key;
+          for (std::size_t i = 0; i < whole[key].size(); ++i) {
+            const api::Json& row = whole[key][i];
+            EXPECT_EQ(row.contains("job") ? row["job"] : row["name"], "job" + std::to_string(i));
+          }
+        }
+      }
+    }
+  }
 }
 
 }  // namespace

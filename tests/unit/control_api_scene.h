@@ -102,6 +102,19 @@ struct NotedBox : api::Box {
     if (!refusal.empty()) return fail(ErrorCode::kInvalidArgument, refusal);
     return {};
   }
+  std::vector<doctor::Finding> examine() override {
+    return {{true, "CPU 9 is not online", "because", "do this"}};
+  }
+  Result<void> start_trace(const api::TraceWish& wish) override {
+    notes.push_back("trace " + wish.job + " " + wish.way + " " + std::to_string(wish.frames));
+    if (!refusal.empty()) return fail(ErrorCode::kInvalidArgument, refusal);
+    return {};
+  }
+  api::TraceBatch read_trace() override {
+    return {.frames = {{.port = "w0", .length = 60, .comment = "absorb", .bytes = {std::byte{0xA5}}}}};
+  }
+  void stop_trace() override { notes.emplace_back("stop trace"); }
+  api::TraceStatus trace() override { return {}; }
   void set_log_level(config::LogSection::Level level) override {
     notes.push_back("level " + std::to_string(static_cast<int>(level)));
   }
@@ -119,9 +132,10 @@ inline const api::Caller kReader{false, "uid 1000", "root or a member of group o
 
 // What comes of a line.
 inline api::Json said(api::Box& box, const std::string& line, const api::Caller& caller = kOperator) {
-  const std::string answer = api::answer(line, caller, box, "0.1.0");
-  if (answer.empty()) return nullptr;
-  return api::Json::parse(answer);
+  api::Reply answer = api::answer(line, caller, box, "0.1.0");
+  if (answer.text.empty()) return nullptr;
+  if (answer.rest) answer.text.append(answer.rest->all()).append(api::kEndOfRest);
+  return api::Json::parse(answer.text);
 }
 
 // The line of a request; parameters: JSON.

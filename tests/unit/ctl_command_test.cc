@@ -1,7 +1,10 @@
 // The command line of tallyctl: every verb, and what is no command.
 
 #include <cstdlib>
+#include <fstream>
 #include <initializer_list>
+#include <regex>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -45,6 +48,13 @@ TEST(CtlCommand, EveryVerbAsksItsMethod) {
       {{"config", "reload"}, "config.reload", "{}"},
       {{"log", "set", "debug"}, "log.set", R"({"level":"debug"})"},
       {{"top", "--once"}, "stats.get", "{}"},
+      {{"events"}, "event.subscribe", "{}"},
+      {{"doctor"}, "doctor.run", "{}"},
+      {{"trace", "stop"}, "trace.stop", "{}"},
+      {{"trace", "list"}, "trace.list", "{}"},
+      {{"trace", "write", "x", "--job", "resnet", "--drop", "stale", "--frames", "5"},
+       "trace.start",
+       R"({"job":"resnet","port":"","way":"both","drop":"stale","every":1,"frames":5,"seconds":10})"},
   };
   for (const Verb& verb : verbs) {
     std::vector<const char*> argv{"tallyctl"};
@@ -53,6 +63,38 @@ TEST(CtlCommand, EveryVerbAsksItsMethod) {
     ASSERT_TRUE(command.has_value()) << verb.method << ": " << command.error();
     EXPECT_EQ(command->method, verb.method);
     EXPECT_EQ(command->parameters.dump(), verb.parameters);
+  }
+}
+
+std::string text_of(const char* path) {
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+bool has_word(const std::string& text, const std::string& word) {
+  const std::string quoted = std::regex_replace(word, std::regex("-"), "[-]");
+  return std::regex_search(text, std::regex("(^|[^-a-z])" + quoted + "($|[^-a-z])"));
+}
+
+// Nouns and verbs by their own words: 'list' is in a completion once for each noun, and once for all that have
+// it in another's.
+TEST(CtlCommand, CompletionsAndTheManualHaveEveryVerbAndOption) {
+  const std::vector<ctl::VerbWords> all = ctl::verb_words();
+  EXPECT_GT(all.size(), 20U);
+  const std::string manual = text_of(TALLY_CTL_FOLDER "/tallyctl.1.scd");
+  for (const char* const file : {"/tallyctl.bash", "/_tallyctl", "/tallyctl.1.scd"}) {
+    const std::string text = text_of((std::string(TALLY_CTL_FOLDER) + file).c_str());
+    for (const ctl::VerbWords& words : all) {
+      std::istringstream parts(words.verb);
+      for (std::string part; parts >> part;) EXPECT_TRUE(has_word(text, part)) << file << ": " << words.verb;
+      for (const std::string& option : words.options)
+        EXPECT_TRUE(has_word(text, option)) << file << ": " << words.verb << " " << option;
+    }
+  }
+  for (const ctl::VerbWords& words : all) {
+    if (words.verb.empty()) continue;
+    EXPECT_NE(manual.find("*" + words.verb + "*"), std::string::npos) << words.verb;
   }
 }
 

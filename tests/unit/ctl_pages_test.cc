@@ -38,9 +38,9 @@ TEST(CtlPages, AJobSaysWhoIsLate) {
 }
 
 TEST(CtlPages, WhatIsMissingOrOfAnotherTypeIsADash) {
-  for (const Page page :
-       {Page::kJobs, Page::kJob, Page::kPorts, Page::kCores, Page::kSlots, Page::kDrops, Page::kStats,
-        Page::kConfig, Page::kCheck, Page::kReload, Page::kLog, Page::kHealth, Page::kVersion}) {
+  for (const Page page : {Page::kJobs, Page::kJob, Page::kPorts, Page::kCores, Page::kSlots, Page::kDrops,
+                          Page::kStats, Page::kConfig, Page::kCheck, Page::kReload, Page::kLog, Page::kHealth,
+                          Page::kVersion, Page::kTraceState, Page::kDoctor}) {
     for (const char* const answer :
          {"null", "{}", "[]", "7", R"({"jobs":7,"ports":{},"ranks":"x","drops":[null,1],"problems":[[]]})",
           R"({"diagnostics":[{"line":1e300,"caret":-1},{"line":1,"caret":1e300}]})",

@@ -15,12 +15,15 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <memory>
+#include <sstream>
 #include <string>
 
-#include "api/results.h"
+#include "api/events.h"
 #include "daemon/control_box.h"
 #include "daemon/control_server.h"
 #include "daemon/control_socket.h"
+#include "daemon/event_feed.h"
 #include "daemon_plane.h"
 #include "daemon_reload_bed.h"
 
@@ -362,6 +365,141 @@ TEST_F(DaemonControlServer, OfManyLinesATimerGetsItsTurnInBetween) {
   EXPECT_EQ(most, 1U);
 }
 
+// Events.
+
+std::string event(int number) {
+  return api::event_line({.text = "text of some length, as a line of the log has", .job = "one"},
+                         static_cast<std::uint64_t>(number), 0);
+}
+
+TEST_F(DaemonControlServer, WhoFollowsIsToldAndOthersAreNot) {
+  serve();
+  Visitor follower(path);
+  Visitor other(path);
+  follower.say(R"({"jsonrpc":"2.0","id":1,"method":"event.subscribe"})"
+               "\n");
+  other.say(ask + "\n");
+  run();
+  EXPECT_THAT(follower.heard(), HasSubstr(R"("result":{"following":true})"));
+  (void)other.heard();
+  EXPECT_EQ(server->followers(), 1U);
+  server->tell(event(1));
+  server->tell(event(2));
+  run();
+  EXPECT_EQ(follower.heard(), event(1) + event(2));
+  EXPECT_EQ(other.heard(), "");
+  // It may go on asking.
+  follower.say(ask + "\n");
+  run();
+  EXPECT_THAT(follower.heard(), HasSubstr("\"api\":1"));
+}
+
+TEST_F(DaemonControlServer, ASlowFollowerLosesEventsIsToldHowManyAndHoldsNobody) {
+  serve({.dear = kNeverDear, .events = 16});
+  Visitor slow(path);
+  Visitor quick(path);
+  for (Visitor* const one : {&slow, &quick})
+    one->say(R"({"jsonrpc":"2.0","id":1,"method":"event.subscribe"})"
+             "\n");
+  run();
+  (void)slow.heard();
+  (void)quick.heard();
+  constexpr int kEvents = 20'000;  // more than a socket holds
+  std::string quick_heard;
+  for (int i = 1; i <= kEvents; ++i) {
+    server->tell(event(i));
+    run();
+    quick_heard += quick.heard();
+  }
+  EXPECT_EQ(std::count(quick_heard.begin(), quick_heard.end(), '\n'), kEvents);
+  EXPECT_THAT(quick_heard, testing::Not(HasSubstr("\"lost\"")));
+  std::string slow_heard;
+  for (std::string part = slow.heard(); !part.empty(); part = slow.heard()) {
+    slow_heard += part;
+    run();
+  }
+  std::size_t events = 0;
+  std::size_t lost = 0;
+  std::istringstream lines(slow_heard);
+  for (std::string line; std::getline(lines, line);) {
+    const api::Json parameters = api::Json::parse(line)["params"];
+    if (parameters["event"] == "lost")
+      lost += parameters["count"].get<std::size_t>();
+    else
+      EXPECT_EQ(parameters["number"], ++events + lost);
+  }
+  EXPECT_GT(lost, 0U);
+  EXPECT_EQ(events + lost, std::size_t{kEvents});
+}
+
+TEST_F(DaemonControlServer, AnEventDoesNotFallIntoAnAnswerThatComesInPieces) {
+  serve();
+  Visitor follower(path);
+  follower.say(R"({"jsonrpc":"2.0","id":1,"method":"event.subscribe"})"
+               "\n");
+  run();
+  (void)follower.heard();
+  follower.say(R"({"jsonrpc":"2.0","id":2,"method":"stats.get"})"
+               "\n");
+  std::string heard;
+  int told = 0;
+  for (int round = 0; round < 200; ++round) {
+    io.poll_one();
+    server->tell(event(++told));
+    heard += follower.heard();
+  }
+  run();
+  for (std::string part = follower.heard(); !part.empty(); part = follower.heard()) {
+    heard += part;
+    run();
+  }
+  std::istringstream lines(heard);
+  int answers = 0;
+  int events = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const api::Json one = api::Json::parse(line);
+    one.contains("result") ? ++answers : ++events;
+  }
+  EXPECT_EQ(answers, 1);
+  EXPECT_EQ(events, told);
+}
+
+TEST_F(DaemonControlServer, WhoFollowsMayBeSilentAndWhoGoesIsForgotten) {
+  serve({.dear = kNeverDear, .idle = 10 * kMillisecond});
+  auto follower = std::make_unique<Visitor>(path);
+  follower->say(R"({"jsonrpc":"2.0","id":1,"method":"event.subscribe"})"
+                "\n");
+  io.run_for(std::chrono::milliseconds(1'200));
+  EXPECT_EQ(server->followers(), 1U);
+  follower.reset();
+  run();
+  EXPECT_EQ(server->followers(), 0U);
+  server->tell(event(1));
+}
+
+TEST_F(DaemonControlServer, LinesOfTheLogAreEventsIfTheySayWhatTheyAreAboutOrWarn) {
+  serve();
+  daemon::EventFeed feed;
+  feed.send_to(&*server);
+  const daemon::LogSink log = feed.sink();
+  Visitor follower(path);
+  follower.say(R"({"jsonrpc":"2.0","id":1,"method":"event.subscribe"})"
+               "\n");
+  run();
+  (void)follower.heard();
+  log(daemon::LogLevel::kInfo, "nobody cares");
+  log(daemon::LogLevel::kInfo, "port w0: link up", {.kind = "port.up", .port = "w0"});
+  log(daemon::LogLevel::kWarning, "trouble");
+  run();
+  const std::string heard = follower.heard();
+  EXPECT_EQ(std::count(heard.begin(), heard.end(), '\n'), 2);
+  EXPECT_THAT(heard, HasSubstr(R"("number":1,)"));
+  EXPECT_THAT(heard, HasSubstr(R"("event":"port.up","level":"info","job":null,"rank":null,"port":"w0")"));
+  EXPECT_THAT(
+      heard,
+      HasSubstr(R"("event":"log","level":"warning","job":null,"rank":null,"port":null,"text":"trouble")"));
+}
+
 TEST_F(DaemonControlServer, WhoChangesSomethingIsInTheLog) {
   serve();
   Visitor visitor(path);
@@ -385,6 +523,11 @@ TEST_F(DaemonControlServer, RequestsTakeHalfOfTheTimeAtMost) {
     api::ReloadReport reload() override { return {}; }
     Result<void> set_window(const std::string& /*job*/, std::uint32_t /*window*/) override { return {}; }
     Result<void> abort(const std::string& /*job*/, const std::string& /*reason*/) override { return {}; }
+    std::vector<doctor::Finding> examine() override { return {}; }
+    Result<void> start_trace(const api::TraceWish& /*wish*/) override { return {}; }
+    api::TraceBatch read_trace() override { return {}; }
+    void stop_trace() override {}
+    api::TraceStatus trace() override { return {}; }
     void set_log_level(daemon::LogLevel /*level*/) override {}
     void note(const std::string& /*text*/) override {}
   } slow;

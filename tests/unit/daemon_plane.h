@@ -58,6 +58,21 @@ struct FakePlane : daemon::Plane {
     return e;
   }
 
+  Result<void> begin_trace(const io::TraceFilter& filter) override {
+    if (tracing) return fail(ErrorCode::kInvalidArgument, "another trace is under way");
+    tracing = true;
+    traced_filter = filter;
+    return {};
+  }
+  void end_trace() override { tracing = false; }
+  bool next_traced(io::TracedFrame& out) override {
+    if (traced.empty()) return false;
+    out = traced.front();
+    traced.pop_front();
+    return true;
+  }
+  std::uint64_t trace_lost() const override { return traced_lost; }
+
   std::size_t cores() const override { return core_statistics.size(); }
   std::size_t ports() const override { return links.size(); }
   std::string port_name(PortIndex port) const override {
@@ -138,6 +153,10 @@ struct FakePlane : daemon::Plane {
   mutable std::map<std::pair<std::size_t, JobId>, pipeline::JobState> states;
   std::vector<server::MergeCounters> servers;  // by core
   std::size_t known_hosts = 0;
+  bool tracing = false;
+  io::TraceFilter traced_filter;
+  std::deque<io::TracedFrame> traced;
+  std::uint64_t traced_lost = 0;
 };
 
 // What was logged, as "level text".

@@ -1,0 +1,57 @@
+#include "api/events.h"
+
+#include <array>
+
+namespace tally::api {
+namespace {
+
+constexpr std::array<EventKind, 15> kKinds{{
+    {"job.forming", "members are awaited, or called back"},
+    {"job.joined", "a rank is there"},
+    {"job.gone", "a rank went before its job formed: its lease ran out, or it fell silent"},
+    {"job.running", "an epoch began: the first, or the next one"},
+    {"job.left", "a rank said goodbye"},
+    {"job.draining", "some have left, the others go on"},
+    {"job.ended", "everybody has left"},
+    {"job.aborted", "it failed, and the text says why: a lease that ran out and whose, sizes that differ"},
+    {"job.window", "it gives slot memory to another job, or gets it back"},
+    {"job.waits", "it cannot begin, and the text says what it lacks"},
+    {"slots.evicted", "shared slots were taken from a job: how many, at most once a second"},
+    {"port.up", "the link is there"},
+    {"port.down", "the link is gone"},
+    {"config.reloaded", "the configuration was read again, and what came of it"},
+    {"log", "any other line of the log, from warning on"},
+}};
+
+std::string notification(const Json& parameters) {
+  return R"({"jsonrpc":"2.0","method":"event","params":)" + dumped(parameters) + "}\n";
+}
+
+Json or_null(std::string_view text) { return text.empty() ? Json(nullptr) : Json(text); }
+
+}  // namespace
+
+std::span<const EventKind> event_kinds() { return kKinds; }
+
+std::string event_line(const Event& event, std::uint64_t number, std::uint64_t unix_ns) {
+  constexpr std::array<std::string_view, 5> kLevels{"trace", "debug", "info", "warning", "error"};
+  return notification({{"number", number},
+                       {"unix_ns", unix_ns},
+                       {"event", event.kind},
+                       {"level", kLevels.at(static_cast<std::size_t>(event.level))},
+                       {"job", or_null(event.job)},
+                       {"rank", event.rank ? Json(*event.rank) : Json(nullptr)},
+                       {"port", or_null(event.port)},
+                       {"text", event.text}});
+}
+
+std::string lost_line(std::uint64_t events) { return notification({{"event", "lost"}, {"count", events}}); }
+
+std::string events_markdown() {
+  std::string out = "| event | when |\n|---|---|\n";
+  for (const EventKind& kind : kKinds)
+    out.append("| `").append(kind.name).append("` | ").append(kind.help).append(" |\n");
+  return out;
+}
+
+}  // namespace tally::api

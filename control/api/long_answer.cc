@@ -1,0 +1,82 @@
+#include "api/long_answer.h"
+
+#include <utility>
+
+#include "api/results.h"
+
+namespace tally::api {
+namespace {
+
+constexpr std::size_t kRows = 16;  // of a piece: some 200 us
+
+// An object without its end, to which members are added.
+std::string opened(const Json& object) {
+  std::string text = dumped(object);
+  text.pop_back();
+  if (!object.empty()) text += ',';
+  return text;
+}
+
+}  // namespace
+
+void LongAnswer::list(const Json& head, const char* key, std::size_t rows, AddRow add) {
+  parts_.push_back({opened(head) + "\"" + key + "\":[", rows, add});
+}
+
+LongAnswer LongAnswer::job_list(std::shared_ptr<const Snapshot> box) {
+  LongAnswer out(std::move(box));
+  out.list(Json::object(), "jobs", out.box_->jobs.size(), add_job);
+  out.text("]}");
+  return out;
+}
+
+LongAnswer LongAnswer::slot_show(std::shared_ptr<const Snapshot> box) {
+  LongAnswer out(std::move(box));
+  out.list(slot_totals(*out.box_), "jobs", out.box_->jobs.size(), add_slot_holder);
+  out.text("]}");
+  return out;
+}
+
+LongAnswer LongAnswer::drop_list(std::shared_ptr<const Snapshot> box) {
+  LongAnswer out(std::move(box));
+  out.list(Json::object(), "drops", out.box_->jobs.size() + 1, add_drops);
+  out.text("]}");
+  return out;
+}
+
+LongAnswer LongAnswer::stats(std::shared_ptr<const Snapshot> box) {
+  LongAnswer out(std::move(box));
+  const std::size_t jobs = out.box_->jobs.size();
+  out.list(totals(*out.box_), "jobs", jobs, add_job);
+  out.parts_.push_back({"],\"drops\":[", jobs + 1, add_drops});
+  out.text("],\"slots\":");
+  out.list(slot_totals(*out.box_), "jobs", jobs, add_slot_holder);
+  out.text("]}}");
+  return out;
+}
+
+std::string LongAnswer::next() {
+  std::string out;
+  for (std::size_t made = 0; part_ < parts_.size(); ++part_, row_ = 0, begun_ = any_ = false) {
+    const Part& part = parts_[part_];
+    if (!std::exchange(begun_, true)) out += part.before;
+    for (; row_ < part.rows; ++row_, ++made) {
+      if (made >= kRows && !out.empty()) return out;  // rows that add nothing cost nothing, and are no piece
+      Json rows = Json::array();
+      part.add(*box_, row_, rows);
+      for (const Json& row : rows) {
+        if (std::exchange(any_, true)) out += ',';
+        out += dumped(row);
+      }
+    }
+  }
+  return out;
+}
+
+std::string LongAnswer::all() {
+  std::string out;
+  for (std::string piece = next(); !piece.empty(); piece = next()) out += piece;
+  return out;
+}
+
+}  // namespace tally::api
