@@ -3,9 +3,12 @@
 // through an interface, so that all of this runs without one. Pure: no socket, thread or clock of its own.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <tl/expected.hpp>
 #include <vector>
 
 #include "api/methods.h"
@@ -13,6 +16,7 @@
 #include "api/snapshot.h"
 #include "config/config.h"
 #include "config/diagnostic.h"
+#include "config/reload_plan.h"
 #include "tally/error.h"
 
 namespace tally::api {
@@ -30,7 +34,23 @@ struct ReloadReport {
   std::vector<std::string> restart{};  // keys that differ and take a restart
 };
 
-// The box, for whoever answers. Owner: the control thread; everything is done when a call returns.
+struct DiffReport {
+  config::Diagnostics diagnostics{};  // errors: it would be refused, and nothing is compared
+  std::vector<config::Difference> differences{};
+};
+
+// What came of a change of one job.
+struct JobChange {
+  std::vector<std::string> notes{};  // sentences for people
+  config::Diagnostics warnings{};
+};
+using ChangeDone = std::function<void(tl::expected<JobChange, Failure>)>;
+// Change nothing unless the revision is this one; empty: whatever it is.
+using IfRevision = std::optional<std::uint64_t>;
+// Why not, if the revision is another.
+[[nodiscard]] std::optional<Failure> objection_to(IfRevision wanted, std::uint64_t is);
+
+// The box, for whoever answers. Owner: the control thread; what has no `done` is done when the call returns.
 class Box {
  public:
   Box() = default;
@@ -40,9 +60,20 @@ class Box {
 
   // Of now, or a few milliseconds ago; never from before the last change made through this interface.
   [[nodiscard]] virtual std::shared_ptr<const Snapshot> snapshot() = 0;
+  // Grows with each change; of another life of the daemon it is another.
+  [[nodiscard]] virtual std::uint64_t revision() const = 0;
   virtual ReloadReport reload() = 0;
-  // window: a power of two in the range of the key.
-  virtual Result<void> set_window(const std::string& job, std::uint32_t window) = 0;
+  // What reload() would change; refused as that would be.
+  virtual DiffReport diff() = 0;
+  // The daemon ends when the answer to this has left, and begins anew; refused if its file has errors.
+  virtual ReloadReport restart() = 0;
+  // Jobs of job.add. What is kept on disk is done when it is there: `done` is called once, now or later; until
+  // then nothing is changed. if_revision is compared when its turn comes.
+  virtual void add_job(const Json& job, IfRevision if_revision, ChangeDone done) = 0;
+  // Also of a job of the file.
+  virtual void set_job(const std::string& name, const Json& keys, IfRevision if_revision,
+                       ChangeDone done) = 0;
+  virtual void remove_job(const std::string& name, bool abort, IfRevision if_revision, ChangeDone done) = 0;
   virtual Result<void> abort(const std::string& job, const std::string& reason) = 0;
   virtual void set_log_level(config::LogSection::Level level) = 0;
   // Before each change that is asked for: a line for people, fit for a log.
@@ -55,7 +86,12 @@ struct Caller {
   std::string whom_to_be{};  // "root, user tally or a member of group ops", who may
 };
 
-// The answer to a line, with its end; empty for a notification. version: tallyd's.
+// Called once with the answer to a line, with its end; empty for a notification.
+using Reply = std::function<void(std::string)>;
+// At once, or, of what goes to disk first, later. version: tallyd's. box outlives that.
+void answer(std::string_view line, const Caller& caller, Box& box, std::string_view version,
+            const Reply& reply);
+// Of a box that does everything at once.
 [[nodiscard]] std::string answer(std::string_view line, const Caller& caller, Box& box,
                                  std::string_view version);
 

@@ -3,6 +3,7 @@
 // sizes in bytes, shares in parts of one. Pure.
 
 #include <string>
+#include <vector>
 
 #include "api/request.h"
 #include "api/snapshot.h"
@@ -18,6 +19,7 @@ namespace tally::api {
 [[nodiscard]] const JobCounts* find_job(const Snapshot& box, const std::string& name);
 // With the nearest name, and those there are.
 [[nodiscard]] Failure no_such_job(const Snapshot& box, const std::string& name);
+[[nodiscard]] Failure no_such_job(std::vector<std::string> names, const std::string& name);
 [[nodiscard]] Json slot_show(const Snapshot& box);
 
 // The rest of the box: box_results.cc.

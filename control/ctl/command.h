@@ -38,7 +38,10 @@ enum class Page : std::uint8_t {
   kStats,
   kConfig,
   kCheck,
+  kDiff,
   kReload,
+  kRestart,
+  kRemoved,
   kLog,
   kHealth,
   kVersion,
@@ -56,7 +59,7 @@ struct Command {
   std::chrono::milliseconds timeout{5000};
   std::chrono::milliseconds interval{1000};  // of top
   bool once = false;                         // top: one frame, no control sequences
-  std::string file{};                        // config check: what is read and sent
+  std::string file{};                        // config check, job add: what is read and sent
   std::string text{};
 };
 

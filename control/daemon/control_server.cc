@@ -158,9 +158,19 @@ class ControlServer::Hall : public std::enable_shared_from_this<Hall> {
     client->last = end == std::string::npos;  // too long: where the next one begins is not known
     std::string_view line(client->in.data(), client->last ? client->in.size() : end);
     if (line.ends_with('\r')) line.remove_suffix(1);
-    std::string text = line.empty() ? std::string() : api::answer(line, client->caller, box_, TALLY_VERSION);
+    const std::string request(line);
     client->in.erase(0, client->last ? client->in.size() : end + 1);
     client->alive = Clock::now();
+    if (request.empty()) return look(client);
+    // It is not read until the answer is there, which may wait for the disk.
+    api::answer(request, client->caller, box_, TALLY_VERSION,
+                [self = shared_from_this(), client](std::string text) {
+                  if (self->open_) self->say(client, std::move(text));
+                });
+  }
+
+  void say(const ClientPtr& client, std::string text) {
+    if (!client->socket.is_open()) return;
     if (text.empty()) return look(client);
     write(client, std::move(text));
   }

@@ -5,6 +5,7 @@
 
 #include <asio.hpp>
 #include <cstdio>
+#include <functional>
 #include <optional>
 #include <utility>
 
@@ -41,15 +42,18 @@ class Life {
         reload_(start.config, log_line),
         plane_(plane),
         loop_(plane_, std::move(engine), log_line, drain, steady_now()),
-        box_({plane_, loop_, reload_, turn_times_, log_line, start.path, steady_now, [this] { turn(); }}) {
+        box_({plane_, loop_, reload_, turn_times_, log_line, start.path, start.keeping,
+              [&io](std::function<void()> then) { asio::post(io, std::move(then)); }, [this] { restart(); },
+              steady_now, [this] { turn(); }}) {
     if (control) server_.emplace(io_, std::move(*control), box_, log_line);
   }
 
-  void run() {
+  Daemon::End run() {
     wait_for_signal();
     turn();
     io_.run();
     server_.reset();  // whatever takes its time from here on, nobody waits for an answer
+    return restarts_ ? Daemon::End::kRestart : Daemon::End::kOver;
   }
 
   void print_counters() {
@@ -72,12 +76,22 @@ class Life {
   void take_signal(int number) {
     if (number == SIGUSR1) return print_counters();
     if (number == SIGHUP) {
-      (void)box_.reload();  // the log says what came of it
+      box_.reload_soon();  // the log says what came of it
+    } else if (number == SIGUSR2) {
+      loop_.end_keeping_jobs(steady_now());
+      manager_.stopping("ending, jobs are kept");
     } else {
       loop_.end(steady_now());
       manager_.stopping("shutting down");
     }
     turn();
+  }
+
+  // Its turns go on until the answer has left.
+  void restart() {
+    restarts_ = true;
+    loop_.end_keeping_jobs(steady_now());
+    manager_.status("restarting, jobs are kept");
   }
 
   void turn() {
@@ -122,6 +136,7 @@ class Life {
   api::TurnTimes turn_times_{};
   ControlBox box_;
   std::optional<ControlServer> server_{};
+  bool restarts_ = false;
   TimeNs watchdog_ = 0;
   TimeNs status_at_ = 0;
   std::string status_{};
@@ -131,7 +146,7 @@ class Life {
 
 struct Daemon::Signals {
   Signals() {
-    for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGUSR1}) set.add(number);
+    for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2}) set.add(number);
   }
   asio::io_context io{1};
   asio::signal_set set{io};
@@ -142,8 +157,8 @@ Daemon::Daemon() : signals_(std::make_unique<Signals>()), manager_(ServiceManage
 }
 Daemon::~Daemon() = default;
 
-void Daemon::run(const Start& start, io::DataPlane& plane, members::MembershipEngine engine, bool hugepages,
-                 std::optional<ControlSocket> control) {
+Daemon::End Daemon::run(const Start& start, io::DataPlane& plane, members::MembershipEngine engine,
+                        bool hugepages, std::optional<ControlSocket> control) {
   const auto drain_ns = static_cast<TimeNs>(std::chrono::nanoseconds(start.drain).count());
   Life life(signals_->io, signals_->set, manager_, start, plane, std::move(engine), drain_ns,
             std::move(control));
@@ -151,12 +166,13 @@ void Daemon::run(const Start& start, io::DataPlane& plane, members::MembershipEn
   log_line(LogLevel::kInfo, "ready: " + what + ", " + (hugepages ? "hugepages" : "ordinary memory") +
                                 ", kernels " + std::string(kernels::best_kernels().name));
   manager_.ready(what);
-  life.run();
+  const End end = life.run();
   // From here on a signal ends the process, should a core never return.
   for (const int number : {SIGTERM, SIGINT}) std::signal(number, SIG_DFL);
   plane.stop();
   life.print_counters();
   log_line(LogLevel::kInfo, "ended");
+  return end;
 }
 
 }  // namespace tally::daemon

@@ -2,12 +2,14 @@
 // The control thread: signals and timers around the control loop.
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "config/config.h"
 #include "daemon/control_socket.h"
+#include "daemon/made_jobs.h"
 #include "daemon/sd_notify.h"
 #include "io/data_plane.h"
 #include "members/membership.h"
@@ -26,12 +28,14 @@ class Daemon {
     std::string path{};       // of the configuration, read again with SIGHUP
     config::Config config{};  // with which the box has started
     std::chrono::seconds drain{};
+    Keeping keeping{};  // of the jobs of job.add
   };
+  enum class End : std::uint8_t { kOver, kRestart };  // kRestart: a new daemon is to take its place
 
-  // Runs until SIGTERM or SIGINT have ended it. The cores of `plane` run and go on running. control: where
-  // tallyctl finds it, if anywhere.
-  void run(const Start& start, io::DataPlane& plane, members::MembershipEngine engine, bool hugepages,
-           std::optional<ControlSocket> control);
+  // Runs until SIGTERM or SIGINT, or SIGUSR2, have ended it. The cores of `plane` run and go on running.
+  // control: where tallyctl finds it, if anywhere.
+  End run(const Start& start, io::DataPlane& plane, members::MembershipEngine engine, bool hugepages,
+          std::optional<ControlSocket> control);
 
  private:
   struct Signals;

@@ -8,7 +8,9 @@
 #include <utility>
 
 #include "api/api.h"
+#include "api/job_json.h"
 #include "config/load_config.h"
+#include "config/one_job.h"
 #include "tally/check.h"
 
 namespace tally {
@@ -29,10 +31,27 @@ class CountedBox final : public api::Box {
   }
   std::shared_ptr<const api::Snapshot> snapshot() override { return now_; }
   api::ReloadReport reload() override { return count(), api::ReloadReport{}; }
-  Result<void> set_window(const std::string& /*job*/, std::uint32_t window) override {
-    TALLY_CHECK(window >= 16 && window <= 16'384 && (window & (window - 1)) == 0,
-                "a window that the key allows");
-    return count(), Result<void>();
+  std::uint64_t revision() const override { return 1; }
+  api::DiffReport diff() override { return {}; }
+  api::ReloadReport restart() override { return count(), api::ReloadReport{}; }
+  // As the daemon does: any object is read as a job, and may be one.
+  void add_job(const api::Json& job, api::IfRevision /*if_revision*/, api::ChangeDone done) override {
+    read(job);
+    count();
+    done(api::JobChange{});
+  }
+  void set_job(const std::string& /*name*/, const api::Json& keys, api::IfRevision /*if_revision*/,
+               api::ChangeDone done) override {
+    TALLY_CHECK(keys.is_object() && !keys.empty(), "keys to set");
+    read(api::overlaid({{"name", "job"}, {"workers", 2}}, keys));
+    count();
+    done(api::JobChange{});
+  }
+  void remove_job(const std::string& name, bool /*abort*/, api::IfRevision /*if_revision*/,
+                  api::ChangeDone done) override {
+    TALLY_CHECK(!name.empty() && name.size() <= 64, "a name");
+    count();
+    done(api::JobChange{});
   }
   Result<void> abort(const std::string& /*job*/, const std::string& reason) override {
     TALLY_CHECK(!reason.empty() && reason.size() <= 512, "a reason that fits an ABORT");
@@ -51,6 +70,15 @@ class CountedBox final : public api::Box {
 
  private:
   void count() noexcept { ++changes_; }
+  void read(const api::Json& job) const {
+    const auto read = config::read_one_job(api::node_of(job), *now_->config, ".", config::TokenFiles::kLeave);
+    if (!read) check_failure(api::job_failure(read.error()));
+  }
+  static void check_failure(const api::Failure& failure) {
+    TALLY_CHECK(!failure.data["diagnostics"].empty(), "an error says what is wrong");
+    for (const api::Json& d : failure.data["diagnostics"])
+      TALLY_CHECK(!d["message"].get<std::string>().empty(), "in words");
+  }
 
   std::shared_ptr<const api::Snapshot> now_;
   int changes_ = 0;

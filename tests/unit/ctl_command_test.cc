@@ -28,8 +28,21 @@ TEST(CtlCommand, EveryVerbAsksItsMethod) {
   const std::vector<Verb> verbs{
       {{"job", "list"}, "job.list", "{}"},
       {{"job", "show", "resnet"}, "job.show", R"({"name":"resnet"})"},
-      {{"job", "set", "resnet", "--window", "64"}, "job.set", R"({"name":"resnet","window":64})"},
-      {{"job", "set", "resnet", "--window", "-64"}, "job.set", R"({"name":"resnet","window":-64})"},
+      {{"job", "set", "resnet", "window=64"}, "job.set", R"({"name":"resnet","window":64})"},
+      {{"job", "set", "resnet", "window=-64"}, "job.set", R"({"name":"resnet","window":-64})"},
+      {{"job", "set", "resnet", "lease=5s", "quota.cap=30%", "quota.weight=2"},
+       "job.set",
+       R"({"name":"resnet","lease":"5s","quota":{"cap":"30%","weight":2}})"},
+      {{"job", "set", "x", R"(stragglers={"timeout":"50ms","min":3})"},
+       "job.set",
+       R"({"name":"x","stragglers":{"timeout":"50ms","min":3}})"},
+      {{"job", "add", "name=x", "workers=4", "token_file=none"},
+       "job.add",
+       R"({"job":{"name":"x","workers":4,"token_file":"none"}})"},
+      {{"job", "remove", "x"}, "job.remove", R"({"name":"x"})"},
+      {{"job", "remove", "x", "--abort"}, "job.remove", R"({"name":"x","abort":true})"},
+      {{"config", "diff"}, "config.diff", "{}"},
+      {{"restart"}, "daemon.restart", "{}"},
       {{"job", "abort", "resnet", "--reason", "wrong data"},
        "job.abort",
        R"({"name":"resnet","reason":"wrong data"})"},
@@ -87,15 +100,20 @@ TEST(CtlCommand, WhatIsNoCommandSaysWhatWasMeant) {
   EXPECT_NE(complaint({"--socket", "/x", "-o", "json", "jbo", "list"}).find("did you mean job?"),
             std::string::npos);
   EXPECT_NE(complaint({}).find("tallyctl needs one of job, port, core"), std::string::npos);
-  EXPECT_NE(complaint({"job"}).find("job needs one of list, show, set, abort"), std::string::npos);
+  EXPECT_NE(complaint({"job"}).find("job needs one of list, show, add, set, remove, abort"),
+            std::string::npos);
   EXPECT_NE(complaint({"--bogus", "job", "list"}).find("--bogus"), std::string::npos);
-  EXPECT_NE(complaint({"job", "frobnicate"}).find("list, show, set, abort"), std::string::npos);
+  EXPECT_NE(complaint({"job", "frobnicate"}).find("list, show, add, set, remove, abort"), std::string::npos);
   for (const auto& words : {std::initializer_list<const char*>{},
                             {"job"},
                             {"job", "show"},
                             {"job", "set", "x"},
+                            {"job", "add"},
+                            {"job", "add", "--file", "x", "name=y"},
+                            {"job", "remove"},
+                            {"job", "set", "x", "quota=1", "quota.cap=2"},
                             {"job", "abort", "x"},
-                            {"job", "set", "x", "--window", "many"},
+                            {"job", "set", "x", "window"},
                             {"-o", "xml", "stats"},
                             {"stats", "--bogus"},
                             {"log", "set"},
@@ -105,7 +123,7 @@ TEST(CtlCommand, WhatIsNoCommandSaysWhatWasMeant) {
                             {"--timeout", "-1", "stats"},
                             {"top", "--interval", "nan"},
                             {"top", "--interval", "31"},  // the daemon's patience has an end
-                            {"job", "set", "x", "--window", "1e9"},
+                            {"job", "set", "x", "=1"},
                             {"--socket", "/x", "--instance", "y", "stats"},
                             {"job", "list", "extra"}}) {
     EXPECT_NE(complaint(words).find("--help"), std::string::npos);

@@ -58,12 +58,29 @@ struct DaemonControl : testing::Test {
   daemon::Reload reload{config, journal.sink(), [](daemon::LogLevel l) { level = l; }};
   api::TurnTimes turns{};
   int changes = 0;
-  daemon::ControlBox box{
-      {plane, loop, reload, turns, journal.sink(), file, [this] { return now; }, [this] { ++changes; }}};
+  bool restarts = false;
+  daemon::ControlBox box{{plane,
+                          loop,
+                          reload,
+                          turns,
+                          journal.sink(),
+                          file,
+                          {},
+                          {},
+                          [this] { restarts = true; },
+                          [this] { return now; },
+                          [this] { ++changes; }}};
+  // What comes of job.set, which is of the file's job and so done at once.
+  std::string set(const std::string& job, const api::Json& keys) {
+    std::string what = "not told";
+    box.set_job(job, keys, std::nullopt,
+                [&](const auto& done) { what = done ? done->notes.front() : done.error().message; });
+    return what;
+  }
 };
 
 TEST_F(DaemonControl, AWindowIsInForceAndAReloadBringsTheFilesBack) {
-  ASSERT_TRUE(box.set_window("one", 64));
+  EXPECT_EQ(set("one", {{"window", 64}}), "job 'one' gets a window of 64 instead of 256");
   EXPECT_EQ(changes, 1);
   const auto shown = box.snapshot();
   EXPECT_EQ(shown->jobs.at(0).status.wanted_window, 64U);
@@ -121,7 +138,7 @@ TEST_F(DaemonControl, ASnapshotIsKeptForAMomentAndNotBeyondAChange) {
   now += 25 * kMillisecond;
   const auto second = box.snapshot();
   EXPECT_NE(second, first);
-  (void)box.set_window("one", 128);
+  (void)set("one", {{"window", 128}});
   EXPECT_NE(box.snapshot(), second);
 }
 
@@ -371,7 +388,7 @@ TEST_F(DaemonControlServer, WhoChangesSomethingIsInTheLog) {
   EXPECT_THAT(visitor.heard(), HasSubstr("\"wanted_window\":64"));
   const std::string who = getuid() == 0 ? "root" : "uid " + std::to_string(getuid());
   EXPECT_EQ(journal.count("control: " + who + ", process " + std::to_string(getpid()) +
-                          " (daemon_test): " + "job.set of name 'one', window 64"),
+                          " (daemon_test): " + "job.set of name 'one', window '64'"),
             1U)
       << journal.all();
 }
@@ -383,7 +400,12 @@ TEST_F(DaemonControlServer, RequestsTakeHalfOfTheTimeAtMost) {
       return std::make_shared<const api::Snapshot>();
     }
     api::ReloadReport reload() override { return {}; }
-    Result<void> set_window(const std::string& /*job*/, std::uint32_t /*window*/) override { return {}; }
+    std::uint64_t revision() const override { return 0; }
+    api::DiffReport diff() override { return {}; }
+    api::ReloadReport restart() override { return {}; }
+    void add_job(const api::Json&, api::IfRevision, api::ChangeDone) override {}
+    void set_job(const std::string&, const api::Json&, api::IfRevision, api::ChangeDone) override {}
+    void remove_job(const std::string&, bool, api::IfRevision, api::ChangeDone) override {}
     Result<void> abort(const std::string& /*job*/, const std::string& /*reason*/) override { return {}; }
     void set_log_level(daemon::LogLevel /*level*/) override {}
     void note(const std::string& /*text*/) override {}
