@@ -51,10 +51,12 @@ tl::expected<OneJob, Diagnostics> read_one_job(const YamlNode& node, const Confi
     read_tokens(checking, directory, token_files);
   }
   Diagnostics found = report.take();
-  std::erase_if(found, [&](Diagnostic& d) { return !concerns(d, place); });
+  // Warnings of the box are known since its start.
+  std::erase_if(found, [&](Diagnostic& d) {
+    return !concerns(d, place) || (d.file == kTheBox && d.severity == Severity::kWarning);
+  });
   if (std::ranges::find(found, Severity::kError, &Diagnostic::severity) != found.end())
     return tl::unexpected<Diagnostics>(std::move(found));
-  std::erase_if(found, [](const Diagnostic& d) { return d.file == kTheBox; });  // known since the start
   return OneJob{std::move(all.jobs.back()), std::move(found)};
 }
 

@@ -20,7 +20,8 @@ constexpr const char* kFooter =
     "The daemon is found by --socket, by --instance NAME (/run/tally/NAME.sock), by TALLYCTL_SOCKET, or "
     "because\n"
     "only one answers in /run/tally. Data goes to stdout, messages to stderr.\n"
-    "Exit codes: 0 good, 1 failed, 2 wrong usage, 3 not good (health, config check), 4 no daemon, 5 not "
+    "Exit codes: 0 good, 1 failed, 2 wrong usage, 3 not good (health, a file or a job with errors), 4 no "
+    "daemon, 5 not "
     "permitted.";
 
 // The nearest of the words to one that is none of them; empty if none is near.
