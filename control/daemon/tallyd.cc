@@ -1,5 +1,6 @@
 // The daemon: a switch in software that sums gradients.
 
+#include <linux/close_range.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -75,8 +76,9 @@ int begin_anew(const std::string& program, char** argv) {
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
-  // Drivers have files that they keep for ever: locks of hugepages, sockets of ports.
-  ::close_range(STDERR_FILENO + 1, ~0U, 0);
+  // Drivers have files that they keep for ever: locks of hugepages, sockets of ports. They go with the exec, not
+  // before it: a thread of EAL that finds its pipe closed ends the process.
+  ::close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);
   ::execv(program.c_str(), argv);
   log_line(LogLevel::kError, "cannot restart " + program + ": " + std::generic_category().message(errno));
   return kExitFailed;
