@@ -1,8 +1,9 @@
 #include "api/api.h"
 
 #include <algorithm>
-#include <bit>
 #include <exception>
+#include <functional>
+#include <optional>
 #include <utility>
 
 #include "api/results.h"
@@ -14,6 +15,7 @@ namespace tally::api {
 namespace {
 
 using Answer = tl::expected<Json, Failure>;
+using Say = std::function<void(Answer)>;
 
 Answer fails(Failure failure) { return tl::unexpected<Failure>(std::move(failure)); }
 
@@ -34,33 +36,56 @@ Answer change_job(Box& box, const std::string& name, Do change) {
   return job_show(*box.snapshot(), name);
 }
 
-Answer set_job(Box& box, const Arguments& given) {
-  const std::uint64_t window = given.whole("window");
-  if (!std::has_single_bit(window))
-    return fails({Code::kParameters, "window is " + std::to_string(window) + ", which is no power of two",
-                  Json{{"path", "params.window"},
-                       {"got", window},
-                       {"want", "a power of two, such as " + std::to_string(std::bit_floor(window))}}});
-  const std::string& name = given.text("name");
-  return change_job(box, name, [&] { return box.set_window(name, static_cast<std::uint32_t>(window)); });
-}
-
 Answer check_config(const std::string& text) {
   const auto read = config::load_config_text(text, "config", ".", config::TokenFiles::kLeave);
   return Json{{"good", read.has_value()},
               {"diagnostics", diagnostics_json(read ? read->warnings : read.error())}};
 }
 
+Answer fails_by_file(const config::Diagnostics& diagnostics) {
+  return fails({Code::kConfiguration, "the configuration has errors; nothing was changed",
+                Json{{"diagnostics", diagnostics_json(diagnostics)}}});
+}
+
 Answer reload(Box& box) {
   ReloadReport report = box.reload();
-  Json diagnostics = diagnostics_json(report.diagnostics);
-  if (report.refused)
-    return fails({Code::kConfiguration, "the configuration has errors; nothing was changed",
-                  Json{{"diagnostics", std::move(diagnostics)}}});
+  if (report.refused) return fails_by_file(report.diagnostics);
   return Json{{"changed", std::move(report.changed)},
               {"failed", std::move(report.failed)},
               {"restart", std::move(report.restart)},
-              {"diagnostics", std::move(diagnostics)}};
+              {"diagnostics", diagnostics_json(report.diagnostics)}};
+}
+
+Answer restart(Box& box) {
+  const ReloadReport report = box.restart();
+  if (report.refused) return fails_by_file(report.diagnostics);
+  if (!report.failed.empty()) return fails({Code::kNotNow, report.failed.front(), Json::object()});
+  return Json{{"notes", report.changed}, {"diagnostics", diagnostics_json(report.diagnostics)}};
+}
+
+Answer diff(Box& box) {
+  const DiffReport report = box.diff();
+  if (std::ranges::find(report.diagnostics, config::Severity::kError, &config::Diagnostic::severity) !=
+      report.diagnostics.end())
+    return fails_by_file(report.diagnostics);
+  Json all = Json::array();
+  for (const config::Difference& d : report.differences)
+    all.push_back({{"what", d.what}, {"applies", config::applies_text(d.applies)}});
+  return Json{{"differences", std::move(all)}, {"diagnostics", diagnostics_json(report.diagnostics)}};
+}
+
+// What is said when the change of a job has come to its end. name: of a job that is there then; empty: it is gone.
+ChangeDone say_job(Box& box, std::string name, Say say) {
+  return [&box, name = std::move(name), say = std::move(say)](tl::expected<JobChange, Failure> done) {
+    if (!done) return say(fails(std::move(done.error())));
+    Json told = Json::object();
+    if (!name.empty()) {
+      if (Answer shown = job_show(*box.snapshot(), name); shown) told = std::move(*shown);
+    }
+    told["notes"] = std::move(done->notes);
+    told["diagnostics"] = diagnostics_json(done->warnings);
+    say(std::move(told));
+  };
 }
 
 // The words of the parameter are the levels in their order.
@@ -104,7 +129,10 @@ std::optional<LongAnswer> long_answer(MethodId method, Box& box) {
   }
 }
 
-Answer carry_out(const Method& method, const Arguments& given, Box& box, std::string_view version) {
+// Empty: `say` will be called.
+std::optional<Answer> carry_out(const Method& method, const Arguments& given, Box& box,
+                                std::string_view version, const Say& say) {
+  const IfRevision if_revision = given.whole_if_given("if_revision");
   switch (method.id) {
     case MethodId::kVersion:
       return Json{{"api", kApiVersion}, {"tallyd", version}, {"instance", box.snapshot()->instance}};
@@ -114,8 +142,19 @@ Answer carry_out(const Method& method, const Arguments& given, Box& box, std::st
       return health(*box.snapshot());
     case MethodId::kJobShow:
       return job_show(*box.snapshot(), given.text("name"));
+    case MethodId::kJobAdd: {
+      const Json& job = given.object("job");
+      const auto name = job.find("name");
+      box.add_job(job, if_revision,
+                  say_job(box, name != job.end() && name->is_string() ? name->get<std::string>() : "", say));
+      return std::nullopt;
+    }
     case MethodId::kJobSet:
-      return set_job(box, given);
+      box.set_job(given.text("name"), given.keys(), if_revision, say_job(box, given.text("name"), say));
+      return std::nullopt;
+    case MethodId::kJobRemove:
+      box.remove_job(given.text("name"), given.flag("abort"), if_revision, say_job(box, "", say));
+      return std::nullopt;
     case MethodId::kJobAbort:
       return change_job(box, given.text("name"),
                         [&] { return box.abort(given.text("name"), given.text("reason")); });
@@ -127,8 +166,12 @@ Answer carry_out(const Method& method, const Arguments& given, Box& box, std::st
       return show_config(*box.snapshot());
     case MethodId::kConfigCheck:
       return check_config(given.text("text"));
+    case MethodId::kConfigDiff:
+      return diff(box);
     case MethodId::kConfigReload:
       return reload(box);
+    case MethodId::kRestart:
+      return restart(box);
     case MethodId::kLogSet:
       return set_log_level(box, method, given.text("level"));
     case MethodId::kDoctor:
@@ -155,56 +198,96 @@ Answer carry_out(const Method& method, const Arguments& given, Box& box, std::st
 
 // "job.abort of name 'resnet', reason 'wrong data'"
 std::string wish_text(const Method& method, const Arguments& given) {
-  const auto word = [&](const Parameter& p) {
-    return std::string(p.name) + " " +
-           (p.type == Parameter::Type::kWhole ? std::to_string(given.whole(p.name))
-                                              : config::shown(given.text(p.name)));
-  };
+  std::vector<std::string> words;
+  for (const Parameter& p : method.parameters) {
+    if (!given.has(p.name)) continue;
+    std::string word(p.name);
+    if (p.type == Parameter::Type::kWhole) word += " " + std::to_string(given.whole(p.name));
+    if (p.type == Parameter::Type::kText || p.type == Parameter::Type::kWord)
+      word += " " + config::shown(given.text(p.name));
+    if (p.type == Parameter::Type::kObject) word += " " + config::shown(dumped(given.object(p.name)));
+    words.push_back(std::move(word));
+  }
+  for (const auto& [key, value] : given.keys().items())
+    words.push_back(key + " " + config::shown(dumped(value)));
   const std::string name(method.name);
-  return method.parameters.empty() ? name : name + " of " + text::listed(method.parameters, ", ", word);
+  return words.empty() ? name : name + " of " + text::listed(words);
 }
 
-tl::expected<Reply, Failure> reply_to(const Request& request, const Caller& caller, Box& box,
-                                      std::string_view version) {
+// Nothing, to a notification.
+std::string line_of(const RequestId& id, Answer answer, const Box& box) {
+  if (!id.given) return {};
+  if (!answer) return failure_line(id, answer.error());
+  (*answer)["revision"] = box.revision();
+  return result_line(id, *answer);
+}
+
+// Empty: `take` will be called.
+std::optional<Reply> reply_to(const Request& request, const Caller& caller, Box& box,
+                              std::string_view version, const TakeReply& take) {
+  const RequestId& id = request.id;
+  const auto refused = [&](Failure why) { return Reply{.text = line_of(id, fails(std::move(why)), box)}; };
   const auto method = find_method(request.method);
-  if (!method) return tl::unexpected<Failure>(method.error());
+  if (!method) return refused(method.error());
   const auto given = read_arguments(**method, request.parameters);
-  if (!given) return tl::unexpected<Failure>(given.error());
+  if (!given) return refused(given.error());
   if ((*method)->restricted && !caller.may_change)
-    return tl::unexpected<Failure>(Failure{
-        Code::kNotPermitted, request.method + " changes the box or costs it time, and you may only read",
-        Json{{"want", caller.whom_to_be}}});
+    return refused({Code::kNotPermitted,
+                    request.method + " changes the box or costs it time, and you may only read",
+                    Json{{"want", caller.whom_to_be}}});
+  if (auto no = objection_to(given->whole_if_given("if_revision"), box.revision()))
+    return refused(std::move(*no));
   if (changes(**method)) box.note(caller.name + ": " + wish_text(**method, *given));
-  const MethodId id = (*method)->id;
-  if (!request.id.given) {  // it is carried out, and not answered
-    (void)carry_out(**method, *given, box, version);
-    return Reply{.follow = id == MethodId::kSubscribe};
+  if (auto rest = long_answer((*method)->id, box)) {
+    if (!id.given) return Reply{};
+    return Reply{.text = result_beginning(id), .rest = std::move(rest)};
   }
-  if (auto rest = long_answer(id, box))
-    return Reply{.text = result_beginning(request.id), .rest = std::move(rest)};
-  const Answer result = carry_out(**method, *given, box, version);
-  if (!result) return tl::unexpected<Failure>(result.error());
-  return Reply{.text = result_line(request.id, *result), .follow = id == MethodId::kSubscribe};
+  const Say say = [&box, id, take](Answer answer) {
+    take({.text = line_of(id, std::move(answer), box)});
+  };
+  auto answer = carry_out(**method, *given, box, version, say);
+  if (!answer) return std::nullopt;
+  return Reply{.text = line_of(id, std::move(*answer), box),
+               .follow = (*method)->id == MethodId::kSubscribe};
 }
 
 }  // namespace
 
-Reply answer(std::string_view line, const Caller& caller, Box& box, std::string_view version) {
+std::optional<Failure> objection_to(IfRevision wanted, std::uint64_t is) {
+  if (!wanted || *wanted == is) return std::nullopt;
+  return Failure{Code::kRevision,
+                 "the box was changed meanwhile: its revision is " + std::to_string(is) + ", not " +
+                     std::to_string(*wanted),
+                 Json{{"revision", is}, {"want", "look again, and ask with the new revision"}}};
+}
+
+void answer(std::string_view line, const Caller& caller, Box& box, std::string_view version,
+            const TakeReply& take) {
   RequestId id;
   bool silent = false;
+  std::optional<Reply> reply;
   try {
     const auto request = read_request(line);
-    if (!request) return {.text = failure_line(request.error().id, request.error().failure)};
-    id = request->id;
-    silent = !id.given;
-    auto reply = reply_to(*request, caller, box, version);
-    if (reply) return std::move(*reply);
-    return silent ? Reply{} : Reply{.text = failure_line(id, reply.error())};
+    if (request) {
+      id = request->id;
+      silent = !id.given;
+      reply = reply_to(*request, caller, box, version, take);
+    } else {
+      reply = Reply{.text = failure_line(request.error().id, request.error().failure)};
+    }
   } catch (const std::exception& e) {  // of the JSON library, or no memory is left
-    if (silent) return {};
-    return {.text = failure_line(id, {Code::kInternal, std::string("the request failed: ") + e.what(),
-                                      Json{{"want", "a report to the makers of tallyd"}}})};
+    reply = Reply{};
+    if (!silent)
+      reply->text = failure_line(id, {Code::kInternal, std::string("the request failed: ") + e.what(),
+                                      Json{{"want", "a report to the makers of tallyd"}}});
   }
+  if (reply) take(std::move(*reply));
+}
+
+Reply answer(std::string_view line, const Caller& caller, Box& box, std::string_view version) {
+  Reply reply;
+  answer(line, caller, box, version, [&reply](Reply said) { reply = std::move(said); });
+  return reply;
 }
 
 }  // namespace tally::api

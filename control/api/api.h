@@ -3,10 +3,12 @@
 // through an interface, so that all of this runs without one. Pure: no socket, thread or clock of its own.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tl/expected.hpp>
 #include <vector>
 
 #include "api/long_answer.h"
@@ -16,6 +18,7 @@
 #include "api/trace.h"
 #include "config/config.h"
 #include "config/diagnostic.h"
+#include "config/reload_plan.h"
 #include "doctor/doctor.h"
 #include "tally/error.h"
 
@@ -34,7 +37,23 @@ struct ReloadReport {
   std::vector<std::string> restart{};  // keys that differ and take a restart
 };
 
-// The box, for whoever answers. Owner: the control thread; everything is done when a call returns.
+struct DiffReport {
+  config::Diagnostics diagnostics{};  // errors: it would be refused, and nothing is compared
+  std::vector<config::Difference> differences{};
+};
+
+// What came of a change of one job.
+struct JobChange {
+  std::vector<std::string> notes{};  // sentences for people
+  config::Diagnostics warnings{};
+};
+using ChangeDone = std::function<void(tl::expected<JobChange, Failure>)>;
+// Change nothing unless the revision is this one; empty: whatever it is.
+using IfRevision = std::optional<std::uint64_t>;
+// Why not, if the revision is another.
+[[nodiscard]] std::optional<Failure> objection_to(IfRevision wanted, std::uint64_t is);
+
+// The box, for whoever answers. Owner: the control thread; what has no `done` is done when the call returns.
 class Box {
  public:
   Box() = default;
@@ -44,9 +63,20 @@ class Box {
 
   // Of now, or a few milliseconds ago; never from before the last change made through this interface.
   [[nodiscard]] virtual std::shared_ptr<const Snapshot> snapshot() = 0;
+  // Grows with each change; of another life of the daemon it is another.
+  [[nodiscard]] virtual std::uint64_t revision() const = 0;
   virtual ReloadReport reload() = 0;
-  // window: a power of two in the range of the key.
-  virtual Result<void> set_window(const std::string& job, std::uint32_t window) = 0;
+  // What reload() would change; refused as that would be.
+  virtual DiffReport diff() = 0;
+  // The daemon ends when the answer to this has left, and begins anew; refused if its file has errors.
+  virtual ReloadReport restart() = 0;
+  // Jobs of job.add. What is kept on disk is done when it is there: `done` is called once, now or later; until
+  // then nothing is changed. if_revision is compared when its turn comes.
+  virtual void add_job(const Json& job, IfRevision if_revision, ChangeDone done) = 0;
+  // Also of a job of the file.
+  virtual void set_job(const std::string& name, const Json& keys, IfRevision if_revision,
+                       ChangeDone done) = 0;
+  virtual void remove_job(const std::string& name, bool abort, IfRevision if_revision, ChangeDone done) = 0;
   virtual Result<void> abort(const std::string& job, const std::string& reason) = 0;
   // The machine, as this process finds it now.
   [[nodiscard]] virtual std::vector<doctor::Finding> examine() = 0;
@@ -73,7 +103,12 @@ struct Reply {
 };
 inline constexpr std::string_view kEndOfRest = "}\n";
 
-// The answer to a line. version: tallyd's.
+// Takes the answer to a line; called once.
+using TakeReply = std::function<void(Reply)>;
+// At once, or, of what goes to disk first, later. version: tallyd's. box outlives that.
+void answer(std::string_view line, const Caller& caller, Box& box, std::string_view version,
+            const TakeReply& take);
+// Of a box that does everything at once.
 [[nodiscard]] Reply answer(std::string_view line, const Caller& caller, Box& box, std::string_view version);
 
 }  // namespace tally::api

@@ -154,6 +154,7 @@ Json health(const Snapshot& box) {
     if (box.cores[i].silent >= kCoreStalled)
       add("core", std::to_string(i), "no turn for " + members::seconds_text(box.cores[i].silent));
   }
+  for (const std::string& text : box.dormant) add("box", box.instance, text);
   for (const JobCounts& job : box.jobs) {
     if (!job.declared) continue;
     const std::string late = late_text(job, progress_of(job, box.now));

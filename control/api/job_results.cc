@@ -81,6 +81,9 @@ Json summary(const JobCounts& job, const std::vector<RankProgress>& progress) {
       {"incomplete_bad", job.slots.incomplete_bad.get()},
       {"slots", sharing ? slots_json(job.slots) : Json(nullptr)},
       {"reason", s.reason},
+      {"made_by", job.made ? "job.add" : "file"},
+      {"kept", job.kept},
+      {"deferred", s.deferred},
   };
 }
 
@@ -168,6 +171,10 @@ Failure no_such_job(const Snapshot& box, const std::string& name) {
   for (const JobCounts& job : box.jobs) {
     if (job.declared) names.push_back(job.status.name);
   }
+  return no_such_job(std::move(names), name);
+}
+
+Failure no_such_job(std::vector<std::string> names, const std::string& name) {
   Failure failure{Code::kNoSuchJob, "there is no job " + config::shown(name), Json::object()};
   if (std::string near = config::nearest(name, names); !near.empty()) {
     failure.message += "; did you mean " + near + "?";

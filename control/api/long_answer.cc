@@ -23,24 +23,28 @@ void LongAnswer::list(const Json& head, const char* key, std::size_t rows, AddRo
   parts_.push_back({opened(head) + "\"" + key + "\":[", rows, add});
 }
 
+void LongAnswer::close(const std::string& open) {
+  text(open + ",\"revision\":" + std::to_string(box_->revision) + "}");
+}
+
 LongAnswer LongAnswer::job_list(std::shared_ptr<const Snapshot> box) {
   LongAnswer out(std::move(box));
   out.list(Json::object(), "jobs", out.box_->jobs.size(), add_job);
-  out.text("]}");
+  out.close("]");
   return out;
 }
 
 LongAnswer LongAnswer::slot_show(std::shared_ptr<const Snapshot> box) {
   LongAnswer out(std::move(box));
   out.list(slot_totals(*out.box_), "jobs", out.box_->jobs.size(), add_slot_holder);
-  out.text("]}");
+  out.close("]");
   return out;
 }
 
 LongAnswer LongAnswer::drop_list(std::shared_ptr<const Snapshot> box) {
   LongAnswer out(std::move(box));
   out.list(Json::object(), "drops", out.box_->jobs.size() + 1, add_drops);
-  out.text("]}");
+  out.close("]");
   return out;
 }
 
@@ -51,7 +55,7 @@ LongAnswer LongAnswer::stats(std::shared_ptr<const Snapshot> box) {
   out.parts_.push_back({"],\"drops\":[", jobs + 1, add_drops});
   out.text("],\"slots\":");
   out.list(slot_totals(*out.box_), "jobs", jobs, add_slot_holder);
-  out.text("]}}");
+  out.close("]}");
   return out;
 }
 

@@ -37,6 +37,8 @@ class LongAnswer {
   explicit LongAnswer(std::shared_ptr<const Snapshot> box) : box_(std::move(box)) {}
   // The members of `head`, then `key` with a list of rows; the object stays open.
   void list(const Json& head, const char* key, std::size_t rows, AddRow add);
+  // Ends what is open within the answer, then the answer.
+  void close(const std::string& open);
   void text(std::string text) { parts_.push_back({std::move(text)}); }
 
   std::shared_ptr<const Snapshot> box_;

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "config/diagnostic.h"
-#include "members/job_config.h"
+#include "config/value_types.h"
 #include "tally/wire.h"
 #include "text/text.h"
 
@@ -16,7 +16,21 @@ using Type = Parameter::Type;
 
 Parameter job_name() { return {"name", Type::kText, 1, kMaxNameBytes, {}, "the job's name"}; }
 
-std::vector<Method> make_methods() {
+// Of `jobs[]`, but for those by which a job is known.
+std::vector<std::string> keys_of_jobs() {
+  const std::string_view above = "jobs[].";
+  std::vector<std::string> keys;
+  for (const config::ReferenceRow& row : config::reference_rows()) {
+    if (!row.path.starts_with(above)) continue;
+    std::string key = row.path.substr(above.size());
+    key.resize(std::min(key.find_first_of(".["), key.size()));
+    if (key == "name" || key == "dialect") continue;
+    if (std::find(keys.begin(), keys.end(), key) == keys.end()) keys.push_back(std::move(key));
+  }
+  return keys;
+}
+
+std::vector<Method> all_methods() {
   return {
       {MethodId::kVersion, "api.version", false, "The versions of the interface and of tallyd", {}},
       {MethodId::kSchema, "api.schema", false, "This table: every method with its parameters", {}},
@@ -27,12 +41,24 @@ std::vector<Method> make_methods() {
        false,
        "One job with all its ranks: who is late, since when, where it sits",
        {job_name()}},
+      {MethodId::kJobAdd,
+       "job.add",
+       true,
+       "Declares a job: an entry of `jobs:` of the configuration, as JSON. It is kept where control.state "
+       "says",
+       {{"job", Type::kObject, 0, 0, {}, "as in `jobs:`"}}},
       {MethodId::kJobSet,
        "job.set",
        true,
-       "Another window for a job of the discipline pool, while it runs; until the next reload",
-       {job_name(),
-        {"window", Type::kWhole, members::kMinWindow, members::kMaxWindow, {}, "chunks, a power of two"}}},
+       "Other values for keys of a job. Of one of the file until the next reload or start, of one of job.add "
+       "for good",
+       {job_name()},
+       keys_of_jobs()},
+      {MethodId::kJobRemove,
+       "job.remove",
+       true,
+       "Takes back a job of job.add",
+       {job_name(), {"abort", Type::kFlag, 0, 0, {}, "also if somebody is in it", false}}},
       {MethodId::kJobAbort,
        "job.abort",
        true,
@@ -49,7 +75,18 @@ std::vector<Method> make_methods() {
        true,  // up to a tenth of a second of the control thread
        "What is wrong with a configuration; nothing is changed, and no token file is looked at",
        {{"text", Type::kText, 0, kMaxRequestBytes, {}, "YAML"}}},
+      {MethodId::kConfigDiff,
+       "config.diff",
+       true,  // as config.check
+       "What a reload would change, and when it takes effect",
+       {}},
       {MethodId::kConfigReload, "config.reload", true, "Reads the file again, as SIGHUP does", {}},
+      {MethodId::kRestart,
+       "daemon.restart",
+       true,
+       "tallyd begins anew, from its program and its file as they are on disk by now. No job ends: workers "
+       "come back by themselves",
+       {}},
       {MethodId::kLogSet,
        "log.set",
        true,
@@ -87,6 +124,16 @@ std::vector<Method> make_methods() {
   };
 }
 
+std::vector<Method> make_methods() {
+  std::vector<Method> all = all_methods();
+  for (Method& method : all) {
+    if (!changes(method)) continue;
+    method.parameters.push_back(
+        {"if_revision", Type::kWhole, 0, UINT64_MAX, {}, "change nothing if the box's is another", false});
+  }
+  return all;
+}
+
 // What stands there, for a message; never long.
 std::string seen(const Json& value) {
   if (value.is_string()) return config::shown(value.get_ref<const std::string&>());
@@ -114,11 +161,28 @@ bool fits(const Parameter& p, const Json& value) {
     case Type::kWord:
       return value.is_string() &&
              std::find(p.words.begin(), p.words.end(), value.get_ref<const std::string&>()) != p.words.end();
+    case Type::kFlag:
+      return value.is_boolean();
+    case Type::kObject:
+      return value.is_object();
   }
   return false;
 }
 
-std::string type_name(Type type) { return type == Type::kWhole ? "integer" : "string"; }
+std::string type_name(Type type) {
+  switch (type) {
+    case Type::kWhole:
+      return "integer";
+    case Type::kFlag:
+      return "boolean";
+    case Type::kObject:
+      return "object";
+    case Type::kText:
+    case Type::kWord:
+      break;
+  }
+  return "string";
+}
 
 }  // namespace
 
@@ -130,11 +194,16 @@ std::span<const Method> methods() {
 std::string form_of(const Parameter& p) {
   switch (p.type) {
     case Type::kWhole:
+      if (p.high == UINT64_MAX) return "a whole number";
       return "a whole number from " + std::to_string(p.low) + " to " + std::to_string(p.high);
     case Type::kText:
       return "a text of " + std::to_string(p.low) + " to " + std::to_string(p.high) + " bytes";
     case Type::kWord:
       return "one of " + text::listed(p.words);
+    case Type::kFlag:
+      return "true or false";
+    case Type::kObject:
+      return "an object";
   }
   return {};
 }
@@ -147,6 +216,7 @@ tl::expected<Arguments, Failure> read_arguments(const Method& method, const Json
                 Json{{"path", "params"}, {"want", "an object such as {\"name\": \"resnet\"}"}}});
   std::vector<std::string> names;
   for (const Parameter& p : method.parameters) names.emplace_back(p.name);
+  names.insert(names.end(), method.keys.begin(), method.keys.end());
   for (const auto& [name, value] : given.items()) {
     if (std::find(names.begin(), names.end(), name) != names.end()) continue;
     Json data{{"path", "params"},
@@ -159,17 +229,29 @@ tl::expected<Arguments, Failure> read_arguments(const Method& method, const Json
   }
   for (const Parameter& p : method.parameters) {
     const auto value = given.find(p.name);
+    if (value == given.end() && !p.required) continue;
     if (value == given.end())
       return tl::unexpected<Failure>(
           wrong(p, "the parameter " + std::string(p.name) + " is missing", nullptr));
     if (!fits(p, *value))
       return tl::unexpected<Failure>(
           wrong(p, std::string(p.name) + " is " + seen(*value) + ", want " + form_of(p), seen(*value)));
-    if (p.type == Type::kWhole)
+    if (p.type == Type::kWhole) {
       out.wholes_.emplace(p.name, value->get<std::uint64_t>());
-    else
+    } else if (p.type == Type::kObject) {
+      out.objects_.emplace(p.name, *value);
+    } else if (p.type == Type::kFlag) {
+      if (value->get<bool>()) out.flags_.emplace(p.name);
+    } else {
       out.texts_.emplace(p.name, value->get<std::string>());
+    }
   }
+  for (const auto& [name, value] : given.items()) {
+    if (std::find(method.keys.begin(), method.keys.end(), name) != method.keys.end()) out.keys_[name] = value;
+  }
+  if (!method.keys.empty() && out.keys_.empty())
+    return tl::unexpected<Failure>(Failure{Code::kParameters, "no key is given that is to change",
+                                           Json{{"path", "params"}, {"want", text::listed(method.keys)}}});
   return out;
 }
 
@@ -195,12 +277,12 @@ Json schema() {
     for (const Parameter& p : method.parameters) {
       Json one{{"name", p.name},
                {"type", type_name(p.type)},
-               {"required", true},
+               {"required", p.required},
                {"form", form_of(p)},
                {"help", p.help}};
       if (p.type == Type::kWord) {
         one["words"] = p.words;
-      } else {
+      } else if (p.type == Type::kWhole || p.type == Type::kText) {
         one[p.type == Type::kWhole ? "minimum" : "least_bytes"] = p.low;
         one[p.type == Type::kWhole ? "maximum" : "most_bytes"] = p.high;
       }
@@ -209,7 +291,8 @@ Json schema() {
     all.push_back({{"name", method.name},
                    {"restricted", method.restricted},
                    {"help", method.help},
-                   {"parameters", std::move(parameters)}});
+                   {"parameters", std::move(parameters)},
+                   {"keys", method.keys}});
   }
   return Json{{"methods", std::move(all)}};
 }
@@ -218,9 +301,17 @@ std::string schema_markdown() {
   std::string out = "| method | parameters | restricted | what it does |\n|---|---|---|---|\n";
   for (const Method& method : methods()) {
     const auto word = [](const Parameter& p) {
-      return std::string("`").append(p.name).append("`: ").append(form_of(p));
+      return std::string("`")
+          .append(p.name)
+          .append("`: ")
+          .append(form_of(p))
+          .append(p.required ? "" : ", or left out");
     };
-    out.append("| `").append(method.name).append("` | ").append(text::listed(method.parameters, "; ", word));
+    // That every change takes it, the text says.
+    std::vector<Parameter> shown = method.parameters;
+    std::erase_if(shown, [](const Parameter& p) { return p.name == "if_revision"; });
+    out.append("| `").append(method.name).append("` | ").append(text::listed(shown, "; ", word));
+    if (!method.keys.empty()) out.append("; keys of [`jobs[]`](configuration.md), but name and dialect");
     out.append(method.restricted ? " | yes | " : " |  | ").append(method.help).append(" |\n");
   }
   return out;

@@ -98,6 +98,18 @@ std::optional<Failure> objection_to(const Json& root) {
 
 }  // namespace
 
+tl::expected<Json, Failure> read_json(std::string_view text) {
+  // The library takes a zero byte for the end of the text.
+  if (const auto zero = text.find('\0'); zero != std::string_view::npos)
+    return tl::unexpected<Failure>(Failure{Code::kParse,
+                                           "this is no JSON, from byte " + std::to_string(zero + 1) + " on",
+                                           Json{{"want", "one JSON object in one line, UTF-8"}}});
+  Examiner examiner;
+  if (!Json::sax_parse(text.begin(), text.end(), &examiner))
+    return tl::unexpected<Failure>(*examiner.failure());
+  return Json::parse(text.begin(), text.end());
+}
+
 tl::expected<Request, BadRequest> read_request(std::string_view line) {
   const auto bad = [](RequestId id, Failure failure) {
     return tl::unexpected<BadRequest>(BadRequest{std::move(id), std::move(failure)});
@@ -105,13 +117,9 @@ tl::expected<Request, BadRequest> read_request(std::string_view line) {
   if (line.size() > kMaxRequestBytes)
     return bad({}, refused("the request is longer than " + std::to_string(kMaxRequestBytes) + " bytes",
                            "a shorter one; tallyd --check reads long configurations"));
-  // The library takes a zero byte for the end of the text.
-  if (const auto zero = line.find('\0'); zero != std::string_view::npos)
-    return bad({}, {Code::kParse, "this is no JSON, from byte " + std::to_string(zero + 1) + " on",
-                    Json{{"want", "one JSON object in one line, UTF-8"}}});
-  Examiner examiner;
-  if (!Json::sax_parse(line.begin(), line.end(), &examiner)) return bad({}, *examiner.failure());
-  Json root = Json::parse(line.begin(), line.end());
+  auto read = read_json(line);
+  if (!read) return bad({}, std::move(read.error()));
+  Json& root = *read;
   if (root.is_array()) return bad({}, refused("batches are not served", "one request in each line"));
   if (!root.is_object())
     return bad({}, refused("a request is a JSON object",

@@ -27,8 +27,11 @@ enum class Code : int {
   kNotPermitted = -32001,   // for those who may change things, and the caller may only read
   kBusy = -32002,           // the daemon has as many clients as it serves
   kNoSuchJob = -32010,      // data.nearest, data.jobs
+  kExists = -32011,         // a job of this name
   kConfiguration = -32012,  // the file has errors, nothing was changed; data.diagnostics
-  kNotNow = -32013,         // the job cannot do this, or not at the moment
+  kNotNow = -32013,         // the job, or the box, cannot do this, or not at the moment
+  kNotKept = -32015,        // it could not be written to disk: nothing was changed
+  kRevision = -32016,       // the box is not as the caller has seen it: data.revision
 };
 
 // Why a request is not answered by a result.
@@ -56,6 +59,8 @@ struct BadRequest {
   Failure failure{};
 };
 
+// Any text as JSON, within the limits above but that of its length.
+[[nodiscard]] tl::expected<Json, Failure> read_json(std::string_view text);
 // line: without its end. Anything may be in it.
 [[nodiscard]] tl::expected<Request, BadRequest> read_request(std::string_view line);
 

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
 #include "api/request.h"
 #include "api/snapshot.h"
@@ -20,6 +21,7 @@ void add_job(const Snapshot& box, std::size_t job, Json& list);
 [[nodiscard]] const JobCounts* find_job(const Snapshot& box, const std::string& name);
 // With the nearest name, and those there are.
 [[nodiscard]] Failure no_such_job(const Snapshot& box, const std::string& name);
+[[nodiscard]] Failure no_such_job(std::vector<std::string> names, const std::string& name);
 // slot.show without its list of jobs, and a row of that: nothing of a job that holds none.
 [[nodiscard]] Json slot_totals(const Snapshot& box);
 void add_slot_holder(const Snapshot& box, std::size_t job, Json& list);

@@ -51,6 +51,8 @@ struct CoreCounts {
 struct JobCounts {
   members::JobStatus status{};
   bool declared = true;    // else it is gone, and its counters stay of interest
+  bool made = false;       // by job.add; else it is the file's
+  bool kept = true;        // it is there again after the next start
   JobCounters counters{};  // of all cores
   std::uint64_t occupancy = 0;
   std::uint64_t overflows = 0;
@@ -73,10 +75,12 @@ struct TurnTimes {
 
 struct Snapshot {
   std::string instance;
-  TimeNs now = 0;  // as in the status of the jobs
+  std::uint64_t revision = 0;  // of the box, as Box::revision()
+  TimeNs now = 0;              // as in the status of the jobs
   TimeNs uptime = 0;
-  std::uint64_t uptime_cycles = 0;  // TSC
-  bool ending = false;              // SIGTERM has come
+  std::uint64_t uptime_cycles = 0;     // TSC
+  bool ending = false;                 // SIGTERM has come
+  std::vector<std::string> dormant{};  // jobs of job.add that could not be declared: a sentence each
   std::vector<PortCounts> ports{};
   std::vector<CoreCounts> cores{};
   std::vector<JobCounts> jobs{};  // by id, those that are gone too

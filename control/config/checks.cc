@@ -59,7 +59,7 @@ void lower_default_elements(Checking& c) {
   auto& shared = c.config.dataplane.shared.elements;
   if (known && !c.places.written("dataplane.shared.elements")) shared = std::min(shared, most);
   for (const auto& [i, job] : jobs_of<NativeConfig>(c.config)) {
-    if (c.places.written(path_of("jobs", i, "elements"))) continue;
+    if (i < c.first || c.places.written(path_of("jobs", i, "elements"))) continue;
     if (known) job->elements = std::min(job->elements, most);
     if (shares_slots(job->discipline)) job->elements = std::min(job->elements, shared);
   }
@@ -71,12 +71,13 @@ std::string path_of(const char* list, std::size_t index, const char* key) {
   return std::string(list) + "[" + std::to_string(index) + "]." + key;
 }
 
-void check_unique(Checking& c, std::map<std::string, std::uint32_t>& seen, const std::string& value,
+std::string holder_text(Position at) { return at.line == 0 ? "another" : "line " + std::to_string(at.line); }
+
+void check_unique(Checking& c, std::map<std::string, Position>& seen, const std::string& value,
                   const std::string& path, Position at, const std::string& what, const std::string& help) {
-  const auto [first, is_new] = seen.emplace(value, at.line);
+  const auto [first, is_new] = seen.emplace(value, at);
   if (is_new) return;
-  c.report.error(at, path,
-                 {what + " is taken: line " + std::to_string(first->second) + " has it already", help});
+  c.report.error(at, path, {what + " is taken: " + holder_text(first->second) + " has it already", help});
 }
 
 std::uint64_t slot_lines_per_core(const DataplaneSection& dataplane) noexcept {
@@ -126,7 +127,7 @@ members::MembershipOptions member_options(const Config& config) {
 void complete_defaults(Checking& c) {
   lower_default_elements(c);
   for (const auto& [i, job] : jobs_of<NativeConfig>(c.config)) {
-    if (shares_slots(job->discipline) && !c.places.written(path_of("jobs", i, "server")))
+    if (i >= c.first && shares_slots(job->discipline) && !c.places.written(path_of("jobs", i, "server")))
       job->server = ServerKind::kEmbedded;
   }
 }
@@ -151,7 +152,8 @@ constexpr std::array<Choice<LogSection::Level>, 5> kLevels{{{"trace", LogSection
 
 const Schema<LogSection>& log_schema() {
   static const Schema<LogSection> schema{
-      value_key("level", &LogSection::level, one_of(kLevels), "The least important messages to be printed."),
+      at_once(value_key("level", &LogSection::level, one_of(kLevels),
+                        "The least important messages to be printed.")),
   };
   return schema;
 }

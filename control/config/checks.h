@@ -19,6 +19,7 @@ struct Checking {
   Config& config;
   const Places& places;
   Report& report;
+  std::size_t first = 0;  // jobs before this one run already, with their defaults and tokens
 
   // About the value of this path, where it stands.
   void error(const std::string& path, std::string message, std::string help) const {
@@ -32,11 +33,14 @@ struct Checking {
   }
 };
 
-// Reports a value that stands twice. seen: what each was used for first, by its line; what: the value, for
+// Reports a value that stands twice. seen: where each stands first; what: the value, for
 // people.
-void check_unique(Checking& checking, std::map<std::string, std::uint32_t>& seen, const std::string& value,
+void check_unique(Checking& checking, std::map<std::string, Position>& seen, const std::string& value,
                   const std::string& path, Position at, const std::string& what,
                   const std::string& help = "choose another");
+
+// "line 12"; "another", of what stands in no file.
+[[nodiscard]] std::string holder_text(Position at);
 
 // Defaults that follow from other keys.
 void complete_defaults(Checking& checking);

@@ -102,6 +102,7 @@ struct ControlSection {
   enum class Access : std::uint8_t { kOwner, kGroup, kEverybody };
   std::string socket = "auto";         // or none, or an absolute path of at most kMaxSocketPath bytes
   Access access = Access::kGroup;      // who may open it: the daemon's user, also its group, everybody
+  std::string state = "auto";          // or none, or an absolute path: the folder of the jobs made here
   std::optional<std::string> group{};  // the socket's; its members may change things; empty: the daemon's own
   bool operator==(const ControlSection&) const = default;
 };

@@ -26,7 +26,19 @@ struct SchemaKey {
   // Paths of what is not the same in both; empty: nothing can differ.
   std::function<void(const S&, const S&, const std::string& path, std::vector<std::string>& out)> compare =
       {};
+  Applies applies = Applies::kRestart;  // of a section: of all its keys
 };
+
+template <class S>
+SchemaKey<S> at_once(SchemaKey<S> key) {
+  key.applies = Applies::kAtOnce;
+  return key;
+}
+template <class S>
+SchemaKey<S> next_generation(SchemaKey<S> key) {
+  key.applies = Applies::kNextGeneration;
+  return key;
+}
 
 template <class S>
 using Schema = std::vector<SchemaKey<S>>;
@@ -78,7 +90,10 @@ void compare_sections(const Schema<S>& schema, const S& a, const S& b, const std
 template <class S>
 void describe_section(const Schema<S>& schema, const std::string& prefix, std::vector<ReferenceRow>& rows) {
   for (const auto& key : schema) {
+    const std::size_t first = rows.size();
     if (key.describe) key.describe(prefix, rows);
+    for (std::size_t i = first; i < rows.size(); ++i)
+      rows[i].applies = std::max(rows[i].applies, key.applies);
   }
 }
 
@@ -202,6 +217,7 @@ void report_other_dialect(const Written& written, const std::string& key, const 
 template <class Dialect>
 SchemaKey<JobConfig> job_key(SchemaKey<Dialect> key, const std::string& why = {}) {
   SchemaKey<JobConfig> out{key.name, key.required};
+  out.applies = key.applies;
   out.describe = std::move(key.describe);
   out.dump = [dump = std::move(key.dump)](const JobConfig& job, const std::string& indent,
                                           std::string& text) {

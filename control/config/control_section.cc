@@ -27,6 +27,11 @@ Parsed<std::string> parse_socket(const std::string& text) {
   return text;
 }
 
+Parsed<std::string> parse_state(const std::string& text) {
+  if (text == "auto" || text == "none" || text.starts_with('/')) return text;
+  return complain(shown(text) + " is no absolute path", "write auto, none, or a path such as /var/lib/tally");
+}
+
 }  // namespace
 
 const Schema<ControlSection>& control_schema() {
@@ -46,8 +51,15 @@ const Schema<ControlSection>& control_schema() {
           "The group of the socket. Its members may change things, as root and the daemon's user may. none: "
           "the daemon's own group, whose other members may read. tallyd must be in the group, or have "
           "CAP_CHOWN, to give it the socket."),
+      value_key(
+          "state", &ControlSection::state,
+          scalar_type<std::string>("auto, none or an absolute path", parse_state,
+                                   [](const std::string& path) { return yaml_text(path); }),
+          "The folder where the jobs made by `tallyctl job add` are kept over restarts, kill -9 and power "
+          "loss, in INSTANCE.jobs.json. auto: the one that systemd made for the service "
+          "(StateDirectory), if it did. none: such jobs are gone when tallyd ends, and tallyctl says so. A "
+          "path that is written must be a folder in which tallyd may write, or it does not start."),
       refused_key<ControlSection>("http", "tallyd has no HTTP"),
-      refused_key<ControlSection>("state", "tallyd keeps no job table on disk"),
   };
   return schema;
 }

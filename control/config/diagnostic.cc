@@ -139,7 +139,7 @@ Position Places::of(std::string path) const {
   for (; !path.empty(); step_out(path)) {
     if (const auto found = at_.find(path); found != at_.end()) return found->second;
   }
-  return {1, 1};
+  return otherwise_;
 }
 
 bool Places::sound(std::string path) const {

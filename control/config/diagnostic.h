@@ -96,17 +96,21 @@ class YamlSource {
 
 class Places {
  public:
+  // otherwise: where everything stands of which nothing better is known; line 0: in no file.
+  explicit Places(Position otherwise = {1, 1}) : otherwise_(otherwise) {}
+
   void put(const std::string& path, Position at) { at_[path] = at; }
   void mark_broken(const std::string& path) { broken_.insert(path); }
 
   // The value stands in the file (else it is a default).
   [[nodiscard]] bool written(const std::string& path) const { return at_.contains(path); }
-  // Of the value, or of the innermost section around it that is in the file; {1, 1} if none is.
+  // Of the value, or of the innermost section around it that is in the file, or otherwise.
   [[nodiscard]] Position of(std::string path) const;
   // Neither the value nor a section around it is broken.
   [[nodiscard]] bool sound(std::string path) const;
 
  private:
+  Position otherwise_;
   std::unordered_map<std::string, Position> at_;
   std::unordered_set<std::string> broken_;
 };

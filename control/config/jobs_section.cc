@@ -151,68 +151,78 @@ DialectKeys keys_of(const NativeConfig& /*usual*/) {
   const char* const no_slots_shared = "a session has slots of its own";
   const char* const no_server = "every contribution of a session finds its slot";
   Schema<JobConfig> keys{
-      job_key(required_key("name", &CommonConfig::name, name_up_to(kMaxNameBytes),
-                           "What the workers call it (TALLY_JOB).")),
-      job_key(value_key("token_file", &Job::token_file, token_path(),
-                        "Holds the secret that a worker must show, at most 64 bytes; a line end behind it "
-                        "does not count. Relative to this file. none: whoever reaches the box may join."),
+      job_key(at_once(required_key("name", &CommonConfig::name, name_up_to(kMaxNameBytes),
+                                   "What the workers call it (TALLY_JOB)."))),
+      job_key(next_generation(value_key(
+                  "token_file", &Job::token_file, token_path(),
+                  "Holds the secret that a worker must show, at most 64 bytes; a line end behind it "
+                  "does not count. Relative to this file. none: whoever reaches the box may join.")),
               "SwitchML's clients know no token: a member is known by its addresses"),
-      job_key(value_key("workers", &CommonConfig::workers, whole_number_in<std::uint16_t>(1, kMaxRanks),
-                        "How many ranks the job has; it starts when all have joined.",
-                        "(required; of a session as many as members)")),
-      job_key(
-          value_key("discipline", &Job::discipline, one_of(kDisciplines),
-                    "pool: the job has slots of its own, 2 x window of them. The others share "
-                    "dataplane.shared.slots; what finds no slot is summed by the server. shared: any free "
-                    "slot, new chunks take the place of stuck ones; fcfs and preemptive, for comparison: a "
-                    "slot by hash, kept by who came first or taken by the higher priority."),
-          no_slots_shared),
-      job_key(dumped_if([](const Job& job) { return job.discipline == Discipline::kPreemptive; },
-                        value_key("decay", &Job::decay, one_of(kDecays),
-                                  "Only with discipline preemptive: what lowers the priority of a slot that "
-                                  "is held. silence: halved for each time-out in which nothing came for it; "
-                                  "denial: halved whenever it denies another; none: nothing.")),
+      job_key(next_generation(value_key("workers", &CommonConfig::workers,
+                                        whole_number_in<std::uint16_t>(1, kMaxRanks),
+                                        "How many ranks the job has; it starts when all have joined.",
+                                        "(required; of a session as many as members)"))),
+      job_key(next_generation(value_key(
+                  "discipline", &Job::discipline, one_of(kDisciplines),
+                  "pool: the job has slots of its own, 2 x window of them. The others share "
+                  "dataplane.shared.slots; what finds no slot is summed by the server. shared: any free "
+                  "slot, new chunks take the place of stuck ones; fcfs and preemptive, for comparison: a "
+                  "slot by hash, kept by who came first or taken by the higher priority.")),
               no_slots_shared),
-      job_key(
-          value_key("elements", &Job::elements, element_count(),
-                    "Most values in a packet; at most what the ports' MTU carries: 352 (IPv6: 336) at 1500, "
-                    "2224 at 9000, and what a shared slot holds. A default that does not fit is lowered.",
-                    "352"),
-          "payload says how large its packets are"),
-      job_key(value_key("window", &Job::window, window(),
-                        "Most chunks a worker may have in flight. When slots are short, control gives the "
-                        "largest power of two that fits."),
+      job_key(dumped_if([](const Job& job) { return job.discipline == Discipline::kPreemptive; },
+                        next_generation(value_key(
+                            "decay", &Job::decay, one_of(kDecays),
+                            "Only with discipline preemptive: what lowers the priority of a slot that "
+                            "is held. silence: halved for each time-out in which nothing came for it; "
+                            "denial: halved whenever it denies another; none: nothing."))),
+              no_slots_shared),
+      job_key(next_generation(value_key(
+                  "elements", &Job::elements, element_count(),
+                  "Most values in a packet; at most what the ports' MTU carries: 352 (IPv6: 336) at 1500, "
+                  "2224 at 9000, and what a shared slot holds. A default that does not fit is lowered.",
+                  "352")),
+              "payload says how large its packets are"),
+      job_key(at_once(value_key(
+                  "window", &Job::window, window(),
+                  "Most chunks a worker may have in flight. When slots are short, control gives the "
+                  "largest power of two that fits. While a job runs at most what its generation began "
+                  "with; of a job that shares slots another one waits for the next generation.")),
               "its clients choose their window; slots says how many slots they find"),
-      job_key(value_key("results", &Job::results, one_of(kResults),
-                        "unicast: a copy for each worker; multicast: one frame per port, which the workers' "
-                        "network must deliver."),
+      job_key(next_generation(value_key(
+                  "results", &Job::results, one_of(kResults),
+                  "unicast: a copy for each worker; multicast: one frame per port, which the workers' "
+                  "network must deliver.")),
               "each member gets a frame of its own"),
-      job_key(value_key("priority", &Job::priority, whole_number_in<std::uint8_t>(0, members::kMaxPriority),
-                        "The highest priority its packets may carry. Its class, 0 to 3, is priority / 64: a "
-                        "higher class takes shared slots from a lower one. A job that does not fit takes "
-                        "slot memory from pools of lower priority."),
+      job_key(at_once(value_key(
+                  "priority", &Job::priority, whole_number_in<std::uint8_t>(0, members::kMaxPriority),
+                  "The highest priority its packets may carry. Its class, 0 to 3, is priority / 64: a "
+                  "higher class takes shared slots from a lower one. A job that does not fit takes "
+                  "slot memory from pools of lower priority.")),
               "a session neither takes slot memory from other jobs nor gives them any"),
-      job_key(section_key("quota", &Job::quota, quota_schema()),
+      job_key(at_once(section_key("quota", &Job::quota, quota_schema())),
               "a session has slots of its own and none of the shared ones"),
-      job_key(value_key("server", &Job::server, one_of(kServers),
-                        "Where contributions without a slot are summed. embedded: on the data core that owns "
-                        "the slot; external: by programs of their own (tally-ps), which join the job as its "
-                        "workers do. Jobs of the discipline pool have and need none.",
-                        "(none with pool, else embedded)"),
+      job_key(next_generation(value_key(
+                  "server", &Job::server, one_of(kServers),
+                  "Where contributions without a slot are summed. embedded: on the data core that owns "
+                  "the slot; external: by programs of their own (tally-ps), which join the job as its "
+                  "workers do. Jobs of the discipline pool have and need none.",
+                  "(none with pool, else embedded)")),
               no_server),
       job_key(dumped_if([](const Job& job) { return job.server == ServerKind::kExternal; },
-                        value_key("servers", &Job::servers, whole_number_in<std::uint8_t>(1, kMaxServers),
-                                  "Only with server: external: how many servers the job has. Server i sums "
-                                  "the chunks whose number leaves the remainder i.")),
+                        next_generation(value_key(
+                            "servers", &Job::servers, whole_number_in<std::uint8_t>(1, kMaxServers),
+                            "Only with server: external: how many servers the job has. Server i sums "
+                            "the chunks whose number leaves the remainder i."))),
               no_server),
-      job_key(value_key("lease", &Job::lease, lease(),
-                        "A worker silent for so long is dead, and the others are told so."),
+      job_key(at_once(value_key("lease", &Job::lease, lease(),
+                                "A worker silent for so long is dead, and the others are told so.")),
               "SwitchML's clients send no heartbeats: a session runs while it is declared"),
-      job_key(value_key("stragglers", &Job::stragglers, stragglers(),
-                        "off: every sum waits for all workers. Else a sum that was begun timeout ago and has "
-                        "the values of at least min workers is sent without the others, marked INCOMPLETE "
-                        "with the ranks that are in it. Only with discipline pool. Workers that stay behind "
-                        "for more than 2 x window sums fail."),
+      job_key(at_once(value_key(
+                  "stragglers", &Job::stragglers, stragglers(),
+                  "off: every sum waits for all workers. Else a sum that was begun timeout ago and has "
+                  "the values of at least min workers is sent without the others, marked INCOMPLETE "
+                  "with the ranks that are in it. Only with discipline pool. Workers that stay behind "
+                  "for more than 2 x window sums fail.")),
               "a sum of SwitchML is always of all members"),
       dialect_key(),
   };
@@ -257,7 +267,7 @@ void report_other_dialect(const Written& w, const std::string& key, const std::s
 namespace {
 
 void check_names(Checking& c) {
-  std::map<std::string, std::uint32_t> seen;
+  std::map<std::string, Position> seen;
   for (std::size_t i = 0; i < c.config.jobs.size(); ++i) {
     const std::string path = path_of("jobs", i, "name");
     if (!c.places.sound(path)) continue;

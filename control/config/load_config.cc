@@ -158,7 +158,7 @@ void read_token(NativeConfig& job, const std::string& path, const std::string& d
 void read_tokens(Checking& c, const std::string& directory, TokenFiles token_files) {
   for (const auto& [i, job] : jobs_of<NativeConfig>(c.config)) {
     const std::string path = path_of("jobs", i, "token_file");
-    if (!c.sound({path, path_of("jobs", i, "dialect")})) continue;
+    if (i < c.first || !c.sound({path, path_of("jobs", i, "dialect")})) continue;
     if (!job->token_file.empty()) {
       if (token_files == TokenFiles::kRead) read_token(*job, path, directory, c);
     } else if (!c.places.written(path)) {
@@ -193,7 +193,8 @@ std::string row_text(const ReferenceRow& row) {
   const std::string key = row.path.substr(section.empty() ? 0 : section.size() + 1);
   const bool is_value = !row.fallback.empty() && row.fallback[0] != '(';
   return "| `" + key + "` | " + cell(row.form) + " | " +
-         (is_value ? "`" + row.fallback + "`" : cell(row.fallback)) + " | " + cell(row.doc) + " |\n";
+         (is_value ? "`" + row.fallback + "`" : cell(row.fallback)) + " | " + applies_text(row.applies) +
+         " | " + cell(row.doc) + " |\n";
 }
 
 }  // namespace
@@ -211,10 +212,17 @@ std::string reference_markdown() {
       "Every key of the YAML file that `tallyd --config` reads, what it may be and what it is when left "
       "out.\n"
       "The tables are those that tallyd reads the file by; `tallyd --check` says what is wrong with a file.\n"
-      "Begin with [first_steps.md](first_steps.md).\n";
+      "Begin with [first_steps.md](first_steps.md).\n\n"
+      "`applies`: when another value takes effect, once the file was read again (`tallyctl config reload`, "
+      "SIGHUP) or `tallyctl job set` has\n"
+      "said it. At once: also for a job that runs, which goes on in a new epoch with what it has begun; a "
+      "session begins anew. Next\n"
+      "generation: when nobody is in the job any more, or at once if nobody is. Restart: `tallyctl restart`, "
+      "which ends no job.\n"
+      "`tallyctl config diff` says it of each key that differs from what runs.\n";
   for (const auto& section : sections) {
     out += section.empty() ? "\n## Top level\n\n" : "\n## `" + section + "`\n\n";
-    out += "| key | value | default | meaning |\n|---|---|---|---|\n";
+    out += "| key | value | default | applies | meaning |\n|---|---|---|---|---|\n";
     for (const auto& row : rows) {
       if (section_of(row.path) == section) out += row_text(row);
     }

@@ -103,7 +103,7 @@ std::set<std::string> interfaces_of(const device::PortDevice& device) {
 }
 
 void check_names_and_devices(Checking& c) {
-  std::map<std::string, std::uint32_t> names, devices, memif_ids, interfaces;
+  std::map<std::string, Position> names, devices, memif_ids, interfaces;
   for (std::size_t i = 0; i < c.config.ports.size(); ++i) {
     const PortSection& port = c.config.ports[i];
     const std::string name_path = path_of("ports", i, "name");

@@ -8,6 +8,7 @@
 #include "config/config_schema.h"
 #include "config/dialects.h"
 #include "jobs/layout.h"
+#include "tally/mtu.h"
 
 namespace tally::config {
 namespace {
@@ -47,16 +48,15 @@ Result<void> fits(const Config& running, const JobConfig& job,
 void plan_change(const NativeConfig& before, const NativeConfig& after, const std::string& path,
                  ReloadPlan& plan) {
   const JobConfig is = before;
+  const JobConfig next = members::taken_at_once(before, after);
   const JobConfig wanted = after;
-  const bool pool = before.discipline == Discipline::kPool && after.discipline == Discipline::kPool;
-  for (const auto& key : job_schema()) {
-    if (!key.compare || (pool && key.name == "window")) continue;
-    key.compare(is, wanted, member_path(path, key.name), plan.restart);
-  }
+  ReloadPlan::Change change{.job = after, .path = path};
+  compare_sections(job_schema(), is, next, "", change.now);
+  compare_sections(job_schema(), next, wanted, "", change.later);
   // No key, so that it is never printed.
   if (before.token_file == after.token_file && before.token != after.token)
-    plan.restart.push_back(member_path(path, "token_file") + " (what it holds)");
-  if (pool && before.window != after.window) plan.resize.push_back({after.name, after.window});
+    change.later.emplace_back("token_file (what it holds)");
+  if (!change.now.empty() || !change.later.empty()) plan.change.push_back(std::move(change));
 }
 
 ReloadPlan plan_reload(const Config& running, const Config& wanted) {
@@ -81,7 +81,33 @@ ReloadPlan plan_reload(const Config& running, const Config& wanted) {
   return plan;
 }
 
+std::vector<Difference> differences(const ReloadPlan& plan) {
+  std::vector<Difference> all;
+  const auto add = [&all](std::string what, Applies applies) { all.push_back({std::move(what), applies}); };
+  for (const std::string& name : plan.withdraw) add("job '" + name + "' is gone", Applies::kAtOnce);
+  for (const ReloadPlan::Change& change : plan.change) {
+    for (const std::string& key : change.now) add(member_path(change.path, key), Applies::kAtOnce);
+    for (const std::string& key : change.later) add(member_path(change.path, key), Applies::kNextGeneration);
+  }
+  for (const ReloadPlan::Again& again : plan.again) {
+    for (const std::string& key : again.keys) add(key, Applies::kAtOnce);
+  }
+  for (const ReloadPlan::Reset& reset : plan.reset) add(reset.path + ".run", Applies::kAtOnce);
+  for (const JobConfig& job : plan.declare)
+    add("job '" + members::common_of(job).name + "' is new", Applies::kAtOnce);
+  if (plan.log_level) add("log.level", Applies::kAtOnce);
+  for (const std::string& key : plan.restart) add(key, Applies::kRestart);
+  return all;
+}
+
 std::string why_not_served(const Config& running, const NativeConfig& job) {
+  std::uint16_t mtu = 0;
+  for (const PortSection& port : running.ports) mtu = std::max(mtu, port.mtu);
+  const std::uint16_t most =
+      elements_that_fit(mtu, running.box.ipv4.has_value() || !running.box.ipv6.has_value());
+  if (job.elements > most)
+    return "its packets of " + std::to_string(job.elements) + " elements do not fit the ports' mtu of " +
+           std::to_string(mtu) + " until tallyd is restarted";
   if (!shares_slots(job.discipline)) return {};
   const SharedSection& shared = running.dataplane.shared;
   if (shared.slots == 0) return kNoSharedSlots;

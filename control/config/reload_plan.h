@@ -8,15 +8,17 @@
 #include <vector>
 
 #include "config/config.h"
+#include "config/value_types.h"
 #include "tally/error.h"
 
 namespace tally::config {
 
 struct ReloadPlan {
-  struct Resize {
-    std::string job{};
-    std::uint32_t window = 0;
-    bool operator==(const Resize&) const = default;
+  struct Change {
+    NativeConfig job{};
+    std::string path{};                // jobs[2], of the wanted configuration
+    std::vector<std::string> now{};    // keys that differ: "window", "quota.cap"
+    std::vector<std::string> later{};  // ... and take effect with the next generation
   };
   struct Again {
     JobConfig job{};                  // a session
@@ -26,22 +28,30 @@ struct ReloadPlan {
   struct Reset {
     std::string session{};
     std::uint32_t run = 0;
+    std::string path{};  // jobs[2]
     bool operator==(const Reset&) const = default;
   };
 
   std::vector<std::string> withdraw{};  // names of jobs that are gone
-  std::vector<Resize> resize{};         // jobs of the discipline pool
+  std::vector<Change> change{};         // native jobs
   std::vector<JobConfig> declare{};     // jobs that are new
   std::vector<Again> again{};           // sessions that differ: withdrawn, then declared as they are now
   std::optional<LogSection::Level> log_level{};  // another
   std::vector<Reset> reset{};                    // sessions that differ in `run` alone
-  // Keys that differ and stay as they are, by their path in `wanted`: "dataplane.slots", "jobs[1].lease".
+  // Keys that differ and stay as they are, by their path in `wanted`: "dataplane.slots", "jobs[1].dialect".
   std::vector<std::string> restart{};
 };
 
 // `running`: what is in force; `wanted`: a configuration without errors. Jobs are the same when their names
 // are, in whatever order they stand.
 [[nodiscard]] ReloadPlan plan_reload(const Config& running, const Config& wanted);
+
+struct Difference {
+  std::string what{};  // "dataplane.slots", "jobs[1].window", "job 'bert' is new"
+  Applies applies = Applies::kRestart;
+};
+// What the plan is about, in the order in which it is carried out.
+[[nodiscard]] std::vector<Difference> differences(const ReloadPlan& plan);
 
 // Jobs of a configuration that was read again, on the box as it runs: its addresses, its memory and its
 // ports' mtu change with a restart only, whatever that configuration says of them. Pure.

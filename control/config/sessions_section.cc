@@ -58,29 +58,31 @@ const Schema<members::ConfiguredMember>& member_schema() {
 
 DialectKeys keys_of(const SessionConfig& /*usual*/) {
   Schema<JobConfig> keys{
-      job_key(value_key("payload", &SessionConfig::payload, payload(),
-                        "Only with dialect: switchml, as the keys below. Bytes of values in each packet, as "
-                        "the clients are built; every port's mtu must carry 38 more."),
+      job_key(at_once(value_key(
+                  "payload", &SessionConfig::payload, payload(),
+                  "Only with dialect: switchml, as the keys below. Bytes of values in each packet, as "
+                  "the clients are built; every port's mtu must carry 38 more.")),
               "elements says how large a native job's packets are"),
-      job_key(
-          value_key("slots", &SessionConfig::slots, whole_number_in<std::uint32_t>(1, switchml::kMaxSlots),
-                    "Slots of the session, each of two sets. A client of T threads with M packets in flight "
-                    "each uses indices up to 2 x M x T. Takes 2 x slots x (payload + 64 + 64 for each 16 "
-                    "members begun) bytes of dataplane.slots on each data core, though one of them, job id "
-                    "modulo cores, does all the work."),
-          "window says how many slots a native job gets"),
-      job_key(value_key("tsi", &SessionConfig::tsi, one_of(kTsi),
-                        "What makes two packets the same chunk. packet: job number and packet number, which "
-                        "is exact; opaque: the set and who has contributed, as the original switch does, for "
-                        "clients whose packet numbers mean nothing. At most 32 members with opaque."),
+      job_key(at_once(value_key(
+                  "slots", &SessionConfig::slots, whole_number_in<std::uint32_t>(1, switchml::kMaxSlots),
+                  "Slots of the session, each of two sets. A client of T threads with M packets in flight "
+                  "each uses indices up to 2 x M x T. Takes 2 x slots x (payload + 64 + 64 for each 16 "
+                  "members begun) bytes of dataplane.slots on each data core, though one of them, job id "
+                  "modulo cores, does all the work.")),
+              "window says how many slots a native job gets"),
+      job_key(at_once(value_key(
+                  "tsi", &SessionConfig::tsi, one_of(kTsi),
+                  "What makes two packets the same chunk. packet: job number and packet number, which "
+                  "is exact; opaque: the set and who has contributed, as the original switch does, for "
+                  "clients whose packet numbers mean nothing. At most 32 members with opaque.")),
               "native packets have a chunk number"),
-      job_key(value_key(
+      job_key(at_once(value_key(
                   "run", &SessionConfig::run, whole_number_in<std::uint32_t>(0, UINT32_MAX),
                   "Any number. A reload (SIGHUP) with another one begins the session anew: for clients that "
                   "are started again, which nothing in their packets tells. What the clients before them "
-                  "had begun is lost."),
+                  "had begun is lost.")),
               "workers that are started again join anew"),
-      job_key(list_key("members", &SessionConfig::members, member_schema()),
+      job_key(at_once(list_key("members", &SessionConfig::members, member_schema())),
               "the workers of a native job join it"),
   };
   return {
@@ -160,8 +162,7 @@ void check_ranks(Checking& c, std::size_t index, const SessionConfig& job) {
     if (!c.sound({path, first})) continue;
     const std::string name = "rank " + std::to_string(rank);
     if (first != path) {
-      c.error(path, name + " is taken: line " + std::to_string(c.places.of(first).line) + " has it already",
-              help);
+      c.error(path, name + " is taken: " + holder_text(c.places.of(first)) + " has it already", help);
     } else if (rank >= job.members.size()) {
       c.error(path,
               name + " of " + std::to_string(job.members.size()) + " members: their ranks are 0 to " +
@@ -193,7 +194,8 @@ using Sender = std::tuple<Mac, Ipv4, std::uint16_t>;
 void check_sender(Checking& c, const MemberAt& at, std::map<Sender, std::string>& seen) {
   const members::ConfiguredMember& m = at.member;
   const std::string path = at.path("ipv4");
-  const std::string place = at.name() + " in line " + std::to_string(c.places.of(path).line);
+  const Position stands = c.places.of(path);
+  const std::string place = at.name() + (stands.line == 0 ? "" : " in " + holder_text(stands));
   const auto [first, is_new] = seen.emplace(Sender{m.mac, m.ipv4, m.port}, place);
   if (is_new) return;
   c.error(path,
@@ -203,12 +205,12 @@ void check_sender(Checking& c, const MemberAt& at, std::map<Sender, std::string>
 }
 
 // Within a session, where an address stands for a client. False: reported.
-bool check_distinct(Checking& c, const MemberAt& at, std::map<Ipv4, std::uint32_t>& seen) {
+bool check_distinct(Checking& c, const MemberAt& at, std::map<Ipv4, Position>& seen) {
   const std::string path = at.path("ipv4");
-  const auto [first, is_new] = seen.emplace(at.member.ipv4, c.places.of(path).line);
+  const auto [first, is_new] = seen.emplace(at.member.ipv4, c.places.of(path));
   if (is_new) return true;
   c.error(path,
-          to_text(at.member.ipv4) + " is taken: line " + std::to_string(first->second) +
+          to_text(at.member.ipv4) + " is taken: " + holder_text(first->second) +
               " of this session has it already",
           "each member of a session has an address of its own");
   return false;
@@ -282,7 +284,7 @@ void check_all(Checking& c, const SessionConfig& /*usual*/) {
     check_ranks(c, i, *job);
     check_workers(c, i, *job);
     if (!sound_members(c, i, *job)) continue;
-    std::map<Ipv4, std::uint32_t> addresses;
+    std::map<Ipv4, Position> addresses;
     for (std::size_t m = 0; m < job->members.size(); ++m) {
       const MemberAt at{*job, job->members[m], member_place(i, m)};
       check_addresses(c, at);
@@ -323,7 +325,7 @@ void check_fit(Checking& c, const SessionConfig& /*usual*/, const pipeline::Prof
 void plan_change(const SessionConfig& is, const SessionConfig& wanted, const std::string& path,
                  ReloadPlan& plan) {
   if (by_rank(is) == by_rank(wanted)) {
-    if (is.run != wanted.run) plan.reset.push_back({wanted.name, wanted.run});
+    if (is.run != wanted.run) plan.reset.push_back({wanted.name, wanted.run, path});
     return;
   }
   ReloadPlan::Again& again = plan.again.emplace_back(ReloadPlan::Again{wanted});

@@ -188,6 +188,11 @@ void report_value(const Written& w, Complaint complaint, const std::string& form
   w.reading.report.error(at, w.path, std::move(complaint));
 }
 
+std::string applies_text(Applies applies) {
+  constexpr std::array<const char*, 3> kTexts{"restart", "next generation", "at once"};
+  return kTexts.at(static_cast<std::size_t>(applies));
+}
+
 ValueType<std::uint64_t> whole_number(std::uint64_t lowest, std::uint64_t highest) {
   const std::string form = "a whole number from " + std::to_string(lowest) + " to " + std::to_string(highest);
   return scalar_type<std::uint64_t>(

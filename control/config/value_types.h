@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "config/diagnostic.h"
-#include "config/yaml.h"
+#include "config/yaml_node.h"
 #include "tally/time.h"
 
 namespace tally::config {
@@ -195,11 +195,21 @@ ValueType<std::vector<T>> list_of(ValueType<T> item, std::size_t fewest, std::si
 
 // One key in the reference of the configuration.
 
+// When another value takes effect, once the file was read again or job.set has said it.
+enum class Applies : std::uint8_t {
+  kRestart,
+  kNextGeneration,  // of the job: when nobody is in it any more
+  kAtOnce,
+};
+// "at once", ...
+[[nodiscard]] std::string applies_text(Applies applies);
+
 struct ReferenceRow {
   std::string path;      // jobs[].window
   std::string form;      // what may be written
   std::string fallback;  // the default; empty: none
   std::string doc;       // what it means
+  Applies applies = Applies::kRestart;
 };
 
 // Every key, in the order of the reference.

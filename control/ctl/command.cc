@@ -20,8 +20,8 @@ constexpr const char* kFooter =
     "The daemon is found by --socket, by --instance NAME (/run/tally/NAME.sock), by TALLYCTL_SOCKET, or "
     "because\n"
     "only one answers in /run/tally. Data goes to stdout, messages to stderr.\n"
-    "Exit codes: 0 good, 1 failed, 2 wrong usage, 3 not good (health, config check,\n"
-    "doctor), 4 no daemon, 5 not "
+    "Exit codes: 0 good, 1 failed, 2 wrong usage, 3 not good (health, doctor, a file or\n"
+    "a job with errors), 4 no daemon, 5 not "
     "permitted.";
 
 // The nearest of the words to one that is none of them; empty if none is near.
@@ -87,6 +87,28 @@ std::string unknown_word(const CLI::App& app, int argc, const char* const* argv)
   return at->get_name() + " needs one of " + text::listed(words);
 }
 
+// Numbers, truth values, lists and objects are what they look like; all else is a text, as in YAML.
+Json value_of(const std::string& word) {
+  Json value = Json::parse(word, nullptr, false);
+  const bool taken = value.is_number() || value.is_boolean() || value.is_structured();
+  return taken ? value : Json(word);
+}
+
+// quota.cap=30%: a key in a key. False: it is none.
+bool put_key(Json& target, const std::string& word) {
+  const std::size_t end = word.find('=');
+  if (end == std::string::npos || end == 0) return false;
+  Json* at = &target;
+  std::size_t begin = 0;
+  for (std::size_t dot = word.find('.'); dot < end; dot = word.find('.', begin)) {
+    at = &(*at)[word.substr(begin, dot - begin)];
+    if (!at->is_object() && !at->is_null()) return false;
+    begin = dot + 1;
+  }
+  (*at)[word.substr(begin, end - begin)] = value_of(word.substr(end + 1));
+  return true;
+}
+
 class Parser {
  public:
   Parser() {
@@ -127,6 +149,14 @@ class Parser {
     // The environment is a default: what is said by hand has the last word.
     const char* const path = std::getenv("TALLYCTL_SOCKET");
     if (path != nullptr && command_.socket.empty() && command_.instance.empty()) command_.socket = path;
+    // Of job add they are the job, of job set parameters.
+    Json& target = command_.method == "job.add" ? command_.parameters["job"] : command_.parameters;
+    if (command_.method == "job.add" && command_.file.empty() && keys_.empty())
+      return tl::unexpected<std::string>(complaint("job add needs keys, or --file"));
+    for (const std::string& word : keys_) {
+      if (!put_key(target, word))
+        return tl::unexpected<std::string>(complaint("'" + text::cleaned(word) + "' is no KEY=VALUE"));
+    }
     command_.output = output_ == "json"    ? Output::kJson
                       : output_ == "names" ? Output::kNames
                                            : Output::kTable;
@@ -178,20 +208,28 @@ class Parser {
         ->required();
   }
 
+  CLI::Option* keys(CLI::App* of, const char* help) {
+    return of->add_option("key", keys_, help)->type_name("KEY=VALUE");
+  }
+
   void add_verbs() {
     CLI::App* const job = noun("job", "Jobs and their ranks");
     verb(job, "list", "Every job: phase, who is there, what it has done", Page::kJobs, "job.list");
     parameter(verb(job, "show", "Who is late: one job with all its ranks", Page::kJob, "job.show"), "name",
               "name", "The job");
-    CLI::App* const set = verb(job, "set", "Changes a running job", Page::kJob, "job.set");
+    CLI::App* const add =
+        verb(job, "add", "Declares a job, which is kept where control.state says", Page::kJob, "job.add");
+    CLI::Option* const file =
+        add->add_option("-f,--file", command_.file, "JSON: an entry of jobs:; - is stdin");
+    keys(add, "Keys of jobs:, such as name=resnet workers=4 quota.cap=30%")->excludes(file);
+    CLI::App* const set = verb(job, "set", "Changes keys of a job, while it runs", Page::kJob, "job.set");
     parameter(set, "name", "name", "The job");
-    set->add_option("--window", window_, "Chunks, a power of two: now, and until the next reload")
+    keys(set, "window=512 priority=200 quota.cap=30% stragglers='{\"timeout\":\"50ms\",\"min\":3}'")
         ->required();
-    set->callback([this] {
-      command_.page = Page::kJob;
-      command_.method = "job.set";
-      command_.parameters["window"] = window_;
-    });
+    CLI::App* const remove = verb(job, "remove", "Takes back a job of job add", Page::kRemoved, "job.remove");
+    parameter(remove, "name", "name", "The job");
+    remove->add_flag_callback(
+        "--abort", [this] { command_.parameters["abort"] = true; }, "Also if somebody is in it, who is told");
     CLI::App* const abort =
         verb(job, "abort", "Ends what the job does; its workers are told why", Page::kJob, "job.abort");
     parameter(abort, "name", "name", "The job");
@@ -207,10 +245,13 @@ class Parser {
     CLI::App* const check =
         verb(config, "check", "What is wrong with a file; changes nothing", Page::kCheck, "config.check");
     check->add_option("file", command_.file, "YAML; - is stdin")->required();
+    verb(config, "diff", "What a reload would change, and when it takes effect", Page::kDiff, "config.diff");
     verb(config, "reload", "Reads the daemon's file again, as SIGHUP does", Page::kReload, "config.reload");
     CLI::App* const log = verb(noun("log", "The daemon's log"), "set",
                                "The least important messages to be printed", Page::kLog, "log.set");
     parameter(log, "level", "level", "trace, debug, info, warning or error");
+    verb(&app_, "restart", "tallyd begins anew from what is on disk by now; no job ends", Page::kRestart,
+         "daemon.restart");
     verb(&app_, "stats", "All counters in one answer", Page::kStats, "stats.get");
     verb(&app_, "health", "Whether the box is well; exit code 3 if not", Page::kHealth, "health.get");
     verb(&app_, "version", "Versions of the interface and of the daemon", Page::kVersion, "api.version");
@@ -267,7 +308,7 @@ class Parser {
   double timeout_ = 5;
   double interval_ = 1;
   TraceOptions trace_{};
-  std::int64_t window_ = 0;  // the daemon says what is wrong with one below 0
+  std::vector<std::string> keys_{};
 };
 
 }  // namespace

@@ -39,7 +39,10 @@ enum class Page : std::uint8_t {
   kStats,
   kConfig,
   kCheck,
+  kDiff,
   kReload,
+  kRestart,
+  kRemoved,
   kLog,
   kHealth,
   kVersion,
@@ -61,7 +64,7 @@ struct Command {
   std::chrono::milliseconds timeout{5000};
   std::chrono::milliseconds interval{1000};  // of top
   bool once = false;                         // top: one frame, no control sequences
-  std::string file{};            // config check: what is read and sent; trace write: what is written
+  std::string file{};  // config check, job add: what is read and sent; trace write: what is written
   std::uint64_t most_bytes = 0;  // of the file of a trace
   std::string text{};
 };
@@ -69,7 +72,7 @@ struct Command {
 // On failure: what to print to stderr before exiting with kExitUsage.
 [[nodiscard]] tl::expected<Command, std::string> parse_command(int argc, const char* const* argv);
 
-// All verbs with their long options, such as {"job set", {"--help", "--window"}}, and "" with those of all of
+// All verbs with their long options, such as {"job abort", {"--help", "--reason"}}, and "" with those of all of
 // them: what completions and the manual must have.
 struct VerbWords {
   std::string verb{};

@@ -79,10 +79,21 @@ std::string window_of(const Json& job) {
   return wanted == "-" || wanted == window ? window : window + " (" + wanted + " are wanted)";
 }
 
+// Sentences, each a line.
+std::string lines_text(const Json& answer, const char* key, const char* before = "") {
+  std::string out;
+  for (const Json& line : list_of(answer, key))
+    out += before + text::cleaned(line.is_string() ? line.get<std::string>() : "?") + "\n";
+  return out;
+}
+
 std::string job_page(const Json& job) {
   const bool session = member(job, "session").is_object();
-  std::string out = "job " + cell(job, "name") + ": " + cell(job, "phase");
+  std::string out = diagnostics_text(job) + lines_text(job, "notes");
+  out += "job " + cell(job, "name") + ": " + cell(job, "phase");
   if (const std::string reason = cell(job, "reason"); reason != "-") out += " (" + reason + ")";
+  if (is_true(job, "deferred")) out += ", with another configuration when nobody is in it";
+  if (cell(job, "kept") == "no") out += ", gone when tallyd ends";
   out += "\n" + cell(job, "dialect") + ", " + cell(job, "alive") + " of " + cell(job, "workers") +
          " alive, window " + window_of(job) + ", " + cell(job, "elements") + " elements, priority " +
          cell(job, "priority");
@@ -206,14 +217,8 @@ std::string check_page(const Json& answer) {
 }
 
 std::string reload_page(const Json& answer) {
-  std::string out;
-  const auto add = [&](const char* key, const char* before) {
-    for (const Json& line : list_of(answer, key))
-      out += before + text::cleaned(line.is_string() ? line.get<std::string>() : "?") + "\n";
-  };
-  add("changed", "");
-  add("failed", "not done: ");
-  add("restart", "restart tallyd to apply: ");
+  const std::string out = lines_text(answer, "changed") + lines_text(answer, "failed", "not done: ") +
+                          lines_text(answer, "restart", "restart tallyd to apply: ");
   return diagnostics_text(answer) + (out.empty() ? "nothing differs from what runs\n" : out);
 }
 
@@ -227,6 +232,14 @@ std::string trace_page(const Json& answer) {
   for (const char* const key : {"job", "port", "drop", "way", "every", "frames", "seconds"})
     if (const std::string value = cell(wish, key); value != "-") out += std::string(key) + " " + value + "\n";
   return out;
+}
+
+std::string diff_page(const Json& answer) {
+  const Json& all = list_of(answer, "differences");
+  if (all.empty()) return diagnostics_text(answer) + "nothing differs from what runs\n";
+  text::ColumnTable table({"what differs", "applies"}, 2);
+  for (const Json& one : all) table.add({cell(one, "what"), cell(one, "applies")});
+  return diagnostics_text(answer) + table.text();
 }
 
 std::string config_page(const Json& answer) {
@@ -312,8 +325,14 @@ std::string page_text(Page page, const Json& answer) {
       return config_page(answer);
     case Page::kCheck:
       return check_page(answer);
+    case Page::kDiff:
+      return diff_page(answer);
     case Page::kReload:
       return reload_page(answer);
+    case Page::kRestart:
+      return diagnostics_text(answer) + lines_text(answer, "notes") + "tallyd begins anew; jobs go on\n";
+    case Page::kRemoved:
+      return "removed\n";
     case Page::kLog:
       return "log.level is " + cell(answer, "level") + "\n";
     case Page::kHealth:

@@ -4,25 +4,26 @@ _tallyctl() {
   local -a ask=(tallyctl --timeout 0.5 -o names)
   case $before in
     -o | --output) mapfile -t COMPREPLY < <(compgen -W 'table json' -- "$word"); return ;;
-    --socket) mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
+    --socket | -f | --file) mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
     --way) mapfile -t COMPREPLY < <(compgen -W 'both in out' -- "$word"); return ;;
-    --instance | --timeout | --interval | --window | --reason | --job | --port | --drop | --every | --frames | --seconds | --bytes) return ;;
+    --instance | --timeout | --interval | --reason | --job | --port | --drop | --every | --frames | --seconds | --bytes) return ;;
   esac
   for ((i = 1; i < COMP_CWORD; i++)); do
     case ${COMP_WORDS[i]} in
       --socket | --instance) ask+=("${COMP_WORDS[i]}" "${COMP_WORDS[i + 1]}"); i=$((i + 1)) ;;
-      -o | --output | --timeout | --interval | --window | --reason | --job | --port | --way | --drop | --every | --frames | --seconds | --bytes) i=$((i + 1)) ;;
+      -o | --output | --timeout | --interval | --reason | -f | --file | --job | --port | --way | --drop | --every | --frames | --seconds | --bytes) i=$((i + 1)) ;;
       -*) ;;
       *) if [[ -z $noun ]]; then noun=${COMP_WORDS[i]}; elif [[ -z $verb ]]; then verb=${COMP_WORDS[i]}; else rest=$((rest + 1)); fi ;;
     esac
   done
+  local keys='workers= token_file= window= priority= lease= stragglers= quota.reserved= quota.weight= quota.cap= discipline= elements= results= server= servers= dialect='
   local words='--output --socket --instance --timeout --help'
   case "$noun $verb" in
-    ' ') words+=' job port core slot drop config log trace stats health version doctor events top --version' ;;
-    'job ') words='list show set abort' ;;
+    ' ') words+=' job port core slot drop config log trace restart stats health version doctor events top --version' ;;
+    'job ') words='list show add set remove abort' ;;
     'port ' | 'core ' | 'drop ') words='list' ;;
     'slot ') words='show' ;;
-    'config ') words='show check reload' ;;
+    'config ') words='show check diff reload' ;;
     'log ') words='set' ;;
     'trace ') words='write stop list' ;;
     'trace write')
@@ -31,8 +32,12 @@ _tallyctl() {
     'log set') words='trace debug info warning error' ;;
     'config check') mapfile -t COMPREPLY < <(compgen -f -- "$word"); return ;;
     'top ') words+=' --once --interval' ;;
-    'job show' | 'job set' | 'job abort')
-      [[ $verb == set ]] && words+=' --window'
+    'job add')
+      compopt -o nospace 2>/dev/null
+      words+=" --file name= $keys" ;;
+    'job show' | 'job set' | 'job remove' | 'job abort')
+      [[ $verb == set ]] && { compopt -o nospace 2>/dev/null; words+=" $keys"; }
+      [[ $verb == remove ]] && words+=' --abort'
       [[ $verb == abort ]] && words+=' --reason'
       if [[ $rest -eq 0 && $word != -* ]]; then
         # A name may hold blanks: one a line, and quoted where it must be.

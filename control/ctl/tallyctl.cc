@@ -202,14 +202,27 @@ void show(const Command& command, const Json& answer) {
   }
 }
 
-int ask(Command command, Daemon& daemon) {
+// The file that is named becomes a parameter. Empty: done; else why not.
+std::optional<Trouble> take_file(Command& command) {
+  if (command.file.empty()) return std::nullopt;
+  std::string text;
+  if (!read_text(command.file, text))
+    return Trouble{kExitFailed, "cannot read " + text::cleaned(command.file) + ": " +
+                                    std::generic_category().message(errno)};
   if (command.page == Page::kCheck) {
-    std::string text;
-    if (!read_text(command.file, text))
-      return failed({kExitFailed, "cannot read " + text::cleaned(command.file) + ": " +
-                                      std::generic_category().message(errno)});
     command.parameters["text"] = std::move(text);
+    return std::nullopt;
   }
+  Json job = Json::parse(text, nullptr, false);
+  if (!job.is_object())
+    return Trouble{kExitFailed, text::cleaned(command.file) +
+                                    " is no JSON object: write {\"name\": \"resnet\", \"workers\": 4}"};
+  command.parameters["job"] = std::move(job);
+  return std::nullopt;
+}
+
+int ask(Command command, Daemon& daemon) {
+  if (const auto no = take_file(command)) return failed(*no);
   auto answer = daemon.ask(command.method, command.parameters);
   if (!answer) return failed_with_diagnostics(answer.error());
   if (command.page == Page::kCheck && answer->contains("diagnostics")) name_file(*answer, command.file);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <utility>
 #include <vector>
 
@@ -14,13 +15,30 @@ namespace {
 
 std::uint64_t cycles_now() noexcept { return __builtin_ia32_rdtsc(); }
 
+// Milliseconds of the calendar: nobody makes a change in each, so a later life does not say one of this again.
+std::uint64_t first_revision() noexcept {
+  const auto since = std::chrono::system_clock::now().time_since_epoch();
+  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(since).count());
+}
+
 }  // namespace
 
 ControlBox::ControlBox(Parts parts)
     : parts_(std::move(parts)),
       tracer_(parts_.plane, parts_.loop.members().watch()),
+      made_({parts_.reload, parts_.loop.members().engine(), parts_.log,
+             std::filesystem::path(parts_.path).parent_path().string(), parts_.now,
+             [this] { return parts_.loop.ending(); }, [this] { done(); },
+             parts_.keeping.path.empty()
+                 ? decltype(MadeJobs::Parts::save)()
+                 : [this](std::string text, std::function<void(Result<void>)>
+                                                then) { writer_->write(std::move(text), std::move(then)); }}),
       started_(parts_.now()),
-      started_cycles_(cycles_now()) {}
+      started_cycles_(cycles_now()) {
+  if (!parts_.keeping.path.empty() && !parts_.keeping.unusable)
+    writer_.emplace(parts_.keeping.path, parts_.keeping.text, parts_.post);
+  made_.begin(parts_.keeping, first_revision());
+}
 
 // Of jobs that there are as they are now; of those that are gone, and of all of them after the end, what was
 // told last.
@@ -39,8 +57,13 @@ api::Snapshot ControlBox::take() {
   std::ranges::sort(jobs, {}, &members::JobStatus::id);
   const config::Config& config = parts_.reload.config();
   api::Snapshot all = take_snapshot(parts_.plane, std::move(jobs), config.dataplane.cores);
-  for (api::JobCounts& job : all.jobs)
+  for (api::JobCounts& job : all.jobs) {
     job.declared = done || std::ranges::binary_search(declared, job.status.id);
+    job.made = parts_.reload.made(job.status.name);
+    job.kept = !job.made || made_.keeps();
+  }
+  all.dormant = made_.dormant();
+  all.revision = made_.revision();
   for (std::size_t core = 0; core < all.cores.size(); ++core) {
     const TimeNs last = std::max(parts_.plane.statistics(core).last_turn.get(), started_);
     all.cores[core].silent = now > last ? now - last : 0;
@@ -74,22 +97,67 @@ api::ReloadReport ControlBox::reload() {
     parts_.log(LogLevel::kWarning, "reload ignored: shutting down");
     return {.failed = {"nothing was read: the box is shutting down"}};
   }
+  if (made_.busy())
+    return {.failed = {"nothing was read: a change of the jobs is being written to the disk"}};
   MemberLoop& members = parts_.loop.members();
   members.look_at_all(parts_.now());  // of sessions that go, the last status is what is printed
   api::ReloadReport report =
       parts_.reload.take(config::load_config(parts_.path), members.engine(), parts_.now());
+  if (!report.refused) made_.retry();
+  if (!report.changed.empty()) made_.count_change();
   done();
   return report;
 }
 
-Result<void> ControlBox::set_window(const std::string& job, std::uint32_t window) {
-  auto set = parts_.reload.set_window(job, window, parts_.loop.members().engine(), parts_.now());
-  done();
-  return set;
+void ControlBox::reload_soon() {
+  made_.after([this] { (void)reload(); });
+}
+
+api::DiffReport ControlBox::diff() {
+  auto read = config::load_config(parts_.path);
+  if (!read) return {.diagnostics = std::move(read.error())};
+  return {std::move(read->warnings), config::differences(parts_.reload.plan(read->config))};
+}
+
+api::ReloadReport ControlBox::restart() {
+  if (parts_.loop.ending() || made_.busy())
+    return {.failed = {parts_.loop.ending() ? "the box is shutting down already"
+                                            : "a change of the jobs is being written to the disk"}};
+  auto read = config::load_config(parts_.path);
+  if (!read) return {.refused = true, .diagnostics = std::move(read.error())};
+  api::ReloadReport report{.diagnostics = std::move(read->warnings)};
+  const auto sessions = config::jobs_of<config::SessionConfig>(parts_.reload.config());
+  for (const auto& [i, session] : sessions)
+    report.changed.push_back(
+        "job '" + session->name +
+        "' is a session, whose clients bring nothing back: what they have begun is lost");
+  for (const auto& job : parts_.reload.config().jobs) {
+    const std::string& name = members::common_of(job).name;
+    if (parts_.reload.made(name) && !made_.keeps())
+      return {.failed = {"job '" + name +
+                         "' would be lost: it is of job.add, and nothing keeps it (control.state)"}};
+  }
+  parts_.restart();
+  return report;
+}
+
+void ControlBox::add_job(const api::Json& job, api::IfRevision if_revision, api::ChangeDone done) {
+  made_.add(job, if_revision, std::move(done));
+}
+
+void ControlBox::set_job(const std::string& name, const api::Json& keys, api::IfRevision if_revision,
+                         api::ChangeDone done) {
+  made_.set(name, keys, if_revision, std::move(done));
+}
+
+void ControlBox::remove_job(const std::string& name, bool abort, api::IfRevision if_revision,
+                            api::ChangeDone done) {
+  made_.remove(name, abort, if_revision, std::move(done));
 }
 
 Result<void> ControlBox::abort(const std::string& job, const std::string& reason) {
   auto aborted = parts_.loop.members().engine().abort(job, reason, parts_.now());
+  if (aborted) made_.count_change();
   done();
   return aborted;
 }
@@ -108,6 +176,7 @@ api::TraceStatus ControlBox::trace() { return tracer_.status(); }
 
 void ControlBox::set_log_level(LogLevel level) {
   parts_.reload.set_level(level);
+  made_.count_change();
   newest_.reset();
 }
 

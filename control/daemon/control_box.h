@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,8 +12,10 @@
 #include "api/snapshot.h"
 #include "daemon/control_loop.h"
 #include "daemon/log.h"
+#include "daemon/made_jobs.h"
 #include "daemon/plane.h"
 #include "daemon/reload.h"
+#include "daemon/state_writer.h"
 #include "daemon/tracer.h"
 #include "tally/error.h"
 #include "tally/time.h"
@@ -29,6 +32,9 @@ class ControlBox final : public api::Box {
     const api::TurnTimes& turns;
     LogSink log;
     std::string path;               // of the configuration
+    Keeping keeping;                // of the jobs of job.add
+    StateWriter::Post post;         // calls on this thread, from any
+    std::function<void()> restart;  // the daemon is to begin anew, when answers have left
     std::function<TimeNs()> now;    // as the loop's
     std::function<void()> changed;  // something is to be published and sent: a turn is due
   };
@@ -42,7 +48,14 @@ class ControlBox final : public api::Box {
   // As api::Box says.
   std::shared_ptr<const api::Snapshot> snapshot() override;
   api::ReloadReport reload() override;
-  Result<void> set_window(const std::string& job, std::uint32_t window) override;
+  std::uint64_t revision() const override { return made_.revision(); }
+  api::DiffReport diff() override;
+  api::ReloadReport restart() override;
+  void add_job(const api::Json& job, api::IfRevision if_revision, api::ChangeDone done) override;
+  void set_job(const std::string& name, const api::Json& keys, api::IfRevision if_revision,
+               api::ChangeDone done) override;
+  void remove_job(const std::string& name, bool abort, api::IfRevision if_revision,
+                  api::ChangeDone done) override;
   Result<void> abort(const std::string& job, const std::string& reason) override;
   std::vector<doctor::Finding> examine() override;
   Result<void> start_trace(const api::TraceWish& wish) override;
@@ -51,6 +64,8 @@ class ControlBox final : public api::Box {
   api::TraceStatus trace() override;
   void set_log_level(LogLevel level) override;
   void note(const std::string& text) override;
+  // reload(), as soon as nothing is being written.
+  void reload_soon();
 
  private:
   // Many ask at once, and with a thousand jobs it costs milliseconds.
@@ -60,6 +75,8 @@ class ControlBox final : public api::Box {
 
   Parts parts_;
   Tracer tracer_;
+  std::optional<StateWriter> writer_{};
+  MadeJobs made_;
   TimeNs started_;
   std::uint64_t started_cycles_;
   std::shared_ptr<const api::Snapshot> newest_{};  // empty: out of date

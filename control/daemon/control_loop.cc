@@ -27,6 +27,14 @@ void Shutdown::at_once() {
   log_(LogLevel::kWarning, "stopping at once: workers are not told");
 }
 
+void Shutdown::keep_jobs(TimeNs now) {
+  if (state_ != State::kNotYet) return;
+  state_ = State::kLinger;
+  until_ = now + kLingerTime;
+  log_(LogLevel::kInfo,
+       "ending; jobs are kept: their workers wait for the daemon that follows, each a lease at most");
+}
+
 void Shutdown::turn(TimeNs now) {
   switch (state_) {
     case State::kNotYet:

@@ -35,6 +35,9 @@ class Shutdown {
 
   void begin(TimeNs now);
   void at_once();
+  // Nobody is told: workers miss the box for a moment and come back to the one that follows. Answers of the
+  // control interface have time to leave.
+  void keep_jobs(TimeNs now);
   // After a turn of the member loop.
   void turn(TimeNs now);
 
@@ -76,6 +79,8 @@ class ControlLoop {
   TimeNs turn(TimeNs now);
   // SIGTERM, SIGINT: the first begins to drain, the second ends at once.
   void end(TimeNs now);
+  // SIGUSR2 and the restart of tallyctl: jobs are kept for the daemon that follows.
+  void end_keeping_jobs(TimeNs now) { shutdown_.keep_jobs(now); }
   [[nodiscard]] bool ending() const noexcept { return shutdown_.state() != Shutdown::State::kNotYet; }
   [[nodiscard]] bool done() const noexcept { return shutdown_.state() == Shutdown::State::kOver; }
 

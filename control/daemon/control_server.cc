@@ -88,7 +88,7 @@ class ControlServer::Hall : public std::enable_shared_from_this<Hall> {
     std::uint64_t lost = 0;                 // events that found too many waiting
     std::array<char, kReadBytes> buffer{};
     bool writing = false;
-    bool answering = false;  // from a request on until its answer is written
+    bool answering = false;  // an answer has begun and is not written
     bool follows = false;
     bool last = false;      // nothing is read after this answer
     bool said_all = false;  // its end was read, which asio tells once
@@ -183,10 +183,18 @@ class ControlServer::Hall : public std::enable_shared_from_this<Hall> {
     client->last = end == std::string::npos;  // too long: where the next one begins is not known
     std::string_view line(client->in.data(), client->last ? client->in.size() : end);
     if (line.ends_with('\r')) line.remove_suffix(1);
-    api::Reply reply;
-    if (!line.empty()) reply = api::answer(line, client->caller, box_, TALLY_VERSION);
+    const std::string request(line);
     client->in.erase(0, client->last ? client->in.size() : end + 1);
     client->alive = Clock::now();
+    if (request.empty()) return look(client);
+    // It is not read until the answer is there, which may wait for the disk. What happens meanwhile is told.
+    api::answer(request, client->caller, box_, TALLY_VERSION,
+                [self = shared_from_this(), client](api::Reply reply) {
+                  if (self->open_ && client->socket.is_open()) self->take(client, std::move(reply));
+                });
+  }
+
+  void take(const ClientPtr& client, api::Reply reply) {
     if (reply.follow && !std::exchange(client->follows, true)) ++followers_;
     client->rest = std::move(reply.rest);
     if (reply.text.empty()) return look(client);

@@ -8,6 +8,7 @@
 
 #include <asio.hpp>
 #include <cstdio>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <system_error>
@@ -48,19 +49,21 @@ class Life {
         reload_(start.config, feed_.sink()),
         plane_(plane),
         loop_(plane_, std::move(engine), feed_.sink(), drain, steady_now()),
-        box_(
-            {plane_, loop_, reload_, turn_times_, feed_.sink(), start.path, steady_now, [this] { turn(); }}) {
+        box_({plane_, loop_, reload_, turn_times_, feed_.sink(), start.path, start.keeping,
+              [&io](std::function<void()> then) { asio::post(io, std::move(then)); }, [this] { restart(); },
+              steady_now, [this] { turn(); }}) {
     if (!control) return;
     server_.emplace(io_, std::move(*control), box_, feed_.sink());
     feed_.send_to(&*server_);
   }
 
-  void run() {
+  Daemon::End run() {
     wait_for_signal();
     turn();
     io_.run();
     feed_.send_to(nullptr);
     server_.reset();  // whatever takes its time from here on, nobody waits for an answer
+    return restarts_ ? Daemon::End::kRestart : Daemon::End::kOver;
   }
 
   void print_counters() { print(box_.take()); }
@@ -104,12 +107,22 @@ class Life {
   void take_signal(int number) {
     if (number == SIGUSR1) return print_counters();
     if (number == SIGHUP) {
-      (void)box_.reload();  // the log says what came of it
+      box_.reload_soon();  // the log says what came of it
+    } else if (number == SIGUSR2) {
+      loop_.end_keeping_jobs(steady_now());
+      manager_.stopping("ending, jobs are kept");
     } else {
       loop_.end(steady_now());
       manager_.stopping("shutting down");
     }
     turn();
+  }
+
+  // Its turns go on until the answer has left.
+  void restart() {
+    restarts_ = true;
+    loop_.end_keeping_jobs(steady_now());
+    manager_.status("restarting, jobs are kept");
   }
 
   void turn() {
@@ -157,6 +170,7 @@ class Life {
   api::TurnTimes turn_times_{};
   ControlBox box_;
   std::optional<ControlServer> server_{};
+  bool restarts_ = false;
   TimeNs watchdog_ = 0;
   TimeNs status_at_ = 0;
   std::string status_{};
@@ -166,7 +180,7 @@ class Life {
 
 struct Daemon::Signals {
   Signals() {
-    for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGUSR1}) set.add(number);
+    for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2}) set.add(number);
   }
   asio::io_context io{1};
   asio::signal_set set{io};
@@ -177,8 +191,8 @@ Daemon::Daemon() : signals_(std::make_unique<Signals>()), manager_(ServiceManage
 }
 Daemon::~Daemon() = default;
 
-bool Daemon::run(const Start& start, io::DataPlane& plane, members::MembershipEngine engine, bool hugepages,
-                 std::optional<ControlSocket> control) {
+Daemon::End Daemon::run(const Start& start, io::DataPlane& plane, members::MembershipEngine engine,
+                        bool hugepages, std::optional<ControlSocket> control) {
   const auto drain_ns = static_cast<TimeNs>(std::chrono::nanoseconds(start.drain).count());
   Life life(signals_->io, signals_->set, manager_, start, plane, std::move(engine), drain_ns,
             std::move(control));
@@ -186,13 +200,13 @@ bool Daemon::run(const Start& start, io::DataPlane& plane, members::MembershipEn
   log_line(LogLevel::kInfo, "ready: " + what + ", " + (hugepages ? "hugepages" : "ordinary memory") +
                                 ", kernels " + std::string(kernels::best_kernels().name));
   manager_.ready(what);
-  life.run();
+  const End end = life.run();
   // From here on a signal ends the process, should a core never return.
   for (const int number : {SIGTERM, SIGINT}) std::signal(number, SIG_DFL);
   plane.stop();
   const bool told = life.tell_final_counters(start.final_counters);
   log_line(LogLevel::kInfo, "ended");
-  return told;
+  return end == End::kOver && !told ? End::kUntold : end;
 }
 
 }  // namespace tally::daemon

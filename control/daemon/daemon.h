@@ -2,12 +2,14 @@
 // The control thread: signals and timers around the control loop.
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "config/config.h"
 #include "daemon/control_socket.h"
+#include "daemon/made_jobs.h"
 #include "daemon/sd_notify.h"
 #include "io/data_plane.h"
 #include "members/membership.h"
@@ -27,13 +29,19 @@ class Daemon {
     std::string path{};       // of the configuration, read again with SIGHUP
     config::Config config{};  // with which the box has started
     std::chrono::seconds drain{};
+    Keeping keeping{};  // of the jobs of job.add
     UniqueFd final_counters{};  // a file that gets them as JSON at the end; none: nobody wants them
   };
+  enum class End : std::uint8_t {
+    kOver,
+    kUntold,   // over, and the final counters could not be written, which the log says
+    kRestart,  // a new daemon is to take its place
+  };
 
-  // Runs until SIGTERM or SIGINT have ended it, and stops the cores of `plane`. control: where tallyctl finds
-  // it, if anywhere. False: the final counters could not be written, which the log says.
-  [[nodiscard]] bool run(const Start& start, io::DataPlane& plane, members::MembershipEngine engine,
-                         bool hugepages, std::optional<ControlSocket> control);
+  // Runs until SIGTERM or SIGINT, or SIGUSR2, have ended it, and stops the cores of `plane`. control: where
+  // tallyctl finds it, if anywhere.
+  [[nodiscard]] End run(const Start& start, io::DataPlane& plane, members::MembershipEngine engine,
+                        bool hugepages, std::optional<ControlSocket> control);
 
  private:
   struct Signals;

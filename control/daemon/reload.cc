@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -15,15 +16,25 @@ constexpr std::string_view kGone = "the job was withdrawn: it is gone from the b
 
 std::string of_job(const std::string& name) { return "job '" + name + "' "; }
 
-// nullptr: no native job of this name is in force.
-config::NativeConfig* find_native(config::Config& config, const std::string& name) {
-  const auto jobs = config::jobs_of<config::NativeConfig>(config);
-  const auto job = std::ranges::find_if(jobs, [&](const auto& j) { return j.second->name == name; });
-  return job == jobs.end() ? nullptr : job->second;
+std::vector<config::JobConfig>::iterator find_job(config::Config& config, const std::string& name) {
+  return std::ranges::find_if(config.jobs, [&](const auto& j) { return members::common_of(j).name == name; });
 }
 
 std::string resized_text(const std::string& job, std::uint32_t before, std::uint32_t after) {
   return of_job(job) + "gets a window of " + std::to_string(after) + " instead of " + std::to_string(before);
+}
+
+// A sentence for each thing that there is to tell. is: as the job was.
+std::vector<std::string> change_texts(const config::NativeConfig& is,
+                                      const config::ReloadPlan::Change& change) {
+  std::vector<std::string> texts;
+  std::vector<std::string> keys = change.now;
+  if (std::erase(keys, "window") != 0) texts.push_back(resized_text(is.name, is.window, change.job.window));
+  if (!keys.empty()) texts.push_back(of_job(is.name) + "goes on with another " + text::listed(keys));
+  if (!change.later.empty())
+    texts.push_back(of_job(is.name) + "gets another " + text::listed(change.later) +
+                    " with its next generation, when nobody is in it");
+  return texts;
 }
 
 std::string level_text(LogLevel level) {
@@ -50,11 +61,11 @@ api::ReloadReport Reload::take(const config::ConfigResult& read, members::Member
   if (!read) return refuse(read.error());
   for (const config::Diagnostic& warning : read->warnings)
     log_(LogLevel::kWarning, config::one_line(warning));
-  const config::ReloadPlan plan = config::plan_reload(*config_, read->config);
+  const config::ReloadPlan plan = this->plan(read->config);
   Taking taking{engine, now, *config_};
   taking.report.diagnostics = read->warnings;
   for (const auto& name : plan.withdraw) withdraw(taking, name);
-  for (const auto& wish : plan.resize) resize(taking, wish);
+  for (const auto& wish : plan.change) change(taking, wish);
   declare_again(taking, plan);
   for (const auto& wish : plan.reset) reset(taking, wish);
   for (const auto& job : plan.declare) declare(taking, job);
@@ -63,9 +74,10 @@ api::ReloadReport Reload::take(const config::ConfigResult& read, members::Member
     changed(taking, level_text(*plan.log_level));
     level_(*plan.log_level);
   }
-  if (!plan.restart.empty()) {
-    log_(LogLevel::kWarning, "reload: restart to apply: " + text::listed(plan.restart), kReloaded);
-    taking.report.restart = plan.restart;
+  taking.report.restart = plan.restart;
+  std::ranges::move(taking.restart, std::back_inserter(taking.report.restart));
+  if (!taking.report.restart.empty()) {
+    log_(LogLevel::kWarning, "reload: restart to apply: " + text::listed(taking.report.restart), kReloaded);
   } else if (taking.report.changed.empty() && taking.report.failed.empty()) {
     log_(LogLevel::kInfo, "reload: nothing differs from what runs", kReloaded);
   }
@@ -81,14 +93,61 @@ api::ReloadReport Reload::refuse(const config::Diagnostics& diagnostics) {
   return {.refused = true, .diagnostics = diagnostics};
 }
 
-Result<void> Reload::set_window(const std::string& job, std::uint32_t window,
-                                members::MembershipEngine& engine, TimeNs now) {
-  if (auto done = engine.resize(job, window, now); !done) return done;
+config::ReloadPlan Reload::plan(const config::Config& wanted) const {
+  config::Config files = *config_;
+  std::erase_if(files.jobs, [&](const auto& job) { return made(members::common_of(job).name); });
+  return config::plan_reload(files, wanted);
+}
+
+Result<void> Reload::make(const config::JobConfig& job, members::MembershipEngine& engine) {
+  if (auto id = engine.declare(job); !id) return tl::unexpected<Error>(std::move(id.error()));
   config::Config config = *config_;
-  config::NativeConfig* const native = find_native(config, job);
-  if (native == nullptr) return {};  // it was declared by other means than the file
-  log_(LogLevel::kInfo, resized_text(job, native->window, window));
-  native->window = window;
+  config.jobs.push_back(job);
+  made_.insert(members::common_of(job).name);
+  config_ = std::make_shared<const config::Config>(std::move(config));
+  return {};
+}
+
+Result<void> Reload::set(const config::JobConfig& job, members::MembershipEngine& engine, TimeNs now,
+                         std::vector<std::string>& changed) {
+  config::Config config = *config_;
+  const std::string& name = members::common_of(job).name;
+  const auto at = find_job(config, name);
+  if (at == config.jobs.end() || at->index() != job.index())
+    return fail(ErrorCode::kInvalidArgument, "it is of another dialect: remove it and add it",
+                "job '" + name + "'");
+  config::Config wanted = config;
+  *find_job(wanted, name) = job;
+  const config::ReloadPlan plan = config::plan_reload(config, wanted);
+  for (const auto& wish : plan.change) {
+    if (auto done = engine.change(wish.job, now); !done) return done;
+    changed = change_texts(std::get<config::NativeConfig>(*at), wish);
+  }
+  for (const auto& wish : plan.reset) {
+    if (auto done = engine.reset_session(wish.session, now); !done) return done;
+    changed.push_back(of_job(name) + "begins anew: run " + std::to_string(wish.run));
+  }
+  for (const auto& again : plan.again) {
+    // What it held is free for it, so that it finds its place as it found one before.
+    (void)engine.withdraw(name, "the session was changed: it begins anew");
+    if (auto id = engine.declare(again.job); !id) {
+      (void)engine.declare(*at);
+      return tl::unexpected<Error>(std::move(id.error()));
+    }
+    changed.push_back(of_job(name) +
+                      "is declared again, what it had begun is lost: " + text::listed(again.keys));
+  }
+  for (const std::string& text : changed) log_(LogLevel::kInfo, text);
+  *at = job;
+  config_ = std::make_shared<const config::Config>(std::move(config));
+  return {};
+}
+
+Result<void> Reload::unmake(const std::string& job, members::MembershipEngine& engine) {
+  if (auto done = engine.withdraw(job, "the job was removed from the box by an operator"); !done) return done;
+  config::Config config = *config_;
+  config.jobs.erase(find_job(config, job));
+  made_.erase(job);
   config_ = std::make_shared<const config::Config>(std::move(config));
   return {};
 }
@@ -110,14 +169,21 @@ void Reload::withdraw(Taking& taking, const std::string& name) const {
   changed(taking, of_job(name) + "is gone from the configuration");
 }
 
-void Reload::resize(Taking& taking, const config::ReloadPlan::Resize& wish) const {
-  config::NativeConfig& job = *find_native(taking.config, wish.job);
-  if (auto done = taking.engine.resize(wish.job, wish.window, taking.now); !done) {
-    return failed(taking, done.error().text() + "; the window stays " + std::to_string(job.window) +
-                              ", reload again when that has changed");
+void Reload::change(Taking& taking, config::ReloadPlan::Change wish) const {
+  const auto at = find_job(taking.config, wish.job.name);
+  const auto is = std::get<config::NativeConfig>(*at);
+  // The box as it runs could not serve the next generation: that is for the next start.
+  if (!wish.later.empty() && !config::serves(taking.config, wish.job)) {
+    for (const std::string& key : wish.later) taking.restart.push_back(wish.path + "." + key);
+    wish.later.clear();
+    wish.job = members::taken_at_once(is, wish.job);
+    if (wish.now.empty()) return;
   }
-  changed(taking, resized_text(wish.job, job.window, wish.window));
-  job.window = wish.window;
+  if (auto done = taking.engine.change(wish.job, taking.now); !done)
+    return failed(taking,
+                  done.error().text() + "; the job stays as it is, reload again when that has changed");
+  for (std::string& text : change_texts(is, wish)) changed(taking, std::move(text));
+  *at = wish.job;
 }
 
 void Reload::reset(Taking& taking, const config::ReloadPlan::Reset& wish) const {
@@ -149,6 +215,11 @@ void Reload::declare_again(Taking& taking, const config::ReloadPlan& plan) const
 }
 
 void Reload::declare(Taking& taking, const config::JobConfig& job) const {
+  if (const std::string& name = members::common_of(job).name; made(name))
+    return failed(taking, of_job(name) +
+                              "of the file is not declared: a job of this name was made by job.add; "
+                              "remove that one (tallyctl job remove " +
+                              name + ") and reload, or choose another name");
   const auto id = config::serves(taking.config, job).and_then([&] { return taking.engine.declare(job); });
   if (!id) return failed(taking, id.error().text() + "; the job is not declared");
   taking.config.jobs.push_back(job);

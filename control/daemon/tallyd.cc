@@ -1,10 +1,14 @@
 // The daemon: a switch in software that sums gradients.
 
 #include <fcntl.h>
+#include <linux/close_range.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -16,6 +20,7 @@
 #include "daemon/control_socket.h"
 #include "daemon/daemon.h"
 #include "daemon/log.h"
+#include "daemon/made_jobs.h"
 
 namespace tally::daemon {
 namespace {
@@ -68,7 +73,29 @@ Result<UniqueFd> open_final_counters(const std::string& path) {
               "cannot write " + path + ": " + std::generic_category().message(errno), "--final-counters");
 }
 
-int run(const CommandLine& line) {
+// Of this program, and of the one that takes its place on the disk. Empty: not known.
+std::string own_path() {
+  std::error_code error;
+  return std::filesystem::read_symlink("/proc/self/exe", error).string();
+}
+
+// The program begins anew, in this process: whoever watches it sees the same one. Returns if it cannot.
+int begin_anew(const std::string& program, char** argv) {
+  log_line(LogLevel::kInfo, "restarting " + program);
+  for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGPIPE}) std::signal(number, SIG_DFL);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  // Drivers have files that they keep for ever: locks of hugepages, sockets of ports. They go with the exec, not
+  // before it: a thread of EAL that finds its pipe closed ends the process.
+  ::close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);
+  ::execv(program.c_str(), argv);
+  log_line(LogLevel::kError, "cannot restart " + program + ": " + std::generic_category().message(errno));
+  return kExitFailed;
+}
+
+int run(const CommandLine& line, char** argv) {
+  const std::string program = own_path();
   const auto loaded = config::load_config(line.config);
   if (!loaded) {
     print(stderr, config::to_text(loaded.error()));
@@ -85,14 +112,20 @@ int run(const CommandLine& line) {
   if (!final_counters) return failed_to_start(final_counters.error());
   auto control = open_control(config);
   if (!control) return failed_to_start(control.error());
-  auto box = StartedBox::start(config, log_line);
-  if (!box) return failed_to_start(box.error());
-  const bool told = daemon.run({line.config, config, line.drain, std::move(*final_counters)}, box->plane(),
-                               std::move(*members), box->hugepages(), std::move(*control));
-  return told ? kExitOk : kExitFailed;
+  auto keeping = find_state(config, log_line);
+  if (!keeping) return failed_to_start(keeping.error());
+  auto end = Daemon::End::kOver;
+  {
+    auto box = StartedBox::start(config, log_line);
+    if (!box) return failed_to_start(box.error());
+    end = daemon.run({line.config, config, line.drain, std::move(*keeping), std::move(*final_counters)}, box->plane(),
+                     std::move(*members), box->hugepages(), std::move(*control));
+  }
+  if (end == Daemon::End::kRestart) return begin_anew(program, argv);
+  return end == Daemon::End::kUntold ? kExitFailed : kExitOk;
 }
 
-int act(const CommandLine& line) {
+int act(const CommandLine& line, char** argv) {
   switch (line.action) {
     case CommandLine::Action::kHelp:
       print(stdout, line.help);
@@ -107,7 +140,7 @@ int act(const CommandLine& line) {
     case CommandLine::Action::kRun:
       break;
   }
-  return run(line);
+  return run(line, argv);
 }
 
 }  // namespace
@@ -116,7 +149,7 @@ int act(const CommandLine& line) {
 int main(int argc, char** argv) {
   try {
     const auto line = tally::daemon::parse_command_line(argc, argv);
-    if (line) return tally::daemon::act(*line);
+    if (line) return tally::daemon::act(*line, argv);
     tally::daemon::print(stderr, line.error());
     return tally::daemon::kExitUsage;
   } catch (const std::exception& e) {

@@ -116,8 +116,6 @@ TimeNs NativeLife::lease_end(Rank rank) const noexcept {
 
 void NativeLife::touch() { box_.touch(id_); }
 
-void NativeLife::enter(JobPhase phase) { box_.enter(id_, phase_, phase, shares_slots(config_.discipline)); }
-
 // Ranks whose silence matters now.
 bool NativeLife::watched(Rank rank) const noexcept {
   // Whoever is still here while the job drains lacks nothing that a server could give.
@@ -247,40 +245,11 @@ void NativeLife::call_missing() {
   }
 }
 
-std::string NativeLife::objection_to_window(std::uint32_t window) const {
-  if (config_.discipline != Discipline::kPool) {
-    return "it shares slots: what it holds follows from its quota, not from its window";
-  }
-  // Without a generation the job takes it when it forms.
-  const bool fresh = !alive() && !offered();
-  if (fresh) return {};
-  if (phase_ != JobPhase::kRunning) {
-    return "a job can be resized while it runs or before it begins, and this one is " +
-           std::string(name_of(phase_));
-  }
-  const std::uint32_t largest = term_.record.largest_window.host();
-  if (window <= largest) return {};
-  return "window is " + std::to_string(window) + "; the largest of this generation is " +
-         std::to_string(largest) + ", and its workers and their histories are sized for that";
-}
-
-Result<void> NativeLife::resize(std::uint32_t window, TimeNs now) {
-  tick(now);  // who is dead by now cannot be called back
-  box_.slots_changed = true;
-  if (std::string no = objection_to_window(window); !no.empty()) {
-    return fail(ErrorCode::kInvalidArgument, std::move(no), "job '" + config_.name + "'");
-  }
-  config_.window = window;
-  limit_to(kNoLimit);
-  if (phase_ == JobPhase::kRunning && window != term_.window) begin_reforming(now);
-  return {};
-}
-
-bool NativeLife::said_by(std::uint64_t instance, const auth::Key& session,
-                         const ControlPacket& packet) const noexcept {
+bool NativeLife::said_by(const Term& term, std::uint64_t instance, const auth::Key& session,
+                         const ControlPacket& packet) noexcept {
   const bool beats = packet.header.type == PacketType::kHeartbeat;
   if (beats && packet.header.contributors.host() != instance) return false;
-  return auth::verify(beats ? key_ : session, packet.header, packet.payload);
+  return auth::verify(beats ? term.key : session, packet.header, packet.payload);
 }
 
 // A member of the term that ended last, which has not heard of its end. Its counter is not looked at: the
@@ -291,7 +260,7 @@ bool NativeLife::answer_gone(const ControlPacket& packet, const jobs::Binding& s
   const std::size_t place = place_of(h.rank_id());
   if (!knows_secret(gone_.term, h) || gone_.bindings.at(place) != source) return false;
   const auth::Key session = session_key_of(gone_.term, h.rank_id(), gone_.instances.at(place));
-  if (!said_by(gone_.instances.at(place), session, packet)) {
+  if (!said_by(gone_.term, gone_.instances.at(place), session, packet)) {
     box_.count(MembershipDrop::kTag);
     return true;
   }
@@ -314,7 +283,7 @@ std::optional<MembershipDrop> NativeLife::objection_to(const ControlPacket& pack
   const MemberState& m = member(h.rank_id());
   if (!knows_secret(term_, h)) return MembershipDrop::kCookie;
   if (m.binding != source) return MembershipDrop::kSource;
-  if (!said_by(m.instance, session_key(h.rank_id()), packet)) return MembershipDrop::kTag;
+  if (!said_by(term_, m.instance, session_key(h.rank_id()), packet)) return MembershipDrop::kTag;
   if (packet.counter <= m.counter) return MembershipDrop::kReplay;
   return std::nullopt;
 }

@@ -88,6 +88,10 @@ struct NativeConfig : CommonConfig {
   bool operator==(const NativeConfig&) const = default;
 };
 
+// What of `wanted` a job that is `is` takes while somebody is in it: window of a pool, priority, lease, and, with
+// the same discipline, quota and stragglers.
+[[nodiscard]] NativeConfig taken_at_once(NativeConfig is, const NativeConfig& wanted);
+
 // A session: a job of the dialect switchml (docs/switchml.md).
 
 // By MAC, ipv4 and port together a packet is known to be this member's: nothing on the wire names the

@@ -45,8 +45,11 @@ bool tells_the_same(const MemberState& m, const JoinRequest& join) {
 }  // namespace
 
 void NativeLife::join(const JoinRequest& join, const jobs::Binding& source, TimeNs now) {
+  // Who asked for the job as it was asks again, and is looked at with the keys that it has by now.
+  const auto has_changed = [this, deferred = deferred_.has_value()] { return deferred && !deferred_; };
   tick(now);
   touch();
+  if (has_changed()) return let_wait(join, source);
   if (outdated(join, member(join.rank))) return box_.count(MembershipDrop::kOldAttempt);
   if (is_server(join.rank)) return join_as_server(join, source, now);
   if (answer_gone(join, source, now)) return;
@@ -54,6 +57,7 @@ void NativeLife::join(const JoinRequest& join, const jobs::Binding& source, Time
     if (answer_active(join, source, now)) return;
     if (active()) return let_wait(join, source);  // the others drain without it
     if (answer_gone(join, source, now)) return;   // of what has ended just now
+    if (has_changed()) return let_wait(join, source);
   }
   enter(JobPhase::kForming);
   join_forming(join, source, now);

@@ -213,6 +213,18 @@ void MembershipEngine::receive(std::span<const std::byte> datagram, const jobs::
   state_->settle(now);
 }
 
+Result<void> MembershipEngine::change(const NativeConfig& wanted, TimeNs now) noexcept {
+  BoxState& box = state_->box;
+  NativeLife* const life = box.find_native(wanted.name);
+  if (life == nullptr) {
+    if (!box.names.contains(wanted.name)) return unknown_job(wanted.name);
+    return fail(ErrorCode::kInvalidArgument, "it is a session", "job '" + wanted.name + "'");
+  }
+  auto done = life->change(wanted, now);
+  box.settle();
+  return done;
+}
+
 Result<void> MembershipEngine::resize(std::string_view name, std::uint32_t window, TimeNs now) noexcept {
   BoxState& box = state_->box;
   const auto named = box.names.find(name);

@@ -62,11 +62,15 @@ class MembershipEngine {
   // does not fit is discarded.
   [[nodiscard]] std::optional<Outgoing> next(std::span<std::byte> out) noexcept;
 
-  // A running pool job goes on with another window, in a new epoch of its generation: its members are called
-  // back, and what they have begun goes on. The wish replaces NativeConfig::window; a job that has no
-  // generation takes it when it forms. Fails on an unknown name, a job that shares slots, or that drains or
-  // is called back at the moment, and a window above the largest of the generation. If there is not enough
-  // memory the job gets the largest window that fits, at least what it had.
+  // The native job of this name is to be as `wanted`, which is a good configuration of the box. At once, of a
+  // job that runs in a new epoch of its generation (its members are called back, and what they have begun
+  // goes on): window of a pool, priority, lease, and, with the same discipline, quota and stragglers. The
+  // rest (workers, token, ...; JobStatus::deferred) when nobody is in the job any more, or at once if nobody
+  // is. Fails, and changes nothing, on an unknown name, a session, a job that drains or is called back at the
+  // moment, a window above the largest of the generation, and a quota that reserves more than is left. If
+  // there is not enough memory a running job gets the largest window that fits, at least what it had.
+  [[nodiscard]] Result<void> change(const NativeConfig& wanted, TimeNs now) noexcept;
+  // The same with another window alone; fails also for a job that shares slots.
   [[nodiscard]] Result<void> resize(std::string_view name, std::uint32_t window, TimeNs now) noexcept;
 
   // What the job does at the moment ends: its members get an ABORT (or JOINED(refused) while forming) with

@@ -103,6 +103,7 @@ struct JobStatus {
   std::uint32_t window = 0;
   std::uint32_t largest_window = 0;
   std::uint32_t wanted_window = 0;  // as configured or last resized
+  bool deferred = false;            // another configuration waits until nobody is in the job
   std::uint32_t limit = 0;          // of the window, while a job of higher priority has what it gave; 0: none
   std::string shrunk_for{};         // the name of that job
   jobs::LineRange slots{};          // count 0: none held

@@ -17,10 +17,8 @@ std::uint64_t ranks_where(std::span<const MemberState> workers, Predicate holds)
 
 }  // namespace
 
-NativeLife::NativeLife(BoxState& box, JobId id, NativeConfig config)
-    : box_(box), id_(id), config_(std::move(config)), key_(auth::job_key(config_.name, config_.token)) {
-  for (std::uint16_t r = 0; r < config_.workers; ++r) ranks_.push_back(Rank{r});
-  for (std::uint32_t s = 0; s < config_.external_servers(); ++s) ranks_.push_back(server_rank(s));
+NativeLife::NativeLife(BoxState& box, JobId id, NativeConfig config) : box_(box), id_(id) {
+  adopt(std::move(config));
 }
 
 std::uint64_t NativeLife::joined() const noexcept {
@@ -68,6 +66,7 @@ JobStatus NativeLife::status(TimeNs now) const {
   s.window = term.window;
   s.largest_window = term.record.largest_window.host();
   s.wanted_window = config_.window;
+  s.deferred = deferred_.has_value();
   s.lease = config_.lease;
   s.limit = limit_ == kNoLimit ? 0 : limit_;
   s.shrunk_for = shrunk_for_;

@@ -4,7 +4,7 @@
 // The phases, and what leads from one to another, are the table of life_phase.h.
 //
 // By concern: joining.cc takes JOINs, offer.cc begins an epoch, ending.cc ends it or calls its members back,
-// room.cc has the slot memory, native_life.cc what others may ask.
+// room.cc has the slot memory, changing.cc takes another configuration, native_life.cc has what others may ask.
 
 #include <array>
 #include <cstddef>
@@ -100,7 +100,8 @@ struct MemberState {
 // One epoch of a job.
 struct Term {
   GenerationRecord record{};
-  Epoch epoch{};  // 0: no term
+  Epoch epoch{};    // 0: no term
+  auth::Key key{};  // the job's, of the token it had then
   Cookie result{};
   std::uint64_t salt = 0;
   std::array<Cookie, kMaxPlaces> contribution{};
@@ -168,7 +169,8 @@ class NativeLife {
   bool in_force(std::uint64_t version, TimeNs now);
   // The data plane lost its slots.
   void restart(TimeNs now);
-  // As MembershipEngine::resize says.
+  // As MembershipEngine::change and resize say.
+  [[nodiscard]] Result<void> change(const NativeConfig& wanted, TimeNs now);
   [[nodiscard]] Result<void> resize(std::uint32_t window, TimeNs now);
   [[nodiscard]] std::string nobody_joins_text() const { return {}; }  // its workers do
   // Tells the members and holds nothing any more.
@@ -233,17 +235,19 @@ class NativeLife {
   // Whether the process of that instance, whose session key it is, said it. A HEARTBEAT bears the job's key,
   // that a box which has lost the session can prove it, too: who cannot be proven gets no tag to try tokens
   // on.
-  [[nodiscard]] bool said_by(std::uint64_t instance, const auth::Key& session,
-                             const ControlPacket& packet) const noexcept;
+  [[nodiscard]] static bool said_by(const Term& term, std::uint64_t instance, const auth::Key& session,
+                                    const ControlPacket& packet) noexcept;
   [[nodiscard]] auth::Key session_key(Rank r) const noexcept {
     return session_key_of(term_, r, member(r).instance);
   }
   [[nodiscard]] auth::Key session_key_of(const Term& term, Rank r, std::uint64_t instance) const noexcept {
-    return auth::session_key(key_, term.generation(), term.epoch, term.result,
+    return auth::session_key(term.key, term.generation(), term.epoch, term.result,
                              term.contribution.at(place_of(r)), instance, r);
   }
   [[nodiscard]] const Term& newest_term() const noexcept { return offered() ? offer_ : term_; }
+  // Where nobody is in the job any more, what was deferred takes effect.
   void enter(JobPhase phase);
+  void adopt(NativeConfig config);
   void limit_to(std::uint32_t window);
   // Whom the data cores have seen by now knows the epoch.
   void confirm_seen();
@@ -320,11 +324,16 @@ class NativeLife {
   void call_back(Rank rank);
   void call_missing();
   void begin_reforming(TimeNs now);
+
+  // changing.cc
   [[nodiscard]] std::string objection_to_window(std::uint32_t window) const;
+  [[nodiscard]] std::string objection_to_change(const NativeConfig& next) const;
 
   // room.cc
   [[nodiscard]] tl::expected<std::uint32_t, std::string> admit(const Wish& wish);
   [[nodiscard]] std::string objection(const Wish& wish) const;
+  // More would be reserved than there is.
+  [[nodiscard]] std::string objection_to_quota(const NativeConfig& config) const;
   [[nodiscard]] std::uint32_t hold_lines(const Wish& wish);
   [[nodiscard]] std::string no_room_text(const Wish& wish) const;
   void hold(const SharedQuota& quota);
@@ -333,7 +342,8 @@ class NativeLife {
   BoxState& box_;
   JobId id_;
   NativeConfig config_;
-  auth::Key key_;
+  std::optional<NativeConfig> deferred_{};  // wanted, but for what must wait until nobody is in the job
+  auth::Key key_{};
   std::vector<Rank> ranks_{};  // all: the workers, then the external servers
   LifePhase phase_{};
   std::array<MemberState, kMaxPlaces> members_{};

@@ -134,6 +134,7 @@ void NativeLife::make_offer(TimeNs now) {
     return reforming() ? abort(window.error()) : refuse_waiting(everyone(), window.error());
   }
   Term term;
+  term.key = key_;
   term.record = common ? *common : new_record(*window, elements);
   term.window = *window;
   term.most_advanced = common ? most_advanced(workers()) : Rank{0};

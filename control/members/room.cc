@@ -80,18 +80,23 @@ std::string NativeLife::no_room_text(const Wish& wish) const {
 std::string NativeLife::objection(const Wish& wish) const {
   if (!shares_slots(config_.discipline)) return {};
   const MembershipOptions& o = box_.options;
-  const SharedQuota quota = quota_of(config_, o.shared_entries);
   if (wish.elements > o.shared_elements) {
     return refusal(config_, "goes on with packets of " + std::to_string(wish.elements) +
                                 " elements, and a shared slot holds " + std::to_string(o.shared_elements) +
                                 ": raise dataplane.shared.elements, or start its workers anew");
   }
+  return objection_to_quota(config_);
+}
+
+std::string NativeLife::objection_to_quota(const NativeConfig& config) const {
+  const std::uint32_t entries = box_.options.shared_entries;
+  const std::uint32_t reserved = quota_of(config, entries).reserved;
   const std::uint64_t others = box_.reserved - quota_.reserved;
-  if (others + quota.reserved <= o.shared_entries) return {};
-  return refusal(
-      config_, "reserves " + std::to_string(quota.reserved) + " of the " + std::to_string(o.shared_entries) +
-                   " shared slots of each core, and " + std::to_string(others) +
-                   " are reserved for other jobs: lower quota.reserved or raise dataplane.shared.slots");
+  if (others + reserved <= entries) return {};
+  return refusal(config,
+                 "reserves " + std::to_string(reserved) + " of the " + std::to_string(entries) +
+                     " shared slots of each core, and " + std::to_string(others) +
+                     " are reserved for other jobs: lower quota.reserved or raise dataplane.shared.slots");
 }
 
 std::uint32_t NativeLife::lines_for(const Wish& wish, std::uint32_t window) const noexcept {

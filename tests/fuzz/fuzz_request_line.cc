@@ -6,9 +6,12 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "api/api.h"
+#include "api/job_json.h"
 #include "config/load_config.h"
+#include "config/one_job.h"
 #include "tally/check.h"
 
 namespace tally {
@@ -29,15 +32,40 @@ class CountedBox final : public api::Box {
   }
   std::shared_ptr<const api::Snapshot> snapshot() override { return now_; }
   api::ReloadReport reload() override { return count(), api::ReloadReport{}; }
-  Result<void> set_window(const std::string& /*job*/, std::uint32_t window) override {
-    TALLY_CHECK(window >= 16 && window <= 16'384 && (window & (window - 1)) == 0,
-                "a window that the key allows");
-    return count(), Result<void>();
+  std::uint64_t revision() const override { return 1; }
+  api::DiffReport diff() override { return {}; }
+  api::ReloadReport restart() override { return count(), api::ReloadReport{}; }
+  // As the daemon does: any object is read as a job, and may be one.
+  void add_job(const api::Json& job, api::IfRevision /*if_revision*/, api::ChangeDone done) override {
+    read(job);
+    count();
+    done(api::JobChange{});
+  }
+  void set_job(const std::string& /*name*/, const api::Json& keys, api::IfRevision /*if_revision*/,
+               api::ChangeDone done) override {
+    TALLY_CHECK(keys.is_object() && !keys.empty(), "keys to set");
+    read(api::overlaid({{"name", "job"}, {"workers", 2}}, keys));
+    count();
+    done(api::JobChange{});
+  }
+  void remove_job(const std::string& name, bool /*abort*/, api::IfRevision /*if_revision*/,
+                  api::ChangeDone done) override {
+    TALLY_CHECK(!name.empty() && name.size() <= 64, "a name");
+    count();
+    done(api::JobChange{});
   }
   Result<void> abort(const std::string& /*job*/, const std::string& reason) override {
     TALLY_CHECK(!reason.empty() && reason.size() <= 512, "a reason that fits an ABORT");
     return count(), Result<void>();
   }
+  std::vector<doctor::Finding> examine() override { return {}; }
+  Result<void> start_trace(const api::TraceWish& wish) override {
+    TALLY_CHECK(wish.every >= 1 && wish.frames >= 1 && wish.seconds >= 1, "a trace that ends");
+    return count(), Result<void>();
+  }
+  api::TraceBatch read_trace() override { return {}; }
+  void stop_trace() override { count(); }
+  api::TraceStatus trace() override { return {}; }
   void set_log_level(config::LogSection::Level level) override {
     TALLY_CHECK(level <= config::LogSection::Level::kError, "a level");
     count();
@@ -51,6 +79,15 @@ class CountedBox final : public api::Box {
 
  private:
   void count() noexcept { ++changes_; }
+  void read(const api::Json& job) const {
+    const auto read = config::read_one_job(api::node_of(job), *now_->config, ".", config::TokenFiles::kLeave);
+    if (!read) check_failure(api::job_failure(read.error()));
+  }
+  static void check_failure(const api::Failure& failure) {
+    TALLY_CHECK(!failure.data["diagnostics"].empty(), "an error says what is wrong");
+    for (const api::Json& d : failure.data["diagnostics"])
+      TALLY_CHECK(!d["message"].get<std::string>().empty(), "in words");
+  }
 
   std::shared_ptr<const api::Snapshot> now_;
   int changes_ = 0;
@@ -70,11 +107,18 @@ void check_answer(const std::string& answer) {
     TALLY_CHECK(static_cast<unsigned char>(c) >= 0x20, "no control character");
 }
 
+// The line of the answer, with all pieces of a long one.
+std::string asked(std::string_view line, const api::Caller& caller, api::Box& box) {
+  api::Reply reply = api::answer(line, caller, box, "0");
+  if (reply.rest) reply.text.append(reply.rest->all()).append(api::kEndOfRest);
+  return std::move(reply.text);
+}
+
 void ask(std::string_view line) {
   CountedBox box;
-  const std::string read_only = api::answer(line, {.may_change = false, .whom_to_be = "root"}, box, "0");
+  const std::string read_only = asked(line, {.may_change = false, .whom_to_be = "root"}, box);
   TALLY_CHECK(box.changes() == 0, "who may only read changes nothing");
-  const std::string answer = api::answer(line, {.may_change = true, .whom_to_be = "root"}, box, "0");
+  const std::string answer = asked(line, {.may_change = true, .whom_to_be = "root"}, box);
   TALLY_CHECK(box.changes() <= 1, "one change at most");
   TALLY_CHECK(box.notes() <= 1 && box.changes() <= box.notes(), "no change without a line of the log");
   TALLY_CHECK(read_only.empty() == answer.empty(), "the same lines are notifications");

@@ -76,7 +76,7 @@ def every_verb_of_tallyctl(lab):
     assert shown["ranks"][1]["address"] == "10.0.0.2" and shown["ranks"][1]["port"] == "p1", shown
     code, out, _ = ctl.run("health")
     assert code == (OK if out == "good\n" else NOT_MET), out  # a starved machine has late ranks
-    assert ctl.json("job", "set", "resnet", "--window", "64")["wanted_window"] == 64
+    assert ctl.json("job", "set", "resnet", "window=64")["wanted_window"] == 64
     box.wait_for_log("running: generation", 20)
     wait_until("window 64", lambda: ctl.json("job", "show", "resnet")["window"] == 64)
     assert "gets a window of 256 instead of 64" in ctl.table("config", "reload"), "the file has the last word"
@@ -102,8 +102,8 @@ def exit_codes_of_tallyctl(lab):
     box.start()
     assert "did you mean resnet?" in ctl.fails(FAILED, "job", "show", "resnt")
     assert "did you mean job?" in ctl.fails(USAGE, "jbo", "list")
-    assert "power of two" in ctl.fails(FAILED, "job", "set", "resnet", "--window", "65")
-    assert "window is -64" in ctl.fails(FAILED, "job", "set", "resnet", "--window", "-64")
+    assert "/window: 65 is not a power of two" in ctl.fails(NOT_MET, "job", "set", "resnet", "window=65")
+    assert "/window: " in ctl.fails(NOT_MET, "job", "set", "resnet", "window=-64")
     with open("/dev/full", "w", encoding="utf-8") as full:
         assert subprocess.run([Programs.ctl, "--socket", box.control, "job", "list"], stdout=full, check=False,
                               stderr=subprocess.DEVNULL).returncode == FAILED
@@ -183,7 +183,7 @@ def others_may_read_or_not_even_that(lab):
     box = run_box(lab, [job], control="access: everybody")
     ctl = Ctl(box)
     assert ctl.run("job", "list", user=NOBODY)[0] == OK
-    for words in (("job", "set", "resnet", "--window", "64"), ("job", "abort", "resnet", "--reason", "x"),
+    for words in (("job", "set", "resnet", "window=64"), ("job", "abort", "resnet", "--reason", "x"),
                   ("config", "reload"), ("config", "check", str(box.config)), ("log", "set", "debug")):
         assert "you may only read" in ctl.fails(NOT_PERMITTED, *words, user=NOBODY), words
         assert "root" in ctl.fails(NOT_PERMITTED, *words, user=NOBODY), words
@@ -203,7 +203,7 @@ def others_may_read_or_not_even_that(lab):
     assert "you may not open it" in Ctl(box).fails(NOT_PERMITTED, "job", "list", user=NOBODY)
     box.stop()
     box = run_box(lab, [job], control="access: group, group: nogroup")  # of nobody
-    assert Ctl(box).run("job", "set", "resnet", "--window", "64", user=NOBODY)[0] == OK
+    assert Ctl(box).run("job", "set", "resnet", "window=64", user=NOBODY)[0] == OK
     box.stop()
 
 
@@ -220,7 +220,10 @@ REQUESTS = [f'{{"jsonrpc":"2.0","id":{number},"method":"{method}","params":{para
                 ("api.version", "{}"), ("api.schema", "{}"), ("health.get", "{}"), ("job.list", "{}"),
                 ("job.show", '{"name":"resnet"}'), ("job.show", '{"name":"x"}'), ("port.list", "{}"), ("core.list", "{}"),
                 ("slot.show", "{}"), ("drop.list", "{}"), ("stats.get", "{}"), ("config.show", "{}"),
-                ("config.check", '{"text":"box: 1"}'), ("log.set", '{"level":"info"}'), ("no.such", "{}"),
+                ("config.check", '{"text":"box: 1"}'), ("config.diff", "{}"),
+                ("job.add", '{"job":{"name":"resnet","workers":2}}'), ("job.add", '{"job":{"name":"x","workers":2,"quota":{"cap":"1"}}}'),
+                ("job.set", '{"name":"resnet","priority":7}'), ("job.set", '{"name":"resnet","lease":"7s"}'),
+                ("job.remove", '{"name":"x","abort":true,"if_revision":7}'), ("log.set", '{"level":"info"}'), ("no.such", "{}"),
                 ("trace.start", '{"job":"","port":"p0","way":"in","drop":"","every":9,"frames":9,"seconds":9}'),
                 ("trace.read", "{}"), ("trace.stop", "{}"), ("trace.list", "{}"), ("doctor.run", "{}")))]
 

@@ -3,6 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
 #include "config/load_config.h"
 #include "config/reload_plan.h"
 
@@ -34,6 +39,15 @@ struct ConfigReload : testing::Test {
   static std::string with(const std::string& old, const std::string& by, std::string text = kText) {
     return text.replace(text.find(old), old.size(), by);
   }
+  // "one now window"
+  static std::vector<std::string> changes(const config::ReloadPlan& plan) {
+    std::vector<std::string> all;
+    for (const config::ReloadPlan::Change& change : plan.change) {
+      for (const std::string& key : change.now) all.push_back(change.job.name + " now " + key);
+      for (const std::string& key : change.later) all.push_back(change.job.name + " later " + key);
+    }
+    return all;
+  }
   static config::ReloadPlan to(const std::string& text) {
     return config::plan_reload(load(kText), load(text));
   }
@@ -42,28 +56,60 @@ struct ConfigReload : testing::Test {
 TEST_F(ConfigReload, TheSameFileAsksForNothing) {
   const config::ReloadPlan plan = to(kText);
   EXPECT_THAT(plan.withdraw, IsEmpty());
-  EXPECT_THAT(plan.resize, IsEmpty());
+  EXPECT_THAT(plan.change, IsEmpty());
   EXPECT_THAT(plan.declare, IsEmpty());
   EXPECT_THAT(plan.restart, IsEmpty());
 }
 
-TEST_F(ConfigReload, TheWindowOfAPoolIsAResize) {
+TEST_F(ConfigReload, TheWindowOfAPoolAppliesAtOnce) {
   const config::ReloadPlan plan = to(with("window: 64", "window: 16", with("window: 256", "window: 128")));
-  EXPECT_THAT(plan.resize,
-              ElementsAre(config::ReloadPlan::Resize{"one", 128}, config::ReloadPlan::Resize{"two", 16}));
+  EXPECT_THAT(changes(plan), ElementsAre("one now window", "two now window"));
+  EXPECT_EQ(plan.change[0].job.window, 128U);
   EXPECT_THAT(plan.restart, IsEmpty());
 }
 
-TEST_F(ConfigReload, TheWindowOfAJobThatSharesSlotsNeedsARestart) {
+TEST_F(ConfigReload, TheWindowOfAJobThatSharesSlotsWaitsForTheNextGeneration) {
   const config::ReloadPlan plan = to(with("discipline: shared", "discipline: shared, window: 16"));
-  EXPECT_THAT(plan.resize, IsEmpty());
-  EXPECT_THAT(plan.restart, ElementsAre("jobs[2].window"));
+  EXPECT_THAT(changes(plan), ElementsAre("shared later window"));
+  EXPECT_THAT(plan.restart, IsEmpty());
 }
 
-TEST_F(ConfigReload, AJobThatBecomesAPoolNeedsARestartOfAllThatDiffers) {
-  const config::ReloadPlan plan = to(with("discipline: shared", "discipline: pool, window: 16"));
-  EXPECT_THAT(plan.resize, IsEmpty());
-  EXPECT_THAT(plan.restart, ElementsAre("jobs[2].discipline", "jobs[2].window", "jobs[2].server"));
+TEST_F(ConfigReload, WhatGoesWithTheDisciplineWaitsWithIt) {
+  const config::ReloadPlan plan = to(with("discipline: shared", "discipline: pool, window: 16, priority: 7"));
+  EXPECT_THAT(changes(plan), ElementsAre("shared now priority", "shared later discipline",
+                                         "shared later window", "shared later server"));
+}
+
+// What the column says is what the plan does, of every key of the file.
+TEST_F(ConfigReload, EveryKeyAppliesWhenItsColumnSays) {
+  const std::map<std::string, std::string> others{
+      {"token_file", "/other"}, {"workers", "3"}, {"discipline", "shared"},
+      {"elements", "16"},       {"window", "16"}, {"results", "multicast"},
+      {"priority", "7"},        {"lease", "5s"},  {"stragglers", "{timeout: 50ms, min: 1}"}};
+  for (const config::ReferenceRow& row : config::reference_rows()) {
+    const bool job = row.path.starts_with("jobs[]");
+    if (!job) {
+      EXPECT_EQ(row.applies == config::Applies::kAtOnce, row.path == "log.level") << row.path;
+      continue;
+    }
+    const auto found = others.find(row.path.substr(7));
+    if (found == others.end()) continue;
+    const std::string key = found->first;
+    const config::Config running = load(kText);
+    std::string text = kText;
+    const std::string line = "{name: one, workers: 2, token_file: none, window: 256}";
+    std::map<std::string, std::string> keys{{"workers", "2"}, {"token_file", "none"}, {"window", "256"}};
+    keys[key] = found->second;
+    std::string other = "{name: one";
+    for (const auto& [name, value] : keys) other += ", " + name + ": " + value;
+    text.replace(text.find(line), line.size(), other + "}");
+    const config::Config wanted =
+        config::load_config_text(text, "f", ".", config::TokenFiles::kLeave).value().config;
+    const auto differences = config::differences(config::plan_reload(running, wanted));
+    const auto at = std::ranges::find(differences, "jobs[0]." + key, &config::Difference::what);
+    ASSERT_NE(at, differences.end()) << key;
+    EXPECT_EQ(at->applies, row.applies) << key;
+  }
 }
 
 TEST_F(ConfigReload, JobsComeAndGo) {
@@ -82,8 +128,7 @@ TEST_F(ConfigReload, JobsAreKnownByTheirNamesInWhateverOrder) {
   const config::ReloadPlan plan = to(text);
   EXPECT_THAT(plan.withdraw, IsEmpty());
   EXPECT_THAT(plan.declare, IsEmpty());
-  EXPECT_THAT(plan.resize,
-              ElementsAre(config::ReloadPlan::Resize{"two", 256}, config::ReloadPlan::Resize{"one", 64}));
+  EXPECT_THAT(changes(plan), ElementsAre("two now window", "one now window"));
 }
 
 TEST_F(ConfigReload, EverythingElseIsNamedWithItsPath) {
@@ -94,10 +139,9 @@ TEST_F(ConfigReload, EverythingElseIsNamedWithItsPath) {
   text = with("window: 64", "window: 32, lease: 5s, priority: 7, quota: {weight: 1}", text);
   text += "log: {level: debug}\ncontrol: {access: owner}\n";
   const config::ReloadPlan plan = to(text);
-  EXPECT_THAT(plan.restart,
-              ElementsAre("dataplane.slots", "dataplane.shared.slots", "box.ipv4", "ports[1].mtu",
-                          "control.access", "jobs[1].priority", "jobs[1].lease"));
-  EXPECT_THAT(plan.resize, ElementsAre(config::ReloadPlan::Resize{"two", 32}));
+  EXPECT_THAT(plan.restart, ElementsAre("dataplane.slots", "dataplane.shared.slots", "box.ipv4",
+                                        "ports[1].mtu", "control.access"));
+  EXPECT_THAT(changes(plan), ElementsAre("two now window", "two now priority", "two now lease"));
   EXPECT_EQ(plan.log_level, config::LogSection::Level::kDebug);
 }
 
@@ -105,7 +149,7 @@ TEST_F(ConfigReload, PortsThatComeOrGoNeedARestart) {
   EXPECT_THAT(to(with("  - {name: w1, device: net_ring1}\n", "")).restart, ElementsAre("ports"));
 }
 
-TEST_F(ConfigReload, ATokenOfOtherContentNeedsARestartAndIsNotPrinted) {
+TEST_F(ConfigReload, ATokenOfOtherContentWaitsForTheNextGenerationAndIsNotPrinted) {
   config::Config running = load(kText);
   config::Config wanted = running;
   auto& old = std::get<config::NativeConfig>(running.jobs[0]);
@@ -114,8 +158,8 @@ TEST_F(ConfigReload, ATokenOfOtherContentNeedsARestartAndIsNotPrinted) {
   auto& other = std::get<config::NativeConfig>(wanted.jobs[0]);
   other = old;
   other.token = "new";
-  EXPECT_THAT(config::plan_reload(running, wanted).restart,
-              ElementsAre("jobs[0].token_file (what it holds)"));
+  EXPECT_THAT(changes(config::plan_reload(running, wanted)),
+              ElementsAre("one later token_file (what it holds)"));
 }
 
 }  // namespace

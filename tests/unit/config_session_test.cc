@@ -131,7 +131,9 @@ TEST_F(ConfigSession, AnotherMtuOfAPortTouchesNoSession) {
   const std::string text = with("net_ring0", "net_ring0, mtu: 1200");
   const config::ReloadPlan plan = to(text);
   EXPECT_THAT(plan.again, IsEmpty());
-  EXPECT_THAT(plan.restart, ElementsAre("dataplane.shared.elements", "ports[0].mtu", "jobs[0].elements"));
+  EXPECT_THAT(plan.restart, ElementsAre("dataplane.shared.elements", "ports[0].mtu"));
+  ASSERT_EQ(plan.change.size(), 1U);
+  EXPECT_THAT(plan.change[0].later, ElementsAre("elements"));
   const config::ReloadPlan other = to(with("payload: 256", "payload: 512", text));
   EXPECT_THAT(other.again.at(0).keys, ElementsAre("jobs[1].payload"));
 }
@@ -150,7 +152,7 @@ TEST_F(ConfigSession, OneThatDiffersIsDeclaredAgainAndTheOthersAreNot) {
 TEST_F(ConfigSession, AnotherRunAloneIsAReset) {
   const std::string again = with("tsi: opaque", "tsi: opaque\n    run: 7");
   const config::ReloadPlan plan = to(again);
-  EXPECT_THAT(plan.reset, ElementsAre(config::ReloadPlan::Reset{"legacy", 7}));
+  EXPECT_THAT(plan.reset, ElementsAre(config::ReloadPlan::Reset{"legacy", 7, "jobs[1]"}));
   EXPECT_THAT(plan.again, IsEmpty());
   EXPECT_THAT(plan.restart, IsEmpty());
   const config::ReloadPlan both = to(with("payload: 256", "payload: 512", again));

@@ -31,6 +31,12 @@ std::string good_parameters(const api::Method& method) {
     const std::string name(p.name);
     if (name == "name" || name == "job")
       all[name] = "resnet";
+    else if (name == "if_revision")
+      all[name] = 7;
+    else if (p.type == api::Parameter::Type::kFlag)
+      all[name] = true;
+    else if (p.type == api::Parameter::Type::kObject)
+      all[name] = {{"name", "resnet"}};
     else if (p.type == api::Parameter::Type::kWhole)
       all[name] = 64;
     else if (p.type == api::Parameter::Type::kWord)
@@ -38,6 +44,7 @@ std::string good_parameters(const api::Method& method) {
     else
       all[name] = "text";
   }
+  for (const std::string& key : method.keys) all[key] = "some";
   return all.dump();
 }
 
@@ -115,36 +122,100 @@ TEST(ControlMethods, UnknownOnesAreToldTheNearest) {
 }
 
 TEST(ControlMethods, ParametersAreExactlyThoseOfTheTable) {
-  const auto code = [](const std::string& parameters) {
-    return error_of(request("job.set", parameters))["code"].get<int>();
+  const auto code = [](const std::string& method, const std::string& parameters) {
+    return error_of(request(method, parameters))["code"].get<int>();
   };
   for (const char* const parameters :
-       {R"({})", R"({"name":"resnet"})", R"({"window":64})", R"({"name":"resnet","window":"64"})",
-        R"({"name":"resnet","window":64.0})", R"({"name":"resnet","window":64.5})",
-        R"({"name":"resnet","window":true})", R"({"name":"resnet","window":-64})",
-        R"({"name":"resnet","window":4294967360})", R"({"name":"resnet","window":18446744073709551616})",
-        R"({"name":"resnet","window":8})", R"({"name":"resnet","window":32768})",
-        R"({"name":"resnet","window":null})", R"({"name":"resnet","window":[64]})",
-        R"({"name":"","window":64})", R"({"name":7,"window":64})", R"({"name":"resnet","window":65})",
-        R"({"name":"resnet","window":64,"lease":1})"}) {
-    EXPECT_EQ(code(parameters), -32602) << parameters;
-  }
-  const api::Json data = error_of(request("job.set", R"({"name":"resnet","window":8})"))["data"];
-  EXPECT_EQ(data["path"], "params.window");
-  EXPECT_EQ(data["got"], "8");
-  EXPECT_EQ(data["want"], "a whole number from 16 to 16384");
+       {R"({})", R"({"name":"resnet"})", R"({"name":"","window":64})", R"({"name":7,"window":64})",
+        R"({"window":64})", R"({"name":"resnet","windw":64})", R"({"name":"resnet","dialect":"switchml"})",
+        R"({"name":"resnet","window":64,"if_revision":-1})",
+        R"({"name":"resnet","window":64,"if_revision":"7"})"})
+    EXPECT_EQ(code("job.set", parameters), -32602) << parameters;
+  for (const char* const parameters :
+       {R"({})", R"({"job":"resnet"})", R"({"job":[]})", R"({"job":null})", R"({"job":{},"name":"x"})"})
+    EXPECT_EQ(code("job.add", parameters), -32602) << parameters;
+  for (const char* const parameters :
+       {R"({"name":"resnet","abort":1})", R"({"name":"resnet","abort":"yes"})"})
+    EXPECT_EQ(code("job.remove", parameters), -32602) << parameters;
   EXPECT_EQ(error_of(request("job.set", R"({"name":"resnet","windw":64})"))["data"]["nearest"], "window");
-  EXPECT_EQ(error_of(request("log.set", R"({"level":"loud"})"))["data"]["want"],
-            "one of trace, debug, info, warning, error");
+  const api::Json data = error_of(request("log.set", R"({"level":"loud"})"))["data"];
+  EXPECT_EQ(data["path"], "params.level");
+  EXPECT_EQ(data["got"], "'loud'");
+  EXPECT_EQ(data["want"], "one of trace, debug, info, warning, error");
   EXPECT_EQ(error_of(request("job.abort",
                              R"({"name":"resnet","reason":")" + std::string(513, 'x') + "\"}"))["code"],
             -32602);
 }
 
+TEST(ControlMethods, EveryChangeTakesIfRevisionAndEveryAnswerHasOne) {
+  for (const api::Method& method : api::methods()) {
+    NotedBox box;
+    api::Json parameters = api::Json::parse(good_parameters(method));
+    EXPECT_EQ(parameters.contains("if_revision"), api::changes(method)) << method.name;
+    const auto line = [&] { return request(std::string(method.name), parameters.dump()); };
+    EXPECT_EQ(said(box, line())["result"]["revision"], 7) << method.name;
+    if (!api::changes(method)) continue;
+    box.notes.clear();
+    parameters["if_revision"] = 6;
+    const api::Json error = said(box, line())["error"];
+    EXPECT_EQ(error["code"], -32016) << method.name;
+    EXPECT_EQ(error["data"]["revision"], 7) << method.name;
+    EXPECT_TRUE(box.notes.empty()) << method.name;
+    parameters.erase("if_revision");
+    EXPECT_TRUE(said(box, line()).contains("result")) << method.name;
+  }
+}
+
+// It may be made over many turns, in which the box changes: its rows are of the moment when it began.
+TEST(ControlMethods, ALongAnswerHasTheRevisionOfItsRows) {
+  for (const char* const method : {"job.list", "slot.show", "drop.list", "stats.get"}) {
+    NotedBox box;
+    api::Reply reply = api::answer(request(method), kReader, box, "");
+    box.now.revision = 8;
+    ASSERT_TRUE(reply.rest) << method;
+    const api::Json line = api::Json::parse(reply.text + reply.rest->all() + std::string(api::kEndOfRest));
+    EXPECT_EQ(line["result"]["revision"], 7) << method;
+    const std::string silent = R"({"jsonrpc":"2.0","method":")" + std::string(method) + "\"}";
+    const api::Reply none = api::answer(silent, kReader, box, "");
+    EXPECT_TRUE(none.text.empty() && !none.rest) << method;
+  }
+}
+
+TEST(ControlMethods, AJobAndItsKeysReachTheBoxAsTheyCame) {
+  NotedBox box;
+  const std::string job = R"({"name":"x","workers":4,"quota":{"cap":"30%"},"lease":"5s"})";
+  (void)said(box, request("job.add", R"({"job":)" + job + "}"));
+  (void)said(box, request("job.set", R"({"name":"resnet","window":65,"quota":{"cap":"x"},"if_revision":7})"));
+  (void)said(box, request("job.remove", R"({"name":"resnet"})"));
+  (void)said(box, request("job.remove", R"({"name":"resnet","abort":true})"));
+  EXPECT_THAT(box.notes, ElementsAre("add " + job, R"(set resnet {"window":65,"quota":{"cap":"x"}} at 7)",
+                                     "remove resnet", "remove resnet and abort"));
+}
+
+// The answer comes when the change is done, as to a request that was answered at once.
+TEST(ControlMethods, AnAnswerMayComeLater) {
+  LaterBox box;
+  std::vector<std::string> answers;
+  const auto ask = [&](const std::string& line) {
+    api::answer(line, kOperator, box, "0", [&](api::Reply reply) { answers.push_back(std::move(reply.text)); });
+  };
+  ask(request("job.add", R"({"job":{"name":"resnet"}})"));
+  EXPECT_TRUE(answers.empty());
+  box.then(api::JobChange{{"a note"}, {}});
+  ASSERT_EQ(answers.size(), 1U);
+  EXPECT_EQ(api::Json::parse(answers[0])["result"]["notes"], api::Json({"a note"}));
+  EXPECT_EQ(api::Json::parse(answers[0])["result"]["name"], "resnet");
+  ask(request("job.add", R"({"job":{"name":"resnet"}})"));
+  box.then(tl::unexpected<api::Failure>(api::Failure{api::Code::kNotKept, "no room", nullptr}));
+  EXPECT_EQ(api::Json::parse(answers.at(1))["error"]["code"], -32015);
+  ask(R"({"jsonrpc":"2.0","method":"job.add","params":{"job":{}}})");
+  box.then(api::JobChange{});
+  EXPECT_EQ(answers.at(2), "") << "a notification";
+}
+
 TEST(ControlMethods, AnUnknownJobIsToldWhichThereAre) {
-  for (const char* const method : {"job.show", "job.set", "job.abort"}) {
+  for (const char* const method : {"job.show", "job.abort"}) {
     std::string more;
-    if (std::string(method) == "job.set") more = R"(,"window":64)";
     if (std::string(method) == "job.abort") more = R"(,"reason":"r")";
     const api::Json error = error_of(request(method, R"({"name":"resnt")" + more + "}"));
     EXPECT_EQ(error["code"], -32010) << method;
@@ -157,7 +228,7 @@ TEST(ControlMethods, AJobThatIsGoneCanBeLookedAtAndNotChanged) {
   NotedBox box;
   box.now.jobs[0].declared = false;
   EXPECT_EQ(said(box, request("job.show", R"({"name":"resnet"})"))["result"]["phase"], "gone");
-  EXPECT_EQ(said(box, request("job.set", R"({"name":"resnet","window":64})"))["error"]["code"], -32010);
+  EXPECT_EQ(said(box, request("job.abort", R"({"name":"resnet","reason":"r"})"))["error"]["code"], -32010);
   EXPECT_TRUE(box.notes.empty());
   // Of two of that name the one that is declared, wherever it stands; of those that are gone the last.
   box.now.jobs.push_back(box.now.jobs[0]);
@@ -172,12 +243,14 @@ TEST(ControlMethods, ChangesGoThroughTheBox) {
   (void)said(box, request("job.set", R"({"name":"resnet","window":64})"));
   (void)said(box, request("job.abort", R"({"name":"bert","reason":"wrong data"})"));
   (void)said(box, request("log.set", R"({"level":"debug"})"));
-  EXPECT_THAT(box.notes, ElementsAre("window resnet 64", "abort bert: wrong data", "level 1"));
+  EXPECT_THAT(box.notes, ElementsAre(R"(set resnet {"window":64})", "abort bert: wrong data", "level 1"));
   box.refusal = "not while it drains";
   const api::Json error = said(box, request("job.set", R"({"name":"resnet","window":64})"))["error"];
   EXPECT_EQ(error["code"], -32013);
   EXPECT_EQ(error["message"], "not while it drains");
-  EXPECT_EQ(error["data"]["phase"], "running");
+  const api::Json abort = said(box, request("job.abort", R"({"name":"resnet","reason":"r"})"))["error"];
+  EXPECT_EQ(abort["code"], -32013);
+  EXPECT_EQ(abort["data"]["phase"], "running");
 }
 
 TEST(ControlMethods, WhoChangesWhatIsToldBeforehand) {
@@ -188,7 +261,7 @@ TEST(ControlMethods, WhoChangesWhatIsToldBeforehand) {
   (void)said(box, request("config.check", R"({"text":""})"));
   (void)said(box, request("job.set", R"({"name":"resnet","window":64})"), kReader);
   EXPECT_THAT(box.told,
-              ElementsAre("root, process 7 (tallyctl): job.set of name 'resnet', window 64",
+              ElementsAre("root, process 7 (tallyctl): job.set of name 'resnet', window '64'",
                           testing::StartsWith("root, process 7 (tallyctl): job.abort of name 'bert'"),
                           "root, process 7 (tallyctl): config.reload"));
   EXPECT_EQ(box.told[1].find_first_of("\x1b\n"), std::string::npos) << box.told[1];

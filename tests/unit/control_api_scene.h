@@ -41,6 +41,7 @@ inline members::RankStatus joined_rank(std::uint8_t host, std::uint32_t next, Ti
 inline api::Snapshot make_snapshot() {
   api::Snapshot box;
   box.instance = "rack1";
+  box.revision = 7;
   box.now = kNow;
   box.uptime = 60 * kSecond;
   box.uptime_cycles = 1'000'000;
@@ -92,10 +93,22 @@ struct NotedBox : api::Box {
     notes.emplace_back("reload");
     return report;
   }
-  Result<void> set_window(const std::string& job, std::uint32_t window) override {
-    notes.push_back("window " + job + " " + std::to_string(window));
-    if (!refusal.empty()) return fail(ErrorCode::kInvalidArgument, refusal);
-    return {};
+  std::uint64_t revision() const override { return now.revision; }
+  api::DiffReport diff() override { return differs; }
+  api::ReloadReport restart() override {
+    notes.emplace_back("restart");
+    return report;
+  }
+  void add_job(const api::Json& job, api::IfRevision if_revision, api::ChangeDone done) override {
+    changes("add " + api::dumped(job), if_revision, done);
+  }
+  void set_job(const std::string& name, const api::Json& keys, api::IfRevision if_revision,
+               api::ChangeDone done) override {
+    changes("set " + name + " " + api::dumped(keys), if_revision, done);
+  }
+  void remove_job(const std::string& name, bool abort, api::IfRevision if_revision,
+                  api::ChangeDone done) override {
+    changes("remove " + name + (abort ? " and abort" : ""), if_revision, done);
   }
   Result<void> abort(const std::string& job, const std::string& reason) override {
     notes.push_back("abort " + job + ": " + reason);
@@ -120,11 +133,26 @@ struct NotedBox : api::Box {
   }
   void note(const std::string& text) override { told.push_back(text); }
 
+  void changes(const std::string& what, api::IfRevision if_revision, const api::ChangeDone& done) {
+    notes.push_back(what + (if_revision ? " at " + std::to_string(*if_revision) : ""));
+    if (refusal.empty()) return done(api::JobChange{{"told"}, {}});
+    done(tl::unexpected<api::Failure>(api::Failure{api::Code::kNotNow, refusal, nullptr}));
+  }
+
   api::Snapshot now = make_snapshot();
   api::ReloadReport report{};
+  api::DiffReport differs{};
   std::string refusal{};
   std::vector<std::string> notes{};  // changes
   std::vector<std::string> told{};   // for the log
+};
+
+// Adds a job when `then` is called.
+struct LaterBox : NotedBox {
+  void add_job(const api::Json& /*job*/, api::IfRevision /*if_revision*/, api::ChangeDone done) override {
+    then = std::move(done);
+  }
+  api::ChangeDone then{};
 };
 
 inline const api::Caller kOperator{true, "root, process 7 (tallyctl)", "root"};

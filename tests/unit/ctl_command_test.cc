@@ -1,15 +1,18 @@
 // The command line of tallyctl: every verb, and what is no command.
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <initializer_list>
 #include <regex>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "api/methods.h"
 #include "ctl/command.h"
 
 namespace tally::ctl_test {
@@ -31,8 +34,21 @@ TEST(CtlCommand, EveryVerbAsksItsMethod) {
   const std::vector<Verb> verbs{
       {{"job", "list"}, "job.list", "{}"},
       {{"job", "show", "resnet"}, "job.show", R"({"name":"resnet"})"},
-      {{"job", "set", "resnet", "--window", "64"}, "job.set", R"({"name":"resnet","window":64})"},
-      {{"job", "set", "resnet", "--window", "-64"}, "job.set", R"({"name":"resnet","window":-64})"},
+      {{"job", "set", "resnet", "window=64"}, "job.set", R"({"name":"resnet","window":64})"},
+      {{"job", "set", "resnet", "window=-64"}, "job.set", R"({"name":"resnet","window":-64})"},
+      {{"job", "set", "resnet", "lease=5s", "quota.cap=30%", "quota.weight=2"},
+       "job.set",
+       R"({"name":"resnet","lease":"5s","quota":{"cap":"30%","weight":2}})"},
+      {{"job", "set", "x", R"(stragglers={"timeout":"50ms","min":3})"},
+       "job.set",
+       R"({"name":"x","stragglers":{"timeout":"50ms","min":3}})"},
+      {{"job", "add", "name=x", "workers=4", "token_file=none"},
+       "job.add",
+       R"({"job":{"name":"x","workers":4,"token_file":"none"}})"},
+      {{"job", "remove", "x"}, "job.remove", R"({"name":"x"})"},
+      {{"job", "remove", "x", "--abort"}, "job.remove", R"({"name":"x","abort":true})"},
+      {{"config", "diff"}, "config.diff", "{}"},
+      {{"restart"}, "daemon.restart", "{}"},
       {{"job", "abort", "resnet", "--reason", "wrong data"},
        "job.abort",
        R"({"name":"resnet","reason":"wrong data"})"},
@@ -98,6 +114,16 @@ TEST(CtlCommand, CompletionsAndTheManualHaveEveryVerbAndOption) {
   }
 }
 
+TEST(CtlCommand, CompletionsHaveEveryKeyOfAJob) {
+  const auto set = std::ranges::find(api::methods(), std::string_view("job.set"), &api::Method::name);
+  ASSERT_GT(set->keys.size(), 10U);
+  for (const char* const file : {"/tallyctl.bash", "/_tallyctl"}) {
+    const std::string text = text_of((std::string(TALLY_CTL_FOLDER) + file).c_str());
+    for (const std::string& key : set->keys)
+      EXPECT_TRUE(std::regex_search(text, std::regex("[' ]" + key + "[.=]"))) << file << ": " << key;
+  }
+}
+
 TEST(CtlCommand, OptionsMayStandAnywhere) {
   for (const auto& command : {parse({"-o", "json", "--socket", "/x", "job", "list"}),
                               parse({"job", "list", "-o", "json", "--socket", "/x"})}) {
@@ -129,15 +155,20 @@ TEST(CtlCommand, WhatIsNoCommandSaysWhatWasMeant) {
   EXPECT_NE(complaint({"--socket", "/x", "-o", "json", "jbo", "list"}).find("did you mean job?"),
             std::string::npos);
   EXPECT_NE(complaint({}).find("tallyctl needs one of job, port, core"), std::string::npos);
-  EXPECT_NE(complaint({"job"}).find("job needs one of list, show, set, abort"), std::string::npos);
+  EXPECT_NE(complaint({"job"}).find("job needs one of list, show, add, set, remove, abort"),
+            std::string::npos);
   EXPECT_NE(complaint({"--bogus", "job", "list"}).find("--bogus"), std::string::npos);
-  EXPECT_NE(complaint({"job", "frobnicate"}).find("list, show, set, abort"), std::string::npos);
+  EXPECT_NE(complaint({"job", "frobnicate"}).find("list, show, add, set, remove, abort"), std::string::npos);
   for (const auto& words : {std::initializer_list<const char*>{},
                             {"job"},
                             {"job", "show"},
                             {"job", "set", "x"},
+                            {"job", "add"},
+                            {"job", "add", "--file", "x", "name=y"},
+                            {"job", "remove"},
+                            {"job", "set", "x", "quota=1", "quota.cap=2"},
                             {"job", "abort", "x"},
-                            {"job", "set", "x", "--window", "many"},
+                            {"job", "set", "x", "window"},
                             {"-o", "xml", "stats"},
                             {"stats", "--bogus"},
                             {"log", "set"},
@@ -147,7 +178,7 @@ TEST(CtlCommand, WhatIsNoCommandSaysWhatWasMeant) {
                             {"--timeout", "-1", "stats"},
                             {"top", "--interval", "nan"},
                             {"top", "--interval", "31"},  // the daemon's patience has an end
-                            {"job", "set", "x", "--window", "1e9"},
+                            {"job", "set", "x", "=1"},
                             {"--socket", "/x", "--instance", "y", "stats"},
                             {"job", "list", "extra"}}) {
     EXPECT_NE(complaint(words).find("--help"), std::string::npos);

@@ -18,8 +18,10 @@
 #include <memory>
 #include <sstream>
 #include <string>
+#include <utility>
 
 #include "api/events.h"
+#include "control_api_scene.h"
 #include "daemon/control_box.h"
 #include "daemon/control_server.h"
 #include "daemon/control_socket.h"
@@ -61,12 +63,29 @@ struct DaemonControl : testing::Test {
   daemon::Reload reload{config, journal.sink(), [](daemon::LogLevel l) { level = l; }};
   api::TurnTimes turns{};
   int changes = 0;
-  daemon::ControlBox box{
-      {plane, loop, reload, turns, journal.sink(), file, [this] { return now; }, [this] { ++changes; }}};
+  bool restarts = false;
+  daemon::ControlBox box{{plane,
+                          loop,
+                          reload,
+                          turns,
+                          journal.sink(),
+                          file,
+                          {},
+                          {},
+                          [this] { restarts = true; },
+                          [this] { return now; },
+                          [this] { ++changes; }}};
+  // What comes of job.set, which is of the file's job and so done at once.
+  std::string set(const std::string& job, const api::Json& keys) {
+    std::string what = "not told";
+    box.set_job(job, keys, std::nullopt,
+                [&](const auto& done) { what = done ? done->notes.front() : done.error().message; });
+    return what;
+  }
 };
 
 TEST_F(DaemonControl, AWindowIsInForceAndAReloadBringsTheFilesBack) {
-  ASSERT_TRUE(box.set_window("one", 64));
+  EXPECT_EQ(set("one", {{"window", 64}}), "job 'one' gets a window of 64 instead of 256");
   EXPECT_EQ(changes, 1);
   const auto shown = box.snapshot();
   EXPECT_EQ(shown->jobs.at(0).status.wanted_window, 64U);
@@ -124,7 +143,7 @@ TEST_F(DaemonControl, ASnapshotIsKeptForAMomentAndNotBeyondAChange) {
   now += 25 * kMillisecond;
   const auto second = box.snapshot();
   EXPECT_NE(second, first);
-  (void)box.set_window("one", 128);
+  (void)set("one", {{"window", 128}});
   EXPECT_NE(box.snapshot(), second);
 }
 
@@ -254,10 +273,11 @@ struct DaemonControlServer : DaemonControl {
   // Fast enough to be looked at in rounds of the loop, however slow the machine is.
   static constexpr TimeNs kNeverDear = 1'000 * kSecond;
 
-  void serve(daemon::ControlLimits limits = {.dear = kNeverDear}) {
+  void serve(daemon::ControlLimits limits = {.dear = kNeverDear}) { serve(limits, box); }
+  void serve(daemon::ControlLimits limits, api::Box& of) {
     auto socket = daemon::ControlSocket::listen(path, {});
     ASSERT_TRUE(socket);
-    server.emplace(io, std::move(*socket), box, journal.sink(), limits);
+    server.emplace(io, std::move(*socket), of, journal.sink(), limits);
   }
   ~DaemonControlServer() override { server.reset(); }
   // Until nothing happens at once.
@@ -509,31 +529,19 @@ TEST_F(DaemonControlServer, WhoChangesSomethingIsInTheLog) {
   EXPECT_THAT(visitor.heard(), HasSubstr("\"wanted_window\":64"));
   const std::string who = getuid() == 0 ? "root" : "uid " + std::to_string(getuid());
   EXPECT_EQ(journal.count("control: " + who + ", process " + std::to_string(getpid()) +
-                          " (daemon_test): " + "job.set of name 'one', window 64"),
+                          " (daemon_test): " + "job.set of name 'one', window '64'"),
             1U)
       << journal.all();
 }
 
 TEST_F(DaemonControlServer, RequestsTakeHalfOfTheTimeAtMost) {
-  struct SlowBox final : api::Box {
+  struct SlowBox final : control_api_test::NotedBox {
     std::shared_ptr<const api::Snapshot> snapshot() override {
       usleep(5'000);
-      return std::make_shared<const api::Snapshot>();
+      return NotedBox::snapshot();
     }
-    api::ReloadReport reload() override { return {}; }
-    Result<void> set_window(const std::string& /*job*/, std::uint32_t /*window*/) override { return {}; }
-    Result<void> abort(const std::string& /*job*/, const std::string& /*reason*/) override { return {}; }
-    std::vector<doctor::Finding> examine() override { return {}; }
-    Result<void> start_trace(const api::TraceWish& /*wish*/) override { return {}; }
-    api::TraceBatch read_trace() override { return {}; }
-    void stop_trace() override {}
-    api::TraceStatus trace() override { return {}; }
-    void set_log_level(daemon::LogLevel /*level*/) override {}
-    void note(const std::string& /*text*/) override {}
   } slow;
-  auto socket = daemon::ControlSocket::listen(path, {});
-  ASSERT_TRUE(socket);
-  server.emplace(io, std::move(*socket), slow, journal.sink());
+  serve({}, slow);
   Visitor visitor(path);
   std::string lines;
   for (int i = 0; i < 10; ++i) lines += ask + "\n";
@@ -546,6 +554,59 @@ TEST_F(DaemonControlServer, RequestsTakeHalfOfTheTimeAtMost) {
     ASSERT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(60));
   }
   EXPECT_GE(std::chrono::steady_clock::now() - begun, std::chrono::milliseconds(95));
+}
+
+// Answers that wait for the disk.
+
+const std::string kAdd = R"("method":"job.add","params":{"job":{"name":"resnet"}}})"
+                         "\n";
+
+TEST_F(DaemonControlServer, WhoWaitsForTheDiskIsAnsweredInOrderToldWhatHappensAndHoldsNobody) {
+  control_api_test::LaterBox later;
+  serve({.dear = kNeverDear}, later);
+  Visitor waits(path);
+  Visitor other(path);
+  waits.say(R"({"jsonrpc":"2.0","id":5,"method":"event.subscribe"})"
+            "\n" +
+            (R"({"jsonrpc":"2.0","id":6,)" + kAdd) + R"({"jsonrpc":"2.0",)" + kAdd + ask + "\n");
+  run();
+  const std::string begun = waits.heard();
+  EXPECT_EQ(std::count(begun.begin(), begun.end(), '\n'), 1) << begun;
+  other.say(ask + "\n");
+  server->tell(event(1));
+  run();
+  EXPECT_THAT(other.heard(), HasSubstr("\"api\":1"));
+  EXPECT_EQ(waits.heard(), event(1));
+  ASSERT_TRUE(later.then);
+  std::exchange(later.then, {})(api::JobChange{});
+  run();
+  EXPECT_THAT(waits.heard(), testing::StartsWith(R"({"jsonrpc":"2.0","id":6,"result":)"));
+  // The next one is a notification: it is awaited all the same, and not answered.
+  ASSERT_TRUE(later.then);
+  std::exchange(later.then, {})(api::JobChange{});
+  run();
+  EXPECT_THAT(waits.heard(), testing::StartsWith(R"({"jsonrpc":"2.0","id":1,"result":{"api":1)"));
+}
+
+TEST_F(DaemonControlServer, AnAnswerThatComesLateFindsNobody) {
+  control_api_test::LaterBox later;
+  for (const bool closed : {false, true}) {
+    serve({.dear = kNeverDear, .idle = closed ? 60 * kSecond : kMillisecond}, later);
+    Visitor visitor(path);
+    visitor.say(R"({"jsonrpc":"2.0","id":6,)" + kAdd);
+    run();
+    ASSERT_TRUE(later.then);
+    if (closed)
+      server.reset();
+    else
+      io.run_for(std::chrono::milliseconds(1'200));  // it was silent for too long, and sent away
+    std::exchange(later.then, {})(api::JobChange{});
+    run();
+    EXPECT_EQ(visitor.heard(), "");
+    EXPECT_TRUE(visitor.ended);
+    server.reset();
+    run();
+  }
 }
 
 TEST_F(DaemonControlServer, ClosesWithClientsInEveryState) {

@@ -1,0 +1,105 @@
+// Another configuration for a job that is declared: what of it the job can take at once, and what waits until
+// nobody is in it.
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "members/box_state.h"
+#include "members/native_life.h"
+
+namespace tally::members {
+namespace {
+
+bool nobody_is_in(JobPhase phase) noexcept {
+  return phase == JobPhase::kDeclared || phase == JobPhase::kEnded || phase == JobPhase::kAborted;
+}
+
+}  // namespace
+
+NativeConfig taken_at_once(NativeConfig is, const NativeConfig& wanted) {
+  is.priority = wanted.priority;
+  is.lease = wanted.lease;
+  if (is.discipline != wanted.discipline) return is;
+  is.quota = wanted.quota;
+  if (is.discipline == Discipline::kPool) is.window = wanted.window;
+  // They go by the number of workers that it has.
+  if (!wanted.stragglers || wanted.stragglers->least <= is.workers) is.stragglers = wanted.stragglers;
+  return is;
+}
+
+void NativeLife::adopt(NativeConfig config) {
+  config_ = std::move(config);
+  key_ = auth::job_key(config_.name, config_.token);
+  ranks_.clear();
+  for (std::uint16_t r = 0; r < config_.workers; ++r) ranks_.push_back(Rank{r});
+  for (std::uint32_t s = 0; s < config_.external_servers(); ++s) ranks_.push_back(server_rank(s));
+}
+
+void NativeLife::enter(JobPhase phase) {
+  box_.enter(id_, phase_, phase, shares_slots(config_.discipline));
+  if (deferred_ && nobody_is_in(phase)) adopt(*std::exchange(deferred_, std::nullopt));
+}
+
+std::string NativeLife::objection_to_window(std::uint32_t window) const {
+  if (config_.discipline != Discipline::kPool)
+    return "it shares slots: what it holds follows from its quota, not from its window";
+  // Without a generation the job takes it when it forms.
+  const std::uint32_t largest = term_.record.largest_window.host();
+  if (!alive() || window <= largest) return {};
+  return "window is " + std::to_string(window) + "; the largest of this generation is " +
+         std::to_string(largest) + ", and its workers and their histories are sized for that";
+}
+
+std::string NativeLife::objection_to_change(const NativeConfig& next) const {
+  if (next == config_) return {};
+  const bool fresh = !alive() && !offered();
+  if (!fresh && phase_ != JobPhase::kRunning)
+    return "a job can be changed while it runs or before it begins, and this one is " +
+           std::string(name_of(phase_));
+  if (!nobody_is_in(phase_) && next.window != config_.window) {
+    if (std::string no = objection_to_window(next.window); !no.empty()) return no;
+  }
+  return objection_to_quota(next);
+}
+
+Result<void> NativeLife::change(const NativeConfig& wanted, TimeNs now) {
+  tick(now);  // who is dead by now cannot be called back
+  const NativeConfig next = nobody_is_in(phase_) ? wanted : taken_at_once(config_, wanted);
+  if (std::string no = objection_to_change(next); !no.empty())
+    return fail(ErrorCode::kInvalidArgument, std::move(no), "job '" + config_.name + "'");
+  box_.slots_changed = true;
+  touch();
+  deferred_ = next == wanted ? std::nullopt : std::optional(wanted);
+  NativeConfig but_priority = next;
+  but_priority.priority = config_.priority;
+  const bool told = shares_slots(config_.discipline) || but_priority != config_;
+  const bool other = next != config_;
+  // A window that was given to another job comes back when the operator says what it is to be.
+  if (next.window != config_.window) limit_to(kNoLimit);
+  adopt(next);
+  if (!other || phase_ != JobPhase::kRunning) return {};
+  // Workers of a pool need not know its priority.
+  if (told)
+    begin_reforming(now);
+  else
+    publish_row(term_);
+  return {};
+}
+
+Result<void> NativeLife::resize(std::uint32_t window, TimeNs now) {
+  tick(now);
+  if (std::string no = objection_to_window(window); !no.empty())
+    return fail(ErrorCode::kInvalidArgument, std::move(no), "job '" + config_.name + "'");
+  const bool repeated = window == config_.window;
+  NativeConfig wanted = deferred_.value_or(config_);
+  wanted.window = window;
+  if (auto done = change(wanted, now); !done) return done;
+  // Who asks again for what there was no room for is to get it.
+  if (!repeated || (alive() && phase_ != JobPhase::kRunning)) return {};
+  limit_to(kNoLimit);
+  if (phase_ == JobPhase::kRunning && window != term_.window) begin_reforming(now);
+  return {};
+}
+
+}  // namespace tally::members
