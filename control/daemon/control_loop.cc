@@ -78,7 +78,7 @@ bool Shutdown::cores_turned() const {
 ControlLoop::ControlLoop(Plane& plane, members::MembershipEngine engine, const LogSink& log, TimeNs drain,
                          TimeNs now)
     : members_(plane, std::move(engine), log, now),
-      box_(plane, log, now),
+      box_(plane, members_.watch(), log, now),
       shutdown_(plane, members_, log, drain),
       changed_(now) {}
 
