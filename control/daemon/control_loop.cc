@@ -95,10 +95,11 @@ TimeNs ControlLoop::turn(TimeNs now) {
 }
 
 void ControlLoop::end(TimeNs now) {
-  if (ending()) {
-    shutdown_.at_once();
-  } else {
+  if (!ending()) {
+    told_to_end_ = now;
     shutdown_.begin(now);
+  } else if (now >= told_to_end_ + kOneSignal) {
+    shutdown_.at_once();
   }
 }
 

@@ -12,6 +12,8 @@
 
 #include "config/load_config.h"
 #include "daemon/box_start.h"
+#include "daemon/check_here.h"
+#include "daemon/claims.h"
 #include "daemon/command_line.h"
 #include "daemon/control_socket.h"
 #include "daemon/daemon.h"
@@ -25,8 +27,8 @@ void print(std::FILE* to, const std::string& text) {
   std::fflush(to);
 }
 
-int check(const std::string& path) {
-  const auto loaded = config::load_config(path);
+int check(const std::string& path, bool here) {
+  const auto loaded = config::load_config(path, here ? check_here : config::MoreChecks());
   print(stderr, config::to_text(loaded ? loaded->warnings : loaded.error()));
   if (!loaded) return kExitFailed;
   print(stdout, path + ": good: " + summary(loaded->config) + "\n");
@@ -79,6 +81,8 @@ int run(const CommandLine& line) {
   for (const config::Diagnostic& warning : loaded->warnings)
     log_line(LogLevel::kWarning, config::one_line(warning));
   Daemon daemon;
+  auto claims = Claims::take(config);
+  if (!claims) return failed_to_start(claims.error());
   auto members = start_members(config);
   if (!members) return failed_to_start(members.error());
   auto final_counters = open_final_counters(line.final_counters);
@@ -87,8 +91,8 @@ int run(const CommandLine& line) {
   if (!control) return failed_to_start(control.error());
   auto box = StartedBox::start(config, log_line);
   if (!box) return failed_to_start(box.error());
-  const bool told = daemon.run({line.config, config, line.drain, std::move(*final_counters)}, box->plane(),
-                               std::move(*members), box->hugepages(), std::move(*control));
+  const bool told = daemon.run({line.config, config, line.drain, &*claims, std::move(*final_counters)},
+                               box->plane(), std::move(*members), box->hugepages(), std::move(*control));
   return told ? kExitOk : kExitFailed;
 }
 
@@ -101,7 +105,7 @@ int act(const CommandLine& line) {
       print(stdout, version_text());
       return kExitOk;
     case CommandLine::Action::kCheck:
-      return check(line.config);
+      return check(line.config, line.here);
     case CommandLine::Action::kDumpConfig:
       return dump(line.config);
     case CommandLine::Action::kRun:

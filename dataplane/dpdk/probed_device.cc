@@ -256,7 +256,10 @@ device::InterfaceFacts facts_of(const std::string& interface) {
   device::InterfaceFacts facts{.exists = if_nametoindex(interface.c_str()) != 0};
   if (!facts.exists) return facts;
   InterfaceQuestions questions(interface);
-  if (questions.ask(SIOCGIFFLAGS)) facts.up = (questions.answer().ifr_flags & IFF_UP) != 0;
+  if (questions.ask(SIOCGIFFLAGS)) {
+    facts.up = (questions.answer().ifr_flags & IFF_UP) != 0;
+    facts.loopback = (questions.answer().ifr_flags & IFF_LOOPBACK) != 0;
+  }
   if (questions.ask(SIOCGIFMTU)) facts.mtu = static_cast<std::uint32_t>(questions.answer().ifr_mtu);
   facts.has_ipv4 = questions.ask(SIOCGIFADDR);
   facts.merges = has_flag(interface, ETHTOOL_GGRO, ~0U) || has_flag(interface, ETHTOOL_GFLAGS, ETH_FLAG_LRO);

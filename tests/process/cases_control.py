@@ -297,6 +297,7 @@ def two_daemons_do_not_share_a_socket(lab):
     """The second one says who is in its way, and takes nothing from the first."""
     box = run_box(lab, [Job("resnet")], control="access: owner")
     first = box.daemon
+    box.rename("another")
     second = box.launch()
     assert second.wait() == 1
     assert f"is in use by process {first.pid} (tallyd)" in second.complained(), second.complained()

@@ -186,3 +186,17 @@ def interface_that_af_xdp_lost_is_told(lab):
     rack.start()
     wait_until("an answer", lambda: rack.hosts[0].ping("10.0.0.254"))
     rack.stop()
+
+
+@case()
+def two_daemons_on_one_interface(lab):
+    """The second, of another name and address, is refused by the process that has the interface."""
+    rack = run_rack(lab, [Job(workers=2)])
+    first = rack.daemon
+    rack.rename("another")
+    second = rack.launch()
+    assert second.wait() == 1
+    assert f"port p0: interface p0 is in use by process {first.pid} (tallyd)" in second.complained(), second.complained()
+    assert rack.hosts[0].ping("10.0.0.254")
+    rack.daemon = first
+    rack.stop()
