@@ -71,6 +71,7 @@ Json port_list(const Snapshot& box) {
     const PortCounts& p = box.ports[i];
     Json one{{"name", p.name},
              {"link", p.link_up ? "up" : "down"},
+             {"link_why", p.link_why.empty() ? Json(nullptr) : Json(p.link_why)},
              {"rx_packets", p.rx_packets},
              {"rx_bytes", p.rx_bytes},
              {"rx_missed", p.rx_missed},
@@ -148,7 +149,9 @@ Json health(const Snapshot& box) {
     // Behind a port of memif there is one worker, or none at the moment.
     const bool memif =
         i < box.config->ports.size() && box.config->ports[i].device.kind == device::DeviceKind::kMemif;
-    if (!box.ports[i].link_up && !memif) add("port", box.ports[i].name, "link down");
+    if (!box.ports[i].link_up && !memif)
+      add("port", box.ports[i].name,
+          box.ports[i].link_why.empty() ? "link down" : "link down: " + box.ports[i].link_why);
   }
   for (std::size_t i = 0; i < box.cores.size(); ++i) {
     if (box.cores[i].silent >= kCoreStalled)

@@ -5,7 +5,7 @@
 namespace tally::api {
 namespace {
 
-constexpr std::array<EventKind, 15> kKinds{{
+constexpr std::array<EventKind, 18> kKinds{{
     {"job.forming", "members are awaited, or called back"},
     {"job.joined", "a rank is there"},
     {"job.gone", "a rank went before its job formed: its lease ran out, or it fell silent"},
@@ -16,6 +16,9 @@ constexpr std::array<EventKind, 15> kKinds{{
     {"job.aborted", "it failed, and the text says why: a lease that ran out and whose, sizes that differ"},
     {"job.window", "it gives slot memory to another job, or gets it back"},
     {"job.waits", "it cannot begin, and the text says what it lacks"},
+    {"job.declared", "job.add made it"},
+    {"job.changed", "job.set gave it other values, and the text says which"},
+    {"job.removed", "job.remove took it back"},
     {"slots.evicted", "shared slots were taken from a job: how many, at most once a second"},
     {"port.up", "the link is there"},
     {"port.down", "the link is gone"},

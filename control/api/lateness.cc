@@ -84,6 +84,10 @@ std::vector<RankProgress> progress_of(const JobCounts& job, TimeNs now) {
       p.why = "has not joined";
     } else if (active(status) && rank.joined && !rank.left) {
       judge_running(p, rank, *first, status);
+      if (r < job.cut_off.size() && !job.cut_off[r].empty()) {
+        p.late = true;
+        p.why = job.cut_off[r];
+      }
     }
   }
   if (job.declared && status.session && active(status)) judge_session(all);

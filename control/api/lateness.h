@@ -6,7 +6,7 @@
 // contribution of it, and, from its heartbeats, the first chunk that it has not offered yet. Workers of a job
 // are never further apart than a window: when one stops, all the others have filled theirs a moment later and
 // stop too. So a rank is late when it has contributed nothing for longer than two heartbeats and is behind
-// the others, or when it is not heard of at all.
+// the others, or when it is not heard of at all; or when its port is down, which then is why.
 
 #include <cstdint>
 #include <optional>

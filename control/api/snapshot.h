@@ -25,6 +25,7 @@ namespace tally::api {
 struct PortCounts {
   std::string name;
   bool link_up = false;
+  std::string link_why{};  // down, and more is known: "interface eth1 is gone"
   std::uint64_t rx_packets = 0, rx_bytes = 0, rx_missed = 0, rx_errors = 0, rx_no_mbuf = 0;
   std::uint64_t tx_packets = 0, tx_bytes = 0, tx_errors = 0;
   impair::ImpairCounters impaired_in{};
@@ -58,6 +59,8 @@ struct JobCounts {
   std::uint64_t overflows = 0;
   pipeline::SlotCounters slots{};
   std::vector<TimeNs> contributed{};  // by rank: its last new contribution; 0: none
+  // By rank: why nothing passes its port, "port w0: interface eth1 is gone"; empty: it does, as far as is known.
+  std::vector<std::string> cut_off{};
 };
 
 // What the turns of the control thread have cost it, CPU time.

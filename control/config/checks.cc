@@ -19,6 +19,12 @@ void check_box(Checking& c) {
     c.error("box", "the box has no address", "write ipv4: 10.0.0.1/24 or ipv6: fd00::1/64");
   }
   if (!box.ipv6) return;
+  if (box.ipv6->address[0] == 0xfe && (box.ipv6->address[1] & 0xc0) == 0x80) {
+    c.error("box.ipv6",
+            shown(to_text(*box.ipv6)) +
+                " is a link-local address: it does not say on which interface, and workers refuse it",
+            "give the box a global or a unique local address, such as fd00::1/64");
+  }
   for (std::size_t i = 0; i < c.config.ports.size(); ++i) {
     const std::string path = path_of("ports", i, "mtu");
     if (!c.places.sound(path) || c.config.ports[i].mtu >= kMinMtuIpv6) continue;

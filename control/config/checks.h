@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -74,6 +75,12 @@ void complain_of_fit(Checking& checking, const std::string& program, const pipel
 
 // box.mac, or the one made of the instance name: 02 and 40 bits of its hash.
 [[nodiscard]] Mac box_mac(const Config& config);
+// The network interfaces that a port takes frames from, gives frames to, or makes. Two ports on one would each get
+// a part of its frames, or both get all.
+[[nodiscard]] std::set<std::string> interfaces_of(const device::PortDevice& device);
+// Where an argument stands inside the text of the device at `path`; of the device when it is not there.
+[[nodiscard]] Position position_of(const Checking& checking, const std::string& path,
+                                   const device::DeviceArgument* argument);
 [[nodiscard]] members::MembershipOptions member_options(const Config& config);
 
 // Why a box does not serve a job that shares slots.

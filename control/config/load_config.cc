@@ -31,7 +31,7 @@ Diagnostics about_the_file(const std::string& name, Complaint complaint) {
 
 // Reads and checks; what it finds is in the report.
 Config read_config(const YamlSource& source, const std::string& directory, TokenFiles token_files,
-                   Report& report) {
+                   const MoreChecks& more, Report& report) {
   Config config;
   check_text(source, report);
   if (report.has_errors()) return config;
@@ -47,6 +47,7 @@ Config read_config(const YamlSource& source, const std::string& directory, Token
     complete_defaults(checking);
     check_config(checking);
     read_tokens(checking, directory, token_files);
+    if (more && !report.has_errors()) more(checking);
   }
   return config;
 }
@@ -54,11 +55,11 @@ Config read_config(const YamlSource& source, const std::string& directory, Token
 }  // namespace
 
 ConfigResult load_config_text(std::string text, const std::string& name, const std::string& directory,
-                              TokenFiles token_files) {
+                              TokenFiles token_files, const MoreChecks& more) {
   try {
     const YamlSource source(name, std::move(text));
     Report report(source);
-    Config config = read_config(source, directory, token_files, report);
+    Config config = read_config(source, directory, token_files, more, report);
     if (report.has_errors()) return tl::unexpected<Diagnostics>(report.take());
     return LoadedConfig{std::move(config), report.take()};
   } catch (const std::exception& e) {
@@ -67,10 +68,11 @@ ConfigResult load_config_text(std::string text, const std::string& name, const s
   }
 }
 
-ConfigResult load_config(const std::string& path) {
+ConfigResult load_config(const std::string& path, const MoreChecks& more) {
   auto file = read_file(path, kMaxConfigBytes);
   if (!file) return tl::unexpected<Diagnostics>(about_the_file(path, std::move(file.error())));
-  return load_config_text(std::move(file->text), path, std::filesystem::path(path).parent_path().string());
+  return load_config_text(std::move(file->text), path, std::filesystem::path(path).parent_path().string(),
+                          TokenFiles::kRead, more);
 }
 
 namespace {

@@ -4,6 +4,7 @@
 #include <sys/types.h>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <tl/expected.hpp>
 
@@ -21,14 +22,17 @@ struct LoadedConfig {
 // On failure: at least one error, and the warnings too.
 using ConfigResult = tl::expected<LoadedConfig, Diagnostics>;
 
-[[nodiscard]] ConfigResult load_config(const std::string& path);
+// more: looks for what else is wrong with a configuration whose text is good.
+using MoreChecks = std::function<void(Checking&)>;
+[[nodiscard]] ConfigResult load_config(const std::string& path, const MoreChecks& more = {});
 // name: what messages call the text. directory: what relative paths in it are relative to.
 // token_files: kLeave for a text of somebody else, who must not learn through us what files there are; the
 // tokens stay empty.
 enum class TokenFiles : std::uint8_t { kRead, kLeave };
 [[nodiscard]] ConfigResult load_config_text(std::string text, const std::string& name,
                                             const std::string& directory = ".",
-                                            TokenFiles token_files = TokenFiles::kRead);
+                                            TokenFiles token_files = TokenFiles::kRead,
+                                            const MoreChecks& more = {});
 
 // Of the control interface; empty: there is to be none.
 [[nodiscard]] std::string control_socket_path(const Config& config);

@@ -68,7 +68,8 @@ namespace {
 
 constexpr std::size_t kMaxPorts = 32;  // Debian's RTE_MAX_ETHPORTS
 
-// Where an argument stands inside the device's text; of the device when it is not there.
+}  // namespace
+
 Position position_of(const Checking& c, const std::string& path, const device::DeviceArgument* argument) {
   Position at = c.places.of(path);
   if (argument == nullptr) return at;
@@ -76,6 +77,8 @@ Position position_of(const Checking& c, const std::string& path, const device::D
   const auto begin = line.find(argument->key + "=", c.report.source().byte_of(at));
   return begin == std::string_view::npos ? at : c.report.source().position(at.line, begin);
 }
+
+namespace {
 
 void check_count(Checking& c) {
   const auto& ports = c.config.ports;
@@ -91,8 +94,8 @@ void check_count(Checking& c) {
   }
 }
 
-// The network interfaces that a port takes frames from, gives frames to, or makes. Two ports on one would
-// each get a part of its frames, or both get all.
+}  // namespace
+
 std::set<std::string> interfaces_of(const device::PortDevice& device) {
   std::set<std::string> names;
   if (!device::is_kernel(device.kind)) return names;
@@ -101,6 +104,8 @@ std::set<std::string> interfaces_of(const device::PortDevice& device) {
   }
   return names;
 }
+
+namespace {
 
 void check_names_and_devices(Checking& c) {
   std::map<std::string, Position> names, devices, memif_ids, interfaces;

@@ -51,19 +51,42 @@ tl::unexpected<Complaint> not_a_number(const std::string& text) {
   return complain(shown(text) + " is not a whole number");
 }
 
+// Which unit somebody had in mind who wrote it with blanks, in other cases, or without the i: "MB", " mib", "m" of
+// sizes. (Of times "m" and "M" are minutes, and "ms" is none.)
+std::span<const Unit>::iterator unit_meant(std::string_view name, std::span<const Unit> units) {
+  const auto plain = [](std::string_view word, bool size) {
+    std::string out;
+    for (const char c : word) {
+      const char lower = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+      if (lower != ' ' && !(size && lower == 'i')) out += lower;
+    }
+    if (size && out.size() == 1 && out != "b") out += 'b';
+    return out;
+  };
+  const bool size = units[0].name == "B";
+  return std::find_if(units.begin(), units.end(), [&](const Unit& u) {
+    return !name.empty() && plain(name, size) == plain(u.name, size);
+  });
+}
+
 // NUMBER UNIT -> number * factor. what: 'a size', 'a time'; example: what to write.
 Parsed<std::uint64_t> parse_with_unit(const std::string& text, std::span<const Unit> units,
                                       const std::string& what, const std::string& example) {
   const auto end = std::min(text.find_first_not_of("0123456789"), text.size());
   const std::string name = text.substr(end);
   const std::string is_not = shown(text) + " is not " + what;
-  if (end == 0) return complain(is_not, "write " + example);
+  if (end == 0)
+    return complain(is_not, "write a whole number and one of the units " +
+                                text::listed(units, ", ", &Unit::name) + ", such as " + example);
   auto number = parse_unsigned(text.substr(0, end));
   if (!number) return number;
   const auto unit = std::find_if(units.begin(), units.end(), [&](const Unit& u) { return u.name == name; });
   if (unit == units.end()) {
     const std::string names = text::listed(units, ", ", &Unit::name);
-    const std::string help = "write a whole number and one of the units " + names + ", such as " + example;
+    const auto meant = unit_meant(name, units);
+    const std::string help =
+        meant != units.end() ? "write " + text.substr(0, end) + std::string(meant->name)
+                             : "write a whole number and one of the units " + names + ", such as " + example;
     if (name.empty()) return complain(is_not + ": it has no unit", help);
     if (name[0] == '.') return complain(is_not + ": it has a fraction", help);
     if (name[0] == ' ') return complain(is_not + ": a space stands before the unit", help);

@@ -175,6 +175,7 @@ ValueType<std::vector<T>> list_of(ValueType<T> item, std::size_t fewest, std::si
     std::vector<T> values;
     for (std::size_t i = 0; i < items.size(); ++i) {
       const Written at{items[i], w.path + "[" + std::to_string(i) + "]", w.reading};
+      w.reading.places.put(at.path, at.node.at);
       std::optional<T> value = item.read(at);
       good = good && value.has_value();
       if (!value) continue;

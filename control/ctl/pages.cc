@@ -129,6 +129,14 @@ std::string job_page(const Json& job) {
   return out + "\n" + more.text();
 }
 
+// A port that is down, and why, if the box knows.
+std::string down_text(const Json& answer) {
+  std::string out;
+  for (const Json& p : list_of(answer, "ports"))
+    if (const std::string why = cell(p, "link_why"); why != "-") out += cell(p, "name") + ": " + why + "\n";
+  return out.empty() ? out : "\n" + out;
+}
+
 std::string ports_page(const Json& answer) {
   text::ColumnTable table({"port", "link", "rx packets", "rx bytes", "missed", "errors", "no mbuf",
                            "tx packets", "tx bytes", "tx errors"},
@@ -137,7 +145,7 @@ std::string ports_page(const Json& answer) {
     table.add({cell(p, "name"), cell(p, "link"), cell(p, "rx_packets"), cell(p, "rx_bytes"),
                cell(p, "rx_missed"), cell(p, "rx_errors"), cell(p, "rx_no_mbuf"), cell(p, "tx_packets"),
                cell(p, "tx_bytes"), cell(p, "tx_errors")});
-  return table.text();
+  return table.text() + down_text(answer);
 }
 
 std::string cores_page(const Json& answer) {

@@ -30,7 +30,8 @@ void log_dpdk(const LogSink& log, std::uint32_t level, std::string_view line) {
   log(noise ? LogLevel::kDebug : level_of_dpdk(level), line);
 }
 
-// EAL would clear ordinary memory for a quarter of a minute before it gave up.
+}  // namespace
+
 Result<void> check_memory(const config::DataplaneSection& dataplane) {
   struct sysinfo machine {};
   if (dataplane.memory <= dpdk::hugepages_of().free_bytes || sysinfo(&machine) != 0) return {};
@@ -41,6 +42,8 @@ Result<void> check_memory(const config::DataplaneSection& dataplane) {
                   " of this machine: lower it (the demo takes 256MiB)",
               "dataplane.memory");
 }
+
+namespace {
 
 Result<std::vector<io::BoxPort>> open_ports(const config::Config& config,
                                             const std::vector<rte_mempool*>& frames) {
@@ -97,16 +100,15 @@ Result<members::MembershipEngine> start_members(const config::Config& config) {
 
 namespace {
 
-// What the workers behind a port may have in flight: of a switch's port all of them, else at least one.
+// What the workers behind a port may have in flight. Nobody says how many there are: behind a port of an inline box
+// too there may be a switch, with all of them. What that costs is bounded (device::kMostForBursts).
 std::uint32_t burst_of(const config::Config& config) {
   std::uint32_t all = 0;
-  std::uint32_t one = 0;
   for (const config::JobConfig& job : config.jobs) {
     const std::uint32_t each = jobs::with_dialect(job, [](const auto& any) { return any.in_flight(); });
     all += each * members::common_of(job).workers;
-    one = std::max(one, each);
   }
-  return config.box.one_arm ? all : one;
+  return all;
 }
 
 }  // namespace

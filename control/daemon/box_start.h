@@ -38,6 +38,10 @@ class StartedBox {
 // The membership engine with all jobs declared, its secrets from the kernel.
 [[nodiscard]] Result<members::MembershipEngine> start_members(const config::Config& config);
 
+// dataplane.memory is more than there is: EAL would clear ordinary memory for a quarter of a minute before it gave
+// up.
+[[nodiscard]] Result<void> check_memory(const config::DataplaneSection& dataplane);
+
 // The configuration as EAL, ports, pools and data plane take it. Pure.
 
 [[nodiscard]] dpdk::EalOptions eal_options(const config::Config& config);

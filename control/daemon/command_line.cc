@@ -24,7 +24,8 @@ std::string footer() {
              "Signals: SIGUSR1 prints the counters to stdout; SIGHUP reads the configuration again and says\n"
              "what it applied and what takes a restart (tallyctl asks for both); SIGTERM and SIGINT stop "
              "admitting jobs, let the\n"
-             "running ones finish for --drain seconds and end; a second one ends at once.\n"
+             "running ones finish for --drain seconds and end; a second one ends at once (within half "
+             "a\nsecond of the first it counts as the same).\n"
              "Exit codes: 0 good, 1 failed, 2 wrong usage.\n"
              "An example configuration: ") +
          kExample;
@@ -53,6 +54,9 @@ tl::expected<CommandLine, std::string> parse_command_line(int argc, const char* 
         app.add_flag("--check", check, "Only check the configuration: needs no root, starts nothing");
     app.add_flag("--dump-config", dump, "Print the configuration in force, with all defaults")
         ->excludes(checking);
+    app.add_flag("--here", line.here,
+                 "With --check: also CPUs, memory, devices and EAL arguments, as this machine has them")
+        ->needs(checking);
     app.add_option("--drain", drain, "How long SIGTERM waits for running jobs (default 10)")
         ->type_name("SECONDS")
         ->check(CLI::Range(std::uint32_t{0}, kLongestDrain));

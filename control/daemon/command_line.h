@@ -13,6 +13,7 @@ enum ExitCode : int { kExitOk = 0, kExitFailed = 1, kExitUsage = 2 };
 struct CommandLine {
   enum class Action { kRun, kCheck, kDumpConfig, kVersion, kHelp };
   Action action = Action::kRun;
+  bool here = false;               // kCheck: also what only this machine can tell
   std::string config{};            // path; empty for kVersion and kHelp only
   std::string final_counters{};    // file for the counters at the end; empty: none
   std::chrono::seconds drain{10};  // how long SIGTERM waits for the workers of running jobs

@@ -86,7 +86,7 @@ bool Shutdown::cores_turned() const {
 ControlLoop::ControlLoop(Plane& plane, members::MembershipEngine engine, const LogSink& log, TimeNs drain,
                          TimeNs now)
     : members_(plane, std::move(engine), log, now),
-      box_(plane, log, now),
+      box_(plane, members_.watch(), log, now),
       shutdown_(plane, members_, log, drain),
       changed_(now) {}
 
@@ -103,10 +103,11 @@ TimeNs ControlLoop::turn(TimeNs now) {
 }
 
 void ControlLoop::end(TimeNs now) {
-  if (ending()) {
-    shutdown_.at_once();
-  } else {
+  if (!ending()) {
+    told_to_end_ = now;
     shutdown_.begin(now);
+  } else if (now >= told_to_end_ + kOneSignal) {
+    shutdown_.at_once();
   }
 }
 

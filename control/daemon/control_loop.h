@@ -77,8 +77,10 @@ class ControlLoop {
 
   // One turn. Returns how long to wait before the next, unless done().
   TimeNs turn(TimeNs now);
-  // SIGTERM, SIGINT: the first begins to drain, the second ends at once.
+  // SIGTERM, SIGINT: the first begins to drain, the second ends at once, unless it belongs to the first: who ends a
+  // process and its group (timeout, a shell, a container's init) sends two.
   void end(TimeNs now);
+  static constexpr TimeNs kOneSignal = 500 * kMillisecond;
   // SIGUSR2 and the restart of tallyctl: jobs are kept for the daemon that follows.
   void end_keeping_jobs(TimeNs now) { shutdown_.keep_jobs(now); }
   [[nodiscard]] bool ending() const noexcept { return shutdown_.state() != Shutdown::State::kNotYet; }
@@ -93,6 +95,7 @@ class ControlLoop {
   Shutdown shutdown_;
   TimeNs changed_ = 0;
   TimeNs looked_ = 0;
+  TimeNs told_to_end_ = 0;
 };
 
 }  // namespace tally::daemon

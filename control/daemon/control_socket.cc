@@ -68,19 +68,6 @@ std::string process_text(pid_t pid) {
   return text;
 }
 
-// Who has the socket; empty: nobody does any more.
-std::string owner_of(const sockaddr_un& address) {
-  const UniqueFd probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) {
-    const auto peer = peer_of(probe.get());
-    return peer ? process_text(peer->pid) : "somebody";
-  }
-  // Whatever else is in the way (a socket of another type, of a user who does not let us in, a full queue),
-  // only this says that nobody is there.
-  const int error = errno;
-  return error == ECONNREFUSED || error == ENOENT ? "" : "somebody (" + message_of(error) + ")";
-}
-
 // Until it goes, no other daemon looks what there is in the directory and puts its socket there. Whoever may
 // read the directory can hold such a lock: who waits in vain goes on without it.
 class DirectoryLock {
@@ -103,7 +90,7 @@ Result<void> clear_way(const std::string& path, const sockaddr_un& address) {
   if (::lstat(path.c_str(), &status) != 0) return {};
   if (!S_ISSOCK(status.st_mode))
     return refused(path, "is taken by something else: remove it, or name another path");
-  if (const std::string who = owner_of(address); !who.empty())
+  if (const std::string who = listener_at(address, sizeof address); !who.empty())
     return refused(
         path, "is in use by " + who + ": stop that daemon, or name another socket (and another instance)");
   ::unlink(path.c_str());
@@ -168,6 +155,18 @@ bool set_mode(int file, mode_t mode) {
 }
 
 }  // namespace
+
+std::string listener_at(const sockaddr_un& address, socklen_t size) {
+  const UniqueFd probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), size) == 0) {
+    const auto peer = peer_of(probe.get());
+    return peer ? process_text(peer->pid) : "somebody";
+  }
+  // Whatever else is in the way (a socket of another type, of a user who does not let us in, a full queue),
+  // only this says that nobody is there.
+  const int error = errno;
+  return error == ECONNREFUSED || error == ENOENT ? "" : "somebody (" + message_of(error) + ")";
+}
 
 Result<ControlSocket> ControlSocket::listen(const std::string& path, const config::ControlSection& control) {
   const std::string directory = std::filesystem::path(path).parent_path().string();

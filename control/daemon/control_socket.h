@@ -1,7 +1,9 @@
 #pragma once
 // The listening Unix socket of the control interface, and who is at its other end. Owner: the control thread.
 
+#include <sys/socket.h>
 #include <sys/types.h>
+#include <sys/un.h>
 
 #include <optional>
 #include <string>
@@ -13,6 +15,9 @@
 #include "tally/unique_fd.h"
 
 namespace tally::daemon {
+
+// Who listens at a Unix socket: "process 1234 (tallyd)"; empty: nobody does any more.
+[[nodiscard]] std::string listener_at(const sockaddr_un& address, socklen_t size);
 
 // Removes its file when it goes, unless that is another's by then.
 class ControlSocket {

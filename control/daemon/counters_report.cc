@@ -76,8 +76,10 @@ api::JobCounts count_job(const Plane& plane, members::JobStatus of, std::vector<
 api::PortCounts count_port(const Plane& plane, PortIndex port) {
   const dpdk::PortStatistics s = plane.port_statistics(port);
   const io::DataPlane::ImpairedPort impaired = plane.impaired(port);
+  dpdk::PortLink link = plane.link(port);
   return {.name = plane.port_name(port),
-          .link_up = plane.link_up(port),
+          .link_up = link.up,
+          .link_why = std::move(link.why),
           .rx_packets = s.rx_packets,
           .rx_bytes = s.rx_bytes,
           .rx_missed = s.rx_missed,
@@ -100,6 +102,12 @@ api::CoreCounts count_core(const Plane& plane, std::size_t core, std::uint16_t c
   return out;
 }
 
+std::string cut_off(const std::vector<api::PortCounts>& ports, const members::RankStatus& rank) {
+  const std::size_t port = raw(rank.binding.port);
+  if (!rank.joined || port >= ports.size() || ports[port].link_why.empty()) return {};
+  return "port " + ports[port].name + ": " + ports[port].link_why;
+}
+
 }  // namespace
 
 api::Snapshot take_snapshot(const Plane& plane, std::vector<members::JobStatus> jobs,
@@ -113,7 +121,12 @@ api::Snapshot take_snapshot(const Plane& plane, std::vector<members::JobStatus> 
     all.l2 += plane.statistics(core).l2;
   }
   all.jobs.reserve(jobs.size());
-  for (members::JobStatus& job : jobs) all.jobs.push_back(count_job(plane, std::move(job), all.cores));
+  for (members::JobStatus& job : jobs) {
+    std::vector<std::string> cut;
+    for (const members::RankStatus& rank : job.ranks) cut.push_back(cut_off(all.ports, rank));
+    all.jobs.push_back(count_job(plane, std::move(job), all.cores));
+    all.jobs.back().cut_off = std::move(cut);
+  }
   all.hosts = plane.hosts();
   all.mbufs_in_use = plane.mbufs_in_use();
   return all;

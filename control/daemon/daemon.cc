@@ -46,6 +46,7 @@ class Life {
         signals_(signals),
         timer_(io),
         manager_(manager),
+        claims_(*start.claims),
         reload_(start.config, feed_.sink()),
         plane_(plane),
         loop_(plane_, std::move(engine), feed_.sink(), drain, steady_now()),
@@ -148,8 +149,10 @@ class Life {
       manager_.alive();
       watchdog_ = now;
     }
-    if (loop_.ending() || now < status_at_ + kStatusInterval) return;
+    if (now < status_at_ + kStatusInterval) return;
     status_at_ = now;
+    claims_.hang_up();
+    if (loop_.ending()) return;
     const members::MembershipEngine& jobs = loop_.members().engine();
     std::string status =
         std::to_string(jobs.running()) + " of " + std::to_string(jobs.declared()) + " jobs running";
@@ -162,6 +165,7 @@ class Life {
   asio::signal_set& signals_;
   asio::steady_timer timer_;
   const ServiceManager& manager_;
+  const Claims& claims_;
   EventFeed feed_{};
   Reload reload_;
   RunningPlane plane_;

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "config/config.h"
+#include "daemon/claims.h"
 #include "daemon/control_socket.h"
 #include "daemon/made_jobs.h"
 #include "daemon/sd_notify.h"
@@ -29,6 +30,7 @@ class Daemon {
     std::string path{};       // of the configuration, read again with SIGHUP
     config::Config config{};  // with which the box has started
     std::chrono::seconds drain{};
+    const Claims* claims = nullptr;  // outlive the run
     Keeping keeping{};  // of the jobs of job.add
     UniqueFd final_counters{};  // a file that gets them as JSON at the end; none: nobody wants them
   };

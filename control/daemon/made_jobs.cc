@@ -1,9 +1,6 @@
 #include "daemon/made_jobs.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <utility>
@@ -43,11 +40,9 @@ Result<Keeping> find_state(const config::Config& config, const LogSink& log) {
   Keeping keeping;
   const std::string folder = state_folder(config.control.state, keeping.why_not);
   if (folder.empty()) return keeping;
-  std::error_code error;
-  if (!std::filesystem::is_directory(folder, error) || ::access(folder.c_str(), W_OK | X_OK) != 0)
-    return fail(ErrorCode::kInvalidArgument,
-                folder + " is no folder in which tallyd may write: make it, or write none", "control.state");
+  if (auto usable = usable_folder(folder); !usable) return tl::unexpected<Error>(std::move(usable.error()));
   keeping.path = folder + "/" + config.instance + ".jobs.json";
+  std::error_code error;
   if (!std::filesystem::exists(std::filesystem::symlink_status(keeping.path, error))) return keeping;
   auto file = config::read_file(keeping.path, kMaxStateBytes, config::FileKind::kRegular);
   std::string why = file ? "" : "cannot be read: " + file.error().message;
@@ -99,7 +94,8 @@ void MadeJobs::declare(Made& made) {
     made.why_not = done.error().text();
   } else {
     made.why_not.clear();
-    parts_.log(LogLevel::kInfo, named(made.name) + " of job.add is declared: its workers may come");
+    parts_.log(LogLevel::kInfo, named(made.name) + " of job.add is declared: its workers may come",
+               {.kind = "job.declared", .job = made.name});
     return;
   }
   parts_.log(LogLevel::kError, named(made.name) + " of job.add is kept, but not declared: " + made.why_not);
@@ -246,12 +242,11 @@ void MadeJobs::do_add(api::Json job, const api::ChangeDone& done) {
   keep(
       std::move(next),
       [this, read = std::move(*read)]() -> Outcome {
+        const std::string& name = members::common_of(read.job).name;
         auto made = parts_.reload.make(read.job, parts_.engine);
-        if (!made)
-          return tl::unexpected<api::Failure>(
-              not_now(made.error().text(), members::common_of(read.job).name));
-        parts_.log(LogLevel::kInfo,
-                   named(members::common_of(read.job).name) + " is declared: its workers may come");
+        if (!made) return tl::unexpected<api::Failure>(not_now(made.error().text(), name));
+        parts_.log(LogLevel::kInfo, named(name) + " is declared: its workers may come",
+                   {.kind = "job.declared", .job = name});
         return api::JobChange{{}, api::with_pointers(read.warnings)};
       },
       done);
@@ -325,7 +320,7 @@ void MadeJobs::do_remove(const std::string& name, bool abort, const api::ChangeD
     }
     auto gone = parts_.reload.unmake(name, parts_.engine);
     if (!gone) return tl::unexpected<api::Failure>(not_now(gone.error().text(), name));
-    parts_.log(LogLevel::kInfo, named(name) + " is removed");
+    parts_.log(LogLevel::kInfo, named(name) + " is removed", {.kind = "job.removed", .job = name});
     return api::JobChange{};
   };
   if (declared && !abort && peopled(name)) return finish(done, apply());  // before anything is written

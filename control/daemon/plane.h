@@ -33,7 +33,9 @@ class Plane {
   [[nodiscard]] virtual std::size_t cores() const = 0;
   [[nodiscard]] virtual std::size_t ports() const = 0;
   [[nodiscard]] virtual std::string port_name(PortIndex port) const = 0;
-  [[nodiscard]] virtual bool link_up(PortIndex port) const = 0;
+  [[nodiscard]] virtual dpdk::PortLink link(PortIndex port) const = 0;
+  virtual dpdk::PortLink follow(PortIndex port, TimeNs now) = 0;
+  virtual void announce(PortIndex port) = 0;
   [[nodiscard]] virtual dpdk::PortStatistics port_statistics(PortIndex port) const = 0;
   [[nodiscard]] virtual io::DataPlane::ImpairedPort impaired(PortIndex port) const = 0;
   [[nodiscard]] virtual const io::CoreStatistics& statistics(std::size_t core) const = 0;
@@ -65,7 +67,9 @@ class RunningPlane final : public Plane {
   std::size_t cores() const override { return plane_.cores(); }
   std::size_t ports() const override { return plane_.ports(); }
   std::string port_name(PortIndex port) const override { return plane_.port(port).name(); }
-  bool link_up(PortIndex port) const override { return plane_.port(port).link_up(); }
+  dpdk::PortLink link(PortIndex port) const override { return plane_.port(port).link(); }
+  dpdk::PortLink follow(PortIndex port, TimeNs now) override { return plane_.follow(port, now); }
+  void announce(PortIndex port) override { plane_.announce(port); }
   dpdk::PortStatistics port_statistics(PortIndex port) const override { return plane_.port_statistics(port); }
   io::DataPlane::ImpairedPort impaired(PortIndex port) const override { return plane_.impaired(port); }
   const io::CoreStatistics& statistics(std::size_t core) const override {

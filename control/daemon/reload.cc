@@ -137,7 +137,7 @@ Result<void> Reload::set(const config::JobConfig& job, members::MembershipEngine
     changed.push_back(of_job(name) +
                       "is declared again, what it had begun is lost: " + text::listed(again.keys));
   }
-  for (const std::string& text : changed) log_(LogLevel::kInfo, text);
+  for (const std::string& text : changed) log_(LogLevel::kInfo, text, {.kind = "job.changed", .job = name});
   *at = job;
   config_ = std::make_shared<const config::Config>(std::move(config));
   return {};

@@ -48,6 +48,9 @@ class Files {
 [[nodiscard]] Result<void> replace_file(Files& files, const std::string& path, const std::string& text,
                                         const std::string& former);
 
+// Fails where this process can keep no file: on a folder that is none, or is not its to write in.
+[[nodiscard]] Result<void> usable_folder(const std::string& path);
+
 // Gives the file a name that tells what it is (path.unfit, path.unfit-2, ...), which takes no other's place.
 [[nodiscard]] Result<std::string> set_aside(const std::string& path);
 

@@ -16,6 +16,8 @@
 
 #include "config/load_config.h"
 #include "daemon/box_start.h"
+#include "daemon/check_here.h"
+#include "daemon/claims.h"
 #include "daemon/command_line.h"
 #include "daemon/control_socket.h"
 #include "daemon/daemon.h"
@@ -30,8 +32,8 @@ void print(std::FILE* to, const std::string& text) {
   std::fflush(to);
 }
 
-int check(const std::string& path) {
-  const auto loaded = config::load_config(path);
+int check(const std::string& path, bool here) {
+  const auto loaded = config::load_config(path, here ? check_here : config::MoreChecks());
   print(stderr, config::to_text(loaded ? loaded->warnings : loaded.error()));
   if (!loaded) return kExitFailed;
   print(stdout, path + ": good: " + summary(loaded->config) + "\n");
@@ -106,6 +108,8 @@ int run(const CommandLine& line, char** argv) {
   for (const config::Diagnostic& warning : loaded->warnings)
     log_line(LogLevel::kWarning, config::one_line(warning));
   Daemon daemon;
+  auto claims = Claims::take(config);
+  if (!claims) return failed_to_start(claims.error());
   auto members = start_members(config);
   if (!members) return failed_to_start(members.error());
   auto final_counters = open_final_counters(line.final_counters);
@@ -118,7 +122,7 @@ int run(const CommandLine& line, char** argv) {
   {
     auto box = StartedBox::start(config, log_line);
     if (!box) return failed_to_start(box.error());
-    end = daemon.run({line.config, config, line.drain, std::move(*keeping), std::move(*final_counters)}, box->plane(),
+    end = daemon.run({line.config, config, line.drain, &*claims, std::move(*keeping), std::move(*final_counters)}, box->plane(),
                      std::move(*members), box->hugepages(), std::move(*control));
   }
   if (end == Daemon::End::kRestart) return begin_anew(program, argv);
@@ -134,7 +138,7 @@ int act(const CommandLine& line, char** argv) {
       print(stdout, version_text());
       return kExitOk;
     case CommandLine::Action::kCheck:
-      return check(line.config);
+      return check(line.config, line.here);
     case CommandLine::Action::kDumpConfig:
       return dump(line.config);
     case CommandLine::Action::kRun:

@@ -59,6 +59,25 @@ std::string JobWatch::job_name(JobId id) const {
   return job == jobs_.end() ? "job " + std::to_string(raw(id)) : "job '" + job->second.name + "'";
 }
 
+std::string JobWatch::behind(PortIndex port) const {
+  std::string all;
+  for (const auto& [id, job] : jobs_) {
+    if (!alive(job.phase) && job.phase != members::JobPhase::kForming) continue;
+    const auto here = [&](const members::RankStatus& m) {
+      return m.joined && !m.left && m.binding.port == port;
+    };
+    std::uint64_t ranks = 0;
+    std::uint32_t servers = 0;
+    for (std::size_t r = 0; r < job.ranks.size(); ++r)
+      if (here(job.ranks[r])) ranks |= bit_of(Rank{static_cast<std::uint16_t>(r)});
+    for (std::size_t s = 0; s < job.servers.size(); ++s)
+      if (here(job.servers[s])) servers |= 1U << s;
+    if ((ranks | servers) == 0) continue;
+    all += (all.empty() ? "job '" : "; job '") + job.name + "': " + members::members_text(ranks, servers);
+  }
+  return all;
+}
+
 std::string JobWatch::place_of(const jobs::Binding& binding) const {
   const std::size_t port = raw(binding.port);
   return members::address_text(binding.address) + " (port " +
@@ -177,30 +196,51 @@ std::string milliseconds(TimeNs t) { return std::to_string(t / kMillisecond) + "
 
 }  // namespace
 
-BoxWatch::BoxWatch(const Plane& plane, LogSink log, TimeNs now)
+BoxWatch::BoxWatch(Plane& plane, const JobWatch& jobs, LogSink log, TimeNs now)
     : plane_(plane),
+      jobs_(jobs),
       log_(std::move(log)),
       started_(now),
-      link_up_(plane.ports(), false),
+      links_(plane.ports()),
       stalled_since_(plane.cores(), 0) {}
 
 void BoxWatch::look(TimeNs now) {
-  look_at_links();
+  look_at_links(now);
   look_at_cores(now);
   look_at_memory(now);
   look_at_punts(now);
 }
 
-void BoxWatch::look_at_links() {
-  for (std::size_t i = 0; i < link_up_.size(); ++i) {
+void BoxWatch::look_at_links(TimeNs now) {
+  for (std::size_t i = 0; i < links_.size(); ++i) {
     const PortIndex port{static_cast<std::uint16_t>(i)};
-    const bool up = plane_.link_up(port);
-    if (up == link_up_[i]) continue;
-    link_up_[i] = up;
-    const std::string name = plane_.port_name(port);
-    log_(LogLevel::kInfo, "port " + name + ": link " + (up ? "up" : "down"),
-         {.kind = up ? "port.up" : "port.down", .port = name});
+    Link& link = links_[i];
+    dpdk::PortLink is = plane_.follow(port, now);
+    if (is != link.state) {
+      tell_link(port, link.state, is);
+      const bool came_up = is.up && (!link.state.up || is.openings != link.state.openings);
+      link.announcements = came_up ? kAnnouncements : 0;
+      link.announce_at = now;
+      link.state = std::move(is);
+    }
+    if (link.announcements == 0 || now < link.announce_at) continue;
+    plane_.announce(port);
+    --link.announcements;
+    link.announce_at = now + kBetweenAnnouncements;
   }
+}
+
+void BoxWatch::tell_link(PortIndex port, const dpdk::PortLink& was, const dpdk::PortLink& is) const {
+  const std::string name = plane_.port_name(port);
+  const std::string text = "port " + name + ": ";
+  if (is.openings != was.openings)
+    log_(LogLevel::kInfo, text + "its interface is a new one; the port is opened on it again");
+  if (is.up) return log_(LogLevel::kInfo, text + "link up", {.kind = "port.up", .port = name});
+  const About down{.kind = "port.down", .port = name};
+  if (is.why.empty()) return log_(LogLevel::kInfo, text + "link down", down);
+  const std::string members = jobs_.behind(port);
+  log_(LogLevel::kWarning, text + "link down: " + is.why + (members.empty() ? "" : "; cut off: " + members),
+       down);
 }
 
 TimeNs BoxWatch::silence(std::size_t core, TimeNs now) const {
@@ -234,7 +274,7 @@ void BoxWatch::look_at_cores(TimeNs now) {
 void BoxWatch::look_at_memory(TimeNs now) {
   std::uint64_t lost = 0;
   for (std::size_t core = 0; core < stalled_since_.size(); ++core) lost += plane_.statistics(core).no_mbuf;
-  for (std::size_t i = 0; i < link_up_.size(); ++i)
+  for (std::size_t i = 0; i < links_.size(); ++i)
     lost += plane_.port_statistics(PortIndex{static_cast<std::uint16_t>(i)}).rx_no_mbuf;
   if (lost <= no_mbuf_) return;
   const auto first = memory_lines_.take(now);

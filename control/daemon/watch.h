@@ -32,6 +32,8 @@ class JobWatch {
   [[nodiscard]] std::string job_name(JobId id) const;
   // "10.0.0.3 (port w3)"
   [[nodiscard]] std::string place_of(const jobs::Binding& binding) const;
+  // The members of jobs that live behind a port: "job 'a': ranks 0 and 1; job 'b': rank 3". Empty: none.
+  [[nodiscard]] std::string behind(PortIndex port) const;
 
  private:
   void compare(const members::JobStatus& was, const members::JobStatus& is) const;
@@ -49,15 +51,17 @@ class JobWatch {
   std::map<JobId, members::JobStatus> jobs_{};
 };
 
-// Links that come and go, cores that stand still, memory that runs out: looked at every kBoxLook, told once.
-// Pure. Owner: the control thread.
+// Links that come and go, cores that stand still, memory that runs out: looked at every kBoxLook, told once. What
+// has to be done about a link is done at the same look: a port whose interface returned is opened again, and the
+// box announces its addresses where a link came up. Pure. Owner: the control thread.
 
 inline constexpr TimeNs kBoxLook = 100 * kMillisecond;
 inline constexpr TimeNs kStalled = api::kCoreStalled;
 
 class BoxWatch {
  public:
-  BoxWatch(const Plane& plane, LogSink log, TimeNs now);
+  // plane, jobs: outlive the watch.
+  BoxWatch(Plane& plane, const JobWatch& jobs, LogSink log, TimeNs now);
 
   void look(TimeNs now);
   // How long ago the core did its last turn that we know of, of the core for which that is longest.
@@ -65,15 +69,28 @@ class BoxWatch {
 
  private:
   [[nodiscard]] TimeNs silence(std::size_t core, TimeNs now) const;
-  void look_at_links();
+  void look_at_links(TimeNs now);
+  void tell_link(PortIndex port, const dpdk::PortLink& was, const dpdk::PortLink& is) const;
   void look_at_cores(TimeNs now);
   void look_at_memory(TimeNs now);
   void look_at_punts(TimeNs now);
 
-  const Plane& plane_;
+  // A host, or a switch on the way, may hear nothing in the moment in which its link comes up: so the box says
+  // twice who it is (RFC 5227, 2.3).
+  static constexpr int kAnnouncements = 2;
+  static constexpr TimeNs kBetweenAnnouncements = 2 * kSecond;
+
+  struct Link {
+    dpdk::PortLink state{};
+    int announcements = 0;  // that are left
+    TimeNs announce_at = 0;
+  };
+
+  Plane& plane_;
+  const JobWatch& jobs_;
   LogSink log_;
   TimeNs started_;
-  std::vector<bool> link_up_;
+  std::vector<Link> links_;            // by PortIndex
   std::vector<TimeNs> stalled_since_;  // 0: it runs
   std::uint64_t no_mbuf_ = 0;
   std::uint64_t punts_lost_ = 0;

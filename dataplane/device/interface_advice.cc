@@ -26,6 +26,12 @@ InterfaceAdvice advise(const KernelDevice& device, std::uint32_t mtu, const Inte
     advice.error = "there is no network interface " + name + "; there are: " + listed(present);
     return advice;
   }
+  if (facts.loopback) {
+    advice.error = "interface " + name +
+                   " is a loopback interface, which no other host can reach: name another; "
+                   "workers on this host take net_memif, or a veth pair";
+    return advice;
+  }
   const std::string set_mtu = "ip link set " + name + " mtu " + std::to_string(mtu);
   if (facts.mtu != 0 && facts.mtu < mtu) {
     advice.error = "interface " + name + " has mtu " + std::to_string(facts.mtu) +

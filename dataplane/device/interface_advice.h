@@ -13,6 +13,7 @@ namespace tally::device {
 struct InterfaceFacts {
   bool exists = false;
   bool up = true;
+  bool loopback = false;
   std::uint32_t mtu = 0;     // 0: not known
   bool merges = false;       // GRO or LRO is on: frames larger than mtu
   bool has_ipv4 = false;     // an address of the host's own

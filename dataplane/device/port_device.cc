@@ -137,6 +137,13 @@ std::string PortDevice::interface(std::string_view key, DeviceComplaints& compla
              "a name has 1 to 15 bytes, without space, / and :; `ip link` lists those here");
     return {};
   }
+  if (value == "lo") {
+    complain(complaints, key, "lo is the loopback interface, which no other host can reach",
+             "name an interface that leads to workers, such as iface=eth1; workers on this host take "
+             "net_memif, or a "
+             "veth pair");
+    return {};
+  }
   return value;
 }
 

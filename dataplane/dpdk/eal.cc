@@ -29,7 +29,9 @@ namespace {
 DpdkLog* the_log = nullptr;
 std::atomic<bool> started = false;
 
-std::vector<std::uint16_t> allowed_cpus() {
+}  // namespace
+
+std::vector<std::uint16_t> usable_cpus() {
   cpu_set_t set;
   CPU_ZERO(&set);
   std::vector<std::uint16_t> cpus;
@@ -38,6 +40,8 @@ std::vector<std::uint16_t> allowed_cpus() {
     if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
   return cpus;
 }
+
+namespace {
 
 std::string list_of(const std::vector<std::uint16_t>& cpus) {
   std::string words;
@@ -62,7 +66,8 @@ Result<void> check_cores(const EalOptions& options, const std::vector<std::uint1
   return {};
 }
 
-// Whether to use hugepages; `warning` says why not.
+}  // namespace
+
 Result<bool> decide_hugepages(const EalOptions& options, std::string& warning) {
   if (options.hugepages == false) return false;
   const Hugepages now = hugepages_of();
@@ -80,6 +85,8 @@ Result<bool> decide_hugepages(const EalOptions& options, std::string& warning) {
   warning = why + "; ordinary memory is used instead, which is slower";
   return false;
 }
+
+namespace {
 
 Result<void> initialise(const EalOptions& options, bool hugepages, const std::string& cpus) {
   std::vector<std::string> words = eal_arguments(options, hugepages, cpus);
@@ -102,6 +109,8 @@ Result<void> initialise(const EalOptions& options, bool hugepages, const std::st
     command += word;
   }
   std::string what = std::string("DPDK does not start: ") + rte_strerror(code) + heard.text();
+  if (!options.extra.empty())
+    what += "; is it an argument of dataplane.eal? tallyd --check --here says which";
   if (code == EACCES || code == EPERM)
     what += "; run as root, or give this user the devices named in the configuration (vfio)";
   return tl::unexpected<Error>(
@@ -118,7 +127,7 @@ Result<Eal> Eal::start(const EalOptions& options, EalLog log) {
     started = false;
     return tl::unexpected<Error>(std::move(error));
   };
-  const std::vector<std::uint16_t> allowed = allowed_cpus();
+  const std::vector<std::uint16_t> allowed = usable_cpus();
   if (auto right = check_cores(options, allowed); !right) return give_up(std::move(right.error()));
   std::string warning;
   const auto hugepages = decide_hugepages(options, warning);

@@ -112,6 +112,12 @@ struct Hugepages {
 // root: / ; another one in tests.
 [[nodiscard]] Hugepages hugepages_of(const std::filesystem::path& root = "/");
 
+// The CPUs that this process may use.
+[[nodiscard]] std::vector<std::uint16_t> usable_cpus();
+
+// Whether to use hugepages; `warning` says why not, where ordinary memory will do. An error: they must be used.
+[[nodiscard]] Result<bool> decide_hugepages(const EalOptions& options, std::string& warning);
+
 // Whether a free hugepage can be mapped by this process: containers and control groups may forbid it.
 [[nodiscard]] bool hugepages_mappable();
 

@@ -29,14 +29,12 @@ std::uint16_t clamped(std::uint16_t wished, std::uint16_t most) noexcept {
   return std::max<std::uint16_t>(1, std::min(wished, most));
 }
 
-// Many workers of one process may open and close ports at once; DPDK's probing and memif's table of sockets
-// have no lock. Recursive: open() closes what it could not finish.
-std::recursive_mutex& one_at_a_time() {
+}  // namespace
+
+std::recursive_mutex& Port::one_at_a_time() {
   static std::recursive_mutex mutex;
   return mutex;
 }
-
-}  // namespace
 
 Result<Port> Port::open(const PortOptions& options, rte_mempool* frames) {
   const std::lock_guard lock(one_at_a_time());
@@ -58,7 +56,14 @@ Result<Port> Port::open(const PortOptions& options, rte_mempool* frames) {
     done.error().what += missing_rights(p->kind);
     return tl::unexpected<Error>(std::move(done.error()));
   }
-  if (p->kind == device::DeviceKind::kAfXdp) note_xdp(p->interface);
+  port.options_ = options;
+  port.interface_ = p->interface;
+  port.index_ = p->index;
+  if (p->kind == device::DeviceKind::kAfXdp) note_xdp(p->interface, p->index);
+  if (port.follows()) {
+    PortGate::of(*id).guard(true);
+    PortGate::of(*id).open();
+  }
   return port;
 }
 
@@ -71,7 +76,7 @@ Result<Port> Port::adopt(std::uint16_t id, const PortOptions& options, rte_mempo
 }
 
 Result<void> Port::take(std::uint16_t id, const PortOptions& options, rte_mempool* frames) {
-  name_ = options.name;
+  options_ = options;
   device_ = options.device;
   traits_.id = id;
   traits_.frames = frames;
@@ -93,13 +98,19 @@ Port& Port::operator=(Port&& other) noexcept {
 }
 
 void Port::swap(Port& other) noexcept {
-  std::swap(name_, other.name_);
   std::swap(device_, other.device_);
+  std::swap(options_, other.options_);
   std::swap(traits_, other.traits_);
   std::swap(open_, other.open_);
   std::swap(memif_id_, other.memif_id_);
   std::swap(door_, other.door_);
   std::swap(kind_, other.kind_);
+  std::swap(interface_, other.interface_);
+  std::swap(index_, other.index_);
+  std::swap(openings_, other.openings_);
+  std::swap(trouble_, other.trouble_);
+  std::swap(retry_, other.retry_);
+  std::swap(former_, other.former_);
 }
 
 Port::~Port() { close(); }
@@ -108,18 +119,25 @@ Port::~Port() { close(); }
 // removing it would free the record of its listening socket while the interrupt thread still uses it, which
 // ends the process sooner or later (DPDK 22.11). Nobody can reach it without its door.
 void Port::close() noexcept {
-  if (!std::exchange(open_, false)) return;
+  if (follows()) PortGate::of(traits_.id).guard(false);
+  if (!open_) return;
   const std::lock_guard lock(one_at_a_time());
   if (door_) door_->dismiss(memif_id_);
   on_its_thread([this] {
+    if (!door_) return remove_device();
     rte_eth_dev_stop(traits_.id);
-    if (door_) return;
-    rte_eth_dev_info info{};
-    if (rte_eth_dev_info_get(traits_.id, &info) != 0 || rte_dev_remove(info.device) != 0)
-      rte_eth_dev_close(traits_.id);
   });
+  open_ = false;
   if (door_) park_device(device_);
   door_.reset();
+}
+
+void Port::remove_device() noexcept {
+  if (!std::exchange(open_, false)) return;
+  rte_eth_dev_stop(traits_.id);
+  rte_eth_dev_info info{};
+  if (rte_eth_dev_info_get(traits_.id, &info) != 0 || rte_dev_remove(info.device) != 0)
+    rte_eth_dev_close(traits_.id);
 }
 
 // A memif's records belong to the interrupt thread.
@@ -132,7 +150,7 @@ void Port::on_its_thread(const std::function<void()>& work) const {
 }
 
 Error Port::error(const std::string& what, int code) const {
-  Error e{.code = ErrorCode::kSystem, .what = what, .where = "port " + name_ + ": " + device_};
+  Error e{.code = ErrorCode::kSystem, .what = what, .where = "port " + name() + ": " + device_};
   if (code != 0) {
     e.sys_errno = code < 0 ? -code : code;
     e.what += std::string(": ") + rte_strerror(e.sys_errno);
@@ -244,22 +262,30 @@ Result<void> Port::start() {
   return result;
 }
 
-bool Port::link_up() const noexcept {
-  rte_eth_link link{};
-  return rte_eth_link_get_nowait(traits_.id, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
+PortStatistics& PortStatistics::operator+=(const PortStatistics& other) noexcept {
+  rx_packets += other.rx_packets;
+  rx_bytes += other.rx_bytes;
+  rx_missed += other.rx_missed;
+  rx_errors += other.rx_errors;
+  rx_no_mbuf += other.rx_no_mbuf;
+  tx_packets += other.tx_packets;
+  tx_bytes += other.tx_bytes;
+  tx_errors += other.tx_errors;
+  return *this;
 }
 
 PortStatistics Port::statistics() const noexcept {
+  PortStatistics all = former_;
   rte_eth_stats s{};
-  if (rte_eth_stats_get(traits_.id, &s) != 0) return {};
-  return {.rx_packets = s.ipackets,
-          .rx_bytes = s.ibytes,
-          .rx_missed = s.imissed,
-          .rx_errors = s.ierrors,
-          .rx_no_mbuf = s.rx_nombuf,
-          .tx_packets = s.opackets,
-          .tx_bytes = s.obytes,
-          .tx_errors = s.oerrors};
+  if (!open_ || rte_eth_stats_get(traits_.id, &s) != 0) return all;
+  return all += {.rx_packets = s.ipackets,
+                 .rx_bytes = s.ibytes,
+                 .rx_missed = s.imissed,
+                 .rx_errors = s.ierrors,
+                 .rx_no_mbuf = s.rx_nombuf,
+                 .tx_packets = s.opackets,
+                 .tx_bytes = s.obytes,
+                 .tx_errors = s.oerrors};
 }
 
 Result<void> Port::restart() {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "device/kernel_device.h"
@@ -12,6 +13,7 @@
 #include "dpdk/pools.h"
 #include "dpdk/probed_device.h"
 #include "tally/error.h"
+#include "tally/time.h"
 
 namespace tally::dpdk {
 
@@ -34,6 +36,15 @@ struct PortTraits {
 struct PortStatistics {
   std::uint64_t rx_packets = 0, rx_bytes = 0, rx_missed = 0, rx_errors = 0, rx_no_mbuf = 0;
   std::uint64_t tx_packets = 0, tx_bytes = 0, tx_errors = 0;
+  PortStatistics& operator+=(const PortStatistics& other) noexcept;
+};
+
+// Whether frames can pass.
+struct PortLink {
+  bool up = false;
+  std::string why{};           // down, and we know more: "interface eth1 is gone"
+  std::uint32_t openings = 0;  // how often the port was opened again, since its interface was another one
+  bool operator==(const PortLink&) const = default;
 };
 
 class Port {
@@ -59,14 +70,26 @@ class Port {
   [[nodiscard]] static PortNeeds needs_of(const PortOptions& options);
 
   [[nodiscard]] const PortTraits& traits() const noexcept { return traits_; }
-  [[nodiscard]] const std::string& name() const noexcept { return name_; }
-  [[nodiscard]] bool link_up() const noexcept;
+  [[nodiscard]] const std::string& name() const noexcept { return options_.name; }
+  [[nodiscard]] PortLink link() const;
+  [[nodiscard]] bool link_up() const { return link().up; }
+  // Since it was opened first.
   [[nodiscard]] PortStatistics statistics() const noexcept;
+  // To be called a few times in a second: looks whether the network interface of an af_packet port is
+  // still the one it was opened on. The interface is gone (deleted, moved away, renamed): the port is closed to
+  // data threads. It is there again: the port is opened on it anew, under the same number of ethdev, with the
+  // same queues and mempool, and data threads go on as if nothing had been. Never waits for a data thread; the
+  // opening takes some milliseconds. Returns link() as of then. See port_return.cc.
+  [[nodiscard]] PortLink follow(TimeNs now);
   // Stops and starts the device: a memif client connects only then. Queues must be idle. After an error the
   // device is stopped; it may be restarted again, and its queues carry nothing until then.
   [[nodiscard]] Result<void> restart();
 
  private:
+  // Many workers of one process may open and close ports at once; DPDK's probing and memif's table of sockets
+  // have no lock. Recursive: open() closes what it could not finish.
+  [[nodiscard]] static std::recursive_mutex& one_at_a_time();
+
   Port() = default;
   [[nodiscard]] Result<void> take(std::uint16_t id, const PortOptions& options, rte_mempool* frames);
   [[nodiscard]] Result<void> set_up(const PortOptions& options, rte_mempool* frames);
@@ -76,16 +99,30 @@ class Port {
   void on_its_thread(const std::function<void()>& work) const;
   void swap(Port& other) noexcept;
   void close() noexcept;
-
-  std::string name_;
-  std::string device_;
-  PortTraits traits_;
-  bool open_ = false;
+  void remove_device() noexcept;
   [[nodiscard]] bool is_memif() const noexcept { return kind_ == device::DeviceKind::kMemif; }
 
+  // Of a port that follows its interface.
+  [[nodiscard]] bool follows() const noexcept {
+    return !interface_.empty() && kind_ == device::DeviceKind::kAfPacket;
+  }
+  [[nodiscard]] Result<void> open_again();
+  [[nodiscard]] Result<void> probe_again(const ProbedDevice& device);
+
+  std::string device_;
+  PortOptions options_;  // name, and all else that opening it again takes
+  PortTraits traits_;
+  bool open_ = false;  // ethdev has a device of our number
   std::uint32_t memif_id_ = 0;
   std::shared_ptr<MemifDoor> door_;  // of a memif server
   device::DeviceKind kind_ = device::DeviceKind::kOther;
+
+  std::string interface_;  // of the kernel, on which it is opened; empty: none
+  unsigned index_ = 0;     // the kernel's number of the interface as the device has it; 0: it is gone
+  std::uint32_t openings_ = 0;
+  std::string trouble_;  // why it could not be opened again
+  TimeNs retry_ = 0;
+  PortStatistics former_;  // of devices before this one
 };
 
 }  // namespace tally::dpdk

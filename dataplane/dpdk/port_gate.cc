@@ -1,5 +1,6 @@
 #include "dpdk/port_gate.h"
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 
@@ -11,15 +12,17 @@ static_assert(kMostPorts == RTE_MAX_ETHPORTS);
 
 constinit std::array<PortGate, kMostPorts> PortGate::gates{};
 
+bool PortGate::empty() const noexcept {
+  return std::ranges::none_of(inside_, [](const auto& side) {
+    return std::ranges::any_of(side,
+                               [](const Flag& flag) { return flag.value.load(std::memory_order_seq_cst); });
+  });
+}
+
 // A data thread may have been interrupted in the middle of a burst by the scheduler: so this sleeps.
 void PortGate::close() noexcept {
-  open_.store(false, std::memory_order_seq_cst);
-  for (auto& side : inside_) {
-    for (Flag& flag : side) {
-      while (flag.value.load(std::memory_order_seq_cst))
-        std::this_thread::sleep_for(std::chrono::microseconds(20));
-    }
-  }
+  shut();
+  while (!empty()) std::this_thread::sleep_for(std::chrono::microseconds(20));
 }
 
 }  // namespace tally::dpdk

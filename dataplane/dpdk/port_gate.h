@@ -1,10 +1,12 @@
 #pragma once
-// Keeps data threads out of a memif's driver while its connection comes and goes. The driver of DPDK 22.11
-// unmaps the shared memory on EAL's interrupt thread as soon as the other end is gone, without asking whether
-// a data thread is copying a frame there: a worker killed under load would take the daemon with it.
+// Keeps data threads out of a driver while what it works on is taken away and made anew: the shared memory of a
+// memif, whose driver in DPDK 22.11 unmaps it on EAL's interrupt thread as soon as the other end is gone,
+// without asking whether a data thread is copying a frame there; the whole device of a port whose network
+// interface has vanished (Port::follow).
 //
 // Open: data threads may use the port. Closed: their bursts move nothing. close() returns when none is
-// inside.
+// inside; shut() does not wait, and empty() says when that is so. What was done to the device between empty()
+// and open() is seen by every thread that enters afterwards.
 
 #include <array>
 #include <atomic>
@@ -43,6 +45,9 @@ class PortGate {
   }
   void open() noexcept { open_.store(true, std::memory_order_seq_cst); }
   void close() noexcept;
+  void shut() noexcept { open_.store(false, std::memory_order_seq_cst); }
+  // After shut(): nobody is inside, and nobody comes in.
+  [[nodiscard]] bool empty() const noexcept;
 
  private:
   struct alignas(64) Flag {

@@ -18,6 +18,7 @@
 #include <array>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -42,9 +43,9 @@ bool taken(const std::string& name) {
 }
 
 // The next name that means the same driver.
-std::string free_name(const std::string& name) {
+std::string numbered_name(const std::string& name, const auto& is_taken) {
   std::string other = name;
-  for (unsigned n = 1; parked().contains(other); ++n) other = name + '.' + std::to_string(n);
+  for (unsigned n = 1; is_taken(other); ++n) other = name + '.' + std::to_string(n);
   return other;
 }
 
@@ -89,6 +90,8 @@ std::uint32_t frame_bytes(const PortOptions& options) noexcept {
   return options.mtu + device::kEthernetBytes;
 }
 
+std::string free_device_name(const std::string& name) { return numbered_name(name, taken); }
+
 void park_device(std::string_view device) { parked().emplace(device_name(device)); }
 
 Result<ProbedDevice> prepare_device(const PortOptions& options) {
@@ -96,7 +99,8 @@ Result<ProbedDevice> prepare_device(const PortOptions& options) {
   if (options.pci) return p;
   if (const std::string why = why_not_virtual(p.name); !why.empty())
     return fail(ErrorCode::kInvalidArgument, why, p.name);
-  const std::string given = std::exchange(p.name, free_name(p.name));
+  const std::string given = std::exchange(
+      p.name, numbered_name(p.name, [](const std::string& name) { return parked().contains(name); }));
   if (taken(p.name))
     return fail(ErrorCode::kInvalidArgument, "another port has this device; give each its own number", given);
   p.kind = device::kind_of(options.device);
@@ -252,7 +256,10 @@ device::InterfaceFacts facts_of(const std::string& interface) {
   device::InterfaceFacts facts{.exists = if_nametoindex(interface.c_str()) != 0};
   if (!facts.exists) return facts;
   InterfaceQuestions questions(interface);
-  if (questions.ask(SIOCGIFFLAGS)) facts.up = (questions.answer().ifr_flags & IFF_UP) != 0;
+  if (questions.ask(SIOCGIFFLAGS)) {
+    facts.up = (questions.answer().ifr_flags & IFF_UP) != 0;
+    facts.loopback = (questions.answer().ifr_flags & IFF_LOOPBACK) != 0;
+  }
   if (questions.ask(SIOCGIFMTU)) facts.mtu = static_cast<std::uint32_t>(questions.answer().ifr_mtu);
   facts.has_ipv4 = questions.ask(SIOCGIFADDR);
   facts.merges = has_flag(interface, ETHTOOL_GGRO, ~0U) || has_flag(interface, ETHTOOL_GFLAGS, ETH_FLAG_LRO);
@@ -263,6 +270,17 @@ device::InterfaceFacts facts_of(const std::string& interface) {
     facts.combined = channels.rx_count == 0;
   }
   return facts;
+}
+
+InterfaceState state_of(const std::string& interface) noexcept {
+  InterfaceQuestions questions(interface);
+  InterfaceState state;
+  if (!questions.ask(SIOCGIFINDEX)) return state;
+  state.index = static_cast<unsigned>(questions.answer().ifr_ifindex);
+  if (!questions.ask(SIOCGIFFLAGS)) return {};
+  state.up = (questions.answer().ifr_flags & IFF_UP) != 0;
+  state.carrier = (questions.answer().ifr_flags & IFF_RUNNING) != 0;
+  return state;
 }
 
 std::vector<std::string> interfaces_present() {
@@ -292,22 +310,27 @@ std::string missing_rights(device::DeviceKind kind) {
 
 namespace {
 
-// Interfaces that af_xdp opened in this process. DPDK 22.11 miscounts the users of a umem when it closes a
-// port, so that the first socket, which is the umem's own, stays bound to the interface's queue.
-std::set<std::string>& used_by_xdp() {
-  static std::set<std::string> names;
-  return names;
+// Interfaces that af_xdp opened in this process, and their numbers. DPDK 22.11 miscounts the users of a umem
+// when it closes a port, so that the first socket, which is the umem's own, stays bound to the interface's
+// queue. An interface that was made anew under the same name has another number and a free queue.
+std::map<std::string, unsigned>& used_by_xdp() {
+  static std::map<std::string, unsigned> interfaces;
+  return interfaces;
 }
 
 }  // namespace
 
-void note_xdp(const std::string& interface) { used_by_xdp().insert(interface); }
+void note_xdp(const std::string& interface, unsigned index) {
+  used_by_xdp().insert_or_assign(interface, index);
+}
 
 Result<void> prepare_kernel_port(const PortOptions& options, ProbedDevice& p) {
   const device::KernelDevice device = device::examine_kernel_device(
       options.device, options.mtu, options.receive_queues, options.descriptors, options.burst);
   if (!device.complaints.empty()) return wrong(options, device.complaints.front());
-  if (device.kind == device::DeviceKind::kAfXdp && used_by_xdp().contains(device.interface))
+  const unsigned index = device.interface.empty() ? 0 : if_nametoindex(device.interface.c_str());
+  const auto used = used_by_xdp().find(device.interface);
+  if (device.kind == device::DeviceKind::kAfXdp && used != used_by_xdp().end() && used->second == index)
     return wrong(options, device.interface +
                               " was a port of this process before, and DPDK gives an interface of "
                               "af_xdp back only when the process ends: start it again");
@@ -318,6 +341,7 @@ Result<void> prepare_kernel_port(const PortOptions& options, ProbedDevice& p) {
     rte_log(RTE_LOG_WARNING, RTE_LOGTYPE_USER1, "port %s: %s\n", options.name.c_str(), warning.c_str());
   p.device = device.device;
   p.interface = device.interface;
+  p.index = index;
   return {};
 }
 

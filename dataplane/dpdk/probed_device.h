@@ -38,10 +38,14 @@ struct ProbedDevice {
   std::uint32_t id = 0;               // of the memif
   std::shared_ptr<MemifDoor> door{};  // of a memif server: it listens already
   std::string interface {};           // of a kernel port
+  unsigned index = 0;                 // the kernel's number of it
 };
 
 // With a tag, without FCS.
 [[nodiscard]] std::uint32_t frame_bytes(const PortOptions& options) noexcept;
+
+// `name`, or the next name that means the same driver, of which ethdev has no device.
+[[nodiscard]] std::string free_device_name(const std::string& name);
 
 // Checks what the driver would not, or not well. Opens a memif server's door.
 [[nodiscard]] Result<ProbedDevice> prepare_device(const PortOptions& options);
@@ -65,6 +69,14 @@ void park_device(std::string_view device);
 
 [[nodiscard]] device::InterfaceFacts facts_of(const std::string& interface);
 
+// What changes while a port is open.
+struct InterfaceState {
+  unsigned index = 0;  // 0: there is no such interface
+  bool up = false;
+  bool carrier = false;
+};
+[[nodiscard]] InterfaceState state_of(const std::string& interface) noexcept;
+
 // Names, in the kernel's order.
 [[nodiscard]] std::vector<std::string> interfaces_present();
 
@@ -77,7 +89,7 @@ void park_device(std::string_view device);
 // Does nothing for other devices. What will cost frames is warned of in DPDK's log.
 [[nodiscard]] Result<void> prepare_kernel_port(const PortOptions& options, ProbedDevice& device);
 
-// Its receive queue was set up.
-void note_xdp(const std::string& interface);
+// Its receive queue was set up on the interface of this number.
+void note_xdp(const std::string& interface, unsigned index);
 
 }  // namespace tally::dpdk

@@ -11,6 +11,7 @@
 #include "dpdk/threads.h"
 #include "io/data_core_definitions.h"
 #include "io/headers.h"
+#include "l2/box_answers.h"
 #include "pipeline/frame.h"
 #include "pipeline/fused.h"
 #include "pipeline/staged.h"
@@ -76,6 +77,7 @@ struct DataPlane::State {
   void make_cores(const kernels::Kernels& kernels);
   [[nodiscard]] CoreOptions options_of(std::size_t core, const kernels::Kernels& kernels);
   [[nodiscard]] rte_mbuf* next_of(ThreadRing CoreRings::*ring) noexcept;
+  bool inject(PortIndex port, rte_mbuf* m) noexcept;
   void empty_all() noexcept;
   [[nodiscard]] bool taps_are_back() const noexcept;
   void check(const jobs::JobTable& table) const;
@@ -324,14 +326,35 @@ std::optional<Punt> DataPlane::next_punt(std::span<std::byte> out) noexcept {
   }
 }
 
+// Before: control owns `m`. After: a core that sends for the port, or the mempool.
+bool DataPlane::State::inject(PortIndex port, rte_mbuf* m) noexcept {
+  m->port = raw(port);
+  const std::size_t senders =
+      std::min<std::size_t>(cores.size(), ports[raw(port)].port.traits().transmit_queues);
+  return dpdk::send(rings[raw(port) % senders].injected.get(), m);
+}
+
+void DataPlane::announce(PortIndex index) noexcept {
+  for (const auto write : {l2::announce_ipv4, l2::announce_ipv6}) {
+    rte_mbuf* const m = dpdk::allocate(port(index).traits().frames, state_->mbufs);
+    if (m == nullptr) return;
+    const std::uint32_t bytes = write({dpdk::data_of(m), l2::kAnnouncementBytes}, state_->options.box);
+    if (bytes == 0) {
+      dpdk::drop(m);
+      continue;
+    }
+    m->data_len = static_cast<std::uint16_t>(bytes);
+    m->pkt_len = bytes;
+    static_cast<void>(state_->inject(index, m));
+  }
+}
+
 bool DataPlane::inject(const jobs::Binding& to, std::span<const std::byte> datagram) noexcept {
   if (raw(to.port) >= ports()) return false;
   const dpdk::PortTraits& out = port(to.port).traits();
   rte_mbuf* const m = make_frame(to, state_->options.box, kBasePort, datagram, out.frames, state_->mbufs);
   if (m == nullptr) return false;
-  m->port = raw(to.port);
-  const std::size_t senders = std::min<std::size_t>(cores(), out.transmit_queues);
-  return dpdk::send(state_->rings[raw(to.port) % senders].injected.get(), m);
+  return state_->inject(to.port, m);
 }
 
 std::optional<pipeline::Event> DataPlane::next_event() noexcept {
@@ -398,6 +421,9 @@ std::uint64_t DataPlane::trace_lost() const noexcept {
 std::size_t DataPlane::cores() const noexcept { return state_->cores.size(); }
 std::size_t DataPlane::ports() const noexcept { return state_->ports.size(); }
 const dpdk::Port& DataPlane::port(PortIndex index) const noexcept { return state_->ports[raw(index)].port; }
+dpdk::PortLink DataPlane::follow(PortIndex index, TimeNs now) {
+  return state_->ports[raw(index)].port.follow(now);
+}
 dpdk::PortStatistics DataPlane::port_statistics(PortIndex index) const noexcept {
   dpdk::PortStatistics all = port(index).statistics();
   all.rx_packets = all.rx_bytes = all.tx_packets = all.tx_bytes = 0;

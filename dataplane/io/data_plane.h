@@ -95,6 +95,11 @@ class DataPlane {
   [[nodiscard]] std::size_t cores() const noexcept;
   [[nodiscard]] std::size_t ports() const noexcept;
   [[nodiscard]] const dpdk::Port& port(PortIndex index) const noexcept;
+  // Port::follow(). The cores keep out of a port that is being opened again.
+  [[nodiscard]] dpdk::PortLink follow(PortIndex index, TimeNs now);
+  // Sends through the port what tells hosts the box's MAC (l2/box_answers.h). What finds no mbuf or a full ring is
+  // lost, as on the wire.
+  void announce(PortIndex index) noexcept;
   // Packets and bytes as the cores counted them; missed, errors and no mbuf as the driver says.
   [[nodiscard]] dpdk::PortStatistics port_statistics(PortIndex port) const noexcept;
   // What `impair` did to the frames of a port, all cores together.

@@ -10,6 +10,8 @@
 namespace tally::l2 {
 namespace {
 
+constexpr std::size_t kShortest = 60;  // of Ethernet, without FCS
+
 // A question that was opened as far as its Ethernet header and tag.
 struct Question {
   AskedFrame frame;
@@ -30,7 +32,6 @@ constexpr Answer ignored(const Question& q) noexcept {
 // padded to Ethernet's 60 bytes is padded again, with zeros: another port may not do it.
 Answer answered(const Question& q, SwitchFate fate, const Mac& to, const Mac& from,
                 std::size_t bytes) noexcept {
-  constexpr std::size_t kShortest = 60;
   std::memcpy(q.frame.data, to.data(), to.size());
   std::memcpy(q.frame.data + to.size(), from.data(), from.size());
   const std::size_t end = q.offset + bytes;
@@ -53,9 +54,10 @@ bool is_extension(std::uint8_t next_header) noexcept {
 
 // ARP (RFC 826), also for hosts that try out whether an address is free (RFC 5227).
 
+constexpr std::uint16_t kArpEthernet = 1, kArpRequest = 1, kArpReply = 2;
+
 bool of_ipv4(const ArpPacket& arp) noexcept {
-  constexpr std::uint16_t kEthernet = 1;
-  return arp.hardware.host() == kEthernet && arp.protocol.host() == kEtherIpv4 &&
+  return arp.hardware.host() == kArpEthernet && arp.protocol.host() == kEtherIpv4 &&
          arp.hardware_bytes == sizeof(Mac) && arp.protocol_bytes == sizeof(Ipv4);
 }
 
@@ -63,17 +65,16 @@ bool of_ipv4(const ArpPacket& arp) noexcept {
 bool may_send(const Ipv4& a) noexcept { return a == Ipv4{} || (a[0] != 0 && a[0] != 127 && a[0] < 224); }
 
 Answer answer_arp(const Question& q, const jobs::Box& box) noexcept {
-  constexpr std::uint16_t kRequest = 1, kReply = 2;
   if (q.room() < sizeof(ArpPacket)) return dropped(SwitchFate::kRunt);
   auto arp = wire_at<ArpPacket>(q.at());
   if (box.ipv4 == Ipv4{} || !of_ipv4(arp)) return ignored(q);
   // Not flooded either, or every host would send there what is meant for the box.
   if (arp.sender == box.ipv4) return dropped(SwitchFate::kConflict);
-  if (arp.operation.host() != kRequest || arp.target != box.ipv4) return ignored(q);
+  if (arp.operation.host() != kArpRequest || arp.target != box.ipv4) return ignored(q);
   if (wrong_source(arp.sender_mac, box.mac)) return dropped(SwitchFate::kArpFields);
   if (!may_send(arp.sender)) return dropped(SwitchFate::kAsker);
 
-  arp.operation = Be<std::uint16_t>(kReply);
+  arp.operation = Be<std::uint16_t>(kArpReply);
   arp.target_mac = arp.sender_mac;
   arp.target = arp.sender;
   arp.sender_mac = box.mac;
@@ -177,14 +178,29 @@ Options read_options(std::span<const std::byte> rest) noexcept {
   return found;
 }
 
+constexpr std::uint8_t kNotRouted = 255;  // no router has passed it on
+constexpr std::size_t kAdvertisementBytes = sizeof(NeighbourMessage) + sizeof(LinkAddressOption);
+
+// `at` becomes the packet whose header is `ip`, with the box's address as its target.
+void write_advertisement(std::byte* at, const Ipv6Header& ip, std::uint32_t flags,
+                         const jobs::Box& box) noexcept {
+  constexpr std::uint8_t kTargetAddress = 2;
+  NeighbourMessage message{.icmp = {.type = kAdvertisement, .rest = Be<std::uint32_t>(flags)},
+                           .target = box.ipv6};
+  std::byte* const icmp = at + sizeof ip;
+  wire_put(at, ip);
+  wire_put(icmp, message);
+  wire_put(icmp + sizeof message, LinkAddressOption{.type = kTargetAddress, .mac = box.mac});
+  message.icmp.checksum = internet_checksum(icmp6_sum(ip, {icmp, kAdvertisementBytes}));
+  wire_put(icmp, message.icmp);
+}
+
 // An advertisement may be longer than what it answers.
 Answer answer_solicitation(const Question& q, const jobs::Box& box, const Ipv6Header& ip,
                            std::size_t payload) noexcept {
-  constexpr std::uint8_t kNotRouted = 255;  // no router has passed it on
-  constexpr std::uint8_t kTargetAddress = 2;
   std::byte* const at = q.at() + sizeof ip;
   if (payload < sizeof(NeighbourMessage)) return dropped(SwitchFate::kRunt);
-  auto message = wire_at<NeighbourMessage>(at);
+  const auto message = wire_at<NeighbourMessage>(at);
   if (message.target != box.ipv6) return ignored(q);
   if (ip.hop_limit != kNotRouted || message.icmp.code != 0) return dropped(SwitchFate::kNeighbourFields);
   if (icmp6_sum(ip, {at, payload}) != 0xFFFF) return dropped(SwitchFate::kChecksum);
@@ -196,21 +212,15 @@ Answer answer_solicitation(const Question& q, const jobs::Box& box, const Ipv6He
   if (ip.source[0] == 0xff) return dropped(SwitchFate::kAsker);
   const Mac asker = options.source.value_or(asker_mac(q));
   if (wrong_source(asker, box.mac)) return dropped(SwitchFate::kNeighbourFields);
-  constexpr std::size_t kBytes = sizeof(NeighbourMessage) + sizeof(LinkAddressOption);
-  if (q.offset + sizeof ip + kBytes > q.frame.capacity) return dropped(SwitchFate::kRoom);
+  if (q.offset + sizeof ip + kAdvertisementBytes > q.frame.capacity) return dropped(SwitchFate::kRoom);
 
   Ipv6Header reply = ip;
-  reply.payload_length = Be<std::uint16_t>(kBytes);
+  reply.payload_length = Be<std::uint16_t>(kAdvertisementBytes);
   reply.source = box.ipv6;
   reply.destination = probe ? kAllNodes : ip.source;
-  message.icmp = {.type = kAdvertisement, .rest = Be<std::uint32_t>((probe ? 0 : kSolicited) | kOverride)};
-  wire_put(q.at(), reply);
-  wire_put(at, message);
-  wire_put(at + sizeof message, LinkAddressOption{.type = kTargetAddress, .mac = box.mac});
-  message.icmp.checksum = internet_checksum(icmp6_sum(reply, {at, kBytes}));
-  wire_put(at, message.icmp);
+  write_advertisement(q.at(), reply, (probe ? 0 : kSolicited) | kOverride, box);
   return answered(q, SwitchFate::kNeighbourAnswered, probe ? group_mac(kAllNodes) : asker, box.mac,
-                  sizeof ip + kBytes);
+                  sizeof ip + kAdvertisementBytes);
 }
 
 // Of others' packets to the same group nothing is judged.
@@ -274,6 +284,39 @@ bool claims_address(std::span<const std::byte> head, const jobs::Box& box) noexc
   if (type != kEtherArp || head.size() < offset + sizeof(ArpPacket)) return false;
   const auto arp = wire_at<ArpPacket>(head.data() + offset);
   return of_ipv4(arp) && arp.sender == box.ipv4;
+}
+
+std::uint32_t announce_ipv4(std::span<std::byte> out, const jobs::Box& box) noexcept {
+  if (box.ipv4 == Ipv4{}) return 0;
+  std::fill_n(out.data(), kShortest, std::byte{0});
+  wire_put(
+      out.data(),
+      EthernetHeader{.destination = kBroadcastMac, .source = box.mac, .type = Be<std::uint16_t>(kEtherArp)});
+  wire_put(out.data() + sizeof(EthernetHeader), ArpPacket{.hardware = Be<std::uint16_t>(kArpEthernet),
+                                                          .protocol = Be<std::uint16_t>(kEtherIpv4),
+                                                          .operation = Be<std::uint16_t>(kArpRequest),
+                                                          .sender_mac = box.mac,
+                                                          .sender = box.ipv4,
+                                                          .target = box.ipv4});
+  return kShortest;
+}
+
+std::uint32_t announce_ipv6(std::span<std::byte> out, const jobs::Box& box) noexcept {
+  static_assert(kAnnouncementBytes == sizeof(EthernetHeader) + sizeof(Ipv6Header) + kAdvertisementBytes);
+  if (box.ipv6 == Ipv6{}) return 0;
+  constexpr std::uint32_t kVersion = 6U << 28;
+  wire_put(out.data(), EthernetHeader{.destination = group_mac(kAllNodes),
+                                      .source = box.mac,
+                                      .type = Be<std::uint16_t>(kEtherIpv6)});
+  write_advertisement(out.data() + sizeof(EthernetHeader),
+                      Ipv6Header{.version_class_flow = Be<std::uint32_t>(kVersion),
+                                 .payload_length = Be<std::uint16_t>(kAdvertisementBytes),
+                                 .next_header = kProtocolIcmp6,
+                                 .hop_limit = kNotRouted,
+                                 .source = box.ipv6,
+                                 .destination = kAllNodes},
+                      kOverride, box);
+  return kAnnouncementBytes;
 }
 
 }  // namespace tally::l2

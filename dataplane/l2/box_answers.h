@@ -1,6 +1,6 @@
 #pragma once
 // What the box says for its own addresses: ARP replies, neighbour advertisements and echo replies, written
-// into the frame that asked. Pure.
+// into the frame that asked; and what it announces by itself. Pure.
 
 #include <cstddef>
 #include <cstdint>
@@ -43,6 +43,13 @@ struct Answer {
 // kClaimBytes of them if it has so many.
 inline constexpr std::uint32_t kClaimBytes = 46;
 [[nodiscard]] bool claims_address(std::span<const std::byte> head, const jobs::Box& box) noexcept;
+
+// What the box says without being asked, so that hosts that know another MAC for its address learn this one: an ARP
+// announcement (RFC 5227, 2.3) and an unsolicited neighbour advertisement (RFC 4861, 7.2.6). Written to `out`,
+// of at least kAnnouncementBytes; returns the frame's bytes, 0 if the box has no such address.
+inline constexpr std::uint32_t kAnnouncementBytes = 86;
+[[nodiscard]] std::uint32_t announce_ipv4(std::span<std::byte> out, const jobs::Box& box) noexcept;
+[[nodiscard]] std::uint32_t announce_ipv6(std::span<std::byte> out, const jobs::Box& box) noexcept;
 
 // Ones' complement sum of an ICMPv6 packet with its pseudo header; 0xFFFF if its checksum is right.
 [[nodiscard]] std::uint16_t icmp6_sum(const Ipv6Header& ip, std::span<const std::byte> icmp) noexcept;

@@ -2,6 +2,7 @@
 import dataclasses
 import os
 import pathlib
+import re
 import signal
 
 import counters
@@ -114,6 +115,10 @@ class Box:
         impair = f", impair: {{{faults}, seed: {port + 1}}}" if faults else ""
         return (f"  - {{name: p{port}, mtu: {o.mtu}, queues: {self.queues}{impair}, device: "
                 f"\"net_memif{port},role=server,id={port},socket={self.socket},socket-abstract=no{o.device}\"}}")
+
+    def rename(self, instance):
+        """For the next launch: another instance name."""
+        self.config.write_text(re.sub("^instance: .*", f"instance: {instance}", self.config.read_text(), flags=re.M))
 
     def launch(self, *arguments):
         """Starts tallyd and does not wait for it to be ready."""

@@ -300,6 +300,7 @@ def two_daemons_do_not_share_a_socket(lab):
     """The second one says who is in its way, and takes nothing from the first."""
     box = run_box(lab, [Job("resnet")], control="access: owner")
     first = box.daemon
+    box.rename("another")
     second = box.launch()
     assert second.wait() == 1
     assert f"is in use by process {first.pid} (tallyd)" in second.complained(), second.complained()
@@ -323,6 +324,9 @@ def completion_asks_the_daemon(lab):
     assert complete("job", "s") == ["show", "set"]
     assert complete("--socket", box.control, "job", "show", "") == ["resnet", "bert"]
     assert complete("--socket", box.control, "job", "abort", "be") == ["bert"]
+    assert complete("--socket", box.control, "job", "remove", "be") == ["bert"]
     assert complete("log", "set", "d") == ["debug"]
+    assert complete("job", "set", "resnet", "win") == ["window="]
+    assert complete("config", "d") == ["diff"] and complete("rest") == ["restart"]
     box.stop()
     assert complete("--socket", box.control, "job", "show", "") == []

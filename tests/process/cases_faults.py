@@ -221,6 +221,7 @@ def second_box_on_the_same_socket(lab):
     for worker in workers:
         worker.wait_for("paused")
     first = box.daemon
+    box.rename("another")
     second = box.launch()
     assert second.wait() == 1
     assert f"{box.socket} is in use" in second.complained(), second.complained()

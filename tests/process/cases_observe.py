@@ -313,5 +313,8 @@ def zsh_asks_the_daemon(lab):
     assert complete_in_zsh(lab, "tallyctl job s") == {"show", "set"}
     assert complete_in_zsh(lab, f"tallyctl --socket {box.control} job show ") == {"resnet", "bert"}
     assert {"--once", "--interval"} <= complete_in_zsh(lab, "tallyctl top --")
+    assert complete_in_zsh(lab, "tallyctl job set resnet win") == {"window="}
+    assert {"name=", "workers="} <= complete_in_zsh(lab, "tallyctl job add ")
+    assert complete_in_zsh(lab, "tallyctl config d") == {"diff"}
     assert {"--drop", "--frames"} <= complete_in_zsh(lab, "tallyctl trace write x --")
     box.stop()

@@ -9,6 +9,7 @@ import time
 
 from box import Box, Job, Options, run_box
 from cases_control import FAILED, NOT_MET, Ctl, at_work
+from cases_observe import follow
 from lab import Skipped, case
 from programs import Programs, wait_until
 from workers import UNTIL_TOLD, finish, go_on, is_root, start_job
@@ -39,10 +40,12 @@ def words_of(job):
 
 @case("address")
 def jobs_come_change_and_go_by_tallyctl(lab):
-    """job add, set and remove with their refusals, while another job runs; config diff tells when a key applies."""
+    """job add, set and remove with their refusals, while another job runs; config diff tells when a key applies; who
+    follows events hears of each."""
     job = Job("resnet")
     box = kept_box(lab, [job], spare_ports=2)
     ctl = Ctl(box)
+    events = follow(box, lab)
     workers = at_work(box, job)
     bert = Job("bert", window=64, first_port=2)
     shown = ctl.json("job", "add", *words_of(bert))
@@ -88,6 +91,8 @@ def jobs_come_change_and_go_by_tallyctl(lab):
     ctl.table("job", "remove", "bert")
     ctl.table("job", "remove", "gpt", "--abort")
     assert [j["name"] for j in ctl.json("job", "list")["jobs"] if j["phase"] != "gone"] == ["resnet"]
+    wait_until("the events", lambda: all(any(kind in line and "'bert'" in line for line in events.said().splitlines())
+                                         for kind in ("job.declared", "job.changed", "job.removed")))
     assert json.loads(kept_file(lab).read_text())["jobs"] == []
     go_on(workers)
     finish(workers)

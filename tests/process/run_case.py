@@ -20,6 +20,7 @@ import cases_reload
 import cases_server
 import cases_session
 import cases_shared
+import cases_start
 import cases_state
 import cases_sums
 import cases_switchml
@@ -27,7 +28,8 @@ import cases_tools
 
 # Importing them registers their cases.
 assert (cases_bench and cases_control and cases_demo and cases_faults and cases_members and cases_operation and cases_reload
-        and cases_server and cases_session and cases_shared and cases_state and cases_sums and cases_switchml and cases_tools)
+        and cases_server and cases_session and cases_shared and cases_start and cases_state and cases_sums and cases_switchml
+        and cases_tools)
 
 if __name__ == "__main__":
     sys.exit(case_main.main(__doc__))

@@ -11,16 +11,20 @@ class Host:
     """A namespace of its own with the interface eth0, a veth whose other end is interface pN of the namespace `far`."""
 
     def __init__(self, rack, port, far):
-        self.rack, self.interface = rack, "eth0"
+        self.rack, self.interface, self.port, self.far = rack, "eth0", port, far
         self.ipv4, self.ipv6 = f"10.0.0.{port + 1}", f"fd00::{port + 1:x}"
         self.namespace = Namespace(rack.lab, f"host{port}")
-        mtu = rack.options.mtu
-        far.ip(f"link add p{port} mtu {mtu} type veth peer name eth0 mtu {mtu} "
-               f"netns {self.namespace.holder.pid}",
-               f"link set p{port} addrgenmode none", f"link set p{port} up")
+        self.wire()
+
+    def wire(self, mtu=None):
+        """Makes the veth; also when the box's end was deleted, and so both."""
+        mtu = mtu or self.rack.options.mtu
+        self.far.ip(f"link add p{self.port} mtu {mtu} type veth peer name eth0 mtu {mtu} "
+                    f"netns {self.namespace.holder.pid}",
+                    f"link set p{self.port} addrgenmode none", f"link set p{self.port} up")
         # Large segments and checksums that nobody has made yet must not reach a port that takes frames as they are.
         self.call("ethtool", "-K", "eth0", "tx", "off")
-        if rack.options.addresses:
+        if self.rack.options.addresses:
             self.give_addresses()
         else:
             # Nothing is heard but what a case sends.
@@ -30,6 +34,12 @@ class Host:
         self.namespace.ip(f"link set {self.interface} up", f"address add {self.ipv4}/24 dev {self.interface}",
                           f"address add {self.ipv6}/64 dev {self.interface} nodad",
                           f"route add 224.0.0.0/4 dev {self.interface}")
+
+    def give_addresses_again(self):
+        """After its interface was down, which takes IPv6 addresses and routes away."""
+        self.namespace.ip(f"link set {self.interface} up",
+                          f"address replace {self.ipv6}/64 dev {self.interface} nodad",
+                          f"route replace 224.0.0.0/4 dev {self.interface}")
 
     def call(self, *command, **options):
         return self.namespace.call(*command, **options)

@@ -23,7 +23,8 @@ class DaemonBox : public testing::Test {
   std::size_t stuck = 99;
   FakePlane plane;
   Journal journal;
-  daemon::BoxWatch watch{plane, journal.sink(), now};
+  daemon::JobWatch jobs{journal.sink(), {"w0", "w1"}};
+  daemon::BoxWatch watch{plane, jobs, journal.sink(), now};
 };
 
 TEST_F(DaemonBox, QuietWhileNothingHappens) {
@@ -32,12 +33,61 @@ TEST_F(DaemonBox, QuietWhileNothingHappens) {
 }
 
 TEST_F(DaemonBox, LinksThatComeAndGoAreTold) {
-  plane.links[1] = true;
+  plane.links[1].up = true;
   look();
   look();
-  plane.links[1] = false;
+  plane.links[1].up = false;
   look();
   EXPECT_EQ(journal.all(), "port w1: link up\nport w1: link down\n");
+}
+
+// The operator reads in one line what is wrong and who suffers from it.
+TEST_F(DaemonBox, WhyALinkIsDownAndWhoIsCutOffIsTold) {
+  members::JobStatus job{.id = JobId{1}, .name = "resnet", .phase = members::JobPhase::kRunning, .world = 3};
+  job.ranks.resize(3);
+  for (members::RankStatus& rank : job.ranks) rank = {.joined = true, .binding = {.port = PortIndex{1}}};
+  job.ranks[1].binding.port = PortIndex{0};
+  plane.links = {{.up = true}, {.up = true}};
+  jobs.look(job);
+  look();
+  journal.lines.clear();
+  plane.links[1] = {.up = false, .why = "interface p1 is gone"};
+  look();
+  look();
+  EXPECT_EQ(journal.all(),
+            "port w1: link down: interface p1 is gone; cut off: job 'resnet': ranks 0 and 2\n");
+  EXPECT_EQ(journal.lines[0].first, daemon::LogLevel::kWarning);
+}
+
+TEST_F(DaemonBox, APortThatWasOpenedAgainBetweenTwoLooksIsTold) {
+  plane.links[0].up = true;
+  look();
+  journal.lines.clear();
+  plane.links[0].openings = 1;
+  look();
+  look();
+  EXPECT_EQ(journal.all(),
+            "port w0: its interface is a new one; the port is opened on it again\nport w0: link up\n");
+}
+
+// Hosts that know another MAC for the box's address learn the right one.
+TEST_F(DaemonBox, TheBoxAnnouncesItselfTwiceWhereALinkComesUp) {
+  plane.links[1].up = true;
+  look();
+  EXPECT_EQ(plane.announced, std::vector{PortIndex{1}});
+  for (int i = 0; i < 50; ++i) look();
+  EXPECT_EQ(plane.announced, (std::vector{PortIndex{1}, PortIndex{1}}));
+  plane.links[1].up = false;
+  look();
+  plane.links[1].up = true;
+  look();
+  EXPECT_EQ(plane.announced.size(), 3U);
+  plane.links[1].openings = 1;  // another interface, and another host at its end
+  look();
+  EXPECT_EQ(plane.announced.size(), 4U);
+  plane.links[1].up = false;
+  for (int i = 0; i < 50; ++i) look();
+  EXPECT_EQ(plane.announced.size(), 4U) << "nothing is said into a link that is down";
 }
 
 TEST_F(DaemonBox, ACoreThatStandsStillIsTold) {

@@ -57,8 +57,8 @@ jobs:
 )");
     return daemon::port_options(config, config.ports[0]).burst;
   };
-  EXPECT_EQ(burst_in("inline"), 512U) << "a worker behind each port";
-  EXPECT_EQ(burst_in("one-arm"), 8U * 128 + 3 * 512) << "all of them behind one";
+  EXPECT_EQ(burst_in("inline"), 8U * 128 + 3 * 512) << "a switch with all of them may hang on any port";
+  EXPECT_EQ(burst_in("one-arm"), 8U * 128 + 3 * 512);
 }
 
 TEST(DaemonOptions, Ports) {

@@ -27,7 +27,7 @@ struct FakePlane : daemon::Plane {
   };
 
   explicit FakePlane(std::size_t cores_in = 2, std::size_t ports_in = 2)
-      : core_statistics(cores_in), port_statistics_(ports_in), links(ports_in, false) {}
+      : core_statistics(cores_in), port_statistics_(ports_in), links(ports_in) {}
 
   void publish(jobs::Publication p) override {
     trace.push_back("publish " + std::to_string(p.version));
@@ -78,7 +78,9 @@ struct FakePlane : daemon::Plane {
   std::string port_name(PortIndex port) const override {
     return std::string("w").append(std::to_string(raw(port)));
   }
-  bool link_up(PortIndex port) const override { return links.at(raw(port)); }
+  dpdk::PortLink link(PortIndex port) const override { return links.at(raw(port)); }
+  dpdk::PortLink follow(PortIndex port, TimeNs /*now*/) override { return links.at(raw(port)); }
+  void announce(PortIndex port) override { announced.push_back(port); }
   dpdk::PortStatistics port_statistics(PortIndex port) const override {
     return port_statistics_.at(raw(port));
   }
@@ -148,7 +150,8 @@ struct FakePlane : daemon::Plane {
   std::vector<io::CoreStatistics> core_statistics;
   std::vector<dpdk::PortStatistics> port_statistics_;
   std::vector<io::DataPlane::ImpairedPort> impaired_;  // by PortIndex
-  std::vector<bool> links;
+  std::vector<dpdk::PortLink> links;
+  std::vector<PortIndex> announced;
   std::map<std::pair<std::size_t, JobId>, JobCounters> job_counters;
   mutable std::map<std::pair<std::size_t, JobId>, pipeline::JobState> states;
   std::vector<server::MergeCounters> servers;  // by core

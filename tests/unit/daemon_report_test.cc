@@ -40,7 +40,7 @@ void set(JobCounters& counters, Drop drop, std::uint64_t n) {
 }
 
 void make_busy(FakePlane& plane) {
-  plane.links[0] = true;
+  plane.links[0].up = true;
   plane.port_statistics_[0] = {.rx_packets = 1'234'567,
                                .rx_bytes = 1'864'196'170,
                                .rx_missed = 3,

@@ -206,11 +206,23 @@ TEST_F(DaemonShutdown, AStuckCoreDoesNotHoldItUpForEver) {
   EXPECT_EQ(journal.count("a data core does not answer"), 1U);
 }
 
+// timeout(1) sends SIGTERM to the process and to its group.
+TEST_F(DaemonShutdown, TheSameSignalTwiceIsOne) {
+  form();
+  const TimeNs told = now;
+  loop.end(told);
+  turn();
+  loop.end(now);
+  loop.end(told + daemon::ControlLoop::kOneSignal - 1);
+  EXPECT_FALSE(loop.done());
+  EXPECT_EQ(journal.count("stopping at once"), 0U);
+}
+
 TEST_F(DaemonShutdown, TheSecondSignalEndsAtOnce) {
   form();
   loop.end(now);
   turn();
-  loop.end(now);
+  loop.end(now + daemon::ControlLoop::kOneSignal);
   EXPECT_TRUE(loop.done());
   EXPECT_EQ(plane.count(PacketType::kAbort), 0U);
   EXPECT_EQ(journal.count("stopping at once: workers are not told"), 1U);

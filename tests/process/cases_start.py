@@ -1,0 +1,117 @@
+"""How tallyd begins and ends: what --check --here finds, who is in the way, signals."""
+import datetime
+import os
+import pathlib
+import signal
+import subprocess
+import time
+
+from box import Job, run_box
+from lab import case
+from programs import Programs
+from workers import UNTIL_TOLD, finish, go_on, start_job
+
+HERE = """instance: check{pid}
+dataplane: {{cores: [{cpu}, 1000], memory: 128MiB, slots: 16MiB, hugepages: off, eal: ["--log-level=6", "--nonsense"]}}
+box: {{ipv4: 10.0.0.1/24}}
+control: {{state: {directory}/nowhere}}
+ports:
+  - {{name: w0, device: "net_af_packet0,iface=nowhere0"}}
+  - {{name: w1, device: "net_memif1,role=server,id=1,socket={directory}/none/x.sock,socket-abstract=no"}}
+  - {{name: w2, device: "0000:ff:1f.7"}}
+jobs: [{{name: a, workers: 2, token_file: none}}]
+"""
+
+
+def check(path, *more):
+    done = subprocess.run([Programs.tallyd, "--check", *more, "--config", str(path)], capture_output=True, text=True,
+                          timeout=Programs.patience(60), check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+@case("address")
+def check_here_finds_what_the_text_does_not_tell(lab):
+    """CPUs, interfaces, directories of sockets, PCI devices, EAL arguments, memory: each with its line and column."""
+    path = pathlib.Path(lab.directory, "here.yaml")
+    cpu = min(os.sched_getaffinity(0))
+    text = HERE.format(pid=os.getpid(), cpu=cpu, directory=lab.directory)
+    path.write_text(text)
+    code, said = check(path)
+    assert code == 0 and "good" in said, said
+    code, said = check(path, "--here")
+    assert code == 1, said
+    for word, message in (("1000", "dataplane.cores[1]: CPU 1000 does not exist here"),
+                          ('"--nonsense"', "dataplane.eal[1]: DPDK's EAL does not start with this: tallyd: unrecognized "
+                                           "option '--nonsense'"),
+                          ("iface=nowhere0", "ports[0].device: there is no network interface nowhere0"),
+                          ("socket=", f"ports[1].device: there is no directory '{lab.directory}/none'"),
+                          (f"{lab.directory}/nowhere", f"control.state: {lab.directory}/nowhere is no folder in which tallyd may write"),
+                          ('"0000:ff:1f.7"', "ports[2].device: there is no PCI device 0000:ff:1f.7")):
+        before = text[:text.index(word)]
+        place = f"{path}:{before.count(chr(10)) + 1}:{len(before) - before.rfind(chr(10))}: error: "
+        assert place + message in said, (place + message, said)
+    path.write_text(text.replace("128MiB", "1000GiB"))
+    _, said = check(path, "--here")
+    assert f"{path}:2:{text.splitlines()[1].index('128MiB') + 1}: error: dataplane.memory: 1000GiB is more than" in said, said
+
+
+@case("address")
+def check_here_leaves_a_running_box_alone(lab):
+    """Asked about the very configuration of a box at work, again and again: good, and no sum is late or wrong."""
+    job = Job(workers=2)
+    box = run_box(lab, [job], eal=["--log-level=6"])
+    workers = start_job(box, job, f"--sizes 20000 --gap 5 {UNTIL_TOLD}")
+    for _ in range(3):
+        code, said = check(box.config, "--here")
+        assert code == 0, said
+    for worker in workers:
+        worker.wait_for("iteration", len(worker.events("iteration")) + 2)
+    go_on(workers)
+    finish(workers)
+    box.stop()
+
+
+@case()
+def two_daemons_of_one_instance(lab):
+    """The second is refused by the name and the process of the first, however often it is tried; after kill -9 the
+    name is free at once."""
+    box = run_box(lab, [Job()])
+    first = box.daemon
+    for _ in range(70):  # more than the kernel keeps of those who ask
+        done = subprocess.run([Programs.tallyd, "--config", str(box.config)], capture_output=True, text=True,
+                              timeout=Programs.patience(30), check=False)
+        assert done.returncode == 1, done.stderr
+        assert f"instance: the name test{os.getpid()} is in use by" in done.stderr, done.stderr
+    time.sleep(1.5)
+    second = box.launch()
+    assert second.wait() == 1
+    name = f"instance: the name test{os.getpid()} is in use by process {first.pid} (tallyd): stop that daemon, or give"
+    assert name in second.complained(), second.complained()
+    box.daemon = first
+    box.kill()
+    box.start()
+    box.stop()
+
+
+@case()
+def second_signal_ends_at_once(lab):
+    """SIGTERM twice in a moment, as timeout(1) and others send it, is one: the job may go on. One more ends the box
+    within half a second."""
+    job = Job(workers=2)
+    box = run_box(lab, [job])
+    for worker in start_job(box, job, f"--sizes 20000 --gap 5 {UNTIL_TOLD}"):
+        worker.wait_for("iteration", 3)
+    daemon = box.daemon
+    daemon.signal(signal.SIGTERM)
+    daemon.signal(signal.SIGINT)
+    box.wait_for_log("may go on for")
+    time.sleep(0.7)
+    assert daemon.runs() and "stopping at once" not in daemon.complained(), daemon.complained()
+    daemon.signal(signal.SIGTERM)
+    assert daemon.wait() == 0
+    # By the daemon's own clock: how fast the kernel then takes a process apart is the machine's affair.
+    lines = daemon.complained().splitlines()
+    at = {word: next(datetime.datetime.fromisoformat(line[:23]) for line in lines if word in line)
+          for word in ("stopping at once: workers are not told", "info    ended")}
+    took = (at["info    ended"] - at["stopping at once: workers are not told"]).total_seconds()
+    assert took <= Programs.patience(0.5), f"it took {took:.3f} s"
