@@ -60,7 +60,7 @@ class CountedBox final : public api::Box {
   }
   std::vector<doctor::Finding> examine() override { return {}; }
   Result<void> start_trace(const api::TraceWish& wish) override {
-    TALLY_CHECK(wish.every >= 1 && wish.frames >= 1 && wish.seconds >= 1, "a trace that ends");
+    TALLY_CHECK(wish.every >= 1 && wish.frames >= 1 && wish.seconds >= 1, "within the ranges of the table");
     return count(), Result<void>();
   }
   api::TraceBatch read_trace() override { return {}; }
@@ -107,18 +107,17 @@ void check_answer(const std::string& answer) {
     TALLY_CHECK(static_cast<unsigned char>(c) >= 0x20, "no control character");
 }
 
-// The line of the answer, with all pieces of a long one.
-std::string asked(std::string_view line, const api::Caller& caller, api::Box& box) {
-  api::Reply reply = api::answer(line, caller, box, "0");
+std::string answer_to(std::string_view line, bool may_change, CountedBox& box) {
+  api::Reply reply = api::answer(line, {.may_change = may_change, .whom_to_be = "root"}, box, "0");
   if (reply.rest) reply.text.append(reply.rest->all()).append(api::kEndOfRest);
-  return std::move(reply.text);
+  return reply.text;
 }
 
 void ask(std::string_view line) {
   CountedBox box;
-  const std::string read_only = asked(line, {.may_change = false, .whom_to_be = "root"}, box);
+  const std::string read_only = answer_to(line, false, box);
   TALLY_CHECK(box.changes() == 0, "who may only read changes nothing");
-  const std::string answer = asked(line, {.may_change = true, .whom_to_be = "root"}, box);
+  const std::string answer = answer_to(line, true, box);
   TALLY_CHECK(box.changes() <= 1, "one change at most");
   TALLY_CHECK(box.notes() <= 1 && box.changes() <= box.notes(), "no change without a line of the log");
   TALLY_CHECK(read_only.empty() == answer.empty(), "the same lines are notifications");

@@ -90,7 +90,9 @@ void expect_rate_with_losses(const RatedLink& link) {
   constexpr TimeNs kPacket = 1500 * 8 * kSecond / kRate;
   constexpr std::uint32_t kElements = 352 * 2500;
   constexpr std::uint64_t kMost = 2250;
-  const auto& [world, floats, rto_floor] = link;
+  const std::uint16_t world = link.world;
+  const bool floats = link.floats;
+  const TimeNs rto_floor = link.rto_floor;
   SCOPED_TRACE(std::to_string(world) + (floats ? " ranks, floats, " : " ranks, ints, ") +
                std::to_string(rto_floor / kMillisecond) + " ms");
   double repairs = 0;  // contributions sent again and questions, for each lost frame
