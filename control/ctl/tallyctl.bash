@@ -16,7 +16,7 @@ _tallyctl() {
       *) if [[ -z $noun ]]; then noun=${COMP_WORDS[i]}; elif [[ -z $verb ]]; then verb=${COMP_WORDS[i]}; else rest=$((rest + 1)); fi ;;
     esac
   done
-  local keys='workers= token_file= window= priority= lease= stragglers= quota.reserved= quota.weight= quota.cap= discipline= elements= results= server= servers= dialect='
+  local keys='workers= token_file= window= priority= lease= stragglers= quota.reserved= quota.weight= quota.cap= discipline= decay= elements= results= server= servers= payload= slots= tsi= run= members='
   local words='--output --socket --instance --timeout --help'
   case "$noun $verb" in
     ' ') words+=' job port core slot drop config log trace restart stats health version doctor events top --version' ;;
@@ -34,7 +34,7 @@ _tallyctl() {
     'top ') words+=' --once --interval' ;;
     'job add')
       compopt -o nospace 2>/dev/null
-      words+=" --file name= $keys" ;;
+      words+=" --file name= dialect= $keys" ;;
     'job show' | 'job set' | 'job remove' | 'job abort')
       [[ $verb == set ]] && { compopt -o nospace 2>/dev/null; words+=" $keys"; }
       [[ $verb == remove ]] && words+=' --abort'
