@@ -224,7 +224,11 @@ def second_box_on_the_same_socket(lab):
     box.rename("another")
     second = box.launch()
     assert second.wait() == 1
-    assert f"{box.socket} is in use" in second.complained(), second.complained()
+    assert f"'{box.control}' is in use by process {first.pid}" in second.complained(), second.complained()
+    box.config.write_text(box.config.read_text().replace(box.control, box.control + ".2"))
+    third = box.launch()
+    assert third.wait() == 1
+    assert f"{box.socket} is in use" in third.complained(), third.complained()
     box.daemon = first
     go_on(workers)
     finish(workers)

@@ -71,7 +71,7 @@ def events_of_an_abort_and_of_evictions(lab):
     box = run_box(lab, jobs, shared_slots=8, control="access: owner")
     ctl = follow(box, lab)
     dies = start_job(box, jobs[0], "--sizes 20000 --iterations 100000")
-    sharing = [worker for job in jobs[1:] for worker in start_job(box, job, "--sizes 50000 --iterations 40")]
+    sharing = [worker for job in jobs[1:] for worker in start_job(box, job, "--sizes 50000 --iterations 400")]
     for worker in dies:
         worker.wait_for("iteration", 3)
     dies[1].program.kill()
@@ -79,7 +79,7 @@ def events_of_an_abort_and_of_evictions(lab):
     assert "rank 1 at 10.0.0.2 was silent for" in ctl.said(), ctl.said()
     for worker in sharing:
         assert worker.program.wait(60) == 0
-    assert "slots.evicted" in ctl.said(), ctl.said()
+    wait_until(lambda: f"evictions to be told; it said:\n{ctl.said()}", lambda: "slots.evicted" in ctl.said(), 5)
     box.stop()
 
 

@@ -135,8 +135,8 @@ def killed_with_hugepages(lab):
     for worker in workers:
         worker.program.kill()
     wait_until(f"the {free // MEBIBYTE} MiB of hugepages to be free again", lambda: hugepages_free() >= free)
-    # The next box removes the socket.
-    left = left_behind(lab) - {box.socket}
+    # The next box removes the sockets.
+    left = left_behind(lab) - {box.socket, box.control}
     assert not left, f"left behind: {left}"
     box.start()
     finish(start_job(box, job, "--sizes 5000"))
