@@ -171,8 +171,17 @@ class Box {
   daemon::ControlLoop loop_;
   daemon::Reload reload_{config::Config{}, [](daemon::LogLevel, std::string_view) {}};
   api::TurnTimes turns_{};
-  daemon::ControlBox box_{{plane_, loop_, reload_, turns_, [](daemon::LogLevel, std::string_view) {}, "",
-                           {}, {}, [] {}, [this] { return now_; }, [] {}}};
+  daemon::ControlBox box_{{plane_,
+                           loop_,
+                           reload_,
+                           turns_,
+                           [](daemon::LogLevel, std::string_view) {},
+                           "",
+                           {},
+                           {},
+                           [] {},
+                           [this] { return now_; },
+                           [] {}}};
   std::deque<std::vector<Peer>> jobs_;
   std::size_t beats_ = 0;
 };

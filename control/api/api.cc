@@ -242,13 +242,10 @@ std::optional<Reply> reply_to(const Request& request, const Caller& caller, Box&
     if (!id.given) return Reply{};
     return Reply{.text = result_beginning(id), .rest = std::move(rest)};
   }
-  const Say say = [&box, id, take](Answer answer) {
-    take({.text = line_of(id, std::move(answer), box)});
-  };
+  const Say say = [&box, id, take](Answer answer) { take({.text = line_of(id, std::move(answer), box)}); };
   auto answer = carry_out(**method, *given, box, version, say);
   if (!answer) return std::nullopt;
-  return Reply{.text = line_of(id, std::move(*answer), box),
-               .follow = (*method)->id == MethodId::kSubscribe};
+  return Reply{.text = line_of(id, std::move(*answer), box), .follow = (*method)->id == MethodId::kSubscribe};
 }
 
 }  // namespace

@@ -64,7 +64,7 @@ struct Command {
   std::chrono::milliseconds timeout{5000};
   std::chrono::milliseconds interval{1000};  // of top
   bool once = false;                         // top: one frame, no control sequences
-  std::string file{};  // config check, job add: what is read and sent; trace write: what is written
+  std::string file{};            // config check, job add: what is read and sent; trace write: what is written
   std::uint64_t most_bytes = 0;  // of the file of a trace
   std::string text{};
 };

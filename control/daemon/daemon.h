@@ -31,8 +31,8 @@ class Daemon {
     config::Config config{};  // with which the box has started
     std::chrono::seconds drain{};
     const Claims* claims = nullptr;  // outlive the run
-    Keeping keeping{};  // of the jobs of job.add
-    UniqueFd final_counters{};  // a file that gets them as JSON at the end; none: nobody wants them
+    Keeping keeping{};               // of the jobs of job.add
+    UniqueFd final_counters{};       // a file that gets them as JSON at the end; none: nobody wants them
   };
   enum class End : std::uint8_t {
     kOver,

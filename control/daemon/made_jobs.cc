@@ -241,8 +241,7 @@ void MadeJobs::do_add(api::Json job, const api::ChangeDone& done) {
   next.push_back({name, std::move(job)});
   keep(
       std::move(next),
-      [this, read = std::move(*read)]() -> Outcome {
-        const std::string& name = members::common_of(read.job).name;
+      [this, name, read = std::move(*read)]() -> Outcome {
         auto made = parts_.reload.make(read.job, parts_.engine);
         if (!made) return tl::unexpected<api::Failure>(not_now(made.error().text(), name));
         parts_.log(LogLevel::kInfo, named(name) + " is declared: its workers may come",

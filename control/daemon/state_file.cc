@@ -125,8 +125,8 @@ Result<void> replace_file(Files& files, const std::string& path, const std::stri
 Result<void> usable_folder(const std::string& path) {
   std::error_code error;
   if (std::filesystem::is_directory(path, error) && ::access(path.c_str(), W_OK | X_OK) == 0) return {};
-  return fail(ErrorCode::kInvalidArgument, path + " is no folder in which tallyd may write: make it, or write none",
-              "control.state");
+  return fail(ErrorCode::kInvalidArgument,
+              path + " is no folder in which tallyd may write: make it, or write none", "control.state");
 }
 
 Result<std::string> set_aside(const std::string& path) {

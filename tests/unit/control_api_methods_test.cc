@@ -29,14 +29,14 @@ std::string good_parameters(const api::Method& method) {
   api::Json all = api::Json::object();
   for (const api::Parameter& p : method.parameters) {
     const std::string name(p.name);
-    if (name == "name" || name == "job")
+    if (p.type == api::Parameter::Type::kObject)
+      all[name] = {{"name", "resnet"}};
+    else if (name == "name" || name == "job")
       all[name] = "resnet";
     else if (name == "if_revision")
       all[name] = 7;
     else if (p.type == api::Parameter::Type::kFlag)
       all[name] = true;
-    else if (p.type == api::Parameter::Type::kObject)
-      all[name] = {{"name", "resnet"}};
     else if (p.type == api::Parameter::Type::kWhole)
       all[name] = 64;
     else if (p.type == api::Parameter::Type::kWord)
@@ -197,7 +197,8 @@ TEST(ControlMethods, AnAnswerMayComeLater) {
   LaterBox box;
   std::vector<std::string> answers;
   const auto ask = [&](const std::string& line) {
-    api::answer(line, kOperator, box, "0", [&](api::Reply reply) { answers.push_back(std::move(reply.text)); });
+    api::answer(line, kOperator, box, "0",
+                [&](api::Reply reply) { answers.push_back(std::move(reply.text)); });
   };
   ask(request("job.add", R"({"job":{"name":"resnet"}})"));
   EXPECT_TRUE(answers.empty());

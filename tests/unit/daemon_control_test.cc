@@ -400,7 +400,7 @@ TEST_F(DaemonControlServer, WhoFollowsIsToldAndOthersAreNot) {
                "\n");
   other.say(ask + "\n");
   run();
-  EXPECT_THAT(follower.heard(), HasSubstr(R"("result":{"following":true})"));
+  EXPECT_THAT(follower.heard(), HasSubstr(R"("result":{"following":true,)"));
   (void)other.heard();
   EXPECT_EQ(server->followers(), 1U);
   server->tell(event(1));
