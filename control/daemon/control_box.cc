@@ -50,6 +50,7 @@ api::Snapshot ControlBox::take() {
   std::vector<members::JobStatus> jobs;
   if (!done) jobs = members.engine().status(now);
   std::vector<JobId> declared;
+  declared.reserve(jobs.size());
   for (const members::JobStatus& job : jobs) declared.push_back(job.id);
   for (const auto& [id, status] : members.watch().jobs()) {
     if (!std::ranges::binary_search(declared, id)) jobs.push_back(status);

@@ -76,8 +76,9 @@ class alignas(64) DataCore {
   CoreStatistics statistics;
   std::vector<PortTraffic> traffic;  // by PortIndex
   PublicationReader publications;
-  std::atomic<bool> returned{true};     // run() has ended, and all it did is visible
-  std::atomic<TraceTap*> tap{nullptr};  // control's; it lives until the core has done two turns without it
+  std::atomic<bool> returned{true};      // run() has ended, and all it did is visible
+  std::atomic<TraceTap*> tap{nullptr};   // control's; it lives until the core has done two turns without it
+  std::atomic<std::uint64_t> turned{0};  // turns; all that was done in them is visible to who reads it
 };
 
 // Execution is Fused or Staged.

@@ -72,6 +72,7 @@ std::size_t PipelineCore<Exec>::turn(TimeNs now, std::uint64_t cycles) noexcept 
   moved += send_for_others(rings_.injected.get());
   moved += sweep(now);
   ++statistics.turns;
+  turned.store(statistics.turns, std::memory_order_release);
   statistics.last_turn = now;
   pipeline::enter_step(pipeline_.execution(), pipeline::Step::kTransmit);
   if (moved != 0) egress_.flush();

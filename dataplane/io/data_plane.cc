@@ -388,7 +388,7 @@ void DataPlane::end_trace() noexcept {
   if (s.taps.empty() || !s.taps_taken.empty()) return;
   for (const auto& core : s.cores) {
     core->tap.exchange(nullptr, std::memory_order_seq_cst);
-    s.taps_taken.push_back(core->statistics.turns);
+    s.taps_taken.push_back(core->turned.load(std::memory_order_acquire));
   }
 }
 
@@ -396,7 +396,7 @@ void DataPlane::end_trace() noexcept {
 bool DataPlane::State::taps_are_back() const noexcept {
   if (taps_taken.empty()) return false;
   for (std::size_t c = 0; c < cores.size(); ++c) {
-    const bool turned = cores[c]->statistics.turns >= taps_taken[c] + 2;
+    const bool turned = cores[c]->turned.load(std::memory_order_acquire) >= taps_taken[c] + 2;
     if (!turned && !cores[c]->returned.load(std::memory_order_acquire)) return false;
   }
   return true;

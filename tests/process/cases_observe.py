@@ -46,7 +46,11 @@ def events_tell_the_life_of_a_job(lab):
     people = follow(box, lab)
     program = lab.run("events.json", [Programs.ctl, "--socket", box.control, "-o", "json", "events"], {})
     hear(box, program)
-    finish(start_job(box, job, "--sizes 5000 --iterations 2"))
+    workers = at_work(box, job)
+    # Links are looked at ten times a second: a job that is quicker than that comes and goes unseen.
+    wait_until("the link of rank 0", lambda: "port p0: link up" in program.said())
+    go_on(workers)
+    finish(workers)
     wait_until("the end of the job", lambda: "job.ended" in program.said())
     box.config.write_text("nonsense: 1\n")
     box.daemon.signal(signal.SIGHUP)
