@@ -15,7 +15,7 @@
 #include "daemon/made_jobs.h"
 #include "daemon/plane.h"
 #include "daemon/reload.h"
-#include "daemon/state_writer.h"
+#include "daemon/state_file.h"
 #include "daemon/tracer.h"
 #include "tally/error.h"
 #include "tally/time.h"

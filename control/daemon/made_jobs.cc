@@ -103,16 +103,22 @@ void MadeJobs::declare(Made& made) {
 
 void MadeJobs::retry() {
   for (Made& made : made_) {
-    if (!made.why_not.empty()) declare(made);
+    if (made.why_not.empty()) continue;
+    declare(made);
+    if (made.why_not.empty()) count_change();
   }
 }
 
 std::vector<std::string> MadeJobs::dormant() const {
   std::vector<std::string> all;
   for (const Made& made : made_) {
-    if (!made.why_not.empty()) all.push_back(named(made.name) + " is not declared: " + made.why_not);
+    if (!made.why_not.empty()) all.push_back(dormant_text(made));
   }
   return all;
+}
+
+std::string MadeJobs::dormant_text(const Made& made) {
+  return named(made.name) + " is not declared: " + made.why_not;
 }
 
 std::vector<MadeJobs::Made>::iterator MadeJobs::find(const std::string& name) {
@@ -262,7 +268,7 @@ void MadeJobs::do_set(const std::string& name, const api::Json& keys, const api:
   const auto at = std::ranges::find_if(others.jobs,
                                        [&](const auto& job) { return members::common_of(job).name == name; });
   if (const auto made = find(name); made != made_.end() && !made->why_not.empty())
-    return finish(done, tl::unexpected<api::Failure>(not_now(dormant().front(), name)));
+    return finish(done, tl::unexpected<api::Failure>(not_now(dormant_text(*made), name)));
   if (at == others.jobs.end()) return finish(done, tl::unexpected<api::Failure>(unknown(name)));
   const bool made = parts_.reload.made(name);
   std::vector<Made> next = made_;

@@ -79,6 +79,7 @@ class MadeJobs {
   using Outcome = tl::expected<api::JobChange, api::Failure>;
 
   [[nodiscard]] std::vector<Made>::iterator find(const std::string& name);
+  [[nodiscard]] static std::string dormant_text(const Made& made);
   [[nodiscard]] std::optional<api::Failure> objection(api::IfRevision if_revision) const;
   [[nodiscard]] api::Failure unknown(const std::string& name) const;
   [[nodiscard]] bool peopled(const std::string& name) const;

@@ -4,7 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <deque>
+#include <filesystem>
+#include <fstream>
 #include <optional>
 #include <string>
 #include <utility>
@@ -18,6 +22,7 @@ namespace {
 using api::Json;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 
 struct DaemonMade : DaemonReload {
   using Outcome = tl::expected<api::JobChange, api::Failure>;
@@ -309,6 +314,8 @@ TEST_F(DaemonMade, AStartBringsThemBackAndTheFileComesFirst) {
   EXPECT_THAT(again.dormant()[0], HasSubstr("job 'one' is not declared: the file has a job of this name"));
   EXPECT_THAT(again.dormant()[1], HasSubstr("/token_file: cannot read '/no/such'"));
   EXPECT_EQ(journal.count("is kept, but not declared"), 2U) << journal.all();
+  again.set("lost", {{"window", 128}}, std::nullopt, note());
+  EXPECT_THAT(error(last()), HasSubstr("job 'lost' is not declared: ")) << "and not of another one";
   // They are forgotten by hand only, and what is written keeps them.
   Json gpt = kBert;
   gpt["name"] = "gpt";
@@ -317,6 +324,19 @@ TEST_F(DaemonMade, AStartBringsThemBackAndTheFileComesFirst) {
   again.remove("one", false, std::nullopt, note());
   EXPECT_TRUE(last());
   EXPECT_EQ(kept(), Json::array({kBert, lost, gpt}));
+  // What was missing is there by the next reload.
+  const std::string token = "/tmp/tally-made." + std::to_string(getpid());
+  keeping.state.jobs = {lost};
+  keeping.state.jobs[0]["token_file"] = token;
+  daemon::MadeJobs third{with_other};
+  third.begin(keeping, 1);
+  EXPECT_EQ(third.dormant().size(), 1U);
+  std::ofstream(token) << "secret";
+  std::filesystem::permissions(token, std::filesystem::perms::owner_read);
+  third.retry();
+  std::filesystem::remove(token);
+  EXPECT_THAT(third.dormant(), IsEmpty());
+  EXPECT_EQ(third.revision(), 2U) << "the box is another by that";
 }
 
 TEST_F(DaemonMade, WithoutAFolderTheAnswerSaysThatItIsGoneWithTheDaemon) {

@@ -15,7 +15,6 @@
 #include "config/load_config.h"
 #include "daemon/made_jobs.h"
 #include "daemon/state_file.h"
-#include "daemon/state_writer.h"
 #include "daemon_plane.h"
 
 namespace tally::daemon_test {
