@@ -177,6 +177,7 @@ class Box {
                            turns_,
                            [](daemon::LogLevel, std::string_view) {},
                            "",
+                           "",
                            {},
                            {},
                            [] {},

@@ -1,8 +1,12 @@
 #include "daemon/control_box.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <filesystem>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -124,6 +128,9 @@ api::ReloadReport ControlBox::restart() {
   if (parts_.loop.ending() || made_.busy())
     return {.failed = {parts_.loop.ending() ? "the box is shutting down already"
                                             : "a change of the jobs is being written to the disk"}};
+  if (::access(parts_.program.c_str(), X_OK) != 0)
+    return {.failed = {"there is no program to begin anew with: " + parts_.program + ": " +
+                       std::generic_category().message(errno)}};
   auto read = config::load_config(parts_.path);
   if (!read) return {.refused = true, .diagnostics = std::move(read.error())};
   api::ReloadReport report{.diagnostics = std::move(read->warnings)};

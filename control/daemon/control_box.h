@@ -32,6 +32,7 @@ class ControlBox final : public api::Box {
     const api::TurnTimes& turns;
     LogSink log;
     std::string path;               // of the configuration
+    std::string program;            // the file that restart() begins anew with
     Keeping keeping;                // of the jobs of job.add
     StateWriter::Post post;         // calls on this thread, from any
     std::function<void()> restart;  // the daemon is to begin anew, when answers have left

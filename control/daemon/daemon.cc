@@ -50,7 +50,7 @@ class Life {
         reload_(start.config, feed_.sink()),
         plane_(plane),
         loop_(plane_, std::move(engine), feed_.sink(), drain, steady_now()),
-        box_({plane_, loop_, reload_, turn_times_, feed_.sink(), start.path, start.keeping,
+        box_({plane_, loop_, reload_, turn_times_, feed_.sink(), start.path, start.program, start.keeping,
               [&io](std::function<void()> then) { asio::post(io, std::move(then)); }, [this] { restart(); },
               steady_now, [this] { turn(); }}) {
     if (!control) return;
@@ -110,9 +110,10 @@ class Life {
     if (number == SIGHUP) {
       box_.reload_soon();  // the log says what came of it
     } else if (number == SIGUSR2) {
+      if (!loop_.ending()) manager_.stopping("ending, jobs are kept");
       loop_.end_keeping_jobs(steady_now());
-      manager_.stopping("ending, jobs are kept");
     } else {
+      restarts_ = false;  // who wants it to end wants no other in its place
       loop_.end(steady_now());
       manager_.stopping("shutting down");
     }

@@ -28,6 +28,7 @@ class Daemon {
 
   struct Start {
     std::string path{};       // of the configuration, read again with SIGHUP
+    std::string program{};    // the file that takes this process's place with End::kRestart
     config::Config config{};  // with which the box has started
     std::chrono::seconds drain{};
     const Claims* claims = nullptr;  // outlive the run

@@ -123,7 +123,7 @@ int run(const CommandLine& line, char** argv) {
     auto box = StartedBox::start(config, log_line);
     if (!box) return failed_to_start(box.error());
     end = daemon.run(
-        {line.config, config, line.drain, &*claims, std::move(*keeping), std::move(*final_counters)},
+        {line.config, program, config, line.drain, &*claims, std::move(*keeping), std::move(*final_counters)},
         box->plane(), std::move(*members), box->hugepages(), std::move(*control));
   }
   if (end == Daemon::End::kRestart) return begin_anew(program, argv);

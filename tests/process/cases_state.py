@@ -8,7 +8,7 @@ import subprocess
 import time
 
 from box import Box, Job, Options, run_box
-from cases_control import FAILED, NOT_MET, Ctl, at_work
+from cases_control import FAILED, NOT_MET, Ctl, at_work, connect
 from cases_observe import follow
 from lab import Skipped, case
 from programs import Programs, wait_until
@@ -183,6 +183,36 @@ def an_upgrade_ends_no_job(lab):
         statistics = worker.statistics()
         assert statistics["epochs"] == 3 and statistics["generations"] == 1, statistics
     box.stop()
+
+
+@case("address")
+def a_restart_without_a_program_ends_nothing(lab):
+    """An upgrade that went wrong, or is half done: the verb is refused by the name of what is missing, and jobs go on."""
+    job = Job("resnet", lease="30s")
+    box = UpgradableBox(lab, [job], Options(control=f"access: owner, state: {state_folder(lab)}")).start()
+    ctl = Ctl(box)
+    workers = at_work(box, job)
+    program = pathlib.Path(lab.directory, "tallyd")
+    program.unlink()
+    assert f"no program to begin anew with: {program}: No such file" in ctl.fails(FAILED, "restart")
+    for worker in workers:
+        worker.wait_for("iteration", len(worker.events("iteration")) + 3)
+    go_on(workers)
+    finish(workers)
+    assert all(worker.statistics()["epochs"] == 1 for worker in workers)
+    box.stop()
+
+
+@case("address")
+def who_ends_a_daemon_that_restarts_ends_it(lab):
+    """SIGTERM between the answer of tallyctl restart and the new program: no other daemon takes its place."""
+    box = kept_box(lab, [Job("resnet")])
+    with connect(box) as client, client.makefile("rb") as answers:
+        client.sendall(b'{"jsonrpc":"2.0","id":1,"method":"daemon.restart"}\n')
+        assert "result" in json.loads(answers.readline())
+        box.daemon.signal(signal.SIGTERM)
+    assert box.daemon.wait() in (0, -signal.SIGTERM), box.daemon.complained()
+    assert box.daemon.complained().count("ready: ") == 1, box.daemon.complained()
 
 
 @case("address")

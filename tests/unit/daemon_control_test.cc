@@ -54,6 +54,7 @@ struct DaemonControl : testing::Test {
   std::string directory = "/tmp/tally-control." + std::to_string(getpid());
   std::string file = directory + "/box.yaml";
   std::string path = directory + "/control.sock";
+  std::string program = directory + "/tallyd";
   config::Config config = config::load_config_text(kText, "box.yaml")->config;
   FakePlane plane{1, 1};
   Journal journal;
@@ -70,6 +71,7 @@ struct DaemonControl : testing::Test {
                           turns,
                           journal.sink(),
                           file,
+                          program,
                           {},
                           {},
                           [this] { restarts = true; },
@@ -128,6 +130,32 @@ TEST_F(DaemonControl, AReloadTellsWhatTakesARestartAndWhatIsWrong) {
   EXPECT_TRUE(bad.refused);
   EXPECT_FALSE(bad.diagnostics.empty());
   EXPECT_EQ(std::get<config::NativeConfig>(box.snapshot()->config->jobs[0]).name, "one");
+}
+
+// Before anything is ended it is known that something will follow.
+TEST_F(DaemonControl, ARestartLooksForItsProgramAndItsFileFirst) {
+  EXPECT_THAT(box.restart().failed, testing::ElementsAre(HasSubstr(program + ": No such file")));
+  std::ofstream(program) << "half an upgrade";
+  EXPECT_THAT(box.restart().failed, testing::ElementsAre(HasSubstr(program + ": Permission denied")));
+  fs::permissions(program, fs::perms::owner_all);
+  std::ofstream(file) << "nonsense: 1\n";
+  EXPECT_TRUE(box.restart().refused);
+  EXPECT_FALSE(restarts);
+  std::ofstream(file) << kText;
+  const api::ReloadReport good = box.restart();
+  EXPECT_THAT(good.failed, testing::IsEmpty());
+  EXPECT_TRUE(restarts);
+}
+
+TEST_F(DaemonControl, ARestartDoesNotLoseAJobThatNothingKeeps) {
+  std::ofstream(program) << "an upgrade";
+  fs::permissions(program, fs::perms::owner_all);
+  bool made = false;
+  box.add_job({{"name", "made"}, {"workers", 2}, {"token_file", "none"}}, std::nullopt,
+              [&](const auto& done) { made = done.has_value(); });
+  ASSERT_TRUE(made);
+  EXPECT_THAT(box.restart().failed, testing::ElementsAre(HasSubstr("job 'made' would be lost")));
+  EXPECT_FALSE(restarts);
 }
 
 TEST_F(DaemonControl, WhatHasNobodyInItCannotBeAborted) {
