@@ -96,7 +96,7 @@ def a_follower_that_does_not_read_delays_nobody(lab):
     with connect(box) as slow, connect(box) as talker:
         slow.sendall(b'{"jsonrpc":"2.0","id":1,"method":"event.subscribe"}\n')
         with slow.makefile("rb") as lines, talker.makefile("rb") as answers:
-            assert json.loads(lines.readline())["result"] == {"following": True}
+            assert json.loads(lines.readline())["result"]["following"]
             # Each reload is at least one event.
             for number in range(8000):
                 talker.sendall(b'{"jsonrpc":"2.0","id":%d,"method":"config.reload"}\n' % number)

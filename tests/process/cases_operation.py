@@ -2,7 +2,6 @@
 import os
 import pathlib
 import signal
-import time
 
 from box import Box, Job, Options, run_box
 from lab import Skipped, case
@@ -47,22 +46,6 @@ def drain_comes_to_an_end(lab):
     error = workers[0].error()
     assert error["code"] == "aborted" and "shutting down" in error["text"], error
     assert box.daemon.wait() == 0
-
-
-@case()
-def second_sigterm_ends_at_once(lab):
-    """Somebody is in a hurry: the second signal does not wait for jobs."""
-    job = Job(workers=2)
-    box = run_box(lab, [job], "--drain", "600")
-    workers = start_job(box, job, "--sizes 5000 --iterations 2 --pause 1")
-    for worker in workers:
-        worker.wait_for("paused")
-    box.daemon.signal(signal.SIGTERM)
-    box.wait_for_log("shutting down")
-    begun = time.monotonic()
-    box.daemon.signal(signal.SIGTERM)
-    assert box.daemon.wait() == 0
-    assert time.monotonic() - begun < 60
 
 
 @case("address")

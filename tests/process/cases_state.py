@@ -156,16 +156,21 @@ class UpgradableBox(Box):
     def lives_begun(self):
         return self.daemon.complained().count("ready: ")
 
+    def open_files(self):
+        return len(os.listdir(f"/proc/{self.daemon.pid}/fd"))
+
 
 @case("address")
 def an_upgrade_ends_no_job(lab):
-    """tallyctl restart with another program on the disk: the same process, every sum right, nobody is aborted."""
+    """tallyctl restart with another program on the disk: the same process, every sum right, nobody is aborted, and no file
+    of the life before is left open."""
     job = Job("resnet", lease="30s")
     box = UpgradableBox(lab, [job], Options(control=f"access: owner, state: {state_folder(lab)}", spare_ports=2)).start()
     ctl = Ctl(box)
     made = Job("bert", window=64, first_port=2, lease="30s")
     ctl.table("job", "add", *words_of(made))
     workers = at_work(box, job) + at_work(box, made)
+    files = box.open_files()
     for upgrade in (1, 2):
         box.upgrade()
         assert os.readlink(f"/proc/{box.daemon.pid}/exe").endswith("(deleted)")
@@ -174,6 +179,7 @@ def an_upgrade_ends_no_job(lab):
         assert os.path.samefile(f"/proc/{box.daemon.pid}/exe", os.path.join(lab.directory, "tallyd"))
         for worker in workers:
             worker.wait_for("iteration", len(worker.events("iteration")) + 3, 60)
+        wait_until("as many open files as before", lambda: box.open_files() <= files)
     assert ctl.json("job", "show", "bert")["made_by"] == "job.add"
     go_on(workers)
     finish(workers[:2])

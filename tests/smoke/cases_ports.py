@@ -1,5 +1,6 @@
 """Interfaces of the kernel that vanish and return under a running box, and what the box tells about itself."""
 import json
+import pathlib
 import subprocess
 import time
 
@@ -62,14 +63,22 @@ def vanish_and_return(rack, workers, host, gone=0.5):
     goes_on(workers, before)
 
 
+def held(rack):
+    """Open files of the daemon, and its mappings of packet sockets."""
+    process = pathlib.Path("/proc", str(rack.daemon.pid))
+    return len(list((process / "fd").iterdir())), (process / "maps").read_text().count("socket:")
+
+
 def comes_back(lab, driver):
     job = Job(workers=3, lease="20s")
     rack = run_rack(lab, [job], driver=driver, control=CONTROL)
     workers = start_sockets(rack, job, STEADY)
     for worker in workers:
         worker.wait_for("iteration", 3)
+    before = held(rack)
     for host in (rack.hosts[0], rack.hosts[0]):
         vanish_and_return(rack, workers, host)
+    wait_until(lambda: f"as many files and mappings as before: {before}, now {held(rack)}", lambda: held(rack) == before)
     go_on(workers)
     finish(workers)
     # Nobody joined anew: it is as if a cable had been out for a moment. Frames counted before are still counted.
