@@ -39,7 +39,7 @@ Result<UniqueFd> claim(const std::string& name, const std::string& what, const s
       continue;
     }
     if (who.empty()) who = "a process that does not answer";
-    return fail(ErrorCode::kInvalidArgument, what + " is in use by " + who + ": " + help, where);
+    return fail(ErrorCode::kInvalidArgument, what + " is in use by " + who.append(": ").append(help), where);
   }
   if (::listen(socket.get(), kMostAsking) != 0)
     return fail(ErrorCode::kSystem, what + " cannot be claimed: " + std::generic_category().message(errno),

@@ -188,7 +188,8 @@ void MadeJobs::write(const std::vector<Made>& jobs, std::function<void(Result<vo
   });
 }
 
-void MadeJobs::keep(std::vector<Made> next, std::function<Outcome()> apply, const api::ChangeDone& done) {
+void MadeJobs::keep(const std::vector<Made>& next, std::function<Outcome()> apply,
+                    const api::ChangeDone& done) {
   const auto carry_out = [this, next, apply = std::move(apply), done] {
     Outcome outcome = apply();
     if (outcome) {
@@ -246,7 +247,7 @@ void MadeJobs::do_add(api::Json job, const api::ChangeDone& done) {
   std::vector<Made> next = made_;
   next.push_back({name, std::move(job)});
   keep(
-      std::move(next),
+      next,
       [this, name, read = std::move(*read)]() -> Outcome {
         auto made = parts_.reload.make(read.job, parts_.engine);
         if (!made) return tl::unexpected<api::Failure>(not_now(made.error().text(), name));
@@ -288,7 +289,7 @@ void MadeJobs::do_set(const std::string& name, const api::Json& keys, const api:
     if (!set) return tl::unexpected<api::Failure>(not_now(set.error().text(), name));
     return change;
   };
-  if (made) return keep(std::move(next), apply, done);
+  if (made) return keep(next, apply, done);
   Outcome outcome = apply();
   if (outcome) outcome->notes.emplace_back("it is the file's: this holds until the next reload or start");
   finish(done, std::move(outcome));
@@ -331,7 +332,7 @@ void MadeJobs::do_remove(const std::string& name, bool abort, const api::ChangeD
   if (declared && !abort && peopled(name)) return finish(done, apply());  // before anything is written
   std::vector<Made> next = made_;
   std::erase_if(next, [&](const Made& m) { return m.name == name; });
-  keep(std::move(next), apply, done);
+  keep(next, apply, done);
 }
 
 }  // namespace tally::daemon

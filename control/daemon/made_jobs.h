@@ -88,7 +88,7 @@ class MadeJobs {
   void do_set(const std::string& name, const api::Json& keys, const api::ChangeDone& done);
   void do_remove(const std::string& name, bool abort, const api::ChangeDone& done);
   // Keeps `next`, then does it; if that fails, keeps what was before.
-  void keep(std::vector<Made> next, std::function<Outcome()> apply, const api::ChangeDone& done);
+  void keep(const std::vector<Made>& next, std::function<Outcome()> apply, const api::ChangeDone& done);
   void write(const std::vector<Made>& jobs, std::function<void(Result<void>)> done);
   void finish(const api::ChangeDone& done, Outcome outcome);
 
