@@ -54,7 +54,7 @@ ToldProgram shared_program(std::uint64_t entries, std::uint64_t ledger_rows, std
   // word.
   constexpr std::size_t kHeadBytes = sizeof(Head) + sizeof(Owner) - sizeof(Owner::unused);
   ProgramNeed need;
-  list(need.arrays, SharedJobRegisters{}, jobs);
+  list(need.arrays, JobRegisters{}, jobs);
   list(need.arrays, RankRegisters{}, std::uint64_t{jobs} * kMaxRanks);
   list(need.arrays, LedgerRegisters{}, ledger_rows);
   need.arrays.push_back({std::string(HeadReg::kName) + "+" + std::string(OwnerReg::kName),

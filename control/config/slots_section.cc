@@ -136,13 +136,50 @@ void check_servers(Checking& c, const JobAt& at) {
           shares_slots(at.job.discipline) ? "remove it, or write server: external" : "remove it");
 }
 
-// Jobs whose sums the embedded server may hold.
-std::size_t summed_here(const Config& config) {
-  return static_cast<std::size_t>(
-      std::count_if(config.jobs.begin(), config.jobs.end(), [](const JobConfig& any) {
-        const auto* const job = std::get_if<NativeConfig>(&any);
-        return job != nullptr && shares_slots(job->discipline) && job->server != ServerKind::kExternal;
-      }));
+// Jobs whose sums the embedded server may hold, and their windows together.
+struct SummedHere {
+  std::uint64_t jobs = 0;
+  std::uint64_t chunks = 0;
+};
+
+SummedHere summed_here(const Config& config) {
+  SummedHere all;
+  for (const JobConfig& any : config.jobs) {
+    const auto* const job = std::get_if<NativeConfig>(&any);
+    if (job == nullptr || !shares_slots(job->discipline) || job->server == ServerKind::kExternal) continue;
+    ++all.jobs;
+    all.chunks += job->window;
+  }
+  return all;
+}
+
+// A job without a state could be kept waiting by others for ever (server/merge_table.cc). With fewer slots and
+// states than chunks in flight, what finds no place waits for its timer, again and again.
+void check_server_memory(Checking& c) {
+  const DataplaneSection& d = c.config.dataplane;
+  const SummedHere here = summed_here(c.config);
+  const std::uint64_t cores = d.cores.size();
+  const std::uint64_t lines = jobs::entry_lines(d.shared.elements);
+  const std::uint64_t sums = server_lines_per_core(d) / lines;
+  const std::string holds = size_text(d.shared.server) + " hold " + std::to_string(sums) + " sums of " +
+                            std::to_string(d.shared.elements) + " elements on each data core, and ";
+  const auto for_sums = [&](std::uint64_t per_core) {
+    return "write at least " + std::to_string((64 * per_core * lines * cores + kKiB - 1) / kKiB) + "KiB";
+  };
+  const std::string path = "dataplane.shared.server";
+  const std::uint64_t needed = std::max<std::uint64_t>(here.jobs, 1);
+  const std::uint64_t in_flight = (here.chunks + cores - 1) / cores;
+  const std::uint64_t entries = shared_entries_per_core(d);
+  if (sums < needed) {
+    c.error(path, holds + "each job that is summed there needs one: " + std::to_string(needed),
+            for_sums(needed) + "; 16MiB is usual");
+  } else if (sums + entries < in_flight && c.places.sound("jobs")) {
+    c.warning(path,
+              holds + "the windows of the jobs that are summed there are " + std::to_string(in_flight) +
+                  " chunks, of which " + std::to_string(entries) +
+                  " have a slot: when packets are lost, a job may stand still for seconds",
+              for_sums(in_flight - entries));
+  }
 }
 
 void check_region(Checking& c, bool used) {
@@ -162,19 +199,7 @@ void check_region(Checking& c, bool used) {
               "give a job discipline: shared, or leave the key out");
   }
   const bool sound = c.sound({"dataplane.shared.elements", "dataplane.shared.server"});
-  if (!sound || !has_embedded_server(c.config)) return;
-  // A job of the server without a state could be kept waiting by others for ever (server/merge_table.cc).
-  const std::uint64_t lines = jobs::entry_lines(d.shared.elements);
-  const std::uint64_t needed = std::max<std::size_t>(summed_here(c.config), 1);
-  const std::uint64_t sums = server_lines_per_core(d) / lines;
-  if (sums >= needed) return;
-  const std::uint64_t least = std::uint64_t{64} * needed * lines * d.cores.size();
-  c.error("dataplane.shared.server",
-          size_text(d.shared.server) + " hold " + std::to_string(sums) + " sums of " +
-              std::to_string(d.shared.elements) +
-              " elements on each data core, and each job that is summed there needs one: " +
-              std::to_string(needed),
-          "write at least " + std::to_string((least + kKiB - 1) / kKiB) + "KiB; 16MiB is usual");
+  if (sound && has_embedded_server(c.config)) check_server_memory(c);
 }
 
 }  // namespace

@@ -62,7 +62,7 @@ struct Contribution {
   std::uint32_t row = 0;      // discipline shared: of the ledger
   std::uint32_t room = 0;     // words that `values` can take
   std::uint32_t swapped = 0;  // kSwap: words of the longer of the two
-  std::uint32_t before = 0;   // (out) kComplete of the discipline pool: what finish() says
+  std::uint32_t before = 0;   // (out) of what is complete now: what finish() says
 };
 
 }  // namespace tally::pipeline

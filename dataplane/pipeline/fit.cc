@@ -51,7 +51,10 @@ std::size_t place_registers(FitReport& r, const ProgramNeed& program) {
   std::size_t level_begin = 0;
   std::size_t level_end = 0;
   int level = -1;
-  for (const auto& array : program.arrays) {
+  std::vector<ArrayNeed> arrays = program.arrays;
+  std::stable_sort(arrays.begin(), arrays.end(),
+                   [](const ArrayNeed& a, const ArrayNeed& b) { return a.level < b.level; });
+  for (const auto& array : arrays) {
     if (array.level != level) {
       level = array.level;
       level_begin = level_end;

@@ -69,6 +69,8 @@ server::MergeResult Pipeline<Exec>::serve(const jobs::NativeJob& job, Contributi
   if (result.merged != server::Merged::kComplete) return result;
   state.finished_well();
   ++state.slots.served;
+  exec_.again();  // to a chip what its server makes is a packet of its own
+  p.before = finish(exec_, job, p.chunk);
   if (const std::uint32_t entry = entry_of(job, p); entry != kNoEntry && slots_.filling(entry))
     free_entry(entry, state);
   return result;
@@ -151,8 +153,9 @@ Outcome Pipeline<Exec>::contribute_shared(Parsed& parsed, const Frame& frame, Ti
   if (ruling.leaving == nullptr) {
     if (ruling.verdict == Verdict::kComplete || ruling.verdict == Verdict::kRepeat) {
       parsed.payload_bytes = jobs::datagram_bytes(p.sum);
-      write_result(parsed.payload, job, p, ruling.verdict == Verdict::kRepeat ? kFlagRetransmit : 0,
-                   *kernels_);
+      const bool repeats = ruling.verdict == Verdict::kRepeat;
+      write_result(parsed.payload, job, p, repeats ? kFlagRetransmit : 0, *kernels_, 0,
+                   repeats ? 0 : p.before);
     }
     if (ruling.asks) return ask_peer(parsed, conclude(parsed, Verdict::kRelay, false, now));
     if (ruling.verdict != Verdict::kDrop) return conclude(parsed, ruling.verdict, ruling.fresh, now);
@@ -194,7 +197,8 @@ Outcome Pipeline<Exec>::contribute_shared(Parsed& parsed, const Frame& frame, Ti
   out.ranks = complete ? owner.members : p.bit;
   out.job = &owner;
   out.payload_bytes = jobs::datagram_bytes(p.sum);
-  write_result(parsed.payload, owner, p, complete ? 0 : kFlagRetransmit, *kernels_);
+  write_result(parsed.payload, owner, p, complete ? 0 : kFlagRetransmit, *kernels_, 0,
+               complete ? p.before : 0);
   return out;
 }
 
@@ -267,7 +271,8 @@ Outcome Pipeline<Exec>::sweep(std::span<std::byte> payload, TimeNs now) noexcept
   const server::MergeResult result = serve(*job, p, now);
   const bool complete = result.merged == server::Merged::kComplete;
   if (!complete && result.merged != server::Merged::kKnown) return {};
-  write_result(payload.data(), *job, p, complete ? 0 : kFlagRetransmit, *kernels_);
+  write_result(payload.data(), *job, p, complete ? 0 : kFlagRetransmit, *kernels_, 0,
+               complete ? p.before : 0);
   return {.verdict = complete ? Verdict::kComplete : Verdict::kRepeat,
           .ranks = complete ? job->members : p.bit,
           .job = job,
@@ -354,8 +359,12 @@ Outcome Pipeline<Exec>::relay_from_server(Parsed& parsed, const Frame& frame, Ti
     return out;
   }
   const std::uint8_t flags = header_at(parsed.payload).flags & kFlagRetransmit;
-  if (out.verdict == Verdict::kComplete && flags == 0) ++states_[raw(job.id)].slots.served;
-  write_result(parsed.payload, job, p, static_cast<std::uint8_t>(flags | kFlagServed), *kernels_);
+  std::uint32_t before = 0;
+  if (out.verdict == Verdict::kComplete && flags == 0) {
+    ++states_[raw(job.id)].slots.served;
+    before = finish(exec_, job, p.chunk);
+  }
+  write_result(parsed.payload, job, p, static_cast<std::uint8_t>(flags | kFlagServed), *kernels_, 0, before);
   return out;
 }
 

@@ -148,7 +148,6 @@ inline constexpr int kFirstValueStage = 5;  // element k lives in stage 5 + k / 
 template <class... R>
 struct RegisterList {};
 
-using SharedJobRegisters = RegisterList<HighReg>;
 using JobRegisters = RegisterList<HighReg, FinishedReg>;
 using RankRegisters = RegisterList<SequenceReg>;
 using LedgerRegisters = RegisterList<LedgerReg>;

@@ -297,6 +297,7 @@ class SharedProgram {
     }
     if (d.op == Op::kNone) return d.bypass ? bypass(job, seen) : SharedRuling{.drop = d.drop};
     merge_numbers(x_, d.op, p);
+    if (d.op == Op::kAddEmit && after.contributors == job.members) p.before = finish(x_, job, p.chunk);
     const kernels::Added out = x_.values(d.op, p, false);
     state.overflows += out.overflow ? 1 : 0;
     if (d.op == Op::kRead) return SharedRuling{.verdict = Verdict::kRepeat};

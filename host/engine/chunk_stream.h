@@ -123,7 +123,7 @@ class ChunkStream {
   [[nodiscard]] Flight* in_flight(std::uint64_t index) noexcept;
   void restart_slowly(TimeNs now) noexcept;
   [[nodiscard]] bool overtaken(const Flight& flight) const noexcept;
-  // RESULTs name those before them, so that what is not named is not there yet.
+  // RESULTs name all that are finished before them: what is not named is not there yet.
   [[nodiscard]] bool box_tells() const noexcept {
     return membership_.world > 1 && !shares_slots(membership_.discipline);
   }

@@ -160,15 +160,20 @@ void ChunkStream::accept(const Datagram& datagram, Flight& flight, TimeNs now) {
 }
 
 // A RESULT as it was first made says which of those before it in its shard were, too; none of these is below
-// `lowest`. What is only a few chunks before it may just have changed its order on the way.
+// `lowest`. What is only a few chunks before it may just have changed its order on the way. Where slots are
+// shared, what it does not name may be at a server.
 void ChunkStream::heed(const Header& header, std::uint64_t index, TimeNs now) noexcept {
-  if (!box_tells() || (header.flags & kFlagRetransmit) != 0) return;
+  if ((header.flags & kFlagRetransmit) != 0) return;
   const std::uint32_t shard = membership_.shard_of(wire(index));
   std::uint64_t i = std::min<std::uint64_t>(32, (index - window_.lowest()) / membership_.shards);
   for (; i >= FlightWindow::kLeastLead; --i) {
     Flight& flight = window_.at(index - i * membership_.shards);
     if (flight.state != FlightState::kSent || membership_.shard_of(wire(flight.index)) != shard) continue;
-    (header.before() >> (i - 1) & 1) != 0 ? window_.finished(flight) : window_.unfinished(flight, now);
+    if ((header.before() >> (i - 1) & 1) != 0) {
+      window_.finished(flight);
+    } else if (box_tells()) {
+      window_.unfinished(flight, now);
+    }
   }
 }
 

@@ -116,7 +116,7 @@ struct Header {
   // The worker's count of CONTRIBUTEs to this shard in this epoch, from 1, with every sending a new one.
   [[nodiscard]] std::uint32_t sequence() const noexcept { return slot.host(); }
   // Which of the chunks before it in its shard had been finished when the box made it. Bit i: chunk -
-  // (i + 1) x shards. 0 in repeated ones, and with shared slots: not known.
+  // (i + 1) x shards. 0 in repeated ones: not known. With shared slots a bit that is not set means nothing.
   [[nodiscard]] std::uint32_t before() const noexcept { return slot.host(); }
 };
 

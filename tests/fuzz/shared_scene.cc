@@ -117,6 +117,10 @@ pipeline::Outcome SharedScene::pass(const jobs::NativeJob& row, const jobs::Bind
   TALLY_CHECK(fused_.counters(row.id).packets() + fused_.counters(JobId{0}).packets() == counted + 1,
               "one counter for each packet");
   TALLY_CHECK(state.occupancy <= std::max(held, table_->cap(row.id)), "occupancy never rises at the cap");
+  const Header sent = header_of(datagram);
+  if (x.verdict == Verdict::kDrop &&
+      x.drop == Drop::kBadSum)  // it is named all the same: who asks is told that nobody is in it
+    lives_.at(raw(row.id) - 1U).finished.emplace(sent.epoch.host(), sent.chunk.host());
   check_result(x);
   while (fused_.events().pop()) TALLY_CHECK(staged_.events().pop().has_value(), "same events");
   if (x.server != pipeline::kNoServer) depart(x);
@@ -150,7 +154,7 @@ void SharedScene::check_same(const pipeline::Outcome& x, const pipeline::Outcome
 void SharedScene::check_result(const pipeline::Outcome& out) {
   if (out.verdict != Verdict::kComplete && out.verdict != Verdict::kRepeat) return;
   if (header_of({out.payload, kHeaderBytes}).type == PacketType::kResend) return;
-  const SharedLife& l = lives_.at(raw(out.job->id) - 1U);
+  SharedLife& l = lives_.at(raw(out.job->id) - 1U);
   TALLY_CHECK(l.present && out.job->epoch == l.row.epoch, "a RESULT of a job that lives");
   TALLY_CHECK(out.ranks != 0 && (out.ranks & ~l.row.members) == 0, "receivers are members");
   const Header h = header_of({out.payload, kHeaderBytes});
@@ -176,10 +180,16 @@ void SharedScene::check_result(const pipeline::Outcome& out) {
   TALLY_CHECK(h.type == PacketType::kResult && h.contributors.host() == l.row.members, "all are in it");
   TALLY_CHECK(h.job_id() == l.row.id && h.epoch_id() == l.row.epoch, "job and epoch of the RESULT");
   TALLY_CHECK(h.cookie.host() == raw(l.row.result_cookie), "cookie of the RESULT");
-  TALLY_CHECK(h.before() == 0, "nothing is told of others where slots are shared");
   TALLY_CHECK(h.elements.host() == sum.size() && h.exponent == exponent, "shape of the RESULT");
   TALLY_CHECK(((h.flags & kFlagOverflow) != 0) == overflow, "OVERFLOW of the RESULT");
   TALLY_CHECK(l.rogue || h.total.host() == total, "total of the RESULT");
+  const bool repeats = (h.flags & kFlagRetransmit) != 0;
+  TALLY_CHECK(!repeats || h.before() == 0, "a repeated RESULT tells of no others");
+  for (std::uint32_t i = 0; i < 32; ++i) {
+    const std::pair earlier{raw(l.row.epoch), raw(chunk) - (i + 1) * l.row.shards};
+    TALLY_CHECK((h.before() >> i & 1) == 0 || l.finished.contains(earlier), "only what is finished is named");
+  }
+  if (!repeats) l.finished.emplace(raw(l.row.epoch), raw(chunk));
   if (l.row.id == awaited_job_ && chunk == awaited_) received_ |= out.ranks;
 }
 

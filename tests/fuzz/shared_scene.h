@@ -8,6 +8,8 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "fuzz_input.h"
@@ -30,6 +32,7 @@ struct SharedLife {
   Chunk front{};
   bool rogue = false;    // some rank sent another total or dtype: a chunk may be refused for ever
   bool corrupt = false;  // some rank's values were flipped on the way
+  std::set<std::pair<std::uint32_t, std::uint32_t>> finished;  // (epoch, chunk)
 };
 
 class SharedScene {

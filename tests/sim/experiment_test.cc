@@ -59,15 +59,26 @@ TEST_P(EveryRow, ASeedIsARun) {
 
 // Exactness alone would not show that repair stands still: with 1 % it took 40 times as long once.
 TEST(Experiment, LossCostsTimeButNotMuch) {
-  for (const RowIndex row : {kPoolRow, kSharedRow}) {
-    Setting s = small(row);
-    if (row == kSharedRow) s.slots_share = 0.1;
-    const double without = run(s).mean_time();
-    s.loss = 0.001;
-    EXPECT_LT(run(s).mean_time(), 2 * without) << s.row.name;
-    s.loss = 0.01;
-    EXPECT_LT(run(s).mean_time(), (row == kPoolRow ? 4 : 8) * without) << s.row.name;
-  }
+  Setting s = small(kPoolRow);
+  const double without = run(s).mean_time();
+  s.loss = 0.001;
+  EXPECT_LT(run(s).mean_time(), 1.2 * without);
+  s.loss = 0.01;
+  EXPECT_LT(run(s).mean_time(), 2 * without);
+}
+
+// The goals of docs/experiments.md, at one seed. While a lost result had to be overtaken before it was asked for,
+// 1 % cost 2.2 times the time: its rank held up later chunks, whose sums went to the servers.
+TEST(Experiment, LossWithExternalServersCostsNoMoreThanItsGoals) {
+  Setting s;
+  s.row = row_at(kSharedRow);
+  s.slots_share = 0.1;
+  s.seed = 901;
+  const double without = run(s).mean_time();
+  s.loss = 0.001;
+  EXPECT_LT(run(s).mean_time(), 1.3 * without);
+  s.loss = 0.01;
+  EXPECT_LT(run(s).mean_time(), 2 * without);
 }
 
 // The model's workers of ATP halve their windows before the queue in front of the server is long.

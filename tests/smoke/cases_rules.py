@@ -123,7 +123,7 @@ def client_asks_for_what_was_overtaken(_lab):
     sent = members[0].link.sent
     made = [result(members, chunk) for chunk in range(64)]
     for chunk in range(1, 64):
-        hear(members[0], made[chunk], 0.02)
+        hear(members[0], of_result(made[chunk], slot=0), 0.02)
     patience, trip = flight.trips.patience(), flight.trips.round(False)
     sent.clear()
     assert abs(flight.send_due(0.025) - patience) < 1e-6 and not sent
@@ -158,8 +158,13 @@ def of_result(data, **fields):
 @case()
 def client_asks_at_once_for_a_lost_result(_lab):
     """The third RESULT that says that a chunk is finished. Those that are nearer than three do not count, nor does a
-    repeated one, which gives no sample either."""
-    members = both_members()
+    repeated one, which gives no sample either. Also where slots are shared."""
+    for discipline in (1, 4):
+        asks_at_once(both_members(), discipline)
+
+
+def asks_at_once(members, discipline):
+    members[0].joined = members[0].joined._replace(discipline=discipline)
     for member in members:
         member.issue(list(range(352 * 16)), 0)
         member.flight.send_due(0.0)

@@ -121,7 +121,7 @@ class Flight:
         return self.member.slot(number) % self.member.shards
 
     def tells(self):
-        """The box says in RESULTs which chunks before them are finished."""
+        """The box says in RESULTs of all chunks before them whether they are finished."""
         return self.member.joined.discipline == 1 and self.member.world > 1
 
     def send_due(self, now):
@@ -289,7 +289,7 @@ class Flight:
         self.copies[header.chunk] = (header, payload)
         self.last_result = now
         self.counts["results"] += 1
-        if first and self.tells():
+        if first:
             self.look_before(header.chunk, header.slot, now)
         while self.lowest != self.numbered and self.lowest not in self.chunks:
             self.copies.pop((self.lowest - 2 * self.member.record.largest_window) & wire.M32, None)
@@ -297,7 +297,7 @@ class Flight:
 
     def look_before(self, number, before, now):
         """A RESULT says what was finished in its shard: bit i of the chunk i + 1 before it. Not of the two next to it,
-        for the network may have changed their order."""
+        for the network may have changed their order. With shared slots what is not finished may be at a server."""
         for i in range(31, 1, -1):
             earlier = number - (i + 1) * self.member.shards & wire.M32
             chunk = self.chunks.get(earlier)
@@ -308,7 +308,7 @@ class Flight:
                 continue
             if before >> i & 1:
                 chunk.finished += 1
-            elif not chunk.unfinished:
+            elif self.tells() and not chunk.unfinished:
                 chunk.unfinished, chunk.held = (self.sendings, now), True
 
     def checked_values(self, chunk, header, payload):

@@ -305,6 +305,26 @@ TYPED_TEST(ExternalServer, a_RESULT_to_all_is_a_finished_chunk) {
   EXPECT_EQ(this->pipeline_->counters(job.id).of(Verdict::kRelay), 1U);
 }
 
+TYPED_TEST(ExternalServer, a_finished_chunk_is_told_of_by_the_next_RESULTs) {
+  this->start(1);
+  const jobs::NativeJob job = this->shared_job({.servers = 1});
+  const auto result = [&](std::uint32_t chunk, std::uint64_t ranks, std::uint8_t flags) {
+    Bytes made =
+        make_server_packet(job, PacketType::kResult, Chunk{chunk}, ranks, this->sum_of(job, Chunk{chunk}));
+    Header h = header_of(made);
+    h.flags |= flags;
+    std::memcpy(made.data(), &h, sizeof h);
+    seal(made);
+    return this->before(this->say(job, made));
+  };
+  EXPECT_EQ(result(4, job.members, 0), 0U);
+  EXPECT_EQ(result(5, 0b01, 0), 0U) << "not to all: a repetition";
+  EXPECT_EQ(result(6, job.members, kFlagRetransmit), 0U);
+  EXPECT_EQ(result(7, job.members, 0), 0b100U) << "chunk 4";
+  EXPECT_EQ(this->send(job, 0, Chunk{8}).verdict, Verdict::kAbsorb);
+  EXPECT_EQ(this->before(this->send(job, 1, Chunk{8})), 0b1001U) << "chunks 7 and 4";
+}
+
 TYPED_TEST(ExternalServer, a_RESULT_to_some_says_that_all_contributed) {
   this->start(1);
   const jobs::NativeJob job = this->shared_job({.world = 3, .servers = 1});

@@ -77,6 +77,37 @@ TYPED_TEST(SharedClaim, is_not_for_a_chunk_that_the_server_knows) {
   this->expect_result(this->send(job, 1, Chunk{0}), Verdict::kRepeat, job, Chunk{0}, 0b010);
 }
 
+TYPED_TEST(SharedClaim, a_RESULT_tells_which_before_it_are_finished_here_or_at_the_server) {
+  this->start(3);
+  const jobs::NativeJob job = this->shared_job({});
+  EXPECT_EQ(this->send(job, 0, Chunk{0}).verdict, Verdict::kAbsorb);
+  EXPECT_EQ(this->before(this->send(job, 1, Chunk{0})), 0U);
+  EXPECT_EQ(this->send(job, 0, Chunk{1}).verdict, Verdict::kAbsorb);
+  EXPECT_EQ(this->send(job, 0, Chunk{2}, {.flags = kFlagDirect}).verdict, Verdict::kBypass);
+  EXPECT_EQ(this->before(this->send(job, 1, Chunk{2}, {.flags = kFlagDirect})), 0b10U) << "chunk 0, not 1";
+  EXPECT_EQ(this->state(job).slots.served, 1U);
+  EXPECT_EQ(this->send(job, 0, Chunk{3}).verdict, Verdict::kAbsorb);
+  const pipeline::Outcome last = this->send(job, 1, Chunk{3});
+  EXPECT_EQ(last.verdict, Verdict::kComplete);
+  EXPECT_EQ(this->before(last), 0b101U) << "chunks 0 and 2";
+  EXPECT_EQ(this->before(this->send(job, 1, Chunk{3})), 0U) << "it is a repetition, of any age";
+  EXPECT_EQ(this->before(this->send(job, 1, Chunk{1})), 0b1U) << "of those before it only";
+}
+
+TYPED_TEST(SharedClaim, an_evicted_sum_that_its_server_completes_is_finished_for_its_own_job) {
+  this->start(1);
+  const jobs::NativeJob job = this->shared_job({});
+  const jobs::NativeJob other = this->shared_job({.id = 2});
+  EXPECT_EQ(this->send(job, 0, Chunk{0}, {.flags = kFlagDirect}).verdict, Verdict::kBypass);
+  EXPECT_EQ(this->send(job, 1, Chunk{0}, {.flags = kFlagDirect}).verdict, Verdict::kComplete);
+  EXPECT_EQ(this->send(job, 0, Chunk{1}).verdict, Verdict::kAbsorb);
+  EXPECT_EQ(this->send(other, 0, Chunk{7}, {.priority = kClass3}).verdict, Verdict::kEvict);
+  const pipeline::Outcome out = this->send(job, 1, Chunk{1});
+  this->expect_result(out, Verdict::kComplete, job, Chunk{1}, 0b11);
+  EXPECT_EQ(this->before(out), 0b1U);
+  EXPECT_EQ(this->before(this->send(other, 1, Chunk{7})), 0U) << "another job's";
+}
+
 TYPED_TEST(SharedClaim, a_bit_in_the_entry_is_a_duplicate_and_does_not_touch_it) {
   this->start(1);
   const jobs::NativeJob job = this->shared_job({});

@@ -117,6 +117,13 @@ class SharedCore : public testing::Test {
     }
   }
 
+  // Which chunks before it a RESULT says to be finished.
+  [[nodiscard]] static std::uint32_t before(const pipeline::Outcome& out) {
+    const Header h = header_of({out.payload, kHeaderBytes});
+    EXPECT_EQ(h.type, PacketType::kResult);
+    return h.before();
+  }
+
   [[nodiscard]] const pipeline::JobState& state(const jobs::NativeJob& job) const {
     return pipeline_->state(job.id);
   }
