@@ -160,12 +160,15 @@ void PsJob::after_merge(const Header& header, const server::MergeResult& result,
 }
 
 // What the box itself had finished went to all members; but those who came here instead may have missed it.
-// What the slots still hold of the chunk is of no use now.
+// What the slots still hold of the chunk is of no use now. Of a chunk of which nothing was here, the box's
+// RESULT is a late answer to a FLUSH. Another FLUSH would bring it again, and so on for ever where the table
+// has room for so few chunks that they have forgotten each other by then.
 void PsJob::completed(const Header& header, std::uint64_t held) noexcept {
   ++statistics_.completed;
   const bool by_box = header.type == PacketType::kResult;
-  if (const std::uint64_t ranks = by_box ? held : job_.members; ranks != 0)
-    owe(OwedKind::kResult, header.chunk_id(), ranks, by_box);
+  const std::uint64_t ranks = by_box ? held : job_.members;
+  if (ranks == 0) return;
+  owe(OwedKind::kResult, header.chunk_id(), ranks, by_box);
   owe(OwedKind::kFlush, header.chunk_id(), 0);
 }
 

@@ -9,6 +9,7 @@ namespace {
 constexpr TimeNs kMinute = 60 * kSecond;
 constexpr TimeNs kLongestSweep =
     5 * kSecond;  // ten times the longest tau, and what may touch the entry again
+constexpr std::uint64_t kMostEvents = 3'000'000;  // a seed has some thousands
 
 }  // namespace
 
@@ -67,6 +68,7 @@ std::uint64_t Simulation::obeyed() const {
 bool Simulation::step(TimeNs until) {
   const bool more = schedule_.step(until);
   events_ += more ? 1 : 0;
+  if (events_ == kMostEvents) alarm("invariant 9: packets bring packets without end");
   return more;
 }
 

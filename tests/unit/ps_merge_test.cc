@@ -371,6 +371,21 @@ TEST(PsMemory, ASumOfTheBoxEndsTheTimerOfTheLaterStateItReplaces) {
   EXPECT_EQ(server.counted(1).fruitless, 1U);
 }
 
+// Late answers to FLUSHes: each takes the other chunk's place. To ask the box again what is left of the chunk
+// would bring the same RESULT again, for ever, and twice as often with each copy that the network makes.
+TEST(PsMemory, AnswersThatComeTooLateBringNoOthers) {
+  const BoxJob job;
+  Server server({job}, 1);
+  server.join(job);
+  for (int i = 0; i < 3; ++i) {
+    server.hear(job.result(Chunk{4}));
+    server.hear(job.result(Chunk{5}));
+  }
+  server.none();
+  EXPECT_EQ(server.counted().flushes, 0U);
+  EXPECT_EQ(server.engine->memory().complete, 1U);
+}
+
 // A sum that was forgotten before its turn to be sent is counted; its workers send again.
 TEST(PsMemory, ASumMayBeGoneBeforeItsTurn) {
   const BoxJob job;
