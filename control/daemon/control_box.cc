@@ -13,6 +13,7 @@
 #include "config/load_config.h"
 #include "daemon/box_doctor.h"
 #include "daemon/counters_report.h"
+#include "text/text.h"
 
 namespace tally::daemon {
 namespace {
@@ -139,14 +140,20 @@ api::ReloadReport ControlBox::restart() {
     report.changed.push_back(
         "job '" + session->name +
         "' is a session, whose clients bring nothing back: what they have begun is lost");
-  for (const auto& job : parts_.reload.config().jobs) {
-    const std::string& name = members::common_of(job).name;
-    if (parts_.reload.made(name) && !made_.keeps())
-      return {.failed = {"job '" + name +
-                         "' would be lost: it is of job.add, and nothing keeps it (control.state)"}};
-  }
+  if (const std::string lost = not_kept(); !lost.empty())
+    return {.failed = {lost + " would be lost: nothing keeps what job.add made (control.state)"}};
   parts_.restart();
   return report;
+}
+
+std::string ControlBox::not_kept() const {
+  std::vector<std::string> names;
+  for (const auto& job : parts_.reload.config().jobs) {
+    const std::string& name = members::common_of(job).name;
+    if (parts_.reload.made(name) && !made_.keeps()) names.push_back("'" + name + "'");
+  }
+  if (names.empty()) return {};
+  return (names.size() == 1 ? "job " : "jobs ") + text::listed(names);
 }
 
 void ControlBox::add_job(const api::Json& job, api::IfRevision if_revision, api::ChangeDone done) {

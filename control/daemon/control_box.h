@@ -67,6 +67,8 @@ class ControlBox final : public api::Box {
   void note(const std::string& text) override;
   // reload(), as soon as nothing is being written.
   void reload_soon();
+  // "job 'a'": of job.add, and kept nowhere, so that it is gone when this process ends. Empty: none.
+  [[nodiscard]] std::string not_kept() const;
 
  private:
   // Many ask at once, and with a thousand jobs it costs milliseconds.

@@ -110,7 +110,12 @@ class Life {
     if (number == SIGHUP) {
       box_.reload_soon();  // the log says what came of it
     } else if (number == SIGUSR2) {
-      if (!loop_.ending()) manager_.stopping("ending, jobs are kept");
+      if (!loop_.ending()) {
+        manager_.stopping("ending, jobs are kept");
+        if (const std::string lost = box_.not_kept(); !lost.empty())
+          log_line(LogLevel::kWarning,
+                   lost + " will be lost: nothing keeps what job.add made (control.state)");
+      }
       loop_.end_keeping_jobs(steady_now());
     } else {
       restarts_ = false;  // who wants it to end wants no other in its place

@@ -268,9 +268,11 @@ void MadeJobs::do_set(const std::string& name, const api::Json& keys, const api:
   config::Config others = parts_.reload.config();
   const auto at = std::ranges::find_if(others.jobs,
                                        [&](const auto& job) { return members::common_of(job).name == name; });
-  if (const auto made = find(name); made != made_.end() && !made->why_not.empty())
-    return finish(done, tl::unexpected<api::Failure>(not_now(dormant_text(*made), name)));
-  if (at == others.jobs.end()) return finish(done, tl::unexpected<api::Failure>(unknown(name)));
+  if (at == others.jobs.end()) {
+    const auto dormant = find(name);  // what is kept and declared is in force
+    return finish(done, tl::unexpected<api::Failure>(
+                            dormant == made_.end() ? unknown(name) : not_now(dormant_text(*dormant), name)));
+  }
   const bool made = parts_.reload.made(name);
   std::vector<Made> next = made_;
   const auto mine = std::ranges::find(next, name, &Made::name);

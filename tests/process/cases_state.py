@@ -303,7 +303,9 @@ def without_a_folder_tallyctl_says_so(lab):
     said = ctl.table("job", "add", "name=made", "workers=2", "token_file=none", "window=16")
     assert "it is gone when tallyd ends: control.state is none" in said, said
     assert "job 'made' would be lost" in ctl.fails(FAILED, "restart")
-    box.stop()
+    box.daemon.signal(signal.SIGUSR2)  # of systemctl restart, which nobody can refuse any more
+    assert box.daemon.wait() == 0
+    assert "job 'made' will be lost" in box.daemon.complained(), box.daemon.complained()
     box.start()
     assert [j["name"] for j in ctl.json("job", "list")["jobs"]] == ["resnet"]
     box.stop()

@@ -38,6 +38,13 @@ def iterations(workers):
     return [len(worker.events("iteration")) for worker in workers]
 
 
+def at_work(rack, job):
+    """Its workers, which have done something and go on until they are told."""
+    workers = start_sockets(rack, job, STEADY)
+    goes_on(workers, [0] * len(workers))
+    return workers
+
+
 def goes_on(workers, before):
     for worker, count in zip(workers, before):
         worker.wait_for("iteration", count + 3)
@@ -72,9 +79,7 @@ def held(rack):
 def comes_back(lab, driver):
     job = Job(workers=3, lease="20s")
     rack = run_rack(lab, [job], driver=driver, control=CONTROL)
-    workers = start_sockets(rack, job, STEADY)
-    for worker in workers:
-        worker.wait_for("iteration", 3)
+    workers = at_work(rack, job)
     before = held(rack)
     for host in (rack.hosts[0], rack.hosts[0]):
         vanish_and_return(rack, workers, host)
@@ -98,9 +103,7 @@ def interfaces_come_back_in_another_order(lab):
     """All ports lose their interfaces; a port whose interface does not return yet keeps its place in the box."""
     job = Job(workers=3, lease="30s")
     rack = run_rack(lab, [job], control=CONTROL)
-    workers = start_sockets(rack, job, STEADY)
-    for worker in workers:
-        worker.wait_for("iteration", 3)
+    workers = at_work(rack, job)
     rack.namespace.ip(*(f"link del p{host.port}" for host in rack.hosts))
     for host in rack.hosts:
         rack.wait_for_log(f"port p{host.port}: link down: interface p{host.port} is gone")
@@ -125,9 +128,7 @@ def carrier_that_is_lost_is_told(lab):
     """The other end goes down, then our own; both come back without the port being opened again."""
     job = Job(workers=2, lease="20s")
     rack = run_rack(lab, [job], control=CONTROL)
-    workers = start_sockets(rack, job, STEADY)
-    for worker in workers:
-        worker.wait_for("iteration", 3)
+    workers = at_work(rack, job)
     host = rack.hosts[1]
     for down, up, why in ((lambda: host.namespace.ip("link set eth0 down"), host.give_addresses_again,
                            "interface p1 has no carrier: its other end is down or gone"),

@@ -64,6 +64,16 @@ struct DaemonMade : DaemonReload {
     EXPECT_FALSE(outcomes.empty()) << "nothing was told";
     return outcomes.empty() ? Outcome(tl::unexpected<api::Failure>(api::Failure{})) : outcomes.back();
   }
+  // Its two workers come.
+  std::vector<Peer> form_bert() {
+    std::vector<Peer> two{Peer(0), Peer(1)};
+    for (Peer& p : two) {
+      p.job = "bert";
+      p.token.clear();
+    }
+    EXPECT_TRUE(bench.form(two));
+    return two;
+  }
   Outcome add(const Json& job) { return made.add(job, std::nullopt, note()), last(); }
   Outcome set(const std::string& name, const Json& keys) {
     return made.set(name, keys, std::nullopt, note()), last();
@@ -242,12 +252,7 @@ TEST_F(DaemonMade, EveryKeyButNameAndDialectCanBeSet) {
 
 TEST_F(DaemonMade, WhatCannotBeNowIsTakenBackFromTheDisk) {
   ASSERT_TRUE(add(kBert));
-  std::vector<Peer> two{Peer(0), Peer(1)};
-  for (Peer& p : two) {
-    p.job = "bert";
-    p.token.clear();
-  }
-  ASSERT_TRUE(bench.form(two));
+  form_bert();
   const Outcome no = set("bert", {{"window", 128}});
   EXPECT_EQ(no.error().code, api::Code::kNotNow);
   EXPECT_THAT(no.error().message, HasSubstr("the largest of this generation is 64"));
@@ -257,12 +262,7 @@ TEST_F(DaemonMade, WhatCannotBeNowIsTakenBackFromTheDisk) {
 
 TEST_F(DaemonMade, AJobWithWorkersIsRemovedOnlyWithAbort) {
   ASSERT_TRUE(add(kBert));
-  std::vector<Peer> two{Peer(0), Peer(1)};
-  for (Peer& p : two) {
-    p.job = "bert";
-    p.token.clear();
-  }
-  ASSERT_TRUE(bench.form(two));
+  const std::vector<Peer> two = form_bert();
   EXPECT_THAT(error(remove("bert")), HasSubstr("job 'bert' has workers"));
   EXPECT_EQ(kept(), Json::array({kBert}));
   EXPECT_THAT(error(remove("one", true)), HasSubstr("is of the configuration file"));
@@ -316,6 +316,8 @@ TEST_F(DaemonMade, AStartBringsThemBackAndTheFileComesFirst) {
   EXPECT_EQ(journal.count("is kept, but not declared"), 2U) << journal.all();
   again.set("lost", {{"window", 128}}, std::nullopt, note());
   EXPECT_THAT(error(last()), HasSubstr("job 'lost' is not declared: ")) << "and not of another one";
+  again.set("one", {{"window", 64}}, std::nullopt, note());
+  EXPECT_TRUE(last()) << "the file's, which runs: " << error(last());
   // They are forgotten by hand only, and what is written keeps them.
   Json gpt = kBert;
   gpt["name"] = "gpt";
