@@ -98,7 +98,7 @@ build-tsan: configure-tsan ## build the tests that have threads with clang++ and
 	@cmake --build '$(TSAN_DIR)' --parallel $(JOBS) --target $(TSAN_TARGETS)
 
 demo: configure ## one switch, two training jobs and an urgent one midway, every sum checked
-	@cmake --build '$(BUILD_DIR)' --parallel $(JOBS) --target tally-demo-worker tally-perf tallyd tally_dpdk_transport
+	@cmake --build '$(BUILD_DIR)' --parallel $(JOBS) --target tally-demo-worker tally-perf tallyd tallyctl tally_dpdk_transport
 	@NET='$(NET)' tools/demo '$(BUILD_DIR)' $(if $(LOSS),--loss '$(LOSS)')
 
 test: build build-asan build-tsan ## run the tests of the three builds; the last line counts them
