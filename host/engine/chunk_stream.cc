@@ -167,7 +167,7 @@ std::size_t ChunkStream::transmit(std::span<std::byte> out, TimeNs now, std::uin
   const auto [flight, cause] = next_due(now);
   if (flight == nullptr) return 0;
   port = membership_.port_of(wire(flight->index));
-  if (cause == Cause::kEarly && membership_.world > 1)
+  if (cause == Cause::kEarly && membership_.world > 1 && !unheard(*flight))
     return write_query(*flight, cause, Rto::asks_peer(flight->early) ? bit_of(peer_to_query(*flight)) : 0,
                        out, now);
   if ((cause == Cause::kTimer || flight->gone) && turn_to_query(*flight))

@@ -154,6 +154,11 @@ class ChunkStream {
     return std::max(due, patient_until_);
   }
   [[nodiscard]] bool at_rest() const noexcept;
+  // The box, its server and peers were asked in turn, and nobody knew of it: a full memory has forgotten it.
+  // Its timer stands behind the questions.
+  [[nodiscard]] bool unheard(const Flight& flight) const noexcept {
+    return flight.asking && !flight.gone && flight.early % 8 == 7;
+  }
   [[nodiscard]] bool turn_to_query(const Flight& flight) const noexcept;
   [[nodiscard]] Rank peer_to_query(const Flight& flight) const noexcept;
   [[nodiscard]] Header data_header(PacketType type, std::uint64_t index) const noexcept;

@@ -131,11 +131,16 @@ void ChunkStream::accept(const Datagram& datagram, Flight& flight, TimeNs now) {
     ++statistics_.overflows;
   }
   // Karn's rule. A question in between does not matter, for its answer says that it is a repetition; but who
-  // asks without being told may have waited for somebody's repair.
+  // asks without being told may have waited for somebody's repair. Sent again after the longest timeout, it is
+  // the last sending that is answered: where memory is so scarce that every chunk is sent often, nothing else
+  // would ever end the back-off.
   const bool repaired = flight.held || (flight.sends != 1 && !box_tells());
   std::optional<TimeNs> rtt;
-  if (flight.contributed == 1 && (datagram.header.flags & kFlagRetransmit) == 0 && !repaired)
+  if (flight.contributed == 1 && (datagram.header.flags & kFlagRetransmit) == 0 && !repaired) {
     rtt = now - flight.contributed_at;
+  } else if (flight.paused) {
+    rtt = now - flight.sent_at;
+  }
   if (rtt) {
     rto_.sample(*rtt);
     statistics_.srtt = rto_.srtt();

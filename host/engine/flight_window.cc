@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "engine/rto.h"
+
 namespace tally::engine {
 
 // In a large window more than the least, for what cores and queues of a host put out of order. More than a
@@ -56,6 +58,7 @@ void FlightWindow::sent(Flight& flight, TimeNs now, Awaits awaits, bool first) n
   flight.awaits = awaits;
   flight.told = 0;
   flight.order = ++sendings_;
+  flight.paused = flight.sends != 0 && now - flight.sent_at >= kRtoCeiling;
   flight.sent_at = now;
   if (++flight.sends == 1) newest_ = flight.order;
   flight.offered = true;

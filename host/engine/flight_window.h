@@ -56,13 +56,14 @@ struct Flight {
   std::uint32_t previous = 0;            // links of the list it is in: positions in the ring
   std::uint32_t next = 0;
   FlightState state = FlightState::kIdle;
-  bool offered = false;                // sent in some epoch of the generation
-  bool gone = false;                   // a peer said that it has forgotten the result
-  bool asking = false;                 // the box may have an answer on its way
-  Awaits awaits = Awaits::kTimer;      // kSent: which list it is in
-  std::uint8_t told = 0;               // results that say that it has one
-  bool held = false;                   // one says that it has none, and is behind it
-  std::uint8_t bad_results = 0;        // results with wrong sums, shape or exponent
+  bool offered = false;            // sent in some epoch of the generation
+  bool paused = false;             // so long before the last sending that no earlier one is still answered
+  bool gone = false;               // a peer said that it has forgotten the result
+  bool asking = false;             // the box may have an answer on its way
+  Awaits awaits = Awaits::kTimer;  // kSent: which list it is in
+  std::uint8_t told = 0;           // results that say that it has one
+  bool held = false;               // one says that it has none, and is behind it
+  std::uint8_t bad_results = 0;    // results with wrong sums, shape or exponent
   std::int8_t exponent = kNoExponent;  // contributed
 };
 

@@ -146,6 +146,19 @@ TEST(Hazard, box_restart_with_a_shared_job) {
   }
 }
 
+// Two places for 16 chunks in flight: each forgets the others before they are complete, so that no rank ever
+// gets a sample of the round trip, and all of them repeat after 1 s. When losses are over they must find
+// together: each brings its oldest chunk again and again, and what is answered then ends the back-off.
+TEST(Hazard, fewer_places_than_chunks_in_flight) {
+  HazardRack rack(sharing({.world = 4, .shared_entries = 1, .server_states = 1}));
+  rack.sim().network().set_faults({.loss = 0.2});
+  rack.join();
+  const auto number = rack.reduce(8'000);
+  rack.run_for(10 * kSecond);
+  rack.sim().network().set_faults({});
+  rack.expect_exact(number, 0, 5 * kSecond);
+}
+
 // The bound on starvation, without loss: a chunk is denied at most once per member, what was denied is summed
 // at the server, and nothing is sent twice. One entry for two jobs, and it is reserved or never given up.
 TEST(Hazard, starvation_is_bounded) {

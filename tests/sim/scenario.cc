@@ -11,8 +11,6 @@
 namespace tally::sim {
 namespace {
 
-constexpr TimeNs kStarved = 600 * kSecond;
-
 // Present in half of the seeds; then anywhere up to `most`, small rates as likely as large ones.
 double swarm(Rng& rng, double most) { return rng.chance(0.5) ? 0 : most * rng.unit() * rng.unit(); }
 
@@ -190,7 +188,6 @@ void share_slots(Scenario& s, Rng& rng) {
     s.largest = std::min(s.largest, 300U);
     s.operations = std::min(s.operations, 3U);
   }
-  if (states < per_core) s.bound = kStarved;
   s.box.server_lines = states * jobs::entry_lines(s.box.shared_elements);
 }
 

@@ -42,6 +42,9 @@ struct PlannedBlow {
   std::uint32_t window = 0;  // kResize
 };
 
+// After the end of the last fault everything has completed within so long.
+inline constexpr TimeNs kBound = 10 * kSecond;
+
 struct Scenario {
   std::uint64_t seed = 0;
   SwitchOptions box;
@@ -51,8 +54,7 @@ struct Scenario {
   std::vector<WorkerOptions> workers;
   std::vector<ServerOptions> servers;  // external ones; their links are behind the workers'
   std::vector<PlannedBlow> blows;
-  TimeNs heal_at = 0;           // faults end
-  TimeNs bound = 10 * kSecond;  // after the end of the last fault everything has completed within so long
+  TimeNs heal_at = 0;  // faults end
   std::uint32_t operations = 3;
   std::uint32_t largest = 2000;  // elements of an operation
 };

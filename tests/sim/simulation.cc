@@ -221,7 +221,7 @@ bool Simulation::all_plans_done() const {
 void Simulation::check_at_the_end() {
   for (const auto& worker : workers_) {
     if (settled(*worker)) continue;
-    alarm("invariant 3: not complete " + std::to_string(scenario_.bound / kSecond) +
+    alarm("invariant 3: not complete " + std::to_string(kBound / kSecond) +
           " s after healing: " + worker->describe());
   }
   if (!broken_.empty()) return;
@@ -258,7 +258,7 @@ Report Simulation::run() {
   for (int i = 0; i < 3 && broken_.empty(); ++i) {
     if (i != 0) run_until(schedule_.now() + 20 * kMillisecond);
     if (!all_plans_done()) {
-      run_while_not([this] { return all_plans_done(); }, healed + scenario_.bound);
+      run_while_not([this] { return all_plans_done(); }, healed + kBound);
       ended = schedule_.now();
     }
   }
@@ -266,7 +266,7 @@ Report Simulation::run() {
   if (broken_.empty() && scenario_.faults.forge > 0 && scenario_.faults.forge_delay > kMinute) {
     const TimeNs last = scenario_.heal_at + scenario_.faults.forge_delay;
     run_until(last);
-    run_while_not([this] { return all_plans_done(); }, last + scenario_.bound);
+    run_while_not([this] { return all_plans_done(); }, last + kBound);
   }
   if (broken_.empty()) check_at_the_end();
   Report report{.broken = broken_,

@@ -133,6 +133,23 @@ TEST_F(Alone, KarnsRuleSamplesOnlyWhatWasSentOnce) {
   EXPECT_EQ(engine_->statistics().rto, 6 * kMillisecond) << "a sample ends the back-off";
 }
 
+// Where memory is so scarce that nothing is answered that was sent once, nothing else would end the back-off.
+TEST_F(Alone, WhatIsSentAgainAfterTheLongestTimeoutIsASample) {
+  (void)engine_->barrier(0);
+  const Bytes sent = one(0);
+  TimeNs before = 0;
+  TimeNs now = engine_->deadline();
+  const auto again = [&] {
+    for (std::uint64_t n = engine_->statistics().retransmissions; engine_->statistics().retransmissions == n;)
+      (void)drain(*engine_, now = engine_->deadline());
+  };
+  for (; now - before < kSecond; again()) before = now;
+  ASSERT_EQ(engine_->statistics().rto, kSecond);
+  engine_->receive(box_.result_of(sent), now + 2 * kMillisecond);
+  EXPECT_EQ(engine_->statistics().srtt, 2 * kMillisecond);
+  EXPECT_EQ(engine_->statistics().rto, 6 * kMillisecond);
+}
+
 // A path of 300 ms: the first timeouts are too short, and must grow until a chunk is answered that was sent
 // once.
 TEST_F(Alone, TheTimeoutGrowsBeyondARoundTripThatNobodyCouldSample) {
