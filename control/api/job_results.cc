@@ -81,7 +81,10 @@ Json summary(const JobCounts& job, const std::vector<RankProgress>& progress) {
       {"incomplete_bad", job.slots.incomplete_bad.get()},
       {"slots", sharing ? slots_json(job.slots) : Json(nullptr)},
       {"reason", s.reason},
-      {"made_by", job.made ? "job.add" : "file"},
+      {"made_by", !s.group_of.empty() ? "group"
+                  : job.made          ? "job.add"
+                                      : "file"},
+      {"group_of", s.group_of.empty() ? Json(nullptr) : Json(s.group_of)},
       {"kept", job.kept},
       {"deferred", s.deferred},
   };

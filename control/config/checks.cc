@@ -186,7 +186,6 @@ const Schema<Config>& config_schema() {
       section_key("control", &Config::control, control_schema()),
       section_key("log", &Config::log, log_schema()),
       list_key("jobs", &Config::jobs, job_schema(), read_job),
-      refused_key<Config>("admit", "only jobs that are declared are admitted"),
   };
   return schema;
 }

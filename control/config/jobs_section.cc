@@ -68,30 +68,55 @@ const Schema<members::StragglerPolicy>& straggler_schema() {
   return schema;
 }
 
-// `off`, or both keys of the map.
-ValueType<std::optional<members::StragglerPolicy>> stragglers() {
-  using members::StragglerPolicy;
-  const auto no_map =
-      scalar_type<StragglerPolicy>("off, or {timeout: 50ms, min: 3}",
-                                   [](const std::string& text) -> Parsed<StragglerPolicy> {
-                                     return complain(shown(text) + " is not a value of this key");
-                                   },
-                                   {});
-  const auto read = [no_map](const Written& w) -> std::optional<StragglerPolicy> {
+const Schema<members::AdmitPolicy>& admit_schema() {
+  static const Schema<members::AdmitPolicy> schema{
+      value_key("groups", &members::AdmitPolicy::groups,
+                whole_number_in<std::uint16_t>(1, members::kMaxGroups), ""),
+      value_key("idle", &members::AdmitPolicy::idle, time_between(members::kMinIdle, members::kMaxIdle), ""),
+  };
+  return schema;
+}
+
+// `off`, or a map with these keys. example: such a map.
+template <class T>
+ValueType<std::optional<T>> off_or(const Schema<T>& schema, const std::string& example, std::string form,
+                                   std::function<std::string(const T&)> print) {
+  const auto no_map = scalar_type<T>("off, or " + example,
+                                     [](const std::string& text) -> Parsed<T> {
+                                       return complain(shown(text) + " is not a value of this key");
+                                     },
+                                     {});
+  const auto read = [no_map, &schema](const Written& w) -> std::optional<T> {
     if (w.node.kind != YamlNode::Kind::kMap) return no_map.read(w);
-    StragglerPolicy seen;
-    read_section(w, straggler_schema(), seen);
+    T seen;
+    read_section(w, schema, seen);
     const Places& places = w.reading.places;
-    const bool sound = places.sound(w.path) && places.sound(w.path + ".timeout") &&
-                       places.sound(w.path + ".min") && has_key(w.node, "timeout") && has_key(w.node, "min");
+    const bool sound =
+        places.sound(w.path) && std::ranges::all_of(schema, [&](const SchemaKey<T>& key) {
+          return places.sound(w.path + "." + key.name) && (!key.required || has_key(w.node, key.name));
+        });
     return sound ? std::optional(seen) : std::nullopt;
   };
-  return or_word<StragglerPolicy>(
-      "off", {"{timeout: a time from 1ms to 10m, min: a whole number from 1 to 64}", read,
-              [](const StragglerPolicy& policy) {
-                return "{timeout: " + duration_text(policy.timeout) +
-                       ", min: " + std::to_string(policy.least) + "}";
-              }});
+  return or_word<T>("off", {std::move(form), read, std::move(print)});
+}
+
+ValueType<std::optional<members::StragglerPolicy>> stragglers() {
+  return off_or<members::StragglerPolicy>(
+      straggler_schema(), "{timeout: 50ms, min: 3}",
+      "{timeout: a time from 1ms to 10m, min: a whole number from 1 to 64}",
+      [](const members::StragglerPolicy& policy) {
+        return "{timeout: " + duration_text(policy.timeout) + ", min: " + std::to_string(policy.least) + "}";
+      });
+}
+
+ValueType<std::optional<members::AdmitPolicy>> admit() {
+  return off_or<members::AdmitPolicy>(
+      admit_schema(), "{groups: 16, idle: 1m}",
+      "{groups: a whole number from 1 to " + std::to_string(members::kMaxGroups) +
+          " (16), idle: a time from 1s to 24h (1m)}",
+      [](const members::AdmitPolicy& policy) {
+        return "{groups: " + std::to_string(policy.groups) + ", idle: " + duration_text(policy.idle) + "}";
+      });
 }
 
 const Schema<members::Quota>& quota_schema() {
@@ -224,6 +249,13 @@ DialectKeys keys_of(const NativeConfig& /*usual*/) {
                   "with the ranks that are in it. Only with discipline pool. Workers that stay behind "
                   "for more than 2 x window sums fail.")),
               "a sum of SwitchML is always of all members"),
+      job_key(at_once(value_key(
+                  "admit", &Job::admit, admit(),
+                  "off: only this job. Else its workers may form groups, jobs named JOB/ANYTHING that need "
+                  "not be declared: the first worker of one makes it, with the keys and the token of this "
+                  "job and as many workers, up to this job's, as that worker says. groups: how many at a "
+                  "time; idle: one in which nobody is for so long is forgotten. Not with server: external.")),
+              "its members are configured"),
       dialect_key(),
   };
   return {"docs/protocol.md.", std::move(keys)};

@@ -71,6 +71,13 @@ void check_pool(Checking& c, const JobAt& at) {
         "write at most " + workers);
 }
 
+void check_groups(Checking& c, const JobAt& at) {
+  if (at.job.admit && at.job.server == ServerKind::kExternal)
+    error_between(c, at, {"admit", "server"},
+                  "an external server knows its jobs by name, and nobody can tell it of a group",
+                  "write admit: off, or server: embedded");
+}
+
 // What a job that shares slots asks of its other keys, and of the box.
 void check_sharer(Checking& c, const JobAt& at) {
   const members::Quota& quota = at.job.quota;
@@ -223,6 +230,7 @@ void check_all(Checking& c, const NativeConfig& /*usual*/) {
     shares ? check_sharer(c, at) : check_pool(c, at);
     if (shares) check_quota(c, at, reserved_ppm);
     check_servers(c, at);
+    check_groups(c, at);
     if (job->discipline != Discipline::kPreemptive && c.places.written(at.path("decay"))) {
       c.error(at.path("decay"), "decay belongs to the discipline preemptive",
               "remove it, or write discipline: preemptive");

@@ -128,10 +128,6 @@ std::string joined_by_or(const std::vector<std::string>& words) {
   return out;
 }
 
-bool is_name_character(char c) {
-  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-' || c == '.';
-}
-
 // A value that a range of some unit excludes.
 Parsed<std::uint64_t> in_range(Parsed<std::uint64_t> value, std::uint64_t lowest, std::uint64_t highest,
                                std::string (*print)(std::uint64_t)) {
@@ -167,7 +163,7 @@ std::string yaml_text(const std::string& text) {
   const bool plain = !text.empty() && text != "null" && text != "Null" && text != "NULL" &&
                      (std::isalnum(static_cast<unsigned char>(text[0])) != 0 || text[0] == '/') &&
                      text.back() != ':' && std::all_of(text.begin(), text.end(), [](char c) {
-                       return is_name_character(c) || c == '/' || c == ':';
+                       return text::is_name_character(c) || c == '/' || c == ':';
                      });
   if (plain) return text;
   std::string out = "\"";
@@ -258,9 +254,7 @@ ValueType<std::string> name_up_to(std::size_t longest) {
         if (text.empty()) return complain("the name is empty", help);
         if (text.size() > longest)
           return complain("the name has " + std::to_string(text.size()) + " bytes", help);
-        const bool good = std::isalnum(static_cast<unsigned char>(text[0])) != 0 &&
-                          std::all_of(text.begin(), text.end(), is_name_character);
-        if (!good) return complain(shown(text) + " is not a name", help);
+        if (!text::is_name(text)) return complain(shown(text) + " is not a name", help);
         return text;
       },
       yaml_text);

@@ -93,7 +93,11 @@ std::string job_page(const Json& job) {
   out += "job " + cell(job, "name") + ": " + cell(job, "phase");
   if (const std::string reason = cell(job, "reason"); reason != "-") out += " (" + reason + ")";
   if (is_true(job, "deferred")) out += ", with another configuration when nobody is in it";
-  if (cell(job, "kept") == "no") out += ", gone when tallyd ends";
+  if (const std::string of = cell(job, "group_of"); of != "-") {
+    out += ", a group of job " + of;
+  } else if (cell(job, "kept") == "no") {
+    out += ", gone when tallyd ends";
+  }
   out += "\n" + cell(job, "dialect") + ", " + cell(job, "alive") + " of " + cell(job, "workers") +
          " alive, window " + window_of(job) + ", " + cell(job, "elements") + " elements, priority " +
          cell(job, "priority");

@@ -66,7 +66,7 @@ api::Snapshot ControlBox::take() {
   for (api::JobCounts& job : all.jobs) {
     job.declared = done || std::ranges::binary_search(declared, job.status.id);
     job.made = parts_.reload.made(job.status.name);
-    job.kept = !job.made || made_.keeps();
+    job.kept = job.status.group_of.empty() && (!job.made || made_.keeps());
   }
   all.dormant = made_.dormant();
   all.revision = made_.revision();

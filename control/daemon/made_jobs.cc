@@ -259,6 +259,11 @@ void MadeJobs::do_add(api::Json job, const api::ChangeDone& done) {
 }
 
 api::Failure MadeJobs::unknown(const std::string& name) const {
+  if (const std::string job = parts_.engine.group_of(name); !job.empty())
+    return not_now(named(name) + " is a group of " + named(job) +
+                       ": it has that one's keys, and is forgotten when nobody was in it for a while "
+                       "(tallyctl job abort ends what it does now)",
+                   name);
   std::vector<std::string> names;
   for (const auto& job : parts_.reload.config().jobs) names.push_back(members::common_of(job).name);
   return api::no_such_job(names, name);

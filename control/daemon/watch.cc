@@ -165,6 +165,10 @@ void JobWatch::compare(const members::JobStatus& was, const members::JobStatus& 
 void JobWatch::look(members::JobStatus is) {
   const auto known = jobs_.find(is.id);
   if (known == jobs_.end()) {
+    if (!is.group_of.empty())
+      say(LogLevel::kInfo, is, "job.declared",
+          "made by its first worker: a group of job '" + is.group_of + "' with " + std::to_string(is.world) +
+              " workers");
     compare(members::JobStatus{.id = is.id, .name = is.name, .world = is.world}, is);
     jobs_.emplace(is.id, std::move(is));
   } else {
@@ -177,6 +181,12 @@ void JobWatch::gone(JobId id) {
   const auto known = jobs_.find(id);
   if (known == jobs_.end()) return;
   members::JobStatus& status = known->second;
+  if (!status.group_of.empty() &&
+      status.generation == Generation{}) {  // there may be many, one after the other
+    say(LogLevel::kInfo, status, "job.removed", "forgotten: nobody was in it");
+    jobs_.erase(known);
+    return;
+  }
   if (status.session && status.phase != members::JobPhase::kEnded) {
     const SessionNews news = session_gone(*status.session);
     say(news.level, status, "job.ended", news.text);

@@ -157,6 +157,7 @@ Epoch BoxState::draw_session_epoch(JobId id) {
 void BoxState::enter(JobId id, LifePhase& phase, JobPhase to, bool shares) {
   phase.transition(to);
   touch(id);
+  groups.moved(id);
   const auto file = [id](std::set<JobId>& ids, bool in) { in ? (void)ids.insert(id) : (void)ids.erase(id); };
   file(forming, to == JobPhase::kForming);
   file(running, to == JobPhase::kRunning);
@@ -183,7 +184,13 @@ void BoxState::settle() {
 void BoxState::forget(JobId id) {
   touch(id);
   for (std::set<JobId>* of : {&forming, &running, &sharing, &shrunk, &unadmitted, &awaiting}) of->erase(id);
+  groups.remove(id);
   lives.at(raw(id)).reset();
+}
+
+const NativeLife* BoxState::admits(std::string_view name) const {
+  const NativeLife* const job = find_native(parent_name(name));
+  return job != nullptr && job->config().admit ? job : nullptr;
 }
 
 const NativeLife* BoxState::awaits_slots() const noexcept {
@@ -253,17 +260,21 @@ void BoxState::reject(const ControlPacket& packet, const jobs::Binding& from, Ti
                       MembershipDrop why) {
   const bool beats = packet.header.type == PacketType::kHeartbeat;
   const NativeLife* const job = beats ? find_native(packet.text) : nullptr;
-  if (job != nullptr && !auth::verify(job->key(), packet.header, packet.payload))
-    return count(MembershipDrop::kTag);
+  // The box may have forgotten a group, by a restart: its worker's next JOIN makes it again.
+  const NativeLife* const parent = beats && job == nullptr ? admits(packet.text) : nullptr;
+  std::optional<auth::Key> key;
+  if (job != nullptr) key = job->key();
+  if (parent != nullptr) key = auth::job_key(packet.text, parent->config().token);
+  if (key && !auth::verify(*key, packet.header, packet.payload)) return count(MembershipDrop::kTag);
   count(why);
-  if (job == nullptr || !refusals.take(jobs::host_of(from), now)) return;
+  if (!key || !refusals.take(jobs::host_of(from), now)) return;
   Header header;
   header.type = PacketType::kReject;
   header.job = packet.header.job;
   header.epoch = packet.header.epoch;
   header.slot = Be<std::uint32_t>(static_cast<std::uint32_t>(RejectReason::kJob));
   const CountedPayload answered{Be{packet.counter}};
-  outbox.send(header, std::as_bytes(std::span(&answered, 1)), &job->key(), from);
+  outbox.send(header, std::as_bytes(std::span(&answered, 1)), &*key, from);
 }
 
 }  // namespace tally::members

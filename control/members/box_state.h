@@ -21,6 +21,7 @@
 #include "jobs/source_limiter.h"
 #include "members/agenda.h"
 #include "members/control_packet.h"
+#include "members/groups.h"
 #include "members/membership_status.h"
 #include "members/native_life.h"
 #include "members/session_life.h"
@@ -133,6 +134,7 @@ struct BoxState {
   // Answers to proven members of generations that have ended: strangers cannot use them up.
   jobs::SourceLimiter farewells{{.per_second = 10, .burst = 10}, source.word()};
   jobs::SourceLimiter probes{{.per_second = 100, .burst = 100}, source.word()};
+  Groups groups{source.word()};
   MembershipCounters counters{};
   LastSeen last_seen{};  // of the data cores; empty: there are none
   UnheardTimes unheard{};
@@ -159,6 +161,8 @@ struct BoxState {
     const auto named = names.find(name);
     return named == names.end() ? nullptr : find_native(named->second);
   }
+  // The declared job of which `name`, that is not declared, could be a group; nullptr: there is none.
+  [[nodiscard]] const NativeLife* admits(std::string_view name) const;
   // The lives of one kind, in the order of their ids.
   template <class L>
   [[nodiscard]] std::vector<std::reference_wrapper<L>> all() const {

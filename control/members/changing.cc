@@ -9,17 +9,10 @@
 #include "members/native_life.h"
 
 namespace tally::members {
-namespace {
-
-bool nobody_is_in(JobPhase phase) noexcept {
-  return phase == JobPhase::kDeclared || phase == JobPhase::kEnded || phase == JobPhase::kAborted;
-}
-
-}  // namespace
-
 NativeConfig taken_at_once(NativeConfig is, const NativeConfig& wanted) {
   is.priority = wanted.priority;
   is.lease = wanted.lease;
+  is.admit = wanted.admit;
   if (is.discipline != wanted.discipline) return is;
   is.quota = wanted.quota;
   if (is.discipline == Discipline::kPool) is.window = wanted.window;
@@ -71,10 +64,11 @@ Result<void> NativeLife::change(const NativeConfig& wanted, TimeNs now) {
   box_.slots_changed = true;
   touch();
   deferred_ = next == wanted ? std::nullopt : std::optional(wanted);
-  NativeConfig but_priority = next;
-  but_priority.priority = config_.priority;
-  const bool told = shares_slots(config_.discipline) || but_priority != config_;
-  const bool other = next != config_;
+  NativeConfig silent = next;  // but for what no member has to be told
+  silent.admit = config_.admit;
+  const bool other = silent != config_;
+  silent.priority = config_.priority;
+  const bool told = shares_slots(config_.discipline) || silent != config_;
   // A window that was given to another job comes back when the operator says what it is to be.
   if (next.window != config_.window) limit_to(kNoLimit);
   adopt(next);

@@ -31,6 +31,9 @@ inline constexpr TimeNs kMinLease = 100 * kMillisecond;
 inline constexpr TimeNs kMaxLease = 3'600 * kSecond;
 inline constexpr TimeNs kMinStraggler = kMillisecond;
 inline constexpr TimeNs kMaxStraggler = 600 * kSecond;  // far below what a stamp can tell apart
+inline constexpr std::uint16_t kMaxGroups = kMaxJobs - 1;
+inline constexpr TimeNs kMinIdle = kSecond;
+inline constexpr TimeNs kMaxIdle = 24 * 3'600 * kSecond;
 
 // What jobs of every dialect have.
 struct CommonConfig {
@@ -52,6 +55,13 @@ struct StragglerPolicy {
   TimeNs timeout = 0;       // of a chunk, from its first contribution: kMinStraggler..kMaxStraggler
   std::uint16_t least = 1;  // contributors, 1..workers
   bool operator==(const StragglerPolicy&) const = default;
+};
+
+// Jobs that need not be declared: groups of some of the job's workers, of any name behind its own and a '/'.
+struct AdmitPolicy {
+  std::uint16_t groups = 16;   // at a time, 1..kMaxGroups
+  TimeNs idle = 60 * kSecond;  // nobody was in one for so long: it is forgotten, kMinIdle..kMaxIdle
+  bool operator==(const AdmitPolicy&) const = default;
 };
 
 class NativeLife;
@@ -78,6 +88,7 @@ struct NativeConfig : CommonConfig {
   Decay decay = Decay::kSilence;          // discipline preemptive
   Quota quota{};
   std::optional<StragglerPolicy> stragglers{};  // discipline pool; empty: off
+  std::optional<AdmitPolicy> admit{};           // without external servers; empty: off
   Chunk first_chunk{};                          // of every new generation; tests start near the wrap
 
   // Most packets that a worker has on their way.
@@ -88,8 +99,8 @@ struct NativeConfig : CommonConfig {
   bool operator==(const NativeConfig&) const = default;
 };
 
-// What of `wanted` a job that is `is` takes while somebody is in it: window of a pool, priority, lease, and, with
-// the same discipline, quota and stragglers.
+// What of `wanted` a job that is `is` takes while somebody is in it: window of a pool, priority, lease, admit,
+// and, with the same discipline, quota and stragglers.
 [[nodiscard]] NativeConfig taken_at_once(NativeConfig is, const NativeConfig& wanted);
 
 // A session: a job of the dialect switchml (docs/switchml.md).

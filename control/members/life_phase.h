@@ -57,6 +57,10 @@ inline constexpr std::array kPhaseChanges{
     PhaseChange{JobPhase::kEnded, JobPhase::kAborted},
 };
 
+constexpr bool nobody_is_in(JobPhase phase) noexcept {
+  return phase == JobPhase::kDeclared || phase == JobPhase::kEnded || phase == JobPhase::kAborted;
+}
+
 class LifePhase {
  public:
   [[nodiscard]] static constexpr bool allowed(JobPhase from, JobPhase to) noexcept {

@@ -10,6 +10,7 @@
 
 #include "members/box_state.h"
 #include "members/control_packet.h"
+#include "members/groups.h"
 #include "members/rebalance.h"
 #include "members/room.h"
 #include "members/texts.h"
@@ -26,7 +27,12 @@ struct MembershipEngine::State {
 
   // For a job of that name; fails if there is one, or no room.
   [[nodiscard]] Result<JobId> new_id(const std::string& name);
+  // The life of that id ends, not its name.
   void withdraw(JobId id, std::string_view reason);
+  // A group of a declared job that admits it, which the JOIN makes; nullptr: it makes none, and was answered.
+  [[nodiscard]] NativeLife* make_group(const ControlPacket& packet, JoinRequest& join,
+                                       const jobs::Binding& source, TimeNs now);
+  void forget_idle_groups(TimeNs now);
   // After anything that may have changed a job.
   void settle(TimeNs now);
   void join(const ControlPacket& packet, const jobs::Binding& source, TimeNs now);
@@ -37,11 +43,6 @@ struct MembershipEngine::State {
 namespace {
 
 // Whether a JOIN may ask at all: job, token, world and rank.
-
-struct Objection {
-  MembershipDrop drop{};
-  std::string text{};  // for JOINED(refused)
-};
 
 std::optional<Objection> objection_to_server(const NativeConfig& job, const JoinRequest& join,
                                              const std::string& name) {
@@ -117,7 +118,47 @@ void MembershipEngine::State::withdraw(JobId id, std::string_view reason) {
   box.forget(id);
 }
 
+NativeLife* MembershipEngine::State::make_group(const ControlPacket& packet, JoinRequest& join,
+                                                const jobs::Binding& source, TimeNs now) {
+  const NativeLife* const parent = box.admits(join.name);
+  const auto refuse = [&](const Objection& no) -> NativeLife* {
+    if (no.text.empty())
+      box.count(no.drop);
+    else
+      box.refuse(join, source, now, no.drop, no.text);
+    join.key = nullptr;
+    return nullptr;
+  };
+  if (!closed.empty()) return refuse({MembershipDrop::kUnknownJob, closed});
+  if (parent == nullptr) return refuse(*objection_to(nullptr, join));
+  const auth::Key key = auth::job_key(join.name, parent->config().token);
+  if (auth::verify(key, packet.header, packet.payload)) join.key = &key;
+  if (join.key == nullptr) return refuse(*objection_to(&parent->config(), join));
+  if (auto no = box.groups.objection_to(parent->config(), parent->id(), join, source, now))
+    return refuse(*no);
+  NativeConfig config = group_config(parent->config(), join.name, join.fixed.world.host());
+  const auto id = new_id(config.name);
+  if (!id) return refuse({MembershipDrop::kGroups, id.error().text()});
+  box.groups.add(*id, parent->id(), *parent->config().admit);
+  auto& life = box.lives.at(raw(*id));
+  life = std::make_unique<Life>(std::in_place_type<NativeLife>, box, *id, std::move(config));
+  box.touch(*id);
+  auto* const group = std::get_if<NativeLife>(life.get());
+  join.key = &group->key();
+  return group;
+}
+
+void MembershipEngine::State::forget_idle_groups(TimeNs now) {
+  for (const JobId id : box.groups.take_moved())
+    box.groups.idle(id, nobody_is_in(box.find_native(id)->phase()), now);
+  while (const auto id = box.groups.due(now)) {
+    box.names.erase(box.names.find(box.find_native(*id)->config().name));
+    withdraw(*id, "nobody was in it for long");
+  }
+}
+
 void MembershipEngine::State::settle(TimeNs now) {
+  forget_idle_groups(now);
   settle_slots(box, now);
   box.settle();
 }
@@ -127,11 +168,15 @@ void MembershipEngine::State::join(const ControlPacket& packet, const jobs::Bind
   if (!join) return box.count(join.error());
   if (!box.fresh(*join, source, now)) return box.send_challenge(*join, source, now);
   const auto named = box.names.find(join->name);
-  NativeLife* const job = box.find_native(join->name);
-  if (job != nullptr && auth::verify(job->key(), packet.header, packet.payload)) join->key = &job->key();
+  NativeLife* job = box.find_native(join->name);
+  if (named == box.names.end()) {
+    job = make_group(packet, *join, source, now);
+    if (job == nullptr) return;
+  } else if (job != nullptr && auth::verify(job->key(), packet.header, packet.payload)) {
+    join->key = &job->key();
+  }
   if (auto no = objection_to(job == nullptr ? nullptr : &job->config(), *join)) {
-    if (job == nullptr && !closed.empty()) no->text = closed;
-    if (job == nullptr && named != box.names.end())
+    if (job == nullptr)
       no->text = jobs::with_dialect(*box.find(named->second), [](auto& l) { return l.nobody_joins_text(); });
     return box.refuse(*join, source, now, no->drop, no->text);
   }
@@ -176,6 +221,10 @@ Result<void> MembershipEngine::withdraw(std::string_view name, std::string_view 
   const auto named = box.names.find(name);
   if (named == box.names.end()) return unknown_job(name);
   const JobId id = named->second;
+  for (const JobId group : box.groups.of(id)) {
+    box.names.erase(box.names.find(box.find_native(group)->config().name));
+    state_->withdraw(group, reason);
+  }
   box.names.erase(named);
   state_->withdraw(id, reason);
   box.settle();
@@ -298,7 +347,7 @@ void MembershipEngine::tick(TimeNs now) noexcept {
 
 TimeNs MembershipEngine::deadline() const noexcept {
   if (state_->box.slots_changed) return 0;  // jobs wait for what close() or withdraw() freed
-  return std::min(state_->box.grow_at, state_->box.agenda.first());
+  return std::min({state_->box.grow_at, state_->box.agenda.first(), state_->box.groups.deadline()});
 }
 
 void MembershipEngine::rebalance(std::span<const SharedDemand> demand) noexcept {
@@ -339,7 +388,16 @@ std::vector<JobStatus> MembershipEngine::status(TimeNs now) const noexcept {
 std::optional<JobStatus> MembershipEngine::status(JobId job, TimeNs now) const noexcept {
   const Life* const found = state_->box.find(job);
   if (found == nullptr) return std::nullopt;
-  return jobs::with_dialect(*found, [now](const auto& life) { return life.status(now); });
+  JobStatus status = jobs::with_dialect(*found, [now](const auto& life) { return life.status(now); });
+  status.group_of = group_of(status.name);
+  return status;
+}
+
+std::string MembershipEngine::group_of(std::string_view name) const noexcept {
+  const BoxState& box = state_->box;
+  const auto named = box.names.find(name);
+  const auto parent = named == box.names.end() ? std::nullopt : box.groups.parent_of(named->second);
+  return parent ? box.find_native(*parent)->config().name : std::string();
 }
 
 const MembershipCounters& MembershipEngine::counters() const noexcept { return state_->box.counters; }

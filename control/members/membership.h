@@ -82,6 +82,9 @@ class MembershipEngine {
   // says so, and neither does time. Fails on an unknown name and on a job that is no session.
   [[nodiscard]] Result<void> reset_session(std::string_view name, TimeNs now) noexcept;
 
+  // Of a group (groups.h) the name of its job; of any other name empty.
+  [[nodiscard]] std::string group_of(std::string_view name) const noexcept;
+
   // Where to ask for what the data cores have seen, from now on.
   void listen(LastSeen last_seen) noexcept;
 

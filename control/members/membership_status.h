@@ -94,6 +94,7 @@ struct SessionStatus {
 struct JobStatus {
   JobId id{};
   std::string name{};
+  std::string group_of{};  // the declared job that admitted it; empty: it is declared itself
   JobPhase phase = JobPhase::kDeclared;
   std::uint16_t world = 0;
   TimeNs lease = 0;            // 0: a session, whose members have none
@@ -139,6 +140,7 @@ enum class MembershipDrop : std::uint8_t {
   kField,
   kChallenge,
   kUnknownJob,
+  kGroups,
   kToken,
   kWorld,
   kHeld,
@@ -183,6 +185,9 @@ inline constexpr std::array<DropReason, kMembershipDropCount> kMembershipDropRea
      "Nothing to do: every join begins so."},
     {"unknown_job", "A worker wants to join a job that is not declared here.",
      "Compare TALLY_JOB of the worker with 'tallyctl job list', or add the job to the file and reload."},
+    {"groups", "A worker wants a group of a job that has as many as it may have.",
+     "Raise admit.groups of the job, or let a group end: it is forgotten when nobody was in it for "
+     "admit.idle."},
     {"token", "A worker wants to join with the wrong token.",
      "Give the worker the token of the job's token_file."},
     {"world", "A worker expects another number of members than the job has.",
@@ -209,7 +214,9 @@ inline constexpr std::array<DropReason, kMembershipDropCount> kMembershipDropRea
      "Somebody without the token forges packets, or damage on the way."},
     {"replay", "The packet was seen before: its counter is not greater than all before it.",
      "The network copies packets, or somebody plays recorded ones. Nothing follows from them."},
-    {"rate", "A sender probes the box more often than 100 times a second.", "Look at that sender."},
+    {"rate", "A sender probes the box, or would have it make groups of jobs, more often than it may.",
+     "100 probes and 10 groups in a second are taken of each host. Look at that sender; a worker asks "
+     "again."},
 }};
 inline constexpr std::array kMembershipDropNames = names_of(kMembershipDropReasons);
 

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
@@ -44,6 +45,15 @@ std::string ColumnTable::text() const {
   std::string out;
   for (const auto& row : rows_) out += line(row);
   return out;
+}
+
+bool is_name_character(char c) noexcept {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-' || c == '.';
+}
+
+bool is_name(std::string_view text) noexcept {
+  return !text.empty() && std::isalnum(static_cast<unsigned char>(text[0])) != 0 &&
+         std::ranges::all_of(text, is_name_character);
 }
 
 std::string hexadecimal(std::uint64_t n) {

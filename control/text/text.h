@@ -50,6 +50,9 @@ class ColumnTable {
 
 // Text of others made fit for terminals and logs: a blank for each character that is not shown as it is.
 [[nodiscard]] std::string cleaned(std::string_view text);
+// Of what is named in the configuration: letters, digits, '_', '-' and '.', the first a letter or a digit.
+[[nodiscard]] bool is_name_character(char c) noexcept;
+[[nodiscard]] bool is_name(std::string_view text) noexcept;
 [[nodiscard]] inline std::string cleaned(std::span<const std::byte> text) {
   return cleaned(std::string_view(reinterpret_cast<const char*>(text.data()), text.size()));
 }

@@ -23,12 +23,13 @@ class Job:
     priority: int = 100
     weight: int = 1
     servers: int = 0  # external ones; they have the ports behind the workers'
+    admit: str = "off"
     first_port: int = 0
 
     def yaml(self, lab):
         lines = [f"  - name: {self.name}", f"    workers: {self.workers}", f"    lease: {self.lease}",
                  f"    window: {self.window}", f"    results: {self.results}", f"    discipline: {self.discipline}",
-                 f"    priority: {self.priority}", f"    quota: {{weight: {self.weight}}}"]
+                 f"    priority: {self.priority}", f"    quota: {{weight: {self.weight}}}", f"    admit: {self.admit}"]
         if self.servers:
             lines += ["    server: external", f"    servers: {self.servers}"]
         if self.elements:

@@ -1,4 +1,5 @@
 """Jobs that are made while the box runs: what keeps them, what ends them, and a restart that ends none."""
+import dataclasses
 import json
 import os
 import pathlib
@@ -313,3 +314,44 @@ def without_a_folder_tallyctl_says_so(lab):
     daemon = box.launch()
     assert daemon.wait() == 1
     assert "control.state: /no/such/folder is no folder" in daemon.complained(), daemon.complained()
+
+
+@case("address")
+def groups_come_and_go_by_themselves(lab):
+    """Workers of a job form groups that nobody declared: each is a job by its own, with exact sums, seen and named as what it
+    is, bounded, and forgotten when nobody was in it for a while. Who has another token makes none."""
+    job = Job("resnet", workers=2, token="secret", admit="{groups: 2, idle: 1s}")
+    box = run_box(lab, [job], spare_ports=3)
+    ctl = Ctl(box)
+    events = follow(box, lab)
+    workers = at_work(box, job)
+    pair = dataclasses.replace(job, name="resnet/dp/0", first_port=2, admit="off")
+    grouped = at_work(box, pair)
+    shown = ctl.json("job", "show", "resnet/dp/0")
+    assert (shown["made_by"], shown["group_of"], shown["kept"]) == ("group", "resnet", False), shown
+    assert "job resnet/dp/0: running, a group of job resnet" in ctl.table("job", "show", "resnet/dp/0")
+    assert "is a group of job 'resnet'" in ctl.fails(FAILED, "job", "remove", "resnet/dp/0")
+    assert "is a group of job 'resnet'" in ctl.fails(FAILED, "job", "set", "resnet/dp/0", "priority=1")
+    assert "'resnet/dp/0' is not a name" in ctl.fails(NOT_MET, "job", "add", "name=resnet/dp/0", "workers=1", "token_file=none")
+
+    def refused(name, **other):
+        alone = dataclasses.replace(pair, name=name, workers=1, first_port=4, **other)
+        (worker,) = start_job(box, alone)
+        assert worker.program.wait(30) != 0
+        return str(worker.events("error"))
+
+    assert "wrong token" in refused("resnet/x", token="guess")
+    assert "is not declared" in refused("bert/x")
+    assert "is not declared" in refused("resnet/ x")
+    ctl.table("job", "set", "resnet", "admit.groups=1")
+    assert "has 1 groups already" in refused("resnet/x")
+    drops = {drop["name"]: drop["count"] for drop in ctl.json("drop", "list")["drops"]}
+    assert drops["groups"] == 1, drops
+    go_on(workers + grouped)
+    finish(workers)
+    finish(grouped)
+    wait_until("the group forgotten", lambda: [job["name"] for job in ctl.json("job", "list")["jobs"]] == ["resnet"])
+    told = [line for line in events.said().splitlines() if "resnet/dp/0" in line]
+    assert "job.declared" in told[0] and "a group of job 'resnet' with 2 workers" in told[0], told
+    assert "job.removed" in told[-1], told
+    box.stop()

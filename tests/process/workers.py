@@ -18,7 +18,7 @@ class TestWorker:
         }
         variables.update(environment or {})
         self.job, self.rank = job, rank
-        self.name = name or f"{job.name}.{rank}"
+        self.name = name or f"{job.name}.{rank}".replace("/", "-")
         worker = box.lab.path_of(Programs.worker)
         command = [worker, *script.split()]
         for other in neighbours:
