@@ -233,6 +233,29 @@ int ask(Command command, Daemon& daemon) {
   return kExitOk;
 }
 
+// What the daemon said of its restart; then waits for the one that follows, so that who asks next asks that one.
+int restart(const Command& command, Daemon& daemon) {
+  constexpr std::chrono::seconds kPatience{60};
+  constexpr std::chrono::milliseconds kPause{20};
+  const auto answer = daemon.ask(command.method, command.parameters);
+  if (!answer) return failed_with_diagnostics(answer.error());
+  show(command, *answer);
+  const auto begun = std::chrono::steady_clock::now();
+  const auto took = [&] { return std::chrono::steady_clock::now() - begun; };
+  for (bool away = false; took() < kPatience; std::this_thread::sleep_for(kPause)) {
+    const auto there = daemon.ask("health.get", Json::object());
+    if (there && away) {
+      if (command.output == Output::kTable)
+        print(stdout, "it answers again after " +
+                          text::fixed(std::chrono::duration<double>(took()).count(), 1) + " s\n");
+      return kExitOk;
+    }
+    away = away || !there;
+  }
+  return failed({kExitUnreachable, "nobody answered for " + std::to_string(kPatience.count()) +
+                                       " s since then: the daemon's log says why"});
+}
+
 // By the daemon, whose rights and limits count; without one, of the machine as such.
 int examine(const Command& command, Daemon& daemon) {
   auto answer = daemon.ask(command.method, command.parameters);
@@ -295,6 +318,7 @@ int act(int argc, char** argv) {
   if (command->page == Page::kTop) return top(*command, daemon);
   if (command->page == Page::kTrace) return trace(*command, daemon);
   if (command->page == Page::kDoctor) return examine(*command, daemon);
+  if (command->page == Page::kRestart) return restart(*command, daemon);
   return command->page == Page::kEvents ? follow(*command, daemon) : ask(*command, daemon);
 }
 

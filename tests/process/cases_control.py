@@ -3,6 +3,8 @@ import json
 import os
 import pathlib
 import random
+import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -330,3 +332,33 @@ def completion_asks_the_daemon(lab):
     assert complete("config", "d") == ["diff"] and complete("rest") == ["restart"]
     box.stop()
     assert complete("--socket", box.control, "job", "show", "") == []
+
+
+WALK = pathlib.Path("/tmp/walk")
+
+
+@case("address")
+def the_walk_of_the_readme(lab):
+    """Word for word: a box, a job that is added, who is late, another priority, an upgrade under a running job, the end."""
+    readme = (pathlib.Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")
+    script = re.search(r"## A walk\n.*?```sh\n(.*?)```", readme, re.DOTALL).group(1)
+    if WALK.exists():
+        raise Skipped(f"{WALK}, which the walk uses, is there already")
+    os.symlink(Programs.build, os.path.join(lab.directory, "build"))
+    try:
+        walk = lab.run("walk", ["bash", "-c", f"cd {lab.directory}\n{script}"], {})
+        assert walk.wait(120) == 0, walk.complained()
+        said = walk.said()
+        daemon = (WALK / "log").read_text(encoding="utf-8") + walk.complained()
+    finally:
+        shutil.rmtree(WALK, ignore_errors=True)
+    steps = (r"good\n", r"job resnet: declared", r"job resnet: running", r"tally walk +up \d+ s +good +1 job, 2 ports",
+             r"late: rank 1 \(10\.0\.0\.11\): silent for [3-9]", r"goes on with another priority", r"jobs go on",
+             r"it answers again after", r"job resnet: running.*\n.*priority 200", r"late: nobody", r"removed")
+    place = 0
+    for step in steps:
+        found = re.compile(step).search(said, place)
+        assert found, f"no '{step}' behind\n{said[:place]}\nin\n{said[place:]}"
+        place = found.end()
+    assert daemon.count("ready: ") == 2 and "is removed" in daemon and "aborted" in daemon, daemon
+    assert "silent" not in daemon, daemon  # nobody was lost by the upgrade

@@ -175,8 +175,10 @@ def an_upgrade_ends_no_job(lab):
     for upgrade in (1, 2):
         box.upgrade()
         assert os.readlink(f"/proc/{box.daemon.pid}/exe").endswith("(deleted)")
-        assert "jobs go on" in ctl.table("restart")
-        wait_until("the new program", lambda goal=upgrade + 1: box.lives_begun() == goal)
+        said = ctl.table("restart")
+        assert "jobs go on" in said and "it answers again after " in said, said
+        assert box.lives_begun() == upgrade + 1
+        assert ctl.json("job", "show", "bert")["name"] == "bert"  # of the new one, at once
         assert os.path.samefile(f"/proc/{box.daemon.pid}/exe", os.path.join(lab.directory, "tallyd"))
         for worker in workers:
             worker.wait_for("iteration", len(worker.events("iteration")) + 3, 60)
