@@ -345,12 +345,18 @@ def the_walk_of_the_readme(lab):
     if WALK.exists():
         raise Skipped(f"{WALK}, which the walk uses, is there already")
     os.symlink(Programs.build, os.path.join(lab.directory, "build"))
+    # A sanitizer's dlopen does not know where the library that calls it lies.
+    beside = {"LD_LIBRARY_PATH": ":".join(sorted({os.path.dirname(file) for file in Programs.libraries}))}
+    begin = f"trap 'kill $(jobs -p) 2>/dev/null; exit 1' TERM\ncd {lab.directory}\n"
+    walk = lab.run("walk", ["bash", "-c", begin + script], beside if Programs.sanitizer else {})
     try:
-        walk = lab.run("walk", ["bash", "-c", f"cd {lab.directory}\n{script}"], {})
-        assert walk.wait(120) == 0, walk.complained()
+        assert walk.wait(60) == 0, walk.complained()
         said = walk.said()
         daemon = (WALK / "log").read_text(encoding="utf-8") + walk.complained()
     finally:
+        if walk.runs():
+            walk.signal(signal.SIGTERM)
+            walk.wait(5)
         shutil.rmtree(WALK, ignore_errors=True)
     steps = (r"good\n", r"job resnet: declared", r"job resnet: running", r"tally walk +up \d+ s +good +1 job, 2 ports",
              r"late: rank 1 \(10\.0\.0\.11\): silent for [3-9]", r"goes on with another priority", r"jobs go on",
