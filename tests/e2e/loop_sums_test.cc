@@ -46,10 +46,12 @@ void expect_hardships(Rack& rack, const RackCase& c) {
               rack.sum(&io::CoreStatistics::rejects) + rack.count(Verdict::kRelay) == 0);
   EXPECT_EQ(rack.sum(&io::CoreStatistics::punts_lost), 0U);
   EXPECT_EQ(rack.sum(&io::CoreStatistics::events_lost), 0U);
-  // A lost contribution is sent again; who lacks only a result asks for it and sends nothing twice.
+  // A lost contribution is sent again; who lacks only a result asks for it and sends nothing twice, but where
+  // again and again there is no mbuf for the answer.
   const bool contributions_lost =
       c.loss_ppm > 0 || small_rings || c.host.split_every > 0 || c.hand_over < 1024;
-  EXPECT_EQ(retransmissions > 0, contributions_lost);
+  EXPECT_GE(retransmissions > 0, contributions_lost);
+  EXPECT_LE(retransmissions > 0, contributions_lost || small_pools);
   const auto asks = rack.of_workers([](const EngineStatistics& s) { return s.asks; });
   EXPECT_GE(asks > 0, c.loss_ppm > 0 || small_pools);
   EXPECT_LE(asks > 0, contributions_lost || small_pools);
