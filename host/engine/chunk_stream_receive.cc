@@ -147,6 +147,8 @@ void ChunkStream::accept(const Datagram& datagram, Flight& flight, TimeNs now) {
   } else {
     rto_.result_without_sample();
   }
+  if (flight.early != 0)
+    rto_.asked_for((datagram.header.flags & kFlagRetransmit) != 0 || flight.contributed > 1);
   rto_.made_by((datagram.header.flags & kFlagServed) != 0, rtt);
   // Asked for, and made without this rank: its timers ran out because it is behind, not because of the path.
   const bool asked_for = flight.queries != 0 || flight.early != 0;

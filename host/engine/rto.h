@@ -56,6 +56,8 @@ class Rto {
   void sample(TimeNs rtt) noexcept;
   // A result of a chunk that was sent more than once.
   void result_without_sample() noexcept;
+  // There is the result of a chunk that was asked for early. lost: a packet of it had been.
+  void asked_for(bool lost) noexcept { in_vain_ = lost ? 0 : in_vain_ + 1; }
   // After either. served: a server made it; rtt: as sample()'s, if it was one.
   void made_by(bool served, std::optional<TimeNs> rtt) noexcept;
 
@@ -124,12 +126,14 @@ class Rto {
 
  private:
   static constexpr std::uint32_t kMostDoublings = 20;
+  static constexpr std::uint32_t kInVain = 16;
   static constexpr std::uint64_t kLongAgo = std::uint64_t{1} << 62;
 
   // How long a result may take that a server makes; 0 if none of the last 4 windows of results was such a
-  // one.
+  // one. While questions find nothing lost, who asks so early only keeps the server busy.
   [[nodiscard]] TimeNs served_time(std::uint32_t window) const noexcept {
     if (since_served_ >= 4 * std::uint64_t{window}) return 0;
+    if (in_vain_ >= kInVain) return newest_served_ + 2 * served_.least();
     return std::min(served_.most(), newest_served_ + served_.least());
   }
   [[nodiscard]] TimeNs timeout(std::uint32_t level) const noexcept {
@@ -144,7 +148,8 @@ class Rto {
   TimeNs newest_served_ = 0;
   TimeNs doubled_at_ = 0;
   TimeNs burst_at_ = 0;
-  std::uint32_t burst_ = 0;  // ran out and were sent since then
+  std::uint32_t burst_ = 0;    // ran out and were sent since then
+  std::uint32_t in_vain_ = 0;  // chunks asked for since the last of which something was lost
   std::uint32_t level_ = 0;
   std::uint32_t without_sample_ = kWithoutSample;  // results since the last one
   std::uint64_t since_served_ = kLongAgo;          // results since the last that a server made

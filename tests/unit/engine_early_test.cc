@@ -280,6 +280,36 @@ TEST_F(Early, WhatAServerMayBeMakingIsNotOvertakenSoon) {
   EXPECT_EQ(direct, (std::vector<bool>{false, true}));
 }
 
+// Where 16 chunks in a row were asked for and nothing of them had been lost, the server needs longer than that.
+TEST_F(Early, QuestionsInVainMakeItPatientWithServers) {
+  constexpr TimeNs kServed = 4 * kMillisecond;
+  send(8, kRtt);
+  answer({1, 2, 3, 4, 5, 6, 7}, 2 * kRtt);
+  served(8, kRtt + kServed);
+  TimeNs now = kRtt + kServed;
+  // How long the first of eight chunks waits for its question. Then its result comes, of a server, or again.
+  const auto waits = [&](bool lost) {
+    const auto first = static_cast<std::uint32_t>(sent_.size());
+    send(8, now);
+    for (std::uint32_t c = first + 1; c < first + 8; ++c) answer({c}, now + kRtt);
+    const TimeNs due = engine_->deadline();
+    (void)drain(*engine_, due);
+    if (lost) {
+      Bytes result = box_.result_of(sent_.at(first));
+      Header h = header_of(result);
+      h.flags |= kFlagRetransmit;
+      engine_->receive(sealed(h, payload_of(result)), due + kRtt);
+    } else {
+      served(first, due + kRtt);
+    }
+    return due - std::exchange(now, due + kRtt);
+  };
+  for (int i = 0; i < 16; ++i) EXPECT_EQ(waits(false), 2 * kServed) << i;
+  EXPECT_EQ(waits(false), 3 * kServed);
+  EXPECT_EQ(waits(true), 3 * kServed) << "it is not known yet";
+  EXPECT_EQ(waits(false), 2 * kServed);
+}
+
 // ... also where an older question waits for its next turn.
 TEST_F(Early, TheServersTurnWaitsForNoOlderQuestion) {
   constexpr TimeNs kServed = 4 * kMillisecond;
