@@ -131,9 +131,10 @@ void match_job(Parsed& parsed, const Header& h, const jobs::Binding& source, con
   // There is nothing that a port could vouch for, and it costs nothing.
   if (p.form == Form::kZero) p.verify = true;
 
-  // What touches no entry any core may serve.
-  const bool anywhere = !contributes && (h.type == PacketType::kAnswer || h.type == PacketType::kResult ||
-                                         h.type == PacketType::kResend);
+  // What touches neither entry nor state any core may serve.
+  const bool answers = h.type == PacketType::kAnswer && job->server != ServerKind::kEmbedded;
+  const bool anywhere =
+      !contributes && (answers || h.type == PacketType::kResult || h.type == PacketType::kResend);
   parsed.owner = owner_of(p.slot, *job);
   parsed.kind = parsed.owner == core || anywhere ? Kind::kNative : Kind::kElsewhere;
 }

@@ -272,6 +272,8 @@ Outcome Pipeline<Exec>::answer(Parsed& parsed, const Frame& frame, TimeNs now) n
   const std::uint64_t missing = job.members & ~h.contributors.host();
   const std::uint32_t keys = missing == 0 ? job.key_sum : jobs::keys_of(job, h.contributors.host());
   if (!matches(exec_.payload_sums(p), keys, p)) return drop(parsed, frame, Drop::kSum, now);
+  // Nobody will complete what the server began of this chunk: of who had lost the result, and contributed.
+  if (missing == 0 && job.server == ServerKind::kEmbedded) server_.forget_incomplete(merge_job(job), p.chunk);
   const Rank asker{static_cast<std::uint16_t>(h.slot.host())};
   write_result(parsed.payload, job, p, kFlagRetransmit, *kernels_, missing);
   Outcome out = conclude(parsed, Verdict::kRelay, false, now);

@@ -182,6 +182,11 @@ bool MergeTable::discard(const MergeJob& job, Chunk chunk) noexcept {
   return true;
 }
 
+void MergeTable::forget_incomplete(const MergeJob& job, Chunk chunk) noexcept {
+  const StateIndex at = find(job, chunk);
+  if (at != kNoState && !store_.state(at).complete()) drop(at);
+}
+
 void MergeTable::forget(JobId job) noexcept {
   drop_of(job, store_.oldest_incomplete());
   drop_of(job, store_.oldest_complete());

@@ -117,6 +117,8 @@ class MergeTable {
   }
   // Forgets what is known of this chunk. false: nothing was.
   bool discard(const MergeJob& job, Chunk chunk) noexcept;
+  // ... unless that is its finished sum.
+  void forget_incomplete(const MergeJob& job, Chunk chunk) noexcept;
 
   // Looks at up to `steps` of the oldest incomplete states and drops those that took no Partial since
   // `before`. One that is kInside or kOverlap does not count: a replay must not keep a state alive.

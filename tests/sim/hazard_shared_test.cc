@@ -76,19 +76,25 @@ TEST(Hazard, zombie_entry_of_a_finished_chunk) {
 // The ledger knows better: all have been seen. The first copy asks a peer and is summed nowhere, so that it
 // leaves nothing behind; only who comes twice may mean it.
 TEST(Hazard, zombie_of_a_finished_chunk_claims_nothing_with_a_ledger) {
-  HazardRack rack(sharing({.shared_entries = 1, .server_states = 1}));
-  rack.join();
-  const Rule& sent = rack.record({.worker = 0, .up = true, .type = kContribution, .chunk = Chunk{0}});
-  rack.expect_exact(rack.reduce(16));
-  rack.expect_exact(rack.reduce(16));
-  rack.replay_forgotten(sent, 0);
-  EXPECT_EQ(rack.box().occupancy(rack.id()), 0U);
-  EXPECT_EQ(rack.verdicts(Verdict::kRelay), 2U) << "the question, and the answer of rank 1";
-  EXPECT_EQ(rack.box().server().incomplete, 0U);
-  rack.replay_forgotten(sent, 0);
-  EXPECT_EQ(rack.verdicts(Verdict::kBypass), 1U);
-  EXPECT_EQ(rack.box().server().incomplete, 1U);
-  rack.expect_healthy();
+  for (const std::uint8_t cores : {std::uint8_t{1}, std::uint8_t{2}}) {
+    HazardRack rack(sharing({.cores = cores, .shared_entries = 1, .server_states = 1}));
+    rack.join();
+    const Rule& sent = rack.record({.worker = 0, .up = true, .type = kContribution, .chunk = Chunk{0}});
+    for (int i = 0; i < 2 * cores; ++i) rack.expect_exact(rack.reduce(16));
+    rack.replay_forgotten(sent, 0);
+    EXPECT_EQ(rack.box().occupancy(rack.id()), 0U);
+    EXPECT_EQ(rack.verdicts(Verdict::kRelay), 2U) << "the question, and the answer of rank 1";
+    EXPECT_EQ(rack.box().server().incomplete, 0U);
+    // Another goes to the server, where nobody will complete what it begins; but the answer of rank 1 shows that
+    // it is finished.
+    const std::uint64_t merged = rack.box().server().merged;
+    rack.replay_forgotten(sent, 0);
+    EXPECT_EQ(rack.verdicts(Verdict::kBypass), 1U);
+    EXPECT_EQ(rack.box().server().merged, merged + 1);
+    EXPECT_EQ(rack.verdicts(Verdict::kRelay), 3U) << "another answer";
+    EXPECT_EQ(rack.box().server().incomplete, 0U);
+    rack.expect_healthy();
+  }
 }
 
 // The result is lost on its way to one rank, and its entry is somebody else's by the time the rank asks: the
