@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "members/native_life.h"
 #include "text/text.h"
 
 namespace tally::members {
