@@ -123,6 +123,9 @@ TEST_F(LoopImpairOnce, WithThreads) {
   for (const bool multicast : {false, true}) {
     impair::PortImpairment impair = both(kAll);
     impair.out.delay = kMillisecond;
+    // Three wrong results of one chunk end its operation by name. With threads no seed tells whether that
+    // happens, and at 2 % it does once in 30 runs.
+    impair.out.corrupt_ppm = 2'000;
     Rack rack(impaired("Threads", impair,
                        {.cores = 2, .up = 2, .down = 2, .copies = multicast, .multicast = multicast}));
     EXPECT_TRUE(rack.run_threads()) << "the workers did not finish";
