@@ -56,8 +56,8 @@ std::optional<Objection> Groups::objection_to(const NativeConfig& parent, JobId 
   return std::nullopt;
 }
 
-void Groups::add(JobId group, JobId parent, const AdmitPolicy& policy) {
-  groups_[group] = {parent, policy.idle};
+void Groups::add(JobId group, JobId parent_id, const NativeConfig& parent) {
+  groups_[group] = {parent_id, parent.name, parent.admit->idle};
   moved_.insert(group);
 }
 
@@ -67,9 +67,9 @@ void Groups::remove(JobId group) {
   leaving_.set(group, kNever);
 }
 
-std::optional<JobId> Groups::parent_of(JobId group) const {
+std::string Groups::parent_of(JobId group) const {
   const auto found = groups_.find(group);
-  return found == groups_.end() ? std::nullopt : std::optional(found->second.parent);
+  return found == groups_.end() ? std::string() : found->second.parent_name;
 }
 
 std::vector<JobId> Groups::of(JobId parent) const {

@@ -46,10 +46,11 @@ class Groups {
   [[nodiscard]] std::optional<Objection> objection_to(const NativeConfig& parent, JobId parent_id,
                                                       const JoinRequest& join, const jobs::Binding& source,
                                                       TimeNs now);
-  void add(JobId group, JobId parent, const AdmitPolicy& policy);
+  // parent: has `admit`.
+  void add(JobId group, JobId parent_id, const NativeConfig& parent);
   void remove(JobId group);
-  [[nodiscard]] bool contains(JobId id) const noexcept { return groups_.contains(id); }
-  [[nodiscard]] std::optional<JobId> parent_of(JobId group) const;
+  // The name of its job, which may be withdrawn while a box closes; empty: it is no group.
+  [[nodiscard]] std::string parent_of(JobId group) const;
   [[nodiscard]] std::vector<JobId> of(JobId parent) const;
 
   // Its phase is another than before.
@@ -67,6 +68,7 @@ class Groups {
  private:
   struct Group {
     JobId parent{};
+    std::string parent_name{};
     TimeNs idle = 0;  // after so long it is forgotten
   };
 

@@ -139,7 +139,7 @@ NativeLife* MembershipEngine::State::make_group(const ControlPacket& packet, Joi
   NativeConfig config = group_config(parent->config(), join.name, join.fixed.world.host());
   const auto id = new_id(config.name);
   if (!id) return refuse({MembershipDrop::kGroups, id.error().text()});
-  box.groups.add(*id, parent->id(), *parent->config().admit);
+  box.groups.add(*id, parent->id(), parent->config());
   auto& life = box.lives.at(raw(*id));
   life = std::make_unique<Life>(std::in_place_type<NativeLife>, box, *id, std::move(config));
   box.touch(*id);
@@ -396,8 +396,7 @@ std::optional<JobStatus> MembershipEngine::status(JobId job, TimeNs now) const n
 std::string MembershipEngine::group_of(std::string_view name) const noexcept {
   const BoxState& box = state_->box;
   const auto named = box.names.find(name);
-  const auto parent = named == box.names.end() ? std::nullopt : box.groups.parent_of(named->second);
-  return parent ? box.find_native(*parent)->config().name : std::string();
+  return named == box.names.end() ? std::string() : box.groups.parent_of(named->second);
 }
 
 const MembershipCounters& MembershipEngine::counters() const noexcept { return state_->box.counters; }

@@ -230,6 +230,17 @@ TEST_F(MembersGroups, ABoxThatClosesAdmitsNone) {
   EXPECT_THAT(refusal(p), HasSubstr("the box is shutting down"));
 }
 
+// The job that nobody is in goes at once; its group, which runs, may end in peace.
+TEST_F(MembersGroups, ABoxThatClosesLetsThemEnd) {
+  std::vector<Peer> peers{peer(0, 2), peer(1, 2)};
+  ASSERT_TRUE(form(peers));
+  EXPECT_EQ(members->close("the box is shutting down"), 1U);
+  EXPECT_EQ(groups().at(0).group_of, "resnet");
+  EXPECT_EQ(groups().at(0).phase, members::JobPhase::kRunning);
+  for (const Peer& p : peers) (void)send(p, p.leave());
+  EXPECT_EQ(members->close("the box is shutting down"), 0U);
+}
+
 TEST_F(MembersGroups, WhatItsJobHasReservedIsNotGivenAgain) {
   members::NativeConfig sharer = sharer_of(4, Discipline::kShared, "shares");
   sharer.quota = {.reserved_ppm = 900'000, .weight = 3, .cap_ppm = 950'000};
