@@ -250,7 +250,7 @@ int restart(const Command& command, Daemon& daemon) {
                           text::fixed(std::chrono::duration<double>(took()).count(), 1) + " s\n");
       return kExitOk;
     }
-    away = away || !there;
+    away = away || (!there && there.error().code == kExitUnreachable);
   }
   return failed({kExitUnreachable, "nobody answered for " + std::to_string(kPatience.count()) +
                                        " s since then: the daemon's log says why"});
