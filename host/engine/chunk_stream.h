@@ -154,8 +154,8 @@ class ChunkStream {
     return std::max(due, patient_until_);
   }
   [[nodiscard]] bool at_rest() const noexcept;
-  // The box, its server and peers were asked in turn, and nobody knew of it: a full memory has forgotten it.
-  // Its timer stands behind the questions.
+  // After seven questions, in turn to the box, its server and peers, and again after each eight: the last one
+  // had no answer. A full memory may have forgotten the chunk, and its timer stands behind the questions.
   [[nodiscard]] bool unheard(const Flight& flight) const noexcept {
     return flight.asking && !flight.gone && flight.early % 8 == 7;
   }

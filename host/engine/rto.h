@@ -57,7 +57,7 @@ class Rto {
   // A result of a chunk that was sent more than once.
   void result_without_sample() noexcept;
   // There is the result of a chunk that was asked for early. lost: a packet of it had been.
-  void asked_for(bool lost) noexcept { in_vain_ = lost ? 0 : in_vain_ + 1; }
+  void asked_for(bool lost) noexcept { in_vain_ = lost ? 0 : std::min(in_vain_ + 1, kInVain); }
   // After either. served: a server made it; rtt: as sample()'s, if it was one.
   void made_by(bool served, std::optional<TimeNs> rtt) noexcept;
 
