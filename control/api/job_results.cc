@@ -16,7 +16,10 @@ namespace {
 
 constexpr std::size_t kMostNames = 32;  // of jobs, in an error
 
-Json or_null(const std::optional<TimeNs>& time) { return time ? Json(*time) : Json(nullptr); }
+template <class T>
+Json or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
 
 std::string port_name(const Snapshot& box, PortIndex port) {
   return raw(port) < box.ports.size() ? box.ports[raw(port)].name : std::string();
@@ -138,6 +141,8 @@ Json job_show(const Snapshot& box, const JobCounts& job) {
   out["window_limit"] = s.limit == 0 ? Json(nullptr) : Json(s.limit);
   out["shrunk_for"] = s.shrunk_for.empty() ? Json(nullptr) : Json(s.shrunk_for);
   out["lease_ns"] = s.lease == 0 ? Json(nullptr) : Json(s.lease);
+  out["packet_rate"] = or_null(s.packet_rate);
+  out["bad_packet_rate"] = or_null(s.bad_packet_rate);
   out["epoch"] = text::hexadecimal(raw(s.epoch));
   out["generation"] = text::hexadecimal(raw(s.generation));
   out["missing"] = ranks_json(s.missing);

@@ -256,6 +256,21 @@ DialectKeys keys_of(const NativeConfig& /*usual*/) {
                   "job and as many workers, up to this job's, as that worker says. groups: how many at a "
                   "time; idle: one in which nobody is for so long is forgotten. Not with server: external.")),
               "its members are configured"),
+      job_key(at_once(value_key(
+          "packet_rate", &CommonConfig::packet_rate,
+          or_word("off", whole_number_in<std::uint32_t>(members::kMinPacketRate, members::kMaxPacketRate)),
+          "off, or the data packets a second that the box takes from all workers and servers of the job, "
+          "which data cores share evenly; the rest is dropped (packet_rate) before its values are looked "
+          "at. A fuse, so that one job cannot take the box from the others: give a job a few times what it "
+          "needs. A session that gets another one begins anew."))),
+      job_key(at_once(value_key(
+                  "bad_packet_rate", &Job::bad_packet_rate,
+                  or_word("off", whole_number_in<std::uint32_t>(members::kMinBadPacketRate,
+                                                                members::kMaxPacketRate)),
+                  "off, or the bad packets a second that each worker may send: with wrong sums, or fields "
+                  "that the protocol does not allow. Of a worker that sends more, nothing is looked at "
+                  "until a second has room for one again (bad_packet_rate).")),
+              "whose packet it is nothing in it proves"),
       dialect_key(),
   };
   return {"docs/protocol.md.", std::move(keys)};

@@ -87,6 +87,16 @@ std::string lines_text(const Json& answer, const char* key, const char* before =
   return out;
 }
 
+// What it may send in a second, if there is a limit.
+std::string quotas_text(const Json& job) {
+  const std::string all = cell(job, "packet_rate");
+  const std::string bad = cell(job, "bad_packet_rate");
+  std::string out;
+  if (all != "-") out = all + " packets";
+  if (bad != "-") out += (out.empty() ? "" : ", ") + bad + " bad packets of each rank";
+  return out.empty() ? out : "at most, in a second: " + out + "\n";
+}
+
 std::string job_page(const Json& job) {
   const bool session = member(job, "session").is_object();
   std::string out = diagnostics_text(job) + lines_text(job, "notes");
@@ -110,6 +120,7 @@ std::string job_page(const Json& job) {
            cell(s, "swaps") + " swaps, " + cell(s, "evicted") + " evicted, " + cell(s, "served") +
            " served\n";
   }
+  out += quotas_text(job);
   for (const auto& [name, count] : member(job, "dropped").items())
     out += "dropped: " + text::cleaned(name) + " " + count.dump() + "\n";
   const std::string late = cell(job, "late_text");

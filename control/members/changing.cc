@@ -1,6 +1,8 @@
 // Another configuration for a job that is declared: what of it the job can take at once, and what waits until
 // nobody is in it.
 
+#include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
@@ -9,10 +11,38 @@
 #include "members/native_life.h"
 
 namespace tally::members {
+namespace {
+
+// at_once: packets of a burst; a hundredth of a second's are one in any case.
+std::optional<jobs::Budget> packet_budget(const CommonConfig& job, std::uint32_t at_once,
+                                          std::uint32_t cores) {
+  if (!job.packet_rate) return std::nullopt;
+  const std::uint32_t rate = std::max(*job.packet_rate / cores, 1U);
+  return jobs::Budget{.per_second = rate, .burst = std::max(rate / 100, (at_once + cores - 1) / cores)};
+}
+
+}  // namespace
+
+jobs::RateLimits rate_limits(const NativeConfig& job, std::uint8_t cores) noexcept {
+  jobs::RateLimits limits{.packets = packet_budget(job, 2U * job.workers * job.window, cores)};
+  if (job.bad_packet_rate) {
+    const std::uint32_t rate = std::max(*job.bad_packet_rate / cores, 1U);
+    limits.bad_packets = {.per_second = rate, .burst = std::max(rate / 10, 64U)};
+  }
+  return limits;
+}
+
+jobs::RateLimits rate_limits(const SessionConfig& session) noexcept {
+  const auto members = static_cast<std::uint32_t>(session.members.size());
+  return {.packets = packet_budget(session, 2 * members * session.slots, 1)};
+}
+
 NativeConfig taken_at_once(NativeConfig is, const NativeConfig& wanted) {
   is.priority = wanted.priority;
   is.lease = wanted.lease;
   is.admit = wanted.admit;
+  is.packet_rate = wanted.packet_rate;
+  is.bad_packet_rate = wanted.bad_packet_rate;
   if (is.discipline != wanted.discipline) return is;
   is.quota = wanted.quota;
   if (is.discipline == Discipline::kPool) is.window = wanted.window;
@@ -67,13 +97,16 @@ Result<void> NativeLife::change(const NativeConfig& wanted, TimeNs now) {
   NativeConfig silent = next;  // but for what no member has to be told
   silent.admit = config_.admit;
   const bool other = silent != config_;
+  silent.packet_rate = config_.packet_rate;
+  silent.bad_packet_rate = config_.bad_packet_rate;
+  const bool more_than_rates = silent != config_;
   silent.priority = config_.priority;
-  const bool told = shares_slots(config_.discipline) || silent != config_;
+  const bool told = more_than_rates && (shares_slots(config_.discipline) || silent != config_);
   // A window that was given to another job comes back when the operator says what it is to be.
   if (next.window != config_.window) limit_to(kNoLimit);
   adopt(next);
   if (!other || phase_ != JobPhase::kRunning) return {};
-  // Workers of a pool need not know its priority.
+  // Workers of a pool need not know its priority, and nobody the quotas of rate.
   if (told)
     begin_reforming(now);
   else

@@ -31,6 +31,9 @@ inline constexpr TimeNs kMinLease = 100 * kMillisecond;
 inline constexpr TimeNs kMaxLease = 3'600 * kSecond;
 inline constexpr TimeNs kMinStraggler = kMillisecond;
 inline constexpr TimeNs kMaxStraggler = 600 * kSecond;  // far below what a stamp can tell apart
+inline constexpr std::uint32_t kMinPacketRate = 1'000;  // packets a second
+inline constexpr std::uint32_t kMaxPacketRate = 1'000'000'000;
+inline constexpr std::uint32_t kMinBadPacketRate = 100;
 inline constexpr std::uint16_t kMaxGroups = kMaxJobs - 1;
 inline constexpr TimeNs kMinIdle = kSecond;
 inline constexpr TimeNs kMaxIdle = 24 * 3'600 * kSecond;
@@ -39,6 +42,8 @@ inline constexpr TimeNs kMaxIdle = 24 * 3'600 * kSecond;
 struct CommonConfig {
   std::string name{};         // 1..kMaxNameBytes, no control characters
   std::uint16_t workers = 1;  // N, 1..kMaxRanks; of a session as many as members
+  // Data packets a second that the box takes, kMinPacketRate..kMaxPacketRate; empty: as many as come.
+  std::optional<std::uint32_t> packet_rate{};
   bool operator==(const CommonConfig&) const = default;
 };
 
@@ -89,7 +94,9 @@ struct NativeConfig : CommonConfig {
   Quota quota{};
   std::optional<StragglerPolicy> stragglers{};  // discipline pool; empty: off
   std::optional<AdmitPolicy> admit{};           // without external servers; empty: off
-  Chunk first_chunk{};                          // of every new generation; tests start near the wrap
+  // Bad packets a second of each worker, kMinBadPacketRate..kMaxPacketRate; empty: as many as come.
+  std::optional<std::uint32_t> bad_packet_rate = 10'000;
+  Chunk first_chunk{};  // of every new generation; tests start near the wrap
 
   // Most packets that a worker has on their way.
   [[nodiscard]] std::uint32_t in_flight() const noexcept { return window; }
@@ -100,7 +107,7 @@ struct NativeConfig : CommonConfig {
 };
 
 // What of `wanted` a job that is `is` takes while somebody is in it: window of a pool, priority, lease, admit,
-// and, with the same discipline, quota and stragglers.
+// quotas of rate, and, with the same discipline, quota and stragglers.
 [[nodiscard]] NativeConfig taken_at_once(NativeConfig is, const NativeConfig& wanted);
 
 // A session: a job of the dialect switchml (docs/switchml.md).
@@ -130,6 +137,11 @@ struct SessionConfig : CommonConfig {
   [[nodiscard]] std::uint32_t in_flight() const noexcept { return slots; }
   bool operator==(const SessionConfig&) const = default;
 };
+
+// What one of so many data cores that do the job's work may take. A job must be able to begin, and to send
+// again, all that it may have on its way: that much it may send at once.
+[[nodiscard]] jobs::RateLimits rate_limits(const NativeConfig& job, std::uint8_t cores) noexcept;
+[[nodiscard]] jobs::RateLimits rate_limits(const SessionConfig& session) noexcept;  // one core does its work
 
 // By dialect.
 using JobConfig = std::variant<NativeConfig, SessionConfig>;

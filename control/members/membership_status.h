@@ -109,7 +109,9 @@ struct JobStatus {
   std::string shrunk_for{};         // the name of that job
   jobs::LineRange slots{};          // count 0: none held
   Discipline discipline = Discipline::kPool;
-  std::uint8_t priority = 0;          // most that its packets may carry
+  std::uint8_t priority = 0;                       // most that its packets may carry
+  std::optional<std::uint32_t> packet_rate{};      // as configured: what the box takes in a second
+  std::optional<std::uint32_t> bad_packet_rate{};  // ... of each worker
   std::uint32_t reserved = 0;         // shared slots of each core that are the job's when it wants them
   std::uint32_t cap = 0;              // ... and the most it may hold now; both 0 unless it is admitted
   std::uint64_t missing = 0;          // forming: workers awaited; 0 in every other phase

@@ -73,6 +73,8 @@ JobStatus NativeLife::status(TimeNs now) const {
   s.slots = slots_;
   s.discipline = config_.discipline;
   s.priority = config_.priority;
+  s.packet_rate = config_.packet_rate;
+  s.bad_packet_rate = config_.bad_packet_rate;
   s.reserved = quota_.reserved;
   s.cap = quota_.cap;
   if (phase_ == JobPhase::kForming) {

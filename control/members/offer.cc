@@ -195,6 +195,8 @@ std::uint64_t NativeLife::publish_row(const Term& term) {
     row->server_ranks.at(i) = {term.contribution.at(place_of(r)), 0, member(r).binding};
   }
   row->leaders = leaders_of(*row);
+  row->rates = rate_limits(config_, box_.options.shards);
+  row->limits_packets = row->rates.packets.has_value();
   box_.publisher.set(id_, std::move(row));
   return box_.await(id_);
 }

@@ -59,6 +59,8 @@ void SessionLife::publish_row() {
   row->tsi = c.tsi;
   row->slot_count = c.slots;
   row->home = home_of(id_, box_);
+  row->rates = rate_limits(c);
+  row->limits_packets = row->rates.packets.has_value();
   box_.publisher.set(id_, std::move(row));
   row_version_ = box_.await(id_);
   box_.enter(id_, phase_, JobPhase::kForming, false);
@@ -137,6 +139,7 @@ JobStatus SessionLife::status(TimeNs /*now*/) const {
   s.epoch = epoch_;
   s.elements = static_cast<std::uint16_t>(c.payload / 4);
   s.slots = slots_;
+  s.packet_rate = c.packet_rate;
   s.reason = reason_;
   s.session = SessionStatus{
       c.payload, c.slots, c.tsi, home_of(id_, box_), box_.options.box_mac, lacks_, SessionConfig::kSystem};

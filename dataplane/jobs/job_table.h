@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <type_traits>
 #include <utility>
 #include <variant>
@@ -17,6 +18,7 @@
 #include "jobs/binding.h"
 #include "jobs/contribution_template.h"
 #include "jobs/session.h"
+#include "jobs/source_limiter.h"
 #include "tally/discipline.h"
 #include "tally/ids.h"
 #include "tally/mix64.h"
@@ -46,12 +48,19 @@ struct LineRange {
   constexpr bool operator==(const LineRange&) const noexcept = default;
 };
 
+// Quotas of rate, of one core (pipeline/rate_gate.h). Empty: there is none.
+struct RateLimits {
+  std::optional<Budget> packets;      // data packets of all its members and servers
+  std::optional<Budget> bad_packets;  // of each worker, those that fail a check
+};
+
 // What a row says of any job. What every packet asks for lies behind the ranks, side by side with what its
 // dialect adds.
 struct alignas(64) Job {
   std::array<Member, kMaxRanks> ranks{};
   JobId id{};
-  std::uint8_t world = 1;  // N, 1..64
+  std::uint8_t world = 1;       // N, 1..64
+  bool limits_packets = false;  // RateLimits::packets is there
   Epoch epoch{};
   Cookie result_cookie{};
   std::uint64_t members = 0;  // bitmap of ranks 0..world-1
@@ -82,6 +91,7 @@ struct NativeJob : Job {
   std::uint64_t leaders = 0;
   Generation generation{};
   std::array<Member, kMaxServers> server_ranks{};  // by server_index(); keys 0
+  RateLimits rates;
 };
 
 // Dialect switchml. Of a member's binding only MAC, address (IPv4) and udp_port (where its packets go to) are
@@ -91,6 +101,7 @@ struct SessionJob : Job {
   TsiRule tsi = TsiRule::kPacket;
   std::uint8_t home = 0;         // the data core that owns all of it: stock clients send to one UDP port
   std::uint32_t slot_count = 0;  // 1..switchml::kMaxSlots; pool_index names one of them
+  RateLimits rates;              // no bad_packets: nothing in them is known to its members alone
 };
 
 // So many of the box's data cores there must be.

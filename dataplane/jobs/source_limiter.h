@@ -22,11 +22,13 @@ struct Budget {
 class TokenBucket {
  public:
   bool take(const Budget& budget, TimeNs now) noexcept {
-    const TimeNs interval = kSecond / budget.per_second;
-    const TimeNs start = std::max(due_, now);
-    if (start - now > interval * (budget.burst - 1)) return false;
-    due_ = start + interval;
+    if (!ready(budget, now)) return false;
+    due_ = std::max(due_, now) + kSecond / budget.per_second;
     return true;
+  }
+  // Would take() give one?
+  [[nodiscard]] bool ready(const Budget& budget, TimeNs now) const noexcept {
+    return due_ <= now || due_ - now <= kSecond / budget.per_second * (budget.burst - 1);
   }
   // As one that was never used.
   [[nodiscard]] bool full(TimeNs now) const noexcept { return due_ <= now; }

@@ -54,6 +54,7 @@ struct alignas(64) JobState {
   std::uint32_t filling_time = 0;          // smoothed time from claim to finish, in stamps; 0: not known yet
   // Additions in which an element left int32 (second witness of OVERFLOW).
   OneWriter<std::uint64_t> overflows = 0;
+  std::uint64_t silenced = 0;  // ranks whose packets are not looked at for now (RateGate)
   SlotCounters slots;
   std::array<OneWriter<TimeNs>, kMaxRanks> last_seen{};  // of the rank's last new contribution
   SessionRun run;                                        // of a session only, as what follows

@@ -109,11 +109,12 @@ void match_job(Parsed& parsed, const Header& h, const jobs::Binding& source, con
   if (member == nullptr) return parsed.refuse(Drop::kRank);
   if (h.cookie.host() != raw(member->cookie)) return parsed.refuse(Drop::kCookie);
   if (source != member->binding) return parsed.refuse(Drop::kSource);
+  const std::uint64_t sender = server_says ? 0 : bit_of(rank);  // from here on it is known who is to blame
   Drop why{};
-  if (!contributors_valid(h, *job, rank, why)) return parsed.refuse(why);
+  if (!contributors_valid(h, *job, rank, why)) return parsed.refuse(why, sender);
   const bool valueless = server_says && h.type != PacketType::kResult;
   const std::uint32_t most = valueless ? 0 : values_per_word(h.dtype) * job->elements;
-  if (h.elements.host() > most) return parsed.refuse(Drop::kElements);
+  if (h.elements.host() > most) return parsed.refuse(Drop::kElements, sender);
 
   Contribution& p = parsed.contribution;
   p.chunk = h.chunk_id();
@@ -121,9 +122,9 @@ void match_job(Parsed& parsed, const Header& h, const jobs::Binding& source, con
   if (contributes) [[likely]] {
     take_sequence(p, h, *job);
   } else if (h.type == PacketType::kAnswer) {
-    if (!may_ask(*job, h.slot.host(), rank)) return parsed.refuse(Drop::kAsker);
+    if (!may_ask(*job, h.slot.host(), rank)) return parsed.refuse(Drop::kAsker, sender);
   } else if (h.slot.host() != raw(p.slot)) {
-    return parsed.refuse(Drop::kSlot);
+    return parsed.refuse(Drop::kSlot, sender);
   }
   take_fields(p, h, parsed.payload, *job, server_says ? h.contributors.host() : bit_of(rank), member->key,
               vouched, Form::kWords);

@@ -17,6 +17,7 @@
 #include "pipeline/pool.h"
 #include "pipeline/program.h"
 #include "pipeline/punt_gate.h"
+#include "pipeline/rate_gate.h"
 #include "pipeline/recognise.h"
 #include "pipeline/reply.h"
 #include "pipeline/shared_slots.h"
@@ -34,6 +35,7 @@ struct Parsed {
   Kind kind = Kind::kBad;
   Drop drop{};                     // kBad
   bool reject = false;             // kBad: answer by REJECT (kJob or kEpoch)
+  std::uint64_t known_sender = 0;  // kBad: the bit of the worker that sent it; 0: nobody can tell
   PacketType type{};               // kControl, kNative
   std::uint8_t owner = 0;          // kElsewhere: the core that owns the slot
   const jobs::Job* job = nullptr;  // nullptr: matched no job
@@ -41,9 +43,19 @@ struct Parsed {
   std::uint32_t payload_bytes = 0;
   Contribution contribution;
 
-  void refuse(Drop why) noexcept {
+  // sender: of a worker that showed that it is one, its bit.
+  void refuse(Drop why, std::uint64_t sender = 0) noexcept {
     kind = Kind::kBad;
     drop = why;
+    known_sender = sender;
+  }
+  // The bit of the worker that sent it, and not somebody in its name; 0: a server, or nobody can tell.
+  [[nodiscard]] std::uint64_t sender() const noexcept {
+    if (kind == Kind::kBad) return known_sender;
+    if (kind != Kind::kNative) return 0;
+    if (type == PacketType::kContribute)
+      return 1ULL << contribution.number % kMaxRanks;  // bit may be another's
+    return type == PacketType::kQuery || type == PacketType::kAnswer ? contribution.bit : 0;
   }
   // Did it match, and is it this core's? Then handle() runs a program.
   [[nodiscard]] bool runs() const noexcept { return kind >= Kind::kNative; }
@@ -182,6 +194,9 @@ class Pipeline {
   void prefetch_entry(const Parsed& parsed) const noexcept;
   bool handle_one(Parsed& parsed, const Frame& frame, TimeNs now, Outcome& out) noexcept;
   Outcome drop(const Parsed& parsed, const Frame& frame, Drop why, TimeNs now) noexcept;
+  void accuse(const Parsed& parsed, TimeNs now) noexcept;
+  bool exceeds(const Parsed& parsed, const jobs::RateLimits& limits, const Frame& frame, TimeNs now,
+               Outcome& out) noexcept;
   Outcome handle_other(Parsed& parsed, const Frame& frame, TimeNs now) noexcept;
   Outcome handle_native(Parsed& parsed, const Frame& frame, TimeNs now) noexcept;
   Outcome punt(Parsed& parsed, const Frame& frame, TimeNs now) noexcept;
@@ -234,6 +249,7 @@ class Pipeline {
   std::unique_ptr<JobCounters[]> counters_;
   jobs::SourceLimiter rejects_;  // 10 a second and source
   PuntGate punts_;
+  RateGate rates_;
   EventQueue events_;
   std::uint32_t asks_ = 0;         // of peers, for lost results
   std::uint32_t aged_ = kNoEntry;  // found by aged(), for sweep()

@@ -100,6 +100,7 @@ void Pipeline<Exec>::judge(const Frame& frame, Parsed& parsed) const noexcept {
   parsed.kind = datagram.kind;
   parsed.drop = datagram.drop;
   parsed.reject = false;
+  parsed.known_sender = 0;
   parsed.job = nullptr;
   parsed.payload = datagram.payload;
   parsed.payload_bytes = datagram.payload_bytes;
@@ -131,16 +132,37 @@ void Pipeline<Exec>::judge(const Frame& frame, Parsed& parsed) const noexcept {
   prefetch_entry(parsed);
 }
 
+// Of a bad packet: whom it is of, if that is known, has one less.
+template <class Exec>
+[[gnu::noinline]] void Pipeline<Exec>::accuse(const Parsed& parsed, TimeNs now) noexcept {
+  const std::uint64_t sender = parsed.sender();
+  if (sender == 0) return;
+  const auto& job = static_cast<const jobs::NativeJob&>(*parsed.job);
+  rates_.accuse(job.id, job.rates, states_[raw(job.id)], sender, now);
+}
+
 template <class Exec>
 Outcome Pipeline<Exec>::drop(const Parsed& parsed, const Frame& frame, Drop why, TimeNs now) noexcept {
   const std::uint32_t row = parsed.job != nullptr ? raw(parsed.job->id) : 0;
   ++counters_[row].drops[static_cast<std::size_t>(why)];
+  if (is_bad_packet(why)) [[unlikely]]
+    accuse(parsed, now);
   Outcome out{.verdict = Verdict::kDrop, .drop = why, .job = parsed.job, .payload = parsed.payload};
   if (parsed.reject && rejects_.take(open_frame(frame, options_.box).source, now)) {
     out.reject = true;
     out.reject_reason = why == Drop::kJob ? RejectReason::kJob : RejectReason::kEpoch;
   }
   return out;
+}
+
+// Of a data packet that concerns the quotas of rate of its job: true, it is dropped for one of them.
+template <class Exec>
+[[gnu::noinline]] bool Pipeline<Exec>::exceeds(const Parsed& parsed, const jobs::RateLimits& limits,
+                                               const Frame& frame, TimeNs now, Outcome& out) noexcept {
+  const jobs::Job& job = *parsed.job;
+  const auto why = rates_.refuse(job.id, limits, states_[raw(job.id)], parsed.sender(), now);
+  if (why) out = drop(parsed, frame, *why, now);
+  return why.has_value();
 }
 
 // Counts a packet that was not dropped. fresh: a new contribution, which renews its rank's lease. Anything
@@ -285,6 +307,11 @@ Outcome Pipeline<Exec>::answer(Parsed& parsed, const Frame& frame, TimeNs now) n
 // What workers and servers say beside contributions.
 template <class Exec>
 Outcome Pipeline<Exec>::handle_native(Parsed& parsed, const Frame& frame, TimeNs now) noexcept {
+  const jobs::NativeJob& job = parsed.native();
+  Outcome refused;
+  if (RateGate::concerns(job, states_[raw(job.id)], parsed.sender()) &&
+      exceeds(parsed, job.rates, frame, now, refused))
+    return refused;
   switch (parsed.type) {
     case PacketType::kQuery:
       return query(parsed, frame, now);
@@ -367,8 +394,10 @@ template <class Exec>
   }
   const jobs::NativeJob& job = parsed.native();
   Contribution& p = parsed.contribution;
+  JobState& state = states_[raw(job.id)];
+  if (RateGate::concerns(job, state, p.bit) && exceeds(parsed, job.rates, frame, now, out)) [[unlikely]]
+    return true;
   if (job.discipline == Discipline::kPool && job.stragglers.timeout == 0) [[likely]] {
-    JobState& state = states_[raw(job.id)];
     const bool suspect = state.suspect();
     p.verify |= suspect;
     Mismatch why;

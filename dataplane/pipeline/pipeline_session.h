@@ -109,6 +109,9 @@ template <class Exec>
   std::memcpy(&h, parsed.payload, sizeof h);
   const std::uint32_t entry = p.line;
   JobState& state = states_[raw(job.id)];
+  Outcome refused;
+  if (RateGate::concerns(job, state, parsed.sender()) && exceeds(parsed, job.rates, frame, now, refused))
+    return refused;
   const bool opaque = job.tsi == jobs::TsiRule::kOpaque;
   SessionPacket s{.head = session_line(job, raw(p.slot), 0),
                   .set = (h.pool_index.host() & switchml::kSetBit) != 0 ? 1U : 0U,

@@ -70,6 +70,9 @@ enum class Drop : std::uint8_t {
   kSourceBudget,
   kPortBudget,
   kMemberBudget,
+  // quotas of rate of a job
+  kPacketRate,
+  kBadPacketRate,
   kCount,
 };
 
@@ -155,6 +158,14 @@ inline constexpr std::array<DropReason, kDropCount> kDropReasons{{
      "Many workers that join at once, which heals itself, or an attack through this port."},
     {"member_budget", "The members of one job send more control packets than they may.",
      "Look at the client: it sends heartbeats without pause."},
+    {"packet_rate", "The members of one job send more data packets than its packet_rate allows.",
+     "Give the job a larger packet_rate, or look for a worker that sends again without end ('tallyctl job "
+     "show': repeats)."},
+    {"bad_packet_rate",
+     "A worker sent more bad packets than bad_packet_rate allows: for a moment none of its "
+     "packets is looked at.",
+     "The job's other drops say what is wrong with them: sum is damage on the way, the rest a broken "
+     "client."},
 }};
 inline constexpr std::array kDropNames = names_of(kDropReasons);
 

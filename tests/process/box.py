@@ -24,6 +24,7 @@ class Job:
     weight: int = 1
     servers: int = 0  # external ones; they have the ports behind the workers'
     admit: str = "off"
+    rates: str = ""  # packet_rate and bad_packet_rate, as the configuration has them
     first_port: int = 0
 
     def yaml(self, lab):
@@ -32,6 +33,8 @@ class Job:
                  f"    priority: {self.priority}", f"    quota: {{weight: {self.weight}}}", f"    admit: {self.admit}"]
         if self.servers:
             lines += ["    server: external", f"    servers: {self.servers}"]
+        if self.rates:
+            lines += [f"    {rate}" for rate in self.rates.split(", ")]
         if self.elements:
             lines.append(f"    elements: {self.elements}")
         if self.token:

@@ -1,6 +1,7 @@
 """Who has a port and floods the box with control packets, and what others see of it."""
 from box import Job
-from floods import KINDS, CrowdedRack, turn_of_control
+from counters import call
+from floods import GREEDY, KINDS, TENANT_KINDS, CrowdedRack, turn_of_control
 from lab import case
 from programs import Programs
 from socket_worker import start_sockets
@@ -41,3 +42,47 @@ def floods_beside_a_thousand_jobs(lab):
     assert not any("member_budget" in reasons for reasons in counted.drops.values()), counted.drops
     mean, _ = turn_of_control(counted)
     assert mean <= 200 or Programs.sanitizer, f"a turn of control takes {mean} us"
+
+
+@case("address")
+def floods_of_a_tenant_stay_in_its_quotas(lab):
+    """A member that floods with data gets what its job's quotas allow; the neighbour's sums are right and go on, no lease is
+    lost, his own neither."""
+    job = Job(workers=2, token="secret", lease="3s")
+    rack = CrowdedRack(lab, job).start()
+
+    def shown():
+        return call(rack.control, "job.show", name=GREEDY.name)
+
+    assert (shown()["packet_rate"], shown()["bad_packet_rate"]) == (2000, 100), shown()
+    workers = start_sockets(rack, job, f"--sizes 20000,353 {UNTIL_TOLD}")
+    workers[0].wait_for("iteration", 1)
+    for kind in TENANT_KINDS:
+        before = shown()
+        seen = len(workers[0].events("iteration"))
+        # Longer than a lease.
+        flood = rack.flood(kind, SECONDS + 1)
+        assert flood.wait(60) == 0, flood.complained()
+        sent = int(flood.said())
+        assert sent > 10_000, sent
+        workers[0].wait_for("iteration", seen + 3)
+        after = shown()
+        dropped = {name: count - before["dropped"].get(name, 0) for name, count in after["dropped"].items()}
+        # What a burst and three seconds have room for, and as much again for a slow machine, was taken.
+        most = 2 * (512 + 2000 * (SECONDS + 1))
+        assert dropped.get("packet_rate", 0) + dropped.get("bad_packet_rate", 0) > sent / 2 - most, (kind, sent, dropped)
+        if kind == "questions":
+            answered = sum(after[what] - before[what] for what in ("repeats", "relays"))
+            assert 0 < answered <= most, (sent, before, after)
+        elif kind == "copies":
+            assert 0 < dropped["replay"] <= most, (sent, dropped)
+        else:
+            assert 0 < dropped["sum"] <= 2 * (64 + 100 * (SECONDS + 1)), (sent, dropped)
+            assert dropped["bad_packet_rate"] > 0, (sent, dropped)
+    go_on(workers)
+    finish(workers)
+    for worker in workers:
+        statistics = worker.statistics()
+        assert statistics["epochs"] == 1 and statistics["generations"] == 1, statistics
+    dropped = rack.stop().drops
+    assert not {"packet_rate", "bad_packet_rate"} & dropped.get(job.name, {}).keys(), dropped

@@ -1,9 +1,10 @@
 #!/usr/bin/python3
-"""flood_rates.py BUILD [ROUNDS]: what a flood of control packets costs a job of two beside 1,024 declared jobs.
+"""flood_rates.py BUILD [ROUNDS]: what floods cost a job of two beside 1,024 declared jobs.
 
-As root. For each kind of flood, in turn and ROUNDS times (default 5): the job alone, the job while the box forwards the
-very same frames to another host, and the job while they are for the box. Prints its operations a second, and the last
-over the second: median, least and most of the rounds.
+As root. For each kind of flood, in turn and ROUNDS times (default 5): the job alone, the job while the box does with the
+very same frames what costs least, and the job while they are what they are. Control packets of strangers: the box
+forwards them to another host. Data packets of a tenant beyond its quotas: the box refuses them at the first look.
+Prints its operations a second, and the last over the second: median, least and most of the rounds.
 """
 import pathlib
 import statistics
@@ -14,7 +15,7 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "process"))
 
 # pylint: disable=wrong-import-position
 from box import Job  # noqa: E402
-from floods import KINDS, CrowdedRack, turn_of_control  # noqa: E402
+from floods import KINDS, TENANT_KINDS, CrowdedRack, turn_of_control  # noqa: E402
 from lab import Lab  # noqa: E402
 from programs import Programs  # noqa: E402
 from socket_worker import start_sockets  # noqa: E402
@@ -34,9 +35,9 @@ def operations(worker):
     return (count() - first) / (time.monotonic() - begun)
 
 
-def measured(rack, worker, kind, forwarded):
+def measured(rack, worker, kind, beside):
     """(operations a second of the victim, frames a second of the flood)."""
-    flood = rack.flood(kind, START + SECONDS + 0.5, forwarded)
+    flood = rack.flood(kind, START + SECONDS + 0.5, beside)
     time.sleep(START)
     rate = operations(worker)
     assert flood.wait(60) == 0, flood.complained()
@@ -57,7 +58,7 @@ def main():
         rack = CrowdedRack(lab, job).start()
         workers = start_sockets(rack, job, f"--sizes 20000 {UNTIL_TOLD}")
         workers[0].wait_for("iteration", 5)
-        found = {kind: [] for kind in KINDS}
+        found = {kind: [] for kind in KINDS + TENANT_KINDS}
         for _ in range(rounds):
             for kind, rows in found.items():
                 alone = operations(workers[0])
@@ -66,7 +67,7 @@ def main():
                 rows.append((alone, beside, under, frames))
         go_on(workers)
         finish(workers)
-        print("| flood | frames/s | job alone | frames forwarded | frames for the box | the last two |")
+        print("| flood | frames/s | job alone | frames forwarded or refused | frames as they are | the last two |")
         print("|---|---|---|---|---|---|")
         for kind, rows in found.items():
             alone, beside, under, frames = zip(*rows)

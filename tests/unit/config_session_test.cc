@@ -88,6 +88,7 @@ TEST_F(ConfigSession, EachDialectDumpsItsOwnKeysOnly) {
     EXPECT_THAT(before, Not(HasSubstr(key)));
   EXPECT_THAT(dump.substr(session), HasSubstr(R"(name: legacy
     workers: 2
+    packet_rate: off
     dialect: switchml
     payload: 256
     slots: 512

@@ -37,6 +37,18 @@ TEST(CtlPages, AJobSaysWhoIsLate) {
   EXPECT_THAT(ctl::page_text(Page::kJob, waits), HasSubstr("window 256 (64 are wanted), "));
 }
 
+TEST(CtlPages, AJobSaysItsQuotasOfRate) {
+  Json job = Json::parse(kJob);
+  EXPECT_THAT(ctl::page_text(Page::kJob, job), Not(HasSubstr("in a second")));
+  job["packet_rate"] = nullptr;
+  job["bad_packet_rate"] = 10'000U;
+  EXPECT_THAT(ctl::page_text(Page::kJob, job),
+              HasSubstr("overflows\nat most, in a second: 10,000 bad packets of each rank\ndropped"));
+  job["packet_rate"] = 2'000'000U;
+  EXPECT_THAT(ctl::page_text(Page::kJob, job),
+              HasSubstr("at most, in a second: 2,000,000 packets, 10,000 bad packets of each rank\n"));
+}
+
 TEST(CtlPages, WhatIsMissingOrOfAnotherTypeIsADash) {
   for (const Page page : {Page::kJobs, Page::kJob, Page::kPorts, Page::kCores, Page::kSlots, Page::kDrops,
                           Page::kStats, Page::kConfig, Page::kCheck, Page::kReload, Page::kLog, Page::kHealth,

@@ -50,6 +50,42 @@ TEST_F(MembersChange, ThePriorityOfAPoolDisturbsNobody) {
   EXPECT_EQ(row(id)->max_priority, 7U);
 }
 
+TEST_F(MembersChange, QuotasOfRateDisturbNobody) {
+  EXPECT_FALSE(row(id)->limits_packets);
+  EXPECT_EQ(row(id)->rates.bad_packets->per_second, 10'000U);
+  config.packet_rate = 1'000'000;
+  config.bad_packet_rate.reset();
+  change();
+  EXPECT_TRUE(settle().empty());
+  EXPECT_EQ(status(id).phase, members::JobPhase::kRunning);
+  EXPECT_FALSE(status(id).deferred);
+  EXPECT_TRUE(row(id)->limits_packets);
+  EXPECT_EQ(row(id)->rates.packets->per_second, 1'000'000U);
+  EXPECT_FALSE(row(id)->rates.bad_packets);
+}
+
+// Cores share it, and whatever a job may have on its way it may send, and send again, at once.
+TEST(MembersRates, CoresShareWhatAJobMaySend) {
+  members::NativeConfig job;
+  job.workers = 8;
+  job.window = 256;
+  job.packet_rate = 100'000;
+  const jobs::RateLimits limits = members::rate_limits(job, 4);
+  EXPECT_EQ(limits.packets->per_second, 25'000U);
+  EXPECT_EQ(limits.packets->burst, 2U * 8 * 256 / 4);
+  EXPECT_EQ(limits.bad_packets->per_second, 2'500U);
+  EXPECT_EQ(limits.bad_packets->burst, 250U);
+  job.packet_rate = 1'000'000'000;
+  EXPECT_EQ(members::rate_limits(job, 1).packets->burst, 10'000'000U) << "10 ms of it";
+  members::SessionConfig session;
+  session.members.resize(3);
+  session.slots = 512;
+  session.packet_rate = 1'000;
+  EXPECT_EQ(members::rate_limits(session).packets->per_second, 1'000U) << "one core does its work";
+  EXPECT_EQ(members::rate_limits(session).packets->burst, 2U * 3 * 512);
+  EXPECT_FALSE(members::rate_limits(session).bad_packets);
+}
+
 TEST_F(MembersChange, ANewTokenWaitsUntilNobodyIsInTheJob) {
   config.token = "another";
   change();
