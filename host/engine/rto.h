@@ -57,7 +57,7 @@ class Rto {
   // A result of a chunk that was sent more than once.
   void result_without_sample() noexcept;
   // There is the result of a chunk that was asked for early. lost: a packet of it had been.
-  void asked_for(bool lost) noexcept { in_vain_ = lost ? 0 : std::min(in_vain_ + 1, kInVain); }
+  void asked_for(bool lost) noexcept { in_vain_ = lost ? 0 : std::min(in_vain_ + 1, kLongInVain); }
   // After either. served: a server made it; rtt: as sample()'s, if it was one.
   void made_by(bool served, std::optional<TimeNs> rtt) noexcept;
 
@@ -127,12 +127,15 @@ class Rto {
  private:
   static constexpr std::uint32_t kMostDoublings = 20;
   static constexpr std::uint32_t kInVain = 16;
+  static constexpr std::uint32_t kLongInVain = 64;
   static constexpr std::uint64_t kLongAgo = std::uint64_t{1} << 62;
 
   // How long a result may take that a server makes; 0 if none of the last 4 windows of results was such a
-  // one. While questions find nothing lost, who asks so early only keeps the server busy.
+  // one. While questions find nothing lost, who asks so early only keeps the server busy: the longer that is
+  // so, the later.
   [[nodiscard]] TimeNs served_time(std::uint32_t window) const noexcept {
     if (since_served_ >= 4 * std::uint64_t{window}) return 0;
+    if (in_vain_ >= kLongInVain) return newest_served_ + 4 * served_.least();
     if (in_vain_ >= kInVain) return newest_served_ + 2 * served_.least();
     return std::min(served_.most(), newest_served_ + served_.least());
   }
