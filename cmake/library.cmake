@@ -22,6 +22,14 @@ function(tally_library name)
   target_link_libraries(${name} PUBLIC ${arg_LINK} PRIVATE tally_warnings)
 endfunction()
 
+# Of control, what no packet waits for: it reads, prints and answers. A sanitizer looks at it as well without
+# optimisation, and clang then takes half as long over it.
+function(tally_unhurried name)
+  if(TALLY_SANITIZE)
+    target_compile_options(${name} PRIVATE -O0)
+  endif()
+endfunction()
+
 # Files that do nothing but read a command line, once in a process: half the time it takes to compile one goes into
 # optimising the templates of CLI11.
 function(tally_unoptimised_options)

@@ -46,8 +46,8 @@ def capture_of_a_real_run(lab):
     rack = run_rack(lab, jobs, shared_slots=8, impair="loss: 3%", device=",qdisc_bypass=0")
     recording = Recording(rack)
     server = SocketServer(rack.hosts[jobs[1].first_port + jobs[1].workers], jobs[1:])
-    # The gap is longer than a HEARTBEAT's interval.
-    workers = [*start_sockets(rack, jobs[0], "--sizes 8000 --iterations 2 --gap 1200"),
+    # The gap is longer than two intervals of a HEARTBEAT.
+    workers = [*start_sockets(rack, jobs[0], "--sizes 8000 --iterations 2 --gap 2500"),
                *start_sockets(rack, jobs[1], "--sizes 2000,5")]
     finish(workers[:2])
     finish(workers[2:])

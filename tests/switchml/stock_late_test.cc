@@ -100,6 +100,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, StockLate,
                                   std::to_string(std::get<1>(shape.param)) + "Threads";
                          });
 
+constexpr std::uint64_t kShare = TALLY_SEED_SHARE;  // 1 of so many seeds, or shifts
 constexpr TimeNs kLate[] = {800 * kMillisecond, 1500 * kMillisecond, 3 * kSecond, kMostLate};
 
 TEST_P(StockLate, ACorrectedClientIsExact) {
@@ -123,7 +124,7 @@ TEST_P(StockLate, ACorrectedClientWithoutTimersIsExact) {
 
 // The hang that was found with real clients: one lost result, and nobody sends for longer than a second.
 TEST_P(StockLate, ACorrectedClientIsExactWithLossWhenAllStandStillAgainAndAgain) {
-  for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 8 / kShare; ++seed) {
     SessionOptions options = session(Kind::kCorrected, tsi() == jobs::TsiRule::kOpaque);
     options.loss = 0.01;
     options.seed = seed;
@@ -143,7 +144,7 @@ TEST_P(StockLate, ThePublishedClientIsExactWithoutLossWhereverTheOriginalIs) {
   const bool packet = tsi() == jobs::TsiRule::kPacket;
   std::size_t exact = 0;
   for (const TimeNs by : kLate) {
-    for (TimeNs shift = 0; shift < 30; ++shift) {
+    for (TimeNs shift = 0; shift < 30 / kShare; ++shift) {
       SessionOptions options = session(Kind::kPublished, !packet || shift % 2 == 0);
       options.late = {{1, 0, by}, {2, 2, by + shift * kMicrosecond}};
       const std::string original = run_original(options).wrong;
@@ -157,13 +158,13 @@ TEST_P(StockLate, ThePublishedClientIsExactWithoutLossWhereverTheOriginalIs) {
   }
   EXPECT_GT(exact, 0U);
   if (packet) {
-    EXPECT_LT(exact, std::size(kLate) * 30);
+    EXPECT_LT(exact, std::size(kLate) * (30 / kShare));
   }
 }
 
 TEST_P(StockLate, ThePublishedClientWithLossIsExactWhereverTheOriginalIs) {
   std::size_t exact = 0;
-  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 200 / kShare; ++seed) {
     SessionOptions options = session(Kind::kPublished, true);
     options.loss = 0.001;
     options.seed = seed;
@@ -173,7 +174,7 @@ TEST_P(StockLate, ThePublishedClientWithLossIsExactWhereverTheOriginalIs) {
     ++exact;
     EXPECT_EQ(run_pipeline<pipeline::Fused>(options, tsi()).wrong, "") << "seed " << seed;
   }
-  EXPECT_GT(exact, 10U);
+  EXPECT_GT(exact, 10U / kShare);
 }
 
 }  // namespace

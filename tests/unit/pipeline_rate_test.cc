@@ -183,7 +183,7 @@ TYPED_TEST(Rates, WhatAnybodyCanSendAccusesNobody) {
 TYPED_TEST(Rates, WithoutQuotasEverythingIsLookedAt) {
   const jobs::NativeJob job = this->job_with({}, {});
   this->run(job);
-  EXPECT_EQ(this->looked_at(job, 0, 100'000, 0), 100'000);
+  EXPECT_EQ(this->looked_at(job, 0, 2'000, 0), 2'000);
   EXPECT_EQ(this->take(this->contribution(job, 0, 0), job, 0, 0).verdict, Verdict::kAbsorb);
 }
 
