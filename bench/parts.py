@@ -61,5 +61,7 @@ PARTS = (
          needs=("control/tallyd", "host/perf/tally-perf", "bench/rings/tally_gloo_ring", "bench/rings/tally_mpi_ring")),
     Part("bench-jct", script="bench-jct", root=True, only_full=True,
          needs=("control/tallyd", "host/ps/tally-ps", "bench/jct/tally_training_rank", "bench/jct/tally_virtual_jct")),
+    Part("bench-control", script="bench-control", only_full=True,
+         needs=("control/tallyd", "control/tallyctl", "host/perf/tally-perf", "tests/process/tally_test_worker")),
     Part("bench-idle", script="bench-idle", needs=("control/tallyd",), commands=("dpdk-testpmd",)),
 )

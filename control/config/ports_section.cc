@@ -59,7 +59,7 @@ const Schema<PortSection>& port_schema() {
                 "Receive queues, at most one per data core. net_af_xdp, net_tap and net_pcap have one."),
       value_key("checksum", &PortSection::trusted, one_of(kChecksum),
                 "Who verifies what comes in: tallyd, or the NIC where it can (tallyd where it does not)."),
-      section_key("impair", &PortSection::impair, impair_schema()),
+      at_once(section_key("impair", &PortSection::impair, impair_schema())),
   };
   return schema;
 }

@@ -7,6 +7,7 @@
 #include "config/checks.h"
 #include "config/config_schema.h"
 #include "config/dialects.h"
+#include "config/impair_section.h"
 #include "jobs/layout.h"
 #include "tally/mtu.h"
 
@@ -43,6 +44,30 @@ Result<void> fits(const Config& running, const JobConfig& job,
   });
 }
 
+// The frames that a fault keeps lie in mbufs that the start set aside.
+bool keeps_more(const ImpairSection& is, const ImpairSection& wanted) noexcept {
+  const impair::PortImpairment before = impairment_of(is);
+  const impair::PortImpairment after = impairment_of(wanted);
+  return most_kept(after.in) > most_kept(before.in) || most_kept(after.out) > most_kept(before.out);
+}
+
+// Of what was found to differ, that which a port can take as it runs.
+void plan_impair(const Config& running, const Config& wanted, ReloadPlan& plan) {
+  if (running.ports.size() != wanted.ports.size()) return;
+  for (std::size_t i = 0; i < wanted.ports.size(); ++i) {
+    const PortSection& port = wanted.ports[i];
+    if (port.name != running.ports[i].name || keeps_more(running.ports[i].impair, port.impair)) continue;
+    ReloadPlan::Impair change{.port = i, .name = port.name, .impair = port.impair};
+    const std::string place = "ports[" + std::to_string(i) + "].impair.";
+    std::erase_if(plan.restart, [&](const std::string& key) {
+      if (!key.starts_with(place)) return false;
+      change.keys.push_back(key);
+      return true;
+    });
+    if (!change.keys.empty()) plan.impair.push_back(std::move(change));
+  }
+}
+
 }  // namespace
 
 void plan_change(const NativeConfig& before, const NativeConfig& after, const std::string& path,
@@ -65,6 +90,7 @@ ReloadPlan plan_reload(const Config& running, const Config& wanted) {
     if (key.compare && key.name != "jobs" && key.name != "log")
       key.compare(running, wanted, key.name, plan.restart);
   }
+  plan_impair(running, wanted, plan);
   if (running.log.level != wanted.log.level) plan.log_level = wanted.log.level;
   for (const JobConfig& is : running.jobs) {
     const std::string& name = members::common_of(is).name;
@@ -95,6 +121,9 @@ std::vector<Difference> differences(const ReloadPlan& plan) {
   for (const ReloadPlan::Reset& reset : plan.reset) add(reset.path + ".run", Applies::kAtOnce);
   for (const JobConfig& job : plan.declare)
     add("job '" + members::common_of(job).name + "' is new", Applies::kAtOnce);
+  for (const ReloadPlan::Impair& change : plan.impair) {
+    for (const std::string& key : change.keys) add(key, Applies::kAtOnce);
+  }
   if (plan.log_level) add("log.level", Applies::kAtOnce);
   for (const std::string& key : plan.restart) add(key, Applies::kRestart);
   return all;

@@ -2,6 +2,7 @@
 // What a configuration that was read again asks of a running box: what can be done while it runs, and what
 // takes a restart. Pure.
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -32,12 +33,21 @@ struct ReloadPlan {
     bool operator==(const Reset&) const = default;
   };
 
+  // Other faults on purpose for a port, which keep no more frames than those of now.
+  struct Impair {
+    std::size_t port = 0;
+    std::string name{};
+    ImpairSection impair{};
+    std::vector<std::string> keys{};  // that differ, as in `restart`
+  };
+
   std::vector<std::string> withdraw{};  // names of jobs that are gone
   std::vector<Change> change{};         // native jobs
   std::vector<JobConfig> declare{};     // jobs that are new
   std::vector<Again> again{};           // sessions that differ: withdrawn, then declared as they are now
   std::optional<LogSection::Level> log_level{};  // another
-  std::vector<Reset> reset{};                    // sessions that differ in `run` alone
+  std::vector<Impair> impair{};
+  std::vector<Reset> reset{};  // sessions that differ in `run` alone
   // Keys that differ and stay as they are, by their path in `wanted`: "dataplane.slots", "jobs[1].dialect".
   std::vector<std::string> restart{};
 };

@@ -47,7 +47,9 @@ class Life {
         timer_(io),
         manager_(manager),
         claims_(*start.claims),
-        reload_(start.config, feed_.sink()),
+        reload_(
+            start.config, feed_.sink(), set_log_level,
+            [this](PortIndex port, const impair::PortImpairment& faults) { plane_.impair(port, faults); }),
         plane_(plane),
         loop_(plane_, std::move(engine), feed_.sink(), drain, steady_now()),
         box_({plane_, loop_, reload_, turn_times_, feed_.sink(), start.path, start.program, start.keeping,

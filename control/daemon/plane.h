@@ -37,6 +37,7 @@ class Plane {
   virtual dpdk::PortLink follow(PortIndex port, TimeNs now) = 0;
   virtual void announce(PortIndex port) = 0;
   [[nodiscard]] virtual dpdk::PortStatistics port_statistics(PortIndex port) const = 0;
+  virtual void impair(PortIndex port, const impair::PortImpairment& faults) = 0;
   [[nodiscard]] virtual io::DataPlane::ImpairedPort impaired(PortIndex port) const = 0;
   [[nodiscard]] virtual const io::CoreStatistics& statistics(std::size_t core) const = 0;
   [[nodiscard]] virtual JobCounters counters(std::size_t core, JobId job) const = 0;
@@ -71,6 +72,7 @@ class RunningPlane final : public Plane {
   dpdk::PortLink follow(PortIndex port, TimeNs now) override { return plane_.follow(port, now); }
   void announce(PortIndex port) override { plane_.announce(port); }
   dpdk::PortStatistics port_statistics(PortIndex port) const override { return plane_.port_statistics(port); }
+  void impair(PortIndex port, const impair::PortImpairment& faults) override { plane_.impair(port, faults); }
   io::DataPlane::ImpairedPort impaired(PortIndex port) const override { return plane_.impaired(port); }
   const io::CoreStatistics& statistics(std::size_t core) const override {
     return plane_.core(core).statistics;

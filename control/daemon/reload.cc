@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "config/impair_section.h"
 #include "text/text.h"
 
 namespace tally::daemon {
@@ -69,6 +70,7 @@ api::ReloadReport Reload::take(const config::ConfigResult& read, members::Member
   declare_again(taking, plan);
   for (const auto& wish : plan.reset) reset(taking, wish);
   for (const auto& job : plan.declare) declare(taking, job);
+  for (const auto& wish : plan.impair) change_faults(taking, wish);
   if (plan.log_level) {
     taking.config.log.level = *plan.log_level;
     changed(taking, level_text(*plan.log_level));
@@ -184,6 +186,18 @@ void Reload::change(Taking& taking, config::ReloadPlan::Change wish) const {
                   done.error().text() + "; the job stays as it is, reload again when that has changed");
   for (std::string& text : change_texts(is, wish)) changed(taking, std::move(text));
   *at = wish.job;
+}
+
+void Reload::change_faults(Taking& taking, const config::ReloadPlan::Impair& wish) const {
+  const impair::PortImpairment faults = config::impairment_of(wish.impair);
+  impair_(PortIndex{static_cast<std::uint16_t>(wish.port)}, faults);
+  taking.config.ports[wish.port].impair = wish.impair;
+  const auto text = [](const impair::ImpairOptions& way) {
+    std::string what = config::faults_text(way);
+    return what.empty() ? std::string("nothing") : what;
+  };
+  changed(taking, "port " + wish.name + " has other faults on purpose: in " + text(faults.in) + "; out " +
+                      text(faults.out));
 }
 
 void Reload::reset(Taking& taking, const config::ReloadPlan::Reset& wish) const {

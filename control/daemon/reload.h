@@ -2,9 +2,11 @@
 // What may change while the box runs: by SIGHUP or the control interface, a configuration that was read again
 // becomes what it can of the running one. Owner: the control thread.
 
+#include <functional>
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "api/api.h"
@@ -12,19 +14,27 @@
 #include "config/load_config.h"
 #include "config/reload_plan.h"
 #include "daemon/log.h"
+#include "impair/faults.h"
 #include "members/membership.h"
 #include "tally/error.h"
+#include "tally/ids.h"
 #include "tally/time.h"
 
 namespace tally::daemon {
 
 class Reload {
  public:
-  // config: with which the box has started. level: how another log.level is put in force.
-  Reload(config::Config config, LogSink log, void (*level)(LogLevel) = set_log_level)
+  using Impair = std::function<void(PortIndex, const impair::PortImpairment&)>;
+
+  // config: with which the box has started. level, impair: how another log.level and other faults on purpose
+  // are put in force.
+  Reload(
+      config::Config config, LogSink log, void (*level)(LogLevel) = set_log_level,
+      Impair impair = [](PortIndex, const impair::PortImpairment&) {})
       : config_(std::make_shared<const config::Config>(std::move(config))),
         log_(std::move(log)),
-        level_(level) {}
+        level_(level),
+        impair_(std::move(impair)) {}
 
   // A file with errors changes nothing. Every step, and what takes a restart, is a line of the log. The
   // caller's next turn publishes and sends. Jobs that were made here are not the file's: they stay, and one
@@ -67,6 +77,7 @@ class Reload {
   void failed(Taking& taking, std::string text) const;
   void withdraw(Taking& taking, const std::string& name) const;
   void change(Taking& taking, config::ReloadPlan::Change wish) const;
+  void change_faults(Taking& taking, const config::ReloadPlan::Impair& wish) const;
   void reset(Taking& taking, const config::ReloadPlan::Reset& wish) const;
   void declare_again(Taking& taking, const config::ReloadPlan& plan) const;
   void declare(Taking& taking, const config::JobConfig& job) const;
@@ -75,6 +86,7 @@ class Reload {
   std::set<std::string> made_{};  // jobs of config_ that are not the file's
   LogSink log_;
   void (*level_)(LogLevel);
+  Impair impair_;
 };
 
 }  // namespace tally::daemon

@@ -52,4 +52,12 @@ void ImpairedWay::clear() noexcept {
   while (const auto m = line_.remove()) drop(*m);
 }
 
+void ImpairedWay::lose() noexcept {
+  while (const auto m = line_.remove()) {
+    ++counters_.lost;
+    ++core_lost_;
+    drop(*m);
+  }
+}
+
 }  // namespace tally::dpdk

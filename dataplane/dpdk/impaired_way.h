@@ -3,11 +3,14 @@
 // Owner: the core. What it writes is a private copy wherever somebody else sees the buffer.
 
 #include <cstddef>
+#include <memory>
 #include <span>
+#include <vector>
 
 #include "dpdk/mbuf.h"
 #include "impair/delay_line.h"
 #include "impair/faults.h"
+#include "tally/ids.h"
 #include "tally/time.h"
 
 namespace tally::dpdk {
@@ -37,8 +40,10 @@ class ImpairedWay {
   [[nodiscard]] std::size_t waiting() const noexcept { return line_.size(); }
   [[nodiscard]] bool has_room() const noexcept { return line_.has_room(); }
   [[nodiscard]] TimeNs next_due() const noexcept { return line_.next_due(); }
-  // Drops what waits.
+  // Drops what waits: the core stops.
   void clear() noexcept;
+  // The same, counted as lost on purpose: other faults take the place of these.
+  void lose() noexcept;
 
  private:
   [[nodiscard]] rte_mbuf* maybe_corrupted(rte_mbuf* m) noexcept;
@@ -50,6 +55,22 @@ class ImpairedWay {
   MbufCounters& mbufs_;
   impair::ImpairCounters& counters_;
   OneWriter<std::uint64_t>& core_lost_;
+};
+
+// One with these arguments; null: the stream has no faults.
+[[nodiscard]] inline std::unique_ptr<ImpairedWay> impaired_way(const impair::ImpairStream& stream,
+                                                               rte_mempool* copies, MbufCounters& mbufs,
+                                                               impair::ImpairCounters& counters,
+                                                               OneWriter<std::uint64_t>& core_lost) {
+  if (!stream.options.on()) return nullptr;
+  return std::make_unique<ImpairedWay>(stream, copies, mbufs, counters, core_lost);
+}
+
+// What takes the place of the ways of one core that belong to a port, and then what they were.
+struct PortWays {
+  PortIndex port{};
+  std::vector<std::unique_ptr<ImpairedWay>> in;  // of each of its queues that the core reads, in order
+  std::unique_ptr<ImpairedWay> out;
 };
 
 }  // namespace tally::dpdk

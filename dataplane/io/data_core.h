@@ -107,6 +107,7 @@ class PipelineCore final : public DataCore {
 
  private:
   void follow_publications() noexcept;
+  void exchange(dpdk::PortWays& ways) noexcept;
   void process(std::span<rte_mbuf* const> burst, TimeNs now) noexcept;
   void process_traced(std::span<rte_mbuf* const> burst, TimeNs now, TraceTap& seen) noexcept;
   // seen: a TraceTap, or what does as little as it can.

@@ -86,13 +86,21 @@ std::size_t PipelineCore<Exec>::turn(TimeNs now, std::uint64_t cycles) noexcept 
 // Between bursts nothing points into the old table: frames in rings are parsed again.
 template <class Exec>
 void PipelineCore<Exec>::follow_publications() noexcept {
-  while (const PublicationNode* next = publications.at->next.load(std::memory_order_acquire)) {
+  while (PublicationNode* const next = publications.at->next.load(std::memory_order_acquire)) {
     for (const jobs::FreedLines& freed : next->publication.freed)
       pipeline_.release(freed.job, freed.lines, freed.elements, freed.members, freed.in_front);
+    if (!next->ways.empty()) exchange(next->ways[options_.index]);
     pipeline_.adopt(next->publication.table.get());
     publications.at = next;
     publications.adopted.store(next->publication.version, std::memory_order_release);
+    publications.passed.store(next->number, std::memory_order_release);
   }
+}
+
+template <class Exec>
+[[gnu::noinline]] void PipelineCore<Exec>::exchange(dpdk::PortWays& ways) noexcept {
+  ingress_.exchange(ways);
+  egress_.exchange(ways);
 }
 
 // Of a burst nobody looks at.

@@ -297,6 +297,27 @@ void DataPlane::publish(jobs::Publication publication) {
 }
 std::uint64_t DataPlane::adopted() const noexcept { return state_->chain->adopted(); }
 
+void DataPlane::impair(PortIndex port, const impair::PortImpairment& faults) {
+  const BoxPort& of = state_->ports[raw(port)];
+  TALLY_CHECK(
+      most_kept(faults.in) <= most_kept(of.impair.in) && most_kept(faults.out) <= most_kept(of.impair.out),
+      "there are mbufs for what faults keep");
+  const dpdk::PortTraits& t = of.port.traits();
+  std::vector<dpdk::PortWays> ways;
+  for (std::size_t c = 0; c < state_->cores.size(); ++c) {
+    CoreStatistics& statistics = state_->cores[c]->statistics;
+    PortTraffic& traffic = state_->cores[c]->traffic[raw(port)];
+    dpdk::PortWays& own = ways.emplace_back();
+    own.port = port;
+    for (std::size_t q = c; q < t.receive_queues; q += state_->cores.size())
+      own.in.push_back(dpdk::impaired_way({faults.in, stream_of(c, q, raw(port), false)}, t.frames,
+                                          statistics, traffic.impaired_in, statistics.impaired_in));
+    own.out = dpdk::impaired_way({faults.out, stream_of(c, c, raw(port), true)}, t.frames, statistics,
+                                 traffic.impaired_out, statistics.impaired_out);
+  }
+  state_->chain->exchange(std::move(ways));
+}
+
 // One of each core in turn.
 rte_mbuf* DataPlane::State::next_of(ThreadRing CoreRings::*ring) noexcept {
   for (std::size_t tried = 0; tried < cores.size(); ++tried) {

@@ -102,6 +102,10 @@ class DataPlane {
   void announce(PortIndex index) noexcept;
   // Packets and bytes as the cores counted them; missed, errors and no mbuf as the driver says.
   [[nodiscard]] dpdk::PortStatistics port_statistics(PortIndex port) const noexcept;
+  // From now on, at each core before its next burst, these faults for the frames of a port, from the beginning of
+  // their random numbers; what the former keep is lost. most_kept() of them, each way, is at most that of the
+  // BoxPort: so many mbufs there are.
+  void impair(PortIndex port, const impair::PortImpairment& faults);
   // What `impair` did to the frames of a port, all cores together.
   struct ImpairedPort {
     impair::ImpairCounters in{};

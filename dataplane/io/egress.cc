@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 namespace tally::io {
 
@@ -10,25 +11,40 @@ Egress::Egress(const std::vector<EgressPort>& ports, CoreStatistics& statistics,
     : statistics_(statistics), tap_(tap) {
   for (std::size_t i = 0; i < ports.size(); ++i) {
     const EgressPort& p = ports[i];
-    dpdk::ImpairedWay* way = nullptr;
-    if (p.via == nullptr && p.impair.options.on()) {
-      ways_.push_back(std::make_unique<dpdk::ImpairedWay>(p.impair, p.traits.frames, statistics,
-                                                          traffic[i].impaired_out, statistics.impaired_out));
-      way = ways_.back().get();
-      if (way->timed()) timed_.push_back(i);
-    }
+    auto way = p.via != nullptr ? nullptr
+                                : dpdk::impaired_way(p.impair, p.traits.frames, statistics,
+                                                     traffic[i].impaired_out, statistics.impaired_out);
     boxes_.push_back({.traits = p.traits,
                       .queue = p.queue,
-                      .detour = p.via != nullptr || way != nullptr || p.traits.umem,
                       .most = p.traits.umem ? dpdk::room_of(p.traits.frames) : UINT32_MAX,
                       .via = p.via,
-                      .way = way,
+                      .way = std::move(way),
                       .traffic = &traffic[i]});
     // On its way to another core a frame carries its port in the mbuf; a port that hands the mbuf itself to a
     // reader gives its fields away.
     if (p.via == nullptr && !p.traits.same_mbuf && i < 64) sharing_ |= std::uint64_t{1} << i;
     if (p.traits.segments && i < 64) segments_ |= std::uint64_t{1} << i;
   }
+  timed_.reserve(boxes_.size());
+  note_ways();
+}
+
+// What follows from who has a way, and which.
+void Egress::note_ways() noexcept {
+  timed_.clear();
+  for (std::size_t i = 0; i < boxes_.size(); ++i) {
+    Outbox& box = boxes_[i];
+    box.detour = box.via != nullptr || box.way != nullptr || box.traits.umem;
+    if (box.way != nullptr && box.way->timed()) timed_.push_back(i);
+  }
+}
+
+void Egress::exchange(dpdk::PortWays& ways) noexcept {
+  Outbox& box = boxes_[raw(ways.port)];
+  if (box.via != nullptr) return;
+  box.way.swap(ways.out);
+  if (ways.out != nullptr) ways.out->lose();
+  note_ways();
 }
 
 void Egress::push(PortIndex port, rte_mbuf* m) noexcept {
@@ -88,7 +104,9 @@ TimeNs Egress::next_due() const noexcept {
 }
 
 void Egress::clear() noexcept {
-  for (const auto& way : ways_) way->clear();
+  for (const Outbox& box : boxes_) {
+    if (box.way != nullptr) box.way->clear();
+  }
 }
 
 void Egress::send_all(Outbox& box) noexcept {

@@ -67,6 +67,9 @@ class Egress {
   [[nodiscard]] TimeNs next_due() const noexcept;
   // Drops what waits on purpose.
   void clear() noexcept;
+  // Other faults for a port; what waited in the way that is given back is lost. Nothing happens if another core
+  // sends for this one.
+  void exchange(dpdk::PortWays& ways) noexcept;
 
   // Frames sent in one call: the results of two receive bursts, at most.
   static constexpr std::size_t kOutbox = 64;
@@ -80,11 +83,12 @@ class Egress {
         UINT32_MAX;  // bytes of a frame: af_xdp copies it into an mbuf of its own, and does not look
     std::size_t count = 0;
     rte_ring* via = nullptr;
-    dpdk::ImpairedWay* way = nullptr;  // null: not impaired, or by the core that sends for this one
+    std::unique_ptr<dpdk::ImpairedWay> way;  // null: not impaired, or by the core that sends for this one
     std::array<rte_mbuf*, kOutbox> frames{};
     std::array<std::uint32_t, kOutbox> bytes{};  // of each; once sent, a frame is not ours to ask
     PortTraffic* traffic = nullptr;
   };
+  void note_ways() noexcept;
   void push_elsewhere(Outbox& box, PortIndex port, rte_mbuf* m) noexcept;
   void add(Outbox& box, rte_mbuf* m) noexcept;
   std::size_t release(Outbox& box) noexcept;
@@ -92,9 +96,8 @@ class Egress {
   void count(Outbox& box, std::span<const std::uint32_t> bytes) noexcept;
   void trace(const Outbox& box, std::span<rte_mbuf* const> frames) const noexcept;
 
-  std::vector<Outbox> boxes_;  // by PortIndex
-  std::vector<std::unique_ptr<dpdk::ImpairedWay>> ways_;
-  std::vector<std::size_t> timed_;  // boxes whose way keeps frames for later
+  std::vector<Outbox> boxes_;       // by PortIndex
+  std::vector<std::size_t> timed_;  // boxes whose way keeps frames for later; has room for all
   TimeNs now_ = 0;
   std::uint64_t sharing_ = 0;
   std::uint64_t segments_ = 0;

@@ -11,11 +11,9 @@ Ingress::Ingress(const std::vector<IngressQueue>& queues, CoreStatistics& statis
                  std::span<PortTraffic> traffic)
     : statistics_(statistics), traffic_(traffic) {
   for (const IngressQueue& q : queues) {
-    queues_.push_back({.from = q});
-    if (!q.impair.options.on()) continue;
-    ways_.push_back(std::make_unique<dpdk::ImpairedWay>(
-        q.impair, q.traits.frames, statistics, traffic[raw(q.index)].impaired_in, statistics.impaired_in));
-    queues_.back().way = ways_.back().get();
+    queues_.push_back({.way = dpdk::impaired_way(q.impair, q.traits.frames, statistics,
+                                                 traffic[raw(q.index)].impaired_in, statistics.impaired_in),
+                       .from = q});
   }
 }
 
@@ -72,12 +70,26 @@ std::span<rte_mbuf*> Ingress::impaired(Queue& queue, std::span<rte_mbuf*> room, 
 
 TimeNs Ingress::next_due() const noexcept {
   TimeNs due = kNever;
-  for (const auto& way : ways_) due = std::min(due, way->next_due());
+  for (const Queue& queue : queues_) {
+    if (queue.way != nullptr) due = std::min(due, queue.way->next_due());
+  }
   return due;
 }
 
 void Ingress::clear() noexcept {
-  for (const auto& way : ways_) way->clear();
+  for (const Queue& queue : queues_) {
+    if (queue.way != nullptr) queue.way->clear();
+  }
+}
+
+void Ingress::exchange(dpdk::PortWays& ways) noexcept {
+  auto other = ways.in.begin();
+  for (Queue& queue : queues_) {
+    if (queue.from.index != ways.port) continue;
+    queue.way.swap(*other);
+    if (*other != nullptr) (*other)->lose();
+    ++other;
+  }
 }
 
 }  // namespace tally::io

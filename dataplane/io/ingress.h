@@ -61,10 +61,12 @@ class Ingress {
   [[nodiscard]] TimeNs next_due() const noexcept;
   // Drops what waits on purpose.
   void clear() noexcept;
+  // Other faults for the queues of a port; what waited in the ways that are given back is lost.
+  void exchange(dpdk::PortWays& ways) noexcept;
 
  private:
   struct Queue {
-    dpdk::ImpairedWay* way = nullptr;  // null: not impaired
+    std::unique_ptr<dpdk::ImpairedWay> way;  // null: not impaired
     IngressQueue from;
   };
   [[nodiscard]] std::span<rte_mbuf*> received_by(const IngressQueue& queue, std::span<rte_mbuf*> room,
@@ -73,7 +75,6 @@ class Ingress {
                                               TimeNs now) noexcept;
 
   std::vector<Queue> queues_;
-  std::vector<std::unique_ptr<dpdk::ImpairedWay>> ways_;  // of those that are impaired
   std::size_t next_ = 0;
   CoreStatistics& statistics_;
   std::span<PortTraffic> traffic_;  // by PortIndex

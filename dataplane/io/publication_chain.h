@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "dpdk/impaired_way.h"
 #include "io/headers.h"
 #include "jobs/job_table.h"
 
@@ -24,13 +25,17 @@ struct PublicationNode {
 
   jobs::Publication publication;
   HeaderTable headers;
+  // By core, if this one is about faults on purpose: each core exchanges its own, and they die with the node.
+  std::vector<dpdk::PortWays> ways;
+  std::uint64_t number = 0;  // in the chain
   std::atomic<PublicationNode*> next{nullptr};
 };
 
 // Where one core is. Written by the core, read by control; a line of its own.
 struct alignas(64) PublicationReader {
   const PublicationNode* at = nullptr;    // core only
-  std::atomic<std::uint64_t> adopted{0};  // version of `at`: it and what follows must live
+  std::atomic<std::uint64_t> adopted{0};  // version of `at`
+  std::atomic<std::uint64_t> passed{0};   // number of `at`: it and what follows must live
 };
 
 // Owner: control.
@@ -44,10 +49,14 @@ class PublicationChain {
 
   // Appends, and frees what every core has passed. publication.table must not be null.
   void publish(jobs::Publication publication);
+  // Appends one that changes no table. ways: of each core.
+  void exchange(std::vector<dpdk::PortWays> ways);
   // The version that every core has reached.
   [[nodiscard]] std::uint64_t adopted() const noexcept;
 
  private:
+  void append(PublicationNode* node);
+
   jobs::Box box_;
   std::vector<PublicationReader*> readers_;
   PublicationNode* oldest_ = nullptr;

@@ -136,6 +136,80 @@ TEST_F(LoopImpairOnce, WithThreads) {
   }
 }
 
+// Other faults of all ports in mid-traffic, again and again: none, all of them, loss alone.
+class ChangingFaults {
+ public:
+  explicit ChangingFaults(Rack& rack) : rack_(rack) {}
+
+  void look() {
+    const std::uint64_t results = rack_.sum(&io::CoreStatistics::results);
+    if (results < next_) return;
+    next_ = results + 20;
+    impair::ImpairOptions all = kAll;
+    all.corrupt_ppm = 2'000;
+    const std::array<impair::PortImpairment, 3> turns{both({}), both(all), both({.loss_ppm = 100'000})};
+    for (std::uint16_t p = 0; p < rack_.plane().ports(); ++p)
+      rack_.plane().impair(PortIndex{p}, turns.at(changes_ % turns.size()));
+    ++changes_;
+  }
+  [[nodiscard]] std::size_t changes() const noexcept { return changes_; }
+
+ private:
+  Rack& rack_;
+  std::uint64_t next_ = 20;
+  std::size_t changes_ = 0;
+};
+
+void expect_clean_after(Rack& rack, const ChangingFaults& faults) {
+  rack.settle();
+  rack.expect_right_sums();
+  rack.expect_all_mbufs_back();
+  rack.expect_every_frame_counted();
+  EXPECT_GE(faults.changes(), 6U);
+  for (const impair::ImpairCounters& seen : {rack.impaired().in, rack.impaired().out}) {
+    EXPECT_GT(seen.lost, 0U);
+    EXPECT_GT(seen.duplicated, 0U);
+    EXPECT_GT(seen.reordered, 0U);
+    EXPECT_GT(seen.delayed, 0U);
+  }
+}
+
+TEST_F(LoopImpairOnce, FaultsChangeWhileFramesPass) {
+  for (const RackCase& c : {RackCase{}, RackCase{.cores = 2, .up = 2, .down = 2}}) {
+    Rack rack(impaired("Change", both(kAll), c));
+    ChangingFaults faults(rack);
+    EXPECT_TRUE(rack.run([&] { faults.look(); })) << "the workers did not finish";
+    expect_clean_after(rack, faults);
+  }
+}
+
+TEST_F(LoopImpairOnce, FaultsChangeWhileFramesPassOnThreads) {
+  impair::ImpairOptions few = kAll;
+  few.corrupt_ppm = 2'000;
+  RackCase c = impaired("ChangeThreads", both(few), {.cores = 2, .up = 2, .down = 2});
+  c.operations = 24;
+  Rack rack(c);
+  ChangingFaults faults(rack);
+  EXPECT_TRUE(rack.run_threads([&] { faults.look(); })) << "the workers did not finish";
+  expect_clean_after(rack, faults);
+}
+
+// At rest they go as fast as they come.
+TEST_F(LoopImpairOnce, WithoutFaultsNothingWaits) {
+  Rack rack(impaired("Stop", both({.delay = 10 * kSecond})));
+  for (int i = 0; i < 1'000 && rack.plane().next_due() == kNever; ++i) rack.turn();
+  EXPECT_NE(rack.plane().next_due(), kNever);
+  for (std::uint16_t p = 0; p < rack.plane().ports(); ++p) rack.plane().impair(PortIndex{p}, {});
+  rack.turn();
+  EXPECT_EQ(rack.plane().next_due(), kNever);
+  EXPECT_GT(rack.impaired().in.lost, 0U) << "what waited";
+  EXPECT_TRUE(rack.run()) << "the workers did not finish";
+  rack.settle();
+  rack.expect_right_sums();
+  rack.expect_all_mbufs_back();
+  rack.expect_every_frame_counted();
+}
+
 TEST_F(LoopImpairOnce, FramesThatWaitWhenTheCoresStopAreDropped) {
   const impair::ImpairOptions late{.delay = 10 * kSecond};
   for (const impair::PortImpairment& impair :

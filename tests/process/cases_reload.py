@@ -1,8 +1,10 @@
 """SIGHUP: the operator changes the configuration of a running box."""
+import dataclasses
 import re
 import signal
 
 from box import Job, run_box
+from counters import ask
 from lab import case
 from programs import wait_until
 from workers import UNTIL_TOLD, finish, go_on, start_job
@@ -93,6 +95,37 @@ def reload_says_what_it_does(lab):
     box.config.write_text(good)
     box.daemon.signal(signal.SIGHUP)
     box.wait_for_log("job 'second' is gone from the configuration")
+    go_on(workers)
+    finish(workers)
+    assert all(worker.statistics()["epochs"] == 1 for worker in workers)
+    box.stop()
+
+
+@case("address")
+def faults_on_purpose_come_and_go(lab):
+    """A reload loses and corrupts frames of a running job, and another one stops that; every sum is right. A delay, for
+    which no packet buffers were set aside, waits for a restart."""
+    job = Job()
+    box = run_box(lab, [job], control="access: owner")
+    workers = start_job(box, job, f"--sizes 20000,353 --gap 2 {UNTIL_TOLD}")
+    wait_for_work(workers)
+
+    def impair(faults, words):
+        box.options = dataclasses.replace(box.options, impair=faults)
+        box.reload()
+        box.wait_for_log(words)
+
+    impair("loss: 2%, corrupt: 0.5%", "port p1 has other faults on purpose: in 2% lost, 0.5% corrupted; out 2% lost")
+    wait_until("faults", lambda: all(counts["lost"] and counts["corrupted"] for counts in ask(box.control).impaired.values())
+               and len(ask(box.control).impaired) == 4)
+    wait_for_work(workers)
+    impair("", "port p1 has other faults on purpose: in nothing; out nothing")
+    wait_for_work(workers)
+    before = ask(box.control).impaired
+    wait_for_work(workers, 20)
+    assert ask(box.control).impaired == before, (before, ask(box.control).impaired)
+    impair("delay: 1ms", "reload: restart to apply: ports[0].impair.delay")
+    assert ask(box.control).impaired == before
     go_on(workers)
     finish(workers)
     assert all(worker.statistics()["epochs"] == 1 for worker in workers)

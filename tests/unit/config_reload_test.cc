@@ -83,13 +83,15 @@ TEST_F(ConfigReload, WhatGoesWithTheDisciplineWaitsWithIt) {
 // What the column says is what the plan does, of every key of the file.
 TEST_F(ConfigReload, EveryKeyAppliesWhenItsColumnSays) {
   const std::map<std::string, std::string> others{
-      {"token_file", "/other"}, {"workers", "3"}, {"discipline", "shared"},
-      {"elements", "16"},       {"window", "16"}, {"results", "multicast"},
-      {"priority", "7"},        {"lease", "5s"},  {"stragglers", "{timeout: 50ms, min: 1}"}};
+      {"token_file", "/other"}, {"workers", "3"},          {"discipline", "shared"},
+      {"elements", "16"},       {"window", "16"},          {"results", "multicast"},
+      {"priority", "7"},        {"lease", "5s"},           {"stragglers", "{timeout: 50ms, min: 1}"},
+      {"packet_rate", "5000"},  {"bad_packet_rate", "off"}};
   for (const config::ReferenceRow& row : config::reference_rows()) {
     const bool job = row.path.starts_with("jobs[]");
     if (!job) {
-      EXPECT_EQ(row.applies == config::Applies::kAtOnce, row.path == "log.level") << row.path;
+      const bool at_once = row.path == "log.level" || row.path.starts_with("ports[].impair.");
+      EXPECT_EQ(row.applies == config::Applies::kAtOnce, at_once) << row.path;
       continue;
     }
     const auto found = others.find(row.path.substr(7));
@@ -110,6 +112,30 @@ TEST_F(ConfigReload, EveryKeyAppliesWhenItsColumnSays) {
     ASSERT_NE(at, differences.end()) << key;
     EXPECT_EQ(at->applies, row.applies) << key;
   }
+}
+
+// The frames that a fault keeps lie in packet buffers that the start sets aside.
+TEST_F(ConfigReload, FaultsOnPurposeApplyAtOnceUnlessTheyKeepMoreFrames) {
+  const auto differences = [](const std::string& before, const std::string& after) {
+    const auto impaired_by = [](const std::string& keys) {
+      return load(with("device: net_ring0", "device: net_ring0, impair: {" + keys + "}"));
+    };
+    std::vector<std::string> all;
+    for (const auto& [what, applies] :
+         config::differences(config::plan_reload(impaired_by(before), impaired_by(after))))
+      all.push_back(what + " " + config::applies_text(applies));
+    return all;
+  };
+  EXPECT_THAT(differences("loss: 1%", "loss: 2%, out: {corrupt: 1%}"),
+              ElementsAre("ports[0].impair.loss at once", "ports[0].impair.out.corrupt at once"));
+  EXPECT_THAT(differences("delay: 1us", "delay: 5ms, jitter: 1ms"),
+              ElementsAre("ports[0].impair.delay at once", "ports[0].impair.jitter at once"));
+  EXPECT_THAT(differences("delay: 1us", "reorder: 1%"),
+              ElementsAre("ports[0].impair.reorder at once", "ports[0].impair.delay at once"));
+  EXPECT_THAT(differences("loss: 1%", "in: {duplicate: 1%}"),
+              ElementsAre("ports[0].impair.loss restart", "ports[0].impair.in.duplicate restart"));
+  EXPECT_THAT(differences("delay: 1us, queue: 100", "delay: 1us, queue: 101"),
+              ElementsAre("ports[0].impair.queue restart"));
 }
 
 TEST_F(ConfigReload, JobsComeAndGo) {

@@ -84,6 +84,7 @@ struct FakePlane : daemon::Plane {
   dpdk::PortStatistics port_statistics(PortIndex port) const override {
     return port_statistics_.at(raw(port));
   }
+  void impair(PortIndex /*port*/, const impair::PortImpairment& /*faults*/) override {}
   io::DataPlane::ImpairedPort impaired(PortIndex port) const override {
     return raw(port) < impaired_.size() ? impaired_[raw(port)] : io::DataPlane::ImpairedPort{};
   }

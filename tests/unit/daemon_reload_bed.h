@@ -58,7 +58,10 @@ struct DaemonReload : testing::Test {
   JobId id{};
   std::vector<Peer> peers{Peer(0), Peer(1)};
   Journal journal;
-  daemon::Reload reload_{config, journal.sink()};
+  std::vector<std::pair<PortIndex, impair::PortImpairment>> impaired;
+  daemon::Reload reload_{
+      config, journal.sink(), daemon::set_log_level,
+      [this](PortIndex port, const impair::PortImpairment& faults) { impaired.emplace_back(port, faults); }};
   std::vector<Sent> told;
 };
 

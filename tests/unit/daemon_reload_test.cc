@@ -96,5 +96,33 @@ TEST_F(DaemonReloadShared, AJobTooLargeForTheSharedSlotsOfTheRunningBoxIsNotDecl
   EXPECT_EQ(journal.count("reload: job 'two' is declared: its workers may come"), 1U) << journal.all();
 }
 
+// Faults on purpose: at once, unless they keep frames for which there are no buffers.
+TEST_F(DaemonReload, OtherFaultsOnPurposeHoldAtOnce) {
+  const auto impaired_by = [](const std::string& keys) {
+    return with("device: net_ring0", "device: net_ring0, impair: {" + keys + "}");
+  };
+  reload(impaired_by("loss: 1%, corrupt: 0.1%"));
+  ASSERT_EQ(impaired.size(), 1U);
+  EXPECT_EQ(impaired[0].first, PortIndex{0});
+  EXPECT_EQ(impaired[0].second.in.loss_ppm, 10'000U);
+  EXPECT_EQ(impaired[0].second.out.corrupt_ppm, 1'000U);
+  EXPECT_EQ(journal.count("port w0 has other faults on purpose: in 1% lost, 0.1% corrupted; out 1% lost"), 1U)
+      << journal.all();
+  EXPECT_EQ(reload_.config().ports[0].impair.loss_ppm, 10'000U);
+  reload(impaired_by("loss: 1%, corrupt: 0.1%"));
+  EXPECT_EQ(impaired.size(), 1U) << "nothing differs";
+
+  reload(impaired_by("loss: 1%, delay: 2ms"));
+  EXPECT_EQ(impaired.size(), 1U);
+  EXPECT_EQ(journal.count("restart to apply: ports[0].impair.corrupt, ports[0].impair.delay"), 1U)
+      << journal.all();
+  EXPECT_EQ(reload_.config().ports[0].impair.delay, 0U);
+
+  reload(kText);
+  ASSERT_EQ(impaired.size(), 2U);
+  EXPECT_FALSE(impaired[1].second.in.on());
+  EXPECT_EQ(journal.count("in nothing; out nothing"), 1U) << journal.all();
+}
+
 }  // namespace
 }  // namespace tally::daemon_test
