@@ -91,9 +91,7 @@ void PipelineCore<Exec>::follow_publications() noexcept {
       pipeline_.release(freed.job, freed.lines, freed.elements, freed.members, freed.in_front);
     if (!next->ways.empty()) exchange(next->ways[options_.index]);
     pipeline_.adopt(next->publication.table.get());
-    publications.at = next;
-    publications.adopted.store(next->publication.version, std::memory_order_release);
-    publications.passed.store(next->number, std::memory_order_release);
+    publications.pass_to(next);
   }
 }
 

@@ -33,6 +33,13 @@ struct PublicationNode {
 
 // Where one core is. Written by the core, read by control; a line of its own.
 struct alignas(64) PublicationReader {
+  // The core has done all that `node` says, and uses nothing older any more.
+  void pass_to(const PublicationNode* node) noexcept {
+    at = node;
+    adopted.store(node->publication.version, std::memory_order_release);
+    passed.store(node->number, std::memory_order_release);
+  }
+
   const PublicationNode* at = nullptr;    // core only
   std::atomic<std::uint64_t> adopted{0};  // version of `at`
   std::atomic<std::uint64_t> passed{0};   // number of `at`: it and what follows must live

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "io/publication_chain.h"
@@ -23,8 +24,7 @@ class Chain : public testing::Test {
   static std::uint64_t follow(io::PublicationReader& reader) {
     const io::PublicationNode* next = reader.at->next.load(std::memory_order_acquire);
     if (next == nullptr) return 0;
-    reader.at = next;
-    reader.adopted.store(next->publication.version, std::memory_order_release);
+    reader.pass_to(next);
     return next->publication.version;
   }
   io::PublicationReader one_;
@@ -63,6 +63,31 @@ TEST_F(Chain, ATableLivesUntilTheLastCoreUsesALaterOne) {
   publish(4);
   EXPECT_TRUE(first.expired());
   EXPECT_FALSE(second.expired());
+}
+
+// It has the version and the table of the node before it, and a place of its own in the chain.
+TEST_F(Chain, OtherFaultsAreANodeThatChangesNoTable) {
+  const auto table = publish(1);
+  std::vector<dpdk::PortWays> ways(2);
+  ways[1].port = PortIndex{7};
+  chain_.exchange(std::move(ways));
+  chain_.exchange(std::vector<dpdk::PortWays>(2));
+  EXPECT_EQ(follow(one_), 1U);
+  EXPECT_EQ(follow(one_), 1U);
+  EXPECT_EQ(one_.at->ways.at(1).port, PortIndex{7});
+  EXPECT_EQ(one_.at->publication.table, table.lock());
+  EXPECT_EQ(follow(one_), 1U);
+  EXPECT_EQ(follow(one_), 0U);
+  EXPECT_EQ(chain_.adopted(), 0U) << "core two";
+  while (follow(two_) != 0) {
+  }
+  EXPECT_EQ(chain_.adopted(), 1U);
+  publish(2);
+  EXPECT_FALSE(table.expired()) << "the last node with it is in use";
+  while (follow(one_) + follow(two_) != 0) {
+  }
+  publish(3);
+  EXPECT_TRUE(table.expired());
 }
 
 TEST_F(Chain, CarriesTheHeadersOfItsJobs) {
