@@ -136,7 +136,7 @@ rules: ## check includes, cycles, names and what comments and documents point at
 	@tools/check-tree
 	@tools/check-links
 
-headers: configure-lint ## check that each header compiles alone
+headers: configure-lint ## check that each header compiles alone, and each source that is built together with others
 	@tools/check-headers $(JOBS) '$(LINT_DIR)'
 
 lint: configure-lint ## clang-tidy over the product, shellcheck over the scripts

@@ -52,7 +52,7 @@ std::string list_of(const std::vector<std::uint16_t>& cpus) {
   return words;
 }
 
-std::string mebibytes(std::uint64_t bytes) { return std::to_string(bytes >> 20) + " MiB"; }
+std::string whole_mebibytes(std::uint64_t bytes) { return std::to_string(bytes >> 20) + " MiB"; }
 
 Result<void> check_cores(const EalOptions& options, const std::vector<std::uint16_t>& allowed) {
   if (allowed.empty()) return fail(ErrorCode::kSystem, "the kernel does not say which CPUs we may use");
@@ -77,8 +77,8 @@ Result<bool> decide_hugepages(const EalOptions& options, std::string& warning) {
   if (enough) {
     why = "hugepages are free, but this process may not map them (a container or control group limits it?)";
   } else {
-    why = mebibytes(now.free_bytes) + " of hugepages are free and dataplane.memory is " +
-          mebibytes(options.memory_bytes) +
+    why = whole_mebibytes(now.free_bytes) + " of hugepages are free and dataplane.memory is " +
+          whole_mebibytes(options.memory_bytes) +
           "; to reserve them: " + reserve_command(now, options.memory_bytes);
   }
   if (options.hugepages == true) return fail(ErrorCode::kSystem, why, "dataplane.hugepages: on");
@@ -314,17 +314,17 @@ std::string reserve_command(const Hugepages& now, std::uint64_t bytes) {
 namespace {
 
 constexpr const char* kVariable = "RUNTIME_DIRECTORY";
-constexpr std::string_view kStart = "tally-eal-";  // tally-eal-PID-XXXXXX
+constexpr std::string_view kDirectory = "tally-eal-";  // tally-eal-PID-XXXXXX
 
 // Of other users' directories the removal fails.
 void remove_left_behind(const std::filesystem::path& parent) {
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator(parent, ignored)) {
     const std::string name = entry.path().filename().string();
-    if (!name.starts_with(kStart)) continue;
+    if (!name.starts_with(kDirectory)) continue;
     pid_t pid = 0;
     const char* const end = name.data() + name.size();
-    const auto [next, error] = std::from_chars(name.data() + kStart.size(), end, pid);
+    const auto [next, error] = std::from_chars(name.data() + kDirectory.size(), end, pid);
     if (error != std::errc{} || next == end || *next != '-' || pid <= 0) continue;
     if (kill(pid, 0) != 0 && errno == ESRCH) std::filesystem::remove_all(entry.path(), ignored);
   }
@@ -335,7 +335,7 @@ void remove_left_behind(const std::filesystem::path& parent) {
 RuntimeDirectory::RuntimeDirectory(const std::filesystem::path& parent) {
   if (getenv(kVariable) != nullptr) return;
   remove_left_behind(parent);
-  std::string path = (parent / (std::string(kStart) + std::to_string(getpid()) + "-XXXXXX")).string();
+  std::string path = (parent / (std::string(kDirectory) + std::to_string(getpid()) + "-XXXXXX")).string();
   if (mkdtemp(path.data()) == nullptr) return;
   path_ = path;
   setenv(kVariable, path_.c_str(), 1);

@@ -37,7 +37,7 @@ std::set<std::string>& parked() {
   return names;
 }
 
-bool taken(const std::string& name) {
+bool is_probed(const std::string& name) {
   std::uint16_t id = 0;
   return rte_eth_dev_get_port_by_name(name.c_str(), &id) == 0;
 }
@@ -90,7 +90,7 @@ std::uint32_t frame_bytes(const PortOptions& options) noexcept {
   return options.mtu + device::kEthernetBytes;
 }
 
-std::string free_device_name(const std::string& name) { return numbered_name(name, taken); }
+std::string free_device_name(const std::string& name) { return numbered_name(name, is_probed); }
 
 void park_device(std::string_view device) { parked().emplace(device_name(device)); }
 
@@ -101,7 +101,7 @@ Result<ProbedDevice> prepare_device(const PortOptions& options) {
     return fail(ErrorCode::kInvalidArgument, why, p.name);
   const std::string given = std::exchange(
       p.name, numbered_name(p.name, [](const std::string& name) { return parked().contains(name); }));
-  if (taken(p.name))
+  if (is_probed(p.name))
     return fail(ErrorCode::kInvalidArgument, "another port has this device; give each its own number", given);
   p.kind = device::kind_of(options.device);
   if (p.kind == device::DeviceKind::kMemif) {
