@@ -23,15 +23,15 @@ class LoopSwitchImpair : public testing::TestWithParam<SwitchCase> {
   }
 };
 
-constexpr impair::ImpairOptions kAll{.loss_ppm = 50'000,
-                                     .burst = 3,
-                                     .duplicate_ppm = 200'000,
-                                     .reorder_ppm = 100'000,
-                                     .corrupt_ppm = 300'000,
-                                     .delay = 100 * kMicrosecond,
-                                     .jitter = 30 * kMicrosecond,
-                                     .queue = 256,
-                                     .seed = 5};
+constexpr impair::ImpairOptions kEveryFault{.loss_ppm = 50'000,
+                                            .burst = 3,
+                                            .duplicate_ppm = 200'000,
+                                            .reorder_ppm = 100'000,
+                                            .corrupt_ppm = 300'000,
+                                            .delay = 100 * kMicrosecond,
+                                            .jitter = 30 * kMicrosecond,
+                                            .queue = 256,
+                                            .seed = 5};
 constexpr impair::ImpairOptions kAtOnce{.duplicate_ppm = 300'000, .corrupt_ppm = 500'000, .seed = 7};
 
 constexpr std::size_t kNumbers = 5;  // of each frame, behind its header: one may be hit by each way
@@ -116,11 +116,12 @@ std::vector<SwitchCase> cases() {
         SwitchCase{.name = "TwoCoresOneQueue", .cores = 2, .up = 2},
         SwitchCase{.name = "TwoCoresOneQueueShared", .cores = 2, .up = 2, .copies = true},
         SwitchCase{.name = "TinyPool", .copies = true, .frame_mbufs = 20}}) {
-    add(form, "Later", 0b0101, {.out = kAll});
+    add(form, "Later", 0b0101, {.out = kEveryFault});
     add(form, "AtOnce", 0b0010, {.out = kAtOnce});
   }
-  add({.name = "SharingPorts", .copies = true}, "BothWays", 0b1111, {kAll, kAll});
-  add({.name = "TwoCoresOneQueue", .cores = 2, .up = 2, .copies = true}, "BothWays", 0b0010, {kAll, kAll});
+  add({.name = "SharingPorts", .copies = true}, "BothWays", 0b1111, {kEveryFault, kEveryFault});
+  add({.name = "TwoCoresOneQueue", .cores = 2, .up = 2, .copies = true}, "BothWays", 0b0010,
+      {kEveryFault, kEveryFault});
   return all;
 }
 

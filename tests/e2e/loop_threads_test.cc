@@ -21,7 +21,7 @@ class LoopThreads : public testing::Test {
 };
 class LoopThreadsCases : public LoopThreads, public testing::WithParamInterface<RackCase> {};
 
-void expect_clean(Rack& rack) {
+void expect_right_and_clean(Rack& rack) {
   rack.settle();
   rack.expect_right_sums();
   rack.expect_all_mbufs_back();
@@ -31,7 +31,7 @@ void expect_clean(Rack& rack) {
 TEST_P(LoopThreadsCases, EverySumIsRightAndEveryMbufComesBack) {
   Rack rack(GetParam());
   EXPECT_TRUE(rack.run_threads()) << "the workers did not finish";
-  expect_clean(rack);
+  expect_right_and_clean(rack);
   for (std::size_t c = 0; c < rack.plane().cores(); ++c) {
     EXPECT_GT(rack.plane().core(c).statistics.turns, 0U);
     EXPECT_GT(rack.plane().core(c).statistics.busy_cycles, 0U);
@@ -98,7 +98,7 @@ TEST_F(LoopThreads, StoppedInTheMiddleNothingIsLostAndItGoesOn) {
     })) << "stopped too late";
   }
   EXPECT_TRUE(rack.run_threads());
-  expect_clean(rack);
+  expect_right_and_clean(rack);
 }
 
 TEST_F(LoopThreads, AJobIsWithdrawnAndDeclaredAnewWhileItsTrafficRuns) {
@@ -116,7 +116,7 @@ TEST_F(LoopThreads, AJobIsWithdrawnAndDeclaredAnewWhileItsTrafficRuns) {
     rack.control().declare(rack.config());
   }));
   EXPECT_EQ(times, kTimes);
-  expect_clean(rack);
+  expect_right_and_clean(rack);
   for (const JobId job : rack.control().jobs()) {
     for (std::size_t c = 0; c < 2; ++c) EXPECT_EQ(rack.plane().core(c).state(job).occupancy.get(), 0U);
   }
@@ -128,7 +128,7 @@ TEST_F(LoopThreads, AnLcoreThatDoesNotExistIsAnErrorAndNothingRuns) {
   ASSERT_FALSE(started.has_value());
   EXPECT_NE(started.error().what.find("lcore 4 does not exist"), std::string::npos) << started.error().what;
   EXPECT_TRUE(rack.run());  // in this thread
-  expect_clean(rack);
+  expect_right_and_clean(rack);
 }
 
 }  // namespace

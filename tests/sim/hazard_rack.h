@@ -53,6 +53,12 @@ struct RackOptions {
   std::vector<Rank> rivals;  // second processes for ranks of job 0, on the links behind all workers
 };
 
+// With slots that all jobs share, unless `o` names a discipline of its own that shares them.
+[[nodiscard]] inline RackOptions sharing(RackOptions o = {}) {
+  if (!shares_slots(o.discipline)) o.discipline = Discipline::kShared;
+  return o;
+}
+
 // Which frames a rule is about; what is not said matches all.
 struct Match {
   std::optional<std::size_t> worker;  // link

@@ -8,11 +8,6 @@
 namespace tally::sim {
 namespace {
 
-RackOptions sharing(RackOptions o = {}) {
-  o.discipline = Discipline::kShared;
-  return o;
-}
-
 // A contribution by way of the server, and then its plain copy: seen before, so it goes there too and is
 // found inside the state.
 TEST(Hazard, late_plain_copy_after_direct) {

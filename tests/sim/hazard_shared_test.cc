@@ -8,11 +8,6 @@
 namespace tally::sim {
 namespace {
 
-RackOptions sharing(RackOptions o = {}) {
-  if (!shares_slots(o.discipline)) o.discipline = Discipline::kShared;
-  return o;
-}
-
 // Rank 0 of job 0 fills the only entry with chunk 0; then job 1 takes it. What rank 1 of job 0 sends later
 // finds no entry, and meets the evicted part at the server.
 TEST(Hazard, eviction_and_a_late_packet) {

@@ -8,11 +8,6 @@
 #include "jobs/job_table.h"
 
 namespace tally::sim {
-namespace {
-
-constexpr std::size_t kInbox = 256;  // frames a paused process can hold
-
-}  // namespace
 
 ServerNode::ServerNode(Schedule& schedule, std::uint64_t seed, ServerOptions options, Send send, Alarm alarm)
     : schedule_(schedule),

@@ -8,11 +8,6 @@
 #include "spans.h"
 
 namespace tally::sim {
-namespace {
-
-constexpr std::size_t kInbox = 256;  // frames a paused process can hold
-
-}  // namespace
 
 WorkerNode::WorkerNode(Schedule& schedule, std::uint64_t seed, WorkerOptions options,
                        const Workload& workload, Agreement& agreement, Send send, Alarm alarm)

@@ -22,7 +22,7 @@ using testing::HasSubstr;
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kMost = std::numeric_limits<float>::max();
-constexpr float kLeast = std::numeric_limits<float>::denorm_min();
+constexpr float kTiny = std::numeric_limits<float>::denorm_min();
 
 // As the box adds them.
 std::optional<float> sum_of(const std::vector<float>& values) {
@@ -47,7 +47,7 @@ TEST(ExactSum, OneValueIsItself) {
       EXPECT_EQ(bits(*sum_of({x})), bits(x));
     }
   }
-  for (const float x : {0.0F, 1.0F, -1.0F, kMost, -kMost, kLeast, -kLeast, 0x1p-126F, 0x1.fffffep-127F})
+  for (const float x : {0.0F, 1.0F, -1.0F, kMost, -kMost, kTiny, -kTiny, 0x1p-126F, 0x1.fffffep-127F})
     EXPECT_EQ(bits(*sum_of({x})), bits(x)) << x;
   EXPECT_EQ(bits(*sum_of({-0.0F, -0.0F})), 0U) << "the sum of zeros is +0";
 }
@@ -72,13 +72,13 @@ TEST(ExactSum, TiesGoToTheEvenOneAndABitBelowDecides) {
   constexpr float kUlp = 0x1p-23F;  // of 1
   EXPECT_EQ(sum_of({1.0F, kUlp / 2}), 1.0F);
   EXPECT_EQ(sum_of({1.0F + kUlp, kUlp / 2}), 1.0F + 2 * kUlp);
-  EXPECT_EQ(sum_of({1.0F, kUlp / 2, kLeast}), 1.0F + kUlp);
-  EXPECT_EQ(sum_of({1.0F + kUlp, kUlp / 2, -kLeast}), 1.0F + kUlp);
-  EXPECT_EQ(sum_of({-1.0F, -kUlp / 2, -kLeast}), -1.0F - kUlp);
+  EXPECT_EQ(sum_of({1.0F, kUlp / 2, kTiny}), 1.0F + kUlp);
+  EXPECT_EQ(sum_of({1.0F + kUlp, kUlp / 2, -kTiny}), 1.0F + kUlp);
+  EXPECT_EQ(sum_of({-1.0F, -kUlp / 2, -kTiny}), -1.0F - kUlp);
 }
 
 TEST(ExactSum, LosesNothingToWhatCancels) {
-  EXPECT_EQ(sum_of({kMost, kLeast, -kMost}), kLeast);
+  EXPECT_EQ(sum_of({kMost, kTiny, -kMost}), kTiny);
   EXPECT_EQ(sum_of({0x1p100F, 1.0F, -0x1p100F, -0x1p-100F}), 1.0F);
   EXPECT_EQ(sum_of({kMost, kMost, -kMost}), kMost) << "no step of the way leaves the range";
   EXPECT_EQ(bits(*sum_of({1.5F, -1.5F})), 0U);
@@ -88,7 +88,7 @@ TEST(ExactSum, BeyondTheLargestIsInf) {
   EXPECT_EQ(sum_of(std::vector<float>(64, kMost)), kInf);
   EXPECT_EQ(sum_of(std::vector<float>(64, -kMost)), -kInf);
   EXPECT_EQ(sum_of({kMost, 0x1p103F}), kInf) << "half a unit above the largest, which is odd";
-  EXPECT_EQ(sum_of({kMost, 0x1p103F, -kLeast}), kMost);
+  EXPECT_EQ(sum_of({kMost, 0x1p103F, -kTiny}), kMost);
 }
 
 TEST(ExactSum, NoNumberStaysOneWhateverIsAdded) {
