@@ -55,8 +55,9 @@ TSAN_TARGETS := tests/e2e/all api_test api_plugin_test daemon_test tally_io_test
 # kernel has no more, those tests are skipped.
 HUGEPAGES := $(if $(filter 0,$(shell id -u)),tools/hugepages run 72 --)
 IN_PARALLEL := xargs -d '\n' -r -n 8 -P $(JOBS)
-# In this order `make check` fails soon; the tests come last, so that their count is its last line.
-CHECK_STAGES := format rules build build-asan build-tsan headers lint test
+# In this order `make check` fails soon; the tests come last, so that their count is its last line. They mostly wait, so
+# clang's checks run beside them.
+CHECK_STAGES := format rules build build-asan build-tsan test beside headers lint
 
 .PHONY: help deps build build-asan build-tsan demo test check bench bench-full ab experiment fmt format rules headers lint soak fuzz install clean
 .PHONY: need configure configure-asan configure-tsan configure-lint
