@@ -134,9 +134,10 @@ void ChunkStream::accept(const Datagram& datagram, Flight& flight, TimeNs now) {
   // asks without being told may have waited for somebody's repair. Sent again after the longest timeout, it is
   // the last sending that is answered: where memory is so scarce that every chunk is sent often, nothing else
   // would ever end the back-off.
+  const bool repetition = (datagram.header.flags & kFlagRetransmit) != 0 || flight.contributed != 1;
   const bool repaired = flight.held || (flight.sends != 1 && !box_tells());
   std::optional<TimeNs> rtt;
-  if (flight.contributed == 1 && (datagram.header.flags & kFlagRetransmit) == 0 && !repaired) {
+  if (!repetition && !repaired) {
     rtt = now - flight.contributed_at;
   } else if (flight.paused) {
     rtt = now - flight.sent_at;
@@ -149,7 +150,9 @@ void ChunkStream::accept(const Datagram& datagram, Flight& flight, TimeNs now) {
   }
   if (flight.early != 0)
     rto_.asked_for((datagram.header.flags & kFlagRetransmit) != 0 || flight.contributed > 1);
-  rto_.made_by((datagram.header.flags & kFlagServed) != 0, rtt);
+  std::optional<TimeNs> waited;
+  if (flight.early != 0 && !repetition && !flight.held) waited = now - flight.contributed_at;
+  rto_.made_by((datagram.header.flags & kFlagServed) != 0, rtt, waited);
   // Asked for, and made without this rank: its timers ran out because it is behind, not because of the path.
   const bool asked_for = flight.queries != 0 || flight.early != 0;
   if (asked_for && (ranks & bit_of(self_)) == 0) rto_.forget_back_off();

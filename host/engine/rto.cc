@@ -34,8 +34,9 @@ void Rto::sample(TimeNs rtt) noexcept {
   base_ = std::min(path_.smoothed() + std::max(4 * path_.varies(), floor_), kRtoCeiling);
 }
 
-void Rto::made_by(bool served, std::optional<TimeNs> rtt) noexcept {
+void Rto::made_by(bool served, std::optional<TimeNs> rtt, std::optional<TimeNs> waited) noexcept {
   since_served_ = served ? 0 : since_served_ + 1;
+  if (!rtt && in_vain_ >= kFewInVain) rtt = waited;
   if (!served || !rtt) return;
   served_.sample(*rtt);
   newest_served_ = *rtt;

@@ -58,8 +58,11 @@ class Rto {
   void result_without_sample() noexcept;
   // There is the result of a chunk that was asked for early. lost: a packet of it had been.
   void asked_for(bool lost) noexcept { in_vain_ = lost ? 0 : std::min(in_vain_ + 1, kLongInVain); }
-  // After either. served: a server made it; rtt: as sample()'s, if it was one.
-  void made_by(bool served, std::optional<TimeNs> rtt) noexcept;
+  // After either. served: a server made it; rtt: as sample()'s, if it was one; waited: the same of a chunk that
+  // was asked for, and came without that. While questions find nothing lost it counts, for a server: where the
+  // queue in front of one has grown all is asked for, which makes it longer, and nothing else would tell how long
+  // it is. Else it may have taken so long because of another rank's repair.
+  void made_by(bool served, std::optional<TimeNs> rtt, std::optional<TimeNs> waited) noexcept;
 
   // A packet sent at `sent_at` ran out at `now`. Doubles unless it was sent before the last doubling: then it
   // belongs to the round that caused it.
@@ -126,6 +129,7 @@ class Rto {
 
  private:
   static constexpr std::uint32_t kMostDoublings = 20;
+  static constexpr std::uint32_t kFewInVain = 8;
   static constexpr std::uint32_t kInVain = 16;
   static constexpr std::uint32_t kLongInVain = 64;
   static constexpr std::uint64_t kLongAgo = std::uint64_t{1} << 62;

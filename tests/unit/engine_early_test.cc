@@ -288,11 +288,13 @@ TEST_F(Early, QuestionsInVainMakeItPatientWithServers) {
   answer({1, 2, 3, 4, 5, 6, 7}, 2 * kRtt);
   served(8, kRtt + kServed);
   TimeNs now = kRtt + kServed;
-  // How long the first of eight chunks waits for its question. Then its result comes, of a server, or again.
+  // How long the first of eight chunks waits for its question, where another of them took the server no longer than
+  // usual. Then its result comes, of the server, or again.
   const auto waits = [&](bool lost) {
     const auto first = static_cast<std::uint32_t>(sent_.size());
     send(8, now);
-    for (std::uint32_t c = first + 1; c < first + 8; ++c) answer({c}, now + kRtt);
+    for (std::uint32_t c = first + 1; c < first + 7; ++c) answer({c}, now + kRtt);
+    served(first + 7, now + kServed);
     const TimeNs due = engine_->deadline();
     (void)drain(*engine_, due);
     if (lost) {
@@ -305,11 +307,37 @@ TEST_F(Early, QuestionsInVainMakeItPatientWithServers) {
     }
     return due - std::exchange(now, due + kRtt);
   };
-  for (int i = 0; i < 16; ++i) EXPECT_EQ(waits(false), 2 * kServed) << i;
+  for (int i = 0; i < 16; ++i) {
+    const TimeNs waited = waits(false);
+    EXPECT_TRUE(waited > kServed && waited <= 2 * kServed) << waited;
+  }
   for (int i = 16; i < 64; ++i) EXPECT_EQ(waits(false), 3 * kServed) << i;
   EXPECT_EQ(waits(false), 5 * kServed);
   EXPECT_EQ(waits(true), 5 * kServed) << "it is not known yet";
-  EXPECT_EQ(waits(false), 2 * kServed);
+  EXPECT_LE(waits(false), 2 * kServed);
+}
+
+// A queue has grown in front of a server, all is asked for in vain, and each answer makes the queue longer: eight
+// such chunks tell how long it takes. (With four jobs on daemons, each question was asked three times, and the server's
+// link carried seven results for a chunk.)
+TEST_F(Early, WhatIsAskedForInVainTellsHowLongAServerTakes) {
+  constexpr TimeNs kServed = 4 * kMillisecond;
+  constexpr TimeNs kLonger = 5 * kServed;
+  send(8, kRtt);
+  answer({1, 2, 3, 4, 5, 6, 7}, 2 * kRtt);
+  served(8, kRtt + kServed);
+  TimeNs now = kRtt + kServed;
+  const auto asked = [&] {
+    const auto before = engine_->statistics().asks;
+    const auto first = static_cast<std::uint32_t>(sent_.size());
+    send(8, now);
+    for (std::uint32_t c = first + 1; c < first + 8; ++c) answer({c}, now + kRtt);
+    while (engine_->deadline() < now + kLonger) (void)drain(*engine_, engine_->deadline());
+    served(first, now += kLonger);
+    return engine_->statistics().asks != before;
+  };
+  for (int i = 0; i < 8; ++i) EXPECT_TRUE(asked()) << i;
+  for (int i = 8; i < 40; ++i) EXPECT_FALSE(asked()) << i;
 }
 
 // ... also where an older question waits for its next turn.
