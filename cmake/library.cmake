@@ -2,9 +2,9 @@
 # (pipeline/program.h), one of tests and benches the file alone. That a folder includes only what it links is a rule of
 # tools/check-tree.
 #
-# A library of control or host is compiled sixteen files at a time, which takes half as long. Lint reads all files of a library
-# as one and says where names clash, `make headers` compiles each by itself and says where an include is missing. OFF while
-# one works on them, when one file changes again and again.
+# A library of control or host is compiled sixteen files at a time, which takes half as long. Lint reads all files of a
+# library as one and says where names clash, `make headers` compiles each by itself and says where an include is missing.
+# OFF while one works on them, when one file changes again and again.
 option(TALLY_UNITY "compile control and host sixteen files at a time" ON)
 set(CMAKE_UNITY_BUILD_BATCH_SIZE 16)
 

@@ -314,17 +314,17 @@ std::string reserve_command(const Hugepages& now, std::uint64_t bytes) {
 namespace {
 
 constexpr const char* kVariable = "RUNTIME_DIRECTORY";
-constexpr std::string_view kDirectory = "tally-eal-";  // tally-eal-PID-XXXXXX
+constexpr std::string_view kDirectoryStart = "tally-eal-";  // tally-eal-PID-XXXXXX
 
 // Of other users' directories the removal fails.
 void remove_left_behind(const std::filesystem::path& parent) {
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator(parent, ignored)) {
     const std::string name = entry.path().filename().string();
-    if (!name.starts_with(kDirectory)) continue;
+    if (!name.starts_with(kDirectoryStart)) continue;
     pid_t pid = 0;
     const char* const end = name.data() + name.size();
-    const auto [next, error] = std::from_chars(name.data() + kDirectory.size(), end, pid);
+    const auto [next, error] = std::from_chars(name.data() + kDirectoryStart.size(), end, pid);
     if (error != std::errc{} || next == end || *next != '-' || pid <= 0) continue;
     if (kill(pid, 0) != 0 && errno == ESRCH) std::filesystem::remove_all(entry.path(), ignored);
   }
@@ -335,7 +335,8 @@ void remove_left_behind(const std::filesystem::path& parent) {
 RuntimeDirectory::RuntimeDirectory(const std::filesystem::path& parent) {
   if (getenv(kVariable) != nullptr) return;
   remove_left_behind(parent);
-  std::string path = (parent / (std::string(kDirectory) + std::to_string(getpid()) + "-XXXXXX")).string();
+  std::string path =
+      (parent / (std::string(kDirectoryStart) + std::to_string(getpid()) + "-XXXXXX")).string();
   if (mkdtemp(path.data()) == nullptr) return;
   path_ = path;
   setenv(kVariable, path_.c_str(), 1);

@@ -134,10 +134,11 @@ void ChunkStream::accept(const Datagram& datagram, Flight& flight, TimeNs now) {
   // asks without being told may have waited for somebody's repair. Sent again after the longest timeout, it is
   // the last sending that is answered: where memory is so scarce that every chunk is sent often, nothing else
   // would ever end the back-off.
-  const bool repetition = (datagram.header.flags & kFlagRetransmit) != 0 || flight.contributed != 1;
+  const bool again = (datagram.header.flags & kFlagRetransmit) != 0;
+  const bool once = flight.contributed == 1 && !again;
   const bool repaired = flight.held || (flight.sends != 1 && !box_tells());
   std::optional<TimeNs> rtt;
-  if (!repetition && !repaired) {
+  if (once && !repaired) {
     rtt = now - flight.contributed_at;
   } else if (flight.paused) {
     rtt = now - flight.sent_at;
@@ -148,10 +149,9 @@ void ChunkStream::accept(const Datagram& datagram, Flight& flight, TimeNs now) {
   } else {
     rto_.result_without_sample();
   }
-  if (flight.early != 0)
-    rto_.asked_for((datagram.header.flags & kFlagRetransmit) != 0 || flight.contributed > 1);
+  if (flight.early != 0) rto_.asked_for(again || flight.contributed > 1);
   std::optional<TimeNs> waited;
-  if (flight.early != 0 && !repetition && !flight.held) waited = now - flight.contributed_at;
+  if (flight.early != 0 && once && !flight.held) waited = now - flight.contributed_at;
   rto_.made_by((datagram.header.flags & kFlagServed) != 0, rtt, waited);
   // Asked for, and made without this rank: its timers ran out because it is behind, not because of the path.
   const bool asked_for = flight.queries != 0 || flight.early != 0;

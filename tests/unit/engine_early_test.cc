@@ -288,12 +288,13 @@ TEST_F(Early, QuestionsInVainMakeItPatientWithServers) {
   answer({1, 2, 3, 4, 5, 6, 7}, 2 * kRtt);
   served(8, kRtt + kServed);
   TimeNs now = kRtt + kServed;
-  // How long the first of eight chunks waits for its question, where another of them took the server no longer than
-  // usual. Then its result comes, of the server, or again.
+  // How long the first of eight chunks waits for its question behind the newest result of the server, which took
+  // others of them kRtt, the least, and kServed. Then its own comes, of the server, or again.
   const auto waits = [&](bool lost) {
     const auto first = static_cast<std::uint32_t>(sent_.size());
     send(8, now);
-    for (std::uint32_t c = first + 1; c < first + 7; ++c) answer({c}, now + kRtt);
+    for (std::uint32_t c = first + 1; c < first + 6; ++c) answer({c}, now + kRtt);
+    served(first + 6, now + kRtt);
     served(first + 7, now + kServed);
     const TimeNs due = engine_->deadline();
     (void)drain(*engine_, due);
@@ -305,16 +306,13 @@ TEST_F(Early, QuestionsInVainMakeItPatientWithServers) {
     } else {
       served(first, due + kRtt);
     }
-    return due - std::exchange(now, due + kRtt);
+    return due - kServed - std::exchange(now, due + kRtt);
   };
-  for (int i = 0; i < 16; ++i) {
-    const TimeNs waited = waits(false);
-    EXPECT_TRUE(waited > kServed && waited <= 2 * kServed) << waited;
-  }
-  for (int i = 16; i < 64; ++i) EXPECT_EQ(waits(false), 3 * kServed) << i;
-  EXPECT_EQ(waits(false), 5 * kServed);
-  EXPECT_EQ(waits(true), 5 * kServed) << "it is not known yet";
-  EXPECT_LE(waits(false), 2 * kServed);
+  for (int i = 0; i < 16; ++i) EXPECT_EQ(waits(false), kRtt) << i;
+  for (int i = 16; i < 64; ++i) EXPECT_EQ(waits(false), 2 * kRtt) << i;
+  EXPECT_EQ(waits(false), 4 * kRtt);
+  EXPECT_EQ(waits(true), 4 * kRtt) << "it is not known yet";
+  EXPECT_EQ(waits(false), kRtt);
 }
 
 // A queue has grown in front of a server, all is asked for in vain, and each answer makes the queue longer: eight
