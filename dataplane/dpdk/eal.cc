@@ -27,7 +27,7 @@ namespace {
 // Of the one EAL of this process; DPDK keeps the stream for as long as it runs. Nobody frees it at exit: see
 // ~Eal.
 DpdkLog* the_log = nullptr;
-std::atomic<bool> started = false;
+std::atomic<bool> started_once = false;
 
 }  // namespace
 
@@ -120,11 +120,11 @@ Result<void> initialise(const EalOptions& options, bool hugepages, const std::st
 }  // namespace
 
 Result<Eal> Eal::start(const EalOptions& options, EalLog log) {
-  if (started.exchange(true))
+  if (started_once.exchange(true))
     return fail(ErrorCode::kSystem, "DPDK was started before in this process; it starts once per process");
   const auto give_up = [](Error error) {
     delete std::exchange(the_log, nullptr);
-    started = false;
+    started_once = false;
     return tl::unexpected<Error>(std::move(error));
   };
   const std::vector<std::uint16_t> allowed = usable_cpus();
@@ -141,7 +141,7 @@ Result<Eal> Eal::start(const EalOptions& options, EalLog log) {
 
 Eal::Eal(Eal&& other) noexcept : hugepages_(other.hugepages_), owner_(std::exchange(other.owner_, false)) {}
 
-// `started` stays: DPDK 22.11 cannot be started again in the same process. With a memif there is no cleanup:
+// `started_once` stays: DPDK 22.11 cannot be started again in the same process. With a memif there is no cleanup:
 // it removes the devices and unmaps their records under EAL's interrupt thread, which goes on running. What
 // there is to clean up, memory and file descriptors, goes with the process.
 Eal::~Eal() {
