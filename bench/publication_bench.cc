@@ -61,8 +61,10 @@ class Box {
   std::pair<double, std::uint64_t> change_rows() {
     std::vector<members_test::Bytes> joins;
     for (Job& job : jobs_) {
-      job.peers[1].binding.udp_port ^= 1U;
-      joins.push_back(job.peers[1].join());
+      members_test::Peer& moved = job.peers[1];
+      moved.binding.udp_port ^= 1U;
+      membership_.challenge(moved);
+      joins.push_back(membership_.with_challenge(moved, moved.join()));
     }
     const double seconds = timed([&] {
       for (std::size_t j = 0; j < jobs_.size(); ++j)
