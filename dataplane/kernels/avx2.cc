@@ -1,4 +1,4 @@
-// The instructions of AVX2 for the loops of vector_kernels.h and vector_kernels.h.
+// The instructions of AVX2 for the loops of vector_kernels.h.
 #include <immintrin.h>
 
 #include <cstddef>
@@ -7,10 +7,10 @@
 #include "kernels/kernels.h"
 
 #if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx2"))), apply_to = function)
+#pragma clang attribute push(__attribute__((target("avx2,f16c"))), apply_to = function)
 #else
 #pragma GCC push_options
-#pragma GCC target("avx2")
+#pragma GCC target("avx2,f16c")
 #endif
 
 #include "kernels/vector_kernels.h"
@@ -81,6 +81,32 @@ struct Avx2 {
   }
   static Int load_halves(const void* from) noexcept {
     return _mm256_cvtepi16_epi32(swapped_halves(_mm_loadu_si128(static_cast<const __m128i*>(from))));
+  }
+
+  // A program's floats of 16 bits. bfloat16 as the scalar kernels do it; a NaN becomes quiet.
+  static Int load_float16(const void* from) noexcept {
+    return _mm256_castps_si256(_mm256_cvtph_ps(_mm_loadu_si128(static_cast<const __m128i*>(from))));
+  }
+  static void store_float16(void* to, Int bits) noexcept {
+    _mm_storeu_si128(static_cast<__m128i*>(to),
+                     _mm256_cvtps_ph(_mm256_castsi256_ps(bits), _MM_FROUND_TO_NEAREST_INT));
+  }
+  static Int no_numbers(Int bits) noexcept {
+    const Float v = _mm256_castsi256_ps(bits);
+    return _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q));
+  }
+  static Int load_bfloat16(const void* from) noexcept {
+    const Int bits =
+        _mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(static_cast<const __m128i*>(from))), 16);
+    return _mm256_or_si256(bits, _mm256_and_si256(no_numbers(bits), all(0x40'0000U)));
+  }
+  static void store_bfloat16(void* to, Int bits) noexcept {
+    const Int odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), all(1U));
+    const Int rounded = add(bits, add(odd, all(0x7FFFU)));
+    const Int quiet = _mm256_or_si256(bits, all(0x40'0000U));
+    const Int upper = _mm256_srli_epi32(_mm256_blendv_epi8(rounded, quiet, no_numbers(bits)), 16);
+    const Int packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(upper, upper), 0x08);
+    _mm_storeu_si128(static_cast<__m128i*>(to), _mm256_castsi256_si128(packed));
   }
 
   static Int max_abs_bits(Int max, Int bits) noexcept {

@@ -1,4 +1,4 @@
-// The instructions of AVX-512 for the loops of vector_kernels.h and vector_kernels.h.
+// The instructions of AVX-512 for the loops of vector_kernels.h.
 #include <immintrin.h>
 
 #include <cstddef>
@@ -72,6 +72,30 @@ struct Avx512 {
   }
   static Int load_halves(const void* from) noexcept {
     return _mm512_cvtepi16_epi32(swapped_halves(_mm256_loadu_si256(static_cast<const __m256i*>(from))));
+  }
+
+  // A program's floats of 16 bits. bfloat16 as the scalar kernels do it; a NaN becomes quiet.
+  static Int load_float16(const void* from) noexcept {
+    return _mm512_castps_si512(_mm512_cvtph_ps(_mm256_loadu_si256(static_cast<const __m256i*>(from))));
+  }
+  static void store_float16(void* to, Int bits) noexcept {
+    _mm256_storeu_si256(static_cast<__m256i*>(to),
+                        _mm512_cvtps_ph(_mm512_castsi512_ps(bits), _MM_FROUND_TO_NEAREST_INT));
+  }
+  static __mmask16 no_numbers(Int bits) noexcept {
+    const Float v = _mm512_castsi512_ps(bits);
+    return _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
+  }
+  static Int load_bfloat16(const void* from) noexcept {
+    const Int bits =
+        _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256(static_cast<const __m256i*>(from))), 16);
+    return _mm512_mask_or_epi32(bits, no_numbers(bits), bits, all(0x40'0000U));
+  }
+  static void store_bfloat16(void* to, Int bits) noexcept {
+    const Int odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), all(1U));
+    const Int rounded = add(bits, add(odd, all(0x7FFFU)));
+    const Int upper = _mm512_mask_or_epi32(rounded, no_numbers(bits), bits, all(0x40'0000U));
+    _mm256_storeu_si256(static_cast<__m256i*>(to), _mm512_cvtepi32_epi16(_mm512_srli_epi32(upper, 16)));
   }
 
   static Int max_abs_bits(Int max, Int bits) noexcept {

@@ -1,5 +1,6 @@
 #include "kernels/kernels.h"
 
+#include <cpuid.h>
 #include <nmmintrin.h>
 #include <array>
 
@@ -8,13 +9,22 @@
 namespace tally::kernels {
 namespace {
 
+// Not a name that clang's __builtin_cpu_supports() knows.
+bool has_f16c() noexcept {
+  unsigned a = 0;
+  unsigned b = 0;
+  unsigned c = 0;
+  unsigned d = 0;
+  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
+
 struct Usable {
   std::array<const Kernels*, 3> tables{&kScalarKernels};  // slowest first
   std::size_t count = 1;
 
   Usable() noexcept {
     // The builtin also asks the operating system whether it saves the wide registers.
-    const bool avx2 = __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("avx2");
+    const bool avx2 = __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("avx2") && has_f16c();
     const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                         __builtin_cpu_supports("avx512dq");
     if (avx2) tables[count++] = &kAvx2Kernels;

@@ -68,6 +68,12 @@ struct HalvesKernels {
   Sums (*copy_sums)(const std::byte* wire, std::byte* to, std::uint32_t n) noexcept;
 };
 
+// Worker: floats of 16 bits as a program has them (any n; not on the wire). A NaN stays one and becomes quiet.
+struct ShortFloatKernels {
+  void (*widen)(const std::uint16_t* in, float* out, std::uint32_t n) noexcept;   // exact
+  void (*narrow)(const float* in, std::uint16_t* out, std::uint32_t n) noexcept;  // to nearest, ties to even
+};
+
 struct Kernels {
   std::string_view name;  // "scalar", "avx2", "avx512"
 
@@ -104,6 +110,8 @@ struct Kernels {
   Sums (*copy_sums)(const std::byte* wire, std::byte* to, std::uint32_t n) noexcept;
 
   HalvesKernels halves;
+  ShortFloatKernels float16;   // IEEE 754 binary16
+  ShortFloatKernels bfloat16;  // the upper half of a float
 };
 
 // The best table this CPU can run. Thread-safe; the choice is made once.
@@ -115,8 +123,8 @@ struct Kernels {
 // The tables behind it and what they share. Private to this folder: callers ask best_kernels().
 
 extern const Kernels kScalarKernels;
-extern const Kernels kAvx2Kernels;    // needs avx2, sse4.2
-extern const Kernels kAvx512Kernels;  // needs avx512 f, bw, dq; avx2; sse4.2
+extern const Kernels kAvx2Kernels;    // needs avx2, f16c, sse4.2
+extern const Kernels kAvx512Kernels;  // needs avx512 f, bw, dq; avx2; f16c; sse4.2
 
 // Kernels::crc32c by the crc32 instruction; needs sse4.2.
 std::uint32_t crc32c_sse42(const std::byte* data, std::size_t bytes) noexcept;

@@ -232,6 +232,65 @@ Sums copy_sums_of_halves(const std::byte* wire, std::byte* to, std::uint32_t n) 
   return sums_of_halves(wire, n);
 }
 
+// Denormals of 16 bits are multiples of 2^-24, which a float holds exactly.
+void widen_float16(const std::uint16_t* in, float* out, std::uint32_t n) noexcept {
+  for (std::uint32_t i = 0; i < n; ++i) {
+    const std::uint32_t sign = static_cast<std::uint32_t>(in[i] & 0x8000U) << 16;
+    const std::uint32_t exponent = in[i] >> 10 & 0x1FU;
+    const std::uint32_t fraction = in[i] & 0x3FFU;
+    std::uint32_t bits = 0;
+    if (exponent == 0x1F) {
+      bits = 0x7F80'0000U | (fraction != 0 ? 0x40'0000U : 0U) | fraction << 13;
+    } else if (exponent == 0) {
+      bits = std::bit_cast<std::uint32_t>(static_cast<float>(fraction) * 0x1p-24F);
+    } else {
+      bits = (exponent + 112) << 23 | fraction << 13;
+    }
+    out[i] = std::bit_cast<float>(sign | bits);
+  }
+}
+
+// Rounded by adding: what is below a half of the last place goes, an odd last place takes the half along, and a
+// carry out of the fraction makes the next exponent, the last of which is infinity.
+std::uint32_t rounded_to_even(std::uint32_t bits, std::uint32_t dropped) noexcept {
+  const std::uint32_t odd = bits >> dropped & 1U;
+  return (bits + (1U << (dropped - 1)) - 1 + odd) >> dropped;
+}
+
+void narrow_float16(const float* in, std::uint16_t* out, std::uint32_t n) noexcept {
+  for (std::uint32_t i = 0; i < n; ++i) {
+    const auto all = std::bit_cast<std::uint32_t>(in[i]);
+    const std::uint32_t bits = all & 0x7FFF'FFFFU;
+    std::uint32_t half = 0;
+    if (bits > 0x7F80'0000U) {
+      half = 0x7E00U | (bits >> 13 & 0x3FFU);
+    } else if (bits >= 0x4780'0000U) {  // 2^16
+      half = 0x7C00U;
+    } else if (bits >= 0x3880'0000U) {  // 2^-14: normal
+      half = rounded_to_even(bits - (112U << 23), 13);
+    } else {  // the sum's last place is 2^-24, so that the addition rounds
+      half = std::bit_cast<std::uint32_t>(std::bit_cast<float>(bits) + 0.5F) - 0x3F00'0000U;
+    }
+    out[i] = static_cast<std::uint16_t>(all >> 16 & 0x8000U) | static_cast<std::uint16_t>(half);
+  }
+}
+
+void widen_bfloat16(const std::uint16_t* in, float* out, std::uint32_t n) noexcept {
+  for (std::uint32_t i = 0; i < n; ++i) {
+    const std::uint32_t bits = static_cast<std::uint32_t>(in[i]) << 16;
+    const bool no_number = (bits & 0x7FFF'FFFFU) > 0x7F80'0000U;
+    out[i] = std::bit_cast<float>(no_number ? bits | 0x40'0000U : bits);
+  }
+}
+
+void narrow_bfloat16(const float* in, std::uint16_t* out, std::uint32_t n) noexcept {
+  for (std::uint32_t i = 0; i < n; ++i) {
+    const auto bits = std::bit_cast<std::uint32_t>(in[i]);
+    const bool no_number = (bits & 0x7FFF'FFFFU) > 0x7F80'0000U;
+    out[i] = static_cast<std::uint16_t>(no_number ? bits >> 16 | 0x40U : rounded_to_even(bits, 16));
+  }
+}
+
 }  // namespace
 
 constinit const Kernels kScalarKernels = {
@@ -266,6 +325,8 @@ constinit const Kernels kScalarKernels = {
                .quantise = quantise_halves,
                .dequantise = dequantise_halves,
                .copy_sums = copy_sums_of_halves},
+    .float16 = {.widen = widen_float16, .narrow = narrow_float16},
+    .bfloat16 = {.widen = widen_bfloat16, .narrow = narrow_bfloat16},
 };
 
 }  // namespace tally::kernels

@@ -361,11 +361,42 @@ class HalvesOf {
   }
 };
 
+// Floats of 16 bits in the program's memory: kLanes of them loaded as floats of 32, and stored.
+template <class Isa, auto load, auto store>
+class ShortFloatsOf {
+  static constexpr std::size_t kBytes = sizeof(std::uint16_t);
+  using Tail = std::byte[Isa::kLanes * kBytes];  // NOLINT(modernize-avoid-c-arrays): no code of its own
+
+ public:
+  static void widen(const std::uint16_t* in, float* out, std::uint32_t n) noexcept {
+    const std::uint32_t rest = n % Isa::kLanes;
+    const std::size_t whole = n - rest;
+    for (std::size_t i = 0; i < whole; i += Isa::kLanes) Isa::store(out + i, load(in + i), Whole{});
+    if (rest != 0) {
+      Tail tail{};
+      __builtin_memcpy(tail, in + whole, rest * kBytes);
+      Isa::store(out + whole, load(tail), Isa::first(rest));
+    }
+  }
+  static void narrow(const float* in, std::uint16_t* out, std::uint32_t n) noexcept {
+    const std::uint32_t rest = n % Isa::kLanes;
+    const std::size_t whole = n - rest;
+    for (std::size_t i = 0; i < whole; i += Isa::kLanes) store(out + i, Isa::load(in + i, Whole{}));
+    if (rest != 0) {
+      Tail tail;
+      store(tail, Isa::load(in + whole, Isa::first(rest)));
+      __builtin_memcpy(out + whole, tail, rest * kBytes);
+    }
+  }
+};
+
 template <class Isa>
 consteval Kernels vector_kernels(std::string_view name) {
   using Switch = SwitchKernels<Isa>;
   using Worker = WorkerKernels<Isa>;
   using Halves = HalvesOf<Isa>;
+  using Float16 = ShortFloatsOf<Isa, Isa::load_float16, Isa::store_float16>;
+  using Bfloat16 = ShortFloatsOf<Isa, Isa::load_bfloat16, Isa::store_bfloat16>;
   return {
       .name = name,
       .write = Switch::template write<>,
@@ -395,6 +426,8 @@ consteval Kernels vector_kernels(std::string_view name) {
                  .quantise = Halves::quantise,
                  .dequantise = Halves::dequantise,
                  .copy_sums = Halves::copy_sums},
+      .float16 = {.widen = Float16::widen, .narrow = Float16::narrow},
+      .bfloat16 = {.widen = Bfloat16::widen, .narrow = Bfloat16::narrow},
   };
 }
 
