@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -148,6 +149,20 @@ Priority priority_of(std::int32_t number) noexcept {
   return number < kClasses ? Priority::exactly(number) : Priority::in_class(number - kClasses);
 }
 
+tally_operation_stats c_stats(const OperationStats& stats) noexcept {
+  return {sizeof(tally_operation_stats),
+          stats.elements,
+          stats.chunks,
+          stats.packets,
+          stats.retransmissions,
+          stats.finished - stats.started,
+          stats.overflow ? 1 : 0,
+          stats.incomplete ? 1 : 0,
+          stats.contributors,
+          stats.incomplete_chunks,
+          stats.partial.size()};
+}
+
 tally_code reduce_options(const tally_reduce_options* from, ReduceOptions& to) {
   if (from == nullptr) return TALLY_OK;
   tally_reduce_options o = TALLY_REDUCE_OPTIONS_INIT;
@@ -179,7 +194,23 @@ tally_code reduce_options(const tally_reduce_options* from, ReduceOptions& to) {
   to.priority = priority_of(o.priority);
   if (std::string why = engine::objection_to(to.priority); !why.empty()) return c_invalid(std::move(why));
   to.timeout = std::chrono::milliseconds(o.timeout_ms);
+  if (o.done != nullptr)
+    to.done = [call = o.done, user = o.user](const Result<OperationStats>& result) {
+      if (!result) return call(user, c_failure(result.error()), nullptr);
+      const tally_operation_stats stats = c_stats(*result);
+      call(user, TALLY_OK, &stats);
+    };
   return TALLY_OK;
+}
+
+// The type that a C program names; nothing, and the error is noted.
+std::optional<ElementType> element_type(std::int32_t type) {
+  constexpr std::array kTypes{ElementType::kFloat32, ElementType::kInt32, ElementType::kFloat16,
+                              ElementType::kBfloat16};
+  const auto number = static_cast<std::size_t>(type);
+  if (number < kTypes.size()) return kTypes.at(number);
+  (void)c_invalid("type: " + std::to_string(type) + " is none; see tally_type");
+  return std::nullopt;
 }
 
 // issue(options) starts the operation. One that is known to have failed is reported by tally_wait, except for
@@ -271,6 +302,55 @@ tally_code tally_allreduce_int32_list_async(tally_worker* worker, const tally_in
   return tally::issue_list<std::int32_t>(worker, spans, count, options, operation);
 }
 
+tally_code tally_allreduce_async(tally_worker* worker, int32_t type, const tally_buffer* buffers,
+                                 size_t count, const tally_reduce_options* options,
+                                 tally_operation** operation) {
+  if (buffers == nullptr && count != 0)
+    return c_invalid("buffers is NULL, but count is " + std::to_string(count));
+  const auto of = tally::element_type(type);
+  if (!of) return TALLY_INVALID_ARGUMENT;
+  std::vector<tally::Buffer> list;
+  list.reserve(count);
+  for (std::size_t i = 0; i < count; ++i) list.push_back({buffers[i].in, buffers[i].out, buffers[i].count});
+  return tally::issue(worker, options, operation, [&](const tally::ReduceOptions& with) {
+    return worker->worker.allreduce_async(*of, list, with);
+  });
+}
+
+tally_code tally_broadcast_async(tally_worker* worker, void* data, size_t bytes, uint16_t root,
+                                 const tally_reduce_options* options, tally_operation** operation) {
+  if (data == nullptr && bytes != 0) return c_invalid("data is NULL, but bytes is " + std::to_string(bytes));
+  return tally::issue(worker, options, operation, [&](const tally::ReduceOptions& with) {
+    return worker->worker.broadcast_async({static_cast<std::byte*>(data), bytes}, root, with);
+  });
+}
+
+tally_code tally_all_gather_async(tally_worker* worker, const void* mine, void* all, size_t bytes,
+                                  const tally_reduce_options* options, tally_operation** operation) {
+  if ((mine == nullptr || all == nullptr) && bytes != 0)
+    return c_invalid("mine or all is NULL, but bytes is " + std::to_string(bytes));
+  return tally::issue(worker, options, operation, [&](const tally::ReduceOptions& with) {
+    const auto membership = worker->worker.membership();
+    const std::size_t world = membership ? membership->world : 0;
+    return worker->worker.all_gather_async({static_cast<const std::byte*>(mine), bytes},
+                                           {static_cast<std::byte*>(all), world * bytes}, with);
+  });
+}
+
+tally_code tally_reduce_scatter_async(tally_worker* worker, int32_t type, const void* in, void* out,
+                                      size_t count, const tally_reduce_options* options,
+                                      tally_operation** operation) {
+  if ((in == nullptr || out == nullptr) && count != 0)
+    return c_invalid("in or out is NULL, but count is " + std::to_string(count));
+  const auto of = tally::element_type(type);
+  if (!of) return TALLY_INVALID_ARGUMENT;
+  return tally::issue(worker, options, operation, [&](const tally::ReduceOptions& with) {
+    return worker->worker.reduce_scatter_async(*of, in, out, count, with);
+  });
+}
+
+int tally_event_fd(const tally_worker* worker) { return worker == nullptr ? -1 : worker->worker.event_fd(); }
+
 tally_code tally_barrier_async(tally_worker* worker, const tally_reduce_options* options,
                                tally_operation** operation) {
   return tally::issue(worker, options, operation,
@@ -288,17 +368,7 @@ tally_code tally_wait(tally_operation* operation, int64_t timeout_ms, tally_oper
   const auto result = operation->operation.wait(tally::timeout_of(timeout_ms));
   if (!result) return c_failure(result.error());
   if (stats == nullptr) return TALLY_OK;
-  const tally_operation_stats known{sizeof(tally_operation_stats),
-                                    result->elements,
-                                    result->chunks,
-                                    result->packets,
-                                    result->retransmissions,
-                                    result->finished - result->started,
-                                    result->overflow ? 1 : 0,
-                                    result->incomplete ? 1 : 0,
-                                    result->contributors,
-                                    result->incomplete_chunks,
-                                    result->partial.size()};
+  const tally_operation_stats known = tally::c_stats(*result);
   return tally::give_struct(&known, sizeof known, stats, tally::kFirstStats, "tally_operation_stats");
 }
 

@@ -1,5 +1,6 @@
 #include "api/operation.h"
 
+#include <sys/eventfd.h>
 #include <unistd.h>
 #include <algorithm>
 
@@ -19,6 +20,7 @@ void OperationState::finish(Result<OperationStats> outcome) {
     done.store(true, std::memory_order_release);
   }
   finished.notify_all();  // who wakes finds the mutex free
+  view->note_done();
 }
 
 Operation::Operation(std::shared_ptr<OperationState> state) noexcept : state_(std::move(state)) {}
@@ -74,6 +76,18 @@ WorkerView::Content WorkerView::content() const {
 std::optional<Error> WorkerView::closed() const {
   const std::lock_guard lock(mutex_);
   return content_.closed;
+}
+
+int WorkerView::event_fd() const {
+  const std::lock_guard lock(mutex_);
+  if (event_fd_.get() < 0) event_fd_ = UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  event_.store(event_fd_.get(), std::memory_order_release);
+  return event_fd_.get();
+}
+
+void WorkerView::note_done() const noexcept {
+  // Of a full counter, which is readable too, nothing is lost.
+  if (const int fd = event_.load(std::memory_order_acquire); fd >= 0) (void)!eventfd_write(fd, 1);
 }
 
 std::uint64_t WorkerView::missing() const {

@@ -14,6 +14,7 @@
 
 #include "tally/engine_statistics.h"
 #include "tally/error.h"
+#include "tally/unique_fd.h"
 #include "tally/worker.h"
 
 namespace tally {
@@ -57,6 +58,11 @@ class WorkerView {
   [[nodiscard]] std::optional<Error> closed() const;
   [[nodiscard]] std::uint64_t missing() const;
 
+  // As Worker::event_fd().
+  [[nodiscard]] int event_fd() const;
+  // An operation is done.
+  void note_done() const noexcept;
+
   // Until condition(content) or `deadline`; returns whether the condition holds.
   template <class Condition>
   bool wait_until(std::chrono::steady_clock::time_point deadline, Condition condition) const {
@@ -66,6 +72,8 @@ class WorkerView {
 
  private:
   const pid_t process_;
+  mutable UniqueFd event_fd_;            // set once, under the mutex
+  mutable std::atomic<int> event_ = -1;  // the same, for the progress thread
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
   Content content_;

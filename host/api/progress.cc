@@ -86,12 +86,7 @@ bool Progress::take_requests() {
 
 void Progress::handle(ReduceRequest& request) {
   if (request.refused) return finish(request.state, tl::unexpected(std::move(*request.refused)));
-  const auto submitted = std::visit(
-      [&](const auto& spans) {
-        using Span = typename std::decay_t<decltype(spans)>::value_type;
-        return engine_->allreduce(std::span<const Span>(spans), now_, request.options);
-      },
-      request.spans);
+  const auto submitted = engine_->allreduce(request.type, std::move(request.segments), now_, request.options);
   if (!submitted) return finish(request.state, tl::unexpected(submitted.error()));
   pending_.emplace(static_cast<std::uint64_t>(*submitted), std::move(request.state));
 }

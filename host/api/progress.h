@@ -25,11 +25,9 @@ namespace tally {
 
 // What other threads ask of the progress thread.
 
-using FloatSpans = std::vector<std::span<float>>;
-using Int32Spans = std::vector<std::span<std::int32_t>>;
-
 struct ReduceRequest {
-  std::variant<FloatSpans, Int32Spans> spans{};  // a barrier has none
+  ElementType type = ElementType::kInt32;
+  std::vector<engine::Segment> segments{};  // a barrier has none
   engine::OperationOptions options{};
   std::shared_ptr<OperationState> state{};
   std::optional<Error> refused{};  // not to be issued: only the callback is due

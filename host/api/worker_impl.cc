@@ -2,11 +2,14 @@
 #include <algorithm>
 #include <atomic>
 #include <csignal>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <string_view>
 #include <system_error>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "api/operation.h"
 #include "api/progress.h"
@@ -31,18 +34,27 @@ class WorkerImpl {
   // Until the job runs, the worker is closed, or `options.join_timeout`.
   [[nodiscard]] Result<void> wait_joined(const WorkerOptions& options);
 
-  template <class Spans>
-  [[nodiscard]] Operation reduce(Spans spans, const ReduceOptions& options);
+  [[nodiscard]] Operation reduce(ElementType type, std::vector<engine::Segment> segments,
+                                 const ReduceOptions& options, std::optional<Error> refused = {});
+  // One that cannot be issued.
+  [[nodiscard]] Operation refuse(std::string what, const ReduceOptions& options) {
+    return reduce({}, {}, options, Error{ErrorCode::kInvalidArgument, std::move(what)});
+  }
   void abort(std::string_view reason);
   [[nodiscard]] Result<void> leave(std::chrono::milliseconds timeout);
 
   [[nodiscard]] const WorkerView& view() const noexcept { return *view_; }
+  [[nodiscard]] std::uint16_t rank() const noexcept { return rank_; }
+  [[nodiscard]] std::uint16_t world() const noexcept { return world_; }
 
  private:
-  WorkerImpl(std::shared_ptr<WorkerView> view, std::shared_ptr<Progress> progress) noexcept;
+  WorkerImpl(std::shared_ptr<WorkerView> view, std::shared_ptr<Progress> progress,
+             const WorkerOptions& options) noexcept;
   [[nodiscard]] std::optional<Error> objection(const ReduceOptions& options) const;
   void leave_behind();
 
+  const std::uint16_t rank_;
+  const std::uint16_t world_;
   std::shared_ptr<WorkerView> view_;
   std::shared_ptr<Progress> progress_;  // the thread's too: it may outlive this
   std::thread thread_;
@@ -60,24 +72,158 @@ Worker::Worker(Worker&&) noexcept = default;
 Worker& Worker::operator=(Worker&&) noexcept = default;
 Worker::~Worker() = default;
 
+namespace {
+
+using Segments = std::vector<engine::Segment>;
+
+template <class T>
+Segments in_place(std::span<const std::span<T>> spans) {
+  Segments segments;
+  segments.reserve(spans.size());
+  for (const auto& span : spans) segments.push_back({span.data(), span.data(), span.size()});
+  return segments;
+}
+
+template <class T>
+Operation out_of_place(WorkerImpl& worker, ElementType type, std::span<const T> in, std::span<T> out,
+                       const ReduceOptions& options) {
+  if (in.size() != out.size())
+    return worker.refuse(
+        "allreduce: " + std::to_string(in.size()) + " elements in but " + std::to_string(out.size()) + " out",
+        options);
+  return worker.reduce(type, {{in.data(), out.data(), in.size()}}, options);
+}
+
+bool is_aligned(const void* at, std::size_t to) noexcept {
+  return reinterpret_cast<std::uintptr_t>(at) % to == 0;
+}
+
+// Calls `first` before what the program wants to be called, on success.
+template <class First>
+ReduceOptions with_done(ReduceOptions options, First first) {
+  options.done = [first = std::move(first),
+                  then = std::move(options.done)](const Result<OperationStats>& result) {
+    if (result) first();
+    if (then) then(result);
+  };
+  return options;
+}
+
+void copy_bytes(void* to, const void* from, std::size_t n) noexcept {
+  if (n != 0) std::memcpy(to, from, n);  // which takes no null, not even of nothing
+}
+
+constexpr std::size_t kWord = sizeof(std::int32_t);  // in which bytes travel
+bool is_words(const void* at, std::size_t bytes) noexcept {
+  return bytes % kWord == 0 && is_aligned(at, kWord);
+}
+
+}  // namespace
+
 Operation Worker::allreduce_async(std::span<float> values, const ReduceOptions& options) {
-  return impl_->reduce(FloatSpans{values}, options);
+  return impl_->reduce(ElementType::kFloat32, {{values.data(), values.data(), values.size()}}, options);
 }
 
 Operation Worker::allreduce_async(std::span<std::int32_t> values, const ReduceOptions& options) {
-  return impl_->reduce(Int32Spans{values}, options);
+  return impl_->reduce(ElementType::kInt32, {{values.data(), values.data(), values.size()}}, options);
 }
 
 Operation Worker::allreduce_async(std::span<const std::span<float>> spans, const ReduceOptions& options) {
-  return impl_->reduce(FloatSpans(spans.begin(), spans.end()), options);
+  return impl_->reduce(ElementType::kFloat32, in_place(spans), options);
 }
 
 Operation Worker::allreduce_async(std::span<const std::span<std::int32_t>> spans,
                                   const ReduceOptions& options) {
-  return impl_->reduce(Int32Spans(spans.begin(), spans.end()), options);
+  return impl_->reduce(ElementType::kInt32, in_place(spans), options);
 }
 
-Operation Worker::barrier_async(const ReduceOptions& options) { return impl_->reduce(Int32Spans{}, options); }
+Operation Worker::allreduce_async(std::span<const float> in, std::span<float> out,
+                                  const ReduceOptions& options) {
+  return out_of_place(*impl_, ElementType::kFloat32, in, out, options);
+}
+
+Operation Worker::allreduce_async(std::span<const std::int32_t> in, std::span<std::int32_t> out,
+                                  const ReduceOptions& options) {
+  return out_of_place(*impl_, ElementType::kInt32, in, out, options);
+}
+
+Operation Worker::allreduce_async(ElementType type, std::span<const Buffer> buffers,
+                                  const ReduceOptions& options) {
+  Segments segments;
+  segments.reserve(buffers.size());
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    const Buffer& buffer = buffers[i];
+    const std::size_t each = bytes_of(type);
+    if (!is_aligned(buffer.in, each) || !is_aligned(buffer.out, each))
+      return impl_->refuse(
+          "allreduce: buffer " + std::to_string(i) + " is not aligned to " + std::to_string(each) + " bytes",
+          options);
+    segments.push_back({buffer.in, buffer.out, buffer.count});
+  }
+  return impl_->reduce(type, std::move(segments), options);
+}
+
+Operation Worker::broadcast_async(std::span<std::byte> data, std::uint16_t root,
+                                  const ReduceOptions& options) {
+  if (root >= impl_->world())
+    return impl_->refuse("broadcast: root " + std::to_string(root) + " is not below the world, " +
+                             std::to_string(impl_->world()),
+                         options);
+  const bool says = root == impl_->rank();
+  if (is_words(data.data(), data.size()))
+    return impl_->reduce(ElementType::kInt32,
+                         {{says ? data.data() : nullptr, data.data(), data.size() / kWord}}, options);
+  auto words = std::make_shared<std::vector<std::int32_t>>((data.size() + kWord - 1) / kWord);
+  if (says) copy_bytes(words->data(), data.data(), data.size());
+  return impl_->reduce(
+      ElementType::kInt32, {{says ? words->data() : nullptr, words->data(), words->size()}},
+      with_done(options, [words, data] { copy_bytes(data.data(), words->data(), data.size()); }));
+}
+
+Operation Worker::all_gather_async(std::span<const std::byte> mine, std::span<std::byte> all,
+                                   const ReduceOptions& options) {
+  const std::size_t world = impl_->world();
+  const std::size_t rank = impl_->rank();
+  const std::size_t bytes = mine.size();
+  if (all.size() != world * bytes)
+    return impl_->refuse("all_gather: " + std::to_string(bytes) + " bytes of each of " +
+                             std::to_string(world) + " ranks do not make " + std::to_string(all.size()),
+                         options);
+  const bool words = is_words(mine.data(), bytes) && is_words(all.data(), bytes);
+  auto copy = std::make_shared<std::vector<std::int32_t>>();
+  const std::size_t part = (bytes + kWord - 1) / kWord;
+  if (!words) {
+    copy->resize(world * part);
+    copy_bytes(copy->data() + rank * part, mine.data(), bytes);
+  }
+  Segments segments;
+  for (std::size_t r = 0; r < world; ++r) {
+    void* const out = words ? static_cast<void*>(all.data() + r * bytes) : copy->data() + r * part;
+    const void* const in = words ? static_cast<const void*>(mine.data()) : out;
+    segments.push_back({r == rank ? in : nullptr, out, part});
+  }
+  if (words) return impl_->reduce(ElementType::kInt32, std::move(segments), options);
+  return impl_->reduce(ElementType::kInt32, std::move(segments), with_done(options, [=] {
+                         for (std::size_t r = 0; r < world; ++r)
+                           copy_bytes(all.data() + r * bytes, copy->data() + r * part, bytes);
+                       }));
+}
+
+Operation Worker::reduce_scatter_async(ElementType type, const void* in, void* out, std::size_t count,
+                                       const ReduceOptions& options) {
+  const std::size_t each = bytes_of(type);
+  std::vector<Buffer> parts;
+  for (std::size_t r = 0; r < impl_->world(); ++r)
+    parts.push_back({in != nullptr ? static_cast<const std::byte*>(in) + r * count * each : nullptr,
+                     r == impl_->rank() ? out : nullptr, count});
+  return allreduce_async(type, parts, options);
+}
+
+int Worker::event_fd() const { return impl_->view().foreign() ? -1 : impl_->view().event_fd(); }
+
+Operation Worker::barrier_async(const ReduceOptions& options) {
+  return impl_->reduce(ElementType::kInt32, {}, options);
+}
 
 Result<OperationStats> Worker::barrier() {
   if (!impl_->view().foreign() && impl_->view().on_progress_thread())
@@ -172,8 +318,9 @@ std::atomic<LeftBehind*> left_behind = nullptr;
 
 }  // namespace
 
-WorkerImpl::WorkerImpl(std::shared_ptr<WorkerView> view, std::shared_ptr<Progress> progress) noexcept
-    : view_(std::move(view)), progress_(std::move(progress)) {}
+WorkerImpl::WorkerImpl(std::shared_ptr<WorkerView> view, std::shared_ptr<Progress> progress,
+                       const WorkerOptions& options) noexcept
+    : rank_(options.rank), world_(options.world), view_(std::move(view)), progress_(std::move(progress)) {}
 
 Result<std::unique_ptr<WorkerImpl>> WorkerImpl::start(const WorkerOptions& options) {
   if (auto sound = check_options(options); !sound) return tl::unexpected(std::move(sound.error()));
@@ -189,7 +336,7 @@ Result<std::unique_ptr<WorkerImpl>> WorkerImpl::start(const WorkerOptions& optio
 
   auto view = std::make_shared<WorkerView>();
   auto progress = std::make_shared<Progress>(std::move(*transport), std::move(*engine), view, options);
-  std::unique_ptr<WorkerImpl> impl(new WorkerImpl(std::move(view), std::move(progress)));
+  std::unique_ptr<WorkerImpl> impl(new WorkerImpl(std::move(view), std::move(progress), options));
   auto thread = start_thread(impl->progress_, "tally-" + std::to_string(options.rank));
   if (!thread) return tl::unexpected(std::move(thread.error()));
   impl->thread_ = std::move(*thread);
@@ -228,15 +375,16 @@ Result<void> WorkerImpl::wait_joined(const WorkerOptions& options) {
   return tl::unexpected(std::move(error));
 }
 
-template <class Spans>
-Operation WorkerImpl::reduce(Spans spans, const ReduceOptions& options) {
+Operation WorkerImpl::reduce(ElementType type, std::vector<engine::Segment> segments,
+                             const ReduceOptions& options, std::optional<Error> refused) {
   auto state = std::make_shared<OperationState>(view_, options.done);
   Operation operation(state);
   if (view_->foreign()) {  // there is no other thread to call the callback
     state->finish(tl::unexpected(view_->foreign_error()));
     return operation;
   }
-  ReduceRequest request{std::move(spans), {}, state, objection(options)};
+  if (!refused) refused = objection(options);
+  ReduceRequest request{type, std::move(segments), {}, state, std::move(refused)};
   if (request.refused && !options.done) {
     state->finish(tl::unexpected(std::move(*request.refused)));
     return operation;
@@ -252,8 +400,6 @@ Operation WorkerImpl::reduce(Spans spans, const ReduceOptions& options) {
   progress_->post(std::move(request));
   return operation;
 }
-template Operation WorkerImpl::reduce(FloatSpans spans, const ReduceOptions& options);
-template Operation WorkerImpl::reduce(Int32Spans spans, const ReduceOptions& options);
 
 // Why an operation cannot be issued.
 std::optional<Error> WorkerImpl::objection(const ReduceOptions& options) const {

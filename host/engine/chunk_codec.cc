@@ -13,8 +13,49 @@
 namespace tally::engine {
 namespace {
 
-const float* floats(const Segment& segment, std::uint64_t offset) noexcept {
-  return static_cast<const float*>(segment.in) + offset;
+const kernels::ShortFloatKernels& short_floats(ElementType type, const kernels::Kernels& kernels) noexcept {
+  return type == ElementType::kFloat16 ? kernels.float16 : kernels.bfloat16;
+}
+
+// Floats of 16 bits that are converted at a time: they stay in L1 until they are used.
+constexpr std::uint32_t kConverted = 256;
+using Converted = std::array<float, kConverted>;
+
+// Calls take(floats, n) for the inputs of the range, in order; nullptr stands for n zeros.
+template <class Take>
+void for_each_input(const EngineOperation& operation, ElementRange range, const kernels::Kernels& kernels,
+                    Take take) noexcept {
+  operation.for_each_piece(range, [&](const Segment& segment, std::uint64_t offset, std::uint32_t n) {
+    if (segment.in == nullptr) return take(static_cast<const float*>(nullptr), n);
+    if (operation.type() == ElementType::kFloat32)
+      return take(static_cast<const float*>(segment.in) + offset, n);
+    const auto* const from = static_cast<const std::uint16_t*>(segment.in) + offset;
+    Converted floats;
+    for (std::uint32_t done = 0; done < n;) {
+      const std::uint32_t count = std::min(kConverted, n - done);
+      short_floats(operation.type(), kernels).widen(from + done, floats.data(), count);
+      take(floats.data(), count);
+      done += count;
+    }
+  });
+}
+
+// Calls give(floats, n) for the outputs of the range, in order; nullptr: nobody wants those n.
+template <class Give>
+void for_each_output(const EngineOperation& operation, ElementRange range, const kernels::Kernels& kernels,
+                     Give give) noexcept {
+  operation.for_each_piece(range, [&](const Segment& segment, std::uint64_t offset, std::uint32_t n) {
+    if (segment.out == nullptr) return give(static_cast<float*>(nullptr), n);
+    if (operation.type() == ElementType::kFloat32) return give(static_cast<float*>(segment.out) + offset, n);
+    auto* const to = static_cast<std::uint16_t*>(segment.out) + offset;
+    Converted floats;
+    for (std::uint32_t done = 0; done < n;) {
+      const std::uint32_t count = std::min(kConverted, n - done);
+      give(floats.data(), count);
+      short_floats(operation.type(), kernels).narrow(floats.data(), to + done, count);
+      done += count;
+    }
+  });
 }
 
 using Quantise = decltype(kernels::Kernels::quantise);
@@ -46,9 +87,9 @@ kernels::Packed encode_exact(const EngineOperation& operation, ElementRange rang
                              const kernels::Kernels& kernels) noexcept {
   DigitsOfPacket digits;
   std::int32_t* at = digits.data();
-  operation.for_each_piece(range, [&](const Segment& segment, std::uint64_t offset, std::uint32_t n) {
+  for_each_input(operation, range, kernels, [&](const float* in, std::uint32_t n) {
     for (std::uint32_t i = 0; i < n; ++i, at += kDigits)
-      to_digits(floats(segment, offset)[i], Digits(at, kDigits));
+      to_digits(in != nullptr ? in[i] : 0.0F, Digits(at, kDigits));
   });
   const auto words = static_cast<std::uint32_t>(wire.size() / sizeof(std::int32_t));
   std::fill(at, digits.data() + words, 0);
@@ -61,11 +102,11 @@ bool decode_exact(const EngineOperation& operation, ElementRange range, std::spa
   kernels.unpack(wire.data(), digits.data(), range.count * kDigits);
   const std::int32_t* at = digits.data();
   bool all = true;
-  operation.for_each_piece(range, [&](const Segment& segment, std::uint64_t offset, std::uint32_t n) {
-    float* const out = static_cast<float*>(segment.out) + offset;
+  for_each_output(operation, range, kernels, [&](float* out, std::uint32_t n) {
     for (std::uint32_t i = 0; i < n; ++i, at += kDigits) {
       const auto sum = from_digits(DigitSums(at, kDigits));
       all = all && sum;
+      if (out == nullptr) continue;
       out[i] = sum.value_or(std::numeric_limits<float>::quiet_NaN());
       if (operation.options().mean) out[i] /= static_cast<float>(contributors);
     }
@@ -75,7 +116,7 @@ bool decode_exact(const EngineOperation& operation, ElementRange range, std::spa
 
 constexpr std::uint64_t kFetchAhead = 2;
 constexpr std::uint64_t kMostFetched = 512;  // values; in longer chunks the CPU's own prefetchers keep up
-constexpr std::uint64_t kValuesOfLine = 16;
+constexpr std::size_t kLine = 64;
 
 }  // namespace
 
@@ -85,29 +126,32 @@ void fetch_ahead(const EngineOperation& operation, std::uint64_t data_chunk) noe
   if (next >= operation.stats.elements) return;
   const auto place = operation.place_of(next);
   const Segment& segment = operation.segment(place.span);
+  if (segment.in == nullptr) return;
   const std::uint64_t n =
       std::min<std::uint64_t>(segment.length - place.offset, operation.range(data_chunk).count);
-  for (std::uint64_t i = 0; i < n; i += kValuesOfLine) __builtin_prefetch(floats(segment, place.offset + i));
+  const std::size_t each = bytes_of(operation.type());
+  const auto* const from = static_cast<const std::byte*>(segment.in) + place.offset * each;
+  for (std::uint64_t i = 0; i < n * each; i += kLine) __builtin_prefetch(from + i);
 }
 
 std::uint32_t max_abs_bits(const EngineOperation& operation, ElementRange range,
                            const kernels::Kernels& kernels) noexcept {
   std::uint32_t bits = 0;
-  operation.for_each_piece(range, [&](const Segment& segment, std::uint64_t offset, std::uint32_t n) {
-    bits = std::max(bits, kernels.max_abs_bits(floats(segment, offset), n));
+  for_each_input(operation, range, kernels, [&](const float* in, std::uint32_t n) {
+    if (in != nullptr) bits = std::max(bits, kernels.max_abs_bits(in, n));
   });
   return bits;
 }
 
-std::optional<BadElement> find_bad_element(const EngineOperation& operation, ElementRange range) noexcept {
+std::optional<BadElement> find_bad_element(const EngineOperation& operation, ElementRange range,
+                                           const kernels::Kernels& kernels) noexcept {
   std::optional<BadElement> found;
+  std::uint64_t element = range.first;
   const std::uint32_t most = operation.exact() ? kGreatestFinite : kGreatestMagnitude;
-  operation.for_each_piece(range, [&](const Segment& segment, std::uint64_t offset, std::uint32_t n) {
-    for (std::uint32_t i = 0; i < n && !found; ++i) {
-      const float value = floats(segment, offset)[i];
-      if ((std::bit_cast<std::uint32_t>(value) & 0x7fffffffU) > most)
-        found = BadElement{segment.start + offset + i, value};
-    }
+  for_each_input(operation, range, kernels, [&](const float* in, std::uint32_t n) {
+    for (std::uint32_t i = 0; in != nullptr && i < n && !found; ++i)
+      if ((std::bit_cast<std::uint32_t>(in[i]) & 0x7fffffffU) > most) found = BadElement{element + i, in[i]};
+    element += n;
   });
   return found;
 }
@@ -118,23 +162,38 @@ kernels::Packed encode_chunk(const EngineOperation& operation, ElementRange rang
   const bool quantised = operation.quantised();
   if (quantised && (exponent == kZeroBlock || exponent == kNotANumber)) return {};
   const std::uint32_t value_bytes = 4 / operation.values_of_word();
-  const Quantise quantise = value_bytes == 2 ? kernels.halves.quantise : kernels.quantise;
-  const float scale = quantised ? quantise_scale(shift, exponent) : 0.0F;
-  const float most = late ? power_of_two(exponent) : 0.0F;
-  const std::int32_t limit = std::int32_t{1} << shift;
   kernels::Packed all;
   std::uint32_t done = 0;
-  operation.for_each_piece(range, [&](const Segment& segment, std::uint64_t offset, std::uint32_t n) {
+  // pack(wire) of `n` values; of zeros nothing counts.
+  const auto append = [&](const void* in, std::uint32_t n, auto pack) {
     std::byte* const at = wire.data() + std::size_t{value_bytes} * done;
-    const kernels::Packed part =
-        quantised && late
-            ? quantise_clipped(quantise, value_bytes, floats(segment, offset), at, n, scale, most, limit)
-        : quantised ? quantise(floats(segment, offset), at, n, scale, limit)
-                    : kernels.pack(static_cast<const std::int32_t*>(segment.in) + offset, at, n);
-    all.sums = kernels::joined_sums(all.sums, done, part.sums);
-    all.magnitude = std::max(all.magnitude, part.magnitude);
+    if (in == nullptr) {
+      std::memset(at, 0, std::size_t{value_bytes} * n);
+    } else {
+      const kernels::Packed part = pack(at);
+      all.sums = kernels::joined_sums(all.sums, done, part.sums);
+      all.magnitude = std::max(all.magnitude, part.magnitude);
+    }
     done += n;
-  });
+  };
+  if (quantised) {
+    const Quantise quantise = value_bytes == 2 ? kernels.halves.quantise : kernels.quantise;
+    const float scale = quantise_scale(shift, exponent);
+    const float most = late ? power_of_two(exponent) : 0.0F;
+    const std::int32_t limit = std::int32_t{1} << shift;
+    for_each_input(operation, range, kernels, [&](const float* in, std::uint32_t n) {
+      append(in, n, [&](std::byte* at) {
+        return late ? quantise_clipped(quantise, value_bytes, in, at, n, scale, most, limit)
+                    : quantise(in, at, n, scale, limit);
+      });
+    });
+  } else {
+    operation.for_each_piece(range, [&](const Segment& segment, std::uint64_t offset, std::uint32_t n) {
+      append(segment.in, n, [&](std::byte* at) {
+        return kernels.pack(static_cast<const std::int32_t*>(segment.in) + offset, at, n);
+      });
+    });
+  }
   if (const std::size_t bytes = std::size_t{value_bytes} * done; bytes != wire.size())
     std::memset(wire.data() + bytes, 0, wire.size() - bytes);
   return all;
@@ -144,28 +203,31 @@ bool decode_chunk(const EngineOperation& operation, ElementRange range, int expo
                   std::span<const std::byte> wire, const kernels::Kernels& kernels,
                   std::uint32_t contributors) noexcept {
   if (operation.exact() && !wire.empty()) return decode_exact(operation, range, wire, kernels, contributors);
-  const bool quantised = operation.quantised();
-  const std::uint32_t value_bytes = 4 / operation.values_of_word();
-  const bool no_number = quantised && exponent == kNotANumber;
-  const float scale = quantised && !no_number ? dequantise_scale(shift, exponent) : 0.0F;
-  const auto dequantise = value_bytes == 2 ? kernels.halves.dequantise : kernels.dequantise;
   const std::byte* at = wire.data();
-  operation.for_each_piece(range, [&](const Segment& segment, std::uint64_t offset, std::uint32_t n) {
-    float* const out = static_cast<float*>(segment.out) + offset;
-    if (no_number) {
-      std::fill_n(out, n, std::numeric_limits<float>::quiet_NaN());
+  if (!is_float(operation.type())) {
+    operation.for_each_piece(range, [&](const Segment& segment, std::uint64_t offset, std::uint32_t n) {
+      auto* const out = segment.out != nullptr ? static_cast<std::int32_t*>(segment.out) + offset : nullptr;
+      if (segment.out != nullptr && wire.empty()) std::fill_n(out, n, 0);
+      if (wire.empty()) return;
+      if (segment.out != nullptr) kernels.unpack(at, out, n);
+      at += std::size_t{4} * n;
+    });
+    return true;
+  }
+  const bool no_number = operation.quantised() && exponent == kNotANumber;
+  const std::uint32_t value_bytes = 4 / operation.values_of_word();
+  const float scale = operation.quantised() && !no_number ? dequantise_scale(shift, exponent) : 0.0F;
+  const auto dequantise = value_bytes == 2 ? kernels.halves.dequantise : kernels.dequantise;
+  for_each_output(operation, range, kernels, [&](float* out, std::uint32_t n) {
+    if (no_number || wire.empty()) {
+      if (out != nullptr) std::fill_n(out, n, no_number ? std::numeric_limits<float>::quiet_NaN() : 0.0F);
       return;
     }
-    if (wire.empty()) {
-      std::memset(out, 0, std::size_t{4} * n);  // of either type
-      return;
-    }
-    if (quantised)
+    if (out != nullptr) {
       dequantise(at, out, n, scale);
-    else
-      kernels.unpack(at, static_cast<std::int32_t*>(segment.out) + offset, n);
-    if (operation.options().mean)
-      for (std::uint32_t i = 0; i < n; ++i) out[i] /= static_cast<float>(contributors);
+      if (operation.options().mean)
+        for (std::uint32_t i = 0; i < n; ++i) out[i] /= static_cast<float>(contributors);
+    }
     at += std::size_t{value_bytes} * n;
   });
   return !no_number;

@@ -27,8 +27,8 @@ struct BadElement {
   std::uint64_t element = 0;  // in the concatenation
   float value = 0;
 };
-[[nodiscard]] std::optional<BadElement> find_bad_element(const EngineOperation& operation,
-                                                         ElementRange range) noexcept;
+[[nodiscard]] std::optional<BadElement> find_bad_element(const EngineOperation& operation, ElementRange range,
+                                                         const kernels::Kernels& kernels) noexcept;
 
 // Writes the elements, then zeros up to the end of `wire` (a multiple of 64 bytes). When the magnitude is 0
 // the chunk is zeros, and `wire` may be left as it was.

@@ -281,7 +281,7 @@ bool ChunkStream::put_exponent(Flight& flight) {
     doubtful = flight.exponent == kNotANumber;
   }
   if (!doubtful || operation.options().non_finite == NonFinite::kPropagate) return true;
-  const auto bad = find_bad_element(operation, operation.range(m));
+  const auto bad = find_bad_element(operation, operation.range(m), kernels_);
   if (bad) failure_ = StreamFailure{operation.id(), {ErrorCode::kQuantise, describe(operation, *bad)}};
   return !bad;
 }

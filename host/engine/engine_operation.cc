@@ -6,9 +6,9 @@
 
 namespace tally::engine {
 
-EngineOperation::EngineOperation(OperationId id, Dtype dtype, std::vector<Segment> segments,
+EngineOperation::EngineOperation(OperationId id, ElementType type, Dtype dtype, std::vector<Segment> segments,
                                  const OperationOptions& options, TimeNs now)
-    : id_(id), dtype_(dtype), segments_(std::move(segments)), options_(options) {
+    : id_(id), type_(type), dtype_(dtype), segments_(std::move(segments)), options_(options) {
   for (Segment& segment : segments_) {
     segment.start = stats.elements;
     stats.elements += segment.length;

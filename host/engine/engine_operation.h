@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "tally/element_type.h"
 #include "tally/engine_statistics.h"
 #include "tally/float_options.h"
 #include "tally/ids.h"
@@ -49,12 +50,18 @@ struct OperationOptions {
   NonFinite non_finite = NonFinite::kFail;
 };
 
+// As which values of `type` travel. Sums that turn out to be exact travel as kFloat32 too.
+constexpr Dtype wire_dtype(ElementType type, WireType wire) noexcept {
+  if (!is_float(type)) return Dtype::kInt32;
+  return wire == WireType::kInt16 ? Dtype::kInt16 : Dtype::kFloat32;
+}
+
 enum class OperationId : std::uint64_t {};  // 1, 2, ... in order of submission
 
 // A span of the caller: input and output of the same length, maybe the same memory.
 struct Segment {
-  const void* in = nullptr;
-  void* out = nullptr;
+  const void* in = nullptr;  // nullptr: zeros
+  void* out = nullptr;       // nullptr: nobody wants the sums
   std::uint64_t length = 0;  // elements
   std::uint64_t start = 0;   // elements of the spans before it
 };
@@ -67,16 +74,17 @@ struct ElementRange {
 
 class EngineOperation {
  public:
-  // `segments`: in order, `start` is filled in here.
-  EngineOperation(OperationId id, Dtype dtype, std::vector<Segment> segments, const OperationOptions& options,
-                  TimeNs now);
+  // `segments`: in order, `start` is filled in here. dtype: wire_dtype(), or kFarewell.
+  EngineOperation(OperationId id, ElementType type, Dtype dtype, std::vector<Segment> segments,
+                  const OperationOptions& options, TimeNs now);
 
   // Gives the chunks their numbers: `first` is the index of chunk 0 within the generation. words: of a
   // packet.
   void number(std::uint64_t first, std::uint32_t words, std::uint32_t lookahead) noexcept;
 
   [[nodiscard]] OperationId id() const noexcept { return id_; }
-  [[nodiscard]] Dtype dtype() const noexcept { return dtype_; }
+  [[nodiscard]] ElementType type() const noexcept { return type_; }  // in the caller's spans
+  [[nodiscard]] Dtype dtype() const noexcept { return dtype_; }      // on the wire
   // Floats, which need the exponents of their blocks.
   [[nodiscard]] bool quantised() const noexcept {
     return !exact_ && (dtype_ == Dtype::kFloat32 || dtype_ == Dtype::kInt16);
@@ -142,6 +150,7 @@ class EngineOperation {
   [[nodiscard]] Place find_place(std::uint64_t element) const noexcept;
 
   OperationId id_;
+  ElementType type_;
   Dtype dtype_;
   std::vector<Segment> segments_;
   OperationOptions options_;

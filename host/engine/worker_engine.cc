@@ -71,12 +71,17 @@ WorkerEngine::WorkerEngine(EngineOptions options, const kernels::Kernels& kernel
       stream_(seat_.options().rank, seat_.options().priority, seat_.options().rto_floor, kernels,
               statistics_) {}
 
+Result<OperationId> WorkerEngine::allreduce(ElementType type, std::vector<Segment> segments, TimeNs now,
+                                            const OperationOptions& options) {
+  return submit(type, std::move(segments), now, options);
+}
+
 Result<OperationId> WorkerEngine::allreduce(std::span<const std::span<const float>> in,
                                             std::span<const std::span<float>> out, TimeNs now,
                                             const OperationOptions& options) {
   auto segments = segments_of(in, out);
   if (!segments) return tl::unexpected<Error>(std::move(segments.error()));
-  return submit(Dtype::kFloat32, std::move(*segments), now, options, true);
+  return submit(ElementType::kFloat32, std::move(*segments), now, options);
 }
 
 Result<OperationId> WorkerEngine::allreduce(std::span<const std::span<const std::int32_t>> in,
@@ -84,55 +89,58 @@ Result<OperationId> WorkerEngine::allreduce(std::span<const std::span<const std:
                                             const OperationOptions& options) {
   auto segments = segments_of(in, out);
   if (!segments) return tl::unexpected<Error>(std::move(segments.error()));
-  return submit(Dtype::kInt32, std::move(*segments), now, options, true);
+  return submit(ElementType::kInt32, std::move(*segments), now, options);
 }
 
 Result<OperationId> WorkerEngine::allreduce(std::span<const std::span<float>> spans, TimeNs now,
                                             const OperationOptions& options) {
-  return submit(Dtype::kFloat32, *segments_of(spans, spans), now, options, true);
+  return submit(ElementType::kFloat32, *segments_of(spans, spans), now, options);
 }
 
 Result<OperationId> WorkerEngine::allreduce(std::span<const std::span<std::int32_t>> spans, TimeNs now,
                                             const OperationOptions& options) {
-  return submit(Dtype::kInt32, *segments_of(spans, spans), now, options, true);
+  return submit(ElementType::kInt32, *segments_of(spans, spans), now, options);
 }
 
 Result<OperationId> WorkerEngine::allreduce(std::span<float> values, TimeNs now,
                                             const OperationOptions& options) {
-  return submit(Dtype::kFloat32, {{values.data(), values.data(), values.size()}}, now, options, true);
+  return submit(ElementType::kFloat32, {{values.data(), values.data(), values.size()}}, now, options);
 }
 
 Result<OperationId> WorkerEngine::allreduce(std::span<std::int32_t> values, TimeNs now,
                                             const OperationOptions& options) {
-  return submit(Dtype::kInt32, {{values.data(), values.data(), values.size()}}, now, options, true);
+  return submit(ElementType::kInt32, {{values.data(), values.data(), values.size()}}, now, options);
 }
 
 Result<OperationId> WorkerEngine::barrier(TimeNs now, const OperationOptions& options) {
-  return submit(Dtype::kInt32, {}, now, options, true);
+  return submit(ElementType::kInt32, {}, now, options);
 }
 
-Result<OperationId> WorkerEngine::submit(Dtype dtype, std::vector<Segment> segments, TimeNs now,
-                                         const OperationOptions& options, bool reported) {
+Result<OperationId> WorkerEngine::submit(ElementType type, std::vector<Segment> segments, TimeNs now,
+                                         const OperationOptions& options) {
   notice_absence(now);
   if (state() == EngineState::kClosed)
     return fail(ErrorCode::kClosed, "the worker is closed: " + why_closed_.what);
-  if (reported && leaving_ != Leaving::kNo) return fail(ErrorCode::kClosed, "the worker is leaving");
+  if (leaving_ != Leaving::kNo) return fail(ErrorCode::kClosed, "the worker is leaving");
   if (auto why = objection_to(options.priority); !why.empty())
     return fail(ErrorCode::kInvalidArgument, std::move(why));
-  if (dtype != Dtype::kFloat32) {
+  if (!is_float(type)) {
     if (options.mean) return fail(ErrorCode::kInvalidArgument, "mean: only sums of float have one");
     if (options.wire == WireType::kInt16 || options.wire == WireType::kExact)
       return fail(ErrorCode::kInvalidArgument, "wire: int16 and exact are for floats");
     if (options.non_finite != NonFinite::kFail)
       return fail(ErrorCode::kInvalidArgument, "non_finite: integers are all finite");
-  } else if (options.wire == WireType::kInt16) {
-    dtype = Dtype::kInt16;
   }
-  const OperationId id{++last_operation_};
-  auto operation = std::make_unique<EngineOperation>(id, dtype, std::move(segments), options, now);
+  add(type, wire_dtype(type, options.wire), std::move(segments), now, options, true);
+  return OperationId{last_operation_};
+}
+
+void WorkerEngine::add(ElementType type, Dtype dtype, std::vector<Segment> segments, TimeNs now,
+                       const OperationOptions& options, bool reported) {
+  auto operation = std::make_unique<EngineOperation>(OperationId{++last_operation_}, type, dtype,
+                                                     std::move(segments), options, now);
   operation->reported = reported;
   stream_.submit(std::move(operation));
-  return id;
 }
 
 std::size_t WorkerEngine::pending_operations() const noexcept {
@@ -173,7 +181,7 @@ void WorkerEngine::settle(TimeNs now) {
   }
   if (leaving_ == Leaving::kDraining && stream_.pending() == 0) {
     leaving_ = Leaving::kBarrier;
-    (void)submit(Dtype::kFarewell, {}, now, {}, false);
+    add(ElementType::kInt32, Dtype::kFarewell, {}, now, {}, false);
   } else if (leaving_ == Leaving::kBarrier && (stream_.pending() == 0 || somebody_left())) {
     leaving_ = Leaving::kSaying;
     seat_.leave(now);

@@ -64,9 +64,11 @@ class WorkerEngine {
   }
 
   // Sums element by element over all ranks. All ranks issue the same operations in the same order. A list of
-  // spans is one operation over their concatenation; spans may be empty, and so may the list. Output spans
-  // have the sizes of the input spans. Errors: kInvalidArgument (sizes differ, no such priority), kClosed
-  // (closed or leaving).
+  // segments is one operation over their concatenation; segments may be empty, and so may the list. Errors:
+  // kInvalidArgument (no such priority, what only floats have), kClosed (closed or leaving).
+  Result<OperationId> allreduce(ElementType type, std::vector<Segment> segments, TimeNs now,
+                                const OperationOptions& options = {});
+  // Output spans have the sizes of the input spans; else kInvalidArgument.
   Result<OperationId> allreduce(std::span<const std::span<const float>> in,
                                 std::span<const std::span<float>> out, TimeNs now,
                                 const OperationOptions& options = {});
@@ -117,8 +119,10 @@ class WorkerEngine {
 
   WorkerEngine(EngineOptions options, const kernels::Kernels& kernels);
 
-  Result<OperationId> submit(Dtype dtype, std::vector<Segment> segments, TimeNs now,
-                             const OperationOptions& options, bool reported);
+  Result<OperationId> submit(ElementType type, std::vector<Segment> segments, TimeNs now,
+                             const OperationOptions& options);
+  void add(ElementType type, Dtype dtype, std::vector<Segment> segments, TimeNs now,
+           const OperationOptions& options, bool reported);
 
   // Receiving, by type. What is refused changes nothing.
   [[nodiscard]] std::optional<Refused> dispatch(const Datagram& datagram, TimeNs now);

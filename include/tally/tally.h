@@ -97,20 +97,46 @@ void tally_worker_free(tally_worker* worker);
 #define TALLY_PRIORITY_OF_WORKER (-1)        /* the class of tally_options.priority */
 #define TALLY_PRIORITY_CLASS(c) (1000 + (c)) /* 0 gives way to all, 3 to none */
 
+/* Set size before the call; members that the library does not know stay as they are. */
+typedef struct tally_operation_stats {
+  size_t size; /* sizeof(tally_operation_stats) */
+  uint64_t elements;
+  uint64_t chunks;          /* packets' worth, priming ones included */
+  uint64_t packets;         /* sent */
+  uint64_t retransmissions; /* of these, sent again */
+  uint64_t duration_ns;
+  int32_t overflow; /* 1: some sum may have left int32, or a late rank's values were clipped */
+  /* Of a job with stragglers; the same at all ranks. */
+  int32_t incomplete;         /* 1: some sums lack ranks */
+  uint64_t contributors;      /* bitmap of the ranks that are in every sum */
+  uint64_t incomplete_chunks; /* packets' worth of values whose sums lack ranks */
+  uint64_t partial_sums;      /* how many stretches of elements these are: tally_get_partial_sum */
+} tally_operation_stats;
+
+#define TALLY_OPERATION_STATS_INIT \
+  { sizeof(tally_operation_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+
+/* Called once for an operation, on the worker's own thread, before tally_done says 1 and tally_wait returns.
+ * stats: of an operation that ended with TALLY_OK, until it returns; else NULL, and tally_last_error() has the
+ * sentence. Must not block; may issue operations. */
+typedef void (*tally_done_callback)(void* user, tally_code code, const tally_operation_stats* stats);
+
 /* Of one operation. NULL where one may be passed: the worker's priority, no timeout. */
 typedef struct tally_reduce_options {
   size_t size;         /* sizeof(tally_reduce_options) */
   int32_t priority;    /* as above; the box lowers what is above the job's maximum */
   uint32_t timeout_ms; /* the operation, and with it the job, fails when it takes longer; 0: never */
   /* With floats only, and the same at all ranks but for the priority: */
-  uint32_t mean;       /* 1: each sum divided by the number of ranks in it */
-  uint32_t wire_bits;  /* of the integers that stand for a float: 0, 16, 32 or 384, see below */
-  uint32_t non_finite; /* what NaN, Inf and, but for exact sums, magnitudes above 2^126 do */
-  uint32_t reserved;   /* 0 */
+  uint32_t mean;            /* 1: each sum divided by the number of ranks in it */
+  uint32_t wire_bits;       /* of the integers that stand for a float: 0, 16, 32 or 384, see below */
+  uint32_t non_finite;      /* what NaN, Inf and, but for exact sums, magnitudes above 2^126 do */
+  uint32_t reserved;        /* 0 */
+  tally_done_callback done; /* NULL: nobody is called. Not called where the function that issues fails */
+  void* user;               /* for done */
 } tally_reduce_options;
 
 #define TALLY_REDUCE_OPTIONS_INIT \
-  { sizeof(tally_reduce_options), TALLY_PRIORITY_OF_WORKER, 0, 0, 0, 0, 0 }
+  { sizeof(tally_reduce_options), TALLY_PRIORITY_OF_WORKER, 0, 0, 0, 0, 0, NULL, NULL }
 
 /* Half the packets, and coarse. */
 #define TALLY_WIRE_INT16 16
@@ -146,29 +172,41 @@ tally_code tally_allreduce_float_list_async(tally_worker* worker, const tally_fl
                                             const tally_reduce_options* options, tally_operation** operation);
 tally_code tally_allreduce_int32_list_async(tally_worker* worker, const tally_int32_span* spans, size_t count,
                                             const tally_reduce_options* options, tally_operation** operation);
+/* The same for arrays of any type, in place or not. `type` is one of these. */
+typedef enum tally_type {
+  TALLY_FLOAT32 = 0,
+  TALLY_INT32 = 1,
+  TALLY_FLOAT16 = 2, /* IEEE 754 binary16; like bfloat16 it is summed as floats are and rounded once */
+  TALLY_BFLOAT16 = 3
+} tally_type;
+typedef struct tally_buffer {
+  const void* in; /* values, aligned to an element; NULL: zeros, which cost a header for a packet */
+  void* out;      /* `in` itself, or memory that does not overlap it; NULL: the sums go nowhere */
+  size_t count;   /* elements */
+} tally_buffer;
+tally_code tally_allreduce_async(tally_worker* worker, int32_t type, const tally_buffer* buffers,
+                                 size_t count, const tally_reduce_options* options,
+                                 tally_operation** operation);
+
+/* Three that are sums with zeros at who has nothing to say. All ranks give the same sizes. In a job with
+ * stragglers what a late rank had to say is missing, 0: tally_operation_stats.incomplete. */
+/* The bytes of rank `root` reach all. */
+tally_code tally_broadcast_async(tally_worker* worker, void* data, size_t bytes, uint16_t root,
+                                 const tally_reduce_options* options, tally_operation** operation);
+/* `bytes` bytes of every rank, in the order of ranks, reach all: `all` has room for the world times as many.
+ * `mine` may be this rank's place in it. */
+tally_code tally_all_gather_async(tally_worker* worker, const void* mine, void* all, size_t bytes,
+                                  const tally_reduce_options* options, tally_operation** operation);
+/* Of the sums of `in`, the world times `count` elements, this rank's part goes to `out`. A box sends every
+ * result to every rank, so it takes as long as the sum of all. */
+tally_code tally_reduce_scatter_async(tally_worker* worker, int32_t type, const void* in, void* out,
+                                      size_t count, const tally_reduce_options* options,
+                                      tally_operation** operation);
+
 /* Done when every rank has issued it. */
 tally_code tally_barrier_async(tally_worker* worker, const tally_reduce_options* options,
                                tally_operation** operation);
 tally_code tally_barrier(tally_worker* worker);
-
-/* Set size before the call; members that the library does not know stay as they are. */
-typedef struct tally_operation_stats {
-  size_t size; /* sizeof(tally_operation_stats) */
-  uint64_t elements;
-  uint64_t chunks;          /* packets' worth, priming ones included */
-  uint64_t packets;         /* sent */
-  uint64_t retransmissions; /* of these, sent again */
-  uint64_t duration_ns;
-  int32_t overflow; /* 1: some sum may have left int32, or a late rank's values were clipped */
-  /* Of a job with stragglers; the same at all ranks. */
-  int32_t incomplete;         /* 1: some sums lack ranks */
-  uint64_t contributors;      /* bitmap of the ranks that are in every sum */
-  uint64_t incomplete_chunks; /* packets' worth of values whose sums lack ranks */
-  uint64_t partial_sums;      /* how many stretches of elements these are: tally_get_partial_sum */
-} tally_operation_stats;
-
-#define TALLY_OPERATION_STATS_INIT \
-  { sizeof(tally_operation_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /* Elements whose sums lack the same ranks. */
 typedef struct tally_partial_sum {
@@ -189,6 +227,11 @@ tally_code tally_get_partial_sum(tally_operation* operation, uint64_t index, tal
 int tally_done(const tally_operation* operation);
 /* NULL is allowed. */
 void tally_operation_free(tally_operation* operation);
+
+/* An eventfd that becomes readable when an operation is done: for poll and epoll; read its 8 bytes before looking
+ * which. The library closes it, with the worker and its last operation. -1: the process has no descriptor left,
+ * or is the child of a fork. */
+int tally_event_fd(const tally_worker* worker);
 
 /* Fails everything pending here and at the other ranks with the reason, and closes the worker. */
 tally_code tally_abort(tally_worker* worker, const char* reason);

@@ -18,6 +18,7 @@
 // assigned to.
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -26,6 +27,7 @@
 #include <string>
 #include <string_view>
 
+#include "tally/element_type.h"
 #include "tally/engine_statistics.h"
 #include "tally/error.h"
 #include "tally/float_options.h"
@@ -77,6 +79,13 @@ struct ReduceOptions {
   // throw. It may issue operations, abort, and destroy the Worker (whose thread then ends by itself a moment
   // later).
   std::function<void(const Result<OperationStats>&)> done{};
+};
+
+// An array whose type is known when the program runs: values in, sums out. Both aligned to an element.
+struct Buffer {
+  const void* in = nullptr;  // nullptr: zeros, which cost a header for a packet
+  void* out = nullptr;       // `in` itself, or memory that does not overlap it; nullptr: the sums go nowhere
+  std::size_t count = 0;     // elements
 };
 
 class WorkerImpl;
@@ -131,6 +140,29 @@ class Worker {
   Operation allreduce_async(std::span<const std::span<float>> spans, const ReduceOptions& options = {});
   Operation allreduce_async(std::span<const std::span<std::int32_t>> spans,
                             const ReduceOptions& options = {});
+  // Out of place: `in` stays as it is. As many elements as `out`, which it does not overlap.
+  Operation allreduce_async(std::span<const float> in, std::span<float> out,
+                            const ReduceOptions& options = {});
+  Operation allreduce_async(std::span<const std::int32_t> in, std::span<std::int32_t> out,
+                            const ReduceOptions& options = {});
+  // Of any type, in place or not. One operation over the concatenation of the buffers.
+  Operation allreduce_async(ElementType type, std::span<const Buffer> buffers,
+                            const ReduceOptions& options = {});
+
+  // Three that are sums with zeros at who has nothing to say, and so as exact, as repairable and in the same
+  // order as any other operation. All ranks give the same sizes. In a job with stragglers what a late rank had
+  // to say is missing, 0: OperationStats::incomplete.
+  // The bytes of rank `root` reach all.
+  Operation broadcast_async(std::span<std::byte> data, std::uint16_t root, const ReduceOptions& options = {});
+  // `mine` of every rank, in the order of ranks, reaches all: `all` has the world times its size. `mine` may be
+  // this rank's place in `all`.
+  Operation all_gather_async(std::span<const std::byte> mine, std::span<std::byte> all,
+                             const ReduceOptions& options = {});
+  // Of the sums of `in`, world times `count` elements, this rank's part goes to `out`. A box sends every result
+  // to every rank, so it takes as long as the sum of all.
+  Operation reduce_scatter_async(ElementType type, const void* in, void* out, std::size_t count,
+                                 const ReduceOptions& options = {});
+
   // Done when every rank has issued it, stragglers too: an operation without values.
   Operation barrier_async(const ReduceOptions& options = {});
   [[nodiscard]] Result<OperationStats> barrier();
@@ -142,6 +174,11 @@ class Worker {
   // goodbye. kTimeout: it goes on; call again. Not in a callback (kInvalidArgument). Again after success:
   // fine.
   [[nodiscard]] Result<void> leave(std::chrono::milliseconds timeout = std::chrono::seconds(60));
+
+  // Becomes readable (eventfd, non-blocking) when an operation is done; read its 8 bytes before looking which.
+  // For poll and epoll; the Worker's and its operations' own, closed with the last of them. -1: the process has
+  // no descriptor left.
+  [[nodiscard]] int event_fd() const;
 
   // At most 1 ms old, and not older than the newest operation that is done.
   [[nodiscard]] EngineStatistics statistics() const;

@@ -74,8 +74,8 @@ struct Chunked {
 };
 
 engine::EngineOperation operation_on(std::vector<float>& in, std::vector<float>& out) {
-  engine::EngineOperation op(engine::OperationId{1}, Dtype::kFloat32, {{in.data(), out.data(), in.size()}},
-                             {}, 0);
+  engine::EngineOperation op(engine::OperationId{1}, ElementType::kFloat32, Dtype::kFloat32,
+                             {{in.data(), out.data(), in.size()}}, {}, 0);
   op.number(0, 2224, 16);
   return op;
 }
@@ -218,12 +218,12 @@ TEST(Quantise, BadElementsAreFound) {
     x[33] = bad;
     const engine::EngineOperation op = operation_on(x, x);
     EXPECT_GT(engine::max_abs_bits(op, op.range(0), kernels::best_kernels()), engine::kGreatestMagnitude);
-    ASSERT_TRUE(engine::find_bad_element(op, op.range(0)));
-    EXPECT_EQ(engine::find_bad_element(op, op.range(0))->element, 33U);
+    ASSERT_TRUE(engine::find_bad_element(op, op.range(0), kernels::best_kernels()));
+    EXPECT_EQ(engine::find_bad_element(op, op.range(0), kernels::best_kernels())->element, 33U);
   }
   std::vector<float> fine(4, std::ldexp(1.0F, 126));
   const engine::EngineOperation op = operation_on(fine, fine);
-  EXPECT_FALSE(engine::find_bad_element(op, op.range(0)));
+  EXPECT_FALSE(engine::find_bad_element(op, op.range(0), kernels::best_kernels()));
 }
 
 TEST(Codec, PiecesEqualTheWhole) {
@@ -234,7 +234,8 @@ TEST(Codec, PiecesEqualTheWhole) {
                                      {x.data() + 1, y.data() + 1, 0},
                                      {x.data() + 1, y.data() + 1, 70},
                                      {x.data() + 71, y.data() + 71, 29}};
-  engine::EngineOperation pieces(engine::OperationId{1}, Dtype::kFloat32, split, {}, 0);
+  engine::EngineOperation pieces(engine::OperationId{1}, ElementType::kFloat32, Dtype::kFloat32, split, {},
+                                 0);
   pieces.number(0, 2224, 16);
   const engine::EngineOperation whole = operation_on(x, y);
   for (const kernels::Kernels* k : kernels::usable_kernels()) {
