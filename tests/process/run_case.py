@@ -16,6 +16,7 @@ import cases_faults
 import cases_members
 import cases_observe
 import cases_operation
+import cases_python
 import cases_reload
 import cases_server
 import cases_session
@@ -27,7 +28,7 @@ import cases_switchml
 import cases_tools
 
 # Importing them registers their cases.
-assert (cases_bench and cases_control and cases_demo and cases_faults and cases_members and cases_operation and cases_reload
+assert (cases_bench and cases_control and cases_demo and cases_faults and cases_members and cases_operation and cases_python and cases_reload
         and cases_server and cases_session and cases_shared and cases_start and cases_state and cases_sums and cases_switchml
         and cases_tools)
 

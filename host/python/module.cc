@@ -1,0 +1,399 @@
+// The Python package's half in C++, over the C face alone: addresses and numbers in, operations out. Arrays, types
+// and errors are python's business (tally/__init__.py).
+//
+// Threads: no call holds the GIL while it waits. What is done is told on a worker's own thread, which must not
+// take the GIL (the program may hold it while it waits for just that), so it only puts the operation into a queue;
+// a thread of python's empties it, and there callbacks run and references to arrays go.
+
+#include <pybind11/functional.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "tally/tally.h"
+
+namespace py = pybind11;
+
+namespace tally::python {
+namespace {
+
+constexpr std::int64_t kSliceMs = 50;  // so long a wait does not look for signals
+
+// As python's exceptions (_errors.py).
+[[noreturn]] void raise(tally_code code, const std::string& text) {
+  const py::object error = py::module_::import("tally._errors").attr("make")(static_cast<int>(code), text);
+  PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.ptr())), error.ptr());
+  throw py::error_already_set();
+}
+void check(tally_code code) {
+  if (code != TALLY_OK) raise(code, tally_last_error());
+}
+
+// Calls step() without the GIL until it gives something, and lets Ctrl-C through between.
+template <class Step>
+auto interruptible(Step step) {
+  while (true) {
+    {
+      const py::gil_scoped_release released;
+      if (auto done = step()) return *std::move(done);
+    }
+    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+  }
+}
+
+// What an operation holds until it is done: arrays, and who is to be called. Touched by python's threads alone,
+// but for its place in the queue.
+struct Held {
+  py::object arrays;
+  py::object callback;  // callback(), or None
+};
+
+class Queue {
+ public:
+  void push(Held* held) {
+    {
+      const std::lock_guard lock(mutex_);
+      done_.push_back(held);
+    }
+    filled_.notify_one();
+  }
+  void stop() {
+    {
+      const std::lock_guard lock(mutex_);
+      stopped_ = true;
+    }
+    filled_.notify_all();
+  }
+  // What is done; empty: stopped.
+  std::deque<Held*> take() {
+    std::unique_lock lock(mutex_);
+    filled_.wait(lock, [this] { return stopped_ || !done_.empty(); });
+    return std::exchange(done_, {});
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable filled_;
+  std::deque<Held*> done_;
+  bool stopped_ = false;
+};
+
+// Never destroyed: workers' threads may use it while the process ends. A child of fork() has one of its own.
+Queue* queue = new Queue;
+
+extern "C" void tally_python_done(void* user, tally_code /*code*/, const tally_operation_stats* /*stats*/) {
+  queue->push(static_cast<Held*>(user));
+}
+
+// Of python's one thread; returns after stop().
+void run_completions() {
+  while (true) {
+    std::deque<Held*> done;
+    {
+      const py::gil_scoped_release released;
+      done = queue->take();
+    }
+    if (done.empty()) return;
+    for (Held* const each : done) {
+      const std::unique_ptr<Held> held(each);
+      if (held->callback.is_none()) continue;
+      try {
+        held->callback();
+      } catch (py::error_already_set& error) {
+        error.discard_as_unraisable("a callback of a tally operation");
+      }
+    }
+  }
+}
+
+py::dict as_dict(const tally_operation_stats& stats) {
+  py::dict out;
+  out["elements"] = stats.elements;
+  out["chunks"] = stats.chunks;
+  out["packets"] = stats.packets;
+  out["retransmissions"] = stats.retransmissions;
+  out["seconds"] = static_cast<double>(stats.duration_ns) * 1e-9;
+  out["overflow"] = stats.overflow != 0;
+  out["incomplete"] = stats.incomplete != 0;
+  out["contributors"] = stats.contributors;
+  return out;
+}
+
+class Operation {
+ public:
+  explicit Operation(tally_operation* operation) : operation_(operation) {}
+  Operation(Operation&& other) noexcept : operation_(std::exchange(other.operation_, nullptr)) {}
+  Operation(const Operation&) = delete;
+  Operation& operator=(const Operation&) = delete;
+  Operation& operator=(Operation&&) = delete;
+  ~Operation() { tally_operation_free(operation_); }
+
+  // seconds: none waits for ever.
+  py::dict wait(std::optional<double> seconds) const {
+    const auto deadline =
+        std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                               std::chrono::duration<double>(seconds.value_or(0)));
+    tally_operation_stats stats = TALLY_OPERATION_STATS_INIT;
+    const tally_code code = interruptible([&]() -> std::optional<tally_code> {
+      const auto left =
+          std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+      const bool last = seconds && left.count() <= kSliceMs;
+      const std::int64_t slice = last ? std::max<std::int64_t>(left.count(), 0) : kSliceMs;
+      const tally_code answer = tally_wait(operation_, slice, &stats);
+      if (answer == TALLY_TIMEOUT && tally_done(operation_) == 0 && !last) return std::nullopt;
+      return answer;
+    });
+    check(code);
+    return as_dict(stats);
+  }
+  [[nodiscard]] bool done() const { return tally_done(operation_) != 0; }
+
+ private:
+  tally_operation* operation_;
+};
+
+struct How {
+  int priority = TALLY_PRIORITY_OF_WORKER;
+  std::uint32_t timeout_ms = 0;
+  bool mean = false;
+  std::uint32_t wire_bits = 0;
+  std::uint32_t non_finite = 0;
+};
+
+class Worker {
+ public:
+  explicit Worker(tally_worker* worker) : worker_(worker) {}
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+  ~Worker() { free(); }
+
+  // (in, out, elements); in 0: zeros, out 0: dropped.
+  using Buffers = std::vector<std::tuple<std::uintptr_t, std::uintptr_t, std::size_t>>;
+  Operation allreduce(int type, const Buffers& buffers, const How& how, py::object arrays, py::object done) {
+    std::vector<tally_buffer> list;
+    list.reserve(buffers.size());
+    for (const auto& [in, out, count] : buffers)
+      list.push_back({reinterpret_cast<const void*>(in), reinterpret_cast<void*>(out), count});
+    return issue(how, std::move(arrays), std::move(done), [&](const auto* with, auto** operation) {
+      return tally_allreduce_async(worker_, type, list.data(), list.size(), with, operation);
+    });
+  }
+  Operation broadcast(std::uintptr_t data, std::size_t bytes, std::uint16_t root, const How& how,
+                      py::object arrays, py::object done) {
+    return issue(how, std::move(arrays), std::move(done), [&](const auto* with, auto** operation) {
+      return tally_broadcast_async(worker_, reinterpret_cast<void*>(data), bytes, root, with, operation);
+    });
+  }
+  Operation all_gather(std::uintptr_t mine, std::uintptr_t all, std::size_t bytes, const How& how,
+                       py::object arrays, py::object done) {
+    return issue(how, std::move(arrays), std::move(done), [&](const auto* with, auto** operation) {
+      return tally_all_gather_async(worker_, reinterpret_cast<const void*>(mine),
+                                    reinterpret_cast<void*>(all), bytes, with, operation);
+    });
+  }
+  Operation reduce_scatter(int type, std::uintptr_t in, std::uintptr_t out, std::size_t count, const How& how,
+                           py::object arrays, py::object done) {
+    return issue(how, std::move(arrays), std::move(done), [&](const auto* with, auto** operation) {
+      return tally_reduce_scatter_async(worker_, type, reinterpret_cast<const void*>(in),
+                                        reinterpret_cast<void*>(out), count, with, operation);
+    });
+  }
+  Operation barrier(const How& how, py::object done) {
+    return issue(how, py::none(), std::move(done), [&](const auto* with, auto** operation) {
+      return tally_barrier_async(worker_, with, operation);
+    });
+  }
+
+  void abort(const std::string& reason) {
+    if (worker_ == nullptr) return;
+    const py::gil_scoped_release released;
+    tally_abort(worker_, reason.c_str());
+  }
+  void leave(double seconds) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+    check(interruptible([&]() -> std::optional<tally_code> {
+      const double left = std::chrono::duration<double>(deadline - std::chrono::steady_clock::now()).count();
+      const bool last = left * 1e3 <= kSliceMs;
+      const tally_code answer = tally_leave(
+          worker_, last ? std::max<std::int64_t>(static_cast<std::int64_t>(left * 1e3), 0) : kSliceMs);
+      if (answer == TALLY_TIMEOUT && !last) return std::nullopt;
+      return answer;
+    }));
+  }
+  // Gives up the worker; afterwards nothing but this may be called.
+  void free() {
+    if (worker_ == nullptr) return;
+    const py::gil_scoped_release released;
+    tally_worker_free(std::exchange(worker_, nullptr));
+  }
+  // The reason why it is closed, or none.
+  [[nodiscard]] std::optional<std::string> closed() const {
+    if (worker_ == nullptr) return "the worker was closed by this program";
+    return tally_check(worker_) == TALLY_OK ? std::nullopt : std::optional<std::string>(tally_last_error());
+  }
+  [[nodiscard]] py::dict membership() const {
+    tally_membership m = TALLY_MEMBERSHIP_INIT;
+    check(tally_get_membership(worker_, &m));
+    py::dict out;
+    out["rank"] = m.rank;
+    out["world"] = m.world;
+    out["elements"] = m.elements;
+    out["multicast"] = m.multicast != 0;
+    out["window"] = m.window;
+    out["lease"] = static_cast<double>(m.lease_ms) * 1e-3;
+    out["generation"] = m.generation;
+    return out;
+  }
+  [[nodiscard]] py::dict statistics() const {
+    py::dict out;
+    for (std::size_t i = 0; const char* const name = tally_statistic_name(i); ++i) {
+      std::uint64_t value = 0;
+      check(tally_statistic(worker_, name, &value));
+      out[name] = value;
+    }
+    return out;
+  }
+
+ private:
+  template <class Call>
+  Operation issue(const How& how, py::object arrays, py::object done, Call call) {
+    auto held = std::make_unique<Held>(Held{std::move(arrays), std::move(done)});
+    tally_reduce_options with = TALLY_REDUCE_OPTIONS_INIT;
+    with.priority = how.priority;
+    with.timeout_ms = how.timeout_ms;
+    with.mean = how.mean ? 1 : 0;
+    with.wire_bits = how.wire_bits;
+    with.non_finite = how.non_finite;
+    with.done = tally_python_done;
+    with.user = held.get();
+    tally_operation* operation = nullptr;
+    check(call(&with, &operation));
+    (void)held.release();  // the queue's, when it is done
+    return Operation(operation);
+  }
+
+  tally_worker* worker_;
+};
+
+// Joins on a thread of its own, so that Ctrl-C gets through; a join that was given up goes on there, and what it
+// joins is left at once.
+struct Joining {
+  std::mutex mutex;
+  std::condition_variable ended;
+  bool done = false;
+  bool given_up = false;
+  tally_code code = TALLY_SYSTEM;
+  std::string text;
+  tally_worker* worker = nullptr;
+};
+
+// options: what is said beside the environment, by the names of tally_options.
+std::unique_ptr<Worker> join(const py::dict& options) {
+  auto all = std::make_shared<tally_options>(tally_options TALLY_OPTIONS_INIT);
+  check(tally_options_from_environment(all.get()));
+  auto texts = std::make_shared<std::array<std::string, 6>>();
+  const std::array<std::pair<const char*, const char * tally_options::*>, 6> strings{
+      {{"job", &tally_options::job},
+       {"token", &tally_options::token},
+       {"box", &tally_options::box},
+       {"transport", &tally_options::transport},
+       {"address", &tally_options::address},
+       {"debug", &tally_options::debug}}};
+  // The environment's strings are the library's, for as long as this thread does not ask again: copied.
+  for (std::size_t i = 0; i < strings.size(); ++i) {
+    const auto& [name, member] = strings.at(i);
+    std::string& text = texts->at(i);
+    if (const char* const said = (*all).*member; said != nullptr) text = said;
+    if (options.contains(name)) text = options[name].cast<std::string>();
+    (*all).*member = text.c_str();
+  }
+  const auto take = [&](const char* name, auto& member) {
+    if (options.contains(name)) member = options[name].cast<std::decay_t<decltype(member)>>();
+  };
+  take("rank", all->rank);
+  take("world", all->world);
+  take("elements", all->elements);
+  take("mtu", all->mtu);
+  take("poll", all->poll);
+  take("join_timeout_ms", all->join_timeout_ms);
+  take("priority", all->priority);
+
+  auto joining = std::make_shared<Joining>();
+  std::thread([joining, all, texts] {
+    tally_worker* worker = nullptr;
+    const tally_code code = tally_join(all.get(), &worker);
+    std::unique_lock lock(joining->mutex);
+    joining->code = code;
+    joining->text = code == TALLY_OK ? "" : tally_last_error();
+    joining->worker = worker;
+    joining->done = true;
+    const bool given_up = joining->given_up;
+    lock.unlock();
+    joining->ended.notify_all();
+    if (given_up) tally_worker_free(worker);
+  }).detach();
+  try {
+    interruptible([&]() -> std::optional<bool> {
+      std::unique_lock lock(joining->mutex);
+      if (joining->ended.wait_for(lock, std::chrono::milliseconds(kSliceMs), [&] { return joining->done; }))
+        return true;
+      return std::nullopt;
+    });
+  } catch (...) {
+    std::unique_lock lock(joining->mutex);
+    joining->given_up = true;
+    tally_worker* const worker = joining->done ? joining->worker : nullptr;
+    lock.unlock();
+    tally_worker_free(worker);
+    throw;
+  }
+  if (joining->code != TALLY_OK) raise(joining->code, joining->text);
+  return std::make_unique<Worker>(joining->worker);
+}
+
+}  // namespace
+}  // namespace tally::python
+
+PYBIND11_MODULE(_tally, m) {
+  using namespace tally::python;
+  m.doc() = "libtally's C face; use the package tally";
+  m.def("version", [] { return std::string(tally_version()); });
+  m.def("code_name", [](int code) { return std::string(tally_code_name(code)); });
+  m.def("join", &join);
+  m.def("run_completions", &run_completions);
+  m.def("stop_completions", [] { queue->stop(); });
+  // In the child of a fork: the other one's locks may be held by threads that do not exist here.
+  m.def("forked", [] { queue = new Queue; });
+
+  py::class_<How>(m, "How").def(py::init([](int priority, std::uint32_t timeout_ms, bool mean,
+                                            std::uint32_t wire_bits, std::uint32_t non_finite) {
+    return How{priority, timeout_ms, mean, wire_bits, non_finite};
+  }));
+  py::class_<Operation>(m, "Operation").def("wait", &Operation::wait).def("done", &Operation::done);
+  py::class_<Worker>(m, "Worker")
+      .def("allreduce", &Worker::allreduce)
+      .def("broadcast", &Worker::broadcast)
+      .def("all_gather", &Worker::all_gather)
+      .def("reduce_scatter", &Worker::reduce_scatter)
+      .def("barrier", &Worker::barrier)
+      .def("abort", &Worker::abort)
+      .def("leave", &Worker::leave)
+      .def("free", &Worker::free)
+      .def("closed", &Worker::closed)
+      .def("membership", &Worker::membership)
+      .def("statistics", &Worker::statistics);
+}
