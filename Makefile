@@ -59,19 +59,22 @@ IN_PARALLEL := xargs -d '\n' -r -n 8 -P $(JOBS)
 # clang's checks run beside them.
 CHECK_STAGES := format rules build build-asan build-tsan test beside headers lint
 
-.PHONY: help deps build build-asan build-tsan demo test check bench bench-full ab experiment fmt format rules headers lint soak fuzz install clean
+.PHONY: help deps deps-frameworks build build-asan build-tsan demo test check bench bench-full ab experiment fmt format rules headers lint soak fuzz install clean
 .PHONY: need configure configure-asan configure-tsan configure-lint
 
 help: ## this list
 	@echo 'Tally, a software switch that sums gradients. Usage: make TARGET [VARIABLE=VALUE...]'
 	@echo; echo 'First time:  make deps && make test'
 	@echo; echo 'Targets:'
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-11s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' Makefile
 	@echo; echo 'Variables:'
 	@sed -n 's/^#: /  /p' Makefile
 
 deps: ## install the packages of tools/packages.txt that are missing (apt-get)
 	@tools/deps install
+
+deps-frameworks: ## likewise those of tools/packages-frameworks.txt: PyTorch, 250 MB
+	@TALLY_PACKAGES=tools/packages-frameworks.txt tools/deps install
 
 # Every target that builds or runs something starts here; a stage of `make check` need not ask again.
 need:

@@ -1,0 +1,167 @@
+"""Which tensors go through the box, what becomes of the others, and what is counted of both."""
+import atexit
+import collections
+import hashlib
+import os
+import threading
+import warnings
+
+import torch
+import torch.distributed as dist
+from torch.futures import Future
+
+import tally
+
+_TYPES = (torch.float32, torch.int32, torch.float16, torch.bfloat16)
+_routes = []
+_made = collections.Counter()  # groups by their ranks, for names of their own
+
+
+class Route:
+    """A Worker for one process group, or the reason why there is none; the same at all of its ranks."""
+
+    def __init__(self, group, *, name, job, rank, world, fallback, min_bytes):
+        """group: can allreduce a tensor of the CPU, which decides whether all have joined."""
+        if fallback not in ("warn", "silent", "never"):
+            raise ValueError(f"fallback: {fallback!r} is none of warn, silent, never")
+        self.required = fallback == "never" or os.environ.get("TALLY_REQUIRE") == "1"
+        self.silent = fallback == "silent"
+        self.name, self.rank, self.world, self.min_bytes = name, rank, world, min_bytes
+        self.operations = self.bytes = self.copies = 0
+        self.fallbacks = collections.Counter()
+        self.fallback_bytes = 0
+        self._lock = threading.Lock()
+        self.worker, self.absent = self._join(group, job)
+        if self.absent and self.required:
+            raise RuntimeError(f"{name}: the box is required (TALLY_REQUIRE or fallback='never'), but {self.absent}")
+        if self.absent:
+            self._say(f"{name}: everything goes by the ring, since {self.absent}")
+        _routes.append(self)
+
+    def _join(self, group, job):
+        worker, why = None, ""
+        if os.environ.get("TALLY_DISABLE") == "1":
+            why = "TALLY_DISABLE is set"
+        else:
+            try:
+                worker = tally.join(job=job, rank=self.rank, world=self.world)
+            except tally.Error as error:
+                why = str(error)
+        # One that did not join is enough: all must go the same way.
+        joined = torch.tensor([1 if worker else 0], dtype=torch.int32)
+        group.allreduce([joined], _options(dist.ReduceOp.MIN)).wait()
+        if joined.item() == 1:
+            return worker, ""
+        if worker is not None:
+            worker.close()
+        return None, why or "another rank could not join the box's job"
+
+    def why_not(self, tensor):
+        """Why a tensor does not go through the box; '' when it does. Of what is the same at all ranks."""
+        if self.worker is None:
+            return "no box"
+        if tensor.dtype not in _TYPES:
+            return str(tensor.dtype).removeprefix("torch.")
+        if tensor.device.type not in ("cpu", "cuda") or tensor.is_sparse:
+            return "sparse" if tensor.is_sparse else tensor.device.type
+        if tensor.numel() * tensor.element_size() < self.min_bytes:
+            return f"below {self.min_bytes} bytes"
+        return ""
+
+    def pass_on(self, reason, size):
+        """Counts what goes by the ring; says each reason once."""
+        with self._lock:
+            first = self.fallbacks[reason] == 0
+            self.fallbacks[reason] += 1
+            self.fallback_bytes += size
+        if self.required:
+            raise RuntimeError(f"{self.name}: the box is required (TALLY_REQUIRE or fallback='never'), and does not sum "
+                               f"this: {reason}")
+        if first and self.worker is not None:
+            self._say(f"{self.name}: by the ring and not through the box: {reason}")
+
+    def count(self, size, copied=False):
+        """Something goes through the box."""
+        with self._lock:
+            self.operations += 1
+            self.bytes += size
+            self.copies += copied
+
+    def reduce(self, tensors, **how):
+        """(operation, first): one operation over the tensors, and what is to be called before its sums are in them. Those
+        that are not contiguous memory of the CPU go through a copy."""
+        homes = [home_of(tensor) for tensor in tensors]
+        self.count(sum(t.numel() * t.element_size() for t in tensors),
+                   any(home is not tensor for home, tensor in zip(homes, tensors)))
+        if tensors[0].dtype.is_floating_point:
+            how["non_finite"] = "propagate"
+
+        def bring_back():
+            for home, tensor in zip(homes, tensors):
+                if home is not tensor:
+                    tensor.copy_(home)
+        return self.worker.allreduce_async(homes, **how), bring_back
+
+    def _say(self, text):
+        if not self.silent and self.rank == 0:
+            warnings.warn("tally: " + text, stacklevel=5)
+
+
+def home_of(tensor):
+    """The tensor itself, or a copy that a worker can sum."""
+    if tensor.device.type == "cpu":
+        return tensor if tensor.is_contiguous() else tensor.contiguous()
+    home = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
+    home.copy_(tensor)
+    return home
+
+
+def future_of(operation, result, first=lambda: None):
+    """A Future that gets `result`, after first(), when the operation is done, or what it failed with."""
+    ended = Future()
+
+    def finish(_):
+        operation.wait()
+        first()
+        return result
+    # What finish() raises is an error of the Future for C++ too; set_exception() is one for python only.
+    future = ended.then(finish)
+    operation.add_done_callback(lambda _: ended.set_result(None))
+    return future
+
+
+def group_job(job, ranks):
+    """JOB/GROUP of these global ranks: another one each time the same ranks make a group."""
+    digest = hashlib.sha256(",".join(map(str, ranks)).encode()).hexdigest()[:12]
+    _made[digest] += 1
+    return f"{job}/{digest}-{_made[digest]}"
+
+
+def _options(operation):
+    options = dist.AllreduceOptions()
+    options.reduceOp = operation
+    return options
+
+
+def report():
+    """One line: what went through the box in this process, and what did not, by reason."""
+    through = sum(route.bytes for route in _routes)
+    operations = sum(route.operations for route in _routes)
+    past = sum(route.fallback_bytes for route in _routes)
+    reasons = sum((route.fallbacks for route in _routes), collections.Counter())
+    share = 100 * through / (through + past) if through + past else 0
+    line = f"tally: {share:.1f} % of {(through + past) / 1e9:.3f} GB summed by the box, in {operations} operations"
+    copies = sum(route.copies for route in _routes)
+    if copies:
+        line += f" ({copies} through a copy)"
+    if reasons:
+        line += f", {sum(reasons.values())} by the ring (" + ", ".join(f"{k}: {n}" for k, n in reasons.items()) + ")"
+    return line
+
+
+def _say_at_exit():
+    if _routes and _routes[0].rank == 0 and os.environ.get("TALLY_DEBUG") in ("INFO", "TRACE"):
+        print(report(), flush=True)
+
+
+atexit.register(_say_at_exit)

@@ -1,0 +1,145 @@
+"""PyTorch over a box: the hook, the backend, and gloo beside them."""
+import json
+import pathlib
+import re
+import socket
+import subprocess
+
+from box import Job, run_box
+from cases_python import PYTHON, expect_good, rank_of, why_not
+from lab import Skipped, case
+from programs import Programs
+
+
+def need_torch():
+    why = why_not()
+    if not why and subprocess.run([PYTHON, "-c", "import torch.distributed"], capture_output=True, check=False).returncode:
+        why = "python3-torch is not installed (make deps-frameworks)"
+    if why:
+        raise Skipped(why)
+
+
+def free_port():
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        return listening.getsockname()[1]
+
+
+def start(lab, box, job, *arguments, environment=None):
+    """All ranks of train.py, which meet at a port of loopback."""
+    meet = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(job.workers),
+            "GLOO_SOCKET_IFNAME": "lo", **(environment or {})}
+    return [rank_of(box, job, rank, "train.py", *arguments, environment={**meet, "RANK": str(rank)})
+            for rank in range(job.workers)]
+
+
+def trained(programs):
+    """What the ranks printed; all have the same parameters after every step."""
+    results = []
+    for program in programs:
+        code = program.wait(120)
+        assert code == 0, f"{program.name} ended with {code}:\n{program.complained()}"
+        results.append(json.loads(program.said().splitlines()[-1]))
+    for result in results:
+        assert result["digests"] == results[0]["digests"], "ranks have different parameters"
+    return results
+
+
+def box_of(lab, workers=2, **options):
+    need_torch()
+    job = Job(workers=workers, lease="3s")
+    return run_box(lab, [job], **options), job
+
+
+@case()
+def torch_hook_and_backend_give_the_same_bits(lab):
+    """Also under loss and corruption, and losses are gloo's."""
+    box, job = box_of(lab)
+    gloo = trained(start(lab, box, job, "gloo", "50"))
+    hook = trained(start(lab, box, job, "hook", "50"))
+    assert hook[0]["fallbacks"] == {} and hook[0]["report"].startswith("tally: 100.0 %"), hook[0]["report"]
+    backend = trained(start(lab, box, job, "backend", "50"))
+    assert backend[0]["report"].startswith("tally: 100.0 %"), backend[0]["report"]
+    box.stop()
+    assert hook[0]["digests"] == backend[0]["digests"]
+    for rank in range(job.workers):
+        for ours, theirs in zip(hook[rank]["losses"], gloo[rank]["losses"]):
+            assert abs(ours - theirs) <= 1e-5, (ours, theirs)
+    assert hook[0]["losses"][-1] < 0.9 * hook[0]["losses"][0], "it learned nothing"
+    box = run_box(lab, [job], impair="loss: 1%, corrupt: 0.1%")
+    assert trained(start(lab, box, job, "hook", "50"))[0]["digests"] == hook[0]["digests"]
+    box.stop()
+
+
+@case()
+def torch_outlives_a_killed_box(lab):
+    """kill -9 of tallyd in the middle: the same bits as without."""
+    box, job = box_of(lab)
+    expected = trained(start(lab, box, job, "hook", "150"))[0]["digests"]
+    box.stop()
+    box.start()
+    ranks = start(lab, box, job, "hook", "150")
+    box.wait_for_log("running: generation")
+    box.kill()
+    assert all(rank.runs() for rank in ranks)
+    box.start()
+    assert trained(ranks)[0]["digests"] == expected
+    box.stop()
+
+
+@case()
+def torch_skips_the_same_steps(lab):
+    """A gradient that is infinite at one rank is no number at all, and every rank leaves the step out, as with gloo."""
+    box, job = box_of(lab)
+    gloo = trained(start(lab, box, job, "gloo", "8", "infinite=3"))
+    hook = trained(start(lab, box, job, "hook", "8", "infinite=3"))
+    assert [one["skipped"] for one in (*gloo, *hook)] == [[3]] * 4, (gloo, hook)
+    box.stop()
+
+
+@case()
+def torch_collectives_of_the_backend(lab):
+    """Everything that torch.distributed asks of a backend, through the box or by gloo."""
+    box, job = box_of(lab, workers=3)
+    expect_good(start(lab, box, job, "collectives"))
+    box.stop()
+
+
+@case()
+def torch_without_a_box(lab):
+    """Nobody answers: gloo does it all, and says so once; with TALLY_REQUIRE it is an error."""
+    box, job = box_of(lab)
+    box.stop()
+    lonely = {"TALLY_JOIN_TIMEOUT": "1"}
+    ranks = start(lab, box, job, "hook", "3", environment=lonely)
+    results = trained(ranks)
+    assert set(results[0]["fallbacks"]) == {"no box"}, results[0]
+    assert ranks[0].complained().count("everything goes by the ring") == 1, ranks[0].complained()
+    off = trained(start(lab, box, job, "hook", "3", environment={"TALLY_DISABLE": "1"}))
+    assert off[0]["digests"] == results[0]["digests"]
+    for rank in start(lab, box, job, "hook", "3", environment={**lonely, "TALLY_REQUIRE": "1"}):
+        assert rank.wait(60) == 1 and "the box is required" in rank.complained(), rank.complained()
+
+
+@case()
+def torch_example_trains_as_gloo_does(lab):
+    """examples/ddp/run, a few steps of it."""
+    need_torch()
+    if not pathlib.Path("/usr/share/datasets/fashion-mnist").is_dir():
+        raise Skipped("dataset-fashion-mnist is not installed (make deps-frameworks)")
+    run = pathlib.Path(__file__).resolve().parents[2] / "examples/ddp/run"
+    program = lab.run("example", [PYTHON, "-B", str(run), "--steps", "12", Programs.build])
+    assert program.wait(120) == 0, program.complained()
+    apart = re.search(r"are at most (\S+) apart", program.said())
+    assert apart and float(apart[1]) <= 1e-5 and "tally: 100.0 %" in program.said(), program.said()
+
+
+@case()
+def torch_names_the_rank_that_died(lab):
+    """kill -9 of a rank: the other's step raises with its name, in the lease and a second."""
+    box, job = box_of(lab)
+    for way in ("hook", "backend"):
+        survivor, victim = start(lab, box, job, way, "500", "die=5")
+        assert victim.process.wait(60) == -9
+        assert survivor.wait(20) == 1 and "rank 1 at" in survivor.complained(), survivor.complained()
+    box.stop()

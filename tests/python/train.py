@@ -1,0 +1,164 @@
+"""A rank that trains a small CNN on made-up pictures; run by the cases of tests/process/cases_torch.py.
+
+    train.py WAY STEPS [OPTION=VALUE...]: WAY is gloo, hook or backend. Prints one line of JSON: losses, a digest of the
+    parameters after every step, what went through the box."""
+import datetime
+import hashlib
+import json
+import os
+import sys
+import time
+import warnings
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+import tally.torch
+
+
+def model_of(seed=1):
+    torch.manual_seed(seed)
+    return torch.nn.Sequential(
+        torch.nn.Conv2d(1, 8, 3, padding=1), torch.nn.ReLU(), torch.nn.MaxPool2d(2),
+        torch.nn.Conv2d(8, 16, 3, padding=1), torch.nn.ReLU(), torch.nn.MaxPool2d(2),
+        torch.nn.Flatten(), torch.nn.Linear(16 * 7 * 7, 128), torch.nn.ReLU(), torch.nn.Linear(128, 10))
+
+
+def batch_of(rank, step):
+    """Pictures of ten kinds: a bright stripe in another place each."""
+    generator = torch.Generator().manual_seed(1000 * step + rank)
+    kinds = torch.randint(10, (16,), generator=generator)
+    pictures = torch.rand(16, 1, 28, 28, generator=generator)
+    for picture, kind in zip(pictures, kinds):
+        picture[0, 2 * kind:2 * kind + 3] += 1
+    return pictures, kinds
+
+
+def digest(model):
+    return hashlib.sha256(b"".join(p.detach().numpy().tobytes() for p in model.parameters())).hexdigest()[:16]
+
+
+def train(way, steps, options):
+    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    torch.set_num_threads(1)
+    dist.init_process_group("tally" if way == "backend" else "gloo", rank=rank, world_size=world)
+    model = DistributedDataParallel(model_of(), bucket_cap_mb=0.2)
+    state = None
+    if way == "hook":
+        state = tally.torch.State(wire=options.get("wire", "shortest"))
+        model.register_comm_hook(state, tally.torch.hook)
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.05)
+    losses, digests, skipped = [], [], []
+    scale = 2.0 ** 14
+    for step in range(steps):
+        pictures, kinds = batch_of(rank, step)
+        optimiser.zero_grad()
+        loss = torch.nn.functional.cross_entropy(model(pictures), kinds)
+        if "infinite" in options:
+            # What GradScaler does, which there is for CUDA only: a step whose gradients are not finite is left out.
+            (loss * (float("inf") if step == int(options["infinite"]) and rank == 1 else scale)).backward()
+            finite = all(bool(torch.isfinite(p.grad).all()) for p in model.parameters())
+            if not finite:
+                skipped.append(step)
+                scale /= 2
+                continue
+            for p in model.parameters():
+                p.grad.div_(scale)
+        else:
+            loss.backward()
+        optimiser.step()
+        losses.append(loss.item())
+        digests.append(digest(model))
+        if "die" in options and rank == 1 and step == int(options["die"]):
+            os.kill(os.getpid(), 9)
+    print(json.dumps({"losses": losses, "digests": digests, "skipped": skipped, "report": tally.torch.report(),
+                      "fallbacks": state.fallbacks if state else {}}), flush=True)
+    if state is not None and state.worker is not None:
+        state.worker.leave()
+    dist.destroy_process_group()
+
+
+def collectives():
+    """Everything a backend does, beside gloo's answers."""
+    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        dist.init_process_group("tally", rank=rank, world_size=world)
+        for kind in (torch.float32, torch.int32, torch.float16, torch.bfloat16, torch.float64, torch.int64):
+            tensor = (torch.arange(100) % 7 + rank).to(kind)
+            dist.all_reduce(tensor)
+            assert (tensor == sum((torch.arange(100) % 7 + r) for r in range(world)).to(kind)).all(), kind
+        tensor = torch.full((3,), float(rank))
+        dist.all_reduce(tensor, dist.ReduceOp.MAX)
+        assert (tensor == world - 1).all()
+        tensor = torch.full((4,), float(rank))
+        dist.all_reduce(tensor, dist.ReduceOp.AVG)
+        assert (tensor == (world - 1) / 2).all()
+        both = [torch.full((5,), 1.0), torch.full((7,), 2.0)]
+        dist.all_reduce_coalesced(both)
+        assert (both[0] == world).all() and (both[1] == 2 * world).all()
+        square = torch.ones(4, 4)[:, ::2]
+        dist.all_reduce(square)
+        assert (square == world).all() and not square.is_contiguous()
+        for kind in (torch.float32, torch.float64, torch.uint8, torch.bool):
+            tensor = torch.full((9,), rank).to(kind)
+            dist.broadcast(tensor, 1)
+            assert (tensor == torch.ones(9).to(kind)).all(), kind
+            mine = torch.full((3,), rank).to(kind)
+            parts = [torch.zeros(3).to(kind) for _ in range(world)]
+            dist.all_gather(parts, mine)
+            for r, part in enumerate(parts):
+                assert (part == torch.full((3,), r).to(kind)).all(), (kind, parts)
+        flat = torch.zeros(2 * world)
+        dist._all_gather_base(flat, torch.full((2,), float(rank)))
+        assert flat.tolist() == [float(r) for r in range(world) for _ in range(2)], flat
+        out = torch.zeros(2)
+        dist.reduce_scatter(out, [torch.full((2,), float(r)) for r in range(world)])
+        assert (out == world * rank).all(), out
+        dist._reduce_scatter_base(out, torch.arange(2.0 * world))
+        assert out.tolist() == [world * 2.0 * rank, world * (2.0 * rank + 1)], out
+        objects = [None] * world
+        dist.all_gather_object(objects, {"rank": rank})
+        assert objects == [{"rank": r} for r in range(world)], objects
+        gathered = [torch.zeros(1) for _ in range(world)] if rank == 0 else None
+        dist.gather(torch.ones(1) * rank, gathered)
+        if rank == 0:
+            dist.send(torch.ones(2), 1)
+        elif rank == 1:
+            dist.recv(torch.zeros(2), 0)
+        dist.barrier()
+        tensor = torch.ones(10)
+        work = dist.all_reduce(tensor, async_op=True)
+        assert work.wait() and work.is_completed() and (tensor == world).all()
+        if rank == 0:
+            work = dist.barrier(async_op=True)
+            try:
+                work.wait(datetime.timedelta(seconds=0.1))
+                raise AssertionError("a barrier without the others")
+            except TimeoutError as error:
+                assert "goes on" in str(error), error
+            work.wait()
+        else:
+            time.sleep(0.5)
+            dist.barrier()
+        # A group of its own: over memif there is no port for it, so it is gloo's, and says so.
+        group = dist.new_group([0, 1])
+        if rank < 2:
+            tensor = torch.ones(3)
+            dist.all_reduce(tensor, group=group)
+            assert (tensor == 2).all()
+    said = [str(w.message) for w in caught if str(w.message).startswith("tally: ")]
+    if rank == 0:
+        for reason in ("float64", "int64", "MAX"):
+            assert sum(reason in text for text in said) == 1, said
+    print(tally.torch.report())
+    dist.destroy_process_group()
+    print("all good")
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "collectives":
+        collectives()
+    else:
+        train(sys.argv[1], int(sys.argv[2]), dict(word.split("=") for word in sys.argv[3:]))
