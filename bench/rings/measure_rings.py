@@ -59,6 +59,19 @@ def losses(rack, plan, rounds):
     return rows
 
 
+def ddp(rack, plan, rounds):
+    """way -> rows, in turn, through one tallyd."""
+    rows = {way: [] for way in ("gloo", "int32", "int16")}
+    box = Switch(rack, "box")
+    try:
+        for _ in range(rounds):
+            for way, of_way in rows.items():
+                of_way.append(ring_jobs.with_cpu(ring_jobs.ddp, rack, plan, way))
+    finally:
+        box.close()
+    return rows
+
+
 def unshaped(rack, plan, rounds):
     """name -> rows. Each with a switch of its own: tallyd's port drivers, or the kernel's bridge."""
     ways = {"tally_xdp": (ring_jobs.tally, lambda name: Switch(rack, name, driver="af_xdp")),
@@ -81,11 +94,11 @@ def main():
     die_with_parent()
     part, hosts, build, rate, queue, mebibytes, rounds, file = sys.argv[1:]
     # Of small arrays, the time of one is that of its round trips: many of them.
-    plan = ring_jobs.Plan(float(mebibytes), 3 if float(mebibytes) >= 1 else 200, 1)
+    plan = ring_jobs.Plan(float(mebibytes), 5 if part == "ddp" else 3 if float(mebibytes) >= 1 else 200, 1)
     with tempfile.TemporaryDirectory(prefix="tally-rings-") as scratch:
         try:
             rack = ShapedRack(hosts.split(","), pathlib.Path(build).resolve(), scratch, float(rate), int(queue))
-            rows = {"rings": rings, "loss": losses, "unshaped": unshaped}[part](rack, plan, int(rounds))
+            rows = {"rings": rings, "loss": losses, "unshaped": unshaped, "ddp": ddp}[part](rack, plan, int(rounds))
         except NoFigure as reason:
             sys.exit(f"bench-rings: {part}: {reason}")
     pathlib.Path(file).write_text(json.dumps(rows))

@@ -102,6 +102,23 @@ def mpi(rack, plan, algorithm="tsp_ring"):
     return figures(done["us"], done["bytes"], done["wrong"])
 
 
+def ddp(rack, plan, way):
+    """Training steps of DistributedDataParallel in every host: by gloo, or through the box."""
+    with tempfile.TemporaryDirectory(dir=rack.scratch) as scratch:
+        file, store = pathlib.Path(scratch, "ddp.json"), pathlib.Path(scratch, "store")
+        ranks = []
+        for host in rack.hosts:
+            variables = {"TALLY_JOB": JOB, "TALLY_SWITCH": BOX, "TALLY_WORLD": str(len(rack.hosts)), "TALLY_RANK": str(host.index),
+                         "GLOO_SOCKET_IFNAME": "eth0", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(rack.build / "host/python")}
+            ranks.append(Process(scratch, f"ddp{host.index}", [*host.inside, "/usr/bin/python3", "-B", HERE / "ddp_rank.py", way,
+                                                               plan.iterations, store, file], environment=variables))
+        run_all(ranks)
+        done = json.loads(file.read_text())
+    if done["wrong"]:
+        raise NoFigure(f"{done['wrong']} ranks have other gradients than rank 0")
+    return {"step_ms": 1e3 * statistics.median(done["seconds"]), "alone_ms": 1e3 * done["alone"], "bytes": done["bytes"]}
+
+
 def with_cpu(job, *arguments):
     """The job's figures with the share of the machine's CPUs that was in use meanwhile."""
     busy, every = machine_ns()

@@ -16,14 +16,17 @@ def why_not():
     return ""
 
 
+def package():
+    """What finds the package."""
+    return {"PYTHONPATH": str(pathlib.Path(Programs.build, "host/python")), "PYTHONDONTWRITEBYTECODE": "1"}
+
+
 def rank_of(box, job, rank, script, *arguments, environment=None):
     """A rank of a job: a script of tests/python."""
     port = job.first_port + rank
     variables = {"TALLY_JOB": job.name, "TALLY_RANK": str(rank), "TALLY_WORLD": str(job.workers),
                  "TALLY_SWITCH": box.address(), "TALLY_ADDRESS": box.address_of(port),
-                 "TALLY_TRANSPORT": box.device_of(port), "TALLY_JOIN_TIMEOUT": "30",
-                 "PYTHONPATH": str(pathlib.Path(Programs.build, "host/python")), "PYTHONDONTWRITEBYTECODE": "1",
-                 **(environment or {})}
+                 "TALLY_TRANSPORT": box.device_of(port), "TALLY_JOIN_TIMEOUT": "30", **package(), **(environment or {})}
     return box.lab.run(f"{job.name}.{rank}", [PYTHON, str(SCRIPTS / script), *arguments], variables)
 
 

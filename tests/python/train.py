@@ -157,8 +157,84 @@ def collectives():
     print("all good")
 
 
+class Pictures(torch.utils.data.Dataset):
+    def __len__(self):
+        return 64
+
+    def __getitem__(self, i):
+        return torch.full((1, 28, 28), i / 64), i % 10
+
+
+class Branches(torch.nn.Module):
+    """A layer that is used in two of four steps only."""
+
+    def __init__(self):
+        super().__init__()
+        self.always, self.sometimes, self.steps = torch.nn.Linear(784, 10), torch.nn.Linear(10, 10), 0
+
+    def forward(self, pictures):
+        self.steps += 1
+        out = self.always(pictures.flatten(1))
+        return self.sometimes(out) if self.steps % 4 < 2 else out
+
+
+def habits():
+    """What training scripts do with DDP; all ranks end with the same parameters, and with gloo's."""
+    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    dist.init_process_group("gloo")
+    state = tally.torch.State(fallback="never")
+    ended = []
+    for ours in (True, False):
+        torch.manual_seed(3)
+        model = DistributedDataParallel(Branches(), find_unused_parameters=True)
+        if ours:
+            model.register_comm_hook(state, tally.torch.hook)
+        sampler = torch.utils.data.distributed.DistributedSampler(Pictures(), shuffle=False)
+        loader = torch.utils.data.DataLoader(Pictures(), 8, sampler=sampler, num_workers=2)  # forks, with a worker open
+        optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
+        for pictures, kinds in loader:
+            with model.no_sync():  # accumulates
+                torch.nn.functional.cross_entropy(model(pictures), kinds).backward()
+            torch.nn.functional.cross_entropy(model(pictures), kinds).backward()
+            optimiser.step()
+            optimiser.zero_grad()
+        with model.join():  # ranks with different numbers of batches
+            for _ in range(1 + rank % 2):
+                model(torch.ones(4, 784)).sum().backward()
+                optimiser.step()
+                optimiser.zero_grad()
+        ended.append(torch.cat([p.detach().flatten() for p in model.parameters()]))
+    everybodys = [torch.empty_like(ended[0]) for _ in range(world)]
+    dist.all_gather(everybodys, ended[0])
+    assert all(torch.equal(one, ended[0]) for one in everybodys)
+    assert torch.allclose(ended[0], ended[1], atol=1e-5), (ended[0] - ended[1]).abs().max()
+    assert state.operations >= 3 and not state.fallbacks, (state.operations, state.fallbacks)
+    state.worker.leave()
+    dist.destroy_process_group()
+    print("all good")
+
+
+def groups():
+    """Two pairs of ranks beside all of them; the same pair twice. A rank is in three groups at a time."""
+    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    dist.init_process_group("tally", rank=rank, world_size=world)
+    pairs = [dist.new_group([0, 2]), dist.new_group([1, 3]), dist.new_group([0, 2])]
+    for _ in range(3):
+        for number, group in enumerate(pairs):
+            if rank % 2 == number % 2:
+                tensor = torch.full((5000,), float(rank + number))
+                dist.all_reduce(tensor, group=group)
+                assert (tensor == 2 + 2 * (rank % 2) + 2 * number).all(), (rank, number, tensor)
+        everybody = torch.full((5000,), float(rank))
+        dist.all_reduce(everybody)
+        assert (everybody == 6).all(), everybody
+    print(tally.torch.report())
+    dist.destroy_process_group()
+    print("all good")
+
+
 if __name__ == "__main__":
-    if sys.argv[1] == "collectives":
-        collectives()
+    if sys.argv[1] in ("collectives", "groups", "habits"):
+        globals()[sys.argv[1]]()
     else:
         train(sys.argv[1], int(sys.argv[2]), dict(word.split("=") for word in sys.argv[3:]))

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""run_smoke.py NAME --tallyd FILE --worker FILE --server FILE --clients FILE [--sanitizer address|thread] [--verbose]
+"""run_smoke.py NAME --tallyd FILE --worker FILE --server FILE --clients FILE --build DIRECTORY [--sanitizer address|thread] [--verbose]
    run_smoke.py --list [--sanitizer ...]
 
 Runs one case on real kernel interfaces: tallyd in a network namespace, hosts in others. Exit 0: passed; 1: failed;
@@ -20,12 +20,13 @@ import cases_rules  # noqa: E402
 import cases_sessions  # noqa: E402
 import cases_sockets  # noqa: E402
 import cases_switch  # noqa: E402
+import cases_training  # noqa: E402
 import cases_trouble  # noqa: E402
 import cases_wireshark  # noqa: E402
 
 # Importing them registers their cases.
 assert (cases_page and cases_ports and cases_rules and cases_client and cases_floods and cases_sessions and cases_sockets and cases_switch
-        and cases_trouble and cases_wireshark)
+        and cases_training and cases_trouble and cases_wireshark)
 
 if __name__ == "__main__":
     sys.exit(case_main.main(__doc__))
