@@ -73,7 +73,7 @@ help: ## this list
 deps: ## install the packages of tools/packages.txt that are missing (apt-get)
 	@tools/deps install
 
-deps-frameworks: ## likewise those of tools/packages-frameworks.txt: PyTorch, 250 MB
+deps-frameworks: ## likewise those of tools/packages-frameworks.txt: PyTorch and MPIs, 350 MB
 	@TALLY_PACKAGES=tools/packages-frameworks.txt tools/deps install
 
 # Every target that builds or runs something starts here; a stage of `make check` need not ask again.

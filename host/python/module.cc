@@ -154,8 +154,9 @@ class Operation {
       const bool last = seconds && left.count() <= kSliceMs;
       const std::int64_t slice = last ? std::max<std::int64_t>(left.count(), 0) : kSliceMs;
       const tally_code answer = tally_wait(operation_, slice, &stats);
-      if (answer == TALLY_TIMEOUT && tally_done(operation_) == 0 && !last) return std::nullopt;
-      return answer;
+      if (answer != TALLY_TIMEOUT) return answer;
+      if (tally_done(operation_) != 0) return tally_wait(operation_, 0, &stats);  // done since
+      return last ? std::optional(answer) : std::nullopt;
     });
     check(code);
     return as_dict(stats);

@@ -1,0 +1,448 @@
+/* Between an MPI program and its MPI: MPI_Allreduce and MPI_Iallreduce of sums that a box can make go through it,
+ * everything else to the MPI as before. One source, compiled once against each MPI; loaded in front of it (tally-mpi).
+ *
+ * Which way a call goes follows from operation, type, size and communicator alone, so all ranks decide alike. A
+ * communicator joins the box at its first such call: all of its ranks are in that call. Communicators are ordered apart
+ * from one another, so each has a worker of its own.
+ *
+ * A nonblocking sum is a generalised request that the caller itself completes, in whatever waits or tests: then no other
+ * thread calls MPI, and a program needs no thread level that it does not need anyway.
+ */
+#include <mpi.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tally/tally.h"
+
+#define KEEP __attribute__((visibility("default")))
+
+enum { kMostRanks = 64, kSliceMs = 1, kBuckets = 1024, kLeaveMs = 5000 };
+
+/* Why a call went to the MPI. */
+typedef enum { kTaken, kOperation, kType, kSize, kCommunicator, kNoBox, kWhys } why_t;
+static const char* const kWhyNames[kWhys] = {"", "operation", "type", "size", "communicator", "no box"};
+
+/* A communicator's way to the box. worker NULL: it has none. */
+typedef struct lane {
+  tally_worker* worker;
+  struct lane* next;
+} lane;
+
+/* A nonblocking sum under way. */
+typedef struct pending {
+  MPI_Request request;
+  tally_operation* operation;
+  int completed; /* MPI knows */
+  int failed;
+  struct pending* next;
+} pending;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all that follows */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static int keyval = MPI_KEYVAL_INVALID;
+static long least_bytes = 32 * 1024; /* TALLY_MPI_MIN */
+static int disabled, required, wire_bits;
+static lane* lanes;
+static pending* requests[kBuckets];
+static int outstanding; /* pending requests; 0: nobody has to look for one */
+static uint64_t calls[kWhys], bytes_taken;
+
+static int forget_lane(MPI_Comm comm, int key, void* value, void* extra);
+
+static void start(void) {
+  const char* text = getenv("TALLY_MPI_MIN");
+  if (text != NULL) least_bytes = atol(text);
+  text = getenv("TALLY_MPI_WIRE");
+  wire_bits = text != NULL && strcmp(text, "int16") == 0 ? TALLY_WIRE_INT16 : TALLY_WIRE_SHORTEST;
+  text = getenv("TALLY_DISABLE");
+  disabled = text != NULL && strcmp(text, "1") == 0;
+  text = getenv("TALLY_REQUIRE");
+  required = text != NULL && strcmp(text, "1") == 0;
+  PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget_lane, &keyval, NULL);
+}
+
+static int world_rank(void) {
+  int rank = 0;
+  PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  return rank;
+}
+
+/* Says it and hands it to the communicator's error handler, which by default ends the program. */
+static int fail(MPI_Comm comm, const char* text) {
+  fprintf(stderr, "tally-mpi: rank %d: %s\n", world_rank(), text);
+  PMPI_Comm_call_errhandler(comm, MPI_ERR_OTHER);
+  return MPI_ERR_OTHER;
+}
+
+/* The job of a communicator: TALLY_JOB, or a group of it that is named by its ranks in MPI_COMM_WORLD and by how many
+ * communicators of the same ranks there were. All of its ranks count alike, since making one is collective. */
+static void name_job(MPI_Comm comm, int size, const char* job, char* out, size_t room) {
+  static struct count {
+    uint64_t ranks;
+    unsigned n;
+    struct count* next;
+  } * counts;
+  int world = 0, same = MPI_UNEQUAL;
+  PMPI_Comm_size(MPI_COMM_WORLD, &world);
+  PMPI_Comm_compare(comm, MPI_COMM_WORLD, &same);
+  if (same == MPI_IDENT) {
+    snprintf(out, room, "%s", job);
+    return;
+  }
+  MPI_Group all, some;
+  PMPI_Comm_group(MPI_COMM_WORLD, &all);
+  PMPI_Comm_group(comm, &some);
+  int* const here = malloc(2 * (size_t)size * sizeof(int));
+  int* const there = here + size;
+  for (int i = 0; i < size; ++i) here[i] = i;
+  PMPI_Group_translate_ranks(some, size, here, all, there);
+  uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
+  for (int i = 0; i < size; ++i) hash = (hash ^ (uint64_t)there[i]) * 0x100000001b3u;
+  free(here);
+  PMPI_Group_free(&all);
+  PMPI_Group_free(&some);
+  pthread_mutex_lock(&lock);
+  struct count* of = counts;
+  while (of != NULL && of->ranks != hash) of = of->next;
+  if (of == NULL) {
+    of = calloc(1, sizeof *of);
+    of->ranks = hash;
+    of->next = counts;
+    counts = of;
+  }
+  const unsigned n = ++of->n;
+  pthread_mutex_unlock(&lock);
+  snprintf(out, room, "%.40s/%012llx-%u", job, (unsigned long long)(hash & 0xffffffffffffu), n);
+}
+
+/* Collective. A lane without a worker where some rank could not join; why is said once for each communicator. */
+static lane* make_lane(MPI_Comm comm) {
+  lane* const made = calloc(1, sizeof *made);
+  int rank = 0, size = 0, inter = 0;
+  PMPI_Comm_test_inter(comm, &inter);
+  PMPI_Comm_rank(comm, &rank);
+  PMPI_Comm_size(comm, &size);
+  char why[512] = "";
+  if (inter || size > kMostRanks) {
+    snprintf(why, sizeof why, inter ? "it is an intercommunicator" : "it has %d ranks, a job at most %d",
+             size, kMostRanks);
+  } else {
+    tally_options options = TALLY_OPTIONS_INIT;
+    char job[128];
+    if (tally_options_from_environment(&options) != TALLY_OK) {
+      snprintf(why, sizeof why, "%s", tally_last_error());
+    } else {
+      name_job(comm, size, options.job != NULL ? options.job : "", job, sizeof job);
+      options.job = job;
+      options.rank = (uint16_t)rank;
+      options.world = (uint16_t)size;
+      if (tally_join(&options, &made->worker) != TALLY_OK)
+        snprintf(why, sizeof why, "%s", tally_last_error());
+    }
+    int mine = made->worker != NULL, all = 0;
+    PMPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, comm);
+    if (!all && made->worker != NULL) {
+      snprintf(why, sizeof why, "another rank could not join");
+      tally_worker_free(made->worker);
+      made->worker = NULL;
+    }
+  }
+  if (made->worker == NULL && (rank == 0 || required))
+    fprintf(stderr, "tally-mpi: a communicator of %d ranks stays with the MPI: %s\n", size, why);
+  PMPI_Comm_set_attr(comm, keyval, made);
+  pthread_mutex_lock(&lock);
+  made->next = lanes;
+  lanes = made;
+  pthread_mutex_unlock(&lock);
+  return made;
+}
+
+static void leave(lane* of) {
+  if (of->worker == NULL) return;
+  /* The others are on their way here: freeing a communicator and finalising are collective. */
+  tally_leave(of->worker, kLeaveMs);
+  tally_worker_free(of->worker);
+  of->worker = NULL;
+}
+
+static int forget_lane(MPI_Comm comm, int key, void* value, void* extra) {
+  (void)comm, (void)key, (void)extra;
+  pthread_mutex_lock(&lock);
+  lane** at = &lanes;
+  while (*at != NULL && *at != value) at = &(*at)->next;
+  if (*at != NULL) *at = (*at)->next;
+  pthread_mutex_unlock(&lock);
+  leave(value);
+  free(value);
+  return MPI_SUCCESS;
+}
+
+/* tally_type of a type, -1: none. Fortran's have the size that its compiler gave them. */
+static int type_of(MPI_Datatype type) {
+  if (type == MPI_FLOAT) return TALLY_FLOAT32;
+  if (type == MPI_INT || type == MPI_INT32_T) return TALLY_INT32;
+  const int real = type == MPI_REAL || type == MPI_REAL4;
+  if (!real && type != MPI_INTEGER && type != MPI_INTEGER4) return -1;
+  int size = 0;
+  if (PMPI_Type_size(type, &size) != MPI_SUCCESS || size != 4) return -1;
+  return real ? TALLY_FLOAT32 : TALLY_INT32;
+}
+
+/* The lane of a call that the box can make; NULL: the MPI does, and the reason is counted. `error`: of a call that only
+ * the box may make (TALLY_REQUIRE) and cannot. */
+static lane* lane_of(int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm, int* tally, int* error) {
+  why_t why = kTaken;
+  lane* found = NULL;
+  pthread_once(&once, start);
+  *error = MPI_SUCCESS;
+  if (op != MPI_SUM)
+    why = kOperation;
+  else if (count < 0 || 4L * count < least_bytes)
+    why = kSize;
+  else if ((*tally = type_of(type)) < 0)
+    why = kType;
+  else if (comm == MPI_COMM_NULL)
+    why = kCommunicator;
+  else if (!disabled) {
+    int there = 0;
+    PMPI_Comm_get_attr(comm, keyval, &found, &there);
+    if (!there) found = make_lane(comm); /* without the lock: other threads are in other communicators' */
+  }
+  if (why == kTaken && (found == NULL || found->worker == NULL)) why = kNoBox;
+  pthread_mutex_lock(&lock);
+  ++calls[why];
+  if (why == kTaken) bytes_taken += 4u * (uint64_t)count;
+  pthread_mutex_unlock(&lock);
+  if (why == kNoBox && required) *error = fail(comm, "the box is required (TALLY_REQUIRE)");
+  return why == kTaken ? found : NULL;
+}
+
+static tally_code issue(const lane* by, int type, const void* from, void* to, int count,
+                        tally_operation** operation) {
+  const tally_buffer buffer = {from == MPI_IN_PLACE ? to : from, to, (size_t)count};
+  tally_reduce_options options = TALLY_REDUCE_OPTIONS_INIT;
+  if (type == TALLY_FLOAT32) {
+    options.wire_bits = (uint32_t)wire_bits;
+    options.non_finite = TALLY_NON_FINITE_PROPAGATE; /* a sum of MPI's has NaN and Inf too */
+  }
+  return tally_allreduce_async(by->worker, type, &buffer, 1, &options, operation);
+}
+
+/* Waits in slices, between which MPI's own progress goes on: somebody may wait for a message of another thread's. */
+static tally_code wait_for(tally_operation* operation, MPI_Comm comm) {
+  while (1) {
+    const tally_code code = tally_wait(operation, kSliceMs, NULL);
+    if (code != TALLY_TIMEOUT) return code;
+    if (tally_done(operation)) return tally_wait(operation, 0, NULL); /* done since */
+    int flag = 0;
+    PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm, &flag, MPI_STATUS_IGNORE);
+  }
+}
+
+KEEP int MPI_Allreduce(const void* from, void* to, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
+  int tally = 0, error;
+  const lane* const by = lane_of(count, type, op, comm, &tally, &error);
+  if (error != MPI_SUCCESS) return error;
+  if (by == NULL) return PMPI_Allreduce(from, to, count, type, op, comm);
+  tally_operation* operation = NULL;
+  tally_code code = issue(by, tally, from, to, count, &operation);
+  if (code == TALLY_OK) code = wait_for(operation, comm);
+  tally_operation_free(operation);
+  return code == TALLY_OK ? MPI_SUCCESS : fail(comm, tally_last_error());
+}
+
+/* Nonblocking. */
+
+static pending** place_of(MPI_Request request) {
+  pending** at = &requests[(uintptr_t)request / sizeof(void*) % kBuckets];
+  while (*at != NULL && (*at)->request != request) at = &(*at)->next;
+  return at;
+}
+
+static int query(void* extra, MPI_Status* status) {
+  const pending* const of = extra;
+  PMPI_Status_set_elements(status, MPI_BYTE, 0);
+  PMPI_Status_set_cancelled(status, 0);
+  status->MPI_SOURCE = MPI_UNDEFINED;
+  status->MPI_TAG = MPI_UNDEFINED;
+  return of->failed ? MPI_ERR_OTHER : MPI_SUCCESS;
+}
+static int release(void* extra) {
+  pending* const of = extra;
+  pthread_mutex_lock(&lock);
+  pending** const at = place_of(of->request);
+  if (*at == of) {
+    *at = of->next;
+    --outstanding;
+  }
+  pthread_mutex_unlock(&lock);
+  tally_operation_free(of->operation);
+  free(of);
+  return MPI_SUCCESS;
+}
+static int cancel(void* extra, int complete) {
+  (void)extra, (void)complete; /* a sum that others take part in goes on */
+  return MPI_SUCCESS;
+}
+
+KEEP int MPI_Iallreduce(const void* from, void* to, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
+                        MPI_Request* request) {
+  int tally = 0, error;
+  const lane* const by = lane_of(count, type, op, comm, &tally, &error);
+  if (error != MPI_SUCCESS) return error;
+  if (by == NULL) return PMPI_Iallreduce(from, to, count, type, op, comm, request);
+  pending* const made = calloc(1, sizeof *made);
+  if (issue(by, tally, from, to, count, &made->operation) != TALLY_OK) {
+    free(made);
+    return fail(comm, tally_last_error());
+  }
+  const int code = PMPI_Grequest_start(query, release, cancel, made, request);
+  if (code != MPI_SUCCESS) return code;
+  pthread_mutex_lock(&lock);
+  made->request = *request;
+  pending** const at = &requests[(uintptr_t)*request / sizeof(void*) % kBuckets];
+  made->next = *at;
+  *at = made;
+  ++outstanding;
+  pthread_mutex_unlock(&lock);
+  return MPI_SUCCESS;
+}
+
+/* Ours, and MPI does not know yet that it is done; NULL: it is not. */
+static pending* find(MPI_Request request) {
+  if (request == MPI_REQUEST_NULL || __atomic_load_n(&outstanding, __ATOMIC_RELAXED) == 0) return NULL;
+  pthread_mutex_lock(&lock);
+  pending* const found = *place_of(request);
+  pthread_mutex_unlock(&lock);
+  return found != NULL && !found->completed ? found : NULL;
+}
+
+static void complete(pending* of, tally_code code) {
+  of->failed = code != TALLY_OK;
+  if (of->failed) fprintf(stderr, "tally-mpi: rank %d: %s\n", world_rank(), tally_last_error());
+  of->completed = 1;
+  PMPI_Grequest_complete(of->request);
+}
+static void finish(MPI_Request request) {
+  pending* const of = find(request);
+  if (of != NULL) complete(of, wait_for(of->operation, MPI_COMM_WORLD));
+}
+static void look(MPI_Request request) {
+  pending* const of = find(request);
+  if (of != NULL && tally_done(of->operation)) complete(of, tally_wait(of->operation, 0, NULL));
+}
+static void look_at_all(int n, const MPI_Request* all) {
+  for (int i = 0; i < n; ++i) look(all[i]);
+}
+/* One of ours is in it: then MPI must not block, for we complete it. */
+static pending* any_of_ours(int n, const MPI_Request* all) {
+  for (int i = 0; i < n; ++i) {
+    pending* const of = find(all[i]);
+    if (of != NULL) return of;
+  }
+  return NULL;
+}
+
+KEEP int MPI_Wait(MPI_Request* request, MPI_Status* status) {
+  finish(*request);
+  return PMPI_Wait(request, status);
+}
+KEEP int MPI_Waitall(int n, MPI_Request all[], MPI_Status* statuses) {
+  for (int i = 0; i < n; ++i) finish(all[i]);
+  return PMPI_Waitall(n, all, statuses);
+}
+KEEP int MPI_Waitany(int n, MPI_Request all[], int* index, MPI_Status* status) {
+  for (pending* of; (of = any_of_ours(n, all)) != NULL;) {
+    look_at_all(n, all);
+    int flag = 0;
+    const int code = PMPI_Testany(n, all, index, &flag, status);
+    if (flag || code != MPI_SUCCESS) return code;
+    (void)tally_wait(of->operation, kSliceMs, NULL);
+  }
+  return PMPI_Waitany(n, all, index, status);
+}
+KEEP int MPI_Waitsome(int n, MPI_Request all[], int* done, int indices[], MPI_Status* statuses) {
+  for (pending* of; (of = any_of_ours(n, all)) != NULL;) {
+    look_at_all(n, all);
+    const int code = PMPI_Testsome(n, all, done, indices, statuses);
+    if (*done != 0 || code != MPI_SUCCESS) return code;
+    (void)tally_wait(of->operation, kSliceMs, NULL);
+  }
+  return PMPI_Waitsome(n, all, done, indices, statuses);
+}
+KEEP int MPI_Test(MPI_Request* request, int* flag, MPI_Status* status) {
+  look(*request);
+  return PMPI_Test(request, flag, status);
+}
+KEEP int MPI_Testall(int n, MPI_Request all[], int* flag, MPI_Status* statuses) {
+  look_at_all(n, all);
+  return PMPI_Testall(n, all, flag, statuses);
+}
+KEEP int MPI_Testany(int n, MPI_Request all[], int* index, int* flag, MPI_Status* status) {
+  look_at_all(n, all);
+  return PMPI_Testany(n, all, index, flag, status);
+}
+KEEP int MPI_Testsome(int n, MPI_Request all[], int* done, int indices[], MPI_Status* statuses) {
+  look_at_all(n, all);
+  return PMPI_Testsome(n, all, done, indices, statuses);
+}
+KEEP int MPI_Request_get_status(MPI_Request request, int* flag, MPI_Status* status) {
+  look(request);
+  return PMPI_Request_get_status(request, flag, status);
+}
+KEEP int MPI_Request_free(MPI_Request* request) {
+  finish(*request); /* nobody would complete it later */
+  return PMPI_Request_free(request);
+}
+
+static void report(void) {
+  const char* const debug = getenv("TALLY_DEBUG");
+  if (world_rank() != 0 || debug == NULL || debug[0] == '\0') return;
+  fprintf(stderr, "tally-mpi: %llu sums of %.3f GB through the box", (unsigned long long)calls[kTaken],
+          (double)bytes_taken * 1e-9);
+  const char* before = "; by the MPI, by reason: ";
+  for (int i = kOperation; i < kWhys; ++i) {
+    if (calls[i] == 0) continue;
+    fprintf(stderr, "%s%s %llu", before, kWhyNames[i], (unsigned long long)calls[i]);
+    before = ", ";
+  }
+  fprintf(stderr, "\n");
+}
+
+KEEP int MPI_Finalize(void) {
+  report();
+  for (lane* of = lanes; of != NULL; of = of->next) leave(of);
+  return PMPI_Finalize();
+}
+
+/* Fortran. MPICH's `mpif.h` and `use mpi` call the functions above, its `use mpi_f08` goes past them to what no library
+ * may stand in front of. Open MPI's call PMPI, so its names are ours too, of both: handles are one integer each, and the
+ * error may be left out. Nonblocking sums of Fortran stay with Open MPI. */
+#ifdef OPEN_MPI
+extern int mpi_fortran_in_place_ __attribute__((weak));
+extern int mpi_fortran_bottom_ __attribute__((weak));
+
+static const void* address(const void* given) {
+  if (given == &mpi_fortran_in_place_) return MPI_IN_PLACE;
+  return given == &mpi_fortran_bottom_ ? MPI_BOTTOM : given;
+}
+
+KEEP void mpi_allreduce_(const void* from, void* to, const MPI_Fint* count, const MPI_Fint* type,
+                         const MPI_Fint* op, const MPI_Fint* comm, MPI_Fint* error) {
+  const int code = MPI_Allreduce(address(from), (void*)(uintptr_t)address(to), (int)*count,
+                                 PMPI_Type_f2c(*type), PMPI_Op_f2c(*op), PMPI_Comm_f2c(*comm));
+  if (error != NULL) *error = code;
+}
+KEEP void mpi_allreduce_f08_(const void* from, void* to, const MPI_Fint* count, const MPI_Fint* type,
+                             const MPI_Fint* op, const MPI_Fint* comm, MPI_Fint* error) {
+  mpi_allreduce_(from, to, count, type, op, comm, error);
+}
+KEEP void mpi_finalize_(MPI_Fint* error) {
+  const int code = MPI_Finalize();
+  if (error != NULL) *error = code;
+}
+KEEP void mpi_finalize_f08_(MPI_Fint* error) { mpi_finalize_(error); }
+#endif
