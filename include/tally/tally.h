@@ -218,7 +218,8 @@ typedef struct tally_partial_sum {
 #define TALLY_FOREVER (-1)
 
 /* Blocks until the operation is done; timeout_ms 0 only looks. TALLY_TIMEOUT ends the waiting, not the
- * operation, unless the operation's own timeout passed (tally_done tells). stats may be NULL. */
+ * operation, unless the operation's own timeout passed. A caller that waits in slices asks tally_done in between, and
+ * tally_wait once more when that says 1: it may have been done since. stats may be NULL. */
 tally_code tally_wait(tally_operation* operation, int64_t timeout_ms, tally_operation_stats* stats);
 /* The index-th of an operation that is done with success, from the first element on;
  * TALLY_INVALID_ARGUMENT behind the last. What lies in none of them is the sum of all ranks. */
