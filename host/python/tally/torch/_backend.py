@@ -67,8 +67,9 @@ class _Kept:
     def add(self, work):
         with self._lock:
             self._works[id(work)] = work
-            for key in [key for key, old in self._works.items() if old.is_completed()][:-self._MOST]:
-                del self._works[key]
+            if len(self._works) > 2 * self._MOST:
+                for key in [key for key, old in self._works.items() if old.is_completed()][:-self._MOST]:
+                    del self._works[key]
         return work
 
     def discard(self, work):
