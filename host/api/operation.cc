@@ -17,7 +17,7 @@ void OperationState::finish(Result<OperationStats> outcome) {
   {
     const std::lock_guard lock(mutex);
     result = std::move(outcome);
-    done.store(true, std::memory_order_release);
+    done.store(true);  // in one order with the descriptor: who has just asked for that sees this, or is told
   }
   finished.notify_all();  // who wakes finds the mutex free
   view->note_done();
@@ -26,7 +26,7 @@ void OperationState::finish(Result<OperationStats> outcome) {
 Operation::Operation(std::shared_ptr<OperationState> state) noexcept : state_(std::move(state)) {}
 
 bool Operation::done() const noexcept {
-  return state_ == nullptr || state_->done.load(std::memory_order_acquire) || state_->view->foreign();
+  return state_ == nullptr || state_->done.load() || state_->view->foreign();
 }
 
 Result<OperationStats> Operation::wait(std::chrono::milliseconds timeout) const {
@@ -81,13 +81,13 @@ std::optional<Error> WorkerView::closed() const {
 int WorkerView::event_fd() const {
   const std::lock_guard lock(mutex_);
   if (event_fd_.get() < 0) event_fd_ = UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  event_.store(event_fd_.get(), std::memory_order_release);
+  event_.store(event_fd_.get());
   return event_fd_.get();
 }
 
 void WorkerView::note_done() const noexcept {
   // Of a full counter, which is readable too, nothing is lost.
-  if (const int fd = event_.load(std::memory_order_acquire); fd >= 0) (void)!eventfd_write(fd, 1);
+  if (const int fd = event_.load(); fd >= 0) (void)!eventfd_write(fd, 1);
 }
 
 std::uint64_t WorkerView::missing() const {

@@ -33,6 +33,19 @@ namespace {
 
 constexpr std::int64_t kSliceMs = 50;  // so long a wait does not look for signals
 
+using Clock = std::chrono::steady_clock;
+
+// A year is for ever.
+std::chrono::nanoseconds of_seconds(double seconds) {
+  constexpr double kForever = 365.0 * 24 * 3600;
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+      std::chrono::duration<double>(std::clamp(seconds, 0.0, kForever)));
+}
+std::int64_t ms_until(Clock::time_point deadline) {
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
+  return std::max<std::int64_t>(left.count(), 0);
+}
+
 // As python's exceptions (_errors.py).
 [[noreturn]] void raise(tally_code code, const std::string& text) {
   const py::object error = py::module_::import("tally._errors").attr("make")(static_cast<int>(code), text);
@@ -144,19 +157,14 @@ class Operation {
 
   // seconds: none waits for ever.
   py::dict wait(std::optional<double> seconds) const {
-    const auto deadline =
-        std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::nanoseconds>(
-                                               std::chrono::duration<double>(seconds.value_or(0)));
+    const auto deadline = Clock::now() + of_seconds(seconds.value_or(0));
     tally_operation_stats stats = TALLY_OPERATION_STATS_INIT;
     const tally_code code = interruptible([&]() -> std::optional<tally_code> {
-      const auto left =
-          std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-      const bool last = seconds && left.count() <= kSliceMs;
-      const std::int64_t slice = last ? std::max<std::int64_t>(left.count(), 0) : kSliceMs;
-      const tally_code answer = tally_wait(operation_, slice, &stats);
+      const std::int64_t left = seconds ? ms_until(deadline) : kSliceMs + 1;
+      const tally_code answer = tally_wait(operation_, std::min(left, kSliceMs), &stats);
       if (answer != TALLY_TIMEOUT) return answer;
       if (tally_done(operation_) != 0) return tally_wait(operation_, 0, &stats);  // done since
-      return last ? std::optional(answer) : std::nullopt;
+      return left > kSliceMs ? std::nullopt : std::optional(answer);
     });
     check(code);
     return as_dict(stats);
@@ -177,7 +185,7 @@ struct How {
 
 class Worker {
  public:
-  explicit Worker(tally_worker* worker) : worker_(worker) {}
+  explicit Worker(tally_worker* worker) : worker_(worker, tally_worker_free) {}
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
   ~Worker() { free(); }
@@ -190,65 +198,70 @@ class Worker {
     for (const auto& [in, out, count] : buffers)
       list.push_back({reinterpret_cast<const void*>(in), reinterpret_cast<void*>(out), count});
     return issue(how, std::move(arrays), std::move(done), [&](const auto* with, auto** operation) {
-      return tally_allreduce_async(worker_, type, list.data(), list.size(), with, operation);
+      return tally_allreduce_async(worker_.get(), type, list.data(), list.size(), with, operation);
     });
   }
   Operation broadcast(std::uintptr_t data, std::size_t bytes, std::uint16_t root, const How& how,
                       py::object arrays, py::object done) {
     return issue(how, std::move(arrays), std::move(done), [&](const auto* with, auto** operation) {
-      return tally_broadcast_async(worker_, reinterpret_cast<void*>(data), bytes, root, with, operation);
+      return tally_broadcast_async(worker_.get(), reinterpret_cast<void*>(data), bytes, root, with,
+                                   operation);
     });
   }
   Operation all_gather(std::uintptr_t mine, std::uintptr_t all, std::size_t bytes, const How& how,
                        py::object arrays, py::object done) {
     return issue(how, std::move(arrays), std::move(done), [&](const auto* with, auto** operation) {
-      return tally_all_gather_async(worker_, reinterpret_cast<const void*>(mine),
+      return tally_all_gather_async(worker_.get(), reinterpret_cast<const void*>(mine),
                                     reinterpret_cast<void*>(all), bytes, with, operation);
     });
   }
   Operation reduce_scatter(int type, std::uintptr_t in, std::uintptr_t out, std::size_t count, const How& how,
                            py::object arrays, py::object done) {
     return issue(how, std::move(arrays), std::move(done), [&](const auto* with, auto** operation) {
-      return tally_reduce_scatter_async(worker_, type, reinterpret_cast<const void*>(in),
+      return tally_reduce_scatter_async(worker_.get(), type, reinterpret_cast<const void*>(in),
                                         reinterpret_cast<void*>(out), count, with, operation);
     });
   }
   Operation barrier(const How& how, py::object done) {
     return issue(how, py::none(), std::move(done), [&](const auto* with, auto** operation) {
-      return tally_barrier_async(worker_, with, operation);
+      return tally_barrier_async(worker_.get(), with, operation);
     });
   }
 
   void abort(const std::string& reason) {
-    if (worker_ == nullptr) return;
+    const Shared worker = worker_;
+    if (worker == nullptr) return;
     const py::gil_scoped_release released;
-    tally_abort(worker_, reason.c_str());
+    tally_abort(worker.get(), reason.c_str());
   }
+  // seconds 0: begins, and raises Timeout.
   void leave(double seconds) {
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+    const Shared worker = alive();
+    const auto deadline = Clock::now() + of_seconds(seconds);
     check(interruptible([&]() -> std::optional<tally_code> {
-      const double left = std::chrono::duration<double>(deadline - std::chrono::steady_clock::now()).count();
-      const bool last = left * 1e3 <= kSliceMs;
-      const tally_code answer = tally_leave(
-          worker_, last ? std::max<std::int64_t>(static_cast<std::int64_t>(left * 1e3), 0) : kSliceMs);
-      if (answer == TALLY_TIMEOUT && !last) return std::nullopt;
+      const std::int64_t left = ms_until(deadline);
+      const tally_code answer = tally_leave(worker.get(), std::min(left, kSliceMs));
+      // A worker that was closed by a timeout says so at once, again and again.
+      if (answer == TALLY_TIMEOUT && left > kSliceMs && tally_check(worker.get()) == TALLY_OK)
+        return std::nullopt;
       return answer;
     }));
   }
-  // Gives up the worker; afterwards nothing but this may be called.
+  // Gives up the worker, which goes when nobody is in a call of it any more; afterwards it is closed.
   void free() {
-    if (worker_ == nullptr) return;
+    Shared last = std::exchange(worker_, nullptr);
     const py::gil_scoped_release released;
-    tally_worker_free(std::exchange(worker_, nullptr));
+    last = nullptr;
   }
   // The reason why it is closed, or none.
   [[nodiscard]] std::optional<std::string> closed() const {
     if (worker_ == nullptr) return "the worker was closed by this program";
-    return tally_check(worker_) == TALLY_OK ? std::nullopt : std::optional<std::string>(tally_last_error());
+    return tally_check(worker_.get()) == TALLY_OK ? std::nullopt
+                                                  : std::optional<std::string>(tally_last_error());
   }
   [[nodiscard]] py::dict membership() const {
     tally_membership m = TALLY_MEMBERSHIP_INIT;
-    check(tally_get_membership(worker_, &m));
+    check(tally_get_membership(alive().get(), &m));
     py::dict out;
     out["rank"] = m.rank;
     out["world"] = m.world;
@@ -260,10 +273,11 @@ class Worker {
     return out;
   }
   [[nodiscard]] py::dict statistics() const {
+    const Shared worker = alive();
     py::dict out;
     for (std::size_t i = 0; const char* const name = tally_statistic_name(i); ++i) {
       std::uint64_t value = 0;
-      check(tally_statistic(worker_, name, &value));
+      check(tally_statistic(worker.get(), name, &value));
       out[name] = value;
     }
     return out;
@@ -287,7 +301,15 @@ class Worker {
     return Operation(operation);
   }
 
-  tally_worker* worker_;
+  using Shared = std::shared_ptr<tally_worker>;
+
+  [[nodiscard]] Shared alive() const {
+    if (worker_ == nullptr) raise(TALLY_CLOSED, "the worker was closed by this program");
+    return worker_;
+  }
+
+  // A call that gives back the GIL keeps its own reference: another thread may close the worker meanwhile.
+  Shared worker_;
 };
 
 // Joins on a thread of its own, so that Ctrl-C gets through; a join that was given up goes on there, and what it

@@ -116,6 +116,21 @@ def collectives():
         out = torch.zeros(2)
         dist.reduce_scatter(out, [torch.full((2,), float(r)) for r in range(world)])
         assert (out == world * rank).all(), out
+        whole = torch.zeros(2, dtype=torch.int32)
+        dist.reduce_scatter(whole, [torch.full((2,), r, dtype=torch.int32) for r in range(world)])
+        assert (whole == world * rank).all(), whole
+        wide = [torch.ones(5, dtype=torch.float64), torch.ones(3, dtype=torch.float64)]
+        dist.all_reduce_coalesced(wide)
+        assert (wide[0] == world).all() and (wide[1] == world).all()
+        with torch.no_grad():
+            parameter = torch.nn.Parameter(torch.full((2, 4), float(rank)).t())
+            dist.broadcast(parameter, 1)
+            assert (parameter == 1).all() and parameter.grad_fn is None
+        # What stands behind a Future may wait for another operation.
+        first = torch.ones(10)
+        nested = dist.all_reduce(first, async_op=True).get_future().then(
+            lambda f: dist.all_reduce(f.value()[0] * 2, async_op=True).get_future().wait()[0])
+        assert (nested.wait() == 2 * world * world).all()
         dist._reduce_scatter_base(out, torch.arange(2.0 * world))
         assert out.tolist() == [world * 2.0 * rank, world * (2.0 * rank + 1)], out
         objects = [None] * world

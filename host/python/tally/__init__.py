@@ -10,8 +10,10 @@ also bfloat16). All ranks issue the same operations in the same order. Any threa
 GIL while it waits, and Ctrl-C interrupts it.
 """
 import atexit
+import math
 import os
 import threading
+import time
 
 from tally import _arrays, _tally
 from tally._errors import Error, InvalidArgument, NotFinite, Refused, Timeout
@@ -235,8 +237,10 @@ def _how(priority, timeout, mean=False, wire="shortest", non_finite="fail"):
         raise ValueError(f"non_finite: {non_finite!r} is none of {', '.join(_NON_FINITE)}")
     if priority is not None and priority not in range(4):
         raise ValueError(f"priority: class {priority!r} is not in 0..3")
-    return _tally.How(-1 if priority is None else 1000 + priority, 0 if timeout is None else int(1000 * timeout), mean,
-                      _WIRE[wire], _NON_FINITE[non_finite])
+    if timeout is not None and not 0 < timeout < 4_000_000:
+        raise ValueError(f"timeout: {timeout!r} is not a number of seconds above 0")
+    return _tally.How(-1 if priority is None else 1000 + priority, 0 if timeout is None else math.ceil(1000 * timeout),
+                      mean, _WIRE[wire], _NON_FINITE[non_finite])
 
 
 def _start_completions():
@@ -248,10 +252,18 @@ def _start_completions():
 
 
 def _at_exit():
-    # Orderly where the others do the same; the job must not hang on an interpreter that has ended.
-    for worker in list(_workers):
+    # Orderly where the others do the same; the job must not hang on an interpreter that has ended. All begin before the
+    # first is waited for: the others may wait for them in another order.
+    workers = list(_workers)
+    for worker in workers:
         try:
-            worker.leave(_EXIT_SECONDS)
+            worker._worker.leave(0)  # pylint: disable=protected-access
+        except Error:
+            pass
+    deadline = time.monotonic() + _EXIT_SECONDS
+    for worker in workers:
+        try:
+            worker.leave(max(0, deadline - time.monotonic()))
         except Error:
             if worker.closed is None:
                 worker.abort("the program ended without leaving the job")

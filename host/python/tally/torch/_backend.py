@@ -94,7 +94,7 @@ class ProcessGroup(dist.ProcessGroup):
         """Do all of them go through the box? If not, this is counted."""
         route = self.route
         for tensor in tensors:
-            bytes_only = any_type and route.worker is not None and tensor.device.type in ("cpu", "cuda")
+            bytes_only = any_type and route.worker is not None and tensor.device.type == "cpu"
             reason = "" if bytes_only and not tensor.is_sparse else route.why_not(tensor)
             if reason:
                 route.pass_on(reason, sum(t.numel() * t.element_size() for t in tensors))
@@ -102,19 +102,22 @@ class ProcessGroup(dist.ProcessGroup):
         return True
 
     def allreduce(self, tensors, opts=None):
-        operation = opts.reduceOp if opts is not None else dist.ReduceOp.SUM
-        mean = operation == dist.ReduceOp.AVG
-        if operation != dist.ReduceOp.SUM and not mean:
-            self.route.pass_on(_name_of(operation), sum(t.numel() * t.element_size() for t in tensors))
-            return self.inner.allreduce(tensors, opts)
-        if len({tensor.dtype for tensor in tensors}) > 1 or not self._takes(tensors):
-            return self.inner.allreduce(tensors, opts) if opts is not None else self.inner.allreduce(tensors)
-        operation, first = self.route.reduce(tensors, mean=mean)
-        return _kept.add(Work(operation, tensors, first))
+        # Of several tensors torch means the sum over those of one rank, too.
+        return self._sums(tensors, opts, len(tensors) == 1, self.inner.allreduce)
 
     def allreduce_coalesced(self, tensors, opts=None):
-        # One operation over all of them is what a box does with a list anyway.
-        return self.allreduce(tensors, opts)
+        # Here each by itself: one operation over all of them.
+        return self._sums(tensors, opts, True, self.inner.allreduce_coalesced)
+
+    def _sums(self, tensors, opts, fits, otherwise):
+        operation = opts.reduceOp if opts is not None else dist.ReduceOp.SUM
+        mean = operation == dist.ReduceOp.AVG
+        if operation != dist.ReduceOp.SUM and not (mean and tensors[0].is_floating_point()):
+            self.route.pass_on(_name_of(operation), sum(t.numel() * t.element_size() for t in tensors))
+        elif fits and len({tensor.dtype for tensor in tensors}) == 1 and self._takes(tensors):
+            operation, first = self.route.reduce(tensors, mean=mean)
+            return _kept.add(Work(operation, tensors, first))
+        return otherwise(tensors, *((opts,) if opts is not None else ()))
 
     def broadcast(self, tensors, opts):
         if len(tensors) != 1 or not self._takes(tensors, any_type=True):
@@ -126,7 +129,9 @@ class ProcessGroup(dist.ProcessGroup):
 
     def allgather(self, output_tensors, input_tensors, opts=None):
         flat_outputs = [tensor for tensors in output_tensors for tensor in tensors]
-        if len(input_tensors) != 1 or not self._takes([*input_tensors, *flat_outputs], any_type=True):
+        alike = len(flat_outputs) == self.size() and all(
+            out.shape == input_tensors[0].shape and out.dtype == input_tensors[0].dtype for out in flat_outputs)
+        if len(input_tensors) != 1 or not alike or not self._takes([*input_tensors, *flat_outputs], any_type=True):
             rest = (opts,) if opts is not None else ()
             return self.inner.allgather(output_tensors, input_tensors, *rest)
         mine = home_of(input_tensors[0])
@@ -138,7 +143,7 @@ class ProcessGroup(dist.ProcessGroup):
         return self._bytes(flat_outputs, output_tensors, self.route.worker.all_gather_async(mine, gathered), hand_out)
 
     def _allgather_base(self, output, given, opts=None):
-        if not self._takes([output, given], any_type=True):
+        if output.dtype != given.dtype or not self._takes([output, given], any_type=True):
             return self.inner._allgather_base(output, given, *((opts,) if opts is not None else ()))
         mine, home = home_of(given), home_of(output)
         return self._bytes([output], [output], self.route.worker.all_gather_async(mine, home),
@@ -148,7 +153,7 @@ class ProcessGroup(dist.ProcessGroup):
         operation = opts.reduceOp if opts is not None else dist.ReduceOp.SUM
         mean = operation == dist.ReduceOp.AVG
         parts = [tensor for tensors in input_tensors for tensor in tensors]
-        fits = (len(output_tensors) == 1 and (mean or operation == dist.ReduceOp.SUM)
+        fits = (len(output_tensors) == 1 and (operation == dist.ReduceOp.SUM or mean and parts[0].is_floating_point())
                 and all(part.shape == output_tensors[0].shape for part in parts))
         if not fits or not self._takes([*output_tensors, *parts]):
             return self._scatter_slowly(output_tensors, input_tensors, opts)
@@ -157,14 +162,15 @@ class ProcessGroup(dist.ProcessGroup):
     def _reduce_scatter_base(self, output, given, opts=None):
         operation = opts.reduceOp if opts is not None else dist.ReduceOp.SUM
         mean = operation == dist.ReduceOp.AVG
-        if (operation != dist.ReduceOp.SUM and not mean) or not self._takes([output, given]):
+        if operation != dist.ReduceOp.SUM and not (mean and given.is_floating_point()) or not self._takes([output, given]):
             return self._scatter_slowly([output], [list(given.chunk(self.size()))], opts)
         return self._reduce_parts(output, home_of(given), mean, [output])
 
     def _reduce_parts(self, output, parts, mean, result):
         home = home_of(output)
-        return self._bytes([output], result, self.route.worker.reduce_scatter_async(
-            parts, home, mean=mean, non_finite="propagate"), lambda: None if home is output else output.copy_(home))
+        how = {"non_finite": "propagate"} if parts.is_floating_point() else {}
+        return self._bytes([output], result, self.route.worker.reduce_scatter_async(parts, home, mean=mean, **how),
+                           lambda: None if home is output else output.copy_(home))
 
     def _scatter_slowly(self, outputs, inputs, opts):
         # gloo has none: the sum of all parts, of which each rank keeps its own.
@@ -212,7 +218,7 @@ class ProcessGroup(dist.ProcessGroup):
 
 
 def _name_of(operation):
-    names = ("MIN", "MAX", "PRODUCT", "BAND", "BOR", "BXOR")
+    names = ("MIN", "MAX", "PRODUCT", "BAND", "BOR", "BXOR", "AVG")
     return next((name for name in names if operation == getattr(dist.ReduceOp, name)), "another operation")
 
 

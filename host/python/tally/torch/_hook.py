@@ -43,7 +43,7 @@ def hook(state, bucket):
         last = state.urgent_last and bucket.is_last()
         operation, first = state.route.reduce([tensor], mean=True, wire=state.wire,
                                               priority=_URGENT if last else None)
-        return future_of(operation, tensor, first)
+        return future_of(operation, tensor, first, partial=True)
     state.route.pass_on(reason, tensor.numel() * tensor.element_size())
     tensor.div_(state.world)
     work = dist.all_reduce(tensor, group=state.group, async_op=True)

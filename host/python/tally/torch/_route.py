@@ -3,6 +3,7 @@ import atexit
 import collections
 import hashlib
 import os
+import queue
 import threading
 import warnings
 
@@ -15,6 +16,31 @@ import tally
 _TYPES = (torch.float32, torch.int32, torch.float16, torch.bfloat16)
 _routes = []
 _made = collections.Counter()  # groups by their ranks, for names of their own
+
+
+class _Callers:
+    """Threads on which torch's continuations run: what stands behind `then()` may wait for another operation, so none may
+    keep others from being called. As many as are blocked at a time, and one."""
+
+    def __init__(self):
+        self._calls, self._lock, self._idle = queue.SimpleQueue(), threading.Lock(), 0
+
+    def call(self, what):
+        with self._lock:
+            idle = self._idle > 0
+            self._idle -= idle
+        if not idle:
+            threading.Thread(target=self._run, name="tally-torch", daemon=True).start()
+        self._calls.put(what)
+
+    def _run(self):
+        while True:
+            self._calls.get()()
+            with self._lock:
+                self._idle += 1
+
+
+_callers = _Callers()
 
 
 class Route:
@@ -44,15 +70,16 @@ class Route:
             why = "TALLY_DISABLE is set"
         else:
             try:
-                worker = tally.join(job=job, rank=self.rank, world=self.world)
-            except tally.Error as error:
-                why = str(error)
+                worker = _worker_of(job, self.rank, self.world)
+            except Exception as error:  # pylint: disable=broad-except
+                why = str(error)  # whatever it is: the others wait for this rank's word
         # One that did not join is enough: all must go the same way.
         joined = torch.tensor([1 if worker else 0], dtype=torch.int32)
         group.allreduce([joined], _options(dist.ReduceOp.MIN)).wait()
         if joined.item() == 1:
             return worker, ""
         if worker is not None:
+            _joined.pop((job, self.rank, self.world), None)
             worker.close()
         return None, why or "another rank could not join the box's job"
 
@@ -62,7 +89,7 @@ class Route:
             return "no box"
         if tensor.dtype not in _TYPES:
             return str(tensor.dtype).removeprefix("torch.")
-        if tensor.device.type not in ("cpu", "cuda") or tensor.is_sparse:
+        if tensor.device.type != "cpu" or tensor.is_sparse:
             return "sparse" if tensor.is_sparse else tensor.device.type
         if tensor.numel() * tensor.element_size() < self.min_bytes:
             return f"below {self.min_bytes} bytes"
@@ -89,7 +116,7 @@ class Route:
 
     def reduce(self, tensors, **how):
         """(operation, first): one operation over the tensors, and what is to be called before its sums are in them. Those
-        that are not contiguous memory of the CPU go through a copy."""
+        that are not contiguous go through a copy."""
         homes = [home_of(tensor) for tensor in tensors]
         self.count(sum(t.numel() * t.element_size() for t in tensors),
                    any(home is not tensor for home, tensor in zip(homes, tensors)))
@@ -107,26 +134,40 @@ class Route:
             warnings.warn("tally: " + text, stacklevel=5)
 
 
+def _worker_of(job, rank, world):
+    """One worker for a rank of a job in a process: a second model of a program, or its next process group, sums over the
+    same, in the order in which the program asks."""
+    key = (job, rank, world)
+    worker = _joined.get(key)
+    if worker is None or worker.closed is not None:
+        worker = _joined[key] = tally.join(job=job, rank=rank, world=world)
+    return worker
+
+
+_joined = {}
+
+
 def home_of(tensor):
     """The tensor itself, or a copy that a worker can sum."""
-    if tensor.device.type == "cpu":
-        return tensor if tensor.is_contiguous() else tensor.contiguous()
-    home = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
-    home.copy_(tensor)
-    return home
+    return tensor if tensor.is_contiguous() else tensor.detach().contiguous()
 
 
-def future_of(operation, result, first=lambda: None):
-    """A Future that gets `result`, after first(), when the operation is done, or what it failed with."""
+def future_of(operation, result, first=lambda: None, *, partial=False):
+    """A Future that gets `result`, after first(), when the operation is done, or what it failed with. partial: sums that
+    lack the ranks that came too late (`stragglers`) will do, as a mean of the others does."""
     ended = Future()
 
     def finish(_):
-        operation.wait()
-        first()
+        stats = operation.wait()
+        if stats["incomplete"] and not partial:
+            raise RuntimeError("some sums lack ranks that came too late, since the job has stragglers; the hook's means can "
+                               "be without them, nothing else")
+        with torch.no_grad():  # a matter of each thread
+            first()
         return result
     # What finish() raises is an error of the Future for C++ too; set_exception() is one for python only.
     future = ended.then(finish)
-    operation.add_done_callback(lambda _: ended.set_result(None))
+    operation.add_done_callback(lambda _: _callers.call(lambda: ended.set_result(None)))
     return future
 
 
