@@ -2,8 +2,9 @@
  * everything else to the MPI as before. One source, compiled once against each MPI; loaded in front of it (tally-mpi).
  *
  * Which way a call goes follows from operation, type, size and communicator alone, so all ranks decide alike. A
- * communicator joins the box at its first such call: all of its ranks are in that call. Communicators are ordered apart
- * from one another, so each has a worker of its own.
+ * communicator joins the box at its first such call that blocks: all of its ranks come to it. (A nonblocking one must not
+ * wait for the others; before that it is the MPI's.) Communicators are ordered apart from one another, so each has a worker
+ * of its own.
  *
  * A nonblocking sum is a generalised request that the caller itself completes, in whatever waits or tests: then no other
  * thread calls MPI, and a program needs no thread level that it does not need anyway.
@@ -22,8 +23,9 @@
 enum { kMostRanks = 64, kSliceMs = 1, kBuckets = 1024, kLeaveMs = 5000 };
 
 /* Why a call went to the MPI. */
-typedef enum { kTaken, kOperation, kType, kSize, kCommunicator, kNoBox, kWhys } why_t;
-static const char* const kWhyNames[kWhys] = {"", "operation", "type", "size", "communicator", "no box"};
+typedef enum { kTaken, kOperation, kType, kSize, kCommunicator, kNotJoined, kNoBox, kWhys } why_t;
+static const char* const kWhyNames[kWhys] = {
+    "", "operation", "type", "size", "communicator", "nonblocking before the first", "no box"};
 
 /* A communicator's way to the box. worker NULL: it has none. */
 typedef struct lane {
@@ -35,6 +37,7 @@ typedef struct lane {
 typedef struct pending {
   MPI_Request request;
   tally_operation* operation;
+  const lane* by;
   int completed; /* MPI knows */
   int failed;
   struct pending* next;
@@ -51,6 +54,8 @@ static int outstanding; /* pending requests; 0: nobody has to look for one */
 static uint64_t calls[kWhys], bytes_taken;
 
 static int forget_lane(MPI_Comm comm, int key, void* value, void* extra);
+static tally_code wait_for(tally_operation* operation, MPI_Comm comm);
+static void complete(pending* of, tally_code code);
 
 static void start(void) {
   const char* text = getenv("TALLY_MPI_MIN");
@@ -77,45 +82,24 @@ static int fail(MPI_Comm comm, const char* text) {
   return MPI_ERR_OTHER;
 }
 
-/* The job of a communicator: TALLY_JOB, or a group of it that is named by its ranks in MPI_COMM_WORLD and by how many
- * communicators of the same ranks there were. All of its ranks count alike, since making one is collective. */
-static void name_job(MPI_Comm comm, int size, const char* job, char* out, size_t room) {
-  static struct count {
-    uint64_t ranks;
-    unsigned n;
-    struct count* next;
-  } * counts;
-  int world = 0, same = MPI_UNEQUAL;
-  PMPI_Comm_size(MPI_COMM_WORLD, &world);
+/* Collective. The job of a communicator: TALLY_JOB, or a group of it that its rank 0 names by its own rank in
+ * MPI_COMM_WORLD and a count, so that no two communicators have the same. 0: the name is too long. */
+static int name_job(MPI_Comm comm, const char* job, char* out, size_t room) {
+  static int made; /* under the lock */
+  int same = MPI_UNEQUAL, rank = 0, name[2] = {world_rank(), 0};
   PMPI_Comm_compare(comm, MPI_COMM_WORLD, &same);
-  if (same == MPI_IDENT) {
-    snprintf(out, room, "%s", job);
-    return;
+  PMPI_Comm_rank(comm, &rank);
+  if (rank == 0) {
+    pthread_mutex_lock(&lock);
+    name[1] = ++made;
+    pthread_mutex_unlock(&lock);
   }
-  MPI_Group all, some;
-  PMPI_Comm_group(MPI_COMM_WORLD, &all);
-  PMPI_Comm_group(comm, &some);
-  int* const here = malloc(2 * (size_t)size * sizeof(int));
-  int* const there = here + size;
-  for (int i = 0; i < size; ++i) here[i] = i;
-  PMPI_Group_translate_ranks(some, size, here, all, there);
-  uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
-  for (int i = 0; i < size; ++i) hash = (hash ^ (uint64_t)there[i]) * 0x100000001b3u;
-  free(here);
-  PMPI_Group_free(&all);
-  PMPI_Group_free(&some);
-  pthread_mutex_lock(&lock);
-  struct count* of = counts;
-  while (of != NULL && of->ranks != hash) of = of->next;
-  if (of == NULL) {
-    of = calloc(1, sizeof *of);
-    of->ranks = hash;
-    of->next = counts;
-    counts = of;
-  }
-  const unsigned n = ++of->n;
-  pthread_mutex_unlock(&lock);
-  snprintf(out, room, "%.40s/%012llx-%u", job, (unsigned long long)(hash & 0xffffffffffffu), n);
+  PMPI_Bcast(name, 2, MPI_INT, 0, comm);
+  /* All are here, and MPI's progress goes on until they are: while one joins the box it does not. */
+  PMPI_Barrier(comm);
+  const int n = same == MPI_IDENT ? snprintf(out, room, "%s", job)
+                                  : snprintf(out, room, "%s/%d.%d", job, name[0], name[1]);
+  return n > 0 && (size_t)n < room;
 }
 
 /* Collective. A lane without a worker where some rank could not join; why is said once for each communicator. */
@@ -131,11 +115,13 @@ static lane* make_lane(MPI_Comm comm) {
              size, kMostRanks);
   } else {
     tally_options options = TALLY_OPTIONS_INIT;
-    char job[128];
-    if (tally_options_from_environment(&options) != TALLY_OK) {
-      snprintf(why, sizeof why, "%s", tally_last_error());
-    } else {
-      name_job(comm, size, options.job != NULL ? options.job : "", job, sizeof job);
+    char job[65];
+    const int read = tally_options_from_environment(&options) == TALLY_OK;
+    if (!read) snprintf(why, sizeof why, "%s", tally_last_error());
+    const int named = name_job(comm, read && options.job != NULL ? options.job : "", job, sizeof job);
+    if (read && !named)
+      snprintf(why, sizeof why, "the name of its group of job %.40s... is longer than 64 bytes", options.job);
+    if (read && named) {
       options.job = job;
       options.rank = (uint16_t)rank;
       options.world = (uint16_t)size;
@@ -160,9 +146,22 @@ static lane* make_lane(MPI_Comm comm) {
   return made;
 }
 
+/* Nonblocking sums of a lane that is going are waited for: MPI lets them outlive their communicator. */
+static void finish_all(const lane* by) {
+  for (int i = 0; i < kBuckets; ++i)
+    for (pending* of = requests[i]; of != NULL; of = of->next)
+      if (of->by == by && !of->completed) complete(of, wait_for(of->operation, MPI_COMM_WORLD));
+}
+
+/* The others are on their way here: freeing a communicator and finalising are collective. Begun for all lanes before the
+ * first is waited for, since ranks may come to them in other orders. */
+static void begin_leaving(lane* of) {
+  if (of->worker == NULL) return;
+  finish_all(of);
+  tally_leave(of->worker, 0);
+}
 static void leave(lane* of) {
   if (of->worker == NULL) return;
-  /* The others are on their way here: freeing a communicator and finalising are collective. */
   tally_leave(of->worker, kLeaveMs);
   tally_worker_free(of->worker);
   of->worker = NULL;
@@ -175,6 +174,7 @@ static int forget_lane(MPI_Comm comm, int key, void* value, void* extra) {
   while (*at != NULL && *at != value) at = &(*at)->next;
   if (*at != NULL) *at = (*at)->next;
   pthread_mutex_unlock(&lock);
+  begin_leaving(value);
   leave(value);
   free(value);
   return MPI_SUCCESS;
@@ -192,8 +192,9 @@ static int type_of(MPI_Datatype type) {
 }
 
 /* The lane of a call that the box can make; NULL: the MPI does, and the reason is counted. `error`: of a call that only
- * the box may make (TALLY_REQUIRE) and cannot. */
-static lane* lane_of(int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm, int* tally, int* error) {
+ * the box may make (TALLY_REQUIRE) and cannot. blocks: the call may wait for the other ranks. */
+static lane* lane_of(int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm, int blocks, int* tally,
+                     int* error) {
   why_t why = kTaken;
   lane* found = NULL;
   pthread_once(&once, start);
@@ -209,7 +210,10 @@ static lane* lane_of(int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm, int
   else if (!disabled) {
     int there = 0;
     PMPI_Comm_get_attr(comm, keyval, &found, &there);
-    if (!there) found = make_lane(comm); /* without the lock: other threads are in other communicators' */
+    if (!there && !blocks)
+      why = kNotJoined;
+    else if (!there)
+      found = make_lane(comm); /* without the lock: other threads are in other communicators' */
   }
   if (why == kTaken && (found == NULL || found->worker == NULL)) why = kNoBox;
   pthread_mutex_lock(&lock);
@@ -242,16 +246,27 @@ static tally_code wait_for(tally_operation* operation, MPI_Comm comm) {
   }
 }
 
+/* Why the sum of an operation that is done is not one; NULL: it is. */
+static const char* objection_to(tally_operation* operation, tally_code code) {
+  if (code != TALLY_OK) return tally_last_error();
+  tally_operation_stats stats = TALLY_OPERATION_STATS_INIT;
+  if (tally_wait(operation, 0, &stats) != TALLY_OK) return tally_last_error();
+  return stats.incomplete ? "the sum lacks ranks that came too late; MPI's needs a job without stragglers"
+                          : NULL;
+}
+
 KEEP int MPI_Allreduce(const void* from, void* to, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
   int tally = 0, error;
-  const lane* const by = lane_of(count, type, op, comm, &tally, &error);
+  const lane* const by = lane_of(count, type, op, comm, 1, &tally, &error);
   if (error != MPI_SUCCESS) return error;
   if (by == NULL) return PMPI_Allreduce(from, to, count, type, op, comm);
   tally_operation* operation = NULL;
   tally_code code = issue(by, tally, from, to, count, &operation);
-  if (code == TALLY_OK) code = wait_for(operation, comm);
+  if (code != TALLY_OK) return fail(comm, tally_last_error());
+  code = wait_for(operation, comm);
+  const char* const why = objection_to(operation, code);
   tally_operation_free(operation);
-  return code == TALLY_OK ? MPI_SUCCESS : fail(comm, tally_last_error());
+  return why == NULL ? MPI_SUCCESS : fail(comm, why);
 }
 
 /* Nonblocking. */
@@ -291,16 +306,22 @@ static int cancel(void* extra, int complete) {
 KEEP int MPI_Iallreduce(const void* from, void* to, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
                         MPI_Request* request) {
   int tally = 0, error;
-  const lane* const by = lane_of(count, type, op, comm, &tally, &error);
+  const lane* const by = lane_of(count, type, op, comm, 0, &tally, &error);
   if (error != MPI_SUCCESS) return error;
   if (by == NULL) return PMPI_Iallreduce(from, to, count, type, op, comm, request);
   pending* const made = calloc(1, sizeof *made);
+  made->by = by;
   if (issue(by, tally, from, to, count, &made->operation) != TALLY_OK) {
     free(made);
     return fail(comm, tally_last_error());
   }
   const int code = PMPI_Grequest_start(query, release, cancel, made, request);
-  if (code != MPI_SUCCESS) return code;
+  if (code != MPI_SUCCESS) {
+    wait_for(made->operation, comm); /* it writes to the caller's memory until then */
+    tally_operation_free(made->operation);
+    free(made);
+    return code;
+  }
   pthread_mutex_lock(&lock);
   made->request = *request;
   pending** const at = &requests[(uintptr_t)*request / sizeof(void*) % kBuckets];
@@ -321,8 +342,9 @@ static pending* find(MPI_Request request) {
 }
 
 static void complete(pending* of, tally_code code) {
-  of->failed = code != TALLY_OK;
-  if (of->failed) fprintf(stderr, "tally-mpi: rank %d: %s\n", world_rank(), tally_last_error());
+  const char* const why = objection_to(of->operation, code);
+  of->failed = why != NULL;
+  if (of->failed) fprintf(stderr, "tally-mpi: rank %d: %s\n", world_rank(), why);
   of->completed = 1;
   PMPI_Grequest_complete(of->request);
 }
@@ -414,6 +436,7 @@ static void report(void) {
 
 KEEP int MPI_Finalize(void) {
   report();
+  for (lane* of = lanes; of != NULL; of = of->next) begin_leaving(of);
   for (lane* of = lanes; of != NULL; of = of->next) leave(of);
   return PMPI_Finalize();
 }

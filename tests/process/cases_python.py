@@ -1,33 +1,9 @@
 """The Python package: ranks are python's, over memif."""
-import pathlib
 import signal
 
 from box import Job, run_box
 from lab import Skipped, case
-from programs import Programs
-
-SCRIPTS = pathlib.Path(__file__).resolve().parent.parent / "python"
-PYTHON = "/usr/bin/python3"
-
-
-def why_not():
-    if not list(pathlib.Path(Programs.build, "host/python/tally").glob("_tally.*.so")):
-        return "the Python package was not built: python3-dev or pybind11-dev is missing"
-    return ""
-
-
-def package():
-    """What finds the package."""
-    return {"PYTHONPATH": str(pathlib.Path(Programs.build, "host/python")), "PYTHONDONTWRITEBYTECODE": "1"}
-
-
-def rank_of(box, job, rank, script, *arguments, environment=None):
-    """A rank of a job: a script of tests/python."""
-    port = job.first_port + rank
-    variables = {"TALLY_JOB": job.name, "TALLY_RANK": str(rank), "TALLY_WORLD": str(job.workers),
-                 "TALLY_SWITCH": box.address(), "TALLY_ADDRESS": box.address_of(port),
-                 "TALLY_TRANSPORT": box.device_of(port), "TALLY_JOIN_TIMEOUT": "30", **package(), **(environment or {})}
-    return box.lab.run(f"{job.name}.{rank}", [PYTHON, str(SCRIPTS / script), *arguments], variables)
+from python_ranks import expect_good, rank_of, why_not
 
 
 def run_ranks(lab, script, *arguments, workers=2, **options):
@@ -38,12 +14,6 @@ def run_ranks(lab, script, *arguments, workers=2, **options):
     job = Job(workers=workers, lease="3s")
     box = run_box(lab, [job], **options)
     return box, [rank_of(box, job, rank, script, *arguments) for rank in range(workers)]
-
-
-def expect_good(programs, seconds=60):
-    for program in programs:
-        code = program.wait(seconds)
-        assert code == 0 and "all good" in program.said(), f"{program.name} ended with {code}:\n{program.complained()}"
 
 
 @case()

@@ -3,20 +3,11 @@ import json
 import pathlib
 import re
 import socket
-import subprocess
 
 from box import Job, run_box
-from cases_python import PYTHON, expect_good, rank_of, why_not
 from lab import Skipped, case
 from programs import Programs
-
-
-def need_torch():
-    why = why_not()
-    if not why and subprocess.run([PYTHON, "-c", "import torch.distributed"], capture_output=True, check=False).returncode:
-        why = "python3-torch is not installed (make deps-frameworks)"
-    if why:
-        raise Skipped(why)
+from python_ranks import PYTHON, expect_good, need_torch, rank_of
 
 
 def free_port():

@@ -1,8 +1,7 @@
 """PyTorch over kernel sockets: a rank on each host, torch's own rendezvous and gloo through the box's switch."""
 from box import Job
-from cases_python import PYTHON, SCRIPTS, package
-from cases_torch import need_torch
 from lab import case
+from python_ranks import PYTHON, SCRIPTS, expect_good, need_torch, package
 from rack import run_rack
 
 
@@ -16,21 +15,15 @@ def start(rack, job, *arguments, environment=None):
             for rank, host in enumerate(hosts)]
 
 
-def expect_good(programs):
-    for program in programs:
-        code = program.wait(120)
-        assert code == 0 and "all good" in program.said(), f"{program.name} ended with {code}:\n{program.complained()}"
-    return programs[0].said()
-
-
 @case()
 def torch_groups_through_the_box(lab):
     """new_group() makes groups of the job, which the box admits: their sums go through it, apart from one another."""
     need_torch()
     job = Job(workers=4, admit="{groups: 8, idle: 1s}")
     rack = run_rack(lab, [job])
-    said = expect_good(start(rack, job, "groups"))
-    assert "tally: 100.0 % of" in said, said
+    programs = start(rack, job, "groups")
+    expect_good(programs)
+    assert "tally: 100.0 % of" in programs[0].said(), programs[0].said()
     rack.wait_for_log("a group of job 'job'")
     rack.stop()
 
