@@ -24,6 +24,7 @@ class Job:
     weight: int = 1
     servers: int = 0  # external ones; they have the ports behind the workers'
     admit: str = "off"
+    stragglers: str = ""  # the inside of stragglers: {...}
     rates: str = ""  # packet_rate and bad_packet_rate, as the configuration has them
     first_port: int = 0
 
@@ -33,6 +34,8 @@ class Job:
                  f"    priority: {self.priority}", f"    quota: {{weight: {self.weight}}}", f"    admit: {self.admit}"]
         if self.servers:
             lines += ["    server: external", f"    servers: {self.servers}"]
+        if self.stragglers:
+            lines.append(f"    stragglers: {{{self.stragglers}}}")
         if self.rates:
             lines += [f"    {rate}" for rate in self.rates.split(", ")]
         if self.elements:

@@ -97,6 +97,16 @@ def torch_collectives_of_the_backend(lab):
 
 
 @case()
+def torch_takes_no_sum_that_lacks_ranks(lab):
+    """A job with stragglers: only the hook's means may lack one, and everything else says so at every rank."""
+    need_torch()
+    job = Job(workers=2, lease="30s", stragglers="timeout: 700ms, min: 1")
+    box = run_box(lab, [job])
+    expect_good(start(lab, box, job, "late"))
+    box.stop()
+
+
+@case()
 def torch_without_a_box(lab):
     """Nobody answers: gloo does it all, and says so once; with TALLY_REQUIRE it is an error."""
     box, job = box_of(lab)

@@ -229,6 +229,33 @@ def habits():
     print("all good")
 
 
+def late():
+    """Rank 1 comes when the box has summed without it: a sum of both is none, at either rank; the hook's mean will do."""
+    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    dist.init_process_group("tally", rank=rank, world_size=world)
+    for what in (lambda t: dist.all_reduce(t), lambda t: dist.broadcast(t, 1)):
+        dist.barrier()
+        if rank == 1:
+            time.sleep(2.5)
+        try:
+            what(torch.ones(1000))
+        except RuntimeError as error:
+            assert "lack ranks" in str(error), error
+        else:
+            raise AssertionError("a sum without rank 1 was taken for one")
+    dist.barrier()
+    model = DistributedDataParallel(torch.nn.Linear(100, 10))
+    model.register_comm_hook(tally.torch.State(fallback="never"), tally.torch.hook)
+    dist.barrier()
+    if rank == 1:
+        time.sleep(2.5)
+    model(torch.ones(4, 100)).sum().backward()
+    assert torch.isfinite(model.module.weight.grad).all()
+    dist.barrier()
+    dist.destroy_process_group()
+    print("all good")
+
+
 def groups():
     """Two pairs of ranks beside all of them; the same pair twice. A rank is in three groups at a time."""
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
@@ -249,7 +276,7 @@ def groups():
 
 
 if __name__ == "__main__":
-    if sys.argv[1] in ("collectives", "groups", "habits"):
+    if sys.argv[1] in ("collectives", "groups", "habits", "late"):
         globals()[sys.argv[1]]()
     else:
         train(sys.argv[1], int(sys.argv[2]), dict(word.split("=") for word in sys.argv[3:]))

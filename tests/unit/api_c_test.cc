@@ -30,15 +30,7 @@ TEST(ApiC, PartialSumsAndTheMean) {
   LoopbackBox box({.workers = 2, .stragglers = {20 * kMillisecond, 1}});
   std::array<tally_worker*, 2> workers{};
   on_all(2, [&](std::size_t rank) {
-    const WorkerOptions with = box.worker(static_cast<std::uint16_t>(rank));
-    tally_options options = TALLY_OPTIONS_INIT;
-    options.job = with.job.c_str();
-    options.token = with.token.c_str();
-    options.box = with.box.c_str();
-    options.transport = with.transport.c_str();
-    options.rank = with.rank;
-    options.world = with.world;
-    EXPECT_EQ(tally_join(&options, &workers.at(rank)), TALLY_OK) << tally_last_error();
+    workers.at(rank) = join_in_c(box.worker(static_cast<std::uint16_t>(rank)));
   });
   tally_worker* const worker = workers[0];
   ASSERT_NE(worker, nullptr);

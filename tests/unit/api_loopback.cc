@@ -236,6 +236,19 @@ WorkerOptions nowhere() {
   return options;
 }
 
+tally_worker* join_in_c(const WorkerOptions& with) {
+  tally_options options = TALLY_OPTIONS_INIT;
+  options.job = with.job.c_str();
+  options.token = with.token.c_str();
+  options.box = with.box.c_str();
+  options.transport = with.transport.c_str();
+  options.rank = with.rank;
+  options.world = with.world;
+  tally_worker* worker = nullptr;
+  EXPECT_EQ(tally_join(&options, &worker), TALLY_OK) << tally_last_error();
+  return worker;
+}
+
 std::vector<Worker> join_all(LoopbackBox& box, std::uint16_t world) {
   std::vector<std::optional<Result<Worker>>> joined(world);
   on_all(world, [&](std::size_t rank) {

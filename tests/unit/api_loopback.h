@@ -17,6 +17,7 @@
 #include "rng.h"
 #include "schedule.h"
 #include "switch_node.h"
+#include "tally/tally.h"
 #include "tally/worker.h"
 
 namespace tally::api_test {
@@ -92,6 +93,8 @@ class LoopbackBox {
 
 // All ranks, each from a thread of its own. Fails the test and returns fewer if one cannot.
 [[nodiscard]] std::vector<Worker> join_all(LoopbackBox& box, std::uint16_t world);
+// One by the C face; nullptr, and the test has failed, when it does not join.
+[[nodiscard]] tally_worker* join_in_c(const WorkerOptions& with);
 // body(rank) on a thread per rank; returns when all are done.
 void on_all(std::size_t ranks, const std::function<void(std::size_t)>& body);
 

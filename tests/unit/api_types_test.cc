@@ -281,22 +281,9 @@ void note(void* user, tally_code code, const tally_operation_stats* stats) {
   heard.text = stats != nullptr ? "" : tally_last_error();
 }
 
-tally_worker* c_worker(const WorkerOptions& with) {
-  tally_options options = TALLY_OPTIONS_INIT;
-  options.job = with.job.c_str();
-  options.token = with.token.c_str();
-  options.box = with.box.c_str();
-  options.transport = with.transport.c_str();
-  options.rank = with.rank;
-  options.world = with.world;
-  tally_worker* worker = nullptr;
-  EXPECT_EQ(tally_join(&options, &worker), TALLY_OK) << tally_last_error();
-  return worker;
-}
-
 TEST(ApiCTypes, EveryFunctionAndTheCallback) {
   LoopbackBox box({.workers = 1});
-  tally_worker* const worker = c_worker(box.worker(0));
+  tally_worker* const worker = join_in_c(box.worker(0));
   ASSERT_NE(worker, nullptr);
   EXPECT_GE(tally_event_fd(worker), 0);
   EXPECT_EQ(tally_event_fd(nullptr), -1);

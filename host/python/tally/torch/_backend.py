@@ -90,16 +90,15 @@ class ProcessGroup(dist.ProcessGroup):
     def getBackendName(self):  # pylint: disable=invalid-name
         return NAME
 
-    def _takes(self, tensors, any_type=False):
-        """Do all of them go through the box? If not, this is counted."""
+    def _takes(self, tensors, any_type=False, reason=""):
+        """Do all of them go through the box? If not, this is counted. reason: why they do not, if that is known."""
         route = self.route
         for tensor in tensors:
             bytes_only = any_type and route.worker is not None and tensor.device.type == "cpu"
-            reason = "" if bytes_only and not tensor.is_sparse else route.why_not(tensor)
-            if reason:
-                route.pass_on(reason, sum(t.numel() * t.element_size() for t in tensors))
-                return False
-        return True
+            reason = reason or ("" if bytes_only and not tensor.is_sparse else route.why_not(tensor))
+        if reason:
+            route.pass_on(reason, sum(t.numel() * t.element_size() for t in tensors))
+        return not reason
 
     def allreduce(self, tensors, opts=None):
         # Of several tensors torch means the sum over those of one rank, too.
@@ -112,12 +111,15 @@ class ProcessGroup(dist.ProcessGroup):
     def _sums(self, tensors, opts, fits, otherwise):
         operation = opts.reduceOp if opts is not None else dist.ReduceOp.SUM
         mean = operation == dist.ReduceOp.AVG
+        reason = ""
         if operation != dist.ReduceOp.SUM and not (mean and tensors[0].is_floating_point()):
-            self.route.pass_on(_name_of(operation), sum(t.numel() * t.element_size() for t in tensors))
-        elif fits and len({tensor.dtype for tensor in tensors}) == 1 and self._takes(tensors):
-            operation, first = self.route.reduce(tensors, mean=mean)
-            return _kept.add(Work(operation, tensors, first))
-        return otherwise(tensors, *((opts,) if opts is not None else ()))
+            reason = _name_of(operation)
+        elif not fits or len({tensor.dtype for tensor in tensors}) > 1:
+            reason = "several tensors" if not fits else "several types"
+        if not self._takes(tensors, reason=reason):
+            return otherwise(tensors, *((opts,) if opts is not None else ()))
+        operation, first = self.route.reduce(tensors, mean=mean)
+        return _kept.add(Work(operation, tensors, first))
 
     def broadcast(self, tensors, opts):
         if len(tensors) != 1 or not self._takes(tensors, any_type=True):
@@ -131,7 +133,8 @@ class ProcessGroup(dist.ProcessGroup):
         flat_outputs = [tensor for tensors in output_tensors for tensor in tensors]
         alike = len(flat_outputs) == self.size() and all(
             out.shape == input_tensors[0].shape and out.dtype == input_tensors[0].dtype for out in flat_outputs)
-        if len(input_tensors) != 1 or not alike or not self._takes([*input_tensors, *flat_outputs], any_type=True):
+        odd = "" if len(input_tensors) == 1 and alike else "several tensors, or of several shapes"
+        if not self._takes([*input_tensors, *flat_outputs], any_type=True, reason=odd):
             rest = (opts,) if opts is not None else ()
             return self.inner.allgather(output_tensors, input_tensors, *rest)
         mine = home_of(input_tensors[0])
@@ -143,7 +146,8 @@ class ProcessGroup(dist.ProcessGroup):
         return self._bytes(flat_outputs, output_tensors, self.route.worker.all_gather_async(mine, gathered), hand_out)
 
     def _allgather_base(self, output, given, opts=None):
-        if output.dtype != given.dtype or not self._takes([output, given], any_type=True):
+        odd = "" if output.dtype == given.dtype else "several types"
+        if not self._takes([output, given], any_type=True, reason=odd):
             return self.inner._allgather_base(output, given, *((opts,) if opts is not None else ()))
         mine, home = home_of(given), home_of(output)
         return self._bytes([output], [output], self.route.worker.all_gather_async(mine, home),
@@ -155,14 +159,15 @@ class ProcessGroup(dist.ProcessGroup):
         parts = [tensor for tensors in input_tensors for tensor in tensors]
         fits = (len(output_tensors) == 1 and (operation == dist.ReduceOp.SUM or mean and parts[0].is_floating_point())
                 and all(part.shape == output_tensors[0].shape for part in parts))
-        if not fits or not self._takes([*output_tensors, *parts]):
+        if not self._takes([*output_tensors, *parts], reason="" if fits else "no sum of equal parts"):
             return self._scatter_slowly(output_tensors, input_tensors, opts)
         return self._reduce_parts(output_tensors[0], torch.stack([home_of(part) for part in parts]), mean, output_tensors)
 
     def _reduce_scatter_base(self, output, given, opts=None):
         operation = opts.reduceOp if opts is not None else dist.ReduceOp.SUM
         mean = operation == dist.ReduceOp.AVG
-        if operation != dist.ReduceOp.SUM and not (mean and given.is_floating_point()) or not self._takes([output, given]):
+        sums = operation == dist.ReduceOp.SUM or mean and given.is_floating_point()
+        if not self._takes([output, given], reason="" if sums else _name_of(operation)):
             return self._scatter_slowly([output], [list(given.chunk(self.size()))], opts)
         return self._reduce_parts(output, home_of(given), mean, [output])
 
