@@ -59,22 +59,25 @@ def frames_are_flooded_and_learned(lab):
     """To a stranger: to all ports but the one it came from. To a known host: to that one only."""
     rack = idle_rack(lab, 3, addresses=False)
     ours = [host.mac() for host in rack.hosts]
+    # The box announces both its addresses twice, a second apart.
+    wait_until("the announcements", lambda: all(host.frames_in() >= 4 for host in rack.hosts))
     stranger = "02:00:00:00:00:99"
 
     def hears(source, destination, *expected):
         """Five frames; how many of them each host gets."""
         before = [host.frames_in() for host in rack.hosts]
+        in_box = rack.counters().port("rx_packets")
         rack.hosts[source].send_frames(destination, 5)
+        # A box that had no CPU yet has nothing to flood yet.
+        wait_until("the box to take the five frames", lambda: rack.counters().port("rx_packets") >= in_box + 5)
 
         def heard():
             return [host.frames_in() - old for host, old in zip(rack.hosts, before)]
 
         wait_until(lambda: f"{expected} frames; {heard()} came", lambda: heard() == list(expected))
-        # What must not come has had its time: the box says what it counted twice in the meantime. It keeps an answer
-        # for 20 ms.
-        in_box = rack.counters().port("rx_packets")
+        # What must not come has had its time: the port counts it once more in the meantime. An answer is kept for 20 ms.
         time.sleep(0.05)
-        assert rack.counters().port("rx_packets") == in_box and heard() == list(expected), heard()
+        assert rack.counters().port("rx_packets") == in_box + 5 and heard() == list(expected), heard()
 
     hears(0, stranger, 0, 5, 5)
     hears(0, "ff:ff:ff:ff:ff:ff", 0, 5, 5)
