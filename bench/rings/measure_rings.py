@@ -15,13 +15,19 @@ from ends import NoFigure, die_with_parent  # noqa: E402  pylint: disable=wrong-
 from retry_watch import RetryWatch  # noqa: E402  pylint: disable=wrong-import-position
 from shaped_rack import Bridge, ShapedRack, Switch  # noqa: E402  pylint: disable=wrong-import-position
 
+SMALL = (4, 64, 1024, 4096)  # bytes
 LOSSES = (0.0, 0.1, 1.0, 5.0, 10.0)  # percent, each way
-RINGS = {"gloo": "bench/rings/tally_gloo_ring", "mpi": "bench/rings/tally_mpi_ring"}
+RINGS = {"gloo": ["bench/rings/tally_gloo_ring"], "mpi": ["bench/rings/tally_mpi_ring"],
+         "tally_mpi": ["bench/rings/tally_mpi_ring", "host/mpi/libtally_mpi_mpich.so"]}
+
+
+def built(rack, name):
+    return all(os.access(rack.build / file, os.X_OK) for file in RINGS[name])
 
 
 def rings(rack, plan, rounds):
     """name -> rows, one for each round. All through one tallyd that keeps running."""
-    contenders = ["tally"] + [name for name, file in RINGS.items() if os.access(rack.build / file, os.X_OK)]
+    contenders = ["tally"] + [name for name in RINGS if built(rack, name)]
     rows = {name: [] for name in contenders}
     box = Switch(rack, "box")
     try:
@@ -76,7 +82,7 @@ def unshaped(rack, plan, rounds):
     """name -> rows. Each with a switch of its own: tallyd's port drivers, or the kernel's bridge."""
     ways = {"tally_xdp": (ring_jobs.tally, lambda name: Switch(rack, name, driver="af_xdp")),
             "tally": (ring_jobs.tally, lambda name: Switch(rack, name))}
-    if os.access(rack.build / RINGS["gloo"], os.X_OK):
+    if built(rack, "gloo"):
         ways["gloo_bridge"] = (ring_jobs.gloo, lambda _: Bridge(rack))
         ways["gloo"] = (ring_jobs.gloo, lambda name: Switch(rack, name))
     rows = {name: [] for name in ways}
@@ -90,6 +96,25 @@ def unshaped(rack, plan, rounds):
     return rows
 
 
+def small(rack, plan, rounds):
+    """way -> bytes -> rows: operations of a few bytes, whose time is that of their round trips."""
+    ways = {"tally_xdp": (ring_jobs.tally, lambda name: Switch(rack, name, driver="af_xdp")),
+            "tally": (ring_jobs.tally, lambda name: Switch(rack, name))}
+    for name in ("gloo", "mpi"):
+        if built(rack, name):
+            ways[name] = (getattr(ring_jobs, name), lambda _: Bridge(rack))
+    rows = {name: {size: [] for size in SMALL} for name in ways}
+    for turn in range(rounds):
+        for name, (job, switch) in ways.items():
+            between = switch(f"{name}.{turn}")
+            try:
+                for size in SMALL:
+                    rows[name][size].append(job(rack, plan.of(size)))
+            finally:
+                between.close()
+    return rows
+
+
 def main():
     die_with_parent()
     part, hosts, build, rate, queue, mebibytes, rounds, file = sys.argv[1:]
@@ -98,7 +123,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="tally-rings-") as scratch:
         try:
             rack = ShapedRack(hosts.split(","), pathlib.Path(build).resolve(), scratch, float(rate), int(queue))
-            rows = {"rings": rings, "loss": losses, "unshaped": unshaped, "ddp": ddp}[part](rack, plan, int(rounds))
+            rows = {"rings": rings, "loss": losses, "unshaped": unshaped, "small": small, "ddp": ddp}[part](rack, plan, int(rounds))
         except NoFigure as reason:
             sys.exit(f"bench-rings: {part}: {reason}")
     pathlib.Path(file).write_text(json.dumps(rows))

@@ -51,6 +51,10 @@ class Plan:
     def __init__(self, mebibytes, iterations, warm_up):
         self.bytes, self.iterations, self.warm_up = int(mebibytes * (1 << 20)), iterations, warm_up
 
+    def of(self, size):
+        """The same for arrays of `size` bytes, many times."""
+        return Plan(size / (1 << 20), 300, 20)
+
     def words(self):
         return ["-n", self.iterations, "-w", self.warm_up]
 
@@ -87,19 +91,24 @@ def gloo(rack, plan):
     return figures(done["us"], done["bytes"], done["wrong"])
 
 
-def mpi(rack, plan, algorithm="tsp_ring"):
+def mpi(rack, plan, algorithm="tsp_ring", before=()):
     """MPICH starts its ranks through a stand-in for ssh that enters the host's namespace; the rest of it uses TCP only."""
     with tempfile.TemporaryDirectory(dir=rack.scratch) as scratch:
         file = pathlib.Path(scratch, "mpi.json")
         variables = {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "eth0", "UCX_WARN_UNUSED_ENV_VARS": "n",
-                     "MPIR_CVAR_IALLREDUCE_INTRA_ALGORITHM": algorithm, "TALLY_MPI_HOSTS": json.dumps(
+                     "MPIR_CVAR_IALLREDUCE_INTRA_ALGORITHM": algorithm, "TALLY_JOB": JOB, "TALLY_SWITCH": BOX, "TALLY_MPI_HOSTS": json.dumps(
                          {host.address: host.inside for host in rack.hosts})}
-        words = [*rack.hosts[0].inside, *OWN_SYS, "mpiexec.hydra", "-launcher", "ssh", "-launcher-exec", HERE / "enter_host.py",
+        words = [*rack.hosts[0].inside, *OWN_SYS, *before, "mpiexec.hydra", "-launcher", "ssh", "-launcher-exec", HERE.parents[1] / "tests/mpi/enter_host.py",
                  "-iface", "eth0", "-hosts", ",".join(host.address for host in rack.hosts), "-ppn", "1",
                  rack.build / "bench/rings/tally_mpi_ring", "-b", plan.bytes, *plan.words(), "--json", file]
         run_all([Process(scratch, "mpi", words, environment=variables)])
         done = json.loads(file.read_text())
     return figures(done["us"], done["bytes"], done["wrong"])
+
+
+def tally_mpi(rack, plan):
+    """The same program, whose sums go through the box."""
+    return mpi(rack, plan, before=[rack.build / "host/mpi/tally-mpi", "--require"])
 
 
 def ddp(rack, plan, way):
@@ -116,7 +125,11 @@ def ddp(rack, plan, way):
         done = json.loads(file.read_text())
     if done["wrong"]:
         raise NoFigure(f"{done['wrong']} ranks have other gradients than rank 0")
-    return {"step_ms": 1e3 * statistics.median(done["seconds"]), "alone_ms": 1e3 * done["alone"], "bytes": done["bytes"]}
+    row = {"step_ms": 1e3 * statistics.median(done["seconds"]), "alone_ms": 1e3 * done["alone"], "bytes": done["bytes"]}
+    if way != "gloo":
+        row.update({key: done[key] for key in ("call_us", "end_us", "hidden")}, sums_ms=1e3 * done["sums"],
+                   long_alone_ms=1e3 * done["long_alone"])
+    return row
 
 
 def with_cpu(job, *arguments):

@@ -6,6 +6,9 @@
  * wait for the others; before that it is the MPI's.) Communicators are ordered apart from one another, so each has a worker
  * of its own.
  *
+ * Where a host has several ranks, one of them leads: the MPI sums within the host, the leaders sum through the box, the MPI
+ * tells the others. A link carries one copy then, and a job's 64 workers are 64 hosts.
+ *
  * A nonblocking sum is a generalised request that the caller itself completes, in whatever waits or tests: then no other
  * thread calls MPI, and a program needs no thread level that it does not need anyway.
  */
@@ -20,16 +23,18 @@
 
 #define KEEP __attribute__((visibility("default")))
 
-enum { kMostRanks = 64, kSliceMs = 1, kBuckets = 1024, kLeaveMs = 5000 };
+enum { kMostWorkers = 64, kSliceMs = 1, kBuckets = 1024, kLeaveMs = 5000 };
 
 /* Why a call went to the MPI. */
-typedef enum { kTaken, kOperation, kType, kSize, kCommunicator, kNotJoined, kNoBox, kWhys } why_t;
+typedef enum { kTaken, kOperation, kType, kSize, kCommunicator, kNotJoined, kLeaders, kNoBox, kWhys } why_t;
 static const char* const kWhyNames[kWhys] = {
-    "", "operation", "type", "size", "communicator", "nonblocking before the first", "no box"};
+    "", "operation", "type", "size", "communicator", "nonblocking before the first", "nonblocking with leaders", "no box"};
 
-/* A communicator's way to the box. worker NULL: it has none. */
+/* A communicator's way to the box. */
 typedef struct lane {
-  tally_worker* worker;
+  int joined;           /* all ranks go through the box; else none does */
+  MPI_Comm host;        /* this rank's host, whose rank 0 leads; MPI_COMM_NULL: every rank is a worker */
+  tally_worker* worker; /* NULL: not joined, or another rank leads */
   struct lane* next;
 } lane;
 
@@ -38,7 +43,7 @@ typedef struct pending {
   MPI_Request request;
   tally_operation* operation;
   const lane* by;
-  int completed; /* MPI knows */
+  int claimed; /* some thread completes it: the one that waits, or one that frees the communicator */
   int failed;
   struct pending* next;
 } pending;
@@ -48,6 +53,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int keyval = MPI_KEYVAL_INVALID;
 static long least_bytes = 32 * 1024; /* TALLY_MPI_MIN */
 static int disabled, required, wire_bits;
+static int leaders = -1; /* TALLY_MPI_LEADERS; -1: where ranks share hosts, and there are several hosts */
 static lane* lanes;
 static pending* requests[kBuckets];
 static int outstanding; /* pending requests; 0: nobody has to look for one */
@@ -56,12 +62,15 @@ static uint64_t calls[kWhys], bytes_taken;
 static int forget_lane(MPI_Comm comm, int key, void* value, void* extra);
 static tally_code wait_for(tally_operation* operation, MPI_Comm comm);
 static void complete(pending* of, tally_code code);
+static pending* claim_one_of(const lane* by);
 
 static void start(void) {
   const char* text = getenv("TALLY_MPI_MIN");
   if (text != NULL) least_bytes = atol(text);
   text = getenv("TALLY_MPI_WIRE");
   wire_bits = text != NULL && strcmp(text, "int16") == 0 ? TALLY_WIRE_INT16 : TALLY_WIRE_SHORTEST;
+  text = getenv("TALLY_MPI_LEADERS");
+  if (text != NULL && *text != '\0') leaders = strcmp(text, "0") != 0;
   text = getenv("TALLY_DISABLE");
   disabled = text != NULL && strcmp(text, "1") == 0;
   text = getenv("TALLY_REQUIRE");
@@ -102,17 +111,44 @@ static int name_job(MPI_Comm comm, const char* job, char* out, size_t room) {
   return n > 0 && (size_t)n < room;
 }
 
-/* Collective. A lane without a worker where some rank could not join; why is said once for each communicator. */
+/* Collective. Who is a worker: this rank's number among them, or -1; how many there are, 0: none is of use. */
+static int number_workers(MPI_Comm comm, lane* of, int* workers) {
+  MPI_Comm host;
+  PMPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host);
+  int rank_of_host = 0, before = 0, rank = 0, hosts = 0;
+  int most[2] = {0, leaders}; /* ranks of a host; what any rank's environment says */
+  PMPI_Comm_rank(host, &rank_of_host);
+  PMPI_Comm_size(host, &most[0]);
+  PMPI_Comm_rank(comm, &rank);
+  const int leads = rank_of_host == 0;
+  PMPI_Allreduce(&leads, &hosts, 1, MPI_INT, MPI_SUM, comm);
+  PMPI_Allreduce(MPI_IN_PLACE, most, 2, MPI_INT, MPI_MAX, comm);
+  PMPI_Exscan(&leads, &before, 1, MPI_INT, MPI_SUM, comm);
+  if (most[1] == 0 || most[0] == 1 || (hosts == 1 && most[1] < 0)) {
+    PMPI_Comm_free(&host);
+    PMPI_Comm_size(comm, workers);
+    return rank;
+  }
+  of->host = host;
+  *workers = hosts > 1 ? hosts : 0;
+  return !leads ? -1 : rank == 0 ? 0 : before; /* of the first rank MPI_Exscan says nothing */
+}
+
+/* Collective. A lane that has not joined where some worker could not; why is said once for each communicator. */
 static lane* make_lane(MPI_Comm comm) {
   lane* const made = calloc(1, sizeof *made);
-  int rank = 0, size = 0, inter = 0;
+  made->host = MPI_COMM_NULL;
+  int rank = 0, size = 0, inter = 0, workers = 0, number = -1;
   PMPI_Comm_test_inter(comm, &inter);
   PMPI_Comm_rank(comm, &rank);
   PMPI_Comm_size(comm, &size);
   char why[512] = "";
-  if (inter || size > kMostRanks) {
-    snprintf(why, sizeof why, inter ? "it is an intercommunicator" : "it has %d ranks, a job at most %d",
-             size, kMostRanks);
+  if (!inter) number = number_workers(comm, made, &workers);
+  if (inter || workers == 0 || workers > kMostWorkers) {
+    snprintf(why, sizeof why, inter          ? "it is an intercommunicator"
+                              : workers == 0 ? "all of them are on one host, which has one leader (TALLY_MPI_LEADERS)"
+                                             : "these are %d workers, and a job has at most %d",
+             workers, kMostWorkers);
   } else {
     tally_options options = TALLY_OPTIONS_INIT;
     char job[65];
@@ -121,22 +157,25 @@ static lane* make_lane(MPI_Comm comm) {
     const int named = name_job(comm, read && options.job != NULL ? options.job : "", job, sizeof job);
     if (read && !named)
       snprintf(why, sizeof why, "the name of its group of job %.40s... is longer than 64 bytes", options.job);
-    if (read && named) {
+    if (read && named && number >= 0) {
       options.job = job;
-      options.rank = (uint16_t)rank;
-      options.world = (uint16_t)size;
+      options.rank = (uint16_t)number;
+      options.world = (uint16_t)workers;
       if (tally_join(&options, &made->worker) != TALLY_OK)
-        snprintf(why, sizeof why, "%s", tally_last_error());
+        snprintf(why, sizeof why, "%s%s", tally_last_error(),
+                 made->host == MPI_COMM_NULL
+                     ? ""
+                     : "; each host is one worker of the job, and with TALLY_MPI_LEADERS=0 each rank");
     }
-    int mine = made->worker != NULL, all = 0;
-    PMPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, comm);
-    if (!all && made->worker != NULL) {
+    const int mine = made->worker != NULL || (read && named && number < 0);
+    PMPI_Allreduce(&mine, &made->joined, 1, MPI_INT, MPI_MIN, comm);
+    if (!made->joined && made->worker != NULL) {
       snprintf(why, sizeof why, "another rank could not join");
       tally_worker_free(made->worker);
       made->worker = NULL;
     }
   }
-  if (made->worker == NULL && (rank == 0 || required))
+  if (!made->joined && (rank == 0 || (required && why[0] != '\0')))
     fprintf(stderr, "tally-mpi: a communicator of %d ranks stays with the MPI: %s\n", size, why);
   PMPI_Comm_set_attr(comm, keyval, made);
   pthread_mutex_lock(&lock);
@@ -148,9 +187,7 @@ static lane* make_lane(MPI_Comm comm) {
 
 /* Nonblocking sums of a lane that is going are waited for: MPI lets them outlive their communicator. */
 static void finish_all(const lane* by) {
-  for (int i = 0; i < kBuckets; ++i)
-    for (pending* of = requests[i]; of != NULL; of = of->next)
-      if (of->by == by && !of->completed) complete(of, wait_for(of->operation, MPI_COMM_WORLD));
+  for (pending* of; (of = claim_one_of(by)) != NULL;) complete(of, wait_for(of->operation, MPI_COMM_WORLD));
 }
 
 /* The others are on their way here: freeing a communicator and finalising are collective. Begun for all lanes before the
@@ -174,9 +211,11 @@ static int forget_lane(MPI_Comm comm, int key, void* value, void* extra) {
   while (*at != NULL && *at != value) at = &(*at)->next;
   if (*at != NULL) *at = (*at)->next;
   pthread_mutex_unlock(&lock);
-  begin_leaving(value);
-  leave(value);
-  free(value);
+  lane* const of = value;
+  begin_leaving(of);
+  leave(of);
+  if (of->host != MPI_COMM_NULL) PMPI_Comm_free(&of->host);
+  free(of);
   return MPI_SUCCESS;
 }
 
@@ -215,7 +254,8 @@ static lane* lane_of(int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm, int
     else if (!there)
       found = make_lane(comm); /* without the lock: other threads are in other communicators' */
   }
-  if (why == kTaken && (found == NULL || found->worker == NULL)) why = kNoBox;
+  if (why == kTaken && (found == NULL || !found->joined)) why = kNoBox;
+  if (why == kTaken && !blocks && found->host != MPI_COMM_NULL) why = kLeaders;
   pthread_mutex_lock(&lock);
   ++calls[why];
   if (why == kTaken) bytes_taken += 4u * (uint64_t)count;
@@ -255,17 +295,38 @@ static const char* objection_to(tally_operation* operation, tally_code code) {
                           : NULL;
 }
 
+/* One sum, waited for. Why it failed; NULL: it did not. */
+static const char* sum(const lane* by, int type, const void* from, void* to, int count, MPI_Comm comm) {
+  tally_operation* operation = NULL;
+  if (issue(by, type, from, to, count, &operation) != TALLY_OK) return tally_last_error();
+  const char* const why = objection_to(operation, wait_for(operation, comm));
+  tally_operation_free(operation);
+  return why;
+}
+
+/* The host's sum at its leader, the box's sum of those, and back. */
+static int sum_by_leaders(const lane* by, int tally, const void* from, void* to, int count, MPI_Datatype type,
+                          MPI_Comm comm) {
+  int rank = 0;
+  PMPI_Comm_rank(by->host, &rank);
+  const int leads = rank == 0;
+  const void* const mine = from == MPI_IN_PLACE && !leads ? to : from;
+  int code = PMPI_Reduce(mine, to, count, type, MPI_SUM, 0, by->host);
+  if (code != MPI_SUCCESS) return code;
+  const char* const why = leads ? sum(by, tally, MPI_IN_PLACE, to, count, comm) : "its leader could not sum";
+  int failed = leads && why != NULL;
+  code = PMPI_Bcast(&failed, 1, MPI_INT, 0, by->host);
+  if (code != MPI_SUCCESS) return code;
+  return failed ? fail(comm, why) : PMPI_Bcast(to, count, type, 0, by->host);
+}
+
 KEEP int MPI_Allreduce(const void* from, void* to, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
   int tally = 0, error;
   const lane* const by = lane_of(count, type, op, comm, 1, &tally, &error);
   if (error != MPI_SUCCESS) return error;
   if (by == NULL) return PMPI_Allreduce(from, to, count, type, op, comm);
-  tally_operation* operation = NULL;
-  tally_code code = issue(by, tally, from, to, count, &operation);
-  if (code != TALLY_OK) return fail(comm, tally_last_error());
-  code = wait_for(operation, comm);
-  const char* const why = objection_to(operation, code);
-  tally_operation_free(operation);
+  if (by->host != MPI_COMM_NULL) return sum_by_leaders(by, tally, from, to, count, type, comm);
+  const char* const why = sum(by, tally, from, to, count, comm);
   return why == NULL ? MPI_SUCCESS : fail(comm, why);
 }
 
@@ -332,29 +393,48 @@ KEEP int MPI_Iallreduce(const void* from, void* to, int count, MPI_Datatype type
   return MPI_SUCCESS;
 }
 
-/* Ours, and MPI does not know yet that it is done; NULL: it is not. */
+/* Ours, and nobody completes it yet; NULL: it is not. It lives until its request is freed, by the caller. */
 static pending* find(MPI_Request request) {
   if (request == MPI_REQUEST_NULL || __atomic_load_n(&outstanding, __ATOMIC_RELAXED) == 0) return NULL;
   pthread_mutex_lock(&lock);
-  pending* const found = *place_of(request);
+  pending* found = *place_of(request);
+  if (found != NULL && found->claimed) found = NULL;
   pthread_mutex_unlock(&lock);
-  return found != NULL && !found->completed ? found : NULL;
+  return found;
+}
+static int claim(pending* of) {
+  pthread_mutex_lock(&lock);
+  const int first = !of->claimed;
+  of->claimed = 1;
+  pthread_mutex_unlock(&lock);
+  return first;
+}
+static pending* claim_one_of(const lane* by) {
+  pending* found = NULL;
+  pthread_mutex_lock(&lock);
+  for (int i = 0; i < kBuckets && found == NULL; ++i)
+    for (pending* of = requests[i]; of != NULL && found == NULL; of = of->next)
+      if (of->by == by && !of->claimed) found = of;
+  if (found != NULL) found->claimed = 1;
+  pthread_mutex_unlock(&lock);
+  return found;
 }
 
+/* By who claimed it. Behind it another thread may free the request, and `of` with it. */
 static void complete(pending* of, tally_code code) {
   const char* const why = objection_to(of->operation, code);
   of->failed = why != NULL;
   if (of->failed) fprintf(stderr, "tally-mpi: rank %d: %s\n", world_rank(), why);
-  of->completed = 1;
   PMPI_Grequest_complete(of->request);
 }
+/* Where another thread completes it, MPI's own wait sees that. */
 static void finish(MPI_Request request) {
   pending* const of = find(request);
-  if (of != NULL) complete(of, wait_for(of->operation, MPI_COMM_WORLD));
+  if (of != NULL && claim(of)) complete(of, wait_for(of->operation, MPI_COMM_WORLD));
 }
 static void look(MPI_Request request) {
   pending* const of = find(request);
-  if (of != NULL && tally_done(of->operation)) complete(of, tally_wait(of->operation, 0, NULL));
+  if (of != NULL && tally_done(of->operation) && claim(of)) complete(of, tally_wait(of->operation, 0, NULL));
 }
 static void look_at_all(int n, const MPI_Request* all) {
   for (int i = 0; i < n; ++i) look(all[i]);

@@ -6,8 +6,8 @@ import socket
 
 from box import Job, run_box
 from lab import Skipped, case
-from programs import Programs
-from python_ranks import PYTHON, expect_good, need_torch, rank_of
+from programs import Programs, wait_until
+from python_ranks import PYTHON, SCRIPTS, expect_good, need_torch, package, rank_of, variables_of
 
 
 def free_port():
@@ -120,6 +120,48 @@ def torch_without_a_box(lab):
     assert off[0]["digests"] == results[0]["digests"]
     for rank in start(lab, box, job, "hook", "3", environment={**lonely, "TALLY_REQUIRE": "1"}):
         assert rank.wait(60) == 1 and "the box is required" in rank.complained(), rank.complained()
+
+
+@case()
+def torch_buckets_that_are_copied_first(lab):
+    """A stand-in for a GPU whose copies come late: the same bits, and the same order at all ranks."""
+    box, job = box_of(lab)
+    expect_good(start(lab, box, job, "staged"))
+    box.stop()
+
+
+@case()
+def torch_sums_of_arrays_that_differ(lab):
+    """One rank's tensor is longer: an error at both, that says so."""
+    box, job = box_of(lab)
+    expect_good(start(lab, box, job, "sizes"))
+    box.stop()
+
+
+@case()
+def torch_without_the_box_that_it_had(lab):
+    """kill -9 of a box that does not come back: the step raises within the lease and a second, and every later one."""
+    box, job = box_of(lab)
+    ranks = start(lab, box, job, "lost")
+    for rank in ranks:
+        wait_until("the first sums", lambda: "ready" in rank.said())  # pylint: disable=cell-var-from-loop
+    box.kill()
+    expect_good(ranks)
+
+
+@case()
+def torch_ranks_that_are_spawned(lab):
+    """mp.spawn instead of a launcher: the same bits."""
+    box, job = box_of(lab)
+    expected = trained(start(lab, box, job, "hook", "20"))[0]["digests"]
+    meet = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(job.workers), "GLOO_SOCKET_IFNAME": "lo"}
+    ranks = [{**variables_of(box, job, rank), **meet, "RANK": str(rank)} for rank in range(job.workers)]
+    program = lab.run("spawning", [PYTHON, str(SCRIPTS / "train.py"), "spawn", "hook", "20"], {**package(), "RANKS": json.dumps(ranks)})
+    assert program.wait(120) == 0, program.complained()
+    # One line each, but they share a file.
+    spawned = [json.loads(digests) for digests in re.findall(r'"digests": (\[[^]]*\])', program.said())]
+    assert spawned == [expected] * job.workers, program.said()
+    box.stop()
 
 
 @case()

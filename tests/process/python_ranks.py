@@ -20,13 +20,17 @@ def package():
     return {"PYTHONPATH": str(pathlib.Path(Programs.build, "host/python")), "PYTHONDONTWRITEBYTECODE": "1"}
 
 
+def variables_of(box, job, rank):
+    port = job.first_port + rank
+    return {"TALLY_JOB": job.name, "TALLY_RANK": str(rank), "TALLY_WORLD": str(job.workers),
+            "TALLY_SWITCH": box.address(), "TALLY_ADDRESS": box.address_of(port),
+            "TALLY_TRANSPORT": box.device_of(port), "TALLY_JOIN_TIMEOUT": "30", **package()}
+
+
 def rank_of(box, job, rank, script, *arguments, environment=None):
     """A rank of a job: a script of tests/python."""
-    port = job.first_port + rank
-    variables = {"TALLY_JOB": job.name, "TALLY_RANK": str(rank), "TALLY_WORLD": str(job.workers),
-                 "TALLY_SWITCH": box.address(), "TALLY_ADDRESS": box.address_of(port),
-                 "TALLY_TRANSPORT": box.device_of(port), "TALLY_JOIN_TIMEOUT": "30", **package(), **(environment or {})}
-    return box.lab.run(f"{job.name}.{rank}", [PYTHON, str(SCRIPTS / script), *arguments], variables)
+    return box.lab.run(f"{job.name}.{rank}", [PYTHON, str(SCRIPTS / script), *arguments],
+                       {**variables_of(box, job, rank), **(environment or {})})
 
 
 def expect_good(programs, seconds=60):

@@ -6,7 +6,9 @@ import datetime
 import hashlib
 import json
 import os
+import queue
 import sys
+import threading
 import time
 import warnings
 
@@ -15,6 +17,8 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 import tally.torch
+
+dist._DEFAULT_FIRST_BUCKET_BYTES = 50_000  # several buckets, though the model is small
 
 
 def model_of(seed=1):
@@ -256,6 +260,115 @@ def late():
     print("all good")
 
 
+class LateCopies:
+    """A device whose copies come late, as a GPU's do behind what it still computes: tensors of the CPU stand for its own. It
+    proves that nobody looks at a home too early, and nothing of CUDA."""
+
+    def __init__(self, rank):
+        self._late, self._queue, self.brought, self.back = 0.02 * rank, queue.SimpleQueue(), 0, 0
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def _run(self):
+        while True:
+            what, over = self._queue.get()
+            time.sleep(self._late)
+            what()
+            over.set()
+
+    def _copy(self, to, source):
+        over = threading.Event()
+        over.synchronize = over.wait
+        self._queue.put((lambda: to.copy_(source), over))
+        return over
+
+    def bring(self, tensor):
+        self.brought += 1
+        home = torch.full_like(tensor, float("nan"))
+        return home, self._copy(home, tensor)
+
+    def bring_back(self, home, tensor):
+        self.back += 1
+        self._copy(tensor, home).wait()  # the CPU has no stream that would wait instead
+
+
+def staged():
+    """DDP whose buckets are copied; between them what needs no copy, in the same order at all ranks."""
+    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    dist.init_process_group("tally", rank=rank, world_size=world)
+    state = tally.torch.State(fallback="never")
+    late = LateCopies(rank)
+    given = [batch_of(rank, step)[0] for step in range(6)]
+
+    def digests(copies):
+        state.route.staging = copies
+        model = DistributedDataParallel(model_of(), bucket_cap_mb=0.2)
+        behind = []
+
+        def hook(state, bucket):
+            future = tally.torch.hook(state, bucket)
+            time.sleep(0.01 * (1 - rank))  # rank 0's bucket has begun
+            behind.append(state.route.issue(lambda: state.worker.allreduce_async(torch.ones(10))))
+            return future
+        model.register_comm_hook(state, hook)
+        made = []
+        for pictures in given:
+            model(pictures).square().mean().backward()
+            made.append([p.grad.clone() for p in model.parameters()])
+            model.zero_grad()
+        for operation in behind:
+            operation.wait()
+        return made
+    plain, copied = digests({}), digests({"cpu": late})
+    assert late.brought == late.back > len(given), (late.brought, late.back)
+    for one, other in zip(plain, copied):
+        assert all(torch.equal(a, b) for a, b in zip(one, other))
+    # What CUDA is asked for is there, in this torch too.
+    for name in ("Stream", "stream", "current_stream"):
+        assert hasattr(torch.cuda, name), name
+    for name in ("wait_stream", "record_event"):
+        assert hasattr(torch.cuda.Stream, name), name
+    assert hasattr(torch.cuda.Event, "synchronize") and hasattr(torch.Tensor, "record_stream")
+    dist.barrier()
+    dist.destroy_process_group()
+    print("all good")
+
+
+def sizes():
+    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    dist.init_process_group("tally", rank=rank, world_size=world)
+    try:
+        for _ in range(3):  # who has less is done with its part of the first
+            dist.all_reduce(torch.ones(5000 * (1 + rank)))
+    except RuntimeError as error:
+        assert "differ" in str(error), error
+    else:
+        raise AssertionError("sums of arrays that differ")
+    print("all good")
+
+
+def lost():
+    """Sums until the box is gone."""
+    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    dist.init_process_group("tally", rank=rank, world_size=world)
+    said, longest = [], 0
+    while len(said) < 2:
+        begun = time.monotonic()
+        try:
+            dist.all_reduce(torch.ones(5000))
+            print("ready", flush=True)
+        except RuntimeError as error:
+            said.append(str(error))
+            longest = max(longest, time.monotonic() - begun)
+    assert all("unreachable" in text for text in said), said
+    assert longest < 5, f"{longest} s, and the lease is 3 s"
+    print("all good")
+
+
+def one_of_many(index, arguments, ranks):
+    os.environ.update(ranks[index])
+    train(arguments[0], int(arguments[1]), {})
+
+
 def groups():
     """Two pairs of ranks beside all of them; the same pair twice. A rank is in three groups at a time."""
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
@@ -276,7 +389,10 @@ def groups():
 
 
 if __name__ == "__main__":
-    if sys.argv[1] in ("collectives", "groups", "habits", "late"):
+    if sys.argv[1] in ("collectives", "groups", "habits", "late", "lost", "sizes", "staged"):
         globals()[sys.argv[1]]()
+    elif sys.argv[1] == "spawn":
+        every = json.loads(os.environ["RANKS"])
+        torch.multiprocessing.spawn(one_of_many, (sys.argv[2:], every), nprocs=len(every))
     else:
         train(sys.argv[1], int(sys.argv[2]), dict(word.split("=") for word in sys.argv[3:]))

@@ -1,16 +1,17 @@
 """MPI programs over a box: all ranks on one host, by both MPIs."""
+import json
 import pathlib
 import re
 import shutil
 
 from box import Job
 from lab import Skipped, case
-from programs import Programs
+from programs import Programs, wait_until
 from rack import run_rack
 
 SOURCES = pathlib.Path(__file__).resolve().parents[1] / "mpi"
-# Open MPI: as root, with more ranks than CPUs, and by shared memory where namespaces have no name service.
-RUN = {"openmpi": ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--mca", "btl", "self,vader"],
+# Open MPI: as root, with more ranks than CPUs.
+RUN = {"openmpi": ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe"],
        "mpich": ["mpirun.mpich"]}
 
 
@@ -29,18 +30,28 @@ def compiled(lab, compiler, source, *flags):
     return str(program)
 
 
-def run(rack, job, mpi, ranks, command, environment=None, box=True):
-    """What rank 0 said, and the report."""
+def start(rack, job, mpi, ranks, command, environment=None, box=True):
+    """All ranks on the first host."""
     host = rack.hosts[0]
     host.namespace.ip("link set lo up")
     variables = {"TALLY_JOB": job.name, "TALLY_SWITCH": rack.address_for(False), "TALLY_JOIN_TIMEOUT": "30",
-                 "TALLY_DEBUG": "INFO", **(environment or {})}
+                 "TALLY_DEBUG": "INFO",
+                 # By shared memory: namespaces have no name service.
+                 "OMPI_MCA_btl": "self,vader", **(environment or {})}
     shim = [str(pathlib.Path(Programs.build, "host/mpi/tally-mpi"))] if box else []
-    program = host.namespace.run(f"{mpi}{ranks}", [*shim, *RUN[mpi], "-n", str(ranks), *command], variables)
+    return host.namespace.run(f"{mpi}{ranks}", [*shim, *RUN[mpi], "-n", str(ranks), *command], variables)
+
+
+def report_of(program):
+    """How many sums went through the box, and the line that says so."""
     code = program.wait(200)
     assert code == 0 and "all good" in program.said(), f"{program.name} ended with {code}:\n{program.said()}{program.complained()}"
     report = re.search(r"tally-mpi: (\d+) sums of .*", program.complained())
     return int(report[1]) if report else 0, report[0] if report else program.complained()
+
+
+def run(*arguments, **options):
+    return report_of(start(*arguments, **options))
 
 
 def random_calls(lab, mpi, calls):
@@ -64,6 +75,65 @@ def random_calls_of_openmpi(lab):
 def random_calls_of_mpich(lab):
     # Its ranks never sleep: eight on two CPUs take 20 times as long.
     random_calls(lab, "mpich", 200)
+
+
+@case()
+def mpi_sums_that_fail(lab):
+    """Arrays that differ, a sum that lacks a rank, a box that is gone for good: an error at every rank, and its reason."""
+    need("mpicc.openmpi", RUN["openmpi"][0])
+    job = Job(workers=2, lease="3s")
+    late = Job(name="late", workers=2, lease="30s", stragglers="timeout: 700ms, min: 1", first_port=1)
+    rack = run_rack(lab, [job, late])
+    faults = compiled(lab, "mpicc.openmpi", "faults.c", "-pthread")
+    for what, of, reason in (("late", late, "the sum lacks ranks"), ("sizes", job, "differ"), ("lost", job, "unreachable")):
+        running = start(rack, of, "openmpi", 2, [faults, what])
+        if what == "lost":
+            wait_until("the first sums", lambda: "ready" in running.said())  # pylint: disable=cell-var-from-loop
+            rack.kill()
+        assert running.wait(60) == 0 and "all good" in running.said(), f"{what}:\n{running.complained()}"
+        for rank in range(2):
+            assert re.search(f"rank {rank}: .*{reason}", running.complained()), running.complained()
+
+
+@case()
+def mpi_threads_share_a_communicator(lab):
+    """One waits for a nonblocking sum while another frees the communicator: it is completed once."""
+    need("mpicc.openmpi", RUN["openmpi"][0])
+    job = Job(workers=2, admit="{groups: 64, idle: 1s}")
+    rack = run_rack(lab, [job])
+    faults = compiled(lab, "mpicc.openmpi", "faults.c", "-pthread")
+    taken, report = run(rack, job, "openmpi", 2, [faults, "shared"])
+    assert taken == 101, report
+    rack.stop()
+
+
+def over_hosts(rack, mpi, each):
+    """The launcher's options for so many ranks on each host of a rack, which it enters as others do by ssh, and its variables."""
+    enter = str(SOURCES / "enter_host.py")
+    hosts = {host.ipv4: host.namespace.prefix for host in rack.hosts}
+    variables = {"TALLY_MPI_HOSTS": json.dumps(hosts), "UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "eth0",
+                 "UCX_WARN_UNUSED_ENV_VARS": "n", "OMPI_MCA_btl": "self,vader,tcp", "OMPI_MCA_btl_tcp_if_include": "eth0",
+                 "OMPI_MCA_oob_tcp_if_include": "eth0", "OMPI_MCA_plm_rsh_agent": enter}
+    if mpi == "mpich":
+        return ["-launcher", "ssh", "-launcher-exec", enter, "-iface", "eth0", "-hosts", ",".join(hosts),
+                "-ppn", str(each)], variables
+    return ["--host", ",".join(f"{host}:{each}" for host in hosts)], variables
+
+
+@case()
+def mpi_leaders_sum_for_their_hosts(lab):
+    """Three ranks on each of two hosts: two workers, integers as the MPI's, in communicators of one rank a host too."""
+    for mpi in RUN:
+        need(f"mpicc.{mpi}", RUN[mpi][0])
+    job = Job(workers=2, admit="{groups: 64, idle: 1s}")
+    rack = run_rack(lab, [job], hosts=2)
+    assert rack.hosts[0].ping(rack.hosts[1].ipv4)
+    for mpi in RUN:
+        program = compiled(lab, f"mpicc.{mpi}", "random_calls.c")
+        where, variables = over_hosts(rack, mpi, 3)
+        taken, report = run(rack, job, mpi, 6, [*where, program, "60", "3"], {"TALLY_MPI_MIN": "0", **variables})
+        assert taken > 10 and "nonblocking with leaders" in report and "no box" not in report, report
+    rack.stop()
 
 
 @case()

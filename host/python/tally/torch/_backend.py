@@ -90,11 +90,13 @@ class ProcessGroup(dist.ProcessGroup):
     def getBackendName(self):  # pylint: disable=invalid-name
         return NAME
 
-    def _takes(self, tensors, any_type=False, reason=""):
+    def _takes(self, tensors, any_type=False, reason="", devices=("cpu",)):
         """Do all of them go through the box? If not, this is counted. reason: why they do not, if that is known."""
         route = self.route
         for tensor in tensors:
-            bytes_only = any_type and route.worker is not None and tensor.device.type == "cpu"
+            if tensor.device.type not in devices:
+                reason = reason or tensor.device.type
+            bytes_only = any_type and route.worker is not None
             reason = reason or ("" if bytes_only and not tensor.is_sparse else route.why_not(tensor))
         if reason:
             route.pass_on(reason, sum(t.numel() * t.element_size() for t in tensors))
@@ -116,7 +118,7 @@ class ProcessGroup(dist.ProcessGroup):
             reason = _name_of(operation)
         elif not fits or len({tensor.dtype for tensor in tensors}) > 1:
             reason = "several tensors" if not fits else "several types"
-        if not self._takes(tensors, reason=reason):
+        if not self._takes(tensors, reason=reason, devices=("cpu", *self.route.staging)):
             return otherwise(tensors, *((opts,) if opts is not None else ()))
         operation, first = self.route.reduce(tensors, mean=mean)
         return _kept.add(Work(operation, tensors, first))
@@ -126,7 +128,7 @@ class ProcessGroup(dist.ProcessGroup):
             return self.inner.broadcast(tensors, opts)
         tensor = tensors[0]
         home = home_of(tensor)
-        return self._bytes([tensor], tensors, self.route.worker.broadcast_async(home, opts.rootRank),
+        return self._bytes([tensor], tensors, lambda: self.route.worker.broadcast_async(home, opts.rootRank),
                            lambda: None if home is tensor else tensor.copy_(home))
 
     def allgather(self, output_tensors, input_tensors, opts=None):
@@ -143,14 +145,14 @@ class ProcessGroup(dist.ProcessGroup):
         def hand_out():
             for output, part in zip(output_tensors[0], gathered):
                 output.copy_(part)
-        return self._bytes(flat_outputs, output_tensors, self.route.worker.all_gather_async(mine, gathered), hand_out)
+        return self._bytes(flat_outputs, output_tensors, lambda: self.route.worker.all_gather_async(mine, gathered), hand_out)
 
     def _allgather_base(self, output, given, opts=None):
         odd = "" if output.dtype == given.dtype else "several types"
         if not self._takes([output, given], any_type=True, reason=odd):
             return self.inner._allgather_base(output, given, *((opts,) if opts is not None else ()))
         mine, home = home_of(given), home_of(output)
-        return self._bytes([output], [output], self.route.worker.all_gather_async(mine, home),
+        return self._bytes([output], [output], lambda: self.route.worker.all_gather_async(mine, home),
                            lambda: None if home is output else output.copy_(home))
 
     def reduce_scatter(self, output_tensors, input_tensors, opts=None):
@@ -174,7 +176,7 @@ class ProcessGroup(dist.ProcessGroup):
     def _reduce_parts(self, output, parts, mean, result):
         home = home_of(output)
         how = {"non_finite": "propagate"} if parts.is_floating_point() else {}
-        return self._bytes([output], result, self.route.worker.reduce_scatter_async(parts, home, mean=mean, **how),
+        return self._bytes([output], result, lambda: self.route.worker.reduce_scatter_async(parts, home, mean=mean, **how),
                            lambda: None if home is output else output.copy_(home))
 
     def _scatter_slowly(self, outputs, inputs, opts):
@@ -190,11 +192,11 @@ class ProcessGroup(dist.ProcessGroup):
     def barrier(self, opts=None):
         if self.route.worker is None:
             return self.inner.barrier(*((opts,) if opts is not None else ()))
-        return _kept.add(Work(self.route.worker.barrier_async(), [], lambda: None))
+        return _kept.add(Work(self.route.issue(self.route.worker.barrier_async), [], lambda: None))
 
-    def _bytes(self, counted, result, operation, after):
+    def _bytes(self, counted, result, ask, after):
         self.route.count(sum(t.numel() * t.element_size() for t in counted))
-        return _kept.add(Work(operation, result, after))
+        return _kept.add(Work(self.route.issue(ask), result, after))
 
     # What only gloo does.
     def reduce(self, tensors, opts):

@@ -12,6 +12,8 @@ import torch.distributed as dist
 from torch.futures import Future
 
 import tally
+from tally.torch._cuda import Copies
+from tally.torch._order import Order
 
 _TYPES = (torch.float32, torch.int32, torch.float16, torch.bfloat16)
 _routes = []
@@ -46,8 +48,10 @@ _callers = _Callers()
 class Route:
     """A Worker for one process group, or the reason why there is none; the same at all of its ranks."""
 
-    def __init__(self, group, *, name, job, rank, world, fallback, min_bytes):
-        """group: can allreduce a tensor of the CPU, which decides whether all have joined."""
+    staging = {"cuda": Copies()}  # by type of device
+
+    def __init__(self, group, *, name, job, rank, world, fallback, min_bytes, device="cpu"):
+        """group: can allreduce a tensor of that device, which decides whether all have joined."""
         if fallback not in ("warn", "silent", "never"):
             raise ValueError(f"fallback: {fallback!r} is none of warn, silent, never")
         self.required = fallback == "never" or os.environ.get("TALLY_REQUIRE") == "1"
@@ -57,14 +61,14 @@ class Route:
         self.fallbacks = collections.Counter()
         self.fallback_bytes = 0
         self._lock = threading.Lock()
-        self.worker, self.absent = self._join(group, job)
+        self.worker, self.absent = self._join(group, job, device)
         if self.absent and self.required:
             raise RuntimeError(f"{name}: the box is required (TALLY_REQUIRE or fallback='never'), but {self.absent}")
         if self.absent:
             self._say(f"{name}: everything goes by the ring, since {self.absent}")
         _routes.append(self)
 
-    def _join(self, group, job):
+    def _join(self, group, job, device):
         worker, why = None, ""
         if os.environ.get("TALLY_DISABLE") == "1":
             why = "TALLY_DISABLE is set"
@@ -74,7 +78,7 @@ class Route:
             except Exception as error:  # pylint: disable=broad-except
                 why = str(error)  # whatever it is: the others wait for this rank's word
         # One that did not join is enough: all must go the same way.
-        joined = torch.tensor([1 if worker else 0], dtype=torch.int32)
+        joined = torch.tensor([1 if worker else 0], dtype=torch.int32, device=device)
         group.allreduce([joined], _options(dist.ReduceOp.MIN)).wait()
         if joined.item() == 1:
             return worker, ""
@@ -89,8 +93,10 @@ class Route:
             return "no box"
         if tensor.dtype not in _TYPES:
             return str(tensor.dtype).removeprefix("torch.")
-        if tensor.device.type != "cpu" or tensor.is_sparse:
-            return "sparse" if tensor.is_sparse else tensor.device.type
+        if tensor.is_sparse:
+            return "sparse"
+        if tensor.device.type != "cpu" and tensor.device.type not in self.staging:
+            return tensor.device.type
         if tensor.numel() * tensor.element_size() < self.min_bytes:
             return f"below {self.min_bytes} bytes"
         return ""
@@ -116,8 +122,15 @@ class Route:
 
     def reduce(self, tensors, **how):
         """(operation, first): one operation over the tensors, and what is to be called before its sums are in them. Those
-        that are not contiguous go through a copy."""
-        homes = [home_of(tensor) for tensor in tensors]
+        that are not contiguous, or not in memory of the CPU, go through a copy."""
+        homes, ready = [], []
+        for tensor in tensors:
+            if tensor.device.type in self.staging:
+                home, event = self.staging[tensor.device.type].bring(tensor)
+                ready.append(event)
+            else:
+                home = home_of(tensor)
+            homes.append(home)
         self.count(sum(t.numel() * t.element_size() for t in tensors),
                    any(home is not tensor for home, tensor in zip(homes, tensors)))
         if tensors[0].dtype.is_floating_point:
@@ -125,9 +138,15 @@ class Route:
 
         def bring_back():
             for home, tensor in zip(homes, tensors):
-                if home is not tensor:
+                if tensor.device.type in self.staging:
+                    self.staging[tensor.device.type].bring_back(home, tensor)
+                elif home is not tensor:
                     tensor.copy_(home)
-        return self.worker.allreduce_async(homes, **how), bring_back
+        return self.issue(lambda: self.worker.allreduce_async(homes, **how), ready), bring_back
+
+    def issue(self, ask, ready=()):
+        """The operation that ask() begins: in the order of these calls, and when the events are over."""
+        return Order.of(self.worker).issue(ask, ready)
 
     def _say(self, text):
         if not self.silent and self.rank == 0:
@@ -155,7 +174,9 @@ def home_of(tensor):
 def future_of(operation, result, first=lambda: None, *, partial=False):
     """A Future that gets `result`, after first(), when the operation is done, or what it failed with. partial: sums that
     lack the ranks that came too late (`stragglers`) will do, as a mean of the others does."""
-    ended = Future()
+    devices = {one.device for one in (result if isinstance(result, list) else [result])
+               if isinstance(one, torch.Tensor) and one.device.type != "cpu"}
+    ended = Future(devices=list(devices)) if devices else Future()
 
     def finish(_):
         stats = operation.wait()

@@ -1,0 +1,84 @@
+"""Operations are asked for in the same order at all ranks, though the values of some are not there yet."""
+import collections
+import threading
+import weakref
+
+
+class Order:
+    """Of one worker."""
+    _of = weakref.WeakKeyDictionary()
+
+    def __init__(self):
+        self._lock, self._waiting, self._more = threading.Lock(), collections.deque(), threading.Event()
+        self._thread = None
+
+    @classmethod
+    def of(cls, worker):
+        return cls._of.setdefault(worker, cls())
+
+    def issue(self, ask, ready=()):
+        """The operation that ask() begins: at once, or when the events in `ready` are over and all before it have begun."""
+        with self._lock:
+            if not ready and not self._waiting:
+                return ask()
+            later = Later(ask, ready)
+            self._waiting.append(later)
+            self._more.set()
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="tally-order", daemon=True)
+                self._thread.start()
+            return later
+
+    def _run(self):
+        while True:
+            self._more.wait()
+            later = self._waiting[0]
+            later.begin()
+            with self._lock:  # what comes meanwhile stands behind it
+                self._waiting.popleft()
+                if not self._waiting:
+                    self._more.clear()
+
+
+class Later:
+    """An operation that is yet to begin."""
+
+    def __init__(self, ask, ready):
+        self._ask, self._ready = ask, ready
+        self._begun, self._lock = threading.Event(), threading.Lock()
+        self._operation = self._error = None
+        self._callbacks = []
+
+    def begin(self):
+        try:
+            for event in self._ready:
+                event.synchronize()
+            self._operation = self._ask()
+        except Exception as error:  # pylint: disable=broad-except
+            self._error = error  # who waits for it is told
+        self._ask = self._ready = None
+        with self._lock:
+            self._begun.set()
+            callbacks = self._callbacks
+        for callback in callbacks:
+            self._call(callback)
+
+    def wait(self, timeout=None):
+        if not self._begun.wait(timeout):
+            raise TimeoutError(f"the copy of the tensor was not done within {timeout} s; it goes on")
+        if self._error is not None:
+            raise self._error
+        return self._operation.wait(timeout)
+
+    def add_done_callback(self, callback):
+        with self._lock:
+            if not self._begun.is_set():
+                self._callbacks.append(callback)
+                return
+        self._call(callback)
+
+    def _call(self, callback):
+        if self._error is not None:
+            callback(self)
+        else:
+            self._operation.add_done_callback(callback)
