@@ -38,10 +38,21 @@ def make_model(seed):
         torch.nn.Flatten(), torch.nn.Linear(32 * 7 * 7, 256), torch.nn.ReLU(), torch.nn.Linear(256, 10))
 
 
+def compressed(hook, by):
+    """Torch's own wrappers around any hook. It refuses that of bfloat16, by its name, where there is no NCCL."""
+    from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+    wrappers = {"float16": default_hooks.fp16_compress_wrapper, "bfloat16": default_hooks.bf16_compress_wrapper}
+    if not by:
+        return hook
+    wrapped = wrappers[by](hook)
+    return lambda state, bucket: wrapped(state, bucket)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sums", choices=("box", "gloo"), default="box")
     parser.add_argument("--wire", default="shortest", help="of the box: shortest, int16, int32 or exact")
+    parser.add_argument("--compress", choices=("float16", "bfloat16"), help="gradients, by torch, before the box's hook")
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--batch", type=int, default=64, help="pictures of each rank and step")
     parser.add_argument("--seed", type=int, default=1)
@@ -52,9 +63,10 @@ def main():
     rank, world = dist.get_rank(), dist.get_world_size()
     torch.set_num_threads(1)
     model = DistributedDataParallel(make_model(options.seed))
-    if options.sums == "box":                                                          # this
-        import tally.torch                                                             # and this
-        model.register_comm_hook(tally.torch.State(wire=options.wire), tally.torch.hook)  # and this
+    if options.sums == "box":                                                                   # this
+        import tally.torch                                                                      # and this
+        hook = compressed(tally.torch.hook, options.compress)
+        model.register_comm_hook(tally.torch.State(wire=options.wire), hook)                    # and this
 
     pictures, labels = load("train")
     order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(options.seed))

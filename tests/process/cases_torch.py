@@ -1,12 +1,11 @@
 """PyTorch over a box: the hook, the backend, and gloo beside them."""
 import json
-import pathlib
 import re
 import socket
 
 from box import Job, run_box
-from lab import Skipped, case
-from programs import Programs, wait_until
+from lab import case
+from programs import wait_until
 from python_ranks import PYTHON, SCRIPTS, expect_good, need_torch, package, rank_of, variables_of
 
 
@@ -131,6 +130,13 @@ def torch_buckets_that_are_copied_first(lab):
 
 
 @case()
+def torch_takes_a_ring_that_is_faster(lab):
+    box, job = box_of(lab)
+    expect_good(start(lab, box, job, "probe"))
+    box.stop()
+
+
+@case()
 def torch_sums_of_arrays_that_differ(lab):
     """One rank's tensor is longer: an error at both, that says so."""
     box, job = box_of(lab)
@@ -162,19 +168,6 @@ def torch_ranks_that_are_spawned(lab):
     spawned = [json.loads(digests) for digests in re.findall(r'"digests": (\[[^]]*\])', program.said())]
     assert spawned == [expected] * job.workers, program.said()
     box.stop()
-
-
-@case()
-def torch_example_trains_as_gloo_does(lab):
-    """examples/ddp/run, a few steps of it."""
-    need_torch()
-    if not pathlib.Path("/usr/share/datasets/fashion-mnist").is_dir():
-        raise Skipped("dataset-fashion-mnist is not installed (make deps-frameworks)")
-    run = pathlib.Path(__file__).resolve().parents[2] / "examples/ddp/run"
-    program = lab.run("example", [PYTHON, "-B", str(run), "--steps", "12", Programs.build])
-    assert program.wait(120) == 0, program.complained()
-    apart = re.search(r"are at most (\S+) apart", program.said())
-    assert apart and float(apart[1]) <= 1e-5 and "tally: 100.0 %" in program.said(), program.said()
 
 
 @case()

@@ -333,6 +333,39 @@ def staged():
     print("all good")
 
 
+def probe():
+    """A box that is slower than the ring is left alone, and that is said; 'never' does not even ask."""
+    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    dist.init_process_group("gloo", rank=rank, world_size=world)
+    sum_at_once = tally.Worker.allreduce
+
+    def sum_late(worker, array, **how):
+        time.sleep(1)
+        sum_at_once(worker, array, **how)
+    tally.Worker.allreduce = sum_late
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        state = tally.torch.State(probe=0.1)
+        assert state.worker is None and state.route.why_not(torch.ones(10)) == "no box"
+        said = [str(w.message) for w in caught]
+        assert len(said) == (rank == 0) and all("sums 0.1 MiB in" in text for text in said), said
+    assert tally.torch.State(fallback="never", probe=0.1).worker is not None
+    os.environ["TALLY_PROBE"] = "0.1"
+    assert tally.torch.State(fallback="silent").worker is None
+    tally.Worker.allreduce = sum_at_once
+    slow = dist.group.WORLD.allreduce
+    route = tally.torch.State(fallback="never").route
+
+    class SlowRing:
+        def allreduce(self, tensors, *options):
+            time.sleep(1)
+            return slow(tensors, *options)
+    assert route._slower(SlowRing(), torch.zeros(1000)) == ""
+    dist.barrier()
+    dist.destroy_process_group()
+    print("all good")
+
+
 def sizes():
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     dist.init_process_group("tally", rank=rank, world_size=world)
@@ -389,7 +422,7 @@ def groups():
 
 
 if __name__ == "__main__":
-    if sys.argv[1] in ("collectives", "groups", "habits", "late", "lost", "sizes", "staged"):
+    if sys.argv[1] in ("collectives", "groups", "habits", "late", "lost", "probe", "sizes", "staged"):
         globals()[sys.argv[1]]()
     elif sys.argv[1] == "spawn":
         every = json.loads(os.environ["RANKS"])

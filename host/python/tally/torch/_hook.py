@@ -14,10 +14,11 @@ class State:
     job: instead of TALLY_JOB; of a process group other than the default one, a group of that job. fallback: 'warn' once for
     each reason, 'silent', or 'never': what does not go through the box is an error. min_bytes: smaller buckets go by the
     ring. wire: as Worker.allreduce_async(); 'int16' sends half the bytes, and rounds. urgent_last: the last bucket of a
-    backward pass has the most urgent class. Counters: operations, bytes, fallbacks (by reason)."""
+    backward pass has the most urgent class. probe: MiB that are summed both ways first (TALLY_PROBE; 0, not at all); a ring
+    that is faster is taken. Counters: operations, bytes, fallbacks (by reason)."""
 
     def __init__(self, process_group=None, job=None, *, fallback="warn", min_bytes=0, wire="shortest",
-                 urgent_last=True):
+                 urgent_last=True, probe=None):
         self.group = process_group if process_group is not None else dist.group.WORLD
         if self.group is None:
             raise RuntimeError("tally.torch.State: call torch.distributed.init_process_group() first")
@@ -28,7 +29,7 @@ class State:
             job = group_job(job, [dist.distributed_c10d.get_global_rank(self.group, r) for r in range(self.world)])
         # Behind the backend 'tally' is a gloo that can agree on it without being counted.
         self.route = Route(getattr(self.group, "inner", self.group), name="tally.torch.hook", job=job, rank=dist.get_rank(self.group),
-                           world=self.world, fallback=fallback, min_bytes=min_bytes,
+                           world=self.world, fallback=fallback, min_bytes=min_bytes, probe=probe,
                            device="cuda" if dist.get_backend(self.group) == "nccl" else "cpu")
 
     operations = property(lambda self: self.route.operations)
