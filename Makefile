@@ -6,7 +6,7 @@
 
 #: JOBS       processes at a time; default: as many as there are cores
 JOBS ?= $(shell nproc)
-#: BUILD_DIR  where to build; sanitizers use BUILD_DIR-asan and -tsan, fuzzers -fuzz, lint -lint; default: build
+#: BUILD_DIR  where to build; sanitizers use BUILD_DIR-asan and -tsan, fuzzers -fuzz, lint -lint, packages -deb; default: build
 BUILD_DIR ?= build
 #: YES        YES=1 installs missing packages without asking
 YES ?=
@@ -37,6 +37,7 @@ override BUILD_DIR := $(patsubst %/,%,$(strip $(BUILD_DIR)))
 ASAN_DIR := $(BUILD_DIR)-asan
 TSAN_DIR := $(BUILD_DIR)-tsan
 FUZZ_DIR := $(BUILD_DIR)-fuzz
+DEB_DIR := $(BUILD_DIR)-deb
 # Configured and never built: how clang compiles each file by itself.
 LINT_DIR := $(BUILD_DIR)-lint
 ifeq ($(BUILD_DIR),)
@@ -59,7 +60,7 @@ IN_PARALLEL := xargs -d '\n' -r -n 8 -P $(JOBS)
 # clang's checks run beside them.
 CHECK_STAGES := format rules build build-asan build-tsan test beside headers lint
 
-.PHONY: help deps deps-frameworks build build-asan build-tsan demo test check bench bench-full ab experiment fmt format rules headers lint soak fuzz install clean
+.PHONY: help deps deps-frameworks build build-asan build-tsan demo test check bench bench-full ab experiment fmt format rules headers lint soak fuzz deb deb-test install clean
 .PHONY: need configure configure-asan configure-tsan configure-lint
 
 help: ## this list
@@ -156,11 +157,20 @@ fuzz: need ## run each libFuzzer program for a while
 	@tools/configure '$(FUZZ_DIR)' $(CLANG)=address -DTALLY_FUZZ=ON
 	@tools/run-fuzz '$(FUZZ_DIR)' $(JOBS) '$(SECONDS)'
 
-install: build ## install below DESTDIR/PREFIX
+deb: ## Debian packages of what git has, checked by lintian, in build-deb
+	@TALLY_PACKAGES=tools/packages-deb.txt tools/deps check
+	@JOBS=$(JOBS) tools/package '$(DEB_DIR)'
+
+deb-test: ## as root: those packages in a clean root: install, sums, upgrade under a running job, remove, purge
+	@TALLY_PACKAGES=tools/packages-deb.txt tools/deps check
+	@tests/packages/walk '$(DEB_DIR)'
+
+install: configure ## build what is installed, and install it below DESTDIR/PREFIX
+	@cmake --build '$(BUILD_DIR)' --parallel $(JOBS) --target tally_installed
 	@DESTDIR='$(DESTDIR)' cmake --install '$(BUILD_DIR)' --prefix '$(PREFIX)'
 
 clean: ## remove the build directories that make made, and only those
-	@for dir in '$(BUILD_DIR)' '$(ASAN_DIR)' '$(TSAN_DIR)' '$(FUZZ_DIR)' '$(LINT_DIR)'; do \
+	@for dir in '$(BUILD_DIR)' '$(ASAN_DIR)' '$(TSAN_DIR)' '$(FUZZ_DIR)' '$(LINT_DIR)' '$(DEB_DIR)'; do \
 	  if [ -e "$$dir/.made-by-make" ]; then rm -rf -- "$$dir" && echo "removed $$dir"; \
 	  elif [ -e "$$dir" ]; then echo "clean: $$dir was not made by make; left alone"; fi; \
 	done

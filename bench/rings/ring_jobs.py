@@ -8,7 +8,7 @@ import sys
 import tempfile
 
 from ends import NoFigure, Process
-from shaped_rack import BOX, JOB, machine_ns
+from shaped_rack import BOX, JOB, MPI_JOB, machine_ns
 
 PATIENCE = 60  # seconds for a job
 # UCX looks for interfaces in /sys, which shows the namespace in which it was mounted.
@@ -96,7 +96,7 @@ def mpi(rack, plan, algorithm="tsp_ring", before=()):
     with tempfile.TemporaryDirectory(dir=rack.scratch) as scratch:
         file = pathlib.Path(scratch, "mpi.json")
         variables = {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "eth0", "UCX_WARN_UNUSED_ENV_VARS": "n",
-                     "MPIR_CVAR_IALLREDUCE_INTRA_ALGORITHM": algorithm, "TALLY_JOB": JOB, "TALLY_SWITCH": BOX, "TALLY_MPI_HOSTS": json.dumps(
+                     "MPIR_CVAR_IALLREDUCE_INTRA_ALGORITHM": algorithm, "TALLY_JOB": MPI_JOB, "TALLY_SWITCH": BOX, "TALLY_MPI_HOSTS": json.dumps(
                          {host.address: host.inside for host in rack.hosts})}
         words = [*rack.hosts[0].inside, *OWN_SYS, *before, "mpiexec.hydra", "-launcher", "ssh", "-launcher-exec", HERE.parents[1] / "tests/mpi/enter_host.py",
                  "-iface", "eth0", "-hosts", ",".join(host.address for host in rack.hosts), "-ppn", "1",
