@@ -3,10 +3,12 @@ nor a network is needed; all share this machine's CPUs.
 
    local_box.py RANKS_FILE PROGRAM...: PROGRAM as the rank that mpirun made it, with that rank's variables.
 """
+import ctypes
 import json
 import os
 import pathlib
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -19,6 +21,26 @@ READY = 30  # seconds
 
 def fail(text):
     sys.exit(f"run: {text}")
+
+
+def at_least(least):
+    """For argparse."""
+    def number(text):
+        if int(text) < least:
+            raise ValueError
+        return int(text)
+    number.__name__ = f"number of at least {least}"
+    return number
+
+
+def end_with_us():
+    """In a child: killed with its parent, however that ends."""
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
+def environment(variables):
+    """Without what the user's shell has for other boxes."""
+    return {**{name: value for name, value in os.environ.items() if not name.startswith("TALLY_")}, **variables}
 
 
 def need(build, *files):
@@ -40,7 +62,7 @@ class LocalBox:
     """A tallyd with one job and a port for each of its ranks, ready. To be left by `with`."""
 
     def __init__(self, build, job, ranks):
-        self.build, self.job, self.ranks = build, job, ranks
+        self.build, self.job, self.ranks, self.programs = build, job, ranks, []
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix=f"tally-{job}-"))
         ports = "\n".join(f'  - {{name: w{r}, device: "net_memif{r},role=server,id={r},socket={self.folder}/memif.sock,'
                           f'socket-abstract=no"}}' for r in range(ranks))
@@ -55,21 +77,39 @@ jobs:
   - {{name: {job}, workers: {ranks}, token_file: none}}
 """)
         with open(log, "w", encoding="utf-8") as out:
-            self.daemon = subprocess.Popen([build / "control/tallyd", "--config", config], stdout=out, stderr=subprocess.STDOUT)
-        end = time.monotonic() + READY
-        while "ready: " not in log.read_text():
-            if self.daemon.poll() is not None or time.monotonic() > end:
-                self.daemon.kill()
-                fail(f"tallyd is not ready; it said:\n{log.read_text()}")
-            time.sleep(0.05)
+            self.daemon = subprocess.Popen([build / "control/tallyd", "--config", config], stdout=out, stderr=subprocess.STDOUT,
+                                           env=environment({}), preexec_fn=end_with_us)
+        try:
+            end = time.monotonic() + READY
+            while "ready: " not in log.read_text():
+                if self.daemon.poll() is not None or time.monotonic() > end:
+                    fail(f"tallyd is not ready; it said:\n{log.read_text()}")
+                time.sleep(0.05)
+        except BaseException:
+            self.__exit__()
+            raise
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
-        self.daemon.terminate()
-        self.daemon.wait()
-        shutil.rmtree(self.folder)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C leaves nothing behind either
+        for program in [*self.programs, self.daemon]:
+            if program.poll() is None:
+                program.terminate()
+            program.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def run(self, commands, variables):
+        """One program for each; fails at the first that does, and ends the others."""
+        self.programs = [subprocess.Popen(command, env=environment(of), preexec_fn=end_with_us)
+                         for command, of in zip(commands, variables)]
+        codes = [None]
+        while None in codes and not any(codes):
+            time.sleep(0.05)
+            codes = [program.poll() for program in self.programs]
+        if any(codes):
+            fail(f"{pathlib.Path(commands[0][0]).name} ended with {', '.join(str(code) for code in codes if code)} (its words are above)")
 
     def variables(self, rank):
         """Over memif a rank has a port of its own, so each has an environment."""
@@ -84,21 +124,23 @@ jobs:
             port = listening.getsockname()[1]
         meet = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(self.ranks), "OMP_NUM_THREADS": "1",
                 "GLOO_SOCKET_IFNAME": "lo", "PYTHONPATH": str(self.build / "host/python")}
-        programs = [subprocess.Popen([PYTHON, "-B", script, *options, "--json", results],
-                                     env={**os.environ, **meet, **self.variables(rank), "RANK": str(rank)})
-                    for rank in range(self.ranks)]
-        codes = [program.wait() for program in programs]
-        if any(codes):
-            fail(f"ranks of {way} ended with {codes} (their words are above)")
+        self.run([[PYTHON, "-B", script, *options, "--json", results]] * self.ranks,
+                 [{**meet, **self.variables(rank), "RANK": str(rank)} for rank in range(self.ranks)])
         return json.loads(results.read_text())
+
+
+def need_plot(file):
+    """Before the work is done whose plot it is."""
+    try:
+        if file:
+            import matplotlib  # noqa: F401  pylint: disable=unused-import
+    except ImportError:
+        fail("--plot needs python3-matplotlib")
 
 
 def plot(file, what, curves):
     """curves: (name, values)..."""
-    try:
-        import matplotlib
-    except ImportError:
-        fail("--plot needs python3-matplotlib")
+    import matplotlib
     matplotlib.use("agg")
     from matplotlib import pyplot
     figure, axes = pyplot.subplots(figsize=(7, 4))

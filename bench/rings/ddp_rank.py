@@ -23,6 +23,31 @@ WARM_UP = 3  # DDP makes its buckets anew after the first step
 LONG = 2     # times as long as the sums takes a step that is to hide them: two thirds of it are the backward pass
 
 
+def drawn(rank):
+    """Another batch at each rank: their gradients are the same only if somebody has summed."""
+    return torch.rand(BATCH, WIDTH, generator=torch.Generator().manual_seed(rank + 1))
+
+
+class Elsewhere(torch.autograd.Function):
+    """What a layer computes on a GPU takes time and no CPU, of which ranks, box and links have two here."""
+    seconds = 0.0  # of one layer and step
+
+    @staticmethod
+    def forward(_context, values):  # pylint: disable=arguments-differ
+        time.sleep(Elsewhere.seconds / 3)
+        return values.clone()
+
+    @staticmethod
+    def backward(_context, values):  # pylint: disable=arguments-differ
+        time.sleep(Elsewhere.seconds * 2 / 3)
+        return values
+
+
+class Layer(torch.nn.Linear):
+    def forward(self, values):  # pylint: disable=arguments-renamed
+        return super().forward(Elsewhere.apply(values) if Elsewhere.seconds else values)
+
+
 def same_everywhere(value):
     """Rank 0's."""
     of_all = torch.tensor([float(value)])
@@ -34,10 +59,10 @@ class Steps:
     """Of one model, by one way."""
 
     def __init__(self, hook=None, state=None):
-        self.model = DistributedDataParallel(torch.nn.Sequential(*[torch.nn.Linear(WIDTH, WIDTH) for _ in range(LAYERS)]),
+        self.model = DistributedDataParallel(torch.nn.Sequential(*[Layer(WIDTH, WIDTH) for _ in range(LAYERS)]),
                                              bucket_cap_mb=BUCKET_MB)
         if hook:
-            self.model.register_comm_hook(state, hook)
+            self.model.register_comm_hook(state, lambda of, bucket: hook(of, bucket))  # torch asks a hook for its name
 
     def one(self, batch):
         begun = time.monotonic()
@@ -56,12 +81,22 @@ class Steps:
     def together(self, batch, steps):
         return [self.one(batch) for _ in range(WARM_UP + steps)][WARM_UP:]
 
-    def apart(self, world):
-        """Ranks whose gradients are not this one's."""
-        mine = sum(p.grad.double().sum() for p in self.model.parameters()).float().reshape(1)
-        same = [torch.zeros(1) for _ in range(world)]
-        dist.all_gather(same, mine)
-        return sum(int(not torch.equal(one, mine)) for one in same)
+    def wrong(self, batch, world):
+        """Parameters whose gradients are not this rank's everywhere, or not gloo's mean but for what the wire may round."""
+        self.model.zero_grad()
+        self.one(batch)
+        ours = [p.grad.clone() for p in self.model.parameters()]
+        self.model.zero_grad()
+        with self.model.no_sync():
+            self.one(batch)
+        count = 0
+        for own, mean in zip(self.model.parameters(), ours):
+            dist.all_reduce(own.grad)
+            most = mean.clone()
+            dist.all_reduce(most, dist.ReduceOp.MAX)
+            off = (own.grad / world - mean).abs().max() > 2e-3 * mean.abs().max()
+            count += int(bool(off) or not torch.equal(most, mean))
+        return count
 
 
 class Timed:
@@ -69,29 +104,30 @@ class Timed:
 
     def __init__(self, hook, state):
         self.hook, self.buckets, self.calls, self.ends = hook, {}, [], []
-        self.reduce, state.route.reduce = state.route.reduce, self.timed_reduce
+        self.reduce, state.route.reduce = state.route.reduce, self.keep_operation
+        self.operation = None
 
-    def timed_reduce(self, tensors, **how):
-        operation, first = self.reduce(tensors, **how)
-        done = []
-        operation.add_done_callback(lambda _: done.append(time.monotonic()))
-
-        def at_the_end():
-            self.ends.append(time.monotonic() - done[0])
-            first()
-        return operation, at_the_end
+    def keep_operation(self, tensors, **how):
+        self.operation, first = self.reduce(tensors, **how)
+        return self.operation, first
 
     def __call__(self, state, bucket):
         self.buckets[bucket.index()] = bucket.buffer().numel()
         begun = time.monotonic()
         future = self.hook(state, bucket)
-        self.calls.append(time.monotonic() - begun)
-        return future
+        called = time.monotonic()
+        self.calls.append(called - begun)
+        operation = self.operation
+
+        def ended(of):
+            self.ends.append(time.monotonic() - called - operation.wait()["seconds"])
+            return of.value()
+        return future.then(ended)
 
 
 def sums_alone(state, sizes, wire):
     """The median time of all buckets' sums, asked for at once."""
-    buckets = [torch.zeros(size) for size in sizes]
+    buckets = [torch.rand(size) for size in sizes]  # not zeros, which a box need not send
     times = []
     for _ in range(5):
         dist.barrier()
@@ -102,16 +138,18 @@ def sums_alone(state, sizes, wire):
     return statistics.median(times)
 
 
-def costs(hook, state, way, steps, given):
-    """What the hook costs, in us for each bucket; and the share of the sums that a long backward pass hides."""
+def costs(hook, state, way, steps, rank):
+    """What the hook costs, in us for each bucket; and the share of the sums that is hidden by a backward pass which is long
+    enough and leaves the CPUs alone."""
     timed = Timed(hook, state)
-    run = Steps(timed, state)
+    run, given = Steps(timed, state), drawn(rank)
     run.together(given, steps)
     del state.route.reduce  # the instance's: the class has its own
     sums = sums_alone(state, timed.buckets.values(), way)
-    batch = torch.rand(int(same_everywhere(BATCH * max(1, LONG * sums / run.alone(given)))), WIDTH)
-    alone = run.alone(batch)
-    step = statistics.median(run.together(batch, steps))
+    untimed = Steps(hook, state)
+    Elsewhere.seconds = same_everywhere(LONG * sums / LAYERS)
+    alone = untimed.alone(given)
+    step = statistics.median(untimed.together(given, steps))
     return {"call_us": 1e6 * statistics.median(timed.calls), "end_us": 1e6 * statistics.median(timed.ends),
             "sums": sums, "long_alone": alone, "hidden": 1 - (step - alone) / sums}
 
@@ -127,11 +165,11 @@ def main():
         import tally.torch
         hook, state = tally.torch.hook, tally.torch.State(fallback="never", wire=way)
     run = Steps(hook, state)
-    given = torch.rand(BATCH, WIDTH)
-    said = {"alone": run.alone(given), "seconds": run.together(given, int(steps)), "wrong": run.apart(world),
+    given = drawn(rank)
+    said = {"alone": run.alone(given), "seconds": run.together(given, int(steps)), "wrong": run.wrong(given, world),
             "bytes": 4 * sum(p.numel() for p in run.model.parameters())}
     if state:
-        said.update(costs(hook, state, way, int(steps), given))
+        said.update(costs(hook, state, way, int(steps), rank))
     if rank == 0:
         pathlib.Path(file).write_text(json.dumps(said))
     if state:

@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tally/tally.h"
 
@@ -26,15 +27,16 @@
 enum { kMostWorkers = 64, kSliceMs = 1, kBuckets = 1024, kLeaveMs = 5000 };
 
 /* Why a call went to the MPI. */
-typedef enum { kTaken, kOperation, kType, kSize, kCommunicator, kNotJoined, kLeaders, kNoBox, kWhys } why_t;
+typedef enum { kTaken, kOperation, kType, kSize, kCommunicator, kNotJoined, kLeaders, kOneHost, kNoBox, kWhys } why_t;
 static const char* const kWhyNames[kWhys] = {
-    "", "operation", "type", "size", "communicator", "nonblocking before the first", "nonblocking with leaders", "no box"};
+    "", "operation", "type", "size", "communicator", "nonblocking before the first", "nonblocking with leaders", "one host", "no box"};
 
 /* A communicator's way to the box. */
 typedef struct lane {
-  int joined;           /* all ranks go through the box; else none does */
+  why_t why;            /* kTaken: all ranks go through the box; else none does */
   MPI_Comm host;        /* this rank's host, whose rank 0 leads; MPI_COMM_NULL: every rank is a worker */
   tally_worker* worker; /* NULL: not joined, or another rank leads */
+  int pending;          /* nonblocking sums that MPI does not know to be over */
   struct lane* next;
 } lane;
 
@@ -42,7 +44,7 @@ typedef struct lane {
 typedef struct pending {
   MPI_Request request;
   tally_operation* operation;
-  const lane* by;
+  lane* by;
   int claimed; /* some thread completes it: the one that waits, or one that frees the communicator */
   int failed;
   struct pending* next;
@@ -111,7 +113,18 @@ static int name_job(MPI_Comm comm, const char* job, char* out, size_t room) {
   return n > 0 && (size_t)n < room;
 }
 
-/* Collective. Who is a worker: this rank's number among them, or -1; how many there are, 0: none is of use. */
+/* Does the program run on several hosts? By what its launcher says, the same at all ranks of a host; where it says nothing
+ * (0), as if it did not. */
+static int on_several_hosts(void) {
+  const char* here = getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
+  if (here == NULL) here = getenv("MPI_LOCALNRANKS"); /* MPICH's hydra */
+  int size = 0;
+  PMPI_Comm_size(MPI_COMM_WORLD, &size);
+  return here != NULL && atoi(here) < size;
+}
+
+/* Collective. Who is a worker: this rank's number among them, or -1; how many there are, 0: all are on one host, whose
+ * memory is nearer than the box. */
 static int number_workers(MPI_Comm comm, lane* of, int* workers) {
   MPI_Comm host;
   PMPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host);
@@ -124,11 +137,12 @@ static int number_workers(MPI_Comm comm, lane* of, int* workers) {
   PMPI_Allreduce(&leads, &hosts, 1, MPI_INT, MPI_SUM, comm);
   PMPI_Allreduce(MPI_IN_PLACE, most, 2, MPI_INT, MPI_MAX, comm);
   PMPI_Exscan(&leads, &before, 1, MPI_INT, MPI_SUM, comm);
-  if (most[1] == 0 || most[0] == 1 || (hosts == 1 && most[1] < 0)) {
+  if (most[1] == 0 || most[0] == 1 || (hosts == 1 && most[1] < 0 && !on_several_hosts())) {
     PMPI_Comm_free(&host);
     PMPI_Comm_size(comm, workers);
     return rank;
   }
+  PMPI_Comm_set_errhandler(host, MPI_ERRORS_RETURN); /* the communicator's own is told */
   of->host = host;
   *workers = hosts > 1 ? hosts : 0;
   return !leads ? -1 : rank == 0 ? 0 : before; /* of the first rank MPI_Exscan says nothing */
@@ -144,11 +158,13 @@ static lane* make_lane(MPI_Comm comm) {
   PMPI_Comm_size(comm, &size);
   char why[512] = "";
   if (!inter) number = number_workers(comm, made, &workers);
-  if (inter || workers == 0 || workers > kMostWorkers) {
-    snprintf(why, sizeof why, inter          ? "it is an intercommunicator"
-                              : workers == 0 ? "all of them are on one host, which has one leader (TALLY_MPI_LEADERS)"
-                                             : "these are %d workers, and a job has at most %d",
-             workers, kMostWorkers);
+  int joined = 0;
+  if (!inter && workers == 0) {
+    made->why = kOneHost;
+  } else if (inter || workers > kMostWorkers) {
+    snprintf(why, sizeof why,
+             inter ? "it is an intercommunicator" : "these are %d workers, and a job has at most %d", workers,
+             kMostWorkers);
   } else {
     tally_options options = TALLY_OPTIONS_INIT;
     char job[65];
@@ -168,14 +184,15 @@ static lane* make_lane(MPI_Comm comm) {
                      : "; each host is one worker of the job, and with TALLY_MPI_LEADERS=0 each rank");
     }
     const int mine = made->worker != NULL || (read && named && number < 0);
-    PMPI_Allreduce(&mine, &made->joined, 1, MPI_INT, MPI_MIN, comm);
-    if (!made->joined && made->worker != NULL) {
+    PMPI_Allreduce(&mine, &joined, 1, MPI_INT, MPI_MIN, comm);
+    if (!joined && made->worker != NULL) {
       snprintf(why, sizeof why, "another rank could not join");
       tally_worker_free(made->worker);
       made->worker = NULL;
     }
   }
-  if (!made->joined && (rank == 0 || (required && why[0] != '\0')))
+  if (made->why != kOneHost) made->why = joined ? kTaken : kNoBox;
+  if (made->why == kNoBox && (rank == 0 || (required && why[0] != '\0')))
     fprintf(stderr, "tally-mpi: a communicator of %d ranks stays with the MPI: %s\n", size, why);
   PMPI_Comm_set_attr(comm, keyval, made);
   pthread_mutex_lock(&lock);
@@ -185,9 +202,19 @@ static lane* make_lane(MPI_Comm comm) {
   return made;
 }
 
-/* Nonblocking sums of a lane that is going are waited for: MPI lets them outlive their communicator. */
+static void let_mpi_go_on(MPI_Comm comm) {
+  int flag = 0;
+  PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm, &flag, MPI_STATUS_IGNORE);
+}
+
+/* Nonblocking sums of a lane that is going are waited for: MPI lets them outlive their communicator. Another thread may
+ * be completing one. */
 static void finish_all(const lane* by) {
   for (pending* of; (of = claim_one_of(by)) != NULL;) complete(of, wait_for(of->operation, MPI_COMM_WORLD));
+  while (__atomic_load_n(&by->pending, __ATOMIC_ACQUIRE) > 0) {
+    let_mpi_go_on(MPI_COMM_WORLD);
+    usleep(1000 * kSliceMs);
+  }
 }
 
 /* The others are on their way here: freeing a communicator and finalising are collective. Begun for all lanes before the
@@ -199,7 +226,8 @@ static void begin_leaving(lane* of) {
 }
 static void leave(lane* of) {
   if (of->worker == NULL) return;
-  tally_leave(of->worker, kLeaveMs);
+  const double end = PMPI_Wtime() + 1e-3 * kLeaveMs;
+  while (tally_leave(of->worker, kSliceMs) == TALLY_TIMEOUT && PMPI_Wtime() < end) let_mpi_go_on(MPI_COMM_WORLD);
   tally_worker_free(of->worker);
   of->worker = NULL;
 }
@@ -254,7 +282,7 @@ static lane* lane_of(int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm, int
     else if (!there)
       found = make_lane(comm); /* without the lock: other threads are in other communicators' */
   }
-  if (why == kTaken && (found == NULL || !found->joined)) why = kNoBox;
+  if (why == kTaken) why = found == NULL ? kNoBox : found->why;
   if (why == kTaken && !blocks && found->host != MPI_COMM_NULL) why = kLeaders;
   pthread_mutex_lock(&lock);
   ++calls[why];
@@ -281,8 +309,7 @@ static tally_code wait_for(tally_operation* operation, MPI_Comm comm) {
     const tally_code code = tally_wait(operation, kSliceMs, NULL);
     if (code != TALLY_TIMEOUT) return code;
     if (tally_done(operation)) return tally_wait(operation, 0, NULL); /* done since */
-    int flag = 0;
-    PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm, &flag, MPI_STATUS_IGNORE);
+    let_mpi_go_on(comm);
   }
 }
 
@@ -311,13 +338,21 @@ static int sum_by_leaders(const lane* by, int tally, const void* from, void* to,
   PMPI_Comm_rank(by->host, &rank);
   const int leads = rank == 0;
   const void* const mine = from == MPI_IN_PLACE && !leads ? to : from;
-  int code = PMPI_Reduce(mine, to, count, type, MPI_SUM, 0, by->host);
-  if (code != MPI_SUCCESS) return code;
-  const char* const why = leads ? sum(by, tally, MPI_IN_PLACE, to, count, comm) : "its leader could not sum";
-  int failed = leads && why != NULL;
-  code = PMPI_Bcast(&failed, 1, MPI_INT, 0, by->host);
-  if (code != MPI_SUCCESS) return code;
-  return failed ? fail(comm, why) : PMPI_Bcast(to, count, type, 0, by->host);
+  const char* why = "its leader could not sum";
+  int failed = 0;
+  const int reduced = PMPI_Reduce(mine, to, count, type, MPI_SUM, 0, by->host);
+  if (reduced != MPI_SUCCESS) why = "the MPI's sum within a host failed";
+  if (leads && reduced != MPI_SUCCESS) {
+    tally_abort(by->worker, why); /* the other leaders wait for it */
+    failed = 1;
+  } else if (leads) {
+    why = sum(by, tally, MPI_IN_PLACE, to, count, comm);
+    failed = why != NULL;
+  }
+  int told = PMPI_Bcast(&failed, 1, MPI_INT, 0, by->host);
+  if (told == MPI_SUCCESS && !failed) told = PMPI_Bcast(to, count, type, 0, by->host);
+  if (told != MPI_SUCCESS) why = "the MPI could not pass the sum on within a host";
+  return failed || reduced != MPI_SUCCESS || told != MPI_SUCCESS ? fail(comm, why) : MPI_SUCCESS;
 }
 
 KEEP int MPI_Allreduce(const void* from, void* to, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
@@ -367,7 +402,7 @@ static int cancel(void* extra, int complete) {
 KEEP int MPI_Iallreduce(const void* from, void* to, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
                         MPI_Request* request) {
   int tally = 0, error;
-  const lane* const by = lane_of(count, type, op, comm, 0, &tally, &error);
+  lane* const by = lane_of(count, type, op, comm, 0, &tally, &error);
   if (error != MPI_SUCCESS) return error;
   if (by == NULL) return PMPI_Iallreduce(from, to, count, type, op, comm, request);
   pending* const made = calloc(1, sizeof *made);
@@ -389,6 +424,7 @@ KEEP int MPI_Iallreduce(const void* from, void* to, int count, MPI_Datatype type
   made->next = *at;
   *at = made;
   ++outstanding;
+  __atomic_add_fetch(&by->pending, 1, __ATOMIC_RELAXED);
   pthread_mutex_unlock(&lock);
   return MPI_SUCCESS;
 }
@@ -425,7 +461,9 @@ static void complete(pending* of, tally_code code) {
   const char* const why = objection_to(of->operation, code);
   of->failed = why != NULL;
   if (of->failed) fprintf(stderr, "tally-mpi: rank %d: %s\n", world_rank(), why);
+  lane* const by = of->by;
   PMPI_Grequest_complete(of->request);
+  __atomic_sub_fetch(&by->pending, 1, __ATOMIC_RELEASE);
 }
 /* Where another thread completes it, MPI's own wait sees that. */
 static void finish(MPI_Request request) {

@@ -337,12 +337,13 @@ def probe():
     """A box that is slower than the ring is left alone, and that is said; 'never' does not even ask."""
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     dist.init_process_group("gloo", rank=rank, world_size=world)
-    sum_at_once = tally.Worker.allreduce
+    sum_at_once = tally.Worker.allreduce_async
 
     def sum_late(worker, array, **how):
+        assert array[0].count_nonzero() > 0, "a box need not send zeros"
         time.sleep(1)
-        sum_at_once(worker, array, **how)
-    tally.Worker.allreduce = sum_late
+        return sum_at_once(worker, array, **how)
+    tally.Worker.allreduce_async = sum_late
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         state = tally.torch.State(probe=0.1)
@@ -352,7 +353,9 @@ def probe():
     assert tally.torch.State(fallback="never", probe=0.1).worker is not None
     os.environ["TALLY_PROBE"] = "0.1"
     assert tally.torch.State(fallback="silent").worker is None
-    tally.Worker.allreduce = sum_at_once
+    os.environ["TALLY_PROBE"] = "0.1" if rank == 0 else ""  # not at all ranks: at none
+    assert tally.torch.State(fallback="silent").worker is not None
+    tally.Worker.allreduce_async = sum_at_once
     slow = dist.group.WORLD.allreduce
     route = tally.torch.State(fallback="never").route
 
@@ -360,7 +363,7 @@ def probe():
         def allreduce(self, tensors, *options):
             time.sleep(1)
             return slow(tensors, *options)
-    assert route._slower(SlowRing(), torch.zeros(1000)) == ""
+    assert route._slower(SlowRing(), torch.rand(1000), "int16") == ""
     dist.barrier()
     dist.destroy_process_group()
     print("all good")

@@ -29,7 +29,7 @@ class State:
             job = group_job(job, [dist.distributed_c10d.get_global_rank(self.group, r) for r in range(self.world)])
         # Behind the backend 'tally' is a gloo that can agree on it without being counted.
         self.route = Route(getattr(self.group, "inner", self.group), name="tally.torch.hook", job=job, rank=dist.get_rank(self.group),
-                           world=self.world, fallback=fallback, min_bytes=min_bytes, probe=probe,
+                           world=self.world, fallback=fallback, min_bytes=min_bytes, probe=probe, wire=wire,
                            device="cuda" if dist.get_backend(self.group) == "nccl" else "cpu")
 
     operations = property(lambda self: self.route.operations)

@@ -8,13 +8,17 @@ class Order:
     """Of one worker."""
     _of = weakref.WeakKeyDictionary()
 
-    def __init__(self):
+    def __init__(self, worker):
+        self._worker = weakref.ref(worker)
         self._lock, self._waiting, self._more = threading.Lock(), collections.deque(), threading.Event()
         self._thread = None
 
     @classmethod
     def of(cls, worker):
-        return cls._of.setdefault(worker, cls())
+        with _making:
+            if worker not in cls._of:
+                cls._of[worker] = cls(worker)
+            return cls._of[worker]
 
     def issue(self, ask, ready=()):
         """The operation that ask() begins: at once, or when the events in `ready` are over and all before it have begun."""
@@ -32,12 +36,18 @@ class Order:
     def _run(self):
         while True:
             self._more.wait()
-            later = self._waiting[0]
-            later.begin()
+            error = self._waiting[0].begin()
+            worker = self._worker()
+            if error is not None and worker is not None:
+                # The others have begun it: whatever came next here would meet it there.
+                worker.abort(f"a sum could not begin: {error}")
             with self._lock:  # what comes meanwhile stands behind it
                 self._waiting.popleft()
                 if not self._waiting:
                     self._more.clear()
+
+
+_making = threading.Lock()
 
 
 class Later:
@@ -50,6 +60,7 @@ class Later:
         self._callbacks = []
 
     def begin(self):
+        """What went wrong; None: nothing."""
         try:
             for event in self._ready:
                 event.synchronize()
@@ -59,9 +70,13 @@ class Later:
         self._ask = self._ready = None
         with self._lock:
             self._begun.set()
-            callbacks = self._callbacks
-        for callback in callbacks:
-            self._call(callback)
+            callbacks, self._callbacks = self._callbacks, []
+        try:
+            for callback in callbacks:
+                self._call(callback)
+        except Exception as error:  # pylint: disable=broad-except
+            return error
+        return self._error
 
     def wait(self, timeout=None):
         if not self._begun.wait(timeout):

@@ -51,9 +51,9 @@ class Route:
 
     staging = {"cuda": Copies()}  # by type of device
 
-    def __init__(self, group, *, name, job, rank, world, fallback, min_bytes, probe=None, device="cpu"):
+    def __init__(self, group, *, name, job, rank, world, fallback, min_bytes, probe=None, wire="shortest", device="cpu"):
         """group: can allreduce a tensor of that device, which decides whether all have joined. probe: MiB (TALLY_PROBE, 0)
-        that are summed both ways first, and the faster one is taken."""
+        that are summed both ways first, by that wire type, and the faster one is taken."""
         if fallback not in ("warn", "silent", "never"):
             raise ValueError(f"fallback: {fallback!r} is none of warn, silent, never")
         self.required = fallback == "never" or os.environ.get("TALLY_REQUIRE") == "1"
@@ -63,10 +63,10 @@ class Route:
         self.fallbacks = collections.Counter()
         self.fallback_bytes = 0
         self._lock = threading.Lock()
-        self.worker, self.absent = self._join(group, job, device)
-        probe = float(os.environ.get("TALLY_PROBE", "0")) if probe is None else probe
-        if self.worker is not None and probe > 0 and not self.required:
-            self.absent = self._slower(group, torch.zeros(int(probe * 2 ** 18), device=device))
+        self.worker, self.absent, values = self._join(group, job, device, probe)
+        self._order = Order.of(self.worker) if self.worker is not None else None
+        if values > 0:
+            self.absent = self._slower(group, torch.rand(values, device=device), wire)
             if self.absent:
                 self.worker = None  # it stays in the job: another route of this program may have it, too
         if self.absent and self.required:
@@ -75,36 +75,46 @@ class Route:
             self._say(f"{name}: everything goes by the ring, since {self.absent}")
         _routes.append(self)
 
-    def _join(self, group, job, device):
-        worker, why = None, ""
+    def _join(self, group, job, device, probe):
+        """The worker, or why there is none; how many values all want to be summed both ways."""
+        worker, why, values = None, "", 0
         if os.environ.get("TALLY_DISABLE") == "1":
             why = "TALLY_DISABLE is set"
         else:
             try:
+                probe = float(os.environ.get("TALLY_PROBE") or 0) if probe is None else probe
+                values = 0 if self.required else int(probe * 2 ** 18)
                 worker = _worker_of(job, self.rank, self.world)
             except Exception as error:  # pylint: disable=broad-except
                 why = str(error)  # whatever it is: the others wait for this rank's word
         # One that did not join is enough: all must go the same way.
-        joined = torch.tensor([1 if worker else 0], dtype=torch.int32, device=device)
+        joined = torch.tensor([1 if worker else 0, values], dtype=torch.int32, device=device)
         group.allreduce([joined], _options(dist.ReduceOp.MIN)).wait()
-        if joined.item() == 1:
-            return worker, ""
+        all_joined, values = joined.tolist()
+        if all_joined == 1:
+            return worker, "", values
         if worker is not None:
             _joined.pop((job, self.rank, self.world), None)
             worker.close()
-        return None, why or "another rank could not join the box's job"
+        return None, why or "another rank could not join the box's job", 0
 
-    def _slower(self, group, tensor):
+    def _slower(self, group, tensor, wire):
         """By how much the box is, where the ring takes less than nine tenths of its time; else ''."""
         def least(once):
             times = []
             for _ in range(3):
                 begun = time.monotonic()
                 once()
+                tensor[:1].cpu()  # a GPU's stream has come to it
                 times.append(time.monotonic() - begun)
             return min(times)
-        home = home_of(tensor.cpu())
-        took = torch.tensor([least(lambda: self.worker.allreduce(home)), least(lambda: group.allreduce([tensor]).wait())],
+
+        def by_the_box():
+            operation, bring_back = self._sum([tensor], mean=True, wire=wire)
+            operation.wait()
+            bring_back()
+        # Means: values stay in range, and none is 0, which a box need not send.
+        took = torch.tensor([least(by_the_box), least(lambda: group.allreduce([tensor.clone()]).wait())],
                             device=tensor.device)
         group.allreduce([took], _options(dist.ReduceOp.MAX)).wait()
         box, ring = took.tolist()
@@ -147,6 +157,11 @@ class Route:
     def reduce(self, tensors, **how):
         """(operation, first): one operation over the tensors, and what is to be called before its sums are in them. Those
         that are not contiguous, or not in memory of the CPU, go through a copy."""
+        copied = any(t.device.type in self.staging or not t.is_contiguous() for t in tensors)
+        self.count(sum(t.numel() * t.element_size() for t in tensors), copied)
+        return self._sum(tensors, **how)
+
+    def _sum(self, tensors, **how):
         homes, ready = [], []
         for tensor in tensors:
             if tensor.device.type in self.staging:
@@ -155,8 +170,6 @@ class Route:
             else:
                 home = home_of(tensor)
             homes.append(home)
-        self.count(sum(t.numel() * t.element_size() for t in tensors),
-                   any(home is not tensor for home, tensor in zip(homes, tensors)))
         if tensors[0].dtype.is_floating_point:
             how["non_finite"] = "propagate"
 
@@ -170,7 +183,7 @@ class Route:
 
     def issue(self, ask, ready=()):
         """The operation that ask() begins: in the order of these calls, and when the events are over."""
-        return Order.of(self.worker).issue(ask, ready)
+        return self._order.issue(ask, ready)
 
     def _say(self, text):
         if not self.silent and self.rank == 0:
