@@ -113,6 +113,19 @@ static int name_job(MPI_Comm comm, const char* job, char* out, size_t room) {
   return n > 0 && (size_t)n < room;
 }
 
+/* All but rank and world, which a communicator says: the launcher's world may be larger than any job. */
+static int read_environment(tally_options* options) {
+  pthread_mutex_lock(&lock);
+  const int rank = getenv("TALLY_RANK") != NULL, world = getenv("TALLY_WORLD") != NULL;
+  setenv("TALLY_RANK", "0", !rank);
+  setenv("TALLY_WORLD", "1", !world);
+  const tally_code code = tally_options_from_environment(options);
+  if (!rank) unsetenv("TALLY_RANK");
+  if (!world) unsetenv("TALLY_WORLD");
+  pthread_mutex_unlock(&lock);
+  return code == TALLY_OK;
+}
+
 /* Does the program run on several hosts? By what its launcher says, the same at all ranks of a host; where it says nothing
  * (0), as if it did not. */
 static int on_several_hosts(void) {
@@ -168,7 +181,7 @@ static lane* make_lane(MPI_Comm comm) {
   } else {
     tally_options options = TALLY_OPTIONS_INIT;
     char job[65];
-    const int read = tally_options_from_environment(&options) == TALLY_OK;
+    const int read = read_environment(&options);
     if (!read) snprintf(why, sizeof why, "%s", tally_last_error());
     const int named = name_job(comm, read && options.job != NULL ? options.job : "", job, sizeof job);
     if (read && !named)

@@ -69,6 +69,7 @@ int main(int argc, char** argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &world);
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  setenv("OMPI_COMM_WORLD_SIZE", "68", 1); /* as in a program of more ranks than a job has */
   expect(level == MPI_THREAD_MULTIPLE, "this MPI has no threads");
   const char* const which = argc > 1 ? argv[1] : "";
   expect(sum(kCount) == MPI_SUCCESS, "the first sum");
