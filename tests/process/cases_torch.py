@@ -35,9 +35,9 @@ def trained(programs):
     return results
 
 
-def box_of(lab, workers=2, **options):
+def box_of(lab, workers=2, lease="20s", **options):
     need_torch()
-    job = Job(workers=workers, lease="3s")
+    job = Job(workers=workers, lease=lease)
     return run_box(lab, [job], **options), job
 
 
@@ -147,7 +147,7 @@ def torch_sums_of_arrays_that_differ(lab):
 @case()
 def torch_without_the_box_that_it_had(lab):
     """kill -9 of a box that does not come back: the step raises within the lease and a second, and every later one."""
-    box, job = box_of(lab)
+    box, job = box_of(lab, lease="3s")
     ranks = start(lab, box, job, "lost")
     for rank in ranks:
         wait_until("the first sums", lambda: "ready" in rank.said())  # pylint: disable=cell-var-from-loop
@@ -173,7 +173,7 @@ def torch_ranks_that_are_spawned(lab):
 @case()
 def torch_names_the_rank_that_died(lab):
     """kill -9 of a rank: the other's step raises with its name, in the lease and a second."""
-    box, job = box_of(lab)
+    box, job = box_of(lab, lease="3s")
     for way in ("hook", "backend"):
         survivor, victim = start(lab, box, job, way, "500", "die=5")
         assert victim.process.wait(60) == -9
