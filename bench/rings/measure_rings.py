@@ -15,7 +15,7 @@ from ends import NoFigure, die_with_parent  # noqa: E402  pylint: disable=wrong-
 from retry_watch import RetryWatch  # noqa: E402  pylint: disable=wrong-import-position
 from shaped_rack import Bridge, ShapedRack, Switch  # noqa: E402  pylint: disable=wrong-import-position
 
-SMALL = (4, 64, 1024, 4096)  # bytes
+SMALL = (4, 64, 1024, 4096, 16384, 65536)  # bytes
 LOSSES = (0.0, 0.1, 1.0, 5.0, 10.0)  # percent, each way
 RINGS = {"gloo": ["bench/rings/tally_gloo_ring"], "mpi": ["bench/rings/tally_mpi_ring"],
          "tally_mpi": ["bench/rings/tally_mpi_ring", "host/mpi/libtally_mpi_mpich.so"]}
@@ -104,6 +104,8 @@ def small(rack, plan, rounds):
         ways["gloo"] = (ring_jobs.gloo, lambda _: Bridge(rack))
     if built(rack, "mpi"):
         ways["mpi"] = (lambda *of: ring_jobs.mpi(*of, algorithm="auto"), lambda _: Bridge(rack))
+    if built(rack, "tally_mpi"):
+        ways["tally_mpi"] = (ring_jobs.tally_mpi, lambda name: Switch(rack, name, driver="af_xdp"))
     rows = {name: {size: [] for size in SMALL} for name in ways}
     for turn in range(rounds):
         for name, (job, switch) in ways.items():

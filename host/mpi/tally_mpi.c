@@ -52,7 +52,7 @@ typedef struct pending {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all that follows */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static int keyval = MPI_KEYVAL_INVALID;
+static int keyval = MPI_KEYVAL_INVALID; /* of communicators: their lanes */
 static long least_bytes = 32 * 1024; /* TALLY_MPI_MIN */
 static int disabled, required, wire_bits;
 static int leaders = -1; /* TALLY_MPI_LEADERS; -1: where ranks share hosts, and there are several hosts */
@@ -62,9 +62,12 @@ static int outstanding; /* pending requests; 0: nobody has to look for one */
 static uint64_t calls[kWhys], bytes_taken;
 
 static int forget_lane(MPI_Comm comm, int key, void* value, void* extra);
+static int end_all(MPI_Comm comm, int key, void* value, void* extra);
 static tally_code wait_for(tally_operation* operation, MPI_Comm comm);
 static void complete(pending* of, tally_code code);
 static pending* claim_one_of(const lane* by);
+static void look_at(pending* of);
+static int claim(pending* of);
 
 static void start(void) {
   const char* text = getenv("TALLY_MPI_MIN");
@@ -78,6 +81,10 @@ static void start(void) {
   text = getenv("TALLY_REQUIRE");
   required = text != NULL && strcmp(text, "1") == 0;
   PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget_lane, &keyval, NULL);
+  /* The first that MPI_Finalize of any language does: it frees what MPI_COMM_SELF has (MPI 3.1, 8.7.1). */
+  int at_end = MPI_KEYVAL_INVALID;
+  PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, end_all, &at_end, NULL);
+  PMPI_Comm_set_attr(MPI_COMM_SELF, at_end, NULL);
 }
 
 static int world_rank(void) {
@@ -153,6 +160,7 @@ static int number_workers(MPI_Comm comm, lane* of, int* workers) {
   if (most[1] == 0 || most[0] == 1 || (hosts == 1 && most[1] < 0 && !on_several_hosts())) {
     PMPI_Comm_free(&host);
     PMPI_Comm_size(comm, workers);
+    if (*workers == 1) *workers = 0; /* as MPI_COMM_SELF: nothing to sum */
     return rank;
   }
   PMPI_Comm_set_errhandler(host, MPI_ERRORS_RETURN); /* the communicator's own is told */
@@ -412,6 +420,31 @@ static int cancel(void* extra, int complete) {
   return MPI_SUCCESS;
 }
 
+#ifdef MPICH
+/* Where MPICH itself waits or tests. */
+static int poll(void* extra, MPI_Status* status) {
+  (void)status;
+  look_at(extra);
+  return MPI_SUCCESS;
+}
+/* All of them are over when it returns. */
+static int wait_for_all(int n, void** extra, double seconds, MPI_Status* statuses) {
+  (void)seconds, (void)statuses;
+  for (int i = 0; i < n; ++i) {
+    pending* const of = extra[i];
+    if (claim(of)) {
+      complete(of, wait_for(of->operation, MPI_COMM_WORLD));
+      continue;
+    }
+    for (int over = 0; !over;) { /* another thread's to complete */
+      PMPI_Request_get_status(of->request, &over, MPI_STATUS_IGNORE);
+      if (!over) usleep(1000 * kSliceMs);
+    }
+  }
+  return MPI_SUCCESS;
+}
+#endif
+
 KEEP int MPI_Iallreduce(const void* from, void* to, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
                         MPI_Request* request) {
   int tally = 0, error;
@@ -424,7 +457,11 @@ KEEP int MPI_Iallreduce(const void* from, void* to, int count, MPI_Datatype type
     free(made);
     return fail(comm, tally_last_error());
   }
+#ifdef MPICH
+  const int code = PMPIX_Grequest_start(query, release, cancel, poll, wait_for_all, made, request);
+#else
   const int code = PMPI_Grequest_start(query, release, cancel, made, request);
+#endif
   if (code != MPI_SUCCESS) {
     wait_for(made->operation, comm); /* it writes to the caller's memory until then */
     tally_operation_free(made->operation);
@@ -483,9 +520,12 @@ static void finish(MPI_Request request) {
   pending* const of = find(request);
   if (of != NULL && claim(of)) complete(of, wait_for(of->operation, MPI_COMM_WORLD));
 }
+static void look_at(pending* of) {
+  if (tally_done(of->operation) && claim(of)) complete(of, tally_wait(of->operation, 0, NULL));
+}
 static void look(MPI_Request request) {
   pending* const of = find(request);
-  if (of != NULL && tally_done(of->operation) && claim(of)) complete(of, tally_wait(of->operation, 0, NULL));
+  if (of != NULL) look_at(of);
 }
 static void look_at_all(int n, const MPI_Request* all) {
   for (int i = 0; i < n; ++i) look(all[i]);
@@ -565,16 +605,17 @@ static void report(void) {
   fprintf(stderr, "\n");
 }
 
-KEEP int MPI_Finalize(void) {
+static int end_all(MPI_Comm comm, int key, void* value, void* extra) {
+  (void)comm, (void)key, (void)value, (void)extra;
   report();
   for (lane* of = lanes; of != NULL; of = of->next) begin_leaving(of);
   for (lane* of = lanes; of != NULL; of = of->next) leave(of);
-  return PMPI_Finalize();
+  return MPI_SUCCESS;
 }
 
-/* Fortran. MPICH's `mpif.h` and `use mpi` call the functions above, its `use mpi_f08` goes past them to what no library
- * may stand in front of. Open MPI's call PMPI, so its names are ours too, of both: handles are one integer each, and the
- * error may be left out. Nonblocking sums of Fortran stay with Open MPI. */
+/* Fortran. MPICH's calls the functions above, but for what waits and tests in `use mpi_f08`: that calls PMPI, which asks
+ * poll(). Open MPI's call PMPI, so its names are ours too, of both: handles are one integer each, and the
+ * error may be left out. What waits or tests does of our sums what C's does, and goes on to Open MPI's own. */
 #ifdef OPEN_MPI
 extern int mpi_fortran_in_place_ __attribute__((weak));
 extern int mpi_fortran_bottom_ __attribute__((weak));
@@ -594,9 +635,78 @@ KEEP void mpi_allreduce_f08_(const void* from, void* to, const MPI_Fint* count, 
                              const MPI_Fint* op, const MPI_Fint* comm, MPI_Fint* error) {
   mpi_allreduce_(from, to, count, type, op, comm, error);
 }
-KEEP void mpi_finalize_(MPI_Fint* error) {
-  const int code = MPI_Finalize();
+KEEP void mpi_iallreduce_(const void* from, void* to, const MPI_Fint* count, const MPI_Fint* type,
+                          const MPI_Fint* op, const MPI_Fint* comm, MPI_Fint* request, MPI_Fint* error) {
+  MPI_Request made = MPI_REQUEST_NULL;
+  const int code =
+      MPI_Iallreduce(address(from), (void*)(uintptr_t)address(to), (int)*count, PMPI_Type_f2c(*type),
+                     PMPI_Op_f2c(*op), PMPI_Comm_f2c(*comm), &made);
+  if (code == MPI_SUCCESS) *request = PMPI_Request_c2f(made);
   if (error != NULL) *error = code;
 }
-KEEP void mpi_finalize_f08_(MPI_Fint* error) { mpi_finalize_(error); }
+KEEP void mpi_iallreduce_f08_(const void* from, void* to, const MPI_Fint* count, const MPI_Fint* type,
+                              const MPI_Fint* op, const MPI_Fint* comm, MPI_Fint* request, MPI_Fint* error) {
+  mpi_iallreduce_(from, to, count, type, op, comm, request, error);
+}
+
+static void each(void (*what)(MPI_Request), const MPI_Fint* n, const MPI_Fint* all) {
+  for (MPI_Fint i = 0; i < *n; ++i) what(PMPI_Request_f2c(all[i]));
+}
+static pending* any_of(const MPI_Fint* n, const MPI_Fint* all) {
+  pending* of = NULL;
+  for (MPI_Fint i = 0; i < *n && of == NULL; ++i) of = find(PMPI_Request_f2c(all[i]));
+  return of;
+}
+
+/* One function of Fortran, `old` and f08: `before`, then Open MPI's. */
+#define PASS_ON(name, parameters, arguments, before)               \
+  extern void pmpi_##name##_ parameters __attribute__((weak));     \
+  extern void pmpi_##name##_f08_ parameters __attribute__((weak)); \
+  KEEP void mpi_##name##_ parameters {                             \
+    before;                                                        \
+    pmpi_##name##_ arguments;                                      \
+  }                                                                \
+  KEEP void mpi_##name##_f08_ parameters {                         \
+    before;                                                        \
+    pmpi_##name##_f08_ arguments;                                  \
+  }
+typedef MPI_Fint F;
+PASS_ON(wait, (F * request, F* status, F* error), (request, status, error), finish(PMPI_Request_f2c(*request)))
+PASS_ON(waitall, (F * n, F* all, F* statuses, F* error), (n, all, statuses, error), each(finish, n, all))
+PASS_ON(test, (F * request, F* flag, F* status, F* error), (request, flag, status, error),
+        look(PMPI_Request_f2c(*request)))
+PASS_ON(testall, (F * n, F* all, F* flag, F* statuses, F* error), (n, all, flag, statuses, error),
+        each(look, n, all))
+PASS_ON(testany, (F * n, F* all, F* index, F* flag, F* status, F* error), (n, all, index, flag, status, error),
+        each(look, n, all))
+PASS_ON(testsome, (F * n, F* all, F* done, F* indices, F* statuses, F* error),
+        (n, all, done, indices, statuses, error), each(look, n, all))
+PASS_ON(request_get_status, (F * request, F* flag, F* status, F* error), (request, flag, status, error),
+        look(PMPI_Request_f2c(*request)))
+PASS_ON(request_free, (F * request, F* error), (request, error), finish(PMPI_Request_f2c(*request)))
+
+/* Among ours, tests take the wait's place, which would not end. */
+#define WAIT_ANY(suffix)                                                                        \
+  extern void pmpi_waitany_##suffix(F*, F*, F*, F*, F*) __attribute__((weak));                  \
+  KEEP void mpi_waitany_##suffix(F* n, F* all, F* index, F* status, F* error) {                 \
+    for (pending* of; (of = any_of(n, all)) != NULL;) {                                         \
+      F flag = 0;                                                                               \
+      mpi_testany_##suffix(n, all, index, &flag, status, error);                                \
+      if (flag || (error != NULL && *error != MPI_SUCCESS)) return;                             \
+      (void)tally_wait(of->operation, kSliceMs, NULL);                                          \
+    }                                                                                           \
+    pmpi_waitany_##suffix(n, all, index, status, error);                                        \
+  }                                                                                             \
+  extern void pmpi_waitsome_##suffix(F*, F*, F*, F*, F*, F*) __attribute__((weak));             \
+  KEEP void mpi_waitsome_##suffix(F* n, F* all, F* done, F* indices, F* statuses, F* error) {   \
+    for (pending* of; (of = any_of(n, all)) != NULL;) {                                         \
+      *done = 0;                                                                                \
+      mpi_testsome_##suffix(n, all, done, indices, statuses, error);                            \
+      if (*done != 0 || (error != NULL && *error != MPI_SUCCESS)) return;                       \
+      (void)tally_wait(of->operation, kSliceMs, NULL);                                          \
+    }                                                                                           \
+    pmpi_waitsome_##suffix(n, all, done, indices, statuses, error);                             \
+  }
+WAIT_ANY()
+WAIT_ANY(f08_)
 #endif

@@ -10,6 +10,14 @@ program sums
   real :: values(20000), total(20000)
   integer :: whole(20000), wholes(20000)
   double precision :: wide(100), wides(100)
+  real :: first(20000), second(20000), third(20000)
+  integer :: index, done, indices(3), left
+  logical :: flag
+#ifdef F08
+  type(MPI_Request) :: requests(3)
+#else
+  integer :: requests(3)
+#endif
   call MPI_Init(error)
   call MPI_Comm_rank(MPI_COMM_WORLD, rank, error)
   call MPI_Comm_size(MPI_COMM_WORLD, world, error)
@@ -24,6 +32,44 @@ program sums
   wide = 1
   call MPI_Allreduce(wide, wides, 100, MPI_DOUBLE_PRECISION, MPI_SUM, MPI_COMM_WORLD, error)
   if (any(wides /= world)) stop 4
+  ! Nonblocking, ended by all that waits or tests.
+  do left = 1, 5
+    first = rank
+    second = 1
+    third = 2 * rank
+    call MPI_Iallreduce(MPI_IN_PLACE, first, 20000, MPI_REAL, MPI_SUM, MPI_COMM_WORLD, requests(1), error)
+    call MPI_Iallreduce(MPI_IN_PLACE, second, 20000, MPI_REAL, MPI_SUM, MPI_COMM_WORLD, requests(2), error)
+    call MPI_Iallreduce(MPI_IN_PLACE, third, 20000, MPI_REAL, MPI_SUM, MPI_COMM_WORLD, requests(3), error)
+    select case (left)
+    case (1)
+      call MPI_Wait(requests(1), MPI_STATUS_IGNORE, error)
+      call MPI_Waitall(2, requests(2:3), MPI_STATUSES_IGNORE, error)
+    case (2)
+      call MPI_Waitany(3, requests, index, MPI_STATUS_IGNORE, error)
+      call MPI_Waitany(3, requests, index, MPI_STATUS_IGNORE, error)
+      call MPI_Waitany(3, requests, index, MPI_STATUS_IGNORE, error)
+      if (index < 1 .or. index > 3) stop 5
+    case (3)
+      done = 0
+      do while (done < 3)
+        call MPI_Waitsome(3, requests, index, indices, MPI_STATUSES_IGNORE, error)
+        done = done + index
+      end do
+    case (4)
+      flag = .false.
+      do while (.not. flag)
+        call MPI_Testall(3, requests, flag, MPI_STATUSES_IGNORE, error)
+      end do
+    case (5)
+      do done = 1, 3
+        flag = .false.
+        do while (.not. flag)
+          call MPI_Test(requests(done), flag, MPI_STATUS_IGNORE, error)
+        end do
+      end do
+    end select
+    if (any(first /= world * (world - 1) / 2) .or. any(second /= world) .or. any(third /= world * (world - 1))) stop 6
+  end do
   if (rank == 0) print *, 'all good'
   call MPI_Finalize(error)
 end program
