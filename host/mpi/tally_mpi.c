@@ -12,6 +12,7 @@
  * A nonblocking sum is a generalised request that the caller itself completes, in whatever waits or tests: then no other
  * thread calls MPI, and a program needs no thread level that it does not need anyway.
  */
+#include <dlfcn.h>
 #include <mpi.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -63,11 +64,34 @@ static uint64_t calls[kWhys], bytes_taken;
 
 static int forget_lane(MPI_Comm comm, int key, void* value, void* extra);
 static int end_all(MPI_Comm comm, int key, void* value, void* extra);
-static tally_code wait_for(tally_operation* operation, MPI_Comm comm);
+static tally_code wait_for(tally_operation* operation);
 static void complete(pending* of, tally_code code);
 static pending* claim_one_of(const lane* by);
 static void look_at(pending* of);
 static int claim(pending* of);
+
+/* A look at a request that is never over has both MPIs progress; MPI_Iprobe does not as long as it finds a message. */
+static MPI_Request never = MPI_REQUEST_NULL;
+static void let_mpi_go_on(void) {
+  int flag = 0;
+  PMPI_Request_get_status(never, &flag, MPI_STATUS_IGNORE);
+}
+static int query_nothing(void* extra, MPI_Status* status) {
+  (void)extra;
+  PMPI_Status_set_elements(status, MPI_BYTE, 0);
+  PMPI_Status_set_cancelled(status, 0);
+  status->MPI_SOURCE = MPI_UNDEFINED;
+  status->MPI_TAG = MPI_UNDEFINED;
+  return MPI_SUCCESS;
+}
+static int release_nothing(void* extra) {
+  (void)extra;
+  return MPI_SUCCESS;
+}
+static int cancel(void* extra, int complete) {
+  (void)extra, (void)complete; /* a sum that others take part in goes on */
+  return MPI_SUCCESS;
+}
 
 static void start(void) {
   const char* text = getenv("TALLY_MPI_MIN");
@@ -85,6 +109,7 @@ static void start(void) {
   int at_end = MPI_KEYVAL_INVALID;
   PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, end_all, &at_end, NULL);
   PMPI_Comm_set_attr(MPI_COMM_SELF, at_end, NULL);
+  PMPI_Grequest_start(query_nothing, release_nothing, cancel, NULL, &never);
 }
 
 static int world_rank(void) {
@@ -223,17 +248,13 @@ static lane* make_lane(MPI_Comm comm) {
   return made;
 }
 
-static void let_mpi_go_on(MPI_Comm comm) {
-  int flag = 0;
-  PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm, &flag, MPI_STATUS_IGNORE);
-}
 
 /* Nonblocking sums of a lane that is going are waited for: MPI lets them outlive their communicator. Another thread may
  * be completing one. */
 static void finish_all(const lane* by) {
-  for (pending* of; (of = claim_one_of(by)) != NULL;) complete(of, wait_for(of->operation, MPI_COMM_WORLD));
+  for (pending* of; (of = claim_one_of(by)) != NULL;) complete(of, wait_for(of->operation));
   while (__atomic_load_n(&by->pending, __ATOMIC_ACQUIRE) > 0) {
-    let_mpi_go_on(MPI_COMM_WORLD);
+    let_mpi_go_on();
     usleep(1000 * kSliceMs);
   }
 }
@@ -248,7 +269,7 @@ static void begin_leaving(lane* of) {
 static void leave(lane* of) {
   if (of->worker == NULL) return;
   const double end = PMPI_Wtime() + 1e-3 * kLeaveMs;
-  while (tally_leave(of->worker, kSliceMs) == TALLY_TIMEOUT && PMPI_Wtime() < end) let_mpi_go_on(MPI_COMM_WORLD);
+  while (tally_leave(of->worker, kSliceMs) == TALLY_TIMEOUT && PMPI_Wtime() < end) let_mpi_go_on();
   tally_worker_free(of->worker);
   of->worker = NULL;
 }
@@ -325,12 +346,12 @@ static tally_code issue(const lane* by, int type, const void* from, void* to, in
 }
 
 /* Waits in slices, between which MPI's own progress goes on: somebody may wait for a message of another thread's. */
-static tally_code wait_for(tally_operation* operation, MPI_Comm comm) {
+static tally_code wait_for(tally_operation* operation) {
   while (1) {
     const tally_code code = tally_wait(operation, kSliceMs, NULL);
     if (code != TALLY_TIMEOUT) return code;
     if (tally_done(operation)) return tally_wait(operation, 0, NULL); /* done since */
-    let_mpi_go_on(comm);
+    let_mpi_go_on();
   }
 }
 
@@ -344,10 +365,10 @@ static const char* objection_to(tally_operation* operation, tally_code code) {
 }
 
 /* One sum, waited for. Why it failed; NULL: it did not. */
-static const char* sum(const lane* by, int type, const void* from, void* to, int count, MPI_Comm comm) {
+static const char* sum(const lane* by, int type, const void* from, void* to, int count) {
   tally_operation* operation = NULL;
   if (issue(by, type, from, to, count, &operation) != TALLY_OK) return tally_last_error();
-  const char* const why = objection_to(operation, wait_for(operation, comm));
+  const char* const why = objection_to(operation, wait_for(operation));
   tally_operation_free(operation);
   return why;
 }
@@ -367,7 +388,7 @@ static int sum_by_leaders(const lane* by, int tally, const void* from, void* to,
     tally_abort(by->worker, why); /* the other leaders wait for it */
     failed = 1;
   } else if (leads) {
-    why = sum(by, tally, MPI_IN_PLACE, to, count, comm);
+    why = sum(by, tally, MPI_IN_PLACE, to, count);
     failed = why != NULL;
   }
   int told = PMPI_Bcast(&failed, 1, MPI_INT, 0, by->host);
@@ -382,7 +403,7 @@ KEEP int MPI_Allreduce(const void* from, void* to, int count, MPI_Datatype type,
   if (error != MPI_SUCCESS) return error;
   if (by == NULL) return PMPI_Allreduce(from, to, count, type, op, comm);
   if (by->host != MPI_COMM_NULL) return sum_by_leaders(by, tally, from, to, count, type, comm);
-  const char* const why = sum(by, tally, from, to, count, comm);
+  const char* const why = sum(by, tally, from, to, count);
   return why == NULL ? MPI_SUCCESS : fail(comm, why);
 }
 
@@ -396,10 +417,7 @@ static pending** place_of(MPI_Request request) {
 
 static int query(void* extra, MPI_Status* status) {
   const pending* const of = extra;
-  PMPI_Status_set_elements(status, MPI_BYTE, 0);
-  PMPI_Status_set_cancelled(status, 0);
-  status->MPI_SOURCE = MPI_UNDEFINED;
-  status->MPI_TAG = MPI_UNDEFINED;
+  query_nothing(NULL, status);
   return of->failed ? MPI_ERR_OTHER : MPI_SUCCESS;
 }
 static int release(void* extra) {
@@ -410,13 +428,10 @@ static int release(void* extra) {
     *at = of->next;
     --outstanding;
   }
+  if (!of->claimed) __atomic_sub_fetch(&of->by->pending, 1, __ATOMIC_RELEASE); /* freed before it was over: MPI forbids it */
   pthread_mutex_unlock(&lock);
   tally_operation_free(of->operation);
   free(of);
-  return MPI_SUCCESS;
-}
-static int cancel(void* extra, int complete) {
-  (void)extra, (void)complete; /* a sum that others take part in goes on */
   return MPI_SUCCESS;
 }
 
@@ -425,6 +440,7 @@ static int cancel(void* extra, int complete) {
 static int poll(void* extra, MPI_Status* status) {
   (void)status;
   look_at(extra);
+  let_mpi_go_on(); /* its MPI_Wait does nothing but ask here */
   return MPI_SUCCESS;
 }
 /* All of them are over when it returns. */
@@ -433,7 +449,7 @@ static int wait_for_all(int n, void** extra, double seconds, MPI_Status* statuse
   for (int i = 0; i < n; ++i) {
     pending* const of = extra[i];
     if (claim(of)) {
-      complete(of, wait_for(of->operation, MPI_COMM_WORLD));
+      complete(of, wait_for(of->operation));
       continue;
     }
     for (int over = 0; !over;) { /* another thread's to complete */
@@ -463,7 +479,7 @@ KEEP int MPI_Iallreduce(const void* from, void* to, int count, MPI_Datatype type
   const int code = PMPI_Grequest_start(query, release, cancel, made, request);
 #endif
   if (code != MPI_SUCCESS) {
-    wait_for(made->operation, comm); /* it writes to the caller's memory until then */
+    wait_for(made->operation); /* it writes to the caller's memory until then */
     tally_operation_free(made->operation);
     free(made);
     return code;
@@ -518,7 +534,7 @@ static void complete(pending* of, tally_code code) {
 /* Where another thread completes it, MPI's own wait sees that. */
 static void finish(MPI_Request request) {
   pending* const of = find(request);
-  if (of != NULL && claim(of)) complete(of, wait_for(of->operation, MPI_COMM_WORLD));
+  if (of != NULL && claim(of)) complete(of, wait_for(of->operation));
 }
 static void look_at(pending* of) {
   if (tally_done(of->operation) && claim(of)) complete(of, tally_wait(of->operation, 0, NULL));
@@ -610,7 +626,11 @@ static int end_all(MPI_Comm comm, int key, void* value, void* extra) {
   report();
   for (lane* of = lanes; of != NULL; of = of->next) begin_leaving(of);
   for (lane* of = lanes; of != NULL; of = of->next) leave(of);
-  return MPI_SUCCESS;
+  /* What other callbacks of MPI_Finalize sum is the MPI's. */
+  disabled = 1;
+  required = 0;
+  PMPI_Grequest_complete(never);
+  return PMPI_Wait(&never, MPI_STATUS_IGNORE);
 }
 
 /* Fortran. MPICH's calls the functions above, but for what waits and tests in `use mpi_f08`: that calls PMPI, which asks
@@ -659,16 +679,16 @@ static pending* any_of(const MPI_Fint* n, const MPI_Fint* all) {
 }
 
 /* One function of Fortran, `old` and f08: `before`, then Open MPI's. */
-#define PASS_ON(name, parameters, arguments, before)               \
-  extern void pmpi_##name##_ parameters __attribute__((weak));     \
-  extern void pmpi_##name##_f08_ parameters __attribute__((weak)); \
-  KEEP void mpi_##name##_ parameters {                             \
-    before;                                                        \
-    pmpi_##name##_ arguments;                                      \
-  }                                                                \
-  KEEP void mpi_##name##_f08_ parameters {                         \
-    before;                                                        \
-    pmpi_##name##_f08_ arguments;                                  \
+#define PASS_ON(name, parameters, arguments, before) \
+  extern void pmpi_##name##_ parameters;             \
+  extern void pmpi_##name##_f08_ parameters;         \
+  KEEP void mpi_##name##_ parameters {               \
+    before;                                          \
+    pmpi_##name##_ arguments;                        \
+  }                                                  \
+  KEEP void mpi_##name##_f08_ parameters {           \
+    before;                                          \
+    pmpi_##name##_f08_ arguments;                    \
   }
 typedef MPI_Fint F;
 PASS_ON(wait, (F * request, F* status, F* error), (request, status, error), finish(PMPI_Request_f2c(*request)))
@@ -687,7 +707,7 @@ PASS_ON(request_free, (F * request, F* error), (request, error), finish(PMPI_Req
 
 /* Among ours, tests take the wait's place, which would not end. */
 #define WAIT_ANY(suffix)                                                                        \
-  extern void pmpi_waitany_##suffix(F*, F*, F*, F*, F*) __attribute__((weak));                  \
+  extern void pmpi_waitany_##suffix(F*, F*, F*, F*, F*);                                        \
   KEEP void mpi_waitany_##suffix(F* n, F* all, F* index, F* status, F* error) {                 \
     for (pending* of; (of = any_of(n, all)) != NULL;) {                                         \
       F flag = 0;                                                                               \
@@ -697,7 +717,7 @@ PASS_ON(request_free, (F * request, F* error), (request, error), finish(PMPI_Req
     }                                                                                           \
     pmpi_waitany_##suffix(n, all, index, status, error);                                        \
   }                                                                                             \
-  extern void pmpi_waitsome_##suffix(F*, F*, F*, F*, F*, F*) __attribute__((weak));             \
+  extern void pmpi_waitsome_##suffix(F*, F*, F*, F*, F*, F*);                                   \
   KEEP void mpi_waitsome_##suffix(F* n, F* all, F* done, F* indices, F* statuses, F* error) {   \
     for (pending* of; (of = any_of(n, all)) != NULL;) {                                         \
       *done = 0;                                                                                \
@@ -709,4 +729,17 @@ PASS_ON(request_free, (F * request, F* error), (request, error), finish(PMPI_Req
   }
 WAIT_ANY()
 WAIT_ANY(f08_)
+#else
+/* The only one of mpi_f08 that asks nobody. Its own is in a library that Fortran's programs bring, maybe by dlopen(). */
+KEEP void mpi_request_get_status_f08_(MPI_Fint* request, MPI_Fint* flag, MPI_Fint* status, MPI_Fint* error) {
+  void* const fortran = dlopen("libmpichfort.so.12", RTLD_LAZY | RTLD_NOLOAD);
+  void (*own)(MPI_Fint*, MPI_Fint*, MPI_Fint*, MPI_Fint*) = NULL;
+  if (fortran != NULL) *(void**)&own = dlsym(fortran, "pmpir_request_get_status_f08_");
+  look(PMPI_Request_f2c(*request));
+  if (own != NULL)
+    own(request, flag, status, error);
+  else if (error != NULL)
+    *error = MPI_ERR_OTHER;
+  if (fortran != NULL) dlclose(fortran);
+}
 #endif

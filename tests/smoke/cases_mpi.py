@@ -43,9 +43,16 @@ def start(rack, job, mpi, ranks, command, environment=None, box=True):
     return host.namespace.run(f"{mpi}{ranks}", [*shim, *RUN[mpi], "-n", str(ranks), *command], variables)
 
 
-def report_of(program):
-    """How many sums went through the box, and the line that says so."""
-    code = program.wait(200 if "MPI_CALLS" not in os.environ else 3000)
+def report_of(program, ends=True):
+    """How many sums went through the box, and the line that says so. ends: or it need not, for MPI_Finalize of MPICH 4.0.2
+    over UCX's TCP waits for ever now and then, also without us."""
+    code = 0
+    if ends:
+        code = program.wait(200 if "MPI_CALLS" not in os.environ else 3000)
+    else:
+        wait_until(lambda: f"the report; {program.said()}{program.complained()}",
+                   lambda: "tally-mpi: " in program.complained() and "all good" in program.said() or not program.runs(), 100)
+        program.kill()
     assert code == 0 and "all good" in program.said(), f"{program.name} ended with {code}:\n{program.said()}{program.complained()}"
     report = re.search(r"tally-mpi: (\d+) sums of .*", program.complained())
     return int(report[1]) if report else 0, report[0] if report else program.complained()
@@ -135,7 +142,8 @@ def mpi_leaders_sum_for_their_hosts(lab):
     for mpi in RUN:
         program = compiled(lab, f"mpicc.{mpi}", "random_calls.c")
         where, variables = over_hosts(rack, mpi, 3)
-        taken, report = run(rack, job, mpi, 6, [*where, program, "60", "3"], {"TALLY_MPI_MIN": "0", **variables})
+        ranks = start(rack, job, mpi, 6, [*where, program, "60", "3"], {"TALLY_MPI_MIN": "0", **variables})
+        taken, report = report_of(ranks, ends=mpi == "openmpi")
         assert taken > 10 and "nonblocking with leaders" in report and "no box" not in report, report
     rack.stop()
 
@@ -148,9 +156,10 @@ def mpi_from_fortran_and_python(lab):
     rack = run_rack(lab, [job])
     for mpi in RUN:
         for flags in ((), ("-DF08",)):
-            program = compiled(lab, f"mpifort.{mpi}", "sums.f90", "-cpp", *flags)
+            status = () if mpi == "openmpi" else ("-DGET_STATUS",)
+            program = compiled(lab, f"mpifort.{mpi}", "sums.f90", "-cpp", *flags, *status)
             taken, report = run(rack, job, mpi, 3, [program])
-            assert taken == 18, f"{mpi} {flags}: {report}"
+            assert taken == 23, f"{mpi} {flags}: {report}"
     if pathlib.Path("/usr/lib/python3/dist-packages/mpi4py").is_dir():
         taken, report = run(rack, job, "openmpi", 3, ["/usr/bin/python3", str(SOURCES / "gradient.py")])
         assert taken == 32, report
