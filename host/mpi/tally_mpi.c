@@ -607,18 +607,21 @@ KEEP int MPI_Request_free(MPI_Request* request) {
   return PMPI_Request_free(request);
 }
 
+/* One write: other threads and ranks have the same stderr. */
 static void report(void) {
   const char* const debug = getenv("TALLY_DEBUG");
   if (world_rank() != 0 || debug == NULL || debug[0] == '\0') return;
-  fprintf(stderr, "tally-mpi: %llu sums of %.3f GB through the box", (unsigned long long)calls[kTaken],
-          (double)bytes_taken * 1e-9);
+  char text[512];
+  int n = snprintf(text, sizeof text, "tally-mpi: %llu sums of %.3f GB through the box",
+                   (unsigned long long)calls[kTaken], (double)bytes_taken * 1e-9);
   const char* before = "; by the MPI, by reason: ";
-  for (int i = kOperation; i < kWhys; ++i) {
+  for (int i = kOperation; i < kWhys && n < (int)sizeof text; ++i) {
     if (calls[i] == 0) continue;
-    fprintf(stderr, "%s%s %llu", before, kWhyNames[i], (unsigned long long)calls[i]);
+    n += snprintf(text + n, sizeof text - (size_t)n, "%s%s %llu", before, kWhyNames[i],
+                  (unsigned long long)calls[i]);
     before = ", ";
   }
-  fprintf(stderr, "\n");
+  fprintf(stderr, "%s\n", text);
 }
 
 static int end_all(MPI_Comm comm, int key, void* value, void* extra) {
