@@ -41,6 +41,13 @@ def box_of(lab, workers=2, lease="20s", **options):
     return run_box(lab, [job], **options), job
 
 
+def all_good(lab, what, **options):
+    """A function of train.py at all ranks."""
+    box, job = box_of(lab, **options)
+    expect_good(start(lab, box, job, what))
+    box.stop()
+
+
 @case()
 def torch_hook_and_backend_give_the_same_bits(lab):
     """Also under loss and corruption, and losses are gloo's."""
@@ -90,9 +97,7 @@ def torch_skips_the_same_steps(lab):
 @case()
 def torch_collectives_of_the_backend(lab):
     """Everything that torch.distributed asks of a backend, through the box or by gloo."""
-    box, job = box_of(lab, workers=3)
-    expect_good(start(lab, box, job, "collectives"))
-    box.stop()
+    all_good(lab, "collectives", workers=3)
 
 
 @case()
@@ -124,24 +129,18 @@ def torch_without_a_box(lab):
 @case()
 def torch_buckets_that_are_copied_first(lab):
     """A stand-in for a GPU whose copies come late: the same bits, and the same order at all ranks."""
-    box, job = box_of(lab)
-    expect_good(start(lab, box, job, "staged"))
-    box.stop()
+    all_good(lab, "staged")
 
 
 @case()
 def torch_takes_a_ring_that_is_faster(lab):
-    box, job = box_of(lab)
-    expect_good(start(lab, box, job, "probe"))
-    box.stop()
+    all_good(lab, "probe")
 
 
 @case()
 def torch_sums_of_arrays_that_differ(lab):
     """One rank's tensor is longer: an error at both, that says so."""
-    box, job = box_of(lab)
-    expect_good(start(lab, box, job, "sizes"))
-    box.stop()
+    all_good(lab, "sizes")
 
 
 @case()

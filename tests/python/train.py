@@ -43,10 +43,16 @@ def digest(model):
     return hashlib.sha256(b"".join(p.detach().numpy().tobytes() for p in model.parameters())).hexdigest()[:16]
 
 
-def train(way, steps, options):
+def meet(backend):
+    """All ranks; (rank, world)."""
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    dist.init_process_group(backend, rank=rank, world_size=world)
+    return rank, world
+
+
+def train(way, steps, options):
+    rank, world = meet("tally" if way == "backend" else "gloo")
     torch.set_num_threads(1)
-    dist.init_process_group("tally" if way == "backend" else "gloo", rank=rank, world_size=world)
     model = DistributedDataParallel(model_of(), bucket_cap_mb=0.2)
     state = None
     if way == "hook":
@@ -235,8 +241,7 @@ def habits():
 
 def late():
     """Rank 1 comes when the box has summed without it: a sum of both is none, at either rank; the hook's mean will do."""
-    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    dist.init_process_group("tally", rank=rank, world_size=world)
+    rank, world = meet("tally")
     for what in (lambda t: dist.all_reduce(t), lambda t: dist.broadcast(t, 1)):
         dist.barrier()
         if rank == 1:
@@ -293,8 +298,7 @@ class LateCopies:
 
 def staged():
     """DDP whose buckets are copied; between them what needs no copy, in the same order at all ranks."""
-    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    dist.init_process_group("tally", rank=rank, world_size=world)
+    rank, world = meet("tally")
     state = tally.torch.State(fallback="never")
     late = LateCopies(rank)
     given = [batch_of(rank, step)[0] for step in range(6)]
@@ -335,8 +339,7 @@ def staged():
 
 def probe():
     """A box that is slower than the ring is left alone, and that is said; 'never' does not even ask."""
-    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    dist.init_process_group("gloo", rank=rank, world_size=world)
+    rank, world = meet("gloo")
     sum_at_once = tally.Worker.allreduce_async
 
     def sum_late(worker, array, **how):
@@ -370,8 +373,7 @@ def probe():
 
 
 def sizes():
-    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    dist.init_process_group("tally", rank=rank, world_size=world)
+    rank, world = meet("tally")
     try:
         for _ in range(3):  # who has less is done with its part of the first
             dist.all_reduce(torch.ones(5000 * (1 + rank)))
@@ -384,8 +386,7 @@ def sizes():
 
 def lost():
     """Sums until the box is gone."""
-    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    dist.init_process_group("tally", rank=rank, world_size=world)
+    rank, world = meet("tally")
     said, longest = [], 0
     while len(said) < 2:
         begun = time.monotonic()
@@ -407,8 +408,7 @@ def one_of_many(index, arguments, ranks):
 
 def groups():
     """Two pairs of ranks beside all of them; the same pair twice. A rank is in three groups at a time."""
-    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    dist.init_process_group("tally", rank=rank, world_size=world)
+    rank, world = meet("tally")
     pairs = [dist.new_group([0, 2]), dist.new_group([1, 3]), dist.new_group([0, 2])]
     for _ in range(3):
         for number, group in enumerate(pairs):
