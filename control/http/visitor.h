@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <deque>
 #include <list>
 #include <optional>
@@ -51,7 +50,7 @@ struct Visitor {
     while (all < room && !queue.empty()) {
       const std::string& frame = *queue.front();
       const std::size_t n = std::min(room - all, frame.size() - sent);
-      std::memcpy(to + all, frame.data() + sent, n);
+      std::copy_n(frame.data() + sent, n, to + all);
       all += n;
       sent += n;
       if (sent < frame.size()) break;

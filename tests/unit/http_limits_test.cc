@@ -110,7 +110,7 @@ TEST_F(Http, ARequestOfMoreThan8KiBIsRefused) {
   const auto status = [&](std::size_t bytes) {
     Guest one = guest();
     one.get("/healthz", "X-Long: " + std::string(bytes, 'x') + "\r\n");
-    run();
+    run(100);
     one.hear();
     return one.status();
   };
@@ -122,12 +122,15 @@ TEST_F(Http, ARequestOfMoreThan8KiBIsRefused) {
 
 TEST_F(Http, NonsenseIsClosedAndCounted) {
   begin();
-  for (const char* text : {"GET / HTTP/9.9\r\n\r\n", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
+  for (const char* text : {"GET / HTTP/9.9\r\n\r\n", "\x16\x03\x01\x02", "\x16\x03\x01\x02\xfc\x03\x03\r\n\r\n",
                            "GET\r\n\r\n", "GET / HTTP/1.1\r\nbroken\r\n\r\n"}) {
     Guest one = guest();
     (void)one.say(text);
     one.shut_for_writing();
     run();
+    one.hear();
+    // A half-closed beginning of a line waits for the deadline of requests.
+    if (std::string_view(text).find('\n') == std::string_view::npos) pass(kUsual.idle);
     one.hear();
     EXPECT_TRUE(one.ended) << text;
   }

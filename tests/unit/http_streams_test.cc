@@ -33,8 +33,8 @@ std::vector<Json> boxes_of(const Guest& one) {
   const std::string frames = frames_of(one);
   constexpr std::string_view kHead = "event: box\ndata: ";
   for (std::size_t at = frames.find(kHead); at != std::string::npos; at = frames.find(kHead, at + 1)) {
-    const std::size_t from = at + kHead.size();
-    all.push_back(Json::parse(frames.substr(from, frames.find('\n', from) - from)));
+    const std::size_t from = at + kHead.size(), end = frames.find('\n', from);
+    if (end != std::string::npos) all.push_back(Json::parse(frames.substr(from, end - from)));
   }
   return all;
 }
