@@ -43,6 +43,16 @@ def analyze(folder, *words):
     return done.returncode, done.stdout + done.stderr
 
 
+def levels_of_document():
+    """What docs/ports.md tells, in EXPOSURE's words."""
+    section = (UNITS.parent / "docs/ports.md").read_text(encoding="utf-8").split("## Rights, as a service")[1].split("\n## ")[0]
+    levels = {}
+    for links, level in re.findall(r"^\|[^|]*\|([^|]*)\|[^|]*\| ([0-9.]+) \|$", section, re.M):
+        levels[" + ".join(["tallyd.service", *sorted(re.findall(r"`(\w+\.conf)`", links))])] = float(level)
+    assert len(levels) == 5, levels
+    return levels
+
+
 @case()
 def units_expose_little(lab):
     """Each unit in its table, and none above it; nothing in them that systemd does not understand."""
@@ -62,6 +72,7 @@ def units_expose_little(lab):
         assert level, said
         assert f"{folder}/" not in said, f"systemd ignores a line of {words}: {said[:said.index('  NAME')]}"
         found[words] = float(level.group(1))
+    assert levels_of_document() == {words: found[words] for words in levels_of_document()}, f"docs/ports.md says otherwise: {found}"
     print("\n".join(f"{level} {words}" for words, level in found.items()))
     above = {words: level for words, level in found.items() if level > EXPOSURE[words]}
     assert not above, f"exposed more than EXPOSURE allows: {above}"
