@@ -229,7 +229,7 @@ def unit_of_hugepages_gives_back_what_it_took(lab):
     assert kind.startswith("hugetlbfs") and "pagesize=2M" in kind, kind
     assert machine.call("stat", "--format=%G %a", "/run/hugepages/tally").strip() == "tally 770"
     machine.call("systemctl", "stop", "tally-hugepages@0")
-    assert machine.call("findmnt", "/run/hugepages/tally", fails=True) == ""
+    wait_until("the end of the folder", lambda: machine.call("findmnt", "/run/hugepages/tally", fails=True) == "")
     pool = "/run/tally-test/nr_hugepages"  # for the kernel's, which is everybody's
     machine.write(pool, "10\n")
     machine.drop_in("tally-hugepages@.service", f"[Service]\nEnvironment=POOL={pool}\nReadWritePaths={pool}\n")
