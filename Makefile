@@ -60,7 +60,7 @@ IN_PARALLEL := xargs -d '\n' -r -n 8 -P $(JOBS)
 # clang's checks run beside them.
 CHECK_STAGES := format rules build build-asan build-tsan test beside headers lint
 
-.PHONY: help deps deps-frameworks build build-asan build-tsan demo test check bench bench-full ab experiment fmt format rules headers lint soak fuzz deb deb-test install clean
+.PHONY: help deps deps-frameworks build build-asan build-tsan demo test check bench bench-full ab experiment fmt format rules headers lint soak fuzz deb deb-same deb-test install clean
 .PHONY: need configure configure-asan configure-tsan configure-lint
 
 help: ## this list
@@ -160,6 +160,10 @@ fuzz: need ## run each libFuzzer program for a while
 deb: ## Debian packages of what git has, checked by lintian, in build-deb
 	@TALLY_PACKAGES=tools/packages-deb.txt tools/deps check
 	@JOBS=$(JOBS) tools/package '$(DEB_DIR)'
+
+deb-same: ## build those packages twice, in two folders, locales and time zones: the same bytes?
+	@TALLY_PACKAGES=tools/packages-deb.txt tools/deps check
+	@JOBS=$(JOBS) tools/package-twice '$(DEB_DIR)'
 
 deb-test: ## as root: those packages in a clean root: install, sums, upgrade under a running job, remove, purge
 	@TALLY_PACKAGES=tools/packages-deb.txt tools/deps check

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <memory>
+#include <string_view>
 #include <thread>
 
 #include "text/text.h"
@@ -31,8 +32,9 @@ std::string cpu_model() {
   return "unknown CPU";
 }
 
-// Of the tree that this program was built from; empty when that is not there any more.
+// Of the tree that this program was built from; empty when that is not there any more, or none of ours.
 std::string commit() {
+  if (std::string_view(TALLY_SOURCE_DIRECTORY).empty()) return {};
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> pipe(
       popen("git -c safe.directory='*' -C '" TALLY_SOURCE_DIRECTORY "' describe --always --dirty 2>/dev/null",
             "r"),

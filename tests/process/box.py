@@ -85,9 +85,7 @@ class Box:
         self.lab = lab
         self.jobs = jobs
         self.options = options
-        self.socket = os.path.join(lab.directory, "memif.sock")
-        self.config = pathlib.Path(lab.directory, "box.yaml")
-        self.control = os.path.join(lab.directory, "control.sock")
+        self.place_files()
         self.final = os.path.join(lab.directory, "counters.json")
         self.daemon = None
         self.lives = 0
@@ -98,6 +96,12 @@ class Box:
             next_port += job.workers + job.servers
         self.ports = next_port + self.options.spare_ports
         self.config.write_text(self.yaml())
+
+    def place_files(self):
+        """Where its memif socket, configuration and control socket are."""
+        self.socket = os.path.join(self.lab.directory, "memif.sock")
+        self.config = pathlib.Path(self.lab.directory, "box.yaml")
+        self.control = os.path.join(self.lab.directory, "control.sock")
 
     def yaml(self):
         o = self.options

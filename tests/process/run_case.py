@@ -27,13 +27,14 @@ import cases_start
 import cases_state
 import cases_sums
 import cases_switchml
+import cases_systemd
 import cases_tools
 import cases_torch
 
 # Importing them registers their cases.
 assert (cases_bench and cases_control and cases_demo and cases_examples and cases_faults and cases_http and cases_members and cases_operation and cases_python and cases_reload
         and cases_server and cases_session and cases_shared and cases_start and cases_state and cases_sums and cases_switchml
-        and cases_tools and cases_torch)
+        and cases_systemd and cases_tools and cases_torch)
 
 if __name__ == "__main__":
     sys.exit(case_main.main(__doc__))

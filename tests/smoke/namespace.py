@@ -46,8 +46,12 @@ class Namespace:
         assert fails or done.returncode == 0, f"{' '.join(command)} ended with {done.returncode}: {done.stdout}"
         return done.stdout
 
+    def ip_prefix(self):
+        """Where a process number of ours means that process: `netns PID` of a link."""
+        return self.prefix
+
     def ip(self, *lines):
         """Lines of `ip -batch`."""
-        done = subprocess.run([*self.prefix, "ip", "-batch", "-"], input="\n".join(lines) + "\n", text=True,
+        done = subprocess.run([*self.ip_prefix(), "ip", "-batch", "-"], input="\n".join(lines) + "\n", text=True,
                               capture_output=True, timeout=30, check=False)
         assert done.returncode == 0, f"ip: {done.stderr} in:\n" + "\n".join(lines)

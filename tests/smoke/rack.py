@@ -35,8 +35,11 @@ class Rack(Box):
         if options.hosts:
             options = dataclasses.replace(options, spare_ports=options.hosts - taken)
         super().__init__(lab, jobs, options)
-        self.namespace = Namespace(lab, "box")
+        self.namespace = self.make_namespace()
         self.hosts = self.make_hosts()
+
+    def make_namespace(self):
+        return Namespace(self.lab, "box")
 
     def make_hosts(self):
         kinds = {"af_packet": Host, "af_xdp": Host, "tap": TapHost}

@@ -22,12 +22,13 @@ import cases_sessions  # noqa: E402
 import cases_sockets  # noqa: E402
 import cases_switch  # noqa: E402
 import cases_training  # noqa: E402
+import cases_units  # noqa: E402
 import cases_trouble  # noqa: E402
 import cases_wireshark  # noqa: E402
 
 # Importing them registers their cases.
 assert (cases_mpi and cases_page and cases_ports and cases_rules and cases_client and cases_floods and cases_sessions and cases_sockets and cases_switch
-        and cases_training and cases_trouble and cases_wireshark)
+        and cases_training and cases_trouble and cases_units and cases_wireshark)
 
 if __name__ == "__main__":
     sys.exit(case_main.main(__doc__))
