@@ -34,9 +34,12 @@ BoxTrouble unfit(const Trouble& trouble) {
   for (const Json& d : trouble.data["diagnostics"]) {
     if (text_at(d, "severity") != "error") continue;
     const std::string path = text_at(d, "path");
-    out.text = text::cleaned(path + (path.empty() ? "" : ": ") + text_at(d, "message") + "; " + text_at(d, "help"));
+    out.text = text::cleaned(text_at(d, "message") + "; " + text_at(d, "help"));
     // Of the keys of a session only its slots can be too many for the box.
-    if (path == "/slots") out.kind = BoxTrouble::Kind::kNoRoom;
+    if (path == "/slots")
+      out.kind = BoxTrouble::Kind::kNoRoom;
+    else if (!path.empty())
+      out.text = text::cleaned(path) + ": " + out.text;
     break;
   }
   return out;

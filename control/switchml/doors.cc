@@ -119,7 +119,7 @@ Doors::News Doors::look(TimeNs now) {
   for (int i = 0; i < count; ++i) {
     const std::uint64_t what = events.at(static_cast<std::size_t>(i)).data.u64;
     if ((what & kListener) == 0) {
-      open_.erase(what);
+      forget(what);
       news.gone.push_back(what);
     } else if (now >= paused_until_) {
       if (auto trouble = take(static_cast<std::size_t>(what & ~kListener), news)) {
@@ -142,6 +142,15 @@ std::optional<ConnectionId> Doors::connection_of(const std::string& peer) const 
 
 void Doors::hang_up(ConnectionId connection) {
   if (const auto found = open_.find(connection); found != open_.end()) ::shutdown(found->second.get(), SHUT_RDWR);
+  forget(connection);
+}
+
+void Doors::forget(ConnectionId connection) {
+  const auto found = open_.find(connection);
+  if (found == open_.end()) return;
+  // It would go on to tell: gRPC has another descriptor of the same connection.
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, found->second.get(), nullptr);
+  open_.erase(found);
 }
 
 }  // namespace tally::switchml_service

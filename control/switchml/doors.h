@@ -38,11 +38,12 @@ class Doors {
   // Who has the descriptor that gRPC calls "fd:12".
   [[nodiscard]] std::optional<session_service::ConnectionId> connection_of(const std::string& peer) const;
   [[nodiscard]] std::size_t connections() const noexcept { return open_.size(); }
-  // Both ends learn it; look() tells of it later.
+  // Both ends learn it; look() does not tell of it.
   void hang_up(session_service::ConnectionId connection);
 
  private:
   Doors() = default;
+  void forget(session_service::ConnectionId connection);
   [[nodiscard]] Result<void> listen(const std::string& address, std::uint16_t port);
   [[nodiscard]] std::optional<std::string> take(std::size_t port, News& news);
 

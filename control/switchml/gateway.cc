@@ -125,7 +125,10 @@ class Gateway {
       rpc_.serve(came.fd);
       if (doors_.connections() <= most_) continue;
       // The newest is one of them itself, if all others are members.
-      if (const auto whom = service_.dispensable()) doors_.hang_up(*whom);
+      if (const auto whom = service_.dispensable()) {
+        doors_.hang_up(*whom);
+        service_.closed(*whom, now);
+      }
       if (const auto left_out = crowd_.take(now))
         log_line(LogLevel::kWarning, "there are more than " + std::to_string(most_) +
                                          " connections: the oldest of nobody's session was closed" +
