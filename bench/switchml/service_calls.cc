@@ -48,7 +48,8 @@ class ServiceCalls::Client {
     proto::BroadcastRequest request;
     // The root's clock is the session's number.
     if (rank == 0)
-      request.set_value(static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch().count()));
+      request.set_value(
+          static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch().count()));
     request.set_rank(rank);
     request.set_num_workers(workers);
     grpc::ClientContext context;
@@ -111,7 +112,8 @@ Result<void> ServiceCalls::ask(SessionOptions& session) {
   for (std::thread& thread : threads) thread.join();
   for (std::uint32_t rank = 0; rank < workers; ++rank) {
     if (!told[rank].empty())
-      return fail(ErrorCode::kRefused, "rank " + std::to_string(rank) + ": " + told[rank], "--session-service");
+      return fail(ErrorCode::kRefused, "rank " + std::to_string(rank) + ": " + told[rank],
+                  "--session-service");
   }
   return {};
 }

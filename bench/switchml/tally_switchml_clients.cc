@@ -154,7 +154,8 @@ Result<OpenSession> ask_service(const ClientsOptions& options, const SessionOpti
 
 SessionOutcome play(ClientPorts& ports, PlannedSession planned, const ClientsOptions& options) {
   const auto open = ask_service(options, planned.session);
-  if (!open) return {.name = planned.name, .members = planned.session.members.size(), .wrong = open.error().text()};
+  if (!open)
+    return {.name = planned.name, .members = planned.session.members.size(), .wrong = open.error().text()};
   StockSession session(planned.session);
   SessionOutcome outcome{.name = planned.name, .members = session.members()};
   for (const StockOperation& o : planned.session.operations) outcome.elements += o.elements;

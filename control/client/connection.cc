@@ -105,16 +105,17 @@ tl::expected<std::string, Trouble> find_socket(const std::string& socket, const 
   if (found.size() == 1) return found.front();
   if (found.empty())
     return trouble(Fault::kUnreachable, std::string("no tallyd listens in ") + kDirectory +
-                                         ": is one running? Name its control.socket with --socket PATH");
+                                            ": is one running? Name its control.socket with --socket PATH");
   return trouble(Fault::kUnreachable, "several daemons listen here: " + text::listed(found) +
-                                       "; say which with --socket PATH or --instance NAME");
+                                          "; say which with --socket PATH or --instance NAME");
 }
 
 tl::expected<Connection, Trouble> Connection::open(const std::string& path,
                                                    std::chrono::milliseconds timeout) {
   const auto address = address_of(path);
   if (!address)
-    return trouble(Fault::kUsage, text::in_quotes(text::cleaned(path)) + " is too long, or empty, for a socket's path");
+    return trouble(Fault::kUsage,
+                   text::in_quotes(text::cleaned(path)) + " is too long, or empty, for a socket's path");
   UniqueFd socket = new_socket(timeout);
   const int error = connect_to(socket, *address);
   const std::string what = "cannot reach a tallyd at " + text::cleaned(path) + ": ";
@@ -134,7 +135,8 @@ tl::expected<Connection, Trouble> Connection::open(const std::string& path,
                    what +
                        "you may not open it: be its owner, of its group or root (control.access, "
                        "control.group)");
-  if (error == EAGAIN) return trouble(Fault::kUnreachable, what + "it is there and takes nobody: it may hang");
+  if (error == EAGAIN)
+    return trouble(Fault::kUnreachable, what + "it is there and takes nobody: it may hang");
   return trouble(Fault::kUnreachable, what + reason(error));
 }
 
@@ -216,7 +218,8 @@ tl::expected<Json, Trouble> read_answer(std::string_view line, std::uint64_t id)
   }
   const auto result = answer.find("result");
   if (result == answer.end() || answer.value("id", Json()) != id)
-    return trouble(Fault::kUnreachable, "the answer is not to what was asked: what answers there is no tallyd");
+    return trouble(Fault::kUnreachable,
+                   "the answer is not to what was asked: what answers there is no tallyd");
   return *result;
 }
 

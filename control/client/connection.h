@@ -31,7 +31,8 @@ struct Trouble {
 };
 
 // Where the daemon is: the path that is given, or the one of the instance, or of the only daemon here.
-[[nodiscard]] tl::expected<std::string, Trouble> find_socket(const std::string& socket, const std::string& instance);
+[[nodiscard]] tl::expected<std::string, Trouble> find_socket(const std::string& socket,
+                                                             const std::string& instance);
 
 class Connection {
  public:

@@ -81,8 +81,10 @@ class Daemon {
 
   tl::expected<Json, Trouble> ask(const std::string& method, const Json& parameters) {
     if (!connection_) {
-      auto opened = client::find_socket(command_.socket, command_.instance).and_then(
-          [&](const std::string& path) { return Connection::open(path, command_.timeout); });
+      auto opened =
+          client::find_socket(command_.socket, command_.instance).and_then([&](const std::string& path) {
+            return Connection::open(path, command_.timeout);
+          });
       if (!opened) return tl::unexpected<Trouble>(std::move(opened.error()));
       connection_.emplace(std::move(*opened));
     }
@@ -228,7 +230,7 @@ std::optional<Trouble> take_file(Command& command) {
   std::string text;
   if (!read_text(command.file, text))
     return Trouble{Fault::kRefused, "cannot read " + text::cleaned(command.file) + ": " +
-                                    std::generic_category().message(errno)};
+                                        std::generic_category().message(errno)};
   if (command.page == Page::kCheck) {
     command.parameters["text"] = std::move(text);
     return std::nullopt;
@@ -236,7 +238,7 @@ std::optional<Trouble> take_file(Command& command) {
   Json job = Json::parse(text, nullptr, false);
   if (!job.is_object())
     return Trouble{Fault::kRefused, text::cleaned(command.file) +
-                                    " is no JSON object: write {\"name\": \"resnet\", \"workers\": 4}"};
+                                        " is no JSON object: write {\"name\": \"resnet\", \"workers\": 4}"};
   command.parameters["job"] = std::move(job);
   return std::nullopt;
 }
@@ -273,7 +275,7 @@ int restart(const Command& command, Daemon& daemon) {
     away = away || (!there && there.error().fault == Fault::kUnreachable);
   }
   return failed({Fault::kUnreachable, "nobody answered for " + std::to_string(kPatience.count()) +
-                                       " s since then: the daemon's log says why"});
+                                          " s since then: the daemon's log says why"});
 }
 
 // By the daemon, whose rights and limits count; without one, of the machine as such.

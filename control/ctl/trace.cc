@@ -79,7 +79,8 @@ class Writer {
 };
 
 // Until it has ended and all was read.
-tl::expected<std::string, client::Trouble> follow(const TraceFile& file, Writer& writer, std::size_t most_bytes) {
+tl::expected<std::string, client::Trouble> follow(const TraceFile& file, Writer& writer,
+                                                  std::size_t most_bytes) {
   bool stopping = false;
   for (;;) {
     const auto batch = file.ask("trace.read", Json::object());
@@ -104,10 +105,11 @@ tl::expected<std::string, client::Trouble> follow(const TraceFile& file, Writer&
 }  // namespace
 
 tl::expected<std::string, client::Trouble> write_trace(const TraceFile& file, const Json& wish,
-                                               std::size_t most_bytes) {
+                                                       std::size_t most_bytes) {
   const auto ports = file.ask("port.list", Json::object());
   if (!ports) return tl::unexpected<client::Trouble>(ports.error());
-  if (const auto begun = file.ask("trace.start", wish); !begun) return tl::unexpected<client::Trouble>(begun.error());
+  if (const auto begun = file.ask("trace.start", wish); !begun)
+    return tl::unexpected<client::Trouble>(begun.error());
   try {
     Writer writer(file, *ports);
     auto said = follow(file, writer, most_bytes);

@@ -20,6 +20,6 @@ struct TraceFile {
 // What became of it, a sentence without its end. wish: the parameters of trace.start. most_bytes: of the file.
 // Ends what it began, also where a write throws.
 [[nodiscard]] tl::expected<std::string, client::Trouble> write_trace(const TraceFile& file, const Json& wish,
-                                                             std::size_t most_bytes);
+                                                                     std::size_t most_bytes);
 
 }  // namespace tally::ctl

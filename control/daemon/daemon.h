@@ -11,8 +11,8 @@
 #include "daemon/claims.h"
 #include "daemon/control_socket.h"
 #include "daemon/made_jobs.h"
-#include "log/sd_notify.h"
 #include "io/data_plane.h"
+#include "log/sd_notify.h"
 #include "members/membership.h"
 #include "tally/unique_fd.h"
 

@@ -59,14 +59,17 @@ BoxTrouble trouble_of(const Trouble& t) {
 }
 
 tl::unexpected<Trouble> not_understood(const std::string& what) {
-  return tl::unexpected<Trouble>(
-      Trouble{Fault::kUnreachable, what + " of the tallyd there is not understood: is it of another version?"});
+  return tl::unexpected<Trouble>(Trouble{
+      Fault::kUnreachable, what + " of the tallyd there is not understood: is it of another version?"});
 }
 
 }  // namespace
 
 BoxLink::BoxLink(std::string socket, std::string prefix, std::function<void()> wake)
-    : socket_(std::move(socket)), prefix_(std::move(prefix)), wake_(std::move(wake)), thread_([this] { run(); }) {}
+    : socket_(std::move(socket)),
+      prefix_(std::move(prefix)),
+      wake_(std::move(wake)),
+      thread_([this] { run(); }) {}
 
 BoxLink::~BoxLink() {
   {
@@ -155,7 +158,9 @@ BoxLink::Answer<BoxReport> BoxLink::look() {
   if (jobs == list->end() || !jobs->is_array()) return not_understood("the list of jobs");
   for (const Json& job : *jobs) {
     const std::string name = text_at(job, "name");
-    if (!name.starts_with(prefix_) || text_at(job, "dialect") != "switchml" || text_at(job, "phase") == "gone") continue;
+    if (!name.starts_with(prefix_) || text_at(job, "dialect") != "switchml" ||
+        text_at(job, "phase") == "gone")
+      continue;
     const auto shown = ask("job.show", {{"name", name}});
     if (!shown && shown.error().code == kNoSuchJob) continue;
     if (!shown) return tl::unexpected<Trouble>(shown.error());

@@ -21,8 +21,10 @@ tl::expected<CommandLine, std::string> parse_command_line(int argc, const char* 
         "SIGTERM and SIGINT end it; sessions that run go on, and are found again at the next start.\n"
         "Exit codes: 0 good, 1 failed, 2 wrong usage.\n"
         "An example configuration: " TALLY_EXAMPLE_CONFIG);
-    app.add_option("-c,--config", line.config, "The configuration, YAML (keys: docs/switchml.md)")->type_name("FILE");
-    app.add_flag("--check", check, "Only check the configuration: needs no root and no tallyd, starts nothing");
+    app.add_option("-c,--config", line.config, "The configuration, YAML (keys: docs/switchml.md)")
+        ->type_name("FILE");
+    app.add_flag("--check", check,
+                 "Only check the configuration: needs no root and no tallyd, starts nothing");
     app.add_flag("--version", version, "The version");
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {

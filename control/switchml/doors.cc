@@ -47,7 +47,9 @@ std::string text_of(const sockaddr_in6& address) {
   return is4 ? text.data() + port : "[" + std::string(text.data()) + "]" + port;
 }
 
-void set(int fd, int level, int option, int value) noexcept { ::setsockopt(fd, level, option, &value, sizeof value); }
+void set(int fd, int level, int option, int value) noexcept {
+  ::setsockopt(fd, level, option, &value, sizeof value);
+}
 
 // A host that lost its power says nothing: the kernel finds out within a minute and a half.
 void watch_peer(int fd) noexcept {
@@ -141,7 +143,8 @@ std::optional<ConnectionId> Doors::connection_of(const std::string& peer) const 
 }
 
 void Doors::hang_up(ConnectionId connection) {
-  if (const auto found = open_.find(connection); found != open_.end()) ::shutdown(found->second.get(), SHUT_RDWR);
+  if (const auto found = open_.find(connection); found != open_.end())
+    ::shutdown(found->second.get(), SHUT_RDWR);
   forget(connection);
 }
 

@@ -24,7 +24,8 @@ class Doors {
   };
 
   // address: "any", or an IP address. An error names the port.
-  [[nodiscard]] static Result<Doors> open(const std::string& address, const std::vector<std::uint16_t>& ports);
+  [[nodiscard]] static Result<Doors> open(const std::string& address,
+                                          const std::vector<std::uint16_t>& ports);
 
   // Becomes readable when somebody came or went.
   [[nodiscard]] int descriptor() const noexcept { return epoll_.get(); }
@@ -49,8 +50,8 @@ class Doors {
 
   UniqueFd epoll_{};
   std::vector<UniqueFd> listening_{};
-  std::map<session_service::ConnectionId, UniqueFd> open_{};           // our descriptors
-  std::map<int, session_service::ConnectionId> by_fd_{};               // of gRPC's
+  std::map<session_service::ConnectionId, UniqueFd> open_{};  // our descriptors
+  std::map<int, session_service::ConnectionId> by_fd_{};      // of gRPC's
   session_service::ConnectionId last_ = 0;
   TimeNs paused_until_ = 0;
 };

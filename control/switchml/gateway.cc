@@ -40,15 +40,16 @@ std::uint32_t connections_possible() noexcept {
   files.rlim_cur = files.rlim_max;
   ::setrlimit(RLIMIT_NOFILE, &files);
   ::getrlimit(RLIMIT_NOFILE, &files);
-  return static_cast<std::uint32_t>(
-      std::clamp<std::uint64_t>((std::max<std::uint64_t>(files.rlim_cur, kOtherFiles) - kOtherFiles) / 2, 1, 65'536));
+  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(
+      (std::max<std::uint64_t>(files.rlim_cur, kOtherFiles) - kOtherFiles) / 2, 1, 65'536));
 }
 
 Result<UniqueFd> signals() {
   sigset_t set;
   sigemptyset(&set);
   for (const int number : {SIGTERM, SIGINT}) sigaddset(&set, number);
-  if (::pthread_sigmask(SIG_BLOCK, &set, nullptr) != 0) return fail(ErrorCode::kSystem, "signals cannot be blocked");
+  if (::pthread_sigmask(SIG_BLOCK, &set, nullptr) != 0)
+    return fail(ErrorCode::kSystem, "signals cannot be blocked");
   std::signal(SIGPIPE, SIG_IGN);
   UniqueFd fd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!fd) return fail(ErrorCode::kSystem, "signalfd: " + std::generic_category().message(errno));
@@ -72,8 +73,9 @@ class Gateway {
         rpc_([this] { wake(); }),
         link_(config.tallyd == "auto" ? "" : config.tallyd, config.prefix, [this] { wake(); }) {
     if (most_ < config.connections)
-      log_line(LogLevel::kWarning, "the limit of open files allows " + std::to_string(most_) + " connections, not " +
-                                       std::to_string(config.connections) + " (ulimit -n, LimitNOFILE)");
+      log_line(LogLevel::kWarning, "the limit of open files allows " + std::to_string(most_) +
+                                       " connections, not " + std::to_string(config.connections) +
+                                       " (ulimit -n, LimitNOFILE)");
   }
 
   void run() {
@@ -95,7 +97,8 @@ class Gateway {
   }
 
   void turn() {
-    std::array<pollfd, 3> all{{{signals_.get(), POLLIN, 0}, {wake_.get(), POLLIN, 0}, {doors_.descriptor(), POLLIN, 0}}};
+    std::array<pollfd, 3> all{
+        {{signals_.get(), POLLIN, 0}, {wake_.get(), POLLIN, 0}, {doors_.descriptor(), POLLIN, 0}}};
     constexpr int kTurnMs = static_cast<int>(session_service::Service::kTurn / kMillisecond);
     ::poll(all.data(), all.size(), kTurnMs);
     if (all[0].revents != 0) ends_ = true;
@@ -170,7 +173,8 @@ class Gateway {
     for (const session_service::Line& line : work.lines) log_line(line.level, line.text);
     for (const session_service::Answer& answer : work.answers) {
       if (!answer.status.ok())
-        log_line(LogLevel::kDebug, std::string("answered ") + name_of(answer.status.code) + ": " + answer.status.text);
+        log_line(LogLevel::kDebug,
+                 std::string("answered ") + name_of(answer.status.code) + ": " + answer.status.text);
       rpc_.answer(answer);
     }
     for (session_service::Order& order : work.orders) link_.order(std::move(order));

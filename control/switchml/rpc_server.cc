@@ -37,7 +37,7 @@ class PendingCall : public grpc::ServerUnaryReactor {
 namespace {
 
 constexpr int kMostRequestBytes = 4'096;
-constexpr int kMostCallsOfAConnection = 4;  // clients make one after the other
+constexpr int kMostCallsOfAConnection = 4;                  // clients make one after the other
 constexpr std::size_t kMostBytes = std::size_t{64} << 20U;  // of all connections
 
 void put(const Answer& answer, switchml_proto::UdpSessionResponse& to) {
@@ -72,11 +72,12 @@ namespace proto = switchml_proto;
 class SessionMethods final : public proto::Session::CallbackService {
  public:
   explicit SessionMethods(RpcServer& server) : server_(server) {}
-  grpc::ServerUnaryReactor* UdpSession(grpc::CallbackServerContext* context, const proto::UdpSessionRequest* r,
+  grpc::ServerUnaryReactor* UdpSession(grpc::CallbackServerContext* context,
+                                       const proto::UdpSessionRequest* r,
                                        proto::UdpSessionResponse* response) override {
     return begin(server_, *context, *response,
-                 session_service::UdpSession{r->session_id(), r->rank(), r->num_workers(), r->mac(), r->ipv4(),
-                                             static_cast<std::uint32_t>(r->packet_size())});
+                 session_service::UdpSession{r->session_id(), r->rank(), r->num_workers(), r->mac(),
+                                             r->ipv4(), static_cast<std::uint32_t>(r->packet_size())});
   }
   grpc::ServerUnaryReactor* RdmaSession(grpc::CallbackServerContext* context,
                                         const proto::RdmaSessionRequest* /*request*/,
@@ -91,7 +92,8 @@ class SessionMethods final : public proto::Session::CallbackService {
 class SyncMethods final : public proto::Sync::CallbackService {
  public:
   explicit SyncMethods(RpcServer& server) : server_(server) {}
-  grpc::ServerUnaryReactor* Barrier(grpc::CallbackServerContext* context, const proto::BarrierRequest* request,
+  grpc::ServerUnaryReactor* Barrier(grpc::CallbackServerContext* context,
+                                    const proto::BarrierRequest* request,
                                     proto::BarrierResponse* response) override {
     return begin(server_, *context, *response, session_service::Barrier{request->num_workers()});
   }

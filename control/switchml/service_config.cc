@@ -42,7 +42,8 @@ config::ValueType<std::string> socket_path() {
           return config::complain(config::shown(text) + " is no absolute path",
                                   "write auto, or a path such as /run/tally/rack1.sock");
         if (text.size() > config::kMaxSocketPath)
-          return config::complain("the path has " + std::to_string(text.size()) + " bytes; a socket's has at most " +
+          return config::complain("the path has " + std::to_string(text.size()) +
+                                      " bytes; a socket's has at most " +
                                       std::to_string(config::kMaxSocketPath),
                                   "shorten it");
         return text;
@@ -55,7 +56,8 @@ config::ValueType<std::string> listen_address() {
       "any, or an IP address of this machine",
       [](const std::string& text) -> config::Parsed<std::string> {
         if (text == "any" || text::ip_address(text)) return text;
-        return config::complain(config::shown(text) + " is no IP address", "write any, or one such as 10.0.0.9");
+        return config::complain(config::shown(text) + " is no IP address",
+                                "write any, or one such as 10.0.0.9");
       },
       [](const std::string& address) { return config::yaml_text(address); });
 }
@@ -89,12 +91,14 @@ const Schema<config::LogSection>& log_schema() {
 const Schema<ServiceConfig>& service_schema() {
   using C = ServiceConfig;
   static const Schema<C> schema{
-      value_key("tallyd", &C::tallyd, socket_path(),
-                "The control socket of the box (`control.socket`). auto: of the only tallyd of this machine."),
+      value_key(
+          "tallyd", &C::tallyd, socket_path(),
+          "The control socket of the box (`control.socket`). auto: of the only tallyd of this machine."),
       value_key("address", &C::address, listen_address(), "Where clients may connect. any: IPv4 and IPv6."),
       list_key("listen", &C::listen, port_schema()),
       value_key("prefix", &C::prefix, job_prefix(),
-                "What the names of its jobs begin with. Jobs of tallyctl job add with such names are taken for its own."),
+                "What the names of its jobs begin with. Jobs of tallyctl job add with such names are taken "
+                "for its own."),
       value_key("allow", &C::allow, config::list_of(network(), 0, 256, true),
                 "The networks of the addresses that clients may claim (`worker_ip`). []: any."),
       value_key("slots", &C::slots, config::whole_number_in<std::uint32_t>(1, switchml::kMaxSlots),
@@ -116,7 +120,8 @@ void check_listen(const ServiceConfig& config, const config::Places& places, con
     report.error(places.of(path), path, {std::move(message), std::move(help)});
   };
   if (config.listen.empty() && places.sound("listen"))
-    complain("listen", "nobody could connect: listen has no port", "write listen: [{port: 50099, name: first}]");
+    complain("listen", "nobody could connect: listen has no port",
+             "write listen: [{port: 50099, name: first}]");
   if (config.listen.size() > kMostPorts)
     complain("listen", "listen has " + std::to_string(config.listen.size()) + " ports",
              "at most " + std::to_string(kMostPorts) + " are served");
@@ -156,7 +161,8 @@ ServiceConfig read_service(const config::YamlSource& source, config::Report& rep
 
 }  // namespace
 
-tl::expected<LoadedService, config::Diagnostics> load_service_text(std::string text, const std::string& name) {
+tl::expected<LoadedService, config::Diagnostics> load_service_text(std::string text,
+                                                                   const std::string& name) {
   const config::YamlSource source(name, std::move(text));
   config::Report report(source);
   ServiceConfig config = read_service(source, report);
@@ -186,7 +192,8 @@ std::string service_reference() {
   std::string out = "| key | value | default | meaning |\n|---|---|---|---|\n";
   for (const config::ReferenceRow& row : rows)
     out += "| `" + row.path + "` | " + row.form + " | " +
-           (row.fallback.starts_with('(') ? row.fallback : "`" + row.fallback + "`") + " | " + row.doc + " |\n";
+           (row.fallback.starts_with('(') ? row.fallback : "`" + row.fallback + "`") + " | " + row.doc +
+           " |\n";
   return out;
 }
 

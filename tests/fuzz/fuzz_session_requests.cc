@@ -96,8 +96,9 @@ class Scene {
     return n == 0xFF ? input_.word() : n % 4;
   }
   UdpSession wish() {
-    UdpSession out{input_.byte(), number(), number(), 0x020000000000U + input_.below(8), 0x0A000000U + input_.below(8),
-                   input_.below(5)};
+    UdpSession out{
+        input_.byte(),  number(), number(), 0x020000000000U + input_.below(8), 0x0A000000U + input_.below(8),
+        input_.below(5)};
     if (input_.below(16) == 0) out.mac = std::uint64_t{input_.word()} << 32U | input_.word();
     if (input_.below(16) == 0) out.ipv4 = input_.word();
     wishes_.insert({out.mac, out.ipv4});
@@ -125,7 +126,8 @@ class Scene {
   }
 
   void check(const Answer& answer) {
-    TALLY_CHECK(answer.status.ok() == answer.status.text.empty(), "a sentence with every refusal, and with no other");
+    TALLY_CHECK(answer.status.ok() == answer.status.text.empty(),
+                "a sentence with every refusal, and with no other");
     TALLY_CHECK(answered_.insert(answer.call).second, "one answer to a call");
     waiting_.erase(answer.call);
   }
@@ -146,7 +148,8 @@ class Scene {
       check_job(*add);
       if (box_trouble_) return service_.added(add->name, tl::unexpected<BoxTrouble>(away), now_);
       if (!at_box_.emplace(add->name, std::pair(add->job, 0U)).second)
-        return service_.added(add->name, tl::unexpected<BoxTrouble>({BoxTrouble::Kind::kExists, "it exists"}), now_);
+        return service_.added(add->name, tl::unexpected<BoxTrouble>({BoxTrouble::Kind::kExists, "it exists"}),
+                              now_);
       return service_.added(add->name, {}, now_);
     }
     const std::string& name = std::get<Remove>(order).name;

@@ -112,7 +112,8 @@ class Caller {
     addrinfo* found = nullptr;
     addrinfo hints{};
     hints.ai_socktype = SOCK_STREAM;
-    if (::getaddrinfo(target_.substr(0, colon).c_str(), target_.substr(colon + 1).c_str(), &hints, &found) != 0)
+    if (::getaddrinfo(target_.substr(0, colon).c_str(), target_.substr(colon + 1).c_str(), &hints, &found) !=
+        0)
       return "no such address";
     std::uint32_t done = 0;
     for (; done < count; ++done) {

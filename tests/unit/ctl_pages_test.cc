@@ -84,7 +84,8 @@ TEST(CtlAnswers, ErrorsBecomeSentencesAndExitCodes) {
   EXPECT_EQ(of(R"({"code":-32010,"message":"there is no job 'x'","data":{"jobs":["a","b"]}})").text,
             "there is no job 'x'; there are a, b");
   EXPECT_EQ(of(R"({"code":-32010,"message":"m","data":{}})").fault, client::Fault::kRefused);
-  EXPECT_EQ(of(R"({"code":-32001,"message":"m","data":{"want":"root"}})").fault, client::Fault::kNotPermitted);
+  EXPECT_EQ(of(R"({"code":-32001,"message":"m","data":{"want":"root"}})").fault,
+            client::Fault::kNotPermitted);
   EXPECT_EQ(of(R"({"code":-32001,"message":"m","data":{"want":"root"}})").text, "m (wanted: root)");
   EXPECT_EQ(of(R"({"code":-32602,"message":"x, want 1 or 2","data":{"want":"1 or 2"}})").text,
             "x, want 1 or 2");
