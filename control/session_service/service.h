@@ -57,6 +57,18 @@ struct Work {
   std::vector<Line> lines{};
 };
 
+// How far the box is with the session of a group that is complete.
+struct Declaration {
+  enum class Step : std::uint8_t { kToRemove, kRemoving, kToAdd, kAdding, kAwaiting };
+  Step step = Step::kToAdd;
+  Json job{};
+  TimeNs begun = 0;
+  TimeNs next_try = 0;
+  TimeNs added = 0;
+  bool replaced = false;  // what stood in its place was removed once
+  std::string trouble{};  // what the box said last
+};
+
 class Service {
  public:
   static constexpr TimeNs kBoxPatience = 10 * kSecond;  // while tallyd is away
@@ -89,17 +101,6 @@ class Service {
   [[nodiscard]] std::size_t sessions() const noexcept;
 
  private:
-  // How far the box is with the session of a group that is complete.
-  struct Declaration {
-    enum class Step : std::uint8_t { kToRemove, kRemoving, kToAdd, kAdding, kAwaiting };
-    Step step = Step::kToAdd;
-    Json job{};
-    TimeNs begun = 0;
-    TimeNs next_try = 0;
-    TimeNs added = 0;
-    bool replaced = false;  // what stood in its place was removed once
-    std::string trouble{};  // what the box said last
-  };
   // A port, and its session; or a session of a port that a former life of the service had.
   struct Desk {
     std::string job{};

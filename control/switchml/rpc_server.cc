@@ -61,9 +61,9 @@ class CallOf final : public PendingCall {
 
 template <class Response>
 grpc::ServerUnaryReactor* begin(RpcServer& server, grpc::CallbackServerContext& context, Response& response,
-                                session_service::Request request) {
+                                const session_service::Request& request) {
   auto* const call = new CallOf<Response>(server, response);  // OnDone() deletes it
-  server.add(*call, context.peer(), std::move(request));
+  server.add(*call, context.peer(), request);
   return call;
 }
 
@@ -153,12 +153,12 @@ void RpcServer::answer(const Answer& answer) {
   call->finish(answer);
 }
 
-void RpcServer::add(PendingCall& call, std::string peer, session_service::Request request) {
+void RpcServer::add(PendingCall& call, std::string peer, const session_service::Request& request) {
   {
     const std::lock_guard lock(mutex_);
     call.numbered(++last_);
     pending_.emplace(last_, &call);
-    events_.emplace_back(Asked{last_, std::move(peer), std::move(request)});
+    events_.emplace_back(Asked{last_, std::move(peer), request});
   }
   wake_();
 }

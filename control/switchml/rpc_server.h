@@ -44,7 +44,7 @@ class RpcServer {
   void answer(const session_service::Answer& answer);
 
   // For calls. Threads of gRPC.
-  void add(PendingCall& call, std::string peer, session_service::Request request);
+  void add(PendingCall& call, std::string peer, const session_service::Request& request);
   void cancelled(session_service::CallId call);
 
  private:
