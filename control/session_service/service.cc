@@ -317,9 +317,8 @@ void Service::order_remove(Desk& desk) {
 
 void Service::declare(Desk& desk, TimeNs now) {
   Group& group = *desk.group;
-  Declaration& declaration = desk.declaration.emplace();
-  declaration.begun = now;
-  declaration.job = job_of(desk.job, group.members(), group.payload().value_or(0), settings_);
+  Declaration& declaration = desk.declaration.emplace(Declaration{
+      .job = job_of(desk.job, group.members(), group.payload().value_or(0), settings_), .begun = now});
   if (desk.session) {
     declaration.step = Declaration::Step::kToRemove;
     end_session(desk, "its clients were started again", false);
