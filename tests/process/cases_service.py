@@ -357,9 +357,8 @@ def service_connections_cut_while_packets_flow(lab):
     players = Players(lab, Matrix(), [box.device()], "--session-service", service.target(), "--hang-up", *LONG, "--late", "1,1,3",
                       "--late", "0,3,3", "--late", "1,5,3", operations=("int32:17000",))
     service.waits_for("0 are open")
-    # Late members stand still for less than a farewell takes, and longer than it all together.
+    # For twice as long as a farewell takes; a session that was taken away would answer nobody.
     expect_right_at_last(players)
-    assert "is over" not in service.program.complained().split("0 are open")[0]
     wait_until("its end", lambda: not box.sessions(), DEADLINE)
     service.waits_for("is over: the connections of all its clients are closed, and no packets come")
     service.stop()
