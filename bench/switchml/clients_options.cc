@@ -109,8 +109,12 @@ void add_place(CLI::App& app, ClientsOptions& o, Texts& t) {
                  "net_af_packet0,iface=eth0. Several: rank r is behind port r mod ports")
       ->type_name("DEVICE")
       ->required();
-  app.add_option("-s,--switch", t.switch_ipv4, "The box's IPv4 address")->required();
-  app.add_option("--switch-mac", t.switch_mac, "The box's MAC address: there is no ARP")->required();
+  app.add_option("-s,--switch", t.switch_ipv4, "The box's IPv4 address");
+  app.add_option("--switch-mac", t.switch_mac, "The box's MAC address: there is no ARP");
+  app.add_option("--session-service", o.service,
+                 "Instead of these two: asks for them, and for each session, as the original's clients do")
+      ->type_name("HOST:PORT");
+  app.add_flag("--hang-up", o.hang_up, "Closes the connections to it before the first packet");
   app.add_option(
       "--mac", t.mac,
       "Of the first member of the first session; the others have the next ones (default 02:00:00:00:00:01)");
@@ -201,10 +205,14 @@ Result<SessionOptions> common_session(const Texts& t) {
   return common;
 }
 
-Result<StockAddresses> first_addresses(const Texts& t) {
-  const auto switch_mac = parse_mac_address(t.switch_mac, "--switch-mac");
+// asked: the box's are not known yet.
+Result<StockAddresses> first_addresses(const Texts& t, bool asked) {
+  if (asked != (t.switch_ipv4.empty() && t.switch_mac.empty()))
+    return asked ? bad("says where the box is, so leave --switch and --switch-mac out", "--session-service")
+                 : bad("say where the box is: this and --switch-mac, or --session-service", "--switch");
+  const auto switch_mac = asked ? Result<Mac>(Mac{}) : parse_mac_address(t.switch_mac, "--switch-mac");
   if (!switch_mac) return tl::unexpected(switch_mac.error());
-  const auto switch_ipv4 = parse_ipv4_address(t.switch_ipv4, "--switch");
+  const auto switch_ipv4 = asked ? Result<Ipv4>(Ipv4{}) : parse_ipv4_address(t.switch_ipv4, "--switch");
   if (!switch_ipv4) return tl::unexpected(switch_ipv4.error());
   const auto mac = parse_mac_address(t.mac, "--mac");
   if (!mac) return tl::unexpected(mac.error());
@@ -216,8 +224,9 @@ Result<StockAddresses> first_addresses(const Texts& t) {
 Result<void> plan(ClientsOptions& o, const Texts& t) {
   const auto common = common_session(t);
   if (!common) return tl::unexpected(common.error());
-  auto next = first_addresses(t);
-  if (!next) return tl::unexpected(next.error());
+  const auto first = first_addresses(t, !o.service.empty());
+  if (!first) return tl::unexpected(first.error());
+  StockAddresses next = *first;
   for (const std::uint32_t workers : t.workers) {
     for (const std::uint16_t threads : t.threads) {
       if (2U * t.window * threads > kSlotMask + 1U)
@@ -227,7 +236,8 @@ Result<void> plan(ClientsOptions& o, const Texts& t) {
           PlannedSession planned{.session = *common};
           const auto share = parse_share(loss);
           if (!share) return tl::unexpected(share.error());
-          auto members = take_members(*next, workers);
+          if (!o.service.empty()) next = *first;
+          auto members = take_members(next, workers);
           if (!members) return tl::unexpected(members.error());
           planned.session.members = std::move(*members);
           planned.session.threads = threads;

@@ -26,6 +26,8 @@ struct ClientsOptions {
   std::optional<std::uint16_t> cpu{};
   std::optional<int> box_pid{};  // tallyd on this machine, whose CPU time is of interest
   std::uint64_t memory_mib = 128;
+  std::string service{};  // HOST:PORT of the session service; empty: the box's addresses are given
+  bool hang_up = false;   // the connections to it are closed before the first packet
   std::string json{};
 };
 
@@ -34,7 +36,8 @@ struct ClientsHelp {
 };
 
 // Sessions are all combinations of workers, threads, payloads and losses, in this order, the last changing
-// fastest. Their members have MAC and IPv4 addresses one after the other, through all sessions.
+// fastest. Their members have MAC and IPv4 addresses one after the other, through all sessions; with a
+// session service, which has one session at a time on a port, each session begins with the first ones.
 [[nodiscard]] Result<std::variant<ClientsOptions, ClientsHelp>> parse_clients_options(
     int argc, const char* const* argv);
 

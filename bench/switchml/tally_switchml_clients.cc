@@ -13,6 +13,9 @@
 #include "client_ports.h"
 #include "clients_options.h"
 #include "load_port.h"
+#ifdef TALLY_HAS_GRPC
+#include "service_calls.h"
+#endif
 #include "perf/interrupt_watch.h"
 #include "perf/machine.h"
 #include "perf/perf_report.h"
@@ -129,7 +132,30 @@ Result<std::vector<std::unique_ptr<bench::LoadPort>>> open_ports(
   return ports;
 }
 
-SessionOutcome play(ClientPorts& ports, const PlannedSession& planned, const ClientsOptions& options) {
+#ifdef TALLY_HAS_GRPC
+// Connections of the session's clients, which their end would tell the service.
+using OpenSession = std::optional<ServiceCalls>;
+
+Result<OpenSession> ask_service(const ClientsOptions& options, SessionOptions& session) {
+  if (options.service.empty()) return OpenSession();
+  OpenSession calls(std::in_place, options.service, session.members.size());
+  if (auto done = calls->ask(session); !done) return tl::unexpected(done.error());
+  if (options.hang_up) calls.reset();
+  return calls;
+}
+#else
+using OpenSession = std::optional<int>;
+
+Result<OpenSession> ask_service(const ClientsOptions& options, const SessionOptions& /*session*/) {
+  if (options.service.empty()) return OpenSession();
+  return fail(ErrorCode::kInvalidArgument, "this program was built without gRPC", "--session-service");
+}
+#endif
+
+SessionOutcome play(ClientPorts& ports, PlannedSession planned, const ClientsOptions& options) {
+  const auto open = ask_service(options, planned.session);
+  if (!open)
+    return {.name = planned.name, .members = planned.session.members.size(), .wrong = open.error().text()};
   StockSession session(planned.session);
   SessionOutcome outcome{.name = planned.name, .members = session.members()};
   for (const StockOperation& o : planned.session.operations) outcome.elements += o.elements;

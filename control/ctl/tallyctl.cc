@@ -18,8 +18,8 @@
 #include <system_error>
 #include <thread>
 
+#include "client/connection.h"
 #include "ctl/command.h"
-#include "ctl/connection.h"
 #include "ctl/pages.h"
 #include "ctl/top.h"
 #include "ctl/trace.h"
@@ -28,6 +28,10 @@
 
 namespace tally::ctl {
 namespace {
+
+using client::Connection;
+using client::Fault;
+using client::Trouble;
 
 volatile std::sig_atomic_t told_to_end = 0;
 
@@ -42,9 +46,25 @@ std::string one_line(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
+ExitCode exit_code_of(Fault fault) {
+  switch (fault) {
+    case Fault::kRefused:
+      return kExitFailed;
+    case Fault::kUsage:
+      return kExitUsage;
+    case Fault::kErrors:
+      return kExitNotMet;
+    case Fault::kUnreachable:
+      return kExitUnreachable;
+    case Fault::kNotPermitted:
+      break;
+  }
+  return kExitNotPermitted;
+}
+
 int failed(const Trouble& trouble) {
   print(stderr, "tallyctl: " + trouble.text + "\n");
-  return trouble.code;
+  return exit_code_of(trouble.fault);
 }
 
 // What a configuration has to say beside its error.
@@ -61,13 +81,15 @@ class Daemon {
 
   tl::expected<Json, Trouble> ask(const std::string& method, const Json& parameters) {
     if (!connection_) {
-      auto opened = find_socket(command_).and_then(
-          [&](const std::string& path) { return Connection::open(path, command_.timeout); });
+      auto opened =
+          client::find_socket(command_.socket, command_.instance).and_then([&](const std::string& path) {
+            return Connection::open(path, command_.timeout);
+          });
       if (!opened) return tl::unexpected<Trouble>(std::move(opened.error()));
       connection_.emplace(std::move(*opened));
     }
     auto answer = connection_->call(method, parameters);
-    if (!answer && answer.error().code == kExitUnreachable) connection_.reset();
+    if (!answer && answer.error().fault == Fault::kUnreachable) connection_.reset();
     return answer;
   }
 
@@ -207,16 +229,16 @@ std::optional<Trouble> take_file(Command& command) {
   if (command.file.empty()) return std::nullopt;
   std::string text;
   if (!read_text(command.file, text))
-    return Trouble{kExitFailed, "cannot read " + text::cleaned(command.file) + ": " +
-                                    std::generic_category().message(errno)};
+    return Trouble{Fault::kRefused, "cannot read " + text::cleaned(command.file) + ": " +
+                                        std::generic_category().message(errno)};
   if (command.page == Page::kCheck) {
     command.parameters["text"] = std::move(text);
     return std::nullopt;
   }
   Json job = Json::parse(text, nullptr, false);
   if (!job.is_object())
-    return Trouble{kExitFailed, text::cleaned(command.file) +
-                                    " is no JSON object: write {\"name\": \"resnet\", \"workers\": 4}"};
+    return Trouble{Fault::kRefused, text::cleaned(command.file) +
+                                        " is no JSON object: write {\"name\": \"resnet\", \"workers\": 4}"};
   command.parameters["job"] = std::move(job);
   return std::nullopt;
 }
@@ -250,18 +272,18 @@ int restart(const Command& command, Daemon& daemon) {
                           text::fixed(std::chrono::duration<double>(took()).count(), 1) + " s\n");
       return kExitOk;
     }
-    away = away || (!there && there.error().code == kExitUnreachable);
+    away = away || (!there && there.error().fault == Fault::kUnreachable);
   }
-  return failed({kExitUnreachable, "nobody answered for " + std::to_string(kPatience.count()) +
-                                       " s since then: the daemon's log says why"});
+  return failed({Fault::kUnreachable, "nobody answered for " + std::to_string(kPatience.count()) +
+                                          " s since then: the daemon's log says why"});
 }
 
 // By the daemon, whose rights and limits count; without one, of the machine as such.
 int examine(const Command& command, Daemon& daemon) {
   auto answer = daemon.ask(command.method, command.parameters);
   if (!answer) {
-    const ExitCode why = answer.error().code;
-    if (why != kExitUnreachable && why != kExitNotPermitted) return failed(answer.error());
+    const Fault why = answer.error().fault;
+    if (why != Fault::kUnreachable && why != Fault::kNotPermitted) return failed(answer.error());
     print(stderr, "tallyctl: " + answer.error().text + "\nWithout it, this is of the machine alone.\n");
     answer = Json{{"findings", doctor::to_json(doctor::examine(doctor::Machine::here(), {}))}};
   }

@@ -79,11 +79,12 @@ class Writer {
 };
 
 // Until it has ended and all was read.
-tl::expected<std::string, Trouble> follow(const TraceFile& file, Writer& writer, std::size_t most_bytes) {
+tl::expected<std::string, client::Trouble> follow(const TraceFile& file, Writer& writer,
+                                                  std::size_t most_bytes) {
   bool stopping = false;
   for (;;) {
     const auto batch = file.ask("trace.read", Json::object());
-    if (!batch) return tl::unexpected<Trouble>(batch.error());
+    if (!batch) return tl::unexpected<client::Trouble>(batch.error());
     const Json& frames = list_of(*batch, "frames");
     for (const Json& frame : frames) {
       if (writer.bytes() < most_bytes) writer.add(frame);
@@ -95,7 +96,7 @@ tl::expected<std::string, Trouble> follow(const TraceFile& file, Writer& writer,
     if (!stopping && file.told_to_end()) {
       stopping = true;
       if (const auto stopped = file.ask("trace.stop", Json::object()); !stopped)
-        return tl::unexpected<Trouble>(stopped.error());
+        return tl::unexpected<client::Trouble>(stopped.error());
     }
     if (frames.empty()) std::this_thread::sleep_for(kPause);
   }
@@ -103,11 +104,12 @@ tl::expected<std::string, Trouble> follow(const TraceFile& file, Writer& writer,
 
 }  // namespace
 
-tl::expected<std::string, Trouble> write_trace(const TraceFile& file, const Json& wish,
-                                               std::size_t most_bytes) {
+tl::expected<std::string, client::Trouble> write_trace(const TraceFile& file, const Json& wish,
+                                                       std::size_t most_bytes) {
   const auto ports = file.ask("port.list", Json::object());
-  if (!ports) return tl::unexpected<Trouble>(ports.error());
-  if (const auto begun = file.ask("trace.start", wish); !begun) return tl::unexpected<Trouble>(begun.error());
+  if (!ports) return tl::unexpected<client::Trouble>(ports.error());
+  if (const auto begun = file.ask("trace.start", wish); !begun)
+    return tl::unexpected<client::Trouble>(begun.error());
   try {
     Writer writer(file, *ports);
     auto said = follow(file, writer, most_bytes);

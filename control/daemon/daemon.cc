@@ -41,7 +41,7 @@ TimeNs cpu_time() noexcept {
 // One life of the control loop on the event loop.
 class Life {
  public:
-  Life(asio::io_context& io, asio::signal_set& signals, const ServiceManager& manager,
+  Life(asio::io_context& io, asio::signal_set& signals, const log::ServiceManager& manager,
        const Daemon::Start& start, io::DataPlane& plane, members::MembershipEngine engine, TimeNs drain,
        std::optional<ControlSocket> control, http::Exchange* exchange)
       : io_(io),
@@ -178,7 +178,7 @@ class Life {
   asio::io_context& io_;
   asio::signal_set& signals_;
   asio::steady_timer timer_;
-  const ServiceManager& manager_;
+  const log::ServiceManager& manager_;
   const Claims& claims_;
   http::Exchange* const exchange_;  // nullptr: there is no HTTP
   EventFeed feed_{};
@@ -205,7 +205,7 @@ struct Daemon::Signals {
   asio::signal_set set{io};
 };
 
-Daemon::Daemon() : signals_(std::make_unique<Signals>()), manager_(ServiceManager::from_environment()) {
+Daemon::Daemon() : signals_(std::make_unique<Signals>()), manager_(log::ServiceManager::from_environment()) {
   std::signal(SIGPIPE, SIG_IGN);
 }
 Daemon::~Daemon() = default;

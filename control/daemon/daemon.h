@@ -11,8 +11,8 @@
 #include "daemon/claims.h"
 #include "daemon/control_socket.h"
 #include "daemon/made_jobs.h"
-#include "daemon/sd_notify.h"
 #include "io/data_plane.h"
+#include "log/sd_notify.h"
 #include "members/membership.h"
 #include "tally/unique_fd.h"
 
@@ -56,7 +56,7 @@ class Daemon {
  private:
   struct Signals;
   std::unique_ptr<Signals> signals_;
-  ServiceManager manager_;
+  log::ServiceManager manager_;
 };
 
 }  // namespace tally::daemon

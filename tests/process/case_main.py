@@ -52,6 +52,8 @@ def main(about):
     parser.add_argument("--cmake", default="")
     parser.add_argument("--build", default="")
     parser.add_argument("--clients", default="")
+    parser.add_argument("--service", default="")
+    parser.add_argument("--caller", default="")
     parser.add_argument("--original-box", default="")
     parser.add_argument("--libraries", nargs="*", default=[])
     parser.add_argument("--sanitizer", default="")
@@ -66,6 +68,7 @@ def main(about):
     Programs.server, Programs.bench = options.server, options.bench
     Programs.ctl = options.ctl
     Programs.clients, Programs.original_box = options.clients, options.original_box
+    Programs.service, Programs.caller = options.service, options.caller
     Programs.scarce_pool, Programs.libraries = options.scarce_pool, options.libraries
     Programs.cmake, Programs.build = options.cmake, options.build
     Programs.sanitizer = options.sanitizer

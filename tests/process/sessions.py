@@ -75,23 +75,36 @@ class SessionBox(Box):
         return self.device_of(port).removeprefix("dpdk:")
 
 
+class Players:
+    """tally_switchml_clients with the matrix, but for what `arguments` say otherwise."""
+
+    def __init__(self, lab, matrix, devices, *arguments, run=None, operations=()):
+        if not Programs.clients:
+            raise Skipped("tally_switchml_clients was not built (TALLY_BUILD_BENCH=OFF)")
+        self.file = pathlib.Path(lab.directory, f"clients{len(lab.programs)}.json")
+        words = [Programs.clients, *arguments, "--json", self.file]
+        # The service says where the box is.
+        left_out = ("--switch", "--switch-mac") if "--session-service" in arguments else ()
+        for option, value in matrix.words().items():
+            words += [] if option in arguments or option in left_out else [option, value]
+        words += [word for device in devices for word in ("--port", device)]
+        if operations:
+            words += ["--operations", ",".join(operations)]
+        self.program = (run or lab.run)("clients", list(map(str, words)), {})
+
+    def end(self, code=0, seconds=100):
+        """Once it has ended with this exit code: its sessions by name as it wrote them."""
+        program = self.program
+        ended = program.wait(seconds)
+        assert ended == code, f"ended with {ended}: {program.complained()}\n{program.said()}"
+        sessions = json.loads(self.file.read_text())["sessions"] if self.file.exists() else []
+        return {session["name"]: session for session in sessions}
+
+
 def play(lab, matrix, devices, *arguments, run=None, operations=(), code=0):
-    """tally_switchml_clients with the matrix, but for what `arguments` say otherwise, ended with this exit code: its sessions by name as it wrote them, and the program."""
-    if not Programs.clients:
-        raise Skipped("tally_switchml_clients was not built (TALLY_BUILD_BENCH=OFF)")
-    file = pathlib.Path(lab.directory, "clients.json")
-    file.unlink(missing_ok=True)
-    words = [Programs.clients, *arguments, "--json", file]
-    for option, value in matrix.words().items():
-        words += [] if option in arguments else [option, value]
-    words += [word for device in devices for word in ("--port", device)]
-    if operations:
-        words += ["--operations", ",".join(operations)]
-    program = (run or lab.run)("clients", list(map(str, words)), {})
-    ended = program.wait(100)
-    assert ended == code, f"ended with {ended}: {program.complained()}\n{program.said()}"
-    sessions = json.loads(file.read_text())["sessions"] if file.exists() else []
-    return {session["name"]: session for session in sessions}, program
+    """Players that have ended: their sessions, and the program."""
+    players = Players(lab, matrix, devices, *arguments, run=run, operations=operations)
+    return players.end(code), players.program
 
 
 def expect_right(sessions, count):

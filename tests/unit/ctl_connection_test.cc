@@ -13,7 +13,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "ctl/connection.h"
+#include "client/connection.h"
 #include "tally/unique_fd.h"
 
 namespace tally::ctl_test {
@@ -49,7 +49,7 @@ constexpr std::chrono::milliseconds kPatience{5'000};
 
 TEST(CtlConnection, WhoIsSentAwayHearsWhy) {
   const Door door;
-  auto connection = ctl::Connection::open(door.path, kPatience);
+  auto connection = client::Connection::open(door.path, kPatience);
   ASSERT_TRUE(connection);
   {
     const UniqueFd daemon = door.take();
@@ -64,7 +64,7 @@ TEST(CtlConnection, WhoIsSentAwayHearsWhy) {
 
 TEST(CtlConnection, WhatIsTooLongIsAnsweredBeforeItIsSent) {
   const Door door;
-  auto connection = ctl::Connection::open(door.path, kPatience);
+  auto connection = client::Connection::open(door.path, kPatience);
   ASSERT_TRUE(connection);
   std::thread daemon([&door] {
     const UniqueFd client = door.take();
@@ -81,18 +81,18 @@ TEST(CtlConnection, WhatIsTooLongIsAnsweredBeforeItIsSent) {
 
 TEST(CtlConnection, WhoGoesWithoutAWordIsNoDaemon) {
   const Door door;
-  auto connection = ctl::Connection::open(door.path, kPatience);
+  auto connection = client::Connection::open(door.path, kPatience);
   ASSERT_TRUE(connection);
   door.take().reset();
   const auto answer = connection->call("job.list", ctl::Json::object());
   ASSERT_FALSE(answer);
-  EXPECT_EQ(answer.error().code, ctl::kExitUnreachable);
+  EXPECT_EQ(answer.error().fault, client::Fault::kUnreachable);
   EXPECT_THAT(answer.error().text, HasSubstr("has closed the connection"));
 }
 
 TEST(CtlConnection, WhoSaysNothingIsNotWaitedForForEver) {
   const Door door;
-  auto connection = ctl::Connection::open(door.path, std::chrono::milliseconds(50));
+  auto connection = client::Connection::open(door.path, std::chrono::milliseconds(50));
   ASSERT_TRUE(connection);
   const UniqueFd daemon = door.take();
   EXPECT_THAT(connection->call("job.list", ctl::Json::object()).error().text,
@@ -102,7 +102,7 @@ TEST(CtlConnection, WhoSaysNothingIsNotWaitedForForEver) {
 TEST(CtlConnection, AnAnswerOfAnotherKindIsNone) {
   for (const char* const line : {"hello", "[]", "{}", R"({"id":2,"result":{}})", R"({"id":1,"error":"x"})",
                                  R"({"id":1,"error":{"code":"x","message":7}})"}) {
-    const auto answer = ctl::read_answer(line, 1);
+    const auto answer = client::read_answer(line, 1);
     ASSERT_FALSE(answer) << line;
     EXPECT_FALSE(answer.error().text.empty()) << line;
   }

@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "ctl/connection.h"
+#include "client/connection.h"
 #include "ctl/pages.h"
 
 namespace tally::ctl_test {
@@ -79,26 +79,27 @@ TEST(CtlPages, AReloadSaysWhatItDid) {
 
 TEST(CtlAnswers, ErrorsBecomeSentencesAndExitCodes) {
   const auto of = [](const std::string& error) {
-    return ctl::read_answer(R"({"jsonrpc":"2.0","id":1,"error":)" + error + "}", 1).error();
+    return client::read_answer(R"({"jsonrpc":"2.0","id":1,"error":)" + error + "}", 1).error();
   };
   EXPECT_EQ(of(R"({"code":-32010,"message":"there is no job 'x'","data":{"jobs":["a","b"]}})").text,
             "there is no job 'x'; there are a, b");
-  EXPECT_EQ(of(R"({"code":-32010,"message":"m","data":{}})").code, ctl::kExitFailed);
-  EXPECT_EQ(of(R"({"code":-32001,"message":"m","data":{"want":"root"}})").code, ctl::kExitNotPermitted);
+  EXPECT_EQ(of(R"({"code":-32010,"message":"m","data":{}})").fault, client::Fault::kRefused);
+  EXPECT_EQ(of(R"({"code":-32001,"message":"m","data":{"want":"root"}})").fault,
+            client::Fault::kNotPermitted);
   EXPECT_EQ(of(R"({"code":-32001,"message":"m","data":{"want":"root"}})").text, "m (wanted: root)");
   EXPECT_EQ(of(R"({"code":-32602,"message":"x, want 1 or 2","data":{"want":"1 or 2"}})").text,
             "x, want 1 or 2");
-  EXPECT_EQ(of(R"({"code":-32012,"message":"m"})").code, ctl::kExitNotMet);
+  EXPECT_EQ(of(R"({"code":-32012,"message":"m"})").fault, client::Fault::kErrors);
 }
 
 TEST(CtlAnswers, WhatIsNoAnswerIsNoTallyd) {
   for (const char* const line :
        {"", "HTTP/1.1 400", "[]", "{}", R"({"id":2,"result":{}})", R"({"id":"1","result":{}})"}) {
-    const auto answer = ctl::read_answer(line, 1);
+    const auto answer = client::read_answer(line, 1);
     ASSERT_FALSE(answer.has_value()) << line;
-    EXPECT_EQ(answer.error().code, ctl::kExitUnreachable) << line;
+    EXPECT_EQ(answer.error().fault, client::Fault::kUnreachable) << line;
   }
-  EXPECT_EQ(ctl::read_answer(R"({"id":1,"result":{"a":1}})", 1)->dump(), R"({"a":1})");
+  EXPECT_EQ(client::read_answer(R"({"id":1,"result":{"a":1}})", 1)->dump(), R"({"a":1})");
 }
 
 }  // namespace

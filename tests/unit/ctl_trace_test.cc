@@ -74,12 +74,12 @@ struct FakeDaemon {
 
   ctl::TraceFile file() {
     return {.ask = [this](const std::string& method,
-                          const Json& /*parameters*/) -> tl::expected<Json, ctl::Trouble> {
+                          const Json& /*parameters*/) -> tl::expected<Json, client::Trouble> {
               asked.push_back(method);
               if (method == "port.list") return Json::parse(R"({"ports":[{"name":"w0"}]})");
               if (method != "trace.read") return Json::object();
               if (batches.empty())
-                return tl::unexpected<ctl::Trouble>(ctl::Trouble{ctl::kExitUnreachable, "gone"});
+                return tl::unexpected<client::Trouble>(client::Trouble{client::Fault::kUnreachable, "gone"});
               Json next = batches.front();
               batches.erase(batches.begin());
               return next;

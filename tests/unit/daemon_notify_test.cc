@@ -12,7 +12,7 @@
 
 #include <gtest/gtest.h>
 
-#include "daemon/sd_notify.h"
+#include "log/sd_notify.h"
 
 namespace tally {
 namespace {
@@ -52,7 +52,7 @@ class DaemonNotify : public testing::Test {
 
 TEST_F(DaemonNotify, TellsAPathSocket) {
   listen_at("/tmp/tally-notify-" + std::to_string(getpid()));
-  const auto manager = daemon::ServiceManager::from_environment();
+  const auto manager = log::ServiceManager::from_environment();
   manager.ready("8 ports");
   EXPECT_EQ(received(), "READY=1\nSTATUS=8 ports");
   manager.status("1 of 2 jobs running");
@@ -65,14 +65,14 @@ TEST_F(DaemonNotify, TellsAPathSocket) {
 
 TEST_F(DaemonNotify, TellsAnAbstractSocketAlsoAfterAMove) {
   listen_at("@tally-notify-" + std::to_string(getpid()));
-  auto first = daemon::ServiceManager::from_environment();
-  const daemon::ServiceManager manager = std::move(first);
+  auto first = log::ServiceManager::from_environment();
+  const log::ServiceManager manager = std::move(first);
   manager.alive();
   EXPECT_EQ(received(), "WATCHDOG=1");
 }
 
 TEST_F(DaemonNotify, WithoutAManagerNothingHappens) {
-  const auto manager = daemon::ServiceManager::from_environment();
+  const auto manager = log::ServiceManager::from_environment();
   manager.ready("x");
   manager.alive();
   EXPECT_EQ(manager.watchdog_interval(), 0U);
@@ -82,13 +82,13 @@ TEST_F(DaemonNotify, ASocketThatIsGoneOrUnusableIsNoFailure) {
   for (const std::string& name : {std::string("/tmp/tally-nobody-listens"), std::string("relative"),
                                   "/" + std::string(200, 'x'), std::string()}) {
     setenv("NOTIFY_SOCKET", name.c_str(), 1);
-    daemon::ServiceManager::from_environment().ready("x");
+    log::ServiceManager::from_environment().ready("x");
   }
 }
 
 TEST_F(DaemonNotify, AManagerThatDoesNotReadNeverBlocks) {
   listen_at("/tmp/tally-notify-full-" + std::to_string(getpid()));
-  const auto manager = daemon::ServiceManager::from_environment();
+  const auto manager = log::ServiceManager::from_environment();
   for (int i = 0; i < 10'000; ++i) manager.alive();
   EXPECT_EQ(received(), "WATCHDOG=1");
 }
@@ -96,14 +96,14 @@ TEST_F(DaemonNotify, AManagerThatDoesNotReadNeverBlocks) {
 TEST_F(DaemonNotify, TheWatchdogIsFedFourTimesInItsPatience) {
   listen_at("@tally-watchdog-" + std::to_string(getpid()));
   setenv("WATCHDOG_USEC", "10000000", 1);
-  EXPECT_EQ(daemon::ServiceManager::from_environment().watchdog_interval(), 2'500 * kMillisecond);
+  EXPECT_EQ(log::ServiceManager::from_environment().watchdog_interval(), 2'500 * kMillisecond);
   setenv("WATCHDOG_PID", std::to_string(getpid()).c_str(), 1);
-  EXPECT_EQ(daemon::ServiceManager::from_environment().watchdog_interval(), 2'500 * kMillisecond);
+  EXPECT_EQ(log::ServiceManager::from_environment().watchdog_interval(), 2'500 * kMillisecond);
   setenv("WATCHDOG_PID", "1", 1);
-  EXPECT_EQ(daemon::ServiceManager::from_environment().watchdog_interval(), 0U);
+  EXPECT_EQ(log::ServiceManager::from_environment().watchdog_interval(), 0U);
   unsetenv("WATCHDOG_PID");
   setenv("WATCHDOG_USEC", "10s", 1);
-  EXPECT_EQ(daemon::ServiceManager::from_environment().watchdog_interval(), 0U);
+  EXPECT_EQ(log::ServiceManager::from_environment().watchdog_interval(), 0U);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "ctl/connection.h"
+#include "client/connection.h"
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -17,7 +17,7 @@
 
 #include "text/text.h"
 
-namespace tally::ctl {
+namespace tally::client {
 namespace {
 
 constexpr const char* kDirectory = "/run/tally";
@@ -28,8 +28,8 @@ using Clock = std::chrono::steady_clock;
 
 std::string reason(int error) { return std::generic_category().message(error); }
 
-tl::unexpected<Trouble> trouble(ExitCode code, std::string text) {
-  return tl::unexpected<Trouble>(Trouble{code, std::move(text)});
+tl::unexpected<Trouble> trouble(Fault fault, std::string text) {
+  return tl::unexpected<Trouble>(Trouble{fault, std::move(text)});
 }
 
 std::optional<sockaddr_un> address_of(const std::string& path) {
@@ -98,48 +98,50 @@ std::string details_of(const Json& data, const std::string& message) {
 
 }  // namespace
 
-tl::expected<std::string, Trouble> find_socket(const Command& command) {
-  if (!command.socket.empty()) return command.socket;
-  if (!command.instance.empty()) return std::string(kDirectory) + "/" + command.instance + ".sock";
+tl::expected<std::string, Trouble> find_socket(const std::string& socket, const std::string& instance) {
+  if (!socket.empty()) return socket;
+  if (!instance.empty()) return std::string(kDirectory) + "/" + instance + ".sock";
   const std::vector<std::string> found = daemons_here();
   if (found.size() == 1) return found.front();
   if (found.empty())
-    return trouble(kExitUnreachable, std::string("no tallyd listens in ") + kDirectory +
-                                         ": is one running? Name its control.socket with --socket PATH");
-  return trouble(kExitUnreachable, "several daemons listen here: " + text::listed(found) +
-                                       "; say which with --socket PATH or --instance NAME");
+    return trouble(Fault::kUnreachable, std::string("no tallyd listens in ") + kDirectory +
+                                            ": is one running? Name its control.socket with --socket PATH");
+  return trouble(Fault::kUnreachable, "several daemons listen here: " + text::listed(found) +
+                                          "; say which with --socket PATH or --instance NAME");
 }
 
 tl::expected<Connection, Trouble> Connection::open(const std::string& path,
                                                    std::chrono::milliseconds timeout) {
   const auto address = address_of(path);
   if (!address)
-    return trouble(kExitUsage, "'" + text::cleaned(path) + "' is too long, or empty, for a socket's path");
+    return trouble(Fault::kUsage,
+                   text::in_quotes(text::cleaned(path)) + " is too long, or empty, for a socket's path");
   UniqueFd socket = new_socket(timeout);
   const int error = connect_to(socket, *address);
   const std::string what = "cannot reach a tallyd at " + text::cleaned(path) + ": ";
   if (error == 0) return Connection(std::move(socket), path, timeout);
   if (error == ENOENT)
-    return trouble(kExitUnreachable,
+    return trouble(Fault::kUnreachable,
                    what + "there is no such socket: is tallyd running, is this its control.socket?");
   std::error_code ignored;
   if (error == ECONNREFUSED && !std::filesystem::is_socket(path, ignored))
-    return trouble(kExitUnreachable, what + "it is no socket: name the daemon's control.socket");
+    return trouble(Fault::kUnreachable, what + "it is no socket: name the daemon's control.socket");
   if (error == ECONNREFUSED)
-    return trouble(kExitUnreachable, what + "nobody listens there any more: start tallyd");
+    return trouble(Fault::kUnreachable, what + "nobody listens there any more: start tallyd");
   if (error == EPROTOTYPE)
-    return trouble(kExitUnreachable, what + "it is another socket, perhaps one of memif");
+    return trouble(Fault::kUnreachable, what + "it is another socket, perhaps one of memif");
   if (error == EACCES)
-    return trouble(kExitNotPermitted,
+    return trouble(Fault::kNotPermitted,
                    what +
                        "you may not open it: be its owner, of its group or root (control.access, "
                        "control.group)");
-  if (error == EAGAIN) return trouble(kExitUnreachable, what + "it is there and takes nobody: it may hang");
-  return trouble(kExitUnreachable, what + reason(error));
+  if (error == EAGAIN)
+    return trouble(Fault::kUnreachable, what + "it is there and takes nobody: it may hang");
+  return trouble(Fault::kUnreachable, what + reason(error));
 }
 
 tl::unexpected<Trouble> Connection::silent(const std::string& how) const {
-  return trouble(kExitUnreachable, "the tallyd at " + text::cleaned(path_) + " " + how);
+  return trouble(Fault::kUnreachable, "the tallyd at " + text::cleaned(path_) + " " + how);
 }
 
 tl::expected<void, Trouble> Connection::send(std::string_view line) {
@@ -194,7 +196,7 @@ tl::expected<Json, Trouble> Connection::next_event() {
   if (!line) return tl::unexpected<Trouble>(line.error());
   const Json event = Json::parse(*line, nullptr, false);
   if (!event.is_object() || event.value("method", Json()) != "event" || !event.contains("params"))
-    return trouble(kExitUnreachable, "what answers there is no tallyd");
+    return trouble(Fault::kUnreachable, "what answers there is no tallyd");
   return event["params"];
 }
 
@@ -202,21 +204,23 @@ tl::expected<Json, Trouble> read_answer(std::string_view line, std::uint64_t id)
   constexpr int kNotPermittedCode = -32001;
   constexpr int kConfigurationCode = -32012;
   const Json answer = Json::parse(line, nullptr, false);
-  if (!answer.is_object()) return trouble(kExitUnreachable, "what answers there is no tallyd");
+  if (!answer.is_object()) return trouble(Fault::kUnreachable, "what answers there is no tallyd");
   if (const auto error = answer.find("error"); error != answer.end() && error->is_object()) {
     const Json code = error->value("code", Json());
     const Json said = error->value("message", Json());
     const Json data = error->value("data", Json());
     const std::string message = said.is_string() ? said.get<std::string>() : "an error without words";
-    Trouble t{kExitFailed, text::cleaned(message + details_of(data, message)), data};
-    if (code == kNotPermittedCode) t.code = kExitNotPermitted;
-    if (code == kConfigurationCode) t.code = kExitNotMet;
+    Trouble t{Fault::kRefused, text::cleaned(message + details_of(data, message)), data};
+    if (code.is_number_integer()) t.code = code.get<int>();
+    if (code == kNotPermittedCode) t.fault = Fault::kNotPermitted;
+    if (code == kConfigurationCode) t.fault = Fault::kErrors;
     return tl::unexpected<Trouble>(std::move(t));
   }
   const auto result = answer.find("result");
   if (result == answer.end() || answer.value("id", Json()) != id)
-    return trouble(kExitUnreachable, "the answer is not to what was asked: what answers there is no tallyd");
+    return trouble(Fault::kUnreachable,
+                   "the answer is not to what was asked: what answers there is no tallyd");
   return *result;
 }
 
-}  // namespace tally::ctl
+}  // namespace tally::client

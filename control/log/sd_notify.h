@@ -8,7 +8,7 @@
 #include "tally/time.h"
 #include "tally/unique_fd.h"
 
-namespace tally::daemon {
+namespace tally::log {
 
 class ServiceManager {
  public:
@@ -32,4 +32,4 @@ class ServiceManager {
   TimeNs watchdog_ = 0;
 };
 
-}  // namespace tally::daemon
+}  // namespace tally::log

@@ -2,29 +2,43 @@
 // The socket of a tallyd: found, connected, asked.
 
 #include <chrono>
+#include <cstdint>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <tl/expected.hpp>
+#include <utility>
 
-#include "ctl/command.h"
 #include "tally/unique_fd.h"
 
-namespace tally::ctl {
+namespace tally::client {
 
-struct Trouble {
-  ExitCode code = kExitFailed;
-  std::string text{};   // a sentence, and what to do
-  Json data = nullptr;  // of the daemon's error
+using Json = nlohmann::ordered_json;
+
+enum class Fault : std::uint8_t {
+  kRefused,  // by the daemon, or it could not
+  kUsage,
+  kErrors,       // a configuration or a job has errors
+  kUnreachable,  // no daemon
+  kNotPermitted,
 };
 
-// Where the daemon is that the command means: a path.
-[[nodiscard]] tl::expected<std::string, Trouble> find_socket(const Command& command);
+struct Trouble {
+  Fault fault = Fault::kRefused;
+  std::string text{};   // a sentence, and what to do
+  Json data = nullptr;  // of the daemon's error
+  int code = 0;         // likewise; 0: no daemon said it
+};
+
+// Where the daemon is: the path that is given, or the one of the instance, or of the only daemon here.
+[[nodiscard]] tl::expected<std::string, Trouble> find_socket(const std::string& socket,
+                                                             const std::string& instance);
 
 class Connection {
  public:
   [[nodiscard]] static tl::expected<Connection, Trouble> open(const std::string& path,
                                                               std::chrono::milliseconds timeout);
-  // The result, or why there is none. After kExitUnreachable the connection is of no use.
+  // The result, or why there is none. After kUnreachable the connection is of no use.
   [[nodiscard]] tl::expected<Json, Trouble> call(const std::string& method, const Json& parameters);
   // The parameters of the next notification, however long it takes. After an error it is of no use.
   [[nodiscard]] tl::expected<Json, Trouble> next_event();
@@ -47,4 +61,4 @@ class Connection {
 // What a line of the daemon says to request `id`.
 [[nodiscard]] tl::expected<Json, Trouble> read_answer(std::string_view line, std::uint64_t id);
 
-}  // namespace tally::ctl
+}  // namespace tally::client

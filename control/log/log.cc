@@ -1,11 +1,11 @@
-#include "daemon/log.h"
+#include "log/log.h"
 
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 #include <cstdlib>
 #include <memory>
 
-namespace tally::daemon {
+namespace tally::log {
 namespace {
 
 constexpr std::uint32_t kDpdkError = 4;
@@ -16,7 +16,7 @@ constexpr std::uint32_t kDpdkInfo = 7;
 bool to_journal() { return std::getenv("JOURNAL_STREAM") != nullptr; }
 
 std::shared_ptr<spdlog::logger> make_logger() {
-  auto made = std::make_shared<spdlog::logger>("tallyd", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  auto made = std::make_shared<spdlog::logger>("tally", std::make_shared<spdlog::sinks::stderr_sink_mt>());
   made->set_pattern(to_journal() ? "%v" : "%Y-%m-%d %H:%M:%S.%e %-7l %v");
   made->set_level(spdlog::level::info);
   made->flush_on(spdlog::level::trace);
@@ -62,4 +62,4 @@ LogLevel level_of_dpdk(std::uint32_t level) noexcept {
   return level <= kDpdkInfo ? LogLevel::kDebug : LogLevel::kTrace;
 }
 
-}  // namespace tally::daemon
+}  // namespace tally::log

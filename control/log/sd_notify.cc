@@ -1,4 +1,4 @@
-#include "daemon/sd_notify.h"
+#include "log/sd_notify.h"
 
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -11,7 +11,7 @@
 #include <cstring>
 #include <optional>
 
-namespace tally::daemon {
+namespace tally::log {
 namespace {
 
 constexpr std::uint64_t kPingsPerPatience = 4;
@@ -67,4 +67,4 @@ void ServiceManager::stopping(std::string_view status) const noexcept {
 void ServiceManager::status(std::string_view text) const noexcept { send("STATUS=" + std::string(text)); }
 void ServiceManager::alive() const noexcept { send("WATCHDOG=1"); }
 
-}  // namespace tally::daemon
+}  // namespace tally::log
