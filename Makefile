@@ -51,7 +51,7 @@ endif
 CLANG := -DCMAKE_CXX_COMPILER=clang++-14 -DTALLY_BUILD_BENCH=OFF
 CLANG += -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O1 -DTALLY_SANITIZE
 # ThreadSanitizer: what has more than one thread, and nothing else.
-TSAN_TARGETS := tests/e2e/all api_test api_plugin_test daemon_test tally_io_test
+TSAN_TARGETS := tests/e2e/all api_test api_plugin_test daemon_test http_test tally_io_test
 # Root reserves what is missing of the hugepages that some tests need, and gives it back. For others, and where the
 # kernel has no more, those tests are skipped.
 HUGEPAGES := $(if $(filter 0,$(shell id -u)),tools/hugepages run 72 --)

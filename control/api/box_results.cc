@@ -139,17 +139,20 @@ std::string drops_markdown() {
          rows_of(members::kMembershipDropReasons);
 }
 
-Json health(const Snapshot& box) {
+bool is_down(const Snapshot& box, std::size_t port) {
+  const bool memif =
+      port < box.config->ports.size() && box.config->ports[port].device.kind == device::DeviceKind::kMemif;
+  return !box.ports[port].link_up && !memif;
+}
+
+Json box_problems(const Snapshot& box) {
   Json problems = Json::array();
   const auto add = [&](const char* what, const std::string& name, std::string text) {
     problems.push_back({{"what", what}, {"name", name}, {"text", std::move(text)}});
   };
   if (box.ending) add("box", box.instance, "it is shutting down");
   for (std::size_t i = 0; i < box.ports.size(); ++i) {
-    // Behind a port of memif there is one worker, or none at the moment.
-    const bool memif =
-        i < box.config->ports.size() && box.config->ports[i].device.kind == device::DeviceKind::kMemif;
-    if (!box.ports[i].link_up && !memif)
+    if (is_down(box, i))
       add("port", box.ports[i].name,
           box.ports[i].link_why.empty() ? "link down" : "link down: " + box.ports[i].link_why);
   }
@@ -157,6 +160,14 @@ Json health(const Snapshot& box) {
     if (box.cores[i].silent >= kCoreStalled)
       add("core", std::to_string(i), "no turn for " + members::seconds_text(box.cores[i].silent));
   }
+  return problems;
+}
+
+Json health(const Snapshot& box) {
+  Json problems = box_problems(box);
+  const auto add = [&](const char* what, const std::string& name, std::string text) {
+    problems.push_back({{"what", what}, {"name", name}, {"text", std::move(text)}});
+  };
   for (const std::string& text : box.dormant) add("box", box.instance, text);
   for (const JobCounts& job : box.jobs) {
     if (!job.declared) continue;
@@ -168,7 +179,9 @@ Json health(const Snapshot& box) {
     else if (job.status.session && job.status.session->lacks != members::SessionLacks::kNothing)
       add("job", job.status.name, job.status.reason);
   }
-  return {{"state", problems.empty() ? "good" : "degraded"}, {"problems", std::move(problems)}};
+  return {{"state", problems.empty() ? "good" : "degraded"},
+          {"ending", box.ending},
+          {"problems", std::move(problems)}};
 }
 
 Json totals(const Snapshot& box) {

@@ -26,29 +26,35 @@ constexpr std::array<EventKind, 18> kKinds{{
     {"log", "any other line of the log, from warning on"},
 }};
 
-std::string notification(const Json& parameters) {
-  return R"({"jsonrpc":"2.0","method":"event","params":)" + dumped(parameters) + "}\n";
-}
-
 Json or_null(std::string_view text) { return text.empty() ? Json(nullptr) : Json(text); }
 
 }  // namespace
 
 std::span<const EventKind> event_kinds() { return kKinds; }
 
-std::string event_line(const Event& event, std::uint64_t number, std::uint64_t unix_ns) {
+std::string event_text(const Event& event, std::uint64_t number, std::uint64_t unix_ns) {
   constexpr std::array<std::string_view, 5> kLevels{"trace", "debug", "info", "warning", "error"};
-  return notification({{"number", number},
-                       {"unix_ns", unix_ns},
-                       {"event", event.kind},
-                       {"level", kLevels.at(static_cast<std::size_t>(event.level))},
-                       {"job", or_null(event.job)},
-                       {"rank", event.rank ? Json(*event.rank) : Json(nullptr)},
-                       {"port", or_null(event.port)},
-                       {"text", event.text}});
+  return dumped({{"number", number},
+                 {"unix_ns", unix_ns},
+                 {"event", event.kind},
+                 {"level", kLevels.at(static_cast<std::size_t>(event.level))},
+                 {"job", or_null(event.job)},
+                 {"rank", event.rank ? Json(*event.rank) : Json(nullptr)},
+                 {"port", or_null(event.port)},
+                 {"text", event.text}});
 }
 
-std::string lost_line(std::uint64_t events) { return notification({{"event", "lost"}, {"count", events}}); }
+std::string event_line(std::string_view event_text) {
+  return std::string(R"({"jsonrpc":"2.0","method":"event","params":)").append(event_text).append("}\n");
+}
+
+std::string event_line(const Event& event, std::uint64_t number, std::uint64_t unix_ns) {
+  return event_line(event_text(event, number, unix_ns));
+}
+
+std::string lost_line(std::uint64_t events) {
+  return event_line(dumped({{"event", "lost"}, {"count", events}}));
+}
 
 std::string events_markdown() {
   std::string out = "| event | when |\n|---|---|\n";

@@ -1,5 +1,6 @@
 #pragma once
-// What a client that follows the box is told, a line each: JSON-RPC notifications of the method "event". Pure.
+// What a client that follows the box is told: of the control interface a line each, JSON-RPC notifications of the
+// method "event"; over HTTP what such a line carries. Pure.
 
 #include <cstdint>
 #include <optional>
@@ -31,6 +32,9 @@ struct Event {
 };
 
 // number: of all events of this daemon, from 1 on. unix_ns: when it happened.
+[[nodiscard]] std::string event_text(const Event& event, std::uint64_t number, std::uint64_t unix_ns);
+// The same as a notification, which carries it as its parameters.
+[[nodiscard]] std::string event_line(std::string_view event_text);
 [[nodiscard]] std::string event_line(const Event& event, std::uint64_t number, std::uint64_t unix_ns);
 // In place of those that a client lost because it did not read.
 [[nodiscard]] std::string lost_line(std::uint64_t events);

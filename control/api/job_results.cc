@@ -25,10 +25,6 @@ std::string port_name(const Snapshot& box, PortIndex port) {
   return raw(port) < box.ports.size() ? box.ports[raw(port)].name : std::string();
 }
 
-std::string phase_of(const JobCounts& job) {
-  return job.declared ? std::string(members::name_of(job.status.phase)) : "gone";
-}
-
 std::string_view word_of(Discipline d) noexcept {
   constexpr std::array<std::string_view, 4> kWords{"pool", "fcfs", "preemptive", "shared"};
   return kWords.at(static_cast<std::size_t>(d) - 1);
@@ -134,6 +130,10 @@ Json session_json(const members::SessionStatus& s) {
 }
 
 }  // namespace
+
+std::string_view phase_of(const JobCounts& job) {
+  return job.declared ? members::name_of(job.status.phase) : "gone";
+}
 
 void add_job(const Snapshot& box, std::size_t number, Json& list) {
   const JobCounts& job = box.jobs[number];

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "api/request.h"
@@ -23,6 +24,7 @@ void add_job(const Snapshot& box, std::size_t job, Json& list);
 [[nodiscard]] Failure no_such_job(const Snapshot& box, const std::string& name);
 [[nodiscard]] Failure no_such_job(std::vector<std::string> names, const std::string& name);
 // slot.show without its list of jobs, and a row of that: nothing of a job that holds none.
+[[nodiscard]] std::string_view phase_of(const JobCounts& job);  // "gone": it is not declared any more
 [[nodiscard]] Json slot_totals(const Snapshot& box);
 void add_slot_holder(const Snapshot& box, std::size_t job, Json& list);
 
@@ -35,8 +37,13 @@ void add_slot_holder(const Snapshot& box, std::size_t job, Json& list);
 void add_drops(const Snapshot& box, std::size_t job, Json& list);
 // All reasons in Markdown: docs/drops.md.
 [[nodiscard]] std::string drops_markdown();
-// state: "good" or "degraded"; problems: a sentence for each.
+// What keeps the box from serving, whoever asks: it ends, a link is down (of memif there is one for each worker that is
+// there), a core stands still. Objects of what, name and text.
+[[nodiscard]] Json box_problems(const Snapshot& box);
+// state: "good" or "degraded"; ending: a drain or a shutdown is under way; problems: box_problems and those of jobs.
 [[nodiscard]] Json health(const Snapshot& box);
+// Down, though somebody is to be there: behind a port of memif there is one worker, or none at the moment.
+[[nodiscard]] bool is_down(const Snapshot& box, std::size_t port);
 // stats.get without what has a row for each job.
 [[nodiscard]] Json totals(const Snapshot& box);
 

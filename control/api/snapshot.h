@@ -76,13 +76,22 @@ struct TurnTimes {
   }
 };
 
+// How often the configuration was read again, and what came of the last time. Unix times in nanoseconds.
+struct Reloads {
+  std::uint64_t good = 0;
+  std::uint64_t refused = 0;  // the file had errors
+  bool last_good = true;      // also at the start
+  std::uint64_t last_good_at = 0;
+};
+
 struct Snapshot {
   std::string instance;
   std::uint64_t revision = 0;  // of the box, as Box::revision()
   TimeNs now = 0;              // as in the status of the jobs
+  std::uint64_t unix_ns = 0;   // the same moment by the calendar
   TimeNs uptime = 0;
   std::uint64_t uptime_cycles = 0;     // TSC
-  bool ending = false;                 // SIGTERM has come
+  bool ending = false;                 // SIGTERM has come, or a restart
   std::vector<std::string> dormant{};  // jobs of job.add that could not be declared: a sentence each
   std::vector<PortCounts> ports{};
   std::vector<CoreCounts> cores{};
@@ -93,6 +102,7 @@ struct Snapshot {
   members::MembershipCounters membership{};
   std::uint64_t answers_unsent = 0;
   TurnTimes control{};
+  Reloads reloads{};
   std::uint32_t mbufs_in_use = 0;
   std::shared_ptr<const config::Config> config{};  // in force; not empty where the interface answers
 };

@@ -97,13 +97,22 @@ struct LogSection {
   bool operator==(const LogSection&) const = default;
 };
 
-// The socket of the control interface.
+// Where HTTP is served.
+struct HttpAddress {
+  std::string path{};      // of a Unix socket, as ControlSection::socket; empty: TCP
+  Ipv6 address{};          // IPv4 as ::ffff:a.b.c.d
+  std::uint16_t port = 0;  // not 0, of TCP
+  bool operator==(const HttpAddress&) const = default;
+};
+
+// The socket of the control interface, and HTTP beside it.
 struct ControlSection {
   enum class Access : std::uint8_t { kOwner, kGroup, kEverybody };
   std::string socket = "auto";         // or none, or an absolute path of at most kMaxSocketPath bytes
   Access access = Access::kGroup;      // who may open it: the daemon's user, also its group, everybody
   std::string state = "auto";          // or none, or an absolute path: the folder of the jobs made here
   std::optional<std::string> group{};  // the socket's; its members may change things; empty: the daemon's own
+  std::string http = "none";           // or as parse_http_address() takes it
   bool operator==(const ControlSection&) const = default;
 };
 

@@ -36,6 +36,10 @@ enum class TokenFiles : std::uint8_t { kRead, kLeave };
 
 // Of the control interface; empty: there is to be none.
 [[nodiscard]] std::string control_socket_path(const Config& config);
+// control.http as it is written, but for none.
+[[nodiscard]] Parsed<HttpAddress> parse_http_address(const std::string& text);
+// Where HTTP is served; empty: nowhere.
+[[nodiscard]] std::optional<HttpAddress> http_address(const Config& config);
 
 // Canonical YAML with every key, defaults too; loading it gives the same Config. Tokens are not in it, only
 // the paths of their files.

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "config/config_schema.h"
+#include "config/load_config.h"
 #include "config/units.h"
 #include "daemon/box_start.h"
 #include "daemon/state_file.h"
@@ -22,6 +23,7 @@
 #include "device/memif_device.h"
 #include "dpdk/eal.h"
 #include "dpdk/probed_device.h"
+#include "http/listen.h"
 #include "tally/unique_fd.h"
 #include "text/text.h"
 
@@ -138,6 +140,20 @@ void check_state_here(const Checking& c) {
     c.error("control.state", usable.error().what, "ask as the user that runs tallyd");
 }
 
+void check_http_here(const Checking& c) {
+  const auto address = config::http_address(c.config);
+  if (!address) return;
+  if (!address->path.empty()) {
+    const std::string directory = std::filesystem::path(address->path).parent_path().string();
+    std::error_code ignored;
+    if (directory != "/run/tally" && !std::filesystem::is_directory(directory, ignored))
+      c.error("control.http", "there is no directory " + config::shown(directory) + " for the socket",
+              "mkdir -p " + directory);
+  } else if (const std::string why = http::objection_to_address(*address); !why.empty()) {
+    c.error("control.http", "HTTP cannot be served at " + http::address_text(*address), why);
+  }
+}
+
 // What EAL says against these arguments in a process of its own, without devices, hugepages or files; nothing:
 // it starts.
 std::optional<std::string> refusal_of_eal(dpdk::EalOptions options) {
@@ -199,6 +215,7 @@ void check_here(Checking& checking) {
   check_memory_here(checking);
   check_ports_here(checking);
   check_state_here(checking);
+  check_http_here(checking);
   check_eal(checking);
 }
 

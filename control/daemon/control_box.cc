@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -21,10 +20,7 @@ namespace {
 std::uint64_t cycles_now() noexcept { return __builtin_ia32_rdtsc(); }
 
 // Milliseconds of the calendar: nobody makes a change in each, so a later life does not say one of this again.
-std::uint64_t first_revision() noexcept {
-  const auto since = std::chrono::system_clock::now().time_since_epoch();
-  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(since).count());
-}
+std::uint64_t first_revision() noexcept { return unix_now() / kMillisecond; }
 
 }  // namespace
 
@@ -43,6 +39,7 @@ ControlBox::ControlBox(Parts parts)
   if (!parts_.keeping.path.empty() && !parts_.keeping.unusable)
     writer_.emplace(parts_.keeping.path, parts_.keeping.text, parts_.post);
   made_.begin(parts_.keeping, first_revision());
+  reloads_.last_good_at = unix_now();
 }
 
 // Of jobs that there are as they are now; of those that are gone, and of all of them after the end, what was
@@ -76,12 +73,14 @@ api::Snapshot ControlBox::take() {
   }
   all.instance = config.instance;
   all.now = now;
+  all.unix_ns = unix_now();
   all.uptime = now - started_;
   all.uptime_cycles = cycles_now() - started_cycles_;
   all.ending = parts_.loop.ending();
   all.membership = members.engine().counters();
   all.answers_unsent = members.unsent();
   all.control = parts_.turns;
+  all.reloads = reloads_;
   all.config = parts_.reload.shared_config();
   return all;
 }
@@ -109,7 +108,12 @@ api::ReloadReport ControlBox::reload() {
   members.look_at_all(parts_.now());  // of sessions that go, the last status is what is printed
   api::ReloadReport report =
       parts_.reload.take(config::load_config(parts_.path), members.engine(), parts_.now());
-  if (!report.refused) made_.retry();
+  ++(report.refused ? reloads_.refused : reloads_.good);
+  reloads_.last_good = !report.refused;
+  if (!report.refused) {
+    reloads_.last_good_at = unix_now();
+    made_.retry();
+  }
   if (!report.changed.empty()) made_.count_change();
   done();
   return report;
@@ -181,8 +185,7 @@ std::vector<doctor::Finding> ControlBox::examine() { return examine_box(parts_.r
 
 Result<void> ControlBox::start_trace(const api::TraceWish& wish) {
   const TimeNs now = parts_.now();
-  const auto day = std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count();
-  return tracer_.start(wish, now, static_cast<std::uint64_t>(day) - now);
+  return tracer_.start(wish, now, unix_now() - now);
 }
 
 api::TraceBatch ControlBox::read_trace() { return tracer_.read(parts_.now()); }

@@ -82,6 +82,7 @@ class ControlBox final : public api::Box {
   MadeJobs made_;
   TimeNs started_;
   std::uint64_t started_cycles_;
+  api::Reloads reloads_{};
   std::shared_ptr<const api::Snapshot> newest_{};  // empty: out of date
 };
 

@@ -28,21 +28,19 @@ namespace tally::daemon {
 namespace {
 
 constexpr const char* kRuntimeDirectory = "/run/tally";
-constexpr int kBacklog = 128;  // more than are served: who is too many is told so
 constexpr auto kLockPatience = std::chrono::seconds(1);
-constexpr const char* kKey = "control.socket";
 
 std::string message_of(int error) { return std::generic_category().message(error); }
 
-tl::unexpected<Error> refused(const std::string& path, const std::string& what) {
-  return fail(ErrorCode::kSystem, "the control socket " + config::shown(path) + " " + what, kKey);
+tl::unexpected<Error> refused(SocketRole role, const std::string& path, const std::string& what) {
+  return fail(ErrorCode::kSystem, std::string(role.name) + " " + config::shown(path) + " " + what, role.key);
 }
 
-tl::unexpected<Error> cannot(const std::string& path, int error, const std::string& help) {
-  return tl::unexpected<Error>(Error{
-      ErrorCode::kSystem,
-      "the control socket " + config::shown(path) + " cannot be made: " + message_of(error) + ": " + help,
-      kKey, error});
+tl::unexpected<Error> cannot(SocketRole role, const std::string& path, int error, const std::string& help) {
+  return tl::unexpected<Error>(Error{ErrorCode::kSystem,
+                                     std::string(role.name) + " " + config::shown(path) +
+                                         " cannot be made: " + message_of(error) + ": " + help,
+                                     role.key, error});
 }
 
 // path: at most config::kMaxSocketPath bytes.
@@ -85,14 +83,15 @@ class DirectoryLock {
 };
 
 // Makes way at the path, if what is there is a socket of nobody.
-Result<void> clear_way(const std::string& path, const sockaddr_un& address) {
+Result<void> clear_way(SocketRole role, const std::string& path, const sockaddr_un& address) {
   struct stat status {};
   if (::lstat(path.c_str(), &status) != 0) return {};
   if (!S_ISSOCK(status.st_mode))
-    return refused(path, "is taken by something else: remove it, or name another path");
+    return refused(role, path, "is taken by something else: remove it, or name another path");
   if (const std::string who = listener_at(address, sizeof address); !who.empty())
     return refused(
-        path, "is in use by " + who + ": stop that daemon, or name another socket (and another instance)");
+        role, path,
+        "is in use by " + who + ": stop that daemon, or name another socket (and another instance)");
   ::unlink(path.c_str());
   return {};
 }
@@ -168,9 +167,10 @@ std::string listener_at(const sockaddr_un& address, socklen_t size) {
   return error == ECONNREFUSED || error == ENOENT ? "" : "somebody (" + message_of(error) + ")";
 }
 
-Result<ControlSocket> ControlSocket::listen(const std::string& path, const config::ControlSection& control) {
+Result<ControlSocket> ControlSocket::listen(const std::string& path, const config::ControlSection& control,
+                                            SocketRole role) {
   const std::string directory = std::filesystem::path(path).parent_path().string();
-  if (path.size() > config::kMaxSocketPath) return refused(path, "has too long a path: shorten it");
+  if (path.size() > config::kMaxSocketPath) return refused(role, path, "has too long a path: shorten it");
   // Whatever our umask is: who may open the socket must get there.
   if (directory == kRuntimeDirectory && ::mkdir(kRuntimeDirectory, 0755) == 0)
     (void)::chmod(kRuntimeDirectory, 0755);
@@ -178,35 +178,35 @@ Result<ControlSocket> ControlSocket::listen(const std::string& path, const confi
   if (!group) return tl::unexpected<Error>(group.error());
   const sockaddr_un address = address_of(path);
   const DirectoryLock lock(directory);
-  if (auto free = clear_way(path, address); !free) return tl::unexpected<Error>(free.error());
+  if (auto free = clear_way(role, path, address); !free) return tl::unexpected<Error>(free.error());
   ControlSocket made;
   made.socket_.reset(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   // The mode of the file is the descriptor's: nobody else gets in before owner and mode are what they shall
   // be.
   if (!made.socket_ || ::fchmod(made.socket_.get(), 0600) != 0)
-    return cannot(path, errno, "look at this process's limit of open files (ulimit -n)");
+    return cannot(role, path, errno, "look at this process's limit of open files (ulimit -n)");
   if (::bind(made.socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     const int error = errno;
     const std::string help = error == ENOENT ? "make its directory first: mkdir -p " + directory
                                              : "the user that runs tallyd must be able to write " + directory;
-    return cannot(path, error, help);
+    return cannot(role, path, error, help);
   }
   const UniqueFd file(::open(path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
   struct stat status {};
   if (!file || ::fstat(file.get(), &status) != 0 || !S_ISSOCK(status.st_mode))
-    return refused(path, "was taken away while it was made: name a path where nobody else can write");
+    return refused(role, path, "was taken away while it was made: name a path where nobody else can write");
   made.path_ = path;
   made.device_ = status.st_dev;
   made.inode_ = status.st_ino;
   made.group_ = *group;
   made.whom_to_be_ = whom_to_be(control.group);
   if (!give_to(file.get(), made.group_))
-    return cannot(path, errno,
+    return cannot(role, path, errno,
                   "only a member of group " + *control.group +
                       ", or root with CAP_CHOWN, can give it to that group (SupplementaryGroups= of a "
                       "systemd unit)");
-  if (!set_mode(file.get(), mode_of(control.access)) || ::listen(made.socket_.get(), kBacklog) != 0)
-    return cannot(path, errno, "the file system does not let us");
+  if (!set_mode(file.get(), mode_of(control.access)) || ::listen(made.socket_.get(), role.backlog) != 0)
+    return cannot(role, path, errno, "the file system does not let us");
   return made;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-// The listening Unix socket of the control interface, and who is at its other end. Owner: the control thread.
+// The listening Unix socket of the control interface, and who is at its other end; likewise that of HTTP, if it is one.
+// Owner: the control thread.
 
 #include <sys/socket.h>
 #include <sys/types.h>
@@ -19,13 +20,21 @@ namespace tally::daemon {
 // Who listens at a Unix socket: "process 1234 (tallyd)"; empty: nobody does any more.
 [[nodiscard]] std::string listener_at(const sockaddr_un& address, socklen_t size);
 
+// What such a socket is called in errors.
+struct SocketRole {
+  const char* name = "the control socket";
+  const char* key = "control.socket";
+  int backlog = 128;  // more than are served: who is too many is told so
+};
+
 // Removes its file when it goes, unless that is another's by then.
 class ControlSocket {
  public:
   // Makes /run/tally if that is meant and is missing. A socket that nobody listens at any more is replaced;
   // one that a process listens at is not, and the error names the process. path: absolute.
   [[nodiscard]] static Result<ControlSocket> listen(const std::string& path,
-                                                    const config::ControlSection& control);
+                                                    const config::ControlSection& control,
+                                                    SocketRole role = {});
   ControlSocket(ControlSocket&& other) noexcept;
   ControlSocket& operator=(ControlSocket&&) = delete;
   ~ControlSocket();

@@ -24,6 +24,8 @@
 #include "daemon/log.h"
 #include "daemon/plane.h"
 #include "daemon/reload.h"
+#include "http/exchange.h"
+#include "http/http_server.h"
 #include "kernels/kernels.h"
 
 namespace tally::daemon {
@@ -41,12 +43,13 @@ class Life {
  public:
   Life(asio::io_context& io, asio::signal_set& signals, const ServiceManager& manager,
        const Daemon::Start& start, io::DataPlane& plane, members::MembershipEngine engine, TimeNs drain,
-       std::optional<ControlSocket> control)
+       std::optional<ControlSocket> control, http::Exchange* exchange)
       : io_(io),
         signals_(signals),
         timer_(io),
         manager_(manager),
         claims_(*start.claims),
+        exchange_(exchange),
         reload_(
             start.config, feed_.sink(), set_log_level,
             [this](PortIndex port, const impair::PortImpairment& faults) { plane_.impair(port, faults); }),
@@ -55,6 +58,7 @@ class Life {
         box_({plane_, loop_, reload_, turn_times_, feed_.sink(), start.path, start.program, start.keeping,
               [&io](std::function<void()> then) { asio::post(io, std::move(then)); }, [this] { restart(); },
               steady_now, [this] { turn(); }}) {
+    feed_.send_to(exchange_);
     if (!control) return;
     server_.emplace(io_, std::move(*control), box_, feed_.sink());
     feed_.send_to(&*server_);
@@ -64,7 +68,8 @@ class Life {
     wait_for_signal();
     turn();
     io_.run();
-    feed_.send_to(nullptr);
+    feed_.send_to(static_cast<ControlServer*>(nullptr));
+    feed_.send_to(static_cast<http::Exchange*>(nullptr));
     server_.reset();  // whatever takes its time from here on, nobody waits for an answer
     return restarts_ ? Daemon::End::kRestart : Daemon::End::kOver;
   }
@@ -141,6 +146,7 @@ class Life {
     turn_times_.add(cpu_time() - began);
     if (loop_.done()) return io_.stop();
     box_.turn(now);
+    if (exchange_ != nullptr && exchange_->take_wish(now)) exchange_->publish(box_.snapshot(), now);
     feed_.look_at_evictions(plane_, loop_.members().watch(), now);
     tell_manager(now);
     // A signal takes a turn out of order; a timer that had expired by then must not start a second chain.
@@ -174,6 +180,7 @@ class Life {
   asio::steady_timer timer_;
   const ServiceManager& manager_;
   const Claims& claims_;
+  http::Exchange* const exchange_;  // nullptr: there is no HTTP
   EventFeed feed_{};
   Reload reload_;
   RunningPlane plane_;
@@ -203,16 +210,29 @@ Daemon::Daemon() : signals_(std::make_unique<Signals>()), manager_(ServiceManage
 }
 Daemon::~Daemon() = default;
 
-Daemon::End Daemon::run(const Start& start, io::DataPlane& plane, members::MembershipEngine engine,
-                        bool hugepages, std::optional<ControlSocket> control) {
+Result<Daemon::End> Daemon::run(const Start& start, io::DataPlane& plane, members::MembershipEngine engine,
+                                bool hugepages, Doors doors) {
   const auto drain_ns = static_cast<TimeNs>(std::chrono::nanoseconds(start.drain).count());
+  std::optional<http::Exchange> exchange;
+  if (doors.http) exchange.emplace();
   Life life(signals_->io, signals_->set, manager_, start, plane, std::move(engine), drain_ns,
-            std::move(control));
+            std::move(doors.control), exchange ? &*exchange : nullptr);
+  std::unique_ptr<http::HttpServer> server;
+  if (exchange) {
+    auto made = http::HttpServer::start({.exchange = *exchange,
+                                         .version = TALLY_VERSION,
+                                         .instance = start.config.instance,
+                                         .listener = std::move(doors.http)},
+                                        start.config.dataplane.cores);
+    if (!made) return tl::unexpected<Error>(std::move(made.error()));
+    server = std::move(*made);
+  }
   const std::string what = summary(start.config);
   log_line(LogLevel::kInfo, "ready: " + what + ", " + (hugepages ? "hugepages" : "ordinary memory") +
                                 ", kernels " + std::string(kernels::best_kernels().name));
   manager_.ready(what);
   const End end = life.run();
+  server.reset();  // who follows sees the end before the cores stop
   // From here on a signal ends the process, should a core never return.
   for (const int number : {SIGTERM, SIGINT}) std::signal(number, SIG_DFL);
   plane.stop();

@@ -41,10 +41,17 @@ class Daemon {
     kRestart,  // a new daemon is to take its place
   };
 
-  // Runs until SIGTERM or SIGINT, or SIGUSR2, have ended it, and stops the cores of `plane`. control: where
-  // tallyctl finds it, if anywhere.
-  [[nodiscard]] End run(const Start& start, io::DataPlane& plane, members::MembershipEngine engine,
-                        bool hugepages, std::optional<ControlSocket> control);
+  // Where it is found, if anywhere.
+  struct Doors {
+    std::optional<ControlSocket> control{};    // by tallyctl
+    UniqueFd http{};                           // by browsers and Prometheus; listens
+    std::optional<ControlSocket> http_file{};  // whose socket that is, if it is a Unix socket
+  };
+
+  // Runs until SIGTERM or SIGINT, or SIGUSR2, have ended it, and stops the cores of `plane`. Fails where HTTP cannot
+  // begin.
+  [[nodiscard]] Result<End> run(const Start& start, io::DataPlane& plane, members::MembershipEngine engine,
+                                bool hugepages, Doors doors);
 
  private:
   struct Signals;

@@ -1,7 +1,7 @@
 #include "daemon/event_feed.h"
 
-#include <chrono>
 #include <string>
+#include <utility>
 
 #include "api/events.h"
 #include "tally/discipline.h"
@@ -11,11 +11,6 @@ namespace tally::daemon {
 namespace {
 
 constexpr TimeNs kBetweenLooks = kSecond;
-
-std::uint64_t unix_ns() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return static_cast<std::uint64_t>(std::chrono::nanoseconds(now).count());
-}
 
 std::uint64_t evicted_of(const Plane& plane, JobId job) {
   std::uint64_t all = 0;
@@ -32,13 +27,20 @@ LogSink EventFeed::sink() {
   };
 }
 
+bool EventFeed::heard() const noexcept {
+  return (server_ != nullptr && server_->followers() != 0) || (http_ != nullptr && http_->followed());
+}
+
 void EventFeed::tell(LogLevel level, std::string_view text, const About& about) {
   if (about.kind.empty() && level < LogLevel::kWarning) return;
   ++number_;
-  if (!heard()) return;
+  const bool followed = server_ != nullptr && server_->followers() != 0;
+  if (!followed && http_ == nullptr) return;
   api::Event event{.level = level, .text = text, .job = about.job, .rank = about.rank, .port = about.port};
   if (!about.kind.empty()) event.kind = about.kind;
-  server_->tell(api::event_line(event, number_, unix_ns()));
+  std::string all = api::event_text(event, number_, unix_now());
+  if (followed) server_->tell(api::event_line(all));
+  if (http_ != nullptr) http_->tell(number_, std::move(all));
 }
 
 void EventFeed::look_at_evictions(const Plane& plane, const JobWatch& jobs, TimeNs now) {

@@ -23,6 +23,7 @@
 #include "daemon/daemon.h"
 #include "daemon/log.h"
 #include "daemon/made_jobs.h"
+#include "http/listen.h"
 
 namespace tally::daemon {
 namespace {
@@ -64,6 +65,27 @@ Result<std::optional<ControlSocket>> open_control(const config::Config& config) 
   log_line(LogLevel::kWarning, "tallyctl will not find this box: " + made.error().what +
                                    ". Or write control: {socket: none}, or a path of yours");
   return std::optional<ControlSocket>();
+}
+
+// Before EAL takes seconds to start; who comes meanwhile waits.
+Result<void> open_http(const config::Config& config, Daemon::Doors& doors) {
+  const auto address = config::http_address(config);
+  if (!address) return {};
+  if (address->path.empty()) {
+    auto made = http::listen_at(*address);
+    if (!made) return tl::unexpected<Error>(std::move(made.error()));
+    doors.http = std::move(*made);
+  } else {
+    auto made = ControlSocket::listen(address->path, config.control,
+                                      {"the socket of HTTP", "control.http", http::kBacklog});
+    if (!made) return tl::unexpected<Error>(std::move(made.error()));
+    doors.http = made->take();
+    doors.http_file.emplace(std::move(*made));
+  }
+  log_line(LogLevel::kInfo,
+           "HTTP at " + http::address_text(*address) +
+               (http::is_of_this_machine(*address) ? "" : ": whoever reaches it sees everything but tokens"));
+  return {};
 }
 
 // Now, so that who cannot have them learns it before anything runs; empty until the end. path: may be empty.
@@ -114,17 +136,22 @@ int run(const CommandLine& line, char** argv) {
   if (!members) return failed_to_start(members.error());
   auto final_counters = open_final_counters(line.final_counters);
   if (!final_counters) return failed_to_start(final_counters.error());
+  Daemon::Doors doors;
   auto control = open_control(config);
   if (!control) return failed_to_start(control.error());
+  if (*control) doors.control.emplace(std::move(**control));
+  if (auto opened = open_http(config, doors); !opened) return failed_to_start(opened.error());
   auto keeping = find_state(config, log_line);
   if (!keeping) return failed_to_start(keeping.error());
   auto end = Daemon::End::kOver;
   {
     auto box = StartedBox::start(config, log_line);
     if (!box) return failed_to_start(box.error());
-    end = daemon.run(
+    auto ended = daemon.run(
         {line.config, program, config, line.drain, &*claims, std::move(*keeping), std::move(*final_counters)},
-        box->plane(), std::move(*members), box->hugepages(), std::move(*control));
+        box->plane(), std::move(*members), box->hugepages(), std::move(doors));
+    if (!ended) return failed_to_start(ended.error());
+    end = *ended;
   }
   if (end == Daemon::End::kRestart) return begin_anew(program, argv);
   return end == Daemon::End::kUntold ? kExitFailed : kExitOk;

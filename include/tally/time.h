@@ -19,4 +19,10 @@ inline constexpr TimeNs kNever = ~TimeNs{0};
   return static_cast<TimeNs>(std::chrono::nanoseconds(since).count());
 }
 
+// Nanoseconds of the calendar, for people: may step, also back.
+[[nodiscard]] inline std::uint64_t unix_now() noexcept {
+  const auto since = std::chrono::system_clock::now().time_since_epoch();
+  return static_cast<std::uint64_t>(std::chrono::nanoseconds(since).count());
+}
+
 }  // namespace tally

@@ -143,6 +143,17 @@ TEST(ControlResults, HealthNamesWhatIsNotWell) {
   EXPECT_EQ(api::health(box)["problems"].size(), 2U);
 }
 
+TEST(ControlResults, HealthSaysWhetherTheBoxIsEnding) {
+  api::Snapshot box = make_snapshot();
+  box.jobs.pop_back();
+  EXPECT_EQ(api::health(box)["ending"], false);
+  box.ending = true;
+  const api::Json health = api::health(box);
+  EXPECT_EQ(health["ending"], true);
+  EXPECT_EQ(health["state"], "degraded");
+  EXPECT_EQ(health["problems"][0]["text"], "it is shutting down");
+}
+
 TEST(ControlResults, DropsHaveASentenceAndAnAdvice) {
   api::Snapshot box = make_snapshot();
   box.no_job.drops[static_cast<std::size_t>(Drop::kRunt)] = 3;

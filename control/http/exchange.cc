@@ -1,0 +1,68 @@
+#include "http/exchange.h"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <iterator>
+#include <utility>
+
+namespace tally::http {
+
+Exchange::Exchange() : bell_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
+
+bool Exchange::take_wish(TimeNs now) noexcept {
+  const TimeNs asked = asked_.load(std::memory_order_acquire);
+  if (asked == 0 || (taken_ != 0 && now < taken_ + kBetween)) return false;
+  asked_.store(
+      0, std::memory_order_relaxed);  // before the snapshot is made: who asks from here on wants another
+  if (now > asked + kPatience) return false;
+  taken_ = now;
+  return true;
+}
+
+void Exchange::publish(std::shared_ptr<const api::Snapshot> box, TimeNs now) {
+  auto made = std::make_shared<Published>();
+  made->at = now;
+  made->box = std::move(box);
+  std::shared_ptr<const Published> old;  // goes behind the lock
+  {
+    const std::lock_guard lock(mutex_);
+    made->number = newest_ ? newest_->number + 1 : 1;
+    old = std::exchange(newest_, std::move(made));
+  }
+  ring();
+}
+
+void Exchange::tell(std::uint64_t number, std::string text) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (events_.size() == kMostWaiting) events_.pop_front();
+    events_.push_back({number, std::move(text)});
+  }
+  ring();
+}
+
+std::shared_ptr<const Published> Exchange::newest() const {
+  const std::lock_guard lock(mutex_);
+  return newest_;
+}
+
+std::vector<ToldEvent> Exchange::take_events() {
+  const std::lock_guard lock(mutex_);
+  std::vector<ToldEvent> all(std::make_move_iterator(events_.begin()),
+                             std::make_move_iterator(events_.end()));
+  events_.clear();
+  return all;
+}
+
+void Exchange::ring() const noexcept {
+  const std::uint64_t one = 1;
+  (void)!::write(bell_.get(), &one, sizeof one);  // fails only where it rings already
+}
+
+void Exchange::silence() const noexcept {
+  std::uint64_t rings = 0;
+  (void)!::read(bell_.get(), &rings, sizeof rings);
+}
+
+}  // namespace tally::http
