@@ -34,7 +34,11 @@ std::vector<Method> all_methods() {
   return {
       {MethodId::kVersion, "api.version", false, "The versions of the interface and of tallyd", {}},
       {MethodId::kSchema, "api.schema", false, "This table: every method with its parameters", {}},
-      {MethodId::kHealth, "health.get", false, "Whether the box is well, and what is not; `ending`: a drain or a shutdown is under way", {}},
+      {MethodId::kHealth,
+       "health.get",
+       false,
+       "Whether the box is well, and what is not; `ending`: a drain or a shutdown is under way",
+       {}},
       {MethodId::kJobList, "job.list", false, "Every job: its phase, who is there, what it has done", {}},
       {MethodId::kJobShow,
        "job.show",

@@ -100,9 +100,9 @@ class Shell::Body {
         cut(visitor, Refusal::kFailed);
       }
     }
-    ask();
     cut_slowest();
     MHD_run(daemon_);
+    ask();  // for those who came just now, too: the next turn may be far away
   }
 
   void begin_to_end() {

@@ -11,7 +11,7 @@
 
 #include "http/answers.h"
 #include "http/event_history.h"
-#include "http/shell.h"
+#include "http/limits.h"
 #include "tally/time.h"
 
 struct MHD_Connection;

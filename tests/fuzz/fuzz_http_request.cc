@@ -40,7 +40,8 @@ struct Scene {
   }
   UniqueFd visit() const {
     std::array<int, 2> ends{};
-    TALLY_CHECK(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) == 0, "sockets");
+    TALLY_CHECK(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) == 0,
+                "sockets");
     shell->adopt(UniqueFd(ends[0]));
     return UniqueFd(ends[1]);
   }
@@ -79,7 +80,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::string heard;
   {
     const UniqueFd one = scene.visit();
-    for (const std::string_view part : {std::string_view(all).substr(0, cut), std::string_view(all).substr(cut)}) {
+    for (const std::string_view part :
+         {std::string_view(all).substr(0, cut), std::string_view(all).substr(cut)}) {
       say(one, part);
       scene.run();
       hear(one, heard);
@@ -90,7 +92,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     scene.now += 31 * kSecond;
     scene.run();
     hear(one, heard);
-    TALLY_CHECK(scene.shell->counts().connections == scene.shell->counts().streams, "who says nothing is closed");
+    TALLY_CHECK(scene.shell->counts().connections == scene.shell->counts().streams,
+                "who says nothing is closed");
   }
   scene.run();
   scene.now += 2 * kSecond;
@@ -99,8 +102,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   TALLY_CHECK(heard.empty() || heard.starts_with("HTTP/1."), "an answer is HTTP");
   TALLY_CHECK(scene.shell->counts().of(http::Refusal::kFailed) == 0, "no defect");
   if (heard.starts_with("HTTP/1.1 403"))
-    TALLY_CHECK(heard.find("fuzzed-box") == std::string::npos || heard.find("HTTP/1.1 200") != std::string::npos,
-                "a foreign name is told nothing of the box");
+    TALLY_CHECK(
+        heard.find("fuzzed-box") == std::string::npos || heard.find("HTTP/1.1 200") != std::string::npos,
+        "a foreign name is told nothing of the box");
   std::string again;
   const UniqueFd other = scene.visit();
   say(other, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n");

@@ -352,6 +352,8 @@ def prometheus_and_grafana_find_what_they_ask_for(lab):
         except OSError:
             assert watch.runs(), watch.complained()
             return None
+        if answer.status == 503:
+            return None  # it has not begun yet
         assert answer.status == 200, (query, answer.text)
         return answer.json["data"]["result"]
 

@@ -376,6 +376,24 @@ TEST(ConfigLoad, MembersTakeSharersAndTheirRegion) {
 
 // What docs/first_steps.md tells a user to write must work as written.
 
+TEST(ConfigLoad, HttpIsServedWhereItIsSaid) {
+  const auto at = [](const std::string& http) {
+    config::Config config;
+    config.control.http = http;
+    return config::http_address(config);
+  };
+  EXPECT_EQ(at("none"), std::nullopt);
+  EXPECT_EQ(config::http_address(config::Config{}), std::nullopt) << "by default nobody sees the box";
+  EXPECT_EQ(at("127.0.0.1:9464"), (config::HttpAddress{.address = mapped({127, 0, 0, 1}), .port = 9464}));
+  Ipv6 loopback{};
+  loopback[15] = 1;
+  EXPECT_EQ(at("[::1]:1"), (config::HttpAddress{.address = loopback, .port = 1}));
+  EXPECT_EQ(at("unix:/run/x.sock"), (config::HttpAddress{.path = "/run/x.sock"}));
+  for (const char* wrong :
+       {"", ":9464", "127.0.0.1:", "127.0.0.1:0", "[127.0.0.1]:80", "::1:80", "[::1]", "unix:", "unix:/x/"})
+    EXPECT_EQ(at(wrong), std::nullopt) << wrong;
+}
+
 // The bodies of the fenced blocks of one language.
 std::vector<std::string> fenced(const std::string& path, const std::string& language) {
   std::vector<std::string> blocks;

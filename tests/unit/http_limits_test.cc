@@ -122,8 +122,9 @@ TEST_F(Http, ARequestOfMoreThan8KiBIsRefused) {
 
 TEST_F(Http, NonsenseIsClosedAndCounted) {
   begin();
-  for (const char* text : {"GET / HTTP/9.9\r\n\r\n", "\x16\x03\x01\x02", "\x16\x03\x01\x02\xfc\x03\x03\r\n\r\n",
-                           "GET\r\n\r\n", "GET / HTTP/1.1\r\nbroken\r\n\r\n"}) {
+  for (const char* text :
+       {"GET / HTTP/9.9\r\n\r\n", "\x16\x03\x01\x02", "\x16\x03\x01\x02\xfc\x03\x03\r\n\r\n", "GET\r\n\r\n",
+        "GET / HTTP/1.1\r\nbroken\r\n\r\n"}) {
     Guest one = guest();
     (void)one.say(text);
     one.shut_for_writing();
@@ -252,6 +253,19 @@ TEST_F(Http, AControlThreadThatDoesNotAnswerIsSaidSo) {
   EXPECT_EQ(refused(Refusal::kNoSnapshot), 1U);
   stuck = false;
   EXPECT_EQ(asked("/readyz").status(), 200);
+}
+
+// The next turn may come only when there is a snapshot.
+TEST_F(Http, TheTurnThatTakesARequestAsksForItsSnapshot) {
+  begin();
+  Guest one = guest();
+  shell->turn(0);
+  one.get("/metrics");
+  for (int turns = 0; turns < 3 && shell->counts().requests == 0; ++turns) {
+    shell->turn(0);
+    if (exchange.take_wish(now)) return;
+  }
+  FAIL() << "it waits, and nobody knows";
 }
 
 TEST_F(Http, WhoWaitsForASnapshotAndGoesLeavesNothing) {
