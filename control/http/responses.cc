@@ -46,6 +46,24 @@ ResponsePtr response_of(std::string text, std::string_view type, std::uint64_t& 
   return with_headers(made, type);
 }
 
+Ready ready_of(Answer answer, std::uint64_t& kept) {
+  Ready ready{answer.status, response_of(std::move(answer.text), answer.type, kept)};
+  if (answer.status == 405) add_header(ready.response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
+  if (answer.status == 503) add_header(ready.response, MHD_HTTP_HEADER_RETRY_AFTER, "5");
+  if (answer.status == 413 || answer.status == 405 || answer.status == 431)
+    add_header(ready.response, MHD_HTTP_HEADER_CONNECTION, "close");
+  return ready;
+}
+
+void send_busy(int connection) noexcept {
+  constexpr std::string_view kBusy =
+      "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 5\r\nConnection: close\r\nContent-Type: "
+      "text/plain\r\n"
+      "Content-Length: 36\r\n\r\ntallyd serves as many as it can now\n";
+  (void)!::send(connection, kBusy.data(), kBusy.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  (void)::shutdown(connection, SHUT_RDWR);
+}
+
 std::string local_address(int connection) {
   sockaddr_storage at{};
   socklen_t size = sizeof at;

@@ -8,6 +8,9 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+
+#include "http/answers.h"
 
 namespace tally::http {
 
@@ -36,6 +39,16 @@ void add_header(const ResponsePtr& response, const char* name, std::string_view 
 [[nodiscard]] ResponsePtr with_headers(MHD_Response* made, std::string_view type);
 // kept: counts its bytes, and outlives it.
 [[nodiscard]] ResponsePtr response_of(std::string text, std::string_view type, std::uint64_t& kept);
+
+// An answer and what its status asks for: when to come back, what is allowed, that no more is read.
+struct Ready {
+  unsigned status = 0;
+  ResponsePtr response{};
+};
+[[nodiscard]] Ready ready_of(Answer answer, std::uint64_t& kept);
+
+// Says that there are too many, without waiting for anything, and ends the connection.
+void send_busy(int connection) noexcept;
 
 // The IP address that the connection came to; empty: a Unix socket.
 [[nodiscard]] std::string local_address(int connection);

@@ -213,12 +213,7 @@ class Shell::Body {
 
   void send_away(int connection, Refusal why) {
     ++own_.counts.of(why);
-    constexpr std::string_view kBusy =
-        "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 5\r\nConnection: close\r\nContent-Type: "
-        "text/plain\r\n"
-        "Content-Length: 36\r\n\r\ntallyd serves as many as it can now\n";
-    (void)!::send(connection, kBusy.data(), kBusy.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    (void)::shutdown(connection, SHUT_RDWR);
+    send_busy(connection);
   }
 
   Visitor* welcome(MHD_Connection* connection) {
@@ -293,12 +288,8 @@ class Shell::Body {
 
   MHD_Result refuse(Visitor& visitor, std::optional<Refusal> why, unsigned status, std::string text) {
     if (why) ++own_.counts.of(*why);
-    const ResponsePtr response = response_of(std::move(text), kPlain, free_);
-    if (status == 405) add_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
-    if (status == 503) add_header(response, MHD_HTTP_HEADER_RETRY_AFTER, "5");
-    if (status == 413 || status == 405 || status == 431)
-      add_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
-    return send(visitor, status, response.get());
+    const Ready refusal = ready_of({status, kPlain, std::move(text)}, free_);
+    return send(visitor, status, refusal.response.get());
   }
 
   MHD_Result send(Visitor& visitor, unsigned status, MHD_Response* response) {
@@ -331,20 +322,10 @@ class Shell::Body {
     return send(visitor, status, response.get());
   }
 
-  struct Ready {
-    unsigned status = 0;
-    ResponsePtr response{};
-  };
-
   // Made once for all who ask for it within one snapshot.
   const Ready& answer_of(PathId id) {
     Ready& ready = newest_answers_[static_cast<std::size_t>(id)];
-    if (!ready.response) {
-      Answer answer = o_.answer(id, newest_.get(), own_);
-      ready.response = response_of(std::move(answer.text), answer.type, own_.counts.kept_bytes);
-      ready.status = answer.status;
-      if (answer.status == 503) add_header(ready.response, MHD_HTTP_HEADER_RETRY_AFTER, "5");
-    }
+    if (!ready.response) ready = ready_of(o_.answer(id, newest_.get(), own_), own_.counts.kept_bytes);
     return ready;
   }
 
