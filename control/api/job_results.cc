@@ -113,6 +113,13 @@ Json rank_json(const Snapshot& box, const JobCounts& job, std::size_t rank, cons
   return out;
 }
 
+Json ranks_of(const Snapshot& box, const JobCounts& job, const std::vector<RankProgress>& progress) {
+  Json ranks = Json::array();
+  for (std::size_t r = 0; r < job.status.ranks.size(); ++r)
+    ranks.push_back(rank_json(box, job, r, progress[r]));
+  return ranks;
+}
+
 Json session_json(const members::SessionStatus& s) {
   return {{"system", s.system},
           {"payload", s.payload},
@@ -128,8 +135,12 @@ std::string_view phase_of(const JobCounts& job) {
   return job.declared ? members::name_of(job.status.phase) : "gone";
 }
 
-void add_job(const Snapshot& box, std::size_t job, Json& list) {
-  list.push_back(summary(box.jobs[job], progress_of(box.jobs[job], box.now)));
+void add_job(const Snapshot& box, std::size_t number, Json& list) {
+  const JobCounts& job = box.jobs[number];
+  const auto progress = progress_of(job, box.now);
+  Json row = summary(job, progress);
+  row["ranks"] = ranks_of(box, job, progress);
+  list.push_back(std::move(row));
 }
 
 Json job_show(const Snapshot& box, const JobCounts& job) {
@@ -147,9 +158,7 @@ Json job_show(const Snapshot& box, const JobCounts& job) {
   out["generation"] = text::hexadecimal(raw(s.generation));
   out["missing"] = ranks_json(s.missing);
   if (s.session) out["session"] = session_json(*s.session);
-  Json ranks = Json::array();
-  for (std::size_t r = 0; r < s.ranks.size(); ++r) ranks.push_back(rank_json(box, job, r, progress[r]));
-  out["ranks"] = std::move(ranks);
+  out["ranks"] = ranks_of(box, job, progress);
   Json servers = Json::array();
   for (std::size_t i = 0; i < s.servers.size(); ++i) {
     Json one{{"server", i}};

@@ -7,7 +7,9 @@
 namespace tally::api {
 namespace {
 
-constexpr std::size_t kRows = 16;  // of a piece: some 200 us
+// A piece ends behind the row with which it has so many rows or bytes: some 200 us. Jobs with many ranks are long rows.
+constexpr std::size_t kRows = 16;
+constexpr std::size_t kBytes = 8'192;
 
 // An object without its end, to which members are added.
 std::string opened(const Json& object) {
@@ -65,7 +67,7 @@ std::string LongAnswer::next() {
     const Part& part = parts_[part_];
     if (!std::exchange(begun_, true)) out += part.before;
     for (; row_ < part.rows; ++row_, ++made) {
-      if (made >= kRows && !out.empty()) return out;  // rows that add nothing cost nothing, and are no piece
+      if ((made >= kRows || out.size() >= kBytes) && !out.empty()) return out;  // rows that add nothing cost nothing, and are no piece
       Json rows = Json::array();
       part.add(*box_, row_, rows);
       for (const Json& row : rows) {

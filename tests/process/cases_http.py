@@ -24,7 +24,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 RULES = ROOT / "conf/tally-alerts.yaml"
 DASHBOARD = ROOT / "conf/tally-grafana.json"
 # What goes on while nobody works.
-MOVING = {"silent_ns", "turns", "sleeps", "cycles", "busy", "busy_cycles", "cycles_per_frame", "frames_in", "bursts", "not_ours"}
+MOVING = {"silent_ns", "seen_ns_ago", "contributed_ns_ago", "turns", "sleeps", "cycles", "busy", "busy_cycles", "cycles_per_frame", "frames_in", "bursts", "not_ours"}
 
 
 def http_box(lab, jobs, **options):

@@ -18,6 +18,7 @@ import cases_http
 import cases_members
 import cases_observe
 import cases_operation
+import cases_page
 import cases_python
 import cases_reload
 import cases_server
@@ -33,7 +34,7 @@ import cases_tools
 import cases_torch
 
 # Importing them registers their cases.
-assert (cases_bench and cases_control and cases_demo and cases_examples and cases_faults and cases_http and cases_members and cases_operation and cases_python and cases_reload
+assert (cases_bench and cases_control and cases_demo and cases_examples and cases_faults and cases_http and cases_members and cases_operation and cases_page and cases_python and cases_reload
         and cases_server and cases_service and cases_session and cases_shared and cases_start and cases_state and cases_sums and cases_switchml
         and cases_systemd and cases_tools and cases_torch)
 

@@ -218,6 +218,31 @@ TEST(ControlResults, StatsHaveEverything) {
     EXPECT_TRUE(all.contains(key)) << key;
 }
 
+TEST(ControlResults, TheListOfJobsHasTheRanksOfEachAsItsPageHas) {
+  const api::Snapshot box = make_snapshot();
+  const api::Json jobs = all_of(api::LongAnswer::job_list, box)["jobs"];
+  ASSERT_EQ(jobs.size(), box.jobs.size());
+  for (std::size_t i = 0; i < jobs.size(); ++i)
+    EXPECT_EQ(jobs[i]["ranks"], api::job_show(box, box.jobs[i])["ranks"]) << box.jobs[i].status.name;
+  EXPECT_EQ(jobs[0]["ranks"].size(), box.jobs[0].status.ranks.size());
+}
+
+TEST(ControlResults, JobsOfManyRanksComeInPiecesOfFewJobs) {
+  api::Snapshot box = make_snapshot();
+  box.jobs[0].status.ranks.resize(64);
+  const api::JobCounts job = box.jobs[0];
+  box.jobs.assign(100, job);
+  api::LongAnswer answer = api::LongAnswer::job_list(std::make_shared<const api::Snapshot>(std::move(box)));
+  std::string text;
+  std::size_t longest = 0;
+  for (std::string piece = answer.next(); !piece.empty(); piece = answer.next()) {
+    longest = std::max(longest, piece.size());
+    text += piece;
+  }
+  EXPECT_LT(longest, 32'000U) << "the one row that is too much, and no more";
+  EXPECT_EQ(api::Json::parse(text)["jobs"].size(), 100U);
+}
+
 // Also where a piece ends with the last row of a list, where there is no row at all, and where the rows of a
 // whole piece add nothing.
 TEST(ControlResults, LongAnswersComeInPiecesThatTogetherAreWhole) {

@@ -1,0 +1,297 @@
+"""The live page in a browser, of a box that is at work: every number on it is the box's, and people can read it."""
+import base64
+import collections
+import dataclasses
+import datetime
+import decimal
+import json
+import math
+import os
+import pathlib
+import re
+import signal
+import threading
+import time
+
+from box import Job
+from browser import Browser, needed
+from cases_control import Ctl, at_work
+from cases_http import http_box
+from counters import call
+from http_client import get
+from lab import case
+from programs import wait_until
+from workers import UNTIL_TOLD, TestWorker, start_job
+
+PICTURES = os.environ.get("PAGE_PICTURES")  # a folder that gets the pictures of docs/images
+PATIENCE = 120
+NOTHING = "\u2013"
+WIDTHS = (320, 480, 768, 1024, 1440, 1920, 2560, 3840)
+# By what a row is the same row in the next snapshot.
+IDENTITY = {"jobs.jobs": lambda row: None if row["phase"] == "gone" else row["name"], "ports.ports": lambda row: row["name"],
+            "cores.cores": lambda row: row["core"], "drops.drops": lambda row: (row["where"], row["name"], row["job"])}
+# Keeps the bytes of every snapshot that the page got.
+RECORDER = """
+window.recorded = new Map();
+const Plain = window.EventSource;
+window.EventSource = class extends Plain {
+  constructor(address) {
+    super(address);
+    super.addEventListener("box", event => {
+      window.recorded.set(JSON.parse(event.data).snapshot, event.data);
+      if (window.recorded.size > 8) window.recorded.delete(window.recorded.keys().next().value);
+    });
+  }
+};
+"""
+# What is on the screen at one moment, and the snapshots that it is of.
+SEEN = """
+const root = document.documentElement.dataset;
+return {snapshot: root.snapshot, before: root.before ?? null,
+  text: window.recorded.get(Number(root.snapshot)) ?? null, earlier: root.before ? window.recorded.get(Number(root.before)) ?? null : null,
+  numbers: [...document.querySelectorAll("[data-path]")].map(node => ({...node.dataset, text: node.textContent}))};
+"""
+# Texts whose contrast with what is behind them is below 4.5, or 3 where they are large; and how many were looked at.
+CONTRAST = """
+const channel = c => (c /= 255) <= .04045 ? c / 12.92 : ((c + .055) / 1.055) ** 2.4;
+const light = ([r, g, b]) => .2126 * channel(r) + .7152 * channel(g) + .0722 * channel(b);
+const parts = text => { const n = text.match(/[\\d.]+/g).map(Number); return n.length < 4 ? [...n, 1] : n; };
+const over = (top, below) => top.slice(0, 3).map((c, i) => c * top[3] + below[i] * (1 - top[3]));
+function behind(node) {
+  const stack = [];
+  for (; node; node = node.parentElement) stack.push(parts(getComputedStyle(node).backgroundColor));
+  return stack.reverse().reduce((below, top) => over(top, below), [255, 255, 255]);
+}
+const bad = [];
+let seen = 0;
+const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+while (walker.nextNode()) {
+  const node = walker.currentNode.parentElement, style = getComputedStyle(node);
+  if (!walker.currentNode.data.trim() || !node.checkVisibility({visibilityProperty: true}) || node.closest("script, style, option, .unseen")) continue;
+  const ground = behind(node), ink = over(parts(node.closest("svg.plot") ? style.fill : style.color), ground);
+  const [a, b] = [light(ink), light(ground)].sort((x, y) => y - x), ratio = (a + .05) / (b + .05);
+  seen++;
+  if (ratio < 4.5) bad.push([walker.currentNode.data.trim().slice(0, 40), node.className.baseVal ?? node.className, ratio.toFixed(2), style.color]);
+}
+return {bad, seen};
+"""
+# What reaches beyond the screen, and is not cut off by what it stands in.
+WIDE = """
+const width = document.documentElement.clientWidth;
+const out = [...document.querySelectorAll("body *")].filter(node => node.checkVisibility() && !node.closest(".unseen, .skip, svg, thead")
+  && node.getBoundingClientRect().width > 0 && node.getBoundingClientRect().right > width + 1).map(node => node.tagName + "." + node.className + " " + node.textContent.slice(0, 30));
+const inside = [...document.querySelectorAll("body *")].filter(node => node.scrollWidth > node.clientWidth + 1 && ["auto", "scroll"].includes(getComputedStyle(node).overflowX)
+  && node.checkVisibility()).map(node => node.id + "." + node.className + ` ${node.scrollWidth} > ${node.clientWidth}`);
+return {out, inside, scroll: document.documentElement.scrollWidth, width};
+"""
+
+
+# ---- The page's numbers, reckoned from the JSON by code that it does not share
+
+def fixed(x, digits):
+    """As toFixed() of JavaScript: of two numbers as near, the greater."""
+    return str(decimal.Decimal(x).quantize(decimal.Decimal(1).scaleb(-digits), decimal.ROUND_HALF_UP))
+
+
+def trimmed(text):
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def short(x, unit=""):
+    prefixes = iter(("", "k", "M", "G", "T", "P", "E"))
+    prefix = next(prefixes)
+    while x >= 999.5 and prefix != "E":
+        x, prefix = x / 1000, next(prefixes)
+    digits = 0 if x >= 99.95 else 1 if x >= 9.995 else 2
+    text = fixed(x, digits) if prefix else trimmed(fixed(x, min(digits, 1)))
+    return "\u00a0".join(filter(None, [text, prefix + unit]))
+
+
+def binary(x):
+    names = iter(("B", "KiB", "MiB", "GiB", "TiB"))
+    name = next(names)
+    while x >= 1023.5:
+        x, name = x / 1024, next(names)
+    return trimmed(fixed(x, 0 if x >= 99.95 else 1)) + "\u00a0" + name
+
+
+def duration(seconds):
+    for limit, unit, part, digits in ((9.95, "s", 1, 1), (120, "s", 1, 0), (7200, "min", 60, 0), (172800, "h", 3600, 0)):
+        if seconds < limit:
+            return fixed(seconds / part, digits) + "\u00a0" + unit
+    return fixed(seconds / 86400, 0) + "\u00a0days"
+
+
+def turn(ns):
+    if ns < 1e6:
+        return "below 1\u00a0ms ago"
+    return fixed(ns / 1e6, 0) + "\u00a0ms ago" if ns < 1e9 else duration(ns / 1e9) + " ago"
+
+
+FORMS = {"count": lambda x: f"{int(x):,}" if x < 1e6 else short(x), "exact": lambda x: f"{int(x):,}" if x < 2**53 else "about\u00a0" + short(x),
+         "plain": lambda x: str(int(x)), "bytes": binary, "ago": lambda x: duration(x / 1e9) + " ago", "turn": turn, "rate": lambda x: short(x) + "/s",
+         "bits": lambda x: short(x, "bit/s"), "share": lambda x: fixed(100 * x, 0) + "\u00a0%"}
+RATES = ("rate", "bits", "share")
+
+
+def value_at(row, path):
+    for key in path.split("."):
+        row = row.get(key) if isinstance(row, dict) else None
+    return row if isinstance(row, (int, float)) and not isinstance(row, bool) else None
+
+
+def values_of(box, path):
+    """All that a path names: a.b[2].c, a.b[*].c, a.b[key=value], a.b[key!=value]."""
+    found = [box]
+    for name, index in re.findall(r"([\w]+)|\[([^\]]+)\]", path):
+        if name:
+            found = [one.get(name) if isinstance(one, dict) else None for one in found]
+        elif index.isdigit():
+            found = [one[int(index)] for one in found]
+        elif index == "*":
+            found = [row for one in found for row in one]
+        else:
+            key, same, value = re.fullmatch(r"(\w+)(!?=)(.*)", index).groups()
+            found = [row for one in found for row in one if (row[key] == value) == (same == "=")]
+    return found
+
+
+def growth(box, before, path):
+    """In a second; None: not known."""
+    match = re.fullmatch(r"(\w+\.\w+)\[(\d+|\*)\]\.(.*)", path)
+    seconds = (box["time_ms"] - before["time_ms"]) / 1000 if before else 0
+    if not match or seconds <= 0:
+        return None
+    table, index, key = match.groups()
+    identity = IDENTITY[table]
+    old = {identity(row): row for row in values_of(before, table)[0] if identity(row) is not None}
+
+    def of_row(row):
+        now, then = value_at(row, key), value_at(old.get(identity(row), {}), key) or 0
+        return None if identity(row) is None or now is None or now < then else (now - then) / seconds
+
+    rows = values_of(box, table)[0]
+    return of_row(rows[int(index)]) if index != "*" else sum(of_row(row) or 0 for row in rows)
+
+
+def wanted_text(box, before, number):
+    """What the page has to show there; several where a last digit hangs on how floating numbers were added."""
+    paths, form = number["path"].split(" + "), number["form"]
+    if form in RATES:
+        grown = [growth(box, before, path) for path in paths]
+        value = None if None in grown else sum(grown)
+        if value is not None and "over" in number:
+            whole = growth(box, before, number["over"])
+            value = min(1, value / whole) if whole else None
+        if value is not None and "by" in number:
+            factor = values_of(box, number["by"])[0]
+            value = None if factor is None else value * factor
+        value = None if value is None else value * float(number.get("factor", 1))
+    elif paths[0].endswith("]"):
+        value = len(values_of(box, paths[0]))
+    else:
+        values = [one for path in paths for one in values_of(box, path)]
+        many = "[*]" in number["path"] or "=" in number["path"]
+        value = sum(one or 0 for one in values) if many else None if None in values else sum(values)
+    if value is None:
+        return {NOTHING}
+    return {FORMS[form](value * (1 + slip)) for slip in (0, 1e-12, -1e-12)} if isinstance(value, float) else {FORMS[form](value)}
+
+
+def check_numbers(browser):
+    """Every number on the screen is the one of the same snapshot. What it showed, and the snapshot."""
+    seen = browser.run(SEEN)
+    assert seen["text"] and (seen["before"] is None or seen["earlier"]), seen["snapshot"]
+    box, before = json.loads(seen["text"]), seen["before"] and json.loads(seen["earlier"])
+    assert str(box["snapshot"]) == seen["snapshot"]
+    wrong = [(number, wanted) for number in seen["numbers"] for wanted in [wanted_text(box, before, number)] if number["text"] not in wanted]
+    assert not wrong, (len(wrong), len(seen["numbers"]), wrong[:5])
+    return seen["numbers"], box
+
+
+def wait_for_another(browser, seen):
+    browser.wait_for("another snapshot", "return document.documentElement.dataset.snapshot !== arguments[0] && document.documentElement.dataset.before",
+                     str(seen))
+
+
+def look_at(lab, port):
+    """A browser with the page, which shows rates; everything that it gets is kept."""
+    browser = Browser(lab)
+    browser.resize(1440, 1000)
+    browser.protocol("Page.addScriptToEvaluateOnNewDocument", source=RECORDER)
+    browser.open(f"http://127.0.0.1:{port}/")
+    browser.wait_for("rates", "return document.documentElement.dataset.before")
+    return browser
+
+
+def check_quiet(browser):
+    messages = browser.console()
+    assert not messages, messages
+
+
+def text_of(browser, selector):
+    """As people read it; empty: it is not there, or hidden."""
+    return browser.run("return document.querySelector(arguments[0])?.innerText ?? ''", selector)
+
+
+def card_of(browser, name):
+    return browser.run("return [...document.querySelectorAll('.job')].find(card => card.querySelector('.name').textContent === arguments[0])?.innerText ?? ''", name)
+
+
+def lively(lab):
+    """A box at work: frames are lost, an urgent job takes the slots of another, a rank of a third is stopped, one job
+    lacks a worker. Its port, and its workers."""
+    jobs = [Job("resnet50", workers=4, lease="600s"), Job("bert", workers=3, discipline="shared", elements=32),
+            Job("urgent", workers=2, discipline="shared", elements=32, priority=254, weight=1000), Job("gpt-small", workers=2)]
+    box, port = http_box(lab, jobs, shared_slots=64, impair="loss: 0.5%")
+    workers = [at_work(box, job, script) for job, script in zip(jobs[:3], ("--sizes 20000 --gap 40", "--sizes 20000 --gap 20", "--sizes 20000 --gap 20"))]
+    alone = TestWorker(box, jobs[3], 0, "--sizes 100")
+    wait_until("slots to be taken", lambda: box.counters().slots["bert"]["evicted"] > 0, PATIENCE)
+    return box, port, workers, alone
+
+
+def stop(workers):
+    workers[0][2].signal(signal.SIGSTOP)
+
+
+# ---- Cases
+
+@case()
+def page_shows_what_the_box_says(lab):
+    """Losses, evictions, a straggler, a job that lacks a worker: every number equals the snapshot's, the straggler is
+    marked in words, every drop has its sentence and its advice, and nothing is said on the console."""
+    needed()
+    box, port, workers, _ = lively(lab)
+    with look_at(lab, port) as browser:
+        forms, snapshot = collections.Counter(), 0
+        for _ in range(4):
+            numbers, shown = check_numbers(browser)
+            forms += collections.Counter(number["form"] for number in numbers if number["text"] != NOTHING)
+            assert shown["snapshot"] != snapshot
+            snapshot = shown["snapshot"]
+            wait_for_another(browser, snapshot)
+        assert set(forms) == set(FORMS), forms
+        # One refresh behind at most: it soon has what somebody else was told.
+        told = call_box(port)["snapshot"]
+        browser.wait_for("the snapshot that others see", "return Number(document.documentElement.dataset.snapshot) >= arguments[0]", told)
+        stop(workers)
+        browser.wait_for("the straggler", "return document.querySelector('tr.late')")
+        wait_until("its mark in words", lambda: re.search(r"\u25b2 LATE: rank 2 \(10\.0\.0\.3\)", card_of(browser, "resnet50")), PATIENCE)
+        late = browser.run("return [...document.querySelectorAll('.job')].filter(c => c.querySelector('.name').textContent === 'resnet50')"
+                           ".flatMap(c => [...c.querySelectorAll('tr.late')]).map(row => row.innerText)")
+        assert len(late) == 1 and "LATE" in late[0] and "10.0.0.3:" in late[0] and "at p2" in late[0], late
+        assert "need" in text_of(browser, "#health") and "resnet50" in text_of(browser, "#problems")
+        wait_until("the job that waits", lambda: "1 of 2 joined" in card_of(browser, "gpt-small"), PATIENCE)
+        assert "forming" in card_of(browser, "gpt-small")
+        drops = {drop["sentence"] + " " + drop["advice"] for drop in call_box(port)["drops"]["drops"]}
+        assert drops, "losses make drops"
+        wait_until("the sentences", lambda: all(text in browser.run("return document.querySelector('#drops').textContent") for text in drops), PATIENCE)
+        check_numbers(browser)
+        events = text_of(browser, "#events")
+        assert "job.running" in events and "slots.evicted" in events, events
+        check_quiet(browser)
+    workers[0][2].signal(signal.SIGCONT)
+
+
+def call_box(port):
+    return get(port, "/api/v1/box").json
