@@ -1,13 +1,12 @@
 """The live page in a browser, of a box that is at work: every number on it is the box's, and people can read it."""
-import base64
 import collections
-import dataclasses
-import datetime
+import copy
 import decimal
+import http.server
 import json
-import math
 import os
 import pathlib
+import queue
 import re
 import signal
 import threading
@@ -15,15 +14,18 @@ import time
 
 from box import Job
 from browser import Browser, needed
-from cases_control import Ctl, at_work
+from cases_control import at_work
 from cases_http import http_box
 from counters import call
 from http_client import get
 from lab import case
 from programs import wait_until
-from workers import UNTIL_TOLD, TestWorker, start_job
+from workers import TestWorker
 
 PICTURES = os.environ.get("PAGE_PICTURES")  # a folder that gets the pictures of docs/images
+PAGE = pathlib.Path(__file__).resolve().parents[2] / "control/http/page.html"
+# What tallyd sends with it.
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src data:"
 PATIENCE = 120
 NOTHING = "\u2013"
 WIDTHS = (320, 480, 768, 1024, 1440, 1920, 2560, 3840)
@@ -168,7 +170,9 @@ def growth(box, before, path):
 
     def of_row(row):
         now, then = value_at(row, key), value_at(old.get(identity(row), {}), key) or 0
-        return None if identity(row) is None or now is None or now < then else (now - then) / seconds
+        if identity(row) is None or now is None or now < then or (now > 2**53 and now - then < 2000 * now / 2**52):
+            return None  # not known, or not well enough
+        return (now - then) / seconds
 
     rows = values_of(box, table)[0]
     return of_row(rows[int(index)]) if index != "*" else sum(of_row(row) or 0 for row in rows)
@@ -367,7 +371,7 @@ def page_says_when_the_box_is_gone_and_comes_back_by_itself(lab):
         browser.wait_for("the seconds to go on", "return document.querySelector('#frozen').innerText !== arguments[0]", counting)
         assert browser.run(CONTRAST)["bad"] == []
         box.start()
-        browser.wait_for("the next life", "return document.querySelector('#frozen').hidden && Number(document.documentElement.dataset.snapshot) < arguments[0] + 1000 && document.documentElement.dataset.before")
+        browser.wait_for("the next life", "return document.querySelector('#frozen').hidden && window.firsts.length > 0 && document.documentElement.dataset.before")
         wait_until("the job to sum again", lambda: "2 of 2 joined" in card_of(browser, "resnet") and "running" in card_of(browser, "resnet"), PATIENCE)
         wait_for_another(browser, last)
         check_numbers(browser)
@@ -478,7 +482,7 @@ def page_explains_itself_to_keyboard_and_hand(lab):
     with look_at(lab, port) as browser:
         browser.click("#unfold")
         nameless = browser.run("""return [...document.querySelectorAll("[data-form]")].filter(node => node.checkVisibility() && !node.closest("[data-help]")
-            && !node.parentElement.querySelector("[data-help]") && !node.closest("div, td, h3, li, .region").querySelector("[data-help]") && !node.closest("table")?.querySelector("th .term")).map(node => node.dataset.path)""")
+            && !node.parentElement.querySelector("[data-help]") && !node.closest("div:not(.more), td, h3, li").querySelector("[data-help]") && !node.closest("table")?.querySelector("th .term")).map(node => node.dataset.path)""")
         assert nameless == [], nameless
         unknown = browser.run("return [...document.querySelectorAll('[data-help]')].map(node => node.dataset.help).filter(key => !(key in HELP))")
         assert unknown == [], unknown
@@ -508,3 +512,134 @@ def page_explains_itself_to_keyboard_and_hand(lab):
         readout = text_of(browser, ".readout")
         assert re.fullmatch(r"[\d:]+ \u00b7 received .*bit/s \u00b7 sent .*bit/s", readout), readout
         check_quiet(browser)
+
+
+class Stage:
+    """The page and an event stream in which a test says what it likes."""
+
+    def __init__(self, lab):
+        stage = self
+        self.streams, self.refuses, self.single = queue.Queue(), False, None
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def log_message(self, *_):  # pylint: disable=arguments-differ
+                pass
+
+            def do_GET(self):  # pylint: disable=invalid-name
+                if self.path == "/":
+                    return self.say(200, "text/html; charset=utf-8", PAGE.read_bytes())
+                if self.path == "/api/v1/box" and stage.single:
+                    return self.say(200, "application/json", json.dumps(stage.single).encode())
+                if self.path != "/events" or stage.refuses:
+                    return self.say(503, "text/plain", b"too many\n")
+                frames = queue.Queue()
+                self.send_response(200)
+                self.send_header("Content-Type", "text/event-stream")
+                self.end_headers()
+                stage.streams.put(frames)
+                for frame in iter(frames.get, None):
+                    self.wfile.write(frame)
+                return None
+
+            def say(self, code, kind, body):
+                self.send_response(code)
+                self.send_header("Content-Type", kind)
+                self.send_header("Content-Security-Policy", POLICY)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.port = self.server.server_port
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        del lab
+
+    def stream(self):
+        """What the page's next stream is fed from; None ends it."""
+        return self.streams.get(timeout=PATIENCE)
+
+
+def frame_of(kind, data):
+    return f"event: {kind}\ndata: {json.dumps(data)}\n\n".encode()
+
+
+@case()
+def page_of_a_box_that_says_strange_things(lab):
+    """Names that are markup or turn the reading direction, counters beyond 2^53 and such as go backwards, gaps in the log,
+    a box that refuses the stream: nothing false is on the screen, nothing runs, no rate is below 0."""
+    needed()
+    job = Job("resnet", workers=2)
+    real, port = http_box(lab, [job], impair="loss: 1%")
+    at_work(real, job)
+    wait_until("a drop", lambda: call_box(port)["drops"]["drops"], PATIENCE)
+    box = call_box(port)
+    evil = "<img src=x onerror=\"document.title='taken'\">\u202egnp"
+    row, drop = box["jobs"]["jobs"][0], box["drops"]["drops"][0]
+    row.update(name=evil, phase="running", reason=evil, late=[1], late_text=evil)
+    row["ranks"][1].update(late=True, why=evil, address=evil, port=evil, chunk=2**53 + 3)
+    row.update(contributions=2**60, results=2**63 + 5)
+    drop.update(job=evil, sentence=evil, advice=evil, name="</p><script>1</script>")
+    box["ports"]["ports"][0].update(name=evil, link="down", link_why=evil, device="0000:3b:00.0")
+    box["health"] = {"state": "degraded", "ending": False, "problems": [{"what": "port", "name": evil, "text": evil}]}
+    box["instance"] = evil
+    box["slots"]["jobs"] = [{**(box["slots"]["jobs"] or [{}])[0], "job": evil, "priority": 1, "bytes": 1, "window": 1, "filling": 1, "shared_reserved": 0, "shared_cap": 0}]
+    stage = Stage(lab)
+
+    def step(number, **changes):
+        one = copy.deepcopy(box)
+        one.update(snapshot=number, time_ms=box["time_ms"] + 1000 * number)
+        one["jobs"]["jobs"][0].update(changes)
+        return one
+
+    with Browser(lab) as browser:
+        browser.resize(1440, 1000)
+        browser.protocol("Page.addScriptToEvaluateOnNewDocument", source=RECORDER)
+        browser.open(f"http://127.0.0.1:{stage.port}/")
+        frames = stage.stream()
+
+        def show(one, wait=True):
+            frames.put(frame_of("box", one))
+            if wait:
+                browser.wait_for("the snapshot", "return document.documentElement.dataset.snapshot === arguments[0]", str(one["snapshot"]))
+
+        show(step(1))
+        show(step(2, results=2**63 + 7005, contributions=2**60 + 5 * 10**7))
+        numbers, _ = check_numbers(browser)
+        rates = {number["path"]: number["text"] for number in numbers if number["form"] == "rate"}
+        assert rates["jobs.jobs[0].results"] == NOTHING, "7000 of 2^63: nobody knows"
+        assert rates["jobs.jobs[0].contributions"] == "50.0\u00a0M/s", rates
+        card = card_of(browser, evil)
+        assert "about\u00a09.01\u00a0P" in card, card
+        assert "9.22\u00a0E in all" in card, card
+        show(step(3, results=2**63 + 9000, contributions=5))
+        numbers, _ = check_numbers(browser)
+        rates = {number["path"]: number["text"] for number in numbers if number["form"] == "rate"}
+        assert rates["jobs.jobs[0].contributions"] == NOTHING, "backwards is no rate"
+        assert not [number for number in numbers if re.search(r"[-\u2212]\d|NaN|Infinity|undefined|null", number["text"])]
+        frames.put(frame_of("gap", {"missed": 7}))
+        for number in (1, 2, 2):
+            frames.put(frame_of("event", {"number": number, "unix_ns": time.time_ns() // 10**9 * 10**9, "event": "job.aborted", "level": "error", "job": evil, "rank": None, "port": None, "text": evil}))
+        for number in range(3, 700):
+            frames.put(frame_of("event", {"number": number, "unix_ns": number, "event": "log", "level": "info", "job": None, "rank": None, "port": None, "text": f"line {number}"}))
+        browser.wait_for("the last event", "return document.querySelector('#events').firstChild?.textContent.includes('line 699')")
+        assert browser.run("return document.querySelectorAll('#events li').length") <= 500
+        assert browser.run("return document.querySelectorAll('img, main script, main p p').length") == 0
+        assert evil in browser.run("return document.title"), "as it is, and nothing of it ran"
+        for selector in ("#jobs", "#problems", "#drops", "#ports", "#slots", "header"):
+            assert evil in browser.run("return document.querySelector(arguments[0]).textContent", selector), selector
+        assert "Not ready" in text_of(browser, "#health")
+        # An older snapshot number is another life: nothing is compared with it.
+        show(step(1, results=1))
+        assert browser.run("return document.documentElement.dataset.before") is None
+        check_quiet(browser)
+        # The stream ends and is refused from now on: single snapshots, and then the stream again.
+        stage.refuses, stage.single = True, step(50)
+        frames.put(None)
+        browser.wait_for("a single snapshot", "return document.documentElement.dataset.snapshot === '50'")
+        stage.refuses, stage.single = False, None
+        frames = stage.stream()
+        show(step(60))
+        show(step(61))
+        assert text_of(browser, "#live").startswith("Live")
+        check_numbers(browser)
