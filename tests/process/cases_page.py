@@ -248,8 +248,10 @@ def lively(lab):
     jobs = [Job("resnet50", workers=4, lease="600s"), Job("bert", workers=3, discipline="shared", elements=32),
             Job("urgent", workers=2, discipline="shared", elements=32, priority=254, weight=1000), Job("gpt-small", workers=2)]
     box, port = http_box(lab, jobs, shared_slots=64, impair="loss: 0.5%")
+    call(box.control, "job.set", name="bert", quota={"reserved": "10%", "cap": "60%"})
+    call(box.control, "job.set", name="urgent", quota={"cap": "80%"})
     workers = [at_work(box, job, script) for job, script in zip(jobs[:3], ("--sizes 20000 --gap 40", "--sizes 20000 --gap 20", "--sizes 20000 --gap 20"))]
-    alone = TestWorker(box, jobs[3], 0, "--sizes 100")
+    alone = TestWorker(box, jobs[3], 0, "--sizes 100", environment={"TALLY_JOIN_TIMEOUT": "600"})
     wait_until("slots to be taken", lambda: box.counters().slots["bert"]["evicted"] > 0, PATIENCE)
     return box, port, workers, alone
 
@@ -334,7 +336,8 @@ def take_pictures(browser):
     """Those of docs/images, when they are wanted."""
     if not PICTURES:
         return
-    browser.run("document.querySelector('footer details').open = false; document.querySelector('#foldall').click(); document.querySelector('.fold').click(); document.activeElement.blur()")
+    browser.run("document.querySelector('footer details').open = false; document.querySelector('#foldall').click();"
+                "[...document.querySelectorAll('.fold')].find(fold => fold.querySelector('.name').textContent === 'resnet50').click(); document.activeElement.blur()")
     time.sleep(float(os.environ.get("PAGE_WARM", "60")))  # so that the charts have something to show
     for name, width, height, scheme in (("light", 1280, 1180, "light"), ("dark", 1280, 1180, "dark"), ("phone", 390, 1500, "light"), ("wall", 2560, 1440, "dark")):
         browser.resize(width, height)
