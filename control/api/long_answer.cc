@@ -67,7 +67,8 @@ std::string LongAnswer::next() {
     const Part& part = parts_[part_];
     if (!std::exchange(begun_, true)) out += part.before;
     for (; row_ < part.rows; ++row_, ++made) {
-      if ((made >= kRows || out.size() >= kBytes) && !out.empty()) return out;  // rows that add nothing cost nothing, and are no piece
+      if ((made >= kRows || out.size() >= kBytes) && !out.empty())
+        return out;  // rows that add nothing cost nothing, and are no piece
       Json rows = Json::array();
       part.add(*box_, row_, rows);
       for (const Json& row : rows) {
