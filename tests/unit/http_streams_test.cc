@@ -135,8 +135,12 @@ TEST_F(HttpStreams, WhoReadsNothingIsCutAfterABoundedAmount) {
   Guest reads = follower();
   Guest sleeps = follower();
   for (int second = 0; second < 25; ++second) {
-    pass(kSecond);
-    reads.hear();
+    now += kSecond;
+    // A reader takes what comes as it comes: a socket holds less than one box of 300 jobs.
+    for (int turn = 0; turn < 24; ++turn) {
+      run(1);
+      reads.hear();
+    }
   }
   EXPECT_EQ(refused(Refusal::kUnread), 1U);
   EXPECT_EQ(shell->counts().streams, 1U);
