@@ -38,7 +38,8 @@ class Browser:
         profile = os.path.join(lab.directory, f"browser{number}")
         os.mkdir(profile)
         # Whatever it keeps beside its profile goes there too.
-        self.driver = lab.run(f"chromedriver{number}", [driver, "--port=0"], {"HOME": profile, "XDG_CONFIG_HOME": profile, "XDG_CACHE_HOME": profile})
+        self.driver = lab.run(f"chromedriver{number}", [driver, "--port=0"],
+                              {"HOME": profile, "XDG_CONFIG_HOME": profile, "XDG_CACHE_HOME": profile})
         port = wait_until(lambda: f"chromedriver; it said:\n{self.driver.said()}{self.driver.complained()}",
                           lambda: re.search(r"successfully on port (\d+)", self.driver.said()), PATIENCE).group(1)
         self.address = f"http://127.0.0.1:{port}"
@@ -63,7 +64,8 @@ class Browser:
     def call(self, method, path, parameters=None):
         """A command of WebDriver, below the session once there is one; its value."""
         body = None if method != "POST" else json.dumps(parameters or {}).encode()
-        request = urllib.request.Request(self.address + self.session + path, body, {"Content-Type": "application/json"}, method=method)
+        request = urllib.request.Request(self.address + self.session + path, body,
+                                         {"Content-Type": "application/json"}, method=method)
         try:
             with urllib.request.urlopen(request, timeout=Programs.patience(PATIENCE)) as answer:
                 return json.load(answer)["value"]

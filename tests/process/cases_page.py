@@ -1,15 +1,11 @@
 """The live page in a browser, of a box that is at work: every number on it is the box's, and people can read it."""
 import collections
 import copy
-import decimal
-import http.server
 import json
 import os
 import pathlib
-import queue
 import re
 import signal
-import threading
 import time
 
 from box import Job
@@ -19,40 +15,14 @@ from cases_http import http_box
 from counters import call
 from http_client import get
 from lab import case
+from page_figures import FORMS, NOTHING, RECORDER, check_numbers
+from page_stage import Stage, frame_of
 from programs import wait_until
 from workers import TestWorker
 
 PICTURES = os.environ.get("PAGE_PICTURES")  # a folder that gets the pictures of docs/images
-PAGE = pathlib.Path(__file__).resolve().parents[2] / "control/http/page.html"
-# What tallyd sends with it.
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src data:"
 PATIENCE = 120
-NOTHING = "\u2013"
 WIDTHS = (320, 480, 768, 1024, 1440, 1920, 2560, 3840)
-# By what a row is the same row in the next snapshot.
-IDENTITY = {"jobs.jobs": lambda row: None if row["phase"] == "gone" else row["name"], "ports.ports": lambda row: row["name"],
-            "cores.cores": lambda row: row["core"], "drops.drops": lambda row: (row["where"], row["name"], row["job"])}
-# Keeps the bytes of every snapshot that the page got.
-RECORDER = """
-window.recorded = new Map();
-const Plain = window.EventSource;
-window.EventSource = class extends Plain {
-  constructor(address) {
-    super(address);
-    super.addEventListener("box", event => {
-      window.recorded.set(JSON.parse(event.data).snapshot, event.data);
-      if (window.recorded.size > 8) window.recorded.delete(window.recorded.keys().next().value);
-    });
-  }
-};
-"""
-# What is on the screen at one moment, and the snapshots that it is of.
-SEEN = """
-const root = document.documentElement.dataset;
-return {snapshot: root.snapshot, before: root.before ?? null,
-  text: window.recorded.get(Number(root.snapshot)) ?? null, earlier: root.before ? window.recorded.get(Number(root.before)) ?? null : null,
-  numbers: [...document.querySelectorAll("[data-path]")].map(node => ({...node.dataset, text: node.textContent}))};
-"""
 # Texts whose contrast with what is behind them is below 4.5, or 3 where they are large; and how many were looked at.
 CONTRAST = """
 const channel = c => (c /= 255) <= .04045 ? c / 12.92 : ((c + .055) / 1.055) ** 2.4;
@@ -69,153 +39,33 @@ let seen = 0;
 const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
 while (walker.nextNode()) {
   const node = walker.currentNode.parentElement, style = getComputedStyle(node);
-  if (!walker.currentNode.data.trim() || !node.checkVisibility({visibilityProperty: true}) || node.closest("script, style, option, .unseen")) continue;
+  if (!walker.currentNode.data.trim() || !node.checkVisibility({visibilityProperty: true})) continue;
+  if (node.closest("script, style, option, .unseen")) continue;
   const ground = behind(node), ink = over(parts(node.closest("svg.plot") ? style.fill : style.color), ground);
   const [a, b] = [light(ink), light(ground)].sort((x, y) => y - x), ratio = (a + .05) / (b + .05);
   seen++;
-  if (ratio < 4.5) bad.push([walker.currentNode.data.trim().slice(0, 40), node.className.baseVal ?? node.className, ratio.toFixed(2), style.color]);
+  if (ratio < 4.5) bad.push([walker.currentNode.data.trim().slice(0, 40), ratio.toFixed(2), style.color]);
 }
 return {bad, seen};
 """
 # What reaches beyond the screen, and is not cut off by what it stands in.
 WIDE = """
 const width = document.documentElement.clientWidth;
-const out = [...document.querySelectorAll("body *")].filter(node => node.checkVisibility() && !node.closest(".unseen, .skip, svg, thead")
-  && node.getBoundingClientRect().width > 0 && node.getBoundingClientRect().right > width + 1).map(node => node.tagName + "." + node.className + " " + node.textContent.slice(0, 30));
-const inside = [...document.querySelectorAll("body *")].filter(node => node.scrollWidth > node.clientWidth + 1 && ["auto", "scroll"].includes(getComputedStyle(node).overflowX)
-  && node.checkVisibility()).map(node => node.id + "." + node.className + ` ${node.scrollWidth} > ${node.clientWidth}`);
+const seen = [...document.querySelectorAll("body *")].filter(node => node.checkVisibility());
+const named = node => node.tagName + "." + node.className + " " + node.textContent.slice(0, 30);
+const out = seen.filter(node => !node.closest(".unseen, .skip, svg, thead") && node.getBoundingClientRect().width > 0
+  && node.getBoundingClientRect().right > width + 1).map(named);
+const inside = seen.filter(node => node.scrollWidth > node.clientWidth + 1
+  && ["auto", "scroll"].includes(getComputedStyle(node).overflowX)).map(named);
 return {out, inside, scroll: document.documentElement.scrollWidth, width};
 """
 
 
-# ---- The page's numbers, reckoned from the JSON by code that it does not share
-
-def fixed(x, digits):
-    """As toFixed() of JavaScript: of two numbers as near, the greater."""
-    return str(decimal.Decimal(x).quantize(decimal.Decimal(1).scaleb(-digits), decimal.ROUND_HALF_UP))
-
-
-def trimmed(text):
-    return text.rstrip("0").rstrip(".") if "." in text else text
-
-
-def short(x, unit=""):
-    prefixes = iter(("", "k", "M", "G", "T", "P", "E"))
-    prefix = next(prefixes)
-    while x >= 999.5 and prefix != "E":
-        x, prefix = x / 1000, next(prefixes)
-    digits = 0 if x >= 99.95 else 1 if x >= 9.995 else 2
-    text = fixed(x, digits) if prefix else trimmed(fixed(x, min(digits, 1)))
-    return "\u00a0".join(filter(None, [text, prefix + unit]))
-
-
-def binary(x):
-    names = iter(("B", "KiB", "MiB", "GiB", "TiB"))
-    name = next(names)
-    while x >= 1023.5:
-        x, name = x / 1024, next(names)
-    return trimmed(fixed(x, 0 if x >= 99.95 else 1)) + "\u00a0" + name
-
-
-def duration(seconds):
-    for limit, unit, part, digits in ((9.95, "s", 1, 1), (120, "s", 1, 0), (7200, "min", 60, 0), (172800, "h", 3600, 0)):
-        if seconds < limit:
-            return fixed(seconds / part, digits) + "\u00a0" + unit
-    return fixed(seconds / 86400, 0) + "\u00a0days"
-
-
-def turn(ns):
-    if ns < 1e6:
-        return "below 1\u00a0ms ago"
-    return fixed(ns / 1e6, 0) + "\u00a0ms ago" if ns < 1e9 else duration(ns / 1e9) + " ago"
-
-
-FORMS = {"count": lambda x: f"{int(x):,}" if x < 1e6 else short(x), "exact": lambda x: f"{int(x):,}" if x < 2**53 else "about\u00a0" + short(x),
-         "plain": lambda x: str(int(x)), "bytes": binary, "ago": lambda x: duration(x / 1e9) + " ago", "turn": turn, "rate": lambda x: short(x) + "/s",
-         "bits": lambda x: short(x, "bit/s"), "share": lambda x: fixed(100 * x, 0) + "\u00a0%"}
-RATES = ("rate", "bits", "share")
-
-
-def value_at(row, path):
-    for key in path.split("."):
-        row = row.get(key) if isinstance(row, dict) else None
-    return row if isinstance(row, (int, float)) and not isinstance(row, bool) else None
-
-
-def values_of(box, path):
-    """All that a path names: a.b[2].c, a.b[*].c, a.b[key=value], a.b[key!=value]."""
-    found = [box]
-    for name, index in re.findall(r"([\w]+)|\[([^\]]+)\]", path):
-        if name:
-            found = [one.get(name) if isinstance(one, dict) else None for one in found]
-        elif index.isdigit():
-            found = [one[int(index)] for one in found]
-        elif index == "*":
-            found = [row for one in found for row in one]
-        else:
-            key, same, value = re.fullmatch(r"(\w+)(!?=)(.*)", index).groups()
-            found = [row for one in found for row in one if (row[key] == value) == (same == "=")]
-    return found
-
-
-def growth(box, before, path):
-    """In a second; None: not known."""
-    match = re.fullmatch(r"(\w+\.\w+)\[(\d+|\*)\]\.(.*)", path)
-    seconds = (box["time_ms"] - before["time_ms"]) / 1000 if before else 0
-    if not match or seconds <= 0:
-        return None
-    table, index, key = match.groups()
-    identity = IDENTITY[table]
-    old = {identity(row): row for row in values_of(before, table)[0] if identity(row) is not None}
-
-    def of_row(row):
-        now, then = value_at(row, key), value_at(old.get(identity(row), {}), key) or 0
-        if identity(row) is None or now is None or now < then or (now > 2**53 and now - then < 2000 * now / 2**52):
-            return None  # not known, or not well enough
-        return (now - then) / seconds
-
-    rows = values_of(box, table)[0]
-    return of_row(rows[int(index)]) if index != "*" else sum(of_row(row) or 0 for row in rows)
-
-
-def wanted_text(box, before, number):
-    """What the page has to show there; several where a last digit hangs on how floating numbers were added."""
-    paths, form = number["path"].split(" + "), number["form"]
-    if form in RATES:
-        grown = [growth(box, before, path) for path in paths]
-        value = None if None in grown else sum(grown)
-        if value is not None and "over" in number:
-            whole = growth(box, before, number["over"])
-            value = min(1, value / whole) if whole else None
-        if value is not None and "by" in number:
-            factor = values_of(box, number["by"])[0]
-            value = None if factor is None else value * factor
-        value = None if value is None else value * float(number.get("factor", 1))
-    elif paths[0].endswith("]"):
-        value = len(values_of(box, paths[0]))
-    else:
-        values = [one for path in paths for one in values_of(box, path)]
-        many = "[*]" in number["path"] or "=" in number["path"]
-        value = sum(one or 0 for one in values) if many else None if None in values else sum(values)
-    if value is None:
-        return {NOTHING}
-    return {FORMS[form](value * (1 + slip)) for slip in (0, 1e-12, -1e-12)} if isinstance(value, float) else {FORMS[form](value)}
-
-
-def check_numbers(browser):
-    """Every number on the screen is the one of the same snapshot. What it showed, and the snapshot."""
-    seen = browser.run(SEEN)
-    assert seen["text"] and (seen["before"] is None or seen["earlier"]), seen["snapshot"]
-    box, before = json.loads(seen["text"]), seen["before"] and json.loads(seen["earlier"])
-    assert str(box["snapshot"]) == seen["snapshot"]
-    wrong = [(number, wanted) for number in seen["numbers"] for wanted in [wanted_text(box, before, number)] if number["text"] not in wanted]
-    assert not wrong, (len(wrong), len(seen["numbers"]), wrong[:5])
-    return seen["numbers"], box
-
-
 def wait_for_another(browser, seen):
-    browser.wait_for("another snapshot", "return document.documentElement.dataset.snapshot !== arguments[0] && document.documentElement.dataset.before",
-                     str(seen))
+    browser.wait_for(
+    "another snapshot",
+    "return document.documentElement.dataset.snapshot !== arguments[0] && document.documentElement.dataset.before",
+     str(seen))
 
 
 def look_at(lab, port):
@@ -239,7 +89,16 @@ def text_of(browser, selector):
 
 
 def card_of(browser, name):
-    return browser.run("return [...document.querySelectorAll('.job')].find(card => card.querySelector('.name').textContent === arguments[0])?.innerText ?? ''", name)
+    """The text of a job's card; empty: there is none."""
+    return browser.run("""return [...document.querySelectorAll('.job')]
+        .find(card => card.querySelector('.name').textContent === arguments[0])?.innerText ?? ''""", name)
+
+
+def choose(browser, selector, value):
+    """In a list of choices."""
+    browser.run("""const list = document.querySelector(arguments[0]);
+        list.value = arguments[1];
+        list.dispatchEvent(new Event('input'));""", selector, value)
 
 
 def lively(lab):
@@ -250,7 +109,8 @@ def lively(lab):
     box, port = http_box(lab, jobs, shared_slots=64, impair="loss: 0.5%")
     call(box.control, "job.set", name="bert", quota={"reserved": "10%", "cap": "60%"})
     call(box.control, "job.set", name="urgent", quota={"cap": "80%"})
-    workers = [at_work(box, job, script) for job, script in zip(jobs[:3], ("--sizes 20000 --gap 40", "--sizes 20000 --gap 20", "--sizes 20000 --gap 20"))]
+    workers = [at_work(box, job, script) for job, script in zip(
+        jobs[:3], ("--sizes 20000 --gap 40", "--sizes 20000 --gap 20", "--sizes 20000 --gap 20"))]
     alone = TestWorker(box, jobs[3], 0, "--sizes 100", environment={"TALLY_JOIN_TIMEOUT": "600"})
     wait_until("slots to be taken", lambda: box.counters().slots["bert"]["evicted"] > 0, PATIENCE)
     return box, port, workers, alone
@@ -279,19 +139,31 @@ def page_shows_what_the_box_says(lab):
         assert set(forms) == set(FORMS), forms
         # One refresh behind at most: it soon has what somebody else was told.
         told = call_box(port)["snapshot"]
-        browser.wait_for("the snapshot that others see", "return Number(document.documentElement.dataset.snapshot) >= arguments[0]", told)
+        browser.wait_for(
+    "the snapshot that others see",
+    "return Number(document.documentElement.dataset.snapshot) >= arguments[0]",
+     told)
         stop(workers)
         browser.wait_for("the straggler", "return document.querySelector('tr.late')")
-        wait_until("its mark in words", lambda: re.search(r"\u25b2 LATE: rank 2 \(10\.0\.0\.3\)", card_of(browser, "resnet50")), PATIENCE)
-        late = browser.run("return [...document.querySelectorAll('.job')].filter(c => c.querySelector('.name').textContent === 'resnet50')"
-                           ".flatMap(c => [...c.querySelectorAll('tr.late')]).map(row => row.innerText)")
+        wait_until(
+    "its mark in words",
+    lambda: re.search(
+        r"\u25b2 LATE: rank 2 \(10\.0\.0\.3\)",
+        card_of(
+            browser,
+            "resnet50")),
+             PATIENCE)
+        late = browser.run(
+    "return [...document.querySelectorAll('.job')].filter(c => c.querySelector('.name').textContent === 'resnet50')"
+    ".flatMap(c => [...c.querySelectorAll('tr.late')]).map(row => row.innerText)")
         assert len(late) == 1 and "LATE" in late[0] and "10.0.0.3:" in late[0] and "at p2" in late[0], late
         assert "need" in text_of(browser, "#health") and "resnet50" in text_of(browser, "#problems")
         wait_until("the job that waits", lambda: "1 of 2 joined" in card_of(browser, "gpt-small"), PATIENCE)
         assert "forming" in card_of(browser, "gpt-small")
         drops = {drop["sentence"] + " " + drop["advice"] for drop in call_box(port)["drops"]["drops"]}
         assert drops, "losses make drops"
-        wait_until("the sentences", lambda: all(text in browser.run("return document.querySelector('#drops').textContent") for text in drops), PATIENCE)
+        wait_until("the sentences", lambda: all(text in browser.run(
+            "return document.querySelector('#drops').textContent") for text in drops), PATIENCE)
         check_numbers(browser)
         events = text_of(browser, "#events")
         assert "job.running" in events and "slots.evicted" in events, events
@@ -326,7 +198,8 @@ def page_fits_every_screen_in_light_and_dark(lab):
             assert contrast["seen"] > 150 and not contrast["bad"], (scheme, contrast)
         assert len(grounds) == 2, grounds
         browser.prefer(reduced_motion="reduce")
-        moves = browser.run("return [...document.querySelectorAll('*')].filter(node => getComputedStyle(node).transitionDuration !== '0s').length")
+        moves = browser.run("""return [...document.querySelectorAll('*')]
+            .filter(node => getComputedStyle(node).transitionDuration !== '0s').length""")
         assert moves == 0, moves
         take_pictures(browser)
         check_quiet(browser)
@@ -336,10 +209,13 @@ def take_pictures(browser):
     """Those of docs/images, when they are wanted."""
     if not PICTURES:
         return
-    browser.run("document.querySelector('footer details').open = false; document.querySelector('#foldall').click();"
-                "[...document.querySelectorAll('.fold')].find(fold => fold.querySelector('.name').textContent === 'resnet50').click(); document.activeElement.blur()")
+    browser.run("""document.querySelector('footer details').open = false;
+        document.querySelector('#foldall').click();
+        [...document.querySelectorAll('.fold')].find(fold => fold.textContent.startsWith('resnet50')).click();
+        document.activeElement.blur();""")
     time.sleep(float(os.environ.get("PAGE_WARM", "60")))  # so that the charts have something to show
-    for name, width, height, scheme in (("light", 1280, 1180, "light"), ("dark", 1280, 1180, "dark"), ("phone", 390, 1500, "light"), ("wall", 2560, 1440, "dark")):
+    for name, width, height, scheme in (("light", 1280, 1180, "light"), ("dark", 1280, 1180, "dark"),
+                                        ("phone", 390, 1500, "light")):
         browser.resize(width, height)
         browser.prefer(color_scheme=scheme)
         browser.run("scrollTo(0, 0)")
@@ -360,22 +236,38 @@ def page_says_when_the_box_is_gone_and_comes_back_by_itself(lab):
         check_quiet(browser)
         browser.run("""window.negative = []; window.firsts = [];
             new MutationObserver(() => {
-              for (const node of document.querySelectorAll("[data-form]")) if (/[-\\u2212]\\d/.test(node.textContent)) window.negative.push(node.textContent);
+              const texts = kind => [...document.querySelectorAll(kind)].map(node => node.textContent);
+              window.negative.push(...texts("[data-form]").filter(text => /[-\\u2212]\\d/.test(text)));
               const root = document.documentElement.dataset;
-              if (!root.before) window.firsts.push([root.snapshot, [...document.querySelectorAll("[data-form=rate], [data-form=bits]")].filter(node => node.textContent !== "\\u2013").length]);
+              const known = texts("[data-form=rate], [data-form=bits]").filter(text => text !== "\\u2013");
+              if (!root.before) window.firsts.push([root.snapshot, known.length]);
             }).observe(document.documentElement, {attributes: true, attributeFilter: ["data-snapshot"]});""")
         last = int(browser.run("return document.documentElement.dataset.snapshot"))
         box.kill()
-        browser.wait_for("word of it", "return /No news for \\d+ s; last seen \\d+ \\w+, [\\d:]+/.test(document.querySelector('#frozen').innerText)")
+        browser.wait_for(
+    "word of it",
+     "return /No news for \\d+ s; last seen \\d+ \\w+, [\\d:]+/.test(document.querySelector('#frozen').innerText)")
         assert text_of(browser, "#live") == "Frozen"
         kept = text_of(browser, "#jobs")
         assert "resnet" in kept and "2 of 2 joined" in kept, "what was seen last stays"
         counting = browser.run("return document.querySelector('#frozen').innerText")
-        browser.wait_for("the seconds to go on", "return document.querySelector('#frozen').innerText !== arguments[0]", counting)
+        browser.wait_for(
+    "the seconds to go on",
+    "return document.querySelector('#frozen').innerText !== arguments[0]",
+     counting)
         assert browser.run(CONTRAST)["bad"] == []
         box.start()
-        browser.wait_for("the next life", "return document.querySelector('#frozen').hidden && window.firsts.length > 0 && document.documentElement.dataset.before")
-        wait_until("the job to sum again", lambda: "2 of 2 joined" in card_of(browser, "resnet") and "running" in card_of(browser, "resnet"), PATIENCE)
+        browser.wait_for(
+    "the next life",
+     "return document.querySelector('#frozen').hidden && window.firsts.length > 0 && document.documentElement.dataset.before")
+        wait_until(
+    "the job to sum again",
+    lambda: "2 of 2 joined" in card_of(
+        browser,
+        "resnet") and "running" in card_of(
+            browser,
+            "resnet"),
+             PATIENCE)
         wait_for_another(browser, last)
         check_numbers(browser)
         assert browser.run("return window.negative") == []
@@ -396,25 +288,28 @@ def page_shows_an_abort_and_what_people_write_as_text(lab):
         at_work(box, job)
     with look_at(lab, port) as browser:
         call(box.control, "job.abort", name="resnet", reason=reason)
-        browser.wait_for("the abort in the log", "return [...document.querySelectorAll('#events li')].some(row => row.textContent.includes('job.aborted'))")
+        browser.wait_for(
+    "the abort in the log",
+     "return [...document.querySelectorAll('#events li')].some(row => row.textContent.includes('job.aborted'))")
         wait_until("the card to say so", lambda: "ABORTED" in card_of(browser, "resnet"), PATIENCE)
         shown = next(one for one in call_box(port)["jobs"]["jobs"] if one["name"] == "resnet")["reason"]
         assert "<img src=x" in shown, shown
         for selector in ("#jobs", "#problems", "#events"):
-            wait_until(f"the reason in {selector}", lambda s=selector: "<img src=x onerror=" in browser.run("return document.querySelector(arguments[0]).textContent", s), PATIENCE)
+            wait_until(f"the reason in {selector}", lambda s=selector: "<img src=x onerror=" in browser.run(
+                "return document.querySelector(arguments[0]).textContent", s), PATIENCE)
         assert browser.run("return document.querySelectorAll('img, #jobs b b, main script').length") == 0
         assert browser.run("return document.title") != "taken" and "need" in browser.run("return document.title")
         assert "ABORTED" not in card_of(browser, "bert")
-        visible = "return [...document.querySelectorAll('#events li')].filter(row => !row.hidden && row.checkVisibility()).map(row => row.innerText)"
+        visible = "return [...document.querySelectorAll('#events li')].filter(row => !row.hidden).map(row => row.innerText)"
         browser.type("#events-job", "bert")
         rows = browser.run(visible)
         assert rows and all("bert" in row for row in rows), rows
         browser.type("#events-job", "no such job")
         assert not browser.run(visible) and text_of(browser, "#no-events")
         browser.type("#events-job", "")
-        browser.run("const level = document.querySelector('#events-level'); level.value = 'warning'; level.dispatchEvent(new Event('input'))")
+        choose(browser, "#events-level", "warning")
         assert all(re.search("WARNING|ERROR", row) for row in browser.run(visible))
-        browser.run("const level = document.querySelector('#events-level'); level.value = 'all'; level.dispatchEvent(new Event('input'))")
+        choose(browser, "#events-level", "all")
         stamps = browser.run("return [...document.querySelectorAll('#events time')].map(node => node.dateTime)")
         assert stamps == sorted(stamps, reverse=True), "newest first"
         browser.click("#pause")
@@ -449,7 +344,7 @@ def page_of_200_jobs_stays_usable(lab):
         browser.type("#find", "10.0.0.2")
         assert browser.run(names) == ["resnet"]
         browser.type("#find", "")
-        browser.run("const order = document.querySelector('#order'); order.value = 'workers'; order.dispatchEvent(new Event('input'))")
+        choose(browser, "#order", "workers")
         assert browser.run(names)[:2] == ["train-002", "train-005"], browser.run(names)[:3]
         browser.click("#unfold")
         browser.wait_for("tables", "return document.querySelectorAll('.job tbody tr').length > 500")
@@ -457,13 +352,17 @@ def page_of_200_jobs_stays_usable(lab):
         assert wide["scroll"] == wide["width"] and not wide["out"], wide
         wait_for_another(browser, browser.run("return document.documentElement.dataset.snapshot"))
         check_numbers(browser)
-        # Rounds of changes to what shows figures, and how long a snapshot takes to draw; Python looks at neither while it counts.
+        # Rounds of changes to what shows figures, and how long a snapshot takes
+        # to draw; Python looks at neither while it counts.
         browser.run("""window.rounds = 0; window.snapshots = 0;
-            new MutationObserver(() => window.rounds++).observe(document.querySelector("#jobs"), {subtree: true, childList: true, characterData: true, attributes: true});
-            new MutationObserver(() => window.snapshots++).observe(document.documentElement, {attributes: true, attributeFilter: ["data-snapshot"]});
+            const all = {subtree: true, childList: true, characterData: true, attributes: true};
+            new MutationObserver(() => window.rounds++).observe(document.querySelector("#jobs"), all);
+            new MutationObserver(() => window.snapshots++)
+              .observe(document.documentElement, {attributes: true, attributeFilter: ["data-snapshot"]});
             window.nodes = document.querySelectorAll("*").length;""")
         browser.wait_for("ten snapshots", "return window.snapshots >= 10")
-        rounds, snapshots, before, after = browser.run("return [window.rounds, window.snapshots, window.nodes, document.querySelectorAll('*').length]")
+        rounds, snapshots, before, after = browser.run(
+            "return [window.rounds, window.snapshots, window.nodes, document.querySelectorAll('*').length]")
         assert 0 < rounds <= snapshots, (rounds, snapshots)
         events = browser.run("return document.querySelectorAll('#events *').length")
         assert after - before <= events, (before, after)
@@ -471,7 +370,9 @@ def page_of_200_jobs_stays_usable(lab):
         browser.wait_for("closed cards", "return document.querySelectorAll('.job tr').length === 0")
         for number in range(199):
             call(box.control, "job.remove", name=f"train-{number:03}")
-        browser.wait_for("their end", "return [...document.querySelectorAll('.job .badge')].filter(node => node.textContent !== 'gone').length === 1")
+        browser.wait_for(
+    "their end",
+     "return [...document.querySelectorAll('.job .badge')].filter(node => node.textContent !== 'gone').length === 1")
         check_quiet(browser)
 
 
@@ -484,23 +385,29 @@ def page_explains_itself_to_keyboard_and_hand(lab):
     stop(workers)
     with look_at(lab, port) as browser:
         browser.click("#unfold")
-        nameless = browser.run("""return [...document.querySelectorAll("[data-form]")].filter(node => node.checkVisibility() && !node.closest("[data-help]")
-            && !node.parentElement.querySelector("[data-help]") && !node.closest("div:not(.more), td, h3, li").querySelector("[data-help]") && !node.closest("table")?.querySelector("th .term")).map(node => node.dataset.path)""")
+        nameless = browser.run("""return [...document.querySelectorAll("[data-form]")]
+            .filter(node => node.checkVisibility() && !node.closest("[data-help]")
+              && !node.closest("div:not(.more), td, h3, li").querySelector("[data-help]")
+              && !node.closest("table")?.querySelector("th .term"))
+            .map(node => node.dataset.path)""")
         assert nameless == [], nameless
-        unknown = browser.run("return [...document.querySelectorAll('[data-help]')].map(node => node.dataset.help).filter(key => !(key in HELP))")
+        unknown = browser.run(
+            "return [...document.querySelectorAll('[data-help]')].map(node => node.dataset.help).filter(key => !(key in HELP))")
         assert unknown == [], unknown
         reached, told = set(), set()
         browser.run("document.querySelector('.skip').focus()")
         for _ in range(400):
             browser.press("\ue004")
-            key, tip, id_ = browser.run("const at = document.activeElement; return [at.dataset.help ?? '', document.querySelector('#tip').hidden ? '' : document.querySelector('#tip').textContent, at.id || at.tagName]")
+            key, tip, id_ = browser.run("""const at = document.activeElement, tip = document.querySelector('#tip');
+                return [at.dataset.help ?? '', tip.hidden ? '' : tip.textContent, at.id || at.tagName];""")
             reached.add(id_)
             if key:
                 assert len(tip) > 20, (key, tip)
                 told.add(key)
             if id_ == "SUMMARY":
                 break
-        terms = set(browser.run("return [...document.querySelectorAll('.term')].filter(node => node.checkVisibility()).map(node => node.dataset.help)"))
+        terms = set(browser.run("""return [...document.querySelectorAll('.term')].filter(node => node.checkVisibility())
+            .map(node => node.dataset.help)"""))
         assert terms and terms <= told and {"find", "show", "order", "events", "pause"} <= reached, (terms - told, reached)
         browser.run("document.querySelector('#ports-head .term').focus()")
         assert not browser.run("return document.querySelector('#tip').hidden")
@@ -515,56 +422,6 @@ def page_explains_itself_to_keyboard_and_hand(lab):
         readout = text_of(browser, ".readout")
         assert re.fullmatch(r"[\d:]+ \u00b7 received .*bit/s \u00b7 sent .*bit/s", readout), readout
         check_quiet(browser)
-
-
-class Stage:
-    """The page and an event stream in which a test says what it likes."""
-
-    def __init__(self, lab):
-        stage = self
-        self.streams, self.refuses, self.single = queue.Queue(), False, None
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def log_message(self, *_):  # pylint: disable=arguments-differ
-                pass
-
-            def do_GET(self):  # pylint: disable=invalid-name
-                if self.path == "/":
-                    return self.say(200, "text/html; charset=utf-8", PAGE.read_bytes())
-                if self.path == "/api/v1/box" and stage.single:
-                    return self.say(200, "application/json", json.dumps(stage.single).encode())
-                if self.path != "/events" or stage.refuses:
-                    return self.say(503, "text/plain", b"too many\n")
-                frames = queue.Queue()
-                self.send_response(200)
-                self.send_header("Content-Type", "text/event-stream")
-                self.end_headers()
-                stage.streams.put(frames)
-                for frame in iter(frames.get, None):
-                    self.wfile.write(frame)
-                return None
-
-            def say(self, code, kind, body):
-                self.send_response(code)
-                self.send_header("Content-Type", kind)
-                self.send_header("Content-Security-Policy", POLICY)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
-        self.port = self.server.server_port
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-        del lab
-
-    def stream(self):
-        """What the page's next stream is fed from; None ends it."""
-        return self.streams.get(timeout=PATIENCE)
-
-
-def frame_of(kind, data):
-    return f"event: {kind}\ndata: {json.dumps(data)}\n\n".encode()
 
 
 @case()
@@ -586,8 +443,9 @@ def page_of_a_box_that_says_strange_things(lab):
     box["ports"]["ports"][0].update(name=evil, link="down", link_why=evil, device="0000:3b:00.0")
     box["health"] = {"state": "degraded", "ending": False, "problems": [{"what": "port", "name": evil, "text": evil}]}
     box["instance"] = evil
-    box["slots"]["jobs"] = [{**(box["slots"]["jobs"] or [{}])[0], "job": evil, "priority": 1, "bytes": 1, "window": 1, "filling": 1, "shared_reserved": 0, "shared_cap": 0}]
-    stage = Stage(lab)
+    box["slots"]["jobs"] = [{**(box["slots"]["jobs"] or [{}])[0], "job": evil, "priority": 1,
+                                "bytes": 1, "window": 1, "filling": 1, "shared_reserved": 0, "shared_cap": 0}]
+    stage = Stage()
 
     def step(number, **changes):
         one = copy.deepcopy(box)
@@ -604,7 +462,9 @@ def page_of_a_box_that_says_strange_things(lab):
         def show(one, wait=True):
             frames.put(frame_of("box", one))
             if wait:
-                browser.wait_for("the snapshot", "return document.documentElement.dataset.snapshot === arguments[0]", str(one["snapshot"]))
+                browser.wait_for("the snapshot",
+    "return document.documentElement.dataset.snapshot === arguments[0]",
+     str(one["snapshot"]))
 
         show(step(1))
         show(step(2, results=2**63 + 7005, contributions=2**60 + 5 * 10**7))
@@ -622,10 +482,21 @@ def page_of_a_box_that_says_strange_things(lab):
         assert not [number for number in numbers if re.search(r"[-\u2212]\d|NaN|Infinity|undefined|null", number["text"])]
         frames.put(frame_of("gap", {"missed": 7}))
         for number in (1, 2, 2):
-            frames.put(frame_of("event", {"number": number, "unix_ns": time.time_ns() // 10**9 * 10**9, "event": "job.aborted", "level": "error", "job": evil, "rank": None, "port": None, "text": evil}))
+            frames.put(frame_of("event",
+    {"number": number,
+    "unix_ns": time.time_ns() // 10**9 * 10**9,
+    "event": "job.aborted",
+    "level": "error",
+    "job": evil,
+    "rank": None,
+    "port": None,
+     "text": evil}))
         for number in range(3, 700):
-            frames.put(frame_of("event", {"number": number, "unix_ns": number, "event": "log", "level": "info", "job": None, "rank": None, "port": None, "text": f"line {number}"}))
-        browser.wait_for("the last event", "return document.querySelector('#events').firstChild?.textContent.includes('line 699')")
+            frames.put(frame_of("event", {"number": number, "unix_ns": number, "event": "log",
+                       "level": "info", "job": None, "rank": None, "port": None, "text": f"line {number}"}))
+        browser.wait_for(
+    "the last event",
+     "return document.querySelector('#events').firstChild?.textContent.includes('line 699')")
         assert browser.run("return document.querySelectorAll('#events li').length") <= 500
         assert browser.run("return document.querySelectorAll('img, main script, main p p').length") == 0
         assert evil in browser.run("return document.title"), "as it is, and nothing of it ran"
