@@ -11,10 +11,9 @@ namespace tally::http {
 Exchange::Exchange() : bell_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
 
 bool Exchange::take_wish(TimeNs now) noexcept {
-  const TimeNs asked = asked_.load(std::memory_order_acquire);
-  if (asked == 0 || (taken_ != 0 && now < taken_ + kBetween)) return false;
-  asked_.store(
-      0, std::memory_order_relaxed);  // before the snapshot is made: who asks from here on wants another
+  if (asked_.load(std::memory_order_relaxed) == 0 || (taken_ != 0 && now < taken_ + kBetween)) return false;
+  // Before the snapshot is made: who asks from here on wants another.
+  const TimeNs asked = asked_.exchange(0, std::memory_order_acq_rel);
   if (now > asked + kPatience) return false;
   taken_ = now;
   return true;

@@ -104,7 +104,7 @@ struct Settings {
   std::uint32_t slots = 2048;
   jobs::TsiRule tsi = jobs::TsiRule::kPacket;
   TimeNs wait = 60 * kSecond;       // for ranks that do not come
-  TimeNs idle = 10 * 60 * kSecond;  // without packets, of a session whose clients nobody knows any more
+  TimeNs idle = 10 * 60 * kSecond;  // without packets, of a session whose clients are not connected
 };
 
 struct BoxAddresses {

@@ -188,6 +188,7 @@ void Service::dissolve(Desk& desk, const Status& status) {
   log(Level::kWarning, named(desk.job) + " does not begin: " + status.text);
   tell_all(*desk.group, status);
   desk.group.reset();
+  desk.complete_at.reset();
   if (!desk.declaration) return;
   const auto step = std::exchange(desk.declaration, {})->step;
   // What was ordered meanwhile is done by the box all the same.
@@ -234,7 +235,9 @@ Status Service::objection_to_claim(const Desk& desk, std::uint32_t rank, TimeNs 
                                         (other.port == 0 ? "" : " on port " + std::to_string(other.port)) +
                                         ": a packet could be of either"};
   }
-  if (!desk.session || holds(desk.session->members()) || !desk.session->at_work(now)) return {};
+  // All of its clients may begin anew: as many, each of whom was one. Some of them may not, nor one who says it is one.
+  const bool all = desk.session && desk.group->workers() == desk.session->members().size();
+  if (!desk.session || (all && holds(desk.session->members())) || !desk.session->at_work(now)) return {};
   const std::string port = "port " + std::to_string(desk.port) + " serves one session at a time, and '" +
                            desk.job + "' with other clients ";
   if (desk.session->left_behind())
@@ -255,7 +258,10 @@ bool Service::busy() const noexcept {
 void Service::tick(TimeNs now) {
   bool awaited = false;
   for (Desk& desk : desks_) {
-    if (desk.group && !desk.declaration) {
+    if (desk.complete_at) {
+      awaited = true;
+      declare(desk, now);
+    } else if (desk.group && !desk.declaration) {
       if (const auto who = desk.group->overdue(now, settings_.wait))
         dissolve(desk, {Code::kDeadlineExceeded, *who});
     }
@@ -277,7 +283,9 @@ void Service::tick(TimeNs now) {
     }
     if (const auto why = desk.session->over(now, settings_.idle)) end_session(desk, *why, true);
   }
-  std::erase_if(desks_, [](const Desk& desk) { return desk.port == 0 && !desk.session && !desk.removing; });
+  std::erase_if(desks_, [](const Desk& desk) {
+    return desk.port == 0 && !desk.session && !desk.removing && desk.adds_out == 0;
+  });
   if (awaited) next_look_ = std::min(next_look_, now + kLookWhenAwaited);
   if (looking_ || now < next_look_) return;
   looking_ = true;
@@ -310,6 +318,11 @@ std::size_t Service::sessions() const noexcept {
 
 // The box.
 
+void Service::order_add(Desk& desk, const Json& job) {
+  ++desk.adds_out;
+  work_.orders.emplace_back(Add{desk.job, job});
+}
+
 void Service::order_remove(Desk& desk) {
   desk.removing = true;
   work_.orders.emplace_back(Remove{desk.job});
@@ -317,6 +330,25 @@ void Service::order_remove(Desk& desk) {
 
 void Service::declare(Desk& desk, TimeNs now) {
   Group& group = *desk.group;
+  // They send nothing before their last Barrier: a packet of the old ones would be taken for theirs. The box is asked
+  // once more, since what it said last may be of before.
+  if (desk.session) {
+    if (!desk.complete_at) {
+      desk.complete_at = now;
+      next_look_ = now;
+      return;
+    }
+    const bool asked = desk.session->looked_at() > *desk.complete_at;
+    if (!asked || desk.session->sends(now)) {
+      if (now < *desk.complete_at + kBoxPatience) return;
+      return dissolve(desk,
+                      asked ? Status{Code::kFailedPrecondition,
+                                     "processes of the session before still send with these addresses: end "
+                                     "them, and start again"}
+                            : Status{Code::kUnavailable, "tallyd is away: " + away_});
+    }
+  }
+  desk.complete_at.reset();
   Declaration& declaration = desk.declaration.emplace(Declaration{
       .job = job_of(desk.job, group.members(), group.payload().value_or(0), settings_), .begun = now});
   if (desk.session) {
@@ -337,7 +369,7 @@ void Service::advance(Desk& desk, TimeNs now) {
     order_remove(desk);
   } else if (d.step == Declaration::Step::kToAdd) {
     d.step = Declaration::Step::kAdding;
-    work_.orders.emplace_back(Add{desk.job, d.job});
+    order_add(desk, d.job);
   }
 }
 
@@ -364,7 +396,9 @@ void Service::removed(const std::string& name, const BoxSays<void>& done, TimeNs
 void Service::added(const std::string& name, const BoxSays<void>& done, TimeNs now) {
   Desk* const desk = desk_of(name);
   if (desk == nullptr) return;
+  --desk->adds_out;
   if (desk->adding) return added_again(*desk, done, now);
+  if (desk->adds_out != 0) return;
   if (!desk->declaration || desk->declaration->step != Declaration::Step::kAdding) return;
   Declaration& d = *desk->declaration;
   if (done) {
@@ -378,6 +412,7 @@ void Service::added(const std::string& name, const BoxSays<void>& done, TimeNs n
   d.next_try = now + kRetry;
   if (trouble.kind == BoxTrouble::Kind::kAway) {
     d.step = Declaration::Step::kToAdd;
+    d.replaced = false;  // what stands there next may be of this order
   } else if (trouble.kind == BoxTrouble::Kind::kExists && !d.replaced) {
     // Of an order whose answer was lost, or of a life of the service that nobody told of.
     d.step = Declaration::Step::kToRemove;
@@ -472,7 +507,7 @@ void Service::missed(Desk& desk, const BoxReport& report, TimeNs now) {
   if (!desk.again) log(Level::kWarning, named(desk.job) + " is gone with its tallyd: it is declared again");
   desk.again = true;
   desk.session->begins_again();
-  if (!std::exchange(desk.adding, true)) work_.orders.emplace_back(Add{desk.job, desk.session->job()});
+  if (!std::exchange(desk.adding, true)) order_add(desk, desk.session->job());
 }
 
 void Service::added_again(Desk& desk, const BoxSays<void>& done, TimeNs now) {

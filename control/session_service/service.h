@@ -106,10 +106,13 @@ class Service {
     std::string job{};
     std::uint16_t port = 0;  // 0: none any more
     std::optional<Group> group{};
+    std::optional<TimeNs>
+        complete_at{};  // the group is, and waits for the end of packets of the session before
     std::optional<Declaration> declaration{};
     std::optional<Session> session{};
     bool again = false;   // the session has to be declared again, and is not yet
     bool adding = false;  // that was ordered
+    int adds_out = 0;     // orders without an answer yet; only the last one's is of what is wanted now
     bool removing = false;
   };
   struct Connection {
@@ -127,6 +130,7 @@ class Service {
   void answer(CallId call, Status status) {
     work_.answers.push_back({.call = call, .status = std::move(status)});
   }
+  void order_add(Desk& desk, const Json& job);
   void order_remove(Desk& desk);
   [[nodiscard]] Desk* desk_of(const std::string& job);
   [[nodiscard]] Place place_of(ConnectionId connection);

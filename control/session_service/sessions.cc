@@ -106,15 +106,18 @@ Session::Session(const BoxSession& found, const Settings& settings, TimeNs now)
   its.slots = found.slots;
   its.tsi = found.tsi;
   job_ = job_of(found.name, found.members, found.payload, its);
-  if (found.seen_ago) packet_at_ = now - std::min(now, *found.seen_ago);
+  if (found.seen_ago) packet_at_ = sent_at_ = now - std::min(now, *found.seen_ago);
 }
 
 void Session::seen(const BoxSession& at_box, TimeNs now) {
-  if (at_box.packets > packets_) packet_at_ = now;
+  if (at_box.packets > packets_) sent_at_ = now;
   packets_ = at_box.packets;
-  if (at_box.seen_ago) packet_at_ = std::max(packet_at_, now - std::min(now, *at_box.seen_ago));
+  if (at_box.seen_ago) sent_at_ = std::max(sent_at_, now - std::min(now, *at_box.seen_ago));
+  packet_at_ = std::max(packet_at_, sent_at_);
   looked_at_ = now;
 }
+
+bool Session::sends(TimeNs now) const noexcept { return sent_at_ != 0 && now < sent_at_ + kSending; }
 
 void Session::leave(ConnectionId connection, TimeNs now) {
   if (open_.erase(connection) != 0 && open_.empty()) closed_ = now;
@@ -133,8 +136,9 @@ std::optional<std::string> Session::over(TimeNs now, TimeNs idle) const {
   }
   if (!open_.empty()) return std::nullopt;
   const TimeNs last = std::max(closed_, packet_at_);
-  if (looked_at_ < last + kFarewell || now < last + kFarewell) return std::nullopt;
-  return "the connections of all its clients are closed, and no packets come";
+  if (looked_at_ < last + idle || now < last + idle) return std::nullopt;
+  return "the connections of all its clients are closed, and no packet came for " +
+         std::to_string((now - last) / kSecond) + " s";
 }
 
 }  // namespace tally::session_service

@@ -42,6 +42,9 @@ struct BoxReport {
 // For so long connections may be away, and packets missing, until a session is over.
 inline constexpr TimeNs kFarewell = 5 * kSecond;
 
+// Whose packet came so short a time ago sends still: a little more than from one look at the box to the next.
+inline constexpr TimeNs kSending = 2 * kSecond;
+
 class Session {
  public:
   // Of a group, all of whose ranks are admitted, which runs now. job: as it was added.
@@ -63,6 +66,9 @@ class Session {
   // The connection is closed, or belongs to another group.
   void leave(ConnectionId connection, TimeNs now);
 
+  [[nodiscard]] TimeNs looked_at() const noexcept { return looked_at_; }  // when the box told of it last
+  // Packets of its clients came until then, and it was not long ago.
+  [[nodiscard]] bool sends(TimeNs now) const noexcept;
   // Nobody else may have its place.
   [[nodiscard]] bool at_work(TimeNs now) const noexcept;
   // Why it is over. What the box has not been asked about is no reason.
@@ -73,8 +79,9 @@ class Session {
   Json job_;
   std::vector<Claim> members_;
   std::set<ConnectionId> open_{};
-  TimeNs closed_ = 0;  // since when none is open
-  TimeNs packet_at_;   // the last one, or when it began
+  TimeNs closed_ = 0;   // since when none is open
+  TimeNs packet_at_;    // the last one, or when it began
+  TimeNs sent_at_ = 0;  // the last one; 0: none was seen
   TimeNs looked_at_;
   std::uint64_t packets_ = 0;
 };

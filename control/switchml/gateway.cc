@@ -70,8 +70,8 @@ class Gateway {
         doors_(std::move(doors)),
         signals_(std::move(signals)),
         wake_(std::move(awake)),
-        rpc_([this] { wake(); }),
-        link_(config.tallyd == "auto" ? "" : config.tallyd, config.prefix, [this] { wake(); }) {
+        link_(config.tallyd == "auto" ? "" : config.tallyd, config.prefix, [this] { wake(); }),
+        rpc_([this] { wake(); }) {
     if (most_ < config.connections)
       log_line(LogLevel::kWarning, "the limit of open files allows " + std::to_string(most_) +
                                        " connections, not " + std::to_string(config.connections) +
@@ -188,8 +188,8 @@ class Gateway {
   Doors doors_;
   UniqueFd signals_;
   UniqueFd wake_;
-  RpcServer rpc_;
   BoxLink link_;
+  RpcServer rpc_;  // goes first: while the link waits for an answer of tallyd nobody calls any more
   log::ServiceManager manager_ = log::ServiceManager::from_environment();
   log::LogLimit crowd_{1, 10 * kSecond};
   log::LogLimit trouble_{1, 10 * kSecond};

@@ -36,6 +36,12 @@ class PendingCall : public grpc::ServerUnaryReactor {
 
 namespace {
 
+Answer stopping(CallId call) {
+  return {.call = call,
+          .status = {session_service::Code::kUnavailable,
+                     "the session service is stopping: start the clients again"}};
+}
+
 constexpr int kMostRequestBytes = 4'096;
 constexpr int kMostCallsOfAConnection = 4;                  // clients make one after the other
 constexpr std::size_t kMostBytes = std::size_t{64} << 20U;  // of all connections
@@ -130,6 +136,14 @@ RpcServer::RpcServer(std::function<void()> wake)
 
 RpcServer::~RpcServer() {
   if (!server_) return;
+  // gRPC waits for each call that has no answer, also for one that came after the last take().
+  std::map<CallId, PendingCall*> left;
+  {
+    const std::lock_guard lock(mutex_);
+    ended_ = true;
+    left.swap(pending_);
+  }
+  for (const auto& [id, call] : left) call->finish(stopping(id));
   server_->Shutdown(std::chrono::system_clock::now());
   server_->Wait();
 }
@@ -154,12 +168,18 @@ void RpcServer::answer(const Answer& answer) {
 }
 
 void RpcServer::add(PendingCall& call, std::string peer, const session_service::Request& request) {
+  bool ended = false;
+  CallId id = 0;
   {
     const std::lock_guard lock(mutex_);
-    call.numbered(++last_);
-    pending_.emplace(last_, &call);
-    events_.emplace_back(Asked{last_, std::move(peer), request});
+    call.numbered(id = ++last_);
+    ended = ended_;
+    if (!ended) {
+      pending_.emplace(id, &call);
+      events_.emplace_back(Asked{id, std::move(peer), request});
+    }
   }
+  if (ended) return call.finish(stopping(id));
   wake_();
 }
 

@@ -55,6 +55,7 @@ class RpcServer {
   std::vector<Event> events_{};
   std::map<session_service::CallId, PendingCall*> pending_{};
   session_service::CallId last_ = 0;
+  bool ended_ = false;  // who calls now is told so at once
   std::unique_ptr<Methods> methods_;
   std::unique_ptr<grpc::Server> server_{};
 };

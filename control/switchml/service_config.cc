@@ -107,7 +107,7 @@ const Schema<ServiceConfig>& service_schema() {
       value_key("wait", &C::wait, config::time_between(kSecond, 24 * 3600 * kSecond),
                 "How long the first ranks wait for the last one."),
       value_key("idle", &C::idle, config::time_between(kSecond, 30 * 24 * 3600 * kSecond),
-                "A session from before this service was started ends without packets for so long."),
+                "A session whose clients are not connected ends without packets for so long."),
       value_key("connections", &C::connections, config::whole_number_in<std::uint32_t>(1, 65'536),
                 "TCP connections at most; beyond, the oldest of nobody's session is closed."),
       section_key("log", &C::log, log_schema()),

@@ -156,7 +156,7 @@ def service_one_session_end_to_end(lab):
     """Three clients that know the service's address alone: every sum and byte is right; when they have gone, so has the
     session, and the next ones begin anew."""
     box = ServiceBox(lab).start()
-    service = Service(lab, box, slots=128)
+    service = Service(lab, box, slots=128, idle="4s")
     matrix = Matrix(workers=(3,))
     for life in range(2):
         players = Players(lab, matrix, [box.device()], "--session-service", service.target(), "--timeout", 5, "--seed", life + 1,
@@ -353,21 +353,21 @@ def service_killed_beside_a_session_at_work(lab):
 def service_connections_cut_while_packets_flow(lab):
     """The connections are closed and packets come: the session goes on, and ends when they do not come either."""
     box = ServiceBox(lab).start()
-    service = Service(lab, box, slots=128)
+    service = Service(lab, box, slots=128, idle="9s")
     players = Players(lab, Matrix(), [box.device()], "--session-service", service.target(), "--hang-up", *LONG, "--late", "1,1,3",
                       "--late", "0,3,3", "--late", "1,5,3", operations=("int32:17000",))
     service.waits_for("0 are open")
-    # For twice as long as a farewell takes; a session that was taken away would answer nobody.
+    # For as long as it takes; a session that was taken away would answer nobody.
     expect_right_at_last(players)
     wait_until("its end", lambda: not box.sessions(), DEADLINE)
-    service.waits_for("is over: the connections of all its clients are closed, and no packets come")
+    service.waits_for("is over: the connections of all its clients are closed, and no packet came for")
     service.stop()
     box.stop()
 
 
 @case()
 def service_long_silence_with_open_connections(lab):
-    """An evaluation of 9 s, without a packet: longer than a farewell takes, and it ends nothing."""
+    """An evaluation of 9 s, without a packet: longer than anybody else keeps the port from others, and it ends nothing."""
     box = ServiceBox(lab).start()
     service = Service(lab, box, slots=128)
     # Both, so that nobody asks meanwhile.

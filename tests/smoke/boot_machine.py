@@ -50,6 +50,8 @@ def fill(root, build, programs):
     (units / "machine.target").write_text(TARGET)
     (root / "usr/lib/sysusers.d/trainee.conf").write_text(USERS)
     (root / "etc/machine-id").write_text("00000000000000000000000000007a11\n")
+    (root / "etc/fstab").write_text("")  # no disk of this machine is one of that
+    (root / "etc/crypttab").unlink(missing_ok=True)
     shutil.rmtree(root / "etc/tally", ignore_errors=True)
     (root / "etc/tally").mkdir()
     shutil.rmtree(root / "var/lib/tally", ignore_errors=True)

@@ -49,7 +49,7 @@ def unit_of_a_memif_box_needs_no_right(lab):
     machine = Machine(lab)
     machine.take("memif")
     job, other = Job("resnet", lease="60s"), Job("bert", first_port=2)
-    rack = run_installed(machine, [job], driver="memif", hosts=4)
+    rack = run_installed(machine, [job], driver="memif", hosts=4, control="group: tally")
     expect_confined(rack)
     workers = at_work(start_trainees(rack, job, STEADY))
     stranger = Trainee(rack, Job("bert"), 1, user="stranger")

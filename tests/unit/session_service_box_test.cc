@@ -148,6 +148,59 @@ TEST(SessionBox, AnAddWhoseAnswerWasLostIsTakenBackToo) {
   EXPECT_THAT(scene.box.sessions, IsEmpty());
 }
 
+// The Add of a group that is no more, behind which its Remove waits, is nothing that the next group may begin with.
+TEST(SessionBox, TheAnswerToAnEarlierGroupsAddOpensNobodysBarrier) {
+  Scene scene;
+  const auto first = scene.meet(2);
+  scene.box.hangs = true;
+  scene.last_barriers(first);
+  scene.close_all(first);
+  const auto next = scene.meet(2);
+  const auto calls = scene.last_barriers(next);
+  ASSERT_GE(scene.box.held.size(), 3U) << "Add, Remove, Add";
+  // Only the first is answered by now, and the box says that the session runs.
+  const auto is_add = [](const Order& order) { return std::holds_alternative<Add>(order); };
+  const auto add = std::ranges::find_if(scene.box.held, is_add);
+  const Order earlier = *add;
+  scene.box.held.erase(add);
+  scene.box.carry_out(earlier, scene.service, scene.now);
+  scene.service.looked(scene.box.report(), scene.now);
+  scene.settle();
+  EXPECT_TRUE(scene.waits(calls[0]));
+  scene.wakes();
+  scene.pass(kSecond);
+  for (const CallId call : calls) EXPECT_EQ(scene.code(call), Code::kOk) << scene.text(call);
+  EXPECT_THAT(scene.box.done, ElementsAre("add switchml.a", "remove switchml.a", "add switchml.a"));
+}
+
+// A restart: what was there is removed, the Add is carried out, and its answer is lost.
+TEST(SessionBox, AnAddThatWasCarriedOutWithoutAnAnswerIsNobodyElses) {
+  Scene scene;
+  scene.close_all(scene.run(2));
+  const auto all = scene.meet(2);
+  scene.box.hangs = true;
+  const auto calls = scene.last_barriers(all);
+  bool lost = false;
+  for (int round = 0; round < 10 && !lost; ++round) {
+    scene.pass(kSecond / 10);
+    for (const Order& order : std::exchange(scene.box.held, {})) {
+      const auto* const add = std::get_if<Add>(&order);
+      if (add == nullptr) {
+        scene.box.carry_out(order, scene.service, scene.now);
+        continue;
+      }
+      lost = true;
+      scene.box.sessions[add->name] = {add->job};
+      scene.service.added(add->name, tl::unexpected<BoxTrouble>(away()), scene.now);
+    }
+    scene.settle();
+  }
+  ASSERT_TRUE(lost);
+  scene.box.hangs = false;
+  scene.pass(2 * kSecond);
+  for (const CallId call : calls) EXPECT_EQ(scene.code(call), Code::kOk) << scene.text(call);
+}
+
 TEST(SessionBox, APeerThatLeavesWhileTheBoxIsAskedEndsItForAll) {
   Scene scene;
   const auto all = scene.meet(2);
