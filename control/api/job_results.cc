@@ -139,7 +139,8 @@ void add_job(const Snapshot& box, std::size_t number, Json& list) {
   const JobCounts& job = box.jobs[number];
   const auto progress = progress_of(job, box.now);
   Json row = summary(job, progress);
-  row["ranks"] = ranks_of(box, job, progress);
+  // Of a job that is gone nobody is there, and a box may have had a thousand.
+  row["ranks"] = job.declared ? ranks_of(box, job, progress) : Json::array();
   list.push_back(std::move(row));
 }
 

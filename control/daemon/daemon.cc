@@ -143,11 +143,14 @@ class Life {
     const TimeNs now = steady_now();
     const TimeNs began = cpu_time();
     const TimeNs wait = loop_.turn(now);
-    turn_times_.add(cpu_time() - began);
-    if (loop_.done()) return io_.stop();
+    if (loop_.done()) {
+      turn_times_.add(cpu_time() - began);
+      return io_.stop();
+    }
     box_.turn(now);
     if (exchange_ != nullptr && exchange_->take_wish(now)) exchange_->publish(box_.snapshot(), now);
     feed_.look_at_evictions(plane_, loop_.members().watch(), now);
+    turn_times_.add(cpu_time() - began);
     tell_manager(now);
     // A signal takes a turn out of order; a timer that had expired by then must not start a second chain.
     timer_.expires_after(std::chrono::nanoseconds(wait));

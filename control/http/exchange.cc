@@ -3,7 +3,6 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include <iterator>
 #include <utility>
 
 namespace tally::http {
@@ -46,11 +45,10 @@ std::shared_ptr<const Published> Exchange::newest() const {
   return newest_;
 }
 
-std::vector<ToldEvent> Exchange::take_events() {
+std::deque<ToldEvent> Exchange::take_events() {
+  std::deque<ToldEvent> all;
   const std::lock_guard lock(mutex_);
-  std::vector<ToldEvent> all(std::make_move_iterator(events_.begin()),
-                             std::make_move_iterator(events_.end()));
-  events_.clear();
+  all.swap(events_);
   return all;
 }
 

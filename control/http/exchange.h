@@ -9,7 +9,6 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <vector>
 
 #include "api/snapshot.h"
 #include "tally/time.h"
@@ -59,7 +58,7 @@ class Exchange {
   // Empty until the first.
   [[nodiscard]] std::shared_ptr<const Published> newest() const;
   // Those that came since the last call, in their order.
-  [[nodiscard]] std::vector<ToldEvent> take_events();
+  [[nodiscard]] std::deque<ToldEvent> take_events();
   void set_followed(bool followed) noexcept { followed_.store(followed, std::memory_order_relaxed); }
 
   // Any thread's: readable when there is news. -1: this process has no descriptor left.

@@ -11,7 +11,7 @@ struct Limits {
   std::size_t connections = 512;
   std::size_t streams = 64;
   std::size_t request_bytes = 8 << 10U;
-  std::size_t unsent = 1 << 20U;  // of one stream, beside the last frame
+  std::size_t unsent = 1 << 20U;  // of one stream, beside its last box
   std::size_t kept = 64 << 20U;
   int send_buffer = 128 << 10U;  // of a connection, in the kernel
   TimeNs idle = 10 * kSecond;

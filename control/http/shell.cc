@@ -1,5 +1,6 @@
 #include "http/shell.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -34,7 +35,7 @@ class Shell::Body {
       : o_(std::move(options)),
         own_{o_.version, o_.instance, {}},
         history_(std::to_string(unix_now() / kMillisecond)),
-        spare_(::dup(o_.exchange.bell())) {}
+        spare_(::fcntl(o_.exchange.bell(), F_DUPFD_CLOEXEC, 0)) {}
   Body(const Body&) = delete;
   Body& operator=(const Body&) = delete;
 
@@ -132,6 +133,7 @@ class Shell::Body {
       if (*upload_size != 0) return MHD_NO;  // it said that it has none
       Visitor* const visitor = visitor_of(connection);
       if (visitor == nullptr) return body.fail(connection);
+      if (visitor->cut) return MHD_NO;
       if (*request != nullptr) return body.serve(*visitor);
       *request = visitor;
       return body.judge(*visitor, url, method);
@@ -160,7 +162,9 @@ class Shell::Body {
       else if (*visitor != nullptr)
         body.forget(*static_cast<Visitor*>(std::exchange(*visitor, nullptr)));
     } catch (...) {
-      ++body.own_.counts.of(Refusal::kFailed);  // without a visitor it is not served
+      ++body.own_.counts.of(
+          Refusal::kFailed);  // without a visitor it is not served, and has no deadline but this
+      MHD_set_connection_option(connection, MHD_CONNECTION_OPTION_TIMEOUT, 1U);
     }
   }
 
@@ -206,7 +210,7 @@ class Shell::Body {
     if (made) send_away(made.get(), Refusal::kDescriptors);
     const bool one_went = static_cast<bool>(made);
     made.reset();
-    spare_.reset(::dup(o_.exchange.bell()));
+    spare_.reset(::fcntl(o_.exchange.bell(), F_DUPFD_CLOEXEC, 0));
     if (!one_went || !spare_) accept_at_ = o_.now() + kAfterTrouble;
     return one_went && spare_;
   }
@@ -300,6 +304,8 @@ class Shell::Body {
 
   MHD_Result fail(MHD_Connection* connection) noexcept {
     ++own_.counts.of(Refusal::kFailed);
+    if (Visitor* const visitor = visitor_of(connection); visitor != nullptr)
+      visitor->enter(State::kAnswering, now_);  // and has its deadline
     return failed_ ? MHD_queue_response(connection, 500, failed_.get()) : MHD_NO;
   }
 
@@ -310,7 +316,7 @@ class Shell::Body {
     if (id == PathId::kEvents && !visitor.head && own_.counts.streams >= o_.limits.streams)
       return refuse(visitor, Refusal::kStreams, 503,
                     std::to_string(o_.limits.streams) + " event streams are open already; come back later\n");
-    if (visitor.path->of_box && !is_fresh()) {
+    if (visitor.path->of_box && !serves(visitor)) {
       if (visitor.state == State::kWaiting && now_ >= visitor.since + o_.limits.patience)
         return refuse(visitor, Refusal::kNoSnapshot, 503, "the control thread does not answer\n");
       if (visitor.state != State::kWaiting) visitor.enter(State::kWaiting, now_);
@@ -357,12 +363,13 @@ class Shell::Body {
       box_frame_ = Frame(kept, &kept->text);
     }
     visitor.push(box_frame_);
+    visitor.box_bytes = box_frame_->size();
     visitor.box = newest_->number;
     visitor.box_at = now_;
   }
 
   void offer(Visitor& visitor, const Frame& frame) {
-    if (visitor.unsent != 0 && visitor.unsent + frame->size() > o_.limits.unsent)
+    if (visitor.unsent != 0 && visitor.unsent + frame->size() > o_.limits.unsent + visitor.box_bytes)
       return cut(visitor, Refusal::kUnread);
     visitor.push(frame);
     resume(visitor);
@@ -384,6 +391,12 @@ class Shell::Body {
   // As fresh as they may be (Exchange::kBetween).
   [[nodiscard]] bool is_fresh() const noexcept { return newest_ && now_ < newest_->at + Exchange::kBetween; }
 
+  // One that was made after it asked is what it asked for, however late this thread comes to look.
+  [[nodiscard]] bool serves(const Visitor& v) const noexcept {
+    return is_fresh() ||
+           (v.state == State::kWaiting && newest_ && v.since < newest_->at + Exchange::kBetween);
+  }
+
   void take_snapshot() {
     auto is = o_.exchange.newest();
     if (is == newest_) return;
@@ -402,7 +415,7 @@ class Shell::Body {
         if (now_ >= visitor.since + limits.idle) cut(visitor, Refusal::kIdle);
         return;
       case State::kWaiting:
-        if (is_fresh() || now_ >= visitor.since + limits.patience) resume(visitor);
+        if (serves(visitor) || now_ >= visitor.since + limits.patience) resume(visitor);
         return;
       case State::kAnswering:
         if (now_ >= visitor.since + limits.answer) cut(visitor, Refusal::kSlow);
@@ -411,10 +424,8 @@ class Shell::Body {
         if (visitor.unsent != 0 && now_ >= visitor.moved + limits.answer)
           return cut(visitor, Refusal::kUnread);
         if (visitor.last) return;
-        if (newest_->number != visitor.box && now_ >= visitor.box_at + Visitor::next_box_after(limits)) {
-          const std::size_t before = visitor.unsent;
+        if (visitor.wants_box(newest_->number) && now_ >= visitor.box_at + Visitor::next_box_after(limits)) {
           push_box(visitor);
-          if (before != 0 && visitor.unsent > limits.unsent) return cut(visitor, Refusal::kUnread);
           resume(visitor);
         }
         if (now_ >= visitor.said_at + limits.keep_open) {
@@ -427,7 +438,7 @@ class Shell::Body {
 
   void ask() {
     const bool waiting = std::ranges::any_of(
-        visitors_, [&](const Visitor& v) { return v.state == State::kWaiting && !v.cut && !is_fresh(); });
+        visitors_, [&](const Visitor& v) { return v.state == State::kWaiting && !v.cut && !serves(v); });
     const bool due = own_.counts.streams != 0 && now_ >= asked_at_ + o_.limits.stream_pace;
     if (!waiting && !due) return;
     if (due) asked_at_ = now_;

@@ -36,7 +36,7 @@ struct Visitor {
     path = nullptr;
     last_id.reset();
     queue.clear();
-    sent = unsent = 0;
+    sent = unsent = box_bytes = 0;
   }
   [[nodiscard]] bool streams() const noexcept { return state == State::kStreaming && !cut && !last; }
 
@@ -67,10 +67,14 @@ struct Visitor {
     if (state == State::kReading) return since + limits.idle;
     if (state == State::kWaiting) return since + limits.patience;
     if (state == State::kAnswering) return since + limits.answer;
-    TimeNs at = said_at + limits.keep_open;
+    TimeNs at = last ? kNever : said_at + limits.keep_open;
     if (unsent != 0) at = std::min(at, moved + limits.answer);
-    if (newest != box && !last) at = std::min(at, box_at + next_box_after(limits));
+    if (wants_box(newest)) at = std::min(at, box_at + next_box_after(limits));
     return at;
+  }
+  // A box says all that those before it said: who is still being sent one gets the newest when it has come.
+  [[nodiscard]] bool wants_box(std::uint64_t newest) const noexcept {
+    return newest != box && !last && unsent == 0;
   }
   // Snapshots come about as often as they are asked for: one that is a little early is not left out.
   [[nodiscard]] static TimeNs next_box_after(const Limits& limits) noexcept {
@@ -98,7 +102,8 @@ struct Visitor {
   TimeNs said_at = 0;      // the last comment
   std::uint64_t box = 0;   // number of the last snapshot
   TimeNs box_at = 0;
-  bool last = false;  // it ends when nothing waits any more
+  std::size_t box_bytes = 0;  // of its frame
+  bool last = false;          // it ends when nothing waits any more
 };
 
 }  // namespace tally::http

@@ -136,6 +136,7 @@ TEST_F(Http, NonsenseIsClosedAndCounted) {
     EXPECT_TRUE(one.ended) << text;
   }
   EXPECT_EQ(shell->counts().connections, 0U);
+  EXPECT_EQ(refused(http::Refusal::kMalformed), 1U) << "nobody hears of what had no good first line";
 }
 
 TEST_F(Http, WhoSaysNothingIsClosedAfter10Seconds) {

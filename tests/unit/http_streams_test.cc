@@ -134,7 +134,7 @@ TEST_F(HttpStreams, WhoReadsNothingIsCutAfterABoundedAmount) {
   begin();
   Guest reads = follower();
   Guest sleeps = follower();
-  for (int second = 0; second < 25; ++second) {
+  for (int second = 0; second < 35; ++second) {
     now += kSecond;
     // A reader takes what comes as it comes: a socket holds less than one box of 300 jobs.
     for (int turn = 0; turn < 24; ++turn) {
@@ -146,6 +146,32 @@ TEST_F(HttpStreams, WhoReadsNothingIsCutAfterABoundedAmount) {
   EXPECT_EQ(shell->counts().streams, 1U);
   EXPECT_GE(boxes_of(reads).size(), 20U) << "the one beside it has lost nothing";
   EXPECT_LT(shell->counts().kept_bytes, std::uint64_t{4} << 20U);
+}
+
+// A box may be larger than what may wait beside it, and take longer to read than the next one takes to come.
+TEST_F(HttpStreams, WhoReadsALargeBoxSlowlyMissesOnlyTheBoxesMeanwhile) {
+  for (int i = 0; i < 300; ++i) box.jobs.push_back(box.jobs[0]);
+  begin({.unsent = 64 << 10U});
+  Guest slow = follower();
+  for (std::uint64_t second = 1; second <= 60; ++second) {
+    exchange.tell(second, "{\"number\":" + std::to_string(second) + "}");
+    now += kSecond;
+    run(2);
+    slow.hear(32 << 10U);
+  }
+  EXPECT_EQ(shell->counts().streams, 1U);
+  EXPECT_EQ(refused(Refusal::kUnread), 0U);
+  for (int turn = 0; turn < 60; ++turn) {
+    run(1);
+    slow.hear();
+  }
+  const std::vector<Json> boxes = boxes_of(slow);
+  ASSERT_GE(boxes.size(), 3U);
+  EXPECT_GT(boxes.back().dump().size(), std::size_t{64} << 10U);
+  EXPECT_LT(boxes.size(), 30U);
+  const std::string frames = frames_of(slow);
+  for (std::uint64_t event = 1; event <= 60; ++event)
+    EXPECT_THAT(frames, HasSubstr("{\"number\":" + std::to_string(event) + "}"));
 }
 
 TEST_F(HttpStreams, ManyFollowersCostOneText) {
