@@ -72,6 +72,18 @@ Key session_key(const Key& job, Generation generation, Epoch epoch, Cookie resul
   return hash.finish<Key>();
 }
 
+Key box_session_key(const Key& session, BoxIndex box) noexcept {
+  Hash hash(&session, sizeof(Key), "tally 2 session of a box");
+  hash.add(box);
+  return hash.finish<Key>();
+}
+
+PlanId plan_id(std::span<const std::byte> plan) noexcept {
+  Hash hash(nullptr, sizeof(PlanId), "tally 2 plan");
+  hash.add(plan);
+  return hash.finish<PlanId>();
+}
+
 Key box_key(std::span<const std::uint64_t, 4> words) noexcept {
   Hash hash(nullptr, sizeof(Key), "tally 2 box");
   hash.add(std::as_bytes(words));

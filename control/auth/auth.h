@@ -22,6 +22,12 @@ using Key = std::array<std::uint8_t, 32>;
 // Of one process of a rank in one epoch of the job whose key is given.
 [[nodiscard]] Key session_key(const Key& job, Generation generation, Epoch epoch, Cookie result,
                               Cookie contribution, std::uint64_t instance, Rank rank) noexcept;
+// The same between it and a box of the plan that is not the home, so that what is said to one box is nothing to
+// another (docs/protocol_boxes.md).
+[[nodiscard]] Key box_session_key(const Key& session, BoxIndex box) noexcept;
+
+// What names the bytes of a plan. Not secret.
+[[nodiscard]] PlanId plan_id(std::span<const std::byte> plan) noexcept;
 
 // A box's own, of its random words.
 [[nodiscard]] Key box_key(std::span<const std::uint64_t, 4> words) noexcept;

@@ -129,6 +129,9 @@ std::optional<std::uint8_t> flags_of(PacketType type) noexcept {
     case PacketType::kHeartbeat:
     case PacketType::kAbort:
     case PacketType::kProbe:
+    case PacketType::kPlan:
+    case PacketType::kLost:
+    case PacketType::kEnlist:
       return std::uint8_t{0};
     case PacketType::kPartial:
     case PacketType::kReject:

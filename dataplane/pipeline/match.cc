@@ -76,6 +76,9 @@ bool contributors_valid(const Header& h, const jobs::NativeJob& job, Rank sender
     case PacketType::kProbe:
     case PacketType::kNack:
     case PacketType::kChallenge:
+    case PacketType::kPlan:
+    case PacketType::kLost:
+    case PacketType::kEnlist:
       break;  // no data packets from outside: the gate let none of them in
   }
   why = Drop::kType;

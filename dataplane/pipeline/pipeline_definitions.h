@@ -333,6 +333,9 @@ Outcome Pipeline<Exec>::handle_native(Parsed& parsed, const Frame& frame, TimeNs
     case PacketType::kProbe:
     case PacketType::kNack:
     case PacketType::kChallenge:
+    case PacketType::kPlan:
+    case PacketType::kLost:
+    case PacketType::kEnlist:
       break;  // the gates let none of them in
   }
   return drop(parsed, frame, Drop::kType, now);

@@ -96,6 +96,8 @@ std::optional<Refused> Seat::on_joined(const Datagram& datagram, TimeNs now, Sea
       news.kind = SeatNews::Kind::kRefused;
       news.text = text::cleaned(joined.text);
       return std::nullopt;
+    case JoinStatus::kElsewhere:
+      break;
   }
   return Refused::kJoined;
 }

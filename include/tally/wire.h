@@ -42,11 +42,16 @@ enum class PacketType : std::uint8_t {
   kProbe = 14,
   kNack = 15,
   kChallenge = 16,
+  // Of jobs over several boxes (docs/protocol_boxes.md):
+  kPlan = 17,    // a page of a plan, or the wish for one
+  kLost = 18,    // a member to the home box: boxes of the plan that it cannot use
+  kEnlist = 19,  // a member to another box of the plan
 };
 
 // Control types go to the box's control thread (or come from it); the others are data types.
 constexpr bool is_control(PacketType t) noexcept {
-  return (t >= PacketType::kJoin && t <= PacketType::kProbe) || t == PacketType::kChallenge;
+  return (t >= PacketType::kJoin && t <= PacketType::kProbe) ||
+         (t >= PacketType::kChallenge && t <= PacketType::kEnlist);
 }
 
 enum Flag : std::uint8_t {
@@ -59,6 +64,9 @@ enum Flag : std::uint8_t {
 };
 inline constexpr std::uint8_t kKnownFlags =
     kFlagRetransmit | kFlagDirect | kFlagOverflow | kFlagCollision | kFlagZero | kFlagIncomplete;
+
+// On a JOINED(running) only: the epoch has a plan (docs/protocol_boxes.md). Who does not know it must not enter.
+inline constexpr std::uint8_t kFlagPlanned = 64;
 
 // On a RESULT to a worker: an external server made it.
 inline constexpr std::uint8_t kFlagServed = kFlagCollision;
@@ -150,6 +158,8 @@ using Tag = std::array<std::uint8_t, kTagBytes>;
 
 inline constexpr std::size_t kMaxNameBytes = 64;   // job name, 1..64
 inline constexpr std::size_t kMaxTokenBytes = 64;  // job token, 0..64
+using BoxIndex = std::uint8_t;                     // of a box in its plan's list (tally/plan.h)
+
 inline constexpr std::size_t kMaxTextBytes = 512;  // JOINED(refused) and ABORT
 
 // What a worker says its newest JOINED(running) said; all zero the first time. Control adopts the generation
@@ -198,7 +208,8 @@ struct CountedPayload {
 };
 static_assert(sizeof(CountedPayload) == 8);
 
-enum class JoinStatus : std::uint8_t { kRunning = 1, kForming = 2, kRefused = 3 };
+// kElsewhere: not this box is the job's home. The text is the home's address, 16 bytes.
+enum class JoinStatus : std::uint8_t { kRunning = 1, kForming = 2, kRefused = 3, kElsewhere = 4 };
 enum class ResultsMode : std::uint8_t { kUnicast = 1, kMulticast = 2 };
 
 // Header fields of a JOINED: rank 0xFFFF, job, epoch and the result cookie (0 unless running).
@@ -228,5 +239,60 @@ static_assert(offsetof(JoinedPayload, record) == 32 && offsetof(JoinedPayload, w
 static_assert(offsetof(JoinedPayload, window) == 56 && offsetof(JoinedPayload, group) == 72);
 static_assert(offsetof(JoinedPayload, box_mac) == 88 && offsetof(JoinedPayload, status) == 94);
 static_assert(offsetof(JoinedPayload, text_bytes) == 98);
+
+// Names the bytes of a plan: auth::plan_id().
+using PlanId = std::array<std::uint8_t, 16>;
+
+// The text of a JOINED(running) with kFlagPlanned.
+struct PlannedText {
+  PlanId plan{};
+  Be<std::uint32_t> bytes;     // of the plan
+  std::uint8_t home = kNoBox;  // which of its boxes sends this; kNoBox: none of them
+  std::array<std::uint8_t, 3> zero{};
+
+  static constexpr std::uint8_t kNoBox = 0xFF;
+};
+static_assert(sizeof(PlannedText) == 24);
+
+// PLAN. With a page behind it (to a member: the answer; to a box: what it lacks), or none: please send it.
+struct PlanPayload {
+  PlanId plan{};
+  Be<std::uint32_t> bytes;  // of the whole plan
+  std::uint8_t page = 0;
+  std::uint8_t name_bytes = 0;
+  Be<std::uint16_t> page_bytes;
+  // then: name, page, tag under the job's key
+};
+static_assert(sizeof(PlanPayload) == 24);
+
+// LOST. A bit for each box of the plan.
+struct LostPayload {
+  Be<std::uint64_t> counter;  // as CountedPayload
+  Be<std::uint64_t> gone;     // says nothing, or refuses: plan without it
+  Be<std::uint64_t> forgot;   // has forgotten the epoch, and lives
+  // then: tag under the session key
+};
+static_assert(sizeof(LostPayload) == 24);
+
+// ENLIST. Header fields: rank, epoch, and the contribution cookie of the rank; job 0.
+struct EnlistPayload {
+  Be<std::uint64_t> instance;  // these three as in JOIN, attempts counted apart for each box
+  Be<std::uint64_t> nonce;
+  Be<std::uint32_t> attempt;
+  Be<std::uint32_t> window;  // this and what follows: as the home box said
+  Be<std::uint64_t> result_cookie;
+  GenerationRecord record;
+  Be<std::uint16_t> world;
+  Be<std::uint32_t> lease_ms;
+  PlanId plan{};
+  Be<std::uint32_t> plan_bytes;
+  BoxIndex box = 0;  // which of the plan's boxes this goes to
+  std::uint8_t max_priority = 0;
+  std::uint8_t name_bytes = 0;
+  std::uint8_t zero = 0;
+  Tag challenge{};  // as in JOIN
+  // then: name, tag under the job's key
+};
+static_assert(sizeof(EnlistPayload) == 100 && offsetof(EnlistPayload, challenge) == 84);
 
 }  // namespace tally
