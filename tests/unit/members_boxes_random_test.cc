@@ -396,10 +396,14 @@ TEST(MembersBoxesRandom, InvariantsHoldAndTheJobHeals) {
   std::uint64_t epochs = 0;
   std::uint64_t left_out = 0;
   std::uint64_t forgotten = 0;
-  for (std::uint64_t seed = 1; seed <= 40 / kShare; ++seed) {
+  std::uint64_t whole = 0;
+  for (std::uint64_t seed = 1; seed <= 24 / kShare; ++seed) {
     SCOPED_TRACE(seed);
     Life life(seed);
-    for (int i = 0; i < 600; ++i) ASSERT_NO_FATAL_FAILURE(life.step(seed % 2 == 0 ? 20 : 3, true));
+    for (int i = 0; i < 600; ++i) {
+      ASSERT_NO_FATAL_FAILURE(life.step(seed % 2 == 0 ? 20 : 3, true));
+      whole += life.whole() ? 1 : 0;
+    }
     life.cut.clear();
     epochs += life.epochs;
     left_out += life.left_out;
@@ -413,8 +417,9 @@ TEST(MembersBoxesRandom, InvariantsHoldAndTheJobHeals) {
     EXPECT_TRUE(life.whole()) << members::name_of(s.phase) << ' ' << s.reason;
     for (const members::BoxStatus& box : s.boxes->boxes) EXPECT_TRUE(box.planned && !box.left_out);
   }
-  const std::uint64_t lives = 40 / kShare;
+  const std::uint64_t lives = 24 / kShare;
   EXPECT_GT(epochs, 20 * lives);
+  EXPECT_GT(whole, 60 * lives) << "of 600 steps";
   EXPECT_TRUE(left_out > lives && forgotten > lives) << left_out << ' ' << forgotten;
 }
 
