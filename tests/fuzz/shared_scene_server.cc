@@ -26,7 +26,7 @@ void SharedScene::depart(const pipeline::Outcome& out) {
   const SharedLife& l = lives_.at(h.job.host() - 1U);
   const jobs::NativeJob row = l.row;
   TALLY_CHECK(l.present && out.job->id == row.id, "it leaves for a job that lives");
-  TALLY_CHECK(out.server == server_of(h.chunk_id(), row.servers), "it leaves for the chunk's server");
+  TALLY_CHECK(out.server == jobs::server_of(row, h.chunk_id()), "it leaves for the chunk's server");
   TALLY_CHECK(h.epoch_id() == row.epoch && h.cookie.host() == raw(row.result_cookie), "secrets of the job");
   TALLY_CHECK(h.slot.host() == slot_of(jobs::slot_map(row), h.chunk_id()), "slot of the chunk");
   const std::uint64_t ranks = h.contributors.host();

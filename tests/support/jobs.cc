@@ -56,6 +56,7 @@ jobs::NativeJob make_job(const JobSpec& spec) {
                     test_binding(spec.id, r)};
     job.key_sum += job.ranks[r].key;
   }
+  job.take_part(spec.part);
   return job;
 }
 

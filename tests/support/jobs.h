@@ -2,6 +2,7 @@
 // Jobs for tests that do not go through membership: rows of the job table with made-up secrets.
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "jobs/binding.h"
@@ -29,6 +30,7 @@ struct JobSpec {
   std::uint32_t shared_slots = 0;
   jobs::Stragglers stragglers{};
   std::uint64_t salt = 0;
+  std::shared_ptr<const jobs::PlanPart> part;  // of a job over several boxes
 };
 
 // Binding of rank: port = rank mod 4, 10.0.job.rank+1, one UDP port per rank.
