@@ -37,7 +37,11 @@ std::optional<Refused> GuestSeat::receive(const Datagram& datagram, TimeNs now, 
     default:
       return Refused::kState;
   }
-  if (const auto wrong = check_current(header)) return wrong;
+  // A job that ended there says so to who enlists, and its id is not known then; the tag is of this epoch.
+  const bool unnamed = header.type == PacketType::kAbort && raw(job_) == 0;
+  if (unnamed && header.epoch_id() != home_->epoch) return Refused::kEpoch;
+  if (!unnamed)
+    if (const auto wrong = check_current(header)) return wrong;
   if (const auto wrong = counters_.check_session(session_, datagram)) return wrong;
   heard_ = now;
   counters_.answered();
@@ -218,12 +222,9 @@ void GuestSeats::enter(const Membership& home, TimeNs now) {
   suspended_ = false;
   turn_ = 0;
   if (!home.plan) return;
-  std::uint8_t place = 1;
-  for (std::size_t box = 0; box < home.plan->plan.boxes.size(); ++box) {
-    const bool is_home = box == home.home_box;
-    places_.push_back(is_home ? std::uint8_t{0} : place++);
-    if (!is_home) seats_.emplace_back(speaker_, home_, static_cast<BoxIndex>(box), now);
-  }
+  places_ = places_of(home.plan->plan, home.home_box);
+  for (std::size_t box = 0; box < places_.size(); ++box)
+    if (places_[box] != 0) seats_.emplace_back(speaker_, home_, static_cast<BoxIndex>(box), now);
 }
 
 // Nothing was said to them meanwhile, so their silence means nothing.

@@ -34,6 +34,14 @@ std::size_t bytes_of_page(std::size_t plan, std::uint32_t page) noexcept {
 
 }  // namespace
 
+std::vector<std::uint8_t> places_of(const Plan& plan, BoxIndex home) {
+  std::vector<std::uint8_t> places;
+  std::uint8_t next = 1;
+  for (std::size_t box = 0; box < plan.boxes.size(); ++box)
+    places.push_back(box == home ? std::uint8_t{0} : next++);
+  return places;
+}
+
 Said say_plan(const Speaker& speaker, const PlanId& id, std::uint32_t bytes, std::uint8_t page,
               std::span<const std::byte> content, std::span<std::byte> out) noexcept {
   const std::string_view job = speaker.options().job;

@@ -31,6 +31,10 @@ struct EpochPlan {
   return pages == 0 ? 0 : ~std::uint64_t{0} >> (64 - pages);
 }
 
+// Where each box of a plan stands in a member's order of boxes: 0 is the home, behind it come the others as the plan
+// has them. home: PlannedText::kNoBox if it is none of them.
+[[nodiscard]] std::vector<std::uint8_t> places_of(const Plan& plan, BoxIndex home);
+
 // PLAN of this member: the page of the plan, or, with an empty one, the wish for it.
 [[nodiscard]] Said say_plan(const Speaker& speaker, const PlanId& id, std::uint32_t bytes, std::uint8_t page,
                             std::span<const std::byte> content, std::span<std::byte> out) noexcept;

@@ -26,6 +26,10 @@ namespace tally::engine {
 
 struct EpochPlan;
 
+[[nodiscard]] constexpr std::uint32_t shard_of_slot(std::uint32_t slot, std::uint32_t shards) noexcept {
+  return std::has_single_bit(shards) ? slot & (shards - 1) : slot % shards;  // mostly no division is needed
+}
+
 // What the newest JOINED(running) said, in host order, and what follows from it. Transports need the box's
 // MAC and the multicast group; the engine needs the rest.
 
@@ -86,8 +90,7 @@ struct Membership {
     return tally::slot_of(slot_map(), chunk);
   }
   [[nodiscard]] std::uint32_t shard_of(Chunk chunk) const noexcept {
-    const std::uint32_t slot = slot_of(chunk);  // mostly no division is needed, and there are several a chunk
-    return std::has_single_bit(shards) ? slot & (shards - 1) : slot % shards;
+    return shard_of_slot(slot_of(chunk), shards);
   }
   [[nodiscard]] std::uint16_t port_of(Chunk chunk) const noexcept {
     return static_cast<std::uint16_t>(kBasePort + shard_of(chunk));
