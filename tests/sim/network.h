@@ -68,9 +68,7 @@ class Network {
     return up_[link].busy_until;
   }
   // Or to a server.
-  void to_worker(std::size_t link, Bytes frame) {
-    send(down_[link], link, std::move(frame), false);
-  }
+  void to_worker(std::size_t link, Bytes frame) { send(down_[link], link, std::move(frame), false); }
 
   // A frame that nobody sent (or long ago) comes off the link after its delay: no filter, no faults.
   void inject(std::size_t link, bool up, Bytes frame) {
@@ -111,7 +109,7 @@ class Network {
   Rng forging_;  // of its own: who forges changes nothing else
   Forger forger_;
   LinkOptions options_;
-  std::vector<Faults> faults_;  // of each link
+  std::vector<Faults> faults_;                       // of each link
   std::set<std::array<std::uint32_t, 3>> poisoned_;  // one bit of a sum at most
   std::vector<Link> up_;
   std::vector<Link> down_;

@@ -18,7 +18,8 @@ constexpr std::uint64_t kMostEvents = 3'000'000;  // a seed has some thousands
 Simulation::Simulation(Scenario scenario)
     : scenario_(std::move(scenario)),
       workload_(scenario_.seed, scenario_.operations, scenario_.largest),
-      network_(schedule_, mix64(scenario_.seed + 2), scenario_.link, endpoints() * (1 + scenario_.others.size())) {
+      network_(schedule_, mix64(scenario_.seed + 2), scenario_.link,
+               endpoints() * (1 + scenario_.others.size())) {
   const auto alarm_here = [this](std::string what) { alarm(std::move(what)); };
   network_.set_faults(scenario_.faults);
   for (const auto& [link, faults] : scenario_.link_faults) network_.set_faults(link, faults);
@@ -30,12 +31,12 @@ Simulation::Simulation(Scenario scenario)
   const auto send = [this](std::size_t index, Bytes frame) { return to_box(index, std::move(frame)); };
   for (const auto& options : scenario_.workers) {
     epochs_changed_ |= options.stragglers;  // who falls behind ends the job, and it begins anew
-    workers_.push_back(std::make_unique<WorkerNode>(schedule_, mix64(scenario_.seed + 100 + options.index), options,
-                                                    workload_, agreement_, send, alarm_here));
+    workers_.push_back(std::make_unique<WorkerNode>(schedule_, mix64(scenario_.seed + 100 + options.index),
+                                                    options, workload_, agreement_, send, alarm_here));
   }
   for (const auto& options : scenario_.servers) {
-    servers_.push_back(std::make_unique<ServerNode>(schedule_, mix64(scenario_.seed + 100 + options.index), options,
-                                                    send, alarm_here));
+    servers_.push_back(std::make_unique<ServerNode>(schedule_, mix64(scenario_.seed + 100 + options.index),
+                                                    options, send, alarm_here));
   }
 }
 
@@ -54,7 +55,8 @@ void Simulation::add_box(const SwitchOptions& options) {
 TimeNs Simulation::to_box(std::size_t endpoint, Bytes frame) {
   const Ipv6 to = destination_of(frame);
   for (std::size_t box = 0; box < boxes_.size(); ++box)
-    if (mapped(boxes_[box]->options().self.ipv4) == to) return network_.to_box(link(endpoint, box), std::move(frame));
+    if (mapped(boxes_[box]->options().self.ipv4) == to)
+      return network_.to_box(link(endpoint, box), std::move(frame));
   return 0;
 }
 
@@ -80,7 +82,7 @@ void Simulation::alarm(std::string what) {
 std::uint64_t Simulation::obeyed(std::size_t box) const {
   const members::MembershipCounters& c = boxes_[box]->membership().counters();
   return c.of(PacketType::kJoin) + c.of(PacketType::kHeartbeat) + c.of(PacketType::kLeave) +
-         c.of(PacketType::kAbort);
+         c.of(PacketType::kAbort) + c.of(PacketType::kEnlist) + c.of(PacketType::kLost);
 }
 
 bool Simulation::step(TimeNs until) {

@@ -67,7 +67,8 @@ void SwitchNode::start_control() {
                                            .shards = options_.cores,
                                            .slot_lines = options_.slot_lines,
                                            .shared_entries = options_.shared_entries,
-                                           .shared_elements = options_.shared_elements};
+                                           .shared_elements = options_.shared_elements,
+                                           .plans = options_.plans};
   auto words = [rng = std::make_shared<Rng>(rng_.next())] { return rng->next(); };
   membership_ = std::make_unique<members::MembershipEngine>(options, words);
   membership_->listen([this](JobId id, Rank rank) {

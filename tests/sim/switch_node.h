@@ -15,6 +15,7 @@
 
 #include "jobs.h"
 #include "members/membership.h"
+#include "members/plan_source.h"
 #include "network.h"
 #include "pipeline/pipeline.h"
 #include "rng.h"
@@ -32,6 +33,7 @@ struct SwitchOptions {
   std::uint32_t server_lines = 0;     // memory of each core's embedded server
   bool staged = false;
   std::vector<members::NativeConfig> jobs;
+  members::PlanSource plans = members::even_plan;  // of jobs over several boxes
 };
 
 class SwitchNode {

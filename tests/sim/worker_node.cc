@@ -86,7 +86,7 @@ void WorkerNode::receive(const Bytes& frame) {
   const auto datagram = unwrap(frame, options_.binding);
   if (datagram.data() == nullptr) return;
   const auto box = box_of(source_of(frame));
-  if (!box) return;  // its transport hears the boxes it was told of
+  if (!box) return;                                     // its transport hears the boxes it was told of
   const Bytes exact(datagram.begin(), datagram.end());  // its own heap block: over-reads are found
   engine_->receive(exact, schedule_.now(), *box);
   service();
