@@ -68,6 +68,8 @@ struct Scenario {
 };
 
 [[nodiscard]] Scenario scenario_of(std::uint64_t seed);
+// Of jobs that 2 to 8 boxes sum together.
+[[nodiscard]] Scenario boxes_scenario_of(std::uint64_t seed);
 [[nodiscard]] std::string describe(const Scenario& scenario);
 
 }  // namespace tally::sim
