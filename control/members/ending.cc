@@ -244,7 +244,7 @@ void NativeLife::lost(Rank rank, std::uint64_t gone, TimeNs now) {
 bool NativeLife::makes_no_sense(const LostPayload& lost) const {
   const auto boxes = static_cast<std::uint16_t>(term_.plan->plan.boxes.size());
   std::uint64_t others = members_of(boxes);
-  const BoxIndex own = term_.plan->index_of(config_.boxes->addresses[config_.boxes->here]);
+  const BoxIndex own = term_.plan->index_of(own_address());
   if (own != PlannedText::kNoBox) others &= ~(std::uint64_t{1} << own);
   const std::uint64_t named = lost.gone.host() | lost.forgot.host();
   return named == 0 || (named & ~others) != 0;

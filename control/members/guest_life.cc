@@ -176,7 +176,7 @@ void GuestLife::from_planned(const PlanPacket& packet, const jobs::Binding& sour
   box_.accept(PacketType::kPlan);
   auto plan = pages_.plan();
   if (const std::string no = objection_to_plan(plan.get()); !no.empty()) return refuse_waiting(no);
-  term_.plan = std::move(plan);
+  term_.take_plan(std::move(plan), said_.box);
   try_to_begin(now);
 }
 
@@ -189,7 +189,7 @@ std::string GuestLife::objection_to_plan(const NamedPlan* plan) const {
            std::to_string(p.server_count) + " servers, and here it has " + std::to_string(config_.workers) +
            " and " + std::to_string(config_.external_servers());
   }
-  const Ipv6& own = config_.boxes->addresses[config_.boxes->here];
+  const Ipv6& own = own_address();
   if (said_.box >= p.boxes.size() || p.boxes[said_.box] != own) {
     return name + "box " + std::to_string(said_.box) + " of its plan is not this one, whose address is " +
            address_text(own);

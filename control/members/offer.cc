@@ -142,7 +142,11 @@ void NativeLife::make_offer(TimeNs now) {
   term.most_advanced = common ? most_advanced(workers()) : Rank{0};
   term.base = common ? member(term.most_advanced).next : config_.first_chunk;
   term.held = common && (!reforming() || term_.held);
-  if (config_.boxes) term.plan = new_plan();
+  if (config_.boxes) {
+    auto plan = new_plan();
+    const BoxIndex own = plan->index_of(own_address());
+    term.take_plan(std::move(plan), own);
+  }
   fill_group(term);
   draw_secrets(term);
   offer_version_ = publish_row(term);
@@ -251,7 +255,7 @@ void NativeLife::answer_running(Rank rank) {
     header.flags = kFlagPlanned;
     planned.plan = term.plan->id;
     planned.bytes = Be<std::uint32_t>(static_cast<std::uint32_t>(term.plan->bytes.size()));
-    planned.home = term.plan->index_of(config_.boxes->addresses[config_.boxes->here]);
+    planned.home = term.plan->index_of(own_address());
     text = {reinterpret_cast<const char*>(&planned), sizeof planned};
   }
   box_.outbox.send_joined(header, p, text, &key_, m.binding);

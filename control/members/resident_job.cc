@@ -194,6 +194,7 @@ std::shared_ptr<jobs::NativeJob> ResidentJob::row_of(const Term& term) const {
     const Rank r = server_rank(i);
     row->server_ranks.at(i) = {term.contribution.at(place_of(r)), 0, member(r).binding};
   }
+  if (term.plan) row->take_part(term.part);
   row->rates = rate_limits(config_, box_.options.shards);
   row->limits_packets = row->rates.packets.has_value();
   return row;

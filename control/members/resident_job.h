@@ -19,6 +19,7 @@
 #include "auth/auth.h"
 #include "jobs/binding.h"
 #include "jobs/job_table.h"
+#include "jobs/plan_part.h"
 #include "members/control_packet.h"
 #include "members/job_config.h"
 #include "members/life_phase.h"
@@ -134,9 +135,14 @@ struct Term {
   bool held = false;
   // Of a job over several boxes; nullptr: it has none.
   std::shared_ptr<const NamedPlan> plan{};
-  std::optional<BoxIndex> guest{};  // which of the plan's boxes this is, that is not the home
+  std::shared_ptr<const jobs::PlanPart> part{};  // of it this box's
+  std::optional<BoxIndex> guest{};               // which of the plan's boxes this is, that is not the home
 
   [[nodiscard]] Generation generation() const noexcept { return Generation{record.generation.host()}; }
+  void take_plan(std::shared_ptr<const NamedPlan> taken, BoxIndex own) {
+    part = std::make_shared<const jobs::PlanPart>(jobs::part_of(taken->plan, own));
+    plan = std::move(taken);
+  }
   // Between this box and the process of that instance.
   [[nodiscard]] auth::Key session_key(Rank rank, std::uint64_t instance) const noexcept {
     const auth::Key session =
@@ -236,6 +242,8 @@ class ResidentJob {
   [[nodiscard]] bool has_rank(Rank r) const noexcept {
     return raw(r) < config_.workers || server_index(r) < config_.external_servers();
   }
+  // config().boxes: there are.
+  [[nodiscard]] const Ipv6& own_address() const { return config_.boxes->addresses[config_.boxes->here]; }
   // Where nobody is in the job any more, what was deferred takes effect.
   void enter(JobPhase phase);
   void adopt(NativeConfig config);
