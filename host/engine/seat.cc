@@ -141,10 +141,11 @@ std::optional<Refused> Seat::on_plan(const Datagram& datagram, TimeNs now, SeatN
 
 // The home, if it is known, is among those that the program named or that the plan has, or was named by one of them.
 std::vector<Ipv6> Seat::candidates() const {
-  std::vector<Ipv6> all = options().boxes;
+  std::vector<Ipv6> all;
   const auto add = [&all](const Ipv6& box) {
     if (std::find(all.begin(), all.end(), box) == all.end()) all.push_back(box);
   };
+  for (const Ipv6& box : options().boxes) add(box);
   if (plan_)
     for (const Ipv6& box : plan_->plan.boxes) add(box);
   add(address_);

@@ -260,6 +260,7 @@ std::optional<Refused> WorkerEngine::on_guest(const Datagram& datagram, TimeNs n
       break;
     case GuestNews::Kind::kRunning:
       stream_.open_box(box, guest.job(), guest.shards());
+      ++boxes_version_;  // its MAC is known
       break;
     case GuestNews::Kind::kHint:
       ++statistics_.hints;

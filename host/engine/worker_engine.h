@@ -66,8 +66,8 @@ class WorkerEngine {
   }
 
   // Addresses of the boxes that it speaks to. 0: where it joins, the home of the job, all zero if options.boxes was
-  // empty; behind it, while an epoch has a plan, the plan's other boxes. The list is another one when boxes_version()
-  // is: after receive() or transmit(), whose datagram is of the list that follows.
+  // empty; behind it, while an epoch has a plan, the plan's other boxes. The list, or what guest() knows, is another one when
+  // boxes_version() is: after receive(), or after transmit(), whose datagram is of the list that follows.
   [[nodiscard]] std::span<const Ipv6> boxes() const noexcept { return boxes_; }
   [[nodiscard]] std::uint32_t boxes_version() const noexcept { return boxes_version_; }
   // Of boxes()[box]. The home's MAC is in membership(). box: 1..boxes().size() - 1.
