@@ -51,7 +51,8 @@ Plan any_plan(Rng& rng, const members::PlanRequest& request) {
   return plan;
 }
 
-void add_boxes(Scenario& s, Rng& rng, const BoxesShape& shape, const std::vector<members::NativeConfig>& jobs) {
+void add_boxes(Scenario& s, Rng& rng, const BoxesShape& shape,
+               const std::vector<members::NativeConfig>& jobs) {
   std::uint32_t demand = 0;
   for (const members::NativeConfig& job : jobs) demand += job.window;
   for (std::uint8_t i = 0; i < shape.boxes; ++i) {
@@ -80,7 +81,8 @@ members::NativeConfig job_over(Rng& rng, std::size_t index, const BoxesShape& sh
   job.elements = static_cast<std::uint16_t>(16 * rng.between(1, 4));
   job.window = 16U << rng.below(2);
   job.lease = rng.between(1, 2) * kSecond;
-  job.first_chunk = rng.chance(0.5) ? Chunk{0xFFFF'FFFDU} : Chunk{static_cast<std::uint32_t>(rng.below(2'048))};
+  job.first_chunk =
+      rng.chance(0.5) ? Chunk{0xFFFF'FFFDU} : Chunk{static_cast<std::uint32_t>(rng.below(2'048))};
   job.discipline = Discipline::kShared;
   job.server = ServerKind::kExternal;
   job.servers = shape.servers;
@@ -107,7 +109,8 @@ void add_members(Scenario& s, Rng& rng, const BoxesShape& shape) {
       w.binding = test_binding(static_cast<std::uint16_t>(j + 1), r);
       w.binding.port = PortIndex{static_cast<std::uint16_t>(w.index)};
       w.boxes = boxes;  // it asks the home, or finds it
-      std::rotate(w.boxes.begin(), w.boxes.begin() + static_cast<std::ptrdiff_t>(rng.below(boxes.size())), w.boxes.end());
+      std::rotate(w.boxes.begin(), w.boxes.begin() + static_cast<std::ptrdiff_t>(rng.below(boxes.size())),
+                  w.boxes.end());
       w.in_flight = static_cast<std::uint32_t>(rng.between(1, 4));
       w.early = rng.chance(0.5);
       w.leaves = leaves;
@@ -151,12 +154,12 @@ void add_faults(Scenario& s, Rng& rng) {
 
 void add_blows_to_boxes(Scenario& s, Rng& rng) {
   constexpr std::array kBlows{
-      Blow::kPauseWorker,      Blow::kCrashWorker,      Blow::kPauseSwitch,    Blow::kStallSwitch,
-      Blow::kRestartDataPlane, Blow::kRestartDataPlane, Blow::kRestartSwitch,  Blow::kRestartSwitch,
-      Blow::kCutBoxOff,        Blow::kDeafenBox,        Blow::kMuteBox,        Blow::kCutUp,
-      Blow::kCutDown,          Blow::kReplan,           Blow::kReplan,         Blow::kReplan,
-      Blow::kPauseServer,      Blow::kCrashServer,      Blow::kReplayControl,  Blow::kReplayConversation,
-      Blow::kRestartTwice,     Blow::kRestartAndCrash,  Blow::kAbortByWorker,  Blow::kRestartAmidOldControl};
+      Blow::kPauseWorker,      Blow::kCrashWorker,      Blow::kPauseSwitch,   Blow::kStallSwitch,
+      Blow::kRestartDataPlane, Blow::kRestartDataPlane, Blow::kRestartSwitch, Blow::kRestartSwitch,
+      Blow::kCutBoxOff,        Blow::kDeafenBox,        Blow::kMuteBox,       Blow::kCutUp,
+      Blow::kCutDown,          Blow::kReplan,           Blow::kReplan,        Blow::kReplan,
+      Blow::kPauseServer,      Blow::kCrashServer,      Blow::kReplayControl, Blow::kReplayConversation,
+      Blow::kRestartTwice,     Blow::kRestartAndCrash,  Blow::kAbortByWorker, Blow::kRestartAmidOldControl};
   const auto count = rng.below(7);
   for (std::uint64_t i = 0; i < count; ++i) {
     PlannedBlow b{.when = rng.below(s.heal_at), .what = kBlows[rng.below(kBlows.size())]};
@@ -178,7 +181,7 @@ Scenario boxes_scenario_of(std::uint64_t seed) {
   const BoxesShape shape{.boxes = static_cast<std::uint8_t>(rng.between(2, rng.chance(0.6) ? 3 : 8)),
                          .servers = static_cast<std::uint8_t>(rng.between(1, rng.chance(0.6) ? 2 : 4))};
   std::vector<members::NativeConfig> jobs;
-  const auto count = rng.chance(0.8) ? 1 : 2;
+  const std::size_t count = rng.chance(0.8) ? 1 : 2;
   for (std::size_t i = 0; i < count; ++i) jobs.push_back(job_over(rng, i, shape));
   add_boxes(s, rng, shape, jobs);
   add_members(s, rng, shape);
