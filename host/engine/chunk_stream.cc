@@ -81,8 +81,8 @@ void ChunkStream::open_box(std::size_t box, JobId job, std::uint32_t shards) noe
   opened.job = job;
   opened.shards = shards;
   opened.open = true;
-  const std::uint64_t end = window_.cursor();
-  for (std::uint64_t index = window_.lowest(); index < end; ++index) {
+  // Also behind the cursor: it went back for other boxes, and has been further.
+  for (std::uint64_t index = window_.lowest(); window_.contains(index); ++index) {
     Flight& flight = window_.at(index);
     if (flight.state == FlightState::kBlocked && flight.box == box) window_.take_back(flight);
   }
@@ -91,7 +91,7 @@ void ChunkStream::open_box(std::size_t box, JobId job, std::uint32_t shards) noe
 // Its chunks wait for another epoch; a result that is on its way is taken.
 void ChunkStream::shut_box(std::size_t box) noexcept {
   boxes_[box].open = false;
-  for (std::uint64_t index = window_.lowest(); index < window_.cursor(); ++index) {
+  for (std::uint64_t index = window_.lowest(); window_.contains(index); ++index) {
     Flight& flight = window_.at(index);
     const bool waits = flight.state == FlightState::kSent || flight.state == FlightState::kReady;
     if (waits && flight.box == box) window_.hold(flight);
