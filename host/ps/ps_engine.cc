@@ -93,7 +93,7 @@ std::optional<Refused> PsEngine::dispatch(std::span<const std::byte> bytes, Time
   std::optional<Refused> wrong;
   if (!is_control(datagram.header.type) && datagram.header.type != PacketType::kReject) {
     wrong = seat->member.seat().check_current(datagram.header);
-    if (!wrong) wrong = seat->sums.receive(datagram, now);
+    if (!wrong) wrong = seat->sums.receive(datagram, 0, now);
     if (const auto why = seat->sums.take_failure(); !why.empty()) seat->member.abort(why, now);
   } else {
     MemberNews news{};
@@ -149,8 +149,11 @@ std::size_t PsEngine::transmit(std::span<std::byte> out, TimeNs now, std::uint16
       if (const std::size_t bytes = seat.member.transmit(out, now)) return bytes;
     }
   }
-  while (const auto owed = queue_.pop()) {
-    if (const std::size_t bytes = seats_[owed->job].sums.write(*owed, out, destination_port)) return bytes;
+  while (owed_ || (owed_ = queue_.pop())) {
+    BoxIndex box = 0;
+    const std::size_t bytes = seats_[owed_->job].sums.write(*owed_, out, destination_port, box);
+    if (owed_->ranks == 0) owed_.reset();
+    if (bytes != 0) return bytes;
   }
   return 0;
 }

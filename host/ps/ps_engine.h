@@ -47,7 +47,7 @@ class PsEngine {
 
   // Earliest time at which transmit() may send something or time something out without further input; 0 when
   // that is already so.
-  [[nodiscard]] TimeNs deadline() const noexcept { return queue_.empty() ? due_ : 0; }
+  [[nodiscard]] TimeNs deadline() const noexcept { return queue_.empty() && !owed_ ? due_ : 0; }
   [[nodiscard]] std::size_t max_datagram_bytes() const noexcept;
 
   // By index in PsOptions::jobs.
@@ -86,6 +86,7 @@ class PsEngine {
   server::MergeTable table_;
   StateTimerPool timers_;
   SendQueue queue_;
+  std::optional<Owed> owed_;  // taken from the queue, and written in part
   PsEventLog events_;
   std::deque<Seat> seats_;                   // never moved: they refer to their own statistics
   std::array<Seat*, kMaxJobs + 1> by_id_{};  // the box's ids; a seat that entered an epoch later wins

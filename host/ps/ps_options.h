@@ -76,7 +76,9 @@ struct PsJobStatistics {
   std::uint64_t resends = 0;
   std::uint64_t queue_full = 0;  // of these, those that found the queue full: timers repeat them
   std::uint64_t overtaken = 0;   // of these, those whose epoch or sum was gone when their turn came
-  TimeNs flush_time = 0;         // smoothed time from FLUSH to its answer, 0 before the first
+  std::uint64_t unreached =
+      0;                  // datagrams to a box of the plan where the server is no member (yet, or any more)
+  TimeNs flush_time = 0;  // smoothed time from FLUSH to its answer, 0 before the first
 
   [[nodiscard]] std::uint64_t taken() const noexcept { return contributions + partials + sums; }
 };

@@ -15,7 +15,7 @@ struct Named {
   const char* name;
   std::uint64_t PsJobStatistics::*counter;
 };
-constexpr std::array<Named, 29> kCounters{{{"joins", &PsJobStatistics::joins},
+constexpr std::array<Named, 30> kCounters{{{"joins", &PsJobStatistics::joins},
                                            {"refusals", &PsJobStatistics::refusals},
                                            {"epochs", &PsJobStatistics::epochs},
                                            {"generations", &PsJobStatistics::generations},
@@ -43,6 +43,7 @@ constexpr std::array<Named, 29> kCounters{{{"joins", &PsJobStatistics::joins},
                                            {"resends", &PsJobStatistics::resends},
                                            {"queue_full", &PsJobStatistics::queue_full},
                                            {"overtaken", &PsJobStatistics::overtaken},
+                                           {"unreached", &PsJobStatistics::unreached},
                                            {"flush_time_ns", &PsJobStatistics::flush_time}}};
 
 // flush_time is no count.
