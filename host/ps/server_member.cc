@@ -146,7 +146,10 @@ std::optional<Refused> ServerMember::on_offer(const engine::SeatNews& heard, Tim
   std::string how = "runs with " + std::to_string(offer.world) + " workers, " +
                     std::to_string(offer.elements) + " elements, span " +
                     std::to_string(2 * offer.largest_window);
-  if (offer.plan) how += ", over " + text::counted(offer.plan->plan.boxes.size(), "box");
+  if (offer.plan) {
+    const std::size_t boxes = offer.plan->plan.boxes.size();
+    how += ", over " + std::to_string(boxes) + (boxes == 1 ? " box" : " boxes");
+  }
   report(std::move(how));
   return std::nullopt;
 }
