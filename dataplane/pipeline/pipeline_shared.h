@@ -136,15 +136,15 @@ template <class Exec>
 Outcome Pipeline<Exec>::ask_peer(const Parsed& parsed, Outcome out) noexcept {
   const jobs::NativeJob& job = parsed.native();
   const std::uint32_t rank = raw(parsed.contribution.rank);
+  const std::uint64_t peers = job.enlisted & ~bit_of(parsed.contribution.rank);
+  if (job.planned && peers == 0) [[unlikely]] {  // nobody else is here
+    out.verdict = Verdict::kAbsorb;
+    return out;
+  }
   const std::uint32_t next = 1 + asks_++ % (job.world - 1U);
   out.verdict = Verdict::kRelay;
   out.to = Rank{static_cast<std::uint16_t>((rank + next) % job.world)};
   if (job.planned && !jobs::knows(job, out.to)) [[unlikely]] {
-    const std::uint64_t peers = job.enlisted & ~bit_of(parsed.contribution.rank);
-    if (peers == 0) {
-      out.verdict = Verdict::kAbsorb;
-      return out;
-    }
     const std::uint64_t behind = peers >> raw(out.to) << raw(out.to);
     out.to = Rank{static_cast<std::uint16_t>(std::countr_zero(behind != 0 ? behind : peers))};
   }
@@ -257,7 +257,7 @@ Found Pipeline<Exec>::find(const jobs::NativeJob& job, Contribution& p) noexcept
   const std::uint64_t here = jobs::here_of(job, p.chunk);
   const bool everybody = seen == here;  // nobody is waited for
   if (job.server == ServerKind::kExternal) {
-    if (everybody) return {.gone = held == 0};
+    if (everybody) return {.gone = held == 0 && job.world > 1};  // who is alone has nobody to ask
     return {.contributors = seen, .elsewhere = job.members & ~here};
   }
   server::Partial partial{.chunk = p.chunk, .values = p.values, .room = p.room};

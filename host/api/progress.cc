@@ -33,7 +33,7 @@ Progress::Progress(std::unique_ptr<Transport> transport, std::unique_ptr<engine:
       log_(options),
       poll_(options.poll),
       rank_(options.rank),
-      datagram_bytes_(engine_->max_datagram_bytes()) {}
+      boxes_followed_(engine_->boxes_version()) {}
 
 void Progress::post(ProgressRequest request) {
   bool wake = false;
@@ -101,9 +101,10 @@ void Progress::handle(const StopRequest& /*request*/) {
 }
 
 bool Progress::receive() {
-  const std::size_t received = transport_->receive([this](std::span<const std::byte> datagram) {
+  const std::size_t received = transport_->receive([this](std::span<const std::byte> datagram, std::size_t box) {
     ++datagrams_;
-    engine_->receive(datagram, now_);
+    engine_->receive(datagram, now_, box);
+    follow_boxes();  // before the next one is told by a place in the list
   });
   return received != 0;
 }
@@ -129,23 +130,42 @@ void Progress::follow_membership() {
   view_->publish(true, [&](WorkerView::Content& content) { content.membership = said; });
 }
 
+void Progress::follow_boxes() {
+  if (boxes_followed_ == engine_->boxes_version()) return;
+  boxes_followed_ = engine_->boxes_version();
+  std::vector<BoxAddress> boxes;
+  for (const Ipv6& address : engine_->boxes()) boxes.push_back({address});
+  for (std::size_t box = 1; box < boxes.size(); ++box)
+    if (engine_->guest(box).running()) boxes[box].mac = engine_->guest(box).mac();
+  const auto set = transport_->set_boxes(boxes);
+  if (!set) return engine_->abort(set.error().what, now_);
+  if (engine_->max_datagram_bytes() > transport_->most_bytes())
+    engine_->abort("the job is summed by several boxes, and the path to them carries datagrams of " +
+                       std::to_string(transport_->most_bytes()) + " bytes; pages of its plan take " +
+                       std::to_string(engine_->max_datagram_bytes()) + ": an MTU of 1500 is enough",
+                   now_);
+}
+
 bool Progress::transmit() {
   path_full_ = false;
   if (engine_->deadline() > now_) return false;
-  const std::span<Outbound> room = transport_->lend(kBurst, datagram_bytes_);
-  std::uint16_t port = 0;
+  const std::span<Outbound> room = transport_->lend(kBurst, engine_->max_datagram_bytes());
+  engine::Destination to;
   if (room.empty()) {
     path_full_ = true;
-    (void)engine_->transmit({}, now_, port);  // sends nothing, but times out what is late
+    (void)engine_->transmit({}, now_, to);  // sends nothing, but times out what is late
     return false;
   }
   std::size_t filled = 0;
   while (filled < room.size()) {
     Outbound& out = room[filled];
-    out.bytes = engine_->transmit(out.room, now_, out.destination_port);
+    out.bytes = engine_->transmit(out.room, now_, to);
     if (out.bytes == 0) break;
+    out.destination_port = to.port;
+    out.box = to.box;
     ++filled;
   }
+  follow_boxes();  // who joins may have turned to another box, and says nothing but that then
   transport_->send(filled);
   return filled != 0;
 }

@@ -70,6 +70,7 @@ class Progress {
   bool receive();
   bool transmit();
   void follow_membership();
+  void follow_boxes();
   void finish_operations();
   void publish();
   void rest();
@@ -86,7 +87,6 @@ class Progress {
   DebugLog log_;
   const bool poll_;
   const std::uint16_t rank_;
-  const std::size_t datagram_bytes_;
 
   std::mutex mutex_;                       // of the two below
   std::vector<ProgressRequest> requests_;  // in order of issue
@@ -100,6 +100,7 @@ class Progress {
   std::uint64_t datagrams_ = 0;
   std::uint64_t epochs_followed_ = 0;
   std::array<std::uint8_t, 6> box_mac_{};
+  std::uint32_t boxes_followed_;
   Generation generation_{};  // 0: not joined yet
   bool path_full_ = false;
   bool stale_ = false;    // something happened since publish()

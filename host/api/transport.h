@@ -1,6 +1,6 @@
 #pragma once
-// How a worker's datagrams reach the box. A transport carries UDP payloads and nothing else; it knows
-// addresses, the engine does not. It is made on the thread that joins and destroyed on any, when the progress
+// How a worker's datagrams reach its boxes. A transport carries UDP payloads and nothing else; it knows
+// how to get to an address, the engine does not. It is made on the thread that joins and destroyed on any, when the progress
 // thread has ended or by it; in between the progress thread alone uses it, except for wake().
 
 #include <cstddef>
@@ -10,23 +10,53 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "engine/worker_join.h"
 #include "tally/error.h"
+#include "tally/net.h"
 #include "tally/time.h"
 
 namespace tally {
 
-// A datagram to be sent: the caller writes `bytes` of `room` and names the UDP destination port.
+// A box that datagrams go to and come from. What a transport needs to know of one of several.
+struct BoxAddress {
+  Ipv6 address{};           // IPv4 as ::ffff:a.b.c.d; all zero: that of TransportOptions::box
+  Mac mac = kBroadcastMac;  // this: not known
+
+  bool operator==(const BoxAddress&) const = default;
+};
+
+// A datagram to be sent: the caller writes `bytes` of `room` and names the UDP destination port, and which of the
+// boxes it goes to.
 struct Outbound {
   std::span<std::byte> room{};
   std::size_t bytes = 0;
   std::uint16_t destination_port = 0;
+  std::uint16_t box = 0;
 };
 
-// Takes one received UDP payload; valid during the call.
-using DatagramSink = std::function<void(std::span<const std::byte>)>;
+// Takes one received UDP payload, valid during the call, and which of the boxes it came from; who knows one box takes
+// the payload alone.
+class DatagramSink {
+ public:
+  template <class Take>
+  DatagramSink(Take take) : take_(wrapped(std::move(take))) {}  // NOLINT(google-explicit-constructor)
+  void operator()(std::span<const std::byte> datagram, std::size_t box = 0) const { take_(datagram, box); }
+
+ private:
+  using Function = std::function<void(std::span<const std::byte>, std::size_t)>;
+  template <class Take>
+  static Function wrapped(Take take) {
+    if constexpr (std::is_invocable_v<Take, std::span<const std::byte>, std::size_t>) {
+      return take;
+    } else {
+      return [take = std::move(take)](std::span<const std::byte> datagram, std::size_t) mutable { take(datagram); };
+    }
+  }
+  Function take_;
+};
 
 class Transport {
  public:
@@ -39,6 +69,8 @@ class Transport {
   [[nodiscard]] virtual Result<void> attach() = 0;
   // Most int32 values that a packet of this path carries, 16..2224, a multiple of 16.
   [[nodiscard]] virtual std::uint16_t most_elements() const noexcept = 0;
+  // Of a datagram of this path.
+  [[nodiscard]] virtual std::size_t most_bytes() const noexcept { return kHeaderBytes + std::size_t{4} * most_elements(); }
   // Takes at most one burst from every queue. Returns the datagrams handed to `sink`.
   virtual std::size_t receive(const DatagramSink& sink) = 0;
   // Room for up to `wanted` datagrams of `bytes` each; fewer or none when the path is full or down. The
@@ -46,6 +78,14 @@ class Transport {
   // After an empty answer there is no send(); it is asked again within a millisecond.
   [[nodiscard]] virtual std::span<Outbound> lend(std::size_t wanted, std::size_t bytes) = 0;
   virtual void send(std::size_t filled) = 0;
+  // The boxes from now on, in the order of Outbound::box and of what sinks are told; before the first call it is the
+  // one of TransportOptions::box alone. What comes from elsewhere is dropped; what is lent is sent by the list at the
+  // moment of send(). Errors name an address that cannot be reached this way, and why; then the list stays what it was.
+  [[nodiscard]] virtual Result<void> set_boxes(std::span<const BoxAddress> boxes) {
+    if (boxes.size() == 1) return {};
+    return fail(ErrorCode::kInvalidArgument, "this transport reaches one box, and the job is summed by several",
+                "TALLY_TRANSPORT");
+  }
   // Every JOINED(running) with a new epoch or MAC: the box's MAC, multicast group and port, number of shards.
   virtual void joined(const engine::Membership& membership) = 0;
   // Sleeps until something may have arrived, `until`, or wake(); may return early. Also reconnects a path

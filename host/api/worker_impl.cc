@@ -18,6 +18,7 @@
 #include "engine/worker_join.h"
 #include "kernels/kernels.h"
 #include "random/random.h"
+#include "text/text.h"
 
 namespace tally {
 
@@ -259,6 +260,8 @@ Result<std::unique_ptr<engine::WorkerEngine>> make_engine(const WorkerOptions& o
   engine.instance = random::word();
   engine.seed = random::word();
   engine.priority = static_cast<std::uint8_t>(options.priority);
+  for (const std::string_view box : boxes_named(options.box))
+    if (const auto address = text::ip_address(box)) engine.boxes.push_back(*address);
   engine.rto_floor = options.poll ? engine::kPollRtoFloor : engine::kAdaptiveRtoFloor;
   return engine::WorkerEngine::create(std::move(engine), kernels::best_kernels());
 }
@@ -326,7 +329,7 @@ Result<std::unique_ptr<WorkerImpl>> WorkerImpl::start(const WorkerOptions& optio
   if (auto sound = check_options(options); !sound) return tl::unexpected(std::move(sound.error()));
   auto transport = make_transport(
       options.transport.empty() ? kDefaultTransport : options.transport,
-      {.box = options.box, .address = options.address, .mtu = options.mtu, .poll = options.poll});
+      {.box = boxes_named(options.box).front(), .address = options.address, .mtu = options.mtu, .poll = options.poll});
   if (!transport) return tl::unexpected(std::move(transport.error()));
   const std::uint16_t most = (*transport)->most_elements();
   const std::uint16_t elements = options.elements == 0 ? most : std::min(options.elements, most);

@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "tally/mtu.h"
 #include "tally/wire.h"
@@ -80,8 +81,11 @@ class Checker {
       return refuse("job", text::in_quotes(o_.job) + why);
     if (const auto why = text::objection_to(o_.token, kMaxTokenBytes); !why.empty())
       return refuse("token", "the token" + why);  // a secret: not shown
-    if (!o_.box.empty() && !text::ip_address(o_.box))
-      return refuse("switch", text::in_quotes(o_.box) +
+    const auto boxes = boxes_named(o_.box);
+    const auto wrong = std::find_if(boxes.begin(), boxes.end(),
+                                    [](std::string_view box) { return !text::ip_address(box); });
+    if (!o_.box.empty() && wrong != boxes.end())
+      return refuse("switch", text::in_quotes(*wrong) +
                                   " is not an IP address; names are not looked up: write "
                                   "10.0.0.1 or fd00::1");
     const std::size_t colon = o_.transport.find(':');
@@ -394,6 +398,16 @@ Result<void> apply_texts(const OptionTexts& texts, WorkerOptions& options) {
 }
 
 }  // namespace
+
+std::vector<std::string_view> boxes_named(std::string_view text) {
+  std::vector<std::string_view> boxes;
+  for (;;) {
+    const std::size_t comma = text.find(',');
+    boxes.push_back(text.substr(0, comma));
+    if (comma == std::string_view::npos) return boxes;
+    text.remove_prefix(comma + 1);
+  }
+}
 
 Result<void> check_options(const WorkerOptions& options) { return check(options, {}, true); }
 

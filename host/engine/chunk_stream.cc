@@ -9,6 +9,7 @@
 
 #include "engine/chunk_codec.h"
 #include "engine/engine_operation.h"
+#include "engine/plan_pages.h"
 
 namespace tally::engine {
 
@@ -23,21 +24,78 @@ bool ChunkStream::start(const Membership& membership) {
   return true;
 }
 
-void ChunkStream::enter_epoch(const Membership& membership) noexcept {
+void ChunkStream::enter_epoch(const Membership& membership, std::span<const Ipv6> boxes) {
   membership_ = membership;
   of_epoch_.job = Be<std::uint16_t>{raw(membership.job)};
   of_epoch_.rank = Be<std::uint16_t>{raw(self_)};
   of_epoch_.epoch = Be<std::uint32_t>{raw(membership.epoch)};
   of_epoch_.cookie = Be<std::uint64_t>{raw(membership.cookie)};
   shifts_ = {sum_shift(membership.world, Dtype::kFloat32), sum_shift(membership.world, Dtype::kInt16)};
-  window_.enter_epoch(membership.window);
-  sequences_ = {};
+  put_routes(boxes);
+  window_.enter_epoch(membership.window, boxes_.size());
   answered_at_.reset();
   gone_since_ = kNever;
-  rto_.forget_back_off();
   answers_.clear();
   direct_.clear();
   missing_ = 0;
+}
+
+// What is known of the round trip to a box, and what was counted, it keeps as long as the epochs have it.
+void ChunkStream::put_routes(std::span<const Ipv6> addresses) {
+  const EpochPlan* const plan = membership_.plan.get();
+  if (plan == nullptr) {
+    routes_.reset();
+    boxes_.resize(1, StreamBox(rto_floor_));
+  } else {
+    std::vector<StreamBox> next;
+    for (const Ipv6& address : addresses) {
+      const auto known = std::find_if(boxes_.begin(), boxes_.end(), [&address](const StreamBox& b) { return b.address == address; });
+      next.push_back(known == boxes_.end() ? StreamBox(rto_floor_) : *known);
+      next.back().address = address;
+    }
+    boxes_ = std::move(next);
+    if (!routes_) routes_ = std::make_unique<std::array<std::uint8_t, kPlanGroups>>();
+    const auto places = places_of(plan->plan, membership_.home_box);
+    for (std::uint32_t group = 0; group < kPlanGroups; ++group)
+      (*routes_)[group] = places[plan->plan.route(self_, Chunk{group}).box];
+  }
+  for (StreamBox& box : boxes_) {
+    const bool home = &box == &boxes_.front();
+    box.open = home;
+    box.job = home ? membership_.job : JobId{};
+    box.shards = home ? membership_.shards : 1;
+    box.window = membership_.window;
+    box.sequences = {};
+    box.answered_at.reset();
+    box.rto.forget_back_off();
+  }
+  if (!routes_) return;
+  std::vector<std::uint32_t> groups(boxes_.size());
+  for (const std::uint8_t box : *routes_) ++groups[box];
+  for (std::size_t i = 0; i < boxes_.size(); ++i)
+    boxes_[i].window = std::max(1U, membership_.window * groups[i] / kPlanGroups);
+}
+
+void ChunkStream::open_box(std::size_t box, JobId job, std::uint32_t shards) noexcept {
+  StreamBox& opened = boxes_[box];
+  opened.job = job;
+  opened.shards = shards;
+  opened.open = true;
+  // Also behind the cursor: it went back for other boxes, and has been further.
+  for (std::uint64_t index = window_.lowest(); window_.contains(index); ++index) {
+    Flight& flight = window_.at(index);
+    if (flight.state == FlightState::kBlocked && flight.box == box) window_.take_back(flight);
+  }
+}
+
+// Its chunks wait for another epoch; a result that is on its way is taken.
+void ChunkStream::shut_box(std::size_t box) noexcept {
+  boxes_[box].open = false;
+  for (std::uint64_t index = window_.lowest(); window_.contains(index); ++index) {
+    Flight& flight = window_.at(index);
+    const bool waits = flight.state == FlightState::kSent || flight.state == FlightState::kReady;
+    if (waits && flight.box == box) window_.hold(flight);
+  }
 }
 
 void ChunkStream::fail_all(const Error& error, const StreamFailure* culprit) {
@@ -88,11 +146,14 @@ TimeNs ChunkStream::deadline() const noexcept {
       window_.cursor() < std::min(window_.limit(), numbered_end_))
     return 0;
   TimeNs due = kNever;
-  if (const Flight* const oldest = window_.oldest_sent(); oldest != nullptr) due = due_of(*oldest);
-  if (const Flight* const unfinished = window_.first_unfinished(); unfinished != nullptr)
-    due = std::min(due, repair_due(*unfinished));
-  if (const Flight* const early = window_.oldest_early(); early != nullptr)
-    due = std::min(due, question_due(*early));
+  for (std::size_t box = 0; box < boxes_.size(); ++box) {
+    if (const Flight* const oldest = window_.oldest_sent(box); oldest != nullptr)
+      due = std::min(due, due_of(*oldest));
+    if (const Flight* const unfinished = window_.first_unfinished(box); unfinished != nullptr)
+      due = std::min(due, repair_due(*unfinished));
+    if (const Flight* const early = window_.oldest_early(box); early != nullptr)
+      due = std::min(due, question_due(*early));
+  }
   if (const Flight* const lowest = window_.lowest_sent(); lowest != nullptr)
     due = std::min(due, lowest_due(*lowest));
   return due;
@@ -150,23 +211,24 @@ std::string describe(const EngineOperation& operation, const BadElement& bad) {
 
 }  // namespace
 
-std::size_t ChunkStream::transmit(std::span<std::byte> out, TimeNs now, std::uint16_t& port) {
+std::size_t ChunkStream::transmit(std::span<std::byte> out, TimeNs now, Destination& to) {
   while (const auto owed = answers_.pop()) {
     const bool gone = forgotten(owed->index);
     if (!gone && history_.find(owed->index) == nullptr) continue;  // overwritten since it was asked for
-    port = membership_.port_of(wire(owed->index));
+    if (!boxes_[owed->box].open) continue;
+    put_destination(owed->index, owed->box, to);
     ++statistics_.answers;
     return gone ? write_gone(*owed, out) : write_answer(*owed, out);
   }
   while (const auto owed = direct_.pop()) {
     Flight* const wanted = in_flight(owed->index);
     if (wanted == nullptr) continue;  // its result came meanwhile
-    port = membership_.port_of(wire(wanted->index));
+    put_destination(wanted->index, wanted->box, to);
     return write_contribution(*wanted, Cause::kServer, out, now);
   }
   const auto [flight, cause] = next_due(now);
   if (flight == nullptr) return 0;
-  port = membership_.port_of(wire(flight->index));
+  put_destination(flight->index, flight->box, to);
   if (cause == Cause::kEarly && membership_.world > 1 && !unheard(*flight))
     return write_query(*flight, cause, Rto::asks_peer(flight->early) ? bit_of(peer_to_query(*flight)) : 0,
                        out, now);
@@ -175,20 +237,28 @@ std::size_t ChunkStream::transmit(std::span<std::byte> out, TimeNs now, std::uin
   return write_contribution(*flight, cause, out, now);
 }
 
+// What is due by time of one box.
+ChunkStream::Due ChunkStream::timed_due(std::size_t box, TimeNs now) noexcept {
+  if (Flight* const unfinished = window_.first_unfinished(box);
+      unfinished != nullptr && repair_due(*unfinished) <= now)
+    return {unfinished, Cause::kEarly};
+  if (Flight* const oldest = window_.oldest_sent(box); oldest != nullptr && due_of(*oldest) <= now) {
+    if (overtaken(*oldest)) return {oldest, Cause::kEarly};
+    StreamBox& of = boxes_[box];
+    of.rto.expired(oldest->sent_at, now);
+    statistics_.rto = of.traffic.rto = of.rto.timeout();
+    return {oldest, Cause::kTimer};
+  }
+  if (Flight* const early = window_.oldest_early(box); early != nullptr && question_due(*early) <= now)
+    return {early, Cause::kEarly};
+  return {};
+}
+
 // What is lost first: it holds the window. Then what an exponent has set free, then new chunks in order.
 ChunkStream::Due ChunkStream::next_due(TimeNs now) noexcept {
   if (Flight* const lost = window_.first_lost()) return {lost, Cause::kEarly};
-  if (Flight* const unfinished = window_.first_unfinished();
-      unfinished != nullptr && repair_due(*unfinished) <= now)
-    return {unfinished, Cause::kEarly};
-  if (Flight* const oldest = window_.oldest_sent(); oldest != nullptr && due_of(*oldest) <= now) {
-    if (overtaken(*oldest)) return {oldest, Cause::kEarly};
-    rto_.expired(oldest->sent_at, now);
-    statistics_.rto = rto_.timeout();
-    return {oldest, Cause::kTimer};
-  }
-  if (Flight* const early = window_.oldest_early(); early != nullptr && question_due(*early) <= now)
-    return {early, Cause::kEarly};
+  for (std::size_t box = 0; box < boxes_.size(); ++box)
+    if (const Due due = timed_due(box, now); due.flight != nullptr) return due;
   if (Flight* const lowest = window_.lowest_sent(); lowest != nullptr && lowest_due(*lowest) <= now)
     return {lowest, Cause::kEarly};
   if (Flight* const ready = window_.first_ready())
@@ -196,15 +266,19 @@ ChunkStream::Due ChunkStream::next_due(TimeNs now) noexcept {
   restart_slowly(now);
   while (window_.cursor() < std::min(window_.limit(), numbered_end_)) {
     Flight& flight = window_.take_up();
-    if (flight.state == FlightState::kDone) continue;
+    if (flight.state != FlightState::kIdle) continue;  // it is done, or a box made the cursor go back
     if (flight.operation == nullptr) flight.operation = operation_of(flight.index);
-    if (!blocked(flight)) return {&flight};
+    flight.box = box_of(flight.index);
+    const bool open = boxes_[flight.box].open;
+    if (open && !blocked(flight)) return {&flight};
     flight.state = FlightState::kBlocked;
+    if (!open) window_.widen();
   }
   // At rest only now.
-  if (Flight* const oldest = window_.oldest_sent();
-      oldest != nullptr && overtaken(*oldest) && due_of(*oldest) <= now)
-    return {oldest, Cause::kEarly};
+  for (std::size_t box = 0; box < boxes_.size(); ++box) {
+    Flight* const oldest = window_.oldest_sent(box);
+    if (oldest != nullptr && overtaken(*oldest) && due_of(*oldest) <= now) return {oldest, Cause::kEarly};
+  }
   if (Flight* const lowest = window_.lowest_sent(); lowest != nullptr && lowest_due(*lowest) <= now)
     return {lowest, Cause::kEarly};
   return {};
@@ -214,12 +288,19 @@ ChunkStream::Due ChunkStream::next_due(TimeNs now) noexcept {
 // each other for ever.
 void ChunkStream::restart_slowly(TimeNs now) noexcept {
   if (!shares_slots(membership_.discipline) || !window_.idle()) return;
-  if (!answered_at_ || now - *answered_at_ >= std::min(rto_.timeout(), kLongestGap))
+  if (!answered_at_ || now - *answered_at_ >= std::min(longest_timeout(), kLongestGap))
     window_.narrow(kRestartChunks);
 }
 
+// What is in flight may be at any box, and the last result is of the slowest.
+TimeNs ChunkStream::longest_timeout() const noexcept {
+  TimeNs longest = 0;
+  for (const StreamBox& box : boxes_) longest = std::max(longest, box.rto.timeout());
+  return longest;
+}
+
 bool ChunkStream::overtaken(const Flight& flight) const noexcept {
-  return !flight.gone && window_.overtaken(flight, membership_.shard_of(wire(flight.index)), at_rest());
+  return !flight.gone && window_.overtaken(flight, lane_of(flight), at_rest());
 }
 
 // The window or the operations are at their end, until results come.
@@ -255,8 +336,9 @@ Rank ChunkStream::peer_to_query(const Flight& flight) const noexcept {
   return Rank{static_cast<std::uint16_t>((first + step) % world)};
 }
 
-Header ChunkStream::data_header(PacketType type, std::uint64_t index) const noexcept {
+Header ChunkStream::data_header(PacketType type, std::uint64_t index, std::uint8_t box) const noexcept {
   Header header = of_epoch_;
+  if (routes_) header.job = Be<std::uint16_t>{raw(boxes_[box].job)};
   header.type = type;
   header.chunk = Be<std::uint32_t>{raw(wire(index))};
   header.slot = Be<std::uint32_t>{membership_.slot_of(wire(index))};
@@ -301,13 +383,15 @@ std::size_t ChunkStream::write_contribution(Flight& flight, Cause cause, std::sp
   const std::uint32_t elements = operation.wire_elements(m);
   std::size_t bytes = std::size_t{4} * elements / operation.values_of_word();
 
-  Header header = data_header(PacketType::kContribute, flight.index);
+  Header header = data_header(PacketType::kContribute, flight.index, flight.box);
   header.flags = flight.offered ? kFlagRetransmit : 0;
   if (cause == Cause::kServer) header.flags |= kFlagDirect;
-  const std::uint32_t shard = membership_.shard_of(wire(flight.index));
-  if (++sequences_[shard] == 0) ++sequences_[shard];  // there is no 0, also when they have gone round
-  flight.sequence = sequences_[shard];
-  window_.number(flight, number_of(flight.sequence, shard));
+  StreamBox& box = box_at(flight);
+  const std::uint32_t shard = shard_at(box, flight.index);
+  std::uint32_t& sequence = box.sequences[shard];
+  if (++sequence == 0) ++sequence;  // there is no 0, also when they have gone round
+  flight.sequence = sequence;
+  window_.number(flight, number_of(flight.sequence, shard, box.shards));
   header.slot = Be<std::uint32_t>{flight.sequence};
   header.priority = priority_of(operation);
   header.elements = Be<std::uint16_t>{static_cast<std::uint16_t>(elements)};
@@ -335,6 +419,8 @@ std::size_t ChunkStream::write_contribution(Flight& flight, Cause cause, std::sp
   ++operation.stats.packets;
   if (flight.offered) ++operation.stats.retransmissions;
   ++(flight.sends == 0 ? statistics_.contributions : statistics_.retransmissions);
+  ++box.traffic.contributions;
+  if (flight.sends != 0) ++box.traffic.retransmissions;
   if (cause == Cause::kServer) ++statistics_.direct;
   if (cause == Cause::kEarly || cause == Cause::kWanted) ++statistics_.early;
   if (cause == Cause::kServer || cause == Cause::kWanted) ++flight.wanted;
@@ -351,7 +437,7 @@ std::size_t ChunkStream::write_contribution(Flight& flight, Cause cause, std::sp
 std::size_t ChunkStream::write_query(Flight& flight, Cause cause, std::uint64_t peers,
                                      std::span<std::byte> out, TimeNs now) {
   EngineOperation& operation = *flight.operation;
-  Header header = data_header(PacketType::kQuery, flight.index);
+  Header header = data_header(PacketType::kQuery, flight.index, flight.box);
   header.priority = priority_of(operation);
   header.dtype = static_cast<std::uint8_t>(operation.dtype());
   header.contributors = Be<std::uint64_t>{peers};
@@ -360,6 +446,8 @@ std::size_t ChunkStream::write_query(Flight& flight, Cause cause, std::uint64_t 
   ++operation.stats.packets;
   ++operation.stats.retransmissions;
   ++statistics_.queries;
+  StreamBox& box = box_at(flight);
+  ++box.traffic.queries;
   if (peers == 0) {
     ++statistics_.asks;
   } else {
@@ -367,7 +455,7 @@ std::size_t ChunkStream::write_query(Flight& flight, Cause cause, std::uint64_t 
   }
   if (cause == Cause::kEarly) {
     if (Rto::asks_server(flight.early)) header.flags |= kFlagDirect;
-    window_.sent_early(flight, now, rto_.asks_at_once(flight.early + 1, membership_.window));
+    window_.sent_early(flight, now, box.rto.asks_at_once(flight.early + 1, box.window));
   } else {
     window_.sent(flight, now);
   }
@@ -377,7 +465,7 @@ std::size_t ChunkStream::write_query(Flight& flight, Cause cause, std::uint64_t 
 std::size_t ChunkStream::write_answer(const OwedAnswer& owed, std::span<std::byte> out) const noexcept {
   const Header& kept = *history_.find(owed.index);
   const auto values = history_.values(owed.index);
-  Header header = data_header(PacketType::kAnswer, owed.index);
+  Header header = data_header(PacketType::kAnswer, owed.index, owed.box);
   header.flags = kept.flags;
   header.priority = membership_.max_priority;  // its operation is over; somebody waits
   header.slot = Be<std::uint32_t>{raw(owed.asker)};
@@ -394,7 +482,7 @@ std::size_t ChunkStream::write_answer(const OwedAnswer& owed, std::span<std::byt
 
 // An ANSWER that names nobody: the result was here once. Whoever needs it has fallen behind.
 std::size_t ChunkStream::write_gone(const OwedAnswer& owed, std::span<std::byte> out) const noexcept {
-  Header header = data_header(PacketType::kAnswer, owed.index);
+  Header header = data_header(PacketType::kAnswer, owed.index, owed.box);
   header.flags = kFlagIncomplete;
   header.slot = Be<std::uint32_t>{raw(owed.asker)};
   return seal(header, 0, out, kernels_);

@@ -1,8 +1,11 @@
 #pragma once
 // The chunks of one generation: operations get numbers, numbers become contributions inside the anchored
 // window, results go to the program and into the history, history answers peers. Knows nothing of joining;
-// its owner tells it the epoch and when data may flow.
+// its owner tells it the epoch and when data may flow. Of a job over several boxes the plan says which box a chunk
+// goes to; the order of packets, and round trips, mean something within one box, and what waits for one box keeps no
+// chunk of another one waiting.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -11,6 +14,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "engine/datagram.h"
 #include "engine/engine_operation.h"
@@ -23,6 +27,8 @@
 #include "tally/engine_statistics.h"
 #include "tally/error.h"
 #include "tally/ids.h"
+#include "tally/net.h"
+#include "tally/plan.h"
 
 namespace tally::engine {
 
@@ -32,9 +38,16 @@ namespace tally::engine {
 struct OwedAnswer {
   std::uint64_t index = 0;  // of the chunk
   Rank asker{};             // a peer or a server
+  std::uint8_t box = 0;     // through which it asked
 };
 
 using AnswerQueue = BoundedQueue<OwedAnswer, 128>;  // two askers per rank of the largest job
+
+// Where a datagram goes: a box in the order of WorkerEngine::boxes(), and its UDP port.
+struct Destination {
+  std::uint16_t box = 0;
+  std::uint16_t port = kBasePort;
+};
 
 struct Completion {
   OperationId id{};
@@ -53,12 +66,18 @@ class ChunkStream {
   // stream.
   ChunkStream(Rank self, std::uint8_t priority, TimeNs rto_floor, const kernels::Kernels& kernels,
               EngineStatistics& statistics)
-      : self_(self), priority_(priority), kernels_(kernels), statistics_(statistics), rto_(rto_floor) {}
+      : self_(self), priority_(priority), rto_floor_(rto_floor), kernels_(kernels), statistics_(statistics) {
+    boxes_.emplace_back(rto_floor);
+  }
 
   // A generation begins; operations that wait get their numbers. false: no memory for the history.
   [[nodiscard]] bool start(const Membership& membership);
-  // Within the generation: everything without a result is offered again. Also after start().
-  void enter_epoch(const Membership& membership) noexcept;
+  // Within the generation: everything without a result is offered again. Also after start(). boxes: addresses, the
+  // home first, as places_of() has them; of the others chunks wait until they are opened.
+  void enter_epoch(const Membership& membership, std::span<const Ipv6> boxes);
+  // box: behind the home. It knows this rank: data may flow. And: nothing is sent to it any more in this epoch.
+  void open_box(std::size_t box, JobId job, std::uint32_t shards) noexcept;
+  void shut_box(std::size_t box) noexcept;
   // The generation ends and every operation with it: `error`, but `culprit` gets its own.
   void fail_all(const Error& error, const StreamFailure* culprit = nullptr);
 
@@ -66,15 +85,15 @@ class ChunkStream {
   [[nodiscard]] std::size_t pending() const noexcept { return operations_.size(); }
   [[nodiscard]] std::optional<Completion> next_completion();
 
-  // Datagrams of the current epoch, sender and cookie already checked.
-  [[nodiscard]] std::optional<Refused> on_result(const Datagram& datagram, TimeNs now);
-  [[nodiscard]] std::optional<Refused> on_waiting(const Header& header, TimeNs now) noexcept;
-  [[nodiscard]] std::optional<Refused> on_nack(const Header& header) noexcept;
-  [[nodiscard]] std::optional<Refused> on_query(const Header& header) noexcept;
-  [[nodiscard]] std::optional<Refused> on_resend(const Header& header) noexcept;
+  // Datagrams of the current epoch, sender and cookie already checked; box: that they came from.
+  [[nodiscard]] std::optional<Refused> on_result(const Datagram& datagram, TimeNs now, std::size_t box = 0);
+  [[nodiscard]] std::optional<Refused> on_waiting(const Header& header, TimeNs now, std::size_t box = 0) noexcept;
+  [[nodiscard]] std::optional<Refused> on_nack(const Header& header, std::size_t box = 0) noexcept;
+  [[nodiscard]] std::optional<Refused> on_query(const Header& header, std::size_t box = 0) noexcept;
+  [[nodiscard]] std::optional<Refused> on_resend(const Header& header, std::size_t box = 0) noexcept;
 
   // The next due datagram; 0 when nothing is due, or when failure() is set.
-  [[nodiscard]] std::size_t transmit(std::span<std::byte> out, TimeNs now, std::uint16_t& port);
+  [[nodiscard]] std::size_t transmit(std::span<std::byte> out, TimeNs now, Destination& to);
   [[nodiscard]] TimeNs deadline() const noexcept;  // of transmit()
   // The caller, who was to come at `awaited`, did not run until now: what has arrived meanwhile comes before
   // timers and questions. But not again where nothing but that was waited for: who is always late would never
@@ -82,8 +101,9 @@ class ChunkStream {
   void was_away(TimeNs awaited, TimeNs now) noexcept {
     if (awaited > patient_until_) patient_until_ = now + kLeastEarly;
   }
-  // The newest result of the epoch.
-  [[nodiscard]] std::optional<TimeNs> answered_at() const noexcept { return answered_at_; }
+  // The newest result of the epoch that came from the home.
+  [[nodiscard]] std::optional<TimeNs> answered_at() const noexcept { return boxes_.front().answered_at; }
+  [[nodiscard]] const BoxTraffic& traffic(std::size_t box) const noexcept { return boxes_[box].traffic; }
   [[nodiscard]] TimeNs first_expiry() const noexcept {
     return first_expiry_;
   }  // of an operation's own deadline
@@ -103,9 +123,41 @@ class ChunkStream {
   // Index of a wire number near the window, or nothing if it lies before the generation's first chunk.
   [[nodiscard]] std::optional<std::uint64_t> index_of(Chunk chunk) const noexcept;
 
-  // Sequences of all shards in one row, in which those that were used lately are close together.
-  [[nodiscard]] std::uint64_t number_of(std::uint32_t sequence, std::uint32_t shard) const noexcept {
-    return std::uint64_t{sequence} * membership_.shards + shard;
+  // A box that chunks go to.
+  struct StreamBox {
+    explicit StreamBox(TimeNs rto_floor) noexcept : rto(rto_floor) {}
+    Ipv6 address{};
+    Rto rto;
+    std::optional<TimeNs> answered_at;  // newest result of the epoch
+    JobId job{};                        // as this box names it
+    std::uint32_t shards = 1;
+    std::uint32_t window = 0;  // the part of the window that its groups of chunks are
+    bool open = false;
+    BoxTraffic traffic;
+    std::array<std::uint32_t, kMaxShards> sequences{};  // of the newest contribution of the epoch
+  };
+
+  [[nodiscard]] std::uint8_t box_of(std::uint64_t index) const noexcept {
+    return routes_ ? (*routes_)[plan_group(wire(index))] : std::uint8_t{0};
+  }
+  [[nodiscard]] std::uint32_t shard_at(const StreamBox& box, std::uint64_t index) const noexcept {
+    return routes_ ? shard_of_slot(membership_.slot_of(wire(index)), box.shards) : membership_.shard_of(wire(index));
+  }
+  [[nodiscard]] std::uint32_t lane_of(const Flight& flight) const noexcept {
+    return kMaxShards * flight.box + shard_at(boxes_[flight.box], flight.index);
+  }
+  [[nodiscard]] StreamBox& box_at(const Flight& flight) noexcept { return boxes_[flight.box]; }
+  [[nodiscard]] const StreamBox& box_at(const Flight& flight) const noexcept { return boxes_[flight.box]; }
+  void put_destination(std::uint64_t index, std::uint8_t box, Destination& to) const noexcept {
+    to.box = box;
+    to.port = static_cast<std::uint16_t>(kBasePort + shard_at(boxes_[box], index));
+  }
+  void put_routes(std::span<const Ipv6> boxes);
+
+  // Sequences of all shards of a box in one row, in which those that were used lately are close together.
+  [[nodiscard]] static std::uint64_t number_of(std::uint32_t sequence, std::uint32_t shard,
+                                               std::uint32_t shards) noexcept {
+    return std::uint64_t{sequence} * shards + shard;
   }
   void number(EngineOperation& operation) noexcept;
   [[nodiscard]] EngineOperation* operation_of(std::uint64_t index) noexcept;
@@ -120,8 +172,10 @@ class ChunkStream {
     Cause cause = Cause::kNew;
   };
   [[nodiscard]] Due next_due(TimeNs now) noexcept;
+  [[nodiscard]] Due timed_due(std::size_t box, TimeNs now) noexcept;
   [[nodiscard]] Flight* in_flight(std::uint64_t index) noexcept;
   void restart_slowly(TimeNs now) noexcept;
+  [[nodiscard]] TimeNs longest_timeout() const noexcept;
   [[nodiscard]] bool overtaken(const Flight& flight) const noexcept;
   // RESULTs name all that are finished before them: what is not named is not there yet.
   [[nodiscard]] bool box_tells() const noexcept {
@@ -129,28 +183,30 @@ class ChunkStream {
   }
   // When the oldest sending is due: overtaken, for a question, else its timer.
   [[nodiscard]] TimeNs due_of(const Flight& oldest) const noexcept {
-    if (overtaken(oldest)) return std::max(rto_.ask_due(oldest.sent_at, membership_.window), patient_until_);
-    const TimeNs since = window_.waits_since(oldest, membership_.shard_of(wire(oldest.index)));
-    return std::max({rto_.due(since), rto_.pause_end(membership_.window), patient_until_});
+    const StreamBox& box = box_at(oldest);
+    if (overtaken(oldest)) return std::max(box.rto.ask_due(oldest.sent_at, box.window), patient_until_);
+    const TimeNs since = window_.waits_since(oldest, lane_of(oldest));
+    return std::max({box.rto.due(since), box.rto.pause_end(box.window), patient_until_});
   }
   // When a question is due for what waits for the repair of another rank's loss.
   [[nodiscard]] TimeNs repair_due(const Flight& flight) const noexcept {
-    if (window_.unrepaired(flight, membership_.shard_of(wire(flight.index)))) return 0;
-    return std::max(rto_.repair_due(flight.unfinished_at), patient_until_);
+    if (window_.unrepaired(flight, lane_of(flight))) return 0;
+    return std::max(box_at(flight).rto.repair_due(flight.unfinished_at), patient_until_);
   }
   // When a question for it is due that was asked for before.
   [[nodiscard]] TimeNs question_due(const Flight& flight) const noexcept {
     const bool told = box_tells();
-    if (told && window_.unanswered(flight, membership_.shard_of(wire(flight.index)))) return 0;
-    return std::max(rto_.question_due(flight.sent_at, flight.early, told, membership_.window),
-                    patient_until_);
+    if (told && window_.unanswered(flight, lane_of(flight))) return 0;
+    const StreamBox& box = box_at(flight);
+    return std::max(box.rto.question_due(flight.sent_at, flight.early, told, box.window), patient_until_);
   }
   // The same of the lowest chunk, whose window may be at its end: then nothing follows that shows a loss.
   [[nodiscard]] TimeNs lowest_due(const Flight& flight) const noexcept {
-    const TimeNs moved = std::max(flight.sent_at, answered_at_.value_or(0));
-    const TimeNs due = flight.early == 0 ? rto_.first_due(moved, membership_.window)
-                                         : rto_.question_due(flight.sent_at, flight.early,
-                                                             box_tells() && !at_rest(), membership_.window);
+    const StreamBox& box = box_at(flight);
+    const TimeNs moved = std::max(flight.sent_at, box.answered_at.value_or(0));
+    const TimeNs due = flight.early == 0 ? box.rto.first_due(moved, box.window)
+                                         : box.rto.question_due(flight.sent_at, flight.early,
+                                                                box_tells() && !at_rest(), box.window);
     return std::max(due, patient_until_);
   }
   [[nodiscard]] bool at_rest() const noexcept;
@@ -161,7 +217,7 @@ class ChunkStream {
   }
   [[nodiscard]] bool turn_to_query(const Flight& flight) const noexcept;
   [[nodiscard]] Rank peer_to_query(const Flight& flight) const noexcept;
-  [[nodiscard]] Header data_header(PacketType type, std::uint64_t index) const noexcept;
+  [[nodiscard]] Header data_header(PacketType type, std::uint64_t index, std::uint8_t box) const noexcept;
   [[nodiscard]] std::uint8_t priority_of(const EngineOperation& operation) const noexcept;
   [[nodiscard]] bool put_exponent(Flight& flight);
   [[nodiscard]] std::size_t write_contribution(Flight& flight, Cause cause, std::span<std::byte> out,
@@ -194,6 +250,7 @@ class ChunkStream {
 
   Rank self_;
   std::uint8_t priority_;
+  TimeNs rto_floor_;
   const kernels::Kernels& kernels_;
   EngineStatistics& statistics_;
   Membership membership_;  // of the current epoch
@@ -201,9 +258,9 @@ class ChunkStream {
   bool started_ = false;
   std::array<int, 2> shifts_{};  // sum_shift(world, dtype), for words and for halves
   FlightWindow window_;
-  std::array<std::uint32_t, kMaxShards> sequences_{};  // of the newest contribution of the epoch
   ResultHistory history_;
-  Rto rto_;
+  std::vector<StreamBox> boxes_;  // of this epoch, one at least
+  std::unique_ptr<std::array<std::uint8_t, kPlanGroups>> routes_;  // box of each group; nullptr: there is one box
   std::optional<TimeNs> answered_at_;  // newest result of the epoch
   TimeNs patient_until_ = 0;           // no timer is believed before
   TimeNs gone_since_ = kNever;         // of those that peers have forgotten none came since

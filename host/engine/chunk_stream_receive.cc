@@ -15,13 +15,14 @@ namespace tally::engine {
 constexpr std::uint8_t kBadResultsPerChunk = 3;
 constexpr TimeNs kPatienceWithPeers = kSecond;
 
-std::optional<Refused> ChunkStream::on_result(const Datagram& datagram, TimeNs now) {
+std::optional<Refused> ChunkStream::on_result(const Datagram& datagram, TimeNs now, std::size_t box) {
   const auto index = index_of(datagram.header.chunk_id());
   if (!index || *index < window_.lowest()) return Refused::kLate;
   if (!started_ || !window_.contains(*index)) return Refused::kNotWaited;
   Flight& flight = window_.at(*index);
   if (flight.state == FlightState::kDone) return Refused::kLate;
-  if (!flight.offered) return Refused::kNotWaited;
+  if (!flight.offered || box_of(*index) != box) return Refused::kNotWaited;
+  if (flight.state == FlightState::kIdle) flight.box = static_cast<std::uint8_t>(box);
   if (says_gone(datagram.header)) return on_gone(datagram.header, flight, now);
   if (const auto wrong = judge(datagram, flight)) return wrong;
   accept(datagram, flight, now);
@@ -55,7 +56,7 @@ std::optional<Refused> ChunkStream::on_gone(const Header& header, Flight& flight
   // From now on there are only QUERYs, and they count afresh: everybody is asked twice before it is given up.
   if (!flight.gone) flight.queries = 0;
   flight.gone = true;
-  rto_.forget_back_off();
+  box_at(flight).rto.forget_back_off();
   if (gone_since_ == kNever) gone_since_ = now;
   if (flight.queries < 2 * (membership_.world - 1)) {
     window_.make_ready(flight);  // the next one is asked at once: this answer shows that the path is good
@@ -143,27 +144,31 @@ void ChunkStream::accept(const Datagram& datagram, Flight& flight, TimeNs now) {
   } else if (flight.paused) {
     rtt = now - flight.sent_at;
   }
+  StreamBox& box = box_at(flight);
+  Rto& rto = box.rto;
   if (rtt) {
-    rto_.sample(*rtt);
-    statistics_.srtt = rto_.srtt();
+    rto.sample(*rtt);
+    statistics_.srtt = box.traffic.srtt = rto.srtt();
   } else {
-    rto_.result_without_sample();
+    rto.result_without_sample();
   }
-  if (flight.early != 0) rto_.asked_for(again || flight.contributed > 1);
+  if (flight.early != 0) rto.asked_for(again || flight.contributed > 1);
   std::optional<TimeNs> waited;
   if (flight.early != 0 && once && !flight.held) waited = now - flight.contributed_at;
-  rto_.made_by((datagram.header.flags & kFlagServed) != 0, rtt, waited);
+  rto.made_by((datagram.header.flags & kFlagServed) != 0, rtt, waited);
   // Asked for, and made without this rank: its timers ran out because it is behind, not because of the path.
   const bool asked_for = flight.queries != 0 || flight.early != 0;
-  if (asked_for && (ranks & bit_of(self_)) == 0) rto_.forget_back_off();
+  if (asked_for && (ranks & bit_of(self_)) == 0) rto.forget_back_off();
+  box.answered_at = now;
   answered_at_ = now;
   if (flight.gone) gone_since_ = kNever;
-  statistics_.rto = rto_.timeout();
+  statistics_.rto = box.traffic.rto = rto.timeout();
   ++statistics_.results;
+  ++box.traffic.results;
   if (missing_index_ == flight.index) missing_ = 0;
   unblock(flight);
   heed(datagram.header, flight.index, now);
-  window_.delivered(flight, membership_.shard_of(wire(flight.index)), now);
+  window_.delivered(flight, lane_of(flight), now);
   window_.done(flight);  // recycles the flight: not used below
   // What was just refused is no success, also if it was the last.
   if (--operation.remaining == 0 && !failure_) complete(operation, now);
@@ -174,11 +179,13 @@ void ChunkStream::accept(const Datagram& datagram, Flight& flight, TimeNs now) {
 // shared, what it does not name may be at a server.
 void ChunkStream::heed(const Header& header, std::uint64_t index, TimeNs now) noexcept {
   if ((header.flags & kFlagRetransmit) != 0) return;
-  const std::uint32_t shard = membership_.shard_of(wire(index));
-  std::uint64_t i = std::min<std::uint64_t>(32, (index - window_.lowest()) / membership_.shards);
+  const Flight& made = window_.at(index);
+  const std::uint32_t lane = lane_of(made);
+  const std::uint32_t shards = box_at(made).shards;
+  std::uint64_t i = std::min<std::uint64_t>(32, (index - window_.lowest()) / shards);
   for (; i >= FlightWindow::kLeastLead; --i) {
-    Flight& flight = window_.at(index - i * membership_.shards);
-    if (flight.state != FlightState::kSent || membership_.shard_of(wire(flight.index)) != shard) continue;
+    Flight& flight = window_.at(index - i * shards);
+    if (flight.state != FlightState::kSent || lane_of(flight) != lane) continue;
     if ((header.before() >> (i - 1) & 1) != 0) {
       window_.finished(flight);
     } else if (box_tells()) {
@@ -208,7 +215,7 @@ void ChunkStream::unblock(const Flight& finished) noexcept {
   const std::uint64_t waiting = finished.index + operation.priming();
   if (!window_.contains(waiting)) return;
   Flight& flight = window_.at(waiting);
-  if (flight.state == FlightState::kBlocked) window_.make_ready(flight);
+  if (flight.state == FlightState::kBlocked && box_at(flight).open) window_.make_ready(flight);
 }
 
 void ChunkStream::complete(const EngineOperation& operation, TimeNs now) {
@@ -222,13 +229,14 @@ void ChunkStream::complete(const EngineOperation& operation, TimeNs now) {
   find_first_expiry();
 }
 
-std::optional<Refused> ChunkStream::on_waiting(const Header& header, TimeNs now) noexcept {
+std::optional<Refused> ChunkStream::on_waiting(const Header& header, TimeNs now,
+                                                std::size_t box) noexcept {
   const auto index = index_of(header.chunk_id());
   if (!index || *index < window_.lowest()) return Refused::kLate;
   if (!started_ || !window_.contains(*index)) return Refused::kNotWaited;
   Flight& flight = window_.at(*index);
   if (flight.state == FlightState::kDone) return Refused::kLate;
-  if (!flight.offered) return Refused::kNotWaited;
+  if (!flight.offered || box_of(*index) != box) return Refused::kNotWaited;
   ++statistics_.waiting;
   const std::uint64_t there = header.contributors.host();
   const bool asked = std::exchange(flight.asking, false);
@@ -249,21 +257,23 @@ std::optional<Refused> ChunkStream::on_waiting(const Header& header, TimeNs now)
 }
 
 // What the box has not got is sent again at once, if it is the last that was sent of its chunk.
-std::optional<Refused> ChunkStream::on_nack(const Header& header) noexcept {
+std::optional<Refused> ChunkStream::on_nack(const Header& header, std::size_t box) noexcept {
   const std::uint32_t shard = header.total.host();
-  if (!started_ || shard >= membership_.shards) return Refused::kNotWaited;
+  StreamBox& of = boxes_[box];
+  if (!started_ || shard >= of.shards) return Refused::kNotWaited;
   ++statistics_.nacks;
+  ++of.traffic.nacks;
   for (std::uint64_t rest = header.contributors.host(); rest != 0; rest &= rest - 1) {
     const std::uint32_t sequence = header.sequence() + static_cast<std::uint32_t>(std::countr_zero(rest));
-    Flight& flight = window_.numbered(number_of(sequence, shard));
+    Flight& flight = window_.numbered(box, number_of(sequence, shard, of.shards));
     if (flight.state == FlightState::kSent && flight.sequence == sequence && !flight.gone &&
-        membership_.shard_of(wire(flight.index)) == shard)
+        lane_of(flight) == kMaxShards * box + shard)
       window_.make_ready(flight);
   }
   return std::nullopt;
 }
 
-std::optional<Refused> ChunkStream::on_query(const Header& header) noexcept {
+std::optional<Refused> ChunkStream::on_query(const Header& header, std::size_t box) noexcept {
   const std::uint16_t asker = header.rank.host();
   if (asker >= membership_.world || asker == raw(self_) || header.contributors.host() != bit_of(self_))
     return Refused::kPeer;
@@ -272,20 +282,21 @@ std::optional<Refused> ChunkStream::on_query(const Header& header) noexcept {
     ++statistics_.queries_silent;
     return std::nullopt;
   }
-  if (!answers_.push({*index, Rank{asker}})) ++statistics_.answers_dropped;
+  if (!answers_.push({*index, Rank{asker}, static_cast<std::uint8_t>(box)})) ++statistics_.answers_dropped;
   return std::nullopt;
 }
 
 // A server lacks this rank. What is in flight it gets again; of what is finished the whole sum, by way of the
 // box. What was not sent in this epoch yet will be, in its turn.
-std::optional<Refused> ChunkStream::on_resend(const Header& header) noexcept {
+std::optional<Refused> ChunkStream::on_resend(const Header& header, std::size_t box) noexcept {
   if ((header.contributors.host() & bit_of(self_)) == 0) return Refused::kPeer;
   const auto index = index_of(header.chunk_id());
+  const OwedAnswer owed{index.value_or(0), header.rank_id(), static_cast<std::uint8_t>(box)};
   if (index && history_.find(*index) != nullptr) {
-    if (!answers_.push({*index, header.rank_id()})) ++statistics_.answers_dropped;
+    if (!answers_.push(owed)) ++statistics_.answers_dropped;
   } else if (!index || in_flight(*index) == nullptr) {
     ++statistics_.resends_silent;
-  } else if (!direct_.push({*index, header.rank_id()})) {
+  } else if (!direct_.push(owed)) {
     ++statistics_.resends_dropped;
   }
   return std::nullopt;

@@ -25,6 +25,7 @@ bool taken(PacketType type, Opener opener) noexcept {
     case PacketType::kChallenge:
     case PacketType::kHeartbeat:
     case PacketType::kAbort:
+    case PacketType::kPlan:
       return true;
     default:
       return false;
@@ -62,6 +63,9 @@ std::optional<Refused> check_length(const Datagram& d) noexcept {
     case PacketType::kAbort:
       right = bytes >= kCounted && bytes <= kCounted + kMaxTextBytes;
       break;
+    case PacketType::kPlan:
+      right = bytes >= sizeof(PlanPayload) + kTagBytes;
+      break;
     default:
       break;
   }
@@ -81,7 +85,8 @@ std::optional<Refused> open_datagram(std::span<const std::byte> bytes, const ker
   if (header.check.host() != kernels.crc32c(bytes.data(), kCheckedBytes)) return Refused::kCheck;
   if (!taken(header.type, opener)) return Refused::kType;
   if (const auto wrong = check_length(out)) return wrong;
-  if ((header.flags & ~kKnownFlags) != 0) return Refused::kFlags;
+  const std::uint8_t known = header.type == PacketType::kJoined ? kKnownFlags | kFlagPlanned : kKnownFlags;
+  if ((header.flags & ~known) != 0) return Refused::kFlags;
   const bool summed = is_control(header.type) || header.type == PacketType::kReject;
   if (summed && header.sum1.host() != kernels.crc32c(out.payload.data(), out.payload.size()))
     return Refused::kPayload;

@@ -16,6 +16,7 @@
 #include "tally/engine_statistics.h"
 #include "tally/float_options.h"
 #include "tally/ids.h"
+#include "tally/net.h"
 #include "tally/priority.h"
 #include "tally/time.h"
 #include "tally/wire.h"
@@ -40,6 +41,9 @@ struct EngineOptions {
   TimeNs unreachable_after =
       10 * kSecond;  // silence of control that fails the worker until JOINED says the lease
   std::uint8_t priority = kGreatestPriority;  // 0..254; its class is that of operations that choose none
+  // Where to join, the first one first: any boxes of the job (IPv4 as ::ffff:a.b.c.d). Empty: one box, whose
+  // address only the transport knows.
+  std::vector<Ipv6> boxes{};
 };
 
 struct OperationOptions {

@@ -14,20 +14,26 @@ constexpr std::uint32_t kLeadShare = 8;
 void FlightWindow::start(std::uint32_t largest_window) {
   ring_.assign(largest_window, Flight{});
   by_number_.assign(2 * std::size_t{largest_window}, 0);
+  boxes_.assign(1, {});
+  delivered_.assign(kMaxShards, {});
   for (std::uint64_t i = 0; i < ring_.size(); ++i) ring_[i].index = i;
-  sent_ = repair_ = early_ = lost_ = ready_ = {};
+  lost_ = ready_ = {};
   lowest_ = cursor_ = offered_end_ = 0;
   window_ = allowed_ = 0;
   sendings_ = newest_ = 0;
-  delivered_ = {};
-  delivered_at_ = {};
 }
 
-void FlightWindow::enter_epoch(std::uint32_t window) noexcept {
+// What was delivered in former epochs was sent before all that is sent from now on.
+void FlightWindow::enter_epoch(std::uint32_t window, std::size_t boxes) {
+  if (boxes != boxes_.size()) {
+    by_number_.assign(2 * ring_.size() * boxes, 0);
+    delivered_.assign(kMaxShards * boxes, {});
+  }
+  boxes_.assign(boxes, {});
   window_ = allowed_ = window;
   lead_ = std::clamp(window / kLeadShare, kLeastLead, kMostLead);
   cursor_ = lowest_;
-  sent_ = repair_ = early_ = lost_ = ready_ = {};
+  lost_ = ready_ = {};
   for (Flight& flight : ring_) {
     if (flight.state == FlightState::kDone) continue;
     flight.state = FlightState::kIdle;
@@ -37,6 +43,7 @@ void FlightWindow::enter_epoch(std::uint32_t window) noexcept {
     flight.held = false;
     flight.asking = false;
     flight.gone = false;
+    flight.box = 0;
   }
 }
 
@@ -63,7 +70,7 @@ void FlightWindow::sent(Flight& flight, TimeNs now, Awaits awaits, bool first) n
   if (++flight.sends == 1) newest_ = flight.order;
   flight.offered = true;
   offered_end_ = std::max(offered_end_, flight.index + 1);
-  first ? prepend(list_of(awaits), flight) : append(list_of(awaits), flight);
+  first ? prepend(list_of(flight), flight) : append(list_of(flight), flight);
 }
 
 void FlightWindow::finished(Flight& flight) noexcept {
@@ -86,13 +93,13 @@ void FlightWindow::await_repair(Flight& flight, TimeNs now) noexcept {
   flight.awaits = Awaits::kRepair;
   flight.unfinished_at = now;
   flight.mark = sendings_;
-  append(repair_, flight);
+  append(list_of(flight), flight);
 }
 
-void FlightWindow::delivered(const Flight& flight, std::uint32_t shard, TimeNs now) noexcept {
-  if (flight.state != FlightState::kSent || flight.sends != 1 || flight.order <= delivered_[shard]) return;
-  delivered_[shard] = flight.order;
-  delivered_at_[shard] = now;
+void FlightWindow::delivered(const Flight& flight, std::uint32_t lane, TimeNs now) noexcept {
+  Delivered& last = delivered_[lane];
+  if (flight.state != FlightState::kSent || flight.sends != 1 || flight.order <= last.order) return;
+  last = {flight.order, now};
 }
 
 void FlightWindow::done(Flight& flight) noexcept {
@@ -130,7 +137,7 @@ void FlightWindow::remove(List& list, Flight& flight) noexcept {
 }
 
 void FlightWindow::unlink(Flight& flight) noexcept {
-  if (flight.state == FlightState::kSent) remove(list_of(flight.awaits), flight);
+  if (flight.state == FlightState::kSent) remove(list_of(flight), flight);
   if (flight.state == FlightState::kReady) remove(ready_, flight);
 }
 

@@ -9,9 +9,11 @@
 // `lead` sendings after it has its own. Only chunks sent once overtake: a result that the box had stored says
 // nothing of what the other ranks sent lately. Only the oldest sending is looked at; behind one that waits
 // for its timer, others wait too.
+//
+// Of a job over several boxes all that is said of the order of packets holds of chunks of one box and one shard of it,
+// a *lane*, and each box has lists of its own: what waits for one keeps no other one waiting.
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -25,7 +27,7 @@ namespace tally::engine {
 
 enum class FlightState : std::uint8_t {
   kIdle,     // not yet taken up in this epoch
-  kBlocked,  // taken up, but the exponent it needs is not known
+  kBlocked,  // taken up, but the exponent it needs is not known, or its box does not know this rank
   kReady,    // was blocked, may be sent
   kSent,     // in the order of sending
   kDone,     // has its result
@@ -63,6 +65,7 @@ struct Flight {
   Awaits awaits = Awaits::kTimer;  // kSent: which list it is in
   std::uint8_t told = 0;           // results that say that it has one
   bool held = false;               // one says that it has none, and is behind it
+  std::uint8_t box = 0;            // that it goes to in this epoch; set when taken up
   std::uint8_t bad_results = 0;    // results with wrong sums, shape or exponent
   std::int8_t exponent = kNoExponent;  // contributed
 };
@@ -73,8 +76,9 @@ class FlightWindow {
   // Allocates.
   void start(std::uint32_t largest_window);
 
-  // What has no result is taken up again from lowest on, with the new window.
-  void enter_epoch(std::uint32_t window) noexcept;
+  // What has no result is taken up again from lowest on, with the new window. Allocates when the boxes are not as
+  // many as before.
+  void enter_epoch(std::uint32_t window, std::size_t boxes = 1);
 
   [[nodiscard]] std::uint64_t lowest() const noexcept { return lowest_; }
   [[nodiscard]] std::uint64_t limit() const noexcept { return lowest_ + allowed_; }  // first that must wait
@@ -87,18 +91,31 @@ class FlightWindow {
   [[nodiscard]] bool idle() const noexcept { return offered_end_ == lowest_; }
   // Until the next result a window of `chunks`.
   void narrow(std::uint32_t chunks) noexcept { allowed_ = std::min(chunks, window_); }
+  // One more, for the one just taken up is not sent.
+  void widen() noexcept { allowed_ = std::min(allowed_ + 1, window_); }
 
   Flight& take_up() noexcept { return at(cursor_++); }
   // To be contributed at once: it is no longer blocked, or was sent, and is wanted again.
   void make_ready(Flight& flight) noexcept;
+  // Taken up again, in its turn. Of what is blocked.
+  void take_back(Flight& flight) noexcept {
+    flight.state = FlightState::kIdle;
+    cursor_ = std::min(cursor_, flight.index);
+  }
+  // Blocked, whatever it waited for.
+  void hold(Flight& flight) noexcept {
+    unlink(flight);
+    flight.state = FlightState::kBlocked;
+  }
   void sent(Flight& flight, TimeNs now) noexcept { sent(flight, now, Awaits::kTimer, false); }
-  // The contribution that is just being sent is the `number`th to a shard. number: sequence x shards + shard.
+  // The contribution that is just being sent is the `number`th to a shard of its box. number: sequence x shards +
+  // shard.
   void number(const Flight& flight, std::uint64_t number) noexcept {
-    by_number_[number & (by_number_.size() - 1)] = static_cast<std::uint32_t>(position(flight.index));
+    by_number_[number_at(flight.box, number)] = static_cast<std::uint32_t>(position(flight.index));
   }
   // The flight that may have had this number; it is only one that the ring has not forgotten.
-  [[nodiscard]] Flight& numbered(std::uint64_t number) noexcept {
-    return ring_[by_number_[number & (by_number_.size() - 1)]];
+  [[nodiscard]] Flight& numbered(std::size_t box, std::uint64_t number) noexcept {
+    return ring_[by_number_[number_at(box, number)]];
   }
   // A question, since it is overtaken. kMostEarly times in an epoch at most; the last time it waits for its
   // timer. at_once: the next question for it is due at once.
@@ -109,34 +126,37 @@ class FlightWindow {
   // It says that this one has none yet. No reordering of it.
   void unfinished(Flight& flight, TimeNs now) noexcept;
   // What was sent `lead` sendings after that has its result, and this one has not: the repair is lost, too.
-  [[nodiscard]] bool unrepaired(const Flight& flight, std::uint32_t shard) const noexcept {
-    return delivered_[shard] >= flight.mark + lead_;
+  [[nodiscard]] bool unrepaired(const Flight& flight, std::uint32_t lane) const noexcept {
+    return delivered_[lane].order >= flight.mark + lead_;
   }
   // It was asked for, and others are awaited: the same. Not after its last early question.
   void await_repair(Flight& flight, TimeNs now) noexcept;
   // What was sent after it was last asked for has its result.
-  [[nodiscard]] bool unanswered(const Flight& flight, std::uint32_t shard) const noexcept {
-    return delivered_[shard] >= flight.order + kLeastLead;
+  [[nodiscard]] bool unanswered(const Flight& flight, std::uint32_t lane) const noexcept {
+    return delivered_[lane].order >= flight.order + kLeastLead;
   }
   // The chunk of a result that has just been accepted, before done().
-  void delivered(const Flight& flight, std::uint32_t shard, TimeNs now) noexcept;
+  void delivered(const Flight& flight, std::uint32_t lane, TimeNs now) noexcept;
   // From when on its timer runs: since it was sent, or, as long as results come of what was sent before it,
   // since the last of these (RFC 6298, 5.3), for then it is late with all the others, behind them in a queue.
-  [[nodiscard]] TimeNs waits_since(const Flight& flight, std::uint32_t shard) const noexcept {
-    if (delivered_[shard] >= flight.order + lead_) return flight.sent_at;
-    return std::max(flight.sent_at, delivered_at_[shard]);
+  [[nodiscard]] TimeNs waits_since(const Flight& flight, std::uint32_t lane) const noexcept {
+    if (delivered_[lane].order >= flight.order + lead_) return flight.sent_at;
+    return std::max(flight.sent_at, delivered_[lane].at);
   }
   void done(Flight& flight) noexcept;  // may move lowest and recycle `flight`
 
-  // Of those that wait for their timer, of those whose result is lost, and of those last asked for early.
-  [[nodiscard]] Flight* oldest_sent() noexcept { return first(sent_); }
-  [[nodiscard]] const Flight* oldest_sent() const noexcept { return first(sent_); }
+  // Of those of a box that wait for their timer, that are unfinished, and that were last asked for early; and of
+  // those, of all boxes, whose result is lost.
+  [[nodiscard]] Flight* oldest_sent(std::size_t box = 0) noexcept { return first(boxes_[box].sent); }
+  [[nodiscard]] const Flight* oldest_sent(std::size_t box = 0) const noexcept { return first(boxes_[box].sent); }
+  [[nodiscard]] Flight* first_unfinished(std::size_t box = 0) noexcept { return first(boxes_[box].repair); }
+  [[nodiscard]] const Flight* first_unfinished(std::size_t box = 0) const noexcept {
+    return first(boxes_[box].repair);
+  }
+  [[nodiscard]] Flight* oldest_early(std::size_t box = 0) noexcept { return first(boxes_[box].early); }
+  [[nodiscard]] const Flight* oldest_early(std::size_t box = 0) const noexcept { return first(boxes_[box].early); }
   [[nodiscard]] Flight* first_lost() noexcept { return first(lost_); }
   [[nodiscard]] const Flight* first_lost() const noexcept { return first(lost_); }
-  [[nodiscard]] Flight* first_unfinished() noexcept { return first(repair_); }
-  [[nodiscard]] const Flight* first_unfinished() const noexcept { return first(repair_); }
-  [[nodiscard]] Flight* oldest_early() noexcept { return first(early_); }
-  [[nodiscard]] const Flight* oldest_early() const noexcept { return first(early_); }
   // The lowest chunk, if nothing but time tells when to ask for it.
   [[nodiscard]] Flight* lowest_sent() noexcept {
     if (offered_end_ == lowest_) return nullptr;
@@ -148,9 +168,9 @@ class FlightWindow {
   }
   // `at_rest`: nothing new may be sent. Then the last ones can have no `lead` behind them, and kLeastLead
   // will do.
-  [[nodiscard]] bool overtaken(const Flight& flight, std::uint32_t shard, bool at_rest) const noexcept {
+  [[nodiscard]] bool overtaken(const Flight& flight, std::uint32_t lane, bool at_rest) const noexcept {
     const std::uint64_t lead = at_rest && newest_ < flight.order + lead_ ? kLeastLead : lead_;
-    return flight.early < kMostEarly && delivered_[shard] >= flight.order + lead;
+    return flight.early < kMostEarly && delivered_[lane].order >= flight.order + lead;
   }
   [[nodiscard]] Flight* first_ready() noexcept { return first(ready_); }
   [[nodiscard]] bool any_ready() const noexcept { return ready_.head != kNone; }
@@ -164,6 +184,15 @@ class FlightWindow {
     std::uint32_t head = kNone;
     std::uint32_t tail = kNone;
   };
+  struct BoxLists {
+    List sent;
+    List early;
+    List repair;
+  };
+  struct Delivered {
+    std::uint64_t order = 0;  // of the last sending among those of a lane with a result
+    TimeNs at = 0;            // when that changed last
+  };
 
   [[nodiscard]] Flight* first(const List& list) noexcept {
     return list.head == kNone ? nullptr : &ring_[list.head];
@@ -171,23 +200,28 @@ class FlightWindow {
   [[nodiscard]] const Flight* first(const List& list) const noexcept {
     return list.head == kNone ? nullptr : &ring_[list.head];
   }
-  [[nodiscard]] List& list_of(Awaits awaits) noexcept {
-    switch (awaits) {
+  [[nodiscard]] List& list_of(const Flight& flight) noexcept {
+    BoxLists& lists = boxes_[flight.box];
+    switch (flight.awaits) {
       case Awaits::kRepair:
-        return repair_;
+        return lists.repair;
       case Awaits::kQuestion:
-        return early_;
+        return lists.early;
       case Awaits::kLost:
         return lost_;
       case Awaits::kTimer:
         break;
     }
-    return sent_;
+    return lists.sent;
   }
   void sent(Flight& flight, TimeNs now, Awaits awaits, bool first) noexcept;
 
   [[nodiscard]] std::size_t position(std::uint64_t index) const noexcept {
     return index & (ring_.size() - 1);
+  }
+  // Each box has its own part of the ring: those of one that is used little are not forgotten for another's.
+  [[nodiscard]] std::size_t number_at(std::size_t box, std::uint64_t number) const noexcept {
+    return 2 * ring_.size() * box + (number & (2 * ring_.size() - 1));
   }
   void append(List& list, Flight& flight) noexcept;
   void prepend(List& list, Flight& flight) noexcept;
@@ -196,16 +230,13 @@ class FlightWindow {
 
   std::vector<Flight> ring_;
   std::vector<std::uint32_t> by_number_;  // positions in the ring, of the newest contributions
-  List sent_;
-  List early_;
-  List repair_;
+  std::vector<BoxLists> boxes_ = std::vector<BoxLists>(1);
   List lost_;
   List ready_;
   std::uint64_t sendings_ = 0;
   std::uint64_t newest_ = 0;  // order of the newest sending of a chunk that was sent once
   std::uint64_t lead_ = 0;
-  std::array<std::uint64_t, kMaxShards> delivered_{};  // order of the last sending among those with a result
-  std::array<TimeNs, kMaxShards> delivered_at_{};      // when that changed last
+  std::vector<Delivered> delivered_ = std::vector<Delivered>(kMaxShards);  // of each box as many lanes
   std::uint64_t lowest_ = 0;
   std::uint64_t cursor_ = 0;
   std::uint64_t offered_end_ = 0;

@@ -5,76 +5,32 @@
 // echo the newest nonce and bear the tag of who knows the token, everything else of control a tag of this
 // session and a counter that is new. What has no tag is a hint: a refusal, and a REJECT of a data core.
 // What news mean is the owner's to decide: whether it takes an offer, comes when called, stays when refused.
+//
+// Of a job over several boxes it is the seat at the home (docs/protocol_boxes.md), which it finds by what other boxes
+// say, and an offer comes when its plan is here. GuestSeats are for the plan's other boxes.
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "auth/auth.h"
+#include "engine/conversation.h"
 #include "engine/datagram.h"
 #include "engine/engine_operation.h"
+#include "engine/plan_pages.h"
 #include "engine/worker_join.h"
 #include "kernels/kernels.h"
-#include "tally/mix64.h"
+#include "tally/net.h"
 #include "tally/time.h"
 #include "tally/wire.h"
 
 namespace tally::engine {
-
-// When to say something again to control: at once, then after 100 ms doubling to 1 s. Used for JOIN, LEAVE
-// and ABORT. start() never brings the next saying closer than 100 ms to the last.
-
-inline constexpr TimeNs kFirstRepeat = 100 * kMillisecond;
-inline constexpr TimeNs kLastRepeat = kSecond;
-
-class Backoff {
- public:
-  void start(TimeNs now) noexcept {
-    due_ = said_before_ ? std::max(now, last_ + kFirstRepeat) : now;
-    interval_ = kFirstRepeat;
-    tries_ = 0;
-  }
-  void stop() noexcept { due_ = kNever; }
-  void said(TimeNs now) noexcept {
-    said_before_ = true;
-    last_ = now;
-    due_ = now + interval_;
-    interval_ = std::min(2 * interval_, kLastRepeat);
-    ++tries_;
-  }
-  // At once, and it does not count as one more repetition.
-  void hurry(TimeNs now) noexcept {
-    interval_ = std::min(due_ - last_, kLastRepeat);
-    due_ = now;
-  }
-  // Not before that time.
-  void put_off(TimeNs until) noexcept { due_ = std::max(due_, until); }
-  [[nodiscard]] TimeNs due() const noexcept { return due_; }
-  [[nodiscard]] std::uint32_t tries() const noexcept { return tries_; }
-
- private:
-  TimeNs due_ = kNever;
-  TimeNs last_ = 0;
-  TimeNs interval_ = kFirstRepeat;
-  std::uint32_t tries_ = 0;
-  bool said_before_ = false;
-};
-
-// splitmix64 (Steele, Lea, Flood, OOPSLA'14), reproducible from its seed. Who sees one of its words knows all
-// that follow, so nothing of it goes on the wire as it is.
-
-class EngineRandom {
- public:
-  explicit constexpr EngineRandom(std::uint64_t seed) noexcept : state_(seed) {}
-  constexpr std::uint64_t next() noexcept { return mix64(state_ += 0x9e3779b97f4a7c15ULL); }
-
- private:
-  std::uint64_t state_;
-};
 
 enum class SeatState : std::uint8_t {
   kJoining,  // waits for JOINED(running), the first time or for a new epoch
@@ -111,18 +67,14 @@ struct SeatNumbers {
   Chunk next{};    // first never offered
 };
 
-struct Said {
-  std::size_t bytes = 0;  // 0: nothing is due
-  PacketType type{};
-};
-
 class Seat {
  public:
   // Joining: the first JOIN is due at once. Of the options: job, token, rank, world, elements, instance,
-  // seed, unreachable_after. kernels: outlive it.
+  // seed, unreachable_after, boxes. kernels: outlive it.
   Seat(EngineOptions options, const kernels::Kernels& kernels);
 
-  // JOINED, REJECT, HEARTBEAT, LEAVE or ABORT. What is refused changes nothing, REJECT(waiting) is (kReason).
+  // JOINED, CHALLENGE, PLAN, REJECT, HEARTBEAT, LEAVE or ABORT of the box that is joined. What is refused changes
+  // nothing, REJECT(waiting) is (kReason).
   [[nodiscard]] std::optional<Refused> receive(const Datagram& datagram, TimeNs now, SeatNews& news);
 
   // Job, epoch and result cookie are those of the newest epoch entered, also while joining again.
@@ -135,7 +87,7 @@ class Seat {
   }
   // It waits for a JOINED with this nonce.
   [[nodiscard]] bool awaits(std::uint64_t nonce) const noexcept {
-    return state_ == SeatState::kJoining && nonce_ != 0 && nonce == nonce_;
+    return state_ == SeatState::kJoining && knock_.awaits(nonce);
   }
 
   void enter(const Membership& offer, TimeNs now);
@@ -153,13 +105,23 @@ class Seat {
   // Without an epoch there is nobody to tell. False: an earlier reason is still being told.
   bool abort(std::string_view why, TimeNs now);
   void close() noexcept { state_ = SeatState::kClosed; }
+  // Boxes of the plan that this rank cannot use (GuestSeats): said at once when they change, and with each
+  // HEARTBEAT of the epoch. Only while it runs.
+  void tell_lost(std::uint64_t gone, std::uint64_t forgot, TimeNs now) noexcept;
+
+  // Where it joins, or has joined: an address of the options, a plan's or one that a box named; all zero while there
+  // are none and no box named any. The version is another one when it has changed.
+  [[nodiscard]] const Ipv6& address() const noexcept { return address_; }
+  [[nodiscard]] std::uint32_t address_version() const noexcept { return address_version_; }
+  // For the seats at other boxes.
+  [[nodiscard]] Speaker& speaker() noexcept { return speaker_; }
 
   // Writes what is due to `out`, which holds max_datagram_bytes().
   [[nodiscard]] Said transmit(std::span<std::byte> out, const SeatNumbers& numbers, TimeNs now);
   [[nodiscard]] TimeNs due() const noexcept {
-    if (state_ == SeatState::kJoining) return unended_ ? 0 : join_.due();
+    if (state_ == SeatState::kJoining) return unended_ ? 0 : std::min(knock_.due(), fetch_.due());
     if (state_ == SeatState::kClosed) return abort_due();
-    return std::min({heartbeat_due_, leave_.due(), abort_due()});
+    return std::min({heartbeat_due_, lost_due_, leave_.due(), abort_due()});
   }
 
   // When the box counts as gone; 0 before silent() was first asked.
@@ -178,7 +140,7 @@ class Seat {
     return asks ? *heard_ + membership_->lease / 2 : kNever;
   }
   [[nodiscard]] TimeNs silence_limit() const noexcept {
-    const TimeNs limit = membership_ ? membership_->lease : options_.unreachable_after;
+    const TimeNs limit = membership_ ? membership_->lease : options().unreachable_after;
     // JOINs come up to a second apart: a shorter lease must not be lost to one of them.
     return state_ == SeatState::kJoining ? std::max(limit, 3 * kLastRepeat) : limit;
   }
@@ -193,51 +155,54 @@ class Seat {
   [[nodiscard]] std::uint64_t missing() const noexcept { return missing_; }  // ranks, while forming
   // The newest refusal that was only a hint since joining began, printable; empty: none.
   [[nodiscard]] const std::string& told() const noexcept { return told_; }
-  [[nodiscard]] const EngineOptions& options() const noexcept { return options_; }
+  [[nodiscard]] const EngineOptions& options() const noexcept { return speaker_.options(); }
 
  private:
   static constexpr std::uint32_t kFarewells = 5;
-  static constexpr TimeNs kHintPause = 100 * kMillisecond;  // between HEARTBEATs because of hints
-  static constexpr std::uint64_t kAnswerable = 64;  // HEARTBEATs, the newest, that a REJECT may answer
+  static constexpr std::uint32_t kMostHops = 4;    // to other boxes, since a JOIN was last due by time
+  static constexpr std::uint32_t kUnanswered = 3;  // JOINs, after which another box is asked
 
   [[nodiscard]] std::optional<Refused> on_joined(const Datagram& datagram, TimeNs now, SeatNews& news);
-  [[nodiscard]] std::optional<Refused> on_offer(const Membership& offer, std::uint64_t anew, SeatNews& news);
+  [[nodiscard]] std::optional<Refused> on_offer(const Membership& offer, std::uint64_t anew, TimeNs now,
+                                                SeatNews& news);
+  [[nodiscard]] std::optional<Refused> on_elsewhere(std::span<const std::byte> text, TimeNs now);
+  [[nodiscard]] std::optional<Refused> on_plan(const Datagram& datagram, TimeNs now, SeatNews& news);
   [[nodiscard]] std::optional<Refused> on_challenge(const Datagram& datagram, TimeNs now);
   [[nodiscard]] std::optional<Refused> on_reject(const Datagram& datagram, TimeNs now, SeatNews& news);
-  // Of the present session, and newer than all before it.
-  [[nodiscard]] std::optional<Refused> check_session(const Datagram& datagram);
   [[nodiscard]] std::optional<Refused> on_abort(const Datagram& datagram, SeatNews& news);
+  [[nodiscard]] std::vector<Ipv6> candidates() const;
+  // Joins at the next box that may know the job, if there is another one.
+  void ask_another();
+  void move_to(const Ipv6& address);
   [[nodiscard]] Said say_join(std::span<std::byte> out, const SeatNumbers& numbers, TimeNs now);
   [[nodiscard]] Said say(PacketType type, const Membership& as, Chunk next, std::string_view text,
                          std::span<std::byte> out) noexcept;
-  // `body`: bytes behind the header in `out`, which hold all but the tag.
-  [[nodiscard]] Said say_with_tag(const Header& header, std::size_t body, const auth::Key& key,
-                                  std::span<std::byte> out) const noexcept;
+  [[nodiscard]] Said say_lost(std::span<std::byte> out) noexcept;
+  [[nodiscard]] Header own_header(PacketType type, const Membership& as) const noexcept;
   [[nodiscard]] TimeNs abort_due() const noexcept {
     return abort_.tries() < kFarewells ? abort_.due() : kNever;
   }
 
-  EngineOptions options_;
-  const kernels::Kernels& kernels_;
-  auth::Key secret_;          // nonces and the first counter are made of it
-  std::uint64_t nonces_ = 0;  // made so far
-  auth::Key job_key_;
-  // Of what is said under a session key, through all sessions of this process. Any start, so that nobody can
-  // collect answers to what is not said yet.
-  std::uint64_t counter_;
-  std::uint64_t answered_ = 0;       // counter_ when control last answered
-  std::uint64_t heard_counter_ = 0;  // greatest of the present session
+  Speaker speaker_;
+  Counters counters_;
   SeatState state_ = SeatState::kJoining;
   std::optional<Membership> membership_;
   bool claims_ = false;  // the next JOIN says the generation of membership_
   Generation forsaken_{};
   std::optional<Membership> unended_;  // forsaken, and offered again
-  Backoff join_;
-  std::uint64_t nonce_ = 0;  // of the newest JOIN; 0: none sent since joining began
-  std::uint32_t attempt_ = 0;
-  Tag challenge_{};          // newest
-  bool challenged_ = false;  // one was answered at once since a JOIN was last due by time
-  bool hurried_ = false;     // ... by the JOIN that is due
+  Knock knock_;
+  Ipv6 address_{};
+  std::uint32_t address_version_ = 0;
+  std::uint32_t hops_ = 0;
+  std::uint32_t unanswered_ = 0;  // JOINs at this box since it last answered
+  std::uint32_t refused_ = 0;     // boxes that refused without a tag, one after the other
+  PlanFetch fetch_;
+  std::optional<Membership> pending_;  // offered, and its plan is not here yet
+  std::uint64_t pending_anew_ = 0;
+  std::shared_ptr<const EpochPlan> plan_;  // newest
+  std::uint64_t lost_gone_ = 0;
+  std::uint64_t lost_forgot_ = 0;
+  TimeNs lost_due_ = kNever;
   std::uint64_t missing_ = 0;
   std::string told_;
   Backoff leave_;

@@ -52,6 +52,9 @@ Result<void> validate(const EngineOptions& o) {
     return refuse("rto_floor: " + std::to_string(o.rto_floor) + " ns is not in 1 us..1 s");
   if (o.unreachable_after == 0 || o.unreachable_after > kGreatestSilence)
     return refuse("unreachable_after: " + std::to_string(o.unreachable_after) + " ns is not in 1 ns..1 h");
+  if (o.boxes.size() > kMaxPlanBoxes)
+    return refuse("boxes: " + std::to_string(o.boxes.size()) + " addresses; at most " +
+                  std::to_string(kMaxPlanBoxes) + " are taken");
   if (o.priority > kGreatestPriority)
     return refuse("priority: " + std::to_string(o.priority) + " is not in 0..254");
   return {};
@@ -68,8 +71,11 @@ Result<std::unique_ptr<WorkerEngine>> WorkerEngine::create(EngineOptions options
 WorkerEngine::WorkerEngine(EngineOptions options, const kernels::Kernels& kernels)
     : seat_(std::move(options), kernels),
       kernels_(kernels),
+      guests_(seat_.speaker()),
       stream_(seat_.options().rank, seat_.options().priority, seat_.options().rto_floor, kernels,
-              statistics_) {}
+              statistics_) {
+  list_boxes();
+}
 
 Result<OperationId> WorkerEngine::allreduce(ElementType type, std::vector<Segment> segments, TimeNs now,
                                             const OperationOptions& options) {
@@ -197,6 +203,7 @@ bool WorkerEngine::somebody_left() const noexcept {
 void WorkerEngine::close(Error error) {
   stream_.fail_all(error);
   seat_.close();
+  guests_.leave();
   why_closed_ = std::move(error);
 }
 
@@ -204,41 +211,102 @@ void WorkerEngine::fail_job(const Error& error, const StreamFailure* culprit, Ti
   const Error reason = culprit == nullptr ? error : culprit->error;
   stream_.fail_all(error, culprit);
   seat_.close();
+  guests_.leave();
   why_closed_ = reason;
   seat_.abort(why_closed_.what, now);
 }
 
-void WorkerEngine::receive(std::span<const std::byte> bytes, TimeNs now) noexcept {
+void WorkerEngine::receive(std::span<const std::byte> bytes, TimeNs now, std::size_t box) noexcept {
   notice_absence(now);
   Datagram datagram;
   auto refused = open_datagram(bytes, kernels_, datagram);
-  if (!refused) refused = dispatch(datagram, now);
+  if (!refused) refused = box < boxes_.size() ? dispatch(datagram, now, box) : std::optional(Refused::kPeer);
   if (refused) ++statistics_.refused[static_cast<std::size_t>(*refused)];
   settle(now);
 }
 
-std::optional<Refused> WorkerEngine::dispatch(const Datagram& datagram, TimeNs now) {
+std::optional<Refused> WorkerEngine::dispatch(const Datagram& datagram, TimeNs now, std::size_t box) {
   const Header& header = datagram.header;
   const bool waiting =
       header.type == PacketType::kReject && RejectReason{header.slot.host()} == RejectReason::kWaiting;
   if (is_control(header.type) || (header.type == PacketType::kReject && !waiting))
-    return on_control(datagram, now);
+    return box == 0 ? on_control(datagram, now) : on_guest(datagram, now, box);
   if (state() == EngineState::kClosed) return Refused::kState;
   // A QUERY is of another rank, a RESEND of a server; the box passes them on under its own cookie.
   const Rank from = header.rank_id();
   if (header.type == PacketType::kResend ? server_index(from) >= kMaxServers
                                          : header.type != PacketType::kQuery && from != kSwitchRank)
     return Refused::kRank;
-  if (const auto wrong = seat_.check_current(header)) return wrong;
-  if (header.type == PacketType::kQuery) return stream_.on_query(header);
-  if (header.type == PacketType::kResend) return stream_.on_resend(header);
-  if (header.type == PacketType::kNack) return stream_.on_nack(header);
-  return waiting ? stream_.on_waiting(header, now) : stream_.on_result(datagram, now);
+  if (const auto wrong = box == 0 ? seat_.check_current(header) : guests_.at(box).check_current(header))
+    return wrong;
+  if (header.type == PacketType::kQuery) return stream_.on_query(header, box);
+  if (header.type == PacketType::kResend) return stream_.on_resend(header, box);
+  if (header.type == PacketType::kNack) return stream_.on_nack(header, box);
+  if (waiting) return stream_.on_waiting(header, now, box);
+  const auto wrong = stream_.on_result(datagram, now, box);
+  if (box != 0 && !wrong) guests_.at(box).heard(now);
+  return wrong;
+}
+
+// Of a box of the plan that is not the home.
+std::optional<Refused> WorkerEngine::on_guest(const Datagram& datagram, TimeNs now, std::size_t box) {
+  if (state() == EngineState::kClosed) return Refused::kState;
+  GuestNews news;
+  GuestSeat& guest = guests_.at(box);
+  if (const auto wrong = guest.receive(datagram, now, news)) return wrong;
+  switch (news.kind) {
+    case GuestNews::Kind::kNone:
+    case GuestNews::Kind::kEcho:
+      break;
+    case GuestNews::Kind::kRunning:
+      stream_.open_box(box, guest.job(), guest.shards());
+      ++boxes_version_;  // its MAC is known
+      break;
+    case GuestNews::Kind::kHint:
+      ++statistics_.hints;
+      break;
+    case GuestNews::Kind::kRefused:
+    case GuestNews::Kind::kForgot:
+      tell_lost(now);
+      break;
+    case GuestNews::Kind::kAborted:
+      fail_job({ErrorCode::kAborted,
+                "a box of the plan ended the job" + (news.text.empty() ? "" : ": " + news.text),
+                seat_.options().job},
+               nullptr, now);
+      break;
+  }
+  return std::nullopt;
+}
+
+// Boxes that this rank cannot use any more in this epoch. The home calls everybody together, for a plan without them.
+void WorkerEngine::tell_lost(TimeNs now) {
+  std::uint64_t lost = 0;
+  for (std::size_t box = 1; box <= guests_.size(); ++box) {
+    const GuestSeat& guest = guests_.at(box);
+    if (guest.state() != GuestState::kGone && guest.state() != GuestState::kForgot) continue;
+    ++lost;
+    stream_.shut_box(box);
+  }
+  statistics_.boxes_lost += lost - lost_in_epoch_;
+  lost_in_epoch_ = lost;
+  seat_.tell_lost(guests_.gone(), guests_.forgot(), now);
+}
+
+void WorkerEngine::list_boxes() {
+  boxes_.assign(1, seat_.address());
+  address_version_ = seat_.address_version();
+  ++boxes_version_;
+  const auto& membership = seat_.membership();
+  if (!membership || !membership->plan) return;
+  for (std::size_t box = 1; box <= guests_.size(); ++box)
+    boxes_.push_back(membership->plan->plan.boxes[guests_.at(box).box()]);
 }
 
 std::optional<Refused> WorkerEngine::on_control(const Datagram& datagram, TimeNs now) {
   SeatNews news;
   if (const auto wrong = seat_.receive(datagram, now, news)) return wrong;
+  if (seat_.address_version() != address_version_) list_boxes();
   switch (news.kind) {
     case SeatNews::Kind::kNone:
     case SeatNews::Kind::kForming:
@@ -315,30 +383,36 @@ void WorkerEngine::on_offer(const SeatNews& news, TimeNs now) {
   }
   seat_.enter(news.offer, now);
   // The same epoch again (a REJECT that was none of the box's): timers and window go on where they were.
-  if (news.kind == SeatNews::Kind::kSameEpoch) return;
-  stream_.enter_epoch(news.offer);
+  if (news.kind == SeatNews::Kind::kSameEpoch) return guests_.resume(now);
+  const bool planned = news.offer.plan != nullptr || guests_.size() != 0;
+  if (planned) {
+    guests_.enter(news.offer, now);
+    list_boxes();
+    lost_in_epoch_ = 0;
+    if (news.offer.plan) ++statistics_.plans;
+  }
+  stream_.enter_epoch(news.offer, boxes_);
   ++statistics_.epochs;
   live_ = 0;  // who had left an earlier epoch says nothing of this one
 }
 
-std::size_t WorkerEngine::transmit(std::span<std::byte> out, TimeNs now, std::uint16_t& destination_port) {
+std::size_t WorkerEngine::transmit(std::span<std::byte> out, TimeNs now, Destination& to) {
   notice_absence(now);
   time_out(now);
   settle(now);
   if (out.size() < max_datagram_bytes()) return 0;
-  destination_port = kBasePort;
-  if (const std::size_t bytes = transmit_control(out, now)) return bytes;
+  if (const std::size_t bytes = transmit_control(out, now, to)) return bytes;
   if (state() != EngineState::kRunning) return 0;
-  const std::size_t bytes = stream_.transmit(out, now, destination_port);
+  const std::size_t bytes = stream_.transmit(out, now, to);
   if (!stream_.failure()) return bytes;
   settle(now);  // an operation failed while it was to be sent: closed now, and control is told
-  destination_port = kBasePort;
-  return transmit_control(out, now);
+  return transmit_control(out, now, to);
 }
 
 TimeNs WorkerEngine::deadline() const noexcept {
-  if (state() == EngineState::kClosed) return seat_.due();
-  TimeNs first = std::min({seat_.due(), seat_.silent_at(), stream_.first_expiry()});
+  const TimeNs guests = guests_.size() == 0 ? kNever : guests_.due();
+  if (state() == EngineState::kClosed) return std::min(seat_.due(), guests);
+  TimeNs first = std::min({seat_.due(), seat_.silent_at(), stream_.first_expiry(), guests});
   if (state() == EngineState::kRunning) return std::min({first, stream_.deadline(), doubtful_at()});
   return leaving_ >= Leaving::kBarrier ? std::min(first, joining_since_ + seat_.silence_limit()) : first;
 }
@@ -350,12 +424,14 @@ void WorkerEngine::notice_absence(TimeNs now) noexcept {
   const TimeNs awaited = std::max(deadline(), ran);
   if (awaited > now || now - awaited < kAbsent) return;
   seat_.was_away(now - awaited, now);
+  guests_.was_away(now - awaited, now);
   stream_.was_away(awaited, now);
 }
 
 void WorkerEngine::ask_again(TimeNs now) {
   joining_since_ = now;
   seat_.join_again(now);
+  guests_.suspend();
 }
 
 // While results come the epoch lives, however busy control is.
@@ -383,6 +459,7 @@ void WorkerEngine::time_out(TimeNs now) {
                       (seat_.told().empty() ? "" : "; somebody, perhaps the box, said: " + seat_.told()),
                   job});
   if (doubtful_at() <= now) ask_again(now);
+  if (guests_.size() != 0 && guests_.time_out(now)) tell_lost(now);
   if (const EngineOperation* const late = stream_.expired(now)) {
     const std::string ranks = name_ranks(missing());
     const std::string name = "operation " + std::to_string(static_cast<std::uint64_t>(late->id()));
@@ -397,10 +474,18 @@ void WorkerEngine::time_out(TimeNs now) {
   }
 }
 
-std::size_t WorkerEngine::transmit_control(std::span<std::byte> out, TimeNs now) {
-  if (seat_.due() > now) return 0;
-  const Said said = seat_.transmit(out, {stream_.lowest_chunk(), stream_.next_chunk()}, now);
-  if (said.type == PacketType::kJoin) ++statistics_.joins;
+std::size_t WorkerEngine::transmit_control(std::span<std::byte> out, TimeNs now, Destination& to) {
+  to = {};
+  if (seat_.due() <= now) {
+    const Said said = seat_.transmit(out, {stream_.lowest_chunk(), stream_.next_chunk()}, now);
+    if (said.type == PacketType::kJoin) ++statistics_.joins;
+    if (said.type == PacketType::kHeartbeat) ++statistics_.heartbeats;
+    if (seat_.address_version() != address_version_) list_boxes();
+    if (said.bytes != 0) return said.bytes;
+  }
+  if (guests_.size() == 0) return 0;
+  const Said said = guests_.transmit(out, stream_.next_chunk(), now, to.box);
+  if (said.type == PacketType::kEnlist) ++statistics_.enlists;
   if (said.type == PacketType::kHeartbeat) ++statistics_.heartbeats;
   return said.bytes;
 }

@@ -11,7 +11,8 @@
 //  * A caller that comes much later than deadline() was starved or stopped: that time does not count as the
 //    box's silence, and no timer is believed before what has arrived meanwhile could be received.
 //  * A datagram is a UDP payload: 56-byte header and payload. transmit() writes it into memory the caller
-//    lends and names the UDP destination port (kBasePort + shard); the address is the transport's business.
+//    lends and names the UDP destination port (kBasePort + shard) and the box, as an index into boxes(); where there
+//    is one box, its address is the transport's business.
 //  * Spans of an operation stay the caller's, alive and untouched from submission to completion. Input and
 //    output are the same memory (in place) or do not overlap. After an error the output is unspecified.
 
@@ -25,11 +26,13 @@
 
 #include "engine/chunk_stream.h"
 #include "engine/engine_operation.h"
+#include "engine/guest_seat.h"
 #include "engine/seat.h"
 #include "engine/worker_join.h"
 #include "kernels/kernels.h"
 #include "tally/engine_statistics.h"
 #include "tally/error.h"
+#include "tally/net.h"
 #include "tally/time.h"
 #include "tally/wire.h"
 
@@ -47,20 +50,39 @@ class WorkerEngine {
   WorkerEngine& operator=(const WorkerEngine&) = delete;
   ~WorkerEngine() = default;
 
-  // Takes one datagram. Trusts nothing: what is refused changes one counter of statistics().refused.
-  void receive(std::span<const std::byte> datagram, TimeNs now) noexcept;
+  // Takes one datagram. Trusts nothing: what is refused changes one counter of statistics().refused. box: whose
+  // address it came from, as an index into boxes().
+  void receive(std::span<const std::byte> datagram, TimeNs now, std::size_t box = 0) noexcept;
 
   // Writes the next due datagram into `out` and returns its bytes; 0: nothing is due now. `out` must hold
   // max_datagram_bytes(); a smaller one gets nothing.
-  [[nodiscard]] std::size_t transmit(std::span<std::byte> out, TimeNs now, std::uint16_t& destination_port);
+  [[nodiscard]] std::size_t transmit(std::span<std::byte> out, TimeNs now, Destination& to);
+  // The same for a caller that knows one box: all that is said goes there.
+  [[nodiscard]] std::size_t transmit(std::span<std::byte> out, TimeNs now, std::uint16_t& destination_port) {
+    Destination to;
+    const std::size_t bytes = transmit(out, now, to);
+    destination_port = to.port;
+    return bytes;
+  }
+
+  // Addresses of the boxes that it speaks to. 0: where it joins, the home of the job, all zero if options.boxes was
+  // empty; behind it, while an epoch has a plan, the plan's other boxes. The list, or what guest() knows, is another one when
+  // boxes_version() is: after receive(), or after transmit(), whose datagram is of the list that follows.
+  [[nodiscard]] std::span<const Ipv6> boxes() const noexcept { return boxes_; }
+  [[nodiscard]] std::uint32_t boxes_version() const noexcept { return boxes_version_; }
+  // Of boxes()[box]. The home's MAC is in membership(). box: 1..boxes().size() - 1.
+  [[nodiscard]] const GuestSeat& guest(std::size_t box) const noexcept { return guests_.at(box); }
+  [[nodiscard]] const BoxTraffic& traffic(std::size_t box) const noexcept { return stream_.traffic(box); }
 
   // Earliest time at which transmit() may send something or time something out without further input; 0 when
   // that is already so, kNever if never.
   [[nodiscard]] TimeNs deadline() const noexcept;
 
-  // Upper bound of every datagram this engine writes (it follows from the elements it wished for).
+  // Upper bound of every datagram this engine writes. It follows from the elements it wished for; greater from when on
+  // an epoch has a plan, if that is for more than one box, whose pages it passes on.
   [[nodiscard]] std::size_t max_datagram_bytes() const noexcept {
-    return engine::max_datagram_bytes(seat_.options().elements);
+    const std::uint16_t elements = seat_.options().elements;
+    return guests_.size() == 0 ? engine::max_datagram_bytes(elements) : max_planned_bytes(elements);
   }
 
   // Sums element by element over all ranks. All ranks issue the same operations in the same order. A list of
@@ -125,8 +147,9 @@ class WorkerEngine {
            const OperationOptions& options, bool reported);
 
   // Receiving, by type. What is refused changes nothing.
-  [[nodiscard]] std::optional<Refused> dispatch(const Datagram& datagram, TimeNs now);
+  [[nodiscard]] std::optional<Refused> dispatch(const Datagram& datagram, TimeNs now, std::size_t box);
   [[nodiscard]] std::optional<Refused> on_control(const Datagram& datagram, TimeNs now);
+  [[nodiscard]] std::optional<Refused> on_guest(const Datagram& datagram, TimeNs now, std::size_t box);
   void on_offer(const SeatNews& news, TimeNs now);
   void on_refused(const SeatNews& news);
 
@@ -135,7 +158,9 @@ class WorkerEngine {
   void time_out(TimeNs now);
   [[nodiscard]] TimeNs doubtful_at() const noexcept;
   void ask_again(TimeNs now);
-  [[nodiscard]] std::size_t transmit_control(std::span<std::byte> out, TimeNs now);
+  void tell_lost(TimeNs now);
+  void list_boxes();
+  [[nodiscard]] std::size_t transmit_control(std::span<std::byte> out, TimeNs now, Destination& to);
 
   [[nodiscard]] bool somebody_left() const noexcept;
   void settle(TimeNs now);  // after any input: failures of the stream, next step of leaving
@@ -145,7 +170,12 @@ class WorkerEngine {
   Seat seat_;
   const kernels::Kernels& kernels_;
   EngineStatistics statistics_;
+  GuestSeats guests_;
   ChunkStream stream_;
+  std::vector<Ipv6> boxes_;
+  std::uint32_t boxes_version_ = 0;
+  std::uint32_t address_version_ = 0;  // of the seat, as boxes_ has it
+  std::uint64_t lost_in_epoch_ = 0;    // boxes of the plan
   Error why_closed_{};
   std::uint64_t last_operation_ = 0;
   TimeNs joining_since_ = 0;

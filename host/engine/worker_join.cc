@@ -36,6 +36,19 @@ bool plausible(const Membership& m, std::uint16_t elements) noexcept {
          (m.results == ResultsMode::kUnicast || m.results == ResultsMode::kMulticast);
 }
 
+// A job without a plan has nothing behind the fixed part.
+bool put_plan(const Header& header, const Joined& joined, Membership& m) noexcept {
+  if ((header.flags & kFlagPlanned) == 0) return true;
+  if (joined.text.size() != sizeof(PlannedText)) return false;
+  const auto said = wire_at<PlannedText>(joined.text.data());
+  m.plan_id = said.plan;
+  m.plan_bytes = said.bytes.host();
+  m.home_box = said.home;
+  return m.plan_bytes != 0 && m.plan_bytes <= kMaxPlanBytes &&
+         (said.home < kMaxPlanBoxes || said.home == PlannedText::kNoBox) && said.zero == decltype(said.zero){} &&
+         m.discipline == Discipline::kShared && m.results == ResultsMode::kUnicast;
+}
+
 }  // namespace
 
 std::optional<Refused> read_joined(std::span<const std::byte> payload, Joined& out) noexcept {
@@ -46,8 +59,9 @@ std::optional<Refused> read_joined(std::span<const std::byte> payload, Joined& o
   return std::nullopt;
 }
 
-std::optional<Membership> to_membership(const Header& header, const JoinedPayload& joined,
-                                        const EngineOptions& options, const auth::Key& job) noexcept {
+std::optional<Membership> to_membership(const Header& header, const Joined& said, const EngineOptions& options,
+                                        const auth::Key& job) noexcept {
+  const JoinedPayload& joined = said.fixed;
   Membership m;
   m.job = header.job_id();
   m.epoch = header.epoch_id();
@@ -72,7 +86,7 @@ std::optional<Membership> to_membership(const Header& header, const JoinedPayloa
   m.group_port = joined.group_port.host();
   m.group = joined.group;
   m.box_mac = joined.box_mac;
-  if (!plausible(m, options.elements)) return std::nullopt;
+  if (!plausible(m, options.elements) || !put_plan(header, said, m)) return std::nullopt;
   for (std::uint32_t r = 0; r < m.world; ++r)
     m.key_sum += rank_key(m.generation, Rank{static_cast<std::uint16_t>(r)});
   m.key = rank_key(m.generation, options.rank);

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -16,11 +17,18 @@
 #include "tally/engine_statistics.h"
 #include "tally/ids.h"
 #include "tally/mix64.h"
+#include "tally/plan.h"
 #include "tally/priority.h"
 #include "tally/time.h"
 #include "tally/wire.h"
 
 namespace tally::engine {
+
+struct EpochPlan;
+
+[[nodiscard]] constexpr std::uint32_t shard_of_slot(std::uint32_t slot, std::uint32_t shards) noexcept {
+  return std::has_single_bit(shards) ? slot & (shards - 1) : slot % shards;  // mostly no division is needed
+}
 
 // What the newest JOINED(running) said, in host order, and what follows from it. Transports need the box's
 // MAC and the multicast group; the engine needs the rest.
@@ -52,6 +60,11 @@ struct Membership {
   auth::Key session{};        // of this process in this epoch: keys the tags of control packets
   std::uint32_t key = 0;      // k of this rank
   std::uint32_t key_sum = 0;  // sum of all members' k
+  // Of a job over several boxes: its plan, whole and fitting, in what a seat offers; nullptr in jobs of one box.
+  PlanId plan_id{};
+  std::uint32_t plan_bytes = 0;  // 0: no plan
+  BoxIndex home_box = PlannedText::kNoBox;
+  std::shared_ptr<const EpochPlan> plan;
 
   // Between two heartbeats. Also at most a second: they tell control how far the numbers have come, and it
   // must renew the epoch in time however long the lease is.
@@ -77,24 +90,29 @@ struct Membership {
     return tally::slot_of(slot_map(), chunk);
   }
   [[nodiscard]] std::uint32_t shard_of(Chunk chunk) const noexcept {
-    const std::uint32_t slot = slot_of(chunk);  // mostly no division is needed, and there are several a chunk
-    return std::has_single_bit(shards) ? slot & (shards - 1) : slot % shards;
+    return shard_of_slot(slot_of(chunk), shards);
   }
   [[nodiscard]] std::uint16_t port_of(Chunk chunk) const noexcept {
     return static_cast<std::uint16_t>(kBasePort + shard_of(chunk));
   }
 };
 
-// Bytes of the longest datagram of a rank that wished for `elements`.
+// Bytes of the longest datagram of a rank that wished for `elements`, in a job of one box; with a plan of a job
+// over several boxes, pages of it too.
 [[nodiscard]] constexpr std::size_t max_datagram_bytes(std::uint16_t elements) noexcept {
   constexpr std::size_t kJoin = sizeof(JoinPayload) + kMaxNameBytes + kTagBytes;
   constexpr std::size_t kAbort = sizeof(CountedPayload) + kMaxTextBytes + kTagBytes;
   return kHeaderBytes + std::max({std::size_t{4} * elements, kJoin, kAbort});
 }
+[[nodiscard]] constexpr std::size_t max_planned_bytes(std::uint16_t elements) noexcept {
+  constexpr std::size_t kPage = kHeaderBytes + sizeof(PlanPayload) + kMaxNameBytes + kPlanPageBytes + kTagBytes;
+  constexpr std::size_t kEnlist = kHeaderBytes + sizeof(EnlistPayload) + kMaxNameBytes + kTagBytes;
+  return std::max({max_datagram_bytes(elements), kPage, kEnlist});
+}
 
 struct Joined {
   JoinedPayload fixed;
-  std::span<const std::byte> text;  // refused: why
+  std::span<const std::byte> text;  // refused: why; elsewhere: an address; running with a plan: PlannedText
 };
 
 // Lengths only. `payload` has at least the fixed part and the tag.
@@ -103,7 +121,7 @@ struct Joined {
 // JOINED(running) in host order, for a rank with these options (rank, elements); nothing if its values are
 // out of the protocol's ranges, contradict each other or exceed the wish. Job, epoch and result cookie come
 // from the header. job: the job's key.
-[[nodiscard]] std::optional<Membership> to_membership(const Header& header, const JoinedPayload& joined,
+[[nodiscard]] std::optional<Membership> to_membership(const Header& header, const Joined& joined,
                                                       const EngineOptions& options,
                                                       const auth::Key& job) noexcept;
 

@@ -1,6 +1,7 @@
 #include "ps/ps_job.h"
 
 #include <bit>
+#include <utility>
 
 #include "tally/mix64.h"
 
@@ -14,10 +15,13 @@ PsJob::PsJob(const PsShared& shared, std::uint16_t index, Rank self, PsJobStatis
       job_{.id = JobId{static_cast<std::uint16_t>(index + 1)}},
       timers_(shared.timers, index) {}
 
-void PsJob::enter(const engine::Membership& membership) noexcept {
+void PsJob::enter(const engine::Membership& membership, std::shared_ptr<const Plan> plan, BoxIndex home) {
   timers_.stop_all();
   shared_.table.forget(job_.id);
   membership_ = membership;
+  boxes_.enter(membership, std::move(plan), home);
+  if (boxes_.planned()) timers_.forget_times();
+  heard_ = 0;
   job_.generation = membership.generation;
   job_.epoch = membership.epoch;
   job_.members = membership.members();
@@ -32,37 +36,47 @@ void PsJob::end() noexcept {
   membership_.reset();
 }
 
-std::optional<Refused> PsJob::receive(const engine::Datagram& datagram, TimeNs now) {
+std::optional<Refused> PsJob::receive(const engine::Datagram& datagram, BoxIndex box, TimeNs now) {
   const Header& header = datagram.header;
   if (const auto wrong = check_sender(header)) return wrong;
   if (const auto wrong = check_chunk(header)) return wrong;
   if (header.type == PacketType::kQuery) {
-    on_query(header, now);
+    on_query(header, box, now);
     return std::nullopt;
   }
+  const std::uint64_t ranks = header.contributors.host();
   server::Partial p{.chunk = header.chunk_id(),
-                    .contributors = header.contributors.host(),
-                    .keys = keys_of(header.contributors.host()),
+                    .contributors = ranks,
+                    .keys = keys_of(ranks),
                     .sum = jobs::sum_of(header),
                     // Without room the table only reads them: a finished sum is read from it when it is sent.
                     .values = const_cast<std::byte*>(datagram.payload.data()),
                     .room = 0};
-  const std::uint64_t held = shared_.table.contributors(job_, p.chunk);
-  const server::StateIndex before = shared_.table.state_of(job_, p.chunk);
-  const bool answer = header.type != PacketType::kContribute && timers_.find(before) != nullptr;
+  const server::StateIndex at = shared_.table.state_of(job_, p.chunk);
+  const StateTimer* const timer = timers_.find(at);
+  Before before{.held = shared_.table.contributors(job_, p.chunk), .box = box};
+  if (boxes_.planned()) note_whole(header, timer, before);
+  const bool answer = header.type != PacketType::kContribute && timer != nullptr;
   const server::MergeResult result = shared_.table.merge(job_, p, now);
   if (result.merged == server::Merged::kBadInput) return Refused::kSum;
   ++(header.type == PacketType::kContribute ? statistics_.contributions
      : header.type == PacketType::kPartial  ? statistics_.partials
                                             : statistics_.sums);
   if (answer) {
-    timers_.answered(before, now);
+    timers_.answered(at, box, now);
     statistics_.flush_time = timers_.flush_time();
   }
-  advance(p.chunk);
-  stop_timers(p.chunk, before);
-  after_merge(header, result, held, now);
+  advance(p.chunk, ranks);
+  stop_timers(p.chunk, at);
+  after_merge(header, result, before, now);
   return std::nullopt;
+}
+
+void PsJob::note_whole(const Header& header, const StateTimer* timer, Before& before) const noexcept {
+  const std::uint64_t here = boxes_.here(before.box, header.chunk_id());
+  before.was_whole = header.type == PacketType::kPartial && (here & ~header.contributors.host()) == 0;
+  before.whole = timer == nullptr ? 0 : timer->whole;
+  if (before.was_whole) before.whole |= std::uint64_t{1} << before.box;
 }
 
 // before: the chunk's state as it was. It may be complete or gone now; and a new state may be complete at
@@ -75,17 +89,22 @@ void PsJob::stop_timers(Chunk chunk, server::StateIndex before) noexcept {
 }
 
 // The box has seen everybody's contribution, and has none of them any more. The question has waited behind
-// them on the way here: what has not come by now was lost.
-void PsJob::on_query(const Header& header, TimeNs now) noexcept {
+// them on the way here: what has not come by now was lost. Of several boxes that is so for the one that asks.
+void PsJob::on_query(const Header& header, BoxIndex box, TimeNs now) noexcept {
   ++statistics_.queries;
+  const Chunk chunk = header.chunk_id();
   const std::uint64_t asker = header.contributors.host();
-  const std::uint64_t held = shared_.table.contributors(job_, header.chunk_id());
+  const std::uint64_t held = shared_.table.contributors(job_, chunk);
   if (held == job_.members) {
-    return owe(OwedKind::kResult, header.chunk_id(), asker, true);
+    return owe(OwedKind::kResult, chunk, asker, true);
   }
-  const bool all = timers_.asks_now(shared_.table.state_of(job_, header.chunk_id()), now);
-  const std::uint64_t lost = (all ? job_.members : asker) & ~held;
-  if (lost != 0) owe(OwedKind::kResend, header.chunk_id(), lost);
+  std::uint64_t lost = asker;
+  if (timers_.asks_now(shared_.table.state_of(job_, chunk), now)) {
+    const std::uint64_t missing = job_.members & ~held;
+    lost |= boxes_.planned() ? (missing & boxes_.here(box, chunk)) | overdue(chunk, missing) : missing;
+  }
+  lost &= ~held;
+  if (lost != 0) owe(OwedKind::kResend, chunk, lost);
 }
 
 std::optional<Refused> PsJob::check_sender(const Header& header) const noexcept {
@@ -117,18 +136,25 @@ bool PsJob::outdated(Chunk chunk) const noexcept {
   return high_ && serial_difference(chunk, *high_) <= -span;
 }
 
-void PsJob::advance(Chunk chunk) noexcept {
+void PsJob::advance(Chunk chunk, std::uint64_t ranks) noexcept {
   if (!high_ || serial_difference(chunk, *high_) > 0) high_ = chunk;
+  if (!boxes_.planned()) return;
+  for (; ranks != 0; ranks &= ranks - 1) {
+    const auto rank = static_cast<unsigned>(std::countr_zero(ranks));
+    const std::uint64_t bit = std::uint64_t{1} << rank;
+    if ((heard_ & bit) == 0 || serial_difference(chunk, newest_[rank]) > 0) newest_[rank] = chunk;
+    heard_ |= bit;
+  }
 }
 
-void PsJob::after_merge(const Header& header, const server::MergeResult& result, std::uint64_t held,
+void PsJob::after_merge(const Header& header, const server::MergeResult& result, const Before& before,
                         TimeNs now) {
   const Chunk chunk = header.chunk_id();
   switch (result.merged) {
     case server::Merged::kHeld:
       if (const server::StateIndex at = shared_.table.state_of(job_, chunk); at != server::kNoState) {
         ++statistics_.merged;
-        timers_.start(at, chunk, now);
+        timers_.start(at, chunk, before.box, before.was_whole, now);
       } else {
         ++statistics_.no_room;
       }
@@ -142,7 +168,7 @@ void PsJob::after_merge(const Header& header, const server::MergeResult& result,
     case server::Merged::kComplete:
     case server::Merged::kKnown:
     case server::Merged::kNoRoom:  // complete, as always without room
-      if (held != job_.members) return completed(header, held);
+      if (before.held != job_.members) return completed(header, before);
       ++statistics_.known;
       // The answer to a FLUSH that came too late to be needed: who asks for the sum asks otherwise.
       if (header.type != PacketType::kResult) owe(OwedKind::kResult, chunk, header.contributors.host(), true);
@@ -163,13 +189,16 @@ void PsJob::after_merge(const Header& header, const server::MergeResult& result,
 // What the slots still hold of the chunk is of no use now. Of a chunk of which nothing was here, the box's
 // RESULT is a late answer to a FLUSH. Another FLUSH would bring it again, and so on for ever where the table
 // has room for so few chunks that they have forgotten each other by then.
-void PsJob::completed(const Header& header, std::uint64_t held) noexcept {
+void PsJob::completed(const Header& header, const Before& before) noexcept {
   ++statistics_.completed;
+  const Chunk chunk = header.chunk_id();
   const bool by_box = header.type == PacketType::kResult;
-  const std::uint64_t ranks = by_box ? held : job_.members;
+  const std::uint64_t ranks = by_box ? before.held : job_.members;
   if (ranks == 0) return;
-  owe(OwedKind::kResult, header.chunk_id(), ranks, by_box);
-  owe(OwedKind::kFlush, header.chunk_id(), 0);
+  owe(OwedKind::kResult, chunk, ranks, by_box);
+  if (!boxes_.planned()) return owe(OwedKind::kFlush, chunk, 0);
+  if (const std::uint64_t held = boxes_.here_but(before.whole, chunk); held != 0)
+    owe(OwedKind::kFlush, chunk, held);
 }
 
 std::string PsJob::mismatch_text(const Header& header, const server::MergeResult& result) {
@@ -196,9 +225,41 @@ void PsJob::step(server::StateIndex at, TimeNs now) noexcept {
     shared_.table.discard(job_, chunk);
     return;
   }
-  timer.steps % 2 == 0 ? owe(OwedKind::kFlush, chunk, 0)
-                       : owe(OwedKind::kResend, chunk, job_.members & ~held);
-  timers_.stepped(at, now);
+  const std::uint64_t missing = job_.members & ~held;
+  if (!boxes_.planned()) {
+    timer.steps % 2 == 0 ? owe(OwedKind::kFlush, chunk, 0) : owe(OwedKind::kResend, chunk, missing);
+    return timers_.stepped(at, timer.steps % 2 == 0 ? 1 : 0, now);
+  }
+  std::uint64_t asked = overdue(chunk, missing);
+  if (asked == 0) {
+    if (timers_.put_off(at, now)) return;
+    asked = missing;
+  }
+  const std::uint64_t held_by = boxes_.holders(asked, chunk);
+  const bool flush = timer.steps % 2 == 0 && held_by != 0;
+  owe(flush ? OwedKind::kFlush : OwedKind::kResend, chunk, asked);
+  timers_.stepped(at, flush ? held_by : 0, now);
+}
+
+// Of the missing ranks those that must be late, since newer chunks of theirs have come. As long as a box may
+// rightly wait for one of those that it adds up, nothing can be said of the others there.
+std::uint64_t PsJob::overdue(Chunk chunk, std::uint64_t missing) const noexcept {
+  std::uint64_t late = 0;
+  for (std::uint64_t left = missing & heard_; left != 0; left &= left - 1) {
+    const auto rank = static_cast<unsigned>(std::countr_zero(left));
+    if (serial_difference(newest_[rank], chunk) > 0) late |= std::uint64_t{1} << rank;
+  }
+  if (late == missing) return late;
+  std::uint64_t asked = 0;
+  for (std::uint64_t left = late; left != 0;) {
+    const BoxIndex box = boxes_.box_of(left, chunk);
+    const std::uint64_t through = boxes_.through(box, chunk);
+    const std::uint64_t here = boxes_.here(box, chunk);
+    const bool waits = (missing & here & ~late) != 0;
+    asked |= late & (waits ? through & ~here : through);
+    left &= ~through;
+  }
+  return asked;
 }
 
 void PsJob::owe(OwedKind kind, Chunk chunk, std::uint64_t ranks, bool again) noexcept {
@@ -212,41 +273,64 @@ std::uint32_t PsJob::keys_of(std::uint64_t ranks) const noexcept {
   return keys;
 }
 
-Header PsJob::header_of(PacketType type, const Owed& owed) const noexcept {
+Header PsJob::header_of(PacketType type, const Owed& owed, std::uint64_t ranks, JobId job) const noexcept {
   Header header;
   header.type = type;
   header.priority = membership_->max_priority;
-  header.job = Be<std::uint16_t>{raw(membership_->job)};
+  header.job = Be<std::uint16_t>{raw(job)};
   header.rank = Be<std::uint16_t>{raw(self_)};
   header.epoch = Be<std::uint32_t>{raw(membership_->epoch)};
   header.chunk = Be<std::uint32_t>{raw(owed.chunk)};
   header.slot = Be<std::uint32_t>{membership_->slot_of(owed.chunk)};
-  header.contributors = Be<std::uint64_t>{owed.ranks};
+  header.contributors = Be<std::uint64_t>{ranks};
   header.cookie = Be<std::uint64_t>{raw(membership_->cookie)};
   return header;
 }
 
-std::size_t PsJob::write(const Owed& owed, std::span<std::byte> out, std::uint16_t& port) {
+// The next box in turn, and who of `owed` is behind it. Of a box where the server is no member (yet, or any more)
+// nothing can be said: its ranks ask. 0: nothing is left (without a plan also of a FLUSH, which names nobody).
+std::uint64_t PsJob::take_ranks(Owed& owed, BoxIndex& box) noexcept {
+  box = 0;
+  if (!boxes_.planned()) return std::exchange(owed.ranks, 0);
+  while (owed.ranks != 0) {
+    box = boxes_.box_of(owed.ranks, owed.chunk);
+    std::uint64_t ranks = owed.ranks & boxes_.through(box, owed.chunk);
+    owed.ranks &= ~ranks;
+    if (owed.kind == OwedKind::kFlush) ranks &= boxes_.here(box, owed.chunk);
+    if (ranks == 0) continue;
+    if (boxes_[box].open) return ranks;
+    ++statistics_.unreached;
+  }
+  return 0;
+}
+
+std::size_t PsJob::write(Owed& owed, std::span<std::byte> out, std::uint16_t& port, BoxIndex& box) {
   if (!membership_ || owed.epoch != membership_->epoch) {
     ++statistics_.overtaken;
+    owed.ranks = 0;
     return 0;
   }
-  port = membership_->port_of(owed.chunk);
+  const std::uint64_t ranks = take_ranks(owed, box);
+  if (ranks == 0 && boxes_.planned()) return 0;
+  port = boxes_[box].port_of(membership_->slot_of(owed.chunk));
+  const JobId job = boxes_[box].job;
   if (owed.kind != OwedKind::kResult) {
     const bool flush = owed.kind == OwedKind::kFlush;
     ++(flush ? statistics_.flushes : statistics_.resends);
-    return engine::seal(header_of(flush ? PacketType::kFlush : PacketType::kResend, owed), 0, out,
-                        shared_.kernels);
+    return engine::seal(
+        header_of(flush ? PacketType::kFlush : PacketType::kResend, owed, flush ? 0 : ranks, job), 0, out,
+        shared_.kernels);
   }
   server::Partial p{.chunk = owed.chunk,
                     .values = out.data() + kHeaderBytes,
                     .room = static_cast<std::uint32_t>((out.size() - kHeaderBytes) / 4)};
   if (!shared_.table.read(job_, p)) {
     ++statistics_.overtaken;
+    owed.ranks = 0;
     return 0;
   }
   ++statistics_.results;
-  Header header = header_of(PacketType::kResult, owed);
+  Header header = header_of(PacketType::kResult, owed, ranks, job);
   if (owed.again) header.flags |= kFlagRetransmit;
   header.flags |= jobs::flags_of(p.sum);
   header.elements = Be<std::uint16_t>{p.sum.shape.elements};

@@ -10,6 +10,7 @@
 #include "tally/bounded_queue.h"
 #include "tally/engine_statistics.h"
 #include "tally/ids.h"
+#include "tally/net.h"
 #include "tally/time.h"
 #include "tally/wire.h"
 
@@ -30,6 +31,9 @@ struct PsOptions {
   std::uint64_t instance = 0;      // random per process: tells a restarted server from a repeated JOIN
   std::uint64_t seed = 0;          // of all nonces; the same seed and input give the same output
   std::size_t memory = std::size_t{64} << 20;  // bytes for partial and kept sums of all jobs together
+  // Where to join, the first one first: any boxes of the jobs (IPv4 as ::ffff:a.b.c.d). Empty: one box, whose
+  // address only the transport knows; to the engine it is all zero.
+  std::vector<Ipv6> boxes{};
 };
 
 // What people should hear of a job, in order.
@@ -53,6 +57,11 @@ struct PsJobStatistics {
   std::uint64_t silences = 0;          // leases in which the box did not answer
   std::uint64_t heartbeats = 0;        // sent
   std::uint64_t heartbeat_echoes = 0;  // received
+  // Membership at the other boxes of a plan.
+  std::uint64_t enlists = 0;     // ENLISTs sent
+  std::uint64_t enlisted = 0;    // times that a box took it in
+  std::uint64_t boxes_lost = 0;  // boxes that were silent, refused, or forgot the epoch
+  std::uint64_t losts = 0;       // LOSTs sent
   // In.
   std::uint64_t contributions = 0;  // bypassed or DIRECT
   std::uint64_t partials = 0;
@@ -76,7 +85,9 @@ struct PsJobStatistics {
   std::uint64_t resends = 0;
   std::uint64_t queue_full = 0;  // of these, those that found the queue full: timers repeat them
   std::uint64_t overtaken = 0;   // of these, those whose epoch or sum was gone when their turn came
-  TimeNs flush_time = 0;         // smoothed time from FLUSH to its answer, 0 before the first
+  std::uint64_t unreached =
+      0;                  // datagrams to a box of the plan where the server is no member (yet, or any more)
+  TimeNs flush_time = 0;  // smoothed time from FLUSH to its answer, 0 before the first
 
   [[nodiscard]] std::uint64_t taken() const noexcept { return contributions + partials + sums; }
 };

@@ -15,7 +15,7 @@ struct Named {
   const char* name;
   std::uint64_t PsJobStatistics::*counter;
 };
-constexpr std::array<Named, 29> kCounters{{{"joins", &PsJobStatistics::joins},
+constexpr std::array<Named, 34> kCounters{{{"joins", &PsJobStatistics::joins},
                                            {"refusals", &PsJobStatistics::refusals},
                                            {"epochs", &PsJobStatistics::epochs},
                                            {"generations", &PsJobStatistics::generations},
@@ -24,6 +24,10 @@ constexpr std::array<Named, 29> kCounters{{{"joins", &PsJobStatistics::joins},
                                            {"silences", &PsJobStatistics::silences},
                                            {"heartbeats", &PsJobStatistics::heartbeats},
                                            {"heartbeat_echoes", &PsJobStatistics::heartbeat_echoes},
+                                           {"enlists", &PsJobStatistics::enlists},
+                                           {"enlisted", &PsJobStatistics::enlisted},
+                                           {"boxes_lost", &PsJobStatistics::boxes_lost},
+                                           {"losts", &PsJobStatistics::losts},
                                            {"contributions", &PsJobStatistics::contributions},
                                            {"partials", &PsJobStatistics::partials},
                                            {"sums", &PsJobStatistics::sums},
@@ -43,6 +47,7 @@ constexpr std::array<Named, 29> kCounters{{{"joins", &PsJobStatistics::joins},
                                            {"resends", &PsJobStatistics::resends},
                                            {"queue_full", &PsJobStatistics::queue_full},
                                            {"overtaken", &PsJobStatistics::overtaken},
+                                           {"unreached", &PsJobStatistics::unreached},
                                            {"flush_time_ns", &PsJobStatistics::flush_time}}};
 
 // flush_time is no count.

@@ -78,6 +78,17 @@ inline constexpr std::array<std::string_view, kRefusedCount> kRefusedNames{
 
 constexpr std::string_view name_of(Refused r) noexcept { return kRefusedNames[static_cast<std::size_t>(r)]; }
 
+// What the worker engine says and hears of data to one of its boxes, through all epochs in which it goes there.
+struct BoxTraffic {
+  std::uint64_t contributions = 0;    // repeated ones included
+  std::uint64_t retransmissions = 0;  // of these, sent again in the same epoch
+  std::uint64_t queries = 0;          // sent
+  std::uint64_t nacks = 0;            // received
+  std::uint64_t results = 0;          // accepted
+  TimeNs srtt = 0;                    // as EngineStatistics has them, of this box
+  TimeNs rto = 0;
+};
+
 struct EngineStatistics {
   std::uint64_t contributions = 0;     // first transmissions in an epoch
   std::uint64_t retransmissions = 0;   // contributions sent again in the same epoch
@@ -103,8 +114,13 @@ struct EngineStatistics {
   std::uint64_t generations = 0;       // begun
   std::uint64_t heartbeats = 0;        // sent
   std::uint64_t heartbeat_echoes = 0;  // received
-  TimeNs srtt = 0;                     // smoothed contribution-to-result time, 0 before the first sample
-  TimeNs rto = 0;                      // retransmission timeout in force, with back-off
+  // Of jobs over several boxes. What is said to boxes that are not the home is counted above, too.
+  std::uint64_t enlists = 0;     // ENLISTs sent
+  std::uint64_t plans = 0;       // fetched and entered
+  std::uint64_t boxes_lost = 0;  // gone, or forgot the epoch
+  // Smoothed contribution-to-result time, 0 before the first sample; with several boxes, of the newest result's.
+  TimeNs srtt = 0;
+  TimeNs rto = 0;  // retransmission timeout in force, with back-off; likewise
   std::array<std::uint64_t, kRefusedCount> refused{};
 
   [[nodiscard]] std::uint64_t of(Refused r) const noexcept { return refused[static_cast<std::size_t>(r)]; }

@@ -39,7 +39,9 @@ namespace tally {
 struct WorkerOptions {
   std::string job{};    // TALLY_JOB: name, 1..64 bytes
   std::string token{};  // TALLY_TOKEN, or the content of the file TALLY_TOKEN_FILE; 0..64 bytes
-  std::string box{};    // TALLY_SWITCH: the box's IP address
+  // TALLY_SWITCH: the box's IP address; of a job over several boxes any of them, or some, separated by commas, which
+  // are asked in turn until one leads to the job's home.
+  std::string box{};
   // TALLY_TRANSPORT: udp (sockets of the kernel, docs/udp.md), or dpdk:DEVICE, e.g.
   // dpdk:net_memif0,role=client,id=0,...; empty: udp
   std::string transport{"udp"};

@@ -36,7 +36,7 @@ struct JobSpec {
 // Binding of rank: port = rank mod 4, 10.0.job.rank+1, one UDP port per rank.
 [[nodiscard]] jobs::Binding test_binding(std::uint16_t job, std::uint16_t rank);
 [[nodiscard]] jobs::NativeJob make_job(const JobSpec& spec);
-[[nodiscard]] jobs::Box test_box();
+[[nodiscard]] jobs::Box test_box(std::uint8_t i = 0);  // 10.255.0.i+1
 
 // Zeroed slot memory for one core.
 class SlotMemory {

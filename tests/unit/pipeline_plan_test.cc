@@ -459,6 +459,8 @@ TYPED_TEST(Planned, a_job_of_one_rank_has_its_RESULT_from_whichever_box_it_sends
   const jobs::NativeJob job = this->shared_job({.world = 1, .servers = 1, .part = share_part(plan, 0)});
   for (std::uint32_t chunk = 0; chunk < 30; ++chunk)
     this->expect_result(this->send(job, 0, Chunk{chunk}), Verdict::kComplete, job, Chunk{chunk}, 0b1);
+  for (std::uint32_t chunk = 0; chunk < 30; ++chunk)
+    EXPECT_EQ(this->waiting(job, 0, Chunk{chunk}), 0U) << "and is told to contribute when it asks instead";
 }
 
 // The same packets to a box with a plan by which everybody comes to it, and to one without a plan.
