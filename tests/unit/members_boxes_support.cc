@@ -162,10 +162,11 @@ bool Member::take_box(std::size_t box, const std::vector<Sent>& sent) {
   return seat.running;
 }
 
-Boxes::Boxes(std::size_t count, std::uint16_t workers_in, std::uint8_t servers_in, std::uint32_t own_lines)
+Boxes::Boxes(std::size_t count, std::uint16_t workers_in, std::uint8_t servers_in,
+             const members::MembershipOptions& others)
     : workers(workers_in), servers(servers_in) {
   for (std::size_t box = 0; box < count; ++box) {
-    members::MembershipOptions options = shared_box(own_lines, 100);
+    members::MembershipOptions options = box == 0 ? shared_box(65'536, 100) : others;
     options.plans = [this](const members::PlanRequest& request) {
       asked.push_back(request);
       return source(request);

@@ -68,10 +68,10 @@ struct Member : Peer {
   [[nodiscard]] Bytes said_to(std::size_t box, PacketType type);
 };
 
-// Two workers, two servers, and `count` boxes of which the first is the home.
+// Two workers, two servers, and `count` boxes of which the first is the home, and the others may be of another size.
 struct Boxes {
   explicit Boxes(std::size_t count, std::uint16_t workers = 2, std::uint8_t servers = 2,
-                 std::uint32_t own_lines = 65'536);
+                 const members::MembershipOptions& others = shared_box(65'536, 100));
 
   [[nodiscard]] members::NativeConfig config(std::size_t here, std::size_t home = 0) const;
   // All join the home and fetch the plan. False if some did not run.
