@@ -7,5 +7,5 @@ tally_test(ps_test PURE
   LABEL unit LINK tally_ps_engine tally_engine_testbed)
 find_package(nlohmann_json REQUIRED)
 tally_test(ps_program_test
-  SOURCES ps_support.cc ps_program_test.cc
+  SOURCES ps_support.cc ps_boxes_support.cc ps_boxes_fleet.cc ps_program_test.cc
   LABEL unit LINK tally_ps_parts tally_engine_testbed nlohmann_json::nlohmann_json)
