@@ -145,6 +145,10 @@ class GuestSeats {
   // box: 1..size().
   [[nodiscard]] GuestSeat& at(std::size_t box) noexcept { return seats_[box - 1]; }
   [[nodiscard]] const GuestSeat& at(std::size_t box) const noexcept { return seats_[box - 1]; }
+  // Of the same box.
+  [[nodiscard]] const Ipv6& address(std::size_t box) const noexcept {
+    return home_.plan->plan.boxes[at(box).box()];
+  }
   // Where a box of the plan stands in that order.
   [[nodiscard]] std::uint8_t place_of(BoxIndex box) const noexcept { return places_[box]; }
 

@@ -297,10 +297,7 @@ void WorkerEngine::list_boxes() {
   boxes_.assign(1, seat_.address());
   address_version_ = seat_.address_version();
   ++boxes_version_;
-  const auto& membership = seat_.membership();
-  if (!membership || !membership->plan) return;
-  for (std::size_t box = 1; box <= guests_.size(); ++box)
-    boxes_.push_back(membership->plan->plan.boxes[guests_.at(box).box()]);
+  for (std::size_t box = 1; box <= guests_.size(); ++box) boxes_.push_back(guests_.address(box));
 }
 
 std::optional<Refused> WorkerEngine::on_control(const Datagram& datagram, TimeNs now) {

@@ -118,6 +118,10 @@ const std::vector<Mistake>& mistakes() {
        "",
        "TALLY_SWITCH: 'box.example' is not an IP address; names are not looked up: write 10.0.0.1 or "
        "fd00::1"},
+      {{{"TALLY_SWITCH", "10.0.0.1,10.0.0.300"}},
+       "",
+       "TALLY_SWITCH: '10.0.0.300' is not an IP address; names are not looked up: write 10.0.0.1 or "
+       "fd00::1"},
       {{{"TALLY_SWITCH", "10.0.0.1:48896"}},
        "",
        "TALLY_SWITCH: '10.0.0.1:48896' is not an IP address; names are not looked up: write 10.0.0.1 or "
