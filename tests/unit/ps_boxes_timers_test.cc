@@ -189,6 +189,17 @@ TEST_F(PsBoxesTimers, WaitsForTheBoxThatTakesLongest) {
               ElementsAre(testing::EndsWith("resend 3 to 0"), testing::EndsWith("resend 48 to 2")));
 }
 
+// Numbers go on, and all is offered again: nothing is overdue.
+TEST_F(PsBoxesTimers, WhatCameInAFormerEpochMakesNobodyLate) {
+  partial(kB, 0b001100, 9);
+  partial(kC, 0b110000, 9);
+  BoxJob next = six();
+  ++next.epoch;
+  boxes.enter(next, racks(6, 3));
+  partial(kA, 0b000011, 4);
+  EXPECT_THAT(story(500 * kMillisecond), IsEmpty());
+}
+
 // The boxes of another plan are others.
 TEST_F(PsBoxesTimers, ANewEpochForgetsWhatTheBoxesTook) {
   contribution(kB, 2, 4);
