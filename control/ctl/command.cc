@@ -124,7 +124,8 @@ class Parser {
         ->type_name("NAME")
         ->excludes(socket);
     app_.add_option("--timeout", timeout_, "How long to wait for an answer, seconds (default 5)")
-        ->check(seconds_from(0.01, 3600));
+        ->check(seconds_from(0.01, 3600))
+        ->envname("TALLYCTL_TIMEOUT");
     add_verbs();
   }
 

@@ -15,6 +15,9 @@ namespace {
 // that makes an old JOIN worth playing again.
 constexpr TimeNs kChallengePeriod = 4 * kSecond;
 
+// Numbers of periods stay below 2^32 for 500 years of the box's clock.
+constexpr std::uint64_t mark_of(Epoch in) noexcept { return std::uint64_t{raw(in)} << 32U; }
+
 }  // namespace
 
 // The random words are the caller's: a generator stuck at one value must not become an endless loop here.
@@ -135,6 +138,15 @@ bool BoxState::in_use(Epoch epoch) const noexcept {
          std::ranges::find(drawn_, epoch) != drawn_.end();
 }
 
+bool BoxState::in_use_beside(JobId id, Epoch epoch) const noexcept {
+  for (std::size_t other = 0; other < epochs_.size(); ++other) {
+    const bool has =
+        std::ranges::find(epochs_[other], epoch) != epochs_[other].end() || drawn_[other] == epoch;
+    if (has && other != raw(id)) return true;
+  }
+  return false;
+}
+
 Epoch BoxState::drawn(JobId id, Epoch epoch) noexcept {
   touch(id);
   return drawn_[raw(id)] = epoch;
@@ -193,9 +205,9 @@ const NativeLife* BoxState::admits(std::string_view name) const {
   return job != nullptr && job->config().admit ? job : nullptr;
 }
 
-const NativeLife* BoxState::awaits_slots() const noexcept {
+const ResidentJob* BoxState::awaits_slots() const noexcept {
   for (const JobId id : forming) {
-    const NativeLife* const job = find_native(id);
+    const ResidentJob* const job = find_resident(id);
     if (job != nullptr && job->waits()) return job;
   }
   return nullptr;
@@ -231,26 +243,26 @@ void BoxState::answer_refused(std::uint64_t nonce, std::string_view text, const 
   outbox.send_joined(Header{}, joined_part(nonce, JoinStatus::kRefused), text, key, to);
 }
 
-void BoxState::refuse(const JoinRequest& join, const jobs::Binding& from, TimeNs now, MembershipDrop why,
+void BoxState::refuse(const Request& request, const jobs::Binding& from, TimeNs now, MembershipDrop why,
                       std::string_view text) {
   count(why);
-  if (refusals.take(jobs::host_of(from), now)) answer_refused(join.fixed.nonce.host(), text, join.key, from);
+  if (refusals.take(jobs::host_of(from), now)) answer_refused(request.nonce, text, request.key, from);
 }
 
-bool BoxState::fresh(const JoinRequest& join, const jobs::Binding& from, TimeNs now) const noexcept {
+bool BoxState::fresh(const Request& request, const jobs::Binding& from, TimeNs now, Epoch in) const noexcept {
   const std::uint64_t period = now / kChallengePeriod;
   const auto given_in = [&](std::uint64_t then) {
-    return auth::equal(join.fixed.challenge, auth::challenge(secret, std::as_bytes(std::span(&from, 1)),
-                                                             join.fixed.instance.host(), then));
+    return auth::equal(request.challenge,
+                       auth::challenge(secret, std::as_bytes(std::span(&from, 1)), request.instance, then));
   };
-  return given_in(period) || given_in(period - 1);
+  return given_in(period ^ mark_of(in)) || given_in((period - 1) ^ mark_of(in));
 }
 
-void BoxState::send_challenge(const JoinRequest& join, const jobs::Binding& from, TimeNs now) {
+void BoxState::send_challenge(const Request& request, const jobs::Binding& from, TimeNs now, Epoch in) {
   count(MembershipDrop::kChallenge);
-  const ChallengePayload payload{join.fixed.nonce,
-                                 auth::challenge(secret, std::as_bytes(std::span(&from, 1)),
-                                                 join.fixed.instance.host(), now / kChallengePeriod)};
+  const ChallengePayload payload{Be<std::uint64_t>(request.nonce),
+                                 auth::challenge(secret, std::as_bytes(std::span(&from, 1)), request.instance,
+                                                 now / kChallengePeriod ^ mark_of(in))};
   Header header;
   header.type = PacketType::kChallenge;
   outbox.send(header, std::as_bytes(std::span(&payload, 1)), nullptr, from);
@@ -259,7 +271,7 @@ void BoxState::send_challenge(const JoinRequest& join, const jobs::Binding& from
 void BoxState::reject(const ControlPacket& packet, const jobs::Binding& from, TimeNs now,
                       MembershipDrop why) {
   const bool beats = packet.header.type == PacketType::kHeartbeat;
-  const NativeLife* const job = beats ? find_native(packet.text) : nullptr;
+  const ResidentJob* const job = beats ? find_resident(packet.text) : nullptr;
   // The box may have forgotten a group, by a restart: its worker's next JOIN makes it again.
   const NativeLife* const parent = beats && job == nullptr ? admits(packet.text) : nullptr;
   std::optional<auth::Key> key;

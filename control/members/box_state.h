@@ -22,6 +22,7 @@
 #include "members/agenda.h"
 #include "members/control_packet.h"
 #include "members/groups.h"
+#include "members/guest_life.h"
 #include "members/membership_status.h"
 #include "members/native_life.h"
 #include "members/session_life.h"
@@ -114,7 +115,7 @@ constexpr std::uint32_t own_slot_lines(const MembershipOptions& o) noexcept {
   return o.slot_lines - static_cast<std::uint32_t>(jobs::shared_lines(o.shared_entries, o.shared_elements));
 }
 
-using Life = std::variant<NativeLife, SessionLife>;
+using Life = std::variant<NativeLife, SessionLife, GuestLife>;
 using LifeById = std::array<std::unique_ptr<Life>, kMaxJobs + 1>;
 
 struct BoxState {
@@ -161,6 +162,15 @@ struct BoxState {
     const auto named = names.find(name);
     return named == names.end() ? nullptr : find_native(named->second);
   }
+  // A native job, be this its home or not.
+  [[nodiscard]] ResidentJob* find_resident(JobId id) const noexcept {
+    if (NativeLife* const native = find_native(id); native != nullptr) return native;
+    return std::get_if<GuestLife>(find(id));
+  }
+  [[nodiscard]] ResidentJob* find_resident(std::string_view name) const noexcept {
+    const auto named = names.find(name);
+    return named == names.end() ? nullptr : find_resident(named->second);
+  }
   // The declared job of which `name`, that is not declared, could be a group; nullptr: there is none.
   [[nodiscard]] const NativeLife* admits(std::string_view name) const;
   // The lives of one kind, in the order of their ids.
@@ -179,9 +189,11 @@ struct BoxState {
   void count(MembershipDrop d) noexcept { ++counters.drops[static_cast<std::size_t>(d)]; }
   void accept(PacketType t) noexcept { ++counters.accepted[static_cast<std::size_t>(t)]; }
   // A job that has all its ranks and waits for slot memory; nullptr: none does.
-  [[nodiscard]] const NativeLife* awaits_slots() const noexcept;
+  [[nodiscard]] const ResidentJob* awaits_slots() const noexcept;
   // An epoch that no job of the box lives in, is about to live in, or last lived in.
   [[nodiscard]] Epoch draw_epoch(JobId id);
+  // Another job does.
+  [[nodiscard]] bool in_use_beside(JobId id, Epoch epoch) const noexcept;
   // ... and for a session: its lower 24 bits are not all 0, and those of no other.
   [[nodiscard]] Epoch draw_session_epoch(JobId id);
   // What people see of the job, or when it must be ticked, may be another from now on.
@@ -202,14 +214,15 @@ struct BoxState {
   void answer_refused(std::uint64_t nonce, std::string_view text, const auth::Key* key,
                       const jobs::Binding& to);
   // ... within the rate limit; counts `why`.
-  void refuse(const JoinRequest& join, const jobs::Binding& from, TimeNs now, MembershipDrop why,
+  void refuse(const Request& request, const jobs::Binding& from, TimeNs now, MembershipDrop why,
               std::string_view text);
   // A JOIN of another version, in that version; within the rate limit.
   void refuse_version(const ControlPacket& join, const jobs::Binding& from, TimeNs now);
-  // The JOIN brings a challenge that was given to this sender a moment ago.
-  [[nodiscard]] bool fresh(const JoinRequest& join, const jobs::Binding& from, TimeNs now) const noexcept;
-  // Remembers nothing and says less than it was asked: the budget of the JOIN at the data core is its own.
-  void send_challenge(const JoinRequest& join, const jobs::Binding& from, TimeNs now);
+  // It brings a challenge that in this epoch (of a box that is not the home; else 0) was given to this sender a moment ago.
+  [[nodiscard]] bool fresh(const Request& request, const jobs::Binding& from, TimeNs now,
+                           Epoch in = {}) const noexcept;
+  // Remembers nothing and says less than it was asked: the budget of the request at the data core is its own.
+  void send_challenge(const Request& request, const jobs::Binding& from, TimeNs now, Epoch in = {});
   // Counts `why`. A HEARTBEAT under the key of a declared job, whose session is unknown here, is answered by
   // REJECT under that key, within the rate limit.
   void reject(const ControlPacket& packet, const jobs::Binding& from, TimeNs now, MembershipDrop why);

@@ -51,19 +51,6 @@ NativeConfig taken_at_once(NativeConfig is, const NativeConfig& wanted) {
   return is;
 }
 
-void NativeLife::adopt(NativeConfig config) {
-  config_ = std::move(config);
-  key_ = auth::job_key(config_.name, config_.token);
-  ranks_.clear();
-  for (std::uint16_t r = 0; r < config_.workers; ++r) ranks_.push_back(Rank{r});
-  for (std::uint32_t s = 0; s < config_.external_servers(); ++s) ranks_.push_back(server_rank(s));
-}
-
-void NativeLife::enter(JobPhase phase) {
-  box_.enter(id_, phase_, phase, shares_slots(config_.discipline));
-  if (deferred_ && nobody_is_in(phase)) adopt(*std::exchange(deferred_, std::nullopt));
-}
-
 std::string NativeLife::objection_to_window(std::uint32_t window) const {
   if (config_.discipline != Discipline::kPool)
     return "it shares slots: what it holds follows from its quota, not from its window";
@@ -126,6 +113,19 @@ Result<void> NativeLife::resize(std::uint32_t window, TimeNs now) {
   if (!repeated || (alive() && phase_ != JobPhase::kRunning)) return {};
   limit_to(kNoLimit);
   if (phase_ == JobPhase::kRunning && window != term_.window) begin_reforming(now);
+  return {};
+}
+
+// Boxes that were left out may be in the next plan again: whether they are is the plan source's business.
+Result<void> NativeLife::replan(TimeNs now) {
+  tick(now);
+  if (phase_ == JobPhase::kDraining)
+    return fail(ErrorCode::kInvalidArgument, "its members leave it, and need no other plan",
+                "job '" + config_.name + "'");
+  left_out_ = 0;
+  touch();
+  if (phase_ == JobPhase::kRunning) begin_reforming(now);
+  if (offered()) make_offer(now);
   return {};
 }
 

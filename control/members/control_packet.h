@@ -16,27 +16,49 @@ namespace tally::members {
 struct ControlPacket {
   Header header{};
   std::span<const std::byte> payload{};  // into the datagram
-  // LEAVE, HEARTBEAT and ABORT:
+  // LEAVE, HEARTBEAT, ABORT and LOST:
   std::uint64_t counter = 0;
   std::string_view text{};  // the job's name, the reason
 };
 
-struct JoinRequest {
-  JoinPayload fixed{};
+// What JOIN and ENLIST have in common.
+struct Request {
   Rank rank{};
+  std::uint64_t instance = 0;
+  std::uint64_t nonce = 0;
+  std::uint32_t attempt = 0;
+  Tag challenge{};
   std::string_view name{};  // into the datagram
   // Of the job: its sender has the token. nullptr: it has not shown that.
   const auth::Key* key = nullptr;
 };
 
+struct JoinRequest : Request {
+  JoinPayload fixed{};
+};
+
+struct EnlistRequest : Request {
+  EnlistPayload fixed{};
+  Epoch epoch{};
+  Cookie cookie{};  // contribution cookie
+};
+
+struct PlanPacket {
+  PlanPayload fixed{};
+  Rank rank{};
+  std::string_view name{};            // these two into the datagram
+  std::span<const std::byte> page{};  // empty: please send it
+};
+
 template <class T>
 using Gate = tl::expected<T, MembershipDrop>;
 
-// A LEAVE, HEARTBEAT, ABORT, PROBE or JOIN whose two CRCs hold and whose length fits its type. Tags are its
-// job's business.
+// What a box takes of control, if its two CRCs hold and its length fits its type. Tags are its job's business.
 [[nodiscard]] Gate<ControlPacket> read_control(std::span<const std::byte> datagram) noexcept;
 
-// The payload of a JOIN: lengths add up and every field is in its range.
+// Their payloads: lengths add up and every field is in its range.
 [[nodiscard]] Gate<JoinRequest> read_join(const ControlPacket& packet) noexcept;
+[[nodiscard]] Gate<EnlistRequest> read_enlist(const ControlPacket& packet) noexcept;
+[[nodiscard]] Gate<PlanPacket> read_plan_packet(const ControlPacket& packet) noexcept;
 
 }  // namespace tally::members

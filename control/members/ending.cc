@@ -29,27 +29,11 @@ void vacate(MemberState& m) noexcept {
   m.answer_at = 0;
 }
 
-bool knows_secret(const Term& term, const Header& h) noexcept {
-  return raw(h.epoch_id()) != 0 && h.epoch_id() == term.epoch &&
-         Cookie{h.cookie.host()} == term.contribution.at(place_of(h.rank_id()));
-}
-
 std::string abort_text(Rank rank, std::string_view said) {
   return rank_text(rank) + ": " + (said.empty() ? "gave no reason" : text::cleaned(said));
 }
 
 }  // namespace
-
-void NativeLife::remember(bool aborted, std::string_view text) {
-  if (term_.epoch == Epoch{}) return;
-  gone_.term = term_;
-  gone_.aborted = aborted;
-  gone_.text = text;
-  for (std::size_t i = 0; i < kMaxPlaces; ++i) {
-    gone_.bindings[i] = members_[i].binding;
-    gone_.instances[i] = members_[i].instance;
-  }
-}
 
 void NativeLife::close(JobPhase phase) {
   box_.publisher.clear(id_);
@@ -102,19 +86,9 @@ void NativeLife::refuse_waiting(std::uint64_t which, std::string_view text) {
   if (deserted()) enter(JobPhase::kDeclared);
 }
 
-TimeNs NativeLife::heard_at(Rank rank) const noexcept {
-  const MemberState& m = member(rank);
-  if (is_server(rank) || !m.joined || !active() || !box_.last_seen) return m.last_seen;
-  return std::max(m.last_seen, box_.last_seen(id_, rank));
-}
-
 TimeNs NativeLife::lease_end(Rank rank) const noexcept {
-  const TimeNs most = phase_ == JobPhase::kForming ? patience() : config_.lease;
-  const TimeNs heard = heard_at(rank);
-  return after(after(heard, most), std::min(box_.unheard.since(heard), most));
+  return silence_end(rank, phase_ == JobPhase::kForming ? patience() : config_.lease);
 }
-
-void NativeLife::touch() { box_.touch(id_); }
 
 // Ranks whose silence matters now.
 bool NativeLife::watched(Rank rank) const noexcept {
@@ -130,17 +104,6 @@ std::vector<Rank> NativeLife::silent_ranks(TimeNs now) const {
     if (watched(r) && lease_end(r) <= now) silent.push_back(r);
   }
   return silent;
-}
-
-std::string NativeLife::silence_text(const std::vector<Rank>& silent, TimeNs now) const {
-  std::string text;
-  for (const Rank r : silent) {
-    const MemberState& m = member(r);
-    if (!text.empty()) text += "; ";
-    text += rank_text(r) + " at " + address_text(m.binding.address) + " was silent for " +
-            seconds_text(now - heard_at(r));
-  }
-  return text + " (lease " + seconds_text(config_.lease) + ")";
 }
 
 std::uint64_t NativeLife::returning_ranks() const {
@@ -178,7 +141,7 @@ void NativeLife::tick_draining(TimeNs now) {
   const auto silent = silent_ranks(now);
   if (silent.empty()) return;
   for (const Rank r : silent) member(r).left = true;
-  reason_ = silence_text(silent, now) + " while the job was draining";
+  reason_ = silence_text(silent, config_.lease, now) + " while the job was draining";
   if (left() == everyone()) end();
 }
 
@@ -200,7 +163,8 @@ void NativeLife::tick(TimeNs now) {
   if (now < box_.agenda.of(id_)) return;
   touch();
   if (phase_ == JobPhase::kRunning || reforming()) {
-    if (const auto silent = silent_ranks(now); !silent.empty()) abort(silence_text(silent, now));
+    if (const auto silent = silent_ranks(now); !silent.empty())
+      abort(silence_text(silent, config_.lease, now));
   } else if (phase_ == JobPhase::kDraining) {
     tick_draining(now);
   } else if (phase_ == JobPhase::kForming) {
@@ -218,11 +182,6 @@ TimeNs NativeLife::deadline() const noexcept {
     next = std::min(next, after(returning_since_, patience()));
   }
   return next;
-}
-
-// Tells one member of the living term to join anew.
-void NativeLife::call_back(Rank rank) {
-  box_.outbox.send_reject(id_, term_, session_key(rank), member(rank).binding);
 }
 
 // The row goes; every member that has not left is called back.
@@ -245,49 +204,6 @@ void NativeLife::call_missing() {
   }
 }
 
-bool NativeLife::said_by(const Term& term, std::uint64_t instance, const auth::Key& session,
-                         const ControlPacket& packet) noexcept {
-  const bool beats = packet.header.type == PacketType::kHeartbeat;
-  if (beats && packet.header.contributors.host() != instance) return false;
-  return auth::verify(beats ? term.key : session, packet.header, packet.payload);
-}
-
-// A member of the term that ended last, which has not heard of its end. Its counter is not looked at: the
-// answer to an old packet says nothing new, and goes where the new one's would; copies get it ten times a
-// second at most.
-bool NativeLife::answer_gone(const ControlPacket& packet, const jobs::Binding& source, TimeNs now) {
-  const Header& h = packet.header;
-  const std::size_t place = place_of(h.rank_id());
-  if (!knows_secret(gone_.term, h) || gone_.bindings.at(place) != source) return false;
-  const auth::Key session = session_key_of(gone_.term, h.rank_id(), gone_.instances.at(place));
-  if (!said_by(gone_.term, gone_.instances.at(place), session, packet)) {
-    box_.count(MembershipDrop::kTag);
-    return true;
-  }
-  if (gone_.aborted) {
-    box_.count(MembershipDrop::kAborted);
-    if (box_.farewells.take(source, now))
-      box_.outbox.send_abort(id_, gone_.term, gone_.text, session, source);
-    return true;
-  }
-  if (h.type != PacketType::kLeave) return false;
-  box_.accept(PacketType::kLeave);
-  if (!box_.farewells.take(source, now)) return true;
-  box_.outbox.send_echo(h, gone_.term, 0, session, source);
-  return true;
-}
-
-std::optional<MembershipDrop> NativeLife::objection_to(const ControlPacket& packet,
-                                                       const jobs::Binding& source) const {
-  const Header& h = packet.header;
-  const MemberState& m = member(h.rank_id());
-  if (!knows_secret(term_, h)) return MembershipDrop::kCookie;
-  if (m.binding != source) return MembershipDrop::kSource;
-  if (!said_by(term_, m.instance, session_key(h.rank_id()), packet)) return MembershipDrop::kTag;
-  if (packet.counter <= m.counter) return MembershipDrop::kReplay;
-  return std::nullopt;
-}
-
 void NativeLife::leave(const Header& h) {
   MemberState& m = member(h.rank_id());
   m.left = true;
@@ -305,6 +221,35 @@ void NativeLife::heartbeat(const Header& h, TimeNs now) {
   if (due && phase_ == JobPhase::kRunning) begin_reforming(now);
 }
 
+// What members cannot use: plans do without, until the owner says otherwise.
+void NativeLife::leave_out(std::uint64_t boxes) {
+  const std::vector<Ipv6>& addresses = config_.boxes->addresses;
+  for (; boxes != 0; boxes &= boxes - 1) {
+    const Ipv6& gone = term_.plan->plan.boxes[static_cast<std::size_t>(std::countr_zero(boxes))];
+    const auto at = std::find(addresses.begin(), addresses.end(), gone);
+    left_out_ |= std::uint64_t{1} << (at - addresses.begin());
+  }
+}
+
+// Whoever has heard nothing of a box, or is unknown to one that it was enlisted at, cannot go on in this epoch.
+void NativeLife::lost(Rank rank, std::uint64_t gone, TimeNs now) {
+  leave_out(gone);
+  touch();
+  if (phase_ == JobPhase::kRunning) return begin_reforming(now);
+  // While the job drains everybody has all that a box could give.
+  if (reforming()) call_back(rank);
+}
+
+// Bits of boxes that the plan does not have, or of the one that it was said to.
+bool NativeLife::makes_no_sense(const LostPayload& lost) const {
+  const auto boxes = static_cast<std::uint16_t>(term_.plan->plan.boxes.size());
+  std::uint64_t others = members_of(boxes);
+  const BoxIndex own = term_.plan->index_of(own_address());
+  if (own != PlannedText::kNoBox) others &= ~(std::uint64_t{1} << own);
+  const std::uint64_t named = lost.gone.host() | lost.forgot.host();
+  return named == 0 || (named & ~others) != 0;
+}
+
 void NativeLife::from_member(const ControlPacket& packet, const jobs::Binding& source, TimeNs now) {
   tick(now);
   const Header& h = packet.header;
@@ -315,7 +260,11 @@ void NativeLife::from_member(const ControlPacket& packet, const jobs::Binding& s
     if (!answer_gone(packet, source, now)) box_.reject(packet, source, now, MembershipDrop::kEpoch);
     return;
   }
+  if (h.type == PacketType::kLost && !term_.plan) return box_.count(MembershipDrop::kType);
   if (const auto no = objection_to(packet, source)) return box_.count(*no);
+  const bool loses = h.type == PacketType::kLost;
+  const auto said = loses ? wire_at<LostPayload>(packet.payload.data()) : LostPayload{};
+  if (loses && makes_no_sense(said)) return box_.count(MembershipDrop::kField);
   MemberState& m = member(h.rank_id());
   m.counter = packet.counter;
   if (h.type == PacketType::kAbort) {
@@ -330,6 +279,13 @@ void NativeLife::from_member(const ControlPacket& packet, const jobs::Binding& s
     m.left = true;
     box_.outbox.send_echo(h, term_, present(), session_key(h.rank_id()), m.binding);
     end();
+  } else if (loses) {
+    box_.accept(h.type);
+    if (active()) {
+      confirm(h.rank_id());
+      m.heard(now);
+    }
+    lost(h.rank_id(), said.gone.host(), now);
   } else if (!active()) {
     box_.count(MembershipDrop::kEpoch);
     call_back(h.rank_id());
@@ -342,6 +298,16 @@ void NativeLife::from_member(const ControlPacket& packet, const jobs::Binding& s
 }
 
 void NativeLife::withdraw(std::string_view reason) { abort(reason); }
+
+// Another box is the home from now on, and adopts the generation from what its members say: they are told to join,
+// and hear here where. Who waits without an epoch asks again by itself.
+void NativeLife::hand_over() {
+  for (const Rank r : ranks_) {
+    if (alive() && !member(r).left) call_back(r);
+  }
+  box_.publisher.clear(id_);
+  release_slots();
+}
 
 // What a core saw after the members were told bears the epoch they were told. (Not so what control heard: a
 // JOIN that is repeated says that its JOINED was lost.)

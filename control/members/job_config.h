@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "jobs/job_table.h"
+#include "members/plan_source.h"
 #include "tally/discipline.h"
 #include "tally/ids.h"
 #include "tally/net.h"
@@ -69,10 +70,21 @@ struct AdmitPolicy {
   bool operator==(const AdmitPolicy&) const = default;
 };
 
+// The boxes that sum one job together (docs/protocol_boxes.md). A job that has them shares slots by ledger
+// (discipline shared) and is finished by external servers, its results are unicast, and it has neither stragglers
+// nor groups.
+struct BoxesConfig {
+  std::vector<Ipv6> addresses{};  // of all of them, 1..kMaxPlanBoxes, each once; IPv4 as ::ffff:a.b.c.d
+  BoxIndex here = 0;              // which of them this box is
+  BoxIndex home = 0;              // which of them is the home at present
+  bool operator==(const BoxesConfig&) const = default;
+};
+
 class NativeLife;
 class SessionLife;
 
-// Each dialect says of itself `kDialect`, the word of the configuration, `Life`, which lives its jobs, and
+// Each dialect says of itself `kDialect`, the word of the configuration, `Life`, which lives its jobs (those of a
+// home elsewhere are a GuestLife's), and
 // `kSizeKey`, the key that says how much slot memory a job takes; a session `kSystem`, whose clients it serves.
 
 struct NativeConfig : CommonConfig {
@@ -96,7 +108,8 @@ struct NativeConfig : CommonConfig {
   std::optional<AdmitPolicy> admit{};           // without external servers; empty: off
   // Bad packets a second of each worker, kMinBadPacketRate..kMaxPacketRate; empty: as many as come.
   std::optional<std::uint32_t> bad_packet_rate = 10'000;
-  Chunk first_chunk{};  // of every new generation; tests start near the wrap
+  std::optional<BoxesConfig> boxes{};  // empty: this box alone
+  Chunk first_chunk{};                 // of every new generation; tests start near the wrap
 
   // Most packets that a worker has on their way.
   [[nodiscard]] std::uint32_t in_flight() const noexcept { return window; }
@@ -170,6 +183,7 @@ struct MembershipOptions {
   std::uint32_t slot_lines = 0;  // slot memory of each core in lines of 64 bytes, the shared region included
   std::uint32_t shared_entries = 0;   // of the shared region, on each core; 0: none; kMaxSharedSlots on all
   std::uint16_t shared_elements = 0;  // values that such an entry holds, a multiple of 16
+  PlanSource plans = even_plan;       // of the jobs over several boxes whose home this box is
 };
 
 }  // namespace tally::members

@@ -12,28 +12,13 @@ namespace tally::members {
 namespace {
 
 bool same_instance(const MemberState& m, const JoinRequest& join) noexcept {
-  return m.instance == join.fixed.instance.host();
-}
-
-// Whether this JOIN, or a later one of its process, was taken before. Attempts count up from any start and
-// may wrap.
-bool outdated(const JoinRequest& join, const MemberState& m) noexcept {
-  const std::uint64_t instance = join.fixed.instance.host();
-  const auto newest = instance == m.instance ? std::optional(m.attempt) : m.former.attempt_of(instance);
-  return newest && static_cast<std::int32_t>(join.fixed.attempt.host() - *newest) <= 0;
+  return m.instance == join.instance;
 }
 
 void note(MemberState& m, const JoinRequest& join, TimeNs now) {
-  if (!same_instance(m, join)) {
-    if (m.instance != 0) m.former.add(m.instance, m.attempt);
-    m.counter = 0;
-  }
-  m.instance = join.fixed.instance.host();
-  m.attempt = join.fixed.attempt.host();
-  m.nonce = join.fixed.nonce.host();
+  m.note(join, now);
   m.next = Chunk{join.fixed.next.host()};
   m.lowest = Chunk{join.fixed.lowest.host()};
-  m.heard(now);
 }
 
 // A server has no part in the generation: what it reports decides nothing.
@@ -50,7 +35,7 @@ void NativeLife::join(const JoinRequest& join, const jobs::Binding& source, Time
   tick(now);
   touch();
   if (has_changed()) return let_wait(join, source);
-  if (outdated(join, member(join.rank))) return box_.count(MembershipDrop::kOldAttempt);
+  if (member(join.rank).had(join)) return box_.count(MembershipDrop::kOldAttempt);
   if (is_server(join.rank)) return join_as_server(join, source, now);
   if (answer_gone(join, source, now)) return;
   if (active()) {
@@ -63,12 +48,6 @@ void NativeLife::join(const JoinRequest& join, const jobs::Binding& source, Time
   join_forming(join, source, now);
 }
 
-void NativeLife::refuse_held(const JoinRequest& join, const jobs::Binding& source, TimeNs now) {
-  box_.refuse(join, source, now, MembershipDrop::kHeld,
-              "rank " + std::to_string(raw(join.rank)) + " is held by a live process at " +
-                  address_text(member(join.rank).binding.address));
-}
-
 // A worker that still believes in the term that ended last. It accepts the ABORT if it knows the term's last
 // epoch; the refusal reaches it also if it knows an earlier one.
 bool NativeLife::answer_gone(const JoinRequest& join, const jobs::Binding& source, TimeNs now) {
@@ -76,14 +55,14 @@ bool NativeLife::answer_gone(const JoinRequest& join, const jobs::Binding& sourc
   if (reported == Generation{} || reported != gone_.term.generation()) return false;
   MemberState& m = member(join.rank);
   const bool known = same_instance(m, join);
-  if (known) m.attempt = join.fixed.attempt.host();
+  if (known) m.attempt = join.attempt;
   if (gone_.aborted) {
     box_.count(MembershipDrop::kAborted);
     // The JOIN of an unknown process may be a replay: it must not make the box flood somebody.
     if (!known && !box_.refusals.take(jobs::host_of(source), now)) return true;
-    box_.outbox.send_abort(id_, gone_.term, gone_.text,
-                           session_key_of(gone_.term, join.rank, join.fixed.instance.host()), source);
-    box_.answer_refused(join.fixed.nonce.host(), gone_.text, &key_, source);
+    box_.outbox.send_abort(id_, gone_.term, gone_.text, gone_.term.session_key(join.rank, join.instance),
+                           source);
+    box_.answer_refused(join.nonce, gone_.text, &key_, source);
   } else {
     box_.refuse(join, source, now, MembershipDrop::kEnded, gone_.text);
   }
@@ -150,7 +129,7 @@ void NativeLife::let_wait(const JoinRequest& join, const jobs::Binding& source) 
   box_.count(MembershipDrop::kWait);
   std::uint64_t awaited = phase_ == JobPhase::kForming ? missing() : everyone();
   if (!is_server(join.rank)) awaited |= bit_of(join.rank);
-  answer_forming(join.fixed.nonce.host(), awaited, source);
+  answer_forming(join.nonce, awaited, source);
 }
 
 // Forming: the rank joins, or is still there. With nobody missing an offer is made.

@@ -36,6 +36,8 @@ struct MembershipEngine::State {
   // After anything that may have changed a job.
   void settle(TimeNs now);
   void join(const ControlPacket& packet, const jobs::Binding& source, TimeNs now);
+  void enlist(const ControlPacket& packet, const jobs::Binding& source, TimeNs now);
+  void planned(const ControlPacket& packet, const jobs::Binding& source, TimeNs now);
   void probe(const ControlPacket& packet, const jobs::Binding& source, TimeNs now);
   void from_member(const ControlPacket& packet, const jobs::Binding& source, TimeNs now);
 };
@@ -79,6 +81,10 @@ std::string shape_text(std::uint16_t elements, std::uint32_t total) {
   return std::to_string(elements) + " elements of an operation of " + std::to_string(total);
 }
 
+tl::unexpected<Error> of_one_box(std::string_view name) {
+  return fail(ErrorCode::kInvalidArgument, "it is of this box alone", "job '" + std::string(name) + "'");
+}
+
 // Why a job with such members cannot be declared beside the others of its dialect.
 template <class Config>
 Result<void> objection_to(const Config& config, const BoxState& box) {
@@ -89,6 +95,21 @@ Result<void> objection_to(const Config& config, const BoxState& box) {
                   "job '" + config.name + "'");
   }
   return {};
+}
+
+std::unique_ptr<Life> new_life(BoxState& box, JobId id, SessionConfig config) {
+  return std::make_unique<Life>(std::in_place_type<SessionLife>, box, id, std::move(config));
+}
+std::unique_ptr<Life> new_life(BoxState& box, JobId id, NativeConfig config) {
+  if (config.boxes && config.boxes->home != config.boxes->here)
+    return std::make_unique<Life>(std::in_place_type<GuestLife>, box, id, std::move(config));
+  return std::make_unique<Life>(std::in_place_type<NativeLife>, box, id, std::move(config));
+}
+
+// Where boxes are, and which of them this is, stays; which is the home, set_home() says.
+bool has_other_boxes(const NativeConfig& is, const NativeConfig& wanted) {
+  if (is.boxes.has_value() != wanted.boxes.has_value()) return true;
+  return is.boxes && (is.boxes->addresses != wanted.boxes->addresses || is.boxes->here != wanted.boxes->here);
 }
 
 tl::unexpected<Error> unknown_job(std::string_view name) {
@@ -168,7 +189,7 @@ void MembershipEngine::State::join(const ControlPacket& packet, const jobs::Bind
   if (!join) return box.count(join.error());
   if (!box.fresh(*join, source, now)) return box.send_challenge(*join, source, now);
   const auto named = box.names.find(join->name);
-  NativeLife* job = box.find_native(join->name);
+  ResidentJob* job = box.find_resident(join->name);
   if (named == box.names.end()) {
     job = make_group(packet, *join, source, now);
     if (job == nullptr) return;
@@ -180,7 +201,40 @@ void MembershipEngine::State::join(const ControlPacket& packet, const jobs::Bind
       no->text = jobs::with_dialect(*box.find(named->second), [](auto& l) { return l.nobody_joins_text(); });
     return box.refuse(*join, source, now, no->drop, no->text);
   }
-  job->join(*join, source, now);
+  if (auto* const guest = std::get_if<GuestLife>(box.find(job->id())); guest != nullptr)
+    return guest->join(*join, source);
+  box.find_native(job->id())->join(*join, source, now);
+}
+
+void MembershipEngine::State::enlist(const ControlPacket& packet, const jobs::Binding& source, TimeNs now) {
+  auto request = read_enlist(packet);
+  if (!request) return box.count(request.error());
+  ResidentJob* const job = box.find_resident(request->name);
+  auto* const guest = job == nullptr ? nullptr : std::get_if<GuestLife>(box.find(job->id()));
+  const bool fresh =
+      guest != nullptr ? guest->fresh(*request, source, now) : box.fresh(*request, source, now);
+  if (!fresh) return box.send_challenge(*request, source, now, guest != nullptr ? guest->epoch() : Epoch{});
+  const std::string name = "job '" + text::cleaned(request->name) + "'";
+  if (job == nullptr) {
+    return box.refuse(*request, source, now, MembershipDrop::kUnknownJob,
+                      closed.empty() ? name + " is not declared on this box" : closed);
+  }
+  if (!auth::verify(job->key(), packet.header, packet.payload))
+    return box.refuse(*request, source, now, MembershipDrop::kToken, name + ": wrong token");
+  request->key = &job->key();
+  if (guest != nullptr) return guest->enlist(*request, source, now);
+  box.refuse(*request, source, now, MembershipDrop::kType,
+             name + (job->config().boxes ? " has its home here, where nobody enlists"
+                                         : " is a job of this box alone here"));
+}
+
+void MembershipEngine::State::planned(const ControlPacket& packet, const jobs::Binding& source, TimeNs now) {
+  const auto plan = read_plan_packet(packet);
+  if (!plan) return box.count(plan.error());
+  ResidentJob* const job = box.find_resident(plan->name);
+  if (job == nullptr) return box.count(MembershipDrop::kUnknownJob);
+  if (!auth::verify(job->key(), packet.header, packet.payload)) return box.count(MembershipDrop::kTag);
+  job->from_planned(*plan, source, now);
 }
 
 void MembershipEngine::State::probe(const ControlPacket& packet, const jobs::Binding& source, TimeNs now) {
@@ -191,7 +245,7 @@ void MembershipEngine::State::probe(const ControlPacket& packet, const jobs::Bin
 
 void MembershipEngine::State::from_member(const ControlPacket& packet, const jobs::Binding& source,
                                           TimeNs now) {
-  NativeLife* const job = box.find_native(packet.header.job_id());
+  ResidentJob* const job = box.find_resident(packet.header.job_id());
   if (job == nullptr) return box.reject(packet, source, now, MembershipDrop::kJob);
   job->from_member(packet, source, now);
 }
@@ -205,11 +259,10 @@ MembershipEngine::~MembershipEngine() = default;
 Result<JobId> MembershipEngine::declare(JobConfig config) noexcept {
   BoxState& box = state_->box;
   return jobs::with_dialect(config, [&](auto& job) -> Result<JobId> {
-    using Kind = std::in_place_type_t<typename std::remove_cvref_t<decltype(job)>::Life>;
     if (auto good = objection_to(job, box); !good) return tl::unexpected<Error>(good.error());
     auto id = state_->new_id(job.name);
     if (!id) return id;
-    box.lives.at(raw(*id)) = std::make_unique<Life>(Kind{}, box, *id, std::move(job));
+    box.lives.at(raw(*id)) = new_life(box, *id, std::move(job));
     box.touch(*id);
     box.settle();
     return id;
@@ -254,6 +307,12 @@ void MembershipEngine::receive(std::span<const std::byte> datagram, const jobs::
       if (packet->header.version != kWireVersion) return state_->box.refuse_version(*packet, source, now);
       state_->join(*packet, source, now);
       break;
+    case PacketType::kEnlist:
+      state_->enlist(*packet, source, now);
+      break;
+    case PacketType::kPlan:
+      state_->planned(*packet, source, now);
+      break;
     case PacketType::kProbe:
       return state_->probe(*packet, source, now);
     default:
@@ -264,12 +323,19 @@ void MembershipEngine::receive(std::span<const std::byte> datagram, const jobs::
 
 Result<void> MembershipEngine::change(const NativeConfig& wanted, TimeNs now) noexcept {
   BoxState& box = state_->box;
-  NativeLife* const life = box.find_native(wanted.name);
+  ResidentJob* const life = box.find_resident(wanted.name);
   if (life == nullptr) {
     if (!box.names.contains(wanted.name)) return unknown_job(wanted.name);
     return fail(ErrorCode::kInvalidArgument, "it is a session", "job '" + wanted.name + "'");
   }
-  auto done = life->change(wanted, now);
+  if (has_other_boxes(life->config(), wanted)) {
+    return fail(ErrorCode::kInvalidArgument,
+                "its boxes are others: withdraw it on all of them, and declare it anew",
+                "job '" + wanted.name + "'");
+  }
+  NativeConfig as_here = wanted;
+  if (as_here.boxes) as_here.boxes->home = life->config().boxes->home;
+  auto done = life->change(as_here, now);
   box.settle();
   return done;
 }
@@ -288,7 +354,7 @@ Result<void> MembershipEngine::abort(std::string_view name, std::string_view rea
   BoxState& box = state_->box;
   const auto named = box.names.find(name);
   if (named == box.names.end()) return unknown_job(name);
-  auto* const life = std::get_if<NativeLife>(box.find(named->second));
+  ResidentJob* const life = box.find_resident(named->second);
   if (life == nullptr)
     return fail(ErrorCode::kInvalidArgument, "it is a session, whose clients cannot be told anything",
                 "job '" + std::string(name) + "'");
@@ -297,12 +363,52 @@ Result<void> MembershipEngine::abort(std::string_view name, std::string_view rea
   return done;
 }
 
+Result<void> MembershipEngine::replan(std::string_view name, TimeNs now) noexcept {
+  BoxState& box = state_->box;
+  ResidentJob* const life = box.find_resident(name);
+  if (life == nullptr && !box.names.contains(name)) return unknown_job(name);
+  if (life == nullptr || !life->config().boxes) return of_one_box(name);
+  auto done = life->replan(now);
+  state_->settle(now);
+  return done;
+}
+
+Result<void> MembershipEngine::set_home(std::string_view name, const Ipv6& address, TimeNs now) noexcept {
+  BoxState& box = state_->box;
+  ResidentJob* const life = box.find_resident(name);
+  if (life == nullptr && !box.names.contains(name)) return unknown_job(name);
+  if (life == nullptr || !life->config().boxes) return of_one_box(name);
+  const BoxesConfig& boxes = *life->config().boxes;
+  const auto at = std::ranges::find(boxes.addresses, address);
+  if (at == boxes.addresses.end()) {
+    return fail(ErrorCode::kInvalidArgument, address_text(address) + " is none of its boxes",
+                "job '" + std::string(name) + "'");
+  }
+  const auto home = static_cast<BoxIndex>(at - boxes.addresses.begin());
+  if (home == boxes.home) return {};
+  if (home != boxes.here && boxes.home != boxes.here) {
+    life->follow(home);
+  } else {
+    life->hand_over();
+    life->follow(home);
+    // Under the same id and name; what the other box knew of the members it hears again from them.
+    const JobId id = life->id();
+    auto deferred = life->deferred();
+    NativeConfig config = life->config();
+    box.forget(id);
+    box.lives.at(raw(id)) = new_life(box, id, std::move(config));
+    box.find_resident(id)->defer(std::move(deferred));
+  }
+  state_->settle(now);
+  return {};
+}
+
 Result<void> MembershipEngine::reset_session(std::string_view name, TimeNs now) noexcept {
   BoxState& box = state_->box;
   const auto named = box.names.find(name);
   if (named == box.names.end()) return unknown_job(name);
   Life& life = *box.find(named->second);
-  if (std::holds_alternative<NativeLife>(life))
+  if (!std::holds_alternative<SessionLife>(life))
     return fail(ErrorCode::kInvalidArgument, "it is no session: its workers join anew",
                 "job '" + std::string(name) + "'");
   jobs::with_dialect(life, [now](auto& l) { l.restart(now); });  // entries of another epoch are nobody's
@@ -317,7 +423,7 @@ std::optional<Outgoing> MembershipEngine::next(std::span<std::byte> out) noexcep
 void MembershipEngine::report_mismatch(JobId job, Epoch epoch, Rank a, std::uint64_t others,
                                        std::uint16_t elements_a, std::uint16_t elements_b,
                                        std::uint32_t total_a, std::uint32_t total_b, TimeNs now) noexcept {
-  NativeLife* const found = state_->box.find_native(job);
+  ResidentJob* const found = state_->box.find_resident(job);
   if (found == nullptr) return;
   std::string text = "the ranks issued different operations: rank " + std::to_string(raw(a)) + " sent " +
                      shape_text(elements_a, total_a) + ", " + ranks_text(others) + " " +
@@ -336,7 +442,7 @@ void MembershipEngine::unheard(TimeNs time, TimeNs now) noexcept { state_->box.u
 void MembershipEngine::tick(TimeNs now) noexcept {
   BoxState& box = state_->box;
   while (const auto id = box.agenda.due(now)) {
-    box.find_native(*id)->tick(now);
+    box.find_resident(*id)->tick(now);
     box.touch(*id);
     box.settle();
   }

@@ -54,7 +54,7 @@ class MembershipEngine {
   // be called again when some may have ended.
   std::size_t close(std::string_view reason) noexcept;
 
-  // A JOIN, LEAVE, HEARTBEAT, ABORT or PROBE as punted by a data core: the UDP payload, from anyone. Verifies
+  // A JOIN, LEAVE, HEARTBEAT, ABORT, PROBE, ENLIST, PLAN or LOST as punted by a data core: the UDP payload, from anyone. Verifies
   // everything. `source`: where it came from; answers go there.
   void receive(std::span<const std::byte> datagram, const jobs::Binding& source, TimeNs now) noexcept;
 
@@ -66,7 +66,7 @@ class MembershipEngine {
   // job that runs in a new epoch of its generation (its members are called back, and what they have begun
   // goes on): window of a pool, priority, lease, and, with the same discipline, quota and stragglers. The
   // rest (workers, token, ...; JobStatus::deferred) when nobody is in the job any more, or at once if nobody
-  // is. Fails, and changes nothing, on an unknown name, a session, a job that drains or is called back at the
+  // is. Of its boxes nothing changes but by set_home(). Fails, and changes nothing, on other boxes, an unknown name, a session, a job that drains or is called back at the
   // moment, a window above the largest of the generation, and a quota that reserves more than is left. If
   // there is not enough memory a running job gets the largest window that fits, at least what it had.
   [[nodiscard]] Result<void> change(const NativeConfig& wanted, TimeNs now) noexcept;
@@ -76,6 +76,17 @@ class MembershipEngine {
   // What the job does at the moment ends: its members get an ABORT (or JOINED(refused) while forming) with
   // the reason, and may come back. Fails on an unknown name, a session, and a job in which nobody is.
   [[nodiscard]] Result<void> abort(std::string_view name, std::string_view reason, TimeNs now) noexcept;
+
+  // Of a job over several boxes whose home this is (docs/protocol_boxes.md): its plan is to be asked for anew, with
+  // all of its boxes; a box that members lost comes back in no other way. If it runs, in a new epoch of its
+  // generation. Fails on an unknown name, a job of this box alone, one whose home is another box, and one that
+  // drains.
+  [[nodiscard]] Result<void> replan(std::string_view name, TimeNs now) noexcept;
+  // The box of this address is the home from now on; the owner says so to all boxes of the job. If this box was it,
+  // the members are called back, and hear where to go when they JOIN; if it is it now, it adopts the generation from
+  // what they report, as after a restart. Fails on an unknown name, a job of this box alone, and an address that is
+  // none of its boxes.
+  [[nodiscard]] Result<void> set_home(std::string_view name, const Ipv6& address, TimeNs now) noexcept;
 
   // The session's clients are other processes than before: nothing that was begun, and no stored result, has
   // a part in what they send from now on (from when the cores have the next publication). Nothing on the wire

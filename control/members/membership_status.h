@@ -29,7 +29,7 @@ using RandomWords = std::function<std::uint64_t()>;
 // back.
 using LastSeen = std::function<TimeNs(JobId, Rank)>;
 
-// The largest datagram that next() writes (a PROBE echo; everything else is below 700 bytes).
+// The largest datagram that next() writes (a PROBE echo; everything else is below 1,500 bytes).
 inline constexpr std::size_t kMaxMembershipBytes = kMaxDatagramBytes;
 
 // A datagram to send from the box's address and kBasePort to to.udp_port at to.address, through to.port,
@@ -91,6 +91,27 @@ struct SessionStatus {
   bool operator==(const SessionStatus&) const noexcept = default;
 };
 
+// A box of a job over several, as this one knows it.
+struct BoxStatus {
+  Ipv6 address{};
+  bool planned = false;   // of the plan in force, or about to be
+  bool left_out = false;  // at the home: members lost it, and plans do without until the next replan()
+  bool operator==(const BoxStatus&) const noexcept = default;
+};
+
+// Of a job over several boxes. At its home the ranks' places are in the job; elsewhere they say who is enlisted
+// here.
+struct BoxesStatus {
+  BoxIndex here = 0;  // index in `boxes`
+  BoxIndex home = 0;
+  std::vector<BoxStatus> boxes{};
+  PlanId plan{};                    // of the present epoch; zero: none
+  std::uint32_t plan_bytes = 0;     // 0: none
+  std::uint64_t missing_pages = 0;  // not at the home: what of it has not come yet
+  bool stand_in = false;  // at the home: what the plan source gave did not fit, so all boxes are alike
+  bool operator==(const BoxesStatus&) const noexcept = default;
+};
+
 struct JobStatus {
   JobId id{};
   std::string name{};
@@ -123,6 +144,7 @@ struct JobStatus {
   std::vector<RankStatus> servers{};  // external ones, by index; they never leave
   // Set: a session. Its members never join: of their status binding and last_seen are meant.
   std::optional<SessionStatus> session{};
+  std::optional<BoxesStatus> boxes{};  // empty: this box alone
   bool operator==(const JobStatus&) const = default;
 };
 
@@ -157,6 +179,8 @@ enum class MembershipDrop : std::uint8_t {
   kSource,
   kTag,
   kReplay,
+  // PLAN
+  kPlan,
   // PROBE
   kRate,
   kCount,
@@ -216,6 +240,8 @@ inline constexpr std::array<DropReason, kMembershipDropCount> kMembershipDropRea
      "Somebody without the token forges packets, or damage on the way."},
     {"replay", "The packet was seen before: its counter is not greater than all before it.",
      "The network copies packets, or somebody plays recorded ones. Nothing follows from them."},
+    {"plan", "A page of a plan came, or was asked for, that nobody here waits for, or knows.",
+     "Normal when a job over several boxes gets another plan. If it goes on, look at the client."},
     {"rate", "A sender probes the box, or would have it make groups of jobs, more often than it may.",
      "100 probes and 10 groups in a second are taken of each host. Look at that sender; a worker asks "
      "again."},
@@ -228,7 +254,7 @@ constexpr std::string_view name_of(MembershipDrop d) noexcept {
 
 struct MembershipCounters {
   std::array<std::uint64_t, kMembershipDropCount> drops{};
-  std::array<std::uint64_t, 17> accepted{};  // by PacketType
+  std::array<std::uint64_t, 20> accepted{};  // by PacketType
   bool operator==(const MembershipCounters&) const noexcept = default;
   [[nodiscard]] std::uint64_t of(MembershipDrop d) const noexcept {
     return drops[static_cast<std::size_t>(d)];

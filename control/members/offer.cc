@@ -7,7 +7,9 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "members/box_state.h"
 #include "members/native_life.h"
@@ -140,10 +142,29 @@ void NativeLife::make_offer(TimeNs now) {
   term.most_advanced = common ? most_advanced(workers()) : Rank{0};
   term.base = common ? member(term.most_advanced).next : config_.first_chunk;
   term.held = common && (!reforming() || term_.held);
+  if (config_.boxes) {
+    auto plan = new_plan();
+    const BoxIndex own = plan->index_of(own_address());
+    term.take_plan(std::move(plan), own);
+  }
   fill_group(term);
   draw_secrets(term);
   offer_version_ = publish_row(term);
   offer_ = term;
+}
+
+// For the boxes that nobody has lost. This one is always among them: who speaks to it has not.
+std::shared_ptr<const NamedPlan> NativeLife::new_plan() {
+  const BoxesConfig& boxes = *config_.boxes;
+  const std::uint64_t all = members_of(static_cast<std::uint16_t>(boxes.addresses.size()));
+  const PlanRequest request{.job = config_.name,
+                            .world = config_.workers,
+                            .servers = config_.external_servers(),
+                            .addresses = boxes.addresses,
+                            .usable = all & ~left_out_};
+  Plan plan = box_.options.plans(request);
+  stand_in_ = !fits(plan, request);
+  return NamedPlan::of(stand_in_ ? even_plan(request) : std::move(plan));
 }
 
 // What was offered, if anything, is taken back; nobody had been told.
@@ -156,49 +177,15 @@ void NativeLife::cancel_offer() {
 }
 
 std::uint64_t NativeLife::publish_row(const Term& term) {
-  auto row = std::make_shared<jobs::NativeJob>();
-  row->id = id_;
-  row->epoch = term.epoch;
-  row->generation = term.generation();
-  row->result_cookie = term.result;
-  row->discipline = config_.discipline;
+  auto row = row_of(term);
   if (const auto& late = config_.stragglers) {
     // Whatever was offered or finished in an earlier epoch lies before the term's base.
     const Chunk fence = term.held ? term.base + kOutOfReach : term.base;
     row->stragglers = {jobs::stamp(late->timeout), static_cast<std::uint8_t>(late->least), fence};
   }
-  row->server = config_.server;
-  row->decay = config_.decay;
-  row->results = term.results;
-  row->world = static_cast<std::uint8_t>(config_.workers);
-  row->shards = box_.options.shards;
   row->max_priority = config_.priority;
-  row->elements = term.record.elements.host();
-  row->window = term.window;
-  row->span = 2 * term.record.largest_window.host();
-  row->members = everyone();
-  row->slots = slots_;
-  if (shares_slots(row->discipline)) {
-    row->shared_slots = box_.shared_slots();
-    row->salt = term.salt;
-    row->reserved = quota_.reserved;
-    box_.publisher.cap(id_, quota_.cap);
-  }
-  for (std::uint16_t r = 0; r < config_.workers; ++r) {
-    const std::uint32_t key = rank_key(term.generation(), Rank{r});
-    row->ranks.at(r) = {term.contribution.at(r), key, members_[r].binding};
-    row->key_sum += key;
-  }
-  row->servers = config_.external_servers();
-  for (std::uint32_t i = 0; i < row->servers; ++i) {
-    const Rank r = server_rank(i);
-    row->server_ranks.at(i) = {term.contribution.at(place_of(r)), 0, member(r).binding};
-  }
   row->leaders = leaders_of(*row);
-  row->rates = rate_limits(config_, box_.options.shards);
-  row->limits_packets = row->rates.packets.has_value();
-  box_.publisher.set(id_, std::move(row));
-  return box_.await(id_);
+  return publish(std::move(row));
 }
 
 bool NativeLife::in_force(std::uint64_t version, TimeNs now) {
@@ -237,13 +224,6 @@ std::uint64_t NativeLife::strangers_to(const MemberState& m) const noexcept {
   return strangers;
 }
 
-JoinedPayload NativeLife::joined_part(std::uint64_t nonce, JoinStatus status) const {
-  JoinedPayload p = box_.joined_part(nonce, status);
-  p.world = Be<std::uint16_t>(config_.workers);
-  p.lease_ms = Be<std::uint32_t>(static_cast<std::uint32_t>(config_.lease / kMillisecond));
-  return p;
-}
-
 // To the rank's binding with the nonce of its newest JOIN: the term is in force.
 void NativeLife::answer_running(Rank rank) {
   const MemberState& m = member(rank);
@@ -269,14 +249,40 @@ void NativeLife::answer_running(Rank rank) {
   // Its workers order their packets below this maximum; clamped by the cores, all would be equal.
   if (shares_slots(p.discipline)) header.priority = config_.priority;
   if (config_.stragglers) header.flags = kFlagIncomplete;
-  box_.outbox.send_joined(header, p, {}, &key_, m.binding);
+  PlannedText planned;
+  std::string_view text;
+  if (term.plan) {
+    header.flags = kFlagPlanned;
+    planned.plan = term.plan->id;
+    planned.bytes = Be<std::uint32_t>(static_cast<std::uint32_t>(term.plan->bytes.size()));
+    planned.home = term.plan->index_of(own_address());
+    text = {reinterpret_cast<const char*>(&planned), sizeof planned};
+  }
+  box_.outbox.send_joined(header, p, text, &key_, m.binding);
 }
 
-// `awaited`: the workers whose JOIN forming waits for; 0 also while it waits for servers only.
-void NativeLife::answer_forming(std::uint64_t nonce, std::uint64_t awaited, const jobs::Binding& to) {
-  JoinedPayload p = joined_part(nonce, JoinStatus::kForming);
-  p.missing = Be<std::uint64_t>(awaited);
-  box_.outbox.send_joined(Header{}, p, {}, &key_, to);
+// A page of the plan in force, to who is in its epoch.
+void NativeLife::from_planned(const PlanPacket& packet, const jobs::Binding& source, TimeNs now) {
+  tick(now);
+  if (!has_rank(packet.rank)) return box_.count(MembershipDrop::kRank);
+  const NamedPlan* const plan = active() ? term_.plan.get() : nullptr;
+  const bool known =
+      plan != nullptr && packet.fixed.plan == plan->id && packet.fixed.bytes.host() == plan->bytes.size();
+  if (!known || !packet.page.empty()) return box_.count(MembershipDrop::kPlan);
+  const MemberState& m = member(packet.rank);
+  if (!m.joined || m.left || m.binding != source) return box_.count(MembershipDrop::kSource);
+  box_.accept(PacketType::kPlan);
+  const auto page = plan->page(packet.fixed.page);
+  PlanPayload fixed = packet.fixed;
+  fixed.page_bytes = Be<std::uint16_t>(static_cast<std::uint16_t>(page.size()));
+  std::vector<std::byte> body(sizeof fixed);
+  wire_put(body.data(), fixed);
+  const auto name = std::as_bytes(std::span(packet.name));
+  body.insert(body.end(), name.begin(), name.end());
+  body.insert(body.end(), page.begin(), page.end());
+  Header header;
+  header.type = PacketType::kPlan;
+  box_.outbox.send(header, body, &key_, source);
 }
 
 }  // namespace tally::members

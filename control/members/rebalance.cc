@@ -8,7 +8,7 @@ namespace tally::members {
 namespace {
 
 // Classes are strict: to a class, those below it want no more than what is reserved for them.
-std::vector<Sharer> seen_by(std::uint8_t rank, std::span<NativeLife* const> jobs,
+std::vector<Sharer> seen_by(std::uint8_t rank, std::span<ResidentJob* const> jobs,
                             std::vector<Sharer> sharers) {
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     if (class_of(jobs[i]->config().priority) < rank)
@@ -20,19 +20,19 @@ std::vector<Sharer> seen_by(std::uint8_t rank, std::span<NativeLife* const> jobs
 }  // namespace
 
 void rebalance_shared(BoxState& box, std::span<const SharedDemand> demand) {
-  std::vector<NativeLife*> jobs;
+  std::vector<ResidentJob*> jobs;
   std::vector<Sharer> sharers;
   std::vector<std::uint32_t> wanted(kMaxJobs + 1);
   for (const SharedDemand& d : demand)
     if (raw(d.job) <= kMaxJobs) wanted[raw(d.job)] = d.denied ? Sharer::kEverything : d.entries;
   for (const JobId id : box.sharing) {
-    NativeLife* const job = box.find_native(id);
+    ResidentJob* const job = box.find_resident(id);
     jobs.push_back(job);
     sharers.push_back(
         {job->config().quota.weight, job->quota().reserved, job->quota().limit, wanted[raw(id)]});
   }
   for (std::uint8_t rank = 0; rank <= class_of(kMaxPriority); ++rank) {
-    const auto in_class = [rank](const NativeLife* job) { return class_of(job->config().priority) == rank; };
+    const auto in_class = [rank](const ResidentJob* job) { return class_of(job->config().priority) == rank; };
     if (std::none_of(jobs.begin(), jobs.end(), in_class)) continue;
     const auto caps = divide(seen_by(rank, jobs, sharers), box.options.shared_entries);
     for (std::size_t i = 0; i < jobs.size(); ++i) {

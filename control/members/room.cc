@@ -34,7 +34,7 @@ std::uint32_t lines_of(const BoxState& box, const NativeLife& pool, std::uint32_
   return jobs::pool_lines(window, box.options.shards, pool.slot_elements());
 }
 
-bool is_free(const NativeLife& job, const BoxState& box, std::uint32_t lines) {
+bool is_free(const ResidentJob& job, const BoxState& box, std::uint32_t lines) {
   SlotAllocator slots = box.slots;
   slots.release(job.slots());
   return slots.allocate(lines).has_value();
@@ -43,7 +43,7 @@ bool is_free(const NativeLife& job, const BoxState& box, std::uint32_t lines) {
 }  // namespace
 
 // The window, or 0.
-std::uint32_t NativeLife::hold_lines(const Wish& wish) {
+std::uint32_t ResidentJob::hold_lines(const Wish& wish) {
   const std::uint32_t wanted = lines_for(wish, wish.window);
   if (!wish.moves && slots_.count != 0 && slots_.count == wanted && slot_elements_ == layout(config_, wish)) {
     if (slot_elements_ == 0) box_.publisher.freed({id_, 0, slots_, everyone()});
@@ -62,7 +62,7 @@ std::uint32_t NativeLife::hold_lines(const Wish& wish) {
   return 0;
 }
 
-std::string NativeLife::no_room_text(const Wish& wish) const {
+std::string ResidentJob::no_room_text(const Wish& wish) const {
   const std::uint32_t needed = lines_for(wish, kMinWindow);
   const bool ledger = config_.discipline == Discipline::kShared;
   const std::string what =
@@ -77,7 +77,7 @@ std::string NativeLife::no_room_text(const Wish& wish) const {
 }
 
 // Why the shared region has no place for the job; empty: it has, or the job does not share slots.
-std::string NativeLife::objection(const Wish& wish) const {
+std::string ResidentJob::objection(const Wish& wish) const {
   if (!shares_slots(config_.discipline)) return {};
   const MembershipOptions& o = box_.options;
   if (wish.elements > o.shared_elements) {
@@ -88,7 +88,7 @@ std::string NativeLife::objection(const Wish& wish) const {
   return objection_to_quota(config_);
 }
 
-std::string NativeLife::objection_to_quota(const NativeConfig& config) const {
+std::string ResidentJob::objection_to_quota(const NativeConfig& config) const {
   const std::uint32_t entries = box_.options.shared_entries;
   const std::uint32_t reserved = quota_of(config, entries).reserved;
   const std::uint64_t others = box_.reserved - quota_.reserved;
@@ -99,7 +99,7 @@ std::string NativeLife::objection_to_quota(const NativeConfig& config) const {
                      " are reserved for other jobs: lower quota.reserved or raise dataplane.shared.slots");
 }
 
-std::uint32_t NativeLife::lines_for(const Wish& wish, std::uint32_t window) const noexcept {
+std::uint32_t ResidentJob::lines_for(const Wish& wish, std::uint32_t window) const noexcept {
   const std::uint32_t largest = wish.largest_window != 0 ? wish.largest_window : window;
   return own_lines(config_.discipline, window, 2 * largest, box_.options.shards, wish.elements);
 }
@@ -109,21 +109,23 @@ std::uint32_t NativeLife::lines_for(const Wish& wish, std::uint32_t window) cons
 // stays, unless the wish says that it moves; otherwise what the job held is given back first, so the answer
 // is never worse than before. A ledger that is held is to be zeroed before the next table is in force, also
 // where the job had it already.
-tl::expected<std::uint32_t, std::string> NativeLife::admit(const Wish& wish) {
+tl::expected<std::uint32_t, std::string> ResidentJob::admit(const Wish& wish) {
   if (std::string no = objection(wish); !no.empty()) return tl::unexpected(std::move(no));
   const std::uint32_t window = hold_lines(wish);
   if (window == 0) return tl::unexpected(no_room_text(wish));
-  hold(quota_of(config_, box_.options.shared_entries));
+  hold_quota();
   return window;
 }
 
-void NativeLife::hold(const SharedQuota& quota) {
+void ResidentJob::hold_quota() { hold(quota_of(config_, box_.options.shared_entries)); }
+
+void ResidentJob::hold(const SharedQuota& quota) {
   box_.reserved += quota.reserved;
   box_.reserved -= std::exchange(quota_, quota).reserved;
 }
 
 // Gives all of it back; the cores zero the lines before the next table is in force.
-void NativeLife::release_slots() {
+void ResidentJob::release_slots() {
   hold({});
   box_.slots_changed = true;
   if (slots_.count == 0) return;
@@ -169,7 +171,7 @@ void NativeLife::grow(TimeNs now) {
   begin_reforming(now);
 }
 
-void NativeLife::give_cap(std::uint32_t cap) {
+void ResidentJob::give_cap(std::uint32_t cap) {
   quota_.cap = cap;
   box_.publisher.cap(id_, cap);
 }
@@ -192,7 +194,7 @@ struct Candidate {
 };
 
 // In the order of their places, so that those that form anew move down without passing each other.
-std::vector<Candidate> lower_pools(const NativeLife& job, const BoxState& box) {
+std::vector<Candidate> lower_pools(const ResidentJob& job, const BoxState& box) {
   std::vector<Candidate> found;
   for (NativeLife& other : box.all<NativeLife>()) {
     if (other.config().discipline != Discipline::kPool || other.slots().count == 0) continue;
@@ -208,8 +210,8 @@ std::vector<Candidate> lower_pools(const NativeLife& job, const BoxState& box) {
 }
 
 // Whether so many lines are free when those that change have formed anew, and with them all up to a priority.
-bool fits(const NativeLife& job, const BoxState& box, std::vector<Candidate>& pools, int movable,
-          std::uint32_t lines) {
+bool fits_with(const ResidentJob& job, const BoxState& box, std::vector<Candidate>& pools, int movable,
+               std::uint32_t lines) {
   SlotAllocator slots = box.slots;
   slots.release(job.slots());
   const auto moves = [movable](const Candidate& c) {
@@ -226,19 +228,19 @@ bool fits(const NativeLife& job, const BoxState& box, std::vector<Candidate>& po
 }
 
 // Lines that are free when all have given, in whatever pieces. Cheap, where a place for everyone is not.
-std::uint32_t sum_of_free(const NativeLife& job, const BoxState& box, const std::vector<Candidate>& pools) {
+std::uint32_t sum_of_free(const ResidentJob& job, const BoxState& box, const std::vector<Candidate>& pools) {
   std::uint32_t free = box.slots.free_lines() + job.slots().count;
   for (const Candidate& c : pools) free += c.pool->slots().count - lines_of(box, *c.pool, c.window);
   return free;
 }
 
 // As few as possible move, and those of the lowest priority.
-bool fits_somehow(const NativeLife& job, const BoxState& box, std::vector<Candidate>& pools,
+bool fits_somehow(const ResidentJob& job, const BoxState& box, std::vector<Candidate>& pools,
                   std::uint32_t lines) {
   std::set<int> movable{-1};
   for (const Candidate& c : pools) movable.insert(c.pool->config().priority);
   return std::any_of(movable.begin(), movable.end(),
-                     [&](int priority) { return fits(job, box, pools, priority, lines); });
+                     [&](int priority) { return fits_with(job, box, pools, priority, lines); });
 }
 
 Candidate* next_to_give(std::vector<Candidate>& pools) {
@@ -251,7 +253,7 @@ Candidate* next_to_give(std::vector<Candidate>& pools) {
   return next;
 }
 
-bool all_give(const NativeLife& job, const BoxState& box, std::vector<Candidate>& pools,
+bool all_give(const ResidentJob& job, const BoxState& box, std::vector<Candidate>& pools,
               std::uint32_t lines) {
   while (sum_of_free(job, box, pools) < lines || !fits_somehow(job, box, pools, lines)) {
     Candidate* const next = next_to_give(pools);
@@ -265,7 +267,7 @@ bool all_give(const NativeLife& job, const BoxState& box, std::vector<Candidate>
 // best window that the job can get is free already, or because it can get none. The lowest priority gives
 // first, among equals the largest window, by halves down to kMinWindow. Pools that form anew already are
 // among the givers; so are those that cannot be called back yet, because their members are yet to be told.
-std::vector<Giver> plan_room(const NativeLife& job, const BoxState& box, const Wish& wish) {
+std::vector<Giver> plan_room(const ResidentJob& job, const BoxState& box, const Wish& wish) {
   for (std::uint32_t window = wish.window; window >= kMinWindow; window /= 2) {
     const std::uint32_t lines = job.lines_for(wish, window);
     if (lines == 0 || is_free(job, box, lines)) return {};
@@ -292,7 +294,7 @@ bool can_move(const std::vector<Giver>& givers) {
 NativeLife* next_to_grow(const BoxState& box) {
   NativeLife* next = nullptr;
   for (const JobId id : box.forming) {
-    const NativeLife* const job = box.find_native(id);
+    const ResidentJob* const job = box.find_resident(id);
     if (job != nullptr && (job->waits() || job->reforming())) return nullptr;  // what is free may be theirs
   }
   for (const JobId id : box.shrunk) {
@@ -310,14 +312,14 @@ void plan_growth(BoxState& box) {
 
 }  // namespace
 
-bool outranked(const NativeLife& job, const BoxState& box) {
+bool outranked(const ResidentJob& job, const BoxState& box) {
   return std::ranges::any_of(box.forming, [&](JobId id) {
-    const NativeLife* const other = box.find_native(id);
+    const ResidentJob* const other = box.find_resident(id);
     return other != nullptr && other->waits() && other->config().priority > job.config().priority;
   });
 }
 
-bool must_wait(const NativeLife& job, BoxState& box, const Wish& wish, TimeNs now) {
+bool must_wait(const ResidentJob& job, BoxState& box, const Wish& wish, TimeNs now) {
   if (!job.reforming() && outranked(job, box)) return true;
   const auto givers = plan_room(job, box, wish);
   const bool move = can_move(givers);
@@ -331,15 +333,15 @@ bool must_wait(const NativeLife& job, BoxState& box, const Wish& wish, TimeNs no
 void settle_slots(BoxState& box, TimeNs now) {
   while (box.slots_changed) {
     box.slots_changed = false;
-    std::vector<NativeLife*> waiting;
+    std::vector<ResidentJob*> waiting;
     for (const JobId id : box.forming) {
-      NativeLife* const job = box.find_native(id);
+      ResidentJob* const job = box.find_resident(id);
       if (job != nullptr && job->waits()) waiting.push_back(job);
     }
-    std::stable_sort(waiting.begin(), waiting.end(), [](const NativeLife* a, const NativeLife* b) {
+    std::stable_sort(waiting.begin(), waiting.end(), [](const ResidentJob* a, const ResidentJob* b) {
       return a->config().priority > b->config().priority;
     });
-    for (NativeLife* job : waiting) job->try_to_begin(now);
+    for (ResidentJob* job : waiting) job->try_to_begin(now);
     for (const JobId id : std::set(box.unadmitted))
       jobs::with_dialect(*box.find(id), [now](auto& life) { life.try_to_begin(now); });
     plan_growth(box);

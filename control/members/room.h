@@ -17,11 +17,11 @@ inline constexpr TimeNs kGrowAfter = 10 * kSecond;
 
 // A job of higher priority has all its ranks and waits for slot memory: nothing of what comes free is for
 // `job`.
-[[nodiscard]] bool outranked(const NativeLife& job, const BoxState& box);
+[[nodiscard]] bool outranked(const ResidentJob& job, const BoxState& box);
 
 // All ranks of `job` are there. True: it must wait, because pools of lower priority are to give way for it;
 // those that run are called back by this. False: admission has the best answer there is.
-[[nodiscard]] bool must_wait(const NativeLife& job, BoxState& box, const Wish& wish, TimeNs now);
+[[nodiscard]] bool must_wait(const ResidentJob& job, BoxState& box, const Wish& wish, TimeNs now);
 
 // After any change: jobs that wait are tried again if lines came free or a pool can be called back since.
 void settle_slots(BoxState& box, TimeNs now);

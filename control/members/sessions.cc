@@ -75,7 +75,7 @@ void SessionLife::try_to_begin(TimeNs /*now*/) {
   if (epoch_ != Epoch{}) return;
   box_.unadmitted.insert(id_);
   box_.touch(id_);
-  if (const NativeLife* const first = box_.awaits_slots(); first != nullptr) {
+  if (const ResidentJob* const first = box_.awaits_slots(); first != nullptr) {
     lacks_ = SessionLacks::kTurn;
     reason_ = "admission: waits until job '" + first->config().name + "' has its slot memory";
     return;

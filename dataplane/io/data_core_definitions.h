@@ -214,7 +214,7 @@ void PipelineCore<Exec>::conclude(rte_mbuf* m, const pipeline::Frame& frame, con
     case Verdict::kComplete:
       if (out.session) return answer_session(m, out);
       // What an external server finished may have come to any core.
-      return replicator_.replicate(m, out.payload, out.payload_bytes, out.native(),
+      return replicator_.replicate(m, out.payload, out.payload_bytes, out.ranks, out.native(),
                                    publications.at->headers.of(*out.job),
                                    out.native().servers == 0 ? source_port_ : source_port_of(out));
     case Verdict::kRepeat:

@@ -13,6 +13,7 @@ void JobHeaders::set_members(const jobs::Job& job, const JobHeaders* before, con
   const std::uint32_t kept = job_before != nullptr ? job_before->world : 0;
   for (std::uint32_t r = 0; r < job.world; ++r) {
     const jobs::Binding& to = job.ranks[r].binding;
+    if (to == jobs::Binding{}) continue;  // not known here (several boxes alone): nothing is sent there
     members[r] =
         r < kept && job_before->ranks[r].binding == to ? before->members[r] : Receiver{header(to), to.port};
     ipv6 |= members[r].header.ipv6();

@@ -8,7 +8,7 @@
 namespace tally::io {
 
 void Replicator::replicate(rte_mbuf* m, const std::byte* payload, std::uint32_t payload_bytes,
-                           const jobs::NativeJob& job, const JobHeaders& headers,
+                           std::uint64_t ranks, const jobs::NativeJob& job, const JobHeaders& headers,
                            std::uint16_t source_port) noexcept {
   ++statistics_.results;
   // Nothing has touched this line so far, and whoever frees a frame that is or was shared looks at `next`.
@@ -16,7 +16,7 @@ void Replicator::replicate(rte_mbuf* m, const std::byte* payload, std::uint32_t 
   const std::uint32_t sum = headers.ipv6 ? internet_sum({payload, payload_bytes}) : 0;
   const Result result{m, payload, payload_bytes, sum, source_port};
   if (job.results != ResultsMode::kMulticast)
-    return send_to_each(result, job.members, headers.members, headers.member_ports);
+    return send_to_each(result, ranks, headers.members, headers.member_ports);
   // The mbuf itself may go to several ports only if none of them gives it to somebody who writes its fields.
   if (headers.one_frame && (headers.group_ports & ~egress_.sharing_ports()) == 0)
     return send_one_frame(result, job, headers);

@@ -20,9 +20,9 @@ class Replicator {
       : heads_(heads), egress_(egress), statistics_(statistics) {}
 
   // Before: the core owns `m`, writable and of one segment, whose payload (in m's buffer, at least
-  // kMaxEncapsulation bytes behind its start) is the RESULT for all members of `job`. After: the ports, or a
-  // mempool; members whose frame found no mbuf ask again.
-  void replicate(rte_mbuf* m, const std::byte* payload, std::uint32_t payload_bytes,
+  // kMaxEncapsulation bytes behind its start) is the RESULT for all members of `job`, or those of them (`ranks`, not 0)
+  // that are reached from this box. After: the ports, or a mempool; members whose frame found no mbuf ask again.
+  void replicate(rte_mbuf* m, const std::byte* payload, std::uint32_t payload_bytes, std::uint64_t ranks,
                  const jobs::NativeJob& job, const JobHeaders& headers, std::uint16_t source_port) noexcept;
 
   // The same for a stored result that only some ranks (bitmap, not 0) asked for.

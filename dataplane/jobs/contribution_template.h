@@ -43,6 +43,12 @@ static_assert(sizeof(ContributionTemplate) == 128);
 
 [[nodiscard]] Likeness contribution_likeness(const Binding& from, JobId job, Epoch epoch, Rank rank,
                                              Cookie cookie) noexcept;
+// Of a rank that no frame can be of: it is not known where it is. (Some bit is set that no mask has.)
+[[nodiscard]] constexpr Likeness unlike_any() noexcept {
+  Likeness words{};
+  words.fill(~std::uint64_t{0});
+  return words;
+}
 
 // What of a frame the templates speak of, and what the box's own addresses change in it: with `like` a
 // member's likeness, ((frame & mask) ^ box ^ like) == 0 says that the frame is to this box, from where the

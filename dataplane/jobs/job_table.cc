@@ -2,6 +2,8 @@
 
 #include <limits>
 
+#include "tally/check.h"
+
 namespace tally::jobs {
 namespace {
 
@@ -16,6 +18,20 @@ std::shared_ptr<const SharedCaps> no_caps() {
 
 }  // namespace
 
+void NativeJob::take_part(std::shared_ptr<const PlanPart> of_plan) noexcept {
+  TALLY_CHECK(of_plan == nullptr || (discipline == Discipline::kShared && server == ServerKind::kExternal &&
+                                     results == ResultsMode::kUnicast),
+              "a job over several boxes has a ledger and external servers, and its results are unicast");
+  part = std::move(of_plan);
+  planned = part != nullptr;
+  const auto known = [](const Member& member) { return member.binding != Binding{}; };
+  enlisted = 0;
+  enlisted_servers = 0;
+  for (std::uint32_t r = 0; r < world; ++r) enlisted |= std::uint64_t{known(ranks[r])} << r;
+  for (std::uint32_t s = 0; s < servers; ++s)
+    enlisted_servers = static_cast<std::uint16_t>(enlisted_servers | (known(server_ranks[s]) ? 1U << s : 0));
+}
+
 // Not in the header: a table is a thousand rows, and tests, which are not optimised, copy them often.
 JobTable::JobTable(std::shared_ptr<const SharedCaps> caps) : caps_(std::move(caps)) {}
 JobTable::JobTable() : JobTable(no_caps()) {}
@@ -27,7 +43,9 @@ JobTable::Templates JobTable::templates_of(const NativeJob* job) {
   auto by_rank = std::make_shared<ContributionTemplate[]>(job->world);
   for (std::uint16_t r = 0; r < job->world; ++r) {
     const Member& m = job->ranks[r];
-    by_rank[r] = {.likeness = contribution_likeness(m.binding, job->id, job->epoch, Rank{r}, m.cookie),
+    by_rank[r] = {.likeness = knows(*job, Rank{r})
+                                  ? contribution_likeness(m.binding, job->id, job->epoch, Rank{r}, m.cookie)
+                                  : unlike_any(),
                   .job = job,
                   .key = m.key,
                   .port = m.binding.port};

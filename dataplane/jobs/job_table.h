@@ -17,6 +17,7 @@
 
 #include "jobs/binding.h"
 #include "jobs/contribution_template.h"
+#include "jobs/plan_part.h"
 #include "jobs/session.h"
 #include "jobs/source_limiter.h"
 #include "tally/discipline.h"
@@ -75,6 +76,7 @@ struct NativeJob : Job {
   std::uint8_t shards = 1;  // data cores, 1..64
   std::uint8_t max_priority = 254;
   ResultsMode results = ResultsMode::kUnicast;
+  bool planned = false;                   // `part` is there; says so in the line that is here anyway
   std::uint32_t window = 0;               // W, a power of two, 16..16384
   std::uint32_t span = 0;                 // 2 x the largest window of the generation
   Stragglers stragglers;                  // discipline pool
@@ -90,9 +92,36 @@ struct NativeJob : Job {
   // Results multicast: one rank for each (port, VLAN, IP version) that has a member; a frame goes to each.
   std::uint64_t leaders = 0;
   Generation generation{};
+  // Of a job over several boxes (docs/protocol_boxes.md), set by take_part().
+  std::shared_ptr<const PlanPart> part;
+  std::uint64_t enlisted = 0;  // the ranks that the box knows; others send it nothing yet, and get nothing
   std::array<Member, kMaxServers> server_ranks{};  // by server_index(); keys 0
   RateLimits rates;
+  std::uint16_t enlisted_servers = 0;  // as enlisted, by server_index()
+
+  // What of a plan is this box's. Before: ranks and servers are filled; whose binding is empty is not known here.
+  void take_part(std::shared_ptr<const PlanPart> of_plan) noexcept;
 };
+
+// The ranks whose contributions of a chunk the box adds up, and those that have its result from it. Of a job of one
+// box that is everybody.
+inline std::uint64_t here_of(const NativeJob& job, Chunk chunk) noexcept {
+  return job.planned ? job.part->here[plan_group(chunk)] : job.members;
+}
+inline std::uint64_t through_of(const NativeJob& job, Chunk chunk) noexcept {
+  return job.planned ? job.part->through[plan_group(chunk)] : job.members;
+}
+// Which of the job's servers, at least one, finishes a chunk.
+inline std::uint32_t server_of(const NativeJob& job, Chunk chunk) noexcept {
+  return job.planned ? job.part->server[plan_group(chunk)] : tally::server_of(chunk, job.servers);
+}
+
+// Does the box know where this rank is, a worker or a server of the job?
+inline bool knows(const NativeJob& job, Rank rank) noexcept {
+  const std::uint32_t server = server_index(rank);
+  if (raw(rank) < job.world) return !job.planned || (job.enlisted >> raw(rank) & 1) != 0;
+  return server < job.servers && (!job.planned || (job.enlisted_servers >> server & 1) != 0);
+}
 
 // Dialect switchml. Of a member's binding only MAC, address (IPv4) and udp_port (where its packets go to) are
 // meant. The lower 24 bits of `epoch` are not all 0; `elements` is the payload / 4.

@@ -15,15 +15,23 @@ const jobs::Member* sender_of(const jobs::NativeJob& job, const Header& h, bool 
   if (!server_says) [[likely]]
     return raw(rank) < job.world ? &job.ranks[raw(rank)] : nullptr;
   const std::uint32_t server = server_index(rank);
-  if (server >= job.servers || server != server_of(h.chunk_id(), job.servers)) return nullptr;
+  if (server >= job.servers || server != jobs::server_of(job, h.chunk_id())) return nullptr;
   return &job.server_ranks[server];
 }
 
-// Of a rank that may be a worker or a server; nullptr: it is neither.
+// Of a rank that may be a worker or a server; nullptr: it is neither, or not known here.
 const jobs::Member* member_of(const jobs::NativeJob& job, Rank rank) noexcept {
+  if (!jobs::knows(job, rank)) return nullptr;
   if (raw(rank) < job.world) return &job.ranks[raw(rank)];
   const std::uint32_t server = server_index(rank);
   return server < job.servers ? &job.server_ranks[server] : nullptr;
+}
+
+// Does the box know where a valid QUERY or ANSWER shall go? To a box of several some may not have enlisted yet.
+bool can_relay(const jobs::NativeJob& job, const Header& h) noexcept {
+  if (h.type == PacketType::kAnswer) return jobs::knows(job, Rank{static_cast<std::uint16_t>(h.slot.host())});
+  const std::uint64_t peer = h.contributors.host();
+  return h.type != PacketType::kQuery || peer == 0 || (job.enlisted & peer) != 0;
 }
 
 // May a worker's ANSWER be for this rank? One that a server asked for goes there.
@@ -109,7 +117,7 @@ void match_job(Parsed& parsed, const Header& h, const jobs::Binding& source, con
   if (parsed.reject) return parsed.refuse(Drop::kEpoch);
   const Rank rank = h.rank_id();
   const jobs::Member* const member = sender_of(*job, h, server_says);
-  if (member == nullptr) return parsed.refuse(Drop::kRank);
+  if (member == nullptr || (job->planned && !jobs::knows(*job, rank))) return parsed.refuse(Drop::kRank);
   if (h.cookie.host() != raw(member->cookie)) return parsed.refuse(Drop::kCookie);
   if (source != member->binding) return parsed.refuse(Drop::kSource);
   const std::uint64_t sender = server_says ? 0 : bit_of(rank);  // from here on it is known who is to blame
@@ -129,6 +137,7 @@ void match_job(Parsed& parsed, const Header& h, const jobs::Binding& source, con
   } else if (h.slot.host() != raw(p.slot)) {
     return parsed.refuse(Drop::kSlot, sender);
   }
+  if (job->planned && !contributes && !can_relay(*job, h)) return parsed.refuse(Drop::kRank, sender);
   take_fields(p, h, parsed.payload, *job, server_says ? h.contributors.host() : bit_of(rank), member->key,
               vouched, Form::kWords);
   p.form = form_of(p.sum);

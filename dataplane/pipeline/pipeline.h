@@ -206,6 +206,7 @@ class Pipeline {
   void report(const jobs::NativeJob& job, const Contribution& p, Drop why, const Mismatch& other,
               bool suspect) noexcept;
   [[nodiscard]] Found find(const jobs::NativeJob& job, Contribution& p) noexcept;
+  Outcome ask(const Parsed& parsed, Outcome out) noexcept;
   Outcome ask_peer(const Parsed& parsed, Outcome out) noexcept;
   Outcome ask_server(const Parsed& parsed, Outcome out) noexcept;
   Outcome contribute_session(Parsed& parsed, const Frame& frame, TimeNs now) noexcept;

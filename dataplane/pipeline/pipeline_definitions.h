@@ -241,9 +241,10 @@ void Pipeline<Exec>::note_missing(const Parsed& parsed, Outcome& out) noexcept {
   out.nack = true;
 }
 
-// A QUERY that names nobody and has found no result: its sender is told who is in the chunk. When everybody's
-// contribution was seen, and nothing is known of the chunk any more, it was finished long ago, most likely,
-// and its entry reclaimed: a peer is asked, one after the other; with DIRECT an external server.
+// A QUERY that names nobody and has found no result: its sender is told who is in the chunk, and all that come to
+// other boxes count as if they were, for it is not here that they are waited for. When everybody's contribution was
+// seen, and nothing is known of the chunk any more, it was finished long ago, most likely, and its entry reclaimed: a
+// peer is asked, one after the other; with DIRECT an external server.
 template <class Exec>
 Outcome Pipeline<Exec>::tell(Parsed& parsed, const Found& found, TimeNs now) noexcept {
   if (found.gone) {
@@ -252,7 +253,8 @@ Outcome Pipeline<Exec>::tell(Parsed& parsed, const Found& found, TimeNs now) noe
     return to_server ? ask_server(parsed, relayed) : ask_peer(parsed, relayed);
   }
   write_reject(std::span<std::byte, kHeaderBytes>{parsed.payload, kHeaderBytes}, header_at(parsed.payload),
-               RejectReason::kWaiting, parsed.job->result_cookie, found.contributors, *kernels_);
+               RejectReason::kWaiting, parsed.job->result_cookie, found.contributors | found.elsewhere,
+               *kernels_);
   Outcome out = conclude(parsed, Verdict::kTell, false, now);
   out.to = parsed.contribution.rank;
   return out;
@@ -282,7 +284,7 @@ Outcome Pipeline<Exec>::query(Parsed& parsed, const Frame& frame, TimeNs now) no
   out.to = Rank{peer};
   out.reject = found.contributors != 0 && rejects_.take(open_frame(frame, options_.box).source, now);
   out.reject_reason = RejectReason::kWaiting;
-  out.reject_contributors = found.contributors;
+  out.reject_contributors = found.contributors | found.elsewhere;
   return out;
 }
 
@@ -300,7 +302,7 @@ Outcome Pipeline<Exec>::answer(Parsed& parsed, const Frame& frame, TimeNs now) n
   write_result(parsed.payload, job, p, kFlagRetransmit, *kernels_, missing);
   Outcome out = conclude(parsed, Verdict::kRelay, false, now);
   out.to = asker;
-  if (raw(asker) >= job.world) towards(server_index(asker), p.priority, out);
+  if (raw(asker) >= job.world) towards(job, server_index(asker), p.priority, out);
   return out;
 }
 

@@ -109,9 +109,25 @@ const jobs::NativeJob* Pipeline<Exec>::take_out(std::uint32_t entry, Contributio
   return lives ? job : nullptr;
 }
 
-inline void towards(std::uint32_t server, std::uint8_t priority, Outcome& out) noexcept {
+inline void towards(const jobs::NativeJob& job, std::uint32_t server, std::uint8_t priority,
+                    Outcome& out) noexcept {
+  // One that this box has lost sight of (several boxes alone): as if it were lost on the way.
+  if (!jobs::knows(job, server_rank(server))) [[unlikely]] {
+    if (out.verdict == Verdict::kRelay) out.verdict = Verdict::kAbsorb;
+    return;
+  }
   out.server = static_cast<std::uint8_t>(server);
   out.priority = priority;
+}
+
+// A contribution of a chunk that is gone from here becomes a question to whoever knows most of it. Where everybody
+// comes to this box the chunk is finished, most likely, and any peer has it. Where others come to other boxes it may
+// as well wait at the server, which alone can tell, and which also learns by the question what it has lost.
+template <class Exec>
+Outcome Pipeline<Exec>::ask(const Parsed& parsed, Outcome out) noexcept {
+  const jobs::NativeJob& job = parsed.native();
+  const bool elsewhere_too = job.planned && jobs::here_of(job, parsed.contribution.chunk) != job.members;
+  return elsewhere_too ? ask_server(parsed, out) : ask_peer(parsed, out);
 }
 
 // The contribution becomes the QUERY that its sender would come to think of after some time-outs; one peer
@@ -120,9 +136,18 @@ template <class Exec>
 Outcome Pipeline<Exec>::ask_peer(const Parsed& parsed, Outcome out) noexcept {
   const jobs::NativeJob& job = parsed.native();
   const std::uint32_t rank = raw(parsed.contribution.rank);
+  const std::uint64_t peers = job.enlisted & ~bit_of(parsed.contribution.rank);
+  if (job.planned && peers == 0) [[unlikely]] {  // nobody else is here
+    out.verdict = Verdict::kAbsorb;
+    return out;
+  }
   const std::uint32_t next = 1 + asks_++ % (job.world - 1U);
   out.verdict = Verdict::kRelay;
   out.to = Rank{static_cast<std::uint16_t>((rank + next) % job.world)};
+  if (job.planned && !jobs::knows(job, out.to)) [[unlikely]] {
+    const std::uint64_t behind = peers >> raw(out.to) << raw(out.to);
+    out.to = Rank{static_cast<std::uint16_t>(std::countr_zero(behind != 0 ? behind : peers))};
+  }
   out.payload_bytes = kHeaderBytes;
   write_query(out.payload, job, parsed.contribution, out.to, *kernels_);
   return out;
@@ -136,7 +161,7 @@ Outcome Pipeline<Exec>::ask_server(const Parsed& parsed, Outcome out) noexcept {
   const Contribution& p = parsed.contribution;
   out.payload_bytes = kHeaderBytes;
   write_query(out.payload, job, p, p.rank, *kernels_);
-  towards(server_of(p.chunk, job.servers), p.priority, out);
+  towards(job, jobs::server_of(job, p.chunk), p.priority, out);
   return out;
 }
 
@@ -157,8 +182,12 @@ Outcome Pipeline<Exec>::contribute_shared(Parsed& parsed, const Frame& frame, Ti
       write_result(parsed.payload, job, p, repeats ? kFlagRetransmit : 0, *kernels_, 0,
                    repeats ? 0 : p.before);
     }
-    if (ruling.asks) return ask_peer(parsed, conclude(parsed, Verdict::kRelay, false, now));
-    if (ruling.verdict != Verdict::kDrop) return conclude(parsed, ruling.verdict, ruling.fresh, now);
+    if (ruling.asks) return ask(parsed, conclude(parsed, Verdict::kRelay, false, now));
+    if (ruling.verdict != Verdict::kDrop) {
+      Outcome out = conclude(parsed, ruling.verdict, ruling.fresh, now);
+      if (job.planned) out.ranks &= job.enlisted;
+      return out;
+    }
     report(job, p, ruling.drop, why, suspect);
     return drop(parsed, frame, ruling.drop, now);
   }
@@ -202,7 +231,7 @@ Outcome Pipeline<Exec>::contribute_shared(Parsed& parsed, const Frame& frame, Ti
   return out;
 }
 
-// Whose contributions of a chunk came by, also those that are at a server; 0: not known. By hash nothing
+// Whose contributions of a chunk came by, of those who are here, also when they are at a server; 0: not known. By hash nothing
 // tells who is there, and what the entry holds would name wrong ranks.
 template <class Exec>
 std::uint64_t Pipeline<Exec>::seen_of(const jobs::NativeJob& job, const Contribution& p) noexcept {
@@ -210,7 +239,7 @@ std::uint64_t Pipeline<Exec>::seen_of(const jobs::NativeJob& job, const Contribu
   const std::uint32_t line = job.slots.first * jobs::kLedgerRowsPerLine;
   const LedgerRow row = exec_.template peek<LedgerReg>(line + raw(p.slot) / job.shards);
   if (row.chunk != raw(p.chunk)) return 0;
-  return row.entry == LedgerRow::kAsking ? job.members : row.seen;
+  return row.entry == LedgerRow::kAsking ? jobs::here_of(job, p.chunk) : row.seen;
 }
 
 // The entry is asked first, the server's table only when there is none.
@@ -225,9 +254,12 @@ Found Pipeline<Exec>::find(const jobs::NativeJob& job, Contribution& p) noexcept
     if (found.complete) return found;
     held = found.contributors;
   }
-  const bool everybody = seen == job.members;  // nobody is waited for
-  if (job.server == ServerKind::kExternal)
-    return {.contributors = everybody ? 0 : seen, .gone = everybody && held == 0};
+  const std::uint64_t here = jobs::here_of(job, p.chunk);
+  const bool everybody = seen == here;  // nobody is waited for
+  if (job.server == ServerKind::kExternal) {
+    if (everybody) return {.gone = held == 0 && job.world > 1};  // who is alone has nobody to ask
+    return {.contributors = seen, .elsewhere = job.members & ~here};
+  }
   server::Partial partial{.chunk = p.chunk, .values = p.values, .room = p.room};
   if (!server_.read(merge_job(job), partial)) {
     held |= server_.contributors(merge_job(job), p.chunk);
@@ -298,7 +330,7 @@ Outcome Pipeline<Exec>::partial_of(const jobs::NativeJob& job, const Contributio
   write_partial(payload, job, p, *kernels_);
   Outcome out{.verdict = Verdict::kRelay, .job = &job, .payload = payload};
   out.payload_bytes = jobs::datagram_bytes(p.sum);
-  towards(server_of(p.chunk, job.servers), p.priority, out);
+  towards(job, jobs::server_of(job, p.chunk), p.priority, out);
   return out;
 }
 
@@ -325,7 +357,7 @@ Outcome Pipeline<Exec>::depart(Parsed& parsed, const SharedRuling& ruling, const
     std::memcpy(parsed.payload + offsetof(Header, slot), &slot, sizeof slot);
     relay_header(parsed.payload, owner.result_cookie, *kernels_,
                  ruling.collision ? std::uint8_t{kFlagCollision} : std::uint8_t{0});
-    towards(server_of(p.chunk, owner.servers), p.priority, out);
+    towards(owner, jobs::server_of(owner, p.chunk), p.priority, out);
     return out;
   }
   const Verdict verdict = out.verdict;
@@ -352,15 +384,18 @@ Outcome Pipeline<Exec>::relay_from_server(Parsed& parsed, const Frame& frame, Ti
   const bool result = parsed.type == PacketType::kResult;
   if (result && !matches(exec_.payload_sums(p), job.key_sum, p)) return drop(parsed, frame, Drop::kSum, now);
   Outcome out = conclude_server(parsed);
-  out.verdict = result && ranks == job.members ? Verdict::kComplete : Verdict::kRepeat;
-  out.ranks = ranks;
+  // To all whose contributions come through this box: to it the chunk is finished.
+  const bool to_all = result && ranks == jobs::through_of(job, p.chunk);
+  out.verdict = to_all ? Verdict::kComplete : Verdict::kRepeat;
+  out.ranks = job.planned ? ranks & job.enlisted : ranks;
+  if (out.ranks == 0) out.verdict = Verdict::kAbsorb;  // nothing leaves
   if (!result) {
     relay_header(parsed.payload, job.result_cookie, *kernels_);
     return out;
   }
   const std::uint8_t flags = header_at(parsed.payload).flags & kFlagRetransmit;
   std::uint32_t before = 0;
-  if (out.verdict == Verdict::kComplete && flags == 0) {
+  if (to_all && flags == 0) {
     ++states_[raw(job.id)].slots.served;
     before = finish(exec_, job, p.chunk);
   }
@@ -391,7 +426,7 @@ Outcome Pipeline<Exec>::flush(Parsed& parsed, const Frame& frame, TimeNs) noexce
   write_result(parsed.payload, job, p, kFlagRetransmit, *kernels_);
   out.payload_bytes = jobs::datagram_bytes(p.sum);
   out.verdict = Verdict::kRelay;
-  towards(server, owner.priority, out);
+  towards(job, server, owner.priority, out);
   return out;
 }
 

@@ -149,6 +149,7 @@ struct Found {
   bool complete = false;
   bool at_server = false;          // its values are in the packet already
   std::uint64_t contributors = 0;  // 0: no such entry
+  std::uint64_t elsewhere = 0;     // not complete: ranks that are waited for at other boxes, if at all
   std::uint64_t missing = 0;       // complete: ranks that its result lacks
   bool gone = false;               // everybody's was seen, and neither entry nor server has it: a peer may
 };

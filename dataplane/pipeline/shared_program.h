@@ -39,26 +39,26 @@ inline Decision order_shared(High& high, const Contribution& p, const jobs::Nati
 struct Seen {
   bool duplicate = false;   // this rank's was seen before
   bool first = true;        // nobody's was
-  bool last = false;        // now everybody's was
+  bool last = false;        // now everybody's was: of those who are here
   bool everybody = false;   // ... before already, or the row is asking
   bool asking = false;      // the row is
-  bool asked = false;       // a peer was asked for this rank before
+  bool asked = false;       // ... and was for this rank before
   std::uint32_t entry = 0;  // as LedgerRow::entry
 };
 
-// One read-modify-write of the chunk's row. offer(): entry + 1 that a first arrival may claim; 0: none.
+// One read-modify-write of the chunk's row. here: whose contributions of it the box adds up, p's among them.
+// offer(): entry + 1 that a first arrival may claim; 0: none.
 template <class Offer>
-Seen see(LedgerRow& row, const Contribution& p, const jobs::NativeJob& job, Offer offer) noexcept {
+Seen see(LedgerRow& row, const Contribution& p, std::uint64_t here, Offer offer) noexcept {
   if (row.chunk != raw(p.chunk)) row = {.chunk = raw(p.chunk)};  // a newer one: that packet would be stale
   if (row.entry == LedgerRow::kAsking) {
     const bool asked = (row.seen & p.bit) != 0;
     row.seen |= p.bit;
     return {.duplicate = true, .first = false, .everybody = true, .asking = true, .asked = asked};
   }
-  Seen seen{
-      .duplicate = (row.seen & p.bit) != 0, .first = row.seen == 0, .everybody = row.seen == job.members};
+  Seen seen{.duplicate = (row.seen & p.bit) != 0, .first = row.seen == 0, .everybody = row.seen == here};
   row.seen |= p.bit;
-  seen.last = row.seen == job.members;
+  seen.last = row.seen == here;
   if (seen.first) row.entry = offer();
   seen.entry = row.entry;
   return seen;
@@ -103,7 +103,7 @@ inline std::uint8_t decayed(const Victim& v, std::uint32_t now) noexcept {
 struct SharedRuling {
   Verdict verdict = Verdict::kDrop;
   Drop drop{};
-  bool asks = false;       // a peer shall be asked for the result
+  bool asks = false;       // a peer, or the server, shall be asked for the result
   bool fresh = false;      // seen for the first time: its rank is alive
   bool last = false;       // kBypass: now everybody's was seen
   bool collision = false;  // kBypass: there was no entry for it
@@ -147,7 +147,14 @@ class SharedProgram {
       return {.verdict = Verdict::kComplete, .fresh = true};
     }
     JobState& state = states_[raw(job.id)];
-    const bool below_cap = state.occupancy < table_.cap(job.id);
+    bool below_cap = state.occupancy < table_.cap(job.id);
+    std::uint64_t here = job.members;
+    if (job.planned) [[unlikely]] {
+      here = jobs::here_of(job, p.chunk);
+      // What is of nobody here leaves no trace: it tells nothing of those who are.
+      if ((here & p.bit) == 0) return pass_on(job);
+      below_cap &= here != p.bit;  // who is alone has nobody to wait for
+    }
     if (by_hash(job.discipline)) return by_slot(job, state, p, why, below_cap);
 
     // Most packets find their entry, and need not know what the server has.
@@ -157,7 +164,7 @@ class SharedProgram {
       return *asked;
     };
     const Seen seen = x_.template rmw<LedgerReg>(p.row, [&](LedgerRow& row) {
-      return see(row, p, job, [&]() noexcept -> std::uint32_t {
+      return see(row, p, here, [&]() noexcept -> std::uint32_t {
         const bool may_claim = below_cap && !p.direct && !known();
         const std::uint32_t oldest = may_claim ? slots_.oldest_available() : kNoEntry;
         return oldest == kNoEntry ? 0 : oldest + 1;
@@ -217,6 +224,10 @@ class SharedProgram {
 
   SharedRuling bypass(const jobs::NativeJob& job, const Seen& seen) const noexcept {
     return {.verdict = Verdict::kBypass, .fresh = !seen.duplicate, .last = seen.last, .leaving = &job};
+  }
+  // A contribution that nobody here is to be added to. No ledger tells whether it is a replay, so it renews no lease.
+  static SharedRuling pass_on(const jobs::NativeJob& job) noexcept {
+    return {.verdict = Verdict::kBypass, .leaving = &job};
   }
   // Somebody has the result, most likely: ask a peer instead of summing a chunk anew that nobody else sends.
   // Whoever comes again is summed all the same, for the server may have forgotten the chunk unfinished.
@@ -310,20 +321,31 @@ class SharedProgram {
     }
     slots_.released(entry);
     --state.occupancy;
-    if (after.contributors != job.members) return split(job, state, p, after.contributors);
-    if (!matches(out.sums, job.key_sum, p)) {
-      x_.again();
-      if (!by_hash(job.discipline)) x_.template rmw<LedgerReg>(p.row, [](LedgerRow& r) { return r = {}; });
-      x_.template rmw<HeadReg>(p.line, [](Head& h) { return h = {}; });
-      state.finished_badly();
-      return SharedRuling{.drop = Drop::kBadSum};
+    const bool everybody = after.contributors == job.members;
+    // Those who are here are to this box what everybody is elsewhere: nobody else can find out that one of them
+    // corrupts, and nothing else tells how long a chunk takes.
+    const bool all_of_here = everybody || (job.planned && after.contributors == jobs::here_of(job, p.chunk));
+    if (all_of_here) {
+      const std::uint32_t keys = everybody ? job.key_sum : jobs::keys_of(job, after.contributors);
+      if (!matches(out.sums, keys, p)) return bad_sum(job, state, p);
+      state.finished_well();
+      state.filled_in(now_ - owner.claimed);
     }
-    state.finished_well();
-    state.filled_in(now_ - owner.claimed);
+    if (!everybody) return split(job, state, p, after.contributors);
     return SharedRuling{.verdict = Verdict::kComplete, .fresh = true};
   }
 
-  // Everybody was seen, and not everybody is here: the rest is at the server, and nothing more can come.
+  // The entry is free, and its row empty: all of them send again.
+  SharedRuling bad_sum(const jobs::NativeJob& job, JobState& state, const Contribution& p) noexcept {
+    x_.again();
+    if (!by_hash(job.discipline)) x_.template rmw<LedgerReg>(p.row, [](LedgerRow& r) { return r = {}; });
+    x_.template rmw<HeadReg>(p.line, [](Head& h) { return h = {}; });
+    state.finished_badly();
+    return SharedRuling{.drop = Drop::kBadSum};
+  }
+
+  // Everybody was seen who comes here, and not everybody is in the entry: the rest is at the server, or goes there by
+  // other ways, and nothing more can come.
   SharedRuling split(const jobs::NativeJob& job, JobState& state, Contribution& p,
                      std::uint64_t contributors) noexcept {
     x_.template undo<HeadReg>(p.line, Head{});

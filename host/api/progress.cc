@@ -101,11 +101,12 @@ void Progress::handle(const StopRequest& /*request*/) {
 }
 
 bool Progress::receive() {
-  const std::size_t received = transport_->receive([this](std::span<const std::byte> datagram, std::size_t box) {
-    ++datagrams_;
-    engine_->receive(datagram, now_, box);
-    follow_boxes();  // before the next one is told by a place in the list
-  });
+  const std::size_t received =
+      transport_->receive([this](std::span<const std::byte> datagram, std::size_t box) {
+        ++datagrams_;
+        engine_->receive(datagram, now_, box);
+        follow_boxes();  // before the next one is told by a place in the list
+      });
   return received != 0;
 }
 

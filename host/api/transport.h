@@ -52,7 +52,9 @@ class DatagramSink {
     if constexpr (std::is_invocable_v<Take, std::span<const std::byte>, std::size_t>) {
       return take;
     } else {
-      return [take = std::move(take)](std::span<const std::byte> datagram, std::size_t) mutable { take(datagram); };
+      return [take = std::move(take)](std::span<const std::byte> datagram, std::size_t) mutable {
+        take(datagram);
+      };
     }
   }
   Function take_;
@@ -70,7 +72,9 @@ class Transport {
   // Most int32 values that a packet of this path carries, 16..2224, a multiple of 16.
   [[nodiscard]] virtual std::uint16_t most_elements() const noexcept = 0;
   // Of a datagram of this path.
-  [[nodiscard]] virtual std::size_t most_bytes() const noexcept { return kHeaderBytes + std::size_t{4} * most_elements(); }
+  [[nodiscard]] virtual std::size_t most_bytes() const noexcept {
+    return kHeaderBytes + std::size_t{4} * most_elements();
+  }
   // Takes at most one burst from every queue. Returns the datagrams handed to `sink`.
   virtual std::size_t receive(const DatagramSink& sink) = 0;
   // Room for up to `wanted` datagrams of `bytes` each; fewer or none when the path is full or down. The
@@ -83,8 +87,8 @@ class Transport {
   // moment of send(). Errors name an address that cannot be reached this way, and why; then the list stays what it was.
   [[nodiscard]] virtual Result<void> set_boxes(std::span<const BoxAddress> boxes) {
     if (boxes.size() == 1) return {};
-    return fail(ErrorCode::kInvalidArgument, "this transport reaches one box, and the job is summed by several",
-                "TALLY_TRANSPORT");
+    return fail(ErrorCode::kInvalidArgument,
+                "this transport reaches one box, and the job is summed by several", "TALLY_TRANSPORT");
   }
   // Every JOINED(running) with a new epoch or MAC: the box's MAC, multicast group and port, number of shards.
   virtual void joined(const engine::Membership& membership) = 0;

@@ -327,9 +327,11 @@ WorkerImpl::WorkerImpl(std::shared_ptr<WorkerView> view, std::shared_ptr<Progres
 
 Result<std::unique_ptr<WorkerImpl>> WorkerImpl::start(const WorkerOptions& options) {
   if (auto sound = check_options(options); !sound) return tl::unexpected(std::move(sound.error()));
-  auto transport = make_transport(
-      options.transport.empty() ? kDefaultTransport : options.transport,
-      {.box = boxes_named(options.box).front(), .address = options.address, .mtu = options.mtu, .poll = options.poll});
+  auto transport = make_transport(options.transport.empty() ? kDefaultTransport : options.transport,
+                                  {.box = boxes_named(options.box).front(),
+                                   .address = options.address,
+                                   .mtu = options.mtu,
+                                   .poll = options.poll});
   if (!transport) return tl::unexpected(std::move(transport.error()));
   const std::uint16_t most = (*transport)->most_elements();
   const std::uint16_t elements = options.elements == 0 ? most : std::min(options.elements, most);

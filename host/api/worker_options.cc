@@ -82,8 +82,8 @@ class Checker {
     if (const auto why = text::objection_to(o_.token, kMaxTokenBytes); !why.empty())
       return refuse("token", "the token" + why);  // a secret: not shown
     const auto boxes = boxes_named(o_.box);
-    const auto wrong = std::find_if(boxes.begin(), boxes.end(),
-                                    [](std::string_view box) { return !text::ip_address(box); });
+    const auto wrong =
+        std::find_if(boxes.begin(), boxes.end(), [](std::string_view box) { return !text::ip_address(box); });
     if (!o_.box.empty() && wrong != boxes.end())
       return refuse("switch", text::in_quotes(*wrong) +
                                   " is not an IP address; names are not looked up: write "

@@ -49,7 +49,8 @@ void ChunkStream::put_routes(std::span<const Ipv6> addresses) {
   } else {
     std::vector<StreamBox> next;
     for (const Ipv6& address : addresses) {
-      const auto known = std::find_if(boxes_.begin(), boxes_.end(), [&address](const StreamBox& b) { return b.address == address; });
+      const auto known = std::find_if(boxes_.begin(), boxes_.end(),
+                                      [&address](const StreamBox& b) { return b.address == address; });
       next.push_back(known == boxes_.end() ? StreamBox(rto_floor_) : *known);
       next.back().address = address;
     }
@@ -81,8 +82,8 @@ void ChunkStream::open_box(std::size_t box, JobId job, std::uint32_t shards) noe
   opened.job = job;
   opened.shards = shards;
   opened.open = true;
-  const std::uint64_t end = window_.cursor();
-  for (std::uint64_t index = window_.lowest(); index < end; ++index) {
+  // All of the window: another box may have set the cursor back a moment ago.
+  for (std::uint64_t index = window_.lowest(); window_.contains(index); ++index) {
     Flight& flight = window_.at(index);
     if (flight.state == FlightState::kBlocked && flight.box == box) window_.take_back(flight);
   }
@@ -91,7 +92,7 @@ void ChunkStream::open_box(std::size_t box, JobId job, std::uint32_t shards) noe
 // Its chunks wait for another epoch; a result that is on its way is taken.
 void ChunkStream::shut_box(std::size_t box) noexcept {
   boxes_[box].open = false;
-  for (std::uint64_t index = window_.lowest(); index < window_.cursor(); ++index) {
+  for (std::uint64_t index = window_.lowest(); window_.contains(index); ++index) {
     Flight& flight = window_.at(index);
     const bool waits = flight.state == FlightState::kSent || flight.state == FlightState::kReady;
     if (waits && flight.box == box) window_.hold(flight);

@@ -87,7 +87,8 @@ class ChunkStream {
 
   // Datagrams of the current epoch, sender and cookie already checked; box: that they came from.
   [[nodiscard]] std::optional<Refused> on_result(const Datagram& datagram, TimeNs now, std::size_t box = 0);
-  [[nodiscard]] std::optional<Refused> on_waiting(const Header& header, TimeNs now, std::size_t box = 0) noexcept;
+  [[nodiscard]] std::optional<Refused> on_waiting(const Header& header, TimeNs now,
+                                                  std::size_t box = 0) noexcept;
   [[nodiscard]] std::optional<Refused> on_nack(const Header& header, std::size_t box = 0) noexcept;
   [[nodiscard]] std::optional<Refused> on_query(const Header& header, std::size_t box = 0) noexcept;
   [[nodiscard]] std::optional<Refused> on_resend(const Header& header, std::size_t box = 0) noexcept;
@@ -141,7 +142,8 @@ class ChunkStream {
     return routes_ ? (*routes_)[plan_group(wire(index))] : std::uint8_t{0};
   }
   [[nodiscard]] std::uint32_t shard_at(const StreamBox& box, std::uint64_t index) const noexcept {
-    return routes_ ? shard_of_slot(membership_.slot_of(wire(index)), box.shards) : membership_.shard_of(wire(index));
+    return routes_ ? shard_of_slot(membership_.slot_of(wire(index)), box.shards)
+                   : membership_.shard_of(wire(index));
   }
   [[nodiscard]] std::uint32_t lane_of(const Flight& flight) const noexcept {
     return kMaxShards * flight.box + shard_at(boxes_[flight.box], flight.index);
@@ -260,7 +262,8 @@ class ChunkStream {
   FlightWindow window_;
   ResultHistory history_;
   std::vector<StreamBox> boxes_;  // of this epoch, one at least
-  std::unique_ptr<std::array<std::uint8_t, kPlanGroups>> routes_;  // box of each group; nullptr: there is one box
+  std::unique_ptr<std::array<std::uint8_t, kPlanGroups>>
+      routes_;                         // box of each group; nullptr: there is one box
   std::optional<TimeNs> answered_at_;  // newest result of the epoch
   TimeNs patient_until_ = 0;           // no timer is believed before
   TimeNs gone_since_ = kNever;         // of those that peers have forgotten none came since

@@ -229,8 +229,7 @@ void ChunkStream::complete(const EngineOperation& operation, TimeNs now) {
   find_first_expiry();
 }
 
-std::optional<Refused> ChunkStream::on_waiting(const Header& header, TimeNs now,
-                                                std::size_t box) noexcept {
+std::optional<Refused> ChunkStream::on_waiting(const Header& header, TimeNs now, std::size_t box) noexcept {
   const auto index = index_of(header.chunk_id());
   if (!index || *index < window_.lowest()) return Refused::kLate;
   if (!started_ || !window_.contains(*index)) return Refused::kNotWaited;

@@ -54,7 +54,8 @@ std::optional<Refused> Counters::check_session(const auth::Key& key, const Datag
 std::optional<Refused> Counters::check_unknown(const auth::Key& job, const Datagram& datagram) noexcept {
   if (!auth::verify(job, datagram.header, datagram.payload)) return Refused::kTag;
   const std::uint64_t counter = wire_at<CountedPayload>(datagram.payload.data()).counter.host();
-  if (counter <= answered_ || counter > counter_ || counter_ - counter >= kAnswerable) return Refused::kReplay;
+  if (counter <= answered_ || counter > counter_ || counter_ - counter >= kAnswerable)
+    return Refused::kReplay;
   answered_ = counter_;
   return std::nullopt;
 }

@@ -148,13 +148,17 @@ class FlightWindow {
   // Of those of a box that wait for their timer, that are unfinished, and that were last asked for early; and of
   // those, of all boxes, whose result is lost.
   [[nodiscard]] Flight* oldest_sent(std::size_t box = 0) noexcept { return first(boxes_[box].sent); }
-  [[nodiscard]] const Flight* oldest_sent(std::size_t box = 0) const noexcept { return first(boxes_[box].sent); }
+  [[nodiscard]] const Flight* oldest_sent(std::size_t box = 0) const noexcept {
+    return first(boxes_[box].sent);
+  }
   [[nodiscard]] Flight* first_unfinished(std::size_t box = 0) noexcept { return first(boxes_[box].repair); }
   [[nodiscard]] const Flight* first_unfinished(std::size_t box = 0) const noexcept {
     return first(boxes_[box].repair);
   }
   [[nodiscard]] Flight* oldest_early(std::size_t box = 0) noexcept { return first(boxes_[box].early); }
-  [[nodiscard]] const Flight* oldest_early(std::size_t box = 0) const noexcept { return first(boxes_[box].early); }
+  [[nodiscard]] const Flight* oldest_early(std::size_t box = 0) const noexcept {
+    return first(boxes_[box].early);
+  }
   [[nodiscard]] Flight* first_lost() noexcept { return first(lost_); }
   [[nodiscard]] const Flight* first_lost() const noexcept { return first(lost_); }
   // The lowest chunk, if nothing but time tells when to ask for it.

@@ -79,11 +79,11 @@ std::optional<Refused> GuestSeat::on_joined(const Datagram& datagram, TimeNs now
   }
   const Header& header = datagram.header;
   const JoinedPayload& said = joined.fixed;
-  const bool right = header.epoch_id() == home_->epoch && raw(header.job_id()) != 0 &&
-                     raw(header.job_id()) <= kMaxJobs && Cookie{header.cookie.host()} == home_->result_cookie &&
-                     Cookie{said.cookie.host()} == home_->cookie && said.record == home_->record() &&
-                     said.world.host() == home_->world && said.window.host() == home_->window && said.shards >= 1 &&
-                     said.shards <= kMaxShards;
+  const bool right =
+      header.epoch_id() == home_->epoch && raw(header.job_id()) != 0 && raw(header.job_id()) <= kMaxJobs &&
+      Cookie{header.cookie.host()} == home_->result_cookie && Cookie{said.cookie.host()} == home_->cookie &&
+      said.record == home_->record() && said.world.host() == home_->world &&
+      said.window.host() == home_->window && said.shards >= 1 && said.shards <= kMaxShards;
   if (!right) return Refused::kJoined;
   job_ = header.job_id();
   shards_ = said.shards;

@@ -61,7 +61,8 @@ Said say_plan(const Speaker& speaker, const PlanId& id, std::uint32_t bytes, std
   return speaker.say(header, sizeof said + job.size() + content.size(), speaker.job_key(), out);
 }
 
-Said say_plan(const Speaker& speaker, const EpochPlan& plan, std::uint8_t page, std::span<std::byte> out) noexcept {
+Said say_plan(const Speaker& speaker, const EpochPlan& plan, std::uint8_t page,
+              std::span<std::byte> out) noexcept {
   const auto content =
       std::span(plan.bytes).subspan(page * kPlanPageBytes, bytes_of_page(plan.bytes.size(), page));
   return say_plan(speaker, plan.id, static_cast<std::uint32_t>(plan.bytes.size()), page, content, out);
@@ -84,8 +85,9 @@ std::optional<Refused> PlanFetch::receive(const Datagram& datagram, const Speake
   if (!page) return Refused::kLength;
   if (!auth::verify(speaker.job_key(), datagram.header, datagram.payload)) return Refused::kTag;
   const std::uint32_t number = page->fixed.page;
-  if (page->job != speaker.options().job || page->fixed.plan != id_ || page->fixed.bytes.host() != bytes_.size() ||
-      number >= plan_pages(bytes_.size()) || page->content.size() != bytes_of_page(bytes_.size(), number))
+  if (page->job != speaker.options().job || page->fixed.plan != id_ ||
+      page->fixed.bytes.host() != bytes_.size() || number >= plan_pages(bytes_.size()) ||
+      page->content.size() != bytes_of_page(bytes_.size(), number))
     return Refused::kJoined;
   const std::uint64_t bit = std::uint64_t{1} << number;
   if ((missing_ & bit) == 0) return Refused::kLate;

@@ -84,7 +84,8 @@ std::optional<Refused> Seat::on_joined(const Datagram& datagram, TimeNs now, Sea
   return Refused::kJoined;
 }
 
-std::optional<Refused> Seat::on_offer(const Membership& offer, std::uint64_t anew, TimeNs now, SeatNews& news) {
+std::optional<Refused> Seat::on_offer(const Membership& offer, std::uint64_t anew, TimeNs now,
+                                      SeatNews& news) {
   if (offer.generation == forsaken_) {
     unended_ = offer;
     return std::nullopt;
@@ -171,8 +172,16 @@ void Seat::move_to(const Ipv6& address) {
 
 std::optional<Refused> Seat::on_reject(const Datagram& datagram, TimeNs now, SeatNews& news) {
   const Header& header = datagram.header;
-  if (!membership_) return Refused::kState;
   const RejectReason why{header.slot.host()};
+  if (pending_ && header.epoch_id() == pending_->epoch && !datagram.payload.empty()) {
+    // Called back from an epoch whose plan is still on its way: nobody needs its pages any more.
+    if (why != RejectReason::kEpoch) return Refused::kReason;
+    if (header.job_id() != pending_->job) return Refused::kJob;
+    if (!auth::verify(pending_->session, header, datagram.payload)) return Refused::kTag;
+    join_again(now);
+    return std::nullopt;
+  }
+  if (!membership_) return Refused::kState;
   if (why != RejectReason::kEpoch && why != RejectReason::kJob) return Refused::kReason;
   if (header.job_id() != membership_->job) return Refused::kJob;
   if (header.epoch_id() != membership_->epoch) return Refused::kEpoch;
@@ -257,7 +266,8 @@ bool Seat::abort(std::string_view why, TimeNs now) {
 Said Seat::transmit(std::span<std::byte> out, const SeatNumbers& numbers, TimeNs now) {
   if (due() > now) return {};
   if (state_ == SeatState::kJoining) {
-    if (!unended_) return knock_.due() <= now ? say_join(out, numbers, now) : fetch_.transmit(speaker_, out, now);
+    if (!unended_)
+      return knock_.due() <= now ? say_join(out, numbers, now) : fetch_.transmit(speaker_, out, now);
     const Membership as = *std::exchange(unended_, std::nullopt);
     return say(PacketType::kAbort, as, {}, "gave up its membership and joins anew", out);
   }

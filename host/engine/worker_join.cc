@@ -45,8 +45,9 @@ bool put_plan(const Header& header, const Joined& joined, Membership& m) noexcep
   m.plan_bytes = said.bytes.host();
   m.home_box = said.home;
   return m.plan_bytes != 0 && m.plan_bytes <= kMaxPlanBytes &&
-         (said.home < kMaxPlanBoxes || said.home == PlannedText::kNoBox) && said.zero == decltype(said.zero){} &&
-         m.discipline == Discipline::kShared && m.results == ResultsMode::kUnicast;
+         (said.home < kMaxPlanBoxes || said.home == PlannedText::kNoBox) &&
+         said.zero == decltype(said.zero){} && m.discipline == Discipline::kShared &&
+         m.results == ResultsMode::kUnicast;
 }
 
 }  // namespace
@@ -59,8 +60,8 @@ std::optional<Refused> read_joined(std::span<const std::byte> payload, Joined& o
   return std::nullopt;
 }
 
-std::optional<Membership> to_membership(const Header& header, const Joined& said, const EngineOptions& options,
-                                        const auth::Key& job) noexcept {
+std::optional<Membership> to_membership(const Header& header, const Joined& said,
+                                        const EngineOptions& options, const auth::Key& job) noexcept {
   const JoinedPayload& joined = said.fixed;
   Membership m;
   m.job = header.job_id();

@@ -105,7 +105,8 @@ struct Membership {
   return kHeaderBytes + std::max({std::size_t{4} * elements, kJoin, kAbort});
 }
 [[nodiscard]] constexpr std::size_t max_planned_bytes(std::uint16_t elements) noexcept {
-  constexpr std::size_t kPage = kHeaderBytes + sizeof(PlanPayload) + kMaxNameBytes + kPlanPageBytes + kTagBytes;
+  constexpr std::size_t kPage =
+      kHeaderBytes + sizeof(PlanPayload) + kMaxNameBytes + kPlanPageBytes + kTagBytes;
   constexpr std::size_t kEnlist = kHeaderBytes + sizeof(EnlistPayload) + kMaxNameBytes + kTagBytes;
   return std::max({max_datagram_bytes(elements), kPage, kEnlist});
 }

@@ -107,22 +107,22 @@ constexpr std::uint32_t plan_pages(std::size_t bytes) noexcept {
 
 // plan: within its limits.
 inline std::vector<std::byte> write_plan(const Plan& plan) {
-  std::vector<std::byte> out;
-  out.reserve(plan_bytes(plan.boxes.size(), plan.table_of.size(), plan.tables.size()));
-  const auto put = [&out](const auto& bytes) {
-    const auto all = std::as_bytes(std::span(bytes));
-    out.insert(out.end(), all.begin(), all.end());
+  std::vector<std::byte> out(plan_bytes(plan.boxes.size(), plan.table_of.size(), plan.tables.size()));
+  std::byte* at = out.data();
+  const auto put = [&at](const void* from, std::size_t size) {
+    if (size != 0) std::memcpy(at, from, size);
+    at += size;
   };
-  const std::array head{PlanHeader{.boxes = static_cast<std::uint8_t>(plan.boxes.size()),
-                                   .tables = static_cast<std::uint8_t>(plan.tables.size()),
-                                   .servers = plan.server_count,
-                                   .world = static_cast<std::uint8_t>(plan.table_of.size())}};
-  put(head);
-  for (const Ipv6& box : plan.boxes) put(box);
-  put(plan.table_of);
-  put(plan.servers);
+  const PlanHeader head{.boxes = static_cast<std::uint8_t>(plan.boxes.size()),
+                        .tables = static_cast<std::uint8_t>(plan.tables.size()),
+                        .servers = plan.server_count,
+                        .world = static_cast<std::uint8_t>(plan.table_of.size())};
+  put(&head, sizeof head);
+  put(plan.boxes.data(), plan.boxes.size() * sizeof(Ipv6));
+  put(plan.table_of.data(), plan.table_of.size());
+  put(plan.servers.data(), plan.servers.size());
   for (const RouteTable& table : plan.tables)
-    for (const Route route : table) out.push_back(std::byte{route.byte()});
+    for (const Route route : table) *at++ = std::byte{route.byte()};
   return out;
 }
 

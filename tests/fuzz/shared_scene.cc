@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "parsed_twice.h"
+#include "plans.h"
 #include "tally/check.h"
 #include "tally/mix64.h"
 
@@ -58,6 +59,10 @@ void SharedScene::join(std::uint16_t index, std::uint8_t how) {
   spec.shared_slots = region_.entries;
   spec.salt = last_epoch_;
   if (last_epoch_ % 3 == 0) spec.servers = 2;
+  if (last_epoch_ % 6 == 0 && spec.discipline == Discipline::kShared) {
+    Rng rng(last_epoch_);
+    spec.part = share_part(random_plan(rng, {.world = spec.world, .direct = 0.2}), 0);
+  }
   l = {.row = make_job(spec), .present = true};
   l.front = Chunk{(how & 0x80) != 0 ? 0xFFFFFFFD : 5};
   members_[raw(l.row.epoch)] = l.row.members;

@@ -65,6 +65,8 @@ class SharedScene {
                          bool vouched);
   // What leaves for an external server is merged there, and what the server says comes back at once.
   void depart(const pipeline::Outcome& out);
+  void asked(const jobs::NativeJob& row, const Header& h);
+  void give(const jobs::NativeJob& row, const server::Partial& p, std::uint64_t ranks, bool complete);
   void say(const jobs::NativeJob& row, const Bytes& datagram);
   void check_same(const pipeline::Outcome& x, const pipeline::Outcome& y) const;
   void check_result(const pipeline::Outcome& out);

@@ -45,6 +45,25 @@ ServerOptions server_options(const RackOptions& o, std::size_t link, std::uint8_
   return s;
 }
 
+// What is there is over all boxes.
+void spread_over_boxes(Scenario& s, const RackOptions& o) {
+  std::vector<jobs::Box> boxes;
+  members::BoxesConfig config;
+  for (std::uint8_t i = 0; i < o.boxes; ++i) {
+    boxes.push_back(test_box(i));
+    config.addresses.push_back(mapped(boxes.back().ipv4));
+  }
+  for (members::NativeConfig& job : s.box.jobs) job.boxes = config;
+  s.box.plans = o.plans;
+  for (std::uint8_t i = 1; i < o.boxes; ++i) {
+    SwitchOptions& other = s.others.emplace_back(s.box);
+    other.self = boxes[i];
+    for (members::NativeConfig& job : other.jobs) job.boxes->here = i;
+  }
+  for (WorkerOptions& worker : s.workers) worker.boxes = boxes;
+  for (ServerOptions& server : s.servers) server.boxes = boxes;
+}
+
 Scenario scenario_for(const RackOptions& o) {
   Scenario s;
   s.seed = 1;
@@ -88,6 +107,7 @@ Scenario scenario_for(const RackOptions& o) {
   }
   for (std::uint8_t i = 0; i < o.servers; ++i)
     s.servers.push_back(server_options(o, s.workers.size() + i, i));
+  if (o.boxes > 1) spread_over_boxes(s, o);
   return s;
 }
 
@@ -110,6 +130,21 @@ void set_header_in(Bytes& frame, const Header& h) {
   Bytes datagram = datagram_in(frame);
   set_header(datagram, h);
   std::copy(datagram.begin(), datagram.end(), frame.begin() + kOuterBytes);
+}
+
+Plan rack_for_each_half(const members::PlanRequest& request) {
+  Plan plan;
+  for (std::size_t box = 0; box < request.addresses.size(); ++box)
+    if ((request.usable >> box & 1U) != 0) plan.boxes.push_back(request.addresses[box]);
+  plan.server_count = request.servers;
+  for (std::uint32_t group = 0; group < kPlanGroups; ++group)
+    plan.servers[group] = static_cast<std::uint8_t>(group % request.servers);
+  plan.tables.resize(2);
+  plan.tables[0].fill(Route{.box = 0});
+  plan.tables[1].fill(Route{.box = static_cast<BoxIndex>(plan.boxes.size() - 1)});
+  for (std::uint32_t rank = 0; rank < request.world; ++rank)
+    plan.table_of.push_back(2 * rank < request.world ? std::uint8_t{0} : std::uint8_t{1});
+  return plan;
 }
 
 HazardRack::HazardRack(RackOptions options)
@@ -135,6 +170,25 @@ bool HazardRack::running(std::uint16_t job) {
     if (!worker(r, job).engine_running()) return false;
   }
   return true;
+}
+
+bool HazardRack::enlisted(std::uint16_t job) {
+  for (std::uint16_t r = 0; r < options_.world; ++r) {
+    const engine::WorkerEngine& engine = worker(r, job).engine();
+    if (!worker(r, job).engine_running()) return false;
+    for (std::size_t box = 1; box < engine.boxes().size(); ++box)
+      if (!engine.guest(box).running()) return false;
+  }
+  return true;
+}
+
+void HazardRack::cut(std::size_t link) {
+  for (const bool up : {true, false}) sim_->network().cut(link, up, kNever);
+}
+
+void HazardRack::cut_off(std::size_t box) {
+  const std::size_t ends = server_link(options_.servers);
+  for (std::size_t i = 0; i < ends; ++i) cut(sim_->link(i, box));
 }
 
 std::vector<std::uint16_t> HazardRack::ranks() const {

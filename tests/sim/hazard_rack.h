@@ -50,8 +50,15 @@ struct RackOptions {
   std::uint64_t bits_per_second = 0;                     // of each link, both ways; 0: no frame takes time
   TimeNs rto_floor = engine::kPollRtoFloor;              // WorkerOptions
   TimeNs backlog = kNever;                               // WorkerOptions
+  // More than one: every job is over all of them, and box 0 is its home. For jobs that share slots by ledger and have
+  // external servers.
+  std::uint8_t boxes = 1;
+  members::PlanSource plans = members::even_plan;
   std::vector<Rank> rivals;  // second processes for ranks of job 0, on the links behind all workers
 };
+
+// Ranks 0 to N/2 - 1 have the first of the usable boxes, the others the last one.
+[[nodiscard]] Plan rack_for_each_half(const members::PlanRequest& request);
 
 // With slots that all jobs share, unless `o` names a discipline of its own that shares them.
 [[nodiscard]] inline RackOptions sharing(RackOptions o = {}) {
@@ -149,7 +156,20 @@ class HazardRack {
 
   [[nodiscard]] std::vector<std::uint16_t> ranks() const;
   [[nodiscard]] Simulation& sim() noexcept { return *sim_; }
-  [[nodiscard]] SwitchNode& box() noexcept { return sim_->box(); }
+  [[nodiscard]] SwitchNode& box(std::size_t i = 0) noexcept { return sim_->box(i); }
+  // Of the rank to another box than box 0.
+  [[nodiscard]] std::size_t link_to(std::size_t box, std::uint16_t rank,
+                                    std::uint16_t job = 0) const noexcept {
+    return sim_->link(link(rank, job), box);
+  }
+  // All ranks and servers are enlisted at all boxes of the plan.
+  [[nodiscard]] bool enlisted(std::uint16_t job = 0);
+  // In the plan of job 0, as its home says; and whether members lost it.
+  [[nodiscard]] bool planned(std::size_t box) { return status().boxes.value().boxes.at(box).planned; }
+  [[nodiscard]] bool left_out(std::size_t box) { return status().boxes.value().boxes.at(box).left_out; }
+  // Nothing passes the link any more, or nothing that a box says or hears.
+  void cut(std::size_t link);
+  void cut_off(std::size_t box);
   [[nodiscard]] WorkerNode& worker(std::uint16_t rank, std::uint16_t job = 0) {
     return sim_->worker(link(rank, job));
   }

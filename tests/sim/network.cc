@@ -27,14 +27,15 @@ void flip_bit(Bytes& frame, Rng& rng, std::size_t from) {
 
 }  // namespace
 
-Network::Network(Schedule& schedule, std::uint64_t seed, LinkOptions link, std::size_t endpoints)
+Network::Network(Schedule& schedule, std::uint64_t seed, LinkOptions link, std::size_t links)
     : schedule_(schedule),
       rng_(seed),
       forging_(mix64(seed + 1)),
       forger_(mix64(seed + 2)),
       options_(link),
-      up_(endpoints),
-      down_(endpoints) {}
+      faults_(links),
+      up_(links),
+      down_(links) {}
 
 void Network::connect(Receiver to_box, Receiver from_box) {
   box_ = std::move(to_box);
@@ -50,13 +51,13 @@ void Network::remember(Link& link, const Bytes& frame) {
   }
 }
 
-void Network::cut(std::size_t endpoint, bool up, TimeNs until) {
-  Link& link = (up ? up_ : down_)[endpoint];
+void Network::cut(std::size_t at, bool up, TimeNs until) {
+  Link& link = (up ? up_ : down_)[at];
   link.cut_until = std::max(link.cut_until, until);
 }
 
-bool Network::obey(std::size_t endpoint, const Bytes& frame) {
-  std::set<std::uint64_t>& said = up_[endpoint].said;
+bool Network::obey(std::size_t at, const Bytes& frame) {
+  std::set<std::uint64_t>& said = up_[at].said;
   const auto known = said.find(name_of(frame));
   if (known == said.end()) return false;
   if (header_of(std::span{frame}.subspan(kOuterBytes)).type != PacketType::kLeave) said.erase(known);
@@ -64,27 +65,27 @@ bool Network::obey(std::size_t endpoint, const Bytes& frame) {
 }
 
 // The copy takes the frame's way, or another's: of a link beside it, or back to who sent it.
-void Network::forge(std::size_t endpoint, bool up, const Bytes& frame) {
+void Network::forge(std::size_t at, bool up, const Bytes& frame) {
   const auto copy = forging_.chance(0.7) ? forger_.changed(frame) : std::optional(frame);
   if (!copy) return;
   ++forged_;
   const TimeNs late = forging_.chance(0.5)   ? 0
                       : forging_.chance(0.5) ? forging_.below(100 * kMillisecond)
-                                             : forging_.below(faults_.forge_delay);
-  const std::size_t to = forging_.chance(0.8) ? endpoint : forging_.below(up_.size());
+                                             : forging_.below(faults_[at].forge_delay);
+  const std::size_t to = forging_.chance(0.8) ? at : forging_.below(up_.size());
   const bool way = forging_.chance(0.9) == up;
   deliver(to, *copy, way, options_.delay + late, options_.vouched);
 }
 
-void Network::replay_control(std::size_t endpoint, bool up, TimeNs within) {
-  const std::vector<Bytes>& said = (up ? up_ : down_)[endpoint].control;
+void Network::replay_control(std::size_t at, bool up, TimeNs within) {
+  const std::vector<Bytes>& said = (up ? up_ : down_)[at].control;
   for (std::size_t i = 0; i < said.size(); ++i)
-    deliver(endpoint, said[i], up, within * i / said.size(), options_.vouched);
+    deliver(at, said[i], up, within * i / said.size(), options_.vouched);
 }
 
-void Network::deliver(std::size_t endpoint, Bytes frame, bool up, TimeNs delay, bool vouched) {
-  schedule_.after(delay, [this, endpoint, up, vouched, f = std::move(frame)]() mutable {
-    (up ? box_ : endpoint_)(endpoint, std::move(f), vouched);
+void Network::deliver(std::size_t at, Bytes frame, bool up, TimeNs delay, bool vouched) {
+  schedule_.after(delay, [this, at, up, vouched, f = std::move(frame)]() mutable {
+    (up ? box_ : endpoint_)(at, std::move(f), vouched);
   });
 }
 
@@ -95,12 +96,13 @@ std::array<std::uint32_t, 3> Network::sum_of(const Bytes& frame) {
   return {raw(h.job_id()), raw(h.epoch_id()), raw(h.chunk_id())};
 }
 
-void Network::send(Link& link, std::size_t endpoint, Bytes frame, bool up) {
+void Network::send(Link& link, std::size_t at, Bytes frame, bool up) {
+  const Faults& faults = faults_[at];
   ++sent_;
-  if (observer_) observer_(endpoint, up, frame);
-  const Fate fate = filter_ ? filter_(endpoint, up, frame) : Fate::kPass;
+  if (observer_) observer_(at, up, frame);
+  const Fate fate = filter_ ? filter_(at, up, frame) : Fate::kPass;
   if (fate == Fate::kLose) return;
-  if (faults_.forge > 0 && forging_.chance(faults_.forge)) forge(endpoint, up, frame);
+  if (faults.forge > 0 && forging_.chance(faults.forge)) forge(at, up, frame);
   const PacketType type = header_of(std::span{frame}.subspan(kOuterBytes)).type;
   if (up && is_control(type)) link.said.insert(name_of(frame));
   if (is_control(type) || type == PacketType::kReject) {
@@ -114,28 +116,28 @@ void Network::send(Link& link, std::size_t endpoint, Bytes frame, bool up) {
     link.busy_until = std::max(link.busy_until, schedule_.now()) + on_wire;
     delay += link.busy_until - schedule_.now();
   }
-  if (fate == Fate::kTwice) deliver(endpoint, frame, up, delay, options_.vouched);
-  const auto later = [&] { return delay + rng_.below(faults_.reorder_delay + 1); };
-  if (faults_.replay > 0) {
-    if (!link.past.empty() && rng_.chance(faults_.replay)) {
-      deliver(endpoint, link.past[rng_.below(link.past.size())], up, later(), options_.vouched);
+  if (fate == Fate::kTwice) deliver(at, frame, up, delay, options_.vouched);
+  const auto later = [&] { return delay + rng_.below(faults.reorder_delay + 1); };
+  if (faults.replay > 0) {
+    if (!link.past.empty() && rng_.chance(faults.replay)) {
+      deliver(at, link.past[rng_.below(link.past.size())], up, later(), options_.vouched);
     }
     remember(link, frame);
   }
-  if (faults_.loss > 0 && rng_.chance(faults_.loss)) return;
-  if (faults_.duplicate > 0 && rng_.chance(faults_.duplicate))
-    deliver(endpoint, frame, up, later(), options_.vouched);
+  if (faults.loss > 0 && rng_.chance(faults.loss)) return;
+  if (faults.duplicate > 0 && rng_.chance(faults.duplicate))
+    deliver(at, frame, up, later(), options_.vouched);
   bool vouched = options_.vouched;
-  if (faults_.corrupt > 0 && rng_.chance(faults_.corrupt)) {
+  if (faults.corrupt > 0 && rng_.chance(faults.corrupt)) {
     flip_bit(frame, rng_, 0);
     vouched = false;
   }
-  if (faults_.poison > 0 && up && rng_.chance(faults_.poison) && vouched == options_.vouched &&
+  if (faults.poison > 0 && up && rng_.chance(faults.poison) && vouched == options_.vouched &&
       poisoned_.insert(sum_of(frame)).second)
     flip_bit(frame, rng_, kOuterBytes);
-  if (faults_.reorder > 0 && rng_.chance(faults_.reorder)) delay = later();
-  if (faults_.late > 0 && rng_.chance(faults_.late)) delay += rng_.below(faults_.late_delay);
-  deliver(endpoint, std::move(frame), up, delay, vouched);
+  if (faults.reorder > 0 && rng_.chance(faults.reorder)) delay = later();
+  if (faults.late > 0 && rng_.chance(faults.late)) delay += rng_.below(faults.late_delay);
+  deliver(at, std::move(frame), up, delay, vouched);
 }
 
 }  // namespace tally::sim

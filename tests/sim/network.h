@@ -1,6 +1,8 @@
 #pragma once
-// The network between the box and its endpoints, workers and then servers: one link each with rate and delay,
+// The network between boxes and endpoints, workers and then servers: one link each to each box, with rate and delay,
 // and everything that may happen to a frame on it. Seeded; faults may be changed (healed) at any time.
+//
+// Links are numbered box by box: that of an endpoint to box b is b times the endpoints, plus the endpoint.
 
 #include <array>
 #include <cstddef>
@@ -45,44 +47,43 @@ struct LinkOptions {
 class Network {
  public:
   // `vouched` tells whether the port answers for the frame's checksum.
-  using Receiver = std::function<void(std::size_t endpoint, Bytes frame, bool vouched)>;
+  using Receiver = std::function<void(std::size_t link, Bytes frame, bool vouched)>;
 
   // Sees every frame that is sent, before anything happens to it.
-  using Observer = std::function<void(std::size_t endpoint, bool up, const Bytes& frame)>;
+  using Observer = std::function<void(std::size_t link, bool up, const Bytes& frame)>;
 
   // Decides about every frame that is sent, and may change it: as if the sender had written it so.
-  using Filter = std::function<Fate(std::size_t endpoint, bool up, Bytes& frame)>;
+  using Filter = std::function<Fate(std::size_t link, bool up, Bytes& frame)>;
 
-  Network(Schedule& schedule, std::uint64_t seed, LinkOptions link, std::size_t endpoints);
+  Network(Schedule& schedule, std::uint64_t seed, LinkOptions link, std::size_t links);
   void connect(Receiver to_box, Receiver from_box);
   void observe(Observer observer) { observer_ = std::move(observer); }
   void filter(Filter filter) { filter_ = std::move(filter); }
-  void set_faults(const Faults& faults) { faults_ = faults; }
+  void set_faults(const Faults& faults) { faults_.assign(up_.size(), faults); }
+  void set_faults(std::size_t link, const Faults& faults) { faults_[link] = faults; }
 
   // When the wire has taken it; 0 where that takes no time.
-  TimeNs to_box(std::size_t endpoint, Bytes frame) {
-    send(up_[endpoint], endpoint, std::move(frame), true);
-    return up_[endpoint].busy_until;
+  TimeNs to_box(std::size_t link, Bytes frame) {
+    send(up_[link], link, std::move(frame), true);
+    return up_[link].busy_until;
   }
   // Or to a server.
-  void to_worker(std::size_t endpoint, Bytes frame) {
-    send(down_[endpoint], endpoint, std::move(frame), false);
-  }
+  void to_worker(std::size_t link, Bytes frame) { send(down_[link], link, std::move(frame), false); }
 
   // A frame that nobody sent (or long ago) comes off the link after its delay: no filter, no faults.
-  void inject(std::size_t endpoint, bool up, Bytes frame) {
-    deliver(endpoint, std::move(frame), up, options_.delay, options_.vouched);
+  void inject(std::size_t link, bool up, Bytes frame) {
+    deliver(link, std::move(frame), up, options_.delay, options_.vouched);
   }
 
   // All that is sent in this direction is lost until then.
-  void cut(std::size_t endpoint, bool up, TimeNs until);
+  void cut(std::size_t link, bool up, TimeNs until);
   // What the endpoint said to control, or control to it, comes again, in its order, within so long.
-  void replay_control(std::size_t endpoint, bool up, TimeNs within);
+  void replay_control(std::size_t link, bool up, TimeNs within);
 
   [[nodiscard]] std::uint64_t sent() const noexcept { return sent_; }
   // Control has obeyed this packet. False: the endpoint did not send it so, or it was obeyed before. (A LEAVE
   // of an epoch that has ended is answered as often as it comes, and does nothing.)
-  [[nodiscard]] bool obey(std::size_t endpoint, const Bytes& frame);
+  [[nodiscard]] bool obey(std::size_t link, const Bytes& frame);
   // Frames that were changed on the path.
   [[nodiscard]] std::uint64_t forged() const noexcept { return forged_; }
 
@@ -97,18 +98,18 @@ class Network {
     std::set<std::uint64_t> said;  // names of what was sent to control
   };
 
-  void send(Link& link, std::size_t endpoint, Bytes frame, bool up);
-  void deliver(std::size_t endpoint, Bytes frame, bool up, TimeNs delay, bool vouched);
+  void send(Link& way, std::size_t link, Bytes frame, bool up);
+  void deliver(std::size_t link, Bytes frame, bool up, TimeNs delay, bool vouched);
   void remember(Link& link, const Bytes& frame);
   [[nodiscard]] static std::array<std::uint32_t, 3> sum_of(const Bytes& frame);
-  void forge(std::size_t endpoint, bool up, const Bytes& frame);
+  void forge(std::size_t link, bool up, const Bytes& frame);
 
   Schedule& schedule_;
   Rng rng_;
   Rng forging_;  // of its own: who forges changes nothing else
   Forger forger_;
   LinkOptions options_;
-  Faults faults_;
+  std::vector<Faults> faults_;                       // of each link
   std::set<std::array<std::uint32_t, 3>> poisoned_;  // one bit of a sum at most
   std::vector<Link> up_;
   std::vector<Link> down_;

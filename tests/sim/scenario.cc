@@ -290,8 +290,8 @@ std::string describe(const Scenario& s) {
   std::string disciplines;
   for (const members::NativeConfig& job : s.box.jobs)
     disciplines += job.stragglers ? 'l' : "-pfes"[static_cast<int>(job.discipline)];
-  return std::to_string(s.box.jobs.size()) + " jobs (" + disciplines + "), " +
-         std::to_string(s.workers.size()) + " workers, " + std::to_string(s.box.cores) +
+  return std::to_string(1 + s.others.size()) + " boxes, " + std::to_string(s.box.jobs.size()) + " jobs (" +
+         disciplines + "), " + std::to_string(s.workers.size()) + " workers, " + std::to_string(s.box.cores) +
          (s.box.staged ? " staged" : " fused") + " cores, " + std::to_string(s.box.shared_entries) +
          " shared entries, " + std::to_string(s.box.server_lines) + " server lines, " +
          std::to_string(s.servers.size()) + " servers outside, loss " + percent(s.faults.loss) +

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "network.h"
@@ -32,6 +33,10 @@ enum class Blow : std::uint8_t {
   kRestartTwice,           // the switch, and once more while its members come back
   kRestartAndCrash,        // switch and worker at once
   kRestartAmidOldControl,  // and what some workers said before comes again, while some links are cut
+  kReplan,                 // the worker's job, if it is one over several boxes
+  kCutBoxOff,              // a box: nothing comes there any more, or nothing from there, or neither
+  kDeafenBox,
+  kMuteBox,
 };
 
 struct PlannedBlow {
@@ -40,6 +45,7 @@ struct PlannedBlow {
   std::size_t worker = 0;  // or server
   TimeNs lasts = 0;
   std::uint32_t window = 0;  // kResize
+  std::size_t box = 0;       // that it falls on, or whose link
 };
 
 // After the end of the last fault everything has completed within so long.
@@ -48,8 +54,10 @@ inline constexpr TimeNs kBound = 10 * kSecond;
 struct Scenario {
   std::uint64_t seed = 0;
   SwitchOptions box;
+  std::vector<SwitchOptions> others;  // boxes behind it, of jobs over several
   LinkOptions link;
   Faults faults;
+  std::vector<std::pair<std::size_t, Faults>> link_faults;  // links with faults of their own
   TimeNs made_up_every = 0;  // on average so often a packet comes that nobody sent; 0: never
   std::vector<WorkerOptions> workers;
   std::vector<ServerOptions> servers;  // external ones; their links are behind the workers'
@@ -60,6 +68,8 @@ struct Scenario {
 };
 
 [[nodiscard]] Scenario scenario_of(std::uint64_t seed);
+// Of jobs that 2 to 8 boxes sum together.
+[[nodiscard]] Scenario boxes_scenario_of(std::uint64_t seed);
 [[nodiscard]] std::string describe(const Scenario& scenario);
 
 }  // namespace tally::sim

@@ -6,6 +6,7 @@
 #include "host_stack.h"
 #include "jobs.h"
 #include "jobs/job_table.h"
+#include "tally/check.h"
 
 namespace tally::sim {
 
@@ -24,6 +25,7 @@ void ServerNode::start() {
   ps::PsOptions o;
   o.jobs = options_.jobs;
   o.elements = options_.elements;
+  for (const jobs::Box& box : options_.boxes) o.boxes.push_back(mapped(box.ipv4));
   o.instance = rng_.next();
   o.seed = rng_.next();
   o.memory = options_.states * jobs::entry_lines(options_.elements) * sizeof(jobs::Line);
@@ -70,7 +72,7 @@ void ServerNode::receive(const Bytes& frame) {
   const auto datagram = unwrap(frame, options_.binding);
   if (datagram.data() == nullptr) return;
   const Bytes exact(datagram.begin(), datagram.end());  // its own heap block: over-reads are found
-  engine_->receive(exact, schedule_.now());
+  engine_->receive(exact, schedule_.now(), options_.boxes.empty() ? Ipv6{} : source_of(frame));
   const server::MergeCounters& memory = engine_->memory();
   if (memory.incomplete + memory.complete > engine_->capacity())
     alarm_("a server holds more states than its memory does");
@@ -89,12 +91,16 @@ void ServerNode::wake_at(TimeNs when) {
 
 void ServerNode::service() {
   if (engine_ == nullptr || schedule_.now() < paused_until_) return;
-  Bytes out(engine_->max_datagram_bytes());
+  Bytes out;
+  const jobs::Box only = test_box();
   for (;;) {
-    std::uint16_t port = 0;
-    const std::size_t bytes = engine_->transmit(out, schedule_.now(), port);
+    out.resize(engine_->max_datagram_bytes());
+    ps::PsDestination to;
+    const std::size_t bytes = engine_->transmit(out, schedule_.now(), to);
     if (bytes == 0) break;
-    send_(options_.index, wrap(std::span{out}.first(bytes), options_.binding, test_box(), port));
+    const jobs::Box* const box = options_.boxes.empty() ? &only : box_at(options_.boxes, to.box);
+    TALLY_CHECK(box != nullptr, "a plan names boxes that there are");
+    send_(options_.index, wrap(std::span{out}.first(bytes), options_.binding, *box, to.port));
   }
   while (auto event = engine_->next_event()) events_.push_back(std::move(event->text));
   const TimeNs deadline = engine_->deadline();

@@ -23,6 +23,7 @@ struct ServerOptions {
   std::uint16_t elements = kMaxElements;
   std::uint32_t states = 64;  // its memory, in states of so many elements
   jobs::Binding binding;
+  std::vector<jobs::Box> boxes;  // as a worker's
 };
 
 class ServerNode {

@@ -52,6 +52,9 @@ void SharedWatch::compare(P& pipeline, std::uint32_t entry, const jobs::JobTable
   if (head.tag != known.head.tag || head.chunk != known.head.chunk ||
       head.contributors != known.head.contributors) {
     known.head = head;
+    if (arrival && head.tag == raw(arrival->job->epoch) && head.chunk == raw(arrival->contribution.chunk) &&
+        (head.contributors & ~jobs::here_of(*arrival->job, arrival->contribution.chunk)) != 0)
+      alarm("entry " + std::to_string(entry) + " has ranks that the plan has nobody add here");
     if (head.tag != 0 && (head.tag != before.head.tag || head.chunk != before.head.chunk)) {
       known.owner = pipeline.execution().template peek<pipeline::OwnerReg>(line);
       const jobs::NativeJob* const job = table.find(JobId{known.owner.job});
@@ -114,6 +117,8 @@ void SharedWatch::judge_swap(const Entry& before, const Entry& after, const Arri
 }
 
 void SharedWatch::remember(const Arrival& arrival) {
+  // Whose contributions another box adds, or none: what comes of them here, or comes with them, is passed on.
+  if ((jobs::here_of(*arrival.job, arrival.contribution.chunk) & arrival.contribution.bit) == 0) return;
   if (!arrival.dropped) {
     came_.insert(key(arrival));
   } else if (arrival.drop == Drop::kBadSum) {  // the chunk begins afresh

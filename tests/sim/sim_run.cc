@@ -1,4 +1,4 @@
-// Reruns seeds of the simulator: tally_sim_run --seed N | --seeds FIRST:COUNT [--verbose] [--trace]
+// Reruns seeds of the simulator: tally_sim_run --seed N | --seeds FIRST:COUNT [--boxes] [--verbose] [--trace]
 // Exit codes: 0 all invariants held, 1 some seed failed (its command is printed), 2 usage.
 
 #include <charconv>
@@ -19,7 +19,7 @@ std::optional<std::uint64_t> number(std::string_view text) {
 }
 
 int usage() {
-  std::fputs("usage: tally_sim_run --seed N | --seeds FIRST:COUNT [--verbose] [--trace]\n", stderr);
+  std::fputs("usage: tally_sim_run --seed N | --seeds FIRST:COUNT [--boxes] [--verbose] [--trace]\n", stderr);
   return 2;
 }
 
@@ -35,7 +35,7 @@ void trace(tally::sim::Simulation& simulation) {
     constexpr std::size_t kOuter = 42;
     const auto h = tally::header_of(std::span{frame}.subspan(kOuter));
     std::printf(
-        "%12.3f us  worker %zu %s type %2u flags %2u job %u rank %5u epoch %08x chunk %u slot %u elements %u "
+        "%12.3f us  link %zu %s type %2u flags %2u job %u rank %5u epoch %08x chunk %u slot %u elements %u "
         "contributors %lx\n",
         static_cast<double>(simulation.schedule().now()) * 1e-3, worker, up ? "->" : "<-",
         static_cast<unsigned>(h.type), h.flags, h.job.host(), h.rank.host(), h.epoch.host(), h.chunk.host(),
@@ -43,11 +43,17 @@ void trace(tally::sim::Simulation& simulation) {
   });
 }
 
-void run_one(std::uint64_t seed, bool verbose, bool traced, Totals& totals) {
-  const auto scenario = tally::sim::scenario_of(seed);
-  if (verbose) std::printf("seed %lu: %s\n", seed, describe(scenario).c_str());
+struct How {
+  bool boxes = false;  // jobs over several
+  bool verbose = false;
+  bool traced = false;
+};
+
+void run_one(std::uint64_t seed, const How& how, Totals& totals) {
+  const auto scenario = how.boxes ? tally::sim::boxes_scenario_of(seed) : tally::sim::scenario_of(seed);
+  if (how.verbose) std::printf("seed %lu: %s\n", seed, describe(scenario).c_str());
   tally::sim::Simulation simulation(scenario);
-  if (traced) trace(simulation);
+  if (how.traced) trace(simulation);
   const auto report = simulation.run();
   totals.events += report.events;
   totals.frames += report.frames;
@@ -59,7 +65,7 @@ void run_one(std::uint64_t seed, bool verbose, bool traced, Totals& totals) {
     totals.longest = report.took;
     totals.slowest = seed;
   }
-  if (verbose) {
+  if (how.verbose) {
     std::printf(
         "  ended at %.3f s, %.3f s after healing, after %lu events and %lu frames: %lu operations right, %lu "
         "failed with an error\n",
@@ -70,7 +76,7 @@ void run_one(std::uint64_t seed, bool verbose, bool traced, Totals& totals) {
   ++totals.bad_seeds;
   std::printf("seed %lu FAILED: %s\n", seed, describe(scenario).c_str());
   for (const auto& what : report.broken) std::printf("  %s\n", what.c_str());
-  std::printf("  again: tally_sim_run --seed %lu --verbose\n", seed);
+  std::printf("  again: tally_sim_run%s --seed %lu --verbose\n", how.boxes ? " --boxes" : "", seed);
   std::fflush(stdout);
 }
 
@@ -79,15 +85,16 @@ void run_one(std::uint64_t seed, bool verbose, bool traced, Totals& totals) {
 int main(int argc, char** argv) {
   std::optional<std::uint64_t> first;
   std::optional<std::uint64_t> count;
-  bool verbose = false;
-  bool traced = false;
+  How how;
   for (int i = 1; i < argc; ++i) {
     const std::string_view arg = argv[i];
     const std::string_view value = i + 1 < argc ? argv[i + 1] : "";
     if (arg == "--verbose") {
-      verbose = true;
+      how.verbose = true;
     } else if (arg == "--trace") {
-      traced = true;
+      how.traced = true;
+    } else if (arg == "--boxes") {
+      how.boxes = true;
     } else if (arg == "--seed") {
       first = number(value);
       count = 1;
@@ -104,7 +111,7 @@ int main(int argc, char** argv) {
   }
   if (!first || !count) return usage();
   Totals totals;
-  for (std::uint64_t seed = *first; seed < *first + *count; ++seed) run_one(seed, verbose, traced, totals);
+  for (std::uint64_t seed = *first; seed < *first + *count; ++seed) run_one(seed, how, totals);
   std::printf(
       "%lu seeds, %lu events, %lu frames, %lu operations exact, %lu ended with an error, %lu results "
       "incomplete, %lu packets forged, %lu seeds failed; the slowest, %lu, ended %.3f s after healing\n",

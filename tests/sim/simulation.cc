@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "host_stack.h"
+
 namespace tally::sim {
 namespace {
 
@@ -11,47 +13,78 @@ constexpr TimeNs kLongestSweep =
     5 * kSecond;  // ten times the longest tau, and what may touch the entry again
 constexpr std::uint64_t kMostEvents = 3'000'000;  // a seed has some thousands
 
+// A JOIN for a job whose home is elsewhere: it is told where, as often as it asks, and nothing else follows.
+bool asks_its_way(const SwitchNode& box, const Bytes& frame) {
+  const auto datagram = std::span{frame}.subspan(kOuterBytes);
+  if (header_of(datagram).type != PacketType::kJoin) return false;
+  const auto join = wire_at<JoinPayload>(datagram.data() + kHeaderBytes);
+  const std::string name(reinterpret_cast<const char*>(datagram.data()) + kHeaderBytes + sizeof join,
+                         join.name_bytes);
+  const auto& jobs = box.options().jobs;
+  return std::any_of(jobs.begin(), jobs.end(), [&](const members::NativeConfig& job) {
+    return job.name == name && job.boxes && job.boxes->home != job.boxes->here;
+  });
+}
+
 }  // namespace
 
 Simulation::Simulation(Scenario scenario)
     : scenario_(std::move(scenario)),
       workload_(scenario_.seed, scenario_.operations, scenario_.largest),
       network_(schedule_, mix64(scenario_.seed + 2), scenario_.link,
-               scenario_.workers.size() + scenario_.servers.size()) {
+               endpoints() * (1 + scenario_.others.size())) {
   const auto alarm_here = [this](std::string what) { alarm(std::move(what)); };
   network_.set_faults(scenario_.faults);
+  for (const auto& [link, faults] : scenario_.link_faults) network_.set_faults(link, faults);
   network_.connect(
-      [this](std::size_t worker, const Bytes& frame, bool vouched) {
-        const std::uint64_t before = obeyed();
-        box_->receive(frame, PortIndex{static_cast<std::uint16_t>(worker)}, vouched);
-        if (obeyed() > before && !network_.obey(worker, frame))
-          alarm("control obeyed a packet that was not sent so, or obeyed it twice: type " +
-                std::to_string(static_cast<int>(header_of(std::span{frame}.subspan(kOuterBytes)).type)));
-      },
-      [this](std::size_t to, const Bytes& frame, bool) {
-        if (to < workers_.size()) return workers_[to]->receive(frame);
-        servers_[to - workers_.size()]->receive(frame);
-      });
-  // The port a binding names is the link of its endpoint; a port that none has leads nowhere.
-  box_ = std::make_unique<SwitchNode>(
-      schedule_, mix64(scenario_.seed + 3), scenario_.box,
-      [this](const jobs::Binding& to, Bytes frame) {
-        if (raw(to.port) < workers_.size() + servers_.size())
-          network_.to_worker(raw(to.port), std::move(frame));
-      },
-      alarm_here);
+      [this](std::size_t link, const Bytes& frame, bool vouched) { arrive_at_box(link, frame, vouched); },
+      [this](std::size_t link, const Bytes& frame, bool) { arrive_at_endpoint(link % endpoints(), frame); });
+  add_box(scenario_.box);
+  for (const SwitchOptions& box : scenario_.others) add_box(box);
+  const auto send = [this](std::size_t index, Bytes frame) { return to_box(index, std::move(frame)); };
   for (const auto& options : scenario_.workers) {
     epochs_changed_ |= options.stragglers;  // who falls behind ends the job, and it begins anew
-    workers_.push_back(std::make_unique<WorkerNode>(
-        schedule_, mix64(scenario_.seed + 100 + options.index), options, workload_, agreement_,
-        [this](std::size_t index, Bytes frame) { return network_.to_box(index, std::move(frame)); },
-        alarm_here));
+    workers_.push_back(std::make_unique<WorkerNode>(schedule_, mix64(scenario_.seed + 100 + options.index),
+                                                    options, workload_, agreement_, send, alarm_here));
   }
   for (const auto& options : scenario_.servers) {
-    servers_.push_back(std::make_unique<ServerNode>(
-        schedule_, mix64(scenario_.seed + 100 + options.index), options,
-        [this](std::size_t index, Bytes frame) { network_.to_box(index, std::move(frame)); }, alarm_here));
+    servers_.push_back(std::make_unique<ServerNode>(schedule_, mix64(scenario_.seed + 100 + options.index),
+                                                    options, send, alarm_here));
   }
+}
+
+// The port a binding names is the link of its endpoint; a port that none has leads nowhere.
+void Simulation::add_box(const SwitchOptions& options) {
+  const std::size_t box = boxes_.size();
+  boxes_.push_back(std::make_unique<SwitchNode>(
+      schedule_, mix64(scenario_.seed + 3 + 0x1000 * box), options,
+      [this, box](const jobs::Binding& to, Bytes frame) {
+        if (raw(to.port) < endpoints()) network_.to_worker(link(raw(to.port), box), std::move(frame));
+      },
+      [this](std::string what) { alarm(std::move(what)); }));
+}
+
+// By its address. What is for nobody is lost.
+TimeNs Simulation::to_box(std::size_t endpoint, Bytes frame) {
+  const Ipv6 to = destination_of(frame);
+  for (std::size_t box = 0; box < boxes_.size(); ++box)
+    if (mapped(boxes_[box]->options().self.ipv4) == to)
+      return network_.to_box(link(endpoint, box), std::move(frame));
+  return 0;
+}
+
+void Simulation::arrive_at_box(std::size_t link, const Bytes& frame, bool vouched) {
+  const std::size_t box = link / endpoints();
+  const std::uint64_t before = obeyed(box);
+  boxes_[box]->receive(frame, PortIndex{static_cast<std::uint16_t>(link % endpoints())}, vouched);
+  if (obeyed(box) > before && !asks_its_way(*boxes_[box], frame) && !network_.obey(link, frame))
+    alarm("control obeyed a packet that was not sent so, or obeyed it twice: type " +
+          std::to_string(static_cast<int>(header_of(std::span{frame}.subspan(kOuterBytes)).type)));
+}
+
+void Simulation::arrive_at_endpoint(std::size_t endpoint, const Bytes& frame) {
+  if (endpoint < workers_.size()) return workers_[endpoint]->receive(frame);
+  servers_[endpoint - workers_.size()]->receive(frame);
 }
 
 void Simulation::alarm(std::string what) {
@@ -59,10 +92,10 @@ void Simulation::alarm(std::string what) {
 }
 
 // Packets of members.
-std::uint64_t Simulation::obeyed() const {
-  const members::MembershipCounters& c = box_->membership().counters();
+std::uint64_t Simulation::obeyed(std::size_t box) const {
+  const members::MembershipCounters& c = boxes_[box]->membership().counters();
   return c.of(PacketType::kJoin) + c.of(PacketType::kHeartbeat) + c.of(PacketType::kLeave) +
-         c.of(PacketType::kAbort);
+         c.of(PacketType::kAbort) + c.of(PacketType::kEnlist) + c.of(PacketType::kLost);
 }
 
 bool Simulation::step(TimeNs until) {
@@ -98,8 +131,8 @@ void Simulation::crash(WorkerNode& worker, TimeNs until) {
 void Simulation::upset_links(const PlannedBlow& blow) {
   Rng rng(mix64(scenario_.seed + 31 + blow.when));
   for (std::size_t w = 0; w < workers_.size(); ++w) {
-    if (rng.chance(0.6)) network_.replay_control(w, true, rng.below(blow.lasts + 1));
-    if (rng.chance(0.4)) network_.cut(w, true, schedule_.now() + rng.below(blow.lasts + 1));
+    if (rng.chance(0.6)) network_.replay_control(link(w, blow.box), true, rng.below(blow.lasts + 1));
+    if (rng.chance(0.4)) network_.cut(link(w, blow.box), true, schedule_.now() + rng.below(blow.lasts + 1));
   }
 }
 
@@ -118,49 +151,19 @@ void Simulation::strike(const PlannedBlow& blow) {
     case Blow::kPauseWorker:
       worker.pause(until);
       break;
-    case Blow::kPauseSwitch:
-      box_->pause(until);
-      break;
-    case Blow::kRestartDataPlane:
-      box_->restart_data_plane();
-      break;
-    case Blow::kRestartSwitch:
-      box_->restart();
-      break;
     case Blow::kCrashWorker:
       crash(worker, until);
       break;
-    case Blow::kResize:
-      box_->resize(worker.options().job, blow.window);
-      break;
-    case Blow::kPauseServer:
-    case Blow::kCrashServer:
-      break;  // above
     case Blow::kCutUp:
     case Blow::kCutDown:
-      network_.cut(blow.worker, blow.what == Blow::kCutUp, until);
+      network_.cut(link(blow.worker, blow.box), blow.what == Blow::kCutUp, until);
       break;
     case Blow::kReplayControl:
-      network_.replay_control(blow.worker, true, blow.lasts);
+      network_.replay_control(link(blow.worker, blow.box), true, blow.lasts);
       break;
     case Blow::kReplayConversation:
-      network_.replay_control(blow.worker, true, blow.lasts);
-      network_.replay_control(blow.worker, false, blow.lasts);
-      break;
-    case Blow::kStallSwitch:
-      box_->stall(until);
-      break;
-    case Blow::kRestartTwice:
-      box_->restart();
-      schedule_.at(until, [this] { box_->restart(); });
-      break;
-    case Blow::kRestartAndCrash:
-      box_->restart();
-      crash(worker, until);
-      break;
-    case Blow::kRestartAmidOldControl:
-      box_->restart();
-      upset_links(blow);
+      network_.replay_control(link(blow.worker, blow.box), true, blow.lasts);
+      network_.replay_control(link(blow.worker, blow.box), false, blow.lasts);
       break;
     case Blow::kAbortByWorker:
       if (worker.alive() && !worker.closed()) {
@@ -168,6 +171,56 @@ void Simulation::strike(const PlannedBlow& blow) {
         worker.resume_service();
       }
       break;
+    default:
+      strike_box(blow);
+  }
+}
+
+void Simulation::strike_box(const PlannedBlow& blow) {
+  const TimeNs until = schedule_.now() + blow.lasts;
+  SwitchNode& box = *boxes_[blow.box];
+  WorkerNode& worker = *workers_[blow.worker];
+  switch (blow.what) {
+    case Blow::kPauseSwitch:
+      box.pause(until);
+      break;
+    case Blow::kRestartDataPlane:
+      box.restart_data_plane();
+      break;
+    case Blow::kRestartSwitch:
+      box.restart();
+      break;
+    case Blow::kResize:
+      box.resize(worker.options().job, blow.window);
+      break;
+    case Blow::kReplan:
+      box.replan(worker.options().job);
+      break;
+    case Blow::kStallSwitch:
+      box.stall(until);
+      break;
+    case Blow::kRestartTwice:
+      box.restart();
+      schedule_.at(until, [&box] { box.restart(); });
+      break;
+    case Blow::kRestartAndCrash:
+      box.restart();
+      crash(worker, until);
+      break;
+    case Blow::kRestartAmidOldControl:
+      box.restart();
+      upset_links(blow);
+      break;
+    case Blow::kCutBoxOff:
+    case Blow::kDeafenBox:
+    case Blow::kMuteBox:
+      for (std::size_t i = 0; i < endpoints(); ++i) {
+        if (blow.what != Blow::kMuteBox) network_.cut(link(i, blow.box), true, until);
+        if (blow.what != Blow::kDeafenBox) network_.cut(link(i, blow.box), false, until);
+      }
+      break;
+    default:
+      break;  // strike() has done it
   }
 }
 
@@ -178,12 +231,13 @@ void Simulation::make_up() {
   ++made_up_;
   Rng& rng = made_up_by_;
   const std::size_t ends = workers_.size();
+  const std::size_t box = boxes_.size() == 1 ? 0 : rng.below(boxes_.size());
   jobs::Binding as = workers_[rng.below(ends)]->options().binding;
   if (rng.chance(0.5)) {
-    network_.inject(rng.below(ends), false, forger_.made_up_for_member(as));
+    network_.inject(link(rng.below(ends), box), false, forger_.made_up_for_member(as));
   } else {
     if (rng.chance(0.5)) as.address[15] = static_cast<std::uint8_t>(rng.below(256));
-    network_.inject(rng.below(ends), true, forger_.made_up_for_box(as));
+    network_.inject(link(rng.below(ends), box), true, forger_.made_up_for_box(as));
   }
   schedule_.after(1 + rng.below(2 * scenario_.made_up_every), [this] { make_up(); });
 }
@@ -227,12 +281,14 @@ void Simulation::check_at_the_end() {
   if (!broken_.empty()) return;
   // What is filling in the shared region after the last result, a replay or the work of an earlier epoch, is
   // swept. Slots of a job's own may keep it: who holds the result does not offer it again.
-  for (std::size_t i = 0; i < box_->jobs().size(); ++i) {
-    const JobId job = box_->jobs()[i];
-    const bool shares = shares_slots(scenario_.box.jobs[i].discipline);
-    if (shares) run_while_not([&] { return box_->occupancy(job) == 0; }, schedule_.now() + kLongestSweep);
-    if (box_->occupancy(job) != 0 && (shares || !epochs_changed_))
-      alarm("all results are in and job " + std::to_string(raw(job)) + " still has filling entries");
+  for (const auto& box : boxes_) {
+    for (std::size_t i = 0; i < box->jobs().size(); ++i) {
+      const JobId job = box->jobs()[i];
+      const bool shares = shares_slots(box->options().jobs[i].discipline);
+      if (shares) run_while_not([&] { return box->occupancy(job) == 0; }, schedule_.now() + kLongestSweep);
+      if (box->occupancy(job) != 0 && (shares || !epochs_changed_))
+        alarm("all results are in and job " + std::to_string(raw(job)) + " still has filling entries");
+    }
   }
 }
 
@@ -275,10 +331,12 @@ Report Simulation::run() {
                 .events = events_,
                 .frames = network_.sent(),
                 .forged = network_.forged() + made_up_};
-  const members::MembershipCounters& control = box_->membership().counters();
-  report.no_tag = control.of(members::MembershipDrop::kTag);
-  report.again = control.of(members::MembershipDrop::kReplay);
-  for (const JobId job : box_->jobs()) report.incomplete += box_->incomplete(job);
+  for (const auto& box : boxes_) {
+    const members::MembershipCounters& control = box->membership().counters();
+    report.no_tag += control.of(members::MembershipDrop::kTag);
+    report.again += control.of(members::MembershipDrop::kReplay);
+    for (const JobId job : box->jobs()) report.incomplete += box->incomplete(job);
+  }
   for (const auto& worker : workers_) {
     report.right += worker->right();
     report.failed += worker->failed();

@@ -55,7 +55,12 @@ class Simulation {
 
   [[nodiscard]] Schedule& schedule() noexcept { return schedule_; }
   [[nodiscard]] Network& network() noexcept { return network_; }
-  [[nodiscard]] SwitchNode& box() noexcept { return *box_; }
+  [[nodiscard]] SwitchNode& box(std::size_t i = 0) noexcept { return *boxes_[i]; }
+  [[nodiscard]] std::size_t boxes() const noexcept { return boxes_.size(); }
+  // Of a worker, or, behind them, a server.
+  [[nodiscard]] std::size_t link(std::size_t endpoint, std::size_t box) const noexcept {
+    return box * endpoints() + endpoint;
+  }
   [[nodiscard]] WorkerNode& worker(std::size_t i) noexcept { return *workers_[i]; }
   [[nodiscard]] ServerNode& server(std::size_t i) noexcept { return *servers_[i]; }
   [[nodiscard]] const std::vector<std::string>& broken() const noexcept { return broken_; }
@@ -64,7 +69,15 @@ class Simulation {
 
  private:
   bool step(TimeNs until);
-  [[nodiscard]] std::uint64_t obeyed() const;
+  [[nodiscard]] std::size_t endpoints() const noexcept {
+    return scenario_.workers.size() + scenario_.servers.size();
+  }
+  void add_box(const SwitchOptions& options);
+  TimeNs to_box(std::size_t endpoint, Bytes frame);
+  void arrive_at_box(std::size_t link, const Bytes& frame, bool vouched);
+  void arrive_at_endpoint(std::size_t endpoint, const Bytes& frame);
+  [[nodiscard]] std::uint64_t obeyed(std::size_t box) const;
+  void strike_box(const PlannedBlow& blow);
   void crash(WorkerNode& worker, TimeNs until);
   void upset_links(const PlannedBlow& blow);
   void make_up();
@@ -81,7 +94,7 @@ class Simulation {
   Rng made_up_by_{mix64(scenario_.seed + 6)};
   Forger forger_{mix64(scenario_.seed + 7)};
   std::uint64_t made_up_ = 0;
-  std::unique_ptr<SwitchNode> box_;
+  std::vector<std::unique_ptr<SwitchNode>> boxes_;
   Agreement agreement_;
   std::vector<std::unique_ptr<WorkerNode>> workers_;
   std::vector<std::unique_ptr<ServerNode>> servers_;

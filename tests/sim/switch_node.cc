@@ -50,7 +50,7 @@ void SwitchNode::start_cores() {
     core.server_memory = std::make_unique<SlotMemory>(options_.server_lines);
     core.watch = SharedWatch(shared);
     const pipeline::PipelineOptions pipeline{
-        .core = i, .box = test_box(), .shared = shared, .server = core.server_memory->region()};
+        .core = i, .box = options_.self, .shared = shared, .server = core.server_memory->region()};
     const kernels::Kernels& kernels = *tables[rng_.below(tables.size())];
     core.pipeline =
         options_.staged
@@ -63,11 +63,12 @@ void SwitchNode::start_cores() {
 }
 
 void SwitchNode::start_control() {
-  const members::MembershipOptions options{.box_mac = test_box().mac,
+  const members::MembershipOptions options{.box_mac = options_.self.mac,
                                            .shards = options_.cores,
                                            .slot_lines = options_.slot_lines,
                                            .shared_entries = options_.shared_entries,
-                                           .shared_elements = options_.shared_elements};
+                                           .shared_elements = options_.shared_elements,
+                                           .plans = options_.plans};
   auto words = [rng = std::make_shared<Rng>(rng_.next())] { return rng->next(); };
   membership_ = std::make_unique<members::MembershipEngine>(options, words);
   membership_->listen([this](JobId id, Rank rank) {
@@ -112,6 +113,11 @@ bool SwitchNode::resize(std::string_view name, std::uint32_t window) {
   const bool called_back = membership_->resize(name, window, schedule_.now()).has_value();
   service();
   return called_back;
+}
+
+void SwitchNode::replan(std::string_view name) {
+  static_cast<void>(membership_->replan(name, schedule_.now()));
+  service();
 }
 
 void SwitchNode::end_life() {

@@ -15,6 +15,7 @@
 
 #include "jobs.h"
 #include "members/membership.h"
+#include "members/plan_source.h"
 #include "network.h"
 #include "pipeline/pipeline.h"
 #include "rng.h"
@@ -24,6 +25,7 @@
 namespace tally::sim {
 
 struct SwitchOptions {
+  jobs::Box self = test_box();
   std::uint8_t cores = 1;
   std::uint32_t slot_lines = 1 << 14;
   std::uint32_t shared_entries = 0;   // of each core, at the end of slot_lines
@@ -31,6 +33,7 @@ struct SwitchOptions {
   std::uint32_t server_lines = 0;     // memory of each core's embedded server
   bool staged = false;
   std::vector<members::NativeConfig> jobs;
+  members::PlanSource plans = members::even_plan;  // of jobs over several boxes
 };
 
 class SwitchNode {
@@ -54,6 +57,8 @@ class SwitchNode {
   void withdraw(std::string_view name);
   // Another window for a running pool job; refused if it does not run, which is no error here.
   bool resize(std::string_view name, std::uint32_t window);
+  // Another plan for a job over several boxes whose home this is; refused if it is not, which is no error here.
+  void replan(std::string_view name);
 
   [[nodiscard]] members::MembershipEngine& membership() noexcept { return *membership_; }
   [[nodiscard]] const std::vector<JobId>& jobs() const noexcept { return jobs_; }

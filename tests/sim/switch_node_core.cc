@@ -59,7 +59,7 @@ void SwitchNode::send_to(const jobs::Binding& to, std::span<const std::byte> dat
   const std::size_t head = pipeline::encapsulation_bytes(to);
   Bytes frame(head + datagram.size());
   std::copy(datagram.begin(), datagram.end(), frame.begin() + static_cast<std::ptrdiff_t>(head));
-  pipeline::write_encapsulation(std::span{frame}.first(head), to, test_box(), source_port, datagram);
+  pipeline::write_encapsulation(std::span{frame}.first(head), to, options_.self, source_port, datagram);
   send_(to, std::move(frame));
 }
 
@@ -70,13 +70,13 @@ void SwitchNode::send_nack(std::size_t core, const pipeline::Frame& frame) {
         pipeline::write_nack(nack, p.nack(), static_cast<std::uint8_t>(core), kernels::best_kernels());
       },
       *cores_[core].pipeline);
-  send_to(pipeline::open_frame(frame, test_box()).source, nack, kBasePort);
+  send_to(pipeline::open_frame(frame, options_.self).source, nack, kBasePort);
 }
 
 void SwitchNode::reply(const pipeline::Outcome& out, const pipeline::Frame& frame) {
   const std::span<const std::byte> datagram{out.payload, out.payload_bytes};
   if (out.verdict == Verdict::kPunt) {
-    membership_->receive(datagram, pipeline::open_frame(frame, test_box()).source, schedule_.now());
+    membership_->receive(datagram, pipeline::open_frame(frame, options_.self).source, schedule_.now());
   }
   if (out.server != pipeline::kNoServer) {
     const jobs::Binding& server = out.native().server_ranks.at(out.server).binding;
@@ -97,7 +97,7 @@ void SwitchNode::reply(const pipeline::Outcome& out, const pipeline::Frame& fram
     const Cookie cookie = out.reject_reason == RejectReason::kWaiting ? out.job->result_cookie : Cookie{0};
     pipeline::write_reject(reject, header_of({out.payload, kHeaderBytes}), out.reject_reason, cookie,
                            out.reject_contributors, kernels::best_kernels());
-    send_to(pipeline::open_frame(frame, test_box()).source, reject, kBasePort);
+    send_to(pipeline::open_frame(frame, options_.self).source, reject, kBasePort);
   }
 }
 

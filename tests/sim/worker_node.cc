@@ -6,6 +6,7 @@
 #include "host_stack.h"
 #include "jobs.h"
 #include "spans.h"
+#include "tally/check.h"
 
 namespace tally::sim {
 
@@ -36,6 +37,7 @@ void WorkerNode::start() {
   o.instance = instance_ = rng_.next();
   o.seed = rng_.next();
   o.rto_floor = options_.rto_floor;
+  for (const jobs::Box& box : options_.boxes) o.boxes.push_back(mapped(box.ipv4));
   const auto tables = kernels::usable_kernels();
   auto engine = engine::WorkerEngine::create(o, *tables[rng_.below(tables.size())]);
   if (!engine) return alarm_("the engine refuses its options: " + engine.error().text());
@@ -83,9 +85,27 @@ void WorkerNode::receive(const Bytes& frame) {
   }
   const auto datagram = unwrap(frame, options_.binding);
   if (datagram.data() == nullptr) return;
+  const auto box = box_of(source_of(frame));
+  if (!box) return;                                     // its transport hears the boxes it was told of
   const Bytes exact(datagram.begin(), datagram.end());  // its own heap block: over-reads are found
-  engine_->receive(exact, schedule_.now());
+  engine_->receive(exact, schedule_.now(), *box);
   service();
+}
+
+std::optional<std::size_t> WorkerNode::box_of(const Ipv6& source) const {
+  if (options_.boxes.empty()) return 0;
+  const auto boxes = engine_->boxes();
+  const auto at = std::find(boxes.begin(), boxes.end(), source);
+  if (at == boxes.end()) return std::nullopt;
+  return static_cast<std::size_t>(at - boxes.begin());
+}
+
+const jobs::Box& WorkerNode::box_for(std::size_t box) const {
+  static const jobs::Box kOnly = test_box();
+  if (options_.boxes.empty()) return kOnly;
+  const jobs::Box* const at = box_at(options_.boxes, engine_->boxes()[box]);
+  TALLY_CHECK(at != nullptr, "a plan names boxes that there are");
+  return *at;
 }
 
 void WorkerNode::wake_at(TimeNs when) {
@@ -100,16 +120,18 @@ void WorkerNode::wake_at(TimeNs when) {
 
 void WorkerNode::service() {
   if (engine_ == nullptr || schedule_.now() < paused_until_) return;
-  Bytes out(engine_->max_datagram_bytes());
+  Bytes out;
   for (;;) {
     while (auto completion = engine_->next_completion()) finish(std::move(*completion));
     submit();
     if (wire_free_ > schedule_.now() && wire_free_ - schedule_.now() > options_.backlog)
       return wake_at(wire_free_ - options_.backlog);
-    std::uint16_t port = 0;
-    const std::size_t bytes = engine_->transmit(out, schedule_.now(), port);
+    out.resize(engine_->max_datagram_bytes());
+    engine::Destination to;
+    const std::size_t bytes = engine_->transmit(out, schedule_.now(), to);
     if (bytes == 0) break;
-    wire_free_ = send_(options_.index, wrap(std::span{out}.first(bytes), options_.binding, test_box(), port));
+    wire_free_ =
+        send_(options_.index, wrap(std::span{out}.first(bytes), options_.binding, box_for(to.box), to.port));
   }
   while (auto completion = engine_->next_completion()) finish(std::move(*completion));
   if (const TimeNs deadline = engine_->deadline(); deadline != kNever) {

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,7 @@ struct WorkerOptions {
   std::uint16_t world = 1;
   std::uint16_t elements = 32;
   jobs::Binding binding;
+  std::vector<jobs::Box> boxes;  // that it can reach; it joins the first. Empty: test_box() alone
   std::uint8_t priority = kGreatestPriority;
   std::uint32_t in_flight = 2;  // operations submitted at once
   bool early = false;           // submits before it has joined
@@ -107,6 +109,8 @@ class WorkerNode {
   void check(const Running& op, const OperationStats& stats);
   void check_named(const Running& op, const OperationStats& stats);
   void wake_at(TimeNs when);
+  [[nodiscard]] std::optional<std::size_t> box_of(const Ipv6& source) const;
+  [[nodiscard]] const jobs::Box& box_for(std::size_t box) const;
 
   Schedule& schedule_;
   Rng rng_;

@@ -39,7 +39,7 @@ class Namespace:
         """A Program inside."""
         return self.lab.run(name, [*self.prefix, *command], environment)
 
-    def call(self, *command, seconds=30, fails=False):
+    def call(self, *command, seconds=120, fails=False):
         """Runs it to its end; what it said. fails: it may."""
         done = subprocess.run([*self.prefix, *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                               timeout=seconds, stdin=subprocess.DEVNULL, check=False)

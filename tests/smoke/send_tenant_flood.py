@@ -77,7 +77,10 @@ def main():
             sent += len(prepared)
         member.receive(0)
         member.send_due(time.monotonic())
-        assert member.state == "running", member.why
+        # The answers of a flood leave control's little room here, and who hears nothing for half a lease asks again.
+        assert member.state in ("running", "joining"), member.why
+    member.join()
+    assert member.epochs == 1, "it was taken for dead"
     print(sent)
     # Nobody is to wait for it.
     member.leave()

@@ -95,7 +95,7 @@ Bytes make_contribution(const jobs::NativeJob& job, const ContributionSpec& spec
 
 Bytes make_server_packet(const jobs::NativeJob& job, PacketType type, Chunk chunk, std::uint64_t ranks,
                          const std::vector<std::int32_t>& values, std::uint8_t dtype, std::uint8_t flags) {
-  const std::uint32_t server = server_of(chunk, job.servers);
+  const std::uint32_t server = jobs::server_of(job, chunk);
   Bytes out;
   Header h;
   h.type = type;

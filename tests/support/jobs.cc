@@ -12,7 +12,9 @@ std::uint32_t own_lines(const jobs::NativeJob& job) {
 
 }  // namespace
 
-jobs::Box test_box() { return {.mac = {2, 0, 0, 0, 0, 0xb0}, .ipv4 = {10, 255, 0, 1}, .ipv6 = {}}; }
+jobs::Box test_box(std::uint8_t i) {
+  return {.mac = {2, 0, 0, 0, i, 0xb0}, .ipv4 = {10, 255, 0, static_cast<std::uint8_t>(i + 1)}, .ipv6 = {}};
+}
 
 jobs::Binding test_binding(std::uint16_t job, std::uint16_t rank) {
   const auto low = static_cast<std::uint8_t>(rank + 1);
@@ -56,6 +58,7 @@ jobs::NativeJob make_job(const JobSpec& spec) {
                     test_binding(spec.id, r)};
     job.key_sum += job.ranks[r].key;
   }
+  job.take_part(spec.part);
   return job;
 }
 

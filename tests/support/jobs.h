@@ -2,6 +2,7 @@
 // Jobs for tests that do not go through membership: rows of the job table with made-up secrets.
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "jobs/binding.h"
@@ -29,12 +30,13 @@ struct JobSpec {
   std::uint32_t shared_slots = 0;
   jobs::Stragglers stragglers{};
   std::uint64_t salt = 0;
+  std::shared_ptr<const jobs::PlanPart> part;  // of a job over several boxes
 };
 
 // Binding of rank: port = rank mod 4, 10.0.job.rank+1, one UDP port per rank.
 [[nodiscard]] jobs::Binding test_binding(std::uint16_t job, std::uint16_t rank);
 [[nodiscard]] jobs::NativeJob make_job(const JobSpec& spec);
-[[nodiscard]] jobs::Box test_box();
+[[nodiscard]] jobs::Box test_box(std::uint8_t i = 0);  // 10.255.0.i+1
 
 // Zeroed slot memory for one core.
 class SlotMemory {

@@ -142,6 +142,13 @@ TEST(CtlCommand, TheEnvironmentIsADefault) {
   EXPECT_EQ(named->socket, "");
   EXPECT_EQ(named->instance, "rack2");
   ::unsetenv("TALLYCTL_SOCKET");
+  EXPECT_EQ(parse({"stats"})->timeout.count(), 5'000);
+  ::setenv("TALLYCTL_TIMEOUT", "60", 1);
+  EXPECT_EQ(parse({"stats"})->timeout.count(), 60'000);
+  EXPECT_EQ(parse({"--timeout", "0.25", "stats"})->timeout.count(), 250);
+  ::setenv("TALLYCTL_TIMEOUT", "soon", 1);
+  EXPECT_NE(parse({"stats"}).error().find("soon"), std::string::npos);
+  ::unsetenv("TALLYCTL_TIMEOUT");
 }
 
 TEST(CtlCommand, WhatIsNoCommandSaysWhatWasMeant) {

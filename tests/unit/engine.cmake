@@ -10,5 +10,10 @@ tally_test(engine_test PURE LABEL unit LINK tally_engine_testbed
     engine_refuse_test.cc engine_end_test.cc
     engine_slots_test.cc engine_priority_test.cc engine_straggler_test.cc engine_restart_test.cc)
 
+# The same over several boxes, of which one is the home.
+tally_test(engine_boxes_test PURE LABEL unit LINK tally_engine_testbed
+  SOURCES engine_boxes_scene.cc engine_boxes_join_test.cc engine_boxes_lanes_test.cc engine_boxes_lost_test.cc
+    engine_boxes_random_test.cc)
+
 # Counts allocations, for which it replaces operator new: a program of its own.
 tally_test(engine_memory_test PURE LABEL unit LINK tally_engine_testbed SOURCES engine_memory_test.cc)

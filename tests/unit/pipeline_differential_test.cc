@@ -136,6 +136,7 @@ class Pair {
       EXPECT_EQ(x.slots.denied, y.slots.denied);
       EXPECT_EQ(x.slots.swaps, y.slots.swaps);
       EXPECT_EQ(x.slots.evicted, y.slots.evicted);
+      EXPECT_EQ(x.slots.partials, y.slots.partials);
       EXPECT_EQ(x.slots.swept, y.slots.swept);
       EXPECT_EQ(x.slots.flushed, y.slots.flushed);
       EXPECT_EQ(x.slots.served, y.slots.served);
@@ -180,6 +181,13 @@ class Pair {
   [[nodiscard]] std::uint64_t swept() const {
     std::uint64_t n = 0;
     for (const jobs::NativeJob& job : world_.jobs) n += staged_.pipeline.state(job.id).slots.swept;
+    return n;
+  }
+  // Of jobs over several boxes: entries that left when all who are here had come.
+  [[nodiscard]] std::uint64_t planned_partials() const {
+    std::uint64_t n = 0;
+    for (const jobs::NativeJob& job : world_.jobs)
+      if (job.planned) n += staged_.pipeline.state(job.id).slots.partials;
     return n;
   }
   [[nodiscard]] std::uint64_t incomplete() const {
@@ -241,6 +249,7 @@ struct Coverage {
   std::uint64_t swept = 0;
   std::uint64_t flushed = 0;
   std::uint64_t incomplete = 0;
+  std::uint64_t planned_partials = 0;
 };
 
 void run(std::uint64_t seed, int packets, bool mixed, Coverage* coverage = nullptr) {
@@ -272,6 +281,7 @@ void run(std::uint64_t seed, int packets, bool mixed, Coverage* coverage = nullp
   coverage->swept += pair.swept();
   coverage->flushed += pair.flushed();
   coverage->incomplete += pair.incomplete();
+  coverage->planned_partials += pair.planned_partials();
 }
 
 constexpr int kShare = TALLY_SEED_SHARE;  // 1 of so many seeds
@@ -294,7 +304,7 @@ INSTANTIATE_TEST_SUITE_P(Worlds, FusedEqualsStaged, testing::Range(0, 8));
 // A random mix that never finishes a chunk or never repeats one would prove little.
 TEST(FusedEqualsStagedCoverage, every_verdict_and_state_drop_occurs) {
   Coverage coverage;
-  for (std::uint64_t w = 0; w < 60; ++w) ASSERT_NO_FATAL_FAILURE(run(7000 + w, 400, w % 2 == 0, &coverage));
+  for (std::uint64_t w = 0; w < 120; ++w) ASSERT_NO_FATAL_FAILURE(run(7000 + w, 400, w % 2 == 0, &coverage));
   const JobCounters& seen = coverage.counters;
   for (const auto v : {Verdict::kAbsorb, Verdict::kComplete, Verdict::kRepeat, Verdict::kRelay,
                        Verdict::kHandOver, Verdict::kBypass, Verdict::kEvict, Verdict::kTell}) {
@@ -308,6 +318,7 @@ TEST(FusedEqualsStagedCoverage, every_verdict_and_state_drop_occurs) {
   EXPECT_GT(coverage.swept, 0u);
   EXPECT_GT(coverage.flushed, 0u);
   EXPECT_GT(coverage.incomplete, 0u);
+  EXPECT_GT(coverage.planned_partials, 0u);
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "plans.h"
+
 namespace tally {
 namespace {
 
@@ -28,10 +30,26 @@ JobSpec random_spec(Rng& rng, bool mixed) {
   spec.reserved = static_cast<std::uint32_t>(rng.chance(0.3) ? rng.below(4) : 0);
   if (rng.chance(0.3)) spec.cap = static_cast<std::uint32_t>(rng.below(4));
   spec.salt = rng.next();
-  if (spec.discipline != Discipline::kPool && rng.chance(0.3)) {
+  if (spec.discipline != Discipline::kPool && rng.chance(0.4)) {
     spec.servers = static_cast<std::uint8_t>(rng.between(1, 3));
+    if (spec.discipline == Discipline::kShared && rng.chance(0.7)) {
+      if (rng.chance(0.7))
+        spec.world = static_cast<std::uint8_t>(rng.between(2, 4));  // so that some PARTIALs leave
+      const Plan plan = random_plan(rng, {.boxes = static_cast<std::uint8_t>(rng.between(1, 3)),
+                                          .world = spec.world,
+                                          .servers = spec.servers});
+      spec.part = share_part(plan, static_cast<BoxIndex>(rng.below(plan.boxes.size())));
+    }
   }
   return spec;
+}
+
+// Some have not enlisted, or are lost from sight.
+void lose_sight(Rng& rng, jobs::NativeJob& job) {
+  for (std::uint32_t r = 0; r < job.world; ++r)
+    if (rng.chance(0.05)) job.ranks[r].binding = {};
+  if (rng.chance(0.1)) job.server_ranks[rng.below(job.servers)].binding = {};
+  job.take_part(job.part);
 }
 
 // An answer; its sums are right in one of two cases.
@@ -92,6 +110,7 @@ RandomWorld random_world(Rng& rng, bool mixed) {
     spec.first_line = w.lines;
     spec.shared_slots = entries * spec.shards;
     w.jobs.push_back(make_job(spec));
+    if (spec.part != nullptr) lose_sight(rng, w.jobs.back());
     (*w.caps)[id] = spec.cap;
     w.lines += w.jobs.back().slots.count;
     w.table = w.table->with(JobId{id}, std::make_shared<const jobs::NativeJob>(w.jobs.back()));

@@ -1,0 +1,535 @@
+#pragma once
+// A job over two boxes (docs/protocol_boxes.md): its home, another one, which members enlist at, and a server.
+// Its members, what each box knows of the epoch, ledger and entries of both, the server's sums, and packets that
+// are lost, doubled or late by any time. Time is left out, but for what only a timer does.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "explorer.h"
+#include "tally/check.h"
+
+namespace tally::models {
+
+// Whose contributions of a chunk go through the other box, and whose no box adds, whatever its way.
+struct BoxesRoute {
+  Bits guest = 0;
+  Bits direct = 0;
+};
+
+struct BoxesSetting {
+  int ranks = 3;   // at most 4
+  int chunks = 1;  // at most 3
+  // By chunk. Epochs have them in turn; once a member has said that the other box is gone all goes through home.
+  std::array<std::array<BoxesRoute, 3>, 2> plans{};
+  // An epoch from which on the generation is another one, and with it all values; 0: none.
+  int other_generation = 0;
+  // What happens, at any moment, so often.
+  int plan_changes = 0;
+  int home_restarts = 0;  // everything is forgotten there, and the epoch is over
+  int guest_forgets = 0;  // everything, at the other box
+  int cuts = 0;           // the other box says nothing to somebody for longer than the limit
+  int losses = 0;
+  int late = 0;  // packets that come behind any others, or twice
+  bool crowded = false;
+  bool timers = true;  // the boxes' sweep, the server's questions and the last resort of the workers
+  // The rules.
+  bool epochs_apart = true;    // boxes take contributions of their epoch only, and begin it with nothing
+  bool disjoint = true;        // the server adds only what has no rank in common
+  bool here_of_epoch = true;   // `here` is that of the epoch's own plan
+  bool finishes_whole = true;  // a box finishes what has all members, not what has all that are here
+  bool challenges = true;     // a box takes an epoch from who has spoken with it since it took the one it has
+  bool remembers = false;     // ... or takes none in whose place it took another: not a rule, for comparison
+  bool lost_of_epoch = true;  // the home takes LOST of its epoch only
+  bool results_of_epoch = true;  // members take RESULTs of their epoch only
+  bool says_lost = true;         // members tell the home of a box that has forgotten, or is gone
+};
+
+class BoxesModel {
+ public:
+  static constexpr int kRanks = 4, kChunks = 3, kNodes = kRanks + 1, kServer = kRanks, kEpochs = 8;
+  static constexpr int kHome = 0, kGuest = 1, kLate = 2;
+
+  struct Sum {
+    Bits contributors = 0;
+    std::uint8_t value = 0;        // how often each rank's is in it, two bits for each
+    std::uint8_t generations = 0;  // of the contributions in it
+  };
+  struct Row {
+    Bits seen = 0;
+    Sum entry;  // contributors 0: there is none
+  };
+  struct Box {
+    std::uint8_t epoch = 0;  // its number + 1; 0: it knows none
+    Bits enlisted = 0;       // members that it knows
+    Bits former = 0;         // epochs
+    std::array<Row, kChunks> rows{};
+  };
+  struct Member {
+    std::uint8_t epoch = 0;  // that it entered last
+    std::uint8_t running = 0;
+    std::uint8_t enlisted = 0;  // at the other box, and was told so
+    Bits has = 0;
+  };
+  enum class Kind : std::uint8_t { kNone, kContribution, kSum, kResult, kEnlist, kLost };
+  struct Packet {
+    Kind kind = Kind::kNone;
+    std::uint8_t epoch = 0;
+    std::uint8_t node = 0;  // who sent it; kResult: who gets it. kSum: by way of this box
+    std::uint8_t chunk = 0;
+    Sum sum;
+    std::uint8_t gone = 0;   // kLost
+    std::uint8_t under = 0;  // kEnlist: what the box had when it gave the challenge, as Box::epoch
+  };
+  struct State {
+    std::array<Box, 2> boxes{};
+    std::array<Member, kNodes> members{};
+    std::array<Sum, kChunks> server{};
+    std::array<Packet, kLate> late{};
+    std::uint8_t epoch = 0;
+    Bits joined = 0;           // since the members were called back; all: it runs
+    Bits without = 0;          // epochs whose plan does without the other box
+    std::uint8_t reasons = 0;  // for another epoch, so far
+    std::uint8_t wrong = 0, too_many = 0, given_up = 0;
+    std::uint8_t plan_changes = 0, home_restarts = 0, guest_forgets = 0, cuts = 0, losses = 0, delayed = 0;
+  };
+
+  explicit BoxesModel(const BoxesSetting& setting)
+      : set_(setting), ranks_(all(setting.ranks)), everybody_(static_cast<Bits>(ranks_ | bit(kServer))) {
+    TALLY_CHECK(set_.ranks <= kRanks && set_.chunks <= kChunks && set_.late <= kLate,
+                "the model has room for it");
+  }
+
+  [[nodiscard]] State init() const {
+    State s;
+    s.joined = everybody_;
+    s.boxes[kHome].epoch = 1;
+    s.boxes[kHome].enlisted = everybody_;
+    for (int n = 0; n < kNodes; ++n) s.members[n].running = has(everybody_, n) ? 1 : 0;
+    return s;
+  }
+  [[nodiscard]] const char* broken(const State& s) const {
+    if (s.wrong != 0) return "a sum that does not hold each member's contribution once";
+    if (s.given_up != 0) return "a box that lives and answers is given up";
+    return s.too_many != 0 ? "an epoch ended without a reason" : nullptr;
+  }
+  [[nodiscard]] bool reached(const State& s) const {
+    for (int r = 0; r < set_.ranks; ++r)
+      if (!is_in(s, r) || s.members[r].has != all(set_.chunks)) return false;
+    return true;
+  }
+
+  template <class Emit>
+  void successors(const State& s, Emit emit) const {
+    for (int n = 0; n < kNodes; ++n) {
+      if (!has(everybody_, n)) continue;
+      live(s, n, emit);
+      if (n != kServer) work(s, n, emit);
+    }
+    for (int c = 0; c < set_.chunks; ++c) serve_by_time(s, c, emit);
+    suffer(s, emit);
+    for (std::size_t i = 0; i < kLate; ++i) {
+      if (s.late[i].kind == Kind::kNone) continue;
+      State next = s;
+      next.late[i] = {};
+      if (i == 0) std::swap(next.late[0], next.late[1]);  // one order of what waits
+      arrive(next, s.late[i], {"what was late comes", s.late[i].node, s.late[i].chunk, false}, emit);
+    }
+  }
+
+ private:
+  [[nodiscard]] int generation(int epoch) const {
+    return set_.other_generation != 0 && epoch >= set_.other_generation ? 1 : 0;
+  }
+  [[nodiscard]] bool runs(const State& s) const { return s.joined == everybody_; }
+  // Is it a running member of the newest epoch?
+  [[nodiscard]] bool is_in(const State& s, int n) const {
+    return s.members[n].running != 0 && s.members[n].epoch == s.epoch && runs(s);
+  }
+  [[nodiscard]] BoxesRoute route(const State& s, int epoch, int chunk) const {
+    BoxesRoute r = set_.plans[epoch % 2][chunk];
+    if (has(s.without, epoch)) r.guest = 0;
+    return r;
+  }
+  [[nodiscard]] int box_of(const State& s, int epoch, int rank, int chunk) const {
+    return has(route(s, epoch, chunk).guest, rank) ? kGuest : kHome;
+  }
+  [[nodiscard]] Bits here(const State& s, int box, int epoch, int chunk) const {
+    const BoxesRoute r = route(s, set_.here_of_epoch ? epoch : epoch + 1, chunk);
+    const Bits through = box == kGuest ? r.guest : static_cast<Bits>(ranks_ & ~r.guest);
+    return static_cast<Bits>(through & ~r.direct);
+  }
+  [[nodiscard]] bool knows(const State& s, int box, int epoch, int node) const {
+    return s.boxes[box].epoch == epoch + 1 && has(s.boxes[box].enlisted, node);
+  }
+
+  [[nodiscard]] static Packet packet(Kind kind, int epoch, int node, int chunk, Sum sum) {
+    return {kind,
+            static_cast<std::uint8_t>(epoch),
+            static_cast<std::uint8_t>(node),
+            static_cast<std::uint8_t>(chunk),
+            sum,
+            0,
+            0};
+  }
+  [[nodiscard]] static Packet packet(Kind kind, int epoch, int node, int chunk = 0) {
+    return packet(kind, epoch, node, chunk, Sum{});
+  }
+  static constexpr std::uint8_t once(Bits ranks) {
+    std::uint8_t value = 0;
+    for (int r = 0; r < kRanks; ++r) value |= static_cast<std::uint8_t>((ranks >> r & 1U) << 2 * r);
+    return value;
+  }
+  [[nodiscard]] Sum one(int rank, int epoch) const {
+    return {bit(rank), once(bit(rank)), bit(generation(epoch))};
+  }
+  static void add(Sum& to, Sum more) {
+    to.contributors |= more.contributors;
+    to.value = static_cast<std::uint8_t>(to.value + more.value);
+    to.generations |= more.generations;
+  }
+
+  // ---- Members and epochs.
+
+  void call_back(State& s, bool without_guest) const {
+    if (without_guest && s.cuts == 0) s.given_up = 1;
+    if (s.epoch + 1 == kEpochs || s.epoch + 1 > s.reasons) {
+      s.too_many = 1;
+      return;
+    }
+    ++s.epoch;
+    s.joined = 0;
+    if (without_guest || has(s.without, s.epoch - 1)) s.without |= bit(s.epoch);
+  }
+  void begin(Box& box, int epoch) const {
+    if (box.epoch != 0) box.former |= bit(box.epoch - 1);
+    box.epoch = static_cast<std::uint8_t>(epoch + 1);
+    box.enlisted = 0;
+    if (set_.epochs_apart) box.rows = {};
+  }
+
+  template <class Emit>
+  void live(const State& s, int n, Emit& emit) const {
+    const Member& m = s.members[n];
+    if (m.epoch != s.epoch && !runs(s) && !has(s.joined, n)) {
+      State next = s;
+      next.members[n].running = 0;
+      next.members[n].enlisted = 0;
+      next.joined |= bit(n);
+      if (runs(next)) {
+        begin(next.boxes[kHome], next.epoch);
+        next.boxes[kHome].enlisted = everybody_;
+        next.boxes[kHome].former = 0;  // nobody tells it of one
+      }
+      emit(next, Step{"joins", n});
+    }
+    if (m.epoch != s.epoch && runs(s)) {
+      State next = s;
+      Member& entering = next.members[n];
+      if (n == kServer) next.server = {};
+      if (generation(m.epoch) != generation(s.epoch)) entering.has = 0;
+      entering.epoch = s.epoch;
+      entering.running = 1;
+      emit(next, Step{"enters the epoch", n});
+    }
+    if (m.running == 0 || has(s.without, m.epoch)) return;
+    if (m.enlisted == 0) {
+      Packet p = packet(Kind::kEnlist, m.epoch, n);
+      p.under = s.boxes[kGuest].epoch;
+      send(s, p, {"enlists", n}, emit);
+    } else if (!knows(s, kGuest, m.epoch, n) && set_.says_lost) {
+      lose_guest(s, n, 0, {"is told that the other box forgot", n}, emit);
+    }
+    if (s.cuts < set_.cuts) {
+      State next = s;
+      ++next.cuts;
+      ++next.reasons;
+      lose_guest(next, n, 1, {"hears nothing of the other box", n, -1, false}, emit);
+    }
+  }
+
+  template <class Emit>
+  void lose_guest(const State& s, int n, std::uint8_t gone, Step step, Emit& emit) const {
+    Packet p = packet(Kind::kLost, s.members[n].epoch, n);
+    p.gone = gone;
+    send(s, p, step, emit);
+  }
+
+  // ---- Packets: they arrive, or do not, or later, or twice.
+
+  template <class Emit>
+  void send(const State& s, const Packet& p, Step step, Emit& emit) const {
+    arrive(s, p, step, emit);
+    step.fair = false;
+    if (s.losses < set_.losses) {
+      State next = s;
+      ++next.losses;
+      emit(next, Step{"... and it is lost", step.rank, step.chunk, false});
+    }
+    if (s.delayed < set_.late) {
+      State next = s;
+      ++next.delayed;
+      next.late[next.late[0].kind == Kind::kNone ? 0 : 1] = p;
+      emit(next, Step{"... and it is late", step.rank, step.chunk, false});
+      arrive(next, p, step, emit);
+    }
+  }
+
+  template <class Emit>
+  void arrive(const State& s, const Packet& p, const Step& step, Emit& emit) const {
+    switch (p.kind) {
+      case Kind::kNone:
+        break;
+      case Kind::kContribution:
+        contribute(s, p, step, emit);
+        break;
+      case Kind::kSum:
+        merge(s, p, step, emit);
+        break;
+      case Kind::kResult: {
+        State next = s;
+        take_result(next, p);
+        emit(next, step);
+        break;
+      }
+      case Kind::kEnlist: {
+        State next = s;
+        const bool taken = enlist(next, p);
+        Member& m = next.members[p.node];
+        if (m.running != 0 && m.epoch == p.epoch && knows(next, kGuest, p.epoch, p.node)) m.enlisted = 1;
+        if (!taken && is_in(next, p.node) && m.epoch == p.epoch && m.enlisted == 0 && set_.says_lost)
+          return lose_guest(next, p.node, 1, step, emit);  // refused
+        emit(next, step);
+        break;
+      }
+      case Kind::kLost: {
+        State next = s;
+        if (runs(s) && (p.epoch == s.epoch || !set_.lost_of_epoch)) call_back(next, p.gone != 0);
+        emit(next, step);
+        break;
+      }
+    }
+  }
+
+  // False: refused.
+  bool enlist(State& s, const Packet& p) const {
+    Box& guest = s.boxes[kGuest];
+    if (guest.epoch != p.epoch + 1) {
+      if (set_.remembers && has(guest.former, p.epoch)) return false;
+      if (set_.challenges && p.under != guest.epoch) return true;  // answered by CHALLENGE
+      begin(guest, p.epoch);
+    }
+    if (p.node == kServer || has(guest.enlisted, kServer)) guest.enlisted |= bit(p.node);
+    return true;
+  }
+
+  void take_result(State& s, const Packet& p) const {
+    Member& m = s.members[p.node];
+    if (m.epoch != p.epoch && set_.results_of_epoch) return;
+    if (!has(m.has, p.chunk) && generation(p.epoch) != generation(m.epoch)) s.wrong = 1;
+    m.has |= bit(p.chunk);
+  }
+
+  // ---- Data.
+
+  template <class Emit>
+  void work(const State& s, int r, Emit& emit) const {
+    const Member& m = s.members[r];
+    if (m.running == 0) return;
+    for (int c = 0; c < set_.chunks; ++c) {
+      const int box = box_of(s, m.epoch, r, c);
+      if (has(m.has, c) || (box == kGuest && m.enlisted == 0)) continue;
+      send(s, packet(Kind::kContribution, m.epoch, r, c), {"contributes", r, c}, emit);
+      if (!knows(s, box, m.epoch, r)) continue;
+      ask_peers(s, r, c, box, emit);
+      if (set_.timers) ask_server(s, r, c, box, emit);
+    }
+  }
+
+  // A box that everybody here was seen at, and that has no entry, or one whom a timer told to.
+  template <class Emit>
+  void ask_peers(const State& s, int r, int c, int box, Emit& emit) const {
+    const int epoch = s.members[r].epoch;
+    for (int peer = 0; peer < set_.ranks; ++peer) {
+      const Member& p = s.members[peer];
+      if (peer == r || p.epoch != epoch || p.running == 0 || !has(p.has, c) || !knows(s, box, epoch, peer))
+        continue;
+      State next = s;
+      take_result(next, packet(Kind::kResult, epoch, r, c));
+      emit(next, Step{"a peer answers", r, c});
+    }
+  }
+  // The server's RESULT if it has it, else RESEND, and the contribution past the boxes' entries.
+  template <class Emit>
+  void ask_server(const State& s, int r, int c, int box, Emit& emit) const {
+    const auto epoch = s.members[r].epoch;
+    if (!knows(s, box, epoch, kServer) || s.members[kServer].epoch != epoch) return;
+    merge(s, packet(Kind::kSum, epoch, box, c, one(r, epoch)), {"asks the server", r, c}, emit);
+  }
+
+  template <class Emit>
+  void contribute(const State& s, const Packet& p, const Step& step, Emit& emit) const {
+    const int box = box_of(s, p.epoch, p.node, p.chunk);
+    const bool known = set_.epochs_apart ? knows(s, box, p.epoch, p.node) : s.boxes[box].epoch != 0;
+    if (!known) return emit(s, step);
+    const int epoch = s.boxes[box].epoch - 1;
+    for (const bool room : {true, false}) {
+      enter(s, p, box, epoch, room, step, emit);
+      if (!set_.crowded) return;
+    }
+  }
+
+  // docs/protocol_box.md, 11.5, where an external server has what finds no entry.
+  template <class Emit>
+  void enter(const State& s, const Packet& p, int box, int epoch, bool room, const Step& step,
+             Emit& emit) const {
+    State next = s;
+    Row& row = next.boxes[box].rows[p.chunk];
+    const Bits own = bit(p.node);
+    const Sum sum = one(p.node, p.epoch);
+    const Bits here_now = here(s, box, epoch, p.chunk);
+    const Packet bypass = packet(Kind::kSum, epoch, box, p.chunk, sum);
+    if ((here_now & own) == 0) return leave(next, bypass, step, emit);
+    const bool everybody = (here_now & ~row.seen) == 0;
+    const bool duplicate = (row.seen & own) != 0;
+    row.seen |= own;
+    const bool last = !everybody && (here_now & ~row.seen) == 0;
+    if (row.entry.contributors != 0) {
+      if (row.entry.contributors == ranks_) return tell(next, epoch, p.chunk, own, box, step, emit);
+      if ((row.entry.contributors & own) != 0) return emit(next, step);
+      if (duplicate) return leave(next, bypass, step, emit);
+      add(row.entry, sum);
+      if (row.entry.contributors == ranks_ || (last && !set_.finishes_whole)) {
+        judge(next, row.entry, epoch);
+        row.entry.contributors = ranks_;
+        return tell(next, epoch, p.chunk, ranks_, box, step, emit);
+      }
+      if (!last) return emit(next, step);
+      Packet partial = bypass;
+      partial.sum = row.entry;
+      row.entry = {};
+      return leave(next, partial, step, emit);
+    }
+    if (duplicate || last || everybody || !room) return leave(next, bypass, step, emit);
+    row.entry = sum;
+    emit(next, step);
+  }
+
+  void judge(State& s, const Sum& sum, int epoch) const {
+    if (sum.value != once(ranks_) || sum.generations != bit(generation(epoch))) s.wrong = 1;
+  }
+
+  // To the server, if the box knows it.
+  template <class Emit>
+  void leave(const State& s, const Packet& p, const Step& step, Emit& emit) const {
+    if (!knows(s, p.node, p.epoch, kServer)) return emit(s, step);
+    send(s, p, step, emit);
+  }
+
+  template <class Emit>
+  void merge(const State& s, const Packet& p, const Step& step, Emit& emit) const {
+    if (s.members[kServer].epoch != p.epoch) return emit(s, step);
+    State next = s;
+    Sum& held = next.server[p.chunk];
+    if (held.contributors == ranks_) return tell(next, p.epoch, p.chunk, p.sum.contributors, -1, step, emit);
+    if ((held.contributors & p.sum.contributors) == 0 || !set_.disjoint) {
+      add(held, p.sum);
+    } else if ((held.contributors & ~p.sum.contributors) == 0) {
+      held = p.sum;
+    }
+    if (held.contributors != ranks_) return emit(next, step);
+    judge(next, held, p.epoch);
+    tell(next, p.epoch, p.chunk, ranks_, -1, step, emit);
+  }
+
+  // RESULT from a box, or (-1) from the server through each rank's box: all arrive, or one is lost or late.
+  template <class Emit>
+  void tell(const State& s, int epoch, int chunk, Bits to, int box, const Step& step, Emit& emit) const {
+    Bits reached = 0;
+    for (int r = 0; r < set_.ranks; ++r) {
+      const int by = box >= 0 ? box : box_of(s, epoch, r, chunk);
+      if (has(to, r) && knows(s, by, epoch, r) && (box >= 0 || knows(s, by, epoch, kServer)))
+        reached |= bit(r);
+    }
+    const auto result = [&](int r) { return packet(Kind::kResult, epoch, r, chunk); };
+    const auto but = [&](State next, int missing) {
+      for (int r = 0; r < set_.ranks; ++r)
+        if (has(reached, r) && r != missing) take_result(next, result(r));
+      return next;
+    };
+    emit(but(s, -1), step);
+    for (int r = 0; r < set_.ranks; ++r) {
+      if (!has(reached, r)) continue;
+      if (s.losses < set_.losses) {
+        State next = but(s, r);
+        ++next.losses;
+        emit(next, Step{"... and a RESULT is lost", r, chunk, false});
+      }
+      if (s.delayed < set_.late) {
+        State next = but(s, r);
+        ++next.delayed;
+        next.late[next.late[0].kind == Kind::kNone ? 0 : 1] = result(r);
+        emit(next, Step{"... and a RESULT is late", r, chunk, false});
+      }
+    }
+  }
+
+  // Sweep and FLUSH bring what is in entries; RESEND a contribution, or the result of who has it.
+  template <class Emit>
+  void serve_by_time(const State& s, int c, Emit& emit) const {
+    if (!set_.timers) return;
+    for (int box = 0; box < 2; ++box) {
+      const Row& row = s.boxes[box].rows[c];
+      if (s.boxes[box].epoch == 0 || row.entry.contributors == 0 || row.entry.contributors == ranks_)
+        continue;
+      State next = s;
+      next.boxes[box].rows[c].entry = {};
+      leave(next, packet(Kind::kSum, s.boxes[box].epoch - 1, box, c, row.entry), {"an entry is swept", -1, c},
+            emit);
+    }
+    const Bits held = s.server[c].contributors;
+    if (held == 0 || held == ranks_) return;
+    const auto epoch = s.members[kServer].epoch;
+    for (int r = 0; r < set_.ranks; ++r) {
+      const Member& m = s.members[r];
+      const int box = box_of(s, epoch, r, c);
+      if (has(held, r) || m.running == 0 || m.epoch != epoch) continue;
+      if (!knows(s, box, epoch, r) || !knows(s, box, epoch, kServer)) continue;
+      Sum sum = one(r, epoch);
+      if (has(m.has, c)) sum = {ranks_, once(ranks_), bit(generation(epoch))};
+      merge(s, packet(Kind::kSum, epoch, box, c, sum), {"the server asks", r, c}, emit);
+    }
+    State next = s;
+    next.server[c] = {};
+    emit(next, Step{"the server drops what does not move", -1, c});
+  }
+
+  template <class Emit>
+  void suffer(const State& s, Emit& emit) const {
+    const auto happens = [&](std::uint8_t State::*count, int most, const char* what, auto change) {
+      if (s.*count >= most) return;
+      State next = s;
+      ++(next.*count);
+      ++next.reasons;
+      change(next);
+      emit(next, Step{what, -1, -1, false});
+    };
+    if (runs(s)) {
+      happens(&State::plan_changes, set_.plan_changes, "the plan changes",
+              [&](State& next) { call_back(next, false); });
+      happens(&State::home_restarts, set_.home_restarts, "the home restarts", [&](State& next) {
+        next.boxes[kHome] = {};
+        call_back(next, false);
+      });
+    }
+    happens(&State::guest_forgets, set_.guest_forgets, "the other box forgets everything",
+            [&](State& next) { next.boxes[kGuest] = {}; });
+  }
+
+  BoxesSetting set_;
+  Bits ranks_;
+  Bits everybody_;
+};
+
+}  // namespace tally::models
