@@ -95,6 +95,18 @@ TEST_F(PsBoxesTimers, DirectRanksAreAskedOneByOneAndTheirBoxIsNotFlushed) {
   EXPECT_EQ(boxes.counted.flushes, 0U);
 }
 
+TEST_F(PsBoxesTimers, WhoIsInNoEntryIsAskedAtOnceAndOthersAfterTheirBox) {
+  boxes.enter(six(), plan_of(6, 3, [](std::uint16_t rank, std::uint32_t) {
+                return Route{static_cast<BoxIndex>(rank / 2), rank == 2};
+              }));
+  partial(kA, 0b000011, 4);
+  contribution(kB, 2, 5);
+  contribution(kB, 3, 5);  // alone at B
+  partial(kC, 0b110000, 5);
+  EXPECT_THAT(story(5 * kMillisecond),
+              ElementsAre("2 flush to 2", "2 resend 12 to 1", "4 resend 12 to 1", "4 resend 48 to 2"));
+}
+
 TEST_F(PsBoxesTimers, AllThatIsLateIsAskedThroughItsOwnBoxes) {
   partial(kA, 0b000011, 4);
   partial(kB, 0b001100, 5);
