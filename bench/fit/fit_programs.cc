@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "jobs/plan_part.h"
 #include "pipeline/registers.h"
 
 namespace tally::bench {
@@ -77,6 +78,20 @@ ToldProgram shared_program(std::uint64_t entries, std::uint64_t ledger_rows, std
           }};
 }
 
+ToldProgram planned_program(std::uint64_t entries, std::uint64_t ledger_rows, std::uint32_t elements,
+                            std::uint32_t jobs, std::uint32_t plans, const pipeline::Profile& profile) {
+  ToldProgram told = bench::shared_program(entries, ledger_rows, elements, jobs, profile);
+  told.name += ", " + number(plans) + " plans";
+  const std::uint64_t groups = std::uint64_t{plans} * kPlanGroups;
+  told.need.tables = {{"here", 64, groups}, {"server of group", 8, groups}, {"through", 64, groups}};
+  told.remarks.insert(
+      told.remarks.begin(),
+      "a plan is " + number(sizeof(jobs::PlanPart)) +
+          " bytes, looked up by its job's number and chunk mod 1,024: who is here before the ledger is "
+          "asked, the server when an entry leaves, who comes through by a RESULT of a server");
+  return told;
+}
+
 ToldProgram session_program(std::uint64_t entries, std::uint32_t elements, std::uint32_t world,
                             jobs::TsiRule tsi, const pipeline::Profile& profile) {
   const bool opaque = tsi == jobs::TsiRule::kOpaque;
@@ -110,6 +125,7 @@ std::string to_text(const pipeline::FitReport& r, const std::vector<std::string>
     out += "  stage " + number(s) + ": " + number(stage.blocks) + " of " + number(most) + " blocks, " +
            number(stage.arrays.size()) + " of " + number(r.profile.alus) + " ALUs:";
     for (const auto& name : stage.arrays) out += " " + name;
+    if (stage.table_blocks != 0) out += "; tables: " + number(stage.table_blocks) + " blocks";
     out += "\n";
   }
   out += "  " + number(r.value_arrays) + " value arrays, " + number(r.elements_per_pass) +

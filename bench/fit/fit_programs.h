@@ -28,6 +28,10 @@ struct ToldProgram {
 [[nodiscard]] ToldProgram shared_program(std::uint64_t entries, std::uint64_t ledger_rows,
                                          std::uint32_t elements, std::uint32_t jobs,
                                          const pipeline::Profile& profile);
+// That of jobs over several boxes. plans: how many of them there are at once.
+[[nodiscard]] ToldProgram planned_program(std::uint64_t entries, std::uint64_t ledger_rows,
+                                          std::uint32_t elements, std::uint32_t jobs, std::uint32_t plans,
+                                          const pipeline::Profile& profile);
 // As pipeline::session_program.
 [[nodiscard]] ToldProgram session_program(std::uint64_t entries, std::uint32_t elements, std::uint32_t world,
                                           jobs::TsiRule tsi, const pipeline::Profile& profile);

@@ -14,6 +14,7 @@
 namespace {
 
 constexpr std::uint32_t kMembers = 8;  // of a session
+constexpr std::uint32_t kPlans = 16;   // jobs over several boxes
 
 bool parse(const char* text, std::uint32_t& value) {
   const char* const end = text + std::strlen(text);
@@ -42,6 +43,7 @@ int main(int argc, char** argv) {
     print(bench::pool_program(entries, elements, rows, profile));
     print(bench::straggler_program(entries, elements, rows, profile));
     print(bench::shared_program(entries, 2 * std::uint64_t{window}, elements, rows, profile));
+    print(bench::planned_program(entries, 2 * std::uint64_t{window}, elements, rows, kPlans, profile));
     for (const auto tsi : {jobs::TsiRule::kPacket, jobs::TsiRule::kOpaque})
       if (switchml::valid_payload(4 * elements))
         print(bench::session_program(entries, elements, kMembers, tsi, profile));

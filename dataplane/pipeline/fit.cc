@@ -25,8 +25,9 @@ class Placement {
       if (p.limited && s >= p.stages) return s;
       if (report_.stages.size() <= s) report_.stages.resize(s + 1);
       StageUse& stage = report_.stages[s];
-      if (p.limited && (stage.arrays.size() >= p.alus ||
-                        stage.blocks + blocks > std::min(p.sram_blocks, p.map_ram_blocks)))
+      if (p.limited &&
+          (stage.arrays.size() >= p.alus ||
+           stage.blocks + blocks > std::min(p.sram_blocks - stage.table_blocks, p.map_ram_blocks)))
         continue;
       stage.arrays.push_back(name);
       stage.blocks += blocks;
@@ -45,6 +46,31 @@ void check_word(FitReport& r, const std::string& name, std::uint32_t bits) {
   }
 }
 
+// From the first stage on; returns the first one behind them all.
+std::size_t place_tables(FitReport& r, const std::vector<TableNeed>& tables) {
+  const Profile& p = r.profile;
+  std::size_t end = 0;
+  for (const TableNeed& table : tables) {
+    const std::uint64_t bytes = table.words * table.word_bits / 8;
+    r.memory_bytes += bytes;
+    if (!p.limited) continue;
+    std::uint32_t left = ceil_div(bytes, kSramBlockBytes);
+    for (std::size_t s = 0; left != 0 && s < p.stages; ++s) {
+      if (r.stages.size() <= s) r.stages.resize(s + 1);
+      StageUse& stage = r.stages[s];
+      const std::uint32_t taken = std::min(left, p.sram_blocks - stage.blocks - stage.table_blocks);
+      stage.table_blocks += taken;
+      left -= taken;
+      if (taken != 0) end = std::max(end, s + 1);
+    }
+    if (left != 0) {
+      r.violations.push_back("SRAM: no room for " + number(left) + " of the " +
+                             number(ceil_div(bytes, kSramBlockBytes)) + " blocks of the table " + table.name);
+    }
+  }
+  return end;
+}
+
 // Behind the last level; returns the first stage for values.
 std::size_t place_registers(FitReport& r, const ProgramNeed& program) {
   Placement placement(r);
@@ -56,6 +82,7 @@ std::size_t place_registers(FitReport& r, const ProgramNeed& program) {
                    [](const ArrayNeed& a, const ArrayNeed& b) { return a.level < b.level; });
   for (const auto& array : arrays) {
     if (array.level != level) {
+      if (level == 0) level_end = std::max(level_end, place_tables(r, program.tables));
       level = array.level;
       level_begin = level_end;
     }

@@ -54,7 +54,15 @@ struct ArrayNeed {
   int level = 0;
 };
 
+// A table that a packet looks up before it comes to any register: memory alone, in as many stages as it takes.
+struct TableNeed {
+  std::string name;
+  std::uint32_t word_bits = 0;
+  std::uint64_t words = 0;
+};
+
 struct ProgramNeed {
+  std::vector<TableNeed> tables{};      // looked up beside the arrays of level 0
   std::vector<ArrayNeed> arrays;        // everything but the values
   std::uint32_t elements = 0;           // per packet
   std::uint64_t value_words = 0;        // words of each value array
@@ -63,7 +71,8 @@ struct ProgramNeed {
 
 struct StageUse {
   std::vector<std::string> arrays;
-  std::uint32_t blocks = 0;  // SRAM and as many map RAM
+  std::uint32_t blocks = 0;        // SRAM and as many map RAM
+  std::uint32_t table_blocks = 0;  // SRAM alone
 };
 
 struct FitReport {

@@ -231,8 +231,8 @@ Outcome Pipeline<Exec>::contribute_shared(Parsed& parsed, const Frame& frame, Ti
   return out;
 }
 
-// Whose contributions of a chunk came by, of those who are here, also when they are at a server; 0: not known. By hash nothing
-// tells who is there, and what the entry holds would name wrong ranks.
+// Whose contributions of a chunk came by, of those who are here, also when they are at a server; 0: not known. By
+// hash nothing tells who is there, and what the entry holds would name wrong ranks.
 template <class Exec>
 std::uint64_t Pipeline<Exec>::seen_of(const jobs::NativeJob& job, const Contribution& p) noexcept {
   if (job.discipline != Discipline::kShared) return 0;

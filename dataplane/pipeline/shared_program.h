@@ -346,8 +346,8 @@ class SharedProgram {
 
   // Everybody was seen who comes here, and not everybody is in the entry: the rest is at the server, or goes there by
   // other ways, and nothing more can come.
-  SharedRuling split(const jobs::NativeJob& job, JobState& state, Contribution& p,
-                     std::uint64_t contributors, std::uint32_t keys) noexcept {
+  SharedRuling split(const jobs::NativeJob& job, JobState& state, Contribution& p, std::uint64_t contributors,
+                     std::uint32_t keys) noexcept {
     x_.template undo<HeadReg>(p.line, Head{});
     p.bit = contributors;
     p.key = keys;

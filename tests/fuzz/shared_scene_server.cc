@@ -1,6 +1,6 @@
 // The external servers of the shared scene: one merge table for both, and the rules of
-// docs/protocol_server.md. Of a job over several boxes this is one; the others are not here: what their ranks send comes
-// to this one, which passes it on, and what a server says to them is theirs.
+// docs/protocol_server.md. Of a job over several boxes this is one; the others are not here: what their ranks
+// send comes to this one, which passes it on, and what a server says to them is theirs.
 
 #include <bit>
 #include <cstring>

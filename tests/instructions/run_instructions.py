@@ -21,7 +21,8 @@ LIMITS = {
     "replay": 535,
     "completed": 750,
     "repeat": 675,
-    # Of a job with shared slots and an external server; then of one over two boxes: of what left as PARTIAL, and what was passed on.
+    # Of a job with shared slots and an external server; then of one over two boxes, where an entry leaves as PARTIAL, and
+    # what is not added here is passed on.
     "shared absorbed": 765,
     "shared completed": 1010,
     "planned absorbed": 775,

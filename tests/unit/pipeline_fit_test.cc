@@ -133,6 +133,34 @@ TEST(FitReport, the_shared_program_needs_a_ledger_beside_the_pools_registers) {
   EXPECT_EQ(shared.memory_bytes, pool.memory_bytes + 512 * kOwnerBytes + 1'024 * kRowBytes);
 }
 
+TEST(FitReport, a_plan_is_memory_alone_and_is_looked_up_before_the_ledger) {
+  const auto shared = pipeline::fit(bench::shared_program(512, 1'024, 256, 1, kTofino2).need, kTofino2);
+  const bench::ToldProgram told = bench::planned_program(512, 1'024, 256, 1, 16, kTofino2);
+  const auto planned = pipeline::fit(told.need, kTofino2);
+  EXPECT_EQ(planned.memory_bytes - shared.memory_bytes, 16U * 17 * 1'024);
+  EXPECT_EQ(planned.violations, shared.violations) << "it needs nothing that a shared job does not";
+  ASSERT_GE(planned.stages.size(), 2U);
+  EXPECT_EQ(planned.stages[0].table_blocks, 8U + 1 + 8);
+  EXPECT_THAT(planned.stages[0].arrays, ElementsAre("high", "sequence"));
+  EXPECT_THAT(planned.stages[1].arrays, ElementsAre("ledger"));
+  EXPECT_THAT(bench::to_text(planned, told.remarks), HasSubstr("high sequence; tables: 17 blocks"));
+}
+
+// 17 MiB: 513 blocks for who is here, 65 and 513. The ledger waits for all that lies before it.
+TEST(FitReport, plans_of_all_jobs_have_no_room_on_a_small_chip) {
+  const std::uint32_t jobs = kMaxJobs + 1;
+  const auto small =
+      pipeline::fit(bench::planned_program(512, 1'024, 256, jobs, jobs, kTofino1).need, kTofino1);
+  EXPECT_THAT(small.violations, Contains(HasSubstr("blocks of the table through")));
+  const auto commodity =
+      pipeline::fit(bench::planned_program(512, 1'024, 256, jobs, jobs, kCommodity).need, kCommodity);
+  EXPECT_TRUE(commodity.fits());
+  EXPECT_EQ(commodity.memory_bytes -
+                pipeline::fit(bench::shared_program(512, 1'024, 256, jobs, kCommodity).need, kCommodity)
+                    .memory_bytes,
+            std::uint64_t{jobs} * 17 * 1'024);
+}
+
 TEST(FitReport, commodity_is_limited_by_memory_only) {
   const pipeline::FitReport r =
       pipeline::fit(pipeline::pool_program(1 << 20, 2'224, 1'024, kCommodity), kCommodity);
