@@ -322,16 +322,16 @@ class SharedProgram {
     slots_.released(entry);
     --state.occupancy;
     const bool everybody = after.contributors == job.members;
+    const std::uint32_t keys = everybody ? job.key_sum : jobs::keys_of(job, after.contributors);
     // Those who are here are to this box what everybody is elsewhere: nobody else can find out that one of them
     // corrupts, and nothing else tells how long a chunk takes.
     const bool all_of_here = everybody || (job.planned && after.contributors == jobs::here_of(job, p.chunk));
     if (all_of_here) {
-      const std::uint32_t keys = everybody ? job.key_sum : jobs::keys_of(job, after.contributors);
       if (!matches(out.sums, keys, p)) return bad_sum(job, state, p);
       state.finished_well();
       state.filled_in(now_ - owner.claimed);
     }
-    if (!everybody) return split(job, state, p, after.contributors);
+    if (!everybody) return split(job, state, p, after.contributors, keys);
     return SharedRuling{.verdict = Verdict::kComplete, .fresh = true};
   }
 
@@ -346,11 +346,11 @@ class SharedProgram {
 
   // Everybody was seen who comes here, and not everybody is in the entry: the rest is at the server, or goes there by
   // other ways, and nothing more can come.
-  SharedRuling split(const jobs::NativeJob& job, JobState& state, Contribution& p,
-                     std::uint64_t contributors) noexcept {
+  SharedRuling split(const jobs::NativeJob& job, JobState& state, Contribution& p, std::uint64_t contributors,
+                     std::uint32_t keys) noexcept {
     x_.template undo<HeadReg>(p.line, Head{});
     p.bit = contributors;
-    p.key = jobs::keys_of(job, contributors);
+    p.key = keys;
     ++state.slots.partials;
     return {.verdict = Verdict::kAbsorb, .fresh = true, .leaving = &job};
   }

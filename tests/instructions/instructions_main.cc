@@ -43,14 +43,43 @@ using Pipeline = pipeline::Pipeline<pipeline::Fused>;
   asm volatile("");  // or the call would be a jump, and none of this function's
 }
 
+jobs::NativeJob pool_job() { return bench::make_job({.world = kWorld, .elements = kElements}); }
+
+// The same with a ledger and an external server, and an entry for each chunk of the window.
+constexpr std::uint32_t kEntries = bench::kBenchWindow;
+jobs::NativeJob shared_job() {
+  jobs::NativeJob job = pool_job();
+  job.discipline = Discipline::kShared;
+  job.slots = {0, jobs::ledger_lines(job.span, 1)};
+  job.shared_slots = kEntries;
+  job.server = ServerKind::kExternal;
+  job.servers = 1;
+  job.server_ranks[0] = {Cookie{77}, 0, job.ranks[0].binding};
+  return job;
+}
+
+// ... of two boxes: to this one all send but the last rank.
+jobs::NativeJob planned_job() {
+  jobs::NativeJob job = shared_job();
+  jobs::PlanPart part;
+  part.here.fill(job.members >> 1);
+  part.through = part.here;
+  job.take_part(std::make_shared<const jobs::PlanPart>(part));
+  return job;
+}
+
 class Scene {
  public:
   // row: which is counted.
-  explicit Scene(std::string_view row)
+  Scene(std::string_view row, const jobs::NativeJob& job)
       : row_(row),
-        job_(bench::make_job({.world = kWorld, .elements = kElements})),
-        memory_(job_.slots.count),
-        pipeline_({.core = 0, .box = bench::job_box()}, memory_, kernels_),
+        job_(job),
+        memory_(job_.slots.count + jobs::shared_lines(kEntries, kElements)),
+        pipeline_(
+            {.core = 0,
+             .box = bench::job_box(),
+             .shared = jobs::shared_region(static_cast<std::uint32_t>(memory_.size()), kEntries, kElements)},
+            memory_, kernels_),
         table_(jobs::JobTable().with(job_.id, std::make_shared<jobs::NativeJob>(job_))) {
     pipeline_.adopt(table_.get());
     for (std::uint16_t rank = 0; rank < kWorld; ++rank) senders_.emplace_back(job_, rank, bench::job_box());
@@ -111,7 +140,24 @@ class Scene {
 }  // namespace tally
 
 int main(int argc, char** argv) {
-  tally::Scene scene(argc > 1 ? argv[1] : "");
+  const std::string_view row = argc > 1 ? argv[1] : "";
+  tally::Scene shared(row, tally::shared_job());
+  shared.send(0, 6);
+  shared.take("shared absorbed", tally::Verdict::kAbsorb);
+  shared.send(6, 7);
+  shared.take("", tally::Verdict::kAbsorb);
+  shared.send(7, 8);
+  shared.take("shared completed", tally::Verdict::kComplete);
+
+  tally::Scene planned(row, tally::planned_job());
+  planned.send(0, 6);
+  planned.take("planned absorbed", tally::Verdict::kAbsorb);
+  planned.send(6, 7);
+  planned.take("planned left", tally::Verdict::kAbsorb);
+  planned.send(7, 8);
+  planned.take("planned passed on", tally::Verdict::kBypass);
+
+  tally::Scene scene(row, tally::pool_job());
   scene.send(0, 7);
   scene.take("absorbed", tally::Verdict::kAbsorb);
   scene.keep_last(std::size_t{7} * 32);  // the register remembers 63 of a rank

@@ -21,6 +21,13 @@ LIMITS = {
     "replay": 535,
     "completed": 750,
     "repeat": 675,
+    # Of a job with shared slots and an external server; then of one over two boxes, where an entry leaves as PARTIAL, and
+    # what is not added here is passed on.
+    "shared absorbed": 765,
+    "shared completed": 1010,
+    "planned absorbed": 775,
+    "planned left": 1175,
+    "planned passed on": 705,
 }
 # Of a contribution to the whole loop of a data core with 8 members, of which one in 8 completes its chunk and is sent
 # to all: without what stands for the driver.
