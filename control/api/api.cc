@@ -158,6 +158,8 @@ std::optional<Answer> carry_out(const Method& method, const Arguments& given, Bo
     case MethodId::kJobAbort:
       return change_job(box, given.text("name"),
                         [&] { return box.abort(given.text("name"), given.text("reason")); });
+    case MethodId::kJobReplan:
+      return change_job(box, given.text("name"), [&] { return box.replan(given.text("name")); });
     case MethodId::kPortList:
       return port_list(*box.snapshot());
     case MethodId::kCoreList:

@@ -78,6 +78,7 @@ class Box {
                        ChangeDone done) = 0;
   virtual void remove_job(const std::string& name, bool abort, IfRevision if_revision, ChangeDone done) = 0;
   virtual Result<void> abort(const std::string& job, const std::string& reason) = 0;
+  virtual Result<void> replan(const std::string& job) = 0;
   // The machine, as this process finds it now.
   [[nodiscard]] virtual std::vector<doctor::Finding> examine() = 0;
   // wish: within the ranges of the method's table. Fails where a name is unknown, or one runs already.

@@ -129,6 +129,26 @@ Json session_json(const members::SessionStatus& s) {
           {"box_mac", config::to_text(s.box_mac)}};
 }
 
+// Its first half, which is enough to tell plans apart.
+std::string name_of(const PlanId& plan) {
+  return text::hexadecimal(wire_at<Be<std::uint64_t>>(std::as_bytes(std::span(plan)).data()).host());
+}
+
+Json boxes_json(const members::BoxesStatus& s) {
+  Json boxes = Json::array();
+  for (const members::BoxStatus& box : s.boxes)
+    boxes.push_back({{"address", members::address_text(box.address)},
+                     {"planned", box.planned},
+                     {"left_out", box.left_out},
+                     {"home", boxes.size() == s.home},
+                     {"here", boxes.size() == s.here}});
+  return {{"boxes", std::move(boxes)},
+          {"plan", s.plan_bytes != 0 ? Json(name_of(s.plan)) : Json(nullptr)},
+          {"plan_bytes", s.plan_bytes},
+          {"missing_pages", std::popcount(s.missing_pages)},
+          {"stand_in", s.stand_in}};
+}
+
 }  // namespace
 
 std::string_view phase_of(const JobCounts& job) {
@@ -159,6 +179,7 @@ Json job_show(const Snapshot& box, const JobCounts& job) {
   out["generation"] = text::hexadecimal(raw(s.generation));
   out["missing"] = ranks_json(s.missing);
   if (s.session) out["session"] = session_json(*s.session);
+  out["boxes"] = s.boxes ? boxes_json(*s.boxes) : Json(nullptr);
   out["ranks"] = ranks_of(box, job, progress);
   Json servers = Json::array();
   for (std::size_t i = 0; i < s.servers.size(); ++i) {

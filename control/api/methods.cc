@@ -68,6 +68,12 @@ std::vector<Method> all_methods() {
        true,
        "Ends what a job does at the moment; its workers are told the reason and may come back",
        {job_name(), {"reason", Type::kText, 1, kMaxTextBytes, {}, "what the workers are told"}}},
+      {MethodId::kJobReplan,
+       "job.replan",
+       true,
+       "Another plan for a job over several boxes, at its home: boxes that were lost are in it again, and what has "
+       "been begun goes on",
+       {job_name()}},
       {MethodId::kPortList, "port.list", false, "Every port: its link and what it counts", {}},
       {MethodId::kCoreList, "core.list", false, "Every data core: how busy it is and what it counts", {}},
       {MethodId::kSlotShow, "slot.show", false, "Slot memory: who holds how much of it", {}},

@@ -26,6 +26,7 @@ enum class MethodId : std::uint8_t {
   kJobSet,
   kJobRemove,
   kJobAbort,
+  kJobReplan,
   kPortList,
   kCoreList,
   kSlotShow,

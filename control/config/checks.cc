@@ -144,6 +144,7 @@ void check_config(Checking& c) {
   check_ports(c);
   check_jobs(c);
   each_dialect([&c](const auto& usual) { check_all(c, usual); });
+  check_boxes(c);
   check_slots(c);
   check_profile(c);
 }

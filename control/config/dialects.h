@@ -29,6 +29,9 @@ struct DialectKeys {
 // What no key can say alone, of all jobs of the dialect.
 void check_all(Checking& checking, const NativeConfig& usual);
 void check_all(Checking& checking, const SessionConfig& usual);
+// Of jobs over several boxes: the value of their key, and what it asks of the others (boxes_key.cc).
+[[nodiscard]] ValueType<std::optional<members::BoxesConfig>> boxes_type();
+void check_boxes(Checking& checking);
 // ... and what the pipelines of a chip ask of them.
 void check_fit(Checking& checking, const NativeConfig& usual, const pipeline::Profile& profile);
 void check_fit(Checking& checking, const SessionConfig& usual, const pipeline::Profile& profile);

@@ -97,6 +97,25 @@ std::string quotas_text(const Json& job) {
   return out.empty() ? out : "at most, in a second: " + out + "\n";
 }
 
+// Of a job over several boxes.
+std::string boxes_text(const Json& several) {
+  if (!several.is_object()) return {};
+  text::ColumnTable table({"box", "role", "state"}, 3);
+  for (const Json& box : list_of(several, "boxes")) {
+    std::string role = is_true(box, "home") ? "home" : "";
+    if (is_true(box, "here")) role += role.empty() ? "this box" : ", this box";
+    table.add({cell(box, "address"), role.empty() ? "-" : role,
+               is_true(box, "planned")    ? "in the plan"
+               : is_true(box, "left_out") ? "LOST: job replan takes it back"
+                                          : "-"});
+  }
+  std::string out = "\n" + table.text();
+  if (is_true(several, "stand_in")) out += "the plan did not fit the job: all boxes have the same part of it\n";
+  if (const double pages = number_of(several, "missing_pages"); pages != 0)
+    out += "of the plan " + text::with_commas(static_cast<std::uint64_t>(pages)) + " pages have not come yet\n";
+  return out;
+}
+
 std::string job_page(const Json& job) {
   const bool session = member(job, "session").is_object();
   std::string out = diagnostics_text(job) + lines_text(job, "notes");
@@ -132,6 +151,7 @@ std::string job_page(const Json& job) {
                ago_text(member(rank, "seen_ns_ago")), ago_text(member(rank, "contributed_ns_ago")),
                plain(rank, "chunk"), cell(rank, "behind")});
   out += table.text();
+  out += boxes_text(member(job, "boxes"));
   const Json& servers = list_of(job, "servers");
   if (servers.empty()) return out;
   text::ColumnTable more({"server", "state", "address", "port"}, 4);

@@ -35,7 +35,7 @@ _tallyctl() {
     'job add')
       compopt -o nospace 2>/dev/null
       words+=" --file name= dialect= $keys" ;;
-    'job show' | 'job set' | 'job remove' | 'job abort')
+    'job show' | 'job set' | 'job remove' | 'job abort' | 'job replan')
       [[ $verb == set ]] && { compopt -o nospace 2>/dev/null; words+=" $keys"; }
       [[ $verb == remove ]] && words+=' --abort'
       [[ $verb == abort ]] && words+=' --reason'

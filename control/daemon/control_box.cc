@@ -181,6 +181,13 @@ Result<void> ControlBox::abort(const std::string& job, const std::string& reason
   return aborted;
 }
 
+Result<void> ControlBox::replan(const std::string& job) {
+  auto planned = parts_.loop.members().engine().replan(job, parts_.now());
+  if (planned) made_.count_change();
+  done();
+  return planned;
+}
+
 std::vector<doctor::Finding> ControlBox::examine() { return examine_box(parts_.reload.config()); }
 
 Result<void> ControlBox::start_trace(const api::TraceWish& wish) {

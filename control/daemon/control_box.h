@@ -58,6 +58,7 @@ class ControlBox final : public api::Box {
   void remove_job(const std::string& name, bool abort, api::IfRevision if_revision,
                   api::ChangeDone done) override;
   Result<void> abort(const std::string& job, const std::string& reason) override;
+  Result<void> replan(const std::string& job) override;
   std::vector<doctor::Finding> examine() override;
   Result<void> start_trace(const api::TraceWish& wish) override;
   api::TraceBatch read_trace() override;

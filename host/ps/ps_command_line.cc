@@ -16,6 +16,10 @@ constexpr const char* kFooter =
     "may serve\n"
     "many jobs. It outlives them: started before or after tallyd and the workers, it joins each job again "
     "and again.\n"
+    "A job that several boxes sum needs no more of it: it learns their addresses from the job, must reach "
+    "them all, "
+    "and\n"
+    "says which of them it lost.\n"
     "\n"
     "Examples: over the kernel's sockets; over shared memory two jobs, each with its token:\n"
     "  tally-ps --box 10.0.0.254 --job resnet --token-file /etc/tally/resnet.token\n"
@@ -82,6 +86,13 @@ Result<void> complete(const Texts& texts, PsSettings& settings) {
     return fail(ErrorCode::kInvalidArgument,
                 "over dpdk a server has an address of its own; give it, for example 10.0.0.9/24",
                 "--address");
+  for (const std::string& box : settings.boxes) {
+    if (!text::ip_address(box))
+      return fail(ErrorCode::kInvalidArgument,
+                  text::in_quotes(box) +
+                      " is not an IP address; names are not looked up: write 10.0.0.254 or fd00::1",
+                  "--box");
+  }
   const auto memory = text::parse_bytes(texts.memory);
   if (!memory) return fail(ErrorCode::kInvalidArgument, memory.error().what, "--memory");
   settings.memory = *memory;
@@ -116,7 +127,14 @@ void declare(CLI::App& app, PsSettings& settings, Texts& texts) {
   app.add_option("--transport", settings.transport,
                  "udp, sockets of the kernel (the default), or dpdk:DEVICE")
       ->type_name("TRANSPORT");
-  app.add_option("--box", settings.box, "The box's IP address")->required()->type_name("IP");
+  app.add_option(
+         "--box", settings.boxes,
+         "The box's IP address. Of jobs that several boxes sum: any of them, or several, IP,IP, which are "
+         "asked in turn")
+      ->required()
+      ->delimiter(',')
+      ->take_all()
+      ->type_name("IP[,IP]");
   app.add_option("--address", settings.address,
                  "This server's address, such as 10.0.0.9/24; over udp the route's, unless it is given")
       ->type_name("ADDRESS");

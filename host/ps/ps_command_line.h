@@ -16,7 +16,7 @@ namespace tally::ps {
 struct PsSettings {
   std::vector<PsJobOptions> jobs;  // each name once
   std::string transport = "udp";   // udp, udp:KEY=VALUE,..., or dpdk:DEVICE
-  std::string box;                 // IP address
+  std::vector<std::string> boxes;  // IP addresses, at least one: where to join, the first one first
   std::string address;             // of this server, 10.0.0.9/24; may be empty with udp
   std::uint16_t mtu = 1500;
   std::uint16_t elements = 0;  // 0: what the MTU carries

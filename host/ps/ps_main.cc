@@ -14,11 +14,14 @@
 #include "api/transport.h"
 #include "kernels/kernels.h"
 #include "perf/interrupt_watch.h"
+#include "ps/path_boxes.h"
 #include "ps/ps_command_line.h"
 #include "ps/ps_engine.h"
 #include "ps/ps_report.h"
 #include "random/random.h"
 #include "tally/mix64.h"
+#include "tally/net.h"
+#include "text/text.h"
 
 namespace tally::ps {
 namespace {
@@ -61,9 +64,12 @@ std::uint64_t identity_of(const PsSettings& settings) {
   return word == 0 ? 1 : word;
 }
 
-Result<std::unique_ptr<PsEngine>> make_engine(const PsSettings& settings, std::uint16_t most) {
+Result<std::unique_ptr<PsEngine>> make_engine(const PsSettings& settings, const Transport& transport) {
+  const std::uint16_t most = transport.most_elements();
   PsOptions options;
   options.jobs = settings.jobs;
+  for (const std::string& box : settings.boxes) options.boxes.push_back(*text::ip_address(box));
+  options.path_bytes = transport.most_bytes();
   options.elements = settings.elements == 0 ? most : std::min(settings.elements, most);
   options.instance = random::word();
   options.seed = random::word();
@@ -79,8 +85,8 @@ class PsRun {
       : transport_(std::move(transport)),
         engine_(std::move(engine)),
         settings_(settings),
-        datagram_bytes_(engine_->max_datagram_bytes()),
-        epochs_followed_(engine_->jobs(), 0) {}
+        first_(*text::ip_address(settings.boxes.front())),
+        followed_(engine_->jobs(), 0) {}
 
   // Until stop(); then a last line of statistics. An error of the path ends it, too.
   Result<void> run() {
@@ -107,8 +113,9 @@ class PsRun {
 
   void turn() {
     read_clock();
-    bool busy = transport_->receive(
-                    [this](std::span<const std::byte> datagram) { engine_->receive(datagram, now_); }) != 0;
+    bool busy = transport_->receive([this](std::span<const std::byte> datagram, std::size_t box) {
+      engine_->receive(datagram, now_, boxes_.address(box));
+    }) != 0;
     follow_memberships();
     busy |= transmit();
     tell_events();
@@ -128,7 +135,7 @@ class PsRun {
     path_full_ = false;
     std::size_t sent = 0;
     while (sent < kBurst && engine_->deadline() <= now_) {
-      const std::span<Outbound> room = transport_->lend(kBurst - sent, datagram_bytes_);
+      const std::span<Outbound> room = transport_->lend(kBurst - sent, engine_->max_datagram_bytes());
       if (room.empty()) {
         path_full_ = true;
         break;
@@ -136,9 +143,13 @@ class PsRun {
       std::size_t filled = 0;
       for (; filled < room.size(); ++filled) {
         Outbound& out = room[filled];
-        out.bytes = engine_->transmit(out.room, now_, out.destination_port);
+        PsDestination to;
+        out.bytes = engine_->transmit(out.room, now_, to);
         if (out.bytes == 0) break;
+        out.destination_port = to.port;
+        out.box = boxes_.place_of(to.box);
       }
+      follow_boxes();
       transport_->send(filled);
       sent += filled;
       if (filled < room.size()) break;
@@ -146,20 +157,32 @@ class PsRun {
     return sent != 0;
   }
 
-  // The transport must know the box before the first sum leaves. It needs its MAC only: a server is no
-  // member, has no window, and gets no results by multicast.
+  // The transport must know the boxes before the first sum leaves. Of the first it needs the MAC only: a server has no
+  // window, and gets no results by multicast.
   void follow_memberships() {
+    bool changed = false;
     for (std::size_t job = 0; job < engine_->jobs(); ++job) {
-      const std::uint64_t epochs = engine_->statistics(job).epochs;
-      if (epochs == epochs_followed_[job]) continue;
-      epochs_followed_[job] = epochs;
-      if (const auto& membership = engine_->member(job).membership()) {
-        engine::Membership box = *membership;
-        box.results = ResultsMode::kUnicast;
-        box.window = 0;
-        transport_->joined(box);
-      }
+      const PsJobStatistics& counted = engine_->statistics(job);
+      const ServerMember& member = engine_->member(job);
+      const std::uint64_t version = counted.epochs + counted.enlisted + member.seat().address_version();
+      if (version == followed_[job]) continue;
+      followed_[job] = version;
+      changed = true;
+      if (!member.membership() || member.address(0) != first_) continue;
+      engine::Membership box = *member.membership();
+      box.results = ResultsMode::kUnicast;
+      box.window = 0;
+      transport_->joined(box);
     }
+    if (!changed) return;
+    boxes_.list(*engine_);
+    follow_boxes();
+  }
+
+  void follow_boxes() {
+    if (!boxes_.take_changed()) return;
+    if (const auto set = transport_->set_boxes(boxes_.all()); !set)
+      std::fprintf(stderr, "tally-ps: path: %s\n", set.error().text().c_str());
   }
 
   void tell_events() {
@@ -184,13 +207,14 @@ class PsRun {
   const std::unique_ptr<Transport> transport_;
   const std::unique_ptr<PsEngine> engine_;
   const PsSettings& settings_;
-  const std::size_t datagram_bytes_;
   std::atomic<bool> stop_ = false;
   TimeNs now_ = 0;
   TimeNs statistics_due_ = kNever;
   bool path_full_ = false;
-  std::vector<std::uint64_t> epochs_followed_;  // by job
-  std::string trouble_;                         // of the path, as it was last told
+  const Ipv6 first_;  // box, which the transport was opened for
+  PathBoxes boxes_{first_};
+  std::vector<std::uint64_t> followed_;  // by job: what the transport has heard of
+  std::string trouble_;                  // of the path, as it was last told
 };
 
 int serve(const PsSettings& settings) {
@@ -203,13 +227,13 @@ int serve(const PsSettings& settings) {
     else
       _exit(128 + signal);
   });
-  auto transport = make_transport(settings.transport, {.box = settings.box,
+  auto transport = make_transport(settings.transport, {.box = settings.boxes.front(),
                                                        .address = settings.address,
                                                        .mtu = settings.mtu,
                                                        .poll = settings.poll,
                                                        .identity = identity_of(settings)});
   if (!transport) return complain(transport.error());
-  auto engine = make_engine(settings, (*transport)->most_elements());
+  auto engine = make_engine(settings, **transport);
   if (!engine) return complain(engine.error());
   PsRun run(std::move(*transport), std::move(*engine), settings);
   running = &run;

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,8 @@ struct PsOptions {
   // Where to join, the first one first: any boxes of the jobs (IPv4 as ::ffff:a.b.c.d). Empty: one box, whose
   // address only the transport knows; to the engine it is all zero.
   std::vector<Ipv6> boxes{};
+  // Of a datagram of the path. A job with a plan is not entered if pages of plans do not fit.
+  std::size_t path_bytes = std::numeric_limits<std::size_t>::max();
 };
 
 // What people should hear of a job, in order.

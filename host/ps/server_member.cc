@@ -37,6 +37,7 @@ ServerMember::ServerMember(const PsOptions& options, std::size_t job, const kern
     : seat_(seat_options(options, job), kernels),
       guests_(seat_.speaker()),
       home_(seat_.address()),
+      path_bytes_(options.path_bytes),
       job_(job),
       events_(events),
       statistics_(statistics) {}
@@ -129,6 +130,13 @@ void ServerMember::lost(std::size_t box, const std::string& why, TimeNs now) {
 std::optional<Refused> ServerMember::on_offer(const engine::SeatNews& heard, TimeNs now, MemberNews& news) {
   const engine::Membership& offer = heard.offer;
   if (!shares_slots(offer.discipline)) return Refused::kJoined;
+  if (const std::size_t bytes = engine::max_planned_bytes(seat_.options().elements);
+      offer.plan && bytes > path_bytes_) {
+    say_once("cannot be served: several boxes sum it, and the pages of their plan take datagrams of " +
+             std::to_string(bytes) + " bytes; this path carries " + std::to_string(path_bytes_) +
+             ": an MTU of 1500 is enough");
+    return Refused::kJoined;
+  }
   seat_.enter(offer, now);
   refusal_.clear();
   news = MemberNews::kSameEpoch;
@@ -157,9 +165,13 @@ std::optional<Refused> ServerMember::on_offer(const engine::SeatNews& heard, Tim
 // Not final: a server waits for its job to be declared, and for the one before it to lose its lease.
 void ServerMember::on_refused(const std::string& text) {
   ++statistics_.refusals;
+  say_once("the box refuses it, asking again each second: " + text);
+}
+
+void ServerMember::say_once(const std::string& text) {
   if (text == refusal_) return;
   refusal_ = text;
-  report("the box refuses it, asking again each second: " + text);
+  report(text);
 }
 
 void ServerMember::abort(const std::string& why, TimeNs now) {

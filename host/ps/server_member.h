@@ -84,6 +84,7 @@ class ServerMember {
                                                 MemberNews& news);
   [[nodiscard]] std::optional<Refused> on_offer(const engine::SeatNews& heard, TimeNs now, MemberNews& news);
   void on_refused(const std::string& text);
+  void say_once(const std::string& text);
   void join_again(TimeNs now);
   [[nodiscard]] bool time_out_guests(TimeNs now);
   void lost(std::size_t box, const std::string& why, TimeNs now);
@@ -93,10 +94,12 @@ class ServerMember {
   engine::GuestSeats guests_;
   TimeNs guests_due_ = kNever;  // or earlier than it is
   Ipv6 home_{};
+  std::size_t path_bytes_;
   std::size_t job_;
   PsEventLog& events_;
   PsJobStatistics& statistics_;
-  std::string refusal_;  // the newest one reported, until the box says something else
+  std::string
+      refusal_;  // why it is no member, as was said last; empty again when the box says something else
 };
 
 }  // namespace tally::ps

@@ -11,14 +11,19 @@
 
 namespace tally::udp {
 
-DatagramBatch::DatagramBatch(const UdpAddress& box) noexcept : box_(box) {}
+DatagramBatch::DatagramBatch(const UdpAddress& box) : boxes_{box} {}
+
+void DatagramBatch::set_boxes(std::span<const UdpAddress> boxes) {
+  boxes_.assign(boxes.begin(), boxes.end());
+}
 
 void DatagramBatch::clear() noexcept { count_ = messages_ = next_ = 0; }
 
-void DatagramBatch::add(std::span<std::byte> datagram, std::uint16_t port) noexcept {
+void DatagramBatch::add(std::span<std::byte> datagram, std::uint16_t port, std::uint16_t box) noexcept {
   TALLY_DCHECK(count_ < kMost, "a batch holds a burst");
+  TALLY_DCHECK(box < boxes_.size(), "a datagram goes to a box of the list");
   pieces_[count_] = {datagram.data(), datagram.size()};
-  ports_[count_] = port;
+  to_[count_] = std::uint32_t{box} << 16 | port;
   ++count_;
 }
 
@@ -30,19 +35,19 @@ void DatagramBatch::build(bool segmented) noexcept {
 // Insertion keeps the order within a port, allocates nothing, and mostly finds one port only.
 void DatagramBatch::sort_by_port() noexcept {
   for (std::size_t i = 1; i < count_; ++i) {
-    for (std::size_t j = i; j > 0 && ports_[j - 1] > ports_[j]; --j) {
-      std::swap(ports_[j - 1], ports_[j]);
+    for (std::size_t j = i; j > 0 && to_[j - 1] > to_[j]; --j) {
+      std::swap(to_[j - 1], to_[j]);
       std::swap(pieces_[j - 1], pieces_[j]);
     }
   }
 }
 
-// How many from `first` on can be one message: of one port and size; the last one may be shorter.
+// How many from `first` on can be one message: of one port of a box and of one size; the last one may be shorter.
 std::size_t DatagramBatch::run_from(std::size_t first) const noexcept {
   const std::size_t size = pieces_[first].iov_len;
   std::size_t bytes = size;
   std::size_t end = first + 1;
-  for (; end < count_ && ports_[end] == ports_[first]; ++end) {
+  for (; end < count_ && to_[end] == to_[first]; ++end) {
     const std::size_t more = pieces_[end].iov_len;
     if (more > size || bytes + more > kMostMessageBytes) break;
     bytes += more;
@@ -61,8 +66,8 @@ void DatagramBatch::make(std::size_t first, bool segmented) noexcept {
 }
 
 void DatagramBatch::fill(std::size_t first, std::size_t count) noexcept {
-  UdpAddress& name = names_[messages_] = box_;
-  name.set_port(ports_[first]);
+  UdpAddress& name = names_[messages_] = boxes_[to_[first] >> 16];
+  name.set_port(static_cast<std::uint16_t>(to_[first]));
   mmsghdr& message = headers_[messages_] = {};
   message.msg_hdr.msg_name = name.raw();
   message.msg_hdr.msg_namelen = name.size();
@@ -118,10 +123,26 @@ std::span<Outbound> UdpSender::lend(std::size_t wanted, std::size_t bytes) {
 void UdpSender::send(std::size_t filled) {
   TALLY_DCHECK(filled <= room_.size(), "only what was lent can be sent");
   batch_.clear();
-  for (std::size_t i = 0; i < filled; ++i)
-    batch_.add(room_[i].room.first(room_[i].bytes), room_[i].destination_port);
+  for (const Outbound& each : std::span(room_).first(filled)) {
+    if (each.box < batch_.boxes().size()) {
+      batch_.add(each.room.first(each.bytes), each.destination_port, each.box);
+    } else {
+      ++counters_.refused;  // of a list that could not be taken
+    }
+  }
   batch_.build(segmented_);
   static_cast<void>(flush());
+}
+
+void UdpSender::set_boxes(std::span<const UdpAddress> boxes) {
+  static_cast<void>(flush());
+  while (!batch_.done()) {
+    counters_.refused += batch_.datagrams();
+    batch_.advance();
+  }
+  waits_ = Waits::kNothing;
+  tried_ = suspected_ = false;
+  batch_.set_boxes(boxes);
 }
 
 bool UdpSender::flush() {

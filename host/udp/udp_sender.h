@@ -1,5 +1,5 @@
 #pragma once
-// Sends bursts of datagrams to the box. What the kernel does not take yet is kept and sent before anything
+// Sends bursts of datagrams to the boxes. What the kernel does not take yet is kept and sent before anything
 // else; what the path refuses is counted, and the engine sends it again. Progress thread.
 
 #include <sys/socket.h>
@@ -20,7 +20,7 @@
 namespace tally::udp {
 
 // Datagrams in the form of sendmmsg(): one message each, or, with generic segmentation offload (GSO), one for
-// several of one size to one port, which the kernel or the card cuts into frames. Pure: no system call.
+// several of one size to one port of one box, which the kernel or the card cuts into frames. Pure: no system call.
 
 class DatagramBatch {
  public:
@@ -28,16 +28,20 @@ class DatagramBatch {
   // A message becomes one IP packet for a moment.
   static constexpr std::size_t kMostMessageBytes = 65'000;
 
-  explicit DatagramBatch(const UdpAddress& box) noexcept;
+  explicit DatagramBatch(const UdpAddress& box);
   DatagramBatch(const DatagramBatch&) = delete;
   DatagramBatch& operator=(const DatagramBatch&) = delete;
 
+  // Of an empty one. One box at least.
+  void set_boxes(std::span<const UdpAddress> boxes);
+  [[nodiscard]] std::span<const UdpAddress> boxes() const noexcept { return boxes_; }
   // Empty again.
   void clear() noexcept;
   // The bytes stay the caller's until they are sent. At most kMost.
-  void add(std::span<std::byte> datagram, std::uint16_t port) noexcept;
-  // Makes messages of what was added. With `segmented` datagrams of one port come behind each other; those of
-  // one port keep their order.
+  // box: a place in the list.
+  void add(std::span<std::byte> datagram, std::uint16_t port, std::uint16_t box = 0) noexcept;
+  // Makes messages of what was added. With `segmented` datagrams of one port of a box come behind each other; those
+  // of one port keep their order.
   void build(bool segmented) noexcept;
 
   [[nodiscard]] bool done() const noexcept { return next_ == messages_; }
@@ -56,9 +60,9 @@ class DatagramBatch {
   void make(std::size_t first, bool segmented) noexcept;
   void fill(std::size_t first, std::size_t count) noexcept;
 
-  const UdpAddress box_;
-  std::array<iovec, kMost> pieces_{};  // datagrams in the order of sending
-  std::array<std::uint16_t, kMost> ports_{};
+  std::vector<UdpAddress> boxes_;
+  std::array<iovec, kMost> pieces_{};      // datagrams in the order of sending
+  std::array<std::uint32_t, kMost> to_{};  // of each piece: box << 16 | port
   std::size_t count_ = 0;
   std::array<mmsghdr, kMost> headers_{};
   std::array<UdpAddress, kMost> names_{};
@@ -89,6 +93,11 @@ class UdpSender {
   void send(std::size_t filled);
   // Sends what waits. False: the kernel has no room yet.
   bool flush();
+
+  // Where datagrams go from now on; what waits for a box of the former list is given up. One box at least.
+  void set_boxes(std::span<const UdpAddress> boxes);
+  // Bursts are no longer cut by the kernel.
+  void stop_segmenting() noexcept { segmented_ = false; }
 
   enum class Waits : std::uint8_t {
     kNothing,

@@ -171,6 +171,7 @@ UdpTransport::UdpTransport(Parts parts)
       send_wanted_(settings_.buffer),
       mtu_(parts.mtu),
       most_elements_(elements_that_fit(mtu_, ends_.box.ipv4())),
+      boxes_{ends_.box},
       receiver_(ends_.box, most_bytes(), errors_),
       sender_(socket_.fd(), ends_.box, most_bytes(), segmented_, errors_) {}
 
@@ -190,6 +191,43 @@ std::span<Outbound> UdpTransport::lend(std::size_t wanted, std::size_t bytes) {
     reported_at_ = 0;
   }
   return sender_.lend(wanted, bytes);
+}
+
+Result<void> UdpTransport::set_boxes(std::span<const BoxAddress> boxes) {
+  std::vector<UdpAddress> next;
+  for (const BoxAddress& box : boxes)
+    next.push_back(box.address == Ipv6{} ? ends_.box : UdpAddress(box.address, kBasePort));
+  bool uncut = false;
+  for (const UdpAddress& box : next) {
+    if (is_known(box)) continue;
+    if (box.family() != ends_.box.family())
+      return fail(ErrorCode::kInvalidArgument,
+                  box.ip_text() + ", another box of the job, and " + ends_.box.ip_text() +
+                      " are not both IPv4 or both IPv6",
+                  "TALLY_SWITCH");
+    UdpAddress own = address();
+    own.set_port(0);
+    const auto route = find_route(box, own);
+    if (!route) return tl::unexpected(route.error());
+    if (route->mtu < mtu_)
+      return fail(ErrorCode::kInvalidArgument,
+                  std::to_string(mtu_) + ": the path to " + box.ip_text() +
+                      ", another box of the job, carries " + std::to_string(route->mtu) + " bytes",
+                  "TALLY_MTU");
+    uncut = uncut || takes_uncut_udp(route->interface_name).value_or(true);
+  }
+  const bool same = std::equal(next.begin(), next.end(), boxes_.begin(), boxes_.end(),
+                               [](const UdpAddress& a, const UdpAddress& b) { return a.same_ip(b); });
+  if (same) return {};
+  boxes_ = std::move(next);
+  if (segmented_ && !wants_segments(settings_.gso, uncut)) sender_.stop_segmenting();
+  receiver_.set_boxes(boxes_);
+  sender_.set_boxes(boxes_);
+  return {};
+}
+
+bool UdpTransport::is_known(const UdpAddress& box) const noexcept {
+  return std::any_of(boxes_.begin(), boxes_.end(), [&box](const UdpAddress& b) { return b.same_ip(box); });
 }
 
 void UdpTransport::joined(const engine::Membership& membership) {

@@ -1,7 +1,7 @@
 #pragma once
 // Transport 'udp': a worker's datagrams over sockets of the kernel. Nothing to install, no rights needed.
 //
-// One socket sends to all shards and receives; a second one receives results by multicast, if the job has
+// One socket sends to all shards of all boxes and receives; a second one receives results by multicast, if the job has
 // them. Neither is connected: answers come from every shard's port. After joining a group nothing is sent
 // until the kernel has reported the membership: a switch that snoops would keep the first results from us,
 // a window of them, and a worker that has no result yet repeats after 100 ms only.
@@ -14,8 +14,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "api/transport.h"
 #include "tally/error.h"
@@ -83,6 +85,9 @@ class UdpTransport final : public Transport {
   std::size_t receive(const DatagramSink& sink) override;
   [[nodiscard]] std::span<Outbound> lend(std::size_t wanted, std::size_t bytes) override;
   void send(std::size_t filled) override { sender_.send(filled); }
+  [[nodiscard]] std::size_t most_bytes() const noexcept override;
+  // All boxes have one family, and packets to them one source address and the MTU of the way to the first.
+  [[nodiscard]] Result<void> set_boxes(std::span<const BoxAddress> boxes) override;
   void joined(const engine::Membership& membership) override;
   void wait(TimeNs now, TimeNs until) override;
   void wake() noexcept override { event_.wake(); }
@@ -107,7 +112,7 @@ class UdpTransport final : public Transport {
     std::uint16_t mtu = 0;
   };
   explicit UdpTransport(Parts parts);
-  [[nodiscard]] std::size_t most_bytes() const noexcept;
+  [[nodiscard]] bool is_known(const UdpAddress& box) const noexcept;
   void limit_backlog(std::uint32_t datagrams) noexcept;  // 0: by `buffer` alone
 
   const UdpEnds ends_;
@@ -121,6 +126,7 @@ class UdpTransport final : public Transport {
   const std::uint16_t mtu_;
   const std::uint16_t most_elements_;
   PathErrors errors_;
+  std::vector<UdpAddress> boxes_;
   UdpReceiver receiver_;
   UdpSender sender_;
   SendBacklog backlog_;

@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -165,6 +166,82 @@ TEST_F(UdpTransports, TakeFromTheBoxOnly) {
   EXPECT_THAT(taken(*worker, 1), testing::ElementsAre(payload(4, 60)));
   EXPECT_EQ(worker->receiver().counters().foreign.get(), 2U);
   EXPECT_EQ(worker->receiver().counters().too_long.get(), 1U);
+}
+
+// With and without segments; an IPv4 and an IPv6 path.
+TEST_F(UdpTransports, SeveralBoxesGetWhatIsTheirsAndAreToldApart) {
+  if (std::system("ip addr add fd88::1/128 dev lo nodad 2>/dev/null; ip addr add fd88::2/128 dev lo nodad") !=
+      0)
+    GTEST_SKIP() << "ip adds no address here";
+  using Pair = std::array<const char*, 2>;
+  for (const Pair& names : {Pair{"127.0.0.1", "127.0.0.2"}, Pair{"fd88::1", "fd88::2"}}) {
+    for (const char* const device : {"gso=off", "gso=on"}) {
+      const udp::UdpSocket first = box(0, names[0]);
+      const udp::UdpSocket second = box(0, names[1]);
+      const auto worker = open({.device = device, .box = names[0]});
+      ASSERT_TRUE(send_to(second, worker->address(), payload(9, 60)));
+      const std::array boxes{BoxAddress{}, BoxAddress{udp::parse_address(names[1])->ip()}};
+      const auto set = worker->set_boxes(boxes);
+      ASSERT_TRUE(set) << set.error().text();
+      EXPECT_THAT(taken(*worker, 1), testing::ElementsAre(payload(9, 60))) << "it is one of them now";
+      const auto room = worker->lend(8, 1000);
+      ASSERT_EQ(room.size(), 8U);
+      for (std::uint32_t i = 0; i < 8; ++i) {
+        const Payload one = payload(i, 1000);
+        std::copy(one.begin(), one.end(), room[i].room.begin());
+        room[i].bytes = one.size();
+        room[i].destination_port = kBasePort;
+        room[i].box = static_cast<std::uint16_t>(i % 2);
+      }
+      worker->send(8);
+      EXPECT_THAT(arrivals(first, 4), testing::ElementsAre(payload(0, 1000), payload(2, 1000),
+                                                           payload(4, 1000), payload(6, 1000)));
+      EXPECT_THAT(arrivals(second, 4), testing::ElementsAre(payload(1, 1000), payload(3, 1000),
+                                                            payload(5, 1000), payload(7, 1000)));
+      ASSERT_TRUE(send_to(second, worker->address(), payload(20, 60)));
+      ASSERT_TRUE(send_to(first, worker->address(), payload(21, 60)));
+      std::vector<std::size_t> from;
+      const DatagramSink sink = [&](std::span<const std::byte>, std::size_t which) { from.push_back(which); };
+      const TimeNs end = steady_now() + kPatience;
+      while (from.size() < 2 && steady_now() < end)
+        if (worker->receive(sink) == 0) worker->wait(steady_now(), steady_now() + kMillisecond);
+      EXPECT_THAT(from, testing::UnorderedElementsAre(1U, 0U));
+      // Back to one: the other is a stranger.
+      ASSERT_TRUE(worker->set_boxes(std::span(boxes).first(1)));
+      const std::uint64_t foreign = worker->receiver().counters().foreign.get();
+      ASSERT_TRUE(send_to(second, worker->address(), payload(22, 60)));
+      ASSERT_TRUE(send_to(first, worker->address(), payload(23, 60)));
+      EXPECT_THAT(taken(*worker, 1), testing::ElementsAre(payload(23, 60)));
+      EXPECT_EQ(worker->receiver().counters().foreign.get(), foreign + 1);
+    }
+  }
+}
+
+TEST_F(UdpTransports, ABoxThatCannotBeReachedThisWayIsNamedAndTheListStays) {
+  const udp::UdpSocket real = box();
+  const auto worker = open();
+  const std::array other_family{BoxAddress{}, BoxAddress{udp::parse_address("fd88::9")->ip()}};
+  const auto wrong = worker->set_boxes(other_family);
+  ASSERT_FALSE(wrong);
+  EXPECT_THAT(wrong.error().what,
+              HasSubstr("fd88::9, another box of the job, and 127.0.0.1 are not both IPv4"));
+  const std::array no_route{BoxAddress{}, BoxAddress{mapped({203, 0, 113, 9})}};
+  const auto none = worker->set_boxes(no_route);
+  ASSERT_FALSE(none);
+  EXPECT_THAT(none.error().what, HasSubstr("203.0.113.9"));
+  // What names a box that is not in the list goes nowhere, and what is behind it goes.
+  const auto room = worker->lend(2, 60);
+  ASSERT_EQ(room.size(), 2U);
+  for (std::size_t i = 0; i < 2; ++i) {
+    const Payload one = payload(static_cast<std::uint32_t>(i), 60);
+    std::copy(one.begin(), one.end(), room[i].room.begin());
+    room[i].bytes = one.size();
+    room[i].destination_port = kBasePort;
+    room[i].box = static_cast<std::uint16_t>(1 - i);
+  }
+  worker->send(2);
+  EXPECT_THAT(arrivals(real, 1), testing::ElementsAre(payload(1, 60)));
+  EXPECT_EQ(worker->sender().counters().refused.get(), 1U);
 }
 
 TEST_F(UdpTransports, EveryWorkerOfTheMachineGetsWhatTheGroupGets) {

@@ -23,6 +23,7 @@ class Job:
     priority: int = 100
     weight: int = 1
     servers: int = 0  # external ones; they have the ports behind the workers'
+    boxes: tuple = ()  # addresses of all its boxes, the home first
     admit: str = "off"
     stragglers: str = ""  # the inside of stragglers: {...}
     rates: str = ""  # packet_rate and bad_packet_rate, as the configuration has them
@@ -34,6 +35,8 @@ class Job:
                  f"    priority: {self.priority}", f"    quota: {{weight: {self.weight}}}", f"    admit: {self.admit}"]
         if self.servers:
             lines += ["    server: external", f"    servers: {self.servers}"]
+        if self.boxes:
+            lines.append(f"    boxes: [{', '.join(self.boxes)}]")
         if self.stragglers:
             lines.append(f"    stragglers: {{{self.stragglers}}}")
         if self.rates:

@@ -12,6 +12,7 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "process"))
 
 # pylint: disable=wrong-import-position
 import case_main  # noqa: E402
+import cases_boxes  # noqa: E402
 import cases_mpi  # noqa: E402
 import cases_page  # noqa: E402
 import cases_ports  # noqa: E402
@@ -27,7 +28,7 @@ import cases_trouble  # noqa: E402
 import cases_wireshark  # noqa: E402
 
 # Importing them registers their cases.
-assert (cases_mpi and cases_page and cases_ports and cases_rules and cases_client and cases_floods and cases_sessions and cases_sockets and cases_switch
+assert (cases_boxes and cases_mpi and cases_page and cases_ports and cases_rules and cases_client and cases_floods and cases_sessions and cases_sockets and cases_switch
         and cases_training and cases_trouble and cases_units and cases_wireshark)
 
 if __name__ == "__main__":

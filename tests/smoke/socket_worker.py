@@ -30,11 +30,11 @@ def start_sockets(rack, job, script="", **options):
 
 
 class SocketServer:
-    """One tally-ps, server 0 of each of `jobs`."""
+    """One tally-ps, server `index` of each of `jobs`."""
 
-    def __init__(self, host, jobs):
-        words = [word for job in jobs for word in ("--job", f"{job.name}:0")]
-        self.program = host.namespace.run("server", [
+    def __init__(self, host, jobs, index=0):
+        words = [word for job in jobs for word in ("--job", f"{job.name}:{index}")]
+        self.program = host.namespace.run(f"server{index or ''}", [
             Programs.server, "--transport", "udp", "--box", host.rack.address_for(False), "--address", host.ipv4,
             "--mtu", str(host.rack.options.mtu), *words])
 

@@ -215,7 +215,7 @@ TEST(ControlMethods, AnAnswerMayComeLater) {
 }
 
 TEST(ControlMethods, AnUnknownJobIsToldWhichThereAre) {
-  for (const char* const method : {"job.show", "job.abort"}) {
+  for (const char* const method : {"job.show", "job.abort", "job.replan"}) {
     std::string more;
     if (std::string(method) == "job.abort") more = R"(,"reason":"r")";
     const api::Json error = error_of(request(method, R"({"name":"resnt")" + more + "}"));
@@ -243,8 +243,10 @@ TEST(ControlMethods, ChangesGoThroughTheBox) {
   NotedBox box;
   (void)said(box, request("job.set", R"({"name":"resnet","window":64})"));
   (void)said(box, request("job.abort", R"({"name":"bert","reason":"wrong data"})"));
+  (void)said(box, request("job.replan", R"({"name":"bert"})"));
   (void)said(box, request("log.set", R"({"level":"debug"})"));
-  EXPECT_THAT(box.notes, ElementsAre(R"(set resnet {"window":64})", "abort bert: wrong data", "level 1"));
+  EXPECT_THAT(box.notes,
+              ElementsAre(R"(set resnet {"window":64})", "abort bert: wrong data", "replan bert", "level 1"));
   box.refusal = "not while it drains";
   const api::Json error = said(box, request("job.set", R"({"name":"resnet","window":64})"))["error"];
   EXPECT_EQ(error["code"], -32013);

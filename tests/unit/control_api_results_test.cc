@@ -73,6 +73,28 @@ TEST(ControlResults, ARankWhoseProgramComputesIsLateBehindThoseThatWait) {
   EXPECT_EQ(resnet_of(box)["ranks"][1]["why"], "behind by 1 chunk, nothing new for 3.0 s");
 }
 
+TEST(ControlResults, AJobOverSeveralBoxesNamesThemAndItsPlan) {
+  api::Snapshot box = make_snapshot();
+  EXPECT_EQ(resnet_of(box)["boxes"], nullptr);
+  members::BoxesStatus several{.here = 1, .home = 0};
+  for (std::uint8_t i = 1; i <= 3; ++i)
+    several.boxes.push_back({.address = mapped({10, 0, 0, i}), .planned = i != 3, .left_out = i == 3});
+  box.jobs[0].status.boxes = several;
+  EXPECT_EQ(resnet_of(box)["boxes"]["plan"], nullptr);
+  several.plan = {0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef, 0x55};
+  several.plan_bytes = 2'124;
+  several.missing_pages = 2;
+  box.jobs[0].status.boxes = several;
+  const api::Json shown = resnet_of(box)["boxes"];
+  EXPECT_EQ(shown["plan"], "0123456789abcdef");
+  EXPECT_EQ(shown["missing_pages"], 1);
+  ASSERT_EQ(shown["boxes"].size(), 3U);
+  EXPECT_EQ(shown["boxes"][0]["home"], true);
+  EXPECT_EQ(shown["boxes"][1]["here"], true);
+  EXPECT_EQ(shown["boxes"][2]["address"], "10.0.0.3");
+  EXPECT_EQ(shown["boxes"][2]["left_out"], true);
+}
+
 TEST(ControlResults, NobodyIsLateWhenAllHaveDoneTheSameAndRest) {
   api::Snapshot box = make_snapshot();
   for (std::size_t r = 0; r < 3; ++r) box.jobs[0].contributed[r] = kNow - 300 * kSecond;

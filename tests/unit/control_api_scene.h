@@ -115,6 +115,11 @@ struct NotedBox : api::Box {
     if (!refusal.empty()) return fail(ErrorCode::kInvalidArgument, refusal);
     return {};
   }
+  Result<void> replan(const std::string& job) override {
+    notes.push_back("replan " + job);
+    if (!refusal.empty()) return fail(ErrorCode::kInvalidArgument, refusal);
+    return {};
+  }
   std::vector<doctor::Finding> examine() override {
     return {{true, "CPU 9 is not online", "because", "do this"}};
   }

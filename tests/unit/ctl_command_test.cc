@@ -52,6 +52,7 @@ TEST(CtlCommand, EveryVerbAsksItsMethod) {
       {{"job", "abort", "resnet", "--reason", "wrong data"},
        "job.abort",
        R"({"name":"resnet","reason":"wrong data"})"},
+      {{"job", "replan", "resnet"}, "job.replan", R"({"name":"resnet"})"},
       {{"port", "list"}, "port.list", "{}"},
       {{"core", "list"}, "core.list", "{}"},
       {{"slot", "show"}, "slot.show", "{}"},
@@ -162,7 +163,7 @@ TEST(CtlCommand, WhatIsNoCommandSaysWhatWasMeant) {
   EXPECT_NE(complaint({"--socket", "/x", "-o", "json", "jbo", "list"}).find("did you mean job?"),
             std::string::npos);
   EXPECT_NE(complaint({}).find("tallyctl needs one of job, port, core"), std::string::npos);
-  EXPECT_NE(complaint({"job"}).find("job needs one of list, show, add, set, remove, abort"),
+  EXPECT_NE(complaint({"job"}).find("job needs one of list, show, add, set, remove, abort, replan"),
             std::string::npos);
   EXPECT_NE(complaint({"--bogus", "job", "list"}).find("--bogus"), std::string::npos);
   EXPECT_NE(complaint({"job", "frobnicate"}).find("list, show, add, set, remove, abort"), std::string::npos);

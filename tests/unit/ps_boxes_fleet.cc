@@ -28,12 +28,11 @@ std::string text_at(const Bytes& datagram, std::size_t payload, std::size_t byte
 }  // namespace
 
 Bytes PlannedJob::joined(std::uint64_t nonce) const {
-  const BoxJob said = home == PlannedText::kNoBox ? job : at(home);
   PlannedText text;
   text.plan = auth::plan_id(bytes());
   text.bytes = Be{static_cast<std::uint32_t>(bytes().size())};
   text.home = home;
-  const Bytes plain = box_joined(said.membership(), JoinStatus::kRunning, nonce, job.job_key(), 0,
+  const Bytes plain = box_joined(at_home_box().membership(), JoinStatus::kRunning, nonce, job.job_key(), 0,
                                  std::as_bytes(std::span(&text, 1)));
   Header header = header_of(plain);
   header.flags |= kFlagPlanned;

@@ -26,6 +26,8 @@ struct PlannedJob {
   [[nodiscard]] Ipv6 at_home() const { return home == PlannedText::kNoBox ? home_address : plan.boxes[home]; }
   [[nodiscard]] std::vector<std::byte> bytes() const { return write_plan(plan); }
   [[nodiscard]] BoxJob at(BoxIndex box) const { return at_box(job, box); }
+  // As the home says it; box 0's id and shards where the home is none of the plan's.
+  [[nodiscard]] BoxJob at_home_box() const { return home == PlannedText::kNoBox ? job : at(home); }
 
   // Words of the home.
   [[nodiscard]] Bytes joined(std::uint64_t nonce) const;

@@ -349,6 +349,32 @@ TEST(PsBoxesMembers, AHomeThatIsNoBoxOfThePlanOnlyControls) {
   for (const FleetOut& each : out) EXPECT_NE(each.box, job.home_address);
 }
 
+// Pages of a plan are longer than all else: a server that cannot pass them on is no use to such a job, and must not
+// stop its other ones.
+TEST(PsBoxesMembers, APathThatIsTooNarrowForPlansServesJobsOfOneBoxOnly) {
+  PlannedJob job = three_boxes();
+  BoxJob one;
+  one.name = "one";
+  ps::PsOptions options = options_of({job.job, one}, 64, 32);
+  options.boxes = {job.at_home()};
+  options.path_bytes = 1'439;
+  Fleet fleet({job});
+  fleet.server = std::move(*ps::PsEngine::create(options, kernels::best_kernels()));
+  const auto said = fleet.settle();
+  for (const FleetOut& out : said) {
+    if (out.type() == PacketType::kJoin)
+      fleet.hear(out.box, one.joined(JoinStatus::kRunning, join_payload(out.bytes).nonce.host()));
+  }
+  EXPECT_FALSE(fleet.server->member(1).joining());
+  EXPECT_TRUE(fleet.server->member(0).joining());
+  EXPECT_EQ(fleet.counted().epochs, 0U);
+  EXPECT_EQ(fleet.server->max_datagram_bytes(), engine::max_datagram_bytes(32));
+  (void)fleet.live(3 * kSecond);
+  std::vector<std::string> told = fleet.events();
+  std::erase_if(told, [](const std::string& text) { return text.starts_with("runs"); });
+  EXPECT_THAT(told, ElementsAre(HasSubstr("take datagrams of 1440 bytes; this path carries 1439")));
+}
+
 // Sixty-four boxes and their pages, twice: no box keeps another one waiting.
 TEST(PsBoxesMembers, SixtyFourBoxes) {
   PlannedJob job;

@@ -8,8 +8,10 @@
 #include <nlohmann/json.hpp>
 
 #include "help_text.h"
+#include "ps/path_boxes.h"
 #include "ps/ps_command_line.h"
 #include "ps/ps_report.h"
+#include "ps_boxes_fleet.h"
 #include "ps_support.h"
 
 namespace tally::psbed {
@@ -58,7 +60,7 @@ class PsProgram : public testing::Test {
 TEST_F(PsProgram, DefaultsAndEveryOption) {
   const ps::PsSettings few = settings({"--job", "resnet"});
   EXPECT_EQ(few.transport, "dpdk:net_memif0,id=9");
-  EXPECT_EQ(few.box, "10.0.0.254");
+  EXPECT_THAT(few.boxes, testing::ElementsAre("10.0.0.254"));
   EXPECT_EQ(few.address, "10.0.0.9/24");
   EXPECT_EQ(few.mtu, 1500);
   EXPECT_EQ(few.elements, 0);
@@ -82,6 +84,61 @@ TEST_F(PsProgram, OverSocketsBoxAndJobAreEnough) {
   EXPECT_EQ(std::get<ps::PsSettings>(*parsed).address, "");
   EXPECT_THAT(error({"--box", "10.0.0.254", "--job", "a", "--transport", "dpdk:net_memif0"}, false),
               HasSubstr("--address: over dpdk a server has an address of its own"));
+}
+
+TEST_F(PsProgram, SeveralBoxesMayBeNamedToJoinAt) {
+  const auto parsed = parse({"--box", "10.0.0.254,fd00::1", "--job", "resnet"}, false);
+  ASSERT_TRUE(parsed) << parsed.error().text();
+  EXPECT_THAT(std::get<ps::PsSettings>(*parsed).boxes, testing::ElementsAre("10.0.0.254", "fd00::1"));
+  EXPECT_THAT(error({"--box", "10.0.0.254,box7", "--job", "a"}, false),
+              HasSubstr("--box: 'box7' is not an IP address; names are not looked up"));
+  EXPECT_THAT(error({"--box", "10.0.0.254/24", "--job", "a"}, false), HasSubstr("--box: '10.0.0.254/24'"));
+}
+
+// Transports number boxes, the engine knows addresses. The first box is the one that was opened, whoever it is to the
+// jobs.
+TEST_F(PsProgram, TheTransportsListHasEachBoxOnceAndTheFirstOneFirst) {
+  PlannedJob job;
+  job.job.world = 6;
+  job.plan = racks(6, 3);
+  job.home = kB;
+  PlannedJob other = job;
+  other.job.name = "other";
+  other.job.epoch = 300;
+  other.job.generation = 3;
+  other.plan = racks(6, 2);
+  const Ipv6 first = job.plan.boxes[kA];
+  Fleet fleet({job, other}, {first});
+  ps::PathBoxes boxes(first);
+  boxes.list(*fleet.server);
+  EXPECT_FALSE(boxes.take_changed()) << "one box, as ever";
+  EXPECT_EQ(boxes.place_of(first), 0);
+  EXPECT_EQ(boxes.place_of(job.plan.boxes[kB]), 1) << "where it was sent to";
+  EXPECT_TRUE(boxes.take_changed());
+  EXPECT_FALSE(boxes.take_changed());
+  (void)fleet.settle();
+  ASSERT_EQ(fleet.counted(0).enlisted, 2U);
+  boxes.list(*fleet.server);
+  EXPECT_TRUE(boxes.take_changed());
+  ASSERT_EQ(boxes.all().size(), 3U);
+  EXPECT_EQ(boxes.all()[0].address, Ipv6{}) << "that of the transport's options";
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(boxes.place_of(boxes.address(i)), i);
+    EXPECT_EQ(boxes.all()[i].mac, Mac{}) << "known: what the box said";
+  }
+  EXPECT_EQ(boxes.address(0), first);
+  EXPECT_EQ(boxes.address(3), Ipv6{}) << "nobody's";
+  boxes.list(*fleet.server);
+  EXPECT_FALSE(boxes.take_changed());
+  // The next plans do without the third box: nothing of it is left.
+  ++fleet.jobs[0].job.epoch;
+  fleet.jobs[0].plan = racks(6, 2);
+  fleet.hear(job, kB, job.at(kB).reject(RejectReason::kEpoch));
+  (void)fleet.live(kSecond);
+  ASSERT_EQ(fleet.counted(0).epochs, 2U);
+  boxes.list(*fleet.server);
+  EXPECT_TRUE(boxes.take_changed());
+  EXPECT_EQ(boxes.all().size(), 2U);
 }
 
 TEST_F(PsProgram, ATokenFileIsOfTheJobBeforeItOrOfAllWithoutTheirOwn) {

@@ -202,6 +202,24 @@ TEST_F(UdpBatch, SegmentsOfAPortComeTogetherAndKeepTheirOrder) {
   }
 }
 
+TEST_F(UdpBatch, AMessageIsToOneBoxAndEachBoxKeepsItsOrder) {
+  const std::array boxes{udp::UdpAddress(mapped({10, 0, 0, 1})), udp::UdpAddress(mapped({10, 0, 0, 2})),
+                         udp::UdpAddress(mapped({10, 0, 9, 1}))};
+  batch_.set_boxes(boxes);
+  for (std::size_t i = 0; i < 9; ++i) {
+    buffers_.emplace_back(100);
+    batch_.add(buffers_.back(), kBasePort, static_cast<std::uint16_t>(2 - i % 3));
+  }
+  batch_.build(true);
+  ASSERT_THAT(counts(), ElementsAre(3, 3, 3));
+  for (std::size_t message = 0; message < 3; ++message) {
+    const msghdr& head = batch_.left()[message].msg_hdr;
+    EXPECT_TRUE(static_cast<const udp::UdpAddress*>(head.msg_name)->same_ip(boxes[message]));
+    for (std::size_t i = 0; i < 3; ++i)
+      EXPECT_EQ(head.msg_iov[i].iov_base, buffers_[2 - message + 3 * i].data());
+  }
+}
+
 TEST_F(UdpBatch, AMessageStaysBelowWhatAnIpPacketHolds) {
   for (int i = 0; i < 32; ++i) add(8952);
   batch_.build(true);

@@ -4,10 +4,10 @@ import re
 import wire_headers
 from capture import Tshark
 from lab import case
-from samples import (COUNTER, JOB, NONCE, SIX, TAG, TAGGED, called_back, every_type, heartbeat, incomplete,
-                     rejected)
-from tally_wire import (ABORT, ANSWER, CHALLENGE, CONTRIBUTE, HEADER_FIELDS, HEARTBEAT, JOIN, JOINED, LEAVE, NACK, PROBE,
-                        QUERY, REJECT, RESULT, SWITCH_RANK, unpack_header)
+from samples import (COUNTER, JOB, NONCE, PLAN_BYTES, PLAN_ID, SIX, TAG, TAGGED, called_back, elsewhere, every_type,
+                     heartbeat, incomplete, planned, rejected, wish)
+from tally_wire import (ABORT, ANSWER, CHALLENGE, CONTRIBUTE, ENLIST, HEADER_FIELDS, HEARTBEAT, JOIN, JOINED, LEAVE, LOST,
+                        NACK, PLAN, PROBE, QUERY, REJECT, RESULT, SWITCH_RANK, unpack_header)
 
 VERIFY = ("-o", "tally.sums:TRUE")
 # What the header's field `slot` is called in types that put something else there.
@@ -33,10 +33,10 @@ def check_header(packet, frame, bytes_before):
 
 @case()
 def every_type_with_all_its_fields(lab):
-    """The 16 types over IPv4, IPv6 and with a VLAN tag; sums verified; no expert error anywhere."""
+    """The 19 types over IPv4, IPv6 and with a VLAN tag; sums verified; no expert error anywhere."""
     before = {JOB.name: 42, TAGGED.name: 46, SIX.name: 62}
     frames = {(job.name, kind): frame for job in (JOB, TAGGED, SIX) for kind, frame in every_type(job).items()}
-    assert len(frames) == 3 * 16
+    assert len(frames) == 3 * 19
     for (job, kind), packet in Tshark(lab).named(frames, *VERIFY).items():
         frame = frames[job, kind]
         tagged = frame[12:14] == b"\x81\x00"
@@ -45,20 +45,23 @@ def every_type_with_all_its_fields(lab):
         assert not packet.has_error() and not packet.failed(), (job, kind, packet.remarks())
         carries = kind in (1, 2, 3, 7)
         assert packet.all("tally.sum.status") == ["1"] * carries, (job, kind)
-        assert packet.all("tally.payload.status") == ["1"] * (REJECT <= kind <= PROBE or kind == CHALLENGE), (job, kind)
+        assert packet.all("tally.payload.status") == ["1"] * (REJECT <= kind <= PROBE or CHALLENGE <= kind <= ENLIST), (job, kind)
 
 
 @case()
 def fields_lie_where_the_headers_put_them(lab):
     """Offsets and sizes of struct Header, the payloads and GenerationRecord, from include/tally."""
-    packets = Tshark(lab).named(every_type(JOB))
+    packets = Tshark(lab).named({**every_type(JOB), "planned": planned(JOB)})
     structs = [("Header", "tally", QUERY, 42), ("JoinPayload", "tally.join", JOIN, 98),
                ("JoinedPayload", "tally.joined", JOINED, 98), ("GenerationRecord", "tally.record", JOIN, 98 + 32),
                ("GenerationRecord", "tally.record", JOINED, 98 + 32), ("CountedPayload", "tally", LEAVE, 98),
-               ("ChallengePayload", "tally.challenge", CHALLENGE, 98)]
+               ("ChallengePayload", "tally.challenge", CHALLENGE, 98), ("PlanPayload", "tally.plan", PLAN, 98),
+               ("LostPayload", "tally.lost", LOST, 98), ("EnlistPayload", "tally.enlist", ENLIST, 98),
+               ("GenerationRecord", "tally.record", ENLIST, 98 + 32), ("PlannedText", "tally.planned", "planned", 98 + 100)]
     for struct, prefix, kind, start in structs:
         for name, offset, size in wire_headers.members(struct):
-            assert packets[kind].place(f"{prefix}.{name}") == (start + offset, size), (struct, name)
+            field = "tally.counter" if (struct, name) == ("LostPayload", "counter") else f"{prefix}.{name}"
+            assert packets[kind].place(field) == (start + offset, size), (struct, name)
     for name, offset, size in wire_headers.members("Header"):
         for kind in (CONTRIBUTE, ANSWER, REJECT, NACK, RESULT):
             field = field_of(name, {"type": kind, "rank": SWITCH_RANK})
@@ -77,7 +80,7 @@ def names_are_those_of_the_headers(lab):
              "tally.joined.results": "ResultsMode"}
     for field, enum in enums.items():
         assert shown[field] == wire_headers.enumerators(enum), field
-    flags = wire_headers.enumerators("Flag")
+    flags = {**wire_headers.enumerators("Flag"), wire_headers.constant("kFlagPlanned"): "PLANNED"}
     for flag, name in flags.items():
         assert int(tshark.fields[f"tally.flags.{name.lower()}"][4], 0) == flag, name
     assert int(tshark.fields["tally.flags.reserved"][4], 0) == 0xFF - sum(flags)
@@ -116,12 +119,35 @@ def membership_payloads(lab):
 
 
 @case()
+def payloads_of_several_boxes(lab):
+    """PLAN, LOST, ENLIST; what JOINED says of a plan, and of a home elsewhere."""
+    packets = Tshark(lab).named({**every_type(JOB), "planned": planned(JOB), "elsewhere": elsewhere(JOB), "wish": wish(JOB)})
+    said = {"instance": 0x1111222233334444, "nonce": NONCE, "attempt": 9, "window": 64, "result_cookie": JOB.result_cookie,
+            "world": 2, "lease_ms": 10_000, "plan_bytes": PLAN_BYTES, "box": 1, "max_priority": 200, "name_bytes": 6, "zero": 0}
+    for name, value in said.items():
+        assert packets[ENLIST].number(f"tally.enlist.{name}") == value, name
+    assert packets[ENLIST].one("tally.enlist.name") == packets[PLAN].one("tally.plan.name") == "resnet"
+    for kind, field in ((ENLIST, "enlist"), (PLAN, "plan"), ("planned", "planned")):
+        assert packets[kind].one(f"tally.{field}.plan").replace(":", "") == PLAN_ID.hex(), kind
+    assert packets[PLAN].number("tally.plan.page") == 2 and packets["wish"].number("tally.plan.page") == 1
+    assert packets[PLAN].one("tally.plan.content").replace(":", "") == "00" * 440
+    assert packets["wish"].all("tally.plan.content") == []
+    assert packets[LOST].number("tally.lost.gone") == 2 and packets[LOST].number("tally.lost.forgot") == 5
+    assert packets["planned"].number("tally.planned.bytes") == PLAN_BYTES and packets["planned"].number("tally.planned.home") == 2
+    assert packets["planned"].number("tally.flags.planned") == 1
+    assert packets["elsewhere"].one("tally.joined.home") == "::ffff:10.9.0.1"
+    for kind in ("planned", "elsewhere", "wish"):
+        assert not packets[kind].has_error() and packets[kind].one("tally.payload.status") == "1", kind
+
+
+@case()
 def counters_and_tags(lab):
     """Of what control says and hears, with the text between them; a REJECT of a data core has none."""
     packets = Tshark(lab).named({**every_type(JOB), "heartbeat": heartbeat(JOB), "called back": called_back(JOB)})
     counters = {kind for kind, packet in packets.items() if packet.all("tally.counter")}
     tags = {kind for kind, packet in packets.items() if packet.all("tally.tag")}
-    assert counters == {HEARTBEAT, LEAVE, ABORT, "heartbeat", "called back"} and tags == counters | {JOIN, JOINED}
+    assert counters == {HEARTBEAT, LEAVE, ABORT, LOST, "heartbeat", "called back"}
+    assert tags == counters | {JOIN, JOINED, PLAN, ENLIST}
     assert all(packets[kind].number("tally.counter") == COUNTER for kind in counters)
     assert all(packets[kind].one("tally.tag").replace(":", "") == TAG.hex() for kind in tags)
     assert packets["heartbeat"].one("tally.heartbeat.name") == "resnet"
@@ -137,7 +163,7 @@ def info_column_for_people(lab):
     epoch = f"0x{JOB.epoch:08x}"
     forgotten = JOB.answer(1, 0, 6, [], flags=32, contributors=0, sum1=0).frame()
     assert Tshark(lab).info([*every_type(JOB).values(), forgotten, incomplete(JOB, 0, 3), rejected(JOB),
-                              called_back(JOB), JOB.query(0, None, 6).frame()]) == [
+                              called_back(JOB), JOB.query(0, None, 6).frame(), planned(JOB), elsewhere(JOB), wish(JOB)]) == [
         "JOIN job 'resnet' rank 0 of 2",
         f"JOINED running: job 7, epoch {epoch}, world 2, window 64",
         "CONTRIBUTE job 7 rank 0 chunk 5: 16 float32, exponent -3",
@@ -154,8 +180,14 @@ def info_column_for_people(lab):
         "PROBE rank 0, 12 bytes",
         "NACK job 7 shard 1 lacks sequence 7, 9",
         "CHALLENGE to the JOIN of nonce 0x0000000000c0ffee",
+        "PLAN job 'resnet' box page 2 of 0-2",
+        "LOST job 7 rank 0: box 1 gone, boxes 0, 2 forgot",
+        f"ENLIST job 'resnet' rank 0 of 2 at box 1, epoch {epoch}",
         "ANSWER job 7 rank 1 to rank 0 chunk 6: has forgotten it [INCOMPLETE]",
         "RESULT job 7 chunk 3: 16 int32 of rank 0 [INCOMPLETE]",
         "REJECT job 7 epoch chunk 5",
         "REJECT job 7 epoch, of control",
-        "QUERY job 7 rank 0 asks the box for chunk 6"]
+        "QUERY job 7 rank 0 asks the box for chunk 6",
+        f"JOINED running: job 7, epoch {epoch}, world 2, window 64 [PLANNED]",
+        "JOINED elsewhere: ::ffff:10.9.0.1",
+        "PLAN job 'resnet' rank 0 asks for page 1 of 0-2"]

@@ -30,7 +30,7 @@ def expected(line):
     if line.case.startswith(("length_payload", "length_query")) or line.case in ("runt_header_1", "runt_header_55"):
         return "tally.length.bad"
     if drop == "type":
-        return "tally.type.unknown" if datagram[1] not in range(1, 17) else None
+        return "tally.type.unknown" if datagram[1] not in range(1, 20) else None
     if drop == "flags":
         return "tally.flags.unknown" if datagram[2] & UNKNOWN_FLAGS else None
     if drop == "elements":

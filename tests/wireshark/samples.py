@@ -3,7 +3,8 @@ import struct
 from dataclasses import replace
 
 from fixture_jobs import address4, address6, make_job, values
-from tally_wire import (ABORT, ANSWER, BASE_PORT, CHALLENGE, CONTRIBUTE, FLUSH, HEARTBEAT, INCOMPLETE, JOIN, JOINED, LEAVE, MASK32, NACK,
+from tally_wire import (ABORT, ANSWER, BASE_PORT, CHALLENGE, CONTRIBUTE, ENLIST, FLUSH, HEARTBEAT, INCOMPLETE, JOIN, JOINED, LEAVE,
+                        LOST, MASK32, NACK, PLAN,
                         NO_EXPONENT, OVERFLOW, PARTIAL, PROBE, QUERY, REASON_EPOCH, REASON_WAITING, REJECT, RESEND,
                         RESULT, RETRANSMIT, SWITCH_RANK, VERSION, Address, crc32c, encapsulate, pack_header, pack_values,
                         value_sums)
@@ -41,9 +42,45 @@ def joined_payload(job, status=1, missing=0, text=b""):
             + bytes([status, 4, 2, 3]) + struct.pack(">H", len(text)) + text + TAG)
 
 
+PLAN_ID = bytes(range(0xA0, 0xB0))
+PLAN_BYTES = 3_000  # three pages
+PLANNED = 64
+
+
+def enlist_payload(job, name=b"resnet"):
+    fixed = (struct.pack(">QQIIQ", 0x1111222233334444, NONCE, 9, 64, job.result_cookie) + record(job)
+             + struct.pack(">HI", job.world, 10_000) + PLAN_ID + struct.pack(">I", PLAN_BYTES))
+    return fixed + bytes([1, 200, len(name), 0]) + bytes(range(0xC0, 0xD0)) + name + TAG
+
+
+def plan_payload(page, content, name=b"resnet"):
+    return (PLAN_ID + struct.pack(">IBBH", PLAN_BYTES, page, len(name), len(content)) + name + content + TAG)
+
+
+def lost_payload(gone, forgot):
+    return struct.pack(">QQQ", COUNTER, gone, forgot) + TAG
+
+
+def planned(job, to=0):
+    """JOINED(running) of a job over several boxes."""
+    text = PLAN_ID + struct.pack(">IB3x", PLAN_BYTES, 2)
+    return from_box(job, to, JOINED, joined_payload(job, text=text), flags=PLANNED)
+
+
+def elsewhere(job, to=0):
+    """Not this box is the home of the job."""
+    address = bytes(10) + b"\xff\xff" + bytes([10, 9, 0, 1])
+    return from_box(job, to, JOINED, joined_payload(job, 4, text=address), job=0, epoch=0, cookie=0)
+
+
+def wish(job):
+    """A member asks for a page."""
+    return job.control(PLAN, 0, plan_payload(1, b""), job=0, epoch=0, cookie=0).frame()
+
+
 def from_box(job, to, kind, body=b"", /, port=BASE_PORT, check=None, **header):
     """A frame of the box to the rank `to`."""
-    control = JOIN <= kind <= PROBE or kind == CHALLENGE
+    control = JOIN <= kind <= PROBE or CHALLENGE <= kind <= ENLIST
     fields = dict(version=VERSION, type=kind, flags=0, priority=0, job=job.id, rank=SWITCH_RANK, epoch=job.epoch, chunk=0,
                   slot=0, elements=0, dtype=0, exponent=NO_EXPONENT, contributors=0, cookie=job.result_cookie,
                   sum1=crc32c(body) if control and body else 0, sum2=0, total=0)
@@ -99,6 +136,9 @@ def every_type(job):
         ABORT: from_box(job, 0, ABORT, counted("rank 1: no löss\n".encode())),
         CHALLENGE: challenge(job),
         NACK: from_box(job, 0, NACK, slot=7, contributors=0b101, total=1),
+        PLAN: from_box(job, 0, PLAN, plan_payload(2, bytes(440)), job=0, epoch=0, cookie=0),
+        LOST: job.control(LOST, 0, lost_payload(2, 5)).frame(),
+        ENLIST: job.control(ENLIST, 0, enlist_payload(job), job=0).frame(),
         PROBE: job.control(PROBE, 0, b"ping" * 3, job=0, epoch=0, cookie=0).frame(),
     }
     return dict(sorted(frames.items(), key=lambda item: (item[0] not in (JOIN, JOINED), item[0])))

@@ -1,8 +1,9 @@
 -- Payloads of what control says and hears: counter, text and tag of HEARTBEAT, LEAVE, ABORT and REJECT, the bytes of
--- PROBE; JOIN, CHALLENGE and JOINED are membership.lua's.
+-- PROBE; JOIN, CHALLENGE and JOINED are membership.lua's, PLAN, LOST and ENLIST boxes.lua's.
 
 local names = require("tally.names")
 local membership = require("tally.membership")
+local boxes = require("tally.boxes")
 local add_text = require("tally.text")
 local remarks = require("tally.remarks")
 local header = require("tally.header")
@@ -19,12 +20,14 @@ local f = {
 }
 control.fields = { f.payload_status, f.probe, f.abort, f.counter, f.name }
 for _, field in pairs(membership.fields) do table.insert(control.fields, field) end
+for _, field in pairs(boxes.fields) do table.insert(control.fields, field) end
 
 -- Each takes the payload's own Tvb and the packet p, fills in what links and the info column need, and returns how
 -- many bytes the payload should have, nil when what says so was not captured.
-local parse = { JOIN = membership.JOIN, CHALLENGE = membership.CHALLENGE, JOINED = membership.JOINED }
+local parse = { JOIN = membership.JOIN, CHALLENGE = membership.CHALLENGE, JOINED = membership.JOINED,
+                PLAN = boxes.PLAN, ENLIST = boxes.ENLIST }
 
-local counter_bytes = 8
+local counter_bytes = boxes.counter_bytes
 local counted_bytes = counter_bytes + names.tag_bytes
 local least = { LEAVE = counted_bytes, HEARTBEAT = counted_bytes, ABORT = counted_bytes, REJECT = counted_bytes }
 
@@ -45,6 +48,11 @@ end
 
 function parse.ABORT(tree, tvb, p, reported)
   return add_counted(tree, tvb, p, reported, names.max_text_bytes, f.abort)
+end
+
+function parse.LOST(tree, tvb, p)
+  if tvb:len() >= counter_bytes then tree:add(f.counter, tvb(0, counter_bytes)) end
+  return boxes.LOST(tree, tvb, p)
 end
 
 function parse.PROBE(tree, tvb, _, reported)
@@ -72,7 +80,7 @@ function control.add(tree, items, tvb, p, reported)
   if not parser then return 0 end
   local wanted = tvb:len() > names.header_bytes and parser(tree, tvb(names.header_bytes):tvb(), p, reported)
   if p.kind == names.of.ABORT then remarks.add(items.type, "abort", "The job is aborted: %s", p.text or "no reason") end
-  return wanted or math.max(reported, membership.least[p.name] or least[p.name] or 0)
+  return wanted or math.max(reported, membership.least[p.name] or boxes.least[p.name] or least[p.name] or 0)
 end
 
 return control

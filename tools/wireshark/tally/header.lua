@@ -21,7 +21,8 @@ local f = {
   collision = ProtoField.bool("tally.flags.collision", "COLLISION (its slot was taken; RESULT: a server made it)", 8, nil, 0x08),
   zero = ProtoField.bool("tally.flags.zero", "ZERO (all values are 0, and left out)", 8, nil, 0x10),
   incomplete = ProtoField.bool("tally.flags.incomplete", "INCOMPLETE (lacks ranks)", 8, nil, 0x20),
-  reserved = ProtoField.uint8("tally.flags.reserved", "Reserved", base.HEX, nil, 0xC0),
+  planned = ProtoField.bool("tally.flags.planned", "PLANNED (JOINED: a job over several boxes)", 8, nil, 0x40),
+  reserved = ProtoField.uint8("tally.flags.reserved", "Reserved", base.HEX, nil, 0x80),
   priority = ProtoField.uint8("tally.priority", "Priority"),
   class = ProtoField.uint8("tally.class", "Class", base.DEC, nil, 0xC0),
   job = ProtoField.uint16("tally.job", "Job"),
@@ -47,7 +48,7 @@ local f = {
 }
 header.fields = f
 
-local flag_fields = { f.retransmit, f.direct, f.overflow, f.collision, f.zero, f.incomplete, f.reserved }
+local flag_fields = { f.retransmit, f.direct, f.overflow, f.collision, f.zero, f.incomplete, f.planned, f.reserved }
 
 -- The field called slot carries something else in some types.
 local other_slots = { CONTRIBUTE = "sequence", ANSWER = "asker", REJECT = "reason", NACK = "sequence" }
@@ -70,14 +71,15 @@ end
 local function explain_flags(item, range, p)
   for _, field in ipairs(flag_fields) do item:add(field, range) end
   local said, left = {}, p.flags
+  local known = names.known_flags + (p.kind == names.of.JOINED and names.planned_flag or 0)
   for bit_number = 0, 7 do
     local flag = 2 ^ bit_number
-    if left % 2 == 1 and names.flag[flag] then said[#said + 1] = names.flag[flag] end
+    if left % 2 == 1 and bit.band(known, flag) ~= 0 then said[#said + 1] = names.flag[flag] end
     left = math.floor(left / 2)
   end
   p.flag_text = table.concat(said, ", ")
   if #said > 0 then item:append_text(" (" .. p.flag_text .. ")") end
-  if bit.band(p.flags, bit.bnot(names.known_flags)) ~= 0 then remarks.add(item, "flags") end
+  if bit.band(p.flags, bit.bnot(known)) ~= 0 then remarks.add(item, "flags") end
   if p.flag_text:find("OVERFLOW") then remarks.add(item, "overflow") end
   if p.flag_text:find("INCOMPLETE") and p.kind == names.of.RESULT then remarks.add(item, "incomplete") end
 end

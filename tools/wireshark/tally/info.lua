@@ -50,6 +50,19 @@ function say.NACK(p)
   return string.format("job %d shard %d lacks sequence %s", p.job, p.total, table.concat(lacks, ", "))
 end
 function say.JOIN(p) return string.format("job '%s' %s of %d", p.text or "?", names.rank(p.rank), p.world or 0) end
+function say.ENLIST(p) return string.format("%s at box %d, epoch 0x%08x", say.JOIN(p), p.box or 0, p.epoch) end
+function say.PLAN(p)
+  if not p.page then return "" end
+  local asks = p.page_bytes == 0 and "asks for " or ""
+  return string.format("job '%s' %s %spage %d of 0-%d", p.text, names.rank(p.rank), asks, p.page, p.pages - 1)
+end
+local function some_boxes(list) return #list == 1 and "box " .. list[1] or "boxes " .. table.concat(list, ", ") end
+function say.LOST(p)
+  local what = {}
+  if p.gone and #p.gone > 0 then what[#what + 1] = some_boxes(p.gone) .. " gone" end
+  if p.forgot and #p.forgot > 0 then what[#what + 1] = some_boxes(p.forgot) .. " forgot" end
+  return string.format("job %d %s: %s", p.job, names.rank(p.rank), table.concat(what, ", "))
+end
 function say.CHALLENGE(p) return "to the JOIN of nonce 0x" .. (p.nonce or "?"):lower() end
 function say.JOINED(p)
   local status = names.status[p.status] or "unknown status"

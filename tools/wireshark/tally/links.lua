@@ -81,7 +81,7 @@ end
 
 local function note_join(p, frame)
   if not p.nonce then return end
-  if p.kind == names.of.JOIN then
+  if p.kind == names.of.JOIN or p.kind == names.of.ENLIST then
     joins[p.nonce] = frame
   else  -- CHALLENGE or JOINED
     if joins[p.nonce] then answer({ joins[p.nonce] }, frame) end
@@ -97,7 +97,8 @@ end
 function links.note(p, pinfo)
   local frame = { number = pinfo.number, time = pinfo.rel_ts }
   frames[pinfo.number] = frame
-  if p.kind == names.of.JOIN or p.kind == names.of.CHALLENGE or p.kind == names.of.JOINED then
+  local joins_or_enlists = p.kind == names.of.JOIN or p.kind == names.of.ENLIST
+  if joins_or_enlists or p.kind == names.of.CHALLENGE or p.kind == names.of.JOINED then
     note_join(p, frame)
   elseif p.kind == names.of.RESULT and p.rank == names.box_rank then
     note_result(p, pinfo, frame)

@@ -48,8 +48,16 @@ local joined = {
   shards = ProtoField.uint8("tally.joined.shards", "Shards"),
   text_bytes = ProtoField.uint16("tally.joined.text_bytes", "Length of the text"),
   text = ProtoField.string("tally.joined.text", "Text"),
+  home = ProtoField.ipv6("tally.joined.home", "Home of the job"),
 }
 
+-- The text of a JOINED(running) with the flag PLANNED: PlannedText.
+local planned = {
+  plan = ProtoField.bytes("tally.planned.plan", "Name of the plan"),
+  bytes = ProtoField.uint32("tally.planned.bytes", "Bytes of the plan"),
+  home = ProtoField.uint8("tally.planned.home", "Which of its boxes this is"),
+  zero = ProtoField.bytes("tally.planned.zero", "Reserved"),
+}
 local challenge = {
   nonce = ProtoField.uint64("tally.challenge.nonce", "Nonce", base.HEX),
   challenge = ProtoField.bytes("tally.challenge.challenge", "Challenge"),
@@ -57,7 +65,8 @@ local challenge = {
 local tag = ProtoField.bytes("tally.tag", "Tag")
 
 local membership = { fields = { tag = tag } }
-for prefix, group in pairs({ record_ = record, join_ = join, joined_ = joined, challenge_ = challenge }) do
+for prefix, group in pairs({ record_ = record, join_ = join, joined_ = joined, challenge_ = challenge,
+                                planned_ = planned }) do
   for name, field in pairs(group) do membership.fields[prefix .. name] = field end
 end
 
@@ -72,12 +81,16 @@ local function add_record(field)
   end
 end
 
+membership.add_record = add_record
+
 local join_layout = {
   { "instance", 8 }, { "nonce", 8 }, { "attempt", 4 }, { "lowest", 4 }, { "next", 4 }, { "world", 2 },
   { "elements", 2 }, { "last", 22, add_record(join.last) }, { "name_bytes", 1 }, { "reserved", 1 },
   { "challenge", names.tag_bytes },
 }
 local challenge_layout = { { "nonce", 8 }, { "challenge", names.tag_bytes } }
+local planned_layout = { { "plan", 16 }, { "bytes", 4 }, { "home", 1 }, { "zero", 3 } }
+local address_bytes = 16
 local joined_layout = {
   { "nonce", 8 }, { "missing", 8 }, { "cookie", 8 }, { "salt", 8 }, { "record", 22, add_record(joined.record) },
   { "world", 2 }, { "window", 4 }, { "shared_slots", 4 }, { "lease_ms", 4 }, { "most_advanced", 2 },
@@ -123,9 +136,20 @@ function membership.JOINED(tree, tvb, p)
     local number = tvb(offset, 1):uint()
     if not names[name][number] then remarks.add(items[name], "value", "Unknown %s %d", name, number) end
   end
-  p.text = add_text(tree, tvb, at, tvb(98, 2):uint(), joined.text)
+  local text_bytes = tvb(98, 2):uint()
+  local is_planned = bit.band(p.flags, names.planned_flag) ~= 0
+  if is_planned and text_bytes == layout.bytes(planned_layout) then
+    layout.add(tree, tvb, at, planned_layout, planned)
+  elseif names.status[p.status] == "ELSEWHERE" and text_bytes == address_bytes then
+    if at + address_bytes <= tvb:len() then
+      tree:add(joined.home, tvb(at, address_bytes))
+      p.text = tostring(tvb(at, address_bytes):ipv6())
+    end
+  else
+    p.text = add_text(tree, tvb, at, text_bytes, joined.text)
+  end
   if names.status[p.status] == "REFUSED" then remarks.add(items.status, "refused", "JOIN refused: %s", p.text) end
-  return membership.add_tag(tree, tvb, at + tvb(98, 2):uint())
+  return membership.add_tag(tree, tvb, at + text_bytes)
 end
 
 return membership

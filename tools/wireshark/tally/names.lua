@@ -20,18 +20,20 @@ local names = {
   first_server_rank = 0xFF00,
   last_server_rank = 0xFF0F,
   known_flags = 1 + 2 + 4 + 8 + 16 + 32,
+  planned_flag = 64,  -- known in JOINED alone
+  plan_page_bytes = 1280,
 }
 
 names.type = {
   [1] = "CONTRIBUTE", [2] = "RESULT", [3] = "PARTIAL", [4] = "FLUSH", [5] = "RESEND", [6] = "QUERY", [7] = "ANSWER",
   [8] = "REJECT", [9] = "JOIN", [10] = "JOINED", [11] = "LEAVE", [12] = "HEARTBEAT", [13] = "ABORT", [14] = "PROBE",
-  [15] = "NACK", [16] = "CHALLENGE",
+  [15] = "NACK", [16] = "CHALLENGE", [17] = "PLAN", [18] = "LOST", [19] = "ENLIST",
 }
 names.flag = { [1] = "RETRANSMIT", [2] = "DIRECT", [4] = "OVERFLOW", [8] = "COLLISION", [16] = "ZERO",
-  [32] = "INCOMPLETE" }
+  [32] = "INCOMPLETE", [64] = "PLANNED" }
 names.dtype = { [0] = "INT32", [1] = "FLOAT32", [2] = "INT16", [255] = "FAREWELL" }
 names.reason = { [1] = "EPOCH", [2] = "JOB", [3] = "WAITING" }
-names.status = { [1] = "RUNNING", [2] = "FORMING", [3] = "REFUSED" }
+names.status = { [1] = "RUNNING", [2] = "FORMING", [3] = "REFUSED", [4] = "ELSEWHERE" }
 names.discipline = { [1] = "POOL", [2] = "FCFS", [3] = "PREEMPTIVE", [4] = "SHARED" }
 names.results = { [1] = "UNICAST", [2] = "MULTICAST" }
 
@@ -43,7 +45,7 @@ function names.is_data(kind)
   return kind >= names.of.CONTRIBUTE and kind <= names.of.REJECT or kind == names.of.NACK
 end
 function names.is_control(kind)
-  return kind >= names.of.JOIN and kind <= names.of.PROBE or kind == names.of.CHALLENGE
+  return kind >= names.of.JOIN and kind <= names.of.PROBE or kind >= names.of.CHALLENGE and kind <= names.of.ENLIST
 end
 
 -- Bytes of one value, and of a packet's as its header has them.
