@@ -32,21 +32,30 @@ std::uint64_t JobBoxes::through(BoxIndex box, Chunk chunk) const noexcept {
   return ranks;
 }
 
-std::uint64_t JobBoxes::holders(std::uint64_t ranks, Chunk chunk) const noexcept {
-  std::uint64_t boxes = 0;
+std::array<std::uint64_t, kMaxPlanBoxes> JobBoxes::entries(Chunk chunk) const noexcept {
+  std::array<std::uint64_t, kMaxPlanBoxes> here{};
   for (std::size_t t = 0; t < plan_->tables.size(); ++t) {
     const Route route = plan_->tables[t][plan_group(chunk)];
-    if (!route.direct && (ranks_of_[t] & ranks) != 0) boxes |= std::uint64_t{1} << route.box;
+    if (!route.direct) here[route.box] |= ranks_of_[t];
   }
+  for (std::uint64_t& ranks : here)
+    if (std::has_single_bit(ranks)) ranks = 0;
+  return here;
+}
+
+std::uint64_t JobBoxes::holders(std::uint64_t ranks, Chunk chunk) const noexcept {
+  const auto held = entries(chunk);
+  std::uint64_t boxes = 0;
+  for (std::size_t box = 0; box < boxes_.size(); ++box)
+    if ((held[box] & ranks) != 0) boxes |= std::uint64_t{1} << box;
   return boxes;
 }
 
-std::uint64_t JobBoxes::here_but(std::uint64_t boxes, Chunk chunk) const noexcept {
+std::uint64_t JobBoxes::held_but(std::uint64_t boxes, Chunk chunk) const noexcept {
+  const auto held = entries(chunk);
   std::uint64_t ranks = 0;
-  for (std::size_t t = 0; t < plan_->tables.size(); ++t) {
-    const Route route = plan_->tables[t][plan_group(chunk)];
-    if (!route.direct && (boxes >> route.box & 1) == 0) ranks |= ranks_of_[t];
-  }
+  for (std::size_t box = 0; box < boxes_.size(); ++box)
+    if ((boxes >> box & 1) == 0) ranks |= held[box];
   return ranks;
 }
 

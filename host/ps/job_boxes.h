@@ -44,14 +44,18 @@ class JobBoxes {
   // through: these and those that it passes on. A plan is needed.
   [[nodiscard]] std::uint64_t here(BoxIndex box, Chunk chunk) const noexcept;
   [[nodiscard]] std::uint64_t through(BoxIndex box, Chunk chunk) const noexcept;
-  // Bitmap of the boxes that may hold contributions of some of these ranks.
+  // Who is alone in here() takes no entry there: what it sends is passed on at once. Of all others a box may have an
+  // entry. Bitmap of the boxes that may have some of these ranks in one:
   [[nodiscard]] std::uint64_t holders(std::uint64_t ranks, Chunk chunk) const noexcept;
-  // The union of here() of all boxes but those in the bitmap.
-  [[nodiscard]] std::uint64_t here_but(std::uint64_t boxes, Chunk chunk) const noexcept;
+  // The ranks that boxes may have in an entry, but those of the boxes in the bitmap.
+  [[nodiscard]] std::uint64_t held_but(std::uint64_t boxes, Chunk chunk) const noexcept;
   // Where the lowest of these ranks comes through. ranks: members, at least one.
   [[nodiscard]] BoxIndex box_of(std::uint64_t ranks, Chunk chunk) const noexcept;
 
  private:
+  // here() of each box, 0 where it takes no entry.
+  [[nodiscard]] std::array<std::uint64_t, kMaxPlanBoxes> entries(Chunk chunk) const noexcept;
+
   std::vector<JobBox> boxes_;
   std::shared_ptr<const Plan> plan_;
   // Ranks have few tables between them: one look at each table finds all of a group.

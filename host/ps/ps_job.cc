@@ -197,7 +197,7 @@ void PsJob::completed(const Header& header, const Before& before) noexcept {
   if (ranks == 0) return;
   owe(OwedKind::kResult, chunk, ranks, by_box);
   if (!boxes_.planned()) return owe(OwedKind::kFlush, chunk, 0);
-  if (const std::uint64_t held = boxes_.here_but(before.whole, chunk); held != 0)
+  if (const std::uint64_t held = boxes_.held_but(before.whole, chunk); held != 0)
     owe(OwedKind::kFlush, chunk, held);
 }
 
@@ -235,10 +235,15 @@ void PsJob::step(server::StateIndex at, TimeNs now) noexcept {
     if (timers_.put_off(at, now)) return;
     asked = missing;
   }
-  const std::uint64_t held_by = boxes_.holders(asked, chunk);
-  const bool flush = timer.steps % 2 == 0 && held_by != 0;
-  owe(flush ? OwedKind::kFlush : OwedKind::kResend, chunk, asked);
-  timers_.stepped(at, flush ? held_by : 0, now);
+  if (timer.steps % 2 != 0) {
+    owe(OwedKind::kResend, chunk, asked);
+    return timers_.stepped(at, 0, now);
+  }
+  const std::uint64_t entries = asked & boxes_.held_but(0, chunk);
+  if (entries != 0) owe(OwedKind::kFlush, chunk, entries);
+  if (entries != asked)
+    owe(OwedKind::kResend, chunk, asked & ~entries);  // of these no box has anything to give
+  timers_.stepped(at, boxes_.holders(asked, chunk), now);
 }
 
 // Of the missing ranks those that must be late, since newer chunks of theirs have come. As long as a box may
@@ -294,10 +299,8 @@ std::uint64_t PsJob::take_ranks(Owed& owed, BoxIndex& box) noexcept {
   if (!boxes_.planned()) return std::exchange(owed.ranks, 0);
   while (owed.ranks != 0) {
     box = boxes_.box_of(owed.ranks, owed.chunk);
-    std::uint64_t ranks = owed.ranks & boxes_.through(box, owed.chunk);
+    const std::uint64_t ranks = owed.ranks & boxes_.through(box, owed.chunk);
     owed.ranks &= ~ranks;
-    if (owed.kind == OwedKind::kFlush) ranks &= boxes_.here(box, owed.chunk);
-    if (ranks == 0) continue;
     if (boxes_[box].open) return ranks;
     ++statistics_.unreached;
   }

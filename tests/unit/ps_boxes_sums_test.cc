@@ -170,6 +170,24 @@ TEST_F(PsBoxesSums, DirectRanksAreAnsweredThroughTheirBoxWhichIsNeverFlushed) {
   expect_bare(out[2], kA, PacketType::kFlush, 0, Chunk{4});
 }
 
+// Who is alone at its box is passed on as it comes, and never waits there.
+TEST_F(PsBoxesSums, ABoxWithOneRankHasNoEntryToFlush) {
+  BoxJob job;
+  job.world = 3;
+  boxes.enter(job, plan_of(3, 2, [](std::uint16_t rank, std::uint32_t) {
+                return Route{rank == 2 ? kB : kA, false};
+              }));
+  contribution(kB, 2, Chunk{4});
+  partial(kA, 0b011, Chunk{4});
+  auto out = boxes.drain();
+  ASSERT_EQ(out.size(), 2U);
+  expect_result(out[0], kA, 0b011, Chunk{4});
+  expect_result(out[1], kB, 0b100, Chunk{4});
+  contribution(kB, 2, Chunk{6});
+  partial(kA, 0b011, Chunk{5});
+  EXPECT_EQ(boxes.story(boxes.now + 3 * kMillisecond), std::vector<std::string>{"2 resend 4 to 1"});
+}
+
 TEST_F(PsBoxesSums, EachGroupOfChunksHasItsOwnBoxes) {
   // A group's number is where rank 0 goes; the others one further each.
   BoxJob job;
@@ -240,14 +258,14 @@ TEST_F(PsBoxesSums, WhatIsOwedEndsWithItsEpoch) {
 // However many boxes a result is for, it takes one place in the queue: no box can crowd another one out.
 TEST_F(PsBoxesSums, AResultForManyBoxesTakesOnePlaceInTheQueue) {
   BoxJob job;
-  job.world = 16;
+  job.world = 32;
   job.window = 2048;
   job.shards = 1;
   constexpr std::uint32_t kRoom = ps::SendQueue::kRoom;
-  SeveralBoxes many(job, racks(16, 16), kRoom);
+  SeveralBoxes many(job, racks(32, 16), kRoom);
   for (std::uint32_t chunk = 0; chunk < kRoom; ++chunk) {
-    many.hear(0, many.at(0).partial(0x7FFF, Chunk{chunk}));
-    many.hear(15, many.at(15).partial(0x8000, Chunk{chunk}));
+    many.hear(0, many.at(0).partial(0x3FFF'FFFF, Chunk{chunk}));
+    many.hear(15, many.at(15).partial(0xC000'0000, Chunk{chunk}));
   }
   EXPECT_EQ(many.counted.queue_full, kRoom) << "a RESULT and a FLUSH for each chunk";
   std::vector<std::uint32_t> results(16);
@@ -255,7 +273,7 @@ TEST_F(PsBoxesSums, AResultForManyBoxesTakesOnePlaceInTheQueue) {
     const Header h = out.header();
     if (h.type != PacketType::kResult) continue;
     ++results[out.box];
-    EXPECT_EQ(h.contributors.host(), std::uint64_t{1} << out.box);
+    EXPECT_EQ(h.contributors.host(), std::uint64_t{0b11} << 2 * out.box);
   }
   EXPECT_THAT(results, testing::Each(kRoom / 2));
 }

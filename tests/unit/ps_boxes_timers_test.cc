@@ -95,6 +95,18 @@ TEST_F(PsBoxesTimers, DirectRanksAreAskedOneByOneAndTheirBoxIsNotFlushed) {
   EXPECT_EQ(boxes.counted.flushes, 0U);
 }
 
+TEST_F(PsBoxesTimers, WhoIsInNoEntryIsAskedAtOnceAndOthersAfterTheirBox) {
+  boxes.enter(six(), plan_of(6, 3, [](std::uint16_t rank, std::uint32_t) {
+                return Route{static_cast<BoxIndex>(rank / 2), rank == 2};
+              }));
+  partial(kA, 0b000011, 4);
+  contribution(kB, 2, 5);
+  contribution(kB, 3, 5);  // alone at B
+  partial(kC, 0b110000, 5);
+  EXPECT_THAT(story(5 * kMillisecond),
+              ElementsAre("2 flush to 2", "2 resend 12 to 1", "4 resend 12 to 1", "4 resend 48 to 2"));
+}
+
 TEST_F(PsBoxesTimers, AllThatIsLateIsAskedThroughItsOwnBoxes) {
   partial(kA, 0b000011, 4);
   partial(kB, 0b001100, 5);
@@ -187,6 +199,17 @@ TEST_F(PsBoxesTimers, WaitsForTheBoxThatTakesLongest) {
   EXPECT_GT(flush(), 12 * kMillisecond);
   EXPECT_THAT(story(20 * kMillisecond),
               ElementsAre(testing::EndsWith("resend 3 to 0"), testing::EndsWith("resend 48 to 2")));
+}
+
+// Numbers go on, and all is offered again: nothing is overdue.
+TEST_F(PsBoxesTimers, WhatCameInAFormerEpochMakesNobodyLate) {
+  partial(kB, 0b001100, 9);
+  partial(kC, 0b110000, 9);
+  BoxJob next = six();
+  ++next.epoch;
+  boxes.enter(next, racks(6, 3));
+  partial(kA, 0b000011, 4);
+  EXPECT_THAT(story(500 * kMillisecond), IsEmpty());
 }
 
 // The boxes of another plan are others.
