@@ -119,9 +119,10 @@ std::uint64_t DpdkTransport::connections() const noexcept {
   return link_ == nullptr ? 0 : link_->connections();
 }
 
-// The daemon that comes back may have another MAC.
+// The daemon that comes back may have another MAC, and so may others behind it.
 void DpdkTransport::link_lost() noexcept {
   box_mac_ = kBroadcastMac;
+  for (BoxAddress& box : boxes_) box.mac = kBroadcastMac;
   if (report_due_ == kNever) return;
   report_due_ = 0;
   reported_ = false;
@@ -166,11 +167,12 @@ std::size_t DpdkTransport::receive(const DatagramSink& sink) {
         frame = {static_cast<const std::byte*>(rte_pktmbuf_read(m, 0, m->pkt_len, linear_.data())),
                  m->pkt_len};
       }
-      const auto payload = open_worker_frame(frame, filter_);
+      std::size_t box = 0;
+      const auto payload = open_worker_frame(frame, filter_, box);
       if (payload.empty()) {
         ++counters_.foreign;
       } else {
-        sink(payload);
+        sink(payload, box);
         ++handed;
       }
       dpdk::drop(m);
@@ -181,10 +183,11 @@ std::size_t DpdkTransport::receive(const DatagramSink& sink) {
   return handed;
 }
 
+std::size_t DpdkTransport::most_bytes() const noexcept { return mtu_ - ip_udp_bytes(filter_.ours.ipv4()); }
+
 std::span<Outbound> DpdkTransport::lend(std::size_t wanted, std::size_t bytes) {
   lent_ = 0;
-  const std::size_t most = mtu_ - ip_udp_bytes(filter_.ours.ipv4());
-  if (!up_ || held_back_ || bytes > most) return {};
+  if (!up_ || held_back_ || bytes > most_bytes()) return {};
   const std::size_t count = std::min(wanted, kBurst);
   while (stocked_ < count) {
     rte_mbuf* m = dpdk::allocate(pool_.get(), counters_.mbufs);
@@ -197,19 +200,21 @@ std::span<Outbound> DpdkTransport::lend(std::size_t wanted, std::size_t bytes) {
   return {room_.data(), lent_};
 }
 
-Mac DpdkTransport::destination_of(std::span<const std::byte> payload) const noexcept {
-  // A JOIN looks for the box anew, whatever its MAC was before (docs/protocol.md, 2).
-  const bool join = payload.size() >= kHeaderBytes &&
-                    static_cast<PacketType>(payload[offsetof(Header, type)]) == PacketType::kJoin;
-  return join ? kBroadcastMac : box_mac_;
+Mac DpdkTransport::destination_of(std::span<const std::byte> payload, std::size_t box) const noexcept {
+  // A JOIN looks for the box anew, whatever its MAC was before (docs/protocol.md, 2), and so does an ENLIST.
+  const PacketType type =
+      payload.size() < kHeaderBytes ? PacketType{} : static_cast<PacketType>(payload[offsetof(Header, type)]);
+  if (type == PacketType::kJoin || type == PacketType::kEnlist) return kBroadcastMac;
+  return box == 0 ? box_mac_ : boxes_[box].mac;
 }
 
 // Writes the headers in front of the datagram, into the mbuf's headroom.
 void DpdkTransport::encapsulate(rte_mbuf* m, const Outbound& datagram) noexcept {
   const std::span<const std::byte> payload = datagram.room.first(datagram.bytes);
   jobs::Binding to;
-  to.address = filter_.ours.box;
-  to.mac = destination_of(payload);
+  const std::size_t box = datagram.box < boxes_.size() ? datagram.box : 0;  // else it is lost at the first
+  to.address = boxes_.empty() ? filter_.ours.box : boxes_[box].address;
+  to.mac = destination_of(payload, box);
   to.udp_port = datagram.destination_port;
   const std::size_t head = pipeline::encapsulation_bytes(to);
   m->data_off = static_cast<std::uint16_t>(m->data_off - head);
@@ -237,6 +242,21 @@ void DpdkTransport::send(std::size_t filled) {
     frames.clear();
   }
   if (filled != 0) idle_.busy();
+}
+
+Result<void> DpdkTransport::set_boxes(std::span<const BoxAddress> boxes) {
+  std::vector<BoxAddress> next(boxes.begin(), boxes.end());
+  for (BoxAddress& box : next) {
+    if (box.address == Ipv6{}) box.address = filter_.ours.box;
+    if (auto near = check_other_box(filter_.ours, box.address); !near) return near;
+  }
+  // The first one's is told by joined(), and is nothing to another first one.
+  const Ipv6 first = boxes_.empty() ? filter_.ours.box : boxes_.front().address;
+  if (next.front().address != first) box_mac_ = kBroadcastMac;
+  boxes_ = std::move(next);
+  filter_.boxes.clear();
+  for (const BoxAddress& box : boxes_) filter_.boxes.push_back(box.address);
+  return {};
 }
 
 void DpdkTransport::joined(const engine::Membership& membership) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,9 @@ class DpdkTransport final : public Transport {
   std::size_t receive(const DatagramSink& sink) override;
   [[nodiscard]] std::span<Outbound> lend(std::size_t wanted, std::size_t bytes) override;
   void send(std::size_t filled) override;
+  [[nodiscard]] std::size_t most_bytes() const noexcept override;
+  // All boxes are in the worker's own network. One whose MAC is not known is sent to by broadcast.
+  [[nodiscard]] Result<void> set_boxes(std::span<const BoxAddress> boxes) override;
   void joined(const engine::Membership& membership) override;
   void wait(TimeNs now, TimeNs until) override;
   void wake() noexcept override { idle_.wake(); }
@@ -69,14 +73,15 @@ class DpdkTransport final : public Transport {
   void report_group(TimeNs now) noexcept;
   void link_lost() noexcept;
   void encapsulate(rte_mbuf* m, const Outbound& datagram) noexcept;
-  [[nodiscard]] Mac destination_of(std::span<const std::byte> payload) const noexcept;
+  [[nodiscard]] Mac destination_of(std::span<const std::byte> payload, std::size_t box) const noexcept;
 
   WorkerDevice device_;
   WorkerFilter filter_;  // who we are, and the group
   jobs::Box self_;       // the same as the sender that write_encapsulation() wants
   TimeNs report_due_ = kNever;
-  bool reported_ = false;  // since we are in the group, or the link came up
-  Mac box_mac_ = kBroadcastMac;
+  bool reported_ = false;          // since we are in the group, or the link came up
+  Mac box_mac_ = kBroadcastMac;    // of the first box
+  std::vector<BoxAddress> boxes_;  // empty: filter_.ours.box alone
   std::uint16_t mtu_ = 0;
   std::uint16_t most_elements_ = 0;
   bool hugepages_ = false;

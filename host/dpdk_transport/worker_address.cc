@@ -1,7 +1,10 @@
 #include "dpdk_transport/worker_address.h"
 
+#include <arpa/inet.h>
+#include <algorithm>
 #include <cstring>
 #include <optional>
+#include <string>
 
 #include "tally/mix64.h"
 #include "tally/wire.h"
@@ -26,6 +29,13 @@ bool names_no_host(const Ipv6& a, unsigned bits) noexcept {
   unsigned ones = 0;
   for (unsigned i = bits; i < 128; ++i) ones += a[i / 8] >> (7 - i % 8) & 1U;
   return bits < 127 && (ones == 0 || (is_mapped_ipv4(a) && ones == 128 - bits));
+}
+
+std::string ip_text(const Ipv6& a) {
+  const bool ipv4 = is_mapped_ipv4(a);
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  inet_ntop(ipv4 ? AF_INET : AF_INET6, ipv4 ? a.data() + 12 : a.data(), text.data(), text.size());
+  return text.data();
 }
 
 template <class T>
@@ -91,7 +101,7 @@ Result<WorkerAddress> make_worker_address(std::string_view box, std::string_view
                    "network's or its broadcast address",
                "TALLY_ADDRESS");
   }
-  WorkerAddress made{*own, *box_ip, {}, 0};
+  WorkerAddress made{*own, *box_ip, {}, 0, bits};
   const std::uint64_t bytes = mix64(random);
   std::memcpy(made.mac.data() + 1, &bytes, 5);
   made.mac[0] = 0x02;  // locally administered, one host
@@ -99,8 +109,18 @@ Result<WorkerAddress> make_worker_address(std::string_view box, std::string_view
   return made;
 }
 
-std::span<const std::byte> open_worker_frame(std::span<const std::byte> frame,
-                                             const WorkerFilter& filter) noexcept {
+Result<void> check_other_box(const WorkerAddress& ours, const Ipv6& box) {
+  const bool near = ours.ipv4() == is_mapped_ipv4(box) && same_network(ours.own, box, ours.network_bits);
+  if (near && box != ours.own) return {};
+  return fail(
+      ErrorCode::kInvalidArgument,
+      ip_text(box) +
+          ", another box of the job, is not in this worker's network: a worker over DPDK reaches only that",
+      "TALLY_ADDRESS");
+}
+
+std::span<const std::byte> open_worker_frame(std::span<const std::byte> frame, const WorkerFilter& filter,
+                                             std::size_t& box) noexcept {
   const auto ethernet = take<EthernetHeader>(frame);
   if (!ethernet) return {};
   const bool multicast = filter.group_port != 0 && ethernet->destination == filter.group_mac;
@@ -113,7 +133,15 @@ std::span<const std::byte> open_worker_frame(std::span<const std::byte> frame,
   }
   if (type != (filter.ours.ipv4() ? kEtherIpv4 : kEtherIpv6)) return {};
   auto packet = type == kEtherIpv4 ? open_ipv4(frame) : open_ipv6(frame);
-  if (!packet || packet->source != filter.ours.box) return {};
+  if (!packet) return {};
+  if (filter.boxes.empty()) {
+    if (packet->source != filter.ours.box) return {};
+    box = 0;
+  } else {
+    const auto at = std::find(filter.boxes.begin(), filter.boxes.end(), packet->source);
+    if (at == filter.boxes.end()) return {};
+    box = static_cast<std::size_t>(at - filter.boxes.begin());
+  }
   if (packet->destination != (multicast ? filter.group : filter.ours.own)) return {};
   const std::size_t udp_bytes = packet->udp.size();
   const auto udp = take<UdpHeader>(packet->udp);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "jobs/binding.h"
 #include "tally/error.h"
@@ -18,6 +19,7 @@ struct WorkerAddress {
   Ipv6 box{};  // of the same family
   Mac mac{};
   std::uint16_t udp_port = 0;
+  unsigned network_bits = 0;  // of its network's addresses, which have 128
 
   [[nodiscard]] bool ipv4() const noexcept { return is_mapped_ipv4(own); }
 };
@@ -28,7 +30,10 @@ struct WorkerAddress {
 [[nodiscard]] Result<WorkerAddress> make_worker_address(std::string_view box, std::string_view address,
                                                         std::uint64_t random);
 
-// The UDP payload of a frame to one of `ours` from the box, empty if it is somebody else's or malformed:
+// Why another box of the job cannot be reached from here, with the reason of make_worker_address(); success: it can.
+[[nodiscard]] Result<void> check_other_box(const WorkerAddress& ours, const Ipv6& box);
+
+// The UDP payload of a frame to one of `ours` from one of the boxes, empty if it is somebody else's or malformed:
 // lengths first, no options, no fragments, the VLAN tag of that id or none. group, group_mac, group_port:
 // port 0 means unicast only. vlan: 12 bits, or kUntagged.
 struct WorkerFilter {
@@ -37,9 +42,17 @@ struct WorkerFilter {
   Mac group_mac{};
   std::uint16_t group_port = 0;
   std::uint16_t vlan = jobs::kUntagged;
+  std::vector<Ipv6> boxes{};  // empty: ours.box alone
 };
+// box: where the sender stands among the boxes.
 [[nodiscard]] std::span<const std::byte> open_worker_frame(std::span<const std::byte> frame,
-                                                           const WorkerFilter& filter) noexcept;
+                                                           const WorkerFilter& filter,
+                                                           std::size_t& box) noexcept;
+[[nodiscard]] inline std::span<const std::byte> open_worker_frame(std::span<const std::byte> frame,
+                                                                  const WorkerFilter& filter) noexcept {
+  std::size_t box = 0;
+  return open_worker_frame(frame, filter, box);
+}
 
 // The frame by which a worker without the kernel's help tells snooping switches that it wants a multicast
 // group: an IGMPv2 membership report (RFC 2236), or an MLDv1 report (RFC 2710). Pure.

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstring>
 #include <set>
 #include <thread>
@@ -138,6 +139,58 @@ TEST_F(TransportFrames, JoinIsABroadcastAndTheRestGoesToTheBox) {
   EXPECT_EQ(box_->poll().at(0).destination, FakeBox::kMac);
   ASSERT_TRUE(send_one(*worker_, datagram(3, 100, PacketType::kJoin)));
   EXPECT_EQ(box_->poll().at(0).destination, kBroadcastMac);
+}
+
+TEST_F(TransportFrames, EachBoxIsSentToByItsAddressAndMacAndToldApart) {
+  connect();
+  const Mac other_mac{0x02, 0xB0, 0x0C, 0, 0, 2};
+  Ipv6 other = worker_->address().box;
+  other[15] += 100;
+  ASSERT_TRUE(worker_->set_boxes(std::array{BoxAddress{}, BoxAddress{other}}));
+  worker_->joined(membership());
+  const auto sent = [&](std::size_t to, PacketType type) {
+    const auto bytes = datagram(1, 100, type);
+    const auto room = worker_->lend(1, bytes.size());
+    EXPECT_EQ(room.size(), 1U);
+    std::copy(bytes.begin(), bytes.end(), room[0].room.begin());
+    room[0].bytes = bytes.size();
+    room[0].destination_port = kBasePort;
+    room[0].box = static_cast<std::uint16_t>(to);
+    worker_->send(1);
+    return box_->poll().at(0);
+  };
+  const auto last_of_ip = [](const FakeBox::Arrived& a) {
+    return std::to_integer<std::uint8_t>(a.frame.at(33));
+  };
+  EXPECT_EQ(sent(0, PacketType::kContribute).destination, FakeBox::kMac);
+  const auto unknown = sent(1, PacketType::kContribute);
+  EXPECT_EQ(unknown.destination, kBroadcastMac) << "its MAC is not known yet";
+  EXPECT_EQ(last_of_ip(unknown), other[15]);
+  ASSERT_TRUE(worker_->set_boxes(std::array{BoxAddress{}, BoxAddress{other, other_mac}}));
+  EXPECT_EQ(sent(1, PacketType::kContribute).destination, other_mac);
+  EXPECT_EQ(sent(1, PacketType::kEnlist).destination, kBroadcastMac);
+  EXPECT_EQ(sent(0, PacketType::kContribute).destination, FakeBox::kMac) << "the first one's stays";
+  EXPECT_EQ(last_of_ip(sent(0, PacketType::kContribute)), worker_->address().box[15]);
+
+  std::vector<std::size_t> from;
+  const DatagramSink sink = [&](std::span<const std::byte>, std::size_t box) { from.push_back(box); };
+  auto frame = box_->frame_for(worker_binding(), datagram(1, 120));
+  ASSERT_TRUE(box_->send_frame(frame));
+  frame[29] = std::byte{other[15]};
+  ASSERT_TRUE(box_->send_frame(frame));
+  frame[29] ^= std::byte{1};  // nobody's
+  ASSERT_TRUE(box_->send_frame(frame));
+  const std::uint64_t foreign = worker_->counters().foreign.get();
+  while (worker_->receive(sink) != 0) continue;
+  EXPECT_EQ(from, (std::vector<std::size_t>{0, 1}));
+  EXPECT_EQ(worker_->counters().foreign.get(), foreign + 1);
+
+  Ipv6 far = other;
+  far[13] ^= 1;
+  const auto refused = worker_->set_boxes(std::array{BoxAddress{}, BoxAddress{far}});
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().what, HasSubstr("is not in this worker's network"));
+  EXPECT_EQ(sent(1, PacketType::kContribute).destination, other_mac) << "the list stays what it was";
 }
 
 TEST_F(TransportFrames, IgnoreWhatIsNotForUs) {
