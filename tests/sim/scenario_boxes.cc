@@ -160,9 +160,11 @@ void add_blows_to_boxes(Scenario& s, Rng& rng) {
       Blow::kCutDown,          Blow::kReplan,           Blow::kReplan,        Blow::kReplan,
       Blow::kPauseServer,      Blow::kCrashServer,      Blow::kReplayControl, Blow::kReplayConversation,
       Blow::kRestartTwice,     Blow::kRestartAndCrash,  Blow::kAbortByWorker, Blow::kRestartAmidOldControl};
-  const auto count = rng.below(7);
+  const auto count = rng.chance(0.1) ? 0 : rng.between(1, 9);
   for (std::uint64_t i = 0; i < count; ++i) {
     PlannedBlow b{.when = rng.below(s.heal_at), .what = kBlows[rng.below(kBlows.size())]};
+    // Most plans are done soon after the first ENLIST; that is when blows count.
+    if (rng.chance(0.7)) b.when = rng.between(10, 300) * kMillisecond;
     const bool server = b.what == Blow::kPauseServer || b.what == Blow::kCrashServer;
     b.worker = rng.below(server ? s.servers.size() : s.workers.size());
     b.lasts = rng.below(rng.chance(0.3) ? 4 * kSecond : 50 * kMillisecond);
@@ -185,11 +187,12 @@ Scenario boxes_scenario_of(std::uint64_t seed) {
   for (std::size_t i = 0; i < count; ++i) jobs.push_back(job_over(rng, i, shape));
   add_boxes(s, rng, shape, jobs);
   add_members(s, rng, shape);
-  s.link.delay = rng.between(2, 200) * kMicrosecond;
+  // Long ones make operations long, at no cost.
+  s.link.delay = rng.between(2, rng.chance(0.5) ? 200 : 3'000) * kMicrosecond;
   s.link.vouched = rng.chance(0.5);
-  s.operations = static_cast<std::uint32_t>(rng.between(1, 5));
-  s.largest = static_cast<std::uint32_t>(rng.between(20, 600));
-  s.heal_at = rng.chance(0.5) ? rng.between(1, 100) * kMillisecond : rng.between(1, 6) * kSecond;
+  s.operations = static_cast<std::uint32_t>(rng.between(2, 12));
+  s.largest = static_cast<std::uint32_t>(rng.between(20, rng.chance(0.8) ? 600 : 3'000));
+  s.heal_at = rng.between(20, rng.chance(0.6) ? 400 : 4'000) * kMillisecond;
   add_faults(s, rng);
   add_blows_to_boxes(s, rng);
   return s;

@@ -25,6 +25,7 @@ int usage() {
 
 struct Totals {
   std::uint64_t events = 0, frames = 0, right = 0, failed = 0, incomplete = 0, forged = 0, bad_seeds = 0;
+  std::uint64_t epochs_again = 0, boxes_lost = 0;
   std::uint64_t slowest = 0;  // seed
   tally::TimeNs longest = 0;  // from healing to the end
 };
@@ -61,6 +62,8 @@ void run_one(std::uint64_t seed, const How& how, Totals& totals) {
   totals.failed += report.failed;
   totals.incomplete += report.incomplete;
   totals.forged += report.forged;
+  totals.epochs_again += report.epochs_again;
+  totals.boxes_lost += report.boxes_lost;
   if (report.took >= totals.longest) {
     totals.longest = report.took;
     totals.slowest = seed;
@@ -114,8 +117,10 @@ int main(int argc, char** argv) {
   for (std::uint64_t seed = *first; seed < *first + *count; ++seed) run_one(seed, how, totals);
   std::printf(
       "%lu seeds, %lu events, %lu frames, %lu operations exact, %lu ended with an error, %lu results "
-      "incomplete, %lu packets forged, %lu seeds failed; the slowest, %lu, ended %.3f s after healing\n",
-      *count, totals.events, totals.frames, totals.right, totals.failed, totals.incomplete, totals.forged,
-      totals.bad_seeds, totals.slowest, static_cast<double>(totals.longest) * 1e-9);
+      "incomplete, %lu epochs of a generation that was there, %lu times a box lost, %lu packets forged, %lu "
+      "seeds failed; the slowest, %lu, ended %.3f s after healing\n",
+      *count, totals.events, totals.frames, totals.right, totals.failed, totals.incomplete,
+      totals.epochs_again, totals.boxes_lost, totals.forged, totals.bad_seeds, totals.slowest,
+      static_cast<double>(totals.longest) * 1e-9);
   return totals.bad_seeds == 0 ? 0 : 1;
 }

@@ -340,6 +340,10 @@ Report Simulation::run() {
   for (const auto& worker : workers_) {
     report.right += worker->right();
     report.failed += worker->failed();
+    if (!worker->alive()) continue;
+    const EngineStatistics& counted = worker->engine().statistics();
+    report.epochs_again += counted.epochs - std::min(counted.epochs, counted.generations);
+    report.boxes_lost += counted.boxes_lost;
   }
   return report;
 }

@@ -31,6 +31,9 @@ struct Report {
   std::uint64_t incomplete = 0;  // results without everybody, in the box's last life
   std::uint64_t right = 0;       // operations completed and checked
   std::uint64_t failed = 0;      // operations that ended with an error (only faults may cause it)
+  // Of the processes that are there at the end, over all workers.
+  std::uint64_t epochs_again = 0;  // entered with a generation that was there before
+  std::uint64_t boxes_lost = 0;    // of plans
   [[nodiscard]] bool ok() const noexcept { return broken.empty(); }
 };
 
