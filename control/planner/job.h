@@ -1,0 +1,50 @@
+#pragma once
+// The job a plan is made for, and what the planner needs to know of it at hand.
+
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "planner/topology.h"
+#include "tally/error.h"
+
+namespace tally::planner {
+
+struct Job {
+  std::string name;
+  std::vector<Index> workers;    // hosts; one that stands twice has two workers
+  std::vector<Index> servers{};  // none: the boxes finish the sums, as today's tallyd does by itself
+  std::vector<double> shares{};  // of the servers, frozen for the job's life; empty: by what they can merge
+  double demand = std::numeric_limits<double>::infinity();  // more than this a worker never sends, Gbit/s
+};
+
+// A job on a topology of which others leave `capacity`.
+struct Party {
+  struct Rack {
+    Index at = kNone;  // a switch
+    double workers = 0;
+    Index box = kNone;  // its own
+  };
+  struct Server {
+    Index number = kNone;
+    Index at = kNone;  // the switch its host hangs on
+    double share = 0;
+  };
+  std::vector<Rack> racks{};
+  std::vector<Server> servers{};
+  std::vector<std::pair<Index, double>> hosts{};  // each once, and how many workers it has
+  double workers = 0;
+  double slowest = 0;  // Gbit/s: what the demand and the narrowest host link let every worker send
+  // How many Gbit/s of the job each box can take at most, for want of slots; empty: no such limit.
+  std::vector<double> box_limits{};
+};
+
+// Fails for a job without workers, with numbers that do not exist or with shares that do not fit its servers.
+[[nodiscard]] Result<Party> party_of(const Topology& topology, const Job& job, const Rates& capacity);
+
+// What the servers can merge, by their own rate and their host's link.
+[[nodiscard]] double ingress_of(const Topology& topology, const Rates& capacity, Index server);
+// What a box has for this job.
+[[nodiscard]] double box_rate(const Topology& topology, const Party& party, const Rates& capacity, Index box);
+
+}  // namespace tally::planner
