@@ -20,7 +20,7 @@ enum class Effort : std::uint8_t { kAtOnce, kProduct, kFull };
 struct Options {
   Effort effort = Effort::kFull;
   // A full form with more columns is not begun.
-  std::size_t most_columns = 40'000;
+  std::size_t most_columns = 20'000;
 };
 
 struct Plan {
