@@ -66,6 +66,8 @@ void mend(const Network& network, const Party& party, const Rates& capacity, dou
     rate_plan(model, network.topology, party, capacity, plan);
 }
 
+}  // namespace
+
 Result<Split> solve_product(const Network& network, const Party& party, const Rates& capacity) {
   std::vector<Index> boxes = usable_boxes(network, party, capacity);
   const auto solve = [&] {
@@ -86,8 +88,6 @@ Result<Split> solve_product(const Network& network, const Party& party, const Ra
   std::sort(boxes.begin(), boxes.end());
   return solve();
 }
-
-}  // namespace
 
 Result<Plan> make_plan(const Network& network, const Job& job, const Rates& capacity,
                        const Options& options) {
