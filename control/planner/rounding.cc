@@ -8,26 +8,6 @@
 
 namespace tally::planner {
 
-std::vector<std::size_t> largest_remainder(std::span<const double> amounts, std::size_t total) {
-  const double all = std::accumulate(amounts.begin(), amounts.end(), 0.0);
-  std::vector<std::size_t> counts;
-  std::vector<double> lost;
-  std::size_t given = 0;
-  for (const double amount : amounts) {
-    const double exact = amount / all * static_cast<double>(total);
-    // A hair less than a whole number is rounding of floats, not of groups.
-    counts.push_back(static_cast<std::size_t>(std::floor(exact + 1e-9)));
-    lost.push_back(exact - static_cast<double>(counts.back()));
-    given += counts.back();
-  }
-  std::vector<std::size_t> order(amounts.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return lost[a] > lost[b]; });
-  for (std::size_t i = 0; given < total; ++i, ++given) ++counts[order[i % order.size()]];
-  return counts;
-}
-
 std::vector<std::size_t> interleaved(std::span<const std::size_t> counts) {
   struct Step {
     double at = 0;

@@ -1,0 +1,5 @@
+tally_fewer_seeds(5 planner_random_test.cc)
+pkg_check_modules(clp REQUIRED IMPORTED_TARGET clp)
+tally_test(planner_test PURE
+  SOURCES planner_support.cc planner_closed_form_test.cc planner_fat_tree_test.cc planner_random_test.cc
+  LABEL unit LINK tally_planner PkgConfig::clp)
