@@ -57,8 +57,7 @@ Result<std::vector<double>> shares_of(const Topology& topology, const Job& job, 
     return fail(ErrorCode::kInvalidArgument, "the shares of the servers do not add up to 1", job.name);
   if (shares.empty()) return shares;
   const std::vector<std::size_t> groups = largest_remainder(shares, kGroups);
-  for (std::size_t s = 0; s < shares.size(); ++s)
-    shares[s] = static_cast<double>(groups[s]) / static_cast<double>(kGroups);
+  for (std::size_t s = 0; s < shares.size(); ++s) shares[s] = static_cast<double>(groups[s]) * kOneGroup;
   return shares;
 }
 

@@ -24,6 +24,7 @@ struct Job {
 
 // A chunk is of group `chunk mod kGroups`.
 inline constexpr std::size_t kGroups = 1024;
+inline constexpr double kOneGroup = 1.0 / kGroups;  // of the gradient
 // Whole numbers that add up to `total`, in proportion to the amounts: each rounded down, and one more for those that
 // lost most by it (of equals the first). Amounts are not negative and not all 0.
 [[nodiscard]] std::vector<std::size_t> largest_remainder(std::span<const double> amounts, std::size_t total);
@@ -38,7 +39,7 @@ struct Party {
   struct Server {
     Index number = kNone;
     Index at = kNone;  // the switch its host hangs on
-    double share = 0;  // a multiple of 1 / kGroups
+    double share = 0;  // a multiple of kOneGroup
   };
   std::vector<Rack> racks{};
   std::vector<Server> servers{};

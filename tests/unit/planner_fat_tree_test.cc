@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <tuple>
@@ -67,14 +68,15 @@ TEST_P(PlannerFatTree, LinearProgramsAsKnownAndTablesNearThem) {
   EXPECT_GE(plan->rate, 0.95 * full->rate);
   EXPECT_NEAR(rate_by(capacity, counted_loads(instance, *plan, Routing::kChosen)), plan->rate,
               1e-9 * plan->rate);
-  // Half the time of ATP or less, as a mixture better than ATP's own choice.
-  EXPECT_GE(plan->rate, (workers >= 30 ? 2 : 1) * others->own_or_server_rack.value());
+  // Half the time of ATP or less (as a mixture better than ATP's own choice), unless a worker's own link is full.
+  const double atp = others->own_or_server_rack.value();
+  EXPECT_GE(plan->rate, workers >= 30 ? std::min(2 * atp, 0.99 * party->slowest) : atp);
   // What was published rounds worker by worker.
   EXPECT_LT(others->independent.value(), plan->rate);
 }
 
 INSTANTIATE_TEST_SUITE_P(ThirtyInstances, PlannerFatTree,
-                         testing::Combine(testing::Values(1, 2, 3), testing::Bool(),
+                         testing::Combine(testing::Range(1, 1 + 3 / TALLY_SEED_SHARE), testing::Bool(),
                                           testing::Values(10U, 20U, 30U, 40U, 50U)),
                          [](const auto& instance) {
                            return "Seed" + std::to_string(std::get<0>(instance.param)) +
