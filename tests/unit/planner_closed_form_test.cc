@@ -8,6 +8,7 @@
 #include "planner/baselines.h"
 #include "planner/closed_form.h"
 #include "planner/plan.h"
+#include "planner_support.h"
 
 namespace tally::planner_test {
 namespace {
