@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "fleet/store.h"
+#include "text/base64.h"
 #include "text/text.h"
 
 namespace tally::fleet {
@@ -17,8 +18,6 @@ constexpr std::uint64_t kFormat = 1;  // of all records; one more when a record 
 constexpr std::size_t kMostDepth = 16;
 constexpr std::size_t kEpochDigits = 10;
 constexpr std::size_t kTableBytes = 2 * kPlanGroups;
-
-constexpr std::string_view kBase64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 // Looks at every token before a tree is made of them: the parser alone would nest without end and keep the last of two
 // members of one name.
@@ -179,43 +178,22 @@ std::uint64_t life_in(Members& members) {
 }
 
 std::string table_text(const PlanTable& table) {
-  std::string text;
-  text.reserve(kTableBytes * 4 / 3 + 4);
-  std::uint32_t bits = 0;
-  unsigned held = 0;
-  const auto put = [&](std::uint8_t byte) {
-    bits = bits << 8U | byte;
-    held += 8;
-    for (; held >= 6; held -= 6) text += kBase64[bits >> (held - 6) & 63U];
-  };
+  std::string bytes;
+  bytes.reserve(kTableBytes);
   for (const PlanEntry& entry : table) {
-    put(entry.box);
-    put(entry.server);
+    bytes += static_cast<char>(entry.box);
+    bytes += static_cast<char>(entry.server);
   }
-  if (held > 0) text += kBase64[bits << (6 - held) & 63U];
-  while (text.size() % 4 != 0) text += '=';
-  return text;
+  return text::base64(bytes);
 }
 
-// False: that is no table. The text of a table and no other one.
+// False: that is no table.
 bool read_table(const std::string& text, PlanTable& table) {
-  std::vector<std::uint8_t> bytes;
-  bytes.reserve(kTableBytes);
-  std::uint32_t bits = 0;
-  unsigned held = 0;
-  for (const char c : text) {
-    if (c == '=') break;
-    const std::size_t value = kBase64.find(c);
-    if (value == std::string_view::npos) return false;
-    bits = bits << 6U | static_cast<std::uint32_t>(value);
-    held += 6;
-    if (held < 8) continue;
-    held -= 8;
-    bytes.push_back(static_cast<std::uint8_t>(bits >> held));
-  }
-  if (bytes.size() != kTableBytes) return false;
-  for (std::size_t i = 0; i < kPlanGroups; ++i) table[i] = {bytes[2 * i], bytes[2 * i + 1]};
-  return table_text(table) == text;
+  const auto bytes = text::from_base64(text);
+  if (!bytes || bytes->size() != kTableBytes) return false;
+  for (std::size_t i = 0; i < kPlanGroups; ++i)
+    table[i] = {static_cast<std::uint8_t>((*bytes)[2 * i]), static_cast<std::uint8_t>((*bytes)[2 * i + 1])};
+  return true;
 }
 
 std::string written(const Json& object) { return object.dump(-1, ' ', false, Json::error_handler_t::replace); }
