@@ -12,7 +12,8 @@ namespace tally::etcd {
 using fleet::Fault;
 using fleet::StoreError;
 
-EtcdStore::Lane::Lane(EtcdStore& store, const char* name) : store_(store), gateway_(store.settings_, store.choice_) {
+EtcdStore::Lane::Lane(EtcdStore& store, const char* name)
+    : store_(store), gateway_(store.settings_, store.choice_) {
   thread_ = background_thread(name, store.settings_.avoid, [this] { run(); });
 }
 
@@ -50,7 +51,8 @@ void EtcdStore::Lane::run() {
   finished_.store(true, std::memory_order_release);
 }
 
-EtcdStore::EtcdStore(Settings settings) : settings_(std::move(settings)), choice_(settings_.endpoints.size()) {
+EtcdStore::EtcdStore(Settings settings)
+    : settings_(std::move(settings)), choice_(settings_.endpoints.size()) {
   leases_ = std::make_unique<Lane>(*this, "tally-leases");
   others_ = std::make_unique<Lane>(*this, "tally-fleet");
 }
@@ -84,7 +86,8 @@ fleet::Ticket EtcdStore::ask(fleet::Request request, TimeNs deadline) {
     tell(fleet::Answer{ticket, tl::unexpected(StoreError{fault, std::move(why), false})});
     return ticket;
   }
-  const bool lease = std::holds_alternative<fleet::Grant>(request) || std::holds_alternative<fleet::KeepAlive>(request) ||
+  const bool lease = std::holds_alternative<fleet::Grant>(request) ||
+                     std::holds_alternative<fleet::KeepAlive>(request) ||
                      std::holds_alternative<fleet::Revoke>(request);
   (lease ? leases_ : others_)->add({ticket, std::move(request), deadline});
   return ticket;
@@ -102,7 +105,8 @@ fleet::WatchId EtcdStore::watch(std::string prefix, fleet::Revision from) {
 }
 
 void EtcdStore::unwatch(fleet::WatchId watch) {
-  const auto at = std::find_if(watchers_.begin(), watchers_.end(), [&](const Watched& one) { return one.id == watch; });
+  const auto at =
+      std::find_if(watchers_.begin(), watchers_.end(), [&](const Watched& one) { return one.id == watch; });
   if (at == watchers_.end()) return;
   at->watcher->stop();
   leaving_.push_back(std::move(at->watcher));

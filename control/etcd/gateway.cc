@@ -24,7 +24,9 @@ constexpr TimeNs kConnect = 2 * kSecond;
 constexpr TimeNs kSilence = 20 * kSecond;
 constexpr std::size_t kMostAnswerBytes = std::size_t{64} << 20U;
 
-void set(int socket, int level, int name, int value) noexcept { (void)::setsockopt(socket, level, name, &value, sizeof value); }
+void set(int socket, int level, int name, int value) noexcept {
+  (void)::setsockopt(socket, level, name, &value, sizeof value);
+}
 
 // A peer that went without a word is found out in some ten seconds.
 void set_socket(int socket) noexcept {
@@ -120,7 +122,8 @@ Gateway::Sent Gateway::post(const Call& call, TimeNs deadline, const TakeLine* l
     too_much = sent.body.size() > kMostAnswerBytes;
     if (line == nullptr || status != kOk) return !too_much && (line != nullptr || steady_now() < deadline);
     std::size_t from = 0;
-    for (std::size_t end = 0; !ended && (end = sent.body.find('\n', from)) != std::string::npos; from = end + 1)
+    for (std::size_t end = 0; !ended && (end = sent.body.find('\n', from)) != std::string::npos;
+         from = end + 1)
       ended = !(*line)(std::string_view(sent.body).substr(from, end - from));
     sent.body.erase(0, from);
     return !ended && sent.body.size() <= kMostAnswerBytes;
@@ -148,11 +151,13 @@ Gateway::Sent Gateway::post(const Call& call, TimeNs deadline, const TakeLine* l
       sent.trouble = "no TLS with " + endpoint;
       break;
     case httplib::Error::SSLLoadingCerts:
-      sent.trouble = "the certificates of " + (settings_.ca.empty() ? "this system" : settings_.ca) + " cannot be read";
+      sent.trouble =
+          "the certificates of " + (settings_.ca.empty() ? "this system" : settings_.ca) + " cannot be read";
       break;
     case httplib::Error::SSLServerVerification:
       sent.trouble = "the certificate of " + endpoint + " is of nobody that " +
-                     (settings_.ca.empty() ? "this system" : settings_.ca) + " vouches for, or of another name";
+                     (settings_.ca.empty() ? "this system" : settings_.ca) +
+                     " vouches for, or of another name";
       break;
     default:
       sent.trouble = too_much ? "the answer of " + endpoint + " is too large"
@@ -168,16 +173,19 @@ std::unique_ptr<StoreError> Gateway::show_who(TimeNs deadline) {
   (void)client_of(choice_.now());
   if (settings_.user.empty() || !token_.empty() || no_auth_) return nullptr;
   auto password = read_password(settings_.password_file);
-  if (!password) return std::make_unique<StoreError>(StoreError{Fault::kRefused, password.error().what, false});
+  if (!password)
+    return std::make_unique<StoreError>(StoreError{Fault::kRefused, password.error().what, false});
   const Sent sent = post(authentication(settings_.user, *password), deadline, nullptr);
   if (sent.status == kOk) {
     if (auto token = read_token(sent.body)) {
       token_ = std::move(*token);
       return nullptr;
     }
-    return std::make_unique<StoreError>(StoreError{Fault::kUnreachable, "etcd's token is not understood", false});
+    return std::make_unique<StoreError>(
+        StoreError{Fault::kUnreachable, "etcd's token is not understood", false});
   }
-  if (sent.status == 0) return std::make_unique<StoreError>(StoreError{Fault::kUnreachable, sent.trouble, false});
+  if (sent.status == 0)
+    return std::make_unique<StoreError>(StoreError{Fault::kUnreachable, sent.trouble, false});
   Refusal refusal = read_refusal(sent.status, sent.body);
   if (refusal.kind == Refusal::Kind::kNoAuth) {
     no_auth_ = true;
@@ -188,15 +196,16 @@ std::unique_ptr<StoreError> Gateway::show_who(TimeNs deadline) {
 }
 
 // An error without a text: the reply is there.
-StoreError Gateway::try_once(const fleet::Request& request, const Call& call, TimeNs deadline, fleet::Reply& reply,
-                             bool& renewed) {
+StoreError Gateway::try_once(const fleet::Request& request, const Call& call, TimeNs deadline,
+                             fleet::Reply& reply, bool& renewed) {
   for (;;) {
     if (const auto error = show_who(deadline)) return *error;
     Sent sent = post(call, deadline, nullptr);
     if (sent.status == 0) return {Fault::kUnreachable, std::move(sent.trouble), sent.perhaps};
     if (sent.status != kOk) {
       Refusal refusal = read_refusal(sent.status, sent.body);
-      if (refusal.kind == Refusal::Kind::kNoToken && !settings_.user.empty() && !std::exchange(renewed, true)) {
+      if (refusal.kind == Refusal::Kind::kNoToken && !settings_.user.empty() &&
+          !std::exchange(renewed, true)) {
         token_.clear();
         no_auth_ = false;
         continue;
@@ -204,7 +213,9 @@ StoreError Gateway::try_once(const fleet::Request& request, const Call& call, Ti
       return std::move(refusal.error);
     }
     auto read = read_reply(request, sent.body);
-    if (!read) return {Fault::kUnreachable, "the answer of " + settings_.endpoints[server_] + " is not understood", true};
+    if (!read)
+      return {Fault::kUnreachable, "the answer of " + settings_.endpoints[server_] + " is not understood",
+              true};
     reply = std::move(*read);
     return {};
   }

@@ -164,7 +164,7 @@ Json body_of(const fleet::Grant& grant) { return {{"TTL", std::to_string(grant.t
 Json body_of(const fleet::KeepAlive& beat) { return {{"ID", std::to_string(beat.lease)}}; }
 Json body_of(const fleet::Revoke& revoke) { return {{"ID", std::to_string(revoke.lease)}}; }
 
-const char* path_of(const fleet::Request& request) noexcept {
+const char* path_of(const fleet::Request& request) {
   struct Path {
     const char* operator()(const fleet::Read&) const noexcept { return "/v3/kv/range"; }
     const char* operator()(const fleet::Put&) const noexcept { return "/v3/kv/put"; }
@@ -178,8 +178,8 @@ const char* path_of(const fleet::Request& request) noexcept {
 }
 
 fleet::Pair pair_in(const Json& json) {
-  return {bytes(json, "key"), bytes(json, "value"), number(json, "create_revision"), number(json, "mod_revision"),
-          number(json, "lease")};
+  return {bytes(json, "key"), bytes(json, "value"), number(json, "create_revision"),
+          number(json, "mod_revision"), number(json, "lease")};
 }
 
 std::vector<fleet::Pair> pairs_in(const Json& range) {
@@ -202,7 +202,8 @@ fleet::Reply reply_in(const fleet::Request& request, std::string_view body) {
   } else if (std::holds_alternative<fleet::Transaction>(request)) {
     reply.held = flag(json, "succeeded");
     for (const Json& one : list(json, "responses")) {
-      if (const Json& range = member(one, "response_range"); !range.is_null()) reply.reads.push_back(pairs_in(range));
+      if (const Json& range = member(one, "response_range"); !range.is_null())
+        reply.reads.push_back(pairs_in(range));
     }
   } else if (std::holds_alternative<fleet::Grant>(request)) {
     reply.lease = number(json, "ID");
@@ -225,7 +226,6 @@ Fault fault_of(int code, std::string_view message) {
     case kPermissionDenied:
     case kUnauthenticated:
     case kResourceExhausted:  // its quota of disk, most often: a person has to look
-      return Fault::kRefused;
     case kFailedPrecondition:
       return Fault::kRefused;
     case kOutOfRange:
@@ -261,12 +261,15 @@ Refusal read_refusal(int status, std::string_view body) {
   const bool etcd = json.is_object() && json.contains("code") && json["code"].is_number_integer() &&
                     json.contains("message") && json["message"].is_string();
   // Whatever is there, it is not etcd: it has done nothing.
-  if (!etcd) return {.error = {Fault::kUnreachable, "what answers there is no etcd: HTTP status " + std::to_string(status)}};
+  if (!etcd)
+    return {.error = {Fault::kUnreachable,
+                      "what answers there is no etcd: HTTP status " + std::to_string(status)}};
   const int code = json["code"].get<int>();
   const std::string message = text::cleaned(json["message"].get_ref<const std::string&>());
   Refusal refusal{.error = {fault_of(code, message), "etcd says: " + message}};
   refusal.error.perhaps = refusal.error.fault == Fault::kUnreachable;
-  if (code == kUnauthenticated || (code == kInvalidArgument && message.find("user name is empty") != std::string::npos))
+  if (code == kUnauthenticated ||
+      (code == kInvalidArgument && message.find("user name is empty") != std::string::npos))
     refusal.kind = Refusal::Kind::kNoToken;
   if (code == kFailedPrecondition && message.find("authentication is not enabled") != std::string::npos)
     refusal.kind = Refusal::Kind::kNoAuth;
@@ -311,7 +314,8 @@ std::optional<WatchLine> read_watch_line(std::string_view line) {
       out.over = true;
       out.compacted = number(result, "compact_revision") != 0;
       const std::string reason = words(result, "cancel_reason");
-      out.why = out.compacted ? "etcd has forgotten changes up to revision " + std::to_string(number(result, "compact_revision"))
+      out.why = out.compacted ? "etcd has forgotten changes up to revision " +
+                                    std::to_string(number(result, "compact_revision"))
                               : "etcd ends the watch" + (reason.empty() ? "" : ": " + reason);
       out.no_token = reason.find("auth token") != std::string::npos;
       return out;

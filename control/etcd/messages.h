@@ -26,9 +26,9 @@ struct Call {
 // An answer that is an error.
 struct Refusal {
   enum class Kind : std::uint8_t {
-    kStore,     // fault
-    kNoToken,   // a token is needed, or this one is not known any more
-    kNoAuth,    // etcd asks nobody who he is
+    kStore,    // fault
+    kNoToken,  // a token is needed, or this one is not known any more
+    kNoAuth,   // etcd asks nobody who he is
   };
   Kind kind = Kind::kStore;
   fleet::StoreError error{};
@@ -41,11 +41,11 @@ struct Refusal {
 
 // A line of a watch.
 struct WatchLine {
-  bool over = false;           // it is cancelled, and why says why
-  bool compacted = false;      // because the store has forgotten
-  bool no_token = false;       // because the token is not known any more
+  bool over = false;       // it is cancelled, and why says why
+  bool compacted = false;  // because the store has forgotten
+  bool no_token = false;   // because the token is not known any more
   std::string why{};
-  fleet::Revision last = 0;    // of the changes; 0: there are none
+  fleet::Revision last = 0;  // of the changes; 0: there are none
   std::vector<fleet::Change> changes{};
 };
 [[nodiscard]] std::optional<WatchLine> read_watch_line(std::string_view line);

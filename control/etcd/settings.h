@@ -10,7 +10,7 @@
 namespace tally::etcd {
 
 struct Settings {
-  std::vector<std::string> endpoints{};  // objection_to_endpoint() is empty; one or more
+  std::vector<std::string> endpoints{};  // one or more: http://10.0.0.1:2379, https://[fd00::1]:2379
   std::string user{};                    // empty: none
   std::string password_file{};           // read whenever a token is needed; with `user`
   std::string ca{};                      // files in PEM; empty: those that the system trusts
@@ -19,9 +19,9 @@ struct Settings {
   std::vector<std::uint16_t> avoid{};  // CPUs on which no thread of the client runs
 };
 
-// Why a text is no endpoint, such as http://10.0.0.1:2379 or https://etcd-1.site:2379; empty: it is one.
-[[nodiscard]] std::string objection_to_endpoint(const std::string& endpoint);
-[[nodiscard]] bool is_encrypted(const std::string& endpoint) noexcept;
+[[nodiscard]] inline bool is_encrypted(const std::string& endpoint) noexcept {
+  return endpoint.starts_with("https://");
+}
 
 // The text of a file without the end of its line.
 [[nodiscard]] Result<std::string> read_password(const std::string& path);

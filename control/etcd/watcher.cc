@@ -8,8 +8,8 @@
 
 namespace tally::etcd {
 
-Watcher::Watcher(const Settings& settings, Choice& choice, fleet::WatchId id, std::string prefix, fleet::Revision from,
-                 Tell tell)
+Watcher::Watcher(const Settings& settings, Choice& choice, fleet::WatchId id, std::string prefix,
+                 fleet::Revision from, Tell tell)
     : gateway_(settings, choice), id_(id), prefix_(std::move(prefix)), next_(from), tell_(std::move(tell)) {
   thread_ = background_thread("tally-watch", settings.avoid, [this] { run(); });
 }
@@ -37,7 +37,8 @@ void Watcher::run() {
     pause = heard_ ? kShortPause : std::min(2 * pause, kLongPause);
     std::unique_lock lock(mutex_);
     if (ended_) break;
-    wake_.wait_for(lock, std::chrono::nanoseconds(pause), [this] { return stopped_.load(std::memory_order_acquire); });
+    wake_.wait_for(lock, std::chrono::nanoseconds(pause),
+                   [this] { return stopped_.load(std::memory_order_acquire); });
   }
   finished_.store(true, std::memory_order_release);
 }

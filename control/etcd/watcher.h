@@ -20,7 +20,8 @@ class Watcher {
   using Tell = std::function<void(fleet::News)>;
 
   // settings and choice outlive it. Throws std::system_error where there is no thread.
-  Watcher(const Settings& settings, Choice& choice, fleet::WatchId id, std::string prefix, fleet::Revision from, Tell tell);
+  Watcher(const Settings& settings, Choice& choice, fleet::WatchId id, std::string prefix,
+          fleet::Revision from, Tell tell);
   Watcher(const Watcher&) = delete;
   Watcher& operator=(const Watcher&) = delete;
   // Waits until the thread is over.

@@ -141,10 +141,12 @@ void Member::registered(const Errands::Result& result, LeaseId lease, const std:
   }
   // A former life of this box goes with its lease. Another box stays.
   if (!taken_since_) taken_since_ = now;
-  taken_by_ = record ? "'" + text::cleaned(record->name) + "' at " +
-                           text::cleaned(text::listed(record->addresses.empty() ? std::vector<std::string>{"no address"}
-                                                                               : record->addresses))
-                     : "a record that is not understood: " + record.error();
+  taken_by_ =
+      record
+          ? "'" + text::cleaned(record->name) + "' at " +
+                text::cleaned(text::listed(record->addresses.empty() ? std::vector<std::string>{"no address"}
+                                                                     : record->addresses))
+          : "a record that is not understood: " + record.error();
 }
 
 void Member::take_over(const Pair& former, LeaseId lease, TimeNs now) {
@@ -154,7 +156,8 @@ void Member::take_over(const Pair& former, LeaseId lease, TimeNs now) {
       .compare = {{.key = former.key, .of = Compare::Of::kModified, .revision = former.modified}},
       .then = {Put{former.key, text, lease}}};
   errands_.ask(std::move(transaction), now + kPatience,
-               [this, lease, first = former.created, text = std::move(text)](const Errands::Result& result, TimeNs at) {
+               [this, lease, first = former.created, text = std::move(text)](const Errands::Result& result,
+                                                                             TimeNs at) {
                  step_ = Step::kOutside;
                  next_try_ = at + kRetry;
                  if (!result || !result->held) return;
@@ -173,7 +176,8 @@ void Member::publish_self(TimeNs now) {
   if (text == written_) return;
   writing_ = true;
   const std::string key = view().keys().box(options_.id);
-  Transaction transaction{.compare = {created(key, registered_)}, .then = {Put{key, text, registered_lease_}}};
+  Transaction transaction{.compare = {created(key, registered_)},
+                          .then = {Put{key, text, registered_lease_}}};
   errands_.ask(std::move(transaction), now + kPatience,
                [this, first = registered_, text = std::move(text)](const Errands::Result& result, TimeNs at) {
                  writing_ = false;
@@ -189,7 +193,8 @@ void Member::publish_self(TimeNs now) {
 }
 
 void Member::judge_standing(TimeNs now) {
-  Standing next{.kind = step_ == Step::kInside ? Standing::Kind::kMember : Standing::Kind::kJoining, .since = now};
+  Standing next{.kind = step_ == Step::kInside ? Standing::Kind::kMember : Standing::Kind::kJoining,
+                .since = now};
   const auto& trouble = errands_.trouble();
   if (leaving_) {
     next.kind = Standing::Kind::kLeft;
@@ -207,7 +212,8 @@ void Member::judge_standing(TimeNs now) {
   }
   const bool was_away = standing_.kind == Standing::Kind::kAway;
   if (was_away)
-    notes_.push_back({false, "the store of the fleet answers again, after " + seconds_text(now - standing_.since)});
+    notes_.push_back(
+        {false, "the store of the fleet answers again, after " + seconds_text(now - standing_.since)});
   if (next.kind == Standing::Kind::kAway)
     notes_.push_back({true, "the store of the fleet does not answer: " + next.text +
                                 "; jobs go on, nothing new is planned"});
@@ -251,39 +257,43 @@ Result<void> Member::publish(const PlanRecord& plan, TimeNs now) {
   if (auto may = may_order(now); !may) return may;
   const Revision fence = planner_since(now);
   if (fence == 0) return fail(ErrorCode::kRefused, "this box is not the planner of its fleet");
-  if (const std::string no = objection_to(plan); !no.empty()) return fail(ErrorCode::kInvalidArgument, "the plan is none: " + no);
+  if (const std::string no = objection_to(plan); !no.empty())
+    return fail(ErrorCode::kInvalidArgument, "the plan is none: " + no);
   const auto job = view().jobs().find(plan.job);
   if (job == view().jobs().end() || !job->second.record)
     return fail(ErrorCode::kRefused, "job " + plan.job + " is not declared in the fleet");
   if (!job->second.plans.empty() && plan.epoch <= job->second.plans.rbegin()->first)
-    return fail(ErrorCode::kInvalidArgument,
-                "job " + plan.job + " has a plan for epoch " + std::to_string(job->second.plans.rbegin()->first));
+    return fail(ErrorCode::kInvalidArgument, "job " + plan.job + " has a plan for epoch " +
+                                                 std::to_string(job->second.plans.rbegin()->first));
   if (orders_.busy(Outcome::Kind::kPlan, plan.job))
     return fail(ErrorCode::kRefused, "a plan for job " + plan.job + " is on its way");
   const Keys& keys = view().keys();
   const std::string key = keys.plan(plan.job, plan.epoch);
   std::string value = text_of(plan);
   Transaction transaction{
-      .compare = {created(keys.planner(), fence), created(keys.job(plan.job), job->second.created), created(key, 0)},
+      .compare = {created(keys.planner(), fence), created(keys.job(plan.job), job->second.created),
+                  created(key, 0)},
       .then = {Put{key, value, 0}},
       .otherwise = {Read{{keys.planner(), false}}, Read{{keys.job(plan.job), false}}, Read{{key, false}}}};
   // The one before it stays: a box may be about to read it.
-  if (plan.epoch > 1) transaction.then.emplace_back(EraseUpTo{keys.plans(plan.job), keys.plan(plan.job, plan.epoch - 1)});
-  orders_.begin({.kind = Outcome::Kind::kPlan, .job = plan.job, .epoch = plan.epoch}, std::move(transaction),
-                [fence, declared = job->second.created, value = std::move(value)](const Reply& reply, Outcome& out) {
-                  const auto& reads = reply.reads;
-                  if (reply.held || (reads.size() == 3 && !reads[2].empty() && reads[2].front().value == value)) return;
-                  out.verdict = Outcome::Verdict::kRefused;
-                  if (reads.size() != 3 || created_in(reads[0]) != fence) {
-                    out.verdict = Outcome::Verdict::kFenced;
-                    out.text = "this box is not the planner any more";
-                  } else if (created_in(reads[1]) != declared) {
-                    out.text = "the job is not declared any more";
-                  } else {
-                    out.text = "there is another plan for this epoch";
-                  }
-                },
-                now);
+  if (plan.epoch > 1)
+    transaction.then.emplace_back(EraseUpTo{keys.plans(plan.job), keys.plan(plan.job, plan.epoch - 1)});
+  orders_.begin(
+      {.kind = Outcome::Kind::kPlan, .job = plan.job, .epoch = plan.epoch}, std::move(transaction),
+      [fence, declared = job->second.created, value = std::move(value)](const Reply& reply, Outcome& out) {
+        const auto& reads = reply.reads;
+        if (reply.held || (reads.size() == 3 && !reads[2].empty() && reads[2].front().value == value)) return;
+        out.verdict = Outcome::Verdict::kRefused;
+        if (reads.size() != 3 || created_in(reads[0]) != fence) {
+          out.verdict = Outcome::Verdict::kFenced;
+          out.text = "this box is not the planner any more";
+        } else if (created_in(reads[1]) != declared) {
+          out.text = "the job is not declared any more";
+        } else {
+          out.text = "there is another plan for this epoch";
+        }
+      },
+      now);
   return {};
 }
 
@@ -294,7 +304,8 @@ Result<void> Member::declare(const JobRecord& job, TimeNs now) {
   const Keys& keys = view().keys();
   const std::string value = text_of(job);
   if (const auto read = read_job(job.name, value); !read)
-    return fail(ErrorCode::kInvalidArgument, "what job " + job.name + " is cannot be declared: " + read.error());
+    return fail(ErrorCode::kInvalidArgument,
+                "what job " + job.name + " is cannot be declared: " + read.error());
   if (orders_.busy(Outcome::Kind::kDeclare, job.name))
     return fail(ErrorCode::kRefused, "job " + job.name + " is being declared");
   const std::string seat = text_of(SeatRecord{options_.id, self_.life});
@@ -303,24 +314,26 @@ Result<void> Member::declare(const JobRecord& job, TimeNs now) {
                   created(keys.box(options_.id), registered_)},
       .then = {Put{keys.job(job.name), value, 0}, Put{keys.home(job.name), seat, registered_lease_}},
       .otherwise = {Read{{keys.job(job.name), false}}, Read{{keys.home(job.name), false}}}};
-  orders_.begin({.kind = Outcome::Kind::kDeclare, .job = job.name}, std::move(transaction),
-                [value, seat](const Reply& reply, Outcome& out) {
-                  if (reply.held) return;
-                  const auto& reads = reply.reads;
-                  const bool there = reads.size() == 2 && !reads[0].empty();
-                  const bool mine = there && reads[0].front().value == value && !reads[1].empty() &&
-                                    reads[1].front().value == seat;
-                  if (mine) return;
-                  out.verdict = there ? Outcome::Verdict::kRefused : Outcome::Verdict::kFenced;
-                  out.text = there ? "a job of this name is declared already" : "this box is not registered any more";
-                },
-                now);
+  orders_.begin(
+      {.kind = Outcome::Kind::kDeclare, .job = job.name}, std::move(transaction),
+      [value, seat](const Reply& reply, Outcome& out) {
+        if (reply.held) return;
+        const auto& reads = reply.reads;
+        const bool there = reads.size() == 2 && !reads[0].empty();
+        const bool mine =
+            there && reads[0].front().value == value && !reads[1].empty() && reads[1].front().value == seat;
+        if (mine) return;
+        out.verdict = there ? Outcome::Verdict::kRefused : Outcome::Verdict::kFenced;
+        out.text = there ? "a job of this name is declared already" : "this box is not registered any more";
+      },
+      now);
   return {};
 }
 
 Result<void> Member::withdraw(const std::string& job, TimeNs now) {
   if (auto may = may_order(now); !may) return may;
-  if (!is_home_of(job, now)) return fail(ErrorCode::kRefused, "this box is not the home of job " + text::cleaned(job));
+  if (!is_home_of(job, now))
+    return fail(ErrorCode::kRefused, "this box is not the home of job " + text::cleaned(job));
   if (orders_.busy(Outcome::Kind::kWithdraw, job))
     return fail(ErrorCode::kRefused, "job " + job + " is being withdrawn");
   const Keys& keys = view().keys();
@@ -329,13 +342,14 @@ Result<void> Member::withdraw(const std::string& job, TimeNs now) {
       .compare = {created(keys.home(job), seen.home->created), created(keys.job(job), seen.created)},
       .then = {Erase{{keys.job(job), false}}, Erase{{keys.home(job), false}}, Erase{{keys.plans(job), true}}},
       .otherwise = {Read{{keys.job(job), false}}}};
-  orders_.begin({.kind = Outcome::Kind::kWithdraw, .job = job}, std::move(transaction),
-                [declared = seen.created](const Reply& reply, Outcome& out) {
-                  if (reply.held || (!reply.reads.empty() && created_in(reply.reads[0]) != declared)) return;
-                  out.verdict = Outcome::Verdict::kFenced;
-                  out.text = "this box is not the home of the job any more";
-                },
-                now);
+  orders_.begin(
+      {.kind = Outcome::Kind::kWithdraw, .job = job}, std::move(transaction),
+      [declared = seen.created](const Reply& reply, Outcome& out) {
+        if (reply.held || (!reply.reads.empty() && created_in(reply.reads[0]) != declared)) return;
+        out.verdict = Outcome::Verdict::kFenced;
+        out.text = "this box is not the home of the job any more";
+      },
+      now);
   return {};
 }
 

@@ -23,11 +23,11 @@
 namespace tally::fleet {
 
 struct MemberOptions {
-  std::string prefix = "/tally";   // objection_to_prefix() is empty
-  std::string id{};                // a name of at most kMostIdBytes, no other box's
-  TimeNs lease = 5 * kSecond;      // whole seconds, 2 or more
-  bool plans = true;               // it runs for the planner's seat
-  bool homes = true;               // it takes homes that were left
+  std::string prefix = "/tally";  // objection_to_prefix() is empty
+  std::string id{};               // a name of at most kMostIdBytes, no other box's
+  TimeNs lease = 5 * kSecond;     // whole seconds, 2 or more
+  bool plans = true;              // it runs for the planner's seat
+  bool homes = true;              // it takes homes that were left
 };
 
 // How a box is with its fleet.

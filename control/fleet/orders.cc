@@ -36,7 +36,8 @@ void Orders::tick(TimeNs now) {
 }
 
 void Orders::answered(std::uint64_t number, const Errands::Result& result, TimeNs now) {
-  const auto at = std::find_if(open_.begin(), open_.end(), [&](const Open& one) { return one.number == number; });
+  const auto at =
+      std::find_if(open_.begin(), open_.end(), [&](const Open& one) { return one.number == number; });
   if (at == open_.end()) return;
   at->asking = false;
   at->next = now + kRetry;
@@ -57,9 +58,8 @@ void Orders::answered(std::uint64_t number, const Errands::Result& result, TimeN
 }
 
 bool Orders::busy(Outcome::Kind kind, const std::string& job) const {
-  return std::any_of(open_.begin(), open_.end(), [&](const Open& one) {
-    return one.about.kind == kind && one.about.job == job;
-  });
+  return std::any_of(open_.begin(), open_.end(),
+                     [&](const Open& one) { return one.about.kind == kind && one.about.job == job; });
 }
 
 }  // namespace tally::fleet

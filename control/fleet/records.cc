@@ -14,7 +14,8 @@
 namespace tally::fleet {
 namespace {
 
-constexpr std::uint64_t kFormat = 1;  // of all records; one more when a record of this program cannot be read by it
+constexpr std::uint64_t kFormat =
+    1;  // of all records; one more when a record of this program cannot be read by it
 constexpr std::size_t kMostDepth = 16;
 constexpr std::size_t kEpochDigits = 10;
 constexpr std::size_t kTableBytes = 2 * kPlanGroups;
@@ -45,7 +46,8 @@ class Strict : public nlohmann::json_sax<Json> {
 
  private:
   bool open() {
-    if (open_.size() >= kMostDepth) return refuse("it is nested more than " + std::to_string(kMostDepth) + " deep");
+    if (open_.size() >= kMostDepth)
+      return refuse("it is nested more than " + std::to_string(kMostDepth) + " deep");
     open_.emplace_back();
     return true;
   }
@@ -88,8 +90,10 @@ class Members {
   std::uint64_t number(const char* name, std::uint64_t low, std::uint64_t high) {
     const Json* const member = take(name);
     if (member == nullptr) return low;
-    if (!member->is_number_unsigned() || member->get<std::uint64_t>() < low || member->get<std::uint64_t>() > high) {
-      complain(std::string(name) + " is no whole number from " + std::to_string(low) + " to " + std::to_string(high));
+    if (!member->is_number_unsigned() || member->get<std::uint64_t>() < low ||
+        member->get<std::uint64_t>() > high) {
+      complain(std::string(name) + " is no whole number from " + std::to_string(low) + " to " +
+               std::to_string(high));
       return low;
     }
     return member->get<std::uint64_t>();
@@ -144,7 +148,8 @@ class Members {
     }
     auto words = value.get<std::string>();
     if (words.empty()) complain(std::string(name) + " is empty");
-    if (const std::string no = text::objection_to(words, longest); !no.empty()) complain(std::string(name) + no);
+    if (const std::string no = text::objection_to(words, longest); !no.empty())
+      complain(std::string(name) + no);
     return words;
   }
 
@@ -196,12 +201,15 @@ bool read_table(const std::string& text, PlanTable& table) {
   return true;
 }
 
-std::string written(const Json& object) { return object.dump(-1, ' ', false, Json::error_handler_t::replace); }
+std::string written(const Json& object) {
+  return object.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
 
 std::optional<std::uint32_t> epoch_of(std::string_view text) {
   std::uint32_t epoch = 0;
   const auto read = std::from_chars(text.data(), text.data() + text.size(), epoch);
-  if (text.size() != kEpochDigits || read.ec != std::errc{} || read.ptr != text.data() + text.size() || epoch == 0)
+  if (text.size() != kEpochDigits || read.ec != std::errc{} || read.ptr != text.data() + text.size() ||
+      epoch == 0)
     return std::nullopt;
   return epoch;
 }
@@ -242,7 +250,8 @@ std::optional<Key> Keys::parse(std::string_view key) const {
 std::string objection_to_prefix(std::string_view prefix) {
   constexpr std::size_t kLongest = 128;
   if (!prefix.starts_with('/')) return "it does not begin with '/'";
-  if (prefix.size() > kLongest) return "it has " + std::to_string(prefix.size()) + " bytes, at most 128 are allowed";
+  if (prefix.size() > kLongest)
+    return "it has " + std::to_string(prefix.size()) + " bytes, at most 128 are allowed";
   for (std::string_view rest = prefix; !rest.empty();) {
     rest.remove_prefix(1);
     const std::string_view part = rest.substr(0, rest.find('/'));
@@ -279,10 +288,13 @@ Readout<BoxRecord> read_box(std::string_view value) {
   return record;
 }
 
-std::string text_of(const JobRecord& record) { return written(Json{{"format", kFormat}, {"spec", record.spec}}); }
+std::string text_of(const JobRecord& record) {
+  return written(Json{{"format", kFormat}, {"spec", record.spec}});
+}
 
 Readout<JobRecord> read_job(std::string_view name, std::string_view value) {
-  if (value.size() > kMostSpecBytes) return tl::unexpected("it has " + std::to_string(value.size()) + " bytes");
+  if (value.size() > kMostSpecBytes)
+    return tl::unexpected("it has " + std::to_string(value.size()) + " bytes");
   Members members(value);
   JobRecord record{.name = std::string(name), .spec = members.object("spec")};
   if (std::string why = members.over(); !why.empty()) return tl::unexpected(std::move(why));
@@ -338,7 +350,8 @@ Readout<PlanRecord> read_plan(const PlanKey& key, std::string_view value) {
   PlanRecord plan{.job = key.job, .epoch = key.epoch};
   const std::string generation = members.text("generation", 20);
   const auto number = text::whole_number(generation, 0, std::numeric_limits<std::uint64_t>::max());
-  if (!number || std::to_string(*number) != generation) members.complain("generation is no whole number in quotes");
+  if (!number || std::to_string(*number) != generation)
+    members.complain("generation is no whole number in quotes");
   plan.generation = number.value_or(0);
   plan.boxes = members.texts("boxes", kMostBoxes, kMostIdBytes);
   plan.servers = static_cast<std::uint32_t>(members.number("servers", 0, kMaxServers));

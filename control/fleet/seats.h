@@ -38,7 +38,8 @@ class Seats {
   static constexpr TimeNs kRetry = 250 * kMillisecond;
 
   // more: what else must hold.
-  void run(const View& view, const std::string& key, const Candidate& me, std::vector<Compare> more, TimeNs now);
+  void run(const View& view, const std::string& key, const Candidate& me, std::vector<Compare> more,
+           TimeNs now);
 
   Errands& errands_;
   std::set<std::string> asking_{};

@@ -14,15 +14,15 @@ std::string objection_to(const Request& request) {
   };
   const auto of_value = [](const std::string& key, const std::string& value) -> std::string {
     if (value.size() <= kMostValueBytes) return {};
-    return "the value of " + text::cleaned(key) + " has " + std::to_string(value.size()) + " bytes, at most " +
-           std::to_string(kMostValueBytes) + " are allowed";
+    return "the value of " + text::cleaned(key) + " has " + std::to_string(value.size()) +
+           " bytes, at most " + std::to_string(kMostValueBytes) + " are allowed";
   };
   struct Examiner {
     decltype(of_key) key;
     decltype(of_value) value;
     std::string operator()(const Read& r) const { return key(r.what.key); }
     std::string operator()(const Put& p) const {
-      const std::string no = key(p.key);
+      std::string no = key(p.key);
       return no.empty() ? value(p.key, p.value) : no;
     }
     std::string operator()(const Erase& e) const { return key(e.what.key); }

@@ -61,8 +61,8 @@ struct Compare {
   enum class Of : std::uint8_t { kCreated, kModified, kValue };
   std::string key{};
   Of of = Of::kCreated;
-  Revision revision = 0;    // of kCreated, kModified; 0: there is no such key
-  std::string value{};      // of kValue
+  Revision revision = 0;  // of kCreated, kModified; 0: there is no such key
+  std::string value{};    // of kValue
 };
 using Step = std::variant<Read, Put, Erase, EraseUpTo>;
 // All steps of one side or none, at one revision.
@@ -95,18 +95,18 @@ enum class Fault : std::uint8_t {
 
 struct StoreError {
   Fault fault = Fault::kUnreachable;
-  std::string text{};      // a sentence
-  bool perhaps = false;    // it may have been done, or be done later
+  std::string text{};    // a sentence
+  bool perhaps = false;  // it may have been done, or be done later
 };
 
 struct Reply {
-  Revision revision = 0;                    // of the store when it was done
-  std::vector<Pair> pairs{};                // of a Read
-  std::uint64_t count = 0;                  // of a Read: how many keys there are
-  bool held = false;                        // of a Transaction: all comparisons did
-  std::vector<std::vector<Pair>> reads{};   // of a Transaction: of each Read that was done, in their order
-  LeaseId lease = 0;                        // of a Grant
-  TimeNs ttl = 0;                           // of a Grant or KeepAlive; 0: the lease is over
+  Revision revision = 0;                   // of the store when it was done
+  std::vector<Pair> pairs{};               // of a Read
+  std::uint64_t count = 0;                 // of a Read: how many keys there are
+  bool held = false;                       // of a Transaction: all comparisons did
+  std::vector<std::vector<Pair>> reads{};  // of a Transaction: of each Read that was done, in their order
+  LeaseId lease = 0;                       // of a Grant
+  TimeNs ttl = 0;                          // of a Grant or KeepAlive; 0: the lease is over
 };
 
 using StoreResult = tl::expected<Reply, StoreError>;

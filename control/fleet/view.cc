@@ -44,8 +44,7 @@ void View::set(const Pair& pair) {
   if (why.empty()) return;
   if (key) clear(*key, false);
   ++bad_total_;
-  if (bad_.size() < kMostNamed)
-    note("the record " + text::cleaned(pair.key) + " is ignored: " + why, true);
+  if (bad_.size() < kMostNamed) note("the record " + text::cleaned(pair.key) + " is ignored: " + why, true);
   bad_.emplace(pair.key, why);
 }
 
@@ -68,7 +67,8 @@ std::string View::place(const Key& key, const Pair& pair) {
     // Not on behalf of whoever has this place: one that outlives its box would be counted on for ever.
     if (pair.lease == 0) return "it is under no lease";
     if (!boxes_.contains(box->id)) {
-      if (boxes_.size() >= kMostBoxes) return "the fleet has " + std::to_string(kMostBoxes) + " boxes already";
+      if (boxes_.size() >= kMostBoxes)
+        return "the fleet has " + std::to_string(kMostBoxes) + " boxes already";
       note("box " + box->id + " is there");
     }
     boxes_[box->id] = {std::move(*record), pair.created, pair.lease};

@@ -59,7 +59,7 @@ class View {
   void apply(const std::vector<Change>& changes, Revision revision);
 
   [[nodiscard]] const Keys& keys() const noexcept { return keys_; }
-  [[nodiscard]] Revision revision() const noexcept { return revision_; }  // 0: nothing was read yet
+  [[nodiscard]] Revision revision() const noexcept { return revision_; }    // 0: nothing was read yet
   [[nodiscard]] std::size_t size() const noexcept { return held_.size(); }  // keys, bad ones too
   [[nodiscard]] const std::map<std::string, SeenBox>& boxes() const noexcept { return boxes_; }
   [[nodiscard]] const std::map<std::string, SeenJob>& jobs() const noexcept { return jobs_; }

@@ -47,8 +47,8 @@ void ViewKeeper::judge(const Reply& reply, Revision asked_at) {
   if (reply.revision < asked_at) return read_anew(0);
   const Revision newest = reply.pairs.empty() ? 0 : reply.pairs.front().modified;
   // What the view went beyond since says nothing; and what is under way gets until the next look.
-  const bool missing = newest > view_.revision() ||
-                       (reply.revision >= view_.revision() && reply.count != view_.size());
+  const bool missing =
+      newest > view_.revision() || (reply.revision >= view_.revision() && reply.count != view_.size());
   if (!missing) {
     behind_ = 0;
     return;

@@ -75,7 +75,8 @@ Json json_of(const std::vector<fleet::Change>& changes) {
   Json all = Json::array();
   for (const fleet::Change& change : changes) {
     Json one = json_of(change.pair);
-    if (change.erased) one = Json{{"key", change.pair.key}, {"modified", change.pair.modified}, {"erased", true}};
+    if (change.erased)
+      one = Json{{"key", change.pair.key}, {"modified", change.pair.modified}, {"erased", true}};
     all.push_back(std::move(one));
   }
   return all;
@@ -83,7 +84,9 @@ Json json_of(const std::vector<fleet::Change>& changes) {
 
 Json json_of(const fleet::StoreResult& result) {
   if (!result)
-    return {{"fault", name_of(result.error().fault)}, {"text", result.error().text}, {"perhaps", result.error().perhaps}};
+    return {{"fault", name_of(result.error().fault)},
+            {"text", result.error().text},
+            {"perhaps", result.error().perhaps}};
   Json reads = Json::array();
   for (const auto& read : result->reads) reads.push_back(json_of(read));
   return {{"revision", result->revision}, {"pairs", json_of(result->pairs)}, {"count", result->count},
@@ -91,12 +94,15 @@ Json json_of(const fleet::StoreResult& result) {
           {"ttl", result->ttl / kSecond}};
 }
 
-fleet::KeyRange range_of(const Json& json) { return {json.at("key").get<std::string>(), json.value("prefix", false)}; }
+fleet::KeyRange range_of(const Json& json) {
+  return {json.at("key").get<std::string>(), json.value("prefix", false)};
+}
 
 fleet::Put put_of(const Json& json) {
-  return {json.at("key").get<std::string>(),
-          json.contains("bytes") ? std::string(json["bytes"].get<std::size_t>(), 'x') : json.value("value", ""),
-          json.value("lease", fleet::LeaseId{0})};
+  return {
+      json.at("key").get<std::string>(),
+      json.contains("bytes") ? std::string(json["bytes"].get<std::size_t>(), 'x') : json.value("value", ""),
+      json.value("lease", fleet::LeaseId{0})};
 }
 
 std::vector<fleet::Step> steps_of(const Json& all) {
@@ -107,7 +113,8 @@ std::vector<fleet::Step> steps_of(const Json& all) {
     if (op == "put") steps.emplace_back(put_of(json));
     if (op == "erase") steps.emplace_back(fleet::Erase{range_of(json)});
     if (op == "erase up to")
-      steps.emplace_back(fleet::EraseUpTo{json.at("key").get<std::string>(), json.at("end").get<std::string>()});
+      steps.emplace_back(
+          fleet::EraseUpTo{json.at("key").get<std::string>(), json.at("end").get<std::string>()});
   }
   return steps;
 }
@@ -135,7 +142,8 @@ fleet::Request request_of(const Json& json) {
 }
 
 void say(const Json& json) {
-  std::cout << json.dump(-1, ' ', false, Json::error_handler_t::replace) << std::endl;  // NOLINT(performance-avoid-endl)
+  std::cout << json.dump(-1, ' ', false, Json::error_handler_t::replace)
+            << std::endl;  // NOLINT(performance-avoid-endl)
 }
 
 // Lines of stdin, without waiting for them longer than a moment.
@@ -181,13 +189,15 @@ int run_calls(etcd::EtcdStore& store) {
       const Json json = Json::parse(line);
       const auto op = json.at("op").get<std::string>();
       if (op == "watch") {
-        const fleet::WatchId id = store.watch(json.at("prefix").get<std::string>(), json.at("from").get<fleet::Revision>());
+        const fleet::WatchId id =
+            store.watch(json.at("prefix").get<std::string>(), json.at("from").get<fleet::Revision>());
         say({{"id", json.at("id")}, {"watching", id}});
       } else if (op == "unwatch") {
         store.unwatch(json.at("watch").get<fleet::WatchId>());
         say({{"id", json.at("id")}, {"unwatched", true}});
       } else {
-        const fleet::Ticket ticket = store.ask(request_of(json), steady_now() + json.value("ms", TimeNs{5000}) * kMillisecond);
+        const fleet::Ticket ticket =
+            store.ask(request_of(json), steady_now() + json.value("ms", TimeNs{5000}) * kMillisecond);
         open[ticket] = {json.at("id"), steady_now()};
       }
     }
@@ -209,17 +219,26 @@ Json state_of(const fleet::Member& member, TimeNs now) {
   Json jobs = Json::object();
   for (const auto& [name, job] : member.view().jobs()) {
     const auto plan = job.newest_plan();
-    jobs[name] = Json{{"home", job.home ? job.home->record.box : ""}, {"epoch", plan ? plan->epoch : 0},
+    jobs[name] = Json{{"home", job.home ? job.home->record.box : ""},
+                      {"epoch", plan ? plan->epoch : 0},
                       {"mine", member.is_home_of(name, now)}};
   }
-  return {{"standing", fleet::name_of(member.standing().kind)}, {"text", member.standing().text}, {"boxes", boxes}, {"jobs", jobs},
+  return {{"standing", fleet::name_of(member.standing().kind)},
+          {"text", member.standing().text},
+          {"boxes", boxes},
+          {"jobs", jobs},
           {"planner", member.view().planner() ? member.view().planner()->record.box : ""},
-          {"fence", member.planner_since(now)}, {"lost", member.leases_lost()}, {"reads", member.reads()},
+          {"fence", member.planner_since(now)},
+          {"lost", member.leases_lost()},
+          {"reads", member.reads()},
           {"bad", member.view().bad().size()}};
 }
 
 int run_member(etcd::EtcdStore& store, const std::string& prefix, const std::string& id) {
-  fleet::BoxRecord self{.name = id, .life = static_cast<std::uint64_t>(::getpid()), .since = unix_now() / kSecond, .addresses = {"10.0.0.1"}};
+  fleet::BoxRecord self{.name = id,
+                        .life = static_cast<std::uint64_t>(::getpid()),
+                        .since = unix_now() / kSecond,
+                        .addresses = {"10.0.0.1"}};
   fleet::Member member({.prefix = prefix, .id = id, .lease = 2 * kSecond}, store, self, steady_now());
   Input input;
   std::vector<std::string> lines;
@@ -253,7 +272,10 @@ int run_member(etcd::EtcdStore& store, const std::string& prefix, const std::str
     member.tick(now);
     for (const fleet::Note& note : member.take_notes()) say({{"note", note.text}, {"bad", note.bad}});
     for (const fleet::Outcome& outcome : member.take_outcomes())
-      say({{"outcome", outcome.job}, {"epoch", outcome.epoch}, {"verdict", static_cast<int>(outcome.verdict)}, {"text", outcome.text}});
+      say({{"outcome", outcome.job},
+           {"epoch", outcome.epoch},
+           {"verdict", static_cast<int>(outcome.verdict)},
+           {"text", outcome.text}});
     Json state = state_of(member, now);
     if (state != last) say({{"state", state}});
     last = std::move(state);
@@ -279,7 +301,10 @@ class Comparison {
       Json b = json_of(fake);
       for (Json* const one : {&a, &b}) one->erase("text");
       if (a != b) {
-        say({{"request", static_cast<std::uint64_t>(theirs.index())}, {"number", i}, {"etcd", a}, {"memory", b}});
+        say({{"request", static_cast<std::uint64_t>(theirs.index())},
+             {"number", i},
+             {"etcd", a},
+             {"memory", b}});
         return 1;
       }
     }
@@ -293,12 +318,18 @@ class Comparison {
       say({{"heard", json_of(changes_)}, {"expected", json_of(expected)}});
       return 1;
     }
-    say({{"requests", requests}, {"changes", changes_.size()}, {"revision", server_.revision()}, {"watch", watch}});
+    say({{"requests", requests},
+         {"changes", changes_.size()},
+         {"revision", server_.revision()},
+         {"watch", watch}});
     return 0;
   }
 
  private:
-  std::string key(char first, char last) { return std::string("/t/") + static_cast<char>(rng_.between(static_cast<std::uint64_t>(first), static_cast<std::uint64_t>(last))); }
+  std::string key(char first, char last) {
+    return std::string("/t/") + static_cast<char>(rng_.between(static_cast<std::uint64_t>(first),
+                                                               static_cast<std::uint64_t>(last)));
+  }
   fleet::LeaseId lease() {
     if (lease_of_.empty() || rng_.chance(0.5)) return rng_.chance(0.1) ? 12'345 : 0;
     auto at = lease_of_.begin();
@@ -346,7 +377,9 @@ class Comparison {
           fleet::Compare compare{.key = key('a', 'h'), .of = static_cast<fleet::Compare::Of>(rng_.below(3))};
           const auto at = server_.pairs().find(compare.key);
           const bool true_one = at != server_.pairs().end() && rng_.chance(0.7);
-          compare.revision = !true_one ? 0 : compare.of == fleet::Compare::Of::kCreated ? at->second.created : at->second.modified;
+          compare.revision = !true_one                                    ? 0
+                             : compare.of == fleet::Compare::Of::kCreated ? at->second.created
+                                                                          : at->second.modified;
           compare.value = true_one ? at->second.value : "other";
           transaction.compare.push_back(std::move(compare));
         }
@@ -363,13 +396,17 @@ class Comparison {
     return at == lease_of_.end() ? theirs : at->second;
   }
   [[nodiscard]] fleet::Request with_our_leases(fleet::Request request) const {
-    if (auto* const put = std::get_if<fleet::Put>(&request); put != nullptr) put->lease = our_lease(put->lease);
-    if (auto* const beat = std::get_if<fleet::KeepAlive>(&request); beat != nullptr) beat->lease = our_lease(beat->lease);
-    if (auto* const end = std::get_if<fleet::Revoke>(&request); end != nullptr) end->lease = our_lease(end->lease);
+    if (auto* const put = std::get_if<fleet::Put>(&request); put != nullptr)
+      put->lease = our_lease(put->lease);
+    if (auto* const beat = std::get_if<fleet::KeepAlive>(&request); beat != nullptr)
+      beat->lease = our_lease(beat->lease);
+    if (auto* const end = std::get_if<fleet::Revoke>(&request); end != nullptr)
+      end->lease = our_lease(end->lease);
     if (auto* const all = std::get_if<fleet::Transaction>(&request); all != nullptr) {
       for (auto* const side : {&all->then, &all->otherwise})
         for (fleet::Step& step : *side)
-          if (auto* const put = std::get_if<fleet::Put>(&step); put != nullptr) put->lease = our_lease(put->lease);
+          if (auto* const put = std::get_if<fleet::Put>(&step); put != nullptr)
+            put->lease = our_lease(put->lease);
     }
     return request;
   }
@@ -387,7 +424,8 @@ class Comparison {
     pollfd none{-1, 0, 0};
     (void)::poll(&none, 1, 1);
     for (const fleet::News& news : store_.take()) {
-      if (const auto* const answer = std::get_if<fleet::Answer>(&news); answer != nullptr) answers.push_back(*answer);
+      if (const auto* const answer = std::get_if<fleet::Answer>(&news); answer != nullptr)
+        answers.push_back(*answer);
       if (const auto* const changes = std::get_if<fleet::Changes>(&news); changes != nullptr)
         changes_.insert(changes_.end(), changes->changes.begin(), changes->changes.end());
     }

@@ -55,9 +55,9 @@ std::vector<fleet::Pair> FakeServer::read(const fleet::Read& read, std::uint64_t
   }
   count = found.size();
   if (read.newest && found.size() > 1) {
-    const auto newest = std::max_element(found.begin(), found.end(), [](const fleet::Pair& a, const fleet::Pair& b) {
-      return a.modified < b.modified;
-    });
+    const auto newest =
+        std::max_element(found.begin(), found.end(),
+                         [](const fleet::Pair& a, const fleet::Pair& b) { return a.modified < b.modified; });
     found = {*newest};
   }
   if (read.newest && !found.empty()) found.front().value.clear();
@@ -91,10 +91,12 @@ bool FakeServer::step(const fleet::Step& step, fleet::Revision at, fleet::Reply&
   }
   if (const auto* const one = std::get_if<fleet::Put>(&step); one != nullptr) return put(*one, at);
   if (const auto* const one = std::get_if<fleet::EraseUpTo>(&step); one != nullptr)
-    return erase(one->key, [&](const std::string& key) { return key < one->end; }, at);
+    return erase(
+        one->key, [&](const std::string& key) { return key < one->end; }, at);
   const auto& what = std::get<fleet::Erase>(step).what;
-  return erase(what.key, [&](const std::string& key) { return what.prefix ? key.starts_with(what.key) : key == what.key; },
-               at);
+  return erase(
+      what.key,
+      [&](const std::string& key) { return what.prefix ? key.starts_with(what.key) : key == what.key; }, at);
 }
 
 bool FakeServer::holds(const fleet::Compare& compare) const {
@@ -128,7 +130,8 @@ FakeServer::Result FakeServer::transact(const fleet::Transaction& transaction) {
 
 FakeServer::Result FakeServer::apply(const fleet::Request& request) {
   fleet::Reply reply;
-  if (const auto* const one = std::get_if<fleet::Transaction>(&request); one != nullptr) return transact(*one);
+  if (const auto* const one = std::get_if<fleet::Transaction>(&request); one != nullptr)
+    return transact(*one);
   if (const auto* const one = std::get_if<fleet::Grant>(&request); one != nullptr) {
     reply.lease = ++last_lease_;
     reply.ttl = one->ttl;
@@ -165,7 +168,8 @@ fleet::Ticket FakeStore::ask(fleet::Request request, TimeNs deadline) {
     return ticket;
   }
   open_[ticket] = false;
-  const bool lease = std::holds_alternative<fleet::Grant>(request) || std::holds_alternative<fleet::KeepAlive>(request) ||
+  const bool lease = std::holds_alternative<fleet::Grant>(request) ||
+                     std::holds_alternative<fleet::KeepAlive>(request) ||
                      std::holds_alternative<fleet::Revoke>(request);
   TimeNs& last = last_request_[lease ? 0 : 1];
   last = std::max(last, now_ + way());
@@ -175,17 +179,17 @@ fleet::Ticket FakeStore::ask(fleet::Request request, TimeNs deadline) {
       // One that was given up may still be done: it was on its way.
       if (faults.unreachable) return;
       if (at != open_.end()) at->second = true;
-      FakeServer::Result result =
-          faults.refused ? FakeServer::Result(no(Fault::kRefused, "permission denied")) : server_.apply(request);
+      FakeServer::Result result = faults.refused
+                                      ? FakeServer::Result(no(Fault::kRefused, "permission denied"))
+                                      : server_.apply(request);
       if (rng_.chance(faults.lose_answer)) return;
       later(now_ + way(), [this, ticket, result = std::move(result)] {
         if (!faults.unreachable) answer(ticket, result);
       });
     });
   }
-  later(std::max(deadline, now_), [this, ticket] {
-    answer(ticket, no(Fault::kUnreachable, "no answer came in time", true));
-  });
+  later(std::max(deadline, now_),
+        [this, ticket] { answer(ticket, no(Fault::kUnreachable, "no answer came in time", true)); });
   return ticket;
 }
 
@@ -195,7 +199,8 @@ void FakeStore::answer(fleet::Ticket ticket, FakeServer::Result result) {
 
 fleet::WatchId FakeStore::watch(std::string prefix, fleet::Revision from) {
   const fleet::WatchId id = ++numbers_;
-  watches_[id] = {.prefix = std::move(prefix), .from = from, .incarnation = server_.incarnation(), .heard = now_};
+  watches_[id] = {
+      .prefix = std::move(prefix), .from = from, .incarnation = server_.incarnation(), .heard = now_};
   return id;
 }
 
@@ -208,7 +213,8 @@ void FakeStore::look(fleet::WatchId id, Watch& watch) {
   const auto& history = server_.history();
   if (watch.next == history.size()) return;
   if (watch.from < server_.compacted()) {
-    news_.emplace_back(fleet::WatchOver{id, "the store has forgotten revision " + std::to_string(watch.from)});
+    news_.emplace_back(
+        fleet::WatchOver{id, "the store has forgotten revision " + std::to_string(watch.from)});
     watch.from = std::numeric_limits<fleet::Revision>::max();
   }
   fleet::Changes news{.watch = id};

@@ -39,7 +39,9 @@ class FakeServer {
   [[nodiscard]] fleet::Revision compacted() const noexcept { return compacted_; }
   [[nodiscard]] const std::map<std::string, fleet::Pair>& pairs() const noexcept { return pairs_; }
   [[nodiscard]] const std::vector<fleet::Change>& history() const noexcept { return history_; }
-  [[nodiscard]] std::uint64_t incarnation() const noexcept { return incarnation_; }  // one more for each wipe()
+  [[nodiscard]] std::uint64_t incarnation() const noexcept {
+    return incarnation_;
+  }  // one more for each wipe()
   [[nodiscard]] std::size_t leases() const noexcept { return leases_.size(); }
 
  private:
@@ -51,7 +53,8 @@ class FakeServer {
   [[nodiscard]] std::vector<fleet::Pair> read(const fleet::Read& read, std::uint64_t& count) const;
   // At revision `at`. False: nothing changed.
   bool put(const fleet::Put& put, fleet::Revision at);
-  bool erase(const std::string& from, const std::function<bool(const std::string&)>& within, fleet::Revision at);
+  bool erase(const std::string& from, const std::function<bool(const std::string&)>& within,
+             fleet::Revision at);
   bool step(const fleet::Step& step, fleet::Revision at, fleet::Reply& reply);
   [[nodiscard]] bool holds(const fleet::Compare& compare) const;
   [[nodiscard]] bool knows(fleet::LeaseId lease) const { return lease == 0 || leases_.contains(lease); }
@@ -123,7 +126,8 @@ class FakeStore : public fleet::Store {
   std::priority_queue<Event> events_{};
   std::map<fleet::Ticket, bool> open_{};  // whether it was applied
   std::map<fleet::WatchId, Watch> watches_{};
-  TimeNs last_request_[2] = {0, 0};  // NOLINT(modernize-avoid-c-arrays) of leases, of all others: they keep their order
+  TimeNs last_request_[2] = {
+      0, 0};  // NOLINT(modernize-avoid-c-arrays) of leases, of all others: they keep their order
   std::vector<fleet::News> news_{};
 };
 

@@ -30,7 +30,8 @@ inline BoxRecord box_record(const std::string& name, std::uint64_t life) {
 // A plan that puts all groups to the first box. generation: by which a test knows who wrote it.
 inline PlanRecord plan_of(const std::string& job, std::uint32_t epoch, std::uint64_t generation = 1,
                           std::vector<std::string> boxes = {"a"}) {
-  PlanRecord plan{.job = job, .generation = generation, .epoch = epoch, .boxes = std::move(boxes), .servers = 2};
+  PlanRecord plan{
+      .job = job, .generation = generation, .epoch = epoch, .boxes = std::move(boxes), .servers = 2};
   plan.racks.resize(1);
   for (std::size_t i = 0; i < kPlanGroups; ++i) plan.racks[0][i].server = static_cast<std::uint8_t>(i % 2);
   return plan;

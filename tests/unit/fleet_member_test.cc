@@ -31,7 +31,9 @@ class FleetMember : public ::testing::Test {
   }
   bool all_know(std::size_t boxes) {
     for (const Bed::Box& box : bed.boxes)
-      if (box.member && !box.stopped && (!box.member->knows_fleet() || box.member->view().boxes().size() != boxes)) return false;
+      if (box.member && !box.stopped &&
+          (!box.member->knows_fleet() || box.member->view().boxes().size() != boxes))
+        return false;
     return true;
   }
   Bed::Box& planner() { return bed.box(bed.planners().at(0)); }
@@ -132,11 +134,14 @@ TEST_F(FleetMember, StartedAgainItWaitsForTheLeaseOfItsFormerLife) {
   bed.start(b);
   bed.run(kSecond);
   EXPECT_NE(b.member->standing().kind, Standing::Kind::kMember);
-  ASSERT_TRUE(bed.run_until([&] { return b.member->standing().kind == Standing::Kind::kMember; }, 6 * kSecond));
-  EXPECT_TRUE(bed.run_until([&] {
-    const auto& seen = bed.box("a").member->view().boxes();
-    return seen.contains("b") && seen.at("b").record.life != former;
-  }, kSecond));
+  ASSERT_TRUE(
+      bed.run_until([&] { return b.member->standing().kind == Standing::Kind::kMember; }, 6 * kSecond));
+  EXPECT_TRUE(bed.run_until(
+      [&] {
+        const auto& seen = bed.box("a").member->view().boxes();
+        return seen.contains("b") && seen.at("b").record.life != former;
+      },
+      kSecond));
   EXPECT_THAT(b.notes, Not(Contains(HasSubstr("another box"))));
 }
 
@@ -198,7 +203,8 @@ TEST_F(FleetMember, APlanIsWrittenAndReadByAll) {
   const PlanRecord plan = plan_of("resnet", 1);
   ASSERT_TRUE(planner().member->publish(plan, bed.now));
   EXPECT_EQ(planner().member->publish(plan, bed.now).error().what, "a plan for job resnet is on its way");
-  ASSERT_TRUE(bed.run_until([&] { return bed.box("c").member->view().jobs().at("resnet").newest_plan() != nullptr; }));
+  ASSERT_TRUE(bed.run_until(
+      [&] { return bed.box("c").member->view().jobs().at("resnet").newest_plan() != nullptr; }));
   EXPECT_EQ(*bed.box("c").member->view().jobs().at("resnet").newest_plan(), plan);
   ASSERT_THAT(planner().outcomes, SizeIs(::testing::Ge(1)));
   EXPECT_EQ(planner().outcomes.back().verdict, Verdict::kDone);
@@ -208,18 +214,22 @@ TEST_F(FleetMember, APlanIsWrittenAndReadByAll) {
     bed.run(kSecond);
   }
   EXPECT_EQ(bed.box("c").member->view().jobs().at("resnet").plans.size(), 2U);
-  EXPECT_EQ(planner().member->publish(plan_of("resnet", 4), bed.now).error().what, "job resnet has a plan for epoch 4");
+  EXPECT_EQ(planner().member->publish(plan_of("resnet", 4), bed.now).error().what,
+            "job resnet has a plan for epoch 4");
 }
 
 TEST_F(FleetMember, NobodyElseWritesAPlan) {
   start();
   declare(bed.box("b"), "resnet");
   Bed::Box& other = another_than(planner().id);
-  EXPECT_EQ(other.member->publish(plan_of("resnet", 1), bed.now).error().what, "this box is not the planner of its fleet");
-  EXPECT_EQ(planner().member->publish(plan_of("bert", 1), bed.now).error().what, "job bert is not declared in the fleet");
+  EXPECT_EQ(other.member->publish(plan_of("resnet", 1), bed.now).error().what,
+            "this box is not the planner of its fleet");
+  EXPECT_EQ(planner().member->publish(plan_of("bert", 1), bed.now).error().what,
+            "job bert is not declared in the fleet");
   PlanRecord none = plan_of("resnet", 1);
   none.boxes.clear();
-  EXPECT_EQ(planner().member->publish(none, bed.now).error().what, "the plan is none: it is not for 1 to 64 boxes");
+  EXPECT_EQ(planner().member->publish(none, bed.now).error().what,
+            "the plan is none: it is not for 1 to 64 boxes");
 }
 
 // A planner whose lease the store has ended does not know it yet, and its plan is on the way.
@@ -267,7 +277,8 @@ TEST_F(FleetMember, AJobIsDeclaredOnceAndItsDeclarerIsItsHome) {
   EXPECT_EQ(bed.box("c").outcomes.back().verdict, Verdict::kRefused);
   EXPECT_EQ(bed.box("c").outcomes.back().text, "a job of this name is declared already");
   EXPECT_FALSE(bed.box("c").member->declare({.name = "a/b"}, bed.now));
-  EXPECT_EQ(bed.box("c").member->withdraw("resnet", bed.now).error().what, "this box is not the home of job resnet");
+  EXPECT_EQ(bed.box("c").member->withdraw("resnet", bed.now).error().what,
+            "this box is not the home of job resnet");
 }
 
 TEST_F(FleetMember, AWithdrawnJobLeavesNothing) {
@@ -322,14 +333,18 @@ TEST_F(FleetMember, SaysSinceWhenTheStoreIsGoneAndWhenItIsBack) {
   EXPECT_EQ(a.member->standing().kind, Standing::Kind::kAway);
   EXPECT_LE(a.member->standing().since, before);
   EXPECT_GE(a.member->standing().since + 2 * kSecond, before);
-  EXPECT_THAT(a.notes, Contains("the store of the fleet does not answer: no answer came in time; jobs go on, nothing new is planned"));
+  EXPECT_THAT(a.notes, Contains("the store of the fleet does not answer: no answer came in time; jobs go on, "
+                                "nothing new is planned"));
   // What it knew it still knows; it neither plans nor declares.
   EXPECT_EQ(a.member->view().boxes().size(), 3U);
   EXPECT_THAT(bed.planners(), IsEmpty());
-  EXPECT_THAT(a.member->publish(plan_of("resnet", 1), bed.now).error().what, HasSubstr("the store of the fleet has not answered for "));
-  EXPECT_THAT(a.member->declare({.name = "bert"}, bed.now).error().what, HasSubstr("the store of the fleet has not answered for "));
+  EXPECT_THAT(a.member->publish(plan_of("resnet", 1), bed.now).error().what,
+              HasSubstr("the store of the fleet has not answered for "));
+  EXPECT_THAT(a.member->declare({.name = "bert"}, bed.now).error().what,
+              HasSubstr("the store of the fleet has not answered for "));
   for (Bed::Box& box : bed.boxes) box.store->faults.unreachable = false;
-  ASSERT_TRUE(bed.run_until([&] { return all_know(3) && bed.planners().size() == 1 && bed.homes("resnet").size() == 1; }));
+  ASSERT_TRUE(bed.run_until(
+      [&] { return all_know(3) && bed.planners().size() == 1 && bed.homes("resnet").size() == 1; }));
   EXPECT_EQ(a.member->standing().kind, Standing::Kind::kMember);
   EXPECT_THAT(a.notes, Contains(HasSubstr("the store of the fleet answers again, after ")));
 }
@@ -391,7 +406,9 @@ TEST_F(FleetMember, AStoreThatWasWipedIsFilledAgain) {
   for (int i = 0; i < 50; ++i) bed.put("/elsewhere", "x");
   bed.run(15 * kSecond);
   bed.server.wipe();
-  ASSERT_TRUE(bed.run_until([&] { return bed.server.pairs().size() == 4 && all_know(3) && bed.planners().size() == 1; }, 60 * kSecond));
+  ASSERT_TRUE(bed.run_until(
+      [&] { return bed.server.pairs().size() == 4 && all_know(3) && bed.planners().size() == 1; },
+      60 * kSecond));
 }
 
 TEST_F(FleetMember, AnUnreadablePlannerIsNamedAndNobodyPlans) {

@@ -33,7 +33,8 @@ class Historian {
         seat(change, homes_[home->job]);
         taken_ += change.erased ? 0 : 1;
       }
-      if (const auto* const plan = std::get_if<PlanKey>(&*key); plan != nullptr && !change.erased) plan_written(*plan, change);
+      if (const auto* const plan = std::get_if<PlanKey>(&*key); plan != nullptr && !change.erased)
+        plan_written(*plan, change);
     }
   }
   [[nodiscard]] std::size_t plans() const noexcept { return plans_; }
@@ -144,13 +145,16 @@ class Life {
   void turn() {
     std::set<std::string> homes;
     for (Bed::Box& box : bed_.boxes) {
-      for (const Outcome& outcome : box.outcomes) fenced_ += outcome.verdict == Outcome::Verdict::kFenced ? 1 : 0;
+      for (const Outcome& outcome : box.outcomes)
+        fenced_ += outcome.verdict == Outcome::Verdict::kFenced ? 1 : 0;
       box.outcomes.clear();
-      if (!box.member || box.stopped || box.member->planner_since(bed_.now) == 0 || rng_.chance(0.8)) continue;
+      if (!box.member || box.stopped || box.member->planner_since(bed_.now) == 0 || rng_.chance(0.8))
+        continue;
       for (const auto& [name, job] : box.member->view().jobs()) {
         const auto newest = job.newest_plan();
         const std::uint32_t epoch = (newest ? newest->epoch : epochs_[name]) + 1;
-        if (box.member->publish(plan_of(name, epoch, box.life), bed_.now)) epochs_[name] = std::max(epochs_[name], epoch);
+        if (box.member->publish(plan_of(name, epoch, box.life), bed_.now))
+          epochs_[name] = std::max(epochs_[name], epoch);
       }
     }
     history_.look(bed_.server);
@@ -169,7 +173,8 @@ class Life {
     if (bed_.planners().size() != 1) return false;
     for (const Bed::Box& box : bed_.boxes) {
       const View& view = box.member->view();
-      if (box.member->standing().kind != Standing::Kind::kMember || view.boxes().size() != bed_.boxes.size()) return false;
+      if (box.member->standing().kind != Standing::Kind::kMember || view.boxes().size() != bed_.boxes.size())
+        return false;
       if (view.size() != bed_.server.pairs().size()) return false;
       for (const auto& [name, job] : view.jobs())
         if (job.record && (!job.home || bed_.homes(name).size() != 1)) return false;
@@ -180,8 +185,9 @@ class Life {
     std::string text = "planners: " + std::to_string(bed_.planners().size()) + "\n";
     for (const auto& [key, pair] : bed_.server.pairs()) text += key + " " + pair.value.substr(0, 80) + "\n";
     for (const Bed::Box& box : bed_.boxes)
-      text += box.id + ": " + name_of(box.member->standing().kind) + " " + box.member->standing().text + ", keys " +
-              std::to_string(box.member->view().size()) + ", boxes " + std::to_string(box.member->view().boxes().size()) + "\n";
+      text += box.id + ": " + name_of(box.member->standing().kind) + " " + box.member->standing().text +
+              ", keys " + std::to_string(box.member->view().size()) + ", boxes " +
+              std::to_string(box.member->view().boxes().size()) + "\n";
     return text;
   }
 
@@ -214,7 +220,8 @@ TEST(FleetRandom, OnePlannerWritesAndEachHomeIsTakenOnce) {
   EXPECT_GT(homes, kSeeds);
   EXPECT_GT(fenced, kSeeds / 20);
   RecordProperty("plans", std::to_string(plans));
-  std::printf("%zu plans, %zu fenced, %zu lives with several planners, %zu homes taken\n", plans, fenced, handed_over, homes);
+  std::printf("%zu plans, %zu fenced, %zu lives with several planners, %zu homes taken\n", plans, fenced,
+              handed_over, homes);
 }
 
 }  // namespace

@@ -35,7 +35,8 @@ TEST(FleetRecords, APlanOfEveryEntryIsRead) {
   plan.racks.resize(kMostRacks);
   for (PlanTable& table : plan.racks)
     for (PlanEntry& entry : table)
-      entry = {rng.chance(0.1) ? kNoBox : static_cast<std::uint8_t>(rng.below(64)), static_cast<std::uint8_t>(rng.below(16))};
+      entry = {rng.chance(0.1) ? kNoBox : static_cast<std::uint8_t>(rng.below(64)),
+               static_cast<std::uint8_t>(rng.below(16))};
   EXPECT_EQ(objection_to(plan), "");
   const PlanKey key{"resnet", 4'000'000'000U};
   EXPECT_EQ(read_plan(key, text_of(plan)), plan);
@@ -78,16 +79,18 @@ TEST(FleetRecords, KeysAreThoseOfTheFleetAlone) {
   EXPECT_EQ(keys.plan("j", 17), "/site/tally/plan/j/0000000017");
   EXPECT_TRUE(std::holds_alternative<PlannerKey>(*keys.parse(keys.planner())));
   for (const char* const other :
-       {"/site/tally", "/site/tally/", "/tally/box/a", "/site/tally2/box/a", "/site/tally/box/", "/site/tally/box/a/b",
-        "/site/tally/box/-a", "/site/tally/job/j/Home", "/site/tally/job/j/home/", "/site/tally/job//home", "/site/tally/plan/j",
-        "/site/tally/plan/j/17", "/site/tally/plan/j/00000000017", "/site/tally/plan/j/0000000000", "/site/tally/plan/j/000000001x",
+       {"/site/tally", "/site/tally/", "/tally/box/a", "/site/tally2/box/a", "/site/tally/box/",
+        "/site/tally/box/a/b", "/site/tally/box/-a", "/site/tally/job/j/Home", "/site/tally/job/j/home/",
+        "/site/tally/job//home", "/site/tally/plan/j", "/site/tally/plan/j/17",
+        "/site/tally/plan/j/00000000017", "/site/tally/plan/j/0000000000", "/site/tally/plan/j/000000001x",
         "/site/tally/plan/j/9999999999", "/site/tally/planner/", "/site/tally/house/a"})
     EXPECT_FALSE(keys.parse(other)) << other;
   EXPECT_FALSE(keys.parse("/site/tally/box/" + std::string(64, 'a')));
 }
 
 TEST(FleetRecords, APrefixIsAPath) {
-  for (const char* const good : {"/tally", "/site/rack-7", "/a.b/c_d/e"}) EXPECT_EQ(objection_to_prefix(good), "") << good;
+  for (const char* const good : {"/tally", "/site/rack-7", "/a.b/c_d/e"})
+    EXPECT_EQ(objection_to_prefix(good), "") << good;
   for (const char* const bad : {"", "tally", "/", "/tally/", "//tally", "/tal ly", "/tally/../x"})
     EXPECT_NE(objection_to_prefix(bad), "") << bad;
 }
@@ -120,9 +123,11 @@ TEST(FleetRecords, ABadRecordSaysWhatIsWrong) {
     ASSERT_FALSE(read) << one.value;
     EXPECT_THAT(read.error(), HasSubstr(one.why)) << one.value;
   }
-  const std::string deep = R"({"format":1,"spec":)" + std::string(100'000, '[') + std::string(100'000, ']') + "}";
+  const std::string deep =
+      R"({"format":1,"spec":)" + std::string(100'000, '[') + std::string(100'000, ']') + "}";
   EXPECT_EQ(read_job("j", deep).error(), "it has 200020 bytes");
-  const std::string less = R"({"format":1,"spec":)" + std::string(20'000, '[') + std::string(20'000, ']') + "}";
+  const std::string less =
+      R"({"format":1,"spec":)" + std::string(20'000, '[') + std::string(20'000, ']') + "}";
   EXPECT_EQ(read_job("j", less).error(), "it is nested more than 16 deep");
 }
 
@@ -130,9 +135,11 @@ TEST(FleetRecords, ABadRecordSaysWhatIsWrong) {
 TEST(FleetRecords, DamagedRecordsAreRefusedOrWhole) {
   Rng rng(20261127);
   const std::array<std::string, 4> whole{
-      text_of(box_record("rack1", 77)), text_of(JobRecord{.name = "j", .spec = Json{{"workers", 4}, {"x", {1, 2, nullptr}}}}),
+      text_of(box_record("rack1", 77)),
+      text_of(JobRecord{.name = "j", .spec = Json{{"workers", 4}, {"x", {1, 2, nullptr}}}}),
       text_of(SeatRecord{"rack1", 7}), text_of(plan_of("j", 3))};
-  const std::array<const char*, 12> pieces{"\"", "{", "}", "[", "]", ",", ":", "null", "-1", "1e9", "\\u0000", "\xff"};
+  const std::array<const char*, 12> pieces{"\"", "{",    "}",  "[",   "]",       ",",
+                                           ":",  "null", "-1", "1e9", "\\u0000", "\xff"};
   std::size_t taken = 0;
   constexpr int kRounds = 20'000 / TALLY_SEED_SHARE;
   for (int round = 0; round < kRounds; ++round) {
@@ -173,7 +180,8 @@ TEST(FleetRecords, DamagedRecordsAreRefusedOrWhole) {
     if (kind == 0) check(read_box(value), [](const std::string& v) { return read_box(v); });
     if (kind == 1) check(read_job("j", value), [](const std::string& v) { return read_job("j", v); });
     if (kind == 2) check(read_seat(value), [](const std::string& v) { return read_seat(v); });
-    if (kind == 3) check(read_plan({"j", 3}, value), [](const std::string& v) { return read_plan({"j", 3}, v); });
+    if (kind == 3)
+      check(read_plan({"j", 3}, value), [](const std::string& v) { return read_plan({"j", 3}, v); });
   }
   EXPECT_GT(taken, kRounds / 100U);  // some are only another value
   EXPECT_LT(taken, kRounds / 2U);

@@ -113,7 +113,8 @@ TEST(FleetStore, TooLargeIsRefusedBeforeItIsSent) {
   const std::string half(kMostValueBytes / 2 + 1, 'x');
   EXPECT_EQ(objection_to(Transaction{.then = {Put{"/a", half}, Put{"/b", half}}}),
             "a transaction has 1048578 bytes of values, at most 1048576 are allowed");
-  EXPECT_EQ(objection_to(Read{{std::string(1025, 'k'), false}}), "a key has 1025 bytes, at most 1024 are allowed");
+  EXPECT_EQ(objection_to(Read{{std::string(1025, 'k'), false}}),
+            "a key has 1025 bytes, at most 1024 are allowed");
   EXPECT_EQ(objection_to(Put{"", "x"}), "a key is empty");
   EXPECT_EQ(objection_to(Grant{kSecond / 2}), "a lease is of whole seconds");
 }

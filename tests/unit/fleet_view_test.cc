@@ -30,8 +30,10 @@ std::vector<std::string> texts(View& view) {
 TEST(FleetView, FollowsTheStore) {
   View view("/tally");
   view.reset({}, 1);
-  view.apply({put("/tally/box/a", text_of(box_record("a", 1)), 2), put("/tally/job/j", text_of(JobRecord{.name = "j"}), 3),
-              put("/tally/job/j/home", text_of(SeatRecord{"a", 1}), 4), put("/tally/plan/j/0000000001", text_of(plan_of("j", 1)), 5),
+  view.apply({put("/tally/box/a", text_of(box_record("a", 1)), 2),
+              put("/tally/job/j", text_of(JobRecord{.name = "j"}), 3),
+              put("/tally/job/j/home", text_of(SeatRecord{"a", 1}), 4),
+              put("/tally/plan/j/0000000001", text_of(plan_of("j", 1)), 5),
               put("/tally/planner", text_of(SeatRecord{"a", 1}), 6)},
              6);
   EXPECT_EQ(view.revision(), 6);
@@ -46,7 +48,8 @@ TEST(FleetView, FollowsTheStore) {
   EXPECT_FALSE(view.planner_taken());
   EXPECT_FALSE(view.jobs().at("j").home);
   EXPECT_THAT(view.boxes(), IsEmpty());
-  EXPECT_THAT(texts(view), ElementsAre("box a is the planner no longer", "job j has lost its home, box a", "box a is gone"));
+  EXPECT_THAT(texts(view), ElementsAre("box a is the planner no longer", "job j has lost its home, box a",
+                                       "box a is gone"));
   view.apply({gone("/tally/job/j", 8), gone("/tally/plan/j/0000000001", 8)}, 8);
   EXPECT_THAT(view.jobs(), IsEmpty());
   EXPECT_EQ(view.size(), 0U);
@@ -61,12 +64,14 @@ TEST(FleetView, ABadRecordIsNamedIgnoredAndCounted) {
   EXPECT_THAT(view.boxes(), IsEmpty());
   EXPECT_EQ(view.bad().at("/tally/box/a"), "format is missing");
   EXPECT_EQ(view.bad_total(), 1U);
-  EXPECT_THAT(texts(view), ElementsAre("box a is gone", "the record /tally/box/a is ignored: format is missing"));
+  EXPECT_THAT(texts(view),
+              ElementsAre("box a is gone", "the record /tally/box/a is ignored: format is missing"));
   view.apply({put("/tally/box/a", text_of(box_record("a", 1)), 4)}, 4);
   EXPECT_EQ(view.boxes().size(), 1U);
   EXPECT_THAT(view.bad(), IsEmpty());
   EXPECT_EQ(view.bad_total(), 1U);
-  view.apply({put("/tally/what\n", "x", 5), put("/tally/planner", "x", 6), put("/tally/job/j/home", "x", 7)}, 7);
+  view.apply({put("/tally/what\n", "x", 5), put("/tally/planner", "x", 6), put("/tally/job/j/home", "x", 7)},
+             7);
   EXPECT_EQ(view.bad_total(), 4U);
   EXPECT_THAT(texts(view)[1], HasSubstr("the record /tally/what"));
   EXPECT_TRUE(view.planner_taken());
@@ -110,7 +115,9 @@ TEST(FleetView, ReadAnewIsWhatWatchingWouldHaveBeen) {
               {"/tally/rubbish", "x", 4, 4, 0}},
              4);
   texts(view);
-  view.reset({{"/tally/box/b", text_of(box_record("b", 2)), 3, 3, 8}, {"/tally/box/c", text_of(box_record("c", 3)), 9, 9, 9}}, 9);
+  view.reset({{"/tally/box/b", text_of(box_record("b", 2)), 3, 3, 8},
+              {"/tally/box/c", text_of(box_record("c", 3)), 9, 9, 9}},
+             9);
   EXPECT_THAT(texts(view), ElementsAre("box a is gone", "box c is there"));
   EXPECT_THAT(view.bad(), IsEmpty());
   EXPECT_EQ(view.size(), 2U);
