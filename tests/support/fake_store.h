@@ -1,6 +1,6 @@
 #pragma once
 // A store in memory, in virtual time: what etcd does with revisions, leases, transactions and watches, and what a
-// network does to those who ask it. That it does as etcd does is compared with one (tests/process/store_caller.cc).
+// network does to those who ask it. That it does as etcd does is compared with one (tests/process/fleet_caller.cc).
 
 #include <algorithm>
 #include <cstddef>
