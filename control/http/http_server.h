@@ -28,7 +28,7 @@ class HttpServer {
 
   HttpServer(std::unique_ptr<Shell> shell, const Exchange& exchange) noexcept
       : shell_(std::move(shell)), exchange_(exchange) {}
-  void run(const std::vector<std::uint16_t>& avoid);
+  void run();
 
   std::unique_ptr<Shell> shell_;
   const Exchange& exchange_;

@@ -1,0 +1,125 @@
+#pragma once
+// A box in its fleet: it registers under a lease and keeps it, knows the others, runs for the planner's seat and for
+// homes that were left, and says when the store is gone. Its jobs go on without the store: nothing here is on the way
+// of a packet. Time and the store's news come in. Owner: one thread.
+//
+// Two who think that they are the planner cannot both write: a plan is written only where the planner's key is still
+// the one that its author was elected with. And since being the planner is read from the view, which is in the order of
+// the store, a planner has seen every plan of all planners before it.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "fleet/errands.h"
+#include "fleet/lease_keeper.h"
+#include "fleet/orders.h"
+#include "fleet/records.h"
+#include "fleet/seats.h"
+#include "fleet/view_keeper.h"
+#include "tally/error.h"
+
+namespace tally::fleet {
+
+struct MemberOptions {
+  std::string prefix = "/tally";  // objection_to_prefix() is empty
+  std::string id{};               // a name of at most kMostIdBytes, no other box's
+  TimeNs lease = 5 * kSecond;     // whole seconds, 2 or more
+  bool plans = true;              // it runs for the planner's seat
+  bool homes = true;              // it takes homes that were left
+};
+
+// How a box is with its fleet.
+struct Standing {
+  enum class Kind : std::uint8_t {
+    kJoining,  // not yet registered
+    kMember,
+    kTaken,    // another box has its ID
+    kRefused,  // the store does not let it
+    kAway,     // the store is gone
+    kLeft,
+  };
+  Kind kind = Kind::kJoining;
+  TimeNs since = 0;
+  std::string text{};  // why, of kTaken, kRefused, kAway
+};
+[[nodiscard]] const char* name_of(Standing::Kind kind) noexcept;
+
+class Member {
+ public:
+  static constexpr TimeNs kTurn = 50 * kMillisecond;
+  static constexpr TimeNs kBetweenRecords = kSecond;
+
+  // store: outlives the member. self: its life is not 0.
+  Member(MemberOptions options, Store& store, BoxRecord self, TimeNs now);
+  Member(const Member&) = delete;
+  Member& operator=(const Member&) = delete;
+
+  // Takes the store's news and does what is due; at least every kTurn.
+  void tick(TimeNs now);
+  // What its record says from now on; is written at most once in kBetweenRecords. `life` and `since` stay.
+  void set_self(BoxRecord self);
+  // It leaves: the store forgets it and its seats at once, or when its lease ends.
+  void leave(TimeNs now);
+  // Nothing is under way any more.
+  [[nodiscard]] bool left() const noexcept { return lease_.released(); }
+
+  [[nodiscard]] const std::string& id() const noexcept { return options_.id; }
+  [[nodiscard]] const View& view() const noexcept { return keeper_.view(); }
+  [[nodiscard]] bool knows_fleet() const noexcept { return keeper_.ready(); }
+  [[nodiscard]] const Standing& standing() const noexcept { return standing_; }
+  [[nodiscard]] std::uint64_t leases_lost() const noexcept { return lease_.lost(); }
+  [[nodiscard]] std::uint64_t reads() const noexcept { return keeper_.reads(); }
+  // The revision that its plans are fenced with; 0: it is not the planner, or cannot know.
+  [[nodiscard]] Revision planner_since(TimeNs now) const;
+  [[nodiscard]] bool is_home_of(const std::string& job, TimeNs now) const;
+
+  // Outcomes follow. Fails at once where it cannot be done now.
+  // plan: of a job that is declared, its epoch above all plans of the job.
+  [[nodiscard]] Result<void> publish(const PlanRecord& plan, TimeNs now);
+  // A job that nobody has declared; this box becomes its home.
+  [[nodiscard]] Result<void> declare(const JobRecord& job, TimeNs now);
+  // With its home and plans. Its home alone may.
+  [[nodiscard]] Result<void> withdraw(const std::string& job, TimeNs now);
+  [[nodiscard]] std::vector<Outcome> take_outcomes() { return orders_.take(); }
+  // For the log.
+  [[nodiscard]] std::vector<Note> take_notes();
+
+ private:
+  // Of its own record.
+  enum class Step : std::uint8_t { kOutside, kAsking, kInside };
+
+  void take_news(TimeNs now);
+  void register_self(TimeNs now);
+  void registered(const Errands::Result& result, LeaseId lease, const std::string& text, TimeNs now);
+  void take_over(const Pair& former, LeaseId lease, TimeNs now);
+  void publish_self(TimeNs now);
+  void look_at_own_record();
+  void judge_standing(TimeNs now);
+  [[nodiscard]] Result<void> may_order(TimeNs now) const;
+
+  MemberOptions options_;
+  BoxRecord self_;
+  Errands errands_;
+  LeaseKeeper lease_;
+  ViewKeeper keeper_;
+  Seats seats_;
+  Orders orders_;
+  Step step_ = Step::kOutside;
+  LeaseId registered_lease_ = 0;
+  Revision registered_ = 0;  // its record was created then
+  Revision written_at_ = 0;  // and modified then
+  std::string written_{};    // and says this
+  bool writing_ = false;
+  TimeNs next_write_ = 0;
+  TimeNs next_try_ = 0;
+  std::optional<TimeNs> taken_since_{};  // another life has the ID
+  std::string taken_by_{};
+  bool leaving_ = false;
+  TimeNs begun_;
+  Standing standing_{};
+  std::vector<Note> notes_{};
+};
+
+}  // namespace tally::fleet

@@ -1,0 +1,129 @@
+#pragma once
+// A fleet in virtual time: a store in memory and boxes around it, each with a way to the store of its own.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fake_store.h"
+#include "fleet/member.h"
+
+namespace tally::fleet {
+
+inline BoxRecord box_record(const std::string& name, std::uint64_t life) {
+  return {.name = name,
+          .life = life,
+          .since = 1'700'000'000,
+          .addresses = {"10.0.0." + std::to_string(life % 200 + 1)},
+          .rate = 100'000'000'000,
+          .cores = 4,
+          .free_slots = 4096,
+          .free_bytes = 64U << 20U};
+}
+
+// A plan that puts all groups to the first box. generation: by which a test knows who wrote it.
+inline PlanRecord plan_of(const std::string& job, std::uint32_t epoch, std::uint64_t generation = 1,
+                          std::vector<std::string> boxes = {"a"}) {
+  PlanRecord plan{
+      .job = job, .generation = generation, .epoch = epoch, .boxes = std::move(boxes), .servers = 2};
+  plan.racks.resize(1);
+  for (std::size_t i = 0; i < kPlanGroups; ++i) plan.racks[0][i].server = static_cast<std::uint8_t>(i % 2);
+  return plan;
+}
+
+class Bed {
+ public:
+  struct Box {
+    std::string id{};
+    std::uint64_t life = 0;
+    std::unique_ptr<FakeStore> store{};
+    std::unique_ptr<Member> member{};
+    bool stopped = false;  // as by SIGSTOP
+    std::vector<Outcome> outcomes{};
+    std::vector<std::string> notes{};
+  };
+
+  explicit Bed(std::uint64_t seed = 1) : seeds_(seed) {}
+
+  FakeServer server{};
+  std::vector<Box> boxes{};
+  TimeNs now = kSecond;
+  std::function<void()> after_each_turn{};
+
+  Box& add(const std::string& id, MemberOptions options = {}) {
+    Box& box = boxes.emplace_back();
+    box.id = id;
+    start(box, std::move(options));
+    return box;
+  }
+  // Another process of that box; the one before it is killed.
+  void start(Box& box, MemberOptions options = {}) {
+    const FakeFaults faults = box.store ? box.store->faults : FakeFaults{};
+    box.member.reset();
+    box.store = std::make_unique<FakeStore>(server, seeds_.next());
+    box.store->faults = faults;
+    box.store->advance(now);
+    box.life = ++lives_;
+    options.id = box.id;
+    box.member = std::make_unique<Member>(std::move(options), *box.store, box_record(box.id, box.life), now);
+    box.stopped = false;
+  }
+  static void kill(Box& box) { box.member.reset(); }
+
+  void run(TimeNs span) {
+    const TimeNs end = now + span;
+    while (now < end) {
+      now += Member::kTurn;
+      server.advance(now);
+      for (Box& box : boxes) {
+        if (!box.member || box.stopped) continue;
+        box.store->advance(now);
+        box.member->tick(now);
+        for (Outcome& outcome : box.member->take_outcomes()) box.outcomes.push_back(std::move(outcome));
+        for (const Note& note : box.member->take_notes()) box.notes.push_back(note.text);
+      }
+      if (after_each_turn) after_each_turn();
+    }
+  }
+  // Until it holds, for `patience` at most; whether it did.
+  bool run_until(const std::function<bool()>& holds, TimeNs patience = 30 * kSecond) {
+    for (const TimeNs end = now + patience; !holds(); run(Member::kTurn))
+      if (now >= end) return false;
+    return true;
+  }
+
+  // Of those that live and know it of themselves.
+  std::vector<std::string> planners() {
+    std::vector<std::string> ids;
+    for (const Box& box : boxes)
+      if (box.member && box.member->planner_since(now) != 0) ids.push_back(box.id);
+    return ids;
+  }
+  std::vector<std::string> homes(const std::string& job) {
+    std::vector<std::string> ids;
+    for (const Box& box : boxes)
+      if (box.member && box.member->is_home_of(job, now)) ids.push_back(box.id);
+    return ids;
+  }
+  Box& box(const std::string& id) {
+    for (Box& one : boxes)
+      if (one.id == id) return one;
+    throw std::out_of_range(id);
+  }
+  [[nodiscard]] bool there(const std::string& key) const { return server.pairs().contains(key); }
+  void put(const std::string& key, const std::string& value, LeaseId lease = 0) {
+    ASSERT_TRUE(server.apply(Put{key, value, lease}));
+  }
+
+ private:
+  Rng seeds_;
+  std::uint64_t lives_ = 0;
+};
+
+}  // namespace tally::fleet

@@ -1,0 +1,191 @@
+// Records as they stand in the store: what is written is read, and whatever else stands there is refused with a reason.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <string>
+
+#include "fleet/records.h"
+#include "fleet_bed.h"
+#include "rng.h"
+
+#ifndef TALLY_SEED_SHARE
+#define TALLY_SEED_SHARE 1
+#endif
+
+namespace tally::fleet {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(FleetRecords, WhatIsWrittenIsRead) {
+  const BoxRecord box = box_record("rack1", 0xfedcba9876543210U);
+  EXPECT_EQ(read_box(text_of(box)), box);
+  const JobRecord job{.name = "resnet", .spec = Json{{"workers", 4}, {"elements", 256}}};
+  EXPECT_EQ(read_job("resnet", text_of(job)), job);
+  const SeatRecord seat{"rack1", 7};
+  EXPECT_EQ(read_seat(text_of(seat)), seat);
+}
+
+TEST(FleetRecords, APlanOfEveryEntryIsRead) {
+  Rng rng(5);
+  PlanRecord plan{.job = "resnet", .generation = ~std::uint64_t{0}, .epoch = 4'000'000'000U, .servers = 16};
+  for (std::size_t i = 0; i < kMostBoxes; ++i) plan.boxes.push_back("box-" + std::to_string(i));
+  plan.racks.resize(kMostRacks);
+  for (PlanTable& table : plan.racks)
+    for (PlanEntry& entry : table)
+      entry = {rng.chance(0.1) ? kNoBox : static_cast<std::uint8_t>(rng.below(64)),
+               static_cast<std::uint8_t>(rng.below(16))};
+  EXPECT_EQ(objection_to(plan), "");
+  const PlanKey key{"resnet", 4'000'000'000U};
+  EXPECT_EQ(read_plan(key, text_of(plan)), plan);
+}
+
+TEST(FleetRecords, ATableTakesAtMostThreeKibibytes) {
+  PlanRecord plan = plan_of("resnet", 1);
+  const std::size_t one = text_of(plan).size();
+  plan.racks.push_back(plan.racks[0]);
+  EXPECT_LE(text_of(plan).size() - one, 3072U);
+  EXPECT_LE(one, 3072U);
+}
+
+TEST(FleetRecords, APlanThatPointsNowhereIsNone) {
+  PlanRecord plan = plan_of("resnet", 1);
+  plan.racks[0][1023].box = 1;
+  EXPECT_EQ(objection_to(plan), "group 1023 of rack 0 is at box 1, server 1, and there are 1 and 2");
+  EXPECT_EQ(read_plan({"resnet", 1}, text_of(plan)).error(), objection_to(plan));
+  plan.racks[0][1023].box = kNoBox;
+  EXPECT_EQ(objection_to(plan), "");
+  plan.servers = 0;
+  EXPECT_THAT(objection_to(plan), HasSubstr("server 1"));
+  for (PlanEntry& entry : plan.racks[0]) entry = {};
+  EXPECT_EQ(objection_to(plan), "");
+  plan.racks[0][3].box = kNoBox;  // straight to a server that is not there
+  EXPECT_THAT(objection_to(plan), HasSubstr("group 3 of rack 0 is at box 255"));
+  plan.racks[0][3] = {};
+  plan.boxes = {"a", "a"};
+  EXPECT_EQ(objection_to(plan), "a box stands twice in it");
+}
+
+TEST(FleetRecords, KeysAreThoseOfTheFleetAlone) {
+  const Keys keys("/site/tally");
+  const auto box = keys.parse("/site/tally/box/rack-1.a");
+  ASSERT_TRUE(box);
+  EXPECT_EQ(std::get<BoxKey>(*box).id, "rack-1.a");
+  EXPECT_EQ(std::get<JobKey>(*keys.parse(keys.job("j"))).job, "j");
+  EXPECT_EQ(std::get<HomeKey>(*keys.parse(keys.home("j"))).job, "j");
+  EXPECT_EQ(std::get<PlanKey>(*keys.parse(keys.plan("j", 17))).epoch, 17U);
+  EXPECT_EQ(keys.plan("j", 17), "/site/tally/plan/j/0000000017");
+  EXPECT_TRUE(std::holds_alternative<PlannerKey>(*keys.parse(keys.planner())));
+  for (const char* const other :
+       {"/site/tally", "/site/tally/", "/tally/box/a", "/site/tally2/box/a", "/site/tally/box/",
+        "/site/tally/box/a/b", "/site/tally/box/-a", "/site/tally/job/j/Home", "/site/tally/job/j/home/",
+        "/site/tally/job//home", "/site/tally/plan/j", "/site/tally/plan/j/17",
+        "/site/tally/plan/j/00000000017", "/site/tally/plan/j/0000000000", "/site/tally/plan/j/000000001x",
+        "/site/tally/plan/j/9999999999", "/site/tally/planner/", "/site/tally/house/a"})
+    EXPECT_FALSE(keys.parse(other)) << other;
+  EXPECT_FALSE(keys.parse("/site/tally/box/" + std::string(64, 'a')));
+}
+
+TEST(FleetRecords, APrefixIsAPath) {
+  for (const char* const good : {"/tally", "/site/rack-7", "/a.b/c_d/e"})
+    EXPECT_EQ(objection_to_prefix(good), "") << good;
+  for (const char* const bad : {"", "tally", "/", "/tally/", "//tally", "/tal ly", "/tally/../x"})
+    EXPECT_NE(objection_to_prefix(bad), "") << bad;
+}
+
+TEST(FleetRecords, ABadRecordSaysWhatIsWrong) {
+  const struct {
+    const char* value;
+    const char* why;
+  } cases[] = {
+      {"", "it is no JSON, from byte "},
+      {"nonsense", "it is no JSON, from byte "},
+      {"[]", "it is no JSON object"},
+      {"{}", "format is missing"},
+      {R"({"format":1})", "box is missing"},
+      {R"({"format":2,"box":"a","life":"1"})", "it is of format 2, and this program reads format 1"},
+      {R"({"format":"1","box":"a","life":"1"})", "format is no whole number from 1 to"},
+      {R"({"format":1,"box":"a","life":"1","more":0})", "it has an unknown member 'more'"},
+      {R"({"format":1,"box":"a","box":"b","life":"1"})", "the member 'box' stands twice in it"},
+      {R"({"format":1,"box":"a b","life":"1"})", "box is no name"},
+      {R"({"format":1,"box":7,"life":"1"})", "box is no text"},
+      {R"({"format":1,"box":"","life":"1"})", "box is empty"},
+      {R"({"format":1,"box":"a","life":"0"})", "life is no hexadecimal number"},
+      {R"({"format":1,"box":"a","life":"01"})", "life is no hexadecimal number"},
+      {R"({"format":1,"box":"a","life":"FF"})", "life is no hexadecimal number"},
+      {R"({"format":1,"box":"a","life":"11112222333344445"})", "life has 17 bytes, at most 16 are allowed"},
+      {R"({"format":1,"box":"a","life":"1"} x)", "it is no JSON, from byte "},
+  };
+  for (const auto& one : cases) {
+    const auto read = read_seat(one.value);
+    ASSERT_FALSE(read) << one.value;
+    EXPECT_THAT(read.error(), HasSubstr(one.why)) << one.value;
+  }
+  const std::string deep =
+      R"({"format":1,"spec":)" + std::string(100'000, '[') + std::string(100'000, ']') + "}";
+  EXPECT_EQ(read_job("j", deep).error(), "it has 200020 bytes");
+  const std::string less =
+      R"({"format":1,"spec":)" + std::string(20'000, '[') + std::string(20'000, ']') + "}";
+  EXPECT_EQ(read_job("j", less).error(), "it is nested more than 16 deep");
+}
+
+// Of each kind: changed bytes, cut, doubled pieces, other values. What is taken all the same is written as it was read.
+TEST(FleetRecords, DamagedRecordsAreRefusedOrWhole) {
+  Rng rng(20261127);
+  const std::array<std::string, 4> whole{
+      text_of(box_record("rack1", 77)),
+      text_of(JobRecord{.name = "j", .spec = Json{{"workers", 4}, {"x", {1, 2, nullptr}}}}),
+      text_of(SeatRecord{"rack1", 7}), text_of(plan_of("j", 3))};
+  const std::array<const char*, 12> pieces{"\"", "{",    "}",  "[",   "]",       ",",
+                                           ":",  "null", "-1", "1e9", "\\u0000", "\xff"};
+  std::size_t taken = 0;
+  constexpr int kRounds = 20'000 / TALLY_SEED_SHARE;
+  for (int round = 0; round < kRounds; ++round) {
+    const std::size_t kind = rng.below(whole.size());
+    std::string value = whole[kind];
+    for (std::uint64_t n = rng.between(1, 3); n > 0; --n) {
+      const std::size_t at = rng.below(value.size());
+      const std::size_t length = std::min<std::size_t>(rng.between(1, 12), value.size() - at);
+      switch (rng.below(5)) {
+        case 0:
+          value[at] = static_cast<char>(rng.next());
+          break;
+        case 1:
+          value.erase(at, length);
+          break;
+        case 2:
+          value.insert(at, value.substr(rng.below(value.size()), length));
+          break;
+        case 3:
+          value.insert(at, pieces[rng.below(pieces.size())]);
+          break;
+        default:
+          value[at] = static_cast<char>('0' + rng.below(10));
+          break;
+      }
+      if (value.empty()) value = "x";
+    }
+    const auto check = [&](const auto& read, auto again) {
+      if (!read) {
+        EXPECT_NE(read.error(), "");
+        return;
+      }
+      ++taken;
+      const auto twice = again(text_of(*read));
+      ASSERT_TRUE(twice) << twice.error() << "\n" << value;
+      EXPECT_EQ(*twice, *read);
+    };
+    if (kind == 0) check(read_box(value), [](const std::string& v) { return read_box(v); });
+    if (kind == 1) check(read_job("j", value), [](const std::string& v) { return read_job("j", v); });
+    if (kind == 2) check(read_seat(value), [](const std::string& v) { return read_seat(v); });
+    if (kind == 3)
+      check(read_plan({"j", 3}, value), [](const std::string& v) { return read_plan({"j", 3}, v); });
+  }
+  EXPECT_GT(taken, kRounds / 100U);  // some are only another value
+  EXPECT_LT(taken, kRounds / 2U);
+}
+
+}  // namespace
+}  // namespace tally::fleet
